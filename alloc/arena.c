@@ -1,0 +1,125 @@
+/* arena.c: addresses. One reservation, made with the first allocation; a slot is one chunk's worth of it.
+ *
+ * Slots are handed out first fit, each range followed by one free slot: a pointer one past the end of a
+ * buffer never is the beginning of another. A table from slot to range makes every look-up one subtraction
+ * and one load.
+ */
+#include "arena.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "chunk.h"
+#include "driver.h"
+#include "log.h"
+
+ebb_arena_t ebb_arena;
+
+ebb_status_t ebb_arena_reserve(size_t device_bytes)
+{
+    /* Many times the device's size: ranges of evicted buffers keep their addresses. */
+    size_t bytes = device_bytes * 16;
+    if (bytes < (size_t)64 << 30)
+        bytes = (size_t)64 << 30;
+    bytes = bytes / EBB_CHUNK_BYTES * EBB_CHUNK_BYTES;
+    EBB_DRIVER(cuMemAddressReserve, bytes, (&ebb_arena.base, bytes, EBB_CHUNK_BYTES, 0, 0));
+    ebb_arena.slots = bytes / EBB_CHUNK_BYTES;
+    ebb_arena.range = calloc(ebb_arena.slots, sizeof *ebb_arena.range);
+    if (ebb_arena.range)
+        return 0;
+    ebb_driver.cuMemAddressFree(ebb_arena.base, bytes);
+    ebb_arena.slots = 0;
+    return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "the table of the arena",
+                    bytes / EBB_CHUNK_BYTES * sizeof *ebb_arena.range);
+}
+
+/* See EBB_LOW_WORDS. */
+static bool looks_like_a_number(size_t slot)
+{
+    return ((ebb_arena.base + slot * EBB_CHUNK_BYTES) & UINT32_MAX) < EBB_LOW_WORDS;
+}
+
+/* A run of free slots, one longer at each end than what is needed. From where the last range was put, round
+ * once: the search stays short while the arena is mostly free. */
+static bool find_slots(size_t count, bool choosy, size_t *first)
+{
+    size_t run = 0, at = ebb_arena.next_slot;
+    for (size_t tried = 0; tried < ebb_arena.slots + count + 2; tried++, at++) {
+        if (at >= ebb_arena.slots) {
+            at = 0;
+            run = 0;
+        }
+        run = ebb_arena.range[at] || (choosy && looks_like_a_number(at)) ? 0 : run + 1;
+        if (run == count + 2) {
+            *first = at - count;
+            return true;
+        }
+    }
+    return false;
+}
+
+ebb_range_t *ebb_range_new(size_t chunk_count)
+{
+    size_t first;
+    if (!find_slots(chunk_count, true, &first) && !find_slots(chunk_count, false, &first))
+        return NULL;
+    ebb_range_t *r = calloc(1, sizeof *r + chunk_count * sizeof r->chunk[0]);
+    if (!r)
+        return NULL;
+    r->base = ebb_arena.base + first * EBB_CHUNK_BYTES;
+    r->chunk_count = (uint32_t)chunk_count;
+    for (size_t i = first; i < first + chunk_count; i++)
+        ebb_arena.range[i] = r;
+    ebb_arena.next_slot = first + chunk_count;
+    return r;
+}
+
+void ebb_range_delete(ebb_range_t *r)
+{
+    EBB_DCHECK(!r->mapped);
+    size_t first = (r->base - ebb_arena.base) / EBB_CHUNK_BYTES;
+    for (size_t i = first; i < first + r->chunk_count; i++)
+        ebb_arena.range[i] = NULL;
+    free(r);
+}
+
+static ebb_status_t set_access(CUdeviceptr base, size_t bytes)
+{
+    const CUmemAccessDesc desc = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = ebb_chunk_device()},
+                                  .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    EBB_DRIVER(cuMemSetAccess, bytes, (base, bytes, &desc, 1));
+    return 0;
+}
+
+ebb_status_t ebb_range_map(ebb_range_t *r)
+{
+    EBB_DCHECK(!r->mapped);
+    size_t bytes = r->chunk_count * EBB_CHUNK_BYTES;
+    EBB_TRY(ebb_chunks_take(r->chunk_count, r->chunk));
+    uint32_t done = 0;
+    ebb_status_t status = 0;
+    while (!status && done < r->chunk_count) {
+        status = (ebb_status_t)ebb_driver.cuMemMap(r->base + done * EBB_CHUNK_BYTES, EBB_CHUNK_BYTES, 0,
+                                                   r->chunk[done], 0);
+        done += !status;
+    }
+    if (!status)
+        status = set_access(r->base, bytes);
+    if (status) {
+        if (done)
+            ebb_driver.cuMemUnmap(r->base, done * EBB_CHUNK_BYTES);
+        ebb_chunks_give(r->chunk_count, r->chunk);
+        return ebb_fail(status, "cuMemMap", bytes);
+    }
+    r->mapped = true;
+    return 0;
+}
+
+ebb_status_t ebb_range_unmap(ebb_range_t *r)
+{
+    EBB_DCHECK(r->mapped);
+    EBB_DRIVER(cuMemUnmap, r->chunk_count * EBB_CHUNK_BYTES, (r->base, r->chunk_count * EBB_CHUNK_BYTES));
+    r->mapped = false;
+    ebb_chunks_give(r->chunk_count, r->chunk);
+    return 0;
+}

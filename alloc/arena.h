@@ -1,0 +1,37 @@
+/* arena.h: the arena's inside, for this folder: see ebb_alloc.h and arena.c. */
+#ifndef EBB_ARENA_H
+#define EBB_ARENA_H
+
+#include "ebb_alloc.h"
+
+/* No buffer lies less than this above a multiple of 4 GiB, if it can be helped: a word there is a number below it beside the
+ * upper half of some pointer, as the padding of a struct often holds it. */
+#define EBB_LOW_WORDS ((CUdeviceptr)32 << 20)
+
+typedef struct ebb_arena {
+    CUdeviceptr base;
+    size_t slots;
+    ebb_range_t **range; /* [slots]: the range that a slot belongs to, or NULL */
+    size_t next_slot;    /* where the search for room goes on */
+} ebb_arena_t;
+
+extern ebb_arena_t ebb_arena;
+
+ebb_status_t ebb_arena_reserve(size_t device_bytes);
+
+static inline bool ebb_arena_contains(CUdeviceptr address)
+{
+    return address - ebb_arena.base < ebb_arena.slots * EBB_CHUNK_BYTES;
+}
+
+/* The range at an address of the arena, or NULL. */
+static inline ebb_range_t *ebb_arena_range(CUdeviceptr address)
+{
+    return ebb_arena.range[(address - ebb_arena.base) / EBB_CHUNK_BYTES];
+}
+
+/* Addresses without chunks. NULL: no host memory, or no room left in the arena. */
+ebb_range_t *ebb_range_new(size_t chunk_count);
+void ebb_range_delete(ebb_range_t *range); /* must be unmapped */
+
+#endif

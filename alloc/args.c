@@ -1,0 +1,127 @@
+/* args.c: see args.h. Types are not known at this boundary, only offsets and sizes; so every aligned word
+ * that could be a pointer is looked up. A number that happens to lie in a buffer makes an access too many,
+ * never one too few. A word that lies in the arena but in no live buffer is none: whatever is there is a freed buffer,
+ * which the program may not touch, and most often it is not a pointer at all but what an earlier one has left in the
+ * padding of a struct. */
+#include "args.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "arena.h"
+#include "driver.h"
+
+/* Open addressing by the function's address; grows, and is emptied when a module goes. */
+static struct {
+    ebb_signature_t *slot;
+    size_t count, capacity; /* capacity: 0 or a power of two */
+} table;
+
+static size_t place_of(const ebb_signature_t *slots, size_t capacity, CUfunction f)
+{
+    size_t i = (size_t)((uintptr_t)f * 0x9e3779b97f4a7c15u >> 20) & (capacity - 1);
+    while (slots[i].function && slots[i].function != f)
+        i = (i + 1) & (capacity - 1);
+    return i;
+}
+
+static bool grow(void)
+{
+    size_t capacity = table.capacity ? 2 * table.capacity : 256;
+    ebb_signature_t *slots = calloc(capacity, sizeof *slots);
+    if (!slots)
+        return false;
+    for (size_t i = 0; i < table.capacity; i++)
+        if (table.slot[i].function)
+            slots[place_of(slots, capacity, table.slot[i].function)] = table.slot[i];
+    free(table.slot);
+    table.slot = slots;
+    table.capacity = capacity;
+    return true;
+}
+
+static bool ask_driver(CUfunction f, ebb_signature_t *out)
+{
+    struct ebb_param params[1024], *copy;
+    size_t n = 0, offset, size, end = 0;
+    CUresult result;
+    while (n < 1024 && !(result = ebb_driver.cuFuncGetParamInfo(f, n, &offset, &size))) {
+        params[n++] = (struct ebb_param){(uint32_t)offset, (uint32_t)size};
+        end = offset + size;
+    }
+    /* The driver ends the list with INVALID_VALUE; anything else means that it does not know the function. */
+    if (n < 1024 && result != CUDA_ERROR_INVALID_VALUE)
+        return false;
+    copy = malloc((n ? n : 1) * sizeof *copy);
+    if (!copy)
+        return false;
+    memcpy(copy, params, n * sizeof *copy);
+    *out = (ebb_signature_t){
+        .function = f, .param_count = (uint32_t)n, .param_bytes = (uint32_t)end, .params = copy};
+    return true;
+}
+
+const ebb_signature_t *ebb_signature_of(CUfunction f)
+{
+    if (2 * table.count >= table.capacity && !grow())
+        return NULL;
+    ebb_signature_t *s = &table.slot[place_of(table.slot, table.capacity, f)];
+    if (!s->function) {
+        if (!f || !ask_driver(f, s))
+            return NULL;
+        table.count++;
+    }
+    return s;
+}
+
+void ebb_signatures_forget(void)
+{
+    for (size_t i = 0; i < table.capacity; i++)
+        free((void *)table.slot[i].params);
+    free(table.slot);
+    memset(&table, 0, sizeof table);
+}
+
+bool ebb_args_pack(const ebb_signature_t *s, unsigned char *block, void **params, void **extra)
+{
+    if (params && !extra) {
+        for (uint32_t i = 0; i < s->param_count; i++)
+            memcpy(block + s->params[i].offset_bytes, params[i], s->params[i].size_bytes);
+        return true;
+    }
+    const void *buffer = NULL;
+    size_t bytes = 0;
+    for (void **at = extra; at && *at != CU_LAUNCH_PARAM_END; at += 2) {
+        if (*at == CU_LAUNCH_PARAM_BUFFER_POINTER)
+            buffer = at[1];
+        else if (*at == CU_LAUNCH_PARAM_BUFFER_SIZE)
+            bytes = *(const size_t *)at[1];
+        else
+            return false;
+    }
+    if (params || (s->param_bytes && (!buffer || bytes < s->param_bytes)))
+        return false;
+    if (s->param_bytes)
+        memcpy(block, buffer, s->param_bytes);
+    return true;
+}
+
+void ebb_access_add(ebb_operation_t *op, CUdeviceptr address, uint32_t param_offset)
+{
+    if (!ebb_arena_contains(address))
+        return;
+    ebb_buffer_t *b = ebb_buffer_at(address);
+    if (b)
+        op->access[op->access_count++] =
+            (ebb_access_t){.buffer = b, .offset_bytes = address - b->address, .param_offset = param_offset};
+}
+
+void ebb_args_scan(ebb_operation_t *op, const unsigned char *block, size_t bytes, ebb_access_t *access)
+{
+    op->access = access;
+    for (size_t at = 0; at + sizeof(CUdeviceptr) <= bytes; at += sizeof(CUdeviceptr)) {
+        CUdeviceptr word;
+        memcpy(&word, block + at, sizeof word);
+        ebb_access_add(op, word, (uint32_t)at);
+    }
+}

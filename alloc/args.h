@@ -1,0 +1,33 @@
+/* args.h: what a launch's arguments point to. For this folder. */
+#ifndef EBB_ARGS_H
+#define EBB_ARGS_H
+
+#include "ebb_alloc.h"
+
+enum { EBB_MAX_PARAM_BYTES = 32764 };
+
+/* The layout of a function's argument block, asked of the driver once per function. */
+typedef struct ebb_signature {
+    CUfunction function;
+    uint32_t param_count, param_bytes;
+    const struct ebb_param {
+        uint32_t offset_bytes, size_bytes;
+    } * params;
+} ebb_signature_t;
+
+/* NULL: the driver does not tell (before 12.4, or no host memory). Valid until ebb_signatures_forget. */
+const ebb_signature_t *ebb_signature_of(CUfunction function);
+/* A module was unloaded: functions may come again at the same address with other parameters. */
+void ebb_signatures_forget(void);
+
+/* Copies the arguments of either form of cuLaunchKernel into one block, each at its offset. False: the driver
+ * is the one to complain about them. */
+bool ebb_args_pack(const ebb_signature_t *signature, unsigned char *block, void **params, void **extra);
+
+/* Looks up every aligned 8-byte word of the block; fills `access` (room for one per word). */
+void ebb_args_scan(ebb_operation_t *op, const unsigned char *block, size_t bytes, ebb_access_t *access);
+
+/* Adds one access by address, if a live buffer is there. */
+void ebb_access_add(ebb_operation_t *op, CUdeviceptr address, uint32_t param_offset);
+
+#endif

@@ -1,0 +1,262 @@
+/* heap.c: the caching allocator.
+ *
+ * A large buffer owns a range; freed, the range stays mapped and waits as a spare for the next request of its
+ * size, which a training loop is sure to make. Spares are given up (unmapped, their chunks back in the pool)
+ * when a request of another size finds the pool empty: with mappings, fragmentation is never a reason to
+ * fail. Small buffers: small.c.
+ */
+#include "heap.h"
+
+#include <stdlib.h>
+
+#include "arena.h"
+#include "chunk.h"
+#include "driver.h"
+#include "log.h"
+#include "mark.h"
+
+enum { SPARE_LISTS = 64 };
+
+static struct {
+    ebb_range_t *spare[SPARE_LISTS]; /* by chunk count, modulo */
+    ebb_buffer_t *newest, *oldest;   /* large buffers by last use */
+    uint64_t generation;
+    size_t live_bytes, live_peak_bytes;
+} heap;
+
+/* ---- spare ranges ---- */
+
+static ebb_range_t **spare_list(size_t chunk_count)
+{
+    return &heap.spare[chunk_count % SPARE_LISTS];
+}
+
+static bool usable(const ebb_range_t *r, const ebb_stream_t *stream)
+{
+    return (stream && r->freed.stream == stream) || ebb_mark_reached(r->freed);
+}
+
+static ebb_range_t *take_spare(size_t chunk_count, const ebb_stream_t *stream)
+{
+    for (ebb_range_t **link = spare_list(chunk_count); *link; link = &(*link)->next) {
+        ebb_range_t *r = *link;
+        if (r->chunk_count != chunk_count || !usable(r, stream))
+            continue;
+        *link = r->next;
+        r->next = NULL;
+        return r;
+    }
+    return NULL;
+}
+
+static bool give_up(ebb_range_t *r, bool wait)
+{
+    if (wait ? ebb_mark_wait(r->freed) != 0 : !ebb_mark_reached(r->freed))
+        return false;
+    if (ebb_range_unmap(r)) {
+        ebb_log(EBB_WARN, "%s", ebb_last_failure());
+        return false;
+    }
+    ebb_range_delete(r);
+    return true;
+}
+
+bool ebb_heap_reclaim(size_t chunks, bool wait)
+{
+    ebb_small_reclaim(wait);
+    for (unsigned i = 0; i < SPARE_LISTS; i++)
+        for (ebb_range_t **link = &heap.spare[i]; *link && ebb_chunks_available() < chunks;) {
+            ebb_range_t *r = *link;
+            *link = r->next;
+            if (give_up(r, wait))
+                continue;
+            r->next = *link;
+            *link = r;
+            link = &r->next;
+        }
+    return ebb_chunks_available() >= chunks;
+}
+
+bool ebb_heap_make_room(size_t chunks)
+{
+    /* From cheap to dear: spares that are done, the listener's means, spares that must be waited for. */
+    return ebb_chunks_available() >= chunks || ebb_heap_reclaim(chunks, false) ||
+           (ebb_listener && ebb_listener->make_room &&
+            ebb_listener->make_room(chunks - ebb_chunks_available())) ||
+           ebb_heap_reclaim(chunks, true);
+}
+
+ebb_status_t ebb_heap_range(size_t chunk_count, ebb_stream_t *stream, ebb_range_t **out)
+{
+    if ((*out = take_spare(chunk_count, stream)))
+        return 0;
+    if (chunk_count > ebb_chunks_limit())
+        return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "an allocation above the budget",
+                        chunk_count * EBB_CHUNK_BYTES);
+    if (!ebb_heap_make_room(chunk_count))
+        return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "an allocation", chunk_count * EBB_CHUNK_BYTES);
+    ebb_range_t *r = ebb_range_new(chunk_count);
+    if (!r)
+        return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "an address range", chunk_count * EBB_CHUNK_BYTES);
+    ebb_status_t status = ebb_range_map(r);
+    if (status) {
+        ebb_range_delete(r);
+        return status;
+    }
+    *out = r;
+    return 0;
+}
+
+/* ---- the order of last use ---- */
+
+static void unlink_buffer(ebb_buffer_t *b)
+{
+    *(b->newer ? &b->newer->older : &heap.newest) = b->older;
+    *(b->older ? &b->older->newer : &heap.oldest) = b->newer;
+}
+
+static void link_newest(ebb_buffer_t *b)
+{
+    b->older = heap.newest;
+    b->newer = NULL;
+    *(heap.newest ? &heap.newest->newer : &heap.oldest) = b;
+    heap.newest = b;
+}
+
+ebb_status_t ebb_buffer_join(CUstream stream, const ebb_buffer_t *b)
+{
+    if (b->use_count > EBB_USE_MARKS)
+        return ebb_streams_join(stream);
+    for (unsigned i = 0; i < b->use_count; i++)
+        EBB_TRY(ebb_mark_join(stream, b->use[i]));
+    return 0;
+}
+
+ebb_buffer_t *ebb_buffer_oldest(void)
+{
+    return heap.oldest;
+}
+
+void ebb_buffer_touch(ebb_buffer_t *b, ebb_mark_t mark)
+{
+    unsigned i = 0;
+    while (i < b->use_count && i < EBB_USE_MARKS && b->use[i].stream != mark.stream)
+        i++;
+    if (i < EBB_USE_MARKS)
+        b->use[i] = mark;
+    if (i == b->use_count && i <= EBB_USE_MARKS)
+        b->use_count++;
+    if (ebb_buffer_is_large(b) && heap.newest != b) {
+        unlink_buffer(b);
+        link_newest(b);
+    }
+}
+
+/* ---- buffers ---- */
+
+static ebb_status_t alloc_large(const ebb_request_t *q, ebb_buffer_t **out)
+{
+    ebb_buffer_t *b = calloc(1, sizeof *b);
+    if (!b)
+        return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "calloc", sizeof *b);
+    size_t chunks = (q->bytes + EBB_CHUNK_BYTES - 1) / EBB_CHUNK_BYTES;
+    ebb_status_t status = ebb_heap_range(chunks, q->stream, &b->range);
+    if (status) {
+        free(b);
+        return status;
+    }
+    b->range->buffer = b;
+    b->address = b->range->base;
+    link_newest(b);
+    *out = b;
+    return 0;
+}
+
+ebb_status_t ebb_heap_alloc(const ebb_request_t *q, ebb_buffer_t **out)
+{
+    if (!q->bytes)
+        return ebb_fail(CUDA_ERROR_INVALID_VALUE, "an allocation", 0);
+    EBB_TRY(q->bytes <= EBB_SMALL_BYTES ? ebb_small_alloc(q, out) : alloc_large(q, out));
+    ebb_buffer_t *b = *out;
+    b->bytes = q->bytes;
+    b->generation = ++heap.generation;
+    b->stream_ordered = q->stream != NULL;
+    b->pool = q->pool;
+    b->use_count = 0;
+    if (q->stream) /* a range reused at once is in use on this stream until here */
+        ebb_buffer_touch(b, ebb_mark_here(q->stream));
+    heap.live_bytes += b->bytes;
+    if (heap.live_bytes > heap.live_peak_bytes)
+        heap.live_peak_bytes = heap.live_bytes;
+    return 0;
+}
+
+void ebb_heap_free(ebb_buffer_t *b, ebb_mark_t at)
+{
+    heap.live_bytes -= b->bytes;
+    if (!ebb_buffer_is_large(b)) {
+        ebb_small_free(b, at);
+        return;
+    }
+    ebb_range_t *r = b->range;
+    unlink_buffer(b);
+    free(b);
+    r->buffer = NULL;
+    if (!r->mapped) {
+        ebb_range_delete(r);
+        return;
+    }
+    r->freed = at;
+    r->next = *spare_list(r->chunk_count);
+    *spare_list(r->chunk_count) = r;
+}
+
+ebb_buffer_t *ebb_buffer_at(CUdeviceptr address)
+{
+    if (!ebb_arena_contains(address))
+        return NULL;
+    ebb_range_t *r = ebb_arena_range(address);
+    if (r && r->slab) {
+        ebb_buffer_t *b = ebb_small_at(r->slab, address);
+        if (b)
+            return b;
+        /* One past the end of its neighbour? */
+        return address > r->base ? ebb_small_at(r->slab, address - 1) : NULL;
+    }
+    if (!r && address > ebb_arena.base)
+        r = ebb_arena_range(address - 1); /* the slot behind a range is never another's */
+    return r ? r->buffer : NULL;
+}
+
+ebb_buffer_t *ebb_heap_find(CUdeviceptr address)
+{
+    ebb_buffer_t *b = ebb_buffer_at(address);
+    return b && b->address == address ? b : NULL;
+}
+
+ebb_usage_t ebb_usage(void)
+{
+    ebb_usage_t u = ebb_chunks_usage();
+    u.live_bytes = heap.live_bytes;
+    u.live_peak_bytes = heap.live_peak_bytes;
+    return u;
+}
+
+void ebb_heap_check(void)
+{
+    size_t mapped = 0;
+    for (const ebb_buffer_t *b = heap.oldest; b; b = b->newer) {
+        EBB_ASSERT(b->range->buffer == b && b->address == b->range->base);
+        EBB_ASSERT(b->bytes > EBB_SMALL_BYTES && b->bytes <= b->range->chunk_count * EBB_CHUNK_BYTES);
+        EBB_ASSERT(b->newer ? b->newer->older == b : heap.newest == b);
+    }
+    for (size_t i = 0; i < ebb_arena.slots; i++) {
+        const ebb_range_t *r = ebb_arena.range[i];
+        if (!r)
+            continue;
+        EBB_ASSERT(!(r->buffer && r->slab));
+        mapped += r->mapped ? EBB_CHUNK_BYTES : 0;
+    }
+    EBB_ASSERT(mapped == ebb_chunks_usage().mapped_bytes);
+    ebb_small_check();
+}

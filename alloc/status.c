@@ -1,0 +1,41 @@
+#include "status.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+
+#include "driver.h"
+#include "log.h"
+
+static _Thread_local struct {
+    ebb_status_t code;
+    const char *operation;
+    size_t bytes;
+} last;
+
+ebb_status_t ebb_fail(ebb_status_t code, const char *operation, size_t bytes)
+{
+    last.code = code;
+    last.operation = operation;
+    last.bytes = bytes;
+    return code;
+}
+
+const char *ebb_last_failure(void)
+{
+    static _Thread_local char text[160];
+    const char *name = NULL;
+    if (!last.code)
+        return "no failure";
+    if (!ebb_driver.cuGetErrorName || ebb_driver.cuGetErrorName((CUresult)last.code, &name) || !name)
+        name = "unknown error";
+    snprintf(text, sizeof text, "%s of %zu bytes: %s", last.operation, last.bytes, name);
+    return text;
+}
+
+void ebb_broken(const char *condition, const char *file, int line)
+{
+    static atomic_flag said = ATOMIC_FLAG_INIT;
+    if (!atomic_flag_test_and_set(&said))
+        ebb_log(EBB_WARN, "a condition of ebb's own does not hold (%s, %s:%d); please report this", condition,
+                file, line);
+}

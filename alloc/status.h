@@ -1,0 +1,48 @@
+/* status.h: how functions of ebb report failure.
+ *
+ * ebb_status_t is 0 or a CUresult: only codes that the driver itself could return ever reach the program.
+ * What failed, and over how many bytes, is kept per thread for the log line that follows.
+ */
+#ifndef EBB_STATUS_H
+#define EBB_STATUS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef int ebb_status_t;
+
+/* Returns `code` after noting what was being done. `operation` must be a literal. */
+ebb_status_t ebb_fail(ebb_status_t code, const char *operation, size_t bytes);
+
+/* The last failure noted on this thread: "cuMemCreate of 2097152 bytes: CUDA_ERROR_OUT_OF_MEMORY". Valid
+ * until the next call. */
+const char *ebb_last_failure(void);
+
+#define EBB_TRY(call)                                                                                        \
+    do {                                                                                                     \
+        ebb_status_t ebb_try_ = (ebb_status_t)(call);                                                        \
+        if (ebb_try_)                                                                                        \
+            return ebb_try_;                                                                                 \
+    } while (0)
+
+/* A driver call whose failure is worth a word: EBB_DRIVER(cuMemCreate, bytes, (&h, bytes, &prop, 0)). */
+#define EBB_DRIVER(function, bytes, arguments)                                                               \
+    do {                                                                                                     \
+        ebb_status_t ebb_try_ = (ebb_status_t)ebb_driver.function arguments;                                 \
+        if (ebb_try_)                                                                                        \
+            return ebb_fail(ebb_try_, #function, bytes);                                                     \
+    } while (0)
+
+/* Broken invariants: EBB_ASSERT always, EBB_DCHECK in debug builds. A preloaded library never aborts: a
+ * broken invariant is logged once and ebb stops deciding anything (everything is fetched and kept). Input is
+ * never checked by these. */
+void ebb_broken(const char *condition, const char *file, int line);
+#define EBB_ASSERT(condition) ((condition) ? (void)0 : ebb_broken(#condition, __FILE__, __LINE__))
+#ifdef NDEBUG
+#define EBB_DCHECK(condition) ((void)sizeof(condition))
+#else
+#define EBB_DCHECK(condition) EBB_ASSERT(condition)
+#endif
+
+#endif

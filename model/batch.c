@@ -1,0 +1,70 @@
+#include "batch.h"
+
+#include <stdlib.h>
+
+#include "check.h"
+
+/* A slot holds, each part on a multiple of 16 bytes: tokens[N], targets[N], class[K], first[K+1], order[N]; K
+ * = min(N, V). The device's copy looks the same. */
+typedef struct layout {
+    size_t targets, token, first, order, total; /* in ints */
+} layout_t;
+
+static size_t padded(size_t ints)
+{
+    return (ints + 3) / 4 * 4;
+}
+
+static layout_t layout_of(int N, int V)
+{
+    size_t rows = padded((size_t)N), classes = (size_t)(N < V ? N : V);
+    layout_t at = {.targets = rows, .token = 2 * rows};
+    at.first = at.token + padded(classes);
+    at.order = at.first + padded(classes + 1);
+    at.total = at.order + rows;
+    return at;
+}
+
+void batch_ring_open(batch_ring_t *ring, gpu_t *gpu, int max_rows, int V, int slots)
+{
+    *ring = (batch_ring_t){.gpu = gpu, .V = V, .max_rows = max_rows, .slots = slots};
+    void *pinned = NULL;
+    CUDA(cudaMallocHost(&pinned, layout_of(max_rows, V).total * (size_t)slots * sizeof(int)));
+    ring->pinned = pinned;
+    ring->workspace = malloc((size_t)V * sizeof(int));
+    if (ring->workspace == NULL)
+        fatal("no memory for a table of %d classes", V);
+}
+
+void batch_ring_close(batch_ring_t *ring)
+{
+    CUDA(cudaFreeHost(ring->pinned));
+    free(ring->workspace);
+    *ring = (batch_ring_t){0};
+}
+
+batch_t batch_upload(batch_ring_t *ring, const corpus_t *corpus, const size_t *starts, int B, int T)
+{
+    int N = B * T;
+    layout_t at = layout_of(N, ring->V);
+    int *host = ring->pinned + (size_t)ring->next * layout_of(ring->max_rows, ring->V).total;
+    ring->next = (ring->next + 1) % ring->slots;
+    for (int b = 0; b < B; b++)
+        corpus_sequence(corpus, starts[b], T, host + b * T, host + at.targets + b * T);
+    token_index_host_t index = {host + at.token, host + at.first, host + at.order};
+    int classes = token_index_build(index, host, N, ring->V, ring->workspace);
+
+    batch_t batch = {.B = B, .T = T, .memory = tensor_new(ring->gpu, at.total)};
+    int *device = (int *)(void *)batch.memory.data;
+    CUDA(cudaMemcpyAsync(device, host, at.total * sizeof(int), cudaMemcpyHostToDevice, ring->gpu->stream));
+    batch.tokens = device;
+    batch.targets = device + at.targets;
+    batch.index = (token_index_t){device + at.token, device + at.first, device + at.order, classes};
+    return batch;
+}
+
+void batch_free(batch_ring_t *ring, batch_t *batch)
+{
+    tensor_free(ring->gpu, &batch->memory);
+    *batch = (batch_t){0};
+}

@@ -1,0 +1,51 @@
+/* gpu.h: the device as the trainer uses it: one compute stream, one cuBLAS handle, memory with its bytes
+ * counted.
+ *
+ * Memory. What lives as long as the run (parameters, moments) is allocated once, outside the stream.
+ * Everything else is allocated in stream order by the operation that produces it, and freed in stream order
+ * as soon as its last reader has been issued: the host runs ahead, the memory is reused in the order of the
+ * stream. The default pool keeps what is freed (release threshold UINT64_MAX), so that after the first step
+ * no allocation reaches the operating system.
+ *
+ * Out of memory ends the program: one line that says how many bytes were asked for and which flags need less.
+ *
+ * Threads: one. Everything is ordered on `stream`.
+ */
+#ifndef EBB_MODEL_GPU_H
+#define EBB_MODEL_GPU_H
+
+#include <cublas_v2.h>
+#include <cuda_runtime_api.h>
+#include <stddef.h>
+
+typedef struct gpu {
+    int device;
+    char name[256];
+    size_t total_bytes; /* of the device */
+    int driver_version, runtime_version;
+    cudaStream_t stream;
+    cublasHandle_t blas;
+    size_t live_bytes, peak_bytes; /* what the trainer itself has allocated: now, and at most so far */
+} gpu_t;
+
+/* A dense fp32 array in device memory; owns it. Empty: data NULL, bytes 0. */
+typedef struct tensor {
+    float *data;
+    size_t bytes;
+} tensor_t;
+
+void gpu_open(gpu_t *gpu, int device);
+void gpu_close(gpu_t *gpu);
+
+/* An uninitialised tensor of `count` floats, usable by work issued on the stream from now on. */
+tensor_t tensor_new(gpu_t *gpu, size_t count);
+/* Frees it behind the work issued so far and empties it; an empty one is left alone. */
+void tensor_free(gpu_t *gpu, tensor_t *tensor);
+/* Moves the ownership out of `from`, which is empty afterwards. */
+tensor_t tensor_take(tensor_t *from);
+
+/* For the whole run: zeroed, not stream-ordered; freed by tensor_free_permanent. */
+tensor_t tensor_new_permanent(gpu_t *gpu, size_t count);
+void tensor_free_permanent(gpu_t *gpu, tensor_t *tensor);
+
+#endif

@@ -1,0 +1,46 @@
+/* log.h: JSON lines, one object each, flushed as it ends. Without a file nothing is written, and nothing
+ * needs to ask.
+ *
+ * Records, by "kind":
+ *   run     "options" (every flag), model shape, "parameters", corpus sizes, device, versions
+ *   step    "step" (from 1), "loss" and "grad_norm" (also as "..._hex": C's hexadecimal form, all bits),
+ * "lr", "tokens_per_s", "ms", "device_bytes" and "peak_bytes" (allocated by the trainer when the step had
+ * been issued; at most so far) eval    "step", "loss" (nats per token), "loss_hex", "tokens" sample "prompt",
+ * "text" (a byte above 127 as the code point of that number) final   "steps", "held_out_loss",
+ * "held_out_loss_hex", "peak_bytes", "seconds", "state_hash" (parameters.h) A number that is not finite is
+ * null.
+ */
+#ifndef EBB_MODEL_LOG_H
+#define EBB_MODEL_LOG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+typedef struct json_log {
+    FILE *file; /* NULL: write nothing */
+    const char *path;
+    bool first; /* no comma before the next field */
+} json_log_t;
+
+/* path may be NULL. A file that cannot be written ends the program, exit code 2. */
+void log_open(json_log_t *log, const char *path);
+void log_close(json_log_t *log);
+
+void log_begin(json_log_t *log, const char *kind);
+void log_end(json_log_t *log);
+
+void log_object_begin(json_log_t *log, const char *key);
+void log_object_end(json_log_t *log);
+
+void log_count(json_log_t *log, const char *key, uint64_t value);
+void log_real(json_log_t *log, const char *key, double value);
+/* "<key>" and "<key>_hex" */
+void log_exact(json_log_t *log, const char *key, double value);
+void log_text(json_log_t *log, const char *key, const char *text);
+void log_bytes(json_log_t *log, const char *key, const unsigned char *text, size_t length);
+/* `literal` as it is: a number's text */
+void log_literal(json_log_t *log, const char *key, const char *literal);
+
+#endif

@@ -1,0 +1,11 @@
+/* ebb-train: trains a GPT-2 style transformer on text, on a CUDA device. See --help. */
+#include "options.h"
+#include "train.h"
+
+int main(int argc, char **argv)
+{
+    options_t options;
+    options_parse(&options, argc, argv);
+    train(&options);
+    return 0;
+}

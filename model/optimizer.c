@@ -1,0 +1,69 @@
+#include "optimizer.h"
+
+#include <math.h>
+
+#include "check.h"
+#include "kernels.h"
+#include "ranges.h"
+
+/* Each group's partial sums start at a multiple of 16 bytes. */
+static size_t partials_of(const group_t *group)
+{
+    return (sum_squares_partials(group->count) + 3) / 4 * 4;
+}
+
+void optimizer_open(optimizer_t *optimizer, parameters_t *parameters, const options_t *options)
+{
+    *optimizer = (optimizer_t){.parameters = parameters,
+                               .beta1 = (float)options->beta1,
+                               .beta2 = (float)options->beta2,
+                               .eps = (float)options->eps,
+                               .decay = (float)options->decay,
+                               .clip = (float)options->clip};
+    for (int g = 0; g < parameters->group_count; g++)
+        optimizer->partial_count += partials_of(&parameters->groups[g]);
+    optimizer->partials = tensor_new_permanent(parameters->gpu, optimizer->partial_count);
+}
+
+void optimizer_close(optimizer_t *optimizer)
+{
+    tensor_free_permanent(optimizer->parameters->gpu, &optimizer->partials);
+    *optimizer = (optimizer_t){0};
+}
+
+void optimizer_step(optimizer_t *optimizer, float *result, double rate, int step)
+{
+    range_begin("optimizer");
+    const parameters_t *parameters = optimizer->parameters;
+    cudaStream_t stream = parameters->gpu->stream;
+    float *partials = optimizer->partials.data;
+    for (int g = 0; g < parameters->group_count; g++) {
+        const group_t *group = &parameters->groups[g];
+        CUDA(sum_squares(partials, group->gradient.data, group->count, stream));
+        partials += partials_of(group);
+    }
+    CUDA(gradient_scale(result, optimizer->partials.data, optimizer->partial_count, optimizer->clip, stream));
+
+    adamw_t settings = {.learning_rate = (float)rate,
+                        .beta1 = optimizer->beta1,
+                        .beta2 = optimizer->beta2,
+                        .eps = optimizer->eps,
+                        .weight_decay = optimizer->decay,
+                        .step = step};
+    for (int g = 0; g < parameters->group_count; g++) {
+        const group_t *group = &parameters->groups[g];
+        CUDA(adamw(group->value.data, group->m.data, group->v.data, group->gradient.data, group->count,
+                   group->decayed, result + 1, settings, stream));
+    }
+    range_end();
+}
+
+double optimizer_rate(const options_t *options, int step)
+{
+    int warmup = (int)lround(options->warmup * options->steps);
+    if (step <= warmup)
+        return options->rate * step / warmup;
+    double progress = (double)(step - warmup) / (options->steps - warmup);
+    double cosine = 0.5 * (1.0 + cos(3.14159265358979323846 * progress));
+    return options->rate * (options->final_rate + (1.0 - options->final_rate) * cosine);
+}

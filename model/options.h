@@ -1,0 +1,62 @@
+/* options.h: what the command line can say. One table in options.c (name, type, unit, default, range, help,
+ * group) makes the parser, --help, and the log's first record.
+ *
+ * A model's shape, batch and rate come from its preset (--model) unless they have flags of their own. Bad
+ * input ends the program through usage_error(): one line, exit code 2.
+ */
+#ifndef EBB_MODEL_OPTIONS_H
+#define EBB_MODEL_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* The shape of a transformer. C = width, H = heads, T = context, V = vocab in the shape comments of the
+ * sources. */
+typedef struct shape {
+    int layers, width, heads, context, vocab;
+} shape_t;
+
+typedef enum attention_kind {
+    ATTENTION_FLASH, /* never stores T x T */
+    ATTENTION_NAIVE  /* stores scores and probabilities */
+} attention_kind_t;
+
+typedef struct options {
+    const char *data;
+
+    const char *model; /* preset */
+    int layers, width, heads, context;
+    int vocab; /* of the preset; 256 covers the byte-level tokenizer */
+    int attention;
+    double dropout;
+
+    int steps, batch, accumulate;
+    double rate, warmup, final_rate;
+    double beta1, beta2, eps, decay, clip;
+    uint64_t seed;
+
+    int eval_every, eval_batches;
+    int sample, top_k;
+    double temperature;
+    const char *prompt;
+
+    const char *log, *dump;
+    int device;
+    int help;
+} options_t;
+
+/* Defaults, then the preset, then the flags, then the checks of everything that needs no device and no file.
+ * Strings point into argv or are constants. With --help, prints it and exits 0. */
+void options_parse(options_t *options, int argc, char **argv);
+
+shape_t options_shape(const options_t *options);
+
+/* Visits every option in the table's order, as text: for the log. `number` is false for strings. */
+typedef void (*options_visit_fn)(void *context, const char *name, const char *value, bool number);
+void options_each(const options_t *options, options_visit_fn visit, void *context);
+
+/* The name among the table's flags that is nearest to `name` (without dashes), or NULL if none resembles it.
+ */
+const char *options_nearest(const char *name);
+
+#endif

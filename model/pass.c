@@ -1,0 +1,44 @@
+#include "pass.h"
+
+static uint64_t counters_of(uint64_t elements)
+{
+    return (elements + 3) / 4;
+}
+
+/* Counters that one block uses before `site`; all of them for SITE_MLP + 1. */
+static uint64_t block_counters(uint64_t rows, uint64_t T, uint64_t C, uint64_t H, int site)
+{
+    uint64_t scores = counters_of(rows * H * T), sums = counters_of(rows * C);
+    return site == SITE_ATTENTION ? 0 : scores + (uint64_t)(site - SITE_PROJECTION) * sums;
+}
+
+uint64_t pass_counters(int B, int T, shape_t s)
+{
+    uint64_t rows = (uint64_t)B * (uint64_t)T, C = (uint64_t)s.width;
+    return counters_of(rows * C) +
+           (uint64_t)s.layers * block_counters(rows, (uint64_t)T, C, (uint64_t)s.heads, SITE_MLP + 1);
+}
+
+dropout_t pass_dropout_embedding(const pass_t *pass)
+{
+    return (dropout_t){pass->dropout, pass->seed, pass->first};
+}
+
+dropout_t pass_dropout(const pass_t *pass, int layer, site_t site)
+{
+    uint64_t rows = (uint64_t)pass->N, T = (uint64_t)pass->T, C = (uint64_t)pass->C, H = (uint64_t)pass->H;
+    uint64_t offset = pass->first + counters_of(rows * C) +
+                      (uint64_t)layer * block_counters(rows, T, C, H, SITE_MLP + 1) +
+                      block_counters(rows, T, C, H, (int)site);
+    return (dropout_t){pass->dropout, pass->seed, offset};
+}
+
+tensor_t pass_tensor(const pass_t *pass, int channels)
+{
+    return tensor_new(pass->gpu, (size_t)pass->N * (size_t)channels);
+}
+
+tensor_t pass_scratch(const pass_t *pass, size_t bytes)
+{
+    return bytes > 0 ? tensor_new(pass->gpu, (bytes + sizeof(float) - 1) / sizeof(float)) : (tensor_t){0};
+}

@@ -1,0 +1,67 @@
+#!/usr/bin/env bash
+# quickstart.sh [trainer options...]: from a bare Debian or Ubuntu machine to a trained model and a sample of its text.
+#
+# Installs what is missing, builds, and trains ebb-train's default model, a small GPT, on the King James Bible, or on your own
+# text with --data FILE. On the GPU if there is one with a driver for CUDA 13, else on the software device (softgpu/).
+# All options go to the trainer: `bash model/quickstart.sh --help` lists them.
+#
+# TRAIN_DEVICE=gpu|soft chooses the device, BUILD_FOLDER=FOLDER the build folder, CUDA_HOME=FOLDER the CUDA Toolkit.
+set -euo pipefail
+# shellcheck source=model/setup.sh
+source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
+
+# The value of --data among the arguments, or nothing.
+user_data() {
+    local data=''
+    while (($# > 0)); do
+        case $1 in
+        --data=*) data=${1#--data=} ;;
+        --data) data=${2:-} ;;
+        esac
+        shift
+    done
+    printf '%s' "$data"
+}
+
+# The default corpus: one verse a line, 4.4 MB.
+make_corpus() {
+    local corpus=$1 new=$1.new
+    [[ ! -s $corpus ]] || return 0
+    mkdir -p "$(dirname "$corpus")"
+    bible -f gen1:1-rev22:21 >"$new" || fail "the program bible could not print the text" \
+        'reinstall it (apt-get install --reinstall bible-kjv bible-kjv-text), or train on a text of yours: --data FILE'
+    (($(wc -c <"$new") > 4000000)) || fail "the program bible printed only $(wc -c <"$new") bytes (see $new)" \
+        'train on a text of yours: --data FILE'
+    mv "$new" "$corpus"
+}
+
+main() {
+    local data libraries
+    data=$(user_data "$@")
+    if [[ -n $data && ! -r $data ]]; then
+        fail "--data $data: there is no such file, or it cannot be read" 'give the path of a text file'
+    fi
+    if [[ -n $data ]]; then
+        setup_packages
+    else
+        setup_packages 'command bible|bible-kjv'
+        data=$build/data/bible.txt
+        make_corpus "$data"
+    fi
+    setup_device
+    setup_toolkit
+    targets=(ebb-train softgpu)
+    # shellcheck disable=SC2119 # the arguments are the trainer's
+    setup_build
+
+    if [[ $device == gpu ]]; then
+        say "training on the GPU: $device_why"
+        libraries=$(dirname "$(toolkit_library "$cuda" cudart)"):$(without_softgpu "${LD_LIBRARY_PATH:-}")
+    else
+        say "training on the software device: $device_why"
+        libraries=$build/softgpu/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+    fi
+    LD_LIBRARY_PATH=$libraries exec "$build/bin/ebb-train" --data "$data" --log "$build/quickstart.jsonl" "$@"
+}
+
+main "$@"

@@ -1,0 +1,50 @@
+/* pinned.h: page-locked host memory, which the device's copy engines reach at full speed and without waiting.
+ *
+ * Pinning is slow (the kernel has to find and lock every page, the driver to map them: it costs about as much
+ * as copying the bytes), so freed blocks stay pinned and are given out again for the same size: a training
+ * step asks for the same sizes over and over. Blocks of sizes that nobody asks for any more make room when
+ * the budget is reached.
+ *
+ * Glossary
+ *   block   what a caller gets; from half a page up it is rounded to pages and to nothing else, below to 64
+ * bytes extent  one mapping with one registration (cuMemHostRegister) at its start; holds one block, or a
+ * slab of small ones. No block ever straddles two registrations: such a copy would not count as pinned cached
+ * a block that is pinned and free
+ *
+ * Memory comes from the NUMA node of the calling thread's current device (topology.h), is usable from every
+ * context, and is not inherited by forked children.
+ *
+ * Threads and locks: everything here wants ebb_lock() held (alloc/ebb_alloc.h), or one thread, and takes no
+ * lock of ebb's. The driver is called to register and unregister, with a current context; never after the
+ * process began to exit.
+ */
+#ifndef EBB_PINNED_H
+#define EBB_PINNED_H
+
+#include <stddef.h>
+
+typedef struct ebb_pinned_usage {
+    size_t allocated_bytes;  /* in blocks in use, as requested */
+    size_t cached_bytes;     /* in cached blocks */
+    size_t registered_bytes; /* in all extents: what the machine has less because of us */
+    size_t peak_bytes;       /* the most that was ever registered */
+    size_t budget_bytes;     /* EBB_HOST_BUDGET, or half of what the machine or control group has */
+} ebb_pinned_usage_t;
+
+/* A block of pinned memory, contents undefined. NULL: the budget does not allow it, or it could not be
+ * pinned; the first time, the log says why and what to do. */
+void *ebb_pinned_alloc(size_t bytes);
+
+/* Gives a block back; `bytes` as requested. Nothing may be under way to or from it. NULL is ignored. */
+void ebb_pinned_free(void *block, size_t bytes);
+
+/* Unpins all cached blocks and returns them to the system. Returns how many bytes that were. Waits for the
+ * device. */
+size_t ebb_pinned_trim(void);
+
+ebb_pinned_usage_t ebb_pinned_usage(void);
+
+/* Checks all structures (debug builds and tests). */
+void ebb_pinned_check(void);
+
+#endif

@@ -1,0 +1,9 @@
+/* traffic.h: the counters that copy.c and residence.c keep. For this folder. */
+#ifndef EBB_TRAFFIC_H
+#define EBB_TRAFFIC_H
+
+#include "ebb_offload.h"
+
+extern ebb_traffic_t ebb_traffic_counters;
+
+#endif

@@ -1,0 +1,125 @@
+/* fault.c: who may touch device memory, and what happens to those who may not.
+ *
+ * Device memory carries a protection key that only the workers' rights include (pkeys(7)): host code that
+ * dereferences a device pointer faults, read() and write() on one fail with EFAULT, and host functions, which
+ * run on a thread of their own, are host code. Without protection keys device memory is as open as any
+ * mapping.
+ *
+ * A worker that faults abandons its op: the context gets CUDA_ERROR_ILLEGAL_ADDRESS, which sticks, and the
+ * log names the address. A signal handler runs with the kernel's default rights and siglongjmp does not
+ * restore rights, so they are granted again after every jump.
+ */
+#include "streams.h"
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+int sg_pkey = -1;
+
+/* Of SIGSEGV and SIGBUS: who handled them before the driver came, and whom it has stepped in front of last.
+ */
+static struct sigaction original[2], previous[2];
+
+static _Thread_local struct {
+    sigjmp_buf *escape; /* set while the thread runs units of an op */
+    void *address;
+    bool passing_on; /* a fault that is not ours is with another handler, which may hand it back to us */
+} guard __attribute__((tls_model("initial-exec")));
+
+static void say_host_access(const void *address)
+{
+    char line[160];
+    int n = snprintf(line, sizeof line,
+                     "softgpu: host code touched device memory at %p (copy it with cudaMemcpy)\n", address);
+    if (write(STDERR_FILENO, line, (size_t)n) < 0)
+        return;
+}
+
+static void on_fault(int signal_number, siginfo_t *info, void *context)
+{
+    if (guard.escape) {
+        guard.address = info->si_addr;
+        siglongjmp(*guard.escape, 1);
+    }
+    if (sg_window_contains((CUdeviceptr)(uintptr_t)info->si_addr))
+        say_host_access(info->si_addr);
+    /* Not ours: whoever handled it before, or the default, which ends the process as it would have. */
+    int index = signal_number == SIGBUS;
+    struct sigaction *old = guard.passing_on ? &original[index] : &previous[index];
+    if (old->sa_flags & SA_SIGINFO || (old->sa_handler != SIG_DFL && old->sa_handler != SIG_IGN)) {
+        bool outer = guard.passing_on;
+        guard.passing_on = true;
+        if (old->sa_flags & SA_SIGINFO)
+            old->sa_sigaction(signal_number, info, context);
+        else
+            old->sa_handler(signal_number);
+        guard.passing_on = outer;
+        return;
+    }
+    sigaction(signal_number, old, NULL); /* the access repeats and is fatal */
+}
+
+static CUresult install(int signal_number, struct sigaction *old)
+{
+    /* NODEFER: the handler leaves by a jump, the signal must not stay blocked. */
+    struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK};
+    sigemptyset(&action.sa_mask);
+    return sigaction(signal_number, &action, old) ? CUDA_ERROR_OPERATING_SYSTEM : CUDA_SUCCESS;
+}
+
+CUresult sg_fault_init(void)
+{
+    if (sg.config.protect)
+        sg_pkey = pkey_alloc(0, PKEY_DISABLE_ACCESS);
+    SG_TRY(install(SIGSEGV, &original[0]));
+    SG_TRY(install(SIGBUS, &original[1]));
+    previous[0] = original[0];
+    previous[1] = original[1];
+    return CUDA_SUCCESS;
+}
+
+void sg_fault_keep_handlers(void)
+{
+    static const int signals[] = {SIGSEGV, SIGBUS};
+    for (int i = 0; i < 2; i++) {
+        struct sigaction now;
+        if (sigaction(signals[i], NULL, &now) || now.sa_sigaction == on_fault)
+            continue;
+        sg_lock();
+        if (!sigaction(signals[i], NULL, &now) && now.sa_sigaction != on_fault)
+            install(signals[i], &previous[i]);
+        sg_unlock();
+    }
+}
+
+void sg_rights_grant(void)
+{
+    if (sg_pkey >= 0)
+        pkey_set(sg_pkey, 0);
+}
+
+bool sg_fault_run(const sg_op_t *op, uint64_t first, uint64_t count)
+{
+    sigjmp_buf escape;
+    if (sigsetjmp(escape, 0)) {
+        guard.escape = NULL;
+        sg_rights_grant();
+        const char *what = op->kind == SG_OP_KERNEL ? op->kernel.function->kernel->name
+                           : op->kind == SG_OP_COPY ? "a copy"
+                                                    : "a memset";
+        sg_set_sticky(CUDA_ERROR_ILLEGAL_ADDRESS, "%s accessed %p, which is not accessible memory", what,
+                      guard.address);
+        return false;
+    }
+    guard.escape = &escape;
+    if (op->kind == SG_OP_KERNEL)
+        op->kernel.function->kernel->run[SOFTGPU_FAST](&op->kernel.launch, first, count);
+    else
+        sg_copy_run(op, first, count);
+    guard.escape = NULL;
+    return true;
+}

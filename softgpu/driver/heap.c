@@ -1,0 +1,489 @@
+/* heap.c: cuMemAlloc and stream-ordered allocation.
+ *
+ * Memory above 1 MiB gets a segment of its own, in whole chunks; smaller blocks are cut out of shared
+ * segments of one chunk, best bin first, and merged again when freed. A pool keeps free segments mapped, so
+ * that a training loop, whose sizes repeat, never maps anything: cuMemPoolTrimTo, the release threshold (at
+ * synchronisation, as the driver has it) and running out of memory give them back. cuMemAlloc's own heap
+ * gives large segments back at once.
+ *
+ * A block freed on stream s at number n may be used again on s at once, elsewhere when s has reached n.
+ */
+#include "streams.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum { BINS = 40, SLAB_SLOTS = (2 << 20) / 512 };
+
+typedef struct block block_t;
+typedef struct segment segment_t;
+
+struct block {
+    CUdeviceptr address;
+    size_t bytes, requested;
+    segment_t *segment;
+    bool free;
+    sg_stream_t *freed_on; /* NULL: settled, anybody may have it. Holds a reference */
+    uint64_t freed_at;
+    block_t *bin_next, *bin_prev;
+};
+
+struct segment {
+    sg_range_t *range;
+    sg_handle_t *handle;
+    sg_pool_t *pool;
+    bool shared;
+    size_t live;
+    segment_t *next, *prev;
+    block_t *slot[]; /* [SLAB_SLOTS] of a shared segment: the block that begins there; else [1] */
+};
+
+static struct {
+    block_t *bin[BINS];
+    segment_t *segments;
+} heap; /* bins hold the free blocks of all pools */
+
+/* ---- bins: free blocks by the power of two of their size ---- */
+
+static unsigned bin_of(size_t bytes)
+{
+    return 63u - (unsigned)__builtin_clzll(bytes / SG_HEAP_ALIGN);
+}
+
+static void bin_insert(block_t *b)
+{
+    block_t **head = &heap.bin[bin_of(b->bytes)];
+    b->free = true;
+    b->bin_prev = NULL;
+    b->bin_next = *head;
+    if (*head)
+        (*head)->bin_prev = b;
+    *head = b;
+}
+
+static void bin_remove(block_t *b)
+{
+    if (b->bin_prev)
+        b->bin_prev->bin_next = b->bin_next;
+    else
+        heap.bin[bin_of(b->bytes)] = b->bin_next;
+    if (b->bin_next)
+        b->bin_next->bin_prev = b->bin_prev;
+    b->free = false;
+}
+
+/* ---- segments ---- */
+
+static size_t slot_of(const segment_t *g, CUdeviceptr address)
+{
+    return g->shared ? (address - g->range->base) / SG_HEAP_ALIGN : 0;
+}
+
+static block_t *block_new(segment_t *g, CUdeviceptr address, size_t bytes)
+{
+    block_t *b = calloc(1, sizeof *b);
+    if (!b)
+        return NULL;
+    b->segment = g;
+    b->address = address;
+    b->bytes = bytes;
+    g->slot[slot_of(g, address)] = b;
+    return b;
+}
+
+static void block_delete(block_t *b)
+{
+    b->segment->slot[slot_of(b->segment, b->address)] = NULL;
+    if (b->freed_on)
+        sg_stream_unref_locked(b->freed_on);
+    free(b);
+}
+
+static void segment_unmap(segment_t *g)
+{
+    sg_phys_unmap(g->range->base, g->range->bytes);
+    sg_phys_unref_locked(g->handle);
+    sg_window_free_locked(g->range);
+    free(g);
+}
+
+static segment_t *segment_new(sg_pool_t *pool, size_t bytes, bool shared)
+{
+    segment_t *g = calloc(1, sizeof *g + (shared ? SLAB_SLOTS : 1) * sizeof(block_t *));
+    if (!g)
+        return NULL;
+    g->pool = pool;
+    g->shared = shared;
+    g->handle = sg_phys_create_locked(bytes);
+    g->range = g->handle ? sg_window_reserve_locked(bytes, 0, 0, SG_RANGE_SEGMENT) : NULL;
+    if (!g->range) {
+        if (g->handle)
+            sg_phys_unref_locked(g->handle);
+        free(g);
+        return NULL;
+    }
+    g->range->segment = g;
+    block_t *b = NULL;
+    if (sg_phys_map(g->range->base, g->handle) ||
+        sg_phys_protect(g->range->base, bytes, PROT_READ | PROT_WRITE) ||
+        !(b = block_new(g, g->range->base, bytes))) {
+        segment_unmap(g);
+        return NULL;
+    }
+    bin_insert(b);
+    g->next = heap.segments;
+    if (g->next)
+        g->next->prev = g;
+    heap.segments = g;
+    pool->reserved += bytes;
+    if (pool->reserved > pool->reserved_high)
+        pool->reserved_high = pool->reserved;
+    return g;
+}
+
+/* All of the segment must be one free, settled block. */
+static void segment_release(segment_t *g)
+{
+    block_t *b = g->slot[0];
+    bin_remove(b);
+    block_delete(b);
+    if (g->prev)
+        g->prev->next = g->next;
+    else
+        heap.segments = g->next;
+    if (g->next)
+        g->next->prev = g->prev;
+    g->pool->reserved -= g->range->bytes;
+    segment_unmap(g);
+}
+
+/* ---- blocks ---- */
+
+static bool settle(block_t *b)
+{
+    if (b->freed_on && atomic_load(&b->freed_on->completed) >= b->freed_at) {
+        sg_stream_unref_locked(b->freed_on);
+        b->freed_on = NULL;
+    }
+    return !b->freed_on;
+}
+
+static block_t *neighbour_after(const block_t *b)
+{
+    const segment_t *g = b->segment;
+    CUdeviceptr end = b->address + b->bytes;
+    return end < g->range->base + g->range->bytes ? g->slot[slot_of(g, end)] : NULL;
+}
+
+static block_t *neighbour_before(const block_t *b)
+{
+    const segment_t *g = b->segment;
+    for (size_t i = slot_of(g, b->address); i-- > 0;)
+        if (g->slot[i])
+            return g->slot[i];
+    return NULL;
+}
+
+/* Two free blocks become one if one condition for reuse covers both. */
+static bool may_merge(block_t *a, block_t *b)
+{
+    return a && b && a->free && b->free && ((settle(a) & settle(b)) || a->freed_on == b->freed_on);
+}
+
+static block_t *merge(block_t *a, block_t *b)
+{
+    bin_remove(a);
+    bin_remove(b);
+    if (b->freed_on && b->freed_at > a->freed_at)
+        a->freed_at = b->freed_at;
+    a->bytes += b->bytes;
+    block_delete(b);
+    bin_insert(a);
+    return a;
+}
+
+static block_t *merge_around(block_t *b)
+{
+    if (!b->segment->shared)
+        return b;
+    block_t *other = neighbour_after(b);
+    if (may_merge(b, other))
+        b = merge(b, other);
+    other = neighbour_before(b);
+    return may_merge(other, b) ? merge(other, b) : b;
+}
+
+/* A free block of the pool that a request on `stream` may have at once. Large blocks fit exactly or not at
+ * all: their segments are not cut. */
+static block_t *find_block(const sg_pool_t *pool, size_t bytes, const sg_stream_t *stream)
+{
+    bool shared = bytes < SG_CHUNK_BYTES;
+    unsigned last = shared ? bin_of(SG_CHUNK_BYTES) : bin_of(bytes);
+    for (unsigned bin = bin_of(bytes); bin <= last; bin++)
+        for (block_t *b = heap.bin[bin]; b; b = b->bin_next) {
+            bool fits = shared ? b->bytes >= bytes : b->bytes == bytes;
+            if (b->segment->pool == pool && b->segment->shared == shared && fits &&
+                (settle(b) || b->freed_on == stream))
+                return b;
+        }
+    return NULL;
+}
+
+static void cut(block_t *b, size_t bytes)
+{
+    block_t *rest = b->bytes > bytes ? block_new(b->segment, b->address + bytes, b->bytes - bytes) : NULL;
+    if (!rest)
+        return;
+    b->bytes = bytes;
+    rest->freed_on = b->freed_on;
+    rest->freed_at = b->freed_at;
+    if (rest->freed_on)
+        rest->freed_on->refs++;
+    bin_insert(rest);
+}
+
+static bool releasable(segment_t *g)
+{
+    return !g->live && g->slot[0]->bytes == g->range->bytes && settle(g->slot[0]);
+}
+
+/* Gives back free segments until the pool (NULL: each pool) holds no more than `keep`. */
+void sg_heap_trim_locked(sg_pool_t *pool, uint64_t keep)
+{
+    for (segment_t *g = heap.segments, *next; g; g = next) {
+        next = g->next;
+        if (pool && g->pool != pool)
+            continue;
+        if (g->pool->reserved > keep && !g->live) {
+            /* Pieces freed on different streams are merged only now. */
+            for (size_t i = 0; g->shared && i < SLAB_SLOTS; i++)
+                if (g->slot[i])
+                    merge_around(g->slot[i]);
+            if (releasable(g))
+                segment_release(g);
+        }
+    }
+}
+
+static block_t *obtain_locked(sg_pool_t *pool, size_t bytes, sg_stream_t *stream)
+{
+    block_t *b = find_block(pool, bytes, stream);
+    if (b)
+        return b;
+    bool shared = bytes < SG_CHUNK_BYTES;
+    return segment_new(pool, shared ? SG_CHUNK_BYTES : bytes, shared) ? find_block(pool, bytes, stream)
+                                                                      : NULL;
+}
+
+CUresult sg_heap_alloc(sg_pool_t *pool, size_t bytes, sg_stream_t *stream, CUdeviceptr *out)
+{
+    if (!bytes)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (bytes > sg.config.memory_bytes)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    size_t rounded = SG_ROUND_UP(bytes, bytes > SG_CHUNK_BYTES / 2 ? SG_CHUNK_BYTES : SG_HEAP_ALIGN);
+
+    sg_lock();
+    block_t *b = obtain_locked(pool, rounded, stream);
+    if (!b) {
+        /* Frees that have not happened yet, then what any pool holds in reserve. */
+        sg_unlock();
+        SG_TRY(sg_wait_all());
+        sg_lock();
+        b = find_block(pool, rounded, stream);
+        if (!b) {
+            sg_heap_trim_locked(NULL, 0);
+            b = obtain_locked(pool, rounded, stream);
+        }
+    }
+    if (!b) {
+        sg_unlock();
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    bin_remove(b);
+    if (b->segment->shared)
+        cut(b, rounded);
+    if (b->freed_on)
+        sg_stream_unref_locked(b->freed_on);
+    b->freed_on = NULL;
+    b->requested = bytes;
+    b->segment->live++;
+    pool->used += b->bytes;
+    if (pool->used > pool->used_high)
+        pool->used_high = pool->used;
+    *out = b->address;
+    sg_unlock();
+    return CUDA_SUCCESS;
+}
+
+static block_t *find_live_locked(CUdeviceptr address)
+{
+    sg_range_t *r = sg_window_find_locked(address);
+    if (!r || r->kind != SG_RANGE_SEGMENT)
+        return NULL;
+    segment_t *g = r->segment;
+    if (!g->shared && address != r->base)
+        return NULL;
+    block_t *b = g->slot[slot_of(g, address)];
+    return b && !b->free && b->address == address ? b : NULL;
+}
+
+static void free_locked(block_t *b, sg_stream_t *stream)
+{
+    segment_t *g = b->segment;
+    sg_stream_t *on = stream ? stream : sg.config.poison ? sg.ctx.legacy : NULL;
+    if (sg.config.poison) {
+        sg_op_t *op = sg_poison_op(b->address, b->bytes, 0xfe);
+        if (op)
+            sg_submit_locked(on, op);
+    }
+    if (on && atomic_load(&on->completed) < on->submitted) {
+        b->freed_on = on;
+        b->freed_at = on->submitted;
+        on->refs++;
+    }
+    g->live--;
+    g->pool->used -= b->bytes;
+    bin_insert(b);
+    merge_around(b);
+    if (g->pool == &sg_sync_heap && releasable(g))
+        segment_release(g);
+}
+
+CUresult sg_heap_free(CUdeviceptr address, sg_stream_t *stream)
+{
+    if (!stream)
+        SG_TRY(sg_wait_all());
+    sg_lock();
+    block_t *b = find_live_locked(address);
+    if (b)
+        free_locked(b, stream);
+    sg_unlock();
+    return b ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+bool sg_heap_block_locked(void *segment, CUdeviceptr address, sg_extent_t *out)
+{
+    segment_t *g = segment;
+    size_t i = slot_of(g, address);
+    while (i && !g->slot[i])
+        i--;
+    const block_t *b = g->slot[i];
+    if (!b || b->free || address - b->address >= b->requested)
+        return false;
+    *out = (sg_extent_t){.base = b->address,
+                         .bytes = b->requested,
+                         .access = CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+                         .pool = g->pool,
+                         .managed_by_heap = true};
+    return true;
+}
+
+void sg_heap_reset_locked(void)
+{
+    for (segment_t *g = heap.segments, *next; g; g = next) {
+        next = g->next; /* freeing the last block of a segment may release it */
+        for (size_t i = 0; i < (g->shared ? SLAB_SLOTS : 1); i++) {
+            block_t *b = g->slot[i];
+            if (!b || b->free)
+                continue;
+            bool last = g->live == 1;
+            free_locked(b, NULL);
+            if (last)
+                break;
+        }
+    }
+    sg_heap_trim_locked(NULL, 0);
+}
+
+void sg_heap_adopt_locked(sg_pool_t *from, sg_pool_t *to)
+{
+    for (segment_t *g = heap.segments; g; g = g->next)
+        if (g->pool == from)
+            g->pool = to;
+    to->reserved += from->reserved;
+    to->used += from->used;
+}
+
+/* ---- the API of allocation ---- */
+
+SG_EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *out, size_t bytes)
+{
+    SG_TRY(sg_enter_context());
+    return out ? sg_heap_alloc(&sg_sync_heap, bytes, NULL, out) : CUDA_ERROR_INVALID_VALUE;
+}
+
+SG_EXPORT CUresult cuMemFree_v2(CUdeviceptr address)
+{
+    SG_TRY(sg_enter_context());
+    return address ? sg_heap_free(address, NULL) : CUDA_SUCCESS;
+}
+
+static CUresult alloc_async(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, CUstream handle)
+{
+    SG_TRY(sg_enter_context());
+    if (!out)
+        return CUDA_ERROR_INVALID_VALUE;
+    sg_lock();
+    sg_stream_t *stream = sg_stream_resolve_locked(handle);
+    sg_pool_t *p = sg_pool_resolve_locked(pool);
+    if (stream)
+        stream->refs++;
+    sg_unlock();
+    if (!stream)
+        return CUDA_ERROR_INVALID_HANDLE;
+    CUresult result = p ? sg_heap_alloc(p, bytes, stream, out) : CUDA_ERROR_INVALID_VALUE;
+    sg_lock();
+    sg_stream_unref_locked(stream);
+    sg_unlock();
+    return result;
+}
+
+ASYNC_CALL(cuMemAllocAsync, (CUdeviceptr * out, size_t bytes, CUstream stream),
+           alloc_async(out, bytes, NULL, stream))
+ASYNC_CALL(cuMemAllocFromPoolAsync, (CUdeviceptr * out, size_t bytes, CUmemoryPool pool, CUstream stream),
+           pool ? alloc_async(out, bytes, pool, stream) : CUDA_ERROR_INVALID_VALUE)
+
+static CUresult free_async(CUdeviceptr address, CUstream handle)
+{
+    SG_TRY(sg_enter_context());
+    sg_lock();
+    sg_stream_t *stream = sg_stream_resolve_locked(handle);
+    block_t *b = stream ? find_live_locked(address) : NULL;
+    if (b)
+        free_locked(b, stream);
+    sg_unlock();
+    return b ? CUDA_SUCCESS : stream ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_HANDLE;
+}
+
+ASYNC_CALL(cuMemFreeAsync, (CUdeviceptr address, CUstream stream), free_async(address, stream))
+
+SG_EXPORT CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes)
+{
+    SG_TRY(sg_enter_context());
+    sg_lock();
+    size_t used = sg_phys_used_locked();
+    sg_unlock();
+    if (free_bytes)
+        *free_bytes = sg.config.memory_bytes - used;
+    if (total_bytes)
+        *total_bytes = sg.config.memory_bytes;
+    return CUDA_SUCCESS;
+}
+
+SG_EXPORT CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *size, CUdeviceptr address)
+{
+    SG_TRY(sg_enter_context());
+    sg_extent_t extent;
+    sg_lock();
+    bool found = sg_extent_find_locked(address, &extent);
+    sg_unlock();
+    if (!found)
+        return CUDA_ERROR_NOT_FOUND;
+    if (base)
+        *base = extent.base;
+    if (size)
+        *size = extent.bytes;
+    return CUDA_SUCCESS;
+}

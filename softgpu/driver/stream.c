@@ -1,0 +1,393 @@
+/* stream.c: the calls on streams, events and contexts' synchronisation. The queues themselves: streams.h. */
+#include "streams.h"
+
+#include <stdlib.h>
+
+/* ---- streams ---- */
+
+static CUresult stream_create(CUstream *out, unsigned flags, int priority)
+{
+    SG_TRY(sg_enter_context());
+    if (!out || flags & ~(unsigned)CU_STREAM_NON_BLOCKING)
+        return CUDA_ERROR_INVALID_VALUE;
+    /* As on hardware, a priority out of range is clamped. */
+    priority = priority > 0 ? 0 : priority < -5 ? -5 : priority;
+    sg_lock();
+    sg_stream_t *s = sg_stream_create_locked(!(flags & CU_STREAM_NON_BLOCKING), priority, flags);
+    sg_unlock();
+    *out = (CUstream)s;
+    return s ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+SG_EXPORT CUresult cuStreamCreate(CUstream *out, unsigned flags)
+{
+    return stream_create(out, flags, 0);
+}
+
+SG_EXPORT CUresult cuStreamCreateWithPriority(CUstream *out, unsigned flags, int priority)
+{
+    return stream_create(out, flags, priority);
+}
+
+/* Returns at once; what is queued still runs. */
+SG_EXPORT CUresult cuStreamDestroy_v2(CUstream handle)
+{
+    SG_TRY(sg_enter_context());
+    if (!handle || handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD)
+        return CUDA_ERROR_INVALID_HANDLE;
+    sg_lock();
+    sg_stream_t *s = sg_stream_resolve_locked(handle);
+    if (s) {
+        s->magic = SG_DEAD;
+        sg_stream_unref_locked(s);
+    }
+    sg_unlock();
+    return s ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+/* Resolves a handle and takes a reference, which drop_stream gives back. */
+static sg_stream_t *take_stream(CUstream handle, uint64_t *submitted)
+{
+    sg_lock();
+    sg_stream_t *s = sg_stream_resolve_locked(handle);
+    if (s) {
+        s->refs++;
+        if (submitted)
+            *submitted = s->submitted;
+    }
+    sg_unlock();
+    return s;
+}
+
+static void drop_stream(sg_stream_t *s)
+{
+    sg_lock();
+    sg_stream_unref_locked(s);
+    sg_unlock();
+}
+
+static CUresult stream_synchronize(CUstream handle)
+{
+    SG_TRY(sg_enter_context());
+    uint64_t number;
+    sg_stream_t *s = take_stream(handle, &number);
+    if (!s)
+        return CUDA_ERROR_INVALID_HANDLE;
+    /* The legacy stream stands for all blocking ones. */
+    CUresult result = s == sg.ctx.legacy ? sg_wait_blocking() : sg_wait_number(s, number);
+    drop_stream(s);
+    sg_pools_trim_to_threshold();
+    return result;
+}
+
+static CUresult stream_query(CUstream handle)
+{
+    SG_TRY(sg_enter_context());
+    sg_lock();
+    sg_stream_t *s = sg_stream_resolve_locked(handle);
+    bool idle = s && atomic_load(&s->completed) >= s->submitted;
+    if (s == sg.ctx.legacy)
+        idle = sg_blocking_idle_locked();
+    sg_unlock();
+    return !s ? CUDA_ERROR_INVALID_HANDLE : idle ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}
+
+ASYNC_CALL(cuStreamSynchronize, (CUstream stream), stream_synchronize(stream))
+ASYNC_CALL(cuStreamQuery, (CUstream stream), stream_query(stream))
+
+static CUresult stream_info(CUstream handle, int *priority, unsigned *flags, unsigned long long *id)
+{
+    SG_TRY(sg_enter_context());
+    sg_stream_t *s = take_stream(handle, NULL);
+    if (!s)
+        return CUDA_ERROR_INVALID_HANDLE;
+    if (priority)
+        *priority = s->priority;
+    if (flags)
+        *flags = s->flags;
+    if (id)
+        *id = s->id;
+    drop_stream(s);
+    return priority || flags || id ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+ASYNC_CALL(cuStreamGetPriority, (CUstream stream, int *priority), stream_info(stream, priority, NULL, NULL))
+ASYNC_CALL(cuStreamGetFlags, (CUstream stream, unsigned *flags), stream_info(stream, NULL, flags, NULL))
+ASYNC_CALL(cuStreamGetId, (CUstream stream, unsigned long long *id), stream_info(stream, NULL, NULL, id))
+
+static CUresult stream_context(CUstream handle, CUcontext *ctx)
+{
+    SG_TRY(sg_enter_context());
+    sg_stream_t *s = take_stream(handle, NULL);
+    if (!s)
+        return CUDA_ERROR_INVALID_HANDLE;
+    drop_stream(s);
+    if (!ctx)
+        return CUDA_ERROR_INVALID_VALUE;
+    *ctx = &sg.ctx;
+    return CUDA_SUCCESS;
+}
+
+ASYNC_CALL(cuStreamGetCtx, (CUstream stream, CUcontext *ctx), stream_context(stream, ctx))
+
+static CUresult stream_device(CUstream handle, CUdevice *device)
+{
+    CUcontext ctx;
+    SG_TRY(stream_context(handle, &ctx));
+    if (!device)
+        return CUDA_ERROR_INVALID_VALUE;
+    *device = 0;
+    return CUDA_SUCCESS;
+}
+
+ASYNC_CALL(cuStreamGetDevice, (CUstream stream, CUdevice *device), stream_device(stream, device))
+
+/* Nothing captures in this form of the device; frameworks ask all the same. */
+static CUresult stream_capturing(CUstream handle, CUstreamCaptureStatus *status)
+{
+    CUcontext ctx;
+    SG_TRY(stream_context(handle, &ctx));
+    if (!status)
+        return CUDA_ERROR_INVALID_VALUE;
+    *status = CU_STREAM_CAPTURE_STATUS_NONE;
+    return CUDA_SUCCESS;
+}
+
+ASYNC_CALL(cuStreamIsCapturing, (CUstream stream, CUstreamCaptureStatus *status),
+           stream_capturing(stream, status))
+
+SG_EXPORT CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
+{
+    static _Thread_local CUstreamCaptureMode current = CU_STREAM_CAPTURE_MODE_GLOBAL;
+    SG_TRY(sg_enter_context());
+    if (!mode || *mode > CU_STREAM_CAPTURE_MODE_RELAXED)
+        return CUDA_ERROR_INVALID_VALUE;
+    CUstreamCaptureMode old = current;
+    current = *mode;
+    *mode = old;
+    return CUDA_SUCCESS;
+}
+
+/* ---- host functions ---- */
+
+static CUresult host_function(CUstream stream, CUhostFn function, CUstreamCallback callback, void *data)
+{
+    SG_TRY(sg_enter_context());
+    if (!function && !callback)
+        return CUDA_ERROR_INVALID_VALUE;
+    sg_op_t *op = sg_op_new(SG_OP_HOST, 0);
+    if (op) {
+        op->host.function = function;
+        op->host.callback = callback;
+        op->host.api_stream = stream;
+        op->host.data = data;
+    }
+    return sg_submit(stream, op, false);
+}
+
+ASYNC_CALL(cuLaunchHostFunc, (CUstream stream, CUhostFn function, void *data),
+           host_function(stream, function, NULL, data))
+ASYNC_CALL(cuStreamAddCallback, (CUstream stream, CUstreamCallback callback, void *data, unsigned flags),
+           flags ? CUDA_ERROR_INVALID_VALUE : host_function(stream, NULL, callback, data))
+
+/* ---- events ---- */
+
+/* Where an event was last recorded. A wait reads it when it is called: recording again later does not move
+ * it. */
+typedef struct sg_event {
+    uint32_t magic;
+    unsigned flags;
+    sg_stream_t *stream; /* holds a reference; NULL: never recorded */
+    uint64_t number;
+    sg_record_t *record; /* holds a reference; NULL without timing */
+    struct sg_event *next;
+} sg_event_t;
+
+static sg_event_t *events; /* all; guarded by sg.lock */
+
+static sg_event_t *event_find_locked(CUevent handle)
+{
+    for (sg_event_t *e = events; e; e = e->next)
+        if ((CUevent)e == handle)
+            return e;
+    return NULL;
+}
+
+static void event_forget_locked(sg_event_t *e)
+{
+    if (e->stream)
+        sg_stream_unref_locked(e->stream);
+    if (e->record && !--e->record->refs)
+        free(e->record);
+    e->stream = NULL;
+    e->record = NULL;
+}
+
+SG_EXPORT CUresult cuEventCreate(CUevent *out, unsigned flags)
+{
+    SG_TRY(sg_enter_context());
+    if (!out || flags & ~(unsigned)(CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS))
+        return CUDA_ERROR_INVALID_VALUE;
+    if (flags & CU_EVENT_INTERPROCESS)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    sg_event_t *e = calloc(1, sizeof *e);
+    if (!e)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    e->magic = SG_EVENT;
+    e->flags = flags;
+    sg_lock();
+    e->next = events;
+    events = e;
+    sg_unlock();
+    *out = (CUevent)e;
+    return CUDA_SUCCESS;
+}
+
+SG_EXPORT CUresult cuEventDestroy_v2(CUevent handle)
+{
+    SG_TRY(sg_enter_context());
+    sg_lock();
+    sg_event_t **link = &events;
+    while (*link && (CUevent)*link != handle)
+        link = &(*link)->next;
+    sg_event_t *e = *link;
+    if (e) {
+        *link = e->next;
+        event_forget_locked(e);
+    }
+    sg_unlock();
+    free(e);
+    return e ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+static CUresult record_locked(sg_event_t *e, sg_stream_t *s)
+{
+    sg_op_t *op = sg_op_new(SG_OP_RECORD, 0);
+    sg_record_t *record = e->flags & CU_EVENT_DISABLE_TIMING ? NULL : calloc(1, sizeof *record);
+    if (!op || (!record && !(e->flags & CU_EVENT_DISABLE_TIMING))) {
+        free(op);
+        free(record);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    event_forget_locked(e);
+    if (record)
+        record->refs = 2; /* the event's and the op's */
+    op->record.record = record;
+    e->record = record;
+    e->stream = s;
+    s->refs++;
+    e->number = sg_submit_locked(s, op);
+    return CUDA_SUCCESS;
+}
+
+static CUresult event_record(CUevent handle, CUstream stream, unsigned flags)
+{
+    SG_TRY(sg_enter_context());
+    if (flags & ~(unsigned)CU_EVENT_RECORD_EXTERNAL)
+        return CUDA_ERROR_INVALID_VALUE;
+    CUresult result = CUDA_ERROR_INVALID_HANDLE;
+    sg_lock();
+    sg_event_t *e = event_find_locked(handle);
+    sg_stream_t *s = sg_stream_resolve_locked(stream);
+    if (e && s)
+        result = record_locked(e, s);
+    sg_unlock();
+    return result;
+}
+
+ASYNC_CALL(cuEventRecord, (CUevent event, CUstream stream), event_record(event, stream, 0))
+ASYNC_CALL(cuEventRecordWithFlags, (CUevent event, CUstream stream, unsigned flags),
+           event_record(event, stream, flags))
+
+static CUresult stream_wait_event(CUstream handle, CUevent event, unsigned flags)
+{
+    SG_TRY(sg_enter_context());
+    if (flags & ~(unsigned)CU_EVENT_WAIT_EXTERNAL)
+        return CUDA_ERROR_INVALID_VALUE;
+    CUresult result = CUDA_ERROR_INVALID_HANDLE;
+    sg_lock();
+    sg_event_t *e = event_find_locked(event);
+    sg_stream_t *s = sg_stream_resolve_locked(handle);
+    if (e && s)
+        result = e->stream ? sg_submit_wait_locked(s, e->stream, e->number) : CUDA_SUCCESS;
+    sg_unlock();
+    return result;
+}
+
+ASYNC_CALL(cuStreamWaitEvent, (CUstream stream, CUevent event, unsigned flags),
+           stream_wait_event(stream, event, flags))
+
+/* The stream and number an event stands for; `out` NULL: never recorded. Takes a reference. */
+static bool event_target(CUevent handle, sg_stream_t **out, uint64_t *number)
+{
+    sg_lock();
+    const sg_event_t *e = event_find_locked(handle);
+    *out = e ? e->stream : NULL;
+    *number = e ? e->number : 0;
+    if (*out)
+        (*out)->refs++;
+    sg_unlock();
+    return e;
+}
+
+SG_EXPORT CUresult cuEventQuery(CUevent handle)
+{
+    SG_TRY(sg_enter_context());
+    sg_stream_t *s;
+    uint64_t number;
+    if (!event_target(handle, &s, &number))
+        return CUDA_ERROR_INVALID_HANDLE;
+    if (!s)
+        return CUDA_SUCCESS;
+    bool reached = atomic_load(&s->completed) >= number;
+    drop_stream(s);
+    return reached ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}
+
+SG_EXPORT CUresult cuEventSynchronize(CUevent handle)
+{
+    SG_TRY(sg_enter_context());
+    sg_stream_t *s;
+    uint64_t number;
+    if (!event_target(handle, &s, &number))
+        return CUDA_ERROR_INVALID_HANDLE;
+    if (!s)
+        return CUDA_SUCCESS;
+    CUresult result = sg_wait_number(s, number);
+    drop_stream(s);
+    sg_pools_trim_to_threshold();
+    return result;
+}
+
+SG_EXPORT CUresult cuEventElapsedTime_v2(float *ms, CUevent start, CUevent end)
+{
+    SG_TRY(sg_enter_context());
+    if (!ms)
+        return CUDA_ERROR_INVALID_VALUE;
+    CUresult result = CUDA_ERROR_INVALID_HANDLE;
+    sg_lock();
+    const sg_event_t *a = event_find_locked(start), *b = event_find_locked(end);
+    if (a && b && a->record && b->record) {
+        uint64_t from = a->record->time_ns, to = b->record->time_ns;
+        result = from && to ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+        if (!result)
+            *ms = (float)((double)((int64_t)(to - from)) * 1e-6);
+    }
+    sg_unlock();
+    return result;
+}
+
+SG_EXPORT CUresult cuEventElapsedTime(float *ms, CUevent start, CUevent end)
+{
+    return cuEventElapsedTime_v2(ms, start, end);
+}
+
+/* ---- the context as a whole ---- */
+
+SG_EXPORT CUresult cuCtxSynchronize(void)
+{
+    SG_TRY(sg_enter_context());
+    CUresult result = sg_wait_all();
+    sg_pools_trim_to_threshold();
+    return result;
+}

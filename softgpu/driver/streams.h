@@ -1,0 +1,163 @@
+/* streams.h: streams, their operations, and who runs them.
+ *
+ * A stream is a queue of ops with consecutive numbers; `completed` is the number of the last one that is
+ * done, so "stream s has reached n" is all that an event, a wait or a freed block needs to remember. Ops of
+ * one stream complete in order.
+ *
+ * This form of the device has one scheduler: real threads (threads.c). The deterministic one (virtual clock,
+ * seeded interleaving) is to stand behind the same functions.
+ */
+#ifndef SG_STREAMS_H
+#define SG_STREAMS_H
+
+#include "sg.h"
+
+typedef enum sg_op_kind {
+    SG_OP_KERNEL,
+    SG_OP_COPY,
+    SG_OP_SET,
+    SG_OP_WAIT,   /* until another stream has reached a number */
+    SG_OP_RECORD, /* an event */
+    SG_OP_HOST    /* a host function */
+} sg_op_kind_t;
+
+/* One record of an event: shared by the event and the op that will stamp it. */
+typedef struct sg_record {
+    uint32_t refs;
+    uint64_t time_ns; /* 0: not yet */
+} sg_record_t;
+
+struct sg_op {
+    sg_op_kind_t kind;
+    sg_stream_t *stream;
+    uint64_t number;
+    sg_op_t *next;     /* in the stream */
+    sg_op_t *next_run; /* in the run list */
+    /* Work, split into units that workers claim in groups. */
+    uint64_t units, group;
+    _Atomic uint64_t next_unit;
+    unsigned active; /* workers at it; guarded by sg.lock */
+    bool listed;     /* in the run list */
+    union {
+        struct {
+            CUfunction function;
+            softgpu_launch_t launch;
+        } kernel;
+        struct {
+            char *dst;
+            const char *src;
+            size_t bytes;
+        } copy;
+        struct {
+            char *dst;
+            uint32_t value;
+            unsigned width; /* bytes of an element: 1, 2, 4 */
+            size_t count;
+        } set;
+        struct {
+            sg_stream_t *stream; /* holds a reference */
+            uint64_t number;
+        } wait;
+        struct {
+            sg_record_t *record; /* holds a reference; NULL: no timing */
+        } record;
+        struct {
+            CUhostFn function;
+            CUstreamCallback callback; /* the older form, if not NULL */
+            CUstream api_stream;
+            void *data;
+        } host;
+    };
+    void *heap_payload; /* owned: arguments or a staged copy too large for `payload` */
+    size_t payload_bytes;
+    _Alignas(64) char payload[256]; /* arguments may hold over-aligned structs: CUtensorMap */
+};
+
+struct sg_stream {
+    uint32_t magic;
+    uint32_t refs; /* the handle's, and one per wait, event record and freed block that names it */
+    bool blocking; /* waits for, and is waited for by, the legacy default stream */
+    int priority;
+    unsigned flags;
+    uint64_t id;
+    uint64_t submitted;         /* guarded by sg.lock */
+    _Atomic uint64_t completed; /* written under sg.lock */
+    uint64_t legacy_seen;       /* the legacy stream's ops up to here are waited for already */
+    bool stalled;               /* the head is a wait whose time has not come */
+    bool running;               /* the head is with the workers or the caller */
+    sg_op_t *head, *tail;
+    sg_stream_t *next; /* all streams */
+};
+
+CUresult sg_sched_init(unsigned workers);
+sg_stream_t *sg_stream_create_locked(bool blocking, int priority, unsigned flags);
+void sg_stream_unref_locked(sg_stream_t *stream);
+/* The stream behind a handle: legacy (NULL, CU_STREAM_LEGACY), per-thread, or created. NULL: not a stream. */
+sg_stream_t *sg_stream_resolve_locked(CUstream handle);
+
+/* A fresh op with room for `payload` bytes (sg_op_payload). NULL: out of host memory. */
+sg_op_t *sg_op_new(sg_op_kind_t kind, size_t payload);
+static inline void *sg_op_payload(sg_op_t *op)
+{
+    return op->heap_payload ? op->heap_payload : op->payload;
+}
+void sg_op_drop(sg_op_t *op);
+
+/* Appends the op to the stream, after what the default stream's rules put before it. Returns its number. */
+uint64_t sg_submit_locked(sg_stream_t *stream, sg_op_t *op);
+/* Resolves, submits and, if `wait`, blocks until it is done. Takes the op over, also on failure. */
+CUresult sg_submit(CUstream stream, sg_op_t *op, bool wait);
+/* Makes `stream` wait until `on` has reached `number`. */
+CUresult sg_submit_wait_locked(sg_stream_t *stream, sg_stream_t *on, uint64_t number);
+
+/* Block the calling thread. Return the context's sticky error, if any. */
+CUresult sg_wait_number(sg_stream_t *stream, uint64_t number);
+CUresult sg_wait_all(void);
+/* The same for the streams that the legacy default stream waits for, and itself. */
+CUresult sg_wait_blocking(void);
+bool sg_blocking_idle_locked(void);
+/* True on a thread that runs host functions: CUDA calls are not allowed there. */
+bool sg_on_caller_thread(void);
+
+/* copy.c: what a worker does for copy and set ops. */
+void sg_copy_run(const sg_op_t *op, uint64_t first, uint64_t count);
+void sg_copy_split(sg_op_t *op);
+/* A set op of the heap's poison, or NULL. */
+sg_op_t *sg_poison_op(CUdeviceptr address, size_t bytes, unsigned char pattern);
+
+static inline void *sg_host(CUdeviceptr address)
+{
+    return (void *)(uintptr_t)address;
+}
+
+/* Calls that exist twice: plainly, with the legacy default stream, and as _ptds/_ptsz, where the default
+ * stream is the calling thread's own. In SYNC_CALL `stream` is the default stream; in ASYNC_CALL it is a
+ * parameter. */
+#define SYNC_CALL(name, parameters, call)                                                                    \
+    SG_EXPORT CUresult name parameters;                                                                      \
+    SG_EXPORT CUresult name##_ptds parameters;                                                               \
+    CUresult name parameters                                                                                 \
+    {                                                                                                        \
+        const CUstream stream = CU_STREAM_LEGACY;                                                            \
+        return call;                                                                                         \
+    }                                                                                                        \
+    CUresult name##_ptds parameters                                                                          \
+    {                                                                                                        \
+        const CUstream stream = CU_STREAM_PER_THREAD;                                                        \
+        return call;                                                                                         \
+    }
+#define ASYNC_CALL(name, parameters, call)                                                                   \
+    SG_EXPORT CUresult name parameters;                                                                      \
+    SG_EXPORT CUresult name##_ptsz parameters;                                                               \
+    CUresult name parameters                                                                                 \
+    {                                                                                                        \
+        return call;                                                                                         \
+    }                                                                                                        \
+    CUresult name##_ptsz parameters                                                                          \
+    {                                                                                                        \
+        if (!stream)                                                                                         \
+            stream = CU_STREAM_PER_THREAD;                                                                   \
+        return call;                                                                                         \
+    }
+
+#endif

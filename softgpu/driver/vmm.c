@@ -1,0 +1,320 @@
+/* vmm.c: the virtual memory management calls, with the hardware's rules:
+ * sizes and addresses in units of 2 MiB; a mapping takes a whole handle at offset 0; several mappings of one
+ * handle are aliases of one another; a fresh mapping is inaccessible until cuMemSetAccess; unmapping takes
+ * whole mappings, waits for nothing, and what still runs there faults; a released handle lives on while it is
+ * mapped.
+ */
+#include "sg.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+/* ---- handles: slot and generation, so that a stale one is told from a new one in the same slot ---- */
+
+static struct {
+    sg_handle_t **slot;
+    uint32_t *generation;
+    size_t count, capacity;
+} handles;
+
+static uint64_t handle_publish_locked(sg_handle_t *h)
+{
+    size_t i = 0;
+    while (i < handles.count && handles.slot[i])
+        i++;
+    if (i == handles.capacity) {
+        size_t capacity = handles.capacity ? 2 * handles.capacity : 256;
+        void *slot = realloc(handles.slot, capacity * sizeof *handles.slot);
+        if (slot)
+            handles.slot = slot;
+        void *generation = realloc(handles.generation, capacity * sizeof *handles.generation);
+        if (generation)
+            handles.generation = generation;
+        if (!slot || !generation)
+            return 0;
+        memset(handles.generation + handles.capacity, 0,
+               (capacity - handles.capacity) * sizeof *handles.generation);
+        handles.capacity = capacity;
+    }
+    if (i == handles.count)
+        handles.count++;
+    handles.slot[i] = h;
+    h->id = (uint64_t)++handles.generation[i] << 32 | (i + 1);
+    return h->id;
+}
+
+static sg_handle_t *handle_find_locked(CUmemGenericAllocationHandle id)
+{
+    size_t i = (size_t)(id & 0xffffffff) - 1;
+    if (i >= handles.count || !handles.slot[i] || handles.slot[i]->id != id)
+        return NULL;
+    return handles.slot[i];
+}
+
+static CUresult check_props(const CUmemAllocationProp *props)
+{
+    if (!props || props->type != CU_MEM_ALLOCATION_TYPE_PINNED)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (props->location.type != CU_MEM_LOCATION_TYPE_DEVICE || props->requestedHandleTypes)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    return props->location.id ? CUDA_ERROR_INVALID_DEVICE : CUDA_SUCCESS;
+}
+
+SG_EXPORT CUresult cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocationProp *props,
+                                                 CUmemAllocationGranularity_flags option)
+{
+    SG_TRY(sg_enter());
+    if (!granularity || option > CU_MEM_ALLOC_GRANULARITY_RECOMMENDED)
+        return CUDA_ERROR_INVALID_VALUE;
+    SG_TRY(check_props(props));
+    *granularity = SG_CHUNK_BYTES;
+    return CUDA_SUCCESS;
+}
+
+SG_EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle *out, size_t bytes,
+                               const CUmemAllocationProp *props, unsigned long long flags)
+{
+    SG_TRY(sg_enter_context());
+    SG_TRY(check_props(props));
+    if (!out || !bytes || bytes % SG_CHUNK_BYTES || flags)
+        return CUDA_ERROR_INVALID_VALUE;
+    CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
+    sg_lock();
+    sg_handle_t *h = sg_phys_create_locked(bytes);
+    if (h) {
+        *out = handle_publish_locked(h);
+        result = *out ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+        if (result)
+            sg_phys_unref_locked(h);
+    }
+    sg_unlock();
+    return result;
+}
+
+SG_EXPORT CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
+{
+    SG_TRY(sg_enter_context());
+    sg_lock();
+    sg_handle_t *h = handle_find_locked(handle);
+    if (h) {
+        if (!--h->owners) {
+            handles.slot[(handle & 0xffffffff) - 1] = NULL;
+            h->id = 0;
+        }
+        sg_phys_unref_locked(h);
+    }
+    sg_unlock();
+    return h ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+SG_EXPORT CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *props,
+                                                          CUmemGenericAllocationHandle handle)
+{
+    SG_TRY(sg_enter_context());
+    sg_lock();
+    bool known = handle_find_locked(handle);
+    sg_unlock();
+    if (!known || !props)
+        return CUDA_ERROR_INVALID_VALUE;
+    *props = (CUmemAllocationProp){.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                   .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
+    return CUDA_SUCCESS;
+}
+
+/* ---- reservations ---- */
+
+SG_EXPORT CUresult cuMemAddressReserve(CUdeviceptr *out, size_t bytes, size_t alignment, CUdeviceptr wanted,
+                                       unsigned long long flags)
+{
+    SG_TRY(sg_enter_context());
+    if (!out || !bytes || bytes % SG_CHUNK_BYTES || flags || (alignment & (alignment - 1)))
+        return CUDA_ERROR_INVALID_VALUE;
+    sg_lock();
+    sg_range_t *r = sg_window_reserve_locked(bytes, alignment, wanted, SG_RANGE_RESERVED);
+    if (r)
+        *out = r->base;
+    sg_unlock();
+    return r ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+SG_EXPORT CUresult cuMemAddressFree(CUdeviceptr address, size_t bytes)
+{
+    SG_TRY(sg_enter_context());
+    sg_lock();
+    sg_range_t *r = sg_window_find_locked(address);
+    bool whole = r && r->kind == SG_RANGE_RESERVED && r->base == address && r->bytes == bytes;
+    if (whole && r->mapping_count)
+        sg_log(1, "cuMemAddressFree: %zu mappings are left in the range", r->mapping_count);
+    whole = whole && !r->mapping_count;
+    if (whole)
+        sg_window_free_locked(r);
+    sg_unlock();
+    return whole ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+/* ---- mappings ---- */
+
+/* The reserved range that holds all of [address, address + bytes), or NULL. */
+static sg_range_t *find_reserved(CUdeviceptr address, size_t bytes)
+{
+    sg_range_t *r = sg_window_find_locked(address);
+    if (!r || r->kind != SG_RANGE_RESERVED || bytes > r->bytes - (address - r->base))
+        return NULL;
+    return r;
+}
+
+/* Index of the first mapping that ends above `address`. */
+static size_t mapping_at(const sg_range_t *r, CUdeviceptr address)
+{
+    size_t low = 0, high = r->mapping_count;
+    while (low < high) {
+        size_t mid = (low + high) / 2;
+        if (r->mappings[mid].address + r->mappings[mid].bytes <= address)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+static CUresult map_locked(sg_range_t *r, CUdeviceptr address, sg_handle_t *h)
+{
+    size_t i = mapping_at(r, address);
+    if (i < r->mapping_count && r->mappings[i].address < address + h->bytes)
+        return CUDA_ERROR_INVALID_VALUE; /* something is mapped there */
+    if (r->mapping_count == r->mapping_capacity) {
+        size_t capacity = r->mapping_capacity ? 2 * r->mapping_capacity : 8;
+        sg_mapping_t *grown = realloc(r->mappings, capacity * sizeof *grown);
+        if (!grown)
+            return CUDA_ERROR_OUT_OF_MEMORY;
+        r->mappings = grown;
+        r->mapping_capacity = capacity;
+    }
+    SG_TRY(sg_phys_map(address, h));
+    memmove(r->mappings + i + 1, r->mappings + i, (r->mapping_count - i) * sizeof *r->mappings);
+    r->mappings[i] = (sg_mapping_t){.address = address, .bytes = h->bytes, .handle = h};
+    r->mapping_count++;
+    h->refs++;
+    return CUDA_SUCCESS;
+}
+
+SG_EXPORT CUresult cuMemMap(CUdeviceptr address, size_t bytes, size_t offset,
+                            CUmemGenericAllocationHandle handle, unsigned long long flags)
+{
+    SG_TRY(sg_enter_context());
+    if (address % SG_CHUNK_BYTES || !bytes || flags)
+        return CUDA_ERROR_INVALID_VALUE;
+    CUresult result = CUDA_ERROR_INVALID_VALUE;
+    sg_lock();
+    sg_range_t *r = find_reserved(address, bytes);
+    sg_handle_t *h = handle_find_locked(handle);
+    if (r && h && (offset || bytes != h->bytes))
+        sg_log(1, "cuMemMap: only a whole handle at offset 0 can be mapped (%zu bytes at %zu of %zu)", bytes,
+               offset, h->bytes);
+    else if (r && h)
+        result = map_locked(r, address, h);
+    sg_unlock();
+    return result;
+}
+
+/* Whether [address, address + bytes) is whole mappings without gaps; sets first and count of them. */
+static bool whole_mappings(const sg_range_t *r, CUdeviceptr address, size_t bytes, size_t *first,
+                           size_t *count)
+{
+    CUdeviceptr at = address;
+    *first = mapping_at(r, address);
+    size_t i = *first;
+    while (at < address + bytes && i < r->mapping_count && r->mappings[i].address == at)
+        at += r->mappings[i++].bytes;
+    *count = i - *first;
+    return at == address + bytes;
+}
+
+SG_EXPORT CUresult cuMemUnmap(CUdeviceptr address, size_t bytes)
+{
+    SG_TRY(sg_enter_context());
+    size_t first, count;
+    sg_lock();
+    sg_range_t *r = bytes ? find_reserved(address, bytes) : NULL;
+    bool whole = r && whole_mappings(r, address, bytes, &first, &count);
+    if (whole) {
+        sg_phys_unmap(address, bytes);
+        for (size_t i = first; i < first + count; i++)
+            sg_phys_unref_locked(r->mappings[i].handle);
+        memmove(r->mappings + first, r->mappings + first + count,
+                (r->mapping_count - first - count) * sizeof *r->mappings);
+        r->mapping_count -= count;
+    }
+    sg_unlock();
+    return whole ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+static int protection_of(CUmemAccess_flags access)
+{
+    return access == CU_MEM_ACCESS_FLAGS_PROT_NONE   ? PROT_NONE
+           : access == CU_MEM_ACCESS_FLAGS_PROT_READ ? PROT_READ
+                                                     : PROT_READ | PROT_WRITE;
+}
+
+SG_EXPORT CUresult cuMemSetAccess(CUdeviceptr address, size_t bytes, const CUmemAccessDesc *desc,
+                                  size_t count)
+{
+    SG_TRY(sg_enter_context());
+    if (!desc || count != 1 || !bytes)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (desc->location.type != CU_MEM_LOCATION_TYPE_DEVICE || desc->location.id)
+        return CUDA_ERROR_INVALID_DEVICE;
+    if (desc->flags != CU_MEM_ACCESS_FLAGS_PROT_NONE && desc->flags != CU_MEM_ACCESS_FLAGS_PROT_READ &&
+        desc->flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
+        return CUDA_ERROR_INVALID_VALUE;
+    size_t first, n;
+    sg_lock();
+    sg_range_t *r = find_reserved(address, bytes);
+    CUresult result = CUDA_ERROR_INVALID_VALUE;
+    if (r && whole_mappings(r, address, bytes, &first, &n)) {
+        result = sg_phys_protect(address, bytes, protection_of(desc->flags));
+        for (size_t i = first; !result && i < first + n; i++)
+            r->mappings[i].access = desc->flags;
+    }
+    sg_unlock();
+    return result;
+}
+
+SG_EXPORT CUresult cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location,
+                                  CUdeviceptr address)
+{
+    SG_TRY(sg_enter_context());
+    if (!flags || !location || location->type != CU_MEM_LOCATION_TYPE_DEVICE || location->id)
+        return CUDA_ERROR_INVALID_VALUE;
+    sg_extent_t extent;
+    sg_lock();
+    bool found = sg_extent_find_locked(address, &extent);
+    sg_unlock();
+    if (!found)
+        return CUDA_ERROR_INVALID_VALUE;
+    *flags = extent.access;
+    return CUDA_SUCCESS;
+}
+
+SG_EXPORT CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *out, void *address)
+{
+    SG_TRY(sg_enter_context());
+    if (!out)
+        return CUDA_ERROR_INVALID_VALUE;
+    CUdeviceptr at = (CUdeviceptr)(uintptr_t)address;
+    sg_handle_t *h = NULL;
+    sg_lock();
+    sg_range_t *r = find_reserved(at, 1);
+    size_t i = r ? mapping_at(r, at) : 0;
+    if (r && i < r->mapping_count && r->mappings[i].address <= at)
+        h = r->mappings[i].handle;
+    bool named = h && (h->id || handle_publish_locked(h));
+    if (named) {
+        h->owners++;
+        h->refs++;
+        *out = h->id;
+    }
+    sg_unlock();
+    return named ? CUDA_SUCCESS : h ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_VALUE;
+}

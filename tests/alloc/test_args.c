@@ -1,0 +1,148 @@
+/* Argument blocks: packing, and the pointers found in them. */
+#include "driver_test.h"
+
+#include "arena.h"
+#include "args.h"
+#include "heap.h"
+
+static ebb_buffer_t *make(size_t bytes)
+{
+    ebb_buffer_t *b;
+    ebb_lock();
+    assert_int_equal(ebb_heap_alloc(&(ebb_request_t){.bytes = bytes}, &b), 0);
+    ebb_unlock();
+    return b;
+}
+
+static ebb_operation_t scan(const void *block, size_t bytes, ebb_access_t *access)
+{
+    ebb_operation_t op = {0};
+    ebb_lock();
+    ebb_args_scan(&op, block, bytes, access);
+    ebb_unlock();
+    return op;
+}
+
+static void pointers_are_found_wherever_they_stand(void **state)
+{
+    (void)state;
+    ebb_access_t access[8];
+    ebb_buffer_t *small = make(1000), *large = make(5 << 20);
+    const CUdeviceptr block[6] = {small->address,       7, large->address + 4096,
+                                  small->address + 999, 0, large->address};
+    ebb_operation_t op = scan(block, sizeof block, access);
+    assert_int_equal(op.access_count, 4);
+    assert_ptr_equal(access[0].buffer, small);
+    assert_ptr_equal(access[1].buffer, large);
+    assert_int_equal(access[1].offset_bytes, 4096);
+    assert_int_equal(access[1].param_offset, 16);
+    assert_int_equal(access[2].offset_bytes, 999);
+    assert_int_equal(access[3].param_offset, 40);
+}
+
+static void pointer_past_the_end_belongs_to_its_own_buffer(void **state)
+{
+    (void)state;
+    ebb_access_t access[4];
+    ebb_buffer_t *a = make(4 << 20), *b = make(4 << 20), *s = make(EBB_ALIGN_BYTES);
+    const CUdeviceptr block[3] = {a->address + a->bytes, b->address + b->bytes, s->address + s->bytes - 1};
+    ebb_operation_t op = scan(block, sizeof block, access);
+    assert_int_equal(op.access_count, 3);
+    assert_ptr_equal(access[0].buffer, a);
+    assert_ptr_equal(access[1].buffer, b);
+    assert_ptr_equal(access[2].buffer, s);
+}
+
+/* The padding of a struct often holds half of an old pointer. */
+static void freed_and_half_pointers_are_no_accesses(void **state)
+{
+    (void)state;
+    ebb_access_t access[4];
+    ebb_buffer_t *a = make(4 << 20), *b = make(4 << 20);
+    CUdeviceptr gone = a->address;
+    ebb_lock();
+    ebb_heap_free(a, (ebb_mark_t){0});
+    ebb_unlock();
+    ebb_operation_t op = scan(&gone, sizeof gone, access);
+    assert_int_equal(op.access_count, 0);
+    for (uint32_t low = 0; low < 100000; low += 7) {
+        CUdeviceptr half = b->address >> 32 << 32 | low;
+        assert_int_equal(scan(&half, sizeof half, access).access_count, 0);
+        half += (CUdeviceptr)1 << 32;
+        assert_int_equal(scan(&half, sizeof half, access).access_count, 0);
+    }
+    int local;
+    CUdeviceptr host = (CUdeviceptr)(uintptr_t)&local;
+    assert_int_equal(scan(&host, sizeof host, access).access_count, 0);
+}
+
+/* Ranges cross a multiple of 4 GiB only where there is no other way. */
+static void no_range_begins_or_ends_just_above_four_gib(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 4000; i++) {
+        ebb_lock();
+        ebb_range_t *r = ebb_range_new(1 + (size_t)i % 40);
+        ebb_unlock();
+        assert_non_null(r);
+        CUdeviceptr end = r->base + r->chunk_count * EBB_CHUNK_BYTES;
+        assert_true((r->base & UINT32_MAX) >= EBB_LOW_WORDS && ((end - 1) & UINT32_MAX) >= EBB_LOW_WORDS);
+        assert_int_equal(r->base >> 32, (end - 1) >> 32);
+        ebb_lock();
+        ebb_range_delete(r); /* the search goes on behind it, round and round */
+        ebb_unlock();
+    }
+}
+
+static void both_forms_of_arguments_pack_to_the_same_block(void **state)
+{
+    (void)state;
+    CUfunction f = kernel("_Z14take_argumentsPdc5mixedsf");
+    ebb_lock();
+    const ebb_signature_t *s = ebb_signature_of(f);
+    ebb_unlock();
+    assert_non_null(s);
+    assert_int_equal(s->param_count, 5);
+    assert_int_equal(s->param_bytes, 56);
+    struct {
+        char tag;
+        double x;
+        int y[3];
+    } m = {1, 2.5, {3, 4, 5}};
+    CUdeviceptr out = 0x1234567890;
+    char c = 'c';
+    short n = -7;
+    float x = 0.5f;
+    void *params[] = {&out, &c, &m, &n, &x};
+    unsigned char one[56] = {0}, two[56] = {0};
+    assert_true(ebb_args_pack(s, one, params, NULL));
+    size_t bytes = sizeof one;
+    void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, one, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
+                     CU_LAUNCH_PARAM_END};
+    assert_true(ebb_args_pack(s, two, NULL, extra));
+    assert_memory_equal(one, two, sizeof one);
+    assert_memory_equal(one + s->params[3].offset_bytes, &n, sizeof n);
+    bytes = 40;
+    assert_false(ebb_args_pack(s, two, NULL, extra));
+}
+
+static int setup(void **state)
+{
+    CUdeviceptr p;
+    int failed = driver_setup(state);
+    OK(cuMemAlloc_v2(&p, 16)); /* the first call sets ebb up */
+    assert_true(ebb_arena_contains(p));
+    return failed;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pointers_are_found_wherever_they_stand),
+        cmocka_unit_test(pointer_past_the_end_belongs_to_its_own_buffer),
+        cmocka_unit_test(freed_and_half_pointers_are_no_accesses),
+        cmocka_unit_test(no_range_begins_or_ends_just_above_four_gib),
+        cmocka_unit_test(both_forms_of_arguments_pack_to_the_same_block),
+    };
+    return cmocka_run_group_tests(tests, setup, NULL);
+}

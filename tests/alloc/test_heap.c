@@ -1,0 +1,192 @@
+/* The allocator against a naive model, and the promises it makes about memory. */
+#include "driver_test.h"
+
+#include "arena.h"
+#include "chunk.h"
+#include "driver.h"
+#include "heap.h"
+
+enum { BUDGET_MIB = 96 };
+
+static ebb_usage_t usage(void)
+{
+    ebb_lock();
+    ebb_usage_t u = ebb_usage();
+    ebb_heap_check();
+    ebb_unlock();
+    return u;
+}
+
+/* What the device itself says, past ebb. */
+static size_t device_used(void)
+{
+    size_t free_bytes, total;
+    OK(ebb_driver.cuMemGetInfo(&free_bytes, &total));
+    return total - free_bytes;
+}
+
+static void give_everything_back(void)
+{
+    OK(cuCtxSynchronize());
+    ebb_lock();
+    ebb_heap_reclaim(SIZE_MAX, true);
+    ebb_unlock();
+}
+
+static void random_traffic_matches_the_model(void **state)
+{
+    (void)state;
+    enum { LIVE = 80, ROUNDS = 4000 };
+    const unsigned seed = 1789;
+    print_message("seed %u\n", seed);
+    srand(seed);
+    struct {
+        CUdeviceptr p;
+        size_t bytes;
+        unsigned tag;
+    } live[LIVE] = {{0, 0, 0}};
+    CUstream stream[2];
+    OK(cuStreamCreate(&stream[0], CU_STREAM_NON_BLOCKING));
+    OK(cuStreamCreate(&stream[1], CU_STREAM_NON_BLOCKING));
+    size_t live_bytes = 0;
+    unsigned refused = 0;
+    for (unsigned round = 1; round <= ROUNDS; round++) {
+        unsigned i = (unsigned)rand() % LIVE;
+        CUstream s = stream[i % 2];
+        if (live[i].p) {
+            unsigned ends[2];
+            OK(cuMemcpyDtoHAsync_v2(&ends[0], live[i].p, 4, s));
+            OK(cuMemcpyDtoHAsync_v2(&ends[1], live[i].p + live[i].bytes - 4, 4, s));
+            assert_int_equal(ends[0], live[i].tag);
+            assert_int_equal(ends[1], live[i].tag);
+            OK(rand() % 8 ? cuMemFreeAsync(live[i].p, s) : cuMemFree_v2(live[i].p));
+            live_bytes -= live[i].bytes;
+            live[i].p = 0;
+        } else {
+            size_t bytes = (size_t)(rand() % 4 ? 4 + rand() % 50000 : 4 + rand() % (8 << 20)) & ~(size_t)3;
+            CUresult result =
+                rand() % 8 ? cuMemAllocAsync(&live[i].p, bytes, s) : cuMemAlloc_v2(&live[i].p, bytes);
+            if (result == CUDA_ERROR_OUT_OF_MEMORY) {
+                live[i].p = 0;
+                refused++;
+                continue;
+            }
+            OK(result);
+            live[i].bytes = bytes;
+            live[i].tag = round;
+            live_bytes += bytes;
+            assert_int_equal(live[i].p % EBB_ALIGN_BYTES, 0);
+            for (int k = 0; k < LIVE; k++)
+                if (k != (int)i && live[k].p)
+                    assert_true(live[i].p + bytes <= live[k].p || live[k].p + live[k].bytes <= live[i].p);
+            OK(cuMemsetD32Async(live[i].p, round, bytes / 4, s));
+        }
+        assert_int_equal(usage().live_bytes, live_bytes);
+        assert_true(device_used() <= (size_t)BUDGET_MIB << 20);
+    }
+    print_message("%u requests refused\n", refused);
+    assert_true(refused > 0 && refused < ROUNDS / 4); /* the budget was felt */
+    for (int i = 0; i < LIVE; i++)
+        if (live[i].p)
+            OK(cuMemFreeAsync(live[i].p, stream[i % 2]));
+    give_everything_back();
+    assert_int_equal(usage().mapped_bytes, 0);
+    OK(cuStreamDestroy_v2(stream[0]));
+    OK(cuStreamDestroy_v2(stream[1]));
+}
+
+/* With mappings, free chunks anywhere serve any request. */
+static void large_request_succeeds_whenever_enough_chunks_are_free(void **state)
+{
+    (void)state;
+    size_t chunks = usage().budget_bytes / EBB_CHUNK_BYTES;
+    CUdeviceptr *p = calloc(chunks, sizeof *p), whole;
+    for (size_t i = 0; i < chunks; i++)
+        OK(cuMemAlloc_v2(&p[i], EBB_CHUNK_BYTES));
+    assert_int_equal(cuMemAlloc_v2(&whole, EBB_CHUNK_BYTES), CUDA_ERROR_OUT_OF_MEMORY);
+    for (size_t i = 0; i < chunks; i += 2)
+        OK(cuMemFree_v2(p[i]));
+    OK(cuMemAlloc_v2(&whole, chunks / 2 * EBB_CHUNK_BYTES)); /* out of every other hole */
+    assert_int_equal(cuMemFree_v2(whole + 512), CUDA_ERROR_INVALID_VALUE);
+    OK(cuMemFree_v2(whole));
+    assert_int_equal(cuMemFree_v2(whole), CUDA_ERROR_INVALID_VALUE);
+    for (size_t i = 1; i < chunks; i += 2)
+        OK(cuMemFree_v2(p[i]));
+    free(p);
+    give_everything_back();
+    assert_int_equal(usage().mapped_bytes, 0);
+}
+
+static void block_freed_on_a_busy_stream_is_not_given_to_another(void **state)
+{
+    (void)state;
+    const size_t sizes[] = {4096, EBB_CHUNK_BYTES};
+    CUstream busy, other;
+    CUdeviceptr flag, p, q, r;
+    OK(cuStreamCreate(&busy, CU_STREAM_NON_BLOCKING));
+    OK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+    OK(cuMemAlloc_v2(&flag, 4));
+    for (int i = 0; i < 2; i++) {
+        OK(cuMemAllocAsync(&p, sizes[i], busy));
+        launch_slow_store(busy, flag, 1, 50000000);
+        OK(cuMemFreeAsync(p, busy));
+        OK(cuMemAllocAsync(&q, sizes[i], other));
+        assert_int_not_equal(p, q);
+        OK(cuMemAllocAsync(&r, sizes[i], busy));
+        assert_int_equal(p, r);
+        OK(cuMemFreeAsync(q, other));
+        OK(cuMemFreeAsync(r, busy));
+        OK(cuCtxSynchronize());
+    }
+    OK(cuMemFree_v2(flag));
+    OK(cuStreamDestroy_v2(busy));
+    OK(cuStreamDestroy_v2(other));
+}
+
+static void program_is_told_one_story_about_memory(void **state)
+{
+    (void)state;
+    size_t free_bytes, total, device_total, bytes;
+    CUdeviceptr p, base;
+    OK(cuMemGetInfo_v2(&free_bytes, &total));
+    OK(cuDeviceTotalMem_v2(&device_total, 0));
+    assert_int_equal(total, (size_t)BUDGET_MIB << 20);
+    assert_int_equal(total, device_total);
+    OK(cuMemAlloc_v2(&p, 3 * EBB_CHUNK_BYTES));
+    size_t now_free;
+    OK(cuMemGetInfo_v2(&now_free, &total));
+    assert_true(now_free + 3 * EBB_CHUNK_BYTES <= total);
+    OK(cuMemGetAddressRange_v2(&base, &bytes, p + 5));
+    assert_int_equal(base, p);
+    assert_int_equal(bytes, 3 * EBB_CHUNK_BYTES);
+    assert_int_equal(cuMemGetAddressRange_v2(&base, &bytes, p + bytes), CUDA_ERROR_NOT_FOUND);
+    unsigned type;
+    OK(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, p));
+    assert_int_equal(type, CU_MEMORYTYPE_DEVICE);
+    OK(cuPointerGetAttribute(&bytes, CU_POINTER_ATTRIBUTE_RANGE_SIZE, p + 1));
+    assert_int_equal(bytes, 3 * EBB_CHUNK_BYTES);
+    OK(cuMemFree_v2(p));
+    assert_int_equal(cuMemAlloc_v2(&p, 0), CUDA_ERROR_INVALID_VALUE);
+}
+
+static int setup(void **state)
+{
+    CUdeviceptr p;
+    int failed = driver_setup(state);
+    OK(cuMemAlloc_v2(&p, 16));
+    OK(cuMemFree_v2(p));
+    return failed;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(random_traffic_matches_the_model),
+        cmocka_unit_test(large_request_succeeds_whenever_enough_chunks_are_free),
+        cmocka_unit_test(block_freed_on_a_busy_stream_is_not_given_to_another),
+        cmocka_unit_test(program_is_told_one_story_about_memory),
+    };
+    setenv("EBB_BUDGET", "96MiB", 1);
+    setenv("EBB_LOG", "quiet", 1);
+    return cmocka_run_group_tests(tests, setup, NULL);
+}

@@ -1,0 +1,97 @@
+/* The EBB_* variables. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "options.h"
+
+static bool read_one(char *variable)
+{
+    char *environment[] = {"PATH=/bin", variable, NULL};
+    return ebb_options_read(environment);
+}
+
+static void sizes_with_every_suffix_are_understood(void **state)
+{
+    (void)state;
+    const struct {
+        const char *text;
+        int64_t want;
+    } good[] = {{"1", 1},           {"24GiB", 24ll << 30}, {"24g", 24ll << 30}, {"512M", 512 << 20},
+                {"1.5GB", 3 << 29}, {"2T", 2ll << 40},     {"60%", -60},        {"100%", -100}};
+    const char *const bad[] = {"",   "x",    "-1",   "12Q",  "1GiBs",
+                               "0%", "101%", "1.5%", "1e30", "9223372036854775807T"};
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        int64_t n = 0;
+        assert_true(ebb_parse_bytes(good[i].text, &n));
+        assert_int_equal(n, good[i].want);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        int64_t n;
+        if (ebb_parse_bytes(bad[i], &n))
+            fail_msg("'%s' was taken for a size", bad[i]);
+    }
+}
+
+static void values_arrive_and_absent_ones_have_their_default(void **state)
+{
+    (void)state;
+    assert_true(read_one("EBB_BUDGET=3GiB"));
+    assert_int_equal(ebb_options.budget, 3ll << 30);
+    assert_int_equal(ebb_options.offload, 1);
+    assert_true(read_one("EBB_OFFLOAD=off"));
+    assert_int_equal(ebb_options.budget, -100);
+    assert_int_equal(ebb_options.offload, 0);
+    assert_true(read_one("EBB_STATS=/tmp/x.json"));
+    assert_string_equal(ebb_options.stats, "/tmp/x.json");
+    assert_true(read_one("EBB_OFFLOAD=")); /* empty: as if not set */
+    assert_int_equal(ebb_options.offload, 1);
+}
+
+/* What a call says on stderr. */
+static const char *said_by(char *variable)
+{
+    static char text[512];
+    int pair[2], old = dup(STDERR_FILENO);
+    assert_int_equal(pipe(pair), 0);
+    dup2(pair[1], STDERR_FILENO);
+    assert_false(read_one(variable));
+    dup2(old, STDERR_FILENO);
+    close(pair[1]);
+    ssize_t n = read(pair[0], text, sizeof text - 1);
+    text[n > 0 ? n : 0] = 0;
+    close(pair[0]);
+    close(old);
+    return text;
+}
+
+static void unknown_name_is_told_with_the_nearest_one(void **state)
+{
+    (void)state;
+    assert_non_null(strstr(said_by("EBB_BUGDET=3GiB"), "EBB_BUDGET"));
+    assert_non_null(strstr(said_by("EBB_OFLOAD=1"), "EBB_OFFLOAD"));
+}
+
+static void bad_value_keeps_the_default(void **state)
+{
+    (void)state;
+    assert_non_null(strstr(said_by("EBB_BUDGET=lots"), "EBB_BUDGET=lots"));
+    assert_int_equal(ebb_options.budget, -100);
+    assert_non_null(strstr(said_by("EBB_LOG=shout"), "warn"));
+    assert_string_equal(ebb_options.log, "warn");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sizes_with_every_suffix_are_understood),
+        cmocka_unit_test(values_arrive_and_absent_ones_have_their_default),
+        cmocka_unit_test(unknown_name_is_told_with_the_nearest_one),
+        cmocka_unit_test(bad_value_keeps_the_default),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

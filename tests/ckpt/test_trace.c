@@ -1,0 +1,180 @@
+/* Traces: what is written is read again, what is damaged is refused, and what is wrong in itself too. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "trace.h"
+
+static uint32_t draw(uint32_t below)
+{
+    return (uint32_t)rand() % below;
+}
+
+/* A valid trace: buffers with random lifetimes, operations that touch what is alive. */
+static ebb_trace_t *make_trace(uint32_t operations, uint32_t buffers)
+{
+    ebb_trace_t *t = ebb_trace_new(2 << 20);
+    assert_non_null(t);
+    for (uint32_t i = 0; i < buffers; i++) {
+        ebb_trace_buffer_t *b = ebb_trace_add_buffer(t);
+        assert_non_null(b);
+        b->bytes = 1 + draw(1 << 24);
+        b->born = draw(3) ? draw(operations) : EBB_TRACE_NEVER;
+        if (draw(3))
+            b->dies =
+                b->born == EBB_TRACE_NEVER ? draw(operations + 1) : b->born + draw(operations + 1 - b->born);
+    }
+    for (uint32_t i = 0; i < operations; i++) {
+        ebb_trace_operation_t *o = ebb_trace_add_operation(t);
+        assert_non_null(o);
+        o->kind = (ebb_trace_kind_t)draw(3);
+        o->stream = draw(3);
+        snprintf(o->name, sizeof o->name, "_Z%ukernel\\\"%u", draw(1000), i);
+        for (int k = 0; k < 3; k++) {
+            o->grid[k] = 1 + draw(1000);
+            o->block[k] = 1 + draw(1024);
+        }
+        o->shared_bytes = draw(100000);
+        o->param_bytes = draw(4000);
+        o->duration_ns = draw(1 << 30);
+        o->proofs = draw(5);
+        for (uint32_t b = 0; b < buffers; b++) {
+            const ebb_trace_buffer_t *buffer = &t->buffer[b];
+            bool alive = (buffer->born == EBB_TRACE_NEVER || buffer->born <= i) &&
+                         (buffer->dies == EBB_TRACE_NEVER || buffer->dies > i);
+            if (!alive || draw(4))
+                continue;
+            ebb_trace_access_t *a = ebb_trace_add_access(t);
+            assert_non_null(a);
+            a->buffer = b;
+            a->offset_bytes = draw((uint32_t)buffer->bytes);
+            a->param_offset = 8 * draw(20);
+            a->mode = (ebb_mode_t)(1 + draw(3));
+        }
+    }
+    assert_null(ebb_trace_check(t));
+    return t;
+}
+
+static char *to_text(const ebb_trace_t *t, size_t *size)
+{
+    char *text = NULL;
+    FILE *f = open_memstream(&text, size);
+    assert_true(ebb_trace_write(t, f));
+    fclose(f);
+    return text;
+}
+
+static ebb_trace_t *from_text(const char *text, size_t size, char error[256])
+{
+    FILE *f = size ? fmemopen((void *)(uintptr_t)text, size, "r") : fopen("/dev/null", "r");
+    ebb_trace_t *t = ebb_trace_read(f, error, 256);
+    fclose(f);
+    return t;
+}
+
+static void written_trace_is_read_again_unchanged(void **state)
+{
+    (void)state;
+    for (unsigned seed = 1; seed <= 20; seed++) {
+        char error[256] = "";
+        size_t size, again_size;
+        srand(seed);
+        ebb_trace_t *t = make_trace(1 + draw(60), draw(30));
+        char *text = to_text(t, &size);
+        ebb_trace_t *u = from_text(text, size, error);
+        if (!u)
+            fail_msg("seed %u: %s", seed, error);
+        char *again = to_text(u, &again_size);
+        assert_int_equal(size, again_size);
+        assert_memory_equal(text, again, size);
+        assert_int_equal(t->access_count, u->access_count);
+        assert_memory_equal(t->operation, u->operation, t->operation_count * sizeof *t->operation);
+        free(text);
+        free(again);
+        ebb_trace_delete(t);
+        ebb_trace_delete(u);
+    }
+}
+
+/* Cut anywhere, or with any byte changed: an error with its line, or another valid trace; never a crash. */
+static void damaged_file_is_refused_or_still_a_trace(void **state)
+{
+    (void)state;
+    const unsigned seed = 7;
+    print_message("seed %u\n", seed);
+    srand(seed);
+    size_t size;
+    ebb_trace_t *t = make_trace(12, 6);
+    char *text = to_text(t, &size);
+    unsigned refused = 0;
+    for (size_t cut = 0; cut + 1 < size; cut += 7) {
+        char error[256] = "";
+        ebb_trace_t *u = from_text(text, cut, error);
+        assert_null(u);
+        assert_int_equal(strncmp(error, "line ", 5), 0);
+    }
+    for (unsigned i = 0; i < 3000; i++) {
+        char error[256] = "";
+        size_t at = draw((uint32_t)size);
+        char old = text[at];
+        text[at] = (char)(32 + draw(95));
+        ebb_trace_t *u = from_text(text, size, error);
+        if (u)
+            assert_null(ebb_trace_check(u));
+        else
+            assert_int_equal(strncmp(error, "line ", 5), 0);
+        refused += !u;
+        ebb_trace_delete(u);
+        text[at] = old;
+    }
+    print_message("%u of 3000 changes refused\n", refused);
+    assert_true(refused > 1000);
+    free(text);
+    ebb_trace_delete(t);
+}
+
+static void trace_that_contradicts_itself_is_found(void **state)
+{
+    (void)state;
+    srand(3);
+    ebb_trace_t *t = make_trace(20, 10);
+    ebb_trace_access_t *a = &t->access[0], good_access = *a;
+    ebb_trace_buffer_t *b = &t->buffer[a->buffer], good_buffer = *b;
+    a->buffer = t->buffer_count;
+    assert_non_null(ebb_trace_check(t));
+    *a = good_access;
+    a->offset_bytes = b->bytes + 1;
+    assert_non_null(ebb_trace_check(t));
+    *a = good_access;
+    a->mode = (ebb_mode_t)4;
+    assert_non_null(ebb_trace_check(t));
+    *a = good_access;
+    b->born = 20; /* after its use */
+    b->dies = EBB_TRACE_NEVER;
+    assert_non_null(ebb_trace_check(t));
+    b->born = 5;
+    b->dies = 4;
+    assert_non_null(ebb_trace_check(t));
+    *b = good_buffer;
+    b->bytes = 0;
+    assert_non_null(ebb_trace_check(t));
+    *b = good_buffer;
+    t->chunk_bytes = 3;
+    assert_non_null(ebb_trace_check(t));
+    ebb_trace_delete(t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(written_trace_is_read_again_unchanged),
+        cmocka_unit_test(damaged_file_is_refused_or_still_a_trace),
+        cmocka_unit_test(trace_that_contradicts_itself_is_found),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

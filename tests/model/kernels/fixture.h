@@ -1,0 +1,57 @@
+/* fixture.h: device tensors for tests of kernels.
+ *
+ * fixture_run() calls a test's body twice, with the same random numbers but tensors at other addresses (in
+ * another order of 64-byte offsets, all aligned to 16 bytes as kernels.h asks). Whatever the body compares by
+ * fixture_match() must be the same in bits both times. Tensors are surrounded by guard words, which nobody
+ * may overwrite; outputs are NaN until written. Everything a body gets lives until its end.
+ */
+#ifndef EBB_TESTS_FIXTURE_H
+#define EBB_TESTS_FIXTURE_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <cuda_runtime_api.h>
+
+/* For cmocka_run_group_tests: takes the device, prints the seed (EBB_TEST_SEED, or a fixed one). The whole
+ * program skips (exit code 77) where there is no device. */
+int fixture_setup(void **state);
+int fixture_teardown(void **state);
+
+void fixture_run(void (*body)(const void *argument), const void *argument);
+
+/* A random integer in [0, below), and a number in [-1, 1). */
+int fixture_below(int below);
+double fixture_uniform(void);
+
+/* Host memory, zeroed. */
+double *fixture_doubles(size_t n);
+
+/* A tensor of random numbers in [-size, size); *values: the same in double. */
+float *fixture_random(double **values, size_t n, double size);
+/* A tensor of given numbers, rounded to float; `values` becomes what the device has. */
+float *fixture_tensor(double *values, size_t n);
+int *fixture_ints(const int *values, size_t n);
+float *fixture_output(size_t n);
+
+/* What the device has. */
+void fixture_read(float *to, const float *device, size_t n);
+
+/* |device - expected| <= tolerance * |expected|, in the Euclidean norm; every number finite. */
+void fixture_match_within(const char *what, const float *device, const double *expected, size_t n,
+                          double tolerance);
+/* Within 1e-5. */
+void fixture_match(const char *what, const float *device, const double *expected, size_t n);
+
+#define fixture_ok(call)                                                                                     \
+    do {                                                                                                     \
+        const cudaError_t fixture_error_ = (call);                                                           \
+        if (fixture_error_ != cudaSuccess)                                                                   \
+            fail_msg("%s: %s", #call, cudaGetErrorString(fixture_error_));                                   \
+    } while (0)
+
+#endif

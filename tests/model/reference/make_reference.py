@@ -1,0 +1,258 @@
+#!/usr/bin/env python3
+"""Makes reference.json: what PyTorch gets for two small training runs of ebb-train, the second one with dropout.
+
+    python3 tests/model/reference/make_reference.py > tests/model/reference/reference.json
+
+Everything is written again here, from the descriptions in the trainer's headers and in tests/model/text.h: the text, the
+batches, the initial values, the dropout masks, the model, the schedule. Only torch and numpy are used. Each run is made
+twice, in fp32 (the numbers that the test compares with) and in double (which tells how far rounding alone carries them).
+Needs torch 1.12 or newer, on the CPU; takes a few seconds.
+"""
+import json
+import math
+import platform
+import sys
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+RUNS = [dict(seed=7, layers=3, width=128, heads=4, context=64, batch=8, accumulate=2, dropout=0.0, steps=20, lr=1.5e-3,
+             warmup=0.2, lr_final=0.05, beta1=0.9, beta2=0.95, eps=1e-8, decay=0.1, clip=1.0),
+        dict(seed=11, layers=2, width=60, heads=5, context=37, batch=3, accumulate=2, dropout=0.2, steps=10, lr=1e-3,
+             warmup=0.2, lr_final=0.1, beta1=0.9, beta2=0.95, eps=1e-8, decay=0.1, clip=1.0)]
+TEXT_SEED, TEXT_BYTES = 1, 60000
+VOCAB = 256
+MASK = (1 << 64) - 1
+
+
+# ---- random numbers: model/rng.h ----
+GAMMA = 0x9E3779B97F4A7C15
+
+
+def mix(z):
+    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & MASK
+    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & MASK
+    return z ^ (z >> 31)
+
+
+def at(key, index):
+    return mix((key + (index + 1) * GAMMA) & MASK)
+
+
+def at_each(key, indices):
+    """at() for an array of indices."""
+    with np.errstate(over="ignore"):
+        z = np.uint64(key) + (indices.astype(np.uint64) + np.uint64(1)) * np.uint64(GAMMA)
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return z ^ (z >> np.uint64(31))
+
+
+def unit(x):
+    return ((x >> np.uint64(11)) + np.uint64(1)).astype(np.float64) * 2.0**-53
+
+
+def normal(seed, tensor, shape, deviation):
+    key = at(seed, tensor)
+    count = math.prod(shape)
+    pairs = np.arange((count + 1) // 2)
+    radius = np.sqrt(-2.0 * np.log(unit(at_each(key, 2 * pairs))))
+    angle = 2.0 * math.pi * unit(at_each(key, 2 * pairs + 1))
+    both = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1).reshape(-1)[:count]
+    return torch.from_numpy((deviation * both).astype(np.float32).reshape(shape))
+
+
+def philox(counters, seed):
+    """Philox4x32-10's four words for each 64-bit counter, [n, 4]."""
+    low32, shift = np.uint64(0xFFFFFFFF), np.uint64(32)
+    c = [counters & low32, counters >> shift, np.zeros_like(counters), np.zeros_like(counters)]
+    k = [seed & 0xFFFFFFFF, seed >> 32]
+    for _ in range(10):
+        a, b = c[0] * np.uint64(0xD2511F53), c[2] * np.uint64(0xCD9E8D57)
+        c = [(b >> shift) ^ c[1] ^ np.uint64(k[0]), b & low32, (a >> shift) ^ c[3] ^ np.uint64(k[1]), a & low32]
+        k = [(k[0] + 0x9E3779B9) & 0xFFFFFFFF, (k[1] + 0xBB67AE85) & 0xFFFFFFFF]
+    return np.stack(c, axis=1)
+
+
+class Dropout:
+    """Masks in the order in which the trainer uses them: model/kernels/kernels.h (dropout_t), model/pass.h (counters)."""
+
+    def __init__(self, seed, rate):
+        self.seed, self.rate, self.counter = at(seed, 2 << 32), float(np.float32(rate)), 0
+
+    def __call__(self, x):
+        if self.rate == 0:
+            return x
+        count = x.numel()
+        groups = (count + 3) // 4
+        counters = np.arange(self.counter, self.counter + groups, dtype=np.uint64)
+        self.counter += groups
+        words = philox(counters, self.seed).reshape(-1)[:count]
+        kept = torch.from_numpy(words.astype(np.float64) * 2.0**-32 >= self.rate).reshape(x.shape)
+        return x * kept.to(x.dtype) / (1.0 - self.rate)
+
+
+# ---- the text: tests/model/text.h ----
+def make_text(seed, size):
+    counter = 0
+
+    def draw(bound):
+        nonlocal counter
+        counter += 1
+        return at(seed, counter - 1) % bound
+
+    words = []
+    for _ in range(200):
+        words.append("".join("bdfgklmnprst"[draw(12)] + "aeiou"[draw(5)] for _ in range(1 + draw(4))))
+    text = []
+    length = sentences = 0
+    while length < size:
+        count = 4 + draw(8)
+        chosen = []
+        for _ in range(count):
+            first = draw(200)
+            chosen.append(words[first * draw(200) // 200])
+        sentences += 1
+        sentence = " ".join(chosen).capitalize() + (".\n" if sentences % 3 == 0 else ". ")
+        text.append(sentence)
+        length += len(sentence)
+    return "".join(text)[:size].encode()
+
+
+def hash_bytes(data):
+    h = 0
+    for byte in data:
+        h = mix(((h + GAMMA) & MASK) ^ byte)
+    return h
+
+
+# ---- the model: model/gpt2.h ----
+def make_parameters(o, dtype):
+    C, L, seed = o["width"], o["layers"], o["seed"]
+    p = {"wte": normal(seed, 0, (VOCAB, C), 0.02), "wpe": normal(seed, 1, (o["context"], C), 0.02),
+         "norm_w": torch.ones(C), "norm_b": torch.zeros(C)}
+    residual = 0.02 / math.sqrt(2 * L)
+    for l in range(L):
+        first = 2 + 4 * l
+        p[f"{l}.qkv_w"] = normal(seed, first, (3 * C, C), 0.02)
+        p[f"{l}.proj_w"] = normal(seed, first + 1, (C, C), residual)
+        p[f"{l}.up_w"] = normal(seed, first + 2, (4 * C, C), 0.02)
+        p[f"{l}.down_w"] = normal(seed, first + 3, (C, 4 * C), residual)
+        for name, size in [("qkv_b", 3 * C), ("proj_b", C), ("up_b", 4 * C), ("down_b", C),
+                           ("norm1_b", C), ("norm2_b", C)]:
+            p[f"{l}.{name}"] = torch.zeros(size)
+        for name in ("norm1_w", "norm2_w"):
+            p[f"{l}.{name}"] = torch.ones(C)
+    return {name: value.to(dtype).requires_grad_() for name, value in p.items()}
+
+
+def attention(x, p, l, heads, dropout):
+    B, T, C = x.shape
+    qkv = F.linear(x, p[f"{l}.qkv_w"], p[f"{l}.qkv_b"]).view(B, T, 3, heads, C // heads)
+    q, k, v = (qkv[:, :, i].transpose(1, 2) for i in range(3))
+    scores = q @ k.transpose(2, 3) / math.sqrt(C // heads)
+    hidden = torch.ones(T, T, dtype=torch.bool).triu(1)
+    y = dropout(F.softmax(scores.masked_fill(hidden, float("-inf")), dim=-1)) @ v
+    return F.linear(y.transpose(1, 2).reshape(B, T, C), p[f"{l}.proj_w"], p[f"{l}.proj_b"])
+
+
+def mlp(x, p, l):
+    return F.linear(F.gelu(F.linear(x, p[f"{l}.up_w"], p[f"{l}.up_b"]), approximate="tanh"), p[f"{l}.down_w"],
+                    p[f"{l}.down_b"])
+
+
+def model_loss(p, o, inputs, targets, dropout):
+    """Sum over all tokens."""
+    C = o["width"]
+    x = dropout(p["wte"][inputs] + p["wpe"][: inputs.shape[1]])
+    for l in range(o["layers"]):
+        normed = F.layer_norm(x, (C,), p[f"{l}.norm1_w"], p[f"{l}.norm1_b"])
+        x = x + dropout(attention(normed, p, l, o["heads"], dropout))
+        x = x + dropout(mlp(F.layer_norm(x, (C,), p[f"{l}.norm2_w"], p[f"{l}.norm2_b"]), p, l))
+    logits = F.layer_norm(x, (C,), p["norm_w"], p["norm_b"]) @ p["wte"].T
+    return F.cross_entropy(logits.view(-1, VOCAB), targets.reshape(-1), reduction="sum")
+
+
+# ---- the data: model/data.h ----
+def sequences(o, train, first, count):
+    T = o["context"]
+    key = at(o["seed"], 1 << 32)
+    rows = []
+    for q in range(first, first + count):
+        start = at(key, q) % (len(train) - T)
+        rows.append(list(train[start : start + T + 1]))
+    rows = torch.tensor(rows)
+    return rows[:, :-1], rows[:, 1:]
+
+
+def held_out_loss(p, o, held):
+    T, total = o["context"], 0.0
+    with torch.no_grad():
+        for start in range(0, len(held) - 1, T):
+            row = torch.tensor([list(held[start : start + T + 1])])
+            total += float(model_loss(p, o, row[:, :-1], row[:, 1:], Dropout(0, 0.0)))
+    return total / (len(held) - 1)
+
+
+# ---- the training: model/optimizer.h, model/train.h ----
+def rate_of(o, step):
+    warmup = round(o["warmup"] * o["steps"])
+    if step <= warmup:
+        return o["lr"] * step / warmup
+    cosine = 0.5 * (1 + math.cos(math.pi * (step - warmup) / (o["steps"] - warmup)))
+    return o["lr"] * (o["lr_final"] + (1 - o["lr_final"]) * cosine)
+
+
+def train(o, text, dtype):
+    held = len(text) // 20
+    train_part, held_part = text[: len(text) - held], text[len(text) - held :]
+    p = make_parameters(o, dtype)
+    matrices = [v for v in p.values() if v.dim() == 2]
+    vectors = [v for v in p.values() if v.dim() == 1]
+    adamw = torch.optim.AdamW([{"params": matrices, "weight_decay": o["decay"]},
+                               {"params": vectors, "weight_decay": 0.0}],
+                              betas=(o["beta1"], o["beta2"]), eps=o["eps"])
+    rows = o["accumulate"] * o["batch"] * o["context"]
+    dropout = Dropout(o["seed"], o["dropout"])
+    records = []
+    for step in range(1, o["steps"] + 1):
+        for group in adamw.param_groups:
+            group["lr"] = rate_of(o, step)
+        adamw.zero_grad()
+        loss = 0.0
+        for micro in range(o["accumulate"]):
+            number = (step - 1) * o["accumulate"] + micro
+            inputs, targets = sequences(o, train_part, number * o["batch"], o["batch"])
+            part = model_loss(p, o, inputs, targets, dropout) / rows
+            part.backward()
+            loss += float(part.detach())
+        norm = float(torch.nn.utils.clip_grad_norm_(list(p.values()), o["clip"]))
+        adamw.step()
+        records.append((loss, norm, rate_of(o, step)))
+    return records, held_out_loss(p, o, held_part)
+
+
+def make_run(o, text):
+    single, single_held = train(o, text, torch.float32)
+    double, double_held = train(o, text, torch.float64)
+    lines = [dict(kind="reference", torch=torch.__version__, numpy=np.__version__,
+                  python=platform.python_version(), machine=platform.machine(), text_seed=TEXT_SEED,
+                  text_bytes=TEXT_BYTES, text_hash="%016x" % hash_bytes(text), **o)]
+    for i, ((loss, norm, rate), (loss64, norm64, _)) in enumerate(zip(single, double)):
+        lines.append(dict(kind="step", step=i + 1, loss=loss, grad_norm=norm, lr=rate, loss_in_double=loss64,
+                          grad_norm_in_double=norm64))
+    lines.append(dict(kind="eval", step=o["steps"], loss=single_held, loss_in_double=double_held))
+    worst = max(abs(a[0] / b[0] - 1) for a, b in zip(single, double))
+    print("largest relative difference between fp32 and double: %.1e" % worst, file=sys.stderr)
+    return lines
+
+
+def main():
+    torch.set_num_threads(1)
+    text = make_text(TEXT_SEED, TEXT_BYTES)
+    lines = [json.dumps(line) for o in RUNS for line in make_run(o, text)]
+    print("[\n" + ",\n".join(lines) + "\n]")
+
+
+main()

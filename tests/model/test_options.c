@@ -1,0 +1,176 @@
+/* The command line's table: defaults, presets, flags, names that almost exist; and the learning-rate
+ * schedule. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "optimizer.h"
+#include "options.h"
+
+#define PARSE(options, ...)                                                                                  \
+    do {                                                                                                     \
+        char *arguments_[] = {"ebb-train", __VA_ARGS__};                                                     \
+        options_parse(options, (int)(sizeof arguments_ / sizeof *arguments_), arguments_);                   \
+    } while (0)
+
+static void options_none_given_are_the_tiny_model(void **state)
+{
+    (void)state;
+    options_t o;
+    PARSE(&o, "--data", "x");
+    assert_string_equal(o.data, "x");
+    assert_int_equal(o.layers, 3);
+    assert_int_equal(o.width, 128);
+    assert_int_equal(o.heads, 4);
+    assert_int_equal(o.context, 64);
+    assert_int_equal(o.vocab, 256);
+    assert_int_equal(o.batch, 16);
+    assert_int_equal(o.steps, 2300);
+    assert_int_equal(o.accumulate, 1);
+    assert_int_equal(o.attention, ATTENTION_FLASH);
+    assert_true(o.rate == 4e-3 && o.warmup == 0.04 && o.final_rate == 0.05);
+    assert_true(o.beta1 == 0.9 && o.beta2 == 0.95 && o.eps == 1e-8 && o.decay == 0.1 && o.clip == 1.0);
+    assert_true(o.dropout == 0.0 && o.seed == 1);
+    assert_int_equal(o.sample, 300);
+    assert_null(o.log);
+    assert_null(o.dump);
+}
+
+static void options_preset_sets_the_shape(void **state)
+{
+    (void)state;
+    static const struct {
+        char *name;
+        shape_t shape;
+    } cases[] = {{"gpt2:124M", {12, 768, 12, 1024, 50257}},
+                 {"gpt2:355M", {24, 1024, 16, 1024, 50257}},
+                 {"gpt2:774M", {36, 1280, 20, 1024, 50257}},
+                 {"gpt2:1558M", {48, 1600, 25, 1024, 50257}}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        options_t o;
+        PARSE(&o, "--data", "x", "--model", cases[i].name);
+        shape_t s = options_shape(&o);
+        assert_memory_equal(&s, &cases[i].shape, sizeof s);
+    }
+}
+
+static void options_flags_beat_the_preset_wherever_it_stands(void **state)
+{
+    (void)state;
+    options_t o;
+    PARSE(&o, "--layers", "2", "--data=x", "--model=gpt2:124M", "--context=128", "--lr", "1e-3");
+    assert_int_equal(o.layers, 2);
+    assert_int_equal(o.width, 768);
+    assert_int_equal(o.context, 128);
+    assert_true(o.rate == 1e-3);
+    PARSE(&o, "--data=x", "--model", "gpt2:124M", "--model", "tiny");
+    assert_int_equal(o.width, 128);
+}
+
+static void options_values_of_each_type_are_read(void **state)
+{
+    (void)state;
+    options_t o;
+    PARSE(&o, "--data", "a b", "--seed", "0xffffffffffffffff", "--attention=naive", "--dropout=.25",
+          "--prompt=", "--steps", "1e3", "--temperature=0");
+    assert_string_equal(o.data, "a b");
+    assert_true(o.seed == UINT64_MAX);
+    assert_int_equal(o.attention, ATTENTION_NAIVE);
+    assert_true(o.dropout == 0.25 && o.temperature == 0);
+    assert_string_equal(o.prompt, "");
+    assert_int_equal(o.steps, 1000);
+}
+
+static void options_nearest_name_is_found(void **state)
+{
+    (void)state;
+    assert_string_equal(options_nearest("layres"), "layers");
+    assert_string_equal(options_nearest("batchsize"), "batch");
+    assert_string_equal(options_nearest("evalevery"), "eval-every");
+    assert_string_equal(options_nearest("topk"), "top-k");
+    assert_null(options_nearest("zzzzzzzz"));
+    assert_null(options_nearest(""));
+}
+
+typedef struct seen {
+    int count;
+    char text[2048];
+} seen_t;
+
+static void see(void *context, const char *name, const char *value, bool number)
+{
+    seen_t *seen = context;
+    size_t length = strlen(seen->text);
+    seen->count++;
+    snprintf(seen->text + length, sizeof seen->text - length, "%s=%s%s;", name,
+             value != NULL ? value : "(none)", number ? "#" : "");
+}
+
+static void options_each_visits_every_flag_but_help(void **state)
+{
+    (void)state;
+    options_t o;
+    seen_t seen = {0};
+    PARSE(&o, "--data", "x", "--attention", "naive");
+    options_each(&o, see, &seen);
+    assert_int_equal(seen.count, 29);
+    assert_non_null(strstr(seen.text, "data=x;"));
+    assert_non_null(strstr(seen.text, ";attention=naive;"));
+    assert_non_null(strstr(seen.text, ";lr=0.004#;"));
+    assert_non_null(strstr(seen.text, ";seed=1#;"));
+    assert_non_null(strstr(seen.text, ";dump=(none);"));
+    assert_null(strstr(seen.text, "help"));
+}
+
+static int near(double a, double b)
+{
+    return fabs(a - b) < 1e-9;
+}
+
+static void rate_rises_over_the_warmup_and_falls_to_its_share(void **state)
+{
+    (void)state;
+    options_t o = {.steps = 200, .rate = 2.0, .warmup = 0.1, .final_rate = 0.05};
+    assert_true(optimizer_rate(&o, 1) == 2.0 / 20);
+    assert_true(optimizer_rate(&o, 20) == 2.0);
+    assert_true(near(optimizer_rate(&o, 110), 2.0 * (0.05 + 0.95 / 2)));
+    assert_true(near(optimizer_rate(&o, 200), 0.1));
+    for (int step = 2; step <= 200; step++) {
+        double change = optimizer_rate(&o, step) - optimizer_rate(&o, step - 1);
+        assert_true(step <= 20 ? change > 0 : change < 0);
+    }
+}
+
+static void rate_without_warmup_or_with_nothing_else_is_defined(void **state)
+{
+    (void)state;
+    options_t o = {.steps = 10, .rate = 1.0, .warmup = 0, .final_rate = 0};
+    assert_true(optimizer_rate(&o, 1) < 1.0 && optimizer_rate(&o, 1) > 0.9);
+    assert_true(near(optimizer_rate(&o, 10), 0.0));
+    o.warmup = 1;
+    for (int step = 1; step <= 10; step++)
+        assert_true(near(optimizer_rate(&o, step), step / 10.0));
+    o.steps = 1;
+    assert_true(near(optimizer_rate(&o, 1), 1.0));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(options_none_given_are_the_tiny_model),
+        cmocka_unit_test(options_preset_sets_the_shape),
+        cmocka_unit_test(options_flags_beat_the_preset_wherever_it_stands),
+        cmocka_unit_test(options_values_of_each_type_are_read),
+        cmocka_unit_test(options_nearest_name_is_found),
+        cmocka_unit_test(options_each_visits_every_flag_but_help),
+        cmocka_unit_test(rate_rises_over_the_warmup_and_falls_to_its_share),
+        cmocka_unit_test(rate_without_warmup_or_with_nothing_else_is_defined),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

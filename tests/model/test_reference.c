@@ -1,0 +1,147 @@
+/* Two runs against PyTorch's numbers (reference/make_reference.py): losses and held-out loss to 1e-4
+ * relative, gradient norms to 1e-3, with accumulation, clipping (in every step), weight decay, and in the
+ * second run dropout. PyTorch itself differs by 4e-7 between fp32 and double. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "trainer.h"
+
+enum { PLAIN, WITH_DROPOUT, RUNS };
+
+typedef struct reference {
+    char arguments[512];
+    int steps;
+    double loss[TRAINER_MAX_STEPS], grad_norm[TRAINER_MAX_STEPS], rate[TRAINER_MAX_STEPS], held_out_loss;
+} reference_t;
+
+static reference_t references[RUNS];
+
+static void read_options(reference_t *reference, const char *line)
+{
+    static const char *const flags[][2] = {
+        {"seed", "seed"},       {"layers", "layers"}, {"width", "width"},           {"heads", "heads"},
+        {"context", "context"}, {"batch", "batch"},   {"accumulate", "accumulate"}, {"steps", "steps"},
+        {"lr", "lr"},           {"warmup", "warmup"}, {"lr_final", "lr-final"},     {"beta1", "beta1"},
+        {"beta2", "beta2"},     {"eps", "eps"},       {"decay", "decay"},           {"clip", "clip"},
+        {"dropout", "dropout"}};
+    char *end = reference->arguments;
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
+        double value = json_number(line, flags[i][0]);
+        assert_true(value == value); /* not NaN: it is there */
+        end += sprintf(end, "--%s %.12g ", flags[i][1], value);
+    }
+}
+
+static int read_references(void **state)
+{
+    (void)state;
+    char line[1024], kind[16];
+    int run = -1;
+    FILE *file = fopen(REFERENCE_FILE, "r");
+    assert_non_null(file);
+    while (fgets(line, sizeof line, file) != NULL) {
+        if (!json_text(line, "kind", kind, sizeof kind))
+            continue;
+        run += strcmp(kind, "reference") == 0;
+        assert_in_range(run, 0, RUNS - 1);
+        reference_t *reference = &references[run];
+        if (strcmp(kind, "reference") == 0) {
+            read_options(reference, line);
+        } else if (strcmp(kind, "step") == 0) {
+            int i = reference->steps++;
+            assert_in_range(i, 0, TRAINER_MAX_STEPS - 1);
+            reference->loss[i] = json_number(line, "loss");
+            reference->grad_norm[i] = json_number(line, "grad_norm");
+            reference->rate[i] = json_number(line, "lr");
+        } else {
+            reference->held_out_loss = json_number(line, "loss");
+        }
+    }
+    fclose(file);
+    assert_int_equal(references[PLAIN].steps, 20);
+    assert_int_equal(references[WITH_DROPOUT].steps, 10);
+    return 0;
+}
+
+typedef struct difference {
+    double loss, grad_norm, rate; /* largest relative ones; the held-out loss is one of the losses */
+} difference_t;
+
+static difference_t compare(const reference_t *reference, const char *more)
+{
+    char arguments[1024];
+    snprintf(arguments, sizeof arguments, "%s %s", reference->arguments, more);
+    history_t history = trainer_train(arguments);
+    assert_int_equal(history.steps, reference->steps);
+    difference_t worst = {.loss = relative(history.held_out_loss, reference->held_out_loss)};
+    for (int i = 0; i < history.steps; i++) {
+        worst.loss = fmax(worst.loss, relative(history.loss[i], reference->loss[i]));
+        worst.grad_norm = fmax(worst.grad_norm, relative(history.grad_norm[i], reference->grad_norm[i]));
+        worst.rate = fmax(worst.rate, relative(history.rate[i], reference->rate[i]));
+    }
+    return worst;
+}
+
+static void assert_agrees(const reference_t *reference, const char *more)
+{
+    difference_t worst = compare(reference, more);
+    print_message("%-20s largest relative difference: loss %.1e, gradient norm %.1e\n", more, worst.loss,
+                  worst.grad_norm);
+    assert_true(worst.rate < 1e-8);
+    assert_true(worst.loss < 1e-4);
+    assert_true(worst.grad_norm < 1e-3);
+}
+
+static void training_is_that_of_pytorch(void **state)
+{
+    (void)state;
+    assert_agrees(&references[PLAIN], "--attention flash");
+    assert_agrees(&references[PLAIN], "--attention naive");
+}
+
+/* The masks are those that kernels.h and pass.h describe, in forward and backward. */
+static void training_with_dropout_is_that_of_pytorch(void **state)
+{
+    (void)state;
+    assert_agrees(&references[WITH_DROPOUT], "--attention flash");
+    assert_agrees(&references[WITH_DROPOUT], "--attention naive");
+}
+
+/* Each part of the run matters to the comparison: without it, or with a little more of it, the comparison
+ * fails. */
+static void training_with_one_option_changed_differs(void **state)
+{
+    (void)state;
+    static const char *const changes[] = {"--clip 0",       "--decay 0",    "--beta1 0.89",  "--beta2 0.94",
+                                          "--eps 1e-5",     "--lr-final 0", "--warmup 0.15", "--accumulate 1",
+                                          "--dropout 0.05", "--seed 8"};
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+        difference_t worst = compare(&references[PLAIN], changes[i]);
+        print_message("%-20s largest relative difference: loss %.1e\n", changes[i], worst.loss);
+        if (worst.loss < 1e-4)
+            fail_msg("%s would pass as the same training", changes[i]);
+    }
+}
+
+static int clean(void **state)
+{
+    (void)state;
+    trainer_clean();
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(training_is_that_of_pytorch),
+        cmocka_unit_test(training_with_dropout_is_that_of_pytorch),
+        cmocka_unit_test(training_with_one_option_changed_differs),
+    };
+    return cmocka_run_group_tests(tests, read_references, clean);
+}

@@ -1,0 +1,541 @@
+/* Pinned host memory against a naive model, and at its limits. Every test leaves nothing behind. */
+#include "pinned.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "host_limits.h"
+#include "offload_test.h"
+#include "options.h"
+
+#define PAGE ((size_t)4096)
+#define MIB  ((size_t)1 << 20)
+#define LIVE 64
+
+static uint64_t random_state;
+
+static uint64_t random_number(uint64_t below)
+{
+    random_state ^= random_state << 13;
+    random_state ^= random_state >> 7;
+    random_state ^= random_state << 17;
+    return (random_state >> 11) % below;
+}
+
+static void seed_random(void)
+{
+    const char *given = getenv("SEED");
+    random_state = given ? strtoull(given, NULL, 0) : (uint64_t)time(NULL) * 2654435761u + 1;
+    print_message("SEED=%llu\n", (unsigned long long)random_state);
+}
+
+/* ---- the driver, watched ---- */
+
+static ebb_driver_t real;
+static size_t registrations, registered_bytes;
+static CUresult register_result;
+static size_t register_limit; /* the "system" pins no more than this */
+
+static CUresult watched_register(void *p, size_t bytes, unsigned flags)
+{
+    if (register_result)
+        return register_result;
+    if (registered_bytes + bytes > register_limit)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    assert_int_equal(flags, CU_MEMHOSTREGISTER_PORTABLE);
+    CUresult result = real.cuMemHostRegister(p, bytes, flags);
+    if (!result) {
+        registrations++;
+        registered_bytes += bytes;
+    }
+    return result;
+}
+
+static CUresult watched_unregister(void *p)
+{
+    size_t bytes = 0;
+    OK(ebb_driver.cuPointerGetAttribute(&bytes, CU_POINTER_ATTRIBUTE_RANGE_SIZE, (CUdeviceptr)(uintptr_t)p));
+    CUresult result = real.cuMemHostUnregister(p);
+    if (!result)
+        registered_bytes -= bytes;
+    return result;
+}
+
+static int suite_setup(void **state)
+{
+    driver_setup(state);
+    real = ebb_driver;
+    ebb_driver.cuMemHostRegister = watched_register;
+    ebb_driver.cuMemHostUnregister = watched_unregister;
+    return 0;
+}
+
+static int each_setup(void **state)
+{
+    (void)state;
+    ebb_options.host_budget = (int64_t)(256 * MIB);
+    register_result = CUDA_SUCCESS;
+    register_limit = SIZE_MAX;
+    return 0;
+}
+
+static int each_teardown(void **state)
+{
+    (void)state;
+    ebb_pinned_trim();
+    ebb_pinned_check();
+    ebb_pinned_usage_t u = ebb_pinned_usage();
+    return u.allocated_bytes || u.cached_bytes || u.registered_bytes || registered_bytes;
+}
+
+/* All of [p, p + bytes) lies in one registration. */
+static void assert_in_one_registration(const void *p, size_t bytes)
+{
+    CUdeviceptr at = (CUdeviceptr)(uintptr_t)p, start = 0;
+    size_t size = 0;
+    unsigned flags = 0;
+    OK(((PFN_cuMemHostGetFlags_v2030)driver_function("cuMemHostGetFlags"))(&flags, (void *)(uintptr_t)p));
+    OK(ebb_driver.cuPointerGetAttribute(&start, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, at));
+    OK(ebb_driver.cuPointerGetAttribute(&size, CU_POINTER_ATTRIBUTE_RANGE_SIZE, at));
+    assert_true(flags & CU_MEMHOSTREGISTER_PORTABLE);
+    assert_true(start <= at);
+    assert_true(bytes <= size - (at - start));
+}
+
+/* What the log said during `action`. */
+static size_t heard(void (*action)(void), char *out, size_t size)
+{
+    int was = dup(STDERR_FILENO), file = memfd_create("log", 0);
+    assert_true(was >= 0 && file >= 0);
+    fflush(stderr);
+    dup2(file, STDERR_FILENO);
+    action();
+    dup2(was, STDERR_FILENO);
+    ssize_t n = pread(file, out, size - 1, 0);
+    close(was);
+    close(file);
+    out[n < 0 ? 0 : n] = 0;
+    return n < 0 ? 0 : (size_t)n;
+}
+
+/* ---- random traffic ---- */
+
+typedef struct block {
+    unsigned char *p;
+    size_t bytes;
+    unsigned char tag;
+} block_t;
+
+static void fill(const block_t *b)
+{
+    memset(b->p, b->tag, b->bytes);
+}
+
+static void assert_intact(const block_t *b)
+{
+    for (size_t i = 0; i < b->bytes; i += i + 64 < b->bytes ? 61 : 1)
+        if (b->p[i] != b->tag)
+            fail_msg("byte %zu of a block of %zu was changed", i, b->bytes);
+}
+
+/* Few sizes come again and again, as in a training step; the others are anything. */
+static size_t random_size(void)
+{
+    static const size_t common[] = {1,     100,   2048,    4096,           12288,
+                                    16384, 65536, 3 * MIB, 2 * MIB + 4096, 2500000};
+    switch (random_number(4)) {
+    case 0:
+        return 1 + random_number(4 * PAGE);
+    case 1:
+        return 1 + random_number(5 * MIB);
+    default:
+        return common[random_number(sizeof common / sizeof *common)];
+    }
+}
+
+static void random_traffic_equals_a_model(void **state)
+{
+    (void)state;
+    static block_t live[LIVE];
+    size_t count = 0, bytes = 0, refused = 0;
+    seed_random();
+    ebb_options.host_budget = (int64_t)(48 * MIB);
+    for (int step = 0; step < 6000; step++) {
+        uint64_t dice = random_number(1000);
+        if (dice < 5) {
+            ebb_pinned_trim();
+            assert_int_equal(ebb_pinned_usage().cached_bytes, 0);
+        } else if (dice < 500 ? count < LIVE : !count) {
+            block_t b = {.bytes = random_size(), .tag = (unsigned char)random_number(256)};
+            b.p = ebb_pinned_alloc(b.bytes);
+            if (b.p) {
+                assert_in_one_registration(b.p, b.bytes);
+                for (size_t i = 0; i < count; i++)
+                    assert_true(b.p + b.bytes <= live[i].p || live[i].p + live[i].bytes <= b.p);
+                fill(&b);
+                bytes += b.bytes;
+                live[count++] = b;
+            } else {
+                refused++;
+                /* Only when it really did not fit, next to live blocks and their slabs' spare room. */
+                assert_true(bytes + b.bytes + (count + 1) * 4 * PAGE > (size_t)ebb_options.host_budget);
+            }
+        } else if (count) {
+            size_t i = random_number(count);
+            assert_intact(&live[i]);
+            ebb_pinned_free(live[i].p, live[i].bytes);
+            bytes -= live[i].bytes;
+            live[i] = live[--count];
+        }
+        ebb_pinned_usage_t u = ebb_pinned_usage();
+        assert_int_equal(u.allocated_bytes, bytes);
+        assert_int_equal(u.registered_bytes, registered_bytes);
+        assert_true(u.registered_bytes <= u.budget_bytes && u.registered_bytes <= u.peak_bytes);
+        if (step % 64 == 0)
+            ebb_pinned_check();
+    }
+    print_message("%zu registrations, %zu refused, peak %zu MiB\n", registrations, refused,
+                  ebb_pinned_usage().peak_bytes / MIB);
+    while (count--) {
+        assert_intact(&live[count]);
+        ebb_pinned_free(live[count].p, live[count].bytes);
+    }
+}
+
+static void a_repeated_step_registers_nothing_new(void **state)
+{
+    (void)state;
+    enum { BLOCKS = 24 };
+    void *p[BLOCKS];
+    size_t before = 0;
+    for (int step = 0; step < 5; step++) {
+        if (step == 1)
+            before = registrations;
+        /* All sizes lie within one of jemalloc's classes. */
+        for (size_t i = 0; i < BLOCKS; i++)
+            assert_non_null(p[i] = ebb_pinned_alloc(MIB + (i * 7 % 5 + 1) * 3 * PAGE));
+        for (size_t i = 0; i < BLOCKS; i++) {
+            size_t k = (i * 11 + (size_t)step) % BLOCKS;
+            ebb_pinned_free(p[k], MIB + (k * 7 % 5 + 1) * 3 * PAGE);
+        }
+    }
+    assert_int_equal(registrations, before);
+}
+
+static void page_multiples_waste_nearly_nothing(void **state)
+{
+    (void)state;
+    enum { BLOCKS = 128 };
+    static size_t bytes[BLOCKS];
+    static void *p[BLOCKS];
+    double worst = 0;
+    seed_random();
+    for (int round = 0; round < 20; round++) {
+        for (size_t i = 0; i < BLOCKS; i++) {
+            bytes[i] = (1 + random_number(round % 2 ? 300 : 16)) * PAGE;
+            assert_non_null(p[i] = ebb_pinned_alloc(bytes[i]));
+        }
+        ebb_pinned_usage_t u = ebb_pinned_usage();
+        double waste = (double)(u.registered_bytes - u.cached_bytes) / (double)u.allocated_bytes;
+        worst = waste > worst ? waste : worst;
+        for (size_t i = 0; i < BLOCKS; i++)
+            ebb_pinned_free(p[i], bytes[i]);
+    }
+    print_message("registered for live blocks over requested, at worst: %.4f\n", worst);
+    assert_true(worst <= 1.02);
+}
+
+static void small_blocks_share_pages(void **state)
+{
+    (void)state;
+    void *p[256];
+    for (size_t i = 0; i < 256; i++)
+        assert_non_null(p[i] = ebb_pinned_alloc(64));
+    assert_true(ebb_pinned_usage().registered_bytes <= 8 * PAGE);
+    for (size_t i = 0; i < 256; i++)
+        ebb_pinned_free(p[i], 64);
+}
+
+/* ---- limits ---- */
+
+static void budget_is_respected(void **state)
+{
+    (void)state;
+    ebb_options.host_budget = (int64_t)(8 * MIB);
+    void *a = ebb_pinned_alloc(5 * MIB), *b = ebb_pinned_alloc(3 * MIB);
+    assert_non_null(a);
+    assert_non_null(b);
+    assert_null(ebb_pinned_alloc(1));
+    assert_null(ebb_pinned_alloc(9 * MIB));
+    assert_null(ebb_pinned_alloc(SIZE_MAX));
+    ebb_pinned_free(b, 3 * MIB);
+    /* Another size: what is cached makes room. */
+    assert_non_null(b = ebb_pinned_alloc(2 * MIB));
+    assert_int_equal(ebb_pinned_usage().registered_bytes, 7 * MIB);
+    ebb_pinned_free(a, 5 * MIB);
+    ebb_pinned_free(b, 2 * MIB);
+    assert_non_null(a = ebb_pinned_alloc(8 * MIB));
+    assert_int_equal(ebb_pinned_usage().registered_bytes, 8 * MIB);
+    ebb_pinned_free(a, 8 * MIB);
+}
+
+static void budget_of_nothing_said_is_half_of_the_memory(void **state)
+{
+    (void)state;
+    ebb_options.host_budget = 0;
+    size_t half = ebb_pinned_usage().budget_bytes;
+    ebb_options.host_budget = -50;
+    assert_in_range(ebb_pinned_usage().budget_bytes, half - 1, half + 1);
+    ebb_options.host_budget = INT64_MAX; /* more than there is */
+    assert_in_range(ebb_pinned_usage().budget_bytes, 2 * half, 2 * half + 1);
+    assert_true(half > MIB && half <= (size_t)sysconf(_SC_PHYS_PAGES) * PAGE / 2);
+}
+
+/* Least recently used sizes go first. */
+static void cached_size_in_use_outlives_a_forgotten_one(void **state)
+{
+    (void)state;
+    ebb_options.host_budget = (int64_t)(8 * MIB);
+    void *old = ebb_pinned_alloc(3 * MIB), *used = ebb_pinned_alloc(2 * MIB);
+    ebb_pinned_free(used, 2 * MIB);
+    ebb_pinned_free(old, 3 * MIB);
+    used = ebb_pinned_alloc(2 * MIB);
+    ebb_pinned_free(used, 2 * MIB);
+    void *other = ebb_pinned_alloc(4 * MIB);
+    size_t before = registrations;
+    assert_ptr_equal(ebb_pinned_alloc(2 * MIB), used);
+    assert_int_equal(registrations, before);
+    ebb_pinned_free(used, 2 * MIB);
+    ebb_pinned_free(other, 4 * MIB);
+}
+
+static bool is_mapped(void *p)
+{
+    unsigned char resident;
+    return mincore(p, PAGE, &resident) == 0;
+}
+
+static void trim_returns_memory(void **state)
+{
+    (void)state;
+    char *kept = ebb_pinned_alloc(2 * MIB), *p = ebb_pinned_alloc(5 * MIB);
+    memset(p, 1, 5 * MIB);
+    ebb_pinned_free(p, 5 * MIB);
+    assert_int_equal(ebb_pinned_usage().cached_bytes, 5 * MIB);
+    assert_true(is_mapped(p));
+    assert_int_equal(ebb_pinned_trim(), 5 * MIB);
+    assert_false(is_mapped(p));
+    assert_int_equal(ebb_pinned_usage().registered_bytes, 2 * MIB);
+    assert_in_one_registration(kept, 2 * MIB);
+    ebb_pinned_free(kept, 2 * MIB);
+}
+
+/* What lies between an extent's registered part and its end is out of bounds. */
+static void overrun_of_a_block_faults(void **state)
+{
+    (void)state;
+    size_t bytes = 2 * MIB + PAGE; /* jemalloc's class is 2.5 MiB */
+    char *p = ebb_pinned_alloc(bytes);
+    int null = open("/dev/zero", O_RDONLY);
+    assert_int_equal(read(null, p + bytes - 1, 1), 1);
+    assert_int_equal(read(null, p + bytes, 1), -1);
+    close(null);
+    ebb_pinned_free(p, bytes);
+}
+
+static void child_does_not_inherit_the_memory(void **state)
+{
+    (void)state;
+    char *p = ebb_pinned_alloc(MIB);
+    pid_t child = fork();
+    if (!child)
+        _exit(is_mapped(p));
+    int status = -1;
+    waitpid(child, &status, 0);
+    assert_int_equal(status, 0);
+    ebb_pinned_free(p, MIB);
+}
+
+/* ---- failures ---- */
+
+static void allocate_twice(void)
+{
+    assert_null(ebb_pinned_alloc(MIB));
+    assert_null(ebb_pinned_alloc(MIB));
+}
+
+static void failing_registration_is_explained_once(void **state)
+{
+    (void)state;
+    char text[1024];
+    register_result = CUDA_ERROR_DEINITIALIZED;
+    assert_int_equal(heard(allocate_twice, text, sizeof text), 0); /* the process ends: no news */
+    register_result = CUDA_ERROR_OPERATING_SYSTEM;
+    assert_int_not_equal(heard(allocate_twice, text, sizeof text), 0);
+    assert_non_null(strstr(text, "cuMemHostRegister of 1048576 bytes"));
+    assert_ptr_equal(strchr(text, '\n'), text + strlen(text) - 1); /* one line */
+    assert_int_equal(ebb_pinned_usage().registered_bytes, 0);
+    register_result = CUDA_SUCCESS;
+    void *p = ebb_pinned_alloc(MIB);
+    assert_non_null(p);
+    ebb_pinned_free(p, MIB);
+}
+
+/* The system pins less than the budget allows: cached blocks make room as they do for the budget. */
+static void refusal_by_the_system_gives_up_cached_blocks_first(void **state)
+{
+    (void)state;
+    register_limit = 8 * MIB;
+    void *a = ebb_pinned_alloc(4 * MIB), *b = ebb_pinned_alloc(3 * MIB);
+    ebb_pinned_free(b, 3 * MIB);
+    void *c = ebb_pinned_alloc(2 * MIB);
+    assert_non_null(a);
+    assert_non_null(c);
+    assert_null(ebb_pinned_alloc(5 * MIB));
+    ebb_pinned_free(a, 4 * MIB);
+    ebb_pinned_free(c, 2 * MIB);
+}
+
+static CUresult unregister_result;
+
+static CUresult failing_unregister(void *p)
+{
+    (void)p;
+    return unregister_result;
+}
+
+/* Memory that the device may still reach is not given away. */
+static void failing_unregistration_keeps_memory_mapped(void **state)
+{
+    (void)state;
+    char *p = ebb_pinned_alloc(MIB);
+    ebb_driver.cuMemHostUnregister = failing_unregister;
+    unregister_result = CUDA_ERROR_ILLEGAL_ADDRESS;
+    ebb_pinned_free(p, MIB);
+    assert_int_equal(ebb_pinned_trim(), 0);
+    ebb_driver.cuMemHostUnregister = watched_unregister;
+    assert_true(is_mapped(p));
+    assert_int_equal(ebb_pinned_usage().registered_bytes, MIB);
+    ebb_pinned_check();
+    /* Nobody else gets it. */
+    char *q = ebb_pinned_alloc(MIB);
+    assert_true(q && q != p);
+    ebb_pinned_free(q, MIB);
+    ebb_pinned_trim();
+    /* For the other tests' figures only. */
+    assert_int_equal(ebb_pinned_usage().registered_bytes, MIB);
+}
+
+/* ---- the end of the process: the program starts itself again ---- */
+
+static bool ending;
+
+static CUresult late_unregister(void *p)
+{
+    (void)p;
+    _exit(3);
+}
+
+static CUresult late_register(void *p, size_t bytes, unsigned flags)
+{
+    (void)p, (void)bytes, (void)flags;
+    _exit(4);
+}
+
+/* Runs after destructors without a priority, as those of libraries that outlive libebb.so. */
+__attribute__((destructor(101))) static void after_the_end(void)
+{
+    if (!ending)
+        return;
+    if (ebb_pinned_alloc(3 * MIB) || ebb_pinned_trim())
+        _exit(5);
+    _exit(0);
+}
+
+static int end_with_cached_blocks(void)
+{
+    driver_setup(NULL);
+    void *p = ebb_pinned_alloc(MIB);
+    ebb_pinned_free(p, MIB);
+    ebb_driver.cuMemHostRegister = late_register;
+    ebb_driver.cuMemHostUnregister = late_unregister;
+    ending = true;
+    return p ? 6 : 7;
+}
+
+static void ending_process_calls_no_driver(void **state)
+{
+    (void)state;
+    fflush(stdout);
+    pid_t child = fork();
+    if (!child) {
+        execl("/proc/self/exe", "test_pinned", "end", (char *)NULL);
+        _exit(99);
+    }
+    int status = -1;
+    waitpid(child, &status, 0);
+    assert_int_equal(status, 0);
+}
+
+/* ---- what the log says ---- */
+
+static void limits_are_explained_with_a_remedy(void **state)
+{
+    (void)state;
+    char text[256];
+    ebb_limits_t here = ebb_limits_read();
+    assert_true(here.machine_bytes > MIB && here.available_bytes <= here.machine_bytes);
+    const ebb_limits_t none = {.machine_bytes = 64 * MIB,
+                               .available_bytes = 32 * MIB,
+                               .cgroup_bytes = SIZE_MAX,
+                               .memlock_bytes = SIZE_MAX};
+    assert_false(ebb_limits_explain(&none, 0, MIB, text, sizeof text));
+    assert_true(ebb_limits_explain(&none, 0, 33 * MIB, text, sizeof text));
+    assert_non_null(strstr(text, "32 MiB of memory left"));
+    ebb_limits_t l = none;
+    l.memlock_bytes = 8 * MIB;
+    assert_false(ebb_limits_explain(&l, 7 * MIB, MIB, text, sizeof text));
+    assert_true(ebb_limits_explain(&l, 7 * MIB + 1, MIB, text, sizeof text));
+    assert_non_null(strstr(text, "ulimit -l"));
+    l = none;
+    l.cgroup_bytes = 16 * MIB;
+    l.cgroup_used_bytes = 15 * MIB;
+    assert_false(ebb_limits_explain(&l, 0, MIB, text, sizeof text));
+    assert_true(ebb_limits_explain(&l, 0, 2 * MIB, text, sizeof text));
+    assert_non_null(strstr(text, "control group"));
+}
+
+static int forgiving_teardown(void **state)
+{
+    (void)state;
+    return ebb_pinned_usage().registered_bytes != MIB;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1 && !strcmp(argv[1], "end"))
+        return end_with_cached_blocks();
+#define TEST(f) cmocka_unit_test_setup_teardown(f, each_setup, each_teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(random_traffic_equals_a_model),
+        TEST(a_repeated_step_registers_nothing_new),
+        TEST(page_multiples_waste_nearly_nothing),
+        TEST(small_blocks_share_pages),
+        TEST(budget_is_respected),
+        TEST(budget_of_nothing_said_is_half_of_the_memory),
+        TEST(cached_size_in_use_outlives_a_forgotten_one),
+        TEST(trim_returns_memory),
+        TEST(overrun_of_a_block_faults),
+        TEST(child_does_not_inherit_the_memory),
+        TEST(failing_registration_is_explained_once),
+        TEST(refusal_by_the_system_gives_up_cached_blocks_first),
+        TEST(ending_process_calls_no_driver),
+        TEST(limits_are_explained_with_a_remedy),
+        cmocka_unit_test_setup_teardown(failing_unregistration_keeps_memory_mapped, each_setup,
+                                        forgiving_teardown),
+    };
+    return cmocka_run_group_tests_name("pinned", tests, suite_setup, NULL);
+}

@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# run.sh [--sanitize LIST] [ctest options...]: sets up as the quickstart does, builds, and runs every test.
+#
+#   bash tests/run.sh                                 everything
+#   bash tests/run.sh -L unit                         tests with one label (unit, integration, differential, gpu)
+#   bash tests/run.sh -R driver                       tests whose name matches
+#   bash tests/run.sh --sanitize address,undefined    most of them, in a build of their own with these sanitizers
+#
+# The tests run on the software device, also where there is a GPU.
+set -euo pipefail
+
+sanitize=''
+if [[ ${1:-} == --sanitize ]]; then
+    sanitize=${2:-}
+    shift 2 || shift
+    case $sanitize in
+    *thread*) folder='build-tsan' ;;
+    *address*) folder='build-asan' ;;
+    *undefined*) folder='build-ubsan' ;;
+    *)
+        echo "ebb: --sanitize '$sanitize': give a list of address, undefined and thread, such as address,undefined" >&2
+        exit 2
+        ;;
+    esac
+    BUILD_FOLDER=${BUILD_FOLDER:-$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)/$folder}
+fi
+# shellcheck source=model/setup.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../model/setup.sh"
+
+main() {
+    local -a options=() selection=()
+    if [[ -n $sanitize ]]; then
+        # Kernel libraries stay as they are: the sanitizers make of each kernel's unrolled loops a compilation without end.
+        options+=(-DEBB_SANITIZE="${sanitize//,/;}" -DSOFTGPU_KERNEL_OPTIONS=-fno-sanitize=all)
+        # Programs with a dlsym of their own cannot start: the sanitizer's runtime calls it before anything is set up;
+        # test_alloc_hook looks at who answers look-ups, and here that is the sanitizer.
+        (($# > 0)) || selection=(-L 'unit|differential'
+            -E '^(test_runtime_lookup|test_cublas_handle|test_alloc_hook|model_reference)$')
+        # Libraries that are never unloaded, and memory of the device, are no leaks of the tests.
+        export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=0:verify_asan_link_order=0} UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1:halt_on_error=1}
+    fi
+    setup_packages 'command bible|bible-kjv'
+    setup_toolkit
+    setup_build "${options[@]}"
+    ctest --test-dir "$build" --output-on-failure --no-tests=error "${selection[@]}" "$@"
+}
+
+main "$@"

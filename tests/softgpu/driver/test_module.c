@@ -1,0 +1,185 @@
+/* Modules, kernel libraries, launches and their arguments. */
+#include "driver_test.h"
+
+#include <unistd.h>
+
+struct mixed {
+    char tag;
+    double x;
+    int y[3];
+};
+
+static void arguments_of_every_kind_arrive(void **state)
+{
+    (void)state;
+    double host[5];
+    CUdeviceptr out = device_alloc(sizeof host);
+    char c = 'c';
+    struct mixed m = {1, 2.5, {0, 0, 40}};
+    short s = -7;
+    float f = 0.125f;
+    void *args[] = {&out, &c, &m, &s, &f};
+    OK(cuLaunchKernel(kernel("_Z14take_argumentsPdc5mixedsf"), 1, 1, 1, 64, 1, 1, 0, NULL, args, NULL));
+    OK(cuMemcpyDtoH(host, out, sizeof host));
+    assert_true(host[0] == 'c' && host[1] == 43.5 && host[2] == -7 && host[3] == 0.125 && host[4] == 0);
+    OK(cuMemFree(out));
+}
+
+/* The argument block given whole, as some frameworks do. */
+static void packed_arguments_arrive(void **state)
+{
+    (void)state;
+    CUfunction f = kernel("_Z4fillPffi");
+    CUdeviceptr p = device_alloc(400);
+    char block[64] = {0};
+    size_t bytes = 0, offset, size;
+    float value = 3.5f, host[100];
+    int n = 100;
+    const void *values[] = {&p, &value, &n};
+    for (size_t i = 0; i < 3; i++) {
+        OK(cuFuncGetParamInfo(f, i, &offset, &size));
+        memcpy(block + offset, values[i], size);
+        bytes = offset + size;
+    }
+    void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, block, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
+                     CU_LAUNCH_PARAM_END};
+    OK(cuLaunchKernel(f, 1, 1, 1, 32, 1, 1, 0, NULL, NULL, extra));
+    OK(cuMemcpyDtoH(host, p, 400));
+    assert_true(host[0] == 3.5f && host[99] == 3.5f);
+    bytes -= 1;
+    assert_int_equal(cuLaunchKernel(f, 1, 1, 1, 32, 1, 1, 0, NULL, NULL, extra), CUDA_ERROR_INVALID_VALUE);
+    OK(cuMemFree(p));
+}
+
+static void parameters_are_described_with_offsets_and_sizes(void **state)
+{
+    (void)state;
+    const size_t want[5][2] = {{0, 8}, {8, 1}, {16, sizeof(struct mixed)}, {48, 2}, {52, 4}};
+    CUfunction f = kernel("_Z14take_argumentsPdc5mixedsf");
+    size_t offset, size;
+    for (size_t i = 0; i < 5; i++) {
+        OK(cuFuncGetParamInfo(f, i, &offset, &size));
+        assert_int_equal(offset, want[i][0]);
+        assert_int_equal(size, want[i][1]);
+    }
+    assert_int_equal(cuFuncGetParamInfo(f, 5, &offset, &size), CUDA_ERROR_INVALID_VALUE);
+}
+
+static void every_block_of_a_grid_runs_once(void **state)
+{
+    (void)state;
+    const unsigned grids[][3] = {{1, 1, 1}, {7, 5, 3}, {1000, 1, 1}, {1, 300, 2}};
+    CUdeviceptr p = device_alloc(4000);
+    int host[1000];
+    for (size_t k = 0; k < sizeof grids / sizeof grids[0]; k++) {
+        const unsigned *g = grids[k];
+        unsigned n = g[0] * g[1] * g[2];
+        OK(cuMemsetD32(p, 0, n));
+        void *args[] = {&p};
+        OK(cuLaunchKernel(kernel("_Z12count_blocksPi"), g[0], g[1], g[2], 32, 1, 1, 0, NULL, args, NULL));
+        OK(cuMemcpyDtoH(host, p, 4 * n));
+        for (unsigned i = 0; i < n; i++)
+            assert_int_equal(host[i], 1);
+    }
+    OK(cuMemFree(p));
+}
+
+static void impossible_launches_are_refused(void **state)
+{
+    (void)state;
+    CUfunction f = kernel("_Z12count_blocksPi");
+    CUdeviceptr p = device_alloc(64);
+    void *args[] = {&p};
+    assert_int_equal(cuLaunchKernel(f, 0, 1, 1, 32, 1, 1, 0, NULL, args, NULL), CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(cuLaunchKernel(f, 1, 65536, 1, 32, 1, 1, 0, NULL, args, NULL), CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(cuLaunchKernel(f, 1, 1, 1, 1025, 1, 1, 0, NULL, args, NULL), CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(cuLaunchKernel(f, 1, 1, 1, 32, 1, 65, 0, NULL, args, NULL), CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(cuLaunchKernel(f, 1, 1, 1, 32, 1, 1, 200 << 10, NULL, args, NULL),
+                     CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(cuLaunchKernel(NULL, 1, 1, 1, 32, 1, 1, 0, NULL, args, NULL), CUDA_ERROR_INVALID_HANDLE);
+    assert_int_equal(cuLaunchKernel(f, 1, 1, 1, 32, 1, 1, 0, (CUstream)&p, args, NULL),
+                     CUDA_ERROR_INVALID_HANDLE);
+    OK(cuMemFree(p));
+}
+
+static void unmarked_kernel_is_refused_not_run(void **state)
+{
+    (void)state;
+    CUdeviceptr p = device_alloc(400);
+    int n = 100;
+    void *args[] = {&p, &n};
+    OK(cuMemsetD8(p, 0, 400));
+    assert_int_equal(cuLaunchKernel(kernel("_Z8unmarkedPfi"), 1, 1, 1, 128, 1, 1, 0, NULL, args, NULL),
+                     CUDA_ERROR_NOT_SUPPORTED);
+    assert_int_equal(read_int(p), 0);
+    OK(cuMemFree(p));
+}
+
+static void module_without_a_kernel_library_has_no_binary_for_the_device(void **state)
+{
+    (void)state;
+    static const char image[] = "some image";
+    CUmodule m;
+    char path[] = "/tmp/softgpu-test-XXXXXX", *copy = malloc(64);
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    assert_int_equal(cuModuleLoad(&m, path), CUDA_ERROR_NO_BINARY_FOR_GPU);
+    unlink(path);
+    assert_int_equal(cuModuleLoad(&m, path), CUDA_ERROR_FILE_NOT_FOUND);
+    assert_int_equal(cuModuleLoadData(&m, image), CUDA_ERROR_NO_BINARY_FOR_GPU);
+    assert_int_equal(cuModuleLoadData(&m, copy), CUDA_ERROR_NO_BINARY_FOR_GPU); /* in no file at all */
+    free(copy);
+}
+
+/* Rule 3: a folder of kernel libraries. */
+static void kernel_library_is_found_in_the_search_path(void **state)
+{
+    (void)state;
+    char folder[] = "/tmp/softgpu-test-XXXXXX", module[64], library[96], target[512], path[128];
+    CUmodule m;
+    CUfunction f;
+    assert_non_null(mkdtemp(folder));
+    snprintf(module, sizeof module, "%s/m.fatbin", folder);
+    snprintf(path, sizeof path, "/nonexistent:%s/kernels", folder);
+    snprintf(library, sizeof library, "%s/kernels", folder);
+    snprintf(target, sizeof target, "mkdir %s && touch %s && ln -s %s.softgpu.so %s/m.fatbin.softgpu.so",
+             library, module, KERNELS, library);
+    assert_int_equal(system(target), 0);
+    assert_int_equal(cuModuleLoad(&m, module), CUDA_ERROR_NO_BINARY_FOR_GPU);
+    setenv("SOFTGPU_KERNEL_PATH", path, 1);
+    OK(cuModuleLoad(&m, module));
+    OK(cuModuleGetFunction(&f, m, "_Z4fillPffi"));
+    OK(cuModuleUnload(m));
+    unsetenv("SOFTGPU_KERNEL_PATH");
+    snprintf(target, sizeof target, "rm -r %s", folder);
+    assert_int_equal(system(target), 0);
+}
+
+static void names_and_handles_that_do_not_exist_are_refused(void **state)
+{
+    (void)state;
+    CUfunction f;
+    CUmodule m;
+    OK(cuModuleLoad(&m, KERNELS));
+    assert_int_equal(cuModuleGetFunction(&f, m, "_Z4nonePf"), CUDA_ERROR_NOT_FOUND);
+    OK(cuModuleUnload(m));
+    assert_int_equal(cuModuleGetFunction(&f, m, "_Z4fillPffi"), CUDA_ERROR_INVALID_HANDLE);
+    assert_int_equal(cuModuleUnload(m), CUDA_ERROR_INVALID_HANDLE);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(arguments_of_every_kind_arrive),
+        cmocka_unit_test(packed_arguments_arrive),
+        cmocka_unit_test(parameters_are_described_with_offsets_and_sizes),
+        cmocka_unit_test(every_block_of_a_grid_runs_once),
+        cmocka_unit_test(impossible_launches_are_refused),
+        cmocka_unit_test(unmarked_kernel_is_refused_not_run),
+        cmocka_unit_test(module_without_a_kernel_library_has_no_binary_for_the_device),
+        cmocka_unit_test(kernel_library_is_found_in_the_search_path),
+        cmocka_unit_test(names_and_handles_that_do_not_exist_are_refused),
+    };
+    return cmocka_run_group_tests(tests, driver_setup, NULL);
+}

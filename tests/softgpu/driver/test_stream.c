@@ -1,0 +1,284 @@
+/* Streams, events, host functions, the legacy default stream's rules. */
+#include "driver_test.h"
+
+#include <pthread.h>
+#include <unistd.h>
+
+enum { SLOW = 20000000 }; /* rounds of slow_store: some ten milliseconds */
+
+static void ops_of_one_stream_run_in_order(void **state)
+{
+    (void)state;
+    enum { N = 500 };
+    CUstream s;
+    CUdeviceptr p = device_alloc(4), q = device_alloc(4 * N);
+    OK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+    for (int i = 0; i < N; i++) {
+        launch_slow_store(s, p, i, (unsigned)(i % 7) * 1000);
+        OK(cuMemcpyDtoDAsync(q + 4 * (CUdeviceptr)i, p, 4, s));
+    }
+    int host[N];
+    OK(cuMemcpyDtoHAsync(host, q, sizeof host, s));
+    OK(cuStreamSynchronize(s));
+    for (int i = 0; i < N; i++)
+        assert_int_equal(host[i], i);
+    OK(cuStreamDestroy(s));
+    OK(cuMemFree(p));
+    OK(cuMemFree(q));
+}
+
+static void wait_orders_two_streams(void **state)
+{
+    (void)state;
+    CUstream a, b;
+    CUevent e;
+    CUdeviceptr p = device_alloc(8);
+    OK(cuStreamCreate(&a, CU_STREAM_NON_BLOCKING));
+    OK(cuStreamCreate(&b, CU_STREAM_NON_BLOCKING));
+    OK(cuEventCreate(&e, CU_EVENT_DISABLE_TIMING));
+    for (int i = 1; i < 20; i++) {
+        launch_slow_store(a, p, i, SLOW / 20);
+        OK(cuEventRecord(e, a));
+        OK(cuStreamWaitEvent(b, e, 0));
+        OK(cuMemcpyDtoDAsync(p + 4, p, 4, b));
+        OK(cuStreamSynchronize(b));
+        assert_int_equal(read_int(p + 4), i);
+    }
+    OK(cuEventDestroy(e));
+    OK(cuStreamDestroy(a));
+    OK(cuStreamDestroy(b));
+    OK(cuMemFree(p));
+}
+
+static void wait_takes_the_record_that_was_there_when_it_was_called(void **state)
+{
+    (void)state;
+    CUstream a, b, c;
+    CUevent e;
+    CUdeviceptr p = device_alloc(8);
+    OK(cuMemsetD32(p, 0, 2));
+    OK(cuCtxSynchronize());
+    OK(cuStreamCreate(&a, CU_STREAM_NON_BLOCKING));
+    OK(cuStreamCreate(&b, CU_STREAM_NON_BLOCKING));
+    OK(cuStreamCreate(&c, CU_STREAM_NON_BLOCKING));
+    OK(cuEventCreate(&e, 0));
+    OK(cuStreamWaitEvent(b, e, 0)); /* never recorded: no wait */
+    OK(cuStreamSynchronize(b));
+    OK(cuEventRecord(e, a));
+    OK(cuStreamWaitEvent(b, e, 0));
+    launch_slow_store(c, p, 1, 10 * SLOW);
+    OK(cuEventRecord(e, c)); /* moves the event, not the wait */
+    OK(cuStreamSynchronize(b));
+    assert_int_equal(cuEventQuery(e), CUDA_ERROR_NOT_READY);
+    OK(cuEventSynchronize(e));
+    assert_int_equal(read_int(p), 1);
+    OK(cuEventDestroy(e));
+    OK(cuStreamDestroy(a));
+    OK(cuStreamDestroy(b));
+    OK(cuStreamDestroy(c));
+    OK(cuMemFree(p));
+}
+
+/* legacy -> blocking, blocking -> legacy; a non-blocking stream is not concerned. */
+static void legacy_stream_orders_itself_with_blocking_streams_only(void **state)
+{
+    (void)state;
+    CUstream blocking, free_running;
+    CUdeviceptr p = device_alloc(12);
+    OK(cuMemsetD32(p, 0, 3));
+    OK(cuCtxSynchronize());
+    OK(cuStreamCreate(&blocking, CU_STREAM_DEFAULT));
+    OK(cuStreamCreate(&free_running, CU_STREAM_NON_BLOCKING));
+
+    launch_slow_store(NULL, p, 1, SLOW);
+    OK(cuMemcpyDtoDAsync(p + 4, p, 4, blocking));
+    OK(cuStreamSynchronize(blocking));
+    assert_int_equal(read_int(p + 4), 1);
+
+    launch_slow_store(blocking, p, 2, SLOW);
+    OK(cuMemcpyDtoDAsync(p + 4, p, 4, NULL));
+    OK(cuStreamSynchronize(NULL));
+    assert_int_equal(read_int(p + 4), 2);
+
+    launch_slow_store(NULL, p, 3, 20 * SLOW);
+    OK(cuMemcpyDtoDAsync(p + 8, p + 4, 4, free_running));
+    OK(cuStreamSynchronize(free_running));
+    assert_int_equal(cuStreamQuery(NULL), CUDA_ERROR_NOT_READY); /* it did not wait */
+    OK(cuCtxSynchronize());
+    assert_int_equal(read_int(p + 8), 2);
+    OK(cuStreamDestroy(blocking));
+    OK(cuStreamDestroy(free_running));
+    OK(cuMemFree(p));
+}
+
+static void *per_thread_stream_id(void *out)
+{
+    OK(cuCtxSetCurrent(test_context));
+    OK(cuStreamGetId(CU_STREAM_PER_THREAD, out));
+    return NULL;
+}
+
+static void per_thread_stream_differs_from_thread_to_thread(void **state)
+{
+    (void)state;
+    unsigned long long mine, others;
+    pthread_t thread;
+    OK(cuStreamGetId(CU_STREAM_PER_THREAD, &mine));
+    assert_int_equal(pthread_create(&thread, NULL, per_thread_stream_id, &others), 0);
+    pthread_join(thread, NULL);
+    assert_int_not_equal(mine, others);
+    OK(cuStreamGetId(CU_STREAM_PER_THREAD, &others));
+    assert_int_equal(mine, others);
+}
+
+static void elapsed_time_covers_the_work_between(void **state)
+{
+    (void)state;
+    CUevent a, b, untimed;
+    CUdeviceptr p = device_alloc(4);
+    float ms = -1;
+    OK(cuEventCreate(&a, 0));
+    OK(cuEventCreate(&b, 0));
+    OK(cuEventCreate(&untimed, CU_EVENT_DISABLE_TIMING));
+    OK(cuEventRecord(a, NULL));
+    launch_slow_store(NULL, p, 1, 10 * SLOW);
+    OK(cuEventRecord(b, NULL));
+    OK(cuEventRecord(untimed, NULL));
+    assert_int_equal(cuEventElapsedTime(&ms, a, b), CUDA_ERROR_NOT_READY);
+    OK(cuEventSynchronize(b));
+    OK(cuEventElapsedTime(&ms, a, b));
+    assert_true(ms > 5 && ms < 60000);
+    OK(cuEventSynchronize(untimed));
+    assert_int_equal(cuEventElapsedTime(&ms, a, untimed), CUDA_ERROR_INVALID_HANDLE);
+    OK(cuEventDestroy(a));
+    assert_int_equal(cuEventDestroy(a), CUDA_ERROR_INVALID_HANDLE);
+    OK(cuEventDestroy(b));
+    OK(cuEventDestroy(untimed));
+    OK(cuMemFree(p));
+}
+
+struct call {
+    CUdeviceptr p;
+    _Atomic int calls;
+    CUresult inside;
+};
+
+static void on_host(void *data)
+{
+    struct call *c = data;
+    CUdeviceptr q;
+    usleep(20000);
+    c->inside = cuMemAlloc(&q, 16);
+    c->calls++;
+}
+
+static void host_function_runs_in_order_and_may_not_call_back(void **state)
+{
+    (void)state;
+    CUstream s;
+    struct call c = {.p = device_alloc(4)};
+    OK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+    launch_slow_store(s, c.p, 5, SLOW);
+    OK(cuLaunchHostFunc(s, on_host, &c));
+    OK(cuStreamSynchronize(s));
+    assert_int_equal(c.calls, 1);
+    assert_int_equal(c.inside, CUDA_ERROR_NOT_PERMITTED);
+    OK(cuStreamDestroy(s));
+    OK(cuMemFree(c.p));
+}
+
+static void destroyed_stream_still_finishes_and_its_handle_is_refused(void **state)
+{
+    (void)state;
+    CUstream s;
+    CUdeviceptr p = device_alloc(4);
+    OK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+    launch_slow_store(s, p, 77, SLOW);
+    OK(cuStreamDestroy(s));
+    assert_int_equal(cuStreamSynchronize(s), CUDA_ERROR_INVALID_HANDLE);
+    assert_int_equal(cuStreamDestroy(s), CUDA_ERROR_INVALID_HANDLE);
+    OK(cuCtxSynchronize());
+    assert_int_equal(read_int(p), 77);
+    OK(cuMemFree(p));
+}
+
+/* Random work on several streams, joined by events into one chain: every kernel reads what its predecessor
+ * wrote. */
+static void random_event_chains_carry_every_value(void **state)
+{
+    (void)state;
+    enum { STREAMS = 5, EVENTS = 7, ROUNDS = 2000 };
+    const unsigned seed = 4711;
+    print_message("seed %u\n", seed);
+    srand(seed);
+    CUstream s[STREAMS];
+    CUevent e[EVENTS];
+    CUdeviceptr p = device_alloc(4 * (ROUNDS + 1));
+    for (int i = 0; i < STREAMS; i++)
+        OK(cuStreamCreateWithPriority(&s[i], CU_STREAM_NON_BLOCKING, -i));
+    for (int i = 0; i < EVENTS; i++)
+        OK(cuEventCreate(&e[i], CU_EVENT_DISABLE_TIMING));
+    OK(cuMemsetD32(p, 99, 1));
+    OK(cuCtxSynchronize());
+    int last = 0;
+    for (int i = 0; i < ROUNDS; i++) {
+        int next = rand() % STREAMS, via = rand() % EVENTS;
+        OK(cuEventRecord(e[via], s[last]));
+        OK(cuStreamWaitEvent(s[next], e[via], 0));
+        OK(cuMemcpyDtoDAsync(p + 4 * ((CUdeviceptr)i + 1), p + 4 * (CUdeviceptr)i, 4, s[next]));
+        last = next;
+    }
+    OK(cuStreamSynchronize(s[last]));
+    assert_int_equal(read_int(p + 4 * ROUNDS), 99);
+    for (int i = 0; i < STREAMS; i++)
+        OK(cuStreamDestroy(s[i]));
+    for (int i = 0; i < EVENTS; i++)
+        OK(cuEventDestroy(e[i]));
+    OK(cuMemFree(p));
+}
+
+static void *thread_traffic(void *argument)
+{
+    CUdeviceptr p;
+    CUstream s;
+    int tag = (int)(intptr_t)argument;
+    OK(cuCtxSetCurrent(test_context));
+    OK(cuStreamCreate(&s, CU_STREAM_DEFAULT));
+    for (int i = 0; i < 300; i++) {
+        int value;
+        OK(cuMemAllocAsync(&p, 4096 + (size_t)tag * 512, s));
+        launch_slow_store(s, p, tag * 1000 + i, 500);
+        OK(cuMemcpyDtoHAsync(&value, p, 4, s));
+        OK(cuMemFreeAsync(p, s));
+        assert_int_equal(value, tag * 1000 + i);
+    }
+    OK(cuStreamDestroy(s));
+    return NULL;
+}
+
+static void threads_with_their_own_streams_do_not_disturb_each_other(void **state)
+{
+    (void)state;
+    pthread_t thread[4];
+    for (intptr_t i = 0; i < 4; i++)
+        assert_int_equal(pthread_create(&thread[i], NULL, thread_traffic, (void *)(i + 1)), 0);
+    for (int i = 0; i < 4; i++)
+        pthread_join(thread[i], NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ops_of_one_stream_run_in_order),
+        cmocka_unit_test(wait_orders_two_streams),
+        cmocka_unit_test(wait_takes_the_record_that_was_there_when_it_was_called),
+        cmocka_unit_test(legacy_stream_orders_itself_with_blocking_streams_only),
+        cmocka_unit_test(per_thread_stream_differs_from_thread_to_thread),
+        cmocka_unit_test(elapsed_time_covers_the_work_between),
+        cmocka_unit_test(host_function_runs_in_order_and_may_not_call_back),
+        cmocka_unit_test(destroyed_stream_still_finishes_and_its_handle_is_refused),
+        cmocka_unit_test(random_event_chains_carry_every_value),
+        cmocka_unit_test(threads_with_their_own_streams_do_not_disturb_each_other),
+    };
+    return cmocka_run_group_tests(tests, driver_setup, NULL);
+}
