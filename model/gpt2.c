@@ -129,22 +129,26 @@ static void init_parameters(gpt2_t *model, uint64_t seed)
     }
 }
 
+group_t gpt2_group(shape_t s, int group)
+{
+    const size_t C = (size_t)s.width,
+                 matrices = group == 0 ? ((size_t)s.vocab + (size_t)s.context) * C : 12 * C * C,
+                 vectors = group == 0 ? 2 * C : 13 * C;
+    return (group_t){.count = matrices + vectors, .decayed = matrices};
+}
+
 void gpt2_open(gpt2_t *model, gpu_t *gpu, const options_t *options)
 {
     shape_t s = options_shape(options);
     *model = (gpt2_t){.gpu = gpu, .shape = s, .attention = (attention_kind_t)options->attention};
-    size_t C = (size_t)s.width, L = (size_t)s.layers;
+    size_t L = (size_t)s.layers;
 
     activations_t *kept = calloc(1, sizeof *kept);
     group_t *sizes = calloc(1 + L, sizeof *sizes);
     if (kept == NULL || sizes == NULL)
         fatal("no host memory for a model of %d layers", s.layers);
-    sizes[0].decayed = ((size_t)s.vocab + (size_t)s.context) * C;
-    sizes[0].count = sizes[0].decayed + 2 * C;
-    for (size_t l = 1; l <= L; l++) {
-        sizes[l].decayed = 12 * C * C;
-        sizes[l].count = 12 * C * C + 13 * C;
-    }
+    for (int g = 0; g <= s.layers; g++)
+        sizes[g] = gpt2_group(s, g);
     parameters_open(&model->parameters, gpu, sizes, 1 + s.layers);
     free(sizes);
 

@@ -39,6 +39,9 @@ typedef struct micro_batch {
     uint64_t number; /* of this micro-batch since training began: chooses the masks */
 } micro_batch_t;
 
+/* Elements of a parameter group, and how many of them are matrices'; the arrays stay NULL. */
+group_t gpt2_group(shape_t shape, int group);
+
 void gpt2_open(gpt2_t *model, gpu_t *gpu, const options_t *options);
 void gpt2_close(gpt2_t *model);
 

@@ -6,21 +6,37 @@
 # All options go to the trainer: `bash model/quickstart.sh --help` lists them.
 #
 # TRAIN_DEVICE=gpu|soft chooses the device, BUILD_FOLDER=FOLDER the build folder, CUDA_HOME=FOLDER the CUDA Toolkit.
+#
+# Exit codes are the trainer's (0 done, 1 failed, 2 bad arguments); 1 also if the set-up fails.
 set -euo pipefail
 # shellcheck source=model/setup.sh
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 
-# The value of --data among the arguments, or nothing.
-user_data() {
-    local data=''
+# Looks through the arguments for what can be seen to be wrong before minutes are spent on the set-up; the trainer looks
+# at them closely. Sets $data to the value of --data, or to nothing.
+check_arguments() {
+    data=''
     while (($# > 0)); do
         case $1 in
         --data=*) data=${1#--data=} ;;
-        --data) data=${2:-} ;;
+        --data)
+            (($# > 1)) || refuse '--data needs a value: the path of a text file'
+            data=$2
+            shift
+            ;;
+        --help | -h) ;;
+        --*=*) ;;
+        --*)
+            (($# > 1)) || refuse "$1 needs a value, or is no option (bash model/quickstart.sh --help lists all)"
+            shift
+            ;;
+        *) refuse "$1: options start with -- (bash model/quickstart.sh --help lists all)" ;;
         esac
         shift
     done
-    printf '%s' "$data"
+    if [[ -n $data && (! -f $data || ! -r $data) ]]; then
+        refuse "--data $data: no such file, or it cannot be read; give the path of a text file"
+    fi
 }
 
 # The default corpus: one verse a line, 4.4 MB.
@@ -37,10 +53,7 @@ make_corpus() {
 
 main() {
     local data libraries
-    data=$(user_data "$@")
-    if [[ -n $data && ! -r $data ]]; then
-        fail "--data $data: there is no such file, or it cannot be read" 'give the path of a text file'
-    fi
+    check_arguments "$@"
     if [[ -n $data ]]; then
         setup_packages
     else

@@ -38,6 +38,12 @@ fail() {
     exit 1
 }
 
+# refuse <what was wrong with the arguments or variables>: one line on stderr, exit code 2.
+refuse() {
+    printf 'ebb: %s\n' "$1" >&2
+    exit 2
+}
+
 # logged <name> <command...>: runs the command with its output in $logs/<name>.log; shows the end of that if it fails.
 logged() {
     local log=$logs/$1.log
@@ -213,12 +219,12 @@ without_softgpu() {
 setup_device() {
     local wanted=${TRAIN_DEVICE:-auto} found version name
     case $wanted in
+    auto | gpu) ;;
     soft)
         device=soft device_why='TRAIN_DEVICE=soft'
         return
         ;;
-    auto | gpu) ;;
-    *) fail "TRAIN_DEVICE=$wanted: there are auto, gpu and soft" ;;
+    *) refuse "TRAIN_DEVICE=$wanted: there are auto, gpu and soft" ;;
     esac
     if found=$(probe_gpu); then
         read -r version capability name <<<"$found"

@@ -49,8 +49,7 @@ static inline __host__ float attention_factor(int D)
  * ... k0 + keys - 1 of head bh, for keys up to the diagonal. k0 is a multiple of 4. By all threads of a
  * block, no barrier. */
 template <int QUERIES>
-static __device__ __forceinline__ void attention_keep(float *keep, size_t bh, int T, int q0, int k0, int keys,
-                                                      mask_t mask)
+TILE_PASS void attention_keep(float *keep, size_t bh, int T, int q0, int k0, int keys, mask_t mask)
 {
     const uint32_t threshold = mask.threshold;
     const uint64_t seed = mask.seed;

@@ -26,6 +26,14 @@ typedef float vec;
 typedef int int_vec;
 #endif
 
+/* A pass over a whole tile. On the CPU a function of its own, compiled once for a shape instead of once in
+ * every kernel that has such a pass: these are unrolled, and compiling them is what takes time. */
+#ifdef __SOFTGPU_FAST__
+#define TILE_PASS static __noinline__
+#else
+#define TILE_PASS static __device__ __forceinline__
+#endif
+
 /* Element STRIDE * i of p for lane i. */
 template <int STRIDE = 1> static __device__ __forceinline__ vec vec_load(const float *p)
 {
@@ -157,8 +165,7 @@ template <int ROWS, int VECS> static __device__ __forceinline__ void tile_clear(
 /* tile[ROWS_MAX][DP] (rows LD apart) = factor * rows of a tensor (`stride` apart), 0 where row >= rows or
  * column >= D. By all threads of a block. */
 template <int ROWS_MAX, int DP, int LD>
-static __device__ __forceinline__ void tile_load(float *tile, const float *from, size_t stride, int rows,
-                                                 int D, float factor)
+TILE_PASS void tile_load(float *tile, const float *from, size_t stride, int rows, int D, float factor)
 {
     const int whole = D == DP ? rows : 0;
     for (int r = block_warp(); r < whole; r += block_warps()) {
@@ -194,7 +201,7 @@ static __device__ __forceinline__ void tile_prefetch(const float *from, size_t s
  * (with an odd LD, without bank conflicts), a CPU wants them contiguous. WIDTH x WIDTH at a time: after
  * log2(WIDTH) rounds of interleaving row i with row i + WIDTH/2, element (r, c) has moved to (c, r). */
 template <int ROWS_MAX, int DP, int LD>
-static __device__ __forceinline__ void tile_transpose(float *columns, const float *tile, int rows)
+TILE_PASS void tile_transpose(float *columns, const float *tile, int rows)
 {
     int_vec low, high;
     UNROLL

@@ -48,7 +48,7 @@ foreach(entry ${entries})
   endif()
   string(APPEND rows "static constexpr softgpu_kernel_t row_${n} = softgpu::describe<${pointer}>(\"${mangled}\");\n")
   # The compiler for the GPU and the one for the CPU must agree on the argument block.
-  string(REGEX MATCHALL "${mangled}_param_[0-9]+(\\[[0-9]+\\])?[,\n]" params "${ptx}")
+  string(REGEX MATCHALL "\\.param [^,\n]* ${mangled}_param_[0-9]+(\\[[0-9]+\\])?[,\n]" params "${ptx}")
   list(LENGTH params count)
   string(APPEND rows "static_assert(row_${n}.param_count == ${count}, \"${mangled}: parameters differ from the module's\");\n")
   foreach(param ${params})

@@ -6,7 +6,7 @@
 # binary directory, as target <name>.
 #
 # For each file `nvcc -ptx` lists the kernels with their parameter sizes; the host compiler then compiles the same source,
-# with the table of those kernels appended, in fast mode.
+# with the table of those kernels appended, in fast mode. Nobody runs that PTX: -G, without optimisation, is enough.
 set(SOFTGPU_CMAKE_DIR ${CMAKE_CURRENT_LIST_DIR})
 
 # Reassociation lets sums vectorise. Not -ffast-math: infinities are needed (masks), and gcc 12 would turn
@@ -57,7 +57,7 @@ function(softgpu_kernel_library target output_folder output_name)
     set(base ${CMAKE_CURRENT_BINARY_DIR}/${target}.${name})
     add_custom_command(
       OUTPUT ${base}.ptx
-      COMMAND ${CUDAToolkit_NVCC_EXECUTABLE} -std=c++17 ${EBB_NVCC_PTX_ARCH} -ccbin ${CMAKE_CXX_COMPILER}
+      COMMAND ${CUDAToolkit_NVCC_EXECUTABLE} -std=c++17 ${EBB_NVCC_PTX_ARCH} -G -ccbin ${CMAKE_CXX_COMPILER}
               -MD -MF ${base}.ptx.d -ptx ${source} -o ${base}.ptx
       DEPENDS ${source} DEPFILE ${base}.ptx.d
       COMMENT "nvcc -ptx ${name}.cu" VERBATIM)

@@ -42,8 +42,7 @@ static CUresult launch(CUfunction f, const unsigned grid[3], const unsigned bloc
                        CUstream stream, void **params, void **extra)
 {
     SG_TRY(sg_enter_context());
-    if (!f || f->magic != SG_FUNCTION)
-        return CUDA_ERROR_INVALID_HANDLE;
+    SG_TRY(sg_function_check(f));
     if (!dimensions_fit(grid, block) ||
         shared > (f->max_dynamic_shared ? (unsigned)f->max_dynamic_shared : 48u << 10))
         return CUDA_ERROR_INVALID_VALUE;
@@ -131,8 +130,7 @@ SG_EXPORT CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blo
     SG_TRY(sg_enter_context());
     if (!blocks || block_size <= 0 || block_size > 1024)
         return CUDA_ERROR_INVALID_VALUE;
-    if (!f || f->magic != SG_FUNCTION)
-        return CUDA_ERROR_INVALID_HANDLE;
+    SG_TRY(sg_function_check(f));
     int n = 2048 / block_size;
     *blocks = n > 32 ? 32 : n;
     return CUDA_SUCCESS;

@@ -14,7 +14,6 @@
 #include <unistd.h>
 
 struct sg_module {
-    uint32_t magic;
     uint32_t kernel_count;
     struct CUfunc_st *functions; /* [kernel_count], in the table's order */
     char *origin;                /* the object that holds the image */
@@ -115,7 +114,6 @@ static CUresult load(const char *origin, sg_module_t **out)
     sg_module_t *m = calloc(1, sizeof *m);
     if (!m)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    m->magic = SG_MODULE;
     m->kernel_count = table->kernel_count;
     m->functions = calloc(table->kernel_count ? table->kernel_count : 1, sizeof *m->functions);
     m->origin = strdup(origin);
@@ -126,10 +124,8 @@ static CUresult load(const char *origin, sg_module_t **out)
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     for (uint32_t i = 0; i < table->kernel_count; i++)
-        m->functions[i] = (struct CUfunc_st){.magic = SG_FUNCTION,
-                                             .kernel = table->kernels[i],
-                                             .module = m,
-                                             .param_bytes = param_bytes(table->kernels[i])};
+        m->functions[i] = (struct CUfunc_st){
+            .kernel = table->kernels[i], .module = m, .param_bytes = param_bytes(table->kernels[i])};
     sg_lock();
     m->next = modules;
     modules = m;
@@ -256,8 +252,11 @@ SG_EXPORT CUresult cuModuleGetFunctionCount(unsigned *count, CUmodule module)
 
 SG_EXPORT CUresult cuModuleGetGlobal_v2(CUdeviceptr *out, size_t *bytes, CUmodule module, const char *name)
 {
-    (void)out, (void)bytes, (void)module, (void)name;
-    SG_TRY(sg_enter_context());
+    unsigned count;
+    (void)out, (void)bytes;
+    SG_TRY(function_count(&count, module));
+    if (!name)
+        return CUDA_ERROR_INVALID_VALUE;
     return CUDA_ERROR_NOT_FOUND; /* kernel libraries have no device variables in this form */
 }
 
@@ -320,10 +319,23 @@ SG_EXPORT CUresult cuLibraryGetGlobal(CUdeviceptr *out, size_t *bytes, CUlibrary
 
 /* ---- functions ---- */
 
-static CUresult check_function(const struct CUfunc_st *f)
+CUresult sg_function_check(CUfunction f)
+{
+    const uintptr_t at = (uintptr_t)f;
+    bool found = false;
+    sg_lock();
+    for (const sg_module_t *m = modules; m && !found; m = m->next) {
+        const uintptr_t first = (uintptr_t)m->functions, bytes = m->kernel_count * sizeof *m->functions;
+        found = at - first < bytes && (at - first) % sizeof *m->functions == 0;
+    }
+    sg_unlock();
+    return found ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+static CUresult check_function(CUfunction f)
 {
     SG_TRY(sg_enter_context());
-    return f && f->magic == SG_FUNCTION ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+    return sg_function_check(f);
 }
 
 SG_EXPORT CUresult cuKernelGetFunction(CUfunction *out, CUkernel kernel)

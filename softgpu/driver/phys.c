@@ -155,8 +155,8 @@ void sg_phys_unmap(CUdeviceptr address, size_t bytes)
     void *p = (void *)(uintptr_t)address;
     if (cover(p, bytes, MAP_FIXED))
         return;
-    /* At the limit of mappings the kernel refuses even to replace one; without it there is room for the cover, unless
-     * another thread's mapping falls into the gap in between. */
+    /* At the limit of mappings the kernel refuses even to replace one; without it there is room for the
+     * cover, unless another thread's mapping falls into the gap in between. */
     if (munmap(p, bytes) || !cover(p, bytes, MAP_FIXED_NOREPLACE))
         sg_log(1, "cannot unmap %p: %s", p, strerror(errno));
 }

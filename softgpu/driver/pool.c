@@ -5,8 +5,8 @@
 
 #include <stdlib.h>
 
-sg_pool_t sg_sync_heap = {.magic = SG_POOL};
-sg_pool_t sg_default_pool = {.magic = SG_POOL, .is_default = true, .reuse_flags = {1, 1, 1}};
+sg_pool_t sg_sync_heap;
+sg_pool_t sg_default_pool = {.is_default = true, .reuse_flags = {1, 1, 1}};
 
 static sg_pool_t *pools = &sg_default_pool; /* created ones first; guarded by sg.lock */
 
@@ -81,7 +81,6 @@ SG_EXPORT CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *pro
     sg_pool_t *p = calloc(1, sizeof *p);
     if (!p)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    p->magic = SG_POOL;
     p->reuse_flags[0] = p->reuse_flags[1] = p->reuse_flags[2] = 1;
     sg_lock();
     p->next = pools;

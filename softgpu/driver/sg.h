@@ -47,19 +47,9 @@ typedef struct sg_pool sg_pool_t;
 typedef struct sg_module sg_module_t;
 typedef struct sg_range sg_range_t;
 
-/* ---- objects behind the API's handles; the first word tells whether a handle is one of ours ---- */
-enum sg_magic {
-    SG_CTX = 0x73674354,
-    SG_STREAM = 0x73675354,
-    SG_EVENT = 0x73674556,
-    SG_MODULE = 0x73674d4f,
-    SG_FUNCTION = 0x73674655,
-    SG_POOL = 0x7367504f,
-    SG_DEAD = 0x73674445
-};
-
+/* The objects behind the API's handles. A handle that comes in is looked for among those that are alive, and
+ * never followed before it is found: a wrong one is an error, whatever it points at. */
 struct CUctx_st {
-    uint32_t magic;
     _Atomic unsigned flags;
     unsigned primary_refs; /* guarded by sg.lock */
     atomic_bool active;
@@ -183,7 +173,6 @@ bool sg_extent_find_locked(CUdeviceptr address, sg_extent_t *out);
 
 /* ---- heap.c: cuMemAlloc and the pools ---- */
 struct sg_pool {
-    uint32_t magic;
     bool is_default;
     uint64_t release_threshold;
     int reuse_flags[3];
@@ -212,12 +201,13 @@ bool sg_host_is_pinned_locked(const void *p, size_t bytes);
 
 /* ---- module.c ---- */
 struct CUfunc_st {
-    uint32_t magic;
     const softgpu_kernel_t *kernel;
     sg_module_t *module;
     uint32_t param_bytes;
     _Atomic int max_dynamic_shared;
 };
+/* A function of a loaded module, or CUDA_ERROR_INVALID_HANDLE. */
+CUresult sg_function_check(CUfunction f);
 
 /* ---- procaddr.c ---- */
 CUresult sg_not_supported(const char *name); /* returns CUDA_ERROR_NOT_SUPPORTED, says so once per name */

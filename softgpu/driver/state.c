@@ -134,7 +134,6 @@ static CUresult start_locked(void)
     SG_TRY(sg_phys_init(sg.config.memory_bytes));
     SG_TRY(sg_fault_init());
     SG_TRY(sg_window_init());
-    sg.ctx.magic = SG_CTX;
     SG_TRY(sg_sched_init(sg.config.workers));
     sg.ctx.legacy = sg_stream_create_locked(true, 0, 0);
     if (!sg.ctx.legacy)

@@ -38,7 +38,7 @@ SG_EXPORT CUresult cuStreamDestroy_v2(CUstream handle)
     sg_lock();
     sg_stream_t *s = sg_stream_resolve_locked(handle);
     if (s) {
-        s->magic = SG_DEAD;
+        s->destroyed = true;
         sg_stream_unref_locked(s);
     }
     sg_unlock();
@@ -195,7 +195,6 @@ ASYNC_CALL(cuStreamAddCallback, (CUstream stream, CUstreamCallback callback, voi
 /* Where an event was last recorded. A wait reads it when it is called: recording again later does not move
  * it. */
 typedef struct sg_event {
-    uint32_t magic;
     unsigned flags;
     sg_stream_t *stream; /* holds a reference; NULL: never recorded */
     uint64_t number;
@@ -233,7 +232,6 @@ SG_EXPORT CUresult cuEventCreate(CUevent *out, unsigned flags)
     sg_event_t *e = calloc(1, sizeof *e);
     if (!e)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    e->magic = SG_EVENT;
     e->flags = flags;
     sg_lock();
     e->next = events;

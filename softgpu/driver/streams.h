@@ -74,9 +74,9 @@ struct sg_op {
 };
 
 struct sg_stream {
-    uint32_t magic;
-    uint32_t refs; /* the handle's, and one per wait, event record and freed block that names it */
-    bool blocking; /* waits for, and is waited for by, the legacy default stream */
+    bool destroyed; /* its handle is not valid any more */
+    uint32_t refs;  /* the handle's, and one per wait, event record and freed block that names it */
+    bool blocking;  /* waits for, and is waited for by, the legacy default stream */
     int priority;
     unsigned flags;
     uint64_t id;

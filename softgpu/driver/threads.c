@@ -81,7 +81,6 @@ sg_stream_t *sg_stream_create_locked(bool blocking, int priority, unsigned flags
     sg_stream_t *s = calloc(1, sizeof *s);
     if (!s)
         return NULL;
-    s->magic = SG_STREAM;
     s->refs = 1;
     s->blocking = blocking;
     s->priority = priority;
@@ -124,7 +123,7 @@ sg_stream_t *sg_stream_resolve_locked(CUstream handle)
     }
     for (sg_stream_t *s = sched.streams; s; s = s->next)
         if ((CUstream)s == handle)
-            return s->magic == SG_STREAM ? s : NULL;
+            return s->destroyed ? NULL : s;
     return NULL;
 }
 

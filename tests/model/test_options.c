@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "gpt2.h"
 #include "optimizer.h"
 #include "options.h"
 
@@ -57,6 +58,29 @@ static void options_preset_sets_the_shape(void **state)
         PARSE(&o, "--data", "x", "--model", cases[i].name);
         shape_t s = options_shape(&o);
         assert_memory_equal(&s, &cases[i].shape, sizeof s);
+    }
+}
+
+/* The sizes of the published checkpoints (Radford et al., 2019; the paper's own figures are rounded, and
+ * wrong for two). */
+static void presets_have_the_published_number_of_parameters(void **state)
+{
+    (void)state;
+    static const struct {
+        char *name;
+        size_t parameters;
+    } cases[] = {{"tiny", 636032},
+                 {"gpt2:124M", 124439808},
+                 {"gpt2:355M", 354823168},
+                 {"gpt2:774M", 774030080},
+                 {"gpt2:1558M", 1557611200}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        options_t o;
+        size_t count = 0;
+        PARSE(&o, "--data", "x", "--model", cases[i].name);
+        for (int group = 0; group <= o.layers; group++)
+            count += gpt2_group(options_shape(&o), group).count;
+        assert_int_equal(count, cases[i].parameters);
     }
 }
 
@@ -165,6 +189,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(options_none_given_are_the_tiny_model),
         cmocka_unit_test(options_preset_sets_the_shape),
+        cmocka_unit_test(presets_have_the_published_number_of_parameters),
         cmocka_unit_test(options_flags_beat_the_preset_wherever_it_stands),
         cmocka_unit_test(options_values_of_each_type_are_read),
         cmocka_unit_test(options_nearest_name_is_found),

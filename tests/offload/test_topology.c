@@ -23,9 +23,13 @@ static CUresult made_up_bus_id(char *out, int bytes, CUdevice device)
     return bus_id_result;
 }
 
-/* A GPU whose near CPUs are `mask`. */
+/* A GPU whose near CPUs are `mask`. Skips the test where there is no /sys to reach its folder through. */
 static void make_device(const char *mask)
 {
+    if (access("/sys/bus/pci/devices", F_OK) != 0) {
+        print_message("no /sys/bus/pci/devices here: nothing to test\n");
+        skip();
+    }
     char folder[] = "/tmp/ebbXXXXXX", path[64];
     assert_non_null(mkdtemp(folder));
     snprintf(path, sizeof path, "%s/local_cpus", folder);

@@ -62,4 +62,26 @@ static inline void to_host(float *host, const float *device, size_t count)
     OK(cudaMemcpy(host, device, count * sizeof *host, cudaMemcpyDeviceToHost));
 }
 
+/* An operand on both sides. */
+typedef struct operand {
+    float *host, *device; /* owns both */
+} operand_t;
+
+/* Of random numbers; with `fill`, of that number throughout. */
+static inline operand_t operand_new(size_t count, uint64_t seed, const float *fill)
+{
+    operand_t o = {.host = random_matrix(count, seed)};
+    for (size_t i = 0; fill && i < count; i++)
+        o.host[i] = *fill;
+    o.device = to_device(o.host, count);
+    return o;
+}
+
+static inline void operand_free(operand_t *o)
+{
+    OK(cudaFree(o->device));
+    free(o->host);
+    *o = (operand_t){NULL, NULL};
+}
+
 #endif

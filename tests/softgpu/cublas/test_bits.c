@@ -23,22 +23,20 @@ static uint64_t hash_of_products(void)
 {
     uint64_t h = UINT64_C(0xcbf29ce484222325);
     const float one = 1, zero = 0;
-    float *a = random_matrix(LARGEST, 1), *b = random_matrix(LARGEST, 2), *c = random_matrix(LARGEST, 3);
-    float *da = to_device(a, LARGEST), *db = to_device(b, LARGEST), *dc = to_device(c, LARGEST);
+    operand_t a = operand_new(LARGEST, 1, NULL), b = operand_new(LARGEST, 2, NULL),
+              c = operand_new(LARGEST, 3, NULL);
     for (int s = 0; s < SHAPE_COUNT; s++)
         for (int t = 0; t < 4; t++) {
             const int m = shapes[s][0], n = shapes[s][1], k = shapes[s][2];
             BLAS_OK(cublasSgemm(handle, t & 1 ? CUBLAS_OP_T : CUBLAS_OP_N, t & 2 ? CUBLAS_OP_T : CUBLAS_OP_N,
-                                m, n, k, &one, da, t & 1 ? k : m, db, t & 2 ? n : k, &zero, dc, m));
-            to_host(c, dc, (size_t)m * (size_t)n);
-            h = hash(h, c, (size_t)m * (size_t)n);
+                                m, n, k, &one, a.device, t & 1 ? k : m, b.device, t & 2 ? n : k, &zero,
+                                c.device, m));
+            to_host(c.host, c.device, (size_t)m * (size_t)n);
+            h = hash(h, c.host, (size_t)m * (size_t)n);
         }
-    OK(cudaFree(da));
-    OK(cudaFree(db));
-    OK(cudaFree(dc));
-    free(a);
-    free(b);
-    free(c);
+    operand_free(&a);
+    operand_free(&b);
+    operand_free(&c);
     return h;
 }
 
@@ -103,25 +101,23 @@ static void bits_do_not_depend_on_what_else_runs(void **state)
     (void)state;
     enum { N = 104, BATCH = 64, ROUNDS = 300 };
     const float one = 1, zero = 0;
-    float *a = random_matrix(N * N, 1), *b = random_matrix(N * N, 2),
-          *c = random_matrix((size_t)BATCH * N * N, 3), *want = malloc(N * N * sizeof *c);
-    float *da = to_device(a, N * N), *db = to_device(b, N * N), *dc = to_device(c, (size_t)BATCH * N * N);
-    BLAS_OK(cublasSgemm(handle, CUBLAS_OP_N, CUBLAS_OP_T, N, N, N, &one, da, N, db, N, &zero, dc, N));
-    to_host(want, dc, N * N);
+    float *want = malloc(N * N * sizeof *want);
+    operand_t a = operand_new(N * N, 1, NULL), b = operand_new(N * N, 2, NULL),
+              c = operand_new((size_t)BATCH * N * N, 3, NULL);
+    BLAS_OK(cublasSgemm(handle, CUBLAS_OP_N, CUBLAS_OP_T, N, N, N, &one, a.device, N, b.device, N, &zero,
+                        c.device, N));
+    to_host(want, c.device, N * N);
     for (int round = 0; round < ROUNDS; round++) {
-        BLAS_OK(cublasSgemmStridedBatched(handle, CUBLAS_OP_N, CUBLAS_OP_T, N, N, N, &one, da, N, 0, db, N, 0,
-                                          &zero, dc, N, N * N, BATCH));
-        to_host(c, dc, (size_t)BATCH * N * N);
+        BLAS_OK(cublasSgemmStridedBatched(handle, CUBLAS_OP_N, CUBLAS_OP_T, N, N, N, &one, a.device, N, 0,
+                                          b.device, N, 0, &zero, c.device, N, N * N, BATCH));
+        to_host(c.host, c.device, (size_t)BATCH * N * N);
         for (int i = 0; i < BATCH; i++)
-            if (memcmp(c + (size_t)i * N * N, want, N * N * sizeof *c))
+            if (memcmp(c.host + (size_t)i * N * N, want, N * N * sizeof *want))
                 fail_msg("round %d: product %d has other bits", round, i);
     }
-    OK(cudaFree(da));
-    OK(cudaFree(db));
-    OK(cudaFree(dc));
-    free(a);
-    free(b);
-    free(c);
+    operand_free(&a);
+    operand_free(&b);
+    operand_free(&c);
     free(want);
 }
 

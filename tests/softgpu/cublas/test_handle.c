@@ -3,13 +3,9 @@
 #define _GNU_SOURCE
 #include "cublas_test.h"
 
-#include <cuda.h>
-#include <dlfcn.h>
+#include "../watch.h"
 
 /* watching */
-
-typedef void *(*dlsym_fn)(void *, const char *);
-typedef CUresult (*lookup_fn)(const char *, void **, int, cuuint64_t, CUdriverProcAddressQueryResult *);
 
 static int asked_count, other_names;
 static lookup_fn real_lookup;
@@ -45,23 +41,10 @@ static CUresult watched_lookup(const char *name, void **out, int version, cuuint
     return result;
 }
 
-static dlsym_fn libc_dlsym(void)
-{
-    static dlsym_fn found;
-    static const char *const versions[] = {"GLIBC_2.34", "GLIBC_2.17", "GLIBC_2.2.5"};
-    for (size_t i = 0; i < 3 && !found; i++) {
-        void *symbol = dlvsym(RTLD_NEXT, "dlsym", versions[i]);
-        memcpy(&found, &symbol, sizeof found);
-    }
-    return found;
-}
-
 __attribute__((visibility("default"))) void *dlsym(void *object, const char *name)
 {
-    Dl_info caller = {0};
-    void *symbol = libc_dlsym()(object, name);
-    if (!dladdr(__builtin_return_address(0), &caller) || !caller.dli_fname ||
-        !strstr(caller.dli_fname, "libcublas"))
+    void *symbol = libc_dlsym(object, name);
+    if (!address_is_in(__builtin_return_address(0), "libcublas"))
         return symbol;
     asked_count++;
     if (strcmp(name, "cuGetProcAddress_v2")) {

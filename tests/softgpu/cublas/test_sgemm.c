@@ -80,32 +80,26 @@ static void run_product(const product_t *p, cublasPointerMode_t mode, int wide)
 {
     const size_t na = columns_a(p) * (size_t)lda(p), nb = columns_b(p) * (size_t)ldb(p),
                  nc = (size_t)p->n * (size_t)ldc(p);
-    float *a = random_matrix(na, 1), *b = random_matrix(nb, 2), *c = random_matrix(nc, 3),
-          *result = malloc(nc * sizeof *c);
-    const float scalars[2] = {p->alpha, p->beta};
-    if (p->beta == 0)
-        for (size_t i = 0; i < nc; i++)
-            c[i] = NAN; /* must not be read */
-    float *da = to_device(a, na), *db = to_device(b, nb), *dc = to_device(c, nc), *ds = to_device(scalars, 2);
+    const float scalars[2] = {p->alpha, p->beta}, nan = NAN;
+    operand_t a = operand_new(na, 1, NULL), b = operand_new(nb, 2, NULL),
+              c = operand_new(nc, 3, p->beta == 0 ? &nan : NULL); /* must not be read then */
+    float *result = malloc(nc * sizeof *result), *ds = to_device(scalars, 2);
     const float *alpha = mode == CUBLAS_POINTER_MODE_DEVICE ? ds : &scalars[0];
     const float *beta = mode == CUBLAS_POINTER_MODE_DEVICE ? ds + 1 : &scalars[1];
     BLAS_OK(cublasSetPointerMode(handle, mode));
     if (wide)
-        BLAS_OK(cublasSgemm_64(handle, p->ta, p->tb, p->m, p->n, p->k, alpha, da, lda(p), db, ldb(p), beta,
-                               dc, ldc(p)));
+        BLAS_OK(cublasSgemm_64(handle, p->ta, p->tb, p->m, p->n, p->k, alpha, a.device, lda(p), b.device,
+                               ldb(p), beta, c.device, ldc(p)));
     else
-        BLAS_OK(cublasSgemm(handle, p->ta, p->tb, p->m, p->n, p->k, alpha, da, lda(p), db, ldb(p), beta, dc,
-                            ldc(p)));
+        BLAS_OK(cublasSgemm(handle, p->ta, p->tb, p->m, p->n, p->k, alpha, a.device, lda(p), b.device, ldb(p),
+                            beta, c.device, ldc(p)));
     BLAS_OK(cublasSetPointerMode(handle, CUBLAS_POINTER_MODE_HOST));
-    to_host(result, dc, nc);
-    check_product(p, a, b, c, result);
-    OK(cudaFree(da));
-    OK(cudaFree(db));
-    OK(cudaFree(dc));
+    to_host(result, c.device, nc);
+    check_product(p, a.host, b.host, c.host, result);
+    operand_free(&a);
+    operand_free(&b);
+    operand_free(&c);
     OK(cudaFree(ds));
-    free(a);
-    free(b);
-    free(c);
     free(result);
 }
 
@@ -172,21 +166,17 @@ static void alpha_zero_does_not_read_the_factors(void **state)
 {
     (void)state;
     enum { N = 200 };
-    float *nan = malloc(N * N * sizeof *nan), *c = random_matrix(N * N, 4),
-          *result = malloc(N * N * sizeof *c);
-    const float alpha = 0, beta = 2;
+    const float alpha = 0, beta = 2, nan = NAN;
+    float *result = malloc(N * N * sizeof *result);
+    operand_t a = operand_new(N * N, 0, &nan), c = operand_new(N * N, 4, NULL);
+    BLAS_OK(cublasSgemm(handle, CUBLAS_OP_N, CUBLAS_OP_N, N, N, N, &alpha, a.device, N, a.device, N, &beta,
+                        c.device, N));
+    to_host(result, c.device, N * N);
     for (int i = 0; i < N * N; i++)
-        nan[i] = NAN;
-    float *da = to_device(nan, N * N), *dc = to_device(c, N * N);
-    BLAS_OK(cublasSgemm(handle, CUBLAS_OP_N, CUBLAS_OP_N, N, N, N, &alpha, da, N, da, N, &beta, dc, N));
-    to_host(result, dc, N * N);
-    for (int i = 0; i < N * N; i++)
-        if (result[i] != 2 * c[i])
-            fail_msg("element %d is %g, not %g", i, (double)result[i], 2 * (double)c[i]);
-    OK(cudaFree(da));
-    OK(cudaFree(dc));
-    free(nan);
-    free(c);
+        if (result[i] != 2 * c.host[i])
+            fail_msg("element %d is %g, not %g", i, (double)result[i], 2 * (double)c.host[i]);
+    operand_free(&a);
+    operand_free(&c);
     free(result);
 }
 
@@ -195,21 +185,20 @@ static void host_scalars_may_change_after_the_call(void **state)
 {
     (void)state;
     enum { N = 64 };
-    float *a = random_matrix(N * N, 5), *c = random_matrix(N * N, 6), *first = malloc(N * N * sizeof *a),
-          *second = malloc(N * N * sizeof *a);
-    float *da = to_device(a, N * N), *dc = to_device(c, N * N);
+    float *first = malloc(N * N * sizeof *first), *second = malloc(N * N * sizeof *second);
+    operand_t a = operand_new(N * N, 5, NULL), c = operand_new(N * N, 6, NULL);
     float alpha = 1, beta = 0;
-    BLAS_OK(cublasSgemm(handle, CUBLAS_OP_N, CUBLAS_OP_T, N, N, N, &alpha, da, N, da, N, &beta, dc, N));
-    to_host(first, dc, N * N);
-    BLAS_OK(cublasSgemm(handle, CUBLAS_OP_N, CUBLAS_OP_T, N, N, N, &alpha, da, N, da, N, &beta, dc, N));
+    BLAS_OK(cublasSgemm(handle, CUBLAS_OP_N, CUBLAS_OP_T, N, N, N, &alpha, a.device, N, a.device, N, &beta,
+                        c.device, N));
+    to_host(first, c.device, N * N);
+    BLAS_OK(cublasSgemm(handle, CUBLAS_OP_N, CUBLAS_OP_T, N, N, N, &alpha, a.device, N, a.device, N, &beta,
+                        c.device, N));
     alpha = NAN;
     beta = NAN;
-    to_host(second, dc, N * N);
-    assert_memory_equal(first, second, N * N * sizeof *a);
-    OK(cudaFree(da));
-    OK(cudaFree(dc));
-    free(a);
-    free(c);
+    to_host(second, c.device, N * N);
+    assert_memory_equal(first, second, N * N * sizeof *first);
+    operand_free(&a);
+    operand_free(&c);
     free(first);
     free(second);
 }
@@ -222,20 +211,18 @@ static void strided_batches_match_the_reference(void **state)
     const product_t p = {CUBLAS_OP_T, CUBLAS_OP_N, 50, 37, 81, 2, 0.5f, 1.0f};
     const size_t na = columns_a(&p) * (size_t)lda(&p) + 5, nb = columns_b(&p) * (size_t)ldb(&p),
                  nc = (size_t)p.n * (size_t)ldc(&p) + 9;
-    float *a = random_matrix(BATCH * na, 7), *b = random_matrix(nb, 8), *c = random_matrix(BATCH * nc, 9),
-          *result = malloc(BATCH * nc * sizeof *c);
-    float *da = to_device(a, BATCH * na), *db = to_device(b, nb), *dc = to_device(c, BATCH * nc);
-    BLAS_OK(cublasSgemmStridedBatched(handle, p.ta, p.tb, p.m, p.n, p.k, &p.alpha, da, lda(&p), (long long)na,
-                                      db, ldb(&p), 0, &p.beta, dc, ldc(&p), (long long)nc, BATCH));
-    to_host(result, dc, BATCH * nc);
+    float *result = malloc(BATCH * nc * sizeof *result);
+    operand_t a = operand_new(BATCH * na, 7, NULL), b = operand_new(nb, 8, NULL),
+              c = operand_new(BATCH * nc, 9, NULL);
+    BLAS_OK(cublasSgemmStridedBatched(handle, p.ta, p.tb, p.m, p.n, p.k, &p.alpha, a.device, lda(&p),
+                                      (long long)na, b.device, ldb(&p), 0, &p.beta, c.device, ldc(&p),
+                                      (long long)nc, BATCH));
+    to_host(result, c.device, BATCH * nc);
     for (size_t i = 0; i < BATCH; i++)
-        check_product(&p, a + i * na, b, c + i * nc, result + i * nc);
-    OK(cudaFree(da));
-    OK(cudaFree(db));
-    OK(cudaFree(dc));
-    free(a);
-    free(b);
-    free(c);
+        check_product(&p, a.host + i * na, b.host, c.host + i * nc, result + i * nc);
+    operand_free(&a);
+    operand_free(&b);
+    operand_free(&c);
     free(result);
 }
 

@@ -1,6 +1,9 @@
 /* Allocation, pools, copies, memsets, pointer queries. */
 #include "driver_test.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 static void alloc_beyond_the_device_is_out_of_memory(void **state)
 {
     (void)state;
@@ -25,6 +28,52 @@ static void free_bytes_follow_large_allocations_exactly(void **state)
     OK(cuMemGetInfo(&after, NULL));
     assert_int_equal(before - during, 10 * CHUNK);
     assert_int_equal(before, after);
+}
+
+/* Blocks of the file that stands for the device's memory: what the system has given for it. */
+static blkcnt_t pages_of_the_device(void)
+{
+    for (int fd = 0; fd < 256; fd++) {
+        char path[64], target[64] = "";
+        struct stat file;
+        snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+        if (readlink(path, target, sizeof target - 1) > 0 && !strncmp(target, "/memfd:softgpu", 14)) {
+            assert_int_equal(fstat(fd, &file), 0);
+            return file.st_blocks;
+        }
+    }
+    fail_msg("the driver has no memory file");
+    return 0;
+}
+
+/* Faulting pages in again costs more than any allocation: chunks are kept, never punched, however they are
+ * freed. */
+static void freed_chunks_keep_their_pages(void **state)
+{
+    (void)state;
+    enum { CHUNKS = 24 };
+    const CUmemAllocationProp prop = device_memory();
+    CUmemGenericAllocationHandle h;
+    CUmemoryPool pool;
+    CUdeviceptr p = device_alloc(CHUNKS * CHUNK);
+    OK(cuMemsetD8(p, 1, CHUNKS * CHUNK));
+    OK(cuCtxSynchronize());
+    const blkcnt_t pages = pages_of_the_device();
+    assert_true(pages >= (blkcnt_t)(CHUNKS * CHUNK / 512));
+    OK(cuMemFree(p));
+    assert_int_equal(pages_of_the_device(), pages);
+
+    OK(cuMemAllocAsync(&p, CHUNKS * CHUNK, NULL));
+    OK(cuMemsetD8Async(p, 2, CHUNKS * CHUNK, NULL)); /* the same chunks, or there would be more pages */
+    OK(cuMemFreeAsync(p, NULL));
+    OK(cuCtxSynchronize());
+    OK(cuDeviceGetDefaultMemPool(&pool, 0));
+    OK(cuMemPoolTrimTo(pool, 0));
+    assert_int_equal(pages_of_the_device(), pages);
+
+    OK(cuMemCreate(&h, CHUNKS * CHUNK, &prop, 0));
+    OK(cuMemRelease(h));
+    assert_int_equal(pages_of_the_device(), pages);
 }
 
 static void freeing_what_was_not_allocated_is_refused(void **state)
@@ -283,6 +332,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(alloc_beyond_the_device_is_out_of_memory),
         cmocka_unit_test(free_bytes_follow_large_allocations_exactly),
+        cmocka_unit_test(freed_chunks_keep_their_pages),
         cmocka_unit_test(freeing_what_was_not_allocated_is_refused),
         cmocka_unit_test(pool_random_traffic_never_overlaps),
         cmocka_unit_test(pool_block_freed_on_a_busy_stream_is_not_given_to_another),

@@ -23,11 +23,14 @@ static int in_child(int (*body)(void))
     return WIFSIGNALED(status) ? 1000 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
+/* Without them host code can read device memory: the driver cannot keep it out. */
 static int has_protection_keys(void)
 {
     int key = pkey_alloc(0, 0);
     if (key >= 0)
         pkey_free(key);
+    else
+        print_message("no memory protection keys here (pkey_alloc: %s): nothing to test\n", strerror(errno));
     return key >= 0;
 }
 

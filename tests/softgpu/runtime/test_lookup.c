@@ -3,11 +3,7 @@
 #define _GNU_SOURCE
 #include "runtime_test.h"
 
-#include <cuda.h>
-#include <dlfcn.h>
-
-typedef void *(*dlsym_fn)(void *, const char *);
-typedef CUresult (*lookup_fn)(const char *, void **, int, cuuint64_t, CUdriverProcAddressQueryResult *);
+#include "../watch.h"
 
 static struct {
     char name[64];
@@ -38,23 +34,10 @@ static CUresult watched_lookup(const char *name, void **out, int version, cuuint
     return result;
 }
 
-static dlsym_fn libc_dlsym(void)
-{
-    static dlsym_fn found;
-    static const char *const versions[] = {"GLIBC_2.34", "GLIBC_2.17", "GLIBC_2.2.5"};
-    for (size_t i = 0; i < 3 && !found; i++) {
-        void *symbol = dlvsym(RTLD_NEXT, "dlsym", versions[i]);
-        memcpy(&found, &symbol, sizeof found);
-    }
-    return found;
-}
-
 __attribute__((visibility("default"))) void *dlsym(void *handle, const char *name)
 {
-    Dl_info caller = {0};
-    void *symbol = libc_dlsym()(handle, name);
-    if (!dladdr(__builtin_return_address(0), &caller) || !caller.dli_fname ||
-        !strstr(caller.dli_fname, "libcudart"))
+    void *symbol = libc_dlsym(handle, name);
+    if (!address_is_in(__builtin_return_address(0), "libcudart"))
         return symbol;
     if (asked_count < 16)
         snprintf(asked[asked_count].name, sizeof asked[0].name, "%s", name);
