@@ -91,16 +91,15 @@ static ebb_status_t set_access(CUdeviceptr base, size_t bytes)
     return 0;
 }
 
-ebb_status_t ebb_range_map(ebb_range_t *r)
+ebb_status_t ebb_range_map_on(ebb_range_t *r, const ebb_chunk_t *chunks)
 {
     EBB_DCHECK(!r->mapped);
     size_t bytes = r->chunk_count * EBB_CHUNK_BYTES;
-    EBB_TRY(ebb_chunks_take(r->chunk_count, r->chunk));
     uint32_t done = 0;
     ebb_status_t status = 0;
     while (!status && done < r->chunk_count) {
         status = (ebb_status_t)ebb_driver.cuMemMap(r->base + done * EBB_CHUNK_BYTES, EBB_CHUNK_BYTES, 0,
-                                                   r->chunk[done], 0);
+                                                   chunks[done], 0);
         done += !status;
     }
     if (!status)
@@ -108,18 +107,34 @@ ebb_status_t ebb_range_map(ebb_range_t *r)
     if (status) {
         if (done)
             ebb_driver.cuMemUnmap(r->base, done * EBB_CHUNK_BYTES);
-        ebb_chunks_give(r->chunk_count, r->chunk);
         return ebb_fail(status, "cuMemMap", bytes);
     }
+    if (chunks != r->chunk)
+        memcpy(r->chunk, chunks, r->chunk_count * sizeof *chunks);
     r->mapped = true;
     return 0;
 }
 
-ebb_status_t ebb_range_unmap(ebb_range_t *r)
+ebb_status_t ebb_range_unmap_from(ebb_range_t *r)
 {
     EBB_DCHECK(r->mapped);
     EBB_DRIVER(cuMemUnmap, r->chunk_count * EBB_CHUNK_BYTES, (r->base, r->chunk_count * EBB_CHUNK_BYTES));
     r->mapped = false;
+    return 0;
+}
+
+ebb_status_t ebb_range_map(ebb_range_t *r)
+{
+    EBB_TRY(ebb_chunks_take(r->chunk_count, r->chunk));
+    ebb_status_t status = ebb_range_map_on(r, r->chunk);
+    if (status)
+        ebb_chunks_give(r->chunk_count, r->chunk);
+    return status;
+}
+
+ebb_status_t ebb_range_unmap(ebb_range_t *r)
+{
+    EBB_TRY(ebb_range_unmap_from(r));
     ebb_chunks_give(r->chunk_count, r->chunk);
     return 0;
 }

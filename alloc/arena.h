@@ -4,8 +4,8 @@
 
 #include "ebb_alloc.h"
 
-/* No buffer lies less than this above a multiple of 4 GiB, if it can be helped: a word there is a number below it beside the
- * upper half of some pointer, as the padding of a struct often holds it. */
+/* No buffer lies less than this above a multiple of 4 GiB, if it can be helped: a word there is a number
+ * below it beside the upper half of some pointer, as the padding of a struct often holds it. */
 #define EBB_LOW_WORDS ((CUdeviceptr)32 << 20)
 
 typedef struct ebb_arena {
@@ -29,9 +29,5 @@ static inline ebb_range_t *ebb_arena_range(CUdeviceptr address)
 {
     return ebb_arena.range[(address - ebb_arena.base) / EBB_CHUNK_BYTES];
 }
-
-/* Addresses without chunks. NULL: no host memory, or no room left in the arena. */
-ebb_range_t *ebb_range_new(size_t chunk_count);
-void ebb_range_delete(ebb_range_t *range); /* must be unmapped */
 
 #endif

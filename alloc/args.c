@@ -1,8 +1,8 @@
 /* args.c: see args.h. Types are not known at this boundary, only offsets and sizes; so every aligned word
  * that could be a pointer is looked up. A number that happens to lie in a buffer makes an access too many,
- * never one too few. A word that lies in the arena but in no live buffer is none: whatever is there is a freed buffer,
- * which the program may not touch, and most often it is not a pointer at all but what an earlier one has left in the
- * padding of a struct. */
+ * never one too few. A word that lies in the arena but in no live buffer is none: whatever is there is a
+ * freed buffer, which the program may not touch, and most often it is not a pointer at all but what an
+ * earlier one has left in the padding of a struct. */
 #include "args.h"
 
 #include <stdlib.h>

@@ -10,13 +10,14 @@ static struct {
     size_t created, peak; /* that do, and did */
     size_t spare_count;
     ebb_chunk_t *spare; /* [limit], a stack */
-    size_t budget_bytes;
+    size_t budget_bytes, overhead_bytes;
 } pool;
 
 void ebb_chunks_init(CUdevice device, size_t budget_bytes, size_t others_bytes)
 {
     pool.device = device;
     pool.budget_bytes = budget_bytes > others_bytes ? budget_bytes - others_bytes : 0;
+    pool.overhead_bytes = others_bytes;
     pool.limit = pool.budget_bytes / EBB_CHUNK_BYTES;
     pool.spare = calloc(pool.limit ? pool.limit : 1, sizeof *pool.spare);
     if (!pool.spare)
@@ -72,9 +73,18 @@ void ebb_chunks_give(size_t count, const ebb_chunk_t *chunks)
         pool.spare[pool.spare_count++] = chunks[i];
 }
 
+void ebb_chunks_release(void)
+{
+    while (pool.spare_count && !ebb_driver.cuMemRelease(pool.spare[pool.spare_count - 1])) {
+        pool.spare_count--;
+        pool.created--;
+    }
+}
+
 ebb_usage_t ebb_chunks_usage(void)
 {
     return (ebb_usage_t){.budget_bytes = pool.budget_bytes,
+                         .overhead_bytes = pool.overhead_bytes,
                          .created_bytes = pool.created * EBB_CHUNK_BYTES,
                          .peak_bytes = pool.peak * EBB_CHUNK_BYTES,
                          .mapped_bytes = (pool.created - pool.spare_count) * EBB_CHUNK_BYTES};

@@ -23,6 +23,8 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static atomic_bool have_driver; /* the table is filled */
 static atomic_bool asleep; /* for ever: no usable driver, bad options under EBB_STRICT, or a forked child */
 
+static atomic_bool program_failed;
+
 static struct {
     bool ready, failed;
     CUcontext context;
@@ -78,6 +80,16 @@ bool ebb_have_driver(void)
             ebb_driver_seen(libcuda);
     }
     return atomic_load(&have_driver);
+}
+
+void ebb_fail_program(void)
+{
+    atomic_store(&program_failed, true);
+}
+
+CUresult ebb_waited(CUresult result)
+{
+    return result ? result : atomic_load(&program_failed) ? CUDA_ERROR_LAUNCH_FAILED : CUDA_SUCCESS;
 }
 
 size_t ebb_device_budget(void)

@@ -13,6 +13,9 @@ bool ebb_enter(void);
  */
 bool ebb_have_driver(void);
 
+/* What a call that waits for the device has to return, after ebb_fail_program; else `result`. Any thread. */
+CUresult ebb_waited(CUresult result);
+
 size_t ebb_device_budget(void); /* EBB_BUDGET in bytes */
 
 /* Issues an operation: listener before, `issue(context)`, marks, listener after. Lock held. */

@@ -64,6 +64,8 @@
     X(cuEventSynchronize, 2000)                                                                              \
     X(cuEventElapsedTime, 2000)                                                                              \
     X(cuLaunchKernelEx, 11060)                                                                               \
+    X(cuModuleLoadData, 2000)                                                                                \
+    X(cuModuleGetFunction, 2000)                                                                             \
     X(cuModuleUnload, 2000)                                                                                  \
     X(cuLibraryUnload, 12000)                                                                                \
     X(cuLaunchKernel, 4000)                                                                                  \

@@ -10,9 +10,9 @@
  *   arena      the part of the address space that this room has reserved; every served address lies in it
  *   chunk      EBB_CHUNK_BYTES of physical memory: one VMM handle
  *   range      consecutive chunks' worth of arena, owned by one large buffer or by one slab; mapped or not
- *   slab       a range of one chunk that is cut into small buffers
- *   buffer     one allocation of the program
- *   operation  a kernel launch, copy or memset on a stream
+ *   slab       a range that is cut into small buffers
+ *   placed     a buffer that a listener has put into a range of its own making (a plan's), instead of the
+ * allocator buffer     one allocation of the program operation  a kernel launch, copy or memset on a stream
  *   mark       (stream, number): the point in a stream after its number-th operation
  *
  * Threads and locks. Any program thread may enter through any hooked function. One lock, ebb_lock(), guards
@@ -68,18 +68,39 @@ typedef struct ebb_range {
 ebb_status_t ebb_range_map(ebb_range_t *range);
 ebb_status_t ebb_range_unmap(ebb_range_t *range);
 
+/* Addresses without chunks, for `chunk_count` of them. NULL: no host memory, or no room left in the arena. */
+ebb_range_t *ebb_range_new(size_t chunk_count);
+void ebb_range_delete(ebb_range_t *range); /* must be unmapped and nobody's */
+
+/* The same with chunks that stay the caller's: several ranges may be mapped on one chunk, in use at different
+ * times. Between the last operation through one range and the first through another there must be a full
+ * dependency. */
+ebb_status_t ebb_range_map_on(ebb_range_t *range, const ebb_chunk_t *chunks);
+ebb_status_t ebb_range_unmap_from(ebb_range_t *range);
+
 /* ---- chunks: physical memory under the budget (chunk.c) ---- */
 
 typedef struct ebb_usage {
-    size_t budget_bytes;  /* for chunks: EBB_BUDGET less reserve and what else is on the device for this
-                             process */
-    size_t created_bytes; /* chunks that exist */
-    size_t peak_bytes;    /* the most that ever existed at once */
-    size_t mapped_bytes;  /* under ranges */
-    size_t live_bytes;    /* in buffers of the program, as requested */
+    size_t budget_bytes;   /* for chunks: EBB_BUDGET less reserve and what else is on the device for this
+                              process */
+    size_t overhead_bytes; /* held by the context and others: taken off */
+    size_t created_bytes;  /* chunks that exist */
+    size_t peak_bytes;     /* the most that ever existed at once */
+    size_t mapped_bytes;   /* under ranges */
+    size_t live_bytes;     /* in buffers of the program, as requested */
     size_t live_peak_bytes;
 } ebb_usage_t;
 ebb_usage_t ebb_usage(void);
+
+/* Takes `count` chunks, creating what is missing. Nothing is taken on failure: CUDA_ERROR_OUT_OF_MEMORY when
+ * that would exceed the budget or the driver has none. */
+ebb_status_t ebb_chunks_take(size_t count, ebb_chunk_t *out);
+void ebb_chunks_give(size_t count, const ebb_chunk_t *chunks);
+/* How many can be taken; how many the budget allows in all. */
+size_t ebb_chunks_available(void);
+size_t ebb_chunks_limit(void);
+/* Gives the chunks that nobody has taken back to the driver. */
+void ebb_chunks_release(void);
 
 /* ---- buffers (heap.c) ---- */
 
@@ -95,7 +116,8 @@ struct ebb_buffer {
     ebb_buffer_t *evicting;        /* in a list of victims */
     unsigned held;               /* > 0: must stay resident (an operation in preparation, exported memory) */
     ebb_buffer_t *newer, *older; /* all live large buffers, by last use */
-    void *listener_state;        /* the rooms above; freed by their `freeing` */
+    void *listener_state;        /* offload/; freed by the listener's `freeing` */
+    uint32_t tag;                /* ckpt/: 1 + its number in the plan; 0: none */
 };
 
 static inline bool ebb_buffer_is_large(const ebb_buffer_t *b)
@@ -109,6 +131,35 @@ ebb_buffer_t *ebb_buffer_at(CUdeviceptr address);
 
 /* The live large buffer that was not used for the longest time; then `newer`. */
 ebb_buffer_t *ebb_buffer_oldest(void);
+
+typedef struct ebb_request {
+    size_t bytes;
+    ebb_stream_t *stream; /* stream-ordered on it; NULL: for every stream at once (cuMemAlloc) */
+    CUmemoryPool pool;
+} ebb_request_t;
+
+/* A buffer for the request, or CUDA_ERROR_OUT_OF_MEMORY after everything spare was given up and the listener
+ * could make no more room. */
+ebb_status_t ebb_heap_alloc(const ebb_request_t *request, ebb_buffer_t **out);
+/* Frees at a mark: memory is used again on the mark's stream at once, elsewhere when the mark is reached. The
+ * buffer is gone. */
+void ebb_heap_free(ebb_buffer_t *buffer, ebb_mark_t at);
+/* Unmaps spare memory until the pool can give `chunks`; waits for marks only if `wait`. True if it can. */
+bool ebb_heap_reclaim(size_t chunks, bool wait);
+/* Gets the pool to where it can give `chunks`, by all means there are, the listener's included. True if it
+ * can. */
+bool ebb_heap_make_room(size_t chunks);
+
+/* A buffer at the beginning of a range that has no owner. NULL: no host memory. */
+ebb_buffer_t *ebb_buffer_place(ebb_range_t *range, const ebb_request_t *request);
+/* A placed buffer is gone; its range stays as it is, without owner. Small ones alike. */
+void ebb_buffer_displace(ebb_buffer_t *buffer);
+
+/* A mapped range becomes a slab into which small buffers are placed; places may overlap, buffers may not.
+ * NULL: no host memory. Closing ends that: what it holds stays, and from then on it is a slab like others. */
+ebb_slab_t *ebb_slab_open(ebb_range_t *range);
+void ebb_slab_close(ebb_slab_t *slab);
+ebb_buffer_t *ebb_buffer_place_small(ebb_slab_t *slab, size_t offset_bytes, const ebb_request_t *request);
 
 /* ---- streams and marks (mark.c) ---- */
 
@@ -126,6 +177,9 @@ ebb_status_t ebb_mark_wait(ebb_mark_t mark);
 ebb_mark_t ebb_mark_issue(ebb_stream_t *stream);
 /* `stream` continues only after everything that touched the buffer so far. */
 ebb_status_t ebb_buffer_join(CUstream stream, const ebb_buffer_t *buffer);
+
+/* Notes a use: the buffer becomes the newest. For operations that ebb itself issues. */
+void ebb_buffer_touch(ebb_buffer_t *buffer, ebb_mark_t mark);
 
 /* ---- operations ---- */
 
@@ -145,6 +199,8 @@ typedef struct ebb_operation {
     unsigned grid[3], block[3], shared_bytes;
     const unsigned char *params; /* kernel: the argument block, each argument at its offset */
     size_t param_bytes;
+    bool plain; /* kernel: launched without attributes, so that its arguments and geometry are all there is to
+                   it */
     CUdeviceptr dst, src; /* copy: either may be host memory; set: dst */
     size_t bytes;
     uint32_t value, width; /* set */
@@ -155,8 +211,11 @@ typedef struct ebb_operation {
 
 /* What the rooms above do. All called with the lock held; any may be NULL. */
 typedef struct ebb_listener {
+    /* May serve a request by a placed buffer. NULL: the allocator shall. */
+    ebb_buffer_t *(*serve)(const ebb_request_t *request);
     void (*allocated)(ebb_buffer_t *buffer, ebb_stream_t *stream);
-    void (*freeing)(ebb_buffer_t *buffer, ebb_stream_t *stream);
+    /* The program frees it. True: it was a placed one and is gone now. */
+    bool (*freeing)(ebb_buffer_t *buffer, ebb_stream_t *stream);
     /* Makes all buffers of the operation resident, ordered before it on its stream. A failure goes to the
      * program. */
     ebb_status_t (*before)(ebb_operation_t *operation);
@@ -172,6 +231,10 @@ typedef struct ebb_listener {
 /* Set by the library's constructor, before any operation. */
 void ebb_listen(const ebb_listener_t *listener);
 extern const ebb_listener_t *ebb_listener;
+
+/* Something was lost that cannot be brought back: from now on every call with which the program waits for its
+ * work returns CUDA_ERROR_LAUNCH_FAILED. */
+void ebb_fail_program(void);
 
 void ebb_lock(void);
 void ebb_unlock(void);

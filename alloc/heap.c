@@ -154,22 +154,51 @@ void ebb_buffer_touch(ebb_buffer_t *b, ebb_mark_t mark)
 
 /* ---- buffers ---- */
 
-static ebb_status_t alloc_large(const ebb_request_t *q, ebb_buffer_t **out)
+/* What all buffers have, whoever found the memory. */
+static void begin_life(ebb_buffer_t *b, const ebb_request_t *q)
+{
+    b->bytes = q->bytes;
+    b->generation = ++heap.generation;
+    b->stream_ordered = q->stream != NULL;
+    b->pool = q->pool;
+    b->use_count = 0;
+    b->tag = 0;
+    if (q->stream) /* a range reused at once is in use on this stream until here */
+        ebb_buffer_touch(b, ebb_mark_here(q->stream));
+    heap.live_bytes += b->bytes;
+    if (heap.live_bytes > heap.live_peak_bytes)
+        heap.live_peak_bytes = heap.live_bytes;
+}
+
+static ebb_buffer_t *own(ebb_range_t *range)
 {
     ebb_buffer_t *b = calloc(1, sizeof *b);
     if (!b)
-        return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "calloc", sizeof *b);
-    size_t chunks = (q->bytes + EBB_CHUNK_BYTES - 1) / EBB_CHUNK_BYTES;
-    ebb_status_t status = ebb_heap_range(chunks, q->stream, &b->range);
-    if (status) {
-        free(b);
-        return status;
-    }
-    b->range->buffer = b;
-    b->address = b->range->base;
+        return NULL;
+    b->range = range;
+    b->address = range->base;
+    range->buffer = b;
     link_newest(b);
-    *out = b;
-    return 0;
+    return b;
+}
+
+static void disown(ebb_buffer_t *b)
+{
+    b->range->buffer = NULL;
+    unlink_buffer(b);
+    free(b);
+}
+
+static ebb_status_t alloc_large(const ebb_request_t *q, ebb_buffer_t **out)
+{
+    ebb_range_t *r;
+    size_t chunks = (q->bytes + EBB_CHUNK_BYTES - 1) / EBB_CHUNK_BYTES;
+    EBB_TRY(ebb_heap_range(chunks, q->stream, &r));
+    if ((*out = own(r)))
+        return 0;
+    if (!ebb_range_unmap(r))
+        ebb_range_delete(r);
+    return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "calloc", sizeof **out);
 }
 
 ebb_status_t ebb_heap_alloc(const ebb_request_t *q, ebb_buffer_t **out)
@@ -177,18 +206,34 @@ ebb_status_t ebb_heap_alloc(const ebb_request_t *q, ebb_buffer_t **out)
     if (!q->bytes)
         return ebb_fail(CUDA_ERROR_INVALID_VALUE, "an allocation", 0);
     EBB_TRY(q->bytes <= EBB_SMALL_BYTES ? ebb_small_alloc(q, out) : alloc_large(q, out));
-    ebb_buffer_t *b = *out;
-    b->bytes = q->bytes;
-    b->generation = ++heap.generation;
-    b->stream_ordered = q->stream != NULL;
-    b->pool = q->pool;
-    b->use_count = 0;
-    if (q->stream) /* a range reused at once is in use on this stream until here */
-        ebb_buffer_touch(b, ebb_mark_here(q->stream));
-    heap.live_bytes += b->bytes;
-    if (heap.live_bytes > heap.live_peak_bytes)
-        heap.live_peak_bytes = heap.live_bytes;
+    begin_life(*out, q);
     return 0;
+}
+
+ebb_buffer_t *ebb_buffer_place(ebb_range_t *range, const ebb_request_t *q)
+{
+    EBB_DCHECK(!range->buffer && !range->slab && q->bytes <= range->chunk_count * EBB_CHUNK_BYTES);
+    ebb_buffer_t *b = own(range);
+    if (b)
+        begin_life(b, q);
+    return b;
+}
+
+ebb_buffer_t *ebb_buffer_place_small(ebb_slab_t *slab, size_t offset, const ebb_request_t *q)
+{
+    ebb_buffer_t *b = ebb_small_place(slab, offset, q->bytes);
+    if (b)
+        begin_life(b, q);
+    return b;
+}
+
+void ebb_buffer_displace(ebb_buffer_t *b)
+{
+    heap.live_bytes -= b->bytes;
+    if (ebb_buffer_is_large(b))
+        disown(b);
+    else
+        ebb_small_displace(b);
 }
 
 void ebb_heap_free(ebb_buffer_t *b, ebb_mark_t at)
@@ -199,9 +244,7 @@ void ebb_heap_free(ebb_buffer_t *b, ebb_mark_t at)
         return;
     }
     ebb_range_t *r = b->range;
-    unlink_buffer(b);
-    free(b);
-    r->buffer = NULL;
+    disown(b);
     if (!r->mapped) {
         ebb_range_delete(r);
         return;
@@ -255,7 +298,7 @@ void ebb_heap_check(void)
         if (!r)
             continue;
         EBB_ASSERT(!(r->buffer && r->slab));
-        mapped += r->mapped ? EBB_CHUNK_BYTES : 0;
+        mapped += r->mapped ? EBB_CHUNK_BYTES : 0; /* slot by slot; not while ranges share chunks */
     }
     EBB_ASSERT(mapped == ebb_chunks_usage().mapped_bytes);
     ebb_small_check();

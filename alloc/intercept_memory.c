@@ -29,8 +29,8 @@ static void say_out_of_memory(size_t bytes)
 /* Lock held on entry, not on return. */
 static CUresult serve(CUdeviceptr *out, const ebb_request_t *request)
 {
-    ebb_buffer_t *b;
-    ebb_status_t status = ebb_heap_alloc(request, &b);
+    ebb_buffer_t *b = ebb_listener && ebb_listener->serve ? ebb_listener->serve(request) : NULL;
+    ebb_status_t status = b ? 0 : ebb_heap_alloc(request, &b);
     if (!status) {
         *out = b->address;
         if (ebb_listener && ebb_listener->allocated)
@@ -59,8 +59,8 @@ static CUresult alloc_async(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, C
 
 static void release(ebb_buffer_t *b, ebb_stream_t *stream)
 {
-    if (ebb_listener && ebb_listener->freeing)
-        ebb_listener->freeing(b, stream);
+    if (ebb_listener && ebb_listener->freeing && ebb_listener->freeing(b, stream))
+        return;
     ebb_heap_free(b, stream ? ebb_mark_here(stream) : (ebb_mark_t){0});
 }
 

@@ -45,7 +45,8 @@ static CUresult launch(const launch_t *l)
                           .function = l->function,
                           .grid = {l->grid[0], l->grid[1], l->grid[2]},
                           .block = {l->block[0], l->block[1], l->block[2]},
-                          .shared_bytes = l->shared};
+                          .shared_bytes = l->shared,
+                          .plain = !l->config || !l->config->numAttrs};
     if (s && block && access && ebb_args_pack(s, block, l->params, l->extra)) {
         op.params = block;
         op.param_bytes = bytes;
@@ -162,7 +163,7 @@ static CUresult copy(const copy_t *c)
 static CUresult copy_sync(const copy_t *c)
 {
     CUresult result = copy(c);
-    return result || c->direction == D2D ? result : EBB_PASS(cuStreamSynchronize, (c->stream));
+    return result || c->direction == D2D ? result : ebb_waited(EBB_PASS(cuStreamSynchronize, (c->stream)));
 }
 
 SYNC_CALL(cuMemcpy, (CUdeviceptr dst, CUdeviceptr src, size_t bytes),
@@ -244,7 +245,7 @@ static CUresult synchronize_stream(CUstream stream)
         ebb_stream_synchronised(mark.stream, mark.number);
         ebb_unlock();
     }
-    return result;
+    return ebb_waited(result);
 }
 
 ASYNC_CALL(cuStreamSynchronize, (CUstream stream), synchronize_stream(stream))
@@ -252,10 +253,11 @@ ASYNC_CALL(cuStreamSynchronize, (CUstream stream), synchronize_stream(stream))
 static CUresult synchronize_context(void)
 {
     /* Other threads may issue while this one waits, so nothing is concluded from it. */
-    return EBB_PASS(cuCtxSynchronize, ());
+    return ebb_waited(EBB_PASS(cuCtxSynchronize, ()));
 }
 
 PLAIN_CALL(cuCtxSynchronize, (void), synchronize_context())
+PLAIN_CALL(cuEventSynchronize, (CUevent event), ebb_waited(EBB_PASS(cuEventSynchronize, (event))))
 
 static CUresult destroy_stream(CUstream stream)
 {

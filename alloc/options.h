@@ -21,16 +21,30 @@
     X(EBB_RESERVE, BYTES, reserve, "0", 0, INT64_MAX, "bytes kept back for what ebb does not own")           \
     X(EBB_MIN_BUFFER, BYTES, min_buffer, "1MiB", 1, INT64_MAX, "smallest buffer that is evicted")            \
     X(EBB_HOST_BUDGET, BYTES, host_budget, "0", 0, INT64_MAX, "pinned host bytes; 0: half of the machine's") \
-    X(EBB_OFFLOAD, SWITCH, offload, "1", 0, 1, "may buffers be copied to the host")                          \
+    X(EBB_POLICY, WORD, policy, "auto", 0, 0,                                                                \
+      "auto, reactive, keep: plan when it is needed, never plan, never evict")                               \
+    X(EBB_OFFLOAD, SWITCH, offload, "1", 0, 1, "may plans copy buffers to the host")                         \
+    X(EBB_RECOMPUTE, SWITCH, recompute, "1", 0, 1, "may plans drop buffers and recompute them")              \
+    X(EBB_OFFLOAD_MIN_GAP, NUMBER, offload_min_gap, "0", 0, INT64_MAX,                                       \
+      "microseconds: a plan offloads nothing that lies idle for less")                                       \
+    X(EBB_RECOMPUTE_MAX_COST, NUMBER, recompute_max_cost, "0", 0, 1000000,                                   \
+      "percent of its transfer both ways that recomputing a buffer may take; 0: no limit")                   \
+    X(EBB_LINK, BYTES, link, "0", 0, INT64_MAX, "bytes per second between device and host; 0: measure")      \
+    X(EBB_VERIFY, NUMBER, verify, "1", 0, INT64_MAX,                                                         \
+      "compare what is recomputed in one of so many steps; 0: only in the first two")                        \
+    X(EBB_ON_MISMATCH, WORD, on_mismatch, "fail", 0, 0,                                                      \
+      "fail, warn: when a recomputed buffer has other bits and no copy of it is left")                       \
     X(EBB_STRICT, SWITCH, strict, "0", 0, 1, "a bad or unknown EBB_ variable is an error")                   \
     X(EBB_TRACE, TEXT, trace, "", 0, 0, "file for the trace of one step (ebb trace shows it)")               \
+    X(EBB_PLAN, TEXT, plan, "", 0, 0, "file for the plan that is driven (ebb check proves it)")              \
     X(EBB_STATS, TEXT, stats, "", 0, 0, "file for statistics (JSON), written at exit")                       \
     X(EBB_LOG, WORD, log, "warn", 0, 0, "quiet, warn, info, debug: how much is said on stderr")
 
 typedef struct ebb_options {
     int64_t budget, reserve, min_buffer, host_budget;
-    int64_t offload, strict;
-    char trace[1024], stats[1024], log[16];
+    int64_t offload, recompute, offload_min_gap, recompute_max_cost, link, verify, strict;
+    char policy[16], on_mismatch[16];
+    char trace[1024], plan[1024], stats[1024], log[16];
 } ebb_options_t;
 
 extern ebb_options_t ebb_options;

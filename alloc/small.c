@@ -1,4 +1,5 @@
-/* small.c: buffers up to EBB_SMALL_BYTES, cut from slabs of one chunk in units of EBB_ALIGN_BYTES.
+/* small.c: buffers up to EBB_SMALL_BYTES, cut from slabs in units of EBB_ALIGN_BYTES. A slab is one chunk, or
+ * what a plan has left (ebb_slab_close).
  *
  * A freed block first waits in a list of its exact size: the next request of that size takes it in constant
  * time. What waits is merged back into its slab (a bitmap of free units) only when a size is asked for that
@@ -10,11 +11,11 @@
 #include "arena.h"
 #include "heap.h"
 
-enum { UNITS = EBB_CHUNK_BYTES / EBB_ALIGN_BYTES, LARGEST = EBB_SMALL_BYTES / EBB_ALIGN_BYTES };
+enum { CHUNK_UNITS = EBB_CHUNK_BYTES / EBB_ALIGN_BYTES, LARGEST = EBB_SMALL_BYTES / EBB_ALIGN_BYTES };
 
 typedef struct block {
     ebb_buffer_t buffer; /* first: a small buffer is its block */
-    uint16_t first, units;
+    uint32_t first, units;
     bool live;
     ebb_mark_t freed;
     struct block *next; /* in its waiting list */
@@ -23,9 +24,9 @@ typedef struct block {
 struct ebb_slab {
     ebb_range_t *range;
     struct ebb_slab *next;
-    uint16_t free_units;
-    uint64_t taken[UNITS / 64];
-    block_t *owner[UNITS]; /* of each unit that is taken */
+    uint32_t units, free_units;
+    uint64_t *taken;  /* a bit for each unit */
+    block_t *owner[]; /* [units] of each unit that is taken */
 };
 
 static ebb_slab_t *slabs;
@@ -44,16 +45,16 @@ static void mark_units(ebb_slab_t *s, block_t *b, bool taken)
         s->taken[u / 64] ^= (uint64_t)1 << (u % 64);
         s->owner[u] = taken ? b : NULL;
     }
-    s->free_units = (uint16_t)(taken ? s->free_units - b->units : s->free_units + b->units);
+    s->free_units = taken ? s->free_units - b->units : s->free_units + b->units;
 }
 
-/* First fit. UNITS if there is no such run. */
+/* First fit. s->units if there is no such run. */
 static size_t find_run(const ebb_slab_t *s, size_t units)
 {
     if (s->free_units < units)
-        return UNITS;
+        return s->units;
     size_t run = 0;
-    for (size_t u = 0; u < UNITS; u++) {
+    for (size_t u = 0; u < s->units; u++) {
         if (!(u % 64) && s->taken[u / 64] == UINT64_MAX) {
             run = 0;
             u += 63;
@@ -63,7 +64,7 @@ static size_t find_run(const ebb_slab_t *s, size_t units)
         if (run == units)
             return u + 1 - units;
     }
-    return UNITS;
+    return s->units;
 }
 
 static ebb_slab_t *slab_of(const block_t *b)
@@ -71,41 +72,103 @@ static ebb_slab_t *slab_of(const block_t *b)
     return b->buffer.range->slab;
 }
 
+static void set_place(block_t *b, const ebb_slab_t *s, size_t first, size_t units)
+{
+    b->first = (uint32_t)first;
+    b->units = (uint32_t)units;
+    b->buffer.range = s->range;
+    b->buffer.address = s->range->base + first * EBB_ALIGN_BYTES;
+}
+
 static block_t *cut(size_t units)
 {
     for (ebb_slab_t *s = slabs; s; s = s->next) {
         size_t first = find_run(s, units);
-        if (first == UNITS)
+        if (first == s->units)
             continue;
         block_t *b = calloc(1, sizeof *b);
         if (!b)
             return NULL;
-        b->first = (uint16_t)first;
-        b->units = (uint16_t)units;
-        b->buffer.range = s->range;
-        b->buffer.address = s->range->base + first * EBB_ALIGN_BYTES;
+        set_place(b, s, first, units);
         mark_units(s, b, true);
         return b;
     }
     return NULL;
 }
 
-static ebb_status_t add_slab(void)
+static ebb_slab_t *new_slab(ebb_range_t *range)
 {
-    ebb_slab_t *s = calloc(1, sizeof *s);
+    size_t units = range->chunk_count * (size_t)CHUNK_UNITS;
+    ebb_slab_t *s = calloc(1, sizeof *s + units * sizeof s->owner[0] + units / 8);
     if (!s)
-        return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "calloc", sizeof *s);
-    /* Other streams may get blocks of it next, so a range that is still in use somewhere will not do. */
-    ebb_status_t status = ebb_heap_range(1, NULL, &s->range);
-    if (status) {
-        free(s);
-        return status;
-    }
-    s->range->slab = s;
-    s->free_units = UNITS;
+        return NULL;
+    s->taken = (uint64_t *)&s->owner[units];
+    s->range = range;
+    s->units = s->free_units = (uint32_t)units;
+    range->slab = s;
+    return s;
+}
+
+static void link_slab(ebb_slab_t *s)
+{
     s->next = slabs;
     slabs = s;
-    return 0;
+}
+
+static ebb_status_t add_slab(void)
+{
+    ebb_range_t *range;
+    /* Other streams may get blocks of it next, so a range that is still in use somewhere will not do. */
+    EBB_TRY(ebb_heap_range(1, NULL, &range));
+    ebb_slab_t *s = new_slab(range);
+    if (s) {
+        link_slab(s);
+        return 0;
+    }
+    if (!ebb_range_unmap(range))
+        ebb_range_delete(range);
+    return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "calloc", sizeof *s);
+}
+
+/* ---- slabs of a plan: the places are given, only the table of owners is kept ---- */
+
+ebb_slab_t *ebb_slab_open(ebb_range_t *range)
+{
+    return new_slab(range);
+}
+
+ebb_buffer_t *ebb_small_place(ebb_slab_t *s, size_t offset_bytes, size_t bytes)
+{
+    size_t units = (bytes + EBB_ALIGN_BYTES - 1) / EBB_ALIGN_BYTES, first = offset_bytes / EBB_ALIGN_BYTES;
+    block_t *b = first + units <= s->units ? calloc(1, sizeof *b) : NULL;
+    if (!b)
+        return NULL;
+    set_place(b, s, first, units);
+    b->live = true;
+    for (size_t u = first; u < first + units; u++) {
+        EBB_DCHECK(!s->owner[u]);
+        s->owner[u] = b;
+    }
+    return &b->buffer;
+}
+
+void ebb_small_displace(ebb_buffer_t *buffer)
+{
+    block_t *b = (block_t *)buffer;
+    ebb_slab_t *s = slab_of(b);
+    for (size_t u = b->first; u < (size_t)b->first + b->units; u++)
+        s->owner[u] = NULL;
+    free(b);
+}
+
+void ebb_slab_close(ebb_slab_t *s)
+{
+    for (size_t u = 0; u < s->units; u++)
+        if (s->owner[u]) {
+            s->taken[u / 64] |= (uint64_t)1 << (u % 64);
+            s->free_units--;
+        }
+    link_slab(s);
 }
 
 /* ---- waiting blocks ---- */
@@ -145,7 +208,7 @@ void ebb_small_reclaim(bool wait)
     merge_waiting(wait);
     for (ebb_slab_t **link = &slabs; *link;) {
         ebb_slab_t *s = *link;
-        if (s->free_units < UNITS || ebb_range_unmap(s->range)) {
+        if (s->free_units < s->units || ebb_range_unmap(s->range)) {
             link = &s->next;
             continue;
         }
@@ -200,7 +263,7 @@ void ebb_small_check(void)
     for (const ebb_slab_t *s = slabs; s; s = s->next) {
         size_t free_units = 0;
         EBB_ASSERT(s->range->slab == s && s->range->mapped);
-        for (size_t u = 0; u < UNITS; u++) {
+        for (size_t u = 0; u < s->units; u++) {
             const block_t *b = s->owner[u];
             EBB_ASSERT(is_taken(s, u) == (b != NULL));
             EBB_ASSERT(!b || (u >= b->first && u < (size_t)b->first + b->units && slab_of(b) == s));

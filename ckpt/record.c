@@ -13,28 +13,21 @@ typedef struct number {
     uint32_t id;
 } number_t;
 
-/* When an operation ended: an event of its own. */
-typedef struct stamp {
-    CUevent event;
-    uint32_t stream;
-} stamp_t;
-
 enum { STREAMS = 64 };
 
 static struct {
-    ebb_trace_t *trace;
-    bool broken; /* no memory, or no event: there will be no trace */
+    ebb_recording_t result;
+    bool broken; /* no memory: there will be no trace */
     number_t *number;
     size_t number_room, number_count;
-    stamp_t *stamp; /* [operations + one per stream]: the first of a stream is its beginning */
-    size_t stamp_count, stamp_room;
+    size_t function_room, generation_room, address_room;
     const ebb_stream_t *stream[STREAMS];
     uint32_t stream_count;
 } record;
 
 bool ebb_record_running(void)
 {
-    return record.trace != NULL;
+    return record.result.trace != NULL;
 }
 
 /* ---- buffers by number ---- */
@@ -62,30 +55,51 @@ static bool grow_numbers(void)
     return true;
 }
 
+/* Room for element `count` of an array beside the trace's. */
+static bool reserve(void **array, size_t *room, size_t count, size_t size)
+{
+    if (count < *room)
+        return true;
+    size_t wanted = *room ? 2 * *room : 256;
+    void *grown = realloc(*array, wanted * size);
+    if (!grown)
+        return false;
+    *array = grown;
+    *room = wanted;
+    return true;
+}
+
 /* The buffer's entry in the trace, made now if it has none: it was there before the step, then. */
 static ebb_trace_buffer_t *entry_of(const ebb_buffer_t *b, uint32_t *id)
 {
+    ebb_recording_t *r = &record.result;
     if (2 * record.number_count >= record.number_room && !grow_numbers())
         return NULL;
     number_t *n = find_number(record.number, record.number_room, b->generation);
     if (!n->generation) {
-        ebb_trace_buffer_t *entry = ebb_trace_add_buffer(record.trace);
+        uint32_t count = r->trace->buffer_count;
+        if (!reserve((void **)&r->generation, &record.generation_room, count, sizeof *r->generation) ||
+            !reserve((void **)&r->address, &record.address_room, count, sizeof *r->address))
+            return NULL;
+        ebb_trace_buffer_t *entry = ebb_trace_add_buffer(r->trace);
         if (!entry)
             return NULL;
         entry->bytes = b->bytes;
-        *n = (number_t){b->generation, record.trace->buffer_count - 1};
+        *n = (number_t){b->generation, r->trace->buffer_count - 1};
+        r->generation[n->id] = b->generation;
+        r->address[n->id] = b->address;
         record.number_count++;
     }
     *id = n->id;
-    return &record.trace->buffer[n->id];
+    return &r->trace->buffer[n->id];
 }
 
 void ebb_record_allocated(const ebb_buffer_t *b)
 {
     uint32_t id;
-    ebb_trace_buffer_t *entry = record.trace ? entry_of(b, &id) : NULL;
+    ebb_trace_buffer_t *entry = record.broken ? NULL : entry_of(b, &id);
     if (entry)
-        entry->born = record.trace->operation_count;
+        entry->born = record.result.trace->operation_count;
     else
         record.broken = true;
 }
@@ -93,32 +107,14 @@ void ebb_record_allocated(const ebb_buffer_t *b)
 void ebb_record_freed(const ebb_buffer_t *b)
 {
     uint32_t id;
-    ebb_trace_buffer_t *entry = record.trace ? entry_of(b, &id) : NULL;
+    ebb_trace_buffer_t *entry = record.broken ? NULL : entry_of(b, &id);
     if (entry)
-        entry->dies = record.trace->operation_count;
+        entry->dies = record.result.trace->operation_count;
     else
         record.broken = true;
 }
 
 /* ---- operations ---- */
-
-static bool stamp(const ebb_stream_t *stream, uint32_t number)
-{
-    if (record.stamp_count == record.stamp_room) {
-        size_t room = record.stamp_room ? 2 * record.stamp_room : 1024;
-        stamp_t *grown = realloc(record.stamp, room * sizeof *grown);
-        if (!grown)
-            return false;
-        record.stamp = grown;
-        record.stamp_room = room;
-    }
-    stamp_t *s = &record.stamp[record.stamp_count];
-    s->stream = number;
-    if (ebb_driver.cuEventCreate(&s->event, CU_EVENT_DEFAULT))
-        return false;
-    record.stamp_count++;
-    return !ebb_driver.cuEventRecord(s->event, ebb_stream_handle(stream));
-}
 
 static uint32_t number_of_stream(const ebb_stream_t *stream)
 {
@@ -138,92 +134,125 @@ static void name_operation(const ebb_operation_t *op, char name[EBB_TRACE_NAME])
     snprintf(name, EBB_TRACE_NAME, "%s", text);
 }
 
-static bool record_operation(const ebb_operation_t *op)
+static bool record_access(const ebb_access_t *access, ebb_mode_t mode)
 {
-    uint32_t stream = number_of_stream(op->stream);
-    ebb_trace_operation_t *o = stream < STREAMS ? ebb_trace_add_operation(record.trace) : NULL;
-    if (!o)
+    uint32_t id;
+    if (!entry_of(access->buffer, &id))
         return false;
+    ebb_trace_access_t *a = ebb_trace_add_access(record.result.trace);
+    if (!a)
+        return false;
+    a->buffer = id;
+    a->offset_bytes = access->offset_bytes;
+    a->param_offset = access->param_offset;
+    a->mode = mode;
+    return true;
+}
+
+static bool record_operation(const ebb_operation_t *op, const ebb_proof_t *proof)
+{
+    ebb_recording_t *r = &record.result;
+    uint32_t stream = number_of_stream(op->stream), index = r->trace->operation_count;
+    ebb_trace_operation_t *o =
+        stream < STREAMS && reserve((void **)&r->function, &record.function_room, index, sizeof *r->function)
+            ? ebb_trace_add_operation(r->trace)
+            : NULL;
+    if (!o || op->opaque)
+        return false;
+    if (!index)
+        r->stream = op->stream;
+    r->function[index] = op->function;
     o->kind = (ebb_trace_kind_t)op->kind;
     o->stream = stream;
     name_operation(op, o->name);
     memcpy(o->grid, op->grid, sizeof o->grid);
     memcpy(o->block, op->block, sizeof o->block);
     o->shared_bytes = op->shared_bytes;
-    o->param_bytes = (uint32_t)op->param_bytes;
-    for (uint32_t i = 0; i < op->access_count; i++) {
-        uint32_t id;
-        if (!entry_of(op->access[i].buffer, &id))
+    o->param_bytes = (uint32_t)(op->kind == EBB_KERNEL ? op->param_bytes : op->bytes);
+    o->duration_ns = proof->duration_ns;
+    o->proofs = proof->refuted ? 0 : proof->agreed;
+    for (uint32_t i = 0; i < op->access_count; i++)
+        if (!record_access(&op->access[i], proof->mode[i]))
             return false;
-        ebb_trace_access_t *a = ebb_trace_add_access(record.trace);
-        if (!a)
-            return false;
-        a->buffer = id;
-        a->offset_bytes = op->access[i].offset_bytes;
-        a->param_offset = op->access[i].param_offset;
-        a->mode = EBB_UPDATES; /* nothing is known yet */
-    }
-    return stamp(op->stream, stream);
+    return true;
 }
 
-void ebb_record_operation(const ebb_operation_t *op)
+void ebb_record_operation(const ebb_operation_t *op, const ebb_proof_t *proof)
 {
-    if (record.trace && !record.broken)
-        record.broken = !record_operation(op);
+    if (!record.broken)
+        record.broken = !record_operation(op, proof);
 }
 
 /* ---- begin and end ---- */
 
+static int by_generation(const void *a, const void *b)
+{
+    uint64_t x = (*(ebb_buffer_t *const *)a)->generation, y = (*(ebb_buffer_t *const *)b)->generation;
+    return x < y ? -1 : x > y;
+}
+
+/* All large buffers that are there, in the order in which they were allocated: also those that the step does
+ * not touch. */
+static bool list_present(void)
+{
+    size_t count = 0;
+    uint32_t id;
+    for (const ebb_buffer_t *b = ebb_buffer_oldest(); b; b = b->newer)
+        count++;
+    ebb_buffer_t **list = calloc(count + 1, sizeof(ebb_buffer_t *));
+    if (!list)
+        return false;
+    count = 0;
+    for (ebb_buffer_t *b = ebb_buffer_oldest(); b; b = b->newer)
+        list[count++] = b;
+    qsort(list, count, sizeof(ebb_buffer_t *), by_generation);
+    bool good = true;
+    for (size_t i = 0; good && i < count; i++)
+        good = entry_of(list[i], &id) != NULL;
+    free(list);
+    return good;
+}
+
 void ebb_record_begin(void)
 {
     ebb_record_abandon();
-    record.trace = ebb_trace_new(EBB_CHUNK_BYTES);
+    record.result.trace = ebb_trace_new(EBB_CHUNK_BYTES);
+    record.broken = !record.result.trace || !list_present();
 }
 
 static void reset(void)
 {
-    for (size_t i = 0; i < record.stamp_count; i++)
-        ebb_driver.cuEventDestroy(record.stamp[i].event);
-    free(record.stamp);
     free(record.number);
     memset(&record, 0, sizeof record);
 }
 
+void ebb_recording_delete(ebb_recording_t *r)
+{
+    ebb_trace_delete(r->trace);
+    free(r->function);
+    free(r->generation);
+    free(r->address);
+    *r = (ebb_recording_t){0};
+}
+
 void ebb_record_abandon(void)
 {
-    ebb_trace_delete(record.trace);
+    ebb_recording_delete(&record.result);
     reset();
 }
 
-/* From the end of the stream's operation before, which is the event before on that stream. */
-static bool read_times(void)
+bool ebb_record_end(ebb_recording_t *out)
 {
-    CUevent before[STREAMS] = {0};
-    if (!record.stamp_count || ebb_driver.cuCtxSynchronize())
+    if (!record.result.trace)
         return false;
-    for (size_t i = 0; i < record.stamp_count; i++) {
-        const stamp_t *s = &record.stamp[i];
-        float ms = 0;
-        if (before[s->stream] && ebb_driver.cuEventElapsedTime(&ms, before[s->stream], s->event))
-            return false;
-        record.trace->operation[i].duration_ns = ms > 0 ? (uint64_t)((double)ms * 1e6) : 0;
-        before[s->stream] = s->event;
-    }
-    return true;
-}
-
-ebb_trace_t *ebb_record_end(void)
-{
-    ebb_trace_t *trace = record.trace;
-    if (!trace)
-        return NULL;
-    const char *wrong =
-        record.broken || !read_times() ? "there is no memory or no event for it" : ebb_trace_check(trace);
+    const char *wrong = record.broken ? "there is no memory for it, or not all of it can be seen"
+                                      : ebb_trace_check(record.result.trace);
     if (wrong) {
         ebb_log(EBB_WARN, "the step could not be recorded: %s", wrong);
-        ebb_trace_delete(trace);
-        trace = NULL;
+        ebb_record_abandon();
+        return false;
     }
+    *out = record.result;
     reset();
-    return trace;
+    return true;
 }

@@ -1,13 +1,24 @@
 /* record.h: makes a trace of one step, while it runs.
  *
- * Fed with everything that happens between two step boundaries, allocations and frees included. Times come
- * from one event per operation, read at the end. One recording at a time; with ebb_lock() held throughout.
+ * Fed with everything that happens between two step boundaries, allocations and frees included, and with what
+ * was proven of each operation. One recording at a time; with ebb_lock() held throughout.
  */
 #ifndef EBB_RECORD_H
 #define EBB_RECORD_H
 
 #include "ebb_alloc.h"
+#include "prove.h"
 #include "trace.h"
+
+/* A trace, and what it stands for in this process. */
+typedef struct ebb_recording {
+    ebb_trace_t *trace;
+    CUfunction *function; /* [operations] NULL: no kernel */
+    uint64_t *generation; /* [buffers] of the buffer that was recorded */
+    CUdeviceptr *address; /* [buffers] */
+    ebb_stream_t
+        *stream; /* the first operation's; trace->operation[i].stream is 0 for all if it is the only one */
+} ebb_recording_t;
 
 /* Begins, behind all that was issued so far. */
 void ebb_record_begin(void);
@@ -16,11 +27,13 @@ bool ebb_record_running(void);
 void ebb_record_allocated(const ebb_buffer_t *buffer);
 void ebb_record_freed(const ebb_buffer_t *buffer);
 /* After it was issued. */
-void ebb_record_operation(const ebb_operation_t *operation);
+void ebb_record_operation(const ebb_operation_t *operation, const ebb_proof_t *proof);
 
-/* Ends: waits for the device, and gives the trace (the caller's to delete). NULL: something did not fit. */
-ebb_trace_t *ebb_record_end(void);
+/* Ends: gives the recording, the caller's to delete. False: something did not fit (logged), there is none. */
+bool ebb_record_end(ebb_recording_t *out);
 /* Ends without a result: what was recorded was no step. */
 void ebb_record_abandon(void);
+
+void ebb_recording_delete(ebb_recording_t *recording);
 
 #endif

@@ -1,5 +1,14 @@
 /* runner.c: what libebb does at each of the program's operations. It listens to alloc/, follows the program's
- * steps, and decides who acts: in this form always the reactive half (offload/residence.c).
+ * steps, and decides who acts.
+ *
+ *   OBSERVE  no step is known, or there is no need for a plan: the reactive half (offload/residence.c)
+ *   LEARN    two steps in a row are recorded, every operation of them proven (prove.h); reactive otherwise
+ *   DRIVE    there is a plan. While the program keeps to it, drive.h acts; when it does not, the reactive
+ * half does until the next boundary STAY     a plan is impossible, and it was said why: reactive until
+ * another step is found
+ *
+ * A boundary is noticed with the last operation of a step and acted upon with the next thing that the program
+ * does, a free excepted: what is freed in between belongs to the step that has ended.
  */
 #include "runner.h"
 
@@ -7,23 +16,34 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "ebb_alloc.h"
+#include "checker.h"
 #include "ebb_offload.h"
+#include "learn.h"
 #include "log.h"
 #include "options.h"
-#include "record.h"
+#include "pinned.h"
+#include "planner.h"
 #include "stats.h"
 #include "step.h"
 
-enum { LONGEST_STEP = 1 << 18 };
+enum { LONGEST_STEP = 1 << 18, MOST_LESSONS = 8, MOST_INSTALLS = 1000 };
 
-static ebb_step_finder_t *finder;
-static ebb_steps_t steps;
+static struct {
+    enum { OBSERVE, LEARN, DRIVE, STAY } phase;
+    ebb_step_finder_t *finder;
+    ebb_steps_t steps;
+    size_t fewest_live; /* bytes, since the last operation */
+    bool boundary;      /* the step has ended, nothing has happened since */
+    bool driven;        /* the operation under way is a planned one */
+    unsigned lessons;   /* steps recorded for this plan */
+    ebb_recording_t learned;
+    ebb_plan_t *plan;
+} run;
 
 ebb_steps_t ebb_steps(void)
 {
-    steps.period = finder ? ebb_step_period(finder) : 0;
-    return steps;
+    run.steps.period = run.finder ? ebb_step_period(run.finder) : 0;
+    return run.steps;
 }
 
 static uint64_t mix(uint64_t hash, uint64_t value)
@@ -43,74 +63,252 @@ static uint64_t signature_of(const ebb_operation_t *op)
     return mix(h, op->access_count);
 }
 
-static void write_trace(ebb_trace_t *trace)
+/* ---- files ---- */
+
+typedef bool (*write_fn)(const void *what, FILE *out);
+
+static bool write_trace(const void *what, FILE *out)
 {
-    FILE *f = fopen(ebb_options.trace, "w");
-    bool written = f && ebb_trace_write(trace, f);
+    return ebb_trace_write(what, out);
+}
+
+static bool write_plan(const void *what, FILE *out)
+{
+    return ebb_plan_write(what, out);
+}
+
+static void write_file(const char *name, const char *path, write_fn write, const void *what)
+{
+    if (!*path)
+        return;
+    FILE *f = fopen(path, "w");
+    bool written = f && write(what, f);
     if (f && fclose(f))
         written = false;
     if (written)
-        ebb_log(EBB_INFO, "the trace of a step of %u operations and %u buffers is in %s",
-                trace->operation_count, trace->buffer_count, ebb_options.trace);
+        ebb_log(EBB_INFO, "%s is in %s", name, path);
     else
-        ebb_log(EBB_WARN, "EBB_TRACE=%s: %s", ebb_options.trace, strerror(errno));
-    ebb_trace_delete(trace);
+        ebb_log(EBB_WARN, "%s: %s", path, strerror(errno));
 }
 
-/* Records from one boundary to the next, if a trace is wanted; once. */
-static void record_steps(ebb_step_event_t event)
+/* ---- learning ---- */
+
+static void forget(void)
 {
-    static bool done;
-    if (done || !*ebb_options.trace)
-        return;
-    if (event == EBB_STEP_BOUNDARY && ebb_record_running()) {
-        ebb_trace_t *trace = ebb_record_end();
-        done = true;
-        if (trace)
-            write_trace(trace);
-    } else if (event == EBB_STEP_BOUNDARY) {
-        ebb_record_begin();
-    } else if (event != EBB_STEP_NONE) {
-        ebb_record_abandon();
+    ebb_drive_leave("the step is another one");
+    ebb_record_abandon();
+    ebb_prove_end();
+    ebb_plan_delete(run.plan);
+    ebb_recording_delete(&run.learned);
+    run.plan = NULL;
+    run.lessons = 0;
+    run.phase = OBSERVE;
+}
+
+/* Where everything fits, there is nothing to plan. */
+static bool is_worth_learning(void)
+{
+    return !strcmp(ebb_options.policy, "auto") &&
+           (ebb_traffic().evictions || *ebb_options.trace || *ebb_options.plan);
+}
+
+/* A step has been recorded. True: two agree, all is learned. */
+static bool take_lesson(void)
+{
+    ebb_recording_t lesson;
+    if (!ebb_record_end(&lesson))
+        return false;
+    run.lessons++;
+    const char *difference =
+        run.learned.trace ? ebb_learn_merge(&run.learned, &lesson) : "it is the first one";
+    if (!difference) {
+        ebb_recording_delete(&lesson);
+        return true;
     }
+    if (run.learned.trace)
+        ebb_log(EBB_INFO, "two steps differ in %s", difference);
+    ebb_recording_delete(&run.learned);
+    run.learned = lesson;
+    return false;
+}
+
+static void learn(void)
+{
+    if (take_lesson()) {
+        ebb_prove_end();
+        write_file("the trace of a step", ebb_options.trace, write_trace, run.learned.trace);
+        run.phase = ebb_traffic().evictions || *ebb_options.plan ? DRIVE : STAY;
+        return;
+    }
+    if (run.lessons < MOST_LESSONS) {
+        ebb_record_begin();
+        return;
+    }
+    ebb_log(EBB_WARN, "the program's steps differ from one another: no plan, ebb stays reactive");
+    forget();
+    run.phase = STAY;
+}
+
+/* ---- planning ---- */
+
+static void report_plan(void)
+{
+    const ebb_plan_sum_t *s = &run.steps.plan;
+    ebb_log(EBB_INFO,
+            "plan: %u buffers kept, %u offloaded (%llu MiB), %u dropped (%llu MiB); a step copies %llu MiB "
+            "out, %llu in, "
+            "replays %u launches; peak %llu MiB",
+            s->kept_buffers, s->offloaded_buffers, (unsigned long long)(s->offloaded_bytes >> 20),
+            s->dropped_buffers, (unsigned long long)(s->dropped_bytes >> 20),
+            (unsigned long long)(s->bytes_out >> 20), (unsigned long long)(s->bytes_in >> 20), s->replays,
+            (unsigned long long)(s->peak_bytes >> 20));
+}
+
+/* NULL, logged: there is none. */
+static ebb_plan_t *make_plan(void)
+{
+    char why[256] = "";
+    ebb_link_t link = ebb_link();
+    ebb_pinned_usage_t host = ebb_pinned_usage();
+    ebb_plan_request_t q = {.device_bytes = ebb_drive_room(&run.learned),
+                            .host_bytes = host.budget_bytes,
+                            .min_buffer = (uint64_t)ebb_options.min_buffer,
+                            .offload = ebb_options.offload,
+                            .recompute = ebb_options.recompute,
+                            .out_bytes_per_ns = link.out,
+                            .in_bytes_per_ns = link.in,
+                            .max_cost = (double)ebb_options.recompute_max_cost / 100,
+                            .min_gap_ns = (uint64_t)ebb_options.offload_min_gap * 1000};
+    ebb_plan_t *plan = ebb_plan_make(run.learned.trace, &q, why, sizeof why);
+    if (!plan) {
+        ebb_log(EBB_WARN, "there is no plan for %zu MiB, ebb stays reactive: %s",
+                (size_t)q.device_bytes >> 20, why);
+        return NULL;
+    }
+    const ebb_check_limits_t limits = {q.device_bytes, q.host_bytes};
+    if (ebb_check_plan(run.learned.trace, plan, &limits, why, sizeof why)) {
+        run.steps.plan = ebb_plan_sum(plan, run.learned.trace);
+        run.steps.reserved_bytes = ebb_chunks_limit() * EBB_CHUNK_BYTES - q.device_bytes;
+        return plan;
+    }
+    ebb_log(EBB_WARN,
+            "a plan of ebb's own did not pass its check, ebb stays reactive; please report this: %s", why);
+    ebb_plan_delete(plan);
+    return NULL;
+}
+
+static void begin_driving(void)
+{
+    if (ebb_drive_refuted()) {
+        ebb_plan_delete(run.plan);
+        run.plan = NULL;
+    }
+    bool first = !run.plan;
+    if (first && !(run.plan = make_plan())) {
+        run.phase = STAY;
+        return;
+    }
+    if (!ebb_drive_install(&run.learned, run.plan)) {
+        run.phase = STAY;
+        return;
+    }
+    if (!first)
+        return;
+    run.steps.plans++;
+    report_plan();
+    write_file("the plan", ebb_options.plan, write_plan, run.plan);
+}
+
+/* ---- steps ---- */
+
+static void act_at_boundary(void)
+{
+    if (!run.boundary)
+        return;
+    run.boundary = false;
+    if (run.phase == LEARN)
+        learn();
+    else if (run.phase == OBSERVE && is_worth_learning()) {
+        run.phase = LEARN;
+        ebb_record_begin();
+    }
+    if (run.phase == DRIVE && !ebb_drive_active())
+        begin_driving();
 }
 
 static void follow_steps(const ebb_operation_t *op)
 {
-    if (!finder && !(finder = ebb_step_finder_new(LONGEST_STEP)))
+    if (!run.finder && !(run.finder = ebb_step_finder_new(LONGEST_STEP)))
         return;
-    steps.operations++;
-    ebb_step_event_t event = ebb_step_push(finder, signature_of(op), ebb_usage().live_bytes);
-    record_steps(event);
+    run.steps.operations++;
+    ebb_step_event_t event = ebb_step_push(run.finder, signature_of(op), run.fewest_live);
+    run.fewest_live = ebb_usage().live_bytes;
+    run.boundary = event == EBB_STEP_BOUNDARY || (event == EBB_STEP_FOUND && !ebb_step_position(run.finder));
     switch (event) {
     case EBB_STEP_FOUND:
-        ebb_log(EBB_INFO, "a step of %zu operations, after %llu", ebb_step_period(finder),
-                (unsigned long long)steps.operations);
+        ebb_log(EBB_INFO, "a step of %zu operations, after %llu", ebb_step_period(run.finder),
+                (unsigned long long)run.steps.operations);
+        forget();
         break;
     case EBB_STEP_BOUNDARY:
-        steps.completed++;
+        run.steps.completed++;
         break;
     case EBB_STEP_LOST:
-        steps.interrupted++;
+        run.steps.interrupted++;
+        if (run.phase == LEARN) {
+            ebb_record_abandon();
+            run.phase = OBSERVE;
+        }
+        break;
+    case EBB_STEP_GIVEN_UP:
+        forget();
         break;
     default:
         break;
     }
 }
 
+/* ---- the listener ---- */
+
 static ebb_status_t before(ebb_operation_t *op)
 {
-    return ebb_residence_acquire(op);
+    act_at_boundary();
+    run.driven = ebb_drive_before(op);
+    if (run.driven)
+        return 0;
+    EBB_TRY(ebb_residence_acquire(op));
+    if (ebb_record_running())
+        ebb_prove_before(op);
+    return 0;
+}
+
+static void record(const ebb_operation_t *op)
+{
+    ebb_proof_t proof;
+    if (ebb_prove_after(op, &proof))
+        ebb_record_operation(op, &proof);
+    else
+        ebb_record_abandon();
 }
 
 static void after(const ebb_operation_t *op, CUresult result)
 {
-    ebb_residence_release(op);
-    if (result)
-        return;
-    if (ebb_record_running())
-        ebb_record_operation(op);
-    follow_steps(op);
+    if (run.driven)
+        ebb_drive_after(op);
+    else if (!result && ebb_record_running())
+        record(op);
+    if (!run.driven)
+        ebb_residence_release(op);
+    if (result && run.driven)
+        ebb_drive_leave("an operation failed");
+    if (!result)
+        follow_steps(op);
+}
+
+static ebb_buffer_t *serve(const ebb_request_t *request)
+{
+    act_at_boundary();
+    return ebb_drive_serve(request);
 }
 
 static void allocated(ebb_buffer_t *buffer, ebb_stream_t *stream)
@@ -120,14 +318,21 @@ static void allocated(ebb_buffer_t *buffer, ebb_stream_t *stream)
         ebb_record_allocated(buffer);
 }
 
-static void freeing(ebb_buffer_t *buffer, ebb_stream_t *stream)
+static bool freeing(ebb_buffer_t *buffer, ebb_stream_t *stream)
 {
+    size_t left = ebb_usage().live_bytes - buffer->bytes;
+    if (left < run.fewest_live)
+        run.fewest_live = left;
+    if (ebb_drive_freeing(buffer))
+        return true;
     if (ebb_record_running())
         ebb_record_freed(buffer);
     ebb_residence_forget(buffer, stream);
+    return false;
 }
 
-static const ebb_listener_t listener = {.allocated = allocated,
+static const ebb_listener_t listener = {.serve = serve,
+                                        .allocated = allocated,
                                         .freeing = freeing,
                                         .before = before,
                                         .after = after,

@@ -2,14 +2,16 @@
 #ifndef EBB_RUNNER_H
 #define EBB_RUNNER_H
 
-#include <stddef.h>
-#include <stdint.h>
+#include "drive.h"
 
 typedef struct ebb_steps {
-    uint64_t operations;  /* of the program, so far */
-    uint64_t completed;   /* steps that went as known */
-    uint64_t interrupted; /* that did not */
-    size_t period;        /* operations of the known step; 0: none */
+    uint64_t operations;   /* of the program, so far */
+    uint64_t completed;    /* steps that went as known */
+    uint64_t interrupted;  /* that did not */
+    size_t period;         /* operations of the known step; 0: none */
+    uint64_t plans;        /* made and installed for the first time */
+    ebb_plan_sum_t plan;   /* of the one made last */
+    size_t reserved_bytes; /* chunks beside that plan's: slabs and what it does not know */
 } ebb_steps_t;
 ebb_steps_t ebb_steps(void);
 

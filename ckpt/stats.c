@@ -29,13 +29,44 @@ void ebb_stats_write(void)
         ebb_log(EBB_WARN, "EBB_STATS=%s: %s", ebb_options.stats, strerror(errno));
         return;
     }
-    fprintf(f,
-            "{\"budget_bytes\": %zu, \"peak_bytes\": %zu, \"live_peak_bytes\": %zu, \"bytes_out\": %" PRIu64
-            ", \"bytes_in\": %" PRIu64 ", \"evictions\": %" PRIu64 ", \"fetches\": %" PRIu64
-            ", \"stall_ms\": %.3f, \"host_peak_bytes\": %zu, \"operations\": %" PRIu64
-            ", \"step_operations\": %zu"
-            ", \"steps\": %" PRIu64 ", \"steps_interrupted\": %" PRIu64 "}\n",
-            u.budget_bytes, u.peak_bytes, u.live_peak_bytes, t.bytes_out, t.bytes_in, t.evictions, t.fetches,
-            (double)t.stall_ns * 1e-6, t.host_peak_bytes, s.operations, s.period, s.completed, s.interrupted);
+    ebb_drive_counts_t d = ebb_drive_counts();
+    const struct {
+        const char *key;
+        uint64_t value;
+    } whole[] = {
+        {"budget_bytes", u.budget_bytes},
+        {"overhead_bytes", u.overhead_bytes},
+        {"peak_bytes", u.peak_bytes},
+        {"live_peak_bytes", u.live_peak_bytes},
+        {"operations", s.operations},
+        {"step_operations", s.period},
+        {"steps", s.completed},
+        {"steps_interrupted", s.interrupted},
+        {"steps_driven", d.steps},
+        {"fallbacks", d.fallbacks},
+        {"plans", s.plans},
+        {"bytes_out", t.bytes_out},
+        {"bytes_in", t.bytes_in},
+        {"evictions", t.evictions},
+        {"fetches", t.fetches},
+        {"host_peak_bytes", t.host_peak_bytes},
+        {"replays", d.replays},
+        {"verified", d.verified},
+        {"mismatches", d.mismatches},
+        {"rebuilt", d.rebuilt},
+        {"kept", s.plan.kept_buffers},
+        {"offloaded", s.plan.offloaded_buffers},
+        {"dropped", s.plan.dropped_buffers},
+        {"kept_bytes", s.plan.kept_bytes},
+        {"offloaded_bytes", s.plan.offloaded_bytes},
+        {"dropped_bytes", s.plan.dropped_bytes},
+        {"predicted_peak_bytes", s.plans ? s.plan.peak_bytes + s.reserved_bytes : 0},
+        {"driven_peak_bytes", d.peak_bytes},
+    };
+    fputc('{', f);
+    for (size_t i = 0; i < sizeof whole / sizeof *whole; i++)
+        fprintf(f, "\"%s\": %" PRIu64 ", ", whole[i].key, whole[i].value);
+    fprintf(f, "\"stall_ms\": %.3f, \"driven_stall_ms\": %.3f}\n", (double)t.stall_ns * 1e-6,
+            (double)d.stall_ns * 1e-6);
     fclose(f);
 }

@@ -104,6 +104,16 @@ static size_t distance_to_last(ebb_step_finder_t *f, uint64_t signature)
     return before ? f->count + 1 - before : 0;
 }
 
+/* How many of the last operations equal those one period before, up to a period of them. */
+static size_t run_so_far(const ebb_step_finder_t *f, size_t period)
+{
+    size_t run = 0, most = f->count < f->room ? f->count : f->room;
+    while (run < period && run + period < most &&
+           f->signature[slot(f, f->count - 1 - run)] == f->signature[slot(f, f->count - 1 - run - period)])
+        run++;
+    return run;
+}
+
 static void add_candidate(ebb_step_finder_t *f, size_t period)
 {
     size_t weakest = 0;
@@ -114,7 +124,7 @@ static void add_candidate(ebb_step_finder_t *f, size_t period)
             weakest = i;
     }
     size_t at = f->candidate_count < CANDIDATES ? f->candidate_count++ : weakest;
-    f->candidate[at] = (candidate_t){period, 1};
+    f->candidate[at] = (candidate_t){period, run_so_far(f, period)};
 }
 
 /* Advances all candidates by the operation at index `count`. The shortest period that could be a step and is
@@ -146,16 +156,18 @@ static int compare(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* The last `period` operations, turned so that they begin behind the point with the fewest live bytes, become
- * the word. */
+/* The last `period` operations, turned so that they begin at the point with the fewest live bytes, become the
+ * word. Of equal points the one here, else the last one. */
 static void adopt(ebb_step_finder_t *f, size_t period)
 {
     size_t least = 0, first = f->count - period; /* count: operations so far */
-    for (size_t i = 1; i < period; i++)
-        if (f->live[slot(f, first + i)] < f->live[slot(f, first + least)])
+    for (size_t i = 1; i < period; i++) {
+        uint64_t live = f->live[slot(f, first + i)], fewest = f->live[slot(f, first + least)];
+        if (live < fewest || (least && live == fewest))
             least = i;
+    }
     for (size_t i = 0; i < period; i++)
-        f->word[i] = f->signature[slot(f, first + (least + 1 + i) % period)];
+        f->word[i] = f->signature[slot(f, first + (least + i) % period)];
     f->period = period;
     f->border[0] = f->border[1] = 0;
     for (size_t i = 1, k = 0; i < period; i++) {
@@ -165,7 +177,7 @@ static void adopt(ebb_step_finder_t *f, size_t period)
         f->border[i + 1] = k;
     }
     /* What has been seen since that point is the beginning of the next step. */
-    f->position = period - 1 - least;
+    f->position = (period - least) % period;
     f->since_boundary = f->position;
     memcpy(f->sorted, f->word, period * sizeof *f->word);
     qsort(f->sorted, period, sizeof *f->sorted, compare);

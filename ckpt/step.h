@@ -1,10 +1,10 @@
 /* step.h: finds the training step in the sequence of operations, and its boundaries from then on.
  *
  * An operation is seen as its signature (function, geometry, shape of arguments: no addresses, no scalar
- * values) and the bytes of live buffers at that moment. A step is a stretch that repeats at once, gives back
- * all that it allocates, and is longer than any repetition that has turned out to be none before: the layers
- * of a network repeat too, but a forward pass keeps allocating, and the launches of an optimizer come to an
- * end.
+ * values) and the fewest bytes that were in live buffers since the operation before. A step is a stretch that
+ * repeats at once, gives back all that it allocates, and is longer than any repetition that has turned out to
+ * be none before: the layers of a network repeat too, but a forward pass keeps allocating, and the launches
+ * of an optimizer come to an end.
  *
  * Once found, the step is a word that is searched for in what follows (Knuth, Morris, Pratt, "Fast pattern
  * matching in strings", SIAM J. Comput. 6, 1977), so that an evaluation or a save in between costs the step
@@ -34,6 +34,7 @@ typedef struct ebb_step_finder ebb_step_finder_t;
 ebb_step_finder_t *ebb_step_finder_new(size_t longest);
 void ebb_step_finder_delete(ebb_step_finder_t *finder);
 
+/* FOUND comes at any place in the step; the position is 0 if it is a boundary as well. */
 ebb_step_event_t ebb_step_push(ebb_step_finder_t *finder, uint64_t signature, uint64_t live_bytes);
 
 /* Operations of the step; 0: none is known. */

@@ -1,22 +1,22 @@
 /* trace.h: one step of a program, as data.
  *
- * A trace lists the step's operations in the order in which they were issued, the buffers that they touch and how,
- * and where between the operations buffers were allocated and freed. Planners read it; `ebb trace` shows it;
- * EBB_TRACE=FILE writes it.
+ * A trace lists the step's operations in the order in which they were issued, the buffers that they touch and
+ * how, and where between the operations buffers were allocated and freed. Planners read it; `ebb trace` shows
+ * it; EBB_TRACE=FILE writes it.
  *
- * A step is a period: after the last operation comes the first one of the next step. Buffers that are not born in the
- * step are there at its beginning and keep their content across it.
+ * A step is a period: after the last operation comes the first one of the next step. Buffers that are not
+ * born in the step are there at its beginning and keep their content across it.
  *
  * The file is JSON lines (one object a line, UTF-8), version EBB_TRACE_VERSION in the first:
  *   {"ebb_trace": 2, "chunk_bytes": .., "operations": n, "buffers": m}
  *   {"buffer": id, "bytes": .., "born": op|null, "dies": op|null}       m lines, ids ascending from 0
  *   {"op": index, "kind": "kernel|copy|set", "stream": s, "name": .., "grid": [x,y,z], "block": [x,y,z],
- *    "shared": .., "param_bytes": .., "ns": .., "proofs": .., "access": [[buffer, offset, param_offset, mode], ..]}
- *                                                                       n lines, in order
- * born: allocated before this operation (null: before the step). dies: freed before this operation (null: outlives the
- * step; n: freed after the last one). ns: the operation's own time on the device. proofs: how many replays gave the same
- * bits; 0: it may not be replayed. mode: 1 reads, 2 replaces, 3 updates. Readers ignore keys that they do not know; a
- * version they do not know they refuse.
+ *    "shared": .., "param_bytes": .., "ns": .., "proofs": .., "access": [[buffer, offset, param_offset,
+ * mode], ..]} n lines, in order born: allocated before this operation (null: before the step). dies: freed
+ * before this operation (null: outlives the step; n: freed after the last one). param_bytes: of the argument
+ * block; of a copy or memset the bytes that it writes, modulo 2^32. ns: the operation's own time on the
+ * device. proofs: how many replays gave the same bits; 0: it may not be replayed. mode: 1 reads, 2 replaces,
+ * 3 updates. Readers ignore keys that they do not know; a version they do not know they refuse.
  *
  * A trace is a value: it owns its memory and refers to nothing outside.
  */
@@ -39,10 +39,10 @@ typedef struct ebb_trace_buffer {
 /* What an operation does to a buffer as a whole; the same for all its accesses to that buffer. */
 typedef enum ebb_mode {
     EBB_READS = 1,
-    EBB_REPLACES = 2, /* all that the buffer holds afterwards follows from the other arguments: from a zeroed buffer the same
-                         bits come out */
-    EBB_UPDATES = 3   /* writes, and the outcome depends on what was there (also: writes a part of it). What is not known counts
-                         as this */
+    EBB_REPLACES = 2, /* all that the buffer holds afterwards follows from the other arguments: from a zeroed
+                         buffer the same bits come out */
+    EBB_UPDATES = 3 /* writes, and the outcome depends on what was there (also: writes a part of it). What is
+                       not known counts as this */
 } ebb_mode_t;
 
 typedef struct ebb_trace_access {

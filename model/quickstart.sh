@@ -5,6 +5,8 @@
 # text with --data FILE. On the GPU if there is one with a driver for CUDA 13, else on the software device (softgpu/).
 # All options go to the trainer: `bash model/quickstart.sh --help` lists them.
 #
+# Ends with a shorter training of a larger model, by itself and in half of the memory under ebb, side by side (COMPARE=0: not).
+#
 # TRAIN_DEVICE=gpu|soft chooses the device, BUILD_FOLDER=FOLDER the build folder, CUDA_HOME=FOLDER the CUDA Toolkit.
 #
 # Exit codes are the trainer's (0 done, 1 failed, 2 bad arguments); 1 also if the set-up fails.
@@ -63,7 +65,7 @@ main() {
     fi
     setup_device
     setup_toolkit
-    targets=(ebb-train softgpu)
+    targets=(ebb-train ebb ebb-cli softgpu)
     # shellcheck disable=SC2119 # the arguments are the trainer's
     setup_build
 
@@ -74,7 +76,11 @@ main() {
         say "training on the software device: $device_why"
         libraries=$build/softgpu/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
     fi
-    LD_LIBRARY_PATH=$libraries exec "$build/bin/ebb-train" --data "$data" --log "$build/quickstart.jsonl" "$@"
+    export LD_LIBRARY_PATH=$libraries
+    "$build/bin/ebb-train" --data "$data" --log "$build/quickstart.jsonl" "$@"
+    if [[ ${COMPARE:-1} != 0 && " $* " != *' --help '* ]]; then
+        bash "$(dirname "${BASH_SOURCE[0]}")/compare_budget.sh" "$build" "$data"
+    fi
 }
 
 main "$@"

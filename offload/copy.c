@@ -4,36 +4,54 @@
 #include "ebb_offload.h"
 #include "traffic.h"
 
-static ebb_stream_t *out_stream, *in_stream;
+static ebb_stream_t *stream_of[2];
 
-static ebb_status_t open_stream(ebb_stream_t **s)
+ebb_stream_t *ebb_copy_stream(ebb_direction_t direction)
 {
     CUstream handle;
-    if (*s)
-        return 0;
-    EBB_DRIVER(cuStreamCreate, 0, (&handle, CU_STREAM_NON_BLOCKING));
-    *s = ebb_stream_of(handle);
+    if (stream_of[direction])
+        return stream_of[direction];
+    int result = ebb_driver.cuStreamCreate(&handle, CU_STREAM_NON_BLOCKING);
+    if (result) {
+        ebb_fail(result, "cuStreamCreate", 0);
+        return NULL;
+    }
+    return stream_of[direction] = ebb_stream_of(handle);
+}
+
+ebb_status_t ebb_copy_issue(ebb_direction_t direction, CUdeviceptr device, void *host, size_t bytes)
+{
+    ebb_stream_t *s = ebb_copy_stream(direction);
+    if (!s)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    CUstream stream = ebb_stream_handle(s);
+    if (direction == EBB_OUT) {
+        EBB_DRIVER(cuMemcpyDtoHAsync, bytes, (host, device, bytes, stream));
+        ebb_traffic_counters.bytes_out += bytes;
+    } else {
+        EBB_DRIVER(cuMemcpyHtoDAsync, bytes, (device, host, bytes, stream));
+        ebb_traffic_counters.bytes_in += bytes;
+    }
+    ebb_mark_issue(s);
     return 0;
 }
 
 ebb_status_t ebb_copy_out(ebb_buffer_t *b, void *host, ebb_mark_t *done)
 {
     EBB_DCHECK(b->range->mapped);
-    EBB_TRY(open_stream(&out_stream));
-    CUstream stream = ebb_stream_handle(out_stream);
-    EBB_TRY(ebb_buffer_join(stream, b));
-    EBB_DRIVER(cuMemcpyDtoHAsync, b->bytes, (host, b->address, b->bytes, stream));
-    *done = ebb_mark_issue(out_stream);
-    ebb_traffic_counters.bytes_out += b->bytes;
+    ebb_stream_t *s = ebb_copy_stream(EBB_OUT);
+    if (!s)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    EBB_TRY(ebb_buffer_join(ebb_stream_handle(s), b));
+    EBB_TRY(ebb_copy_issue(EBB_OUT, b->address, host, b->bytes));
+    *done = ebb_mark_here(s);
     return 0;
 }
 
 ebb_status_t ebb_copy_in(ebb_buffer_t *b, const void *host, ebb_mark_t *done)
 {
     EBB_DCHECK(b->range->mapped);
-    EBB_TRY(open_stream(&in_stream));
-    EBB_DRIVER(cuMemcpyHtoDAsync, b->bytes, (b->address, host, b->bytes, ebb_stream_handle(in_stream)));
-    *done = ebb_mark_issue(in_stream);
-    ebb_traffic_counters.bytes_in += b->bytes;
+    EBB_TRY(ebb_copy_issue(EBB_IN, b->address, (void *)(uintptr_t)host, b->bytes));
+    *done = ebb_mark_here(ebb_copy_stream(EBB_IN));
     return 0;
 }

@@ -28,6 +28,22 @@ ebb_traffic_t ebb_traffic(void);
 
 /* ---- the copy engine (copy.c): ordered on its own two streams, by events against all others ---- */
 
+/* The engine's own two streams, opened at the first use. NULL: they cannot be (noted for ebb_last_failure).
+ */
+typedef enum ebb_direction { EBB_OUT, EBB_IN } ebb_direction_t;
+ebb_stream_t *ebb_copy_stream(ebb_direction_t direction);
+
+/* Copies `bytes` between a device address and pinned host memory, behind what the direction's stream has been
+ * given so far; the caller has made that wait for what it must. */
+ebb_status_t ebb_copy_issue(ebb_direction_t direction, CUdeviceptr device, void *host, size_t bytes);
+
+/* Bytes per nanosecond each way, measured once with a few MiB of device memory that are free now; EBB_LINK,
+ * if set, instead. The host waits (about 10 ms). */
+typedef struct ebb_link {
+    double out, in;
+} ebb_link_t;
+ebb_link_t ebb_link(void);
+
 /* Copies all of a buffer, after everything that touched it so far. `done`: where the copy ends. The buffer
  * must be mapped, `host` be pinned and of its size. */
 ebb_status_t ebb_copy_out(ebb_buffer_t *buffer, void *host, ebb_mark_t *done);
@@ -44,6 +60,16 @@ void ebb_residence_release(const ebb_operation_t *operation);
 /* Evicts until the pool can give `chunks` more. False: not enough may be evicted, or there is no host memory
  * for it. */
 bool ebb_residence_make_room(size_t chunks);
+
+/* For the rooms above, which place buffers themselves while they drive a plan: the host block of an evicted
+ * buffer (NULL: it is on the device) becomes the caller's; and back: the content of an unmapped buffer lies
+ * in `host`, which is residence's from then on (NULL: its content is lost on purpose and will be written). */
+void *ebb_residence_take(ebb_buffer_t *buffer);
+ebb_status_t ebb_residence_put(ebb_buffer_t *buffer, void *host);
+/* Out now, host waiting; the large buffer must be mapped. In: mapped again, the copy under way (ready by
+ * acquire). */
+ebb_status_t ebb_residence_evict(ebb_buffer_t *buffer);
+ebb_status_t ebb_residence_fetch(ebb_buffer_t *buffer);
 
 /* The buffer is about to be freed, as of now on `stream` (NULL: nothing uses it any more). */
 void ebb_residence_forget(ebb_buffer_t *buffer, ebb_stream_t *stream);

@@ -5,10 +5,9 @@
  * host waits once, because mappings must not change under work that is under way.
  */
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
-#include "chunk.h"
-#include "heap.h"
 #include "log.h"
 #include "options.h"
 #include "pinned.h"
@@ -37,6 +36,12 @@ ebb_traffic_t ebb_traffic(void)
     t.host_bytes = u.allocated_bytes;
     t.host_peak_bytes = u.peak_bytes;
     return t;
+}
+
+void ebb_traffic_uncount(const ebb_traffic_t *before)
+{
+    ebb_traffic_counters.bytes_out = before->bytes_out;
+    ebb_traffic_counters.bytes_in = before->bytes_in;
 }
 
 static uint64_t now_ns(void)
@@ -122,7 +127,7 @@ static ebb_status_t leave(ebb_buffer_t *b, ebb_mark_t *done)
 
 bool ebb_residence_make_room(size_t chunks)
 {
-    if (!ebb_options.offload)
+    if (!strcmp(ebb_options.policy, "keep"))
         return false;
     collect_leftovers();
     ebb_buffer_t *victims = NULL; /* linked through `evicting` */
@@ -158,6 +163,8 @@ static ebb_status_t fetch(ebb_buffer_t *b)
     if (!ebb_heap_make_room(b->range->chunk_count))
         return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "fetching a buffer", b->bytes);
     EBB_TRY(ebb_range_map(b->range));
+    if (!r || !r->host)
+        return 0; /* handed over without content */
     ebb_status_t status = ebb_copy_in(b, r->host, &r->ready);
     if (status) { /* without its content it must not count as resident */
         ebb_range_unmap(b->range);
@@ -237,6 +244,41 @@ void ebb_residence_release(const ebb_operation_t *op)
 {
     for (uint32_t i = 0; i < op->access_count; i++)
         op->access[i].buffer->held--;
+}
+
+/* ---- handing over to and from a plan ---- */
+
+void *ebb_residence_take(ebb_buffer_t *b)
+{
+    residence_t *r = b->listener_state;
+    void *host = r ? r->host : NULL;
+    if (host)
+        r->host = NULL;
+    return host;
+}
+
+ebb_status_t ebb_residence_put(ebb_buffer_t *b, void *host)
+{
+    EBB_DCHECK(!b->range->mapped);
+    residence_t *r = residence_of(b);
+    if (!r)
+        return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "calloc", sizeof *r);
+    r->host = host;
+    r->ready = (ebb_mark_t){0};
+    return 0;
+}
+
+ebb_status_t ebb_residence_evict(ebb_buffer_t *b)
+{
+    ebb_mark_t done = {0};
+    EBB_TRY(leave(b, &done));
+    EBB_TRY(stall(done));
+    return ebb_range_unmap(b->range);
+}
+
+ebb_status_t ebb_residence_fetch(ebb_buffer_t *b)
+{
+    return fetch(b);
 }
 
 void ebb_residence_forget(ebb_buffer_t *b, ebb_stream_t *stream)

@@ -6,4 +6,7 @@
 
 extern ebb_traffic_t ebb_traffic_counters;
 
+/* Forgets the bytes copied since then: what ebb measured for itself. */
+void ebb_traffic_uncount(const ebb_traffic_t *before);
+
 #endif

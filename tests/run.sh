@@ -6,6 +6,8 @@
 #   bash tests/run.sh -R driver                       tests whose name matches
 #   bash tests/run.sh --sanitize address,undefined    most of them, in a build of their own with these sanitizers
 #
+# TEST_SWEEP=full: every budget with every means, half an hour more (tests/ckpt/test_budget.c).
+#
 # The tests run on the software device, also where there is a GPU.
 set -euo pipefail
 
@@ -36,6 +38,7 @@ main() {
         # test_alloc_hook looks at who answers look-ups, and here that is the sanitizer.
         (($# > 0)) || selection=(-L 'unit|differential'
             -E '^(test_runtime_lookup|test_cublas_handle|test_alloc_hook|model_reference)$')
+        export TEST_SWEEP=${TEST_SWEEP:-one} # of the budgets: tests/ckpt/test_budget.c
         # Libraries that are never unloaded, and memory of the device, are no leaks of the tests.
         export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=0:verify_asan_link_order=0} UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1:halt_on_error=1}
     fi

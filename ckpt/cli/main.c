@@ -1,5 +1,5 @@
 /* ebb: the command. `ebb run` starts a program under the library, `ebb trace` shows a recorded step, `ebb
- * options` lists what can be set. */
+ * plan` plans it, `ebb check` proves a plan, `ebb options` lists what can be set. */
 #include <errno.h>
 #include <libgen.h>
 #include <limits.h>
@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "options.h"
+#include "plan_show.h"
 #include "trace_show.h"
 
 extern char **environ;
@@ -17,6 +18,8 @@ static const char usage[] =
     "usage: ebb run [--budget B] [--stats FILE] [--log LEVEL] [--set NAME=VALUE]... [--] PROGRAM "
     "[ARGUMENTS]\n"
     "       ebb trace FILE\n"
+    "       ebb plan TRACE --budget B [--offload 0|1] [--recompute 0|1] [--link RATE] [-o FILE]\n"
+    "       ebb check TRACE PLAN --budget B\n"
     "       ebb options\n"
     "\n"
     "run       start PROGRAM with libebb.so preloaded\n"
@@ -25,6 +28,13 @@ static const char usage[] =
     "      --log LEVEL     quiet, warn, info, debug                               (EBB_LOG)\n"
     "      --set NAME=V    any other option: --set min_buffer=4MiB                (EBB_NAME)\n"
     "trace     show the step that EBB_TRACE=FILE has recorded\n"
+    "plan      plan that step for a budget, prove the plan and tell what it costs\n"
+    "  -b, --budget B      device bytes, or percent of what keeping everything takes\n"
+    "      --offload 0|1, --recompute 0|1   what it may do                        (both)\n"
+    "      --link RATE     bytes a second each way                                (25G)\n"
+    "      --host B        pinned bytes; --min-buffer B: keep what is smaller\n"
+    "  -o FILE             write the plan\n"
+    "check     prove a plan for a step and a budget\n"
     "options   list all EBB_* variables with their defaults\n";
 
 static int fail(const char *what, const char *detail)
@@ -151,6 +161,10 @@ int main(int argc, char **argv)
         return run(argc - 2, argv + 2);
     if (argc == 3 && !strcmp(argv[1], "trace"))
         return show_trace(argv[2]);
+    if (argc >= 2 && !strcmp(argv[1], "plan"))
+        return ebb_plan_command(argc - 2, argv + 2);
+    if (argc >= 2 && !strcmp(argv[1], "check"))
+        return ebb_check_command(argc - 2, argv + 2);
     if (argc == 2 && !strcmp(argv[1], "options")) {
         ebb_options_print(stdout);
         return 0;

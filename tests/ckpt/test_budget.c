@@ -12,34 +12,61 @@
 
 #include "trainer.h"
 
-/* Activations of several chunks: C x N floats are 2 MiB here. */
-#define SHAPE "--layers 2 --width 256 --heads 4 --context 128 --batch 16 --steps 4 --sample 0 "
+/* Activations of several chunks (N x C floats are 2 MiB), and little state beside them: 50% can be reached
+ * by recomputing alone. */
+#define SHAPE        "--layers 2 --width 128 --heads 4 --context 128 --batch 32 --sample 0 "
+#define ACCUMULATING SHAPE "--steps 40 --accumulate 2 --dropout 0.1 "
+#define STEPS        40
 
 typedef struct statistics {
-    double budget, peak, evictions, fetches, bytes_out, bytes_in;
+    double budget, peak, evictions, bytes_out, driven, offloaded, dropped, replays, mismatches,
+        predicted_peak, driven_peak;
 } statistics_t;
 
 static char stats_path[512];
 
+static void read_statistics(statistics_t *s)
+{
+    char line[8192] = "";
+    FILE *f = fopen(stats_path, "r");
+    assert_non_null(f);
+    assert_non_null(fgets(line, sizeof line, f));
+    fclose(f);
+    *s = (statistics_t){.budget = json_number(line, "budget_bytes"),
+                        .peak = json_number(line, "peak_bytes"),
+                        .evictions = json_number(line, "evictions"),
+                        .bytes_out = json_number(line, "bytes_out"),
+                        .driven = json_number(line, "steps_driven"),
+                        .offloaded = json_number(line, "offloaded"),
+                        .dropped = json_number(line, "dropped"),
+                        .replays = json_number(line, "replays"),
+                        .mismatches = json_number(line, "mismatches"),
+                        .predicted_peak = json_number(line, "predicted_peak_bytes"),
+                        .driven_peak = json_number(line, "driven_peak_bytes")};
+}
+
+/* After every test, whether it has failed or not. */
+static int clear_environment(void **state)
+{
+    static const char *const names[] = {"LD_PRELOAD", "SOFTGPU_MEMORY", "EBB_STATS",    "EBB_TRACE",
+                                        "EBB_BUDGET", "EBB_OFFLOAD",    "EBB_RECOMPUTE"};
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        unsetenv(names[i]);
+    return 0;
+}
+
 /* Under libebb, on a device of `device_bytes`. */
 static history_t train_under_ebb(const char *arguments, double device_bytes, statistics_t *stats)
 {
-    char bytes[32], line[4096] = "";
+    char bytes[32];
     snprintf(bytes, sizeof bytes, "%.0f", device_bytes);
     setenv("SOFTGPU_MEMORY", bytes, 1);
     setenv("EBB_STATS", stats_path, 1);
     setenv("LD_PRELOAD", getenv("TEST_LIBEBB"), 1);
     history_t h = trainer_train(arguments);
-    unsetenv("LD_PRELOAD");
-    unsetenv("SOFTGPU_MEMORY");
-    unsetenv("EBB_STATS");
-    FILE *f = fopen(stats_path, "r");
-    assert_non_null(f);
-    assert_non_null(fgets(line, sizeof line, f));
-    fclose(f);
-    *stats = (statistics_t){json_number(line, "budget_bytes"), json_number(line, "peak_bytes"),
-                            json_number(line, "evictions"),    json_number(line, "fetches"),
-                            json_number(line, "bytes_out"),    json_number(line, "bytes_in")};
+    clear_environment(NULL);
+    read_statistics(stats);
     return h;
 }
 
@@ -55,37 +82,80 @@ static void assert_same_run(const history_t *a, const history_t *b)
     assert_true(strlen(a->state_hash) > 8);
 }
 
-static void compare_at(const char *arguments, const int *percent, size_t count)
+/* What a plan may do with buffers. */
+typedef enum means { BOTH, OFFLOAD, RECOMPUTE } means_t;
+
+static const char *const means_name[] = {"offload and recompute", "offload", "recompute"};
+
+static void compare_at(const char *arguments, const history_t *without, int percent, means_t means)
 {
+    statistics_t s;
+    double budget = without->peak_bytes * percent / 100;
+    setenv("EBB_OFFLOAD", means == RECOMPUTE ? "0" : "1", 1);
+    setenv("EBB_RECOMPUTE", means == OFFLOAD ? "0" : "1", 1);
+    history_t with = train_under_ebb(arguments, budget, &s);
+    print_message(
+        "%3d%% of %.1f MiB, %s: %.0f of %d steps driven, %.0f buffers offloaded, %.0f dropped; peak %.1f MiB "
+        "(predicted %.1f)\n",
+        percent, without->peak_bytes / 1048576, means_name[means], s.driven, STEPS, s.offloaded, s.dropped,
+        s.driven_peak / 1048576, s.predicted_peak / 1048576);
+    assert_same_run(without, &with);
+    assert_true(s.peak <= s.budget && s.budget <= budget);
+    assert_true(s.driven >= 0.9 * STEPS);
+    assert_true(s.driven_peak == s.predicted_peak && s.driven_peak > 0);
+    assert_true(s.mismatches == 0);
+    assert_true(means == BOTH || (means == OFFLOAD ? s.dropped + s.replays == 0 : s.offloaded == 0));
+    if (percent < 90)
+        assert_true(s.offloaded + s.dropped > 0);
+}
+
+/* All combinations with TEST_SWEEP=full, one with TEST_SWEEP=one, else each budget and each means at least once. */
+static void sweep(const char *arguments)
+{
+    static const int percents[] = {100, 80, 60, 50};
+    const char *wanted = getenv("TEST_SWEEP");
+    bool full = wanted && !strcmp(wanted, "full"), one = wanted && !strcmp(wanted, "one");
     history_t without = trainer_train(arguments);
-    for (size_t i = 0; i < count; i++) {
-        statistics_t s;
-        double budget = without.peak_bytes * percent[i] / 100;
-        history_t with = train_under_ebb(arguments, budget, &s);
-        print_message("%d%% of %.1f MiB: peak %.1f MiB, %.0f evictions, %.0f MiB out, %.0f MiB in\n",
-                      percent[i], without.peak_bytes / 1048576, s.peak / 1048576, s.evictions,
-                      s.bytes_out / 1048576, s.bytes_in / 1048576);
-        assert_same_run(&without, &with);
-        assert_true(s.peak <= s.budget && s.budget <= budget);
-        if (percent[i] < 90)
-            assert_true(s.evictions > 0 && s.fetches > 0);
-        if (percent[i] > 120)
-            assert_true(s.evictions == 0);
-    }
+    for (unsigned i = 0; i < 4; i++)
+        for (means_t means = BOTH; means <= RECOMPUTE; means++)
+            if (full || (means == (means_t)(i % 3) && (!one || percents[i] == 60)))
+                compare_at(arguments, &without, percents[i], means);
 }
 
 static void flash_attention_under_budgets_has_the_same_bits(void **state)
 {
     (void)state;
-    const int percent[] = {130, 100, 80, 60, 50};
-    compare_at(SHAPE, percent, 5);
+    sweep(ACCUMULATING "--attention flash");
 }
 
-static void naive_attention_with_dropout_and_accumulation_has_the_same_bits(void **state)
+static void naive_attention_under_budgets_has_the_same_bits(void **state)
 {
     (void)state;
-    const int percent[] = {80, 60};
-    compare_at(SHAPE "--attention naive --dropout 0.1 --batch 8 --accumulate 2", percent, 2);
+    sweep(ACCUMULATING "--attention naive");
+}
+
+/* Evaluations leave the plan, and it is taken up again after them. */
+static void evaluations_between_steps_are_left_alone(void **state)
+{
+    (void)state;
+    statistics_t s;
+    const char *arguments = SHAPE "--steps 24 --eval-every 6 --eval-batches 1";
+    history_t without = trainer_train(arguments);
+    history_t with = train_under_ebb(arguments, without.peak_bytes * 0.7, &s);
+    print_message("%.0f of 24 steps driven\n", s.driven);
+    assert_same_run(&without, &with);
+    assert_true(s.driven >= 12);
+}
+
+/* Where everything fits, nothing is learned, moved or planned. */
+static void ample_budget_changes_nothing(void **state)
+{
+    (void)state;
+    statistics_t s;
+    history_t without = trainer_train(SHAPE "--steps 6");
+    history_t with = train_under_ebb(SHAPE "--steps 6", without.peak_bytes * 1.4, &s);
+    assert_same_run(&without, &with);
+    assert_true(s.evictions == 0 && s.driven == 0 && s.bytes_out == 0);
 }
 
 /* What cannot fit ends as it would on a smaller device, and the log says what would do. */
@@ -95,10 +165,8 @@ static void budget_below_one_operation_is_out_of_memory(void **state)
     setenv("LD_PRELOAD", getenv("TEST_LIBEBB"), 1);
     setenv("EBB_BUDGET", "12MiB", 1);
     char arguments[1024];
-    snprintf(arguments, sizeof arguments, SHAPE "--data %s", trainer_text());
+    snprintf(arguments, sizeof arguments, SHAPE "--steps 4 --data %s", trainer_text());
     outcome_t out = trainer_run(arguments);
-    unsetenv("LD_PRELOAD");
-    unsetenv("EBB_BUDGET");
     assert_int_equal(out.exit_code, 1);
     assert_non_null(strstr(out.error, "ebb: out of memory"));
     assert_non_null(strstr(out.error, "ebb-train:")); /* the program was told, and says it its own way */
@@ -113,12 +181,9 @@ static void ebb_run_starts_a_program_under_the_library(void **state)
              "%s run --budget 64MiB --stats %s --set min_buffer=1MiB -- %s %s --data %s >/dev/null 2>&1",
              getenv("TEST_EBB"), stats_path, getenv("TEST_TRAINER"), "--steps 2 --sample 0", trainer_text());
     assert_int_equal(system(command), 0);
-    char line[4096] = "";
-    FILE *f = fopen(stats_path, "r");
-    assert_non_null(f);
-    assert_non_null(fgets(line, sizeof line, f));
-    fclose(f);
-    assert_true(json_number(line, "budget_bytes") == 64 << 20);
+    statistics_t s;
+    read_statistics(&s);
+    assert_true(s.budget == 64 << 20);
     snprintf(command, sizeof command, "%s run --budget much -- true 2>/dev/null", getenv("TEST_EBB"));
     assert_int_not_equal(system(command), 0);
     snprintf(command, sizeof command, "%s run -- /nonexistent 2>/dev/null", getenv("TEST_EBB"));
@@ -136,7 +201,6 @@ static void recorded_step_agrees_with_what_the_trainer_counts(void **state)
     trainer_path(trace, sizeof trace, "trace");
     setenv("EBB_TRACE", trace, 1);
     history_t h = train_under_ebb("--layers 3 --steps 8 --sample 0", 1 << 30, &stats);
-    unsetenv("EBB_TRACE");
     snprintf(command, sizeof command, "%s trace %s", getenv("TEST_EBB"), trace);
     FILE *shown = popen(command, "r");
     assert_non_null(shown);
@@ -171,11 +235,13 @@ static int teardown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(flash_attention_under_budgets_has_the_same_bits),
-        cmocka_unit_test(naive_attention_with_dropout_and_accumulation_has_the_same_bits),
-        cmocka_unit_test(budget_below_one_operation_is_out_of_memory),
-        cmocka_unit_test(recorded_step_agrees_with_what_the_trainer_counts),
-        cmocka_unit_test(ebb_run_starts_a_program_under_the_library),
+        cmocka_unit_test_teardown(flash_attention_under_budgets_has_the_same_bits, clear_environment),
+        cmocka_unit_test_teardown(naive_attention_under_budgets_has_the_same_bits, clear_environment),
+        cmocka_unit_test_teardown(evaluations_between_steps_are_left_alone, clear_environment),
+        cmocka_unit_test_teardown(ample_budget_changes_nothing, clear_environment),
+        cmocka_unit_test_teardown(budget_below_one_operation_is_out_of_memory, clear_environment),
+        cmocka_unit_test_teardown(recorded_step_agrees_with_what_the_trainer_counts, clear_environment),
+        cmocka_unit_test_teardown(ebb_run_starts_a_program_under_the_library, clear_environment),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -1,0 +1,380 @@
+/* checker.c: what can be seen of a plan without walking through it, and the way in; see checker.h,
+ * checker_parts.h. */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "checker_parts.h"
+
+enum { MOST = 1 << 29 /* of anything: what is counted through two steps fits 32 bits */, GRAIN = 512 };
+#define MOST_BYTES   (UINT64_C(1) << 50) /* of a buffer */
+#define ENOUGH_BYTES (UINT64_C(1) << 60) /* where sums stop, lest they overflow */
+
+typedef struct check {
+    const ebb_trace_t *trace;
+    const ebb_plan_t *plan;
+    const ebb_check_limits_t *limits;
+    char *why;
+    size_t why_bytes;
+} check_t;
+
+static bool fails(const check_t *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static bool fails(const check_t *c, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(c->why, c->why_bytes, format, args);
+    va_end(args);
+    return false;
+}
+
+static uint64_t chunks_for(const check_t *c, uint64_t bytes)
+{
+    return (bytes + c->plan->chunk_bytes - 1) / c->plan->chunk_bytes;
+}
+
+/* ---- the trace ---- */
+
+static bool check_trace(const check_t *c)
+{
+    const ebb_trace_t *t = c->trace;
+    const char *wrong = ebb_trace_check(t);
+    if (wrong)
+        return fails(c, "the trace: %s", wrong);
+    if (t->operation_count > MOST || t->buffer_count > MOST || t->access_count > MOST)
+        return fails(c, "the trace is too long");
+    for (uint32_t i = 0; i < t->operation_count; i++)
+        if (t->operation[i].stream)
+            return fails(c, "operation %u is on stream %u: only one stream is understood", i,
+                         t->operation[i].stream);
+    for (uint32_t i = 0; i < t->buffer_count; i++) {
+        const ebb_trace_buffer_t *b = &t->buffer[i];
+        if (b->bytes > MOST_BYTES)
+            return fails(c, "buffer %u is too large", i);
+        if (b->born == EBB_TRACE_NEVER && b->dies != EBB_TRACE_NEVER)
+            return fails(c, "buffer %u dies in the step but was not born in it", i);
+        if (b->born != EBB_TRACE_NEVER && b->dies == EBB_TRACE_NEVER)
+            return fails(c, "buffer %u is born in the step and does not die in it", i);
+    }
+    return true;
+}
+
+/* ---- places ---- */
+
+static bool check_start(const check_t *c, uint32_t index)
+{
+    const ebb_place_t *p = &c->plan->place[index];
+    bool persists = index < c->plan->buffer_count && is_persistent(c->trace, index);
+    if (!persists)
+        return p->at_start == EBB_NOT_THERE ||
+               fails(c, "place %u is there when the step begins, which nothing outlives", index);
+    if (!is_large(c->trace, index))
+        return p->at_start != EBB_ON_HOST || fails(c, "small buffer %u on the host", index);
+    return p->at_start == EBB_ON_DEVICE || p->at_start == EBB_ON_HOST ||
+           fails(c, "buffer %u is nowhere when the step begins", index);
+}
+
+static bool check_small_place(const check_t *c, uint32_t index)
+{
+    const ebb_place_t *p = &c->plan->place[index];
+    bool persists = is_persistent(c->trace, index);
+    if (p->chunk_count)
+        return fails(c, "small buffer %u on chunks", index);
+    if (persists != (p->small_offset == EBB_TRACE_NEVER))
+        return fails(c, "small buffer %u %s", index,
+                     persists ? "outlives the step and lies in the small region" : "lies nowhere");
+    if (!persists && (p->small_offset % GRAIN || p->small_offset + p->bytes > c->plan->small_bytes))
+        return fails(c, "small buffer %u at %u is not in the small region", index, p->small_offset);
+    return true;
+}
+
+/* `seen` [chunks]: the last place that had it, plus 1. */
+static bool check_chunks(const check_t *c, uint32_t index, uint32_t *seen)
+{
+    const ebb_plan_t *plan = c->plan;
+    const ebb_place_t *p = &plan->place[index];
+    if (p->small_offset != EBB_TRACE_NEVER)
+        return fails(c, "large place %u in the small region", index);
+    if (p->chunk_count != chunks_for(c, p->bytes) &&
+        (p->chunk_count || index >= plan->buffer_count || p->at_start != EBB_ON_HOST))
+        return fails(c, "place %u of %" PRIu64 " bytes has %u chunks", index, p->bytes, p->chunk_count);
+    for (uint32_t i = 0; i < p->chunk_count; i++) {
+        uint32_t chunk = plan->chunk[p->first_chunk + i];
+        if (chunk >= plan->chunk_count)
+            return fails(c, "place %u lies on chunk %u of %u", index, chunk, plan->chunk_count);
+        if (seen[chunk] == index + 1)
+            return fails(c, "place %u has chunk %u twice", index, chunk);
+        seen[chunk] = index + 1;
+    }
+    return true;
+}
+
+static bool check_place(const check_t *c, uint32_t index, uint32_t *seen)
+{
+    const ebb_plan_t *plan = c->plan;
+    const ebb_place_t *p = &plan->place[index];
+    if (p->first_chunk > plan->chunk_index_count || p->chunk_count > plan->chunk_index_count - p->first_chunk)
+        return fails(c, "the chunks of place %u are not there", index);
+    if (!p->bytes || p->bytes > MOST_BYTES || (unsigned)p->at_start > EBB_ON_HOST)
+        return fails(c, "place %u is no place", index);
+    if (!check_start(c, index))
+        return false;
+    if (index >= plan->buffer_count)
+        return check_chunks(c, index, seen);
+    if (p->bytes != c->trace->buffer[index].bytes)
+        return fails(c, "place %u is not as large as its buffer", index);
+    return is_large(c->trace, index) ? check_chunks(c, index, seen) : check_small_place(c, index);
+}
+
+static bool check_places(const check_t *c)
+{
+    const ebb_plan_t *p = c->plan;
+    uint32_t *seen = calloc((size_t)p->chunk_count + 1, sizeof *seen);
+    bool good = seen || fails(c, "no memory");
+    for (uint32_t i = 0; good && i < p->place_count; i++)
+        good = check_place(c, i, seen);
+    free(seen);
+    for (uint32_t i = 0; good && i < c->trace->access_count; i++) {
+        uint32_t b = c->trace->access[i].buffer;
+        good = !is_large(c->trace, b) || p->place[b].chunk_count ||
+               fails(c, "buffer %u is used and has no chunks", b);
+    }
+    return good;
+}
+
+/* ---- the small region ---- */
+
+static bool move_small(const check_t *c, uint32_t *grain, uint32_t buffer, bool in)
+{
+    const ebb_place_t *p = &c->plan->place[buffer];
+    size_t first = p->small_offset / GRAIN, end = (p->small_offset + p->bytes + GRAIN - 1) / GRAIN;
+    for (size_t i = first; i < end; i++) {
+        if (in && grain[i])
+            return fails(c, "small buffers %u and %u overlap while both are alive", grain[i] - 1, buffer);
+        grain[i] = in ? buffer + 1 : 0;
+    }
+    return true;
+}
+
+static bool check_small_region(const check_t *c, const facts_t *f)
+{
+    const ebb_trace_t *t = c->trace;
+    uint64_t end = 0;
+    for (uint32_t b = 0; b < t->buffer_count; b++)
+        if (!is_large(t, b) && !is_persistent(t, b) &&
+            c->plan->place[b].small_offset + t->buffer[b].bytes > end)
+            end = c->plan->place[b].small_offset + t->buffer[b].bytes;
+    uint32_t *grain = calloc((size_t)(end / GRAIN) + 2, sizeof *grain);
+    bool good = grain || fails(c, "no memory");
+    for (uint32_t p = 0; good && p <= t->operation_count; p++) {
+        for (uint32_t i = f->deaths.first[p]; i < f->deaths.first[p + 1]; i++) {
+            uint32_t b = f->deaths.item[i];
+            if (!is_large(t, b) && t->buffer[b].born < p)
+                move_small(c, grain, b, false);
+        }
+        for (uint32_t i = f->births.first[p]; good && i < f->births.first[p + 1]; i++) {
+            uint32_t b = f->births.item[i];
+            good = is_large(t, b) || t->buffer[b].dies == p || move_small(c, grain, b, true);
+        }
+    }
+    free(grain);
+    return good;
+}
+
+/* ---- budgets ---- */
+
+static bool check_device(const check_t *c)
+{
+    const ebb_plan_t *p = c->plan;
+    if (p->small_bytes % p->chunk_bytes || p->small_bytes > MOST_BYTES)
+        return fails(c, "the small region is not a number of chunks");
+    uint64_t bytes = p->chunk_count * p->chunk_bytes + p->small_bytes;
+    return bytes <= c->limits->device_bytes ||
+           fails(c, "%" PRIu64 " bytes on the device, where %" PRIu64 " may be", bytes,
+                 c->limits->device_bytes);
+}
+
+/* One block for every place that is ever on the host. */
+static bool check_host(const check_t *c)
+{
+    const ebb_plan_t *p = c->plan;
+    uint64_t bytes = 0;
+    bool *counted = calloc((size_t)p->place_count + 1, sizeof *counted);
+    if (!counted)
+        return fails(c, "no memory");
+    for (uint32_t i = 0; i < p->action_count; i++)
+        if (p->action[i].kind == EBB_EVICT || p->action[i].kind == EBB_FETCH)
+            counted[p->action[i].place] = true;
+    for (uint32_t i = 0; i < p->place_count && bytes < MOST_BYTES; i++)
+        bytes += counted[i] || p->place[i].at_start == EBB_ON_HOST ? p->place[i].bytes : 0;
+    free(counted);
+    return bytes <= c->limits->host_bytes ||
+           fails(c, "host blocks of %" PRIu64 " bytes, where %" PRIu64 " may be", bytes,
+                 c->limits->host_bytes);
+}
+
+static uint64_t whole_chunks(const check_t *c, uint32_t buffer)
+{
+    return is_large(c->trace, buffer) ? chunks_for(c, c->trace->buffer[buffer].bytes) * c->plan->chunk_bytes
+                                      : 0;
+}
+
+/* At this point, without the plan: everything alive must find room. */
+static bool check_room(const check_t *c, const facts_t *f, uint32_t point, uint64_t *live)
+{
+    const uint32_t *dead = f->deaths.item, *born = f->births.item;
+    uint64_t device = c->limits->device_bytes, host = c->limits->host_bytes;
+    for (uint32_t i = f->deaths.first[point]; i < f->deaths.first[point + 1]; i++)
+        if (c->trace->buffer[dead[i]].born < point)
+            *live -= whole_chunks(c, dead[i]);
+    for (uint32_t i = f->births.first[point]; i < f->births.first[point + 1]; i++)
+        if (c->trace->buffer[born[i]].dies > point && *live < ENOUGH_BYTES)
+            *live += whole_chunks(c, born[i]);
+    return (*live < ENOUGH_BYTES && (*live <= device || *live - device <= host)) ||
+           fails(c, "point %u: %" PRIu64 " bytes are alive, more than device and host may hold", point,
+                 *live);
+}
+
+/* Without the plan: the operation's buffers must be on the device at once. */
+static bool check_width(const check_t *c, const facts_t *f, uint32_t operation)
+{
+    uint64_t bytes = 0;
+    for (uint32_t k = f->first_touch[operation]; k < f->first_touch[operation + 1] && bytes < ENOUGH_BYTES;
+         k++)
+        bytes += whole_chunks(c, f->touch[k].buffer);
+    return bytes <= c->limits->device_bytes ||
+           fails(c, "operation %u touches %" PRIu64 " bytes at once, where %" PRIu64 " may be", operation,
+                 bytes, c->limits->device_bytes);
+}
+
+static bool check_without_plan(const check_t *c, const facts_t *f)
+{
+    const ebb_trace_t *t = c->trace;
+    uint64_t live = c->plan->small_bytes;
+    for (uint32_t b = 0; b < t->buffer_count && live < ENOUGH_BYTES; b++)
+        live += is_persistent(t, b) ? whole_chunks(c, b) : 0;
+    bool good = true;
+    for (uint32_t p = 0; good && p <= t->operation_count; p++)
+        good = check_room(c, f, p, &live) && (p == t->operation_count || check_width(c, f, p));
+    return good;
+}
+
+/* ---- actions ---- */
+
+static bool check_copy(const check_t *c, uint32_t index)
+{
+    const ebb_plan_t *p = c->plan;
+    const ebb_action_t *a = &p->action[index];
+    if (a->operation != EBB_TRACE_NEVER || a->redirect_count)
+        return fails(c, "action %u: a copy launches nothing", index);
+    if (a->join != EBB_TRACE_NEVER && a->join >= p->operation_count)
+        return fails(c, "action %u: joined at %u, which is no operation", index, a->join);
+    if (a->first_wait > p->wait_count || a->wait_count > p->wait_count - a->first_wait)
+        return fails(c, "action %u: its waits are not there", index);
+    for (uint32_t i = a->first_wait; i < a->first_wait + a->wait_count; i++) {
+        uint32_t other = p->wait[i];
+        if (other >= p->action_count ||
+            (p->action[other].kind != EBB_EVICT && p->action[other].kind != EBB_FETCH))
+            return fails(c, "action %u: it waits for %u, which is no copy", index, other);
+    }
+    return true;
+}
+
+/* `place_of` [buffers]: where this replay's redirection leads, plus 1; zero on entry, left filled. */
+static bool check_redirects(const check_t *c, uint32_t index, const facts_t *f, uint32_t *place_of)
+{
+    const ebb_plan_t *p = c->plan;
+    const ebb_action_t *a = &p->action[index];
+    const ebb_redirect_t *r = p->redirect + a->first_redirect;
+    for (uint32_t i = 0; i < a->redirect_count; i++) {
+        if (r[i].buffer >= p->buffer_count || r[i].place >= p->place_count)
+            return fails(c, "action %u: a redirection of what is not there", index);
+        const ebb_place_t *place = &p->place[r[i].place];
+        if (!place->chunk_count || place->bytes < c->trace->buffer[r[i].buffer].bytes)
+            return fails(c, "action %u: buffer %u redirected to place %u, which is too small", index,
+                         r[i].buffer, r[i].place);
+        if (place_of[r[i].buffer])
+            return fails(c, "action %u: buffer %u redirected twice", index, r[i].buffer);
+        place_of[r[i].buffer] = r[i].place + 1;
+    }
+    uint32_t used = 0;
+    for (uint32_t k = f->first_touch[a->operation]; k < f->first_touch[a->operation + 1]; k++)
+        used += place_of[f->touch[k].buffer] != 0;
+    return used == a->redirect_count ||
+           fails(c, "action %u: a redirection of a buffer that operation %u does not touch", index,
+                 a->operation);
+}
+
+static bool check_replay(const check_t *c, uint32_t index, const facts_t *f, uint32_t *place_of)
+{
+    const ebb_plan_t *p = c->plan;
+    const ebb_action_t *a = &p->action[index];
+    if (a->place != EBB_TRACE_NEVER || a->join != EBB_TRACE_NEVER || a->wait_count)
+        return fails(c, "action %u: a replay has no place of its own, and nobody waits for it", index);
+    if (a->operation >= p->operation_count)
+        return fails(c, "action %u: a replay of no operation", index);
+    if (a->first_redirect > p->redirect_count || a->redirect_count > p->redirect_count - a->first_redirect)
+        return fails(c, "action %u: its redirections are not there", index);
+    bool good = check_redirects(c, index, f, place_of);
+    for (uint32_t i = a->first_redirect; i < a->first_redirect + a->redirect_count; i++)
+        if (p->redirect[i].buffer < p->buffer_count)
+            place_of[p->redirect[i].buffer] = 0;
+    return good;
+}
+
+static bool check_action(const check_t *c, uint32_t index, const facts_t *f, uint32_t *place_of)
+{
+    const ebb_plan_t *p = c->plan;
+    const ebb_action_t *a = &p->action[index];
+    if ((unsigned)a->kind > EBB_REPLAY || a->point > p->operation_count ||
+        (index && a->point < p->action[index - 1].point))
+        return fails(c, "action %u is unknown or not in its place in the list", index);
+    if (a->kind == EBB_REPLAY)
+        return check_replay(c, index, f, place_of);
+    if (a->place >= p->place_count || !p->place[a->place].chunk_count)
+        return fails(c, "action %u: place %u has no chunks", index, a->place);
+    if (a->kind == EBB_DISCARD)
+        return (a->operation == EBB_TRACE_NEVER && a->join == EBB_TRACE_NEVER && !a->wait_count &&
+                !a->redirect_count) ||
+               fails(c, "action %u: a discard that does something", index);
+    return check_copy(c, index);
+}
+
+static bool check_actions(const check_t *c, const facts_t *f)
+{
+    uint32_t *place_of = calloc((size_t)c->plan->buffer_count + 1, sizeof *place_of);
+    bool good = place_of || fails(c, "no memory");
+    for (uint32_t i = 0; good && i < c->plan->action_count; i++)
+        good = check_action(c, i, f, place_of);
+    free(place_of);
+    return good;
+}
+
+/* ---- the way in ---- */
+
+static bool check_head(const check_t *c)
+{
+    const ebb_plan_t *p = c->plan;
+    if (p->chunk_bytes != c->trace->chunk_bytes || p->operation_count != c->trace->operation_count ||
+        p->buffer_count != c->trace->buffer_count || p->place_count < p->buffer_count)
+        return fails(c, "the plan is not of this trace");
+    if (p->place_count > MOST || p->action_count > MOST || p->chunk_count > MOST || p->chunk_bytes > 1 << 30)
+        return fails(c, "the plan is too long");
+    return true;
+}
+
+bool ebb_check_plan(const ebb_trace_t *trace, const ebb_plan_t *plan, const ebb_check_limits_t *limits,
+                    char *why, size_t why_bytes)
+{
+    check_t c = {trace, plan, limits, why, why_bytes};
+    facts_t f;
+    if (!check_trace(&c) || !check_head(&c) || !check_device(&c) || !check_places(&c))
+        return false;
+    if (!ebb_facts_make(&f, trace))
+        return fails(&c, "no memory");
+    bool good = check_actions(&c, &f) && check_host(&c) && check_small_region(&c, &f) &&
+                check_without_plan(&c, &f) && ebb_check_walk(&f, plan, why, why_bytes);
+    ebb_facts_delete(&f);
+    return good;
+}

@@ -1,0 +1,35 @@
+/* checker.h: proves that a plan is safe to drive, or says why not.
+ *
+ * Shares no code with any planner: it knows only what trace.h and plan.h say. It walks through two
+ * consecutive steps (the second one sees what the first has left) and shows that, for every interleaving of
+ * the three streams that waits and joins allow:
+ *   - every operation and every replay finds in each place that it reads or updates the content that it had
+ * in the trace (versions, by the modes of the accesses), and writes the same version as there;
+ *   - every fetch follows the evict of the same content, and a host block is not overwritten while it is
+ * needed;
+ *   - two accesses of one chunk of which one writes are ordered (vector clocks over the three streams);
+ *   - content that is lost (its chunks taken) is dead, is on the host, or was given up by a discard; and what
+ * was given up is rebuilt by replays before it is read: nothing needed is ever lost;
+ *   - only operations with proofs are replayed, with redirections for all that they write beside what they
+ * rebuild;
+ *   - the places' chunks and the small region fit the budget, and small buffers do not overlap while alive;
+ *   - falling back is possible at every point: what was discarded can be rebuilt from what is there (on
+ * device or host, or itself rebuilt) by proven launches, and everything alive fits into device and host
+ * budgets together, the largest operation's buffers onto the device at once.
+ */
+#ifndef EBB_CHECKER_H
+#define EBB_CHECKER_H
+
+#include "plan.h"
+
+typedef struct ebb_check_limits {
+    uint64_t device_bytes; /* for places and small region together */
+    uint64_t host_bytes;   /* pinned */
+} ebb_check_limits_t;
+
+/* True: proven. False: `why` says what does not hold, where (point, operation, buffer, action), in one line.
+ * No memory is a reason like any other. A value function: any thread. */
+bool ebb_check_plan(const ebb_trace_t *trace, const ebb_plan_t *plan, const ebb_check_limits_t *limits,
+                    char *why, size_t why_bytes);
+
+#endif

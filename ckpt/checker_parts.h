@@ -1,0 +1,154 @@
+/* checker_parts.h: what the files of the checker share; see checker.h for what it proves.
+ *
+ * checker.c        what needs no walk: shapes, indices, lifetimes, budgets, the small region
+ * checker_facts.c  what follows from the trace alone: who makes and who reads which content
+ * checker_walk.c   two steps, operation by operation and action by action
+ * checker_state.c  what the walk changes: places, chunks, host blocks, clocks
+ * checker_hand.c   what could be rebuilt if the plan were left now
+ *
+ * Contents are numbered through: buffer b has contents first_content[b] .. first_content[b + 1] - 1, one for
+ * each version in a step. The first is what the buffer holds when the step begins; of one born in the step it
+ * is what happens to be there: `undefined`.
+ */
+#ifndef EBB_CHECKER_PARTS_H
+#define EBB_CHECKER_PARTS_H
+
+#include "checker.h"
+
+#define EBB_NO_CONTENT UINT32_MAX
+
+/* What one operation does to one buffer, all its accesses taken together. */
+typedef struct touch {
+    uint32_t buffer;
+    ebb_mode_t mode;
+    uint32_t before, after; /* contents; equal if it only reads */
+} touch_t;
+
+/* Lists by key in one array: those of key k are item[first[k]] .. item[first[k + 1] - 1]. */
+typedef struct lists {
+    uint32_t *first, *item;
+} lists_t;
+
+typedef struct facts {
+    const ebb_trace_t *trace; /* borrowed */
+    touch_t *touch;
+    uint32_t *first_touch;   /* [operations + 1] */
+    uint32_t *first_content; /* [buffers + 1] */
+    uint32_t *owner;         /* [contents]: its buffer */
+    uint32_t *producer;      /* [contents]: operation, EBB_TRACE_NEVER of first ones */
+    lists_t readers;         /* by content: operations that read or update it, ascending */
+    lists_t births, deaths;  /* by point: buffers */
+    uint32_t content_count;
+} facts_t;
+
+/* False: no memory. The trace must have passed ebb_trace_check. */
+bool ebb_facts_make(facts_t *facts, const ebb_trace_t *trace);
+void ebb_facts_delete(facts_t *facts);
+
+static inline bool is_large(const ebb_trace_t *t, uint32_t buffer)
+{
+    return t->buffer[buffer].bytes > t->chunk_bytes / 2;
+}
+
+static inline bool is_persistent(const ebb_trace_t *t, uint32_t buffer)
+{
+    return t->buffer[buffer].born == EBB_TRACE_NEVER;
+}
+
+static inline bool is_undefined(const facts_t *f, uint32_t content)
+{
+    uint32_t b = f->owner[content];
+    return content == f->first_content[b] && !is_persistent(f->trace, b);
+}
+
+/* ---- streams ---- */
+
+typedef enum stream { COMPUTE, OUT, IN, STREAMS } stream_t;
+
+/* How far each stream has got, as far as somebody knows: events are numbered from 1 on their stream. */
+typedef struct reach {
+    uint32_t at[STREAMS];
+} reach_t;
+
+/* A chunk. What has been done to it, in the order of issue. */
+typedef struct cell {
+    uint32_t owner; /* place that wrote it last; EBB_TRACE_NEVER: none */
+    stream_t writer;
+    uint32_t written_at, read_at[STREAMS];
+} cell_t;
+
+/* A place and its host block. */
+typedef struct holding {
+    uint32_t content, host_content;         /* or EBB_NO_CONTENT */
+    uint32_t host_written_at, host_read_at; /* by OUT, by IN */
+    bool given_up;                          /* discarded, not written since */
+    bool noted;                             /* in walk->written */
+} holding_t;
+
+typedef struct walk {
+    const facts_t *facts;
+    const ebb_trace_t *trace;
+    const ebb_plan_t *plan;
+    char *why;
+    size_t why_bytes;
+
+    holding_t *place;     /* [places] */
+    cell_t *cell;         /* [chunks] */
+    reach_t now[STREAMS]; /* what each stream knows */
+    reach_t *done;        /* [actions]: what who waits for its last instance knows; zero: none yet */
+    uint32_t *current;    /* [buffers]: content, by the program */
+    bool *alive;          /* [buffers] */
+    lists_t joins;        /* by operation: actions */
+
+    /* checker_hand.c */
+    bool *at_hand;     /* [contents] */
+    uint32_t *lacking; /* [operations before `issued`]: inputs that are neither at hand nor can be rebuilt */
+    uint32_t *changed; /* contents whose being at hand may have changed */
+    uint32_t *stack;   /* contents */
+    uint32_t changed_count, changed_room, stack_room;
+    uint32_t issued; /* operations of this step */
+
+    uint32_t *written; /* places that actions of this point wrote */
+    uint32_t written_count;
+    uint32_t *redirect; /* [buffers]: place, EBB_TRACE_NEVER: its own */
+
+    /* Where the walk is, for `why`. */
+    uint32_t step, point, action; /* action: EBB_TRACE_NEVER: at the operation itself */
+} walk_t;
+
+/* Walks both steps. */
+bool ebb_check_walk(const facts_t *facts, const ebb_plan_t *plan, char *why, size_t why_bytes);
+
+/* Always false; leaves in `why` where the walk is, and what is wrong. */
+bool ebb_check_fails(walk_t *walk, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* ---- checker_state.c ---- */
+
+void ebb_reach_join(reach_t *reach, const reach_t *other);
+/* A new event on the stream; what it knows is in now[stream]. */
+void ebb_check_tick(walk_t *walk, stream_t stream);
+
+/* The event reads the place, which must hold the content (EBB_NO_CONTENT: whatever is there). */
+bool ebb_check_read(walk_t *walk, stream_t stream, uint32_t place, uint32_t content);
+/* The event writes the content to the place and takes its chunks. */
+bool ebb_check_write(walk_t *walk, stream_t stream, uint32_t place, uint32_t content);
+bool ebb_check_evict(walk_t *walk, uint32_t place);
+bool ebb_check_fetch(walk_t *walk, uint32_t place);
+
+/* The place holds nothing any more. */
+void ebb_check_drop(walk_t *walk, uint32_t place);
+void ebb_check_drop_host(walk_t *walk, uint32_t place);
+
+/* ---- checker_hand.c ---- */
+
+/* Where the content can be had has changed, or will have when the event is over. No memory: the next settle
+ * fails. */
+void ebb_hand_note(walk_t *walk, uint32_t content);
+/* The event is over: what was lost must be dead, or given up and rebuildable. */
+bool ebb_hand_settle(walk_t *walk);
+/* Operation walk->issued is issued now; to be called before anything that it does. */
+void ebb_hand_issue(walk_t *walk);
+/* A step begins. */
+void ebb_hand_begin(walk_t *walk);
+
+#endif

@@ -1,0 +1,378 @@
+/* checker_walk.c: two steps of a plan, in the order of issue; see checker_parts.h.
+ *
+ * Why two are enough. Waits and joins reach back one step at most, the same accesses come in every step, and
+ * each stream is in order: so a conflict over more than one step is ordered if the same conflict over one
+ * step is. What the second step finds at its beginning is what every later one finds, or less; and less than
+ * what the first one finds it never is, as every step's end is compared with `at_start`.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "checker_parts.h"
+
+bool ebb_check_fails(walk_t *w, const char *format, ...)
+{
+    static const char *const kind_name[] = {"evict", "fetch", "discard", "replay"};
+    int n;
+    if (w->action != EBB_TRACE_NEVER)
+        n = snprintf(w->why, w->why_bytes, "step %u, point %u, action %u (%s): ", w->step, w->point,
+                     w->action, kind_name[w->plan->action[w->action].kind]);
+    else
+        n = snprintf(w->why, w->why_bytes, "step %u, operation %u: ", w->step, w->point);
+    va_list args;
+    va_start(args, format);
+    if (n > 0 && (size_t)n < w->why_bytes)
+        vsnprintf(w->why + n, w->why_bytes - (size_t)n, format, args);
+    va_end(args);
+    return false;
+}
+
+/* ---- launches: operations and replays ---- */
+
+static uint32_t target_of(const walk_t *w, uint32_t buffer)
+{
+    return w->redirect[buffer] != EBB_TRACE_NEVER ? w->redirect[buffer] : buffer;
+}
+
+/* Neither redirected nor large: at its own address, where the program and nobody else writes. */
+static bool is_at_home(const walk_t *w, uint32_t buffer)
+{
+    return w->redirect[buffer] == EBB_TRACE_NEVER && !is_large(w->trace, buffer);
+}
+
+static bool check_small(walk_t *w, const touch_t *u, bool replay)
+{
+    const ebb_trace_buffer_t *b = &w->trace->buffer[u->buffer];
+    if (!replay)
+        return true; /* alive as the trace says, and nobody else writes it */
+    if (u->mode != EBB_READS)
+        return ebb_check_fails(w, "operation %u writes small buffer %u and is not redirected",
+                               w->plan->action[w->action].operation, u->buffer);
+    if (!is_persistent(w->trace, u->buffer) && (b->born > w->point || b->dies <= w->point))
+        return ebb_check_fails(w, "small buffer %u is not alive", u->buffer);
+    if (w->current[u->buffer] != u->before)
+        return ebb_check_fails(w, "small buffer %u is not what operation %u read", u->buffer,
+                               w->plan->action[w->action].operation);
+    return true;
+}
+
+static bool read_one(walk_t *w, const touch_t *u, bool replay)
+{
+    bool undefined = is_undefined(w->facts, u->before);
+    if (u->mode == EBB_REPLACES)
+        return !is_at_home(w, u->buffer) || check_small(w, u, replay);
+    if (undefined && replay)
+        return ebb_check_fails(w,
+                               "operation %u read buffer %u before it was written: that cannot be replayed",
+                               w->plan->action[w->action].operation, u->buffer);
+    if (is_at_home(w, u->buffer))
+        return check_small(w, u, replay);
+    return ebb_check_read(w, COMPUTE, target_of(w, u->buffer), undefined ? EBB_NO_CONTENT : u->before);
+}
+
+static void note_written(walk_t *w, uint32_t place)
+{
+    if (!w->place[place].noted)
+        w->written[w->written_count++] = place;
+    w->place[place].noted = true;
+}
+
+/* Small ones at home are the program's only: check_small has seen to that. */
+static bool write_one(walk_t *w, const touch_t *u, bool replay)
+{
+    if (u->mode == EBB_READS)
+        return true;
+    if (!replay) {
+        w->current[u->buffer] = u->after;
+        ebb_hand_note(w, u->before);
+        ebb_hand_note(w, u->after);
+    }
+    if (is_at_home(w, u->buffer))
+        return true;
+    uint32_t place = target_of(w, u->buffer);
+    if (replay)
+        note_written(w, place);
+    ebb_check_drop_host(w, place);
+    return ebb_check_write(w, COMPUTE, place, u->after);
+}
+
+/* After a launch everything it touched must still be there: no two of its places share a chunk. */
+static bool check_apart(walk_t *w, const touch_t *u)
+{
+    if (is_at_home(w, u->buffer) || (u->mode == EBB_READS && is_undefined(w->facts, u->before)))
+        return true;
+    uint32_t place = target_of(w, u->buffer);
+    return w->place[place].content == u->after ||
+           ebb_check_fails(w, "place %u shares chunks with another one of the same launch", place);
+}
+
+static bool launch(walk_t *w, uint32_t operation, bool replay)
+{
+    const facts_t *f = w->facts;
+    uint32_t first = f->first_touch[operation], end = f->first_touch[operation + 1];
+    ebb_check_tick(w, COMPUTE);
+    for (uint32_t k = first; k < end; k++)
+        if (!read_one(w, &f->touch[k], replay))
+            return false;
+    for (uint32_t k = first; k < end; k++)
+        if (!write_one(w, &f->touch[k], replay))
+            return false;
+    for (uint32_t k = first; k < end; k++)
+        if (!check_apart(w, &f->touch[k]))
+            return false;
+    return ebb_hand_settle(w);
+}
+
+static bool issue_operation(walk_t *w)
+{
+    const lists_t *joins = &w->joins;
+    for (uint32_t i = joins->first[w->point]; i < joins->first[w->point + 1]; i++)
+        ebb_reach_join(&w->now[COMPUTE], &w->done[joins->item[i]]);
+    ebb_hand_issue(w);
+    return launch(w, w->point, false);
+}
+
+static bool replay(walk_t *w, const ebb_action_t *a)
+{
+    const ebb_redirect_t *r = w->plan->redirect + a->first_redirect;
+    if (a->operation >= w->issued)
+        return ebb_check_fails(w, "operation %u has not run yet in this step", a->operation);
+    if (!w->trace->operation[a->operation].proofs)
+        return ebb_check_fails(w, "operation %u has no proofs", a->operation);
+    for (uint32_t i = 0; i < a->redirect_count; i++)
+        w->redirect[r[i].buffer] = r[i].place;
+    bool good = launch(w, a->operation, true);
+    for (uint32_t i = 0; i < a->redirect_count; i++)
+        w->redirect[r[i].buffer] = EBB_TRACE_NEVER;
+    return good;
+}
+
+/* ---- actions ---- */
+
+static bool copy(walk_t *w, const ebb_action_t *a)
+{
+    stream_t stream = a->kind == EBB_EVICT ? OUT : IN;
+    reach_t *now = &w->now[stream];
+    ebb_reach_join(now, &w->now[COMPUTE]);
+    for (uint32_t i = 0; i < a->wait_count; i++)
+        ebb_reach_join(now, &w->done[w->plan->wait[a->first_wait + i]]);
+    ebb_check_tick(w, stream);
+    if (!(stream == OUT ? ebb_check_evict(w, a->place) : ebb_check_fetch(w, a->place)))
+        return false;
+    if (stream == IN)
+        note_written(w, a->place);
+    w->done[w->action] = *now;
+    return ebb_hand_settle(w);
+}
+
+static bool discard(walk_t *w, uint32_t place)
+{
+    if (w->place[place].content == EBB_NO_CONTENT)
+        return ebb_check_fails(w, "a discard of a place that holds nothing");
+    w->place[place].given_up = true;
+    ebb_check_drop(w, place);
+    return ebb_hand_settle(w);
+}
+
+/* The place of a live buffer holds what the program left in it, or nothing: who falls back takes it for that.
+ */
+static bool check_written(walk_t *w)
+{
+    for (uint32_t i = 0; i < w->written_count; i++) {
+        uint32_t place = w->written[i], content = w->place[place].content;
+        w->place[place].noted = false;
+        if (place < w->plan->buffer_count && w->alive[place] && content != EBB_NO_CONTENT &&
+            content != w->current[place])
+            return ebb_check_fails(w, "the place of live buffer %u is left with something else in it", place);
+    }
+    w->written_count = 0;
+    return true;
+}
+
+static bool act(walk_t *w, uint32_t *next)
+{
+    const ebb_plan_t *p = w->plan;
+    while (*next < p->action_count && p->action[*next].point == w->point) {
+        const ebb_action_t *a = &p->action[*next];
+        w->action = (*next)++;
+        bool good = a->kind == EBB_REPLAY    ? replay(w, a)
+                    : a->kind == EBB_DISCARD ? discard(w, a->place)
+                                             : copy(w, a);
+        if (!good)
+            return false;
+    }
+    w->action = EBB_TRACE_NEVER;
+    return check_written(w);
+}
+
+/* ---- lives ---- */
+
+static bool free_and_allocate(walk_t *w)
+{
+    const facts_t *f = w->facts;
+    for (uint32_t i = f->deaths.first[w->point]; i < f->deaths.first[w->point + 1]; i++) {
+        uint32_t b = f->deaths.item[i];
+        w->alive[b] = false;
+        ebb_hand_note(w, w->current[b]);
+    }
+    for (uint32_t i = f->births.first[w->point]; i < f->births.first[w->point + 1]; i++) {
+        uint32_t b = f->births.item[i];
+        w->alive[b] = w->trace->buffer[b].dies > w->point;
+        w->current[b] = f->first_content[b];
+        ebb_check_drop(w, b);
+        ebb_check_drop_host(w, b);
+    }
+    return ebb_hand_settle(w);
+}
+
+/* ---- steps ---- */
+
+static uint32_t last_content(const facts_t *f, uint32_t buffer)
+{
+    return f->first_content[buffer + 1] - 1;
+}
+
+static bool check_end(walk_t *w)
+{
+    for (uint32_t b = 0; b < w->plan->buffer_count; b++) {
+        const holding_t *h = &w->place[b];
+        ebb_start_t start = w->plan->place[b].at_start;
+        if (!is_persistent(w->trace, b) || !is_large(w->trace, b))
+            continue;
+        if ((start == EBB_ON_DEVICE ? h->content : h->host_content) != last_content(w->facts, b))
+            return ebb_check_fails(w, "the step ends without buffer %u on the %s, where it begins", b,
+                                   start == EBB_ON_DEVICE ? "device" : "host");
+    }
+    return true;
+}
+
+/* The same content under its number in the next step. */
+static uint32_t carry_over(const facts_t *f, uint32_t content)
+{
+    if (content == EBB_NO_CONTENT)
+        return content;
+    uint32_t b = f->owner[content];
+    return is_persistent(f->trace, b) && content == last_content(f, b) ? f->first_content[b] : EBB_NO_CONTENT;
+}
+
+static void begin_step(walk_t *w)
+{
+    const facts_t *f = w->facts;
+    for (uint32_t i = 0; i < w->plan->place_count; i++) {
+        w->place[i].content = carry_over(f, w->place[i].content);
+        w->place[i].host_content = carry_over(f, w->place[i].host_content);
+    }
+    for (uint32_t b = 0; b < w->plan->buffer_count; b++)
+        w->current[b] = f->first_content[b];
+    ebb_hand_begin(w);
+}
+
+/* The actions after the last operation come before the frees there: they are issued with it. */
+static bool walk_step(walk_t *w)
+{
+    uint32_t next = 0;
+    begin_step(w);
+    for (w->point = 0; w->point < w->plan->operation_count; w->point++)
+        if (!free_and_allocate(w) || !act(w, &next) || !issue_operation(w))
+            return false;
+    return act(w, &next) && free_and_allocate(w) && check_end(w);
+}
+
+/* The first step finds what `at_start` says, everything long done. */
+static bool begin_walk(walk_t *w)
+{
+    const ebb_plan_t *p = w->plan;
+    for (uint32_t i = 0; i < p->chunk_count; i++)
+        w->cell[i].owner = EBB_TRACE_NEVER;
+    for (uint32_t i = 0; i < p->place_count; i++)
+        w->place[i] = (holding_t){.content = EBB_NO_CONTENT, .host_content = EBB_NO_CONTENT};
+    for (uint32_t b = 0; b < p->buffer_count; b++) {
+        const ebb_place_t *place = &p->place[b];
+        w->redirect[b] = EBB_TRACE_NEVER;
+        w->alive[b] = is_persistent(w->trace, b);
+        if (!w->alive[b] || !is_large(w->trace, b))
+            continue;
+        if (place->at_start == EBB_ON_HOST) {
+            w->place[b].host_content = last_content(w->facts, b);
+            continue;
+        }
+        w->place[b].content = last_content(w->facts, b);
+        for (uint32_t i = 0; i < place->chunk_count; i++) {
+            uint32_t *owner = &w->cell[p->chunk[place->first_chunk + i]].owner;
+            if (*owner != EBB_TRACE_NEVER)
+                return ebb_check_fails(w, "buffers %u and %u share a chunk when the step begins", *owner, b);
+            *owner = b;
+        }
+    }
+    return true;
+}
+
+static void list_joins(walk_t *w)
+{
+    const ebb_plan_t *p = w->plan;
+    uint32_t n = p->operation_count, *first = w->joins.first;
+    for (uint32_t i = 0; i < p->action_count; i++)
+        if (p->action[i].join < n)
+            first[p->action[i].join + 1]++;
+    for (uint32_t i = 0; i < n; i++)
+        first[i + 1] += first[i];
+    for (uint32_t i = 0; i < p->action_count; i++)
+        if (p->action[i].join < n)
+            w->joins.item[first[p->action[i].join]++] = i;
+    memmove(first + 1, first, n * sizeof *first);
+    first[0] = 0;
+}
+
+static bool make_room(walk_t *w)
+{
+    const ebb_plan_t *p = w->plan;
+    size_t one = 1;
+    w->place = calloc(p->place_count + one, sizeof *w->place);
+    w->cell = calloc(p->chunk_count + one, sizeof *w->cell);
+    w->done = calloc(p->action_count + one, sizeof *w->done);
+    w->current = calloc(p->buffer_count + one, sizeof *w->current);
+    w->alive = calloc(p->buffer_count + one, sizeof *w->alive);
+    w->joins.first = calloc(p->operation_count + 2 * one, sizeof *w->joins.first);
+    w->joins.item = calloc(p->action_count + one, sizeof *w->joins.item);
+    w->at_hand = calloc(w->facts->content_count + one, sizeof *w->at_hand);
+    w->lacking = calloc(p->operation_count + one, sizeof *w->lacking);
+    w->written = calloc(p->place_count + one, sizeof *w->written);
+    w->redirect = calloc(p->buffer_count + one, sizeof *w->redirect);
+    return w->place && w->cell && w->done && w->current && w->alive && w->joins.first && w->joins.item &&
+           w->at_hand && w->lacking && w->written && w->redirect;
+}
+
+static void clean_up(walk_t *w)
+{
+    free(w->place);
+    free(w->cell);
+    free(w->done);
+    free(w->current);
+    free(w->alive);
+    free(w->joins.first);
+    free(w->joins.item);
+    free(w->at_hand);
+    free(w->lacking);
+    free(w->changed);
+    free(w->stack);
+    free(w->written);
+    free(w->redirect);
+}
+
+bool ebb_check_walk(const facts_t *facts, const ebb_plan_t *plan, char *why, size_t why_bytes)
+{
+    walk_t w = {.facts = facts, .trace = facts->trace, .plan = plan, .why = why, .why_bytes = why_bytes};
+    w.step = 1;
+    w.action = EBB_TRACE_NEVER;
+    bool good = make_room(&w) || ebb_check_fails(&w, "no memory");
+    if (good) {
+        list_joins(&w);
+        good = begin_walk(&w);
+    }
+    for (; good && w.step <= 2; w.step++)
+        good = walk_step(&w);
+    clean_up(&w);
+    return good;
+}

@@ -1,0 +1,464 @@
+/* drive.c: the cursor: what is as planned, and what is issued in between; see drive.h. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "driver.h"
+#include "drive_state.h"
+#include "ebb_offload.h"
+#include "log.h"
+#include "rebuild.h"
+
+#define D ebb_drive
+
+drive_t ebb_drive;
+
+bool ebb_drive_active(void)
+{
+    return D.active;
+}
+
+ebb_drive_counts_t ebb_drive_counts(void)
+{
+    return D.counts;
+}
+
+bool ebb_drive_refuted(void)
+{
+    bool refuted = D.refuted;
+    D.refuted = false;
+    return refuted;
+}
+
+void ebb_drive_lost(const char *what, uint32_t buffer)
+{
+    ebb_log(EBB_WARN, "the content of buffer %u of the step is lost: %s", buffer, what);
+    ebb_fail_program();
+}
+
+/* ---- where contents are ---- */
+
+void ebb_site_take(uint32_t place)
+{
+    site_t *s = &D.site[place];
+    if (!s->device)
+        for (uint32_t i = 0; i < s->rival_count; i++)
+            D.site[s->rival[i]].device = false;
+    s->device = s->written = true;
+    s->given_up = false;
+}
+
+/* The program, or a replay, writes it. */
+static void site_written(uint32_t place)
+{
+    ebb_site_take(place);
+    D.site[place].on_host = false;
+}
+
+/* ---- actions ---- */
+
+static ebb_status_t wait_for(CUstream stream, uint32_t action)
+{
+    if (D.recorded[action])
+        EBB_DRIVER(cuStreamWaitEvent, 0, (stream, D.done[action], 0));
+    return 0;
+}
+
+/* An evict or a fetch: its stream waits for compute as it is now and for its list. */
+static ebb_status_t issue_copy(uint32_t index)
+{
+    const ebb_action_t *a = &D.plan->action[index];
+    site_t *s = &D.site[a->place];
+    ebb_direction_t direction = a->kind == EBB_EVICT ? EBB_OUT : EBB_IN;
+    ebb_stream_t *copies = ebb_copy_stream(direction);
+    if (!copies)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    CUstream stream = ebb_stream_handle(copies);
+    EBB_DRIVER(cuEventRecord, 0, (D.before[index], ebb_stream_handle(D.stream)));
+    EBB_DRIVER(cuStreamWaitEvent, 0, (stream, D.before[index], 0));
+    for (uint32_t i = 0; i < a->wait_count; i++)
+        EBB_TRY(wait_for(stream, D.plan->wait[a->first_wait + i]));
+    EBB_TRY(ebb_copy_issue(direction, s->range->base, s->host, s->host_bytes));
+    EBB_DRIVER(cuEventRecord, 0, (D.done[index], stream));
+    D.recorded[index] = true;
+    if (a->kind == EBB_FETCH)
+        ebb_site_take(a->place);
+    s->on_host = true;
+    return 0;
+}
+
+static uint32_t replay_place(const ebb_action_t *a, uint32_t buffer)
+{
+    for (uint32_t i = 0; i < a->redirect_count; i++)
+        if (D.plan->redirect[a->first_redirect + i].buffer == buffer)
+            return D.plan->redirect[a->first_redirect + i].place;
+    return buffer;
+}
+
+/* Where a replay's buffers are: redirected ones, and large ones in their places; small ones as they were. */
+static CUdeviceptr replay_target(const void *context, uint32_t buffer)
+{
+    const site_t *s = &D.site[replay_place(context, buffer)];
+    return s->range ? s->range->base : 0;
+}
+
+static ebb_status_t issue_replay(const ebb_action_t *a)
+{
+    const ebb_trace_operation_t *o = &D.trace->operation[a->operation];
+    for (uint32_t i = o->first_access; i < o->first_access + o->access_count; i++) {
+        const ebb_trace_access_t *access = &D.trace->access[i];
+        uint32_t place = replay_place(a, access->buffer);
+        if (access->mode == EBB_READS || !D.site[place].range)
+            continue;
+        if (access->mode == EBB_REPLACES)
+            EBB_DRIVER(
+                cuMemsetD8Async, 0,
+                (D.site[place].range->base, 0, D.plan->place[place].bytes, ebb_stream_handle(D.stream)));
+        site_written(place);
+    }
+    EBB_TRY(ebb_relaunch(&D.issued[a->operation], a->operation, replay_target, a));
+    D.counts.replays++;
+    return 0;
+}
+
+static ebb_status_t issue_action(uint32_t index)
+{
+    const ebb_action_t *a = &D.plan->action[index];
+    switch (a->kind) {
+    case EBB_EVICT:
+    case EBB_FETCH:
+        return issue_copy(index);
+    case EBB_DISCARD:
+        ebb_verify_discard(index);
+        D.site[a->place].given_up = true;
+        return 0;
+    default:
+        EBB_TRY(issue_replay(a));
+        ebb_verify_replay(index);
+        return 0;
+    }
+}
+
+static ebb_status_t issue_actions(uint32_t point)
+{
+    while (D.next_action < D.plan->action_count && D.plan->action[D.next_action].point <= point)
+        EBB_TRY(issue_action(D.next_action++));
+    return 0;
+}
+
+/* ---- joins, and what they cost ---- */
+
+static CUevent *stall_events(uint32_t operation, uint64_t step)
+{
+    return &D.stall[4 * (size_t)operation + 2 * (step & 1)];
+}
+
+/* The pair was recorded two steps ago, or never. */
+static void count_stall(CUevent *pair)
+{
+    float ms = 0;
+    if (D.step >= 2 && !ebb_driver.cuEventQuery(pair[1]) &&
+        !ebb_driver.cuEventElapsedTime(&ms, pair[0], pair[1]) && ms > 0)
+        D.counts.stall_ns += (uint64_t)((double)ms * 1e6);
+}
+
+static ebb_status_t join(uint32_t operation)
+{
+    uint32_t first = D.join_first[operation], end = D.join_first[operation + 1];
+    if (first == end)
+        return 0;
+    CUstream compute = ebb_stream_handle(D.stream);
+    CUevent *pair = stall_events(operation, D.step);
+    count_stall(pair);
+    EBB_DRIVER(cuEventRecord, 0, (pair[0], compute));
+    for (uint32_t i = first; i < end; i++)
+        EBB_TRY(wait_for(compute, D.join_action[i]));
+    EBB_DRIVER(cuEventRecord, 0, (pair[1], compute));
+    return 0;
+}
+
+/* ---- is it the planned one? ---- */
+
+static const char *differs(const ebb_operation_t *op)
+{
+    const ebb_trace_operation_t *o = &D.trace->operation[D.cursor];
+    size_t bytes = op->kind == EBB_KERNEL ? op->param_bytes : op->bytes;
+    if ((ebb_trace_kind_t)op->kind != o->kind || op->function != D.learned->function[D.cursor] ||
+        op->stream != D.stream)
+        return "another operation";
+    if (memcmp(op->grid, o->grid, sizeof o->grid) || memcmp(op->block, o->block, sizeof o->block) ||
+        op->shared_bytes != o->shared_bytes || (uint32_t)bytes != o->param_bytes || op->opaque)
+        return "another geometry";
+    if (op->access_count != o->access_count)
+        return "other buffers";
+    for (uint32_t i = 0; i < op->access_count; i++) {
+        const ebb_trace_access_t *a = &D.trace->access[o->first_access + i];
+        if (op->access[i].buffer->tag != a->buffer + 1 || op->access[i].offset_bytes != a->offset_bytes ||
+            op->access[i].param_offset != a->param_offset)
+            return "other buffers";
+    }
+    if (D.next_birth < D.trace->buffer_count && D.trace->buffer[D.next_birth].born <= D.cursor)
+        return "a buffer was not allocated";
+    return NULL;
+}
+
+/* Buffers that should be gone before the operation at the cursor. */
+static bool has_late_frees(void)
+{
+    uint32_t due = 0;
+    for (uint32_t i = 0; D.living && i < D.trace->buffer_count; i++) {
+        const ebb_trace_buffer_t *b = &D.trace->buffer[i];
+        due += b->born != EBB_TRACE_NEVER && b->dies <= D.cursor && D.site[i].buffer;
+    }
+    return due > 0;
+}
+
+/* ---- the step ---- */
+
+static uint32_t first_birth(uint32_t from)
+{
+    while (from < D.trace->buffer_count && D.trace->buffer[from].born == EBB_TRACE_NEVER)
+        from++;
+    return from;
+}
+
+/* False: the program is not where a step begins. */
+static bool begin_step(void)
+{
+    if (D.living) {
+        ebb_drive_leave("a buffer was not freed");
+        return false;
+    }
+    if (D.refuted) {
+        ebb_drive_leave("a recomputed buffer had other bits");
+        return false;
+    }
+    D.cursor = D.next_action = 0;
+    D.next_birth = first_birth(0);
+    return true;
+}
+
+static bool is_between_steps(void)
+{
+    return D.cursor == D.trace->operation_count;
+}
+
+ebb_buffer_t *ebb_drive_serve(const ebb_request_t *q)
+{
+    if (!D.active || (is_between_steps() && !begin_step()))
+        return NULL;
+    uint32_t id = D.next_birth;
+    const ebb_trace_buffer_t *t = id < D.trace->buffer_count ? &D.trace->buffer[id] : NULL;
+    if (!t || t->born != D.cursor || t->bytes != q->bytes || q->stream != D.stream) {
+        ebb_drive_leave("an allocation that was not planned");
+        return NULL;
+    }
+    site_t *s = &D.site[id];
+    ebb_buffer_t *b = s->range ? ebb_buffer_place(s->range, q)
+                               : ebb_buffer_place_small(D.small_slab, D.plan->place[id].small_offset, q);
+    if (!b) {
+        ebb_drive_leave("no host memory");
+        return NULL;
+    }
+    b->tag = id + 1;
+    s->buffer = b;
+    s->written = s->device = s->on_host = s->given_up = false;
+    D.living++;
+    D.next_birth = first_birth(id + 1);
+    return b;
+}
+
+bool ebb_drive_freeing(ebb_buffer_t *b)
+{
+    if (!D.active || !b->tag)
+        return false;
+    uint32_t id = b->tag - 1;
+    if (D.trace->buffer[id].born == EBB_TRACE_NEVER) {
+        ebb_drive_leave("a buffer that outlives the step was freed");
+        return false;
+    }
+    D.site[id].buffer = NULL;
+    D.living--;
+    ebb_buffer_displace(b);
+    return true;
+}
+
+static bool remember(const ebb_operation_t *op)
+{
+    issued_t *x = &D.issued[D.cursor];
+    if (op->param_bytes > x->room) {
+        unsigned char *grown = realloc(x->params, op->param_bytes);
+        if (!grown)
+            return false;
+        x->params = grown;
+        x->room = op->param_bytes;
+    }
+    if (op->param_bytes)
+        memcpy(x->params, op->params, op->param_bytes);
+    x->param_bytes = op->param_bytes;
+    x->function = op->function;
+    memcpy(x->grid, op->grid, sizeof x->grid);
+    memcpy(x->block, op->block, sizeof x->block);
+    x->shared_bytes = op->shared_bytes;
+    x->kind = (ebb_trace_kind_t)op->kind;
+    x->dst = op->dst;
+    x->src = op->src;
+    x->bytes = op->bytes;
+    x->value = op->value;
+    x->width = op->width;
+    return true;
+}
+
+/* What the program writes now. */
+static void note_writes(void)
+{
+    const ebb_trace_operation_t *o = &D.trace->operation[D.cursor];
+    for (uint32_t i = o->first_access; i < o->first_access + o->access_count; i++) {
+        const ebb_trace_access_t *a = &D.trace->access[i];
+        if (!D.site[a->buffer].range)
+            continue;
+        if (a->mode == EBB_READS)
+            EBB_DCHECK(D.site[a->buffer].device);
+        else
+            site_written(a->buffer);
+    }
+}
+
+bool ebb_drive_before(const ebb_operation_t *op)
+{
+    if (!D.active || (is_between_steps() && !begin_step()))
+        return false;
+    const char *why = differs(op);
+    if (!why && has_late_frees())
+        why = "a buffer was not freed";
+    if (!why && !remember(op))
+        why = "no host memory";
+    if (why) {
+        ebb_drive_leave(why);
+        return false;
+    }
+    if (issue_actions(D.cursor) || join(D.cursor)) {
+        ebb_log(EBB_WARN, "%s", ebb_last_failure());
+        ebb_drive_leave("the driver refused an action");
+        return false;
+    }
+    note_writes();
+    return true;
+}
+
+bool ebb_drive_after(const ebb_operation_t *op)
+{
+    (void)op;
+    size_t bytes = ebb_usage().created_bytes;
+    if (bytes > D.counts.peak_bytes)
+        D.counts.peak_bytes = bytes;
+    if (++D.cursor < D.trace->operation_count)
+        return false;
+    if (issue_actions(UINT32_MAX - 1)) {
+        ebb_log(EBB_WARN, "%s", ebb_last_failure());
+        ebb_drive_leave("the driver refused an action");
+        return true;
+    }
+    ebb_verify_step_end();
+    D.step++;
+    D.counts.steps++;
+    return true;
+}
+
+/* ---- falling back ---- */
+
+void ebb_drive_leave(const char *why)
+{
+    if (!D.active)
+        return;
+    uint32_t n = D.trace->operation_count, at = D.cursor;
+    ebb_log(EBB_INFO, "leaving the plan at operation %u of %u, in step %llu: %s", at, n,
+            (unsigned long long)D.step, why);
+    D.active = false; /* allocations from here on are ordinary */
+    D.counts.fallbacks++;
+    ebb_driver.cuCtxSynchronize();
+    bool *dropped = calloc((size_t)D.trace->buffer_count + 1, sizeof *dropped);
+    ebb_buffer_t **buffer = calloc((size_t)D.trace->buffer_count + 1, sizeof(ebb_buffer_t *));
+    for (uint32_t i = 0; dropped && buffer && i < D.trace->buffer_count; i++) {
+        const site_t *s = &D.site[i];
+        buffer[i] = s->buffer;
+        dropped[i] = s->buffer && s->range && s->written && !s->device && !s->on_host;
+        if (dropped[i] && !s->given_up)
+            ebb_drive_lost("its place was taken", i);
+    }
+    ebb_drive_dissolve();
+    if (dropped && buffer)
+        D.counts.rebuilt += ebb_rebuild(&(ebb_rebuild_t){D.trace, D.issued, D.stream, at, buffer, dropped});
+    else
+        ebb_fail_program();
+    free(dropped);
+    free(buffer);
+    for (uint32_t i = 0; i < n; i++)
+        free(D.issued[i].params);
+    free(D.issued);
+    D.issued = NULL;
+}
+
+/* ---- launching again ---- */
+
+static CUdeviceptr access_address(const ebb_trace_access_t *a, ebb_target_fn target, const void *context)
+{
+    CUdeviceptr base = target(context, a->buffer);
+    return base ? base + a->offset_bytes : 0;
+}
+
+static ebb_status_t relaunch_kernel(const issued_t *x, const ebb_trace_operation_t *o, ebb_target_fn target,
+                                    const void *context)
+{
+    for (uint32_t i = o->first_access; i < o->first_access + o->access_count; i++) {
+        const ebb_trace_access_t *a = &D.trace->access[i];
+        CUdeviceptr at = access_address(a, target, context);
+        if (at)
+            memcpy(x->params + a->param_offset, &at, sizeof at);
+    }
+    size_t bytes = x->param_bytes;
+    void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, x->params, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
+                     CU_LAUNCH_PARAM_END};
+    EBB_DRIVER(cuLaunchKernel, 0,
+               (x->function, x->grid[0], x->grid[1], x->grid[2], x->block[0], x->block[1], x->block[2],
+                x->shared_bytes, ebb_stream_handle(D.stream), NULL, extra));
+    return 0;
+}
+
+static ebb_status_t relaunch_copy(const issued_t *x, const ebb_trace_operation_t *o, ebb_target_fn target,
+                                  const void *context)
+{
+    CUdeviceptr dst = x->dst, src = x->src;
+    CUstream stream = ebb_stream_handle(D.stream);
+    for (uint32_t i = o->first_access; i < o->first_access + o->access_count; i++) {
+        const ebb_trace_access_t *a = &D.trace->access[i];
+        CUdeviceptr at = access_address(a, target, context);
+        if (at)
+            *(a->param_offset ? &src : &dst) = at;
+    }
+    if (x->kind == EBB_TRACE_COPY)
+        EBB_DRIVER(cuMemcpyDtoDAsync, x->bytes, (dst, src, x->bytes, stream));
+    else if (x->width == 1)
+        EBB_DRIVER(cuMemsetD8Async, x->bytes, (dst, (unsigned char)x->value, x->bytes, stream));
+    else if (x->width == 2)
+        EBB_DRIVER(cuMemsetD16Async, x->bytes, (dst, (unsigned short)x->value, x->bytes / 2, stream));
+    else
+        EBB_DRIVER(cuMemsetD32Async, x->bytes, (dst, x->value, x->bytes / 4, stream));
+    return 0;
+}
+
+ebb_status_t ebb_relaunch(const issued_t *x, uint32_t operation, ebb_target_fn target, const void *context)
+{
+    const ebb_trace_operation_t *o = &D.trace->operation[operation];
+    issued_t copy = *x;
+    unsigned char params[4096];
+    if (x->kind == EBB_TRACE_KERNEL) { /* what the program gave stays as it was */
+        if (x->param_bytes > sizeof params)
+            return ebb_fail(CUDA_ERROR_INVALID_VALUE, "a replay", x->param_bytes);
+        memcpy(params, x->params, x->param_bytes);
+        copy.params = params;
+    }
+    EBB_TRY(x->kind == EBB_TRACE_KERNEL ? relaunch_kernel(&copy, o, target, context)
+                                        : relaunch_copy(&copy, o, target, context));
+    ebb_mark_issue(D.stream);
+    return 0;
+}

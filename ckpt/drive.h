@@ -1,0 +1,57 @@
+/* drive.h: driving a plan: the program's operations go on as they come, and between them the plan's actions
+ * are issued, with no host waits and no mapping calls.
+ *
+ * Life of a drive. ebb_drive_install, at a step boundary, waits for the device, binds the plan's chunks to
+ * real ones (what is on the device stays where it is) and maps all places. Then, step by step,
+ * ebb_drive_serve hands out the planned addresses, and ebb_drive_before compares each operation with the
+ * planned one. The first thing that is not as planned ends it (ebb_drive_leave): the host waits for the
+ * device, places are taken apart so that every live buffer has its own chunks or its host block again, what
+ * was dropped is rebuilt (rebuild.h), and the reactive half (offload/) goes on from there with the state as
+ * it is.
+ *
+ * One drive at a time; everything with ebb_lock() held.
+ */
+#ifndef EBB_DRIVE_H
+#define EBB_DRIVE_H
+
+#include "ebb_alloc.h"
+#include "plan.h"
+#include "record.h"
+
+typedef struct ebb_drive_counts {
+    uint64_t steps;    /* driven from beginning to end */
+    uint64_t replays;  /* launches */
+    uint64_t verified; /* contents compared after they were recomputed */
+    uint64_t mismatches;
+    uint64_t fallbacks;
+    uint64_t rebuilt;  /* contents rebuilt in fall-backs */
+    uint64_t stall_ns; /* that the program's stream waited for copies */
+    size_t peak_bytes; /* most chunks that existed at once while driving */
+} ebb_drive_counts_t;
+ebb_drive_counts_t ebb_drive_counts(void);
+
+/* Device bytes that a plan for this recording could have: the budget less what it cannot move. */
+size_t ebb_drive_room(const ebb_recording_t *learned);
+
+/* Begins to drive. Borrows both until the drive ends. False: it could not be set up (logged); nothing has
+ * changed but where buffers are. */
+bool ebb_drive_install(ebb_recording_t *learned, const ebb_plan_t *plan);
+bool ebb_drive_active(void);
+
+/* The planned buffer for a request, or NULL: none is active, or the request was not planned and the drive has
+ * ended. */
+ebb_buffer_t *ebb_drive_serve(const ebb_request_t *request);
+/* True: the buffer was placed by the plan and is gone. */
+bool ebb_drive_freeing(ebb_buffer_t *buffer);
+/* True: the operation is the planned one; everything is arranged for it. False: the drive has ended. */
+bool ebb_drive_before(const ebb_operation_t *operation);
+/* After it was issued. True: it was the last one of the step. */
+bool ebb_drive_after(const ebb_operation_t *operation);
+
+void ebb_drive_leave(const char *why);
+
+/* True, once: recomputed buffers had other bits. The operations have lost their proofs in the recording; the
+ * plan is no good any more and is left at the next boundary. */
+bool ebb_drive_refuted(void);
+
+#endif

@@ -1,0 +1,394 @@
+/* drive_install.c: from the state as it is to the plan's, and back. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "driver.h"
+#include "drive_state.h"
+#include "ebb_offload.h"
+#include "log.h"
+#include "pinned.h"
+
+#define D ebb_drive
+
+static bool persists(const ebb_trace_buffer_t *b)
+{
+    return b->born == EBB_TRACE_NEVER;
+}
+
+/* The live buffer that the recording means, or NULL: it is gone. */
+static ebb_buffer_t *recorded_buffer(const ebb_recording_t *learned, uint32_t id)
+{
+    ebb_buffer_t *b = ebb_buffer_at(learned->address[id]);
+    return b && b->generation == learned->generation[id] ? b : NULL;
+}
+
+size_t ebb_drive_room(const ebb_recording_t *learned)
+{
+    ebb_verify_prepare(learned->trace);
+    ebb_heap_reclaim(SIZE_MAX, true);
+    size_t chunks = ebb_chunks_available();
+    for (uint32_t i = 0; i < learned->trace->buffer_count; i++) {
+        const ebb_trace_buffer_t *t = &learned->trace->buffer[i];
+        const ebb_buffer_t *b = persists(t) && ebb_is_large(t) ? recorded_buffer(learned, i) : NULL;
+        if (b && b->range->mapped)
+            chunks += b->range->chunk_count;
+    }
+    return chunks * EBB_CHUNK_BYTES;
+}
+
+/* ---- buffers that are there ---- */
+
+/* Where its content is now; a host block becomes the site's. */
+static void note_where(site_t *s)
+{
+    s->range = s->buffer->range;
+    s->host_bytes = s->buffer->bytes;
+    s->host = ebb_residence_take(s->buffer);
+    s->device = s->range->mapped;
+    s->on_host = !s->device && s->host;
+    s->written = s->device || s->on_host; /* else it was handed over without content, and not touched since */
+}
+
+static bool find_persistent(void)
+{
+    for (uint32_t i = 0; i < D.trace->buffer_count; i++) {
+        if (!persists(&D.trace->buffer[i]))
+            continue;
+        ebb_buffer_t *b = recorded_buffer(D.learned, i);
+        if (!b)
+            return false;
+        D.site[i].buffer = b;
+        b->tag = i + 1;
+        if (ebb_is_large(&D.trace->buffer[i]))
+            note_where(&D.site[i]);
+    }
+    return true;
+}
+
+/* Host blocks for what the plan copies out. */
+static bool find_hosts(void)
+{
+    for (uint32_t i = 0; i < D.plan->action_count; i++) {
+        if (D.plan->action[i].kind != EBB_EVICT)
+            continue;
+        site_t *s = &D.site[D.plan->action[i].place];
+        s->evicted = true;
+        s->host_bytes = D.plan->place[D.plan->action[i].place].bytes;
+        if (!s->host && !(s->host = ebb_pinned_alloc(s->host_bytes)))
+            return false;
+    }
+    return true;
+}
+
+/* Sends away what the plan has on the host when the step begins. */
+static bool settle_persistent(void)
+{
+    for (uint32_t i = 0; i < D.trace->buffer_count; i++) {
+        site_t *s = &D.site[i];
+        if (!s->range || !s->device || D.plan->place[i].at_start == EBB_ON_DEVICE)
+            continue;
+        if (ebb_residence_evict(s->buffer))
+            return false;
+        note_where(s);
+    }
+    return true;
+}
+
+/* ---- chunks ---- */
+
+static const uint32_t *chunks_of(uint32_t place)
+{
+    return D.plan->chunk + D.plan->place[place].first_chunk;
+}
+
+static bool bind_chunks(void)
+{
+    size_t missing = D.plan->chunk_count;
+    for (uint32_t i = 0; i < D.trace->buffer_count; i++) {
+        const site_t *s = &D.site[i];
+        if (!s->range || !s->range->mapped)
+            continue;
+        for (uint32_t k = 0; k < s->range->chunk_count; k++) {
+            D.chunk[chunks_of(i)[k]] = s->range->chunk[k];
+            D.bound[chunks_of(i)[k]] = true;
+            missing--;
+        }
+    }
+    if (!ebb_heap_make_room(missing))
+        return false;
+    for (uint32_t c = 0; c < D.plan->chunk_count; c++)
+        if (!D.bound[c]) {
+            if (ebb_chunks_take(1, &D.chunk[c]))
+                return false;
+            D.bound[c] = true;
+        }
+    return true;
+}
+
+static bool map_place(uint32_t place)
+{
+    const ebb_place_t *p = &D.plan->place[place];
+    site_t *s = &D.site[place];
+    if (!p->chunk_count || (s->range && s->range->mapped))
+        return true;
+    if (!s->range && !(s->range = ebb_range_new(p->chunk_count)))
+        return false;
+    ebb_chunk_t *list = malloc(p->chunk_count * sizeof *list);
+    if (!list)
+        return false;
+    for (uint32_t k = 0; k < p->chunk_count; k++)
+        list[k] = D.chunk[chunks_of(place)[k]];
+    ebb_status_t status = ebb_range_map_on(s->range, list);
+    free(list);
+    return !status;
+}
+
+static bool map_small(void)
+{
+    if (!D.plan->small_bytes)
+        return true;
+    size_t chunks = D.plan->small_bytes / EBB_CHUNK_BYTES;
+    if (!ebb_heap_make_room(chunks) || !(D.small_range = ebb_range_new(chunks)))
+        return false;
+    if (ebb_range_map(D.small_range))
+        return false;
+    return (D.small_slab = ebb_slab_open(D.small_range)) != NULL;
+}
+
+/* What the plan has on the device when the step begins and is not there. */
+static bool bring_in(void)
+{
+    for (uint32_t i = 0; i < D.trace->buffer_count; i++) {
+        site_t *s = &D.site[i];
+        if (D.plan->place[i].at_start != EBB_ON_DEVICE || s->device || !s->written)
+            continue;
+        if (!s->range || ebb_copy_issue(EBB_IN, s->range->base, s->host, s->host_bytes))
+            return false;
+        s->device = true;
+    }
+    if (ebb_driver.cuCtxSynchronize())
+        return false;
+    for (uint32_t i = 0; i < D.trace->buffer_count; i++) {
+        site_t *s = &D.site[i];
+        if (s->device && s->host && !s->evicted) { /* never needed again */
+            ebb_pinned_free(s->host, s->host_bytes);
+            s->host = NULL;
+        }
+    }
+    return true;
+}
+
+/* ---- rivals, events, joins ---- */
+
+static bool find_rivals(void)
+{
+    uint32_t places = D.plan->place_count;
+    uint32_t *seen = calloc((size_t)places + 1, sizeof *seen);
+    uint32_t *list = calloc((size_t)places + 1, sizeof *list);
+    /* Which places lie on a chunk: lists by chunk, in one array. */
+    uint32_t *first = calloc((size_t)D.plan->chunk_count + 2, sizeof *first);
+    uint32_t *on = calloc((size_t)D.plan->chunk_index_count + 1, sizeof *on);
+    bool good = seen && list && first && on;
+    for (uint32_t p = 0; good && p < places; p++)
+        for (uint32_t k = 0; k < D.plan->place[p].chunk_count; k++)
+            first[chunks_of(p)[k] + 2]++;
+    for (uint32_t c = 0; good && c < D.plan->chunk_count; c++)
+        first[c + 2] += first[c + 1];
+    for (uint32_t p = 0; good && p < places; p++)
+        for (uint32_t k = 0; k < D.plan->place[p].chunk_count; k++)
+            on[first[chunks_of(p)[k] + 1]++] = p;
+    for (uint32_t p = 0; good && p < places; p++) {
+        uint32_t count = 0;
+        for (uint32_t k = 0; k < D.plan->place[p].chunk_count; k++)
+            for (uint32_t i = first[chunks_of(p)[k]]; i < first[chunks_of(p)[k] + 1]; i++)
+                if (on[i] != p && seen[on[i]] != p + 1) {
+                    seen[on[i]] = p + 1;
+                    list[count++] = on[i];
+                }
+        if (count && (D.site[p].rival = malloc(count * sizeof *list)))
+            memcpy(D.site[p].rival, list, count * sizeof *list);
+        good = !count || D.site[p].rival;
+        D.site[p].rival_count = count;
+    }
+    free(seen);
+    free(list);
+    free(first);
+    free(on);
+    return good;
+}
+
+static bool make_events(void)
+{
+    for (uint32_t i = 0; i < D.plan->action_count; i++) {
+        ebb_action_kind_t kind = D.plan->action[i].kind;
+        if (kind != EBB_EVICT && kind != EBB_FETCH)
+            continue;
+        if (ebb_driver.cuEventCreate(&D.before[i], CU_EVENT_DISABLE_TIMING) ||
+            ebb_driver.cuEventCreate(&D.done[i], CU_EVENT_DISABLE_TIMING))
+            return false;
+    }
+    return true;
+}
+
+/* By operation, which actions the compute stream waits for. */
+static bool list_joins(void)
+{
+    uint32_t n = D.trace->operation_count;
+    for (uint32_t i = 0; i < D.plan->action_count; i++)
+        if (D.plan->action[i].join < n)
+            D.join_first[D.plan->action[i].join + 1]++;
+    for (uint32_t p = 0; p < n; p++)
+        D.join_first[p + 1] += D.join_first[p];
+    uint32_t *next = malloc(((size_t)n + 1) * sizeof *next);
+    if (!next)
+        return false;
+    memcpy(next, D.join_first, ((size_t)n + 1) * sizeof *next);
+    for (uint32_t i = 0; i < D.plan->action_count; i++)
+        if (D.plan->action[i].join < n)
+            D.join_action[next[D.plan->action[i].join]++] = i;
+    free(next);
+    for (uint32_t p = 0; p < n; p++)
+        for (uint32_t k = 0; D.join_first[p] < D.join_first[p + 1] && k < 4; k++)
+            if (ebb_driver.cuEventCreate(&D.stall[4 * (size_t)p + k], CU_EVENT_DEFAULT))
+                return false;
+    return true;
+}
+
+static bool allocate(void)
+{
+    size_t n = D.trace->operation_count, actions = D.plan->action_count;
+    D.chunk = calloc((size_t)D.plan->chunk_count + 1, sizeof *D.chunk);
+    D.bound = calloc((size_t)D.plan->chunk_count + 1, sizeof *D.bound);
+    D.site = calloc((size_t)D.plan->place_count + 1, sizeof *D.site);
+    D.issued = calloc(n + 1, sizeof *D.issued);
+    D.before = calloc(actions + 1, sizeof(CUevent));
+    D.done = calloc(actions + 1, sizeof(CUevent));
+    D.recorded = calloc(actions + 1, sizeof *D.recorded);
+    D.join_first = calloc(n + 2, sizeof *D.join_first);
+    D.join_action = calloc(actions + 1, sizeof *D.join_action);
+    D.stall = calloc(4 * n + 1, sizeof(CUevent));
+    return D.chunk && D.bound && D.site && D.issued && D.before && D.done && D.recorded && D.join_first &&
+           D.join_action && D.stall;
+}
+
+static const char *install(void)
+{
+    if (!allocate())
+        return "no host memory";
+    if (!find_persistent())
+        return "a buffer that outlives the step is gone";
+    if (!settle_persistent())
+        return ebb_last_failure();
+    if (!find_hosts())
+        return "no pinned host memory";
+    if (!bind_chunks())
+        return "the chunks are not there";
+    for (uint32_t i = 0; i < D.plan->place_count; i++)
+        if (!map_place(i))
+            return ebb_last_failure();
+    if (!map_small() || !bring_in())
+        return ebb_last_failure();
+    if (!find_rivals() || !make_events() || !list_joins() || !ebb_verify_set_up())
+        return "no host memory, or no events";
+    return NULL;
+}
+
+bool ebb_drive_install(ebb_recording_t *learned, const ebb_plan_t *plan)
+{
+    D = (drive_t){.counts = D.counts,
+                  .hashes = D.hashes,
+                  .hash_slots = D.hash_slots,
+                  .verdict = D.verdict,
+                  .arrived = D.arrived};
+    D.learned = learned;
+    D.trace = learned->trace;
+    D.plan = plan;
+    D.stream = learned->stream;
+    if (ebb_driver.cuCtxSynchronize())
+        return false;
+    ebb_heap_reclaim(SIZE_MAX, true);
+    const char *wrong = install();
+    if (wrong) {
+        ebb_log(EBB_WARN, "the plan could not be installed: %s", wrong);
+        ebb_drive_dissolve();
+        return false;
+    }
+    ebb_chunks_release();
+    D.active = true;
+    D.cursor = D.trace->operation_count; /* a step is about to begin */
+    return true;
+}
+
+/* ---- and back ---- */
+
+/* What stays where it is keeps its chunks. */
+static void keep_chunks(uint32_t place)
+{
+    for (uint32_t k = 0; k < D.plan->place[place].chunk_count; k++)
+        D.bound[chunks_of(place)[k]] = false;
+}
+
+static void dissolve_site(uint32_t place)
+{
+    site_t *s = &D.site[place];
+    if (s->buffer && s->range && s->device && s->range->mapped) {
+        keep_chunks(place);
+    } else if (s->range) {
+        if (s->range->mapped && ebb_range_unmap_from(s->range))
+            ebb_log(EBB_WARN, "%s", ebb_last_failure());
+        if (!s->buffer) {
+            ebb_range_delete(s->range);
+        } else {
+            if (ebb_residence_put(s->buffer, s->on_host ? s->host : NULL))
+                ebb_drive_lost("there is no host memory", place);
+            if (s->on_host)
+                s->host = NULL;
+        }
+    }
+    if (s->buffer)
+        s->buffer->tag = 0;
+    if (s->host)
+        ebb_pinned_free(s->host, s->host_bytes);
+    free(s->rival);
+}
+
+void ebb_drive_dissolve(void)
+{
+    ebb_verify_tear_down();
+    for (uint32_t i = 0; D.site && i < D.plan->place_count; i++)
+        dissolve_site(i);
+    for (uint32_t c = 0; D.bound && c < D.plan->chunk_count; c++)
+        if (D.bound[c])
+            ebb_chunks_give(1, &D.chunk[c]);
+    if (D.small_slab)
+        ebb_slab_close(D.small_slab);
+    else if (D.small_range && (!D.small_range->mapped || !ebb_range_unmap(D.small_range)))
+        ebb_range_delete(D.small_range);
+    for (uint32_t i = 0; D.before && D.done && i < D.plan->action_count; i++) {
+        if (D.before[i])
+            ebb_driver.cuEventDestroy(D.before[i]);
+        if (D.done[i])
+            ebb_driver.cuEventDestroy(D.done[i]);
+    }
+    for (size_t i = 0; D.stall && i < 4 * (size_t)D.trace->operation_count; i++)
+        if (D.stall[i])
+            ebb_driver.cuEventDestroy(D.stall[i]);
+    free(D.chunk);
+    free(D.bound);
+    free(D.site);
+    free(D.before);
+    free(D.done);
+    free(D.recorded);
+    free(D.join_first);
+    free(D.join_action);
+    free(D.stall);
+    D.chunk = NULL;
+    D.bound = NULL;
+    D.site = NULL;
+    D.before = D.done = D.stall = NULL;
+    D.recorded = NULL;
+    D.join_first = D.join_action = NULL;
+    D.small_slab = NULL;
+    D.small_range = NULL;
+    D.active = false;
+}

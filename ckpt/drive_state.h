@@ -1,0 +1,116 @@
+/* drive_state.h: what drive.c, drive_install.c, drive_verify.c and rebuild.c share. */
+#ifndef EBB_DRIVE_STATE_H
+#define EBB_DRIVE_STATE_H
+
+#include "drive.h"
+#include "hash.h"
+
+/* A place of the plan, in this process. */
+typedef struct site {
+    ebb_range_t *range;   /* under a large place; NULL: small, or without chunks */
+    ebb_buffer_t *buffer; /* the program's, while it is alive */
+    void *host;           /* its block of pinned memory; owned; NULL: the plan never copies it out */
+    size_t host_bytes;
+    uint32_t *rival; /* places that share a chunk with it [rival_count] */
+    uint32_t rival_count;
+    /* Where its content is, in the order of issue. */
+    bool written;  /* it has one */
+    bool device;   /* in the place */
+    bool on_host;  /* in the host block */
+    bool given_up; /* discarded; may still be in the place */
+    bool evicted;  /* by some action of the plan */
+} site_t;
+
+/* An operation as it was issued in this step (or in the one before, behind the cursor). */
+typedef struct issued {
+    CUfunction function;
+    unsigned grid[3], block[3], shared_bytes;
+    unsigned char *params; /* owned [room] */
+    size_t param_bytes, room;
+    ebb_trace_kind_t kind;
+    CUdeviceptr dst, src;
+    size_t bytes;
+    uint32_t value, width;
+} issued_t;
+
+/* A content that is compared after it was recomputed: a discard, and the replay that completes it. */
+typedef struct check {
+    uint32_t discard, last_replay; /* actions */
+    uint32_t next;                 /* the next check that the same replay completes; NEVER: none */
+    bool begun, ended; /* in the step under way: hashed when it was given up, and after the replay */
+    void *copy;        /* pinned, while there is one */
+} check_t;
+
+typedef struct drive {
+    bool active;
+    ebb_recording_t *learned; /* borrowed */
+    const ebb_trace_t *trace; /* learned->trace */
+    const ebb_plan_t *plan;   /* borrowed */
+    ebb_stream_t *stream;     /* compute */
+
+    ebb_chunk_t *chunk; /* [plan->chunk_count] */
+    bool *bound;        /* [plan->chunk_count] */
+    site_t *site;       /* [plan->place_count] */
+    ebb_range_t *small_range;
+    ebb_slab_t *small_slab;
+    issued_t *issued;       /* [operations] */
+    CUevent *before, *done; /* [actions]: compute at the action's point; the end of its copy */
+    bool *recorded;         /* [actions]: `done` has been recorded at least once */
+    uint32_t *join_first;   /* [operations + 1]: into join_action, sorted by operation */
+    uint32_t *join_action;
+    CUevent *
+        stall; /* [4 * operations]: for two steps, around each operation's joins; NULL where there are none */
+
+    uint32_t cursor;      /* the next operation; operation_count: the step is over */
+    uint32_t next_action; /* the next one to be issued */
+    uint32_t next_birth;  /* the next buffer to be allocated; buffer_count: none */
+    uint32_t living;      /* step-born buffers alive */
+    uint64_t step;        /* of this drive */
+
+    ebb_hashes_t *hashes; /* slots 2i and 2i + 1 are buffer slot_of[i]'s: before and after */
+    unsigned hash_slots;
+    uint32_t *slot_of;     /* [buffers] */
+    ebb_buffer_t *verdict; /* device [2, MOST_CHECKS]: per check, by step in turns: is it different? */
+    uint32_t *arrived;     /* pinned, the same */
+    CUevent fetched[2];
+    bool *pending[2]; /* [checks] verdicts that are on their way */
+    check_t *check;
+    uint32_t *check_at; /* [actions]: the check that begins or ends there; NEVER: none */
+    uint32_t check_count;
+    bool refuted; /* see ebb_drive_refuted */
+
+    ebb_drive_counts_t counts; /* of all drives */
+} drive_t;
+
+extern drive_t ebb_drive;
+
+static inline bool ebb_is_large(const ebb_trace_buffer_t *b)
+{
+    return b->bytes > EBB_SMALL_BYTES;
+}
+
+/* The large place's chunks are written now: it has content, its rivals have lost theirs. */
+void ebb_site_take(uint32_t place);
+
+/* drive_install.c: undoes an installation, whole or in part. The device must be idle. */
+void ebb_drive_dissolve(void);
+
+/* drive_verify.c: comparing what is recomputed with what was dropped. */
+bool ebb_verify_prepare(
+    const ebb_trace_t *trace); /* takes the memory that it needs on the device, before a plan is made */
+bool ebb_verify_set_up(void);
+void ebb_verify_tear_down(void); /* the device must be idle */
+void ebb_verify_step_end(void);
+/* Just before a discard, just after a replay. */
+void ebb_verify_discard(uint32_t action);
+void ebb_verify_replay(uint32_t action);
+
+/* Launches an issued operation again; pointers to buffer i lead to target(context, i), 0: as they were. */
+typedef CUdeviceptr (*ebb_target_fn)(const void *context, uint32_t buffer);
+ebb_status_t ebb_relaunch(const issued_t *issued, uint32_t operation, ebb_target_fn target,
+                          const void *context);
+
+/* A failure that the program has to be told of. */
+void ebb_drive_lost(const char *what, uint32_t buffer);
+
+#endif

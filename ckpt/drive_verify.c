@@ -1,0 +1,295 @@
+/* drive_verify.c: compares what was recomputed with what was dropped.
+ *
+ * Every discarded content is hashed when it is given up, and again after the replay that completes it.
+ * Different hashes mean that the launch does not give the same bits any more, or that something has written
+ * the content which was believed only to read it. In the first steps of a drive the host looks at once, and
+ * keeps a copy as far as there is memory for it: the copy is put back, and nothing is lost. Later the hashes
+ * of a step are fetched when it ends and compared when they have arrived: the program is told
+ * (EBB_ON_MISMATCH). Either way the operation may not be replayed any more.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "driver.h"
+#include "drive_state.h"
+#include "log.h"
+#include "options.h"
+#include "pinned.h"
+
+#define D ebb_drive
+
+enum { FIRST_STEPS = 2, MOST_CHECKS = 4096 };
+
+bool ebb_verify_prepare(const ebb_trace_t *trace)
+{
+    const size_t bytes = 2 * MOST_CHECKS * sizeof *D.arrived;
+    unsigned slots = 0;
+    for (uint32_t i = 0; i < trace->buffer_count; i++)
+        slots += ebb_is_large(&trace->buffer[i]) ? 2 : 0;
+    if (slots > D.hash_slots) {
+        ebb_hashes_delete(D.hashes);
+        D.hashes = ebb_hashes_new(slots);
+        D.hash_slots = D.hashes ? slots : 0;
+    }
+    if (!D.arrived)
+        D.arrived = ebb_pinned_alloc(bytes);
+    if (!D.verdict && !ebb_heap_alloc(&(ebb_request_t){.bytes = bytes}, &D.verdict))
+        D.verdict->held++;
+    return D.hash_slots >= slots && D.arrived && D.verdict;
+}
+
+/* The replay that completes what `discard` gave up: the last one that writes its place before something else
+ * happens to it. NEVER: there is none in this step. */
+static uint32_t last_replay_of(uint32_t discard)
+{
+    uint32_t place = D.plan->action[discard].place, last = EBB_TRACE_NEVER;
+    for (uint32_t i = discard + 1; i < D.plan->action_count; i++) {
+        const ebb_action_t *a = &D.plan->action[i];
+        if (a->kind != EBB_REPLAY && a->place == place)
+            break;
+        if (a->kind != EBB_REPLAY)
+            continue;
+        const ebb_trace_operation_t *o = &D.trace->operation[a->operation];
+        bool writes = false;
+        for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++)
+            writes |= D.trace->access[k].buffer == place && D.trace->access[k].mode != EBB_READS;
+        for (uint32_t k = 0; k < a->redirect_count; k++)
+            writes &= D.plan->redirect[a->first_redirect + k].buffer != place;
+        if (writes)
+            last = i;
+    }
+    return last;
+}
+
+static bool allocate(void)
+{
+    size_t actions = D.plan->action_count;
+    D.check = calloc(actions + 1, sizeof *D.check);
+    D.check_at = malloc((actions + 1) * sizeof *D.check_at);
+    D.slot_of = calloc((size_t)D.trace->buffer_count + 1, sizeof *D.slot_of);
+    for (int i = 0; i < 2; i++)
+        D.pending[i] = calloc(actions + 1, sizeof *D.pending[i]);
+    if (!D.check || !D.check_at || !D.slot_of || !D.pending[0] || !D.pending[1])
+        return false;
+    for (uint32_t i = 0; i < actions; i++)
+        D.check_at[i] = EBB_TRACE_NEVER;
+    for (uint32_t i = 0, slot = 0; i < D.trace->buffer_count; i++)
+        D.slot_of[i] = ebb_is_large(&D.trace->buffer[i]) ? slot++ : 0;
+    return true;
+}
+
+bool ebb_verify_set_up(void)
+{
+    if (!ebb_verify_prepare(D.trace) || !allocate())
+        return false;
+    for (uint32_t i = 0; i < D.plan->action_count; i++) {
+        if (D.plan->action[i].kind != EBB_DISCARD)
+            continue;
+        uint32_t last = last_replay_of(i);
+        if (last == EBB_TRACE_NEVER)
+            continue; /* its buffer is freed before anybody wants it back */
+        if (D.check_count == MOST_CHECKS)
+            return false; /* what cannot be compared is not recomputed */
+        D.check[D.check_count] = (check_t){.discard = i, .last_replay = last, .next = D.check_at[last]};
+        D.check_at[i] = D.check_at[last] = D.check_count++;
+    }
+    for (int i = 0; i < 2 && D.check_count; i++)
+        if (ebb_driver.cuEventCreate(&D.fetched[i], CU_EVENT_DISABLE_TIMING))
+            return false;
+    return true;
+}
+
+static uint32_t place_of(const check_t *c)
+{
+    return D.plan->action[c->discard].place;
+}
+
+static size_t bytes_of(const check_t *c)
+{
+    return D.plan->place[place_of(c)].bytes;
+}
+
+static void free_copy(check_t *c)
+{
+    if (c->copy)
+        ebb_pinned_free(c->copy, bytes_of(c));
+    c->copy = NULL;
+}
+
+static unsigned slot_of(const check_t *c)
+{
+    return 2 * D.slot_of[place_of(c)];
+}
+
+static ebb_status_t hash_place(const check_t *c, bool after)
+{
+    return ebb_hash_issue(D.hashes, slot_of(c) + after, D.stream, D.site[place_of(c)].range->base,
+                          bytes_of(c));
+}
+
+static void complain(const check_t *c)
+{
+    uint32_t operation = D.plan->action[c->last_replay].operation;
+    D.counts.mismatches++;
+    D.refuted = true;
+    D.learned->trace->operation[operation].proofs = 0;
+    ebb_log(EBB_WARN,
+            "buffer %u, recomputed by %s (operation %u), has other bits: it is not recomputed any more",
+            place_of(c), D.trace->operation[operation].name, operation);
+}
+
+static void tell_program(const check_t *c)
+{
+    if (!strcmp(ebb_options.on_mismatch, "warn"))
+        ebb_log(EBB_WARN, "going on with other bits (EBB_ON_MISMATCH=warn)");
+    else
+        ebb_drive_lost("it was recomputed with other bits, and no copy was left", place_of(c));
+}
+
+/* ---- the first steps: at once, with a copy ---- */
+
+static bool is_first(void)
+{
+    return D.step < FIRST_STEPS;
+}
+
+static void keep_copy(check_t *c)
+{
+    c->copy = ebb_pinned_alloc(bytes_of(c));
+    if (c->copy && ebb_driver.cuMemcpyDtoHAsync(c->copy, D.site[place_of(c)].range->base, bytes_of(c),
+                                                ebb_stream_handle(D.stream)))
+        free_copy(c);
+}
+
+static bool restore(const check_t *c)
+{
+    CUstream stream = ebb_stream_handle(D.stream);
+    return c->copy &&
+           !ebb_driver.cuMemcpyHtoDAsync(D.site[place_of(c)].range->base, c->copy, bytes_of(c), stream) &&
+           !ebb_driver.cuStreamSynchronize(stream);
+}
+
+static void compare_now(check_t *c)
+{
+    uint64_t hash[2] = {0, 1};
+    bool known = !ebb_hash_read(D.hashes, slot_of(c), 2, D.stream, hash);
+    D.counts.verified++;
+    if (!known || hash[0] != hash[1]) {
+        complain(c);
+        if (!restore(c))
+            tell_program(c);
+    }
+    free_copy(c); /* the read has waited for the copy too */
+}
+
+/* ---- later ones: when the hashes have arrived ---- */
+
+static bool is_checked(void)
+{
+    return is_first() || (ebb_options.verify && D.step % (uint64_t)ebb_options.verify == 0);
+}
+
+static size_t verdict_at(unsigned turn, uint32_t check)
+{
+    return (size_t)turn * MOST_CHECKS + check;
+}
+
+static void compare_arrived(unsigned turn)
+{
+    for (uint32_t i = 0; i < D.check_count; i++) {
+        if (!D.pending[turn][i])
+            continue;
+        D.pending[turn][i] = false;
+        D.counts.verified++;
+        if (!D.arrived[verdict_at(turn, i)])
+            continue;
+        complain(&D.check[i]);
+        tell_program(&D.check[i]);
+    }
+}
+
+/* Of a step, behind all its comparisons. */
+static ebb_status_t fetch_verdicts(unsigned turn)
+{
+    CUstream stream = ebb_stream_handle(D.stream);
+    size_t first = verdict_at(turn, 0), bytes = D.check_count * sizeof *D.arrived;
+    EBB_DRIVER(cuMemcpyDtoHAsync, bytes,
+               (D.arrived + first, D.verdict->address + first * sizeof *D.arrived, bytes, stream));
+    EBB_DRIVER(cuEventRecord, 0, (D.fetched[turn], stream));
+    ebb_mark_issue(D.stream);
+    return 0;
+}
+
+static bool is_pending(unsigned turn)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < D.check_count; i++)
+        any |= D.pending[turn][i];
+    return any;
+}
+
+void ebb_verify_step_end(void)
+{
+    unsigned turn = D.step & 1;
+    /* Two steps ago: the host hardly ever waits here. */
+    if (is_pending(turn) && !ebb_driver.cuEventSynchronize(D.fetched[turn]))
+        compare_arrived(turn);
+    if (is_pending(!turn) && !ebb_driver.cuEventQuery(D.fetched[!turn]))
+        compare_arrived(!turn);
+    for (uint32_t i = 0; i < D.check_count; i++) {
+        check_t *c = &D.check[i];
+        D.pending[turn][i] = c->begun && c->ended && !is_first();
+        c->begun = c->ended = false;
+    }
+    if (is_pending(turn) && fetch_verdicts(turn))
+        memset(D.pending[turn], 0, D.check_count * sizeof *D.pending[turn]);
+}
+
+void ebb_verify_tear_down(void)
+{
+    for (int turn = 0; turn < 2; turn++)
+        if (D.check_count)
+            compare_arrived((unsigned)turn);
+    for (uint32_t i = 0; i < D.check_count; i++)
+        free_copy(&D.check[i]);
+    for (int i = 0; i < 2; i++) {
+        if (D.fetched[i])
+            ebb_driver.cuEventDestroy(D.fetched[i]);
+        free(D.pending[i]);
+        D.pending[i] = NULL;
+        D.fetched[i] = NULL;
+    }
+    free(D.check);
+    free(D.check_at);
+    free(D.slot_of);
+    D.check = NULL;
+    D.check_at = D.slot_of = NULL;
+    D.check_count = 0;
+}
+
+/* ---- around the plan's actions ---- */
+
+void ebb_verify_discard(uint32_t action)
+{
+    check_t *c = D.check_at[action] != EBB_TRACE_NEVER ? &D.check[D.check_at[action]] : NULL;
+    if (!c || !is_checked())
+        return;
+    c->begun = !hash_place(c, false);
+    if (c->begun && is_first())
+        keep_copy(c);
+}
+
+void ebb_verify_replay(uint32_t action)
+{
+    for (uint32_t i = D.check_at[action]; i != EBB_TRACE_NEVER; i = D.check[i].next) {
+        check_t *c = &D.check[i];
+        if (!c->begun || hash_place(c, true))
+            continue;
+        c->ended = true;
+        if (is_first())
+            compare_now(c);
+        else
+            c->ended = !ebb_hash_compare(D.hashes, slot_of(c), slot_of(c) + 1, D.stream,
+                                         D.verdict->address + verdict_at(D.step & 1, i) * sizeof *D.arrived);
+    }
+}

@@ -1,0 +1,72 @@
+/* hash.cu: numbers that tell whether bytes on the device are the same; see hash.h.
+ *
+ * The sum, modulo 2^64, of every word mixed with its index (the finaliser of splitmix64: Steele, Lea, Flood, "Fast
+ * splittable pseudorandom number generators", OOPSLA 2014). A sum has no order, so neither the number of threads nor of
+ * blocks changes the result; a block leaves the sum of its slice.
+ */
+#include <cuda_runtime.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifndef BLOCK_SIZE_INDEPENDENT
+#define BLOCK_SIZE_INDEPENDENT(...) static_assert(true, "")
+#endif
+
+static __device__ __forceinline__ uint64_t mix(uint64_t word, uint64_t index)
+{
+    uint64_t z = word + (index + 1) * 0x9e3779b97f4a7c15u;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return z ^ z >> 31;
+}
+
+/* The last word, where the bytes end in the middle of it. */
+static __device__ uint64_t tail(const unsigned char *p, unsigned count)
+{
+    uint64_t word = 0;
+    for (unsigned i = 0; i < count; i++)
+        word |= (uint64_t)p[i] << (8 * i);
+    return word;
+}
+
+/* partial[gridDim.x] from `bytes` at `p` (aligned to 8); block b takes words [b * slice, (b + 1) * slice). */
+extern "C" __global__ void ebb_hash(uint64_t *__restrict__ partial, const unsigned char *__restrict__ p, size_t bytes,
+                                    size_t slice)
+{
+    const uint64_t *words = (const uint64_t *)p;
+    const size_t count = bytes / 8, first = (size_t)blockIdx.x * slice;
+    const size_t end = first + slice < count ? first + slice : count;
+    uint64_t sum = 0;
+    for (size_t i = first + threadIdx.x; i < end; i += blockDim.x)
+        sum += mix(words[i], i);
+    if (bytes % 8 && blockIdx.x == 0 && threadIdx.x == 0)
+        sum += mix(tail(p + 8 * count, (unsigned)(bytes % 8)), count);
+#ifdef __SOFTGPU_FAST__
+    partial[blockIdx.x] = sum;
+#else
+    __shared__ uint64_t of_warp[32];
+    for (int lanes = 16; lanes > 0; lanes /= 2)
+        sum += __shfl_xor_sync(0xffffffffu, sum, lanes);
+    if (threadIdx.x % 32 == 0)
+        of_warp[threadIdx.x / 32] = sum;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        for (unsigned w = 1; w < blockDim.x / 32; w++)
+            sum += of_warp[w];
+        partial[blockIdx.x] = sum;
+    }
+#endif
+}
+BLOCK_SIZE_INDEPENDENT(ebb_hash);
+
+/* different[0] = whether two sets of partial sums, of `count` blocks, differ. One block. */
+extern "C" __global__ void ebb_hash_compare(uint32_t *different, const uint64_t *a, const uint64_t *b, unsigned count)
+{
+    if (threadIdx.x)
+        return;
+    uint32_t any = 0;
+    for (unsigned i = 0; i < count; i++)
+        any |= a[i] != b[i];
+    different[0] = any;
+}
+BLOCK_SIZE_INDEPENDENT(ebb_hash_compare);

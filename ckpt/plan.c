@@ -1,0 +1,239 @@
+/* plan.c: plans in memory, what they come to, and writing them. Reading them is for tools only:
+ * cli/plan_read.c, which libebb.so does not hold. */
+#include "plan.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Room for one more in a growing array, zeroed. */
+static void *append(void **array, uint32_t *count, uint32_t *room, size_t size)
+{
+    if (*count == *room) {
+        uint32_t wanted = *room ? 2 * *room : 64;
+        void *grown = wanted > *room ? realloc(*array, wanted * size) : NULL;
+        if (!grown)
+            return NULL;
+        *array = grown;
+        *room = wanted;
+    }
+    return memset((char *)*array + (size_t)(*count)++ * size, 0, size);
+}
+
+ebb_plan_t *ebb_plan_new(const ebb_trace_t *trace)
+{
+    ebb_plan_t *p = calloc(1, sizeof *p);
+    if (!p)
+        return NULL;
+    p->chunk_bytes = trace->chunk_bytes;
+    p->operation_count = trace->operation_count;
+    p->buffer_count = trace->buffer_count;
+    for (uint32_t i = 0; i < trace->buffer_count; i++) {
+        ebb_place_t *place = ebb_plan_add_place(p);
+        if (!place) {
+            ebb_plan_delete(p);
+            return NULL;
+        }
+        place->bytes = trace->buffer[i].bytes;
+        place->at_start = trace->buffer[i].born == EBB_TRACE_NEVER ? EBB_ON_DEVICE : EBB_NOT_THERE;
+    }
+    return p;
+}
+
+void ebb_plan_delete(ebb_plan_t *p)
+{
+    if (!p)
+        return;
+    free(p->place);
+    free(p->action);
+    free(p->chunk);
+    free(p->wait);
+    free(p->redirect);
+    free(p);
+}
+
+ebb_place_t *ebb_plan_add_place(ebb_plan_t *p)
+{
+    ebb_place_t *place = append((void **)&p->place, &p->place_count, &p->place_room, sizeof *p->place);
+    if (place) {
+        place->first_chunk = p->chunk_index_count;
+        place->small_offset = EBB_TRACE_NEVER;
+    }
+    return place;
+}
+
+ebb_action_t *ebb_plan_add_action(ebb_plan_t *p, ebb_action_kind_t kind, uint32_t point)
+{
+    ebb_action_t *a = append((void **)&p->action, &p->action_count, &p->action_room, sizeof *p->action);
+    if (a) {
+        a->kind = kind;
+        a->point = point;
+        a->place = a->operation = a->join = EBB_TRACE_NEVER;
+        a->first_wait = p->wait_count;
+        a->first_redirect = p->redirect_count;
+    }
+    return a;
+}
+
+/* Where the next element of a list goes that lies at `first` in an array of `total`: only the array's last
+ * list grows, an empty one begins at the end. */
+static bool extend(uint32_t *first, uint32_t count, uint32_t total)
+{
+    if (!count)
+        *first = total;
+    return *first + count == total;
+}
+
+bool ebb_plan_add_chunk(ebb_plan_t *p, ebb_place_t *place, uint32_t chunk)
+{
+    if (!extend(&place->first_chunk, place->chunk_count, p->chunk_index_count))
+        return false;
+    uint32_t *c = append((void **)&p->chunk, &p->chunk_index_count, &p->chunk_room, sizeof *p->chunk);
+    if (!c)
+        return false;
+    *c = chunk;
+    place->chunk_count++;
+    return true;
+}
+
+bool ebb_plan_add_wait(ebb_plan_t *p, ebb_action_t *action, uint32_t other)
+{
+    if (!extend(&action->first_wait, action->wait_count, p->wait_count))
+        return false;
+    uint32_t *w = append((void **)&p->wait, &p->wait_count, &p->wait_room, sizeof *p->wait);
+    if (!w)
+        return false;
+    *w = other;
+    action->wait_count++;
+    return true;
+}
+
+bool ebb_plan_add_redirect(ebb_plan_t *p, ebb_action_t *action, uint32_t buffer, uint32_t place)
+{
+    if (!extend(&action->first_redirect, action->redirect_count, p->redirect_count))
+        return false;
+    ebb_redirect_t *r =
+        append((void **)&p->redirect, &p->redirect_count, &p->redirect_room, sizeof *p->redirect);
+    if (!r)
+        return false;
+    *r = (ebb_redirect_t){buffer, place};
+    action->redirect_count++;
+    return true;
+}
+
+/* ---- what it comes to ---- */
+
+enum { OFFLOADED = 1, DROPPED = 2 };
+
+static void count_action(ebb_plan_sum_t *sum, const ebb_plan_t *p, const ebb_trace_t *trace,
+                         const ebb_action_t *a)
+{
+    switch (a->kind) {
+    case EBB_EVICT:
+        sum->bytes_out += p->place[a->place].bytes;
+        break;
+    case EBB_FETCH:
+        sum->bytes_in += p->place[a->place].bytes;
+        break;
+    case EBB_REPLAY:
+        sum->replays++;
+        sum->replay_ns += trace->operation[a->operation].duration_ns;
+        break;
+    case EBB_DISCARD:
+        break;
+    }
+}
+
+static uint8_t fate_of(const ebb_action_t *a)
+{
+    return a->kind == EBB_DISCARD ? DROPPED : a->kind == EBB_REPLAY ? 0 : OFFLOADED;
+}
+
+ebb_plan_sum_t ebb_plan_sum(const ebb_plan_t *p, const ebb_trace_t *trace)
+{
+    ebb_plan_sum_t sum = {.peak_bytes = p->chunk_count * p->chunk_bytes + p->small_bytes};
+    uint8_t *fate = calloc(p->place_count + (size_t)1, 1);
+    for (uint32_t i = 0; i < p->action_count; i++) {
+        const ebb_action_t *a = &p->action[i];
+        count_action(&sum, p, trace, a);
+        if (fate && a->kind != EBB_REPLAY)
+            fate[a->place] |= fate_of(a);
+    }
+    for (uint32_t i = 0; fate && i < p->buffer_count; i++) {
+        uint64_t bytes = trace->buffer[i].bytes;
+        if (bytes <= p->chunk_bytes / 2)
+            continue;
+        if (p->place[i].at_start == EBB_ON_HOST)
+            fate[i] |= OFFLOADED;
+        sum.kept_buffers += !fate[i];
+        sum.kept_bytes += fate[i] ? 0 : bytes;
+        sum.offloaded_buffers += !!(fate[i] & OFFLOADED);
+        sum.offloaded_bytes += fate[i] & OFFLOADED ? bytes : 0;
+        sum.dropped_buffers += !!(fate[i] & DROPPED);
+        sum.dropped_bytes += fate[i] & DROPPED ? bytes : 0;
+    }
+    free(fate);
+    return sum;
+}
+
+/* ---- writing ---- */
+
+static void write_index(FILE *out, const char *key, uint32_t index)
+{
+    if (index == EBB_TRACE_NEVER)
+        fprintf(out, ", \"%s\": null", key);
+    else
+        fprintf(out, ", \"%s\": %" PRIu32, key, index);
+}
+
+static void write_list(FILE *out, const char *key, const uint32_t *list, uint32_t count)
+{
+    fprintf(out, ", \"%s\": [", key);
+    for (uint32_t i = 0; i < count; i++)
+        fprintf(out, "%s%" PRIu32, i ? "," : "", list[i]);
+    fputc(']', out);
+}
+
+static void write_place(FILE *out, const ebb_plan_t *p, uint32_t index)
+{
+    static const char *const start_name[] = {"none", "device", "host"};
+    const ebb_place_t *place = &p->place[index];
+    fprintf(out, "{\"place\": %" PRIu32 ", \"bytes\": %" PRIu64, index, place->bytes);
+    write_list(out, "chunks", p->chunk ? p->chunk + place->first_chunk : NULL, place->chunk_count);
+    fprintf(out, ", \"start\": \"%s\"", start_name[place->at_start]);
+    write_index(out, "small_offset", place->small_offset);
+    fputs("}\n", out);
+}
+
+static void write_action(FILE *out, const ebb_plan_t *p, uint32_t index)
+{
+    static const char *const kind_name[] = {"evict", "fetch", "discard", "replay"};
+    const ebb_action_t *a = &p->action[index];
+    fprintf(out, "{\"action\": %" PRIu32 ", \"kind\": \"%s\", \"point\": %" PRIu32, index, kind_name[a->kind],
+            a->point);
+    write_index(out, "place", a->place);
+    write_index(out, "operation", a->operation);
+    write_index(out, "join", a->join);
+    write_list(out, "waits", p->wait ? p->wait + a->first_wait : NULL, a->wait_count);
+    fputs(", \"redirect\": [", out);
+    for (uint32_t i = 0; i < a->redirect_count; i++) {
+        const ebb_redirect_t *r = &p->redirect[a->first_redirect + i];
+        fprintf(out, "%s[%" PRIu32 ",%" PRIu32 "]", i ? "," : "", r->buffer, r->place);
+    }
+    fputs("]}\n", out);
+}
+
+bool ebb_plan_write(const ebb_plan_t *p, FILE *out)
+{
+    fprintf(out,
+            "{\"ebb_plan\": %d, \"chunk_bytes\": %" PRIu64 ", \"chunks\": %" PRIu32
+            ", \"small_bytes\": %" PRIu64 ", \"operations\": %" PRIu32 ", \"buffers\": %" PRIu32
+            ", \"places\": %" PRIu32 ", \"actions\": %" PRIu32 ", \"predicted_ns\": %" PRIu64 "}\n",
+            EBB_PLAN_VERSION, p->chunk_bytes, p->chunk_count, p->small_bytes, p->operation_count,
+            p->buffer_count, p->place_count, p->action_count, p->predicted_ns);
+    for (uint32_t i = 0; i < p->place_count; i++)
+        write_place(out, p, i);
+    for (uint32_t i = 0; i < p->action_count; i++)
+        write_action(out, p, i);
+    return !fflush(out) && !ferror(out);
+}

@@ -1,0 +1,127 @@
+/* plan.h: what is done to the buffers of a step so that it fits the budget, as data.
+ *
+ * A plan belongs to one trace (trace.h) of one stream. It says where every buffer lies (the overlay: places
+ * on chunks) and what is done between the operations (actions). It is made by a planner (planner.h), proven
+ * by the checker (checker.h, which shares nothing with any planner), and driven by the runner. The same plan
+ * serves every step: it is periodic.
+ *
+ * Glossary
+ *   place    an address range of its own, on certain chunks; fixed while the plan is driven. Places that
+ * share chunks hold something at different times. Place i < buffer_count is buffer i's; further places are
+ * scratch, for what replays write beside what they are for content  (buffer, version): what a place holds.
+ * Whatever writes to a place takes its chunks: other places that share one have lost what they held point an
+ * operation's index p: just before operation p is issued. p = operation_count: after the last one, which is
+ *            not the same as point 0 of the next step (it comes before it)
+ *   gap      between two consecutive operations that touch a buffer; the last gap of a buffer that outlives
+ * the step goes on in the next step, up to the first operation there
+ *
+ * How it is executed. There are three streams: compute (the program's own), out and in (ebb's, one for each
+ * direction). Before operation p is issued, the actions with point p are, in their order in the list; then
+ * the compute stream waits for the actions whose `join` is p; then p is issued. Nothing waits for anything
+ * else but by these rules: evict    on `out`: waits for everything that the compute stream has been given so
+ * far, and for the actions in its wait list; copies the place to its host block. Content in the place stays
+ * good until something takes its chunks. fetch    on `in`: waits like an evict; copies the host block to the
+ * place. discard  executes nothing: says that the place's content is given up here and will be replayed when
+ * it is needed. replay   on `compute`, at once: launches operation `operation` again, with the arguments it
+ * had in this step; pointers to a buffer lead to that buffer's place, or where a redirection says so to
+ * another place. Places that it replaces (EBB_REPLACES) are zeroed before, as they were in the proof. A wait
+ * on an action with a lower index means this step's, on itself or a higher one the step before's (none in the
+ * first step). A join below the action's own point means the next step's operation; EBB_TRACE_NEVER: the
+ * compute stream never waits for it. At the beginning of every step the places of buffers that outlive it
+ * hold their content (`at_start` EBB_ON_DEVICE) or do not and the host block does (EBB_ON_HOST); what the end
+ * of the step leaves must agree with that.
+ *
+ * Small buffers (up to half a chunk) have no chunks of their own: those born in the step lie in the small
+ * region, at `small_offset`, packed by their lifetimes; those that outlive it are none of the plan's business
+ * and always there. A replay may read a small buffer that is alive and holds the right version, and never
+ * writes one.
+ *
+ * The file is JSON lines, version EBB_PLAN_VERSION in the first (readers ignore keys that they do not know
+ * and refuse other versions):
+ *   {"ebb_plan": 1, "chunk_bytes": .., "chunks": .., "small_bytes": .., "operations": .., "buffers": ..,
+ * "places": .., "actions": .., "predicted_ns": ..}
+ *   {"place": i, "bytes": .., "chunks": [..], "start": "device|host|none", "small_offset": ..|null}
+ *   {"action": i, "kind": "evict|fetch|discard|replay", "point": p, "place": ..|null, "operation": ..|null,
+ * "join": ..|null, "waits": [..], "redirect": [[buffer, place], ..]}
+ */
+#ifndef EBB_PLAN_H
+#define EBB_PLAN_H
+
+#include "trace.h"
+
+enum { EBB_PLAN_VERSION = 1 };
+
+typedef enum ebb_action_kind { EBB_EVICT, EBB_FETCH, EBB_DISCARD, EBB_REPLAY } ebb_action_kind_t;
+
+typedef struct ebb_redirect {
+    uint32_t buffer, place;
+} ebb_redirect_t;
+
+typedef struct ebb_action {
+    ebb_action_kind_t kind;
+    uint32_t point;
+    uint32_t place;                          /* evict, fetch, discard; else EBB_TRACE_NEVER */
+    uint32_t operation;                      /* replay; else EBB_TRACE_NEVER */
+    uint32_t join;                           /* evict, fetch; else EBB_TRACE_NEVER */
+    uint32_t first_wait, wait_count;         /* in plan->wait; evict, fetch */
+    uint32_t first_redirect, redirect_count; /* in plan->redirect; replay */
+} ebb_action_t;
+
+typedef enum ebb_start { EBB_NOT_THERE, EBB_ON_DEVICE, EBB_ON_HOST } ebb_start_t;
+
+typedef struct ebb_place {
+    uint64_t bytes;
+    uint32_t first_chunk,
+        chunk_count;       /* in plan->chunk; 0 chunks: small, or never touched and on the host throughout */
+    ebb_start_t at_start;  /* EBB_NOT_THERE: born in the step, or scratch */
+    uint32_t small_offset; /* in the small region, a multiple of 512; EBB_TRACE_NEVER: not small, or outlives
+                              the step */
+} ebb_place_t;
+
+typedef struct ebb_plan {
+    uint64_t chunk_bytes;
+    uint32_t chunk_count;                   /* that the places lie on: numbers 0 .. chunk_count - 1 */
+    uint64_t small_bytes;                   /* of the small region: whole chunks, beside chunk_count */
+    uint32_t operation_count, buffer_count; /* of the trace */
+    uint64_t predicted_ns;                  /* of a step */
+
+    ebb_place_t *place;
+    ebb_action_t *action; /* by point */
+    uint32_t *chunk, *wait;
+    ebb_redirect_t *redirect;
+    uint32_t place_count, action_count, chunk_index_count, wait_count, redirect_count;
+    uint32_t place_room, action_room, chunk_room, wait_room, redirect_room;
+} ebb_plan_t;
+
+/* An empty plan for a trace: a place without chunks for every buffer. NULL: no memory. */
+ebb_plan_t *ebb_plan_new(const ebb_trace_t *trace);
+void ebb_plan_delete(ebb_plan_t *plan);
+
+/* Append; the new element, zeroed (indices that are not used: EBB_TRACE_NEVER), or NULL: no memory. Waits,
+ * redirections and chunks belong to the action or place given, which must be the one that got the last of its
+ * kind, or have none yet. */
+ebb_place_t *ebb_plan_add_place(ebb_plan_t *plan);
+ebb_action_t *ebb_plan_add_action(ebb_plan_t *plan, ebb_action_kind_t kind, uint32_t point);
+bool ebb_plan_add_chunk(ebb_plan_t *plan, ebb_place_t *place, uint32_t chunk);
+bool ebb_plan_add_wait(ebb_plan_t *plan, ebb_action_t *action, uint32_t other);
+bool ebb_plan_add_redirect(ebb_plan_t *plan, ebb_action_t *action, uint32_t buffer, uint32_t place);
+
+/* What the plan does with the buffers: per fate the gaps and the bytes in them, and what a step costs. */
+typedef struct ebb_plan_sum {
+    uint32_t kept_buffers, offloaded_buffers,
+        dropped_buffers; /* large ones; offloaded and dropped: at least once */
+    uint64_t kept_bytes, offloaded_bytes, dropped_bytes;
+    uint64_t bytes_out, bytes_in; /* a step */
+    uint32_t replays;             /* launches a step */
+    uint64_t replay_ns;           /* their time, by the trace */
+    uint64_t peak_bytes;          /* all chunks, the small region included */
+} ebb_plan_sum_t;
+ebb_plan_sum_t ebb_plan_sum(const ebb_plan_t *plan, const ebb_trace_t *trace);
+
+/* False: the file could not be written; errno tells. */
+bool ebb_plan_write(const ebb_plan_t *plan, FILE *out);
+/* NULL: not a plan; `error` then says what is wrong and in which line. Indices are in range in what is
+ * returned; whether it is a good plan the checker tells. (plan_read.c: for tools only) */
+ebb_plan_t *ebb_plan_read(FILE *in, char *error, size_t error_size);
+
+#endif

@@ -1,0 +1,272 @@
+/* planner_emit.c: from a schedule on chunks to a plan: actions in their order, with the waits and joins that
+ * hand chunks and host blocks over. */
+#include <stdlib.h>
+
+#include "planner_schedule.h"
+
+typedef struct emitter {
+    const ebb_schedule_t *schedule;
+    const ebb_overlay_t *overlay;
+    const ebb_model_t *model;
+    ebb_plan_t *plan;
+    uint32_t *action_of; /* per move */
+    uint32_t *move_of;   /* per action; EBB_NONE: a replay */
+    uint64_t
+        *join_key; /* per move: operation, those of the next step after those of this one; UINT64_MAX: none */
+    uint64_t *wait; /* (action << 32 | awaited action), sorted before they are added */
+    uint32_t wait_count, wait_room;
+    bool failed;
+} emitter_t;
+
+static uint32_t operations(const emitter_t *e)
+{
+    return e->model->trace->operation_count;
+}
+
+/* ---- places ---- */
+
+static void emit_place(emitter_t *e, uint32_t index)
+{
+    const ebb_model_t *m = e->model;
+    ebb_plan_t *p = e->plan;
+    uint32_t buffers = m->trace->buffer_count;
+    if (index >= buffers) {
+        ebb_place_t *scratch = ebb_plan_add_place(p);
+        e->failed |= !scratch;
+        if (scratch) {
+            scratch->bytes = e->schedule->scratch[index - buffers].bytes;
+            scratch->at_start = EBB_NOT_THERE;
+        }
+    }
+    if (e->failed)
+        return;
+    ebb_place_t *place = &p->place[index];
+    for (uint32_t i = e->overlay->first[index]; i < e->overlay->first[index + 1]; i++)
+        e->failed |= !ebb_plan_add_chunk(p, place, e->overlay->chunk[i]);
+    if (index >= buffers)
+        return;
+    place->small_offset = m->small_offset[index];
+    if (m->buffer[index].persistent && m->buffer[index].chunks)
+        place->at_start = e->schedule->on_host[index] ? EBB_ON_HOST : EBB_ON_DEVICE;
+}
+
+/* ---- actions ---- */
+
+typedef struct order {
+    uint32_t position, rank, move;
+} order_t;
+
+/* At one position copies out come first, then discards, then copies in: what is fetched may take what they
+ * leave. */
+static int by_position(const void *a, const void *b)
+{
+    const order_t *x = a, *y = b;
+    if (x->position != y->position)
+        return x->position < y->position ? -1 : 1;
+    if (x->rank != y->rank)
+        return x->rank < y->rank ? -1 : 1;
+    return x->move < y->move ? -1 : x->move > y->move;
+}
+
+static void emit_move(emitter_t *e, uint32_t move, uint32_t point)
+{
+    const ebb_move_t *m = &e->schedule->move[move];
+    ebb_action_t *a = ebb_plan_add_action(e->plan, m->kind, point);
+    e->failed |= !a;
+    if (!a)
+        return;
+    a->place = m->place;
+    e->action_of[move] = e->plan->action_count - 1;
+    e->move_of[e->plan->action_count - 1] = move;
+}
+
+static void emit_replay(emitter_t *e, const ebb_event_t *event)
+{
+    ebb_action_t *a = ebb_plan_add_action(e->plan, EBB_REPLAY, event->point);
+    e->failed |= !a;
+    if (!a)
+        return;
+    a->operation = event->operation;
+    e->move_of[e->plan->action_count - 1] = EBB_NONE;
+    for (uint32_t i = event->first_redirect; i < event->first_redirect + event->redirect_count; i++) {
+        const ebb_redirect_t *r = &e->schedule->redirect[i];
+        e->failed |= !ebb_plan_add_redirect(e->plan, a, r->buffer, r->place);
+    }
+}
+
+static void emit_actions(emitter_t *e)
+{
+    const ebb_schedule_t *s = e->schedule;
+    static const uint32_t rank[] = {[EBB_EVICT] = 0, [EBB_DISCARD] = 1, [EBB_FETCH] = 2, [EBB_REPLAY] = 3};
+    order_t *order = calloc((size_t)s->move_count + 1, sizeof *order);
+    uint32_t at = 0;
+    e->failed |= !order;
+    for (uint32_t i = 0; order && i < s->move_count; i++)
+        order[i] = (order_t){s->move[i].position, rank[s->move[i].kind], i};
+    if (order)
+        qsort(order, s->move_count, sizeof *order, by_position);
+    for (uint32_t i = 0; !e->failed && i <= s->event_count; i++) {
+        uint32_t point = i < s->event_count ? s->event[i].point : operations(e);
+        for (; at < s->move_count && order[at].position == i; at++)
+            emit_move(e, order[at].move, point);
+        if (i < s->event_count && s->event[i].replay)
+            emit_replay(e, &s->event[i]);
+    }
+    free(order);
+}
+
+/* ---- waits and joins ---- */
+
+static void add_wait(emitter_t *e, uint32_t move, uint32_t awaited)
+{
+    uint64_t *w = ebb_schedule_append(&e->wait, &e->wait_count, &e->wait_room, sizeof *e->wait);
+    e->failed |= !w;
+    if (w)
+        *w = (uint64_t)e->action_of[move] << 32 | e->action_of[awaited];
+}
+
+/* The compute stream waits for a move before the event at `position`. A replay is issued before the joins of
+ * its point: it relies on those of the operation before. */
+static void add_join(emitter_t *e, uint32_t move, uint32_t position, bool next_step)
+{
+    const ebb_event_t *event = &e->schedule->event[position];
+    uint64_t key = (uint64_t)event->point + (next_step ? operations(e) : 0) - (event->replay ? 1 : 0);
+    if (key < e->join_key[move])
+        e->join_key[move] = key;
+}
+
+typedef struct owner {
+    uint32_t key, first, stay; /* key: chunk or place */
+} owner_t;
+
+static int by_owner(const void *a, const void *b)
+{
+    const owner_t *x = a, *y = b;
+    if (x->key != y->key)
+        return x->key < y->key ? -1 : 1;
+    return x->first < y->first ? -1 : x->first > y->first;
+}
+
+/* One owner of a chunk after another. */
+static void hand_over(emitter_t *e, const ebb_stay_t *from, const ebb_stay_t *to, bool next_step)
+{
+    if (from->evict == EBB_NONE)
+        return;
+    if (to->fetch != EBB_NONE)
+        add_wait(e, to->fetch, from->evict);
+    else
+        add_join(e, from->evict, to->first, next_step);
+}
+
+/* Calls hand_over for all neighbours in a sorted list of owners; the last of each key is followed by the
+ * first. */
+static void hand_over_all(emitter_t *e, owner_t *owner, size_t count)
+{
+    const ebb_stay_t *stay = e->schedule->stay;
+    qsort(owner, count, sizeof *owner, by_owner);
+    for (size_t i = 0, first = 0; i < count; i++) {
+        bool last = i + 1 == count || owner[i + 1].key != owner[i].key;
+        hand_over(e, &stay[owner[i].stay], &stay[owner[last ? first : i + 1].stay], last);
+        first = last ? i + 1 : first;
+    }
+}
+
+static void hand_chunks_over(emitter_t *e)
+{
+    const ebb_schedule_t *s = e->schedule;
+    const ebb_overlay_t *o = e->overlay;
+    size_t count = 0;
+    for (uint32_t i = 0; i < s->stay_count; i++)
+        count += o->first[s->stay[i].place + 1] - o->first[s->stay[i].place];
+    owner_t *owner = calloc(count + 1, sizeof *owner);
+    e->failed |= !owner;
+    count = 0;
+    for (uint32_t i = 0; owner && i < s->stay_count; i++)
+        for (uint32_t k = o->first[s->stay[i].place]; k < o->first[s->stay[i].place + 1]; k++)
+            owner[count++] = (owner_t){o->chunk[k], s->stay[i].first, i};
+    if (owner)
+        hand_over_all(e, owner, count);
+    free(owner);
+}
+
+/* The host block of a place: each fetch waits for the copy out before it and each copy out for the fetch
+ * before it, around the step's end too. */
+static void hand_blocks_over(emitter_t *e)
+{
+    uint32_t buffers = e->model->trace->buffer_count;
+    uint32_t *evict = malloc(((size_t)buffers + 1) * sizeof *evict),
+             *fetch = malloc(((size_t)buffers + 1) * sizeof *fetch);
+    e->failed |= !evict || !fetch;
+    for (uint32_t i = 0; !e->failed && i < buffers; i++)
+        evict[i] = fetch[i] = EBB_NONE;
+    for (int round = 0; round < 2;
+         round++) /* the first one finds the last of each, which the next step begins with */
+        for (uint32_t i = 0; !e->failed && i < e->plan->action_count; i++) {
+            const ebb_action_t *a = &e->plan->action[i];
+            if (a->kind != EBB_EVICT && a->kind != EBB_FETCH)
+                continue;
+            uint32_t *before = a->kind == EBB_EVICT ? fetch : evict, move = e->move_of[i];
+            if (round && before[a->place] != EBB_NONE)
+                add_wait(e, move, before[a->place]);
+            *(a->kind == EBB_EVICT ? &evict[a->place] : &fetch[a->place]) = move;
+        }
+    free(evict);
+    free(fetch);
+}
+
+static int by_number(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+static void emit_waits_and_joins(emitter_t *e)
+{
+    const ebb_schedule_t *s = e->schedule;
+    for (uint32_t i = 0; i < s->stay_count; i++)
+        if (s->stay[i].fetch != EBB_NONE)
+            add_join(e, s->stay[i].fetch, s->stay[i].begin, false);
+    hand_chunks_over(e);
+    hand_blocks_over(e);
+    if (e->failed)
+        return;
+    for (uint32_t i = 0; i < s->move_count; i++)
+        if (e->join_key[i] != UINT64_MAX)
+            e->plan->action[e->action_of[i]].join = (uint32_t)(e->join_key[i] % operations(e));
+    if (e->wait_count)
+        qsort(e->wait, e->wait_count, sizeof *e->wait, by_number);
+    for (uint32_t i = 0; i < e->wait_count; i++)
+        if (!i || e->wait[i] != e->wait[i - 1])
+            e->failed |=
+                !ebb_plan_add_wait(e->plan, &e->plan->action[e->wait[i] >> 32], (uint32_t)e->wait[i]);
+}
+
+ebb_plan_t *ebb_schedule_emit(const ebb_schedule_t *s, const ebb_overlay_t *o, const ebb_model_t *m)
+{
+    size_t moves = (size_t)s->move_count + 1;
+    emitter_t e = {.schedule = s, .overlay = o, .model = m, .plan = ebb_plan_new(m->trace)};
+    e.action_of = calloc(moves, sizeof *e.action_of);
+    e.move_of = calloc(moves + s->event_count, sizeof *e.move_of);
+    e.join_key = malloc(moves * sizeof *e.join_key);
+    e.failed = !e.plan || !e.action_of || !e.move_of || !e.join_key;
+    for (uint32_t i = 0; !e.failed && i < s->move_count; i++)
+        e.join_key[i] = UINT64_MAX;
+    for (uint32_t i = 0; !e.failed && i < m->trace->buffer_count + s->scratch_count; i++)
+        emit_place(&e, i);
+    if (!e.failed)
+        emit_actions(&e);
+    if (!e.failed)
+        emit_waits_and_joins(&e);
+    if (!e.failed) {
+        e.plan->chunk_count = o->chunk_count;
+        e.plan->small_bytes = m->small_bytes;
+    }
+    free(e.action_of);
+    free(e.move_of);
+    free(e.join_key);
+    free(e.wait);
+    if (!e.failed)
+        return e.plan;
+    ebb_plan_delete(e.plan);
+    return NULL;
+}

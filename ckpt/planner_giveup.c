@@ -1,0 +1,264 @@
+/* planner_giveup.c: whom to give up when memory runs out: the cheapest by price per chunk and idle time.
+ *
+ * The price is in nanoseconds: what the step is expected to take longer. The shape of the score, cost over
+ * size and staleness, is that of Dynamic Tensor Rematerialization (Kirisame et al., 2021); here the future is
+ * known, so the time until the next use takes the place of the time since the last one. Giving up is
+ * retroactive: the stay ends at its last touch, so that a copy has all of the gap. */
+#include "planner_walk.h"
+
+#include <math.h>
+
+enum { CHAIN_VISITS = 64 };
+
+static double begin_of(const ebb_planner_walk_t *w, uint32_t operation)
+{
+    return (double)w->model->begin_ns[operation];
+}
+
+static double step_ns(const ebb_planner_walk_t *w)
+{
+    return begin_of(w, w->model->trace->operation_count);
+}
+
+/* The replays for those inputs of an operation that are neither on the device nor on the host: each counted
+ * once. */
+static double missing_ns(ebb_planner_walk_t *w, uint32_t operation, int *visits)
+{
+    const ebb_model_t *m = w->model;
+    double sum = 0;
+    for (uint32_t k = m->first_touch[operation]; k < m->first_touch[operation + 1] && *visits < CHAIN_VISITS;
+         k++) {
+        const ebb_touch_t *x = &m->touch[k];
+        const ebb_seat_t *s = &w->seat[x->buffer];
+        uint32_t producer = m->content[x->before].producer;
+        if (x->mode == EBB_REPLACES || !m->buffer[x->buffer].chunks || producer == EBB_NONE ||
+            (x->mode == EBB_READS && (s->content == x->before || s->host == x->before)) ||
+            w->seen[producer] == w->seen_stamp)
+            continue;
+        w->seen[producer] = w->seen_stamp;
+        ++*visits;
+        sum += (x->mode == EBB_READS ? (double)m->trace->operation[producer].duration_ns : 0) +
+               missing_ns(w, producer, visits);
+    }
+    return sum;
+}
+
+static double drop_price(ebb_planner_walk_t *w, uint32_t buffer, const ebb_use_t *next)
+{
+    const ebb_model_t *m = w->model;
+    const ebb_content_t *c = &m->content[w->seat[buffer].content];
+    uint32_t deadline =
+        next ? next->operation : m->trace->buffer[buffer].dies; /* never: it outlives the step */
+    if (!w->taste->recompute || c->rebuild < deadline)
+        return INFINITY;
+    if (!ebb_planner_needed(w, buffer))
+        return 0;
+    double price = (double)c->cost_ns, limit = m->request->max_cost;
+    if (m->request->offload && limit > 0 &&
+        price > limit * (double)(ebb_model_transfer_ns(m, buffer, false) +
+                                 ebb_model_transfer_ns(m, buffer, true)))
+        return INFINITY;
+    if (w->taste->chain > 0) {
+        int visits = 0;
+        w->seen_stamp++;
+        price += w->taste->chain * missing_ns(w, c->producer, &visits);
+    }
+    return price;
+}
+
+/* When the gap that a buffer is in began and ends, on the step's clock without waits. A gap around the step's
+ * end begins before 0 or ends after the step. */
+static void gap_of(const ebb_planner_walk_t *w, uint32_t buffer, double *from, double *to)
+{
+    const ebb_model_t *m = w->model;
+    const ebb_model_buffer_t *b = &m->buffer[buffer];
+    uint32_t next = w->seat[buffer].next;
+    const ebb_use_t *use = &m->use[b->first_use];
+    if (!b->use_count) {
+        *from = 0;
+        *to = step_ns(w);
+        return;
+    }
+    *from = next ? begin_of(w, use[next - 1].operation + 1)
+                 : begin_of(w, use[b->use_count - 1].operation + 1) - step_ns(w);
+    *to = next < b->use_count ? begin_of(w, use[next].operation)
+          : b->persistent     ? begin_of(w, use[0].operation) + step_ns(w)
+                              : begin_of(w, m->trace->buffer[buffer].dies);
+}
+
+/* What a copy takes up of the link. */
+static double link_ns(const ebb_planner_walk_t *w, uint32_t buffer, bool in)
+{
+    return w->taste->caution * (double)ebb_model_transfer_ns(w->model, buffer, in);
+}
+
+static double offload_price(const ebb_planner_walk_t *w, uint32_t buffer)
+{
+    const ebb_model_t *m = w->model;
+    const ebb_seat_t *s = &w->seat[buffer];
+    const ebb_model_buffer_t *b = &m->buffer[buffer];
+    bool wraps = b->persistent && (s->next == 0 || s->next == b->use_count);
+    double now = begin_of(w, w->point), from, to, total = step_ns(w);
+    if (!w->taste->offload || (wraps && s->next && !w->may_wrap) ||
+        (!s->has_block && w->host_bytes + m->trace->buffer[buffer].bytes > m->request->host_bytes))
+        return INFINITY;
+    /* What a replay takes must have been copied out before the operation ahead of it. */
+    if (w->replaying && s->last != EBB_NONE &&
+        (w->last_operation == EBB_NONE || s->last >= w->last_operation))
+        return INFINITY;
+    if (!b->use_count)
+        return 0;
+    gap_of(w, buffer, &from, &to);
+    if (to - from < (double)m->request->min_gap_ns)
+        return INFINITY;
+    double out = s->host == s->content ? 0 : link_ns(w, buffer, false);
+    bool comes_back = ebb_planner_needed(w, buffer) && !(wraps && m->use[b->first_use].mode == EBB_REPLACES);
+    double in = comes_back ? link_ns(w, buffer, true) : 0;
+    double out_free =
+        from < 0 ? ebb_calendar_free(&w->out, from + total, total) + ebb_calendar_free(&w->out, 0, now)
+                 : ebb_calendar_free(&w->out, from, now);
+    double in_free =
+        to > total ? ebb_calendar_free(&w->in, 0, to - total) : ebb_calendar_free(&w->in, now, to);
+    return fmax(0, out - out_free) + fmax(0, in - in_free) + 0.02 * (out + in);
+}
+
+/* x to the power of `exponent`, for the few exponents that tastes have. */
+static double power(double x, double exponent)
+{
+    return exponent <= 0                      ? 1
+           : exponent >= 1                    ? x
+           : exponent < 0.5 || exponent > 0.5 ? pow(x, exponent)
+                                              : sqrt(x);
+}
+
+/* The score of giving up a resident buffer, and how: the lower the sooner. Infinity: it can't be. */
+static void score(ebb_planner_walk_t *w, uint32_t buffer)
+{
+    ebb_seat_t *s = &w->seat[buffer];
+    const ebb_model_buffer_t *b = &w->model->buffer[buffer];
+    s->scored = w->point + 1;
+    s->scored_next = s->next;
+    if (!ebb_planner_protected(w, buffer)) {
+        s->fate = EBB_FORGET;
+        s->score = -1;
+        return;
+    }
+    s->fate = EBB_KEEP;
+    s->score = INFINITY;
+    if (!b->movable)
+        return;
+    double drop = drop_price(w, buffer, ebb_planner_next(w, buffer)), offload = offload_price(w, buffer),
+           from, to;
+    double price = drop < offload ? drop : offload;
+    gap_of(w, buffer, &from, &to);
+    double idle = (to - begin_of(w, w->point)) / (step_ns(w) + 1);
+    s->fate = drop < offload ? EBB_DROP : EBB_OFFLOAD;
+    s->score = (price + 1) / (b->chunks * power(idle > 1e-6 ? idle : 1e-6, w->taste->idle));
+}
+
+/* A score of some operations ago will do to find a candidate, which then gets a fresh one. */
+static double recent_score(ebb_planner_walk_t *w, uint32_t buffer, uint32_t beyond, bool fresh)
+{
+    ebb_seat_t *s = &w->seat[buffer];
+    if (s->pins || s->fresh)
+        return INFINITY;
+    if (s->dead || s->content != s->program) {
+        s->fate = EBB_FORGET;
+        s->scored = 0;
+        return -1;
+    }
+    if (s->next_operation <= beyond)
+        return INFINITY;
+    if (fresh || !s->scored || s->scored_next != s->next || w->point + 1 - s->scored > w->score_age)
+        score(w, buffer);
+    return s->score;
+}
+
+void ebb_planner_end_stay(ebb_planner_walk_t *w, uint32_t buffer, ebb_fate_t fate)
+{
+    ebb_seat_t *s = &w->seat[buffer];
+    ebb_stay_t stay = {.place = buffer,
+                       .first = s->first,
+                       .last = s->last,
+                       .begin = s->begin,
+                       .fetch = s->fetch,
+                       .evict = EBB_NONE};
+    if (s->last != EBB_NONE) {
+        if (fate == EBB_OFFLOAD && s->host != s->content) {
+            stay.evict = w->schedule->move_count;
+            ebb_planner_move(w, EBB_EVICT, buffer, s->last + 1);
+        } else if (fate == EBB_DROP) {
+            ebb_planner_move(w, EBB_DISCARD, buffer, s->last + 1);
+        }
+        ebb_planner_stay(w, stay);
+    }
+    if (fate == EBB_OFFLOAD)
+        s->host = s->content;
+    w->used_chunks -= w->model->buffer[buffer].chunks;
+    uint32_t moved = w->resident[--w->resident_count];
+    w->resident[s->index] = moved;
+    w->seat[moved].index = s->index;
+    s->content = s->fetch = s->last = EBB_NONE;
+    s->fresh = false;
+}
+
+/* Books the link and remembers when to fetch. */
+static void book(ebb_planner_walk_t *w, uint32_t buffer)
+{
+    const ebb_model_t *m = w->model;
+    const ebb_model_buffer_t *b = &m->buffer[buffer];
+    ebb_seat_t *s = &w->seat[buffer];
+    const ebb_use_t *next = ebb_planner_next(w, buffer);
+    double from, to;
+    if (!s->has_block)
+        w->host_bytes += m->trace->buffer[buffer].bytes;
+    s->has_block = true;
+    if (b->persistent && !s->next && s->last == EBB_NONE)
+        w->schedule->on_host[buffer] = true;
+    if (!b->use_count)
+        return;
+    gap_of(w, buffer, &from, &to);
+    if (s->host != s->content)
+        ebb_calendar_take_after(&w->out, from < 0 ? from + step_ns(w) : from, link_ns(w, buffer, false));
+    if (b->persistent && !next && !w->schedule->on_host[buffer]) {
+        w->schedule->on_host[buffer] = true; /* its first use was served as if it had been there */
+        w->again = true;
+    }
+    if (!next || next->mode == EBB_REPLACES)
+        return;
+    s->fetch_ns = ebb_calendar_take_before(&w->in, to, link_ns(w, buffer, true));
+    s->away = w->away_count;
+    w->away[w->away_count++] = buffer;
+}
+
+/* The resident buffer with the lowest score, or EBB_NONE. */
+static uint32_t find_victim(ebb_planner_walk_t *w, uint32_t beyond, bool fresh)
+{
+    for (;;) {
+        uint32_t best = EBB_NONE;
+        double least = INFINITY;
+        for (uint32_t i = 0; i < w->resident_count; i++) {
+            double now = recent_score(w, w->resident[i], beyond, fresh);
+            if (now < least) {
+                least = now;
+                best = w->resident[i];
+            }
+        }
+        if (best == EBB_NONE || fresh || recent_score(w, best, beyond, true) <= least)
+            return best;
+    }
+}
+
+void ebb_planner_make_room(ebb_planner_walk_t *w, uint32_t chunks, uint32_t beyond)
+{
+    while (w->used_chunks + chunks > w->taste->target_chunks) {
+        uint32_t victim = find_victim(w, beyond, false);
+        if (victim == EBB_NONE && beyond == w->point) /* a prefetch can wait */
+            victim = find_victim(w, beyond, true);
+        if (victim == EBB_NONE)
+            return;
+        if (w->seat[victim].fate == EBB_OFFLOAD)
+            book(w, victim);
+        ebb_planner_end_stay(w, victim, w->seat[victim].fate);
+    }
+}

@@ -1,0 +1,206 @@
+/* planner_model.c: contents and their recipes, from a trace. */
+#include "planner_model.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LONG_NS (UINT64_C(1) << 50) /* what costs more costs this: sums stay in range */
+
+static uint32_t least(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+/* One stream, and lifetimes that a periodic plan can serve. */
+static bool acceptable(const ebb_trace_t *t, char *why, size_t why_bytes)
+{
+    const char *wrong = ebb_trace_check(t);
+    if (wrong) {
+        snprintf(why, why_bytes, "the trace is wrong: %s", wrong);
+        return false;
+    }
+    for (uint32_t i = 0; i < t->operation_count; i++)
+        if (t->operation[i].stream != t->operation[0].stream) {
+            snprintf(why, why_bytes, "operation %" PRIu32 " is on another stream: only one stream is planned",
+                     i);
+            return false;
+        }
+    for (uint32_t i = 0; i < t->buffer_count; i++) {
+        const ebb_trace_buffer_t *b = &t->buffer[i];
+        if ((b->born == EBB_TRACE_NEVER) == (b->dies == EBB_TRACE_NEVER))
+            continue;
+        snprintf(why, why_bytes, "buffer %" PRIu32 " of %" PRIu64 " bytes %s", i, b->bytes,
+                 b->born == EBB_TRACE_NEVER ? "is older than the step and freed in it"
+                                            : "is allocated in the step and outlives it");
+        return false;
+    }
+    return true;
+}
+
+static bool allocate(ebb_model_t *m)
+{
+    const ebb_trace_t *t = m->trace;
+    size_t n = t->operation_count, b = t->buffer_count, a = t->access_count;
+    m->buffer = calloc(b + 1, sizeof *m->buffer);
+    m->touch = calloc(a + 1, sizeof *m->touch);
+    m->first_touch = calloc(n + 1, sizeof *m->first_touch);
+    m->content = calloc(a + b + 1, sizeof *m->content);
+    m->use = calloc(a + 1, sizeof *m->use);
+    m->begin_ns = calloc(n + 1, sizeof *m->begin_ns);
+    m->small_offset = calloc(b + 1, sizeof *m->small_offset);
+    return m->buffer && m->touch && m->first_touch && m->content && m->use && m->begin_ns && m->small_offset;
+}
+
+static void read_buffers(ebb_model_t *m)
+{
+    const ebb_trace_t *t = m->trace;
+    for (uint32_t i = 0; i < t->buffer_count; i++) {
+        ebb_model_buffer_t *b = &m->buffer[i];
+        b->persistent = t->buffer[i].born == EBB_TRACE_NEVER;
+        b->chunks = t->buffer[i].bytes > t->chunk_bytes / 2 ? ebb_model_chunks(t, t->buffer[i].bytes) : 0;
+        b->movable = b->chunks && t->buffer[i].bytes >= m->request->min_buffer;
+    }
+}
+
+/* One touch for each buffer of each operation, and how many uses and contents each buffer has. */
+static void read_touches(ebb_model_t *m, uint32_t *mark)
+{
+    const ebb_trace_t *t = m->trace;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < t->operation_count; i++) {
+        const ebb_trace_operation_t *o = &t->operation[i];
+        m->first_touch[i] = count;
+        m->begin_ns[i + 1] = m->begin_ns[i] + o->duration_ns;
+        for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++) {
+            const ebb_trace_access_t *a = &t->access[k];
+            if (mark[a->buffer] == i + 1)
+                continue;
+            mark[a->buffer] = i + 1;
+            m->touch[count++] = (ebb_touch_t){.buffer = a->buffer, .mode = a->mode};
+            m->buffer[a->buffer].use_count++;
+            m->buffer[a->buffer].content_count += a->mode != EBB_READS;
+        }
+    }
+    m->first_touch[t->operation_count] = count;
+}
+
+static void number_contents(ebb_model_t *m, uint32_t *version)
+{
+    uint32_t contents = 0, uses = 0;
+    for (uint32_t i = 0; i < m->trace->buffer_count; i++) {
+        ebb_model_buffer_t *b = &m->buffer[i];
+        b->first_content = version[i] = contents;
+        b->first_use = uses;
+        contents += ++b->content_count;
+        uses += b->use_count;
+        b->use_count = 0;
+        m->content[b->first_content] = (ebb_content_t){.buffer = i, .producer = EBB_NONE};
+    }
+    m->content_count = contents;
+    for (uint32_t i = 0; i < m->trace->operation_count; i++) {
+        uint32_t chunks = 0;
+        for (uint32_t k = m->first_touch[i]; k < m->first_touch[i + 1]; k++) {
+            ebb_touch_t *x = &m->touch[k];
+            ebb_model_buffer_t *b = &m->buffer[x->buffer];
+            x->before = x->after = version[x->buffer];
+            if (x->mode != EBB_READS) {
+                x->after = ++version[x->buffer];
+                m->content[x->after] = (ebb_content_t){.buffer = x->buffer, .producer = i};
+            }
+            m->use[b->first_use + b->use_count++] = (ebb_use_t){i, x->before, x->mode};
+            chunks += b->chunks;
+        }
+        if (chunks > m->widest_chunks) {
+            m->widest = i;
+            m->widest_chunks = chunks;
+        }
+    }
+}
+
+/* The operation that writes the next version, or EBB_NONE. */
+static uint32_t overwritten_by(const ebb_model_t *m, uint32_t content)
+{
+    const ebb_model_buffer_t *b = &m->buffer[m->content[content].buffer];
+    return content + 1 < b->first_content + b->content_count ? m->content[content + 1].producer : EBB_NONE;
+}
+
+/* How long a content can be had even if nothing rebuilds it: while it is what its buffer holds and the buffer
+ * is alive. At the point of a free, the free comes first. */
+static uint32_t held_until(const ebb_model_t *m, uint32_t content)
+{
+    uint32_t buffer = m->content[content].buffer, over = overwritten_by(m, content);
+    const ebb_model_buffer_t *b = &m->buffer[buffer];
+    if (content == b->first_content && !b->persistent)
+        return 0; /* whatever an allocation holds */
+    if (over != EBB_NONE)
+        return over;
+    return b->persistent ? m->trace->operation_count : m->trace->buffer[buffer].dies - 1;
+}
+
+/* Contents in the order in which they come into being: a recipe's inputs before what it makes. */
+static void find_recipes(ebb_model_t *m)
+{
+    for (uint32_t i = 0; i < m->trace->buffer_count; i++)
+        m->content[m->buffer[i].first_content].until = held_until(m, m->buffer[i].first_content);
+    for (uint32_t i = 0; i < m->trace->operation_count; i++) {
+        uint32_t last = m->trace->operation[i].proofs ? m->trace->operation_count : 0;
+        uint64_t cost = m->trace->operation[i].duration_ns;
+        for (uint32_t k = m->first_touch[i]; k < m->first_touch[i + 1]; k++) {
+            const ebb_touch_t *x = &m->touch[k];
+            if (x->mode == EBB_READS)
+                last = least(last, m->content[x->before].until);
+            if (x->mode == EBB_UPDATES) {
+                last = least(last, m->content[x->before].rebuild);
+                cost = cost + m->content[x->before].cost_ns < LONG_NS ? cost + m->content[x->before].cost_ns
+                                                                      : LONG_NS;
+            }
+        }
+        for (uint32_t k = m->first_touch[i]; k < m->first_touch[i + 1]; k++) {
+            const ebb_touch_t *x = &m->touch[k];
+            if (x->mode == EBB_READS)
+                continue;
+            ebb_content_t *c = &m->content[x->after];
+            c->rebuild = last > i ? last : 0;
+            c->cost_ns = cost;
+            c->until = held_until(m, x->after);
+            if (m->buffer[x->buffer].movable && least(c->rebuild, overwritten_by(m, x->after)) > c->until)
+                c->until = least(c->rebuild, overwritten_by(m, x->after));
+        }
+    }
+}
+
+bool ebb_model_make(ebb_model_t *m, const ebb_trace_t *t, const ebb_plan_request_t *request, char *why,
+                    size_t why_bytes)
+{
+    *m = (ebb_model_t){.trace = t, .request = request};
+    if (!acceptable(t, why, why_bytes))
+        return false;
+    uint32_t *scratch = calloc((size_t)t->buffer_count + 1, sizeof *scratch);
+    bool good = scratch && allocate(m);
+    if (good) {
+        read_buffers(m);
+        read_touches(m, scratch);
+        number_contents(m, scratch);
+        find_recipes(m);
+        good = ebb_model_pack_small(m);
+    }
+    free(scratch);
+    if (good)
+        return true;
+    snprintf(why, why_bytes, "out of memory");
+    ebb_model_delete(m);
+    return false;
+}
+
+void ebb_model_delete(ebb_model_t *m)
+{
+    free(m->buffer);
+    free(m->touch);
+    free(m->first_touch);
+    free(m->content);
+    free(m->use);
+    free(m->begin_ns);
+    free(m->small_offset);
+    *m = (ebb_model_t){0};
+}

@@ -1,0 +1,106 @@
+/* planner_schedule.h: the order of a step as it would be driven: operations and replays, copies and discards
+ * between them, and what is resident when. Made by the walk, laid on chunks by the overlay, turned into a
+ * plan by the emitter.
+ *
+ * Glossary
+ *   position   index into the order of the compute stream: operations and replays
+ *   stay       a place holds something from one position to another; then its chunks are free for other
+ * places
+ */
+#ifndef EBB_PLANNER_SCHEDULE_H
+#define EBB_PLANNER_SCHEDULE_H
+
+#include "planner_model.h"
+
+typedef struct ebb_event {
+    uint32_t operation, point; /* point: the operation itself, or before which it is replayed */
+    bool replay;
+    uint32_t first_redirect, redirect_count; /* in schedule->redirect */
+} ebb_event_t;
+
+/* A copy or discard: issued just before the event at this position. */
+typedef struct ebb_move {
+    ebb_action_kind_t kind;
+    uint32_t place, position;
+} ebb_move_t;
+
+typedef struct ebb_stay {
+    uint32_t place, first, last; /* positions, both inclusive */
+    uint32_t begin;              /* position of the first touch */
+    uint32_t fetch, evict;       /* moves that begin and end it, or EBB_NONE */
+} ebb_stay_t;
+
+typedef struct ebb_scratch {
+    uint64_t bytes;
+    uint32_t chunks;
+} ebb_scratch_t;
+
+/* Owns its arrays. Kept and cleared between walks, so that they need not grow again. */
+typedef struct ebb_schedule {
+    ebb_event_t *event;
+    ebb_move_t *move;
+    ebb_stay_t *stay;
+    ebb_scratch_t *scratch; /* place buffer_count + i */
+    ebb_redirect_t *redirect;
+    uint32_t event_count, move_count, stay_count, scratch_count, redirect_count;
+    uint32_t event_room, move_room, stay_room, scratch_room, redirect_room;
+    bool *on_host; /* per buffer: at the beginning of the step */
+    uint64_t replay_ns;
+} ebb_schedule_t;
+
+/* How the walk weighs what it may give up. */
+typedef struct ebb_taste {
+    uint32_t target_chunks;
+    bool offload, recompute;
+    uint64_t most_replay_ns; /* replays that take longer are not worth it */
+    double caution; /* how many times its time a copy takes of the link: it may not fall where it fits */
+    double chain;   /* how much of the replays of missing inputs counts into the price of a drop */
+    double idle;    /* exponent of the time until the next use in the score */
+} ebb_taste_t;
+
+/* The step under a limit of target_chunks, in one walk (planner_walk.c). It may use more than that where it
+ * finds nothing to give up; the overlay tells. False: given up (more replays than are worth it), or no
+ * memory. */
+bool ebb_schedule_walk(ebb_schedule_t *schedule, const ebb_model_t *model, const ebb_taste_t *taste);
+
+/* Longer stays for what is copied, where less than `limit` chunks are taken (planner_relax.c). False: no
+ * memory. */
+bool ebb_schedule_relax(ebb_schedule_t *schedule, const ebb_model_t *model, uint32_t limit);
+
+/* Chunks for every place (planner_overlay.c). */
+typedef struct ebb_overlay {
+    uint32_t *first, *chunk; /* place i's are chunk[first[i]] .. chunk[first[i + 1] - 1] */
+    uint32_t chunk_count;
+} ebb_overlay_t;
+
+/* The most chunks that are resident at once, and optionally where. */
+uint32_t ebb_schedule_peak(const ebb_schedule_t *schedule, const ebb_model_t *model, uint32_t *position);
+/* False: no memory, or it takes more than `limit` chunks. */
+bool ebb_overlay_make(ebb_overlay_t *overlay, const ebb_schedule_t *schedule, const ebb_model_t *model,
+                      uint32_t limit);
+void ebb_overlay_delete(ebb_overlay_t *overlay);
+
+/* The plan with waits and joins (planner_emit.c), without a predicted time. NULL: no memory. */
+ebb_plan_t *ebb_schedule_emit(const ebb_schedule_t *schedule, const ebb_overlay_t *overlay,
+                              const ebb_model_t *model);
+
+/* How long a step takes that is driven by the plan, once it has settled (planner_time.c). 0: no memory. */
+uint64_t ebb_plan_time(const ebb_plan_t *plan, const ebb_model_t *model);
+
+void ebb_schedule_delete(ebb_schedule_t *schedule);
+/* Room for one more; the new element, zeroed, or NULL: no memory. */
+void *ebb_schedule_append(void *array, uint32_t *count, uint32_t *room, size_t size);
+
+static inline uint32_t ebb_place_chunks(const ebb_schedule_t *s, const ebb_model_t *m, uint32_t place)
+{
+    uint32_t buffers = m->trace->buffer_count;
+    return place < buffers ? m->buffer[place].chunks : s->scratch[place - buffers].chunks;
+}
+
+static inline uint64_t ebb_place_bytes(const ebb_schedule_t *s, const ebb_model_t *m, uint32_t place)
+{
+    uint32_t buffers = m->trace->buffer_count;
+    return place < buffers ? m->trace->buffer[place].bytes : s->scratch[place - buffers].bytes;
+}
+
+#endif

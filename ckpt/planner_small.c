@@ -1,0 +1,79 @@
+/* planner_small.c: the small region: where the small buffers of a step lie, packed by their lifetimes. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "planner_model.h"
+
+enum { ALIGN = 512 };
+
+typedef struct piece {
+    uint64_t offset, bytes;
+    uint32_t dies;
+} piece_t;
+
+static uint64_t aligned(uint64_t bytes)
+{
+    return (bytes + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+/* The first hole among the pieces in use (by offset) that takes `bytes`, after those that died before `born`
+ * have left. Two lifetimes that meet in a point count as overlapping: which comes first there, free or
+ * allocation, is not known. */
+static uint64_t first_fit(piece_t *piece, uint32_t *count, uint32_t born, uint32_t dies, uint64_t bytes)
+{
+    uint32_t left = 0, at;
+    for (uint32_t i = 0; i < *count; i++)
+        if (piece[i].dies >= born)
+            piece[left++] = piece[i];
+    uint64_t end = 0;
+    for (at = 0; at < left && piece[at].offset - end < bytes; at++)
+        end = piece[at].offset + piece[at].bytes;
+    memmove(&piece[at + 1], &piece[at], (left - at) * sizeof *piece);
+    piece[at] = (piece_t){end, bytes, dies};
+    *count = left + 1;
+    return end;
+}
+
+typedef struct birth {
+    uint32_t born, buffer;
+    uint64_t bytes;
+} birth_t;
+
+/* By birth, the larger ones first. */
+static int earlier(const void *a, const void *b)
+{
+    const birth_t *x = a, *y = b;
+    if (x->born != y->born)
+        return x->born < y->born ? -1 : 1;
+    if (x->bytes != y->bytes)
+        return x->bytes > y->bytes ? -1 : 1;
+    return x->buffer < y->buffer ? -1 : 1;
+}
+
+bool ebb_model_pack_small(ebb_model_t *m)
+{
+    const ebb_trace_t *t = m->trace;
+    birth_t *birth = calloc((size_t)t->buffer_count + 1, sizeof *birth);
+    piece_t *piece = calloc((size_t)t->buffer_count + 1, sizeof *piece);
+    uint32_t count = 0, pieces = 0;
+    uint64_t top = 0;
+    for (uint32_t i = 0; birth && i < t->buffer_count; i++) {
+        m->small_offset[i] = EBB_NONE;
+        if (!m->buffer[i].chunks && !m->buffer[i].persistent)
+            birth[count++] = (birth_t){t->buffer[i].born, i, aligned(t->buffer[i].bytes)};
+    }
+    if (birth && piece) {
+        qsort(birth, count, sizeof *birth, earlier);
+        for (uint32_t i = 0; i < count; i++) {
+            uint32_t b = birth[i].buffer;
+            uint64_t at = first_fit(piece, &pieces, birth[i].born, t->buffer[b].dies, birth[i].bytes);
+            m->small_offset[b] = (uint32_t)at;
+            top = at + birth[i].bytes > top ? at + birth[i].bytes : top;
+        }
+    }
+    m->small_bytes = ebb_model_chunks(t, top) * t->chunk_bytes;
+    bool good = birth && piece && top < UINT32_MAX;
+    free(birth);
+    free(piece);
+    return good;
+}

@@ -1,0 +1,301 @@
+/* planner_walk.c: the step in one walk under a limit of chunks: whenever memory runs out, something is given
+ * up; whatever is needed is brought back. What may be given up can always be brought back (planner_model.c
+ * knows how long a recipe is good), so that the walk ends with a schedule, above the limit only where an
+ * operation and what it takes to prepare it need more. */
+#include "planner_walk.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void *ebb_schedule_append(void *array, uint32_t *count, uint32_t *room, size_t size)
+{
+    void **grown = array;
+    if (*count == *room) {
+        uint32_t wanted = *room ? 2 * *room : 256;
+        void *larger = wanted > *room ? realloc(*grown, wanted * size) : NULL;
+        if (!larger)
+            return NULL;
+        *grown = larger;
+        *room = wanted;
+    }
+    return memset((char *)*grown + (size_t)(*count)++ * size, 0, size);
+}
+
+void ebb_schedule_delete(ebb_schedule_t *s)
+{
+    free(s->event);
+    free(s->move);
+    free(s->stay);
+    free(s->scratch);
+    free(s->redirect);
+    free(s->on_host);
+    *s = (ebb_schedule_t){0};
+}
+
+static void add_operation(ebb_planner_walk_t *w)
+{
+    ebb_schedule_t *s = w->schedule;
+    ebb_event_t *event = ebb_schedule_append(&s->event, &s->event_count, &s->event_room, sizeof *s->event);
+    if (event)
+        *event = (ebb_event_t){.operation = w->point, .point = w->point};
+    w->failed |= !event;
+}
+
+/* One input of the operation, if its turn is in this round: replays come before fetches, which a replay must
+ * not wait for. Resident afterwards and pinned once. */
+static void bring_input(ebb_planner_walk_t *w, const ebb_touch_t *x, bool replays)
+{
+    ebb_seat_t *s = &w->seat[x->buffer];
+    bool on_host = s->host == x->before, fresh = w->model->content[x->before].producer == EBB_NONE;
+    if (s->content == EBB_NONE && replays == (on_host || fresh))
+        return;
+    if (s->content == EBB_NONE && on_host)
+        ebb_planner_fetch(w, x->buffer, ebb_planner_position(w));
+    else if (s->content == EBB_NONE && fresh)
+        ebb_planner_seat(w, x->buffer, x->before, ebb_planner_position(w)); /* whatever an allocation holds */
+    else if (s->content == EBB_NONE)
+        ebb_planner_rebuild(w, x->before);
+    if (!s->pins)
+        s->pins = 1;
+}
+
+/* What the operation reads or updates becomes resident. */
+static void bring_inputs(ebb_planner_walk_t *w, uint32_t from, uint32_t to)
+{
+    const ebb_model_t *m = w->model;
+    for (uint32_t k = from; k < to; k++)
+        if (w->seat[m->touch[k].buffer].content != EBB_NONE && m->touch[k].mode != EBB_REPLACES)
+            w->seat[m->touch[k].buffer].pins = 1;
+    for (int round = 0; round < 2; round++)
+        for (uint32_t k = from; k < to && !w->failed; k++)
+            if (m->buffer[m->touch[k].buffer].chunks && m->touch[k].mode != EBB_REPLACES)
+                bring_input(w, &m->touch[k], round == 0);
+}
+
+/* Places for what the operation replaces, unless it is resident. */
+static void seat_outputs(ebb_planner_walk_t *w, uint32_t from, uint32_t to)
+{
+    for (uint32_t k = from; k < to && !w->failed; k++) {
+        const ebb_touch_t *x = &w->model->touch[k];
+        if (x->mode != EBB_REPLACES || !w->model->buffer[x->buffer].chunks)
+            continue;
+        if (w->seat[x->buffer].content == EBB_NONE)
+            ebb_planner_seat(w, x->buffer, x->after, ebb_planner_position(w));
+        w->seat[x->buffer].pins++;
+    }
+}
+
+/* The buffer that is needed next of those whose fetch should begin now, or EBB_NONE. */
+static uint32_t due(const ebb_planner_walk_t *w)
+{
+    double now = (double)w->model->begin_ns[w->point + 1];
+    uint32_t best = EBB_NONE, first = EBB_NONE;
+    for (uint32_t i = 0; i < w->away_count; i++) {
+        const ebb_use_t *next = w->seat[w->away[i]].fetch_ns <= now ? ebb_planner_next(w, w->away[i]) : NULL;
+        if (next && (next->operation < first || (next->operation == first && w->away[i] < best))) {
+            first = next->operation;
+            best = w->away[i];
+        }
+    }
+    return best;
+}
+
+/* Fetches that must begin now to be in time, as far as there is room for them. */
+static void prefetch(ebb_planner_walk_t *w)
+{
+    for (uint32_t buffer; (buffer = due(w)) != EBB_NONE && !w->failed;) {
+        uint32_t chunks = w->model->buffer[buffer].chunks;
+        ebb_planner_make_room(w, chunks, ebb_planner_next(w, buffer)->operation);
+        if (w->used_chunks + chunks > w->taste->target_chunks)
+            return;
+        ebb_planner_fetch(w, buffer, ebb_planner_position(w));
+    }
+}
+
+/* The operation itself: versions go on, and what goes back to the host after its last use goes at once. */
+static void issue(ebb_planner_walk_t *w, uint32_t from, uint32_t to)
+{
+    const ebb_model_t *m = w->model;
+    uint32_t position = ebb_planner_position(w);
+    add_operation(w);
+    for (uint32_t k = from; k < to && !w->failed; k++) {
+        const ebb_touch_t *x = &m->touch[k];
+        ebb_seat_t *s = &w->seat[x->buffer];
+        s->program = x->after;
+        s->next++;
+        const ebb_use_t *next = ebb_planner_next(w, x->buffer);
+        s->next_operation = next ? next->operation : EBB_NONE;
+        if (!m->buffer[x->buffer].chunks)
+            continue;
+        s->content = x->after;
+        s->pins = 0;
+        ebb_planner_touch(w, x->buffer, position);
+        if (w->schedule->on_host[x->buffer] && s->next == m->buffer[x->buffer].use_count)
+            ebb_planner_end_stay(w, x->buffer, EBB_OFFLOAD);
+    }
+    w->last_operation = position;
+}
+
+static void begin(ebb_planner_walk_t *w)
+{
+    const ebb_model_t *m = w->model;
+    double step = (double)m->begin_ns[m->trace->operation_count];
+    ebb_calendar_clear(&w->out, step);
+    ebb_calendar_clear(&w->in, step);
+    for (uint32_t i = 0; i < m->trace->buffer_count; i++) {
+        const ebb_model_buffer_t *b = &m->buffer[i];
+        ebb_seat_t *s = &w->seat[i];
+        s->content = s->host = s->last = s->fetch = s->away = EBB_NONE;
+        s->program = b->first_content;
+        s->next_operation = b->use_count ? m->use[b->first_use].operation : EBB_NONE;
+        if (!b->persistent || !b->chunks)
+            continue;
+        if (!w->schedule->on_host[i]) {
+            w->used_chunks += b->chunks;
+            s->content = s->program;
+            s->index = w->resident_count;
+            w->resident[w->resident_count++] = i;
+            continue;
+        }
+        s->host = s->program;
+        s->has_block = true;
+        w->host_bytes += m->trace->buffer[i].bytes;
+        const ebb_use_t *next = ebb_planner_next(w, i);
+        if (!next)
+            continue;
+        const ebb_use_t *last = &m->use[b->first_use + b->use_count - 1];
+        if (b->content_count > 1)
+            ebb_calendar_take_after(&w->out, (double)m->begin_ns[last->operation + 1],
+                                    (double)ebb_model_transfer_ns(m, i, false));
+        if (next->mode != EBB_REPLACES) {
+            s->away = w->away_count;
+            w->away[w->away_count++] = i;
+            s->fetch_ns = ebb_calendar_take_before(&w->in, (double)m->begin_ns[next->operation],
+                                                   (double)ebb_model_transfer_ns(m, i, true));
+        }
+    }
+}
+
+/* What is freed at this point has stayed until now. Its place may keep it, for recipes, as long as nobody
+ * wants the chunks. */
+static void free_dead(ebb_planner_walk_t *w, uint32_t *next)
+{
+    const ebb_trace_t *t = w->model->trace;
+    for (; *next < t->buffer_count && t->buffer[w->death[*next]].dies <= w->point; ++*next) {
+        ebb_seat_t *s = &w->seat[w->death[*next]];
+        s->dead = true;
+        s->host = EBB_NONE;
+        if (s->content != EBB_NONE && ebb_planner_position(w))
+            s->last = ebb_planner_position(w) - 1;
+    }
+}
+
+/* Ends all stays: what outlives the step stays up to its end. An evicted place is not free for the replays at
+ * the point of its evict: they are issued before compute can wait for it. */
+static void end(ebb_planner_walk_t *w)
+{
+    const ebb_model_t *m = w->model;
+    ebb_schedule_t *s = w->schedule;
+    while (w->resident_count) {
+        uint32_t buffer = w->resident[w->resident_count - 1];
+        ebb_seat_t *seat = &w->seat[buffer];
+        if (m->buffer[buffer].persistent) {
+            w->failed |= s->on_host[buffer] && seat->host != seat->content;
+            if (!s->on_host[buffer])
+                seat->last = s->event_count ? s->event_count - 1 : 0;
+        }
+        ebb_planner_end_stay(w, buffer, EBB_FORGET);
+    }
+    for (uint32_t i = 0; i < m->trace->buffer_count; i++)
+        if (m->buffer[i].persistent && m->buffer[i].chunks && s->on_host[i])
+            w->failed |= w->seat[i].host != w->seat[i].program;
+    for (uint32_t i = 0; i < s->stay_count; i++) {
+        ebb_stay_t *stay = &s->stay[i];
+        if (stay->evict == EBB_NONE)
+            continue;
+        uint32_t next = stay->last + 1;
+        while (next < s->event_count && s->event[next].replay)
+            next++;
+        stay->last = next - 1;
+    }
+}
+
+static void walk_once(ebb_planner_walk_t *w)
+{
+    const ebb_model_t *m = w->model;
+    uint32_t next_death = 0;
+    begin(w);
+    for (w->point = 0; w->point < m->trace->operation_count && !w->failed; w->point++) {
+        uint32_t from = m->first_touch[w->point], to = m->first_touch[w->point + 1];
+        free_dead(w, &next_death);
+        bring_inputs(w, from, to);
+        ebb_planner_make_room(w, 0, w->point);
+        seat_outputs(w, from, to);
+        prefetch(w);
+        if (!w->failed)
+            issue(w, from, to);
+    }
+    free_dead(w, &next_death);
+    if (!w->failed)
+        end(w);
+}
+
+/* The buffers by the points at which they are freed. NULL: no memory. */
+static uint32_t *deaths_of(const ebb_trace_t *t)
+{
+    uint32_t *death = malloc(((size_t)t->buffer_count + 1) * sizeof *death);
+    uint32_t *first = calloc((size_t)t->operation_count + 3, sizeof *first);
+    for (int fill = 0; death && first && fill < 2; fill++) {
+        for (uint32_t i = 0; i < t->buffer_count; i++) {
+            uint32_t dies = t->buffer[i].dies < t->operation_count ? t->buffer[i].dies : t->operation_count;
+            dies += t->buffer[i].dies == EBB_TRACE_NEVER;
+            if (fill)
+                death[first[dies]++] = i;
+            else
+                first[dies + 1]++;
+        }
+        for (uint32_t i = 0; !fill && i <= t->operation_count; i++)
+            first[i + 1] += first[i];
+    }
+    free(first);
+    return death;
+}
+
+bool ebb_schedule_walk(ebb_schedule_t *s, const ebb_model_t *m, const ebb_taste_t *taste)
+{
+    enum { ROUNDS = 4 };
+    size_t buffers = (size_t)m->trace->buffer_count + 1, operations = (size_t)m->trace->operation_count + 1;
+    ebb_planner_walk_t w = {.model = m, .taste = taste, .schedule = s};
+    w.seat = malloc(buffers * sizeof *w.seat);
+    w.resident = malloc(buffers * sizeof *w.resident);
+    w.away = malloc(buffers * sizeof *w.away);
+    w.death = deaths_of(m->trace);
+    w.seen = malloc(operations * sizeof *w.seen);
+    free(s->on_host);
+    s->on_host = calloc(buffers, sizeof *s->on_host);
+    bool good = w.seat && w.resident && w.away && w.death && w.seen && s->on_host;
+    for (int round = 0; good && round < ROUNDS; round++) {
+        memset(w.seat, 0, buffers * sizeof *w.seat);
+        memset(w.seen, 0, operations * sizeof *w.seen);
+        w.resident_count = w.away_count = w.redirect_count = w.seen_stamp = 0;
+        w.used_chunks = w.replays = w.depth = 0;
+        w.host_bytes = 0;
+        w.last_operation = EBB_NONE;
+        w.score_age = m->trace->operation_count / 512;
+        w.replaying = w.again = w.failed = false;
+        w.may_wrap = round + 1 < ROUNDS;
+        s->event_count = s->move_count = s->stay_count = s->scratch_count = s->redirect_count = 0;
+        s->replay_ns = 0;
+        walk_once(&w);
+        if (!w.again)
+            break;
+    }
+    good = good && !w.failed;
+    free(w.seat);
+    free(w.resident);
+    free(w.away);
+    free(w.death);
+    free(w.seen);
+    free(w.redirect);
+    return good;
+}

@@ -1,0 +1,204 @@
+/* loop.c: a small training loop that can be told to misbehave. It knows nothing of ebb.
+ *
+ *   loop [layers=N] [steps=N] [mib=N] [deviate=SEED] [flag=STEP] [hidden=STEP]
+ *
+ * A step: forward through `layers` layers, each activation (mib MiB) its own stream-ordered allocation, backward, update.
+ *   deviate=SEED  in a third of the steps after the eighth, at a random place: a launch more (which reads a live activation), an allocation
+ *                 more, a forward pass that is given up half-way, a free that comes late; or an activation read after
+ *                 its last use
+ *   flag=STEP     a kernel that writes only where a flag on the device is set: from this step on it is
+ *   hidden=STEP   from this step on a number in host memory, to which only a table on the device leads, changes between
+ *                 forward and backward: a replay gives other bits
+ * The last line of output is a hash of weights, counter and sums. Exit code 3: a call failed (its error is on stderr).
+ */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "loop.cuh"
+
+#define CHECK(call)                                                                                          \
+    do {                                                                                                     \
+        cudaError_t check_ = (call);                                                                         \
+        if (check_) {                                                                                        \
+            fprintf(stderr, "loop: %s: %s\n", #call, cudaGetErrorName(check_));                              \
+            exit(3);                                                                                         \
+        }                                                                                                    \
+    } while (0)
+
+enum { LAYERS_MAX = 64 };
+
+typedef struct loop {
+    int layers, steps, deviate, flag, hidden;
+    size_t n, m; /* floats of an activation, of a layer's weights */
+    cudaStream_t stream;
+    float *w[LAYERS_MAX], *dw[LAYERS_MAX];
+    float *x[LAYERS_MAX + 1]; /* activations of the step */
+    float *sums;
+    unsigned *counter;
+    int *flag_word;
+    float **table; /* on the device; leads to `shift` */
+    float *shift;  /* pinned */
+    float *late;   /* to be freed in the next step */
+} loop_t;
+
+static float *new_floats(const loop_t *l, size_t count)
+{
+    void *p = NULL;
+    CHECK(cudaMallocAsync(&p, count * sizeof(float), l->stream));
+    return p;
+}
+
+static void free_floats(const loop_t *l, float **p)
+{
+    CHECK(cudaFreeAsync(*p, l->stream));
+    *p = NULL;
+}
+
+static void *new_permanent(size_t bytes)
+{
+    void *p = NULL;
+    CHECK(cudaMalloc(&p, bytes));
+    CHECK(cudaMemset(p, 0, bytes));
+    return p;
+}
+
+static void set_up(loop_t *l)
+{
+    CHECK(cudaStreamCreateWithFlags(&l->stream, cudaStreamNonBlocking));
+    for (int i = 0; i < l->layers; i++) {
+        l->w[i] = new_permanent(l->m * sizeof(float));
+        l->dw[i] = new_permanent(l->m * sizeof(float));
+        CHECK(cudaDeviceSynchronize());
+        CHECK(loop_fill(l->w[i], (unsigned)i, l->m, l->stream));
+    }
+    l->sums = new_permanent((l->n / 16384 + 1) * sizeof(float));
+    l->counter = new_permanent(sizeof *l->counter);
+    l->flag_word = new_permanent(sizeof *l->flag_word);
+    void *pinned = NULL;
+    CHECK(cudaMallocHost(&pinned, sizeof(float)));
+    l->shift = pinned;
+    l->shift[0] = 0.1f;
+    l->table = new_permanent(sizeof *l->table);
+    CHECK(cudaMemcpy(l->table, &l->shift, sizeof l->shift, cudaMemcpyHostToDevice));
+    CHECK(cudaDeviceSynchronize());
+}
+
+/* Layers 0 .. count - 1. */
+static void forward(loop_t *l, int step, int count, int extra_at, int extra)
+{
+    int one = l->flag && step >= l->flag;
+    CHECK(cudaMemcpyAsync(l->flag_word, &one, sizeof one, cudaMemcpyHostToDevice, l->stream));
+    l->x[0] = new_floats(l, l->n);
+    CHECK(loop_fill(l->x[0], (unsigned)(step * 7919), l->n, l->stream));
+    for (int i = 0; i < count; i++) {
+        l->x[i + 1] = new_floats(l, l->n);
+        CHECK(loop_forward(l->x[i + 1], l->x[i], l->w[i], l->hidden ? l->table : NULL, l->n, l->m, l->stream));
+        CHECK(loop_adjust(l->x[i + 1], l->flag_word, 0.99f, l->n, l->stream));
+        if (i == extra_at && extra == 0)
+            CHECK(loop_probe(l->sums, l->x[rand() % (i + 2)], l->n, l->stream));
+        if (i == extra_at && extra == 1) {
+            float *more = new_floats(l, l->n / 3);
+            CHECK(loop_fill(more, 5, l->n / 3, l->stream));
+            free_floats(l, &more);
+        }
+    }
+}
+
+static void backward(loop_t *l, int extra_at, int extra)
+{
+    float *dout = new_floats(l, l->n);
+    CHECK(loop_fill(dout, 99, l->n, l->stream));
+    for (int i = l->layers; i-- > 0;) {
+        float *din = new_floats(l, l->n);
+        CHECK(loop_backward(din, l->dw[i], dout, l->x[i], l->x[i + 1], l->w[i], l->n, l->m, l->stream));
+        if (i == extra_at && extra == 4)
+            CHECK(loop_probe(l->sums, l->x[rand() % (i + 2)], l->n, l->stream));
+        if (i == extra_at && extra == 3)
+            l->late = l->x[i + 1];
+        else
+            free_floats(l, &l->x[i + 1]);
+        free_floats(l, &dout);
+        dout = din;
+    }
+    CHECK(loop_probe(l->sums, dout, l->n, l->stream));
+    free_floats(l, &dout);
+    free_floats(l, &l->x[0]);
+}
+
+static void run_step(loop_t *l, int step)
+{
+    int extra_at = -1, extra = -1;
+    if (l->deviate && step > 8 && rand() % 3 == 0) {
+        extra = rand() % 5;
+        extra_at = rand() % l->layers;
+    }
+    if (extra == 2) { /* a forward pass for nothing */
+        forward(l, step, extra_at, -1, -1);
+        for (int i = extra_at; i >= 0; i--)
+            free_floats(l, &l->x[i]);
+        extra = -1;
+    }
+    float *late = l->late;
+    l->late = NULL;
+    forward(l, step, l->layers, extra_at, extra);
+    if (late) {
+        CHECK(loop_probe(l->sums, late, l->n, l->stream));
+        free_floats(l, &late);
+    }
+    if (l->hidden && step >= l->hidden) {
+        CHECK(cudaStreamSynchronize(l->stream));
+        l->shift[0] += 0.25f;
+    }
+    backward(l, extra_at, extra);
+    for (int i = 0; i < l->layers; i++)
+        CHECK(loop_update(l->w[i], l->dw[i], l->counter, 1e-3f, l->m, l->stream));
+    if (l->hidden)
+        CHECK(cudaStreamSynchronize(l->stream));
+}
+
+static uint64_t hash_of(const void *device, size_t bytes, uint64_t hash)
+{
+    unsigned char *host = malloc(bytes);
+    CHECK(cudaMemcpy(host, device, bytes, cudaMemcpyDeviceToHost));
+    for (size_t i = 0; i < bytes; i++)
+        hash = (hash ^ host[i]) * 0x100000001b3u; /* FNV-1a */
+    free(host);
+    return hash;
+}
+
+static int option(int argc, char **argv, const char *name, int fallback)
+{
+    size_t length = strlen(name);
+    for (int i = 1; i < argc; i++)
+        if (!strncmp(argv[i], name, length) && argv[i][length] == '=')
+            return atoi(argv[i] + length + 1);
+    return fallback;
+}
+
+int main(int argc, char **argv)
+{
+    static loop_t l;
+    l.layers = option(argc, argv, "layers", 8);
+    l.steps = option(argc, argv, "steps", 20);
+    l.deviate = option(argc, argv, "deviate", 0);
+    l.flag = option(argc, argv, "flag", 0);
+    l.hidden = option(argc, argv, "hidden", 0);
+    l.n = (size_t)option(argc, argv, "mib", 4) << 18;
+    l.m = (size_t)1 << 19;
+    if (l.layers < 2 || l.layers > LAYERS_MAX)
+        return 2;
+    srand((unsigned)l.deviate);
+    set_up(&l);
+    for (int step = 1; step <= l.steps; step++)
+        run_step(&l, step);
+    CHECK(cudaStreamSynchronize(l.stream));
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (int i = 0; i < l.layers; i++)
+        hash = hash_of(l.w[i], l.m * sizeof(float), hash);
+    hash = hash_of(l.counter, sizeof *l.counter, hash);
+    hash = hash_of(l.sums, (l.n / 16384 + 1) * sizeof(float), hash);
+    printf("%016llx\n", (unsigned long long)hash);
+    return 0;
+}

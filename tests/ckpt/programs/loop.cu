@@ -1,0 +1,136 @@
+#include "loop.cuh"
+
+#include <cuda_runtime.h>
+#include <math.h>
+
+#ifndef BLOCK_SIZE_INDEPENDENT
+#define BLOCK_SIZE_INDEPENDENT(...) static_assert(true, "")
+#endif
+
+enum { SLICE = 16384 };
+
+static __device__ __forceinline__ size_t slice_first(void)
+{
+    return (size_t)blockIdx.x * SLICE;
+}
+
+static __device__ __forceinline__ size_t slice_end(size_t n)
+{
+    const size_t end = slice_first() + SLICE;
+    return end < n ? end : n;
+}
+
+#define EACH(i, n) for (size_t i = slice_first() + threadIdx.x; i < slice_end(n); i += blockDim.x)
+
+static unsigned blocks(size_t n)
+{
+    return (unsigned)((n + SLICE - 1) / SLICE);
+}
+
+__global__ void forward_kernel(float *out, const float *in, const float *w, float *const *table, size_t n, size_t m)
+{
+    const float shift = table ? table[0][0] : 0.1f;
+    EACH(i, n)
+    {
+        const float t = in[i] * w[i % m] + shift;
+        out[i] = t / (1.0f + fabsf(t));
+    }
+}
+BLOCK_SIZE_INDEPENDENT(forward_kernel);
+
+__global__ void adjust_kernel(float *x, const int *flag, float gain, size_t n)
+{
+    if (flag[0])
+        EACH(i, n)
+    x[i] = x[i] * gain + 0.01f;
+}
+BLOCK_SIZE_INDEPENDENT(adjust_kernel);
+
+__global__ void input_gradient_kernel(float *din, const float *dout, const float *out, const float *w, size_t n, size_t m)
+{
+    EACH(i, n)
+    {
+        const float s = 1.0f - fabsf(out[i]);
+        din[i] = dout[i] * s * s * w[i % m];
+    }
+}
+BLOCK_SIZE_INDEPENDENT(input_gradient_kernel);
+
+__global__ void weight_gradient_kernel(float *dw, const float *dout, const float *in, const float *out, size_t n, size_t m)
+{
+    EACH(j, m)
+    {
+        float sum = 0;
+        for (size_t i = j; i < n; i += m) {
+            const float s = 1.0f - fabsf(out[i]);
+            sum += dout[i] * s * s * in[i];
+        }
+        dw[j] = sum;
+    }
+}
+BLOCK_SIZE_INDEPENDENT(weight_gradient_kernel);
+
+__global__ void update_kernel(float *w, const float *dw, unsigned *counter, float rate, size_t m)
+{
+    EACH(j, m) w[j] -= rate * dw[j];
+    if (blockIdx.x == 0 && threadIdx.x == 0)
+        counter[0]++;
+}
+BLOCK_SIZE_INDEPENDENT(update_kernel);
+
+/* One thread a block's slice, in order. */
+__global__ void probe_kernel(float *sums, const float *x, size_t n)
+{
+    if (threadIdx.x)
+        return;
+    float sum = sums[blockIdx.x];
+    for (size_t i = slice_first(); i < slice_end(n); i++)
+        sum += x[i];
+    sums[blockIdx.x] = sum;
+}
+BLOCK_SIZE_INDEPENDENT(probe_kernel);
+
+__global__ void fill_kernel(float *x, unsigned seed, size_t n)
+{
+    EACH(i, n) x[i] = (float)(((unsigned)i * 2654435761u ^ seed * 40503u) >> 8 & 0xffff) / 65536.0f - 0.5f;
+}
+BLOCK_SIZE_INDEPENDENT(fill_kernel);
+
+cudaError_t loop_forward(float *out, const float *in, const float *w, float *const *table, size_t n, size_t m,
+                         cudaStream_t stream)
+{
+    forward_kernel<<<blocks(n), 256, 0, stream>>>(out, in, w, table, n, m);
+    return cudaGetLastError();
+}
+
+cudaError_t loop_adjust(float *x, const int *flag, float gain, size_t n, cudaStream_t stream)
+{
+    adjust_kernel<<<blocks(n), 256, 0, stream>>>(x, flag, gain, n);
+    return cudaGetLastError();
+}
+
+cudaError_t loop_backward(float *din, float *dw, const float *dout, const float *in, const float *out, const float *w,
+                          size_t n, size_t m, cudaStream_t stream)
+{
+    weight_gradient_kernel<<<blocks(m), 256, 0, stream>>>(dw, dout, in, out, n, m);
+    input_gradient_kernel<<<blocks(n), 256, 0, stream>>>(din, dout, out, w, n, m);
+    return cudaGetLastError();
+}
+
+cudaError_t loop_update(float *w, const float *dw, unsigned *counter, float rate, size_t m, cudaStream_t stream)
+{
+    update_kernel<<<blocks(m), 256, 0, stream>>>(w, dw, counter, rate, m);
+    return cudaGetLastError();
+}
+
+cudaError_t loop_probe(float *sums, const float *x, size_t n, cudaStream_t stream)
+{
+    probe_kernel<<<blocks(n), 256, 0, stream>>>(sums, x, n);
+    return cudaGetLastError();
+}
+
+cudaError_t loop_fill(float *x, unsigned seed, size_t n, cudaStream_t stream)
+{
+    fill_kernel<<<blocks(n), 256, 0, stream>>>(x, seed, n);
+    return cudaGetLastError();
+}

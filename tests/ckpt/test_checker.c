@@ -1,0 +1,544 @@
+/* The checker on plans made by hand: each kind of plan is accepted, and each way to break it is refused for
+ * its reason. Every accepted one is executed too (plan_oracle.h). Random plans: test_checker_random.c. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "checker.h"
+#include "plan_oracle.h"
+#include "plan_scenes.h"
+
+enum { CHUNK = SCENE_CHUNK, NEVER = SCENE_NEVER };
+
+/* ---- accepted ---- */
+
+static void correct_plan_is_accepted(void **state)
+{
+    (void)state;
+    scene_t (*const scenes[])(void) = {scene_keep,
+                                       scene_offload,
+                                       scene_offload_apart,
+                                       scene_wrap,
+                                       scene_wrap_apart,
+                                       scene_drop,
+                                       scene_drop_small_input,
+                                       scene_drop_freed_input,
+                                       scene_drop_rebuilt_input,
+                                       scene_untouched,
+                                       scene_in_parts};
+    for (size_t i = 0; i < sizeof scenes / sizeof *scenes; i++) {
+        char text[300] = "";
+        scene_t s = scenes[i]();
+        if (!ebb_check_plan(s.trace, s.plan, &s.limits, text, sizeof text))
+            fail_msg("scene %zu: %s", i, text);
+        for (unsigned seed = 1; seed <= 20; seed++)
+            if (!oracle_run(s.trace, s.plan, seed, text, sizeof text))
+                fail_msg("scene %zu, seed %u: %s", i, seed, text);
+        if (!oracle_leave(s.trace, s.plan, text, sizeof text))
+            fail_msg("scene %zu: %s", i, text);
+        scene_end(&s);
+    }
+}
+
+/* ---- refused ---- */
+
+/* Only by what is left of the plan: accepted after this edit, too. */
+static void no_evict_of_what_is_only_read(scene_t *s)
+{
+    scene_remove_action(s, 1);
+    s->plan->wait_count = s->plan->action[0].wait_count = 0;
+    s->trace->access[2].mode = EBB_READS;
+}
+
+#define EDIT(name) static void name(scene_t *s)
+
+EDIT(two_streams)
+{
+    s->trace->operation[1].stream = 1;
+}
+EDIT(never_dies)
+{
+    s->trace->buffer[1].dies = EBB_TRACE_NEVER;
+}
+EDIT(dies_unborn)
+{
+    s->trace->buffer[0].dies = 3;
+}
+EDIT(other_trace)
+{
+    s->plan->operation_count--;
+}
+EDIT(other_chunks)
+{
+    s->plan->chunk_bytes *= 2;
+}
+EDIT(small_overlap)
+{
+    s->trace->buffer[2].dies = 3;
+}
+EDIT(small_unaligned)
+{
+    s->plan->place[3].small_offset = 100;
+}
+EDIT(small_outside)
+{
+    s->plan->place[3].small_offset = CHUNK - 512;
+}
+EDIT(small_nowhere)
+{
+    s->plan->place[3].small_offset = EBB_TRACE_NEVER;
+}
+EDIT(small_region_odd)
+{
+    s->plan->small_bytes++;
+}
+EDIT(over_budget)
+{
+    s->limits.device_bytes = 4 * CHUNK - 1;
+}
+EDIT(share_at_start)
+{
+    s->plan->chunk[1] = 0;
+}
+EDIT(chunk_twice)
+{
+    s->plan->chunk[1] = 2;
+}
+EDIT(chunk_unknown)
+{
+    s->plan->chunk[1] = 3;
+}
+EDIT(chunk_missing)
+{
+    s->plan->place[1].chunk_count = 1;
+}
+EDIT(no_chunks)
+{
+    s->plan->place[1].chunk_count = 0;
+}
+EDIT(starts_unborn)
+{
+    s->plan->place[1].at_start = EBB_ON_DEVICE;
+}
+EDIT(starts_nowhere)
+{
+    s->plan->place[0].at_start = EBB_NOT_THERE;
+}
+EDIT(starts_on_host)
+{
+    s->plan->place[0].at_start = EBB_ON_HOST;
+}
+EDIT(starts_on_device)
+{
+    s->plan->place[0].at_start = EBB_ON_DEVICE;
+}
+EDIT(replay_unproven)
+{
+    s->trace->operation[1].proofs = 0;
+    scene_add_replay(s, 2, 1);
+}
+EDIT(replay_early)
+{
+    scene_add_replay(s, 2, 2);
+}
+EDIT(replay_side_effect)
+{
+    scene_add_replay(s, 3, 2);
+}
+
+EDIT(no_join_evict)
+{
+    s->plan->action[0].join = EBB_TRACE_NEVER;
+}
+EDIT(no_join_fetch)
+{
+    s->plan->action[1].join = EBB_TRACE_NEVER;
+}
+EDIT(late_join_evict)
+{
+    s->plan->action[0].join = 2;
+}
+EDIT(early_fetch)
+{
+    s->plan->action[1].point = 2;
+}
+EDIT(late_fetch)
+{
+    s->plan->action[1].point = 4;
+}
+EDIT(no_evict)
+{
+    scene_remove_action(s, 0);
+    s->plan->action[0].wait_count = 0;
+}
+EDIT(late_evict)
+{
+    s->plan->action[0].point = 2;
+}
+EDIT(early_evict)
+{
+    s->plan->action[0].point = 0;
+}
+EDIT(no_wait)
+{
+    s->plan->action[1].wait_count = 0;
+}
+EDIT(wait_itself)
+{
+    s->plan->wait[0] = 1;
+}
+EDIT(join_end)
+{
+    s->plan->action[0].join = 4;
+}
+EDIT(out_of_order)
+{
+    s->plan->action[0].point = 4;
+}
+EDIT(small_host)
+{
+    s->limits.host_bytes = CHUNK - 1001;
+}
+EDIT(small_world)
+{
+    s->limits = (ebb_check_limits_t){2 * CHUNK, CHUNK - 1000};
+}
+EDIT(share_live)
+{
+    s->plan->chunk[1] = 0;
+}
+EDIT(evict_small)
+{
+    s->plan->action[0].place = 3;
+}
+
+EDIT(wrap_no_join)
+{
+    s->plan->action[1].join = EBB_TRACE_NEVER;
+}
+EDIT(wrap_no_wait)
+{
+    s->plan->action[0].wait_count = 0;
+}
+EDIT(wrap_no_evict)
+{
+    scene_remove_action(s, 1);
+    s->plan->action[0].wait_count = 0;
+}
+EDIT(wrap_early_fetch)
+{
+    s->plan->action[0].point = 1;
+}
+EDIT(wrap_early_evict)
+{
+    s->plan->action[1].point = 2;
+}
+
+EDIT(drop_unproven)
+{
+    s->trace->operation[1].proofs = 0;
+}
+EDIT(drop_input_gone)
+{
+    s->trace->access[6].mode = EBB_UPDATES;
+}
+EDIT(drop_unredirected)
+{
+    s->plan->action[1].redirect_count = 0;
+}
+EDIT(drop_half)
+{
+    scene_remove_action(s, 2);
+}
+EDIT(drop_none)
+{
+    scene_remove_action(s, 1);
+    scene_remove_action(s, 1);
+}
+EDIT(drop_silently)
+{
+    scene_remove_action(s, 0);
+}
+EDIT(drop_exchanged)
+{
+    scene_swap_actions(s, 1, 2);
+}
+EDIT(drop_early)
+{
+    s->plan->action[1].point = s->plan->action[2].point = 3;
+}
+EDIT(drop_late)
+{
+    s->plan->action[1].point = s->plan->action[2].point = 5;
+}
+EDIT(drop_in_two)
+{
+    s->plan->action[1].point = 4;
+    s->plan->action[2].point = 5;
+}
+EDIT(drop_scratch_live)
+{
+    s->plan->chunk[3] = 0;
+}
+EDIT(drop_scratch_small)
+{
+    s->plan->place[4].bytes = 99;
+}
+EDIT(drop_redirect_other)
+{
+    s->plan->redirect[0].buffer = 2;
+}
+EDIT(drop_redirect_home)
+{
+    s->plan->redirect[0].place = 3;
+}
+EDIT(drop_wait_replay)
+{
+    scene_add_copy(s, EBB_EVICT, 6, 1, NEVER, 1);
+}
+EDIT(drop_twice)
+{
+    scene_add_copy(s, EBB_DISCARD, 6, 2, NEVER, NEVER);
+    scene_add_copy(s, EBB_DISCARD, 6, 2, NEVER, NEVER);
+}
+
+EDIT(input_dead)
+{
+    s->trace->buffer[0].dies = 3;
+}
+EDIT(input_dead_unproven)
+{
+    s->trace->buffer[0].dies = 3;
+    s->trace->operation[0].proofs = 0;
+}
+EDIT(input_updated)
+{
+    s->trace->access[4].buffer = 0;
+    s->trace->access[4].mode = EBB_UPDATES;
+}
+EDIT(freed_input_taken)
+{
+    s->plan->chunk[2] = 0;
+}
+EDIT(freed_input_unproven)
+{
+    s->trace->operation[0].proofs = 0;
+}
+EDIT(parts_dropped)
+{
+    scene_add_copy(s, EBB_DISCARD, 1, 0, NEVER, NEVER);
+    scene_add_replay(s, 1, 0);
+}
+EDIT(parts_replayed)
+{
+    scene_add_replay(s, 1, 0);
+}
+EDIT(untouched_device)
+{
+    s->plan->place[0].at_start = EBB_ON_DEVICE;
+}
+EDIT(untouched_used)
+{
+    s->trace->access[0].buffer = 0;
+}
+EDIT(narrow)
+{
+    s->limits.device_bytes = CHUNK;
+    s->plan->chunk_count = 1;
+    s->plan->small_bytes = 0;
+    s->trace->access[0].buffer = 0;
+    scene_put(s, 0, 0, 1);
+    s->trace->buffer[0].bytes = s->plan->place[0].bytes = CHUNK;
+    s->trace->access[0].mode = EBB_UPDATES;
+    ebb_trace_add_access(s->trace)->buffer = 1;
+    s->trace->access[1].mode = EBB_REPLACES;
+}
+
+typedef struct mutation {
+    const char *name;
+    scene_t (*scene)(void);
+    void (*edit)(scene_t *);
+    const char *why;
+} mutation_t;
+
+#define M(scene, edit, why)                                                                                  \
+    {                                                                                                        \
+#edit, scene, edit, why                                                                              \
+    }
+
+static const mutation_t mutations[] = {
+    M(scene_keep, two_streams, "only one stream"),
+    M(scene_keep, never_dies, "buffer 1 is born in the step and does not die in it"),
+    M(scene_keep, dies_unborn, "buffer 0 dies in the step but was not born in it"),
+    M(scene_keep, other_trace, "not of this trace"),
+    M(scene_keep, other_chunks, "not of this trace"),
+    M(scene_keep, small_overlap, "small buffers 2 and 3 overlap"),
+    M(scene_keep, small_unaligned, "not in the small region"),
+    M(scene_keep, small_outside, "not in the small region"),
+    M(scene_keep, small_nowhere, "lies nowhere"),
+    M(scene_keep, small_region_odd, "not a number of chunks"),
+    M(scene_keep, over_budget, "bytes on the device"),
+    M(scene_keep, share_at_start, "step 1, operation 0: place 0 shares chunks"),
+    M(scene_keep, chunk_twice, "has chunk 2 twice"),
+    M(scene_keep, chunk_unknown, "chunk 3 of 3"),
+    M(scene_keep, chunk_missing, "has 1 chunks"),
+    M(scene_keep, no_chunks, "has 0 chunks"),
+    M(scene_keep, starts_unborn, "which nothing outlives"),
+    M(scene_keep, starts_nowhere, "nowhere when the step begins"),
+    M(scene_keep, starts_on_host, "place 0 does not hold buffer 0 in version 0"),
+    M(scene_keep, replay_unproven, "operation 1 has no proofs"),
+    M(scene_keep, replay_early, "operation 2 has not run yet"),
+    M(scene_keep, replay_side_effect, "writes small buffer 3 and is not redirected"),
+    M(scene_offload, no_join_evict,
+      "step 1, operation 1: the write of place 2 is not ordered after the read of chunk 1 on out"),
+    M(scene_offload, late_join_evict, "operation 1: the write of place 2 is not ordered after the read"),
+    M(scene_offload, no_join_fetch,
+      "operation 3: the read of place 1 is not ordered after the write of chunk 1 on in"),
+    M(scene_offload, early_fetch, "buffer 2 in version 1 is lost and was not given up"),
+    M(scene_offload, late_fetch, "operation 3: place 1 does not hold buffer 1"),
+    M(scene_offload, no_evict, "operation 1: buffer 1 in version 1 is lost and was not given up"),
+    M(scene_offload, late_evict, "buffer 1 in version 1 is lost"),
+    M(scene_offload, early_evict, "an evict of a place that holds nothing"),
+    M(scene_offload, join_end, "joined at 4, which is no operation"),
+    M(scene_offload, out_of_order, "not in its place in the list"),
+    M(scene_offload, small_host, "host blocks of"),
+    M(scene_offload, small_world, "more than device and host may hold"),
+    M(scene_offload, share_live, "operation 0: place 0 shares chunks"),
+    M(scene_offload_apart, no_wait, "the fetch is not ordered after its evict"),
+    M(scene_offload_apart, wait_itself, "the fetch is not ordered after its evict"),
+    M(scene_wrap, wrap_no_join, "step 2, operation 0: the write of place 1 is not ordered after the read"),
+    M(scene_wrap, wrap_no_evict, "ends without buffer 0 on the host"),
+    M(scene_wrap, wrap_early_fetch, "buffer 1 in version 1 is lost"),
+    M(scene_wrap, wrap_early_evict, "the read of place 0 is not ordered after the write of chunk 0 on in"),
+    M(scene_wrap, starts_on_device, "operation 0: buffer 0 in version 0 is lost"),
+    M(scene_wrap_apart, wrap_no_wait,
+      "step 2, point 2, action 0 (fetch): the fetch is not ordered after its evict"),
+    M(scene_drop, drop_unproven,
+      "point 2, action 0 (discard): buffer 1 in version 2, which is given up, cannot be rebuilt"),
+    M(scene_drop, drop_input_gone,
+      "operation 2: buffer 1 in version 2, which is given up, cannot be rebuilt any more"),
+    M(scene_drop, drop_unredirected, "writes small buffer 3 and is not redirected"),
+    M(scene_drop, drop_half, "place of live buffer 1 is left with something else"),
+    M(scene_drop, drop_none, "operation 4: place 1 does not hold buffer 1 in version 2"),
+    M(scene_drop, drop_silently, "operation 2: buffer 1 in version 2 is lost and was not given up"),
+    M(scene_drop, drop_exchanged, "place 1 does not hold buffer 1 in version 1"),
+    M(scene_drop, drop_early, "buffer 2 in version 1 is lost and was not given up"),
+    M(scene_drop, drop_late, "operation 4: place 1 does not hold buffer 1 in version 2"),
+    M(scene_drop, drop_in_two, "place of live buffer 1 is left with something else"),
+    M(scene_drop, drop_scratch_live, "shares chunks with another one of the same launch"),
+    M(scene_drop, drop_scratch_small, "too small"),
+    M(scene_drop, drop_redirect_other, "which is too small"),
+    M(scene_drop, drop_redirect_home, "which is too small"),
+    M(scene_drop, drop_wait_replay, "which is no copy"),
+    M(scene_drop, drop_twice, "a discard of a place that holds nothing"),
+    M(scene_drop, evict_small, "has no chunks"),
+    M(scene_drop_small_input, input_dead, "small buffer 0 is not alive"),
+    M(scene_drop_small_input, input_dead_unproven,
+      "buffer 1 in version 1, which is given up, cannot be rebuilt"),
+    M(scene_drop_small_input, input_updated, "small buffer 0 is not what operation 1 read"),
+    M(scene_drop_freed_input, freed_input_taken, "place 0 does not hold buffer 0 in version 1"),
+    M(scene_drop_freed_input, freed_input_unproven,
+      "buffer 1 in version 1, which is given up, cannot be rebuilt"),
+    M(scene_in_parts, parts_dropped, "cannot be rebuilt"),
+    M(scene_in_parts, parts_replayed, "read buffer 0 before it was written"),
+    M(scene_untouched, untouched_device, "has 0 chunks"),
+    M(scene_untouched, untouched_used, "is used and has no chunks"),
+};
+
+static void broken_plan_is_refused_for_its_reason(void **state)
+{
+    (void)state;
+    unsigned wrong = 0;
+    for (size_t i = 0; i < sizeof mutations / sizeof *mutations; i++) {
+        const mutation_t *m = &mutations[i];
+        char why[300] = "";
+        scene_t s = m->scene();
+        m->edit(&s);
+        bool accepted = ebb_check_plan(s.trace, s.plan, &s.limits, why, sizeof why);
+        if (accepted || !strstr(why, m->why)) {
+            print_error("%s: %s, not \"%s\"\n", m->name, accepted ? "accepted" : why, m->why);
+            wrong++;
+        }
+        scene_end(&s);
+    }
+    assert_int_equal(wrong, 0);
+}
+
+static void wider_operation_than_the_device_is_refused(void **state)
+{
+    (void)state;
+    char why[300] = "";
+    scene_t s = scene_untouched();
+    narrow(&s);
+    assert_false(ebb_check_plan(s.trace, s.plan, &s.limits, why, sizeof why));
+    assert_non_null(strstr(why, "touches 8192 bytes at once"));
+    scene_end(&s);
+}
+
+static void clean_copy_serves_every_step(void **state)
+{
+    (void)state;
+    char why[300] = "";
+    scene_t s = scene_wrap();
+    no_evict_of_what_is_only_read(&s);
+    if (!ebb_check_plan(s.trace, s.plan, &s.limits, why, sizeof why))
+        fail_msg("%s", why);
+    assert_true(oracle_run(s.trace, s.plan, 1, why, sizeof why));
+    scene_end(&s);
+}
+
+/* Random bits in the indices of a good plan: refused or accepted, never a crash (run under sanitizers). */
+static void damaged_plan_does_no_harm(void **state)
+{
+    (void)state;
+    const unsigned seed = 5;
+    print_message("seed %u\n", seed);
+    srand(seed);
+    scene_t (*const scenes[])(void) = {scene_keep, scene_offload, scene_wrap, scene_drop,
+                                       scene_drop_rebuilt_input};
+    unsigned refused = 0;
+    for (int i = 0; i < 4000; i++) {
+        char why[300] = "";
+        scene_t s = scenes[i % 5]();
+        ebb_plan_t *p = s.plan;
+        uint32_t value = rand() % 2 ? (uint32_t)(rand() % 8) : (uint32_t)rand() * 2654435761u;
+        switch (rand() % 5) {
+        case 0:
+            if (p->action_count)
+                (&p->action[(uint32_t)rand() % p->action_count].point)[rand() % 8] = value;
+            break;
+        case 1:
+            p->chunk[(uint32_t)rand() % p->chunk_index_count] = value;
+            break;
+        case 2:
+            (&p->place[(uint32_t)rand() % p->place_count].first_chunk)[rand() % 2] = value;
+            break;
+        case 3:
+            *(uint32_t *[]){&p->chunk_count, &p->place_count, &p->action_count, &p->wait_count}[rand() % 4] %=
+                4;
+            break;
+        default:
+            p->place[(uint32_t)rand() % p->place_count].small_offset = value;
+        }
+        refused += !ebb_check_plan(s.trace, s.plan, &s.limits, why, sizeof why);
+        scene_end(&s);
+    }
+    print_message("%u of 4000 refused\n", refused);
+    assert_true(refused > 2000);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(correct_plan_is_accepted),
+        cmocka_unit_test(broken_plan_is_refused_for_its_reason),
+        cmocka_unit_test(wider_operation_than_the_device_is_refused),
+        cmocka_unit_test(clean_copy_serves_every_step),
+        cmocka_unit_test(damaged_plan_does_no_harm),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,184 @@
+/* Programs that do not keep to the plan, under libebb: the loop in programs/loop.c, which knows nothing of
+ * it. Its output is a hash of all that it has computed. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static char stats_path[64];
+
+typedef struct outcome {
+    int exit_code;
+    char hash[64], log[65536];
+} outcome_t;
+
+typedef struct statistics {
+    double driven, fallbacks, rebuilt, mismatches, verified, dropped, offloaded;
+} statistics_t;
+
+static void read_all(FILE *f, char *text, size_t size)
+{
+    text[fread(text, 1, size - 1, f)] = 0;
+}
+
+/* With the environment `settings` ("A=1 B=2") before the program. */
+static outcome_t run(const char *settings, const char *arguments)
+{
+    static outcome_t out;
+    char command[1024], log_path[] = "/tmp/ebb-loop-XXXXXX";
+    int log = mkstemp(log_path);
+    assert_true(log >= 0);
+    snprintf(command, sizeof command, "%s %s %s 2>%s", settings, getenv("TEST_LOOP"), arguments, log_path);
+    FILE *f = popen(command, "r");
+    assert_non_null(f);
+    read_all(f, out.hash, sizeof out.hash);
+    out.exit_code = WEXITSTATUS(pclose(f));
+    f = fdopen(log, "r");
+    assert_non_null(f);
+    read_all(f, out.log, sizeof out.log);
+    fclose(f);
+    remove(log_path);
+    return out;
+}
+
+static double number(const char *line, const char *key)
+{
+    char quoted[64];
+    snprintf(quoted, sizeof quoted, "\"%s\": ", key);
+    const char *at = strstr(line, quoted);
+    assert_non_null(at);
+    return strtod(at + strlen(quoted), NULL);
+}
+
+static outcome_t run_under_ebb(const char *settings, const char *arguments, statistics_t *s)
+{
+    char all[1024], line[8192] = "";
+    snprintf(all, sizeof all, "LD_PRELOAD=%s EBB_STATS=%s EBB_LOG=info %s", getenv("TEST_LIBEBB"), stats_path,
+             settings);
+    outcome_t out = run(all, arguments);
+    FILE *f = fopen(stats_path, "r");
+    assert_non_null(f);
+    assert_non_null(fgets(line, sizeof line, f));
+    fclose(f);
+    *s = (statistics_t){number(line, "steps_driven"), number(line, "fallbacks"), number(line, "rebuilt"),
+                        number(line, "mismatches"),   number(line, "verified"),  number(line, "dropped"),
+                        number(line, "offloaded")};
+    return out;
+}
+
+static void assert_same(const outcome_t *a, const outcome_t *b, const char *what)
+{
+    if (a->exit_code || b->exit_code || strcmp(a->hash, b->hash))
+        fail_msg("%s: exit codes %d and %d, %s and %s: %s", what, a->exit_code, b->exit_code, a->hash,
+                 b->hash, b->log);
+    assert_true(strlen(a->hash) >= 16);
+}
+
+/* The device has 60% of what the program would hold, and nothing else. */
+#define TIGHT "SOFTGPU_MEMORY=52MiB "
+
+static void program_that_keeps_to_its_step_is_driven(void **state)
+{
+    (void)state;
+    static const char *const means[] = {TIGHT, TIGHT "EBB_RECOMPUTE=0", TIGHT "EBB_OFFLOAD=0"};
+    outcome_t without = run("", "steps=20");
+    for (int i = 0; i < 3; i++) {
+        statistics_t s;
+        outcome_t with = run_under_ebb(means[i], "steps=20", &s);
+        assert_same(&without, &with, means[i]);
+        print_message("%s: %.0f of 20 steps driven, %.0f offloaded, %.0f dropped, %.0f verified\n", means[i],
+                      s.driven, s.offloaded, s.dropped, s.verified);
+        assert_true(s.driven >= 15 && s.mismatches == 0);
+        assert_true(s.offloaded + s.dropped > 0);
+        if (i == 2)
+            assert_true(s.dropped > 0 && s.verified > 0);
+    }
+}
+
+static void program_that_leaves_the_plan_comes_back(void **state)
+{
+    (void)state;
+    double fallbacks = 0, rebuilt = 0;
+    for (int seed = 1; seed <= 6; seed++) {
+        static const char *const means[] = {TIGHT "EBB_OFFLOAD=0", TIGHT, TIGHT "EBB_RECOMPUTE=0"};
+        char arguments[64];
+        statistics_t s;
+        snprintf(arguments, sizeof arguments, "steps=30 deviate=%d", seed);
+        outcome_t without = run("", arguments);
+        outcome_t with = run_under_ebb(means[seed % 3], arguments, &s);
+        print_message("seed %d, %s: %.0f steps driven, left %.0f times, %.0f contents rebuilt\n", seed,
+                      means[seed % 3], s.driven, s.fallbacks, s.rebuilt);
+        assert_same(&without, &with, arguments);
+        assert_true(s.mismatches == 0);
+        assert_true(s.driven > 4 && s.fallbacks > 1);
+        fallbacks += s.fallbacks;
+        rebuilt += s.rebuilt;
+    }
+    assert_true(fallbacks > 20 && rebuilt > 0);
+}
+
+/* A kernel that was never seen to write begins to: what it writes into must not be recomputed without it. */
+static void write_that_was_never_seen_is_noticed(void **state)
+{
+    (void)state;
+    statistics_t s;
+    outcome_t without = run("", "steps=24 flag=5");
+    outcome_t with = run_under_ebb(TIGHT "EBB_OFFLOAD=0", "steps=24 flag=5", &s); /* the first driven step */
+    assert_same(&without, &with, "flag in the first driven step");
+    print_message("%.0f mismatches, %.0f steps driven\n", s.mismatches, s.driven);
+    assert_true(s.mismatches > 0);
+    with = run_under_ebb(TIGHT "EBB_OFFLOAD=0", "steps=24 flag=15", &s); /* long after */
+    assert_int_equal(with.exit_code, 3);
+    assert_non_null(strstr(with.log, "has other bits"));
+    assert_non_null(strstr(with.log, "cudaErrorLaunchFailure"));
+    with = run_under_ebb(TIGHT "EBB_RECOMPUTE=0", "steps=24 flag=15", &s);
+    without = run("", "steps=24 flag=15");
+    assert_same(&without, &with, "offloaded only");
+}
+
+static void input_that_nobody_sees_is_noticed(void **state)
+{
+    (void)state;
+    statistics_t s;
+    outcome_t without = run("", "steps=24 hidden=5");
+    outcome_t with = run_under_ebb(TIGHT "EBB_OFFLOAD=0", "steps=24 hidden=5", &s);
+    assert_same(&without, &with, "hidden input in the first driven step");
+    assert_true(s.mismatches > 0);
+    with = run_under_ebb(TIGHT "EBB_OFFLOAD=0", "steps=24 hidden=15", &s);
+    assert_int_equal(with.exit_code, 3);
+    with = run_under_ebb(TIGHT "EBB_OFFLOAD=0 EBB_ON_MISMATCH=warn", "steps=24 hidden=15", &s);
+    assert_int_equal(with.exit_code, 0);
+    assert_non_null(strstr(with.log, "EBB_ON_MISMATCH=warn"));
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    snprintf(stats_path, sizeof stats_path, "/tmp/ebb-loop-stats-%d.json", (int)getpid());
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    remove(stats_path);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(program_that_keeps_to_its_step_is_driven),
+        cmocka_unit_test(program_that_leaves_the_plan_comes_back),
+        cmocka_unit_test(write_that_was_never_seen_is_noticed),
+        cmocka_unit_test(input_that_nobody_sees_is_noticed),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

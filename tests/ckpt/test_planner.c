@@ -1,0 +1,295 @@
+/* test_planner.c: plans for made-up steps: each must pass the checker, fit, and get no slower with more
+ * memory. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "checker.h"
+#include "planner.h"
+#include "traces.h"
+
+#define PLENTY (UINT64_C(1) << 50)
+
+static const trace_shape_t plain = {
+    .layers = 8, .width_chunks = 2, .weight_chunks = 3, .micro_batches = 1, .kernel_ns = 2000};
+
+typedef struct allowed {
+    bool offload, recompute;
+} allowed_t;
+static const allowed_t modes[] = {{true, false}, {false, true}, {true, true}};
+enum { MODES = sizeof modes / sizeof modes[0] };
+
+static ebb_plan_request_t request(uint64_t device_bytes, bool offload, bool recompute)
+{
+    return (ebb_plan_request_t){.device_bytes = device_bytes,
+                                .host_bytes = PLENTY,
+                                .min_buffer = 1 << 20,
+                                .offload = offload,
+                                .recompute = recompute,
+                                .out_bytes_per_ns = 50,
+                                .in_bytes_per_ns = 50};
+}
+
+/* A plan that has been checked, or NULL with a reason. */
+static ebb_plan_t *checked_plan(const ebb_trace_t *t, const ebb_plan_request_t *r)
+{
+    char why[400] = "", wrong[400] = "";
+    ebb_plan_t *p = ebb_plan_make(t, r, why, sizeof why);
+    if (!p) {
+        assert_true(why[0]);
+        return NULL;
+    }
+    ebb_check_limits_t limits = {r->device_bytes, r->host_bytes};
+    if (!ebb_check_plan(t, p, &limits, wrong, sizeof wrong))
+        fail_msg("not a good plan: %s", wrong);
+    assert_true(ebb_plan_sum(p, t).peak_bytes <= r->device_bytes);
+    return p;
+}
+
+static uint64_t keep_peak(const ebb_trace_t *t)
+{
+    ebb_plan_request_t r = request(PLENTY, false, false);
+    ebb_plan_t *p = checked_plan(t, &r);
+    assert_non_null(p);
+    assert_int_equal(p->action_count, 0);
+    uint64_t peak = ebb_plan_sum(p, t).peak_bytes;
+    ebb_plan_delete(p);
+    return peak;
+}
+
+static void budgets_of_transformer_are_kept(const trace_shape_t *shape, uint64_t lowest)
+{
+    ebb_trace_t *t = trace_of_transformer(shape);
+    assert_null(ebb_trace_check(t));
+    uint64_t peak = keep_peak(t);
+    for (int mode = 0; mode < MODES; mode++) {
+        uint64_t before = 0;
+        for (uint64_t percent = 100; percent >= lowest; percent -= 10) {
+            ebb_plan_request_t r = request(peak * percent / 100, modes[mode].offload, modes[mode].recompute);
+            ebb_plan_t *p = checked_plan(t, &r);
+            if (!p)
+                fail_msg("no plan for %" PRIu64 "%% in mode %d", percent, mode);
+            assert_true(p->predicted_ns >= before);
+            before = p->predicted_ns;
+            ebb_plan_sum_t sum = ebb_plan_sum(p, t);
+            assert_true(modes[mode].offload || !sum.bytes_out);
+            assert_true(modes[mode].recompute || !sum.replays);
+            ebb_plan_delete(p);
+        }
+    }
+    ebb_trace_delete(t);
+}
+
+static void transformer_at_half_of_its_memory_gets_plans(void **state)
+{
+    (void)state;
+    budgets_of_transformer_are_kept(&plain, 50);
+}
+
+static void stored_scores_at_half_of_its_memory_gets_plans(void **state)
+{
+    (void)state;
+    trace_shape_t s = plain;
+    s.stored_scores = true;
+    budgets_of_transformer_are_kept(&s, 50);
+}
+
+static void gradient_accumulation_at_half_of_its_memory_gets_plans(void **state)
+{
+    (void)state;
+    trace_shape_t s = plain;
+    s.layers = 6;
+    s.micro_batches = 2;
+    budgets_of_transformer_are_kept(&s, 50);
+}
+
+static void recompute_at_half_of_its_memory_costs_less_than_a_forward_pass(void **state)
+{
+    (void)state;
+    ebb_trace_t *t = trace_of_transformer(&plain);
+    uint64_t all = 0, forward = 0;
+    for (uint32_t i = 0; i < t->operation_count; i++) {
+        all += t->operation[i].duration_ns;
+        forward += strcmp(t->operation[i].name, "loss") ? 0 : all;
+    }
+    ebb_plan_request_t r = request(keep_peak(t) / 2, false, true);
+    ebb_plan_t *p = checked_plan(t, &r);
+    assert_non_null(p);
+    assert_true(p->predicted_ns < all + forward);
+    ebb_plan_delete(p);
+    ebb_trace_delete(t);
+}
+
+static void budget_too_small_gets_a_reason_and_a_size_that_works(void **state)
+{
+    (void)state;
+    ebb_trace_t *t = trace_of_transformer(&plain);
+    for (int mode = 0; mode < MODES; mode++) {
+        char why[400] = "";
+        ebb_plan_request_t r = request(t->chunk_bytes, modes[mode].offload, modes[mode].recompute);
+        assert_null(ebb_plan_make(t, &r, why, sizeof why));
+        const char *at = strstr(why, "the smallest known to do is ");
+        assert_non_null(at);
+        r.device_bytes = strtoull(at + strlen("the smallest known to do is "), NULL, 10);
+        ebb_plan_t *p = checked_plan(t, &r);
+        assert_non_null(p);
+        ebb_plan_delete(p);
+    }
+    ebb_trace_delete(t);
+}
+
+static void nothing_allowed_below_the_peak_gets_no_plan(void **state)
+{
+    (void)state;
+    ebb_trace_t *t = trace_of_transformer(&plain);
+    uint64_t peak = keep_peak(t);
+    ebb_plan_request_t r = request(peak - t->chunk_bytes, false, false);
+    assert_null(checked_plan(t, &r));
+    r = request(peak / 2, true, false);
+    r.host_bytes = 0;
+    assert_null(checked_plan(t, &r));
+    ebb_trace_delete(t);
+}
+
+static void small_host_budget_is_kept(void **state)
+{
+    (void)state;
+    ebb_trace_t *t = trace_of_transformer(&plain);
+    uint64_t peak = keep_peak(t);
+    ebb_plan_request_t r = request(peak * 6 / 10, true, true);
+    r.host_bytes = peak * 45 / 100; /* what is alive must find room somewhere: less can't be */
+    ebb_plan_t *p = checked_plan(t, &r);
+    assert_non_null(p);
+    bool *block = calloc(p->place_count, sizeof *block);
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < p->action_count; i++)
+        if (p->action[i].kind == EBB_EVICT || p->action[i].kind == EBB_FETCH)
+            block[p->action[i].place] = true;
+    for (uint32_t i = 0; i < p->place_count; i++)
+        bytes += block[i] ? p->place[i].bytes : 0;
+    assert_true(bytes <= r.host_bytes);
+    free(block);
+    ebb_plan_delete(p);
+    ebb_trace_delete(t);
+}
+
+static void same_request_gets_the_same_plan(void **state)
+{
+    (void)state;
+    ebb_trace_t *t = trace_of_transformer(&plain);
+    ebb_plan_request_t r = request(keep_peak(t) / 2, true, true);
+    char *text[2] = {NULL, NULL};
+    size_t size[2];
+    for (int i = 0; i < 2; i++) {
+        ebb_plan_t *p = checked_plan(t, &r);
+        FILE *f = open_memstream(&text[i], &size[i]);
+        assert_true(ebb_plan_write(p, f));
+        fclose(f);
+        ebb_plan_delete(p);
+    }
+    assert_string_equal(text[0], text[1]);
+    free(text[0]);
+    free(text[1]);
+    ebb_trace_delete(t);
+}
+
+static void steps_by_chance_get_good_plans(void **state)
+{
+    (void)state;
+    uint32_t plans = 0;
+    for (uint32_t seed = 1; seed <= 120; seed++) {
+        ebb_trace_t *t = trace_by_chance(seed, 20 + seed % 60);
+        assert_null(ebb_trace_check(t));
+        uint64_t peak = keep_peak(t);
+        for (int mode = 0; mode < MODES; mode++) {
+            uint64_t before = 0;
+            for (uint64_t percent = 90; percent >= 50; percent -= 20) {
+                print_message("seed %" PRIu32 " mode %d at %" PRIu64 "%%\r", seed, mode, percent);
+                ebb_plan_request_t r =
+                    request(peak * percent / 100, modes[mode].offload, modes[mode].recompute);
+                ebb_plan_t *p = checked_plan(t, &r);
+                if (!p)
+                    continue;
+                assert_true(p->predicted_ns >= before);
+                before = p->predicted_ns;
+                plans++;
+                ebb_plan_delete(p);
+            }
+        }
+        ebb_trace_delete(t);
+    }
+    print_message("%" PRIu32 " plans\n", plans);
+    assert_true(plans > 200);
+}
+
+static ebb_trace_t *one_operation(void)
+{
+    ebb_trace_t *t = ebb_trace_new(2 << 20);
+    ebb_trace_buffer_t *b = ebb_trace_add_buffer(t);
+    b->bytes = 4 << 20;
+    ebb_trace_operation_t *o = ebb_trace_add_operation(t);
+    o->duration_ns = 1000;
+    *ebb_trace_add_access(t) = (ebb_trace_access_t){.buffer = 0, .mode = EBB_UPDATES};
+    return t;
+}
+
+static void what_no_periodic_plan_can_serve_is_refused(void **state)
+{
+    (void)state;
+    char why[200] = "";
+    ebb_plan_request_t r = request(PLENTY, true, true);
+    ebb_trace_t *t = one_operation();
+    ebb_plan_t *p = ebb_plan_make(t, &r, why, sizeof why);
+    assert_non_null(p);
+    ebb_plan_delete(p);
+    t->buffer[0].born = 0;
+    assert_null(ebb_plan_make(t, &r, why, sizeof why));
+    assert_non_null(strstr(why, "outlives"));
+    t->buffer[0] = (ebb_trace_buffer_t){4 << 20, EBB_TRACE_NEVER, 1};
+    assert_null(ebb_plan_make(t, &r, why, sizeof why));
+    assert_non_null(strstr(why, "freed in it"));
+    t->buffer[0].dies = EBB_TRACE_NEVER;
+    ebb_trace_add_operation(t)->stream = 1;
+    assert_null(ebb_plan_make(t, &r, why, sizeof why));
+    assert_non_null(strstr(why, "stream"));
+    ebb_trace_delete(t);
+}
+
+static void untouched_memory_goes_to_the_host_for_nothing(void **state)
+{
+    (void)state;
+    ebb_trace_t *t = one_operation();
+    ebb_trace_add_buffer(t)->bytes = 64 << 20;
+    ebb_plan_request_t r = request(8 << 20, true, false);
+    ebb_plan_t *p = checked_plan(t, &r);
+    assert_non_null(p);
+    assert_int_equal(p->action_count, 0);
+    assert_int_equal(p->place[1].at_start, EBB_ON_HOST);
+    assert_int_equal(p->place[1].chunk_count, 0);
+    ebb_plan_delete(p);
+    ebb_trace_delete(t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(transformer_at_half_of_its_memory_gets_plans),
+        cmocka_unit_test(stored_scores_at_half_of_its_memory_gets_plans),
+        cmocka_unit_test(gradient_accumulation_at_half_of_its_memory_gets_plans),
+        cmocka_unit_test(recompute_at_half_of_its_memory_costs_less_than_a_forward_pass),
+        cmocka_unit_test(budget_too_small_gets_a_reason_and_a_size_that_works),
+        cmocka_unit_test(nothing_allowed_below_the_peak_gets_no_plan),
+        cmocka_unit_test(small_host_budget_is_kept),
+        cmocka_unit_test(same_request_gets_the_same_plan),
+        cmocka_unit_test(steps_by_chance_get_good_plans),
+        cmocka_unit_test(what_no_periodic_plan_can_serve_is_refused),
+        cmocka_unit_test(untouched_memory_goes_to_the_host_for_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,23 @@
+/* traces.h: made-up steps for the tests of planner and checker. */
+#ifndef TESTS_CKPT_TRACES_H
+#define TESTS_CKPT_TRACES_H
+
+#include "trace.h"
+
+typedef struct trace_shape {
+    uint32_t layers;        /* fewer than 64 */
+    uint32_t width_chunks;  /* of one activation as wide as the residual stream */
+    uint32_t weight_chunks; /* of a layer */
+    uint32_t micro_batches;
+    bool stored_scores; /* attention that keeps its scores */
+    double kernel_ns;   /* per chunk that an operation touches */
+} trace_shape_t;
+
+/* One step of a transformer's training: forward, backward, optimizer. The caller owns it. */
+ebb_trace_t *trace_of_transformer(const trace_shape_t *shape);
+
+/* Any step: buffers and operations by chance, with in-place updates, scratch, small buffers, unproven
+ * operations. */
+ebb_trace_t *trace_by_chance(uint32_t seed, uint32_t operations);
+
+#endif
