@@ -203,6 +203,6 @@ bool ebb_options_read(char *const *environment)
 void ebb_options_print(FILE *out)
 {
     for (size_t i = 0; i < OPTION_COUNT; i++)
-        fprintf(out, "%-20s %-8s %-8s %s\n", options[i].name, type_name[options[i].type],
+        fprintf(out, "%-24s %-8s %-8s %s\n", options[i].name, type_name[options[i].type],
                 *options[i].fallback ? options[i].fallback : "-", options[i].help);
 }

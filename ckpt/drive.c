@@ -201,15 +201,14 @@ static const char *differs(const ebb_operation_t *op)
     return NULL;
 }
 
-/* Buffers that should be gone before the operation at the cursor. */
+/* A buffer should be gone before the operation at the cursor; those that should be gone before earlier ones
+ * are. */
 static bool has_late_frees(void)
 {
-    uint32_t due = 0;
-    for (uint32_t i = 0; D.living && i < D.trace->buffer_count; i++) {
-        const ebb_trace_buffer_t *b = &D.trace->buffer[i];
-        due += b->born != EBB_TRACE_NEVER && b->dies <= D.cursor && D.site[i].buffer;
-    }
-    return due > 0;
+    for (uint32_t i = D.death_first[D.cursor]; i < D.death_first[D.cursor + 1]; i++)
+        if (D.site[D.death[i]].buffer)
+            return true;
+    return false;
 }
 
 /* ---- the step ---- */

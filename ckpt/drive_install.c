@@ -254,6 +254,19 @@ static bool list_joins(void)
     return true;
 }
 
+static void list_deaths(void)
+{
+    uint32_t n = D.trace->operation_count;
+    for (uint32_t i = 0; i < D.trace->buffer_count; i++)
+        if (D.trace->buffer[i].dies <= n)
+            D.death_first[D.trace->buffer[i].dies + 2]++;
+    for (uint32_t p = 0; p <= n; p++)
+        D.death_first[p + 2] += D.death_first[p + 1];
+    for (uint32_t i = 0; i < D.trace->buffer_count; i++)
+        if (D.trace->buffer[i].dies <= n)
+            D.death[D.death_first[D.trace->buffer[i].dies + 1]++] = i;
+}
+
 static bool allocate(void)
 {
     size_t n = D.trace->operation_count, actions = D.plan->action_count;
@@ -266,9 +279,11 @@ static bool allocate(void)
     D.recorded = calloc(actions + 1, sizeof *D.recorded);
     D.join_first = calloc(n + 2, sizeof *D.join_first);
     D.join_action = calloc(actions + 1, sizeof *D.join_action);
+    D.death_first = calloc(n + 3, sizeof *D.death_first);
+    D.death = calloc((size_t)D.trace->buffer_count + 1, sizeof *D.death);
     D.stall = calloc(4 * n + 1, sizeof(CUevent));
     return D.chunk && D.bound && D.site && D.issued && D.before && D.done && D.recorded && D.join_first &&
-           D.join_action && D.stall;
+           D.join_action && D.death_first && D.death && D.stall;
 }
 
 static const char *install(void)
@@ -288,6 +303,7 @@ static const char *install(void)
             return ebb_last_failure();
     if (!map_small() || !bring_in())
         return ebb_last_failure();
+    list_deaths();
     if (!find_rivals() || !make_events() || !list_joins() || !ebb_verify_set_up())
         return "no host memory, or no events";
     return NULL;
@@ -381,13 +397,15 @@ void ebb_drive_dissolve(void)
     free(D.recorded);
     free(D.join_first);
     free(D.join_action);
+    free(D.death_first);
+    free(D.death);
     free(D.stall);
     D.chunk = NULL;
     D.bound = NULL;
     D.site = NULL;
     D.before = D.done = D.stall = NULL;
     D.recorded = NULL;
-    D.join_first = D.join_action = NULL;
+    D.join_first = D.join_action = D.death_first = D.death = NULL;
     D.small_slab = NULL;
     D.small_range = NULL;
     D.active = false;

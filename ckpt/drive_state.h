@@ -58,8 +58,9 @@ typedef struct drive {
     bool *recorded;         /* [actions]: `done` has been recorded at least once */
     uint32_t *join_first;   /* [operations + 1]: into join_action, sorted by operation */
     uint32_t *join_action;
-    CUevent *
-        stall; /* [4 * operations]: for two steps, around each operation's joins; NULL where there are none */
+    uint32_t *death_first; /* [operations + 2]: into death, by the operation before which a buffer dies */
+    uint32_t *death;       /* [buffers] born in the step */
+    CUevent *stall;        /* [4 * operations]: for two steps, around each operation's joins, if it has any */
 
     uint32_t cursor;      /* the next operation; operation_count: the step is over */
     uint32_t next_action; /* the next one to be issued */

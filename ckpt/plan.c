@@ -6,19 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Room for one more in a growing array, zeroed. */
-static void *append(void **array, uint32_t *count, uint32_t *room, size_t size)
-{
-    if (*count == *room) {
-        uint32_t wanted = *room ? 2 * *room : 64;
-        void *grown = wanted > *room ? realloc(*array, wanted * size) : NULL;
-        if (!grown)
-            return NULL;
-        *array = grown;
-        *room = wanted;
-    }
-    return memset((char *)*array + (size_t)(*count)++ * size, 0, size);
-}
+#include "array.h"
 
 ebb_plan_t *ebb_plan_new(const ebb_trace_t *trace)
 {
@@ -54,7 +42,8 @@ void ebb_plan_delete(ebb_plan_t *p)
 
 ebb_place_t *ebb_plan_add_place(ebb_plan_t *p)
 {
-    ebb_place_t *place = append((void **)&p->place, &p->place_count, &p->place_room, sizeof *p->place);
+    ebb_place_t *place =
+        ebb_array_append((void **)&p->place, &p->place_count, &p->place_room, sizeof *p->place);
     if (place) {
         place->first_chunk = p->chunk_index_count;
         place->small_offset = EBB_TRACE_NEVER;
@@ -64,7 +53,8 @@ ebb_place_t *ebb_plan_add_place(ebb_plan_t *p)
 
 ebb_action_t *ebb_plan_add_action(ebb_plan_t *p, ebb_action_kind_t kind, uint32_t point)
 {
-    ebb_action_t *a = append((void **)&p->action, &p->action_count, &p->action_room, sizeof *p->action);
+    ebb_action_t *a =
+        ebb_array_append((void **)&p->action, &p->action_count, &p->action_room, sizeof *p->action);
     if (a) {
         a->kind = kind;
         a->point = point;
@@ -88,7 +78,8 @@ bool ebb_plan_add_chunk(ebb_plan_t *p, ebb_place_t *place, uint32_t chunk)
 {
     if (!extend(&place->first_chunk, place->chunk_count, p->chunk_index_count))
         return false;
-    uint32_t *c = append((void **)&p->chunk, &p->chunk_index_count, &p->chunk_room, sizeof *p->chunk);
+    uint32_t *c =
+        ebb_array_append((void **)&p->chunk, &p->chunk_index_count, &p->chunk_room, sizeof *p->chunk);
     if (!c)
         return false;
     *c = chunk;
@@ -100,7 +91,7 @@ bool ebb_plan_add_wait(ebb_plan_t *p, ebb_action_t *action, uint32_t other)
 {
     if (!extend(&action->first_wait, action->wait_count, p->wait_count))
         return false;
-    uint32_t *w = append((void **)&p->wait, &p->wait_count, &p->wait_room, sizeof *p->wait);
+    uint32_t *w = ebb_array_append((void **)&p->wait, &p->wait_count, &p->wait_room, sizeof *p->wait);
     if (!w)
         return false;
     *w = other;
@@ -113,7 +104,7 @@ bool ebb_plan_add_redirect(ebb_plan_t *p, ebb_action_t *action, uint32_t buffer,
     if (!extend(&action->first_redirect, action->redirect_count, p->redirect_count))
         return false;
     ebb_redirect_t *r =
-        append((void **)&p->redirect, &p->redirect_count, &p->redirect_room, sizeof *p->redirect);
+        ebb_array_append((void **)&p->redirect, &p->redirect_count, &p->redirect_room, sizeof *p->redirect);
     if (!r)
         return false;
     *r = (ebb_redirect_t){buffer, place};

@@ -11,9 +11,9 @@
  * scratch, for what replays write beside what they are for content  (buffer, version): what a place holds.
  * Whatever writes to a place takes its chunks: other places that share one have lost what they held point an
  * operation's index p: just before operation p is issued. p = operation_count: after the last one, which is
- *            not the same as point 0 of the next step (it comes before it)
- *   gap      between two consecutive operations that touch a buffer; the last gap of a buffer that outlives
- * the step goes on in the next step, up to the first operation there
+ *            not the same as point 0 of the next step: it comes before that, and before what the program
+ * frees behind its last operation gap      between two consecutive operations that touch a buffer; the last
+ * gap of a buffer that outlives the step goes on in the next step, up to the first operation there
  *
  * How it is executed. There are three streams: compute (the program's own), out and in (ebb's, one for each
  * direction). Before operation p is issued, the actions with point p are, in their order in the list; then
@@ -26,10 +26,10 @@
  * had in this step; pointers to a buffer lead to that buffer's place, or where a redirection says so to
  * another place. Places that it replaces (EBB_REPLACES) are zeroed before, as they were in the proof. A wait
  * on an action with a lower index means this step's, on itself or a higher one the step before's (none in the
- * first step). A join below the action's own point means the next step's operation; EBB_TRACE_NEVER: the
- * compute stream never waits for it. At the beginning of every step the places of buffers that outlive it
- * hold their content (`at_start` EBB_ON_DEVICE) or do not and the host block does (EBB_ON_HOST); what the end
- * of the step leaves must agree with that.
+ * first step). Joins are operations (below operation_count). A join below the action's own point means the
+ * next step's operation; EBB_TRACE_NEVER: the compute stream never waits for it. At the beginning of every
+ * step the places of buffers that outlive it hold their content (`at_start` EBB_ON_DEVICE) or do not and the
+ * host block does (EBB_ON_HOST); what the end of the step leaves must agree with that.
  *
  * Small buffers (up to half a chunk) have no chunks of their own: those born in the step lie in the small
  * region, at `small_offset`, packed by their lifetimes; those that outlive it are none of the plan's business

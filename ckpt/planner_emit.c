@@ -119,7 +119,7 @@ static void emit_actions(emitter_t *e)
 
 static void add_wait(emitter_t *e, uint32_t move, uint32_t awaited)
 {
-    uint64_t *w = ebb_schedule_append(&e->wait, &e->wait_count, &e->wait_room, sizeof *e->wait);
+    uint64_t *w = ebb_array_append((void **)&e->wait, &e->wait_count, &e->wait_room, sizeof *e->wait);
     e->failed |= !w;
     if (w)
         *w = (uint64_t)e->action_of[move] << 32 | e->action_of[awaited];

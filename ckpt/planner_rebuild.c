@@ -28,7 +28,7 @@ void ebb_planner_touch(ebb_planner_walk_t *w, uint32_t buffer, uint32_t position
 void ebb_planner_move(ebb_planner_walk_t *w, ebb_action_kind_t kind, uint32_t place, uint32_t position)
 {
     ebb_schedule_t *s = w->schedule;
-    ebb_move_t *move = ebb_schedule_append(&s->move, &s->move_count, &s->move_room, sizeof *s->move);
+    ebb_move_t *move = ebb_array_append((void **)&s->move, &s->move_count, &s->move_room, sizeof *s->move);
     if (move)
         *move = (ebb_move_t){kind, place, position};
     w->failed |= !move;
@@ -37,7 +37,7 @@ void ebb_planner_move(ebb_planner_walk_t *w, ebb_action_kind_t kind, uint32_t pl
 void ebb_planner_stay(ebb_planner_walk_t *w, ebb_stay_t stay)
 {
     ebb_schedule_t *s = w->schedule;
-    ebb_stay_t *new = ebb_schedule_append(&s->stay, &s->stay_count, &s->stay_room, sizeof *s->stay);
+    ebb_stay_t *new = ebb_array_append((void **)&s->stay, &s->stay_count, &s->stay_room, sizeof *s->stay);
     if (new)
         *new = stay;
     w->failed |= !new;
@@ -80,7 +80,7 @@ static uint32_t new_scratch(ebb_planner_walk_t *w, uint32_t buffer)
 {
     ebb_schedule_t *s = w->schedule;
     ebb_scratch_t *scratch =
-        ebb_schedule_append(&s->scratch, &s->scratch_count, &s->scratch_room, sizeof *s->scratch);
+        ebb_array_append((void **)&s->scratch, &s->scratch_count, &s->scratch_room, sizeof *s->scratch);
     if (!scratch) {
         w->failed = true;
         return 0;
@@ -104,7 +104,7 @@ static void take_scratch(ebb_planner_walk_t *w, uint32_t place)
 static void push_redirect(ebb_planner_walk_t *w, uint32_t buffer, uint32_t place)
 {
     ebb_redirect_t *r =
-        ebb_schedule_append(&w->redirect, &w->redirect_count, &w->redirect_room, sizeof *w->redirect);
+        ebb_array_append((void **)&w->redirect, &w->redirect_count, &w->redirect_room, sizeof *w->redirect);
     if (r)
         *r = (ebb_redirect_t){buffer, place};
     w->failed |= !r;
@@ -173,15 +173,16 @@ static uint32_t place_of(const ebb_planner_walk_t *w, uint32_t buffer, uint32_t 
 static void add_replay(ebb_planner_walk_t *w, uint32_t operation, uint32_t base)
 {
     ebb_schedule_t *s = w->schedule;
-    ebb_event_t *event = ebb_schedule_append(&s->event, &s->event_count, &s->event_room, sizeof *s->event);
+    ebb_event_t *event =
+        ebb_array_append((void **)&s->event, &s->event_count, &s->event_room, sizeof *s->event);
     if (!event) {
         w->failed = true;
         return;
     }
     *event = (ebb_event_t){operation, w->point, true, s->redirect_count, w->redirect_count - base};
     for (uint32_t i = base; i < w->redirect_count; i++) {
-        ebb_redirect_t *r =
-            ebb_schedule_append(&s->redirect, &s->redirect_count, &s->redirect_room, sizeof *s->redirect);
+        ebb_redirect_t *r = ebb_array_append((void **)&s->redirect, &s->redirect_count, &s->redirect_room,
+                                             sizeof *s->redirect);
         if (r)
             *r = w->redirect[i];
         w->failed |= !r;

@@ -10,6 +10,7 @@
 #ifndef EBB_PLANNER_SCHEDULE_H
 #define EBB_PLANNER_SCHEDULE_H
 
+#include "array.h"
 #include "planner_model.h"
 
 typedef struct ebb_event {
@@ -88,8 +89,6 @@ ebb_plan_t *ebb_schedule_emit(const ebb_schedule_t *schedule, const ebb_overlay_
 uint64_t ebb_plan_time(const ebb_plan_t *plan, const ebb_model_t *model);
 
 void ebb_schedule_delete(ebb_schedule_t *schedule);
-/* Room for one more; the new element, zeroed, or NULL: no memory. */
-void *ebb_schedule_append(void *array, uint32_t *count, uint32_t *room, size_t size);
 
 static inline uint32_t ebb_place_chunks(const ebb_schedule_t *s, const ebb_model_t *m, uint32_t place)
 {

@@ -7,20 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-void *ebb_schedule_append(void *array, uint32_t *count, uint32_t *room, size_t size)
-{
-    void **grown = array;
-    if (*count == *room) {
-        uint32_t wanted = *room ? 2 * *room : 256;
-        void *larger = wanted > *room ? realloc(*grown, wanted * size) : NULL;
-        if (!larger)
-            return NULL;
-        *grown = larger;
-        *room = wanted;
-    }
-    return memset((char *)*grown + (size_t)(*count)++ * size, 0, size);
-}
-
 void ebb_schedule_delete(ebb_schedule_t *s)
 {
     free(s->event);
@@ -35,7 +21,8 @@ void ebb_schedule_delete(ebb_schedule_t *s)
 static void add_operation(ebb_planner_walk_t *w)
 {
     ebb_schedule_t *s = w->schedule;
-    ebb_event_t *event = ebb_schedule_append(&s->event, &s->event_count, &s->event_room, sizeof *s->event);
+    ebb_event_t *event =
+        ebb_array_append((void **)&s->event, &s->event_count, &s->event_room, sizeof *s->event);
     if (event)
         *event = (ebb_event_t){.operation = w->point, .point = w->point};
     w->failed |= !event;

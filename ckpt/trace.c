@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "array.h"
+
 ebb_trace_t *ebb_trace_new(uint64_t chunk_bytes)
 {
     ebb_trace_t *t = calloc(1, sizeof *t);
@@ -24,24 +26,10 @@ void ebb_trace_delete(ebb_trace_t *t)
     free(t);
 }
 
-/* Room for one more in a growing array, zeroed. */
-static void *append(void **array, uint32_t *count, uint32_t *room, size_t size)
-{
-    if (*count == *room) {
-        uint32_t wanted = *room ? 2 * *room : 64;
-        void *grown = wanted > *room ? realloc(*array, wanted * size) : NULL;
-        if (!grown)
-            return NULL;
-        *array = grown;
-        *room = wanted;
-    }
-    return memset((char *)*array + (size_t)(*count)++ * size, 0, size);
-}
-
 ebb_trace_operation_t *ebb_trace_add_operation(ebb_trace_t *t)
 {
-    ebb_trace_operation_t *o =
-        append((void **)&t->operation, &t->operation_count, &t->operation_room, sizeof *t->operation);
+    ebb_trace_operation_t *o = ebb_array_append((void **)&t->operation, &t->operation_count,
+                                                &t->operation_room, sizeof *t->operation);
     if (o)
         o->first_access = t->access_count;
     return o;
@@ -49,7 +37,8 @@ ebb_trace_operation_t *ebb_trace_add_operation(ebb_trace_t *t)
 
 ebb_trace_buffer_t *ebb_trace_add_buffer(ebb_trace_t *t)
 {
-    ebb_trace_buffer_t *b = append((void **)&t->buffer, &t->buffer_count, &t->buffer_room, sizeof *t->buffer);
+    ebb_trace_buffer_t *b =
+        ebb_array_append((void **)&t->buffer, &t->buffer_count, &t->buffer_room, sizeof *t->buffer);
     if (b)
         b->born = b->dies = EBB_TRACE_NEVER;
     return b;
@@ -57,7 +46,8 @@ ebb_trace_buffer_t *ebb_trace_add_buffer(ebb_trace_t *t)
 
 ebb_trace_access_t *ebb_trace_add_access(ebb_trace_t *t)
 {
-    ebb_trace_access_t *a = append((void **)&t->access, &t->access_count, &t->access_room, sizeof *t->access);
+    ebb_trace_access_t *a =
+        ebb_array_append((void **)&t->access, &t->access_count, &t->access_room, sizeof *t->access);
     if (a)
         t->operation[t->operation_count - 1].access_count++;
     return a;
