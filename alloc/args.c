@@ -85,6 +85,7 @@ void ebb_signatures_forget(void)
 bool ebb_args_pack(const ebb_signature_t *s, unsigned char *block, void **params, void **extra)
 {
     if (params && !extra) {
+        memset(block, 0, s->param_bytes); /* what lies between arguments must not look like one */
         for (uint32_t i = 0; i < s->param_count; i++)
             memcpy(block + s->params[i].offset_bytes, params[i], s->params[i].size_bytes);
         return true;

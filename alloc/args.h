@@ -20,8 +20,8 @@ const ebb_signature_t *ebb_signature_of(CUfunction function);
 /* A module was unloaded: functions may come again at the same address with other parameters. */
 void ebb_signatures_forget(void);
 
-/* Copies the arguments of either form of cuLaunchKernel into one block, each at its offset. False: the driver
- * is the one to complain about them. */
+/* Copies the arguments of either form of cuLaunchKernel into one block, each at its offset, zeros between
+ * them. False: the driver is the one to complain about them. */
 bool ebb_args_pack(const ebb_signature_t *signature, unsigned char *block, void **params, void **extra);
 
 /* Looks up every aligned 8-byte word of the block; fills `access` (room for one per word). */

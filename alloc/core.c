@@ -89,6 +89,10 @@ void ebb_fail_program(void)
 
 CUresult ebb_waited(CUresult result)
 {
+    if (!result && ebb_listener && ebb_listener->waited && ebb_enter()) {
+        ebb_listener->waited();
+        ebb_unlock();
+    }
     return result ? result : atomic_load(&program_failed) ? CUDA_ERROR_LAUNCH_FAILED : CUDA_SUCCESS;
 }
 
@@ -148,6 +152,8 @@ CUresult ebb_issue(ebb_operation_t *op, CUresult (*issue)(const void *context), 
         ebb_mark_t mark = ebb_mark_issue(op->stream);
         for (uint32_t i = 0; i < op->access_count; i++)
             ebb_buffer_touch(op->access[i].buffer, mark);
+        if (op->opaque)
+            ebb_buffers_touch(mark);
     }
     if (ebb_listener && ebb_listener->after)
         ebb_listener->after(op, result);

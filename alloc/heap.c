@@ -152,6 +152,15 @@ void ebb_buffer_touch(ebb_buffer_t *b, ebb_mark_t mark)
     }
 }
 
+void ebb_buffers_touch(ebb_mark_t mark)
+{
+    const ebb_buffer_t *last = heap.newest;
+    for (ebb_buffer_t *b = heap.oldest, *next; b; b = next) {
+        next = b == last ? NULL : b->newer; /* what was touched stands behind the last one */
+        ebb_buffer_touch(b, mark);
+    }
+}
+
 /* ---- buffers ---- */
 
 /* What all buffers have, whoever found the memory. */

@@ -7,6 +7,9 @@
 /* The live buffer that begins at an address, or NULL. */
 ebb_buffer_t *ebb_heap_find(CUdeviceptr address);
 
+/* Notes that all large buffers may be in use until here. */
+void ebb_buffers_touch(ebb_mark_t mark);
+
 /* Checks all structures (debug builds and tests). */
 void ebb_heap_check(void);
 

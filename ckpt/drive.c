@@ -22,6 +22,12 @@ ebb_drive_counts_t ebb_drive_counts(void)
     return D.counts;
 }
 
+void ebb_drive_waited(void)
+{
+    if (D.active)
+        ebb_verify_poll();
+}
+
 bool ebb_drive_refuted(void)
 {
     bool refuted = D.refuted;
@@ -101,23 +107,49 @@ static CUdeviceptr replay_target(const void *context, uint32_t buffer)
     return s->range ? s->range->base : 0;
 }
 
+static bool is_first_access(const ebb_trace_operation_t *o, uint32_t access)
+{
+    for (uint32_t i = o->first_access; i < access; i++)
+        if (D.trace->access[i].buffer == D.trace->access[access].buffer)
+            return false;
+    return true;
+}
+
+static ebb_status_t zero(uint32_t place)
+{
+    EBB_DRIVER(cuMemsetD8Async, D.plan->place[place].bytes,
+               (D.site[place].range->base, 0, D.plan->place[place].bytes, ebb_stream_handle(D.stream)));
+    return 0;
+}
+
 static ebb_status_t issue_replay(const ebb_action_t *a)
 {
     const ebb_trace_operation_t *o = &D.trace->operation[a->operation];
     for (uint32_t i = o->first_access; i < o->first_access + o->access_count; i++) {
         const ebb_trace_access_t *access = &D.trace->access[i];
         uint32_t place = replay_place(a, access->buffer);
-        if (access->mode == EBB_READS || !D.site[place].range)
+        if (access->mode == EBB_READS || !D.site[place].range || !is_first_access(o, i))
             continue;
-        if (access->mode == EBB_REPLACES)
-            EBB_DRIVER(
-                cuMemsetD8Async, 0,
-                (D.site[place].range->base, 0, D.plan->place[place].bytes, ebb_stream_handle(D.stream)));
         site_written(place);
+        if (access->mode == EBB_REPLACES)
+            EBB_TRY(zero(place));
     }
     EBB_TRY(ebb_relaunch(&D.issued[a->operation], a->operation, replay_target, a));
     D.counts.replays++;
     return 0;
+}
+
+/* A replay that was refused leaves what it should have made as it was: given up, and not there. */
+static void undo_replay(const ebb_action_t *a)
+{
+    const ebb_trace_operation_t *o = &D.trace->operation[a->operation];
+    for (uint32_t i = o->first_access; i < o->first_access + o->access_count; i++) {
+        site_t *s = &D.site[replay_place(a, D.trace->access[i].buffer)];
+        if (D.trace->access[i].mode != EBB_READS && s->range) {
+            s->device = false;
+            s->given_up = true;
+        }
+    }
 }
 
 static ebb_status_t issue_action(uint32_t index)
@@ -132,7 +164,10 @@ static ebb_status_t issue_action(uint32_t index)
         D.site[a->place].given_up = true;
         return 0;
     default:
-        EBB_TRY(issue_replay(a));
+        if (issue_replay(a)) {
+            undo_replay(a);
+            return CUDA_ERROR_LAUNCH_FAILED;
+        }
         ebb_verify_replay(index);
         return 0;
     }
@@ -186,7 +221,8 @@ static const char *differs(const ebb_operation_t *op)
         op->stream != D.stream)
         return "another operation";
     if (memcmp(op->grid, o->grid, sizeof o->grid) || memcmp(op->block, o->block, sizeof o->block) ||
-        op->shared_bytes != o->shared_bytes || (uint32_t)bytes != o->param_bytes || op->opaque)
+        op->shared_bytes != o->shared_bytes || (uint32_t)bytes != o->param_bytes || op->opaque ||
+        (o->proofs && op->kind == EBB_KERNEL && !op->plain))
         return "another geometry";
     if (op->access_count != o->access_count)
         return "other buffers";
@@ -247,7 +283,7 @@ ebb_buffer_t *ebb_drive_serve(const ebb_request_t *q)
         return NULL;
     uint32_t id = D.next_birth;
     const ebb_trace_buffer_t *t = id < D.trace->buffer_count ? &D.trace->buffer[id] : NULL;
-    if (!t || t->born != D.cursor || t->bytes != q->bytes || q->stream != D.stream) {
+    if (!t || t->born != D.cursor || t->bytes != q->bytes || (q->stream && q->stream != D.stream)) {
         ebb_drive_leave("an allocation that was not planned");
         return NULL;
     }
@@ -340,13 +376,13 @@ bool ebb_drive_before(const ebb_operation_t *op)
         ebb_drive_leave("the driver refused an action");
         return false;
     }
-    note_writes();
     return true;
 }
 
 bool ebb_drive_after(const ebb_operation_t *op)
 {
     (void)op;
+    note_writes();
     size_t bytes = ebb_usage().created_bytes;
     if (bytes > D.counts.peak_bytes)
         D.counts.peak_bytes = bytes;
@@ -365,6 +401,28 @@ bool ebb_drive_after(const ebb_operation_t *op)
 
 /* ---- falling back ---- */
 
+void ebb_drive_forget(void)
+{
+    for (uint32_t i = 0; D.issued && i < D.trace->operation_count; i++)
+        free(D.issued[i].params);
+    free(D.issued);
+    D.issued = NULL;
+}
+
+/* What is alive, and of that what is neither on the device nor on the host. */
+static void list_dropped(ebb_rebuilt_t *of)
+{
+    for (uint32_t i = 0; i < D.trace->buffer_count; i++) {
+        const site_t *s = &D.site[i];
+        of[i].buffer = s->buffer;
+        of[i].dropped = s->buffer && s->range && s->written && !s->device && !s->on_host;
+        if (of[i].dropped && !s->given_up)
+            ebb_drive_lost("its place was taken", i);
+        if (of[i].dropped)
+            ebb_verify_hand_over(i, &of[i]);
+    }
+}
+
 void ebb_drive_leave(const char *why)
 {
     if (!D.active)
@@ -375,26 +433,17 @@ void ebb_drive_leave(const char *why)
     D.active = false; /* allocations from here on are ordinary */
     D.counts.fallbacks++;
     ebb_driver.cuCtxSynchronize();
-    bool *dropped = calloc((size_t)D.trace->buffer_count + 1, sizeof *dropped);
-    ebb_buffer_t **buffer = calloc((size_t)D.trace->buffer_count + 1, sizeof(ebb_buffer_t *));
-    for (uint32_t i = 0; dropped && buffer && i < D.trace->buffer_count; i++) {
-        const site_t *s = &D.site[i];
-        buffer[i] = s->buffer;
-        dropped[i] = s->buffer && s->range && s->written && !s->device && !s->on_host;
-        if (dropped[i] && !s->given_up)
-            ebb_drive_lost("its place was taken", i);
-    }
+    ebb_rebuilt_t *of = calloc((size_t)D.trace->buffer_count + 1, sizeof *of);
+    if (of)
+        list_dropped(of);
     ebb_drive_dissolve();
-    if (dropped && buffer)
-        D.counts.rebuilt += ebb_rebuild(&(ebb_rebuild_t){D.trace, D.issued, D.stream, at, buffer, dropped});
+    if (of)
+        D.counts.rebuilt += ebb_rebuild(&(ebb_rebuild_t){D.trace, D.issued, D.stream, at, D.hashes, of});
     else
         ebb_fail_program();
-    free(dropped);
-    free(buffer);
-    for (uint32_t i = 0; i < n; i++)
-        free(D.issued[i].params);
-    free(D.issued);
-    D.issued = NULL;
+    free(of);
+    ebb_drive_forget();
+    ebb_driver.cuCtxSynchronize(); /* what was rebuilt is there for every stream */
 }
 
 /* ---- launching again ---- */

@@ -50,6 +50,9 @@ bool ebb_drive_after(const ebb_operation_t *operation);
 
 void ebb_drive_leave(const char *why);
 
+/* The program has waited: what is known by now of recomputed buffers is compared. */
+void ebb_drive_waited(void);
+
 /* True, once: recomputed buffers had other bits. The operations have lost their proofs in the recording; the
  * plan is no good any more and is left at the next boundary. */
 bool ebb_drive_refuted(void);

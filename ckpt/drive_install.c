@@ -59,6 +59,7 @@ static bool find_persistent(void)
             return false;
         D.site[i].buffer = b;
         b->tag = i + 1;
+        b->held++; /* the reactive half leaves it alone until the plan is dissolved */
         if (ebb_is_large(&D.trace->buffer[i]))
             note_where(&D.site[i]);
     }
@@ -326,7 +327,9 @@ bool ebb_drive_install(ebb_recording_t *learned, const ebb_plan_t *plan)
     const char *wrong = install();
     if (wrong) {
         ebb_log(EBB_WARN, "the plan could not be installed: %s", wrong);
+        ebb_driver.cuCtxSynchronize();
         ebb_drive_dissolve();
+        ebb_drive_forget();
         return false;
     }
     ebb_chunks_release();
@@ -361,8 +364,11 @@ static void dissolve_site(uint32_t place)
                 s->host = NULL;
         }
     }
-    if (s->buffer)
+    if (s->buffer) {
+        if (place < D.trace->buffer_count && persists(&D.trace->buffer[place]))
+            s->buffer->held--;
         s->buffer->tag = 0;
+    }
     if (s->host)
         ebb_pinned_free(s->host, s->host_bytes);
     free(s->rival);

@@ -96,11 +96,20 @@ void ebb_site_take(uint32_t place);
 /* drive_install.c: undoes an installation, whole or in part. The device must be idle. */
 void ebb_drive_dissolve(void);
 
+/* drive.c: frees what a fall-back needs after that: the operations as they were issued. */
+void ebb_drive_forget(void);
+
 /* drive_verify.c: comparing what is recomputed with what was dropped. */
 bool ebb_verify_prepare(
     const ebb_trace_t *trace); /* takes the memory that it needs on the device, before a plan is made */
 bool ebb_verify_set_up(void);
 void ebb_verify_tear_down(void); /* the device must be idle */
+/* A discarded content is about to be rebuilt in a fall-back: what it must come to, and the copy of it. Device
+ * idle. */
+typedef struct ebb_rebuilt ebb_rebuilt_t;
+void ebb_verify_hand_over(uint32_t buffer, ebb_rebuilt_t *out);
+/* Compares what has arrived since; does not wait. */
+void ebb_verify_poll(void);
 void ebb_verify_step_end(void);
 /* Just before a discard, just after a replay. */
 void ebb_verify_discard(uint32_t action);

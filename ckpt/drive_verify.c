@@ -15,6 +15,7 @@
 #include "log.h"
 #include "options.h"
 #include "pinned.h"
+#include "rebuild.h"
 
 #define D ebb_drive
 
@@ -234,8 +235,6 @@ void ebb_verify_step_end(void)
     /* Two steps ago: the host hardly ever waits here. */
     if (is_pending(turn) && !ebb_driver.cuEventSynchronize(D.fetched[turn]))
         compare_arrived(turn);
-    if (is_pending(!turn) && !ebb_driver.cuEventQuery(D.fetched[!turn]))
-        compare_arrived(!turn);
     for (uint32_t i = 0; i < D.check_count; i++) {
         check_t *c = &D.check[i];
         D.pending[turn][i] = c->begun && c->ended && !is_first();
@@ -243,6 +242,25 @@ void ebb_verify_step_end(void)
     }
     if (is_pending(turn) && fetch_verdicts(turn))
         memset(D.pending[turn], 0, D.check_count * sizeof *D.pending[turn]);
+}
+
+void ebb_verify_poll(void)
+{
+    for (unsigned turn = 0; turn < 2 && D.check_count; turn++)
+        if (is_pending(turn) && !ebb_driver.cuEventQuery(D.fetched[turn]))
+            compare_arrived(turn);
+}
+
+void ebb_verify_hand_over(uint32_t buffer, ebb_rebuilt_t *out)
+{
+    for (uint32_t i = 0; i < D.check_count; i++) {
+        check_t *c = &D.check[i];
+        if (place_of(c) != buffer || !c->begun || c->ended)
+            continue;
+        out->known = !ebb_hash_read(D.hashes, slot_of(c), 1, D.stream, &out->hash);
+        out->copy = c->copy;
+        c->copy = NULL;
+    }
 }
 
 void ebb_verify_tear_down(void)

@@ -70,6 +70,9 @@ static void not_away(ebb_planner_walk_t *w, uint32_t buffer)
 void ebb_planner_fetch(ebb_planner_walk_t *w, uint32_t buffer, uint32_t position)
 {
     ebb_planner_seat(w, buffer, w->seat[buffer].host, position);
+    /* The copy is not used again, even if nobody is seen to write the buffer: equality has proven nothing, and there is no
+     * check on the device that would say when it must not be. */
+    w->seat[buffer].host = EBB_NONE;
     not_away(w, buffer);
     w->seat[buffer].fetch = w->schedule->move_count;
     w->seat[buffer].fresh = true;

@@ -6,10 +6,11 @@
 #include "driver.h"
 #include "hash.h"
 #include "log.h"
+#include "pinned.h"
 
-/* Distinct buffers of an operation; more are not proven. Of each there are three hashes: before, after, and a
- * trial's. */
-enum { MOST = 64, MAX_PARAM_BYTES = 4096 };
+/* Distinct buffers of an operation; a step with one that has more is not recorded. Of each there are three
+ * hashes: before, after, and a trial's. */
+enum { MOST = 64, MAX_PARAM_BYTES = 4096, LARGEST_TABLE = 64 << 10 };
 
 typedef struct subject {
     ebb_buffer_t *buffer;
@@ -26,6 +27,7 @@ static struct {
     bool copied; /* trials are possible */
     ebb_mode_t *mode;
     size_t mode_room;
+    CUdeviceptr *table; /* pinned: a small buffer, to be searched for pointers */
 } prove;
 
 static bool set_up(void)
@@ -61,27 +63,55 @@ static bool list_subjects(const ebb_operation_t *op)
     return true;
 }
 
+/* Whether a word is a pointer to memory of CUDA's, ebb's own included if `all`. */
+static bool is_pointer(CUdeviceptr word, bool all)
+{
+    unsigned type;
+    if (word >> 16 == 0 || word >> 48)
+        return false;
+    if (ebb_buffer_at(word))
+        return all;
+    return !ebb_driver.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, word);
+}
+
 /* Memory of CUDA's that ebb does not serve: what is written there would be written again by a replay. */
 static bool has_foreign_pointers(const ebb_operation_t *op)
 {
     for (size_t at = 0; at + sizeof(CUdeviceptr) <= op->param_bytes; at += sizeof(CUdeviceptr)) {
         CUdeviceptr word;
-        unsigned type;
-        bool ours = false;
         memcpy(&word, op->params + at, sizeof word);
-        for (uint32_t i = 0; i < op->access_count; i++)
-            ours |= op->access[i].param_offset == at;
-        if (!ours && word >> 16 && word >> 48 == 0 &&
-            !ebb_driver.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, word))
+        if (is_pointer(word, false))
             return true;
     }
     return false;
 }
 
+/* A table of pointers (grouped matrix products have such): a replay would follow them to the program's own
+ * memory. Tables are small; a word counts that points to the beginning of something, as numbers hardly ever
+ * do. */
+static bool has_tables(const ebb_operation_t *op)
+{
+    CUstream stream = ebb_stream_handle(op->stream);
+    bool found = false;
+    for (unsigned i = 0; i < prove.count && !found; i++) {
+        const ebb_buffer_t *b = prove.subject[i].buffer;
+        if (b->bytes < sizeof(CUdeviceptr) || b->bytes > LARGEST_TABLE)
+            continue;
+        if (!prove.table && !(prove.table = ebb_pinned_alloc(LARGEST_TABLE)))
+            return true;
+        if (ebb_driver.cuMemcpyDtoHAsync(prove.table, b->address, b->bytes, stream) ||
+            ebb_driver.cuStreamSynchronize(stream))
+            return true;
+        for (size_t at = 0; at < b->bytes / sizeof(CUdeviceptr) && !found; at++)
+            found = prove.table[at] % 4 == 0 && is_pointer(prove.table[at], true);
+    }
+    return found;
+}
+
 static bool is_qualified(const ebb_operation_t *op)
 {
     return op->kind == EBB_KERNEL && op->plain && !op->opaque && op->params &&
-           op->param_bytes <= MAX_PARAM_BYTES && prove.count && !has_foreign_pointers(op);
+           op->param_bytes <= MAX_PARAM_BYTES && prove.count && !has_foreign_pointers(op) && !has_tables(op);
 }
 
 /* ---- copies ---- */
@@ -287,8 +317,16 @@ bool ebb_prove_after(const ebb_operation_t *op, ebb_proof_t *out)
     return false;
 }
 
+void ebb_prove_abandon(const ebb_operation_t *op)
+{
+    if (prove.copied)
+        drop_copies(op);
+    prove.known = prove.copied = false;
+}
+
 void ebb_prove_end(void)
 {
+    ebb_pinned_free(prove.table, LARGEST_TABLE);
     ebb_hashes_delete(prove.hashes);
     if (prove.start)
         ebb_driver.cuEventDestroy(prove.start);

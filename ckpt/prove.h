@@ -7,9 +7,9 @@
  * Nothing but zeros and what was there ever reaches a kernel.
  *
  * Only qualified launches are tried: kernels without launch attributes, whose arguments are known and point
- * to no memory of CUDA's outside ebb's arena (mapped host, managed, peer memory). Copies within the device
- * and memsets need no trial. What does not fit into the budget beside its copies is not proven; then the
- * writes are known, and nothing more.
+ * to no memory of CUDA's outside ebb's arena (mapped host, managed, peer memory), directly or through a table
+ * of pointers in a small buffer. Copies within the device and memsets need no trial. What does not fit into
+ * the budget beside its copies is not proven; then the writes are known, and nothing more.
  *
  * The host waits for every operation. One at a time; with ebb_lock() held from _before to _after.
  */
@@ -30,6 +30,9 @@ typedef struct ebb_proof {
 void ebb_prove_before(const ebb_operation_t *operation);
 /* After it was issued, its buffers still held. False: nothing is known about it (logged once). */
 bool ebb_prove_after(const ebb_operation_t *operation, ebb_proof_t *out);
+
+/* Instead of _after: the operation was refused by the driver. */
+void ebb_prove_abandon(const ebb_operation_t *operation);
 
 /* Frees what is kept between operations. */
 void ebb_prove_end(void);

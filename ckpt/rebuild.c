@@ -5,6 +5,7 @@
 #include "driver.h"
 #include "ebb_offload.h"
 #include "log.h"
+#include "pinned.h"
 
 enum { MOST = 64 /* distinct buffers of an operation */, DEEPEST = 256 };
 
@@ -36,7 +37,7 @@ static uint32_t last_write(const ebb_trace_t *t, uint32_t id, uint32_t upto)
 
 static bool is_there(const ebb_rebuild_t *r, uint32_t id, uint32_t upto)
 {
-    return r->buffer[id] && !r->dropped[id] &&
+    return r->of[id].buffer && !r->of[id].dropped &&
            last_write(r->trace, id, upto) == last_write(r->trace, id, r->cursor);
 }
 
@@ -114,7 +115,7 @@ static bool choose(const ebb_rebuild_t *r, cast_t *c, uint32_t operation, uint32
     uint32_t at = c->count;
     c->id[at] = id;
     c->own[at] = mode != EBB_READS || !is_there(r, id, operation);
-    c->buffer[at] = c->own[at] ? new_buffer(r, id) : r->buffer[id];
+    c->buffer[at] = c->own[at] ? new_buffer(r, id) : r->of[id].buffer;
     if (!c->buffer[at])
         return false;
     c->count++;
@@ -149,8 +150,8 @@ static bool launch(const ebb_rebuild_t *r, uint32_t operation, uint32_t wanted, 
 static bool provide(const ebb_rebuild_t *r, uint32_t id, uint32_t upto, ebb_buffer_t *target, unsigned depth)
 {
     if (is_there(r, id, upto))
-        return r->buffer[id] == target ||
-               !with_resident(r, &(cast_t){.count = 2, .buffer = {target, r->buffer[id]}}, 0, issue_copy);
+        return r->of[id].buffer == target ||
+               !with_resident(r, &(cast_t){.count = 2, .buffer = {target, r->of[id].buffer}}, 0, issue_copy);
     uint32_t w = last_write(r->trace, id, upto);
     if (depth > DEEPEST || w == EBB_TRACE_NEVER || !r->trace->operation[w].proofs)
         return false;
@@ -160,25 +161,70 @@ static bool provide(const ebb_rebuild_t *r, uint32_t id, uint32_t upto, ebb_buff
     return good && launch(r, w, id, target, depth + 1);
 }
 
+/* ---- is it the same? ---- */
+
+static ebb_status_t issue_hash(const ebb_rebuild_t *r, const cast_t *cast, uint32_t operation)
+{
+    (void)operation;
+    return ebb_hash_issue(r->hashes, 0, r->stream, cast->buffer[0]->address, cast->buffer[0]->bytes);
+}
+
+static ebb_status_t issue_restore(const ebb_rebuild_t *r, const cast_t *cast, uint32_t id)
+{
+    CUstream stream = ebb_stream_handle(r->stream);
+    EBB_DRIVER(cuMemcpyHtoDAsync, cast->buffer[0]->bytes,
+               (cast->buffer[0]->address, r->of[id].copy, cast->buffer[0]->bytes, stream));
+    EBB_DRIVER(cuStreamSynchronize, 0, (stream));
+    return 0;
+}
+
+/* The copy is put in place of what came out. */
+static bool restore(const ebb_rebuild_t *r, uint32_t id)
+{
+    return r->of[id].copy &&
+           !with_resident(r, &(cast_t){.count = 1, .buffer = {r->of[id].buffer}}, id, issue_restore);
+}
+
+static void compare(const ebb_rebuild_t *r, uint32_t id)
+{
+    const ebb_rebuilt_t *b = &r->of[id];
+    uint64_t hash = 0;
+    if (!b->known)
+        return;
+    bool same = !with_resident(r, &(cast_t){.count = 1, .buffer = {b->buffer}}, 0, issue_hash) &&
+                !ebb_hash_read(r->hashes, 0, 1, r->stream, &hash) && hash == b->hash;
+    if (!same && !restore(r, id))
+        ebb_drive_lost("it was rebuilt with other bits, and no copy was left", id);
+}
+
+/* The dropped buffer that was made first, or NEVER. */
+static uint32_t earliest(const ebb_rebuild_t *r)
+{
+    uint32_t next = EBB_TRACE_NEVER, made = 0;
+    for (uint32_t i = 0; i < r->trace->buffer_count; i++) {
+        uint32_t w = r->of[i].dropped ? last_write(r->trace, i, r->cursor) : 0;
+        if (r->of[i].dropped && (next == EBB_TRACE_NEVER || w < made)) {
+            next = i;
+            made = w;
+        }
+    }
+    return next;
+}
+
 uint64_t ebb_rebuild(const ebb_rebuild_t *r)
 {
     uint64_t rebuilt = 0;
-    for (;;) {
-        uint32_t next = EBB_TRACE_NEVER, made = 0;
-        for (uint32_t i = 0; i < r->trace->buffer_count; i++) {
-            uint32_t w = r->dropped[i] ? last_write(r->trace, i, r->cursor) : 0;
-            if (r->dropped[i] && (next == EBB_TRACE_NEVER || w < made)) {
-                next = i;
-                made = w;
-            }
-        }
-        if (next == EBB_TRACE_NEVER)
-            return rebuilt;
-        bool good = provide(r, next, r->cursor, r->buffer[next], 0);
-        r->dropped[next] = false;
+    for (uint32_t id = earliest(r); id != EBB_TRACE_NEVER; id = earliest(r)) {
+        ebb_rebuilt_t *b = &r->of[id];
+        bool good = provide(r, id, r->cursor, b->buffer, 0);
+        b->dropped = false;
+        rebuilt += good;
         if (good)
-            rebuilt++;
-        else
-            ebb_drive_lost(ebb_last_failure(), next);
+            compare(r, id);
+        else if (!restore(r, id))
+            ebb_drive_lost(ebb_last_failure(), id);
+        ebb_pinned_free(b->copy, b->buffer->bytes);
+        b->copy = NULL;
     }
+    return rebuilt;
 }

@@ -11,16 +11,26 @@
 
 #include "drive_state.h"
 
+/* A buffer of the step, at the moment of the fall-back. */
+struct ebb_rebuilt {
+    ebb_buffer_t *buffer; /* the program's, NULL: not alive */
+    bool dropped;         /* cleared when it is rebuilt */
+    bool known;           /* `hash` is what it must come to */
+    uint64_t hash;
+    void *copy; /* pinned, owned until it is rebuilt; NULL: there is none */
+};
+
 typedef struct ebb_rebuild {
     const ebb_trace_t *trace;
     const issued_t *issued; /* of operations before `cursor` */
     ebb_stream_t *stream;
     uint32_t cursor;
-    ebb_buffer_t **buffer; /* [buffers]: the program's, NULL: not alive */
-    bool *dropped;         /* [buffers]: cleared as they are rebuilt */
+    ebb_hashes_t *hashes; /* slot 0 is used */
+    ebb_rebuilt_t *of;    /* [buffers] */
 } ebb_rebuild_t;
 
-/* Rebuilds all that is dropped; how many that were. What fails is logged, and the program is told. */
+/* Rebuilds all that is dropped; how many that were. What cannot be rebuilt, or comes out with other bits, is
+ * taken from its copy; without one it is logged, and the program is told. */
 uint64_t ebb_rebuild(const ebb_rebuild_t *rebuild);
 
 #endif

@@ -183,6 +183,11 @@ void ebb_record_operation(const ebb_operation_t *op, const ebb_proof_t *proof)
         record.broken = !record_operation(op, proof);
 }
 
+void ebb_record_spoil(void)
+{
+    record.broken = true;
+}
+
 /* ---- begin and end ---- */
 
 static int by_generation(const void *a, const void *b)
@@ -204,7 +209,8 @@ static bool list_present(void)
         return false;
     count = 0;
     for (ebb_buffer_t *b = ebb_buffer_oldest(); b; b = b->newer)
-        list[count++] = b;
+        if (!b->held) /* else it is ebb's own */
+            list[count++] = b;
     qsort(list, count, sizeof(ebb_buffer_t *), by_generation);
     bool good = true;
     for (size_t i = 0; good && i < count; i++)

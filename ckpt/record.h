@@ -29,6 +29,9 @@ void ebb_record_freed(const ebb_buffer_t *buffer);
 /* After it was issued. */
 void ebb_record_operation(const ebb_operation_t *operation, const ebb_proof_t *proof);
 
+/* Something of the step is not known: there will be no recording of it. */
+void ebb_record_spoil(void);
+
 /* Ends: gives the recording, the caller's to delete. False: something did not fit (logged), there is none. */
 bool ebb_record_end(ebb_recording_t *out);
 /* Ends without a result: what was recorded was no step. */

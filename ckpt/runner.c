@@ -26,16 +26,19 @@
 #include "stats.h"
 #include "step.h"
 
-enum { LONGEST_STEP = 1 << 18, MOST_LESSONS = 8, MOST_INSTALLS = 1000 };
+enum { LONGEST_STEP = 1 << 18, MOST_LESSONS = 8, MOST_FRUITLESS = 16, MOST_FAILURES = 4 };
 
 static struct {
     enum { OBSERVE, LEARN, DRIVE, STAY } phase;
     ebb_step_finder_t *finder;
     ebb_steps_t steps;
-    size_t fewest_live; /* bytes, since the last operation */
-    bool boundary;      /* the step has ended, nothing has happened since */
-    bool driven;        /* the operation under way is a planned one */
-    unsigned lessons;   /* steps recorded for this plan */
+    size_t fewest_live;     /* bytes, since the last operation */
+    bool boundary;          /* the step has ended, nothing has happened since */
+    bool driven;            /* the operation under way is a planned one */
+    unsigned lessons;       /* steps recorded for this plan */
+    unsigned fruitless;     /* installations in a row without a driven step */
+    unsigned failures;      /* installations that failed */
+    uint64_t driven_before; /* steps driven when the plan was installed last */
     ebb_recording_t learned;
     ebb_plan_t *plan;
 } run;
@@ -116,9 +119,9 @@ static bool is_worth_learning(void)
 static bool take_lesson(void)
 {
     ebb_recording_t lesson;
+    run.lessons++;
     if (!ebb_record_end(&lesson))
         return false;
-    run.lessons++;
     const char *difference =
         run.learned.trace ? ebb_learn_merge(&run.learned, &lesson) : "it is the first one";
     if (!difference) {
@@ -208,8 +211,18 @@ static void begin_driving(void)
         run.phase = STAY;
         return;
     }
-    if (!ebb_drive_install(&run.learned, run.plan)) {
+    uint64_t driven = ebb_drive_counts().steps;
+    run.fruitless = driven > run.driven_before ? 0 : run.fruitless + 1;
+    run.driven_before = driven;
+    if (run.fruitless > MOST_FRUITLESS) {
+        ebb_log(EBB_WARN, "the program never keeps to the plan for a step: ebb stays reactive");
         run.phase = STAY;
+        return;
+    }
+    if (!ebb_drive_install(&run.learned, run.plan)) {
+        /* What outlives the step may have become another: to be learned again. */
+        forget();
+        run.phase = ++run.failures < MOST_FAILURES ? OBSERVE : STAY;
         return;
     }
     if (!first)
@@ -282,25 +295,29 @@ static ebb_status_t before(ebb_operation_t *op)
     return 0;
 }
 
-static void record(const ebb_operation_t *op)
+static void record(const ebb_operation_t *op, CUresult result)
 {
     ebb_proof_t proof;
-    if (ebb_prove_after(op, &proof))
+    if (result)
+        ebb_prove_abandon(op);
+    else if (ebb_prove_after(op, &proof))
         ebb_record_operation(op, &proof);
     else
-        ebb_record_abandon();
+        ebb_record_spoil();
 }
 
 static void after(const ebb_operation_t *op, CUresult result)
 {
-    if (run.driven)
-        ebb_drive_after(op);
-    else if (!result && ebb_record_running())
-        record(op);
-    if (!run.driven)
+    if (run.driven) {
+        if (result)
+            ebb_drive_leave("an operation failed");
+        else
+            ebb_drive_after(op);
+    } else {
+        if (ebb_record_running())
+            record(op, result);
         ebb_residence_release(op);
-    if (result && run.driven)
-        ebb_drive_leave("an operation failed");
+    }
     if (!result)
         follow_steps(op);
 }
@@ -337,6 +354,7 @@ static const ebb_listener_t listener = {.serve = serve,
                                         .before = before,
                                         .after = after,
                                         .make_room = ebb_residence_make_room,
+                                        .waited = ebb_drive_waited,
                                         .finish = ebb_stats_write};
 
 __attribute__((constructor)) static void listen(void)

@@ -66,10 +66,8 @@ bool ebb_residence_make_room(size_t chunks);
  * in `host`, which is residence's from then on (NULL: its content is lost on purpose and will be written). */
 void *ebb_residence_take(ebb_buffer_t *buffer);
 ebb_status_t ebb_residence_put(ebb_buffer_t *buffer, void *host);
-/* Out now, host waiting; the large buffer must be mapped. In: mapped again, the copy under way (ready by
- * acquire). */
+/* Out now, also if it is held, host waiting; the large buffer must be mapped. */
 ebb_status_t ebb_residence_evict(ebb_buffer_t *buffer);
-ebb_status_t ebb_residence_fetch(ebb_buffer_t *buffer);
 
 /* The buffer is about to be freed, as of now on `stream` (NULL: nothing uses it any more). */
 void ebb_residence_forget(ebb_buffer_t *buffer, ebb_stream_t *stream);

@@ -115,7 +115,11 @@ static ebb_status_t leave(ebb_buffer_t *b, ebb_mark_t *done)
     }
     if (!host)
         return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "pinned host memory", b->bytes);
-    ebb_status_t status = ebb_copy_out(b, host, done);
+    /* It may have been fetched and not used since. */
+    ebb_stream_t *out = ebb_copy_stream(EBB_OUT);
+    ebb_status_t status = out ? ebb_mark_join(ebb_stream_handle(out), r->ready) : CUDA_ERROR_OUT_OF_MEMORY;
+    if (!status)
+        status = ebb_copy_out(b, host, done);
     if (status) {
         ebb_pinned_free(host, b->bytes);
         return status;
@@ -231,7 +235,7 @@ ebb_status_t ebb_residence_acquire(ebb_operation_t *op)
         if (!status && r)
             status = ebb_mark_join(stream, r->ready);
     }
-    if (!status && op->opaque && ebb_traffic_counters.evictions > ebb_traffic_counters.fetches)
+    if (!status && op->opaque)
         status = fetch_all(stream);
     if (status == CUDA_ERROR_OUT_OF_MEMORY)
         explain(op);
@@ -274,11 +278,6 @@ ebb_status_t ebb_residence_evict(ebb_buffer_t *b)
     EBB_TRY(leave(b, &done));
     EBB_TRY(stall(done));
     return ebb_range_unmap(b->range);
-}
-
-ebb_status_t ebb_residence_fetch(ebb_buffer_t *b)
-{
-    return fetch(b);
 }
 
 void ebb_residence_forget(ebb_buffer_t *b, ebb_stream_t *stream)

@@ -114,8 +114,11 @@ static void both_forms_of_arguments_pack_to_the_same_block(void **state)
     short n = -7;
     float x = 0.5f;
     void *params[] = {&out, &c, &m, &n, &x};
-    unsigned char one[56] = {0}, two[56] = {0};
+    unsigned char one[56], two[56] = {0};
+    memset(one, 0xa5, sizeof one);
     assert_true(ebb_args_pack(s, one, params, NULL));
+    for (uint32_t at = s->params[1].offset_bytes + 1; at < s->params[2].offset_bytes; at++)
+        assert_int_equal(one[at], 0); /* between arguments */
     size_t bytes = sizeof one;
     void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, one, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
                      CU_LAUNCH_PARAM_END};

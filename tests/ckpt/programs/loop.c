@@ -2,14 +2,14 @@
  *
  *   loop [layers=N] [steps=N] [mib=N] [deviate=SEED] [flag=STEP] [hidden=STEP]
  *
- * A step: forward through `layers` layers, each activation (mib MiB) its own stream-ordered allocation, backward, update.
- *   deviate=SEED  in a third of the steps after the eighth, at a random place: a launch more (which reads a live activation), an allocation
- *                 more, a forward pass that is given up half-way, a free that comes late; or an activation read after
- *                 its last use
- *   flag=STEP     a kernel that writes only where a flag on the device is set: from this step on it is
- *   hidden=STEP   from this step on a number in host memory, to which only a table on the device leads, changes between
- *                 forward and backward: a replay gives other bits
- * The last line of output is a hash of weights, counter and sums. Exit code 3: a call failed (its error is on stderr).
+ * A step: forward through `layers` layers, each activation (mib MiB) its own stream-ordered allocation,
+ * backward, update. deviate=SEED  in a third of the steps after the eighth, at a random place: a launch more
+ * (which reads a live activation), an allocation more, a forward pass that is given up half-way, a free that
+ * comes late; or an activation read after its last use flag=STEP     a kernel that writes only where a flag
+ * on the device is set: from this step on it is hidden=STEP   launches read a number in host memory, to which
+ * only a table on the device leads; from this step on it changes between forward and backward: a replay would
+ * give other bits The last line of output is a hash of weights, counter and sums. Exit code 3: a call failed
+ * (its error is on stderr).
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -94,7 +94,8 @@ static void forward(loop_t *l, int step, int count, int extra_at, int extra)
     CHECK(loop_fill(l->x[0], (unsigned)(step * 7919), l->n, l->stream));
     for (int i = 0; i < count; i++) {
         l->x[i + 1] = new_floats(l, l->n);
-        CHECK(loop_forward(l->x[i + 1], l->x[i], l->w[i], l->hidden ? l->table : NULL, l->n, l->m, l->stream));
+        CHECK(
+            loop_forward(l->x[i + 1], l->x[i], l->w[i], l->hidden ? l->table : NULL, l->n, l->m, l->stream));
         CHECK(loop_adjust(l->x[i + 1], l->flag_word, 0.99f, l->n, l->stream));
         if (i == extra_at && extra == 0)
             CHECK(loop_probe(l->sums, l->x[rand() % (i + 2)], l->n, l->stream));
