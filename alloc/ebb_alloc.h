@@ -11,8 +11,9 @@
  *   chunk      EBB_CHUNK_BYTES of physical memory: one VMM handle
  *   range      consecutive chunks' worth of arena, owned by one large buffer or by one slab; mapped or not
  *   slab       a range that is cut into small buffers
- *   placed     a buffer that a listener has put into a range of its own making (a plan's), instead of the
- * allocator buffer     one allocation of the program operation  a kernel launch, copy or memset on a stream
+ *   buffer     one allocation of the program
+ *   placed     of a buffer: put into a range of its own making by a listener (a plan), not by the allocator
+ *   operation  a kernel launch, copy or memset on a stream
  *   mark       (stream, number): the point in a stream after its number-th operation
  *
  * Threads and locks. Any program thread may enter through any hooked function. One lock, ebb_lock(), guards

@@ -4,18 +4,19 @@
  * consecutive steps (the second one sees what the first has left) and shows that, for every interleaving of
  * the three streams that waits and joins allow:
  *   - every operation and every replay finds in each place that it reads or updates the content that it had
- * in the trace (versions, by the modes of the accesses), and writes the same version as there;
+ *     in the trace (versions, by the modes of the accesses), and writes the same version as there;
  *   - every fetch follows the evict of the same content, and a host block is not overwritten while it is
- * needed;
+ *     needed;
  *   - two accesses of one chunk of which one writes are ordered (vector clocks over the three streams);
- *   - content that is lost (its chunks taken) is dead, is on the host, or was given up by a discard; and what
- * was given up is rebuilt by replays before it is read: nothing needed is ever lost;
+ *   - content that is lost (its chunks taken) is on the host, was given up by a discard, or belongs to a
+ *     buffer that the program has freed; what was given up is rebuilt by replays before it is read. A content
+ *     that the trace does not read again is not lost for that: a program that leaves the plan may want it;
  *   - only operations with proofs are replayed, with redirections for all that they write beside what they
- * rebuild;
+ *     rebuild;
  *   - the places' chunks and the small region fit the budget, and small buffers do not overlap while alive;
  *   - falling back is possible at every point: what was discarded can be rebuilt from what is there (on
- * device or host, or itself rebuilt) by proven launches, and everything alive fits into device and host
- * budgets together, the largest operation's buffers onto the device at once.
+ *     device or host, or itself rebuilt) by proven launches, and everything alive fits into device and host
+ *     budgets together, the largest operation's buffers onto the device at once.
  */
 #ifndef EBB_CHECKER_H
 #define EBB_CHECKER_H

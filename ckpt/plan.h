@@ -7,29 +7,35 @@
  *
  * Glossary
  *   place    an address range of its own, on certain chunks; fixed while the plan is driven. Places that
- * share chunks hold something at different times. Place i < buffer_count is buffer i's; further places are
- * scratch, for what replays write beside what they are for content  (buffer, version): what a place holds.
- * Whatever writes to a place takes its chunks: other places that share one have lost what they held point an
- * operation's index p: just before operation p is issued. p = operation_count: after the last one, which is
- *            not the same as point 0 of the next step: it comes before that, and before what the program
- * frees behind its last operation gap      between two consecutive operations that touch a buffer; the last
- * gap of a buffer that outlives the step goes on in the next step, up to the first operation there
+ *            share chunks hold something at different times. Place i < buffer_count is buffer i's; further
+ *            places are scratch, for what replays write beside what they are for
+ *   content  (buffer, version): what a place holds. Whatever writes to a place takes its chunks: other places
+ *            that share one have lost what they held
+ *   point    an operation's index p: just before operation p is issued. p = operation_count: after the last
+ *            one, which is not the same as point 0 of the next step: it comes before that, and before what
+ *            the program frees behind its last operation
+ *   gap      between two consecutive operations that touch a buffer; the last gap of a buffer that outlives
+ *            the step goes on in the next step, up to the first operation there
  *
  * How it is executed. There are three streams: compute (the program's own), out and in (ebb's, one for each
  * direction). Before operation p is issued, the actions with point p are, in their order in the list; then
  * the compute stream waits for the actions whose `join` is p; then p is issued. Nothing waits for anything
- * else but by these rules: evict    on `out`: waits for everything that the compute stream has been given so
- * far, and for the actions in its wait list; copies the place to its host block. Content in the place stays
- * good until something takes its chunks. fetch    on `in`: waits like an evict; copies the host block to the
- * place. discard  executes nothing: says that the place's content is given up here and will be replayed when
- * it is needed. replay   on `compute`, at once: launches operation `operation` again, with the arguments it
- * had in this step; pointers to a buffer lead to that buffer's place, or where a redirection says so to
- * another place. Places that it replaces (EBB_REPLACES) are zeroed before, as they were in the proof. A wait
- * on an action with a lower index means this step's, on itself or a higher one the step before's (none in the
- * first step). Joins are operations (below operation_count). A join below the action's own point means the
- * next step's operation; EBB_TRACE_NEVER: the compute stream never waits for it. At the beginning of every
- * step the places of buffers that outlive it hold their content (`at_start` EBB_ON_DEVICE) or do not and the
- * host block does (EBB_ON_HOST); what the end of the step leaves must agree with that.
+ * else but by these rules:
+ *   evict    on `out`: waits for everything that the compute stream has been given so far, and for the
+ *            actions in its wait list; copies the place to its host block. Content in the place stays good
+ *            until something takes its chunks
+ *   fetch    on `in`: waits like an evict; copies the host block to the place
+ *   discard  executes nothing: says that the place's content is given up here, and will be replayed if it is
+ *            needed again
+ *   replay   on `compute`, at once: launches operation `operation` again, with the arguments it had in this
+ *            step; pointers to a buffer lead to that buffer's place, or where a redirection says so to
+ *            another place. Places that it replaces (EBB_REPLACES) are zeroed before, as in the proof
+ * A wait on an action with a lower index means this step's, on itself or a higher one the step before's (none
+ * in the first step). Joins are operations (below operation_count). A join below the action's own point means
+ * the next step's operation; EBB_TRACE_NEVER: the compute stream never waits for it.
+ * At the beginning of every step the places of buffers that outlive it hold their content (`at_start`
+ * EBB_ON_DEVICE) or do not and the host block does (EBB_ON_HOST); what the end of the step leaves must agree
+ * with that.
  *
  * Small buffers (up to half a chunk) have no chunks of their own: those born in the step lie in the small
  * region, at `small_offset`, packed by their lifetimes; those that outlive it are none of the plan's business
@@ -39,10 +45,10 @@
  * The file is JSON lines, version EBB_PLAN_VERSION in the first (readers ignore keys that they do not know
  * and refuse other versions):
  *   {"ebb_plan": 1, "chunk_bytes": .., "chunks": .., "small_bytes": .., "operations": .., "buffers": ..,
- * "places": .., "actions": .., "predicted_ns": ..}
+ *    "places": .., "actions": .., "predicted_ns": ..}
  *   {"place": i, "bytes": .., "chunks": [..], "start": "device|host|none", "small_offset": ..|null}
  *   {"action": i, "kind": "evict|fetch|discard|replay", "point": p, "place": ..|null, "operation": ..|null,
- * "join": ..|null, "waits": [..], "redirect": [[buffer, place], ..]}
+ *    "join": ..|null, "waits": [..], "redirect": [[buffer, place], ..]}
  */
 #ifndef EBB_PLAN_H
 #define EBB_PLAN_H

@@ -25,6 +25,7 @@ static struct {
     unsigned count;
     bool known;  /* hashes are being taken */
     bool copied; /* trials are possible */
+    bool hidden; /* it reaches buffers that its arguments do not show: what it does to them is not known */
     ebb_mode_t *mode;
     size_t mode_room;
     CUdeviceptr *table; /* pinned: a small buffer, to be searched for pointers */
@@ -102,8 +103,12 @@ static bool has_tables(const ebb_operation_t *op)
         if (ebb_driver.cuMemcpyDtoHAsync(prove.table, b->address, b->bytes, stream) ||
             ebb_driver.cuStreamSynchronize(stream))
             return true;
-        for (size_t at = 0; at < b->bytes / sizeof(CUdeviceptr) && !found; at++)
-            found = prove.table[at] % 4 == 0 && is_pointer(prove.table[at], true);
+        for (size_t at = 0; at < b->bytes / sizeof(CUdeviceptr); at++) {
+            if (prove.table[at] % 4 || !is_pointer(prove.table[at], true))
+                continue;
+            found = true;
+            prove.hidden |= ebb_buffer_at(prove.table[at]) != NULL;
+        }
     }
     return found;
 }
@@ -172,7 +177,7 @@ static ebb_status_t hash_subjects(const ebb_operation_t *op, unsigned first, boo
 
 void ebb_prove_before(const ebb_operation_t *op)
 {
-    prove.known = prove.copied = false;
+    prove.known = prove.copied = prove.hidden = false;
     prove.count = 0;
     if (!set_up() || !list_subjects(op))
         return;
@@ -298,7 +303,7 @@ bool ebb_prove_after(const ebb_operation_t *op, ebb_proof_t *out)
     *out = (ebb_proof_t){0};
     CUstream stream = ebb_stream_handle(op->stream);
     float ms = 0;
-    bool good = prove.known && !ebb_driver.cuEventRecord(prove.stop, stream);
+    bool good = prove.known && !prove.hidden && !ebb_driver.cuEventRecord(prove.stop, stream);
     if (op->kind == EBB_KERNEL)
         good = good && learn_kernel(op, out);
     else if (good)
@@ -312,7 +317,8 @@ bool ebb_prove_after(const ebb_operation_t *op, ebb_proof_t *out)
         return give_modes(op, out);
     static bool said;
     if (!said)
-        ebb_log(EBB_WARN, "an operation could not be learned: %s", ebb_last_failure());
+        ebb_log(EBB_WARN, "an operation could not be learned: %s",
+                prove.hidden ? "it reaches buffers through a table of pointers" : ebb_last_failure());
     said = true;
     return false;
 }

@@ -4,8 +4,8 @@
  *   OBSERVE  no step is known, or there is no need for a plan: the reactive half (offload/residence.c)
  *   LEARN    two steps in a row are recorded, every operation of them proven (prove.h); reactive otherwise
  *   DRIVE    there is a plan. While the program keeps to it, drive.h acts; when it does not, the reactive
- * half does until the next boundary STAY     a plan is impossible, and it was said why: reactive until
- * another step is found
+ *            half does until the next boundary
+ *   STAY     a plan is impossible, and it was said why: reactive until another step is found
  *
  * A boundary is noticed with the last operation of a step and acted upon with the next thing that the program
  * does, a free excepted: what is freed in between belongs to the step that has ended.

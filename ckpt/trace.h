@@ -11,12 +11,15 @@
  *   {"ebb_trace": 2, "chunk_bytes": .., "operations": n, "buffers": m}
  *   {"buffer": id, "bytes": .., "born": op|null, "dies": op|null}       m lines, ids ascending from 0
  *   {"op": index, "kind": "kernel|copy|set", "stream": s, "name": .., "grid": [x,y,z], "block": [x,y,z],
- *    "shared": .., "param_bytes": .., "ns": .., "proofs": .., "access": [[buffer, offset, param_offset,
- * mode], ..]} n lines, in order born: allocated before this operation (null: before the step). dies: freed
- * before this operation (null: outlives the step; n: freed after the last one). param_bytes: of the argument
- * block; of a copy or memset the bytes that it writes, modulo 2^32. ns: the operation's own time on the
- * device. proofs: how many replays gave the same bits; 0: it may not be replayed. mode: 1 reads, 2 replaces,
- * 3 updates. Readers ignore keys that they do not know; a version they do not know they refuse.
+ *    "shared": .., "param_bytes": .., "ns": .., "proofs": ..,
+ *    "access": [[buffer, offset, param_offset, mode], ..]}              n lines, in order
+ * born         allocated before this operation (null: before the step)
+ * dies         freed before this operation (null: outlives the step; n: freed after the last one)
+ * param_bytes  of the argument block; of a copy or memset the bytes that it writes, modulo 2^32
+ * ns           the operation's own time on the device
+ * proofs       how many replays gave the same bits; 0: it may not be replayed
+ * mode         1 reads, 2 replaces, 3 updates
+ * Readers ignore keys that they do not know; a version they do not know they refuse.
  *
  * A trace is a value: it owns its memory and refers to nothing outside.
  */

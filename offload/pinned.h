@@ -7,9 +7,10 @@
  *
  * Glossary
  *   block   what a caller gets; from half a page up it is rounded to pages and to nothing else, below to 64
- * bytes extent  one mapping with one registration (cuMemHostRegister) at its start; holds one block, or a
- * slab of small ones. No block ever straddles two registrations: such a copy would not count as pinned cached
- * a block that is pinned and free
+ *           bytes
+ *   extent  one mapping with one registration (cuMemHostRegister) at its start; holds one block, or a slab of
+ *           small ones. No block ever straddles two registrations: such a copy would not count as pinned
+ *   cached  of a block: pinned and free
  *
  * Memory comes from the NUMA node of the calling thread's current device (topology.h), is usable from every
  * context, and is not inherited by forked children.
