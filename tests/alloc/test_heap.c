@@ -169,6 +169,67 @@ static void program_is_told_one_story_about_memory(void **state)
     assert_int_equal(cuMemAlloc_v2(&p, 0), CUDA_ERROR_INVALID_VALUE);
 }
 
+/* Several ranges on one chunk: what is written through one is read through the other, once that is complete. */
+static void ranges_on_one_chunk_show_the_same_bytes(void **state)
+{
+    (void)state;
+    ebb_chunk_t chunk[3];
+    unsigned value = 0;
+    ebb_lock();
+    size_t before = ebb_usage().mapped_bytes;
+    assert_int_equal(ebb_chunks_take(3, chunk), 0);
+    ebb_range_t *a = ebb_range_new(2), *b = ebb_range_new(2);
+    assert_int_equal(ebb_range_map_on(a, chunk), 0);
+    assert_int_equal(ebb_range_map_on(b, chunk + 1), 0); /* b's first is a's second */
+    assert_int_equal(ebb_usage().mapped_bytes - before, 3 * EBB_CHUNK_BYTES);
+    OK(ebb_driver.cuMemsetD32Async(a->base + EBB_CHUNK_BYTES, 1234, 4, NULL));
+    OK(ebb_driver.cuCtxSynchronize());
+    OK(ebb_driver.cuMemcpyDtoHAsync(&value, b->base, 4, NULL));
+    OK(ebb_driver.cuCtxSynchronize());
+    assert_int_equal(value, 1234);
+    ebb_buffer_t *p = ebb_buffer_place(a, &(ebb_request_t){.bytes = 3 << 20});
+    assert_ptr_equal(ebb_buffer_at(a->base + 100), p);
+    ebb_buffer_displace(p);
+    assert_null(ebb_buffer_at(a->base + 100));
+    assert_int_equal(ebb_range_unmap_from(a), 0);
+    assert_int_equal(ebb_range_unmap_from(b), 0);
+    ebb_range_delete(a);
+    ebb_range_delete(b);
+    ebb_chunks_give(3, chunk);
+    assert_int_equal(ebb_usage().mapped_bytes, before);
+    ebb_unlock();
+}
+
+/* Places in a slab may overlap as long as buffers do not; closed, it is a slab like others. */
+static void placed_small_buffers_live_on_when_their_slab_is_closed(void **state)
+{
+    (void)state;
+    CUdeviceptr others[64];
+    ebb_lock();
+    ebb_range_t *r = ebb_range_new(2);
+    assert_int_equal(ebb_range_map(r), 0);
+    ebb_slab_t *slab = ebb_slab_open(r);
+    ebb_buffer_t *a = ebb_buffer_place_small(slab, 1024, &(ebb_request_t){.bytes = 2000});
+    assert_int_equal(a->address, r->base + 1024);
+    ebb_buffer_displace(a);
+    ebb_buffer_t *b =
+        ebb_buffer_place_small(slab, 512, &(ebb_request_t){.bytes = 700000}); /* over a's place */
+    assert_ptr_equal(ebb_buffer_at(r->base + 1030), b);
+    ebb_slab_close(slab);
+    CUdeviceptr kept = b->address;
+    ebb_heap_check();
+    ebb_unlock();
+    for (int i = 0; i < 64; i++) { /* some of them come from what is left of it */
+        OK(cuMemAlloc_v2(&others[i], 100000));
+        assert_true(others[i] + 100000 <= kept || kept + 700000 <= others[i]);
+    }
+    for (int i = 0; i < 64; i++)
+        OK(cuMemFree_v2(others[i]));
+    OK(cuMemFree_v2(kept));
+    give_everything_back();
+    assert_int_equal(usage().mapped_bytes, 0);
+}
+
 static int setup(void **state)
 {
     CUdeviceptr p;
@@ -185,6 +246,8 @@ int main(void)
         cmocka_unit_test(large_request_succeeds_whenever_enough_chunks_are_free),
         cmocka_unit_test(block_freed_on_a_busy_stream_is_not_given_to_another),
         cmocka_unit_test(program_is_told_one_story_about_memory),
+        cmocka_unit_test(ranges_on_one_chunk_show_the_same_bytes),
+        cmocka_unit_test(placed_small_buffers_live_on_when_their_slab_is_closed),
     };
     setenv("EBB_BUDGET", "96MiB", 1);
     setenv("EBB_LOG", "quiet", 1);

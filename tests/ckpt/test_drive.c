@@ -191,6 +191,52 @@ static void budget_below_the_device_is_kept_to(void **state)
     assert_true(s.driven >= 15 && s.peak <= 52 << 20 && s.driven_peak == s.predicted_peak);
 }
 
+/* The modes of a kernel's accesses in a trace, in order of its arguments, as digits; of its first launch. */
+static void modes_of(const char *trace, const char *kernel, char out[16])
+{
+    char line[4096];
+    size_t count = 0;
+    FILE *f = fopen(trace, "r");
+    assert_non_null(f);
+    while (fgets(line, sizeof line, f) && !(strstr(line, kernel) && strstr(line, "\"op\"")))
+        ;
+    fclose(f);
+    assert_non_null(strstr(line, kernel));
+    for (const char *at = strstr(line, "\"access\": ["); (at = strchr(at, ']')) && at[1] != '}' && count < 15;
+         at++)
+        out[count++] = at[-1];
+    out[count] = 0;
+}
+
+/* 1 reads, 2 replaces, 3 updates. */
+static void learned_step_says_who_writes_and_its_plan_is_proven(void **state)
+{
+    (void)state;
+    static const char *const expected[][2] = {{"forward_kernel", "211"},   {"adjust_kernel", "11"},
+                                              {"weight_gradient", "2111"}, {"input_gradient", "2111"},
+                                              {"update_kernel", "313"},    {"probe_kernel", "31"},
+                                              {"fill_kernel", "2"}};
+    char settings[512], command[1024], modes[16], trace[80], plan[80];
+    statistics_t s;
+    snprintf(trace, sizeof trace, "%s.trace", stats_path);
+    snprintf(plan, sizeof plan, "%s.plan", stats_path);
+    snprintf(settings, sizeof settings, TIGHT "EBB_OFFLOAD=0 EBB_TRACE=%s EBB_PLAN=%s", trace, plan);
+    assert_int_equal(run_under_ebb(settings, "steps=8", &s).exit_code, 0);
+    for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
+        modes_of(trace, expected[i][0], modes);
+        if (strcmp(modes, expected[i][1]))
+            fail_msg("%s: modes %s instead of %s", expected[i][0], modes, expected[i][1]);
+    }
+    snprintf(command, sizeof command, "%s check %s %s --budget 52MiB >/dev/null", getenv("TEST_EBB"), trace,
+             plan);
+    assert_int_equal(system(command), 0);
+    snprintf(command, sizeof command, "%s check %s %s --budget 20MiB >/dev/null 2>&1", getenv("TEST_EBB"),
+             trace, plan);
+    assert_int_not_equal(system(command), 0);
+    remove(trace);
+    remove(plan);
+}
+
 static int setup(void **state)
 {
     (void)state;
@@ -208,6 +254,7 @@ static int teardown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(learned_step_says_who_writes_and_its_plan_is_proven),
         cmocka_unit_test(program_that_keeps_to_its_step_is_driven),
         cmocka_unit_test(program_that_leaves_the_plan_comes_back),
         cmocka_unit_test(write_that_was_never_seen_is_noticed),
