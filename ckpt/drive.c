@@ -100,11 +100,19 @@ static uint32_t replay_place(const ebb_action_t *a, uint32_t buffer)
     return buffer;
 }
 
-/* Where a replay's buffers are: redirected ones, and large ones in their places; small ones as they were. */
-static CUdeviceptr replay_target(const void *context, uint32_t buffer)
+/* Where a replay's pointers lead: redirected ones, and those to large buffers, to a place; those to small ones as they did. */
+static ebb_status_t relaunch(const ebb_action_t *a)
 {
-    const site_t *s = &D.site[replay_place(context, buffer)];
-    return s->range ? s->range->base : 0;
+    const ebb_trace_operation_t *o = &D.trace->operation[a->operation];
+    ebb_pointer_t pointer[EBB_RELAUNCH_POINTERS];
+    unsigned count = 0;
+    for (uint32_t i = 0; i < o->access_count && count < EBB_RELAUNCH_POINTERS; i++) {
+        const ebb_trace_access_t *access = &D.trace->access[o->first_access + i];
+        const ebb_range_t *range = D.site[replay_place(a, access->buffer)].range;
+        if (range)
+            pointer[count++] = (ebb_pointer_t){access->param_offset, range->base + access->offset_bytes};
+    }
+    return ebb_relaunch(&D.issued[a->operation], D.stream, pointer, count);
 }
 
 static bool is_first_access(const ebb_trace_operation_t *o, uint32_t access)
@@ -134,7 +142,7 @@ static ebb_status_t issue_replay(const ebb_action_t *a)
         if (access->mode == EBB_REPLACES)
             EBB_TRY(zero(place));
     }
-    EBB_TRY(ebb_relaunch(&D.issued[a->operation], a->operation, replay_target, a));
+    EBB_TRY(relaunch(a));
     D.counts.replays++;
     return 0;
 }
@@ -317,32 +325,6 @@ bool ebb_drive_freeing(ebb_buffer_t *b)
     return true;
 }
 
-static bool remember(const ebb_operation_t *op)
-{
-    issued_t *x = &D.issued[D.cursor];
-    if (op->param_bytes > x->room) {
-        unsigned char *grown = realloc(x->params, op->param_bytes);
-        if (!grown)
-            return false;
-        x->params = grown;
-        x->room = op->param_bytes;
-    }
-    if (op->param_bytes)
-        memcpy(x->params, op->params, op->param_bytes);
-    x->param_bytes = op->param_bytes;
-    x->function = op->function;
-    memcpy(x->grid, op->grid, sizeof x->grid);
-    memcpy(x->block, op->block, sizeof x->block);
-    x->shared_bytes = op->shared_bytes;
-    x->kind = (ebb_trace_kind_t)op->kind;
-    x->dst = op->dst;
-    x->src = op->src;
-    x->bytes = op->bytes;
-    x->value = op->value;
-    x->width = op->width;
-    return true;
-}
-
 /* What the program writes now. */
 static void note_writes(void)
 {
@@ -365,7 +347,7 @@ bool ebb_drive_before(const ebb_operation_t *op)
     const char *why = differs(op);
     if (!why && has_late_frees())
         why = "a buffer was not freed";
-    if (!why && !remember(op))
+    if (!why && !ebb_issued_keep(&D.issued[D.cursor], op))
         why = "no host memory";
     if (why) {
         ebb_drive_leave(why);
@@ -404,7 +386,7 @@ bool ebb_drive_after(const ebb_operation_t *op)
 void ebb_drive_forget(void)
 {
     for (uint32_t i = 0; D.issued && i < D.trace->operation_count; i++)
-        free(D.issued[i].params);
+        ebb_issued_forget(&D.issued[i]);
     free(D.issued);
     D.issued = NULL;
 }
@@ -444,69 +426,4 @@ void ebb_drive_leave(const char *why)
     free(of);
     ebb_drive_forget();
     ebb_driver.cuCtxSynchronize(); /* what was rebuilt is there for every stream */
-}
-
-/* ---- launching again ---- */
-
-static CUdeviceptr access_address(const ebb_trace_access_t *a, ebb_target_fn target, const void *context)
-{
-    CUdeviceptr base = target(context, a->buffer);
-    return base ? base + a->offset_bytes : 0;
-}
-
-static ebb_status_t relaunch_kernel(const issued_t *x, const ebb_trace_operation_t *o, ebb_target_fn target,
-                                    const void *context)
-{
-    for (uint32_t i = o->first_access; i < o->first_access + o->access_count; i++) {
-        const ebb_trace_access_t *a = &D.trace->access[i];
-        CUdeviceptr at = access_address(a, target, context);
-        if (at)
-            memcpy(x->params + a->param_offset, &at, sizeof at);
-    }
-    size_t bytes = x->param_bytes;
-    void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, x->params, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
-                     CU_LAUNCH_PARAM_END};
-    EBB_DRIVER(cuLaunchKernel, 0,
-               (x->function, x->grid[0], x->grid[1], x->grid[2], x->block[0], x->block[1], x->block[2],
-                x->shared_bytes, ebb_stream_handle(D.stream), NULL, extra));
-    return 0;
-}
-
-static ebb_status_t relaunch_copy(const issued_t *x, const ebb_trace_operation_t *o, ebb_target_fn target,
-                                  const void *context)
-{
-    CUdeviceptr dst = x->dst, src = x->src;
-    CUstream stream = ebb_stream_handle(D.stream);
-    for (uint32_t i = o->first_access; i < o->first_access + o->access_count; i++) {
-        const ebb_trace_access_t *a = &D.trace->access[i];
-        CUdeviceptr at = access_address(a, target, context);
-        if (at)
-            *(a->param_offset ? &src : &dst) = at;
-    }
-    if (x->kind == EBB_TRACE_COPY)
-        EBB_DRIVER(cuMemcpyDtoDAsync, x->bytes, (dst, src, x->bytes, stream));
-    else if (x->width == 1)
-        EBB_DRIVER(cuMemsetD8Async, x->bytes, (dst, (unsigned char)x->value, x->bytes, stream));
-    else if (x->width == 2)
-        EBB_DRIVER(cuMemsetD16Async, x->bytes, (dst, (unsigned short)x->value, x->bytes / 2, stream));
-    else
-        EBB_DRIVER(cuMemsetD32Async, x->bytes, (dst, x->value, x->bytes / 4, stream));
-    return 0;
-}
-
-ebb_status_t ebb_relaunch(const issued_t *x, uint32_t operation, ebb_target_fn target, const void *context)
-{
-    const ebb_trace_operation_t *o = &D.trace->operation[operation];
-    issued_t copy = *x;
-    unsigned char params[4096];
-    if (x->kind == EBB_TRACE_KERNEL) { /* what the program gave stays as it was */
-        if (x->param_bytes > sizeof params)
-            return ebb_fail(CUDA_ERROR_INVALID_VALUE, "a replay", x->param_bytes);
-        memcpy(params, x->params, x->param_bytes);
-        copy.params = params;
-    }
-    EBB_TRY(x->kind == EBB_TRACE_KERNEL ? relaunch_kernel(&copy, o, target, context)
-                                        : relaunch_copy(&copy, o, target, context));
-    ebb_mark_issue(D.stream);
-    return 0;
 }

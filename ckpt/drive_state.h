@@ -4,6 +4,7 @@
 
 #include "drive.h"
 #include "hash.h"
+#include "relaunch.h"
 
 /* A place of the plan, in this process. */
 typedef struct site {
@@ -20,18 +21,6 @@ typedef struct site {
     bool given_up; /* discarded; may still be in the place */
     bool evicted;  /* by some action of the plan */
 } site_t;
-
-/* An operation as it was issued in this step (or in the one before, behind the cursor). */
-typedef struct issued {
-    CUfunction function;
-    unsigned grid[3], block[3], shared_bytes;
-    unsigned char *params; /* owned [room] */
-    size_t param_bytes, room;
-    ebb_trace_kind_t kind;
-    CUdeviceptr dst, src;
-    size_t bytes;
-    uint32_t value, width;
-} issued_t;
 
 /* A content that is compared after it was recomputed: a discard, and the replay that completes it. */
 typedef struct check {
@@ -53,7 +42,7 @@ typedef struct drive {
     site_t *site;       /* [plan->place_count] */
     ebb_range_t *small_range;
     ebb_slab_t *small_slab;
-    issued_t *issued;       /* [operations] */
+    ebb_issued_t *issued;   /* [operations] of this step; behind the cursor, of the one before */
     CUevent *before, *done; /* [actions]: compute at the action's point; the end of its copy */
     bool *recorded;         /* [actions]: `done` has been recorded at least once */
     uint32_t *join_first;   /* [operations + 1]: into join_action, sorted by operation */
@@ -114,11 +103,6 @@ void ebb_verify_step_end(void);
 /* Just before a discard, just after a replay. */
 void ebb_verify_discard(uint32_t action);
 void ebb_verify_replay(uint32_t action);
-
-/* Launches an issued operation again; pointers to buffer i lead to target(context, i), 0: as they were. */
-typedef CUdeviceptr (*ebb_target_fn)(const void *context, uint32_t buffer);
-ebb_status_t ebb_relaunch(const issued_t *issued, uint32_t operation, ebb_target_fn target,
-                          const void *context);
 
 /* A failure that the program has to be told of. */
 void ebb_drive_lost(const char *what, uint32_t buffer);

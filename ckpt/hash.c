@@ -68,6 +68,11 @@ void ebb_hashes_delete(ebb_hashes_t *h)
     free(h);
 }
 
+static CUdeviceptr partial_of(const ebb_hashes_t *h, unsigned slot)
+{
+    return h->partials->address + (size_t)slot * BLOCKS * sizeof(uint64_t);
+}
+
 ebb_status_t ebb_hash_issue(ebb_hashes_t *h, unsigned slot, ebb_stream_t *stream, CUdeviceptr address,
                             size_t bytes)
 {
@@ -75,7 +80,7 @@ ebb_status_t ebb_hash_issue(ebb_hashes_t *h, unsigned slot, ebb_stream_t *stream
     if (slice < LEAST_WORDS)
         slice = LEAST_WORDS;
     unsigned blocks = (unsigned)((words + slice - 1) / slice);
-    CUdeviceptr partial = h->partials->address + (size_t)slot * BLOCKS * sizeof(uint64_t);
+    CUdeviceptr partial = partial_of(h, slot);
     h->blocks[slot] = blocks ? blocks : 1;
     void *params[] = {&partial, &address, &bytes, &slice};
     EBB_DRIVER(
@@ -83,11 +88,6 @@ ebb_status_t ebb_hash_issue(ebb_hashes_t *h, unsigned slot, ebb_stream_t *stream
         (module.hash, h->blocks[slot], 1, 1, THREADS, 1, 1, 0, ebb_stream_handle(stream), params, NULL));
     ebb_mark_issue(stream);
     return 0;
-}
-
-static CUdeviceptr partial_of(const ebb_hashes_t *h, unsigned slot)
-{
-    return h->partials->address + (size_t)slot * BLOCKS * sizeof(uint64_t);
 }
 
 ebb_status_t ebb_hash_compare(ebb_hashes_t *h, unsigned slot, unsigned other, ebb_stream_t *stream,

@@ -7,10 +7,11 @@
 #include "hash.h"
 #include "log.h"
 #include "pinned.h"
+#include "relaunch.h"
 
 /* Distinct buffers of an operation; a step with one that has more is not recorded. Of each there are three
  * hashes: before, after, and a trial's. */
-enum { MOST = 64, MAX_PARAM_BYTES = 4096, LARGEST_TABLE = 64 << 10 };
+enum { MOST = 64, LARGEST_TABLE = 64 << 10 };
 
 typedef struct subject {
     ebb_buffer_t *buffer;
@@ -116,7 +117,8 @@ static bool has_tables(const ebb_operation_t *op)
 static bool is_qualified(const ebb_operation_t *op)
 {
     return op->kind == EBB_KERNEL && op->plain && !op->opaque && op->params &&
-           op->param_bytes <= MAX_PARAM_BYTES && prove.count && !has_foreign_pointers(op) && !has_tables(op);
+           op->param_bytes <= EBB_RELAUNCH_PARAM_BYTES && prove.count && !has_foreign_pointers(op) &&
+           !has_tables(op);
 }
 
 /* ---- copies ---- */
@@ -191,21 +193,15 @@ void ebb_prove_before(const ebb_operation_t *op)
 
 static ebb_status_t relaunch(const ebb_operation_t *op)
 {
-    _Alignas(16) unsigned char params[MAX_PARAM_BYTES];
-    memcpy(params, op->params, op->param_bytes);
-    for (uint32_t i = 0; i < op->access_count; i++) {
+    const ebb_issued_t issued = ebb_issued_view(op);
+    ebb_pointer_t pointer[EBB_RELAUNCH_POINTERS];
+    unsigned count = 0;
+    for (uint32_t i = 0; i < op->access_count && count < EBB_RELAUNCH_POINTERS; i++) {
         const ebb_access_t *a = &op->access[i];
-        CUdeviceptr at = prove.subject[find_subject(a->buffer)].trial->address + a->offset_bytes;
-        memcpy(params + a->param_offset, &at, sizeof at);
+        CUdeviceptr to = prove.subject[find_subject(a->buffer)].trial->address + a->offset_bytes;
+        pointer[count++] = (ebb_pointer_t){a->param_offset, to};
     }
-    size_t bytes = op->param_bytes;
-    void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, params, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
-                     CU_LAUNCH_PARAM_END};
-    EBB_DRIVER(cuLaunchKernel, 0,
-               (op->function, op->grid[0], op->grid[1], op->grid[2], op->block[0], op->block[1], op->block[2],
-                op->shared_bytes, ebb_stream_handle(op->stream), NULL, extra));
-    ebb_mark_issue(op->stream);
-    return 0;
+    return ebb_relaunch(&issued, op->stream, pointer, count);
 }
 
 /* Replays from what was there before, the subjects in `zeroed` (a bit each) zeroed; whether everything comes

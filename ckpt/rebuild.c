@@ -92,18 +92,24 @@ static ebb_status_t issue_copy(const ebb_rebuild_t *r, const cast_t *cast, uint3
     return 0;
 }
 
-static CUdeviceptr cast_target(const void *context, uint32_t buffer)
+static CUdeviceptr address_in(const cast_t *c, uint32_t buffer)
 {
-    const cast_t *c = context;
-    for (uint32_t i = 0; i < c->count; i++)
-        if (c->id[i] == buffer)
-            return c->buffer[i]->address;
-    return 0;
+    uint32_t i = 0;
+    while (c->id[i] != buffer) /* all of the operation's are there */
+        i++;
+    return c->buffer[i]->address;
 }
 
 static ebb_status_t issue_launch(const ebb_rebuild_t *r, const cast_t *cast, uint32_t operation)
 {
-    return ebb_relaunch(&r->issued[operation], operation, cast_target, cast);
+    const ebb_trace_operation_t *o = &r->trace->operation[operation];
+    ebb_pointer_t pointer[EBB_RELAUNCH_POINTERS];
+    unsigned count = 0;
+    for (uint32_t i = 0; i < o->access_count && count < EBB_RELAUNCH_POINTERS; i++) {
+        const ebb_trace_access_t *a = &r->trace->access[o->first_access + i];
+        pointer[count++] = (ebb_pointer_t){a->param_offset, address_in(cast, a->buffer) + a->offset_bytes};
+    }
+    return ebb_relaunch(&r->issued[operation], r->stream, pointer, count);
 }
 
 static bool provide(const ebb_rebuild_t *r, uint32_t id, uint32_t upto, ebb_buffer_t *target, unsigned depth);

@@ -22,7 +22,7 @@ struct ebb_rebuilt {
 
 typedef struct ebb_rebuild {
     const ebb_trace_t *trace;
-    const issued_t *issued; /* of operations before `cursor` */
+    const ebb_issued_t *issued; /* of operations before `cursor` */
     ebb_stream_t *stream;
     uint32_t cursor;
     ebb_hashes_t *hashes; /* slot 0 is used */
