@@ -361,24 +361,22 @@ bool ebb_drive_before(const ebb_operation_t *op)
     return true;
 }
 
-bool ebb_drive_after(const ebb_operation_t *op)
+void ebb_drive_after(void)
 {
-    (void)op;
     note_writes();
     size_t bytes = ebb_usage().created_bytes;
     if (bytes > D.counts.peak_bytes)
         D.counts.peak_bytes = bytes;
     if (++D.cursor < D.trace->operation_count)
-        return false;
+        return;
     if (issue_actions(UINT32_MAX - 1)) {
         ebb_log(EBB_WARN, "%s", ebb_last_failure());
         ebb_drive_leave("the driver refused an action");
-        return true;
+        return;
     }
     ebb_verify_step_end();
     D.step++;
     D.counts.steps++;
-    return true;
 }
 
 /* ---- falling back ---- */

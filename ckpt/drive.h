@@ -45,8 +45,8 @@ ebb_buffer_t *ebb_drive_serve(const ebb_request_t *request);
 bool ebb_drive_freeing(ebb_buffer_t *buffer);
 /* True: the operation is the planned one; everything is arranged for it. False: the drive has ended. */
 bool ebb_drive_before(const ebb_operation_t *operation);
-/* After it was issued. True: it was the last one of the step. */
-bool ebb_drive_after(const ebb_operation_t *operation);
+/* After it was issued. */
+void ebb_drive_after(void);
 
 void ebb_drive_leave(const char *why);
 

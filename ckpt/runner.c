@@ -312,7 +312,7 @@ static void after(const ebb_operation_t *op, CUresult result)
         if (result)
             ebb_drive_leave("an operation failed");
         else
-            ebb_drive_after(op);
+            ebb_drive_after();
     } else {
         if (ebb_record_running())
             record(op, result);

@@ -25,3 +25,16 @@ function(cuda_object out source)
   set_source_files_properties(${object} PROPERTIES EXTERNAL_OBJECT TRUE GENERATED TRUE)
   set(${out} ${object} PARENT_SCOPE)
 endfunction()
+
+# cuda_fatbin(<out-var> <name> <file.cu>): <name>.fatbin in the current binary directory, for cuModuleLoad and cuModuleLoadData.
+function(cuda_fatbin out name source)
+  get_filename_component(source "${source}" ABSOLUTE)
+  set(module ${CMAKE_CURRENT_BINARY_DIR}/${name}.fatbin)
+  add_custom_command(
+    OUTPUT ${module}
+    COMMAND ${CUDAToolkit_NVCC_EXECUTABLE} -std=c++17 ${EBB_NVCC_GENCODE} -ccbin ${CMAKE_CXX_COMPILER}
+            -MD -MF ${module}.d -fatbin ${source} -o ${module}
+    DEPENDS ${source} DEPFILE ${module}.d
+    COMMENT "nvcc -fatbin ${name}" VERBATIM)
+  set(${out} ${module} PARENT_SCOPE)
+endfunction()

@@ -34,13 +34,7 @@ endfunction()
 
 function(cuda_module name source)
   get_filename_component(source "${source}" ABSOLUTE)
-  set(module ${CMAKE_CURRENT_BINARY_DIR}/${name}.fatbin)
-  add_custom_command(
-    OUTPUT ${module}
-    COMMAND ${CUDAToolkit_NVCC_EXECUTABLE} -std=c++17 ${EBB_NVCC_GENCODE} -ccbin ${CMAKE_CXX_COMPILER}
-            -MD -MF ${module}.d -fatbin ${source} -o ${module}
-    DEPENDS ${source} DEPFILE ${module}.d
-    COMMENT "nvcc -fatbin ${name}" VERBATIM)
+  cuda_fatbin(module ${name} ${source})
   add_custom_target(${name} DEPENDS ${module})
   softgpu_kernel_library(${name} ${CMAKE_CURRENT_BINARY_DIR} ${name}.fatbin ${source})
   add_dependencies(${name} ${name}_softgpu)
