@@ -2,7 +2,7 @@
 # run.sh [--sanitize LIST] [ctest options...]: sets up as the quickstart does, builds, and runs every test.
 #
 #   bash tests/run.sh                                 everything
-#   bash tests/run.sh -L unit                         tests with one label (unit, integration, differential, gpu)
+#   bash tests/run.sh -L unit                         tests with one label (unit, conformance, integration, differential, gpu)
 #   bash tests/run.sh -R driver                       tests whose name matches
 #   bash tests/run.sh --sanitize address,undefined    most of them, in a build of their own with these sanitizers
 #

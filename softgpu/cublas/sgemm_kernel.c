@@ -128,12 +128,29 @@ const char *const blas_kernel_names[BLAS_KERNEL_COUNT] = {
     [BLAS_SGEMM_DEVICE_SCALARS] = "softgpu_sgemm_device_scalars",
 };
 
+static softgpu_cost_t cost_of(const sgemm_shape_t *s, uint32_t batch)
+{
+    double m = (double)s->m, n = (double)s->n, k = (double)s->k;
+    return (softgpu_cost_t){2 * m * n * k * batch, SOFTGPU_FP32, 4 * (m * k + k * n + m * n) * batch};
+}
+
+static softgpu_cost_t cost_sgemm(const softgpu_launch_t *l)
+{
+    return cost_of(&((const sgemm_arguments_t *)l->params)->shape, l->grid[2]);
+}
+
+static softgpu_cost_t cost_sgemm_device_scalars(const softgpu_launch_t *l)
+{
+    return cost_of(&((const sgemm_device_arguments_t *)l->params)->shape, l->grid[2]);
+}
+
 static const softgpu_kernel_t sgemm = {
-    "softgpu_sgemm", PARAM_COUNT, sgemm_params, {[SOFTGPU_FAST] = run_sgemm}};
+    "softgpu_sgemm", PARAM_COUNT, sgemm_params, {[SOFTGPU_FAST] = run_sgemm}, cost_sgemm};
 static const softgpu_kernel_t sgemm_device_scalars = {"softgpu_sgemm_device_scalars",
                                                       PARAM_COUNT,
                                                       sgemm_device_params,
-                                                      {[SOFTGPU_FAST] = run_sgemm_device_scalars}};
+                                                      {[SOFTGPU_FAST] = run_sgemm_device_scalars},
+                                                      cost_sgemm_device_scalars};
 static const softgpu_kernel_t *const kernel_list[] = {&sgemm, &sgemm_device_scalars};
 
 extern const softgpu_kernel_table_t softgpu_kernel_table;

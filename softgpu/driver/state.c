@@ -1,5 +1,6 @@
 /* state.c: the driver's one state: configuration from SOFTGPU_*, initialisation, how every call begins, the
  * log. */
+#include "rules.h"
 #include "streams.h"
 
 #include <ctype.h>
@@ -131,10 +132,13 @@ static void after_fork(void)
 static CUresult start_locked(void)
 {
     read_config();
+    sg_rules_init();
     SG_TRY(sg_phys_init(sg.config.memory_bytes));
     SG_TRY(sg_fault_init());
     SG_TRY(sg_window_init());
-    SG_TRY(sg_sched_init(sg.config.workers));
+    SG_TRY(sg_queue_init());
+    sg_scheduler = &sg_threads_scheduler;
+    SG_TRY(sg_scheduler->start(sg.config.workers));
     sg.ctx.legacy = sg_stream_create_locked(true, 0, 0);
     if (!sg.ctx.legacy)
         return CUDA_ERROR_OUT_OF_MEMORY;

@@ -4,8 +4,8 @@
  * done, so "stream s has reached n" is all that an event, a wait or a freed block needs to remember. Ops of
  * one stream complete in order.
  *
- * This form of the device has one scheduler: real threads (threads.c). The deterministic one (virtual clock,
- * seeded interleaving) is to stand behind the same functions.
+ * queue.c keeps the queues and says which op's turn has come; a scheduler (sg_scheduler_t) runs it and reports
+ * with sg_op_finish_locked. There is one scheduler so far, real threads (threads.c).
  */
 #ifndef SG_STREAMS_H
 #define SG_STREAMS_H
@@ -89,7 +89,22 @@ struct sg_stream {
     sg_stream_t *next; /* all streams */
 };
 
-CUresult sg_sched_init(unsigned workers);
+/* Who runs what the queues hand over. One for the life of the process, chosen when the driver starts. */
+typedef struct sg_scheduler {
+    CUresult (*start)(unsigned workers);
+    /* An op whose turn has come: work or a host function. Run it, then sg_op_finish_locked. */
+    void (*ready_locked)(sg_op_t *op);
+    void (*moved_locked)(void); /* some stream has moved */
+    /* A host thread has to wait: returns, with the lock held again, when a stream may have moved. */
+    void (*wait_locked)(void);
+    /* Without the lock, before a host thread waits: true if the stream has reached the number meanwhile. */
+    bool (*spin)(const sg_stream_t *stream, uint64_t number);
+    uint64_t (*now_ns)(void); /* the device's clock, which events record */
+} sg_scheduler_t;
+extern const sg_scheduler_t sg_threads_scheduler; /* threads.c */
+extern const sg_scheduler_t *sg_scheduler;
+
+CUresult sg_queue_init(void);
 sg_stream_t *sg_stream_create_locked(bool blocking, int priority, unsigned flags);
 void sg_stream_unref_locked(sg_stream_t *stream);
 /* The stream behind a handle: legacy (NULL, CU_STREAM_LEGACY), per-thread, or created. NULL: not a stream. */
@@ -102,6 +117,13 @@ static inline void *sg_op_payload(sg_op_t *op)
     return op->heap_payload ? op->heap_payload : op->payload;
 }
 void sg_op_drop(sg_op_t *op);
+static inline bool sg_op_is_work(const sg_op_t *op)
+{
+    return op->kind == SG_OP_KERNEL || op->kind == SG_OP_COPY || op->kind == SG_OP_SET;
+}
+/* The scheduler has run the op, the head of its stream: takes it off, moves the stream on and those that waited
+ * for it. */
+void sg_op_finish_locked(sg_op_t *op);
 
 /* Appends the op to the stream, after what the default stream's rules put before it. Returns its number. */
 uint64_t sg_submit_locked(sg_stream_t *stream, sg_op_t *op);
@@ -118,6 +140,7 @@ CUresult sg_wait_blocking(void);
 bool sg_blocking_idle_locked(void);
 /* True on a thread that runs host functions: CUDA calls are not allowed there. */
 bool sg_on_caller_thread(void);
+void sg_mark_caller_thread(void); /* by the scheduler, of the calling thread */
 
 /* copy.c: what a worker does for copy and set ops. */
 void sg_copy_run(const sg_op_t *op, uint64_t first, uint64_t count);

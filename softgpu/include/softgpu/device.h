@@ -9,6 +9,14 @@
  *     BLOCK_SIZE_INDEPENDENT(kernel);       (a template instance: BLOCK_SIZE_INDEPENDENT(kernel<float, 64>);)
  * A kernel without that mark gets no entry for fast mode and the driver refuses to launch it.
  *
+ * What a launch costs a GPU, for the device's virtual clock, is declared beside the kernel by a function that takes
+ * the launch's grid and block and the kernel's own parameters (of which it must not follow pointers):
+ *     static inline softgpu_cost_t scale_cost(dim3 grid, dim3 block, float *x, float by, int n)
+ *     {
+ *         return {(double)n, SOFTGPU_FP32, 8.0 * n};
+ *     }
+ *     KERNEL_COST(scale_cost, scale);
+ *
  * Defined here for the source to test: __SOFTGPU__ and __SOFTGPU_FAST__. Not in fast mode: extern __shared__
  * arrays, warp intrinsics, atomics, __constant__ and __device__ variables (the SIMT mode's business).
  */
@@ -55,6 +63,10 @@ template <auto Kernel> struct block_size_independent {
     static constexpr bool value = false;
 };
 
+template <auto Kernel> struct cost_of {
+    static constexpr softgpu_cost_fn function = nullptr;
+};
+
 /* Calls Kernel with the arguments found in a launch's argument block, once for each block asked for. */
 template <auto Kernel, typename Signature> struct adapter;
 
@@ -84,6 +96,19 @@ template <auto Kernel, typename... Args> struct adapter<Kernel, void (*)(Args...
         Kernel(*reinterpret_cast<const Args *>(block + params.params[I].offset_bytes)...);
     }
 
+    template <auto Cost, size_t... I>
+    static softgpu_cost_t cost_with(const softgpu_launch_t *l, std::index_sequence<I...>)
+    {
+        const char *block = (const char *)l->params;
+        (void)block;
+        return Cost(dim3(l->grid[0], l->grid[1], l->grid[2]), dim3(l->block[0], l->block[1], l->block[2]),
+                    *reinterpret_cast<const Args *>(block + params.params[I].offset_bytes)...);
+    }
+    template <auto Cost> static softgpu_cost_t cost(const softgpu_launch_t *launch)
+    {
+        return cost_with<Cost>(launch, std::index_sequence_for<Args...>{});
+    }
+
     static void run(const softgpu_launch_t *launch, uint64_t first, uint64_t blocks)
     {
         grid_size = {launch->grid[0], launch->grid[1], launch->grid[2]};
@@ -102,7 +127,8 @@ template <auto Kernel> constexpr softgpu_kernel_t describe(const char *name)
     return {name,
             bound::count,
             bound::params.params,
-            {block_size_independent<Kernel>::value ? bound::run : nullptr, nullptr, nullptr}};
+            {block_size_independent<Kernel>::value ? bound::run : nullptr, nullptr, nullptr},
+            cost_of<Kernel>::function};
 }
 
 /* What `kernel<<<grid, block>>>(...)` in the source becomes here: host code of a .cu file is compiled, never
@@ -121,6 +147,13 @@ template <typename... Args> never_launched launch_configuration(Args &&...)
 #define BLOCK_SIZE_INDEPENDENT(...)                                                                          \
     template <> struct softgpu::block_size_independent<&__VA_ARGS__> {                                       \
         static constexpr bool value = true;                                                                  \
+    }
+
+/* KERNEL_COST(cost function, kernel). */
+#define KERNEL_COST(function_, ...)                                                                          \
+    template <> struct softgpu::cost_of<&__VA_ARGS__> {                                                      \
+        static constexpr softgpu_cost_fn function =                                                          \
+            softgpu::adapter<&__VA_ARGS__, decltype(&__VA_ARGS__)>::template cost<&function_>;               \
     }
 
 static constexpr struct {

@@ -24,7 +24,7 @@
 extern "C" {
 #endif
 
-#define SOFTGPU_ABI_VERSION  1u
+#define SOFTGPU_ABI_VERSION  2u
 #define SOFTGPU_TABLE_SYMBOL "softgpu_kernel_table"
 
 /* How a kernel's threads are executed. A later form of the device adds the other two modes; their places are
@@ -52,11 +52,31 @@ typedef struct softgpu_param {
     uint32_t offset_bytes, size_bytes;
 } softgpu_param_t;
 
+/* What a launch would cost a GPU: the deterministic scheduler's clock runs by it (profile.c of the driver). Functions of the
+ * geometry and the arguments' values only, never of what pointers lead to or of how much was allocated. */
+typedef enum softgpu_arithmetic {
+    SOFTGPU_FP32 = 0, /* ordinary cores */
+    SOFTGPU_TF32,     /* tensor cores, dense rates */
+    SOFTGPU_BF16,
+    SOFTGPU_FP16,
+    SOFTGPU_FP64,
+    SOFTGPU_ARITHMETIC_COUNT
+} softgpu_arithmetic_t;
+
+typedef struct softgpu_cost {
+    double operations; /* floating point, of this kind */
+    softgpu_arithmetic_t kind;
+    double bytes; /* read from and written to device memory */
+} softgpu_cost_t;
+
+typedef softgpu_cost_t (*softgpu_cost_fn)(const softgpu_launch_t *launch);
+
 typedef struct softgpu_kernel {
     const char *name; /* as in the module: the mangled name */
     uint32_t param_count;
     const softgpu_param_t *params;
     softgpu_run_fn run[SOFTGPU_MODE_COUNT]; /* NULL: the kernel cannot run in that mode */
+    softgpu_cost_fn cost;                   /* NULL: not declared, a default by the number of threads holds */
 } softgpu_kernel_t;
 
 typedef struct softgpu_kernel_table {

@@ -1,0 +1,43 @@
+/* rules.h: every rule that this device enforces, by name. SOFTGPU_CHECK=help prints this table, `-name` in
+ * SOFTGPU_CHECK (a list, separated by commas) switches one off where that is possible.
+ *
+ *   RULE(id, name, hardware, text)
+ * hardware: what a GPU does when a program breaks the rule.
+ *   REPORTED   it returns the same error: the rule is part of the API, and cannot be switched off
+ *   UNDEFINED  it may go unnoticed, or corrupt: only this device says so, always in the log too
+ *
+ * Each rule has a program in tests/conformance/ (or, where a GPU does not report, in tests/softgpu/) that
+ * breaks it; conformance programs name it in their head.
+ */
+#ifndef SG_RULES_H
+#define SG_RULES_H
+
+#include <stdbool.h>
+
+#include <cuda.h>
+
+// clang-format off
+#define SG_RULES(RULE)                                                                                                  \
+    RULE(HANDLE,          "handle",          REPORTED,  "a handle names a living object of its kind")                   \
+    RULE(FREED,           "freed",           REPORTED,  "an address that is freed is a live allocation's base")         \
+    RULE(ACCESSIBLE,      "accessible",      REPORTED,  "kernels, copies and memsets touch accessible memory only")     \
+    RULE(HOST_ACCESS,     "host-access",     REPORTED,  "host code does not touch device memory")
+// clang-format on
+
+typedef enum sg_rule {
+#define RULE(id, name, hardware, text) SG_RULE_##id,
+    SG_RULES(RULE)
+#undef RULE
+        SG_RULE_COUNT
+} sg_rule_t;
+
+/* Reads SOFTGPU_CHECK; prints the table if asked to. Once, when the driver starts. */
+void sg_rules_init(void);
+/* False if the rule is switched off. */
+bool sg_rule_on(sg_rule_t rule);
+/* Notes that the program has broken the rule (one line that names it: a warning if hardware would not report it, else
+ * information) and returns `error`. Any thread. */
+CUresult sg_broken(sg_rule_t rule, CUresult error, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+#endif

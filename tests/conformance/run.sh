@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# run.sh soft|gpu <build folder> [program...]: runs conformance programs (all, if none is named) and prints a line for each.
+#
+#   soft   on the software device: with real threads, then deterministically with several seeds (SEEDS="1 2 3")
+#   gpu    on the GPU, with NVIDIA's libraries wherever the loader finds them
+#
+# Exit: 0 all passed, 1 some failed, 77 there was nothing to run on, or (a single program) it skipped.
+set -uo pipefail
+
+run_one() { # run_one <program> [VARIABLE=value...]: prints the program's output if it fails
+    local program=$1 output rc
+    shift
+    output=$(env "$@" timeout 60 "$programs/$program" 2>&1)
+    rc=$?
+    ((rc == 0 || rc == 77)) || printf '%s\n' "$program ($*): exit $rc" "$output"
+    ((rc != 77)) || printf '%s\n' "$program: $output"
+    return $rc
+}
+
+run_soft() {
+    local program=$1 rc seed
+    run_one "$program" LD_LIBRARY_PATH="$build/softgpu/lib" SOFTGPU_SCHEDULER=threads || return $?
+    for seed in ${SEEDS:-1 2 3}; do
+        run_one "$program" LD_LIBRARY_PATH="$build/softgpu/lib" SOFTGPU_SCHEDULER=deterministic SOFTGPU_SEED="$seed" || return $?
+    done
+}
+
+run_gpu() {
+    run_one "$1" LD_LIBRARY_PATH="${GPU_LIBRARY_PATH:-}"
+}
+
+main() {
+    local where=$1 failed=0 passed=0 skipped=0 program rc
+    build=$(cd "$2" && pwd)
+    shift 2
+    programs=$build/conformance
+    if [[ $where == gpu ]] && ! ldconfig -p | grep -q 'libcuda\.so\.1 '; then
+        echo 'skipped: no NVIDIA driver here'
+        return 77
+    fi
+    local -a wanted=("$@")
+    ((${#wanted[@]} > 0)) || mapfile -t wanted < <(find "$programs" -maxdepth 1 -type f -executable ! -name '*.so' -printf '%f\n' | sort)
+    for program in "${wanted[@]}"; do
+        run_"$where" "$program"
+        rc=$?
+        case $rc in
+        0) passed=$((passed + 1)) result=passed ;;
+        77) skipped=$((skipped + 1)) result=skipped ;;
+        *) failed=$((failed + 1)) result=FAILED ;;
+        esac
+        printf '%-8s %s\n' "$result" "$program"
+    done
+    echo "$passed passed, $skipped skipped, $failed failed"
+    ((failed == 0)) || return 1
+    ((${#wanted[@]} > 1 || skipped == 0)) || return 77
+}
+
+main "$@"
