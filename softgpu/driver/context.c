@@ -18,16 +18,19 @@ static struct {
     uint64_t last_id;
 } contexts;
 
-static _Thread_local struct {
-    CUcontext stack[256];
-    unsigned depth;
-} current;
+/* Thread-local storage is scarce where the library is loaded late: only a pointer lies there. */
+typedef struct stack {
+    unsigned depth, capacity;
+    CUcontext context[];
+} stack_t;
+static _Thread_local stack_t *stack; /* NULL: nothing was ever pushed; freed when the thread ends */
+static pthread_key_t stack_key;
 
 static _Thread_local CUcontext working_for; /* on a worker */
 
 CUcontext sg_current_context(void)
 {
-    return current.depth ? current.stack[current.depth - 1] : NULL;
+    return stack && stack->depth ? stack->context[stack->depth - 1] : NULL;
 }
 
 void sg_work_for(CUcontext ctx)
@@ -113,8 +116,16 @@ static bool enlist_locked(CUcontext ctx, unsigned device)
     return true;
 }
 
+static void drop_stack(void *mine)
+{
+    stack = NULL;
+    free(mine);
+}
+
 CUresult sg_context_init(void)
 {
+    if (pthread_key_create(&stack_key, drop_stack))
+        return CUDA_ERROR_OPERATING_SYSTEM;
     for (unsigned i = 0; i < sg.config.devices; i++) {
         sg.primary[i].primary = true;
         if (!enlist_locked(&sg.primary[i], i))
@@ -215,7 +226,7 @@ SG_EXPORT CUresult cuCtxDestroy_v2(CUcontext ctx)
     clear(ctx, false);
     atomic_store(&ctx->active, false);
     if (sg_current_context() == ctx)
-        current.depth--;
+        stack->depth--;
     return CUDA_SUCCESS;
 }
 
@@ -315,22 +326,37 @@ static CUresult check(CUcontext ctx)
     return CUDA_SUCCESS;
 }
 
+static CUresult push(CUcontext ctx)
+{
+    if (!stack || stack->depth == stack->capacity) {
+        unsigned capacity = stack ? 2 * stack->capacity : 14;
+        stack_t *grown = realloc(stack, sizeof *grown + capacity * sizeof grown->context[0]);
+        if (!grown)
+            return CUDA_ERROR_OUT_OF_MEMORY;
+        if (!stack)
+            grown->depth = 0;
+        grown->capacity = capacity;
+        stack = grown;
+        pthread_setspecific(stack_key, grown);
+    }
+    stack->context[stack->depth++] = ctx;
+    return CUDA_SUCCESS;
+}
+
 SG_EXPORT CUresult cuCtxPushCurrent_v2(CUcontext ctx)
 {
     SG_TRY(sg_enter());
     SG_TRY(check(ctx));
-    if (current.depth == sizeof current.stack / sizeof current.stack[0])
-        return CUDA_ERROR_INVALID_VALUE;
-    current.stack[current.depth++] = ctx;
-    return CUDA_SUCCESS;
+    return push(ctx);
 }
 
 SG_EXPORT CUresult cuCtxPopCurrent_v2(CUcontext *out)
 {
     SG_TRY(sg_enter());
-    if (!current.depth)
+    CUcontext top = sg_current_context();
+    if (!top)
         return CUDA_ERROR_INVALID_CONTEXT;
-    CUcontext top = current.stack[--current.depth];
+    stack->depth--;
     if (out)
         *out = top;
     return CUDA_SUCCESS;
@@ -341,11 +367,9 @@ SG_EXPORT CUresult cuCtxSetCurrent(CUcontext ctx)
     SG_TRY(sg_enter());
     if (ctx)
         SG_TRY(check(ctx));
-    if (current.depth)
-        current.depth--;
-    if (ctx)
-        current.stack[current.depth++] = ctx;
-    return CUDA_SUCCESS;
+    if (sg_current_context())
+        stack->depth--;
+    return ctx ? push(ctx) : CUDA_SUCCESS;
 }
 
 /* ---- what a context can be asked ---- */
