@@ -14,7 +14,7 @@
 
 #include <stdbool.h>
 
-#include <cuda.h>
+#include "sg.h"
 
 // clang-format off
 #define SG_RULES(RULE)                                                                                                  \
