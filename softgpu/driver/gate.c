@@ -173,10 +173,22 @@ typedef struct call {
     uintptr_t return_address;
 } call_t;
 
-static _Thread_local struct {
+/* The calls that a thread is in. On the heap: this library's thread-local storage is in the static block, where
+ * there is little room (fault.c). */
+typedef struct nest {
     unsigned depth;
     call_t call[MAX_DEPTH];
-} nest;
+} nest_t;
+
+static pthread_key_t nest_key;
+
+static nest_t *own_nest(void)
+{
+    nest_t *nest = pthread_getspecific(nest_key);
+    if (!nest && (nest = calloc(1, sizeof *nest)))
+        pthread_setspecific(nest_key, nest);
+    return nest;
+}
 
 /* Pointers and handles in hexadecimal, numbers in decimal, by how the parameter is declared. */
 static size_t print_argument(char *out, size_t room, const char *declared, size_t length, uintptr_t value)
@@ -245,9 +257,10 @@ __attribute__((visibility("hidden"))) passage_t sg_gate_before(unsigned row, con
 {
     const sg_gate_row_t *r = &sg_gate_table[row];
     CUresult code = faults ? fault_for(r->symbol) : CUDA_SUCCESS;
-    if (!trace || nest.depth == MAX_DEPTH)
+    nest_t *nest = trace ? own_nest() : NULL;
+    if (!nest || nest->depth == MAX_DEPTH)
         return (passage_t){code ? NULL : r->impl, code};
-    call_t *c = &nest.call[nest.depth];
+    call_t *c = &nest->call[nest->depth];
     c->row = row;
     for (unsigned i = 0, n = parameter_count(r->parameters); i < n; i++)
         c->argument[i] = i < 6 ? registers[i] : return_slot[i - 5];
@@ -257,13 +270,14 @@ __attribute__((visibility("hidden"))) passage_t sg_gate_before(unsigned row, con
     }
     c->return_address = *return_slot;
     *return_slot = (uintptr_t)sg_gate_leave;
-    nest.depth++;
+    nest->depth++;
     return (passage_t){r->impl, 0};
 }
 
 __attribute__((visibility("hidden"))) uintptr_t sg_gate_after(unsigned code)
 {
-    const call_t *c = &nest.call[--nest.depth];
+    nest_t *nest = pthread_getspecific(nest_key);
+    const call_t *c = &nest->call[--nest->depth];
     print_call(c, (CUresult)code, "");
     return c->return_address;
 }
@@ -305,7 +319,8 @@ __attribute__((constructor)) static void arm(void)
     if (wanted && *wanted)
         read_faults(wanted);
     if (file && *file) {
-        trace = strcmp(file, "-") ? fopen(file, "we") : stderr;
+        if (!pthread_key_create(&nest_key, free))
+            trace = strcmp(file, "-") ? fopen(file, "we") : stderr;
         if (trace)
             setvbuf(trace, NULL, _IOLBF, 0);
         else
