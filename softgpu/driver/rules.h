@@ -14,8 +14,7 @@
 
 #include <stdbool.h>
 
-#define __CUDA_API_VERSION_INTERNAL /* as sg.h has it */
-#include <cuda.h>
+#include "sg.h"
 
 // clang-format off
 #define SG_RULES(RULE)                                                                                                  \

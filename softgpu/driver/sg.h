@@ -22,7 +22,13 @@
 #define SG_H
 
 #define __CUDA_API_VERSION_INTERNAL /* the header must not rename the functions that we define */
+#ifndef SG_OUTSIDE_GATE
+#include "gate_names.h" /* generated: a function defined here as cuX stands behind the gate cuX (gate.h) */
+#endif
 #include <cuda.h>
+#ifndef SG_OUTSIDE_GATE
+#include "gate_names.h" /* again: cuda.h undefines some */
+#endif
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -40,7 +46,11 @@
 #define SG_HEAP_ALIGN        ((size_t)512)
 #define SG_STAGED_COPY_BYTES ((size_t)64 << 10) /* pageable copies up to this size do not wait */
 
-#define SG_EXPORT          __attribute__((visibility("default")))
+#ifdef SG_OUTSIDE_GATE
+#define SG_EXPORT __attribute__((visibility("default")))
+#else
+#define SG_EXPORT /* its gate is what is exported */
+#endif
 #define SG_ROUND_UP(n, to) (((n) + (to)-1) / (to) * (to))
 
 typedef struct sg_stream sg_stream_t;
