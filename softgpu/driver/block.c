@@ -1,7 +1,8 @@
 /* block.c: a block of SIMT mode from its first thread to its last, and its barriers; see simt.h. */
-#include "simt.h"
+#include "module.h"
 #include "rules.h"
 #include "shadow.h"
+#include "simt.h"
 
 #include <link.h>
 #include <stdarg.h>
@@ -165,14 +166,22 @@ void sg_run_fail(CUresult error, softgpu_place_t place, const char *format, ...)
         to_worker(sg_run.fiber);
 }
 
-void sg_run_abandon(void)
+static void free_all(void)
 {
-    for (uint64_t i = 0; i < sg_run.blocks && sg_run.all; i++) {
+    for (uint64_t i = 0; sg_run.all && i < sg_run.blocks; i++) {
+        for (uint32_t t = 0; sg_run.all[i].fibers && t < sg_run.all[i].threads; t++)
+            free(sg_run.all[i].fibers[t].async);
         free(sg_run.all[i].fibers);
         free(sg_run.all[i].shared);
     }
     free(sg_run.all);
-    sg_run = (sg_run_t){.failed = true};
+    sg_run.all = NULL;
+}
+
+void sg_run_abandon(void)
+{
+    free_all();
+    sg_run.failed = true;
 }
 
 /* ---- the barrier of a block ---- */
@@ -194,7 +203,6 @@ static void open_barrier(sg_block_t *b)
         if (!first)
             first = f;
         else if ((!same_place(first->place, f->place) || first->barrier != f->barrier) && sg_rule_on(SG_RULE_BARRIER)) {
-            sg_run.fiber = sg_run.fiber ? sg_run.fiber : f;
             sg_run_fail(CUDA_ERROR_LAUNCH_FAILED, f->place,
                         "rule divergent-barrier: thread %u is in this barrier, thread %u in the one at %s:%u", f->index,
                         first->index, first->place.file, first->place.line);
@@ -327,21 +335,27 @@ static void out_of_memory(void)
 
 static void run_one_by_one(uint64_t first, uint64_t count)
 {
-    static _Thread_local sg_block_t block;
-    if (!block.fibers && !(block.fibers = new_fibers(SG_MAX_THREADS))) {
+    static _Thread_local sg_block_t *own; /* kept for ever */
+    sg_block_t *block = own;
+    if (!block && (block = calloc(1, sizeof *block)) && !(block->fibers = new_fibers(SG_MAX_THREADS))) {
+        free(block);
+        block = NULL;
+    }
+    own = block;
+    if (!block) {
         out_of_memory();
         return;
     }
     for (uint64_t n = first; n < first + count && !sg_run.failed; n++) {
-        if (!begin_block(&block, n, 0)) {
+        if (!begin_block(block, n, 0)) {
             out_of_memory();
             return;
         }
-        sg_check_block_begin(&block);
-        go_on(&block);
-        if (block.alive)
-            stuck(&block);
-        sg_check_block_end(&block);
+        sg_check_block_begin(block);
+        go_on(block);
+        if (block->alive)
+            stuck(block);
+        sg_check_block_end(block);
     }
 }
 
@@ -474,18 +488,6 @@ static void take_turns(void)
     }
     for (uint64_t i = 0; i < sg_run.blocks; i++)
         sg_check_block_end(&sg_run.all[i]);
-}
-
-static void free_all(void)
-{
-    for (uint64_t i = 0; i < sg_run.blocks; i++) {
-        for (uint32_t t = 0; sg_run.all[i].fibers && t < sg_run.all[i].threads; t++)
-            free(sg_run.all[i].fibers[t].async);
-        free(sg_run.all[i].fibers);
-        free(sg_run.all[i].shared);
-    }
-    free(sg_run.all);
-    sg_run.all = NULL;
 }
 
 /* ---- services ---- */

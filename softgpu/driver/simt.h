@@ -99,7 +99,6 @@ typedef struct sg_block {
     uint64_t random;    /* 0: in order */
     int barrier_result;
     bool exit_noted;
-    sg_context_t where; /* portable contexts only */
     sg_fiber_t *fibers; /* [threads] */
     char *shared;       /* owned: its shared memory while another block of a cooperative launch runs */
     struct sg_check_block *check; /* checked mode */
@@ -108,6 +107,7 @@ typedef struct sg_block {
 /* This worker's run. */
 typedef struct sg_run {
     CUfunction function;
+    softgpu_launch_t launch_copy; /* what kernels see: outlives a jump out of them */
     const softgpu_launch_t *launch;
     const softgpu_entry_t *entry;
     sg_block_t *block; /* that runs */
@@ -124,6 +124,8 @@ extern _Thread_local sg_run_t sg_run;
 extern const softgpu_services_t sg_services;
 
 /* block.c */
+/* The thread-local storage of the kernel library that runs, which holds its shared variables. */
+void sg_run_shared_area(char **at, size_t *bytes);
 /* Makes the running fiber wait until somebody sets it free with sg_fiber_ready. */
 void sg_fiber_wait(sg_wait_t what, softgpu_place_t place);
 void sg_fiber_ready(sg_block_t *b, sg_fiber_t *f);

@@ -266,35 +266,14 @@ static inline float rcbrtf(float x)
 {
     return 1.0f / cbrtf(x);
 }
-static inline float __sinf(float x)
-{
-    return sinf(x);
-}
-static inline float __cosf(float x)
-{
-    return cosf(x);
-}
-static inline float __tanf(float x)
-{
-    return tanf(x);
-}
-static inline void __sincosf(float x, float *s, float *c)
-{
-    *s = sinf(x);
-    *c = cosf(x);
-}
-static inline float __exp10f(float x)
-{
-    return expf(x * 2.30258509f);
-}
-static inline float __log10f(float x)
-{
-    return log10f(x);
-}
-static inline float __powf(float x, float y)
-{
-    return powf(x, y);
-}
+/* By macro: libm declares these names. */
+#define __sinf(x)          sinf(x)
+#define __cosf(x)          cosf(x)
+#define __tanf(x)          tanf(x)
+#define __sincosf(x, s, c) sincosf(x, s, c)
+#define __exp10f(x)        expf((x) * 2.30258509f)
+#define __log10f(x)        log10f(x)
+#define __powf(x, y)       powf(x, y)
 static inline float sinpif(float x)
 {
     return (float)sin((double)x * 3.14159265358979323846);

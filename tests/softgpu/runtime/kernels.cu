@@ -30,12 +30,13 @@ __global__ void unmarked(int *p)
     p[blockIdx.x * blockDim.x + threadIdx.x] = 1;
 }
 
+__device__ int variable;
+
 #ifdef __SOFTGPU__
 BLOCK_SIZE_INDEPENDENT(fill);
 BLOCK_SIZE_INDEPENDENT(add<float>);
 BLOCK_SIZE_INDEPENDENT(slow_increment);
 #else
-__device__ int variable;
 const void *const device_variable = &variable;
 const void *const fill_kernel = (const void *)fill;
 const void *const increment_kernel = (const void *)slow_increment;

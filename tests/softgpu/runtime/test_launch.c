@@ -152,18 +152,23 @@ static void occupancy_is_at_least_one_block(void **state)
     assert_true(blocks >= 1);
 }
 
-/* Kernel libraries have no device variables in this form; the error says so, whatever the call. */
-static void device_variable_is_an_invalid_symbol(void **state)
+static void device_variable_is_copied_by_its_symbol(void **state)
 {
     (void)state;
-    int value = 1;
+    int value = 77, got = 0;
     void *address;
     size_t size;
-    assert_int_equal(cudaMemcpyToSymbol(device_variable, &value, 4, 0, cudaMemcpyHostToDevice),
-                     cudaErrorInvalidSymbol);
-    assert_int_equal(cudaMemcpyFromSymbol(&value, device_variable, 4, 0, cudaMemcpyDeviceToHost),
-                     cudaErrorInvalidSymbol);
-    assert_int_equal(cudaGetSymbolAddress(&address, device_variable), cudaErrorInvalidSymbol);
+    OK(cudaMemcpyToSymbol(device_variable, &value, 4, 0, cudaMemcpyHostToDevice));
+    OK(cudaMemcpyFromSymbol(&got, device_variable, 4, 0, cudaMemcpyDeviceToHost));
+    assert_int_equal(got, 77);
+    OK(cudaGetSymbolSize(&size, device_variable));
+    assert_int_equal(size, 4);
+    OK(cudaGetSymbolAddress(&address, device_variable));
+    got = 0;
+    OK(cudaMemcpy(&got, address, 4, cudaMemcpyDeviceToHost));
+    assert_int_equal(got, 77);
+    assert_int_equal(cudaMemcpyToSymbol(device_variable, &value, 4, 1, cudaMemcpyHostToDevice),
+                     cudaErrorInvalidValue); /* beyond its end */
     assert_int_equal(cudaGetSymbolSize(&size, host), cudaErrorInvalidSymbol);
     assert_int_equal(cudaMemcpyToSymbol(device_variable, &value, 4, 0, cudaMemcpyDeviceToHost),
                      cudaErrorInvalidMemcpyDirection);
@@ -184,7 +189,7 @@ int main(void)
         cmocka_unit_test(function_attributes_are_filled),
         cmocka_unit_test(function_name_and_parameters_are_known),
         cmocka_unit_test(occupancy_is_at_least_one_block),
-        cmocka_unit_test(device_variable_is_an_invalid_symbol),
+        cmocka_unit_test(device_variable_is_copied_by_its_symbol),
     };
     return cmocka_run_group_tests(tests, setup, NULL);
 }
