@@ -39,7 +39,6 @@ void sg_context_make(sg_context_t *context, char *stack, size_t bytes, void (*ma
     /* As if `main` had been called: its return address, 0, lies at a multiple of 16 less 8. */
     void **top = (void **)(void *)(stack + bytes);
     *--top = NULL;
-    *--top = NULL;
     *--top = (void *)main;
     for (int i = 0; i < 6; i++)
         *--top = NULL;

@@ -143,15 +143,15 @@ SOFTGPU_SCOPES(SOFTGPU_ATOMIC)
 
 static inline void __threadfence(void)
 {
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    __sync_synchronize();
 }
 static inline void __threadfence_block(void)
 {
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    __sync_synchronize();
 }
 static inline void __threadfence_system(void)
 {
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    __sync_synchronize();
 }
 
 #endif
