@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-_Thread_local sg_run_t sg_run;
+_Thread_local sg_run_t sg_run SG_FAST_TLS;
 
 /* ---- which fiber runs ---- */
 
@@ -93,6 +93,8 @@ static void to_worker(sg_fiber_t *from)
 static void leave(sg_fiber_t *self)
 {
     sg_block_t *b = sg_run.block;
+    if (sg_run.checked)
+        sg_check_settle();
     sg_fiber_t *next = pick(b);
     if (!next && sg_warp_let_go(b))
         next = pick(b);
@@ -222,6 +224,8 @@ static int barrier(softgpu_barrier_t kind, int predicate, softgpu_place_t place)
 {
     sg_block_t *b = sg_run.block;
     sg_fiber_t *self = sg_run.fiber;
+    if (sg_run.checked)
+        sg_check_settle();
     self->barrier = kind;
     self->predicate = predicate;
     if (++b->at_barrier < b->alive) {

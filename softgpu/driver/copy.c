@@ -5,7 +5,7 @@
  * when it is done. A copy within the device and a memset of device memory never wait, in their synchronous
  * forms either.
  */
-#include "streams.h"
+#include "shadow.h"
 
 #include <string.h>
 
@@ -41,10 +41,13 @@ void sg_copy_run(const sg_op_t *op, uint64_t first, uint64_t count)
     size_t from = first * PIECE_BYTES, to = (first + count) * PIECE_BYTES;
     if (to > total)
         to = total;
-    if (op->kind == SG_OP_COPY)
+    if (op->kind == SG_OP_COPY) {
         memmove(op->copy.dst + from, op->copy.src + from, to - from);
-    else
+        sg_watch_copied(op, op->copy.dst + from, op->copy.src + from, to - from);
+    } else {
         set_elements(op->set.dst + from, op->set.value, op->set.width, (to - from) / op->set.width);
+        sg_watch_copied(op, op->set.dst + from, NULL, to - from);
+    }
 }
 
 static sg_op_t *set_op(CUdeviceptr at, uint32_t value, unsigned width, size_t count)

@@ -9,7 +9,7 @@
  * A block freed on stream s at number n may be used again on s at once, elsewhere when s has reached n.
  */
 #include "rules.h"
-#include "streams.h"
+#include "shadow.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -316,6 +316,7 @@ CUresult sg_heap_alloc(sg_pool_t *pool, size_t bytes, sg_stream_t *stream, CUdev
     if (pool->used > pool->used_high)
         pool->used_high = pool->used;
     *out = b->address;
+    sg_live_add(b->address, bytes);
     sg_unlock();
     return CUDA_SUCCESS;
 }
@@ -351,6 +352,7 @@ static void free_locked(block_t *b, sg_stream_t *stream)
         b->freed_at = on->submitted;
         on->refs++;
     }
+    sg_live_remove(b->address, b->bytes);
     g->live--;
     g->pool->used -= b->bytes;
     bin_insert(b);

@@ -5,7 +5,7 @@
  * therefore reused with whatever they hold, as on a GPU. SOFTGPU_POISON=1 overwrites them instead, so that
  * reading what was never written shows.
  */
-#include "sg.h"
+#include "shadow.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -83,6 +83,7 @@ sg_handle_t *sg_phys_create_locked(unsigned device, size_t bytes)
     h->refs = 1;
     h->owners = 1;
     h->id = 0;
+    h->valid = NULL;
     h->bytes = bytes;
     h->count = (uint32_t)count;
 
@@ -114,6 +115,7 @@ void sg_phys_unref_locked(sg_handle_t *h)
             phys->first_free = h->chunk[i];
     }
     phys->used -= h->count;
+    sg_live_forget_handle(h);
     free(h);
 }
 

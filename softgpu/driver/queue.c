@@ -2,7 +2,7 @@
  * runs those ops is the scheduler's business (streams.h).
  */
 #include "rules.h"
-#include "streams.h"
+#include "shadow.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -38,8 +38,10 @@ sg_op_t *sg_op_new(sg_op_kind_t kind, size_t payload)
     memset(op, 0, offsetof(sg_op_t, payload));
     op->kind = kind;
     op->payload_bytes = payload;
+    op->watch = sg_op_is_work(op) ? sg_watch_new() : NULL;
     if (payload > sizeof op->payload &&
         !(op->heap_payload = aligned_alloc(64, SG_ROUND_UP(payload, (size_t)64)))) {
+        sg_watch_free(op->watch);
         free(op);
         return NULL;
     }
@@ -48,6 +50,7 @@ sg_op_t *sg_op_new(sg_op_kind_t kind, size_t payload)
 
 void sg_op_drop(sg_op_t *op)
 {
+    sg_watch_free(op->watch);
     free(op->heap_payload);
     free(op);
 }

@@ -41,6 +41,7 @@ typedef enum sg_rule {
 void sg_rules_init(void);
 /* False if the rule is switched off. */
 bool sg_rule_on(sg_rule_t rule);
+const char *sg_rule_name(sg_rule_t rule);
 /* Notes that the program has broken the rule (one line that names it: a warning if hardware would not report it, else
  * information) and returns `error`. Any thread. */
 CUresult sg_broken(sg_rule_t rule, CUresult error, const char *format, ...)

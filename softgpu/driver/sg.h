@@ -143,6 +143,7 @@ typedef struct sg_handle {
     uint32_t refs;   /* one per owner and per mapping */
     uint32_t owners; /* references that cuMemRelease gives back */
     uint64_t id;     /* vmm.c: what the program calls it; 0: none */
+    struct sg_valid *valid; /* checked mode (shadow.h); NULL: nobody has asked */
     size_t bytes;
     uint32_t count;
     uint32_t chunk[]; /* [count] indices of chunks */

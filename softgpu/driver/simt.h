@@ -31,6 +31,9 @@
 #define SG_MAX_THREADS       1024u
 #define SG_WARP              32u
 
+/* fault.c has the library's thread-local storage in the static block anyway. */
+#define SG_FAST_TLS __attribute__((tls_model("initial-exec")))
+
 /* ---- fiber.c: contexts and stacks ---- */
 #if defined(__x86_64__) && !defined(SG_PORTABLE_FIBERS)
 typedef struct sg_context {
@@ -120,7 +123,7 @@ typedef struct sg_run {
     struct sg_check *check; /* checked mode: of the launch */
 } sg_run_t;
 
-extern _Thread_local sg_run_t sg_run;
+extern _Thread_local sg_run_t sg_run SG_FAST_TLS;
 extern const softgpu_services_t sg_services;
 
 /* block.c */

@@ -68,6 +68,7 @@ struct sg_op {
             void *data;
         } host;
     };
+    struct sg_watch *watch; /* owned; of work in checked mode, else NULL (shadow.h) */
     void *heap_payload; /* owned: arguments or a staged copy too large for `payload` */
     size_t payload_bytes;
     _Alignas(64) char payload[256]; /* arguments may hold over-aligned structs: CUtensorMap */

@@ -10,6 +10,7 @@
  * is aligned to 256 bytes by the script): that is checked, and where it does not hold loading fails.
  */
 #include "module.h"
+#include "shadow.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -105,6 +106,8 @@ CUresult sg_variables_create(sg_module_t *m, unsigned device)
         return CUDA_ERROR_OUT_OF_MEMORY;
     const size_t bytes = collect_pieces(m, t, v);
     SG_TRY(map_memory(v, bytes, device));
+    for (uint32_t i = 0; i < v->count; i++)
+        sg_live_add_valid(v->range->base + v->variables[i].offset, v->variables[i].bytes);
     SG_TRY(sg_variables_attach(m, &m->table[SOFTGPU_FAST]));
     for (const attachment_t *a = v->attachments; a; a = a->next)
         if (!sg_phys_write(v->handle, a->offset, a->image, a->bytes))
@@ -216,6 +219,7 @@ void sg_variables_free_locked(sg_variables_t *v)
         detach_locked(a);
     }
     if (v->range) {
+        sg_live_remove(v->range->base, v->range->bytes);
         sg_phys_unmap(v->range->base, v->range->bytes);
         sg_window_free_locked(v->range);
     }

@@ -4,7 +4,7 @@
  * whole mappings, waits for nothing, and what still runs there faults; a released handle lives on while it is
  * mapped.
  */
-#include "sg.h"
+#include "shadow.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -196,6 +196,7 @@ static CUresult map_locked(sg_range_t *r, CUdeviceptr address, sg_handle_t *h)
     r->mappings[i] = (sg_mapping_t){.address = address, .bytes = h->bytes, .handle = h};
     r->mapping_count++;
     h->refs++;
+    sg_live_add_mapping(address, h);
     return CUDA_SUCCESS;
 }
 
@@ -240,6 +241,7 @@ SG_EXPORT CUresult cuMemUnmap(CUdeviceptr address, size_t bytes)
     bool whole = r && whole_mappings(r, address, bytes, &first, &count);
     if (whole) {
         sg_phys_unmap(address, bytes);
+        sg_live_remove(address, bytes);
         for (size_t i = first; i < first + count; i++)
             sg_phys_unref_locked(r->mappings[i].handle);
         memmove(r->mappings + first, r->mappings + first + count,
@@ -276,6 +278,8 @@ SG_EXPORT CUresult cuMemSetAccess(CUdeviceptr address, size_t bytes, const CUmem
         result = sg_phys_protect(address, bytes, protection_of(desc->flags));
         for (size_t i = first; !result && i < first + n; i++)
             r->mappings[i].access = desc->flags;
+        if (!result)
+            sg_live_set_access(address, bytes, desc->flags);
     }
     sg_unlock();
     return result;

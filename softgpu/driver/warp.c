@@ -40,6 +40,8 @@ void sg_warp_collect(const softgpu_warp_op_t *op, uint32_t mask, void *data, sof
     if (!(mask >> self->thread.lane & 1))
         sg_run_fail(CUDA_ERROR_LAUNCH_FAILED, place, "rule warp-mask: lane %u calls %s with mask 0x%08x, which does not name it",
                     self->thread.lane, op->name, mask);
+    if (sg_run.checked)
+        sg_check_settle();
     self->op = op;
     self->mask = mask;
     self->data = data;

@@ -53,6 +53,12 @@ int fixture_teardown(void **state)
     return cudaFree(now.device) == cudaSuccess ? 0 : -1;
 }
 
+bool fixture_small(void)
+{
+    const char *const text = getenv("EBB_TEST_SMALL");
+    return text && !strcmp(text, "1");
+}
+
 double fixture_uniform(void)
 {
     now.random = now.random * 6364136223846793005u + 1442695040888963407u;
