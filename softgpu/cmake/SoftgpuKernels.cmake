@@ -24,7 +24,7 @@ set(SOFTGPU_FAST_FLAGS ${SOFTGPU_COMMON_FLAGS} -O3 -mprefer-vector-width=512 -fa
 set(SOFTGPU_SIMT_FLAGS ${SOFTGPU_COMMON_FLAGS} -O2 -fno-tree-vectorize -DSOFTGPU_BUILD_SIMT)
 # gcc's instrumentation of ThreadSanitizer, whose calls are the driver's (checked_hooks.h). Loops stay loops: memset and
 # memcpy would hide what they touch.
-set(SOFTGPU_CHECKED_FLAGS ${SOFTGPU_COMMON_FLAGS} -O1 -g1 -fno-tree-loop-distribute-patterns -fno-threadsafe-statics -fsanitize=thread
+set(SOFTGPU_CHECKED_FLAGS ${SOFTGPU_COMMON_FLAGS} -O1 -g1 -fexpensive-optimizations -fno-tree-loop-distribute-patterns -fno-threadsafe-statics -fsanitize=thread
     --param=tsan-instrument-func-entry-exit=0 --param=tsan-distinguish-volatile=1 -DSOFTGPU_BUILD_CHECKED)
 # Not -mtls-dialect=gnu2: a thread's first access to its __shared__ arrays would clobber live vector registers before glibc 2.40
 # (sourceware bug 31372).
