@@ -13,9 +13,14 @@ enum { PIECE_BYTES = 1 << 18 };
 
 /* ---- what the workers do ---- */
 
+size_t sg_copy_bytes(const sg_op_t *op)
+{
+    return op->kind == SG_OP_COPY ? op->copy.bytes : op->set.count * op->set.width;
+}
+
 void sg_copy_split(sg_op_t *op)
 {
-    size_t bytes = op->kind == SG_OP_COPY ? op->copy.bytes : op->set.count * op->set.width;
+    size_t bytes = sg_copy_bytes(op);
     op->units = bytes / PIECE_BYTES + (bytes % PIECE_BYTES != 0);
     op->group = 1;
 }
@@ -37,7 +42,7 @@ static void set_elements(char *at, uint32_t value, unsigned width, size_t count)
 
 void sg_copy_run(const sg_op_t *op, uint64_t first, uint64_t count)
 {
-    size_t total = op->kind == SG_OP_COPY ? op->copy.bytes : op->set.count * op->set.width;
+    size_t total = sg_copy_bytes(op);
     size_t from = first * PIECE_BYTES, to = (first + count) * PIECE_BYTES;
     if (to > total)
         to = total;
