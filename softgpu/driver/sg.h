@@ -64,6 +64,8 @@ typedef struct sg_config {
     bool poison;         /* SOFTGPU_POISON */
     bool protect;        /* SOFTGPU_PROTECT */
     int log_level;       /* SOFTGPU_LOG: 0 quiet, 1 warnings, 2 information */
+    bool deterministic;  /* SOFTGPU_SCHEDULER */
+    uint64_t seed;       /* SOFTGPU_SEED */
 } sg_config_t;
 
 typedef struct sg_state {

@@ -1,10 +1,12 @@
 /* state.c: the driver's one state: configuration from SOFTGPU_*, initialisation, how every call begins, the
  * log. */
+#include "profile.h"
 #include "rules.h"
 #include "streams.h"
 
 #include <ctype.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -96,6 +98,15 @@ static unsigned read_number(const char *name, unsigned low, unsigned high, unsig
     return (unsigned)n;
 }
 
+static void read_scheduler(void)
+{
+    const char *name = getenv("SOFTGPU_SCHEDULER");
+    sg.config.deterministic = name && !strcmp(name, "deterministic");
+    if (name && *name && !sg.config.deterministic && strcmp(name, "threads") != 0)
+        sg_log(1, "SOFTGPU_SCHEDULER=%s is neither threads nor deterministic; using threads", name);
+    sg.config.seed = read_number("SOFTGPU_SEED", 0, UINT_MAX, 1);
+}
+
 static void read_config(void)
 {
     sg_config_t *c = &sg.config;
@@ -105,12 +116,16 @@ static void read_config(void)
     c->workers = read_number("SOFTGPU_WORKERS", 1, SG_MAX_WORKERS, cores < 1 ? 1 : (unsigned)cores);
     c->poison = read_number("SOFTGPU_POISON", 0, 1, 0);
     c->protect = read_number("SOFTGPU_PROTECT", 0, 1, 1);
+    read_scheduler();
+    sg_profile_init();
 
     /* 8 GiB, but no more than half of what the machine has. */
     size_t ram = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
     c->memory_bytes = (size_t)8 << 30;
     if (c->memory_bytes > ram / 2)
         c->memory_bytes = ram / 2;
+    if (sg_profile_named)
+        c->memory_bytes = (size_t)sg_profile->memory_gib << 30;
     const char *text = getenv("SOFTGPU_MEMORY");
     size_t wanted;
     if (text && *text) {
@@ -137,7 +152,7 @@ static CUresult start_locked(void)
     SG_TRY(sg_fault_init());
     SG_TRY(sg_window_init());
     SG_TRY(sg_queue_init());
-    sg_scheduler = &sg_threads_scheduler;
+    sg_scheduler = sg.config.deterministic ? &sg_deterministic_scheduler : &sg_threads_scheduler;
     SG_TRY(sg_scheduler->start(sg.config.workers));
     sg.ctx.legacy = sg_stream_create_locked(true, 0, 0);
     if (!sg.ctx.legacy)
@@ -190,6 +205,8 @@ CUresult sg_enter_context(void)
         return CUDA_ERROR_INVALID_CONTEXT;
     if (!ctx->active)
         return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    if (sg_scheduler->enter)
+        sg_scheduler->enter();
     return (CUresult)atomic_load(&ctx->sticky);
 }
 

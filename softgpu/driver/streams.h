@@ -82,9 +82,12 @@ typedef struct sg_lane {
     /* An op that the host, or another stream, kept from ending was observed to end at this time: what follows it cannot
      * be earlier, whatever was computed. */
     uint64_t floor_ns;
-    /* deterministic.c: ops up to `needed` are to run, if `mark` is the current search's. */
+    /* deterministic.c: if `mark` is the current search's, ops up to `needed` have to run; those before `search` have
+     * been looked at. */
     uint64_t needed, mark;
-    struct sg_stream *next_marked;
+    const sg_op_t *search;
+    bool to_search;
+    struct sg_stream *next_to_search;
 } sg_lane_t;
 
 struct sg_stream {
