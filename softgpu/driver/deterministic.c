@@ -5,8 +5,9 @@
  *   - Nothing happens by itself. At the beginning of a call of the API some of what is queued may run, or nothing; when
  *     the host waits, what it waits for runs, and perhaps more. Which of the streams goes next, and how much of its op
  *     (a copy may be half done while others run), is drawn.
- *   - The mood changes every few calls: lazy (only what is waited for), eager (everything at once), mixed. So a copy may
- *     read host memory at once, or as late as when the host waits for it, after the host has overwritten it.
+ *   - The mood changes every few calls: lazy (only what is waited for), eager (everything at once), halfway (all is begun
+ *     and nothing finished that is not waited for), mixed. So a copy may read host memory at once, or as late as when
+ *     the host waits for it, after the host has overwritten it.
  * What is waited for without an event, a stream or a context is therefore not there under some seed.
  *
  * The host thread that waits decides (it conducts), an executor runs, the conductor waits for it: one thing at a time, so
@@ -24,7 +25,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-typedef enum mood { LAZY, EAGER, MIXED, MOODS } mood_t;
+typedef enum mood { LAZY, EAGER, HALFWAY, MIXED, MOODS } mood_t;
+enum { GROUPS = 64 };                                /* of units, in a kernel */
 enum { IDLE_CHECK_NS = 250000000, IDLE_CHECKS = 4 }; /* together a second */
 
 /* What a conductor runs ops for. */
@@ -33,6 +35,7 @@ typedef struct goal {
     uint64_t number;
     unsigned steps;
     bool patient;   /* wait for what is let loose */
+    bool halfway;   /* finish nothing */
     bool drawn;     /* order and size of the steps; else the oldest first */
     uint64_t marks; /* the search for what is needed for it; 0: none yet */
 } goal_t;
@@ -130,17 +133,30 @@ static void mark_needed_locked(sg_stream_t *stream, uint64_t number)
     }
 }
 
+static uint64_t units_left(const sg_op_t *op)
+{
+    uint64_t next = atomic_load(&op->next_unit);
+    return op->units > next ? op->units - next : 0;
+}
+
+static bool eligible_locked(const sg_op_t *op, const goal_t *goal, bool only_needed)
+{
+    if ((only_needed && !needed(op)) || (goal->halfway && units_left(op) < 2))
+        return false;
+    return sg_executor_free_locked(op);
+}
+
 /* One of those that can run; NULL: none can. */
-static sg_op_t *choose_among_locked(bool only_needed, bool drawn)
+static sg_op_t *choose_among_locked(const goal_t *goal, bool only_needed)
 {
     unsigned candidates = 0;
     for (sg_op_t *op = det.ready; op; op = op->next_run)
-        candidates += (!only_needed || needed(op)) && sg_executor_free_locked(op);
+        candidates += eligible_locked(op, goal, only_needed);
     if (!candidates)
         return NULL;
-    uint64_t chosen = drawn && candidates > 1 ? below(candidates) : 0;
+    uint64_t chosen = goal->drawn && candidates > 1 ? below(candidates) : 0;
     for (sg_op_t *op = det.ready; op; op = op->next_run)
-        if ((!only_needed || needed(op)) && sg_executor_free_locked(op) && !chosen--)
+        if (eligible_locked(op, goal, only_needed) && !chosen--)
             return op;
     return NULL;
 }
@@ -148,28 +164,31 @@ static sg_op_t *choose_among_locked(bool only_needed, bool drawn)
 static sg_op_t *choose_locked(goal_t *goal)
 {
     if (!goal->stream)
-        return choose_among_locked(false, goal->drawn);
+        return choose_among_locked(goal, false);
     if (!goal->marks || goal->marks != det.marks) { /* another conductor has searched meanwhile */
         mark_needed_locked(goal->stream, goal->number);
         goal->marks = det.marks;
     }
-    bool only_needed = !goal->patient || det.mood == LAZY || (det.mood == MIXED && below(2));
-    sg_op_t *op = choose_among_locked(only_needed, true);
+    bool only_needed =
+        !goal->patient || det.mood == LAZY || det.mood == HALFWAY || (det.mood == MIXED && below(2));
+    sg_op_t *op = choose_among_locked(goal, only_needed);
     /* What is needed is let loose, and may in turn wait for anything. */
-    return op || !goal->patient ? op : choose_among_locked(false, true);
+    return op || !goal->patient ? op : choose_among_locked(goal, false);
 }
 
 /* ---- conducting ---- */
 
-static void step_locked(sg_op_t *op, bool drawn)
+static void step_locked(sg_op_t *op, const goal_t *goal)
 {
-    uint64_t first = atomic_load(&op->next_unit), left = op->units > first ? op->units - first : 0;
-    uint64_t count = drawn && left > 1 && below(2) ? 1 + below(left - 1) : left;
+    uint64_t left = units_left(op), limit = op->units;
+    if (left > 1 && (goal->halfway || (goal->drawn && below(2))))
+        limit -= 1 + below(left - 1);
+    if (!op->group)
+        op->group = op->units > GROUPS ? op->units / GROUPS : 1;
     unlist_locked(op);
-    atomic_store(&op->next_unit, first + count);
     op->active++;
-    if (!sg_executor_run_locked(op, first, count) && first + count < op->units)
-        list_locked(op); /* others may take the rest, on which these units may depend */
+    if (!sg_executor_run_locked(op, limit) && !op->listed && atomic_load(&op->next_unit) < op->units)
+        list_locked(op); /* others may take the rest, for which these units may wait */
 }
 
 void sg_executed_locked(sg_op_t *op, bool ok, bool loose)
@@ -204,7 +223,7 @@ static void conduct_locked(goal_t *goal)
         sg_op_t *op = choose_locked(goal);
         if (op) {
             det.conducting = true;
-            step_locked(op, goal->drawn);
+            step_locked(op, goal);
             det.conducting = false;
             sg_executors_wake_locked();
             goal->steps -= goal->steps > 0;
@@ -220,7 +239,6 @@ static void conduct_locked(goal_t *goal)
 
 static void det_enter(void)
 {
-    static const unsigned few = 4;
     sg_lock();
     atomic_fetch_add(&det.calls, 1);
     sg_clock_call_locked();
@@ -228,9 +246,14 @@ static void det_enter(void)
         det.mood = (mood_t)below(MOODS);
         det.mood_calls = 8 + (unsigned)below(32);
     }
-    unsigned steps = det.mood == LAZY ? 0 : det.mood == EAGER ? UINT_MAX : (unsigned)below(few);
+    goal_t goal = {.drawn = true};
+    if (det.mood == EAGER)
+        goal.steps = UINT_MAX;
+    else if (det.mood != LAZY)
+        goal.steps = (unsigned)below(4);
+    goal.halfway = det.mood == HALFWAY;
     if (det.ready && !det.conducting)
-        conduct_locked(&(goal_t){.steps = steps, .drawn = true});
+        conduct_locked(&goal);
     sg_unlock();
 }
 

@@ -18,7 +18,7 @@ enum {
 typedef struct executor {
     pthread_cond_t wake;
     _Atomic(sg_op_t *) op; /* what it is at; written under sg.lock. NULL: nothing */
-    uint64_t first, count;
+    uint64_t limit;
     bool loose, is_caller, started;
     clockid_t processor_time; /* of its thread */
     struct executor *next;
@@ -52,6 +52,21 @@ static void idle_locked(executor_t *e)
         pthread_cond_wait(&e->wake, &sg.lock);
 }
 
+/* A group at a time, so that once this is let loose, others can take what it has not begun. */
+static bool run_units(sg_op_t *op, uint64_t limit)
+{
+    uint64_t first = atomic_load(&op->next_unit);
+    while (first < limit) {
+        uint64_t count = op->group < limit - first ? op->group : limit - first;
+        if (!atomic_compare_exchange_weak(&op->next_unit, &first, first + count))
+            continue;
+        if (!sg_fault_run(op, first, count))
+            return false;
+        first = atomic_load(&op->next_unit);
+    }
+    return true;
+}
+
 static void *executor_main(void *argument)
 {
     executor_t *e = argument;
@@ -72,7 +87,7 @@ static void *executor_main(void *argument)
         if (e->is_caller)
             sg_run_host_function(op);
         else
-            ok = sg_fault_run(op, e->first, e->count);
+            ok = run_units(op, e->limit);
         sg_lock();
         bool loose = e->loose;
         e->loose = false;
@@ -160,11 +175,10 @@ static void wait_slice_locked(void)
     pthread_cond_timedwait(&pool.changed, &sg.lock, &until);
 }
 
-bool sg_executor_run_locked(sg_op_t *op, uint64_t first, uint64_t count)
+bool sg_executor_run_locked(sg_op_t *op, uint64_t limit)
 {
     executor_t *e = find_idle_locked(op->kind == SG_OP_HOST);
-    e->first = first;
-    e->count = count;
+    e->limit = limit;
     uint64_t since = sg_now_ns();
     uint64_t spent = e->started ? read_clock(e->processor_time) : 0;
     atomic_store(&e->op, op);

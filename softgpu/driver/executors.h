@@ -14,10 +14,10 @@
 CUresult sg_executors_start(void);
 /* Whether there is one for this op: always for work; for a host function unless another one is let loose. */
 bool sg_executor_free_locked(const sg_op_t *op);
-/* Hands over units [first, first + count) of the op and waits until they are done: true, or they are let loose: false.
- * Gives up the lock meanwhile. */
-bool sg_executor_run_locked(sg_op_t *op, uint64_t first, uint64_t count);
-/* deterministic.c: these units are done; `ok`: none of them faulted. `loose`: nobody has waited for them. */
+/* Hands over the op, to be run up to unit `limit`, and waits until that is done: true, or it is let loose: false. Gives
+ * up the lock meanwhile. */
+bool sg_executor_run_locked(sg_op_t *op, uint64_t limit);
+/* deterministic.c: that is done; `ok`: nothing faulted. `loose`: nobody has waited for them. */
 void sg_executed_locked(sg_op_t *op, bool ok, bool loose);
 
 /* Something has changed for those who wait with this. */
