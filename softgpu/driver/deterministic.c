@@ -339,3 +339,13 @@ const sg_scheduler_t sg_deterministic_scheduler = {.start = det_start,
                                                    .reached_locked = det_reached_locked,
                                                    .wait_locked = det_wait_locked,
                                                    .spin = det_spin};
+
+/* At the end of the program, for those who want to know (SOFTGPU_LOG=2). */
+__attribute__((destructor)) static void tell_time(void)
+{
+    if (sg_scheduler != &sg_deterministic_scheduler || atomic_load(&sg.forked))
+        return;
+    uint64_t ns = sg_clock_now_locked(); /* nobody else is left to change it */
+    sg_log(2, "the program has taken %llu.%06llu ms of virtual time on %s",
+           (unsigned long long)(ns / 1000000 - 1), (unsigned long long)(ns % 1000000), sg_profile->product);
+}

@@ -334,7 +334,7 @@ CUresult sg_function_check(CUfunction f)
 
 static CUresult check_function(CUfunction f)
 {
-    SG_TRY(sg_enter_context());
+    SG_TRY(sg_enter_look_up());
     return sg_function_check(f);
 }
 

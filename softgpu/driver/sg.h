@@ -83,6 +83,8 @@ CUresult sg_initialise(void);
 CUresult sg_enter(void);
 /* The same, and a current context without a sticky error. */
 CUresult sg_enter_context(void);
+/* The same for what only looks something up: in virtual time it takes none. The runtime's look-ups depend on addresses. */
+CUresult sg_enter_look_up(void);
 CUcontext sg_current_context(void);
 
 #define SG_TRY(call)                                                                                         \

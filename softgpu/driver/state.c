@@ -195,7 +195,7 @@ CUcontext sg_current_context(void)
     return current.depth ? current.stack[current.depth - 1] : NULL;
 }
 
-CUresult sg_enter_context(void)
+CUresult sg_enter_look_up(void)
 {
     SG_TRY(sg_enter());
     if (sg_on_caller_thread())
@@ -205,9 +205,16 @@ CUresult sg_enter_context(void)
         return CUDA_ERROR_INVALID_CONTEXT;
     if (!ctx->active)
         return CUDA_ERROR_CONTEXT_IS_DESTROYED;
-    if (sg_scheduler->enter)
-        sg_scheduler->enter();
     return (CUresult)atomic_load(&ctx->sticky);
+}
+
+CUresult sg_enter_context(void)
+{
+    SG_TRY(sg_enter_look_up());
+    if (!sg_scheduler->enter)
+        return CUDA_SUCCESS;
+    sg_scheduler->enter();
+    return (CUresult)atomic_load(&sg_current_context()->sticky);
 }
 
 /* ---- the calling thread's stack of contexts ---- */
