@@ -137,16 +137,6 @@ SG_EXPORT CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute
     return CUDA_SUCCESS;
 }
 
-SG_EXPORT CUresult cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer)
-{
-    SG_TRY(sg_device_check(device));
-    SG_TRY(sg_device_check(peer));
-    if (!can)
-        return CUDA_ERROR_INVALID_VALUE;
-    *can = 0;
-    return CUDA_SUCCESS;
-}
-
 /* There is no profiler to switch, which is no error. */
 SG_EXPORT CUresult cuProfilerStart(void);
 SG_EXPORT CUresult cuProfilerStart(void)
