@@ -116,6 +116,7 @@ bool sg_fault_run(const sg_op_t *op, uint64_t first, uint64_t count)
         return false;
     }
     guard.escape = &escape;
+    sg_work_for(op->stream->ctx);
     if (op->kind == SG_OP_KERNEL)
         op->kernel.function->kernel->run[SOFTGPU_FAST](&op->kernel.launch, first, count);
     else

@@ -8,6 +8,7 @@
  *
  * A block freed on stream s at number n may be used again on s at once, elsewhere when s has reached n.
  */
+#include "rules.h"
 #include "streams.h"
 
 #include <stdlib.h>
@@ -23,6 +24,7 @@ struct block {
     CUdeviceptr address;
     size_t bytes, requested;
     segment_t *segment;
+    CUcontext ctx; /* who was current at cuMemAlloc; NULL: a pool's */
     bool free;
     sg_stream_t *freed_on; /* NULL: settled, anybody may have it. Holds a reference */
     uint64_t freed_at;
@@ -115,7 +117,7 @@ static segment_t *segment_new(sg_pool_t *pool, size_t bytes, bool shared)
         return NULL;
     g->pool = pool;
     g->shared = shared;
-    g->handle = sg_phys_create_locked(bytes);
+    g->handle = sg_phys_create_locked(pool->device, bytes);
     g->range = g->handle ? sg_window_reserve_locked(bytes, 0, 0, SG_RANGE_SEGMENT) : NULL;
     if (!g->range) {
         if (g->handle)
@@ -248,7 +250,7 @@ static bool releasable(segment_t *g)
     return !g->live && g->slot[0]->bytes == g->range->bytes && settle(g->slot[0]);
 }
 
-/* Gives back free segments until the pool (NULL: each pool) holds no more than `keep`. */
+/* Gives back free segments until the pool (NULL: each pool of each device) holds no more than `keep`. */
 void sg_heap_trim_locked(sg_pool_t *pool, uint64_t keep)
 {
     for (segment_t *g = heap.segments, *next; g; g = next) {
@@ -289,7 +291,7 @@ CUresult sg_heap_alloc(sg_pool_t *pool, size_t bytes, sg_stream_t *stream, CUdev
     if (!b) {
         /* Frees that have not happened yet, then what any pool holds in reserve. */
         sg_unlock();
-        SG_TRY(sg_wait_all());
+        SG_TRY(sg_wait_context(NULL));
         sg_lock();
         b = find_block(pool, rounded, stream);
         if (!b) {
@@ -308,6 +310,7 @@ CUresult sg_heap_alloc(sg_pool_t *pool, size_t bytes, sg_stream_t *stream, CUdev
         sg_stream_unref_locked(b->freed_on);
     b->freed_on = NULL;
     b->requested = bytes;
+    b->ctx = pool->hidden ? sg_current_context() : NULL;
     b->segment->live++;
     pool->used += b->bytes;
     if (pool->used > pool->used_high)
@@ -329,10 +332,15 @@ static block_t *find_live_locked(CUdeviceptr address)
     return b && !b->free && b->address == address ? b : NULL;
 }
 
+static CUcontext context_of(const block_t *b)
+{
+    return b->ctx ? b->ctx : &sg.primary[b->segment->pool->device];
+}
+
 static void free_locked(block_t *b, sg_stream_t *stream)
 {
     segment_t *g = b->segment;
-    sg_stream_t *on = stream ? stream : sg.config.poison ? sg.ctx.legacy : NULL;
+    sg_stream_t *on = stream ? stream : sg.config.poison ? context_of(b)->legacy : NULL;
     if (sg.config.poison) {
         sg_op_t *op = sg_poison_op(b->address, b->bytes, 0xfe);
         if (op)
@@ -347,16 +355,23 @@ static void free_locked(block_t *b, sg_stream_t *stream)
     g->pool->used -= b->bytes;
     bin_insert(b);
     merge_around(b);
-    if (g->pool == &sg_sync_heap && releasable(g))
+    if (g->pool->hidden && releasable(g))
         segment_release(g);
 }
 
 CUresult sg_heap_free(CUdeviceptr address, sg_stream_t *stream)
 {
-    if (!stream)
-        SG_TRY(sg_wait_all());
     sg_lock();
     block_t *b = find_live_locked(address);
+    CUcontext ctx = b ? b->ctx : NULL; /* of pool memory: all contexts */
+    sg_unlock();
+    if (!b)
+        return sg_broken(SG_RULE_FREED, CUDA_ERROR_INVALID_VALUE,
+                         "0x%llx is not the base of a live allocation", address);
+    if (!stream)
+        SG_TRY(sg_wait_context(ctx));
+    sg_lock();
+    b = find_live_locked(address); /* another thread may have been faster */
     if (b)
         free_locked(b, stream);
     sg_unlock();
@@ -375,18 +390,22 @@ bool sg_heap_block_locked(void *segment, CUdeviceptr address, sg_extent_t *out)
     *out = (sg_extent_t){.base = b->address,
                          .bytes = b->requested,
                          .access = CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+                         .device = g->pool->device,
+                         .ctx = b->ctx,
                          .pool = g->pool,
                          .managed_by_heap = true};
     return true;
 }
 
-void sg_heap_reset_locked(void)
+void sg_heap_drop_locked(CUcontext ctx, bool pools)
 {
     for (segment_t *g = heap.segments, *next; g; g = next) {
         next = g->next; /* freeing the last block of a segment may release it */
+        if (g->pool->device != ctx->device || !(g->pool->hidden || pools))
+            continue;
         for (size_t i = 0; i < (g->shared ? SLAB_SLOTS : 1); i++) {
             block_t *b = g->slot[i];
-            if (!b || b->free)
+            if (!b || b->free || (b->ctx && b->ctx != ctx))
                 continue;
             bool last = g->live == 1;
             free_locked(b, NULL);
@@ -411,7 +430,8 @@ void sg_heap_adopt_locked(sg_pool_t *from, sg_pool_t *to)
 SG_EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *out, size_t bytes)
 {
     SG_TRY(sg_enter_context());
-    return out ? sg_heap_alloc(&sg_sync_heap, bytes, NULL, out) : CUDA_ERROR_INVALID_VALUE;
+    sg_pool_t *heap_of_device = &sg_sync_heap[sg_current_context()->device];
+    return out ? sg_heap_alloc(heap_of_device, bytes, NULL, out) : CUDA_ERROR_INVALID_VALUE;
 }
 
 SG_EXPORT CUresult cuMemFree_v2(CUdeviceptr address)
@@ -427,7 +447,7 @@ static CUresult alloc_async(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, C
         return CUDA_ERROR_INVALID_VALUE;
     sg_lock();
     sg_stream_t *stream = sg_stream_resolve_locked(handle);
-    sg_pool_t *p = sg_pool_resolve_locked(pool);
+    sg_pool_t *p = stream ? sg_pool_resolve_locked(pool, stream->ctx->device) : NULL;
     if (stream)
         stream->refs++;
     sg_unlock();
@@ -454,7 +474,10 @@ static CUresult free_async(CUdeviceptr address, CUstream handle)
     if (b)
         free_locked(b, stream);
     sg_unlock();
-    return b ? CUDA_SUCCESS : stream ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_HANDLE;
+    if (stream && !b)
+        return sg_broken(SG_RULE_FREED, CUDA_ERROR_INVALID_VALUE,
+                         "0x%llx is not the base of a live allocation", address);
+    return b ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
 ASYNC_CALL(cuMemFreeAsync, (CUdeviceptr address, CUstream stream), free_async(address, stream))
@@ -463,7 +486,7 @@ SG_EXPORT CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes)
 {
     SG_TRY(sg_enter_context());
     sg_lock();
-    size_t used = sg_phys_used_locked();
+    size_t used = sg_phys_used_locked(sg_current_context()->device);
     sg_unlock();
     if (free_bytes)
         *free_bytes = sg.config.memory_bytes - used;

@@ -185,7 +185,7 @@ static CUresult attribute_of(CUpointer_attribute attribute, CUdeviceptr p, void 
         return CUDA_ERROR_INVALID_VALUE;
     switch (attribute) {
     case CU_POINTER_ATTRIBUTE_CONTEXT:
-        *(CUcontext *)out = &sg.ctx;
+        *(CUcontext *)out = device ? extent.ctx : sg_current_context();
         break;
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
         *(unsigned *)out = device ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
@@ -210,7 +210,7 @@ static CUresult attribute_of(CUpointer_attribute attribute, CUdeviceptr p, void 
         *(unsigned *)out = 1;
         break;
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-        *(int *)out = 0;
+        *(int *)out = device ? (int)extent.device : 0;
         break;
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
         *(CUdeviceptr *)out = device ? extent.base : (CUdeviceptr)(uintptr_t)pinned->base;
@@ -225,7 +225,8 @@ static CUresult attribute_of(CUpointer_attribute attribute, CUdeviceptr p, void 
         *(unsigned *)out = device ? extent.access : CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
         break;
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
-        *(CUmemoryPool *)out = device && extent.pool != &sg_sync_heap ? (CUmemoryPool)extent.pool : NULL;
+        *(CUmemoryPool *)out =
+            device && extent.pool && !extent.pool->hidden ? (CUmemoryPool)extent.pool : NULL;
         break;
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
         *(unsigned *)out = 0;

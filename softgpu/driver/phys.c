@@ -13,82 +13,93 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-static struct {
+typedef struct phys {
     int fd;
     uint32_t chunks, used;
     uint32_t first_free; /* no free chunk lies below */
     bool *taken;         /* [chunks] */
-} phys = {.fd = -1};
+} phys_t;
 
-CUresult sg_phys_init(size_t bytes)
+static phys_t memory[SG_MAX_DEVICES]; /* guarded by sg.lock */
+
+static CUresult init_one(phys_t *phys, size_t bytes)
 {
-    phys.fd = memfd_create("softgpu", MFD_CLOEXEC);
-    if (phys.fd < 0 || ftruncate(phys.fd, (off_t)bytes)) {
+    phys->fd = memfd_create("softgpu", MFD_CLOEXEC);
+    if (phys->fd < 0 || ftruncate(phys->fd, (off_t)bytes)) {
         sg_log(1, "cannot make a memory file of %zu MiB (%s); try a smaller SOFTGPU_MEMORY", bytes >> 20,
                strerror(errno));
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    phys.chunks = (uint32_t)(bytes / SG_CHUNK_BYTES);
-    phys.taken = calloc(phys.chunks, sizeof *phys.taken);
-    return phys.taken ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+    phys->chunks = (uint32_t)(bytes / SG_CHUNK_BYTES);
+    phys->taken = calloc(phys->chunks, sizeof *phys->taken);
+    return phys->taken ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-size_t sg_phys_used_locked(void)
+CUresult sg_phys_init(unsigned devices, size_t bytes)
 {
-    return (size_t)phys.used * SG_CHUNK_BYTES;
+    for (unsigned i = 0; i < devices; i++)
+        SG_TRY(init_one(&memory[i], bytes));
+    return CUDA_SUCCESS;
 }
 
-static void poison_chunk(uint32_t chunk)
+size_t sg_phys_used_locked(unsigned device)
+{
+    return (size_t)memory[device].used * SG_CHUNK_BYTES;
+}
+
+static void poison_chunk(const phys_t *phys, uint32_t chunk)
 {
     static unsigned char pattern[1 << 16];
     if (!pattern[0])
         memset(pattern, 0xff, sizeof pattern); /* NaN as a float, -1 as an integer */
     for (size_t at = 0; at < SG_CHUNK_BYTES; at += sizeof pattern)
-        if (pwrite(phys.fd, pattern, sizeof pattern, (off_t)(chunk * SG_CHUNK_BYTES + at)) < 0)
+        if (pwrite(phys->fd, pattern, sizeof pattern, (off_t)(chunk * SG_CHUNK_BYTES + at)) < 0)
             sg_log(1, "poisoning failed: %s", strerror(errno));
 }
 
 /* The lowest run of `count` free chunks, or `chunks` if there is none: neighbours in the file map with one
  * call. */
-static uint32_t find_run(uint32_t count)
+static uint32_t find_run(const phys_t *phys, uint32_t count)
 {
     uint32_t length = 0;
-    for (uint32_t i = phys.first_free; i < phys.chunks; i++) {
-        length = phys.taken[i] ? 0 : length + 1;
+    for (uint32_t i = phys->first_free; i < phys->chunks; i++) {
+        length = phys->taken[i] ? 0 : length + 1;
         if (length == count)
             return i + 1 - count;
     }
-    return phys.chunks;
+    return phys->chunks;
 }
 
-sg_handle_t *sg_phys_create_locked(size_t bytes)
+sg_handle_t *sg_phys_create_locked(unsigned device, size_t bytes)
 {
+    phys_t *phys = &memory[device];
     size_t count = bytes / SG_CHUNK_BYTES;
-    if (count > phys.chunks - phys.used)
+    if (count > phys->chunks - phys->used)
         return NULL;
     sg_handle_t *h = malloc(sizeof *h + count * sizeof h->chunk[0]);
     if (!h)
         return NULL;
+    h->device = device;
     h->refs = 1;
     h->owners = 1;
     h->id = 0;
     h->bytes = bytes;
     h->count = (uint32_t)count;
 
-    uint32_t at = find_run(h->count);
-    if (at == phys.chunks)
-        at = phys.first_free; /* no run: take what is free, piece by piece */
+    uint32_t at = find_run(phys, h->count);
+    if (at == phys->chunks)
+        at = phys->first_free; /* no run: take what is free, piece by piece */
     for (uint32_t i = 0; i < h->count; i++) {
-        while (phys.taken[at])
+        while (phys->taken[at])
             at++;
-        phys.taken[at] = true;
+        phys->taken[at] = true;
         h->chunk[i] = at;
         if (sg.config.poison)
-            poison_chunk(at);
+            poison_chunk(phys, at);
     }
-    while (phys.first_free < phys.chunks && phys.taken[phys.first_free])
-        phys.first_free++;
-    phys.used += h->count;
+    while (phys->first_free < phys->chunks && phys->taken[phys->first_free])
+        phys->first_free++;
+    phys->used += h->count;
     return h;
 }
 
@@ -96,24 +107,26 @@ void sg_phys_unref_locked(sg_handle_t *h)
 {
     if (--h->refs)
         return;
+    phys_t *phys = &memory[h->device];
     for (uint32_t i = 0; i < h->count; i++) {
-        phys.taken[h->chunk[i]] = false;
-        if (h->chunk[i] < phys.first_free)
-            phys.first_free = h->chunk[i];
+        phys->taken[h->chunk[i]] = false;
+        if (h->chunk[i] < phys->first_free)
+            phys->first_free = h->chunk[i];
     }
-    phys.used -= h->count;
+    phys->used -= h->count;
     free(h);
 }
 
 CUresult sg_phys_map(CUdeviceptr address, const sg_handle_t *h)
 {
+    const phys_t *phys = &memory[h->device];
     char *at = (char *)(uintptr_t)address;
     for (uint32_t i = 0; i < h->count;) {
         uint32_t run = 1;
         while (i + run < h->count && h->chunk[i + run] == h->chunk[i] + run)
             run++;
         size_t bytes = run * SG_CHUNK_BYTES;
-        void *p = mmap(at, bytes, PROT_NONE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, phys.fd,
+        void *p = mmap(at, bytes, PROT_NONE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, phys->fd,
                        (off_t)(h->chunk[i] * SG_CHUNK_BYTES));
         if (p == MAP_FAILED) {
             sg_log(1, "out of mappings (%s): raise vm.max_map_count", strerror(errno));

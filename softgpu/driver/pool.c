@@ -5,10 +5,21 @@
 
 #include <stdlib.h>
 
-sg_pool_t sg_sync_heap;
-sg_pool_t sg_default_pool = {.is_default = true, .reuse_flags = {1, 1, 1}};
+sg_pool_t sg_sync_heap[SG_MAX_DEVICES];
+sg_pool_t sg_default_pool[SG_MAX_DEVICES];
 
-static sg_pool_t *pools = &sg_default_pool; /* created ones first; guarded by sg.lock */
+static sg_pool_t *pools;                        /* created ones first; guarded by sg.lock */
+static sg_pool_t *current_pool[SG_MAX_DEVICES]; /* guarded by sg.lock */
+
+void sg_pools_init(void)
+{
+    for (unsigned i = 0; i < sg.config.devices; i++) {
+        sg_sync_heap[i] = (sg_pool_t){.device = i, .hidden = true};
+        sg_default_pool[i] =
+            (sg_pool_t){.device = i, .is_default = true, .reuse_flags = {1, 1, 1}, .next = pools};
+        pools = current_pool[i] = &sg_default_pool[i];
+    }
+}
 
 void sg_pools_trim_to_threshold(void)
 {
@@ -16,17 +27,17 @@ void sg_pools_trim_to_threshold(void)
     for (sg_pool_t *p = pools; p; p = p->next)
         if (p->reserved > p->release_threshold)
             sg_heap_trim_locked(p, p->release_threshold);
-    if (sg_sync_heap.reserved > sg_sync_heap.used) /* freed in stream order, or behind a poisoning */
-        sg_heap_trim_locked(&sg_sync_heap, 0);
+    for (unsigned i = 0; i < sg.config.devices; i++)
+        if (sg_sync_heap[i].reserved >
+            sg_sync_heap[i].used) /* freed in stream order, or behind a poisoning */
+            sg_heap_trim_locked(&sg_sync_heap[i], 0);
     sg_unlock();
 }
 
-static sg_pool_t *current_pool = &sg_default_pool; /* the device's; guarded by sg.lock */
-
-sg_pool_t *sg_pool_resolve_locked(CUmemoryPool handle)
+sg_pool_t *sg_pool_resolve_locked(CUmemoryPool handle, unsigned device)
 {
     if (!handle)
-        return current_pool;
+        return current_pool[device];
     for (sg_pool_t *p = pools; p; p = p->next)
         if ((sg_pool_t *)handle == p)
             return p;
@@ -36,38 +47,38 @@ sg_pool_t *sg_pool_resolve_locked(CUmemoryPool handle)
 /* The pool behind a handle that must be one. */
 static sg_pool_t *resolve_locked(CUmemoryPool handle)
 {
-    return handle ? sg_pool_resolve_locked(handle) : NULL;
+    return handle ? sg_pool_resolve_locked(handle, 0) : NULL;
 }
 
 SG_EXPORT CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *pool, CUdevice device)
 {
-    SG_TRY(sg_enter());
-    if (!pool || device)
-        return pool ? CUDA_ERROR_INVALID_DEVICE : CUDA_ERROR_INVALID_VALUE;
-    *pool = (CUmemoryPool)&sg_default_pool;
+    SG_TRY(sg_device_check(device));
+    if (!pool)
+        return CUDA_ERROR_INVALID_VALUE;
+    *pool = (CUmemoryPool)&sg_default_pool[device];
     return CUDA_SUCCESS;
 }
 
 SG_EXPORT CUresult cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice device)
 {
-    SG_TRY(sg_enter());
-    if (!pool || device)
-        return pool ? CUDA_ERROR_INVALID_DEVICE : CUDA_ERROR_INVALID_VALUE;
+    SG_TRY(sg_device_check(device));
+    if (!pool)
+        return CUDA_ERROR_INVALID_VALUE;
     sg_lock();
-    *pool = (CUmemoryPool)current_pool;
+    *pool = (CUmemoryPool)current_pool[device];
     sg_unlock();
     return CUDA_SUCCESS;
 }
 
 SG_EXPORT CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool)
 {
-    SG_TRY(sg_enter());
-    if (device)
-        return CUDA_ERROR_INVALID_DEVICE;
+    SG_TRY(sg_device_check(device));
     sg_lock();
     sg_pool_t *p = resolve_locked(pool);
+    if (p && p->device != (unsigned)device)
+        p = NULL;
     if (p)
-        current_pool = p;
+        current_pool[device] = p;
     sg_unlock();
     return p ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
@@ -76,11 +87,13 @@ SG_EXPORT CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *pro
 {
     SG_TRY(sg_enter_context());
     if (!pool || !props || props->allocType != CU_MEM_ALLOCATION_TYPE_PINNED ||
-        props->location.type != CU_MEM_LOCATION_TYPE_DEVICE || props->location.id)
+        props->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
         return CUDA_ERROR_INVALID_VALUE;
+    SG_TRY(sg_device_check(props->location.id));
     sg_pool_t *p = calloc(1, sizeof *p);
     if (!p)
         return CUDA_ERROR_OUT_OF_MEMORY;
+    p->device = (unsigned)props->location.id;
     p->reuse_flags[0] = p->reuse_flags[1] = p->reuse_flags[2] = 1;
     sg_lock();
     p->next = pools;
@@ -101,13 +114,13 @@ SG_EXPORT CUresult cuMemPoolDestroy(CUmemoryPool pool)
         return CUDA_ERROR_INVALID_VALUE;
     }
     sg_heap_trim_locked(p, 0);
-    sg_heap_adopt_locked(p, &sg_default_pool);
+    sg_heap_adopt_locked(p, &sg_default_pool[p->device]);
     sg_pool_t **link = &pools;
     while (*link != p)
         link = &(*link)->next;
     *link = p->next;
-    if (current_pool == p)
-        current_pool = &sg_default_pool;
+    if (current_pool[p->device] == p)
+        current_pool[p->device] = &sg_default_pool[p->device];
     sg_unlock();
     free(p);
     return CUDA_SUCCESS;

@@ -19,6 +19,7 @@
 // clang-format off
 #define SG_RULES(RULE)                                                                                                  \
     RULE(HANDLE,          "handle",          REPORTED,  "a handle names a living object of its kind")                   \
+    RULE(CONTEXT,         "context",         REPORTED,  "what is used together belongs to one context")             \
     RULE(FREED,           "freed",           REPORTED,  "an address that is freed is a live allocation's base")         \
     RULE(ACCESSIBLE,      "accessible",      REPORTED,  "kernels, copies and memsets touch accessible memory only")     \
     RULE(HOST_ACCESS,     "host-access",     REPORTED,  "host code does not touch device memory")

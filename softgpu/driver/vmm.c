@@ -58,7 +58,7 @@ static CUresult check_props(const CUmemAllocationProp *props)
         return CUDA_ERROR_INVALID_VALUE;
     if (props->location.type != CU_MEM_LOCATION_TYPE_DEVICE || props->requestedHandleTypes)
         return CUDA_ERROR_NOT_SUPPORTED;
-    return props->location.id ? CUDA_ERROR_INVALID_DEVICE : CUDA_SUCCESS;
+    return sg_device_check(props->location.id);
 }
 
 SG_EXPORT CUresult cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocationProp *props,
@@ -81,7 +81,7 @@ SG_EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle *out, size_t bytes,
         return CUDA_ERROR_INVALID_VALUE;
     CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
     sg_lock();
-    sg_handle_t *h = sg_phys_create_locked(bytes);
+    sg_handle_t *h = sg_phys_create_locked((unsigned)props->location.id, bytes);
     if (h) {
         *out = handle_publish_locked(h);
         result = *out ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
@@ -113,13 +113,13 @@ SG_EXPORT CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *p
 {
     SG_TRY(sg_enter_context());
     sg_lock();
-    bool known = handle_find_locked(handle);
+    const sg_handle_t *h = props ? handle_find_locked(handle) : NULL;
+    if (h)
+        *props =
+            (CUmemAllocationProp){.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                  .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = (int)h->device}};
     sg_unlock();
-    if (!known || !props)
-        return CUDA_ERROR_INVALID_VALUE;
-    *props = (CUmemAllocationProp){.type = CU_MEM_ALLOCATION_TYPE_PINNED,
-                                   .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
-    return CUDA_SUCCESS;
+    return h ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 /* ---- reservations ---- */

@@ -145,6 +145,7 @@ bool sg_extent_find_locked(CUdeviceptr address, sg_extent_t *out)
     const sg_mapping_t *m = &r->mappings[low - 1];
     if (address - m->address >= m->bytes)
         return false;
-    *out = (sg_extent_t){.base = m->address, .bytes = m->bytes, .access = m->access};
+    *out = (sg_extent_t){
+        .base = m->address, .bytes = m->bytes, .access = m->access, .device = m->handle->device};
     return true;
 }
