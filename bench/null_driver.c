@@ -1,7 +1,7 @@
 /* null_driver.c: a libcuda.so.1 that does nothing at once, so that what is timed above it is the layer and
  * nothing else. Addresses are numbers that nobody reads, kernels and copies are counted and forgotten.
  *
- *   NULL_DRIVER_BYTES=N   device memory (default 80 GiB)
+ *   NULL_DRIVER_BYTES=N   device memory (default 80 GiB), all of it free at first
  *   NULL_DRIVER_LAG=N     the device is N operations behind the host: an event is over when so many operations
  *                         have been issued after it, or somebody has waited (default 0: all is over at once)
  *   NULL_DRIVER_COST=1    creating, mapping and access take as long as was seen on an A100: 193 us, 1.5 us, 36 us
@@ -20,7 +20,7 @@
 #define EXPORT __attribute__((visibility("default")))
 enum { MOST_PARAMS = 64 };
 
-static size_t device_bytes, others_bytes = (size_t)512 << 20;
+static size_t device_bytes;
 static uint64_t lag, issued, completed;
 static int costly;
 static atomic_size_t created;
@@ -113,7 +113,7 @@ EXPORT CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, C
 EXPORT CUresult cuMemGetInfo(size_t *free_bytes, size_t *total)
 {
     *total = device_bytes;
-    *free_bytes = device_bytes - others_bytes - atomic_load(&created);
+    *free_bytes = device_bytes - atomic_load(&created);
     return CUDA_SUCCESS;
 }
 EXPORT CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
@@ -188,7 +188,7 @@ EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle *out, size_t bytes, con
 {
     (void)prop;
     (void)flags;
-    if (atomic_fetch_add(&created, bytes) + bytes > device_bytes - others_bytes) {
+    if (atomic_fetch_add(&created, bytes) + bytes > device_bytes) {
         atomic_fetch_sub(&created, bytes);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
