@@ -20,6 +20,7 @@ enum { FULL_RATE = 1000 };
 typedef struct sg_act {
     sg_stream_t *stream; /* holds a reference */
     uint64_t number;
+    unsigned device;
     engine_t engine;
     uint64_t left;     /* work: nanoseconds at full rate times FULL_RATE */
     sg_stream_t *wait; /* holds a reference; NULL: not a wait */
@@ -30,20 +31,34 @@ typedef struct sg_act {
     struct sg_act *next_up; /* waiting for the engine, or stalled */
 } sg_act_t;
 
+/* What a device is at, and what waits for that. */
+typedef struct machine {
+    sg_act_t *running[ENGINES], *waiting[ENGINES];
+} machine_t;
+
 static struct {
     uint64_t now_ns; /* the host's clock; everything up to it has been computed */
     uint64_t queued;
-    sg_act_t *running[ENGINES], *waiting[ENGINES];
+    machine_t machine[SG_MAX_DEVICES];
     sg_act_t *stalled; /* waits at the heads of their streams */
 } clk = {.now_ns = 1000000};
 
 /* ---- what an op takes ---- */
 
+/* On which device an address lies; -1: on none. */
+static int device_of(const void *p)
+{
+    sg_extent_t extent;
+    CUdeviceptr at = (CUdeviceptr)(uintptr_t)p;
+    return sg_window_contains(at) && sg_extent_find_locked(at, &extent) ? (int)extent.device : -1;
+}
+
 static engine_t copy_engine(const sg_op_t *op)
 {
-    bool to_device = sg_window_contains((CUdeviceptr)(uintptr_t)op->copy.dst);
-    bool from_device = sg_window_contains((CUdeviceptr)(uintptr_t)op->copy.src);
-    return to_device && from_device ? ENGINE_COMPUTE : to_device ? ENGINE_TO_DEVICE : ENGINE_TO_HOST;
+    int to = device_of(op->copy.dst), from = device_of(op->copy.src);
+    if (to == from && to >= 0)
+        return ENGINE_COMPUTE;
+    return to == (int)op->stream->ctx->device || from < 0 ? ENGINE_TO_DEVICE : ENGINE_TO_HOST;
 }
 
 static uint64_t duration_ns(const sg_op_t *op, engine_t engine)
@@ -105,7 +120,7 @@ static bool stalls(const sg_act_t *act)
 /* By priority, then in the order of queueing. */
 static void line_up(sg_act_t *act)
 {
-    sg_act_t **link = &clk.waiting[act->engine];
+    sg_act_t **link = &clk.machine[act->device].waiting[act->engine];
     while (*link && ((*link)->stream->priority < act->stream->priority ||
                      ((*link)->stream->priority == act->stream->priority && (*link)->order < act->order)))
         link = &(*link)->next_up;
@@ -145,18 +160,21 @@ static void settle_locked(void)
         turn_locked(act->stream);
         link = &clk.stalled; /* others may go on because of it, and the list has changed */
     }
-    for (int e = 0; e < ENGINES; e++)
-        if (!clk.running[e] && clk.waiting[e]) {
-            clk.running[e] = clk.waiting[e];
-            clk.waiting[e] = clk.waiting[e]->next_up;
+    for (unsigned d = 0; d < sg.config.devices; d++)
+        for (int e = 0; e < ENGINES; e++) {
+            machine_t *m = &clk.machine[d];
+            if (m->running[e] || !m->waiting[e])
+                continue;
+            m->running[e] = m->waiting[e];
+            m->waiting[e] = m->waiting[e]->next_up;
         }
 }
 
 /* ---- time passes ---- */
 
-static uint64_t rate(int engine)
+static uint64_t rate(const machine_t *m, int engine)
 {
-    bool in = clk.running[ENGINE_TO_DEVICE], out = clk.running[ENGINE_TO_HOST];
+    bool in = m->running[ENGINE_TO_DEVICE], out = m->running[ENGINE_TO_HOST];
     if (engine == ENGINE_COMPUTE) {
         unsigned slower = (unsigned)(in + out) * sg_profile_copy_slowdown_permille();
         return slower < FULL_RATE ? FULL_RATE - slower : 1;
@@ -168,42 +186,51 @@ static uint64_t rate(int engine)
 static uint64_t until_next_end(void)
 {
     uint64_t least = UINT64_MAX;
-    for (int e = 0; e < ENGINES; e++)
-        if (clk.running[e]) {
-            uint64_t ns = (clk.running[e]->left + rate(e) - 1) / rate(e);
-            least = ns < least ? ns : least;
-        }
+    for (const machine_t *m = clk.machine; m < clk.machine + sg.config.devices; m++)
+        for (int e = 0; e < ENGINES; e++)
+            if (m->running[e]) {
+                uint64_t ns = (m->running[e]->left + rate(m, e) - 1) / rate(m, e);
+                least = ns < least ? ns : least;
+            }
     return least;
+}
+
+/* Lets a device work for a while; what has ended is taken off its engine and put into `ended`. */
+static sg_act_t *work(machine_t *m, uint64_t ns, sg_act_t *ended)
+{
+    uint64_t rates[ENGINES]; /* before anything ends */
+    for (int e = 0; e < ENGINES; e++)
+        rates[e] = rate(m, e);
+    for (int e = 0; e < ENGINES; e++) {
+        sg_act_t *act = m->running[e];
+        if (!act)
+            continue;
+        uint64_t done = ns * rates[e];
+        act->left -= done < act->left ? done : act->left;
+        if (act->left)
+            continue;
+        m->running[e] = NULL;
+        act->next_up = ended;
+        ended = act;
+    }
+    return ended;
 }
 
 /* No more than until_next_end. */
 static void pass_locked(uint64_t ns)
 {
-    uint64_t rates[ENGINES];
-    for (int e = 0; e < ENGINES; e++)
-        rates[e] = rate(e);
+    sg_act_t *ended = NULL;
     clk.now_ns += ns;
-    sg_act_t *ended[ENGINES];
-    for (int e = 0; e < ENGINES; e++) {
-        sg_act_t *act = clk.running[e];
-        ended[e] = NULL;
-        if (!act)
-            continue;
-        uint64_t done = ns * rates[e];
-        act->left -= done < act->left ? done : act->left;
-        if (!act->left) {
-            ended[e] = act;
-            clk.running[e] = NULL;
-        }
+    for (unsigned d = 0; d < sg.config.devices; d++)
+        ended = work(&clk.machine[d], ns, ended);
+    for (sg_act_t *act; (act = ended);) {
+        ended = act->next_up;
+        sg_stream_t *s = act->stream;
+        s->refs++;
+        end_locked(act);
+        turn_locked(s);
+        sg_stream_unref_locked(s);
     }
-    for (int e = 0; e < ENGINES; e++)
-        if (ended[e]) {
-            sg_stream_t *s = ended[e]->stream;
-            s->refs++;
-            end_locked(ended[e]);
-            turn_locked(s);
-            sg_stream_unref_locked(s);
-        }
     settle_locked();
 }
 
@@ -233,6 +260,7 @@ void sg_clock_add_locked(const sg_op_t *op)
     act->stream = s;
     act->number = op->number;
     act->order = ++clk.queued;
+    act->device = s->ctx->device;
     act->engine = engine_of(op);
     if (act->engine != ENGINE_NONE)
         act->left = duration_ns(op, act->engine) * FULL_RATE;

@@ -9,7 +9,9 @@
  *             within the device and memsets take their turns among kernels.
  *   copies    One at a time in each direction over the link, beside kernels, in the same order. While both directions are
  *             in use each is slower; while copies run, kernels are (profile.h).
- *   host functions   One at a time, each SG_HOST_FUNCTION_NS.
+ *   devices   Each has kernels and copies of its own; a copy between two of them goes over the link, in the direction to
+ *             the device whose stream it is in.
+ *   host functions   One at a time on each device, each SG_HOST_FUNCTION_NS.
  *   waits, records   No time.
  * All of it in whole nanoseconds, by integer arithmetic: the same on every machine.
  *

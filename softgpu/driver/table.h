@@ -17,7 +17,8 @@ bool sg_table_insert(sg_table_t *table, const void *address);
 bool sg_table_contains(const sg_table_t *table, const void *address);
 void sg_table_remove(sg_table_t *table, const void *address);
 
-/* Any address from `*at` on, which is moved behind it; NULL: no more. Start with 0; the table must not change meanwhile. */
+/* The first address in slot `*at` or behind, and `*at` moves behind it; NULL: no more. Start with 0. Meanwhile nothing may be
+ * inserted, and only the address that was found removed: then go on at its slot, one back. */
 void *sg_table_next(const sg_table_t *table, size_t *at);
 
 #endif
