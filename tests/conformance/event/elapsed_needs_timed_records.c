@@ -1,5 +1,5 @@
 /* behaviour: cuEventElapsedTime refuses events without timing and events that were never recorded.
- * rules: handle
+ * rules: none
  * source: CUDA driver API, cuEventElapsedTime
  */
 #include "conformance.h"

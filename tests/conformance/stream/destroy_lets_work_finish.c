@@ -1,5 +1,5 @@
-/* behaviour: cuStreamDestroy returns while work is under way, the work still gets done, and the handle is invalid.
- * rules: handle
+/* behaviour: cuStreamDestroy returns while work is under way, and the work still gets done.
+ * rules: none
  * source: CUDA driver API, cuStreamDestroy
  */
 #include "conformance.h"
