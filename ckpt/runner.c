@@ -331,8 +331,14 @@ static ebb_buffer_t *serve(const ebb_request_t *request)
 static void allocated(ebb_buffer_t *buffer, ebb_stream_t *stream)
 {
     (void)stream;
+    ebb_shortage_over();
     if (ebb_record_running())
         ebb_record_allocated(buffer);
+}
+
+static void out_of_memory(const ebb_request_t *request)
+{
+    ebb_shortage_of(request->bytes);
 }
 
 static bool freeing(ebb_buffer_t *buffer, ebb_stream_t *stream)
@@ -360,6 +366,7 @@ static const ebb_listener_t listener = {.serve = serve,
                                         .before = before,
                                         .after = after,
                                         .make_room = ebb_residence_make_room,
+                                        .out_of_memory = out_of_memory,
                                         .waited = waited,
                                         .finish = ebb_stats_write};
 
