@@ -18,6 +18,7 @@
 
 #include "ebb_alloc.h"
 #include "host.h"
+#include "link_cache.h"
 
 typedef struct ebb_traffic {
     uint64_t evictions, fetches;
@@ -42,11 +43,9 @@ ebb_stream_t *ebb_copy_stream(ebb_direction_t direction);
  * given so far; the caller has made that wait for what it must. */
 ebb_status_t ebb_copy_issue(ebb_direction_t direction, CUdeviceptr device, void *host, size_t bytes);
 
-/* Bytes per nanosecond each way, measured once with a few MiB of device memory that are free now; EBB_LINK,
- * if set, instead. The host waits (about 10 ms). */
-typedef struct ebb_link {
-    double out, in;
-} ebb_link_t;
+/* The link. Measured once per machine, device and driver, with a few MiB of device memory that are free now,
+ * and kept in a file (link_cache.h); EBB_LINK, if set, instead. The host waits (about 20 ms) while it is
+ * measured. */
 ebb_link_t ebb_link(void);
 
 /* Copies all of a buffer, after everything that touched it so far. `done`: where the copy ends. The buffer
