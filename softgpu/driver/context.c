@@ -26,16 +26,9 @@ typedef struct stack {
 static _Thread_local stack_t *stack; /* NULL: nothing was ever pushed; freed when the thread ends */
 static pthread_key_t stack_key;
 
-static _Thread_local CUcontext working_for; /* on a worker */
-
 CUcontext sg_current_context(void)
 {
     return stack && stack->depth ? stack->context[stack->depth - 1] : NULL;
-}
-
-void sg_work_for(CUcontext ctx)
-{
-    working_for = ctx;
 }
 
 CUresult sg_enter_context(void)
@@ -58,7 +51,9 @@ void sg_set_sticky(CUresult error, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    CUcontext ctx = working_for ? working_for : sg_current_context();
+    CUcontext ctx = sg_working_for();
+    if (!ctx)
+        ctx = sg_current_context();
     sg_set_sticky_in(ctx ? ctx : &sg.primary[0], error, "%s", text);
 }
 
@@ -149,9 +144,11 @@ static void clear(CUcontext ctx, bool pools)
     sg_wait_context(ctx);
     sg_lock();
     sg_heap_drop_locked(ctx, pools && !has_another_locked(ctx));
+    sg_host_drop_locked(ctx);
     sg_events_drop_locked(ctx);
     sg_modules_drop_locked(ctx);
     sg_streams_drop_locked(ctx);
+    sg_peers_drop_locked(ctx, contexts.first);
     sg_unlock();
 }
 

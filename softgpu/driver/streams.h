@@ -46,13 +46,17 @@ struct sg_op {
         struct {
             char *dst;
             const char *src;
-            size_t bytes;
+            size_t bytes; /* in all */
+            size_t width,
+                rows; /* rows > 0: a box (copy.h) of bytes / width rows, `rows` of them in a slice */
+            size_t dst_pitch, src_pitch, dst_slice, src_slice;
         } copy;
         struct {
             char *dst;
             uint32_t value;
-            unsigned width; /* bytes of an element: 1, 2, 4 */
-            size_t count;
+            unsigned width;    /* bytes of an element: 1, 2, 4 */
+            size_t count;      /* in all */
+            size_t row, pitch; /* row > 0: elements of a row; rows lie `pitch` bytes apart */
         } set;
         struct {
             sg_stream_t *stream; /* holds a reference */
