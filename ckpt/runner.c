@@ -19,6 +19,7 @@
 #include "checker.h"
 #include "ebb_offload.h"
 #include "learn.h"
+#include "live.h"
 #include "log.h"
 #include "options.h"
 #include "pinned.h"
@@ -320,6 +321,7 @@ static void after(const ebb_operation_t *op, CUresult result)
     }
     if (!result)
         follow_steps(op);
+    ebb_live_tick();
 }
 
 static ebb_buffer_t *serve(const ebb_request_t *request)
@@ -339,6 +341,7 @@ static void allocated(ebb_buffer_t *buffer, ebb_stream_t *stream)
 static void out_of_memory(const ebb_request_t *request)
 {
     ebb_shortage_of(request->bytes);
+    ebb_live_update();
 }
 
 static bool freeing(ebb_buffer_t *buffer, ebb_stream_t *stream)
@@ -358,6 +361,7 @@ static void waited(void)
 {
     ebb_drive_waited();
     ebb_residence_waited();
+    ebb_live_tick();
 }
 
 static const ebb_listener_t listener = {.serve = serve,
@@ -368,7 +372,7 @@ static const ebb_listener_t listener = {.serve = serve,
                                         .make_room = ebb_residence_make_room,
                                         .out_of_memory = out_of_memory,
                                         .waited = waited,
-                                        .finish = ebb_stats_write};
+                                        .finish = ebb_stats_finish};
 
 __attribute__((constructor)) static void listen(void)
 {
