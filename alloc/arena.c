@@ -141,6 +141,9 @@ ebb_status_t ebb_range_unmap_from(ebb_range_t *r)
     EBB_DCHECK(r->mapped);
     EBB_DRIVER(cuMemUnmap, r->chunk_count * EBB_CHUNK_BYTES, (r->base, r->chunk_count * EBB_CHUNK_BYTES));
     r->mapped = false;
+    for (uint32_t i = 0; r->holds && i < r->chunk_count; i++)
+        r->chunk[i]->holder = NULL;
+    r->holds = false;
     return 0;
 }
 

@@ -78,7 +78,7 @@ void ebb_chunk_claim(ebb_chunk_t c)
 static void give(ebb_chunk_t c)
 {
     EBB_DCHECK(!c->free);
-    c->spare = NULL;
+    c->holder = NULL;
     put(ebb_mark_reached_lately(c->freed) ? &pool.idle : &pool.late, c);
 }
 
@@ -113,6 +113,13 @@ size_t ebb_chunks_available(void)
 {
     settle();
     return pool.idle.count + (pool.limit - pool.created);
+}
+
+void ebb_chunks_wait(size_t chunks)
+{
+    while (ebb_chunks_available() < chunks && pool.late.count)
+        if (ebb_mark_wait(pool.late.chunk[0]->freed))
+            return;
 }
 
 /* ---- taking ---- */

@@ -12,10 +12,11 @@
 struct ebb_chunk {
     CUmemGenericAllocationHandle handle;
     bool free;
-    uint32_t at;        /* where in its list of free ones */
-    uint32_t ghosts;    /* ghosts mapped on it: it cannot be released */
-    ebb_range_t *spare; /* the spare range that holds it (heap.c), or NULL */
-    ebb_mark_t freed;   /* while free or held by a spare */
+    uint32_t at;     /* where in its list of free ones */
+    uint32_t ghosts; /* ghosts mapped on it: it cannot be released */
+    ebb_range_t
+        *holder; /* the range, owned or spare, that has it to itself; NULL: none, or not known (spare.c) */
+    ebb_mark_t freed; /* while free */
 };
 
 /* Fixes device and budget. `others_bytes` of the budget are held by what ebb does not serve (context,
@@ -35,6 +36,8 @@ size_t ebb_chunks_free(void);
 size_t ebb_chunks_gather(size_t count, const ebb_stream_t *stream, ebb_chunk_t *out);
 /* The same, of those that `stream` may use after waiting for other streams: makes it wait. */
 size_t ebb_chunks_join(size_t count, ebb_stream_t *stream, ebb_chunk_t *out);
+/* Waits for marks of free chunks until `chunks` can be taken, or there are none left to wait for. */
+void ebb_chunks_wait(size_t chunks);
 /* Takes up to `count` new ones, as far as budget and driver allow. Returns how many. */
 size_t ebb_chunks_create(size_t count, ebb_chunk_t *out);
 /* Takes a free one. */

@@ -58,7 +58,9 @@ typedef struct ebb_range {
     bool mapped;
     ebb_buffer_t *buffer; /* its owner, or NULL */
     ebb_slab_t *slab;     /* its owner, or NULL */
-    /* Spares and ghosts (heap.c): */
+    /* Spares and ghosts (spare.c): */
+    bool spare;
+    bool holds;                      /* its chunks have it as their holder */
     ebb_mark_t freed;                /* it may still be in use until here */
     struct ebb_range *next, *prev;   /* among those of its size */
     struct ebb_range *newer, *older; /* in the order of freeing */

@@ -178,19 +178,18 @@ static ebb_block_t *take_waiting(uint32_t units, const ebb_stream_t *stream)
     return NULL;
 }
 
-/* Merges a free block, in no bin, with the one behind it, if that is free as well. */
+/* Merges a free block, in no bin, with those behind it that are free as well. */
 static void merge_behind(ebb_block_t *b)
 {
-    ebb_block_t *n = ebb_block_behind(b);
-    if (!n || n->state != EBB_FREE)
-        return;
-    if (!ebb_mark_later(&b->freed, n->freed)) {
-        small.seams = true;
-        return;
+    for (ebb_block_t *n = ebb_block_behind(b); n && n->state == EBB_FREE; n = ebb_block_behind(b)) {
+        if (!ebb_mark_later(&b->freed, n->freed)) {
+            small.seams = true;
+            return;
+        }
+        take_free(n);
+        b->units += n->units;
+        ebb_block_delete(n);
     }
-    take_free(n);
-    b->units += n->units;
-    ebb_block_delete(n);
 }
 
 static void set_free(ebb_block_t *b)
@@ -207,10 +206,14 @@ static void set_free(ebb_block_t *b)
     }
 }
 
-/* Neighbours that could not be merged before. */
-static void close_seams(void)
+/* Neighbours that could not be merged before; if need be, waits until they can. */
+static void close_seams(bool wait)
 {
     small.seams = false;
+    for (unsigned i = 0; wait && i < BINS; i++)
+        for (const ebb_block_t *b = small.bin[i]; b; b = b->next)
+            if (ebb_mark_wait(b->freed))
+                small.seams = true;
     for (const ebb_slab_t *s = ebb_slabs; s; s = s->next)
         for (ebb_block_t *b = s->at[0]; b; b = ebb_block_behind(b)) {
             if (b->state != EBB_FREE)
@@ -221,13 +224,9 @@ static void close_seams(void)
         }
 }
 
-static void merge_waiting(void)
+static void merge_waiting(bool wait)
 {
-    if (small.seams)
-        close_seams();
-    if (!small.waiting_count)
-        return;
-    for (uint32_t units = 1; units <= EBB_LARGEST_UNITS; units++)
+    for (uint32_t units = 1; small.waiting_count && units <= EBB_LARGEST_UNITS; units++)
         for (queue_t *q = small.waiting[units]; q; q = q->next)
             while (q->head) {
                 ebb_block_t *b = q->head;
@@ -236,6 +235,8 @@ static void merge_waiting(void)
                 set_free(b);
             }
     small.waiting_count = 0;
+    if (small.seams)
+        close_seams(wait);
 }
 
 /* ---- memory for them ---- */
@@ -304,7 +305,7 @@ ebb_status_t ebb_small_alloc(const ebb_request_t *q, ebb_buffer_t **out)
     if (!b) {
         ebb_block_t *from = find(units, q->stream, true, &first);
         if (!from && (small.waiting_count || small.seams)) {
-            merge_waiting();
+            merge_waiting(false);
             from = find(units, q->stream, true, &first);
         }
         b = from ? cut(from, first, units) : NULL;
@@ -333,7 +334,7 @@ void ebb_small_free(ebb_buffer_t *buffer, ebb_mark_t at)
 
 void ebb_small_reclaim(bool wait)
 {
-    merge_waiting();
+    merge_waiting(wait);
     for (ebb_slab_t **link = &ebb_slabs; *link;) {
         ebb_slab_t *s = *link;
         for (ebb_block_t *b = s->at[0]; b && s->chunks; b = ebb_block_behind(b))

@@ -100,6 +100,7 @@ static void limit_ghosts(size_t most, bool wait)
 static void break_spare(ebb_range_t *r)
 {
     unlink_range(&spares, r);
+    r->spare = r->holds = false;
     for (uint32_t i = 0; i < r->chunk_count; i++) {
         r->chunk[i]->ghosts++;
         r->chunk[i]->freed = r->freed;
@@ -113,9 +114,10 @@ static bool may_rise(const ebb_range_t *r, const ebb_stream_t *stream)
 {
     for (uint32_t i = 0; i < r->chunk_count; i++) {
         const struct ebb_chunk *c = r->chunk[i];
-        if (!c->free && !c->spare)
+        const ebb_range_t *spare = c->holder && c->holder->spare ? c->holder : NULL;
+        if (!c->free && !spare)
             return false;
-        if (!ebb_mark_suits(c->spare ? c->spare->freed : c->freed, stream))
+        if (!ebb_mark_suits(spare ? spare->freed : c->freed, stream))
             return false;
     }
     return true;
@@ -136,8 +138,8 @@ static ebb_range_t *take_ghost(size_t chunk_count, const ebb_stream_t *stream)
         return NULL;
     unlink_range(&ghosts, r);
     for (uint32_t i = 0; i < chunk_count; i++) {
-        if (r->chunk[i]->spare)
-            break_spare(r->chunk[i]->spare);
+        if (!r->chunk[i]->free)
+            break_spare(r->chunk[i]->holder);
         ebb_chunk_claim(r->chunk[i]);
         r->chunk[i]->ghosts--;
     }
@@ -152,8 +154,7 @@ static ebb_range_t *take_spare(size_t chunk_count, const ebb_stream_t *stream)
         if (r->chunk_count != chunk_count || !ebb_mark_suits(r->freed, stream))
             continue;
         unlink_range(&spares, r);
-        for (uint32_t i = 0; i < chunk_count; i++)
-            r->chunk[i]->spare = NULL;
+        r->spare = false;
         return r;
     }
     return NULL;
@@ -162,8 +163,9 @@ static ebb_range_t *take_spare(size_t chunk_count, const ebb_stream_t *stream)
 void ebb_spare_give(ebb_range_t *r, ebb_mark_t at)
 {
     r->freed = at;
-    for (uint32_t i = 0; i < r->chunk_count; i++)
-        r->chunk[i]->spare = r;
+    for (uint32_t i = 0; !r->holds && i < r->chunk_count; i++)
+        r->chunk[i]->holder = r;
+    r->spare = r->holds = true;
     link_range(&spares, r);
 }
 
@@ -174,6 +176,8 @@ size_t ebb_spare_ghosts(void)
 
 void ebb_spare_reclaim(size_t chunks, bool wait)
 {
+    if (wait)
+        ebb_chunks_wait(chunks);
     ebb_marks_ask_again();
     size_t available = ebb_chunks_available();
     for (ebb_range_t *r = spares.oldest, *next; r && available < chunks; r = next) {
@@ -298,11 +302,11 @@ static void check_list(const range_list_t *list, bool is_spare)
 {
     size_t chunks = 0;
     for (const ebb_range_t *r = list->oldest; r; r = r->newer) {
-        EBB_ASSERT(r->mapped && !r->buffer && !r->slab);
+        EBB_ASSERT(r->mapped && !r->buffer && !r->slab && r->spare == is_spare && r->holds == is_spare);
         EBB_ASSERT(r->newer ? r->newer->older == r : list->newest == r);
         EBB_ASSERT(r->prev ? r->prev->next == r : list->of_class[class_of(r->chunk_count)] == r);
         for (uint32_t i = 0; i < r->chunk_count; i++) {
-            EBB_ASSERT((r->chunk[i]->spare == r) == is_spare);
+            EBB_ASSERT((r->chunk[i]->holder == r) == is_spare);
             EBB_ASSERT(is_spare ? !r->chunk[i]->free : r->chunk[i]->ghosts > 0);
         }
         chunks += r->chunk_count;
