@@ -157,11 +157,13 @@ static void allocate(live_t *l, bool faults)
     l->used_on[stream] = true; /* what another stream does with it must come after the allocation */
     if (model_random(4))
         use(l, stream);
+    else if (model_random(2))
+        evict(l->buffer);
 }
 
 static void release(live_t *l)
 {
-    if (!model_random(8)) {
+    if (!model_random(60)) {
         model_synchronise();
         ebb_heap_free(l->buffer, (ebb_mark_t){0});
     } else {
@@ -173,14 +175,14 @@ static void release(live_t *l)
 }
 
 /* As a plan does: chunks from the pool under ranges of its own, used by any stream at once. */
-static void take_chunks(void)
+static void take_chunks(unsigned stream)
 {
     ebb_chunk_t chunk[3];
     ebb_range_t *r = ebb_range_new(3);
     unsigned owner = ++owners;
     if (ebb_chunks_take(3, chunk) == 0) {
         if (ebb_range_map_on(r, chunk) == 0) {
-            model_use(model_random(MODEL_STREAMS), r->base, 3 * EBB_CHUNK_BYTES, owner);
+            model_use(stream, r->base, 3 * EBB_CHUNK_BYTES, owner);
             model_synchronise();
             while (ebb_range_unmap_from(r))
                 ;
@@ -210,7 +212,7 @@ static void traffic(unsigned rounds, bool faults)
         live_t *l = &live[model_random(BUFFERS)];
         if (!(round % 1024)) {
             mostly_small = model_random(2);
-            steps = 2 + model_random(8);
+            steps = 1 + model_random(3) * model_random(4); /* the host ahead of the device, more or less */
         }
         if (!l->buffer)
             allocate(l, faults);
@@ -224,7 +226,7 @@ static void traffic(unsigned rounds, bool faults)
         if (!model_random(300))
             ebb_heap_reclaim(model_random(2) ? SIZE_MAX : model_random(CHUNKS), model_random(2));
         if (!model_random(200))
-            take_chunks();
+            take_chunks(model_random(MODEL_STREAMS));
         if (!model_random(500))
             ebb_chunks_release();
         assert_true(model_chunks() <= CHUNKS);
@@ -240,6 +242,27 @@ static void random_traffic_is_ordered_and_fits(void **state)
     traffic(ROUNDS, false);
     print_message("%u served, %u refused\n", served, refused);
     assert_true(refused > served / 200 && refused < served);
+    give_everything_back();
+}
+
+/* A stream that gets another one's memory waits for it on the device. Until that wait is over the memory is in use,
+ * though the stream itself has been given nothing to do. */
+static void memory_from_a_busy_stream_counts_as_in_use(void **state)
+{
+    (void)state;
+    live_t a = {.owner = ++owners}, b = {.owner = ++owners};
+    ebb_request_t q = {.bytes = (CHUNKS - 4) * EBB_CHUNK_BYTES, .stream = record_of(0)};
+    assert_int_equal(ebb_mark_wait(ebb_mark_here(record_of(1))), 0);
+    assert_int_equal(ebb_heap_alloc(&q, &a.buffer), 0);
+    use(&a, 0);
+    ebb_heap_free(a.buffer, ebb_mark_issue(record_of(0)));
+    q.stream = record_of(1);
+    q.bytes -= EBB_CHUNK_BYTES; /* another size: not the same range */
+    assert_int_equal(ebb_heap_alloc(&q, &b.buffer), 0);
+    evict(b.buffer);
+    take_chunks(2);
+    assert_right();
+    ebb_heap_free(b.buffer, ebb_mark_issue(record_of(1)));
     give_everything_back();
 }
 
@@ -276,6 +299,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_traffic_is_ordered_and_fits),
+        cmocka_unit_test(memory_from_a_busy_stream_counts_as_in_use),
         cmocka_unit_test(random_traffic_survives_failing_driver_calls),
     };
     return cmocka_run_group_tests(tests, setup, NULL);
