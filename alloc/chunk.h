@@ -22,6 +22,11 @@ struct ebb_chunk {
 /* Fixes device and budget. `others_bytes` of the budget are held by what ebb does not serve (context,
  * modules, libraries). */
 void ebb_chunks_init(CUdevice device, size_t budget_bytes, size_t others_bytes);
+/* From now on what else the process holds is measured before chunks are created, `reserve_bytes` more are held back,
+ * and `ahead` of need some are created by a thread (ahead.c). */
+void ebb_chunks_follow(size_t reserve_bytes, bool ahead);
+/* Measures now: for whoever knows that something was loaded. */
+void ebb_chunks_measure(void);
 int ebb_chunk_device(void);
 
 /* All of ebb_usage() but the live bytes, which the heap knows. */
@@ -30,6 +35,10 @@ ebb_usage_t ebb_chunks_usage(void);
 /* Chunks that exist, and those of them that are free, whether or not in use until some mark. */
 size_t ebb_chunks_created(void);
 size_t ebb_chunks_free(void);
+
+/* Chunks that exist beyond what the budget now allows, because what else the process holds has grown: they are
+ * released when they are free, and not given out. */
+size_t ebb_chunks_excess(void);
 
 /* Takes up to `count` free chunks that `stream` may use now, or, if it is NULL, any stream; creates none.
  * Returns how many. */
@@ -40,6 +49,14 @@ size_t ebb_chunks_join(size_t count, ebb_stream_t *stream, ebb_chunk_t *out);
 void ebb_chunks_wait(size_t chunks);
 /* Takes up to `count` new ones, as far as budget and driver allow. Returns how many. */
 size_t ebb_chunks_create(size_t count, ebb_chunk_t *out);
+/* So many are needed for what is alive: no more are created ahead than a few beyond these. */
+void ebb_chunks_expect(size_t count);
+/* For ahead.c, lock held: may one more be created? Then it counts already; end with the handle, or NULL if there is
+ * none. Both are false when there is nothing more to do. */
+bool ebb_chunks_begin_ahead(void);
+bool ebb_chunks_end_ahead(const CUmemGenericAllocationHandle *handle);
+/* The driver's call; no lock. */
+ebb_status_t ebb_chunk_handle(CUmemGenericAllocationHandle *out);
 /* Takes a free one. */
 void ebb_chunk_claim(ebb_chunk_t chunk);
 /* Gives chunks that are in use until their marks `freed`. */

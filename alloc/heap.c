@@ -24,7 +24,8 @@ bool ebb_heap_reclaim(size_t chunks, bool wait)
 {
     ebb_marks_ask_again();
     ebb_small_reclaim(wait);
-    ebb_spare_reclaim(chunks, wait);
+    ebb_spare_reclaim(ebb_chunks_excess() ? SIZE_MAX : chunks,
+                      wait); /* ghosts keep chunks from being released */
     return ebb_chunks_available() >= chunks;
 }
 

@@ -258,6 +258,7 @@ ebb_status_t ebb_spare_chunks(size_t count, ebb_stream_t *stream, ebb_chunk_t *o
         return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "an allocation above the budget", count * EBB_CHUNK_BYTES);
     gather(&w);
     size_t most = enough(count - w.got), created = ebb_chunks_created();
+    ebb_chunks_expect(most);
     if (w.got < count && most > created)
         create(&w, most - created);
     if (w.got < count)
