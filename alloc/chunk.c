@@ -12,7 +12,7 @@
 
 /* Ahead of need: one in so many of the chunks that exist, and at most so many. What is reserved beyond what is alive
  * stays small that way. */
-enum { AHEAD_SHARE = 64, AHEAD_MOST = 16 };
+enum { AHEAD_SHARE = 128, AHEAD_MOST = 16 };
 /* How long it takes until the driver, which had no memory, is asked again. */
 enum { REFUSAL_NS = 200 * 1000 * 1000 };
 
