@@ -122,12 +122,16 @@ static CUresult copy(direction_t direction, CUdeviceptr dst, CUdeviceptr src, si
                      bool async)
 {
     SG_TRY(sg_enter_context());
+    if (!async)
+        SG_TRY(sg_capture_sync_call(stream));
     if (!bytes)
         return CUDA_SUCCESS;
     place_t to = place_of(dst, bytes), from = place_of(src, bytes);
     if (!direction_fits(direction, to, from))
         return CUDA_ERROR_INVALID_VALUE;
-    bool stage = from == PLACE_PAGEABLE && to == PLACE_DEVICE && bytes <= SG_STAGED_COPY_BYTES;
+    /* A captured copy reads its source whenever it is launched. */
+    bool stage = from == PLACE_PAGEABLE && to == PLACE_DEVICE && bytes <= SG_STAGED_COPY_BYTES &&
+                 !sg_stream_captures(stream);
     bool host_side = to != PLACE_DEVICE || from != PLACE_DEVICE;
     bool wait = async ? (from == PLACE_PAGEABLE && !stage) || to == PLACE_PAGEABLE : host_side;
 
@@ -170,6 +174,8 @@ ASYNC_CALL(cuMemcpyDtoDAsync_v2, (CUdeviceptr dst, CUdeviceptr src, size_t bytes
 static CUresult set(CUdeviceptr at, uint32_t value, unsigned width, size_t count, CUstream stream, bool async)
 {
     SG_TRY(sg_enter_context());
+    if (!async)
+        SG_TRY(sg_capture_sync_call(stream));
     if (!count)
         return CUDA_SUCCESS;
     place_t place = at % width || count > SIZE_MAX / width ? PLACE_BAD : place_of(at, count * width);

@@ -187,6 +187,7 @@ SG_EXPORT CUresult cuDevicePrimaryCtxReset_v2(CUdevice device)
     SG_TRY(check_device(device));
     sg_wait_all();
     sg_lock();
+    sg_capture_drop_locked();
     sg_heap_reset_locked();
     sg.ctx.active = sg.ctx.primary_refs > 0; /* who still holds it gets a fresh one */
     atomic_store(&sg.ctx.sticky, CUDA_SUCCESS);

@@ -359,8 +359,10 @@ CUresult sg_heap_free(CUdeviceptr address, sg_stream_t *stream)
     block_t *b = find_live_locked(address);
     if (b)
         free_locked(b, stream);
+    CUresult result =
+        b ? CUDA_SUCCESS : sg_block_free_locked(address, stream ? stream : sg.ctx.legacy);
     sg_unlock();
-    return b ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    return result;
 }
 
 bool sg_heap_block_locked(void *segment, CUdeviceptr address, sg_extent_t *out)
@@ -410,13 +412,13 @@ void sg_heap_adopt_locked(sg_pool_t *from, sg_pool_t *to)
 
 SG_EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *out, size_t bytes)
 {
-    SG_TRY(sg_enter_context());
+    SG_TRY(sg_enter_unsafe());
     return out ? sg_heap_alloc(&sg_sync_heap, bytes, NULL, out) : CUDA_ERROR_INVALID_VALUE;
 }
 
 SG_EXPORT CUresult cuMemFree_v2(CUdeviceptr address)
 {
-    SG_TRY(sg_enter_context());
+    SG_TRY(sg_enter_unsafe());
     return address ? sg_heap_free(address, NULL) : CUDA_SUCCESS;
 }
 
@@ -428,12 +430,19 @@ static CUresult alloc_async(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, C
     sg_lock();
     sg_stream_t *stream = sg_stream_resolve_locked(handle);
     sg_pool_t *p = sg_pool_resolve_locked(pool);
+    CUresult result;
+    const CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                  .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
+    if (stream && p && sg_capture_alloc_locked(stream, &props, bytes, out, &result)) {
+        sg_unlock();
+        return result;
+    }
     if (stream)
         stream->refs++;
     sg_unlock();
     if (!stream)
         return CUDA_ERROR_INVALID_HANDLE;
-    CUresult result = p ? sg_heap_alloc(p, bytes, stream, out) : CUDA_ERROR_INVALID_VALUE;
+    result = p ? sg_heap_alloc(p, bytes, stream, out) : CUDA_ERROR_INVALID_VALUE;
     sg_lock();
     sg_stream_unref_locked(stream);
     sg_unlock();
@@ -450,11 +459,15 @@ static CUresult free_async(CUdeviceptr address, CUstream handle)
     SG_TRY(sg_enter_context());
     sg_lock();
     sg_stream_t *stream = sg_stream_resolve_locked(handle);
-    block_t *b = stream ? find_live_locked(address) : NULL;
-    if (b)
-        free_locked(b, stream);
+    CUresult result = CUDA_ERROR_INVALID_HANDLE;
+    if (stream && !sg_capture_free_locked(stream, address, &result)) {
+        block_t *b = find_live_locked(address);
+        if (b)
+            free_locked(b, stream);
+        result = b ? CUDA_SUCCESS : sg_block_free_locked(address, stream);
+    }
     sg_unlock();
-    return b ? CUDA_SUCCESS : stream ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_HANDLE;
+    return result;
 }
 
 ASYNC_CALL(cuMemFreeAsync, (CUdeviceptr address, CUstream stream), free_async(address, stream))

@@ -76,7 +76,7 @@ static void host_remove(host_range_t *r)
 
 SG_EXPORT CUresult cuMemHostAlloc(void **out, size_t bytes, unsigned flags)
 {
-    SG_TRY(sg_enter_context());
+    SG_TRY(sg_enter_unsafe());
     unsigned known = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED;
     if (!out || !bytes || flags & ~known)
         return CUDA_ERROR_INVALID_VALUE;
@@ -102,7 +102,7 @@ SG_EXPORT CUresult cuMemAllocHost_v2(void **out, size_t bytes)
 /* Waits for the device, as the driver does: work in flight may still use the memory. */
 SG_EXPORT CUresult cuMemFreeHost(void *p)
 {
-    SG_TRY(sg_enter_context());
+    SG_TRY(sg_enter_unsafe());
     SG_TRY(sg_wait_all());
     sg_lock();
     host_range_t *r = host_find(p);
@@ -119,7 +119,7 @@ SG_EXPORT CUresult cuMemFreeHost(void *p)
 
 SG_EXPORT CUresult cuMemHostRegister_v2(void *p, size_t bytes, unsigned flags)
 {
-    SG_TRY(sg_enter_context());
+    SG_TRY(sg_enter_unsafe());
     unsigned known =
         CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP | CU_MEMHOSTREGISTER_READ_ONLY;
     if (!p || !bytes)
@@ -137,7 +137,7 @@ SG_EXPORT CUresult cuMemHostRegister_v2(void *p, size_t bytes, unsigned flags)
 
 SG_EXPORT CUresult cuMemHostUnregister(void *p)
 {
-    SG_TRY(sg_enter_context());
+    SG_TRY(sg_enter_unsafe());
     SG_TRY(sg_wait_all());
     sg_lock();
     host_range_t *r = host_find(p);

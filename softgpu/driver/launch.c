@@ -38,10 +38,9 @@ static CUresult gather_params(CUfunction f, char *out, void **params, void **ext
     return CUDA_SUCCESS;
 }
 
-static CUresult launch(CUfunction f, const unsigned grid[3], const unsigned block[3], unsigned shared,
-                       CUstream stream, void **params, void **extra)
+CUresult sg_kernel_op(CUfunction f, const unsigned grid[3], const unsigned block[3], unsigned shared,
+                      void **params, void **extra, sg_op_t **out)
 {
-    SG_TRY(sg_enter_context());
     SG_TRY(sg_function_check(f));
     if (!dimensions_fit(grid, block) ||
         shared > (f->max_dynamic_shared ? (unsigned)f->max_dynamic_shared : 48u << 10))
@@ -65,14 +64,18 @@ static CUresult launch(CUfunction f, const unsigned grid[3], const unsigned bloc
                                            .dynamic_shared_bytes = shared,
                                            .params = sg_op_payload(op)};
     op->units = (uint64_t)grid[0] * grid[1] * grid[2];
-    return sg_submit(stream, op, false);
+    *out = op;
+    return CUDA_SUCCESS;
 }
 
 static CUresult launch_xyz(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
                            unsigned bz, unsigned shared, CUstream stream, void **params, void **extra)
 {
     const unsigned grid[3] = {gx, gy, gz}, block[3] = {bx, by, bz};
-    return launch(f, grid, block, shared, stream, params, extra);
+    sg_op_t *op;
+    SG_TRY(sg_enter_context());
+    SG_TRY(sg_kernel_op(f, grid, block, shared, params, extra, &op));
+    return sg_submit(stream, op, false);
 }
 
 ASYNC_CALL(cuLaunchKernel,

@@ -74,7 +74,7 @@ SG_EXPORT CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool)
 
 SG_EXPORT CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *props)
 {
-    SG_TRY(sg_enter_context());
+    SG_TRY(sg_enter_unsafe());
     if (!pool || !props || props->allocType != CU_MEM_ALLOCATION_TYPE_PINNED ||
         props->location.type != CU_MEM_LOCATION_TYPE_DEVICE || props->location.id)
         return CUDA_ERROR_INVALID_VALUE;
@@ -93,7 +93,7 @@ SG_EXPORT CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *pro
 /* What is still allocated from it moves to the default pool, which outlives it. */
 SG_EXPORT CUresult cuMemPoolDestroy(CUmemoryPool pool)
 {
-    SG_TRY(sg_enter_context());
+    SG_TRY(sg_enter_unsafe());
     sg_lock();
     sg_pool_t *p = resolve_locked(pool);
     if (!p || p->is_default) {
@@ -115,7 +115,7 @@ SG_EXPORT CUresult cuMemPoolDestroy(CUmemoryPool pool)
 
 SG_EXPORT CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t keep)
 {
-    SG_TRY(sg_enter_context());
+    SG_TRY(sg_enter_unsafe());
     sg_lock();
     sg_pool_t *p = resolve_locked(pool);
     if (p)
@@ -168,7 +168,7 @@ static CUresult pool_attribute(sg_pool_t *p, CUmemPool_attribute attribute, void
 
 static CUresult pool_attribute_call(CUmemoryPool pool, CUmemPool_attribute attribute, void *value, bool set)
 {
-    SG_TRY(sg_enter_context());
+    SG_TRY(sg_enter_unsafe());
     if (!value)
         return CUDA_ERROR_INVALID_VALUE;
     sg_lock();

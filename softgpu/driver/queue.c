@@ -255,6 +255,11 @@ CUresult sg_submit(CUstream handle, sg_op_t *op, bool wait)
         sg_op_drop(op);
         return CUDA_ERROR_INVALID_HANDLE;
     }
+    CUresult captured;
+    if (sg_capture_take_locked(stream, op, &captured)) {
+        sg_unlock();
+        return captured;
+    }
     uint64_t number = sg_submit_locked(stream, op);
     stream->refs++;
     sg_unlock();

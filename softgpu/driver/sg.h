@@ -81,6 +81,9 @@ CUresult sg_initialise(void);
 CUresult sg_enter(void);
 /* The same, and a current context without a sticky error. */
 CUresult sg_enter_context(void);
+/* For calls that a stream capture would not see (cuMemAlloc): also that no capture forbids them to this thread, else
+ * STREAM_CAPTURE_UNSUPPORTED (graph_capture.c). */
+CUresult sg_enter_unsafe(void);
 CUcontext sg_current_context(void);
 
 #define SG_TRY(call)                                                                                         \
@@ -136,7 +139,7 @@ void sg_fault_keep_handlers(void);
 bool sg_fault_run(const sg_op_t *op, uint64_t first, uint64_t count);
 
 /* ---- window.c: device addresses ---- */
-typedef enum sg_range_kind { SG_RANGE_RESERVED, SG_RANGE_SEGMENT } sg_range_kind_t;
+typedef enum sg_range_kind { SG_RANGE_RESERVED, SG_RANGE_SEGMENT, SG_RANGE_GRAPH } sg_range_kind_t;
 
 typedef struct sg_mapping {
     CUdeviceptr address;
@@ -149,7 +152,7 @@ struct sg_range {
     CUdeviceptr base;
     size_t bytes;
     sg_range_kind_t kind;
-    void *segment;          /* SG_RANGE_SEGMENT: the heap's */
+    void *segment;          /* SG_RANGE_SEGMENT: the heap's; SG_RANGE_GRAPH: a block's (graph_memory.c) */
     sg_mapping_t *mappings; /* SG_RANGE_RESERVED: sorted by address */
     size_t mapping_count, mapping_capacity;
 };
@@ -208,6 +211,7 @@ struct CUfunc_st {
 };
 /* A function of a loaded module, or CUDA_ERROR_INVALID_HANDLE. */
 CUresult sg_function_check(CUfunction f);
+bool sg_function_loaded_locked(CUfunction f);
 
 /* ---- procaddr.c ---- */
 CUresult sg_not_supported(const char *name); /* returns CUDA_ERROR_NOT_SUPPORTED, says so once per name */

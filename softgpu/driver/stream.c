@@ -37,12 +37,13 @@ SG_EXPORT CUresult cuStreamDestroy_v2(CUstream handle)
         return CUDA_ERROR_INVALID_HANDLE;
     sg_lock();
     sg_stream_t *s = sg_stream_resolve_locked(handle);
-    if (s) {
+    CUresult result = s ? sg_capture_destroy_stream_locked(s) : CUDA_ERROR_INVALID_HANDLE;
+    if (!result) {
         s->destroyed = true;
         sg_stream_unref_locked(s);
     }
     sg_unlock();
-    return s ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+    return result;
 }
 
 /* Resolves a handle and takes a reference, which drop_stream gives back. */
@@ -69,6 +70,7 @@ static void drop_stream(sg_stream_t *s)
 static CUresult stream_synchronize(CUstream handle)
 {
     SG_TRY(sg_enter_context());
+    SG_TRY(sg_capture_sync_call(handle));
     uint64_t number;
     sg_stream_t *s = take_stream(handle, &number);
     if (!s)
@@ -85,11 +87,12 @@ static CUresult stream_query(CUstream handle)
     SG_TRY(sg_enter_context());
     sg_lock();
     sg_stream_t *s = sg_stream_resolve_locked(handle);
+    CUresult captures = s ? sg_capture_sync_locked(s) : CUDA_ERROR_INVALID_HANDLE;
     bool idle = s && atomic_load(&s->completed) >= s->submitted;
     if (s == sg.ctx.legacy)
         idle = sg_blocking_idle_locked();
     sg_unlock();
-    return !s ? CUDA_ERROR_INVALID_HANDLE : idle ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+    return captures ? captures : idle ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
 ASYNC_CALL(cuStreamSynchronize, (CUstream stream), stream_synchronize(stream))
@@ -142,32 +145,6 @@ static CUresult stream_device(CUstream handle, CUdevice *device)
 
 ASYNC_CALL(cuStreamGetDevice, (CUstream stream, CUdevice *device), stream_device(stream, device))
 
-/* Nothing captures in this form of the device; frameworks ask all the same. */
-static CUresult stream_capturing(CUstream handle, CUstreamCaptureStatus *status)
-{
-    CUcontext ctx;
-    SG_TRY(stream_context(handle, &ctx));
-    if (!status)
-        return CUDA_ERROR_INVALID_VALUE;
-    *status = CU_STREAM_CAPTURE_STATUS_NONE;
-    return CUDA_SUCCESS;
-}
-
-ASYNC_CALL(cuStreamIsCapturing, (CUstream stream, CUstreamCaptureStatus *status),
-           stream_capturing(stream, status))
-
-SG_EXPORT CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
-{
-    static _Thread_local CUstreamCaptureMode current = CU_STREAM_CAPTURE_MODE_GLOBAL;
-    SG_TRY(sg_enter_context());
-    if (!mode || *mode > CU_STREAM_CAPTURE_MODE_RELAXED)
-        return CUDA_ERROR_INVALID_VALUE;
-    CUstreamCaptureMode old = current;
-    current = *mode;
-    *mode = old;
-    return CUDA_SUCCESS;
-}
-
 /* ---- host functions ---- */
 
 static CUresult host_function(CUstream stream, CUhostFn function, CUstreamCallback callback, void *data)
@@ -192,19 +169,9 @@ ASYNC_CALL(cuStreamAddCallback, (CUstream stream, CUstreamCallback callback, voi
 
 /* ---- events ---- */
 
-/* Where an event was last recorded. A wait reads it when it is called: recording again later does not move
- * it. */
-typedef struct sg_event {
-    unsigned flags;
-    sg_stream_t *stream; /* holds a reference; NULL: never recorded */
-    uint64_t number;
-    sg_record_t *record; /* holds a reference; NULL without timing */
-    struct sg_event *next;
-} sg_event_t;
-
 static sg_event_t *events; /* all; guarded by sg.lock */
 
-static sg_event_t *event_find_locked(CUevent handle)
+sg_event_t *sg_event_find_locked(CUevent handle)
 {
     for (sg_event_t *e = events; e; e = e->next)
         if ((CUevent)e == handle)
@@ -212,7 +179,7 @@ static sg_event_t *event_find_locked(CUevent handle)
     return NULL;
 }
 
-static void event_forget_locked(sg_event_t *e)
+void sg_event_forget_locked(sg_event_t *e)
 {
     if (e->stream)
         sg_stream_unref_locked(e->stream);
@@ -220,6 +187,7 @@ static void event_forget_locked(sg_event_t *e)
         free(e->record);
     e->stream = NULL;
     e->record = NULL;
+    sg_capture_forget_event(e);
 }
 
 SG_EXPORT CUresult cuEventCreate(CUevent *out, unsigned flags)
@@ -251,14 +219,14 @@ SG_EXPORT CUresult cuEventDestroy_v2(CUevent handle)
     sg_event_t *e = *link;
     if (e) {
         *link = e->next;
-        event_forget_locked(e);
+        sg_event_forget_locked(e);
     }
     sg_unlock();
     free(e);
     return e ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
-static CUresult record_locked(sg_event_t *e, sg_stream_t *s)
+CUresult sg_event_record_locked(sg_event_t *e, sg_stream_t *s)
 {
     sg_op_t *op = sg_op_new(SG_OP_RECORD, 0);
     sg_record_t *record = e->flags & CU_EVENT_DISABLE_TIMING ? NULL : calloc(1, sizeof *record);
@@ -267,7 +235,7 @@ static CUresult record_locked(sg_event_t *e, sg_stream_t *s)
         free(record);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    event_forget_locked(e);
+    sg_event_forget_locked(e);
     if (record)
         record->refs = 2; /* the event's and the op's */
     op->record.record = record;
@@ -285,10 +253,10 @@ static CUresult event_record(CUevent handle, CUstream stream, unsigned flags)
         return CUDA_ERROR_INVALID_VALUE;
     CUresult result = CUDA_ERROR_INVALID_HANDLE;
     sg_lock();
-    sg_event_t *e = event_find_locked(handle);
+    sg_event_t *e = sg_event_find_locked(handle);
     sg_stream_t *s = sg_stream_resolve_locked(stream);
-    if (e && s)
-        result = record_locked(e, s);
+    if (e && s && !sg_capture_record_locked(s, e, handle, flags, &result))
+        result = sg_event_record_locked(e, s);
     sg_unlock();
     return result;
 }
@@ -304,9 +272,9 @@ static CUresult stream_wait_event(CUstream handle, CUevent event, unsigned flags
         return CUDA_ERROR_INVALID_VALUE;
     CUresult result = CUDA_ERROR_INVALID_HANDLE;
     sg_lock();
-    sg_event_t *e = event_find_locked(event);
+    sg_event_t *e = sg_event_find_locked(event);
     sg_stream_t *s = sg_stream_resolve_locked(handle);
-    if (e && s)
+    if (e && s && !sg_capture_wait_locked(s, e, event, flags, &result))
         result = e->stream ? sg_submit_wait_locked(s, e->stream, e->number) : CUDA_SUCCESS;
     sg_unlock();
     return result;
@@ -316,16 +284,17 @@ ASYNC_CALL(cuStreamWaitEvent, (CUstream stream, CUevent event, unsigned flags),
            stream_wait_event(stream, event, flags))
 
 /* The stream and number an event stands for; `out` NULL: never recorded. Takes a reference. */
-static bool event_target(CUevent handle, sg_stream_t **out, uint64_t *number)
+static CUresult event_target(CUevent handle, sg_stream_t **out, uint64_t *number)
 {
     sg_lock();
-    const sg_event_t *e = event_find_locked(handle);
-    *out = e ? e->stream : NULL;
+    sg_event_t *e = sg_event_find_locked(handle);
+    CUresult result = e ? sg_capture_event_locked(e) : CUDA_ERROR_INVALID_HANDLE;
+    *out = result ? NULL : e->stream;
     *number = e ? e->number : 0;
     if (*out)
         (*out)->refs++;
     sg_unlock();
-    return e;
+    return result;
 }
 
 SG_EXPORT CUresult cuEventQuery(CUevent handle)
@@ -333,8 +302,7 @@ SG_EXPORT CUresult cuEventQuery(CUevent handle)
     SG_TRY(sg_enter_context());
     sg_stream_t *s;
     uint64_t number;
-    if (!event_target(handle, &s, &number))
-        return CUDA_ERROR_INVALID_HANDLE;
+    SG_TRY(event_target(handle, &s, &number));
     if (!s)
         return CUDA_SUCCESS;
     bool reached = atomic_load(&s->completed) >= number;
@@ -347,8 +315,7 @@ SG_EXPORT CUresult cuEventSynchronize(CUevent handle)
     SG_TRY(sg_enter_context());
     sg_stream_t *s;
     uint64_t number;
-    if (!event_target(handle, &s, &number))
-        return CUDA_ERROR_INVALID_HANDLE;
+    SG_TRY(event_target(handle, &s, &number));
     if (!s)
         return CUDA_SUCCESS;
     CUresult result = sg_wait_number(s, number);
@@ -364,8 +331,10 @@ SG_EXPORT CUresult cuEventElapsedTime_v2(float *ms, CUevent start, CUevent end)
         return CUDA_ERROR_INVALID_VALUE;
     CUresult result = CUDA_ERROR_INVALID_HANDLE;
     sg_lock();
-    const sg_event_t *a = event_find_locked(start), *b = event_find_locked(end);
-    if (a && b && a->record && b->record) {
+    const sg_event_t *a = sg_event_find_locked(start), *b = sg_event_find_locked(end);
+    if (a && b && (a->captured || b->captured)) {
+        result = CUDA_ERROR_CAPTURED_EVENT;
+    } else if (a && b && a->record && b->record) {
         uint64_t from = a->record->time_ns, to = b->record->time_ns;
         result = from && to ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
         if (!result)
@@ -385,6 +354,7 @@ SG_EXPORT CUresult cuEventElapsedTime(float *ms, CUevent start, CUevent end)
 SG_EXPORT CUresult cuCtxSynchronize(void)
 {
     SG_TRY(sg_enter_context());
+    SG_TRY(sg_capture_context_sync());
     CUresult result = sg_wait_all();
     sg_pools_trim_to_threshold();
     return result;
