@@ -100,16 +100,6 @@ void sg_capture_invalidate_locked(sg_capture_t *c)
     c->invalid = true;
 }
 
-void sg_capture_drop_locked(void)
-{
-    while (captures) {
-        sg_graph_t *own = captures->borrowed ? NULL : captures->graph;
-        sg_capture_end_locked(captures);
-        if (own)
-            sg_graph_delete_locked(own);
-    }
-}
-
 static sg_capture_t *find_capture(uint64_t id)
 {
     sg_capture_t *c = captures;
@@ -151,13 +141,13 @@ CUresult sg_capture_node_locked(sg_stream_t *s, sg_action_t *action, sg_node_t *
 
 static bool is_legacy(const sg_stream_t *s)
 {
-    return s == sg.ctx.legacy;
+    return s == s->ctx->legacy;
 }
 
-static bool has_blocking_stream(const sg_capture_t *c)
+static bool has_stream_in(const sg_capture_t *c, CUcontext ctx, bool blocking)
 {
     for (const sg_capturing_t *part = c->streams; part; part = part->next)
-        if (part->stream->blocking)
+        if (part->stream->ctx == ctx && (part->stream->blocking || !blocking))
             return true;
     return false;
 }
@@ -168,7 +158,7 @@ CUresult sg_capture_legacy_locked(sg_stream_t *s, bool invalidate)
     if (!captures || !is_legacy(s))
         return CUDA_SUCCESS;
     for (sg_capture_t *c = captures; c; c = c->next)
-        if (has_blocking_stream(c)) {
+        if (has_stream_in(c, s->ctx, true)) {
             result = CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
             if (invalidate)
                 sg_capture_invalidate_locked(c);
@@ -248,18 +238,39 @@ CUresult sg_capture_event_locked(sg_event_t *e)
     return CUDA_ERROR_CAPTURED_EVENT;
 }
 
+CUresult sg_capture_context_locked(CUcontext ctx, const sg_event_t *e)
+{
+    CUresult result = CUDA_SUCCESS;
+    const sg_capture_t *of_event = e && e->captured ? find_capture(e->captured->capture) : NULL;
+    for (sg_capture_t *c = captures; c; c = c->next)
+        if (c == of_event || has_stream_in(c, ctx, false)) {
+            sg_capture_invalidate_locked(c);
+            result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+        }
+    return result;
+}
+
 CUresult sg_capture_context_sync(void)
 {
     if (!capture_count)
         return CUDA_SUCCESS;
-    CUresult result = CUDA_SUCCESS;
     sg_lock();
-    for (sg_capture_t *c = captures; c; c = c->next) {
-        sg_capture_invalidate_locked(c);
-        result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-    }
+    CUresult result = sg_capture_context_locked(sg_current_context(), NULL);
     sg_unlock();
     return result;
+}
+
+void sg_capture_drop_locked(CUcontext ctx)
+{
+    for (sg_capture_t *c = captures, *next; c; c = next) {
+        next = c->next;
+        if (!has_stream_in(c, ctx, false))
+            continue;
+        sg_graph_t *own = c->borrowed ? NULL : c->graph;
+        sg_capture_end_locked(c);
+        if (own)
+            sg_graph_delete_locked(own);
+    }
 }
 
 bool sg_stream_captures(CUstream stream)
@@ -309,14 +320,17 @@ bool sg_capture_take_locked(sg_stream_t *s, sg_op_t *op, CUresult *result)
     return true;
 }
 
-bool sg_capture_alloc_locked(sg_stream_t *s, const CUmemPoolProps *props, size_t bytes, CUdeviceptr *out,
+bool sg_capture_alloc_locked(sg_stream_t *s, unsigned device, size_t bytes, CUdeviceptr *out,
                              CUresult *result)
 {
     if (!sg_capture_concerns_locked(s, result))
         return false;
     if (*result)
         return true;
-    const CUDA_MEM_ALLOC_NODE_PARAMS params = {.poolProps = *props, .bytesize = bytes};
+    const CUDA_MEM_ALLOC_NODE_PARAMS params = {
+        .poolProps = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+                      .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = (int)device}},
+        .bytesize = bytes};
     sg_action_t action = {.type = CU_GRAPH_NODE_TYPE_MEM_ALLOC};
     *result = sg_block_new_locked(&params, s->capturing->capture->graph, &action.block);
     if (*result)

@@ -24,7 +24,7 @@ static CUresult may_begin_locked(sg_stream_t *s)
 {
     if (!s)
         return CUDA_ERROR_INVALID_HANDLE;
-    if (s == sg.ctx.legacy)
+    if (s == s->ctx->legacy)
         return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     return s->capturing ? CUDA_ERROR_ILLEGAL_STATE : CUDA_SUCCESS;
 }

@@ -52,8 +52,13 @@ static CUresult make_ops_locked(sg_exec_t *e)
  * blocking streams again. */
 static bool prepare_lanes_locked(sg_exec_t *e, sg_stream_t *s)
 {
-    for (unsigned i = s == sg.ctx.legacy ? 0 : 1; i < e->lanes; i++) {
-        if (!e->lane[i] && !(e->lane[i] = sg_stream_create_locked(false, s->priority, 0)))
+    for (unsigned i = s == s->ctx->legacy ? 0 : 1; i < e->lanes; i++) {
+        if (e->lane[i] && e->lane[i]->ctx != s->ctx) {
+            e->lane[i]->destroyed = true;
+            sg_stream_unref_locked(e->lane[i]);
+            e->lane[i] = NULL;
+        }
+        if (!e->lane[i] && !(e->lane[i] = sg_stream_create_in_locked(s->ctx, false, s->priority, 0)))
             return false;
         e->lane[i]->priority = s->priority;
     }
@@ -62,7 +67,7 @@ static bool prepare_lanes_locked(sg_exec_t *e, sg_stream_t *s)
 
 static sg_stream_t *stream_of_lane(const sg_exec_t *e, unsigned lane, sg_stream_t *s)
 {
-    return lane || s == sg.ctx.legacy ? e->lane[lane] : s;
+    return lane || s == s->ctx->legacy ? e->lane[lane] : s;
 }
 
 /* A mark in the stream, behind what the default stream's rules put before it and behind the last launch. */

@@ -11,7 +11,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 struct sg_block {
     uint32_t refs; /* one per node, in images too, and one while live */
@@ -21,6 +20,9 @@ struct sg_block {
     sg_handle_t *handle; /* NULL: no physical memory */
     uint64_t owner;      /* id of the graph that allocates it */
     uint64_t freed_in;   /* id of the graph with its free node */
+    unsigned device;
+    sg_access_t rights;
+    uint64_t id; /* among all allocations */
     bool live;
     sg_stream_t
         *used_on; /* a reference: where it was freed, or where it was last launched; NULL: not in use */
@@ -38,20 +40,13 @@ static struct {
 
 static struct {
     uint64_t used, used_high, reserved, reserved_high;
-} counters;
-
-static void count_used(uint64_t bytes)
-{
-    counters.used += bytes;
-    if (counters.used > counters.used_high)
-        counters.used_high = counters.used;
-}
+} counters[SG_MAX_DEVICES];
 
 /* ---- physical memory ---- */
 
 static void release_handle_locked(sg_handle_t *h)
 {
-    counters.reserved -= h->bytes;
+    counters[h->device].reserved -= h->bytes;
     sg_phys_unref_locked(h);
 }
 
@@ -60,7 +55,7 @@ static sg_handle_t *unback_locked(sg_block_t *b)
 {
     sg_handle_t *h = b->handle;
     sg_phys_unmap(b->range->base, b->range->bytes);
-    counters.used -= h->bytes;
+    counters[h->device].used -= h->bytes;
     b->handle = NULL;
     return h;
 }
@@ -74,10 +69,10 @@ static bool idle_locked(sg_block_t *b)
     return !b->live && !b->used_on;
 }
 
-static sg_handle_t *from_cache_locked(size_t bytes)
+static sg_handle_t *from_cache_locked(unsigned device, size_t bytes)
 {
     for (size_t i = 0; i < cache.count; i++)
-        if (cache.handle[i]->bytes == bytes) {
+        if (cache.handle[i]->device == device && cache.handle[i]->bytes == bytes) {
             sg_handle_t *h = cache.handle[i];
             cache.handle[i] = cache.handle[--cache.count];
             return h;
@@ -85,10 +80,15 @@ static sg_handle_t *from_cache_locked(size_t bytes)
     return NULL;
 }
 
-static void empty_cache_locked(void)
+static void empty_cache_locked(unsigned device)
 {
-    while (cache.count)
-        release_handle_locked(cache.handle[--cache.count]);
+    size_t kept = 0;
+    for (size_t i = 0; i < cache.count; i++)
+        if (cache.handle[i]->device == device)
+            release_handle_locked(cache.handle[i]);
+        else
+            cache.handle[kept++] = cache.handle[i];
+    cache.count = kept;
 }
 
 static void to_cache_locked(sg_handle_t *h)
@@ -109,29 +109,29 @@ static void to_cache_locked(sg_handle_t *h)
 static bool planned(const sg_block_t *b, const sg_exec_t *e);
 
 /* Memory of idle blocks that the launch does not need. */
-static void reclaim_locked(const sg_exec_t *e)
+static void reclaim_locked(unsigned device, const sg_exec_t *e)
 {
-    empty_cache_locked();
+    empty_cache_locked(device);
     for (sg_block_t *b = blocks; b; b = b->next)
-        if (b->handle && idle_locked(b) && !(e && planned(b, e)))
+        if (b->handle && b->device == device && idle_locked(b) && !(e && planned(b, e)))
             release_handle_locked(unback_locked(b));
 }
 
-static sg_handle_t *obtain_locked(size_t bytes, const sg_exec_t *e)
+static sg_handle_t *obtain_locked(unsigned device, size_t bytes, const sg_exec_t *e)
 {
-    sg_handle_t *h = from_cache_locked(bytes);
+    sg_handle_t *h = from_cache_locked(device, bytes);
     if (h)
         return h;
-    h = sg_phys_create_locked(bytes);
+    h = sg_phys_create_locked(device, bytes);
     if (!h) {
-        reclaim_locked(e);
-        h = sg_phys_create_locked(bytes);
+        reclaim_locked(device, e);
+        h = sg_phys_create_locked(device, bytes);
     }
     if (!h)
         return NULL;
-    counters.reserved += bytes;
-    if (counters.reserved > counters.reserved_high)
-        counters.reserved_high = counters.reserved;
+    counters[device].reserved += bytes;
+    if (counters[device].reserved > counters[device].reserved_high)
+        counters[device].reserved_high = counters[device].reserved;
     return h;
 }
 
@@ -139,22 +139,29 @@ static CUresult back_locked(sg_block_t *b, const sg_exec_t *e)
 {
     if (b->handle)
         return CUDA_SUCCESS;
-    sg_handle_t *h = obtain_locked(b->range->bytes, e);
+    sg_handle_t *h = obtain_locked(b->device, b->range->bytes, e);
     if (!h)
         return CUDA_ERROR_OUT_OF_MEMORY;
     CUresult result = sg_phys_map(b->range->base, h);
-    if (!result && (result = sg_phys_protect(b->range->base, b->range->bytes, PROT_READ | PROT_WRITE)))
+    if (!result && (result = sg_phys_protect_locked(b->range->base, b->range->bytes, &b->rights)))
         sg_phys_unmap(b->range->base, b->range->bytes);
     if (result) {
         to_cache_locked(h);
         return result;
     }
     b->handle = h;
-    count_used(h->bytes);
+    counters[b->device].used += h->bytes;
+    if (counters[b->device].used > counters[b->device].used_high)
+        counters[b->device].used_high = counters[b->device].used;
     return CUDA_SUCCESS;
 }
 
 /* ---- blocks ---- */
+
+static bool is_device(const CUmemLocation *l)
+{
+    return l->type == CU_MEM_LOCATION_TYPE_DEVICE && l->id >= 0 && (unsigned)l->id < sg.config.devices;
+}
 
 static CUresult check_params(const CUDA_MEM_ALLOC_NODE_PARAMS *p)
 {
@@ -162,12 +169,26 @@ static CUresult check_params(const CUDA_MEM_ALLOC_NODE_PARAMS *p)
     if (!p->bytesize || props->allocType != CU_MEM_ALLOCATION_TYPE_PINNED ||
         props->handleTypes != CU_MEM_HANDLE_TYPE_NONE || (p->accessDescCount && !p->accessDescs))
         return CUDA_ERROR_INVALID_VALUE;
-    if (props->location.type != CU_MEM_LOCATION_TYPE_DEVICE || props->location.id)
+    if (!is_device(&props->location))
         return CUDA_ERROR_INVALID_VALUE;
     for (size_t i = 0; i < p->accessDescCount; i++)
-        if (p->accessDescs[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE || p->accessDescs[i].location.id)
+        if (!is_device(&p->accessDescs[i].location))
             return CUDA_ERROR_INVALID_VALUE;
     return p->bytesize > sg.config.memory_bytes ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+}
+
+/* Its own device may do everything, others what the descriptions say. */
+static void set_rights(sg_block_t *b)
+{
+    b->device = (unsigned)b->params.poolProps.location.id;
+    b->rights.readers = b->rights.writers = (uint8_t)(1u << b->device);
+    for (size_t i = 0; i < b->params.accessDescCount; i++) {
+        uint8_t bit = (uint8_t)(1u << b->access[i].location.id);
+        if (b->access[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE)
+            b->rights.readers |= bit;
+        if (b->access[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
+            b->rights.writers |= bit;
+    }
 }
 
 static bool copy_access(sg_block_t *b, const CUDA_MEM_ALLOC_NODE_PARAMS *p)
@@ -219,6 +240,8 @@ CUresult sg_block_new_locked(const CUDA_MEM_ALLOC_NODE_PARAMS *params, sg_graph_
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     b->range->segment = b;
+    b->id = sg_next_allocation_id();
+    set_rights(b);
     b->params.dptr = b->range->base;
     b->refs = 1;
     b->owner = graph->object.id;
@@ -243,7 +266,11 @@ bool sg_block_extent_locked(void *block, CUdeviceptr address, sg_extent_t *out)
         return false;
     *out = (sg_extent_t){.base = b->range->base,
                          .bytes = b->params.bytesize,
-                         .access = CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+                         .id = b->id,
+                         .handle = b->handle,
+                         .range = b->range,
+                         .access = b->rights,
+                         .device = b->device,
                          .managed_by_heap = true};
     return true;
 }
@@ -324,6 +351,21 @@ CUresult sg_block_free_locked(CUdeviceptr address, sg_stream_t *stream)
     return CUDA_SUCCESS;
 }
 
+bool sg_block_is_live_locked(CUdeviceptr address)
+{
+    const sg_block_t *b = sg_block_find_locked(address);
+    return b && b->live;
+}
+
+CUresult sg_block_free(CUdeviceptr address)
+{
+    SG_TRY(sg_wait_context(NULL));
+    sg_lock();
+    CUresult result = sg_block_free_locked(address, sg_current_context()->legacy);
+    sg_unlock();
+    return result;
+}
+
 static bool planned(const sg_block_t *b, const sg_exec_t *e)
 {
     for (size_t i = 0; i < e->item_count; i++) {
@@ -380,7 +422,7 @@ void sg_memory_run_locked(const sg_action_t *a, sg_stream_t *stream)
 static CUresult check_device(CUdevice device)
 {
     SG_TRY(sg_graph_enter());
-    return device ? CUDA_ERROR_INVALID_DEVICE : CUDA_SUCCESS;
+    return sg_device_check(device);
 }
 
 SG_EXPORT CUresult cuDeviceGraphMemTrim(CUdevice device)
@@ -388,22 +430,22 @@ SG_EXPORT CUresult cuDeviceGraphMemTrim(CUdevice device)
     SG_TRY(check_device(device));
     sg_lock();
     reap_locked();
-    reclaim_locked(NULL);
+    reclaim_locked((unsigned)device, NULL);
     sg_unlock();
     return CUDA_SUCCESS;
 }
 
-static uint64_t *counter_of(CUgraphMem_attribute attribute)
+static const uint64_t *counter_of(CUdevice device, CUgraphMem_attribute attribute)
 {
     switch (attribute) {
     case CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT:
-        return &counters.used;
+        return &counters[device].used;
     case CU_GRAPH_MEM_ATTR_USED_MEM_HIGH:
-        return &counters.used_high;
+        return &counters[device].used_high;
     case CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT:
-        return &counters.reserved;
+        return &counters[device].reserved;
     case CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH:
-        return &counters.reserved_high;
+        return &counters[device].reserved_high;
     default:
         return NULL;
     }
@@ -412,7 +454,7 @@ static uint64_t *counter_of(CUgraphMem_attribute attribute)
 SG_EXPORT CUresult cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attribute, void *value)
 {
     SG_TRY(check_device(device));
-    const uint64_t *counter = counter_of(attribute);
+    const uint64_t *counter = counter_of(device, attribute);
     if (!counter || !value)
         return CUDA_ERROR_INVALID_VALUE;
     sg_lock();
@@ -431,7 +473,10 @@ SG_EXPORT CUresult cuDeviceSetGraphMemAttribute(CUdevice device, CUgraphMem_attr
         return CUDA_ERROR_INVALID_VALUE;
     sg_lock();
     reap_locked();
-    *counter_of(attribute) = used ? counters.used : counters.reserved;
+    if (used)
+        counters[device].used_high = counters[device].used;
+    else
+        counters[device].reserved_high = counters[device].reserved;
     sg_unlock();
     return CUDA_SUCCESS;
 }

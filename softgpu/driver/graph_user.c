@@ -132,7 +132,7 @@ static bool release_behind_locked(references_t r, sg_stream_t *stream, uint64_t 
 {
     references_t *kept = malloc(sizeof *kept);
     sg_op_t *op = sg_op_new(SG_OP_HOST, 0);
-    sg_stream_t *own = sg_stream_create_locked(false, 0, 0);
+    sg_stream_t *own = sg_stream_create_in_locked(stream->ctx, false, 0, 0);
     bool possible = kept && op && own && !sg_submit_wait_locked(own, stream, number);
     if (possible) {
         *kept = r;

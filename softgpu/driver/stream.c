@@ -1,4 +1,5 @@
 /* stream.c: the calls on streams, events and contexts' synchronisation. The queues themselves: streams.h. */
+#include "rules.h"
 #include "streams.h"
 
 #include <stdlib.h>
@@ -76,7 +77,7 @@ static CUresult stream_synchronize(CUstream handle)
     if (!s)
         return CUDA_ERROR_INVALID_HANDLE;
     /* The legacy stream stands for all blocking ones. */
-    CUresult result = s == sg.ctx.legacy ? sg_wait_blocking() : sg_wait_number(s, number);
+    CUresult result = s == s->ctx->legacy ? sg_wait_blocking(s->ctx) : sg_wait_number(s, number);
     drop_stream(s);
     sg_pools_trim_to_threshold();
     return result;
@@ -89,8 +90,8 @@ static CUresult stream_query(CUstream handle)
     sg_stream_t *s = sg_stream_resolve_locked(handle);
     CUresult captures = s ? sg_capture_sync_locked(s) : CUDA_ERROR_INVALID_HANDLE;
     bool idle = s && atomic_load(&s->completed) >= s->submitted;
-    if (s == sg.ctx.legacy)
-        idle = sg_blocking_idle_locked();
+    if (s && s == s->ctx->legacy)
+        idle = sg_blocking_idle_locked(s->ctx);
     sg_unlock();
     return captures ? captures : idle ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
@@ -124,11 +125,10 @@ static CUresult stream_context(CUstream handle, CUcontext *ctx)
     sg_stream_t *s = take_stream(handle, NULL);
     if (!s)
         return CUDA_ERROR_INVALID_HANDLE;
+    if (ctx)
+        *ctx = s->ctx;
     drop_stream(s);
-    if (!ctx)
-        return CUDA_ERROR_INVALID_VALUE;
-    *ctx = &sg.ctx;
-    return CUDA_SUCCESS;
+    return ctx ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 ASYNC_CALL(cuStreamGetCtx, (CUstream stream, CUcontext *ctx), stream_context(stream, ctx))
@@ -139,7 +139,7 @@ static CUresult stream_device(CUstream handle, CUdevice *device)
     SG_TRY(stream_context(handle, &ctx));
     if (!device)
         return CUDA_ERROR_INVALID_VALUE;
-    *device = 0;
+    *device = (CUdevice)ctx->device;
     return CUDA_SUCCESS;
 }
 
@@ -200,6 +200,7 @@ SG_EXPORT CUresult cuEventCreate(CUevent *out, unsigned flags)
     sg_event_t *e = calloc(1, sizeof *e);
     if (!e)
         return CUDA_ERROR_OUT_OF_MEMORY;
+    e->ctx = sg_current_context();
     e->flags = flags;
     sg_lock();
     e->next = events;
@@ -224,6 +225,19 @@ SG_EXPORT CUresult cuEventDestroy_v2(CUevent handle)
     sg_unlock();
     free(e);
     return e ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+void sg_events_drop_locked(CUcontext ctx)
+{
+    for (sg_event_t **link = &events, *e; (e = *link);) {
+        if (e->ctx != ctx) {
+            link = &e->next;
+            continue;
+        }
+        *link = e->next;
+        sg_event_forget_locked(e);
+        free(e);
+    }
 }
 
 CUresult sg_event_record_locked(sg_event_t *e, sg_stream_t *s)
@@ -255,7 +269,9 @@ static CUresult event_record(CUevent handle, CUstream stream, unsigned flags)
     sg_lock();
     sg_event_t *e = sg_event_find_locked(handle);
     sg_stream_t *s = sg_stream_resolve_locked(stream);
-    if (e && s && !sg_capture_record_locked(s, e, handle, flags, &result))
+    if (e && s && e->ctx != s->ctx)
+        sg_broken(SG_RULE_CONTEXT, result, "an event is recorded in a stream of another context");
+    else if (e && s && !sg_capture_record_locked(s, e, handle, flags, &result))
         result = sg_event_record_locked(e, s);
     sg_unlock();
     return result;
@@ -334,7 +350,7 @@ SG_EXPORT CUresult cuEventElapsedTime_v2(float *ms, CUevent start, CUevent end)
     const sg_event_t *a = sg_event_find_locked(start), *b = sg_event_find_locked(end);
     if (a && b && (a->captured || b->captured)) {
         result = CUDA_ERROR_CAPTURED_EVENT;
-    } else if (a && b && a->record && b->record) {
+    } else if (a && b && a->ctx == b->ctx && a->record && b->record) {
         uint64_t from = a->record->time_ns, to = b->record->time_ns;
         result = from && to ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
         if (!result)
@@ -351,11 +367,37 @@ SG_EXPORT CUresult cuEventElapsedTime(float *ms, CUevent start, CUevent end)
 
 /* ---- the context as a whole ---- */
 
-SG_EXPORT CUresult cuCtxSynchronize(void)
+/* Records on the context's stream `all`, behind everything that its streams hold. */
+SG_EXPORT CUresult cuCtxRecordEvent(CUcontext ctx, CUevent handle)
 {
-    SG_TRY(sg_enter_context());
-    SG_TRY(sg_capture_context_sync());
-    CUresult result = sg_wait_all();
-    sg_pools_trim_to_threshold();
+    SG_TRY(sg_enter());
+    sg_lock();
+    CUresult result = sg_context_check_locked(ctx);
+    sg_event_t *e = sg_event_find_locked(handle);
+    if (!result && (!e || e->ctx != ctx))
+        result = CUDA_ERROR_INVALID_HANDLE;
+    if (!result)
+        result = sg_capture_context_locked(ctx, NULL);
+    if (!result)
+        result = sg_submit_wait_for_context_locked(ctx);
+    if (!result)
+        result = sg_event_record_locked(e, ctx->all);
+    sg_unlock();
+    return result;
+}
+
+SG_EXPORT CUresult cuCtxWaitEvent(CUcontext ctx, CUevent handle)
+{
+    SG_TRY(sg_enter());
+    sg_lock();
+    CUresult result = sg_context_check_locked(ctx);
+    const sg_event_t *e = sg_event_find_locked(handle);
+    if (!result && !e)
+        result = CUDA_ERROR_INVALID_HANDLE;
+    if (!result)
+        result = sg_capture_context_locked(ctx, e);
+    if (!result && e->stream)
+        result = sg_submit_gate_locked(ctx, e->stream, e->number);
+    sg_unlock();
     return result;
 }

@@ -76,6 +76,7 @@ struct sg_op {
 /* Where an event was last recorded. A wait reads it when it is called: recording again later does not move
  * it. */
 typedef struct sg_event {
+    CUcontext ctx;
     unsigned flags;
     sg_stream_t *stream; /* holds a reference; NULL: never recorded */
     uint64_t number;
@@ -85,7 +86,9 @@ typedef struct sg_event {
 } sg_event_t;
 
 struct sg_stream {
+    CUcontext ctx;
     bool destroyed; /* its handle is not valid any more */
+    bool own;       /* a thread's default stream */
     uint32_t refs;  /* the handle's, and one per wait, event record and freed block that names it */
     bool blocking;  /* waits for, and is waited for by, the legacy default stream */
     int priority;
@@ -99,6 +102,7 @@ struct sg_stream {
     sg_op_t *head, *tail;
     struct sg_capturing *capturing; /* its part in a capture (graph.h), or NULL */
     sg_stream_t *next;              /* all streams */
+    sg_stream_t *next_own;          /* of a thread's default streams, one a context */
 };
 
 /* Who runs what the queues hand over. One for the life of the process, chosen when the driver starts. */
@@ -117,9 +121,15 @@ extern const sg_scheduler_t sg_threads_scheduler; /* threads.c */
 extern const sg_scheduler_t *sg_scheduler;
 
 CUresult sg_queue_init(void);
+/* In the current context; the second form in any. */
 sg_stream_t *sg_stream_create_locked(bool blocking, int priority, unsigned flags);
+sg_stream_t *sg_stream_create_in_locked(CUcontext ctx, bool blocking, int priority, unsigned flags);
+/* Those of a context lose their handles; with the events. */
+void sg_streams_drop_locked(CUcontext ctx);
+void sg_events_drop_locked(CUcontext ctx);
 void sg_stream_unref_locked(sg_stream_t *stream);
-/* The stream behind a handle: legacy (NULL, CU_STREAM_LEGACY), per-thread, or created. NULL: not a stream. */
+/* The stream behind a handle: legacy (NULL, CU_STREAM_LEGACY) or per-thread of the current context, or a created one
+ * of any context. NULL: not a stream. */
 sg_stream_t *sg_stream_resolve_locked(CUstream handle);
 
 /* A fresh op with room for `payload` bytes (sg_op_payload). NULL: out of host memory. */
@@ -144,12 +154,18 @@ CUresult sg_submit(CUstream stream, sg_op_t *op, bool wait);
 /* Makes `stream` wait until `on` has reached `number`. */
 CUresult sg_submit_wait_locked(sg_stream_t *stream, sg_stream_t *on, uint64_t number);
 
+/* Makes the context's stream `all` wait for what its other streams hold; makes all of its streams, those to come
+ * too, wait for another stream. */
+CUresult sg_submit_wait_for_context_locked(CUcontext ctx);
+CUresult sg_submit_gate_locked(CUcontext ctx, sg_stream_t *on, uint64_t number);
+
 /* Block the calling thread. Return the context's sticky error, if any. */
 CUresult sg_wait_number(sg_stream_t *stream, uint64_t number);
-CUresult sg_wait_all(void);
-/* The same for the streams that the legacy default stream waits for, and itself. */
-CUresult sg_wait_blocking(void);
-bool sg_blocking_idle_locked(void);
+CUresult sg_wait_all(void);              /* the current context's streams */
+CUresult sg_wait_context(CUcontext ctx); /* NULL: every context's */
+/* The same for the streams that the context's legacy default stream waits for, and itself. */
+CUresult sg_wait_blocking(CUcontext ctx);
+bool sg_blocking_idle_locked(CUcontext ctx);
 /* True on a thread that runs host functions: CUDA calls are not allowed there. */
 bool sg_on_caller_thread(void);
 void sg_mark_caller_thread(void); /* by the scheduler, of the calling thread */
@@ -174,7 +190,7 @@ bool sg_capture_record_locked(sg_stream_t *s, sg_event_t *e, CUevent handle, uns
                               CUresult *result);
 bool sg_capture_wait_locked(sg_stream_t *s, sg_event_t *e, CUevent handle, unsigned flags, CUresult *result);
 /* And for allocations and frees in stream order. */
-bool sg_capture_alloc_locked(sg_stream_t *s, const CUmemPoolProps *props, size_t bytes, CUdeviceptr *out,
+bool sg_capture_alloc_locked(sg_stream_t *s, unsigned device, size_t bytes, CUdeviceptr *out,
                              CUresult *result);
 bool sg_capture_free_locked(sg_stream_t *s, CUdeviceptr address, CUresult *result);
 /* Before the host waits for a stream, asks about it, or copies in it and waits. */
@@ -182,17 +198,21 @@ CUresult sg_capture_sync_locked(sg_stream_t *s);
 CUresult sg_capture_sync_call(CUstream stream);
 /* Before the host waits for an event or asks about it. */
 CUresult sg_capture_event_locked(sg_event_t *e);
-/* Before the host waits for all of a context. */
-CUresult sg_capture_context_sync(void);
+/* Before a call that concerns all of a context: UNSUPPORTED if a stream of it captures, or the event was captured;
+ * captures in conflict end badly. */
+CUresult sg_capture_context_locked(CUcontext ctx, const sg_event_t *e);
+CUresult sg_capture_context_sync(void); /* the current one's */
 bool sg_stream_captures(CUstream stream);
 /* A stream's handle goes: UNSUPPORTED for the one in which a capture began. */
 CUresult sg_capture_destroy_stream_locked(sg_stream_t *s);
 void sg_capture_forget_event(sg_event_t *e);
 /* The context goes: its captures are over. */
-void sg_capture_drop_locked(void);
+void sg_capture_drop_locked(CUcontext ctx);
 
 /* graph_memory.c: frees memory of a graph's allocation node behind what `stream` holds. INVALID_VALUE: it is not. */
 CUresult sg_block_free_locked(CUdeviceptr address, sg_stream_t *stream);
+bool sg_block_is_live_locked(CUdeviceptr address);
+CUresult sg_block_free(CUdeviceptr address); /* once all work is done */
 bool sg_block_extent_locked(void *block, CUdeviceptr address, sg_extent_t *out);
 
 /* copy.c: what a worker does for copy and set ops. */
