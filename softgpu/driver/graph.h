@@ -106,8 +106,8 @@ void sg_action_describe_kernel(const sg_action_t *a, CUDA_KERNEL_NODE_PARAMS *ou
 bool sg_action_clone_locked(sg_action_t *out, const sg_action_t *from, bool handles);
 void sg_action_drop_locked(sg_action_t *a);
 
-/* Appends the ops that perform the action to a list. False: out of host memory. */
-bool sg_action_ops(const sg_action_t *a, sg_op_t ***link);
+/* A fresh op that performs the action; NULL for those that are none of an op's. */
+CUresult sg_action_op(const sg_action_t *a, sg_op_t **out);
 sg_op_t *sg_op_clone(const sg_op_t *op);
 
 /* ---- graph_core.c: graphs as data ---- */
@@ -178,7 +178,7 @@ typedef struct sg_item {
     unsigned lane;
     uint32_t first_dep, dep_count; /* in exec->deps */
     uint64_t number;               /* of the launch under way: what its lane's stream has reached then */
-    sg_op_t *ops;                  /* of the launch under way: owned until submitted */
+    sg_op_t *op;                   /* of the launch under way: owned until submitted */
 } sg_item_t;
 
 struct sg_exec {
@@ -203,16 +203,16 @@ CUresult sg_exec_upload_locked(sg_exec_t *e, sg_stream_t *stream);
 sg_node_t *sg_exec_node_locked(sg_exec_t *e, CUgraphNode handle);
 
 /* ---- graph_params.c: the tagged union that describes any node; the typed calls (graph_nodes.c) fill one in ---- */
-typedef struct sg_place {
+typedef struct sg_spot {
     CUgraphNode *out;
     CUgraph graph;
     const CUgraphNode *deps;
     const CUgraphEdgeData *data; /* NULL: plain edges */
     size_t count;
-} sg_place_t;
+} sg_spot_t;
 
 /* `params` gets what the call has to give out: the address of an allocation. */
-CUresult sg_params_add(const sg_place_t *place, CUgraphNodeParams *params);
+CUresult sg_params_add(const sg_spot_t *spot, CUgraphNodeParams *params);
 CUresult sg_params_set(CUgraphNode handle, const CUgraphNodeParams *params);
 CUresult sg_params_set_in_exec(CUgraphExec exec, CUgraphNode handle, const CUgraphNodeParams *params);
 /* INVALID_VALUE unless the node is of params->type. What it points to belongs to the node. */

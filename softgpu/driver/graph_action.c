@@ -1,6 +1,7 @@
 /* graph_action.c: what nodes do: actions made of the API's descriptions or of captured ops, and the ops that
  * perform them.
  */
+#include "copy.h"
 #include "graph.h"
 
 #include <stdlib.h>
@@ -82,60 +83,32 @@ void sg_action_describe_kernel(const sg_action_t *a, CUDA_KERNEL_NODE_PARAMS *ou
 
 /* ---- copies ---- */
 
-typedef struct side {
-    CUdeviceptr at;
-    size_t pitch, plane; /* bytes from row to row, from slice to slice */
-} side_t;
-
-typedef struct box {
-    side_t to, from;
-    size_t width, height, depth;
-} box_t;
-
-typedef enum place { PLACE_BAD, PLACE_DEVICE, PLACE_PINNED, PLACE_PAGEABLE } place_t;
-
-static place_t place_locked(CUdeviceptr at, size_t bytes)
+static sg_place_t place_locked(CUdeviceptr at, size_t bytes)
 {
+    bool host_may = true;
     if (!at || bytes > UINTPTR_MAX - at)
-        return PLACE_BAD;
+        return SG_PLACE_BAD;
     if (!sg_window_contains(at))
-        return sg_host_is_pinned_locked(sg_host(at), bytes) ? PLACE_PINNED : PLACE_PAGEABLE;
+        return sg_host_is_pinned_locked(sg_host(at), bytes) ? SG_PLACE_PINNED : SG_PLACE_PAGEABLE;
     for (CUdeviceptr p = at; p < at + bytes;) {
         sg_extent_t extent;
         if (!sg_extent_find_locked(p, &extent))
-            return PLACE_BAD;
+            return SG_PLACE_BAD;
+        host_may = host_may && extent.access.host;
         p = extent.base + extent.bytes;
         if (extent.managed_by_heap && p < at + bytes)
-            return PLACE_BAD;
+            return SG_PLACE_BAD;
     }
-    return PLACE_DEVICE;
+    return host_may ? SG_PLACE_BOTH : SG_PLACE_DEVICE;
 }
 
-static bool place_fits(CUmemorytype type, place_t place)
+static bool type_fits(CUmemorytype type, sg_place_t place)
 {
-    switch (type) {
-    case CU_MEMORYTYPE_HOST:
-        return place == PLACE_PINNED || place == PLACE_PAGEABLE;
-    case CU_MEMORYTYPE_DEVICE:
-        return place == PLACE_DEVICE || place == PLACE_PINNED;
-    default:
-        return place != PLACE_BAD;
-    }
-}
-
-/* Where one side of the copy begins, and that all of it lies in memory of its type. */
-static CUresult read_side(side_t *out, CUmemorytype type, CUdeviceptr base, const size_t at[3], size_t pitch,
-                          size_t rows, const box_t *box)
-{
-    bool flat = box->height == 1 && box->depth == 1;
-    if (!pitch && flat)
-        pitch = at[0] + box->width;
-    if (pitch < at[0] + box->width || (box->depth > 1 && rows < at[1] + box->height))
-        return CUDA_ERROR_INVALID_VALUE;
-    *out = (side_t){.pitch = pitch, .plane = pitch * rows};
-    out->at = base + at[2] * out->plane + at[1] * pitch + at[0];
-    size_t bytes = (box->depth - 1) * out->plane + (box->height - 1) * pitch + box->width;
-    return base && place_fits(type, place_locked(out->at, bytes)) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    if (place == SG_PLACE_BAD)
+        return false;
+    return type == CU_MEMORYTYPE_HOST     ? place != SG_PLACE_DEVICE
+           : type == CU_MEMORYTYPE_DEVICE ? place != SG_PLACE_PAGEABLE
+                                          : true;
 }
 
 static CUdeviceptr side_base(CUmemorytype type, const void *host, CUdeviceptr address)
@@ -143,91 +116,78 @@ static CUdeviceptr side_base(CUmemorytype type, const void *host, CUdeviceptr ad
     return type == CU_MEMORYTYPE_HOST ? (CUdeviceptr)(uintptr_t)host : address;
 }
 
+static bool is_flat(const CUDA_MEMCPY3D *p)
+{
+    return p->Height <= 1 && p->Depth <= 1;
+}
+
+/* Rows and slices of which there is one need no pitch. */
+static sg_box_t box_of(const CUDA_MEMCPY3D *p)
+{
+    sg_box_t b = {.width = p->WidthInBytes,
+                  .rows = p->Height ? p->Height : 1,
+                  .slices = p->Depth ? p->Depth : 1,
+                  .src_pitch = p->srcPitch,
+                  .dst_pitch = p->dstPitch};
+    b.src_slice = b.src_pitch * p->srcHeight;
+    b.dst_slice = b.dst_pitch * p->dstHeight;
+    b.src = side_base(p->srcMemoryType, p->srcHost, p->srcDevice) + p->srcZ * b.src_slice +
+            p->srcY * b.src_pitch + p->srcXInBytes;
+    b.dst = side_base(p->dstMemoryType, p->dstHost, p->dstDevice) + p->dstZ * b.dst_slice +
+            p->dstY * b.dst_pitch + p->dstXInBytes;
+    return b;
+}
+
 static bool known_type(CUmemorytype type)
 {
     return type == CU_MEMORYTYPE_HOST || type == CU_MEMORYTYPE_DEVICE || type == CU_MEMORYTYPE_UNIFIED;
 }
 
-static CUresult read_box_locked(box_t *box, const CUDA_MEMCPY3D *p)
+static bool pitches_fit(const CUDA_MEMCPY3D *p)
+{
+    if (is_flat(p))
+        return (!p->srcPitch || p->srcPitch >= p->WidthInBytes + p->srcXInBytes) &&
+               (!p->dstPitch || p->dstPitch >= p->WidthInBytes + p->dstXInBytes);
+    if (p->srcPitch < p->WidthInBytes + p->srcXInBytes || p->dstPitch < p->WidthInBytes + p->dstXInBytes)
+        return false;
+    return p->Depth <= 1 || (p->srcHeight >= p->Height + p->srcY && p->dstHeight >= p->Height + p->dstY);
+}
+
+static CUresult check_copy_locked(const CUDA_MEMCPY3D *p)
 {
     if (p->srcMemoryType == CU_MEMORYTYPE_ARRAY || p->dstMemoryType == CU_MEMORYTYPE_ARRAY)
         return CUDA_ERROR_NOT_SUPPORTED;
     if (!known_type(p->srcMemoryType) || !known_type(p->dstMemoryType) || p->srcLOD || p->dstLOD ||
-        p->reserved0 || p->reserved1 || !p->WidthInBytes)
+        p->reserved0 || p->reserved1 || !p->WidthInBytes || !pitches_fit(p))
         return CUDA_ERROR_INVALID_VALUE;
-    *box = (box_t){
-        .width = p->WidthInBytes, .height = p->Height ? p->Height : 1, .depth = p->Depth ? p->Depth : 1};
-    SG_TRY(read_side(&box->from, p->srcMemoryType, side_base(p->srcMemoryType, p->srcHost, p->srcDevice),
-                     (const size_t[]){p->srcXInBytes, p->srcY, p->srcZ}, p->srcPitch, p->srcHeight, box));
-    return read_side(&box->to, p->dstMemoryType, side_base(p->dstMemoryType, p->dstHost, p->dstDevice),
-                     (const size_t[]){p->dstXInBytes, p->dstY, p->dstZ}, p->dstPitch, p->dstHeight, box);
+    sg_box_t b = box_of(p);
+    return type_fits(p->srcMemoryType, place_locked(b.src, sg_box_span(&b, b.src_pitch, b.src_slice))) &&
+                   type_fits(p->dstMemoryType, place_locked(b.dst, sg_box_span(&b, b.dst_pitch, b.dst_slice)))
+               ? CUDA_SUCCESS
+               : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* The same of a description that was checked before; memory may have gone since. */
-static box_t box_of(const CUDA_MEMCPY3D *p)
+/* The context of an argument; NULL stands for the current one. */
+static CUresult context_of_locked(CUcontext ctx, CUcontext *out)
 {
-    box_t box = {
-        .width = p->WidthInBytes, .height = p->Height ? p->Height : 1, .depth = p->Depth ? p->Depth : 1};
-    size_t from_pitch = p->srcPitch ? p->srcPitch : p->WidthInBytes + p->srcXInBytes;
-    size_t to_pitch = p->dstPitch ? p->dstPitch : p->WidthInBytes + p->dstXInBytes;
-    box.from = (side_t){.pitch = from_pitch, .plane = from_pitch * p->srcHeight};
-    box.to = (side_t){.pitch = to_pitch, .plane = to_pitch * p->dstHeight};
-    box.from.at = side_base(p->srcMemoryType, p->srcHost, p->srcDevice) + p->srcZ * box.from.plane +
-                  p->srcY * from_pitch + p->srcXInBytes;
-    box.to.at = side_base(p->dstMemoryType, p->dstHost, p->dstDevice) + p->dstZ * box.to.plane +
-                p->dstY * to_pitch + p->dstXInBytes;
-    return box;
-}
-
-static bool context_fits(CUcontext ctx)
-{
-    return !ctx || ctx == sg_current_context();
+    *out = ctx ? ctx : sg_current_context();
+    return *out ? sg_context_check_locked(*out) : CUDA_ERROR_INVALID_CONTEXT;
 }
 
 CUresult sg_action_copy_locked(sg_action_t *out, const CUDA_MEMCPY3D *p, CUcontext ctx)
 {
-    box_t box;
     if (!p)
         return CUDA_ERROR_INVALID_VALUE;
-    if (!context_fits(ctx))
-        return CUDA_ERROR_INVALID_CONTEXT;
-    SG_TRY(read_box_locked(&box, p));
-    *out = (sg_action_t){.type = CU_GRAPH_NODE_TYPE_MEMCPY, .copy = *p, .ctx = sg_current_context()};
+    SG_TRY(context_of_locked(ctx, &ctx));
+    SG_TRY(check_copy_locked(p));
+    *out = (sg_action_t){.type = CU_GRAPH_NODE_TYPE_MEMCPY, .copy = *p, .ctx = ctx};
     return CUDA_SUCCESS;
 }
 
-static bool add_copy_op(sg_op_t ***link, CUdeviceptr to, CUdeviceptr from, size_t bytes)
+static sg_op_t *copy_op(const CUDA_MEMCPY3D *p)
 {
-    sg_op_t *op = sg_op_new(SG_OP_COPY, 0);
-    if (!op)
-        return false;
-    op->copy.dst = sg_host(to);
-    op->copy.src = sg_host(from);
-    op->copy.bytes = bytes;
-    sg_copy_split(op);
-    **link = op;
-    *link = &op->next;
-    return true;
-}
-
-/* Rows that follow each other in memory are one op. */
-static bool copy_ops(const CUDA_MEMCPY3D *p, sg_op_t ***link)
-{
-    box_t b = box_of(p);
-    if (b.height > 1 && b.to.pitch == b.width && b.from.pitch == b.width) {
-        b.width *= b.height;
-        b.height = 1;
-    }
-    if (b.depth > 1 && b.height == 1 && b.to.plane == b.width && b.from.plane == b.width) {
-        b.width *= b.depth;
-        b.depth = 1;
-    }
-    for (size_t z = 0; z < b.depth; z++)
-        for (size_t y = 0; y < b.height; y++)
-            if (!add_copy_op(link, b.to.at + z * b.to.plane + y * b.to.pitch,
-                             b.from.at + z * b.from.plane + y * b.from.pitch, b.width))
-                return false;
-    return true;
+    const sg_box_t b = box_of(p);
+    return sg_box_op(&b);
 }
 
 /* ---- memsets ---- */
@@ -237,34 +197,30 @@ CUresult sg_action_set_locked(sg_action_t *out, const CUDA_MEMSET_NODE_PARAMS *p
     if (!p || (p->elementSize != 1 && p->elementSize != 2 && p->elementSize != 4) || !p->width ||
         !p->height || p->width > SIZE_MAX / 4 || p->dst % p->elementSize)
         return CUDA_ERROR_INVALID_VALUE;
-    if (!context_fits(ctx))
-        return CUDA_ERROR_INVALID_CONTEXT;
+    SG_TRY(context_of_locked(ctx, &ctx));
     size_t row = p->width * p->elementSize;
     if (p->height > 1 && (p->pitch < row || p->pitch % p->elementSize || p->height > SIZE_MAX / p->pitch))
         return CUDA_ERROR_INVALID_VALUE;
-    place_t place = place_locked(p->dst, p->height > 1 ? (p->height - 1) * p->pitch + row : row);
-    if (place != PLACE_DEVICE && place != PLACE_PINNED)
+    sg_place_t place = place_locked(p->dst, p->height > 1 ? (p->height - 1) * p->pitch + row : row);
+    if (place == SG_PLACE_BAD || place == SG_PLACE_PAGEABLE)
         return CUDA_ERROR_INVALID_VALUE;
-    *out = (sg_action_t){.type = CU_GRAPH_NODE_TYPE_MEMSET, .set = *p, .ctx = sg_current_context()};
+    *out = (sg_action_t){.type = CU_GRAPH_NODE_TYPE_MEMSET, .set = *p, .ctx = ctx};
     return CUDA_SUCCESS;
 }
 
-static bool set_ops(const CUDA_MEMSET_NODE_PARAMS *p, sg_op_t ***link)
+static sg_op_t *set_op(const CUDA_MEMSET_NODE_PARAMS *p)
 {
-    bool one = p->height == 1 || p->pitch == p->width * p->elementSize;
-    for (size_t y = 0; y < (one ? 1 : p->height); y++) {
-        sg_op_t *op = sg_op_new(SG_OP_SET, 0);
-        if (!op)
-            return false;
-        op->set.dst = (char *)sg_host(p->dst) + y * p->pitch;
-        op->set.value = p->value;
-        op->set.width = p->elementSize;
-        op->set.count = p->width * (one ? p->height : 1);
-        sg_copy_split(op);
-        **link = op;
-        *link = &op->next;
-    }
-    return true;
+    sg_op_t *op = sg_op_new(SG_OP_SET, 0);
+    if (!op)
+        return NULL;
+    op->set.dst = sg_host(p->dst);
+    op->set.value = p->value;
+    op->set.width = p->elementSize;
+    op->set.count = p->width * p->height;
+    op->set.row = p->height > 1 ? p->width : 0;
+    op->set.pitch = p->height > 1 ? p->pitch : 0;
+    sg_copy_split(op);
+    return op;
 }
 
 /* ---- host functions, events ---- */
@@ -298,16 +254,35 @@ static CUmemorytype type_at_locked(const void *p)
 
 static CUresult of_copy_locked(sg_action_t *out, const sg_op_t *op)
 {
+    size_t rows = op->copy.rows ? op->copy.rows : 1, width = op->copy.rows ? op->copy.width : op->copy.bytes;
     CUDA_MEMCPY3D p = {.srcMemoryType = type_at_locked(op->copy.src),
                        .dstMemoryType = type_at_locked(op->copy.dst),
-                       .WidthInBytes = op->copy.bytes,
-                       .Height = 1,
-                       .Depth = 1};
+                       .WidthInBytes = width,
+                       .Height = rows,
+                       .Depth = op->copy.bytes / (width * rows)};
+    if (!is_flat(&p)) {
+        p.srcPitch = op->copy.src_pitch;
+        p.dstPitch = op->copy.dst_pitch;
+        p.srcHeight = op->copy.src_pitch ? op->copy.src_slice / op->copy.src_pitch : 0;
+        p.dstHeight = op->copy.dst_pitch ? op->copy.dst_slice / op->copy.dst_pitch : 0;
+    }
     p.srcHost = p.srcMemoryType == CU_MEMORYTYPE_HOST ? op->copy.src : NULL;
     p.dstHost = p.dstMemoryType == CU_MEMORYTYPE_HOST ? op->copy.dst : NULL;
     p.srcDevice = p.srcHost ? 0 : (CUdeviceptr)(uintptr_t)op->copy.src;
     p.dstDevice = p.dstHost ? 0 : (CUdeviceptr)(uintptr_t)op->copy.dst;
     return sg_action_copy_locked(out, &p, NULL);
+}
+
+static CUresult of_set_locked(sg_action_t *out, const sg_op_t *op)
+{
+    size_t row = op->set.row ? op->set.row : op->set.count;
+    const CUDA_MEMSET_NODE_PARAMS p = {.dst = (CUdeviceptr)(uintptr_t)op->set.dst,
+                                       .pitch = op->set.pitch,
+                                       .value = op->set.value,
+                                       .elementSize = op->set.width,
+                                       .width = row,
+                                       .height = op->set.count / row};
+    return sg_action_set_locked(out, &p, NULL);
 }
 
 CUresult sg_action_of_op_locked(sg_action_t *out, sg_op_t *op)
@@ -324,12 +299,7 @@ CUresult sg_action_of_op_locked(sg_action_t *out, sg_op_t *op)
     } else if (op->kind == SG_OP_COPY) {
         result = of_copy_locked(out, op);
     } else if (op->kind == SG_OP_SET) {
-        const CUDA_MEMSET_NODE_PARAMS p = {.dst = (CUdeviceptr)(uintptr_t)op->set.dst,
-                                           .value = op->set.value,
-                                           .elementSize = op->set.width,
-                                           .width = op->set.count,
-                                           .height = 1};
-        result = sg_action_set_locked(out, &p, NULL);
+        result = of_set_locked(out, op);
     }
     sg_op_drop(op);
     return result;
@@ -372,23 +342,22 @@ void sg_action_drop_locked(sg_action_t *a)
     *a = (sg_action_t){.type = CU_GRAPH_NODE_TYPE_EMPTY};
 }
 
-bool sg_action_ops(const sg_action_t *a, sg_op_t ***link)
+CUresult sg_action_op(const sg_action_t *a, sg_op_t **out)
 {
-    sg_op_t *op;
+    *out = NULL;
     switch (a->type) {
     case CU_GRAPH_NODE_TYPE_KERNEL:
     case CU_GRAPH_NODE_TYPE_HOST:
-        op = sg_op_clone(a->op);
-        if (!op)
-            return false;
-        **link = op;
-        *link = &op->next;
-        return true;
+        *out = sg_op_clone(a->op);
+        break;
     case CU_GRAPH_NODE_TYPE_MEMCPY:
-        return copy_ops(&a->copy, link);
+        *out = copy_op(&a->copy);
+        break;
     case CU_GRAPH_NODE_TYPE_MEMSET:
-        return set_ops(&a->set, link);
+        *out = set_op(&a->set);
+        break;
     default:
-        return true;
+        return CUDA_SUCCESS;
     }
+    return *out ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }

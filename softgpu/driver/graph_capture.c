@@ -284,6 +284,17 @@ bool sg_stream_captures(CUstream stream)
     return captures_now;
 }
 
+CUresult sg_capture_refuse(CUstream stream)
+{
+    if (!capture_count)
+        return CUDA_SUCCESS;
+    sg_lock();
+    const sg_stream_t *s = sg_stream_resolve_locked(stream);
+    CUresult result = s && s->capturing ? refuse_locked(s->capturing->capture) : CUDA_SUCCESS;
+    sg_unlock();
+    return result;
+}
+
 CUresult sg_capture_destroy_stream_locked(sg_stream_t *s)
 {
     /* One that only joined leaves its work in the capture. */

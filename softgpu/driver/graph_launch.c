@@ -11,10 +11,8 @@
 static void drop_ops(sg_exec_t *e)
 {
     for (size_t i = 0; i < e->item_count; i++)
-        for (sg_op_t *op = e->items[i].ops, *next; op; op = next) {
-            next = op->next;
-            sg_op_drop(op);
-        }
+        if (e->items[i].op)
+            sg_op_drop(e->items[i].op);
 }
 
 static CUresult check_item_locked(const sg_action_t *a)
@@ -35,13 +33,12 @@ static CUresult make_ops_locked(sg_exec_t *e)
 {
     CUresult result = CUDA_SUCCESS;
     for (size_t i = 0; i < e->item_count; i++)
-        e->items[i].ops = NULL;
+        e->items[i].op = NULL;
     for (size_t i = 0; i < e->item_count && !result; i++) {
         sg_item_t *item = &e->items[i];
-        sg_op_t **link = &item->ops;
         result = check_item_locked(&item->node->action);
-        if (!result && !item->node->disabled && !sg_action_ops(&item->node->action, &link))
-            result = CUDA_ERROR_OUT_OF_MEMORY;
+        if (!result && !item->node->disabled)
+            result = sg_action_op(&item->node->action, &item->op);
     }
     if (result)
         drop_ops(e);
@@ -113,12 +110,9 @@ static CUresult run_item_locked(sg_item_t *item, sg_stream_t *own)
     else if (event && event->stream)
         SG_TRY(sg_submit_wait_locked(own, event->stream, event->number));
     sg_memory_run_locked(a, own);
-    while (item->ops) {
-        sg_op_t *op = item->ops;
-        item->ops = op->next;
-        op->next = NULL;
-        sg_submit_locked(own, op);
-    }
+    if (item->op)
+        sg_submit_locked(own, item->op);
+    item->op = NULL;
     item->number = own->submitted;
     return CUDA_SUCCESS;
 }

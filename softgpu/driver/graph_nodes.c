@@ -3,9 +3,9 @@
 
 #include <string.h>
 
-#define PLACE_PARAMETERS CUgraphNode *out, CUgraph graph, const CUgraphNode *deps, size_t count
-#define PLACE                                                                                                \
-    &(sg_place_t)                                                                                            \
+#define SPOT_PARAMETERS CUgraphNode *out, CUgraph graph, const CUgraphNode *deps, size_t count
+#define SPOT                                                                                                 \
+    &(sg_spot_t)                                                                                             \
     {                                                                                                        \
         .out = out, .graph = graph, .deps = deps, .count = count                                             \
     }
@@ -27,20 +27,20 @@ static CUgraphNodeParams of_kernel_v1(const CUDA_KERNEL_NODE_PARAMS_v1 *k)
     return p;
 }
 
-SG_EXPORT CUresult cuGraphAddKernelNode_v2(PLACE_PARAMETERS, const CUDA_KERNEL_NODE_PARAMS *k)
+SG_EXPORT CUresult cuGraphAddKernelNode_v2(SPOT_PARAMETERS, const CUDA_KERNEL_NODE_PARAMS *k)
 {
     if (!k)
         return CUDA_ERROR_INVALID_VALUE;
     CUgraphNodeParams p = of_kernel(k);
-    return sg_params_add(PLACE, &p);
+    return sg_params_add(SPOT, &p);
 }
 
-SG_EXPORT CUresult cuGraphAddKernelNode(PLACE_PARAMETERS, const CUDA_KERNEL_NODE_PARAMS_v1 *k)
+SG_EXPORT CUresult cuGraphAddKernelNode(SPOT_PARAMETERS, const CUDA_KERNEL_NODE_PARAMS_v1 *k)
 {
     if (!k)
         return CUDA_ERROR_INVALID_VALUE;
     CUgraphNodeParams p = of_kernel_v1(k);
-    return sg_params_add(PLACE, &p);
+    return sg_params_add(SPOT, &p);
 }
 
 SG_EXPORT CUresult cuGraphKernelNodeSetParams_v2(CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS *k)
@@ -173,12 +173,12 @@ static CUgraphNodeParams of_copy(const CUDA_MEMCPY3D *c, CUcontext ctx)
                                .memcpy = {.copyCtx = ctx, .copyParams = *c}};
 }
 
-SG_EXPORT CUresult cuGraphAddMemcpyNode(PLACE_PARAMETERS, const CUDA_MEMCPY3D *c, CUcontext ctx)
+SG_EXPORT CUresult cuGraphAddMemcpyNode(SPOT_PARAMETERS, const CUDA_MEMCPY3D *c, CUcontext ctx)
 {
     if (!c)
         return CUDA_ERROR_INVALID_VALUE;
     CUgraphNodeParams p = of_copy(c, ctx);
-    return sg_params_add(PLACE, &p);
+    return sg_params_add(SPOT, &p);
 }
 
 SG_EXPORT CUresult cuGraphMemcpyNodeSetParams(CUgraphNode node, const CUDA_MEMCPY3D *c)
@@ -218,12 +218,12 @@ static CUgraphNodeParams of_set(const CUDA_MEMSET_NODE_PARAMS *m, CUcontext ctx)
     return p;
 }
 
-SG_EXPORT CUresult cuGraphAddMemsetNode(PLACE_PARAMETERS, const CUDA_MEMSET_NODE_PARAMS *m, CUcontext ctx)
+SG_EXPORT CUresult cuGraphAddMemsetNode(SPOT_PARAMETERS, const CUDA_MEMSET_NODE_PARAMS *m, CUcontext ctx)
 {
     if (!m)
         return CUDA_ERROR_INVALID_VALUE;
     CUgraphNodeParams p = of_set(m, ctx);
-    return sg_params_add(PLACE, &p);
+    return sg_params_add(SPOT, &p);
 }
 
 SG_EXPORT CUresult cuGraphMemsetNodeSetParams(CUgraphNode node, const CUDA_MEMSET_NODE_PARAMS *m)
@@ -255,12 +255,12 @@ static CUgraphNodeParams of_host(const CUDA_HOST_NODE_PARAMS *h)
     return (CUgraphNodeParams){.type = CU_GRAPH_NODE_TYPE_HOST, .host = {h->fn, h->userData}};
 }
 
-SG_EXPORT CUresult cuGraphAddHostNode(PLACE_PARAMETERS, const CUDA_HOST_NODE_PARAMS *h)
+SG_EXPORT CUresult cuGraphAddHostNode(SPOT_PARAMETERS, const CUDA_HOST_NODE_PARAMS *h)
 {
     if (!h)
         return CUDA_ERROR_INVALID_VALUE;
     CUgraphNodeParams p = of_host(h);
-    return sg_params_add(PLACE, &p);
+    return sg_params_add(SPOT, &p);
 }
 
 SG_EXPORT CUresult cuGraphHostNodeSetParams(CUgraphNode node, const CUDA_HOST_NODE_PARAMS *h)
@@ -287,10 +287,10 @@ SG_EXPORT CUresult cuGraphHostNodeGetParams(CUgraphNode node, CUDA_HOST_NODE_PAR
 
 /* ---- child graphs, nothing ---- */
 
-SG_EXPORT CUresult cuGraphAddChildGraphNode(PLACE_PARAMETERS, CUgraph child)
+SG_EXPORT CUresult cuGraphAddChildGraphNode(SPOT_PARAMETERS, CUgraph child)
 {
     CUgraphNodeParams p = {.type = CU_GRAPH_NODE_TYPE_GRAPH, .graph = {.graph = child}};
-    return sg_params_add(PLACE, &p);
+    return sg_params_add(SPOT, &p);
 }
 
 SG_EXPORT CUresult cuGraphChildGraphNodeGetGraph(CUgraphNode node, CUgraph *graph)
@@ -304,20 +304,20 @@ SG_EXPORT CUresult cuGraphExecChildGraphNodeSetParams(CUgraphExec exec, CUgraphN
     return sg_params_set_in_exec(exec, node, &p);
 }
 
-SG_EXPORT CUresult cuGraphAddEmptyNode(PLACE_PARAMETERS)
+SG_EXPORT CUresult cuGraphAddEmptyNode(SPOT_PARAMETERS)
 {
     CUgraphNodeParams p = {.type = CU_GRAPH_NODE_TYPE_EMPTY};
-    return sg_params_add(PLACE, &p);
+    return sg_params_add(SPOT, &p);
 }
 
 /* ---- events ---- */
 
 /* The calls on event nodes of one type. */
 #define EVENT_CALLS(name, kind)                                                                              \
-    SG_EXPORT CUresult cuGraphAddEvent##name##Node(PLACE_PARAMETERS, CUevent event)                          \
+    SG_EXPORT CUresult cuGraphAddEvent##name##Node(SPOT_PARAMETERS, CUevent event)                           \
     {                                                                                                        \
         CUgraphNodeParams p = {.type = kind, .eventRecord = {event}};                                        \
-        return sg_params_add(PLACE, &p);                                                                     \
+        return sg_params_add(SPOT, &p);                                                                      \
     }                                                                                                        \
     SG_EXPORT CUresult cuGraphEvent##name##NodeGetEvent(CUgraphNode node, CUevent *event)                    \
     {                                                                                                        \
@@ -339,13 +339,13 @@ EVENT_CALLS(Wait, CU_GRAPH_NODE_TYPE_WAIT_EVENT)
 
 /* ---- memory ---- */
 
-SG_EXPORT CUresult cuGraphAddMemAllocNode(PLACE_PARAMETERS, CUDA_MEM_ALLOC_NODE_PARAMS *m)
+SG_EXPORT CUresult cuGraphAddMemAllocNode(SPOT_PARAMETERS, CUDA_MEM_ALLOC_NODE_PARAMS *m)
 {
     if (!m)
         return CUDA_ERROR_INVALID_VALUE;
     CUgraphNodeParams p = {.type = CU_GRAPH_NODE_TYPE_MEM_ALLOC};
     memcpy(&p.alloc, m, sizeof *m);
-    SG_TRY(sg_params_add(PLACE, &p));
+    SG_TRY(sg_params_add(SPOT, &p));
     m->dptr = p.alloc.dptr;
     return CUDA_SUCCESS;
 }
@@ -355,10 +355,10 @@ SG_EXPORT CUresult cuGraphMemAllocNodeGetParams(CUgraphNode node, CUDA_MEM_ALLOC
     return get(node, CU_GRAPH_NODE_TYPE_MEM_ALLOC, m, sizeof *m);
 }
 
-SG_EXPORT CUresult cuGraphAddMemFreeNode(PLACE_PARAMETERS, CUdeviceptr address)
+SG_EXPORT CUresult cuGraphAddMemFreeNode(SPOT_PARAMETERS, CUdeviceptr address)
 {
     CUgraphNodeParams p = {.type = CU_GRAPH_NODE_TYPE_MEM_FREE, .free = {address}};
-    return sg_params_add(PLACE, &p);
+    return sg_params_add(SPOT, &p);
 }
 
 SG_EXPORT CUresult cuGraphMemFreeNodeGetParams(CUgraphNode node, CUdeviceptr *address)

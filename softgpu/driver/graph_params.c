@@ -106,13 +106,13 @@ static CUDA_KERNEL_NODE_PARAMS kernel_params(const CUgraphNodeParams *p)
 
 /* ---- adding ---- */
 
-static CUresult add_locked(const sg_place_t *place, CUgraphNodeParams *p, sg_action_t *kernel)
+static CUresult add_locked(const sg_spot_t *spot, CUgraphNodeParams *p, sg_action_t *kernel)
 {
-    sg_graph_t *g = sg_graph_find_locked(place->graph);
+    sg_graph_t *g = sg_graph_find_locked(spot->graph);
     sg_edges_t deps = {0};
     sg_action_t action;
     CUresult result =
-        g ? sg_edges_read_locked(&deps, g, place->deps, place->data, place->count) : CUDA_ERROR_INVALID_VALUE;
+        g ? sg_edges_read_locked(&deps, g, spot->deps, spot->data, spot->count) : CUDA_ERROR_INVALID_VALUE;
     if (!result && kernel)
         action = *kernel;
     else if (!result)
@@ -123,15 +123,15 @@ static CUresult add_locked(const sg_place_t *place, CUgraphNodeParams *p, sg_act
     if (!result)
         result = sg_node_add_locked(g, &deps, &action, &node);
     if (!result)
-        *place->out = sg_handle_of(&node->object);
+        *spot->out = sg_handle_of(&node->object);
     sg_edges_clear(&deps);
     return result;
 }
 
-CUresult sg_params_add(const sg_place_t *place, CUgraphNodeParams *p)
+CUresult sg_params_add(const sg_spot_t *spot, CUgraphNodeParams *p)
 {
     SG_TRY(sg_graph_enter());
-    if (!place->out)
+    if (!spot->out)
         return CUDA_ERROR_INVALID_VALUE;
     sg_action_t kernel;
     bool is_kernel = p->type == CU_GRAPH_NODE_TYPE_KERNEL;
@@ -139,7 +139,7 @@ CUresult sg_params_add(const sg_place_t *place, CUgraphNodeParams *p)
     if (is_kernel)
         SG_TRY(sg_action_kernel(&kernel, &k));
     sg_lock();
-    CUresult result = add_locked(place, p, is_kernel ? &kernel : NULL);
+    CUresult result = add_locked(spot, p, is_kernel ? &kernel : NULL);
     sg_unlock();
     return result;
 }
@@ -342,7 +342,7 @@ SG_EXPORT CUresult cuGraphAddNode_v2(CUgraphNode *out, CUgraph graph, const CUgr
 {
     if (!params || !is_clean(params))
         return CUDA_ERROR_INVALID_VALUE;
-    return sg_params_add(&(sg_place_t){out, graph, deps, data, count}, params);
+    return sg_params_add(&(sg_spot_t){out, graph, deps, data, count}, params);
 }
 
 SG_EXPORT CUresult cuGraphAddNode(CUgraphNode *out, CUgraph graph, const CUgraphNode *deps, size_t count,

@@ -46,13 +46,17 @@ struct sg_op {
         struct {
             char *dst;
             const char *src;
-            size_t bytes;
+            size_t bytes; /* in all */
+            size_t width,
+                rows; /* rows > 0: a box (copy.h) of bytes / width rows, `rows` of them in a slice */
+            size_t dst_pitch, src_pitch, dst_slice, src_slice;
         } copy;
         struct {
             char *dst;
             uint32_t value;
-            unsigned width; /* bytes of an element: 1, 2, 4 */
-            size_t count;
+            unsigned width;    /* bytes of an element: 1, 2, 4 */
+            size_t count;      /* in all */
+            size_t row, pitch; /* row > 0: elements of a row; rows lie `pitch` bytes apart */
         } set;
         struct {
             sg_stream_t *stream; /* holds a reference */
@@ -203,6 +207,8 @@ CUresult sg_capture_event_locked(sg_event_t *e);
 CUresult sg_capture_context_locked(CUcontext ctx, const sg_event_t *e);
 CUresult sg_capture_context_sync(void); /* the current one's */
 bool sg_stream_captures(CUstream stream);
+/* For work that graphs have no nodes for: UNSUPPORTED if the stream captures. */
+CUresult sg_capture_refuse(CUstream stream);
 /* A stream's handle goes: UNSUPPORTED for the one in which a capture began. */
 CUresult sg_capture_destroy_stream_locked(sg_stream_t *s);
 void sg_capture_forget_event(sg_event_t *e);
