@@ -62,7 +62,7 @@ static sg_handle_t *unback_locked(sg_block_t *b)
 
 static bool idle_locked(sg_block_t *b)
 {
-    if (b->used_on && atomic_load(&b->used_on->completed) >= b->used_until) {
+    if (b->used_on && sg_scheduler->past_locked(b->used_on, b->used_until)) {
         sg_stream_unref_locked(b->used_on);
         b->used_on = NULL;
     }

@@ -158,7 +158,7 @@ void sg_users_drop_locked(sg_graph_t *g, sg_stream_t *stream, uint64_t number)
     g->user_count = 0;
     if (!r.count)
         return;
-    bool running = stream && atomic_load(&stream->completed) < number;
+    bool running = stream && !sg_scheduler->past_locked(stream, number);
     if (!running || !release_behind_locked(r, stream, number))
         release_locked(r);
 }

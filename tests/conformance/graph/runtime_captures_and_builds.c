@@ -90,6 +90,7 @@ static void built(int *p, int *q, cudaStream_t s)
     CHECK(c.dstPtr.ptr == q && c.srcPtr.ptr == p && c.extent.width == sizeof host &&
           c.kind == cudaMemcpyDeviceToDevice);
     RT(cudaMemset(q, 0, sizeof host));
+    RT(cudaDeviceSynchronize()); /* s does not wait for the default stream */
     RT(cudaGraphExecMemcpyNodeSetParams1D(e, copy, q + N / 2, p, sizeof host / 2, cudaMemcpyDeviceToDevice));
     run_here(e, s);
     RT(cudaMemcpy(host, q, sizeof host, cudaMemcpyDeviceToHost));
