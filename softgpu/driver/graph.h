@@ -196,7 +196,7 @@ struct sg_exec {
 };
 
 /* Makes items and lanes of the image; `bad`: a node of a cycle (INVALID_VALUE). */
-CUresult sg_exec_build_locked(sg_exec_t *e, sg_node_t **bad);
+CUresult sg_exec_build_locked(sg_exec_t *e, const sg_node_t **bad);
 /* graph_launch.c: physical memory for its allocations, behind what the stream holds and earlier launches. */
 CUresult sg_exec_upload_locked(sg_exec_t *e, sg_stream_t *stream);
 /* The node of the image that stands for a node of the source. NULL: none. */
@@ -282,6 +282,8 @@ CUdeviceptr sg_block_address(const sg_block_t *b);
 const CUDA_MEM_ALLOC_NODE_PARAMS *sg_block_params(const sg_block_t *b);
 /* A free node for it in `graph`: INVALID_VALUE if it may not have one. */
 CUresult sg_block_plan_free_locked(sg_block_t *b, sg_graph_t *graph);
+/* Whether each free node stands behind its allocation node; `bad`: one that does not (INVALID_VALUE). */
+CUresult sg_memory_check_locked(const sg_exec_t *e, const sg_node_t **bad);
 /* Before a launch: its allocations fit what is alive now, and have physical memory. What a launch with
  * AUTO_FREE_ON_LAUNCH has to free first is freed in `stream` (NULL: nothing is, for an upload). */
 CUresult sg_memory_prepare_locked(sg_exec_t *e, sg_stream_t *stream);

@@ -8,6 +8,7 @@
  *   unsafe          not seen by captures (cuMemAlloc): refused by the modes of the captures and of the thread.
  */
 #include "graph.h"
+#include "rules.h"
 
 #include <stdlib.h>
 
@@ -163,6 +164,8 @@ CUresult sg_capture_legacy_locked(sg_stream_t *s, bool invalidate)
             if (invalidate)
                 sg_capture_invalidate_locked(c);
         }
+    if (result && invalidate)
+        sg_broken(SG_RULE_CAPTURE, result, "the legacy stream is used while a blocking stream captures");
     return result;
 }
 
@@ -184,6 +187,8 @@ static CUresult check_unsafe_locked(void)
             sg_capture_invalidate_locked(c);
             result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
         }
+    if (result)
+        sg_broken(SG_RULE_CAPTURE, result, "a capture forbids this thread calls that it does not see");
     return result;
 }
 
@@ -204,7 +209,7 @@ static CUresult refuse_locked(sg_capture_t *c)
     CUresult result =
         c->invalid ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED : CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     sg_capture_invalidate_locked(c);
-    return result;
+    return sg_broken(SG_RULE_CAPTURE, result, "a call that a capturing stream does not allow");
 }
 
 CUresult sg_capture_sync_locked(sg_stream_t *s)
@@ -235,7 +240,7 @@ CUresult sg_capture_event_locked(sg_event_t *e)
     sg_capture_t *c = find_capture(e->captured->capture);
     if (c)
         sg_capture_invalidate_locked(c);
-    return CUDA_ERROR_CAPTURED_EVENT;
+    return sg_broken(SG_RULE_CAPTURE, CUDA_ERROR_CAPTURED_EVENT, "the event was recorded in a capture");
 }
 
 CUresult sg_capture_context_locked(CUcontext ctx, const sg_event_t *e)
@@ -247,6 +252,8 @@ CUresult sg_capture_context_locked(CUcontext ctx, const sg_event_t *e)
             sg_capture_invalidate_locked(c);
             result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
         }
+    if (result)
+        sg_broken(SG_RULE_CAPTURE, result, "a call on a context of which a stream captures");
     return result;
 }
 
@@ -440,7 +447,7 @@ static CUresult wait_captured_locked(sg_stream_t *s, const sg_captured_t *mark)
         return copy_tail(&s->capturing->tail, &mark->tail) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
     sg_capture_invalidate_locked(ours);
     sg_capture_invalidate_locked(theirs);
-    return CUDA_ERROR_STREAM_CAPTURE_MERGE;
+    return sg_broken(SG_RULE_CAPTURE, CUDA_ERROR_STREAM_CAPTURE_MERGE, "a capture waits for another one");
 }
 
 bool sg_capture_wait_locked(sg_stream_t *s, sg_event_t *e, CUevent handle, unsigned flags, CUresult *result)
@@ -467,7 +474,8 @@ bool sg_capture_wait_locked(sg_stream_t *s, sg_event_t *e, CUevent handle, unsig
     *result = CUDA_SUCCESS;
     if (e->stream) {
         sg_capture_invalidate_locked(s->capturing->capture);
-        *result = CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
+        *result = sg_broken(SG_RULE_CAPTURE, CUDA_ERROR_STREAM_CAPTURE_ISOLATION,
+                            "a capturing stream waits for work that is not captured");
     }
     return true;
 }

@@ -1,5 +1,6 @@
 /* graph_capture_api.c: the calls that begin, end and ask about captures. */
 #include "graph.h"
+#include "rules.h"
 
 #include <stdlib.h>
 
@@ -126,7 +127,8 @@ static CUresult check_joined_locked(const sg_capture_t *c)
     for (const sg_capturing_t *part = c->streams->next; part; part = part->next)
         for (size_t i = 0; i < part->tail.count; i++)
             if (!part->tail.at[i].node->mark)
-                return CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
+                return sg_broken(SG_RULE_CAPTURE, CUDA_ERROR_STREAM_CAPTURE_UNJOINED,
+                                 "a stream that joined the capture is not waited for");
     return CUDA_SUCCESS;
 }
 
@@ -141,10 +143,12 @@ static CUresult end_locked(CUstream stream, CUgraph *out)
     sg_capture_t *c = s->capturing->capture;
     if (c->origin != s) {
         sg_capture_invalidate_locked(c);
-        return CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
+        return sg_broken(SG_RULE_CAPTURE, CUDA_ERROR_STREAM_CAPTURE_UNMATCHED,
+                         "a capture ends in a stream in which it did not begin");
     }
     if (c->mode != CU_STREAM_CAPTURE_MODE_RELAXED && c->thread != sg_capture_thread())
-        return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
+        return sg_broken(SG_RULE_CAPTURE, CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD,
+                         "a capture ends in a thread in which it did not begin");
     CUresult result = c->invalid ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED : check_joined_locked(c);
     sg_graph_t *g = c->graph;
     bool borrowed = c->borrowed;

@@ -117,11 +117,13 @@ static void assign_lanes(sg_exec_t *e)
     }
 }
 
-CUresult sg_exec_build_locked(sg_exec_t *e, sg_node_t **bad)
+CUresult sg_exec_build_locked(sg_exec_t *e, const sg_node_t **bad)
 {
     builder_t b = {.exec = e};
     CUresult result = flatten(&b, e->image, NULL);
     *bad = b.bad;
+    if (!result)
+        result = sg_memory_check_locked(e, bad);
     if (!result)
         assign_lanes(e);
     return result;
@@ -178,7 +180,7 @@ static CUresult instantiate_locked(CUgraphExec *out, CUgraph graph, CUDA_GRAPH_I
     e->flags = p->flags & ~(uint64_t)CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD;
     e->source = g->object.id;
     g->execs++;
-    sg_node_t *bad = NULL;
+    const sg_node_t *bad = NULL;
     CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
     if ((e->image = sg_graph_clone_locked(g, false)))
         result = sg_exec_build_locked(e, &bad);

@@ -8,6 +8,7 @@
  * Each block has whole chunks to itself.
  */
 #include "graph.h"
+#include "rules.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -299,11 +300,12 @@ const CUDA_MEM_ALLOC_NODE_PARAMS *sg_block_params(const sg_block_t *b)
 /* Once in the graph that allocates, or in others; never in both. */
 CUresult sg_block_plan_free_locked(sg_block_t *b, sg_graph_t *graph)
 {
-    for (const sg_node_t *n = graph->first; n; n = n->next)
-        if (n->action.type == CU_GRAPH_NODE_TYPE_MEM_FREE && n->action.block == b)
-            return CUDA_ERROR_INVALID_VALUE;
-    if (b->freed_in && (b->freed_in == b->owner || graph->object.id == b->owner))
-        return CUDA_ERROR_INVALID_VALUE;
+    bool again = b->freed_in && (b->freed_in == b->owner || graph->object.id == b->owner);
+    for (const sg_node_t *n = graph->first; n && !again; n = n->next)
+        again = n->action.type == CU_GRAPH_NODE_TYPE_MEM_FREE && n->action.block == b;
+    if (again)
+        return sg_broken(SG_RULE_GRAPH_MEMORY, CUDA_ERROR_INVALID_VALUE, "0x%llx has its free node already",
+                         b->range->base);
     b->freed_in = graph->object.id;
     return CUDA_SUCCESS;
 }
@@ -376,6 +378,41 @@ static bool planned(const sg_block_t *b, const sg_exec_t *e)
     return false;
 }
 
+/* `behind` [item_count]: scratch. Dependencies lie before what depends on them. */
+static bool stands_behind(const sg_exec_t *e, size_t item, const sg_block_t *b, bool *behind)
+{
+    memset(behind, 0, e->item_count * sizeof *behind);
+    behind[item] = true;
+    for (size_t i = item + 1; i-- > 0;) {
+        const sg_item_t *it = &e->items[i];
+        if (behind[i] && it->node->action.type == CU_GRAPH_NODE_TYPE_MEM_ALLOC && it->node->action.block == b)
+            return true;
+        for (uint32_t d = 0; behind[i] && d < it->dep_count; d++)
+            behind[e->deps[it->first_dep + d]] = true;
+    }
+    return false;
+}
+
+CUresult sg_memory_check_locked(const sg_exec_t *e, const sg_node_t **bad)
+{
+    bool *behind = e->image->has_memory ? malloc(e->item_count * sizeof *behind) : NULL;
+    CUresult result = e->image->has_memory && !behind ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+    for (size_t i = 0; behind && i < e->item_count && !result; i++) {
+        const sg_action_t *a = &e->items[i].node->action;
+        if (a->type != CU_GRAPH_NODE_TYPE_MEM_FREE || !planned(a->block, e) ||
+            !sg_rule_on(SG_RULE_GRAPH_FREE))
+            continue;
+        if (stands_behind(e, i, a->block, behind))
+            continue;
+        *bad = e->items[i].node;
+        result = sg_broken(SG_RULE_GRAPH_FREE, CUDA_ERROR_INVALID_VALUE,
+                           "the node that frees 0x%llx does not depend on the one that allocates it",
+                           a->block->range->base);
+    }
+    free(behind);
+    return result;
+}
+
 /* Follows the items in order, without changing anything: whether every allocation finds its block free, and every free
  * node a live one. */
 static bool lives_fit_locked(const sg_exec_t *e)
@@ -397,7 +434,8 @@ CUresult sg_memory_prepare_locked(sg_exec_t *e, sg_stream_t *stream)
         return CUDA_SUCCESS;
     reap_locked();
     if (!lives_fit_locked(e))
-        return CUDA_ERROR_INVALID_VALUE;
+        return sg_broken(SG_RULE_GRAPH_MEMORY, CUDA_ERROR_INVALID_VALUE,
+                         "a graph allocates what is not freed since, or frees what is not allocated");
     for (size_t i = 0; i < e->item_count; i++) {
         const sg_action_t *a = &e->items[i].node->action;
         if (a->type != CU_GRAPH_NODE_TYPE_MEM_ALLOC)

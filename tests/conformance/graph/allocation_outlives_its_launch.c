@@ -1,6 +1,6 @@
 /* behaviour: Memory that a graph allocates and does not free belongs to the program after the launch, which frees it before the
  * next launch (INVALID_VALUE otherwise), unless the graph frees it then by itself (AUTO_FREE_ON_LAUNCH).
- * rules: freed
+ * rules: graph-memory
  * source: CUDA driver API, cuGraphAddMemAllocNode, cuGraphLaunch
  */
 #include "graph/graphs.h"

@@ -1,5 +1,5 @@
 /* behaviour: cuStreamAddCallback fails on a capturing stream, and the capture is invalid.
- * rules: none
+ * rules: capture
  * source: CUDA driver API, cuStreamAddCallback
  */
 #include "graph/graphs.h"

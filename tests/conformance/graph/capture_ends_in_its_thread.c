@@ -1,6 +1,6 @@
 /* behaviour: Only a relaxed capture may be ended by another thread than the one that began it; others say WRONG_THREAD and
  * go on.
- * rules: none
+ * rules: capture
  * source: CUDA driver API, cuStreamEndCapture
  */
 #include "graph/graphs.h"

@@ -1,6 +1,6 @@
 /* behaviour: A capture ends in the stream in which it began: in one that joined, UNMATCHED, and it is invalid; a stream that
  * does not capture says ILLEGAL_STATE, and one that captures cannot begin again.
- * rules: none
+ * rules: capture
  * source: CUDA driver API, cuStreamEndCapture, CUDA_ERROR_STREAM_CAPTURE_UNMATCHED; the codes: seen by CuPy's tests of graphs
  */
 #include "graph/graphs.h"

@@ -1,6 +1,6 @@
 /* behaviour: An event that was last recorded in a capturing stream can neither be queried nor waited for by the host:
  * CAPTURED_EVENT, and the capture is invalid. Recorded again outside it is an ordinary event.
- * rules: none
+ * rules: capture
  * source: CUDA driver API, CUDA_ERROR_CAPTURED_EVENT; CUDA Programming Guide, Stream Capture
  */
 #include "graph/graphs.h"

@@ -1,5 +1,5 @@
 /* behaviour: A capturing stream cannot wait for an event of another capture: MERGE, and both are invalid.
- * rules: none
+ * rules: capture
  * source: CUDA driver API, CUDA_ERROR_STREAM_CAPTURE_MERGE; CUDA Programming Guide, Stream Capture
  */
 #include "graph/graphs.h"

@@ -1,6 +1,6 @@
 /* behaviour: A capturing stream cannot wait for an event that was recorded outside of the capture: ISOLATION, and the
  * capture is invalid.
- * rules: none
+ * rules: capture
  * source: CUDA driver API, CUDA_ERROR_STREAM_CAPTURE_ISOLATION
  */
 #include "graph/graphs.h"

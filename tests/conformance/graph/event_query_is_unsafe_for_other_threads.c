@@ -1,6 +1,6 @@
 /* behaviour: While a global capture goes on, another thread may not ask about an event, even one that has nothing to do with
  * the capture, unless its own mode says otherwise.
- * rules: none
+ * rules: capture
  * source: CUDA driver API, cuThreadExchangeStreamCaptureMode; seen by PyTorch (pytorch/pytorch 104487, 148594)
  */
 #include "graph/graphs.h"

@@ -1,7 +1,7 @@
 /* behaviour: While a blocking stream captures, the legacy stream cannot be used: IMPLICIT, and the capture is invalid. Only
  * asking whether it captures, which is IMPLICIT too, leaves the capture valid. A non-blocking stream's capture does not
  * concern the legacy stream.
- * rules: none
+ * rules: capture
  * source: CUDA driver API, cuStreamIsCapturing; CUDA Programming Guide, Stream Capture
  */
 #include "graph/graphs.h"

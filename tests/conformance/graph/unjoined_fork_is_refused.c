@@ -1,6 +1,6 @@
 /* behaviour: A capture cannot end while work of a stream that joined it is not waited for: UNJOINED, no graph, and all
  * streams leave the capture.
- * rules: none
+ * rules: capture
  * source: CUDA Programming Guide, Stream Capture, Cross-stream Dependencies and Events
  */
 #include "graph/graphs.h"

@@ -1,6 +1,6 @@
 /* behaviour: cuMemAlloc, which a capture would not see, is forbidden to the capturing thread unless the capture is relaxed,
  * and to other threads while a global capture goes on; a forbidden call invalidates the capture.
- * rules: none
+ * rules: capture
  * source: CUDA driver API, cuThreadExchangeStreamCaptureMode
  */
 #include "graph/graphs.h"

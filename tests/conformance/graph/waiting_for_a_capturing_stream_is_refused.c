@@ -1,6 +1,6 @@
 /* behaviour: A capturing stream can neither be waited for nor asked whether it is idle: UNSUPPORTED, and the capture is
  * invalid from then on; what is launched in it and its end say INVALIDATED.
- * rules: none
+ * rules: capture
  * source: CUDA Programming Guide, Stream Capture, Prohibited and Unhandled Operations; Invalidation
  */
 #include "graph/graphs.h"

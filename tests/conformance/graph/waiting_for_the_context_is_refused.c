@@ -1,6 +1,6 @@
 /* behaviour: cuCtxSynchronize while a stream of the context captures is UNSUPPORTED and invalidates the capture, in every
  * mode.
- * rules: none
+ * rules: capture
  * source: CUDA Programming Guide, Stream Capture, Prohibited and Unhandled Operations
  */
 #include "graph/graphs.h"

@@ -239,6 +239,26 @@ static void unfreed_memory_outlives_its_graphs(void **state)
     assert_int_equal(cuMemcpyDtoH(&value, p, 4), CUDA_ERROR_INVALID_VALUE);
 }
 
+/* rule: graph-free */
+static void free_beside_its_allocation_is_refused(void **state)
+{
+    (void)state;
+    CUdeviceptr p;
+    CUgraph g = allocating(CHUNK, &p, false);
+    CUgraphNode root, freeing, between;
+    CUgraphExec e;
+    size_t one = 1;
+    CUDA_GRAPH_INSTANTIATE_PARAMS params = {0};
+    OK(cuGraphGetRootNodes(g, &root, &one));
+    OK(cuGraphAddEmptyNode(&between, g, NULL, 0));
+    OK(cuGraphAddMemFreeNode(&freeing, g, &between, 1, p));
+    assert_int_equal(cuGraphInstantiateWithParams(&e, g, &params), CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(params.result_out, CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE);
+    assert_ptr_equal(params.hErrNode_out, freeing);
+    OK(cuGraphAddDependencies(g, &root, &between, NULL, 1));
+    OK(cuGraphInstantiate(&e, g, 0));
+}
+
 static void a_stream_that_captures_is_not_destroyed(void **state)
 {
     (void)state;
@@ -394,6 +414,7 @@ int main(void)
         cmocka_unit_test(launch_in_the_default_streams_is_ordered),
         cmocka_unit_test(idle_graphs_give_their_memory_to_others),
         cmocka_unit_test(unfreed_memory_outlives_its_graphs),
+        cmocka_unit_test(free_beside_its_allocation_is_refused),
         cmocka_unit_test(a_stream_that_captures_is_not_destroyed),
         cmocka_unit_test(event_of_an_ended_capture_cannot_be_waited_for),
         cmocka_unit_test(references_that_nobody_has_are_refused),
