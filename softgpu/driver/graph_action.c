@@ -9,19 +9,21 @@
 
 /* ---- ops ---- */
 
+/* What the op does, not what running it needs. */
 sg_op_t *sg_op_clone(const sg_op_t *from)
 {
     sg_op_t *op = sg_op_new(from->kind, from->payload_bytes);
     if (!op)
         return NULL;
-    void *heap_payload = op->heap_payload;
-    memcpy((void *)op, from, offsetof(sg_op_t, payload));
-    op->heap_payload = heap_payload;
-    op->stream = NULL;
-    op->next = op->next_run = NULL;
-    memcpy(sg_op_payload(op), heap_payload ? from->heap_payload : from->payload, from->payload_bytes);
-    if (op->kind == SG_OP_KERNEL)
+    op->units = from->units;
+    op->group = from->group;
+    memcpy(sg_op_payload(op), from->heap_payload ? from->heap_payload : from->payload, from->payload_bytes);
+    if (op->kind == SG_OP_KERNEL) {
+        op->kernel = from->kernel;
         op->kernel.launch.params = sg_op_payload(op);
+    } else {
+        op->host = from->host;
+    }
     return op;
 }
 
