@@ -72,8 +72,7 @@ typedef struct sg_kernel_view {
     size_t bytes;
     void *extra[5];
     CUlaunchAttributeValue attribute[CU_LAUNCH_ATTRIBUTE_MAX];
-    uint32_t attributes_set; /* one bit each */
-    void *params[];          /* into the op's payload */
+    void *params[]; /* into the op's payload */
 } sg_kernel_view_t;
 
 typedef struct sg_action {
@@ -100,6 +99,9 @@ CUresult sg_action_host_locked(sg_action_t *out, const CUDA_HOST_NODE_PARAMS *pa
 CUresult sg_action_event_locked(sg_action_t *out, CUgraphNodeType type, CUevent event);
 /* Of an op that comes for a capturing stream; takes it over, also on failure. */
 CUresult sg_action_of_op_locked(sg_action_t *out, sg_op_t *op);
+/* Of kernels. */
+void sg_action_set_attribute(sg_action_t *a, CUlaunchAttributeID id, const CUlaunchAttributeValue *value);
+void sg_action_take_attributes(sg_action_t *a, const sg_action_t *from);
 void sg_action_describe_kernel(const sg_action_t *a, CUDA_KERNEL_NODE_PARAMS *out);
 
 /* False: out of host memory. Child graphs are cloned; `handles`: their nodes get some. */

@@ -45,8 +45,25 @@ static bool make_view(sg_action_t *a, bool packed)
     v->extra[4] = CU_LAUNCH_PARAM_END;
     for (uint32_t i = 0; i < k->param_count; i++)
         v->params[i] = payload + k->params[i].offset_bytes;
+    v->attribute[CU_LAUNCH_ATTRIBUTE_COOPERATIVE].cooperative = (int)a->op->kernel.launch.cooperative;
     a->view = v;
     return true;
+}
+
+void sg_action_set_attribute(sg_action_t *a, CUlaunchAttributeID id, const CUlaunchAttributeValue *value)
+{
+    softgpu_launch_t *l = &a->op->kernel.launch;
+    a->view->attribute[id] = *value;
+    if (id != CU_LAUNCH_ATTRIBUTE_COOPERATIVE)
+        return;
+    l->cooperative = value->cooperative != 0;
+    a->op->units = l->cooperative ? 1 : (uint64_t)l->grid[0] * l->grid[1] * l->grid[2];
+}
+
+void sg_action_take_attributes(sg_action_t *a, const sg_action_t *from)
+{
+    for (unsigned id = 0; id < CU_LAUNCH_ATTRIBUTE_MAX; id++)
+        sg_action_set_attribute(a, (CUlaunchAttributeID)id, &from->view->attribute[id]);
 }
 
 CUresult sg_action_kernel(sg_action_t *out, const CUDA_KERNEL_NODE_PARAMS *p)
@@ -54,13 +71,16 @@ CUresult sg_action_kernel(sg_action_t *out, const CUDA_KERNEL_NODE_PARAMS *p)
     SG_TRY(sg_enter_context());
     if (!p)
         return CUDA_ERROR_INVALID_VALUE;
-    const unsigned grid[3] = {p->gridDimX, p->gridDimY, p->gridDimZ};
-    const unsigned block[3] = {p->blockDimX, p->blockDimY, p->blockDimZ};
-    CUfunction f = p->func ? p->func : (CUfunction)p->kern;
+    const sg_wish_t wish = {.function = p->func ? p->func : (CUfunction)p->kern,
+                            .grid = {p->gridDimX, p->gridDimY, p->gridDimZ},
+                            .block = {p->blockDimX, p->blockDimY, p->blockDimZ},
+                            .shared = p->sharedMemBytes,
+                            .params = p->kernelParams,
+                            .extra = p->extra};
     *out = (sg_action_t){.type = CU_GRAPH_NODE_TYPE_KERNEL, .ctx = sg_current_context()};
-    if (!f)
+    if (!wish.function)
         return CUDA_ERROR_INVALID_VALUE;
-    SG_TRY(sg_kernel_op(f, grid, block, p->sharedMemBytes, p->kernelParams, p->extra, &out->op));
+    SG_TRY(sg_kernel_op(&wish, &out->op));
     if (make_view(out, p->extra))
         return CUDA_SUCCESS;
     sg_op_drop(out->op);
@@ -321,8 +341,7 @@ bool sg_action_clone_locked(sg_action_t *out, const sg_action_t *from, bool hand
             sg_op_drop(out->op);
             return false;
         }
-        memcpy(out->view->attribute, from->view->attribute, sizeof from->view->attribute);
-        out->view->attributes_set = from->view->attributes_set;
+        sg_action_take_attributes(out, from);
     }
     if (from->type == CU_GRAPH_NODE_TYPE_GRAPH)
         return (out->child = sg_graph_clone_locked(from->child, handles)) != NULL;

@@ -331,6 +331,8 @@ bool sg_capture_take_locked(sg_stream_t *s, sg_op_t *op, CUresult *result)
     }
     sg_action_t action;
     *result = sg_action_of_op_locked(&action, op);
+    if (!*result && action.view)
+        action.view->attribute[CU_LAUNCH_ATTRIBUTE_PRIORITY].priority = s->priority;
     if (!*result)
         *result = sg_capture_node_locked(s, &action, NULL);
     if (*result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)

@@ -104,6 +104,7 @@ static bool known_attribute(CUlaunchAttributeID id)
 {
     switch (id) {
     case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
+    case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
     case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
     case CU_LAUNCH_ATTRIBUTE_PRIORITY:
     case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
@@ -143,10 +144,8 @@ SG_EXPORT CUresult cuGraphKernelNodeSetAttribute(CUgraphNode handle, CUkernelNod
         return CUDA_ERROR_INVALID_VALUE;
     sg_lock();
     sg_node_t *node = kernel_node_locked(handle);
-    if (node) {
-        node->action.view->attribute[id] = *value;
-        node->action.view->attributes_set |= 1u << id;
-    }
+    if (node)
+        sg_action_set_attribute(&node->action, id, value);
     sg_unlock();
     return node ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
@@ -157,10 +156,8 @@ SG_EXPORT CUresult cuGraphKernelNodeCopyAttributes(CUgraphNode to, CUgraphNode f
     sg_lock();
     sg_node_t *d = kernel_node_locked(to);
     const sg_node_t *s = kernel_node_locked(from);
-    if (d && s && d != s) {
-        memcpy(d->action.view->attribute, s->action.view->attribute, sizeof s->action.view->attribute);
-        d->action.view->attributes_set = s->action.view->attributes_set;
-    }
+    if (d && s)
+        sg_action_take_attributes(&d->action, &s->action);
     sg_unlock();
     return d && s ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }

@@ -149,10 +149,8 @@ CUresult sg_params_add(const sg_spot_t *spot, CUgraphNodeParams *p)
 /* Attributes outlive a change of the parameters. */
 static void replace_locked(sg_node_t *node, sg_action_t *action)
 {
-    if (action->view) {
-        memcpy(action->view->attribute, node->action.view->attribute, sizeof action->view->attribute);
-        action->view->attributes_set = node->action.view->attributes_set;
-    }
+    if (action->view)
+        sg_action_take_attributes(action, &node->action);
     sg_action_drop_locked(&node->action);
     node->action = *action;
     if (action->type == CU_GRAPH_NODE_TYPE_GRAPH)

@@ -64,6 +64,9 @@ static bool set_fits(const CUDA_MEMSET_NODE_PARAMS *old, const CUDA_MEMSET_NODE_
 static bool kernel_attributes_fit(const sg_exec_t *e, const sg_kernel_view_t *old,
                                   const sg_kernel_view_t *new)
 {
+    if (!old->attribute[CU_LAUNCH_ATTRIBUTE_COOPERATIVE].cooperative !=
+        !new->attribute[CU_LAUNCH_ATTRIBUTE_COOPERATIVE].cooperative)
+        return false;
     return !(e->flags & CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY) ||
            old->attribute[CU_LAUNCH_ATTRIBUTE_PRIORITY].priority ==
                new->attribute[CU_LAUNCH_ATTRIBUTE_PRIORITY].priority;

@@ -31,7 +31,12 @@
     RULE(CAPTURE,         "capture",         REPORTED,  "captured work is not waited for, nor ordered with other work") \
     RULE(GRAPH_MEMORY,    "graph-memory",    REPORTED,  "a graph's allocation is freed once, before the next launch")   \
     RULE(GRAPH_FREE,      "graph-free",      UNDEFINED, "a free node stands behind its allocation node")                \
-    RULE(HOST_ACCESS,     "host-access",     REPORTED,  "host code does not touch device memory")
+    RULE(HOST_ACCESS,     "host-access",     REPORTED,  "host code does not touch device memory")                       \
+    RULE(BARRIER,         "divergent-barrier", UNDEFINED, "the threads of a block meet in the same __syncthreads")      \
+    RULE(WARP_MASK,       "warp-mask",       UNDEFINED, "lanes that a mask names come to the operation, its callers are named by it") \
+    RULE(RACE,            "shared-race",     UNDEFINED, "checked mode: something orders accesses of threads to shared memory") \
+    RULE(BOUNDS,          "bounds",          UNDEFINED, "checked mode: kernels stay inside buffers and shared arrays")  \
+    RULE(UNINITIALISED,   "uninitialised",   UNDEFINED, "checked mode: kernels read what was written before")
 // clang-format on
 
 typedef enum sg_rule {

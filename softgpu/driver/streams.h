@@ -210,9 +210,16 @@ sg_event_t *sg_event_find_locked(CUevent handle);
 CUresult sg_event_record_locked(sg_event_t *e, sg_stream_t *s);
 void sg_event_forget_locked(sg_event_t *e); /* as if it had never been recorded */
 
-/* launch.c: checks a launch and makes its op. INVALID_HANDLE, INVALID_VALUE, NOT_SUPPORTED, OUT_OF_MEMORY. */
-CUresult sg_kernel_op(CUfunction f, const unsigned grid[3], const unsigned block[3], unsigned shared,
-                      void **params, void **extra, sg_op_t **out);
+/* launch.c: how a launch is asked for. */
+typedef struct sg_wish {
+    CUfunction function;
+    unsigned grid[3], block[3], shared;
+    bool cooperative;
+    CUstream stream;
+    void **params, **extra;
+} sg_wish_t;
+/* Checks it and makes its op: the launch's errors, without those of the stream. Not under the lock. */
+CUresult sg_kernel_op(const sg_wish_t *wish, sg_op_t **out);
 
 /* graph_capture.c: what calls have to ask because streams may be capturing. All return success, or false, at once while
  * none is.
