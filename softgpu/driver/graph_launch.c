@@ -195,6 +195,13 @@ static CUresult exec_in_stream(CUgraphExec exec, CUstream stream, bool upload)
     sg_lock();
     CUresult result = exec_in_stream_locked(exec, stream, upload);
     sg_unlock();
+    if (result != CUDA_ERROR_OUT_OF_MEMORY)
+        return result;
+    /* Memory that was freed behind work which is not done yet. */
+    SG_TRY(sg_wait_context(NULL));
+    sg_lock();
+    result = exec_in_stream_locked(exec, stream, upload);
+    sg_unlock();
     return result;
 }
 

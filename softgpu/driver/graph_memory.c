@@ -257,13 +257,14 @@ CUresult sg_block_new_locked(const CUDA_MEM_ALLOC_NODE_PARAMS *params, sg_graph_
 sg_block_t *sg_block_find_locked(CUdeviceptr address)
 {
     sg_range_t *r = sg_window_find_locked(address);
-    return r && r->kind == SG_RANGE_GRAPH && r->base == address ? r->segment : NULL;
+    sg_block_t *b = r && r->kind == SG_RANGE_GRAPH && r->base == address ? r->segment : NULL;
+    return b && b->refs ? b : NULL; /* else it only waits for work to end */
 }
 
 bool sg_block_extent_locked(void *block, CUdeviceptr address, sg_extent_t *out)
 {
     const sg_block_t *b = block;
-    if (address - b->range->base >= b->params.bytesize)
+    if (!b->refs || address - b->range->base >= b->params.bytesize)
         return false;
     *out = (sg_extent_t){.base = b->range->base,
                          .bytes = b->params.bytesize,
