@@ -214,7 +214,9 @@ static void check_buffer(struct sg_check *c, const sg_live_t *e, CUdeviceptr add
                         e->bytes, e->base);
         return;
     }
-    if (e->access == CU_MEM_ACCESS_FLAGS_PROT_NONE || (e->access == CU_MEM_ACCESS_FLAGS_PROT_READ && writes(how))) {
+    const CUmemAccess_flags rights =
+        e->mapped ? sg_access_flags(&e->access, c->op->stream->ctx->device) : CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    if (rights == CU_MEM_ACCESS_FLAGS_PROT_NONE || (rights == CU_MEM_ACCESS_FLAGS_PROT_READ && writes(how))) {
         sg_check_report(SG_RULE_BOUNDS, CUDA_ERROR_ILLEGAL_ADDRESS, pc,
                         "%s %zu bytes at offset %zu of a mapping of %zu bytes at 0x%llx, whose access rights do not allow it",
                         verb(how), bytes, offset, e->bytes, e->base);

@@ -26,19 +26,12 @@ typedef struct stack {
 static _Thread_local stack_t *stack; /* NULL: nothing was ever pushed; freed when the thread ends */
 static pthread_key_t stack_key;
 
-static _Thread_local CUcontext working_for; /* on a worker */
-
 CUcontext sg_current_context(void)
 {
     return stack && stack->depth ? stack->context[stack->depth - 1] : NULL;
 }
 
-void sg_work_for(CUcontext ctx)
-{
-    working_for = ctx;
-}
-
-CUresult sg_enter_context(void)
+CUresult sg_enter_look_up(void)
 {
     SG_TRY(sg_enter());
     if (sg_on_caller_thread())
@@ -51,6 +44,15 @@ CUresult sg_enter_context(void)
     return (CUresult)atomic_load(&ctx->sticky);
 }
 
+CUresult sg_enter_context(void)
+{
+    SG_TRY(sg_enter_look_up());
+    if (!sg_scheduler->enter)
+        return CUDA_SUCCESS;
+    sg_scheduler->enter();
+    return (CUresult)atomic_load(&sg_current_context()->sticky);
+}
+
 void sg_set_sticky(CUresult error, const char *format, ...)
 {
     char text[512];
@@ -58,7 +60,9 @@ void sg_set_sticky(CUresult error, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    CUcontext ctx = working_for ? working_for : sg_current_context();
+    CUcontext ctx = sg_working_for();
+    if (!ctx)
+        ctx = sg_current_context();
     sg_set_sticky_in(ctx ? ctx : &sg.primary[0], error, "%s", text);
 }
 
@@ -148,10 +152,13 @@ static void clear(CUcontext ctx, bool pools)
 {
     sg_wait_context(ctx);
     sg_lock();
+    sg_capture_drop_locked(ctx);
     sg_heap_drop_locked(ctx, pools && !has_another_locked(ctx));
+    sg_host_drop_locked(ctx);
     sg_events_drop_locked(ctx);
     sg_modules_drop_locked(ctx);
     sg_streams_drop_locked(ctx);
+    sg_peers_drop_locked(ctx, contexts.first);
     sg_unlock();
 }
 
@@ -530,6 +537,7 @@ SG_EXPORT CUresult cuCtxGetExecAffinity(CUexecAffinityParam *out, CUexecAffinity
 SG_EXPORT CUresult cuCtxSynchronize(void)
 {
     SG_TRY(sg_enter_context());
+    SG_TRY(sg_capture_context_sync());
     CUresult result = sg_wait_all();
     sg_pools_trim_to_threshold();
     return result;
@@ -543,6 +551,8 @@ SG_EXPORT CUresult cuCtxSynchronize_v2(CUcontext ctx)
         return CUDA_ERROR_NOT_PERMITTED;
     sg_lock();
     CUresult result = resolve_locked(ctx, &ctx);
+    if (!result)
+        result = sg_capture_context_locked(ctx, NULL);
     sg_unlock();
     SG_TRY(result);
     sg_wait_context(ctx);

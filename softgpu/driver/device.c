@@ -1,4 +1,5 @@
 /* device.c: the devices, and what they say of themselves. */
+#include "profile.h"
 #include "streams.h"
 
 #include <stdio.h>
@@ -42,7 +43,11 @@ SG_EXPORT CUresult cuDeviceGetName(char *name, int length, CUdevice device)
     SG_TRY(sg_device_check(device));
     if (!name || length <= 0)
         return CUDA_ERROR_INVALID_VALUE;
-    snprintf(name, (size_t)length, "softgpu: CUDA device in software (%u CPU threads)", sg.config.workers);
+    if (sg_profile_named)
+        snprintf(name, (size_t)length, "softgpu (%s)", sg_profile->product);
+    else
+        snprintf(name, (size_t)length, "softgpu: CUDA device in software (%u CPU threads)",
+                 sg.config.workers);
     return CUDA_SUCCESS;
 }
 
@@ -122,7 +127,44 @@ static const struct {
     {CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 1},
     {CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, 1},
     {CU_DEVICE_ATTRIBUTE_SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO, 2},
+    {CU_DEVICE_ATTRIBUTE_SURFACE_ALIGNMENT, 512},
+    {CU_DEVICE_ATTRIBUTE_GLOBAL_L1_CACHE_SUPPORTED, 1},
+    {CU_DEVICE_ATTRIBUTE_LOCAL_L1_CACHE_SUPPORTED, 1},
+    {CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY, 1},
+    {CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS, 1},
+    {CU_DEVICE_ATTRIBUTE_COMPUTE_PREEMPTION_SUPPORTED, 1},
+    {CU_DEVICE_ATTRIBUTE_CAN_FLUSH_REMOTE_WRITES, 1},
+    {CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS, 1},
+    {CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_WAIT_VALUE_NOR, 1},
+    {CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, 1},
+    {CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR},
+    {CU_DEVICE_ATTRIBUTE_MAX_PERSISTING_L2_CACHE_SIZE, 20 << 20},
+    {CU_DEVICE_ATTRIBUTE_MAX_ACCESS_POLICY_WINDOW_SIZE, 128 << 20},
+    {CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED, 1},
+    {CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED, 1},
+    {CU_DEVICE_ATTRIBUTE_MEM_SYNC_DOMAIN_COUNT, 1},
+    {CU_DEVICE_ATTRIBUTE_UNIFIED_FUNCTION_POINTERS, 0},
+    {CU_DEVICE_ATTRIBUTE_NUMA_CONFIG, CU_DEVICE_NUMA_CONFIG_NONE},
+    {CU_DEVICE_ATTRIBUTE_NUMA_ID, -1},
+    {CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 1},
+    {CU_DEVICE_ATTRIBUTE_HOST_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 1},
+    {CU_DEVICE_ATTRIBUTE_HOST_NUMA_MEMORY_POOLS_SUPPORTED, 1},
+    {CU_DEVICE_ATTRIBUTE_HOST_MEMORY_POOLS_SUPPORTED, 1},
+    {CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING, CU_GPU_DIRECT_RDMA_WRITES_ORDERING_ALL_DEVICES},
 };
+
+/* Those in which GPUs differ and by which programs choose. */
+static void profile_attribute(int *value, CUdevice_attribute attribute)
+{
+    if (attribute == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)
+        *value = (int)sg_profile->multiprocessors;
+    else if (attribute == CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)
+        *value = (int)sg_profile->l2_mib << 20;
+    else if (attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)
+        *value = sg_profile->capability_major;
+    else if (attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)
+        *value = sg_profile->capability_minor;
+}
 
 SG_EXPORT CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device)
 {
@@ -132,19 +174,13 @@ SG_EXPORT CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute
     *value = 0;
     if (attribute == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)
         *value = (int)sg.config.workers;
+    if (attribute == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID)
+        *value = device;
     for (size_t i = 0; i < sizeof attributes / sizeof attributes[0]; i++)
         if (attributes[i].attribute == attribute)
             *value = attributes[i].value;
-    return CUDA_SUCCESS;
-}
-
-SG_EXPORT CUresult cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer)
-{
-    SG_TRY(sg_device_check(device));
-    SG_TRY(sg_device_check(peer));
-    if (!can)
-        return CUDA_ERROR_INVALID_VALUE;
-    *can = 0;
+    if (sg_profile_named)
+        profile_attribute(value, attribute);
     return CUDA_SUCCESS;
 }
 

@@ -24,7 +24,7 @@ uint32_t sg_function_max_shared(CUfunction f)
 
 static CUresult check_function(CUfunction f)
 {
-    SG_TRY(sg_enter_context());
+    SG_TRY(sg_enter_look_up());
     return sg_function_check(f);
 }
 

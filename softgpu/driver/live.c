@@ -65,7 +65,7 @@ static uint32_t above(const sg_live_t *entry, uint32_t count, CUdeviceptr addres
 }
 
 /* Takes the reference to `valid` over. */
-static void add(CUdeviceptr base, size_t bytes, CUmemAccess_flags access, sg_valid_t *valid)
+static void add(CUdeviceptr base, size_t bytes, bool mapped, sg_valid_t *valid)
 {
     pthread_mutex_lock(&live_lock);
     if (now.count == now.capacity) {
@@ -81,7 +81,7 @@ static void add(CUdeviceptr base, size_t bytes, CUmemAccess_flags access, sg_val
     }
     const uint32_t i = above(now.entry, now.count, base);
     memmove(now.entry + i + 1, now.entry + i, (now.count - i) * sizeof *now.entry);
-    now.entry[i] = (sg_live_t){base, bytes, access, valid};
+    now.entry[i] = (sg_live_t){.base = base, .bytes = bytes, .mapped = mapped, .valid = valid};
     now.count++;
     changed_locked();
     pthread_mutex_unlock(&live_lock);
@@ -90,25 +90,28 @@ static void add(CUdeviceptr base, size_t bytes, CUmemAccess_flags access, sg_val
 void sg_live_add(CUdeviceptr base, size_t bytes)
 {
     if (sg_mode_is(SOFTGPU_CHECKED))
-        add(base, bytes, CU_MEM_ACCESS_FLAGS_PROT_READWRITE, valid_new(bytes));
+        add(base, bytes, false, valid_new(bytes));
 }
 
 void sg_live_add_valid(CUdeviceptr base, size_t bytes)
 {
     if (sg_mode_is(SOFTGPU_CHECKED))
-        add(base, bytes, CU_MEM_ACCESS_FLAGS_PROT_READWRITE, NULL);
+        add(base, bytes, false, NULL);
 }
 
-/* Aliases of one handle share what is valid. */
+/* Aliases of one handle share what is valid. What other processes or the host may write is. */
 void sg_live_add_mapping(CUdeviceptr base, sg_handle_t *h)
 {
     if (!sg_mode_is(SOFTGPU_CHECKED))
         return;
-    sg_valid_t *valid = h->valid ? h->valid : valid_new(h->bytes);
-    h->valid = valid;
-    if (valid)
-        atomic_fetch_add(&valid->refs, 1);
-    add(base, h->bytes, CU_MEM_ACCESS_FLAGS_PROT_NONE, valid);
+    sg_valid_t *valid = NULL;
+    if (h->fd < 0 && h->device != SG_HOST) {
+        valid = h->valid ? h->valid : valid_new(h->bytes);
+        h->valid = valid;
+        if (valid)
+            atomic_fetch_add(&valid->refs, 1);
+    }
+    add(base, h->bytes, true, valid);
 }
 
 void sg_live_forget_handle(sg_handle_t *h)
@@ -117,14 +120,14 @@ void sg_live_forget_handle(sg_handle_t *h)
     h->valid = NULL;
 }
 
-void sg_live_set_access(CUdeviceptr base, size_t bytes, CUmemAccess_flags access)
+void sg_live_set_access(CUdeviceptr base, const sg_access_t *access)
 {
     if (!sg_mode_is(SOFTGPU_CHECKED))
         return;
     pthread_mutex_lock(&live_lock);
-    for (uint32_t i = 0; i < now.count; i++)
-        if (now.entry[i].base - base < bytes)
-            now.entry[i].access = access;
+    const uint32_t i = above(now.entry, now.count, base);
+    if (i && now.entry[i - 1].base == base)
+        now.entry[i - 1].access = *access;
     changed_locked();
     pthread_mutex_unlock(&live_lock);
 }

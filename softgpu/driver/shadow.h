@@ -26,7 +26,8 @@ typedef struct sg_valid {
 typedef struct sg_live {
     CUdeviceptr base;
     size_t bytes;
-    CUmemAccess_flags access;
+    bool mapped;        /* a VMM mapping: `access` counts */
+    sg_access_t access;
     sg_valid_t *valid; /* NULL: all */
 } sg_live_t;
 
@@ -40,7 +41,7 @@ typedef struct sg_live_list {
 void sg_live_add(CUdeviceptr base, size_t bytes); /* fresh: nothing is valid */
 void sg_live_add_valid(CUdeviceptr base, size_t bytes);
 void sg_live_add_mapping(CUdeviceptr base, sg_handle_t *handle);
-void sg_live_set_access(CUdeviceptr base, size_t bytes, CUmemAccess_flags access);
+void sg_live_set_access(CUdeviceptr base, const sg_access_t *access); /* of the mapping there */
 void sg_live_remove(CUdeviceptr base, size_t bytes); /* all that begins there */
 void sg_live_forget_handle(sg_handle_t *handle);     /* its memory is gone */
 

@@ -5,7 +5,8 @@
  * one stream complete in order.
  *
  * queue.c keeps the queues and says which op's turn has come; a scheduler (sg_scheduler_t) runs it and reports
- * with sg_op_finish_locked. There is one scheduler so far, real threads (threads.c).
+ * with sg_op_finish_locked. There are two: real threads (threads.c), and one whose order is drawn from a seed
+ * and whose time is computed (deterministic.c, clock.c).
  */
 #ifndef SG_STREAMS_H
 #define SG_STREAMS_H
@@ -24,7 +25,8 @@ typedef enum sg_op_kind {
 /* One record of an event: shared by the event and the op that will stamp it. */
 typedef struct sg_record {
     uint32_t refs;
-    uint64_t time_ns; /* 0: not yet */
+    uint64_t time_ns;  /* 0: not yet */
+    uint64_t floor_ns; /* it happened no earlier: see sg_lane_t */
 } sg_record_t;
 
 struct sg_op {
@@ -46,13 +48,17 @@ struct sg_op {
         struct {
             char *dst;
             const char *src;
-            size_t bytes;
+            size_t bytes; /* in all */
+            size_t width,
+                rows; /* rows > 0: a box (copy.h) of bytes / width rows, `rows` of them in a slice */
+            size_t dst_pitch, src_pitch, dst_slice, src_slice;
         } copy;
         struct {
             char *dst;
             uint32_t value;
-            unsigned width; /* bytes of an element: 1, 2, 4 */
-            size_t count;
+            unsigned width;    /* bytes of an element: 1, 2, 4 */
+            size_t count;      /* in all */
+            size_t row, pitch; /* row > 0: elements of a row; rows lie `pitch` bytes apart */
         } set;
         struct {
             sg_stream_t *stream; /* holds a reference */
@@ -74,6 +80,32 @@ struct sg_op {
     _Alignas(64) char payload[256]; /* arguments may hold over-aligned structs: CUtensorMap */
 };
 
+/* A stream in virtual time (clock.c). */
+typedef struct sg_lane {
+    struct sg_act *head, *tail; /* what is not over yet */
+    uint64_t done;              /* the number of the last op that is over */
+    /* An op that the host, or another stream, kept from ending was observed to end at this time: what follows it cannot
+     * be earlier, whatever was computed. */
+    uint64_t floor_ns;
+    /* deterministic.c: if `mark` is the current search's, ops up to `needed` have to run; those before `search` have
+     * been looked at. */
+    uint64_t needed, mark;
+    const sg_op_t *search;
+    bool to_search;
+    struct sg_stream *next_to_search;
+} sg_lane_t;
+
+/* Where an event was last recorded. A wait reads it when it is called: recording again later does not move
+ * it. */
+typedef struct sg_event {
+    CUcontext ctx;
+    unsigned flags;
+    sg_stream_t *stream; /* holds a reference; NULL: never recorded */
+    uint64_t number;
+    sg_record_t *record;          /* holds a reference; NULL without timing */
+    struct sg_captured *captured; /* last recorded in a capturing stream (graph.h); owned */
+} sg_event_t;
+
 struct sg_stream {
     CUcontext ctx;
     bool destroyed; /* its handle is not valid any more */
@@ -89,24 +121,40 @@ struct sg_stream {
     bool stalled;               /* the head is a wait whose time has not come */
     bool running;               /* the head is with the workers or the caller */
     sg_op_t *head, *tail;
-    sg_stream_t *next;     /* all streams */
-    sg_stream_t *next_own; /* of a thread's default streams, one a context */
+    sg_lane_t lane;
+    struct sg_capturing *capturing; /* its part in a capture (graph.h), or NULL */
+    sg_stream_t *next, **link; /* all streams; what points here */
+    sg_stream_t *next_own;     /* of a thread's default streams, one a context */
 };
 
 /* Who runs what the queues hand over. One for the life of the process, chosen when the driver starts. */
 typedef struct sg_scheduler {
     CUresult (*start)(unsigned workers);
+    /* A call of a host thread begins; it holds no lock. NULL: nothing to do. */
+    void (*enter)(void);
+    /* An op has got its place in its stream, and may run (be freed, even) as soon as this returns. */
+    void (*queued_locked)(const sg_op_t *op);
     /* An op whose turn has come: work or a host function. Run it, then sg_op_finish_locked. */
     void (*ready_locked)(sg_op_t *op);
+    /* A wait that is over, or a record whose turn has come, leaves its stream. */
+    void (*passed_locked)(const sg_op_t *op);
     void (*moved_locked)(void); /* some stream has moved */
-    /* A host thread has to wait: returns, with the lock held again, when a stream may have moved. */
-    void (*wait_locked)(void);
+    /* The stream has reached the number for good: nobody needs to wait for it. */
+    bool (*past_locked)(const sg_stream_t *stream, uint64_t number);
+    /* The host asks whether the stream has reached the number, or waits until it has. The caller holds a reference: the
+     * lock may be given up meanwhile. */
+    bool (*reached_locked)(sg_stream_t *stream, uint64_t number);
+    void (*wait_locked)(sg_stream_t *stream, uint64_t number);
     /* Without the lock, before a host thread waits: true if the stream has reached the number meanwhile. */
     bool (*spin)(const sg_stream_t *stream, uint64_t number);
-    uint64_t (*now_ns)(void); /* the device's clock, which events record */
 } sg_scheduler_t;
-extern const sg_scheduler_t sg_threads_scheduler; /* threads.c */
+extern const sg_scheduler_t sg_threads_scheduler;       /* threads.c */
+extern const sg_scheduler_t sg_deterministic_scheduler; /* deterministic.c */
 extern const sg_scheduler_t *sg_scheduler;
+/* A detached thread of the driver: no signals but faults. */
+CUresult sg_start_thread(void *(*body)(void *), void *argument, const char *name);
+/* Calls the program's function; on the thread for that. */
+void sg_run_host_function(const sg_op_t *op);
 
 CUresult sg_queue_init(void);
 /* In the current context; the second form in any. */
@@ -158,9 +206,64 @@ bool sg_blocking_idle_locked(CUcontext ctx);
 bool sg_on_caller_thread(void);
 void sg_mark_caller_thread(void); /* by the scheduler, of the calling thread */
 
+/* stream.c: events. */
+sg_event_t *sg_event_find_locked(CUevent handle);
+CUresult sg_event_record_locked(sg_event_t *e, sg_stream_t *s);
+void sg_event_forget_locked(sg_event_t *e); /* as if it had never been recorded */
+
+/* launch.c: how a launch is asked for. */
+typedef struct sg_wish {
+    CUfunction function;
+    unsigned grid[3], block[3], shared;
+    bool cooperative;
+    CUstream stream;
+    void **params, **extra;
+} sg_wish_t;
+/* Checks it and makes its op: the launch's errors, without those of the stream. Not under the lock. */
+CUresult sg_kernel_op(const sg_wish_t *wish, sg_op_t **out);
+
+/* graph_capture.c: what calls have to ask because streams may be capturing. All return success, or false, at once while
+ * none is.
+ *
+ * An op that comes for a stream. True: the stream captures it, or may not have it because of another one that
+ * captures; the op is taken over, `result` is the call's. */
+bool sg_capture_take_locked(sg_stream_t *stream, sg_op_t *op, CUresult *result);
+/* The same for an event that is recorded, and waited for. */
+bool sg_capture_record_locked(sg_stream_t *s, sg_event_t *e, CUevent handle, unsigned flags,
+                              CUresult *result);
+bool sg_capture_wait_locked(sg_stream_t *s, sg_event_t *e, CUevent handle, unsigned flags, CUresult *result);
+/* And for allocations and frees in stream order. */
+bool sg_capture_alloc_locked(sg_stream_t *s, unsigned device, size_t bytes, CUdeviceptr *out,
+                             CUresult *result);
+bool sg_capture_free_locked(sg_stream_t *s, CUdeviceptr address, CUresult *result);
+/* Before the host waits for a stream, asks about it, or copies in it and waits. */
+CUresult sg_capture_sync_locked(sg_stream_t *s);
+CUresult sg_capture_sync_call(CUstream stream);
+/* Before the host waits for an event or asks about it. */
+CUresult sg_capture_event_locked(sg_event_t *e);
+/* Before a call that concerns all of a context: UNSUPPORTED if a stream of it captures, or the event was captured;
+ * captures in conflict end badly. */
+CUresult sg_capture_context_locked(CUcontext ctx, const sg_event_t *e);
+CUresult sg_capture_context_sync(void); /* the current one's */
+bool sg_stream_captures(CUstream stream);
+/* For work that graphs have no nodes for: UNSUPPORTED if the stream captures. */
+CUresult sg_capture_refuse(CUstream stream);
+/* A stream's handle goes: UNSUPPORTED for the one in which a capture began. */
+CUresult sg_capture_destroy_stream_locked(sg_stream_t *s);
+void sg_capture_forget_event(sg_event_t *e);
+/* The context goes: its captures are over. */
+void sg_capture_drop_locked(CUcontext ctx);
+
+/* graph_memory.c: frees memory of a graph's allocation node behind what `stream` holds. INVALID_VALUE: it is not. */
+CUresult sg_block_free_locked(CUdeviceptr address, sg_stream_t *stream);
+bool sg_block_is_live_locked(CUdeviceptr address);
+CUresult sg_block_free(CUdeviceptr address); /* once all work is done */
+bool sg_block_extent_locked(void *block, CUdeviceptr address, sg_extent_t *out);
+
 /* copy.c: what a worker does for copy and set ops. */
 void sg_copy_run(const sg_op_t *op, uint64_t first, uint64_t count);
 void sg_copy_split(sg_op_t *op);
+size_t sg_copy_bytes(const sg_op_t *op); /* how much a copy or set op writes */
 /* A set op of the heap's poison, or NULL. */
 sg_op_t *sg_poison_op(CUdeviceptr address, size_t bytes, unsigned char pattern);
 

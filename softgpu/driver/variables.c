@@ -77,8 +77,9 @@ static CUresult map_memory(sg_variables_t *v, size_t bytes, unsigned device)
     v->handle = sg_phys_create_locked(device, bytes);
     v->range = v->handle ? sg_window_reserve_locked(bytes, 0, 0, SG_RANGE_MODULE) : NULL;
     CUresult result = v->range ? sg_phys_map(v->range->base, v->handle) : CUDA_ERROR_OUT_OF_MEMORY;
+    const sg_access_t access = sg_access_of_device(device);
     if (!result)
-        result = sg_phys_protect(v->range->base, bytes, PROT_READ | PROT_WRITE);
+        result = sg_phys_protect_locked(v->range->base, bytes, &access);
     if (v->range)
         v->range->segment = v;
     sg_unlock();
@@ -160,7 +161,7 @@ static CUresult attach_piece(sg_variables_t *v, const piece_t *piece, const soft
     a->bytes = piece->bytes;
     memcpy(a->image, a->at, a->bytes);
     sg_lock();
-    CUresult result = sg_phys_alias(a->at, v->handle, a->offset, a->bytes);
+    CUresult result = sg_phys_alias_locked(a->at, v->handle, a->offset, a->bytes);
     if (!result) {
         a->next = v->attachments;
         v->attachments = a;
@@ -251,7 +252,9 @@ bool sg_variables_extent_locked(const void *variables, CUdeviceptr address, sg_e
         if (offset - v->variables[i].offset < v->variables[i].bytes) {
             *out = (sg_extent_t){.base = v->range->base + v->variables[i].offset,
                                  .bytes = v->variables[i].bytes,
-                                 .access = CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+                                 .handle = v->handle,
+                                 .range = v->range,
+                                 .access = sg_access_of_device(v->handle->device),
                                  .device = v->handle->device,
                                  .managed_by_heap = true};
             return true;

@@ -185,7 +185,7 @@ void sg_watch_unchecked(const sg_op_t *op)
         memcpy(&word, params + at, sizeof word);
         const sg_live_t *e = sg_live_find(w->live, word);
         all_valid(e);
-        if (!e || e->bytes > TABLE || e->access != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
+        if (!e || e->bytes > TABLE || e->mapped)
             continue;
         for (size_t i = 0; i + 8 <= e->bytes; i += 8) {
             memcpy(&word, (const char *)sg_host(e->base) + i, sizeof word);

@@ -24,6 +24,9 @@ run_soft() {
         echo "$program: skipped: this CPU has no protection keys"
         return 77
     fi
+    local devices=1
+    [[ $program != peer.* ]] || devices=2
+    export SOFTGPU_DEVICES=$devices
     run_one "$program" LD_LIBRARY_PATH="$build/softgpu/lib" SOFTGPU_SCHEDULER=threads || return $?
     for seed in ${SEEDS:-1 2 3}; do
         run_one "$program" LD_LIBRARY_PATH="$build/softgpu/lib" SOFTGPU_SCHEDULER=deterministic SOFTGPU_SEED="$seed" || return $?

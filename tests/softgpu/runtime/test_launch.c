@@ -90,17 +90,16 @@ static void unknown_function_is_invalid(void **state)
     assert_int_equal(cudaGetLastError(), cudaErrorInvalidDeviceFunction);
 }
 
-/* In this form of the device; the refusal comes back from the launch and harms nothing else. */
-static void unmarked_kernel_is_refused(void **state)
+/* Whatever the mode is by default, each of its threads does its part. */
+static void unmarked_kernel_runs_with_all_its_threads(void **state)
 {
     (void)state;
-    OK(cudaMemset(buffer, 0, 4));
-    assert_int_not_equal(launch_unmarked((int *)buffer), cudaSuccess);
-    OK(cudaDeviceSynchronize());
-    read_back();
-    assert_true(host[0] == 0.0f);
-    OK(launch_fill(buffer, 1.0f, N, 1, NULL));
-    OK(cudaDeviceSynchronize());
+    int ones[64];
+    OK(cudaMemset(buffer, 0, sizeof ones));
+    OK(launch_unmarked((int *)buffer));
+    OK(cudaMemcpy(ones, buffer, sizeof ones, cudaMemcpyDeviceToHost));
+    for (int i = 0; i < 64; i++)
+        assert_int_equal(ones[i], i < 32);
 }
 
 static void impossible_geometry_is_an_invalid_configuration(void **state)
@@ -184,7 +183,7 @@ int main(void)
         cmocka_unit_test(launch_kernel_runs_a_kernel_handle),
         cmocka_unit_test(launch_kernel_ex_takes_a_configuration),
         cmocka_unit_test(unknown_function_is_invalid),
-        cmocka_unit_test(unmarked_kernel_is_refused),
+        cmocka_unit_test(unmarked_kernel_runs_with_all_its_threads),
         cmocka_unit_test(impossible_geometry_is_an_invalid_configuration),
         cmocka_unit_test(function_attributes_are_filled),
         cmocka_unit_test(function_name_and_parameters_are_known),
