@@ -7,9 +7,8 @@
 #   --result    one line of JSON: how many programs have passed, command and machine (the long form:
 #               run.sh --budgets 1-5000 --result bench/results/fuzz-budgets.json)
 #
-# Budget, policy and faults follow from the seed. A failure prints the command that repeats it; the seed stays in
-# build/fuzz with what both runs have said. FUZZ_JOBS: how many at once (2). SOFTGPU_SCHEDULER=deterministic with
-# SOFTGPU_SEED goes to both runs, where the device has it.
+# Budgets, policy, the device's scheduler and faults follow from the seed. A failure prints the command that repeats it; the seed stays in
+# build/fuzz with what both runs have said. FUZZ_JOBS: how many at once (2).
 set -uo pipefail
 
 mode='' seeds='' result='' build=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)/build
@@ -90,6 +89,8 @@ one() {
     choose_budget || fails 'no size was told'
     local -a settings=(LD_PRELOAD="$library" SOFTGPU_MEMORY="$budget" EBB_POLICY="$policy" EBB_STATS="$work/$seed.json"
         EBB_HOST_BUDGET="${hosts[$(draw host ${#hosts[@]})]}" EBB_LINK=10G)
+    # Half of them under the scheduler that puts off work, or does it at once, as its seed says.
+    [[ $(draw scheduler 2) == 0 ]] || settings+=(SOFTGPU_SCHEDULER=deterministic SOFTGPU_SEED="$(draw order 1000000)")
     if [[ $mode == faults ]]; then
         choose_fault
         arguments+=(--faults)
