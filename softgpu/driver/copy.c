@@ -189,12 +189,16 @@ static CUresult copy(sg_direction_t direction, CUdeviceptr dst, CUdeviceptr src,
                      CUstream stream, bool async)
 {
     SG_TRY(sg_enter_context());
+    if (!async)
+        SG_TRY(sg_capture_sync_call(stream));
     if (!bytes)
         return CUDA_SUCCESS;
     sg_place_t to = sg_place_of(dst, bytes), from = sg_place_of(src, bytes);
     if (!sg_direction_fits(direction, to, from))
         return CUDA_ERROR_INVALID_VALUE;
-    bool stage = from == SG_PLACE_PAGEABLE && to == SG_PLACE_DEVICE && bytes <= SG_STAGED_COPY_BYTES;
+    /* A captured copy reads its source whenever it is launched. */
+    bool stage = from == SG_PLACE_PAGEABLE && to == SG_PLACE_DEVICE && bytes <= SG_STAGED_COPY_BYTES &&
+                 !sg_stream_captures(stream);
     bool wait = sg_copy_waits(to, from, async, stage) || (!async && sg_copy_must_sync(dst, src));
 
     sg_op_t *op = sg_op_new(SG_OP_COPY, stage ? bytes : 0);
@@ -245,6 +249,8 @@ typedef struct set {
 static CUresult set_rows(const set_t *s, CUstream stream, bool async)
 {
     SG_TRY(sg_enter_context());
+    if (!async)
+        SG_TRY(sg_capture_sync_call(stream));
     if (!s->row || !s->rows)
         return CUDA_SUCCESS;
     size_t row_bytes = s->row * s->width;

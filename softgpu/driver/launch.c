@@ -39,19 +39,10 @@ static CUresult gather_params(CUfunction f, char *out, void **params, void **ext
     return CUDA_SUCCESS;
 }
 
-/* How a launch is asked for. */
-typedef struct wish {
-    CUfunction function;
-    unsigned grid[3], block[3], shared;
-    bool cooperative;
-    CUstream stream;
-    void **params, **extra;
-} wish_t;
-
 static CUresult blocks_per_multiprocessor(int *blocks, CUfunction f, int block_size, size_t shared);
 
 /* All blocks of a cooperative launch have to be on the device at once. */
-static CUresult check_cooperative(const wish_t *w)
+static CUresult check_cooperative(const sg_wish_t *w)
 {
     int each, multiprocessors;
     const unsigned threads = w->block[0] * w->block[1] * w->block[2];
@@ -63,10 +54,9 @@ static CUresult check_cooperative(const wish_t *w)
                : CUDA_SUCCESS;
 }
 
-static CUresult launch(const wish_t *w)
+CUresult sg_kernel_op(const sg_wish_t *w, sg_op_t **out)
 {
     CUfunction f = w->function;
-    SG_TRY(sg_enter_context());
     SG_TRY(sg_function_check(f));
     if (!dimensions_fit(w->grid, w->block) || w->shared > sg_function_max_shared(f))
         return CUDA_ERROR_INVALID_VALUE;
@@ -91,13 +81,22 @@ static CUresult launch(const wish_t *w)
                                            .cooperative = w->cooperative,
                                            .params = sg_op_payload(op)};
     op->units = w->cooperative ? 1 : (uint64_t)w->grid[0] * w->grid[1] * w->grid[2];
+    *out = op;
+    return CUDA_SUCCESS;
+}
+
+static CUresult launch(const sg_wish_t *w)
+{
+    sg_op_t *op;
+    SG_TRY(sg_enter_context());
+    SG_TRY(sg_kernel_op(w, &op));
     return sg_submit(w->stream, op, false);
 }
 
 static CUresult launch_xyz(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
                            unsigned bz, unsigned shared, CUstream stream, void **params, void **extra)
 {
-    return launch(&(wish_t){f, {gx, gy, gz}, {bx, by, bz}, shared, false, stream, params, extra});
+    return launch(&(sg_wish_t){f, {gx, gy, gz}, {bx, by, bz}, shared, false, stream, params, extra});
 }
 
 ASYNC_CALL(cuLaunchKernel,
@@ -108,7 +107,7 @@ ASYNC_CALL(cuLaunchKernel,
 ASYNC_CALL(cuLaunchCooperativeKernel,
            (CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
             unsigned shared, CUstream stream, void **params),
-           launch(&(wish_t){f, {gx, gy, gz}, {bx, by, bz}, shared, true, stream, params, NULL}))
+           launch(&(sg_wish_t){f, {gx, gy, gz}, {bx, by, bz}, shared, true, stream, params, NULL}))
 
 /* Attributes that only advise are accepted; one that changes what the launch means is not provided yet. */
 static CUresult launch_config(const CUlaunchConfig *c, CUstream stream, CUfunction f, void **params,
@@ -131,7 +130,7 @@ static CUresult launch_config(const CUlaunchConfig *c, CUstream stream, CUfuncti
             sg_log(1, "cuLaunchKernelEx: attribute %d is not provided", (int)c->attrs[i].id);
             return CUDA_ERROR_NOT_SUPPORTED;
         }
-    return launch(&(wish_t){f,
+    return launch(&(sg_wish_t){f,
                             {c->gridDimX, c->gridDimY, c->gridDimZ},
                             {c->blockDimX, c->blockDimY, c->blockDimZ},
                             c->sharedMemBytes,

@@ -333,6 +333,11 @@ CUresult sg_submit(CUstream handle, sg_op_t *op, bool wait)
         sg_op_drop(op);
         return refused;
     }
+    CUresult captured;
+    if (sg_capture_take_locked(stream, op, &captured)) {
+        sg_unlock();
+        return captured;
+    }
     stream->refs++;
     uint64_t number = sg_submit_locked(stream, op);
     CUresult result = CUDA_SUCCESS;

@@ -28,6 +28,9 @@
     RULE(PARTIAL_UNMAP,   "partial-unmap",   REPORTED,  "whole mappings are unmapped")                              \
     RULE(MAPPED_THROUGHOUT, "mapped-throughout", REPORTED, "access is set where everything is mapped")              \
     RULE(ACCESSIBLE,      "accessible",      REPORTED,  "kernels, copies and memsets touch accessible memory only")     \
+    RULE(CAPTURE,         "capture",         REPORTED,  "captured work is not waited for, nor ordered with other work") \
+    RULE(GRAPH_MEMORY,    "graph-memory",    REPORTED,  "a graph's allocation is freed once, before the next launch")   \
+    RULE(GRAPH_FREE,      "graph-free",      UNDEFINED, "a free node stands behind its allocation node")                \
     RULE(HOST_ACCESS,     "host-access",     REPORTED,  "host code does not touch device memory")                       \
     RULE(BARRIER,         "divergent-barrier", UNDEFINED, "the threads of a block meet in the same __syncthreads")      \
     RULE(WARP_MASK,       "warp-mask",       UNDEFINED, "lanes that a mask names come to the operation, its callers are named by it") \

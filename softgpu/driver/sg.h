@@ -111,6 +111,9 @@ CUresult sg_enter(void);
 CUresult sg_enter_context(void);
 /* The same for what only looks something up: in virtual time it takes none. The runtime's look-ups depend on addresses. */
 CUresult sg_enter_look_up(void);
+/* For calls that a stream capture would not see (cuMemAlloc): also that no capture forbids them to this thread, else
+ * STREAM_CAPTURE_UNSUPPORTED (graph_capture.c). */
+CUresult sg_enter_unsafe(void);
 /* The calling thread's, or NULL. Not NULL after sg_enter_context. */
 CUcontext sg_current_context(void);
 
@@ -222,7 +225,7 @@ void sg_fault_keep_handlers(void);
 bool sg_fault_run(const sg_op_t *op, uint64_t first, uint64_t count);
 
 /* ---- window.c: device addresses ---- */
-typedef enum sg_range_kind { SG_RANGE_RESERVED, SG_RANGE_SEGMENT, SG_RANGE_MODULE } sg_range_kind_t;
+typedef enum sg_range_kind { SG_RANGE_RESERVED, SG_RANGE_SEGMENT, SG_RANGE_MODULE, SG_RANGE_GRAPH } sg_range_kind_t;
 
 typedef struct sg_mapping {
     CUdeviceptr address;
@@ -236,7 +239,7 @@ struct sg_range {
     CUdeviceptr base;
     size_t bytes;
     sg_range_kind_t kind;
-    void *segment;          /* SG_RANGE_SEGMENT: the heap's; SG_RANGE_MODULE: the variables' */
+    void *segment;          /* SG_RANGE_SEGMENT: the heap's; _MODULE: the variables'; _GRAPH: a block's (graph_memory.c) */
     sg_mapping_t *mappings; /* SG_RANGE_RESERVED: sorted by address */
     size_t mapping_count, mapping_capacity;
 };
@@ -349,6 +352,7 @@ struct CUfunc_st {
 uint32_t sg_function_max_shared(CUfunction f);
 /* A function of a loaded module, or CUDA_ERROR_INVALID_HANDLE. */
 CUresult sg_function_check(CUfunction f);
+bool sg_function_loaded_locked(CUfunction f);
 /* The context of its module; NULL: a library's, which belong to none. */
 CUcontext sg_function_context(CUfunction f);
 void sg_modules_drop_locked(CUcontext ctx);
