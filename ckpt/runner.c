@@ -18,6 +18,7 @@
 
 #include "checker.h"
 #include "ebb_offload.h"
+#include "fingerprint.h"
 #include "learn.h"
 #include "live.h"
 #include "log.h"
@@ -376,5 +377,6 @@ static const ebb_listener_t listener = {.serve = serve,
 
 __attribute__((constructor)) static void listen(void)
 {
+    ebb_residence_fingerprints(&ebb_fingerprints);
     ebb_listen(&listener);
 }
