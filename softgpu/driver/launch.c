@@ -1,5 +1,5 @@
 /* launch.c: kernel launches, and the occupancy questions that precede them. */
-#include "streams.h"
+#include "launch.h"
 
 #include <string.h>
 
@@ -80,25 +80,18 @@ ASYNC_CALL(cuLaunchKernel,
             unsigned shared, CUstream stream, void **params, void **extra),
            launch_xyz(f, gx, gy, gz, bx, by, bz, shared, stream, params, extra))
 
-/* Attributes that only advise are accepted; one that changes what the launch means is not provided yet. */
 static CUresult launch_config(const CUlaunchConfig *c, CUstream stream, CUfunction f, void **params,
                               void **extra)
 {
-    if (!c || (c->numAttrs && !c->attrs))
+    if (!c)
         return CUDA_ERROR_INVALID_VALUE;
-    for (unsigned i = 0; i < c->numAttrs; i++)
-        switch (c->attrs[i].id) {
-        case CU_LAUNCH_ATTRIBUTE_IGNORE:
-        case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
-        case CU_LAUNCH_ATTRIBUTE_PRIORITY:
-        case CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
-            break;
-        default:
-            sg_log(1, "cuLaunchKernelEx: attribute %d is not provided", (int)c->attrs[i].id);
-            return CUDA_ERROR_NOT_SUPPORTED;
-        }
-    return launch_xyz(f, c->gridDimX, c->gridDimY, c->gridDimZ, c->blockDimX, c->blockDimY, c->blockDimZ,
-                      c->sharedMemBytes, stream, params, extra);
+    sg_launch_options_t options;
+    SG_TRY(sg_launch_attributes(c, &options));
+    if (options.cooperative)
+        return sg_not_supported("cuLaunchKernelEx: a cooperative launch");
+    SG_TRY(launch_xyz(f, c->gridDimX, c->gridDimY, c->gridDimZ, c->blockDimX, c->blockDimY, c->blockDimZ,
+                      c->sharedMemBytes, stream, params, extra));
+    return sg_launch_record_events(&options, stream);
 }
 
 static CUstream config_stream(const CUlaunchConfig *c, bool per_thread)

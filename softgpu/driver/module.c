@@ -351,6 +351,17 @@ CUresult sg_function_check(CUfunction f)
     return found ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
+CUfunction sg_module_function(const void *handle, unsigned index)
+{
+    CUfunction f = NULL;
+    sg_lock();
+    for (sg_module_t *m = modules; m; m = m->next)
+        if (m == handle && index < m->kernel_count)
+            f = &m->functions[index];
+    sg_unlock();
+    return f;
+}
+
 CUcontext sg_function_context(CUfunction f)
 {
     return f->module->ctx;

@@ -147,8 +147,10 @@ sg_stream_t *sg_stream_resolve_locked(CUstream handle)
 
 static void release_op_locked(sg_op_t *op)
 {
-    if (op->kind == SG_OP_WAIT)
+    if (op->kind == SG_OP_WAIT && op->wait.stream)
         sg_stream_unref_locked(op->wait.stream);
+    else if (op->kind == SG_OP_WAIT)
+        sg_poll_count_locked(-1);
     else if (op->kind == SG_OP_RECORD && op->record.record && !--op->record.record->refs)
         free(op->record.record);
     sg_op_drop(op);
@@ -168,7 +170,8 @@ static void retire_locked(sg_stream_t *s)
 
 static bool wait_is_over(const sg_op_t *op)
 {
-    return atomic_load(&op->wait.stream->completed) >= op->wait.number;
+    return op->wait.stream ? atomic_load(&op->wait.stream->completed) >= op->wait.number
+                           : sg_poll_over_locked(&op->wait.poll, op->stream->ctx);
 }
 
 /* Starts what can start at the head of the stream; passes over what needs no time. The stream may be gone
@@ -202,7 +205,7 @@ static void advance_locked(sg_stream_t *s)
 }
 
 /* Some stream has moved: those that waited for it may go on, which may free others. */
-static void settle_locked(void)
+void sg_settle_locked(void)
 {
     for (bool moved = true; moved && queues.stalled;) {
         moved = false;
@@ -225,7 +228,7 @@ void sg_op_finish_locked(sg_op_t *op)
     retire_locked(s);
     advance_locked(s);
     sg_stream_unref_locked(s);
-    settle_locked();
+    sg_settle_locked();
 }
 
 /* ---- submitting ---- */
@@ -234,13 +237,15 @@ static void append_locked(sg_stream_t *s, sg_op_t *op)
 {
     op->stream = s;
     op->number = ++s->submitted;
+    if (op->kind == SG_OP_WAIT && !op->wait.stream)
+        sg_poll_count_locked(1);
     s->refs++;
     bool idle = !s->head;
     *(s->head ? &s->tail->next : &s->head) = op;
     s->tail = op;
     if (idle) {
         advance_locked(s);
-        settle_locked();
+        sg_settle_locked();
     }
 }
 

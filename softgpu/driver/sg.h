@@ -78,8 +78,8 @@ struct CUctx_st {
     CUcontext peers[32]; /* whose memory this context's kernels may touch; guarded by sg.lock */
     unsigned peer_count;
     _Atomic unsigned peer_devices; /* their devices, a bit each */
-    size_t limit[CU_LIMIT_MAX]; /* guarded by sg.lock */
-    CUcontext next;             /* all that ever were: a handle is never used again */
+    size_t limit[CU_LIMIT_MAX];    /* guarded by sg.lock */
+    CUcontext next;                /* all that ever were: a handle is never used again */
 };
 
 /* ---- state.c: configuration, the one state, how a call begins ---- */
@@ -147,12 +147,13 @@ void sg_peers_drop_locked(CUcontext gone, CUcontext all); /* all: the list of co
 typedef struct sg_access {
     uint8_t readers, writers; /* devices whose kernels may, a bit each */
     bool host;                /* host code too */
-    bool peers_decide;        /* cuMemAlloc's: `readers` is its device, contexts with that peer enabled may too */
+    bool peers_decide; /* cuMemAlloc's: `readers` is its device, contexts with that peer enabled may too */
 } sg_access_t;
 extern int sg_pkey; /* -1: this CPU has no protection keys, or SOFTGPU_PROTECT=0 */
 void sg_rights_init(void);
 void sg_rights_grant(void);  /* the calling thread may touch all device memory */
 void sg_rights_revoke(void); /* and no more */
+bool sg_rights_held(void);
 /* On a worker that will run units of the op: sets its rights, and the context that sg_set_sticky means. */
 void sg_work_for(const sg_op_t *op);
 CUcontext sg_working_for(void);
@@ -167,9 +168,9 @@ typedef struct sg_handle {
     uint64_t fd_offset;
     bool owns_fd, charged; /* charged: counts against the device's memory */
     int table_fd;          /* ipc.c's; -1: none */
-    uint32_t refs;   /* one per owner and per mapping */
-    uint32_t owners; /* references that cuMemRelease gives back */
-    uint64_t id;     /* vmm.c: what the program calls it; 0: none */
+    uint32_t refs;         /* one per owner and per mapping */
+    uint32_t owners;       /* references that cuMemRelease gives back */
+    uint64_t id;           /* vmm.c: what the program calls it; 0: none */
     size_t bytes;
     uint32_t count;
     uint32_t chunk[]; /* [count] indices of chunks */
@@ -256,8 +257,8 @@ CUmemAccess_flags sg_access_flags(const sg_access_t *access, unsigned device);
 struct sg_pool {
     unsigned device;
     bool is_default;
-    bool hidden;  /* cuMemAlloc's and cuMemAllocManaged's; nobody sees it as a pool */
-    bool managed; /* in host memory, for everybody */
+    bool hidden;   /* cuMemAlloc's and cuMemAllocManaged's; nobody sees it as a pool */
+    bool managed;  /* in host memory, for everybody */
     bool imported; /* from another process: nothing is allocated from it */
     bool dead;     /* destroyed, while memory of it is in use */
     sg_access_t access;
@@ -336,6 +337,7 @@ CUresult sg_function_check(CUfunction f);
 /* The context of its module; NULL: a library's, which belong to none. */
 CUcontext sg_function_context(CUfunction f);
 void sg_modules_drop_locked(CUcontext ctx);
+CUfunction sg_module_function(const void *handle, unsigned index); /* NULL: none */
 
 /* ---- procaddr.c ---- */
 CUresult sg_not_supported(const char *name); /* returns CUDA_ERROR_NOT_SUPPORTED, says so once per name */

@@ -1,4 +1,5 @@
 /* stream.c: the calls on streams, events and contexts' synchronisation. The queues themselves: streams.h. */
+#include "launch.h"
 #include "rules.h"
 #include "streams.h"
 
@@ -199,7 +200,9 @@ typedef struct sg_event {
     unsigned flags;
     sg_stream_t *stream; /* holds a reference; NULL: never recorded */
     uint64_t number;
-    sg_record_t *record; /* holds a reference; NULL without timing */
+    sg_record_t *record;       /* holds a reference; NULL without timing */
+    sg_shared_event_t *shared; /* of an event that processes share (ipc_event.c) */
+    int shared_fd;
     struct sg_event *next;
 } sg_event_t;
 
@@ -223,24 +226,66 @@ static void event_forget_locked(sg_event_t *e)
     e->record = NULL;
 }
 
-SG_EXPORT CUresult cuEventCreate(CUevent *out, unsigned flags)
+/* Of an event that is in no list any more. */
+static void event_free(sg_event_t *e)
 {
-    SG_TRY(sg_enter_context());
-    if (!out || flags & ~(unsigned)(CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS))
-        return CUDA_ERROR_INVALID_VALUE;
-    if (flags & CU_EVENT_INTERPROCESS)
-        return CUDA_ERROR_NOT_SUPPORTED;
+    if (e && e->shared)
+        sg_shared_event_close(e->shared_fd);
+    free(e);
+}
+
+static CUresult event_new(CUevent *out, unsigned flags, sg_shared_event_t *shared, int fd)
+{
     sg_event_t *e = calloc(1, sizeof *e);
     if (!e)
         return CUDA_ERROR_OUT_OF_MEMORY;
     e->ctx = sg_current_context();
     e->flags = flags;
+    e->shared = shared;
+    e->shared_fd = fd;
+    if (shared)
+        sg_poll_start();
     sg_lock();
     e->next = events;
     events = e;
     sg_unlock();
     *out = (CUevent)e;
     return CUDA_SUCCESS;
+}
+
+bool sg_event_flags(CUevent event, unsigned *flags)
+{
+    sg_lock();
+    const sg_event_t *e = event_find_locked(event);
+    if (e)
+        *flags = e->flags;
+    sg_unlock();
+    return e;
+}
+
+SG_EXPORT CUresult cuEventCreate(CUevent *out, unsigned flags)
+{
+    SG_TRY(sg_enter_context());
+    if (!out || flags & ~(unsigned)(CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS))
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!(flags & CU_EVENT_INTERPROCESS))
+        return event_new(out, flags, NULL, -1);
+    if (!(flags & CU_EVENT_DISABLE_TIMING))
+        return CUDA_ERROR_INVALID_VALUE;
+    int fd;
+    sg_shared_event_t *shared = sg_shared_event_new(&fd);
+    return shared ? event_new(out, flags, shared, fd) : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+CUresult sg_event_open_shared(CUevent *out, sg_shared_event_t *shared, int fd)
+{
+    return event_new(out, CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING, shared, fd);
+}
+
+int sg_event_shared_fd_locked(CUevent event)
+{
+    const sg_event_t *e = event_find_locked(event);
+    return e && e->shared ? e->shared_fd : -1;
 }
 
 SG_EXPORT CUresult cuEventDestroy_v2(CUevent handle)
@@ -256,7 +301,7 @@ SG_EXPORT CUresult cuEventDestroy_v2(CUevent handle)
         event_forget_locked(e);
     }
     sg_unlock();
-    free(e);
+    event_free(e);
     return e ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
@@ -269,12 +314,14 @@ void sg_events_drop_locked(CUcontext ctx)
         }
         *link = e->next;
         event_forget_locked(e);
-        free(e);
+        event_free(e);
     }
 }
 
 static CUresult record_locked(sg_event_t *e, sg_stream_t *s)
 {
+    if (e->shared)
+        return sg_shared_event_record_locked(e->shared, s);
     sg_op_t *op = sg_op_new(SG_OP_RECORD, 0);
     sg_record_t *record = e->flags & CU_EVENT_DISABLE_TIMING ? NULL : calloc(1, sizeof *record);
     if (!op || (!record && !(e->flags & CU_EVENT_DISABLE_TIMING))) {
@@ -324,7 +371,9 @@ static CUresult stream_wait_event(CUstream handle, CUevent event, unsigned flags
     sg_event_t *e = event_find_locked(event);
     sg_stream_t *s = sg_stream_resolve_locked(handle);
     if (e && s)
-        result = e->stream ? sg_submit_wait_locked(s, e->stream, e->number) : CUDA_SUCCESS;
+        result = e->shared   ? sg_shared_event_wait_locked(e->shared, s)
+                 : e->stream ? sg_submit_wait_locked(s, e->stream, e->number)
+                             : CUDA_SUCCESS;
     sg_unlock();
     return result;
 }
@@ -345,9 +394,21 @@ static bool event_target(CUevent handle, sg_stream_t **out, uint64_t *number)
     return e;
 }
 
+static const sg_shared_event_t *shared_of(CUevent handle)
+{
+    sg_lock();
+    const sg_event_t *e = event_find_locked(handle);
+    const sg_shared_event_t *shared = e ? e->shared : NULL;
+    sg_unlock();
+    return shared;
+}
+
 SG_EXPORT CUresult cuEventQuery(CUevent handle)
 {
     SG_TRY(sg_enter_context());
+    const sg_shared_event_t *shared = shared_of(handle);
+    if (shared)
+        return sg_shared_event_over(shared) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
     sg_stream_t *s;
     uint64_t number;
     if (!event_target(handle, &s, &number))
@@ -362,6 +423,11 @@ SG_EXPORT CUresult cuEventQuery(CUevent handle)
 SG_EXPORT CUresult cuEventSynchronize(CUevent handle)
 {
     SG_TRY(sg_enter_context());
+    const sg_shared_event_t *shared = shared_of(handle);
+    if (shared) {
+        sg_shared_event_synchronize(shared);
+        return (CUresult)atomic_load(&sg_current_context()->sticky);
+    }
     sg_stream_t *s;
     uint64_t number;
     if (!event_target(handle, &s, &number))

@@ -21,6 +21,14 @@ typedef enum sg_op_kind {
     SG_OP_HOST    /* a host function */
 } sg_op_kind_t;
 
+/* What a stream waits for in memory: a value of 4 or 8 bytes, a CUstreamWaitValue_flags condition. */
+typedef struct sg_poll {
+    CUdeviceptr address;
+    uint64_t value;
+    size_t bytes;
+    unsigned condition;
+} sg_poll_t;
+
 /* One record of an event: shared by the event and the op that will stamp it. */
 typedef struct sg_record {
     uint32_t refs;
@@ -59,8 +67,9 @@ struct sg_op {
             size_t row, pitch; /* row > 0: elements of a row; rows lie `pitch` bytes apart */
         } set;
         struct {
-            sg_stream_t *stream; /* holds a reference */
+            sg_stream_t *stream; /* holds a reference; NULL: until memory holds a value */
             uint64_t number;
+            sg_poll_t poll;
         } wait;
         struct {
             sg_record_t *record; /* holds a reference; NULL: no timing */
@@ -92,6 +101,11 @@ struct sg_stream {
     bool stalled;               /* the head is a wait whose time has not come */
     bool running;               /* the head is with the workers or the caller */
     sg_op_t *head, *tail;
+    struct {
+        CUaccessPolicyWindow window;
+        CUsynchronizationPolicy policy; /* 0: CU_SYNC_POLICY_AUTO was never changed */
+        CUlaunchMemSyncDomain domain;
+    } attributes;
     sg_stream_t *next;     /* all streams */
     sg_stream_t *next_own; /* of a thread's default streams, one a context */
 };
@@ -160,6 +174,30 @@ bool sg_blocking_idle_locked(CUcontext ctx);
 /* True on a thread that runs host functions: CUDA calls are not allowed there. */
 bool sg_on_caller_thread(void);
 void sg_mark_caller_thread(void); /* by the scheduler, of the calling thread */
+
+/* Some stream may have moved for a reason that the queues do not see. */
+void sg_settle_locked(void);
+
+/* threads.c: a thread of the driver's, without the program's signals. */
+CUresult sg_start_thread(void *(*body)(void *), const char *name);
+
+/* poll.c: waits for values in memory. */
+bool sg_poll_over_locked(const sg_poll_t *p, CUcontext ctx);
+void sg_poll_count_locked(int change); /* how many such waits are in the queues */
+unsigned sg_poll_waiting(void);
+void sg_poll_start(void); /* before the first of them */
+
+/* ipc_event.c: events that processes share. */
+typedef struct sg_shared_event sg_shared_event_t;
+sg_shared_event_t *sg_shared_event_new(int *fd); /* NULL: out of memory */
+void sg_shared_event_close(int fd);
+CUresult sg_shared_event_record_locked(sg_shared_event_t *e, sg_stream_t *s);
+CUresult sg_shared_event_wait_locked(sg_shared_event_t *e, sg_stream_t *s);
+bool sg_shared_event_over(const sg_shared_event_t *e);
+void sg_shared_event_synchronize(const sg_shared_event_t *e);
+/* stream.c: the events around them. */
+int sg_event_shared_fd_locked(CUevent event); /* -1: not such an event */
+CUresult sg_event_open_shared(CUevent *out, sg_shared_event_t *shared, int fd);
 
 /* copy.c: what a worker does for copy and set ops. */
 void sg_copy_run(const sg_op_t *op, uint64_t first, uint64_t count);

@@ -198,7 +198,7 @@ static void *caller_main(void *argument)
     return NULL;
 }
 
-static CUresult start_thread(void *(*body)(void *), const char *name)
+CUresult sg_start_thread(void *(*body)(void *), const char *name)
 {
     /* Signals are the program's; only faults must reach these threads. */
     sigset_t mine, old;
@@ -221,11 +221,11 @@ static CUresult start_thread(void *(*body)(void *), const char *name)
 static CUresult threads_start(unsigned workers)
 {
     sched.workers = workers;
-    SG_TRY(start_thread(caller_main, "softgpu-calls"));
+    SG_TRY(sg_start_thread(caller_main, "softgpu-calls"));
     for (unsigned i = 0; i < workers; i++) {
         char name[24];
         snprintf(name, sizeof name, "softgpu-%u", i);
-        SG_TRY(start_thread(worker_main, name));
+        SG_TRY(sg_start_thread(worker_main, name));
     }
     return CUDA_SUCCESS;
 }
