@@ -8,8 +8,8 @@
  *
  * A block freed on stream s at number n may be used again on s at once, elsewhere when s has reached n.
  */
+#include "order.h"
 #include "rules.h"
-#include "streams.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -345,6 +345,8 @@ CUresult sg_heap_alloc(sg_pool_t *pool, size_t bytes, sg_stream_t *stream, CUdev
         bin_remove(b), cut(b, rounded), bin_insert(b);
     take_locked(b, bytes);
     *out = b->address;
+    if (stream)
+        sg_order_allocated_locked(b->address, bytes, stream);
     sg_unlock();
     return CUDA_SUCCESS;
 }
@@ -541,6 +543,10 @@ static CUresult free_async(CUdeviceptr address, CUstream handle)
     sg_lock();
     sg_stream_t *stream = sg_stream_resolve_locked(handle);
     block_t *b = stream ? find_freeable_locked(address) : NULL;
+    if (b) {
+        sg_order_freed_locked(b->address, b->requested, stream);
+        sg_submit_legacy_barrier_locked(stream);
+    }
     if (b)
         free_locked(b, stream);
     sg_unlock();

@@ -1,6 +1,7 @@
 /* queue.c: what a stream is: queued ops, the default stream's rules, waits, and which op's turn has come. Who
  * runs those ops is the scheduler's business (streams.h).
  */
+#include "order.h"
 #include "rules.h"
 #include "streams.h"
 
@@ -85,7 +86,23 @@ void sg_stream_unref_locked(sg_stream_t *stream)
     while (*link != stream)
         link = &(*link)->next;
     *link = stream->next;
+    free(stream->seen);
     free(stream);
+}
+
+sg_stream_t *sg_stream_by_id_locked(uint64_t id)
+{
+    sg_stream_t *s = queues.streams;
+    while (s && s->id != id)
+        s = s->next;
+    return s;
+}
+
+void sg_each_queued_locked(void (*visit)(sg_op_t *op, void *argument), void *argument)
+{
+    for (sg_stream_t *s = queues.streams; s; s = s->next)
+        for (sg_op_t *op = s->head; op; op = op->next)
+            visit(op, argument);
 }
 
 /* When a thread ends. */
@@ -153,6 +170,8 @@ static void release_op_locked(sg_op_t *op)
         sg_poll_count_locked(-1);
     else if (op->kind == SG_OP_RECORD && op->record.record && !--op->record.record->refs)
         free(op->record.record);
+    if (op->touches)
+        sg_order_forget_locked(op);
     sg_op_drop(op);
 }
 
@@ -253,6 +272,7 @@ CUresult sg_submit_wait_locked(sg_stream_t *stream, sg_stream_t *on, uint64_t nu
 {
     if (stream == on || atomic_load(&on->completed) >= number)
         return CUDA_SUCCESS;
+    sg_order_wait_locked(stream, on, number);
     sg_op_t *op = sg_op_new(SG_OP_WAIT, 0);
     if (!op)
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -283,8 +303,19 @@ static void apply_legacy_rules_locked(sg_stream_t *s)
 uint64_t sg_submit_locked(sg_stream_t *stream, sg_op_t *op)
 {
     apply_legacy_rules_locked(stream);
+    sg_order_check_locked(stream, op);
     append_locked(stream, op);
     return stream->submitted;
+}
+
+void sg_submit_legacy_barrier_locked(sg_stream_t *stream)
+{
+    CUcontext ctx = stream->ctx;
+    bool waits =
+        stream == ctx->legacy ? !sg_blocking_idle_locked(ctx) : stream->blocking && ctx->legacy->head;
+    sg_op_t *op = waits ? sg_op_new(SG_OP_RECORD, 0) : NULL;
+    if (op)
+        sg_submit_locked(stream, op);
 }
 
 CUresult sg_submit_wait_for_context_locked(CUcontext ctx)

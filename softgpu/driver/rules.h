@@ -28,6 +28,10 @@
     RULE(PARTIAL_UNMAP,   "partial-unmap",   REPORTED,  "whole mappings are unmapped")                              \
     RULE(MAPPED_THROUGHOUT, "mapped-throughout", REPORTED, "access is set where everything is mapped")              \
     RULE(ACCESSIBLE,      "accessible",      REPORTED,  "kernels, copies and memsets touch accessible memory only")     \
+    RULE(ALIAS_ORDER,     "alias-order",     UNDEFINED, "aliases of one memory are used in an order that streams or events give") \
+    RULE(ALLOC_ORDER,     "alloc-order",     UNDEFINED, "memory is used after its allocation in stream order")      \
+    RULE(FREE_ORDER,      "free-order",      UNDEFINED, "memory is freed after its use in stream order")            \
+    RULE(UNMAP_BUSY,      "unmap-busy",      UNDEFINED, "memory is unmapped when the copies and memsets there are done") \
     RULE(HOST_ACCESS,     "host-access",     REPORTED,  "host code does not touch device memory")
 // clang-format on
 

@@ -168,6 +168,7 @@ typedef struct sg_handle {
     uint64_t fd_offset;
     bool owns_fd, charged; /* charged: counts against the device's memory */
     int table_fd;          /* ipc.c's; -1: none */
+    uint32_t mapped;       /* mappings of vmm.c */
     uint32_t refs;         /* one per owner and per mapping */
     uint32_t owners;       /* references that cuMemRelease gives back */
     uint64_t id;           /* vmm.c: what the program calls it; 0: none */

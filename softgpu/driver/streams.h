@@ -39,8 +39,9 @@ struct sg_op {
     sg_op_kind_t kind;
     sg_stream_t *stream;
     uint64_t number;
-    sg_op_t *next;     /* in the stream */
-    sg_op_t *next_run; /* in the run list */
+    sg_op_t *next;            /* in the stream */
+    sg_op_t *next_run;        /* in the run list */
+    struct sg_touch *touches; /* order.c's */
     /* Work, split into units that workers claim in groups. */
     uint64_t units, group;
     _Atomic uint64_t next_unit;
@@ -86,6 +87,10 @@ struct sg_op {
     _Alignas(64) char payload[256]; /* arguments may hold over-aligned structs: CUtensorMap */
 };
 
+typedef struct sg_seen {
+    uint64_t stream_id, number;
+} sg_seen_t;
+
 struct sg_stream {
     CUcontext ctx;
     bool destroyed; /* its handle is not valid any more */
@@ -101,6 +106,9 @@ struct sg_stream {
     bool stalled;               /* the head is a wait whose time has not come */
     bool running;               /* the head is with the workers or the caller */
     sg_op_t *head, *tail;
+    struct sg_seen *seen; /* what its future work is ordered after (order.c) */
+    unsigned seen_count, seen_capacity;
+    bool untracked;
     struct {
         CUaccessPolicyWindow window;
         CUsynchronizationPolicy policy; /* 0: CU_SYNC_POLICY_AUTO was never changed */
@@ -154,6 +162,9 @@ void sg_op_finish_locked(sg_op_t *op);
 
 /* Appends the op to the stream, after what the default stream's rules put before it. Returns its number. */
 uint64_t sg_submit_locked(sg_stream_t *stream, sg_op_t *op);
+/* What has no op, such as a free, has its place in the stream too: after what the default stream's rules put before
+ * it. */
+void sg_submit_legacy_barrier_locked(sg_stream_t *stream);
 /* Resolves, submits and, if `wait`, blocks until it is done. Takes the op over, also on failure. */
 CUresult sg_submit(CUstream stream, sg_op_t *op, bool wait);
 /* Makes `stream` wait until `on` has reached `number`. */
@@ -175,6 +186,8 @@ bool sg_blocking_idle_locked(CUcontext ctx);
 bool sg_on_caller_thread(void);
 void sg_mark_caller_thread(void); /* by the scheduler, of the calling thread */
 
+sg_stream_t *sg_stream_by_id_locked(uint64_t id); /* NULL: it is gone, and all that it held is done */
+void sg_each_queued_locked(void (*visit)(sg_op_t *op, void *argument), void *argument);
 /* Some stream may have moved for a reason that the queues do not see. */
 void sg_settle_locked(void);
 
