@@ -124,6 +124,7 @@ static void aliases_in_order_are_fine(void **state)
     let_go();
     OK(cuStreamSynchronize(c));
     OK(cuMemsetD32Async(s.p, 5, 256, s.a)); /* the host */
+    OK(cuStreamSynchronize(s.a));
     assert_int_equal(read_int(s.q), 5);
     end(s, CUDA_SUCCESS);
 }
