@@ -1,5 +1,6 @@
 /* launch.c: kernel launches, and the occupancy questions that precede them. */
 #include "launch.h"
+#include "profile.h"
 
 #include <string.h>
 
@@ -145,7 +146,7 @@ SG_EXPORT CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int *min_grid, int 
     if (!min_grid || !block)
         return CUDA_ERROR_INVALID_VALUE;
     *block = size;
-    *min_grid = per_sm * (int)sg.config.workers;
+    *min_grid = per_sm * (int)(sg_profile_named ? sg_profile->multiprocessors : sg.config.workers);
     return CUDA_SUCCESS;
 }
 

@@ -1,5 +1,6 @@
 /* poll.c: waits for values in memory. Whatever moves a stream looks at them again (queue.c); a thread of their own looks
  * now and then while there are any, since host code, a running kernel and other processes may write too. */
+#include "executors.h"
 #include "streams.h"
 
 #include <stdlib.h>
@@ -67,6 +68,7 @@ static void *poll_main(void *argument)
         while (!waiting)
             pthread_cond_wait(&wanted, &sg.lock);
         sg_settle_locked();
+        sg_executors_wake_locked(); /* for a host that waits under the deterministic scheduler */
         sg_unlock();
         usleep(PERIOD_US);
         sg_lock();
@@ -79,6 +81,6 @@ void sg_poll_start(void)
     static bool started;
     sg_lock();
     if (!started)
-        started = sg_start_thread(poll_main, "softgpu-polls") == CUDA_SUCCESS;
+        started = sg_start_thread(poll_main, NULL, "softgpu-polls") == CUDA_SUCCESS;
     sg_unlock();
 }

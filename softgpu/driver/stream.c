@@ -2,6 +2,7 @@
 #include "launch.h"
 #include "rules.h"
 #include "streams.h"
+#include "table.h"
 
 #include <stdlib.h>
 
@@ -87,9 +88,13 @@ static CUresult stream_query(CUstream handle)
     SG_TRY(sg_enter_context());
     sg_lock();
     sg_stream_t *s = sg_stream_resolve_locked(handle);
-    bool idle = s && atomic_load(&s->completed) >= s->submitted;
-    if (s && s == s->ctx->legacy)
-        idle = sg_blocking_idle_locked(s->ctx);
+    bool idle = false;
+    if (s) {
+        s->refs++;
+        idle = s == s->ctx->legacy ? sg_blocking_idle_locked(s->ctx)
+                                   : sg_scheduler->reached_locked(s, s->submitted);
+        sg_stream_unref_locked(s);
+    }
     sg_unlock();
     return !s ? CUDA_ERROR_INVALID_HANDLE : idle ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
@@ -203,17 +208,13 @@ typedef struct sg_event {
     sg_record_t *record;       /* holds a reference; NULL without timing */
     sg_shared_event_t *shared; /* of an event that processes share (ipc_event.c) */
     int shared_fd;
-    struct sg_event *next;
 } sg_event_t;
 
-static sg_event_t *events; /* all; guarded by sg.lock */
+static sg_table_t events; /* all; guarded by sg.lock */
 
 static sg_event_t *event_find_locked(CUevent handle)
 {
-    for (sg_event_t *e = events; e; e = e->next)
-        if ((CUevent)e == handle)
-            return e;
-    return NULL;
+    return sg_table_contains(&events, handle) ? (sg_event_t *)handle : NULL;
 }
 
 static void event_forget_locked(sg_event_t *e)
@@ -246,9 +247,12 @@ static CUresult event_new(CUevent *out, unsigned flags, sg_shared_event_t *share
     if (shared)
         sg_poll_start();
     sg_lock();
-    e->next = events;
-    events = e;
+    bool kept = sg_table_insert(&events, e);
     sg_unlock();
+    if (!kept) {
+        free(e);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
     *out = (CUevent)e;
     return CUDA_SUCCESS;
 }
@@ -292,12 +296,9 @@ SG_EXPORT CUresult cuEventDestroy_v2(CUevent handle)
 {
     SG_TRY(sg_enter_context());
     sg_lock();
-    sg_event_t **link = &events;
-    while (*link && (CUevent)*link != handle)
-        link = &(*link)->next;
-    sg_event_t *e = *link;
+    sg_event_t *e = event_find_locked(handle);
     if (e) {
-        *link = e->next;
+        sg_table_remove(&events, e);
         event_forget_locked(e);
     }
     sg_unlock();
@@ -307,12 +308,12 @@ SG_EXPORT CUresult cuEventDestroy_v2(CUevent handle)
 
 void sg_events_drop_locked(CUcontext ctx)
 {
-    for (sg_event_t **link = &events, *e; (e = *link);) {
-        if (e->ctx != ctx) {
-            link = &e->next;
+    size_t at = 0;
+    for (sg_event_t *e; (e = sg_table_next(&events, &at));) {
+        if (e->ctx != ctx)
             continue;
-        }
-        *link = e->next;
+        sg_table_remove(&events, e);
+        at--; /* another one may have moved there */
         event_forget_locked(e);
         event_free(e);
     }
@@ -320,8 +321,14 @@ void sg_events_drop_locked(CUcontext ctx)
 
 static CUresult record_locked(sg_event_t *e, sg_stream_t *s)
 {
-    if (e->shared)
-        return sg_shared_event_record_locked(e->shared, s);
+    if (e->shared) {
+        SG_TRY(sg_shared_event_record_locked(e->shared, s));
+        event_forget_locked(e);
+        e->stream = s;
+        e->number = s->submitted;
+        s->refs++;
+        return CUDA_SUCCESS;
+    }
     sg_op_t *op = sg_op_new(SG_OP_RECORD, 0);
     sg_record_t *record = e->flags & CU_EVENT_DISABLE_TIMING ? NULL : calloc(1, sizeof *record);
     if (!op || (!record && !(e->flags & CU_EVENT_DISABLE_TIMING))) {
@@ -407,37 +414,57 @@ SG_EXPORT CUresult cuEventQuery(CUevent handle)
 {
     SG_TRY(sg_enter_context());
     const sg_shared_event_t *shared = shared_of(handle);
-    if (shared)
-        return sg_shared_event_over(shared) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
     sg_stream_t *s;
     uint64_t number;
+    bool reached = true;
     if (!event_target(handle, &s, &number))
         return CUDA_ERROR_INVALID_HANDLE;
-    if (!s)
-        return CUDA_SUCCESS;
-    bool reached = atomic_load(&s->completed) >= number;
-    drop_stream(s);
-    return reached ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+    if (s) {
+        sg_lock();
+        reached = sg_scheduler->reached_locked(s, number);
+        sg_stream_unref_locked(s);
+        sg_unlock();
+    }
+    /* One that processes share may have been recorded by another. */
+    return reached && (!shared || sg_shared_event_over(shared)) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
 SG_EXPORT CUresult cuEventSynchronize(CUevent handle)
 {
     SG_TRY(sg_enter_context());
     const sg_shared_event_t *shared = shared_of(handle);
-    if (shared) {
-        sg_shared_event_synchronize(shared);
-        return (CUresult)atomic_load(&sg_current_context()->sticky);
-    }
     sg_stream_t *s;
     uint64_t number;
+    CUresult result = CUDA_SUCCESS;
     if (!event_target(handle, &s, &number))
         return CUDA_ERROR_INVALID_HANDLE;
-    if (!s)
-        return CUDA_SUCCESS;
-    CUresult result = sg_wait_number(s, number);
-    drop_stream(s);
+    if (s) {
+        result = sg_wait_number(s, number);
+        drop_stream(s);
+    }
+    if (shared && !result) {
+        sg_shared_event_synchronize(shared);
+        result = (CUresult)atomic_load(&sg_current_context()->sticky);
+    }
     sg_pools_trim_to_threshold();
     return result;
+}
+
+/* When the event's last record happened; 0: not yet. The event may be gone afterwards. */
+static uint64_t record_time_locked(sg_event_t *e)
+{
+    sg_stream_t *s = e->stream;
+    sg_record_t *record = e->record;
+    uint64_t number = e->number;
+    s->refs++;
+    record->refs++;
+    uint64_t time_ns = sg_scheduler->reached_locked(s, number) ? record->time_ns : 0;
+    if (time_ns && record->floor_ns > time_ns)
+        time_ns = record->floor_ns;
+    if (!--record->refs)
+        free(record);
+    sg_stream_unref_locked(s);
+    return time_ns;
 }
 
 SG_EXPORT CUresult cuEventElapsedTime_v2(float *ms, CUevent start, CUevent end)
@@ -447,9 +474,11 @@ SG_EXPORT CUresult cuEventElapsedTime_v2(float *ms, CUevent start, CUevent end)
         return CUDA_ERROR_INVALID_VALUE;
     CUresult result = CUDA_ERROR_INVALID_HANDLE;
     sg_lock();
-    const sg_event_t *a = event_find_locked(start), *b = event_find_locked(end);
+    sg_event_t *a = event_find_locked(start), *b = event_find_locked(end);
     if (a && b && a->ctx == b->ctx && a->record && b->record) {
-        uint64_t from = a->record->time_ns, to = b->record->time_ns;
+        uint64_t from = record_time_locked(a), to = 0;
+        if ((b = event_find_locked(end)) && b->record)
+            to = record_time_locked(b);
         result = from && to ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
         if (!result)
             *ms = (float)((double)((int64_t)(to - from)) * 1e-6);

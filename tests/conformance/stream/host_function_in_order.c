@@ -1,31 +1,40 @@
-/* behaviour: a host function runs when the work before it is done, and before the work behind it; it may not call CUDA.
+/* behaviour: a host function runs after the work before it in its stream and before the work behind it, and may not call
+ * the API.
  * rules: none
  * source: CUDA driver API, cuLaunchHostFunc
  */
 #include "conformance.h"
 
-static volatile int *seen, at_call = -1;
-static volatile CUresult inside = CUDA_SUCCESS;
+typedef struct seen {
+    volatile int *value; /* pinned */
+    int at_call;
+    CUresult inside;
+} seen_t;
 
-static void callback(void *data)
+static void look(void *data)
 {
-    (void)data;
-    at_call = *seen;
-    inside = cuMemHostAlloc(&(void *){NULL}, 64, 0);
+    seen_t *s = data;
+    CUdeviceptr q;
+    s->at_call = *s->value;
+    s->inside = cuMemAlloc(&q, 16);
+    *s->value = 9;
 }
 
 CONFORMANCE
 {
-    CUstream s = new_stream(CU_STREAM_NON_BLOCKING);
-    OK(cuMemHostAlloc((void **)&seen, 4096, CU_MEMHOSTALLOC_DEVICEMAP));
-    CUdeviceptr p;
-    OK(cuMemHostGetDevicePointer(&p, (void *)seen, 0));
-    *seen = 0;
-    fill(s, p, 1, 1);
-    OK(cuLaunchHostFunc(s, callback, NULL));
-    fill(s, p, 2, 1);
-    OK(cuStreamSynchronize(s));
-    CHECK(at_call == 1 && *seen == 2);
-    CHECK(inside == CUDA_ERROR_NOT_PERMITTED);
-    EXPECT(CUDA_ERROR_INVALID_VALUE, cuLaunchHostFunc(s, NULL, NULL));
+    CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
+    CUdeviceptr p = device_alloc(2 * sizeof(int));
+    seen_t s = {.at_call = -1, .inside = CUDA_SUCCESS};
+    void *pinned;
+    OK(cuMemAllocHost(&pinned, sizeof(int)));
+    s.value = pinned;
+    *s.value = 0;
+    fill(stream, p, 5, 1);
+    OK(cuMemcpyDtoHAsync(pinned, p, sizeof(int), stream));
+    OK(cuLaunchHostFunc(stream, look, &s));
+    OK(cuMemcpyHtoDAsync(p, pinned, sizeof(int), stream));
+    OK(cuStreamSynchronize(stream));
+    CHECK(s.at_call == 5);
+    CHECK(s.inside == CUDA_ERROR_NOT_PERMITTED);
+    CHECK(read_int(p) == 9);
 }
