@@ -171,7 +171,10 @@ sg_stream_t *sg_stream_resolve_locked(CUstream handle)
     if (handle == CU_STREAM_PER_THREAD)
         return own_stream_locked(ctx);
     sg_stream_t *s = (sg_stream_t *)handle;
-    return sg_table_contains(&queues.handles, s) && !s->destroyed ? s : NULL;
+    if (sg_table_contains(&queues.handles, s) && !s->destroyed)
+        return s;
+    sg_broken(SG_RULE_HANDLE, CUDA_ERROR_INVALID_HANDLE, "%p is not a stream, or destroyed", (void *)handle);
+    return NULL;
 }
 
 /* ---- moving streams on; all under the lock ---- */

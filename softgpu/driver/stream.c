@@ -214,7 +214,10 @@ static sg_table_t events; /* all; guarded by sg.lock */
 
 static sg_event_t *event_find_locked(CUevent handle)
 {
-    return sg_table_contains(&events, handle) ? (sg_event_t *)handle : NULL;
+    if (sg_table_contains(&events, handle))
+        return (sg_event_t *)handle;
+    sg_broken(SG_RULE_HANDLE, CUDA_ERROR_INVALID_HANDLE, "%p is not an event, or destroyed", (void *)handle);
+    return NULL;
 }
 
 static void event_forget_locked(sg_event_t *e)
