@@ -320,6 +320,8 @@ CUresult sg_heap_alloc(sg_pool_t *pool, size_t bytes, sg_stream_t *stream, CUdev
 {
     if (!bytes)
         return CUDA_ERROR_INVALID_VALUE;
+    if (bytes > (size_t)1 << 46)
+        return CUDA_ERROR_OUT_OF_MEMORY;
     if (bytes > sg.config.memory_bytes && !pool->managed && pool->device != SG_HOST)
         return CUDA_ERROR_OUT_OF_MEMORY;
     size_t rounded = SG_ROUND_UP(bytes, bytes > SG_CHUNK_BYTES / 2 ? SG_CHUNK_BYTES : SG_HEAP_ALIGN);
