@@ -1,30 +1,8 @@
-/* function_more.c: functions and kernels beyond what a launch needs: lists of them, hints, occupancy of shared memory and
+/* function_more.c: functions and kernels beyond what a launch needs: hints, occupancy of shared memory and
  * clusters, and the linker's answers. */
 #include "sg.h"
 
 #include <stdlib.h>
-
-static CUresult enumerate(void **out, unsigned count, const void *handle)
-{
-    SG_TRY(sg_enter_context());
-    if (!out || !count)
-        return CUDA_ERROR_INVALID_VALUE;
-    unsigned have = 0;
-    SG_TRY(cuModuleGetFunctionCount(&have, (CUmodule)(uintptr_t)handle));
-    for (unsigned i = 0; i < count && i < have; i++)
-        out[i] = sg_module_function(handle, i);
-    return CUDA_SUCCESS;
-}
-
-SG_EXPORT CUresult cuModuleEnumerateFunctions(CUfunction *out, unsigned count, CUmodule module)
-{
-    return enumerate((void **)out, count, module);
-}
-
-SG_EXPORT CUresult cuLibraryEnumerateKernels(CUkernel *out, unsigned count, CUlibrary library)
-{
-    return enumerate((void **)out, count, library);
-}
 
 /* Addresses of functions that host and device share are of compute capability 9 and of systems that this is not. */
 SG_EXPORT CUresult cuLibraryGetUnifiedFunction(void **out, CUlibrary library, const char *symbol)

@@ -32,7 +32,12 @@
     RULE(ALLOC_ORDER,     "alloc-order",     UNDEFINED, "memory is used after its allocation in stream order")      \
     RULE(FREE_ORDER,      "free-order",      UNDEFINED, "memory is freed after its use in stream order")            \
     RULE(UNMAP_BUSY,      "unmap-busy",      UNDEFINED, "memory is unmapped when the copies and memsets there are done") \
-    RULE(HOST_ACCESS,     "host-access",     REPORTED,  "host code does not touch device memory")
+    RULE(HOST_ACCESS,     "host-access",     REPORTED,  "host code does not touch device memory")                       \
+    RULE(BARRIER,         "divergent-barrier", UNDEFINED, "the threads of a block meet in the same __syncthreads")      \
+    RULE(WARP_MASK,       "warp-mask",       UNDEFINED, "lanes that a mask names come to the operation, its callers are named by it") \
+    RULE(RACE,            "shared-race",     UNDEFINED, "checked mode: something orders accesses of threads to shared memory") \
+    RULE(BOUNDS,          "bounds",          UNDEFINED, "checked mode: kernels stay inside buffers and shared arrays")  \
+    RULE(UNINITIALISED,   "uninitialised",   UNDEFINED, "checked mode: kernels read what was written before")
 // clang-format on
 
 typedef enum sg_rule {
