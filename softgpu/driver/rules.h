@@ -21,6 +21,8 @@
     RULE(HANDLE,          "handle",          REPORTED,  "a handle names a living object of its kind")                   \
     RULE(CONTEXT,         "context",         REPORTED,  "what is used together belongs to one context")             \
     RULE(FREED,           "freed",           REPORTED,  "an address that is freed is a live allocation's base")         \
+    RULE(REGISTERED,      "registered",      REPORTED,  "host memory is registered once, and then unregistered")    \
+    RULE(PEER_ACCESS,     "peer-access",     REPORTED,  "access to a peer is enabled once, and then disabled")      \
     RULE(RESERVATION,     "reservation",     REPORTED,  "what is mapped or freed as address range was reserved")   \
     RULE(RELEASE_ORDER,   "release-order",   REPORTED,  "a reservation is freed when nothing is mapped in it")      \
     RULE(DOUBLE_MAP,      "double-map",      REPORTED,  "nothing is mapped where something is mapped already")      \
