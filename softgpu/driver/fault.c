@@ -113,7 +113,8 @@ static void say_fault(const sg_op_t *op)
     char who[256];
     if (op->kind == SG_OP_KERNEL) {
         sg_run_describe(who, sizeof who);
-        sg_set_sticky(CUDA_ERROR_ILLEGAL_ADDRESS, "%s accessed %p, which is not accessible memory", who, guard.address);
+        sg_set_sticky(CUDA_ERROR_ILLEGAL_ADDRESS, "%s accessed %p, which is not accessible memory", who,
+                      guard.address);
         return;
     }
     sg_set_sticky(CUDA_ERROR_ILLEGAL_ADDRESS, "%s accessed %p, which is not accessible memory",

@@ -8,6 +8,7 @@
  *
  * A block freed on stream s at number n may be used again on s at once, elsewhere when s has reached n.
  */
+#include "order.h"
 #include "rules.h"
 #include "shadow.h"
 
@@ -330,6 +331,8 @@ CUresult sg_heap_alloc(sg_pool_t *pool, size_t bytes, sg_stream_t *stream, CUdev
 {
     if (!bytes)
         return CUDA_ERROR_INVALID_VALUE;
+    if (bytes > (size_t)1 << 46)
+        return CUDA_ERROR_OUT_OF_MEMORY;
     if (bytes > sg.config.memory_bytes && !pool->managed && pool->device != SG_HOST)
         return CUDA_ERROR_OUT_OF_MEMORY;
     size_t rounded = SG_ROUND_UP(bytes, bytes > SG_CHUNK_BYTES / 2 ? SG_CHUNK_BYTES : SG_HEAP_ALIGN);
@@ -356,6 +359,8 @@ CUresult sg_heap_alloc(sg_pool_t *pool, size_t bytes, sg_stream_t *stream, CUdev
     take_locked(b, bytes);
     *out = b->address;
     note_live(b);
+    if (stream)
+        sg_order_allocated_locked(b->address, bytes, stream);
     sg_unlock();
     return CUDA_SUCCESS;
 }
@@ -564,8 +569,11 @@ static CUresult free_async(CUdeviceptr address, CUstream handle)
     CUresult result = CUDA_ERROR_INVALID_HANDLE;
     if (stream && !sg_capture_free_locked(stream, address, &result)) {
         block_t *b = find_freeable_locked(address);
-        if (b)
+        if (b) {
+            sg_order_freed_locked(b->address, b->requested, stream);
+            sg_submit_legacy_barrier_locked(stream);
             free_locked(b, stream);
+        }
         result = b ? CUDA_SUCCESS : sg_block_free_locked(address, stream);
     }
     sg_unlock();

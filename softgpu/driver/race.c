@@ -259,7 +259,8 @@ static inline bool ordered(struct sg_check_block *c, const mark_t *before, uint3
         return true;
     if (c->everybody)
         return before->clock <= row_of(c, thread)[before->thread];
-    return before->thread / SG_WARP == thread / SG_WARP && before->clock <= c->lanes[thread][before->thread % SG_WARP];
+    return before->thread / SG_WARP == thread / SG_WARP &&
+           before->clock <= c->lanes[thread][before->thread % SG_WARP];
 }
 
 /* ---- cells ---- */
@@ -303,7 +304,8 @@ void sg_check_settle(void)
     pending->at = NULL;
     if (memcmp(at, pending->before, pending->bytes) != 0)
         sg_check_report(SG_RULE_RACE, CUDA_ERROR_LAUNCH_FAILED, pending->pc,
-                        "writes %zu bytes of shared %s at %p, where thread %u has written something else, and nothing orders "
+                        "writes %zu bytes of shared %s at %p, where thread %u has written something else, "
+                        "and nothing orders "
                         "the two",
                         pending->bytes, pending->name, at, pending->other);
 }
@@ -311,7 +313,8 @@ void sg_check_settle(void)
 static inline void remember(mark_t *m, const touch_t *t, uint8_t mask)
 {
     const mark_t fresh = {t->check->epoch, t->check->clock[t->thread], (uint16_t)t->thread, mask, t->sync};
-    const bool same = m->epoch == fresh.epoch && m->clock == fresh.clock && m->thread == fresh.thread && m->sync == fresh.sync;
+    const bool same = m->epoch == fresh.epoch && m->clock == fresh.clock && m->thread == fresh.thread &&
+                      m->sync == fresh.sync;
     const uint8_t before = m->mask;
     *m = fresh;
     if (same)
@@ -321,7 +324,8 @@ static inline void remember(mark_t *m, const touch_t *t, uint8_t mask)
 static void remember_read(cell_t *cell, const touch_t *t, uint8_t mask)
 {
     for (int i = 0; i < 2; i++)
-        if (!cell->read[i].mask || cell->read[i].thread == t->thread || ordered(t->check, &cell->read[i], t->thread)) {
+        if (!cell->read[i].mask || cell->read[i].thread == t->thread ||
+            ordered(t->check, &cell->read[i], t->thread)) {
             remember(&cell->read[i], t, mask);
             return;
         }
@@ -366,7 +370,8 @@ static bool initialised(const touch_t *t, const cell_t *cells, size_t offset)
     return t->bytes > 8 ? any : all;
 }
 
-void sg_check_shared(size_t offset, size_t bytes, softgpu_access_t how, const void *at, const void *pc, const char *name)
+void sg_check_shared(size_t offset, size_t bytes, softgpu_access_t how, const void *at, const void *pc,
+                     const char *name)
 {
     struct sg_check_block *c = sg_run.block->check;
     if (!c || !pending)
@@ -382,7 +387,8 @@ void sg_check_shared(size_t offset, size_t bytes, softgpu_access_t how, const vo
                        .sync = how != SOFTGPU_READ && how != SOFTGPU_WRITE};
     if (t.reads && !initialised(&t, c->cells, offset))
         sg_check_report(SG_RULE_UNINITIALISED, CUDA_ERROR_LAUNCH_FAILED, pc,
-                        "reads %zu bytes of shared %s at %p, which no thread of the block has written", bytes, name, at);
+                        "reads %zu bytes of shared %s at %p, which no thread of the block has written", bytes,
+                        name, at);
     for (size_t o = offset; o < offset + bytes;) {
         const size_t end = o / 4 * 4 + 4 < offset + bytes ? o / 4 * 4 + 4 : offset + bytes;
         touch_cell(&t, &c->cells[o / 4], (uint8_t)(((1u << (end - o)) - 1) << o % 4));

@@ -26,7 +26,7 @@ typedef struct sg_valid {
 typedef struct sg_live {
     CUdeviceptr base;
     size_t bytes;
-    bool mapped;        /* a VMM mapping: `access` counts */
+    bool mapped; /* a VMM mapping: `access` counts */
     sg_access_t access;
     sg_valid_t *valid; /* NULL: all */
 } sg_live_t;
@@ -42,8 +42,8 @@ void sg_live_add(CUdeviceptr base, size_t bytes); /* fresh: nothing is valid */
 void sg_live_add_valid(CUdeviceptr base, size_t bytes);
 void sg_live_add_mapping(CUdeviceptr base, sg_handle_t *handle);
 void sg_live_set_access(CUdeviceptr base, const sg_access_t *access); /* of the mapping there */
-void sg_live_remove(CUdeviceptr base, size_t bytes); /* all that begins there */
-void sg_live_forget_handle(sg_handle_t *handle);     /* its memory is gone */
+void sg_live_remove(CUdeviceptr base, size_t bytes);                  /* all that begins there */
+void sg_live_forget_handle(sg_handle_t *handle);                      /* its memory is gone */
 
 bool sg_live_knows(CUdeviceptr base); /* whether it exists now */
 const sg_live_t *sg_live_find(const sg_live_list_t *list, CUdeviceptr address);
@@ -55,9 +55,10 @@ void sg_valid_set(sg_valid_t *valid, size_t first, size_t count);
 /* ---- watch.c ---- */
 typedef struct sg_watch {
     sg_live_list_t *live;
-    uint64_t serial; /* of the launch, in the order of issue */
+    uint64_t serial;       /* of the launch, in the order of issue */
     _Atomic uint64_t done; /* units */
-    _Atomic(_Atomic uint64_t *) *touched; /* [2 * live->count]: bytes read, bytes written; NULL: none. Only with a log */
+    _Atomic(_Atomic uint64_t *)
+        *touched; /* [2 * live->count]: bytes read, bytes written; NULL: none. Only with a log */
 } sg_watch_t;
 
 /* For a new op; NULL unless SOFTGPU_MODE=checked. */
@@ -75,15 +76,17 @@ void sg_watch_unchecked(const sg_op_t *op);
 void sg_check_begin(const sg_op_t *op); /* of a run in checked mode */
 void sg_check_access(const void *at, size_t bytes, softgpu_access_t how, const void *pc);
 /* Ends the launch, unless the rule is off. */
-void sg_check_report(int rule, CUresult error, const void *pc, const char *format, ...) __attribute__((format(printf, 4, 5)));
+void sg_check_report(int rule, CUresult error, const void *pc, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
 
 /* ---- race.c: shared memory of a block ---- */
 void sg_check_block_begin(sg_block_t *b);
 void sg_check_block_end(sg_block_t *b);
-void sg_check_barrier(sg_block_t *b);                               /* all threads have met */
+void sg_check_barrier(sg_block_t *b);                              /* all threads have met */
 void sg_check_group(sg_block_t *b, uint32_t warp, uint32_t lanes); /* these lanes have */
 /* `offset`: in the shared area; `name`: of the array, for the report. */
-void sg_check_shared(size_t offset, size_t bytes, softgpu_access_t how, const void *at, const void *pc, const char *name);
+void sg_check_shared(size_t offset, size_t bytes, softgpu_access_t how, const void *at, const void *pc,
+                     const char *name);
 /* An atomic or volatile access anywhere: it orders threads. */
 void sg_check_sync(const void *at, bool acquire, bool release);
 /* Before another fiber runs: what could not be said before an access had happened. */

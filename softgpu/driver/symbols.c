@@ -74,7 +74,8 @@ static int find_image(struct dl_phdr_info *info, size_t size, void *out)
     if ((void *)info->dlpi_addr != s->base)
         return 0;
     for (int i = 0; i < info->dlpi_phnum; i++)
-        if (info->dlpi_phdr[i].p_type == PT_LOAD && info->dlpi_phdr[i].p_vaddr + info->dlpi_phdr[i].p_memsz > end)
+        if (info->dlpi_phdr[i].p_type == PT_LOAD &&
+            info->dlpi_phdr[i].p_vaddr + info->dlpi_phdr[i].p_memsz > end)
             end = info->dlpi_phdr[i].p_vaddr + info->dlpi_phdr[i].p_memsz;
     s->image_begin = (char *)info->dlpi_addr;
     s->image_end = s->image_begin + end;

@@ -111,7 +111,8 @@ static void print_set(const sg_watch_t *w, const char *name, bool write)
         const sg_live_t *e = &w->live->entry[i];
         if (!bits)
             continue;
-        fprintf(trace.file, "%s{\"buffer\":\"0x%llx\",\"bytes\":%zu,\"ranges\":[", any ? "," : "", e->base, e->bytes);
+        fprintf(trace.file, "%s{\"buffer\":\"0x%llx\",\"bytes\":%zu,\"ranges\":[", any ? "," : "", e->base,
+                e->bytes);
         print_ranges(bits, e->bytes);
         fprintf(trace.file, "]}");
         any = true;
@@ -126,9 +127,11 @@ void sg_watch_done(const sg_op_t *op, uint64_t units)
         return;
     const softgpu_launch_t *l = &op->kernel.launch;
     pthread_mutex_lock(&trace.lock);
-    fprintf(trace.file, "{\"launch\":%llu,\"kernel\":\"%s\",\"stream\":%llu,\"grid\":[%u,%u,%u],\"block\":[%u,%u,%u]",
-            (unsigned long long)w->serial, op->kernel.function->kernel->name, (unsigned long long)op->stream->id, l->grid[0],
-            l->grid[1], l->grid[2], l->block[0], l->block[1], l->block[2]);
+    fprintf(trace.file,
+            "{\"launch\":%llu,\"kernel\":\"%s\",\"stream\":%llu,\"grid\":[%u,%u,%u],\"block\":[%u,%u,%u]",
+            (unsigned long long)w->serial, op->kernel.function->kernel->name,
+            (unsigned long long)op->stream->id, l->grid[0], l->grid[1], l->grid[2], l->block[0], l->block[1],
+            l->block[2]);
     print_set(w, "read", false);
     print_set(w, "write", true);
     fprintf(trace.file, "}\n");
