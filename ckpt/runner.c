@@ -348,13 +348,19 @@ static bool freeing(ebb_buffer_t *buffer, ebb_stream_t *stream)
     return false;
 }
 
+static void waited(void)
+{
+    ebb_drive_waited();
+    ebb_residence_waited();
+}
+
 static const ebb_listener_t listener = {.serve = serve,
                                         .allocated = allocated,
                                         .freeing = freeing,
                                         .before = before,
                                         .after = after,
                                         .make_room = ebb_residence_make_room,
-                                        .waited = ebb_drive_waited,
+                                        .waited = waited,
                                         .finish = ebb_stats_write};
 
 __attribute__((constructor)) static void listen(void)
