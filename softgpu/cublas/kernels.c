@@ -61,8 +61,12 @@ const char *const blas_kernel_names[BLAS_KERNEL_COUNT] = {
 };
 
 static const softgpu_kernel_t kernels[BLAS_KERNEL_COUNT] = {
-#define KERNEL(id, name, params, run, cost)                                                                  \
-    [id] = {name, COUNT(params), params, {[SOFTGPU_FAST] = run}, cost},
+#define KERNEL(id, kernel, arguments, function, price)                                                       \
+    [id] = {.name = kernel,                                                                                  \
+            .param_count = COUNT(arguments),                                                                 \
+            .params = arguments,                                                                             \
+            .run = {[SOFTGPU_FAST] = function},                                                              \
+            .cost = price},
     KERNELS(KERNEL)
 #undef KERNEL
 };
@@ -74,4 +78,8 @@ static const softgpu_kernel_t *const kernel_list[BLAS_KERNEL_COUNT] = {
 };
 
 extern const softgpu_kernel_table_t softgpu_kernel_table __attribute__((visibility("default")));
-const softgpu_kernel_table_t softgpu_kernel_table = {SOFTGPU_ABI_VERSION, BLAS_KERNEL_COUNT, kernel_list};
+const softgpu_kernel_table_t softgpu_kernel_table = {
+    .abi_version = SOFTGPU_ABI_VERSION,
+    .kernel_count = BLAS_KERNEL_COUNT,
+    .kernels = kernel_list,
+};
