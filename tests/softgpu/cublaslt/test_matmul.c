@@ -74,7 +74,7 @@ static void every_epilogue_matches_the_reference(void **state)
     for (int e = 0; e < EPILOGUE_COUNT; e++)
         for (int t = 0; t < TYPE_COUNT; t++)
             for (int s = 0; s < 3; s++)
-                for (int ops = 0; ops < 4; ops++)
+                for (int ops = s == 2 ? e % 4 : 0; ops < 4; ops += s == 2 ? 4 : 1)
                     run_product(&(product_t){.m = sizes[s][0],
                                              .n = sizes[s][1],
                                              .k = sizes[s][2],
@@ -233,7 +233,7 @@ static uint64_t hash_of_products(void)
         for (int t = 0; t < 3; t++) {
             product_t p = {.m = 150,
                            .n = 130,
-                           .k = 1100,
+                           .k = 700,
                            .in = types[t][0],
                            .out = types[t][1],
                            .epilogue = e < 0 ? 0 : epilogues[e],
@@ -255,7 +255,7 @@ static void bits_do_not_depend_on_workers(void **state)
 {
     (void)state;
     const uint64_t want = hash_of_products();
-    for (int workers = 1; workers <= 5; workers++) {
+    for (int workers = 1; workers <= 5; workers += 2) {
         char command[1024];
         unsigned long long h = 0;
         snprintf(command, sizeof command, "SOFTGPU_WORKERS=%d '%s' print", workers, self);
