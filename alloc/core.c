@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
+#include "ahead.h"
 #include "arena.h"
 #include "chunk.h"
 #include "heap.h"
@@ -14,6 +15,7 @@
 #include "log.h"
 #include "mark.h"
 #include "options.h"
+#include "overhead.h"
 
 extern char **environ;
 
@@ -115,9 +117,10 @@ static ebb_status_t set_up(CUcontext context)
     EBB_DRIVER(cuCtxGetDevice, 0, (&device));
     EBB_DRIVER(cuMemGetInfo, 0, (&free_bytes, &total));
     core.budget_bytes = resolve_budget(total);
-    /* What is gone already is the context's, and in this form of ebb also other processes'. */
-    size_t others = total - free_bytes + (size_t)ebb_options.reserve;
+    /* What is gone already: the context's and the program's own, and other processes' where that cannot be told. */
+    size_t others = ebb_overhead_bytes(device, 0) + (size_t)ebb_options.reserve;
     ebb_chunks_init(device, core.budget_bytes, others);
+    ebb_chunks_follow((size_t)ebb_options.reserve, ebb_options.prealloc);
     EBB_TRY(ebb_arena_reserve(total));
     core.context = context;
     ebb_log(EBB_INFO, "budget %zu MiB, of which %zu MiB are not ebb's to give", core.budget_bytes >> 20,
@@ -162,6 +165,8 @@ CUresult ebb_issue(ebb_operation_t *op, CUresult (*issue)(const void *context), 
 
 __attribute__((destructor)) static void at_exit(void)
 {
+    if (!atomic_load(&asleep))
+        ebb_ahead_stop();
     if (core.ready && !atomic_load(&asleep) && ebb_listener && ebb_listener->finish)
         ebb_listener->finish();
 }

@@ -61,12 +61,12 @@ const char *const blas_kernel_names[BLAS_KERNEL_COUNT] = {
 };
 
 static const softgpu_kernel_t kernels[BLAS_KERNEL_COUNT] = {
-#define KERNEL(id, kernel, arguments, function, price)                                                       \
-    [id] = {.name = kernel,                                                                                  \
-            .param_count = COUNT(arguments),                                                                 \
-            .params = arguments,                                                                             \
-            .run = {[SOFTGPU_FAST] = function},                                                              \
-            .cost = price},
+#define KERNEL(id, name_, params_, run_, cost_)                                                              \
+    [id] = {.name = name_,                                                                                   \
+            .param_count = COUNT(params_),                                                                   \
+            .params = params_,                                                                               \
+            .run = {[SOFTGPU_FAST] = run_},                                                                  \
+            .cost = cost_},
     KERNELS(KERNEL)
 #undef KERNEL
 };
@@ -79,7 +79,4 @@ static const softgpu_kernel_t *const kernel_list[BLAS_KERNEL_COUNT] = {
 
 extern const softgpu_kernel_table_t softgpu_kernel_table __attribute__((visibility("default")));
 const softgpu_kernel_table_t softgpu_kernel_table = {
-    .abi_version = SOFTGPU_ABI_VERSION,
-    .kernel_count = BLAS_KERNEL_COUNT,
-    .kernels = kernel_list,
-};
+    .abi_version = SOFTGPU_ABI_VERSION, .kernel_count = BLAS_KERNEL_COUNT, .kernels = kernel_list};
