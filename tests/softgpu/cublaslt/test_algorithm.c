@@ -302,6 +302,38 @@ static void many_streams_do_not_share_counters(void **state)
     }
 }
 
+/* Nobody knows what a captured launch will run beside: it takes the workspace for its counters, and zeroes them itself. */
+static void captured_launches_have_counters_of_their_own(void **state)
+{
+    (void)state;
+    problem_t q = problem_new(&gradient);
+    cublasLtMatmulHeuristicResult_t results[8];
+    cudaStream_t stream;
+    cudaGraph_t graph;
+    cudaGraphExec_t exec;
+    OK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    propose(&q, ROOM, 8, results);
+    assert_int_equal(scheme_of(&results[0]), CUBLASLT_REDUCTION_SCHEME_INPLACE);
+    OK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+    memset(&seen, 0, sizeof seen);
+    BLAS_OK(matmul(&q, &results[0].algo, workspace, results[0].workspaceSize, stream));
+    assert_int_equal(seen.memsets, 1);
+    assert_ptr_equal(seen.counters, workspace);
+    OK(cudaStreamEndCapture(stream, &graph));
+    OK(cudaGraphInstantiate(&exec, graph, 0));
+    for (int round = 0; round < 3; round++) {
+        OK(cudaMemsetAsync(workspace, 0xff, results[0].workspaceSize, stream));
+        OK(cudaMemsetAsync(q.d.array.device, 0xff, q.d.array.count * 4, stream));
+        OK(cudaGraphLaunch(exec, stream));
+        OK(cudaStreamSynchronize(stream));
+        check_result(&q);
+    }
+    OK(cudaGraphExecDestroy(exec));
+    OK(cudaGraphDestroy(graph));
+    OK(cudaStreamDestroy(stream));
+    problem_free(&q);
+}
+
 static void configuration_is_checked(void **state)
 {
     (void)state;
@@ -402,6 +434,7 @@ int main(void)
         cmocka_unit_test(counters_reset_themselves),
         cmocka_unit_test(parts_are_added_up_by_a_second_kernel),
         cmocka_unit_test(many_streams_do_not_share_counters),
+        cmocka_unit_test(captured_launches_have_counters_of_their_own),
         cmocka_unit_test(configuration_is_checked),
         cmocka_unit_test(capabilities_can_be_asked),
     };
