@@ -7,6 +7,7 @@
 static struct {
     int device;
     size_t limit;         /* chunks that may exist */
+    size_t ceded;         /* chunks' worth of the budget that others have */
     size_t created, peak; /* that do, and did */
     size_t spare_count;
     ebb_chunk_t *spare; /* [limit], a stack */
@@ -81,10 +82,32 @@ void ebb_chunks_release(void)
     }
 }
 
+bool ebb_chunks_cede(size_t count)
+{
+    if (count > ebb_chunks_available())
+        return false;
+    while (pool.created > pool.limit - count) {
+        if (ebb_driver.cuMemRelease(pool.spare[pool.spare_count - 1]))
+            return false;
+        pool.spare_count--;
+        pool.created--;
+    }
+    pool.limit -= count;
+    pool.ceded += count;
+    return true;
+}
+
+void ebb_chunks_regain(size_t count)
+{
+    pool.limit += count;
+    pool.ceded -= count;
+}
+
 ebb_usage_t ebb_chunks_usage(void)
 {
-    return (ebb_usage_t){.budget_bytes = pool.budget_bytes,
-                         .overhead_bytes = pool.overhead_bytes,
+    size_t ceded_bytes = pool.ceded * EBB_CHUNK_BYTES;
+    return (ebb_usage_t){.budget_bytes = pool.budget_bytes - ceded_bytes,
+                         .overhead_bytes = pool.overhead_bytes + ceded_bytes,
                          .created_bytes = pool.created * EBB_CHUNK_BYTES,
                          .peak_bytes = pool.peak * EBB_CHUNK_BYTES,
                          .mapped_bytes = (pool.created - pool.spare_count) * EBB_CHUNK_BYTES};

@@ -9,6 +9,7 @@
 
 #include <stdlib.h>
 
+#include "capture.h"
 #include "driver.h"
 #include "log.h"
 
@@ -74,6 +75,8 @@ ebb_mark_t ebb_mark_issue(ebb_stream_t *s)
 
 static ebb_status_t record(ebb_stream_t *s)
 {
+    if (!ebb_may_record(s->handle)) /* it would become part of the graph */
+        return ebb_fail(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "an event on a captured stream", 0);
     if (!s->event)
         EBB_DRIVER(cuEventCreate, 0, (&s->event, CU_EVENT_DISABLE_TIMING));
     EBB_DRIVER(cuEventRecord, 0, (s->event, s->handle));
@@ -125,6 +128,13 @@ ebb_status_t ebb_mark_wait(ebb_mark_t mark)
     return 0;
 }
 
+void ebb_streams_record(void)
+{
+    for (ebb_stream_t *s = streams; s; s = s->next)
+        if (s->handle != (CUstream)s && s->reached < s->issued && s->event_at < s->issued)
+            record(s);
+}
+
 void ebb_stream_synchronised(ebb_stream_t *s, uint64_t number)
 {
     if (number > s->reached)
@@ -141,8 +151,9 @@ ebb_status_t ebb_streams_join(CUstream stream)
 void ebb_stream_forget(ebb_stream_t *s)
 {
     /* Marks may name it for as long as the process lives, so the record stays; the handle may come again. */
-    if (s->reached < s->issued)
-        record(s);
+    if (s->reached < s->issued && s->event_at < s->issued && record(s) &&
+        !ebb_driver.cuStreamSynchronize(s->handle))
+        s->reached = s->issued;
     s->handle = (CUstream)s; /* nobody's */
     if (last == s)
         last = NULL;
