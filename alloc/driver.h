@@ -213,6 +213,8 @@
     X(cuDevicePrimaryCtxGetState, cuDevicePrimaryCtxGetState, 7000)                                          \
     X(cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRetain, 7000)                                              \
     X(cuCtxGetApiVersion, cuCtxGetApiVersion, 3020)                                                          \
+    X(cuGraphAddMemAllocNode, cuGraphAddMemAllocNode, 11040)                                                 \
+    X(cuMemHostGetDevicePointer_v2, cuMemHostGetDevicePointer, 3020)                                         \
     X(cuStreamIsCapturing, cuStreamIsCapturing, 10000)                                                       \
     X(cuStreamGetCaptureInfo, cuStreamGetCaptureInfo, 10010)                                                 \
     X(cuKernelGetParamInfo, cuKernelGetParamInfo, 12040)                                                     \

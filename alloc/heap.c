@@ -21,7 +21,7 @@ static struct {
     ebb_range_t *spare[SPARE_LISTS]; /* by chunk count, modulo */
     ebb_buffer_t *newest, *oldest;   /* large buffers by last use */
     uint64_t generation;
-    size_t live_bytes, live_peak_bytes;
+    size_t live_bytes, live_peak_bytes, live_high_bytes;
 } heap;
 
 /* ---- spare ranges ---- */
@@ -178,6 +178,8 @@ static void begin_life(ebb_buffer_t *b, const ebb_request_t *q)
     heap.live_bytes += b->bytes;
     if (heap.live_bytes > heap.live_peak_bytes)
         heap.live_peak_bytes = heap.live_bytes;
+    if (heap.live_bytes > heap.live_high_bytes)
+        heap.live_high_bytes = heap.live_bytes;
 }
 
 static ebb_buffer_t *own(ebb_range_t *range)
@@ -287,11 +289,17 @@ ebb_buffer_t *ebb_heap_find(CUdeviceptr address)
     return b && b->address == address ? b : NULL;
 }
 
+void ebb_heap_lower_high(void)
+{
+    heap.live_high_bytes = heap.live_bytes;
+}
+
 ebb_usage_t ebb_usage(void)
 {
     ebb_usage_t u = ebb_chunks_usage();
     u.live_bytes = heap.live_bytes;
     u.live_peak_bytes = heap.live_peak_bytes;
+    u.live_high_bytes = heap.live_high_bytes;
     return u;
 }
 

@@ -48,6 +48,7 @@ static void unnote(CUdeviceptr base)
 {
     if (base && ebb_enter()) {
         ebb_foreign_remove(base);
+        ebb_foreign_forget((const void *)(uintptr_t)base); /* its other address */
         ebb_unlock();
     }
 }
@@ -346,6 +347,23 @@ PLAIN_CALL(cuMemHostRegister, (void *p, size_t bytes, unsigned flags),
 PLAIN_CALL(cuMemHostRegister_v2, (void *p, size_t bytes, unsigned flags),
            note_host(EBB_PASS(cuMemHostRegister, (p, bytes, flags)), &p, bytes))
 PLAIN_CALL(cuMemHostUnregister, (void *p), (unnote(address_of(p)), EBB_PASS(cuMemHostUnregister, (p))))
+
+/* Registered memory may have another address on the device. */
+static CUresult get_device_pointer(CUdeviceptr *out, void *p, unsigned flags)
+{
+    CUresult result = EBB_PASS(cuMemHostGetDevicePointer_v2, (out, p, flags));
+    if (result || *out == address_of(p) || !ebb_enter())
+        return result;
+    const ebb_foreign_t *f = ebb_foreign_at(address_of(p));
+    if (f)
+        ebb_foreign_add(&(ebb_foreign_t){*out - (address_of(p) - f->base), f->bytes, EBB_FOREIGN_HOST,
+                                         (const void *)(uintptr_t)f->base, 0});
+    ebb_unlock();
+    return result;
+}
+
+PLAIN_CALL(cuMemHostGetDevicePointer_v2, (CUdeviceptr * out, void *p, unsigned flags),
+           get_device_pointer(out, p, flags))
 
 /* ---- what modules hold, and what others have allocated ---- */
 

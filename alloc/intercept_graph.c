@@ -204,6 +204,11 @@ static CUresult child(CUresult result, const void *graph, CUgraph of)
     MENTION(graph, result, mention_graph(m, of));
 }
 
+static CUresult allocation(CUresult result, const void *graph, const CUDA_MEM_ALLOC_NODE_PARAMS *p)
+{
+    MENTION(graph, result, m->alloc_bytes += p->bytesize);
+}
+
 static CUresult node(CUresult result, const void *graph, const CUgraphNodeParams *p)
 {
     MENTION(graph, result, mention_node(m, graph, p));
@@ -252,6 +257,10 @@ EXEC_SET_CALL(cuGraphExecKernelNodeSetParams_v2, CUDA_KERNEL_NODE_PARAMS_v2, ker
 EXEC_SET_CALL(cuGraphExecBatchMemOpNodeSetParams, CUDA_BATCH_MEM_OP_NODE_PARAMS, words)
 EXEC_SET_IN_CONTEXT_CALL(cuGraphExecMemcpyNodeSetParams, CUDA_MEMCPY3D, copy)
 EXEC_SET_IN_CONTEXT_CALL(cuGraphExecMemsetNodeSetParams, CUDA_MEMSET_NODE_PARAMS_v1, set)
+PLAIN_CALL(cuGraphAddMemAllocNode,
+           (CUgraphNode * out, CUgraph graph, const CUgraphNode *nodes, size_t count,
+            CUDA_MEM_ALLOC_NODE_PARAMS *p),
+           allocation(EBB_PASS(cuGraphAddMemAllocNode, (out, graph, nodes, count, p)), graph, p))
 PLAIN_CALL(cuGraphAddChildGraphNode,
            (CUgraphNode * out, CUgraph graph, const CUgraphNode *nodes, size_t count, CUgraph of),
            child(EBB_PASS(cuGraphAddChildGraphNode, (out, graph, nodes, count, of)), graph, of))

@@ -54,13 +54,13 @@ static CUresult pool_attribute(CUmemoryPool pool, CUmemPool_attribute attribute,
         *(cuuint64_t *)value += u.mapped_bytes;
         break;
     case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
-        *(cuuint64_t *)value += u.peak_bytes;
+        *(cuuint64_t *)value += u.live_high_bytes > u.mapped_bytes ? u.live_high_bytes : u.mapped_bytes;
         break;
     case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
         *(cuuint64_t *)value += u.live_bytes;
         break;
     case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
-        *(cuuint64_t *)value += u.live_peak_bytes;
+        *(cuuint64_t *)value += u.live_high_bytes;
         break;
     default:
         break;
@@ -70,6 +70,21 @@ static CUresult pool_attribute(CUmemoryPool pool, CUmemPool_attribute attribute,
 
 PLAIN_CALL(cuMemPoolGetAttribute, (CUmemoryPool pool, CUmemPool_attribute attribute, void *value),
            pool_attribute(pool, attribute, value))
+
+/* The high marks are set to 0, to begin anew. */
+static CUresult set_pool_attribute(CUmemoryPool pool, CUmemPool_attribute attribute, void *value)
+{
+    CUresult result = EBB_PASS(cuMemPoolSetAttribute, (pool, attribute, value));
+    bool high = attribute == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH || attribute == CU_MEMPOOL_ATTR_USED_MEM_HIGH;
+    if (!result && high && ebb_enter()) {
+        ebb_heap_lower_high();
+        ebb_unlock();
+    }
+    return result;
+}
+
+PLAIN_CALL(cuMemPoolSetAttribute, (CUmemoryPool pool, CUmemPool_attribute attribute, void *value),
+           set_pool_attribute(pool, attribute, value))
 
 static CUresult trim(CUmemoryPool pool, size_t keep)
 {
