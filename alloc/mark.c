@@ -31,15 +31,26 @@ static bool is_ambiguous(CUstream handle)
     return handle == CU_STREAM_PER_THREAD;
 }
 
+static unsigned long long own_id(void)
+{
+    unsigned long long id = 0;
+    return ebb_driver.cuStreamGetId(CU_STREAM_PER_THREAD, &id) ? 0 : id;
+}
+
+/* The handle under which the calling thread reaches the stream. Of another thread's default stream there is
+ * none: an event on the legacy stream stands behind all that those have been given. */
+static CUstream handle_here(const ebb_stream_t *s)
+{
+    return is_ambiguous(s->handle) && (!s->id || s->id != own_id()) ? CU_STREAM_LEGACY : s->handle;
+}
+
 ebb_stream_t *ebb_stream_of(CUstream handle)
 {
     if (handle == CU_STREAM_LEGACY)
         handle = NULL;
     if (last && last->handle == handle && !is_ambiguous(handle))
         return last;
-    unsigned long long id = 0;
-    if (is_ambiguous(handle))
-        ebb_driver.cuStreamGetId(handle, &id);
+    const unsigned long long id = is_ambiguous(handle) ? own_id() : 0;
     for (ebb_stream_t *s = streams; s; s = s->next)
         if (s->handle == handle && s->id == id)
             return last = s;
@@ -75,11 +86,11 @@ ebb_mark_t ebb_mark_issue(ebb_stream_t *s)
 
 static ebb_status_t record(ebb_stream_t *s)
 {
-    if (!ebb_may_record(s->handle)) /* it would become part of the graph */
+    if (!ebb_may_record(handle_here(s))) /* it would become part of the graph */
         return ebb_fail(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "an event on a captured stream", 0);
     if (!s->event)
         EBB_DRIVER(cuEventCreate, 0, (&s->event, CU_EVENT_DISABLE_TIMING));
-    EBB_DRIVER(cuEventRecord, 0, (s->event, s->handle));
+    EBB_DRIVER(cuEventRecord, 0, (s->event, handle_here(s)));
     s->event_at = s->issued;
     return 0;
 }
@@ -106,7 +117,7 @@ bool ebb_mark_reached(ebb_mark_t mark)
 ebb_status_t ebb_mark_join(CUstream stream, ebb_mark_t mark)
 {
     ebb_stream_t *s = mark.stream;
-    if (!s || s->handle == stream || s->reached >= mark.number)
+    if (!s || s->reached >= mark.number || (s->handle == stream && handle_here(s) == stream))
         return 0;
     if (s->event_at < mark.number)
         EBB_TRY(record(s));

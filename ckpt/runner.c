@@ -358,13 +358,19 @@ static void interrupted(const char *why)
     }
 }
 
+static void waited(void)
+{
+    ebb_drive_waited();
+    ebb_residence_waited();
+}
+
 static const ebb_listener_t listener = {.serve = serve,
                                         .allocated = allocated,
                                         .freeing = freeing,
                                         .before = before,
                                         .after = after,
                                         .make_room = ebb_residence_make_room,
-                                        .waited = ebb_drive_waited,
+                                        .waited = waited,
                                         .interrupted = interrupted,
                                         .finish = ebb_stats_write};
 

@@ -72,4 +72,7 @@ ebb_status_t ebb_residence_evict(ebb_buffer_t *buffer);
 /* The buffer is about to be freed, as of now on `stream` (NULL: nothing uses it any more). */
 void ebb_residence_forget(ebb_buffer_t *buffer, ebb_stream_t *stream);
 
+/* The program has waited for the device: host memory that only a copy kept busy is free. */
+void ebb_residence_waited(void);
+
 #endif

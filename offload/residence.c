@@ -75,6 +75,11 @@ static void collect_leftovers(void)
     }
 }
 
+void ebb_residence_waited(void)
+{
+    collect_leftovers();
+}
+
 static void free_host_at(void *host, size_t bytes, ebb_mark_t until)
 {
     leftover_t *l = ebb_mark_reached(until) ? NULL : malloc(sizeof *l);

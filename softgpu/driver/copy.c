@@ -5,7 +5,8 @@
  * when it is done. A copy within the device and a memset of device memory never wait, in their synchronous
  * forms either.
  */
-#include "streams.h"
+#include "copy.h"
+#include "rules.h"
 
 #include <string.h>
 
@@ -13,10 +14,19 @@ enum { PIECE_BYTES = 1 << 18 };
 
 /* ---- what the workers do ---- */
 
+/* Rows of a box or rectangle that make a unit: about a piece. */
+static size_t rows_per_unit(size_t row_bytes)
+{
+    return row_bytes >= PIECE_BYTES ? 1 : PIECE_BYTES / row_bytes;
+}
+
 void sg_copy_split(sg_op_t *op)
 {
-    size_t bytes = op->kind == SG_OP_COPY ? op->copy.bytes : op->set.count * op->set.width;
-    op->units = bytes / PIECE_BYTES + (bytes % PIECE_BYTES != 0);
+    bool is_copy = op->kind == SG_OP_COPY;
+    size_t bytes = is_copy ? op->copy.bytes : op->set.count * op->set.width;
+    size_t row = is_copy ? (op->copy.rows ? op->copy.width : 0) : op->set.row * op->set.width;
+    size_t unit = row ? row * rows_per_unit(row) : PIECE_BYTES;
+    op->units = bytes / unit + (bytes % unit != 0);
     op->group = 1;
 }
 
@@ -35,8 +45,36 @@ static void set_elements(char *at, uint32_t value, unsigned width, size_t count)
     }
 }
 
+static void copy_rows(const sg_op_t *op, size_t first, size_t last)
+{
+    for (size_t i = first; i < last; i++) {
+        size_t slice = i / op->copy.rows, row = i % op->copy.rows;
+        memmove(op->copy.dst + slice * op->copy.dst_slice + row * op->copy.dst_pitch,
+                op->copy.src + slice * op->copy.src_slice + row * op->copy.src_pitch, op->copy.width);
+    }
+}
+
+/* Units [first, first + count) of an op that has rows. */
+static void run_rows(const sg_op_t *op, uint64_t first, uint64_t count)
+{
+    bool is_copy = op->kind == SG_OP_COPY;
+    size_t row = is_copy ? op->copy.width : op->set.row * op->set.width, per_unit = rows_per_unit(row);
+    size_t rows = is_copy ? op->copy.bytes / row : op->set.count / op->set.row;
+    size_t from = first * per_unit,
+           to = (first + count) * per_unit < rows ? (first + count) * per_unit : rows;
+    if (is_copy)
+        copy_rows(op, from, to);
+    else
+        for (size_t i = from; i < to; i++)
+            set_elements(op->set.dst + i * op->set.pitch, op->set.value, op->set.width, op->set.row);
+}
+
 void sg_copy_run(const sg_op_t *op, uint64_t first, uint64_t count)
 {
+    if (op->kind == SG_OP_COPY ? op->copy.rows : op->set.row) {
+        run_rows(op, first, count);
+        return;
+    }
     size_t total = op->kind == SG_OP_COPY ? op->copy.bytes : op->set.count * op->set.width;
     size_t from = first * PIECE_BYTES, to = (first + count) * PIECE_BYTES;
     if (to > total)
@@ -67,69 +105,92 @@ sg_op_t *sg_poison_op(CUdeviceptr address, size_t bytes, unsigned char pattern)
 
 /* ---- what an address is ---- */
 
-typedef enum place { PLACE_BAD, PLACE_DEVICE, PLACE_PINNED, PLACE_PAGEABLE } place_t;
+static sg_place_t place_in_window_locked(CUdeviceptr at, size_t bytes)
+{
+    bool host_may = true;
+    /* Several mappings side by side serve one copy. */
+    for (CUdeviceptr p = at; p < at + bytes;) {
+        sg_extent_t extent;
+        if (!sg_extent_find_locked(p, &extent))
+            return SG_PLACE_BAD;
+        host_may = host_may && extent.access.host;
+        p = extent.base + extent.bytes;
+        if (extent.managed_by_heap && p < at + bytes)
+            return SG_PLACE_BAD;
+    }
+    return host_may ? SG_PLACE_BOTH : SG_PLACE_DEVICE;
+}
 
-/* All of [at, at + bytes) must be accessible device memory, or all of it host memory. */
-static place_t place_of(CUdeviceptr at, size_t bytes)
+sg_place_t sg_place_of(CUdeviceptr at, size_t bytes)
 {
     if (!at || bytes > UINTPTR_MAX - at)
-        return PLACE_BAD;
-    place_t place = PLACE_DEVICE;
+        return SG_PLACE_BAD;
     sg_lock();
-    if (!sg_window_contains(at)) {
-        place = sg_host_is_pinned_locked(sg_host(at), bytes) ? PLACE_PINNED : PLACE_PAGEABLE;
-    } else {
-        /* Several mappings side by side serve one copy. */
-        for (CUdeviceptr p = at; p < at + bytes;) {
-            sg_extent_t extent;
-            if (!sg_extent_find_locked(p, &extent)) {
-                place = PLACE_BAD;
-                break;
-            }
-            p = extent.base + extent.bytes;
-            if (extent.managed_by_heap && p < at + bytes) {
-                place = PLACE_BAD;
-                break;
-            }
-        }
-    }
+    sg_place_t place = sg_window_contains(at)                         ? place_in_window_locked(at, bytes)
+                       : sg_host_is_pinned_locked(sg_host(at), bytes) ? SG_PLACE_PINNED
+                                                                      : SG_PLACE_PAGEABLE;
     sg_unlock();
+    if (place == SG_PLACE_BAD)
+        sg_broken(SG_RULE_ACCESSIBLE, CUDA_ERROR_INVALID_VALUE,
+                  "%zu bytes at 0x%llx are not one live allocation", bytes, at);
     return place;
 }
 
 /* ---- copies ---- */
 
-typedef enum direction { H2D, D2H, D2D, ANY } direction_t;
-
-static bool direction_fits(direction_t d, place_t dst, place_t src)
+bool sg_direction_fits(sg_direction_t d, sg_place_t dst, sg_place_t src)
 {
-    if (dst == PLACE_BAD || src == PLACE_BAD)
+    if (dst == SG_PLACE_BAD || src == SG_PLACE_BAD)
         return false;
-    bool to_device = dst == PLACE_DEVICE, from_device = src == PLACE_DEVICE;
+    bool to_device = dst == SG_PLACE_DEVICE || dst == SG_PLACE_BOTH, to_host = dst != SG_PLACE_DEVICE;
+    bool from_device = src == SG_PLACE_DEVICE || src == SG_PLACE_BOTH, from_host = src != SG_PLACE_DEVICE;
     switch (d) {
-    case H2D:
-        return to_device && !from_device;
-    case D2H:
-        return !to_device && from_device;
-    case D2D: /* pinned memory has a device address too */
-        return dst != PLACE_PAGEABLE && src != PLACE_PAGEABLE;
+    case SG_H2D:
+        return to_device && from_host;
+    case SG_D2H:
+        return to_host && from_device;
+    case SG_D2D: /* pinned memory has a device address too */
+        return dst != SG_PLACE_PAGEABLE && src != SG_PLACE_PAGEABLE;
     default:
         return true;
     }
 }
 
-static CUresult copy(direction_t direction, CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream stream,
-                     bool async)
+bool sg_copy_waits(sg_place_t dst, sg_place_t src, bool async, bool staged)
+{
+    if (async)
+        return (src == SG_PLACE_PAGEABLE && !staged) || dst == SG_PLACE_PAGEABLE;
+    return dst != SG_PLACE_DEVICE || src != SG_PLACE_DEVICE;
+}
+
+static bool wants_sync_locked(CUdeviceptr at)
+{
+    const sg_host_range_t *pinned = sg_host_find_locked(sg_host(at));
+    const bool *flag = pinned ? &pinned->sync_memops : sg_heap_sync_memops_locked(at);
+    return flag && *flag;
+}
+
+bool sg_copy_must_sync(CUdeviceptr dst, CUdeviceptr src)
+{
+    if (sg_current_context()->flags & CU_CTX_SYNC_MEMOPS)
+        return true;
+    sg_lock();
+    bool sync = wants_sync_locked(dst) || (src && wants_sync_locked(src));
+    sg_unlock();
+    return sync;
+}
+
+static CUresult copy(sg_direction_t direction, CUdeviceptr dst, CUdeviceptr src, size_t bytes,
+                     CUstream stream, bool async)
 {
     SG_TRY(sg_enter_context());
     if (!bytes)
         return CUDA_SUCCESS;
-    place_t to = place_of(dst, bytes), from = place_of(src, bytes);
-    if (!direction_fits(direction, to, from))
+    sg_place_t to = sg_place_of(dst, bytes), from = sg_place_of(src, bytes);
+    if (!sg_direction_fits(direction, to, from))
         return CUDA_ERROR_INVALID_VALUE;
-    bool stage = from == PLACE_PAGEABLE && to == PLACE_DEVICE && bytes <= SG_STAGED_COPY_BYTES;
-    bool host_side = to != PLACE_DEVICE || from != PLACE_DEVICE;
-    bool wait = async ? (from == PLACE_PAGEABLE && !stage) || to == PLACE_PAGEABLE : host_side;
+    bool stage = from == SG_PLACE_PAGEABLE && to == SG_PLACE_DEVICE && bytes <= SG_STAGED_COPY_BYTES;
+    bool wait = sg_copy_waits(to, from, async, stage) || (!async && sg_copy_must_sync(dst, src));
 
     sg_op_t *op = sg_op_new(SG_OP_COPY, stage ? bytes : 0);
     if (!op)
@@ -149,33 +210,58 @@ static CUdeviceptr host_address(const void *p)
 }
 
 SYNC_CALL(cuMemcpy, (CUdeviceptr dst, CUdeviceptr src, size_t bytes),
-          copy(ANY, dst, src, bytes, stream, false))
+          copy(SG_ANY, dst, src, bytes, stream, false))
 SYNC_CALL(cuMemcpyHtoD_v2, (CUdeviceptr dst, const void *src, size_t bytes),
-          copy(H2D, dst, host_address(src), bytes, stream, false))
+          copy(SG_H2D, dst, host_address(src), bytes, stream, false))
 SYNC_CALL(cuMemcpyDtoH_v2, (void *dst, CUdeviceptr src, size_t bytes),
-          copy(D2H, host_address(dst), src, bytes, stream, false))
+          copy(SG_D2H, host_address(dst), src, bytes, stream, false))
 SYNC_CALL(cuMemcpyDtoD_v2, (CUdeviceptr dst, CUdeviceptr src, size_t bytes),
-          copy(D2D, dst, src, bytes, stream, false))
+          copy(SG_D2D, dst, src, bytes, stream, false))
 ASYNC_CALL(cuMemcpyAsync, (CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream stream),
-           copy(ANY, dst, src, bytes, stream, true))
+           copy(SG_ANY, dst, src, bytes, stream, true))
 ASYNC_CALL(cuMemcpyHtoDAsync_v2, (CUdeviceptr dst, const void *src, size_t bytes, CUstream stream),
-           copy(H2D, dst, host_address(src), bytes, stream, true))
+           copy(SG_H2D, dst, host_address(src), bytes, stream, true))
 ASYNC_CALL(cuMemcpyDtoHAsync_v2, (void *dst, CUdeviceptr src, size_t bytes, CUstream stream),
-           copy(D2H, host_address(dst), src, bytes, stream, true))
+           copy(SG_D2H, host_address(dst), src, bytes, stream, true))
 ASYNC_CALL(cuMemcpyDtoDAsync_v2, (CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream stream),
-           copy(D2D, dst, src, bytes, stream, true))
+           copy(SG_D2D, dst, src, bytes, stream, true))
 
 /* ---- memsets ---- */
 
-static CUresult set(CUdeviceptr at, uint32_t value, unsigned width, size_t count, CUstream stream, bool async)
+/* A memset of `row` elements in each of `rows` rows; one row has no pitch. */
+typedef struct set {
+    CUdeviceptr at;
+    size_t pitch;
+    uint32_t value;
+    unsigned width;
+    size_t row, rows;
+} set_t;
+
+static CUresult set_rows(const set_t *s, CUstream stream, bool async)
 {
     SG_TRY(sg_enter_context());
-    if (!count)
+    if (!s->row || !s->rows)
         return CUDA_SUCCESS;
-    place_t place = at % width || count > SIZE_MAX / width ? PLACE_BAD : place_of(at, count * width);
-    if (place != PLACE_DEVICE && place != PLACE_PINNED)
+    size_t row_bytes = s->row * s->width;
+    if (s->at % s->width || s->row > SIZE_MAX / s->width ||
+        (s->rows > 1 && (s->pitch < row_bytes || s->pitch % s->width || s->rows > SIZE_MAX / s->pitch)))
         return CUDA_ERROR_INVALID_VALUE;
-    return sg_submit(stream, set_op(at, value, width, count), !async && place == PLACE_PINNED);
+    sg_place_t place = sg_place_of(s->at, (s->rows - 1) * s->pitch + row_bytes);
+    if (place == SG_PLACE_BAD || place == SG_PLACE_PAGEABLE)
+        return CUDA_ERROR_INVALID_VALUE;
+    sg_op_t *op = set_op(s->at, s->value, s->width, s->row * s->rows);
+    if (op && s->rows > 1) {
+        op->set.row = s->row;
+        op->set.pitch = s->pitch;
+        sg_copy_split(op);
+    }
+    return sg_submit(stream, op, !async && (place != SG_PLACE_DEVICE || sg_copy_must_sync(s->at, 0)));
+}
+
+static CUresult set(CUdeviceptr at, uint32_t value, unsigned width, size_t count, CUstream stream, bool async)
+{
+    return set_rows(&(set_t){.at = at, .value = value, .width = width, .row = count, .rows = 1}, stream,
+                    async);
 }
 
 SYNC_CALL(cuMemsetD8_v2, (CUdeviceptr at, unsigned char value, size_t count),
@@ -190,3 +276,18 @@ ASYNC_CALL(cuMemsetD16Async, (CUdeviceptr at, unsigned short value, size_t count
            set(at, value, 2, count, stream, true))
 ASYNC_CALL(cuMemsetD32Async, (CUdeviceptr at, unsigned value, size_t count, CUstream stream),
            set(at, value, 4, count, stream, true))
+SYNC_CALL(cuMemsetD2D8_v2, (CUdeviceptr at, size_t pitch, unsigned char value, size_t row, size_t rows),
+          set_rows(&(set_t){at, pitch, value, 1, row, rows}, stream, false))
+ASYNC_CALL(cuMemsetD2D8Async,
+           (CUdeviceptr at, size_t pitch, unsigned char value, size_t row, size_t rows, CUstream stream),
+           set_rows(&(set_t){at, pitch, value, 1, row, rows}, stream, true))
+SYNC_CALL(cuMemsetD2D16_v2, (CUdeviceptr at, size_t pitch, unsigned short value, size_t row, size_t rows),
+          set_rows(&(set_t){at, pitch, value, 2, row, rows}, stream, false))
+ASYNC_CALL(cuMemsetD2D16Async,
+           (CUdeviceptr at, size_t pitch, unsigned short value, size_t row, size_t rows, CUstream stream),
+           set_rows(&(set_t){at, pitch, value, 2, row, rows}, stream, true))
+SYNC_CALL(cuMemsetD2D32_v2, (CUdeviceptr at, size_t pitch, unsigned value, size_t row, size_t rows),
+          set_rows(&(set_t){at, pitch, value, 4, row, rows}, stream, false))
+ASYNC_CALL(cuMemsetD2D32Async,
+           (CUdeviceptr at, size_t pitch, unsigned value, size_t row, size_t rows, CUstream stream),
+           set_rows(&(set_t){at, pitch, value, 4, row, rows}, stream, true))

@@ -1,4 +1,4 @@
-/* device.c: the one device, what it says of itself, and its primary context. */
+/* device.c: the devices, and what they say of themselves. */
 #include "streams.h"
 
 #include <stdio.h>
@@ -19,33 +19,27 @@ SG_EXPORT CUresult cuDriverGetVersion(int *version)
     return CUDA_SUCCESS;
 }
 
-static CUresult check_device(CUdevice device)
-{
-    SG_TRY(sg_enter());
-    return device ? CUDA_ERROR_INVALID_DEVICE : CUDA_SUCCESS;
-}
-
 SG_EXPORT CUresult cuDeviceGetCount(int *count)
 {
     SG_TRY(sg_enter());
     if (!count)
         return CUDA_ERROR_INVALID_VALUE;
-    *count = 1;
+    *count = (int)sg.config.devices;
     return CUDA_SUCCESS;
 }
 
 SG_EXPORT CUresult cuDeviceGet(CUdevice *device, int ordinal)
 {
-    SG_TRY(check_device(ordinal));
+    SG_TRY(sg_device_check(ordinal));
     if (!device)
         return CUDA_ERROR_INVALID_VALUE;
-    *device = 0;
+    *device = ordinal;
     return CUDA_SUCCESS;
 }
 
 SG_EXPORT CUresult cuDeviceGetName(char *name, int length, CUdevice device)
 {
-    SG_TRY(check_device(device));
+    SG_TRY(sg_device_check(device));
     if (!name || length <= 0)
         return CUDA_ERROR_INVALID_VALUE;
     snprintf(name, (size_t)length, "softgpu: CUDA device in software (%u CPU threads)", sg.config.workers);
@@ -54,10 +48,11 @@ SG_EXPORT CUresult cuDeviceGetName(char *name, int length, CUdevice device)
 
 SG_EXPORT CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device)
 {
-    SG_TRY(check_device(device));
+    SG_TRY(sg_device_check(device));
     if (!uuid)
         return CUDA_ERROR_INVALID_VALUE;
-    memcpy(uuid->bytes, "softgpu-device-0", sizeof uuid->bytes);
+    memcpy(uuid->bytes, "softgpu-device-", sizeof uuid->bytes - 1);
+    uuid->bytes[sizeof uuid->bytes - 1] = (char)('0' + device);
     return CUDA_SUCCESS;
 }
 
@@ -68,7 +63,7 @@ SG_EXPORT CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice device)
 
 SG_EXPORT CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device)
 {
-    SG_TRY(check_device(device));
+    SG_TRY(sg_device_check(device));
     if (!bytes)
         return CUDA_ERROR_INVALID_VALUE;
     *bytes = sg.config.memory_bytes;
@@ -77,10 +72,10 @@ SG_EXPORT CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device)
 
 SG_EXPORT CUresult cuDeviceGetPCIBusId(char *out, int length, CUdevice device)
 {
-    SG_TRY(check_device(device));
+    SG_TRY(sg_device_check(device));
     if (!out || length <= 0)
         return CUDA_ERROR_INVALID_VALUE;
-    snprintf(out, (size_t)length, "0000:00:00.0");
+    snprintf(out, (size_t)length, "0000:%02x:00.0", (unsigned)device);
     return CUDA_SUCCESS;
 }
 
@@ -126,192 +121,46 @@ static const struct {
     {CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 1},
     {CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, 1},
     {CU_DEVICE_ATTRIBUTE_SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO, 2},
+    {CU_DEVICE_ATTRIBUTE_SURFACE_ALIGNMENT, 512},
+    {CU_DEVICE_ATTRIBUTE_GLOBAL_L1_CACHE_SUPPORTED, 1},
+    {CU_DEVICE_ATTRIBUTE_LOCAL_L1_CACHE_SUPPORTED, 1},
+    {CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY, 1},
+    {CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS, 1},
+    {CU_DEVICE_ATTRIBUTE_COMPUTE_PREEMPTION_SUPPORTED, 1},
+    {CU_DEVICE_ATTRIBUTE_CAN_FLUSH_REMOTE_WRITES, 1},
+    {CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS, 1},
+    {CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_WAIT_VALUE_NOR, 1},
+    {CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, 1},
+    {CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR},
+    {CU_DEVICE_ATTRIBUTE_MAX_PERSISTING_L2_CACHE_SIZE, 20 << 20},
+    {CU_DEVICE_ATTRIBUTE_MAX_ACCESS_POLICY_WINDOW_SIZE, 128 << 20},
+    {CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED, 1},
+    {CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED, 1},
+    {CU_DEVICE_ATTRIBUTE_MEM_SYNC_DOMAIN_COUNT, 1},
+    {CU_DEVICE_ATTRIBUTE_UNIFIED_FUNCTION_POINTERS, 0},
+    {CU_DEVICE_ATTRIBUTE_NUMA_CONFIG, CU_DEVICE_NUMA_CONFIG_NONE},
+    {CU_DEVICE_ATTRIBUTE_NUMA_ID, -1},
+    {CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 1},
+    {CU_DEVICE_ATTRIBUTE_HOST_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 1},
+    {CU_DEVICE_ATTRIBUTE_HOST_NUMA_MEMORY_POOLS_SUPPORTED, 1},
+    {CU_DEVICE_ATTRIBUTE_HOST_MEMORY_POOLS_SUPPORTED, 1},
+    {CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING, CU_GPU_DIRECT_RDMA_WRITES_ORDERING_ALL_DEVICES},
 };
 
 SG_EXPORT CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device)
 {
-    SG_TRY(check_device(device));
+    SG_TRY(sg_device_check(device));
     if (!value || attribute <= 0 || attribute >= CU_DEVICE_ATTRIBUTE_MAX)
         return CUDA_ERROR_INVALID_VALUE;
     *value = 0;
     if (attribute == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)
         *value = (int)sg.config.workers;
+    if (attribute == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID)
+        *value = device;
     for (size_t i = 0; i < sizeof attributes / sizeof attributes[0]; i++)
         if (attributes[i].attribute == attribute)
             *value = attributes[i].value;
     return CUDA_SUCCESS;
-}
-
-SG_EXPORT CUresult cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer)
-{
-    SG_TRY(check_device(device));
-    SG_TRY(check_device(peer));
-    if (!can)
-        return CUDA_ERROR_INVALID_VALUE;
-    *can = 0;
-    return CUDA_SUCCESS;
-}
-
-/* ---- the primary context ---- */
-
-SG_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice device)
-{
-    SG_TRY(check_device(device));
-    if (!out)
-        return CUDA_ERROR_INVALID_VALUE;
-    sg_lock();
-    sg.ctx.primary_refs++;
-    sg.ctx.active = true;
-    sg_unlock();
-    *out = &sg.ctx;
-    return CUDA_SUCCESS;
-}
-
-SG_EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)
-{
-    SG_TRY(check_device(device));
-    sg_lock();
-    bool retained = sg.ctx.primary_refs > 0;
-    /* What the context holds stays until the process ends: nobody may use it any more, which is what can be
-     * told. */
-    if (retained && !--sg.ctx.primary_refs)
-        sg.ctx.active = false;
-    sg_unlock();
-    return retained ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
-}
-
-/* Allocations are given back and a sticky error is cleared. Streams, events, modules and the program's own
- * VMM mappings stay until the process ends; without an active context nobody can use them. */
-SG_EXPORT CUresult cuDevicePrimaryCtxReset_v2(CUdevice device)
-{
-    SG_TRY(check_device(device));
-    sg_wait_all();
-    sg_lock();
-    sg_heap_reset_locked();
-    sg.ctx.active = sg.ctx.primary_refs > 0; /* who still holds it gets a fresh one */
-    atomic_store(&sg.ctx.sticky, CUDA_SUCCESS);
-    sg_unlock();
-    return CUDA_SUCCESS;
-}
-
-SG_EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned *flags, int *active)
-{
-    SG_TRY(check_device(device));
-    if (!flags || !active)
-        return CUDA_ERROR_INVALID_VALUE;
-    sg_lock();
-    *flags = sg.ctx.flags;
-    *active = sg.ctx.active;
-    sg_unlock();
-    return CUDA_SUCCESS;
-}
-
-SG_EXPORT CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned flags)
-{
-    SG_TRY(check_device(device));
-    if (flags & ~(unsigned)CU_CTX_FLAGS_MASK)
-        return CUDA_ERROR_INVALID_VALUE;
-    sg_lock();
-    sg.ctx.flags = flags;
-    sg_unlock();
-    return CUDA_SUCCESS;
-}
-
-/* ---- what a context can be asked ---- */
-
-SG_EXPORT CUresult cuCtxGetDevice(CUdevice *device)
-{
-    SG_TRY(sg_enter_context());
-    if (!device)
-        return CUDA_ERROR_INVALID_VALUE;
-    *device = 0;
-    return CUDA_SUCCESS;
-}
-
-SG_EXPORT CUresult cuCtxGetFlags(unsigned *flags)
-{
-    SG_TRY(sg_enter_context());
-    if (!flags)
-        return CUDA_ERROR_INVALID_VALUE;
-    *flags = sg.ctx.flags;
-    return CUDA_SUCCESS;
-}
-
-SG_EXPORT CUresult cuCtxSetFlags(unsigned flags)
-{
-    SG_TRY(sg_enter_context());
-    return cuDevicePrimaryCtxSetFlags_v2(0, flags);
-}
-
-SG_EXPORT CUresult cuCtxGetApiVersion(CUcontext ctx, unsigned *version)
-{
-    SG_TRY(sg_enter());
-    if ((ctx && ctx != &sg.ctx) || !version)
-        return ctx && version ? CUDA_ERROR_INVALID_CONTEXT : CUDA_ERROR_INVALID_VALUE;
-    *version = 3020;
-    return CUDA_SUCCESS;
-}
-
-SG_EXPORT CUresult cuCtxGetId(CUcontext ctx, unsigned long long *id)
-{
-    SG_TRY(sg_enter());
-    if (!id || (ctx && ctx != &sg.ctx))
-        return id ? CUDA_ERROR_INVALID_CONTEXT : CUDA_ERROR_INVALID_VALUE;
-    *id = 1;
-    return CUDA_SUCCESS;
-}
-
-SG_EXPORT CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest)
-{
-    SG_TRY(sg_enter_context());
-    if (least)
-        *least = 0;
-    if (greatest)
-        *greatest = -5;
-    return CUDA_SUCCESS;
-}
-
-/* Limits concern the device's stack, printf buffer and heap, which have no counterpart here: a value is kept.
- */
-static size_t limits[CU_LIMIT_MAX] = {[CU_LIMIT_STACK_SIZE] = 1024,
-                                      [CU_LIMIT_PRINTF_FIFO_SIZE] = 1 << 20,
-                                      [CU_LIMIT_MALLOC_HEAP_SIZE] = 8 << 20};
-
-SG_EXPORT CUresult cuCtxGetLimit(size_t *value, CUlimit limit)
-{
-    SG_TRY(sg_enter_context());
-    if (!value || limit >= CU_LIMIT_MAX)
-        return value ? CUDA_ERROR_UNSUPPORTED_LIMIT : CUDA_ERROR_INVALID_VALUE;
-    sg_lock();
-    *value = limits[limit];
-    sg_unlock();
-    return CUDA_SUCCESS;
-}
-
-SG_EXPORT CUresult cuCtxSetLimit(CUlimit limit, size_t value)
-{
-    SG_TRY(sg_enter_context());
-    if (limit >= CU_LIMIT_MAX)
-        return CUDA_ERROR_UNSUPPORTED_LIMIT;
-    sg_lock();
-    limits[limit] = value;
-    sg_unlock();
-    return CUDA_SUCCESS;
-}
-
-SG_EXPORT CUresult cuCtxGetCacheConfig(CUfunc_cache *config)
-{
-    SG_TRY(sg_enter_context());
-    if (!config)
-        return CUDA_ERROR_INVALID_VALUE;
-    *config = CU_FUNC_CACHE_PREFER_NONE;
-    return CUDA_SUCCESS;
-}
-
-SG_EXPORT CUresult cuCtxSetCacheConfig(CUfunc_cache config)
-{
-    (void)config;
-    return sg_enter_context();
 }
 
 /* There is no profiler to switch, which is no error. */

@@ -1,4 +1,4 @@
-/* fault.c: who may touch device memory, and what happens to those who may not.
+/* fault.c: what happens to those who touch device memory and may not (who may: rights.c).
  *
  * Device memory carries a protection key that only the workers' rights include (pkeys(7)): host code that
  * dereferences a device pointer faults, read() and write() on one fail with EFAULT, and host functions, which
@@ -17,8 +17,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-int sg_pkey = -1;
 
 /* Of SIGSEGV and SIGBUS: who handled them before the driver came, and whom it has stepped in front of last.
  */
@@ -73,8 +71,7 @@ static CUresult install(int signal_number, struct sigaction *old)
 
 CUresult sg_fault_init(void)
 {
-    if (sg.config.protect)
-        sg_pkey = pkey_alloc(0, PKEY_DISABLE_ACCESS);
+    sg_rights_init();
     SG_TRY(install(SIGSEGV, &original[0]));
     SG_TRY(install(SIGBUS, &original[1]));
     previous[0] = original[0];
@@ -96,12 +93,6 @@ void sg_fault_keep_handlers(void)
     }
 }
 
-void sg_rights_grant(void)
-{
-    if (sg_pkey >= 0)
-        pkey_set(sg_pkey, 0);
-}
-
 bool sg_fault_run(const sg_op_t *op, uint64_t first, uint64_t count)
 {
     sigjmp_buf escape;
@@ -116,6 +107,7 @@ bool sg_fault_run(const sg_op_t *op, uint64_t first, uint64_t count)
         return false;
     }
     guard.escape = &escape;
+    sg_work_for(op);
     if (op->kind == SG_OP_KERNEL)
         op->kernel.function->kernel->run[SOFTGPU_FAST](&op->kernel.launch, first, count);
     else

@@ -8,6 +8,7 @@
  *
  * A block freed on stream s at number n may be used again on s at once, elsewhere when s has reached n.
  */
+#include "rules.h"
 #include "streams.h"
 
 #include <stdlib.h>
@@ -23,6 +24,9 @@ struct block {
     CUdeviceptr address;
     size_t bytes, requested;
     segment_t *segment;
+    CUcontext ctx; /* who was current at cuMemAlloc; NULL: a pool's */
+    uint64_t id;
+    bool sync_memops;
     bool free;
     sg_stream_t *freed_on; /* NULL: settled, anybody may have it. Holds a reference */
     uint64_t freed_at;
@@ -108,25 +112,43 @@ static void segment_unmap(segment_t *g)
     free(g);
 }
 
-static segment_t *segment_new(sg_pool_t *pool, size_t bytes, bool shared)
+/* Memory for a segment: the device's, or the next part of a pool's own file. */
+static sg_handle_t *segment_memory(sg_pool_t *pool, size_t bytes)
 {
-    segment_t *g = calloc(1, sizeof *g + (shared ? SLAB_SLOTS : 1) * sizeof(block_t *));
-    if (!g)
+    if (pool->max_bytes && pool->reserved + bytes > pool->max_bytes)
         return NULL;
+    if (pool->fd < 0)
+        return sg_phys_create_locked(pool->managed ? SG_HOST : pool->device, bytes);
+    sg_handle_t *h = sg_phys_create_in_locked(
+        pool->device, bytes, (sg_phys_file_t){.fd = pool->fd, .offset = pool->fd_next, .charged = true});
+    if (h)
+        pool->fd_next += bytes;
+    return h;
+}
+
+/* A mapped segment with one free block. Takes the handle over, also on failure; NULL stands for failure before. */
+static segment_t *segment_new(sg_pool_t *pool, sg_handle_t *memory, bool shared)
+{
+    size_t bytes = memory ? memory->bytes : 0;
+    segment_t *g = memory ? calloc(1, sizeof *g + (shared ? SLAB_SLOTS : 1) * sizeof(block_t *)) : NULL;
+    if (!g) {
+        if (memory)
+            sg_phys_unref_locked(memory);
+        return NULL;
+    }
     g->pool = pool;
     g->shared = shared;
-    g->handle = sg_phys_create_locked(bytes);
-    g->range = g->handle ? sg_window_reserve_locked(bytes, 0, 0, SG_RANGE_SEGMENT) : NULL;
+    g->handle = memory;
+    g->range = sg_window_reserve_locked(bytes, 0, 0, SG_RANGE_SEGMENT);
     if (!g->range) {
-        if (g->handle)
-            sg_phys_unref_locked(g->handle);
+        sg_phys_unref_locked(g->handle);
         free(g);
         return NULL;
     }
     g->range->segment = g;
     block_t *b = NULL;
     if (sg_phys_map(g->range->base, g->handle) ||
-        sg_phys_protect(g->range->base, bytes, PROT_READ | PROT_WRITE) ||
+        sg_phys_protect_locked(g->range->base, bytes, &pool->access) ||
         !(b = block_new(g, g->range->base, bytes))) {
         segment_unmap(g);
         return NULL;
@@ -248,7 +270,7 @@ static bool releasable(segment_t *g)
     return !g->live && g->slot[0]->bytes == g->range->bytes && settle(g->slot[0]);
 }
 
-/* Gives back free segments until the pool (NULL: each pool) holds no more than `keep`. */
+/* Gives back free segments until the pool (NULL: each pool of each device) holds no more than `keep`. */
 void sg_heap_trim_locked(sg_pool_t *pool, uint64_t keep)
 {
     for (segment_t *g = heap.segments, *next; g; g = next) {
@@ -272,15 +294,33 @@ static block_t *obtain_locked(sg_pool_t *pool, size_t bytes, sg_stream_t *stream
     if (b)
         return b;
     bool shared = bytes < SG_CHUNK_BYTES;
-    return segment_new(pool, shared ? SG_CHUNK_BYTES : bytes, shared) ? find_block(pool, bytes, stream)
-                                                                      : NULL;
+    sg_handle_t *memory = segment_memory(pool, shared ? SG_CHUNK_BYTES : bytes);
+    return segment_new(pool, memory, shared) ? find_block(pool, bytes, stream) : NULL;
+}
+
+/* A free block becomes an allocation of this many bytes. */
+static void take_locked(block_t *b, size_t bytes)
+{
+    sg_pool_t *pool = b->segment->pool;
+    bin_remove(b);
+    if (b->freed_on)
+        sg_stream_unref_locked(b->freed_on);
+    b->freed_on = NULL;
+    b->requested = bytes;
+    b->ctx = pool->hidden ? sg_current_context() : NULL;
+    b->id = sg_next_allocation_id();
+    b->sync_memops = false;
+    b->segment->live++;
+    pool->used += b->bytes;
+    if (pool->used > pool->used_high)
+        pool->used_high = pool->used;
 }
 
 CUresult sg_heap_alloc(sg_pool_t *pool, size_t bytes, sg_stream_t *stream, CUdeviceptr *out)
 {
     if (!bytes)
         return CUDA_ERROR_INVALID_VALUE;
-    if (bytes > sg.config.memory_bytes)
+    if (bytes > sg.config.memory_bytes && !pool->managed && pool->device != SG_HOST)
         return CUDA_ERROR_OUT_OF_MEMORY;
     size_t rounded = SG_ROUND_UP(bytes, bytes > SG_CHUNK_BYTES / 2 ? SG_CHUNK_BYTES : SG_HEAP_ALIGN);
 
@@ -289,7 +329,7 @@ CUresult sg_heap_alloc(sg_pool_t *pool, size_t bytes, sg_stream_t *stream, CUdev
     if (!b) {
         /* Frees that have not happened yet, then what any pool holds in reserve. */
         sg_unlock();
-        SG_TRY(sg_wait_all());
+        SG_TRY(sg_wait_context(NULL));
         sg_lock();
         b = find_block(pool, rounded, stream);
         if (!b) {
@@ -301,19 +341,32 @@ CUresult sg_heap_alloc(sg_pool_t *pool, size_t bytes, sg_stream_t *stream, CUdev
         sg_unlock();
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    bin_remove(b);
     if (b->segment->shared)
-        cut(b, rounded);
-    if (b->freed_on)
-        sg_stream_unref_locked(b->freed_on);
-    b->freed_on = NULL;
-    b->requested = bytes;
-    b->segment->live++;
-    pool->used += b->bytes;
-    if (pool->used > pool->used_high)
-        pool->used_high = pool->used;
+        bin_remove(b), cut(b, rounded), bin_insert(b);
+    take_locked(b, bytes);
     *out = b->address;
     sg_unlock();
+    return CUDA_SUCCESS;
+}
+
+CUresult sg_heap_import_locked(sg_pool_t *pool, sg_handle_t *memory, uint64_t offset, size_t bytes,
+                               CUdeviceptr *out)
+{
+    segment_t *g = segment_new(pool, memory, false);
+    if (!g)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    block_t *b = g->slot[0];
+    take_locked(b, bytes);
+    b->address += offset;
+    *out = b->address;
+    return CUDA_SUCCESS;
+}
+
+CUresult sg_heap_protect_locked(const sg_pool_t *pool)
+{
+    for (const segment_t *g = heap.segments; g; g = g->next)
+        if (g->pool == pool)
+            SG_TRY(sg_phys_protect_locked(g->range->base, g->range->bytes, &pool->access));
     return CUDA_SUCCESS;
 }
 
@@ -323,17 +376,22 @@ static block_t *find_live_locked(CUdeviceptr address)
     if (!r || r->kind != SG_RANGE_SEGMENT)
         return NULL;
     segment_t *g = r->segment;
-    if (!g->shared && address != r->base)
-        return NULL;
     block_t *b = g->slot[slot_of(g, address)];
     return b && !b->free && b->address == address ? b : NULL;
+}
+
+static CUcontext context_of(const block_t *b)
+{
+    unsigned device = b->segment->pool->device;
+    return b->ctx ? b->ctx : &sg.primary[device == SG_HOST ? 0 : device];
 }
 
 static void free_locked(block_t *b, sg_stream_t *stream)
 {
     segment_t *g = b->segment;
-    sg_stream_t *on = stream ? stream : sg.config.poison ? sg.ctx.legacy : NULL;
-    if (sg.config.poison) {
+    bool poison = sg.config.poison && !g->pool->imported;
+    sg_stream_t *on = stream ? stream : poison ? context_of(b)->legacy : NULL;
+    if (poison) {
         sg_op_t *op = sg_poison_op(b->address, b->bytes, 0xfe);
         if (op)
             sg_submit_locked(on, op);
@@ -347,16 +405,37 @@ static void free_locked(block_t *b, sg_stream_t *stream)
     g->pool->used -= b->bytes;
     bin_insert(b);
     merge_around(b);
-    if (g->pool == &sg_sync_heap && releasable(g))
+    if ((g->pool->hidden || g->pool->imported || g->pool->dead) && releasable(g))
         segment_release(g);
+}
+
+void sg_heap_release_import_locked(CUdeviceptr address)
+{
+    block_t *b = find_live_locked(address);
+    if (b)
+        free_locked(b, NULL);
+}
+
+/* What the program may free: not what cuIpcOpenMemHandle opened. */
+static block_t *find_freeable_locked(CUdeviceptr address)
+{
+    block_t *b = find_live_locked(address);
+    return b && b->segment->pool->hidden && b->segment->pool->imported ? NULL : b;
 }
 
 CUresult sg_heap_free(CUdeviceptr address, sg_stream_t *stream)
 {
-    if (!stream)
-        SG_TRY(sg_wait_all());
     sg_lock();
-    block_t *b = find_live_locked(address);
+    block_t *b = find_freeable_locked(address);
+    CUcontext ctx = b ? b->ctx : NULL; /* of pool memory: all contexts */
+    sg_unlock();
+    if (!b)
+        return sg_broken(SG_RULE_FREED, CUDA_ERROR_INVALID_VALUE,
+                         "0x%llx is not the base of a live allocation", address);
+    if (!stream)
+        SG_TRY(sg_wait_context(ctx));
+    sg_lock();
+    b = find_freeable_locked(address); /* another thread may have been faster */
     if (b)
         free_locked(b, stream);
     sg_unlock();
@@ -374,19 +453,36 @@ bool sg_heap_block_locked(void *segment, CUdeviceptr address, sg_extent_t *out)
         return false;
     *out = (sg_extent_t){.base = b->address,
                          .bytes = b->requested,
-                         .access = CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+                         .id = b->id,
+                         .handle = g->handle,
+                         .range = g->range,
+                         .access = g->pool->access,
+                         .device = g->pool->device,
+                         .ctx = b->ctx,
                          .pool = g->pool,
                          .managed_by_heap = true};
     return true;
 }
 
-void sg_heap_reset_locked(void)
+bool *sg_heap_sync_memops_locked(CUdeviceptr address)
+{
+    const sg_range_t *r = sg_window_find_locked(address);
+    sg_extent_t extent;
+    if (!r || r->kind != SG_RANGE_SEGMENT || !sg_heap_block_locked(r->segment, address, &extent))
+        return NULL;
+    block_t *b = find_live_locked(extent.base);
+    return b ? &b->sync_memops : NULL;
+}
+
+void sg_heap_drop_locked(CUcontext ctx, bool pools)
 {
     for (segment_t *g = heap.segments, *next; g; g = next) {
         next = g->next; /* freeing the last block of a segment may release it */
+        if (g->pool->device != ctx->device || !(g->pool->hidden || pools))
+            continue;
         for (size_t i = 0; i < (g->shared ? SLAB_SLOTS : 1); i++) {
             block_t *b = g->slot[i];
-            if (!b || b->free)
+            if (!b || b->free || (b->ctx && b->ctx != ctx))
                 continue;
             bool last = g->live == 1;
             free_locked(b, NULL);
@@ -397,21 +493,13 @@ void sg_heap_reset_locked(void)
     sg_heap_trim_locked(NULL, 0);
 }
 
-void sg_heap_adopt_locked(sg_pool_t *from, sg_pool_t *to)
-{
-    for (segment_t *g = heap.segments; g; g = g->next)
-        if (g->pool == from)
-            g->pool = to;
-    to->reserved += from->reserved;
-    to->used += from->used;
-}
-
 /* ---- the API of allocation ---- */
 
 SG_EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *out, size_t bytes)
 {
     SG_TRY(sg_enter_context());
-    return out ? sg_heap_alloc(&sg_sync_heap, bytes, NULL, out) : CUDA_ERROR_INVALID_VALUE;
+    sg_pool_t *heap_of_device = &sg_sync_heap[sg_current_context()->device];
+    return out ? sg_heap_alloc(heap_of_device, bytes, NULL, out) : CUDA_ERROR_INVALID_VALUE;
 }
 
 SG_EXPORT CUresult cuMemFree_v2(CUdeviceptr address)
@@ -427,12 +515,14 @@ static CUresult alloc_async(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, C
         return CUDA_ERROR_INVALID_VALUE;
     sg_lock();
     sg_stream_t *stream = sg_stream_resolve_locked(handle);
-    sg_pool_t *p = sg_pool_resolve_locked(pool);
+    sg_pool_t *p = stream ? sg_pool_resolve_locked(pool, stream->ctx->device) : NULL;
     if (stream)
         stream->refs++;
     sg_unlock();
     if (!stream)
         return CUDA_ERROR_INVALID_HANDLE;
+    if (p && p->imported)
+        p = NULL; /* nothing is allocated from another process's pool */
     CUresult result = p ? sg_heap_alloc(p, bytes, stream, out) : CUDA_ERROR_INVALID_VALUE;
     sg_lock();
     sg_stream_unref_locked(stream);
@@ -450,11 +540,14 @@ static CUresult free_async(CUdeviceptr address, CUstream handle)
     SG_TRY(sg_enter_context());
     sg_lock();
     sg_stream_t *stream = sg_stream_resolve_locked(handle);
-    block_t *b = stream ? find_live_locked(address) : NULL;
+    block_t *b = stream ? find_freeable_locked(address) : NULL;
     if (b)
         free_locked(b, stream);
     sg_unlock();
-    return b ? CUDA_SUCCESS : stream ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_HANDLE;
+    if (stream && !b)
+        return sg_broken(SG_RULE_FREED, CUDA_ERROR_INVALID_VALUE,
+                         "0x%llx is not the base of a live allocation", address);
+    return b ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
 ASYNC_CALL(cuMemFreeAsync, (CUdeviceptr address, CUstream stream), free_async(address, stream))
@@ -463,27 +556,11 @@ SG_EXPORT CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes)
 {
     SG_TRY(sg_enter_context());
     sg_lock();
-    size_t used = sg_phys_used_locked();
+    size_t used = sg_phys_used_locked(sg_current_context()->device);
     sg_unlock();
     if (free_bytes)
         *free_bytes = sg.config.memory_bytes - used;
     if (total_bytes)
         *total_bytes = sg.config.memory_bytes;
-    return CUDA_SUCCESS;
-}
-
-SG_EXPORT CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *size, CUdeviceptr address)
-{
-    SG_TRY(sg_enter_context());
-    sg_extent_t extent;
-    sg_lock();
-    bool found = sg_extent_find_locked(address, &extent);
-    sg_unlock();
-    if (!found)
-        return CUDA_ERROR_NOT_FOUND;
-    if (base)
-        *base = extent.base;
-    if (size)
-        *size = extent.bytes;
     return CUDA_SUCCESS;
 }

@@ -17,6 +17,7 @@ struct sg_module {
     uint32_t kernel_count;
     struct CUfunc_st *functions; /* [kernel_count], in the table's order */
     char *origin;                /* the object that holds the image */
+    CUcontext ctx;               /* NULL: a library, which belongs to none */
     sg_module_t *next;
 };
 
@@ -106,7 +107,7 @@ static uint32_t param_bytes(const softgpu_kernel_t *k)
                : 0;
 }
 
-static CUresult load(const char *origin, sg_module_t **out)
+static CUresult load(const char *origin, CUcontext ctx, sg_module_t **out)
 {
     const softgpu_kernel_table_t *table = find_table(origin);
     if (!table)
@@ -114,6 +115,7 @@ static CUresult load(const char *origin, sg_module_t **out)
     sg_module_t *m = calloc(1, sizeof *m);
     if (!m)
         return CUDA_ERROR_OUT_OF_MEMORY;
+    m->ctx = ctx;
     m->kernel_count = table->kernel_count;
     m->functions = calloc(table->kernel_count ? table->kernel_count : 1, sizeof *m->functions);
     m->origin = strdup(origin);
@@ -134,7 +136,7 @@ static CUresult load(const char *origin, sg_module_t **out)
     return CUDA_SUCCESS;
 }
 
-static CUresult load_image(const void *image, sg_module_t **out)
+static CUresult load_image(const void *image, CUcontext ctx, sg_module_t **out)
 {
     char origin[PATH_MAX];
     if (!image || !out)
@@ -143,23 +145,42 @@ static CUresult load_image(const void *image, sg_module_t **out)
         sg_log(1, "a module image at %p lies in no file, so no kernel library belongs to it", image);
         return CUDA_ERROR_NO_BINARY_FOR_GPU;
     }
-    return load(origin, out);
+    return load(origin, ctx, out);
 }
 
-static CUresult load_file(const char *path, sg_module_t **out)
+static CUresult load_file(const char *path, CUcontext ctx, sg_module_t **out)
 {
     char origin[PATH_MAX];
     if (!path || !out)
         return CUDA_ERROR_INVALID_VALUE;
     if (!realpath(path, origin))
         return CUDA_ERROR_FILE_NOT_FOUND;
-    return load(origin, out);
+    return load(origin, ctx, out);
+}
+
+static void module_free(sg_module_t *m)
+{
+    free(m->functions);
+    free(m->origin);
+    free(m);
+}
+
+void sg_modules_drop_locked(CUcontext ctx)
+{
+    for (sg_module_t **link = &modules, *m; (m = *link);) {
+        if (m->ctx != ctx) {
+            link = &m->next;
+            continue;
+        }
+        *link = m->next;
+        module_free(m);
+    }
 }
 
 static CUresult unload(const void *handle)
 {
     SG_TRY(sg_enter_context());
-    SG_TRY(sg_wait_all());
+    SG_TRY(sg_wait_context(NULL));
     sg_lock();
     sg_module_t **link = &modules;
     while (*link && *link != handle)
@@ -170,9 +191,7 @@ static CUresult unload(const void *handle)
     sg_unlock();
     if (!m)
         return CUDA_ERROR_INVALID_HANDLE;
-    free(m->functions);
-    free(m->origin);
-    free(m);
+    module_free(m);
     return CUDA_SUCCESS;
 }
 
@@ -200,13 +219,13 @@ static CUresult find_function(CUfunction *out, const void *handle, const char *n
 SG_EXPORT CUresult cuModuleLoad(CUmodule *out, const char *path)
 {
     SG_TRY(sg_enter_context());
-    return load_file(path, (sg_module_t **)out);
+    return load_file(path, sg_current_context(), (sg_module_t **)out);
 }
 
 SG_EXPORT CUresult cuModuleLoadData(CUmodule *out, const void *image)
 {
     SG_TRY(sg_enter_context());
-    return load_image(image, (sg_module_t **)out);
+    return load_image(image, sg_current_context(), (sg_module_t **)out);
 }
 
 SG_EXPORT CUresult cuModuleLoadDataEx(CUmodule *out, const void *image, unsigned count, CUjit_option *options,
@@ -275,7 +294,7 @@ SG_EXPORT CUresult cuLibraryLoadData(CUlibrary *out, const void *image, CUjit_op
 {
     (void)jit, (void)jit_values, (void)jit_count, (void)options, (void)values, (void)count;
     SG_TRY(sg_enter_context());
-    return load_image(image, (sg_module_t **)out);
+    return load_image(image, NULL, (sg_module_t **)out);
 }
 
 SG_EXPORT CUresult cuLibraryLoadFromFile(CUlibrary *out, const char *path, CUjit_option *jit,
@@ -284,7 +303,7 @@ SG_EXPORT CUresult cuLibraryLoadFromFile(CUlibrary *out, const char *path, CUjit
 {
     (void)jit, (void)jit_values, (void)jit_count, (void)options, (void)values, (void)count;
     SG_TRY(sg_enter_context());
-    return load_file(path, (sg_module_t **)out);
+    return load_file(path, NULL, (sg_module_t **)out);
 }
 
 SG_EXPORT CUresult cuLibraryUnload(CUlibrary library)
@@ -330,6 +349,11 @@ CUresult sg_function_check(CUfunction f)
     }
     sg_unlock();
     return found ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+CUcontext sg_function_context(CUfunction f)
+{
+    return f->module->ctx;
 }
 
 static CUresult check_function(CUfunction f)
@@ -421,7 +445,8 @@ SG_EXPORT CUresult cuFuncGetAttribute(int *out, CUfunction_attribute attribute, 
 SG_EXPORT CUresult cuKernelGetAttribute(int *out, CUfunction_attribute attribute, CUkernel kernel,
                                         CUdevice device)
 {
-    return device ? CUDA_ERROR_INVALID_DEVICE : cuFuncGetAttribute(out, attribute, (CUfunction)kernel);
+    return sg_device_check(device) ? CUDA_ERROR_INVALID_DEVICE
+                                   : cuFuncGetAttribute(out, attribute, (CUfunction)kernel);
 }
 
 SG_EXPORT CUresult cuFuncSetAttribute(CUfunction f, CUfunction_attribute attribute, int value)
@@ -440,7 +465,8 @@ SG_EXPORT CUresult cuFuncSetAttribute(CUfunction f, CUfunction_attribute attribu
 SG_EXPORT CUresult cuKernelSetAttribute(CUfunction_attribute attribute, int value, CUkernel kernel,
                                         CUdevice device)
 {
-    return device ? CUDA_ERROR_INVALID_DEVICE : cuFuncSetAttribute((CUfunction)kernel, attribute, value);
+    return sg_device_check(device) ? CUDA_ERROR_INVALID_DEVICE
+                                   : cuFuncSetAttribute((CUfunction)kernel, attribute, value);
 }
 
 SG_EXPORT CUresult cuFuncSetCacheConfig(CUfunction f, CUfunc_cache config)

@@ -8,87 +8,175 @@
 #include "sg.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-static struct {
+typedef struct phys {
     int fd;
     uint32_t chunks, used;
     uint32_t first_free; /* no free chunk lies below */
     bool *taken;         /* [chunks] */
-} phys = {.fd = -1};
+} phys_t;
 
-CUresult sg_phys_init(size_t bytes)
+static phys_t memory[SG_MAX_DEVICES + 1]; /* the last: host memory; guarded by sg.lock */
+
+static CUresult init_one(phys_t *phys, size_t bytes)
 {
-    phys.fd = memfd_create("softgpu", MFD_CLOEXEC);
-    if (phys.fd < 0 || ftruncate(phys.fd, (off_t)bytes)) {
+    phys->fd = memfd_create("softgpu", MFD_CLOEXEC);
+    if (phys->fd < 0 || ftruncate(phys->fd, (off_t)bytes)) {
         sg_log(1, "cannot make a memory file of %zu MiB (%s); try a smaller SOFTGPU_MEMORY", bytes >> 20,
                strerror(errno));
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    phys.chunks = (uint32_t)(bytes / SG_CHUNK_BYTES);
-    phys.taken = calloc(phys.chunks, sizeof *phys.taken);
-    return phys.taken ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+    phys->chunks = (uint32_t)(bytes / SG_CHUNK_BYTES);
+    phys->taken = calloc(phys->chunks, sizeof *phys->taken);
+    return phys->taken ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-size_t sg_phys_used_locked(void)
+CUresult sg_phys_init(unsigned devices, size_t bytes)
 {
-    return (size_t)phys.used * SG_CHUNK_BYTES;
+    for (unsigned i = 0; i < devices; i++)
+        SG_TRY(init_one(&memory[i], bytes));
+    size_t ram = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
+    return init_one(&memory[SG_HOST], ram / SG_CHUNK_BYTES * SG_CHUNK_BYTES);
 }
 
-static void poison_chunk(uint32_t chunk)
+size_t sg_phys_used_locked(unsigned device)
+{
+    return (size_t)memory[device].used * SG_CHUNK_BYTES;
+}
+
+static void poison_chunk(const phys_t *phys, uint32_t chunk)
 {
     static unsigned char pattern[1 << 16];
     if (!pattern[0])
         memset(pattern, 0xff, sizeof pattern); /* NaN as a float, -1 as an integer */
     for (size_t at = 0; at < SG_CHUNK_BYTES; at += sizeof pattern)
-        if (pwrite(phys.fd, pattern, sizeof pattern, (off_t)(chunk * SG_CHUNK_BYTES + at)) < 0)
+        if (pwrite(phys->fd, pattern, sizeof pattern, (off_t)(chunk * SG_CHUNK_BYTES + at)) < 0)
             sg_log(1, "poisoning failed: %s", strerror(errno));
 }
 
 /* The lowest run of `count` free chunks, or `chunks` if there is none: neighbours in the file map with one
  * call. */
-static uint32_t find_run(uint32_t count)
+static uint32_t find_run(const phys_t *phys, uint32_t count)
 {
     uint32_t length = 0;
-    for (uint32_t i = phys.first_free; i < phys.chunks; i++) {
-        length = phys.taken[i] ? 0 : length + 1;
+    for (uint32_t i = phys->first_free; i < phys->chunks; i++) {
+        length = phys->taken[i] ? 0 : length + 1;
         if (length == count)
             return i + 1 - count;
     }
-    return phys.chunks;
+    return phys->chunks;
 }
 
-sg_handle_t *sg_phys_create_locked(size_t bytes)
+static sg_handle_t *new_handle(unsigned device, size_t bytes, size_t chunks)
 {
-    size_t count = bytes / SG_CHUNK_BYTES;
-    if (count > phys.chunks - phys.used)
-        return NULL;
-    sg_handle_t *h = malloc(sizeof *h + count * sizeof h->chunk[0]);
+    sg_handle_t *h = malloc(sizeof *h + chunks * sizeof h->chunk[0]);
     if (!h)
         return NULL;
-    h->refs = 1;
-    h->owners = 1;
-    h->id = 0;
-    h->bytes = bytes;
-    h->count = (uint32_t)count;
+    *h = (sg_handle_t){.device = device, .fd = -1, .table_fd = -1, .charged = true, .refs = 1, .owners = 1, .bytes = bytes};
+    h->location.type = device == SG_HOST ? CU_MEM_LOCATION_TYPE_HOST : CU_MEM_LOCATION_TYPE_DEVICE;
+    h->location.id = device == SG_HOST ? 0 : (int)device;
+    h->count = (uint32_t)chunks;
+    return h;
+}
 
-    uint32_t at = find_run(h->count);
-    if (at == phys.chunks)
-        at = phys.first_free; /* no run: take what is free, piece by piece */
+/* ---- parts of other files, to be shared with other processes ---- */
+
+static const char file_name[] = "softgpu-memory-";
+
+int sg_phys_file(unsigned device, size_t bytes)
+{
+    char name[32];
+    snprintf(name, sizeof name, "%s%u", file_name, device);
+    int fd = memfd_create(name, MFD_CLOEXEC);
+    if (fd >= 0 && ftruncate(fd, (off_t)bytes)) {
+        close(fd);
+        fd = -1;
+    }
+    return fd;
+}
+
+bool sg_phys_file_check(int fd, unsigned *device, size_t *bytes)
+{
+    char link[64], name[128];
+    struct stat status;
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t n = readlink(link, name, sizeof name - 1);
+    if (n <= 0 || fstat(fd, &status))
+        return false;
+    name[n] = 0;
+    const char *found = strstr(name, file_name);
+    if (!found)
+        return false;
+    *device = (unsigned)strtoul(found + sizeof file_name - 1, NULL, 10);
+    *bytes = (size_t)status.st_size;
+    return true;
+}
+
+int sg_phys_fd(unsigned device)
+{
+    return memory[device].fd;
+}
+
+sg_handle_t *sg_phys_import_locked(unsigned device, int fd, const uint32_t *chunks, size_t count)
+{
+    sg_handle_t *h = new_handle(device, count * SG_CHUNK_BYTES, count);
+    if (!h)
+        return NULL;
+    memcpy(h->chunk, chunks, count * sizeof *chunks);
+    h->fd = fd;
+    h->owns_fd = true;
+    h->charged = false;
+    return h;
+}
+
+sg_handle_t *sg_phys_create_in_locked(unsigned device, size_t bytes, sg_phys_file_t file)
+{
+    phys_t *phys = &memory[device];
+    size_t chunks = bytes / SG_CHUNK_BYTES;
+    if (file.charged && chunks > phys->chunks - phys->used)
+        return NULL;
+    sg_handle_t *h = new_handle(device, bytes, 0);
+    if (!h)
+        return NULL;
+    h->fd = file.fd;
+    h->fd_offset = file.offset;
+    h->owns_fd = file.owns;
+    h->charged = file.charged;
+    if (h->charged)
+        phys->used += (uint32_t)chunks;
+    return h;
+}
+
+sg_handle_t *sg_phys_create_locked(unsigned device, size_t bytes)
+{
+    phys_t *phys = &memory[device];
+    size_t count = bytes / SG_CHUNK_BYTES;
+    if (count > phys->chunks - phys->used)
+        return NULL;
+    sg_handle_t *h = new_handle(device, bytes, count);
+    if (!h)
+        return NULL;
+    uint32_t at = find_run(phys, h->count);
+    if (at == phys->chunks)
+        at = phys->first_free; /* no run: take what is free, piece by piece */
     for (uint32_t i = 0; i < h->count; i++) {
-        while (phys.taken[at])
+        while (phys->taken[at])
             at++;
-        phys.taken[at] = true;
+        phys->taken[at] = true;
         h->chunk[i] = at;
         if (sg.config.poison)
-            poison_chunk(at);
+            poison_chunk(phys, at);
     }
-    while (phys.first_free < phys.chunks && phys.taken[phys.first_free])
-        phys.first_free++;
-    phys.used += h->count;
+    while (phys->first_free < phys->chunks && phys->taken[phys->first_free])
+        phys->first_free++;
+    phys->used += h->count;
     return h;
 }
 
@@ -96,45 +184,69 @@ void sg_phys_unref_locked(sg_handle_t *h)
 {
     if (--h->refs)
         return;
-    for (uint32_t i = 0; i < h->count; i++) {
-        phys.taken[h->chunk[i]] = false;
-        if (h->chunk[i] < phys.first_free)
-            phys.first_free = h->chunk[i];
+    phys_t *phys = &memory[h->device];
+    if (h->table_fd >= 0)
+        close(h->table_fd);
+    if (h->fd >= 0) {
+        if (h->charged) {
+            phys->used -= (uint32_t)(h->bytes / SG_CHUNK_BYTES);
+            if (!h->owns_fd) /* a part of a pool: its pages go back */
+                fallocate(h->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)h->fd_offset,
+                          (off_t)h->bytes);
+        }
+        if (h->owns_fd)
+            close(h->fd);
+        free(h);
+        return;
     }
-    phys.used -= h->count;
+    for (uint32_t i = 0; i < h->count; i++) {
+        phys->taken[h->chunk[i]] = false;
+        if (h->chunk[i] < phys->first_free)
+            phys->first_free = h->chunk[i];
+    }
+    phys->used -= h->count;
     free(h);
+}
+
+static bool map_run(char *at, size_t bytes, int fd, uint64_t offset)
+{
+    if (mmap(at, bytes, PROT_NONE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, fd, (off_t)offset) == MAP_FAILED) {
+        sg_log(1, "out of mappings (%s): raise vm.max_map_count", strerror(errno));
+        return false;
+    }
+    madvise(at, bytes, MADV_DONTFORK); /* a mapping made later does not inherit the window's advice */
+    return true;
 }
 
 CUresult sg_phys_map(CUdeviceptr address, const sg_handle_t *h)
 {
     char *at = (char *)(uintptr_t)address;
+    if (h->fd >= 0 && !h->count)
+        return map_run(at, h->bytes, h->fd, h->fd_offset) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
     for (uint32_t i = 0; i < h->count;) {
         uint32_t run = 1;
         while (i + run < h->count && h->chunk[i + run] == h->chunk[i] + run)
             run++;
-        size_t bytes = run * SG_CHUNK_BYTES;
-        void *p = mmap(at, bytes, PROT_NONE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, phys.fd,
-                       (off_t)(h->chunk[i] * SG_CHUNK_BYTES));
-        if (p == MAP_FAILED) {
-            sg_log(1, "out of mappings (%s): raise vm.max_map_count", strerror(errno));
+        if (!map_run(at + i * SG_CHUNK_BYTES, run * SG_CHUNK_BYTES, h->fd >= 0 ? h->fd : memory[h->device].fd,
+                     h->chunk[i] * SG_CHUNK_BYTES)) {
             if (i)
                 sg_phys_unmap(address, i * SG_CHUNK_BYTES);
             return CUDA_ERROR_OUT_OF_MEMORY;
         }
-        madvise(at, bytes, MADV_DONTFORK); /* a mapping made later does not inherit the window's advice */
-        at += bytes;
         i += run;
     }
     return CUDA_SUCCESS;
 }
 
-CUresult sg_phys_protect(CUdeviceptr address, size_t bytes, int prot)
+CUresult sg_phys_protect_locked(CUdeviceptr address, size_t bytes, const sg_access_t *access)
 {
     void *p = (void *)(uintptr_t)address;
+    int prot = access->writers || access->host ? PROT_READ | PROT_WRITE
+               : access->readers               ? PROT_READ
+                                               : PROT_NONE;
     /* A key only on what is accessible: PROT_NONE keeps everybody out by itself. */
-    int failed =
-        sg_pkey >= 0 && prot != PROT_NONE ? pkey_mprotect(p, bytes, prot, sg_pkey) : mprotect(p, bytes, prot);
-    if (failed) {
+    int key = prot == PROT_NONE ? -1 : sg_key_of_locked(access);
+    if (key >= 0 && sg_pkey >= 0 ? pkey_mprotect(p, bytes, prot, key) : mprotect(p, bytes, prot)) {
         sg_log(1, "cannot set access to %p (%s): raise vm.max_map_count", p, strerror(errno));
         return CUDA_ERROR_OUT_OF_MEMORY;
     }

@@ -1,14 +1,66 @@
-/* pool.c: memory pools as objects: the default one, created ones, their attributes. What they hold is the
- * heap's (heap.c).
+/* pool.c: memory pools as objects: default ones, created ones, their attributes and who may touch their memory. What
+ * they hold is the heap's (heap.c); how they travel to other processes: share.c.
  */
+#include "rules.h"
 #include "sg.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
-sg_pool_t sg_sync_heap;
-sg_pool_t sg_default_pool = {.is_default = true, .reuse_flags = {1, 1, 1}};
+sg_pool_t sg_sync_heap[SG_MAX_DEVICES];
+sg_pool_t sg_managed_heap[SG_MAX_DEVICES];
+sg_pool_t sg_default_pool[SG_MAX_DEVICES + 1];
 
-static sg_pool_t *pools = &sg_default_pool; /* created ones first; guarded by sg.lock */
+static sg_pool_t *pools;                            /* created ones first; guarded by sg.lock */
+static sg_pool_t *current_pool[SG_MAX_DEVICES + 1]; /* guarded by sg.lock */
+
+/* A pool of a device's memory, or of the host's (SG_HOST), with default attributes. */
+static sg_pool_t pool_on(unsigned device)
+{
+    sg_pool_t p = {.device = device, .fd = -1, .reuse_flags = {1, 1, 1}};
+    p.location.type = device == SG_HOST ? CU_MEM_LOCATION_TYPE_HOST : CU_MEM_LOCATION_TYPE_DEVICE;
+    p.location.id = device == SG_HOST ? 0 : (int)device;
+    p.access.host = device == SG_HOST;
+    if (device != SG_HOST)
+        p.access.readers = p.access.writers = (uint8_t)(1u << device);
+    return p;
+}
+
+static void init_default(unsigned device)
+{
+    sg_default_pool[device] = pool_on(device);
+    sg_default_pool[device].is_default = true;
+    sg_default_pool[device].next = pools;
+    pools = current_pool[device] = &sg_default_pool[device];
+}
+
+void sg_pools_init(void)
+{
+    for (unsigned i = 0; i < sg.config.devices; i++) {
+        sg_sync_heap[i] = pool_on(i);
+        sg_sync_heap[i].hidden = true;
+        sg_sync_heap[i].access.peers_decide = true;
+        sg_managed_heap[i] = pool_on(i);
+        sg_managed_heap[i].hidden = sg_managed_heap[i].managed = true;
+        sg_managed_heap[i].access = (sg_access_t){.readers = 0xff, .writers = 0xff, .host = true};
+        init_default(i);
+    }
+    init_default(SG_HOST);
+}
+
+static void reap_dead(void)
+{
+    for (sg_pool_t **link = &pools, *p; (p = *link);) {
+        if (!p->dead || p->reserved) {
+            link = &p->next;
+            continue;
+        }
+        *link = p->next;
+        if (p->fd >= 0)
+            close(p->fd);
+        free(p);
+    }
+}
 
 void sg_pools_trim_to_threshold(void)
 {
@@ -16,101 +68,191 @@ void sg_pools_trim_to_threshold(void)
     for (sg_pool_t *p = pools; p; p = p->next)
         if (p->reserved > p->release_threshold)
             sg_heap_trim_locked(p, p->release_threshold);
-    if (sg_sync_heap.reserved > sg_sync_heap.used) /* freed in stream order, or behind a poisoning */
-        sg_heap_trim_locked(&sg_sync_heap, 0);
+    reap_dead();
+    for (unsigned i = 0; i < sg.config.devices; i++) {
+        /* Freed in stream order, or behind a poisoning. */
+        if (sg_sync_heap[i].reserved > sg_sync_heap[i].used)
+            sg_heap_trim_locked(&sg_sync_heap[i], 0);
+        if (sg_managed_heap[i].reserved > sg_managed_heap[i].used)
+            sg_heap_trim_locked(&sg_managed_heap[i], 0);
+    }
     sg_unlock();
 }
 
-static sg_pool_t *current_pool = &sg_default_pool; /* the device's; guarded by sg.lock */
-
-sg_pool_t *sg_pool_resolve_locked(CUmemoryPool handle)
+sg_pool_t *sg_pool_resolve_locked(CUmemoryPool handle, unsigned device)
 {
     if (!handle)
-        return current_pool;
+        return current_pool[device];
     for (sg_pool_t *p = pools; p; p = p->next)
         if ((sg_pool_t *)handle == p)
-            return p;
+            return p->dead ? NULL : p;
     return NULL;
 }
 
 /* The pool behind a handle that must be one. */
 static sg_pool_t *resolve_locked(CUmemoryPool handle)
 {
-    return handle ? sg_pool_resolve_locked(handle) : NULL;
+    sg_pool_t *p = handle ? sg_pool_resolve_locked(handle, 0) : NULL;
+    if (!p)
+        sg_broken(SG_RULE_HANDLE, CUDA_ERROR_INVALID_VALUE, "%p is not a pool", (void *)handle);
+    return p;
+}
+
+/* ---- the pools of a location ---- */
+
+/* The device that a location means, SG_HOST for the host. Pools of managed memory are not provided. */
+static CUresult location_of(const CUmemLocation *location, CUmemAllocationType type, unsigned *device)
+{
+    if (!location)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (type == CU_MEM_ALLOCATION_TYPE_MANAGED)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    if (type != CU_MEM_ALLOCATION_TYPE_PINNED)
+        return CUDA_ERROR_INVALID_VALUE;
+    switch (location->type) {
+    case CU_MEM_LOCATION_TYPE_DEVICE:
+        SG_TRY(sg_device_check(location->id));
+        *device = (unsigned)location->id;
+        return CUDA_SUCCESS;
+    case CU_MEM_LOCATION_TYPE_HOST_NUMA:
+        if (location->id)
+            return CUDA_ERROR_INVALID_VALUE;
+        *device = SG_HOST;
+        return CUDA_SUCCESS;
+    case CU_MEM_LOCATION_TYPE_HOST:
+        *device = SG_HOST;
+        return CUDA_SUCCESS;
+    default:
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+}
+
+SG_EXPORT CUresult cuMemGetDefaultMemPool(CUmemoryPool *pool, CUmemLocation *location,
+                                          CUmemAllocationType type)
+{
+    unsigned device;
+    SG_TRY(sg_enter());
+    SG_TRY(location_of(location, type, &device));
+    if (!pool)
+        return CUDA_ERROR_INVALID_VALUE;
+    *pool = (CUmemoryPool)&sg_default_pool[device];
+    return CUDA_SUCCESS;
+}
+
+SG_EXPORT CUresult cuMemGetMemPool(CUmemoryPool *pool, CUmemLocation *location, CUmemAllocationType type)
+{
+    unsigned device;
+    SG_TRY(sg_enter());
+    SG_TRY(location_of(location, type, &device));
+    if (!pool)
+        return CUDA_ERROR_INVALID_VALUE;
+    sg_lock();
+    *pool = (CUmemoryPool)current_pool[device];
+    sg_unlock();
+    return CUDA_SUCCESS;
+}
+
+SG_EXPORT CUresult cuMemSetMemPool(CUmemLocation *location, CUmemAllocationType type, CUmemoryPool pool)
+{
+    unsigned device;
+    SG_TRY(sg_enter());
+    SG_TRY(location_of(location, type, &device));
+    sg_lock();
+    sg_pool_t *p = resolve_locked(pool);
+    bool fits = p && p->device == device && !p->imported;
+    if (fits)
+        current_pool[device] = p;
+    sg_unlock();
+    return fits ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+static CUmemLocation on_device(CUdevice device)
+{
+    return (CUmemLocation){.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device};
 }
 
 SG_EXPORT CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *pool, CUdevice device)
 {
-    SG_TRY(sg_enter());
-    if (!pool || device)
-        return pool ? CUDA_ERROR_INVALID_DEVICE : CUDA_ERROR_INVALID_VALUE;
-    *pool = (CUmemoryPool)&sg_default_pool;
-    return CUDA_SUCCESS;
+    CUmemLocation there = on_device(device);
+    return cuMemGetDefaultMemPool(pool, &there, CU_MEM_ALLOCATION_TYPE_PINNED);
 }
 
 SG_EXPORT CUresult cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice device)
 {
-    SG_TRY(sg_enter());
-    if (!pool || device)
-        return pool ? CUDA_ERROR_INVALID_DEVICE : CUDA_ERROR_INVALID_VALUE;
-    sg_lock();
-    *pool = (CUmemoryPool)current_pool;
-    sg_unlock();
-    return CUDA_SUCCESS;
+    CUmemLocation there = on_device(device);
+    return cuMemGetMemPool(pool, &there, CU_MEM_ALLOCATION_TYPE_PINNED);
 }
 
 SG_EXPORT CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool)
 {
-    SG_TRY(sg_enter());
-    if (device)
-        return CUDA_ERROR_INVALID_DEVICE;
-    sg_lock();
-    sg_pool_t *p = resolve_locked(pool);
-    if (p)
-        current_pool = p;
-    sg_unlock();
-    return p ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    CUmemLocation there = on_device(device);
+    return cuMemSetMemPool(&there, CU_MEM_ALLOCATION_TYPE_PINNED, pool);
 }
 
-SG_EXPORT CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *props)
+/* ---- created pools ---- */
+
+sg_pool_t *sg_pool_new(unsigned device, unsigned handle_types)
 {
-    SG_TRY(sg_enter_context());
-    if (!pool || !props || props->allocType != CU_MEM_ALLOCATION_TYPE_PINNED ||
-        props->location.type != CU_MEM_LOCATION_TYPE_DEVICE || props->location.id)
-        return CUDA_ERROR_INVALID_VALUE;
-    sg_pool_t *p = calloc(1, sizeof *p);
+    sg_pool_t *p = malloc(sizeof *p);
     if (!p)
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    p->reuse_flags[0] = p->reuse_flags[1] = p->reuse_flags[2] = 1;
+        return NULL;
+    *p = pool_on(device);
+    p->handle_types = handle_types;
+    return p;
+}
+
+void sg_pool_publish(sg_pool_t *p)
+{
     sg_lock();
     p->next = pools;
     pools = p;
     sg_unlock();
+}
+
+SG_EXPORT CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *props)
+{
+    unsigned device;
+    SG_TRY(sg_enter_context());
+    if (!pool || !props)
+        return CUDA_ERROR_INVALID_VALUE;
+    SG_TRY(location_of(&props->location, props->allocType, &device));
+    unsigned types = (unsigned)props->handleTypes;
+    if (types && props->location.type == CU_MEM_LOCATION_TYPE_HOST)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (types & ~(unsigned)CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    sg_pool_t *p = sg_pool_new(device, types);
+    if (!p)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    p->location = props->location;
+    p->max_bytes = SG_ROUND_UP(props->maxSize, SG_CHUNK_BYTES);
+    /* Addresses in the file are not used twice, so it is sparse and large. */
+    if (types && (p->fd = sg_phys_file(device, (size_t)1 << 42)) < 0) {
+        free(p);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    sg_pool_publish(p);
     *pool = (CUmemoryPool)p;
     return CUDA_SUCCESS;
 }
 
-/* What is still allocated from it moves to the default pool, which outlives it. */
+/* What is allocated from it stays; the pool goes when that is freed. */
 SG_EXPORT CUresult cuMemPoolDestroy(CUmemoryPool pool)
 {
     SG_TRY(sg_enter_context());
     sg_lock();
     sg_pool_t *p = resolve_locked(pool);
-    if (!p || p->is_default) {
-        sg_unlock();
-        return CUDA_ERROR_INVALID_VALUE;
+    bool created = p && !p->is_default;
+    if (created) {
+        sg_heap_trim_locked(p, 0);
+        p->dead = true;
+        p->release_threshold = 0;
+        if (current_pool[p->device] == p)
+            current_pool[p->device] = &sg_default_pool[p->device];
+        reap_dead();
     }
-    sg_heap_trim_locked(p, 0);
-    sg_heap_adopt_locked(p, &sg_default_pool);
-    sg_pool_t **link = &pools;
-    while (*link != p)
-        link = &(*link)->next;
-    *link = p->next;
-    if (current_pool == p)
-        current_pool = &sg_default_pool;
     sg_unlock();
-    free(p);
-    return CUDA_SUCCESS;
+    return created ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 SG_EXPORT CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t keep)
@@ -123,6 +265,65 @@ SG_EXPORT CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t keep)
     sg_unlock();
     return p ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
+
+/* ---- who may touch it ---- */
+
+static CUresult add_access(sg_access_t *a, const sg_pool_t *p, const CUmemAccessDesc *d)
+{
+    bool none = d->flags == CU_MEM_ACCESS_FLAGS_PROT_NONE;
+    if (!none && d->flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
+        return CUDA_ERROR_INVALID_VALUE; /* pools know no memory for reading only */
+    if (d->location.type != CU_MEM_LOCATION_TYPE_DEVICE) {
+        bool host = d->location.type == CU_MEM_LOCATION_TYPE_HOST ||
+                    d->location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA;
+        return host && p->device == SG_HOST && !none ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    }
+    SG_TRY(sg_device_check(d->location.id));
+    if (none && (unsigned)d->location.id == p->device)
+        return CUDA_ERROR_INVALID_VALUE; /* its own device always may */
+    uint8_t bit = (uint8_t)(1u << d->location.id);
+    a->readers = none ? a->readers & (uint8_t)~bit : a->readers | bit;
+    a->writers = a->readers;
+    return CUDA_SUCCESS;
+}
+
+SG_EXPORT CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *map, size_t count)
+{
+    SG_TRY(sg_enter_context());
+    if (count && !map)
+        return CUDA_ERROR_INVALID_VALUE;
+    sg_lock();
+    sg_pool_t *p = resolve_locked(pool);
+    CUresult result = p ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    sg_access_t access = p ? p->access : (sg_access_t){0};
+    for (size_t i = 0; !result && i < count; i++)
+        result = add_access(&access, p, &map[i]);
+    if (!result) {
+        p->access = access;
+        result = sg_heap_protect_locked(p);
+    }
+    sg_unlock();
+    return result;
+}
+
+SG_EXPORT CUresult cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool pool, CUmemLocation *location)
+{
+    unsigned device;
+    SG_TRY(sg_enter_context());
+    SG_TRY(location_of(location, CU_MEM_ALLOCATION_TYPE_PINNED, &device));
+    if (!flags)
+        return CUDA_ERROR_INVALID_VALUE;
+    sg_lock();
+    const sg_pool_t *p = resolve_locked(pool);
+    if (p && device == SG_HOST)
+        *flags = p->access.host ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+    else if (p)
+        *flags = sg_access_flags(&p->access, device);
+    sg_unlock();
+    return p ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+/* ---- attributes ---- */
 
 /* A value of a pool: an int for the reuse rules, 64 bits for the others. */
 static CUresult pool_attribute(sg_pool_t *p, CUmemPool_attribute attribute, void *value, bool set)

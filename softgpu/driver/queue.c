@@ -1,6 +1,7 @@
 /* queue.c: what a stream is: queued ops, the default stream's rules, waits, and which op's turn has come. Who
  * runs those ops is the scheduler's business (streams.h).
  */
+#include "rules.h"
 #include "streams.h"
 
 #include <stdlib.h>
@@ -12,7 +13,7 @@ static struct {
     uint64_t next_id;
 } queues;
 
-static _Thread_local sg_stream_t *own_stream; /* the per-thread default stream */
+static _Thread_local sg_stream_t *own_streams; /* the per-thread default streams, one a context */
 static pthread_key_t own_stream_key;
 static _Thread_local bool on_caller;
 const sg_scheduler_t *sg_scheduler;
@@ -53,11 +54,12 @@ void sg_op_drop(sg_op_t *op)
 
 /* ---- streams ---- */
 
-sg_stream_t *sg_stream_create_locked(bool blocking, int priority, unsigned flags)
+sg_stream_t *sg_stream_create_in_locked(CUcontext ctx, bool blocking, int priority, unsigned flags)
 {
     sg_stream_t *s = calloc(1, sizeof *s);
     if (!s)
         return NULL;
+    s->ctx = ctx;
     s->refs = 1;
     s->blocking = blocking;
     s->priority = priority;
@@ -65,7 +67,14 @@ sg_stream_t *sg_stream_create_locked(bool blocking, int priority, unsigned flags
     s->id = ++queues.next_id;
     s->next = queues.streams;
     queues.streams = s;
+    if (ctx->gate)
+        sg_submit_wait_locked(s, ctx->all, ctx->gate);
     return s;
+}
+
+sg_stream_t *sg_stream_create_locked(bool blocking, int priority, unsigned flags)
+{
+    return sg_stream_create_in_locked(sg_current_context(), blocking, priority, flags);
 }
 
 void sg_stream_unref_locked(sg_stream_t *stream)
@@ -79,25 +88,55 @@ void sg_stream_unref_locked(sg_stream_t *stream)
     free(stream);
 }
 
-static void drop_own_stream(void *stream)
+/* When a thread ends. */
+static void drop_own_streams(void *first)
 {
     if (atomic_load(&sg.forked))
         return;
     sg_lock();
-    sg_stream_unref_locked(stream);
-    own_stream = NULL;
+    for (sg_stream_t *s = first, *next; s; s = next) {
+        next = s->next_own;
+        sg_stream_unref_locked(s);
+    }
+    own_streams = NULL;
     sg_unlock();
+}
+
+static sg_stream_t *own_stream_locked(CUcontext ctx)
+{
+    for (sg_stream_t *s = own_streams; s; s = s->next_own)
+        if (s->ctx == ctx && !s->destroyed)
+            return s;
+    sg_stream_t *s = ctx ? sg_stream_create_in_locked(ctx, true, 0, 0) : NULL;
+    if (!s)
+        return NULL;
+    s->own = true;
+    s->next_own = own_streams;
+    own_streams = s;
+    pthread_setspecific(own_stream_key, s);
+    return s;
+}
+
+/* A thread's default streams stay until it ends, without being found any more. */
+void sg_streams_drop_locked(CUcontext ctx)
+{
+    for (sg_stream_t *s = queues.streams, *next; s; s = next) {
+        next = s->next;
+        if (s->ctx != ctx || s->destroyed || s == ctx->legacy || s == ctx->all)
+            continue;
+        s->destroyed = true;
+        if (!s->own)
+            sg_stream_unref_locked(s);
+    }
 }
 
 sg_stream_t *sg_stream_resolve_locked(CUstream handle)
 {
+    CUcontext ctx = sg_current_context();
     if (!handle || handle == CU_STREAM_LEGACY)
-        return sg.ctx.legacy;
-    if (handle == CU_STREAM_PER_THREAD) {
-        if (!own_stream && (own_stream = sg_stream_create_locked(true, 0, 0)))
-            pthread_setspecific(own_stream_key, own_stream);
-        return own_stream;
-    }
+        return ctx ? ctx->legacy : NULL;
+    if (handle == CU_STREAM_PER_THREAD)
+        return own_stream_locked(ctx);
     for (sg_stream_t *s = queues.streams; s; s = s->next)
         if ((CUstream)s == handle)
             return s->destroyed ? NULL : s;
@@ -139,7 +178,7 @@ static void advance_locked(sg_stream_t *s)
     s->refs++;
     while (s->head && !s->running) {
         sg_op_t *op = s->head;
-        bool failed = atomic_load(&sg.ctx.sticky) != CUDA_SUCCESS;
+        bool failed = atomic_load(&s->ctx->sticky) != CUDA_SUCCESS;
         if (op->kind == SG_OP_WAIT && !wait_is_over(op)) {
             s->stalled = true;
             queues.stalled++;
@@ -223,10 +262,11 @@ CUresult sg_submit_wait_locked(sg_stream_t *stream, sg_stream_t *on, uint64_t nu
  */
 static void apply_legacy_rules_locked(sg_stream_t *s)
 {
-    sg_stream_t *legacy = sg.ctx.legacy;
+    sg_stream_t *legacy = s->ctx->legacy;
     if (s == legacy) {
         for (sg_stream_t *other = queues.streams; other; other = other->next)
-            if (other->blocking && other != legacy && sg_submit_wait_locked(legacy, other, other->submitted))
+            if (other->blocking && other != legacy && other->ctx == s->ctx &&
+                sg_submit_wait_locked(legacy, other, other->submitted))
                 sg_log(1, "out of host memory");
     } else if (s->blocking && legacy->submitted > s->legacy_seen) {
         if (sg_submit_wait_locked(s, legacy, legacy->submitted))
@@ -242,6 +282,24 @@ uint64_t sg_submit_locked(sg_stream_t *stream, sg_op_t *op)
     return stream->submitted;
 }
 
+CUresult sg_submit_wait_for_context_locked(CUcontext ctx)
+{
+    for (sg_stream_t *s = queues.streams; s; s = s->next)
+        if (s->ctx == ctx && s != ctx->all)
+            SG_TRY(sg_submit_wait_locked(ctx->all, s, s->submitted));
+    return CUDA_SUCCESS;
+}
+
+CUresult sg_submit_gate_locked(CUcontext ctx, sg_stream_t *on, uint64_t number)
+{
+    SG_TRY(sg_submit_wait_locked(ctx->all, on, number));
+    ctx->gate = ctx->all->submitted;
+    for (sg_stream_t *s = queues.streams; s; s = s->next)
+        if (s->ctx == ctx && s != ctx->all)
+            SG_TRY(sg_submit_wait_locked(s, ctx->all, ctx->gate));
+    return CUDA_SUCCESS;
+}
+
 CUresult sg_submit(CUstream handle, sg_op_t *op, bool wait)
 {
     if (!op)
@@ -250,10 +308,15 @@ CUresult sg_submit(CUstream handle, sg_op_t *op, bool wait)
         sg_fault_keep_handlers();
     sg_lock();
     sg_stream_t *stream = sg_stream_resolve_locked(handle);
-    if (!stream) {
+    CUresult refused = !stream ? CUDA_ERROR_INVALID_HANDLE : (CUresult)atomic_load(&stream->ctx->sticky);
+    CUcontext owner = op->kind == SG_OP_KERNEL ? sg_function_context(op->kernel.function) : NULL;
+    if (!refused && owner && owner != stream->ctx)
+        refused = sg_broken(SG_RULE_CONTEXT, CUDA_ERROR_INVALID_HANDLE,
+                            "a kernel is launched in a stream of another context");
+    if (refused) {
         sg_unlock();
         sg_op_drop(op);
-        return CUDA_ERROR_INVALID_HANDLE;
+        return refused;
     }
     uint64_t number = sg_submit_locked(stream, op);
     stream->refs++;
@@ -275,45 +338,52 @@ CUresult sg_wait_number(sg_stream_t *stream, uint64_t number)
             sg_scheduler->wait_locked();
         sg_unlock();
     }
-    return (CUresult)atomic_load(&sg.ctx.sticky);
+    return (CUresult)atomic_load(&stream->ctx->sticky);
 }
 
-bool sg_blocking_idle_locked(void)
+bool sg_blocking_idle_locked(CUcontext ctx)
 {
     for (sg_stream_t *s = queues.streams; s; s = s->next)
-        if (s->head && s->blocking)
+        if (s->head && s->blocking && s->ctx == ctx)
             return false;
     return true;
 }
 
 /* Waits for what is queued now, stream after stream; what other threads add meanwhile is theirs. */
-static CUresult wait_streams(bool blocking_only)
+static CUresult wait_streams(CUcontext ctx, bool blocking_only)
 {
     sg_lock();
     for (sg_stream_t *s = queues.streams, *next; s; s = next) {
         uint64_t number = s->submitted;
         s->refs++; /* keeps it, and its place in the list */
-        if (s->blocking || !blocking_only)
+        if ((s->blocking || !blocking_only) && (!ctx || s->ctx == ctx))
             while (atomic_load(&s->completed) < number)
                 sg_scheduler->wait_locked();
         next = s->next;
         sg_stream_unref_locked(s);
     }
     sg_unlock();
-    return (CUresult)atomic_load(&sg.ctx.sticky);
+    if (!ctx)
+        ctx = sg_current_context();
+    return ctx ? (CUresult)atomic_load(&ctx->sticky) : CUDA_SUCCESS;
 }
 
 CUresult sg_wait_all(void)
 {
-    return wait_streams(false);
+    return wait_streams(sg_current_context(), false);
 }
 
-CUresult sg_wait_blocking(void)
+CUresult sg_wait_context(CUcontext ctx)
 {
-    return wait_streams(true);
+    return wait_streams(ctx, false);
+}
+
+CUresult sg_wait_blocking(CUcontext ctx)
+{
+    return wait_streams(ctx, true);
 }
 
 CUresult sg_queue_init(void)
 {
-    return pthread_key_create(&own_stream_key, drop_own_stream) ? CUDA_ERROR_OPERATING_SYSTEM : CUDA_SUCCESS;
+    return pthread_key_create(&own_stream_key, drop_own_streams) ? CUDA_ERROR_OPERATING_SYSTEM : CUDA_SUCCESS;
 }

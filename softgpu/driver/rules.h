@@ -19,7 +19,14 @@
 // clang-format off
 #define SG_RULES(RULE)                                                                                                  \
     RULE(HANDLE,          "handle",          REPORTED,  "a handle names a living object of its kind")                   \
+    RULE(CONTEXT,         "context",         REPORTED,  "what is used together belongs to one context")             \
     RULE(FREED,           "freed",           REPORTED,  "an address that is freed is a live allocation's base")         \
+    RULE(RESERVATION,     "reservation",     REPORTED,  "what is mapped or freed as address range was reserved")   \
+    RULE(RELEASE_ORDER,   "release-order",   REPORTED,  "a reservation is freed when nothing is mapped in it")      \
+    RULE(DOUBLE_MAP,      "double-map",      REPORTED,  "nothing is mapped where something is mapped already")      \
+    RULE(WHOLE_HANDLE,    "whole-handle",    REPORTED,  "a handle is mapped whole, at offset 0")                    \
+    RULE(PARTIAL_UNMAP,   "partial-unmap",   REPORTED,  "whole mappings are unmapped")                              \
+    RULE(MAPPED_THROUGHOUT, "mapped-throughout", REPORTED, "access is set where everything is mapped")              \
     RULE(ACCESSIBLE,      "accessible",      REPORTED,  "kernels, copies and memsets touch accessible memory only")     \
     RULE(HOST_ACCESS,     "host-access",     REPORTED,  "host code does not touch device memory")
 // clang-format on

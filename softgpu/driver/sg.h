@@ -9,6 +9,7 @@
  *   op        one operation in a stream: work (kernel, copy, set), wait, record, host function (streams.h)
  *   unit      what a worker claims of an op's work: blocks of a grid, pieces of a copy
  *   rights    whether a thread may touch device memory; workers have them, nobody else (fault.c)
+ *   context   an address to which streams, events, modules and memory belong; it has a device (context.c)
  *
  * Threads. Any program thread may call in. `workers` run kernels and copies, one `caller` thread runs host
  * functions.
@@ -40,6 +41,8 @@
 #define SG_CHUNK_BYTES       ((size_t)2 << 20)
 #define SG_DRIVER_VERSION    13000
 #define SG_MAX_WORKERS       256
+#define SG_MAX_DEVICES       8
+#define SG_HOST              SG_MAX_DEVICES /* host memory, where a device's number is wanted */
 #define SG_MAX_PARAM_BYTES   32764u
 #define SG_HEAP_ALIGN        ((size_t)512)
 #define SG_STAGED_COPY_BYTES ((size_t)64 << 10) /* pageable copies up to this size do not wait */
@@ -60,17 +63,30 @@ typedef struct sg_range sg_range_t;
 /* The objects behind the API's handles. A handle that comes in is looked for among those that are alive, and
  * never followed before it is found: a wrong one is an error, whatever it points at. */
 struct CUctx_st {
+    unsigned device; /* its ordinal */
+    bool primary;
+    uint64_t id;
+    unsigned api_version;
     _Atomic unsigned flags;
     unsigned primary_refs; /* guarded by sg.lock */
-    atomic_bool active;
-    _Atomic int sticky; /* a CUresult: once set, every call returns it */
+    atomic_bool active;    /* false: destroyed, or a primary context that nobody holds */
+    _Atomic int sticky;    /* a CUresult: once set, every call returns it */
     sg_stream_t *legacy;
+    sg_stream_t *all; /* where cuCtxRecordEvent records, and what cuCtxWaitEvent made all streams wait for */
+    uint64_t gate;    /* new streams wait until `all` has reached this number */
+    _Atomic int cache_config;
+    CUcontext peers[32]; /* whose memory this context's kernels may touch; guarded by sg.lock */
+    unsigned peer_count;
+    _Atomic unsigned peer_devices; /* their devices, a bit each */
+    size_t limit[CU_LIMIT_MAX]; /* guarded by sg.lock */
+    CUcontext next;             /* all that ever were: a handle is never used again */
 };
 
 /* ---- state.c: configuration, the one state, how a call begins ---- */
 typedef struct sg_config {
-    size_t memory_bytes; /* SOFTGPU_MEMORY */
+    size_t memory_bytes; /* SOFTGPU_MEMORY: of each device */
     unsigned workers;    /* SOFTGPU_WORKERS */
+    unsigned devices;    /* SOFTGPU_DEVICES */
     bool poison;         /* SOFTGPU_POISON */
     bool protect;        /* SOFTGPU_PROTECT */
     int log_level;       /* SOFTGPU_LOG: 0 quiet, 1 warnings, 2 information */
@@ -81,7 +97,7 @@ typedef struct sg_state {
     atomic_bool initialised;
     atomic_bool forked; /* this process is the child of one that used the device */
     sg_config_t config;
-    struct CUctx_st ctx; /* the primary context, the only one in this form of the device */
+    struct CUctx_st primary[SG_MAX_DEVICES];
 } sg_state_t;
 
 extern sg_state_t sg;
@@ -91,6 +107,7 @@ CUresult sg_initialise(void);
 CUresult sg_enter(void);
 /* The same, and a current context without a sticky error. */
 CUresult sg_enter_context(void);
+/* The calling thread's, or NULL. Not NULL after sg_enter_context. */
 CUcontext sg_current_context(void);
 
 #define SG_TRY(call)                                                                                         \
@@ -111,12 +128,45 @@ static inline void sg_unlock(void)
 
 /* One line on stderr, "softgpu: ...", if SOFTGPU_LOG is at least `level`. */
 void sg_log(int level, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Marks the context with a sticky error and says why, once. */
+/* Marks a context with a sticky error and says why, once. The second form: the context whose op this worker runs. */
+void sg_set_sticky_in(CUcontext ctx, CUresult error, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 void sg_set_sticky(CUresult error, const char *format, ...) __attribute__((format(printf, 2, 3)));
 uint64_t sg_now_ns(void);
 
+/* ---- context.c ---- */
+CUresult sg_context_init(void);
+/* INVALID_CONTEXT if it is none, CONTEXT_IS_DESTROYED if it was one. */
+CUresult sg_context_check_locked(CUcontext ctx);
+CUresult sg_device_check(int device); /* also: initialised */
+
+/* ---- peer.c ---- */
+void sg_peers_drop_locked(CUcontext gone, CUcontext all); /* all: the list of contexts */
+
+/* ---- rights.c: who may touch what ---- */
+typedef struct sg_access {
+    uint8_t readers, writers; /* devices whose kernels may, a bit each */
+    bool host;                /* host code too */
+    bool peers_decide;        /* cuMemAlloc's: `readers` is its device, contexts with that peer enabled may too */
+} sg_access_t;
+extern int sg_pkey; /* -1: this CPU has no protection keys, or SOFTGPU_PROTECT=0 */
+void sg_rights_init(void);
+void sg_rights_grant(void);  /* the calling thread may touch all device memory */
+void sg_rights_revoke(void); /* and no more */
+/* On a worker that will run units of the op: sets its rights, and the context that sg_set_sticky means. */
+void sg_work_for(const sg_op_t *op);
+CUcontext sg_working_for(void);
+int sg_key_of_locked(const sg_access_t *access);
+
 /* ---- phys.c: physical memory ---- */
 typedef struct sg_handle {
+    unsigned device; /* or SG_HOST */
+    CUmemLocation location;
+    unsigned handle_types; /* CUmemAllocationHandleType: how it may be exported */
+    int fd;                /* the file of which it is a part; -1: the device's own, by chunks */
+    uint64_t fd_offset;
+    bool owns_fd, charged; /* charged: counts against the device's memory */
+    int table_fd;          /* ipc.c's; -1: none */
     uint32_t refs;   /* one per owner and per mapping */
     uint32_t owners; /* references that cuMemRelease gives back */
     uint64_t id;     /* vmm.c: what the program calls it; 0: none */
@@ -125,20 +175,33 @@ typedef struct sg_handle {
     uint32_t chunk[]; /* [count] indices of chunks */
 } sg_handle_t;
 
-CUresult sg_phys_init(size_t bytes);
-sg_handle_t *sg_phys_create_locked(size_t bytes); /* bytes: multiple of a chunk. NULL: out of memory */
+CUresult sg_phys_init(unsigned devices, size_t bytes);
+/* bytes: multiple of a chunk. NULL: out of memory */
+sg_handle_t *sg_phys_create_locked(unsigned device, size_t bytes);
+/* A part of another file, which several processes may map. `charged`: it takes room on the device. */
+typedef struct sg_phys_file {
+    int fd;
+    uint64_t offset;
+    bool owns, charged;
+} sg_phys_file_t;
+sg_handle_t *sg_phys_create_in_locked(unsigned device, size_t bytes, sg_phys_file_t file);
+/* Chunks of another process's device, whose file is open as `fd`, which the handle then owns. */
+sg_handle_t *sg_phys_import_locked(unsigned device, int fd, const uint32_t *chunks, size_t count);
+int sg_phys_fd(unsigned device);
+/* A file for that, of this size, sparse; its name carries the device. -1: none. */
+int sg_phys_file(unsigned device, size_t bytes);
+/* Whether it is one: its device and size. */
+bool sg_phys_file_check(int fd, unsigned *device, size_t *bytes);
 void sg_phys_unref_locked(sg_handle_t *handle);
-size_t sg_phys_used_locked(void);
+size_t sg_phys_used_locked(unsigned device);
 /* Maps all of a handle at `address`, without rights for anybody; sg_phys_protect grants. OUT_OF_MEMORY: out
  * of mappings. */
 CUresult sg_phys_map(CUdeviceptr address, const sg_handle_t *handle);
-CUresult sg_phys_protect(CUdeviceptr address, size_t bytes, int prot);
+CUresult sg_phys_protect_locked(CUdeviceptr address, size_t bytes, const sg_access_t *access);
 void sg_phys_unmap(CUdeviceptr address, size_t bytes);
 
 /* ---- fault.c: rights, and what happens to an access that has none ---- */
 CUresult sg_fault_init(void);
-extern int sg_pkey; /* -1: this CPU has no protection keys, or SOFTGPU_PROTECT=0 */
-void sg_rights_grant(void);
 /* Before work is launched: a program may have put its own handlers over ours; ours go in front of them again.
  */
 void sg_fault_keep_handlers(void);
@@ -152,7 +215,8 @@ typedef struct sg_mapping {
     CUdeviceptr address;
     size_t bytes;
     sg_handle_t *handle;
-    CUmemAccess_flags access;
+    sg_access_t access;
+    uint64_t id;
 } sg_mapping_t;
 
 struct sg_range {
@@ -175,39 +239,90 @@ sg_range_t *sg_window_find_locked(CUdeviceptr address); /* NULL: in no range */
 typedef struct sg_extent {
     CUdeviceptr base;
     size_t bytes;
-    CUmemAccess_flags access;
+    uint64_t id; /* unique among all allocations and mappings of the process */
+    sg_handle_t *handle;
+    const sg_range_t *range;
+    sg_access_t access;
+    unsigned device; /* SG_HOST: none's */
+    CUcontext ctx;   /* whose allocation it is; NULL: none's */
     sg_pool_t *pool; /* NULL: a VMM mapping */
     bool managed_by_heap;
 } sg_extent_t;
 bool sg_extent_find_locked(CUdeviceptr address, sg_extent_t *out);
+/* What the kernels of a device may do there. */
+CUmemAccess_flags sg_access_flags(const sg_access_t *access, unsigned device);
 
 /* ---- heap.c: cuMemAlloc and the pools ---- */
 struct sg_pool {
+    unsigned device;
     bool is_default;
+    bool hidden;  /* cuMemAlloc's and cuMemAllocManaged's; nobody sees it as a pool */
+    bool managed; /* in host memory, for everybody */
+    bool imported; /* from another process: nothing is allocated from it */
+    bool dead;     /* destroyed, while memory of it is in use */
+    sg_access_t access;
+    CUmemLocation location;
+    unsigned handle_types;
+    uint64_t max_bytes;
+    int fd;           /* of a pool that can be exported: all its memory lies in it; else -1 */
+    uint64_t fd_next; /* what lies below is given out */
     uint64_t release_threshold;
     int reuse_flags[3];
     uint64_t reserved, reserved_high, used, used_high;
     sg_pool_t *next;
 };
-extern sg_pool_t sg_sync_heap;    /* cuMemAlloc's; nobody sees it as a pool */
-extern sg_pool_t sg_default_pool; /* cuDeviceGetDefaultMemPool */
+extern sg_pool_t sg_sync_heap[SG_MAX_DEVICES];        /* cuMemAlloc's */
+extern sg_pool_t sg_managed_heap[SG_MAX_DEVICES];     /* cuMemAllocManaged's */
+extern sg_pool_t sg_default_pool[SG_MAX_DEVICES + 1]; /* the last: of host memory */
+/* The current context's, if it comes from cuMemAlloc's heap. */
 CUresult sg_heap_alloc(sg_pool_t *pool, size_t bytes, sg_stream_t *stream, CUdeviceptr *out);
 CUresult sg_heap_free(CUdeviceptr address, sg_stream_t *stream); /* stream NULL: now, after all work */
 bool sg_heap_block_locked(void *segment, CUdeviceptr address, sg_extent_t *out);
+/* A pool's rights have changed. */
+CUresult sg_heap_protect_locked(const sg_pool_t *pool);
+/* Another process's memory, as a segment with one block. Takes the handle over, also on failure; NULL: out of memory. */
+CUresult sg_heap_import_locked(sg_pool_t *pool, sg_handle_t *memory, uint64_t offset, size_t bytes,
+                               CUdeviceptr *out);
+void sg_heap_release_import_locked(CUdeviceptr address); /* what cuMemFree may not free */
 /* Gives back free segments until the pool (NULL: each pool) holds no more than `keep` bytes. */
 void sg_heap_trim_locked(sg_pool_t *pool, uint64_t keep);
-/* Frees everything that cuMemAlloc and the pools have given out. No work may be under way. */
-void sg_heap_reset_locked(void);
-void sg_heap_adopt_locked(sg_pool_t *from, sg_pool_t *to); /* all that `from` holds */
+/* Frees what cuMemAlloc has given out in the context and, if `pools`, what its device's pools have. No work may be
+ * under way. */
+void sg_heap_drop_locked(CUcontext ctx, bool pools);
+/* An allocation's flag CU_POINTER_ATTRIBUTE_SYNC_MEMOPS: NULL if there is none at the address. */
+bool *sg_heap_sync_memops_locked(CUdeviceptr address);
 
 /* ---- pool.c ---- */
-sg_pool_t *sg_pool_resolve_locked(CUmemoryPool handle); /* NULL stands for the device's current pool */
+void sg_pools_init(void);
+sg_pool_t *sg_pool_new(unsigned device, unsigned handle_types); /* not in any list yet; NULL: out of memory */
+void sg_pool_publish(sg_pool_t *p);
+/* NULL stands for the device's current pool. */
+sg_pool_t *sg_pool_resolve_locked(CUmemoryPool handle, unsigned device);
 /* Gives back cached memory above each pool's threshold; called when the host has waited for the device. */
 void sg_pools_trim_to_threshold(void);
 
 /* ---- hostmem.c ---- */
+typedef struct sg_host_range {
+    char *base;
+    size_t bytes;
+    unsigned flags;
+    bool registered; /* the program's own memory */
+    CUcontext ctx;
+    uint64_t id;
+    bool sync_memops;
+} sg_host_range_t;
+sg_host_range_t *sg_host_find_locked(const void *p); /* NULL: not pinned */
 /* True if all of [p, p + bytes) is pinned (allocated or registered). */
 bool sg_host_is_pinned_locked(const void *p, size_t bytes);
+void sg_host_drop_locked(CUcontext ctx); /* what cuMemHostAlloc gave out in it */
+
+/* ---- pointer.c ---- */
+uint64_t sg_next_allocation_id(void);
+
+/* ---- vmm.c ---- */
+/* The handle's number for the program; 0: out of memory. */
+uint64_t sg_handle_publish_locked(sg_handle_t *h);
+sg_handle_t *sg_handle_find_locked(CUmemGenericAllocationHandle id); /* NULL: none */
 
 /* ---- module.c ---- */
 struct CUfunc_st {
@@ -218,6 +333,9 @@ struct CUfunc_st {
 };
 /* A function of a loaded module, or CUDA_ERROR_INVALID_HANDLE. */
 CUresult sg_function_check(CUfunction f);
+/* The context of its module; NULL: a library's, which belong to none. */
+CUcontext sg_function_context(CUfunction f);
+void sg_modules_drop_locked(CUcontext ctx);
 
 /* ---- procaddr.c ---- */
 CUresult sg_not_supported(const char *name); /* returns CUDA_ERROR_NOT_SUPPORTED, says so once per name */

@@ -1,5 +1,4 @@
-/* state.c: the driver's one state: configuration from SOFTGPU_*, initialisation, how every call begins, the
- * log. */
+/* state.c: the driver's one state: configuration from SOFTGPU_*, initialisation, the log. */
 #include "rules.h"
 #include "streams.h"
 
@@ -13,11 +12,6 @@
 #include <unistd.h>
 
 sg_state_t sg = {.lock = PTHREAD_MUTEX_INITIALIZER};
-
-static _Thread_local struct {
-    CUcontext stack[16];
-    unsigned depth;
-} current;
 
 uint64_t sg_now_ns(void)
 {
@@ -49,10 +43,10 @@ void sg_log(int level, const char *format, ...)
     va_end(args);
 }
 
-void sg_set_sticky(CUresult error, const char *format, ...)
+void sg_set_sticky_in(CUcontext ctx, CUresult error, const char *format, ...)
 {
     int none = CUDA_SUCCESS;
-    if (!atomic_compare_exchange_strong(&sg.ctx.sticky, &none, (int)error) || sg.config.log_level < 1)
+    if (!atomic_compare_exchange_strong(&ctx->sticky, &none, (int)error) || sg.config.log_level < 1)
         return;
     va_list args;
     va_start(args, format);
@@ -103,14 +97,15 @@ static void read_config(void)
     c->log_level = (int)read_number("SOFTGPU_LOG", 0, 2, 1);
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     c->workers = read_number("SOFTGPU_WORKERS", 1, SG_MAX_WORKERS, cores < 1 ? 1 : (unsigned)cores);
+    c->devices = read_number("SOFTGPU_DEVICES", 1, SG_MAX_DEVICES, 1);
     c->poison = read_number("SOFTGPU_POISON", 0, 1, 0);
     c->protect = read_number("SOFTGPU_PROTECT", 0, 1, 1);
 
-    /* 8 GiB, but no more than half of what the machine has. */
+    /* 8 GiB, but all devices no more than half of what the machine has. */
     size_t ram = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
     c->memory_bytes = (size_t)8 << 30;
-    if (c->memory_bytes > ram / 2)
-        c->memory_bytes = ram / 2;
+    if (c->memory_bytes > ram / 2 / c->devices)
+        c->memory_bytes = ram / 2 / c->devices;
     const char *text = getenv("SOFTGPU_MEMORY");
     size_t wanted;
     if (text && *text) {
@@ -133,15 +128,14 @@ static CUresult start_locked(void)
 {
     read_config();
     sg_rules_init();
-    SG_TRY(sg_phys_init(sg.config.memory_bytes));
+    SG_TRY(sg_phys_init(sg.config.devices, sg.config.memory_bytes));
     SG_TRY(sg_fault_init());
     SG_TRY(sg_window_init());
     SG_TRY(sg_queue_init());
     sg_scheduler = &sg_threads_scheduler;
     SG_TRY(sg_scheduler->start(sg.config.workers));
-    sg.ctx.legacy = sg_stream_create_locked(true, 0, 0);
-    if (!sg.ctx.legacy)
-        return CUDA_ERROR_OUT_OF_MEMORY;
+    sg_pools_init();
+    SG_TRY(sg_context_init());
     pthread_atfork(NULL, NULL, after_fork);
     atomic_store(&sg.initialised, true);
     return CUDA_SUCCESS;
@@ -173,69 +167,4 @@ CUresult sg_enter(void)
     if (!atomic_load(&sg.initialised) || atomic_load(&sg.forked))
         return CUDA_ERROR_NOT_INITIALIZED;
     return CUDA_SUCCESS;
-}
-
-CUcontext sg_current_context(void)
-{
-    return current.depth ? current.stack[current.depth - 1] : NULL;
-}
-
-CUresult sg_enter_context(void)
-{
-    SG_TRY(sg_enter());
-    if (sg_on_caller_thread())
-        return CUDA_ERROR_NOT_PERMITTED;
-    CUcontext ctx = sg_current_context();
-    if (!ctx)
-        return CUDA_ERROR_INVALID_CONTEXT;
-    if (!ctx->active)
-        return CUDA_ERROR_CONTEXT_IS_DESTROYED;
-    return (CUresult)atomic_load(&ctx->sticky);
-}
-
-/* ---- the calling thread's stack of contexts ---- */
-
-static CUresult check_context(CUcontext ctx)
-{
-    return ctx == &sg.ctx ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
-}
-
-SG_EXPORT CUresult cuCtxGetCurrent(CUcontext *pctx)
-{
-    SG_TRY(sg_enter());
-    if (!pctx)
-        return CUDA_ERROR_INVALID_VALUE;
-    *pctx = sg_current_context();
-    return CUDA_SUCCESS;
-}
-
-SG_EXPORT CUresult cuCtxPushCurrent_v2(CUcontext ctx)
-{
-    SG_TRY(sg_enter());
-    SG_TRY(check_context(ctx));
-    if (current.depth == sizeof current.stack / sizeof current.stack[0])
-        return CUDA_ERROR_INVALID_VALUE;
-    current.stack[current.depth++] = ctx;
-    return CUDA_SUCCESS;
-}
-
-SG_EXPORT CUresult cuCtxPopCurrent_v2(CUcontext *pctx)
-{
-    SG_TRY(sg_enter());
-    if (!current.depth)
-        return CUDA_ERROR_INVALID_CONTEXT;
-    CUcontext top = current.stack[--current.depth];
-    if (pctx)
-        *pctx = top;
-    return CUDA_SUCCESS;
-}
-
-SG_EXPORT CUresult cuCtxSetCurrent(CUcontext ctx)
-{
-    SG_TRY(sg_enter());
-    if (ctx)
-        SG_TRY(check_context(ctx));
-    if (current.depth)
-        current.depth--;
-    return ctx ? cuCtxPushCurrent_v2(ctx) : CUDA_SUCCESS;
 }

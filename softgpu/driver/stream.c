@@ -1,4 +1,5 @@
 /* stream.c: the calls on streams, events and contexts' synchronisation. The queues themselves: streams.h. */
+#include "rules.h"
 #include "streams.h"
 
 #include <stdlib.h>
@@ -74,7 +75,7 @@ static CUresult stream_synchronize(CUstream handle)
     if (!s)
         return CUDA_ERROR_INVALID_HANDLE;
     /* The legacy stream stands for all blocking ones. */
-    CUresult result = s == sg.ctx.legacy ? sg_wait_blocking() : sg_wait_number(s, number);
+    CUresult result = s == s->ctx->legacy ? sg_wait_blocking(s->ctx) : sg_wait_number(s, number);
     drop_stream(s);
     sg_pools_trim_to_threshold();
     return result;
@@ -86,8 +87,8 @@ static CUresult stream_query(CUstream handle)
     sg_lock();
     sg_stream_t *s = sg_stream_resolve_locked(handle);
     bool idle = s && atomic_load(&s->completed) >= s->submitted;
-    if (s == sg.ctx.legacy)
-        idle = sg_blocking_idle_locked();
+    if (s && s == s->ctx->legacy)
+        idle = sg_blocking_idle_locked(s->ctx);
     sg_unlock();
     return !s ? CUDA_ERROR_INVALID_HANDLE : idle ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
@@ -121,11 +122,10 @@ static CUresult stream_context(CUstream handle, CUcontext *ctx)
     sg_stream_t *s = take_stream(handle, NULL);
     if (!s)
         return CUDA_ERROR_INVALID_HANDLE;
+    if (ctx)
+        *ctx = s->ctx;
     drop_stream(s);
-    if (!ctx)
-        return CUDA_ERROR_INVALID_VALUE;
-    *ctx = &sg.ctx;
-    return CUDA_SUCCESS;
+    return ctx ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 ASYNC_CALL(cuStreamGetCtx, (CUstream stream, CUcontext *ctx), stream_context(stream, ctx))
@@ -136,7 +136,7 @@ static CUresult stream_device(CUstream handle, CUdevice *device)
     SG_TRY(stream_context(handle, &ctx));
     if (!device)
         return CUDA_ERROR_INVALID_VALUE;
-    *device = 0;
+    *device = (CUdevice)ctx->device;
     return CUDA_SUCCESS;
 }
 
@@ -195,6 +195,7 @@ ASYNC_CALL(cuStreamAddCallback, (CUstream stream, CUstreamCallback callback, voi
 /* Where an event was last recorded. A wait reads it when it is called: recording again later does not move
  * it. */
 typedef struct sg_event {
+    CUcontext ctx;
     unsigned flags;
     sg_stream_t *stream; /* holds a reference; NULL: never recorded */
     uint64_t number;
@@ -232,6 +233,7 @@ SG_EXPORT CUresult cuEventCreate(CUevent *out, unsigned flags)
     sg_event_t *e = calloc(1, sizeof *e);
     if (!e)
         return CUDA_ERROR_OUT_OF_MEMORY;
+    e->ctx = sg_current_context();
     e->flags = flags;
     sg_lock();
     e->next = events;
@@ -256,6 +258,19 @@ SG_EXPORT CUresult cuEventDestroy_v2(CUevent handle)
     sg_unlock();
     free(e);
     return e ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+void sg_events_drop_locked(CUcontext ctx)
+{
+    for (sg_event_t **link = &events, *e; (e = *link);) {
+        if (e->ctx != ctx) {
+            link = &e->next;
+            continue;
+        }
+        *link = e->next;
+        event_forget_locked(e);
+        free(e);
+    }
 }
 
 static CUresult record_locked(sg_event_t *e, sg_stream_t *s)
@@ -287,7 +302,9 @@ static CUresult event_record(CUevent handle, CUstream stream, unsigned flags)
     sg_lock();
     sg_event_t *e = event_find_locked(handle);
     sg_stream_t *s = sg_stream_resolve_locked(stream);
-    if (e && s)
+    if (e && s && e->ctx != s->ctx)
+        sg_broken(SG_RULE_CONTEXT, result, "an event is recorded in a stream of another context");
+    else if (e && s)
         result = record_locked(e, s);
     sg_unlock();
     return result;
@@ -365,7 +382,7 @@ SG_EXPORT CUresult cuEventElapsedTime_v2(float *ms, CUevent start, CUevent end)
     CUresult result = CUDA_ERROR_INVALID_HANDLE;
     sg_lock();
     const sg_event_t *a = event_find_locked(start), *b = event_find_locked(end);
-    if (a && b && a->record && b->record) {
+    if (a && b && a->ctx == b->ctx && a->record && b->record) {
         uint64_t from = a->record->time_ns, to = b->record->time_ns;
         result = from && to ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
         if (!result)
@@ -382,10 +399,33 @@ SG_EXPORT CUresult cuEventElapsedTime(float *ms, CUevent start, CUevent end)
 
 /* ---- the context as a whole ---- */
 
-SG_EXPORT CUresult cuCtxSynchronize(void)
+/* Records on the context's stream `all`, behind everything that its streams hold. */
+SG_EXPORT CUresult cuCtxRecordEvent(CUcontext ctx, CUevent handle)
 {
-    SG_TRY(sg_enter_context());
-    CUresult result = sg_wait_all();
-    sg_pools_trim_to_threshold();
+    SG_TRY(sg_enter());
+    sg_lock();
+    CUresult result = sg_context_check_locked(ctx);
+    sg_event_t *e = event_find_locked(handle);
+    if (!result && (!e || e->ctx != ctx))
+        result = CUDA_ERROR_INVALID_HANDLE;
+    if (!result)
+        result = sg_submit_wait_for_context_locked(ctx);
+    if (!result)
+        result = record_locked(e, ctx->all);
+    sg_unlock();
+    return result;
+}
+
+SG_EXPORT CUresult cuCtxWaitEvent(CUcontext ctx, CUevent handle)
+{
+    SG_TRY(sg_enter());
+    sg_lock();
+    CUresult result = sg_context_check_locked(ctx);
+    const sg_event_t *e = event_find_locked(handle);
+    if (!result && !e)
+        result = CUDA_ERROR_INVALID_HANDLE;
+    if (!result && e->stream)
+        result = sg_submit_gate_locked(ctx, e->stream, e->number);
+    sg_unlock();
     return result;
 }

@@ -46,13 +46,17 @@ struct sg_op {
         struct {
             char *dst;
             const char *src;
-            size_t bytes;
+            size_t bytes; /* in all */
+            size_t width,
+                rows; /* rows > 0: a box (copy.h) of bytes / width rows, `rows` of them in a slice */
+            size_t dst_pitch, src_pitch, dst_slice, src_slice;
         } copy;
         struct {
             char *dst;
             uint32_t value;
-            unsigned width; /* bytes of an element: 1, 2, 4 */
-            size_t count;
+            unsigned width;    /* bytes of an element: 1, 2, 4 */
+            size_t count;      /* in all */
+            size_t row, pitch; /* row > 0: elements of a row; rows lie `pitch` bytes apart */
         } set;
         struct {
             sg_stream_t *stream; /* holds a reference */
@@ -74,7 +78,9 @@ struct sg_op {
 };
 
 struct sg_stream {
+    CUcontext ctx;
     bool destroyed; /* its handle is not valid any more */
+    bool own;       /* a thread's default stream */
     uint32_t refs;  /* the handle's, and one per wait, event record and freed block that names it */
     bool blocking;  /* waits for, and is waited for by, the legacy default stream */
     int priority;
@@ -86,7 +92,8 @@ struct sg_stream {
     bool stalled;               /* the head is a wait whose time has not come */
     bool running;               /* the head is with the workers or the caller */
     sg_op_t *head, *tail;
-    sg_stream_t *next; /* all streams */
+    sg_stream_t *next;     /* all streams */
+    sg_stream_t *next_own; /* of a thread's default streams, one a context */
 };
 
 /* Who runs what the queues hand over. One for the life of the process, chosen when the driver starts. */
@@ -105,9 +112,15 @@ extern const sg_scheduler_t sg_threads_scheduler; /* threads.c */
 extern const sg_scheduler_t *sg_scheduler;
 
 CUresult sg_queue_init(void);
+/* In the current context; the second form in any. */
 sg_stream_t *sg_stream_create_locked(bool blocking, int priority, unsigned flags);
+sg_stream_t *sg_stream_create_in_locked(CUcontext ctx, bool blocking, int priority, unsigned flags);
+/* Those of a context lose their handles; with the events. */
+void sg_streams_drop_locked(CUcontext ctx);
+void sg_events_drop_locked(CUcontext ctx);
 void sg_stream_unref_locked(sg_stream_t *stream);
-/* The stream behind a handle: legacy (NULL, CU_STREAM_LEGACY), per-thread, or created. NULL: not a stream. */
+/* The stream behind a handle: legacy (NULL, CU_STREAM_LEGACY) or per-thread of the current context, or a created one
+ * of any context. NULL: not a stream. */
 sg_stream_t *sg_stream_resolve_locked(CUstream handle);
 
 /* A fresh op with room for `payload` bytes (sg_op_payload). NULL: out of host memory. */
@@ -132,12 +145,18 @@ CUresult sg_submit(CUstream stream, sg_op_t *op, bool wait);
 /* Makes `stream` wait until `on` has reached `number`. */
 CUresult sg_submit_wait_locked(sg_stream_t *stream, sg_stream_t *on, uint64_t number);
 
+/* Makes the context's stream `all` wait for what its other streams hold; makes all of its streams, those to come
+ * too, wait for another stream. */
+CUresult sg_submit_wait_for_context_locked(CUcontext ctx);
+CUresult sg_submit_gate_locked(CUcontext ctx, sg_stream_t *on, uint64_t number);
+
 /* Block the calling thread. Return the context's sticky error, if any. */
 CUresult sg_wait_number(sg_stream_t *stream, uint64_t number);
-CUresult sg_wait_all(void);
-/* The same for the streams that the legacy default stream waits for, and itself. */
-CUresult sg_wait_blocking(void);
-bool sg_blocking_idle_locked(void);
+CUresult sg_wait_all(void);              /* the current context's streams */
+CUresult sg_wait_context(CUcontext ctx); /* NULL: every context's */
+/* The same for the streams that the context's legacy default stream waits for, and itself. */
+CUresult sg_wait_blocking(CUcontext ctx);
+bool sg_blocking_idle_locked(CUcontext ctx);
 /* True on a thread that runs host functions: CUDA calls are not allowed there. */
 bool sg_on_caller_thread(void);
 void sg_mark_caller_thread(void); /* by the scheduler, of the calling thread */

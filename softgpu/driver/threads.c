@@ -188,7 +188,8 @@ static void *caller_main(void *argument)
         sched.call_head = op->next_run;
         sg_unlock();
         if (op->host.callback)
-            op->host.callback(op->host.api_stream, (CUresult)atomic_load(&sg.ctx.sticky), op->host.data);
+            op->host.callback(op->host.api_stream, (CUresult)atomic_load(&op->stream->ctx->sticky),
+                              op->host.data);
         else
             op->host.function(op->host.data);
         sg_lock();

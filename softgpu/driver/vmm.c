@@ -4,11 +4,12 @@
  * whole mappings, waits for nothing, and what still runs there faults; a released handle lives on while it is
  * mapped.
  */
+#include "rules.h"
 #include "sg.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
+#include <unistd.h>
 
 /* ---- handles: slot and generation, so that a stale one is told from a new one in the same slot ---- */
 
@@ -18,7 +19,7 @@ static struct {
     size_t count, capacity;
 } handles;
 
-static uint64_t handle_publish_locked(sg_handle_t *h)
+uint64_t sg_handle_publish_locked(sg_handle_t *h)
 {
     size_t i = 0;
     while (i < handles.count && handles.slot[i])
@@ -44,7 +45,7 @@ static uint64_t handle_publish_locked(sg_handle_t *h)
     return h->id;
 }
 
-static sg_handle_t *handle_find_locked(CUmemGenericAllocationHandle id)
+sg_handle_t *sg_handle_find_locked(CUmemGenericAllocationHandle id)
 {
     size_t i = (size_t)(id & 0xffffffff) - 1;
     if (i >= handles.count || !handles.slot[i] || handles.slot[i]->id != id)
@@ -52,13 +53,26 @@ static sg_handle_t *handle_find_locked(CUmemGenericAllocationHandle id)
     return handles.slot[i];
 }
 
-static CUresult check_props(const CUmemAllocationProp *props)
+/* Sets the device whose memory it is, SG_HOST for the host's. */
+static CUresult check_props(const CUmemAllocationProp *props, unsigned *device)
 {
     if (!props || props->type != CU_MEM_ALLOCATION_TYPE_PINNED)
         return CUDA_ERROR_INVALID_VALUE;
-    if (props->location.type != CU_MEM_LOCATION_TYPE_DEVICE || props->requestedHandleTypes)
-        return CUDA_ERROR_NOT_SUPPORTED;
-    return props->location.id ? CUDA_ERROR_INVALID_DEVICE : CUDA_SUCCESS;
+    unsigned types = (unsigned)props->requestedHandleTypes;
+    bool numa = props->location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA;
+    if (props->location.type == CU_MEM_LOCATION_TYPE_DEVICE) {
+        SG_TRY(sg_device_check(props->location.id));
+        *device = (unsigned)props->location.id;
+    } else if (props->location.type == CU_MEM_LOCATION_TYPE_HOST || (numa && !props->location.id)) {
+        if (!numa && types)
+            return CUDA_ERROR_INVALID_VALUE;
+        *device = SG_HOST;
+    } else {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    if (types & ~(unsigned)CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || props->allocFlags.usage)
+        return CUDA_ERROR_NOT_SUPPORTED; /* neither fabric nor tile pools */
+    return CUDA_SUCCESS;
 }
 
 SG_EXPORT CUresult cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocationProp *props,
@@ -67,23 +81,40 @@ SG_EXPORT CUresult cuMemGetAllocationGranularity(size_t *granularity, const CUme
     SG_TRY(sg_enter());
     if (!granularity || option > CU_MEM_ALLOC_GRANULARITY_RECOMMENDED)
         return CUDA_ERROR_INVALID_VALUE;
-    SG_TRY(check_props(props));
+    unsigned device;
+    SG_TRY(check_props(props, &device));
     *granularity = SG_CHUNK_BYTES;
     return CUDA_SUCCESS;
+}
+
+/* Memory that may be exported has a file of its own. */
+static sg_handle_t *create_locked(unsigned device, size_t bytes, unsigned handle_types)
+{
+    if (!handle_types)
+        return sg_phys_create_locked(device, bytes);
+    int fd = sg_phys_file(device, bytes);
+    sg_phys_file_t file = {.fd = fd, .owns = true, .charged = true};
+    sg_handle_t *h = fd < 0 ? NULL : sg_phys_create_in_locked(device, bytes, file);
+    if (!h && fd >= 0)
+        close(fd);
+    return h;
 }
 
 SG_EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle *out, size_t bytes,
                                const CUmemAllocationProp *props, unsigned long long flags)
 {
+    unsigned device;
     SG_TRY(sg_enter_context());
-    SG_TRY(check_props(props));
+    SG_TRY(check_props(props, &device));
     if (!out || !bytes || bytes % SG_CHUNK_BYTES || flags)
         return CUDA_ERROR_INVALID_VALUE;
     CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
     sg_lock();
-    sg_handle_t *h = sg_phys_create_locked(bytes);
+    sg_handle_t *h = create_locked(device, bytes, (unsigned)props->requestedHandleTypes);
     if (h) {
-        *out = handle_publish_locked(h);
+        h->location = props->location;
+        h->handle_types = (unsigned)props->requestedHandleTypes;
+        *out = sg_handle_publish_locked(h);
         result = *out ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
         if (result)
             sg_phys_unref_locked(h);
@@ -96,7 +127,7 @@ SG_EXPORT CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
 {
     SG_TRY(sg_enter_context());
     sg_lock();
-    sg_handle_t *h = handle_find_locked(handle);
+    sg_handle_t *h = sg_handle_find_locked(handle);
     if (h) {
         if (!--h->owners) {
             handles.slot[(handle & 0xffffffff) - 1] = NULL;
@@ -105,7 +136,10 @@ SG_EXPORT CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
         sg_phys_unref_locked(h);
     }
     sg_unlock();
-    return h ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    if (!h)
+        return sg_broken(SG_RULE_HANDLE, CUDA_ERROR_INVALID_VALUE,
+                         "cuMemRelease: 0x%llx is not a handle, or released already", handle);
+    return CUDA_SUCCESS;
 }
 
 SG_EXPORT CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *props,
@@ -113,13 +147,14 @@ SG_EXPORT CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *p
 {
     SG_TRY(sg_enter_context());
     sg_lock();
-    bool known = handle_find_locked(handle);
+    const sg_handle_t *h = props ? sg_handle_find_locked(handle) : NULL;
+    if (h)
+        *props =
+            (CUmemAllocationProp){.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                  .requestedHandleTypes = (CUmemAllocationHandleType)h->handle_types,
+                                  .location = h->location};
     sg_unlock();
-    if (!known || !props)
-        return CUDA_ERROR_INVALID_VALUE;
-    *props = (CUmemAllocationProp){.type = CU_MEM_ALLOCATION_TYPE_PINNED,
-                                   .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
-    return CUDA_SUCCESS;
+    return h ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 /* ---- reservations ---- */
@@ -143,14 +178,17 @@ SG_EXPORT CUresult cuMemAddressFree(CUdeviceptr address, size_t bytes)
     SG_TRY(sg_enter_context());
     sg_lock();
     sg_range_t *r = sg_window_find_locked(address);
-    bool whole = r && r->kind == SG_RANGE_RESERVED && r->base == address && r->bytes == bytes;
-    if (whole && r->mapping_count)
-        sg_log(1, "cuMemAddressFree: %zu mappings are left in the range", r->mapping_count);
-    whole = whole && !r->mapping_count;
-    if (whole)
-        sg_window_free_locked(r);
+    CUresult result = CUDA_ERROR_INVALID_VALUE;
+    if (!r || r->kind != SG_RANGE_RESERVED || r->base != address || r->bytes != bytes)
+        sg_broken(SG_RULE_RESERVATION, result, "cuMemAddressFree: %zu bytes at 0x%llx are not a reservation",
+                  bytes, address);
+    else if (r->mapping_count)
+        sg_broken(SG_RULE_RELEASE_ORDER, result, "cuMemAddressFree: %zu mappings are left in the range",
+                  r->mapping_count);
+    else
+        result = CUDA_SUCCESS, sg_window_free_locked(r);
     sg_unlock();
-    return whole ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    return result;
 }
 
 /* ---- mappings ---- */
@@ -182,7 +220,9 @@ static CUresult map_locked(sg_range_t *r, CUdeviceptr address, sg_handle_t *h)
 {
     size_t i = mapping_at(r, address);
     if (i < r->mapping_count && r->mappings[i].address < address + h->bytes)
-        return CUDA_ERROR_INVALID_VALUE; /* something is mapped there */
+        return sg_broken(SG_RULE_DOUBLE_MAP, CUDA_ERROR_INVALID_VALUE,
+                         "cuMemMap: something is mapped between 0x%llx and 0x%llx", address,
+                         address + h->bytes);
     if (r->mapping_count == r->mapping_capacity) {
         size_t capacity = r->mapping_capacity ? 2 * r->mapping_capacity : 8;
         sg_mapping_t *grown = realloc(r->mappings, capacity * sizeof *grown);
@@ -193,7 +233,7 @@ static CUresult map_locked(sg_range_t *r, CUdeviceptr address, sg_handle_t *h)
     }
     SG_TRY(sg_phys_map(address, h));
     memmove(r->mappings + i + 1, r->mappings + i, (r->mapping_count - i) * sizeof *r->mappings);
-    r->mappings[i] = (sg_mapping_t){.address = address, .bytes = h->bytes, .handle = h};
+    r->mappings[i] = (sg_mapping_t){.address = address, .bytes = h->bytes, .handle = h, .id = sg_next_allocation_id()};
     r->mapping_count++;
     h->refs++;
     return CUDA_SUCCESS;
@@ -208,11 +248,16 @@ SG_EXPORT CUresult cuMemMap(CUdeviceptr address, size_t bytes, size_t offset,
     CUresult result = CUDA_ERROR_INVALID_VALUE;
     sg_lock();
     sg_range_t *r = find_reserved(address, bytes);
-    sg_handle_t *h = handle_find_locked(handle);
-    if (r && h && (offset || bytes != h->bytes))
-        sg_log(1, "cuMemMap: only a whole handle at offset 0 can be mapped (%zu bytes at %zu of %zu)", bytes,
-               offset, h->bytes);
-    else if (r && h)
+    sg_handle_t *h = sg_handle_find_locked(handle);
+    if (!h)
+        sg_broken(SG_RULE_HANDLE, result, "cuMemMap: 0x%llx is not a handle", handle);
+    else if (!r)
+        sg_broken(SG_RULE_RESERVATION, result, "cuMemMap: %zu bytes at 0x%llx are not reserved", bytes, address);
+    else if (offset || bytes != h->bytes)
+        sg_broken(SG_RULE_WHOLE_HANDLE, result,
+                  "cuMemMap: only a whole handle at offset 0 can be mapped (%zu bytes at %zu of %zu)", bytes,
+                  offset, h->bytes);
+    else
         result = map_locked(r, address, h);
     sg_unlock();
     return result;
@@ -247,36 +292,84 @@ SG_EXPORT CUresult cuMemUnmap(CUdeviceptr address, size_t bytes)
         r->mapping_count -= count;
     }
     sg_unlock();
-    return whole ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    if (!whole)
+        return sg_broken(SG_RULE_PARTIAL_UNMAP, CUDA_ERROR_INVALID_VALUE,
+                         "cuMemUnmap: %zu bytes at 0x%llx are not whole mappings", bytes, address);
+    return CUDA_SUCCESS;
 }
 
-static int protection_of(CUmemAccess_flags access)
+/* ---- access ---- */
+
+static CUresult apply(sg_access_t *a, const CUmemAccessDesc *d, unsigned memory_of)
 {
-    return access == CU_MEM_ACCESS_FLAGS_PROT_NONE   ? PROT_NONE
-           : access == CU_MEM_ACCESS_FLAGS_PROT_READ ? PROT_READ
-                                                     : PROT_READ | PROT_WRITE;
+    bool writes = d->flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    bool reads = writes || d->flags == CU_MEM_ACCESS_FLAGS_PROT_READ;
+    if (d->location.type != CU_MEM_LOCATION_TYPE_DEVICE) {
+        if (memory_of != SG_HOST)
+            return CUDA_ERROR_INVALID_VALUE; /* the host cannot be let into device memory */
+        a->host = reads;
+        return CUDA_SUCCESS;
+    }
+    uint8_t bit = (uint8_t)(1u << d->location.id);
+    a->readers = reads ? a->readers | bit : a->readers & (uint8_t)~bit;
+    a->writers = writes ? a->writers | bit : a->writers & (uint8_t)~bit;
+    return CUDA_SUCCESS;
+}
+
+static CUresult set_access_locked(sg_range_t *r, size_t first, size_t n, const CUmemAccessDesc *descs,
+                                  size_t count)
+{
+    for (size_t i = first; i < first + n; i++) {
+        sg_mapping_t *m = &r->mappings[i];
+        sg_access_t access = m->access;
+        for (size_t d = 0; d < count; d++)
+            SG_TRY(apply(&access, &descs[d], m->handle->device));
+        m->access = access;
+    }
+    /* Neighbours with the same rights in one system call. */
+    for (size_t i = first, end; i < first + n; i = end) {
+        const sg_mapping_t *m = &r->mappings[i];
+        size_t bytes = 0;
+        for (end = i; end < first + n && !memcmp(&r->mappings[end].access, &m->access, sizeof m->access); end++)
+            bytes += r->mappings[end].bytes;
+        SG_TRY(sg_phys_protect_locked(m->address, bytes, &m->access));
+    }
+    return CUDA_SUCCESS;
+}
+
+static bool is_host(CUmemLocationType type)
+{
+    return type == CU_MEM_LOCATION_TYPE_HOST || type == CU_MEM_LOCATION_TYPE_HOST_NUMA;
+}
+
+static CUresult check_desc(const CUmemAccessDesc *d)
+{
+    if (d->flags != CU_MEM_ACCESS_FLAGS_PROT_NONE && d->flags != CU_MEM_ACCESS_FLAGS_PROT_READ &&
+        d->flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (is_host(d->location.type))
+        return CUDA_SUCCESS;
+    return d->location.type == CU_MEM_LOCATION_TYPE_DEVICE ? sg_device_check(d->location.id)
+                                                           : CUDA_ERROR_INVALID_DEVICE;
 }
 
 SG_EXPORT CUresult cuMemSetAccess(CUdeviceptr address, size_t bytes, const CUmemAccessDesc *desc,
                                   size_t count)
 {
     SG_TRY(sg_enter_context());
-    if (!desc || count != 1 || !bytes)
+    if (!desc || !count || !bytes)
         return CUDA_ERROR_INVALID_VALUE;
-    if (desc->location.type != CU_MEM_LOCATION_TYPE_DEVICE || desc->location.id)
-        return CUDA_ERROR_INVALID_DEVICE;
-    if (desc->flags != CU_MEM_ACCESS_FLAGS_PROT_NONE && desc->flags != CU_MEM_ACCESS_FLAGS_PROT_READ &&
-        desc->flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
-        return CUDA_ERROR_INVALID_VALUE;
+    for (size_t i = 0; i < count; i++)
+        SG_TRY(check_desc(&desc[i]));
     size_t first, n;
     sg_lock();
     sg_range_t *r = find_reserved(address, bytes);
     CUresult result = CUDA_ERROR_INVALID_VALUE;
-    if (r && whole_mappings(r, address, bytes, &first, &n)) {
-        result = sg_phys_protect(address, bytes, protection_of(desc->flags));
-        for (size_t i = first; !result && i < first + n; i++)
-            r->mappings[i].access = desc->flags;
-    }
+    if (r && whole_mappings(r, address, bytes, &first, &n))
+        result = set_access_locked(r, first, n, desc, count);
+    else
+        sg_broken(SG_RULE_MAPPED_THROUGHOUT, result,
+                  "cuMemSetAccess: %zu bytes at 0x%llx are not mapped throughout", bytes, address);
     sg_unlock();
     return result;
 }
@@ -285,15 +378,22 @@ SG_EXPORT CUresult cuMemGetAccess(unsigned long long *flags, const CUmemLocation
                                   CUdeviceptr address)
 {
     SG_TRY(sg_enter_context());
-    if (!flags || !location || location->type != CU_MEM_LOCATION_TYPE_DEVICE || location->id)
+    if (!flags || !location)
         return CUDA_ERROR_INVALID_VALUE;
+    bool host = is_host(location->type);
+    if (!host && location->type != CU_MEM_LOCATION_TYPE_DEVICE)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!host)
+        SG_TRY(sg_device_check(location->id));
     sg_extent_t extent;
     sg_lock();
     bool found = sg_extent_find_locked(address, &extent);
     sg_unlock();
     if (!found)
         return CUDA_ERROR_INVALID_VALUE;
-    *flags = extent.access;
+    *flags = !host                ? sg_access_flags(&extent.access, (unsigned)location->id)
+             : extent.access.host ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+                                  : CU_MEM_ACCESS_FLAGS_PROT_NONE;
     return CUDA_SUCCESS;
 }
 
@@ -309,7 +409,7 @@ SG_EXPORT CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *out
     size_t i = r ? mapping_at(r, at) : 0;
     if (r && i < r->mapping_count && r->mappings[i].address <= at)
         h = r->mappings[i].handle;
-    bool named = h && (h->id || handle_publish_locked(h));
+    bool named = h && (h->id || sg_handle_publish_locked(h));
     if (named) {
         h->owners++;
         h->refs++;

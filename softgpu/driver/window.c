@@ -125,6 +125,14 @@ void sg_window_free_locked(sg_range_t *range)
     free(range);
 }
 
+CUmemAccess_flags sg_access_flags(const sg_access_t *a, unsigned device)
+{
+    unsigned mine = 1u << device;
+    return a->writers & mine   ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+           : a->readers & mine ? CU_MEM_ACCESS_FLAGS_PROT_READ
+                               : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+}
+
 bool sg_extent_find_locked(CUdeviceptr address, sg_extent_t *out)
 {
     sg_range_t *r = sg_window_find_locked(address);
@@ -145,6 +153,12 @@ bool sg_extent_find_locked(CUdeviceptr address, sg_extent_t *out)
     const sg_mapping_t *m = &r->mappings[low - 1];
     if (address - m->address >= m->bytes)
         return false;
-    *out = (sg_extent_t){.base = m->address, .bytes = m->bytes, .access = m->access};
+    *out = (sg_extent_t){.base = m->address,
+                         .bytes = m->bytes,
+                         .id = m->id,
+                         .handle = m->handle,
+                         .range = r,
+                         .access = m->access,
+                         .device = m->handle->device};
     return true;
 }

@@ -19,6 +19,14 @@ run_one() { # run_one <program> [VARIABLE=value...]: prints the program's output
 
 run_soft() {
     local program=$1 rc seed
+    # Where the CPU has no protection keys, softgpu cannot keep host code away from device memory.
+    if [[ $program == fault.host_access* ]] && ! grep -qw ospke /proc/cpuinfo; then
+        echo "$program: skipped: this CPU has no protection keys"
+        return 77
+    fi
+    local devices=1
+    [[ $program != peer.* ]] || devices=2
+    export SOFTGPU_DEVICES=$devices
     run_one "$program" LD_LIBRARY_PATH="$build/softgpu/lib" SOFTGPU_SCHEDULER=threads || return $?
     for seed in ${SEEDS:-1 2 3}; do
         run_one "$program" LD_LIBRARY_PATH="$build/softgpu/lib" SOFTGPU_SCHEDULER=deterministic SOFTGPU_SEED="$seed" || return $?

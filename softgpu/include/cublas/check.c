@@ -1,7 +1,8 @@
-/* check.c: compiled, never linked, where the toolkit has cuBLAS: NVIDIA's header first, then every number of
+/* check.c: compiled, never linked, where the toolkit has cuBLAS: NVIDIA's headers first, then every number of
  * ours as an assertion and every function of ours as a second declaration, which must be compatible with the
  * first. */
+#include <cublasLt.h>
 #include <cublas_v2.h>
 
 #define SOFTGPU_CUBLAS_CHECK
-#include "cublas_v2.h"
+#include "cublasLt.h"

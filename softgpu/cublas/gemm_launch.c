@@ -1,0 +1,204 @@
+/* gemm_launch.c: which kernel computes a product, and its arguments. */
+#include "element.h"
+#include "gemm.h"
+
+#include <limits.h>
+
+int gemm_types_supported(cublasComputeType_t compute, cudaDataType a, cudaDataType b, cudaDataType c,
+                         softgpu_arithmetic_t *arithmetic)
+{
+    const int is_fp32 = a == CUDA_R_32F && c == CUDA_R_32F,
+              is_small = (a == CUDA_R_16BF || a == CUDA_R_16F) && (c == a || c == CUDA_R_32F);
+    if (a != b)
+        return 0;
+    switch (compute) {
+    case CUBLAS_COMPUTE_32F:
+    case CUBLAS_COMPUTE_32F_PEDANTIC:
+        *arithmetic = a == CUDA_R_16BF ? SOFTGPU_BF16 : a == CUDA_R_16F ? SOFTGPU_FP16 : SOFTGPU_FP32;
+        return is_fp32 || is_small;
+    case CUBLAS_COMPUTE_32F_FAST_16F:
+        *arithmetic = SOFTGPU_FP16;
+        return is_fp32;
+    case CUBLAS_COMPUTE_32F_FAST_16BF:
+        *arithmetic = SOFTGPU_BF16;
+        return is_fp32;
+    case CUBLAS_COMPUTE_32F_FAST_TF32:
+        *arithmetic = SOFTGPU_TF32;
+        return is_fp32;
+    case CUBLAS_COMPUTE_64F:
+    case CUBLAS_COMPUTE_64F_PEDANTIC:
+        *arithmetic = SOFTGPU_FP64;
+        return a == CUDA_R_64F && c == CUDA_R_64F;
+    default:
+        return 0;
+    }
+}
+
+static int is_split(const gemm_call_t *call)
+{
+    return call->splits > 1;
+}
+
+/* For sums of its rows a tile is as wide as D. */
+static gemm_tiles_t choose_tiles(const gemm_call_t *call)
+{
+    gemm_tiles_t tiles = gemm_choose_tiles(call->m, call->n, call->k, call->batch);
+    if (call->epilogue & GEMM_BGRAD) {
+        tiles.n = call->n;
+        tiles.across = 1;
+    }
+    return tiles;
+}
+
+int64_t gemm_tile_count(const gemm_call_t *call)
+{
+    const gemm_tiles_t tiles = choose_tiles(call);
+    return tiles.down * tiles.across * call->batch;
+}
+
+int gemm_may_split(const gemm_call_t *call)
+{
+    return !(call->epilogue & (GEMM_BGRAD | GEMM_BGRADA | GEMM_BGRADB)) && call->d.type != CUDA_R_64F &&
+           gemm_tile_count(call) <= BLAS_COUNTERS;
+}
+
+/* The workspace begins with room for one counter a tile, whether they are kept there or not. */
+static size_t counter_bytes(const gemm_call_t *call)
+{
+    return ((size_t)gemm_tile_count(call) * sizeof(uint32_t) + 255) / 256 * 256;
+}
+
+size_t gemm_workspace_bytes(const gemm_call_t *call)
+{
+    if (!is_split(call))
+        return 0;
+    const gemm_tiles_t tiles = choose_tiles(call);
+    const size_t parts = (size_t)gemm_tile_count(call) * (size_t)call->splits;
+    return counter_bytes(call) + parts * (size_t)(tiles.m * tiles.n) * sizeof(float);
+}
+
+/* A tile is one call of OpenBLAS with 32-bit sizes. */
+static int fits_openblas(const gemm_call_t *call)
+{
+    return call->k <= INT_MAX && call->a.ld <= INT_MAX && call->b.ld <= INT_MAX && call->d.ld <= INT_MAX;
+}
+
+static int is_direct(const gemm_call_t *call)
+{
+    const cudaDataType type = call->d.type;
+    const int in_place = call->c.data == call->d.data && call->c.ld == call->d.ld &&
+                         (call->batch == 1 || call->c.stride == call->d.stride);
+    return (type == CUDA_R_32F || type == CUDA_R_64F) && call->a.type == type && !call->epilogue &&
+           !is_split(call) && (in_place || (call->beta == 0 && !call->device_beta));
+}
+
+static cublasStatus_t launch_direct(blas_context_t *context, CUstream stream, const gemm_call_t *call)
+{
+    if (!call->device_alpha && call->beta == 1 && (call->alpha == 0 || call->k == 0))
+        return CUBLAS_STATUS_SUCCESS; /* C stays as it is */
+    gemm_direct_t p = {
+        .a = call->a.data,
+        .b = call->b.data,
+        .c = (void *)(uintptr_t)call->d.data,
+        .device_alpha = call->device_alpha,
+        .device_beta = call->device_beta,
+        .shape = {.m = call->m,
+                  .n = call->n,
+                  .k = call->k,
+                  .batch = call->batch,
+                  .lda = call->a.ld,
+                  .ldb = call->b.ld,
+                  .ldc = call->d.ld,
+                  .stride_a = call->a.stride,
+                  .stride_b = call->b.stride,
+                  .stride_c = call->d.stride,
+                  .tiles = choose_tiles(call),
+                  .alpha = call->alpha,
+                  .beta = call->beta,
+                  .transpose_a = call->transpose_a,
+                  .transpose_b = call->transpose_b,
+                  .arithmetic = (int32_t)call->arithmetic},
+    };
+    void *arguments[] = {&p.a, &p.b, &p.c, &p.device_alpha, &p.device_beta, &p.shape};
+    const blas_kernel_t kernel = call->d.type == CUDA_R_64F ? BLAS_DGEMM : BLAS_SGEMM;
+    return blas_launch(context, stream, call->tables ? kernel + 1 : kernel, gemm_tile_count(call), arguments);
+}
+
+static gemm_mixed_t mixed_arguments(const gemm_call_t *call)
+{
+    return (gemm_mixed_t){
+        .a = call->a.data,
+        .b = call->b.data,
+        .c = call->beta == 0 && !call->device_beta ? NULL : call->c.data,
+        .d = (void *)(uintptr_t)call->d.data,
+        .bias = call->bias,
+        .aux = call->aux,
+        .device_alpha = call->device_alpha,
+        .device_beta = call->device_beta,
+        .shape = {.m = call->m,
+                  .n = call->n,
+                  .k = call->k,
+                  .batch = call->batch,
+                  .lda = call->a.ld,
+                  .ldb = call->b.ld,
+                  .ldc = call->c.ld,
+                  .ldd = call->d.ld,
+                  .stride_a = call->a.stride,
+                  .stride_b = call->b.stride,
+                  .stride_c = call->c.stride,
+                  .stride_d = call->d.stride,
+                  .bias_stride = call->bias_stride,
+                  .aux_ld = call->aux_ld,
+                  .aux_stride = call->aux_stride,
+                  .tiles = choose_tiles(call),
+                  .alpha = (float)call->alpha,
+                  .beta = (float)call->beta,
+                  .transpose_a = call->transpose_a,
+                  .transpose_b = call->transpose_b,
+                  .bias_by_column = call->bias_by_column,
+                  .splits = is_split(call) ? call->splits : 1,
+                  .type_ab = (int32_t)call->a.type,
+                  .type_d = (int32_t)call->d.type,
+                  .epilogue = (int32_t)call->epilogue,
+                  .arithmetic = (int32_t)call->arithmetic},
+    };
+}
+
+static cublasStatus_t launch_mixed(blas_context_t *context, CUstream stream, const gemm_call_t *call)
+{
+    gemm_mixed_t p = mixed_arguments(call);
+    const int tables = call->tables ? 1 : 0;
+    const int64_t tiles = gemm_tile_count(call);
+    CUdeviceptr counters = 0;
+    if (is_split(call)) {
+        p.workspace = (char *)call->workspace + counter_bytes(call);
+        if (!call->reduce_apart) {
+            CUresult result = blas_counters(context, stream, (CUdeviceptr)(uintptr_t)call->workspace,
+                                            (unsigned)tiles, &counters);
+            if (result != CUDA_SUCCESS)
+                return blas_status(result);
+            p.counters = (void *)(uintptr_t)counters;
+        }
+    }
+    void *arguments[] = {&p.a,           &p.b,         &p.c,        &p.d,    &p.bias, &p.aux, &p.device_alpha,
+                         &p.device_beta, &p.workspace, &p.counters, &p.shape};
+    const blas_kernel_t kernel = is_split(call) ? BLAS_GEMM_SPLITK : BLAS_GEMM;
+    cublasStatus_t status =
+        blas_launch(context, stream, kernel + (blas_kernel_t)tables, tiles * p.shape.splits, arguments);
+    if (status != CUBLAS_STATUS_SUCCESS || !is_split(call) || counters)
+        return status;
+    return blas_launch(context, stream, BLAS_SPLITK_REDUCE + (blas_kernel_t)tables, tiles, arguments);
+}
+
+cublasStatus_t gemm_launch(blas_context_t *context, CUstream stream, const gemm_call_t *call)
+{
+    if (!fits_openblas(call))
+        return CUBLAS_STATUS_NOT_SUPPORTED;
+    if (call->m == 0 || call->n == 0 || call->batch == 0)
+        return CUBLAS_STATUS_SUCCESS;
+    if (is_direct(call))
+        return launch_direct(context, stream, call);
+    if (!element_is_small_float((int32_t)call->d.type))
+        return CUBLAS_STATUS_NOT_SUPPORTED;
+    return launch_mixed(context, stream, call);
+}

@@ -1,0 +1,110 @@
+/* fuzz.h: a random CUDA program made from a seed. It knows nothing of ebb: what it prints depends on the seed alone, so
+ * that runs with and without the library can be compared, and runs with different budgets.
+ *
+ * The program consists of workers, one a thread, each with buffers, streams and random numbers of its own; the buffers of
+ * the first one's start are read by all. A worker keeps the rules of CUDA: what it puts on a stream is ordered behind all
+ * that touched the same buffers, by events, by waiting, or by what the default stream promises, and never more than that.
+ *
+ * Errors: without --faults any error ends the program with exit code 3. With it a call is tried again up to three times;
+ * an error that is not among those a driver may report for a passing shortage or fault still is the end (exit code 4), one
+ * that stays ends the program early, with exit code 0 and the line "stopped".
+ */
+#ifndef FUZZ_H
+#define FUZZ_H
+
+#include <cuda.h>
+#include <setjmp.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+enum { FUZZ_BUFFERS = 96, FUZZ_STREAMS = 6, FUZZ_WORKERS = 4 };
+
+typedef enum fuzz_kernel { FILL, MIX, GATHER, PERHAPS, SPAN, DAWDLE, FUZZ_KERNELS } fuzz_kernel_t;
+extern CUfunction fuzz_kernel[FUZZ_KERNELS];
+extern CUmemoryPool fuzz_pool; /* NULL: the device has none */
+
+/* One allocation. Streams are bits: which have touched it since the host last knew them to be idle. */
+typedef struct fuzz_buffer {
+    CUdeviceptr address;
+    unsigned words;
+    unsigned id;
+    unsigned users, writer; /* bits; `writer`: at most one */
+    bool shared;            /* read by all workers; never written or freed before they have ended */
+    bool permanent;         /* outlives an iteration */
+} fuzz_buffer_t;
+
+/* Host memory that copies may still be using. */
+typedef struct fuzz_host {
+    void *p;
+    enum { PAGEABLE, ALLOCATED, REGISTERED } kind;
+    size_t bytes;
+    bool fold; /* a copy out, to be hashed when it is done */
+    struct fuzz_host *next;
+} fuzz_host_t;
+
+typedef struct fuzz_worker {
+    unsigned index, operations, iterations;
+    size_t most_bytes; /* live, roughly */
+    size_t largest_bytes;
+    uint64_t random;
+    unsigned salt; /* differs between iterations, where `random` does not */
+    fuzz_buffer_t buffer[FUZZ_BUFFERS];
+    unsigned buffers, next_id;
+    CUstream stream[FUZZ_STREAMS];
+    CUevent event[FUZZ_STREAMS];
+    bool blocking[FUZZ_STREAMS]; /* against the legacy stream, which is number 0 */
+    unsigned streams;
+    fuzz_host_t *host;
+    size_t live, peak, small, small_peak,
+        need;      /* bytes; need: of the operation that touches most, in chunks */
+    uint64_t hash; /* of what was copied out */
+    unsigned errors;
+    jmp_buf stop;
+    bool stopped;
+    FILE *out;
+    char *text;
+    size_t text_bytes;
+} fuzz_worker_t;
+
+extern bool fuzz_faults;
+
+/* ---- fuzz_calls.c: calls, tried again where that is the program's lot, and random numbers ---- */
+
+/* Whether to try once more; does not return when there is no point. */
+bool fuzz_failed(fuzz_worker_t *w, CUresult result, unsigned attempt, const char *call);
+
+/* CALL(w, cuMemAlloc(&p, n)) */
+#define CALL(w, call) for (unsigned attempt_ = 0; fuzz_failed(w, (call), attempt_, #call); attempt_++)
+
+unsigned fuzz_below(fuzz_worker_t *w, unsigned limit);
+bool fuzz_chance(fuzz_worker_t *w, unsigned percent);
+uint64_t fuzz_hash(uint64_t hash, const void *data, size_t bytes);
+
+/* ---- fuzz_memory.c: buffers, streams and the order between them ---- */
+
+void fuzz_allocate(fuzz_worker_t *w, bool large);
+void fuzz_free(fuzz_worker_t *w, unsigned index);
+/* A buffer for an operation on stream `s`, to be written or only read; NULL: there is none. Puts `s` behind what it must
+ * wait for. */
+fuzz_buffer_t *fuzz_take(fuzz_worker_t *w, unsigned s, bool write);
+void fuzz_order(fuzz_worker_t *w, fuzz_buffer_t *b, unsigned s, bool write);
+/* The host waits for a stream, in one of several ways. */
+void fuzz_wait(fuzz_worker_t *w, unsigned s);
+void fuzz_wait_all(fuzz_worker_t *w);
+void fuzz_open_streams(fuzz_worker_t *w);
+void fuzz_close_streams(fuzz_worker_t *w);
+void *fuzz_host_memory(fuzz_worker_t *w, size_t bytes, bool fold);
+/* Notes what an operation touches together. */
+void fuzz_count_need(fuzz_worker_t *w, size_t bytes);
+size_t fuzz_chunks(size_t bytes);
+
+/* ---- fuzz_work.c: what happens to contents ---- */
+
+void fuzz_initialise(fuzz_worker_t *w, fuzz_buffer_t *b, unsigned s);
+void fuzz_operate(fuzz_worker_t *w);
+/* Prints a hash of every buffer. */
+void fuzz_checkpoint(fuzz_worker_t *w, const char *name);
+
+#endif

@@ -1,0 +1,346 @@
+/* fuzz_work.c: see fuzz.h. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "fuzz.h"
+#include "kernels.cuh"
+
+CUfunction fuzz_kernel[FUZZ_KERNELS];
+
+/* ---- launches ---- */
+
+/* In one of the three ways there are; `block`: the same arguments as one block of memory. */
+static void launch(fuzz_worker_t *w, fuzz_kernel_t kernel, unsigned n, unsigned s, void **params,
+                   unsigned char *block, size_t block_bytes)
+{
+    const unsigned blocks = n ? (n + FUZZ_SLICE - 1) / FUZZ_SLICE : 1, how = fuzz_below(w, 3);
+    const CUfunction f = fuzz_kernel[kernel];
+    if (how == 0) {
+        void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, block, CU_LAUNCH_PARAM_BUFFER_SIZE, &block_bytes,
+                         CU_LAUNCH_PARAM_END};
+        CALL(w, cuLaunchKernel(f, blocks, 1, 1, 128, 1, 1, 0, w->stream[s], NULL, extra));
+    } else if (how == 1) {
+        CUlaunchConfig c = {.gridDimX = blocks,
+                            .gridDimY = 1,
+                            .gridDimZ = 1,
+                            .blockDimX = 128,
+                            .blockDimY = 1,
+                            .blockDimZ = 1,
+                            .hStream = w->stream[s]};
+        CALL(w, cuLaunchKernelEx(&c, f, params, NULL));
+    } else {
+        CALL(w, cuLaunchKernel(f, blocks, 1, 1, 128, 1, 1, 0, w->stream[s], params, NULL));
+    }
+}
+
+/* Arguments at their offsets, aligned to their sizes. */
+typedef struct block {
+    unsigned char byte[256];
+    size_t bytes;
+} block_t;
+
+static void put(block_t *b, const void *value, size_t bytes, size_t align)
+{
+    b->bytes = (b->bytes + align - 1) / align * align;
+    memcpy(b->byte + b->bytes, value, bytes);
+    b->bytes += bytes;
+}
+
+#define PUT(block, value) put(block, &(value), sizeof(value), _Alignof(__typeof__(value)))
+
+static void launch_fill(fuzz_worker_t *w, fuzz_buffer_t *b, unsigned s, unsigned seed)
+{
+    block_t a = {.bytes = 0};
+    PUT(&a, b->address);
+    PUT(&a, b->words);
+    PUT(&a, seed);
+    launch(w, FILL, b->words, s, (void *[]){&b->address, &b->words, &seed}, a.byte, a.bytes);
+}
+
+static void launch_mix(fuzz_worker_t *w, unsigned s)
+{
+    fuzz_buffer_t *in1 = fuzz_take(w, s, false), *in2 = fuzz_take(w, s, false), *out = fuzz_take(w, s, true);
+    if (!in1 || !in2 || !out || in1 == out || in2 == out)
+        return;
+    unsigned salt = fuzz_below(w, 1000) + w->salt, skip = fuzz_below(w, in1->words), rest = in1->words - skip;
+    CUdeviceptr inside = in1->address + (CUdeviceptr)skip * 4; /* nowhere does its beginning stand */
+    block_t a = {.bytes = 0};
+    PUT(&a, out->address);
+    PUT(&a, inside);
+    PUT(&a, in2->address);
+    PUT(&a, out->words);
+    PUT(&a, rest);
+    PUT(&a, in2->words);
+    PUT(&a, salt);
+    fuzz_count_need(w, fuzz_chunks((size_t)out->words * 4) + fuzz_chunks((size_t)in1->words * 4) +
+                           fuzz_chunks((size_t)in2->words * 4));
+    launch(w, MIX, out->words, s,
+           (void *[]){&out->address, &inside, &in2->address, &out->words, &rest, &in2->words, &salt}, a.byte,
+           a.bytes);
+}
+
+static void launch_gather(fuzz_worker_t *w, unsigned s)
+{
+    struct fuzz_gather g = {.tag = 7};
+    fuzz_buffer_t *out = fuzz_take(w, s, true);
+    unsigned salt = fuzz_below(w, 1000) + w->salt;
+    if (!out)
+        return;
+    size_t need = fuzz_chunks((size_t)out->words * 4);
+    g.out = (unsigned *)out->address;
+    g.n = out->words;
+    for (unsigned k = 0; k < FUZZ_INPUTS; k++) {
+        const fuzz_buffer_t *in = fuzz_chance(w, 60) ? fuzz_take(w, s, false) : NULL;
+        if (!in || in == out)
+            continue;
+        g.in[k] = (const unsigned *)in->address;
+        g.count[k] = in->words;
+        need += fuzz_chunks((size_t)in->words * 4);
+    }
+    fuzz_count_need(w, need);
+    block_t a = {.bytes = 0};
+    PUT(&a, g);
+    PUT(&a, salt);
+    launch(w, GATHER, g.n, s, (void *[]){&g, &salt}, a.byte, a.bytes);
+}
+
+static void launch_perhaps(fuzz_worker_t *w, unsigned s)
+{
+    fuzz_buffer_t *flag = fuzz_take(w, s, false), *x = fuzz_take(w, s, true);
+    unsigned salt = fuzz_below(w, 1000);
+    if (!x || !flag || x == flag)
+        return;
+    block_t a = {.bytes = 0};
+    PUT(&a, x->address);
+    PUT(&a, flag->address);
+    PUT(&a, x->words);
+    PUT(&a, salt);
+    fuzz_count_need(w, fuzz_chunks((size_t)x->words * 4) + fuzz_chunks((size_t)flag->words * 4));
+    launch(w, PERHAPS, x->words, s, (void *[]){&x->address, &flag->address, &x->words, &salt}, a.byte,
+           a.bytes);
+}
+
+static void launch_span(fuzz_worker_t *w, unsigned s)
+{
+    fuzz_buffer_t *x = fuzz_take(w, s, true);
+    unsigned salt = fuzz_below(w, 1000) + w->salt;
+    if (!x)
+        return;
+    CUdeviceptr end = x->address + (CUdeviceptr)x->words * 4;
+    block_t a = {.bytes = 0};
+    PUT(&a, x->address);
+    PUT(&a, end);
+    PUT(&a, salt);
+    launch(w, SPAN, x->words, s, (void *[]){&x->address, &end, &salt}, a.byte, a.bytes);
+}
+
+static void launch_dawdle(fuzz_worker_t *w, unsigned s)
+{
+    fuzz_buffer_t *x = fuzz_take(w, s, true);
+    unsigned salt = fuzz_below(w, 1000), rounds = fuzz_below(w, 400000);
+    if (!x)
+        return;
+    block_t a = {.bytes = 0};
+    PUT(&a, x->address);
+    PUT(&a, rounds);
+    PUT(&a, salt);
+    launch(w, DAWDLE, 0, s, (void *[]){&x->address, &rounds, &salt}, a.byte, a.bytes);
+}
+
+/* ---- copies and sets ---- */
+
+static void copy_in(fuzz_worker_t *w, fuzz_buffer_t *b, unsigned first, unsigned words, unsigned s)
+{
+    const size_t bytes = (size_t)words * 4;
+    const CUdeviceptr to = b->address + (CUdeviceptr)first * 4;
+    unsigned *from = fuzz_host_memory(w, bytes, false), seed = fuzz_below(w, 1U << 31) + w->salt;
+    for (unsigned i = 0; i < words; i++)
+        from[i] = seed += 0x9e3779b9U;
+    switch (fuzz_below(w, 3)) {
+    case 0:
+        CALL(w, cuMemcpyHtoDAsync(to, from, bytes, w->stream[s]));
+        break;
+    case 1:
+        CALL(w, cuMemcpyAsync(to, (CUdeviceptr)(uintptr_t)from, bytes, w->stream[s]));
+        break;
+    default:
+        /* The synchronous form goes through the default stream; the other streams need not wait for it. */
+        fuzz_order(w, b, 0, true);
+        CALL(w, cuMemcpyHtoD(to, from, bytes));
+    }
+}
+
+static void copy_out(fuzz_worker_t *w, unsigned s)
+{
+    const fuzz_buffer_t *b = fuzz_take(w, s, false);
+    if (!b)
+        return;
+    const unsigned first = fuzz_below(w, b->words), words = 1 + fuzz_below(w, b->words - first);
+    void *to = fuzz_host_memory(w, (size_t)words * 4, true);
+    const CUdeviceptr from = b->address + (CUdeviceptr)first * 4;
+    if (fuzz_chance(w, 50))
+        CALL(w, cuMemcpyDtoHAsync(to, from, (size_t)words * 4, w->stream[s]));
+    else
+        CALL(w, cuMemcpyAsync((CUdeviceptr)(uintptr_t)to, from, (size_t)words * 4, w->stream[s]));
+}
+
+static void copy_within(fuzz_worker_t *w, unsigned s)
+{
+    const fuzz_buffer_t *a = fuzz_take(w, s, false);
+    fuzz_buffer_t *b = fuzz_take(w, s, true);
+    if (!a || !b || a == b)
+        return;
+    const unsigned most = a->words < b->words ? a->words : b->words, words = 1 + fuzz_below(w, most);
+    const CUdeviceptr from = a->address + (CUdeviceptr)fuzz_below(w, a->words - words + 1) * 4,
+                      to = b->address + (CUdeviceptr)fuzz_below(w, b->words - words + 1) * 4;
+    fuzz_count_need(w, fuzz_chunks((size_t)a->words * 4) + fuzz_chunks((size_t)b->words * 4));
+    if (fuzz_chance(w, 50))
+        CALL(w, cuMemcpyDtoDAsync(to, from, (size_t)words * 4, w->stream[s]));
+    else
+        CALL(w, cuMemcpyAsync(to, from, (size_t)words * 4, w->stream[s]));
+}
+
+static void set(fuzz_worker_t *w, fuzz_buffer_t *b, unsigned first, unsigned words, unsigned s)
+{
+    const CUdeviceptr to = b->address + (CUdeviceptr)first * 4;
+    const unsigned value = fuzz_below(w, 1U << 31);
+    switch (fuzz_below(w, 4)) {
+    case 0:
+        CALL(w, cuMemsetD8Async(to, (unsigned char)value, (size_t)words * 4, w->stream[s]));
+        break;
+    case 1:
+        CALL(w, cuMemsetD16Async(to, (unsigned short)value, (size_t)words * 2, w->stream[s]));
+        break;
+    case 2:
+        CALL(w, cuMemsetD32Async(to, value, words, w->stream[s]));
+        break;
+    default:
+        fuzz_order(w, b, 0, true);
+        CALL(w, cuMemsetD32(to, value, words));
+    }
+}
+
+static void touch_part(fuzz_worker_t *w, unsigned s, bool by_copy)
+{
+    fuzz_buffer_t *b = fuzz_take(w, s, true);
+    if (!b)
+        return;
+    const unsigned first = fuzz_below(w, b->words), words = 1 + fuzz_below(w, b->words - first);
+    if (by_copy)
+        copy_in(w, b, first, words, s);
+    else
+        set(w, b, first, words, s);
+}
+
+void fuzz_initialise(fuzz_worker_t *w, fuzz_buffer_t *b, unsigned s)
+{
+    fuzz_order(w, b, s, true);
+    switch (fuzz_below(w, 4)) {
+    case 0:
+        copy_in(w, b, 0, b->words, s);
+        break;
+    case 1:
+        set(w, b, 0, b->words, s);
+        break;
+    default:
+        launch_fill(w, b, s, fuzz_below(w, 1000) + w->salt);
+    }
+}
+
+/* ---- questions, and requests that nothing can serve ---- */
+
+static void check(const fuzz_worker_t *w, bool holds, const char *what)
+{
+    if (holds)
+        return;
+    fprintf(stderr, "fuzz: worker %u, operation %u: not so: %s\n", w->index, w->operations, what);
+    exit(5);
+}
+
+static void ask(fuzz_worker_t *w)
+{
+    size_t free_bytes, total, bytes = 0;
+    CUdeviceptr base = 0;
+    unsigned type = 0;
+    CALL(w, cuMemGetInfo(&free_bytes, &total));
+    check(w, free_bytes <= total, "free is at most total");
+    if (!w->buffers)
+        return;
+    const fuzz_buffer_t *b = &w->buffer[fuzz_below(w, w->buffers)];
+    const CUdeviceptr inside = b->address + fuzz_below(w, b->words * 4);
+    CALL(w, cuMemGetAddressRange(&base, &bytes, inside));
+    check(w, base == b->address && bytes >= (size_t)b->words * 4, "an address lies in its buffer");
+    CALL(w, cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, inside));
+    check(w, type == CU_MEMORYTYPE_DEVICE, "a device address is one");
+}
+
+/* More than any device has: every driver refuses, and the program goes on. */
+static void ask_too_much(fuzz_worker_t *w)
+{
+    CUdeviceptr p = 0;
+    const size_t bytes = (size_t)1 << 44;
+    CUresult result = fuzz_chance(w, 50) ? cuMemAlloc(&p, bytes) : cuMemAllocAsync(&p, bytes, w->stream[0]);
+    check(w, result == CUDA_ERROR_OUT_OF_MEMORY || fuzz_faults, "16 TiB are out of memory");
+    check(w, result, "16 TiB are not there");
+}
+
+/* ---- */
+
+static void free_one(fuzz_worker_t *w)
+{
+    const unsigned index = w->buffers ? fuzz_below(w, w->buffers) : 0;
+    if (w->buffers && !w->buffer[index].permanent && !w->buffer[index].shared)
+        fuzz_free(w, index);
+}
+
+void fuzz_operate(fuzz_worker_t *w)
+{
+    const unsigned s = fuzz_below(w, w->streams), choice = fuzz_below(w, 100);
+    w->operations++;
+    if (choice < 14)
+        fuzz_allocate(w, fuzz_chance(w, 75));
+    else if (choice < 22)
+        free_one(w);
+    else if (choice < 40)
+        launch_mix(w, s);
+    else if (choice < 50)
+        launch_gather(w, s);
+    else if (choice < 56)
+        launch_perhaps(w, s);
+    else if (choice < 64)
+        launch_span(w, s);
+    else if (choice < 70)
+        launch_dawdle(w, s);
+    else if (choice < 77)
+        copy_within(w, s);
+    else if (choice < 82)
+        touch_part(w, s, true);
+    else if (choice < 87)
+        touch_part(w, s, false);
+    else if (choice < 92)
+        copy_out(w, s);
+    else if (choice < 95)
+        fuzz_wait(w, s);
+    else if (choice < 97)
+        ask(w);
+    else if (choice < 98)
+        ask_too_much(w);
+    else if (choice < 99)
+        fuzz_wait_all(w);
+}
+
+void fuzz_checkpoint(fuzz_worker_t *w, const char *name)
+{
+    fuzz_wait_all(w);
+    fprintf(w->out, "%u %s: copied out %016llx\n", w->index, name, (unsigned long long)w->hash);
+    for (unsigned i = 0; i < w->buffers; i++) {
+        const fuzz_buffer_t *b = &w->buffer[i];
+        void *p = malloc((size_t)b->words * 4);
+        if (!p)
+            abort();
+        CALL(w, cuMemcpyDtoH(p, b->address, (size_t)b->words * 4));
+        fprintf(w->out, "%u %s: buffer %u, %u words, %016llx\n", w->index, name, b->id, b->words,
+                (unsigned long long)fuzz_hash(0, p, (size_t)b->words * 4));
+        free(p);
+    }
+}

@@ -1,0 +1,127 @@
+#!/usr/bin/env bash
+# run.sh --budgets|--faults FIRST-LAST [--build FOLDER] [--result FILE]: random programs, with and without ebb.
+#
+#   --budgets   each program under libebb on a device that has no more memory than its budget, once: the same hashes
+#   --faults    the same with calls of the driver that fail: the same hashes, or the same up to where the program gave up
+#               because the error stayed
+#   --result    one line of JSON: how many programs have passed, command and machine (the long form:
+#               run.sh --budgets 1-5000 --result bench/results/fuzz-budgets.json)
+#
+# Budget, policy and faults follow from the seed. A failure prints the command that repeats it; the seed stays in
+# build/fuzz with what both runs have said. FUZZ_JOBS: how many at once (2). SOFTGPU_SCHEDULER=deterministic with
+# SOFTGPU_SEED goes to both runs, where the device has it.
+set -uo pipefail
+
+mode='' seeds='' result='' build=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)/build
+words="$*"
+while (($#)); do
+    case $1 in
+    --budgets | --faults) mode=${1#--} seeds=${2:-} ;;
+    --build) build=${2:-} ;;
+    --result) result=${2:-} ;;
+    *)
+        echo "run.sh: $1? See its first lines." >&2
+        exit 2
+        ;;
+    esac
+    shift 2 || exit 2
+done
+[[ $seeds =~ ^([0-9]+)(-([0-9]+))?$ ]] || { echo "run.sh: which seeds?" >&2; exit 2; }
+first=${BASH_REMATCH[1]} last=${BASH_REMATCH[3]:-${BASH_REMATCH[1]}}
+
+library=$build/lib/libebb.so work=$build/fuzz
+mkdir -p "$work"
+export LD_LIBRARY_PATH=$build/softgpu/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} SOFTGPU_POISON=1 SOFTGPU_WORKERS=2
+
+# A number below $2 from seed and name: the same whenever the same is asked.
+draw() {
+    local sum
+    sum=$(printf '%s %s' "$seed" "$1" | cksum)
+    echo $((${sum%% *} % $2))
+}
+
+# Where it is tight: an operation's own memory, small buffers twice (they are cut from shared chunks), and a few chunks.
+choose_budget() {
+    local size peak need small least share
+    size=$(grep '^size ' "$work/$seed.without") || return 1
+    read -r _ peak need small <<<"$size"
+    least=$((need + 2 * small + 6 * 2097152))
+    share=$((peak / 100 * (30 + $(draw share 80))))
+    budget=$(((share > least ? share : least) / 2097152 * 2097152))
+}
+
+choose_fault() {
+    local kinds=(alloc free host map unmap copy set launch event stream sync any
+        cuMemCreate cuMemMap cuMemSetAccess cuMemUnmap cuMemHostRegister cuMemcpyDtoHAsync cuMemcpyHtoDAsync
+        cuEventRecord cuEventQuery cuStreamWaitEvent cuEventSynchronize) kind
+    local -i count=1
+    fault=''
+    [[ $(draw several 3) != 0 ]] || count=3
+    for ((i = 0; i < count; i++)); do
+        kind=${kinds[$(draw "kind $i" ${#kinds[@]})]}
+        fault+=${fault:+,}$kind@$(($(draw "nth $i" 300) + 1))
+        [[ $(draw "stays $i" 5) != 0 ]] || fault+=+
+        [[ $(draw "lost $i" 20) != 0 ]] || fault+='!'
+    done
+}
+
+fails() {
+    echo "FAILED: seed $seed: $1"
+    echo "  $command"
+    tail -n 5 "$work/$seed.log" | sed 's/^/  /'
+    exit 1
+}
+
+one() {
+    seed=$1
+    local policy arguments=("$seed") status
+    policy=$([[ $(draw policy 3) == 0 ]] && echo reactive || echo auto)
+    command="LD_LIBRARY_PATH=$build/softgpu/lib SOFTGPU_POISON=1 $build/bin/fuzz $seed"
+    timeout 120 "$build/bin/fuzz" "$seed" >"$work/$seed.without" 2>"$work/$seed.log" || fails "without ebb"
+    choose_budget || fails 'no size was told'
+    local -a settings=(LD_PRELOAD="$library" SOFTGPU_MEMORY="$budget" EBB_POLICY="$policy" EBB_STATS="$work/$seed.json"
+        EBB_HOST_BUDGET=4GiB EBB_LINK=10G)
+    if [[ $mode == faults ]]; then
+        choose_fault
+        arguments+=(--faults)
+        settings+=(SOFTGPU_FAULT="$fault")
+    fi
+    command="LD_LIBRARY_PATH=$build/softgpu/lib SOFTGPU_POISON=1 ${settings[*]} $build/bin/fuzz ${arguments[*]}"
+    rm -f "$work/$seed.json"
+    env "${settings[@]}" timeout 120 "$build/bin/fuzz" "${arguments[@]}" >"$work/$seed.with" 2>"$work/$seed.log"
+    status=$?
+    ((status != 124)) || fails 'it hangs'
+    ((status == 0)) || fails "exit code $status"
+    grep -q 'condition of ebb' "$work/$seed.log" && fails 'a broken condition'
+    if grep -q '^stopped$' "$work/$seed.with"; then
+        # A worker that gave up has said what it knew until then, which must be so; its last line may be cut off.
+        [[ $mode == faults ]] || fails 'it gave up'
+        grep -v '^stopped$' "$work/$seed.with" | grep -vxFf "$work/$seed.without" >"$work/$seed.diff" &&
+            fails 'other contents before it gave up'
+    else
+        diff "$work/$seed.without" "$work/$seed.with" >"$work/$seed.diff" || fails 'other contents'
+        if [[ $mode == budgets ]]; then
+            # A step that is being learned has its tables, both sides.
+            local left=0
+            [[ $policy == reactive ]] || left='(0|49152)'
+            grep -Eq "\"live_bytes\": $left,.*\"host_bytes\": $left," "$work/$seed.json" || fails 'something is left at the end'
+        fi
+    fi
+    rm -f "$work/$seed".*
+}
+
+declare -i failed=0
+export -f one draw fails choose_budget choose_fault
+export mode work build library
+start=$SECONDS
+seq "$first" "$last" | xargs -P "${FUZZ_JOBS:-2}" -I{} bash -c 'one {}' >"$work/failures" || failed=1
+cat "$work/failures"
+count=$((last - first + 1)) bad=$(grep -c '^FAILED' "$work/failures")
+echo "$count programs, $mode, seeds $first to $last: $bad failed, $((SECONDS - start)) s"
+if [[ -n $result ]]; then
+    printf '{"command": "tests/fuzz/run.sh %s", "programs": %d, "failed": %d, "seconds": %d, "processors": %d, "machine": "%s", "date": "%s", "commit": "%s"}\n' \
+        "$words" "$count" "$bad" "$((SECONDS - start))" "$(nproc)" \
+        "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)" "$(date -u +%F)" \
+        "$(git -C "$(dirname "${BASH_SOURCE[0]}")" rev-parse --short HEAD 2>/dev/null)" >"$result"
+fi
+((failed == 0))
