@@ -4,19 +4,18 @@
 
 #include "arena.h"
 #include "chunk.h"
-#include "foreign.h"
 #include "heap.h"
 #include "intercept.h"
-#include "pin.h"
-#include "pool.h"
+#include "share.h"
 
 static CUresult get_info(size_t *free_bytes, size_t *total)
 {
     if (!ebb_enter())
         return EBB_PASS(cuMemGetInfo, (free_bytes, total));
     ebb_usage_t u = ebb_usage();
-    size_t unused = u.budget_bytes > u.mapped_bytes ? u.budget_bytes - u.mapped_bytes : 0;
+    /* What is mapped and not live would be given up at once. */
     size_t live = u.live_bytes;
+    size_t unused = u.budget_bytes > live ? (u.budget_bytes - live) / EBB_CHUNK_BYTES * EBB_CHUNK_BYTES : 0;
     ebb_unlock();
     size_t budget = ebb_device_budget();
     if (total)
@@ -160,6 +159,9 @@ static bool answer_pointer(const ebb_buffer_t *b, CUpointer_attribute attribute,
     case CU_POINTER_ATTRIBUTE_IS_MANAGED:
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
         *(unsigned *)out = 0;
+        return true;
+    case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+        *(unsigned *)out = b->pinned && ebb_sync_memops();
         return true;
     case CU_POINTER_ATTRIBUTE_MAPPED:
         *(unsigned *)out = 1;

@@ -154,14 +154,18 @@ bool ebb_sync_memops(void)
     return atomic_load_explicit(&sync_memops, memory_order_relaxed);
 }
 
+/* The driver need not know of it where the memory is ebb's (it would refuse: its own mappings have no such
+ * attribute): all synchronous operations wait from then on. */
 static CUresult set_pointer_attribute(const void *value, CUpointer_attribute attribute, CUdeviceptr address)
 {
-    if (attribute == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS && value && *(const unsigned *)value) {
-        if (pin_at(address))
-            return CUDA_ERROR_OUT_OF_MEMORY;
-        atomic_store(&sync_memops, true);
-    }
-    return EBB_PASS(cuPointerSetAttribute, (value, attribute, address));
+    if (attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS || !value || !ebb_arena_contains(address))
+        return EBB_PASS(cuPointerSetAttribute, (value, attribute, address));
+    if (!*(const unsigned *)value)
+        return CUDA_SUCCESS;
+    if (pin_at(address))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    atomic_store(&sync_memops, true);
+    return ebb_waited(EBB_PASS(cuCtxSynchronize, ()));
 }
 
 PLAIN_CALL(cuMemGetHandleForAddressRange,
