@@ -263,8 +263,8 @@ static int reset_and_go_on(void)
     CUdeviceptr p;
     CUcontext again;
     unsigned char byte = 0;
-    if (cuInit(0) || cuDevicePrimaryCtxRetain(&again, 0) || cuCtxSetCurrent(again) || cuMemAlloc(&p, 8 * MIB) ||
-        cuMemsetD8(p, 1, 8 * MIB) || cuDevicePrimaryCtxReset(0))
+    if (cuInit(0) || cuDevicePrimaryCtxRetain(&again, 0) || cuCtxSetCurrent(again) ||
+        cuMemAlloc(&p, 8 * MIB) || cuMemsetD8(p, 1, 8 * MIB) || cuDevicePrimaryCtxReset(0))
         return 1;
     /* From here on the driver's own. */
     if (cuDevicePrimaryCtxRetain(&again, 0) || cuCtxSetCurrent(again) || cuMemAlloc(&p, 8 * MIB) ||

@@ -70,7 +70,8 @@ static void compare(void)
 }
 
 /* `width` bytes of `rows` rows from (x, y) to (x, y). */
-static void copy_rows(unsigned char *to, const unsigned char *from, size_t x, size_t y, size_t width, size_t rows)
+static void copy_rows(unsigned char *to, const unsigned char *from, size_t x, size_t y, size_t width,
+                      size_t rows)
 {
     for (size_t i = y; i < y + rows; i++)
         memcpy(to + i * PITCH + x, from + i * PITCH + x, width);
