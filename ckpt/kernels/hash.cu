@@ -58,6 +58,14 @@ extern "C" __global__ void ebb_hash(uint64_t *__restrict__ partial, const unsign
 #endif
 }
 BLOCK_SIZE_INDEPENDENT(ebb_hash);
+#ifdef KERNEL_COST
+/* For softgpu's virtual clock: mixing a word takes some ten operations. */
+static inline softgpu_cost_t hash_cost(dim3 grid, dim3, uint64_t *, const unsigned char *, size_t bytes, size_t)
+{
+    return {10.0 * (double)(bytes / 8), SOFTGPU_FP32, (double)bytes + 8.0 * grid.x};
+}
+KERNEL_COST(hash_cost, ebb_hash);
+#endif
 
 /* different[0] = whether two sets of partial sums, of `count` blocks, differ. One block. */
 extern "C" __global__ void ebb_hash_compare(uint32_t *different, const uint64_t *a, const uint64_t *b, unsigned count)
@@ -70,3 +78,10 @@ extern "C" __global__ void ebb_hash_compare(uint32_t *different, const uint64_t 
     different[0] = any;
 }
 BLOCK_SIZE_INDEPENDENT(ebb_hash_compare);
+#ifdef KERNEL_COST
+static inline softgpu_cost_t hash_compare_cost(dim3, dim3, uint32_t *, const uint64_t *, const uint64_t *, unsigned count)
+{
+    return {(double)count, SOFTGPU_FP32, 16.0 * count};
+}
+KERNEL_COST(hash_compare_cost, ebb_hash_compare);
+#endif

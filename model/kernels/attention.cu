@@ -209,6 +209,16 @@ BLOCK_SIZE_INDEPENDENT(attention_forward_kernel<32>);
 BLOCK_SIZE_INDEPENDENT(attention_forward_kernel<64>);
 BLOCK_SIZE_INDEPENDENT(attention_forward_kernel<128>);
 
+/* Two products for each pair of a query and a key up to it. */
+inline softgpu_cost_t attention_forward_cost(dim3 grid, dim3, forward_t p)
+{
+    const double heads = (double)grid.y * grid.z, rows = heads * p.T;
+    return launch_cost(rows * (p.T + 1) / 2 * 4 * p.D, rows * (4.0 * p.D + 1));
+}
+KERNEL_COST(attention_forward_cost, attention_forward_kernel<32>);
+KERNEL_COST(attention_forward_cost, attention_forward_kernel<64>);
+KERNEL_COST(attention_forward_cost, attention_forward_kernel<128>);
+
 cudaError_t attention_forward(float *out, float *lse, const float *qkv, int B, int T, int H, int D,
                               dropout_t drop, cudaStream_t stream)
 {

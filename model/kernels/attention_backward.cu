@@ -305,10 +305,21 @@ __global__ void __launch_bounds__(ATTENTION_THREADS) attention_backward_kernel(b
         }
     }
 }
+
+template <int WHAT> inline softgpu_cost_t attention_backward_cost(dim3 grid, dim3, backward_t p)
+{
+    const int products = WHAT == FOR_ALL ? 5 : WHAT == FOR_QUERIES ? 3 : 4;
+    const int gradients = WHAT == FOR_ALL ? 3 : WHAT == FOR_QUERIES ? 1 : 2;
+    const double rows = (double)grid.x * p.T; /* grid.x: heads of all sequences */
+    return launch_cost(rows * (p.T + 1) / 2 * 2 * products * p.D, rows * ((4.0 + gradients) * p.D + 2));
+}
+#define INSTANCE(DP, WHAT)                                                                                   \
+    BLOCK_SIZE_INDEPENDENT(attention_backward_kernel<DP, WHAT>);                                             \
+    KERNEL_COST(attention_backward_cost<WHAT>, attention_backward_kernel<DP, WHAT>)
 #define INSTANCES(DP)                                                                                        \
-    BLOCK_SIZE_INDEPENDENT(attention_backward_kernel<DP, FOR_ALL>);                                          \
-    BLOCK_SIZE_INDEPENDENT(attention_backward_kernel<DP, FOR_QUERIES>);                                      \
-    BLOCK_SIZE_INDEPENDENT(attention_backward_kernel<DP, FOR_KEYS>)
+    INSTANCE(DP, FOR_ALL);                                                                                   \
+    INSTANCE(DP, FOR_QUERIES);                                                                               \
+    INSTANCE(DP, FOR_KEYS)
 INSTANCES(32);
 INSTANCES(64);
 INSTANCES(128);
@@ -330,6 +341,13 @@ __global__ void attention_delta_kernel(float *__restrict__ delta, const float *_
     }
 }
 BLOCK_SIZE_INDEPENDENT(attention_delta_kernel);
+
+inline softgpu_cost_t attention_delta_cost(dim3, dim3, float *, const float *, const float *, int N, int,
+                                           int H, int D, int)
+{
+    return launch_cost(2.0 * N * H * D, 2.0 * N * H * D + (double)N * H);
+}
+KERNEL_COST(attention_delta_cost, attention_delta_kernel);
 
 template <int DP> static void backward_launch(const backward_t *p, cudaStream_t stream)
 {

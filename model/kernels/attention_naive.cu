@@ -32,6 +32,15 @@ BLOCK_SIZE_INDEPENDENT(heads_kernel<3, false>);
 BLOCK_SIZE_INDEPENDENT(heads_kernel<1, true>);
 BLOCK_SIZE_INDEPENDENT(heads_kernel<1, false>);
 
+template <int PARTS> inline softgpu_cost_t heads_cost(dim3, dim3, heads_t p)
+{
+    return launch_cost(0, 2.0 * PARTS * p.N * p.H * p.D);
+}
+KERNEL_COST(heads_cost<3>, heads_kernel<3, true>);
+KERNEL_COST(heads_cost<3>, heads_kernel<3, false>);
+KERNEL_COST(heads_cost<1>, heads_kernel<1, true>);
+KERNEL_COST(heads_cost<1>, heads_kernel<1, false>);
+
 static unsigned heads_blocks(const heads_t *p)
 {
     return (unsigned)ceil_div(p->N, p->rows);
@@ -120,6 +129,17 @@ __global__ void causal_softmax_forward_kernel(float *probs, float *dropped, cons
 BLOCK_SIZE_INDEPENDENT(causal_softmax_forward_kernel<false>);
 BLOCK_SIZE_INDEPENDENT(causal_softmax_forward_kernel<true>);
 
+/* Half of the scores are read, all probabilities written. */
+template <bool DROPOUT>
+inline softgpu_cost_t softmax_forward_cost(dim3, dim3, float *, float *, const float *, float, size_t N,
+                                           int T, int, mask_t)
+{
+    const double elements = (double)N * T;
+    return launch_cost(3 * elements, (DROPOUT ? 2.5 : 1.5) * elements);
+}
+KERNEL_COST(softmax_forward_cost<false>, causal_softmax_forward_kernel<false>);
+KERNEL_COST(softmax_forward_cost<true>, causal_softmax_forward_kernel<true>);
+
 cudaError_t causal_softmax_forward(float *probs, float *dropped, const float *scores, float scale, int B,
                                    int H, int T, dropout_t drop, cudaStream_t stream)
 {
@@ -165,6 +185,15 @@ __global__ void causal_softmax_backward_kernel(float *dscores, const float *ddro
 }
 BLOCK_SIZE_INDEPENDENT(causal_softmax_backward_kernel<false>);
 BLOCK_SIZE_INDEPENDENT(causal_softmax_backward_kernel<true>);
+
+inline softgpu_cost_t softmax_backward_cost(dim3, dim3, float *, const float *, const float *, float,
+                                            size_t N, int T, int, mask_t)
+{
+    const double elements = (double)N * T;
+    return launch_cost(3 * elements, 2 * elements);
+}
+KERNEL_COST(softmax_backward_cost, causal_softmax_backward_kernel<false>);
+KERNEL_COST(softmax_backward_cost, causal_softmax_backward_kernel<true>);
 
 cudaError_t causal_softmax_backward(float *dscores, const float *ddropped, const float *probs, float scale,
                                     int B, int H, int T, dropout_t drop, cudaStream_t stream)

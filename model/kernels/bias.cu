@@ -22,6 +22,14 @@ __global__ void bias_kernel(float *to, const float *from, const float *__restric
 BLOCK_SIZE_INDEPENDENT(bias_kernel<false>);
 BLOCK_SIZE_INDEPENDENT(bias_kernel<true>);
 
+template <bool GELU>
+inline softgpu_cost_t bias_cost(dim3, dim3, float *, const float *, const float *, int N, int C, int)
+{
+    return launch_cost((GELU ? 12.0 : 1.0) * N * C, 2.0 * N * C + C);
+}
+KERNEL_COST(bias_cost<false>, bias_kernel<false>);
+KERNEL_COST(bias_cost<true>, bias_kernel<true>);
+
 cudaError_t bias_forward(float *x, const float *bias, int N, int C, cudaStream_t stream)
 {
     const int rows = rows_per_block(C);

@@ -24,6 +24,23 @@
 #define BLOCK_SIZE_INDEPENDENT(...) static_assert(true, "")
 #endif
 
+/* What launches would cost a GPU, declared beside each kernel for softgpu's virtual clock (softgpu/device.h): fp32 operations, and
+ * floats read and written if every tensor passes through memory once. */
+#ifndef KERNEL_COST
+#define KERNEL_COST(...) static_assert(true, "")
+enum { SOFTGPU_FP32 };
+typedef struct softgpu_cost {
+    double operations;
+    int kind;
+    double bytes;
+} softgpu_cost_t;
+#endif
+
+static inline softgpu_cost_t launch_cost(double operations, double floats)
+{
+    return softgpu_cost_t{operations, SOFTGPU_FP32, 4.0 * floats};
+}
+
 /* SIMD before a loop: its iterations are independent (in-place tensors included: element by element), though
  * the compiler may not see it. SIMD_SUM(a, b): except that they add to a and b. */
 #ifdef __SOFTGPU_FAST__

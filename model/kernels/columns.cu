@@ -23,6 +23,14 @@ __global__ void column_reduce_kernel(float *__restrict__ a, float *__restrict__ 
 }
 BLOCK_SIZE_INDEPENDENT(column_reduce_kernel);
 
+inline softgpu_cost_t column_reduce_cost(dim3 grid, dim3, float *, float *, const float *, int chunks, int C,
+                                         int accumulate)
+{
+    const double sums = (double)grid.y * C;
+    return launch_cost(sums * chunks, sums * (chunks + (accumulate ? 2 : 1)));
+}
+KERNEL_COST(column_reduce_cost, column_reduce_kernel);
+
 void column_reduce(float *a, float *b, const float *partials, int chunks, int C, int accumulate,
                    cudaStream_t stream)
 {
@@ -77,6 +85,19 @@ BLOCK_SIZE_INDEPENDENT(column_pass_kernel<ONLY_SUM>);
 BLOCK_SIZE_INDEPENDENT(column_pass_kernel<COPY>);
 BLOCK_SIZE_INDEPENDENT(column_pass_kernel<THROUGH_DROPOUT>);
 BLOCK_SIZE_INDEPENDENT(column_pass_kernel<THROUGH_GELU>);
+
+template <int WHAT>
+inline softgpu_cost_t column_pass_cost(dim3 grid, dim3, float *, float *, const float *, const float *,
+                                       const float *, int N, int C, mask_t)
+{
+    const double elements = (double)N * C;
+    return launch_cost((WHAT == THROUGH_GELU ? 16 : 2) * elements,
+                       (1 + (WHAT != ONLY_SUM) + (WHAT == THROUGH_GELU)) * elements + (double)grid.x * C);
+}
+KERNEL_COST(column_pass_cost<ONLY_SUM>, column_pass_kernel<ONLY_SUM>);
+KERNEL_COST(column_pass_cost<COPY>, column_pass_kernel<COPY>);
+KERNEL_COST(column_pass_cost<THROUGH_DROPOUT>, column_pass_kernel<THROUGH_DROPOUT>);
+KERNEL_COST(column_pass_cost<THROUGH_GELU>, column_pass_kernel<THROUGH_GELU>);
 
 static dim3 pass_grid(int N, int C)
 {

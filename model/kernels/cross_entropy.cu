@@ -53,6 +53,15 @@ __global__ void cross_entropy_kernel(float *__restrict__ logits,      /* [N,V] *
 BLOCK_SIZE_INDEPENDENT(cross_entropy_kernel<false>);
 BLOCK_SIZE_INDEPENDENT(cross_entropy_kernel<true>);
 
+inline softgpu_cost_t cross_entropy_cost(dim3, dim3, float *, float *, const int *, int N, int V, int, float,
+                                         int gradient)
+{
+    const double elements = (double)N * V;
+    return launch_cost(4 * elements, (gradient ? 2 : 1) * elements + 2.0 * N);
+}
+KERNEL_COST(cross_entropy_cost, cross_entropy_kernel<false>);
+KERNEL_COST(cross_entropy_cost, cross_entropy_kernel<true>);
+
 cudaError_t cross_entropy(float *logits, float *losses, const int *targets, int N, int V, float scale,
                           int gradient, cudaStream_t stream)
 {

@@ -36,6 +36,14 @@ __global__ void embedding_forward_kernel(float *__restrict__ x,          /* [N,C
 BLOCK_SIZE_INDEPENDENT(embedding_forward_kernel<false>);
 BLOCK_SIZE_INDEPENDENT(embedding_forward_kernel<true>);
 
+inline softgpu_cost_t embedding_forward_cost(dim3, dim3, float *, const int *, const float *, const float *,
+                                             int N, int T, int C, int, mask_t)
+{
+    return launch_cost((double)N * C, 2.0 * N * C + (double)T * C + N);
+}
+KERNEL_COST(embedding_forward_cost, embedding_forward_kernel<false>);
+KERNEL_COST(embedding_forward_cost, embedding_forward_kernel<true>);
+
 cudaError_t embedding_forward(float *x, const int *tokens, const float *wte, const float *wpe, int B, int T,
                               int C, dropout_t drop, cudaStream_t stream)
 {
@@ -84,6 +92,15 @@ __global__ void embedding_tokens_kernel(float *__restrict__ dwte,     /* [V,C] *
 BLOCK_SIZE_INDEPENDENT(embedding_tokens_kernel<false>);
 BLOCK_SIZE_INDEPENDENT(embedding_tokens_kernel<true>);
 
+/* How many rows there are lies in memory: counted is one for each class. */
+inline softgpu_cost_t embedding_tokens_cost(dim3 grid, dim3, float *, const float *, token_index_t, int C,
+                                            mask_t)
+{
+    return launch_cost((double)grid.x * C, 3.0 * grid.x * C);
+}
+KERNEL_COST(embedding_tokens_cost, embedding_tokens_kernel<false>);
+KERNEL_COST(embedding_tokens_cost, embedding_tokens_kernel<true>);
+
 /* Blocks (positions, columns): `rows` positions each, summed over the sequences in ascending order. */
 template <bool DROPOUT>
 __global__ void embedding_positions_kernel(float *__restrict__ dwpe,     /* [T,C] */
@@ -105,6 +122,14 @@ __global__ void embedding_positions_kernel(float *__restrict__ dwpe,     /* [T,C
 }
 BLOCK_SIZE_INDEPENDENT(embedding_positions_kernel<false>);
 BLOCK_SIZE_INDEPENDENT(embedding_positions_kernel<true>);
+
+inline softgpu_cost_t embedding_positions_cost(dim3, dim3, float *, const float *, int B, int T, int C, int,
+                                               mask_t, int accumulate)
+{
+    return launch_cost((double)B * T * C, (B + (accumulate ? 2.0 : 1.0)) * T * C);
+}
+KERNEL_COST(embedding_positions_cost, embedding_positions_kernel<false>);
+KERNEL_COST(embedding_positions_cost, embedding_positions_kernel<true>);
 
 cudaError_t embedding_backward(float *dwte, float *dwpe, const float *dx, token_index_t index, int B, int T,
                                int C, dropout_t drop, int accumulate, cudaStream_t stream)

@@ -42,6 +42,13 @@ __global__ void layernorm_forward_kernel(float *__restrict__ out,               
 }
 BLOCK_SIZE_INDEPENDENT(layernorm_forward_kernel);
 
+inline softgpu_cost_t layernorm_forward_cost(dim3, dim3, float *, float *, float *, const float *,
+                                             const float *, const float *, int N, int C, int)
+{
+    return launch_cost(8.0 * N * C, 2.0 * N * C + 2.0 * N);
+}
+KERNEL_COST(layernorm_forward_cost, layernorm_forward_kernel);
+
 cudaError_t layernorm_forward(float *out, float *mean, float *rstd, const float *x, const float *gamma,
                               const float *beta, int N, int C, cudaStream_t stream)
 {
@@ -94,6 +101,13 @@ template <bool DROPOUT> __global__ void residual_layernorm_kernel(residual_layer
 }
 BLOCK_SIZE_INDEPENDENT(residual_layernorm_kernel<false>);
 BLOCK_SIZE_INDEPENDENT(residual_layernorm_kernel<true>);
+
+inline softgpu_cost_t residual_layernorm_cost(dim3, dim3, residual_layernorm_t p)
+{
+    return launch_cost(10.0 * p.N * p.C, 4.0 * p.N * p.C + 2.0 * p.N);
+}
+KERNEL_COST(residual_layernorm_cost, residual_layernorm_kernel<false>);
+KERNEL_COST(residual_layernorm_cost, residual_layernorm_kernel<true>);
 
 cudaError_t residual_layernorm_forward(float *sum, float *out, float *mean, float *rstd,
                                        const float *residual, const float *y, const float *bias,
@@ -174,6 +188,13 @@ __global__ void layernorm_backward_kernel(layernorm_grad_t p)
     }
 }
 BLOCK_SIZE_INDEPENDENT(layernorm_backward_kernel);
+
+inline softgpu_cost_t layernorm_backward_cost(dim3 grid, dim3, layernorm_grad_t p)
+{
+    return launch_cost(16.0 * p.N * p.C,
+                       (p.dresidual ? 4.0 : 3.0) * p.N * p.C + 2.0 * grid.x * p.C + 2.0 * p.N);
+}
+KERNEL_COST(layernorm_backward_cost, layernorm_backward_kernel);
 
 size_t layernorm_backward_scratch(int N, int C)
 {

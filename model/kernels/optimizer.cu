@@ -26,6 +26,12 @@ __global__ void sum_kernel(float *__restrict__ result, const float *__restrict__
 }
 BLOCK_SIZE_INDEPENDENT(sum_kernel);
 
+inline softgpu_cost_t sum_cost(dim3, dim3, float *, const float *, size_t n, float, int)
+{
+    return launch_cost((double)n, (double)n);
+}
+KERNEL_COST(sum_cost, sum_kernel);
+
 cudaError_t sum(float *result, const float *x, size_t n, float scale, int accumulate, cudaStream_t stream)
 {
     sum_kernel<<<1, 1024, 0, stream>>>(result, x, n, scale, accumulate);
@@ -45,6 +51,12 @@ __global__ void sum_squares_kernel(float *__restrict__ partials, /* a block's sl
         partials[blockIdx.x] = total;
 }
 BLOCK_SIZE_INDEPENDENT(sum_squares_kernel);
+
+inline softgpu_cost_t sum_squares_cost(dim3 grid, dim3, float *, const float *, size_t n)
+{
+    return launch_cost(2.0 * (double)n, (double)n + grid.x);
+}
+KERNEL_COST(sum_squares_cost, sum_squares_kernel);
 
 size_t sum_squares_partials(size_t n)
 {
@@ -73,6 +85,12 @@ __global__ void gradient_scale_kernel(float *__restrict__ result, const float *_
     }
 }
 BLOCK_SIZE_INDEPENDENT(gradient_scale_kernel);
+
+inline softgpu_cost_t gradient_scale_cost(dim3, dim3, float *, const float *, size_t n, float)
+{
+    return launch_cost((double)n, (double)n);
+}
+KERNEL_COST(gradient_scale_cost, gradient_scale_kernel);
 
 cudaError_t gradient_scale(float *result, const float *partials, size_t n, float clip, cudaStream_t stream)
 {
@@ -113,6 +131,13 @@ __global__ void adamw_kernel(float *__restrict__ parameter, float *__restrict__ 
     adamw_range(parameter, m, v, gradient, border, end, scale[0], o, 1.0f);
 }
 BLOCK_SIZE_INDEPENDENT(adamw_kernel);
+
+inline softgpu_cost_t adamw_cost(dim3, dim3, float *, float *, float *, const float *, size_t n, size_t,
+                                 const float *, adamw_step_t)
+{
+    return launch_cost(15.0 * (double)n, 7.0 * (double)n);
+}
+KERNEL_COST(adamw_cost, adamw_kernel);
 
 cudaError_t adamw(float *parameter, float *m, float *v, const float *gradient, size_t n, size_t decayed,
                   const float *scale, adamw_t options, cudaStream_t stream)

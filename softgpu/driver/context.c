@@ -31,7 +31,7 @@ CUcontext sg_current_context(void)
     return stack && stack->depth ? stack->context[stack->depth - 1] : NULL;
 }
 
-CUresult sg_enter_context(void)
+CUresult sg_enter_look_up(void)
 {
     SG_TRY(sg_enter());
     if (sg_on_caller_thread())
@@ -42,6 +42,15 @@ CUresult sg_enter_context(void)
     if (!ctx->active)
         return CUDA_ERROR_CONTEXT_IS_DESTROYED;
     return (CUresult)atomic_load(&ctx->sticky);
+}
+
+CUresult sg_enter_context(void)
+{
+    SG_TRY(sg_enter_look_up());
+    if (!sg_scheduler->enter)
+        return CUDA_SUCCESS;
+    sg_scheduler->enter();
+    return (CUresult)atomic_load(&sg_current_context()->sticky);
 }
 
 void sg_set_sticky(CUresult error, const char *format, ...)

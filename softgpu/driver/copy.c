@@ -14,6 +14,11 @@ enum { PIECE_BYTES = 1 << 18 };
 
 /* ---- what the workers do ---- */
 
+size_t sg_copy_bytes(const sg_op_t *op)
+{
+    return op->kind == SG_OP_COPY ? op->copy.bytes : op->set.count * op->set.width;
+}
+
 /* Rows of a box or rectangle that make a unit: about a piece. */
 static size_t rows_per_unit(size_t row_bytes)
 {
@@ -23,7 +28,7 @@ static size_t rows_per_unit(size_t row_bytes)
 void sg_copy_split(sg_op_t *op)
 {
     bool is_copy = op->kind == SG_OP_COPY;
-    size_t bytes = is_copy ? op->copy.bytes : op->set.count * op->set.width;
+    size_t bytes = sg_copy_bytes(op);
     size_t row = is_copy ? (op->copy.rows ? op->copy.width : 0) : op->set.row * op->set.width;
     size_t unit = row ? row * rows_per_unit(row) : PIECE_BYTES;
     op->units = bytes / unit + (bytes % unit != 0);
@@ -75,7 +80,7 @@ void sg_copy_run(const sg_op_t *op, uint64_t first, uint64_t count)
         run_rows(op, first, count);
         return;
     }
-    size_t total = op->kind == SG_OP_COPY ? op->copy.bytes : op->set.count * op->set.width;
+    size_t total = sg_copy_bytes(op);
     size_t from = first * PIECE_BYTES, to = (first + count) * PIECE_BYTES;
     if (to > total)
         to = total;

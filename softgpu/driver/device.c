@@ -1,4 +1,5 @@
 /* device.c: the devices, and what they say of themselves. */
+#include "profile.h"
 #include "streams.h"
 
 #include <stdio.h>
@@ -42,7 +43,11 @@ SG_EXPORT CUresult cuDeviceGetName(char *name, int length, CUdevice device)
     SG_TRY(sg_device_check(device));
     if (!name || length <= 0)
         return CUDA_ERROR_INVALID_VALUE;
-    snprintf(name, (size_t)length, "softgpu: CUDA device in software (%u CPU threads)", sg.config.workers);
+    if (sg_profile_named)
+        snprintf(name, (size_t)length, "softgpu (%s)", sg_profile->product);
+    else
+        snprintf(name, (size_t)length, "softgpu: CUDA device in software (%u CPU threads)",
+                 sg.config.workers);
     return CUDA_SUCCESS;
 }
 
@@ -147,6 +152,19 @@ static const struct {
     {CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING, CU_GPU_DIRECT_RDMA_WRITES_ORDERING_ALL_DEVICES},
 };
 
+/* Those in which GPUs differ and by which programs choose. */
+static void profile_attribute(int *value, CUdevice_attribute attribute)
+{
+    if (attribute == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)
+        *value = (int)sg_profile->multiprocessors;
+    else if (attribute == CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)
+        *value = (int)sg_profile->l2_mib << 20;
+    else if (attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)
+        *value = sg_profile->capability_major;
+    else if (attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)
+        *value = sg_profile->capability_minor;
+}
+
 SG_EXPORT CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device)
 {
     SG_TRY(sg_device_check(device));
@@ -160,6 +178,8 @@ SG_EXPORT CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute
     for (size_t i = 0; i < sizeof attributes / sizeof attributes[0]; i++)
         if (attributes[i].attribute == attribute)
             *value = attributes[i].value;
+    if (sg_profile_named)
+        profile_attribute(value, attribute);
     return CUDA_SUCCESS;
 }
 

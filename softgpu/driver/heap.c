@@ -184,7 +184,7 @@ static void segment_release(segment_t *g)
 
 static bool settle(block_t *b)
 {
-    if (b->freed_on && atomic_load(&b->freed_on->completed) >= b->freed_at) {
+    if (b->freed_on && sg_scheduler->past_locked(b->freed_on, b->freed_at)) {
         sg_stream_unref_locked(b->freed_on);
         b->freed_on = NULL;
     }
@@ -396,7 +396,7 @@ static void free_locked(block_t *b, sg_stream_t *stream)
         if (op)
             sg_submit_locked(on, op);
     }
-    if (on && atomic_load(&on->completed) < on->submitted) {
+    if (on && !sg_scheduler->past_locked(on, on->submitted)) {
         b->freed_on = on;
         b->freed_at = on->submitted;
         on->refs++;

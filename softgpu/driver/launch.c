@@ -1,4 +1,5 @@
 /* launch.c: kernel launches, and the occupancy questions that precede them. */
+#include "profile.h"
 #include "streams.h"
 
 #include <string.h>
@@ -152,7 +153,7 @@ SG_EXPORT CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int *min_grid, int 
     if (!min_grid || !block)
         return CUDA_ERROR_INVALID_VALUE;
     *block = size;
-    *min_grid = per_sm * (int)sg.config.workers;
+    *min_grid = per_sm * (int)(sg_profile_named ? sg_profile->multiprocessors : sg.config.workers);
     return CUDA_SUCCESS;
 }
 

@@ -358,7 +358,7 @@ CUcontext sg_function_context(CUfunction f)
 
 static CUresult check_function(CUfunction f)
 {
-    SG_TRY(sg_enter_context());
+    SG_TRY(sg_enter_look_up());
     return sg_function_check(f);
 }
 

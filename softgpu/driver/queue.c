@@ -3,12 +3,14 @@
  */
 #include "rules.h"
 #include "streams.h"
+#include "table.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 static struct {
     sg_stream_t *streams; /* all */
+    sg_table_t handles;   /* all */
     unsigned stalled;     /* streams whose head is a wait that is not over */
     uint64_t next_id;
 } queues;
@@ -52,13 +54,24 @@ void sg_op_drop(sg_op_t *op)
     free(op);
 }
 
+void sg_run_host_function(const sg_op_t *op)
+{
+    if (op->host.callback)
+        op->host.callback(op->host.api_stream, (CUresult)atomic_load(&op->stream->ctx->sticky),
+                          op->host.data);
+    else
+        op->host.function(op->host.data);
+}
+
 /* ---- streams ---- */
 
 sg_stream_t *sg_stream_create_in_locked(CUcontext ctx, bool blocking, int priority, unsigned flags)
 {
     sg_stream_t *s = calloc(1, sizeof *s);
-    if (!s)
+    if (!s || !sg_table_insert(&queues.handles, s)) {
+        free(s);
         return NULL;
+    }
     s->ctx = ctx;
     s->refs = 1;
     s->blocking = blocking;
@@ -66,6 +79,9 @@ sg_stream_t *sg_stream_create_in_locked(CUcontext ctx, bool blocking, int priori
     s->flags = flags;
     s->id = ++queues.next_id;
     s->next = queues.streams;
+    s->link = &queues.streams;
+    if (s->next)
+        s->next->link = &s->next;
     queues.streams = s;
     if (ctx->gate)
         sg_submit_wait_locked(s, ctx->all, ctx->gate);
@@ -81,10 +97,10 @@ void sg_stream_unref_locked(sg_stream_t *stream)
 {
     if (--stream->refs)
         return;
-    sg_stream_t **link = &queues.streams;
-    while (*link != stream)
-        link = &(*link)->next;
-    *link = stream->next;
+    *stream->link = stream->next;
+    if (stream->next)
+        stream->next->link = stream->link;
+    sg_table_remove(&queues.handles, stream);
     free(stream);
 }
 
@@ -137,10 +153,8 @@ sg_stream_t *sg_stream_resolve_locked(CUstream handle)
         return ctx ? ctx->legacy : NULL;
     if (handle == CU_STREAM_PER_THREAD)
         return own_stream_locked(ctx);
-    for (sg_stream_t *s = queues.streams; s; s = s->next)
-        if ((CUstream)s == handle)
-            return s->destroyed ? NULL : s;
-    return NULL;
+    sg_stream_t *s = (sg_stream_t *)handle;
+    return sg_table_contains(&queues.handles, s) && !s->destroyed ? s : NULL;
 }
 
 /* ---- moving streams on; all under the lock ---- */
@@ -184,8 +198,8 @@ static void advance_locked(sg_stream_t *s)
             queues.stalled++;
             break;
         }
-        if (op->kind == SG_OP_RECORD && op->record.record)
-            op->record.record->time_ns = sg_scheduler->now_ns();
+        if (op->kind == SG_OP_RECORD || op->kind == SG_OP_WAIT)
+            sg_scheduler->passed_locked(op);
         if (sg_op_is_work(op) && op->units && !failed) {
             s->running = true;
             sg_scheduler->ready_locked(op);
@@ -235,6 +249,7 @@ static void append_locked(sg_stream_t *s, sg_op_t *op)
     op->stream = s;
     op->number = ++s->submitted;
     s->refs++;
+    sg_scheduler->queued_locked(op);
     bool idle = !s->head;
     *(s->head ? &s->tail->next : &s->head) = op;
     s->tail = op;
@@ -246,7 +261,7 @@ static void append_locked(sg_stream_t *s, sg_op_t *op)
 
 CUresult sg_submit_wait_locked(sg_stream_t *stream, sg_stream_t *on, uint64_t number)
 {
-    if (stream == on || atomic_load(&on->completed) >= number)
+    if (stream == on || sg_scheduler->past_locked(on, number))
         return CUDA_SUCCESS;
     sg_op_t *op = sg_op_new(SG_OP_WAIT, 0);
     if (!op)
@@ -318,11 +333,14 @@ CUresult sg_submit(CUstream handle, sg_op_t *op, bool wait)
         sg_op_drop(op);
         return refused;
     }
-    uint64_t number = sg_submit_locked(stream, op);
     stream->refs++;
-    sg_unlock();
-    CUresult result = wait ? sg_wait_number(stream, number) : CUDA_SUCCESS;
-    sg_lock();
+    uint64_t number = sg_submit_locked(stream, op);
+    CUresult result = CUDA_SUCCESS;
+    if (wait) {
+        sg_unlock();
+        result = sg_wait_number(stream, number);
+        sg_lock();
+    }
     sg_stream_unref_locked(stream);
     sg_unlock();
     return result;
@@ -334,8 +352,7 @@ CUresult sg_wait_number(sg_stream_t *stream, uint64_t number)
 {
     if (!sg_scheduler->spin(stream, number)) {
         sg_lock();
-        while (atomic_load(&stream->completed) < number)
-            sg_scheduler->wait_locked();
+        sg_scheduler->wait_locked(stream, number);
         sg_unlock();
     }
     return (CUresult)atomic_load(&stream->ctx->sticky);
@@ -343,10 +360,15 @@ CUresult sg_wait_number(sg_stream_t *stream, uint64_t number)
 
 bool sg_blocking_idle_locked(CUcontext ctx)
 {
-    for (sg_stream_t *s = queues.streams; s; s = s->next)
-        if (s->head && s->blocking && s->ctx == ctx)
-            return false;
-    return true;
+    bool idle = true;
+    for (sg_stream_t *s = queues.streams, *next; s && idle; s = next) {
+        s->refs++; /* keeps it, and its place in the list */
+        if (s->blocking && s->ctx == ctx)
+            idle = sg_scheduler->reached_locked(s, s->submitted);
+        next = s->next;
+        sg_stream_unref_locked(s);
+    }
+    return idle;
 }
 
 /* Waits for what is queued now, stream after stream; what other threads add meanwhile is theirs. */
@@ -357,8 +379,7 @@ static CUresult wait_streams(CUcontext ctx, bool blocking_only)
         uint64_t number = s->submitted;
         s->refs++; /* keeps it, and its place in the list */
         if ((s->blocking || !blocking_only) && (!ctx || s->ctx == ctx))
-            while (atomic_load(&s->completed) < number)
-                sg_scheduler->wait_locked();
+            sg_scheduler->wait_locked(s, number);
         next = s->next;
         sg_stream_unref_locked(s);
     }

@@ -90,6 +90,8 @@ typedef struct sg_config {
     bool poison;         /* SOFTGPU_POISON */
     bool protect;        /* SOFTGPU_PROTECT */
     int log_level;       /* SOFTGPU_LOG: 0 quiet, 1 warnings, 2 information */
+    bool deterministic;  /* SOFTGPU_SCHEDULER */
+    uint64_t seed;       /* SOFTGPU_SEED */
 } sg_config_t;
 
 typedef struct sg_state {
@@ -107,6 +109,8 @@ CUresult sg_initialise(void);
 CUresult sg_enter(void);
 /* The same, and a current context without a sticky error. */
 CUresult sg_enter_context(void);
+/* The same for what only looks something up: in virtual time it takes none. The runtime's look-ups depend on addresses. */
+CUresult sg_enter_look_up(void);
 /* The calling thread's, or NULL. Not NULL after sg_enter_context. */
 CUcontext sg_current_context(void);
 

@@ -1,9 +1,11 @@
 /* state.c: the driver's one state: configuration from SOFTGPU_*, initialisation, the log. */
+#include "profile.h"
 #include "rules.h"
 #include "streams.h"
 
 #include <ctype.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -90,6 +92,15 @@ static unsigned read_number(const char *name, unsigned low, unsigned high, unsig
     return (unsigned)n;
 }
 
+static void read_scheduler(void)
+{
+    const char *name = getenv("SOFTGPU_SCHEDULER");
+    sg.config.deterministic = name && !strcmp(name, "deterministic");
+    if (name && *name && !sg.config.deterministic && strcmp(name, "threads") != 0)
+        sg_log(1, "SOFTGPU_SCHEDULER=%s is neither threads nor deterministic; using threads", name);
+    sg.config.seed = read_number("SOFTGPU_SEED", 0, UINT_MAX, 1);
+}
+
 static void read_config(void)
 {
     sg_config_t *c = &sg.config;
@@ -100,12 +111,16 @@ static void read_config(void)
     c->devices = read_number("SOFTGPU_DEVICES", 1, SG_MAX_DEVICES, 1);
     c->poison = read_number("SOFTGPU_POISON", 0, 1, 0);
     c->protect = read_number("SOFTGPU_PROTECT", 0, 1, 1);
+    read_scheduler();
+    sg_profile_init();
 
     /* 8 GiB, but all devices no more than half of what the machine has. */
     size_t ram = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
     c->memory_bytes = (size_t)8 << 30;
     if (c->memory_bytes > ram / 2 / c->devices)
         c->memory_bytes = ram / 2 / c->devices;
+    if (sg_profile_named)
+        c->memory_bytes = (size_t)sg_profile->memory_gib << 30;
     const char *text = getenv("SOFTGPU_MEMORY");
     size_t wanted;
     if (text && *text) {
@@ -132,7 +147,7 @@ static CUresult start_locked(void)
     SG_TRY(sg_fault_init());
     SG_TRY(sg_window_init());
     SG_TRY(sg_queue_init());
-    sg_scheduler = &sg_threads_scheduler;
+    sg_scheduler = sg.config.deterministic ? &sg_deterministic_scheduler : &sg_threads_scheduler;
     SG_TRY(sg_scheduler->start(sg.config.workers));
     sg_pools_init();
     SG_TRY(sg_context_init());

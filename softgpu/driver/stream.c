@@ -1,6 +1,7 @@
 /* stream.c: the calls on streams, events and contexts' synchronisation. The queues themselves: streams.h. */
 #include "rules.h"
 #include "streams.h"
+#include "table.h"
 
 #include <stdlib.h>
 
@@ -86,9 +87,13 @@ static CUresult stream_query(CUstream handle)
     SG_TRY(sg_enter_context());
     sg_lock();
     sg_stream_t *s = sg_stream_resolve_locked(handle);
-    bool idle = s && atomic_load(&s->completed) >= s->submitted;
-    if (s && s == s->ctx->legacy)
-        idle = sg_blocking_idle_locked(s->ctx);
+    bool idle = false;
+    if (s) {
+        s->refs++;
+        idle = s == s->ctx->legacy ? sg_blocking_idle_locked(s->ctx)
+                                   : sg_scheduler->reached_locked(s, s->submitted);
+        sg_stream_unref_locked(s);
+    }
     sg_unlock();
     return !s ? CUDA_ERROR_INVALID_HANDLE : idle ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
@@ -200,17 +205,13 @@ typedef struct sg_event {
     sg_stream_t *stream; /* holds a reference; NULL: never recorded */
     uint64_t number;
     sg_record_t *record; /* holds a reference; NULL without timing */
-    struct sg_event *next;
 } sg_event_t;
 
-static sg_event_t *events; /* all; guarded by sg.lock */
+static sg_table_t events; /* all; guarded by sg.lock */
 
 static sg_event_t *event_find_locked(CUevent handle)
 {
-    for (sg_event_t *e = events; e; e = e->next)
-        if ((CUevent)e == handle)
-            return e;
-    return NULL;
+    return sg_table_contains(&events, handle) ? (sg_event_t *)handle : NULL;
 }
 
 static void event_forget_locked(sg_event_t *e)
@@ -236,9 +237,12 @@ SG_EXPORT CUresult cuEventCreate(CUevent *out, unsigned flags)
     e->ctx = sg_current_context();
     e->flags = flags;
     sg_lock();
-    e->next = events;
-    events = e;
+    bool kept = sg_table_insert(&events, e);
     sg_unlock();
+    if (!kept) {
+        free(e);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
     *out = (CUevent)e;
     return CUDA_SUCCESS;
 }
@@ -247,12 +251,9 @@ SG_EXPORT CUresult cuEventDestroy_v2(CUevent handle)
 {
     SG_TRY(sg_enter_context());
     sg_lock();
-    sg_event_t **link = &events;
-    while (*link && (CUevent)*link != handle)
-        link = &(*link)->next;
-    sg_event_t *e = *link;
+    sg_event_t *e = event_find_locked(handle);
     if (e) {
-        *link = e->next;
+        sg_table_remove(&events, e);
         event_forget_locked(e);
     }
     sg_unlock();
@@ -262,12 +263,12 @@ SG_EXPORT CUresult cuEventDestroy_v2(CUevent handle)
 
 void sg_events_drop_locked(CUcontext ctx)
 {
-    for (sg_event_t **link = &events, *e; (e = *link);) {
-        if (e->ctx != ctx) {
-            link = &e->next;
+    size_t at = 0;
+    for (sg_event_t *e; (e = sg_table_next(&events, &at));) {
+        if (e->ctx != ctx)
             continue;
-        }
-        *link = e->next;
+        sg_table_remove(&events, e);
+        at--; /* another one may have moved there */
         event_forget_locked(e);
         free(e);
     }
@@ -354,8 +355,10 @@ SG_EXPORT CUresult cuEventQuery(CUevent handle)
         return CUDA_ERROR_INVALID_HANDLE;
     if (!s)
         return CUDA_SUCCESS;
-    bool reached = atomic_load(&s->completed) >= number;
-    drop_stream(s);
+    sg_lock();
+    bool reached = sg_scheduler->reached_locked(s, number);
+    sg_stream_unref_locked(s);
+    sg_unlock();
     return reached ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
@@ -374,6 +377,23 @@ SG_EXPORT CUresult cuEventSynchronize(CUevent handle)
     return result;
 }
 
+/* When the event's last record happened; 0: not yet. The event may be gone afterwards. */
+static uint64_t record_time_locked(sg_event_t *e)
+{
+    sg_stream_t *s = e->stream;
+    sg_record_t *record = e->record;
+    uint64_t number = e->number;
+    s->refs++;
+    record->refs++;
+    uint64_t time_ns = sg_scheduler->reached_locked(s, number) ? record->time_ns : 0;
+    if (time_ns && record->floor_ns > time_ns)
+        time_ns = record->floor_ns;
+    if (!--record->refs)
+        free(record);
+    sg_stream_unref_locked(s);
+    return time_ns;
+}
+
 SG_EXPORT CUresult cuEventElapsedTime_v2(float *ms, CUevent start, CUevent end)
 {
     SG_TRY(sg_enter_context());
@@ -381,9 +401,11 @@ SG_EXPORT CUresult cuEventElapsedTime_v2(float *ms, CUevent start, CUevent end)
         return CUDA_ERROR_INVALID_VALUE;
     CUresult result = CUDA_ERROR_INVALID_HANDLE;
     sg_lock();
-    const sg_event_t *a = event_find_locked(start), *b = event_find_locked(end);
+    sg_event_t *a = event_find_locked(start), *b = event_find_locked(end);
     if (a && b && a->ctx == b->ctx && a->record && b->record) {
-        uint64_t from = a->record->time_ns, to = b->record->time_ns;
+        uint64_t from = record_time_locked(a), to = 0;
+        if ((b = event_find_locked(end)) && b->record)
+            to = record_time_locked(b);
         result = from && to ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
         if (!result)
             *ms = (float)((double)((int64_t)(to - from)) * 1e-6);

@@ -5,7 +5,8 @@
  * one stream complete in order.
  *
  * queue.c keeps the queues and says which op's turn has come; a scheduler (sg_scheduler_t) runs it and reports
- * with sg_op_finish_locked. There is one scheduler so far, real threads (threads.c).
+ * with sg_op_finish_locked. There are two: real threads (threads.c), and one whose order is drawn from a seed
+ * and whose time is computed (deterministic.c, clock.c).
  */
 #ifndef SG_STREAMS_H
 #define SG_STREAMS_H
@@ -24,7 +25,8 @@ typedef enum sg_op_kind {
 /* One record of an event: shared by the event and the op that will stamp it. */
 typedef struct sg_record {
     uint32_t refs;
-    uint64_t time_ns; /* 0: not yet */
+    uint64_t time_ns;  /* 0: not yet */
+    uint64_t floor_ns; /* it happened no earlier: see sg_lane_t */
 } sg_record_t;
 
 struct sg_op {
@@ -77,6 +79,21 @@ struct sg_op {
     _Alignas(64) char payload[256]; /* arguments may hold over-aligned structs: CUtensorMap */
 };
 
+/* A stream in virtual time (clock.c). */
+typedef struct sg_lane {
+    struct sg_act *head, *tail; /* what is not over yet */
+    uint64_t done;              /* the number of the last op that is over */
+    /* An op that the host, or another stream, kept from ending was observed to end at this time: what follows it cannot
+     * be earlier, whatever was computed. */
+    uint64_t floor_ns;
+    /* deterministic.c: if `mark` is the current search's, ops up to `needed` have to run; those before `search` have
+     * been looked at. */
+    uint64_t needed, mark;
+    const sg_op_t *search;
+    bool to_search;
+    struct sg_stream *next_to_search;
+} sg_lane_t;
+
 struct sg_stream {
     CUcontext ctx;
     bool destroyed; /* its handle is not valid any more */
@@ -92,24 +109,39 @@ struct sg_stream {
     bool stalled;               /* the head is a wait whose time has not come */
     bool running;               /* the head is with the workers or the caller */
     sg_op_t *head, *tail;
-    sg_stream_t *next;     /* all streams */
-    sg_stream_t *next_own; /* of a thread's default streams, one a context */
+    sg_lane_t lane;
+    sg_stream_t *next, **link; /* all streams; what points here */
+    sg_stream_t *next_own;     /* of a thread's default streams, one a context */
 };
 
 /* Who runs what the queues hand over. One for the life of the process, chosen when the driver starts. */
 typedef struct sg_scheduler {
     CUresult (*start)(unsigned workers);
+    /* A call of a host thread begins; it holds no lock. NULL: nothing to do. */
+    void (*enter)(void);
+    /* An op has got its place in its stream, and may run (be freed, even) as soon as this returns. */
+    void (*queued_locked)(const sg_op_t *op);
     /* An op whose turn has come: work or a host function. Run it, then sg_op_finish_locked. */
     void (*ready_locked)(sg_op_t *op);
+    /* A wait that is over, or a record whose turn has come, leaves its stream. */
+    void (*passed_locked)(const sg_op_t *op);
     void (*moved_locked)(void); /* some stream has moved */
-    /* A host thread has to wait: returns, with the lock held again, when a stream may have moved. */
-    void (*wait_locked)(void);
+    /* The stream has reached the number for good: nobody needs to wait for it. */
+    bool (*past_locked)(const sg_stream_t *stream, uint64_t number);
+    /* The host asks whether the stream has reached the number, or waits until it has. The caller holds a reference: the
+     * lock may be given up meanwhile. */
+    bool (*reached_locked)(sg_stream_t *stream, uint64_t number);
+    void (*wait_locked)(sg_stream_t *stream, uint64_t number);
     /* Without the lock, before a host thread waits: true if the stream has reached the number meanwhile. */
     bool (*spin)(const sg_stream_t *stream, uint64_t number);
-    uint64_t (*now_ns)(void); /* the device's clock, which events record */
 } sg_scheduler_t;
-extern const sg_scheduler_t sg_threads_scheduler; /* threads.c */
+extern const sg_scheduler_t sg_threads_scheduler;       /* threads.c */
+extern const sg_scheduler_t sg_deterministic_scheduler; /* deterministic.c */
 extern const sg_scheduler_t *sg_scheduler;
+/* A detached thread of the driver: no signals but faults. */
+CUresult sg_start_thread(void *(*body)(void *), void *argument, const char *name);
+/* Calls the program's function; on the thread for that. */
+void sg_run_host_function(const sg_op_t *op);
 
 CUresult sg_queue_init(void);
 /* In the current context; the second form in any. */
@@ -164,6 +196,7 @@ void sg_mark_caller_thread(void); /* by the scheduler, of the calling thread */
 /* copy.c: what a worker does for copy and set ops. */
 void sg_copy_run(const sg_op_t *op, uint64_t first, uint64_t count);
 void sg_copy_split(sg_op_t *op);
+size_t sg_copy_bytes(const sg_op_t *op); /* how much a copy or set op writes */
 /* A set op of the heap's poison, or NULL. */
 sg_op_t *sg_poison_op(CUdeviceptr address, size_t bytes, unsigned char pattern);
 

@@ -82,6 +82,17 @@ static void threads_ready_locked(sg_op_t *op)
     pthread_cond_signal(&sched.calls);
 }
 
+static void threads_queued_locked(const sg_op_t *op)
+{
+    (void)op;
+}
+
+static void threads_passed_locked(const sg_op_t *op)
+{
+    if (op->kind == SG_OP_RECORD && op->record.record)
+        op->record.record->time_ns = sg_now_ns();
+}
+
 /* ---- waiting ---- */
 
 static void threads_moved_locked(void)
@@ -90,10 +101,21 @@ static void threads_moved_locked(void)
         pthread_cond_broadcast(&sched.done);
 }
 
-static void threads_wait_locked(void)
+static bool threads_past_locked(const sg_stream_t *stream, uint64_t number)
+{
+    return atomic_load(&stream->completed) >= number;
+}
+
+static bool threads_reached_locked(sg_stream_t *stream, uint64_t number)
+{
+    return threads_past_locked(stream, number);
+}
+
+static void threads_wait_locked(sg_stream_t *stream, uint64_t number)
 {
     sched.waiters++;
-    pthread_cond_wait(&sched.done, &sg.lock);
+    while (!threads_past_locked(stream, number))
+        pthread_cond_wait(&sched.done, &sg.lock);
     sched.waiters--;
 }
 
@@ -187,18 +209,14 @@ static void *caller_main(void *argument)
         sg_op_t *op = sched.call_head;
         sched.call_head = op->next_run;
         sg_unlock();
-        if (op->host.callback)
-            op->host.callback(op->host.api_stream, (CUresult)atomic_load(&op->stream->ctx->sticky),
-                              op->host.data);
-        else
-            op->host.function(op->host.data);
+        sg_run_host_function(op);
         sg_lock();
         sg_op_finish_locked(op);
     }
     return NULL;
 }
 
-static CUresult start_thread(void *(*body)(void *), const char *name)
+CUresult sg_start_thread(void *(*body)(void *), void *argument, const char *name)
 {
     /* Signals are the program's; only faults must reach these threads. */
     sigset_t mine, old;
@@ -209,7 +227,7 @@ static CUresult start_thread(void *(*body)(void *), const char *name)
     sigdelset(&mine, SIGILL);
     pthread_sigmask(SIG_SETMASK, &mine, &old);
     pthread_t thread;
-    int failed = pthread_create(&thread, NULL, body, NULL);
+    int failed = pthread_create(&thread, NULL, body, argument);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (failed)
         return CUDA_ERROR_OPERATING_SYSTEM;
@@ -221,18 +239,21 @@ static CUresult start_thread(void *(*body)(void *), const char *name)
 static CUresult threads_start(unsigned workers)
 {
     sched.workers = workers;
-    SG_TRY(start_thread(caller_main, "softgpu-calls"));
+    SG_TRY(sg_start_thread(caller_main, NULL, "softgpu-calls"));
     for (unsigned i = 0; i < workers; i++) {
         char name[24];
         snprintf(name, sizeof name, "softgpu-%u", i);
-        SG_TRY(start_thread(worker_main, name));
+        SG_TRY(sg_start_thread(worker_main, NULL, name));
     }
     return CUDA_SUCCESS;
 }
 
 const sg_scheduler_t sg_threads_scheduler = {.start = threads_start,
+                                             .queued_locked = threads_queued_locked,
                                              .ready_locked = threads_ready_locked,
+                                             .passed_locked = threads_passed_locked,
                                              .moved_locked = threads_moved_locked,
+                                             .past_locked = threads_past_locked,
+                                             .reached_locked = threads_reached_locked,
                                              .wait_locked = threads_wait_locked,
-                                             .spin = threads_spin,
-                                             .now_ns = sg_now_ns};
+                                             .spin = threads_spin};

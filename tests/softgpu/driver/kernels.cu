@@ -34,6 +34,15 @@ __global__ void slow_store(int *p, int value, unsigned rounds)
 }
 BLOCK_SIZE_INDEPENDENT(slow_store);
 
+#ifdef KERNEL_COST
+/* In virtual time too: a nanosecond a round on an A100, the default profile. */
+static inline softgpu_cost_t slow_store_cost(dim3, dim3, int *, int, unsigned rounds)
+{
+    return {19.5e3 * rounds, SOFTGPU_FP32, 8};
+}
+KERNEL_COST(slow_store_cost, slow_store);
+#endif
+
 /* Arguments of every kind: out[5] receives them as doubles. */
 struct mixed {
     char tag;

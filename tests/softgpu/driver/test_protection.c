@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -247,15 +248,22 @@ static void CUDA_CB on_host(void *data)
     told = 12345;
 }
 
+static void CUDA_CB hold_back(void *gate)
+{
+    while (!atomic_load((_Atomic int *)gate))
+        usleep(1000);
+}
+
 /* After a sticky error stream callbacks are still called, with it; host functions are not. */
 static int callbacks_after_a_fault(void)
 {
+    _Atomic int gate = 0;
     OK(cuMemAddressReserve(&wild, CHUNK, 0, 0, 0));
-    CUdeviceptr p = device_alloc(4);
-    launch_slow_store(NULL, p, 1, 20000000);
+    OK(cuLaunchHostFunc(NULL, hold_back, &gate));
     launch_slow_store(NULL, wild, 1, 1);
     OK(cuStreamAddCallback(NULL, on_stream, NULL, 0));
     OK(cuLaunchHostFunc(NULL, on_host, NULL));
+    gate = 1;
     cuCtxSynchronize();
     return told == CUDA_ERROR_ILLEGAL_ADDRESS ? 0 : 1;
 }

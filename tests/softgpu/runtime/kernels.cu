@@ -34,6 +34,15 @@ __global__ void unmarked(int *p)
 BLOCK_SIZE_INDEPENDENT(fill);
 BLOCK_SIZE_INDEPENDENT(add<float>);
 BLOCK_SIZE_INDEPENDENT(slow_increment);
+
+#ifdef KERNEL_COST
+/* In virtual time too: a nanosecond a round on an A100, the default profile. */
+static inline softgpu_cost_t slow_increment_cost(dim3, dim3, int *, unsigned rounds)
+{
+    return {19.5e3 * rounds, SOFTGPU_FP32, 8};
+}
+KERNEL_COST(slow_increment_cost, slow_increment);
+#endif
 #else
 __device__ int variable;
 const void *const device_variable = &variable;

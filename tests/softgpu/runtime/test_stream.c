@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <unistd.h>
 
 enum { SLOW = 20000000 }; /* about 20 ms */
 
@@ -91,7 +92,13 @@ static void elapsed_time_spans_the_work(void **state)
     OK(cudaEventDestroy(end));
 }
 
-static atomic_int called;
+static atomic_int called, gate;
+static void hold_back(void *data)
+{
+    (void)data;
+    while (!atomic_load(&gate))
+        usleep(1000);
+}
 static void host_function(void *data)
 {
     atomic_fetch_add(&called, *(int *)data);
@@ -108,10 +115,12 @@ static void host_functions_run_in_order(void **state)
     cudaStream_t stream = new_stream();
     int one = 1, ten = 10;
     atomic_store(&called, 0);
-    launch_increment(SLOW, stream);
+    atomic_store(&gate, 0);
+    OK(cudaLaunchHostFunc(stream, hold_back, NULL));
     OK(cudaLaunchHostFunc(stream, host_function, &one));
     OK(cudaStreamAddCallback(stream, stream_callback, &ten, 0));
     assert_int_equal(atomic_load(&called), 0);
+    atomic_store(&gate, 1);
     OK(cudaStreamSynchronize(stream));
     assert_int_equal(atomic_load(&called), 11);
     OK(cudaStreamDestroy(stream));
@@ -167,11 +176,16 @@ static void default_stream_orders_blocking_streams_as_it_should(void **state)
     OK(cudaStreamSynchronize(stream));
     OK(cudaStreamDestroy(stream));
     OK(cudaStreamCreate(&stream));
+#ifdef CUDA_API_PER_THREAD_DEFAULT_STREAM
+    atomic_store(&gate, 0);
+    OK(cudaLaunchHostFunc(stream, hold_back, NULL));
+#endif
     launch_increment(SLOW, stream);
     OK(cudaMemcpyAsync(&value, counter, 4, cudaMemcpyDeviceToHost, NULL));
     OK(cudaStreamSynchronize(NULL));
 #ifdef CUDA_API_PER_THREAD_DEFAULT_STREAM
     assert_int_equal(value, 0);
+    atomic_store(&gate, 1);
 #else
     assert_int_equal(value, 1);
 #endif
