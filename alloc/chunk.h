@@ -29,6 +29,11 @@ void ebb_chunks_follow(size_t reserve_bytes, bool ahead);
 void ebb_chunks_measure(void);
 int ebb_chunk_device(void);
 
+/* So many chunks less may exist, because the driver serves memory of that size itself; those that nobody has
+ * taken go back to it. False: more of them are taken than that. And back. */
+bool ebb_chunks_cede(size_t count);
+void ebb_chunks_regain(size_t count);
+
 /* All of ebb_usage() but the live bytes, which the heap knows. */
 ebb_usage_t ebb_chunks_usage(void);
 

@@ -187,8 +187,14 @@ void ebb_spare_reclaim(size_t chunks, bool wait)
         available += r->chunk_count;
         break_spare(r);
     }
-    if (chunks == SIZE_MAX)
+    if (chunks == SIZE_MAX || ebb_chunks_excess())
         limit_ghosts(0, wait);
+}
+
+void ebb_spare_drop_ghosts(bool wait)
+{
+    ebb_marks_ask_again();
+    limit_ghosts(0, wait);
 }
 
 /* ---- chunks for a new range ---- */

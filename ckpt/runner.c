@@ -58,7 +58,8 @@ static uint64_t mix(uint64_t hash, uint64_t value)
 /* What stays the same from step to step: neither addresses nor the values of scalars. */
 static uint64_t signature_of(const ebb_operation_t *op)
 {
-    uint64_t h = mix(op->kind + 1, (uint64_t)(uintptr_t)op->function);
+    const void *what = op->kind == EBB_OTHER ? (const void *)op->name : (const void *)op->function;
+    uint64_t h = mix(op->kind + 1, (uint64_t)(uintptr_t)what);
     for (int i = 0; i < 3; i++)
         h = mix(h, (uint64_t)op->grid[i] << 32 | op->block[i]);
     h = mix(h, (uint64_t)op->shared_bytes << 32 | op->param_bytes);
@@ -111,7 +112,7 @@ static void forget(void)
 /* Where everything fits, there is nothing to plan. */
 static bool is_worth_learning(void)
 {
-    return !strcmp(ebb_options.policy, "auto") &&
+    return !strcmp(ebb_options.policy, "auto") && !ebb_keeps_everything() &&
            (ebb_traffic().evictions || *ebb_options.trace || *ebb_options.plan);
 }
 
@@ -348,6 +349,15 @@ static bool freeing(ebb_buffer_t *buffer, ebb_stream_t *stream)
     return false;
 }
 
+/* What has come up is no part of any plan, so the step is learned again. */
+static void interrupted(const char *why)
+{
+    if (run.phase == LEARN || run.phase == DRIVE) {
+        ebb_log(EBB_INFO, "the plan and what was learned are given up: %s", why);
+        forget();
+    }
+}
+
 static void waited(void)
 {
     ebb_drive_waited();
@@ -361,6 +371,7 @@ static const ebb_listener_t listener = {.serve = serve,
                                         .after = after,
                                         .make_room = ebb_residence_make_room,
                                         .waited = waited,
+                                        .interrupted = interrupted,
                                         .finish = ebb_stats_write};
 
 __attribute__((constructor)) static void listen(void)

@@ -136,7 +136,7 @@ static ebb_status_t leave(ebb_buffer_t *b, ebb_mark_t *done)
 
 bool ebb_residence_make_room(size_t chunks)
 {
-    if (!strcmp(ebb_options.policy, "keep"))
+    if (!strcmp(ebb_options.policy, "keep") || ebb_keeps_everything())
         return false;
     collect_leftovers();
     ebb_buffer_t *victims = NULL; /* linked through `evicting` */
