@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "chunk.h"
+#include "heap.h"
 
 static struct {
     ebb_foreign_t *range; /* by base; they do not overlap */

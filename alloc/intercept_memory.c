@@ -197,7 +197,26 @@ static void uncount(CUdeviceptr address)
     }
 }
 
-/* As the driver's, cuMemFree returns when the device is done with everything: programs rely on it. */
+/* What cuMemAllocAsync gave is freed by cuMemFree without waiting (its documentation says so): the program has waited
+ * for its own work. What ebb knows to be under way on the memory nevertheless is put before the free on one of
+ * its streams. False: that cannot be done. */
+static bool free_without_waiting(ebb_buffer_t *b)
+{
+    ebb_stream_t *s = b->use_count > EBB_USE_MARKS ? b->use[0].stream : NULL;
+    for (unsigned i = 0; i < b->use_count && i < EBB_USE_MARKS; i++)
+        if (!ebb_mark_reached(b->use[i]))
+            s = b->use[i].stream;
+    if (!b->stream_ordered || (!s && b->listener_state) || (s && is_captured(ebb_stream_handle(s))) ||
+        (s && ebb_buffer_join(ebb_stream_handle(s), b)))
+        return false;
+    if (s)
+        ebb_mark_issue(s);
+    release(b, s);
+    return true;
+}
+
+/* As the driver's, cuMemFree of what cuMemAlloc gave returns when the device is done with everything: programs
+ * rely on it. */
 static CUresult free_now(CUdeviceptr address)
 {
     if (!ebb_arena_contains(address)) {
@@ -206,16 +225,17 @@ static CUresult free_now(CUdeviceptr address)
     }
     if (!ebb_enter_at(address))
         return EBB_PASS(cuMemFree, (address));
-    bool found = ebb_heap_find(address) != NULL;
+    ebb_buffer_t *b = ebb_heap_find(address);
+    bool done = b && free_without_waiting(b);
     ebb_unlock();
-    if (!found)
-        return CUDA_ERROR_INVALID_VALUE;
+    if (done || !b)
+        return done ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     CUresult result = ebb_driver.cuCtxSynchronize();
     if (result)
         return result;
     if (!ebb_enter_at(address))
         return CUDA_ERROR_INVALID_CONTEXT;
-    ebb_buffer_t *b = ebb_heap_find(address); /* another thread may have been quicker */
+    b = ebb_heap_find(address); /* another thread may have been quicker */
     if (b)
         release(b, NULL);
     ebb_unlock();
