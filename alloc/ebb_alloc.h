@@ -97,6 +97,7 @@ typedef struct ebb_usage {
     size_t live_high_bytes; /* the same since the program has last asked to forget it */
 } ebb_usage_t;
 ebb_usage_t ebb_usage(void);
+size_t ebb_live_bytes(void); /* the same as its live_bytes */
 
 /* Takes `count` chunks, creating what is missing. Nothing is taken on failure: CUDA_ERROR_OUT_OF_MEMORY when
  * that would exceed the budget or the driver has none. */

@@ -6,6 +6,7 @@
 #include "heap.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "arena.h"
 #include "chunk.h"
@@ -19,6 +20,7 @@ static struct {
     ebb_buffer_t *newest, *oldest; /* large buffers by last use */
     uint64_t generation;
     size_t live_bytes, live_peak_bytes, live_high_bytes;
+    ebb_buffer_t *unused; /* records to be used again, linked through `older` */
 } heap;
 
 bool ebb_heap_reclaim(size_t chunks, bool wait)
@@ -126,9 +128,12 @@ static void begin_life(ebb_buffer_t *b, const ebb_request_t *q)
 
 static ebb_buffer_t *own(ebb_range_t *range)
 {
-    ebb_buffer_t *b = calloc(1, sizeof *b);
+    ebb_buffer_t *b = heap.unused ? heap.unused : malloc(sizeof *b);
     if (!b)
         return NULL;
+    if (heap.unused)
+        heap.unused = b->older;
+    memset(b, 0, sizeof *b);
     b->range = range;
     b->address = range->base;
     range->buffer = b;
@@ -140,7 +145,8 @@ static void disown(ebb_buffer_t *b)
 {
     b->range->buffer = NULL;
     unlink_buffer(b);
-    free(b);
+    b->older = heap.unused;
+    heap.unused = b;
 }
 
 static ebb_status_t alloc_large(const ebb_request_t *q, ebb_buffer_t **out)
@@ -231,6 +237,11 @@ ebb_buffer_t *ebb_heap_find(CUdeviceptr address)
 void ebb_heap_lower_high(void)
 {
     heap.live_high_bytes = heap.live_bytes;
+}
+
+size_t ebb_live_bytes(void)
+{
+    return heap.live_bytes;
 }
 
 ebb_usage_t ebb_usage(void)

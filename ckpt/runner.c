@@ -256,7 +256,7 @@ static void follow_steps(const ebb_operation_t *op)
         return;
     run.steps.operations++;
     ebb_step_event_t event = ebb_step_push(run.finder, signature_of(op), run.fewest_live);
-    run.fewest_live = ebb_usage().live_bytes;
+    run.fewest_live = ebb_live_bytes();
     run.boundary = event == EBB_STEP_BOUNDARY || (event == EBB_STEP_FOUND && !ebb_step_position(run.finder));
     switch (event) {
     case EBB_STEP_FOUND:
@@ -338,7 +338,7 @@ static void allocated(ebb_buffer_t *buffer, ebb_stream_t *stream)
 
 static bool freeing(ebb_buffer_t *buffer, ebb_stream_t *stream)
 {
-    size_t left = ebb_usage().live_bytes - buffer->bytes;
+    size_t left = ebb_live_bytes() - buffer->bytes;
     if (left < run.fewest_live)
         run.fewest_live = left;
     if (ebb_drive_freeing(buffer))
