@@ -205,6 +205,8 @@ static size_t takeable(size_t free)
 
 size_t ebb_chunks_available(void)
 {
+    if (pool.under_way && !creatable()) /* it may be the last one */
+        ebb_ahead_collect();
     settle();
     return takeable(pool.idle.count) + creatable();
 }
@@ -240,7 +242,8 @@ size_t ebb_chunks_gather(size_t count, const ebb_stream_t *stream, ebb_chunk_t *
 
 size_t ebb_chunks_join(size_t count, ebb_stream_t *stream, ebb_chunk_t *out)
 {
-    size_t got = 0;
+    size_t got = 0, most = takeable(ebb_chunks_free());
+    count = count < most ? count : most;
     while (got < count && pool.late.count) {
         ebb_chunk_t c = pool.late.chunk[pool.late.count - 1];
         if (ebb_mark_join(ebb_stream_handle(stream), c->freed))
@@ -313,12 +316,14 @@ bool ebb_chunks_begin_ahead(void)
     return true;
 }
 
-bool ebb_chunks_end_ahead(const CUmemGenericAllocationHandle *handle)
+void ebb_chunks_end_ahead(const CUmemGenericAllocationHandle *handle)
 {
     ebb_chunk_t c = handle ? calloc(1, sizeof *c) : NULL;
     pool.under_way--;
-    if (!c) {
-        pool.refused_ns = now_ns();
+    if (handle && !c)
+        ebb_driver.cuMemRelease(*handle);
+    if (!c) { /* whoever needs one will see for himself whether the driver has it */
+        pool.wanted = false;
         pool.created--;
     } else {
         c->handle = *handle;
@@ -326,7 +331,6 @@ bool ebb_chunks_end_ahead(const CUmemGenericAllocationHandle *handle)
         if (pool.under_way_since != pool.released || ebb_chunks_excess())
             release(c);
     }
-    return c != NULL;
 }
 
 ebb_status_t ebb_chunks_take(size_t count, ebb_chunk_t *out)
@@ -354,6 +358,7 @@ bool ebb_chunks_cede(size_t count)
 {
     if (count > ebb_chunks_available())
         return false;
+    ebb_ahead_collect();
     pool.ceded += count;
     set_limit();
     settle(); /* releases what is too much now */

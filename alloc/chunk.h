@@ -57,9 +57,9 @@ size_t ebb_chunks_create(size_t count, ebb_chunk_t *out);
 /* So many are needed for what is alive: no more are created ahead than a few beyond these. */
 void ebb_chunks_expect(size_t count);
 /* For ahead.c, lock held: may one more be created? Then it counts already; end with the handle, or NULL if there is
- * none. Both are false when there is nothing more to do. */
+ * none. */
 bool ebb_chunks_begin_ahead(void);
-bool ebb_chunks_end_ahead(const CUmemGenericAllocationHandle *handle);
+void ebb_chunks_end_ahead(const CUmemGenericAllocationHandle *handle);
 /* The driver's call; no lock. */
 ebb_status_t ebb_chunk_handle(CUmemGenericAllocationHandle *out);
 /* Takes a free one. */
