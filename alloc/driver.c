@@ -18,5 +18,10 @@ ebb_status_t ebb_driver_fill(PFN_cuGetProcAddress_v12000 real)
     }
     EBB_DRIVER_FUNCTIONS(X)
 #undef X
+#define X(field, name, version)                                                                              \
+    if (real(#name, (void **)&ebb_driver.field, version, 0, &status))                                        \
+        ebb_driver.field = NULL;
+    EBB_DRIVER_MORE(X)
+#undef X
     return result;
 }
