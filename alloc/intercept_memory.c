@@ -206,20 +206,25 @@ static CUresult free_now(CUdeviceptr address)
     }
     if (!ebb_enter_at(address))
         return EBB_PASS(cuMemFree, (address));
-    bool found = ebb_heap_find(address) != NULL;
+    ebb_buffer_t *known = ebb_heap_find(address);
+    bool captures = ebb_captures_under_way();
+    CUresult result = CUDA_SUCCESS;
+    for (unsigned i = 0; known && captures && i < known->use_count && i < EBB_USE_MARKS && !result; i++)
+        result = (CUresult)ebb_mark_wait(known->use[i]); /* the whole device may not be waited for */
     ebb_unlock();
-    if (!found)
+    if (!known)
         return CUDA_ERROR_INVALID_VALUE;
-    CUresult result = ebb_driver.cuCtxSynchronize();
+    if (!captures)
+        result = ebb_driver.cuCtxSynchronize();
     if (result)
         return result;
     if (!ebb_enter_at(address))
         return CUDA_ERROR_INVALID_CONTEXT;
-    ebb_buffer_t *b = ebb_heap_find(address); /* another thread may have been quicker */
-    if (b)
-        release(b, NULL);
+    known = ebb_heap_find(address); /* another thread may have been quicker */
+    if (known)
+        release(known, NULL);
     ebb_unlock();
-    return b ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    return known ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 /* Of memory that is ebb's: also from a stream of another context, where it waits as cuMemFree does. */

@@ -112,7 +112,7 @@ static void forget(void)
 /* Where everything fits, there is nothing to plan. */
 static bool is_worth_learning(void)
 {
-    return !strcmp(ebb_options.policy, "auto") && !ebb_keeps_everything() &&
+    return !strcmp(ebb_options.policy, "auto") && !ebb_plans_rest() &&
            (ebb_traffic().evictions || *ebb_options.trace || *ebb_options.plan);
 }
 
@@ -240,6 +240,8 @@ static void act_at_boundary(void)
     if (!run.boundary)
         return;
     run.boundary = false;
+    if (ebb_plans_rest())
+        return;
     if (run.phase == LEARN)
         learn();
     else if (run.phase == OBSERVE && is_worth_learning()) {

@@ -147,21 +147,50 @@ static void what_a_graph_mentions_stays_while_it_or_its_copies_live(void **state
     check(a, 3);
 }
 
-static void nothing_leaves_while_a_stream_is_captured(void **state)
+static void others_come_and_go_while_a_stream_is_captured(void **state)
 {
     (void)state;
     CUgraph graph;
+    CUgraphExec exec;
     CUdeviceptr more;
-    evict(); /* the budget is full */
+    launch_fill(a, 0);
+    OK(cuMemsetD8Async(b, 0, BUFFER, stream));
+    evict(); /* the budget is full, a and b are on the host */
     OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
     launch_fill(a, 5);
-    assert_int_equal(cuMemsetD8Async(b, 1, BUFFER, other), CUDA_ERROR_OUT_OF_MEMORY); /* b is on the host */
-    assert_int_equal(cuMemAlloc(&more, 3 * BUFFER), CUDA_ERROR_OUT_OF_MEMORY);
+    evict();
+    OK(cuMemsetD8Async(b, 0, BUFFER, other));
+    OK(cuMemAlloc(&more, 2 * BUFFER));
+    OK(cuMemsetD8Async(more, 1, 2 * BUFFER, other));
+    OK(cuMemFree(more));
+    OK(cuMemcpyDtoDAsync(c, a, BUFFER, stream));
     OK(cuStreamEndCapture(stream, &graph));
-    OK(cuMemsetD8Async(b, 0, BUFFER, other)); /* again it goes */
-    OK(cuStreamSynchronize(other));
     check(b, 0);
+    check(a, 0);
+    OK(cuGraphInstantiate(&exec, graph, 0));
+    evict();
+    OK(cuGraphLaunch(exec, stream));
+    check(c, 5);
+    OK(cuGraphExecDestroy(exec));
     OK(cuGraphDestroy(graph));
+}
+
+static void a_capture_that_does_not_fit_is_refused(void **state)
+{
+    (void)state;
+    CUgraph graph = NULL;
+    OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    for (int i = 0; i < 5; i++)
+        launch_fill(churn[i], (float)i);
+    int n = FLOATS;
+    float value = 1;
+    void *args[] = {&a, &value, &n};
+    assert_int_equal(cuLaunchKernel(fill, FLOATS / 1024, 1, 1, 128, 1, 1, 0, stream, args, NULL),
+                     CUDA_ERROR_OUT_OF_MEMORY); /* a sixth in 24 MiB, of which the context has some */
+    OK(cuStreamEndCapture(stream, &graph));
+    OK(cuGraphDestroy(graph));
+    launch_fill(a, 1);
+    check(a, 1);
 }
 
 static void branches_by_events_are_captured_unharmed(void **state)
@@ -320,7 +349,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(captured_work_finds_its_buffers_at_every_launch),
         cmocka_unit_test(what_a_graph_mentions_stays_while_it_or_its_copies_live),
-        cmocka_unit_test(nothing_leaves_while_a_stream_is_captured),
+        cmocka_unit_test(others_come_and_go_while_a_stream_is_captured),
+        cmocka_unit_test(a_capture_that_does_not_fit_is_refused),
         cmocka_unit_test(branches_by_events_are_captured_unharmed),
         cmocka_unit_test(nodes_made_by_hand_are_read),
         cmocka_unit_test(child_graphs_speak_for_their_parents),
