@@ -28,7 +28,12 @@
     RULE(PARTIAL_UNMAP,   "partial-unmap",   REPORTED,  "whole mappings are unmapped")                              \
     RULE(MAPPED_THROUGHOUT, "mapped-throughout", REPORTED, "access is set where everything is mapped")              \
     RULE(ACCESSIBLE,      "accessible",      REPORTED,  "kernels, copies and memsets touch accessible memory only")     \
-    RULE(HOST_ACCESS,     "host-access",     REPORTED,  "host code does not touch device memory")
+    RULE(HOST_ACCESS,     "host-access",     REPORTED,  "host code does not touch device memory")                       \
+    RULE(BARRIER,         "divergent-barrier", UNDEFINED, "the threads of a block meet in the same __syncthreads")      \
+    RULE(WARP_MASK,       "warp-mask",       UNDEFINED, "lanes that a mask names come to the operation, its callers are named by it") \
+    RULE(RACE,            "shared-race",     UNDEFINED, "checked mode: something orders accesses of threads to shared memory") \
+    RULE(BOUNDS,          "bounds",          UNDEFINED, "checked mode: kernels stay inside buffers and shared arrays")  \
+    RULE(UNINITIALISED,   "uninitialised",   UNDEFINED, "checked mode: kernels read what was written before")
 // clang-format on
 
 typedef enum sg_rule {

@@ -140,6 +140,8 @@ bool sg_extent_find_locked(CUdeviceptr address, sg_extent_t *out)
         return false;
     if (r->kind == SG_RANGE_SEGMENT)
         return sg_heap_block_locked(r->segment, address, out);
+    if (r->kind == SG_RANGE_MODULE)
+        return sg_variables_extent_locked(r->segment, address, out);
     size_t low = 0, high = r->mapping_count;
     while (low < high) {
         size_t mid = (low + high) / 2;
