@@ -210,6 +210,11 @@ bool ebb_enter_work(void)
     return enter(true, 0);
 }
 
+bool ebb_enter_is_inside(void)
+{
+    return !core.outside;
+}
+
 bool ebb_enter_own(void)
 {
     CUcontext context = NULL;

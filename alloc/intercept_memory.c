@@ -12,6 +12,7 @@
 #include "mark.h"
 #include "pool.h"
 #include "share.h"
+#include "tables.h"
 
 /* ---- allocation ---- */
 
@@ -169,6 +170,7 @@ PLAIN_CALL(cuMemSetMemPool, (CUmemLocation * location, CUmemAllocationType type,
 
 static void release(ebb_buffer_t *b, ebb_stream_t *stream)
 {
+    ebb_table_gone(b->address, b->bytes);
     if (ebb_listener && ebb_listener->freeing && ebb_listener->freeing(b, stream))
         return;
     ebb_heap_free(b, stream ? ebb_mark_here(stream) : (ebb_mark_t){0});
