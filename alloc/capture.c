@@ -117,14 +117,7 @@ void ebb_capture_begins(void)
 {
     ebb_interrupt("a stream is captured");
     ebb_streams_record(); /* later it could not be asked how far they are */
-    ebb_keep_for_now(true);
     atomic_fetch_add(&ebb_captures, 1);
-}
-
-static void end_one(void)
-{
-    atomic_fetch_sub(&ebb_captures, 1);
-    ebb_keep_for_now(false);
 }
 
 void ebb_capture_began(CUresult result, CUstream stream, CUgraph graph)
@@ -133,7 +126,7 @@ void ebb_capture_began(CUresult result, CUstream stream, CUgraph graph)
     capture_t *c = result ? NULL : calloc(1, sizeof *c);
     if (!c) { /* what is captured all the same is noted as common to all graphs */
         if (result)
-            end_one();
+            atomic_fetch_sub(&ebb_captures, 1);
         return;
     }
     c->origin = ebb_stream_of(stream);
@@ -150,7 +143,7 @@ static void drop(capture_t **link)
     *link = c->next;
     ebb_mentions_clear(&c->mentions);
     free(c);
-    end_one();
+    atomic_fetch_sub(&ebb_captures, 1);
 }
 
 static capture_t **find_origin(CUstream stream)
@@ -197,13 +190,14 @@ static ebb_mentions_t *mentions_of(CUstream stream)
     return &common;
 }
 
-void ebb_capture_note(const ebb_operation_t *op)
+ebb_status_t ebb_capture_note(const ebb_operation_t *op)
 {
     ebb_mentions_t *m = mentions_of(ebb_stream_handle(op->stream));
     for (uint32_t i = 0; i < op->access_count; i++)
-        ebb_mentions_add(m, op->access[i].buffer);
+        EBB_TRY(ebb_mentions_add(m, op->access[i].buffer));
     if (op->opaque)
         ebb_mentions_all(m);
+    return 0;
 }
 
 void ebb_capture_note_alloc(CUstream stream, size_t bytes)

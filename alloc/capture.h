@@ -1,9 +1,14 @@
 /* capture.h: streams that are captured into graphs, and what graphs mention. For this folder.
  *
- * While any stream is captured, nothing is evicted and no plan is followed: what a graph will mention is not
- * known before the capture ends. An operation on a capturing stream does not run; the buffers that it mentions
- * are held from then on, until the graph and everything instantiated from it are destroyed. A launch of a graph
- * is an operation (EBB_OTHER) on all buffers that it mentions. All with ebb_lock() held, unless it says otherwise.
+ * An operation on a capturing stream does not run. The buffers that it mentions are made resident (the driver
+ * looks at the operands of copies when it makes a node of them) and stay so from then on, until the graph and
+ * everything instantiated from it are destroyed. A launch of a graph is an operation (EBB_OTHER) on all buffers
+ * that it mentions.
+ *
+ * While any stream is captured no plan is followed, the device as a whole is never waited for, and no event of
+ * ebb's is recorded on a capturing stream: how far that one is, is asked before the capture begins. What has not
+ * been mentioned may be evicted then as ever, on ebb's own streams. All with ebb_lock() held, unless it says
+ * otherwise.
  */
 #ifndef EBB_CAPTURE_H
 #define EBB_CAPTURE_H
@@ -34,8 +39,9 @@ void ebb_capture_ended(CUresult result, CUstream stream, CUgraph graph);
 /* The stream is about to be destroyed, and with it a capture that began on it. */
 void ebb_capture_stream_ends(CUstream stream);
 
-/* An operation on a capturing stream: what it mentions belongs to the graph to be. */
-void ebb_capture_note(const ebb_operation_t *operation);
+/* An operation on a capturing stream: what it mentions belongs to the graph to be. CUDA_ERROR_OUT_OF_MEMORY: it
+ * does not fit beside what else must stay. */
+ebb_status_t ebb_capture_note(const ebb_operation_t *operation);
 /* An allocation that the graph will make. */
 void ebb_capture_note_alloc(CUstream stream, size_t bytes);
 

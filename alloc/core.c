@@ -213,6 +213,11 @@ bool ebb_enter_work(void)
     return enter(true, 0);
 }
 
+bool ebb_enter_is_inside(void)
+{
+    return !core.outside;
+}
+
 bool ebb_enter_own(void)
 {
     CUcontext context = NULL;
@@ -295,7 +300,7 @@ CUresult ebb_issue(ebb_operation_t *op, CUresult (*issue)(const void *context), 
     if (core.outside)
         return issue_outside(op, issue, context);
     if (ebb_captures_under_way() && ebb_is_capturing(ebb_stream_handle(op->stream))) {
-        ebb_capture_note(op);
+        EBB_TRY(ebb_capture_note(op));
         unrelax(); /* what the program may not do while capturing, it is told */
         return issue(context);
     }

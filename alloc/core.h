@@ -15,6 +15,8 @@ bool ebb_enter_at(CUdeviceptr address);
  * do then. */
 bool ebb_enter_work(void);
 
+/* After ebb_enter_work: whether it is ebb's context that is current. */
+bool ebb_enter_is_inside(void);
 /* The same whatever is current: false if ebb serves no context (any more). */
 bool ebb_enter_own(void);
 

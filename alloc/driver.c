@@ -1,3 +1,6 @@
+#ifndef __CUDA_API_VERSION_INTERNAL /* whoever compiles it: the whole table (driver.h) */
+#define __CUDA_API_VERSION_INTERNAL
+#endif
 #include "driver.h"
 
 #include "log.h"

@@ -253,9 +253,10 @@ extern const ebb_listener_t *ebb_listener;
 /* From now on nothing leaves the device, and no plan is followed, because something may reach any buffer at any
  * time. Lock held. */
 void ebb_keep_everything(const char *why);
-/* The same for a while: as many ends as beginnings. Any thread. */
-void ebb_keep_for_now(bool begin);
 bool ebb_keeps_everything(void);
+/* No plan may be made or followed now: everything is kept, or a stream is being captured (the device may not be
+ * waited for then). */
+bool ebb_plans_rest(void);
 /* Tells the listener. */
 void ebb_interrupt(const char *why);
 

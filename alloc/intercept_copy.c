@@ -4,6 +4,7 @@
 #include "intercept.h"
 #include "mark.h"
 #include "share.h"
+#include "tables.h"
 
 typedef enum direction { ANY, H2D, D2H, D2D } direction_t;
 
@@ -52,7 +53,11 @@ static CUresult copy(const copy_t *c)
                           .access = access};
     ebb_access_add(&op, c->dst, 0);
     ebb_access_add(&op, c->src, 1);
-    CUresult result = ebb_issue(&op, issue_copy, c);
+    CUresult result = CUDA_SUCCESS;
+    if ((c->direction == H2D || c->direction == ANY) && c->bytes >= sizeof(CUdeviceptr) && ebb_enter_is_inside())
+        result = (CUresult)ebb_table_written(c->dst, host(c->src), c->bytes);
+    if (!result)
+        result = ebb_issue(&op, issue_copy, c);
     ebb_unlock();
     return result;
 }

@@ -83,136 +83,156 @@ ASYNC_CALL(cuStreamWaitEvent, (CUstream stream, CUevent event, unsigned flags),
 
 /* ---- what nodes mention ---- */
 
-static void mention_addresses(ebb_mentions_t *m, const CUdeviceptr *address, size_t count)
+static ebb_status_t mention_addresses(ebb_mentions_t *m, const CUdeviceptr *address, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         ebb_buffer_t *b = ebb_buffer_at(address[i]);
         if (b)
-            ebb_mentions_add(m, b);
+            EBB_TRY(ebb_mentions_add(m, b));
     }
+    return 0;
 }
 
-static void mention_kernel(ebb_mentions_t *m, CUfunction f, CUkernel kernel, void **params, void **extra)
+static ebb_status_t mention_kernel(ebb_mentions_t *m, CUfunction f, CUkernel kernel, void **params,
+                                   void **extra)
 {
     /* A CUkernel may stand wherever a CUfunction may. */
     const ebb_signature_t *s = ebb_signature_of(f ? f : (CUfunction)kernel);
     unsigned char *block = s ? malloc(s->param_bytes + 8) : NULL;
     ebb_access_t *access = s ? malloc((EBB_ARGS_ROOM(s->param_bytes) + 1) * sizeof *access) : NULL;
     ebb_operation_t op = {.kind = EBB_KERNEL};
+    ebb_status_t status = 0;
     if (block && access && ebb_args_pack(s, block, params, extra)) {
         ebb_args_scan(&op, block, s->param_bytes, access);
-        for (uint32_t i = 0; i < op.access_count; i++)
-            ebb_mentions_add(m, access[i].buffer);
+        for (uint32_t i = 0; i < op.access_count && !status; i++)
+            status = ebb_mentions_add(m, access[i].buffer);
     } else {
         ebb_mentions_all(m);
     }
     free(block);
     free(access);
+    return status;
 }
 
-static void mention_copy(ebb_mentions_t *m, const CUDA_MEMCPY3D *copy)
+static ebb_status_t mention_copy(ebb_mentions_t *m, const CUDA_MEMCPY3D *copy)
 {
     CUdeviceptr address[2];
     ebb_copy_addresses(copy, address);
-    mention_addresses(m, address, 2);
+    return mention_addresses(m, address, 2);
 }
 
-static void mention_words(ebb_mentions_t *m, const CUstreamBatchMemOpParams *op, unsigned count)
+static ebb_status_t mention_words(ebb_mentions_t *m, const CUstreamBatchMemOpParams *op, unsigned count)
 {
     for (unsigned i = 0; op && i < count; i++) {
         CUdeviceptr address = ebb_word_address(&op[i]);
-        mention_addresses(m, &address, 1);
+        EBB_TRY(mention_addresses(m, &address, 1));
     }
+    return 0;
 }
 
-static void mention_graph(ebb_mentions_t *m, CUgraph graph)
+static ebb_status_t mention_graph(ebb_mentions_t *m, CUgraph graph)
 {
     const ebb_mentions_t *child = ebb_graph_known_mentions(graph);
     if (child)
         ebb_mentions_add_all(m, child);
+    return 0;
 }
 
-static void mention_node(ebb_mentions_t *m, const void *graph, const CUgraphNodeParams *p)
+static ebb_status_t mention_allocation(ebb_mentions_t *m, size_t bytes)
+{
+    m->alloc_bytes += bytes;
+    return 0;
+}
+
+static ebb_status_t mention_node(ebb_mentions_t *m, const CUgraphNodeParams *p)
 {
     switch (p->type) {
     case CU_GRAPH_NODE_TYPE_KERNEL:
-        mention_kernel(m, p->kernel.func, p->kernel.kern, p->kernel.kernelParams, p->kernel.extra);
-        break;
+        return mention_kernel(m, p->kernel.func, p->kernel.kern, p->kernel.kernelParams, p->kernel.extra);
     case CU_GRAPH_NODE_TYPE_MEMCPY:
-        mention_copy(m, &p->memcpy.copyParams);
-        break;
+        return mention_copy(m, &p->memcpy.copyParams);
     case CU_GRAPH_NODE_TYPE_MEMSET:
-        mention_addresses(m, &p->memset.dst, 1);
-        break;
+        return mention_addresses(m, &p->memset.dst, 1);
     case CU_GRAPH_NODE_TYPE_GRAPH:
-        mention_graph(m, p->graph.graph);
-        break;
+        return mention_graph(m, p->graph.graph);
     case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
-        mention_words(m, p->memOp.paramArray, p->memOp.count);
-        break;
+        return mention_words(m, p->memOp.paramArray, p->memOp.count);
     case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
-        m->alloc_bytes += p->alloc.bytesize;
-        break;
-    case CU_GRAPH_NODE_TYPE_CONDITIONAL:
-        for (unsigned i = 0; graph && p->conditional.phGraph_out && i < p->conditional.size; i++)
-            ebb_graph_contains(graph, p->conditional.phGraph_out[i]);
-        break;
+        return mention_allocation(m, p->alloc.bytesize);
     default:
-        break; /* no memory */
+        return 0; /* no memory */
     }
 }
 
-/* What `statement` finds in `m`, after a successful call, for a graph or an executable one. NULL: for the graph
- * of a node, which is not known: for all graphs, then. */
-#define MENTION(graph, result, statement)                                                                    \
-    CUresult result_ = (result);                                                                             \
-    if (!result_ && ebb_enter_work()) {                                                                      \
-        const void *in = (graph);                                                                            \
-        ebb_mentions_t *m = in ? ebb_graph_mentions(in) : ebb_graph_common_mentions();                       \
-        statement;                                                                                           \
-        ebb_unlock();                                                                                        \
-    }                                                                                                        \
-    return result_
+/* Before the driver's call, because it may look at the memory: what `mention`, a call on `m`, finds, for a graph or
+ * an executable one. NULL: for the graph of a node, which is not known: for all graphs, then. If the call fails, the
+ * graph mentions too much. */
+#define MENTION(graph, parameters, mention)                                                                  \
+    do {                                                                                                     \
+        if (parameters && ebb_enter_work()) {                                                                \
+            const void *in = (graph);                                                                        \
+            ebb_mentions_t *m = in ? ebb_graph_mentions(in) : ebb_graph_common_mentions();                   \
+            ebb_status_t status = mention;                                                                   \
+            ebb_unlock();                                                                                    \
+            return (CUresult)status;                                                                         \
+        }                                                                                                    \
+        return CUDA_SUCCESS;                                                                                 \
+    } while (0)
 
-static CUresult kernel_old(CUresult result, const void *graph, const CUDA_KERNEL_NODE_PARAMS_v1 *p)
+static CUresult kernel_old(const void *graph, const CUDA_KERNEL_NODE_PARAMS_v1 *p)
 {
-    MENTION(graph, result, mention_kernel(m, p->func, NULL, p->kernelParams, p->extra));
+    MENTION(graph, p, mention_kernel(m, p->func, NULL, p->kernelParams, p->extra));
 }
 
-static CUresult kernel(CUresult result, const void *graph, const CUDA_KERNEL_NODE_PARAMS_v2 *p)
+static CUresult kernel(const void *graph, const CUDA_KERNEL_NODE_PARAMS_v2 *p)
 {
-    MENTION(graph, result, mention_kernel(m, p->func, p->kern, p->kernelParams, p->extra));
+    MENTION(graph, p, mention_kernel(m, p->func, p->kern, p->kernelParams, p->extra));
 }
 
-static CUresult copy(CUresult result, const void *graph, const CUDA_MEMCPY3D *p)
+static CUresult copy(const void *graph, const CUDA_MEMCPY3D *p)
 {
-    MENTION(graph, result, mention_copy(m, p));
+    MENTION(graph, p, mention_copy(m, p));
 }
 
-static CUresult set(CUresult result, const void *graph, const CUDA_MEMSET_NODE_PARAMS_v1 *p)
+static CUresult set(const void *graph, const CUDA_MEMSET_NODE_PARAMS_v1 *p)
 {
-    MENTION(graph, result, mention_addresses(m, &p->dst, 1));
+    MENTION(graph, p, mention_addresses(m, &p->dst, 1));
 }
 
-static CUresult words(CUresult result, const void *graph, const CUDA_BATCH_MEM_OP_NODE_PARAMS *p)
+static CUresult words(const void *graph, const CUDA_BATCH_MEM_OP_NODE_PARAMS *p)
 {
-    MENTION(graph, result, mention_words(m, p->paramArray, p->count));
+    MENTION(graph, p, mention_words(m, p->paramArray, p->count));
 }
 
-static CUresult child(CUresult result, const void *graph, CUgraph of)
+static CUresult child(const void *graph, CUgraph of)
 {
-    MENTION(graph, result, mention_graph(m, of));
+    MENTION(graph, of, mention_graph(m, of));
 }
 
-static CUresult allocation(CUresult result, const void *graph, const CUDA_MEM_ALLOC_NODE_PARAMS *p)
+static CUresult allocation(const void *graph, const CUDA_MEM_ALLOC_NODE_PARAMS *p)
 {
-    MENTION(graph, result, m->alloc_bytes += p->bytesize);
+    MENTION(graph, p, mention_allocation(m, p->bytesize));
 }
 
-static CUresult node(CUresult result, const void *graph, const CUgraphNodeParams *p)
+static CUresult node(const void *graph, const CUgraphNodeParams *p)
 {
-    MENTION(graph, result, mention_node(m, graph, p));
+    MENTION(graph, p, mention_node(m, p));
 }
+
+/* The bodies of a conditional node are made with it. */
+static CUresult with_bodies(CUresult result, CUgraph graph, const CUgraphNodeParams *p)
+{
+    if (result || p->type != CU_GRAPH_NODE_TYPE_CONDITIONAL || !p->conditional.phGraph_out ||
+        !ebb_enter_work())
+        return result;
+    for (unsigned i = 0; i < p->conditional.size; i++)
+        ebb_graph_contains(graph, p->conditional.phGraph_out[i]);
+    ebb_unlock();
+    return result;
+}
+
+/* The call, after what it mentions is resident. */
+#define AFTER(mentioned, call) ((mentioned) ? CUDA_ERROR_OUT_OF_MEMORY : (call))
 
 /* What is added to it through this handle is added to a part of an unknown graph. */
 static CUresult embedded(CUresult result, const CUgraph *graph)
@@ -227,20 +247,20 @@ static CUresult embedded(CUresult result, const CUgraph *graph)
 #define ADD_CALL(name, type, mention)                                                                        \
     PLAIN_CALL(name,                                                                                         \
                (CUgraphNode * out, CUgraph graph, const CUgraphNode *nodes, size_t count, const type *p),    \
-               mention(EBB_PASS(name, (out, graph, nodes, count, p)), graph, p))
+               AFTER(mention(graph, p), EBB_PASS(name, (out, graph, nodes, count, p))))
 #define ADD_IN_CONTEXT_CALL(name, type, mention)                                                             \
     PLAIN_CALL(name,                                                                                         \
                (CUgraphNode * out, CUgraph graph, const CUgraphNode *nodes, size_t count, const type *p,     \
                 CUcontext context),                                                                          \
-               mention(EBB_PASS(name, (out, graph, nodes, count, p, context)), graph, p))
+               AFTER(mention(graph, p), EBB_PASS(name, (out, graph, nodes, count, p, context))))
 #define SET_CALL(name, type, mention)                                                                        \
-    PLAIN_CALL(name, (CUgraphNode at, const type *p), mention(EBB_PASS(name, (at, p)), NULL, p))
+    PLAIN_CALL(name, (CUgraphNode at, const type *p), AFTER(mention(NULL, p), EBB_PASS(name, (at, p))))
 #define EXEC_SET_CALL(name, type, mention)                                                                   \
     PLAIN_CALL(name, (CUgraphExec exec, CUgraphNode at, const type *p),                                      \
-               mention(EBB_PASS(name, (exec, at, p)), exec, p))
+               AFTER(mention(exec, p), EBB_PASS(name, (exec, at, p))))
 #define EXEC_SET_IN_CONTEXT_CALL(name, type, mention)                                                        \
     PLAIN_CALL(name, (CUgraphExec exec, CUgraphNode at, const type *p, CUcontext context),                   \
-               mention(EBB_PASS(name, (exec, at, p, context)), exec, p))
+               AFTER(mention(exec, p), EBB_PASS(name, (exec, at, p, context))))
 
 ADD_CALL(cuGraphAddKernelNode, CUDA_KERNEL_NODE_PARAMS_v1, kernel_old)
 ADD_CALL(cuGraphAddKernelNode_v2, CUDA_KERNEL_NODE_PARAMS_v2, kernel)
@@ -260,25 +280,27 @@ EXEC_SET_IN_CONTEXT_CALL(cuGraphExecMemsetNodeSetParams, CUDA_MEMSET_NODE_PARAMS
 PLAIN_CALL(cuGraphAddMemAllocNode,
            (CUgraphNode * out, CUgraph graph, const CUgraphNode *nodes, size_t count,
             CUDA_MEM_ALLOC_NODE_PARAMS *p),
-           allocation(EBB_PASS(cuGraphAddMemAllocNode, (out, graph, nodes, count, p)), graph, p))
+           AFTER(allocation(graph, p), EBB_PASS(cuGraphAddMemAllocNode, (out, graph, nodes, count, p))))
 PLAIN_CALL(cuGraphAddChildGraphNode,
            (CUgraphNode * out, CUgraph graph, const CUgraphNode *nodes, size_t count, CUgraph of),
-           child(EBB_PASS(cuGraphAddChildGraphNode, (out, graph, nodes, count, of)), graph, of))
+           AFTER(child(graph, of), EBB_PASS(cuGraphAddChildGraphNode, (out, graph, nodes, count, of))))
 PLAIN_CALL(cuGraphExecChildGraphNodeSetParams, (CUgraphExec exec, CUgraphNode at, CUgraph of),
-           child(EBB_PASS(cuGraphExecChildGraphNodeSetParams, (exec, at, of)), exec, of))
+           AFTER(child(exec, of), EBB_PASS(cuGraphExecChildGraphNodeSetParams, (exec, at, of))))
 PLAIN_CALL(cuGraphChildGraphNodeGetGraph, (CUgraphNode at, CUgraph *graph),
            embedded(EBB_PASS(cuGraphChildGraphNodeGetGraph, (at, graph)), graph))
 PLAIN_CALL(cuGraphAddNode,
            (CUgraphNode * out, CUgraph graph, const CUgraphNode *nodes, size_t count, CUgraphNodeParams *p),
-           node(EBB_PASS(cuGraphAddNode, (out, graph, nodes, count, p)), graph, p))
+           AFTER(node(graph, p),
+                 with_bodies(EBB_PASS(cuGraphAddNode, (out, graph, nodes, count, p)), graph, p)))
 PLAIN_CALL(cuGraphAddNode_v2,
            (CUgraphNode * out, CUgraph graph, const CUgraphNode *nodes, const CUgraphEdgeData *edges,
             size_t count, CUgraphNodeParams *p),
-           node(EBB_PASS(cuGraphAddNode_v2, (out, graph, nodes, edges, count, p)), graph, p))
+           AFTER(node(graph, p),
+                 with_bodies(EBB_PASS(cuGraphAddNode_v2, (out, graph, nodes, edges, count, p)), graph, p)))
 PLAIN_CALL(cuGraphNodeSetParams, (CUgraphNode at, CUgraphNodeParams *p),
-           node(EBB_PASS(cuGraphNodeSetParams, (at, p)), NULL, p))
+           AFTER(node(NULL, p), EBB_PASS(cuGraphNodeSetParams, (at, p))))
 PLAIN_CALL(cuGraphExecNodeSetParams, (CUgraphExec exec, CUgraphNode at, CUgraphNodeParams *p),
-           node(EBB_PASS(cuGraphExecNodeSetParams, (exec, at, p)), exec, p))
+           AFTER(node(exec, p), EBB_PASS(cuGraphExecNodeSetParams, (exec, at, p))))
 
 /* ---- graphs as a whole ---- */
 

@@ -12,6 +12,7 @@
 #include "mark.h"
 #include "pool.h"
 #include "share.h"
+#include "tables.h"
 
 /* ---- allocation ---- */
 
@@ -169,6 +170,7 @@ PLAIN_CALL(cuMemSetMemPool, (CUmemLocation * location, CUmemAllocationType type,
 
 static void release(ebb_buffer_t *b, ebb_stream_t *stream)
 {
+    ebb_table_gone(b->address, b->bytes);
     if (ebb_listener && ebb_listener->freeing && ebb_listener->freeing(b, stream))
         return;
     ebb_heap_free(b, stream ? ebb_mark_here(stream) : (ebb_mark_t){0});
@@ -211,21 +213,26 @@ static CUresult free_now(CUdeviceptr address)
     }
     if (!ebb_enter_at(address))
         return EBB_PASS(cuMemFree, (address));
-    ebb_buffer_t *b = ebb_heap_find(address);
-    bool done = b && free_without_waiting(b);
+    ebb_buffer_t *known = ebb_heap_find(address);
+    bool done = known && free_without_waiting(known);
+    bool captures = ebb_captures_under_way();
+    CUresult result = CUDA_SUCCESS;
+    for (unsigned i = 0; known && !done && captures && i < known->use_count && i < EBB_USE_MARKS && !result; i++)
+        result = (CUresult)ebb_mark_wait(known->use[i]); /* the whole device may not be waited for */
     ebb_unlock();
-    if (done || !b)
+    if (done || !known)
         return done ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-    CUresult result = ebb_driver.cuCtxSynchronize();
+    if (!captures)
+        result = ebb_driver.cuCtxSynchronize();
     if (result)
         return result;
     if (!ebb_enter_at(address))
         return CUDA_ERROR_INVALID_CONTEXT;
-    b = ebb_heap_find(address); /* another thread may have been quicker */
-    if (b)
-        release(b, NULL);
+    known = ebb_heap_find(address); /* another thread may have been quicker */
+    if (known)
+        release(known, NULL);
     ebb_unlock();
-    return b ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    return known ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 /* Of memory that is ebb's: also from a stream of another context, where it waits as cuMemFree does. */

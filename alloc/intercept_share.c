@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "arena.h"
-#include "chunk.h"
+#include "capture.h"
 #include "foreign.h"
 #include "intercept.h"
 #include "log.h"
@@ -165,7 +165,7 @@ static CUresult set_pointer_attribute(const void *value, CUpointer_attribute att
     if (pin_at(address))
         return CUDA_ERROR_OUT_OF_MEMORY;
     atomic_store(&sync_memops, true);
-    return ebb_waited(EBB_PASS(cuCtxSynchronize, ()));
+    return ebb_captures_under_way() ? CUDA_SUCCESS : ebb_waited(EBB_PASS(cuCtxSynchronize, ()));
 }
 
 PLAIN_CALL(cuMemGetHandleForAddressRange,

@@ -3,8 +3,8 @@
 #include "status.h"
 
 #ifndef NDEBUG
-/* A bit per rank that this thread holds. */
-static _Thread_local unsigned held;
+/* A bit per rank that this thread holds. The library is loaded at start, so its storage may be static. */
+static _Thread_local unsigned held __attribute__((tls_model("initial-exec")));
 #endif
 
 void ebb_mutex_lock(ebb_mutex_t *m)

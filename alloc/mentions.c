@@ -33,18 +33,19 @@ void ebb_mentions_all(ebb_mentions_t *m)
     m->all = true;
 }
 
-void ebb_mentions_add(ebb_mentions_t *m, ebb_buffer_t *b)
+ebb_status_t ebb_mentions_add(ebb_mentions_t *m, ebb_buffer_t *b)
 {
     if (2 * m->count >= m->room && !grow(m)) {
         ebb_mentions_all(m);
-        return;
+        return ebb_buffer_pin(b);
     }
     ebb_pinned_ref_t *slot = place_of(m->slot, m->room, b->generation);
     if (slot->generation)
-        return;
+        return 0;
+    EBB_TRY(ebb_buffer_pin(b));
     *slot = ebb_pinned_ref(b);
     m->count++;
-    ebb_buffer_hold(b);
+    return 0;
 }
 
 void ebb_mentions_add_all(ebb_mentions_t *to, const ebb_mentions_t *from)

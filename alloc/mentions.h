@@ -1,4 +1,4 @@
-/* mentions.h: the buffers that a graph mentions, each held once for each graph. For this folder; ebb_lock()
+/* mentions.h: the buffers that a graph mentions, each pinned once for each graph. For this folder; ebb_lock()
  * held. */
 #ifndef EBB_MENTIONS_H
 #define EBB_MENTIONS_H
@@ -12,7 +12,9 @@ typedef struct ebb_mentions {
     bool all;               /* something of it could not be read: it may touch anything */
 } ebb_mentions_t;
 
-void ebb_mentions_add(ebb_mentions_t *mentions, ebb_buffer_t *buffer);
+/* Makes it resident. CUDA_ERROR_OUT_OF_MEMORY: it cannot be. */
+ebb_status_t ebb_mentions_add(ebb_mentions_t *mentions, ebb_buffer_t *buffer);
+/* What another graph mentions is resident already. */
 void ebb_mentions_add_all(ebb_mentions_t *to, const ebb_mentions_t *from);
 /* Something was mentioned that cannot be read. */
 void ebb_mentions_all(ebb_mentions_t *mentions);

@@ -2,31 +2,29 @@
 
 #include <stdatomic.h>
 
+#include "capture.h"
 #include "core.h"
 #include "driver.h"
 #include "log.h"
 #include "mark.h"
 
-static _Atomic unsigned keeping; /* reasons to evict nothing */
+static atomic_bool keeping;
 
 void ebb_keep_everything(const char *why)
 {
-    if (!atomic_fetch_add(&keeping, 1) || ebb_log_level >= EBB_INFO)
+    if (!atomic_exchange(&keeping, true))
         ebb_log(EBB_WARN, "from now on nothing leaves the device: %s", why);
     ebb_interrupt(why);
 }
 
-void ebb_keep_for_now(bool begin)
-{
-    if (begin)
-        atomic_fetch_add(&keeping, 1);
-    else
-        atomic_fetch_sub(&keeping, 1);
-}
-
 bool ebb_keeps_everything(void)
 {
-    return atomic_load_explicit(&keeping, memory_order_relaxed) != 0;
+    return atomic_load_explicit(&keeping, memory_order_relaxed);
+}
+
+bool ebb_plans_rest(void)
+{
+    return ebb_keeps_everything() || ebb_captures_under_way();
 }
 
 void ebb_interrupt(const char *why)

@@ -28,7 +28,7 @@
 #include "stats.h"
 #include "step.h"
 
-enum { LONGEST_STEP = 1 << 18, MOST_LESSONS = 8, MOST_FRUITLESS = 16, MOST_FAILURES = 4 };
+enum { LONGEST_STEP = 1 << 18, MOST_LESSONS = 8, MOST_FRUITLESS = 16, MOST_FAILURES = 4, MOST_INTERRUPTIONS = 8 };
 
 static struct {
     enum { OBSERVE, LEARN, DRIVE, STAY } phase;
@@ -40,6 +40,7 @@ static struct {
     unsigned lessons;       /* steps recorded for this plan */
     unsigned fruitless;     /* installations in a row without a driven step */
     unsigned failures;      /* installations that failed */
+    unsigned interruptions; /* of learning and driving */
     uint64_t driven_before; /* steps driven when the plan was installed last */
     ebb_recording_t learned;
     ebb_plan_t *plan;
@@ -114,7 +115,7 @@ static void forget(void)
 /* Where everything fits, there is nothing to plan. */
 static bool is_worth_learning(void)
 {
-    return !strcmp(ebb_options.policy, "auto") && !ebb_keeps_everything() &&
+    return !strcmp(ebb_options.policy, "auto") && !ebb_plans_rest() &&
            (ebb_traffic().evictions || *ebb_options.trace || *ebb_options.plan);
 }
 
@@ -242,6 +243,8 @@ static void act_at_boundary(void)
     if (!run.boundary)
         return;
     run.boundary = false;
+    if (ebb_plans_rest())
+        return;
     if (run.phase == LEARN)
         learn();
     else if (run.phase == OBSERVE && is_worth_learning()) {
@@ -362,9 +365,13 @@ static bool freeing(ebb_buffer_t *buffer, ebb_stream_t *stream)
 /* What has come up is no part of any plan, so the step is learned again. */
 static void interrupted(const char *why)
 {
-    if (run.phase == LEARN || run.phase == DRIVE) {
-        ebb_log(EBB_INFO, "the plan and what was learned are given up: %s", why);
-        forget();
+    if (run.phase != LEARN && run.phase != DRIVE)
+        return;
+    ebb_log(EBB_INFO, "the plan and what was learned are given up: %s", why);
+    forget();
+    if (++run.interruptions > MOST_INTERRUPTIONS) {
+        ebb_log(EBB_WARN, "no plan, ebb stays reactive: %s, again and again", why);
+        run.phase = STAY;
     }
 }
 
