@@ -20,14 +20,21 @@ struct sg_check {
     const sg_live_t *last;         /* found last */
     const sg_shared_symbol_t *last_shared;
     uintptr_t last_host;           /* a page of host memory that kernels may touch; 0: none */
+    const sg_symbols_t *sorted_for; /* `foreign` is of this library and */
+    CUfunction function;            /* this kernel: */
+    signed char *foreign;           /* owns: for each shared variable 1 if it is another kernel's, 0 if not, -1 unknown */
 };
 
 void sg_check_begin(const sg_op_t *op)
 {
     static _Thread_local struct sg_check *own; /* kept for ever */
-    if (!own && !(own = malloc(sizeof *own)))
+    if (!own && !(own = calloc(1, sizeof *own)))
         return;
-    *own = (struct sg_check){.op = op, .watch = op->watch};
+    *own = (struct sg_check){.op = op,
+                             .watch = op->watch,
+                             .sorted_for = own->sorted_for,
+                             .function = own->function,
+                             .foreign = own->foreign};
     sg_run.check = own;
     sg_run.checked = op->watch != NULL;
 }
@@ -109,6 +116,36 @@ static const sg_shared_symbol_t *find_shared(struct sg_check *c, size_t offset)
     return low ? &s->shared[low - 1] : NULL;
 }
 
+/* Shared variables of other kernels lie beside those of this one. */
+static bool is_foreign(const sg_shared_symbol_t *s)
+{
+    const CUfunction f = sg_run.function;
+    if (sg_symbol_is_of(s, f->kernel->name))
+        return false;
+    for (uint32_t i = 0; i < f->module->kernel_count; i++)
+        if (sg_symbol_is_of(s, f->module->functions[i].kernel->name))
+            return true;
+    return false;
+}
+
+static bool of_another_kernel(struct sg_check *c, const sg_shared_symbol_t *s)
+{
+    if (c->function != sg_run.function || c->sorted_for != c->symbols) {
+        free(c->foreign);
+        c->foreign = malloc(c->symbols->count);
+        if (c->foreign)
+            memset(c->foreign, -1, c->symbols->count);
+        c->function = sg_run.function;
+        c->sorted_for = c->symbols;
+    }
+    if (!c->foreign)
+        return false;
+    signed char *known = &c->foreign[s - c->symbols->shared];
+    if (*known < 0)
+        *known = is_foreign(s);
+    return *known;
+}
+
 static void check_shared(struct sg_check *c, const char *at, size_t bytes, softgpu_access_t how, const void *pc)
 {
     const size_t offset = (size_t)(at - c->area);
@@ -126,6 +163,8 @@ static void check_shared(struct sg_check *c, const char *at, size_t bytes, softg
         return;
     }
     const sg_shared_symbol_t *s = find_shared(c, offset);
+    while (s && s != c->last_shared && of_another_kernel(c, s))
+        s = s > c->symbols->shared ? s - 1 : NULL;
     if (!s || offset + bytes > s->offset + s->bytes) {
         sg_check_report(SG_RULE_BOUNDS, CUDA_ERROR_ILLEGAL_ADDRESS, pc, "%s %zu bytes at %p, at offset %zu of shared %s, which has %zu",
                         verb(how), bytes, (const void *)at, s ? offset - s->offset : offset, s ? s->name : "memory",
@@ -167,10 +206,11 @@ static const sg_fiber_t *whose_stack(const char *at)
     return NULL;
 }
 
-static void report_nowhere(struct sg_check *c, const char *at, size_t bytes, softgpu_access_t how, const void *pc)
+/* `address`: the device's, where it differs from what the kernel uses. */
+static void report_nowhere(struct sg_check *c, const char *at, CUdeviceptr address, size_t bytes, softgpu_access_t how,
+                           const void *pc)
 {
     char what[200] = "no buffer is near";
-    const CUdeviceptr address = (CUdeviceptr)(uintptr_t)at;
     const sg_fiber_t *f = whose_stack(at);
     CUdeviceptr base;
     size_t size;
@@ -255,8 +295,8 @@ static void check_global(struct sg_check *c, const char *at, size_t bytes, softg
     if (!writes(how) && ((size_t)(at - (const char *)l->params) < sg_run.function->param_bytes ||
                          (size_t)(at - (const char *)l) < sizeof *l))
         return;
-    if (!is_host_memory(c, at, bytes))
-        report_nowhere(c, at, bytes, how, pc);
+    if (in_image || !is_host_memory(c, at, bytes))
+        report_nowhere(c, at, address, bytes, how, pc);
 }
 
 void sg_check_access(const void *where, size_t bytes, softgpu_access_t how, const void *pc)
