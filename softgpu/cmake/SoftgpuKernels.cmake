@@ -33,10 +33,12 @@ set(SOFTGPU_KERNEL_OPTIONS "" CACHE STRING "further compiler options for kernel 
 function(softgpu_kernels target)
   cmake_parse_arguments(ARG "" "SAME_AS" "SOURCES;MODES" ${ARGN})
   if(ARG_SAME_AS)
+    # Named by the library for fast mode: to name the others would have them built.
+    set(library ${ARG_SAME_AS}_softgpu)
     foreach(mode "" .simt .checked)
-      string(REPLACE "." "_" suffix "${mode}")
       add_custom_command(TARGET ${target} POST_BUILD COMMAND ${CMAKE_COMMAND} -E create_symlink
-        "$<TARGET_FILE:${ARG_SAME_AS}_softgpu${suffix}>" "$<TARGET_FILE:${target}>.softgpu${mode}.so" VERBATIM)
+        "$<TARGET_FILE_DIR:${library}>/$<TARGET_FILE_BASE_NAME:${library}>${mode}.so"
+        "$<TARGET_FILE:${target}>.softgpu${mode}.so" VERBATIM)
     endforeach()
   else()
     softgpu_kernel_libraries(${target} "$<TARGET_FILE_DIR:${target}>" "$<TARGET_FILE_NAME:${target}>" "${ARG_MODES}" ${ARG_SOURCES})

@@ -95,7 +95,7 @@ void sg_check_settle(void);
 /* ---- symbols.c: the shared variables of a kernel library ---- */
 typedef struct sg_shared_symbol {
     size_t offset, bytes; /* in the library's thread-local storage */
-    char *name;
+    char *name, *mangled;
 } sg_shared_symbol_t;
 
 typedef struct sg_symbols {
@@ -107,6 +107,8 @@ typedef struct sg_symbols {
     struct sg_symbols *next;
 } sg_symbols_t;
 
+/* Whether the variable is a local one of this kernel. */
+bool sg_symbol_is_of(const sg_shared_symbol_t *symbol, const char *kernel);
 /* Of the library that holds `code`. NULL: it cannot be read. */
 const sg_symbols_t *sg_symbols_of(const void *code);
 

@@ -1,11 +1,13 @@
 /* symbols.c: where the shared variables of a kernel library are, from its symbol table: checked mode wants their bounds and
  * their names. A symbol without a size is dynamic shared memory (KernelTable.cmake). */
+#include "module.h"
 #include "shadow.h"
 
 #include <dlfcn.h>
 #include <elf.h>
 #include <fcntl.h>
 #include <link.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -42,7 +44,7 @@ static void take_symbol(sg_symbols_t *s, const ElfW(Sym) * symbol, const char *n
         return;
     }
     s->shared[s->count++] =
-        (sg_shared_symbol_t){.offset = symbol->st_value, .bytes = symbol->st_size, .name = short_name(name)};
+        (sg_shared_symbol_t){.offset = symbol->st_value, .bytes = symbol->st_size, .name = short_name(name), .mangled = strdup(name)};
 }
 
 static void read_table(sg_symbols_t *s, const char *file, size_t bytes)
@@ -64,6 +66,23 @@ static void read_table(sg_symbols_t *s, const char *file, size_t bytes)
     }
     if (s->shared)
         qsort(s->shared, s->count, sizeof *s->shared, by_offset);
+}
+
+/* "_ZZ7reverseE1s" is reverse's; of a C++ kernel "_Z3addPf" it begins with _ZZ3addPfE, of a static one with _ZZL. */
+bool sg_symbol_is_of(const sg_shared_symbol_t *symbol, const char *kernel)
+{
+    char plain[2048], encoded[2100];
+    const char *at = symbol->mangled;
+    if (!at || strncmp(at, "_ZZ", 3) != 0)
+        return false;
+    at += 3 + (at[3] == 'L');
+    sg_name_plain(kernel, plain, sizeof plain);
+    if (!strncmp(plain, "_Z", 2))
+        snprintf(encoded, sizeof encoded, "%s", plain + 2);
+    else
+        snprintf(encoded, sizeof encoded, "%zu%s", strlen(plain), plain);
+    const size_t length = strlen(encoded);
+    return !strncmp(at, encoded, length) && at[length] == 'E';
 }
 
 static int find_image(struct dl_phdr_info *info, size_t size, void *out)
