@@ -241,6 +241,8 @@ bool ebb_is_context(CUcontext context)
 
 bool ebb_is_device(CUdevice device)
 {
+    if (!core.ready && ebb_enter()) /* nobody has allocated yet; with the lock held, it is ready */
+        ebb_unlock();
     return core.ready && core.context && core.device == device;
 }
 

@@ -109,13 +109,12 @@ static CUresult alloc_async(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, C
 static CUresult create_pool(CUmemoryPool *out, const CUmemPoolProps *props)
 {
     CUresult result = EBB_PASS(cuMemPoolCreate, (out, props));
-    bool native =
-        props && (props->handleTypes || props->allocType != CU_MEM_ALLOCATION_TYPE_PINNED ||
-                  props->location.type != CU_MEM_LOCATION_TYPE_DEVICE || !ebb_is_device(props->location.id));
-    if (!result && native && ebb_enter()) {
+    if (result || !ebb_enter()) /* which also finds out what device is ebb's */
+        return result;
+    if (props->handleTypes || props->allocType != CU_MEM_ALLOCATION_TYPE_PINNED ||
+        props->location.type != CU_MEM_LOCATION_TYPE_DEVICE || !ebb_is_device(props->location.id))
         ebb_pool_make_native(*out);
-        ebb_unlock();
-    }
+    ebb_unlock();
     return result;
 }
 
