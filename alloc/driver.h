@@ -17,6 +17,8 @@
     X(cuDeviceTotalMem, 3020)                                                                                \
     X(cuDeviceGetAttribute, 2000)                                                                            \
     X(cuDeviceGetPCIBusId, 4010)                                                                             \
+    X(cuDeviceGetName, 2000)                                                                                 \
+    X(cuDriverGetVersion, 2020)                                                                              \
     X(cuGetErrorName, 6000)                                                                                  \
     X(cuFuncGetName, 12030)                                                                                  \
     X(cuFuncGetParamInfo, 12040)                                                                             \

@@ -236,6 +236,8 @@ typedef struct ebb_listener {
     void (*after)(const ebb_operation_t *operation, CUresult result);
     /* The pool has too few: get `chunks` more into it. False: cannot. */
     bool (*make_room)(size_t chunks);
+    /* A request could not be served. */
+    void (*out_of_memory)(const ebb_request_t *request);
     /* The program has waited for work of its own. */
     void (*waited)(void);
     /* Something has come up that no plan knows: a drive ends, what was learned is forgotten. */

@@ -15,21 +15,6 @@
 
 /* ---- allocation ---- */
 
-/* Out of memory is said once in a while, with what holds the memory: programs that catch it may ask very
- * often. */
-static void say_out_of_memory(size_t bytes)
-{
-    static unsigned said;
-    ebb_usage_t u = ebb_usage();
-    if (said++ < 10)
-        ebb_log(
-            EBB_WARN,
-            "out of memory for %zu bytes: budget %zu MiB, live buffers %zu MiB, mapped %zu MiB; a budget of "
-            "%zu MiB would do",
-            bytes, u.budget_bytes >> 20, u.live_bytes >> 20, u.mapped_bytes >> 20,
-            (u.mapped_bytes + bytes + EBB_CHUNK_BYTES - 1) >> 20);
-}
-
 /* Lock held on entry, not on return. */
 static CUresult serve(CUdeviceptr *out, const ebb_request_t *request)
 {
@@ -40,7 +25,8 @@ static CUresult serve(CUdeviceptr *out, const ebb_request_t *request)
         if (ebb_listener && ebb_listener->allocated)
             ebb_listener->allocated(b, request->stream);
     } else if (status == CUDA_ERROR_OUT_OF_MEMORY) {
-        say_out_of_memory(request->bytes);
+        if (ebb_listener && ebb_listener->out_of_memory)
+            ebb_listener->out_of_memory(request);
     }
     ebb_unlock();
     return (CUresult)status;

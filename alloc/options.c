@@ -200,9 +200,29 @@ bool ebb_options_read(char *const *environment)
     return good;
 }
 
+const ebb_option_row_t *ebb_option_row(unsigned index)
+{
+    static ebb_option_row_t row;
+    if (index >= OPTION_COUNT)
+        return NULL;
+    const option_t *o = &options[index];
+    row = (ebb_option_row_t){o->name, type_name[o->type], o->fallback, o->help};
+    return &row;
+}
+
 void ebb_options_print(FILE *out)
 {
     for (size_t i = 0; i < OPTION_COUNT; i++)
         fprintf(out, "%-24s %-8s %-8s %s\n", options[i].name, type_name[options[i].type],
                 *options[i].fallback ? options[i].fallback : "-", options[i].help);
+}
+
+void ebb_options_print_markdown(FILE *out)
+{
+    fputs("| variable | default | meaning |\n| --- | --- | --- |\n", out);
+    for (size_t i = 0; i < OPTION_COUNT; i++) {
+        const char *fallback = options[i].fallback;
+        fprintf(out, *fallback ? "| `%s` | `%s` | %s |\n" : "| `%s` |%s | %s |\n", options[i].name, fallback,
+                options[i].help);
+    }
 }

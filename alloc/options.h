@@ -17,14 +17,21 @@
 #include <stdio.h>
 
 #define EBB_OPTIONS(X)                                                                                       \
-    X(EBB_BUDGET, BYTES, budget, "100%", 4 << 20, INT64_MAX, "device bytes for this process")                \
+    X(EBB_BUDGET, BYTES, budget, "100%", 4 << 20, INT64_MAX,                                                 \
+      "device bytes for this process: `24GiB`, or a share of the device")                                    \
     X(EBB_RESERVE, BYTES, reserve, "0", 0, INT64_MAX, "bytes kept back for what ebb does not own")           \
     X(EBB_PREALLOC, SWITCH, prealloc, "1", 0, 1, "create some device memory ahead of need, by a thread")     \
-    X(EBB_MIN_BUFFER, BYTES, min_buffer, "1MiB", 1, INT64_MAX, "smallest buffer that is evicted")            \
+    X(EBB_MIN_BUFFER, BYTES, min_buffer, "1MiB", 1, INT64_MAX,                                               \
+      "smallest buffer that is evicted; buffers up to 1 MiB share chunks and never are")                     \
     X(EBB_HOST_BUDGET, BYTES, host_budget, "0", 0, INT64_MAX, "pinned host bytes; 0: half of the machine's") \
+    X(EBB_PAGEABLE, SWITCH, pageable, "1", 0, 1,                                                             \
+      "evict to pageable memory, slowly, when no more may be pinned")                                        \
+    X(EBB_CLEAN, SWITCH, clean, "1", 0, 1,                                                                   \
+      "do not copy out again what the host still has the same bytes of (by hashes)")                         \
     X(EBB_POLICY, WORD, policy, "auto", 0, 0,                                                                \
       "auto, reactive, keep: plan when it is needed, never plan, never evict")                               \
-    X(EBB_OFFLOAD, SWITCH, offload, "1", 0, 1, "may plans copy buffers to the host")                         \
+    X(EBB_OFFLOAD, SWITCH, offload, "1", 0, 1,                                                               \
+      "may plans copy buffers to the host (before there is a plan, ebb does)")                               \
     X(EBB_RECOMPUTE, SWITCH, recompute, "1", 0, 1, "may plans drop buffers and recompute them")              \
     X(EBB_OFFLOAD_MIN_GAP, NUMBER, offload_min_gap, "0", 0, INT64_MAX,                                       \
       "microseconds: a plan offloads nothing that lies idle for less")                                       \
@@ -38,14 +45,17 @@
     X(EBB_IPC, SWITCH, ipc, "0", 0, 1,                                                                       \
       "leave cuMemAlloc to the driver, so that its memory has IPC handles; it never leaves the device then") \
     X(EBB_STRICT, SWITCH, strict, "0", 0, 1, "a bad or unknown EBB_ variable is an error")                   \
-    X(EBB_TRACE, TEXT, trace, "", 0, 0, "file for the trace of one step (ebb trace shows it)")               \
-    X(EBB_PLAN, TEXT, plan, "", 0, 0, "file for the plan that is driven (ebb check proves it)")              \
+    X(EBB_TRACE, TEXT, trace, "", 0, 0,                                                                      \
+      "file for the trace of one step; `ebb trace` shows it, `ebb plan` plans it")                           \
+    X(EBB_PLAN, TEXT, plan, "", 0, 0,                                                                        \
+      "file for the plan that is driven, made even if everything fits; `ebb check` proves it")               \
     X(EBB_STATS, TEXT, stats, "", 0, 0, "file for statistics (JSON), written at exit")                       \
+    X(EBB_LIVE, SWITCH, live, "1", 0, 1, "keep a page of statistics for `ebb top`, in memory")               \
     X(EBB_LOG, WORD, log, "warn", 0, 0, "quiet, warn, info, debug: how much is said on stderr")
 
 typedef struct ebb_options {
-    int64_t budget, reserve, prealloc, min_buffer, host_budget;
-    int64_t offload, recompute, offload_min_gap, recompute_max_cost, link, verify, ipc, strict;
+    int64_t budget, reserve, prealloc, min_buffer, host_budget, pageable, clean;
+    int64_t offload, recompute, offload_min_gap, recompute_max_cost, link, verify, ipc, strict, live;
     char policy[16], on_mismatch[16];
     char trace[1024], plan[1024], stats[1024], log[16];
 } ebb_options_t;
@@ -59,7 +69,16 @@ bool ebb_options_read(char *const *environment);
 /* Parses "24GiB", "512M", "60%" (-> -60) as BYTES does. */
 bool ebb_parse_bytes(const char *text, int64_t *out);
 
+/* One row of the table, for tools. */
+typedef struct ebb_option_row {
+    const char *name, *type, *fallback, *help;
+} ebb_option_row_t;
+/* NULL: there are not that many. Valid until the next call. */
+const ebb_option_row_t *ebb_option_row(unsigned index);
+
 /* The table for people: name, type, default, help. */
 void ebb_options_print(FILE *out);
+/* The same as the README has it. */
+void ebb_options_print_markdown(FILE *out);
 
 #endif

@@ -5,6 +5,7 @@
  * Prints a JSON document. Each figure is the median of many batches (and the fastest one): a batch is as many calls as
  * a GPU's queue would take without waiting, and ends with a synchronisation that is not counted unless the name says so.
  */
+#define _DEFAULT_SOURCE /* getloadavg */
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 #include <stdio.h>
@@ -155,7 +156,11 @@ static void print_cpu(void)
     }
     if (f)
         fclose(f);
-    printf("    \"cores\": %ld\n", sysconf(_SC_NPROCESSORS_ONLN));
+    printf("    \"cores\": %ld,\n", sysconf(_SC_NPROCESSORS_ONLN));
+    double load = 0;
+    if (getloadavg(&load, 1) != 1)
+        load = -1;
+    printf("    \"load_before\": %.1f\n", load);
 }
 
 static void setup(int streams, int events)

@@ -38,32 +38,39 @@ size_t ebb_drive_room(const ebb_recording_t *learned)
 
 /* ---- buffers that are there ---- */
 
-/* Where its content is now; a host block becomes the site's. */
-static void note_where(site_t *s)
+/* Where its content is now; a host block becomes the site's. False: it cannot, and nothing has changed. */
+static bool note_where(site_t *s)
 {
+    void *host;
+    if (!ebb_residence_take(s->buffer, &host))
+        return false;
     s->range = s->buffer->range;
     s->host_bytes = s->buffer->bytes;
-    s->host = ebb_residence_take(s->buffer);
+    s->host = host;
     s->device = s->range->mapped;
     s->on_host = !s->device && s->host;
     s->written = s->device || s->on_host; /* else it was handed over without content, and not touched since */
+    return true;
 }
 
-static bool find_persistent(void)
+/* NULL, or why not. */
+static const char *find_persistent(void)
 {
     for (uint32_t i = 0; i < D.trace->buffer_count; i++) {
         if (!persists(&D.trace->buffer[i]))
             continue;
         ebb_buffer_t *b = recorded_buffer(D.learned, i);
         if (!b)
-            return false;
+            return "a buffer that outlives the step is gone";
         D.site[i].buffer = b;
+        if (ebb_is_large(&D.trace->buffer[i]) && !note_where(&D.site[i])) {
+            D.site[i].buffer = NULL; /* it stays as it is, the reactive half's */
+            return "not enough host memory can be pinned";
+        }
         b->tag = i + 1;
         b->held++; /* the reactive half leaves it alone until the plan is dissolved */
-        if (ebb_is_large(&D.trace->buffer[i]))
-            note_where(&D.site[i]);
     }
-    return true;
+    return NULL;
 }
 
 /* Host blocks for what the plan copies out. */
@@ -88,9 +95,8 @@ static bool settle_persistent(void)
         site_t *s = &D.site[i];
         if (!s->range || !s->device || D.plan->place[i].at_start == EBB_ON_DEVICE)
             continue;
-        if (ebb_residence_evict(s->buffer))
+        if (ebb_residence_evict(s->buffer) || !note_where(s))
             return false;
-        note_where(s);
     }
     return true;
 }
@@ -291,8 +297,9 @@ static const char *install(void)
 {
     if (!allocate())
         return "no host memory";
-    if (!find_persistent())
-        return "a buffer that outlives the step is gone";
+    const char *wrong = find_persistent();
+    if (wrong)
+        return wrong;
     if (!settle_persistent())
         return ebb_last_failure();
     if (!find_hosts())

@@ -18,7 +18,9 @@
 
 #include "checker.h"
 #include "ebb_offload.h"
+#include "fingerprint.h"
 #include "learn.h"
+#include "live.h"
 #include "log.h"
 #include "options.h"
 #include "pinned.h"
@@ -321,6 +323,7 @@ static void after(const ebb_operation_t *op, CUresult result)
     }
     if (!result)
         follow_steps(op);
+    ebb_live_tick();
 }
 
 static ebb_buffer_t *serve(const ebb_request_t *request)
@@ -332,8 +335,15 @@ static ebb_buffer_t *serve(const ebb_request_t *request)
 static void allocated(ebb_buffer_t *buffer, ebb_stream_t *stream)
 {
     (void)stream;
+    ebb_shortage_over();
     if (ebb_record_running())
         ebb_record_allocated(buffer);
+}
+
+static void out_of_memory(const ebb_request_t *request)
+{
+    ebb_shortage_of(request->bytes);
+    ebb_live_update();
 }
 
 static bool freeing(ebb_buffer_t *buffer, ebb_stream_t *stream)
@@ -362,6 +372,7 @@ static void waited(void)
 {
     ebb_drive_waited();
     ebb_residence_waited();
+    ebb_live_tick();
 }
 
 static const ebb_listener_t listener = {.serve = serve,
@@ -370,11 +381,13 @@ static const ebb_listener_t listener = {.serve = serve,
                                         .before = before,
                                         .after = after,
                                         .make_room = ebb_residence_make_room,
+                                        .out_of_memory = out_of_memory,
                                         .waited = waited,
                                         .interrupted = interrupted,
-                                        .finish = ebb_stats_write};
+                                        .finish = ebb_stats_finish};
 
 __attribute__((constructor)) static void listen(void)
 {
+    ebb_residence_fingerprints(&ebb_fingerprints);
     ebb_listen(&listener);
 }

@@ -4,71 +4,151 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "ebb_alloc.h"
 #include "ebb_offload.h"
+#include "hash.h"
+#include "live.h"
 #include "log.h"
 #include "options.h"
 #include "runner.h"
 
-void ebb_stats_write(void)
+void ebb_statistics_gather(ebb_statistics_t *out)
 {
-    ebb_usage_t u = ebb_usage();
-    ebb_traffic_t t = ebb_traffic();
-    ebb_steps_t s = ebb_steps();
-    if (t.evictions)
-        ebb_log(EBB_INFO,
-                "peak %zu of %zu MiB; %" PRIu64 " buffers evicted (%" PRIu64 " MiB), %" PRIu64
-                " fetched; waited %" PRIu64 " ms",
-                u.peak_bytes >> 20, u.budget_bytes >> 20, t.evictions, t.bytes_out >> 20, t.fetches,
-                t.stall_ns / 1000000);
-    if (!*ebb_options.stats)
-        return;
-    FILE *f = fopen(ebb_options.stats, "w");
+    const ebb_usage_t u = ebb_usage();
+    const ebb_traffic_t t = ebb_traffic();
+    const ebb_steps_t s = ebb_steps();
+    const ebb_drive_counts_t d = ebb_drive_counts();
+    *out = (ebb_statistics_t){
+        .budget_bytes = u.budget_bytes,
+        .overhead_bytes = u.overhead_bytes,
+        .mapped_bytes = u.mapped_bytes,
+        .peak_bytes = u.peak_bytes,
+        .live_bytes = u.live_bytes - ebb_hash_bytes(),
+        .live_peak_bytes = u.live_peak_bytes,
+        .operations = s.operations,
+        .step_operations = s.period,
+        .steps = s.completed,
+        .steps_interrupted = s.interrupted,
+        .steps_driven = d.steps,
+        .fallbacks = d.fallbacks,
+        .plans = s.plans,
+        .evictions = t.evictions,
+        .fetches = t.fetches,
+        .bytes_out = t.bytes_out,
+        .bytes_in = t.bytes_in,
+        .stall_ns = t.stall_ns,
+        .driven_stall_ns = d.stall_ns,
+        .in_flight_peak_bytes = t.in_flight_peak_bytes,
+        .host_bytes = t.host_bytes - ebb_hash_bytes(),
+        .host_peak_bytes = t.host_peak_bytes,
+        .host_budget_bytes = t.host_budget_bytes,
+        .pageable_bytes = t.pageable_bytes,
+        .pageable_peak_bytes = t.pageable_peak_bytes,
+        .replays = d.replays,
+        .verified = d.verified,
+        .mismatches = d.mismatches,
+        .rebuilt = d.rebuilt,
+        .kept = s.plan.kept_buffers,
+        .offloaded = s.plan.offloaded_buffers,
+        .dropped = s.plan.dropped_buffers,
+        .kept_bytes = s.plan.kept_bytes,
+        .offloaded_bytes = s.plan.offloaded_bytes,
+        .dropped_bytes = s.plan.dropped_bytes,
+        .predicted_peak_bytes = s.plans ? s.plan.peak_bytes + s.reserved_bytes : 0,
+        .driven_peak_bytes = d.peak_bytes,
+        .unchanged = t.unchanged,
+    };
+}
+
+/* ---- the line at the end ---- */
+
+static void append(char *line, size_t room, const char *format, uint64_t a, double b)
+{
+    const size_t at = strlen(line);
+    snprintf(line + at, room - at, format, a, b);
+}
+
+static double mib(uint64_t bytes)
+{
+    return (double)bytes / (1 << 20);
+}
+
+static void say(const ebb_statistics_t *s)
+{
+    char line[512];
+    snprintf(line, sizeof line, "peak %.1f of %.1f MiB", mib(s->peak_bytes), mib(s->budget_bytes));
+    if (s->evictions + s->fetches) {
+        append(line, sizeof line, "; evicted %" PRIu64 " buffers", s->evictions, 0);
+        if (s->unchanged)
+            append(line, sizeof line, " (%" PRIu64 " unchanged)", s->unchanged, 0);
+        append(line, sizeof line, ", fetched %" PRIu64, s->fetches, 0);
+    }
+    if (s->dropped)
+        append(line, sizeof line, ", dropped %" PRIu64 " a step (%.1f MiB)", s->dropped,
+               mib(s->dropped_bytes));
+    if (s->bytes_out + s->bytes_in) {
+        append(line, sizeof line, "; copied %" PRIu64 " MiB out", s->bytes_out >> 20, 0);
+        append(line, sizeof line, " and %" PRIu64 " back", s->bytes_in >> 20, 0);
+        append(line, sizeof line, ", waited %" PRIu64 " ms", (s->stall_ns + s->driven_stall_ns) / 1000000, 0);
+    }
+    if (s->pageable_peak_bytes)
+        append(line, sizeof line, ", up to %" PRIu64 " MiB in pageable memory", s->pageable_peak_bytes >> 20,
+               0);
+    if (s->steps) {
+        append(line, sizeof line, "; drove %" PRIu64, s->steps_driven, 0);
+        append(line, sizeof line, " of %" PRIu64 " steps", s->steps + s->steps_interrupted, 0);
+    }
+    if (s->mismatches)
+        append(line, sizeof line, "; %" PRIu64 " contents were recomputed with other bits", s->mismatches, 0);
+    ebb_log(EBB_WARN, "%s", line);
+}
+
+/* ---- EBB_STATS ---- */
+
+/* %p is the process. False: too long. */
+static bool file_name(char *out, size_t room)
+{
+    size_t at = 0;
+    for (const char *c = ebb_options.stats; *c && at + 24 < room; c++) {
+        if (c[0] == '%' && c[1] == 'p') {
+            at += (size_t)snprintf(out + at, room - at, "%d", (int)getpid());
+            c++;
+        } else {
+            out[at++] = *c;
+        }
+    }
+    out[at] = 0;
+    return at + 24 < room;
+}
+
+static void write_file(const ebb_statistics_t *s)
+{
+    char path[1200];
+    FILE *f = file_name(path, sizeof path) ? fopen(path, "we") : NULL;
     if (!f) {
         ebb_log(EBB_WARN, "EBB_STATS=%s: %s", ebb_options.stats, strerror(errno));
         return;
     }
-    ebb_drive_counts_t d = ebb_drive_counts();
-    const struct {
-        const char *key;
-        uint64_t value;
-    } whole[] = {
-        {"budget_bytes", u.budget_bytes},
-        {"overhead_bytes", u.overhead_bytes},
-        {"peak_bytes", u.peak_bytes},
-        {"live_bytes", u.live_bytes},
-        {"live_peak_bytes", u.live_peak_bytes},
-        {"operations", s.operations},
-        {"step_operations", s.period},
-        {"steps", s.completed},
-        {"steps_interrupted", s.interrupted},
-        {"steps_driven", d.steps},
-        {"fallbacks", d.fallbacks},
-        {"plans", s.plans},
-        {"bytes_out", t.bytes_out},
-        {"bytes_in", t.bytes_in},
-        {"evictions", t.evictions},
-        {"fetches", t.fetches},
-        {"host_bytes", t.host_bytes},
-        {"host_peak_bytes", t.host_peak_bytes},
-        {"replays", d.replays},
-        {"verified", d.verified},
-        {"mismatches", d.mismatches},
-        {"rebuilt", d.rebuilt},
-        {"kept", s.plan.kept_buffers},
-        {"offloaded", s.plan.offloaded_buffers},
-        {"dropped", s.plan.dropped_buffers},
-        {"kept_bytes", s.plan.kept_bytes},
-        {"offloaded_bytes", s.plan.offloaded_bytes},
-        {"dropped_bytes", s.plan.dropped_bytes},
-        {"predicted_peak_bytes", s.plans ? s.plan.peak_bytes + s.reserved_bytes : 0},
-        {"driven_peak_bytes", d.peak_bytes},
-    };
-    fputc('{', f);
-    for (size_t i = 0; i < sizeof whole / sizeof *whole; i++)
-        fprintf(f, "\"%s\": %" PRIu64 ", ", whole[i].key, whole[i].value);
-    fprintf(f, "\"stall_ms\": %.3f, \"driven_stall_ms\": %.3f}\n", (double)t.stall_ns * 1e-6,
-            (double)d.stall_ns * 1e-6);
-    fclose(f);
+    const char *between = "{";
+#define X(key, meaning)                                                                                      \
+    fprintf(f, "%s\"" #key "\": %" PRIu64, between, s->key);                                                 \
+    between = ", ";
+    EBB_STATISTICS(X)
+#undef X
+    fputs("}\n", f);
+    if (fclose(f))
+        ebb_log(EBB_WARN, "EBB_STATS=%s: %s", ebb_options.stats, strerror(errno));
+}
+
+void ebb_stats_finish(void)
+{
+    ebb_statistics_t s;
+    ebb_statistics_gather(&s);
+    if (s.peak_bytes)
+        say(&s);
+    if (*ebb_options.stats)
+        write_file(&s);
+    ebb_live_end();
 }

@@ -1,17 +1,67 @@
-/* stats.h: what happened, for people and programs: EBB_STATS=FILE, one JSON object, written when the process
- * ends. */
+/* stats.h: what has happened, for people and programs: one table of numbers. It makes EBB_STATS=FILE (one JSON
+ * object with these keys, written when the process ends; a %p in the name becomes the process's number), the
+ * page that `ebb top` reads (live.h), and the list of keys in the README (`ebb top --keys`).
+ */
 #ifndef EBB_STATS_H
 #define EBB_STATS_H
 
-/* Keys, bytes in chunks where not said otherwise:
- *   budget_bytes, overhead_bytes (of the context and others, taken off the budget), peak_bytes (most that
- * existed at once), live_peak_bytes (most that the program had asked for) operations, step_operations (0: no
- * step found), steps, steps_interrupted, steps_driven, fallbacks, plans bytes_out, bytes_in, evictions,
- * fetches (the last two: reactive ones), host_peak_bytes stall_ms (host time spent waiting for copies),
- * driven_stall_ms (of the program's stream, by events) replays (launches), verified, mismatches, rebuilt
- * (contents in fall-backs) of the plan made last: kept, offloaded, dropped (buffers), kept_bytes,
- * offloaded_bytes, dropped_bytes (as requested), predicted_peak_bytes, driven_peak_bytes (measured while
- * driving) Does not call the driver. */
-void ebb_stats_write(void);
+#include <stdint.h>
+
+/* X(key, meaning). Bytes on the device are those of whole chunks where not said otherwise. New keys go to the
+ * end, and EBB_LIVE_VERSION is counted up. */
+// clang-format off
+#define EBB_STATISTICS(X)                                                                                    \
+    X(budget_bytes, "device memory that ebb may hold: EBB_BUDGET less what it does not own")                 \
+    X(overhead_bytes, "device memory that ebb does not own: context, modules, EBB_RESERVE")                  \
+    X(mapped_bytes, "device memory in use now")                                                              \
+    X(peak_bytes, "device memory held at most")                                                              \
+    X(live_bytes, "in the program's buffers now, as requested, wherever they are")                           \
+    X(live_peak_bytes, "the same at most")                                                                   \
+    X(operations, "launches, copies and memsets of the program")                                             \
+    X(step_operations, "of them in a step; 0: no step was found")                                            \
+    X(steps, "completed steps")                                                                              \
+    X(steps_interrupted, "steps that went another way")                                                      \
+    X(steps_driven, "steps that followed a plan from beginning to end")                                      \
+    X(fallbacks, "times the program left the plan")                                                          \
+    X(plans, "plans made")                                                                                   \
+    X(evictions, "buffers copied out when memory ran out")                                                   \
+    X(fetches, "buffers copied back when they were touched")                                                 \
+    X(bytes_out, "copied from device to host, by plans as well")                                             \
+    X(bytes_in, "copied from host to device, by plans as well")                                              \
+    X(stall_ns, "host time spent waiting for copies")                                                        \
+    X(driven_stall_ns, "time the program's stream waited for planned copies")                                \
+    X(in_flight_peak_bytes, "evictions under way at once, at most")                                          \
+    X(host_bytes, "pinned host memory in use now")                                                           \
+    X(host_peak_bytes, "pinned host memory held at most")                                                    \
+    X(host_budget_bytes, "pinned host memory that ebb may hold")                                             \
+    X(pageable_bytes, "pageable host memory in use now, because no more could be pinned")                    \
+    X(pageable_peak_bytes, "the same at most")                                                               \
+    X(replays, "launches repeated to recompute buffers")                                                     \
+    X(verified, "recomputed contents that were compared")                                                    \
+    X(mismatches, "of them with other bits")                                                                 \
+    X(rebuilt, "contents rebuilt when the program left the plan")                                            \
+    X(kept, "buffers that the last plan keeps")                                                              \
+    X(offloaded, "buffers that it copies out and back")                                                      \
+    X(dropped, "buffers that it drops and recomputes")                                                       \
+    X(kept_bytes, "as requested")                                                                            \
+    X(offloaded_bytes, "as requested")                                                                       \
+    X(dropped_bytes, "as requested")                                                                         \
+    X(predicted_peak_bytes, "device memory at most, by that plan")                                           \
+    X(driven_peak_bytes, "device memory held at most while driving")                                         \
+    X(unchanged, "evictions that copied nothing: the host had the same bytes")
+// clang-format on
+
+typedef struct ebb_statistics {
+#define X(key, meaning) uint64_t key;
+    EBB_STATISTICS(X)
+#undef X
+} ebb_statistics_t;
+
+/* As of now. ebb_lock() held; the driver is not called. */
+void ebb_statistics_gather(ebb_statistics_t *out);
+
+/* The end: the file, if wanted, and one line on stderr, if the program has used device memory. Does not call
+ * the driver. */
+void ebb_stats_finish(void);
 
 #endif

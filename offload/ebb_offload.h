@@ -1,7 +1,7 @@
 /* ebb_offload.h: the room between device and host memory: buffers leave the device and come back.
  *
  * Glossary
- *   residence  where a buffer's content is: on the device, or in pinned host memory
+ *   residence  where a buffer's content is: on the device, or in host memory, pinned if possible (host.h)
  *   evict      copy a buffer out, take its chunks away; the address stays
  *   fetch      put chunks under it again and copy it back
  *   engine     two streams of ebb's own, one each way (copy.c)
@@ -17,12 +17,19 @@
 #define EBB_OFFLOAD_H
 
 #include "ebb_alloc.h"
+#include "host.h"
+#include "link_cache.h"
 
 typedef struct ebb_traffic {
     uint64_t evictions, fetches;
+    uint64_t unchanged; /* evictions that copied nothing */
     uint64_t bytes_out, bytes_in;
-    uint64_t stall_ns; /* host time spent waiting for copies */
-    size_t host_bytes, host_peak_bytes;
+    uint64_t stall_ns;           /* host time spent waiting for copies */
+    size_t in_flight_peak_bytes; /* of evictions */
+    size_t host_bytes;           /* pinned, in use */
+    size_t host_peak_bytes;      /* pinned at most */
+    size_t host_budget_bytes;
+    size_t pageable_bytes, pageable_peak_bytes;
 } ebb_traffic_t;
 ebb_traffic_t ebb_traffic(void);
 
@@ -37,40 +44,56 @@ ebb_stream_t *ebb_copy_stream(ebb_direction_t direction);
  * given so far; the caller has made that wait for what it must. */
 ebb_status_t ebb_copy_issue(ebb_direction_t direction, CUdeviceptr device, void *host, size_t bytes);
 
-/* Bytes per nanosecond each way, measured once with a few MiB of device memory that are free now; EBB_LINK,
- * if set, instead. The host waits (about 10 ms). */
-typedef struct ebb_link {
-    double out, in;
-} ebb_link_t;
+/* The link. Measured once per machine, device and driver, with a few MiB of device memory that are free now,
+ * and kept in a file (link_cache.h); EBB_LINK, if set, instead. The host waits (about 20 ms) while it is
+ * measured. */
 ebb_link_t ebb_link(void);
 
 /* Copies all of a buffer, after everything that touched it so far. `done`: where the copy ends. The buffer
- * must be mapped, `host` be pinned and of its size. */
-ebb_status_t ebb_copy_out(ebb_buffer_t *buffer, void *host, ebb_mark_t *done);
-/* Copies back. Nothing that is under way may touch the buffer; what follows must join `done`. */
-ebb_status_t ebb_copy_in(ebb_buffer_t *buffer, const void *host, ebb_mark_t *done);
+ * must be mapped, `host` be of its size. Host memory that is not pinned is filled when this returns. After a
+ * failure a part may still be under way on the engine's stream. */
+ebb_status_t ebb_copy_out(ebb_buffer_t *buffer, ebb_host_t host, ebb_mark_t *done);
+/* Copies back. Nothing that is under way may touch the buffer; what follows must join `done`. Host memory
+ * that is not pinned is free at once. After a failure a part may be under way. */
+ebb_status_t ebb_copy_in(ebb_buffer_t *buffer, ebb_host_t host, ebb_mark_t *done);
 
-/* ---- residence (residence.c) ---- */
+/* ---- residence (residence.c, evict.c) ---- */
 
 /* Makes all buffers of the operation resident and orders it behind their copies. They stay until
  * ebb_residence_release. CUDA_ERROR_OUT_OF_MEMORY: they do not fit into the budget together. */
 ebb_status_t ebb_residence_acquire(ebb_operation_t *operation);
 void ebb_residence_release(const ebb_operation_t *operation);
 
+/* Tells on the device whether bytes have changed: the room above has the kernel. `issue` hashes into a slot on a stream;
+ * `read` gives the first `count` slots, the host waits. `open` may take memory, once. */
+typedef struct ebb_fingerprints {
+    unsigned slots;
+    bool (*open)(void);
+    ebb_status_t (*issue)(unsigned slot, ebb_stream_t *stream, CUdeviceptr address, size_t bytes);
+    ebb_status_t (*read)(unsigned count, ebb_stream_t *stream, uint64_t *out);
+} ebb_fingerprints_t;
+/* With it, what the host still has the same bytes of is not copied out again. Set once, before any operation. */
+void ebb_residence_fingerprints(const ebb_fingerprints_t *fingerprints);
+
 /* Evicts until the pool can give `chunks` more. False: not enough may be evicted, or there is no host memory
  * for it. */
 bool ebb_residence_make_room(size_t chunks);
 
 /* For the rooms above, which place buffers themselves while they drive a plan: the host block of an evicted
- * buffer (NULL: it is on the device) becomes the caller's; and back: the content of an unmapped buffer lies
+ * buffer (NULL: it is on the device), pinned, becomes the caller's (false: it is in pageable memory and no
+ * more can be pinned); and back: the content of an unmapped buffer lies
  * in `host`, which is residence's from then on (NULL: its content is lost on purpose and will be written). */
-void *ebb_residence_take(ebb_buffer_t *buffer);
+bool ebb_residence_take(ebb_buffer_t *buffer, void **host);
 ebb_status_t ebb_residence_put(ebb_buffer_t *buffer, void *host);
 /* Out now, also if it is held, host waiting; the large buffer must be mapped. */
 ebb_status_t ebb_residence_evict(ebb_buffer_t *buffer);
 
 /* The buffer is about to be freed, as of now on `stream` (NULL: nothing uses it any more). */
 void ebb_residence_forget(ebb_buffer_t *buffer, ebb_stream_t *stream);
+
+/* An allocation of so many bytes could not be served: says what holds the memory, once until one can be. */
+void ebb_shortage_of(size_t bytes);
+void ebb_shortage_over(void);
 
 /* The program has waited for the device: host memory that only a copy kept busy is free. */
 void ebb_residence_waited(void);

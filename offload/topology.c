@@ -30,8 +30,6 @@ struct ebb_place {
     X(hwloc_get_type_depth)                                                                                  \
     X(hwloc_linux_read_path_as_cpumask)                                                                      \
     X(hwloc_set_area_membind)                                                                                \
-    X(hwloc_get_cpubind)                                                                                     \
-    X(hwloc_set_cpubind)                                                                                     \
     X(hwloc_bitmap_alloc)                                                                                    \
     X(hwloc_bitmap_free)                                                                                     \
     X(hwloc_bitmap_and)                                                                                      \
@@ -147,18 +145,6 @@ bool ebb_topology_bind_memory(const ebb_place_t *place, void *p, size_t bytes)
     /* Without HWLOC_MEMBIND_STRICT: preferred, not enforced. */
     return place && !hw.hwloc_set_area_membind(hw.topology, p, bytes, place->nodes, HWLOC_MEMBIND_BIND,
                                                HWLOC_MEMBIND_BYNODESET);
-}
-
-bool ebb_topology_bind_thread(const ebb_place_t *place)
-{
-    if (!place)
-        return false;
-    hwloc_cpuset_t cpus = hw.hwloc_bitmap_alloc();
-    bool bound = cpus && !hw.hwloc_get_cpubind(hw.topology, cpus, HWLOC_CPUBIND_THREAD) &&
-                 !hw.hwloc_bitmap_and(cpus, cpus, place->cpus) && !hw.hwloc_bitmap_iszero(cpus) &&
-                 !hw.hwloc_set_cpubind(hw.topology, cpus, HWLOC_CPUBIND_THREAD);
-    hw.hwloc_bitmap_free(cpus);
-    return bound;
 }
 
 void ebb_topology_reset(void)

@@ -1,4 +1,4 @@
-/* topology.h: where a GPU sits in the machine: which NUMA node's memory and CPUs are nearest to it.
+/* topology.h: where a GPU sits in the machine: which NUMA node's memory is nearest to it.
  *
  * Everything here is a preference: where hwloc is missing, the machine has one node, or nobody knows where
  * the GPU is, there is no place (NULL) and nothing is bound. hwloc is loaded at the first look-up, never
@@ -25,9 +25,6 @@ int ebb_topology_node(const ebb_place_t *place);
 /* Pages touched from now on in [p, p + bytes) come from the place's node as long as it has any. False: not
  * bound. */
 bool ebb_topology_bind_memory(const ebb_place_t *place, void *p, size_t bytes);
-
-/* Confines the calling thread to those of its CPUs that are near the place. False: not bound. */
-bool ebb_topology_bind_thread(const ebb_place_t *place);
 
 /* Forgets all places and loads hwloc again at the next look-up. For tests. */
 void ebb_topology_reset(void);

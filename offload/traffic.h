@@ -1,4 +1,4 @@
-/* traffic.h: the counters that copy.c and residence.c keep. For this folder. */
+/* traffic.h: the counters that this folder keeps, and the one way in which it waits. For this folder. */
 #ifndef EBB_TRAFFIC_H
 #define EBB_TRAFFIC_H
 
@@ -8,5 +8,8 @@ extern ebb_traffic_t ebb_traffic_counters;
 
 /* Forgets the bytes copied since then: what ebb measured for itself. */
 void ebb_traffic_uncount(const ebb_traffic_t *before);
+
+/* The host waits for a mark, and the time counts. */
+ebb_status_t ebb_stall(ebb_mark_t mark);
 
 #endif

@@ -1,90 +1,68 @@
 /* plan_show.c: `ebb plan TRACE` makes a plan for a recorded step, proves it and tells what it comes to; `ebb
  * check TRACE PLAN` proves a given one. */
-#include "plan_show.h"
-
+#include <argp.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 
 #include "checker.h"
+#include "cli.h"
 #include "options.h"
 #include "planner.h"
 
 typedef struct arguments {
     const char *word[2], *output;
-    int words;
+    unsigned words, wanted;
     int64_t budget, host, min_buffer,
         link; /* budget: negative, percent of what keeping everything takes; link: bytes/s */
     int64_t offload, recompute;
 } arguments_t;
 
-static int fail(const char *what, const char *detail)
+enum { HOST = 1000, LINK, MIN_BUFFER, OFFLOAD, RECOMPUTE };
+
+static void take_size(struct argp_state *state, const char *word, bool percent, int64_t *out)
 {
-    fprintf(stderr, "ebb: %s%s%s\n", what, detail ? ": " : "", detail ? detail : "");
-    return 2;
+    if (!ebb_parse_bytes(word, out) || (*out < 0 && !percent))
+        argp_error(state, "not a number or size: %s", word);
 }
 
-/* Flags and words in any order. 0, or an exit code. */
-static int parse(int argc, char **argv, arguments_t *a)
+static error_t parse(int key, char *word, struct argp_state *state)
 {
-    const struct {
-        const char *flag;
-        int64_t *value;
-    } flags[] = {{"--budget", &a->budget},
-                 {"-b", &a->budget},
-                 {"--host", &a->host},
-                 {"--link", &a->link},
-                 {"--min-buffer", &a->min_buffer},
-                 {"--offload", &a->offload},
-                 {"--recompute", &a->recompute}};
-    enum { FLAGS = sizeof flags / sizeof flags[0] };
-    for (int i = 0; i < argc; i++) {
-        int k = 0;
-        if (argv[i][0] != '-') {
-            if (a->words == 2)
-                return fail("one word too many", argv[i]);
-            a->word[a->words++] = argv[i];
-            continue;
-        }
-        if (i + 1 == argc)
-            return fail("a value is missing after", argv[i]);
-        if (!strcmp(argv[i], "-o")) {
-            a->output = argv[++i];
-            continue;
-        }
-        while (k < FLAGS && strcmp(flags[k].flag, argv[i]))
-            k++;
-        if (k == FLAGS)
-            return fail("unknown option", argv[i]);
-        if (!ebb_parse_bytes(argv[++i], flags[k].value) ||
-            (*flags[k].value < 0 && flags[k].value != &a->budget))
-            return fail("not a number or size", argv[i]);
+    arguments_t *a = state->input;
+    switch (key) {
+    case 'b':
+        take_size(state, word, a->wanted == 1, &a->budget);
+        return 0;
+    case HOST:
+        take_size(state, word, false, &a->host);
+        return 0;
+    case LINK:
+        take_size(state, word, false, &a->link);
+        return 0;
+    case MIN_BUFFER:
+        take_size(state, word, false, &a->min_buffer);
+        return 0;
+    case OFFLOAD:
+        take_size(state, word, false, &a->offload);
+        return 0;
+    case RECOMPUTE:
+        take_size(state, word, false, &a->recompute);
+        return 0;
+    case 'o':
+        a->output = word;
+        return 0;
+    case ARGP_KEY_ARG:
+        if (a->words == a->wanted)
+            argp_error(state, "one word too many: %s", word);
+        a->word[a->words++] = word;
+        return 0;
+    case ARGP_KEY_END:
+        if (a->words < a->wanted || !a->budget || !a->link)
+            argp_error(state, a->words < a->wanted ? "a file is missing" : "--budget is missing");
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
     }
-    return 0;
-}
-
-static ebb_trace_t *read_trace(const char *path)
-{
-    char error[256];
-    FILE *f = fopen(path, "r");
-    ebb_trace_t *t = f ? ebb_trace_read(f, error, sizeof error) : NULL;
-    if (!t)
-        fail(path, f ? error : strerror(errno));
-    if (f)
-        fclose(f);
-    return t;
-}
-
-static ebb_plan_t *read_plan(const char *path)
-{
-    char error[256];
-    FILE *f = fopen(path, "r");
-    ebb_plan_t *p = f ? ebb_plan_read(f, error, sizeof error) : NULL;
-    if (!p)
-        fail(path, f ? error : strerror(errno));
-    if (f)
-        fclose(f);
-    return p;
 }
 
 static double mib(uint64_t bytes)
@@ -124,7 +102,7 @@ static int write_plan(const ebb_plan_t *p, const char *path)
     bool good = f && ebb_plan_write(p, f);
     if (f)
         good = !fclose(f) && good;
-    return good ? 0 : fail(path, strerror(errno));
+    return good ? 0 : ebb_cli_fail(path, strerror(errno));
 }
 
 /* Percent are of what the step takes when everything is kept. */
@@ -139,7 +117,7 @@ static bool resolve_budget(const arguments_t *a, const ebb_trace_t *t, ebb_plan_
     all.device_bytes = (uint64_t)1 << 62;
     ebb_plan_t *p = ebb_plan_make(t, &all, why, sizeof why);
     if (!p) {
-        fail("no plan", why);
+        ebb_cli_fail("no plan", why);
         return false;
     }
     r->device_bytes = (uint64_t)((double)ebb_plan_sum(p, t).peak_bytes * (double)-a->budget / 100);
@@ -160,7 +138,7 @@ static int make_plan(const arguments_t *a, const ebb_trace_t *t)
         return 1;
     ebb_plan_t *p = ebb_plan_make(t, &r, why, sizeof why);
     if (!p) {
-        fail("no plan", why);
+        ebb_cli_fail("no plan", why);
         return 1;
     }
     show(p, t);
@@ -173,32 +151,45 @@ static int make_plan(const arguments_t *a, const ebb_trace_t *t)
 
 int ebb_plan_command(int argc, char **argv)
 {
-    arguments_t a = {
-        .host = INT64_MAX / 4, .min_buffer = 1 << 20, .link = 25000000000, .offload = 1, .recompute = 1};
-    int result = parse(argc, argv, &a);
-    if (result)
-        return result;
-    if (a.words != 1 || !a.budget || !a.link)
-        return fail("ebb plan TRACE --budget B", NULL);
-    ebb_trace_t *t = read_trace(a.word[0]);
-    result = t ? make_plan(&a, t) : 2;
+    static const struct argp_option flags[] = {
+        {"budget", 'b', "BYTES", 0, "Device bytes, or percent of what keeping everything takes", 0},
+        {"offload", OFFLOAD, "0|1", 0, "May buffers be copied to the host (1)", 0},
+        {"recompute", RECOMPUTE, "0|1", 0, "May they be dropped and recomputed (1)", 0},
+        {"link", LINK, "RATE", 0, "Bytes a second each way (25000000000)", 0},
+        {"host", HOST, "BYTES", 0, "Pinned host memory (no limit)", 0},
+        {"min-buffer", MIN_BUFFER, "BYTES", 0, "Keep what is smaller (1MiB)", 0},
+        {"output", 'o', "FILE", 0, "Write the plan", 0},
+        {0}};
+    static const struct argp parser = {
+        flags, parse, "TRACE", "Plan a recorded step for a budget, prove the plan and tell what it costs.",
+        NULL,  NULL,  NULL};
+    arguments_t a = {.wanted = 1,
+                     .host = INT64_MAX / 4,
+                     .min_buffer = 1 << 20,
+                     .link = 25000000000,
+                     .offload = 1,
+                     .recompute = 1};
+    argp_parse(&parser, argc, argv, 0, NULL, &a);
+    ebb_trace_t *t = ebb_cli_read_trace(a.word[0]);
+    int result = t ? make_plan(&a, t) : 2;
     ebb_trace_delete(t);
     return result;
 }
 
 int ebb_check_command(int argc, char **argv)
 {
-    arguments_t a = {.host = INT64_MAX / 4};
-    int result = parse(argc, argv, &a);
-    if (result)
-        return result;
-    if (a.words != 2 || a.budget <= 0)
-        return fail("ebb check TRACE PLAN --budget BYTES", NULL);
-    ebb_trace_t *t = read_trace(a.word[0]);
-    ebb_plan_t *p = t ? read_plan(a.word[1]) : NULL;
-    result = 2;
+    static const struct argp_option flags[] = {{"budget", 'b', "BYTES", 0, "Device bytes", 0},
+                                               {"host", HOST, "BYTES", 0, "Pinned host memory (no limit)", 0},
+                                               {0}};
+    static const struct argp parser = {
+        flags, parse, "TRACE PLAN", "Prove a plan for a recorded step and a budget.", NULL, NULL, NULL};
+    arguments_t a = {.wanted = 2, .host = INT64_MAX / 4, .link = 1};
+    argp_parse(&parser, argc, argv, 0, NULL, &a);
+    ebb_trace_t *t = ebb_cli_read_trace(a.word[0]);
+    ebb_plan_t *p = t ? ebb_cli_read_plan(a.word[1]) : NULL;
+    int result = 2;
     if (p && (p->operation_count != t->operation_count || p->buffer_count != t->buffer_count)) {
-        fail(a.word[1], "is a plan for another trace");
+        ebb_cli_fail(a.word[1], "is a plan for another trace");
     } else if (p) {
         show(p, t);
         result = prove(t, p, (uint64_t)a.budget, (uint64_t)a.host);

@@ -1,9 +1,11 @@
 /* trace_show.c: `ebb trace FILE`: what one step does with its memory, in words. */
-#include "trace_show.h"
-
+#include <argp.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "cli.h"
+#include "trace.h"
 
 /* Consecutive accesses of a buffer with a time between them in which it lies idle. */
 typedef struct gap {
@@ -88,7 +90,8 @@ static void show_profile(const ebb_trace_t *t, const uint64_t *live, FILE *out)
     }
 }
 
-bool ebb_trace_show(const ebb_trace_t *t, FILE *out)
+/* Operations, bytes alive over the step, the longest idle times. False: no memory. */
+static bool show_trace(const ebb_trace_t *t, FILE *out)
 {
     enum { GAPS = 20 };
     size_t gap_count;
@@ -116,4 +119,30 @@ bool ebb_trace_show(const ebb_trace_t *t, FILE *out)
     free(live);
     free(gap);
     return good;
+}
+
+static error_t parse(int key, char *word, struct argp_state *state)
+{
+    const char **path = state->input;
+    if (key == ARGP_KEY_ARG && !*path)
+        *path = word;
+    else if (key == ARGP_KEY_ARG || key == ARGP_KEY_NO_ARGS)
+        argp_error(state, "one file");
+    else
+        return ARGP_ERR_UNKNOWN;
+    return 0;
+}
+
+int ebb_trace_command(int argc, char **argv)
+{
+    static const struct argp parser = {NULL, parse, "FILE", "Show the step that EBB_TRACE=FILE has recorded.",
+                                       NULL, NULL,  NULL};
+    const char *path = NULL;
+    argp_parse(&parser, argc, argv, 0, NULL, &path);
+    ebb_trace_t *t = ebb_cli_read_trace(path);
+    if (!t)
+        return 2;
+    bool good = show_trace(t, stdout);
+    ebb_trace_delete(t);
+    return good ? 0 : ebb_cli_fail("out of memory", NULL);
 }

@@ -1,49 +1,74 @@
-# softgpu_kernels(<target> SOURCES <file.cu>... | SAME_AS <other target>): builds <target's file>.softgpu.so, the kernel library of
-# an executable or shared library whose kernels are in these .cu files (softgpu/include/softgpu/kernel_abi.h tells how the
-# driver finds it). SAME_AS: the target links the same kernels as another one and shares its kernel library.
+# softgpu_kernels(<target> SOURCES <file.cu>... [MODES <mode>...] | SAME_AS <other target>): builds the kernel libraries of an
+# executable or shared library whose kernels are in these .cu files (softgpu/include/softgpu/kernel_abi.h tells how the
+# driver finds them): <target's file>.softgpu.so for fast mode, <target's file>.softgpu.<mode>.so for the others, simt and
+# checked. Those that MODES names are built with the target; targets <target>_softgpu_simt and <target>_softgpu_checked build
+# the others when asked. SAME_AS: the target links the same kernels as another one and shares its kernel libraries.
 #
-# cuda_module(<name> <file.cu>): builds <name>.fatbin, a module for cuModuleLoad, and its kernel library, in the current
-# binary directory, as target <name>.
+# cuda_module(<name> <file.cu> [MODES <mode>...]): builds <name>.fatbin, a module for cuModuleLoad, and its kernel libraries, in
+# the current binary directory, as target <name>.
 #
-# For each file `nvcc -ptx` lists the kernels with their parameter sizes; the host compiler then compiles the same source,
-# with the table of those kernels appended, in fast mode. Nobody runs that PTX: -G, without optimisation, is enough.
+# For each file `nvcc -ptx` lists the kernels with their parameter sizes, and the variables; the host compiler then compiles
+# the same source, with the table of those appended, once for each mode. Nobody runs that PTX: -G, without optimisation, is
+# enough.
 set(SOFTGPU_CMAKE_DIR ${CMAKE_CURRENT_LIST_DIR})
 
-# Reassociation lets sums vectorise. Not -ffast-math: infinities are needed (masks), and gcc 12 would turn
+set(SOFTGPU_COMMON_FLAGS -std=c++17 -march=native -fPIC -fvisibility=hidden -fno-math-errno -fno-trapping-math
+    -fno-extern-tls-init -ffunction-sections -fdata-sections -Wall -Wno-unused-function -Wno-unused-variable
+    -Wno-unused-value -Wno-address -Wno-unknown-pragmas)
+# Fast mode. Reassociation lets sums vectorise. Not -ffast-math: infinities are needed (masks), and gcc 12 would turn
 # flush-to-zero on for the whole process if it were also on the link line. No peeling for alignment: the order of a sum
 # must not depend on an address.
-set(SOFTGPU_FAST_FLAGS -std=c++17 -O3 -march=native -mprefer-vector-width=512 -fPIC -fvisibility=hidden
-    -fno-math-errno -fno-trapping-math -fassociative-math -fno-signed-zeros -freciprocal-math -fopenmp-simd
-    --param=vect-max-peeling-for-alignment=0 -ffunction-sections -Wall -Wno-unused-function -Wno-unused-value
-    -Wno-address -Wno-unknown-pragmas)
+set(SOFTGPU_FAST_FLAGS ${SOFTGPU_COMMON_FLAGS} -O3 -mprefer-vector-width=512 -fassociative-math -fno-signed-zeros
+    -freciprocal-math -fopenmp-simd --param=vect-max-peeling-for-alignment=0)
+# Threads are fibers: what counts is that each of them does what the source says. The order of a sum is the source's.
+set(SOFTGPU_SIMT_FLAGS ${SOFTGPU_COMMON_FLAGS} -O2 -fno-tree-vectorize -DSOFTGPU_BUILD_SIMT)
+# gcc's instrumentation of ThreadSanitizer, whose calls are the driver's (checked_hooks.h). Loops stay loops: memset and
+# memcpy would hide what they touch.
+set(SOFTGPU_CHECKED_FLAGS ${SOFTGPU_COMMON_FLAGS} -O1 -g1 -fexpensive-optimizations -fno-tree-loop-distribute-patterns -fno-threadsafe-statics -fsanitize=thread
+    --param=tsan-instrument-func-entry-exit=0 --param=tsan-distinguish-volatile=1 -DSOFTGPU_BUILD_CHECKED)
 # Not -mtls-dialect=gnu2: a thread's first access to its __shared__ arrays would clobber live vector registers before glibc 2.40
 # (sourceware bug 31372).
 set(SOFTGPU_KERNEL_OPTIONS "" CACHE STRING "further compiler options for kernel libraries")
 
 function(softgpu_kernels target)
-  cmake_parse_arguments(ARG "" "SAME_AS" "SOURCES" ${ARGN})
+  cmake_parse_arguments(ARG "" "SAME_AS" "SOURCES;MODES" ${ARGN})
   if(ARG_SAME_AS)
-    add_custom_command(TARGET ${target} POST_BUILD COMMAND ${CMAKE_COMMAND} -E create_symlink
-      "$<TARGET_FILE:${ARG_SAME_AS}_softgpu>" "$<TARGET_FILE:${target}>.softgpu.so" VERBATIM)
+    foreach(mode "" .simt .checked)
+      string(REPLACE "." "_" suffix "${mode}")
+      add_custom_command(TARGET ${target} POST_BUILD COMMAND ${CMAKE_COMMAND} -E create_symlink
+        "$<TARGET_FILE:${ARG_SAME_AS}_softgpu${suffix}>" "$<TARGET_FILE:${target}>.softgpu${mode}.so" VERBATIM)
+    endforeach()
   else()
-    softgpu_kernel_library(${target} "$<TARGET_FILE_DIR:${target}>" "$<TARGET_FILE_NAME:${target}>" ${ARG_SOURCES})
+    softgpu_kernel_libraries(${target} "$<TARGET_FILE_DIR:${target}>" "$<TARGET_FILE_NAME:${target}>" "${ARG_MODES}" ${ARG_SOURCES})
     set(ARG_SAME_AS ${target})
   endif()
+  foreach(mode ${ARG_MODES})
+    if(NOT mode STREQUAL "fast")
+      add_dependencies(${target} ${ARG_SAME_AS}_softgpu_${mode})
+    endif()
+  endforeach()
   add_dependencies(${target} ${ARG_SAME_AS}_softgpu)
 endfunction()
 
 function(cuda_module name source)
+  cmake_parse_arguments(ARG "" "" "MODES" ${ARGN})
   get_filename_component(source "${source}" ABSOLUTE)
   cuda_fatbin(module ${name} ${source})
   add_custom_target(${name} DEPENDS ${module})
-  softgpu_kernel_library(${name} ${CMAKE_CURRENT_BINARY_DIR} ${name}.fatbin ${source})
+  softgpu_kernel_libraries(${name} ${CMAKE_CURRENT_BINARY_DIR} ${name}.fatbin "${ARG_MODES}" ${source})
   add_dependencies(${name} ${name}_softgpu)
+  foreach(mode ${ARG_MODES})
+    if(NOT mode STREQUAL "fast")
+      add_dependencies(${name} ${name}_softgpu_${mode})
+    endif()
+  endforeach()
 endfunction()
 
-# Target <name>_softgpu: the kernel library of the object <folder>/<file>.
-function(softgpu_kernel_library target output_folder output_name)
-  set(objects)
+# Targets <name>_softgpu, <name>_softgpu_simt, <name>_softgpu_checked: the kernel libraries of the object <folder>/<file>.
+function(softgpu_kernel_libraries target output_folder output_name modes)
+  set(sources)
   set(tables)
+  set(scripts)
   foreach(source ${ARGN})
     get_filename_component(source "${source}" ABSOLUTE)
     get_filename_component(name "${source}" NAME_WE)
@@ -52,41 +77,60 @@ function(softgpu_kernel_library target output_folder output_name)
     add_custom_command(
       OUTPUT ${base}.ptx
       COMMAND ${CUDAToolkit_NVCC_EXECUTABLE} -std=c++17 ${EBB_NVCC_PTX_ARCH} -G -ccbin ${CMAKE_CXX_COMPILER}
-              -MD -MF ${base}.ptx.d -ptx ${source} -o ${base}.ptx
+              -I ${PROJECT_SOURCE_DIR}/softgpu/include -MD -MF ${base}.ptx.d -ptx ${source} -o ${base}.ptx
       DEPENDS ${source} DEPFILE ${base}.ptx.d
       COMMENT "nvcc -ptx ${name}.cu" VERBATIM)
     add_custom_command(
-      OUTPUT ${base}.fast.cpp
-      COMMAND ${CMAKE_COMMAND} -DPTX=${base}.ptx -DSOURCE=${source} -DTABLE=softgpu_table_${name}
-              -DOUT=${base}.fast.cpp -DCXXFILT=c++filt -P ${SOFTGPU_CMAKE_DIR}/KernelTable.cmake
+      OUTPUT ${base}.kernels.cpp ${base}.variables.ld
+      COMMAND ${CMAKE_COMMAND} -DPTX=${base}.ptx -DSOURCE=${source} -DTABLE=softgpu_table_${name} -DOUT=${base}.kernels.cpp
+              -DSCRIPT=${base}.variables.ld -DOBJECT=${target}.${name}.kernels.cpp.o -DCXXFILT=c++filt
+              -P ${SOFTGPU_CMAKE_DIR}/KernelTable.cmake
       DEPENDS ${base}.ptx ${source} ${SOFTGPU_CMAKE_DIR}/KernelTable.cmake
       COMMENT "kernel table of ${name}.cu" VERBATIM)
-    list(APPEND objects ${base}.fast.cpp)
-    set_property(SOURCE ${base}.fast.cpp APPEND PROPERTY INCLUDE_DIRECTORIES ${folder})
+    list(APPEND sources ${base}.kernels.cpp)
+    list(APPEND scripts ${base}.variables.ld)
+    set_property(SOURCE ${base}.kernels.cpp APPEND PROPERTY INCLUDE_DIRECTORIES ${folder})
     list(APPEND tables softgpu_table_${name})
   endforeach()
 
   set(index ${CMAKE_CURRENT_BINARY_DIR}/${target}.index.cpp)
-  set(text "// Generated by softgpu_kernels(): the kernel table of ${target}.\n#include \"softgpu/kernel_abi.h\"\n")
+  set(text "// Generated by softgpu_kernels(): the kernel table of ${target}.\n#include \"softgpu/gather.h\"\n")
   foreach(table ${tables})
-    string(APPEND text "extern \"C\" const softgpu_kernel_t *const ${table}[];\nextern \"C\" const uint32_t ${table}_count;\n")
+    string(APPEND text "extern \"C\" const softgpu_unit_t ${table};\n")
   endforeach()
-  string(APPEND text "#include <vector>\n"
-    "static std::vector<const softgpu_kernel_t *> &all()\n{\n    static std::vector<const softgpu_kernel_t *> v;\n    return v;\n}\n"
-    "extern \"C\" __attribute__((visibility(\"default\"))) softgpu_kernel_table_t softgpu_kernel_table;\n"
-    "softgpu_kernel_table_t softgpu_kernel_table = {SOFTGPU_ABI_VERSION, 0, nullptr};\n"
-    "__attribute__((constructor)) static void gather()\n{\n")
+  string(APPEND text "__attribute__((constructor)) static void gather()\n{\n")
   foreach(table ${tables})
-    string(APPEND text "    all().insert(all().end(), ${table}, ${table} + ${table}_count);\n")
+    string(APPEND text "    softgpu::add_unit(${table});\n")
   endforeach()
-  string(APPEND text "    softgpu_kernel_table.kernel_count = (uint32_t)all().size();\n    softgpu_kernel_table.kernels = all().data();\n}\n")
+  string(APPEND text "    softgpu::publish();\n}\n")
   file(GENERATE OUTPUT ${index} CONTENT "${text}")
 
-  add_library(${target}_softgpu MODULE ${objects} ${index})
-  set_target_properties(${target}_softgpu PROPERTIES PREFIX "" OUTPUT_NAME "${output_name}.softgpu"
-    SUFFIX ".so" LIBRARY_OUTPUT_DIRECTORY "${output_folder}")
-  target_compile_options(${target}_softgpu PRIVATE ${SOFTGPU_FAST_FLAGS} ${SOFTGPU_KERNEL_OPTIONS})
-  # Several objects of one process export the table: each must see its own.
-  target_link_options(${target}_softgpu PRIVATE -Wl,--gc-sections -Wl,-Bsymbolic)
-  target_link_libraries(${target}_softgpu PRIVATE softgpu_headers)
+  set(before)
+  foreach(mode fast simt checked)
+    set(library ${target}_softgpu_${mode})
+    set(file ${output_name}.softgpu.${mode})
+    set(exclude EXCLUDE_FROM_ALL)
+    if(mode STREQUAL "fast")
+      set(library ${target}_softgpu)
+      set(file ${output_name}.softgpu)
+      set(exclude)
+    elseif(mode IN_LIST modes)
+      set(exclude)
+    endif()
+    string(TOUPPER ${mode} flags)
+    add_library(${library} MODULE ${exclude} ${sources} ${index})
+    set_target_properties(${library} PROPERTIES PREFIX "" OUTPUT_NAME "${file}" SUFFIX ".so"
+      LIBRARY_OUTPUT_DIRECTORY "${output_folder}" LINK_DEPENDS "${scripts}")
+    target_compile_options(${library} PRIVATE ${SOFTGPU_${flags}_FLAGS} ${SOFTGPU_KERNEL_OPTIONS})
+    # Several objects of one process export the table: each must see its own.
+    target_link_options(${library} PRIVATE -Wl,--gc-sections -Wl,-Bsymbolic)
+    foreach(script ${scripts})
+      target_link_options(${library} PRIVATE -Wl,-T,${script})
+    endforeach()
+    target_link_libraries(${library} PRIVATE softgpu_headers)
+    if(before) # they share generated files
+      add_dependencies(${library} ${before})
+    endif()
+    set(before ${library})
+  endforeach()
 endfunction()

@@ -61,8 +61,12 @@ const char *const blas_kernel_names[BLAS_KERNEL_COUNT] = {
 };
 
 static const softgpu_kernel_t kernels[BLAS_KERNEL_COUNT] = {
-#define KERNEL(id, name, params, run, cost)                                                                  \
-    [id] = {name, COUNT(params), params, {[SOFTGPU_FAST] = run}, cost},
+#define KERNEL(id, name_, params_, run_, cost_)                                                              \
+    [id] = {.name = name_,                                                                                   \
+            .param_count = COUNT(params_),                                                                   \
+            .params = params_,                                                                               \
+            .run = {[SOFTGPU_FAST] = run_},                                                                  \
+            .cost = cost_},
     KERNELS(KERNEL)
 #undef KERNEL
 };
@@ -74,4 +78,5 @@ static const softgpu_kernel_t *const kernel_list[BLAS_KERNEL_COUNT] = {
 };
 
 extern const softgpu_kernel_table_t softgpu_kernel_table __attribute__((visibility("default")));
-const softgpu_kernel_table_t softgpu_kernel_table = {SOFTGPU_ABI_VERSION, BLAS_KERNEL_COUNT, kernel_list};
+const softgpu_kernel_table_t softgpu_kernel_table = {
+    .abi_version = SOFTGPU_ABI_VERSION, .kernel_count = BLAS_KERNEL_COUNT, .kernels = kernel_list};

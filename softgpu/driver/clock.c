@@ -83,11 +83,11 @@ static engine_t engine_of(const sg_op_t *op)
         return copy_engine(op);
     case SG_OP_HOST:
         return ENGINE_CALLER;
-    case SG_OP_WAIT:
-    case SG_OP_RECORD:
-        return ENGINE_NONE;
-    default:
+    case SG_OP_KERNEL:
+    case SG_OP_SET:
         return ENGINE_COMPUTE;
+    default:
+        return ENGINE_NONE;
     }
 }
 

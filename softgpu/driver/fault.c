@@ -9,7 +9,9 @@
  * log names the address. A signal handler runs with the kernel's default rights and siglongjmp does not
  * restore rights, so they are granted again after every jump.
  */
-#include "streams.h"
+#include "module.h"
+#include "shadow.h"
+#include "simt.h"
 
 #include <setjmp.h>
 #include <signal.h>
@@ -93,25 +95,78 @@ void sg_fault_keep_handlers(void)
     }
 }
 
+/* A handler for a fault in a fiber whose stack has run out needs another one. */
+static void have_signal_stack(void)
+{
+    enum { BYTES = 64 << 10 };
+    static _Thread_local bool there;
+    if (there)
+        return;
+    there = true;
+    void *p = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p != MAP_FAILED)
+        sigaltstack(&(stack_t){.ss_sp = p, .ss_size = BYTES}, NULL);
+}
+
+static void say_fault(const sg_op_t *op)
+{
+    char who[256];
+    if (op->kind == SG_OP_KERNEL) {
+        sg_run_describe(who, sizeof who);
+        sg_set_sticky(CUDA_ERROR_ILLEGAL_ADDRESS, "%s accessed %p, which is not accessible memory", who, guard.address);
+        return;
+    }
+    sg_set_sticky(CUDA_ERROR_ILLEGAL_ADDRESS, "%s accessed %p, which is not accessible memory",
+                  op->kind == SG_OP_COPY ? "a copy" : "a memset", guard.address);
+}
+
+static void run_kernel(const sg_op_t *op, uint64_t first, uint64_t count)
+{
+    CUfunction f = op->kernel.function;
+    softgpu_launch_t *launch = &sg_run.launch_copy;
+    softgpu_mode_t mode;
+    sg_run = (sg_run_t){.function = f, .launch_copy = op->kernel.launch, .launch = launch};
+    launch->services = &sg_services;
+    CUresult result = sg_function_mode(f, launch->cooperative, &mode);
+    if (result) {
+        sg_set_sticky(result, "%s cannot run", f->kernel->name);
+        sg_run.failed = true;
+        return;
+    }
+    if (mode != SOFTGPU_FAST) {
+        have_signal_stack();
+        if (sg_mode_block() && f->kernel->size_independent)
+            launch->block[0] = sg_mode_block(), launch->block[1] = launch->block[2] = 1;
+    }
+    if (op->watch && mode == SOFTGPU_CHECKED)
+        sg_check_begin(op);
+    else if (op->watch && !first)
+        sg_watch_unchecked(op);
+    f->run[mode](launch, first, count);
+    if (op->watch && mode == SOFTGPU_CHECKED)
+        sg_watch_done(op, count);
+}
+
 bool sg_fault_run(const sg_op_t *op, uint64_t first, uint64_t count)
 {
     sigjmp_buf escape;
+    bool whole = true;
     if (sigsetjmp(escape, 0)) {
         guard.escape = NULL;
         sg_rights_grant();
-        const char *what = op->kind == SG_OP_KERNEL ? op->kernel.function->kernel->name
-                           : op->kind == SG_OP_COPY ? "a copy"
-                                                    : "a memset";
-        sg_set_sticky(CUDA_ERROR_ILLEGAL_ADDRESS, "%s accessed %p, which is not accessible memory", what,
-                      guard.address);
+        say_fault(op);
+        if (op->kind == SG_OP_KERNEL)
+            sg_run_abandon();
         return false;
     }
     guard.escape = &escape;
     sg_work_for(op);
-    if (op->kind == SG_OP_KERNEL)
-        op->kernel.function->kernel->run[SOFTGPU_FAST](&op->kernel.launch, first, count);
-    else
+    if (op->kind == SG_OP_KERNEL) {
+        run_kernel(op, first, count);
+        whole = !sg_run.failed;
+    } else {
         sg_copy_run(op, first, count);
+    }
     guard.escape = NULL;
-    return true;
+    return whole;
 }

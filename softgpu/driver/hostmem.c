@@ -70,7 +70,7 @@ static void host_remove(sg_host_range_t *r)
 
 SG_EXPORT CUresult cuMemHostAlloc(void **out, size_t bytes, unsigned flags)
 {
-    SG_TRY(sg_enter_context());
+    SG_TRY(sg_enter_unsafe());
     unsigned known = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED;
     if (!out || !bytes || flags & ~known)
         return CUDA_ERROR_INVALID_VALUE;
@@ -98,7 +98,7 @@ SG_EXPORT CUresult cuMemAllocHost_v2(void **out, size_t bytes)
 /* Waits for the device, as the driver does: work in flight may still use the memory. */
 SG_EXPORT CUresult cuMemFreeHost(void *p)
 {
-    SG_TRY(sg_enter_context());
+    SG_TRY(sg_enter_unsafe());
     SG_TRY(sg_wait_context(NULL));
     sg_lock();
     sg_host_range_t *r = sg_host_find_locked(p);
@@ -127,7 +127,7 @@ void sg_host_drop_locked(CUcontext ctx)
 
 SG_EXPORT CUresult cuMemHostRegister_v2(void *p, size_t bytes, unsigned flags)
 {
-    SG_TRY(sg_enter_context());
+    SG_TRY(sg_enter_unsafe());
     unsigned known =
         CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP | CU_MEMHOSTREGISTER_READ_ONLY;
     if (!p || !bytes)
@@ -150,7 +150,7 @@ SG_EXPORT CUresult cuMemHostRegister_v2(void *p, size_t bytes, unsigned flags)
 
 SG_EXPORT CUresult cuMemHostUnregister(void *p)
 {
-    SG_TRY(sg_enter_context());
+    SG_TRY(sg_enter_unsafe());
     SG_TRY(sg_wait_all());
     sg_lock();
     sg_host_range_t *r = sg_host_find_locked(p);

@@ -1,6 +1,6 @@
 /* launch.c: kernel launches, and the occupancy questions that precede them. */
+#include "module.h"
 #include "profile.h"
-#include "streams.h"
 
 #include <string.h>
 
@@ -39,41 +39,64 @@ static CUresult gather_params(CUfunction f, char *out, void **params, void **ext
     return CUDA_SUCCESS;
 }
 
-static CUresult launch(CUfunction f, const unsigned grid[3], const unsigned block[3], unsigned shared,
-                       CUstream stream, void **params, void **extra)
+static CUresult blocks_per_multiprocessor(int *blocks, CUfunction f, int block_size, size_t shared);
+
+/* All blocks of a cooperative launch have to be on the device at once. */
+static CUresult check_cooperative(const sg_wish_t *w)
 {
-    SG_TRY(sg_enter_context());
+    int each, multiprocessors;
+    const unsigned threads = w->block[0] * w->block[1] * w->block[2];
+    SG_TRY(blocks_per_multiprocessor(&each, w->function, (int)threads, w->shared));
+    SG_TRY(cuDeviceGetAttribute(&multiprocessors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT,
+                                (CUdevice)sg_current_context()->device));
+    return (uint64_t)w->grid[0] * w->grid[1] * w->grid[2] > (uint64_t)each * (uint64_t)multiprocessors
+               ? CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE
+               : CUDA_SUCCESS;
+}
+
+CUresult sg_kernel_op(const sg_wish_t *w, sg_op_t **out)
+{
+    CUfunction f = w->function;
     SG_TRY(sg_function_check(f));
-    if (!dimensions_fit(grid, block) ||
-        shared > (f->max_dynamic_shared ? (unsigned)f->max_dynamic_shared : 48u << 10))
+    if (!dimensions_fit(w->grid, w->block) || w->shared > sg_function_max_shared(f))
         return CUDA_ERROR_INVALID_VALUE;
-    if (!f->kernel->run[SOFTGPU_FAST]) {
-        sg_log(1, "%s is not marked BLOCK_SIZE_INDEPENDENT: this form of the device cannot run it",
-               f->kernel->name);
-        return CUDA_ERROR_NOT_SUPPORTED;
-    }
+    if (f->kernel->max_threads && w->block[0] * w->block[1] * w->block[2] > f->kernel->max_threads)
+        return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+    if (w->cooperative)
+        SG_TRY(check_cooperative(w));
+    softgpu_mode_t mode;
+    SG_TRY(sg_function_mode(f, w->cooperative, &mode));
     sg_op_t *op = sg_op_new(SG_OP_KERNEL, f->param_bytes);
     if (!op)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    CUresult result = gather_params(f, sg_op_payload(op), params, extra);
+    CUresult result = gather_params(f, sg_op_payload(op), w->params, w->extra);
     if (result) {
         sg_op_drop(op);
         return result;
     }
     op->kernel.function = f;
-    op->kernel.launch = (softgpu_launch_t){.grid = {grid[0], grid[1], grid[2]},
-                                           .block = {block[0], block[1], block[2]},
-                                           .dynamic_shared_bytes = shared,
+    op->kernel.launch = (softgpu_launch_t){.grid = {w->grid[0], w->grid[1], w->grid[2]},
+                                           .block = {w->block[0], w->block[1], w->block[2]},
+                                           .dynamic_shared_bytes = w->shared,
+                                           .cooperative = w->cooperative,
                                            .params = sg_op_payload(op)};
-    op->units = (uint64_t)grid[0] * grid[1] * grid[2];
-    return sg_submit(stream, op, false);
+    op->units = w->cooperative ? 1 : (uint64_t)w->grid[0] * w->grid[1] * w->grid[2];
+    *out = op;
+    return CUDA_SUCCESS;
+}
+
+static CUresult launch(const sg_wish_t *w)
+{
+    sg_op_t *op;
+    SG_TRY(sg_enter_context());
+    SG_TRY(sg_kernel_op(w, &op));
+    return sg_submit(w->stream, op, false);
 }
 
 static CUresult launch_xyz(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
                            unsigned bz, unsigned shared, CUstream stream, void **params, void **extra)
 {
-    const unsigned grid[3] = {gx, gy, gz}, block[3] = {bx, by, bz};
-    return launch(f, grid, block, shared, stream, params, extra);
+    return launch(&(sg_wish_t){f, {gx, gy, gz}, {bx, by, bz}, shared, false, stream, params, extra});
 }
 
 ASYNC_CALL(cuLaunchKernel,
@@ -81,12 +104,18 @@ ASYNC_CALL(cuLaunchKernel,
             unsigned shared, CUstream stream, void **params, void **extra),
            launch_xyz(f, gx, gy, gz, bx, by, bz, shared, stream, params, extra))
 
+ASYNC_CALL(cuLaunchCooperativeKernel,
+           (CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+            unsigned shared, CUstream stream, void **params),
+           launch(&(sg_wish_t){f, {gx, gy, gz}, {bx, by, bz}, shared, true, stream, params, NULL}))
+
 /* Attributes that only advise are accepted; one that changes what the launch means is not provided yet. */
 static CUresult launch_config(const CUlaunchConfig *c, CUstream stream, CUfunction f, void **params,
                               void **extra)
 {
     if (!c || (c->numAttrs && !c->attrs))
         return CUDA_ERROR_INVALID_VALUE;
+    bool cooperative = false;
     for (unsigned i = 0; i < c->numAttrs; i++)
         switch (c->attrs[i].id) {
         case CU_LAUNCH_ATTRIBUTE_IGNORE:
@@ -94,12 +123,21 @@ static CUresult launch_config(const CUlaunchConfig *c, CUstream stream, CUfuncti
         case CU_LAUNCH_ATTRIBUTE_PRIORITY:
         case CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
             break;
+        case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
+            cooperative = c->attrs[i].value.cooperative != 0;
+            break;
         default:
             sg_log(1, "cuLaunchKernelEx: attribute %d is not provided", (int)c->attrs[i].id);
             return CUDA_ERROR_NOT_SUPPORTED;
         }
-    return launch_xyz(f, c->gridDimX, c->gridDimY, c->gridDimZ, c->blockDimX, c->blockDimY, c->blockDimZ,
-                      c->sharedMemBytes, stream, params, extra);
+    return launch(&(sg_wish_t){f,
+                            {c->gridDimX, c->gridDimY, c->gridDimZ},
+                            {c->blockDimX, c->blockDimY, c->blockDimZ},
+                            c->sharedMemBytes,
+                            cooperative,
+                            stream,
+                            params,
+                            extra});
 }
 
 static CUstream config_stream(const CUlaunchConfig *c, bool per_thread)
@@ -121,20 +159,39 @@ SG_EXPORT CUresult cuLaunchKernelEx_ptsz(const CUlaunchConfig *config, CUfunctio
     return launch_config(config, config_stream(config, true), f, params, extra);
 }
 
-/* ---- occupancy: a software multiprocessor holds 2048 threads and 32 blocks ---- */
+/* ---- occupancy: warps, blocks and shared memory of a multiprocessor; registers are no limit here ---- */
+
+static CUresult blocks_per_multiprocessor(int *blocks, CUfunction f, int block_size, size_t shared)
+{
+    const CUdevice device = (CUdevice)sg_current_context()->device;
+    int threads, most, memory, reserved;
+    SG_TRY(cuDeviceGetAttribute(&threads, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR, device));
+    SG_TRY(cuDeviceGetAttribute(&most, CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR, device));
+    SG_TRY(cuDeviceGetAttribute(&memory, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR, device));
+    SG_TRY(cuDeviceGetAttribute(&reserved, CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK, device));
+    int n = threads / ((block_size + 31) / 32 * 32);
+    const size_t each = f->kernel->static_shared_bytes + shared;
+    if (n > most)
+        n = most;
+    if (f->kernel->max_threads && (uint32_t)block_size > f->kernel->max_threads)
+        n = 0;
+    if (shared > sg_function_max_shared(f))
+        n = 0;
+    else if ((size_t)n > (size_t)memory / (each + (size_t)reserved))
+        n = (int)((size_t)memory / (each + (size_t)reserved));
+    *blocks = n;
+    return CUDA_SUCCESS;
+}
 
 SG_EXPORT CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, CUfunction f,
                                                                         int block_size, size_t shared,
                                                                         unsigned flags)
 {
-    (void)shared, (void)flags;
     SG_TRY(sg_enter_context());
-    if (!blocks || block_size <= 0 || block_size > 1024)
+    if (!blocks || block_size <= 0 || block_size > 1024 || flags > CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE)
         return CUDA_ERROR_INVALID_VALUE;
     SG_TRY(sg_function_check(f));
-    int n = 2048 / block_size;
-    *blocks = n > 32 ? 32 : n;
-    return CUDA_SUCCESS;
+    return blocks_per_multiprocessor(blocks, f, block_size, shared);
 }
 
 SG_EXPORT CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunction f, int block_size,

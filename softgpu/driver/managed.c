@@ -20,7 +20,7 @@ static advice_t *advices; /* guarded by sg.lock */
 
 SG_EXPORT CUresult cuMemAllocManaged(CUdeviceptr *out, size_t bytes, unsigned flags)
 {
-    SG_TRY(sg_enter_context());
+    SG_TRY(sg_enter_unsafe());
     if (!out || (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST))
         return CUDA_ERROR_INVALID_VALUE;
     return sg_heap_alloc(&sg_managed_heap[sg_current_context()->device], bytes, NULL, out);

@@ -1,102 +1,10 @@
-/* module.c: modules, libraries, kernels. A library and a module are the same thing here, and so are a kernel
- * and its function: both name a row of a kernel library's table. How a module image leads to its kernel
- * library: softgpu/kernel_abi.h.
- */
-#include "streams.h"
+/* module.c: modules and libraries, which are the same thing here (module.h). */
+#include "module.h"
 
-#include <dlfcn.h>
-#include <errno.h>
-#include <limits.h>
-#include <link.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-
-struct sg_module {
-    uint32_t kernel_count;
-    struct CUfunc_st *functions; /* [kernel_count], in the table's order */
-    char *origin;                /* the object that holds the image */
-    CUcontext ctx;               /* NULL: a library, which belongs to none */
-    sg_module_t *next;
-};
 
 static sg_module_t *modules; /* loaded ones; guarded by sg.lock */
-
-/* ---- finding the kernel library ---- */
-
-static const softgpu_kernel_table_t *table_of(const char *path, bool must_be_loaded)
-{
-    void *object = dlopen(path, RTLD_NOW | RTLD_LOCAL | (must_be_loaded ? RTLD_NOLOAD : 0));
-    if (!object) {
-        if (!must_be_loaded && !access(path, R_OK))
-            sg_log(1, "%s cannot be loaded: %s", path, dlerror());
-        return NULL;
-    }
-    const softgpu_kernel_table_t *table = dlsym(object, SOFTGPU_TABLE_SYMBOL);
-    /* dlsym also looks into what the object depends on. */
-    struct link_map *map = NULL;
-    Dl_info where;
-    if (table && (dlinfo(object, RTLD_DI_LINKMAP, &map) || !dladdr(table, &where) ||
-                  (ElfW(Addr))where.dli_fbase != map->l_addr))
-        table = NULL;
-    if (table && table->abi_version != SOFTGPU_ABI_VERSION) {
-        sg_log(1, "%s has kernel table version %u, this driver wants %u: rebuild it", path,
-               table->abi_version, SOFTGPU_ABI_VERSION);
-        table = NULL;
-    }
-    if (!table)
-        dlclose(object);
-    return table; /* stays loaded: kernels may be running */
-}
-
-static const softgpu_kernel_table_t *find_table(const char *origin)
-{
-    char path[2 * PATH_MAX];
-    const softgpu_kernel_table_t *table = table_of(origin, true);
-    if (table)
-        return table;
-    snprintf(path, sizeof path, "%s.softgpu.so", origin);
-    if ((table = table_of(path, false)))
-        return table;
-    const char *base = strrchr(origin, '/');
-    base = base ? base + 1 : origin;
-    const char *folders = getenv("SOFTGPU_KERNEL_PATH");
-    for (const char *at = folders; at && *at;) {
-        size_t length = strcspn(at, ":");
-        snprintf(path, sizeof path, "%.*s/%s.softgpu.so", (int)length, at, base);
-        if ((table = table_of(path, false)))
-            return table;
-        at += length + (at[length] == ':');
-    }
-    sg_log(1,
-           "no kernels for %s: neither %s.softgpu.so nor one in SOFTGPU_KERNEL_PATH=%s (softgpu_kernels() "
-           "builds it)",
-           origin, origin, folders ? folders : "");
-    return NULL;
-}
-
-/* The file that an image in memory belongs to; false if it is in none. */
-static bool origin_of(const void *image, char out[PATH_MAX])
-{
-    Dl_info info;
-    if (!image || !dladdr(image, &info) || !info.dli_fname)
-        return false;
-    /* For the program itself the name may be relative, or whatever it was started as. */
-    void *self = dlopen(NULL, RTLD_NOW);
-    struct link_map *map = NULL;
-    bool main_program = self && !dlinfo(self, RTLD_DI_LINKMAP, &map) && !*map->l_name &&
-                        !strcmp(info.dli_fname, program_invocation_name);
-    if (self)
-        dlclose(self);
-    const char *name = main_program ? "/proc/self/exe" : info.dli_fname;
-    ssize_t n = main_program ? readlink(name, out, PATH_MAX - 1) : -1;
-    if (n > 0)
-        out[n] = 0;
-    else if (!realpath(info.dli_fname, out))
-        snprintf(out, PATH_MAX, "%s", info.dli_fname);
-    return true;
-}
 
 /* ---- loading ---- */
 
@@ -107,33 +15,70 @@ static uint32_t param_bytes(const softgpu_kernel_t *k)
                : 0;
 }
 
-static CUresult load(const char *origin, CUcontext ctx, sg_module_t **out)
+static void module_free_locked(sg_module_t *m)
 {
-    const softgpu_kernel_table_t *table = find_table(origin);
-    if (!table)
-        return CUDA_ERROR_NO_BINARY_FOR_GPU;
-    sg_module_t *m = calloc(1, sizeof *m);
-    if (!m)
+    sg_variables_free_locked(m->variables);
+    free(m->functions);
+    free(m->origin);
+    free(m->library);
+    free(m);
+}
+
+static CUresult fill(sg_module_t *m)
+{
+    const softgpu_kernel_table_t *table = m->table[SOFTGPU_FAST];
+    const bool all = m->unit == SG_ALL_UNITS;
+    SG_TRY(sg_variables_create(m, sg_current_context()->device));
+    table = m->table[SOFTGPU_FAST];
+    const softgpu_kernel_t *const *rows = all ? table->kernels : table->units[m->unit].kernels;
+    m->kernel_count = all ? table->kernel_count : table->units[m->unit].kernel_count;
+    m->functions = calloc(m->kernel_count ? m->kernel_count : 1, sizeof *m->functions);
+    if (!m->functions)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    m->ctx = ctx;
-    m->kernel_count = table->kernel_count;
-    m->functions = calloc(table->kernel_count ? table->kernel_count : 1, sizeof *m->functions);
-    m->origin = strdup(origin);
-    if (!m->functions || !m->origin) {
-        free(m->functions);
-        free(m->origin);
+    for (uint32_t i = 0; i < m->kernel_count; i++) {
+        CUfunction f = &m->functions[i];
+        f->kernel = rows[i];
+        f->module = m;
+        f->param_bytes = param_bytes(rows[i]);
+        atomic_store(&f->max_dynamic_shared, -1);
+        atomic_store(&f->run[SOFTGPU_FAST], rows[i]->run[SOFTGPU_FAST]);
+    }
+    /* A mode that was asked for must be there; what auto needs is seen when a kernel is launched. */
+    for (int mode = SOFTGPU_SIMT; mode < SOFTGPU_MODE_COUNT; mode++)
+        if (m->library && sg_mode_is((softgpu_mode_t)mode))
+            SG_TRY(sg_module_open(m, (softgpu_mode_t)mode));
+    return CUDA_SUCCESS;
+}
+
+/* `image`: in memory, or NULL. */
+static CUresult load(const char *origin, const void *image, CUcontext ctx, sg_module_t **out)
+{
+    sg_module_t *m = calloc(1, sizeof *m);
+    if (!m || !(m->origin = strdup(origin))) {
         free(m);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    for (uint32_t i = 0; i < table->kernel_count; i++)
-        m->functions[i] = (struct CUfunc_st){
-            .kernel = table->kernels[i], .module = m, .param_bytes = param_bytes(table->kernels[i])};
+    pthread_mutex_lock(&sg_libraries_lock);
+    m->table[SOFTGPU_FAST] = sg_library_find(origin, &m->library);
+    CUresult result = CUDA_ERROR_NO_BINARY_FOR_GPU;
+    if (m->table[SOFTGPU_FAST]) {
+        m->ctx = ctx;
+        m->unit = image ? sg_library_unit(m->table[SOFTGPU_FAST], image) : SG_ALL_UNITS;
+        result = fill(m);
+        if (result == CUDA_ERROR_NOT_SUPPORTED)
+            result = CUDA_ERROR_NO_BINARY_FOR_GPU;
+    }
+    pthread_mutex_unlock(&sg_libraries_lock);
     sg_lock();
-    m->next = modules;
-    modules = m;
+    if (result) {
+        module_free_locked(m);
+    } else {
+        m->next = modules;
+        modules = m;
+        *out = m;
+    }
     sg_unlock();
-    *out = m;
-    return CUDA_SUCCESS;
+    return result;
 }
 
 static CUresult load_image(const void *image, CUcontext ctx, sg_module_t **out)
@@ -141,11 +86,11 @@ static CUresult load_image(const void *image, CUcontext ctx, sg_module_t **out)
     char origin[PATH_MAX];
     if (!image || !out)
         return CUDA_ERROR_INVALID_VALUE;
-    if (!origin_of(image, origin)) {
+    if (!sg_library_origin(image, origin)) {
         sg_log(1, "a module image at %p lies in no file, so no kernel library belongs to it", image);
         return CUDA_ERROR_NO_BINARY_FOR_GPU;
     }
-    return load(origin, ctx, out);
+    return load(origin, image, ctx, out);
 }
 
 static CUresult load_file(const char *path, CUcontext ctx, sg_module_t **out)
@@ -155,14 +100,7 @@ static CUresult load_file(const char *path, CUcontext ctx, sg_module_t **out)
         return CUDA_ERROR_INVALID_VALUE;
     if (!realpath(path, origin))
         return CUDA_ERROR_FILE_NOT_FOUND;
-    return load(origin, ctx, out);
-}
-
-static void module_free(sg_module_t *m)
-{
-    free(m->functions);
-    free(m->origin);
-    free(m);
+    return load(origin, NULL, ctx, out);
 }
 
 void sg_modules_drop_locked(CUcontext ctx)
@@ -173,7 +111,7 @@ void sg_modules_drop_locked(CUcontext ctx)
             continue;
         }
         *link = m->next;
-        module_free(m);
+        module_free_locked(m);
     }
 }
 
@@ -186,13 +124,12 @@ static CUresult unload(const void *handle)
     while (*link && *link != handle)
         link = &(*link)->next;
     sg_module_t *m = *link;
-    if (m)
+    if (m) {
         *link = m->next;
+        module_free_locked(m);
+    }
     sg_unlock();
-    if (!m)
-        return CUDA_ERROR_INVALID_HANDLE;
-    module_free(m);
-    return CUDA_SUCCESS;
+    return m ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
 static CUresult find_function(CUfunction *out, const void *handle, const char *name)
@@ -207,7 +144,7 @@ static CUresult find_function(CUfunction *out, const void *handle, const char *n
             continue;
         result = CUDA_ERROR_NOT_FOUND;
         for (uint32_t i = 0; i < m->kernel_count; i++)
-            if (!strcmp(m->functions[i].kernel->name, name)) {
+            if (sg_names_match(m->functions[i].kernel->name, name)) {
                 *out = &m->functions[i];
                 result = CUDA_SUCCESS;
             }
@@ -218,13 +155,13 @@ static CUresult find_function(CUfunction *out, const void *handle, const char *n
 
 SG_EXPORT CUresult cuModuleLoad(CUmodule *out, const char *path)
 {
-    SG_TRY(sg_enter_context());
+    SG_TRY(sg_enter_unsafe());
     return load_file(path, sg_current_context(), (sg_module_t **)out);
 }
 
 SG_EXPORT CUresult cuModuleLoadData(CUmodule *out, const void *image)
 {
-    SG_TRY(sg_enter_context());
+    SG_TRY(sg_enter_unsafe());
     return load_image(image, sg_current_context(), (sg_module_t **)out);
 }
 
@@ -242,6 +179,7 @@ SG_EXPORT CUresult cuModuleLoadFatBinary(CUmodule *out, const void *image)
 
 SG_EXPORT CUresult cuModuleUnload(CUmodule module)
 {
+    SG_TRY(sg_enter_unsafe());
     return unload(module);
 }
 
@@ -269,14 +207,63 @@ SG_EXPORT CUresult cuModuleGetFunctionCount(unsigned *count, CUmodule module)
     return function_count(count, module);
 }
 
+static CUresult find_global(CUdeviceptr *out, size_t *bytes, const void *handle, const char *name)
+{
+    SG_TRY(sg_enter_context());
+    if (!name || (!out && !bytes))
+        return CUDA_ERROR_INVALID_VALUE;
+    CUresult result = CUDA_ERROR_INVALID_HANDLE;
+    sg_lock();
+    for (const sg_module_t *m = modules; m; m = m->next) {
+        CUdeviceptr address;
+        size_t size;
+        if (m != handle)
+            continue;
+        result = CUDA_ERROR_NOT_FOUND;
+        if (!sg_variable_find(m->variables, name, &address, &size))
+            continue;
+        result = CUDA_SUCCESS;
+        if (out)
+            *out = address;
+        if (bytes)
+            *bytes = size;
+    }
+    sg_unlock();
+    return result;
+}
+
 SG_EXPORT CUresult cuModuleGetGlobal_v2(CUdeviceptr *out, size_t *bytes, CUmodule module, const char *name)
 {
-    unsigned count;
-    (void)out, (void)bytes;
-    SG_TRY(function_count(&count, module));
-    if (!name)
+    return find_global(out, bytes, module, name);
+}
+
+/* The first `count` of the module's functions. */
+static CUresult enumerate(CUfunction *out, unsigned count, const void *handle)
+{
+    SG_TRY(sg_enter_context());
+    if (!out || !count)
         return CUDA_ERROR_INVALID_VALUE;
-    return CUDA_ERROR_NOT_FOUND; /* kernel libraries have no device variables in this form */
+    CUresult result = CUDA_ERROR_INVALID_HANDLE;
+    sg_lock();
+    for (const sg_module_t *m = modules; m; m = m->next) {
+        if (m != handle)
+            continue;
+        result = CUDA_SUCCESS;
+        for (unsigned i = 0; i < count && i < m->kernel_count; i++)
+            out[i] = &m->functions[i];
+    }
+    sg_unlock();
+    return result;
+}
+
+SG_EXPORT CUresult cuModuleEnumerateFunctions(CUfunction *out, unsigned count, CUmodule module)
+{
+    return enumerate(out, count, module);
+}
+
+SG_EXPORT CUresult cuLibraryEnumerateKernels(CUkernel *out, unsigned count, CUlibrary library)
+{
+    return enumerate((CUfunction *)out, count, library);
 }
 
 SG_EXPORT CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode *mode)
@@ -333,158 +320,24 @@ SG_EXPORT CUresult cuLibraryGetModule(CUmodule *out, CUlibrary library)
 
 SG_EXPORT CUresult cuLibraryGetGlobal(CUdeviceptr *out, size_t *bytes, CUlibrary library, const char *name)
 {
-    return cuModuleGetGlobal_v2(out, bytes, (CUmodule)library, name);
+    return find_global(out, bytes, library, name);
 }
 
-/* ---- functions ---- */
-
-CUresult sg_function_check(CUfunction f)
+bool sg_function_loaded_locked(CUfunction f)
 {
     const uintptr_t at = (uintptr_t)f;
     bool found = false;
-    sg_lock();
     for (const sg_module_t *m = modules; m && !found; m = m->next) {
         const uintptr_t first = (uintptr_t)m->functions, bytes = m->kernel_count * sizeof *m->functions;
         found = at - first < bytes && (at - first) % sizeof *m->functions == 0;
     }
+    return found;
+}
+
+CUresult sg_function_check(CUfunction f)
+{
+    sg_lock();
+    bool found = sg_function_loaded_locked(f);
     sg_unlock();
     return found ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
-}
-
-CUcontext sg_function_context(CUfunction f)
-{
-    return f->module->ctx;
-}
-
-static CUresult check_function(CUfunction f)
-{
-    SG_TRY(sg_enter_look_up());
-    return sg_function_check(f);
-}
-
-SG_EXPORT CUresult cuKernelGetFunction(CUfunction *out, CUkernel kernel)
-{
-    SG_TRY(check_function((CUfunction)kernel));
-    if (!out)
-        return CUDA_ERROR_INVALID_VALUE;
-    *out = (CUfunction)kernel;
-    return CUDA_SUCCESS;
-}
-
-SG_EXPORT CUresult cuFuncGetModule(CUmodule *out, CUfunction f)
-{
-    SG_TRY(check_function(f));
-    if (!out)
-        return CUDA_ERROR_INVALID_VALUE;
-    *out = (CUmodule)f->module;
-    return CUDA_SUCCESS;
-}
-
-SG_EXPORT CUresult cuKernelGetLibrary(CUlibrary *out, CUkernel kernel)
-{
-    return cuFuncGetModule((CUmodule *)out, (CUfunction)kernel);
-}
-
-SG_EXPORT CUresult cuFuncGetName(const char **out, CUfunction f)
-{
-    SG_TRY(check_function(f));
-    if (!out)
-        return CUDA_ERROR_INVALID_VALUE;
-    *out = f->kernel->name;
-    return CUDA_SUCCESS;
-}
-
-SG_EXPORT CUresult cuKernelGetName(const char **out, CUkernel kernel)
-{
-    return cuFuncGetName(out, (CUfunction)kernel);
-}
-
-SG_EXPORT CUresult cuFuncGetParamInfo(CUfunction f, size_t index, size_t *offset, size_t *size)
-{
-    SG_TRY(check_function(f));
-    if (!offset || index >= f->kernel->param_count)
-        return CUDA_ERROR_INVALID_VALUE;
-    *offset = f->kernel->params[index].offset_bytes;
-    if (size)
-        *size = f->kernel->params[index].size_bytes;
-    return CUDA_SUCCESS;
-}
-
-SG_EXPORT CUresult cuKernelGetParamInfo(CUkernel kernel, size_t index, size_t *offset, size_t *size)
-{
-    return cuFuncGetParamInfo((CUfunction)kernel, index, offset, size);
-}
-
-SG_EXPORT CUresult cuFuncGetAttribute(int *out, CUfunction_attribute attribute, CUfunction f)
-{
-    SG_TRY(check_function(f));
-    if (!out)
-        return CUDA_ERROR_INVALID_VALUE;
-    switch (attribute) {
-    case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
-        *out = 1024;
-        break;
-    case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
-        *out = f->max_dynamic_shared ? f->max_dynamic_shared : 48 << 10;
-        break;
-    case CU_FUNC_ATTRIBUTE_NUM_REGS:
-        *out = 32;
-        break;
-    case CU_FUNC_ATTRIBUTE_PTX_VERSION:
-    case CU_FUNC_ATTRIBUTE_BINARY_VERSION:
-        *out = 80;
-        break;
-    default:
-        if (attribute < 0 || attribute >= CU_FUNC_ATTRIBUTE_MAX)
-            return CUDA_ERROR_INVALID_VALUE;
-        *out = 0;
-    }
-    return CUDA_SUCCESS;
-}
-
-SG_EXPORT CUresult cuKernelGetAttribute(int *out, CUfunction_attribute attribute, CUkernel kernel,
-                                        CUdevice device)
-{
-    return sg_device_check(device) ? CUDA_ERROR_INVALID_DEVICE
-                                   : cuFuncGetAttribute(out, attribute, (CUfunction)kernel);
-}
-
-SG_EXPORT CUresult cuFuncSetAttribute(CUfunction f, CUfunction_attribute attribute, int value)
-{
-    SG_TRY(check_function(f));
-    if (attribute == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES) {
-        if (value < 0 || value > 163 << 10)
-            return CUDA_ERROR_INVALID_VALUE;
-        f->max_dynamic_shared = value;
-        return CUDA_SUCCESS;
-    }
-    return attribute == CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT ? CUDA_SUCCESS
-                                                                           : CUDA_ERROR_INVALID_VALUE;
-}
-
-SG_EXPORT CUresult cuKernelSetAttribute(CUfunction_attribute attribute, int value, CUkernel kernel,
-                                        CUdevice device)
-{
-    return sg_device_check(device) ? CUDA_ERROR_INVALID_DEVICE
-                                   : cuFuncSetAttribute((CUfunction)kernel, attribute, value);
-}
-
-SG_EXPORT CUresult cuFuncSetCacheConfig(CUfunction f, CUfunc_cache config)
-{
-    (void)config;
-    return check_function(f);
-}
-
-SG_EXPORT CUresult cuFuncLoad(CUfunction f)
-{
-    return check_function(f);
-}
-
-SG_EXPORT CUresult cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction f)
-{
-    SG_TRY(check_function(f));
-    if (!state)
-        return CUDA_ERROR_INVALID_VALUE;
-    *state = CU_FUNCTION_LOADING_STATE_LOADED;
-    return CUDA_SUCCESS;
 }

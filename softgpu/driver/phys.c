@@ -5,7 +5,7 @@
  * therefore reused with whatever they hold, as on a GPU. SOFTGPU_POISON=1 overwrites them instead, so that
  * reading what was never written shows.
  */
-#include "sg.h"
+#include "shadow.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -205,6 +205,7 @@ void sg_phys_unref_locked(sg_handle_t *h)
             phys->first_free = h->chunk[i];
     }
     phys->used -= h->count;
+    sg_live_forget_handle(h);
     free(h);
 }
 
@@ -271,4 +272,33 @@ void sg_phys_unmap(CUdeviceptr address, size_t bytes)
      * cover, unless another thread's mapping falls into the gap in between. */
     if (munmap(p, bytes) || !cover(p, bytes, MAP_FIXED_NOREPLACE))
         sg_log(1, "cannot unmap %p: %s", p, strerror(errno));
+}
+
+bool sg_phys_write(const sg_handle_t *h, size_t offset, const void *data, size_t bytes)
+{
+    const char *from = data;
+    for (size_t n; bytes; bytes -= n, from += n, offset += n) {
+        const size_t inside = offset % SG_CHUNK_BYTES;
+        n = bytes < SG_CHUNK_BYTES - inside ? bytes : SG_CHUNK_BYTES - inside;
+        if (pwrite(memory[h->device].fd, from, n, (off_t)(h->chunk[offset / SG_CHUNK_BYTES] * SG_CHUNK_BYTES + inside)) !=
+            (ssize_t)n)
+            return false;
+    }
+    return true;
+}
+
+CUresult sg_phys_alias_locked(void *address, const sg_handle_t *h, size_t offset, size_t bytes)
+{
+    char *at = address;
+    for (size_t n; bytes; bytes -= n, at += n, offset += n) {
+        const size_t inside = offset % SG_CHUNK_BYTES;
+        n = bytes < SG_CHUNK_BYTES - inside ? bytes : SG_CHUNK_BYTES - inside;
+        if (mmap(at, n, PROT_NONE, MAP_SHARED | MAP_FIXED, memory[h->device].fd,
+                 (off_t)(h->chunk[offset / SG_CHUNK_BYTES] * SG_CHUNK_BYTES + inside)) == MAP_FAILED)
+            return CUDA_ERROR_OUT_OF_MEMORY;
+        madvise(at, n, MADV_DONTFORK);
+        const sg_access_t access = sg_access_of_device(h->device);
+        SG_TRY(sg_phys_protect_locked((CUdeviceptr)(uintptr_t)at, n, &access));
+    }
+    return CUDA_SUCCESS;
 }

@@ -161,6 +161,18 @@ static const struct {
                                                                 E(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
                                                                   "not permitted while a stream is capturing")
                                                                     E(CUDA_ERROR_UNKNOWN, "unknown error")
+    // clang-format off
+    E(CUDA_ERROR_LOSSY_QUERY, "the query would leave out edge data")
+    E(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, "the capture was invalidated by an earlier error")
+    E(CUDA_ERROR_STREAM_CAPTURE_MERGE, "two captures would be merged")
+    E(CUDA_ERROR_STREAM_CAPTURE_UNMATCHED, "the capture did not begin in this stream")
+    E(CUDA_ERROR_STREAM_CAPTURE_UNJOINED, "the capture has work that was not joined")
+    E(CUDA_ERROR_STREAM_CAPTURE_ISOLATION, "captured work would depend on work that is not captured")
+    E(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, "the legacy stream would depend on a capturing stream")
+    E(CUDA_ERROR_CAPTURED_EVENT, "the event was last recorded in a capturing stream")
+    E(CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD, "the capture began in another thread")
+    E(CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE, "the executable graph cannot be updated with this graph")
+// clang-format on
 #undef E
 };
 

@@ -2,6 +2,7 @@
  * runs those ops is the scheduler's business (streams.h).
  */
 #include "rules.h"
+#include "shadow.h"
 #include "streams.h"
 #include "table.h"
 
@@ -40,8 +41,10 @@ sg_op_t *sg_op_new(sg_op_kind_t kind, size_t payload)
     memset(op, 0, offsetof(sg_op_t, payload));
     op->kind = kind;
     op->payload_bytes = payload;
+    op->watch = sg_op_is_work(op) ? sg_watch_new() : NULL;
     if (payload > sizeof op->payload &&
         !(op->heap_payload = aligned_alloc(64, SG_ROUND_UP(payload, (size_t)64)))) {
+        sg_watch_free(op->watch);
         free(op);
         return NULL;
     }
@@ -50,6 +53,7 @@ sg_op_t *sg_op_new(sg_op_kind_t kind, size_t payload)
 
 void sg_op_drop(sg_op_t *op)
 {
+    sg_watch_free(op->watch);
     free(op->heap_payload);
     free(op);
 }
@@ -332,6 +336,11 @@ CUresult sg_submit(CUstream handle, sg_op_t *op, bool wait)
         sg_unlock();
         sg_op_drop(op);
         return refused;
+    }
+    CUresult captured;
+    if (sg_capture_take_locked(stream, op, &captured)) {
+        sg_unlock();
+        return captured;
     }
     stream->refs++;
     uint64_t number = sg_submit_locked(stream, op);

@@ -28,7 +28,15 @@
     RULE(PARTIAL_UNMAP,   "partial-unmap",   REPORTED,  "whole mappings are unmapped")                              \
     RULE(MAPPED_THROUGHOUT, "mapped-throughout", REPORTED, "access is set where everything is mapped")              \
     RULE(ACCESSIBLE,      "accessible",      REPORTED,  "kernels, copies and memsets touch accessible memory only")     \
-    RULE(HOST_ACCESS,     "host-access",     REPORTED,  "host code does not touch device memory")
+    RULE(CAPTURE,         "capture",         REPORTED,  "captured work is not waited for, nor ordered with other work") \
+    RULE(GRAPH_MEMORY,    "graph-memory",    REPORTED,  "a graph's allocation is freed once, before the next launch")   \
+    RULE(GRAPH_FREE,      "graph-free",      UNDEFINED, "a free node stands behind its allocation node")                \
+    RULE(HOST_ACCESS,     "host-access",     REPORTED,  "host code does not touch device memory")                       \
+    RULE(BARRIER,         "divergent-barrier", UNDEFINED, "the threads of a block meet in the same __syncthreads")      \
+    RULE(WARP_MASK,       "warp-mask",       UNDEFINED, "lanes that a mask names come to the operation, its callers are named by it") \
+    RULE(RACE,            "shared-race",     UNDEFINED, "checked mode: something orders accesses of threads to shared memory") \
+    RULE(BOUNDS,          "bounds",          UNDEFINED, "checked mode: kernels stay inside buffers and shared arrays")  \
+    RULE(UNINITIALISED,   "uninitialised",   UNDEFINED, "checked mode: kernels read what was written before")
 // clang-format on
 
 typedef enum sg_rule {
@@ -42,6 +50,7 @@ typedef enum sg_rule {
 void sg_rules_init(void);
 /* False if the rule is switched off. */
 bool sg_rule_on(sg_rule_t rule);
+const char *sg_rule_name(sg_rule_t rule);
 /* Notes that the program has broken the rule (one line that names it: a warning if hardware would not report it, else
  * information) and returns `error`. Any thread. */
 CUresult sg_broken(sg_rule_t rule, CUresult error, const char *format, ...)

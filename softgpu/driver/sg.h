@@ -111,6 +111,9 @@ CUresult sg_enter(void);
 CUresult sg_enter_context(void);
 /* The same for what only looks something up: in virtual time it takes none. The runtime's look-ups depend on addresses. */
 CUresult sg_enter_look_up(void);
+/* For calls that a stream capture would not see (cuMemAlloc): also that no capture forbids them to this thread, else
+ * STREAM_CAPTURE_UNSUPPORTED (graph_capture.c). */
+CUresult sg_enter_unsafe(void);
 /* The calling thread's, or NULL. Not NULL after sg_enter_context. */
 CUcontext sg_current_context(void);
 
@@ -153,6 +156,10 @@ typedef struct sg_access {
     bool host;                /* host code too */
     bool peers_decide;        /* cuMemAlloc's: `readers` is its device, contexts with that peer enabled may too */
 } sg_access_t;
+static inline sg_access_t sg_access_of_device(unsigned device)
+{
+    return (sg_access_t){.readers = (uint8_t)(1u << device), .writers = (uint8_t)(1u << device)};
+}
 extern int sg_pkey; /* -1: this CPU has no protection keys, or SOFTGPU_PROTECT=0 */
 void sg_rights_init(void);
 void sg_rights_grant(void);  /* the calling thread may touch all device memory */
@@ -174,6 +181,7 @@ typedef struct sg_handle {
     uint32_t refs;   /* one per owner and per mapping */
     uint32_t owners; /* references that cuMemRelease gives back */
     uint64_t id;     /* vmm.c: what the program calls it; 0: none */
+    struct sg_valid *valid; /* checked mode (shadow.h); NULL: nobody has asked */
     size_t bytes;
     uint32_t count;
     uint32_t chunk[]; /* [count] indices of chunks */
@@ -203,6 +211,11 @@ size_t sg_phys_used_locked(unsigned device);
 CUresult sg_phys_map(CUdeviceptr address, const sg_handle_t *handle);
 CUresult sg_phys_protect_locked(CUdeviceptr address, size_t bytes, const sg_access_t *access);
 void sg_phys_unmap(CUdeviceptr address, size_t bytes);
+/* Writes a handle's memory, mapped or not. */
+bool sg_phys_write(const sg_handle_t *handle, size_t offset, const void *data, size_t bytes);
+/* Maps a part of a handle, in whole pages, over what is at `address` outside the window; with the rights of device
+ * memory. */
+CUresult sg_phys_alias_locked(void *address, const sg_handle_t *handle, size_t offset, size_t bytes);
 
 /* ---- fault.c: rights, and what happens to an access that has none ---- */
 CUresult sg_fault_init(void);
@@ -213,7 +226,7 @@ void sg_fault_keep_handlers(void);
 bool sg_fault_run(const sg_op_t *op, uint64_t first, uint64_t count);
 
 /* ---- window.c: device addresses ---- */
-typedef enum sg_range_kind { SG_RANGE_RESERVED, SG_RANGE_SEGMENT } sg_range_kind_t;
+typedef enum sg_range_kind { SG_RANGE_RESERVED, SG_RANGE_SEGMENT, SG_RANGE_MODULE, SG_RANGE_GRAPH } sg_range_kind_t;
 
 typedef struct sg_mapping {
     CUdeviceptr address;
@@ -227,7 +240,7 @@ struct sg_range {
     CUdeviceptr base;
     size_t bytes;
     sg_range_kind_t kind;
-    void *segment;          /* SG_RANGE_SEGMENT: the heap's */
+    void *segment;          /* SG_RANGE_SEGMENT: the heap's; _MODULE: the variables'; _GRAPH: a block's (graph_memory.c) */
     sg_mapping_t *mappings; /* SG_RANGE_RESERVED: sorted by address */
     size_t mapping_count, mapping_capacity;
 };
@@ -333,13 +346,19 @@ struct CUfunc_st {
     const softgpu_kernel_t *kernel;
     sg_module_t *module;
     uint32_t param_bytes;
-    _Atomic int max_dynamic_shared;
+    _Atomic int max_dynamic_shared; /* as set; -1: not set */
+    _Atomic softgpu_run_fn run[SOFTGPU_MODE_COUNT]; /* NULL: not there, or not opened yet (mode.c) */
 };
+/* What the function may have of dynamic shared memory. */
+uint32_t sg_function_max_shared(CUfunction f);
 /* A function of a loaded module, or CUDA_ERROR_INVALID_HANDLE. */
 CUresult sg_function_check(CUfunction f);
+bool sg_function_loaded_locked(CUfunction f);
 /* The context of its module; NULL: a library's, which belong to none. */
 CUcontext sg_function_context(CUfunction f);
 void sg_modules_drop_locked(CUcontext ctx);
+/* variables.c: the variable that holds an address of an SG_RANGE_MODULE. */
+bool sg_variables_extent_locked(const void *variables, CUdeviceptr address, sg_extent_t *out);
 
 /* ---- procaddr.c ---- */
 CUresult sg_not_supported(const char *name); /* returns CUDA_ERROR_NOT_SUPPORTED, says so once per name */

@@ -1,4 +1,5 @@
 /* state.c: the driver's one state: configuration from SOFTGPU_*, initialisation, the log. */
+#include "module.h"
 #include "profile.h"
 #include "rules.h"
 #include "streams.h"
@@ -143,6 +144,7 @@ static CUresult start_locked(void)
 {
     read_config();
     sg_rules_init();
+    SG_TRY(sg_modes_init());
     SG_TRY(sg_phys_init(sg.config.devices, sg.config.memory_bytes));
     SG_TRY(sg_fault_init());
     SG_TRY(sg_window_init());

@@ -74,6 +74,7 @@ struct sg_op {
             void *data;
         } host;
     };
+    struct sg_watch *watch; /* owned; of work in checked mode, else NULL (shadow.h) */
     void *heap_payload; /* owned: arguments or a staged copy too large for `payload` */
     size_t payload_bytes;
     _Alignas(64) char payload[256]; /* arguments may hold over-aligned structs: CUtensorMap */
@@ -94,6 +95,17 @@ typedef struct sg_lane {
     struct sg_stream *next_to_search;
 } sg_lane_t;
 
+/* Where an event was last recorded. A wait reads it when it is called: recording again later does not move
+ * it. */
+typedef struct sg_event {
+    CUcontext ctx;
+    unsigned flags;
+    sg_stream_t *stream; /* holds a reference; NULL: never recorded */
+    uint64_t number;
+    sg_record_t *record;          /* holds a reference; NULL without timing */
+    struct sg_captured *captured; /* last recorded in a capturing stream (graph.h); owned */
+} sg_event_t;
+
 struct sg_stream {
     CUcontext ctx;
     bool destroyed; /* its handle is not valid any more */
@@ -110,6 +122,7 @@ struct sg_stream {
     bool running;               /* the head is with the workers or the caller */
     sg_op_t *head, *tail;
     sg_lane_t lane;
+    struct sg_capturing *capturing; /* its part in a capture (graph.h), or NULL */
     sg_stream_t *next, **link; /* all streams; what points here */
     sg_stream_t *next_own;     /* of a thread's default streams, one a context */
 };
@@ -192,6 +205,60 @@ bool sg_blocking_idle_locked(CUcontext ctx);
 /* True on a thread that runs host functions: CUDA calls are not allowed there. */
 bool sg_on_caller_thread(void);
 void sg_mark_caller_thread(void); /* by the scheduler, of the calling thread */
+
+/* stream.c: events. */
+sg_event_t *sg_event_find_locked(CUevent handle);
+CUresult sg_event_record_locked(sg_event_t *e, sg_stream_t *s);
+void sg_event_forget_locked(sg_event_t *e); /* as if it had never been recorded */
+
+/* launch.c: how a launch is asked for. */
+typedef struct sg_wish {
+    CUfunction function;
+    unsigned grid[3], block[3], shared;
+    bool cooperative;
+    CUstream stream;
+    void **params, **extra;
+} sg_wish_t;
+/* Checks it and makes its op: the launch's errors, without those of the stream. Not under the lock. */
+CUresult sg_kernel_op(const sg_wish_t *wish, sg_op_t **out);
+
+/* graph_capture.c: what calls have to ask because streams may be capturing. All return success, or false, at once while
+ * none is.
+ *
+ * An op that comes for a stream. True: the stream captures it, or may not have it because of another one that
+ * captures; the op is taken over, `result` is the call's. */
+bool sg_capture_take_locked(sg_stream_t *stream, sg_op_t *op, CUresult *result);
+/* The same for an event that is recorded, and waited for. */
+bool sg_capture_record_locked(sg_stream_t *s, sg_event_t *e, CUevent handle, unsigned flags,
+                              CUresult *result);
+bool sg_capture_wait_locked(sg_stream_t *s, sg_event_t *e, CUevent handle, unsigned flags, CUresult *result);
+/* And for allocations and frees in stream order. */
+bool sg_capture_alloc_locked(sg_stream_t *s, unsigned device, size_t bytes, CUdeviceptr *out,
+                             CUresult *result);
+bool sg_capture_free_locked(sg_stream_t *s, CUdeviceptr address, CUresult *result);
+/* Before the host waits for a stream, asks about it, or copies in it and waits. */
+CUresult sg_capture_sync_locked(sg_stream_t *s);
+CUresult sg_capture_sync_call(CUstream stream);
+/* Before the host waits for an event or asks about it. */
+CUresult sg_capture_event_locked(sg_event_t *e);
+/* Before a call that concerns all of a context: UNSUPPORTED if a stream of it captures, or the event was captured;
+ * captures in conflict end badly. */
+CUresult sg_capture_context_locked(CUcontext ctx, const sg_event_t *e);
+CUresult sg_capture_context_sync(void); /* the current one's */
+bool sg_stream_captures(CUstream stream);
+/* For work that graphs have no nodes for: UNSUPPORTED if the stream captures. */
+CUresult sg_capture_refuse(CUstream stream);
+/* A stream's handle goes: UNSUPPORTED for the one in which a capture began. */
+CUresult sg_capture_destroy_stream_locked(sg_stream_t *s);
+void sg_capture_forget_event(sg_event_t *e);
+/* The context goes: its captures are over. */
+void sg_capture_drop_locked(CUcontext ctx);
+
+/* graph_memory.c: frees memory of a graph's allocation node behind what `stream` holds. INVALID_VALUE: it is not. */
+CUresult sg_block_free_locked(CUdeviceptr address, sg_stream_t *stream);
+bool sg_block_is_live_locked(CUdeviceptr address);
+CUresult sg_block_free(CUdeviceptr address); /* once all work is done */
+bool sg_block_extent_locked(void *block, CUdeviceptr address, sg_extent_t *out);
 
 /* copy.c: what a worker does for copy and set ops. */
 void sg_copy_run(const sg_op_t *op, uint64_t first, uint64_t count);

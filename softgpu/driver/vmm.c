@@ -6,6 +6,7 @@
  */
 #include "rules.h"
 #include "sg.h"
+#include "shadow.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -236,6 +237,7 @@ static CUresult map_locked(sg_range_t *r, CUdeviceptr address, sg_handle_t *h)
     r->mappings[i] = (sg_mapping_t){.address = address, .bytes = h->bytes, .handle = h, .id = sg_next_allocation_id()};
     r->mapping_count++;
     h->refs++;
+    sg_live_add_mapping(address, h);
     return CUDA_SUCCESS;
 }
 
@@ -285,6 +287,7 @@ SG_EXPORT CUresult cuMemUnmap(CUdeviceptr address, size_t bytes)
     bool whole = r && whole_mappings(r, address, bytes, &first, &count);
     if (whole) {
         sg_phys_unmap(address, bytes);
+        sg_live_remove(address, bytes);
         for (size_t i = first; i < first + count; i++)
             sg_phys_unref_locked(r->mappings[i].handle);
         memmove(r->mappings + first, r->mappings + first + count,
@@ -334,6 +337,8 @@ static CUresult set_access_locked(sg_range_t *r, size_t first, size_t n, const C
             bytes += r->mappings[end].bytes;
         SG_TRY(sg_phys_protect_locked(m->address, bytes, &m->access));
     }
+    for (size_t i = first; i < first + n; i++)
+        sg_live_set_access(r->mappings[i].address, &r->mappings[i].access);
     return CUDA_SUCCESS;
 }
 

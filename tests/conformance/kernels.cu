@@ -24,6 +24,14 @@ extern "C" __global__ void add(int *p, int value, int n)
 }
 BLOCK_SIZE_INDEPENDENT(add);
 
+/* out[i] = 31 out[i] + 7 a[i] + b[i] + c: the order of such kernels shows in the result. */
+extern "C" __global__ void mix(unsigned *out, const unsigned *a, const unsigned *b, unsigned c, int n)
+{
+    FOR_SLICE(i, n)
+    out[i] = 31u * out[i] + 7u * a[i] + b[i] + c;
+}
+BLOCK_SIZE_INDEPENDENT(mix);
+
 /* Until the host has written to mapped memory. */
 extern "C" __global__ void wait_for(const int *gate)
 {

@@ -13,30 +13,32 @@
 
 typedef struct outcome {
     char hashes[64];
-    double peak, ms; /* bytes the program has allocated at most */
+    double peak,
+        retries; /* bytes the program has allocated at most; how often it gave memory back to get other */
+    char log[16384];
 } outcome_t;
 
 static char stats_path[64];
 
-static outcome_t run(const char *settings)
+static outcome_t run(const char *settings, const char *arguments)
 {
-    outcome_t out = {.peak = 0};
-    char command[1024], log[4096] = "", log_path[] = "/tmp/ebb-pair-XXXXXX";
+    static outcome_t out;
+    char command[1024], log_path[] = "/tmp/ebb-pair-XXXXXX";
     int file = mkstemp(log_path);
     assert_true(file >= 0);
-    snprintf(command, sizeof command, "%s %s 2>%s", settings, getenv("TEST_PAIR"), log_path);
+    snprintf(command, sizeof command, "%s %s %s 2>%s", settings, getenv("TEST_PAIR"), arguments, log_path);
     FILE *f = popen(command, "r");
     assert_non_null(f);
     assert_non_null(fgets(out.hashes, sizeof out.hashes, f));
     assert_int_equal(pclose(f), 0);
     f = fdopen(file, "r");
     assert_non_null(f);
-    log[fread(log, 1, sizeof log - 1, f)] = 0;
+    out.log[fread(out.log, 1, sizeof out.log - 1, f)] = 0;
     fclose(f);
     remove(log_path);
-    const char *peak = strstr(log, "peak ");
-    assert_non_null(peak);
-    out.peak = atof(peak + 5);
+    const char *numbers = strstr(out.log, "\npeak ");
+    numbers = numbers ? numbers + 1 : out.log;
+    assert_int_equal(sscanf(numbers, "peak %lf retries %lf", &out.peak, &out.retries), 2);
     return out;
 }
 
@@ -53,30 +55,72 @@ static double statistic(const char *key)
     return atof(at + strlen(quoted));
 }
 
+/* On a device that has no more than the budget. */
+static outcome_t run_under_ebb(double budget, const char *settings, const char *arguments)
+{
+    char all[768];
+    snprintf(all, sizeof all, "LD_PRELOAD=%s EBB_STATS=%s SOFTGPU_MEMORY=%.0f %s", getenv("TEST_LIBEBB"),
+             stats_path, budget, settings);
+    outcome_t out = run(all, arguments);
+    print_message(
+        "%.1f MiB %s: peak %.1f MiB, %.0f evictions, %.0f MiB out; %.1f MiB pinned, %.1f pageable\n",
+        budget / 1048576, settings, statistic("peak_bytes") / 1048576, statistic("evictions"),
+        statistic("bytes_out") / 1048576, statistic("host_peak_bytes") / 1048576,
+        statistic("pageable_peak_bytes") / 1048576);
+    assert_true(statistic("peak_bytes") <= budget);
+    return out;
+}
+
 static void two_threads_under_budgets_have_the_same_bits(void **state)
 {
     static const int percents[] = {100, 80, 60, 50, 40};
     (void)state;
-    outcome_t without = run("");
+    outcome_t without = run("", "");
     for (unsigned i = 0; i < 5; i++) {
-        char settings[512];
-        double budget = without.peak * percents[i] / 100;
-        snprintf(settings, sizeof settings, "LD_PRELOAD=%s EBB_STATS=%s SOFTGPU_MEMORY=%.0f",
-                 getenv("TEST_LIBEBB"), stats_path, budget);
-        outcome_t with = run(settings);
-        print_message("%3d%% of %.1f MiB: peak %.1f MiB, %.0f evictions, %.0f MiB out\n", percents[i],
-                      without.peak / 1048576, statistic("peak_bytes") / 1048576, statistic("evictions"),
-                      statistic("bytes_out") / 1048576);
+        outcome_t with = run_under_ebb(without.peak * percents[i] / 100, "", "");
         assert_string_equal(without.hashes, with.hashes);
-        assert_true(statistic("peak_bytes") <= budget);
         assert_true(percents[i] > 80 || statistic("evictions") > 0);
+        assert_true(statistic("pageable_peak_bytes") == 0);
+    }
+}
+
+/* Beyond what may be pinned, or where nothing can be. */
+static void pageable_memory_is_used_where_no_more_is_pinned(void **state)
+{
+    (void)state;
+    outcome_t without = run("", "");
+    outcome_t some = run_under_ebb(without.peak * 0.5, "EBB_HOST_BUDGET=12MiB", "");
+    assert_string_equal(without.hashes, some.hashes);
+    assert_true(statistic("host_peak_bytes") <= 12 << 20 && statistic("pageable_peak_bytes") > 12 << 20);
+    assert_non_null(strstr(some.log, "EBB_HOST_BUDGET"));
+    outcome_t none = run_under_ebb(without.peak * 0.5, "SOFTGPU_FAULT=cuMemHostRegister@1+", "");
+    assert_string_equal(without.hashes, none.hashes);
+    assert_true(statistic("host_peak_bytes") == 0 && statistic("pageable_peak_bytes") > 12 << 20);
+    assert_non_null(strstr(none.log, "cannot be pinned"));
+}
+
+/* Out of memory, the program gives back what it does not need, and goes on. */
+static void a_program_that_frees_and_retries_goes_on(void **state)
+{
+    static const char *const settings[] = {"EBB_POLICY=keep", "EBB_HOST_BUDGET=8MiB EBB_PAGEABLE=0"};
+    (void)state;
+    outcome_t without = run("", "");
+    for (unsigned i = 0; i < 2; i++) {
+        outcome_t with = run_under_ebb(without.peak * 1.2, settings[i], "greedy");
+        assert_string_equal(without.hashes, with.hashes);
+        assert_true(with.retries > 0);
+        assert_non_null(strstr(with.log, "ebb: out of memory for an allocation of 5.0 MiB"));
     }
 }
 
 int main(void)
 {
     snprintf(stats_path, sizeof stats_path, "/tmp/ebb-pair-stats-%d", (int)getpid());
-    const struct CMUnitTest tests[] = {cmocka_unit_test(two_threads_under_budgets_have_the_same_bits)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(two_threads_under_budgets_have_the_same_bits),
+        cmocka_unit_test(pageable_memory_is_used_where_no_more_is_pinned),
+        cmocka_unit_test(a_program_that_frees_and_retries_goes_on),
+    };
     int failed = cmocka_run_group_tests_name("pair", tests, NULL, NULL);
     remove(stats_path);
     return failed;

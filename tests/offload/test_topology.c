@@ -2,7 +2,6 @@
  * GPU's PCI device is a folder with a `local_cpus`. */
 #include "topology.h"
 
-#include <sched.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -88,7 +87,6 @@ static void nothing_known_binds_nothing(void **state)
     char page[64];
     assert_int_equal(ebb_topology_node(NULL), -1);
     assert_false(ebb_topology_bind_memory(NULL, page, sizeof page));
-    assert_false(ebb_topology_bind_thread(NULL));
 }
 
 /* The software device and whatever machine this is: an answer, and no trouble. */
@@ -192,30 +190,6 @@ static void node_that_is_not_there_is_no_trouble(void **state)
     munmap(p, MIB);
 }
 
-static void thread_keeps_to_the_cpus_of_the_node(void **state)
-{
-    (void)state;
-    cpu_set_t before, after, only;
-    make_device("2");
-    two_nodes();
-    const ebb_place_t *place = ebb_topology_find(0);
-    sched_getaffinity(0, sizeof before, &before);
-    if (!CPU_ISSET(0, &before) || !CPU_ISSET(1, &before))
-        skip();
-    assert_true(ebb_topology_bind_thread(place));
-    sched_getaffinity(0, sizeof after, &after);
-    assert_int_equal(CPU_COUNT(&after), 1);
-    assert_true(CPU_ISSET(1, &after));
-    /* A user's own choice stands where it leaves no near CPU. */
-    CPU_ZERO(&only);
-    CPU_SET(0, &only);
-    assert_int_equal(sched_setaffinity(0, sizeof only, &only), 0);
-    assert_false(ebb_topology_bind_thread(place));
-    sched_getaffinity(0, sizeof after, &after);
-    assert_true(CPU_EQUAL(&after, &only));
-    sched_setaffinity(0, sizeof before, &before);
-}
-
 static int suite_setup(void **state)
 {
     driver_setup(state);
@@ -236,7 +210,6 @@ int main(void)
         TEST(one_node_is_no_choice),
         TEST(memory_prefers_the_node),
         TEST(node_that_is_not_there_is_no_trouble),
-        TEST(thread_keeps_to_the_cpus_of_the_node),
     };
     return cmocka_run_group_tests_name("topology", tests, suite_setup, NULL);
 }

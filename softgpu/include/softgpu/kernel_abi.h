@@ -2,22 +2,25 @@
  *
  * A kernel library is a shared object that holds the kernels of a CUDA module, compiled for the CPU from the
  * same .cu source (CMake: softgpu_kernels()). It exports one symbol, SOFTGPU_TABLE_SYMBOL, of type
- * softgpu_kernel_table_t.
+ * softgpu_kernel_table_t. There is one library for each mode; the tables of a module differ in `run` only.
  *
  * How the driver finds it. A module image (cuModuleLoadData, cuLibraryLoadData, or the fat binary that nvcc
  * embeds) lies inside an object file O, an executable or a shared library; for cuModuleLoad, O is the file
  * itself. Tried in turn:
- *   1. O itself, if it is a shared library that exports the table;
+ *   1. O itself, if it is a shared library that exports the table: its kernels are host code, and modes mean nothing to
+ *      them;
  *   2. O.softgpu.so, beside O;
  *   3. <base name of O>.softgpu.so in each directory of SOFTGPU_KERNEL_PATH (separated by ':').
- * If none has a table, loading fails with CUDA_ERROR_NO_BINARY_FOR_GPU and the log names the files tried.
+ * If none has a table, loading fails with CUDA_ERROR_NO_BINARY_FOR_GPU and the log names the files tried. The libraries
+ * of the other modes, O.softgpu.simt.so and O.softgpu.checked.so, lie beside O.softgpu.so and are opened when needed.
  *
  * Threads: `run` is called by several workers at once, each with its own blocks of one grid. It may read and
- * write what the launch's arguments point to and its own thread-local storage, nothing else.
+ * write what the launch's arguments point to, the module's variables and its own thread-local storage, nothing else.
  */
 #ifndef SOFTGPU_KERNEL_ABI_H
 #define SOFTGPU_KERNEL_ABI_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -27,25 +30,91 @@ extern "C" {
 #define SOFTGPU_ABI_VERSION  2u
 #define SOFTGPU_TABLE_SYMBOL "softgpu_kernel_table"
 
-/* How a kernel's threads are executed. A later form of the device adds the other two modes; their places are
- * here. */
+/* Room for dynamic shared memory that a kernel library has for each thread, if a kernel of it asks for any. */
+#define SOFTGPU_DYNAMIC_SHARED_BYTES 232448
+
+/* How a kernel's threads are executed. */
 typedef enum softgpu_mode {
     SOFTGPU_FAST = 0,    /* one thread per block; only kernels marked BLOCK_SIZE_INDEPENDENT */
-    SOFTGPU_SIMT = 1,    /* every thread a fiber (not provided yet) */
-    SOFTGPU_CHECKED = 2, /* SIMT with every access instrumented (not provided yet) */
+    SOFTGPU_SIMT = 1,    /* every thread a fiber */
+    SOFTGPU_CHECKED = 2, /* SIMT with every access instrumented */
     SOFTGPU_MODE_COUNT
 } softgpu_mode_t;
 
+/* A place in the source, for reports. */
+typedef struct softgpu_place {
+    const char *file;
+    uint32_t line;
+} softgpu_place_t;
+
+/* What a thread of SIMT mode is told about itself. */
+typedef struct softgpu_thread {
+    uint32_t thread[3], block[3];    /* threadIdx, blockIdx */
+    uint32_t block_dim[3], grid[3];  /* blockDim, gridDim */
+    uint32_t lane;                   /* in its warp */
+} softgpu_thread_t;
+
+typedef struct softgpu_launch softgpu_launch_t;
+
+/* An operation that lanes of a warp do together. Lanes that name the same mask and operation meet; when all lanes of the
+ * mask that have not exited are there, `combine` is called once: lane[i] is what lane i has passed (NULL: it does not
+ * take part), and receives its result. */
+typedef struct softgpu_warp_op {
+    const char *name;
+    void (*combine)(uint32_t lanes, void *const lane[32]);
+} softgpu_warp_op_t;
+
+typedef enum softgpu_barrier { SOFTGPU_SYNC, SOFTGPU_SYNC_COUNT, SOFTGPU_SYNC_AND, SOFTGPU_SYNC_OR } softgpu_barrier_t;
+typedef enum softgpu_access {
+    SOFTGPU_READ,
+    SOFTGPU_WRITE,
+    SOFTGPU_ATOMIC,
+    SOFTGPU_VOLATILE_READ,
+    SOFTGPU_VOLATILE_WRITE,
+    SOFTGPU_READ_STRUCT, /* of any size and alignment, perhaps with padding */
+    SOFTGPU_WRITE_STRUCT
+} softgpu_access_t;
+
+/* What `run` hands to the driver, which calls thread_main once for each thread. */
+typedef struct softgpu_entry {
+    void (*thread_main)(const softgpu_launch_t *launch);
+    const softgpu_thread_t **self; /* of this OS thread: the driver keeps the running thread's there */
+    const softgpu_launch_t **launch;
+} softgpu_entry_t;
+
+/* The driver's services. All but run_blocks are called by kernel code in SIMT and checked mode; those that cannot go on
+ * do not return. */
+typedef struct softgpu_services {
+    /* Blocks [first, first + count), every thread a fiber. */
+    void (*run_blocks)(const softgpu_launch_t *launch, uint64_t first, uint64_t count, const softgpu_entry_t *entry);
+    int (*barrier)(softgpu_barrier_t kind, int predicate, softgpu_place_t place);
+    void (*grid_barrier)(softgpu_place_t place); /* of a cooperative launch */
+    void (*collect)(const softgpu_warp_op_t *op, uint32_t mask, void *data, softgpu_place_t place);
+    uint32_t (*active)(softgpu_place_t place); /* lanes that have come to this place with the caller */
+    void (*pause)(void);                       /* others may run: in a loop that waits for them */
+    /* Copies to shared memory that become visible when they are waited for; zero bytes are added up to `bytes`. */
+    void (*copy_async)(void *to, const void *from, uint32_t bytes, uint32_t from_bytes, softgpu_place_t place);
+    void (*commit_async)(void);
+    void (*wait_async)(uint32_t pending); /* until no more than so many committed groups are pending; UINT32_MAX: all */
+    /* The kernel has failed. Also from fast mode, where it returns: the launch is over all the same. */
+    void (*fail)(int error /* CUresult */, const char *why, softgpu_place_t place);
+    /* Checked mode: about to access memory; `pc`: where. */
+    void (*access)(const void *at, size_t bytes, softgpu_access_t how, const void *pc);
+} softgpu_services_t;
+
 /* One launch, as the workers see it. `params` is the argument block: each argument at its offset
  * (softgpu_param_t). */
-typedef struct softgpu_launch {
+struct softgpu_launch {
     uint32_t grid[3];
     uint32_t block[3];
     uint32_t dynamic_shared_bytes;
+    uint32_t cooperative;
     const void *params;
-} softgpu_launch_t;
+    const softgpu_services_t *services; /* set by the driver when it runs the launch */
+};
 
-/* Runs blocks [first, first + count) of the grid, numbered x first, then y, then z. */
+/* Runs blocks [first, first + count) of the grid, numbered x first, then y, then z. A cooperative launch is run whole,
+ * by one call. */
 typedef void (*softgpu_run_fn)(const softgpu_launch_t *launch, uint64_t first, uint64_t count);
 
 typedef struct softgpu_param {
@@ -75,14 +144,37 @@ typedef struct softgpu_kernel {
     const char *name; /* as in the module: the mangled name */
     uint32_t param_count;
     const softgpu_param_t *params;
-    softgpu_run_fn run[SOFTGPU_MODE_COUNT]; /* NULL: the kernel cannot run in that mode */
+    softgpu_run_fn run[SOFTGPU_MODE_COUNT]; /* NULL: not in this library, or the kernel cannot run in that mode */
     softgpu_cost_fn cost;                   /* NULL: not declared, a default by the number of threads holds */
+    uint32_t static_shared_bytes;
+    uint32_t max_threads;       /* of a block, by __launch_bounds__; 0: not given */
+    uint32_t size_independent;  /* marked BLOCK_SIZE_INDEPENDENT */
 } softgpu_kernel_t;
+
+/* A __device__ or __constant__ variable. */
+typedef struct softgpu_variable {
+    const char *name;
+    void *storage; /* in this library, inside its unit's pages */
+    size_t bytes;
+} softgpu_variable_t;
+
+/* What came from one .cu file: a module of its own, as nvcc has it. */
+typedef struct softgpu_unit {
+    const char *source; /* the file's name */
+    const softgpu_kernel_t *const *kernels;
+    const softgpu_variable_t *variables;
+    uint32_t kernel_count, variable_count;
+    /* Whole pages of the library that hold nothing but these variables, initialised. When the module is loaded, the
+     * driver maps its device memory there. Equal: there are none. */
+    char *begin, *end;
+} softgpu_unit_t;
 
 typedef struct softgpu_kernel_table {
     uint32_t abi_version; /* SOFTGPU_ABI_VERSION */
     uint32_t kernel_count;
-    const softgpu_kernel_t *const *kernels;
+    const softgpu_kernel_t *const *kernels; /* of all units */
+    uint32_t unit_count;                    /* 0: what the table holds is one unit, without variables */
+    const softgpu_unit_t *units;
 } softgpu_kernel_table_t;
 
 #ifdef __cplusplus

@@ -30,6 +30,8 @@ __global__ void unmarked(int *p)
     p[blockIdx.x * blockDim.x + threadIdx.x] = 1;
 }
 
+__device__ int variable;
+
 #ifdef __SOFTGPU__
 BLOCK_SIZE_INDEPENDENT(fill);
 BLOCK_SIZE_INDEPENDENT(add<float>);
@@ -44,7 +46,6 @@ static inline softgpu_cost_t slow_increment_cost(dim3, dim3, int *, unsigned rou
 KERNEL_COST(slow_increment_cost, slow_increment);
 #endif
 #else
-__device__ int variable;
 const void *const device_variable = &variable;
 const void *const fill_kernel = (const void *)fill;
 const void *const increment_kernel = (const void *)slow_increment;

@@ -90,17 +90,16 @@ static void unknown_function_is_invalid(void **state)
     assert_int_equal(cudaGetLastError(), cudaErrorInvalidDeviceFunction);
 }
 
-/* In this form of the device; the refusal comes back from the launch and harms nothing else. */
-static void unmarked_kernel_is_refused(void **state)
+/* Whatever the mode is by default, each of its threads does its part. */
+static void unmarked_kernel_runs_with_all_its_threads(void **state)
 {
     (void)state;
-    OK(cudaMemset(buffer, 0, 4));
-    assert_int_not_equal(launch_unmarked((int *)buffer), cudaSuccess);
-    OK(cudaDeviceSynchronize());
-    read_back();
-    assert_true(host[0] == 0.0f);
-    OK(launch_fill(buffer, 1.0f, N, 1, NULL));
-    OK(cudaDeviceSynchronize());
+    int ones[64];
+    OK(cudaMemset(buffer, 0, sizeof ones));
+    OK(launch_unmarked((int *)buffer));
+    OK(cudaMemcpy(ones, buffer, sizeof ones, cudaMemcpyDeviceToHost));
+    for (int i = 0; i < 64; i++)
+        assert_int_equal(ones[i], i < 32);
 }
 
 static void impossible_geometry_is_an_invalid_configuration(void **state)
@@ -152,18 +151,23 @@ static void occupancy_is_at_least_one_block(void **state)
     assert_true(blocks >= 1);
 }
 
-/* Kernel libraries have no device variables in this form; the error says so, whatever the call. */
-static void device_variable_is_an_invalid_symbol(void **state)
+static void device_variable_is_copied_by_its_symbol(void **state)
 {
     (void)state;
-    int value = 1;
+    int value = 77, got = 0;
     void *address;
     size_t size;
-    assert_int_equal(cudaMemcpyToSymbol(device_variable, &value, 4, 0, cudaMemcpyHostToDevice),
-                     cudaErrorInvalidSymbol);
-    assert_int_equal(cudaMemcpyFromSymbol(&value, device_variable, 4, 0, cudaMemcpyDeviceToHost),
-                     cudaErrorInvalidSymbol);
-    assert_int_equal(cudaGetSymbolAddress(&address, device_variable), cudaErrorInvalidSymbol);
+    OK(cudaMemcpyToSymbol(device_variable, &value, 4, 0, cudaMemcpyHostToDevice));
+    OK(cudaMemcpyFromSymbol(&got, device_variable, 4, 0, cudaMemcpyDeviceToHost));
+    assert_int_equal(got, 77);
+    OK(cudaGetSymbolSize(&size, device_variable));
+    assert_int_equal(size, 4);
+    OK(cudaGetSymbolAddress(&address, device_variable));
+    got = 0;
+    OK(cudaMemcpy(&got, address, 4, cudaMemcpyDeviceToHost));
+    assert_int_equal(got, 77);
+    assert_int_equal(cudaMemcpyToSymbol(device_variable, &value, 4, 1, cudaMemcpyHostToDevice),
+                     cudaErrorInvalidValue); /* beyond its end */
     assert_int_equal(cudaGetSymbolSize(&size, host), cudaErrorInvalidSymbol);
     assert_int_equal(cudaMemcpyToSymbol(device_variable, &value, 4, 0, cudaMemcpyDeviceToHost),
                      cudaErrorInvalidMemcpyDirection);
@@ -179,12 +183,12 @@ int main(void)
         cmocka_unit_test(launch_kernel_runs_a_kernel_handle),
         cmocka_unit_test(launch_kernel_ex_takes_a_configuration),
         cmocka_unit_test(unknown_function_is_invalid),
-        cmocka_unit_test(unmarked_kernel_is_refused),
+        cmocka_unit_test(unmarked_kernel_runs_with_all_its_threads),
         cmocka_unit_test(impossible_geometry_is_an_invalid_configuration),
         cmocka_unit_test(function_attributes_are_filled),
         cmocka_unit_test(function_name_and_parameters_are_known),
         cmocka_unit_test(occupancy_is_at_least_one_block),
-        cmocka_unit_test(device_variable_is_an_invalid_symbol),
+        cmocka_unit_test(device_variable_is_copied_by_its_symbol),
     };
     return cmocka_run_group_tests(tests, setup, NULL);
 }

@@ -1,0 +1,80 @@
+/* doctor.c: `ebb doctor`: what ebb would find on this machine, and in a program. */
+#include "doctor.h"
+
+#include <argp.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "cli.h"
+#include "host_limits.h"
+#include "options.h"
+
+extern char **environ;
+
+void ebb_doctor_host(void)
+{
+    const ebb_limits_t l = ebb_limits_read();
+    const double gib = 1 << 30;
+    size_t most = l.cgroup_bytes < l.machine_bytes ? l.cgroup_bytes : l.machine_bytes, budget = most / 2;
+    const int64_t option = ebb_options.host_budget;
+    if (option)
+        budget = option < 0 ? (size_t)((double)most * (double)-option / 100) : (size_t)option;
+    printf("host      %.1f GiB of memory, %.1f available", (double)l.machine_bytes / gib,
+           (double)l.available_bytes / gib);
+    if (l.cgroup_bytes != SIZE_MAX)
+        printf("; the control group allows %.1f, %.1f in use", (double)l.cgroup_bytes / gib,
+               (double)l.cgroup_used_bytes / gib);
+    printf("\npinning   up to %.1f GiB (EBB_HOST_BUDGET)", (double)(budget < most ? budget : most) / gib);
+    char reason[256];
+    if (l.memlock_bytes == SIZE_MAX)
+        puts("; no limit of locked memory");
+    else
+        printf("; `ulimit -l` is %zu KiB\n", l.memlock_bytes >> 10);
+    if (ebb_limits_explain(&l, 0, budget < most ? budget : most, reason, sizeof reason))
+        printf("          not all of it can be had: %s\n", reason);
+}
+
+typedef struct request {
+    const char *program;
+    bool measure;
+} request_t;
+
+static error_t parse(int key, char *word, struct argp_state *state)
+{
+    request_t *r = state->input;
+    if (key == 'n') {
+        r->measure = false;
+        return 0;
+    }
+    if (key != ARGP_KEY_ARG)
+        return ARGP_ERR_UNKNOWN;
+    r->program = word;
+    state->next = state->argc;
+    return 0;
+}
+
+int ebb_doctor_command(int argc, char **argv)
+{
+    static const struct argp_option flags[] = {{"no-measure", 'n', NULL, 0, "Do not measure the link", 0},
+                                               {0}};
+    static const struct argp parser = {flags,
+                                       parse,
+                                       "[--] [PROGRAM [ARGUMENTS...]]",
+                                       "Look at device, driver, link, NUMA node and host memory, and at what "
+                                       "ebb would hook in PROGRAM.\vExit code 1: "
+                                       "there is no device, or nothing to hook.",
+                                       NULL,
+                                       NULL,
+                                       NULL};
+    request_t r = {.measure = true};
+    char library[PATH_MAX];
+    argp_parse(&parser, argc, argv, ARGP_IN_ORDER, NULL, &r);
+    bool good = ebb_options_read(environ);
+    good &= ebb_doctor_device(r.measure);
+    ebb_doctor_host();
+    const bool beside = ebb_cli_find_library(library);
+    printf("library   %s%s\n", library, beside ? "" : ": not beside this program");
+    if (r.program)
+        good &= ebb_doctor_program(r.program);
+    return good ? 0 : 1;
+}

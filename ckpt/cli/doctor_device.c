@@ -1,0 +1,182 @@
+/* doctor_device.c: device, driver, link, NUMA node. Here the command becomes a CUDA program for a moment, without ebb. */
+#include <dlfcn.h>
+#include <link.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "doctor.h"
+#include "driver.h"
+#include "link_cache.h"
+#include "options.h"
+#include "topology.h"
+
+static const double gib = 1 << 30;
+
+static void *function(const char *name)
+{
+    void *found = NULL;
+    CUdriverProcAddressQueryResult status;
+    return ebb_driver.cuGetProcAddress(name, &found, 12000, 0, &status) ? NULL : found;
+}
+
+static const char *name_of(CUresult code)
+{
+    const char *name = NULL;
+    return !ebb_driver.cuGetErrorName || ebb_driver.cuGetErrorName(code, &name) || !name ? "an unknown error"
+                                                                                         : name;
+}
+
+/* False, said: there is none that works. */
+static bool load_driver(int *version)
+{
+    struct link_map *map = NULL;
+    void *library = dlopen("libcuda.so.1", RTLD_NOW);
+    if (!library) {
+        printf("driver    none: %s\n", dlerror());
+        return false;
+    }
+    PFN_cuGetProcAddress_v12000 real = (PFN_cuGetProcAddress_v12000)dlsym(library, "cuGetProcAddress_v2");
+    dlinfo(library, RTLD_DI_LINKMAP, &map);
+    if (!real || ebb_driver_fill(real)) {
+        printf("driver    %s: too old for ebb, which needs CUDA 12.4 or newer\n", map ? map->l_name : "?");
+        return false;
+    }
+    ebb_driver.cuDriverGetVersion(version);
+    printf("driver    %s, CUDA %d.%d\n", map ? map->l_name : "?", *version / 1000, *version % 1000 / 10);
+    return true;
+}
+
+static bool open_device(CUdevice *device)
+{
+    PFN_cuInit_v2000 init = (PFN_cuInit_v2000)function("cuInit");
+    PFN_cuDeviceGet_v2000 get = (PFN_cuDeviceGet_v2000)function("cuDeviceGet");
+    PFN_cuDevicePrimaryCtxRetain_v7000 retain =
+        (PFN_cuDevicePrimaryCtxRetain_v7000)function("cuDevicePrimaryCtxRetain");
+    PFN_cuCtxSetCurrent_v4000 set = (PFN_cuCtxSetCurrent_v4000)function("cuCtxSetCurrent");
+    CUcontext context;
+    CUresult result = init && get && retain && set ? init(0) : CUDA_ERROR_NOT_FOUND;
+    result = result ? result : get(device, 0);
+    result = result ? result : retain(&context, *device);
+    result = result ? result : set(context);
+    if (result)
+        printf("device    none: %s\n", name_of(result));
+    return !result;
+}
+
+static void show_device(CUdevice device, ebb_link_key_t *key)
+{
+    int major = 0, minor = 0, vmm = 0;
+    size_t available = 0, total = 0;
+    ebb_driver.cuDeviceGetName(key->device, sizeof key->device, device);
+    ebb_driver.cuDeviceGetPCIBusId(key->pci, sizeof key->pci, device);
+    ebb_driver.cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device);
+    ebb_driver.cuDeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device);
+    ebb_driver.cuDeviceGetAttribute(&vmm, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, device);
+    ebb_driver.cuMemGetInfo(&available, &total);
+    printf("device    %s, %s, compute capability %d.%d, %.1f GiB, %.1f free%s\n", key->device, key->pci,
+           major, minor, (double)total / gib, (double)available / gib,
+           vmm ? "" : "; it has no virtual memory management, which ebb needs");
+    const int64_t b = ebb_options.budget;
+    const double budget = b < 0 ? (double)total * (double)-b / 100 : (double)b;
+    printf("budget    %.1f GiB (EBB_BUDGET), of which context and others have %.1f now\n",
+           (budget < (double)total ? budget : (double)total) / gib, (double)(total - available) / gib);
+    const ebb_place_t *place = ebb_topology_find(device);
+    if (!place)
+        puts("numa      no preference: one node, or nobody knows where the device is");
+    else if (ebb_topology_node(place) >= 0)
+        printf("numa      the device is near node %d: host memory comes from there\n",
+               ebb_topology_node(place));
+    else
+        puts("numa      the device is near several nodes: host memory comes from them");
+}
+
+/* ---- the link ---- */
+
+enum { BYTES = 32 << 20, ROUNDS = 5 };
+
+typedef struct bench {
+    CUdeviceptr device;
+    char *host;
+    CUstream stream[2];
+    CUevent event[2][2];
+} bench_t;
+
+static bool copy(const bench_t *b, int in)
+{
+    const size_t at = in ? BYTES : 0;
+    return !ebb_driver.cuEventRecord(b->event[in][0], b->stream[in]) &&
+           !(in ? ebb_driver.cuMemcpyHtoDAsync(b->device + at, b->host + at, BYTES, b->stream[in])
+                : ebb_driver.cuMemcpyDtoHAsync(b->host + at, b->device + at, BYTES, b->stream[in])) &&
+           !ebb_driver.cuEventRecord(b->event[in][1], b->stream[in]);
+}
+
+/* The best of some rounds, bytes per nanosecond. */
+static void measure(const bench_t *b, bool out, bool in, double rate[2])
+{
+    for (int i = 0; i < ROUNDS; i++) {
+        if ((out && !copy(b, 0)) || (in && !copy(b, 1)) || ebb_driver.cuCtxSynchronize())
+            return;
+        for (int d = 0; d < 2; d++) {
+            float ms = 0;
+            if (!(d ? in : out) || ebb_driver.cuEventElapsedTime(&ms, b->event[d][0], b->event[d][1]) ||
+                !(ms > 0))
+                continue;
+            const double now = BYTES / ((double)ms * 1e6);
+            rate[d] = now > rate[d] ? now : rate[d];
+        }
+    }
+}
+
+static void show_rates(double out, double in, double out_both, double in_both, const char *how)
+{
+    printf("link      %.1f GB/s out, %.1f in; both at once %.1f and %.1f (%s)\n", out, in, out_both, in_both,
+           how);
+}
+
+static void measure_link(void)
+{
+    bench_t b = {.host = NULL};
+    double out[2] = {0}, in[2] = {0}, both[2] = {0};
+    bool good = !ebb_driver.cuMemAlloc(&b.device, 2 * BYTES) &&
+                !ebb_driver.cuMemHostAlloc((void **)&b.host, 2 * BYTES, CU_MEMHOSTALLOC_PORTABLE);
+    for (int i = 0; i < 2 && good; i++)
+        good = !ebb_driver.cuStreamCreate(&b.stream[i], CU_STREAM_NON_BLOCKING) &&
+               !ebb_driver.cuEventCreate(&b.event[i][0], CU_EVENT_DEFAULT) &&
+               !ebb_driver.cuEventCreate(&b.event[i][1], CU_EVENT_DEFAULT);
+    if (good) {
+        memset(b.host, 0, 2 * BYTES);
+        measure(&b, true, false, out);
+        measure(&b, false, true, in);
+        measure(&b, true, true, both);
+        show_rates(out[0], in[1], both[0], both[1], "measured now");
+    } else {
+        puts("link      could not be measured: no memory for it");
+    }
+    if (b.device)
+        ebb_driver.cuMemFree(b.device);
+    if (b.host)
+        ebb_driver.cuMemFreeHost(b.host);
+}
+
+static void show_link(const ebb_link_key_t *key, bool now)
+{
+    ebb_link_t kept;
+    if (ebb_options.link > 0)
+        printf("link      %.1f GB/s each way (EBB_LINK)\n", (double)ebb_options.link * 1e-9);
+    else if (ebb_link_cache_read(key, &kept))
+        show_rates(kept.out, kept.in, kept.out_both, kept.in_both,
+                   "kept from the first time; what ebb takes");
+    if (now)
+        measure_link();
+}
+
+bool ebb_doctor_device(bool measure_now)
+{
+    ebb_link_key_t key = {.driver_version = 0};
+    CUdevice device;
+    if (!load_driver(&key.driver_version) || !open_device(&device))
+        return false;
+    show_device(device, &key);
+    show_link(&key, measure_now);
+    return true;
+}

@@ -1,0 +1,149 @@
+/* host.c: see host.h. Freed pageable blocks wait in a short list for the next of their size: new pages would
+ * have to be cleared by the kernel first. */
+#include "host.h"
+
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "driver.h"
+#include "host_limits.h"
+#include "log.h"
+#include "options.h"
+#include "pinned.h"
+#include "topology.h"
+
+enum { KEPT = 4 };
+
+static struct {
+    struct {
+        void *at;
+        size_t bytes;
+    } kept[KEPT];
+    unsigned next; /* of them to be replaced */
+    size_t bytes, peak_bytes;
+    size_t allowance; /* what may still be mapped before the limits are read again */
+} pageable;
+
+static size_t whole_pages(size_t bytes)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    return (bytes + page - 1) / page * page;
+}
+
+/* A quarter of what is left, so that the files need not be read for every block. */
+static bool is_allowed(size_t bytes)
+{
+    if (pageable.allowance >= bytes)
+        return true;
+    const ebb_limits_t l = ebb_limits_read();
+    size_t left = l.available_bytes, reserve = l.machine_bytes / 16;
+    if (l.cgroup_bytes != SIZE_MAX) {
+        const size_t group = l.cgroup_bytes > l.cgroup_used_bytes ? l.cgroup_bytes - l.cgroup_used_bytes : 0;
+        left = group < left ? group : left;
+        reserve = l.cgroup_bytes / 16 < reserve ? l.cgroup_bytes / 16 : reserve;
+    }
+    left = left > reserve ? left - reserve : 0;
+    pageable.allowance = left / 4 > bytes ? left / 4 : left;
+    return pageable.allowance >= bytes;
+}
+
+static void *take_kept(size_t bytes)
+{
+    for (unsigned i = 0; i < KEPT; i++)
+        if (pageable.kept[i].at && pageable.kept[i].bytes == bytes) {
+            void *p = pageable.kept[i].at;
+            pageable.kept[i].at = NULL;
+            return p;
+        }
+    return NULL;
+}
+
+static void *map_block(size_t bytes)
+{
+    if (!is_allowed(bytes)) {
+        ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "pageable host memory", bytes);
+        return NULL;
+    }
+    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (p == MAP_FAILED) {
+        ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "mmap", bytes);
+        return NULL;
+    }
+    madvise(p, bytes, MADV_DONTFORK);
+    madvise(p, bytes, MADV_HUGEPAGE);
+    CUdevice device;
+    if (!ebb_driver.cuCtxGetDevice(&device))
+        ebb_topology_bind_memory(ebb_topology_find(device), p, bytes);
+    pageable.allowance -= bytes;
+    return p;
+}
+
+static void *alloc_pageable(size_t bytes)
+{
+    static bool said;
+    bytes = whole_pages(bytes);
+    void *p = take_kept(bytes);
+    if (!p)
+        p = map_block(bytes);
+    if (!p)
+        return NULL;
+    pageable.bytes += bytes;
+    if (pageable.bytes > pageable.peak_bytes)
+        pageable.peak_bytes = pageable.bytes;
+    if (!said)
+        ebb_log(EBB_WARN,
+                "no more host memory is pinned: what leaves the device now goes to pageable memory, "
+                "at a fraction of the link's speed");
+    said = true;
+    return p;
+}
+
+ebb_status_t ebb_host_alloc(size_t bytes, ebb_host_t *out)
+{
+    *out = (ebb_host_t){.at = ebb_pinned_alloc(bytes), .pinned = true};
+    if (out->at)
+        return 0;
+    if (!ebb_options.pageable)
+        return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "pinned host memory", bytes);
+    *out = (ebb_host_t){.at = alloc_pageable(bytes)};
+    return out->at ? 0 : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+void ebb_host_free(ebb_host_t host, size_t bytes)
+{
+    if (!host.at || host.pinned) {
+        ebb_pinned_free(host.at, bytes);
+        return;
+    }
+    bytes = whole_pages(bytes);
+    pageable.bytes -= bytes;
+    unsigned i = 0;
+    while (i < KEPT && pageable.kept[i].at)
+        i++;
+    if (i == KEPT) {
+        i = pageable.next++ % KEPT;
+        munmap(pageable.kept[i].at, pageable.kept[i].bytes);
+        pageable.allowance += pageable.kept[i].bytes;
+    }
+    pageable.kept[i].at = host.at;
+    pageable.kept[i].bytes = bytes;
+}
+
+bool ebb_host_pin(ebb_host_t *host, size_t bytes)
+{
+    if (!host->at || host->pinned)
+        return true;
+    ebb_host_t better = {.at = ebb_pinned_alloc(bytes), .pinned = true};
+    if (!better.at)
+        return false;
+    memcpy(better.at, host->at, bytes);
+    ebb_host_free(*host, bytes);
+    *host = better;
+    return true;
+}
+
+ebb_pageable_usage_t ebb_pageable_usage(void)
+{
+    return (ebb_pageable_usage_t){.bytes = pageable.bytes, .peak_bytes = pageable.peak_bytes};
+}

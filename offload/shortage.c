@@ -1,0 +1,151 @@
+/* shortage.c: out of memory: what holds it, and how much would do. */
+#include <string.h>
+
+#include "driver.h"
+#include "log.h"
+#include "options.h"
+#include "residence.h"
+
+enum { MOST_REPORTS = 10, LARGEST = 5 };
+
+static struct {
+    bool on;
+    unsigned reports;
+} shortage;
+
+/* Bytes of device memory, by what can be done about them. */
+typedef struct holders {
+    size_t needed;  /* by the operation, resident or not */
+    size_t present; /* of them, resident */
+    size_t may_leave, too_small, held, resident;
+    const ebb_buffer_t *largest[LARGEST]; /* resident, in order */
+    unsigned count;
+} holders_t;
+
+static size_t chunk_bytes(const ebb_buffer_t *b)
+{
+    return b->range->chunk_count * EBB_CHUNK_BYTES;
+}
+
+static bool is_accessed(const ebb_operation_t *op, const ebb_buffer_t *b)
+{
+    for (uint32_t i = 0; op && i < op->access_count; i++)
+        if (op->access[i].buffer == b)
+            return true;
+    return op && op->opaque && !op->access_count;
+}
+
+static void rank(holders_t *h, const ebb_buffer_t *b)
+{
+    unsigned at = h->count;
+    while (at && h->largest[at - 1]->bytes < b->bytes)
+        at--;
+    if (at == LARGEST)
+        return;
+    if (h->count < LARGEST)
+        h->count++;
+    memmove(h->largest + at + 1, h->largest + at, (h->count - 1 - at) * sizeof h->largest[0]);
+    h->largest[at] = b;
+}
+
+static const char *why_here(const ebb_operation_t *op, const ebb_buffer_t *b)
+{
+    return is_accessed(op, b)                          ? "the operation needs it"
+           : b->held                                   ? "held"
+           : b->bytes < (size_t)ebb_options.min_buffer ? "smaller than EBB_MIN_BUFFER"
+           : !strcmp(ebb_options.policy, "keep")       ? "EBB_POLICY=keep"
+                                                       : "could leave";
+}
+
+static holders_t look_around(const ebb_operation_t *op)
+{
+    holders_t h = {.needed = 0};
+    for (const ebb_buffer_t *b = ebb_buffer_oldest(); b; b = b->newer) {
+        const bool accessed = is_accessed(op, b);
+        h.needed += accessed ? chunk_bytes(b) : 0;
+        if (!b->range->mapped)
+            continue;
+        h.resident += chunk_bytes(b);
+        h.present += accessed ? chunk_bytes(b) : 0;
+        rank(&h, b);
+        if (accessed)
+            continue;
+        if (b->held)
+            h.held += chunk_bytes(b);
+        else if (ebb_may_evict(b) && strcmp(ebb_options.policy, "keep"))
+            h.may_leave += chunk_bytes(b);
+        else
+            h.too_small += chunk_bytes(b);
+    }
+    return h;
+}
+
+static size_t device_bytes(void)
+{
+    CUdevice device;
+    size_t bytes = SIZE_MAX;
+    if (!ebb_driver.cuCtxGetDevice(&device))
+        ebb_driver.cuDeviceTotalMem(&bytes, device);
+    return bytes;
+}
+
+static double mib(size_t bytes)
+{
+    return (double)bytes / (1 << 20);
+}
+
+static void say_holders(const ebb_operation_t *op, const holders_t *h, const ebb_usage_t *u)
+{
+    const ebb_traffic_t t = ebb_traffic();
+    ebb_log(EBB_WARN,
+            "  the budget is %.1f MiB, and %.1f MiB that ebb does not own; large buffers hold %.1f MiB (%.1f "
+            "could "
+            "leave, %.1f are held), small ones and spare memory %.1f, %.1f are free; host memory: %.1f MiB "
+            "of %.1f "
+            "pinned, %.1f pageable",
+            mib(u->budget_bytes), mib(u->overhead_bytes), mib(h->resident), mib(h->may_leave), mib(h->held),
+            mib(u->mapped_bytes - h->resident), mib(u->budget_bytes - u->mapped_bytes), mib(t.host_bytes),
+            mib(t.host_budget_bytes), mib(t.pageable_bytes));
+    for (unsigned i = 0; i < h->count; i++)
+        ebb_log(EBB_WARN, "  %10.1f MiB at %#llx, allocation %llu: %s", mib(h->largest[i]->bytes),
+                (unsigned long long)h->largest[i]->address, (unsigned long long)h->largest[i]->generation,
+                why_here(op, h->largest[i]));
+}
+
+void ebb_report_shortage(const ebb_operation_t *op, size_t bytes)
+{
+    if (shortage.on || shortage.reports == MOST_REPORTS)
+        return;
+    shortage.on = true;
+    shortage.reports++;
+    const ebb_usage_t u = ebb_usage();
+    const holders_t h = look_around(op);
+    const size_t wanted = op ? h.needed : (bytes + EBB_CHUNK_BYTES - 1) / EBB_CHUNK_BYTES * EBB_CHUNK_BYTES;
+    const size_t stays = u.mapped_bytes - h.present - h.may_leave;
+    if (op)
+        ebb_log(EBB_WARN, "out of memory: an operation on %u buffers needs %.1f MiB of them at once (%s)",
+                op->access_count, mib(h.needed), ebb_last_failure());
+    else
+        ebb_log(EBB_WARN, "out of memory for an allocation of %.1f MiB (%s)", mib(bytes), ebb_last_failure());
+    say_holders(op, &h, &u);
+    if (wanted > device_bytes())
+        ebb_log(EBB_WARN, "  that is more than the device has");
+    else if (wanted + stays > u.budget_bytes)
+        ebb_log(EBB_WARN, "  a budget of %.0f MiB would do",
+                mib(wanted + stays + u.overhead_bytes + (1 << 20) - 1));
+    else
+        ebb_log(EBB_WARN,
+                "  it would fit if more could leave: what is in the way is host memory or the driver");
+    if (shortage.reports == MOST_REPORTS)
+        ebb_log(EBB_WARN, "  further shortages are not reported");
+}
+
+void ebb_shortage_of(size_t bytes)
+{
+    ebb_report_shortage(NULL, bytes);
+}
+
+void ebb_shortage_over(void)
+{
+    shortage.on = false;
+}

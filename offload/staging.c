@@ -1,0 +1,104 @@
+/* staging.c: see staging.h. */
+#include "staging.h"
+
+#include <string.h>
+
+#include "pinned.h"
+#include "traffic.h"
+
+/* Large enough that a copy's start does not count, small enough that the CPU's caches hold what it copies. */
+enum { LARGEST = 1 << 20, LEAST = 64 << 10 };
+
+static struct {
+    void *block[2];
+    size_t bytes;          /* of each; 0: there are none */
+    ebb_mark_t busy[2];    /* a copy to or from it is under way until here */
+    size_t refused_pinned; /* bytes that were pinned when there was no room for the blocks */
+} staging;
+
+/* Once there are blocks they stay: they are needed when nothing else can be pinned. */
+static bool find_blocks(void)
+{
+    if (staging.bytes)
+        return true;
+    const size_t pinned = ebb_pinned_usage().registered_bytes;
+    if (staging.refused_pinned && pinned >= staging.refused_pinned)
+        return false;
+    for (size_t bytes = LARGEST; bytes >= LEAST; bytes /= 4) {
+        staging.block[0] = ebb_pinned_alloc(bytes);
+        staging.block[1] = staging.block[0] ? ebb_pinned_alloc(bytes) : NULL;
+        if (staging.block[1]) {
+            staging.bytes = bytes;
+            return true;
+        }
+        ebb_pinned_free(staging.block[0], bytes);
+    }
+    staging.refused_pinned = pinned + 1;
+    return false;
+}
+
+void ebb_stage_prepare(void)
+{
+    find_blocks();
+}
+
+size_t ebb_stage_bytes(void)
+{
+    return 2 * staging.bytes;
+}
+
+static size_t piece_at(size_t at, size_t bytes)
+{
+    return bytes - at < staging.bytes ? bytes - at : staging.bytes;
+}
+
+/* Both blocks are free. */
+static ebb_status_t wait_for_both(void)
+{
+    EBB_TRY(ebb_stall(staging.busy[0]));
+    return ebb_stall(staging.busy[1]);
+}
+
+static ebb_status_t empty(unsigned slot, char *host, size_t bytes)
+{
+    EBB_TRY(ebb_stall(staging.busy[slot]));
+    memcpy(host, staging.block[slot], bytes);
+    return 0;
+}
+
+ebb_status_t ebb_stage_out(CUdeviceptr device, void *host, size_t bytes)
+{
+    if (!find_blocks()) {
+        EBB_TRY(ebb_copy_issue(EBB_OUT, device, host, bytes));
+        return ebb_stall(ebb_mark_here(ebb_copy_stream(EBB_OUT)));
+    }
+    EBB_TRY(wait_for_both());
+    unsigned slot = 0;
+    size_t before = 0; /* bytes of the piece before this one, which wait in the other block */
+    for (size_t at = 0, piece; at < bytes; at += piece, slot ^= 1) {
+        piece = piece_at(at, bytes);
+        EBB_TRY(ebb_copy_issue(EBB_OUT, device + at, staging.block[slot], piece));
+        staging.busy[slot] = ebb_mark_here(ebb_copy_stream(EBB_OUT));
+        if (before)
+            EBB_TRY(empty(slot ^ 1, (char *)host + at - before, before));
+        before = piece;
+    }
+    return before ? empty(slot ^ 1, (char *)host + bytes - before, before) : 0;
+}
+
+ebb_status_t ebb_stage_in(CUdeviceptr device, const void *host, size_t bytes)
+{
+    if (!find_blocks()) {
+        EBB_TRY(ebb_copy_issue(EBB_IN, device, (void *)(uintptr_t)host, bytes));
+        return ebb_stall(ebb_mark_here(ebb_copy_stream(EBB_IN)));
+    }
+    unsigned slot = 0;
+    for (size_t at = 0, piece; at < bytes; at += piece, slot ^= 1) {
+        piece = piece_at(at, bytes);
+        EBB_TRY(ebb_stall(staging.busy[slot]));
+        memcpy(staging.block[slot], (const char *)host + at, piece);
+        EBB_TRY(ebb_copy_issue(EBB_IN, device + at, staging.block[slot], piece));
+        staging.busy[slot] = ebb_mark_here(ebb_copy_stream(EBB_IN));
+    }
+    return 0;
+}

@@ -1,0 +1,253 @@
+/* The command `ebb`, and what people see of the library: as a user types it and reads it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "pytorch.h"
+
+static char text[1 << 17]; /* both outputs of the last command */
+
+/* $EBB is the command. The exit code. */
+static int sh(const char *command)
+{
+    char all[2048];
+    snprintf(all, sizeof all, "{ %s; } 2>&1", command);
+    FILE *f = popen(all, "r");
+    assert_non_null(f);
+    text[fread(text, 1, sizeof text - 1, f)] = 0;
+    int status = pclose(f);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+#define SAYS(part)                                                                                           \
+    do {                                                                                                     \
+        if (!strstr(text, part))                                                                             \
+            fail_msg("'%s' is not in: %s", part, text);                                                      \
+    } while (0)
+
+static void every_command_has_help_and_refuses_nonsense(void **state)
+{
+    static const char *const commands[] = {"run", "top", "doctor", "options", "trace", "plan", "check"};
+    (void)state;
+    assert_int_equal(sh("$EBB --help"), 0);
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+        char command[64], usage[32];
+        SAYS("Commands:");
+        assert_non_null(strstr(text, commands[i]));
+        snprintf(command, sizeof command, "$EBB %s --help", commands[i]);
+        snprintf(usage, sizeof usage, "Usage: ebb %s", commands[i]);
+        assert_int_equal(sh(command), 0);
+        SAYS(usage);
+        snprintf(command, sizeof command, "$EBB %s --no-such-flag", commands[i]);
+        assert_int_equal(sh(command), 2);
+        assert_int_equal(sh("$EBB --help"), 0);
+    }
+    assert_int_equal(sh("$EBB"), 2);
+    assert_int_equal(sh("$EBB fly"), 2);
+    assert_int_equal(sh("$EBB trace /nonexistent"), 2);
+    SAYS("/nonexistent: No such file");
+    assert_int_equal(sh("$EBB plan /nonexistent"), 2);
+    SAYS("--budget is missing");
+    assert_int_equal(sh("$EBB check /nonexistent --budget 1M"), 2);
+    SAYS("a file is missing");
+    assert_int_equal(sh("$EBB --version"), 0);
+    SAYS("ebb 0.");
+}
+
+static void run_sets_what_it_is_told(void **state)
+{
+    (void)state;
+    assert_int_equal(sh("LD_PRELOAD=libm.so.6 $EBB run -b 60% --min-buffer=4MiB --set=verify=3 env"), 0);
+    SAYS("EBB_BUDGET=60%\n");
+    SAYS("EBB_MIN_BUFFER=4MiB\n");
+    SAYS("EBB_VERIFY=3\n");
+    SAYS("/libebb.so:libm.so.6\n");
+    SAYS("PYTORCH_CUDA_ALLOC_CONF=backend:cudaMallocAsync\n");
+    SAYS("PYTORCH_ALLOC_CONF=backend:cudaMallocAsync\n");
+    assert_int_equal(sh("$EBB run -- sh -c 'exit 7'"), 7);
+    assert_int_equal(sh("$EBB run --budget=much -- true"), 2);
+    SAYS("EBB_BUDGET=much is not valid");
+    assert_int_equal(sh("$EBB run"), 2);
+    assert_int_equal(sh("$EBB run -- /nonexistent"), 127);
+    assert_int_equal(sh("$EBB run --keep-allocator env | grep PYTORCH"), 1);
+}
+
+static void pytorch_keeps_what_else_was_set(void **state)
+{
+    static const struct {
+        const char *settings, *merged, *dropped;
+    } cases[] = {
+        {"", "backend:cudaMallocAsync", ""},
+        {"backend:cudaMallocAsync", "backend:cudaMallocAsync", ""},
+        {"backend:native", "backend:cudaMallocAsync", "backend:native"},
+        {"max_split_size_mb:64", "backend:cudaMallocAsync,max_split_size_mb:64", ""},
+        {"a:[1:2,3:4],expandable_segments:True,b:1", "backend:cudaMallocAsync,a:[1:2,3:4],b:1",
+         "expandable_segments:True"},
+        {" backend : native, x:1,", "backend:cudaMallocAsync, x:1", " backend : native"},
+        {"expandable_segments_too:1", "backend:cudaMallocAsync,expandable_segments_too:1", ""},
+    };
+    char merged[256], dropped[256];
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_true(ebb_pytorch_merge(cases[i].settings, merged, sizeof merged, dropped, sizeof dropped));
+        assert_string_equal(merged, cases[i].merged);
+        assert_string_equal(dropped, cases[i].dropped);
+    }
+    assert_false(ebb_pytorch_merge("long:1", merged, 26, dropped, sizeof dropped));
+    /* Each variable keeps its own; one alone is meant for every version. */
+    assert_int_equal(
+        sh("PYTORCH_ALLOC_CONF=x:1 PYTORCH_CUDA_ALLOC_CONF=y:2 $EBB run env | grep PYTORCH | sort"), 0);
+    assert_string_equal(text, "PYTORCH_ALLOC_CONF=backend:cudaMallocAsync,x:1\n"
+                              "PYTORCH_CUDA_ALLOC_CONF=backend:cudaMallocAsync,y:2\n");
+    assert_int_equal(
+        sh("PYTORCH_ALLOC_CONF=x:1,expandable_segments:True $EBB run env | grep -c 'Async,x:1$\\|goes'"), 0);
+    SAYS("PYTORCH_ALLOC_CONF: expandable_segments:True goes");
+    SAYS("2\n");
+}
+
+/* The README's tables are the program's. */
+static void readme_has_the_tables(void **state)
+{
+    static const char *const tables[] = {"options --markdown", "top --keys"};
+    static char readme[1 << 17];
+    (void)state;
+    FILE *f = fopen(README, "r");
+    assert_non_null(f);
+    readme[fread(readme, 1, sizeof readme - 1, f)] = 0;
+    fclose(f);
+    for (size_t i = 0; i < 2; i++) {
+        char command[64];
+        snprintf(command, sizeof command, "$EBB %s", tables[i]);
+        assert_int_equal(sh(command), 0);
+        assert_true(strlen(text) > 500);
+        if (!strstr(readme, text))
+            fail_msg("README.md has not what `ebb %s` prints", tables[i]);
+    }
+}
+
+static void man_page_is_clean(void **state)
+{
+    (void)state;
+    if (sh("command -v man"))
+        skip();
+    assert_int_equal(sh("LC_ALL=C MANWIDTH=80 man -l --warnings=w " MAN_PAGE " >/dev/null"), 0);
+    assert_string_equal(text, "");
+    assert_int_equal(sh("LC_ALL=C man -l " MAN_PAGE " | col -b"), 0);
+    SAYS("EXIT STATUS");
+}
+
+static void doctor_sees_device_and_program(void **state)
+{
+    (void)state;
+    assert_int_equal(sh("EBB_BUDGET=50% $EBB doctor -- $TEST_PAIR"), 0);
+    SAYS("device    softgpu");
+    SAYS("driver    ");
+    SAYS("link      ");
+    SAYS("measured now");
+    SAYS("pinning   ");
+    SAYS("libebb.so\n");
+    SAYS("calls the driver itself");
+    assert_int_equal(sh("$EBB doctor -n $TEST_LOOP"), 0);
+    SAYS("shared CUDA runtime");
+    assert_null(strstr(text, "measured now"));
+    assert_int_equal(sh("$EBB doctor -n sh"), 0);
+    SAYS("is not linked with CUDA");
+    assert_int_equal(sh("$EBB doctor -n /nonexistent"), 1);
+    SAYS("not found");
+    assert_int_equal(sh("$EBB doctor -n " README), 1);
+    SAYS("not a dynamically linked program");
+    assert_int_equal(sh("$EBB doctor -n " SCRIPT), 0);
+    SAYS("run by bash");
+}
+
+static void doctor_knows_a_static_runtime(void **state)
+{
+    (void)state;
+    if (!*STATIC_RUNTIME)
+        skip(); /* no compiler for it at build time */
+    assert_int_equal(sh("$EBB doctor -n " STATIC_RUNTIME), 0);
+    SAYS("has the CUDA runtime linked in (static)");
+}
+
+/* A page while the program runs, and none after it. */
+static void top_shows_a_running_program(void **state)
+{
+    (void)state;
+    assert_int_equal(
+        sh("exec 3>&1; XDG_RUNTIME_DIR=/nonexistent; export XDG_RUNTIME_DIR\n"
+           "$EBB run -b 52MiB --log quiet $TEST_LOOP layers=8 steps=100000 >/dev/null & p=$!\n"
+           "for i in $(seq 200); do $EBB top --once --json $p 2>/dev/null | grep '\"operations\": [1-9]' "
+           "&& break; sleep 0.1; done\n"
+           "$EBB top --once $p; kill -TERM $p; wait $p 2>/dev/null; $EBB top --once $p; "
+           "ls /dev/shm | grep \"ebb-.*-$p$\""),
+        1);
+    SAYS("\"budget_bytes\": 54525952, ");
+    SAYS("MiB of 52.0, ");
+    SAYS("no such process"); /* and the page that it left is gone */
+    assert_int_equal(
+        sh("$EBB run $TEST_LOOP layers=2 steps=2 >/dev/null & p=$!; wait $p; ls /dev/shm | grep ebb-.*-$p$"),
+        1);
+    assert_int_equal(sh("$EBB top --once $$"), 2);
+    SAYS("has no page");
+}
+
+static void the_end_is_one_line_unless_quiet(void **state)
+{
+    (void)state;
+    assert_int_equal(sh("SOFTGPU_MEMORY=52MiB $EBB run $TEST_LOOP layers=8 steps=3 >/dev/null"), 0);
+    SAYS("ebb: peak ");
+    SAYS("evicted ");
+    assert_ptr_equal(strchr(text, '\n'), text + strlen(text) - 1);
+    assert_int_equal(sh("SOFTGPU_MEMORY=52MiB $EBB run --log quiet $TEST_LOOP layers=8 steps=3 >/dev/null"),
+                     0);
+    assert_string_equal(text, "");
+    assert_int_equal(sh("$EBB run true"), 0);
+    assert_string_equal(text, ""); /* nothing of CUDA */
+}
+
+static void statistics_have_all_keys(void **state)
+{
+    (void)state;
+    assert_int_equal(
+        sh("cd /tmp && rm -f ebb-tool-*.json; $EBB run --stats 'ebb-tool-%p.json' --log quiet $TEST_LOOP "
+           "layers=2 steps=2 >/dev/null; cat ebb-tool-*.json; rm -f ebb-tool-*.json"),
+        0);
+    assert_int_equal(text[0], '{');
+    static char json[sizeof text];
+    memcpy(json, text, sizeof json);
+    assert_int_equal(sh("$EBB top --keys | tail -n +3 | cut -d'`' -f2"), 0);
+    unsigned keys = 0;
+    for (char *save, *key = strtok_r(text, "\n", &save); key; key = strtok_r(NULL, "\n", &save), keys++) {
+        char quoted[64];
+        snprintf(quoted, sizeof quoted, "\"%s\": ", key);
+        if (!strstr(json, quoted))
+            fail_msg("%s is not in %s", key, json);
+    }
+    assert_true(keys > 30);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_command_has_help_and_refuses_nonsense),
+        cmocka_unit_test(run_sets_what_it_is_told),
+        cmocka_unit_test(pytorch_keeps_what_else_was_set),
+        cmocka_unit_test(readme_has_the_tables),
+        cmocka_unit_test(man_page_is_clean),
+        cmocka_unit_test(doctor_sees_device_and_program),
+        cmocka_unit_test(doctor_knows_a_static_runtime),
+        cmocka_unit_test(top_shows_a_running_program),
+        cmocka_unit_test(the_end_is_one_line_unless_quiet),
+        cmocka_unit_test(statistics_have_all_keys),
+    };
+    return cmocka_run_group_tests_name("tool", tests, NULL, NULL);
+}

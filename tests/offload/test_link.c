@@ -1,0 +1,162 @@
+/* The link: what is measured is kept, per device and driver, and never in the way. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "ebb_offload.h"
+#include "options.h"
+
+static char folder[64], file[128];
+
+static const ebb_link_key_t one = {
+    .device = "A device (of 1 kind)", .pci = "0000:01:00.0", .driver_version = 13000};
+
+static int setup(void **state)
+{
+    (void)state;
+    snprintf(folder, sizeof folder, "/tmp/ebb-link-XXXXXX");
+    assert_non_null(mkdtemp(folder));
+    snprintf(file, sizeof file, "%s/ebb/links", folder);
+    setenv("XDG_CACHE_HOME", folder, 1);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    char path[128];
+    chmod(folder, 0700);
+    remove(file);
+    snprintf(path, sizeof path, "%s/ebb", folder);
+    rmdir(path);
+    assert_int_equal(rmdir(folder), 0); /* nothing else is left */
+    return 0;
+}
+
+static void assert_link(const ebb_link_key_t *key, double out, double both)
+{
+    ebb_link_t link;
+    assert_true(ebb_link_cache_read(key, &link));
+    assert_float_equal(link.out, out, 1e-3);
+    assert_float_equal(link.in, out + 1, 1e-3);
+    assert_float_equal(link.out_both, both, 1e-3);
+    assert_float_equal(link.in_both, both + 1, 1e-3);
+}
+
+static void what_is_written_is_read_again(void **state)
+{
+    (void)state;
+    ebb_link_key_t other = one, newer = one, renamed = one;
+    ebb_link_t link;
+    strcpy(other.pci, "0000:02:00.0");
+    newer.driver_version++;
+    strcpy(renamed.device, "kind)");
+    assert_false(ebb_link_cache_read(&one, &link));
+    ebb_link_cache_write(&one, &(ebb_link_t){12, 13, 10, 11});
+    ebb_link_cache_write(&other, &(ebb_link_t){20, 21, 18, 19});
+    assert_link(&one, 12, 10);
+    assert_link(&other, 20, 18);
+    ebb_link_cache_write(&one, &(ebb_link_t){14, 15, 9, 10});
+    assert_link(&one, 14, 9);
+    assert_link(&other, 20, 18);
+    assert_false(ebb_link_cache_read(&newer, &link));
+    assert_false(ebb_link_cache_read(&renamed, &link));
+}
+
+static void damaged_lines_do_not_count(void **state)
+{
+    (void)state;
+    ebb_link_t link;
+    ebb_link_cache_write(&one, &(ebb_link_t){12, 13, 10, 11});
+    FILE *f = fopen(file, "r+");
+    assert_non_null(f);
+    char line[512];
+    assert_non_null(fgets(line, sizeof line, f));
+    char *rate = strstr(line, "12.0000");
+    assert_non_null(rate);
+    memcpy(rate, "-nan   ", 7);
+    rewind(f);
+    fputs(line, f);
+    fputs("no end", f);
+    fclose(f);
+    assert_false(ebb_link_cache_read(&one, &link));
+    ebb_link_cache_write(&one, &(ebb_link_t){12, 13, 10, 11});
+    assert_link(&one, 12, 10);
+}
+
+static void a_folder_that_cannot_be_written_is_no_trouble(void **state)
+{
+    (void)state;
+    ebb_link_t link;
+    if (!geteuid())
+        setenv("XDG_CACHE_HOME", "/proc/self", 1); /* root may write anywhere else */
+    else
+        chmod(folder, 0500);
+    ebb_link_cache_write(&one, &(ebb_link_t){12, 13, 10, 11});
+    assert_false(ebb_link_cache_read(&one, &link));
+}
+
+/* On the device, by a child each, because a process measures once. */
+static void measured_once_then_kept(void **state)
+{
+    (void)state;
+    struct stat first, second;
+    char command[512];
+    snprintf(command, sizeof command, "'/proc/%d/exe' measure", (int)getpid());
+    assert_int_not_equal(access(file, F_OK), 0);
+    assert_int_equal(system(command), 0);
+    assert_int_equal(stat(file, &first), 0);
+    assert_int_equal(system(command), 0);
+    assert_int_equal(stat(file, &second), 0);
+    assert_int_equal(first.st_ino, second.st_ino); /* not written again */
+    remove(file);
+    setenv("EBB_LINK", "7G", 1);
+    assert_int_equal(system(command), 0);
+    assert_int_not_equal(access(file, F_OK), 0);
+    unsetenv("EBB_LINK");
+}
+
+/* The hooks are this program's own symbols. */
+static int measure(void)
+{
+    CUdevice device;
+    CUcontext context;
+    CUdeviceptr p;
+    if (cuInit(0) || cuDeviceGet(&device, 0) || cuDevicePrimaryCtxRetain(&context, device) ||
+        cuCtxSetCurrent(context) || cuMemAlloc(&p, 1 << 20))
+        return 2;
+    ebb_lock();
+    const ebb_link_t link = ebb_link();
+    const ebb_usage_t usage = ebb_usage();
+    const ebb_traffic_t traffic = ebb_traffic();
+    ebb_unlock();
+    const char *given = getenv("EBB_LINK");
+    if (given && (link.out < 7.5 || link.out > 7.6 || link.in_both != link.out))
+        return 3;
+    if (!(link.out > 0 && link.in > 0 && link.out_both > 0 && link.in_both > 0))
+        return 4;
+    /* Nothing of it is left, and it does not count as the program's traffic. */
+    return usage.live_bytes != 1 << 20 || traffic.bytes_out || traffic.host_bytes ? 5 : 0;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1 && !strcmp(argv[1], "measure"))
+        return measure();
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(what_is_written_is_read_again),
+        TEST(damaged_lines_do_not_count),
+        TEST(a_folder_that_cannot_be_written_is_no_trouble),
+        TEST(measured_once_then_kept),
+    };
+    return cmocka_run_group_tests_name("link", tests, NULL, NULL);
+}
