@@ -85,6 +85,10 @@ typedef struct sg_action {
         CUevent event;               /* EVENT_RECORD, WAIT_EVENT */
         sg_graph_t *child;           /* GRAPH: owned */
         sg_block_t *block;           /* MEM_ALLOC, MEM_FREE: holds a reference */
+        struct {
+            unsigned count;
+            CUstreamBatchMemOpParams *params; /* owned */
+        } memops;                             /* BATCH_MEM_OP */
     };
     bool child_moved; /* GRAPH: with its memory nodes */
     CUcontext ctx;    /* KERNEL, MEMCPY, MEMSET: where it runs */
@@ -97,6 +101,9 @@ CUresult sg_action_copy_locked(sg_action_t *out, const CUDA_MEMCPY3D *params, CU
 CUresult sg_action_set_locked(sg_action_t *out, const CUDA_MEMSET_NODE_PARAMS *params, CUcontext ctx);
 CUresult sg_action_host_locked(sg_action_t *out, const CUDA_HOST_NODE_PARAMS *params);
 CUresult sg_action_event_locked(sg_action_t *out, CUgraphNodeType type, CUevent event);
+/* Checked by sg_memop_check before. */
+CUresult sg_action_memops_locked(sg_action_t *out, unsigned count, const CUstreamBatchMemOpParams *params,
+                                 CUcontext ctx);
 /* Of an op that comes for a capturing stream; takes it over, also on failure. */
 CUresult sg_action_of_op_locked(sg_action_t *out, sg_op_t *op);
 /* Of kernels. */
@@ -108,8 +115,9 @@ void sg_action_describe_kernel(const sg_action_t *a, CUDA_KERNEL_NODE_PARAMS *ou
 bool sg_action_clone_locked(sg_action_t *out, const sg_action_t *from, bool handles);
 void sg_action_drop_locked(sg_action_t *a);
 
-/* A fresh op that performs the action; NULL for those that are none of an op's. */
-CUresult sg_action_op(const sg_action_t *a, sg_op_t **out);
+/* Fresh ops that perform the action, linked by `next`; NULL for those that are none of an op's. On failure, those made
+ * so far. */
+CUresult sg_action_ops(const sg_action_t *a, sg_op_t **out);
 sg_op_t *sg_op_clone(const sg_op_t *op);
 
 /* ---- graph_core.c: graphs as data ---- */
@@ -180,7 +188,7 @@ typedef struct sg_item {
     unsigned lane;
     uint32_t first_dep, dep_count; /* in exec->deps */
     uint64_t number;               /* of the launch under way: what its lane's stream has reached then */
-    sg_op_t *op;                   /* of the launch under way: owned until submitted */
+    sg_op_t *ops;                  /* of the launch under way: owned until submitted */
 } sg_item_t;
 
 struct sg_exec {

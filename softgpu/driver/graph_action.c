@@ -267,6 +267,21 @@ CUresult sg_action_event_locked(sg_action_t *out, CUgraphNodeType type, CUevent 
     return CUDA_SUCCESS;
 }
 
+/* ---- values in memory ---- */
+
+CUresult sg_action_memops_locked(sg_action_t *out, unsigned count, const CUstreamBatchMemOpParams *params,
+                                 CUcontext ctx)
+{
+    SG_TRY(context_of_locked(ctx, &ctx));
+    *out = (sg_action_t){.type = CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, .ctx = ctx};
+    out->memops.count = count;
+    out->memops.params = malloc(count * sizeof *params);
+    if (!out->memops.params)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    memcpy(out->memops.params, params, count * sizeof *params);
+    return CUDA_SUCCESS;
+}
+
 /* ---- captured ops ---- */
 
 static CUmemorytype type_at_locked(const void *p)
@@ -318,7 +333,7 @@ CUresult sg_action_of_op_locked(sg_action_t *out, sg_op_t *op)
     } else if (op->kind == SG_OP_HOST && !op->host.callback) {
         *out = (sg_action_t){.type = CU_GRAPH_NODE_TYPE_HOST, .op = op};
         return CUDA_SUCCESS;
-    } else if (op->kind == SG_OP_COPY) {
+    } else if (op->kind == SG_OP_COPY && !op->payload_bytes) { /* a staged source would go with the op */
         result = of_copy_locked(out, op);
     } else if (op->kind == SG_OP_SET) {
         result = of_set_locked(out, op);
@@ -343,6 +358,8 @@ bool sg_action_clone_locked(sg_action_t *out, const sg_action_t *from, bool hand
         }
         sg_action_take_attributes(out, from);
     }
+    if (from->type == CU_GRAPH_NODE_TYPE_BATCH_MEM_OP)
+        return !sg_action_memops_locked(out, from->memops.count, from->memops.params, from->ctx);
     if (from->type == CU_GRAPH_NODE_TYPE_GRAPH)
         return (out->child = sg_graph_clone_locked(from->child, handles)) != NULL;
     if (from->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC || from->type == CU_GRAPH_NODE_TYPE_MEM_FREE)
@@ -358,12 +375,14 @@ void sg_action_drop_locked(sg_action_t *a)
     if (a->type == CU_GRAPH_NODE_TYPE_GRAPH &&
         !(a->child_moved && !a->child->owner)) /* still the program's */
         sg_graph_delete_locked(a->child);
+    else if (a->type == CU_GRAPH_NODE_TYPE_BATCH_MEM_OP)
+        free(a->memops.params);
     else if (a->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC || a->type == CU_GRAPH_NODE_TYPE_MEM_FREE)
         sg_block_unref_locked(a->block);
     *a = (sg_action_t){.type = CU_GRAPH_NODE_TYPE_EMPTY};
 }
 
-CUresult sg_action_op(const sg_action_t *a, sg_op_t **out)
+CUresult sg_action_ops(const sg_action_t *a, sg_op_t **out)
 {
     *out = NULL;
     switch (a->type) {
@@ -377,6 +396,8 @@ CUresult sg_action_op(const sg_action_t *a, sg_op_t **out)
     case CU_GRAPH_NODE_TYPE_MEMSET:
         *out = set_op(&a->set);
         break;
+    case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
+        return sg_memop_ops(a->memops.count, a->memops.params, out);
     default:
         return CUDA_SUCCESS;
     }

@@ -340,6 +340,24 @@ bool sg_capture_take_locked(sg_stream_t *s, sg_op_t *op, CUresult *result)
     return true;
 }
 
+bool sg_capture_memops(CUstream stream, unsigned count, const CUstreamBatchMemOpParams *params,
+                       CUresult *result)
+{
+    if (!capture_count)
+        return false;
+    sg_poll_start();
+    sg_lock();
+    sg_stream_t *s = sg_stream_resolve_locked(stream);
+    bool concerned = s && sg_capture_concerns_locked(s, result);
+    sg_action_t action;
+    if (concerned && !*result)
+        *result = sg_action_memops_locked(&action, count, params, NULL);
+    if (concerned && !*result)
+        *result = sg_capture_node_locked(s, &action, NULL);
+    sg_unlock();
+    return concerned;
+}
+
 bool sg_capture_alloc_locked(sg_stream_t *s, unsigned device, size_t bytes, CUdeviceptr *out,
                              CUresult *result)
 {

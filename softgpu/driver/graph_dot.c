@@ -20,6 +20,8 @@ static const char *name_of(CUgraphNodeType type)
         return "WAIT_EVENT";
     case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
         return "EVENT_RECORD";
+    case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
+        return "BATCH_MEM_OP";
     case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
         return "MEM_ALLOC";
     case CU_GRAPH_NODE_TYPE_MEM_FREE:

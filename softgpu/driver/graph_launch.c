@@ -11,8 +11,10 @@
 static void drop_ops(sg_exec_t *e)
 {
     for (size_t i = 0; i < e->item_count; i++)
-        if (e->items[i].op)
-            sg_op_drop(e->items[i].op);
+        for (sg_op_t *op = e->items[i].ops, *next; op; op = next) {
+            next = op->next;
+            sg_op_drop(op);
+        }
 }
 
 static CUresult check_item_locked(const sg_action_t *a)
@@ -33,12 +35,12 @@ static CUresult make_ops_locked(sg_exec_t *e)
 {
     CUresult result = CUDA_SUCCESS;
     for (size_t i = 0; i < e->item_count; i++)
-        e->items[i].op = NULL;
+        e->items[i].ops = NULL;
     for (size_t i = 0; i < e->item_count && !result; i++) {
         sg_item_t *item = &e->items[i];
         result = check_item_locked(&item->node->action);
         if (!result && !item->node->disabled)
-            result = sg_action_op(&item->node->action, &item->op);
+            result = sg_action_ops(&item->node->action, &item->ops);
     }
     if (result)
         drop_ops(e);
@@ -107,12 +109,15 @@ static CUresult run_item_locked(sg_item_t *item, sg_stream_t *own)
         event = sg_event_find_locked(a->event);
     if (a->type == CU_GRAPH_NODE_TYPE_EVENT_RECORD)
         SG_TRY(sg_event_record_locked(event, own));
-    else if (event && event->stream)
-        SG_TRY(sg_submit_wait_locked(own, event->stream, event->number));
+    else if (event)
+        SG_TRY(sg_event_wait_locked(event, own));
     sg_memory_run_locked(a, own);
-    if (item->op)
-        sg_submit_locked(own, item->op);
-    item->op = NULL;
+    while (item->ops) {
+        sg_op_t *op = item->ops;
+        item->ops = op->next;
+        op->next = NULL;
+        sg_submit_locked(own, op);
+    }
     item->number = own->submitted;
     return CUDA_SUCCESS;
 }

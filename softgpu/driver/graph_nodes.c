@@ -334,6 +334,45 @@ SG_EXPORT CUresult cuGraphAddEmptyNode(SPOT_PARAMETERS)
 EVENT_CALLS(Record, CU_GRAPH_NODE_TYPE_EVENT_RECORD)
 EVENT_CALLS(Wait, CU_GRAPH_NODE_TYPE_WAIT_EVENT)
 
+/* ---- values in memory ---- */
+
+static CUgraphNodeParams of_memops(const CUDA_BATCH_MEM_OP_NODE_PARAMS *m)
+{
+    CUgraphNodeParams p = {.type = CU_GRAPH_NODE_TYPE_BATCH_MEM_OP};
+    memcpy(&p.memOp, m, sizeof *m);
+    return p;
+}
+
+SG_EXPORT CUresult cuGraphAddBatchMemOpNode(SPOT_PARAMETERS, const CUDA_BATCH_MEM_OP_NODE_PARAMS *m)
+{
+    if (!m)
+        return CUDA_ERROR_INVALID_VALUE;
+    CUgraphNodeParams p = of_memops(m);
+    return sg_params_add(SPOT, &p);
+}
+
+SG_EXPORT CUresult cuGraphBatchMemOpNodeGetParams(CUgraphNode node, CUDA_BATCH_MEM_OP_NODE_PARAMS *m)
+{
+    return get(node, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, m, sizeof *m);
+}
+
+SG_EXPORT CUresult cuGraphBatchMemOpNodeSetParams(CUgraphNode node, const CUDA_BATCH_MEM_OP_NODE_PARAMS *m)
+{
+    if (!m)
+        return CUDA_ERROR_INVALID_VALUE;
+    const CUgraphNodeParams p = of_memops(m);
+    return sg_params_set(node, &p);
+}
+
+SG_EXPORT CUresult cuGraphExecBatchMemOpNodeSetParams(CUgraphExec exec, CUgraphNode node,
+                                                      const CUDA_BATCH_MEM_OP_NODE_PARAMS *m)
+{
+    if (!m)
+        return CUDA_ERROR_INVALID_VALUE;
+    const CUgraphNodeParams p = of_memops(m);
+    return sg_params_set_in_exec(exec, node, &p);
+}
+
 /* ---- memory ---- */
 
 SG_EXPORT CUresult cuGraphAddMemAllocNode(SPOT_PARAMETERS, CUDA_MEM_ALLOC_NODE_PARAMS *m)

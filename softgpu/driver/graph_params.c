@@ -81,19 +81,30 @@ static CUresult make_locked(sg_action_t *out, sg_graph_t *g, CUgraphNodeParams *
         return sg_action_event_locked(out, p->type, p->eventWait.event);
     case CU_GRAPH_NODE_TYPE_GRAPH:
         return make_child_locked(out, g, &p->graph);
+    case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
+        return sg_action_memops_locked(out, p->memOp.count, p->memOp.paramArray, p->memOp.ctx);
     case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
         return make_alloc_locked(out, g, &p->alloc);
     case CU_GRAPH_NODE_TYPE_MEM_FREE:
         return make_free_locked(out, g, p->free.dptr);
     case CU_GRAPH_NODE_TYPE_EXT_SEMAS_SIGNAL:
     case CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT:
-    case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
     case CU_GRAPH_NODE_TYPE_CONDITIONAL:
         sg_log(1, "graph nodes of type %d are not provided", (int)p->type);
         return CUDA_ERROR_NOT_SUPPORTED;
     default:
         return CUDA_ERROR_INVALID_VALUE;
     }
+}
+
+/* What has to be asked without the lock. */
+static CUresult check_before(const CUgraphNodeParams *p)
+{
+    SG_TRY(sg_graph_enter());
+    if (p->type != CU_GRAPH_NODE_TYPE_BATCH_MEM_OP)
+        return CUDA_SUCCESS;
+    sg_poll_start();
+    return sg_memop_check(p->memOp.count, p->memOp.paramArray, p->memOp.flags);
 }
 
 static CUDA_KERNEL_NODE_PARAMS kernel_params(const CUgraphNodeParams *p)
@@ -130,7 +141,7 @@ static CUresult add_locked(const sg_spot_t *spot, CUgraphNodeParams *p, sg_actio
 
 CUresult sg_params_add(const sg_spot_t *spot, CUgraphNodeParams *p)
 {
-    SG_TRY(sg_graph_enter());
+    SG_TRY(check_before(p));
     if (!spot->out)
         return CUDA_ERROR_INVALID_VALUE;
     sg_action_t kernel;
@@ -180,7 +191,7 @@ static CUresult set_locked(CUgraphNode handle, CUgraphNodeParams *p, sg_action_t
 
 CUresult sg_params_set(CUgraphNode handle, const CUgraphNodeParams *params)
 {
-    SG_TRY(sg_graph_enter());
+    SG_TRY(check_before(params));
     if (is_memory(params->type) || (params->type == CU_GRAPH_NODE_TYPE_GRAPH && params->graph.ownership))
         return CUDA_ERROR_NOT_SUPPORTED;
     CUgraphNodeParams p = *params;
@@ -228,7 +239,7 @@ static CUresult set_in_exec_locked(CUgraphExec exec, CUgraphNode handle, CUgraph
 
 CUresult sg_params_set_in_exec(CUgraphExec exec, CUgraphNode handle, const CUgraphNodeParams *params)
 {
-    SG_TRY(sg_graph_enter());
+    SG_TRY(check_before(params));
     if (is_memory(params->type))
         return CUDA_ERROR_NOT_SUPPORTED;
     CUgraphNodeParams p = *params;
@@ -272,6 +283,11 @@ static void describe_locked(const sg_action_t *a, CUgraphNodeParams *p)
     case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
         p->eventRecord.event = a->event;
         break;
+    case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
+        p->memOp.ctx = a->ctx;
+        p->memOp.count = a->memops.count;
+        p->memOp.paramArray = a->memops.params;
+        break;
     case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
         memcpy(&p->alloc, sg_block_params(a->block), sizeof(CUDA_MEM_ALLOC_NODE_PARAMS));
         break;
@@ -314,6 +330,8 @@ static size_t used_bytes(CUgraphNodeType type)
     case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
     case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
         return sizeof p->eventRecord;
+    case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
+        return sizeof p->memOp;
     case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
         return sizeof p->alloc;
     case CU_GRAPH_NODE_TYPE_MEM_FREE:

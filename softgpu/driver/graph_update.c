@@ -72,6 +72,16 @@ static bool kernel_attributes_fit(const sg_exec_t *e, const sg_kernel_view_t *ol
                new->attribute[CU_LAUNCH_ATTRIBUTE_PRIORITY].priority;
 }
 
+static bool memops_fit(const sg_action_t *old, const sg_action_t *new)
+{
+    if (old->memops.count != new->memops.count)
+        return false;
+    for (unsigned i = 0; i < old->memops.count; i++)
+        if (old->memops.params[i].operation != new->memops.params[i].operation)
+            return false;
+    return true;
+}
+
 CUgraphExecUpdateResult sg_update_fits(const sg_exec_t *e, const sg_action_t *old, const sg_action_t *new)
 {
     if (old->type != new->type)
@@ -89,6 +99,9 @@ CUgraphExecUpdateResult sg_update_fits(const sg_exec_t *e, const sg_action_t *ol
         break;
     case CU_GRAPH_NODE_TYPE_MEMSET:
         fits = old->ctx == new->ctx &&set_fits(&old->set, &new->set);
+        break;
+    case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
+        fits = old->ctx == new->ctx &&memops_fit(old, new);
         break;
     case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
     case CU_GRAPH_NODE_TYPE_MEM_FREE:

@@ -131,6 +131,7 @@ SG_EXPORT CUresult cuMemAdvise(CUdeviceptr p, size_t bytes, CUmem_advise advice,
 static CUresult prefetch(CUdeviceptr p, size_t bytes, CUmemLocation where, unsigned flags, CUstream stream)
 {
     SG_TRY(sg_enter_context());
+    SG_TRY(sg_capture_refuse(stream));
     if (flags)
         return CUDA_ERROR_INVALID_VALUE;
     SG_TRY(check_location(&where));
@@ -155,6 +156,7 @@ ASYNC_CALL(cuMemPrefetchAsync, (CUdeviceptr p, size_t bytes, CUdevice device, CU
 static CUresult attach(CUstream stream, CUdeviceptr p, size_t bytes, unsigned flags)
 {
     SG_TRY(sg_enter_context());
+    SG_TRY(sg_capture_refuse(stream));
     if (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST && flags != CU_MEM_ATTACH_SINGLE)
         return CUDA_ERROR_INVALID_VALUE;
     if (flags == CU_MEM_ATTACH_SINGLE && (!stream || stream == CU_STREAM_LEGACY))

@@ -40,6 +40,7 @@ static CUresult run(const batch_t *b, unsigned long long flags, CUstream stream)
     if (!b->discard || b->where)
         if (!locations_are_ordered(b))
             return CUDA_ERROR_INVALID_VALUE;
+    SG_TRY(sg_capture_refuse(stream));
     for (size_t i = 0; i < b->count; i++)
         if (!is_managed(b->p[i], b->bytes[i]))
             return CUDA_ERROR_INVALID_VALUE;

@@ -337,6 +337,13 @@ ASYNC_CALL(cuEventRecord, (CUevent event, CUstream stream), event_record(event, 
 ASYNC_CALL(cuEventRecordWithFlags, (CUevent event, CUstream stream, unsigned flags),
            event_record(event, stream, flags))
 
+CUresult sg_event_wait_locked(sg_event_t *e, sg_stream_t *s)
+{
+    return e->shared   ? sg_shared_event_wait_locked(e->shared, s)
+           : e->stream ? sg_submit_wait_locked(s, e->stream, e->number)
+                       : CUDA_SUCCESS;
+}
+
 static CUresult stream_wait_event(CUstream handle, CUevent event, unsigned flags)
 {
     SG_TRY(sg_enter_context());
@@ -347,9 +354,7 @@ static CUresult stream_wait_event(CUstream handle, CUevent event, unsigned flags
     sg_event_t *e = sg_event_find_locked(event);
     sg_stream_t *s = sg_stream_resolve_locked(handle);
     if (e && s && !sg_capture_wait_locked(s, e, event, flags, &result))
-        result = e->shared   ? sg_shared_event_wait_locked(e->shared, s)
-                 : e->stream ? sg_submit_wait_locked(s, e->stream, e->number)
-                             : CUDA_SUCCESS;
+        result = sg_event_wait_locked(e, s);
     sg_unlock();
     return result;
 }

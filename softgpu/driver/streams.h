@@ -235,9 +235,16 @@ bool sg_blocking_idle_locked(CUcontext ctx);
 bool sg_on_caller_thread(void);
 void sg_mark_caller_thread(void); /* by the scheduler, of the calling thread */
 
+/* memop.c: batches of operations on values in memory. INVALID_VALUE unless all are valid; not under the lock. */
+enum { SG_MAX_MEMOPS = 256 };
+CUresult sg_memop_check(unsigned count, const CUstreamBatchMemOpParams *params, unsigned flags);
+/* Their ops, linked by `next`; if memory runs out, those made so far. sg_poll_start comes before they are submitted. */
+CUresult sg_memop_ops(unsigned count, const CUstreamBatchMemOpParams *params, sg_op_t **out);
+
 /* stream.c: events. */
 sg_event_t *sg_event_find_locked(CUevent handle);
 CUresult sg_event_record_locked(sg_event_t *e, sg_stream_t *s);
+CUresult sg_event_wait_locked(sg_event_t *e, sg_stream_t *s); /* the stream, for its last record */
 void sg_event_forget_locked(sg_event_t *e); /* as if it had never been recorded */
 
 /* launch.c: how a launch is asked for. */
@@ -261,7 +268,9 @@ bool sg_capture_take_locked(sg_stream_t *stream, sg_op_t *op, CUresult *result);
 bool sg_capture_record_locked(sg_stream_t *s, sg_event_t *e, CUevent handle, unsigned flags,
                               CUresult *result);
 bool sg_capture_wait_locked(sg_stream_t *s, sg_event_t *e, CUevent handle, unsigned flags, CUresult *result);
-/* And for allocations and frees in stream order. */
+/* And for operations on values in memory, not under the lock, and allocations and frees in stream order. */
+bool sg_capture_memops(CUstream stream, unsigned count, const CUstreamBatchMemOpParams *params,
+                       CUresult *result);
 bool sg_capture_alloc_locked(sg_stream_t *s, unsigned device, size_t bytes, CUdeviceptr *out,
                              CUresult *result);
 bool sg_capture_free_locked(sg_stream_t *s, CUdeviceptr address, CUresult *result);
