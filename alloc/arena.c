@@ -92,27 +92,48 @@ static ebb_status_t set_access(CUdeviceptr base, size_t bytes)
     return 0;
 }
 
-ebb_status_t ebb_range_map_on(ebb_range_t *r, const ebb_chunk_t *chunks)
+/* One call for each chunk, for a mapping takes a whole one, and one for the access to all of them. */
+static ebb_status_t map_chunks(CUdeviceptr base, size_t count, const ebb_chunk_t *chunks)
 {
-    EBB_DCHECK(!r->mapped);
-    size_t bytes = r->chunk_count * EBB_CHUNK_BYTES;
-    uint32_t done = 0;
+    size_t done = 0;
     ebb_status_t status = 0;
-    while (!status && done < r->chunk_count) {
-        status = (ebb_status_t)ebb_driver.cuMemMap(r->base + done * EBB_CHUNK_BYTES, EBB_CHUNK_BYTES, 0,
-                                                   chunks[done], 0);
+    while (!status && done < count) {
+        status = (ebb_status_t)ebb_driver.cuMemMap(base + done * EBB_CHUNK_BYTES, EBB_CHUNK_BYTES, 0,
+                                                   chunks[done]->handle, 0);
         done += !status;
     }
     if (!status)
-        status = set_access(r->base, bytes);
-    if (status) {
-        if (done)
-            ebb_driver.cuMemUnmap(r->base, done * EBB_CHUNK_BYTES);
-        return ebb_fail(status, "cuMemMap", bytes);
-    }
+        status = set_access(base, count * EBB_CHUNK_BYTES);
+    if (!status)
+        return 0;
+    if (done && ebb_driver.cuMemUnmap(base, done * EBB_CHUNK_BYTES))
+        ebb_log(EBB_WARN, "%zu bytes could be neither mapped nor unmapped", done * EBB_CHUNK_BYTES);
+    return ebb_fail(status, "cuMemMap", count * EBB_CHUNK_BYTES);
+}
+
+ebb_status_t ebb_range_map_on(ebb_range_t *r, const ebb_chunk_t *chunks)
+{
+    EBB_DCHECK(!r->mapped);
+    EBB_TRY(map_chunks(r->base, r->chunk_count, chunks));
     if (chunks != r->chunk)
-        memcpy(r->chunk, chunks, r->chunk_count * sizeof *chunks);
+        memcpy(r->chunk, chunks, r->chunk_count * sizeof(ebb_chunk_t));
     r->mapped = true;
+    return 0;
+}
+
+ebb_status_t ebb_range_map_part(ebb_range_t *r, uint32_t first, uint32_t count, const ebb_chunk_t *chunks)
+{
+    EBB_TRY(map_chunks(r->base + first * EBB_CHUNK_BYTES, count, chunks));
+    memcpy(r->chunk + first, chunks, count * sizeof(ebb_chunk_t));
+    return 0;
+}
+
+ebb_status_t ebb_range_unmap_part(ebb_range_t *r, uint32_t first, uint32_t count)
+{
+    EBB_DRIVER(cuMemUnmap, count * EBB_CHUNK_BYTES,
+               (r->base + first * EBB_CHUNK_BYTES, count * EBB_CHUNK_BYTES));
+    ebb_chunks_give(count, r->chunk + first);
+    memset(r->chunk + first, 0, count * sizeof(ebb_chunk_t));
     return 0;
 }
 
@@ -121,6 +142,9 @@ ebb_status_t ebb_range_unmap_from(ebb_range_t *r)
     EBB_DCHECK(r->mapped);
     EBB_DRIVER(cuMemUnmap, r->chunk_count * EBB_CHUNK_BYTES, (r->base, r->chunk_count * EBB_CHUNK_BYTES));
     r->mapped = false;
+    for (uint32_t i = 0; r->holds && i < r->chunk_count; i++)
+        r->chunk[i]->holder = NULL;
+    r->holds = false;
     return 0;
 }
 

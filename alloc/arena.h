@@ -19,6 +19,11 @@ extern ebb_arena_t ebb_arena;
 
 ebb_status_t ebb_arena_reserve(size_t device_bytes);
 
+/* Puts chunks under a part of a range, or gives a part's back to the pool, which nobody may use any more. */
+ebb_status_t ebb_range_map_part(ebb_range_t *range, uint32_t first, uint32_t count,
+                                const ebb_chunk_t *chunks);
+ebb_status_t ebb_range_unmap_part(ebb_range_t *range, uint32_t first, uint32_t count);
+
 static inline bool ebb_arena_contains(CUdeviceptr address)
 {
     return address - ebb_arena.base < ebb_arena.slots * EBB_CHUNK_BYTES;

@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
+#include "ahead.h"
 #include "arena.h"
 #include "capture.h"
 #include "chunk.h"
@@ -16,6 +17,7 @@
 #include "log.h"
 #include "mark.h"
 #include "options.h"
+#include "overhead.h"
 #include "pin.h"
 
 extern char **environ;
@@ -144,9 +146,10 @@ static ebb_status_t set_up(CUcontext context)
     EBB_DRIVER(cuCtxGetDevice, 0, (&core.device));
     EBB_DRIVER(cuMemGetInfo, 0, (&free_bytes, &total));
     core.budget_bytes = resolve_budget(total);
-    /* What is gone already is the context's, and in this form of ebb also other processes'. */
-    size_t others = total - free_bytes + (size_t)ebb_options.reserve;
+    /* What is gone already: the context's and the program's own, and other processes' where that cannot be told. */
+    size_t others = ebb_overhead_bytes(core.device, 0) + (size_t)ebb_options.reserve;
     ebb_chunks_init(core.device, core.budget_bytes, others);
+    ebb_chunks_follow((size_t)ebb_options.reserve, ebb_options.prealloc);
     EBB_TRY(ebb_arena_reserve(total));
     core.context = context;
     ebb_log(EBB_INFO, "budget %zu MiB, of which %zu MiB are not ebb's to give", core.budget_bytes >> 20,
@@ -243,6 +246,8 @@ bool ebb_is_context(CUcontext context)
 
 bool ebb_is_device(CUdevice device)
 {
+    if (!core.ready && ebb_enter()) /* nobody has allocated yet; with the lock held, it is ready */
+        ebb_unlock();
     return core.ready && core.context && core.device == device;
 }
 
@@ -257,16 +262,6 @@ bool ebb_is_primary_of(CUdevice device)
     return ours;
 }
 
-static void give_back_memory(void)
-{
-    for (size_t i = 0; i < ebb_arena.slots; i++) {
-        ebb_range_t *r = ebb_arena.range[i];
-        if (r && r->mapped && ebb_range_unmap(r))
-            ebb_log(EBB_WARN, "%s", ebb_last_failure());
-    }
-    ebb_chunks_release();
-}
-
 /* Every record of it is worthless once the driver has destroyed it, and what ebb holds is the device's, not the
  * context's: it goes back here. The addresses stay reserved, so that nobody else gets them. */
 void ebb_context_ends(void)
@@ -274,7 +269,7 @@ void ebb_context_ends(void)
     if (ebb_listener && ebb_listener->interrupted)
         ebb_listener->interrupted("the context is destroyed");
     ebb_driver.cuCtxSynchronize();
-    give_back_memory();
+    ebb_heap_abandon();
     core.context = NULL;
     ebb_log(EBB_INFO, "the context is destroyed, ebb's work ends with it");
 }
@@ -337,6 +332,8 @@ CUresult ebb_issue(ebb_operation_t *op, CUresult (*issue)(const void *context), 
 
 __attribute__((destructor)) static void at_exit(void)
 {
+    if (!atomic_load(&asleep))
+        ebb_ahead_stop();
     if (core.ready && !atomic_load(&asleep) && ebb_listener && ebb_listener->finish)
         ebb_listener->finish();
 }

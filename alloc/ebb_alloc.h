@@ -39,7 +39,7 @@
 /* Streams whose last use of a buffer is remembered one by one; beyond that all streams count. */
 #define EBB_USE_MARKS 4
 
-typedef CUmemGenericAllocationHandle ebb_chunk_t;
+typedef struct ebb_chunk *ebb_chunk_t; /* chunk.h */
 
 typedef struct ebb_stream ebb_stream_t;
 typedef struct ebb_mark {
@@ -56,11 +56,15 @@ typedef struct ebb_range {
     CUdeviceptr base;
     uint32_t chunk_count;
     bool mapped;
-    ebb_buffer_t *buffer;   /* its owner, or NULL */
-    ebb_slab_t *slab;       /* its owner, or NULL */
-    struct ebb_range *next; /* in the heap's list of spare ranges */
-    ebb_mark_t freed;       /* while spare: its chunks may still be in use until here */
-    ebb_chunk_t chunk[];    /* [chunk_count], valid while mapped */
+    ebb_buffer_t *buffer; /* its owner, or NULL */
+    ebb_slab_t *slab;     /* its owner, or NULL */
+    /* Spares and ghosts (spare.c): */
+    bool spare;
+    bool holds;                      /* its chunks have it as their holder */
+    ebb_mark_t freed;                /* it may still be in use until here */
+    struct ebb_range *next, *prev;   /* among those of its size */
+    struct ebb_range *newer, *older; /* in the order of freeing */
+    ebb_chunk_t chunk[];             /* [chunk_count], valid while mapped; of a slab: NULL where nothing is */
 } ebb_range_t;
 
 /* Puts chunks under a range, or takes them away. Taking: every operation on them must have completed. Giving
@@ -93,6 +97,7 @@ typedef struct ebb_usage {
     size_t live_high_bytes; /* the same since the program has last asked to forget it */
 } ebb_usage_t;
 ebb_usage_t ebb_usage(void);
+size_t ebb_live_bytes(void); /* the same as its live_bytes */
 
 /* Takes `count` chunks, creating what is missing. Nothing is taken on failure: CUDA_ERROR_OUT_OF_MEMORY when
  * that would exceed the budget or the driver has none. */

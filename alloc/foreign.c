@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "chunk.h"
+#include "heap.h"
 
 static struct {
     ebb_foreign_t *range; /* by base; they do not overlap */
@@ -88,7 +89,7 @@ static size_t chunks_for(size_t bytes)
 bool ebb_foreign_count(size_t bytes)
 {
     size_t more = chunks_for(foreign.counted + bytes) - chunks_for(foreign.counted);
-    if (more && (!ebb_heap_make_room(more) || !ebb_chunks_cede(more)))
+    if (more && !ebb_heap_cede(more))
         return false;
     foreign.counted += bytes;
     return true;

@@ -1,80 +1,45 @@
-/* heap.c: the caching allocator.
+/* heap.c: the caching allocator: buffers, and where their memory comes from.
  *
- * A large buffer owns a range; freed, the range stays mapped and waits as a spare for the next request of its
- * size, which a training loop is sure to make. Spares are given up (unmapped, their chunks back in the pool)
- * when a request of another size finds the pool empty: with mappings, fragmentation is never a reason to
- * fail. Small buffers: small.c.
+ * A large buffer owns a range (spare.c), small ones share slabs (small.c). With mappings, fragmentation is never a
+ * reason for a large request to fail.
  */
 #include "heap.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "arena.h"
 #include "chunk.h"
 #include "driver.h"
 #include "log.h"
 #include "mark.h"
-
-enum { SPARE_LISTS = 64 };
+#include "slab.h"
+#include "spare.h"
 
 static struct {
-    ebb_range_t *spare[SPARE_LISTS]; /* by chunk count, modulo */
-    ebb_buffer_t *newest, *oldest;   /* large buffers by last use */
+    ebb_buffer_t *newest, *oldest; /* large buffers by last use */
     uint64_t generation;
     size_t live_bytes, live_peak_bytes, live_high_bytes;
+    ebb_buffer_t *unused; /* records to be used again, linked through `older` */
 } heap;
-
-/* ---- spare ranges ---- */
-
-static ebb_range_t **spare_list(size_t chunk_count)
-{
-    return &heap.spare[chunk_count % SPARE_LISTS];
-}
-
-static bool usable(const ebb_range_t *r, const ebb_stream_t *stream)
-{
-    return (stream && r->freed.stream == stream) || ebb_mark_reached(r->freed);
-}
-
-static ebb_range_t *take_spare(size_t chunk_count, const ebb_stream_t *stream)
-{
-    for (ebb_range_t **link = spare_list(chunk_count); *link; link = &(*link)->next) {
-        ebb_range_t *r = *link;
-        if (r->chunk_count != chunk_count || !usable(r, stream))
-            continue;
-        *link = r->next;
-        r->next = NULL;
-        return r;
-    }
-    return NULL;
-}
-
-static bool give_up(ebb_range_t *r, bool wait)
-{
-    if (wait ? ebb_mark_wait(r->freed) != 0 : !ebb_mark_reached(r->freed))
-        return false;
-    if (ebb_range_unmap(r)) {
-        ebb_log(EBB_WARN, "%s", ebb_last_failure());
-        return false;
-    }
-    ebb_range_delete(r);
-    return true;
-}
 
 bool ebb_heap_reclaim(size_t chunks, bool wait)
 {
+    ebb_marks_ask_again();
     ebb_small_reclaim(wait);
-    for (unsigned i = 0; i < SPARE_LISTS; i++)
-        for (ebb_range_t **link = &heap.spare[i]; *link && ebb_chunks_available() < chunks;) {
-            ebb_range_t *r = *link;
-            *link = r->next;
-            if (give_up(r, wait))
-                continue;
-            r->next = *link;
-            *link = r;
-            link = &r->next;
-        }
+    ebb_spare_reclaim(ebb_chunks_excess() ? SIZE_MAX : chunks,
+                      wait); /* ghosts keep chunks from being released */
     return ebb_chunks_available() >= chunks;
+}
+
+bool ebb_heap_cede(size_t chunks)
+{
+    if (!ebb_heap_make_room(chunks))
+        return false;
+    if (ebb_chunks_cede(chunks))
+        return true;
+    ebb_spare_drop_ghosts(true); /* they keep chunks from being released */
+    return ebb_chunks_cede(chunks);
 }
 
 bool ebb_heap_make_room(size_t chunks)
@@ -84,27 +49,6 @@ bool ebb_heap_make_room(size_t chunks)
            (ebb_listener && ebb_listener->make_room &&
             ebb_listener->make_room(chunks - ebb_chunks_available())) ||
            ebb_heap_reclaim(chunks, true);
-}
-
-ebb_status_t ebb_heap_range(size_t chunk_count, ebb_stream_t *stream, ebb_range_t **out)
-{
-    if ((*out = take_spare(chunk_count, stream)))
-        return 0;
-    if (chunk_count > ebb_chunks_limit())
-        return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "an allocation above the budget",
-                        chunk_count * EBB_CHUNK_BYTES);
-    if (!ebb_heap_make_room(chunk_count))
-        return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "an allocation", chunk_count * EBB_CHUNK_BYTES);
-    ebb_range_t *r = ebb_range_new(chunk_count);
-    if (!r)
-        return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "an address range", chunk_count * EBB_CHUNK_BYTES);
-    ebb_status_t status = ebb_range_map(r);
-    if (status) {
-        ebb_range_delete(r);
-        return status;
-    }
-    *out = r;
-    return 0;
 }
 
 /* ---- the order of last use ---- */
@@ -184,9 +128,12 @@ static void begin_life(ebb_buffer_t *b, const ebb_request_t *q)
 
 static ebb_buffer_t *own(ebb_range_t *range)
 {
-    ebb_buffer_t *b = calloc(1, sizeof *b);
+    ebb_buffer_t *b = heap.unused ? heap.unused : malloc(sizeof *b);
     if (!b)
         return NULL;
+    if (heap.unused)
+        heap.unused = b->older;
+    memset(b, 0, sizeof *b);
     b->range = range;
     b->address = range->base;
     range->buffer = b;
@@ -198,18 +145,18 @@ static void disown(ebb_buffer_t *b)
 {
     b->range->buffer = NULL;
     unlink_buffer(b);
-    free(b);
+    b->older = heap.unused;
+    heap.unused = b;
 }
 
 static ebb_status_t alloc_large(const ebb_request_t *q, ebb_buffer_t **out)
 {
     ebb_range_t *r;
     size_t chunks = (q->bytes + EBB_CHUNK_BYTES - 1) / EBB_CHUNK_BYTES;
-    EBB_TRY(ebb_heap_range(chunks, q->stream, &r));
+    EBB_TRY(ebb_spare_take(chunks, q->stream, &r));
     if ((*out = own(r)))
         return 0;
-    if (!ebb_range_unmap(r))
-        ebb_range_delete(r);
+    ebb_spare_give(r, q->stream ? ebb_mark_here(q->stream) : (ebb_mark_t){0});
     return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "calloc", sizeof **out);
 }
 
@@ -217,6 +164,7 @@ ebb_status_t ebb_heap_alloc(const ebb_request_t *q, ebb_buffer_t **out)
 {
     if (!q->bytes)
         return ebb_fail(CUDA_ERROR_INVALID_VALUE, "an allocation", 0);
+    ebb_marks_ask_again();
     EBB_TRY(q->bytes <= EBB_SMALL_BYTES ? ebb_small_alloc(q, out) : alloc_large(q, out));
     begin_life(*out, q);
     return 0;
@@ -257,13 +205,10 @@ void ebb_heap_free(ebb_buffer_t *b, ebb_mark_t at)
     }
     ebb_range_t *r = b->range;
     disown(b);
-    if (!r->mapped) {
+    if (r->mapped)
+        ebb_spare_give(r, at);
+    else
         ebb_range_delete(r);
-        return;
-    }
-    r->freed = at;
-    r->next = *spare_list(r->chunk_count);
-    *spare_list(r->chunk_count) = r;
 }
 
 ebb_buffer_t *ebb_buffer_at(CUdeviceptr address)
@@ -294,6 +239,11 @@ void ebb_heap_lower_high(void)
     heap.live_high_bytes = heap.live_bytes;
 }
 
+size_t ebb_live_bytes(void)
+{
+    return heap.live_bytes;
+}
+
 ebb_usage_t ebb_usage(void)
 {
     ebb_usage_t u = ebb_chunks_usage();
@@ -303,9 +253,22 @@ ebb_usage_t ebb_usage(void)
     return u;
 }
 
+void ebb_heap_abandon(void)
+{
+    ebb_heap_reclaim(SIZE_MAX, true);
+    for (size_t i = 0; i < ebb_arena.slots; i++) {
+        ebb_range_t *r = ebb_arena.range[i];
+        if (r && r->slab)
+            ebb_slab_strip(r->slab, 0, r->slab->units);
+        else if (r && r->buffer && r->mapped && ebb_range_unmap(r))
+            ebb_log(EBB_WARN, "%s", ebb_last_failure());
+    }
+    ebb_chunks_release();
+}
+
 void ebb_heap_check(void)
 {
-    size_t mapped = 0;
+    size_t mapped = 0, ghosts = ebb_spare_ghosts();
     for (const ebb_buffer_t *b = heap.oldest; b; b = b->newer) {
         EBB_ASSERT(b->range->buffer == b && b->address == b->range->base);
         EBB_ASSERT(b->bytes > EBB_SMALL_BYTES && b->bytes <= b->range->chunk_count * EBB_CHUNK_BYTES);
@@ -316,8 +279,10 @@ void ebb_heap_check(void)
         if (!r)
             continue;
         EBB_ASSERT(!(r->buffer && r->slab));
-        mapped += r->mapped ? EBB_CHUNK_BYTES : 0; /* slot by slot; not while ranges share chunks */
+        size_t chunk = i - (r->base - ebb_arena.base) / EBB_CHUNK_BYTES;
+        mapped += r->mapped && r->chunk[chunk]; /* not while a plan's ranges share chunks */
     }
-    EBB_ASSERT(mapped == ebb_chunks_usage().mapped_bytes);
+    EBB_ASSERT(mapped == ebb_chunks_created() - ebb_chunks_free() + ghosts);
+    ebb_spare_check();
     ebb_small_check();
 }

@@ -10,6 +10,12 @@ ebb_buffer_t *ebb_heap_find(CUdeviceptr address);
 /* Notes that all large buffers may be in use until here. */
 void ebb_buffers_touch(ebb_mark_t mark);
 
+/* Makes room for so many chunks and leaves it to the driver (ebb_chunks_cede). */
+bool ebb_heap_cede(size_t chunks);
+
+/* Gives all memory back to the driver, under live buffers too: the device is idle, and nobody will use it again. */
+void ebb_heap_abandon(void);
+
 /* Checks all structures (debug builds and tests). */
 void ebb_heap_check(void);
 
@@ -23,11 +29,8 @@ void ebb_small_free(ebb_buffer_t *buffer, ebb_mark_t at);
 ebb_buffer_t *ebb_small_place(ebb_slab_t *slab, size_t offset_bytes, size_t bytes);
 void ebb_small_displace(ebb_buffer_t *buffer);
 ebb_buffer_t *ebb_small_at(const ebb_slab_t *slab, CUdeviceptr address);
-/* Merges spare blocks whose marks are reached and deletes slabs that hold nothing. */
+/* Merges spare blocks and gives back the chunks that hold nothing and whose marks are reached, or waits for them. */
 void ebb_small_reclaim(bool wait);
 void ebb_small_check(void);
-
-/* A mapped range for large buffers and slabs: spare, or new. */
-ebb_status_t ebb_heap_range(size_t chunk_count, ebb_stream_t *stream, ebb_range_t **out);
 
 #endif

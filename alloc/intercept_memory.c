@@ -109,13 +109,12 @@ static CUresult alloc_async(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, C
 static CUresult create_pool(CUmemoryPool *out, const CUmemPoolProps *props)
 {
     CUresult result = EBB_PASS(cuMemPoolCreate, (out, props));
-    bool native =
-        props && (props->handleTypes || props->allocType != CU_MEM_ALLOCATION_TYPE_PINNED ||
-                  props->location.type != CU_MEM_LOCATION_TYPE_DEVICE || !ebb_is_device(props->location.id));
-    if (!result && native && ebb_enter()) {
+    if (result || !ebb_enter()) /* which also finds out what device is ebb's */
+        return result;
+    if (props->handleTypes || props->allocType != CU_MEM_ALLOCATION_TYPE_PINNED ||
+        props->location.type != CU_MEM_LOCATION_TYPE_DEVICE || !ebb_is_device(props->location.id))
         ebb_pool_make_native(*out);
-        ebb_unlock();
-    }
+    ebb_unlock();
     return result;
 }
 
@@ -185,7 +184,26 @@ static void uncount(CUdeviceptr address)
     }
 }
 
-/* As the driver's, cuMemFree returns when the device is done with everything: programs rely on it. */
+/* What cuMemAllocAsync gave is freed by cuMemFree without waiting (its documentation says so): the program has waited
+ * for its own work. What ebb knows to be under way on the memory nevertheless is put before the free on one of
+ * its streams. False: that cannot be done. */
+static bool free_without_waiting(ebb_buffer_t *b)
+{
+    ebb_stream_t *s = b->use_count > EBB_USE_MARKS ? b->use[0].stream : NULL;
+    for (unsigned i = 0; i < b->use_count && i < EBB_USE_MARKS; i++)
+        if (!ebb_mark_reached(b->use[i]))
+            s = b->use[i].stream;
+    if (!b->stream_ordered || (!s && b->listener_state) || (s && is_captured(ebb_stream_handle(s))) ||
+        (s && ebb_buffer_join(ebb_stream_handle(s), b)))
+        return false;
+    if (s)
+        ebb_mark_issue(s);
+    release(b, s);
+    return true;
+}
+
+/* As the driver's, cuMemFree of what cuMemAlloc gave returns when the device is done with everything: programs
+ * rely on it. */
 static CUresult free_now(CUdeviceptr address)
 {
     if (!ebb_arena_contains(address)) {
@@ -195,13 +213,14 @@ static CUresult free_now(CUdeviceptr address)
     if (!ebb_enter_at(address))
         return EBB_PASS(cuMemFree, (address));
     ebb_buffer_t *known = ebb_heap_find(address);
+    bool done = known && free_without_waiting(known);
     bool captures = ebb_captures_under_way();
     CUresult result = CUDA_SUCCESS;
-    for (unsigned i = 0; known && captures && i < known->use_count && i < EBB_USE_MARKS && !result; i++)
+    for (unsigned i = 0; known && !done && captures && i < known->use_count && i < EBB_USE_MARKS && !result; i++)
         result = (CUresult)ebb_mark_wait(known->use[i]); /* the whole device may not be waited for */
     ebb_unlock();
-    if (!known)
-        return CUDA_ERROR_INVALID_VALUE;
+    if (done || !known)
+        return done ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     if (!captures)
         result = ebb_driver.cuCtxSynchronize();
     if (result)

@@ -2,7 +2,8 @@
  *
  * Operations of a stream are counted as they are issued. Only when somebody asks whether the stream has got
  * as far as number n is an event recorded, behind everything issued so far; it then answers for all numbers
- * up to there. So the hot path pays one increment, and a question is at worst answered a little late, never
+ * up to there. A few events may be pending, so that a host that runs ahead and asks all the time still gets
+ * its answers. So the hot path pays one increment, and a question is at worst answered a little late, never
  * too early.
  */
 #include "mark.h"
@@ -13,16 +14,22 @@
 #include "driver.h"
 #include "log.h"
 
+/* Pending at once on one stream. */
+enum { EVENTS = 4 };
+
 struct ebb_stream {
     CUstream handle;
     unsigned long long id; /* the driver's: a handle may come again for another stream */
     uint64_t issued, reached;
-    CUevent event;     /* made when first needed */
-    uint64_t event_at; /* the number it was recorded behind; 0: not recorded, or seen to be over */
+    CUevent event[EVENTS];     /* a ring, made when first needed */
+    uint64_t event_at[EVENTS]; /* the number each was recorded behind, ascending while pending */
+    unsigned first, pending;
+    uint64_t asked; /* in which round of questions the driver was asked last */
     ebb_stream_t *next;
 };
 
 static ebb_stream_t *streams, *last;
+static uint64_t round_of_questions = 1;
 
 /* Handles that mean different streams at different times or in different threads are told apart by the
  * driver's id. */
@@ -84,23 +91,58 @@ ebb_mark_t ebb_mark_issue(ebb_stream_t *s)
     return ebb_mark_here(s);
 }
 
+/* ---- the events of a stream ---- */
+
+static unsigned newest(const ebb_stream_t *s)
+{
+    return (s->first + s->pending - 1) % EVENTS;
+}
+
+static bool is_recorded(const ebb_stream_t *s, uint64_t number)
+{
+    return s->pending && s->event_at[newest(s)] >= number;
+}
+
+/* Records behind everything issued so far: with the next event, or once more with the newest if all are
+ * pending. */
 static ebb_status_t record(ebb_stream_t *s)
 {
     if (!ebb_may_record(handle_here(s))) /* it would become part of the graph */
         return ebb_fail(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "an event on a captured stream", 0);
-    if (!s->event)
-        EBB_DRIVER(cuEventCreate, 0, (&s->event, CU_EVENT_DISABLE_TIMING));
-    EBB_DRIVER(cuEventRecord, 0, (s->event, handle_here(s)));
-    s->event_at = s->issued;
+    unsigned i = s->pending < EVENTS ? (s->first + s->pending) % EVENTS : newest(s);
+    if (!s->event[i])
+        EBB_DRIVER(cuEventCreate, 0, (&s->event[i], CU_EVENT_DISABLE_TIMING));
+    EBB_DRIVER(cuEventRecord, 0, (s->event[i], handle_here(s)));
+    s->event_at[i] = s->issued;
+    s->pending += s->pending < EVENTS;
     return 0;
+}
+
+/* Everything up to the first pending event is over. */
+static void pass_first(ebb_stream_t *s)
+{
+    if (s->event_at[s->first] > s->reached)
+        s->reached = s->event_at[s->first];
+    s->first = (s->first + 1) % EVENTS;
+    s->pending--;
 }
 
 static void poll(ebb_stream_t *s)
 {
-    if (s->event_at && ebb_driver.cuEventQuery(s->event) == CUDA_SUCCESS) {
-        s->reached = s->event_at;
-        s->event_at = 0;
-    }
+    while (s->pending && ebb_driver.cuEventQuery(s->event[s->first]) == CUDA_SUCCESS)
+        pass_first(s);
+}
+
+/* The first pending event behind the mark, recorded now if need be. */
+static ebb_status_t event_behind(ebb_stream_t *s, uint64_t number, CUevent *out)
+{
+    if (!is_recorded(s, number))
+        EBB_TRY(record(s));
+    unsigned i = s->first;
+    while (s->event_at[i] < number)
+        i = (i + 1) % EVENTS;
+    *out = s->event[i];
+    return 0;
 }
 
 bool ebb_mark_reached(ebb_mark_t mark)
@@ -109,40 +151,72 @@ bool ebb_mark_reached(ebb_mark_t mark)
     if (!s || s->reached >= mark.number)
         return true;
     poll(s);
-    if (s->reached < mark.number && s->event_at < mark.number && !record(s))
+    /* While all events are pending none is moved: that would put the answer off for ever. */
+    if (s->reached < mark.number && s->pending < EVENTS && !is_recorded(s, mark.number) && !record(s))
         poll(s);
     return s->reached >= mark.number;
+}
+
+void ebb_marks_ask_again(void)
+{
+    round_of_questions++;
+}
+
+bool ebb_mark_reached_lately(ebb_mark_t mark)
+{
+    ebb_stream_t *s = mark.stream;
+    if (!s || s->reached >= mark.number)
+        return true;
+    if (s->asked == round_of_questions)
+        return false;
+    s->asked = round_of_questions;
+    /* For what has been issued so far: later questions of this round are about nothing else. */
+    return ebb_mark_reached(mark);
+}
+
+bool ebb_mark_later(ebb_mark_t *mark, ebb_mark_t other)
+{
+    if (ebb_mark_reached_lately(other))
+        return true;
+    if (mark->stream == other.stream) {
+        if (other.number > mark->number)
+            *mark = other;
+        return true;
+    }
+    if (!ebb_mark_reached_lately(*mark))
+        return false;
+    *mark = other;
+    return true;
 }
 
 ebb_status_t ebb_mark_join(CUstream stream, ebb_mark_t mark)
 {
     ebb_stream_t *s = mark.stream;
+    CUevent event;
     if (!s || s->reached >= mark.number || (s->handle == stream && handle_here(s) == stream))
         return 0;
-    if (s->event_at < mark.number)
-        EBB_TRY(record(s));
-    EBB_DRIVER(cuStreamWaitEvent, 0, (stream, s->event, 0));
+    EBB_TRY(event_behind(s, mark.number, &event));
+    EBB_DRIVER(cuStreamWaitEvent, 0, (stream, event, 0));
     return 0;
 }
 
 ebb_status_t ebb_mark_wait(ebb_mark_t mark)
 {
     ebb_stream_t *s = mark.stream;
+    CUevent event;
     if (!s || s->reached >= mark.number)
         return 0;
-    if (s->event_at < mark.number)
-        EBB_TRY(record(s));
-    uint64_t at = s->event_at;
-    EBB_DRIVER(cuEventSynchronize, 0, (s->event));
-    s->reached = at;
-    s->event_at = 0;
+    EBB_TRY(event_behind(s, mark.number, &event));
+    EBB_DRIVER(cuEventSynchronize, 0, (event));
+    while (s->reached < mark.number)
+        pass_first(s);
     return 0;
 }
 
 void ebb_streams_record(void)
 {
     for (ebb_stream_t *s = streams; s; s = s->next)
-        if (s->handle != (CUstream)s && s->reached < s->issued && s->event_at < s->issued)
+        if (s->handle != (CUstream)s && s->reached < s->issued && !is_recorded(s, s->issued))
             record(s);
 }
 
@@ -162,7 +236,7 @@ ebb_status_t ebb_streams_join(CUstream stream)
 void ebb_stream_forget(ebb_stream_t *s)
 {
     /* Marks may name it for as long as the process lives, so the record stays; the handle may come again. */
-    if (s->reached < s->issued && s->event_at < s->issued && record(s) &&
+    if (s->reached < s->issued && !is_recorded(s, s->issued) && record(s) &&
         !ebb_driver.cuStreamSynchronize(s->handle))
         s->reached = s->issued;
     s->handle = (CUstream)s; /* nobody's */

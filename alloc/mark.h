@@ -16,4 +16,18 @@ void ebb_stream_synchronised(ebb_stream_t *stream, uint64_t number);
 /* The program is about to destroy the stream. */
 void ebb_stream_forget(ebb_stream_t *stream);
 
+/* Like ebb_mark_reached, but asks the driver at most once about each stream until ebb_marks_ask_again: for
+ * walks over many marks. May say no a little longer than need be. */
+bool ebb_mark_reached_lately(ebb_mark_t mark);
+void ebb_marks_ask_again(void);
+
+/* May `stream` use now what is in use until the mark? NULL: may every stream? */
+static inline bool ebb_mark_suits(ebb_mark_t mark, const ebb_stream_t *stream)
+{
+    return !mark.stream || mark.stream == stream || ebb_mark_reached_lately(mark);
+}
+
+/* Both marks are reached where the later is; false if neither is known to be the later one. */
+bool ebb_mark_later(ebb_mark_t *mark, ebb_mark_t other);
+
 #endif

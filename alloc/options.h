@@ -20,11 +20,14 @@
     X(EBB_BUDGET, BYTES, budget, "100%", 4 << 20, INT64_MAX,                                                 \
       "device bytes for this process: `24GiB`, or a share of the device")                                    \
     X(EBB_RESERVE, BYTES, reserve, "0", 0, INT64_MAX, "bytes kept back for what ebb does not own")           \
+    X(EBB_PREALLOC, SWITCH, prealloc, "1", 0, 1, "create some device memory ahead of need, by a thread")     \
     X(EBB_MIN_BUFFER, BYTES, min_buffer, "1MiB", 1, INT64_MAX,                                               \
       "smallest buffer that is evicted; buffers up to 1 MiB share chunks and never are")                     \
     X(EBB_HOST_BUDGET, BYTES, host_budget, "0", 0, INT64_MAX, "pinned host bytes; 0: half of the machine's") \
     X(EBB_PAGEABLE, SWITCH, pageable, "1", 0, 1,                                                             \
       "evict to pageable memory, slowly, when no more may be pinned")                                        \
+    X(EBB_CLEAN, SWITCH, clean, "1", 0, 1,                                                                   \
+      "do not copy out again what the host still has the same bytes of (by hashes)")                         \
     X(EBB_POLICY, WORD, policy, "auto", 0, 0,                                                                \
       "auto, reactive, keep: plan when it is needed, never plan, never evict")                               \
     X(EBB_OFFLOAD, SWITCH, offload, "1", 0, 1,                                                               \
@@ -51,7 +54,7 @@
     X(EBB_LOG, WORD, log, "warn", 0, 0, "quiet, warn, info, debug: how much is said on stderr")
 
 typedef struct ebb_options {
-    int64_t budget, reserve, min_buffer, host_budget, pageable;
+    int64_t budget, reserve, prealloc, min_buffer, host_budget, pageable, clean;
     int64_t offload, recompute, offload_min_gap, recompute_max_cost, link, verify, ipc, strict, live;
     char policy[16], on_mismatch[16];
     char trace[1024], plan[1024], stats[1024], log[16];

@@ -1,274 +1,440 @@
-/* small.c: buffers up to EBB_SMALL_BYTES, cut from slabs in units of EBB_ALIGN_BYTES. A slab is one chunk, or
- * what a plan has left (ebb_slab_close).
+/* small.c: buffers up to EBB_SMALL_BYTES, cut from slabs (slab.h).
  *
- * A freed block first waits in a list of its exact size: the next request of that size takes it in constant
- * time. What waits is merged back into its slab (a bitmap of free units) only when a size is asked for that
- * no list and no slab has. Slabs are never evicted; one that is empty gives its chunk back.
+ * A freed block first waits in a queue of its size and stream: the next such request takes it in constant time. When
+ * a size is asked for that no queue has, all that wait are merged with their neighbours and become free blocks,
+ * kept by size with a bit for each size class (as in Masmano's TLSF); the smallest that fits is cut. Only
+ * when there is none on memory that is there, a chunk is put under the slab. A free block remembers until when it
+ * may be in use; a request for the same stream need not wait for that.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "arena.h"
+#include "chunk.h"
 #include "heap.h"
+#include "mark.h"
+#include "slab.h"
+#include "spare.h"
 
-enum { CHUNK_UNITS = EBB_CHUNK_BYTES / EBB_ALIGN_BYTES, LARGEST = EBB_SMALL_BYTES / EBB_ALIGN_BYTES };
-
-typedef struct block {
-    ebb_buffer_t buffer; /* first: a small buffer is its block */
-    uint32_t first, units;
-    bool live;
-    ebb_mark_t freed;
-    struct block *next; /* in its waiting list */
-} block_t;
-
-struct ebb_slab {
-    ebb_range_t *range;
-    struct ebb_slab *next;
-    uint32_t units, free_units;
-    uint64_t *taken;  /* a bit for each unit */
-    block_t *owner[]; /* [units] of each unit that is taken */
+enum {
+    SLAB_CHUNKS = 32, /* of addresses */
+    EXACT = 64, /* free blocks of fewer units have a bin for each size, others eight for each power of two */
+    BINS = EXACT + 26 * 8,
+    TRIES = 64, /* blocks of one bin that are looked at */
 };
 
-static ebb_slab_t *slabs;
-static block_t *waiting[LARGEST + 1]; /* by units */
+/* Waiting blocks of one size that were freed on one stream. */
+typedef struct queue {
+    const ebb_stream_t *stream;
+    ebb_block_t *head;
+    struct queue *next;
+} queue_t;
 
-/* ---- units of a slab ---- */
+static struct {
+    queue_t *waiting[EBB_LARGEST_UNITS + 1]; /* by units */
+    size_t waiting_count;
+    ebb_block_t *bin[BINS];
+    uint64_t filled[(BINS + 63) / 64]; /* a bit for each bin that is not empty */
+    bool seams;                        /* some neighbours could not be merged because their streams differ */
+} small;
 
-static bool is_taken(const ebb_slab_t *s, size_t unit)
+/* ---- free blocks ---- */
+
+static unsigned bin_of(uint32_t units)
 {
-    return s->taken[unit / 64] >> (unit % 64) & 1;
+    if (units < EXACT)
+        return units;
+    unsigned power = 31 - (unsigned)__builtin_clz(units);
+    return EXACT + (power - 6) * 8 + (units >> (power - 3) & 7);
 }
 
-static void mark_units(ebb_slab_t *s, block_t *b, bool taken)
+static void put_free(ebb_block_t *b)
 {
-    for (size_t u = b->first; u < (size_t)b->first + b->units; u++) {
-        s->taken[u / 64] ^= (uint64_t)1 << (u % 64);
-        s->owner[u] = taken ? b : NULL;
-    }
-    s->free_units = taken ? s->free_units - b->units : s->free_units + b->units;
+    unsigned i = bin_of(b->units);
+    b->state = EBB_FREE;
+    b->prev = NULL;
+    b->next = small.bin[i];
+    if (b->next)
+        b->next->prev = b;
+    small.bin[i] = b;
+    small.filled[i / 64] |= (uint64_t)1 << i % 64;
 }
 
-/* First fit. s->units if there is no such run. */
-static size_t find_run(const ebb_slab_t *s, size_t units)
+static void take_free(ebb_block_t *b)
 {
-    if (s->free_units < units)
-        return s->units;
-    size_t run = 0;
-    for (size_t u = 0; u < s->units; u++) {
-        if (!(u % 64) && s->taken[u / 64] == UINT64_MAX) {
-            run = 0;
-            u += 63;
-            continue;
+    unsigned i = bin_of(b->units);
+    *(b->prev ? &b->prev->next : &small.bin[i]) = b->next;
+    if (b->next)
+        b->next->prev = b->prev;
+    if (!small.bin[i])
+        small.filled[i / 64] &= ~((uint64_t)1 << i % 64);
+    b->next = b->prev = NULL;
+}
+
+/* The first bin from `i` on that is not empty; BINS: none. */
+static unsigned filled_from(unsigned i)
+{
+    if (i >= BINS)
+        return BINS;
+    unsigned word = i / 64;
+    uint64_t bits = small.filled[word] & UINT64_MAX << i % 64;
+    while (!bits && ++word < sizeof small.filled / sizeof *small.filled)
+        bits = small.filled[word];
+    return bits ? word * 64 + (unsigned)__builtin_ctzll(bits) : BINS;
+}
+
+/* Where `units` fit into a free block: as low as can be; where there are chunks, if it must be `backed`. */
+static bool fits(const ebb_block_t *b, uint32_t units, bool backed, uint32_t *first)
+{
+    const ebb_slab_t *s = ebb_slab_of(b);
+    uint32_t at = b->first, end = b->first + b->units;
+    while (at + units <= end) {
+        if (!backed || !ebb_slab_missing(s, at, units)) {
+            *first = at;
+            return true;
         }
-        run = is_taken(s, u) ? 0 : run + 1;
-        if (run == units)
-            return u + 1 - units;
+        at = (at / EBB_CHUNK_UNITS + 1) * EBB_CHUNK_UNITS;
     }
-    return s->units;
+    return false;
 }
 
-static ebb_slab_t *slab_of(const block_t *b)
+/* The smallest free block, among those looked at, that takes `units` of `stream`. */
+static ebb_block_t *find(uint32_t units, const ebb_stream_t *stream, bool backed, uint32_t *first)
 {
-    return b->buffer.range->slab;
+    ebb_block_t *best = NULL;
+    for (unsigned i = filled_from(bin_of(units)); i < BINS && !best; i = filled_from(i + 1)) {
+        unsigned tries = 0;
+        for (ebb_block_t *b = small.bin[i]; b && tries < TRIES; b = b->next, tries++) {
+            uint32_t at;
+            if (b->units >= units && (!best || b->units < best->units) && ebb_mark_suits(b->freed, stream) &&
+                fits(b, units, backed, &at)) {
+                best = b;
+                *first = at;
+            }
+        }
+    }
+    return best;
 }
 
-static void set_place(block_t *b, const ebb_slab_t *s, size_t first, size_t units)
+/* Cuts a live block out of a free one; what is left of it on either side stays free. */
+static ebb_block_t *cut(ebb_block_t *b, uint32_t first, uint32_t units)
 {
-    b->first = (uint32_t)first;
-    b->units = (uint32_t)units;
-    b->buffer.range = s->range;
-    b->buffer.address = s->range->base + first * EBB_ALIGN_BYTES;
+    ebb_slab_t *s = ebb_slab_of(b);
+    uint32_t before = first - b->first, behind = b->units - units - before;
+    ebb_block_t *rest = behind ? ebb_block_new(s, first + units, behind) : NULL;
+    ebb_block_t *middle = before ? ebb_block_new(s, first, units) : b;
+    if ((behind && !rest) || !middle) {
+        if (rest)
+            ebb_block_delete(rest);
+        return NULL;
+    }
+    take_free(b);
+    if (before) {
+        b->units = before;
+        put_free(b);
+    }
+    if (rest) {
+        rest->freed = b->freed;
+        put_free(rest);
+    }
+    middle->units = units;
+    middle->state = EBB_LIVE;
+    return middle;
 }
 
-static block_t *cut(size_t units)
+/* ---- waiting blocks ---- */
+
+static queue_t *queue_of(uint32_t units, const ebb_stream_t *stream)
 {
-    for (ebb_slab_t *s = slabs; s; s = s->next) {
-        size_t first = find_run(s, units);
-        if (first == s->units)
+    for (queue_t **link = &small.waiting[units]; *link; link = &(*link)->next) {
+        queue_t *q = *link;
+        if (q->stream != stream)
             continue;
-        block_t *b = calloc(1, sizeof *b);
-        if (!b)
-            return NULL;
-        set_place(b, s, first, units);
-        mark_units(s, b, true);
+        *link = q->next; /* to the front */
+        q->next = small.waiting[units];
+        return small.waiting[units] = q;
+    }
+    queue_t *q = calloc(1, sizeof *q);
+    if (q) {
+        q->stream = stream;
+        q->next = small.waiting[units];
+        small.waiting[units] = q;
+    }
+    return q;
+}
+
+static ebb_block_t *take_waiting(uint32_t units, const ebb_stream_t *stream)
+{
+    for (queue_t *q = small.waiting[units]; q; q = q->next) {
+        ebb_block_t *b = q->head;
+        if (!b || !ebb_mark_suits(b->freed, stream))
+            continue;
+        q->head = b->next;
+        b->next = NULL;
+        b->state = EBB_LIVE;
+        small.waiting_count--;
         return b;
     }
     return NULL;
 }
 
-static ebb_slab_t *new_slab(ebb_range_t *range)
+/* Merges a free block, in no bin, with those behind it that are free as well. */
+static void merge_behind(ebb_block_t *b)
 {
-    size_t units = range->chunk_count * (size_t)CHUNK_UNITS;
-    ebb_slab_t *s = calloc(1, sizeof *s + units * sizeof s->owner[0] + units / 8);
-    if (!s)
-        return NULL;
-    s->taken = (uint64_t *)&s->owner[units];
-    s->range = range;
-    s->units = s->free_units = (uint32_t)units;
-    range->slab = s;
-    return s;
+    for (ebb_block_t *n = ebb_block_behind(b); n && n->state == EBB_FREE; n = ebb_block_behind(b)) {
+        if (!ebb_mark_later(&b->freed, n->freed)) {
+            small.seams = true;
+            return;
+        }
+        take_free(n);
+        b->units += n->units;
+        ebb_block_delete(n);
+    }
 }
 
-static void link_slab(ebb_slab_t *s)
+static void set_free(ebb_block_t *b)
 {
-    s->next = slabs;
-    slabs = s;
+    ebb_block_t *before = ebb_block_before(b);
+    merge_behind(b);
+    if (before && before->state == EBB_FREE) {
+        take_free(before);
+        put_free(b);
+        merge_behind(before);
+        put_free(before);
+    } else {
+        put_free(b);
+    }
 }
+
+/* Neighbours that could not be merged before; if need be, waits until they can. */
+static void close_seams(bool wait)
+{
+    small.seams = false;
+    for (unsigned i = 0; wait && i < BINS; i++)
+        for (const ebb_block_t *b = small.bin[i]; b; b = b->next)
+            if (ebb_mark_wait(b->freed))
+                small.seams = true;
+    for (const ebb_slab_t *s = ebb_slabs; s; s = s->next)
+        for (ebb_block_t *b = s->at[0]; b; b = ebb_block_behind(b)) {
+            if (b->state != EBB_FREE)
+                continue;
+            take_free(b);
+            merge_behind(b);
+            put_free(b);
+        }
+}
+
+static void merge_waiting(bool wait)
+{
+    for (uint32_t units = 1; small.waiting_count && units <= EBB_LARGEST_UNITS; units++)
+        for (queue_t *q = small.waiting[units]; q; q = q->next)
+            while (q->head) {
+                ebb_block_t *b = q->head;
+                q->head = b->next;
+                b->next = b->prev = NULL;
+                set_free(b);
+            }
+    small.waiting_count = 0;
+    if (small.seams)
+        close_seams(wait);
+}
+
+/* ---- memory for them ---- */
 
 static ebb_status_t add_slab(void)
 {
-    ebb_range_t *range;
-    /* Other streams may get blocks of it next, so a range that is still in use somewhere will not do. */
-    EBB_TRY(ebb_heap_range(1, NULL, &range));
-    ebb_slab_t *s = new_slab(range);
-    if (s) {
-        link_slab(s);
+    ebb_range_t *range = ebb_range_new(SLAB_CHUNKS);
+    ebb_slab_t *s = range ? ebb_slab_new(range) : NULL;
+    ebb_block_t *b = s ? ebb_block_new(s, 0, s->units) : NULL;
+    if (b) {
+        range->mapped = true;
+        s->next = ebb_slabs;
+        ebb_slabs = s;
+        put_free(b);
         return 0;
     }
-    if (!ebb_range_unmap(range))
+    free(s);
+    if (range) {
+        range->slab = NULL;
         ebb_range_delete(range);
-    return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "calloc", sizeof *s);
-}
-
-/* ---- slabs of a plan: the places are given, only the table of owners is kept ---- */
-
-ebb_slab_t *ebb_slab_open(ebb_range_t *range)
-{
-    return new_slab(range);
-}
-
-ebb_buffer_t *ebb_small_place(ebb_slab_t *s, size_t offset_bytes, size_t bytes)
-{
-    size_t units = (bytes + EBB_ALIGN_BYTES - 1) / EBB_ALIGN_BYTES, first = offset_bytes / EBB_ALIGN_BYTES;
-    block_t *b = first + units <= s->units ? calloc(1, sizeof *b) : NULL;
-    if (!b)
-        return NULL;
-    set_place(b, s, first, units);
-    b->live = true;
-    for (size_t u = first; u < first + units; u++) {
-        EBB_DCHECK(!s->owner[u]);
-        s->owner[u] = b;
     }
-    return &b->buffer;
+    return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "a slab", sizeof *s);
 }
 
-void ebb_small_displace(ebb_buffer_t *buffer)
+/* A block on memory that is not all there yet. Getting chunks may change every list, so it begins anew until there
+ * are enough of them. */
+static ebb_status_t cut_new(uint32_t units, const ebb_stream_t *stream, ebb_block_t **out)
 {
-    block_t *b = (block_t *)buffer;
-    ebb_slab_t *s = slab_of(b);
-    for (size_t u = b->first; u < (size_t)b->first + b->units; u++)
-        s->owner[u] = NULL;
-    free(b);
-}
-
-void ebb_slab_close(ebb_slab_t *s)
-{
-    for (size_t u = 0; u < s->units; u++)
-        if (s->owner[u]) {
-            s->taken[u / 64] |= (uint64_t)1 << (u % 64);
-            s->free_units--;
-        }
-    link_slab(s);
-}
-
-/* ---- waiting blocks ---- */
-
-static block_t *take_waiting(size_t units, const ebb_stream_t *stream)
-{
-    for (block_t **link = &waiting[units]; *link; link = &(*link)->next) {
-        block_t *b = *link;
-        if ((stream && b->freed.stream == stream) || ebb_mark_reached(b->freed)) {
-            *link = b->next;
-            return b;
-        }
-    }
-    return NULL;
-}
-
-static bool merge_waiting(bool wait)
-{
-    bool merged = false;
-    for (size_t units = 1; units <= LARGEST; units++)
-        for (block_t **link = &waiting[units]; *link;) {
-            block_t *b = *link;
-            if (wait ? ebb_mark_wait(b->freed) != 0 : !ebb_mark_reached(b->freed)) {
-                link = &b->next;
-                continue;
-            }
-            *link = b->next;
-            mark_units(slab_of(b), b, false);
-            free(b);
-            merged = true;
-        }
-    return merged;
-}
-
-void ebb_small_reclaim(bool wait)
-{
-    merge_waiting(wait);
-    for (ebb_slab_t **link = &slabs; *link;) {
-        ebb_slab_t *s = *link;
-        if (s->free_units < s->units || ebb_range_unmap(s->range)) {
-            link = &s->next;
+    ebb_chunk_t chunk[2]; /* a small buffer touches no more */
+    unsigned got = 0, missing = 0;
+    ebb_status_t status = 0;
+    *out = NULL;
+    while (!status && !*out) {
+        uint32_t first;
+        ebb_block_t *b = find(units, stream, false, &first);
+        if (!b) {
+            status = add_slab();
             continue;
         }
-        *link = s->next;
-        s->range->slab = NULL;
-        ebb_range_delete(s->range);
-        free(s);
+        missing = ebb_slab_missing(ebb_slab_of(b), first, units);
+        if (missing > got) {
+            /* Other streams may get blocks of it next, so a chunk that is still in use somewhere will not do. */
+            status = ebb_spare_chunks(missing - got, NULL, chunk + got);
+            got = status ? got : missing;
+            continue;
+        }
+        status = missing ? ebb_slab_back(ebb_slab_of(b), first, units, chunk) : 0;
+        if (status)
+            break;
+        memmove(chunk, chunk + missing, (got - missing) * sizeof *chunk);
+        got -= missing;
+        *out = cut(b, first, units);
+        if (!*out)
+            status = ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "calloc", sizeof **out);
     }
+    ebb_chunks_give_back(got, chunk);
+    return status;
 }
 
 /* ---- what heap.c calls ---- */
 
 ebb_status_t ebb_small_alloc(const ebb_request_t *q, ebb_buffer_t **out)
 {
-    size_t units = (q->bytes + EBB_ALIGN_BYTES - 1) / EBB_ALIGN_BYTES;
-    block_t *b = take_waiting(units, q->stream);
-    if (!b)
-        b = cut(units);
-    if (!b && merge_waiting(false))
-        b = cut(units);
+    uint32_t units = (uint32_t)((q->bytes + EBB_ALIGN_BYTES - 1) / EBB_ALIGN_BYTES), first;
+    ebb_block_t *b = take_waiting(units, q->stream);
     if (!b) {
-        EBB_TRY(add_slab());
-        b = cut(units);
+        ebb_block_t *from = find(units, q->stream, true, &first);
+        if (!from && (small.waiting_count || small.seams)) {
+            merge_waiting(false);
+            from = find(units, q->stream, true, &first);
+        }
+        b = from ? cut(from, first, units) : NULL;
     }
     if (!b)
-        return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "calloc", sizeof *b);
-    b->live = true;
-    b->next = NULL;
+        EBB_TRY(cut_new(units, q->stream, &b));
     *out = &b->buffer;
     return 0;
 }
 
 void ebb_small_free(ebb_buffer_t *buffer, ebb_mark_t at)
 {
-    block_t *b = (block_t *)buffer;
-    b->live = false;
+    ebb_block_t *b = (ebb_block_t *)buffer;
+    queue_t *q = queue_of(b->units, at.stream);
     b->freed = at;
     b->buffer.listener_state = NULL;
-    b->next = waiting[b->units];
-    waiting[b->units] = b;
+    if (!q) { /* no host memory */
+        set_free(b);
+        return;
+    }
+    b->state = EBB_WAITING;
+    b->next = q->head;
+    q->head = b;
+    small.waiting_count++;
+}
+
+void ebb_small_reclaim(bool wait)
+{
+    merge_waiting(wait);
+    for (ebb_slab_t **link = &ebb_slabs; *link;) {
+        ebb_slab_t *s = *link;
+        for (ebb_block_t *b = s->at[0]; b && s->chunks; b = ebb_block_behind(b))
+            if (b->state == EBB_FREE && b->units >= EBB_CHUNK_UNITS &&
+                (wait ? !ebb_mark_wait(b->freed) : ebb_mark_reached_lately(b->freed)))
+                ebb_slab_strip(s, b->first, b->units);
+        ebb_block_t *whole = s->at[0];
+        if (s->chunks || whole->units < s->units || whole->state != EBB_FREE) {
+            link = &s->next;
+            continue;
+        }
+        *link = s->next;
+        take_free(whole);
+        ebb_slab_delete(s);
+    }
 }
 
 ebb_buffer_t *ebb_small_at(const ebb_slab_t *s, CUdeviceptr address)
 {
-    block_t *b = s->owner[(address - s->range->base) / EBB_ALIGN_BYTES];
+    ebb_block_t *b = ebb_block_of(s, (uint32_t)((address - s->range->base) / EBB_ALIGN_BYTES));
     /* The rest of the last unit belongs to nobody. */
-    return b && b->live && address - b->buffer.address < b->buffer.bytes ? &b->buffer : NULL;
+    return b && b->state == EBB_LIVE && address - b->buffer.address < b->buffer.bytes ? &b->buffer : NULL;
+}
+
+/* ---- slabs of a plan: the places are given, and until it is closed there are no blocks but live ones ---- */
+
+ebb_slab_t *ebb_slab_open(ebb_range_t *range)
+{
+    return ebb_slab_new(range);
+}
+
+ebb_buffer_t *ebb_small_place(ebb_slab_t *s, size_t offset_bytes, size_t bytes)
+{
+    size_t units = (bytes + EBB_ALIGN_BYTES - 1) / EBB_ALIGN_BYTES, first = offset_bytes / EBB_ALIGN_BYTES;
+    if (first + units > s->units)
+        return NULL;
+    ebb_block_t *b = ebb_block_new(s, (uint32_t)first, (uint32_t)units);
+    if (b)
+        b->state = EBB_LIVE;
+    return b ? &b->buffer : NULL;
+}
+
+void ebb_small_displace(ebb_buffer_t *buffer)
+{
+    ebb_block_delete((ebb_block_t *)buffer);
+}
+
+void ebb_slab_close(ebb_slab_t *s)
+{
+    uint32_t end = 0; /* of the blocks so far */
+    for (uint32_t u = 0; u <= s->units; u++) {
+        if (u < s->units && !s->at[u])
+            continue;
+        ebb_block_t *b = u < s->units ? s->at[u] : NULL;
+        /* Without host memory for its block a gap would be lost; the slab is then left as it is. */
+        ebb_block_t *gap = u > end ? ebb_block_new(s, end, u - end) : NULL;
+        if (u > end && !gap)
+            return;
+        if (gap)
+            put_free(gap);
+        end = b ? u + b->units : u;
+        u = b ? end - 1 : u;
+    }
+    s->next = ebb_slabs;
+    ebb_slabs = s;
+}
+
+/* ---- check ---- */
+
+static void check_slab(const ebb_slab_t *s)
+{
+    uint32_t at = 0, chunks = 0;
+    EBB_ASSERT(s->range->slab == s && s->range->mapped);
+    for (uint32_t c = 0; c < s->range->chunk_count; c++)
+        chunks += s->range->chunk[c] != NULL;
+    EBB_ASSERT(chunks == s->chunks);
+    for (const ebb_block_t *b = s->at[0]; b; b = ebb_block_behind(b)) {
+        EBB_ASSERT(b->first == at && ebb_slab_of(b) == s);
+        EBB_ASSERT(b->state == EBB_FREE || !ebb_slab_missing(s, b->first, b->units));
+        EBB_ASSERT(ebb_block_of(s, at) == b);
+        const ebb_block_t *before = ebb_block_before(b);
+        EBB_ASSERT(at ? before && before->first + before->units == at : !before);
+        at += b->units;
+    }
+    EBB_ASSERT(at == s->units);
 }
 
 void ebb_small_check(void)
 {
-    for (const ebb_slab_t *s = slabs; s; s = s->next) {
-        size_t free_units = 0;
-        EBB_ASSERT(s->range->slab == s && s->range->mapped);
-        for (size_t u = 0; u < s->units; u++) {
-            const block_t *b = s->owner[u];
-            EBB_ASSERT(is_taken(s, u) == (b != NULL));
-            EBB_ASSERT(!b || (u >= b->first && u < (size_t)b->first + b->units && slab_of(b) == s));
-            free_units += !b;
-        }
-        EBB_ASSERT(free_units == s->free_units);
+    size_t waiting = 0;
+    for (const ebb_slab_t *s = ebb_slabs; s; s = s->next)
+        check_slab(s);
+    for (uint32_t units = 1; units <= EBB_LARGEST_UNITS; units++)
+        for (const queue_t *q = small.waiting[units]; q; q = q->next)
+            for (const ebb_block_t *b = q->head; b; b = b->next, waiting++)
+                EBB_ASSERT(b->state == EBB_WAITING && b->units == units && b->freed.stream == q->stream);
+    EBB_ASSERT(waiting == small.waiting_count);
+    for (unsigned i = 0; i < BINS; i++) {
+        EBB_ASSERT((small.bin[i] != NULL) == (small.filled[i / 64] >> i % 64 & 1));
+        for (const ebb_block_t *b = small.bin[i]; b; b = b->next)
+            EBB_ASSERT(b->state == EBB_FREE && bin_of(b->units) == i && (!b->next || b->next->prev == b));
     }
 }

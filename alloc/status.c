@@ -32,10 +32,16 @@ const char *ebb_last_failure(void)
     return text;
 }
 
+static atomic_uint broken;
+
 void ebb_broken(const char *condition, const char *file, int line)
 {
-    static atomic_flag said = ATOMIC_FLAG_INIT;
-    if (!atomic_flag_test_and_set(&said))
+    if (!atomic_fetch_add(&broken, 1))
         ebb_log(EBB_WARN, "a condition of ebb's own does not hold (%s, %s:%d); please report this", condition,
                 file, line);
+}
+
+unsigned ebb_broken_count(void)
+{
+    return atomic_load(&broken);
 }

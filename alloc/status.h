@@ -38,6 +38,7 @@ const char *ebb_last_failure(void);
  * broken invariant is logged once and ebb stops deciding anything (everything is fetched and kept). Input is
  * never checked by these. */
 void ebb_broken(const char *condition, const char *file, int line);
+unsigned ebb_broken_count(void); /* so far; for tests */
 #define EBB_ASSERT(condition) ((condition) ? (void)0 : ebb_broken(#condition, __FILE__, __LINE__))
 #ifdef NDEBUG
 #define EBB_DCHECK(condition) ((void)sizeof(condition))

@@ -23,6 +23,13 @@ static struct {
     CUfunction hash, compare; /* NULL: could not be loaded */
 } module;
 
+static size_t held_bytes;
+
+size_t ebb_hash_bytes(void)
+{
+    return held_bytes;
+}
+
 static bool load(void)
 {
     CUmodule handle;
@@ -52,6 +59,7 @@ ebb_hashes_t *ebb_hashes_new(unsigned slots)
     h->host = ebb_pinned_alloc(bytes);
     if (h->host && !ebb_heap_alloc(&(ebb_request_t){.bytes = bytes}, &h->partials)) {
         h->partials->held++;
+        held_bytes += bytes;
         return h;
     }
     ebb_hashes_delete(h);
@@ -62,9 +70,12 @@ void ebb_hashes_delete(ebb_hashes_t *h)
 {
     if (!h)
         return;
-    if (h->partials)
+    const size_t bytes = (size_t)h->slots * BLOCKS * sizeof(uint64_t);
+    if (h->partials) {
         ebb_heap_free(h->partials, (ebb_mark_t){0});
-    ebb_pinned_free(h->host, (size_t)h->slots * BLOCKS * sizeof(uint64_t));
+        held_bytes -= bytes;
+    }
+    ebb_pinned_free(h->host, bytes);
     free(h);
 }
 

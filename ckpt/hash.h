@@ -22,6 +22,9 @@ ebb_status_t ebb_hash_issue(ebb_hashes_t *hashes, unsigned slot, ebb_stream_t *s
 ebb_status_t ebb_hash_compare(ebb_hashes_t *hashes, unsigned slot, unsigned other, ebb_stream_t *stream,
                               CUdeviceptr different);
 
+/* Device memory that all sets have, and as much pinned. */
+size_t ebb_hash_bytes(void);
+
 /* Slots [first, first + count), as issued on the stream so far. The host waits. */
 ebb_status_t ebb_hash_read(ebb_hashes_t *hashes, unsigned first, unsigned count, ebb_stream_t *stream,
                            uint64_t *out);

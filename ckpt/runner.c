@@ -18,6 +18,7 @@
 
 #include "checker.h"
 #include "ebb_offload.h"
+#include "fingerprint.h"
 #include "learn.h"
 #include "live.h"
 #include "log.h"
@@ -260,7 +261,7 @@ static void follow_steps(const ebb_operation_t *op)
         return;
     run.steps.operations++;
     ebb_step_event_t event = ebb_step_push(run.finder, signature_of(op), run.fewest_live);
-    run.fewest_live = ebb_usage().live_bytes;
+    run.fewest_live = ebb_live_bytes();
     run.boundary = event == EBB_STEP_BOUNDARY || (event == EBB_STEP_FOUND && !ebb_step_position(run.finder));
     switch (event) {
     case EBB_STEP_FOUND:
@@ -350,7 +351,7 @@ static void out_of_memory(const ebb_request_t *request)
 
 static bool freeing(ebb_buffer_t *buffer, ebb_stream_t *stream)
 {
-    size_t left = ebb_usage().live_bytes - buffer->bytes;
+    size_t left = ebb_live_bytes() - buffer->bytes;
     if (left < run.fewest_live)
         run.fewest_live = left;
     if (ebb_drive_freeing(buffer))
@@ -394,5 +395,6 @@ static const ebb_listener_t listener = {.serve = serve,
 
 __attribute__((constructor)) static void listen(void)
 {
+    ebb_residence_fingerprints(&ebb_fingerprints);
     ebb_listen(&listener);
 }

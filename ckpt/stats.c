@@ -8,6 +8,7 @@
 
 #include "ebb_alloc.h"
 #include "ebb_offload.h"
+#include "hash.h"
 #include "live.h"
 #include "log.h"
 #include "options.h"
@@ -24,7 +25,7 @@ void ebb_statistics_gather(ebb_statistics_t *out)
         .overhead_bytes = u.overhead_bytes,
         .mapped_bytes = u.mapped_bytes,
         .peak_bytes = u.peak_bytes,
-        .live_bytes = u.live_bytes,
+        .live_bytes = u.live_bytes - ebb_hash_bytes(),
         .live_peak_bytes = u.live_peak_bytes,
         .operations = s.operations,
         .step_operations = s.period,
@@ -40,7 +41,7 @@ void ebb_statistics_gather(ebb_statistics_t *out)
         .stall_ns = t.stall_ns,
         .driven_stall_ns = d.stall_ns,
         .in_flight_peak_bytes = t.in_flight_peak_bytes,
-        .host_bytes = t.host_bytes,
+        .host_bytes = t.host_bytes - ebb_hash_bytes(),
         .host_peak_bytes = t.host_peak_bytes,
         .host_budget_bytes = t.host_budget_bytes,
         .pageable_bytes = t.pageable_bytes,
@@ -57,6 +58,7 @@ void ebb_statistics_gather(ebb_statistics_t *out)
         .dropped_bytes = s.plan.dropped_bytes,
         .predicted_peak_bytes = s.plans ? s.plan.peak_bytes + s.reserved_bytes : 0,
         .driven_peak_bytes = d.peak_bytes,
+        .unchanged = t.unchanged,
     };
 }
 
@@ -79,6 +81,8 @@ static void say(const ebb_statistics_t *s)
     snprintf(line, sizeof line, "peak %.1f of %.1f MiB", mib(s->peak_bytes), mib(s->budget_bytes));
     if (s->evictions + s->fetches) {
         append(line, sizeof line, "; evicted %" PRIu64 " buffers", s->evictions, 0);
+        if (s->unchanged)
+            append(line, sizeof line, " (%" PRIu64 " unchanged)", s->unchanged, 0);
         append(line, sizeof line, ", fetched %" PRIu64, s->fetches, 0);
     }
     if (s->dropped)

@@ -47,7 +47,8 @@
     X(offloaded_bytes, "as requested")                                                                       \
     X(dropped_bytes, "as requested")                                                                         \
     X(predicted_peak_bytes, "device memory at most, by that plan")                                           \
-    X(driven_peak_bytes, "device memory held at most while driving")
+    X(driven_peak_bytes, "device memory held at most while driving")                                         \
+    X(unchanged, "evictions that copied nothing: the host had the same bytes")
 // clang-format on
 
 typedef struct ebb_statistics {

@@ -22,6 +22,7 @@
 
 typedef struct ebb_traffic {
     uint64_t evictions, fetches;
+    uint64_t unchanged; /* evictions that copied nothing */
     uint64_t bytes_out, bytes_in;
     uint64_t stall_ns;           /* host time spent waiting for copies */
     size_t in_flight_peak_bytes; /* of evictions */
@@ -62,6 +63,17 @@ ebb_status_t ebb_copy_in(ebb_buffer_t *buffer, ebb_host_t host, ebb_mark_t *done
  * ebb_residence_release. CUDA_ERROR_OUT_OF_MEMORY: they do not fit into the budget together. */
 ebb_status_t ebb_residence_acquire(ebb_operation_t *operation);
 void ebb_residence_release(const ebb_operation_t *operation);
+
+/* Tells on the device whether bytes have changed: the room above has the kernel. `issue` hashes into a slot on a stream;
+ * `read` gives the first `count` slots, the host waits. `open` may take memory, once. */
+typedef struct ebb_fingerprints {
+    unsigned slots;
+    bool (*open)(void);
+    ebb_status_t (*issue)(unsigned slot, ebb_stream_t *stream, CUdeviceptr address, size_t bytes);
+    ebb_status_t (*read)(unsigned count, ebb_stream_t *stream, uint64_t *out);
+} ebb_fingerprints_t;
+/* With it, what the host still has the same bytes of is not copied out again. Set once, before any operation. */
+void ebb_residence_fingerprints(const ebb_fingerprints_t *fingerprints);
 
 /* Evicts until the pool can give `chunks` more. False: not enough may be evicted, or there is no host memory
  * for it. */

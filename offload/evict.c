@@ -6,8 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "clean.h"
 #include "log.h"
 #include "options.h"
+#include "pinned.h"
 #include "residence.h"
 #include "staging.h"
 #include "traffic.h"
@@ -54,6 +56,9 @@ static ebb_status_t find_host(size_t bytes, ebb_host_t *out)
 {
     if (leftovers)
         ebb_collect_hosts();
+    const ebb_pinned_usage_t u = ebb_pinned_usage();
+    if (u.allocated_bytes + bytes > u.budget_bytes)
+        ebb_clean_drop(u.allocated_bytes + bytes - u.budget_bytes);
     return ebb_host_alloc(bytes, out);
 }
 
@@ -73,9 +78,17 @@ static ebb_status_t leave(ebb_buffer_t *b)
     r->left = (ebb_mark_t){0};
     if (r->host.at)
         return 0;
-    ebb_host_t host;
+    ebb_host_t host = r->kept;
+    r->kept = (ebb_host_t){0};
+    if (r->same) { /* the device has got to where its hash was taken */
+        r->same = false;
+        r->host = host;
+        ebb_traffic_counters.unchanged++;
+        return 0;
+    }
     ebb_stream_t *out = ebb_copy_stream(EBB_OUT);
-    EBB_TRY(find_host(b->bytes, &host));
+    if (!host.at)
+        EBB_TRY(find_host(b->bytes, &host));
     /* It may have been fetched and not used since. */
     ebb_status_t status = out ? ebb_mark_join(ebb_stream_handle(out), r->ready) : CUDA_ERROR_OUT_OF_MEMORY;
     if (!status)
@@ -118,22 +131,46 @@ static bool is_idle(const ebb_buffer_t *b)
 typedef struct victims {
     ebb_buffer_t *first, **end; /* in the order of their copies, linked through `evicting` */
     size_t chunks;
-    ebb_status_t status;
 } victims_t;
 
 static void choose(victims_t *v, size_t chunks, bool idle_only)
 {
-    for (ebb_buffer_t *b = ebb_buffer_oldest(); b && v->chunks < chunks && !v->status; b = b->newer) {
+    for (ebb_buffer_t *b = ebb_buffer_oldest(); b && v->chunks < chunks; b = b->newer) {
         if (!ebb_may_evict(b) || (idle_only && !is_idle(b)))
             continue;
-        if ((v->status = leave(b)))
-            break;
         b->held++; /* not again by the second round */
         b->evicting = NULL;
         *v->end = b;
         v->end = &b->evicting;
         v->chunks += b->range->chunk_count;
     }
+}
+
+static void settle_hash(ebb_buffer_t *b)
+{
+    ebb_residence_t *r = b->listener_state;
+    if (r)
+        r->same = r->hashed = false;
+}
+
+/* Starts all copies, and ends them in the same order. After a failure what comes behind stays. */
+static ebb_status_t send(ebb_buffer_t *first)
+{
+    ebb_status_t status = 0;
+    ebb_buffer_t *b = first;
+    ebb_clean_look(first);
+    while (b && !(status = leave(b)))
+        b = b->evicting;
+    const ebb_buffer_t *stays = b;
+    for (; b; b = b->evicting)
+        settle_hash(b);
+    for (b = first; b != stays; b = b->evicting) {
+        ebb_status_t ended = vacate(b);
+        status = ended ? ended : status;
+    }
+    for (b = first; b; b = b->evicting)
+        b->held--;
+    return status;
 }
 
 bool ebb_residence_make_room(size_t chunks)
@@ -146,18 +183,14 @@ bool ebb_residence_make_room(size_t chunks)
     ebb_stage_prepare();
     choose(&v, chunks, true);
     choose(&v, chunks, false);
-    for (ebb_buffer_t *b = v.first; b; b = b->evicting) {
-        b->held--;
-        ebb_status_t status = vacate(b);
-        v.status = status ? status : v.status;
-    }
-    if (v.status)
+    if (send(v.first))
         ebb_log(EBB_INFO, "eviction: %s", ebb_last_failure());
     return ebb_chunks_available() >= wanted;
 }
 
 ebb_status_t ebb_residence_evict(ebb_buffer_t *b)
 {
+    settle_hash(b);
     EBB_TRY(leave(b));
     return vacate(b);
 }

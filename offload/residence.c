@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 
+#include "clean.h"
 #include "log.h"
 #include "traffic.h"
 
@@ -43,7 +44,10 @@ static ebb_status_t fetch(ebb_buffer_t *b)
         ebb_range_unmap(b->range); /* if not: it still has a host block, so it does not count as resident */
         return status;
     }
-    ebb_free_host_at(r->host, b->bytes, r->host.pinned ? r->ready : (ebb_mark_t){0});
+    if (r->hashed && r->host.pinned)
+        r->kept = r->host;
+    else
+        ebb_free_host_at(r->host, b->bytes, r->host.pinned ? r->ready : (ebb_mark_t){0});
     r->host = (ebb_host_t){0};
     ebb_traffic_counters.fetches++;
     return 0;
@@ -77,6 +81,7 @@ ebb_status_t ebb_residence_acquire(ebb_operation_t *op)
 {
     CUstream stream = ebb_stream_handle(op->stream);
     ebb_status_t status = 0;
+    ebb_residence_prepare();
     for (uint32_t i = 0; i < op->access_count; i++)
         op->access[i].buffer->held++;
     for (uint32_t i = 0; i < op->access_count && !status; i++)
@@ -102,6 +107,7 @@ bool ebb_residence_take(ebb_buffer_t *b, void **host)
 {
     ebb_residence_t *r = b->listener_state;
     *host = NULL;
+    ebb_clean_forget(b);
     if (!r || !r->host.at)
         return true;
     if (!ebb_host_pin(&r->host, b->bytes))
@@ -121,6 +127,7 @@ ebb_status_t ebb_residence_put(ebb_buffer_t *b, void *host)
         return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "calloc", sizeof *r);
     r->host = (ebb_host_t){.at = host, .pinned = host != NULL};
     r->ready = (ebb_mark_t){0};
+    r->hashed = false;
     return 0;
 }
 
@@ -129,6 +136,7 @@ void ebb_residence_forget(ebb_buffer_t *b, ebb_stream_t *stream)
     ebb_residence_t *r = b->listener_state;
     if (!r)
         return;
+    ebb_clean_forget(b);
     if (r->host.at)
         ebb_host_free(r->host, b->bytes);
     else if (stream && ebb_mark_join(ebb_stream_handle(stream), r->ready) && ebb_stall(r->ready))

@@ -9,6 +9,10 @@ typedef struct ebb_residence {
     ebb_host_t host;  /* the content, if there is a block; owned */
     ebb_mark_t ready; /* otherwise: the buffer's bytes are in place from here on */
     ebb_mark_t left;  /* evict.c: where the copy out ends */
+    /* clean.h. `kept`: a block with the bytes that left last, owned, while the content is on the device. */
+    ebb_host_t kept;
+    uint64_t hash; /* of the bytes that left last, if `hashed` */
+    bool hashed, same;
 } ebb_residence_t;
 
 /* NULL: no host memory. */

@@ -152,7 +152,12 @@ static void clear(CUcontext ctx, bool pools)
 {
     sg_wait_context(ctx);
     sg_lock();
+    sg_capture_drop_locked(ctx);
     sg_heap_drop_locked(ctx, pools && !has_another_locked(ctx));
+    sg_unlock();
+    sg_wait_context(ctx); /* for the poison over what was freed */
+    sg_pools_trim_to_threshold();
+    sg_lock();
     sg_host_drop_locked(ctx);
     sg_events_drop_locked(ctx);
     sg_modules_drop_locked(ctx);
@@ -536,6 +541,7 @@ SG_EXPORT CUresult cuCtxGetExecAffinity(CUexecAffinityParam *out, CUexecAffinity
 SG_EXPORT CUresult cuCtxSynchronize(void)
 {
     SG_TRY(sg_enter_context());
+    SG_TRY(sg_capture_context_sync());
     CUresult result = sg_wait_all();
     sg_pools_trim_to_threshold();
     return result;
@@ -549,6 +555,8 @@ SG_EXPORT CUresult cuCtxSynchronize_v2(CUcontext ctx)
         return CUDA_ERROR_NOT_PERMITTED;
     sg_lock();
     CUresult result = resolve_locked(ctx, &ctx);
+    if (!result)
+        result = sg_capture_context_locked(ctx, NULL);
     sg_unlock();
     SG_TRY(result);
     sg_wait_context(ctx);

@@ -7,6 +7,7 @@
  */
 #include "copy.h"
 #include "rules.h"
+#include "shadow.h"
 
 #include <string.h>
 
@@ -54,8 +55,10 @@ static void copy_rows(const sg_op_t *op, size_t first, size_t last)
 {
     for (size_t i = first; i < last; i++) {
         size_t slice = i / op->copy.rows, row = i % op->copy.rows;
-        memmove(op->copy.dst + slice * op->copy.dst_slice + row * op->copy.dst_pitch,
-                op->copy.src + slice * op->copy.src_slice + row * op->copy.src_pitch, op->copy.width);
+        char *to = op->copy.dst + slice * op->copy.dst_slice + row * op->copy.dst_pitch;
+        const char *from = op->copy.src + slice * op->copy.src_slice + row * op->copy.src_pitch;
+        memmove(to, from, op->copy.width);
+        sg_watch_copied(op, to, from, op->copy.width);
     }
 }
 
@@ -70,8 +73,10 @@ static void run_rows(const sg_op_t *op, uint64_t first, uint64_t count)
     if (is_copy)
         copy_rows(op, from, to);
     else
-        for (size_t i = from; i < to; i++)
+        for (size_t i = from; i < to; i++) {
             set_elements(op->set.dst + i * op->set.pitch, op->set.value, op->set.width, op->set.row);
+            sg_watch_copied(op, op->set.dst + i * op->set.pitch, NULL, op->set.row * op->set.width);
+        }
 }
 
 void sg_copy_run(const sg_op_t *op, uint64_t first, uint64_t count)
@@ -84,10 +89,13 @@ void sg_copy_run(const sg_op_t *op, uint64_t first, uint64_t count)
     size_t from = first * PIECE_BYTES, to = (first + count) * PIECE_BYTES;
     if (to > total)
         to = total;
-    if (op->kind == SG_OP_COPY)
+    if (op->kind == SG_OP_COPY) {
         memmove(op->copy.dst + from, op->copy.src + from, to - from);
-    else
+        sg_watch_copied(op, op->copy.dst + from, op->copy.src + from, to - from);
+    } else {
         set_elements(op->set.dst + from, op->set.value, op->set.width, (to - from) / op->set.width);
+        sg_watch_copied(op, op->set.dst + from, NULL, to - from);
+    }
 }
 
 static sg_op_t *set_op(CUdeviceptr at, uint32_t value, unsigned width, size_t count)
@@ -189,12 +197,16 @@ static CUresult copy(sg_direction_t direction, CUdeviceptr dst, CUdeviceptr src,
                      CUstream stream, bool async)
 {
     SG_TRY(sg_enter_context());
+    if (!async)
+        SG_TRY(sg_capture_sync_call(stream));
     if (!bytes)
         return CUDA_SUCCESS;
     sg_place_t to = sg_place_of(dst, bytes), from = sg_place_of(src, bytes);
     if (!sg_direction_fits(direction, to, from))
         return CUDA_ERROR_INVALID_VALUE;
-    bool stage = from == SG_PLACE_PAGEABLE && to == SG_PLACE_DEVICE && bytes <= SG_STAGED_COPY_BYTES;
+    /* A captured copy reads its source whenever it is launched. */
+    bool stage = from == SG_PLACE_PAGEABLE && to == SG_PLACE_DEVICE && bytes <= SG_STAGED_COPY_BYTES &&
+                 !sg_stream_captures(stream);
     bool wait = sg_copy_waits(to, from, async, stage) || (!async && sg_copy_must_sync(dst, src));
 
     sg_op_t *op = sg_op_new(SG_OP_COPY, stage ? bytes : 0);
@@ -245,6 +257,8 @@ typedef struct set {
 static CUresult set_rows(const set_t *s, CUstream stream, bool async)
 {
     SG_TRY(sg_enter_context());
+    if (!async)
+        SG_TRY(sg_capture_sync_call(stream));
     if (!s->row || !s->rows)
         return CUDA_SUCCESS;
     size_t row_bytes = s->row * s->width;

@@ -12,10 +12,10 @@ static bool order_is_valid(CUmemcpySrcAccessOrder order)
            order == CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL || order == CU_MEMCPY_SRC_ACCESS_ORDER_ANY;
 }
 
-/* A batch has no default stream that waits for all others. */
+/* A batch has no default stream that waits for all others, and cannot be captured. */
 static CUresult check_stream(CUstream stream)
 {
-    return !stream || stream == CU_STREAM_LEGACY ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+    return !stream || stream == CU_STREAM_LEGACY ? CUDA_ERROR_INVALID_VALUE : sg_capture_refuse(stream);
 }
 
 /* The op of one copy; its source is read now if it may not be later. */

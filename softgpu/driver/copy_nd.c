@@ -76,6 +76,8 @@ static bool end_fits(const end_t *e, const sg_box_t *b)
 static CUresult copy_box(sg_box_t *b, end_t dst, end_t src, CUstream stream, bool async)
 {
     SG_TRY(sg_enter_context());
+    if (!async)
+        SG_TRY(sg_capture_sync_call(stream));
     if (!b->width || !b->rows || !b->slices)
         return CUDA_SUCCESS;
     if (!end_fits(&dst, b) || !end_fits(&src, b))
@@ -207,7 +209,7 @@ ASYNC_CALL(cuMemcpy3DPeerAsync, (const CUDA_MEMCPY3D_PEER *c, CUstream stream), 
 SG_EXPORT CUresult cuMemAllocPitch_v2(CUdeviceptr *out, size_t *pitch, size_t width, size_t rows,
                                       unsigned element)
 {
-    SG_TRY(sg_enter_context());
+    SG_TRY(sg_enter_unsafe());
     if (!out || !pitch || !width || !rows || (element != 4 && element != 8 && element != 16))
         return CUDA_ERROR_INVALID_VALUE;
     size_t row = SG_ROUND_UP(width, SG_HEAP_ALIGN);

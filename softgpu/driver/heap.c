@@ -8,8 +8,9 @@
  *
  * A block freed on stream s at number n may be used again on s at once, elsewhere when s has reached n.
  */
+#include "order.h"
 #include "rules.h"
-#include "streams.h"
+#include "shadow.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -316,10 +317,22 @@ static void take_locked(block_t *b, size_t bytes)
         pool->used_high = pool->used;
 }
 
+/* For checked mode: what the host or another process may write counts as written. */
+static void note_live(const block_t *b)
+{
+    const sg_pool_t *pool = b->segment->pool;
+    if (pool->managed || pool->imported || pool->fd >= 0 || pool->device == SG_HOST)
+        sg_live_add_valid(b->address, b->requested);
+    else
+        sg_live_add(b->address, b->requested);
+}
+
 CUresult sg_heap_alloc(sg_pool_t *pool, size_t bytes, sg_stream_t *stream, CUdeviceptr *out)
 {
     if (!bytes)
         return CUDA_ERROR_INVALID_VALUE;
+    if (bytes > (size_t)1 << 46)
+        return CUDA_ERROR_OUT_OF_MEMORY;
     if (bytes > sg.config.memory_bytes && !pool->managed && pool->device != SG_HOST)
         return CUDA_ERROR_OUT_OF_MEMORY;
     size_t rounded = SG_ROUND_UP(bytes, bytes > SG_CHUNK_BYTES / 2 ? SG_CHUNK_BYTES : SG_HEAP_ALIGN);
@@ -345,6 +358,9 @@ CUresult sg_heap_alloc(sg_pool_t *pool, size_t bytes, sg_stream_t *stream, CUdev
         bin_remove(b), cut(b, rounded), bin_insert(b);
     take_locked(b, bytes);
     *out = b->address;
+    note_live(b);
+    if (stream)
+        sg_order_allocated_locked(b->address, bytes, stream);
     sg_unlock();
     return CUDA_SUCCESS;
 }
@@ -358,6 +374,7 @@ CUresult sg_heap_import_locked(sg_pool_t *pool, sg_handle_t *memory, uint64_t of
     block_t *b = g->slot[0];
     take_locked(b, bytes);
     b->address += offset;
+    note_live(b);
     *out = b->address;
     return CUDA_SUCCESS;
 }
@@ -401,6 +418,7 @@ static void free_locked(block_t *b, sg_stream_t *stream)
         b->freed_at = on->submitted;
         on->refs++;
     }
+    sg_live_remove(b->address, b->bytes);
     g->live--;
     g->pool->used -= b->bytes;
     bin_insert(b);
@@ -428,7 +446,10 @@ CUresult sg_heap_free(CUdeviceptr address, sg_stream_t *stream)
     sg_lock();
     block_t *b = find_freeable_locked(address);
     CUcontext ctx = b ? b->ctx : NULL; /* of pool memory: all contexts */
+    bool of_graph = !b && sg_block_is_live_locked(address);
     sg_unlock();
+    if (of_graph)
+        return sg_block_free(address);
     if (!b)
         return sg_broken(SG_RULE_FREED, CUDA_ERROR_INVALID_VALUE,
                          "0x%llx is not the base of a live allocation", address);
@@ -497,14 +518,14 @@ void sg_heap_drop_locked(CUcontext ctx, bool pools)
 
 SG_EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *out, size_t bytes)
 {
-    SG_TRY(sg_enter_context());
+    SG_TRY(sg_enter_unsafe());
     sg_pool_t *heap_of_device = &sg_sync_heap[sg_current_context()->device];
     return out ? sg_heap_alloc(heap_of_device, bytes, NULL, out) : CUDA_ERROR_INVALID_VALUE;
 }
 
 SG_EXPORT CUresult cuMemFree_v2(CUdeviceptr address)
 {
-    SG_TRY(sg_enter_context());
+    SG_TRY(sg_enter_unsafe());
     return address ? sg_heap_free(address, NULL) : CUDA_SUCCESS;
 }
 
@@ -516,6 +537,11 @@ static CUresult alloc_async(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, C
     sg_lock();
     sg_stream_t *stream = sg_stream_resolve_locked(handle);
     sg_pool_t *p = stream ? sg_pool_resolve_locked(pool, stream->ctx->device) : NULL;
+    CUresult result;
+    if (p && sg_capture_alloc_locked(stream, p->device, bytes, out, &result)) {
+        sg_unlock();
+        return result;
+    }
     if (stream)
         stream->refs++;
     sg_unlock();
@@ -523,7 +549,7 @@ static CUresult alloc_async(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, C
         return CUDA_ERROR_INVALID_HANDLE;
     if (p && p->imported)
         p = NULL; /* nothing is allocated from another process's pool */
-    CUresult result = p ? sg_heap_alloc(p, bytes, stream, out) : CUDA_ERROR_INVALID_VALUE;
+    result = p ? sg_heap_alloc(p, bytes, stream, out) : CUDA_ERROR_INVALID_VALUE;
     sg_lock();
     sg_stream_unref_locked(stream);
     sg_unlock();
@@ -540,14 +566,20 @@ static CUresult free_async(CUdeviceptr address, CUstream handle)
     SG_TRY(sg_enter_context());
     sg_lock();
     sg_stream_t *stream = sg_stream_resolve_locked(handle);
-    block_t *b = stream ? find_freeable_locked(address) : NULL;
-    if (b)
-        free_locked(b, stream);
+    CUresult result = CUDA_ERROR_INVALID_HANDLE;
+    if (stream && !sg_capture_free_locked(stream, address, &result)) {
+        block_t *b = find_freeable_locked(address);
+        if (b) {
+            sg_order_freed_locked(b->address, b->requested, stream);
+            sg_submit_legacy_barrier_locked(stream);
+            free_locked(b, stream);
+        }
+        result = b ? CUDA_SUCCESS : sg_block_free_locked(address, stream);
+    }
     sg_unlock();
-    if (stream && !b)
-        return sg_broken(SG_RULE_FREED, CUDA_ERROR_INVALID_VALUE,
-                         "0x%llx is not the base of a live allocation", address);
-    return b ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+    if (result == CUDA_ERROR_INVALID_VALUE)
+        sg_broken(SG_RULE_FREED, result, "0x%llx is not the base of a live allocation", address);
+    return result;
 }
 
 ASYNC_CALL(cuMemFreeAsync, (CUdeviceptr address, CUstream stream), free_async(address, stream))

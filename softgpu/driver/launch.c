@@ -1,4 +1,5 @@
 /* launch.c: kernel launches, and the occupancy questions that precede them. */
+#include "launch.h"
 #include "module.h"
 #include "profile.h"
 
@@ -39,19 +40,10 @@ static CUresult gather_params(CUfunction f, char *out, void **params, void **ext
     return CUDA_SUCCESS;
 }
 
-/* How a launch is asked for. */
-typedef struct wish {
-    CUfunction function;
-    unsigned grid[3], block[3], shared;
-    bool cooperative;
-    CUstream stream;
-    void **params, **extra;
-} wish_t;
-
 static CUresult blocks_per_multiprocessor(int *blocks, CUfunction f, int block_size, size_t shared);
 
 /* All blocks of a cooperative launch have to be on the device at once. */
-static CUresult check_cooperative(const wish_t *w)
+static CUresult check_cooperative(const sg_wish_t *w)
 {
     int each, multiprocessors;
     const unsigned threads = w->block[0] * w->block[1] * w->block[2];
@@ -63,10 +55,9 @@ static CUresult check_cooperative(const wish_t *w)
                : CUDA_SUCCESS;
 }
 
-static CUresult launch(const wish_t *w)
+CUresult sg_kernel_op(const sg_wish_t *w, sg_op_t **out)
 {
     CUfunction f = w->function;
-    SG_TRY(sg_enter_context());
     SG_TRY(sg_function_check(f));
     if (!dimensions_fit(w->grid, w->block) || w->shared > sg_function_max_shared(f))
         return CUDA_ERROR_INVALID_VALUE;
@@ -91,13 +82,22 @@ static CUresult launch(const wish_t *w)
                                            .cooperative = w->cooperative,
                                            .params = sg_op_payload(op)};
     op->units = w->cooperative ? 1 : (uint64_t)w->grid[0] * w->grid[1] * w->grid[2];
+    *out = op;
+    return CUDA_SUCCESS;
+}
+
+static CUresult launch(const sg_wish_t *w)
+{
+    sg_op_t *op;
+    SG_TRY(sg_enter_context());
+    SG_TRY(sg_kernel_op(w, &op));
     return sg_submit(w->stream, op, false);
 }
 
 static CUresult launch_xyz(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
                            unsigned bz, unsigned shared, CUstream stream, void **params, void **extra)
 {
-    return launch(&(wish_t){f, {gx, gy, gz}, {bx, by, bz}, shared, false, stream, params, extra});
+    return launch(&(sg_wish_t){f, {gx, gy, gz}, {bx, by, bz}, shared, false, stream, params, extra});
 }
 
 ASYNC_CALL(cuLaunchKernel,
@@ -108,37 +108,24 @@ ASYNC_CALL(cuLaunchKernel,
 ASYNC_CALL(cuLaunchCooperativeKernel,
            (CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
             unsigned shared, CUstream stream, void **params),
-           launch(&(wish_t){f, {gx, gy, gz}, {bx, by, bz}, shared, true, stream, params, NULL}))
+           launch(&(sg_wish_t){f, {gx, gy, gz}, {bx, by, bz}, shared, true, stream, params, NULL}))
 
-/* Attributes that only advise are accepted; one that changes what the launch means is not provided yet. */
 static CUresult launch_config(const CUlaunchConfig *c, CUstream stream, CUfunction f, void **params,
                               void **extra)
 {
-    if (!c || (c->numAttrs && !c->attrs))
+    if (!c)
         return CUDA_ERROR_INVALID_VALUE;
-    bool cooperative = false;
-    for (unsigned i = 0; i < c->numAttrs; i++)
-        switch (c->attrs[i].id) {
-        case CU_LAUNCH_ATTRIBUTE_IGNORE:
-        case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
-        case CU_LAUNCH_ATTRIBUTE_PRIORITY:
-        case CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
-            break;
-        case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
-            cooperative = c->attrs[i].value.cooperative != 0;
-            break;
-        default:
-            sg_log(1, "cuLaunchKernelEx: attribute %d is not provided", (int)c->attrs[i].id);
-            return CUDA_ERROR_NOT_SUPPORTED;
-        }
-    return launch(&(wish_t){f,
-                            {c->gridDimX, c->gridDimY, c->gridDimZ},
-                            {c->blockDimX, c->blockDimY, c->blockDimZ},
-                            c->sharedMemBytes,
-                            cooperative,
-                            stream,
-                            params,
-                            extra});
+    sg_launch_options_t options;
+    SG_TRY(sg_launch_attributes(c, &options));
+    SG_TRY(launch(&(sg_wish_t){f,
+                               {c->gridDimX, c->gridDimY, c->gridDimZ},
+                               {c->blockDimX, c->blockDimY, c->blockDimZ},
+                               c->sharedMemBytes,
+                               options.cooperative,
+                               stream,
+                               params,
+                               extra}));
+    return sg_launch_record_events(&options, stream);
 }
 
 static CUstream config_stream(const CUlaunchConfig *c, bool per_thread)

@@ -155,13 +155,13 @@ static CUresult find_function(CUfunction *out, const void *handle, const char *n
 
 SG_EXPORT CUresult cuModuleLoad(CUmodule *out, const char *path)
 {
-    SG_TRY(sg_enter_context());
+    SG_TRY(sg_enter_unsafe());
     return load_file(path, sg_current_context(), (sg_module_t **)out);
 }
 
 SG_EXPORT CUresult cuModuleLoadData(CUmodule *out, const void *image)
 {
-    SG_TRY(sg_enter_context());
+    SG_TRY(sg_enter_unsafe());
     return load_image(image, sg_current_context(), (sg_module_t **)out);
 }
 
@@ -179,6 +179,7 @@ SG_EXPORT CUresult cuModuleLoadFatBinary(CUmodule *out, const void *image)
 
 SG_EXPORT CUresult cuModuleUnload(CUmodule module)
 {
+    SG_TRY(sg_enter_unsafe());
     return unload(module);
 }
 
@@ -322,15 +323,21 @@ SG_EXPORT CUresult cuLibraryGetGlobal(CUdeviceptr *out, size_t *bytes, CUlibrary
     return find_global(out, bytes, library, name);
 }
 
-CUresult sg_function_check(CUfunction f)
+bool sg_function_loaded_locked(CUfunction f)
 {
     const uintptr_t at = (uintptr_t)f;
     bool found = false;
-    sg_lock();
     for (const sg_module_t *m = modules; m && !found; m = m->next) {
         const uintptr_t first = (uintptr_t)m->functions, bytes = m->kernel_count * sizeof *m->functions;
         found = at - first < bytes && (at - first) % sizeof *m->functions == 0;
     }
+    return found;
+}
+
+CUresult sg_function_check(CUfunction f)
+{
+    sg_lock();
+    bool found = sg_function_loaded_locked(f);
     sg_unlock();
     return found ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }

@@ -212,7 +212,7 @@ void sg_pool_publish(sg_pool_t *p)
 SG_EXPORT CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *props)
 {
     unsigned device;
-    SG_TRY(sg_enter_context());
+    SG_TRY(sg_enter_unsafe());
     if (!pool || !props)
         return CUDA_ERROR_INVALID_VALUE;
     SG_TRY(location_of(&props->location, props->allocType, &device));
@@ -239,7 +239,7 @@ SG_EXPORT CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *pro
 /* What is allocated from it stays; the pool goes when that is freed. */
 SG_EXPORT CUresult cuMemPoolDestroy(CUmemoryPool pool)
 {
-    SG_TRY(sg_enter_context());
+    SG_TRY(sg_enter_unsafe());
     sg_lock();
     sg_pool_t *p = resolve_locked(pool);
     bool created = p && !p->is_default;
@@ -257,7 +257,7 @@ SG_EXPORT CUresult cuMemPoolDestroy(CUmemoryPool pool)
 
 SG_EXPORT CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t keep)
 {
-    SG_TRY(sg_enter_context());
+    SG_TRY(sg_enter_unsafe());
     sg_lock();
     sg_pool_t *p = resolve_locked(pool);
     if (p)
@@ -369,7 +369,7 @@ static CUresult pool_attribute(sg_pool_t *p, CUmemPool_attribute attribute, void
 
 static CUresult pool_attribute_call(CUmemoryPool pool, CUmemPool_attribute attribute, void *value, bool set)
 {
-    SG_TRY(sg_enter_context());
+    SG_TRY(sg_enter_unsafe());
     if (!value)
         return CUDA_ERROR_INVALID_VALUE;
     sg_lock();

@@ -1,4 +1,5 @@
 /* stream.c: the calls on streams, events and contexts' synchronisation. The queues themselves: streams.h. */
+#include "launch.h"
 #include "rules.h"
 #include "streams.h"
 #include "table.h"
@@ -39,12 +40,13 @@ SG_EXPORT CUresult cuStreamDestroy_v2(CUstream handle)
         return CUDA_ERROR_INVALID_HANDLE;
     sg_lock();
     sg_stream_t *s = sg_stream_resolve_locked(handle);
-    if (s) {
+    CUresult result = s ? sg_capture_destroy_stream_locked(s) : CUDA_ERROR_INVALID_HANDLE;
+    if (!result) {
         s->destroyed = true;
         sg_stream_unref_locked(s);
     }
     sg_unlock();
-    return s ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+    return result;
 }
 
 /* Resolves a handle and takes a reference, which drop_stream gives back. */
@@ -71,6 +73,7 @@ static void drop_stream(sg_stream_t *s)
 static CUresult stream_synchronize(CUstream handle)
 {
     SG_TRY(sg_enter_context());
+    SG_TRY(sg_capture_sync_call(handle));
     uint64_t number;
     sg_stream_t *s = take_stream(handle, &number);
     if (!s)
@@ -87,15 +90,16 @@ static CUresult stream_query(CUstream handle)
     SG_TRY(sg_enter_context());
     sg_lock();
     sg_stream_t *s = sg_stream_resolve_locked(handle);
+    CUresult captures = s ? sg_capture_sync_locked(s) : CUDA_ERROR_INVALID_HANDLE;
     bool idle = false;
-    if (s) {
+    if (!captures) {
         s->refs++;
         idle = s == s->ctx->legacy ? sg_blocking_idle_locked(s->ctx)
                                    : sg_scheduler->reached_locked(s, s->submitted);
         sg_stream_unref_locked(s);
     }
     sg_unlock();
-    return !s ? CUDA_ERROR_INVALID_HANDLE : idle ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+    return captures ? captures : idle ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
 ASYNC_CALL(cuStreamSynchronize, (CUstream stream), stream_synchronize(stream))
@@ -147,32 +151,6 @@ static CUresult stream_device(CUstream handle, CUdevice *device)
 
 ASYNC_CALL(cuStreamGetDevice, (CUstream stream, CUdevice *device), stream_device(stream, device))
 
-/* Nothing captures in this form of the device; frameworks ask all the same. */
-static CUresult stream_capturing(CUstream handle, CUstreamCaptureStatus *status)
-{
-    CUcontext ctx;
-    SG_TRY(stream_context(handle, &ctx));
-    if (!status)
-        return CUDA_ERROR_INVALID_VALUE;
-    *status = CU_STREAM_CAPTURE_STATUS_NONE;
-    return CUDA_SUCCESS;
-}
-
-ASYNC_CALL(cuStreamIsCapturing, (CUstream stream, CUstreamCaptureStatus *status),
-           stream_capturing(stream, status))
-
-SG_EXPORT CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
-{
-    static _Thread_local CUstreamCaptureMode current = CU_STREAM_CAPTURE_MODE_GLOBAL;
-    SG_TRY(sg_enter_context());
-    if (!mode || *mode > CU_STREAM_CAPTURE_MODE_RELAXED)
-        return CUDA_ERROR_INVALID_VALUE;
-    CUstreamCaptureMode old = current;
-    current = *mode;
-    *mode = old;
-    return CUDA_SUCCESS;
-}
-
 /* ---- host functions ---- */
 
 static CUresult host_function(CUstream stream, CUhostFn function, CUstreamCallback callback, void *data)
@@ -197,24 +175,17 @@ ASYNC_CALL(cuStreamAddCallback, (CUstream stream, CUstreamCallback callback, voi
 
 /* ---- events ---- */
 
-/* Where an event was last recorded. A wait reads it when it is called: recording again later does not move
- * it. */
-typedef struct sg_event {
-    CUcontext ctx;
-    unsigned flags;
-    sg_stream_t *stream; /* holds a reference; NULL: never recorded */
-    uint64_t number;
-    sg_record_t *record; /* holds a reference; NULL without timing */
-} sg_event_t;
-
 static sg_table_t events; /* all; guarded by sg.lock */
 
-static sg_event_t *event_find_locked(CUevent handle)
+sg_event_t *sg_event_find_locked(CUevent handle)
 {
-    return sg_table_contains(&events, handle) ? (sg_event_t *)handle : NULL;
+    if (sg_table_contains(&events, handle))
+        return (sg_event_t *)handle;
+    sg_broken(SG_RULE_HANDLE, CUDA_ERROR_INVALID_HANDLE, "%p is not an event, or destroyed", (void *)handle);
+    return NULL;
 }
 
-static void event_forget_locked(sg_event_t *e)
+void sg_event_forget_locked(sg_event_t *e)
 {
     if (e->stream)
         sg_stream_unref_locked(e->stream);
@@ -222,20 +193,28 @@ static void event_forget_locked(sg_event_t *e)
         free(e->record);
     e->stream = NULL;
     e->record = NULL;
+    sg_capture_forget_event(e);
 }
 
-SG_EXPORT CUresult cuEventCreate(CUevent *out, unsigned flags)
+/* Of an event that is in no list any more. */
+static void event_free(sg_event_t *e)
 {
-    SG_TRY(sg_enter_context());
-    if (!out || flags & ~(unsigned)(CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS))
-        return CUDA_ERROR_INVALID_VALUE;
-    if (flags & CU_EVENT_INTERPROCESS)
-        return CUDA_ERROR_NOT_SUPPORTED;
+    if (e && e->shared)
+        sg_shared_event_close(e->shared_fd);
+    free(e);
+}
+
+static CUresult event_new(CUevent *out, unsigned flags, sg_shared_event_t *shared, int fd)
+{
     sg_event_t *e = calloc(1, sizeof *e);
     if (!e)
         return CUDA_ERROR_OUT_OF_MEMORY;
     e->ctx = sg_current_context();
     e->flags = flags;
+    e->shared = shared;
+    e->shared_fd = fd;
+    if (shared)
+        sg_poll_start();
     sg_lock();
     bool kept = sg_table_insert(&events, e);
     sg_unlock();
@@ -247,17 +226,52 @@ SG_EXPORT CUresult cuEventCreate(CUevent *out, unsigned flags)
     return CUDA_SUCCESS;
 }
 
+bool sg_event_flags(CUevent event, unsigned *flags)
+{
+    sg_lock();
+    const sg_event_t *e = sg_event_find_locked(event);
+    if (e)
+        *flags = e->flags;
+    sg_unlock();
+    return e;
+}
+
+SG_EXPORT CUresult cuEventCreate(CUevent *out, unsigned flags)
+{
+    SG_TRY(sg_enter_context());
+    if (!out || flags & ~(unsigned)(CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS))
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!(flags & CU_EVENT_INTERPROCESS))
+        return event_new(out, flags, NULL, -1);
+    if (!(flags & CU_EVENT_DISABLE_TIMING))
+        return CUDA_ERROR_INVALID_VALUE;
+    int fd;
+    sg_shared_event_t *shared = sg_shared_event_new(&fd);
+    return shared ? event_new(out, flags, shared, fd) : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+CUresult sg_event_open_shared(CUevent *out, sg_shared_event_t *shared, int fd)
+{
+    return event_new(out, CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING, shared, fd);
+}
+
+int sg_event_shared_fd_locked(CUevent event)
+{
+    const sg_event_t *e = sg_event_find_locked(event);
+    return e && e->shared ? e->shared_fd : -1;
+}
+
 SG_EXPORT CUresult cuEventDestroy_v2(CUevent handle)
 {
     SG_TRY(sg_enter_context());
     sg_lock();
-    sg_event_t *e = event_find_locked(handle);
+    sg_event_t *e = sg_event_find_locked(handle);
     if (e) {
         sg_table_remove(&events, e);
-        event_forget_locked(e);
+        sg_event_forget_locked(e);
     }
     sg_unlock();
-    free(e);
+    event_free(e);
     return e ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
@@ -269,13 +283,21 @@ void sg_events_drop_locked(CUcontext ctx)
             continue;
         sg_table_remove(&events, e);
         at--; /* another one may have moved there */
-        event_forget_locked(e);
-        free(e);
+        sg_event_forget_locked(e);
+        event_free(e);
     }
 }
 
-static CUresult record_locked(sg_event_t *e, sg_stream_t *s)
+CUresult sg_event_record_locked(sg_event_t *e, sg_stream_t *s)
 {
+    if (e->shared) {
+        SG_TRY(sg_shared_event_record_locked(e->shared, s));
+        sg_event_forget_locked(e);
+        e->stream = s;
+        e->number = s->submitted;
+        s->refs++;
+        return CUDA_SUCCESS;
+    }
     sg_op_t *op = sg_op_new(SG_OP_RECORD, 0);
     sg_record_t *record = e->flags & CU_EVENT_DISABLE_TIMING ? NULL : calloc(1, sizeof *record);
     if (!op || (!record && !(e->flags & CU_EVENT_DISABLE_TIMING))) {
@@ -283,7 +305,7 @@ static CUresult record_locked(sg_event_t *e, sg_stream_t *s)
         free(record);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    event_forget_locked(e);
+    sg_event_forget_locked(e);
     if (record)
         record->refs = 2; /* the event's and the op's */
     op->record.record = record;
@@ -301,12 +323,12 @@ static CUresult event_record(CUevent handle, CUstream stream, unsigned flags)
         return CUDA_ERROR_INVALID_VALUE;
     CUresult result = CUDA_ERROR_INVALID_HANDLE;
     sg_lock();
-    sg_event_t *e = event_find_locked(handle);
+    sg_event_t *e = sg_event_find_locked(handle);
     sg_stream_t *s = sg_stream_resolve_locked(stream);
     if (e && s && e->ctx != s->ctx)
         sg_broken(SG_RULE_CONTEXT, result, "an event is recorded in a stream of another context");
-    else if (e && s)
-        result = record_locked(e, s);
+    else if (e && s && !sg_capture_record_locked(s, e, handle, flags, &result))
+        result = sg_event_record_locked(e, s);
     sg_unlock();
     return result;
 }
@@ -322,10 +344,12 @@ static CUresult stream_wait_event(CUstream handle, CUevent event, unsigned flags
         return CUDA_ERROR_INVALID_VALUE;
     CUresult result = CUDA_ERROR_INVALID_HANDLE;
     sg_lock();
-    sg_event_t *e = event_find_locked(event);
+    sg_event_t *e = sg_event_find_locked(event);
     sg_stream_t *s = sg_stream_resolve_locked(handle);
-    if (e && s)
-        result = e->stream ? sg_submit_wait_locked(s, e->stream, e->number) : CUDA_SUCCESS;
+    if (e && s && !sg_capture_wait_locked(s, e, event, flags, &result))
+        result = e->shared   ? sg_shared_event_wait_locked(e->shared, s)
+                 : e->stream ? sg_submit_wait_locked(s, e->stream, e->number)
+                             : CUDA_SUCCESS;
     sg_unlock();
     return result;
 }
@@ -334,45 +358,62 @@ ASYNC_CALL(cuStreamWaitEvent, (CUstream stream, CUevent event, unsigned flags),
            stream_wait_event(stream, event, flags))
 
 /* The stream and number an event stands for; `out` NULL: never recorded. Takes a reference. */
-static bool event_target(CUevent handle, sg_stream_t **out, uint64_t *number)
+static CUresult event_target(CUevent handle, sg_stream_t **out, uint64_t *number)
 {
     sg_lock();
-    const sg_event_t *e = event_find_locked(handle);
-    *out = e ? e->stream : NULL;
+    sg_event_t *e = sg_event_find_locked(handle);
+    CUresult result = e ? sg_capture_event_locked(e) : CUDA_ERROR_INVALID_HANDLE;
+    *out = result ? NULL : e->stream;
     *number = e ? e->number : 0;
     if (*out)
         (*out)->refs++;
     sg_unlock();
-    return e;
+    return result;
+}
+
+static const sg_shared_event_t *shared_of(CUevent handle)
+{
+    sg_lock();
+    const sg_event_t *e = sg_event_find_locked(handle);
+    const sg_shared_event_t *shared = e ? e->shared : NULL;
+    sg_unlock();
+    return shared;
 }
 
 SG_EXPORT CUresult cuEventQuery(CUevent handle)
 {
     SG_TRY(sg_enter_context());
+    const sg_shared_event_t *shared = shared_of(handle);
     sg_stream_t *s;
     uint64_t number;
-    if (!event_target(handle, &s, &number))
-        return CUDA_ERROR_INVALID_HANDLE;
-    if (!s)
-        return CUDA_SUCCESS;
-    sg_lock();
-    bool reached = sg_scheduler->reached_locked(s, number);
-    sg_stream_unref_locked(s);
-    sg_unlock();
-    return reached ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+    bool reached = true;
+    SG_TRY(event_target(handle, &s, &number));
+    if (s) {
+        sg_lock();
+        reached = sg_scheduler->reached_locked(s, number);
+        sg_stream_unref_locked(s);
+        sg_unlock();
+    }
+    /* One that processes share may have been recorded by another. */
+    return reached && (!shared || sg_shared_event_over(shared)) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
 SG_EXPORT CUresult cuEventSynchronize(CUevent handle)
 {
     SG_TRY(sg_enter_context());
+    const sg_shared_event_t *shared = shared_of(handle);
     sg_stream_t *s;
     uint64_t number;
-    if (!event_target(handle, &s, &number))
-        return CUDA_ERROR_INVALID_HANDLE;
-    if (!s)
-        return CUDA_SUCCESS;
-    CUresult result = sg_wait_number(s, number);
-    drop_stream(s);
+    CUresult result = CUDA_SUCCESS;
+    SG_TRY(event_target(handle, &s, &number));
+    if (s) {
+        result = sg_wait_number(s, number);
+        drop_stream(s);
+    }
+    if (shared && !result) {
+        sg_shared_event_synchronize(shared);
+        result = (CUresult)atomic_load(&sg_current_context()->sticky);
+    }
     sg_pools_trim_to_threshold();
     return result;
 }
@@ -401,10 +442,12 @@ SG_EXPORT CUresult cuEventElapsedTime_v2(float *ms, CUevent start, CUevent end)
         return CUDA_ERROR_INVALID_VALUE;
     CUresult result = CUDA_ERROR_INVALID_HANDLE;
     sg_lock();
-    sg_event_t *a = event_find_locked(start), *b = event_find_locked(end);
-    if (a && b && a->ctx == b->ctx && a->record && b->record) {
+    sg_event_t *a = sg_event_find_locked(start), *b = sg_event_find_locked(end);
+    if (a && b && (a->captured || b->captured)) {
+        result = CUDA_ERROR_CAPTURED_EVENT;
+    } else if (a && b && a->ctx == b->ctx && a->record && b->record) {
         uint64_t from = record_time_locked(a), to = 0;
-        if ((b = event_find_locked(end)) && b->record)
+        if ((b = sg_event_find_locked(end)) && b->record)
             to = record_time_locked(b);
         result = from && to ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
         if (!result)
@@ -427,13 +470,15 @@ SG_EXPORT CUresult cuCtxRecordEvent(CUcontext ctx, CUevent handle)
     SG_TRY(sg_enter());
     sg_lock();
     CUresult result = sg_context_check_locked(ctx);
-    sg_event_t *e = event_find_locked(handle);
+    sg_event_t *e = sg_event_find_locked(handle);
     if (!result && (!e || e->ctx != ctx))
         result = CUDA_ERROR_INVALID_HANDLE;
     if (!result)
+        result = sg_capture_context_locked(ctx, NULL);
+    if (!result)
         result = sg_submit_wait_for_context_locked(ctx);
     if (!result)
-        result = record_locked(e, ctx->all);
+        result = sg_event_record_locked(e, ctx->all);
     sg_unlock();
     return result;
 }
@@ -443,9 +488,11 @@ SG_EXPORT CUresult cuCtxWaitEvent(CUcontext ctx, CUevent handle)
     SG_TRY(sg_enter());
     sg_lock();
     CUresult result = sg_context_check_locked(ctx);
-    const sg_event_t *e = event_find_locked(handle);
+    const sg_event_t *e = sg_event_find_locked(handle);
     if (!result && !e)
         result = CUDA_ERROR_INVALID_HANDLE;
+    if (!result)
+        result = sg_capture_context_locked(ctx, e);
     if (!result && e->stream)
         result = sg_submit_gate_locked(ctx, e->stream, e->number);
     sg_unlock();

@@ -37,9 +37,14 @@ void sg_warp_collect(const softgpu_warp_op_t *op, uint32_t mask, void *data, sof
     sg_block_t *b = sg_run.block;
     sg_fiber_t *self = sg_run.fiber;
     const uint32_t warp = self->index / SG_WARP;
+    if (!(mask >> self->thread.lane & 1) && !sg_rule_on(SG_RULE_WARP_MASK))
+        mask |= 1u << self->thread.lane;
     if (!(mask >> self->thread.lane & 1))
-        sg_run_fail(CUDA_ERROR_LAUNCH_FAILED, place, "rule warp-mask: lane %u calls %s with mask 0x%08x, which does not name it",
+        sg_run_fail(CUDA_ERROR_LAUNCH_FAILED, place,
+                    "rule warp-mask: lane %u calls %s with mask 0x%08x, which does not name it",
                     self->thread.lane, op->name, mask);
+    if (sg_run.checked)
+        sg_check_settle();
     self->op = op;
     self->mask = mask;
     self->data = data;

@@ -3,7 +3,7 @@
  * It is reserved once, without access. Ranges in it are kept in an array sorted by address: there are
  * hundreds, found by bisection far more often than made. Mappings within a reserved range likewise.
  */
-#include "sg.h"
+#include "streams.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -140,6 +140,8 @@ bool sg_extent_find_locked(CUdeviceptr address, sg_extent_t *out)
         return false;
     if (r->kind == SG_RANGE_SEGMENT)
         return sg_heap_block_locked(r->segment, address, out);
+    if (r->kind == SG_RANGE_GRAPH)
+        return sg_block_extent_locked(r->segment, address, out);
     if (r->kind == SG_RANGE_MODULE)
         return sg_variables_extent_locked(r->segment, address, out);
     size_t low = 0, high = r->mapping_count;

@@ -1,13 +1,11 @@
-/* graph.c: stream capture and graphs, passed to the driver. Handles are the driver's own; only the
- * descriptions of kernel, copy and set nodes have to be translated. */
-#include "runtime.h"
-
-#include <stddef.h>
+/* graph.c: stream capture, and what of graphs is passed to the driver as it is. */
+#include "graph.h"
 
 _Static_assert(sizeof(cudaGraphEdgeData) == sizeof(CUgraphEdgeData) &&
                    sizeof(cudaGraphInstantiateParams) == sizeof(CUDA_GRAPH_INSTANTIATE_PARAMS) &&
                    sizeof(cudaGraphExecUpdateResultInfo) == sizeof(CUgraphExecUpdateResultInfo) &&
-                   sizeof(struct cudaHostNodeParams) == sizeof(CUDA_HOST_NODE_PARAMS),
+                   sizeof(struct cudaHostNodeParams) == sizeof(CUDA_HOST_NODE_PARAMS) &&
+                   sizeof(struct cudaMemAllocNodeParams) == sizeof(CUDA_MEM_ALLOC_NODE_PARAMS),
                "graph structures are passed to the driver as they are");
 
 /* capture */
@@ -47,13 +45,6 @@ RT_BOTH_FORMS(cudaGraphLaunch, _ptsz, (cudaGraphExec_t exec, cudaStream_t stream
               RT_CALL(d, cuGraphLaunch, exec, stream))
 RT_BOTH_FORMS(cudaGraphUpload, _ptsz, (cudaGraphExec_t exec, cudaStream_t stream),
               RT_CALL(d, cuGraphUpload, exec, stream))
-
-/* Defines a public function that is one call of the driver's. */
-#define PASS(name, parameters, function, ...)                                                                \
-    cudaError_t name parameters                                                                              \
-    {                                                                                                        \
-        return RT_PASS(function, __VA_ARGS__);                                                               \
-    }
 
 PASS(cudaThreadExchangeStreamCaptureMode, (enum cudaStreamCaptureMode *mode),
      cuThreadExchangeStreamCaptureMode, (CUstreamCaptureMode *)mode)
@@ -107,10 +98,6 @@ PASS(cudaGraphNodeSetEnabled, (cudaGraphExec_t exec, cudaGraphNode_t node, unsig
 
 /* nodes that need no translation: empty, child graph, events, host functions, frees */
 
-#define NODE_PARAMETERS cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraphNode_t *dependencies, \
-                        size_t count
-#define NODE_ARGUMENTS  node, graph, dependencies, count
-
 PASS(cudaGraphAddEmptyNode, (NODE_PARAMETERS), cuGraphAddEmptyNode, NODE_ARGUMENTS)
 PASS(cudaGraphAddChildGraphNode, (NODE_PARAMETERS, cudaGraph_t child), cuGraphAddChildGraphNode,
      NODE_ARGUMENTS, child)
@@ -147,6 +134,10 @@ PASS(cudaGraphAddMemFreeNode, (NODE_PARAMETERS, void *pointer), cuGraphAddMemFre
      rt_address(pointer))
 PASS(cudaGraphMemFreeNodeGetParams, (cudaGraphNode_t node, void *pointer), cuGraphMemFreeNodeGetParams, node,
      (CUdeviceptr *)pointer)
+PASS(cudaGraphAddMemAllocNode, (NODE_PARAMETERS, struct cudaMemAllocNodeParams *params),
+     cuGraphAddMemAllocNode, NODE_ARGUMENTS, (CUDA_MEM_ALLOC_NODE_PARAMS *)params)
+PASS(cudaGraphMemAllocNodeGetParams, (cudaGraphNode_t node, struct cudaMemAllocNodeParams *params),
+     cuGraphMemAllocNodeGetParams, node, (CUDA_MEM_ALLOC_NODE_PARAMS *)params)
 
 /* user objects */
 
@@ -161,133 +152,3 @@ PASS(cudaGraphRetainUserObject, (cudaGraph_t graph, cudaUserObject_t object, uns
 PASS(cudaGraphReleaseUserObject, (cudaGraph_t graph, cudaUserObject_t object, unsigned int count),
      cuGraphReleaseUserObject, graph, object, count)
 /* clang-format on */
-
-/* kernel nodes */
-
-static cudaError_t describe_kernel(CUDA_KERNEL_NODE_PARAMS *out, const struct cudaKernelNodeParams *p)
-{
-    CUfunction function;
-    cudaError_t error = p ? rt_function(p->func, &function) : cudaErrorInvalidValue;
-    if (error == cudaSuccess)
-        *out = (CUDA_KERNEL_NODE_PARAMS){
-            .func = function,
-            .gridDimX = p->gridDim.x,
-            .gridDimY = p->gridDim.y,
-            .gridDimZ = p->gridDim.z,
-            .blockDimX = p->blockDim.x,
-            .blockDimY = p->blockDim.y,
-            .blockDimZ = p->blockDim.z,
-            .sharedMemBytes = p->sharedMemBytes,
-            .kernelParams = p->kernelParams,
-            .extra = p->extra,
-        };
-    return error;
-}
-
-/* Defines a public function with a description of type `type`: `describe` fills `described`, the expression
- * uses it. */
-#define DESCRIBED(name, parameters, type, describe, expression)                                              \
-    cudaError_t name parameters                                                                              \
-    {                                                                                                        \
-        const driver_t *d = &rt_driver[RT_LEGACY];                                                           \
-        type described;                                                                                      \
-        return rt_record(rt_enter() ?: describe(&described, params) ?: (expression));                        \
-    }
-
-/* clang-format off */
-DESCRIBED(cudaGraphAddKernelNode, (NODE_PARAMETERS, const struct cudaKernelNodeParams *params),
-          CUDA_KERNEL_NODE_PARAMS, describe_kernel,
-          RT_CALL(d, cuGraphAddKernelNode, NODE_ARGUMENTS, &described))
-DESCRIBED(cudaGraphKernelNodeSetParams, (cudaGraphNode_t node, const struct cudaKernelNodeParams *params),
-          CUDA_KERNEL_NODE_PARAMS, describe_kernel, RT_CALL(d, cuGraphKernelNodeSetParams, node, &described))
-DESCRIBED(cudaGraphExecKernelNodeSetParams,
-          (cudaGraphExec_t exec, cudaGraphNode_t node, const struct cudaKernelNodeParams *params),
-          CUDA_KERNEL_NODE_PARAMS, describe_kernel,
-          RT_CALL(d, cuGraphExecKernelNodeSetParams, exec, node, &described))
-
-PASS(cudaGraphKernelNodeCopyAttributes, (cudaGraphNode_t to, cudaGraphNode_t from),
-     cuGraphKernelNodeCopyAttributes, to, from)
-PASS(cudaGraphKernelNodeGetAttribute, (cudaGraphNode_t node, cudaKernelNodeAttrID id,
-                                       cudaKernelNodeAttrValue *value),
-     cuGraphKernelNodeGetAttribute, node, (CUkernelNodeAttrID)id, (CUkernelNodeAttrValue *)value)
-PASS(cudaGraphKernelNodeSetAttribute, (cudaGraphNode_t node, cudaKernelNodeAttrID id,
-                                       const cudaKernelNodeAttrValue *value),
-     cuGraphKernelNodeSetAttribute, node, (CUkernelNodeAttrID)id, (const CUkernelNodeAttrValue *)value)
-/* clang-format on */
-
-/* copy and set nodes, which run in the current context */
-
-static cudaError_t add_copy_node(NODE_PARAMETERS, const struct cudaMemcpy3DParms *params)
-{
-    CUcontext context;
-    CUDA_MEMCPY3D copy;
-    cudaError_t error = rt_enter_context(&context) ?: rt_describe_box(&copy, params);
-    if (error == cudaErrorNotReady)
-        error = cudaErrorInvalidValue; /* a node must copy something */
-    return error ?: RT_CALL(&rt_driver[RT_LEGACY], cuGraphAddMemcpyNode, NODE_ARGUMENTS, &copy, context);
-}
-
-cudaError_t cudaGraphAddMemcpyNode(NODE_PARAMETERS, const struct cudaMemcpy3DParms *params)
-{
-    return rt_record(add_copy_node(NODE_ARGUMENTS, params));
-}
-
-cudaError_t cudaGraphAddMemcpyNode1D(NODE_PARAMETERS, void *to, const void *from, size_t bytes,
-                                     enum cudaMemcpyKind kind)
-{
-    const struct cudaMemcpy3DParms params = {
-        .srcPtr = {.ptr = (void *)(uintptr_t)from, .pitch = bytes, .xsize = bytes, .ysize = 1},
-        .dstPtr = {.ptr = to, .pitch = bytes, .xsize = bytes, .ysize = 1},
-        .extent = {.width = bytes, .height = 1, .depth = 1},
-        .kind = kind,
-    };
-    return rt_record(add_copy_node(NODE_ARGUMENTS, &params));
-}
-
-static CUDA_MEMSET_NODE_PARAMS describe_set(const struct cudaMemsetParams *params)
-{
-    return (CUDA_MEMSET_NODE_PARAMS){
-        .dst = rt_address(params->dst),
-        .pitch = params->pitch,
-        .value = params->value,
-        .elementSize = params->elementSize,
-        .width = params->width,
-        .height = params->height,
-    };
-}
-
-cudaError_t cudaGraphAddMemsetNode(NODE_PARAMETERS, const struct cudaMemsetParams *params)
-{
-    CUcontext context;
-    cudaError_t error = params ? rt_enter_context(&context) : cudaErrorInvalidValue;
-    if (error != cudaSuccess)
-        return rt_record(error);
-    const CUDA_MEMSET_NODE_PARAMS described = describe_set(params);
-    return rt_record(
-        RT_CALL(&rt_driver[RT_LEGACY], cuGraphAddMemsetNode, NODE_ARGUMENTS, &described, context));
-}
-
-cudaError_t cudaGraphMemsetNodeSetParams(cudaGraphNode_t node, const struct cudaMemsetParams *params)
-{
-    if (!params)
-        return rt_record(cudaErrorInvalidValue);
-    const CUDA_MEMSET_NODE_PARAMS described = describe_set(params);
-    return RT_PASS(cuGraphMemsetNodeSetParams, node, &described);
-}
-
-cudaError_t cudaGraphMemsetNodeGetParams(cudaGraphNode_t node, struct cudaMemsetParams *params)
-{
-    CUDA_MEMSET_NODE_PARAMS described = {0};
-    cudaError_t error =
-        params ? RT_PASS(cuGraphMemsetNodeGetParams, node, &described) : rt_record(cudaErrorInvalidValue);
-    if (error == cudaSuccess)
-        *params = (struct cudaMemsetParams){
-            .dst = (void *)(uintptr_t)described.dst,
-            .pitch = described.pitch,
-            .value = described.value,
-            .elementSize = described.elementSize,
-            .width = described.width,
-            .height = described.height,
-        };
-    return error;
-}

@@ -1,0 +1,68 @@
+#include "overhead.h"
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include "driver.h"
+#include "log.h"
+
+/* NVML, as far as it is needed (its header is not part of the toolkit's smallest installations). */
+typedef struct nvml_process {
+    unsigned pid;
+    unsigned long long used_bytes; /* all ones: not known */
+    unsigned gpu_instance, compute_instance;
+} nvml_process_t;
+
+static struct {
+    bool tried;
+    void *device; /* nvmlDevice_t; NULL: not to be had */
+    int (*processes)(void *device, unsigned *count, nvml_process_t *out);
+} nvml;
+
+/* The driver's device numbers are not NVML's; the bus tells. */
+static void find_nvml(CUdevice device)
+{
+    char bus[32];
+    nvml.tried = true;
+    void *library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (!library)
+        return;
+    int (*init)(void) = (int (*)(void))dlsym(library, "nvmlInit_v2");
+    int (*by_bus)(const char *, void **) =
+        (int (*)(const char *, void **))dlsym(library, "nvmlDeviceGetHandleByPciBusId_v2");
+    *(void **)&nvml.processes = dlsym(library, "nvmlDeviceGetComputeRunningProcesses_v3");
+    if (!init || !by_bus || !nvml.processes || init() ||
+        ebb_driver.cuDeviceGetPCIBusId(bus, sizeof bus, device) || by_bus(bus, &nvml.device)) {
+        nvml.device = NULL;
+        dlclose(library);
+    }
+}
+
+/* What this process holds on the device. */
+static bool ask_nvml(CUdevice device, size_t *out)
+{
+    enum { MOST = 64 };
+    nvml_process_t process[MOST];
+    unsigned count = MOST;
+    if (!nvml.tried)
+        find_nvml(device);
+    if (!nvml.device || nvml.processes(nvml.device, &count, process))
+        return false;
+    for (unsigned i = 0; i < count && i < MOST; i++)
+        if (process[i].pid == (unsigned)getpid() && process[i].used_bytes != ~0ull) {
+            *out = (size_t)process[i].used_bytes;
+            return true;
+        }
+    return false;
+}
+
+size_t ebb_overhead_bytes(CUdevice device, size_t chunk_bytes)
+{
+    size_t held, free_bytes, total;
+    if (!ask_nvml(device, &held)) {
+        if (ebb_driver.cuMemGetInfo(&free_bytes, &total))
+            return 0;
+        held = total - free_bytes;
+    }
+    return held > chunk_bytes ? held - chunk_bytes : 0;
+}

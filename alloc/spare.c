@@ -1,0 +1,331 @@
+/* spare.c: what becomes of the ranges of freed buffers.
+ *
+ *   spare  mapped, nobody's, and its chunks are its own: the next request of its size takes it as it is, which
+ *          a training loop is sure to make
+ *   ghost  still mapped, but its chunks are no longer its own: they are in the pool, or under another range
+ *
+ * A request of another size takes chunks away from the spares that have waited longest and maps them a second
+ * time, under a new range. That needs no waiting where the stream is the same: what was issued on the old range
+ * comes before what will be issued on the new one, and nobody uses the old one any more. It leaves a ghost
+ * behind, which becomes a range again when its size is asked for and all its chunks are to be had. So a program
+ * whose sizes come and go settles into a set of ranges over the same chunks, with no mapping calls at all, and no
+ * more memory than it has alive at its peak. Without this, spares would have to be unmapped, which only work that
+ * is over allows, or new memory be created beside them.
+ */
+#include "spare.h"
+
+#include "ahead.h"
+#include "arena.h"
+#include "chunk.h"
+#include "log.h"
+#include "mark.h"
+
+/* Classes by chunk count: those up to EXACT have lists of their own, others share by modulo. */
+enum { EXACT = 1024, SHARED = 256, CLASSES = EXACT + SHARED };
+/* Mappings that ghosts may keep (each is a mapping of the process on the software device, of which there are 65,530),
+ * and how many of a size are looked at. */
+enum { GHOST_CHUNKS = 16384, GHOST_TRIES = 16 };
+/* Beyond what was ever alive at once, one in so many is created rather than taken from a spare. */
+enum { SLACK = 64 };
+
+typedef struct range_list {
+    ebb_range_t *of_class[CLASSES];
+    ebb_range_t *newest, *oldest;
+    size_t chunks;
+} range_list_t;
+
+static range_list_t spares, ghosts;
+static size_t most_owned; /* chunks under owners at once */
+
+/* ---- lists ---- */
+
+static size_t class_of(size_t chunk_count)
+{
+    return chunk_count < EXACT ? chunk_count : EXACT + chunk_count % SHARED;
+}
+
+static void link_range(range_list_t *list, ebb_range_t *r)
+{
+    ebb_range_t **head = &list->of_class[class_of(r->chunk_count)];
+    r->prev = NULL;
+    r->next = *head;
+    if (*head)
+        (*head)->prev = r;
+    *head = r;
+    r->older = list->newest;
+    r->newer = NULL;
+    *(list->newest ? &list->newest->newer : &list->oldest) = r;
+    list->newest = r;
+    list->chunks += r->chunk_count;
+}
+
+static void unlink_range(range_list_t *list, ebb_range_t *r)
+{
+    *(r->prev ? &r->prev->next : &list->of_class[class_of(r->chunk_count)]) = r->next;
+    if (r->next)
+        r->next->prev = r->prev;
+    *(r->newer ? &r->newer->older : &list->newest) = r->older;
+    *(r->older ? &r->older->newer : &list->oldest) = r->newer;
+    r->next = r->prev = r->newer = r->older = NULL;
+    list->chunks -= r->chunk_count;
+}
+
+/* ---- ghosts ---- */
+
+static bool drop_ghost(ebb_range_t *r)
+{
+    unlink_range(&ghosts, r);
+    if (ebb_range_unmap_from(r)) {
+        link_range(&ghosts, r);
+        ebb_log(EBB_WARN, "%s", ebb_last_failure());
+        return false;
+    }
+    for (uint32_t i = 0; i < r->chunk_count; i++)
+        r->chunk[i]->ghosts--;
+    ebb_range_delete(r);
+    return true;
+}
+
+static void limit_ghosts(size_t most, bool wait)
+{
+    for (ebb_range_t *r = ghosts.oldest, *next; r && ghosts.chunks > most; r = next) {
+        next = r->newer;
+        if (wait ? ebb_mark_wait(r->freed) != 0 : !ebb_mark_reached_lately(r->freed))
+            continue;
+        if (!drop_ghost(r))
+            return;
+    }
+}
+
+/* A spare loses its chunks to the pool. */
+static void break_spare(ebb_range_t *r)
+{
+    unlink_range(&spares, r);
+    r->spare = r->holds = false;
+    for (uint32_t i = 0; i < r->chunk_count; i++) {
+        r->chunk[i]->ghosts++;
+        r->chunk[i]->freed = r->freed;
+    }
+    ebb_chunks_give_back(r->chunk_count, r->chunk);
+    link_range(&ghosts, r);
+}
+
+/* Can the stream have all chunks of a ghost? */
+static bool may_rise(const ebb_range_t *r, const ebb_stream_t *stream)
+{
+    for (uint32_t i = 0; i < r->chunk_count; i++) {
+        const struct ebb_chunk *c = r->chunk[i];
+        const ebb_range_t *spare = c->holder && c->holder->spare ? c->holder : NULL;
+        if (!c->free && !spare)
+            return false;
+        if (!ebb_mark_suits(spare ? spare->freed : c->freed, stream))
+            return false;
+    }
+    return true;
+}
+
+static ebb_range_t *take_ghost(size_t chunk_count, const ebb_stream_t *stream)
+{
+    unsigned tried = 0;
+    ebb_range_t *r = ghosts.of_class[class_of(chunk_count)];
+    for (; r && tried < GHOST_TRIES; r = r->next) {
+        if (r->chunk_count != chunk_count)
+            continue;
+        if (may_rise(r, stream))
+            break;
+        tried++;
+    }
+    if (!r || tried == GHOST_TRIES)
+        return NULL;
+    unlink_range(&ghosts, r);
+    for (uint32_t i = 0; i < chunk_count; i++) {
+        if (!r->chunk[i]->free)
+            break_spare(r->chunk[i]->holder);
+        ebb_chunk_claim(r->chunk[i]);
+        r->chunk[i]->ghosts--;
+    }
+    return r;
+}
+
+/* ---- spares ---- */
+
+static ebb_range_t *take_spare(size_t chunk_count, const ebb_stream_t *stream)
+{
+    for (ebb_range_t *r = spares.of_class[class_of(chunk_count)]; r; r = r->next) {
+        if (r->chunk_count != chunk_count || !ebb_mark_suits(r->freed, stream))
+            continue;
+        unlink_range(&spares, r);
+        r->spare = false;
+        return r;
+    }
+    return NULL;
+}
+
+void ebb_spare_give(ebb_range_t *r, ebb_mark_t at)
+{
+    r->freed = at;
+    for (uint32_t i = 0; !r->holds && i < r->chunk_count; i++)
+        r->chunk[i]->holder = r;
+    r->spare = r->holds = true;
+    link_range(&spares, r);
+}
+
+size_t ebb_spare_ghosts(void)
+{
+    return ghosts.chunks;
+}
+
+void ebb_spare_reclaim(size_t chunks, bool wait)
+{
+    if (wait)
+        ebb_chunks_wait(chunks);
+    ebb_marks_ask_again();
+    size_t available = ebb_chunks_available();
+    for (ebb_range_t *r = spares.oldest, *next; r && available < chunks; r = next) {
+        next = r->newer;
+        if (wait ? ebb_mark_wait(r->freed) != 0 : !ebb_mark_reached_lately(r->freed))
+            continue;
+        available += r->chunk_count;
+        break_spare(r);
+    }
+    if (chunks == SIZE_MAX || ebb_chunks_excess())
+        limit_ghosts(0, wait);
+}
+
+void ebb_spare_drop_ghosts(bool wait)
+{
+    ebb_marks_ask_again();
+    limit_ghosts(0, wait);
+}
+
+/* ---- chunks for a new range ---- */
+
+typedef struct wanted {
+    size_t count, got;
+    ebb_stream_t *stream;
+    ebb_chunk_t *out;
+} wanted_t;
+
+static void gather(wanted_t *w)
+{
+    w->got += ebb_chunks_gather(w->count - w->got, w->stream, w->out + w->got);
+}
+
+static void create(wanted_t *w, size_t most)
+{
+    size_t missing = w->count - w->got;
+    w->got += ebb_chunks_create(missing < most ? missing : most, w->out + w->got);
+}
+
+/* Takes chunks from the spares that have waited longest. */
+static void rob(wanted_t *w)
+{
+    for (ebb_range_t *r = spares.oldest, *next; r && w->got < w->count; r = next) {
+        next = r->newer;
+        if (!ebb_mark_suits(r->freed, w->stream))
+            continue;
+        break_spare(r);
+        gather(w);
+    }
+}
+
+/* The same from what is in use on other streams: this one waits for them. (So do the driver's own pools:
+ * CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES.) */
+static void rob_others(wanted_t *w)
+{
+    size_t before = w->got;
+    for (;;) {
+        w->got += ebb_chunks_join(w->count - w->got, w->stream, w->out + w->got);
+        if (w->got == w->count || !spares.oldest)
+            break;
+        break_spare(spares.oldest);
+        gather(w);
+    }
+    /* What the stream has been given so far is over only when that wait is. */
+    if (w->got > before)
+        ebb_mark_issue(w->stream);
+}
+
+static size_t owned(void)
+{
+    return ebb_chunks_created() - ebb_chunks_free() - spares.chunks;
+}
+
+/* How many chunks may exist without being too many for what is alive. */
+static size_t enough(size_t more)
+{
+    size_t most = owned() + more > most_owned ? owned() + more : most_owned;
+    return most + most / SLACK;
+}
+
+ebb_status_t ebb_spare_chunks(size_t count, ebb_stream_t *stream, ebb_chunk_t *out)
+{
+    wanted_t w = {count, 0, stream, out};
+    if (count > ebb_chunks_limit())
+        return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "an allocation above the budget", count * EBB_CHUNK_BYTES);
+    gather(&w);
+    size_t most = enough(count - w.got), created = ebb_chunks_created();
+    ebb_chunks_expect(most);
+    if (w.got < count && most > created)
+        create(&w, most - created);
+    if (w.got < count)
+        rob(&w);
+    if (w.got < count)
+        create(&w, SIZE_MAX);
+    if (w.got < count && ebb_ahead_collect())
+        gather(&w);
+    if (w.got < count && stream)
+        rob_others(&w);
+    if (w.got < count && ebb_heap_make_room(count - w.got)) {
+        gather(&w);
+        create(&w, SIZE_MAX);
+    }
+    if (w.got < count) {
+        ebb_chunks_give_back(w.got, out);
+        return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "an allocation", count * EBB_CHUNK_BYTES);
+    }
+    if (owned() > most_owned)
+        most_owned = owned();
+    return 0;
+}
+
+ebb_status_t ebb_spare_take(size_t chunk_count, ebb_stream_t *stream, ebb_range_t **out)
+{
+    ebb_marks_ask_again();
+    if ((*out = take_spare(chunk_count, stream)) || (*out = take_ghost(chunk_count, stream)))
+        return 0;
+    limit_ghosts(GHOST_CHUNKS, false);
+    ebb_range_t *r = ebb_range_new(chunk_count);
+    if (!r)
+        return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "an address range", chunk_count * EBB_CHUNK_BYTES);
+    ebb_status_t status = ebb_spare_chunks(chunk_count, stream, r->chunk);
+    if (!status && (status = ebb_range_map_on(r, r->chunk)))
+        ebb_chunks_give_back(chunk_count, r->chunk);
+    if (status)
+        ebb_range_delete(r);
+    else
+        *out = r;
+    return status;
+}
+
+static void check_list(const range_list_t *list, bool is_spare)
+{
+    size_t chunks = 0;
+    for (const ebb_range_t *r = list->oldest; r; r = r->newer) {
+        EBB_ASSERT(r->mapped && !r->buffer && !r->slab && r->spare == is_spare && r->holds == is_spare);
+        EBB_ASSERT(r->newer ? r->newer->older == r : list->newest == r);
+        EBB_ASSERT(r->prev ? r->prev->next == r : list->of_class[class_of(r->chunk_count)] == r);
+        for (uint32_t i = 0; i < r->chunk_count; i++) {
+            EBB_ASSERT((r->chunk[i]->holder == r) == is_spare);
+            EBB_ASSERT(is_spare ? !r->chunk[i]->free : r->chunk[i]->ghosts > 0);
+        }
+        chunks += r->chunk_count;
+    }
+    EBB_ASSERT(chunks == list->chunks);
+}
+
+void ebb_spare_check(void)
+{
+    check_list(&spares, true);
+    check_list(&ghosts, false);
+}

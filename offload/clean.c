@@ -1,0 +1,127 @@
+/* clean.c: see clean.h. */
+#include "clean.h"
+
+#include "log.h"
+#include "options.h"
+#include "traffic.h"
+
+/* Of the first so many looks one in eight must pay, else the next are spared. */
+enum { LOOKS = 64, SPARED = 1024, MOST_SLOTS = 64 };
+
+static const ebb_fingerprints_t *prints;
+
+static struct {
+    bool tried, ready;
+    unsigned looks, same, spared;
+} clean;
+
+void ebb_residence_fingerprints(const ebb_fingerprints_t *f)
+{
+    prints = f;
+}
+
+/* Not while room is being made: it takes a little device memory. */
+void ebb_residence_prepare(void)
+{
+    if (clean.tried || !prints || !ebb_options.clean || !ebb_traffic_counters.evictions)
+        return;
+    clean.tried = true; /* also against coming back here from below */
+    clean.ready = prints->open();
+}
+
+static bool is_worth_it(void)
+{
+    if (!clean.ready)
+        return false;
+    if (clean.spared) {
+        clean.spared--;
+        return false;
+    }
+    if (clean.looks < LOOKS)
+        return true;
+    if (clean.same * 8 < clean.looks)
+        clean.spared = SPARED;
+    clean.looks = clean.same = 0;
+    return true;
+}
+
+static ebb_status_t issue(ebb_buffer_t *b, unsigned slot, ebb_stream_t *stream)
+{
+    const ebb_residence_t *r = b->listener_state;
+    EBB_TRY(ebb_buffer_join(ebb_stream_handle(stream), b));
+    EBB_TRY(ebb_mark_join(ebb_stream_handle(stream), r->ready));
+    return prints->issue(slot, stream, b->address, b->bytes);
+}
+
+static void compare(ebb_buffer_t *b, uint64_t hash)
+{
+    ebb_residence_t *r = b->listener_state;
+    r->same = r->kept.at && r->hashed && r->hash == hash;
+    if (r->kept.at && r->hashed) {
+        clean.looks++;
+        clean.same += r->same;
+    }
+    r->hash = hash;
+    r->hashed = true;
+}
+
+/* As many as there are slots; the first that was not. */
+static ebb_buffer_t *look_at_some(ebb_buffer_t *list, ebb_stream_t *stream)
+{
+    uint64_t hash[MOST_SLOTS];
+    ebb_buffer_t *b = list;
+    unsigned count = 0;
+    ebb_status_t status = 0;
+    for (; b && count < prints->slots && count < MOST_SLOTS && !status; b = b->evicting)
+        status = issue(b, count++, stream);
+    if (!status)
+        status = prints->read(count, stream, hash);
+    for (unsigned i = 0; i < count; i++, list = list->evicting) {
+        if (status)
+            ((ebb_residence_t *)list->listener_state)->hashed = false;
+        else
+            compare(list, hash[i]);
+    }
+    return b;
+}
+
+void ebb_clean_look(ebb_buffer_t *list)
+{
+    for (ebb_buffer_t *b = list; b; b = b->evicting) {
+        ebb_residence_t *r = ebb_residence_of(b);
+        if (!r)
+            return;
+        r->same = false;
+    }
+    ebb_stream_t *stream = ebb_copy_stream(EBB_OUT);
+    if (!list || !stream || !is_worth_it()) {
+        /* A hash from before would be compared with a later block. */
+        for (ebb_buffer_t *b = list; b; b = b->evicting)
+            ((ebb_residence_t *)b->listener_state)->hashed = false;
+        return;
+    }
+    while (list)
+        list = look_at_some(list, stream);
+}
+
+void ebb_clean_forget(ebb_buffer_t *b)
+{
+    ebb_residence_t *r = b->listener_state;
+    if (!r || !r->kept.at)
+        return;
+    ebb_free_host_at(r->kept, b->bytes, r->ready); /* it may be on its way in */
+    r->kept = (ebb_host_t){0};
+}
+
+bool ebb_clean_drop(size_t bytes)
+{
+    size_t dropped = 0;
+    for (ebb_buffer_t *b = ebb_buffer_oldest(); b && dropped < bytes; b = b->newer) {
+        const ebb_residence_t *r = b->listener_state;
+        if (!r || !r->kept.at || r->same)
+            continue;
+        dropped += b->bytes;
+        ebb_clean_forget(b);
+    }
+    return dropped > 0;
+}

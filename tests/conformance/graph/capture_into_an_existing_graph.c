@@ -1,0 +1,24 @@
+/* behaviour: A capture can put its nodes into a graph that exists, behind given nodes of it; the end gives back that graph.
+ * rules: none
+ * source: CUDA driver API, cuStreamBeginCaptureToGraph
+ */
+#include "graph/graphs.h"
+
+CONFORMANCE
+{
+    CUdeviceptr p = device_alloc(N * sizeof(int));
+    CUgraph g = new_graph();
+    CUgraphNode first = kernel_node(g, NULL, 0, "fill", p, 3, N);
+    CUstream s = new_stream(CU_STREAM_NON_BLOCKING);
+    OK(cuStreamBeginCaptureToGraph(s, g, &first, NULL, 1, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    add(s, p, 4, N);
+    CHECK(end_capture(s) == g);
+    CHECK(count_nodes(g) == 2 && count_edges(g) == 1);
+    run(instantiate(g), s);
+    CHECK(all_equal(p, 7, N));
+
+    CUgraphExec e = NULL;
+    OK(cuStreamBeginCaptureToGraph(s, g, NULL, NULL, 0, CU_STREAM_CAPTURE_MODE_RELAXED));
+    CHECK(cuGraphInstantiate(&e, g, 0) != CUDA_SUCCESS); /* not before the end */
+    cuStreamEndCapture(s, &g);
+}

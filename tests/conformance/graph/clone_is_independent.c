@@ -1,0 +1,31 @@
+/* behaviour: A clone keeps the parameters and the shape that the original had; nodes are found in it by the original's.
+ * rules: none
+ * source: CUDA driver API, cuGraphClone, cuGraphNodeFindInClone
+ */
+#include "graph/graphs.h"
+
+CONFORMANCE
+{
+    CUdeviceptr p = device_alloc(N * sizeof(int));
+    CUgraph g = new_graph(), clone, unrelated = new_graph();
+    CUgraphNode a = kernel_node(g, NULL, 0, "fill", p, 1, N), b = kernel_node(g, &a, 1, "add", p, 2, N);
+    OK(cuGraphClone(&clone, g));
+
+    CUgraphNode in_clone = NULL, n1 = NULL;
+    OK(cuGraphNodeFindInClone(&in_clone, b, clone));
+    CHECK(in_clone && in_clone != b);
+    EXPECT(CUDA_ERROR_INVALID_VALUE, cuGraphNodeFindInClone(&n1, b, unrelated));
+
+    CUDA_KERNEL_NODE_PARAMS k;
+    int value = 100, n = N;
+    OK(cuGraphKernelNodeGetParams(b, &k));
+    k.kernelParams = (void *[]){&p, &value, &n};
+    OK(cuGraphKernelNodeSetParams(b, &k));
+    OK(cuGraphDestroyNode(a));
+    CHECK(count_nodes(g) == 1 && count_nodes(clone) == 2 && count_edges(clone) == 1);
+    OK(cuGraphDestroy(g));
+    run(instantiate(clone), NULL);
+    CHECK(all_equal(p, 3, N));
+    OK(cuGraphDestroyNode(in_clone));
+    CHECK(count_nodes(clone) == 1);
+}
