@@ -149,14 +149,15 @@ bool ebb_args_pack(const ebb_signature_t *s, unsigned char *block, void **params
     return true;
 }
 
-void ebb_access_add(ebb_operation_t *op, CUdeviceptr address, uint32_t param_offset)
+bool ebb_access_add(ebb_operation_t *op, CUdeviceptr address, uint32_t param_offset)
 {
     if (!ebb_arena_contains(address))
-        return;
+        return true;
     ebb_buffer_t *b = ebb_buffer_at(address);
     if (b)
         op->access[op->access_count++] =
             (ebb_access_t){.buffer = b, .offset_bytes = address - b->address, .param_offset = param_offset};
+    return b != NULL;
 }
 
 static void scan_tensor_maps(ebb_operation_t *op, const unsigned char *block, size_t bytes)

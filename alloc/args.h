@@ -32,7 +32,7 @@ bool ebb_args_pack(const ebb_signature_t *signature, unsigned char *block, void 
  * fills `access` (EBB_ARGS_ROOM of the block). */
 void ebb_args_scan(ebb_operation_t *op, const unsigned char *block, size_t bytes, ebb_access_t *access);
 
-/* Adds one access by address, if a live buffer is there. */
-void ebb_access_add(ebb_operation_t *op, CUdeviceptr address, uint32_t param_offset);
+/* Adds one access by address, if a live buffer is there. False: the address is ebb's, but nobody's. */
+bool ebb_access_add(ebb_operation_t *op, CUdeviceptr address, uint32_t param_offset);
 
 #endif

@@ -234,6 +234,11 @@ bool ebb_enter_own(void)
     return false;
 }
 
+CUcontext ebb_context(void)
+{
+    return core.context;
+}
+
 bool ebb_is_context(CUcontext context)
 {
     return core.ready && core.context && core.context == context;

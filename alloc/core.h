@@ -28,6 +28,7 @@ bool ebb_have_driver(void);
 CUresult ebb_waited(CUresult result);
 
 size_t ebb_device_budget(void); /* EBB_BUDGET in bytes */
+CUcontext ebb_context(void);    /* the one that ebb serves */
 bool ebb_is_context(CUcontext context);
 bool ebb_is_device(CUdevice device);
 /* Whether it serves the device's primary context. */

@@ -51,10 +51,12 @@ static CUresult copy(const copy_t *c)
                           .src = c->src,
                           .bytes = c->bytes,
                           .access = access};
-    ebb_access_add(&op, c->dst, 0);
-    ebb_access_add(&op, c->src, 1);
-    CUresult result = CUDA_SUCCESS;
-    if ((c->direction == H2D || c->direction == ANY) && c->bytes >= sizeof(CUdeviceptr) && ebb_enter_is_inside())
+    /* Freed memory may be there still, but it is not the program's. */
+    bool known = ebb_access_add(&op, c->dst, 0);
+    known = ebb_access_add(&op, c->src, 1) && known;
+    CUresult result = known ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    if (known && (c->direction == H2D || c->direction == ANY) && c->bytes >= sizeof(CUdeviceptr) &&
+        ebb_enter_is_inside())
         result = (CUresult)ebb_table_written(c->dst, host(c->src), c->bytes);
     if (!result)
         result = ebb_issue(&op, issue_copy, c);
@@ -118,8 +120,8 @@ static CUresult set(const set_t *s)
                           .value = s->value,
                           .width = s->width,
                           .access = access};
-    ebb_access_add(&op, s->dst, 0);
-    CUresult result = ebb_issue(&op, issue_set, s);
+    bool known = ebb_access_add(&op, s->dst, 0);
+    CUresult result = known ? ebb_issue(&op, issue_set, s) : CUDA_ERROR_INVALID_VALUE;
     ebb_unlock();
     return result;
 }

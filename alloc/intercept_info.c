@@ -136,6 +136,9 @@ PLAIN_CALL(cuMemGetAddressRange_v2, (CUdeviceptr * base, size_t *bytes, CUdevice
 static bool answer_pointer(const ebb_buffer_t *b, CUpointer_attribute attribute, void *out)
 {
     switch (attribute) {
+    case CU_POINTER_ATTRIBUTE_CONTEXT: /* what is allocated on a stream belongs to none */
+        *(CUcontext *)out = b->stream_ordered ? NULL : ebb_context();
+        return true;
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
         *(CUdeviceptr *)out = b->address;
         return true;
@@ -156,6 +159,13 @@ static bool answer_pointer(const ebb_buffer_t *b, CUpointer_attribute attribute,
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
         *(int *)out = ebb_chunk_device();
         return true;
+    case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
+        *(unsigned long long *)out = CU_MEM_HANDLE_TYPE_NONE;
+        return true;
+    case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
+        *(unsigned *)out = CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE;
+        return true;
+    case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
     case CU_POINTER_ATTRIBUTE_IS_MANAGED:
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
         *(unsigned *)out = 0;

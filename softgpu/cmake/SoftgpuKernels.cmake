@@ -14,7 +14,7 @@ set(SOFTGPU_CMAKE_DIR ${CMAKE_CURRENT_LIST_DIR})
 
 set(SOFTGPU_COMMON_FLAGS -std=c++17 -march=native -fPIC -fvisibility=hidden -fno-math-errno -fno-trapping-math
     -fno-extern-tls-init -ffunction-sections -fdata-sections -Wall -Wno-unused-function -Wno-unused-variable
-    -Wno-unused-value -Wno-address -Wno-unknown-pragmas)
+    -Wno-unused-value -Wno-address -Wno-unknown-pragmas -Wno-uninitialized -Wno-maybe-uninitialized)
 # Fast mode. Reassociation lets sums vectorise. Not -ffast-math: infinities are needed (masks), and gcc 12 would turn
 # flush-to-zero on for the whole process if it were also on the link line. No peeling for alignment: the order of a sum
 # must not depend on an address.
@@ -28,7 +28,7 @@ set(SOFTGPU_CHECKED_FLAGS ${SOFTGPU_COMMON_FLAGS} -O1 -g1 -fexpensive-optimizati
     --param=tsan-instrument-func-entry-exit=0 --param=tsan-distinguish-volatile=1 -DSOFTGPU_BUILD_CHECKED)
 # Not -mtls-dialect=gnu2: a thread's first access to its __shared__ arrays would clobber live vector registers before glibc 2.40
 # (sourceware bug 31372).
-set(SOFTGPU_KERNEL_OPTIONS "" CACHE STRING "further compiler options for kernel libraries")
+set(SOFTGPU_KERNEL_OPTIONS "" CACHE STRING "compiler options for kernel libraries, before those of their modes")
 
 function(softgpu_kernels target)
   cmake_parse_arguments(ARG "" "SAME_AS" "SOURCES;MODES" ${ARGN})
@@ -123,7 +123,7 @@ function(softgpu_kernel_libraries target output_folder output_name modes)
     add_library(${library} MODULE ${exclude} ${sources} ${index})
     set_target_properties(${library} PROPERTIES PREFIX "" OUTPUT_NAME "${file}" SUFFIX ".so"
       LIBRARY_OUTPUT_DIRECTORY "${output_folder}" LINK_DEPENDS "${scripts}")
-    target_compile_options(${library} PRIVATE ${SOFTGPU_${flags}_FLAGS} ${SOFTGPU_KERNEL_OPTIONS})
+    target_compile_options(${library} PRIVATE ${SOFTGPU_KERNEL_OPTIONS} ${SOFTGPU_${flags}_FLAGS})
     # Several objects of one process export the table: each must see its own.
     target_link_options(${library} PRIVATE -Wl,--gc-sections -Wl,-Bsymbolic)
     foreach(script ${scripts})

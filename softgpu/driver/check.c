@@ -318,6 +318,8 @@ void sg_check_access(const void *where, size_t bytes, softgpu_access_t how, cons
                     place);
         return;
     }
+    if (how == SOFTGPU_VOLATILE_READ)
+        sg_services.pause(); /* perhaps in a loop that waits */
     if (how != SOFTGPU_READ && how != SOFTGPU_WRITE)
         sg_check_sync(where, reads(how), writes(how));
     if ((size_t)(at - c->area) < c->area_bytes)

@@ -34,7 +34,7 @@ static void say_host_access(const void *address)
 {
     char line[160];
     int n = snprintf(line, sizeof line,
-                     "softgpu: host code touched device memory at %p (copy it with cudaMemcpy)\n", address);
+                     "softgpu: rule host-access: host code touched device memory at %p (copy it with cudaMemcpy)\n", address);
     if (write(STDERR_FILENO, line, (size_t)n) < 0)
         return;
 }

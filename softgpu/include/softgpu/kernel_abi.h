@@ -62,6 +62,7 @@ typedef struct softgpu_launch softgpu_launch_t;
 typedef struct softgpu_warp_op {
     const char *name;
     void (*combine)(uint32_t lanes, void *const lane[32]);
+    int whole; /* all 32 lanes have to be there: none may have exited */
 } softgpu_warp_op_t;
 
 typedef enum softgpu_barrier { SOFTGPU_SYNC, SOFTGPU_SYNC_COUNT, SOFTGPU_SYNC_AND, SOFTGPU_SYNC_OR } softgpu_barrier_t;

@@ -1,4 +1,5 @@
-/* Checked mode: each mistake is reported with what is needed to find it, and nothing else is reported. */
+/* Checked mode: each mistake is reported with what is needed to find it, and nothing else is reported.
+ * rules: shared-race, bounds, uninitialised */
 #include "simt_test.h"
 
 
