@@ -11,31 +11,59 @@
 #include <time.h>
 
 #include "chunk.h"
+#include "driver.h"
 #include "log.h"
 
 static struct {
     bool tried, running;
     pthread_t thread;
+    CUcontext context; /* of the program's thread that made this one start */
     sem_t wake;
     atomic_bool stop;
+    /* The chunk that is being created. Filled by this thread, emptied under ebb_lock() by whoever comes first. */
+    _Atomic enum { EMPTY, CREATING, DONE } slot;
+    CUmemGenericAllocationHandle handle;
+    bool created; /* handle is one */
 } ahead;
+
+/* What has been created goes into the pool. Lock held. */
+static void hand_over(void)
+{
+    if (atomic_load(&ahead.slot) != DONE)
+        return;
+    ebb_chunks_end_ahead(ahead.created ? &ahead.handle : NULL);
+    atomic_store(&ahead.slot, EMPTY);
+}
+
+bool ebb_ahead_collect(void)
+{
+    if (atomic_load(&ahead.slot) == EMPTY)
+        return false;
+    while (atomic_load(&ahead.slot) == CREATING)
+        nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
+    hand_over();
+    return true;
+}
 
 static void create_what_is_wanted(void)
 {
     ebb_lock();
     while (!atomic_load(&ahead.stop) && ebb_chunks_begin_ahead()) {
+        atomic_store(&ahead.slot, CREATING);
         ebb_unlock();
-        CUmemGenericAllocationHandle handle;
-        bool created = ebb_chunk_handle(&handle) == 0;
+        ahead.created = ebb_chunk_handle(&ahead.handle) == 0;
+        atomic_store(&ahead.slot, DONE);
         ebb_lock();
-        if (!ebb_chunks_end_ahead(created ? &handle : NULL))
-            break;
+        hand_over(); /* unless somebody has been quicker */
     }
     ebb_unlock();
 }
 
 static void *run(void *ignored)
 {
+    /* Nothing is said about whether cuMemCreate needs a current context. */
+    if (ebb_driver.cuCtxPushCurrent_v2)
+        ebb_driver.cuCtxPushCurrent_v2(ahead.context);
     while (!atomic_load(&ahead.stop)) {
         if (!sem_wait(&ahead.wake))
             create_what_is_wanted();
@@ -46,7 +74,7 @@ static void *run(void *ignored)
 static bool start(void)
 {
     sigset_t all, before;
-    if (sem_init(&ahead.wake, 0, 0))
+    if (sem_init(&ahead.wake, 0, 0) || ebb_driver.cuCtxGetCurrent(&ahead.context))
         return false;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);

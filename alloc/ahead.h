@@ -2,8 +2,12 @@
 #ifndef EBB_AHEAD_H
 #define EBB_AHEAD_H
 
+#include <stdbool.h>
+
 /* Lets the thread create what the pool wants (ebb_chunks_wanted); starts it at the first call. Lock held. */
 void ebb_ahead_wake(void);
+/* If a chunk is being created, waits until it is in the pool. True if so. Lock held. */
+bool ebb_ahead_collect(void);
 /* Ends the thread, for the end of the process. Lock not held. */
 void ebb_ahead_stop(void);
 

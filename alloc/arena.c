@@ -12,6 +12,7 @@
 #include "chunk.h"
 #include "driver.h"
 #include "log.h"
+#include "share.h"
 
 ebb_arena_t ebb_arena;
 
@@ -85,9 +86,9 @@ void ebb_range_delete(ebb_range_t *r)
 
 static ebb_status_t set_access(CUdeviceptr base, size_t bytes)
 {
-    const CUmemAccessDesc desc = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = ebb_chunk_device()},
-                                  .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-    EBB_DRIVER(cuMemSetAccess, bytes, (base, bytes, &desc, 1));
+    size_t count;
+    const CUmemAccessDesc *desc = ebb_access_descs(&count);
+    EBB_DRIVER(cuMemSetAccess, bytes, (base, bytes, desc, count));
     return 0;
 }
 

@@ -10,6 +10,7 @@
 
 #include "arena.h"
 #include "driver.h"
+#include "tensor_map.h"
 
 /* Open addressing by the function's address; grows, and is emptied when a module goes. */
 static struct {
@@ -40,24 +41,57 @@ static bool grow(void)
     return true;
 }
 
+typedef CUresult (*param_info_fn)(const void *function, size_t index, size_t *offset, size_t *size);
+
+static CUresult function_param(const void *f, size_t index, size_t *offset, size_t *size)
+{
+    return ebb_driver.cuFuncGetParamInfo((CUfunction)(uintptr_t)f, index, offset, size);
+}
+
+static CUresult kernel_param(const void *f, size_t index, size_t *offset, size_t *size)
+{
+    return ebb_driver.cuKernelGetParamInfo
+               ? ebb_driver.cuKernelGetParamInfo((CUkernel)(uintptr_t)f, index, offset, size)
+               : CUDA_ERROR_NOT_SUPPORTED;
+}
+
+/* False: the driver does not know the function in this form. */
+static bool list_params(param_info_fn info, CUfunction f, struct ebb_param *params, size_t room,
+                        size_t *count)
+{
+    CUresult result = CUDA_SUCCESS;
+    size_t n = 0, offset, size;
+    while (n < room && !(result = info(f, n, &offset, &size)))
+        params[n++] = (struct ebb_param){(uint32_t)offset, (uint32_t)size};
+    *count = n;
+    /* The driver ends the list with INVALID_VALUE. */
+    return n < room && result == CUDA_ERROR_INVALID_VALUE;
+}
+
 static bool ask_driver(CUfunction f, ebb_signature_t *out)
 {
     struct ebb_param params[1024], *copy;
-    size_t n = 0, offset, size, end = 0;
-    CUresult result;
-    while (n < 1024 && !(result = ebb_driver.cuFuncGetParamInfo(f, n, &offset, &size))) {
-        params[n++] = (struct ebb_param){(uint32_t)offset, (uint32_t)size};
-        end = offset + size;
+    size_t n = 0, kernel_n;
+    bool known = list_params(function_param, f, params, 1024, &n);
+    /* What is launched may also be a CUkernel, whose parameters have a question of their own. */
+    if ((!known || !n) && list_params(kernel_param, f, params, 1024, &kernel_n)) {
+        known = true;
+        n = kernel_n;
     }
-    /* The driver ends the list with INVALID_VALUE; anything else means that it does not know the function. */
-    if (n < 1024 && result != CUDA_ERROR_INVALID_VALUE)
+    if (!known)
         return false;
     copy = malloc((n ? n : 1) * sizeof *copy);
     if (!copy)
         return false;
     memcpy(copy, params, n * sizeof *copy);
-    *out = (ebb_signature_t){
-        .function = f, .param_count = (uint32_t)n, .param_bytes = (uint32_t)end, .params = copy};
+    size_t end = n ? params[n - 1].offset_bytes + (size_t)params[n - 1].size_bytes : 0, filled = 0;
+    for (size_t i = 0; i < n; i++)
+        filled += params[i].size_bytes;
+    *out = (ebb_signature_t){.function = f,
+                             .param_count = (uint32_t)n,
+                             .param_bytes = (uint32_t)end,
+                             .has_gaps = filled < end,
+                             .params = copy};
     return true;
 }
 
@@ -85,9 +119,17 @@ void ebb_signatures_forget(void)
 bool ebb_args_pack(const ebb_signature_t *s, unsigned char *block, void **params, void **extra)
 {
     if (params && !extra) {
-        memset(block, 0, s->param_bytes); /* what lies between arguments must not look like one */
-        for (uint32_t i = 0; i < s->param_count; i++)
-            memcpy(block + s->params[i].offset_bytes, params[i], s->params[i].size_bytes);
+        if (s->has_gaps) /* what lies between arguments must not look like one */
+            memset(block, 0, s->param_bytes);
+        for (uint32_t i = 0; i < s->param_count; i++) {
+            unsigned char *to = block + s->params[i].offset_bytes;
+            if (s->params[i].size_bytes == 8)
+                memcpy(to, params[i], 8);
+            else if (s->params[i].size_bytes == 4)
+                memcpy(to, params[i], 4);
+            else
+                memcpy(to, params[i], s->params[i].size_bytes);
+        }
         return true;
     }
     const void *buffer = NULL;
@@ -107,22 +149,38 @@ bool ebb_args_pack(const ebb_signature_t *s, unsigned char *block, void **params
     return true;
 }
 
-void ebb_access_add(ebb_operation_t *op, CUdeviceptr address, uint32_t param_offset)
+bool ebb_access_add(ebb_operation_t *op, CUdeviceptr address, uint32_t param_offset)
 {
     if (!ebb_arena_contains(address))
-        return;
+        return true;
     ebb_buffer_t *b = ebb_buffer_at(address);
     if (b)
         op->access[op->access_count++] =
             (ebb_access_t){.buffer = b, .offset_bytes = address - b->address, .param_offset = param_offset};
+    return b != NULL;
+}
+
+static void scan_tensor_maps(ebb_operation_t *op, const unsigned char *block, size_t bytes)
+{
+    for (size_t at = 0; at + EBB_TENSOR_MAP_BYTES <= bytes; at += EBB_TENSOR_MAP_ALIGN) {
+        CUdeviceptr address = ebb_tensor_map_address(block + at);
+        if (!address)
+            continue;
+        op->plain = false; /* to point it elsewhere would mean to encode it again */
+        ebb_access_add(op, address, (uint32_t)at);
+    }
 }
 
 void ebb_args_scan(ebb_operation_t *op, const unsigned char *block, size_t bytes, ebb_access_t *access)
 {
+    const CUdeviceptr base = ebb_arena.base, end = ebb_arena.slots * EBB_CHUNK_BYTES;
     op->access = access;
     for (size_t at = 0; at + sizeof(CUdeviceptr) <= bytes; at += sizeof(CUdeviceptr)) {
         CUdeviceptr word;
         memcpy(&word, block + at, sizeof word);
-        ebb_access_add(op, word, (uint32_t)at);
+        if (word - base < end)
+            ebb_access_add(op, word, (uint32_t)at);
     }
+    if (ebb_tensor_map_count)
+        scan_tensor_maps(op, block, bytes);
 }

@@ -10,6 +10,7 @@ enum { EBB_MAX_PARAM_BYTES = 32764 };
 typedef struct ebb_signature {
     CUfunction function;
     uint32_t param_count, param_bytes;
+    bool has_gaps; /* between its parameters */
     const struct ebb_param {
         uint32_t offset_bytes, size_bytes;
     } * params;
@@ -24,10 +25,14 @@ void ebb_signatures_forget(void);
  * them. False: the driver is the one to complain about them. */
 bool ebb_args_pack(const ebb_signature_t *signature, unsigned char *block, void **params, void **extra);
 
-/* Looks up every aligned 8-byte word of the block; fills `access` (room for one per word). */
+/* Accesses that a block of so many bytes can make. */
+#define EBB_ARGS_ROOM(bytes) ((bytes) / 8 + (bytes) / 64)
+
+/* Looks up every aligned 8-byte word of the block, and every tensor map in it (the operation is then not plain);
+ * fills `access` (EBB_ARGS_ROOM of the block). */
 void ebb_args_scan(ebb_operation_t *op, const unsigned char *block, size_t bytes, ebb_access_t *access);
 
-/* Adds one access by address, if a live buffer is there. */
-void ebb_access_add(ebb_operation_t *op, CUdeviceptr address, uint32_t param_offset);
+/* Adds one access by address, if a live buffer is there. False: the address is ebb's, but nobody's. */
+bool ebb_access_add(ebb_operation_t *op, CUdeviceptr address, uint32_t param_offset);
 
 #endif

@@ -26,11 +26,13 @@ static struct {
     int device;
     size_t room;          /* of the lists */
     size_t limit;         /* chunks that may exist */
+    size_t ceded;         /* chunks' worth of the budget that others have */
     size_t created, peak; /* that do, or are being created; and did */
     chunk_list_t idle;    /* nobody uses them */
     chunk_list_t late;    /* in use until their marks, when last asked */
     size_t total_bytes;   /* EBB_BUDGET */
     size_t budget_bytes, overhead_bytes;
+    size_t least_overhead_bytes; /* what it was at first: a context does not shrink */
     size_t reserve_bytes;
     bool follow;        /* measure the overhead */
     bool ahead;         /* create ahead of need */
@@ -42,12 +44,11 @@ static struct {
     uint64_t refused_ns; /* when the driver last had none; 0: it had */
 } pool;
 
-static void set_overhead(size_t bytes)
+static void set_limit(void)
 {
-    size_t limit;
-    pool.overhead_bytes = bytes;
-    pool.budget_bytes = pool.total_bytes > bytes ? pool.total_bytes - bytes : 0;
-    limit = pool.budget_bytes / EBB_CHUNK_BYTES;
+    size_t taken = pool.overhead_bytes + pool.ceded * EBB_CHUNK_BYTES;
+    pool.budget_bytes = pool.total_bytes > taken ? pool.total_bytes - taken : 0;
+    size_t limit = pool.budget_bytes / EBB_CHUNK_BYTES;
     pool.limit = limit < pool.room ? limit : pool.room;
 }
 
@@ -60,7 +61,8 @@ void ebb_chunks_init(CUdevice device, size_t budget_bytes, size_t others_bytes)
     pool.late.chunk = calloc(pool.room + 1, sizeof(ebb_chunk_t));
     if (!pool.idle.chunk || !pool.late.chunk)
         pool.room = 0;
-    set_overhead(others_bytes);
+    pool.overhead_bytes = pool.least_overhead_bytes = others_bytes;
+    set_limit();
 }
 
 void ebb_chunks_follow(size_t reserve_bytes, bool ahead)
@@ -74,8 +76,11 @@ void ebb_chunks_measure(void)
 {
     if (!pool.follow || pool.under_way)
         return;
-    size_t before = pool.overhead_bytes;
-    set_overhead(ebb_overhead_bytes(pool.device, pool.created * EBB_CHUNK_BYTES) + pool.reserve_bytes);
+    /* What the driver serves itself has been taken off already, perhaps before it is there. */
+    size_t known = (pool.created + pool.ceded) * EBB_CHUNK_BYTES, before = pool.overhead_bytes;
+    size_t bytes = ebb_overhead_bytes(pool.device, known) + pool.reserve_bytes;
+    pool.overhead_bytes = bytes > pool.least_overhead_bytes ? bytes : pool.least_overhead_bytes;
+    set_limit();
     if (pool.overhead_bytes > before && pool.created > pool.limit)
         ebb_log(EBB_INFO, "%zu MiB are held beside ebb's memory now, %zu MiB too much of that exists",
                 pool.overhead_bytes >> 20, (pool.created - pool.limit) * EBB_CHUNK_BYTES >> 20);
@@ -200,6 +205,8 @@ static size_t takeable(size_t free)
 
 size_t ebb_chunks_available(void)
 {
+    if (pool.under_way && !creatable()) /* it may be the last one */
+        ebb_ahead_collect();
     settle();
     return takeable(pool.idle.count) + creatable();
 }
@@ -235,7 +242,8 @@ size_t ebb_chunks_gather(size_t count, const ebb_stream_t *stream, ebb_chunk_t *
 
 size_t ebb_chunks_join(size_t count, ebb_stream_t *stream, ebb_chunk_t *out)
 {
-    size_t got = 0;
+    size_t got = 0, most = takeable(ebb_chunks_free());
+    count = count < most ? count : most;
     while (got < count && pool.late.count) {
         ebb_chunk_t c = pool.late.chunk[pool.late.count - 1];
         if (ebb_mark_join(ebb_stream_handle(stream), c->freed))
@@ -308,12 +316,14 @@ bool ebb_chunks_begin_ahead(void)
     return true;
 }
 
-bool ebb_chunks_end_ahead(const CUmemGenericAllocationHandle *handle)
+void ebb_chunks_end_ahead(const CUmemGenericAllocationHandle *handle)
 {
     ebb_chunk_t c = handle ? calloc(1, sizeof *c) : NULL;
     pool.under_way--;
-    if (!c) {
-        pool.refused_ns = now_ns();
+    if (handle && !c)
+        ebb_driver.cuMemRelease(*handle);
+    if (!c) { /* whoever needs one will see for himself whether the driver has it */
+        pool.wanted = false;
         pool.created--;
     } else {
         c->handle = *handle;
@@ -321,7 +331,6 @@ bool ebb_chunks_end_ahead(const CUmemGenericAllocationHandle *handle)
         if (pool.under_way_since != pool.released || ebb_chunks_excess())
             release(c);
     }
-    return c != NULL;
 }
 
 ebb_status_t ebb_chunks_take(size_t count, ebb_chunk_t *out)
@@ -345,10 +354,30 @@ void ebb_chunks_release(void)
         release(pool.idle.chunk[i]);
 }
 
+bool ebb_chunks_cede(size_t count)
+{
+    if (count > ebb_chunks_available())
+        return false;
+    ebb_ahead_collect();
+    pool.ceded += count;
+    set_limit();
+    settle(); /* releases what is too much now */
+    if (!ebb_chunks_excess())
+        return true;
+    ebb_chunks_regain(count);
+    return false;
+}
+
+void ebb_chunks_regain(size_t count)
+{
+    pool.ceded -= count;
+    set_limit();
+}
+
 ebb_usage_t ebb_chunks_usage(void)
 {
     return (ebb_usage_t){.budget_bytes = pool.budget_bytes,
-                         .overhead_bytes = pool.overhead_bytes,
+                         .overhead_bytes = pool.overhead_bytes + pool.ceded * EBB_CHUNK_BYTES,
                          .created_bytes = pool.created * EBB_CHUNK_BYTES,
                          .peak_bytes = pool.peak * EBB_CHUNK_BYTES,
                          .mapped_bytes = (pool.created - ebb_chunks_free()) * EBB_CHUNK_BYTES};

@@ -29,6 +29,11 @@ void ebb_chunks_follow(size_t reserve_bytes, bool ahead);
 void ebb_chunks_measure(void);
 int ebb_chunk_device(void);
 
+/* So many chunks less may exist, because the driver serves memory of that size itself; those that nobody has
+ * taken go back to it. False: more of them are taken than that. And back. */
+bool ebb_chunks_cede(size_t count);
+void ebb_chunks_regain(size_t count);
+
 /* All of ebb_usage() but the live bytes, which the heap knows. */
 ebb_usage_t ebb_chunks_usage(void);
 
@@ -52,9 +57,9 @@ size_t ebb_chunks_create(size_t count, ebb_chunk_t *out);
 /* So many are needed for what is alive: no more are created ahead than a few beyond these. */
 void ebb_chunks_expect(size_t count);
 /* For ahead.c, lock held: may one more be created? Then it counts already; end with the handle, or NULL if there is
- * none. Both are false when there is nothing more to do. */
+ * none. */
 bool ebb_chunks_begin_ahead(void);
-bool ebb_chunks_end_ahead(const CUmemGenericAllocationHandle *handle);
+void ebb_chunks_end_ahead(const CUmemGenericAllocationHandle *handle);
 /* The driver's call; no lock. */
 ebb_status_t ebb_chunk_handle(CUmemGenericAllocationHandle *out);
 /* Takes a free one. */

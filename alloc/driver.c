@@ -1,3 +1,6 @@
+#ifndef __CUDA_API_VERSION_INTERNAL /* whoever compiles it: the whole table (driver.h) */
+#define __CUDA_API_VERSION_INTERNAL
+#endif
 #include "driver.h"
 
 #include "log.h"
@@ -17,6 +20,11 @@ ebb_status_t ebb_driver_fill(PFN_cuGetProcAddress_v12000 real)
         result = CUDA_ERROR_NOT_FOUND;                                                                       \
     }
     EBB_DRIVER_FUNCTIONS(X)
+#undef X
+#define X(field, name, version)                                                                              \
+    if (real(#name, (void **)&ebb_driver.field, version, 0, &status))                                        \
+        ebb_driver.field = NULL;
+    EBB_DRIVER_MORE(X)
 #undef X
     return result;
 }

@@ -94,8 +94,10 @@ typedef struct ebb_usage {
     size_t mapped_bytes;   /* under ranges */
     size_t live_bytes;     /* in buffers of the program, as requested */
     size_t live_peak_bytes;
+    size_t live_high_bytes; /* the same since the program has last asked to forget it */
 } ebb_usage_t;
 ebb_usage_t ebb_usage(void);
+size_t ebb_live_bytes(void); /* the same as its live_bytes */
 
 /* Takes `count` chunks, creating what is missing. Nothing is taken on failure: CUDA_ERROR_OUT_OF_MEMORY when
  * that would exceed the budget or the driver has none. */
@@ -119,7 +121,8 @@ struct ebb_buffer {
     ebb_mark_t use[EBB_USE_MARKS]; /* the last operation on each stream that touched it */
     unsigned use_count;            /* EBB_USE_MARKS + 1: on more streams than there is room for */
     ebb_buffer_t *evicting;        /* in a list of victims */
-    unsigned held;               /* > 0: must stay resident (an operation in preparation, exported memory) */
+    unsigned held;   /* > 0: may not be evicted (an operation in preparation, a pinned buffer) */
+    unsigned pinned; /* > 0: something that ebb does not see reaches it (pin.h); no plan knows it */
     ebb_buffer_t *newer, *older; /* all live large buffers, by last use */
     void *listener_state;        /* offload/; freed by the listener's `freeing` */
     uint32_t tag;                /* ckpt/: 1 + its number in the plan; 0: none */
@@ -188,26 +191,30 @@ void ebb_buffer_touch(ebb_buffer_t *buffer, ebb_mark_t mark);
 
 /* ---- operations ---- */
 
-typedef enum ebb_operation_kind { EBB_KERNEL, EBB_COPY, EBB_SET } ebb_operation_kind_t;
+/* EBB_OTHER: anything else that touches buffers. Of each of them it may read and write anything; it is never
+ * issued again. */
+typedef enum ebb_operation_kind { EBB_KERNEL, EBB_COPY, EBB_SET, EBB_OTHER } ebb_operation_kind_t;
 
 /* One pointer among an operation's arguments. */
 typedef struct ebb_access {
     ebb_buffer_t *buffer;
-    size_t offset_bytes;   /* into the buffer */
-    uint32_t param_offset; /* kernel: where the word stands in the argument block */
+    size_t offset_bytes; /* into the buffer */
+    uint32_t
+        param_offset; /* kernel: where the word stands in the argument block; else: which operand it is */
 } ebb_access_t;
 
 typedef struct ebb_operation {
     ebb_operation_kind_t kind;
     ebb_stream_t *stream;
     CUfunction function; /* kernel */
+    const char *name;    /* other: the driver's function, one address for each */
     unsigned grid[3], block[3], shared_bytes;
     const unsigned char *params; /* kernel: the argument block, each argument at its offset */
     size_t param_bytes;
     bool plain; /* kernel: launched without attributes, so that its arguments and geometry are all there is to
                    it */
-    CUdeviceptr dst, src; /* copy: either may be host memory; set: dst */
-    size_t bytes;
+    CUdeviceptr dst, src;  /* copy: either may be host memory; set: dst */
+    size_t bytes;          /* copy, set, other: what it moves */
     uint32_t value, width; /* set */
     uint32_t access_count;
     ebb_access_t *access;
@@ -233,6 +240,8 @@ typedef struct ebb_listener {
     void (*out_of_memory)(const ebb_request_t *request);
     /* The program has waited for work of its own. */
     void (*waited)(void);
+    /* Something has come up that no plan knows: a drive ends, what was learned is forgotten. */
+    void (*interrupted)(const char *why);
     /* The process ends (also with CUDA gone); the driver may not be called. */
     void (*finish)(void);
 } ebb_listener_t;
@@ -240,6 +249,16 @@ typedef struct ebb_listener {
 /* Set by the library's constructor, before any operation. */
 void ebb_listen(const ebb_listener_t *listener);
 extern const ebb_listener_t *ebb_listener;
+
+/* From now on nothing leaves the device, and no plan is followed, because something may reach any buffer at any
+ * time. Lock held. */
+void ebb_keep_everything(const char *why);
+bool ebb_keeps_everything(void);
+/* No plan may be made or followed now: everything is kept, or a stream is being captured (the device may not be
+ * waited for then). */
+bool ebb_plans_rest(void);
+/* Tells the listener. */
+void ebb_interrupt(const char *why);
 
 /* Something was lost that cannot be brought back: from now on every call with which the program waits for its
  * work returns CUDA_ERROR_LAUNCH_FAILED. */

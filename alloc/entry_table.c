@@ -3,38 +3,51 @@
 
 #include "hook.h"
 #include "intercept.h"
+#include "log.h"
 
 /* Only addresses are taken here: the functions are declared without their arguments. */
 #define PLAIN(name, symbol, version) extern void ebb_at_##symbol(void) __asm__(#symbol);
-#define SYNC(name, symbol, version)                                                                          \
+#define SYNC(name, symbol, version, per_thread)                                                              \
     PLAIN(name, symbol, version) extern void ebb_at_##symbol##_ptds(void) __asm__(#symbol "_ptds");
-#define ASYNC(name, symbol, version)                                                                         \
+#define ASYNC(name, symbol, version, per_thread)                                                             \
     PLAIN(name, symbol, version) extern void ebb_at_##symbol##_ptsz(void) __asm__(#symbol "_ptsz");
 #include "entry_points.h"
 #undef PLAIN
 #undef SYNC
 #undef ASYNC
 
-#define PLAIN(name, symbol, version) {#name, #symbol, version, (void *)ebb_at_##symbol, NULL, NULL},
-#define SYNC(name, symbol, version)                                                                          \
-    {#name, #symbol, version, (void *)ebb_at_##symbol, (void *)ebb_at_##symbol##_ptds, "_ptds"},
-#define ASYNC(name, symbol, version)                                                                         \
-    {#name, #symbol, version, (void *)ebb_at_##symbol, (void *)ebb_at_##symbol##_ptsz, "_ptsz"},
+#define PLAIN(name, symbol, version) {#name, #symbol, version, 0, (void *)ebb_at_##symbol, NULL, NULL},
+#define SYNC(name, symbol, version, per_thread)                                                              \
+    {#name, #symbol, version, per_thread, (void *)ebb_at_##symbol, (void *)ebb_at_##symbol##_ptds, "_ptds"},
+#define ASYNC(name, symbol, version, per_thread)                                                             \
+    {#name, #symbol, version, per_thread, (void *)ebb_at_##symbol, (void *)ebb_at_##symbol##_ptsz, "_ptsz"},
 const ebb_entry_t ebb_entries[] = {
 #include "entry_points.h"
     {0},
 };
 
-void *ebb_hook_by_name(const char *name, int version, unsigned long long flags)
+/* The version from which on an entry answers for these flags. */
+static int version_of(const ebb_entry_t *e, bool per_thread)
 {
-    const ebb_entry_t *best = NULL;
-    for (const ebb_entry_t *e = ebb_entries; e->name; e++)
-        if (e->version <= version && (!best || e->version > best->version) && !strcmp(e->name, name))
-            best = e;
-    if (!best)
-        return NULL;
+    return per_thread && e->per_thread ? e->per_thread_version : e->version;
+}
+
+const ebb_entry_t *ebb_entry_by_name(const char *name, int version, unsigned long long flags)
+{
     bool per_thread = flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
-    return per_thread && best->per_thread ? best->per_thread : best->plain;
+    const ebb_entry_t *best = NULL;
+    for (const ebb_entry_t *e = ebb_entries; e->name; e++) {
+        int v = version_of(e, per_thread);
+        if (v <= version && (!best || v > version_of(best, per_thread)) && !strcmp(e->name, name))
+            best = e;
+    }
+    return best;
+}
+
+void *ebb_hook_of(const ebb_entry_t *e, unsigned long long flags)
+{
+    bool per_thread = flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
+    return per_thread && e->per_thread ? e->per_thread : e->plain;
 }
 
 void *ebb_hook_by_symbol(const char *symbol)
@@ -51,6 +64,17 @@ void *ebb_hook_by_symbol(const char *symbol)
     return NULL;
 }
 
+/* What the driver has given for a name must be the form that the entry stands for: a newer driver may know a
+ * newer one, with other arguments. */
+static bool is_form(const ebb_entry_t *e, void *given, cuuint64_t flags)
+{
+    void *known = NULL;
+    CUdriverProcAddressQueryResult status;
+    bool per_thread = flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
+    return !ebb_driver.cuGetProcAddress(e->name, &known, version_of(e, per_thread), flags, &status) &&
+           known == given;
+}
+
 /* The driver decides whether there is such a function in that version, the table whether it is ours. */
 static CUresult proc_address(const char *name, void **out, int version, cuuint64_t flags,
                              CUdriverProcAddressQueryResult *status)
@@ -59,9 +83,17 @@ static CUresult proc_address(const char *name, void **out, int version, cuuint64
         return CUDA_ERROR_NOT_INITIALIZED;
     CUdriverProcAddressQueryResult ignored;
     CUresult result = ebb_driver.cuGetProcAddress(name, out, version, flags, status ? status : &ignored);
-    void *ours = result || !name || !out || !*out ? NULL : ebb_hook_by_name(name, version, flags);
-    if (ours)
-        *out = ours;
+    const ebb_entry_t *e = result || !name || !out || !*out ? NULL : ebb_entry_by_name(name, version, flags);
+    if (!e)
+        return result;
+    if (is_form(e, *out, flags)) {
+        *out = ebb_hook_of(e, flags);
+        return result;
+    }
+    ebb_log(EBB_WARN, "this driver has a form of %s that ebb does not know", name);
+    ebb_lock();
+    ebb_keep_everything("a function that ebb does not know may touch it");
+    ebb_unlock();
     return result;
 }
 

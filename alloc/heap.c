@@ -6,18 +6,21 @@
 #include "heap.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "arena.h"
 #include "chunk.h"
 #include "driver.h"
 #include "log.h"
 #include "mark.h"
+#include "slab.h"
 #include "spare.h"
 
 static struct {
     ebb_buffer_t *newest, *oldest; /* large buffers by last use */
     uint64_t generation;
-    size_t live_bytes, live_peak_bytes;
+    size_t live_bytes, live_peak_bytes, live_high_bytes;
+    ebb_buffer_t *unused; /* records to be used again, linked through `older` */
 } heap;
 
 bool ebb_heap_reclaim(size_t chunks, bool wait)
@@ -27,6 +30,16 @@ bool ebb_heap_reclaim(size_t chunks, bool wait)
     ebb_spare_reclaim(ebb_chunks_excess() ? SIZE_MAX : chunks,
                       wait); /* ghosts keep chunks from being released */
     return ebb_chunks_available() >= chunks;
+}
+
+bool ebb_heap_cede(size_t chunks)
+{
+    if (!ebb_heap_make_room(chunks))
+        return false;
+    if (ebb_chunks_cede(chunks))
+        return true;
+    ebb_spare_drop_ghosts(true); /* they keep chunks from being released */
+    return ebb_chunks_cede(chunks);
 }
 
 bool ebb_heap_make_room(size_t chunks)
@@ -102,19 +115,25 @@ static void begin_life(ebb_buffer_t *b, const ebb_request_t *q)
     b->stream_ordered = q->stream != NULL;
     b->pool = q->pool;
     b->use_count = 0;
+    b->held = b->pinned = 0;
     b->tag = 0;
     if (q->stream) /* a range reused at once is in use on this stream until here */
         ebb_buffer_touch(b, ebb_mark_here(q->stream));
     heap.live_bytes += b->bytes;
     if (heap.live_bytes > heap.live_peak_bytes)
         heap.live_peak_bytes = heap.live_bytes;
+    if (heap.live_bytes > heap.live_high_bytes)
+        heap.live_high_bytes = heap.live_bytes;
 }
 
 static ebb_buffer_t *own(ebb_range_t *range)
 {
-    ebb_buffer_t *b = calloc(1, sizeof *b);
+    ebb_buffer_t *b = heap.unused ? heap.unused : malloc(sizeof *b);
     if (!b)
         return NULL;
+    if (heap.unused)
+        heap.unused = b->older;
+    memset(b, 0, sizeof *b);
     b->range = range;
     b->address = range->base;
     range->buffer = b;
@@ -126,7 +145,8 @@ static void disown(ebb_buffer_t *b)
 {
     b->range->buffer = NULL;
     unlink_buffer(b);
-    free(b);
+    b->older = heap.unused;
+    heap.unused = b;
 }
 
 static ebb_status_t alloc_large(const ebb_request_t *q, ebb_buffer_t **out)
@@ -214,12 +234,36 @@ ebb_buffer_t *ebb_heap_find(CUdeviceptr address)
     return b && b->address == address ? b : NULL;
 }
 
+void ebb_heap_lower_high(void)
+{
+    heap.live_high_bytes = heap.live_bytes;
+}
+
+size_t ebb_live_bytes(void)
+{
+    return heap.live_bytes;
+}
+
 ebb_usage_t ebb_usage(void)
 {
     ebb_usage_t u = ebb_chunks_usage();
     u.live_bytes = heap.live_bytes;
     u.live_peak_bytes = heap.live_peak_bytes;
+    u.live_high_bytes = heap.live_high_bytes;
     return u;
+}
+
+void ebb_heap_abandon(void)
+{
+    ebb_heap_reclaim(SIZE_MAX, true);
+    for (size_t i = 0; i < ebb_arena.slots; i++) {
+        ebb_range_t *r = ebb_arena.range[i];
+        if (r && r->slab)
+            ebb_slab_strip(r->slab, 0, r->slab->units);
+        else if (r && r->buffer && r->mapped && ebb_range_unmap(r))
+            ebb_log(EBB_WARN, "%s", ebb_last_failure());
+    }
+    ebb_chunks_release();
 }
 
 void ebb_heap_check(void)

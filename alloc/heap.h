@@ -10,8 +10,17 @@ ebb_buffer_t *ebb_heap_find(CUdeviceptr address);
 /* Notes that all large buffers may be in use until here. */
 void ebb_buffers_touch(ebb_mark_t mark);
 
+/* Makes room for so many chunks and leaves it to the driver (ebb_chunks_cede). */
+bool ebb_heap_cede(size_t chunks);
+
+/* Gives all memory back to the driver, under live buffers too: the device is idle, and nobody will use it again. */
+void ebb_heap_abandon(void);
+
 /* Checks all structures (debug builds and tests). */
 void ebb_heap_check(void);
+
+/* live_high_bytes begins anew. */
+void ebb_heap_lower_high(void);
 
 /* ---- small.c: buffers that share slabs; heap.c calls these ---- */
 

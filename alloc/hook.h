@@ -21,6 +21,7 @@ typedef struct ebb_entry {
     const char *name;   /* as cuGetProcAddress has it */
     const char *symbol; /* as dlsym has it */
     int version;        /* the form that appeared with this version */
+    int per_thread_version;
     void *plain;
     void
         *per_thread; /* the same for the per-thread default stream (symbol with _ptsz or _ptds); NULL: none */
@@ -30,8 +31,9 @@ typedef struct ebb_entry {
 /* The table (entry_points.h), ended by a NULL name. */
 extern const ebb_entry_t ebb_entries[];
 
-/* Ebb's function for what cuGetProcAddress(name, version, flags) would give, or NULL. */
-void *ebb_hook_by_name(const char *name, int version, unsigned long long flags);
+/* The entry that answers for cuGetProcAddress(name, version, flags), or NULL; its function for these flags. */
+const ebb_entry_t *ebb_entry_by_name(const char *name, int version, unsigned long long flags);
+void *ebb_hook_of(const ebb_entry_t *entry, unsigned long long flags);
 /* Ebb's function for an exported symbol of the driver, or NULL. */
 void *ebb_hook_by_symbol(const char *symbol);
 

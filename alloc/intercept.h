@@ -14,7 +14,9 @@
 
 /* Straight to the driver. */
 #define EBB_PASS(function, arguments)                                                                        \
-    (ebb_driver.function ? ebb_driver.function arguments : CUDA_ERROR_NOT_INITIALIZED)
+    (!ebb_have_driver()    ? CUDA_ERROR_NOT_INITIALIZED                                                      \
+     : ebb_driver.function ? ebb_driver.function arguments                                                   \
+                           : CUDA_ERROR_NOT_SUPPORTED)
 
 #define PLAIN_CALL(name, parameters, call)                                                                   \
     EBB_EXPORT CUresult name parameters;                                                                     \

@@ -1,13 +1,18 @@
-/* intercept_memory.c: allocation, and what the program is told about memory: total is the budget, free is
- * what ebb could still hand out. */
-#include <limits.h>
+/* intercept_memory.c: allocation and freeing; pools, which to ebb are names that the program gives to one and
+ * the same memory, but for those that it has to leave to the driver. */
+#include <stdlib.h>
 
 #include "arena.h"
+#include "capture.h"
 #include "chunk.h"
+#include "foreign.h"
 #include "heap.h"
 #include "intercept.h"
 #include "log.h"
 #include "mark.h"
+#include "pool.h"
+#include "share.h"
+#include "tables.h"
 
 /* ---- allocation ---- */
 
@@ -32,53 +37,218 @@ static CUresult alloc(CUdeviceptr *out, size_t bytes)
 {
     if (!out || !bytes || !ebb_enter())
         return EBB_PASS(cuMemAlloc, (out, bytes));
+    if (ebb_share_natively()) {
+        ebb_unlock();
+        return ebb_alloc_natively(out, bytes);
+    }
     return serve(out, &(ebb_request_t){.bytes = bytes});
+}
+
+/* Rows of the device's texture alignment, as the driver makes them. */
+static CUresult alloc_pitch(CUdeviceptr *out, size_t *pitch, size_t width, size_t height, unsigned element)
+{
+    int align = 0;
+    bool valid = out && pitch && width && height && (element == 4 || element == 8 || element == 16);
+    if (!valid || !ebb_enter())
+        return EBB_PASS(cuMemAllocPitch_v2, (out, pitch, width, height, element));
+    if (ebb_driver.cuDeviceGetAttribute(&align, CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT, ebb_chunk_device()) ||
+        align < (int)EBB_ALIGN_BYTES)
+        align = (int)EBB_ALIGN_BYTES;
+    size_t row = (width + (size_t)align - 1) / (size_t)align * (size_t)align;
+    if (row < width || row > SIZE_MAX / height) {
+        ebb_unlock();
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    CUresult result = serve(out, &(ebb_request_t){.bytes = row * height});
+    if (!result)
+        *pitch = row;
+    return result;
+}
+
+/* ---- pools ---- */
+
+/* Under capture an allocation becomes a node of the graph, whose memory is the driver's. */
+static bool is_captured(CUstream stream)
+{
+    return ebb_captures_under_way() && ebb_is_capturing(stream);
+}
+
+static CUresult pass_alloc_async(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, CUstream stream)
+{
+    return pool ? EBB_PASS(cuMemAllocFromPoolAsync, (out, bytes, pool, stream))
+                : EBB_PASS(cuMemAllocAsync, (out, bytes, stream));
+}
+
+/* From a pool that is the driver's, counted. Lock held on entry, not on return. */
+static CUresult alloc_from_driver(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, CUstream stream)
+{
+    bool counted = ebb_foreign_count(bytes);
+    CUresult result = counted ? pass_alloc_async(out, bytes, pool, stream) : CUDA_ERROR_OUT_OF_MEMORY;
+    if (counted && (result || !ebb_foreign_add(&(ebb_foreign_t){*out, bytes, EBB_FOREIGN_POOL, pool, bytes})))
+        ebb_foreign_uncount(bytes);
+    ebb_unlock();
+    return result;
 }
 
 static CUresult alloc_async(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, CUstream stream)
 {
     if (!out || !bytes || !ebb_enter())
-        return pool ? EBB_PASS(cuMemAllocFromPoolAsync, (out, bytes, pool, stream))
-                    : EBB_PASS(cuMemAllocAsync, (out, bytes, stream));
-    return serve(out, &(ebb_request_t){.bytes = bytes, .stream = ebb_stream_of(stream), .pool = pool});
+        return pass_alloc_async(out, bytes, pool, stream);
+    if (is_captured(stream)) {
+        ebb_capture_note_alloc(stream, bytes);
+        ebb_unlock();
+        return pass_alloc_async(out, bytes, pool, stream);
+    }
+    if (ebb_pool_is_native(pool))
+        return alloc_from_driver(out, bytes, pool, stream);
+    return serve(out, &(ebb_request_t){.bytes = bytes,
+                                       .stream = ebb_stream_of(stream),
+                                       .pool = pool ? pool : ebb_pool_current()});
 }
+
+static CUresult create_pool(CUmemoryPool *out, const CUmemPoolProps *props)
+{
+    CUresult result = EBB_PASS(cuMemPoolCreate, (out, props));
+    if (result || !ebb_enter()) /* which also finds out what device is ebb's */
+        return result;
+    if (props->handleTypes || props->allocType != CU_MEM_ALLOCATION_TYPE_PINNED ||
+        props->location.type != CU_MEM_LOCATION_TYPE_DEVICE || !ebb_is_device(props->location.id))
+        ebb_pool_make_native(*out);
+    ebb_unlock();
+    return result;
+}
+
+static CUresult import_pool(CUmemoryPool *out, void *handle, CUmemAllocationHandleType type,
+                            unsigned long long flags)
+{
+    CUresult result = EBB_PASS(cuMemPoolImportFromShareableHandle, (out, handle, type, flags));
+    if (!result && ebb_enter()) {
+        ebb_pool_make_native(*out);
+        ebb_unlock();
+    }
+    return result;
+}
+
+static CUresult destroy_pool(CUmemoryPool pool)
+{
+    CUresult result = EBB_PASS(cuMemPoolDestroy, (pool));
+    if (!result && ebb_enter()) {
+        ebb_pool_forget(pool);
+        ebb_unlock();
+    }
+    return result;
+}
+
+static CUresult set_current_pool(CUresult result, bool ours, CUmemoryPool pool)
+{
+    if (!result && ours && ebb_enter()) {
+        ebb_pool_set_current(pool);
+        ebb_unlock();
+    }
+    return result;
+}
+
+static bool is_our_device(const CUmemLocation *location, CUmemAllocationType type)
+{
+    return location && location->type == CU_MEM_LOCATION_TYPE_DEVICE && ebb_is_device(location->id) &&
+           type == CU_MEM_ALLOCATION_TYPE_PINNED;
+}
+
+PLAIN_CALL(cuMemPoolCreate, (CUmemoryPool * out, const CUmemPoolProps *props), create_pool(out, props))
+PLAIN_CALL(cuMemPoolImportFromShareableHandle,
+           (CUmemoryPool * out, void *handle, CUmemAllocationHandleType type, unsigned long long flags),
+           import_pool(out, handle, type, flags))
+PLAIN_CALL(cuMemPoolDestroy, (CUmemoryPool pool), destroy_pool(pool))
+PLAIN_CALL(cuDeviceSetMemPool, (CUdevice device, CUmemoryPool pool),
+           set_current_pool(EBB_PASS(cuDeviceSetMemPool, (device, pool)), ebb_is_device(device), pool))
+PLAIN_CALL(cuMemSetMemPool, (CUmemLocation * location, CUmemAllocationType type, CUmemoryPool pool),
+           set_current_pool(EBB_PASS(cuMemSetMemPool, (location, type, pool)), is_our_device(location, type),
+                            pool))
+
+/* ---- freeing ---- */
 
 static void release(ebb_buffer_t *b, ebb_stream_t *stream)
 {
+    ebb_table_gone(b->address, b->bytes);
     if (ebb_listener && ebb_listener->freeing && ebb_listener->freeing(b, stream))
         return;
     ebb_heap_free(b, stream ? ebb_mark_here(stream) : (ebb_mark_t){0});
 }
 
-/* As the driver's, cuMemFree returns when the device is done with everything: programs rely on it. */
-static CUresult free_now(CUdeviceptr address)
+/* Memory of the driver's goes: before it may give the address to another. */
+static void uncount(CUdeviceptr address)
 {
-    if (!address || !ebb_enter())
-        return EBB_PASS(cuMemFree, (address));
-    bool ours = ebb_arena_contains(address), found = ebb_heap_find(address) != NULL;
-    ebb_unlock();
-    if (!ours)
-        return EBB_PASS(cuMemFree, (address));
-    if (!found)
-        return CUDA_ERROR_INVALID_VALUE;
-    CUresult result = ebb_driver.cuCtxSynchronize();
-    if (result)
-        return result;
-    ebb_lock();
-    ebb_buffer_t *b = ebb_heap_find(address); /* another thread may have been quicker */
-    if (b)
-        release(b, NULL);
-    ebb_unlock();
-    return b ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    if (address && ebb_enter()) {
+        ebb_foreign_remove(address);
+        ebb_unlock();
+    }
 }
 
+/* What cuMemAllocAsync gave is freed by cuMemFree without waiting (its documentation says so): the program has waited
+ * for its own work. What ebb knows to be under way on the memory nevertheless is put before the free on one of
+ * its streams. False: that cannot be done. */
+static bool free_without_waiting(ebb_buffer_t *b)
+{
+    ebb_stream_t *s = b->use_count > EBB_USE_MARKS ? b->use[0].stream : NULL;
+    for (unsigned i = 0; i < b->use_count && i < EBB_USE_MARKS; i++)
+        if (!ebb_mark_reached(b->use[i]))
+            s = b->use[i].stream;
+    if (!b->stream_ordered || (!s && b->listener_state) || (s && is_captured(ebb_stream_handle(s))) ||
+        (s && ebb_buffer_join(ebb_stream_handle(s), b)))
+        return false;
+    if (s)
+        ebb_mark_issue(s);
+    release(b, s);
+    return true;
+}
+
+/* As the driver's, cuMemFree of what cuMemAlloc gave returns when the device is done with everything: programs
+ * rely on it. */
+static CUresult free_now(CUdeviceptr address)
+{
+    if (!ebb_arena_contains(address)) {
+        uncount(address);
+        return EBB_PASS(cuMemFree, (address));
+    }
+    if (!ebb_enter_at(address))
+        return EBB_PASS(cuMemFree, (address));
+    ebb_buffer_t *known = ebb_heap_find(address);
+    bool done = known && free_without_waiting(known);
+    bool captures = ebb_captures_under_way();
+    CUresult result = CUDA_SUCCESS;
+    for (unsigned i = 0; known && !done && captures && i < known->use_count && i < EBB_USE_MARKS && !result; i++)
+        result = (CUresult)ebb_mark_wait(known->use[i]); /* the whole device may not be waited for */
+    ebb_unlock();
+    if (done || !known)
+        return done ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    if (!captures)
+        result = ebb_driver.cuCtxSynchronize();
+    if (result)
+        return result;
+    if (!ebb_enter_at(address))
+        return CUDA_ERROR_INVALID_CONTEXT;
+    known = ebb_heap_find(address); /* another thread may have been quicker */
+    if (known)
+        release(known, NULL);
+    ebb_unlock();
+    return known ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+/* Of memory that is ebb's: also from a stream of another context, where it waits as cuMemFree does. */
 static CUresult free_async(CUdeviceptr address, CUstream stream)
 {
-    if (!address || !ebb_enter())
+    if (!ebb_arena_contains(address)) {
+        if (!ebb_captures_under_way() || !ebb_is_capturing(stream))
+            uncount(address);
         return EBB_PASS(cuMemFreeAsync, (address, stream));
-    bool ours = ebb_arena_contains(address);
-    ebb_buffer_t *b = ours ? ebb_heap_find(address) : NULL;
-    CUresult result = b ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    }
+    if (!ebb_enter())
+        return free_now(address);
+    if (is_captured(stream)) { /* only what a graph has allocated may be freed there: the driver says so */
+        ebb_unlock();
+        return EBB_PASS(cuMemFreeAsync, (address, stream));
+    }
+    ebb_buffer_t *b = ebb_heap_find(address);
     if (b) {
         /* The free is ordered on `stream`, which the program has put behind every use. */
         ebb_stream_t *s = ebb_stream_of(stream);
@@ -86,197 +256,16 @@ static CUresult free_async(CUdeviceptr address, CUstream stream)
         release(b, s);
     }
     ebb_unlock();
-    return ours ? result : EBB_PASS(cuMemFreeAsync, (address, stream));
+    return b ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 PLAIN_CALL(cuMemAlloc_v2, (CUdeviceptr * out, size_t bytes), alloc(out, bytes))
+PLAIN_CALL(cuMemAllocPitch_v2,
+           (CUdeviceptr * out, size_t *pitch, size_t width, size_t height, unsigned element),
+           alloc_pitch(out, pitch, width, height, element))
 PLAIN_CALL(cuMemFree_v2, (CUdeviceptr address), free_now(address))
 ASYNC_CALL(cuMemAllocAsync, (CUdeviceptr * out, size_t bytes, CUstream stream),
            alloc_async(out, bytes, NULL, stream))
 ASYNC_CALL(cuMemAllocFromPoolAsync, (CUdeviceptr * out, size_t bytes, CUmemoryPool pool, CUstream stream),
            alloc_async(out, bytes, pool, stream))
 ASYNC_CALL(cuMemFreeAsync, (CUdeviceptr address, CUstream stream), free_async(address, stream))
-
-/* ---- what is told ---- */
-
-static CUresult get_info(size_t *free_bytes, size_t *total)
-{
-    if (!ebb_enter())
-        return EBB_PASS(cuMemGetInfo, (free_bytes, total));
-    ebb_usage_t u = ebb_usage();
-    size_t unused = u.budget_bytes > u.mapped_bytes ? u.budget_bytes - u.mapped_bytes : 0;
-    size_t live = u.live_bytes;
-    ebb_unlock();
-    size_t budget = ebb_device_budget();
-    if (total)
-        *total = budget > live ? budget : live;
-    if (free_bytes)
-        *free_bytes = unused;
-    return CUDA_SUCCESS;
-}
-
-PLAIN_CALL(cuMemGetInfo_v2, (size_t * free_bytes, size_t *total), get_info(free_bytes, total))
-
-static CUresult total_memory(size_t *bytes, CUdevice device)
-{
-    CUresult result = EBB_PASS(cuDeviceTotalMem, (bytes, device));
-    if (result || !ebb_enter())
-        return result;
-    if (device == ebb_chunk_device())
-        *bytes = ebb_device_budget();
-    ebb_unlock();
-    return CUDA_SUCCESS;
-}
-
-PLAIN_CALL(cuDeviceTotalMem_v2, (size_t * bytes, CUdevice device), total_memory(bytes, device))
-
-/* The driver's pools are empty under ebb; what they would hold is what is mapped and what is live. */
-static CUresult pool_attribute(CUmemoryPool pool, CUmemPool_attribute attribute, void *value)
-{
-    CUresult result = EBB_PASS(cuMemPoolGetAttribute, (pool, attribute, value));
-    if (result || !ebb_enter())
-        return result;
-    ebb_usage_t u = ebb_usage();
-    ebb_unlock();
-    switch (attribute) {
-    case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
-        *(cuuint64_t *)value += u.mapped_bytes;
-        break;
-    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
-        *(cuuint64_t *)value += u.peak_bytes;
-        break;
-    case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
-        *(cuuint64_t *)value += u.live_bytes;
-        break;
-    case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
-        *(cuuint64_t *)value += u.live_peak_bytes;
-        break;
-    default:
-        break;
-    }
-    return CUDA_SUCCESS;
-}
-
-PLAIN_CALL(cuMemPoolGetAttribute, (CUmemoryPool pool, CUmemPool_attribute attribute, void *value),
-           pool_attribute(pool, attribute, value))
-
-static CUresult trim(CUmemoryPool pool, size_t keep)
-{
-    CUresult result = EBB_PASS(cuMemPoolTrimTo, (pool, keep));
-    if (result || !ebb_enter())
-        return result;
-    if (ebb_usage().mapped_bytes > keep)
-        ebb_heap_reclaim(SIZE_MAX, false);
-    ebb_unlock();
-    return CUDA_SUCCESS;
-}
-
-PLAIN_CALL(cuMemPoolTrimTo, (CUmemoryPool pool, size_t keep), trim(pool, keep))
-
-/* ---- whose an address is ---- */
-
-/* False: not ours, no lock held. True: `b` is its buffer (or NULL), lock held. */
-static bool ask(CUdeviceptr address, ebb_buffer_t **b)
-{
-    if (!ebb_enter())
-        return false;
-    if (ebb_arena_contains(address)) {
-        *b = ebb_buffer_at(address);
-        if (*b && address - (*b)->address >= (*b)->bytes)
-            *b = NULL; /* one past the end is nobody's to these calls */
-        return true;
-    }
-    ebb_unlock();
-    return false;
-}
-
-static CUresult address_range(CUdeviceptr *base, size_t *bytes, CUdeviceptr address)
-{
-    ebb_buffer_t *b;
-    if (!ask(address, &b))
-        return EBB_PASS(cuMemGetAddressRange, (base, bytes, address));
-    if (b && base)
-        *base = b->address;
-    if (b && bytes)
-        *bytes = b->bytes;
-    ebb_unlock();
-    return b ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
-}
-
-PLAIN_CALL(cuMemGetAddressRange_v2, (CUdeviceptr * base, size_t *bytes, CUdeviceptr address),
-           address_range(base, bytes, address))
-
-/* The driver knows our memory as VMM mappings; these are the questions whose answers would show it. True:
- * answered. */
-static bool answer_pointer(const ebb_buffer_t *b, CUpointer_attribute attribute, void *out)
-{
-    switch (attribute) {
-    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
-        *(CUdeviceptr *)out = b->address;
-        return true;
-    case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
-        *(size_t *)out = b->bytes;
-        return true;
-    case CU_POINTER_ATTRIBUTE_BUFFER_ID:
-        *(unsigned long long *)out = b->generation;
-        return true;
-    case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
-        *(CUmemoryPool *)out = b->pool;
-        if (b->stream_ordered && !b->pool)
-            ebb_driver.cuDeviceGetDefaultMemPool(out, ebb_chunk_device());
-        return true;
-    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE: /* also while it is evicted */
-        *(unsigned *)out = CU_MEMORYTYPE_DEVICE;
-        return true;
-    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-        *(int *)out = ebb_chunk_device();
-        return true;
-    case CU_POINTER_ATTRIBUTE_IS_MANAGED:
-    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
-        *(unsigned *)out = 0;
-        return true;
-    case CU_POINTER_ATTRIBUTE_MAPPED:
-        *(unsigned *)out = 1;
-        return true;
-    default:
-        return false;
-    }
-}
-
-static CUresult pointer_attribute(void *out, CUpointer_attribute attribute, CUdeviceptr address)
-{
-    ebb_buffer_t *b;
-    if (!out || !ask(address, &b))
-        return EBB_PASS(cuPointerGetAttribute, (out, attribute, address));
-    bool answered =
-        b && (answer_pointer(b, attribute, out) ||
-              (attribute == CU_POINTER_ATTRIBUTE_DEVICE_POINTER && (*(CUdeviceptr *)out = address)));
-    ebb_unlock();
-    if (!b)
-        return CUDA_ERROR_INVALID_VALUE;
-    return answered ? CUDA_SUCCESS : EBB_PASS(cuPointerGetAttribute, (out, attribute, address));
-}
-
-PLAIN_CALL(cuPointerGetAttribute, (void *out, CUpointer_attribute attribute, CUdeviceptr address),
-           pointer_attribute(out, attribute, address))
-
-static CUresult pointer_attributes(unsigned count, CUpointer_attribute *attributes, void **out,
-                                   CUdeviceptr address)
-{
-    CUresult result = EBB_PASS(cuPointerGetAttributes, (count, attributes, out, address));
-    ebb_buffer_t *b;
-    if (result || !ask(address, &b))
-        return result;
-    for (unsigned i = 0; b && i < count; i++) {
-        if (attributes[i] == CU_POINTER_ATTRIBUTE_DEVICE_POINTER)
-            *(CUdeviceptr *)out[i] = address;
-        else
-            answer_pointer(b, attributes[i], out[i]);
-    }
-    ebb_unlock();
-    return CUDA_SUCCESS;
-}
-
-PLAIN_CALL(cuPointerGetAttributes,
-           (unsigned count, CUpointer_attribute *attributes, void **out, CUdeviceptr address),
-           pointer_attributes(count, attributes, out, address))

@@ -1,10 +1,16 @@
-/* intercept_work.c: launches, copies, memsets, and the calls that wait for them. */
+/* intercept_work.c: launches, and the calls that wait for them. */
 #include <stdlib.h>
 #include <string.h>
 
+#include "arena.h"
 #include "args.h"
+#include "capture.h"
+#include "foreign.h"
 #include "intercept.h"
 #include "mark.h"
+#include "other.h"
+#include "pin.h"
+#include "tensor_map.h"
 
 /* ---- launches ---- */
 
@@ -14,6 +20,7 @@ typedef struct launch {
     CUstream stream;
     void **params, **extra;
     const CUlaunchConfig *config; /* cuLaunchKernelEx's, or NULL */
+    bool cooperative;
 } launch_t;
 
 static CUresult issue_launch(const void *context)
@@ -21,6 +28,10 @@ static CUresult issue_launch(const void *context)
     const launch_t *l = context;
     if (l->config)
         return EBB_PASS(cuLaunchKernelEx, (l->config, l->function, l->params, l->extra));
+    if (l->cooperative)
+        return EBB_PASS(cuLaunchCooperativeKernel,
+                        (l->function, l->grid[0], l->grid[1], l->grid[2], l->block[0], l->block[1],
+                         l->block[2], l->shared, l->stream, l->params));
     return EBB_PASS(cuLaunchKernel, (l->function, l->grid[0], l->grid[1], l->grid[2], l->block[0],
                                      l->block[1], l->block[2], l->shared, l->stream, l->params, l->extra));
 }
@@ -28,17 +39,17 @@ static CUresult issue_launch(const void *context)
 static CUresult launch(const launch_t *l)
 {
     enum { ON_STACK = 1024 };
-    if (!ebb_enter())
+    if (!ebb_enter_work())
         return issue_launch(l);
     const ebb_signature_t *s = ebb_signature_of(l->function);
     _Alignas(16) unsigned char block_room[ON_STACK];
-    ebb_access_t access_room[ON_STACK / 8];
+    ebb_access_t access_room[EBB_ARGS_ROOM(ON_STACK)];
     unsigned char *block = block_room;
     ebb_access_t *access = access_room;
     size_t bytes = s ? s->param_bytes : 0;
     if (bytes > ON_STACK) {
         block = malloc(bytes);
-        access = malloc(bytes / 8 * sizeof *access);
+        access = malloc(EBB_ARGS_ROOM(bytes) * sizeof *access);
     }
     ebb_operation_t op = {.kind = EBB_KERNEL,
                           .stream = ebb_stream_of(l->stream),
@@ -46,7 +57,7 @@ static CUresult launch(const launch_t *l)
                           .grid = {l->grid[0], l->grid[1], l->grid[2]},
                           .block = {l->block[0], l->block[1], l->block[2]},
                           .shared_bytes = l->shared,
-                          .plain = !l->config || !l->config->numAttrs};
+                          .plain = !l->cooperative && (!l->config || !l->config->numAttrs)};
     if (s && block && access && ebb_args_pack(s, block, l->params, l->extra)) {
         op.params = block;
         op.param_bytes = bytes;
@@ -66,16 +77,37 @@ static CUresult launch(const launch_t *l)
 ASYNC_CALL(cuLaunchKernel,
            (CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
             unsigned shared, CUstream stream, void **params, void **extra),
-           launch(&(launch_t){f, {gx, gy, gz}, {bx, by, bz}, shared, stream, params, extra, NULL}))
+           launch(&(launch_t){f, {gx, gy, gz}, {bx, by, bz}, shared, stream, params, extra, NULL, false}))
+ASYNC_CALL(cuLaunchCooperativeKernel,
+           (CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+            unsigned shared, CUstream stream, void **params),
+           launch(&(launch_t){f, {gx, gy, gz}, {bx, by, bz}, shared, stream, params, NULL, NULL, true}))
+
+/* A launch that may begin before the one in front of it has ended is given up: memory that was freed in between
+ * may be the second one's, and to ebb a free is no operation that would stand between them. */
+static unsigned without_early_start(const CUlaunchConfig *config, CUlaunchAttribute *out, unsigned room)
+{
+    unsigned count = 0;
+    for (unsigned i = 0; i < config->numAttrs && i < room; i++)
+        if (config->attrs[i].id != CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION)
+            out[count++] = config->attrs[i];
+    return count;
+}
 
 static CUresult launch_ex(const CUlaunchConfig *config, CUfunction f, void **params, void **extra,
                           bool per_thread)
 {
+    enum { ROOM = 32 }; /* more than there are kinds of */
+    CUlaunchAttribute attributes[ROOM];
     if (!config)
         return EBB_PASS(cuLaunchKernelEx, (config, f, params, extra));
     CUlaunchConfig c = *config;
     if (!c.hStream && per_thread)
         c.hStream = CU_STREAM_PER_THREAD;
+    if (c.attrs && c.numAttrs && c.numAttrs <= ROOM && !ebb_captures_under_way()) {
+        c.numAttrs = without_early_start(config, attributes, ROOM);
+        c.attrs = attributes;
+    }
     return launch(&(launch_t){f,
                               {c.gridDimX, c.gridDimY, c.gridDimZ},
                               {c.blockDimX, c.blockDimY, c.blockDimZ},
@@ -83,7 +115,8 @@ static CUresult launch_ex(const CUlaunchConfig *config, CUfunction f, void **par
                               c.hStream,
                               params,
                               extra,
-                              &c});
+                              &c,
+                              false});
 }
 
 PLAIN_CALL(cuLaunchKernelEx, (const CUlaunchConfig *config, CUfunction f, void **params, void **extra),
@@ -91,11 +124,129 @@ PLAIN_CALL(cuLaunchKernelEx, (const CUlaunchConfig *config, CUfunction f, void *
 PLAIN_CALL(cuLaunchKernelEx_ptsz, (const CUlaunchConfig *config, CUfunction f, void **params, void **extra),
            launch_ex(config, f, params, extra, true))
 
-/* Functions of an unloaded module may come again as others. */
+/* ---- launches of before CUDA 4, whose arguments are the function's state: they may touch anything ---- */
+
+typedef struct old_launch {
+    CUfunction function;
+    int width, height;
+    CUstream stream;
+    enum { ONE, GRID, GRID_ASYNC } form;
+} old_launch_t;
+
+static CUresult issue_old(const void *context)
+{
+    const old_launch_t *l = context;
+    if (l->form == ONE)
+        return EBB_PASS(cuLaunch, (l->function));
+    if (l->form == GRID)
+        return EBB_PASS(cuLaunchGrid, (l->function, l->width, l->height));
+    return EBB_PASS(cuLaunchGridAsync, (l->function, l->width, l->height, l->stream));
+}
+
+static CUresult launch_old(const old_launch_t *l)
+{
+    if (!ebb_enter_work())
+        return issue_old(l);
+    ebb_operation_t op = {
+        .kind = EBB_KERNEL, .stream = ebb_stream_of(l->stream), .function = l->function, .opaque = true};
+    CUresult result = ebb_issue(&op, issue_old, l);
+    ebb_unlock();
+    return result;
+}
+
+PLAIN_CALL(cuLaunch, (CUfunction f), launch_old(&(old_launch_t){f, 0, 0, CU_STREAM_LEGACY, ONE}))
+PLAIN_CALL(cuLaunchGrid, (CUfunction f, int width, int height),
+           launch_old(&(old_launch_t){f, width, height, CU_STREAM_LEGACY, GRID}))
+PLAIN_CALL(cuLaunchGridAsync, (CUfunction f, int width, int height, CUstream stream),
+           launch_old(&(old_launch_t){f, width, height, stream, GRID_ASYNC}))
+
+/* ---- one launch per device: whatever of it touches ebb's memory is pinned, for there is no one stream on which
+ * it could be ordered ---- */
+
+static ebb_status_t pin_arguments(const CUDA_LAUNCH_PARAMS *l)
+{
+    const ebb_signature_t *s = ebb_signature_of(l->function);
+    unsigned char *block = s ? malloc(s->param_bytes + 8) : NULL;
+    ebb_access_t *access = s ? malloc((EBB_ARGS_ROOM(s->param_bytes) + 1) * sizeof *access) : NULL;
+    ebb_operation_t op = {.kind = EBB_OTHER};
+    ebb_status_t status = block && access ? 0 : CUDA_ERROR_OUT_OF_MEMORY;
+    if (!status && ebb_args_pack(s, block, l->kernelParams, NULL))
+        ebb_args_scan(&op, block, s->param_bytes, access);
+    for (uint32_t i = 0; i < op.access_count && !status; i++)
+        if (!access[i].buffer->pinned)
+            status = ebb_buffer_pin(access[i].buffer);
+    free(block);
+    free(access);
+    return status;
+}
+
+static CUresult launch_many(CUDA_LAUNCH_PARAMS *list, unsigned count, unsigned flags)
+{
+    ebb_status_t status = 0;
+    for (unsigned i = 0; list && i < count && !status; i++) {
+        if (!ebb_enter_own())
+            continue;
+        status = pin_arguments(&list[i]);
+        ebb_unlock();
+    }
+    return status ? (CUresult)status : EBB_PASS(cuLaunchCooperativeKernelMultiDevice, (list, count, flags));
+}
+
+PLAIN_CALL(cuLaunchCooperativeKernelMultiDevice, (CUDA_LAUNCH_PARAMS * list, unsigned count, unsigned flags),
+           launch_many(list, count, flags))
+
+/* ---- tensor maps ---- */
+
+static CUresult note_tensor_map(CUresult result, const CUtensorMap *map, const void *address)
+{
+    if (!result && map && ebb_arena_contains((CUdeviceptr)(uintptr_t)address)) { /* no context is needed */
+        ebb_lock();
+        ebb_tensor_map_note(map, (CUdeviceptr)(uintptr_t)address);
+        ebb_unlock();
+    }
+    return result;
+}
+
+PLAIN_CALL(cuTensorMapEncodeTiled,
+           (CUtensorMap * map, CUtensorMapDataType type, cuuint32_t rank, void *address,
+            const cuuint64_t *dim, const cuuint64_t *strides, const cuuint32_t *box,
+            const cuuint32_t *element_strides, CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
+            CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill fill),
+           note_tensor_map(EBB_PASS(cuTensorMapEncodeTiled,
+                                    (map, type, rank, address, dim, strides, box, element_strides, interleave,
+                                     swizzle, promotion, fill)),
+                           map, address))
+PLAIN_CALL(cuTensorMapEncodeIm2col,
+           (CUtensorMap * map, CUtensorMapDataType type, cuuint32_t rank, void *address,
+            const cuuint64_t *dim, const cuuint64_t *strides, const int *lower, const int *upper,
+            cuuint32_t channels, cuuint32_t pixels, const cuuint32_t *element_strides,
+            CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion,
+            CUtensorMapFloatOOBfill fill),
+           note_tensor_map(EBB_PASS(cuTensorMapEncodeIm2col,
+                                    (map, type, rank, address, dim, strides, lower, upper, channels, pixels,
+                                     element_strides, interleave, swizzle, promotion, fill)),
+                           map, address))
+PLAIN_CALL(cuTensorMapEncodeIm2colWide,
+           (CUtensorMap * map, CUtensorMapDataType type, cuuint32_t rank, void *address,
+            const cuuint64_t *dim, const cuuint64_t *strides, int lower, int upper, cuuint32_t channels,
+            cuuint32_t pixels, const cuuint32_t *element_strides, CUtensorMapInterleave interleave,
+            CUtensorMapIm2ColWideMode mode, CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion,
+            CUtensorMapFloatOOBfill fill),
+           note_tensor_map(EBB_PASS(cuTensorMapEncodeIm2colWide,
+                                    (map, type, rank, address, dim, strides, lower, upper, channels, pixels,
+                                     element_strides, interleave, mode, swizzle, promotion, fill)),
+                           map, address))
+PLAIN_CALL(cuTensorMapReplaceAddress, (CUtensorMap * map, void *address),
+           note_tensor_map(EBB_PASS(cuTensorMapReplaceAddress, (map, address)), map, address))
+
+/* ---- modules that go ---- */
+
+/* Functions of an unloaded module may come again as others, and so may its variables. */
 static CUresult unload(CUmodule module, CUlibrary library)
 {
-    if (ebb_enter()) {
+    if (ebb_enter_work()) {
         ebb_signatures_forget();
+        ebb_foreign_forget(module ? (const void *)module : library);
         ebb_unlock();
     }
     return module ? EBB_PASS(cuModuleUnload, (module)) : EBB_PASS(cuLibraryUnload, (library));
@@ -103,133 +254,6 @@ static CUresult unload(CUmodule module, CUlibrary library)
 
 PLAIN_CALL(cuModuleUnload, (CUmodule module), unload(module, NULL))
 PLAIN_CALL(cuLibraryUnload, (CUlibrary library), unload(NULL, library))
-
-/* ---- copies and memsets: all as their asynchronous forms, on the stream that says which default stream is
- * meant ---- */
-
-typedef enum direction { ANY, H2D, D2H, D2D } direction_t;
-
-typedef struct copy {
-    direction_t direction;
-    CUdeviceptr dst, src;
-    size_t bytes;
-    CUstream stream;
-} copy_t;
-
-static void *host(CUdeviceptr address)
-{
-    return (void *)(uintptr_t)address;
-}
-
-static CUdeviceptr address_of(const void *p)
-{
-    return (CUdeviceptr)(uintptr_t)p;
-}
-
-static CUresult issue_copy(const void *context)
-{
-    const copy_t *c = context;
-    switch (c->direction) {
-    case H2D:
-        return EBB_PASS(cuMemcpyHtoDAsync, (c->dst, host(c->src), c->bytes, c->stream));
-    case D2H:
-        return EBB_PASS(cuMemcpyDtoHAsync, (host(c->dst), c->src, c->bytes, c->stream));
-    case D2D:
-        return EBB_PASS(cuMemcpyDtoDAsync, (c->dst, c->src, c->bytes, c->stream));
-    default:
-        return EBB_PASS(cuMemcpyAsync, (c->dst, c->src, c->bytes, c->stream));
-    }
-}
-
-static CUresult copy(const copy_t *c)
-{
-    if (!c->bytes || !ebb_enter())
-        return issue_copy(c);
-    ebb_access_t access[2];
-    ebb_operation_t op = {.kind = EBB_COPY,
-                          .stream = ebb_stream_of(c->stream),
-                          .dst = c->dst,
-                          .src = c->src,
-                          .bytes = c->bytes,
-                          .access = access};
-    ebb_access_add(&op, c->dst, 0);
-    ebb_access_add(&op, c->src, 1);
-    CUresult result = ebb_issue(&op, issue_copy, c);
-    ebb_unlock();
-    return result;
-}
-
-/* The synchronous forms wait for the host's side of a copy; one within the device never waits. */
-static CUresult copy_sync(const copy_t *c)
-{
-    CUresult result = copy(c);
-    return result || c->direction == D2D ? result : ebb_waited(EBB_PASS(cuStreamSynchronize, (c->stream)));
-}
-
-SYNC_CALL(cuMemcpy, (CUdeviceptr dst, CUdeviceptr src, size_t bytes),
-          copy_sync(&(copy_t){ANY, dst, src, bytes, stream}))
-SYNC_CALL(cuMemcpyHtoD_v2, (CUdeviceptr dst, const void *src, size_t bytes),
-          copy_sync(&(copy_t){H2D, dst, address_of(src), bytes, stream}))
-SYNC_CALL(cuMemcpyDtoH_v2, (void *dst, CUdeviceptr src, size_t bytes),
-          copy_sync(&(copy_t){D2H, address_of(dst), src, bytes, stream}))
-SYNC_CALL(cuMemcpyDtoD_v2, (CUdeviceptr dst, CUdeviceptr src, size_t bytes),
-          copy_sync(&(copy_t){D2D, dst, src, bytes, stream}))
-ASYNC_CALL(cuMemcpyAsync, (CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream stream),
-           copy(&(copy_t){ANY, dst, src, bytes, stream}))
-ASYNC_CALL(cuMemcpyHtoDAsync_v2, (CUdeviceptr dst, const void *src, size_t bytes, CUstream stream),
-           copy(&(copy_t){H2D, dst, address_of(src), bytes, stream}))
-ASYNC_CALL(cuMemcpyDtoHAsync_v2, (void *dst, CUdeviceptr src, size_t bytes, CUstream stream),
-           copy(&(copy_t){D2H, address_of(dst), src, bytes, stream}))
-ASYNC_CALL(cuMemcpyDtoDAsync_v2, (CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream stream),
-           copy(&(copy_t){D2D, dst, src, bytes, stream}))
-
-typedef struct set {
-    CUdeviceptr dst;
-    unsigned value, width;
-    size_t count;
-    CUstream stream;
-} set_t;
-
-static CUresult issue_set(const void *context)
-{
-    const set_t *s = context;
-    if (s->width == 1)
-        return EBB_PASS(cuMemsetD8Async, (s->dst, (unsigned char)s->value, s->count, s->stream));
-    if (s->width == 2)
-        return EBB_PASS(cuMemsetD16Async, (s->dst, (unsigned short)s->value, s->count, s->stream));
-    return EBB_PASS(cuMemsetD32Async, (s->dst, s->value, s->count, s->stream));
-}
-
-static CUresult set(const set_t *s)
-{
-    if (!s->count || !ebb_enter())
-        return issue_set(s);
-    ebb_access_t access[1];
-    ebb_operation_t op = {.kind = EBB_SET,
-                          .stream = ebb_stream_of(s->stream),
-                          .dst = s->dst,
-                          .bytes = s->count * s->width,
-                          .value = s->value,
-                          .width = s->width,
-                          .access = access};
-    ebb_access_add(&op, s->dst, 0);
-    CUresult result = ebb_issue(&op, issue_set, s);
-    ebb_unlock();
-    return result;
-}
-
-SYNC_CALL(cuMemsetD8_v2, (CUdeviceptr at, unsigned char value, size_t count),
-          set(&(set_t){at, value, 1, count, stream}))
-SYNC_CALL(cuMemsetD16_v2, (CUdeviceptr at, unsigned short value, size_t count),
-          set(&(set_t){at, value, 2, count, stream}))
-SYNC_CALL(cuMemsetD32_v2, (CUdeviceptr at, unsigned value, size_t count),
-          set(&(set_t){at, value, 4, count, stream}))
-ASYNC_CALL(cuMemsetD8Async, (CUdeviceptr at, unsigned char value, size_t count, CUstream stream),
-           set(&(set_t){at, value, 1, count, stream}))
-ASYNC_CALL(cuMemsetD16Async, (CUdeviceptr at, unsigned short value, size_t count, CUstream stream),
-           set(&(set_t){at, value, 2, count, stream}))
-ASYNC_CALL(cuMemsetD32Async, (CUdeviceptr at, unsigned value, size_t count, CUstream stream),
-           set(&(set_t){at, value, 4, count, stream}))
 
 /* ---- waiting: what the program has waited for need not be asked of events ---- */
 
@@ -250,22 +274,20 @@ static CUresult synchronize_stream(CUstream stream)
 
 ASYNC_CALL(cuStreamSynchronize, (CUstream stream), synchronize_stream(stream))
 
-static CUresult synchronize_context(void)
-{
-    /* Other threads may issue while this one waits, so nothing is concluded from it. */
-    return ebb_waited(EBB_PASS(cuCtxSynchronize, ()));
-}
-
-PLAIN_CALL(cuCtxSynchronize, (void), synchronize_context())
+/* Other threads may issue while this one waits, so nothing is concluded from it. */
+PLAIN_CALL(cuCtxSynchronize, (void), ebb_waited(EBB_PASS(cuCtxSynchronize, ())))
+PLAIN_CALL(cuCtxSynchronize_v2, (CUcontext context), ebb_waited(EBB_PASS(cuCtxSynchronize_v2, (context))))
 PLAIN_CALL(cuEventSynchronize, (CUevent event), ebb_waited(EBB_PASS(cuEventSynchronize, (event))))
 
-static CUresult destroy_stream(CUstream stream)
+static CUresult destroy_stream(CUstream stream, bool older)
 {
     if (stream && stream != CU_STREAM_LEGACY && stream != CU_STREAM_PER_THREAD && ebb_enter()) {
+        ebb_capture_stream_ends(stream);
         ebb_stream_forget(ebb_stream_of(stream));
         ebb_unlock();
     }
-    return EBB_PASS(cuStreamDestroy, (stream));
+    return older ? EBB_PASS(cuStreamDestroy_v1, (stream)) : EBB_PASS(cuStreamDestroy, (stream));
 }
 
-PLAIN_CALL(cuStreamDestroy_v2, (CUstream stream), destroy_stream(stream))
+PLAIN_CALL(cuStreamDestroy, (CUstream stream), destroy_stream(stream, true))
+PLAIN_CALL(cuStreamDestroy_v2, (CUstream stream), destroy_stream(stream, false))

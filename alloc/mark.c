@@ -10,6 +10,7 @@
 
 #include <stdlib.h>
 
+#include "capture.h"
 #include "driver.h"
 #include "log.h"
 
@@ -97,10 +98,17 @@ static unsigned newest(const ebb_stream_t *s)
     return (s->first + s->pending - 1) % EVENTS;
 }
 
+static bool is_recorded(const ebb_stream_t *s, uint64_t number)
+{
+    return s->pending && s->event_at[newest(s)] >= number;
+}
+
 /* Records behind everything issued so far: with the next event, or once more with the newest if all are
  * pending. */
 static ebb_status_t record(ebb_stream_t *s)
 {
+    if (!ebb_may_record(handle_here(s))) /* it would become part of the graph */
+        return ebb_fail(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "an event on a captured stream", 0);
     unsigned i = s->pending < EVENTS ? (s->first + s->pending) % EVENTS : newest(s);
     if (!s->event[i])
         EBB_DRIVER(cuEventCreate, 0, (&s->event[i], CU_EVENT_DISABLE_TIMING));
@@ -128,7 +136,7 @@ static void poll(ebb_stream_t *s)
 /* The first pending event behind the mark, recorded now if need be. */
 static ebb_status_t event_behind(ebb_stream_t *s, uint64_t number, CUevent *out)
 {
-    if (!s->pending || s->event_at[newest(s)] < number)
+    if (!is_recorded(s, number))
         EBB_TRY(record(s));
     unsigned i = s->first;
     while (s->event_at[i] < number)
@@ -144,8 +152,7 @@ bool ebb_mark_reached(ebb_mark_t mark)
         return true;
     poll(s);
     /* While all events are pending none is moved: that would put the answer off for ever. */
-    if (s->reached < mark.number && s->pending < EVENTS &&
-        (!s->pending || s->event_at[newest(s)] < mark.number) && !record(s))
+    if (s->reached < mark.number && s->pending < EVENTS && !is_recorded(s, mark.number) && !record(s))
         poll(s);
     return s->reached >= mark.number;
 }
@@ -206,6 +213,13 @@ ebb_status_t ebb_mark_wait(ebb_mark_t mark)
     return 0;
 }
 
+void ebb_streams_record(void)
+{
+    for (ebb_stream_t *s = streams; s; s = s->next)
+        if (s->handle != (CUstream)s && s->reached < s->issued && !is_recorded(s, s->issued))
+            record(s);
+}
+
 void ebb_stream_synchronised(ebb_stream_t *s, uint64_t number)
 {
     if (number > s->reached)
@@ -222,8 +236,9 @@ ebb_status_t ebb_streams_join(CUstream stream)
 void ebb_stream_forget(ebb_stream_t *s)
 {
     /* Marks may name it for as long as the process lives, so the record stays; the handle may come again. */
-    if (s->reached < s->issued)
-        record(s);
+    if (s->reached < s->issued && !is_recorded(s, s->issued) && record(s) &&
+        !ebb_driver.cuStreamSynchronize(s->handle))
+        s->reached = s->issued;
     s->handle = (CUstream)s; /* nobody's */
     if (last == s)
         last = NULL;

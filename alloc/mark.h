@@ -7,6 +7,9 @@
 /* `stream` continues only after all that other streams have been given so far. */
 ebb_status_t ebb_streams_join(CUstream stream);
 
+/* Makes sure that how far each stream is can be asked later without recording an event on it. */
+void ebb_streams_record(void);
+
 /* The program itself has waited for a stream up to a number. */
 void ebb_stream_synchronised(ebb_stream_t *stream, uint64_t number);
 

@@ -42,6 +42,8 @@
       "compare what is recomputed in one of so many steps; 0: only in the first two")                        \
     X(EBB_ON_MISMATCH, WORD, on_mismatch, "fail", 0, 0,                                                      \
       "fail, warn: when a recomputed buffer has other bits and no copy of it is left")                       \
+    X(EBB_IPC, SWITCH, ipc, "0", 0, 1,                                                                       \
+      "leave cuMemAlloc to the driver, so that its memory has IPC handles; it never leaves the device then") \
     X(EBB_STRICT, SWITCH, strict, "0", 0, 1, "a bad or unknown EBB_ variable is an error")                   \
     X(EBB_TRACE, TEXT, trace, "", 0, 0,                                                                      \
       "file for the trace of one step; `ebb trace` shows it, `ebb plan` plans it")                           \
@@ -53,7 +55,7 @@
 
 typedef struct ebb_options {
     int64_t budget, reserve, prealloc, min_buffer, host_budget, pageable, clean;
-    int64_t offload, recompute, offload_min_gap, recompute_max_cost, link, verify, strict, live;
+    int64_t offload, recompute, offload_min_gap, recompute_max_cost, link, verify, ipc, strict, live;
     char policy[16], on_mismatch[16];
     char trace[1024], plan[1024], stats[1024], log[16];
 } ebb_options_t;

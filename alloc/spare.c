@@ -14,6 +14,7 @@
  */
 #include "spare.h"
 
+#include "ahead.h"
 #include "arena.h"
 #include "chunk.h"
 #include "log.h"
@@ -187,8 +188,14 @@ void ebb_spare_reclaim(size_t chunks, bool wait)
         available += r->chunk_count;
         break_spare(r);
     }
-    if (chunks == SIZE_MAX)
+    if (chunks == SIZE_MAX || ebb_chunks_excess())
         limit_ghosts(0, wait);
+}
+
+void ebb_spare_drop_ghosts(bool wait)
+{
+    ebb_marks_ask_again();
+    limit_ghosts(0, wait);
 }
 
 /* ---- chunks for a new range ---- */
@@ -265,6 +272,8 @@ ebb_status_t ebb_spare_chunks(size_t count, ebb_stream_t *stream, ebb_chunk_t *o
         rob(&w);
     if (w.got < count)
         create(&w, SIZE_MAX);
+    if (w.got < count && ebb_ahead_collect())
+        gather(&w);
     if (w.got < count && stream)
         rob_others(&w);
     if (w.got < count && ebb_heap_make_room(count - w.got)) {

@@ -16,6 +16,8 @@ ebb_status_t ebb_spare_chunks(size_t count, ebb_stream_t *stream, ebb_chunk_t *o
  * all, and ghosts go too. */
 void ebb_spare_reclaim(size_t chunks, bool wait);
 
+void ebb_spare_drop_ghosts(bool wait);
+
 /* Chunks' worth of mappings of ghosts. */
 size_t ebb_spare_ghosts(void);
 void ebb_spare_check(void);

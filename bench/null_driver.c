@@ -23,7 +23,7 @@ enum { MOST_PARAMS = 64 };
 static size_t device_bytes;
 static uint64_t lag, issued, completed;
 static int costly;
-static atomic_size_t created;
+static atomic_size_t created, most_created;
 static atomic_ullong next_handle = 1;
 static CUdeviceptr next_address = (CUdeviceptr)1 << 44;
 static _Thread_local CUcontext current;
@@ -192,9 +192,18 @@ EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle *out, size_t bytes, con
         atomic_fetch_sub(&created, bytes);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
+    size_t now = atomic_load(&created), most = atomic_load(&most_created);
+    while (now > most && !atomic_compare_exchange_weak(&most_created, &most, now))
+        ;
     take_ns(193000);
     *out = atomic_fetch_add(&next_handle, 1);
     return CUDA_SUCCESS;
+}
+/* For bench_replay: the most that ever existed at once. */
+EXPORT size_t null_driver_peak_bytes(void);
+size_t null_driver_peak_bytes(void)
+{
+    return atomic_load(&most_created);
 }
 EXPORT CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
 {

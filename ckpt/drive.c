@@ -225,7 +225,7 @@ static const char *differs(const ebb_operation_t *op)
 {
     const ebb_trace_operation_t *o = &D.trace->operation[D.cursor];
     size_t bytes = op->kind == EBB_KERNEL ? op->param_bytes : op->bytes;
-    if ((ebb_trace_kind_t)op->kind != o->kind || op->function != D.learned->function[D.cursor] ||
+    if ((ebb_trace_kind_t)op->kind != o->kind || ebb_record_function(op) != D.learned->function[D.cursor] ||
         op->stream != D.stream)
         return "another operation";
     if (memcmp(op->grid, o->grid, sizeof o->grid) || memcmp(op->block, o->block, sizeof o->block) ||

@@ -86,6 +86,11 @@ static void gap_of(const ebb_planner_walk_t *w, uint32_t buffer, double *from, d
                               : begin_of(w, m->trace->buffer[buffer].dies);
 }
 
+static double positive(double x)
+{
+    return x > 0 ? x : 0;
+}
+
 /* What a copy takes up of the link. */
 static double link_ns(const ebb_planner_walk_t *w, uint32_t buffer, bool in)
 {
@@ -119,16 +124,14 @@ static double offload_price(const ebb_planner_walk_t *w, uint32_t buffer)
                  : ebb_calendar_free(&w->out, from, now);
     double in_free =
         to > total ? ebb_calendar_free(&w->in, 0, to - total) : ebb_calendar_free(&w->in, now, to);
-    return fmax(0, out - out_free) + fmax(0, in - in_free) + 0.02 * (out + in);
+    return positive(out - out_free) + positive(in - in_free) + 0.02 * (out + in);
 }
 
-/* x to the power of `exponent`, for the few exponents that tastes have. */
+/* x to the power of `exponent`, for the few exponents that tastes have: 0, 1/4, 1/2, 1. (Without libm: sqrt is an
+ * instruction here.) */
 static double power(double x, double exponent)
 {
-    return exponent <= 0                      ? 1
-           : exponent >= 1                    ? x
-           : exponent < 0.5 || exponent > 0.5 ? pow(x, exponent)
-                                              : sqrt(x);
+    return exponent <= 0 ? 1 : exponent >= 1 ? x : exponent < 0.5 ? sqrt(sqrt(x)) : sqrt(x);
 }
 
 /* The score of giving up a resident buffer, and how: the lower the sooner. Infinity: it can't be. */

@@ -264,6 +264,8 @@ static bool learn_kernel(const ebb_operation_t *op, ebb_proof_t *out)
 static void know_copy(const ebb_operation_t *op, ebb_proof_t *out)
 {
     bool within = op->kind == EBB_SET;
+    if (op->kind == EBB_OTHER) /* may do anything to what it touches, and is not issued again */
+        return;
     for (uint32_t i = 0; i < op->access_count; i++) {
         const ebb_access_t *a = &op->access[i];
         bool writes = a->param_offset == 0, whole = !a->offset_bytes && op->bytes >= a->buffer->bytes;

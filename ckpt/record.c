@@ -25,6 +25,11 @@ static struct {
     uint32_t stream_count;
 } record;
 
+CUfunction ebb_record_function(const ebb_operation_t *op)
+{
+    return op->kind == EBB_OTHER ? (CUfunction)(uintptr_t)op->name : op->function;
+}
+
 bool ebb_record_running(void)
 {
     return record.result.trace != NULL;
@@ -128,7 +133,7 @@ static uint32_t number_of_stream(const ebb_stream_t *stream)
 
 static void name_operation(const ebb_operation_t *op, char name[EBB_TRACE_NAME])
 {
-    const char *text = op->kind == EBB_COPY ? "copy" : "set";
+    const char *text = op->kind == EBB_OTHER ? op->name : op->kind == EBB_COPY ? "copy" : "set";
     if (op->kind == EBB_KERNEL && (ebb_driver.cuFuncGetName(&text, op->function) || !text))
         text = "?";
     snprintf(name, EBB_TRACE_NAME, "%s", text);
@@ -137,7 +142,8 @@ static void name_operation(const ebb_operation_t *op, char name[EBB_TRACE_NAME])
 static bool record_access(const ebb_access_t *access, ebb_mode_t mode)
 {
     uint32_t id;
-    if (!entry_of(access->buffer, &id))
+    /* What is pinned may be read and written by others at any time. */
+    if (access->buffer->pinned || !entry_of(access->buffer, &id))
         return false;
     ebb_trace_access_t *a = ebb_trace_add_access(record.result.trace);
     if (!a)
@@ -161,7 +167,7 @@ static bool record_operation(const ebb_operation_t *op, const ebb_proof_t *proof
         return false;
     if (!index)
         r->stream = op->stream;
-    r->function[index] = op->function;
+    r->function[index] = ebb_record_function(op);
     o->kind = (ebb_trace_kind_t)op->kind;
     o->stream = stream;
     name_operation(op, o->name);

@@ -13,12 +13,15 @@
 /* A trace, and what it stands for in this process. */
 typedef struct ebb_recording {
     ebb_trace_t *trace;
-    CUfunction *function; /* [operations] NULL: no kernel */
+    CUfunction *function; /* [operations] ebb_record_function */
     uint64_t *generation; /* [buffers] of the buffer that was recorded */
     CUdeviceptr *address; /* [buffers] */
     ebb_stream_t
         *stream; /* the first operation's; trace->operation[i].stream is 0 for all if it is the only one */
 } ebb_recording_t;
+
+/* What an operation is recorded as: its kernel, or what else tells it from others; NULL for copies and sets. */
+CUfunction ebb_record_function(const ebb_operation_t *operation);
 
 /* Begins, behind all that was issued so far. */
 void ebb_record_begin(void);

@@ -28,7 +28,7 @@
 #include "stats.h"
 #include "step.h"
 
-enum { LONGEST_STEP = 1 << 18, MOST_LESSONS = 8, MOST_FRUITLESS = 16, MOST_FAILURES = 4 };
+enum { LONGEST_STEP = 1 << 18, MOST_LESSONS = 8, MOST_FRUITLESS = 16, MOST_FAILURES = 4, MOST_INTERRUPTIONS = 8 };
 
 static struct {
     enum { OBSERVE, LEARN, DRIVE, STAY } phase;
@@ -40,6 +40,7 @@ static struct {
     unsigned lessons;       /* steps recorded for this plan */
     unsigned fruitless;     /* installations in a row without a driven step */
     unsigned failures;      /* installations that failed */
+    unsigned interruptions; /* of learning and driving */
     uint64_t driven_before; /* steps driven when the plan was installed last */
     ebb_recording_t learned;
     ebb_plan_t *plan;
@@ -60,7 +61,8 @@ static uint64_t mix(uint64_t hash, uint64_t value)
 /* What stays the same from step to step: neither addresses nor the values of scalars. */
 static uint64_t signature_of(const ebb_operation_t *op)
 {
-    uint64_t h = mix(op->kind + 1, (uint64_t)(uintptr_t)op->function);
+    const void *what = op->kind == EBB_OTHER ? (const void *)op->name : (const void *)op->function;
+    uint64_t h = mix(op->kind + 1, (uint64_t)(uintptr_t)what);
     for (int i = 0; i < 3; i++)
         h = mix(h, (uint64_t)op->grid[i] << 32 | op->block[i]);
     h = mix(h, (uint64_t)op->shared_bytes << 32 | op->param_bytes);
@@ -113,7 +115,7 @@ static void forget(void)
 /* Where everything fits, there is nothing to plan. */
 static bool is_worth_learning(void)
 {
-    return !strcmp(ebb_options.policy, "auto") &&
+    return !strcmp(ebb_options.policy, "auto") && !ebb_plans_rest() &&
            (ebb_traffic().evictions || *ebb_options.trace || *ebb_options.plan);
 }
 
@@ -241,6 +243,8 @@ static void act_at_boundary(void)
     if (!run.boundary)
         return;
     run.boundary = false;
+    if (ebb_plans_rest())
+        return;
     if (run.phase == LEARN)
         learn();
     else if (run.phase == OBSERVE && is_worth_learning()) {
@@ -257,7 +261,7 @@ static void follow_steps(const ebb_operation_t *op)
         return;
     run.steps.operations++;
     ebb_step_event_t event = ebb_step_push(run.finder, signature_of(op), run.fewest_live);
-    run.fewest_live = ebb_usage().live_bytes;
+    run.fewest_live = ebb_live_bytes();
     run.boundary = event == EBB_STEP_BOUNDARY || (event == EBB_STEP_FOUND && !ebb_step_position(run.finder));
     switch (event) {
     case EBB_STEP_FOUND:
@@ -347,7 +351,7 @@ static void out_of_memory(const ebb_request_t *request)
 
 static bool freeing(ebb_buffer_t *buffer, ebb_stream_t *stream)
 {
-    size_t left = ebb_usage().live_bytes - buffer->bytes;
+    size_t left = ebb_live_bytes() - buffer->bytes;
     if (left < run.fewest_live)
         run.fewest_live = left;
     if (ebb_drive_freeing(buffer))
@@ -356,6 +360,19 @@ static bool freeing(ebb_buffer_t *buffer, ebb_stream_t *stream)
         ebb_record_freed(buffer);
     ebb_residence_forget(buffer, stream);
     return false;
+}
+
+/* What has come up is no part of any plan, so the step is learned again. */
+static void interrupted(const char *why)
+{
+    if (run.phase != LEARN && run.phase != DRIVE)
+        return;
+    ebb_log(EBB_INFO, "the plan and what was learned are given up: %s", why);
+    forget();
+    if (++run.interruptions > MOST_INTERRUPTIONS) {
+        ebb_log(EBB_WARN, "no plan, ebb stays reactive: %s, again and again", why);
+        run.phase = STAY;
+    }
 }
 
 static void waited(void)
@@ -373,6 +390,7 @@ static const ebb_listener_t listener = {.serve = serve,
                                         .make_room = ebb_residence_make_room,
                                         .out_of_memory = out_of_memory,
                                         .waited = waited,
+                                        .interrupted = interrupted,
                                         .finish = ebb_stats_finish};
 
 __attribute__((constructor)) static void listen(void)

@@ -56,7 +56,7 @@ ebb_trace_access_t *ebb_trace_add_access(ebb_trace_t *t)
 static const char *check_operation(const ebb_trace_t *t, uint32_t index)
 {
     const ebb_trace_operation_t *o = &t->operation[index];
-    if (o->kind > EBB_TRACE_SET)
+    if (o->kind > EBB_TRACE_OTHER)
         return "an operation of unknown kind";
     if (o->first_access > t->access_count || o->access_count > t->access_count - o->first_access)
         return "an operation's accesses are not there";
@@ -103,7 +103,7 @@ const char *ebb_trace_check(const ebb_trace_t *t)
 
 /* ---- writing ---- */
 
-static const char *const kind_name[] = {"kernel", "copy", "set"};
+static const char *const kind_name[] = {"kernel", "copy", "set", "other"};
 
 static void write_text(FILE *out, const char *text)
 {

@@ -10,7 +10,7 @@
  * The file is JSON lines (one object a line, UTF-8), version EBB_TRACE_VERSION in the first:
  *   {"ebb_trace": 2, "chunk_bytes": .., "operations": n, "buffers": m}
  *   {"buffer": id, "bytes": .., "born": op|null, "dies": op|null}       m lines, ids ascending from 0
- *   {"op": index, "kind": "kernel|copy|set", "stream": s, "name": .., "grid": [x,y,z], "block": [x,y,z],
+ *   {"op": index, "kind": "kernel|copy|set|other", "stream": s, "name": .., "grid": [x,y,z], "block": [x,y,z],
  *    "shared": .., "param_bytes": .., "ns": .., "proofs": ..,
  *    "access": [[buffer, offset, param_offset, mode], ..]}              n lines, in order
  * born         allocated before this operation (null: before the step)
@@ -54,7 +54,12 @@ typedef struct ebb_trace_access {
     ebb_mode_t mode;
 } ebb_trace_access_t;
 
-typedef enum ebb_trace_kind { EBB_TRACE_KERNEL, EBB_TRACE_COPY, EBB_TRACE_SET } ebb_trace_kind_t;
+typedef enum ebb_trace_kind {
+    EBB_TRACE_KERNEL,
+    EBB_TRACE_COPY,
+    EBB_TRACE_SET,
+    EBB_TRACE_OTHER /* whatever else touches buffers: updates all of them, is never replayed */
+} ebb_trace_kind_t;
 
 typedef struct ebb_trace_operation {
     ebb_trace_kind_t kind;

@@ -175,7 +175,7 @@ static ebb_status_t send(ebb_buffer_t *first)
 
 bool ebb_residence_make_room(size_t chunks)
 {
-    if (!strcmp(ebb_options.policy, "keep"))
+    if (!strcmp(ebb_options.policy, "keep") || ebb_keeps_everything())
         return false;
     const size_t wanted = ebb_chunks_available() + chunks;
     victims_t v = {.first = NULL};

@@ -37,7 +37,7 @@ main() {
         # Programs with a dlsym of their own cannot start: the sanitizer's runtime calls it before anything is set up;
         # test_alloc_hook looks at who answers look-ups, and here that is the sanitizer.
         (($# > 0)) || selection=(-L 'unit|differential'
-            -E '^(test_runtime_lookup|test_cublas_handle|test_alloc_hook|model_reference)$')
+            -E '^(test_runtime_lookup|test_cublas_handle|test_cublaslt_algorithm|test_alloc_hook|model_reference)$')
         export TEST_SWEEP=${TEST_SWEEP:-one} # of the budgets: tests/ckpt/test_budget.c
         # Libraries that are never unloaded, and memory of the device, are no leaks of the tests.
         export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=0:verify_asan_link_order=0} UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1:halt_on_error=1}

@@ -57,7 +57,7 @@ static bool read_accesses(ebb_lines_t *r, ebb_trace_t *t, const cJSON *list)
 
 static bool read_operation(ebb_lines_t *r, ebb_trace_t *t, const cJSON *o)
 {
-    static const char *const kinds[] = {"kernel", "copy", "set"};
+    static const char *const kinds[] = {"kernel", "copy", "set", "other"};
     double index, stream, shared, params, ns, proofs;
     const cJSON *kind = cJSON_GetObjectItemCaseSensitive(o, "kind");
     const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(o, "name"));
@@ -66,8 +66,8 @@ static bool read_operation(ebb_lines_t *r, ebb_trace_t *t, const cJSON *o)
         return ebb_lines_complain(r, "out of memory");
     if (!name)
         return ebb_lines_complain(r, "\"name\" is missing");
-    p->kind = (ebb_trace_kind_t)ebb_lines_word(kind, kinds, 3);
-    if (p->kind > EBB_TRACE_SET)
+    p->kind = (ebb_trace_kind_t)ebb_lines_word(kind, kinds, 4);
+    if (p->kind > EBB_TRACE_OTHER)
         return ebb_lines_complain(r, "\"kind\" is unknown");
     snprintf(p->name, sizeof p->name, "%s", name);
     if (!ebb_lines_get(r, o, "op", UINT32_MAX, &index) ||

@@ -57,10 +57,10 @@ template <int DP> __global__ void __launch_bounds__(ATTENTION_THREADS) attention
     const int slice = (int)(gridDim.x - 1 - blockIdx.x) * SLICE, slice_end = smaller(slice + SLICE, T);
 #ifdef __SOFTGPU_FAST__
     float *const q_columns = tiles->q_columns;
-    constexpr int Q_K = QUERIES, Q_LANE = 1;
+    constexpr int Q_K = QUERIES, Q_LANE = 1, KEEP_ROWS = 4;
 #else
     float *const q_columns = q_tile;
-    constexpr int Q_K = 1, Q_LANE = shape::Q_LD;
+    constexpr int Q_K = 1, Q_LANE = shape::Q_LD, KEEP_ROWS = ROWS; /* those of a last block are all read */
 #endif
 
     for (int q0 = slice; q0 < slice_end; q0 += QUERIES) {
@@ -83,7 +83,7 @@ template <int DP> __global__ void __launch_bounds__(ATTENTION_THREADS) attention
             tile_load<KEYS, DP, DP>(kv_tile, keys_of_head + (size_t)k0 * stride, stride, keys, D, 1.0f);
             tile_prefetch<0>(values_of_head + (size_t)k0 * stride, stride, keys, D);
             if (p.mask.threshold)
-                attention_keep<QUERIES>(keep, bh, T, q0, k0, (keys + 3) / 4 * 4, p.mask);
+                attention_keep<QUERIES>(keep, bh, T, q0, k0, (keys + KEEP_ROWS - 1) / KEEP_ROWS * KEEP_ROWS, p.mask);
             __syncthreads();
 
             for (int block = block_warp(); block < groups * spans; block += block_warps()) {

@@ -141,6 +141,11 @@ static __device__ __forceinline__ void load_keys(backward_tiles<DP> *tiles, cons
         attention_keep<QUERIES>(tiles->keep, at.bh, at.T, at.q0, at.k0, (at.keys + 3) / 4 * 4, at.mask);
 }
 
+/* What a warp makes of a gradient at a time: OUT_ROWS x OUT_VECS vecs. */
+template <int DP> struct gradient_shape {
+    enum { OUT_ROWS = 8, OUT_VECS = DP / WIDTH < 2 ? 1 : 2, COLUMNS = DP / (OUT_VECS * WIDTH) };
+};
+
 /* P (after dropout) and dS of the tiles. */
 template <int DP> TILE_PASS void make_scores(backward_tiles<DP> *tiles, const place_t &at)
 {
@@ -199,12 +204,16 @@ template <int DP> TILE_PASS void make_scores(backward_tiles<DP> *tiles, const pl
             }
         }
     }
+#ifndef __SOFTGPU_FAST__
+    /* add_keys takes more rows at a time: those behind the last key count for nothing, but it reads them. */
+    constexpr int KEYS = shape::KEYS, OUT_ROWS = gradient_shape<DP>::OUT_ROWS, TOGETHER = KEYS < OUT_ROWS ? KEYS : OUT_ROWS;
+    const int rows = (at.keys + TOGETHER - 1) / TOGETHER * TOGETHER;
+    for (int k = groups * ROWS + block_warp(); k < rows; k += block_warps()) {
+        vec_store(p_tile + k * QUERIES, vec_all(0.0f));
+        vec_store(ds_tile + k * QUERIES, vec_all(0.0f));
+    }
+#endif
 }
-
-/* What a warp makes of a gradient at a time: OUT_ROWS x OUT_VECS vecs. */
-template <int DP> struct gradient_shape {
-    enum { OUT_ROWS = 8, OUT_VECS = DP / WIDTH < 2 ? 1 : 2, COLUMNS = DP / (OUT_VECS * WIDTH) };
-};
 
 /* dV and dK of the keys, from these queries. */
 template <int DP> TILE_PASS void add_keys(const backward_tiles<DP> *tiles, const place_t &at)

@@ -19,7 +19,7 @@ function(cuda_object out source)
   add_custom_command(
     OUTPUT ${object}
     COMMAND ${CUDAToolkit_NVCC_EXECUTABLE} ${EBB_NVCC_FLAGS} ${EBB_NVCC_GENCODE} -cudart shared
-            -ccbin ${CMAKE_CXX_COMPILER} -MD -MF ${object}.d -c ${source} -o ${object}
+            -ccbin ${CMAKE_CXX_COMPILER} -I ${PROJECT_SOURCE_DIR}/softgpu/include -MD -MF ${object}.d -c ${source} -o ${object}
     DEPENDS ${source} DEPFILE ${object}.d
     COMMENT "nvcc ${name}" VERBATIM)
   set_source_files_properties(${object} PROPERTIES EXTERNAL_OBJECT TRUE GENERATED TRUE)
@@ -32,7 +32,7 @@ function(cuda_fatbin out name source)
   set(module ${CMAKE_CURRENT_BINARY_DIR}/${name}.fatbin)
   add_custom_command(
     OUTPUT ${module}
-    COMMAND ${CUDAToolkit_NVCC_EXECUTABLE} -std=c++17 ${EBB_NVCC_GENCODE} -ccbin ${CMAKE_CXX_COMPILER}
+    COMMAND ${CUDAToolkit_NVCC_EXECUTABLE} -std=c++17 ${EBB_NVCC_GENCODE} -ccbin ${CMAKE_CXX_COMPILER} -I ${PROJECT_SOURCE_DIR}/softgpu/include
             -MD -MF ${module}.d -fatbin ${source} -o ${module}
     DEPENDS ${source} DEPFILE ${module}.d
     COMMENT "nvcc -fatbin ${name}" VERBATIM)

@@ -228,7 +228,7 @@ endforeach()
 
 set(script "SECTIONS {\n  ${TABLE}_section : ALIGN(4096) {\n")
 if(variable_count)
-  string(APPEND script "    PROVIDE_HIDDEN(${TABLE}_begin = .);\n${placed}    . = ALIGN(4096);\n    PROVIDE_HIDDEN(${TABLE}_end = .);\n")
+  string(APPEND script "    PROVIDE_HIDDEN(${TABLE}_begin = .);\n    QUAD(0)\n${placed}    . = ALIGN(4096);\n    PROVIDE_HIDDEN(${TABLE}_end = .);\n")
 endif()
 string(APPEND script "  }\n}\nINSERT AFTER .data;\n")
 file(WRITE "${SCRIPT}" "${script}")

@@ -14,7 +14,7 @@ set(SOFTGPU_CMAKE_DIR ${CMAKE_CURRENT_LIST_DIR})
 
 set(SOFTGPU_COMMON_FLAGS -std=c++17 -march=native -fPIC -fvisibility=hidden -fno-math-errno -fno-trapping-math
     -fno-extern-tls-init -ffunction-sections -fdata-sections -Wall -Wno-unused-function -Wno-unused-variable
-    -Wno-unused-value -Wno-address -Wno-unknown-pragmas)
+    -Wno-unused-value -Wno-address -Wno-unknown-pragmas -Wno-uninitialized -Wno-maybe-uninitialized)
 # Fast mode. Reassociation lets sums vectorise. Not -ffast-math: infinities are needed (masks), and gcc 12 would turn
 # flush-to-zero on for the whole process if it were also on the link line. No peeling for alignment: the order of a sum
 # must not depend on an address.
@@ -24,7 +24,7 @@ set(SOFTGPU_FAST_FLAGS ${SOFTGPU_COMMON_FLAGS} -O3 -mprefer-vector-width=512 -fa
 set(SOFTGPU_SIMT_FLAGS ${SOFTGPU_COMMON_FLAGS} -O2 -fno-tree-vectorize -DSOFTGPU_BUILD_SIMT)
 # gcc's instrumentation of ThreadSanitizer, whose calls are the driver's (checked_hooks.h). Loops stay loops: memset and
 # memcpy would hide what they touch.
-set(SOFTGPU_CHECKED_FLAGS ${SOFTGPU_COMMON_FLAGS} -O1 -g1 -fno-tree-loop-distribute-patterns -fno-threadsafe-statics -fsanitize=thread
+set(SOFTGPU_CHECKED_FLAGS ${SOFTGPU_COMMON_FLAGS} -O1 -g1 -fexpensive-optimizations -fno-tree-loop-distribute-patterns -fno-threadsafe-statics -fsanitize=thread
     --param=tsan-instrument-func-entry-exit=0 --param=tsan-distinguish-volatile=1 -DSOFTGPU_BUILD_CHECKED)
 # Not -mtls-dialect=gnu2: a thread's first access to its __shared__ arrays would clobber live vector registers before glibc 2.40
 # (sourceware bug 31372).
@@ -33,10 +33,12 @@ set(SOFTGPU_KERNEL_OPTIONS "" CACHE STRING "further compiler options for kernel 
 function(softgpu_kernels target)
   cmake_parse_arguments(ARG "" "SAME_AS" "SOURCES;MODES" ${ARGN})
   if(ARG_SAME_AS)
+    # Named by the library for fast mode: to name the others would have them built.
+    set(library ${ARG_SAME_AS}_softgpu)
     foreach(mode "" .simt .checked)
-      string(REPLACE "." "_" suffix "${mode}")
       add_custom_command(TARGET ${target} POST_BUILD COMMAND ${CMAKE_COMMAND} -E create_symlink
-        "$<TARGET_FILE:${ARG_SAME_AS}_softgpu${suffix}>" "$<TARGET_FILE:${target}>.softgpu${mode}.so" VERBATIM)
+        "$<TARGET_FILE_DIR:${library}>/$<TARGET_FILE_BASE_NAME:${library}>${mode}.so"
+        "$<TARGET_FILE:${target}>.softgpu${mode}.so" VERBATIM)
     endforeach()
   else()
     softgpu_kernel_libraries(${target} "$<TARGET_FILE_DIR:${target}>" "$<TARGET_FILE_NAME:${target}>" "${ARG_MODES}" ${ARG_SOURCES})

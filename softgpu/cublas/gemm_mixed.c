@@ -24,23 +24,27 @@ typedef struct scratch {
 
 static pthread_once_t scratch_once = PTHREAD_ONCE_INIT;
 static pthread_key_t scratch_key; /* scratch_t, owned by its thread */
+static int has_scratch_key;
 
 static void make_scratch_key(void)
 {
-    if (pthread_key_create(&scratch_key, free))
-        abort();
+    has_scratch_key = !pthread_key_create(&scratch_key, free);
 }
 
-static scratch_t *get_scratch(void)
+/* NULL: no memory; the launch has failed. */
+static scratch_t *get_scratch(const softgpu_launch_t *launch)
 {
     pthread_once(&scratch_once, make_scratch_key);
-    scratch_t *s = pthread_getspecific(scratch_key);
-    if (!s) {
-        s = aligned_alloc(64, (sizeof *s + 63) / 64 * 64);
-        if (!s || pthread_setspecific(scratch_key, s))
-            abort(); /* a kernel has no way to fail */
-    }
-    return s;
+    scratch_t *s = has_scratch_key ? pthread_getspecific(scratch_key) : NULL;
+    if (s)
+        return s;
+    s = has_scratch_key ? aligned_alloc(64, (sizeof *s + 63) / 64 * 64) : NULL;
+    if (s && !pthread_setspecific(scratch_key, s))
+        return s;
+    free(s);
+    launch->services->fail(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for a product's sums",
+                           (softgpu_place_t){__FILE__, __LINE__});
+    return NULL;
 }
 
 static gemm_operands_t find_operands(const gemm_mixed_t *p, int64_t batch, int tables)
@@ -172,9 +176,9 @@ static void run_part(const gemm_mixed_t *p, const gemm_operands_t *o, const gemm
 static void run(const softgpu_launch_t *launch, uint64_t first, uint64_t count, int tables)
 {
     const gemm_mixed_t *p = launch->params;
-    scratch_t *scratch = get_scratch();
+    scratch_t *scratch = get_scratch(launch);
     blas_prepare_thread();
-    for (int64_t block = (int64_t)first; block < (int64_t)(first + count); block++) {
+    for (int64_t block = (int64_t)first; scratch && block < (int64_t)(first + count); block++) {
         const gemm_tile_t tile = find_tile(&p->shape, block / p->shape.splits);
         const gemm_operands_t o = find_operands(p, tile.batch, tables);
         if (p->shape.splits > 1)
@@ -187,8 +191,8 @@ static void run(const softgpu_launch_t *launch, uint64_t first, uint64_t count, 
 static void run_reduce(const softgpu_launch_t *launch, uint64_t first, uint64_t count, int tables)
 {
     const gemm_mixed_t *p = launch->params;
-    scratch_t *scratch = get_scratch();
-    for (int64_t block = (int64_t)first; block < (int64_t)(first + count); block++) {
+    scratch_t *scratch = get_scratch(launch);
+    for (int64_t block = (int64_t)first; scratch && block < (int64_t)(first + count); block++) {
         const gemm_tile_t tile = find_tile(&p->shape, block);
         const gemm_operands_t o = find_operands(p, tile.batch, tables);
         reduce(p, &o, &tile, scratch);

@@ -10,7 +10,8 @@ void sg_async_copy(void *to, const void *from, uint32_t bytes, uint32_t from_byt
 {
     sg_fiber_t *f = sg_run.fiber;
     if ((uintptr_t)to % bytes || (from_bytes && (uintptr_t)from % bytes))
-        sg_run_fail(CUDA_ERROR_MISALIGNED_ADDRESS, place, "an asynchronous copy of %u bytes from %p to %p", bytes, from, to);
+        sg_run_fail(CUDA_ERROR_MISALIGNED_ADDRESS, place, "an asynchronous copy of %u bytes from %p to %p",
+                    bytes, from, to);
     if (f->async_count == f->async_capacity) {
         const uint32_t capacity = f->async_capacity ? 2 * f->async_capacity : 16;
         sg_async_t *grown = realloc(f->async, capacity * sizeof *grown);

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-_Thread_local sg_run_t sg_run;
+_Thread_local sg_run_t sg_run SG_FAST_TLS;
 
 /* ---- which fiber runs ---- */
 
@@ -93,6 +93,8 @@ static void to_worker(sg_fiber_t *from)
 static void leave(sg_fiber_t *self)
 {
     sg_block_t *b = sg_run.block;
+    if (sg_run.checked)
+        sg_check_settle();
     sg_fiber_t *next = pick(b);
     if (!next && sg_warp_let_go(b))
         next = pick(b);
@@ -135,11 +137,11 @@ static void describe(char *out, size_t bytes, const sg_block_t *b, const sg_fibe
     const uint64_t n = b ? b->number : 0;
     int at = snprintf(out, bytes, "%s", name);
     if (b && (size_t)at < bytes)
-        at += snprintf(out + at, bytes - (size_t)at, ", block (%u,%u,%u)", (unsigned)(n % g[0]), (unsigned)(n / g[0] % g[1]),
-                       (unsigned)(n / g[0] / g[1]));
+        at += snprintf(out + at, bytes - (size_t)at, ", block (%u,%u,%u)", (unsigned)(n % g[0]),
+                       (unsigned)(n / g[0] % g[1]), (unsigned)(n / g[0] / g[1]));
     if (f && (size_t)at < bytes)
-        snprintf(out + at, bytes - (size_t)at, ", thread (%u,%u,%u)", f->thread.thread[0], f->thread.thread[1],
-                 f->thread.thread[2]);
+        snprintf(out + at, bytes - (size_t)at, ", thread (%u,%u,%u)", f->thread.thread[0],
+                 f->thread.thread[1], f->thread.thread[2]);
 }
 
 void sg_run_describe(char *out, size_t bytes)
@@ -202,15 +204,16 @@ static void open_barrier(sg_block_t *b)
             continue;
         if (!first)
             first = f;
-        else if ((!same_place(first->place, f->place) || first->barrier != f->barrier) && sg_rule_on(SG_RULE_BARRIER)) {
+        else if ((!same_place(first->place, f->place) || first->barrier != f->barrier) &&
+                 sg_rule_on(SG_RULE_BARRIER)) {
             sg_run_fail(CUDA_ERROR_LAUNCH_FAILED, f->place,
-                        "rule divergent-barrier: thread %u is in this barrier, thread %u in the one at %s:%u", f->index,
-                        first->index, first->place.file, first->place.line);
+                        "rule divergent-barrier: thread %u is in this barrier, thread %u in the one at %s:%u",
+                        f->index, first->index, first->place.file, first->place.line);
         }
         count += f->predicate != 0;
         sg_fiber_ready(b, f);
     }
-    b->barrier_result = !first                                ? 0
+    b->barrier_result = !first                                 ? 0
                         : first->barrier == SOFTGPU_SYNC_COUNT ? count
                         : first->barrier == SOFTGPU_SYNC_AND   ? count == (int)b->at_barrier
                                                                : count > 0;
@@ -222,6 +225,8 @@ static int barrier(softgpu_barrier_t kind, int predicate, softgpu_place_t place)
 {
     sg_block_t *b = sg_run.block;
     sg_fiber_t *self = sg_run.fiber;
+    if (sg_run.checked)
+        sg_check_settle();
     self->barrier = kind;
     self->predicate = predicate;
     if (++b->at_barrier < b->alive) {
@@ -272,7 +277,8 @@ static bool begin_block(sg_block_t *b, uint64_t number, uint32_t stacks)
     sg_fiber_t *fibers = b->fibers;
     const uint32_t threads = l->block[0] * l->block[1] * l->block[2];
     char *shared = b->shared;
-    *b = (sg_block_t){.number = number, .threads = threads, .alive = threads, .fibers = fibers, .shared = shared};
+    *b = (sg_block_t){
+        .number = number, .threads = threads, .alive = threads, .fibers = fibers, .shared = shared};
     b->warps = (threads + SG_WARP - 1) / SG_WARP;
     b->cursor = SG_MAX_THREADS - 1;
     b->random = sg_mode_seed() ? mix(sg_mode_seed(), number) : 0;
@@ -417,7 +423,8 @@ static bool open_grid_barrier(void)
         return false;
     if (alive < threads) {
         sg_run_fail(CUDA_ERROR_LAUNCH_FAILED, (softgpu_place_t){NULL, 0},
-                    "%llu threads wait in a barrier of the grid, the others have exited", (unsigned long long)waiting);
+                    "%llu threads wait in a barrier of the grid, the others have exited",
+                    (unsigned long long)waiting);
         return false;
     }
     for (uint64_t i = 0; i < sg_run.blocks; i++) {
@@ -434,7 +441,8 @@ static bool open_grid_barrier(void)
 static void grid_barrier(softgpu_place_t place)
 {
     if (!sg_run.all)
-        sg_run_fail(CUDA_ERROR_LAUNCH_FAILED, place, "a barrier of the grid in a launch that is not cooperative");
+        sg_run_fail(CUDA_ERROR_LAUNCH_FAILED, place,
+                    "a barrier of the grid in a launch that is not cooperative");
     sg_run.block->at_grid++;
     sg_fiber_wait(SG_GRID, place);
 }
@@ -492,7 +500,8 @@ static void take_turns(void)
 
 /* ---- services ---- */
 
-static void run_blocks(const softgpu_launch_t *launch, uint64_t first, uint64_t count, const softgpu_entry_t *entry)
+static void run_blocks(const softgpu_launch_t *launch, uint64_t first, uint64_t count,
+                       const softgpu_entry_t *entry)
 {
     sg_run.launch = launch;
     sg_run.entry = entry;

@@ -265,7 +265,8 @@ void sg_clock_add_locked(const sg_op_t *op)
     if (act->engine != ENGINE_NONE)
         act->left = duration_ns(op, act->engine) * FULL_RATE;
     s->refs++;
-    if (op->kind == SG_OP_WAIT) {
+    if (op->kind == SG_OP_WAIT &&
+        op->wait.stream) { /* that a value comes takes no time that could be known */
         act->wait = op->wait.stream;
         act->wait_number = op->wait.number;
         act->wait->refs++;

@@ -154,6 +154,10 @@ static void clear(CUcontext ctx, bool pools)
     sg_lock();
     sg_capture_drop_locked(ctx);
     sg_heap_drop_locked(ctx, pools && !has_another_locked(ctx));
+    sg_unlock();
+    sg_wait_context(ctx); /* for the poison over what was freed */
+    sg_pools_trim_to_threshold();
+    sg_lock();
     sg_host_drop_locked(ctx);
     sg_events_drop_locked(ctx);
     sg_modules_drop_locked(ctx);

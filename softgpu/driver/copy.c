@@ -7,6 +7,7 @@
  */
 #include "copy.h"
 #include "rules.h"
+#include "shadow.h"
 
 #include <string.h>
 
@@ -54,8 +55,10 @@ static void copy_rows(const sg_op_t *op, size_t first, size_t last)
 {
     for (size_t i = first; i < last; i++) {
         size_t slice = i / op->copy.rows, row = i % op->copy.rows;
-        memmove(op->copy.dst + slice * op->copy.dst_slice + row * op->copy.dst_pitch,
-                op->copy.src + slice * op->copy.src_slice + row * op->copy.src_pitch, op->copy.width);
+        char *to = op->copy.dst + slice * op->copy.dst_slice + row * op->copy.dst_pitch;
+        const char *from = op->copy.src + slice * op->copy.src_slice + row * op->copy.src_pitch;
+        memmove(to, from, op->copy.width);
+        sg_watch_copied(op, to, from, op->copy.width);
     }
 }
 
@@ -70,8 +73,10 @@ static void run_rows(const sg_op_t *op, uint64_t first, uint64_t count)
     if (is_copy)
         copy_rows(op, from, to);
     else
-        for (size_t i = from; i < to; i++)
+        for (size_t i = from; i < to; i++) {
             set_elements(op->set.dst + i * op->set.pitch, op->set.value, op->set.width, op->set.row);
+            sg_watch_copied(op, op->set.dst + i * op->set.pitch, NULL, op->set.row * op->set.width);
+        }
 }
 
 void sg_copy_run(const sg_op_t *op, uint64_t first, uint64_t count)
@@ -84,10 +89,13 @@ void sg_copy_run(const sg_op_t *op, uint64_t first, uint64_t count)
     size_t from = first * PIECE_BYTES, to = (first + count) * PIECE_BYTES;
     if (to > total)
         to = total;
-    if (op->kind == SG_OP_COPY)
+    if (op->kind == SG_OP_COPY) {
         memmove(op->copy.dst + from, op->copy.src + from, to - from);
-    else
+        sg_watch_copied(op, op->copy.dst + from, op->copy.src + from, to - from);
+    } else {
         set_elements(op->set.dst + from, op->set.value, op->set.width, (to - from) / op->set.width);
+        sg_watch_copied(op, op->set.dst + from, NULL, to - from);
+    }
 }
 
 static sg_op_t *set_op(CUdeviceptr at, uint32_t value, unsigned width, size_t count)

@@ -128,7 +128,8 @@ static void mark_needed_locked(sg_stream_t *stream, uint64_t number)
         todo = lane->next_to_search;
         lane->to_search = false;
         for (const sg_op_t *op; (op = lane->search) && op->number <= lane->needed; lane->search = op->next)
-            if (op->kind == SG_OP_WAIT && atomic_load(&op->wait.stream->completed) < op->wait.number)
+            if (op->kind == SG_OP_WAIT && op->wait.stream &&
+                atomic_load(&op->wait.stream->completed) < op->wait.number)
                 mark(op->wait.stream, op->wait.number, &todo);
     }
 }
@@ -265,7 +266,9 @@ static void det_queued_locked(const sg_op_t *op)
 static void det_passed_locked(const sg_op_t *op)
 {
     uint64_t *floor = &op->stream->lane.floor_ns;
-    if (op->kind == SG_OP_WAIT && op->wait.stream->lane.floor_ns > *floor)
+    if (op->kind == SG_OP_WAIT && !op->wait.stream) /* for a value, which came now */
+        *floor = sg_clock_now_locked();
+    else if (op->kind == SG_OP_WAIT && op->wait.stream->lane.floor_ns > *floor)
         *floor = op->wait.stream->lane.floor_ns;
     else if (op->kind == SG_OP_RECORD && op->record.record)
         op->record.record->floor_ns = *floor;

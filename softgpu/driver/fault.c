@@ -10,6 +10,7 @@
  * restore rights, so they are granted again after every jump.
  */
 #include "module.h"
+#include "shadow.h"
 #include "simt.h"
 
 #include <setjmp.h>
@@ -33,7 +34,7 @@ static void say_host_access(const void *address)
 {
     char line[160];
     int n = snprintf(line, sizeof line,
-                     "softgpu: host code touched device memory at %p (copy it with cudaMemcpy)\n", address);
+                     "softgpu: rule host-access: host code touched device memory at %p (copy it with cudaMemcpy)\n", address);
     if (write(STDERR_FILENO, line, (size_t)n) < 0)
         return;
 }
@@ -112,7 +113,8 @@ static void say_fault(const sg_op_t *op)
     char who[256];
     if (op->kind == SG_OP_KERNEL) {
         sg_run_describe(who, sizeof who);
-        sg_set_sticky(CUDA_ERROR_ILLEGAL_ADDRESS, "%s accessed %p, which is not accessible memory", who, guard.address);
+        sg_set_sticky(CUDA_ERROR_ILLEGAL_ADDRESS, "%s accessed %p, which is not accessible memory", who,
+                      guard.address);
         return;
     }
     sg_set_sticky(CUDA_ERROR_ILLEGAL_ADDRESS, "%s accessed %p, which is not accessible memory",
@@ -137,7 +139,13 @@ static void run_kernel(const sg_op_t *op, uint64_t first, uint64_t count)
         if (sg_mode_block() && f->kernel->size_independent)
             launch->block[0] = sg_mode_block(), launch->block[1] = launch->block[2] = 1;
     }
+    if (op->watch && mode == SOFTGPU_CHECKED)
+        sg_check_begin(op);
+    else if (op->watch && !first)
+        sg_watch_unchecked(op);
     f->run[mode](launch, first, count);
+    if (op->watch && mode == SOFTGPU_CHECKED)
+        sg_watch_done(op, count);
 }
 
 bool sg_fault_run(const sg_op_t *op, uint64_t first, uint64_t count)

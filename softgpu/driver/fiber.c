@@ -80,7 +80,8 @@ char *sg_stack(uint32_t index)
     if (!warps || warp >= WARPS)
         return NULL;
     if (!warps[warp]) {
-        char *p = mmap(NULL, guard + bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        char *p = mmap(NULL, guard + bytes, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (p == MAP_FAILED)
             return NULL;
         mprotect(p, guard, PROT_NONE);

@@ -8,8 +8,9 @@
  *
  * A block freed on stream s at number n may be used again on s at once, elsewhere when s has reached n.
  */
+#include "order.h"
 #include "rules.h"
-#include "streams.h"
+#include "shadow.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -316,10 +317,22 @@ static void take_locked(block_t *b, size_t bytes)
         pool->used_high = pool->used;
 }
 
+/* For checked mode: what the host or another process may write counts as written. */
+static void note_live(const block_t *b)
+{
+    const sg_pool_t *pool = b->segment->pool;
+    if (pool->managed || pool->imported || pool->fd >= 0 || pool->device == SG_HOST)
+        sg_live_add_valid(b->address, b->requested);
+    else
+        sg_live_add(b->address, b->requested);
+}
+
 CUresult sg_heap_alloc(sg_pool_t *pool, size_t bytes, sg_stream_t *stream, CUdeviceptr *out)
 {
     if (!bytes)
         return CUDA_ERROR_INVALID_VALUE;
+    if (bytes > (size_t)1 << 46)
+        return CUDA_ERROR_OUT_OF_MEMORY;
     if (bytes > sg.config.memory_bytes && !pool->managed && pool->device != SG_HOST)
         return CUDA_ERROR_OUT_OF_MEMORY;
     size_t rounded = SG_ROUND_UP(bytes, bytes > SG_CHUNK_BYTES / 2 ? SG_CHUNK_BYTES : SG_HEAP_ALIGN);
@@ -345,6 +358,9 @@ CUresult sg_heap_alloc(sg_pool_t *pool, size_t bytes, sg_stream_t *stream, CUdev
         bin_remove(b), cut(b, rounded), bin_insert(b);
     take_locked(b, bytes);
     *out = b->address;
+    note_live(b);
+    if (stream)
+        sg_order_allocated_locked(b->address, bytes, stream);
     sg_unlock();
     return CUDA_SUCCESS;
 }
@@ -358,6 +374,7 @@ CUresult sg_heap_import_locked(sg_pool_t *pool, sg_handle_t *memory, uint64_t of
     block_t *b = g->slot[0];
     take_locked(b, bytes);
     b->address += offset;
+    note_live(b);
     *out = b->address;
     return CUDA_SUCCESS;
 }
@@ -401,6 +418,7 @@ static void free_locked(block_t *b, sg_stream_t *stream)
         b->freed_at = on->submitted;
         on->refs++;
     }
+    sg_live_remove(b->address, b->bytes);
     g->live--;
     g->pool->used -= b->bytes;
     bin_insert(b);
@@ -551,8 +569,11 @@ static CUresult free_async(CUdeviceptr address, CUstream handle)
     CUresult result = CUDA_ERROR_INVALID_HANDLE;
     if (stream && !sg_capture_free_locked(stream, address, &result)) {
         block_t *b = find_freeable_locked(address);
-        if (b)
+        if (b) {
+            sg_order_freed_locked(b->address, b->requested, stream);
+            sg_submit_legacy_barrier_locked(stream);
             free_locked(b, stream);
+        }
         result = b ? CUDA_SUCCESS : sg_block_free_locked(address, stream);
     }
     sg_unlock();

@@ -78,8 +78,11 @@ SG_EXPORT CUresult cuMemHostAlloc(void **out, size_t bytes, unsigned flags)
     void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (p == MAP_FAILED)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    sg_host_range_t range = {
-        .base = p, .bytes = bytes, .flags = flags, .ctx = sg_current_context(), .id = sg_next_allocation_id()};
+    sg_host_range_t range = {.base = p,
+                             .bytes = bytes,
+                             .flags = flags,
+                             .ctx = sg_current_context(),
+                             .id = sg_next_allocation_id()};
     sg_lock();
     CUresult result = host_insert(range);
     sg_unlock();
@@ -108,7 +111,8 @@ SG_EXPORT CUresult cuMemFreeHost(void *p)
         host_remove(r);
     sg_unlock();
     if (!ours)
-        return sg_broken(SG_RULE_FREED, CUDA_ERROR_INVALID_VALUE, "%p is not what cuMemHostAlloc gave out", p);
+        return sg_broken(SG_RULE_FREED, CUDA_ERROR_INVALID_VALUE, "%p is not what cuMemHostAlloc gave out",
+                         p);
     munmap(p, bytes);
     return CUDA_SUCCESS;
 }
@@ -145,6 +149,8 @@ SG_EXPORT CUresult cuMemHostRegister_v2(void *p, size_t bytes, unsigned flags)
     sg_lock();
     CUresult result = host_insert(range);
     sg_unlock();
+    if (result == CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED)
+        sg_broken(SG_RULE_REGISTERED, result, "%zu bytes at %p are pinned already, or in part", bytes, p);
     return result;
 }
 
@@ -158,7 +164,10 @@ SG_EXPORT CUresult cuMemHostUnregister(void *p)
     if (ours)
         host_remove(r);
     sg_unlock();
-    return ours ? CUDA_SUCCESS : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+    if (!ours)
+        return sg_broken(SG_RULE_REGISTERED, CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED,
+                         "%p is not the base of registered memory", p);
+    return CUDA_SUCCESS;
 }
 
 /* Addresses are unified: the device reaches pinned memory where the host does. */

@@ -32,7 +32,7 @@ typedef struct opened {
     struct opened *next;
 } opened_t;
 
-static opened_t *all_opened;                     /* guarded by sg.lock */
+static opened_t *all_opened;                  /* guarded by sg.lock */
 static sg_pool_t opened_heap[SG_MAX_DEVICES]; /* where the mappings are kept */
 
 /* A file with the indices of the handle's chunks, which stays open as long as the handle. */

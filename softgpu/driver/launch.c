@@ -1,4 +1,5 @@
 /* launch.c: kernel launches, and the occupancy questions that precede them. */
+#include "launch.h"
 #include "module.h"
 #include "profile.h"
 
@@ -109,35 +110,22 @@ ASYNC_CALL(cuLaunchCooperativeKernel,
             unsigned shared, CUstream stream, void **params),
            launch(&(sg_wish_t){f, {gx, gy, gz}, {bx, by, bz}, shared, true, stream, params, NULL}))
 
-/* Attributes that only advise are accepted; one that changes what the launch means is not provided yet. */
 static CUresult launch_config(const CUlaunchConfig *c, CUstream stream, CUfunction f, void **params,
                               void **extra)
 {
-    if (!c || (c->numAttrs && !c->attrs))
+    if (!c)
         return CUDA_ERROR_INVALID_VALUE;
-    bool cooperative = false;
-    for (unsigned i = 0; i < c->numAttrs; i++)
-        switch (c->attrs[i].id) {
-        case CU_LAUNCH_ATTRIBUTE_IGNORE:
-        case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
-        case CU_LAUNCH_ATTRIBUTE_PRIORITY:
-        case CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
-            break;
-        case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
-            cooperative = c->attrs[i].value.cooperative != 0;
-            break;
-        default:
-            sg_log(1, "cuLaunchKernelEx: attribute %d is not provided", (int)c->attrs[i].id);
-            return CUDA_ERROR_NOT_SUPPORTED;
-        }
-    return launch(&(sg_wish_t){f,
-                            {c->gridDimX, c->gridDimY, c->gridDimZ},
-                            {c->blockDimX, c->blockDimY, c->blockDimZ},
-                            c->sharedMemBytes,
-                            cooperative,
-                            stream,
-                            params,
-                            extra});
+    sg_launch_options_t options;
+    SG_TRY(sg_launch_attributes(c, &options));
+    SG_TRY(launch(&(sg_wish_t){f,
+                               {c->gridDimX, c->gridDimY, c->gridDimZ},
+                               {c->blockDimX, c->blockDimY, c->blockDimZ},
+                               c->sharedMemBytes,
+                               options.cooperative,
+                               stream,
+                               params,
+                               extra}));
+    return sg_launch_record_events(&options, stream);
 }
 
 static CUstream config_stream(const CUlaunchConfig *c, bool per_thread)

@@ -136,7 +136,8 @@ static CUresult prefetch(CUdeviceptr p, size_t bytes, CUmemLocation where, unsig
     SG_TRY(check_location(&where));
     sg_extent_t extent;
     sg_lock();
-    CUresult result = sg_stream_resolve_locked(stream) ? find_locked(p, bytes, &extent) : CUDA_ERROR_INVALID_HANDLE;
+    CUresult result =
+        sg_stream_resolve_locked(stream) ? find_locked(p, bytes, &extent) : CUDA_ERROR_INVALID_HANDLE;
     advice_t *a = result ? NULL : advice_of_locked(&extent);
     if (a)
         a->prefetched = where;
@@ -160,8 +161,8 @@ static CUresult attach(CUstream stream, CUdeviceptr p, size_t bytes, unsigned fl
         return CUDA_ERROR_INVALID_VALUE; /* one stream, and not the one that stands for all */
     sg_extent_t extent;
     sg_lock();
-    CUresult result =
-        sg_stream_resolve_locked(stream) ? find_locked(p, bytes ? bytes : 1, &extent) : CUDA_ERROR_INVALID_HANDLE;
+    CUresult result = sg_stream_resolve_locked(stream) ? find_locked(p, bytes ? bytes : 1, &extent)
+                                                       : CUDA_ERROR_INVALID_HANDLE;
     bool whole = !result && extent.base == p && (!bytes || bytes == extent.bytes);
     sg_unlock();
     return !result && !whole ? CUDA_ERROR_INVALID_VALUE : result;

@@ -20,7 +20,8 @@ static struct {
     uint64_t seed;
 } setting = {AUTO, 0, 0};
 
-static const char *const names[] = {[SOFTGPU_FAST] = "fast", [SOFTGPU_SIMT] = "simt", [SOFTGPU_CHECKED] = "checked", [AUTO] = "auto"};
+static const char *const names[] = {
+    [SOFTGPU_FAST] = "fast", [SOFTGPU_SIMT] = "simt", [SOFTGPU_CHECKED] = "checked", [AUTO] = "auto"};
 
 static uint64_t number_of(const char *variable, uint64_t low, uint64_t high)
 {
@@ -70,7 +71,8 @@ uint32_t sg_mode_block(void)
 }
 
 /* The rows of the units that the module holds. */
-static const softgpu_kernel_t *const *rows_of(const sg_module_t *m, const softgpu_kernel_table_t *table, uint32_t *count)
+static const softgpu_kernel_t *const *rows_of(const sg_module_t *m, const softgpu_kernel_table_t *table,
+                                              uint32_t *count)
 {
     if (m->unit == SG_ALL_UNITS || m->unit >= table->unit_count) {
         *count = table->kernel_count;
@@ -86,9 +88,11 @@ static CUresult open_locked(sg_module_t *m, softgpu_mode_t mode)
         return CUDA_SUCCESS;
     const softgpu_kernel_table_t *table = m->library ? sg_library_for_mode(m->library, mode) : NULL;
     if (!table) {
-        sg_log(1, "%s has no kernels for %s mode: %.*s.%s.so is missing (softgpu_kernels(... MODES %s), or target *_softgpu_%s)",
-               m->origin, names[mode], m->library ? (int)strlen(m->library) - 3 : 0, m->library ? m->library : "", names[mode],
-               names[mode], names[mode]);
+        sg_log(1,
+               "%s has no kernels for %s mode: %.*s.%s.so is missing (softgpu_kernels(... MODES %s), or "
+               "target *_softgpu_%s)",
+               m->origin, names[mode], m->library ? (int)strlen(m->library) - 3 : 0,
+               m->library ? m->library : "", names[mode], names[mode], names[mode]);
         return CUDA_ERROR_NOT_SUPPORTED;
     }
     uint32_t count;
@@ -97,8 +101,9 @@ static CUresult open_locked(sg_module_t *m, softgpu_mode_t mode)
     for (uint32_t i = 0; same && i < count; i++)
         same = !strcmp(rows[i]->name, m->functions[i].kernel->name);
     if (!same) {
-        sg_log(1, "%s: its kernel libraries for fast and for %s mode come from different sources; rebuild them", m->origin,
-               names[mode]);
+        sg_log(1,
+               "%s: its kernel libraries for fast and for %s mode come from different sources; rebuild them",
+               m->origin, names[mode]);
         return CUDA_ERROR_NOT_SUPPORTED;
     }
     SG_TRY(sg_variables_attach(m, &table));

@@ -22,11 +22,11 @@ struct sg_module {
     uint32_t kernel_count;
     struct CUfunc_st *functions; /* [kernel_count], in the table's order */
     char *origin;                /* the object that holds the image */
-    char *library;               /* its kernel library for fast mode; NULL: `origin` itself, which knows no modes */
+    char *library; /* its kernel library for fast mode; NULL: `origin` itself, which knows no modes */
     uint32_t unit;
     const softgpu_kernel_table_t *table[SOFTGPU_MODE_COUNT]; /* NULL: not opened */
-    sg_variables_t *variables; /* owns; NULL: none */
-    CUcontext ctx;               /* NULL: a library, which belongs to none */
+    sg_variables_t *variables;                               /* owns; NULL: none */
+    CUcontext ctx;                                           /* NULL: a library, which belongs to none */
     sg_module_t *next;
 };
 

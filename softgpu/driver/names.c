@@ -26,7 +26,8 @@ static size_t length_before(const char *name, const char *at, size_t *digits)
 
 void sg_name_plain(const char *name, char *out, size_t bytes)
 {
-    static const char *const marks[] = {"_INTERNAL_", "_GLOBAL__N__"}, *const instead[] = {"", "12_GLOBAL__N_1"};
+    static const char *const marks[] = {"_INTERNAL_", "_GLOBAL__N__"}, *const instead[] = {"",
+                                                                                           "12_GLOBAL__N_1"};
     size_t used = 0;
     for (const char *at = name; *at && used + 16 < bytes;) {
         bool replaced = false;

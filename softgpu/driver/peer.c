@@ -82,6 +82,9 @@ SG_EXPORT CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned flags)
     sg_lock();
     CUresult result = enable_locked(sg_current_context(), peer);
     sg_unlock();
+    if (result)
+        sg_broken(SG_RULE_PEER_ACCESS, result,
+                  "cuCtxEnablePeerAccess: %p is no context of another device, or enabled", (void *)peer);
     return result;
 }
 
@@ -99,6 +102,9 @@ SG_EXPORT CUresult cuCtxDisablePeerAccess(CUcontext peer)
         update_devices(ctx);
     }
     sg_unlock();
+    if (result)
+        sg_broken(SG_RULE_PEER_ACCESS, result, "cuCtxDisablePeerAccess: access to %p is not enabled",
+                  (void *)peer);
     return result;
 }
 

@@ -5,7 +5,7 @@
  * therefore reused with whatever they hold, as on a GPU. SOFTGPU_POISON=1 overwrites them instead, so that
  * reading what was never written shows.
  */
-#include "sg.h"
+#include "shadow.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -79,7 +79,8 @@ static sg_handle_t *new_handle(unsigned device, size_t bytes, size_t chunks)
     sg_handle_t *h = malloc(sizeof *h + chunks * sizeof h->chunk[0]);
     if (!h)
         return NULL;
-    *h = (sg_handle_t){.device = device, .fd = -1, .table_fd = -1, .charged = true, .refs = 1, .owners = 1, .bytes = bytes};
+    *h = (sg_handle_t){
+        .device = device, .fd = -1, .table_fd = -1, .charged = true, .refs = 1, .owners = 1, .bytes = bytes};
     h->location.type = device == SG_HOST ? CU_MEM_LOCATION_TYPE_HOST : CU_MEM_LOCATION_TYPE_DEVICE;
     h->location.id = device == SG_HOST ? 0 : (int)device;
     h->count = (uint32_t)chunks;
@@ -205,6 +206,7 @@ void sg_phys_unref_locked(sg_handle_t *h)
             phys->first_free = h->chunk[i];
     }
     phys->used -= h->count;
+    sg_live_forget_handle(h);
     free(h);
 }
 
@@ -279,8 +281,8 @@ bool sg_phys_write(const sg_handle_t *h, size_t offset, const void *data, size_t
     for (size_t n; bytes; bytes -= n, from += n, offset += n) {
         const size_t inside = offset % SG_CHUNK_BYTES;
         n = bytes < SG_CHUNK_BYTES - inside ? bytes : SG_CHUNK_BYTES - inside;
-        if (pwrite(memory[h->device].fd, from, n, (off_t)(h->chunk[offset / SG_CHUNK_BYTES] * SG_CHUNK_BYTES + inside)) !=
-            (ssize_t)n)
+        if (pwrite(memory[h->device].fd, from, n,
+                   (off_t)(h->chunk[offset / SG_CHUNK_BYTES] * SG_CHUNK_BYTES + inside)) != (ssize_t)n)
             return false;
     }
     return true;

@@ -76,8 +76,8 @@ static CUresult attribute_of(CUpointer_attribute attribute, CUdeviceptr p, void 
         *(CUcontext *)out = k.pinned ? k.pinned->ctx : e->ctx;
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
-        *(unsigned *)out = k.pinned || (e->device == SG_HOST && !k.managed) ? CU_MEMORYTYPE_HOST
-                                                                            : CU_MEMORYTYPE_DEVICE;
+        *(unsigned *)out =
+            k.pinned || (e->device == SG_HOST && !k.managed) ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
         *(CUdeviceptr *)out = p;
@@ -103,9 +103,7 @@ static CUresult attribute_of(CUpointer_attribute attribute, CUdeviceptr p, void 
         *(unsigned *)out = 1;
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-        *(int *)out = k.pinned              ? (int)k.pinned->ctx->device
-                      : e->device == SG_HOST ? 0
-                                             : (int)e->device;
+        *(int *)out = k.pinned ? (int)k.pinned->ctx->device : e->device == SG_HOST ? 0 : (int)e->device;
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
         *(CUdeviceptr *)out = base;

@@ -1,4 +1,4 @@
-/* procaddr.c: how functions are found by name and version, what is not provided, and the names of errors. */
+/* procaddr.c: how functions are found by name and version, and what is not provided. */
 #include "streams.h"
 
 #include <stdlib.h>
@@ -117,84 +117,4 @@ SG_EXPORT CUresult cuGetProcAddress(const char *name, void **out, int version, c
 SG_EXPORT CUresult cuGetProcAddress(const char *name, void **out, int version, cuuint64_t flags)
 {
     return look_up(name, out, version, flags, NULL);
-}
-
-/* ---- errors ---- */
-
-static const struct {
-    CUresult code;
-    const char *name, *text;
-} errors[] = {
-#define E(code, text) {code, #code, text},
-    E(CUDA_SUCCESS, "no error") E(CUDA_ERROR_INVALID_VALUE, "invalid argument") E(
-        CUDA_ERROR_OUT_OF_MEMORY, "out of memory") E(CUDA_ERROR_NOT_INITIALIZED,
-                                                     "the driver is not initialised")
-        E(CUDA_ERROR_DEINITIALIZED, "the driver is shutting down") E(
-            CUDA_ERROR_NO_DEVICE, "no CUDA-capable device") E(CUDA_ERROR_INVALID_DEVICE,
-                                                              "invalid device ordinal")
-            E(CUDA_ERROR_INVALID_IMAGE, "the module image is invalid") E(
-                CUDA_ERROR_INVALID_CONTEXT, "no valid context") E(CUDA_ERROR_MAP_FAILED, "mapping failed")
-                E(CUDA_ERROR_UNMAP_FAILED, "unmapping failed") E(CUDA_ERROR_NO_BINARY_FOR_GPU,
-                                                                 "no kernels for this device in the module")
-                    E(CUDA_ERROR_UNSUPPORTED_LIMIT, "unsupported limit") E(CUDA_ERROR_PEER_ACCESS_UNSUPPORTED,
-                                                                           "peer access is not supported")
-                        E(CUDA_ERROR_INVALID_SOURCE, "invalid kernel source") E(CUDA_ERROR_FILE_NOT_FOUND,
-                                                                                "file not found")
-                            E(CUDA_ERROR_OPERATING_SYSTEM, "an operating system call failed") E(
-                                CUDA_ERROR_INVALID_HANDLE, "invalid handle") E(CUDA_ERROR_ILLEGAL_STATE,
-                                                                               "illegal state")
-                                E(CUDA_ERROR_NOT_FOUND, "named symbol not found") E(
-                                    CUDA_ERROR_NOT_READY,
-                                    "not ready") E(CUDA_ERROR_ILLEGAL_ADDRESS,
-                                                   "a kernel or copy accessed memory that is not accessible")
-                                    E(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES,
-                                      "too many resources requested for launch")
-                                        E(CUDA_ERROR_PRIMARY_CONTEXT_ACTIVE, "the primary context is in use")
-                                            E(CUDA_ERROR_CONTEXT_IS_DESTROYED, "the context is destroyed")
-                                                E(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED,
-                                                  "part of the host memory is registered already")
-                                                    E(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED,
-                                                      "the host memory is not registered")
-                                                        E(CUDA_ERROR_LAUNCH_FAILED, "a kernel failed") E(
-                                                            CUDA_ERROR_NOT_PERMITTED, "not permitted here")
-                                                            E(CUDA_ERROR_NOT_SUPPORTED, "not supported")
-                                                                E(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
-                                                                  "not permitted while a stream is capturing")
-                                                                    E(CUDA_ERROR_UNKNOWN, "unknown error")
-    // clang-format off
-    E(CUDA_ERROR_LOSSY_QUERY, "the query would leave out edge data")
-    E(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, "the capture was invalidated by an earlier error")
-    E(CUDA_ERROR_STREAM_CAPTURE_MERGE, "two captures would be merged")
-    E(CUDA_ERROR_STREAM_CAPTURE_UNMATCHED, "the capture did not begin in this stream")
-    E(CUDA_ERROR_STREAM_CAPTURE_UNJOINED, "the capture has work that was not joined")
-    E(CUDA_ERROR_STREAM_CAPTURE_ISOLATION, "captured work would depend on work that is not captured")
-    E(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, "the legacy stream would depend on a capturing stream")
-    E(CUDA_ERROR_CAPTURED_EVENT, "the event was last recorded in a capturing stream")
-    E(CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD, "the capture began in another thread")
-    E(CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE, "the executable graph cannot be updated with this graph")
-// clang-format on
-#undef E
-};
-
-static CUresult describe_error(CUresult error, const char **out, bool text)
-{
-    if (!out)
-        return CUDA_ERROR_INVALID_VALUE;
-    for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++)
-        if (errors[i].code == error) {
-            *out = text ? errors[i].text : errors[i].name;
-            return CUDA_SUCCESS;
-        }
-    *out = NULL;
-    return CUDA_ERROR_INVALID_VALUE;
-}
-
-SG_EXPORT CUresult cuGetErrorString(CUresult error, const char **out)
-{
-    return describe_error(error, out, true);
-}
-
-SG_EXPORT CUresult cuGetErrorName(CUresult error, const char **out)
-{
-    return describe_error(error, out, false);
 }

@@ -1,7 +1,9 @@
 /* queue.c: what a stream is: queued ops, the default stream's rules, waits, and which op's turn has come. Who
  * runs those ops is the scheduler's business (streams.h).
  */
+#include "order.h"
 #include "rules.h"
+#include "shadow.h"
 #include "streams.h"
 #include "table.h"
 
@@ -40,8 +42,10 @@ sg_op_t *sg_op_new(sg_op_kind_t kind, size_t payload)
     memset(op, 0, offsetof(sg_op_t, payload));
     op->kind = kind;
     op->payload_bytes = payload;
+    op->watch = sg_op_is_work(op) ? sg_watch_new() : NULL;
     if (payload > sizeof op->payload &&
         !(op->heap_payload = aligned_alloc(64, SG_ROUND_UP(payload, (size_t)64)))) {
+        sg_watch_free(op->watch);
         free(op);
         return NULL;
     }
@@ -50,6 +54,7 @@ sg_op_t *sg_op_new(sg_op_kind_t kind, size_t payload)
 
 void sg_op_drop(sg_op_t *op)
 {
+    sg_watch_free(op->watch);
     free(op->heap_payload);
     free(op);
 }
@@ -101,7 +106,23 @@ void sg_stream_unref_locked(sg_stream_t *stream)
     if (stream->next)
         stream->next->link = stream->link;
     sg_table_remove(&queues.handles, stream);
+    free(stream->seen);
     free(stream);
+}
+
+sg_stream_t *sg_stream_by_id_locked(uint64_t id)
+{
+    sg_stream_t *s = queues.streams;
+    while (s && s->id != id)
+        s = s->next;
+    return s;
+}
+
+void sg_each_queued_locked(void (*visit)(sg_op_t *op, void *argument), void *argument)
+{
+    for (sg_stream_t *s = queues.streams; s; s = s->next)
+        for (sg_op_t *op = s->head; op; op = op->next)
+            visit(op, argument);
 }
 
 /* When a thread ends. */
@@ -154,17 +175,24 @@ sg_stream_t *sg_stream_resolve_locked(CUstream handle)
     if (handle == CU_STREAM_PER_THREAD)
         return own_stream_locked(ctx);
     sg_stream_t *s = (sg_stream_t *)handle;
-    return sg_table_contains(&queues.handles, s) && !s->destroyed ? s : NULL;
+    if (sg_table_contains(&queues.handles, s) && !s->destroyed)
+        return s;
+    sg_broken(SG_RULE_HANDLE, CUDA_ERROR_INVALID_HANDLE, "%p is not a stream, or destroyed", (void *)handle);
+    return NULL;
 }
 
 /* ---- moving streams on; all under the lock ---- */
 
 static void release_op_locked(sg_op_t *op)
 {
-    if (op->kind == SG_OP_WAIT)
+    if (op->kind == SG_OP_WAIT && op->wait.stream)
         sg_stream_unref_locked(op->wait.stream);
+    else if (op->kind == SG_OP_WAIT)
+        sg_poll_count_locked(-1);
     else if (op->kind == SG_OP_RECORD && op->record.record && !--op->record.record->refs)
         free(op->record.record);
+    if (op->touches)
+        sg_order_forget_locked(op);
     sg_op_drop(op);
 }
 
@@ -182,7 +210,8 @@ static void retire_locked(sg_stream_t *s)
 
 static bool wait_is_over(const sg_op_t *op)
 {
-    return atomic_load(&op->wait.stream->completed) >= op->wait.number;
+    return op->wait.stream ? atomic_load(&op->wait.stream->completed) >= op->wait.number
+                           : sg_poll_over_locked(&op->wait.poll, op->stream->ctx);
 }
 
 /* Starts what can start at the head of the stream; passes over what needs no time. The stream may be gone
@@ -216,7 +245,7 @@ static void advance_locked(sg_stream_t *s)
 }
 
 /* Some stream has moved: those that waited for it may go on, which may free others. */
-static void settle_locked(void)
+void sg_settle_locked(void)
 {
     for (bool moved = true; moved && queues.stalled;) {
         moved = false;
@@ -239,7 +268,7 @@ void sg_op_finish_locked(sg_op_t *op)
     retire_locked(s);
     advance_locked(s);
     sg_stream_unref_locked(s);
-    settle_locked();
+    sg_settle_locked();
 }
 
 /* ---- submitting ---- */
@@ -248,6 +277,8 @@ static void append_locked(sg_stream_t *s, sg_op_t *op)
 {
     op->stream = s;
     op->number = ++s->submitted;
+    if (op->kind == SG_OP_WAIT && !op->wait.stream)
+        sg_poll_count_locked(1);
     s->refs++;
     sg_scheduler->queued_locked(op);
     bool idle = !s->head;
@@ -255,7 +286,7 @@ static void append_locked(sg_stream_t *s, sg_op_t *op)
     s->tail = op;
     if (idle) {
         advance_locked(s);
-        settle_locked();
+        sg_settle_locked();
     }
 }
 
@@ -263,6 +294,7 @@ CUresult sg_submit_wait_locked(sg_stream_t *stream, sg_stream_t *on, uint64_t nu
 {
     if (stream == on || sg_scheduler->past_locked(on, number))
         return CUDA_SUCCESS;
+    sg_order_wait_locked(stream, on, number);
     sg_op_t *op = sg_op_new(SG_OP_WAIT, 0);
     if (!op)
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -293,8 +325,27 @@ static void apply_legacy_rules_locked(sg_stream_t *s)
 uint64_t sg_submit_locked(sg_stream_t *stream, sg_op_t *op)
 {
     apply_legacy_rules_locked(stream);
+    sg_order_check_locked(stream, op);
     append_locked(stream, op);
     return stream->submitted;
+}
+
+static bool blocking_streams_hold_work(CUcontext ctx)
+{
+    for (const sg_stream_t *s = queues.streams; s; s = s->next)
+        if (s->ctx == ctx && s->blocking && s->head)
+            return true;
+    return false;
+}
+
+void sg_submit_legacy_barrier_locked(sg_stream_t *stream)
+{
+    CUcontext ctx = stream->ctx;
+    bool waits =
+        stream == ctx->legacy ? blocking_streams_hold_work(ctx) : stream->blocking && ctx->legacy->head;
+    sg_op_t *op = waits ? sg_op_new(SG_OP_RECORD, 0) : NULL;
+    if (op)
+        sg_submit_locked(stream, op);
 }
 
 CUresult sg_submit_wait_for_context_locked(CUcontext ctx)

@@ -45,6 +45,11 @@ void sg_rights_revoke(void)
         pkey_set(keys[i].key, PKEY_DISABLE_ACCESS);
 }
 
+bool sg_rights_held(void)
+{
+    return sg_pkey < 0 || pkey_get(sg_pkey) == 0;
+}
+
 static unsigned rights_of_kernel(const sg_access_t *a, CUcontext ctx)
 {
     unsigned mine = 1u << ctx->device;

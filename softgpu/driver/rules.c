@@ -65,6 +65,11 @@ bool sg_rule_on(sg_rule_t rule)
     return !off[rule];
 }
 
+const char *sg_rule_name(sg_rule_t rule)
+{
+    return rules[rule].name;
+}
+
 CUresult sg_broken(sg_rule_t rule, CUresult error, const char *format, ...)
 {
     char text[256];

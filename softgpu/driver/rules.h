@@ -21,6 +21,8 @@
     RULE(HANDLE,          "handle",          REPORTED,  "a handle names a living object of its kind")                   \
     RULE(CONTEXT,         "context",         REPORTED,  "what is used together belongs to one context")             \
     RULE(FREED,           "freed",           REPORTED,  "an address that is freed is a live allocation's base")         \
+    RULE(REGISTERED,      "registered",      REPORTED,  "host memory is registered once, and then unregistered")    \
+    RULE(PEER_ACCESS,     "peer-access",     REPORTED,  "access to a peer is enabled once, and then disabled")      \
     RULE(RESERVATION,     "reservation",     REPORTED,  "what is mapped or freed as address range was reserved")   \
     RULE(RELEASE_ORDER,   "release-order",   REPORTED,  "a reservation is freed when nothing is mapped in it")      \
     RULE(DOUBLE_MAP,      "double-map",      REPORTED,  "nothing is mapped where something is mapped already")      \
@@ -31,6 +33,10 @@
     RULE(CAPTURE,         "capture",         REPORTED,  "captured work is not waited for, nor ordered with other work") \
     RULE(GRAPH_MEMORY,    "graph-memory",    REPORTED,  "a graph's allocation is freed once, before the next launch")   \
     RULE(GRAPH_FREE,      "graph-free",      UNDEFINED, "a free node stands behind its allocation node")                \
+    RULE(ALIAS_ORDER,     "alias-order",     UNDEFINED, "aliases of one memory are used in an order that streams or events give") \
+    RULE(ALLOC_ORDER,     "alloc-order",     UNDEFINED, "memory is used after its allocation in stream order")      \
+    RULE(FREE_ORDER,      "free-order",      UNDEFINED, "memory is freed after its use in stream order")            \
+    RULE(UNMAP_BUSY,      "unmap-busy",      UNDEFINED, "memory is unmapped when the copies and memsets there are done") \
     RULE(HOST_ACCESS,     "host-access",     REPORTED,  "host code does not touch device memory")                       \
     RULE(BARRIER,         "divergent-barrier", UNDEFINED, "the threads of a block meet in the same __syncthreads")      \
     RULE(WARP_MASK,       "warp-mask",       UNDEFINED, "lanes that a mask names come to the operation, its callers are named by it") \
@@ -50,6 +56,7 @@ typedef enum sg_rule {
 void sg_rules_init(void);
 /* False if the rule is switched off. */
 bool sg_rule_on(sg_rule_t rule);
+const char *sg_rule_name(sg_rule_t rule);
 /* Notes that the program has broken the rule (one line that names it: a warning if hardware would not report it, else
  * information) and returns `error`. Any thread. */
 CUresult sg_broken(sg_rule_t rule, CUresult error, const char *format, ...)

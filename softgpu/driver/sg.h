@@ -78,8 +78,8 @@ struct CUctx_st {
     CUcontext peers[32]; /* whose memory this context's kernels may touch; guarded by sg.lock */
     unsigned peer_count;
     _Atomic unsigned peer_devices; /* their devices, a bit each */
-    size_t limit[CU_LIMIT_MAX]; /* guarded by sg.lock */
-    CUcontext next;             /* all that ever were: a handle is never used again */
+    size_t limit[CU_LIMIT_MAX];    /* guarded by sg.lock */
+    CUcontext next;                /* all that ever were: a handle is never used again */
 };
 
 /* ---- state.c: configuration, the one state, how a call begins ---- */
@@ -154,7 +154,7 @@ void sg_peers_drop_locked(CUcontext gone, CUcontext all); /* all: the list of co
 typedef struct sg_access {
     uint8_t readers, writers; /* devices whose kernels may, a bit each */
     bool host;                /* host code too */
-    bool peers_decide;        /* cuMemAlloc's: `readers` is its device, contexts with that peer enabled may too */
+    bool peers_decide; /* cuMemAlloc's: `readers` is its device, contexts with that peer enabled may too */
 } sg_access_t;
 static inline sg_access_t sg_access_of_device(unsigned device)
 {
@@ -164,6 +164,7 @@ extern int sg_pkey; /* -1: this CPU has no protection keys, or SOFTGPU_PROTECT=0
 void sg_rights_init(void);
 void sg_rights_grant(void);  /* the calling thread may touch all device memory */
 void sg_rights_revoke(void); /* and no more */
+bool sg_rights_held(void);
 /* On a worker that will run units of the op: sets its rights, and the context that sg_set_sticky means. */
 void sg_work_for(const sg_op_t *op);
 CUcontext sg_working_for(void);
@@ -176,11 +177,13 @@ typedef struct sg_handle {
     unsigned handle_types; /* CUmemAllocationHandleType: how it may be exported */
     int fd;                /* the file of which it is a part; -1: the device's own, by chunks */
     uint64_t fd_offset;
-    bool owns_fd, charged; /* charged: counts against the device's memory */
-    int table_fd;          /* ipc.c's; -1: none */
-    uint32_t refs;   /* one per owner and per mapping */
-    uint32_t owners; /* references that cuMemRelease gives back */
-    uint64_t id;     /* vmm.c: what the program calls it; 0: none */
+    bool owns_fd, charged;  /* charged: counts against the device's memory */
+    int table_fd;           /* ipc.c's; -1: none */
+    uint32_t mapped;        /* mappings of vmm.c */
+    uint32_t refs;          /* one per owner and per mapping */
+    uint32_t owners;        /* references that cuMemRelease gives back */
+    uint64_t id;            /* vmm.c: what the program calls it; 0: none */
+    struct sg_valid *valid; /* checked mode (shadow.h); NULL: nobody has asked */
     size_t bytes;
     uint32_t count;
     uint32_t chunk[]; /* [count] indices of chunks */
@@ -225,7 +228,12 @@ void sg_fault_keep_handlers(void);
 bool sg_fault_run(const sg_op_t *op, uint64_t first, uint64_t count);
 
 /* ---- window.c: device addresses ---- */
-typedef enum sg_range_kind { SG_RANGE_RESERVED, SG_RANGE_SEGMENT, SG_RANGE_MODULE, SG_RANGE_GRAPH } sg_range_kind_t;
+typedef enum sg_range_kind {
+    SG_RANGE_RESERVED,
+    SG_RANGE_SEGMENT,
+    SG_RANGE_MODULE,
+    SG_RANGE_GRAPH
+} sg_range_kind_t;
 
 typedef struct sg_mapping {
     CUdeviceptr address;
@@ -239,7 +247,8 @@ struct sg_range {
     CUdeviceptr base;
     size_t bytes;
     sg_range_kind_t kind;
-    void *segment;          /* SG_RANGE_SEGMENT: the heap's; _MODULE: the variables'; _GRAPH: a block's (graph_memory.c) */
+    void *
+        segment; /* SG_RANGE_SEGMENT: the heap's; _MODULE: the variables'; _GRAPH: a block's (graph_memory.c) */
     sg_mapping_t *mappings; /* SG_RANGE_RESERVED: sorted by address */
     size_t mapping_count, mapping_capacity;
 };
@@ -272,8 +281,8 @@ CUmemAccess_flags sg_access_flags(const sg_access_t *access, unsigned device);
 struct sg_pool {
     unsigned device;
     bool is_default;
-    bool hidden;  /* cuMemAlloc's and cuMemAllocManaged's; nobody sees it as a pool */
-    bool managed; /* in host memory, for everybody */
+    bool hidden;   /* cuMemAlloc's and cuMemAllocManaged's; nobody sees it as a pool */
+    bool managed;  /* in host memory, for everybody */
     bool imported; /* from another process: nothing is allocated from it */
     bool dead;     /* destroyed, while memory of it is in use */
     sg_access_t access;
@@ -345,7 +354,7 @@ struct CUfunc_st {
     const softgpu_kernel_t *kernel;
     sg_module_t *module;
     uint32_t param_bytes;
-    _Atomic int max_dynamic_shared; /* as set; -1: not set */
+    _Atomic int max_dynamic_shared;                 /* as set; -1: not set */
     _Atomic softgpu_run_fn run[SOFTGPU_MODE_COUNT]; /* NULL: not there, or not opened yet (mode.c) */
 };
 /* What the function may have of dynamic shared memory. */

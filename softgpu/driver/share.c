@@ -59,7 +59,8 @@ SG_EXPORT CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *
     unsigned device;
     size_t bytes;
     if (!sg_phys_file_check(fd, &device, &bytes))
-        return sg_broken(SG_RULE_HANDLE, CUDA_ERROR_INVALID_VALUE, "descriptor %d is not exported memory", fd);
+        return sg_broken(SG_RULE_HANDLE, CUDA_ERROR_INVALID_VALUE, "descriptor %d is not exported memory",
+                         fd);
     if (device != SG_HOST && device >= sg.config.devices)
         return CUDA_ERROR_INVALID_DEVICE;
     SG_TRY(duplicate(fd, &mine));
@@ -156,8 +157,7 @@ SG_EXPORT CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData *out, CUdevicep
 }
 
 /* Maps the segment; the allocation begins at its offset there. */
-SG_EXPORT CUresult cuMemPoolImportPointer(CUdeviceptr *out, CUmemoryPool pool,
-                                          CUmemPoolPtrExportData *shared)
+SG_EXPORT CUresult cuMemPoolImportPointer(CUdeviceptr *out, CUmemoryPool pool, CUmemPoolPtrExportData *shared)
 {
     export_data_t data;
     SG_TRY(sg_enter_context());

@@ -31,6 +31,9 @@
 #define SG_MAX_THREADS       1024u
 #define SG_WARP              32u
 
+/* fault.c has the library's thread-local storage in the static block anyway. */
+#define SG_FAST_TLS __attribute__((tls_model("initial-exec")))
+
 /* ---- fiber.c: contexts and stacks ---- */
 #if defined(__x86_64__) && !defined(SG_PORTABLE_FIBERS)
 typedef struct sg_context {
@@ -80,7 +83,7 @@ typedef struct sg_fiber {
     const softgpu_warp_op_t *op; /* SG_GROUP */
     uint32_t mask;
     void *data;
-    uint32_t active; /* __activemask's result */
+    uint32_t active;   /* __activemask's result */
     sg_async_t *async; /* owned: copies that are not waited for; committed ones have a group below `groups` */
     uint32_t async_count, async_capacity, groups;
 } sg_fiber_t;
@@ -90,13 +93,13 @@ struct sg_check_block;
 typedef struct sg_block {
     uint64_t number;
     uint32_t threads, warps;
-    uint32_t alive;     /* not exited */
+    uint32_t alive; /* not exited */
     uint32_t at_barrier, at_grid;
-    uint32_t ready_warps;                  /* a bit for each warp with a lane that can run */
+    uint32_t ready_warps;                    /* a bit for each warp with a lane that can run */
     uint32_t ready[SG_WARP], lives[SG_WARP]; /* lanes of each warp */
-    uint32_t cursor;    /* the fiber that ran last */
-    uint32_t pauses;    /* since something else happened */
-    uint64_t random;    /* 0: in order */
+    uint32_t cursor;                         /* the fiber that ran last */
+    uint32_t pauses;                         /* since something else happened */
+    uint64_t random;                         /* 0: in order */
     int barrier_result;
     bool exit_noted;
     sg_fiber_t *fibers; /* [threads] */
@@ -120,7 +123,7 @@ typedef struct sg_run {
     struct sg_check *check; /* checked mode: of the launch */
 } sg_run_t;
 
-extern _Thread_local sg_run_t sg_run;
+extern _Thread_local sg_run_t sg_run SG_FAST_TLS;
 extern const softgpu_services_t sg_services;
 
 /* block.c */
@@ -135,7 +138,8 @@ static inline sg_fiber_t *sg_fiber_of(sg_block_t *b, uint32_t warp, uint32_t lan
 }
 /* Ends the launch: the context gets the sticky error, the log the kernel, the block, the thread and the text. On a fiber it
  * does not return. */
-void sg_run_fail(CUresult error, softgpu_place_t place, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void sg_run_fail(CUresult error, softgpu_place_t place, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 /* "kernel k, block (0,0,0), thread (1,0,0)" of what runs now. */
 void sg_run_describe(char *out, size_t bytes);
 /* After a fault, which has left the run by a jump. */

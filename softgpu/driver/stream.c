@@ -1,4 +1,5 @@
 /* stream.c: the calls on streams, events and contexts' synchronisation. The queues themselves: streams.h. */
+#include "launch.h"
 #include "rules.h"
 #include "streams.h"
 #include "table.h"
@@ -178,7 +179,10 @@ static sg_table_t events; /* all; guarded by sg.lock */
 
 sg_event_t *sg_event_find_locked(CUevent handle)
 {
-    return sg_table_contains(&events, handle) ? (sg_event_t *)handle : NULL;
+    if (sg_table_contains(&events, handle))
+        return (sg_event_t *)handle;
+    sg_broken(SG_RULE_HANDLE, CUDA_ERROR_INVALID_HANDLE, "%p is not an event, or destroyed", (void *)handle);
+    return NULL;
 }
 
 void sg_event_forget_locked(sg_event_t *e)
@@ -192,18 +196,25 @@ void sg_event_forget_locked(sg_event_t *e)
     sg_capture_forget_event(e);
 }
 
-SG_EXPORT CUresult cuEventCreate(CUevent *out, unsigned flags)
+/* Of an event that is in no list any more. */
+static void event_free(sg_event_t *e)
 {
-    SG_TRY(sg_enter_context());
-    if (!out || flags & ~(unsigned)(CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS))
-        return CUDA_ERROR_INVALID_VALUE;
-    if (flags & CU_EVENT_INTERPROCESS)
-        return CUDA_ERROR_NOT_SUPPORTED;
+    if (e && e->shared)
+        sg_shared_event_close(e->shared_fd);
+    free(e);
+}
+
+static CUresult event_new(CUevent *out, unsigned flags, sg_shared_event_t *shared, int fd)
+{
     sg_event_t *e = calloc(1, sizeof *e);
     if (!e)
         return CUDA_ERROR_OUT_OF_MEMORY;
     e->ctx = sg_current_context();
     e->flags = flags;
+    e->shared = shared;
+    e->shared_fd = fd;
+    if (shared)
+        sg_poll_start();
     sg_lock();
     bool kept = sg_table_insert(&events, e);
     sg_unlock();
@@ -213,6 +224,41 @@ SG_EXPORT CUresult cuEventCreate(CUevent *out, unsigned flags)
     }
     *out = (CUevent)e;
     return CUDA_SUCCESS;
+}
+
+bool sg_event_flags(CUevent event, unsigned *flags)
+{
+    sg_lock();
+    const sg_event_t *e = sg_event_find_locked(event);
+    if (e)
+        *flags = e->flags;
+    sg_unlock();
+    return e;
+}
+
+SG_EXPORT CUresult cuEventCreate(CUevent *out, unsigned flags)
+{
+    SG_TRY(sg_enter_context());
+    if (!out || flags & ~(unsigned)(CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS))
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!(flags & CU_EVENT_INTERPROCESS))
+        return event_new(out, flags, NULL, -1);
+    if (!(flags & CU_EVENT_DISABLE_TIMING))
+        return CUDA_ERROR_INVALID_VALUE;
+    int fd;
+    sg_shared_event_t *shared = sg_shared_event_new(&fd);
+    return shared ? event_new(out, flags, shared, fd) : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+CUresult sg_event_open_shared(CUevent *out, sg_shared_event_t *shared, int fd)
+{
+    return event_new(out, CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING, shared, fd);
+}
+
+int sg_event_shared_fd_locked(CUevent event)
+{
+    const sg_event_t *e = sg_event_find_locked(event);
+    return e && e->shared ? e->shared_fd : -1;
 }
 
 SG_EXPORT CUresult cuEventDestroy_v2(CUevent handle)
@@ -225,7 +271,7 @@ SG_EXPORT CUresult cuEventDestroy_v2(CUevent handle)
         sg_event_forget_locked(e);
     }
     sg_unlock();
-    free(e);
+    event_free(e);
     return e ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
@@ -238,12 +284,20 @@ void sg_events_drop_locked(CUcontext ctx)
         sg_table_remove(&events, e);
         at--; /* another one may have moved there */
         sg_event_forget_locked(e);
-        free(e);
+        event_free(e);
     }
 }
 
 CUresult sg_event_record_locked(sg_event_t *e, sg_stream_t *s)
 {
+    if (e->shared) {
+        SG_TRY(sg_shared_event_record_locked(e->shared, s));
+        sg_event_forget_locked(e);
+        e->stream = s;
+        e->number = s->submitted;
+        s->refs++;
+        return CUDA_SUCCESS;
+    }
     sg_op_t *op = sg_op_new(SG_OP_RECORD, 0);
     sg_record_t *record = e->flags & CU_EVENT_DISABLE_TIMING ? NULL : calloc(1, sizeof *record);
     if (!op || (!record && !(e->flags & CU_EVENT_DISABLE_TIMING))) {
@@ -293,7 +347,9 @@ static CUresult stream_wait_event(CUstream handle, CUevent event, unsigned flags
     sg_event_t *e = sg_event_find_locked(event);
     sg_stream_t *s = sg_stream_resolve_locked(handle);
     if (e && s && !sg_capture_wait_locked(s, e, event, flags, &result))
-        result = e->stream ? sg_submit_wait_locked(s, e->stream, e->number) : CUDA_SUCCESS;
+        result = e->shared   ? sg_shared_event_wait_locked(e->shared, s)
+                 : e->stream ? sg_submit_wait_locked(s, e->stream, e->number)
+                             : CUDA_SUCCESS;
     sg_unlock();
     return result;
 }
@@ -315,31 +371,49 @@ static CUresult event_target(CUevent handle, sg_stream_t **out, uint64_t *number
     return result;
 }
 
+static const sg_shared_event_t *shared_of(CUevent handle)
+{
+    sg_lock();
+    const sg_event_t *e = sg_event_find_locked(handle);
+    const sg_shared_event_t *shared = e ? e->shared : NULL;
+    sg_unlock();
+    return shared;
+}
+
 SG_EXPORT CUresult cuEventQuery(CUevent handle)
 {
     SG_TRY(sg_enter_context());
+    const sg_shared_event_t *shared = shared_of(handle);
     sg_stream_t *s;
     uint64_t number;
+    bool reached = true;
     SG_TRY(event_target(handle, &s, &number));
-    if (!s)
-        return CUDA_SUCCESS;
-    sg_lock();
-    bool reached = sg_scheduler->reached_locked(s, number);
-    sg_stream_unref_locked(s);
-    sg_unlock();
-    return reached ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+    if (s) {
+        sg_lock();
+        reached = sg_scheduler->reached_locked(s, number);
+        sg_stream_unref_locked(s);
+        sg_unlock();
+    }
+    /* One that processes share may have been recorded by another. */
+    return reached && (!shared || sg_shared_event_over(shared)) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
 SG_EXPORT CUresult cuEventSynchronize(CUevent handle)
 {
     SG_TRY(sg_enter_context());
+    const sg_shared_event_t *shared = shared_of(handle);
     sg_stream_t *s;
     uint64_t number;
+    CUresult result = CUDA_SUCCESS;
     SG_TRY(event_target(handle, &s, &number));
-    if (!s)
-        return CUDA_SUCCESS;
-    CUresult result = sg_wait_number(s, number);
-    drop_stream(s);
+    if (s) {
+        result = sg_wait_number(s, number);
+        drop_stream(s);
+    }
+    if (shared && !result) {
+        sg_shared_event_synchronize(shared);
+        result = (CUresult)atomic_load(&sg_current_context()->sticky);
+    }
     sg_pools_trim_to_threshold();
     return result;
 }

@@ -22,6 +22,14 @@ typedef enum sg_op_kind {
     SG_OP_HOST    /* a host function */
 } sg_op_kind_t;
 
+/* What a stream waits for in memory: a value of 4 or 8 bytes, a CUstreamWaitValue_flags condition. */
+typedef struct sg_poll {
+    CUdeviceptr address;
+    uint64_t value;
+    size_t bytes;
+    unsigned condition;
+} sg_poll_t;
+
 /* One record of an event: shared by the event and the op that will stamp it. */
 typedef struct sg_record {
     uint32_t refs;
@@ -33,8 +41,9 @@ struct sg_op {
     sg_op_kind_t kind;
     sg_stream_t *stream;
     uint64_t number;
-    sg_op_t *next;     /* in the stream */
-    sg_op_t *next_run; /* in the run list */
+    sg_op_t *next;            /* in the stream */
+    sg_op_t *next_run;        /* in the run list */
+    struct sg_touch *touches; /* order.c's */
     /* Work, split into units that workers claim in groups. */
     uint64_t units, group;
     _Atomic uint64_t next_unit;
@@ -61,8 +70,9 @@ struct sg_op {
             size_t row, pitch; /* row > 0: elements of a row; rows lie `pitch` bytes apart */
         } set;
         struct {
-            sg_stream_t *stream; /* holds a reference */
+            sg_stream_t *stream; /* holds a reference; NULL: until memory holds a value */
             uint64_t number;
+            sg_poll_t poll;
         } wait;
         struct {
             sg_record_t *record; /* holds a reference; NULL: no timing */
@@ -74,10 +84,15 @@ struct sg_op {
             void *data;
         } host;
     };
-    void *heap_payload; /* owned: arguments or a staged copy too large for `payload` */
+    struct sg_watch *watch; /* owned; of work in checked mode, else NULL (shadow.h) */
+    void *heap_payload;     /* owned: arguments or a staged copy too large for `payload` */
     size_t payload_bytes;
     _Alignas(64) char payload[256]; /* arguments may hold over-aligned structs: CUtensorMap */
 };
+
+typedef struct sg_seen {
+    uint64_t stream_id, number;
+} sg_seen_t;
 
 /* A stream in virtual time (clock.c). */
 typedef struct sg_lane {
@@ -94,6 +109,8 @@ typedef struct sg_lane {
     struct sg_stream *next_to_search;
 } sg_lane_t;
 
+typedef struct sg_shared_event sg_shared_event_t;
+
 /* Where an event was last recorded. A wait reads it when it is called: recording again later does not move
  * it. */
 typedef struct sg_event {
@@ -103,6 +120,8 @@ typedef struct sg_event {
     uint64_t number;
     sg_record_t *record;          /* holds a reference; NULL without timing */
     struct sg_captured *captured; /* last recorded in a capturing stream (graph.h); owned */
+    sg_shared_event_t *shared;    /* of an event that processes share (ipc_event.c) */
+    int shared_fd;
 } sg_event_t;
 
 struct sg_stream {
@@ -120,10 +139,18 @@ struct sg_stream {
     bool stalled;               /* the head is a wait whose time has not come */
     bool running;               /* the head is with the workers or the caller */
     sg_op_t *head, *tail;
+    struct sg_seen *seen; /* what its future work is ordered after (order.c) */
+    unsigned seen_count, seen_capacity;
+    bool untracked;
+    struct {
+        CUaccessPolicyWindow window;
+        CUsynchronizationPolicy policy; /* 0: CU_SYNC_POLICY_AUTO was never changed */
+        CUlaunchMemSyncDomain domain;
+    } attributes;
     sg_lane_t lane;
     struct sg_capturing *capturing; /* its part in a capture (graph.h), or NULL */
-    sg_stream_t *next, **link; /* all streams; what points here */
-    sg_stream_t *next_own;     /* of a thread's default streams, one a context */
+    sg_stream_t *next, **link;      /* all streams; what points here */
+    sg_stream_t *next_own;          /* of a thread's default streams, one a context */
 };
 
 /* Who runs what the queues hand over. One for the life of the process, chosen when the driver starts. */
@@ -184,6 +211,9 @@ void sg_op_finish_locked(sg_op_t *op);
 
 /* Appends the op to the stream, after what the default stream's rules put before it. Returns its number. */
 uint64_t sg_submit_locked(sg_stream_t *stream, sg_op_t *op);
+/* What has no op, such as a free, has its place in the stream too: after what the default stream's rules put before
+ * it. */
+void sg_submit_legacy_barrier_locked(sg_stream_t *stream);
 /* Resolves, submits and, if `wait`, blocks until it is done. Takes the op over, also on failure. */
 CUresult sg_submit(CUstream stream, sg_op_t *op, bool wait);
 /* Makes `stream` wait until `on` has reached `number`. */
@@ -258,6 +288,27 @@ CUresult sg_block_free_locked(CUdeviceptr address, sg_stream_t *stream);
 bool sg_block_is_live_locked(CUdeviceptr address);
 CUresult sg_block_free(CUdeviceptr address); /* once all work is done */
 bool sg_block_extent_locked(void *block, CUdeviceptr address, sg_extent_t *out);
+sg_stream_t *sg_stream_by_id_locked(uint64_t id); /* NULL: it is gone, and all that it held is done */
+void sg_each_queued_locked(void (*visit)(sg_op_t *op, void *argument), void *argument);
+/* Some stream may have moved for a reason that the queues do not see. */
+void sg_settle_locked(void);
+
+/* poll.c: waits for values in memory. */
+bool sg_poll_over_locked(const sg_poll_t *p, CUcontext ctx);
+void sg_poll_count_locked(int change); /* how many such waits are in the queues */
+unsigned sg_poll_waiting(void);
+void sg_poll_start(void); /* before the first of them */
+
+/* ipc_event.c: events that processes share. */
+sg_shared_event_t *sg_shared_event_new(int *fd); /* NULL: out of memory */
+void sg_shared_event_close(int fd);
+CUresult sg_shared_event_record_locked(sg_shared_event_t *e, sg_stream_t *s);
+CUresult sg_shared_event_wait_locked(sg_shared_event_t *e, sg_stream_t *s);
+bool sg_shared_event_over(const sg_shared_event_t *e);
+void sg_shared_event_synchronize(const sg_shared_event_t *e);
+/* stream.c: the events around them. */
+int sg_event_shared_fd_locked(CUevent event); /* -1: not such an event */
+CUresult sg_event_open_shared(CUevent *out, sg_shared_event_t *shared, int fd);
 
 /* copy.c: what a worker does for copy and set ops. */
 void sg_copy_run(const sg_op_t *op, uint64_t first, uint64_t count);

@@ -31,7 +31,8 @@ static uint32_t missing_lanes(const sg_block_t *b, const sg_fiber_t *f)
     uint32_t missing = f->mask & b->lives[warp];
     for (uint32_t lane = 0; lane < SG_WARP; lane++) {
         const uint32_t i = warp * SG_WARP + lane;
-        if (i < b->threads && b->fibers[i].wait == SG_GROUP && b->fibers[i].mask == f->mask && b->fibers[i].op == f->op)
+        if (i < b->threads && b->fibers[i].wait == SG_GROUP && b->fibers[i].mask == f->mask &&
+            b->fibers[i].op == f->op)
             missing &= ~(1u << lane);
     }
     return missing;
@@ -50,11 +51,12 @@ void sg_block_explain(const sg_block_t *b, char *out, size_t bytes)
             count += b->fibers[j].wait != SG_EXITED && alike(&b->fibers[j], f);
         const char *file = f->place.file ? strrchr(f->place.file, '/') : NULL;
         file = file ? file + 1 : f->place.file ? f->place.file : "?";
-        at += (size_t)snprintf(out + at, bytes - at, "%s%u from thread %u on wait in %s at %s:%u", at ? "; " : "", count, i,
-                               name_of(f), file, f->place.line);
+        at += (size_t)snprintf(out + at, bytes - at, "%s%u from thread %u on wait in %s at %s:%u",
+                               at ? "; " : "", count, i, name_of(f), file, f->place.line);
         if (f->wait == SG_GROUP && at < bytes)
-            at += (size_t)snprintf(out + at, bytes - at, " with mask 0x%08x, of which lanes 0x%08x do not come", f->mask,
-                                   missing_lanes(b, f));
+            at +=
+                (size_t)snprintf(out + at, bytes - at, " with mask 0x%08x, of which lanes 0x%08x do not come",
+                                 f->mask, missing_lanes(b, f));
     }
     if (at < bytes && b->alive < b->threads)
         snprintf(out + at, bytes - at, "; %u have exited", b->threads - b->alive);

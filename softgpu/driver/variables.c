@@ -10,6 +10,7 @@
  * is aligned to 256 bytes by the script): that is checked, and where it does not hold loading fails.
  */
 #include "module.h"
+#include "shadow.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -60,10 +61,9 @@ static uint32_t collect_pieces(sg_module_t *m, const softgpu_kernel_table_t *t, 
         const size_t bytes = (size_t)(unit->end - unit->begin);
         v->pieces[v->piece_count++] = (piece_t){u, offset, bytes};
         for (uint32_t i = 0; i < unit->variable_count; i++)
-            v->variables[v->count++] =
-                (variable_t){unit->variables[i].name,
-                             offset + (size_t)((char *)unit->variables[i].storage - unit->begin),
-                             unit->variables[i].bytes};
+            v->variables[v->count++] = (variable_t){
+                unit->variables[i].name, offset + (size_t)((char *)unit->variables[i].storage - unit->begin),
+                unit->variables[i].bytes};
         offset += bytes;
     }
     return (uint32_t)offset;
@@ -106,6 +106,8 @@ CUresult sg_variables_create(sg_module_t *m, unsigned device)
         return CUDA_ERROR_OUT_OF_MEMORY;
     const size_t bytes = collect_pieces(m, t, v);
     SG_TRY(map_memory(v, bytes, device));
+    for (uint32_t i = 0; i < v->count; i++)
+        sg_live_add_valid(v->range->base + v->variables[i].offset, v->variables[i].bytes);
     SG_TRY(sg_variables_attach(m, &m->table[SOFTGPU_FAST]));
     for (const attachment_t *a = v->attachments; a; a = a->next)
         if (!sg_phys_write(v->handle, a->offset, a->image, a->bytes))
@@ -139,7 +141,8 @@ static bool fits(const sg_module_t *m, const softgpu_kernel_table_t *t)
             return false;
         for (uint32_t k = 0; k < unit->variable_count; k++, n++)
             if (strcmp(unit->variables[k].name, v->variables[n].name) != 0 ||
-                (size_t)((char *)unit->variables[k].storage - unit->begin) + v->pieces[i].offset != v->variables[n].offset ||
+                (size_t)((char *)unit->variables[k].storage - unit->begin) + v->pieces[i].offset !=
+                    v->variables[n].offset ||
                 unit->variables[k].bytes != v->variables[n].bytes)
                 return false;
     }
@@ -200,7 +203,8 @@ static void detach_locked(attachment_t *a)
     while (*link != a)
         link = &(*link)->next_of_all;
     *link = a->next_of_all;
-    if (mmap(a->at, a->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == a->at)
+    if (mmap(a->at, a->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) ==
+        a->at)
         memcpy(a->at, a->image, a->bytes);
     else
         sg_log(1, "out of mappings: the variables at %p are lost", (void *)a->at);
@@ -217,6 +221,7 @@ void sg_variables_free_locked(sg_variables_t *v)
         detach_locked(a);
     }
     if (v->range) {
+        sg_live_remove(v->range->base, v->range->bytes);
         sg_phys_unmap(v->range->base, v->range->bytes);
         sg_window_free_locked(v->range);
     }

@@ -4,8 +4,9 @@
  * whole mappings, waits for nothing, and what still runs there faults; a released handle lives on while it is
  * mapped.
  */
+#include "order.h"
 #include "rules.h"
-#include "sg.h"
+#include "shadow.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -149,10 +150,9 @@ SG_EXPORT CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *p
     sg_lock();
     const sg_handle_t *h = props ? sg_handle_find_locked(handle) : NULL;
     if (h)
-        *props =
-            (CUmemAllocationProp){.type = CU_MEM_ALLOCATION_TYPE_PINNED,
-                                  .requestedHandleTypes = (CUmemAllocationHandleType)h->handle_types,
-                                  .location = h->location};
+        *props = (CUmemAllocationProp){.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                       .requestedHandleTypes = (CUmemAllocationHandleType)h->handle_types,
+                                       .location = h->location};
     sg_unlock();
     return h ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
@@ -233,9 +233,12 @@ static CUresult map_locked(sg_range_t *r, CUdeviceptr address, sg_handle_t *h)
     }
     SG_TRY(sg_phys_map(address, h));
     memmove(r->mappings + i + 1, r->mappings + i, (r->mapping_count - i) * sizeof *r->mappings);
-    r->mappings[i] = (sg_mapping_t){.address = address, .bytes = h->bytes, .handle = h, .id = sg_next_allocation_id()};
+    r->mappings[i] =
+        (sg_mapping_t){.address = address, .bytes = h->bytes, .handle = h, .id = sg_next_allocation_id()};
     r->mapping_count++;
     h->refs++;
+    sg_live_add_mapping(address, h);
+    sg_order_mapped_locked(h);
     return CUDA_SUCCESS;
 }
 
@@ -252,7 +255,8 @@ SG_EXPORT CUresult cuMemMap(CUdeviceptr address, size_t bytes, size_t offset,
     if (!h)
         sg_broken(SG_RULE_HANDLE, result, "cuMemMap: 0x%llx is not a handle", handle);
     else if (!r)
-        sg_broken(SG_RULE_RESERVATION, result, "cuMemMap: %zu bytes at 0x%llx are not reserved", bytes, address);
+        sg_broken(SG_RULE_RESERVATION, result, "cuMemMap: %zu bytes at 0x%llx are not reserved", bytes,
+                  address);
     else if (offset || bytes != h->bytes)
         sg_broken(SG_RULE_WHOLE_HANDLE, result,
                   "cuMemMap: only a whole handle at offset 0 can be mapped (%zu bytes at %zu of %zu)", bytes,
@@ -284,9 +288,13 @@ SG_EXPORT CUresult cuMemUnmap(CUdeviceptr address, size_t bytes)
     sg_range_t *r = bytes ? find_reserved(address, bytes) : NULL;
     bool whole = r && whole_mappings(r, address, bytes, &first, &count);
     if (whole) {
+        sg_order_unmapping_locked(address, bytes);
         sg_phys_unmap(address, bytes);
-        for (size_t i = first; i < first + count; i++)
+        sg_live_remove(address, bytes);
+        for (size_t i = first; i < first + count; i++) {
+            sg_order_unmapped_locked(r->mappings[i].handle);
             sg_phys_unref_locked(r->mappings[i].handle);
+        }
         memmove(r->mappings + first, r->mappings + first + count,
                 (r->mapping_count - first - count) * sizeof *r->mappings);
         r->mapping_count -= count;
@@ -330,10 +338,13 @@ static CUresult set_access_locked(sg_range_t *r, size_t first, size_t n, const C
     for (size_t i = first, end; i < first + n; i = end) {
         const sg_mapping_t *m = &r->mappings[i];
         size_t bytes = 0;
-        for (end = i; end < first + n && !memcmp(&r->mappings[end].access, &m->access, sizeof m->access); end++)
+        for (end = i; end < first + n && !memcmp(&r->mappings[end].access, &m->access, sizeof m->access);
+             end++)
             bytes += r->mappings[end].bytes;
         SG_TRY(sg_phys_protect_locked(m->address, bytes, &m->access));
     }
+    for (size_t i = first; i < first + n; i++)
+        sg_live_set_access(r->mappings[i].address, &r->mappings[i].access);
     return CUDA_SUCCESS;
 }
 

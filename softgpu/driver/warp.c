@@ -37,9 +37,17 @@ void sg_warp_collect(const softgpu_warp_op_t *op, uint32_t mask, void *data, sof
     sg_block_t *b = sg_run.block;
     sg_fiber_t *self = sg_run.fiber;
     const uint32_t warp = self->index / SG_WARP;
+    if (!(mask >> self->thread.lane & 1) && !sg_rule_on(SG_RULE_WARP_MASK))
+        mask |= 1u << self->thread.lane;
     if (!(mask >> self->thread.lane & 1))
-        sg_run_fail(CUDA_ERROR_LAUNCH_FAILED, place, "rule warp-mask: lane %u calls %s with mask 0x%08x, which does not name it",
+        sg_run_fail(CUDA_ERROR_LAUNCH_FAILED, place,
+                    "rule warp-mask: lane %u calls %s with mask 0x%08x, which does not name it",
                     self->thread.lane, op->name, mask);
+    if (op->whole && b->lives[warp] != 0xffffffffu)
+        sg_run_fail(CUDA_ERROR_LAUNCH_FAILED, place, "%s wants all 32 lanes of its warp, and there are 0x%08x", op->name,
+                    b->lives[warp]);
+    if (sg_run.checked)
+        sg_check_settle();
     self->op = op;
     self->mask = mask;
     self->data = data;
@@ -58,7 +66,7 @@ void sg_warp_exited(sg_block_t *b, uint32_t warp)
 {
     for (uint32_t rest = b->lives[warp]; rest; rest &= rest - 1) {
         const sg_fiber_t *f = sg_fiber_of(b, warp, (uint32_t)__builtin_ctz(rest));
-        if (f->wait != SG_GROUP)
+        if (f->wait != SG_GROUP || f->op->whole)
             continue;
         const uint32_t wanted = f->mask & b->lives[warp];
         if (waiting(b, warp, f->op, f->mask) == wanted)

@@ -33,7 +33,7 @@ typedef struct page { /* a chunk's worth of addresses */
 
 static struct {
     uint64_t seed;
-    size_t limit, chunks, mappings, pages;
+    size_t limit, chunks, others, mappings, pages;
     chunk_t *chunk; /* [MOST_CHUNKS] */
     page_t *page;   /* [pages] */
     uint64_t issued[MODEL_STREAMS], done[MODEL_STREAMS];
@@ -211,6 +211,18 @@ static CUresult CUDAAPI reserve(CUdeviceptr *out, size_t bytes, size_t alignment
     return CUDA_SUCCESS;
 }
 
+static CUresult CUDAAPI memory_info(size_t *free_bytes, size_t *total)
+{
+    *total = (size_t)1 << 30;
+    *free_bytes = *total - (m.chunks + m.others) * EBB_CHUNK_BYTES;
+    return CUDA_SUCCESS;
+}
+
+void model_others(size_t chunks)
+{
+    m.others = chunks;
+}
+
 static CUresult CUDAAPI create(CUmemGenericAllocationHandle *out, size_t bytes,
                                const CUmemAllocationProp *prop, unsigned long long flags)
 {
@@ -350,6 +362,7 @@ void model_begin(size_t chunk_limit, unsigned seed)
     for (int i = 0; i < MODEL_STREAMS; i++)
         m.history[i] = calloc(HISTORY, sizeof *m.history[i]);
     ebb_driver.cuMemAddressReserve = reserve;
+    ebb_driver.cuMemGetInfo = memory_info;
     ebb_driver.cuMemCreate = create;
     ebb_driver.cuMemRelease = release;
     ebb_driver.cuMemMap = map;

@@ -33,6 +33,8 @@ void model_synchronise(void);
 void model_advance(unsigned most); /* some operations are over; the host does not know */
 unsigned model_random(unsigned n);
 
+/* So many chunks' worth of the device are somebody else's, in this process. */
+void model_others(size_t chunks);
 size_t model_chunks(void);   /* that exist */
 size_t model_mappings(void); /* chunks' worth of address space that is mapped */
 /* The first violation, or NULL. */

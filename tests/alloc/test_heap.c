@@ -14,6 +14,7 @@ static ebb_usage_t usage(void)
     ebb_usage_t u = ebb_usage();
     ebb_heap_check();
     ebb_unlock();
+    assert_int_equal(ebb_broken_count(), 0);
     return u;
 }
 
@@ -143,6 +144,58 @@ static void block_freed_on_a_busy_stream_is_not_given_to_another(void **state)
     OK(cuStreamDestroy_v2(other));
 }
 
+/* cuMemFree waits for the device when cuMemAlloc gave the memory, and does not when cuMemAllocAsync did. */
+static void synchronous_free_waits_as_the_drivers_does(void **state)
+{
+    (void)state;
+    CUstream busy, other;
+    CUdeviceptr flag, p, q;
+    OK(cuStreamCreate(&busy, CU_STREAM_NON_BLOCKING));
+    OK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+    OK(cuMemAlloc_v2(&flag, 4));
+    for (int large = 0; large < 2; large++) {
+        OK(cuMemAllocAsync(&p, large ? 3 << 20 : 3 << 10, other));
+        OK(cuMemsetD32Async(p, 7, 100, other));
+        OK(cuStreamSynchronize(other));
+        launch_slow_store(busy, flag, 1, 400000000);
+        OK(cuMemFree_v2(p));
+        assert_int_equal(cuStreamQuery(busy), CUDA_ERROR_NOT_READY);
+        OK(cuMemAlloc_v2(&q, large ? 3 << 20 : 3 << 10));
+        assert_int_equal(q, p); /* it was idle, so everybody may have it */
+        OK(cuMemFree_v2(q));
+        OK(cuStreamQuery(busy));
+    }
+    OK(cuMemFree_v2(flag));
+    OK(cuStreamDestroy_v2(busy));
+    OK(cuStreamDestroy_v2(other));
+}
+
+/* ... also while the stream that it was allocated on has not come to the allocation yet. */
+static void synchronous_free_of_unused_memory_keeps_the_order(void **state)
+{
+    (void)state;
+    CUstream busy, other;
+    CUdeviceptr p, q, r;
+    unsigned value = 0;
+    OK(cuStreamCreate(&busy, CU_STREAM_NON_BLOCKING));
+    OK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+    OK(cuMemAllocAsync(&p, 3 << 20, busy));
+    launch_slow_store(busy, p, 1, 100000000); /* writes at its end */
+    OK(cuMemFreeAsync(p, busy));
+    OK(cuMemAllocAsync(&q, 3 << 20, busy)); /* the same memory, after that */
+    assert_int_equal(p, q);
+    OK(cuMemFree_v2(q));
+    OK(cuMemAllocAsync(&r, 3 << 20, other));
+    OK(cuMemsetD32Async(r, 2, 1, other));
+    OK(cuStreamSynchronize(busy));
+    OK(cuMemcpyDtoHAsync_v2(&value, r, 4, other));
+    OK(cuStreamSynchronize(other));
+    assert_int_equal(value, 2);
+    OK(cuMemFreeAsync(r, other));
+    OK(cuStreamDestroy_v2(busy));
+    OK(cuStreamDestroy_v2(other));
+}
+
 static void program_is_told_one_story_about_memory(void **state)
 {
     (void)state;
@@ -245,6 +298,8 @@ int main(void)
         cmocka_unit_test(random_traffic_matches_the_model),
         cmocka_unit_test(large_request_succeeds_whenever_enough_chunks_are_free),
         cmocka_unit_test(block_freed_on_a_busy_stream_is_not_given_to_another),
+        cmocka_unit_test(synchronous_free_waits_as_the_drivers_does),
+        cmocka_unit_test(synchronous_free_of_unused_memory_keeps_the_order),
         cmocka_unit_test(program_is_told_one_story_about_memory),
         cmocka_unit_test(ranges_on_one_chunk_show_the_same_bytes),
         cmocka_unit_test(placed_small_buffers_live_on_when_their_slab_is_closed),

@@ -283,6 +283,38 @@ static void random_traffic_survives_failing_driver_calls(void **state)
     give_everything_back();
 }
 
+/* What else the process holds grows: ebb's memory gets smaller as soon as it is asked for more; and back. */
+static void growing_overhead_is_made_room_for(void **state)
+{
+    (void)state;
+    model_others(2);
+    ebb_chunks_follow(0, false);
+    live_t a[4];
+    ebb_request_t q = {.bytes = 10 * EBB_CHUNK_BYTES, .stream = record_of(0)};
+    ebb_buffer_t *none;
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(ebb_heap_alloc(&q, &a[i].buffer), 0);
+    assert_int_equal(model_chunks(), CHUNKS);
+    ebb_heap_free(a[3].buffer, ebb_mark_issue(record_of(0)));
+    model_others(2 + 7); /* 10 chunks are spare now, and 7 too many */
+    ebb_chunks_measure();
+    q.bytes = 4 * EBB_CHUNK_BYTES;
+    assert_int_equal(ebb_heap_alloc(&q, &none), CUDA_ERROR_OUT_OF_MEMORY);
+    assert_true(model_chunks() <= CHUNKS - 7);
+    q.bytes = 3 * EBB_CHUNK_BYTES;
+    assert_int_equal(ebb_heap_alloc(&q, &a[3].buffer), 0);
+    assert_int_equal(model_chunks(), CHUNKS - 7);
+    assert_int_equal(ebb_usage().overhead_bytes, 9 * EBB_CHUNK_BYTES);
+    model_others(2);
+    ebb_chunks_measure();
+    q.bytes = 7 * EBB_CHUNK_BYTES;
+    assert_int_equal(ebb_heap_alloc(&q, &none), 0);
+    ebb_heap_free(none, ebb_mark_issue(record_of(0)));
+    for (int i = 0; i < 4; i++)
+        ebb_heap_free(a[i].buffer, ebb_mark_issue(record_of(0)));
+    give_everything_back();
+}
+
 static int setup(void **state)
 {
     (void)state;
@@ -301,6 +333,7 @@ int main(void)
         cmocka_unit_test(random_traffic_is_ordered_and_fits),
         cmocka_unit_test(memory_from_a_busy_stream_counts_as_in_use),
         cmocka_unit_test(random_traffic_survives_failing_driver_calls),
+        cmocka_unit_test(growing_overhead_is_made_room_for),
     };
     return cmocka_run_group_tests(tests, setup, NULL);
 }

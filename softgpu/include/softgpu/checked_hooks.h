@@ -42,11 +42,11 @@ SOFTGPU_HOOKS(16)
 
 SOFTGPU_HOOK void __tsan_read_range(void *at, size_t bytes)
 {
-    softgpu::seen(at, bytes, SOFTGPU_READ, __builtin_return_address(0));
+    softgpu::seen(at, bytes, SOFTGPU_READ_STRUCT, __builtin_return_address(0));
 }
 SOFTGPU_HOOK void __tsan_write_range(void *at, size_t bytes)
 {
-    softgpu::seen(at, bytes, SOFTGPU_WRITE, __builtin_return_address(0));
+    softgpu::seen(at, bytes, SOFTGPU_WRITE_STRUCT, __builtin_return_address(0));
 }
 SOFTGPU_HOOK void __tsan_init(void)
 {

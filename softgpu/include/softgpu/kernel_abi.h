@@ -62,10 +62,19 @@ typedef struct softgpu_launch softgpu_launch_t;
 typedef struct softgpu_warp_op {
     const char *name;
     void (*combine)(uint32_t lanes, void *const lane[32]);
+    int whole; /* all 32 lanes have to be there: none may have exited */
 } softgpu_warp_op_t;
 
 typedef enum softgpu_barrier { SOFTGPU_SYNC, SOFTGPU_SYNC_COUNT, SOFTGPU_SYNC_AND, SOFTGPU_SYNC_OR } softgpu_barrier_t;
-typedef enum softgpu_access { SOFTGPU_READ, SOFTGPU_WRITE, SOFTGPU_ATOMIC, SOFTGPU_VOLATILE_READ, SOFTGPU_VOLATILE_WRITE } softgpu_access_t;
+typedef enum softgpu_access {
+    SOFTGPU_READ,
+    SOFTGPU_WRITE,
+    SOFTGPU_ATOMIC,
+    SOFTGPU_VOLATILE_READ,
+    SOFTGPU_VOLATILE_WRITE,
+    SOFTGPU_READ_STRUCT, /* of any size and alignment, perhaps with padding */
+    SOFTGPU_WRITE_STRUCT
+} softgpu_access_t;
 
 /* What `run` hands to the driver, which calls thread_main once for each thread. */
 typedef struct softgpu_entry {

@@ -1,6 +1,6 @@
 /* behaviour: host memory is registered once: again, or overlapping, is HOST_MEMORY_ALREADY_REGISTERED; unregistering what is
  * not registered is HOST_MEMORY_NOT_REGISTERED.
- * rules: none
+ * rules: registered
  * source: CUDA driver API, cuMemHostRegister and cuMemHostUnregister
  */
 #include "conformance.h"

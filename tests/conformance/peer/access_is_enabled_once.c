@@ -1,6 +1,6 @@
 /* behaviour: peer access is enabled once and disabled once; more often is ALREADY_ENABLED or NOT_ENABLED; a context is not its
  * own peer.
- * rules: none
+ * rules: peer-access
  * source: CUDA driver API, cuCtxEnablePeerAccess and cuCtxDisablePeerAccess
  */
 #include "conformance.h"

@@ -20,6 +20,7 @@ static struct {
         size_t begin, end;
     } tensor[TENSORS];
     int tensor_count;
+    FILE *dump;       /* EBB_TEST_DUMP; NULL: not wanted */
     uint32_t *log[2]; /* what was compared, in the two places */
     size_t logged[2];
 } now;
@@ -41,6 +42,8 @@ int fixture_setup(void **state)
         if (!now.log[place])
             return -1;
     }
+    const char *const dump = getenv("EBB_TEST_DUMP");
+    now.dump = dump && *dump ? fopen(dump, "wb") : NULL;
     now.dirty = arena_bytes;
     return cudaMalloc((void **)&now.device, arena_bytes) == cudaSuccess ? 0 : -1;
 }
@@ -50,7 +53,15 @@ int fixture_teardown(void **state)
     (void)state;
     free(now.log[0]);
     free(now.log[1]);
+    if (now.dump && fclose(now.dump))
+        return -1;
     return cudaFree(now.device) == cudaSuccess ? 0 : -1;
+}
+
+bool fixture_small(void)
+{
+    const char *const text = getenv("EBB_TEST_SMALL");
+    return text && !strcmp(text, "1");
 }
 
 double fixture_uniform(void)
@@ -131,6 +142,13 @@ void fixture_read(float *to, const float *device, size_t n)
     fixture_ok(cudaMemcpy(to, device, n * sizeof *to, cudaMemcpyDeviceToHost));
 }
 
+/* A name, a number of floats, a line's end, the floats. */
+static void dump(const char *what, const float *values, size_t n)
+{
+    if (fprintf(now.dump, "%s %zu\n", *what ? what : "-", n) < 0 || fwrite(values, sizeof *values, n, now.dump) != n)
+        fail_msg("EBB_TEST_DUMP cannot be written");
+}
+
 void fixture_match_within(const char *what, const float *device, const double *expected, size_t n,
                           double tolerance)
 {
@@ -146,6 +164,8 @@ void fixture_match_within(const char *what, const float *device, const double *e
     /* Some gradients are exactly 0 (those of a single key's score): then rounding is all there is. */
     if (!(sqrt(error) <= (norm > 0 ? tolerance * sqrt(norm) : 1e-6)))
         fail_msg("%s (%zu elements) is off by %.3g relative", what, n, sqrt(error / norm));
+    if (now.dump && now.place == 0)
+        dump(what, got, n);
     assert_true(now.logged[now.place] + n <= LOG_WORDS);
     memcpy(now.log[now.place] + now.logged[now.place], got, n * sizeof *got);
     now.logged[now.place] += n;

@@ -10,6 +10,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -23,6 +24,10 @@ int fixture_setup(void **state);
 int fixture_teardown(void **state);
 
 void fixture_run(void (*body)(const void *argument), const void *argument);
+
+/* EBB_TEST_SMALL=1: shapes that are quickly done. EBB_TEST_DUMP=FILE: everything that is compared is written there too
+ * (compare_modes.c). */
+bool fixture_small(void);
 
 /* A random integer in [0, below), and a number in [-1, 1). */
 int fixture_below(int below);

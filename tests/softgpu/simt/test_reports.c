@@ -1,4 +1,5 @@
-/* What is wrong with a kernel ends it: the context's error, and what the log names. Each in a process of its own. */
+/* What is wrong with a kernel ends it: the context's error, and what the log names. Each in a process of its own.
+ * rules: divergent-barrier, warp-mask */
 #include "simt_test.h"
 
 static CUdeviceptr p;

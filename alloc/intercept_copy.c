@@ -1,0 +1,146 @@
+/* intercept_copy.c: linear copies and memsets: all as their asynchronous forms, on the stream that says which
+ * default stream is meant. Copies of other shapes: intercept_shape.c. */
+#include "args.h"
+#include "intercept.h"
+#include "mark.h"
+#include "share.h"
+#include "tables.h"
+
+typedef enum direction { ANY, H2D, D2H, D2D } direction_t;
+
+typedef struct copy {
+    direction_t direction;
+    CUdeviceptr dst, src;
+    size_t bytes;
+    CUstream stream;
+} copy_t;
+
+static void *host(CUdeviceptr address)
+{
+    return (void *)(uintptr_t)address;
+}
+
+static CUdeviceptr address_of(const void *p)
+{
+    return (CUdeviceptr)(uintptr_t)p;
+}
+
+static CUresult issue_copy(const void *context)
+{
+    const copy_t *c = context;
+    switch (c->direction) {
+    case H2D:
+        return EBB_PASS(cuMemcpyHtoDAsync, (c->dst, host(c->src), c->bytes, c->stream));
+    case D2H:
+        return EBB_PASS(cuMemcpyDtoHAsync, (host(c->dst), c->src, c->bytes, c->stream));
+    case D2D:
+        return EBB_PASS(cuMemcpyDtoDAsync, (c->dst, c->src, c->bytes, c->stream));
+    default:
+        return EBB_PASS(cuMemcpyAsync, (c->dst, c->src, c->bytes, c->stream));
+    }
+}
+
+static CUresult copy(const copy_t *c)
+{
+    if (!c->bytes || !ebb_enter_work())
+        return issue_copy(c);
+    ebb_access_t access[2];
+    ebb_operation_t op = {.kind = EBB_COPY,
+                          .stream = ebb_stream_of(c->stream),
+                          .dst = c->dst,
+                          .src = c->src,
+                          .bytes = c->bytes,
+                          .access = access};
+    /* Freed memory may be there still, but it is not the program's. */
+    bool known = ebb_access_add(&op, c->dst, 0);
+    known = ebb_access_add(&op, c->src, 1) && known;
+    CUresult result = known ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    if (known && (c->direction == H2D || c->direction == ANY) && c->bytes >= sizeof(CUdeviceptr) &&
+        ebb_enter_is_inside())
+        result = (CUresult)ebb_table_written(c->dst, host(c->src), c->bytes);
+    if (!result)
+        result = ebb_issue(&op, issue_copy, c);
+    ebb_unlock();
+    return result;
+}
+
+/* The synchronous forms wait for the host's side of a copy; one within the device waits only where the program
+ * has asked for it. */
+static CUresult copy_sync(const copy_t *c)
+{
+    CUresult result = copy(c);
+    return result || (c->direction == D2D && !ebb_sync_memops())
+               ? result
+               : ebb_waited(EBB_PASS(cuStreamSynchronize, (c->stream)));
+}
+
+SYNC_CALL(cuMemcpy, (CUdeviceptr dst, CUdeviceptr src, size_t bytes),
+          copy_sync(&(copy_t){ANY, dst, src, bytes, stream}))
+SYNC_CALL(cuMemcpyHtoD_v2, (CUdeviceptr dst, const void *src, size_t bytes),
+          copy_sync(&(copy_t){H2D, dst, address_of(src), bytes, stream}))
+SYNC_CALL(cuMemcpyDtoH_v2, (void *dst, CUdeviceptr src, size_t bytes),
+          copy_sync(&(copy_t){D2H, address_of(dst), src, bytes, stream}))
+SYNC_CALL(cuMemcpyDtoD_v2, (CUdeviceptr dst, CUdeviceptr src, size_t bytes),
+          copy_sync(&(copy_t){D2D, dst, src, bytes, stream}))
+ASYNC_CALL(cuMemcpyAsync, (CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream stream),
+           copy(&(copy_t){ANY, dst, src, bytes, stream}))
+ASYNC_CALL(cuMemcpyHtoDAsync_v2, (CUdeviceptr dst, const void *src, size_t bytes, CUstream stream),
+           copy(&(copy_t){H2D, dst, address_of(src), bytes, stream}))
+ASYNC_CALL(cuMemcpyDtoHAsync_v2, (void *dst, CUdeviceptr src, size_t bytes, CUstream stream),
+           copy(&(copy_t){D2H, address_of(dst), src, bytes, stream}))
+ASYNC_CALL(cuMemcpyDtoDAsync_v2, (CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream stream),
+           copy(&(copy_t){D2D, dst, src, bytes, stream}))
+
+typedef struct set {
+    CUdeviceptr dst;
+    unsigned value, width;
+    size_t count;
+    CUstream stream;
+} set_t;
+
+static CUresult issue_set(const void *context)
+{
+    const set_t *s = context;
+    if (s->width == 1)
+        return EBB_PASS(cuMemsetD8Async, (s->dst, (unsigned char)s->value, s->count, s->stream));
+    if (s->width == 2)
+        return EBB_PASS(cuMemsetD16Async, (s->dst, (unsigned short)s->value, s->count, s->stream));
+    return EBB_PASS(cuMemsetD32Async, (s->dst, s->value, s->count, s->stream));
+}
+
+static CUresult set(const set_t *s)
+{
+    if (!s->count || !ebb_enter_work())
+        return issue_set(s);
+    ebb_access_t access[1];
+    ebb_operation_t op = {.kind = EBB_SET,
+                          .stream = ebb_stream_of(s->stream),
+                          .dst = s->dst,
+                          .bytes = s->count * s->width,
+                          .value = s->value,
+                          .width = s->width,
+                          .access = access};
+    bool known = ebb_access_add(&op, s->dst, 0);
+    CUresult result = known ? ebb_issue(&op, issue_set, s) : CUDA_ERROR_INVALID_VALUE;
+    ebb_unlock();
+    return result;
+}
+
+static CUresult set_sync(const set_t *s)
+{
+    CUresult result = set(s);
+    return result || !ebb_sync_memops() ? result : ebb_waited(EBB_PASS(cuStreamSynchronize, (s->stream)));
+}
+
+SYNC_CALL(cuMemsetD8_v2, (CUdeviceptr at, unsigned char value, size_t count),
+          set_sync(&(set_t){at, value, 1, count, stream}))
+SYNC_CALL(cuMemsetD16_v2, (CUdeviceptr at, unsigned short value, size_t count),
+          set_sync(&(set_t){at, value, 2, count, stream}))
+SYNC_CALL(cuMemsetD32_v2, (CUdeviceptr at, unsigned value, size_t count),
+          set_sync(&(set_t){at, value, 4, count, stream}))
+ASYNC_CALL(cuMemsetD8Async, (CUdeviceptr at, unsigned char value, size_t count, CUstream stream),
+           set(&(set_t){at, value, 1, count, stream}))
+ASYNC_CALL(cuMemsetD16Async, (CUdeviceptr at, unsigned short value, size_t count, CUstream stream),
+           set(&(set_t){at, value, 2, count, stream}))
+ASYNC_CALL(cuMemsetD32Async, (CUdeviceptr at, unsigned value, size_t count, CUstream stream),
+           set(&(set_t){at, value, 4, count, stream}))

@@ -1,0 +1,93 @@
+#include "pin.h"
+
+#include <stdatomic.h>
+
+#include "capture.h"
+#include "core.h"
+#include "driver.h"
+#include "log.h"
+#include "mark.h"
+
+static atomic_bool keeping;
+
+void ebb_keep_everything(const char *why)
+{
+    if (!atomic_exchange(&keeping, true))
+        ebb_log(EBB_WARN, "from now on nothing leaves the device: %s", why);
+    ebb_interrupt(why);
+}
+
+bool ebb_keeps_everything(void)
+{
+    return atomic_load_explicit(&keeping, memory_order_relaxed);
+}
+
+bool ebb_plans_rest(void)
+{
+    return ebb_keeps_everything() || ebb_captures_under_way();
+}
+
+void ebb_interrupt(const char *why)
+{
+    if (ebb_listener && ebb_listener->interrupted)
+        ebb_listener->interrupted(why);
+}
+
+void ebb_buffer_hold(ebb_buffer_t *b)
+{
+    if (!b->pinned++) {
+        ebb_interrupt("a buffer must stay where it is");
+        b->held++;
+    }
+}
+
+void ebb_buffer_release(ebb_buffer_t *b)
+{
+    if (b->pinned && !--b->pinned)
+        b->held--;
+}
+
+/* Residence is made on a stream of ebb's own, which nobody waits for but the host. */
+static ebb_stream_t *stream;
+
+static ebb_status_t make_resident(ebb_buffer_t *b)
+{
+    static CUstream handle;
+    if (b->range->mapped && !b->listener_state)
+        return 0; /* it never left */
+    if (!stream) {
+        EBB_DRIVER(cuStreamCreate, 0, (&handle, CU_STREAM_NON_BLOCKING));
+        stream = ebb_stream_of(handle);
+    }
+    ebb_access_t access = {.buffer = b};
+    ebb_operation_t op = {
+        .kind = EBB_OTHER, .name = "pin", .stream = stream, .access = &access, .access_count = 1};
+    if (ebb_listener && ebb_listener->before)
+        EBB_TRY(ebb_listener->before(&op));
+    CUresult result = ebb_driver.cuStreamSynchronize(handle);
+    if (ebb_listener && ebb_listener->after)
+        ebb_listener->after(&op, CUDA_ERROR_NOT_READY); /* was none of the program's */
+    return (ebb_status_t)result;
+}
+
+ebb_status_t ebb_buffer_pin(ebb_buffer_t *b)
+{
+    ebb_buffer_hold(b);
+    ebb_status_t status = make_resident(b);
+    if (status)
+        ebb_buffer_release(b);
+    return status;
+}
+
+ebb_buffer_t *ebb_pinned_get(ebb_pinned_ref_t ref)
+{
+    ebb_buffer_t *b = ebb_buffer_at(ref.address);
+    return b && b->generation == ref.generation ? b : NULL;
+}
+
+void ebb_pinned_release(ebb_pinned_ref_t ref)
+{
+    ebb_buffer_t *b = ebb_pinned_get(ref);
+    if (b)
+        ebb_buffer_release(b);
+}

@@ -1,0 +1,33 @@
+/* pin.h: memory that must stay where it is, because something reaches it that ebb does not see: another
+ * process, another device, a captured graph, a network card. For this folder.
+ *
+ * A held buffer is not evicted; a pinned one is also resident. Neither is part of a plan: the step is learned
+ * without it, or not at all. All with ebb_lock() held.
+ */
+#ifndef EBB_PIN_H
+#define EBB_PIN_H
+
+#include "ebb_alloc.h"
+
+/* As many releases as holds. What is freed by the program is released with it. */
+void ebb_buffer_hold(ebb_buffer_t *buffer);
+void ebb_buffer_release(ebb_buffer_t *buffer);
+
+/* Holds it and makes it resident; the host waits until its bytes are there. CUDA_ERROR_OUT_OF_MEMORY: it does
+ * not fit beside what else must stay. */
+ebb_status_t ebb_buffer_pin(ebb_buffer_t *buffer);
+
+/* A buffer that may be gone when it is to be released. */
+typedef struct ebb_pinned_ref {
+    CUdeviceptr address;
+    uint64_t generation;
+} ebb_pinned_ref_t;
+static inline ebb_pinned_ref_t ebb_pinned_ref(const ebb_buffer_t *b)
+{
+    return (ebb_pinned_ref_t){b->address, b->generation};
+}
+/* The buffer, or NULL. */
+ebb_buffer_t *ebb_pinned_get(ebb_pinned_ref_t ref);
+void ebb_pinned_release(ebb_pinned_ref_t ref);
+
+#endif

@@ -1,0 +1,62 @@
+#include "share.h"
+
+#include "arena.h"
+#include "chunk.h"
+#include "core.h"
+#include "driver.h"
+#include "foreign.h"
+#include "options.h"
+
+enum { DEVICES = 64 };
+
+static CUmemAccessDesc descs[DEVICES];
+static size_t desc_count;
+
+const CUmemAccessDesc *ebb_access_descs(size_t *count)
+{
+    if (!desc_count)
+        descs[desc_count++] =
+            (CUmemAccessDesc){.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = ebb_chunk_device()},
+                              .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    *count = desc_count;
+    return descs;
+}
+
+ebb_status_t ebb_access_grant(CUdevice device)
+{
+    size_t count;
+    ebb_access_descs(&count);
+    for (size_t i = 0; i < count; i++)
+        if (descs[i].location.id == device)
+            return 0;
+    if (count == DEVICES)
+        return ebb_fail(CUDA_ERROR_TOO_MANY_PEERS, "a grant of access", 0);
+    ebb_keep_everything("another device may access it");
+    descs[desc_count] = descs[0];
+    descs[desc_count++].location.id = device;
+    for (size_t i = 0; i < ebb_arena.slots; i++) {
+        const ebb_range_t *r = ebb_arena.range[i];
+        if (!r || r->base != ebb_arena.base + i * EBB_CHUNK_BYTES || !r->mapped)
+            continue;
+        size_t bytes = r->chunk_count * EBB_CHUNK_BYTES;
+        EBB_DRIVER(cuMemSetAccess, bytes, (r->base, bytes, descs, desc_count));
+    }
+    return 0;
+}
+
+bool ebb_share_natively(void)
+{
+    return ebb_options.ipc != 0;
+}
+
+CUresult ebb_alloc_natively(CUdeviceptr *out, size_t bytes)
+{
+    if (!ebb_enter())
+        return ebb_driver.cuMemAlloc(out, bytes);
+    bool counted = ebb_foreign_count(bytes);
+    CUresult result = counted ? ebb_driver.cuMemAlloc(out, bytes) : CUDA_ERROR_OUT_OF_MEMORY;
+    if (counted && (result || !ebb_foreign_add(&(ebb_foreign_t){*out, bytes, EBB_FOREIGN_POOL, NULL, bytes})))
+        ebb_foreign_uncount(bytes);
+    ebb_unlock();
+    return result;
+}

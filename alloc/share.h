@@ -1,0 +1,21 @@
+/* share.h: who else may reach ebb's memory. For this folder; ebb_lock() held. */
+#ifndef EBB_SHARE_H
+#define EBB_SHARE_H
+
+#include "ebb_alloc.h"
+
+/* The rights that every mapping of ebb's has to give: ebb's own device's, and those of the devices that the
+ * program has given access. Valid until the next grant. */
+const CUmemAccessDesc *ebb_access_descs(size_t *count);
+/* One more device; all present mappings get it now. Nothing is evicted from then on: what another device does is
+ * not all seen. */
+ebb_status_t ebb_access_grant(CUdevice device);
+
+/* EBB_IPC=1: cuMemAlloc is served by the driver, so that legacy IPC works, and counted. */
+bool ebb_share_natively(void);
+CUresult ebb_alloc_natively(CUdeviceptr *out, size_t bytes); /* lock not held */
+
+/* The program has asked that synchronous operations on some memory always wait (SYNC_MEMOPS). Any thread. */
+bool ebb_sync_memops(void);
+
+#endif

@@ -1,0 +1,98 @@
+#include "tables.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "arena.h"
+#include "foreign.h"
+#include "log.h"
+
+/* A word of device memory that points to a buffer. */
+typedef struct word {
+    CUdeviceptr at;
+    ebb_pinned_ref_t to;
+} word_t;
+
+static struct {
+    word_t *word; /* by address */
+    size_t count, room;
+} table;
+
+static size_t first_from(CUdeviceptr address)
+{
+    size_t low = 0, high = table.count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (table.word[middle].at < address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+void ebb_table_gone(CUdeviceptr base, size_t bytes)
+{
+    if (!table.count)
+        return;
+    size_t first = first_from(base), end = first_from(base + bytes);
+    for (size_t i = first; i < end; i++)
+        ebb_pinned_release(table.word[i].to);
+    memmove(&table.word[first], &table.word[end], (table.count - end) * sizeof *table.word);
+    table.count -= end - first;
+}
+
+static ebb_status_t add(CUdeviceptr at, ebb_buffer_t *b)
+{
+    if (table.count == table.room) {
+        size_t room = table.room ? 2 * table.room : 64;
+        word_t *word = realloc(table.word, room * sizeof *word);
+        if (!word) /* pinned for good, then */
+            return ebb_buffer_pin(b);
+        table.word = word;
+        table.room = room;
+    }
+    EBB_TRY(ebb_buffer_pin(b));
+    size_t i = first_from(at);
+    memmove(&table.word[i + 1], &table.word[i], (table.count - i) * sizeof *table.word);
+    table.word[i] = (word_t){at, ebb_pinned_ref(b)};
+    table.count++;
+    return 0;
+}
+
+/* Whatever the program may have passed: an address that the host cannot read is no fault of ebb's. */
+static bool read_host(void *to, const void *from, size_t bytes)
+{
+    const ebb_foreign_t *f = ebb_foreign_at((CUdeviceptr)(uintptr_t)from);
+    if (f && (CUdeviceptr)(uintptr_t)from + bytes - f->base <= f->bytes &&
+        (f->kind == EBB_FOREIGN_HOST || f->kind == EBB_FOREIGN_MANAGED)) {
+        memcpy(to, from, bytes);
+        return true;
+    }
+    struct iovec local = {to, bytes}, remote = {(void *)(uintptr_t)from, bytes};
+    return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == (ssize_t)bytes;
+}
+
+ebb_status_t ebb_table_written(CUdeviceptr to, const void *from, size_t bytes)
+{
+    enum { WORDS = 512 };
+    CUdeviceptr words[WORDS];
+    ebb_table_gone(to, bytes);
+    size_t skipped = (size_t)(-to & 7); /* pointers stand at multiples of eight */
+    if (bytes > EBB_LARGEST_TABLE || ebb_arena_contains((CUdeviceptr)(uintptr_t)from))
+        return 0;
+    for (size_t at = skipped; at + sizeof words[0] <= bytes; at += sizeof words) {
+        size_t count = (bytes - at) / sizeof words[0];
+        count = count < WORDS ? count : WORDS;
+        if (!read_host(words, (const char *)from + at, count * sizeof words[0]))
+            return 0;
+        for (size_t i = 0; i < count; i++) {
+            ebb_buffer_t *b = ebb_arena_contains(words[i]) ? ebb_buffer_at(words[i]) : NULL;
+            if (b && ebb_buffer_is_large(b)) /* small ones never leave */
+                EBB_TRY(add(to + at + i * sizeof words[0], b));
+        }
+    }
+    return 0;
+}

@@ -1,0 +1,409 @@
+/* softgpu/intrinsics.cuh: matrix and asynchronous-copy instructions, for kernels that are compiled by nvcc and by softgpu.
+ *
+ * With nvcc each function is one instruction of PTX (compute capability 8.0 and later); in softgpu it does what the
+ * instruction is documented to do (PTX ISA, "Warp-level Matrix Instructions", "Data Movement and Conversion Instructions:
+ * Asynchronous copy"). The names say the instruction:
+ *
+ *   mma_m16n8k16_bf16(d, a, b, c), mma_m16n8k16_fp16, mma_m16n8k8_tf32
+ *       D = A B + C of a warp, fp32 accumulators. Lane l holds with g = l / 4 and t = l % 4:
+ *       C and D, 16 x 8:   [0] (g, 2t)      [1] (g, 2t+1)   [2] (g+8, 2t)   [3] (g+8, 2t+1)
+ *       A, 16-bit, 16x16:  [0] (g, 2t..)    [1] (g+8, 2t..) [2] (g, 2t+8..) [3] (g+8, 2t+8..)   two elements each, the
+ *       B, 16-bit, 16x8:   [0] (2t.., g)    [1] (2t+8.., g)                                     lower one in the low half
+ *       A, tf32, 16x8:     [0] (g, t)       [1] (g+8, t)    [2] (g, t+4)    [3] (g+8, t+4)
+ *       B, tf32, 8x4:      [0] (t, g)       [1] (t+4, g)
+ *   ldmatrix_x1(r, row), _x2, _x4, and _trans of each
+ *       8x8 matrices of 16-bit elements from shared memory: lane i gives the address of row i % 8 of matrix i / 8 (16 bytes,
+ *       aligned to 16), and gets of each matrix the elements (g, 2t), (g, 2t+1), or of its transpose.
+ *   cp_async_4(to, from), _8, _16, and cp_async_zfill_4(to, from, from_bytes), ...
+ *   cp_async_commit(), cp_async_wait<N>(), cp_async_wait_all()
+ *       from global to shared memory. In softgpu bytes arrive when the thread that has issued the copy waits for its group.
+ *   grid_sync()
+ *       a barrier of a cooperative launch; `arrived` is a counter in global memory, 0 before the launch.
+ *   load_acquire, store_release, add_release, add_acq_rel (unsigned, device scope)
+ *
+ * In fast mode, where a warp is one lane, the matrix instructions end the launch with an error; copies are made at once.
+ */
+#ifndef SOFTGPU_INTRINSICS_CUH
+#define SOFTGPU_INTRINSICS_CUH
+
+#include <stdint.h>
+
+#ifndef __SOFTGPU__
+
+static __device__ __forceinline__ unsigned softgpu_shared_address(const void *p)
+{
+    return (unsigned)__cvta_generic_to_shared(p);
+}
+
+#define SOFTGPU_MMA_16(name, type)                                                                           \
+    static __device__ __forceinline__ void name(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], \
+                                                const float (&c)[4])                                         \
+    {                                                                                                        \
+        asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." type "." type ".f32 "                          \
+                     "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%11,%12,%13};"                             \
+                     : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])                                        \
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "f"(c[0]), "f"(c[1]), \
+                       "f"(c[2]), "f"(c[3]));                                                                \
+    }
+SOFTGPU_MMA_16(mma_m16n8k16_bf16, "bf16")
+SOFTGPU_MMA_16(mma_m16n8k16_fp16, "f16")
+#undef SOFTGPU_MMA_16
+
+static __device__ __forceinline__ void mma_m16n8k8_tf32(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2],
+                                                        const float (&c)[4])
+{
+    asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 "
+                 "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%11,%12,%13};"
+                 : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "f"(c[0]), "f"(c[1]), "f"(c[2]),
+                   "f"(c[3]));
+}
+
+#define SOFTGPU_LDMATRIX(suffix, option)                                                                     \
+    static __device__ __forceinline__ void ldmatrix_x1##suffix(uint32_t (&r)[1], const void *row)            \
+    {                                                                                                        \
+        asm volatile("ldmatrix.sync.aligned.m8n8.x1" option ".shared.b16 {%0}, [%1];"                        \
+                     : "=r"(r[0])                                                                            \
+                     : "r"(softgpu_shared_address(row))                                                      \
+                     : "memory");                                                                            \
+    }                                                                                                        \
+    static __device__ __forceinline__ void ldmatrix_x2##suffix(uint32_t (&r)[2], const void *row)            \
+    {                                                                                                        \
+        asm volatile("ldmatrix.sync.aligned.m8n8.x2" option ".shared.b16 {%0,%1}, [%2];"                     \
+                     : "=r"(r[0]), "=r"(r[1])                                                                \
+                     : "r"(softgpu_shared_address(row))                                                      \
+                     : "memory");                                                                            \
+    }                                                                                                        \
+    static __device__ __forceinline__ void ldmatrix_x4##suffix(uint32_t (&r)[4], const void *row)            \
+    {                                                                                                        \
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4" option ".shared.b16 {%0,%1,%2,%3}, [%4];"               \
+                     : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])                                        \
+                     : "r"(softgpu_shared_address(row))                                                      \
+                     : "memory");                                                                            \
+    }
+SOFTGPU_LDMATRIX(, "")
+SOFTGPU_LDMATRIX(_trans, ".trans")
+#undef SOFTGPU_LDMATRIX
+
+#define SOFTGPU_CP_ASYNC(bytes, level)                                                                       \
+    static __device__ __forceinline__ void cp_async_##bytes(void *to, const void *from)                      \
+    {                                                                                                        \
+        asm volatile("cp.async." level ".shared.global [%0], [%1], " #bytes ";" ::"r"(                       \
+                         softgpu_shared_address(to)),                                                        \
+                     "l"(from)                                                                               \
+                     : "memory");                                                                            \
+    }                                                                                                        \
+    static __device__ __forceinline__ void cp_async_zfill_##bytes(void *to, const void *from, unsigned from_bytes) \
+    {                                                                                                        \
+        asm volatile("cp.async." level ".shared.global [%0], [%1], " #bytes ", %2;" ::"r"(                   \
+                         softgpu_shared_address(to)),                                                        \
+                     "l"(from), "r"(from_bytes)                                                              \
+                     : "memory");                                                                            \
+    }
+SOFTGPU_CP_ASYNC(4, "ca")
+SOFTGPU_CP_ASYNC(8, "ca")
+SOFTGPU_CP_ASYNC(16, "cg")
+#undef SOFTGPU_CP_ASYNC
+
+static __device__ __forceinline__ void cp_async_commit(void)
+{
+    asm volatile("cp.async.commit_group;" ::: "memory");
+}
+template <int PENDING> static __device__ __forceinline__ void cp_async_wait(void)
+{
+    asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
+}
+static __device__ __forceinline__ void cp_async_wait_all(void)
+{
+    asm volatile("cp.async.wait_all;" ::: "memory");
+}
+
+static __device__ __forceinline__ unsigned load_acquire(const unsigned *p)
+{
+    unsigned v;
+    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
+    return v;
+}
+static __device__ __forceinline__ void store_release(unsigned *p, unsigned v)
+{
+    asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
+}
+static __device__ __forceinline__ void add_release(unsigned *p, unsigned v)
+{
+    asm volatile("red.release.gpu.global.add.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
+}
+static __device__ __forceinline__ unsigned add_acq_rel(unsigned *p, unsigned v)
+{
+    unsigned old;
+    asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], %2;" : "=r"(old) : "l"(p), "r"(v) : "memory");
+    return old;
+}
+
+/* A counter that grows by the number of blocks at each barrier. */
+static __device__ __forceinline__ void grid_sync(unsigned *arrived)
+{
+    __syncthreads();
+    if (threadIdx.x == 0 && threadIdx.y == 0 && threadIdx.z == 0) {
+        const unsigned blocks = gridDim.x * gridDim.y * gridDim.z;
+        const unsigned mine = add_acq_rel(arrived, 1), all = (mine / blocks + 1) * blocks;
+        while ((int)(load_acquire(arrived) - all) < 0) {
+        }
+    }
+    __syncthreads();
+}
+
+#else /* ---- softgpu ---- */
+
+namespace softgpu
+{
+static inline float bf16_value(uint32_t bits)
+{
+    return bits_float((int32_t)(bits << 16));
+}
+static inline float fp16_value(uint32_t bits)
+{
+    const uint32_t sign = (bits & 0x8000u) << 16, exponent = bits >> 10 & 31, mantissa = bits & 0x3ffu;
+    if (exponent == 0)
+        return bits_float((int32_t)(sign | (uint32_t)float_bits((float)mantissa * 0x1p-24f)));
+    return bits_float((int32_t)(sign | (exponent == 31 ? 0x7f800000u : (exponent + 112) << 23) | mantissa << 13));
+}
+/* The low 13 bits of a tf32 operand are not looked at. */
+static inline float tf32_value(uint32_t bits)
+{
+    return bits_float((int32_t)(bits & 0xffffe000u));
+}
+
+struct mma_fragments {
+    uint32_t a[4], b[2];
+    float c[4];
+};
+
+struct mma_bf16 {
+    enum { K = 16 };
+    static constexpr const char *name = "mma_m16n8k16_bf16";
+    static inline float half(uint32_t word, int which)
+    {
+        return bf16_value(word >> 16 * which & 0xffff);
+    }
+};
+struct mma_fp16 {
+    enum { K = 16 };
+    static constexpr const char *name = "mma_m16n8k16_fp16";
+    static inline float half(uint32_t word, int which)
+    {
+        return fp16_value(word >> 16 * which & 0xffff);
+    }
+};
+struct mma_tf32 {
+    enum { K = 8 };
+    static constexpr const char *name = "mma_m16n8k8_tf32";
+};
+
+/* Element (row, k) of A and (k, column) of B, from the lanes that hold them. */
+template <typename Kind> SOFTGPU_UNSEEN float mma_a(const mma_fragments *const lane[32], int row, int k)
+{
+    const int g = row % 8, lower = row / 8;
+    if constexpr (Kind::K == 16)
+        return Kind::half(lane[g * 4 + k % 8 / 2]->a[lower + 2 * (k / 8)], k % 2);
+    else
+        return tf32_value(lane[g * 4 + k % 4]->a[lower + 2 * (k / 4)]);
+}
+template <typename Kind> SOFTGPU_UNSEEN float mma_b(const mma_fragments *const lane[32], int k, int column)
+{
+    if constexpr (Kind::K == 16)
+        return Kind::half(lane[column * 4 + k % 8 / 2]->b[k / 8], k % 2);
+    else
+        return tf32_value(lane[column * 4 + k % 4]->b[k / 4]);
+}
+
+/* Products are exact in double; the sum is rounded once. Hardware rounds in ways that are not documented. */
+template <typename Kind> SOFTGPU_UNSEEN void combine_mma(uint32_t, void *const data[32])
+{
+    const mma_fragments *const *lane = (const mma_fragments *const *)data;
+    float d[32][4];
+    for (int l = 0; l < 32; l++) {
+        for (int i = 0; i < 4; i++) {
+            const int row = l / 4 + 8 * (i / 2), column = l % 4 * 2 + i % 2;
+            double sum = (double)lane[l]->c[i];
+            for (int k = 0; k < Kind::K; k++)
+                sum += (double)mma_a<Kind>(lane, row, k) * (double)mma_b<Kind>(lane, k, column);
+            d[l][i] = (float)sum;
+        }
+    }
+    for (int l = 0; l < 32; l++)
+        __builtin_memcpy(((mma_fragments *)data[l])->c, d[l], sizeof d[l]);
+}
+template <typename Kind> inline const softgpu_warp_op_t mma_op = {Kind::name, combine_mma<Kind>, 1};
+
+template <typename Kind>
+SOFTGPU_UNSEEN void mma(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], const float (&c)[4],
+                        softgpu_place_t place)
+{
+#ifdef __SOFTGPU_FAST__
+    (void)d, (void)a, (void)b, (void)c;
+    needs_threads(Kind::name, place);
+#else
+    mma_fragments f;
+    __builtin_memcpy(f.a, a, sizeof f.a);
+    __builtin_memcpy(f.b, b, sizeof f.b);
+    __builtin_memcpy(f.c, c, sizeof f.c);
+    services->collect(&mma_op<Kind>, 0xffffffffu, &f, place);
+    __builtin_memcpy(d, f.c, sizeof f.c);
+#endif
+}
+
+struct ldmatrix_rows {
+    const uint16_t *row;
+    uint32_t count, transposed;
+    uint32_t result[4];
+};
+
+SOFTGPU_UNSEEN void combine_ldmatrix(uint32_t, void *const data[32])
+{
+    ldmatrix_rows *const *lane = (ldmatrix_rows *const *)data;
+    for (uint32_t m = 0; m < lane[0]->count; m++) {
+        for (uint32_t l = 0; l < 32; l++) {
+            const uint32_t g = l / 4, t = l % 4;
+            uint32_t low, high;
+            if (lane[0]->transposed) {
+                low = lane[8 * m + 2 * t]->row[g];
+                high = lane[8 * m + 2 * t + 1]->row[g];
+            } else {
+                low = lane[8 * m + g]->row[2 * t];
+                high = lane[8 * m + g]->row[2 * t + 1];
+            }
+            lane[l]->result[m] = high << 16 | low;
+        }
+    }
+}
+inline const softgpu_warp_op_t ldmatrix_op = {"ldmatrix", combine_ldmatrix, 1};
+
+/* Rows are read by the lane that names them. */
+SOFTGPU_UNSEEN void ldmatrix(uint32_t *r, const void *row, uint32_t count, bool transposed, softgpu_place_t place)
+{
+#ifdef __SOFTGPU_FAST__
+    (void)r, (void)row, (void)count, (void)transposed;
+    needs_threads("ldmatrix", place);
+#else
+    ldmatrix_rows f = {(const uint16_t *)row, count, transposed, {0, 0, 0, 0}};
+    if (lane() < 8 * count) {
+        if ((uintptr_t)row % 16)
+            services->fail(716 /* CUDA_ERROR_MISALIGNED_ADDRESS */, "ldmatrix of a row that is not aligned to 16 bytes", place);
+#ifdef __SOFTGPU_CHECKED__
+        services->access(row, 16, SOFTGPU_READ_STRUCT, __builtin_return_address(0));
+#endif
+    }
+    services->collect(&ldmatrix_op, 0xffffffffu, &f, place);
+    for (uint32_t i = 0; i < count; i++)
+        r[i] = f.result[i];
+#endif
+}
+
+SOFTGPU_UNSEEN void cp_async(void *to, const void *from, uint32_t bytes, uint32_t from_bytes, softgpu_place_t place)
+{
+#ifdef __SOFTGPU_FAST__
+    (void)place;
+    __builtin_memcpy(to, from, from_bytes);
+    __builtin_memset((char *)to + from_bytes, 0, bytes - from_bytes);
+#else
+    services->copy_async(to, from, bytes, from_bytes, place);
+#endif
+}
+} // namespace softgpu
+
+static inline void mma_m16n8k16_bf16(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], const float (&c)[4],
+                                     softgpu_place_t place = softgpu::here())
+{
+    softgpu::mma<softgpu::mma_bf16>(d, a, b, c, place);
+}
+static inline void mma_m16n8k16_fp16(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], const float (&c)[4],
+                                     softgpu_place_t place = softgpu::here())
+{
+    softgpu::mma<softgpu::mma_fp16>(d, a, b, c, place);
+}
+static inline void mma_m16n8k8_tf32(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], const float (&c)[4],
+                                    softgpu_place_t place = softgpu::here())
+{
+    softgpu::mma<softgpu::mma_tf32>(d, a, b, c, place);
+}
+
+#define SOFTGPU_LDMATRIX(count)                                                                              \
+    static inline void ldmatrix_x##count(uint32_t (&r)[count], const void *row,                              \
+                                         softgpu_place_t place = softgpu::here())                            \
+    {                                                                                                        \
+        softgpu::ldmatrix(r, row, count, false, place);                                                      \
+    }                                                                                                        \
+    static inline void ldmatrix_x##count##_trans(uint32_t (&r)[count], const void *row,                      \
+                                                 softgpu_place_t place = softgpu::here())                    \
+    {                                                                                                        \
+        softgpu::ldmatrix(r, row, count, true, place);                                                       \
+    }
+SOFTGPU_LDMATRIX(1)
+SOFTGPU_LDMATRIX(2)
+SOFTGPU_LDMATRIX(4)
+#undef SOFTGPU_LDMATRIX
+
+#define SOFTGPU_CP_ASYNC(bytes)                                                                              \
+    static inline void cp_async_##bytes(void *to, const void *from, softgpu_place_t place = softgpu::here()) \
+    {                                                                                                        \
+        softgpu::cp_async(to, from, bytes, bytes, place);                                                    \
+    }                                                                                                        \
+    static inline void cp_async_zfill_##bytes(void *to, const void *from, unsigned from_bytes,               \
+                                              softgpu_place_t place = softgpu::here())                       \
+    {                                                                                                        \
+        softgpu::cp_async(to, from, bytes, from_bytes, place);                                               \
+    }
+SOFTGPU_CP_ASYNC(4)
+SOFTGPU_CP_ASYNC(8)
+SOFTGPU_CP_ASYNC(16)
+#undef SOFTGPU_CP_ASYNC
+
+#ifdef __SOFTGPU_FAST__
+static inline void cp_async_commit(void)
+{
+}
+template <int PENDING> static inline void cp_async_wait(void)
+{
+}
+static inline void cp_async_wait_all(void)
+{
+}
+#else
+SOFTGPU_UNSEEN void cp_async_commit(void)
+{
+    softgpu::services->commit_async();
+}
+template <int PENDING> SOFTGPU_UNSEEN void cp_async_wait(void)
+{
+    softgpu::services->wait_async(PENDING);
+}
+SOFTGPU_UNSEEN void cp_async_wait_all(void)
+{
+    softgpu::services->wait_async(UINT32_MAX);
+}
+#endif
+
+static inline unsigned load_acquire(const unsigned *p)
+{
+    return softgpu::fetch_add((unsigned *)p, 0u);
+}
+static inline void store_release(unsigned *p, unsigned v)
+{
+    softgpu::exchange(p, v);
+}
+static inline void add_release(unsigned *p, unsigned v)
+{
+    softgpu::fetch_add(p, v);
+}
+static inline unsigned add_acq_rel(unsigned *p, unsigned v)
+{
+    return softgpu::fetch_add(p, v);
+}
+
+static inline void grid_sync(unsigned *, softgpu_place_t place = softgpu::here())
+{
+    __grid_sync(place);
+}
+
+#endif
+#endif

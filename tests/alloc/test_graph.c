@@ -1,0 +1,361 @@
+/* Graphs and stream capture under a budget that holds a part of what is allocated, preloaded. 77: this driver has no
+ * graphs. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <cuda.h>
+
+#define OK(call) assert_int_equal((call), CUDA_SUCCESS)
+
+enum { BUFFER = 4 << 20, FLOATS = BUFFER / 4, CHURN = 6 };
+
+static CUcontext context;
+static CUmodule module;
+static CUfunction fill, add;
+static CUstream stream, other;
+static CUdeviceptr a, b, c, churn[CHURN];
+static float *seen;
+
+static int set_up(void **state)
+{
+    (void)state;
+    OK(cuInit(0));
+    OK(cuDevicePrimaryCtxRetain(&context, 0));
+    OK(cuCtxSetCurrent(context));
+    OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    OK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+    OK(cuModuleLoad(&module, KERNELS));
+    OK(cuModuleGetFunction(&fill, module, "_Z4fillPffi"));
+    OK(cuModuleGetFunction(&add, module, "_Z3addPfPKfS1_i"));
+    OK(cuMemAlloc(&a, BUFFER));
+    OK(cuMemAlloc(&b, BUFFER));
+    OK(cuMemAlloc(&c, BUFFER));
+    for (int i = 0; i < CHURN; i++)
+        OK(cuMemAlloc(&churn[i], BUFFER));
+    seen = malloc(BUFFER);
+    return seen ? 0 : -1;
+}
+
+static void evict(void)
+{
+    for (int i = 0; i < CHURN; i++)
+        OK(cuMemsetD8Async(churn[i], (unsigned char)i, BUFFER, other));
+    OK(cuStreamSynchronize(other));
+}
+
+static void launch_fill(CUdeviceptr p, float value)
+{
+    int n = FLOATS;
+    void *args[] = {&p, &value, &n};
+    OK(cuLaunchKernel(fill, FLOATS / 1024, 1, 1, 128, 1, 1, 0, stream, args, NULL));
+}
+
+static void launch_add(CUdeviceptr out, CUdeviceptr x, CUdeviceptr y)
+{
+    int n = FLOATS;
+    void *args[] = {&out, &x, &y, &n};
+    OK(cuLaunchKernel(add, FLOATS / 1024, 1, 1, 128, 1, 1, 0, stream, args, NULL));
+}
+
+static void check(CUdeviceptr p, float value)
+{
+    OK(cuMemcpyDtoHAsync(seen, p, BUFFER, stream));
+    OK(cuStreamSynchronize(stream));
+    for (size_t i = 0; i < FLOATS; i++)
+        if (seen[i] < value || seen[i] > value)
+            fail_msg("float %zu is %g, not %g", i, (double)seen[i], (double)value);
+}
+
+/* c = a + b; a = c; */
+static CUgraphExec capture_step(CUgraph *graph)
+{
+    CUgraphExec exec;
+    OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    launch_add(c, a, b);
+    OK(cuMemcpyDtoDAsync(a, c, BUFFER, stream));
+    OK(cuStreamEndCapture(stream, graph));
+    OK(cuGraphInstantiate(&exec, *graph, 0));
+    return exec;
+}
+
+static void captured_work_finds_its_buffers_at_every_launch(void **state)
+{
+    (void)state;
+    CUgraph graph;
+    launch_fill(a, 1);
+    launch_fill(b, 2);
+    OK(cuStreamSynchronize(stream));
+    evict();
+    CUgraphExec exec = capture_step(&graph);
+    check(a, 1); /* nothing of it has run */
+    float value = 1;
+    for (int i = 0; i < 10; i++) {
+        evict();
+        OK(cuGraphLaunch(exec, stream));
+        value += 2;
+        if (i % 3 == 0)
+            check(a, value);
+    }
+    evict();
+    check(c, value);
+    check(b, 2);
+    OK(cuGraphExecDestroy(exec));
+    OK(cuGraphDestroy(graph));
+}
+
+/* Five buffers of 4 MiB at once, in a budget of 24, beside what a graph holds. */
+static CUresult touch_five(void)
+{
+    CUdeviceptr dsts[4], srcs[4];
+    size_t sizes[4] = {64, 64, 64, 64}, index = 0;
+    CUmemcpyAttributes attributes = {.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM};
+    for (int i = 0; i < 4; i++) {
+        dsts[i] = churn[i];
+        srcs[i] = churn[4];
+    }
+    CUresult result = cuMemcpyBatchAsync(dsts, srcs, sizes, 4, &attributes, &index, 1, stream);
+    OK(cuStreamSynchronize(stream));
+    return result;
+}
+
+static void what_a_graph_mentions_stays_while_it_or_its_copies_live(void **state)
+{
+    (void)state;
+    CUgraph graph, clone;
+    launch_fill(a, 1);
+    launch_fill(b, 2);
+    evict();
+    OK(touch_five());
+    CUgraphExec exec = capture_step(&graph);
+    OK(cuGraphClone(&clone, graph));
+    OK(cuGraphLaunch(exec, stream)); /* a, b and c are here now */
+    OK(cuStreamSynchronize(stream));
+    assert_int_equal(touch_five(), CUDA_ERROR_OUT_OF_MEMORY);
+    OK(cuGraphDestroy(graph));
+    assert_int_equal(touch_five(), CUDA_ERROR_OUT_OF_MEMORY);
+    OK(cuGraphExecDestroy(exec));
+    assert_int_equal(touch_five(), CUDA_ERROR_OUT_OF_MEMORY);
+    OK(cuGraphDestroy(clone));
+    OK(touch_five());
+    check(a, 3);
+}
+
+static void others_come_and_go_while_a_stream_is_captured(void **state)
+{
+    (void)state;
+    CUgraph graph;
+    CUgraphExec exec;
+    CUdeviceptr more;
+    launch_fill(a, 0);
+    OK(cuMemsetD8Async(b, 0, BUFFER, stream));
+    evict(); /* the budget is full, a and b are on the host */
+    OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    launch_fill(a, 5);
+    evict();
+    OK(cuMemsetD8Async(b, 0, BUFFER, other));
+    OK(cuMemAlloc(&more, 2 * BUFFER));
+    OK(cuMemsetD8Async(more, 1, 2 * BUFFER, other));
+    OK(cuMemFree(more));
+    OK(cuMemcpyDtoDAsync(c, a, BUFFER, stream));
+    OK(cuStreamEndCapture(stream, &graph));
+    check(b, 0);
+    check(a, 0);
+    OK(cuGraphInstantiate(&exec, graph, 0));
+    evict();
+    OK(cuGraphLaunch(exec, stream));
+    check(c, 5);
+    OK(cuGraphExecDestroy(exec));
+    OK(cuGraphDestroy(graph));
+}
+
+static void a_capture_that_does_not_fit_is_refused(void **state)
+{
+    (void)state;
+    CUgraph graph = NULL;
+    OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    for (int i = 0; i < 5; i++)
+        launch_fill(churn[i], (float)i);
+    int n = FLOATS;
+    float value = 1;
+    void *args[] = {&a, &value, &n};
+    assert_int_equal(cuLaunchKernel(fill, FLOATS / 1024, 1, 1, 128, 1, 1, 0, stream, args, NULL),
+                     CUDA_ERROR_OUT_OF_MEMORY); /* a sixth in 24 MiB, of which the context has some */
+    OK(cuStreamEndCapture(stream, &graph));
+    OK(cuGraphDestroy(graph));
+    launch_fill(a, 1);
+    check(a, 1);
+}
+
+static void branches_by_events_are_captured_unharmed(void **state)
+{
+    (void)state;
+    CUgraph graph;
+    CUgraphExec exec;
+    CUevent fork_event, join_event;
+    OK(cuEventCreate(&fork_event, CU_EVENT_DISABLE_TIMING));
+    OK(cuEventCreate(&join_event, CU_EVENT_DISABLE_TIMING));
+    launch_fill(a, 1);
+    launch_fill(b, 1);
+    OK(cuMemsetD8Async(c, 0, BUFFER, other)); /* under way on the stream that will join */
+    OK(cuStreamSynchronize(stream));
+    OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    launch_fill(a, 4);
+    OK(cuEventRecord(fork_event, stream));
+    OK(cuStreamWaitEvent(other, fork_event, 0));
+    OK(cuMemcpyDtoDAsync(b, a, BUFFER, other));
+    OK(cuEventRecord(join_event, other));
+    OK(cuStreamWaitEvent(stream, join_event, 0));
+    launch_add(c, a, b);
+    OK(cuStreamEndCapture(stream, &graph));
+    OK(cuGraphInstantiate(&exec, graph, 0));
+    size_t nodes = 0;
+    OK(cuGraphGetNodes(graph, NULL, &nodes));
+    assert_int_equal(nodes, 3); /* nothing of ebb's own has got in */
+    for (int i = 0; i < 3; i++) {
+        evict();
+        OK(cuGraphLaunch(exec, stream));
+        check(c, 8);
+        OK(cuMemsetD8Async(c, 0, BUFFER, stream));
+    }
+    OK(cuGraphExecDestroy(exec));
+    OK(cuGraphDestroy(graph));
+    OK(cuEventDestroy(fork_event));
+    OK(cuEventDestroy(join_event));
+}
+
+static void nodes_made_by_hand_are_read(void **state)
+{
+    (void)state;
+    CUgraph graph;
+    CUgraphExec exec;
+    CUgraphNode first, second, third;
+    int n = FLOATS;
+    float value = 3;
+    void *args[] = {&a, &value, &n};
+    CUDA_KERNEL_NODE_PARAMS kernel = {.func = fill,
+                                      .gridDimX = FLOATS / 1024,
+                                      .gridDimY = 1,
+                                      .gridDimZ = 1,
+                                      .blockDimX = 128,
+                                      .blockDimY = 1,
+                                      .blockDimZ = 1,
+                                      .kernelParams = args};
+    CUDA_MEMSET_NODE_PARAMS set = {.dst = b, .value = 0, .elementSize = 4, .width = FLOATS, .height = 1};
+    CUDA_MEMCPY3D copy = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+                          .srcDevice = a,
+                          .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+                          .dstDevice = c,
+                          .WidthInBytes = BUFFER,
+                          .Height = 1,
+                          .Depth = 1};
+    OK(cuGraphCreate(&graph, 0));
+    OK(cuGraphAddKernelNode(&first, graph, NULL, 0, &kernel));
+    OK(cuGraphAddMemsetNode(&second, graph, NULL, 0, &set, context));
+    OK(cuGraphAddMemcpyNode(&third, graph, &first, 1, &copy, context));
+    OK(cuGraphInstantiate(&exec, graph, 0));
+    OK(cuMemsetD8Async(b, 1, BUFFER, stream));
+    evict();
+    OK(cuGraphLaunch(exec, stream));
+    check(a, 3);
+    check(b, 0);
+    check(c, 3);
+    /* Another buffer, another value. */
+    args[0] = &b;
+    value = 6;
+    OK(cuGraphExecKernelNodeSetParams(exec, first, &kernel));
+    evict();
+    OK(cuGraphLaunch(exec, stream));
+    OK(cuStreamSynchronize(stream));
+    check(a, 3);
+    OK(cuGraphExecDestroy(exec));
+    OK(cuGraphDestroy(graph));
+}
+
+static void child_graphs_speak_for_their_parents(void **state)
+{
+    (void)state;
+    CUgraph inner, outer;
+    CUgraphExec exec;
+    CUgraphNode at;
+    OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    launch_fill(a, 9);
+    OK(cuStreamEndCapture(stream, &inner));
+    OK(cuGraphCreate(&outer, 0));
+    OK(cuGraphAddChildGraphNode(&at, outer, NULL, 0, inner));
+    OK(cuGraphDestroy(inner));
+    OK(cuGraphInstantiate(&exec, outer, 0));
+    evict();
+    OK(cuGraphLaunch(exec, stream));
+    check(a, 9);
+    OK(cuGraphExecDestroy(exec));
+    OK(cuGraphDestroy(outer));
+}
+
+static void allocations_of_a_graph_are_the_drivers(void **state)
+{
+    (void)state;
+    CUgraph graph;
+    CUgraphExec exec;
+    CUdeviceptr p, base;
+    size_t bytes, before, during, total;
+    OK(cuMemFree(churn[5])); /* room for it */
+    OK(cuMemGetInfo(&before, &total));
+    OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    OK(cuMemAllocAsync(&p, BUFFER, stream));
+    launch_fill(p, 7);
+    OK(cuMemcpyDtoDAsync(a, p, BUFFER, stream));
+    OK(cuMemFreeAsync(p, stream));
+    OK(cuStreamEndCapture(stream, &graph));
+    OK(cuGraphInstantiate(&exec, graph, 0));
+    OK(cuMemGetInfo(&during, &total));
+    assert_true(!before || during < before); /* counted */
+    OK(cuGraphLaunch(exec, stream));
+    check(a, 7);
+    assert_true(cuMemGetAddressRange(&base, &bytes, p) != CUDA_SUCCESS || base == p);
+    OK(cuGraphExecDestroy(exec));
+    OK(cuGraphDestroy(graph));
+    OK(cuMemAlloc(&churn[5], BUFFER));
+}
+
+static void a_broken_capture_ends(void **state)
+{
+    (void)state;
+    CUgraph graph = NULL;
+    OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    launch_fill(a, 1);
+    assert_int_not_equal(cuStreamSynchronize(stream),
+                         CUDA_SUCCESS); /* not allowed: it invalidates the capture */
+    assert_int_not_equal(cuStreamEndCapture(stream, &graph), CUDA_SUCCESS);
+    evict(); /* works again */
+    launch_fill(a, 2);
+    check(a, 2);
+}
+
+int main(void)
+{
+    CUgraph graph;
+    setenv("EBB_BUDGET", "24MiB", 1);
+    setenv("SOFTGPU_MEMORY", "1GiB", 1);
+    if (cuInit(0) || cuGraphCreate(&graph, 0))
+        return 77;
+    cuGraphDestroy(graph);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(captured_work_finds_its_buffers_at_every_launch),
+        cmocka_unit_test(what_a_graph_mentions_stays_while_it_or_its_copies_live),
+        cmocka_unit_test(others_come_and_go_while_a_stream_is_captured),
+        cmocka_unit_test(a_capture_that_does_not_fit_is_refused),
+        cmocka_unit_test(branches_by_events_are_captured_unharmed),
+        cmocka_unit_test(nodes_made_by_hand_are_read),
+        cmocka_unit_test(child_graphs_speak_for_their_parents),
+        cmocka_unit_test(allocations_of_a_graph_are_the_drivers),
+        cmocka_unit_test(a_broken_capture_ends),
+    };
+    return cmocka_run_group_tests(tests, set_up, NULL);
+}

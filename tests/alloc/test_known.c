@@ -1,0 +1,256 @@
+/* What the layer knows beside its own allocations: foreign ranges, tensor maps, pinned and mentioned buffers. */
+#include "driver_test.h"
+
+#include "arena.h"
+#include "args.h"
+#include "chunk.h"
+#include "core.h"
+#include "foreign.h"
+#include "heap.h"
+#include "mentions.h"
+#include "pin.h"
+#include "tensor_map.h"
+
+static ebb_buffer_t *make(size_t bytes)
+{
+    ebb_buffer_t *b;
+    ebb_lock();
+    assert_int_equal(ebb_heap_alloc(&(ebb_request_t){.bytes = bytes}, &b), 0);
+    ebb_unlock();
+    return b;
+}
+
+static void release_buffer(ebb_buffer_t *b)
+{
+    ebb_lock();
+    ebb_heap_free(b, (ebb_mark_t){0});
+    ebb_unlock();
+}
+
+static uint64_t seed;
+
+static unsigned random_below(unsigned n)
+{
+    seed = seed * 6364136223846793005u + 1442695040888963407u;
+    return (unsigned)(seed >> 33) % n;
+}
+
+/* Against an array with an owner for every unit of a small address space. */
+static void foreign_ranges_match_a_naive_model(void **state)
+{
+    (void)state;
+    enum { UNITS = 400, ROUNDS = 20000 };
+    static int model[UNITS]; /* 0, or 1 + where its range begins */
+    static const char owners[4];
+    const char *text = getenv("TEST_SEED");
+    seed = text ? strtoull(text, NULL, 10) : 42;
+    printf("TEST_SEED=%llu\n", (unsigned long long)seed);
+    ebb_lock();
+    for (int round = 0; round < ROUNDS; round++) {
+        unsigned first = random_below(UNITS), length = 1 + random_below(12);
+        if (random_below(3)) {
+            bool room = first + length <= UNITS;
+            for (unsigned i = first; room && i < first + length; i++)
+                room = !model[i];
+            if (room) {
+                assert_true(ebb_foreign_add(&(ebb_foreign_t){.base = 1000 + first,
+                                                             .bytes = length,
+                                                             .kind = EBB_FOREIGN_HOST,
+                                                             .owner = &owners[length % 4]}));
+                for (unsigned i = first; i < first + length; i++)
+                    model[i] = 1 + (int)first;
+            }
+        } else if (random_below(50)) {
+            bool begins = model[first] == 1 + (int)first;
+            assert_int_equal(ebb_foreign_remove(1000 + first), begins);
+            for (unsigned i = first; begins && i < UNITS && model[i] == 1 + (int)first; i++)
+                model[i] = 0;
+        } else {
+            const void *owner = &owners[length % 4];
+            for (unsigned i = 0; i < UNITS; i++) {
+                const ebb_foreign_t *f = ebb_foreign_at(1000 + i);
+                if (f && f->owner == owner)
+                    model[i] = 0;
+            }
+            ebb_foreign_forget(owner);
+        }
+        unsigned asked = random_below(UNITS);
+        const ebb_foreign_t *f = ebb_foreign_at(1000 + asked);
+        assert_int_equal(f ? f->base - 1000 + 1 : 0, model[asked]);
+    }
+    for (unsigned i = 0; i < 4; i++)
+        ebb_foreign_forget(&owners[i]);
+    ebb_unlock();
+}
+
+static void foreign_memory_takes_chunks_off_the_pool(void **state)
+{
+    (void)state;
+    ebb_lock();
+    size_t limit = ebb_chunks_limit();
+    assert_true(ebb_foreign_count(1));
+    assert_true(ebb_foreign_count(EBB_CHUNK_BYTES - 1));
+    assert_int_equal(ebb_chunks_limit(), limit - 1); /* whole chunks of the sum */
+    assert_true(ebb_foreign_count(1));
+    assert_int_equal(ebb_chunks_limit(), limit - 2);
+    assert_false(ebb_foreign_count(limit * EBB_CHUNK_BYTES));
+    assert_int_equal(ebb_chunks_limit(), limit - 2);
+    ebb_foreign_uncount(EBB_CHUNK_BYTES + 1);
+    assert_int_equal(ebb_foreign_counted(), 0);
+    assert_int_equal(ebb_chunks_limit(), limit);
+    ebb_unlock();
+}
+
+static void tensor_maps_point_to_what_they_were_encoded_for(void **state)
+{
+    (void)state;
+    _Alignas(64) unsigned char block[512] = {0};
+    ebb_access_t access[EBB_ARGS_ROOM(512)];
+    unsigned char map[EBB_TENSOR_MAP_BYTES];
+    ebb_buffer_t *a = make(3 << 20), *b = make(3 << 20);
+    for (size_t i = 0; i < sizeof map; i++) /* opaque: no word of it is a pointer */
+        map[i] = (unsigned char)(i + 1);
+    ebb_lock();
+    ebb_tensor_map_note(map, a->address + 64);
+    memcpy(block + 128, map, sizeof map);
+    memcpy(block + 256, &b->address, sizeof b->address);
+    ebb_operation_t op = {.plain = true};
+    ebb_args_scan(&op, block, sizeof block, access);
+    assert_int_equal(op.access_count, 2);
+    assert_ptr_equal(access[0].buffer, b);
+    assert_ptr_equal(access[1].buffer, a);
+    assert_int_equal(access[1].offset_bytes, 64);
+    assert_false(op.plain); /* it cannot be pointed elsewhere */
+    /* Its bytes changed, it is none that is known. */
+    block[128 + 100] ^= 1;
+    op = (ebb_operation_t){.plain = true};
+    ebb_args_scan(&op, block, sizeof block, access);
+    assert_int_equal(op.access_count, 1);
+    assert_true(op.plain);
+    block[128 + 100] ^= 1;
+    /* Encoded again with the same bytes, the last one counts. */
+    ebb_tensor_map_note(map, b->address);
+    assert_int_equal(ebb_tensor_map_address(map), b->address);
+    ebb_unlock();
+    release_buffer(a);
+    release_buffer(b);
+}
+
+static void many_tensor_maps_are_kept_while_their_buffers_live(void **state)
+{
+    (void)state;
+    enum { COUNT = 3000 };
+    unsigned char map[EBB_TENSOR_MAP_BYTES] = {0};
+    ebb_buffer_t *keeps = make(1000), *goes = make(1000);
+    CUdeviceptr kept = keeps->address, gone = goes->address;
+    ebb_lock();
+    for (uint32_t i = 0; i < COUNT; i++) {
+        memcpy(map, &i, sizeof i);
+        ebb_tensor_map_note(map, i % 2 ? kept : gone);
+        if (i == COUNT / 2)
+            ebb_heap_free(goes, (ebb_mark_t){0});
+    }
+    for (uint32_t i = 0; i < COUNT; i++) {
+        memcpy(map, &i, sizeof i);
+        if (i % 2)
+            assert_int_equal(ebb_tensor_map_address(map), kept);
+    }
+    assert_true(ebb_tensor_map_count < COUNT); /* those of the freed one did not pile up */
+    ebb_unlock();
+    release_buffer(keeps);
+}
+
+static unsigned interruptions;
+
+static void interrupted(const char *why)
+{
+    assert_non_null(why);
+    interruptions++;
+}
+
+static void pinned_buffers_are_held_until_released_as_often(void **state)
+{
+    (void)state;
+    static const ebb_listener_t listener = {.interrupted = interrupted};
+    ebb_buffer_t *b = make(3 << 20);
+    ebb_listen(&listener);
+    interruptions = 0;
+    ebb_lock();
+    assert_int_equal(ebb_buffer_pin(b), 0);
+    ebb_buffer_hold(b);
+    assert_int_equal(b->held, 1);
+    assert_int_equal(interruptions, 1); /* a plan ends with the first of them */
+    ebb_buffer_release(b);
+    assert_int_equal(b->held, 1);
+    ebb_buffer_release(b);
+    assert_int_equal(b->held, 0);
+    ebb_buffer_release(b); /* one too many does no harm */
+    assert_int_equal(b->held, 0);
+    ebb_pinned_ref_t ref = ebb_pinned_ref(b);
+    assert_ptr_equal(ebb_pinned_get(ref), b);
+    ebb_heap_free(b, (ebb_mark_t){0});
+    assert_null(ebb_pinned_get(ref));
+    ebb_unlock();
+    ebb_buffer_t *again = make(3 << 20); /* at the same address: another one */
+    assert_null(ebb_pinned_get(ref));
+    assert_int_equal(again->pinned, 0);
+    release_buffer(again);
+    ebb_listen(NULL);
+}
+
+static void mentions_hold_each_buffer_once_per_graph(void **state)
+{
+    (void)state;
+    enum { COUNT = 100 };
+    ebb_buffer_t *b[COUNT];
+    ebb_mentions_t one = {0}, two = {0};
+    for (int i = 0; i < COUNT; i++)
+        b[i] = make(2000);
+    ebb_lock();
+    for (int i = 0; i < 3 * COUNT; i++)
+        ebb_mentions_add(&one, b[i % COUNT]);
+    assert_int_equal(one.count, COUNT);
+    ebb_mentions_add_all(&two, &one);
+    ebb_mentions_add_all(&two, &two);
+    for (int i = 0; i < COUNT; i++) {
+        assert_int_equal(b[i]->pinned, 2);
+        assert_int_equal(b[i]->held, 1);
+    }
+    ebb_mentions_clear(&one);
+    assert_int_equal(b[7]->pinned, 1);
+    ebb_heap_free(b[7], (ebb_mark_t){0}); /* by the program, while a graph mentions it */
+    ebb_access_t access[COUNT];
+    ebb_operation_t op = {.access = access};
+    ebb_mentions_list(&two, &op);
+    assert_int_equal(op.access_count, COUNT - 1);
+    assert_false(op.opaque);
+    ebb_mentions_clear(&two);
+    for (int i = 0; i < COUNT; i++)
+        if (i != 7) {
+            assert_int_equal(b[i]->held, 0);
+            ebb_heap_free(b[i], (ebb_mark_t){0});
+        }
+    ebb_unlock();
+}
+
+static int enter(void **state)
+{
+    if (driver_setup(state) || !ebb_enter())
+        return -1;
+    ebb_unlock();
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(foreign_ranges_match_a_naive_model),
+        cmocka_unit_test(foreign_memory_takes_chunks_off_the_pool),
+        cmocka_unit_test(tensor_maps_point_to_what_they_were_encoded_for),
+        cmocka_unit_test(many_tensor_maps_are_kept_while_their_buffers_live),
+        cmocka_unit_test(pinned_buffers_are_held_until_released_as_often),
+        cmocka_unit_test(mentions_hold_each_buffer_once_per_graph),
+    };
+    setenv("EBB_BUDGET", "64MiB", 1);
+    return cmocka_run_group_tests(tests, enter, NULL);
+}
