@@ -330,6 +330,7 @@ bool ebb_drive_install(ebb_recording_t *learned, const ebb_plan_t *plan)
     D.stream = learned->stream;
     if (ebb_driver.cuCtxSynchronize())
         return false;
+    ebb_residence_waited();
     ebb_heap_reclaim(SIZE_MAX, true);
     const char *wrong = install();
     if (wrong) {

@@ -17,12 +17,13 @@ struct sg_check {
     const sg_symbols_t *symbols;
     char *area; /* shared memory */
     size_t area_bytes;
-    const sg_live_t *last;         /* found last */
+    const sg_live_t *last; /* found last */
     const sg_shared_symbol_t *last_shared;
-    uintptr_t last_host;           /* a page of host memory that kernels may touch; 0: none */
+    uintptr_t last_host;            /* a page of host memory that kernels may touch; 0: none */
     const sg_symbols_t *sorted_for; /* `foreign` is of this library and */
     CUfunction function;            /* this kernel: */
-    signed char *foreign;           /* owns: for each shared variable 1 if it is another kernel's, 0 if not, -1 unknown */
+    signed char
+        *foreign; /* owns: for each shared variable 1 if it is another kernel's, 0 if not, -1 unknown */
 };
 
 void sg_check_begin(const sg_op_t *op)
@@ -51,7 +52,8 @@ static void describe_place(const void *pc, char *out, size_t bytes)
         return;
     const size_t offset = (size_t)((const char *)pc - (const char *)where.dli_fbase);
     snprintf(out, bytes, ", at %s+0x%zx", where.dli_fname, offset);
-    snprintf(command, sizeof command, "LD_PRELOAD= addr2line -e '%s' 0x%zx 2>/dev/null", where.dli_fname, offset - 1);
+    snprintf(command, sizeof command, "LD_PRELOAD= addr2line -e '%s' 0x%zx 2>/dev/null", where.dli_fname,
+             offset - 1);
     FILE *pipe = popen(command, "re");
     char line[512];
     if (!pipe)
@@ -73,7 +75,8 @@ void sg_check_report(int rule, CUresult error, const void *pc, const char *forma
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     describe_place(pc, place, sizeof place);
-    sg_run_fail(error, (softgpu_place_t){NULL, 0}, "rule %s: %s%s", sg_rule_name((sg_rule_t)rule), text, place);
+    sg_run_fail(error, (softgpu_place_t){NULL, 0}, "rule %s: %s%s", sg_rule_name((sg_rule_t)rule), text,
+                place);
 }
 
 static bool writes(softgpu_access_t how)
@@ -146,7 +149,8 @@ static bool of_another_kernel(struct sg_check *c, const sg_shared_symbol_t *s)
     return *known;
 }
 
-static void check_shared(struct sg_check *c, const char *at, size_t bytes, softgpu_access_t how, const void *pc)
+static void check_shared(struct sg_check *c, const char *at, size_t bytes, softgpu_access_t how,
+                         const void *pc)
 {
     const size_t offset = (size_t)(at - c->area);
     if (!c->symbols)
@@ -155,8 +159,8 @@ static void check_shared(struct sg_check *c, const char *at, size_t bytes, softg
         const size_t inside = offset - c->symbols->dynamic, size = sg_run.launch->dynamic_shared_bytes;
         if (inside + bytes > size) {
             sg_check_report(SG_RULE_BOUNDS, CUDA_ERROR_ILLEGAL_ADDRESS, pc,
-                            "%s %zu bytes at offset %zu of dynamic shared memory, of which there are %zu", verb(how), bytes, inside,
-                            size);
+                            "%s %zu bytes at offset %zu of dynamic shared memory, of which there are %zu",
+                            verb(how), bytes, inside, size);
             return;
         }
         sg_check_shared(offset, bytes, how, at, pc, "memory");
@@ -166,8 +170,9 @@ static void check_shared(struct sg_check *c, const char *at, size_t bytes, softg
     while (s && s != c->last_shared && of_another_kernel(c, s))
         s = s > c->symbols->shared ? s - 1 : NULL;
     if (!s || offset + bytes > s->offset + s->bytes) {
-        sg_check_report(SG_RULE_BOUNDS, CUDA_ERROR_ILLEGAL_ADDRESS, pc, "%s %zu bytes at %p, at offset %zu of shared %s, which has %zu",
-                        verb(how), bytes, (const void *)at, s ? offset - s->offset : offset, s ? s->name : "memory",
+        sg_check_report(SG_RULE_BOUNDS, CUDA_ERROR_ILLEGAL_ADDRESS, pc,
+                        "%s %zu bytes at %p, at offset %zu of shared %s, which has %zu", verb(how), bytes,
+                        (const void *)at, s ? offset - s->offset : offset, s ? s->name : "memory",
                         s ? s->bytes : 0);
         return;
     }
@@ -207,8 +212,8 @@ static const sg_fiber_t *whose_stack(const char *at)
 }
 
 /* `address`: the device's, where it differs from what the kernel uses. */
-static void report_nowhere(struct sg_check *c, const char *at, CUdeviceptr address, size_t bytes, softgpu_access_t how,
-                           const void *pc)
+static void report_nowhere(struct sg_check *c, const char *at, CUdeviceptr address, size_t bytes,
+                           softgpu_access_t how, const void *pc)
 {
     char what[200] = "no buffer is near";
     const sg_fiber_t *f = whose_stack(at);
@@ -228,8 +233,8 @@ static void report_nowhere(struct sg_check *c, const char *at, CUdeviceptr addre
     else if (below)
         snprintf(what, sizeof what, "%llu bytes behind the end of a buffer of %zu bytes at 0x%llx",
                  (unsigned long long)(address - below->base - below->bytes), below->bytes, below->base);
-    sg_check_report(SG_RULE_BOUNDS, CUDA_ERROR_ILLEGAL_ADDRESS, pc, "%s %zu bytes at %p: %s", verb(how), bytes, (const void *)at,
-                    what);
+    sg_check_report(SG_RULE_BOUNDS, CUDA_ERROR_ILLEGAL_ADDRESS, pc, "%s %zu bytes at %p: %s", verb(how),
+                    bytes, (const void *)at, what);
 }
 
 static bool valid_enough(const sg_valid_t *v, size_t offset, size_t bytes)
@@ -244,28 +249,30 @@ static bool valid_enough(const sg_valid_t *v, size_t offset, size_t bytes)
     return true;
 }
 
-static void check_buffer(struct sg_check *c, const sg_live_t *e, CUdeviceptr address, size_t bytes, softgpu_access_t how,
-                         const void *pc)
+static void check_buffer(struct sg_check *c, const sg_live_t *e, CUdeviceptr address, size_t bytes,
+                         softgpu_access_t how, const void *pc)
 {
     const size_t offset = address - e->base;
     if (offset + bytes > e->bytes) {
         sg_check_report(SG_RULE_BOUNDS, CUDA_ERROR_ILLEGAL_ADDRESS, pc,
-                        "%s %zu bytes at offset %zu of a buffer of %zu bytes at 0x%llx, beyond its end", verb(how), bytes, offset,
-                        e->bytes, e->base);
+                        "%s %zu bytes at offset %zu of a buffer of %zu bytes at 0x%llx, beyond its end",
+                        verb(how), bytes, offset, e->bytes, e->base);
         return;
     }
-    const CUmemAccess_flags rights =
-        e->mapped ? sg_access_flags(&e->access, c->op->stream->ctx->device) : CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    const CUmemAccess_flags rights = e->mapped ? sg_access_flags(&e->access, c->op->stream->ctx->device)
+                                               : CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
     if (rights == CU_MEM_ACCESS_FLAGS_PROT_NONE || (rights == CU_MEM_ACCESS_FLAGS_PROT_READ && writes(how))) {
         sg_check_report(SG_RULE_BOUNDS, CUDA_ERROR_ILLEGAL_ADDRESS, pc,
-                        "%s %zu bytes at offset %zu of a mapping of %zu bytes at 0x%llx, whose access rights do not allow it",
+                        "%s %zu bytes at offset %zu of a mapping of %zu bytes at 0x%llx, whose access rights "
+                        "do not allow it",
                         verb(how), bytes, offset, e->bytes, e->base);
         return;
     }
     if (e->valid && reads(how) && !valid_enough(e->valid, offset, bytes))
-        sg_check_report(SG_RULE_UNINITIALISED, CUDA_ERROR_LAUNCH_FAILED, pc,
-                        "reads %zu bytes at offset %zu of a buffer of %zu bytes at 0x%llx, which nothing has written", bytes, offset,
-                        e->bytes, e->base);
+        sg_check_report(
+            SG_RULE_UNINITIALISED, CUDA_ERROR_LAUNCH_FAILED, pc,
+            "reads %zu bytes at offset %zu of a buffer of %zu bytes at 0x%llx, which nothing has written",
+            bytes, offset, e->bytes, e->base);
     if (reads(how))
         sg_watch_touch(c->watch, e, offset, bytes, false);
     if (writes(how)) {
@@ -275,7 +282,8 @@ static void check_buffer(struct sg_check *c, const sg_live_t *e, CUdeviceptr add
     }
 }
 
-static void check_global(struct sg_check *c, const char *at, size_t bytes, softgpu_access_t how, const void *pc)
+static void check_global(struct sg_check *c, const char *at, size_t bytes, softgpu_access_t how,
+                         const void *pc)
 {
     CUdeviceptr address = (CUdeviceptr)(uintptr_t)at;
     const sg_symbols_t *s = c->symbols;
@@ -286,7 +294,8 @@ static void check_global(struct sg_check *c, const char *at, size_t bytes, softg
         if (!address)
             return;
     }
-    const sg_live_t *e = c->last && address - c->last->base < c->last->bytes ? c->last : sg_live_find(c->watch->live, address);
+    const sg_live_t *e =
+        c->last && address - c->last->base < c->last->bytes ? c->last : sg_live_find(c->watch->live, address);
     if (e) {
         c->last = e;
         check_buffer(c, e, address, bytes, how, pc);
@@ -314,8 +323,8 @@ void sg_check_access(const void *where, size_t bytes, softgpu_access_t how, cons
     if (!structure && (bytes == 2 || bytes == 4 || bytes == 8 || bytes == 16) && (uintptr_t)at % bytes) {
         char place[600];
         describe_place(pc, place, sizeof place);
-        sg_run_fail(CUDA_ERROR_MISALIGNED_ADDRESS, (softgpu_place_t){NULL, 0}, "%s %zu bytes at %p%s", verb(how), bytes, where,
-                    place);
+        sg_run_fail(CUDA_ERROR_MISALIGNED_ADDRESS, (softgpu_place_t){NULL, 0}, "%s %zu bytes at %p%s",
+                    verb(how), bytes, where, place);
         return;
     }
     if (how == SOFTGPU_VOLATILE_READ)

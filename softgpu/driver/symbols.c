@@ -43,8 +43,10 @@ static void take_symbol(sg_symbols_t *s, const ElfW(Sym) * symbol, const char *n
         s->dynamic = symbol->st_value;
         return;
     }
-    s->shared[s->count++] =
-        (sg_shared_symbol_t){.offset = symbol->st_value, .bytes = symbol->st_size, .name = short_name(name), .mangled = strdup(name)};
+    s->shared[s->count++] = (sg_shared_symbol_t){.offset = symbol->st_value,
+                                                 .bytes = symbol->st_size,
+                                                 .name = short_name(name),
+                                                 .mangled = strdup(name)};
 }
 
 static void read_table(sg_symbols_t *s, const char *file, size_t bytes)

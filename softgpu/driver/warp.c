@@ -44,8 +44,8 @@ void sg_warp_collect(const softgpu_warp_op_t *op, uint32_t mask, void *data, sof
                     "rule warp-mask: lane %u calls %s with mask 0x%08x, which does not name it",
                     self->thread.lane, op->name, mask);
     if (op->whole && b->lives[warp] != 0xffffffffu)
-        sg_run_fail(CUDA_ERROR_LAUNCH_FAILED, place, "%s wants all 32 lanes of its warp, and there are 0x%08x", op->name,
-                    b->lives[warp]);
+        sg_run_fail(CUDA_ERROR_LAUNCH_FAILED, place,
+                    "%s wants all 32 lanes of its warp, and there are 0x%08x", op->name, b->lives[warp]);
     if (sg_run.checked)
         sg_check_settle();
     self->op = op;

@@ -45,7 +45,8 @@ template <typename T, typename Change> SOFTGPU_UNSEEN T atomically(T *at, Change
         __builtin_memcpy(&before, &old, sizeof before);
         const T after = change(before);
         __builtin_memcpy(&desired, &after, sizeof desired);
-    } while (!__atomic_compare_exchange_n((word *)at, &old, desired, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED));
+    } while (
+        !__atomic_compare_exchange_n((word *)at, &old, desired, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED));
     let_others_run();
     return before;
 }

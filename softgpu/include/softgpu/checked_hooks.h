@@ -8,8 +8,8 @@
 
 namespace softgpu
 {
-static inline __attribute__((no_sanitize("thread"), always_inline)) void seen(const void *at, size_t bytes,
-                                                                              softgpu_access_t how, const void *pc)
+static inline __attribute__((no_sanitize("thread"), always_inline)) void
+seen(const void *at, size_t bytes, softgpu_access_t how, const void *pc)
 {
     if (services)
         services->access(at, bytes, how, pc);

@@ -211,7 +211,10 @@ namespace softgpu
 {
 template <typename To, typename From> static inline To saturate(From x, double low, double high)
 {
-    return x != x ? 0 : (double)x <= low ? (To)low : (double)x >= high ? std::numeric_limits<To>::max() : (To)x;
+    return x != x              ? 0
+           : (double)x <= low  ? (To)low
+           : (double)x >= high ? std::numeric_limits<To>::max()
+                               : (To)x;
 }
 } // namespace softgpu
 
@@ -271,7 +274,7 @@ static inline float rcbrtf(float x)
 #define __cosf(x)          cosf(x)
 #define __tanf(x)          tanf(x)
 #define __sincosf(x, s, c) sincosf(x, s, c)
-#define __exp10f(x)        expf((x) * 2.30258509f)
+#define __exp10f(x)        expf((x)*2.30258509f)
 #define __log10f(x)        log10f(x)
 #define __powf(x, y)       powf(x, y)
 static inline float sinpif(float x)
@@ -284,7 +287,8 @@ static inline float cospif(float x)
 }
 /* Arithmetic that the compiler shall not contract or reassociate. */
 #define SOFTGPU_ROUNDED(name, type, expression)                                                              \
-    static __attribute__((noinline, unused, optimize("no-associative-math", "fp-contract=off"))) type name(type a, type b) \
+    static __attribute__((noinline, unused, optimize("no-associative-math", "fp-contract=off"))) type name(  \
+        type a, type b)                                                                                      \
     {                                                                                                        \
         return expression;                                                                                   \
     }

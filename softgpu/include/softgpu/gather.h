@@ -42,8 +42,8 @@ static inline void publish()
 } // namespace softgpu
 
 /* A device-side assert ends the kernel, not the process. The kernels' calls find this one, not libc's. */
-extern "C" __attribute__((visibility("hidden"), noreturn)) void __assert_fail(const char *what, const char *file,
-                                                                              unsigned line, const char *) noexcept
+extern "C" __attribute__((visibility("hidden"), noreturn)) void
+__assert_fail(const char *what, const char *file, unsigned line, const char *) noexcept
 {
     if (softgpu::services)
         softgpu::services->fail(710 /* CUDA_ERROR_ASSERT */, what, {file, line});

@@ -36,45 +36,45 @@ static __device__ __forceinline__ unsigned softgpu_shared_address(const void *p)
 }
 
 #define SOFTGPU_MMA_16(name, type)                                                                           \
-    static __device__ __forceinline__ void name(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], \
-                                                const float (&c)[4])                                         \
+    static __device__ __forceinline__ void name(float(&d)[4], const uint32_t(&a)[4], const uint32_t(&b)[2],  \
+                                                const float(&c)[4])                                          \
     {                                                                                                        \
         asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." type "." type ".f32 "                          \
                      "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%11,%12,%13};"                             \
                      : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])                                        \
-                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "f"(c[0]), "f"(c[1]), \
-                       "f"(c[2]), "f"(c[3]));                                                                \
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "f"(c[0]),          \
+                       "f"(c[1]), "f"(c[2]), "f"(c[3]));                                                     \
     }
 SOFTGPU_MMA_16(mma_m16n8k16_bf16, "bf16")
 SOFTGPU_MMA_16(mma_m16n8k16_fp16, "f16")
 #undef SOFTGPU_MMA_16
 
-static __device__ __forceinline__ void mma_m16n8k8_tf32(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2],
-                                                        const float (&c)[4])
+static __device__ __forceinline__ void mma_m16n8k8_tf32(float (&d)[4], const uint32_t (&a)[4],
+                                                        const uint32_t (&b)[2], const float (&c)[4])
 {
     asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 "
                  "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%11,%12,%13};"
                  : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "f"(c[0]), "f"(c[1]), "f"(c[2]),
-                   "f"(c[3]));
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "f"(c[0]), "f"(c[1]),
+                   "f"(c[2]), "f"(c[3]));
 }
 
 #define SOFTGPU_LDMATRIX(suffix, option)                                                                     \
-    static __device__ __forceinline__ void ldmatrix_x1##suffix(uint32_t (&r)[1], const void *row)            \
+    static __device__ __forceinline__ void ldmatrix_x1##suffix(uint32_t(&r)[1], const void *row)             \
     {                                                                                                        \
         asm volatile("ldmatrix.sync.aligned.m8n8.x1" option ".shared.b16 {%0}, [%1];"                        \
                      : "=r"(r[0])                                                                            \
                      : "r"(softgpu_shared_address(row))                                                      \
                      : "memory");                                                                            \
     }                                                                                                        \
-    static __device__ __forceinline__ void ldmatrix_x2##suffix(uint32_t (&r)[2], const void *row)            \
+    static __device__ __forceinline__ void ldmatrix_x2##suffix(uint32_t(&r)[2], const void *row)             \
     {                                                                                                        \
         asm volatile("ldmatrix.sync.aligned.m8n8.x2" option ".shared.b16 {%0,%1}, [%2];"                     \
                      : "=r"(r[0]), "=r"(r[1])                                                                \
                      : "r"(softgpu_shared_address(row))                                                      \
                      : "memory");                                                                            \
     }                                                                                                        \
-    static __device__ __forceinline__ void ldmatrix_x4##suffix(uint32_t (&r)[4], const void *row)            \
+    static __device__ __forceinline__ void ldmatrix_x4##suffix(uint32_t(&r)[4], const void *row)             \
     {                                                                                                        \
         asm volatile("ldmatrix.sync.aligned.m8n8.x4" option ".shared.b16 {%0,%1,%2,%3}, [%4];"               \
                      : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])                                        \
@@ -88,15 +88,16 @@ SOFTGPU_LDMATRIX(_trans, ".trans")
 #define SOFTGPU_CP_ASYNC(bytes, level)                                                                       \
     static __device__ __forceinline__ void cp_async_##bytes(void *to, const void *from)                      \
     {                                                                                                        \
-        asm volatile("cp.async." level ".shared.global [%0], [%1], " #bytes ";" ::"r"(                       \
-                         softgpu_shared_address(to)),                                                        \
+        asm volatile("cp.async." level ".shared.global [%0], [%1], " #bytes                                  \
+                     ";" ::"r"(softgpu_shared_address(to)),                                                  \
                      "l"(from)                                                                               \
                      : "memory");                                                                            \
     }                                                                                                        \
-    static __device__ __forceinline__ void cp_async_zfill_##bytes(void *to, const void *from, unsigned from_bytes) \
+    static __device__ __forceinline__ void cp_async_zfill_##bytes(void *to, const void *from,                \
+                                                                  unsigned from_bytes)                       \
     {                                                                                                        \
-        asm volatile("cp.async." level ".shared.global [%0], [%1], " #bytes ", %2;" ::"r"(                   \
-                         softgpu_shared_address(to)),                                                        \
+        asm volatile("cp.async." level ".shared.global [%0], [%1], " #bytes                                  \
+                     ", %2;" ::"r"(softgpu_shared_address(to)),                                              \
                      "l"(from), "r"(from_bytes)                                                              \
                      : "memory");                                                                            \
     }
@@ -165,7 +166,8 @@ static inline float fp16_value(uint32_t bits)
     const uint32_t sign = (bits & 0x8000u) << 16, exponent = bits >> 10 & 31, mantissa = bits & 0x3ffu;
     if (exponent == 0)
         return bits_float((int32_t)(sign | (uint32_t)float_bits((float)mantissa * 0x1p-24f)));
-    return bits_float((int32_t)(sign | (exponent == 31 ? 0x7f800000u : (exponent + 112) << 23) | mantissa << 13));
+    return bits_float(
+        (int32_t)(sign | (exponent == 31 ? 0x7f800000u : (exponent + 112) << 23) | mantissa << 13));
 }
 /* The low 13 bits of a tf32 operand are not looked at. */
 static inline float tf32_value(uint32_t bits)
@@ -279,7 +281,8 @@ SOFTGPU_UNSEEN void combine_ldmatrix(uint32_t, void *const data[32])
 inline const softgpu_warp_op_t ldmatrix_op = {"ldmatrix", combine_ldmatrix, 1};
 
 /* Rows are read by the lane that names them. */
-SOFTGPU_UNSEEN void ldmatrix(uint32_t *r, const void *row, uint32_t count, bool transposed, softgpu_place_t place)
+SOFTGPU_UNSEEN void ldmatrix(uint32_t *r, const void *row, uint32_t count, bool transposed,
+                             softgpu_place_t place)
 {
 #ifdef __SOFTGPU_FAST__
     (void)r, (void)row, (void)count, (void)transposed;
@@ -288,7 +291,8 @@ SOFTGPU_UNSEEN void ldmatrix(uint32_t *r, const void *row, uint32_t count, bool 
     ldmatrix_rows f = {(const uint16_t *)row, count, transposed, {0, 0, 0, 0}};
     if (lane() < 8 * count) {
         if ((uintptr_t)row % 16)
-            services->fail(716 /* CUDA_ERROR_MISALIGNED_ADDRESS */, "ldmatrix of a row that is not aligned to 16 bytes", place);
+            services->fail(716 /* CUDA_ERROR_MISALIGNED_ADDRESS */,
+                           "ldmatrix of a row that is not aligned to 16 bytes", place);
 #ifdef __SOFTGPU_CHECKED__
         services->access(row, 16, SOFTGPU_READ_STRUCT, __builtin_return_address(0));
 #endif
@@ -299,7 +303,8 @@ SOFTGPU_UNSEEN void ldmatrix(uint32_t *r, const void *row, uint32_t count, bool 
 #endif
 }
 
-SOFTGPU_UNSEEN void cp_async(void *to, const void *from, uint32_t bytes, uint32_t from_bytes, softgpu_place_t place)
+SOFTGPU_UNSEEN void cp_async(void *to, const void *from, uint32_t bytes, uint32_t from_bytes,
+                             softgpu_place_t place)
 {
 #ifdef __SOFTGPU_FAST__
     (void)place;
@@ -311,29 +316,29 @@ SOFTGPU_UNSEEN void cp_async(void *to, const void *from, uint32_t bytes, uint32_
 }
 } // namespace softgpu
 
-static inline void mma_m16n8k16_bf16(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], const float (&c)[4],
-                                     softgpu_place_t place = softgpu::here())
+static inline void mma_m16n8k16_bf16(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2],
+                                     const float (&c)[4], softgpu_place_t place = softgpu::here())
 {
     softgpu::mma<softgpu::mma_bf16>(d, a, b, c, place);
 }
-static inline void mma_m16n8k16_fp16(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], const float (&c)[4],
-                                     softgpu_place_t place = softgpu::here())
+static inline void mma_m16n8k16_fp16(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2],
+                                     const float (&c)[4], softgpu_place_t place = softgpu::here())
 {
     softgpu::mma<softgpu::mma_fp16>(d, a, b, c, place);
 }
-static inline void mma_m16n8k8_tf32(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], const float (&c)[4],
-                                    softgpu_place_t place = softgpu::here())
+static inline void mma_m16n8k8_tf32(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2],
+                                    const float (&c)[4], softgpu_place_t place = softgpu::here())
 {
     softgpu::mma<softgpu::mma_tf32>(d, a, b, c, place);
 }
 
 #define SOFTGPU_LDMATRIX(count)                                                                              \
-    static inline void ldmatrix_x##count(uint32_t (&r)[count], const void *row,                              \
+    static inline void ldmatrix_x##count(uint32_t(&r)[count], const void *row,                               \
                                          softgpu_place_t place = softgpu::here())                            \
     {                                                                                                        \
         softgpu::ldmatrix(r, row, count, false, place);                                                      \
     }                                                                                                        \
-    static inline void ldmatrix_x##count##_trans(uint32_t (&r)[count], const void *row,                      \
+    static inline void ldmatrix_x##count##_trans(uint32_t(&r)[count], const void *row,                       \
                                                  softgpu_place_t place = softgpu::here())                    \
     {                                                                                                        \
         softgpu::ldmatrix(r, row, count, true, place);                                                       \

@@ -49,9 +49,9 @@ typedef struct softgpu_place {
 
 /* What a thread of SIMT mode is told about itself. */
 typedef struct softgpu_thread {
-    uint32_t thread[3], block[3];    /* threadIdx, blockIdx */
-    uint32_t block_dim[3], grid[3];  /* blockDim, gridDim */
-    uint32_t lane;                   /* in its warp */
+    uint32_t thread[3], block[3];   /* threadIdx, blockIdx */
+    uint32_t block_dim[3], grid[3]; /* blockDim, gridDim */
+    uint32_t lane;                  /* in its warp */
 } softgpu_thread_t;
 
 typedef struct softgpu_launch softgpu_launch_t;
@@ -65,7 +65,12 @@ typedef struct softgpu_warp_op {
     int whole; /* all 32 lanes have to be there: none may have exited */
 } softgpu_warp_op_t;
 
-typedef enum softgpu_barrier { SOFTGPU_SYNC, SOFTGPU_SYNC_COUNT, SOFTGPU_SYNC_AND, SOFTGPU_SYNC_OR } softgpu_barrier_t;
+typedef enum softgpu_barrier {
+    SOFTGPU_SYNC,
+    SOFTGPU_SYNC_COUNT,
+    SOFTGPU_SYNC_AND,
+    SOFTGPU_SYNC_OR
+} softgpu_barrier_t;
 typedef enum softgpu_access {
     SOFTGPU_READ,
     SOFTGPU_WRITE,
@@ -87,16 +92,19 @@ typedef struct softgpu_entry {
  * do not return. */
 typedef struct softgpu_services {
     /* Blocks [first, first + count), every thread a fiber. */
-    void (*run_blocks)(const softgpu_launch_t *launch, uint64_t first, uint64_t count, const softgpu_entry_t *entry);
+    void (*run_blocks)(const softgpu_launch_t *launch, uint64_t first, uint64_t count,
+                       const softgpu_entry_t *entry);
     int (*barrier)(softgpu_barrier_t kind, int predicate, softgpu_place_t place);
     void (*grid_barrier)(softgpu_place_t place); /* of a cooperative launch */
     void (*collect)(const softgpu_warp_op_t *op, uint32_t mask, void *data, softgpu_place_t place);
     uint32_t (*active)(softgpu_place_t place); /* lanes that have come to this place with the caller */
     void (*pause)(void);                       /* others may run: in a loop that waits for them */
     /* Copies to shared memory that become visible when they are waited for; zero bytes are added up to `bytes`. */
-    void (*copy_async)(void *to, const void *from, uint32_t bytes, uint32_t from_bytes, softgpu_place_t place);
+    void (*copy_async)(void *to, const void *from, uint32_t bytes, uint32_t from_bytes,
+                       softgpu_place_t place);
     void (*commit_async)(void);
-    void (*wait_async)(uint32_t pending); /* until no more than so many committed groups are pending; UINT32_MAX: all */
+    void (*wait_async)(
+        uint32_t pending); /* until no more than so many committed groups are pending; UINT32_MAX: all */
     /* The kernel has failed. Also from fast mode, where it returns: the launch is over all the same. */
     void (*fail)(int error /* CUresult */, const char *why, softgpu_place_t place);
     /* Checked mode: about to access memory; `pc`: where. */
@@ -145,11 +153,12 @@ typedef struct softgpu_kernel {
     const char *name; /* as in the module: the mangled name */
     uint32_t param_count;
     const softgpu_param_t *params;
-    softgpu_run_fn run[SOFTGPU_MODE_COUNT]; /* NULL: not in this library, or the kernel cannot run in that mode */
-    softgpu_cost_fn cost;                   /* NULL: not declared, a default by the number of threads holds */
+    softgpu_run_fn
+        run[SOFTGPU_MODE_COUNT]; /* NULL: not in this library, or the kernel cannot run in that mode */
+    softgpu_cost_fn cost;        /* NULL: not declared, a default by the number of threads holds */
     uint32_t static_shared_bytes;
-    uint32_t max_threads;       /* of a block, by __launch_bounds__; 0: not given */
-    uint32_t size_independent;  /* marked BLOCK_SIZE_INDEPENDENT */
+    uint32_t max_threads;      /* of a block, by __launch_bounds__; 0: not given */
+    uint32_t size_independent; /* marked BLOCK_SIZE_INDEPENDENT */
 } softgpu_kernel_t;
 
 /* A __device__ or __constant__ variable. */

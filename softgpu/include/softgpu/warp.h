@@ -43,7 +43,8 @@ static inline uint32_t lane(void)
 /* `v` of lane `source`. */
 template <typename T> SOFTGPU_UNSEEN T shuffle(unsigned mask, T v, uint32_t source, softgpu_place_t place)
 {
-    static_assert(sizeof(T) <= 16 && std::is_trivially_copyable<T>::value, "shuffles move values of up to 16 bytes");
+    static_assert(sizeof(T) <= 16 && std::is_trivially_copyable<T>::value,
+                  "shuffles move values of up to 16 bytes");
 #ifdef __SOFTGPU_FAST__
     (void)mask;
     if (source)
@@ -84,10 +85,11 @@ static inline uint32_t source_xor(uint32_t with, int width)
 } // namespace softgpu
 
 template <typename T>
-static inline T __shfl_sync(unsigned mask, T v, int source, int width = 32, softgpu_place_t place = softgpu::here())
+static inline T __shfl_sync(unsigned mask, T v, int source, int width = 32,
+                            softgpu_place_t place = softgpu::here())
 {
-    return softgpu::shuffle(mask, v, softgpu::group_of((uint32_t)width) + ((uint32_t)source & ((uint32_t)width - 1)),
-                            place);
+    return softgpu::shuffle(
+        mask, v, softgpu::group_of((uint32_t)width) + ((uint32_t)source & ((uint32_t)width - 1)), place);
 }
 template <typename T>
 static inline T __shfl_up_sync(unsigned mask, T v, unsigned delta, int width = 32,
@@ -102,7 +104,8 @@ static inline T __shfl_down_sync(unsigned mask, T v, unsigned delta, int width =
     return softgpu::shuffle(mask, v, softgpu::source_down(delta, width), place);
 }
 template <typename T>
-static inline T __shfl_xor_sync(unsigned mask, T v, int with, int width = 32, softgpu_place_t place = softgpu::here())
+static inline T __shfl_xor_sync(unsigned mask, T v, int with, int width = 32,
+                                softgpu_place_t place = softgpu::here())
 {
     return softgpu::shuffle(mask, v, softgpu::source_xor((uint32_t)with, width), place);
 }
@@ -219,7 +222,8 @@ static inline unsigned __match_any_sync(unsigned mask, T value, softgpu_place_t 
     return softgpu::matched(mask, value, place).any;
 }
 template <typename T>
-static inline unsigned __match_all_sync(unsigned mask, T value, int *predicate, softgpu_place_t place = softgpu::here())
+static inline unsigned __match_all_sync(unsigned mask, T value, int *predicate,
+                                        softgpu_place_t place = softgpu::here())
 {
     const unsigned all = softgpu::matched(mask, value, place).all;
     *predicate = all != 0;
@@ -241,7 +245,8 @@ template <typename T, typename Of> SOFTGPU_UNSEEN void combine_reduce(uint32_t l
         if (lanes >> i & 1)
             *(T *)lane[i] = total;
 }
-template <typename T, typename Of> inline const softgpu_warp_op_t reduce_op = {Of::name, combine_reduce<T, Of>};
+template <typename T, typename Of>
+inline const softgpu_warp_op_t reduce_op = {Of::name, combine_reduce<T, Of>};
 
 template <typename Of, typename T> SOFTGPU_UNSEEN T reduce(unsigned mask, T v, softgpu_place_t place)
 {
@@ -271,7 +276,8 @@ SOFTGPU_REDUCTION(xor, a ^ b)
 } // namespace softgpu
 
 #define SOFTGPU_REDUCE(what, type)                                                                           \
-    static inline type __reduce_##what##_sync(unsigned mask, type v, softgpu_place_t place = softgpu::here()) \
+    static inline type __reduce_##what##_sync(unsigned mask, type v,                                         \
+                                              softgpu_place_t place = softgpu::here())                       \
     {                                                                                                        \
         return softgpu::reduce<softgpu::of_##what>(mask, v, place);                                          \
     }

@@ -12,7 +12,7 @@ CONFORMANCE
     float *a = integers(M * K, 1), *b = integers(K * N, 2), *c = integers(CELLS, 3),
           *want = product_of(a, b, M, N, K), got[CELLS];
     void *da = to_device(a, M * K * sizeof *a), *db = to_device(b, K * N * sizeof *b),
-         *dc = to_device(c, sizeof got), *dd = to_device(a, sizeof got);
+         *dc = to_device(c, sizeof got), *dd = to_device(want, sizeof got);
     operation_t o = new_operation(M, N, K, CUDA_R_32F, CUDA_R_32F);
     BLAS(cublasLtMatmul(o.handle, o.desc, &one, da, o.a, db, o.b, &two, dc, o.c, dd, o.c, NULL, NULL, 0,
                         NULL));

@@ -18,14 +18,16 @@ CONFORMANCE
         int n = bytes / 4;
         void *args[] = {&out, &n};
         if (bytes > plain) {
-            EXPECT(CUDA_ERROR_INVALID_VALUE, cuLaunchKernel(f, 2, 1, 1, 64, 1, 1, (unsigned)bytes, NULL, args, NULL));
+            EXPECT(CUDA_ERROR_INVALID_VALUE,
+                   cuLaunchKernel(f, 2, 1, 1, 64, 1, 1, (unsigned)bytes, NULL, args, NULL));
             OK(cuFuncSetAttribute(f, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, bytes));
         }
         OK(cuLaunchKernel(f, 2, 1, 1, 64, 1, 1, (unsigned)bytes, NULL, args, NULL));
         CHECK(read_int(out) == n * (n - 1) / 2);
         CHECK(read_int(out + 4) == n * (n - 1) / 2);
     }
-    EXPECT(CUDA_ERROR_INVALID_VALUE, cuFuncSetAttribute(f, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, most + 1));
+    EXPECT(CUDA_ERROR_INVALID_VALUE,
+           cuFuncSetAttribute(f, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, most + 1));
     OK(cuFuncGetAttribute(&fixed, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, kernel("static_shared")));
     CHECK(fixed == 1200);
     OK(cuMemFree(out));

@@ -15,7 +15,8 @@ CONFORMANCE
     OK(cuModuleGetGlobal(NULL, &bytes, conformance_module(), "conformance_factors"));
     CHECK(bytes == 12);
     OK(cuModuleGetGlobal(&factors, NULL, conformance_module(), "conformance_factors"));
-    EXPECT(CUDA_ERROR_NOT_FOUND, cuModuleGetGlobal(&factors, &bytes, conformance_module(), "no_such_variable"));
+    EXPECT(CUDA_ERROR_NOT_FOUND,
+           cuModuleGetGlobal(&factors, &bytes, conformance_module(), "no_such_variable"));
     CHECK(read_int(counter) == 5);
     CHECK(read_int(factors + 8) == 0);
     OK(cuMemcpyHtoD(factors, values, sizeof values));

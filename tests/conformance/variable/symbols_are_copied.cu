@@ -52,7 +52,8 @@ extern "C" int symbols_failures(void)
     CHECK(cudaMalloc(&out, sizeof got) == cudaSuccess);
     CHECK(cudaStreamCreate(&stream) == cudaSuccess);
     CHECK(cudaMemcpyToSymbol(factors, values, sizeof values) == cudaSuccess);
-    CHECK(cudaMemcpyToSymbolAsync(factors, &other, sizeof other, 2 * sizeof(int), cudaMemcpyHostToDevice, stream) == cudaSuccess);
+    CHECK(cudaMemcpyToSymbolAsync(factors, &other, sizeof other, 2 * sizeof(int), cudaMemcpyHostToDevice,
+                                  stream) == cudaSuccess);
     use<<<1, 32, 0, stream>>>(out);
     CHECK(cudaMemcpyAsync(got, out, sizeof got, cudaMemcpyDeviceToHost, stream) == cudaSuccess);
     CHECK(cudaStreamSynchronize(stream) == cudaSuccess);
@@ -60,7 +61,8 @@ extern "C" int symbols_failures(void)
         CHECK(got[i] == (i % 4 == 2 ? 7 : 10 + 10 * (i % 4)) + 3);
 
     change<39><<<1, 32, 0, stream>>>(out);
-    CHECK(cudaMemcpyFromSymbolAsync(&host, of_file, sizeof host, 0, cudaMemcpyDeviceToHost, stream) == cudaSuccess);
+    CHECK(cudaMemcpyFromSymbolAsync(&host, of_file, sizeof host, 0, cudaMemcpyDeviceToHost, stream) ==
+          cudaSuccess);
     CHECK(cudaStreamSynchronize(stream) == cudaSuccess);
     CHECK(host == 42);
 

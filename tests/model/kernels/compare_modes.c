@@ -42,7 +42,8 @@ static bool agree(const char *name, const float *a, const float *b, size_t n, bo
     double error = 0, norm = 0;
     for (size_t i = 0; i < n; i++) {
         if (memcmp(&a[i], &b[i], sizeof a[i]) != 0 && bits) {
-            fprintf(stderr, "%s[%zu]: %a in the first file, %a in the second\n", name, i, (double)a[i], (double)b[i]);
+            fprintf(stderr, "%s[%zu]: %a in the first file, %a in the second\n", name, i, (double)a[i],
+                    (double)b[i]);
             return false;
         }
         error += ((double)a[i] - (double)b[i]) * ((double)a[i] - (double)b[i]);

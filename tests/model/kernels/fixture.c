@@ -145,7 +145,8 @@ void fixture_read(float *to, const float *device, size_t n)
 /* A name, a number of floats, a line's end, the floats. */
 static void dump(const char *what, const float *values, size_t n)
 {
-    if (fprintf(now.dump, "%s %zu\n", *what ? what : "-", n) < 0 || fwrite(values, sizeof *values, n, now.dump) != n)
+    if (fprintf(now.dump, "%s %zu\n", *what ? what : "-", n) < 0 ||
+        fwrite(values, sizeof *values, n, now.dump) != n)
         fail_msg("EBB_TEST_DUMP cannot be written");
 }
 

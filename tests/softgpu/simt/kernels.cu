@@ -38,7 +38,8 @@ KERNEL reverse_unsynchronised(int *p)
 KERNEL count_and_or(int *out, int limit)
 {
     const int count = __syncthreads_count(threadIdx.x % 3 == 0);
-    const int all = __syncthreads_and((int)threadIdx.x >= limit), any = __syncthreads_or((int)threadIdx.x >= limit);
+    const int all = __syncthreads_and((int)threadIdx.x >= limit),
+              any = __syncthreads_or((int)threadIdx.x >= limit);
     if (threadIdx.x == blockDim.x - 1) {
         out[0] = count;
         out[1] = all != 0;
@@ -114,7 +115,8 @@ KERNEL votes(unsigned *out)
     const unsigned all = __match_all_sync(full, 12345678901ll, &same);
     out[96 + lane] = all + (unsigned)same;
     out[128 + lane] = __reduce_add_sync(full, lane) + __reduce_xor_sync(full, 1u << lane);
-    out[160 + lane] = (unsigned)(__reduce_min_sync(full, (int)lane - 7) + 100 * __reduce_max_sync(full, (int)lane));
+    out[160 + lane] =
+        (unsigned)(__reduce_min_sync(full, (int)lane - 7) + 100 * __reduce_max_sync(full, (int)lane));
     if (lane % 2) { /* half a warp */
         out[192 + lane] = __ballot_sync(0xaaaaaaaau, lane > 16);
         out[224 + lane] = __activemask();

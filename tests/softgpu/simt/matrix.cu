@@ -33,8 +33,8 @@ static __device__ __forceinline__ void load_tile(float (&f)[4], const float *c)
 KERNEL product_16(float *d, const uint16_t *a, const uint16_t *b, const float *c, int is_bf16)
 {
     const int g = (int)threadIdx.x / 4, t = (int)threadIdx.x % 4;
-    const uint32_t af[4] = {two(a + g * 16 + 2 * t, 1), two(a + (g + 8) * 16 + 2 * t, 1), two(a + g * 16 + 2 * t + 8, 1),
-                            two(a + (g + 8) * 16 + 2 * t + 8, 1)};
+    const uint32_t af[4] = {two(a + g * 16 + 2 * t, 1), two(a + (g + 8) * 16 + 2 * t, 1),
+                            two(a + g * 16 + 2 * t + 8, 1), two(a + (g + 8) * 16 + 2 * t + 8, 1)};
     const uint32_t bf[2] = {two(b + 2 * t * 8 + g, 8), two(b + (2 * t + 8) * 8 + g, 8)};
     float cf[4], df[4];
     load_tile(cf, c);

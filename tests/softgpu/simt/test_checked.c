@@ -2,8 +2,6 @@
  * rules: shared-race, bounds, uninitialised */
 #include "simt_test.h"
 
-
-
 static CUdeviceptr p;
 static CUresult wanted;
 static const char *const nothing[] = {NULL};
@@ -51,8 +49,9 @@ static void races_are_reported(void **state)
     wanted = CUDA_ERROR_LAUNCH_FAILED;
     shared_bytes = 64;
     name = "race_read_after_write";
-    CHECK(run_named, "race_read_after_write, block (", "thread (", "rule shared-race: ", " 4 bytes of shared s at 0x",
-          "which thread ", ", and nothing orders the two", "faulty.cu:");
+    CHECK(run_named, "race_read_after_write, block (", "thread (",
+          "rule shared-race: ", " 4 bytes of shared s at 0x", "which thread ", ", and nothing orders the two",
+          "faulty.cu:");
     name = "race_write_after_read";
     CHECK(run_named, "rule shared-race: writes 4 bytes of shared s at 0x", "has read");
     name = "race_write_after_write";
@@ -112,8 +111,9 @@ static void run_behind_the_end(void)
 static void a_store_behind_a_buffer_is_reported(void **state)
 {
     (void)state;
-    CHECK(run_behind_the_end, "behind_the_end, block (0,0,0), thread (63,0,0)", "rule bounds: writes 4 bytes at 0x",
-          ": 0 bytes behind the end of a buffer of 256 bytes at 0x", "faulty.cu:");
+    CHECK(run_behind_the_end, "behind_the_end, block (0,0,0), thread (63,0,0)",
+          "rule bounds: writes 4 bytes at 0x", ": 0 bytes behind the end of a buffer of 256 bytes at 0x",
+          "faulty.cu:");
 }
 
 static void run_before(void)
@@ -126,7 +126,8 @@ static void run_before(void)
 static void a_load_before_a_buffer_is_reported(void **state)
 {
     (void)state;
-    CHECK(run_before, "before_the_beginning, block (0,0,0), thread (0,0,0)", "rule bounds: reads 4 bytes at 0x");
+    CHECK(run_before, "before_the_beginning, block (0,0,0), thread (0,0,0)",
+          "rule bounds: reads 4 bytes at 0x");
 }
 
 static void run_behind_shared(void)
@@ -151,7 +152,8 @@ static void run_behind_dynamic(void)
 static void a_store_behind_dynamic_shared_memory_is_reported(void **state)
 {
     (void)state;
-    CHECK(run_behind_dynamic, "rule bounds: writes 4 bytes at offset 400 of dynamic shared memory, of which there are 400");
+    CHECK(run_behind_dynamic,
+          "rule bounds: writes 4 bytes at offset 400 of dynamic shared memory, of which there are 400");
 }
 
 static void run_behind_variable(void)
@@ -167,7 +169,8 @@ static void run_behind_variable(void)
 static void a_load_behind_a_variable_is_reported(void **state)
 {
     (void)state;
-    CHECK(run_behind_variable, "rule bounds: reads 4 bytes at 0x", "0 bytes behind the end of a buffer of 32 bytes");
+    CHECK(run_behind_variable, "rule bounds: reads 4 bytes at 0x",
+          "0 bytes behind the end of a buffer of 32 bytes");
 }
 
 static void run_freed(void)
@@ -182,7 +185,8 @@ static void run_freed(void)
 static void an_access_to_freed_memory_is_reported(void **state)
 {
     (void)state;
-    CHECK(run_freed, "rule bounds: reads 4 bytes at 0x", "at offset 0 of a buffer of 256 bytes at 0x", "which has been freed");
+    CHECK(run_freed, "rule bounds: reads 4 bytes at 0x", "at offset 0 of a buffer of 256 bytes at 0x",
+          "which has been freed");
 }
 
 static void run_host(void)
@@ -227,7 +231,8 @@ static void a_misaligned_access_is_reported(void **state)
 static void run_read_only(void)
 {
     const size_t chunk = 2 << 20;
-    CUmemAllocationProp props = {.type = CU_MEM_ALLOCATION_TYPE_PINNED, .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
+    CUmemAllocationProp props = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                 .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
     CUmemAccessDesc desc = {.location = props.location, .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
     CUmemGenericAllocationHandle h;
     CUdeviceptr a;
@@ -281,7 +286,8 @@ static void run_uninitialised(void)
 static void an_uninitialised_buffer_is_reported(void **state)
 {
     (void)state;
-    CHECK(run_uninitialised, "thread (40,0,0): rule uninitialised: reads 4 bytes at offset 160 of a buffer of 256 bytes at 0x");
+    CHECK(run_uninitialised,
+          "thread (40,0,0): rule uninitialised: reads 4 bytes at offset 160 of a buffer of 256 bytes at 0x");
 }
 
 /* Everything that writes counts; copies take along what is not there. */
@@ -297,7 +303,8 @@ static void run_initialised(void)
         CHILD_CHECK(cuMemAllocAsync(&b, 256, s) == CUDA_SUCCESS);
         CHILD_CHECK(cuMemcpyHtoDAsync(a, host, 128, s) == CUDA_SUCCESS);
         CHILD_CHECK(cuMemcpyDtoDAsync(b, a, 256, s) == CUDA_SUCCESS);
-        CHILD_CHECK(cuLaunchKernel(child_kernel("copy_ints"), 1, 1, 1, 32, 1, 1, 0, s, (void *[]){&a, &b}, NULL) == CUDA_SUCCESS);
+        CHILD_CHECK(cuLaunchKernel(child_kernel("copy_ints"), 1, 1, 1, 32, 1, 1, 0, s, (void *[]){&a, &b},
+                                   NULL) == CUDA_SUCCESS);
         CHILD_CHECK(cuMemFreeAsync(b, s) == CUDA_SUCCESS);
         CHILD_CHECK(cuMemFreeAsync(a, s) == CUDA_SUCCESS);
     }

@@ -9,7 +9,8 @@ static void every_thread_knows_its_place(void **state)
     enum { BLOCKS = 12, THREADS = 42 };
     unsigned got[BLOCKS * THREADS];
     CUdeviceptr out = device_zeros(sizeof got);
-    OK(cuLaunchKernel(kernel("indices"), g[0], g[1], g[2], b[0], b[1], b[2], 0, NULL, (void *[]){&out}, NULL));
+    OK(cuLaunchKernel(kernel("indices"), g[0], g[1], g[2], b[0], b[1], b[2], 0, NULL, (void *[]){&out},
+                      NULL));
     read_back(got, out, sizeof got);
     for (unsigned block = 0; block < BLOCKS; block++)
         for (unsigned t = 0; t < THREADS; t++)
@@ -143,7 +144,8 @@ static void incomplete_warps_work(void **state)
     OK(cuMemcpyHtoD(in, x, sizeof x));
     OK(LAUNCH("warp_sums", 1, 80, &out, &in, &n));
     read_back(got, out, sizeof got);
-    assert_true(got[0] == want && got[1] == want); /* the third warp has 16 lanes: what others would give is undefined */
+    assert_true(got[0] == want &&
+                got[1] == want); /* the third warp has 16 lanes: what others would give is undefined */
     OK(cuMemFree(in));
     OK(cuMemFree(out));
 }
@@ -227,7 +229,8 @@ static void static_shared_memory_is_known(void **state)
     float got[256];
     OK(cuFuncGetAttribute(&bytes, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, kernel("shared_of_a_function")));
     assert_int_equal(bytes, 1024 + 64);
-    OK(cuFuncGetAttribute(&most, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, kernel("shared_of_a_function")));
+    OK(cuFuncGetAttribute(&most, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                          kernel("shared_of_a_function")));
     assert_int_equal(most, (48 << 10) - 1024 - 64);
     OK(cuFuncGetAttribute(&bytes, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, kernel("votes")));
     assert_int_equal(bytes, 0);

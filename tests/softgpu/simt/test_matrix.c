@@ -28,7 +28,8 @@ static uint16_t bf16(double *value)
 }
 static uint16_t fp16(double *value)
 {
-    const int sign = uniform() < 0, exponent = (int)(15 * (uniform() + 1)) % 20, mantissa = (int)(512 * (uniform() + 1)) % 1024;
+    const int sign = uniform() < 0, exponent = (int)(15 * (uniform() + 1)) % 20,
+              mantissa = (int)(512 * (uniform() + 1)) % 1024;
     *value = exponent ? ldexp(1 + mantissa / 1024.0, exponent - 15) : ldexp(mantissa, -24);
     *value = sign ? -*value : *value;
     return (uint16_t)(sign << 15 | exponent << 10 | mantissa);
@@ -70,7 +71,8 @@ static void products_of_16_bit_formats_match(void **state)
             bh[i] = is_bf16 ? bf16(&b[i]) : fp16(&b[i]);
             c[i] = (float)uniform();
         }
-        CUdeviceptr pa = upload(ah, sizeof ah), pb = upload(bh, sizeof bh), pc = upload(c, sizeof c), pd = device_zeros(sizeof d);
+        CUdeviceptr pa = upload(ah, sizeof ah), pb = upload(bh, sizeof bh), pc = upload(c, sizeof c),
+                    pd = device_zeros(sizeof d);
         if (round == 2)
             OK(LAUNCH("product_ldmatrix", 1, 32, &pd, &pa, &pb, &pc));
         else
@@ -99,7 +101,8 @@ static void products_of_tf32_match(void **state)
     }
     for (int i = 0; i < 128; i++)
         c[i] = (float)uniform();
-    CUdeviceptr pa = upload(at, sizeof at), pb = upload(bt, sizeof bt), pc = upload(c, sizeof c), pd = device_zeros(sizeof d);
+    CUdeviceptr pa = upload(at, sizeof at), pb = upload(bt, sizeof bt), pc = upload(c, sizeof c),
+                pd = device_zeros(sizeof d);
     OK(LAUNCH("product_tf32", 1, 32, &pd, &pa, &pb, &pc));
     read_back(d, pd, sizeof d);
     check_product(a, b, c, d, 8);
@@ -180,7 +183,8 @@ static void a_grid_may_meet(void **state)
     read_back(got, out, sizeof got);
     for (int round = 0; round < 2; round++)
         for (int b = 0; b < BLOCKS; b++)
-            assert_int_equal(got[round * BLOCKS + b], (BLOCKS * (BLOCKS + 1) / 2 + round * BLOCKS) * 100 + b + 1 + round);
+            assert_int_equal(got[round * BLOCKS + b],
+                             (BLOCKS * (BLOCKS + 1) / 2 + round * BLOCKS) * 100 + b + 1 + round);
     OK(cuMemFree(out));
     OK(cuMemFree(part));
     OK(cuMemFree(arrived));

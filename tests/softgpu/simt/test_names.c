@@ -83,7 +83,8 @@ static void variables_begin_as_written_and_kernels_change_them(void **state)
     OK(cuModuleLoad(&m, KERNELS));
     OK(cuModuleGetFunction(&use, m, "use_variables"));
     OK(cuModuleGetFunction(&follow, m, "follow_variable"));
-    CUdeviceptr counter = global(m, "counter", 4), table = global(m, "table", 16), factors = global(m, "factors", 12);
+    CUdeviceptr counter = global(m, "counter", 4), table = global(m, "table", 16),
+                factors = global(m, "factors", 12);
     const int values[3] = {100, 200, 300};
     float t[4];
     assert_int_equal(int_at(counter), 5);
@@ -103,7 +104,10 @@ static void variables_begin_as_written_and_kernels_change_them(void **state)
 
     assert_int_equal(int_at(global(m, "_ZN5named6numberE", 8)), 0); /* low word of 1.5 */
     assert_int_equal(
-        int_at(global(m, "_ZN34_INTERNAL_0badcafe_10_kernels_cu_036_GLOBAL__N__0badcafe_10_kernels_cu_015hidden_variableE", 4)),
+        int_at(global(
+            m,
+            "_ZN34_INTERNAL_0badcafe_10_kernels_cu_036_GLOBAL__N__0badcafe_10_kernels_cu_015hidden_variableE",
+            4)),
         21);
     OK(cuMemFree(out));
     OK(cuModuleUnload(m));

@@ -41,8 +41,8 @@ static void run_divergent(void)
 static void barriers_at_different_places_are_reported(void **state)
 {
     (void)state;
-    CHECK(run_divergent, CUDA_ERROR_LAUNCH_FAILED, "divergent_barrier, block (0,0,0), thread (", "rule divergent-barrier",
-          "kernels.cu:");
+    CHECK(run_divergent, CUDA_ERROR_LAUNCH_FAILED, "divergent_barrier, block (0,0,0), thread (",
+          "rule divergent-barrier", "kernels.cu:");
 }
 
 /* As hardware takes it, if that is wanted. */
@@ -72,7 +72,8 @@ static void a_block_that_is_stuck_is_reported(void **state)
 {
     (void)state;
     CHECK(run_stuck, CUDA_ERROR_LAUNCH_FAILED, "barrier_against_shuffle, block (", "no thread can go on",
-          "31 from thread 0 on wait in a shuffle at kernels.cu:", "mask 0xffffffff, of which lanes 0x80000000 do not come",
+          "31 from thread 0 on wait in a shuffle at kernels.cu:",
+          "mask 0xffffffff, of which lanes 0x80000000 do not come",
           "1 from thread 31 on wait in __syncthreads at kernels.cu:");
 }
 
@@ -85,7 +86,8 @@ static void run_without_caller(void)
 static void a_mask_without_its_caller_is_reported(void **state)
 {
     (void)state;
-    CHECK(run_without_caller, CUDA_ERROR_LAUNCH_FAILED, "rule warp-mask", "calls a shuffle with mask 0x0000ffff", "kernels.cu:");
+    CHECK(run_without_caller, CUDA_ERROR_LAUNCH_FAILED, "rule warp-mask",
+          "calls a shuffle with mask 0x0000ffff", "kernels.cu:");
 }
 
 static void run_different_masks(void)
@@ -97,7 +99,8 @@ static void run_different_masks(void)
 static void masks_that_do_not_match_are_reported(void **state)
 {
     (void)state;
-    CHECK(run_different_masks, CUDA_ERROR_LAUNCH_FAILED, "no thread can go on", "mask 0xffffffff, of which lanes 0xffff0000 do not come");
+    CHECK(run_different_masks, CUDA_ERROR_LAUNCH_FAILED, "no thread can go on",
+          "mask 0xffffffff, of which lanes 0xffff0000 do not come");
 }
 
 static void run_trap(void)
@@ -125,7 +128,8 @@ static void run_assert(void)
 static void assert_ends_the_launch(void **state)
 {
     (void)state;
-    CHECK(run_assert, CUDA_ERROR_ASSERT, "asserts, block (0,0,0), thread (1,0,0)", "p[threadIdx.x] != 3", "kernels.cu:");
+    CHECK(run_assert, CUDA_ERROR_ASSERT, "asserts, block (0,0,0), thread (1,0,0)", "p[threadIdx.x] != 3",
+          "kernels.cu:");
 }
 
 static void run_wild(void)
@@ -185,7 +189,8 @@ static void run_fast_only(void)
     setenv("SOFTGPU_MODE", "fast", 1);
     begin();
     CHILD_CHECK(cuModuleGetFunction(&f, test_module, "indices") == CUDA_SUCCESS);
-    CHILD_CHECK(cuLaunchKernel(f, 1, 1, 1, 32, 1, 1, 0, NULL, (void *[]){&p}, NULL) == CUDA_ERROR_NOT_SUPPORTED);
+    CHILD_CHECK(cuLaunchKernel(f, 1, 1, 1, 32, 1, 1, 0, NULL, (void *[]){&p}, NULL) ==
+                CUDA_ERROR_NOT_SUPPORTED);
     CHILD_CHECK(cuModuleGetFunction(&f, test_module, "add_to_counter") == CUDA_SUCCESS);
     int by = 1;
     CHILD_CHECK(cuLaunchKernel(f, 1, 1, 1, 32, 1, 1, 0, NULL, (void *[]){&by}, NULL) == CUDA_SUCCESS);
@@ -194,7 +199,8 @@ static void run_fast_only(void)
 static void fast_mode_refuses_what_is_not_marked(void **state)
 {
     (void)state;
-    CHECK(run_fast_only, CUDA_SUCCESS, "indices cannot run in fast mode: it is not marked BLOCK_SIZE_INDEPENDENT");
+    CHECK(run_fast_only, CUDA_SUCCESS,
+          "indices cannot run in fast mode: it is not marked BLOCK_SIZE_INDEPENDENT");
 }
 
 static void run_missing_library(void)
@@ -214,7 +220,8 @@ static void run_missing_library(void)
 static void a_mode_without_a_library_is_an_error(void **state)
 {
     (void)state;
-    CHECK(run_missing_library, CUDA_SUCCESS, "has no kernels for checked mode", "m.fatbin.softgpu.checked.so is missing");
+    CHECK(run_missing_library, CUDA_SUCCESS, "has no kernels for checked mode",
+          "m.fatbin.softgpu.checked.so is missing");
 }
 
 static void run_block_override(void)
@@ -283,7 +290,8 @@ static void run_cooperative(void)
     begin();
     CUdeviceptr part = child_zeros(4 * BLOCKS);
     void *args[] = {&p, &part};
-    CHILD_CHECK(cuLaunchCooperativeKernel(child_kernel("grid_sum"), BLOCKS, 1, 1, 64, 1, 1, 0, NULL, args) == CUDA_SUCCESS);
+    CHILD_CHECK(cuLaunchCooperativeKernel(child_kernel("grid_sum"), BLOCKS, 1, 1, 64, 1, 1, 0, NULL, args) ==
+                CUDA_SUCCESS);
     CHILD_CHECK(cuMemcpyDtoH(got, p, sizeof got) == CUDA_SUCCESS);
     for (int b = 0; b < BLOCKS; b++)
         CHILD_CHECK(got[b] == BLOCKS * (BLOCKS + 1) / 2 * 100 + b + 1);
@@ -296,7 +304,8 @@ static void run_cooperative(void)
 static void a_cooperative_grid_has_a_barrier(void **state)
 {
     (void)state;
-    CHECK(run_cooperative, CUDA_ERROR_LAUNCH_FAILED, "a barrier of the grid in a launch that is not cooperative");
+    CHECK(run_cooperative, CUDA_ERROR_LAUNCH_FAILED,
+          "a barrier of the grid in a launch that is not cooperative");
 }
 
 int main(void)
