@@ -61,7 +61,7 @@ void ebb_chunks_expect(size_t count);
 bool ebb_chunks_begin_ahead(void);
 void ebb_chunks_end_ahead(const CUmemGenericAllocationHandle *handle);
 /* The driver's call; no lock. */
-ebb_status_t ebb_chunk_handle(CUmemGenericAllocationHandle *out);
+ebb_status_t ebb_chunk_handle(CUdevice device, CUmemGenericAllocationHandle *out);
 /* Takes a free one. */
 void ebb_chunk_claim(ebb_chunk_t chunk);
 /* Gives chunks that are in use until their marks `freed`. */

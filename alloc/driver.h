@@ -223,6 +223,8 @@
     X(cuKernelGetFunction, cuKernelGetFunction, 12000)                                                       \
     X(cuCtxPushCurrent_v2, cuCtxPushCurrent, 4000)                                                           \
     X(cuCtxPopCurrent_v2, cuCtxPopCurrent, 4000)                                                             \
+    X(cuStreamGetCtx, cuStreamGetCtx, 9020)                                                                  \
+    X(cuDeviceGetCount, cuDeviceGetCount, 2000)                                                              \
     X(cuDeviceGetGraphMemAttribute, cuDeviceGetGraphMemAttribute, 11040)                                     \
     X(cuArrayGetMemoryRequirements, cuArrayGetMemoryRequirements, 11060)
 

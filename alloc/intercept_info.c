@@ -6,6 +6,7 @@
 #include "chunk.h"
 #include "heap.h"
 #include "intercept.h"
+#include "pool.h"
 #include "share.h"
 
 static CUresult get_info(size_t *free_bytes, size_t *total)
@@ -16,8 +17,8 @@ static CUresult get_info(size_t *free_bytes, size_t *total)
     /* What is mapped and not live would be given up at once. */
     size_t live = u.live_bytes;
     size_t unused = u.budget_bytes > live ? (u.budget_bytes - live) / EBB_CHUNK_BYTES * EBB_CHUNK_BYTES : 0;
-    ebb_unlock();
     size_t budget = ebb_device_budget();
+    ebb_unlock();
     if (total)
         *total = budget > live ? budget : live;
     if (free_bytes)
@@ -30,21 +31,32 @@ PLAIN_CALL(cuMemGetInfo_v2, (size_t * free_bytes, size_t *total), get_info(free_
 static CUresult total_memory(size_t *bytes, CUdevice device)
 {
     CUresult result = EBB_PASS(cuDeviceTotalMem, (bytes, device));
-    if (result || !ebb_enter())
+    if (result || !ebb_enter_device(device))
         return result;
-    if (device == ebb_chunk_device())
-        *bytes = ebb_device_budget();
+    *bytes = ebb_device_budget();
     ebb_unlock();
     return CUDA_SUCCESS;
 }
 
 PLAIN_CALL(cuDeviceTotalMem_v2, (size_t * bytes, CUdevice device), total_memory(bytes, device))
 
+/* Any pool of a device speaks for all that is allocated there. */
+static bool enter_pool(CUmemoryPool pool)
+{
+    if (!ebb_enter_work())
+        return false;
+    unsigned slot = ebb_pool_slot(pool);
+    bool served = slot != EBB_NOWHERE && ebb_enter_goes_on(slot);
+    if (!served)
+        ebb_unlock();
+    return served;
+}
+
 /* The driver's pools are empty under ebb; what they would hold is what is mapped and what is live. */
 static CUresult pool_attribute(CUmemoryPool pool, CUmemPool_attribute attribute, void *value)
 {
     CUresult result = EBB_PASS(cuMemPoolGetAttribute, (pool, attribute, value));
-    if (result || !ebb_enter())
+    if (result || !enter_pool(pool))
         return result;
     ebb_usage_t u = ebb_usage();
     ebb_unlock();
@@ -75,7 +87,7 @@ static CUresult set_pool_attribute(CUmemoryPool pool, CUmemPool_attribute attrib
 {
     CUresult result = EBB_PASS(cuMemPoolSetAttribute, (pool, attribute, value));
     bool high = attribute == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH || attribute == CU_MEMPOOL_ATTR_USED_MEM_HIGH;
-    if (!result && high && ebb_enter()) {
+    if (!result && high && enter_pool(pool)) {
         ebb_heap_lower_high();
         ebb_unlock();
     }
@@ -88,7 +100,7 @@ PLAIN_CALL(cuMemPoolSetAttribute, (CUmemoryPool pool, CUmemPool_attribute attrib
 static CUresult trim(CUmemoryPool pool, size_t keep)
 {
     CUresult result = EBB_PASS(cuMemPoolTrimTo, (pool, keep));
-    if (result || !ebb_enter())
+    if (result || !enter_pool(pool))
         return result;
     if (ebb_usage().mapped_bytes > keep)
         ebb_heap_reclaim(SIZE_MAX, false);
@@ -103,16 +115,12 @@ PLAIN_CALL(cuMemPoolTrimTo, (CUmemoryPool pool, size_t keep), trim(pool, keep))
 /* False: not ours, no lock held. True: `b` is its buffer (or NULL), lock held. */
 static bool ask(CUdeviceptr address, ebb_buffer_t **b)
 {
-    if (!ebb_enter())
+    if (!ebb_arena_contains(address) || !ebb_enter_at(address))
         return false;
-    if (ebb_arena_contains(address)) {
-        *b = ebb_buffer_at(address);
-        if (*b && address - (*b)->address >= (*b)->bytes)
-            *b = NULL; /* one past the end is nobody's to these calls */
-        return true;
-    }
-    ebb_unlock();
-    return false;
+    *b = ebb_buffer_at(address);
+    if (*b && address - (*b)->address >= (*b)->bytes)
+        *b = NULL; /* one past the end is nobody's to these calls */
+    return true;
 }
 
 static CUresult address_range(CUdeviceptr *base, size_t *bytes, CUdeviceptr address)

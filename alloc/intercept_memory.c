@@ -17,12 +17,13 @@
 /* ---- allocation ---- */
 
 /* Lock held on entry, not on return. */
-static CUresult serve(CUdeviceptr *out, const ebb_request_t *request)
+static CUresult serve(CUdeviceptr *out, const ebb_request_t *request, bool stream_ordered)
 {
     ebb_buffer_t *b = ebb_listener && ebb_listener->serve ? ebb_listener->serve(request) : NULL;
     ebb_status_t status = b ? 0 : ebb_heap_alloc(request, &b);
     if (!status) {
         *out = b->address;
+        b->stream_ordered = stream_ordered;
         if (ebb_listener && ebb_listener->allocated)
             ebb_listener->allocated(b, request->stream);
     } else if (status == CUDA_ERROR_OUT_OF_MEMORY) {
@@ -41,7 +42,7 @@ static CUresult alloc(CUdeviceptr *out, size_t bytes)
         ebb_unlock();
         return ebb_alloc_natively(out, bytes);
     }
-    return serve(out, &(ebb_request_t){.bytes = bytes});
+    return serve(out, &(ebb_request_t){.bytes = bytes}, false);
 }
 
 /* Rows of the device's texture alignment, as the driver makes them. */
@@ -59,7 +60,7 @@ static CUresult alloc_pitch(CUdeviceptr *out, size_t *pitch, size_t width, size_
         ebb_unlock();
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    CUresult result = serve(out, &(ebb_request_t){.bytes = row * height});
+    CUresult result = serve(out, &(ebb_request_t){.bytes = row * height}, false);
     if (!result)
         *pitch = row;
     return result;
@@ -79,12 +80,20 @@ static CUresult pass_alloc_async(CUdeviceptr *out, size_t bytes, CUmemoryPool po
                 : EBB_PASS(cuMemAllocAsync, (out, bytes, stream));
 }
 
-/* From a pool that is the driver's, counted. Lock held on entry, not on return. */
+/* From a pool that is the driver's, counted on the device that ebb is at. Lock held on entry, not on return; the
+ * driver is called without it, in the program's context. */
 static CUresult alloc_from_driver(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, CUstream stream)
 {
+    const unsigned slot = ebb_slot;
     bool counted = ebb_foreign_count(bytes);
-    CUresult result = counted ? pass_alloc_async(out, bytes, pool, stream) : CUDA_ERROR_OUT_OF_MEMORY;
-    if (counted && (result || !ebb_foreign_add(&(ebb_foreign_t){*out, bytes, EBB_FOREIGN_POOL, pool, bytes})))
+    ebb_unlock();
+    if (!counted)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    CUresult result = pass_alloc_async(out, bytes, pool, stream);
+    if (!ebb_enter_any())
+        return result;
+    ebb_slot = slot;
+    if (result || !ebb_foreign_add(&(ebb_foreign_t){*out, bytes, EBB_FOREIGN_POOL, pool, bytes}))
         ebb_foreign_uncount(bytes);
     ebb_unlock();
     return result;
@@ -92,28 +101,35 @@ static CUresult alloc_from_driver(CUdeviceptr *out, size_t bytes, CUmemoryPool p
 
 static CUresult alloc_async(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, CUstream stream)
 {
-    if (!out || !bytes || !ebb_enter())
+    if (!out || !bytes || !ebb_enter_stream(stream))
         return pass_alloc_async(out, bytes, pool, stream);
     if (is_captured(stream)) {
         ebb_capture_note_alloc(stream, bytes);
         ebb_unlock();
         return pass_alloc_async(out, bytes, pool, stream);
     }
-    if (ebb_pool_is_native(pool))
+    ebb_request_t request = {
+        .bytes = bytes, .stream = ebb_stream_of(stream), .pool = pool ? pool : ebb_pool_current()};
+    const unsigned slot = request.pool ? ebb_pool_slot(request.pool) : ebb_slot;
+    if (slot == EBB_NOWHERE || (slot != ebb_slot && !ebb_enter_goes_on(slot))) {
+        ebb_unlock();
+        return pass_alloc_async(out, bytes, pool, stream);
+    }
+    if (ebb_pool_is_native(request.pool))
         return alloc_from_driver(out, bytes, pool, stream);
-    return serve(out, &(ebb_request_t){.bytes = bytes,
-                                       .stream = ebb_stream_of(stream),
-                                       .pool = pool ? pool : ebb_pool_current()});
+    if (ebb_stream_slot(request.stream) != slot)
+        request.stream = NULL; /* of another device: memory that no stream still uses */
+    return serve(out, &request, true);
 }
 
 static CUresult create_pool(CUmemoryPool *out, const CUmemPoolProps *props)
 {
     CUresult result = EBB_PASS(cuMemPoolCreate, (out, props));
-    if (result || !ebb_enter()) /* which also finds out what device is ebb's */
+    if (result || !ebb_enter_any())
         return result;
-    if (props->handleTypes || props->allocType != CU_MEM_ALLOCATION_TYPE_PINNED ||
-        props->location.type != CU_MEM_LOCATION_TYPE_DEVICE || !ebb_is_device(props->location.id))
-        ebb_pool_make_native(*out);
+    bool device = props->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
+    ebb_pool_note(*out, device ? props->location.id : -1,
+                  !device || props->handleTypes || props->allocType != CU_MEM_ALLOCATION_TYPE_PINNED);
     ebb_unlock();
     return result;
 }
@@ -122,8 +138,8 @@ static CUresult import_pool(CUmemoryPool *out, void *handle, CUmemAllocationHand
                             unsigned long long flags)
 {
     CUresult result = EBB_PASS(cuMemPoolImportFromShareableHandle, (out, handle, type, flags));
-    if (!result && ebb_enter()) {
-        ebb_pool_make_native(*out);
+    if (!result && ebb_enter_any()) {
+        ebb_pool_note(*out, -1, true);
         ebb_unlock();
     }
     return result;
@@ -132,26 +148,28 @@ static CUresult import_pool(CUmemoryPool *out, void *handle, CUmemAllocationHand
 static CUresult destroy_pool(CUmemoryPool pool)
 {
     CUresult result = EBB_PASS(cuMemPoolDestroy, (pool));
-    if (!result && ebb_enter()) {
+    if (!result && ebb_enter_any()) {
         ebb_pool_forget(pool);
         ebb_unlock();
     }
     return result;
 }
 
-static CUresult set_current_pool(CUresult result, bool ours, CUmemoryPool pool)
+static CUresult set_current_pool(CUresult result, CUdevice device, CUmemoryPool pool)
 {
-    if (!result && ours && ebb_enter()) {
-        ebb_pool_set_current(pool);
+    if (!result && ebb_enter_any()) {
+        ebb_pool_set_current(device, pool);
         ebb_unlock();
     }
     return result;
 }
 
-static bool is_our_device(const CUmemLocation *location, CUmemAllocationType type)
+/* -1: none that ebb serves. */
+static CUdevice device_of(const CUmemLocation *location, CUmemAllocationType type)
 {
-    return location && location->type == CU_MEM_LOCATION_TYPE_DEVICE && ebb_is_device(location->id) &&
-           type == CU_MEM_ALLOCATION_TYPE_PINNED;
+    return location && location->type == CU_MEM_LOCATION_TYPE_DEVICE && type == CU_MEM_ALLOCATION_TYPE_PINNED
+               ? location->id
+               : -1;
 }
 
 PLAIN_CALL(cuMemPoolCreate, (CUmemoryPool * out, const CUmemPoolProps *props), create_pool(out, props))
@@ -160,10 +178,9 @@ PLAIN_CALL(cuMemPoolImportFromShareableHandle,
            import_pool(out, handle, type, flags))
 PLAIN_CALL(cuMemPoolDestroy, (CUmemoryPool pool), destroy_pool(pool))
 PLAIN_CALL(cuDeviceSetMemPool, (CUdevice device, CUmemoryPool pool),
-           set_current_pool(EBB_PASS(cuDeviceSetMemPool, (device, pool)), ebb_is_device(device), pool))
+           set_current_pool(EBB_PASS(cuDeviceSetMemPool, (device, pool)), device, pool))
 PLAIN_CALL(cuMemSetMemPool, (CUmemLocation * location, CUmemAllocationType type, CUmemoryPool pool),
-           set_current_pool(EBB_PASS(cuMemSetMemPool, (location, type, pool)), is_our_device(location, type),
-                            pool))
+           set_current_pool(EBB_PASS(cuMemSetMemPool, (location, type, pool)), device_of(location, type), pool))
 
 /* ---- freeing ---- */
 
@@ -178,7 +195,7 @@ static void release(ebb_buffer_t *b, ebb_stream_t *stream)
 /* Memory of the driver's goes: before it may give the address to another. */
 static void uncount(CUdeviceptr address)
 {
-    if (address && ebb_enter()) {
+    if (address && ebb_enter_any()) {
         ebb_foreign_remove(address);
         ebb_unlock();
     }
@@ -189,6 +206,8 @@ static void uncount(CUdeviceptr address)
  * its streams. False: that cannot be done. */
 static bool free_without_waiting(ebb_buffer_t *b)
 {
+    if (b->abroad)
+        return false;
     ebb_stream_t *s = b->use_count > EBB_USE_MARKS ? b->use[0].stream : NULL;
     for (unsigned i = 0; i < b->use_count && i < EBB_USE_MARKS; i++)
         if (!ebb_mark_reached(b->use[i]))
@@ -202,6 +221,20 @@ static bool free_without_waiting(ebb_buffer_t *b)
     return true;
 }
 
+/* The device whose memory it is, whatever is current. */
+static CUresult synchronize(CUcontext context)
+{
+    CUcontext current = NULL, none;
+    if (ebb_driver.cuCtxGetCurrent(&current) || current == context)
+        return ebb_driver.cuCtxSynchronize();
+    CUresult result = EBB_PASS(cuCtxPushCurrent_v2, (context));
+    if (!result) {
+        result = ebb_driver.cuCtxSynchronize();
+        ebb_driver.cuCtxPopCurrent_v2(&none);
+    }
+    return result;
+}
+
 /* As the driver's, cuMemFree of what cuMemAlloc gave returns when the device is done with everything: programs
  * rely on it. */
 static CUresult free_now(CUdeviceptr address)
@@ -213,16 +246,17 @@ static CUresult free_now(CUdeviceptr address)
     if (!ebb_enter_at(address))
         return EBB_PASS(cuMemFree, (address));
     ebb_buffer_t *known = ebb_heap_find(address);
-    bool done = known && free_without_waiting(known);
+    bool done = known && free_without_waiting(known), everywhere = known && known->abroad;
     bool captures = ebb_captures_under_way();
+    CUcontext context = known ? ebb_context() : NULL;
     CUresult result = CUDA_SUCCESS;
-    for (unsigned i = 0; known && !done && captures && i < known->use_count && i < EBB_USE_MARKS && !result; i++)
-        result = (CUresult)ebb_mark_wait(known->use[i]); /* the whole device may not be waited for */
+    if (known && !done && captures) /* the whole device may not be waited for */
+        result = (CUresult)ebb_buffer_wait(known);
     ebb_unlock();
     if (done || !known)
         return done ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     if (!captures)
-        result = ebb_driver.cuCtxSynchronize();
+        result = everywhere ? ebb_synchronize_all() : synchronize(context);
     if (result)
         return result;
     if (!ebb_enter_at(address))
@@ -242,16 +276,16 @@ static CUresult free_async(CUdeviceptr address, CUstream stream)
             uncount(address);
         return EBB_PASS(cuMemFreeAsync, (address, stream));
     }
-    if (!ebb_enter())
+    if (!ebb_enter_stream(stream))
         return free_now(address);
     if (is_captured(stream)) { /* only what a graph has allocated may be freed there: the driver says so */
         ebb_unlock();
         return EBB_PASS(cuMemFreeAsync, (address, stream));
     }
+    ebb_stream_t *s = ebb_stream_of(stream);
     ebb_buffer_t *b = ebb_heap_find(address);
-    if (b) {
+    if (b && ebb_enter_goes_on(b->range->slot)) {
         /* The free is ordered on `stream`, which the program has put behind every use. */
-        ebb_stream_t *s = ebb_stream_of(stream);
         ebb_mark_issue(s);
         release(b, s);
     }

@@ -6,13 +6,17 @@
 
 #include "ebb_alloc.h"
 
-void ebb_pool_make_native(CUmemoryPool pool);
-/* NULL: the current one. */
+/* The program has a pool of this device's memory. */
+void ebb_pool_note(CUmemoryPool pool, CUdevice device, bool native);
+/* NULL: the present device's current one. */
 bool ebb_pool_is_native(CUmemoryPool pool);
+/* Of the device whose memory it gives; EBB_NOWHERE: ebb does not serve that. NULL, or a pool that is not known: the
+ * present one. */
+unsigned ebb_pool_slot(CUmemoryPool pool);
 void ebb_pool_forget(CUmemoryPool pool);
 
-/* What cuMemAllocAsync takes from; NULL: the device's default pool. */
+/* What cuMemAllocAsync takes from on the present device; NULL: its default pool. */
 CUmemoryPool ebb_pool_current(void);
-void ebb_pool_set_current(CUmemoryPool pool);
+void ebb_pool_set_current(CUdevice device, CUmemoryPool pool);
 
 #endif

@@ -9,8 +9,10 @@
 
 enum { DEVICES = 64 };
 
-static CUmemAccessDesc descs[DEVICES];
-static size_t desc_count;
+static CUmemAccessDesc descs_of[EBB_STATES][DEVICES];
+static size_t desc_count_of[EBB_STATES];
+#define descs      (descs_of[ebb_slot])
+#define desc_count (desc_count_of[ebb_slot])
 
 const CUmemAccessDesc *ebb_access_descs(size_t *count)
 {
@@ -31,12 +33,12 @@ ebb_status_t ebb_access_grant(CUdevice device)
             return 0;
     if (count == DEVICES)
         return ebb_fail(CUDA_ERROR_TOO_MANY_PEERS, "a grant of access", 0);
-    ebb_keep_everything("another device may access it");
+    ebb_keep_device("another device may access it");
     descs[desc_count] = descs[0];
     descs[desc_count++].location.id = device;
     for (size_t i = 0; i < ebb_arena.slots; i++) {
         const ebb_range_t *r = ebb_arena.range[i];
-        if (!r || r->base != ebb_arena.base + i * EBB_CHUNK_BYTES || !r->mapped)
+        if (!r || r->slot != ebb_slot || r->base != ebb_arena.base + i * EBB_CHUNK_BYTES || !r->mapped)
             continue;
         size_t bytes = r->chunk_count * EBB_CHUNK_BYTES;
         EBB_DRIVER(cuMemSetAccess, bytes, (r->base, bytes, descs, desc_count));

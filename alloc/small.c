@@ -36,7 +36,8 @@ static struct {
     ebb_block_t *bin[BINS];
     uint64_t filled[(BINS + 63) / 64]; /* a bit for each bin that is not empty */
     bool seams;                        /* some neighbours could not be merged because their streams differ */
-} small;
+} smalls[EBB_STATES];
+#define small (smalls[ebb_slot])
 
 /* ---- free blocks ---- */
 

@@ -9,6 +9,9 @@
  *
  * A boundary is noticed with the last operation of a step and acted upon with the next thing that the program
  * does, a free excepted: what is freed in between belongs to the step that has ended.
+ *
+ * Several devices: all of this is about one of them, `run.slot`; the reactive half alone has the others. It is the
+ * first device, until another is found to be the one that works (is_followed), and then the first whose step is found.
  */
 #include "runner.h"
 
@@ -28,10 +31,15 @@
 #include "stats.h"
 #include "step.h"
 
+/* Another device is followed when it has had so many times the operations of the one in which no step is found. */
+enum { BUSIER = 4, LEAST_OPERATIONS = 64 };
 enum { LONGEST_STEP = 1 << 18, MOST_LESSONS = 8, MOST_FRUITLESS = 16, MOST_FAILURES = 4, MOST_INTERRUPTIONS = 8 };
 
 static struct {
     enum { OBSERVE, LEARN, DRIVE, STAY } phase;
+    unsigned slot;                  /* the device that is followed */
+    uint64_t operations[EBB_STATES]; /* of each */
+    bool bound; /* what learning and driving keep is that device's: no other will be followed */
     ebb_step_finder_t *finder;
     ebb_steps_t steps;
     size_t fewest_live;     /* bytes, since the last operation */
@@ -178,7 +186,7 @@ static ebb_plan_t *make_plan(void)
     ebb_link_t link = ebb_link();
     ebb_pinned_usage_t host = ebb_pinned_usage();
     ebb_plan_request_t q = {.device_bytes = ebb_drive_room(&run.learned),
-                            .host_bytes = host.budget_bytes,
+                            .host_bytes = host.budget_bytes - host.others_bytes,
                             .min_buffer = (uint64_t)ebb_options.min_buffer,
                             .offload = ebb_options.offload,
                             .recompute = ebb_options.recompute,
@@ -249,6 +257,7 @@ static void act_at_boundary(void)
         learn();
     else if (run.phase == OBSERVE && is_worth_learning()) {
         run.phase = LEARN;
+        run.bound = true;
         ebb_record_begin();
     }
     if (run.phase == DRIVE && !ebb_drive_active())
@@ -289,8 +298,30 @@ static void follow_steps(const ebb_operation_t *op)
 
 /* ---- the listener ---- */
 
+static bool is_ours(void)
+{
+    return ebb_slot == run.slot;
+}
+
+/* An operation is about to be issued. */
+static bool is_followed(void)
+{
+    const uint64_t *n = run.operations;
+    run.operations[ebb_slot]++;
+    if (!is_ours() && !run.bound && n[ebb_slot] > BUSIER * (n[run.slot] + LEAST_OPERATIONS) && run.phase == OBSERVE &&
+        !(run.finder && ebb_step_period(run.finder))) {
+        ebb_step_finder_delete(run.finder);
+        run.finder = NULL;
+        run.boundary = false;
+        run.slot = ebb_slot;
+    }
+    return is_ours();
+}
+
 static ebb_status_t before(ebb_operation_t *op)
 {
+    if (!is_followed())
+        return ebb_residence_acquire(op);
     act_at_boundary();
     run.driven = ebb_drive_before(op);
     if (run.driven)
@@ -314,6 +345,11 @@ static void record(const ebb_operation_t *op, CUresult result)
 
 static void after(const ebb_operation_t *op, CUresult result)
 {
+    if (!is_ours()) {
+        ebb_residence_release(op);
+        ebb_live_tick();
+        return;
+    }
     if (run.driven) {
         if (result)
             ebb_drive_leave("an operation failed");
@@ -331,6 +367,8 @@ static void after(const ebb_operation_t *op, CUresult result)
 
 static ebb_buffer_t *serve(const ebb_request_t *request)
 {
+    if (!is_ours())
+        return NULL;
     act_at_boundary();
     return ebb_drive_serve(request);
 }
@@ -339,7 +377,7 @@ static void allocated(ebb_buffer_t *buffer, ebb_stream_t *stream)
 {
     (void)stream;
     ebb_shortage_over();
-    if (ebb_record_running())
+    if (is_ours() && ebb_record_running())
         ebb_record_allocated(buffer);
 }
 
@@ -351,6 +389,10 @@ static void out_of_memory(const ebb_request_t *request)
 
 static bool freeing(ebb_buffer_t *buffer, ebb_stream_t *stream)
 {
+    if (!is_ours()) {
+        ebb_residence_forget(buffer, stream);
+        return false;
+    }
     size_t left = ebb_live_bytes() - buffer->bytes;
     if (left < run.fewest_live)
         run.fewest_live = left;
@@ -365,7 +407,7 @@ static bool freeing(ebb_buffer_t *buffer, ebb_stream_t *stream)
 /* What has come up is no part of any plan, so the step is learned again. */
 static void interrupted(const char *why)
 {
-    if (run.phase != LEARN && run.phase != DRIVE)
+    if (!is_ours() || (run.phase != LEARN && run.phase != DRIVE))
         return;
     ebb_log(EBB_INFO, "the plan and what was learned are given up: %s", why);
     forget();
@@ -375,9 +417,23 @@ static void interrupted(const char *why)
     }
 }
 
+/* Another device may be followed then, unless steps were learned on this one. */
+static void ended(void)
+{
+    ebb_residence_ended();
+    if (!is_ours())
+        return;
+    ebb_step_finder_delete(run.finder);
+    run.finder = NULL;
+    run.boundary = false;
+    run.phase = run.bound ? STAY : OBSERVE;
+    run.operations[ebb_slot] = 0;
+}
+
 static void waited(void)
 {
-    ebb_drive_waited();
+    if (is_ours())
+        ebb_drive_waited();
     ebb_residence_waited();
     ebb_live_tick();
 }
@@ -391,6 +447,7 @@ static const ebb_listener_t listener = {.serve = serve,
                                         .out_of_memory = out_of_memory,
                                         .waited = waited,
                                         .interrupted = interrupted,
+                                        .ended = ended,
                                         .finish = ebb_stats_finish};
 
 __attribute__((constructor)) static void listen(void)
