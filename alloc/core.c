@@ -34,7 +34,7 @@ static struct {
     bool said_unmanaged;
     /* Of the thread that holds the lock. */
     unsigned pushed; /* contexts that ebb has made current, the last of them ebb_slot's */
-    bool relaxed; /* ebb has exchanged the thread's capture mode; what it was: */
+    bool relaxed;    /* ebb has exchanged the thread's capture mode; what it was: */
     CUstreamCaptureMode mode;
 } core;
 
@@ -129,7 +129,7 @@ size_t ebb_device_budget(void)
 
 /* ---- a device's state is made ---- */
 
-static size_t resolve_budget(size_t total)
+size_t ebb_budget_of(size_t total)
 {
     int64_t b = ebb_options.budget;
     size_t bytes = b < 0 ? (size_t)((double)total * (double)-b / 100.0) : (size_t)b;
@@ -152,24 +152,24 @@ static ebb_status_t set_up(CUdevice device)
 {
     size_t free_bytes, total;
     EBB_DRIVER(cuMemGetInfo, 0, (&free_bytes, &total));
-    size_t budget = ebb_served[ebb_slot].budget_bytes = resolve_budget(total);
+    size_t budget = ebb_served[ebb_slot].budget_bytes = ebb_budget_of(total);
     /* What is gone already: the context's and the program's own, and other processes' where that cannot be told. */
     size_t others = ebb_overhead_bytes(device, 0) + (size_t)ebb_options.reserve;
     ebb_chunks_init(device, budget, others);
     ebb_chunks_follow((size_t)ebb_options.reserve, ebb_options.prealloc);
     if (!ebb_arena.slots)
         EBB_TRY(ebb_arena_reserve(bytes_of_all_devices(total)));
-    ebb_log(EBB_INFO, "device %d: budget %zu MiB, of which %zu MiB are not ebb's to give", device, budget >> 20,
-            others >> 20);
+    ebb_log(EBB_INFO, "device %d: budget %zu MiB, of which %zu MiB are not ebb's to give", device,
+            budget >> 20, others >> 20);
     return 0;
 }
 
 static void say_unmanaged(void)
 {
     if (!core.said_unmanaged)
-        ebb_log(EBB_WARN,
-                "ebb serves one context of each device, the first; what another one allocates is the driver's, and "
-                "not under the budget");
+        ebb_log(EBB_WARN, "ebb serves one context of each device, the first; what another one allocates is "
+                          "the driver's, and "
+                          "not under the budget");
     core.said_unmanaged = true;
 }
 
@@ -385,7 +385,8 @@ void ebb_context_ends(void)
     ebb_streams_end();
     ebb_heap_abandon();
     ebb_served[ebb_slot].context = NULL;
-    ebb_log(EBB_INFO, "device %d: the context is destroyed, ebb's work in it ends", ebb_served[ebb_slot].device);
+    ebb_log(EBB_INFO, "device %d: the context is destroyed, ebb's work in it ends",
+            ebb_served[ebb_slot].device);
 }
 
 void ebb_context_gone(CUdevice device)

@@ -98,7 +98,6 @@ typedef struct ebb_usage {
     size_t mapped_bytes;   /* under ranges */
     size_t live_bytes;     /* in buffers of the program, as requested */
     size_t live_peak_bytes;
-    size_t live_high_bytes; /* the same since the program has last asked to forget it */
 } ebb_usage_t;
 ebb_usage_t ebb_usage(void);
 size_t ebb_live_bytes(void); /* the same as its live_bytes */
