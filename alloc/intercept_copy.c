@@ -3,6 +3,7 @@
 #include "args.h"
 #include "intercept.h"
 #include "mark.h"
+#include "order.h"
 #include "share.h"
 #include "tables.h"
 
@@ -71,7 +72,8 @@ static CUresult copy_sync(const copy_t *c)
     CUresult result = copy(c);
     return result || (c->direction == D2D && !ebb_sync_memops())
                ? result
-               : ebb_waited(EBB_PASS(cuStreamSynchronize, (c->stream)));
+               : ebb_waited(ebb_order_done(EBB_PASS(cuStreamSynchronize, (c->stream)), EBB_ORDER_SYNC_STREAM,
+                                           c->stream, NULL));
 }
 
 SYNC_CALL(cuMemcpy, (CUdeviceptr dst, CUdeviceptr src, size_t bytes),
@@ -129,7 +131,10 @@ static CUresult set(const set_t *s)
 static CUresult set_sync(const set_t *s)
 {
     CUresult result = set(s);
-    return result || !ebb_sync_memops() ? result : ebb_waited(EBB_PASS(cuStreamSynchronize, (s->stream)));
+    return result || !ebb_sync_memops()
+               ? result
+               : ebb_waited(ebb_order_done(EBB_PASS(cuStreamSynchronize, (s->stream)), EBB_ORDER_SYNC_STREAM,
+                                           s->stream, NULL));
 }
 
 SYNC_CALL(cuMemsetD8_v2, (CUdeviceptr at, unsigned char value, size_t count),
