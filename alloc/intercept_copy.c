@@ -3,6 +3,7 @@
 #include "args.h"
 #include "intercept.h"
 #include "mark.h"
+#include "order.h"
 #include "other.h"
 #include "tables.h"
 
@@ -71,7 +72,8 @@ static CUresult copy_sync(const copy_t *c)
     const CUdeviceptr address[] = {c->dst, c->src};
     return result || !c->bytes || (c->direction == D2D && !ebb_host_waits(address, 2))
                ? result
-               : ebb_waited(EBB_PASS(cuStreamSynchronize, (c->stream)));
+               : ebb_waited(ebb_order_done(EBB_PASS(cuStreamSynchronize, (c->stream)), EBB_ORDER_SYNC_STREAM,
+                                           c->stream, NULL));
 }
 
 SYNC_CALL(cuMemcpy, (CUdeviceptr dst, CUdeviceptr src, size_t bytes),
@@ -131,7 +133,8 @@ static CUresult set_sync(const set_t *s)
     CUresult result = set(s);
     return result || !s->count || !ebb_host_waits(&s->dst, 1)
                ? result
-               : ebb_waited(EBB_PASS(cuStreamSynchronize, (s->stream)));
+               : ebb_waited(ebb_order_done(EBB_PASS(cuStreamSynchronize, (s->stream)), EBB_ORDER_SYNC_STREAM,
+                                           s->stream, NULL));
 }
 
 SYNC_CALL(cuMemsetD8_v2, (CUdeviceptr at, unsigned char value, size_t count),

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "intercept.h"
+#include "order.h"
 #include "other.h"
 
 static CUdeviceptr address_of(const void *p)
@@ -17,7 +18,9 @@ static CUdeviceptr address_of(const void *p)
 /* The host has to see the outcome of a synchronous copy. */
 static CUresult wait_for(CUstream stream, CUresult result)
 {
-    return result ? result : ebb_waited(EBB_PASS(cuStreamSynchronize, (stream)));
+    return result ? result
+                  : ebb_waited(ebb_order_done(EBB_PASS(cuStreamSynchronize, (stream)), EBB_ORDER_SYNC_STREAM,
+                                              stream, NULL));
 }
 
 /* ---- two dimensions, three, between contexts ---- */

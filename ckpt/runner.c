@@ -416,10 +416,9 @@ static ebb_buffer_t *serve(const ebb_request_t *request)
 
 static void allocated(ebb_buffer_t *buffer, ebb_stream_t *stream)
 {
-    (void)stream;
     ebb_shortage_over();
     if (ebb_record_running())
-        ebb_record_allocated(buffer);
+        ebb_record_allocated(buffer, stream);
 }
 
 static void out_of_memory(const ebb_request_t *request)
@@ -436,7 +435,7 @@ static bool freeing(ebb_buffer_t *buffer, ebb_stream_t *stream)
     if (ebb_drive_freeing(buffer))
         return true;
     if (ebb_record_running())
-        ebb_record_freed(buffer);
+        ebb_record_freed(buffer, stream);
     ebb_residence_forget(buffer, stream);
     return false;
 }
@@ -481,6 +480,7 @@ static const ebb_listener_t listener = {.serve = serve,
                                         .after = after,
                                         .make_room = ebb_residence_make_room,
                                         .out_of_memory = out_of_memory,
+                                        .ordered = ebb_record_order,
                                         .waited = waited,
                                         .interrupted = interrupted,
                                         .finish = ebb_stats_finish};
