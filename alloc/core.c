@@ -173,6 +173,18 @@ static void say_unmanaged(void)
     core.said_unmanaged = true;
 }
 
+/* NULL: none. A question that fails says nothing about what is current; to let an operation pass for that would have
+ * it find its buffers wherever they are. */
+static CUcontext current_context(void)
+{
+    static _Thread_local CUcontext last;
+    CUcontext context = NULL;
+    const CUresult result = ebb_driver.cuCtxGetCurrent(&context);
+    if (!result || result == CUDA_ERROR_NOT_INITIALIZED || result == CUDA_ERROR_DEINITIALIZED)
+        last = context;
+    return last;
+}
+
 static bool is_given_up(CUdevice device)
 {
     for (unsigned i = 0; i < ebb_slot_count; i++)
@@ -225,8 +237,8 @@ static bool is_awake(void)
 /* True: the lock is held, and ebb_slot is the current context's. */
 static bool begin(void)
 {
-    CUcontext context = NULL;
-    if (!is_awake() || ebb_driver.cuCtxGetCurrent(&context) || !context)
+    CUcontext context;
+    if (!is_awake() || !(context = current_context()))
         return false;
     ebb_lock();
     if (ebb_served[ebb_slot].context != context && (ebb_slot = ebb_slot_of_context(context)) == EBB_NOWHERE)
