@@ -168,8 +168,8 @@ static void say_unmanaged(void)
 {
     if (!core.said_unmanaged)
         ebb_log(EBB_WARN,
-                "ebb serves one context of each device, the first; what another one allocates is the driver's, and "
-                "not under the budget");
+                "ebb serves one context of each device, the first; what another one allocates is the driver's, counts "
+                "against the budget and never leaves");
     core.said_unmanaged = true;
 }
 
@@ -306,6 +306,16 @@ bool ebb_enter_context(CUcontext context)
     else
         core.pushed++;
     return held_if(ebb_slot != EBB_NOWHERE);
+}
+
+bool ebb_enter_beside(void)
+{
+    CUdevice device;
+    if (!begin())
+        return false;
+    unsigned slot = ebb_slot == EBB_NOWHERE && !ebb_driver.cuCtxGetDevice(&device) ? ebb_slot_of_device(device)
+                                                                                   : EBB_NOWHERE;
+    return held_if(slot != EBB_NOWHERE && go_to(slot));
 }
 
 bool ebb_enter_any(void)

@@ -24,6 +24,21 @@ const CUmemAccessDesc *ebb_access_descs(size_t *count)
     return descs;
 }
 
+/* Of a slab only some chunks are there. */
+static ebb_status_t set_access_again(const ebb_range_t *r)
+{
+    for (uint32_t i = 0, run; i < r->chunk_count; i += run) {
+        run = 1;
+        if (!r->chunk[i])
+            continue;
+        while (i + run < r->chunk_count && r->chunk[i + run])
+            run++;
+        size_t bytes = run * EBB_CHUNK_BYTES;
+        EBB_DRIVER(cuMemSetAccess, bytes, (r->base + i * EBB_CHUNK_BYTES, bytes, descs, desc_count));
+    }
+    return 0;
+}
+
 ebb_status_t ebb_access_grant(CUdevice device)
 {
     size_t count;
@@ -40,8 +55,7 @@ ebb_status_t ebb_access_grant(CUdevice device)
         const ebb_range_t *r = ebb_arena.range[i];
         if (!r || r->slot != ebb_slot || r->base != ebb_arena.base + i * EBB_CHUNK_BYTES || !r->mapped)
             continue;
-        size_t bytes = r->chunk_count * EBB_CHUNK_BYTES;
-        EBB_DRIVER(cuMemSetAccess, bytes, (r->base, bytes, descs, desc_count));
+        EBB_TRY(set_access_again(r));
     }
     return 0;
 }
