@@ -148,10 +148,8 @@ static size_t bytes_of_all_devices(size_t own)
     return sum > own ? sum : own;
 }
 
-static ebb_status_t set_up(CUdevice device)
+static ebb_status_t set_up(CUdevice device, size_t total)
 {
-    size_t free_bytes, total;
-    EBB_DRIVER(cuMemGetInfo, 0, (&free_bytes, &total));
     size_t budget = ebb_served[ebb_slot].budget_bytes = resolve_budget(total);
     /* What is gone already: the context's and the program's own, and other processes' where that cannot be told. */
     size_t others = ebb_overhead_bytes(device, 0) + (size_t)ebb_options.reserve;
@@ -198,16 +196,20 @@ static void give_back_leftovers(CUdevice device)
 static void meet(CUcontext context)
 {
     CUdevice device;
+    size_t free_bytes, total;
     ebb_slot = EBB_NOWHERE;
+    /* The second question fails in a context that has been destroyed and is still current. */
     if (ebb_driver.cuCtxGetDevice(&device) || is_given_up(device))
         return;
     if (ebb_slot_of_device(device) == EBB_NOWHERE) {
+        if (ebb_driver.cuMemGetInfo(&free_bytes, &total))
+            return;
         give_back_leftovers(device);
         ebb_slot = ebb_slot_open(context, device);
     }
     if (ebb_slot == EBB_NOWHERE) {
         say_unmanaged();
-    } else if (set_up(device)) {
+    } else if (set_up(device, total)) {
         ebb_log(EBB_WARN, "%s: ebb leaves device %d alone", ebb_last_failure(), device);
         ebb_served[ebb_slot].context = NULL;
         ebb_served[ebb_slot].failed = true;
