@@ -148,10 +148,8 @@ static size_t bytes_of_all_devices(size_t own)
     return sum > own ? sum : own;
 }
 
-static ebb_status_t set_up(CUdevice device)
+static ebb_status_t set_up(CUdevice device, size_t total)
 {
-    size_t free_bytes, total;
-    EBB_DRIVER(cuMemGetInfo, 0, (&free_bytes, &total));
     size_t budget = ebb_served[ebb_slot].budget_bytes = ebb_budget_of(total);
     /* What is gone already: the context's and the program's own, and other processes' where that cannot be told. */
     size_t others = ebb_overhead_bytes(device, 0) + (size_t)ebb_options.reserve;
@@ -168,8 +166,8 @@ static void say_unmanaged(void)
 {
     if (!core.said_unmanaged)
         ebb_log(EBB_WARN, "ebb serves one context of each device, the first; what another one allocates is "
-                          "the driver's, and "
-                          "not under the budget");
+                          "the driver's, counts "
+                          "against the budget and never leaves");
     core.said_unmanaged = true;
 }
 
@@ -210,16 +208,20 @@ static void give_back_leftovers(CUdevice device)
 static void meet(CUcontext context)
 {
     CUdevice device;
+    size_t free_bytes, total;
     ebb_slot = EBB_NOWHERE;
+    /* The second question fails in a context that has been destroyed and is still current. */
     if (ebb_driver.cuCtxGetDevice(&device) || is_given_up(device))
         return;
     if (ebb_slot_of_device(device) == EBB_NOWHERE) {
+        if (ebb_driver.cuMemGetInfo(&free_bytes, &total))
+            return;
         give_back_leftovers(device);
         ebb_slot = ebb_slot_open(context, device);
     }
     if (ebb_slot == EBB_NOWHERE) {
         say_unmanaged();
-    } else if (set_up(device)) {
+    } else if (set_up(device, total)) {
         ebb_log(EBB_WARN, "%s: ebb leaves device %d alone", ebb_last_failure(), device);
         ebb_served[ebb_slot].context = NULL;
         ebb_served[ebb_slot].failed = true;
@@ -318,6 +320,17 @@ bool ebb_enter_context(CUcontext context)
     else
         core.pushed++;
     return held_if(ebb_slot != EBB_NOWHERE);
+}
+
+bool ebb_enter_beside(void)
+{
+    CUdevice device;
+    if (!begin())
+        return false;
+    unsigned slot = ebb_slot == EBB_NOWHERE && !ebb_driver.cuCtxGetDevice(&device)
+                        ? ebb_slot_of_device(device)
+                        : EBB_NOWHERE;
+    return held_if(slot != EBB_NOWHERE && go_to(slot));
 }
 
 bool ebb_enter_any(void)

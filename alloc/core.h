@@ -22,6 +22,8 @@ bool ebb_enter_stream(CUstream stream);
 /* The device of that number; the one of that context, served from now on if it is the first of its device. */
 bool ebb_enter_device(CUdevice device);
 bool ebb_enter_context(CUcontext context);
+/* The device of the current context, if that is a further one, which ebb does not serve. */
+bool ebb_enter_beside(void);
 /* For a question about tables of the process: true unless ebb is asleep, also without a context. */
 bool ebb_enter_any(void);
 

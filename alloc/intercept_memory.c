@@ -36,10 +36,39 @@ static CUresult serve(CUdeviceptr *out, const ebb_request_t *request, bool strea
     return (CUresult)status;
 }
 
+static CUresult pass_alloc_async(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, CUstream stream)
+{
+    return pool ? EBB_PASS(cuMemAllocFromPoolAsync, (out, bytes, pool, stream))
+                : EBB_PASS(cuMemAllocAsync, (out, bytes, stream));
+}
+
+/* By the driver, counted on the device that ebb is at. Lock held on entry, not on return; the driver is called without
+ * it, in the program's context. */
+static CUresult alloc_from_driver(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, const CUstream *stream)
+{
+    const unsigned slot = ebb_slot;
+    bool counted = ebb_foreign_count(bytes);
+    ebb_unlock();
+    if (!counted)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    CUresult result =
+        stream ? pass_alloc_async(out, bytes, pool, *stream) : EBB_PASS(cuMemAlloc, (out, bytes));
+    if (!ebb_enter_any())
+        return result;
+    ebb_slot = slot;
+    if (result || !ebb_foreign_add(&(ebb_foreign_t){*out, bytes, EBB_FOREIGN_POOL, pool, bytes}))
+        ebb_foreign_uncount(bytes);
+    ebb_unlock();
+    return result;
+}
+
 static CUresult alloc(CUdeviceptr *out, size_t bytes)
 {
-    if (!out || !bytes || !ebb_enter())
+    if (!out || !bytes)
         return EBB_PASS(cuMemAlloc, (out, bytes));
+    if (!ebb_enter())
+        return ebb_enter_beside() ? alloc_from_driver(out, bytes, NULL, NULL)
+                                  : EBB_PASS(cuMemAlloc, (out, bytes));
     if (ebb_share_natively()) {
         ebb_unlock();
         return ebb_alloc_natively(out, bytes);
@@ -76,35 +105,13 @@ static bool is_captured(CUstream stream)
     return ebb_captures_under_way() && ebb_is_capturing(stream);
 }
 
-static CUresult pass_alloc_async(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, CUstream stream)
-{
-    return pool ? EBB_PASS(cuMemAllocFromPoolAsync, (out, bytes, pool, stream))
-                : EBB_PASS(cuMemAllocAsync, (out, bytes, stream));
-}
-
-/* From a pool that is the driver's, counted on the device that ebb is at. Lock held on entry, not on return; the
- * driver is called without it, in the program's context. */
-static CUresult alloc_from_driver(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, CUstream stream)
-{
-    const unsigned slot = ebb_slot;
-    bool counted = ebb_foreign_count(bytes);
-    ebb_unlock();
-    if (!counted)
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    CUresult result = pass_alloc_async(out, bytes, pool, stream);
-    if (!ebb_enter_any())
-        return result;
-    ebb_slot = slot;
-    if (result || !ebb_foreign_add(&(ebb_foreign_t){*out, bytes, EBB_FOREIGN_POOL, pool, bytes}))
-        ebb_foreign_uncount(bytes);
-    ebb_unlock();
-    return result;
-}
-
 static CUresult alloc_async(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, CUstream stream)
 {
-    if (!out || !bytes || !ebb_enter_stream(stream))
+    if (!out || !bytes)
         return pass_alloc_async(out, bytes, pool, stream);
+    if (!ebb_enter_stream(stream)) /* a further context's stream, or none of a device that ebb serves */
+        return !is_captured(stream) && ebb_enter_beside() ? alloc_from_driver(out, bytes, pool, &stream)
+                                                          : pass_alloc_async(out, bytes, pool, stream);
     if (is_captured(stream)) {
         ebb_capture_note_alloc(stream, bytes);
         ebb_unlock();
@@ -118,7 +125,7 @@ static CUresult alloc_async(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, C
         return pass_alloc_async(out, bytes, pool, stream);
     }
     if (ebb_pool_is_native(request.pool))
-        return alloc_from_driver(out, bytes, pool, stream);
+        return alloc_from_driver(out, bytes, pool, &stream);
     if (!ebb_pool_has_room(request.pool, bytes)) {
         ebb_unlock();
         return CUDA_ERROR_OUT_OF_MEMORY;

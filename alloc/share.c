@@ -25,15 +25,15 @@ const CUmemAccessDesc *ebb_access_descs(size_t *count)
 }
 
 /* Of a slab only some chunks are there. */
-static ebb_status_t set_access(const ebb_range_t *r)
+static ebb_status_t set_access_again(const ebb_range_t *r)
 {
-    for (uint32_t i = 0, end; i < r->chunk_count; i = end) {
-        end = i + 1;
+    for (uint32_t i = 0, run; i < r->chunk_count; i += run) {
+        run = 1;
         if (!r->chunk[i])
             continue;
-        while (end < r->chunk_count && r->chunk[end])
-            end++;
-        const size_t bytes = (end - i) * EBB_CHUNK_BYTES;
+        while (i + run < r->chunk_count && r->chunk[i + run])
+            run++;
+        size_t bytes = run * EBB_CHUNK_BYTES;
         EBB_DRIVER(cuMemSetAccess, bytes, (r->base + i * EBB_CHUNK_BYTES, bytes, descs, desc_count));
     }
     return 0;
@@ -55,7 +55,7 @@ ebb_status_t ebb_access_grant(CUdevice device)
         const ebb_range_t *r = ebb_arena.range[i];
         if (!r || r->slot != ebb_slot || r->base != ebb_arena.base + i * EBB_CHUNK_BYTES || !r->mapped)
             continue;
-        ebb_status_t status = set_access(r);
+        ebb_status_t status = set_access_again(r);
         if (status) { /* what has it already keeps it: more than was asked for, and no harm */
             desc_count--;
             return status;
