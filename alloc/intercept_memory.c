@@ -49,14 +49,16 @@ static CUresult alloc_from_driver(CUdeviceptr *out, size_t bytes, CUmemoryPool p
     const unsigned slot = ebb_slot;
     bool counted = ebb_foreign_count(bytes);
     ebb_unlock();
-    if (!counted)
+    CUcontext context = NULL;
+    if (!counted || ebb_driver.cuCtxGetCurrent(&context))
         return CUDA_ERROR_OUT_OF_MEMORY;
+    const void *owner = stream ? (const void *)pool : (const void *)context; /* what it ends with */
     CUresult result =
         stream ? pass_alloc_async(out, bytes, pool, *stream) : EBB_PASS(cuMemAlloc, (out, bytes));
     if (!ebb_enter_any())
         return result;
     ebb_slot = slot;
-    if (result || !ebb_foreign_add(&(ebb_foreign_t){*out, bytes, EBB_FOREIGN_POOL, pool, bytes}))
+    if (result || !ebb_foreign_add(&(ebb_foreign_t){*out, bytes, EBB_FOREIGN_POOL, owner, bytes}))
         ebb_foreign_uncount(bytes);
     ebb_unlock();
     return result;
