@@ -16,6 +16,7 @@ enum { DEVICES = 64 };
 
 static known_t *list;
 static CUmemoryPool current[DEVICES]; /* NULL: the device's default one */
+static bool any_current;
 
 static bool is_numbered(CUdevice device)
 {
@@ -76,7 +77,7 @@ void ebb_pool_forget(CUmemoryPool pool)
 
 CUmemoryPool ebb_pool_current(void)
 {
-    const CUdevice device = ebb_served[ebb_slot].device;
+    const CUdevice device = any_current ? ebb_served[ebb_slot].device : -1;
     return is_numbered(device) ? current[device] : NULL;
 }
 
@@ -84,4 +85,5 @@ void ebb_pool_set_current(CUdevice device, CUmemoryPool pool)
 {
     if (is_numbered(device))
         current[device] = pool;
+    any_current = true;
 }
