@@ -35,7 +35,7 @@ static struct {
     bool said_unmanaged;
     /* Of the thread that holds the lock. */
     unsigned pushed; /* contexts that ebb has made current, the last of them ebb_slot's */
-    bool relaxed; /* ebb has exchanged the thread's capture mode; what it was: */
+    bool relaxed;    /* ebb has exchanged the thread's capture mode; what it was: */
     CUstreamCaptureMode mode;
 } core;
 
@@ -137,7 +137,7 @@ size_t ebb_device_budget(void)
 
 /* ---- a device's state is made ---- */
 
-static size_t resolve_budget(size_t total)
+size_t ebb_budget_of(size_t total)
 {
     int64_t b = ebb_options.budget;
     size_t bytes = b < 0 ? (size_t)((double)total * (double)-b / 100.0) : (size_t)b;
@@ -158,25 +158,37 @@ static size_t bytes_of_all_devices(size_t own)
 
 static ebb_status_t set_up(CUdevice device, size_t total)
 {
-    size_t budget = ebb_served[ebb_slot].budget_bytes = resolve_budget(total);
+    size_t budget = ebb_served[ebb_slot].budget_bytes = ebb_budget_of(total);
     /* What is gone already: the context's and the program's own, and other processes' where that cannot be told. */
     size_t others = ebb_overhead_bytes(device, 0) + (size_t)ebb_options.reserve;
     ebb_chunks_init(device, budget, others);
     ebb_chunks_follow((size_t)ebb_options.reserve, ebb_options.prealloc);
     if (!ebb_arena.slots)
         EBB_TRY(ebb_arena_reserve(bytes_of_all_devices(total)));
-    ebb_log(EBB_INFO, "device %d: budget %zu MiB, of which %zu MiB are not ebb's to give", device, budget >> 20,
-            others >> 20);
+    ebb_log(EBB_INFO, "device %d: budget %zu MiB, of which %zu MiB are not ebb's to give", device,
+            budget >> 20, others >> 20);
     return 0;
 }
 
 static void say_unmanaged(void)
 {
     if (!core.said_unmanaged)
-        ebb_log(EBB_WARN,
-                "ebb serves one context of each device, the first; what another one allocates is the driver's, counts "
-                "against the budget and never leaves");
+        ebb_log(EBB_WARN, "ebb serves one context of each device, the first; what another one allocates is "
+                          "the driver's, counts "
+                          "against the budget and never leaves");
     core.said_unmanaged = true;
+}
+
+/* NULL: none. A question that fails says nothing about what is current; to let an operation pass for that would have
+ * it find its buffers wherever they are. */
+static CUcontext current_context(void)
+{
+    static _Thread_local CUcontext last;
+    CUcontext context = NULL;
+    const CUresult result = ebb_driver.cuCtxGetCurrent(&context);
+    if (!result || result == CUDA_ERROR_NOT_INITIALIZED || result == CUDA_ERROR_DEINITIALIZED)
+        last = context;
+    return last;
 }
 
 static bool is_given_up(CUdevice device)
@@ -236,8 +248,8 @@ static bool is_awake(void)
 /* True: the lock is held, and ebb_slot is the current context's. */
 static bool begin(void)
 {
-    CUcontext context = NULL;
-    if (!is_awake() || ebb_driver.cuCtxGetCurrent(&context) || !context)
+    CUcontext context;
+    if (!is_awake() || !(context = current_context()))
         return false;
     ebb_lock();
     if (ebb_served[ebb_slot].context != context && (ebb_slot = ebb_slot_of_context(context)) == EBB_NOWHERE)
@@ -328,8 +340,9 @@ bool ebb_enter_beside(void)
     CUdevice device;
     if (!begin())
         return false;
-    unsigned slot = ebb_slot == EBB_NOWHERE && !ebb_driver.cuCtxGetDevice(&device) ? ebb_slot_of_device(device)
-                                                                                   : EBB_NOWHERE;
+    unsigned slot = ebb_slot == EBB_NOWHERE && !ebb_driver.cuCtxGetDevice(&device)
+                        ? ebb_slot_of_device(device)
+                        : EBB_NOWHERE;
     return held_if(slot != EBB_NOWHERE && go_to(slot));
 }
 
@@ -410,7 +423,8 @@ void ebb_context_ends(void)
     ebb_streams_end();
     ebb_heap_abandon();
     ebb_served[ebb_slot].context = NULL;
-    ebb_log(EBB_INFO, "device %d: the context is destroyed, ebb's work in it ends", ebb_served[ebb_slot].device);
+    ebb_log(EBB_INFO, "device %d: the context is destroyed, ebb's work in it ends",
+            ebb_served[ebb_slot].device);
 }
 
 void ebb_context_gone(CUdevice device)

@@ -41,7 +41,9 @@ bool ebb_have_driver(void);
 CUresult ebb_waited(CUresult result);
 
 size_t ebb_device_budget(void); /* EBB_BUDGET in bytes, of the present device; lock held */
-CUcontext ebb_context(void);    /* its context; lock held */
+size_t
+ebb_budget_of(size_t total_bytes); /* the same of a device with so much memory that has no context yet */
+CUcontext ebb_context(void);       /* its context; lock held */
 /* Whether ebb serves it. Lock not held. */
 bool ebb_is_context(CUcontext context);
 /* Whether it serves the device's primary context. Lock not held. */

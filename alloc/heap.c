@@ -13,12 +13,13 @@
 #include "driver.h"
 #include "log.h"
 #include "mark.h"
+#include "pool.h"
 #include "slab.h"
 #include "spare.h"
 
 typedef struct heap_state {
     ebb_buffer_t *newest, *oldest; /* large buffers by last use */
-    size_t live_bytes, live_peak_bytes, live_high_bytes;
+    size_t live_bytes, live_peak_bytes;
     ebb_buffer_t *unused; /* records to be used again, linked through `older` */
 } heap_state_t;
 
@@ -137,8 +138,6 @@ static void begin_life(ebb_buffer_t *b, const ebb_request_t *q)
     h->live_bytes += b->bytes;
     if (h->live_bytes > h->live_peak_bytes)
         h->live_peak_bytes = h->live_bytes;
-    if (h->live_bytes > h->live_high_bytes)
-        h->live_high_bytes = h->live_bytes;
 }
 
 static ebb_buffer_t *own(ebb_range_t *range)
@@ -249,11 +248,6 @@ ebb_buffer_t *ebb_heap_find(CUdeviceptr address)
     return b && b->address == address ? b : NULL;
 }
 
-void ebb_heap_lower_high(void)
-{
-    heap.live_high_bytes = heap.live_bytes;
-}
-
 size_t ebb_live_bytes(void)
 {
     return heap.live_bytes;
@@ -264,7 +258,6 @@ ebb_usage_t ebb_usage(void)
     ebb_usage_t u = ebb_chunks_usage();
     u.live_bytes = heap.live_bytes;
     u.live_peak_bytes = heap.live_peak_bytes;
-    u.live_high_bytes = heap.live_high_bytes;
     return u;
 }
 
@@ -282,6 +275,7 @@ void ebb_heap_abandon(void)
             ebb_log(EBB_WARN, "%s", ebb_last_failure());
     }
     ebb_chunks_release();
+    ebb_pools_emptied();
     heap.live_bytes = 0;
     if (ebb_listener && ebb_listener->ended)
         ebb_listener->ended();

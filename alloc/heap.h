@@ -23,9 +23,6 @@ void ebb_heap_abandon(void);
 /* Checks all structures (debug builds and tests). */
 void ebb_heap_check(void);
 
-/* live_high_bytes begins anew. */
-void ebb_heap_lower_high(void);
-
 /* ---- small.c: buffers that share slabs; heap.c calls these ---- */
 
 ebb_status_t ebb_small_alloc(const ebb_request_t *request, ebb_buffer_t **out);

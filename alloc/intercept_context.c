@@ -1,4 +1,5 @@
 /* intercept_context.c: the end of a context. */
+#include "foreign.h"
 #include "intercept.h"
 
 /* Before the driver destroys it. */
@@ -6,6 +7,9 @@ static void end_of(CUcontext context)
 {
     if (ebb_is_context(context) && ebb_enter_context(context)) {
         ebb_context_ends();
+        ebb_unlock();
+    } else if (context && ebb_enter_any()) {
+        ebb_foreign_forget(context); /* what the driver has served there */
         ebb_unlock();
     }
 }

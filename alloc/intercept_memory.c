@@ -24,6 +24,8 @@ static CUresult serve(CUdeviceptr *out, const ebb_request_t *request, bool strea
     if (!status) {
         *out = b->address;
         b->stream_ordered = stream_ordered;
+        if (stream_ordered)
+            ebb_pool_took(b->pool, b->bytes);
         if (ebb_listener && ebb_listener->allocated)
             ebb_listener->allocated(b, request->stream);
     } else if (status == CUDA_ERROR_OUT_OF_MEMORY) {
@@ -47,14 +49,16 @@ static CUresult alloc_from_driver(CUdeviceptr *out, size_t bytes, CUmemoryPool p
     const unsigned slot = ebb_slot;
     bool counted = ebb_foreign_count(bytes);
     ebb_unlock();
-    if (!counted)
+    CUcontext context = NULL;
+    if (!counted || ebb_driver.cuCtxGetCurrent(&context))
         return CUDA_ERROR_OUT_OF_MEMORY;
+    const void *owner = stream ? (const void *)pool : (const void *)context; /* what it ends with */
     CUresult result =
         stream ? pass_alloc_async(out, bytes, pool, *stream) : EBB_PASS(cuMemAlloc, (out, bytes));
     if (!ebb_enter_any())
         return result;
     ebb_slot = slot;
-    if (result || !ebb_foreign_add(&(ebb_foreign_t){*out, bytes, EBB_FOREIGN_POOL, pool, bytes}))
+    if (result || !ebb_foreign_add(&(ebb_foreign_t){*out, bytes, EBB_FOREIGN_POOL, owner, bytes}))
         ebb_foreign_uncount(bytes);
     ebb_unlock();
     return result;
@@ -65,7 +69,8 @@ static CUresult alloc(CUdeviceptr *out, size_t bytes)
     if (!out || !bytes)
         return EBB_PASS(cuMemAlloc, (out, bytes));
     if (!ebb_enter())
-        return ebb_enter_beside() ? alloc_from_driver(out, bytes, NULL, NULL) : EBB_PASS(cuMemAlloc, (out, bytes));
+        return ebb_enter_beside() ? alloc_from_driver(out, bytes, NULL, NULL)
+                                  : EBB_PASS(cuMemAlloc, (out, bytes));
     if (ebb_share_natively()) {
         ebb_unlock();
         return ebb_alloc_natively(out, bytes);
@@ -124,6 +129,10 @@ static CUresult alloc_async(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, C
     }
     if (ebb_pool_is_native(request.pool))
         return alloc_from_driver(out, bytes, pool, &stream);
+    if (!ebb_pool_has_room(request.pool, bytes)) {
+        ebb_unlock();
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
     if (ebb_stream_slot(s) != slot)
         request.stream = NULL; /* of another device: memory that no stream still uses */
     return serve(out, &request, true);
@@ -136,7 +145,8 @@ static CUresult create_pool(CUmemoryPool *out, const CUmemPoolProps *props)
         return result;
     bool device = props->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
     ebb_pool_note(*out, device ? props->location.id : -1,
-                  !device || props->handleTypes || props->allocType != CU_MEM_ALLOCATION_TYPE_PINNED);
+                  !device || props->handleTypes || props->allocType != CU_MEM_ALLOCATION_TYPE_PINNED,
+                  props->maxSize);
     ebb_unlock();
     return result;
 }
@@ -146,7 +156,7 @@ static CUresult import_pool(CUmemoryPool *out, void *handle, CUmemAllocationHand
 {
     CUresult result = EBB_PASS(cuMemPoolImportFromShareableHandle, (out, handle, type, flags));
     if (!result && ebb_enter_any()) {
-        ebb_pool_note(*out, -1, true);
+        ebb_pool_note(*out, -1, true, 0);
         ebb_unlock();
     }
     return result;
@@ -187,13 +197,16 @@ PLAIN_CALL(cuMemPoolDestroy, (CUmemoryPool pool), destroy_pool(pool))
 PLAIN_CALL(cuDeviceSetMemPool, (CUdevice device, CUmemoryPool pool),
            set_current_pool(EBB_PASS(cuDeviceSetMemPool, (device, pool)), device, pool))
 PLAIN_CALL(cuMemSetMemPool, (CUmemLocation * location, CUmemAllocationType type, CUmemoryPool pool),
-           set_current_pool(EBB_PASS(cuMemSetMemPool, (location, type, pool)), device_of(location, type), pool))
+           set_current_pool(EBB_PASS(cuMemSetMemPool, (location, type, pool)), device_of(location, type),
+                            pool))
 
 /* ---- freeing ---- */
 
 static void release(ebb_buffer_t *b, ebb_stream_t *stream)
 {
     ebb_table_gone(b->address, b->bytes);
+    if (b->stream_ordered)
+        ebb_pool_gave(b->pool, b->bytes);
     if (ebb_listener && ebb_listener->freeing && ebb_listener->freeing(b, stream))
         return;
     ebb_heap_free(b, stream ? ebb_mark_here(stream) : (ebb_mark_t){0});
@@ -308,5 +321,6 @@ PLAIN_CALL(cuMemFree_v2, (CUdeviceptr address), free_now(address))
 ASYNC_CALL(cuMemAllocAsync, (CUdeviceptr * out, size_t bytes, CUstream stream),
            alloc_async(out, bytes, NULL, stream))
 ASYNC_CALL(cuMemAllocFromPoolAsync, (CUdeviceptr * out, size_t bytes, CUmemoryPool pool, CUstream stream),
-           alloc_async(out, bytes, pool, stream))
+           pool ? alloc_async(out, bytes, pool, stream)
+                : EBB_PASS(cuMemAllocFromPoolAsync, (out, bytes, pool, stream))) /* which refuses it */
 ASYNC_CALL(cuMemFreeAsync, (CUdeviceptr address, CUstream stream), free_async(address, stream))

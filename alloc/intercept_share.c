@@ -39,6 +39,8 @@ static CUresult enable_peer(CUcontext peer, unsigned flags)
     if (device != ebb_chunk_device())
         result = (CUresult)ebb_access_grant(device);
     ebb_unlock();
+    if (result && ebb_driver.cuCtxDisablePeerAccess)
+        ebb_driver.cuCtxDisablePeerAccess(peer);
     return result;
 }
 

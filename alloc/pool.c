@@ -9,6 +9,8 @@ typedef struct known {
     CUmemoryPool pool;
     CUdevice device;
     bool native;
+    size_t max_bytes; /* 0: no limit */
+    ebb_pool_usage_t usage;
     struct known *next;
 } known_t;
 
@@ -17,28 +19,29 @@ enum { DEVICES = 64 };
 static known_t *list;
 static CUmemoryPool current[DEVICES]; /* NULL: the device's default one */
 static bool any_current;
+static ebb_pool_usage_t usage_of_default[EBB_STATES];
 
 static bool is_numbered(CUdevice device)
 {
     return device >= 0 && device < DEVICES;
 }
 
-static const known_t *find(CUmemoryPool pool)
+static known_t *find(CUmemoryPool pool)
 {
-    const known_t *k = list;
+    known_t *k = list;
     while (k && k->pool != pool)
         k = k->next;
     return k;
 }
 
-void ebb_pool_note(CUmemoryPool pool, CUdevice device, bool native)
+void ebb_pool_note(CUmemoryPool pool, CUdevice device, bool native, size_t max_bytes)
 {
     known_t *k = malloc(sizeof *k);
     if (!k) {
         ebb_keep_everything("no host memory for the list of pools");
         return;
     }
-    *k = (known_t){pool, device, native, list};
+    *k = (known_t){pool, device, native, max_bytes, {0, 0}, list};
     list = k;
 }
 
@@ -59,6 +62,51 @@ unsigned ebb_pool_slot(CUmemoryPool pool)
             usual == pool)
             return i;
     return ebb_slot;
+}
+
+/* ---- what is in use ---- */
+
+static size_t whole(size_t bytes)
+{
+    return (bytes + EBB_ALIGN_BYTES - 1) / EBB_ALIGN_BYTES * EBB_ALIGN_BYTES;
+}
+
+ebb_pool_usage_t *ebb_pool_usage(CUmemoryPool pool)
+{
+    known_t *k = pool ? find(pool) : NULL;
+    return k ? &k->usage : &usage_of_default[ebb_slot];
+}
+
+bool ebb_pool_has_room(CUmemoryPool pool, size_t bytes)
+{
+    const known_t *k = pool ? find(pool) : NULL;
+    return !k || !k->max_bytes ||
+           (bytes <= k->max_bytes && whole(bytes) + k->usage.used_bytes <= k->max_bytes);
+}
+
+void ebb_pool_took(CUmemoryPool pool, size_t bytes)
+{
+    ebb_pool_usage_t *u = ebb_pool_usage(pool);
+    u->used_bytes += whole(bytes);
+    if (u->used_bytes > u->high_bytes)
+        u->high_bytes = u->used_bytes;
+}
+
+void ebb_pool_gave(CUmemoryPool pool, size_t bytes)
+{
+    ebb_pool_usage_t *u = ebb_pool_usage(pool);
+    const size_t less = whole(bytes);
+    /* What outlives its pool is nobody's. */
+    u->used_bytes = u->used_bytes > less ? u->used_bytes - less : 0;
+}
+
+void ebb_pools_emptied(void)
+{
+    const CUdevice device = ebb_served[ebb_slot].device;
+    usage_of_default[ebb_slot].used_bytes = 0;
+    for (known_t *k = list; k; k = k->next)
+        if (k->device == device)
+            k->usage.used_bytes = 0;
 }
 
 void ebb_pool_forget(CUmemoryPool pool)

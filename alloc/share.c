@@ -55,7 +55,11 @@ ebb_status_t ebb_access_grant(CUdevice device)
         const ebb_range_t *r = ebb_arena.range[i];
         if (!r || r->slot != ebb_slot || r->base != ebb_arena.base + i * EBB_CHUNK_BYTES || !r->mapped)
             continue;
-        EBB_TRY(set_access_again(r));
+        ebb_status_t status = set_access_again(r);
+        if (status) { /* what has it already keeps it: more than was asked for, and no harm */
+            desc_count--;
+            return status;
+        }
     }
     return 0;
 }

@@ -279,13 +279,14 @@ ebb_status_t ebb_spare_chunks(size_t count, ebb_stream_t *stream, ebb_chunk_t *o
         gather(&w);
     if (w.got < count && stream)
         rob_others(&w);
-    if (w.got < count && ebb_heap_make_room(count - w.got)) {
+    if (w.got < count && ebb_chunks_refusal() == CUDA_ERROR_OUT_OF_MEMORY &&
+        ebb_heap_make_room(count - w.got)) {
         gather(&w);
         create(&w, SIZE_MAX);
     }
     if (w.got < count) {
         ebb_chunks_give_back(w.got, out);
-        return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "an allocation", count * EBB_CHUNK_BYTES);
+        return ebb_fail(ebb_chunks_refusal(), "an allocation", count * EBB_CHUNK_BYTES);
     }
     if (owned() > lists.most_owned)
         lists.most_owned = owned();

@@ -220,10 +220,12 @@ static void pools_belong_to_their_device(void **state)
     OK(cuMemAllocFromPoolAsync(&p, 3 << 20, made, stream[0]));
     assert_int_equal(ebb_arena_slot(p), slot[1]);
     cuuint64_t used;
-    OK(cuMemPoolGetAttribute(usual[1], CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used));
+    OK(cuMemPoolGetAttribute(made, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used));
     assert_int_equal(used, 3 << 20);
-    OK(cuMemPoolGetAttribute(usual[0], CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used));
-    assert_int_equal(used, 0);
+    for (int i = 0; i < 2; i++) {
+        OK(cuMemPoolGetAttribute(usual[i], CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used));
+        assert_int_equal(used, 0);
+    }
     OK(cuMemFreeAsync(p, stream[0]));
     OK(cuDeviceSetMemPool(1, made));
     OK(cuMemAllocAsync(&p, 3 << 20, stream[1]));
