@@ -228,6 +228,11 @@
     X(cuCtxPushCurrent_v2, cuCtxPushCurrent, 4000)                                                           \
     X(cuCtxPopCurrent_v2, cuCtxPopCurrent, 4000)                                                             \
     X(cuStreamGetCtx, cuStreamGetCtx, 9020)                                                                  \
+    X(cuModuleLoad, cuModuleLoad, 2000)                                                                      \
+    X(cuModuleLoadDataEx, cuModuleLoadDataEx, 2010)                                                          \
+    X(cuModuleLoadFatBinary, cuModuleLoadFatBinary, 2000)                                                    \
+    X(cuLibraryLoadData, cuLibraryLoadData, 12000)                                                           \
+    X(cuLibraryLoadFromFile, cuLibraryLoadFromFile, 12000)                                                   \
     X(cuDeviceGetCount, cuDeviceGetCount, 2000)                                                              \
     X(cuDeviceGetGraphMemAttribute, cuDeviceGetGraphMemAttribute, 11040)                                     \
     X(cuArrayGetMemoryRequirements, cuArrayGetMemoryRequirements, 11060)

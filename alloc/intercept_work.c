@@ -6,6 +6,7 @@
 #include "args.h"
 #include "capture.h"
 #include "foreign.h"
+#include "heap.h"
 #include "intercept.h"
 #include "mark.h"
 #include "order.h"
@@ -67,6 +68,8 @@ static CUresult launch(const launch_t *l)
         op.opaque = true;
     }
     CUresult result = ebb_issue(&op, issue_launch, l);
+    if (ebb_signatures_grew() && ebb_enter_is_inside() && !ebb_captures_under_way())
+        ebb_heap_measure(); /* its code may have been loaded just now */
     ebb_unlock();
     if (bytes > ON_STACK) {
         free(block);
@@ -282,8 +285,11 @@ static CUresult synchronize_device(CUresult result)
 
 /* Other threads may issue while this one waits, so nothing is concluded from it. */
 PLAIN_CALL(cuCtxSynchronize, (void), synchronize_device(EBB_PASS(cuCtxSynchronize, ())))
-PLAIN_CALL(cuCtxSynchronize_v2, (CUcontext context), synchronize_device(EBB_PASS(cuCtxSynchronize_v2, (context))))
-PLAIN_CALL(cuEventSynchronize, (CUevent event), ebb_waited(ebb_order_done(EBB_PASS(cuEventSynchronize, (event)), EBB_ORDER_SYNC_EVENT, NULL, event)))
+PLAIN_CALL(cuCtxSynchronize_v2, (CUcontext context),
+           synchronize_device(EBB_PASS(cuCtxSynchronize_v2, (context))))
+PLAIN_CALL(cuEventSynchronize, (CUevent event),
+           ebb_waited(ebb_order_done(EBB_PASS(cuEventSynchronize, (event)), EBB_ORDER_SYNC_EVENT, NULL,
+                                     event)))
 
 static CUresult destroy_stream(CUstream stream, bool older)
 {

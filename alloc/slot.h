@@ -26,7 +26,8 @@
 
 enum {
     EBB_SLOTS = 16,
-    EBB_NOWHERE = EBB_SLOTS, /* no device of ebb's: another context than one that it serves. Its state stays empty */
+    EBB_NOWHERE =
+        EBB_SLOTS, /* no device of ebb's: another context than one that it serves. Its state stays empty */
     EBB_STATES = EBB_SLOTS + 1
 };
 
