@@ -117,6 +117,10 @@ static void draw(fuzz_worker_t *w, unsigned index, uint64_t seed)
     w->next_id = index * 100000;
     w->most_bytes = (size_t)(12 + fuzz_below(w, 52)) << 20;
     w->largest_bytes = (size_t)(2 + fuzz_below(w, 9)) << 20;
+    if (fuzz_repeats) { /* many buffers, so that there is something to plan */
+        w->most_bytes = (size_t)(32 + fuzz_below(w, 32)) << 20;
+        w->largest_bytes = (size_t)(2 + fuzz_below(w, 3)) << 20;
+    }
     w->iterations = workers == 1 && fuzz_chance(w, 25) ? 8 + fuzz_below(w, 12) : 1;
     w->lone = fuzz_repeats && workers == 1 && fuzz_chance(w, 60);
     w->operations = w->iterations > 1 ? 10 + fuzz_below(w, 25) : 40 + fuzz_below(w, 160);

@@ -30,20 +30,21 @@ static uint64_t draw_seed(fuzz_worker_t *w)
 
 static script_t draw_script(fuzz_worker_t *w)
 {
-    static const unsigned percents[] = {0, 1, 3, 10};
-    script_t s = {.places = 8 + fuzz_below(w, PLACES - 8), .first_slot = w->buffers};
+    static const unsigned percents[] = {0, 0, 1, 3, 10};
+    script_t s = {.places = 12 + fuzz_below(w, PLACES - 12), .first_slot = w->buffers};
     const unsigned room = FUZZ_BUFFERS - w->buffers;
     s.slots = 3 + fuzz_below(w, SLOTS - 3);
     s.slots = s.slots < room ? s.slots : room;
-    s.rounds = 10 + fuzz_below(w, 10);
-    s.percent = percents[fuzz_below(w, 4)];
-    const unsigned outlive = fuzz_chance(w, 50) ? 15 : 0; /* percent */
+    s.rounds = 12 + fuzz_below(w, 10);
+    s.percent = percents[fuzz_below(w, 5)];
+    const unsigned outlive = fuzz_chance(w, 25) ? 15 : 0; /* percent */
     for (unsigned i = 0; i < s.places; i++)
         s.random[i] = draw_seed(w);
     for (unsigned i = 0; i < s.slots; i++) {
         slot_t *b = &s.slot[i];
         b->born = fuzz_below(w, s.places);
-        b->dies = fuzz_chance(w, outlive) ? fuzz_below(w, s.places) : b->born + 1 + fuzz_below(w, s.places - b->born);
+        b->dies = fuzz_chance(w, outlive) ? fuzz_below(w, s.places)
+                                          : b->born + 1 + fuzz_below(w, s.places - b->born);
         b->words = fuzz_choose_words(w, fuzz_chance(w, 75));
         b->random = draw_seed(w);
     }
@@ -57,7 +58,8 @@ static void free_slot(fuzz_worker_t *w, unsigned index)
 }
 
 /* What is born and dies at a place. `dice` decides on divergences. */
-static void change_buffers(fuzz_worker_t *w, const script_t *s, unsigned place, fuzz_worker_t *dice, unsigned percent)
+static void change_buffers(fuzz_worker_t *w, const script_t *s, unsigned place, fuzz_worker_t *dice,
+                           unsigned percent)
 {
     for (unsigned i = 0; i < s->slots; i++) {
         const slot_t *b = &s->slot[i];
@@ -68,11 +70,13 @@ static void change_buffers(fuzz_worker_t *w, const script_t *s, unsigned place, 
         if (b->born != place)
             continue;
         free_slot(w, index);
-        fuzz_allocate_at(w, index, fuzz_chance(dice, percent) ? b->words + fuzz_below(dice, b->words) : b->words);
+        fuzz_allocate_at(w, index,
+                         fuzz_chance(dice, percent) ? b->words + fuzz_below(dice, b->words) : b->words);
     }
 }
 
-static void operate_at(fuzz_worker_t *w, const script_t *s, unsigned place, fuzz_worker_t *dice, unsigned percent)
+static void operate_at(fuzz_worker_t *w, const script_t *s, unsigned place, fuzz_worker_t *dice,
+                       unsigned percent)
 {
     w->random = s->random[place];
     const bool diverges = fuzz_chance(dice, percent);
