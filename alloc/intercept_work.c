@@ -8,6 +8,7 @@
 #include "foreign.h"
 #include "intercept.h"
 #include "mark.h"
+#include "module.h"
 #include "order.h"
 #include "other.h"
 #include "pin.h"
@@ -185,7 +186,7 @@ static CUresult launch_many(CUDA_LAUNCH_PARAMS *list, unsigned count, unsigned f
 {
     ebb_status_t status = 0;
     for (unsigned i = 0; list && i < count && !status; i++) {
-        if (!ebb_enter_own())
+        if (!ebb_enter_any())
             continue;
         status = pin_arguments(&list[i]);
         ebb_unlock();
@@ -248,6 +249,7 @@ static CUresult unload(CUmodule module, CUlibrary library)
     if (ebb_enter_work()) {
         ebb_signatures_forget();
         ebb_foreign_forget(module ? (const void *)module : library);
+        ebb_module_forget(module ? (const void *)module : library);
         ebb_unlock();
     }
     return module ? EBB_PASS(cuModuleUnload, (module)) : EBB_PASS(cuLibraryUnload, (library));
@@ -282,12 +284,15 @@ static CUresult synchronize_device(CUresult result)
 
 /* Other threads may issue while this one waits, so nothing is concluded from it. */
 PLAIN_CALL(cuCtxSynchronize, (void), synchronize_device(EBB_PASS(cuCtxSynchronize, ())))
-PLAIN_CALL(cuCtxSynchronize_v2, (CUcontext context), synchronize_device(EBB_PASS(cuCtxSynchronize_v2, (context))))
-PLAIN_CALL(cuEventSynchronize, (CUevent event), ebb_waited(ebb_order_done(EBB_PASS(cuEventSynchronize, (event)), EBB_ORDER_SYNC_EVENT, NULL, event)))
+PLAIN_CALL(cuCtxSynchronize_v2, (CUcontext context),
+           synchronize_device(EBB_PASS(cuCtxSynchronize_v2, (context))))
+PLAIN_CALL(cuEventSynchronize, (CUevent event),
+           ebb_waited(ebb_order_done(EBB_PASS(cuEventSynchronize, (event)), EBB_ORDER_SYNC_EVENT, NULL,
+                                     event)))
 
 static CUresult destroy_stream(CUstream stream, bool older)
 {
-    if (stream && stream != CU_STREAM_LEGACY && stream != CU_STREAM_PER_THREAD && ebb_enter()) {
+    if (stream && stream != CU_STREAM_LEGACY && stream != CU_STREAM_PER_THREAD && ebb_enter_any()) {
         ebb_capture_stream_ends(stream);
         ebb_stream_forget(ebb_stream_of(stream));
         ebb_unlock();
