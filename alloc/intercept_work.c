@@ -243,10 +243,18 @@ PLAIN_CALL(cuTensorMapReplaceAddress, (CUtensorMap * map, void *address),
 /* ---- modules that go ---- */
 
 /* Functions of an unloaded module may come again as others, and so may its variables. */
+static uint64_t modules_unloaded;
+
+uint64_t ebb_modules_unloaded(void)
+{
+    return modules_unloaded;
+}
+
 static CUresult unload(CUmodule module, CUlibrary library)
 {
     if (ebb_enter_work()) {
         ebb_signatures_forget();
+        modules_unloaded++;
         ebb_foreign_forget(module ? (const void *)module : library);
         ebb_unlock();
     }
@@ -282,8 +290,11 @@ static CUresult synchronize_device(CUresult result)
 
 /* Other threads may issue while this one waits, so nothing is concluded from it. */
 PLAIN_CALL(cuCtxSynchronize, (void), synchronize_device(EBB_PASS(cuCtxSynchronize, ())))
-PLAIN_CALL(cuCtxSynchronize_v2, (CUcontext context), synchronize_device(EBB_PASS(cuCtxSynchronize_v2, (context))))
-PLAIN_CALL(cuEventSynchronize, (CUevent event), ebb_waited(ebb_order_done(EBB_PASS(cuEventSynchronize, (event)), EBB_ORDER_SYNC_EVENT, NULL, event)))
+PLAIN_CALL(cuCtxSynchronize_v2, (CUcontext context),
+           synchronize_device(EBB_PASS(cuCtxSynchronize_v2, (context))))
+PLAIN_CALL(cuEventSynchronize, (CUevent event),
+           ebb_waited(ebb_order_done(EBB_PASS(cuEventSynchronize, (event)), EBB_ORDER_SYNC_EVENT, NULL,
+                                     event)))
 
 static CUresult destroy_stream(CUstream stream, bool older)
 {
