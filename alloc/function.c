@@ -2,9 +2,12 @@
 #include "driver.h"
 #include "ebb_alloc.h"
 #include "foreign.h"
+#include "module.h"
 
 bool ebb_function_has_variables(CUfunction function)
 {
+    if (ebb_module_has_variables(function))
+        return true;
     CUmodule module = NULL;
     CUlibrary library = NULL;
     if (ebb_driver.cuFuncGetModule && ebb_driver.cuFuncGetModule(&module, function))

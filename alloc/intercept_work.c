@@ -8,6 +8,7 @@
 #include "foreign.h"
 #include "intercept.h"
 #include "mark.h"
+#include "module.h"
 #include "order.h"
 #include "other.h"
 #include "pin.h"
@@ -185,7 +186,7 @@ static CUresult launch_many(CUDA_LAUNCH_PARAMS *list, unsigned count, unsigned f
 {
     ebb_status_t status = 0;
     for (unsigned i = 0; list && i < count && !status; i++) {
-        if (!ebb_enter_own())
+        if (!ebb_enter_any())
             continue;
         status = pin_arguments(&list[i]);
         ebb_unlock();
@@ -256,6 +257,7 @@ static CUresult unload(CUmodule module, CUlibrary library)
         ebb_signatures_forget();
         modules_unloaded++;
         ebb_foreign_forget(module ? (const void *)module : library);
+        ebb_module_forget(module ? (const void *)module : library);
         ebb_unlock();
     }
     return module ? EBB_PASS(cuModuleUnload, (module)) : EBB_PASS(cuLibraryUnload, (library));
@@ -298,7 +300,7 @@ PLAIN_CALL(cuEventSynchronize, (CUevent event),
 
 static CUresult destroy_stream(CUstream stream, bool older)
 {
-    if (stream && stream != CU_STREAM_LEGACY && stream != CU_STREAM_PER_THREAD && ebb_enter()) {
+    if (stream && stream != CU_STREAM_LEGACY && stream != CU_STREAM_PER_THREAD && ebb_enter_any()) {
         ebb_capture_stream_ends(stream);
         ebb_stream_forget(ebb_stream_of(stream));
         ebb_unlock();

@@ -118,7 +118,8 @@ static bool measure(ebb_lessons_t *l)
     l->first_use = calloc((size_t)t->buffer_count + 1, sizeof *l->first_use);
     l->wide = calloc((size_t)t->buffer_count + 1, sizeof *l->wide);
     l->crossed = calloc((size_t)t->buffer_count + 1, sizeof *l->crossed);
-    bool good = stream && p && l->fact && l->extent && l->first_tile && l->arena && l->crossed && l->wide && l->first_use;
+    bool good = stream && p && l->fact && l->extent && l->first_tile && l->arena && l->crossed && l->wide &&
+                l->first_use;
     for (uint32_t i = 0; good && i < t->operation_count; i++) {
         const ebb_trace_operation_t *o = &t->operation[i];
         for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++) {

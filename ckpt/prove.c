@@ -101,12 +101,14 @@ static bool communicates(const char *name)
     return !strncmp(name, "nccl", 4) || !strncmp(name, "nvshmem", 7);
 }
 
-static ebb_verdict_t qualify(const ebb_lessons_t *l, uint32_t i)
+static ebb_verdict_t qualify(const ebb_lessons_t *l, uint32_t i, bool has_variables)
 {
     const ebb_trace_t *t = l->recorded.trace;
     const ebb_trace_operation_t *o = &t->operation[i];
     if (l->fact[i].why == EBB_TABLE || l->fact[i].why == EBB_NO_ROOM || l->fact[i].why == EBB_REFUSED)
         return l->fact[i].why;
+    if (has_variables)
+        return EBB_GLOBALS;
     if (o->verdict == EBB_ATTRIBUTES)
         return EBB_ATTRIBUTES;
     if (!o->access_count)
@@ -132,8 +134,7 @@ void ebb_prove_qualify(ebb_lessons_t *l)
             last[at] = f;
             has[at] = ebb_function_has_variables(f);
         }
-        ebb_verdict_t why = qualify(l, i);
-        l->fact[i].why = why == EBB_PROVEN && has[at] ? EBB_GLOBALS : why;
+        l->fact[i].why = qualify(l, i, has[at]);
     }
 }
 
