@@ -244,6 +244,12 @@ typedef struct ebb_order {
     CUevent event;
 } ebb_order_t;
 
+/* How often a module has been unloaded: functions may be others since. */
+uint64_t ebb_modules_unloaded(void);
+/* Whether the kernel's module has variables, or the program has looked one up there: a kernel may then read what the
+ * program writes there unseen, or write what it reads. */
+bool ebb_function_has_variables(CUfunction function);
+
 /* Whether `ordered` is called; it costs something at each event. Lock held. */
 void ebb_listen_to_order(bool on);
 

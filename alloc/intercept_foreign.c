@@ -424,15 +424,33 @@ static CUresult note_range(CUresult result, ebb_foreign_kind_t kind, const CUdev
     return result;
 }
 
+/* A variable that the program looks up it may write, or read what kernels write there: launches of that module are
+ * not to be repeated any more. */
+static CUresult look_up(CUresult result, ebb_foreign_kind_t kind, const CUdeviceptr *base,
+                        const size_t *bytes, const void *owner)
+{
+    bool first = false;
+    if (!result && ebb_enter()) {
+        first = !ebb_foreign_of(owner);
+        ebb_unlock();
+    }
+    note_range(result, kind, base, bytes, owner);
+    if (first && ebb_enter()) {
+        ebb_interrupt("a variable of a module is looked up");
+        ebb_unlock();
+    }
+    return result;
+}
+
 PLAIN_CALL(cuModuleGetGlobal_v2, (CUdeviceptr * base, size_t *bytes, CUmodule module, const char *name),
-           note_range(EBB_PASS(cuModuleGetGlobal_v2, (base, bytes, module, name)), EBB_FOREIGN_VARIABLE, base,
-                      bytes, module))
+           look_up(EBB_PASS(cuModuleGetGlobal_v2, (base, bytes, module, name)), EBB_FOREIGN_VARIABLE, base,
+                   bytes, module))
 PLAIN_CALL(cuLibraryGetGlobal, (CUdeviceptr * base, size_t *bytes, CUlibrary library, const char *name),
-           note_range(EBB_PASS(cuLibraryGetGlobal, (base, bytes, library, name)), EBB_FOREIGN_VARIABLE, base,
-                      bytes, library))
+           look_up(EBB_PASS(cuLibraryGetGlobal, (base, bytes, library, name)), EBB_FOREIGN_VARIABLE, base,
+                   bytes, library))
 PLAIN_CALL(cuLibraryGetManaged, (CUdeviceptr * base, size_t *bytes, CUlibrary library, const char *name),
-           note_range(EBB_PASS(cuLibraryGetManaged, (base, bytes, library, name)), EBB_FOREIGN_MANAGED, base,
-                      bytes, library))
+           look_up(EBB_PASS(cuLibraryGetManaged, (base, bytes, library, name)), EBB_FOREIGN_MANAGED, base,
+                   bytes, library))
 PLAIN_CALL(cuExternalMemoryGetMappedBuffer,
            (CUdeviceptr * base, CUexternalMemory memory, const CUDA_EXTERNAL_MEMORY_BUFFER_DESC *d),
            note_range(EBB_PASS(cuExternalMemoryGetMappedBuffer, (base, memory, d)), EBB_FOREIGN_IMPORT, base,

@@ -247,10 +247,18 @@ PLAIN_CALL(cuTensorMapReplaceAddress, (CUtensorMap * map, void *address),
 /* ---- modules that go ---- */
 
 /* Functions of an unloaded module may come again as others, and so may its variables. */
+static uint64_t modules_unloaded;
+
+uint64_t ebb_modules_unloaded(void)
+{
+    return modules_unloaded;
+}
+
 static CUresult unload(CUmodule module, CUlibrary library)
 {
     if (ebb_enter_work()) {
         ebb_signatures_forget();
+        modules_unloaded++;
         ebb_foreign_forget(module ? (const void *)module : library);
         ebb_module_forget(module ? (const void *)module : library);
         ebb_unlock();

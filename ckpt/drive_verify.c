@@ -134,6 +134,7 @@ static void complain(const check_t *c)
     D.counts.mismatches++;
     D.refuted = true;
     D.learned->trace->operation[operation].proofs = 0;
+    D.learned->trace->operation[operation].verdict = EBB_DIFFERS;
     ebb_log(EBB_WARN,
             "buffer %u, recomputed by %s (operation %u), has other bits: it is not recomputed any more",
             place_of(c), D.trace->operation[operation].name, operation);

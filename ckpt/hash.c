@@ -32,9 +32,10 @@ size_t ebb_hash_bytes(void)
     return held_bytes;
 }
 
+static CUmodule handle;
+
 static bool load(void)
 {
-    CUmodule handle;
     if (module.tried)
         return module.hash && module.compare;
     module.tried = true;
@@ -49,6 +50,11 @@ static bool load(void)
     ebb_log(EBB_WARN, "%s: nothing can be learned, ebb stays reactive", ebb_last_failure());
     module.hash = NULL;
     return false;
+}
+
+CUmodule ebb_hash_module(void)
+{
+    return load() ? handle : NULL;
 }
 
 ebb_hashes_t *ebb_hashes_new(unsigned slots)

@@ -22,6 +22,9 @@ ebb_status_t ebb_hash_issue(ebb_hashes_t *hashes, unsigned slot, ebb_stream_t *s
 ebb_status_t ebb_hash_compare(ebb_hashes_t *hashes, unsigned slot, unsigned other, ebb_stream_t *stream,
                               CUdeviceptr different);
 
+/* With this and other kernels. NULL: it could not be loaded (logged). */
+CUmodule ebb_hash_module(void);
+
 /* Device memory that all sets have, and as much pinned. */
 size_t ebb_hash_bytes(void);
 

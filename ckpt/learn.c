@@ -1,138 +1,489 @@
 #include "learn.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { LEAST_PROOFS = 3 };
+#include "driver.h"
+#include "know.h"
+#include "learn_state.h"
+#include "log.h"
+#include "match.h"
+#include "options.h"
+#include "worth.h"
 
-/* ---- do they agree? ---- */
+/* Lessons lost in a row before giving up; lessons in all; and how much slower one that proves may make its step. */
+enum { MOST_LOST = 8, MOST_STEPS = 16 };
+static const double cost_of_proving = 0.8;
 
-static const char *differ(const char *what, uint32_t operation, const char *name)
+static struct {
+    ebb_lessons_t *lessons; /* NULL: none is under way */
+    bool spoiled;           /* it teaches nothing */
+    uint32_t operation;     /* between before and after */
+    ebb_stream_t *stream;   /* the first operation's */
+    CUevent begin, end;
+} lesson;
+
+/* ---- lessons as values ---- */
+
+ebb_lessons_t *ebb_lessons_new(void)
 {
-    static char text[256];
-    snprintf(text, sizeof text, "%s, at operation %u (%.120s)", what, operation, name);
-    return text;
+    return calloc(1, sizeof(ebb_lessons_t));
 }
 
-static bool same_shape(const ebb_trace_operation_t *a, const ebb_trace_operation_t *b)
+static void forget(ebb_lessons_t *l)
 {
-    return a->kind == b->kind && a->stream == b->stream && !memcmp(a->grid, b->grid, sizeof a->grid) &&
-           !memcmp(a->block, b->block, sizeof a->block) && a->shared_bytes == b->shared_bytes &&
-           a->param_bytes == b->param_bytes && a->access_count == b->access_count;
+    ebb_recording_delete(&l->recorded);
+    free(l->fact);
+    free(l->extent);
+    free(l->first_tile);
+    free(l->arena);
+    free(l->crossed);
+    free(l->wide);
+    free(l->first_use);
+    unsigned lost = l->lost, in_a_row = l->lost_in_a_row, given = l->given;
+    *l = (ebb_lessons_t){.lost = lost, .lost_in_a_row = in_a_row, .given = given};
 }
 
-static const char *compare(const ebb_recording_t *a, const ebb_recording_t *b)
+void ebb_lessons_delete(ebb_lessons_t *l)
 {
-    const ebb_trace_t *t = a->trace, *u = b->trace;
-    if (t->operation_count != u->operation_count)
-        return differ("the number of operations", u->operation_count, "the end");
-    if (a->stream != b->stream)
-        return differ("the stream", 0, t->operation_count ? t->operation[0].name : "none");
+    if (!l)
+        return;
+    if (lesson.lessons == l)
+        ebb_learn_abandon();
+    forget(l);
+    free(l);
+}
+
+ebb_recording_t *ebb_lessons_recording(ebb_lessons_t *l)
+{
+    return &l->recorded;
+}
+
+bool ebb_lessons_may_write(const ebb_lessons_t *l, uint32_t operation, uint32_t access)
+{
+    const ebb_trace_access_t *a = &l->recorded.trace->access[access];
+    return l->recorded.trace->operation[operation].kind == EBB_TRACE_KERNEL
+               ? ebb_know_word(l->recorded.function[operation], a->param_offset) != EBB_WORD_READS
+               : a->mode != EBB_READS;
+}
+
+/* ---- the shape of a recorded step ---- */
+
+/* Of each buffer, the offsets at which pointers into it were seen: an operation is watched up to the next one. */
+typedef struct pointer {
+    uint32_t buffer;
+    uint64_t offset;
+    uint32_t access;
+} pointer_t;
+
+static int by_place(const void *a, const void *b)
+{
+    const pointer_t *x = a, *y = b;
+    if (x->buffer != y->buffer)
+        return x->buffer < y->buffer ? -1 : 1;
+    return x->offset < y->offset ? -1 : x->offset > y->offset;
+}
+
+static void measure_extents(ebb_lessons_t *l, pointer_t *p, uint32_t count)
+{
+    qsort(p, count, sizeof *p, by_place);
+    for (uint32_t i = 0; i < count; i++) {
+        const ebb_trace_buffer_t *b = &l->recorded.trace->buffer[p[i].buffer];
+        uint32_t next = i + 1;
+        while (next < count && p[next].buffer == p[i].buffer && p[next].offset == p[i].offset)
+            next++;
+        bool last = next == count || p[next].buffer != p[i].buffer;
+        uint64_t end = last ? b->bytes : p[next].offset;
+        uint32_t tiles = ebb_tile_count(b->bytes), first = (uint32_t)(p[i].offset / EBB_TILE_BYTES);
+        first = first < tiles ? first : tiles - 1; /* one past the end */
+        uint32_t until = ebb_tile_count(end);
+        l->arena[p[i].buffer] |= !last;
+        for (; i < next; i++) {
+            l->first_tile[p[i].access] = first;
+            l->extent[p[i].access] = until > first ? until - first : 1;
+        }
+        i--;
+    }
+}
+
+static bool measure(ebb_lessons_t *l)
+{
+    const ebb_trace_t *t = l->recorded.trace;
+    uint32_t *stream = calloc((size_t)t->buffer_count + 1, sizeof *stream);
+    pointer_t *p = calloc((size_t)t->access_count + 1, sizeof *p);
+    l->fact = calloc((size_t)t->operation_count + 1, sizeof *l->fact);
+    l->extent = calloc((size_t)t->access_count + 1, sizeof *l->extent);
+    l->first_tile = calloc((size_t)t->access_count + 1, sizeof *l->first_tile);
+    l->arena = calloc((size_t)t->buffer_count + 1, sizeof *l->arena);
+    l->first_use = calloc((size_t)t->buffer_count + 1, sizeof *l->first_use);
+    l->wide = calloc((size_t)t->buffer_count + 1, sizeof *l->wide);
+    l->crossed = calloc((size_t)t->buffer_count + 1, sizeof *l->crossed);
+    bool good = stream && p && l->fact && l->extent && l->first_tile && l->arena && l->crossed && l->wide &&
+                l->first_use;
+    for (uint32_t i = 0; good && i < t->operation_count; i++) {
+        const ebb_trace_operation_t *o = &t->operation[i];
+        for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++) {
+            const ebb_trace_access_t *a = &t->access[k];
+            p[k] = (pointer_t){a->buffer, a->offset_bytes, k};
+            l->crossed[a->buffer] |= stream[a->buffer] && stream[a->buffer] != o->stream + 1;
+            stream[a->buffer] = o->stream + 1;
+        }
+    }
+    if (good)
+        measure_extents(l, p, t->access_count);
+    free(stream);
+    free(p);
+    return good;
+}
+
+/* ---- one lesson ---- */
+
+bool ebb_learn_running(void)
+{
+    return lesson.lessons != NULL;
+}
+
+static bool begin_stage(ebb_lessons_t *l)
+{
+    switch (l->stage) {
+    case EBB_STAGE_RECORD:
+        ebb_record_begin();
+        return true;
+    case EBB_STAGE_TIMES:
+        return ebb_times_begin(l);
+    case EBB_STAGE_WATCH:
+        return ebb_watch_begin(l, true);
+    case EBB_STAGE_LOOK:
+        return ebb_watch_begin(l, false);
+    default:
+        return ebb_prove_begin(l, cost_of_proving * l->step_ns);
+    }
+}
+
+/* Ends the stage's part; `good`: what it has seen is a step. */
+static void end_stage(ebb_lessons_t *l, bool good)
+{
+    switch (l->stage) {
+    case EBB_STAGE_RECORD:
+        break;
+    case EBB_STAGE_TIMES:
+        if (good && ebb_driver.cuCtxSynchronize())
+            good = false;
+        ebb_times_end(good);
+        break;
+    case EBB_STAGE_WATCH:
+    case EBB_STAGE_LOOK:
+        ebb_watch_end(good, lesson.stream);
+        break;
+    default:
+        ebb_prove_end(good, lesson.stream);
+    }
+}
+
+bool ebb_learn_begin(ebb_lessons_t *l)
+{
+    ebb_learn_abandon();
+    if (l->stage != EBB_STAGE_RECORD && !ebb_match_begin(&l->recorded))
+        return false;
+    if (!begin_stage(l)) {
+        ebb_match_end();
+        return false;
+    }
+    lesson.lessons = l;
+    return true;
+}
+
+bool ebb_learn_give(ebb_lessons_t *l)
+{
+    if (lesson.lessons == l)
+        return true;
+    if (!lesson.lessons || lesson.lessons->stage != EBB_STAGE_RECORD || l->stage != EBB_STAGE_RECORD)
+        return false;
+    lesson.lessons = l;
+    return true;
+}
+
+static void close_lesson(void)
+{
+    if (lesson.begin)
+        ebb_driver.cuEventDestroy(lesson.begin);
+    if (lesson.end)
+        ebb_driver.cuEventDestroy(lesson.end);
+    ebb_match_end();
+    ebb_record_abandon();
+    memset(&lesson, 0, sizeof lesson);
+}
+
+void ebb_learn_abandon(void)
+{
+    if (!lesson.lessons)
+        return;
+    end_stage(lesson.lessons, false);
+    lesson.lessons->lost++;
+    close_lesson();
+}
+
+static CUevent record_event(void)
+{
+    CUevent e;
+    if (!lesson.stream || ebb_driver.cuEventCreate(&e, CU_EVENT_DEFAULT))
+        return NULL;
+    ebb_driver.cuEventRecord(e, ebb_stream_handle(lesson.stream));
+    return e;
+}
+
+static void note_time(ebb_lessons_t *l)
+{
+    float ms = 0;
+    lesson.end = record_event();
+    if (!lesson.begin || !lesson.end || ebb_driver.cuEventSynchronize(lesson.end) ||
+        ebb_driver.cuEventElapsedTime(&ms, lesson.begin, lesson.end))
+        return;
+    if (l->stage == EBB_STAGE_RECORD)
+        l->step_ns = (double)ms * 1e6;
+    l->total_ns += (double)ms * 1e6;
+    l->steps++;
+    ebb_log(EBB_INFO, "lesson %u, stage %d: %.3f ms", l->given, (int)l->stage, (double)ms);
+}
+
+/* ---- what happens in it ---- */
+
+void ebb_learn_before(const ebb_operation_t *op)
+{
+    ebb_lessons_t *l = lesson.lessons;
+    lesson.operation = EBB_TRACE_NEVER;
+    if (!lesson.stream) {
+        lesson.stream = op->stream;
+        lesson.begin = record_event();
+    }
+    if (l->stage == EBB_STAGE_RECORD || lesson.spoiled)
+        return;
+    uint32_t i = lesson.operation = ebb_match_operation(op);
+    if (i == EBB_TRACE_NEVER)
+        lesson.spoiled = true;
+    else if (l->stage == EBB_STAGE_TIMES)
+        ebb_times_before(i, op);
+    else if (l->stage == EBB_STAGE_PROVE)
+        ebb_prove_before(i, op);
+    else
+        ebb_watch_before(i, op);
+}
+
+void ebb_learn_after(const ebb_operation_t *op, CUresult result)
+{
+    ebb_lessons_t *l = lesson.lessons;
+    uint32_t i = lesson.operation;
+    if (l->stage == EBB_STAGE_RECORD) {
+        if (!result)
+            ebb_record_operation(op);
+        return;
+    }
+    if (lesson.spoiled || i == EBB_TRACE_NEVER)
+        return;
+    if (result) {
+        lesson.spoiled = true;
+        return;
+    }
+    ebb_match_advance(i);
+    if (l->stage == EBB_STAGE_TIMES)
+        ebb_times_after(i, op);
+    else if (l->stage == EBB_STAGE_PROVE)
+        ebb_prove_after(i, op);
+    else
+        ebb_watch_after(i, op);
+    /* What was issued behind the operation has touched its buffers too. */
+    for (uint32_t k = 0; l->stage > EBB_STAGE_TIMES && k < op->access_count; k++)
+        ebb_buffer_touch(op->access[k].buffer, ebb_mark_here(op->stream));
+}
+
+void ebb_learn_allocated(const ebb_buffer_t *buffer, ebb_stream_t *stream)
+{
+    if (lesson.lessons->stage == EBB_STAGE_RECORD)
+        ebb_record_allocated(buffer, stream);
+    else
+        ebb_match_allocated(buffer);
+}
+
+void ebb_learn_freed(const ebb_buffer_t *buffer, ebb_stream_t *stream)
+{
+    if (lesson.lessons->stage == EBB_STAGE_RECORD)
+        ebb_record_freed(buffer, stream);
+    else
+        ebb_match_freed(buffer);
+}
+
+/* ---- what it has taught ---- */
+
+static bool may_write(void *context, uint32_t operation, uint32_t access)
+{
+    return ebb_lessons_may_write(context, operation, access);
+}
+
+/* Buffers that outlive the step are idle from their last use in it to the first in the next one: gradients, say. If that
+ * first use replaces them, nothing need be kept; only a replay from zeros shows it. Worth trying where all of a large
+ * buffer was seen to be written. */
+static void choose_replacements(ebb_lessons_t *l)
+{
+    const ebb_trace_t *t = l->recorded.trace;
+    for (uint32_t i = t->access_count; i-- > 0;)
+        l->first_use[t->access[i].buffer] = i;
     for (uint32_t i = 0; i < t->operation_count; i++) {
-        const ebb_trace_operation_t *o = &t->operation[i], *p = &u->operation[i];
-        if (a->function[i] != b->function[i] || !same_shape(o, p))
-            return differ("an operation", i, p->name);
-        for (uint32_t k = 0; k < o->access_count; k++) {
-            const ebb_trace_access_t *x = &t->access[o->first_access + k],
-                                     *y = &u->access[p->first_access + k];
-            if (x->buffer != y->buffer || x->offset_bytes != y->offset_bytes ||
-                x->param_offset != y->param_offset)
-                return differ("the buffers that an operation touches", i, p->name);
-        }
-    }
-    if (t->buffer_count != u->buffer_count)
-        return differ("the number of buffers", t->operation_count, "the end");
-    for (uint32_t i = 0; i < t->buffer_count; i++) {
-        const ebb_trace_buffer_t *x = &t->buffer[i], *y = &u->buffer[i];
-        if (x->bytes != y->bytes || x->born != y->born || x->dies != y->dies)
-            return differ("a buffer's size or lifetime", y->born == EBB_TRACE_NEVER ? 0 : y->born,
-                          "allocations");
-        if (x->born == EBB_TRACE_NEVER && a->generation[i] != b->generation[i])
-            return differ("a buffer that outlives the step", 0, "allocations");
-    }
-    return NULL;
-}
-
-/* ---- who writes? ---- */
-
-/* Arguments that were seen to write: (function, offset of the word). Open addressing. */
-typedef struct writer {
-    CUfunction function; /* NULL: free */
-    uint32_t param_offset;
-} writer_t;
-
-typedef struct writers {
-    writer_t *slot;
-    size_t room; /* a power of two, more than there are accesses */
-} writers_t;
-
-static writer_t *find_writer(const writers_t *w, CUfunction function, uint32_t offset)
-{
-    size_t i = (size_t)(((uintptr_t)function + offset) * 0x9e3779b97f4a7c15u >> 20) & (w->room - 1);
-    while (w->slot[i].function && (w->slot[i].function != function || w->slot[i].param_offset != offset))
-        i = (i + 1) & (w->room - 1);
-    return &w->slot[i];
-}
-
-static void note_writers(writers_t *w, const ebb_recording_t *r)
-{
-    for (uint32_t i = 0; i < r->trace->operation_count; i++) {
-        const ebb_trace_operation_t *o = &r->trace->operation[i];
-        for (uint32_t k = o->first_access; r->function[i] && k < o->first_access + o->access_count; k++) {
-            const ebb_trace_access_t *a = &r->trace->access[k];
-            if (a->mode != EBB_READS)
-                *find_writer(w, r->function[i], a->param_offset) =
-                    (writer_t){r->function[i], a->param_offset};
+        const ebb_trace_operation_t *o = &t->operation[i];
+        for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++) {
+            const ebb_trace_access_t *a = &t->access[k];
+            const ebb_trace_buffer_t *b = &t->buffer[a->buffer];
+            l->fact[i].wanted |= o->kind == EBB_TRACE_KERNEL && l->first_use[a->buffer] == k &&
+                                 b->born == EBB_TRACE_NEVER && !l->arena[a->buffer] &&
+                                 b->bytes > EBB_SMALL_BYTES && a->tile_count == ebb_tile_count(b->bytes);
         }
     }
 }
 
-/* ---- the worse of both ---- */
-
-static void set_mode(ebb_trace_t *t, const ebb_trace_operation_t *o, uint32_t buffer, ebb_mode_t mode)
+/* Which launches are worth proving, now that it is known who writes. */
+static bool choose(ebb_lessons_t *l)
 {
-    for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++)
-        if (t->access[k].buffer == buffer)
-            t->access[k].mode = mode;
+    ebb_worth_t worth;
+    if (!ebb_worth_find(l->recorded.trace, may_write, l, &worth))
+        return false;
+    for (uint32_t i = 0; i < l->recorded.trace->operation_count; i++)
+        l->fact[i].wanted = worth.wanted[i] && l->recorded.trace->operation[i].kind == EBB_TRACE_KERNEL;
+    ebb_worth_free(&worth);
+    choose_replacements(l);
+    ebb_prove_qualify(l);
+    return true;
 }
 
-static void merge_operation(ebb_trace_t *t, const ebb_trace_t *u, uint32_t index, const writers_t *w,
-                            CUfunction function)
+/* Distinct buffers that an operation may write. */
+static unsigned count_written(const ebb_lessons_t *l, uint32_t i)
 {
-    ebb_trace_operation_t *o = &t->operation[index];
-    const ebb_trace_operation_t *p = &u->operation[index];
-    if (p->duration_ns < o->duration_ns)
-        o->duration_ns = p->duration_ns;
-    o->proofs = o->proofs && p->proofs && o->proofs + p->proofs >= LEAST_PROOFS ? o->proofs + p->proofs : 0;
-    if (o->verdict != EBB_PROVEN || p->verdict != EBB_PROVEN)
-        o->verdict = o->verdict == EBB_DIFFERS || p->verdict == EBB_PROVEN ? o->verdict : p->verdict;
-    else if (!o->proofs)
-        o->verdict = EBB_UNTRIED;
-    for (uint32_t k = o->first_access, l = p->first_access; k < o->first_access + o->access_count; k++, l++) {
-        ebb_trace_access_t *a = &t->access[k];
-        if (a->mode != u->access[l].mode)
-            set_mode(t, o, a->buffer, EBB_UPDATES);
-        else if (a->mode == EBB_READS && function && find_writer(w, function, a->param_offset)->function)
-            set_mode(t, o, a->buffer, EBB_UPDATES);
+    const ebb_trace_t *t = l->recorded.trace;
+    const ebb_trace_operation_t *o = &t->operation[i];
+    unsigned written = 0;
+    for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++) {
+        bool writes = false, first = true;
+        for (uint32_t m = o->first_access; m < o->first_access + o->access_count; m++)
+            if (t->access[m].buffer == t->access[k].buffer) {
+                writes |= ebb_lessons_may_write(l, i, m);
+                first &= m >= k;
+            }
+        written += first && writes;
+    }
+    return written;
+}
+
+/* The trace says what is known by now. */
+static void conclude(ebb_lessons_t *l)
+{
+    ebb_trace_t *t = l->recorded.trace;
+    ebb_prove_qualify(l);
+    for (uint32_t i = 0; i < t->operation_count; i++) {
+        ebb_trace_operation_t *o = &t->operation[i];
+        const ebb_fact_t *f = &l->fact[i];
+        if (o->kind != EBB_TRACE_KERNEL)
+            continue;
+        bool proven = f->why == EBB_PROVEN && !f->refuted && f->rounds >= 2 &&
+                      f->agreed >= EBB_LEAST_PROOFS && count_written(l, i) == f->written;
+        o->proofs = proven ? f->agreed : 0;
+        o->verdict = f->refuted             ? EBB_DIFFERS
+                     : f->why != EBB_PROVEN ? f->why
+                     : proven               ? EBB_PROVEN
+                                            : EBB_UNTRIED;
+        o->proof_bytes = f->bytes;
+        o->proof_ns = f->ns;
+        unsigned written = 0;
+        for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++) {
+            bool writes = false, first = true;
+            for (uint32_t m = o->first_access; m < o->first_access + o->access_count; m++)
+                if (t->access[m].buffer == t->access[k].buffer) {
+                    writes |= ebb_lessons_may_write(l, i, m);
+                    first &= m >= k;
+                }
+            if (!first)
+                continue;
+            ebb_mode_t mode = !writes                                              ? EBB_READS
+                              : proven && written < 64 && f->zeroed >> written & 1 ? EBB_REPLACES
+                                                                                   : EBB_UPDATES;
+            written += writes;
+            for (uint32_t m = k; m < o->first_access + o->access_count; m++)
+                if (t->access[m].buffer == t->access[k].buffer) {
+                    t->access[m].mode = mode;
+                    if (!ebb_lessons_may_write(l, i, m))
+                        t->access[m].first_tile = t->access[m].tile_count = 0;
+                }
+        }
     }
 }
 
-const char *ebb_learn_merge(ebb_recording_t *first, const ebb_recording_t *second)
+/* What comes after this lesson. */
+static bool next_stage(ebb_lessons_t *l)
 {
-    const char *difference = compare(first, second);
-    if (difference)
-        return difference;
-    writers_t w = {.room = 64};
-    while (w.room < 4 * (size_t)first->trace->access_count)
-        w.room *= 2;
-    w.slot = calloc(w.room, sizeof *w.slot);
-    if (!w.slot)
-        return "there is no memory to compare them";
-    note_writers(&w, first);
-    note_writers(&w, second);
-    for (uint32_t i = 0; i < first->trace->operation_count; i++)
-        merge_operation(first->trace, second->trace, i, &w, first->function[i]);
-    free(w.slot);
-    return NULL;
+    if (l->stage == EBB_STAGE_TIMES)
+        l->stage = EBB_STAGE_WATCH;
+    else if (l->stage == EBB_STAGE_WATCH && ebb_watch_is_needed(l))
+        l->stage = EBB_STAGE_LOOK;
+    else if (l->stage == EBB_STAGE_WATCH || l->stage == EBB_STAGE_LOOK) {
+        l->stage = EBB_STAGE_PROVE;
+        if (!choose(l))
+            return false;
+    }
+    if (l->stage == EBB_STAGE_PROVE && (!ebb_prove_is_needed(l) || l->given >= MOST_STEPS))
+        l->stage = EBB_STAGE_DONE;
+    return true;
+}
+
+static ebb_learned_t finish(ebb_lessons_t *l)
+{
+    if (l->hidden) {
+        ebb_log(EBB_WARN,
+                "the step cannot be learned: an operation reaches buffers through a table of pointers");
+        return EBB_LEARNED_NEVER;
+    }
+    conclude(l);
+    double cost = l->step_ns > 0 ? (l->total_ns - l->steps * l->step_ns) / l->step_ns : 0;
+    ebb_log(EBB_INFO, "learned in %u steps, which cost %.1f steps' worth of time (a step: %.3f ms)", l->given,
+            cost > 0 ? cost : 0, l->step_ns * 1e-6);
+    return EBB_LEARNED;
+}
+
+static ebb_learned_t lose(ebb_lessons_t *l, const char *why)
+{
+    l->lost_in_a_row++;
+    if (why)
+        ebb_log(EBB_INFO, "two steps differ in %s", why);
+    close_lesson();
+    if (l->lost_in_a_row < MOST_LOST) {
+        if (l->lost_in_a_row > 1)
+            forget(l); /* it may be the recorded one that is no step */
+        return EBB_LEARNED_NOT;
+    }
+    ebb_log(EBB_WARN, "the program's steps differ from one another: no plan, ebb stays reactive");
+    return EBB_LEARNED_NEVER;
+}
+
+ebb_learned_t ebb_learn_end(void)
+{
+    ebb_lessons_t *l = lesson.lessons;
+    const bool records = l->stage == EBB_STAGE_RECORD;
+    l->given++;
+    if (records) {
+        if (!ebb_record_end(&l->recorded) || !measure(l)) {
+            forget(l);
+            return lose(l, NULL);
+        }
+        note_time(l);
+        l->stage = EBB_STAGE_TIMES;
+    } else {
+        const char *difference = ebb_match_difference(true);
+        if (lesson.spoiled || difference) {
+            end_stage(l, false);
+            return lose(l, difference);
+        }
+        end_stage(l, true);
+        note_time(l);
+        if (!next_stage(l))
+            l->stage = EBB_STAGE_DONE;
+    }
+    l->lost_in_a_row = 0;
+    close_lesson();
+    return l->stage == EBB_STAGE_DONE ? finish(l) : EBB_LEARNED_NOT;
 }

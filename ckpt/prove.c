@@ -3,354 +3,447 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "array.h"
 #include "driver.h"
-#include "hash.h"
+#include "know.h"
 #include "log.h"
-#include "pinned.h"
+#include "match.h"
 #include "relaunch.h"
 
-/* Distinct buffers of an operation; a step with one that has more is not recorded. Of each there are three
- * hashes: before, after, and a trial's. */
-enum { MOST = 64, LARGEST_TABLE = 64 << 10 };
+enum {
+    MOST = 64 /* distinct buffers of an operation */,
+    ROUNDS = 2,
+    MOST_ROUNDS = 3,
+    LAUNCH_NS = 2000,
+    ALIGN = 512
+};
 
+/* A distinct buffer of the operation under way. */
 typedef struct subject {
+    uint32_t id;
     ebb_buffer_t *buffer;
-    ebb_buffer_t *before, *trial; /* copies: as it was before the operation; what the trial runs on */
-    ebb_mode_t mode;
+    bool writes, direct;
+    CUdeviceptr copy, zero; /* in the scratch */
 } subject_t;
 
+/* Replays of one operation in this step, and where their answers are. */
+typedef struct trial {
+    uint32_t operation, result;
+    uint64_t zeroed; /* in the replay "zero": written subjects that began as zeros */
+    bool copy, zero; /* which replays there were */
+} trial_t;
+
 static struct {
-    ebb_hashes_t *hashes;
-    CUevent start, stop;
+    ebb_lessons_t *lessons;
+    ebb_tiles_t *tiles;
+    trial_t *trial;
+    uint32_t trial_count, trial_room, results, most_results;
+    double spent_ns, most_ns, bytes_per_ns;
+    /* Of the operation under way. */
     subject_t subject[MOST];
     unsigned count;
-    bool known;  /* hashes are being taken */
-    bool copied; /* trials are possible */
-    bool hidden; /* it reaches buffers that its arguments do not show: what it does to them is not known */
-    ebb_mode_t *mode;
-    size_t mode_room;
-    ebb_verdict_t why;  /* not copied */
-    CUdeviceptr *table; /* pinned: a small buffer, to be searched for pointers */
+    ebb_buffer_t *scratch; /* NULL: it is not tried */
+    trial_t now;
 } prove;
 
-static bool set_up(void)
-{
-    if (!prove.hashes)
-        prove.hashes = ebb_hashes_new(3 * MOST);
-    if (prove.hashes && !prove.start &&
-        (ebb_driver.cuEventCreate(&prove.start, CU_EVENT_DEFAULT) ||
-         ebb_driver.cuEventCreate(&prove.stop, CU_EVENT_DEFAULT)))
-        return false;
-    return prove.hashes != NULL;
-}
+/* ---- who may be tried ---- */
 
-static unsigned find_subject(const ebb_buffer_t *b)
+/* Whether a word is a pointer to memory of CUDA's that ebb does not serve. Words come again and again: the driver is
+ * asked once for each in a while. */
+static bool is_foreign(CUdeviceptr word)
 {
-    unsigned i = 0;
-    while (i < prove.count && prove.subject[i].buffer != b)
-        i++;
-    return i;
-}
-
-/* False: too many. */
-static bool list_subjects(const ebb_operation_t *op)
-{
-    prove.count = 0;
-    for (uint32_t i = 0; i < op->access_count; i++) {
-        unsigned at = find_subject(op->access[i].buffer);
-        if (at == MOST)
-            return false;
-        if (at == prove.count)
-            prove.subject[prove.count++] = (subject_t){.buffer = op->access[i].buffer, .mode = EBB_UPDATES};
-    }
-    return true;
-}
-
-/* Whether a word is a pointer to memory of CUDA's, ebb's own included if `all`. */
-static bool is_pointer(CUdeviceptr word, bool all)
-{
-    unsigned type;
-    if (word >> 16 == 0 || word >> 48)
-        return false;
-    if (ebb_buffer_at(word))
-        return all;
-    return !ebb_driver.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, word);
-}
-
-/* Memory of CUDA's that ebb does not serve: what is written there would be written again by a replay. */
-static bool has_foreign_pointers(const ebb_operation_t *op)
-{
-    for (size_t at = 0; at + sizeof(CUdeviceptr) <= op->param_bytes; at += sizeof(CUdeviceptr)) {
+    static struct {
         CUdeviceptr word;
-        memcpy(&word, op->params + at, sizeof word);
-        if (is_pointer(word, false))
+        bool foreign;
+    } known[256];
+    unsigned type;
+    if (word >> 16 == 0 || word >> 48 || ebb_buffer_at(word))
+        return false;
+    unsigned i = (unsigned)(word * 0x9e3779b97f4a7c15u >> 56);
+    if (known[i].word != word) {
+        known[i].word = word;
+        known[i].foreign = !ebb_driver.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, word);
+    }
+    return known[i].foreign;
+}
+
+/* Beside the words that are known to point to buffers (those of a trace may be gone by now). */
+static bool has_foreign_beside(const ebb_trace_t *t, const ebb_trace_operation_t *o)
+{
+    for (uint32_t at = 0; at + sizeof(CUdeviceptr) <= o->arg_bytes; at += (uint32_t)sizeof(CUdeviceptr)) {
+        CUdeviceptr word;
+        bool known = false;
+        for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++)
+            known |= t->access[k].param_offset == at;
+        memcpy(&word, t->args + o->first_arg + at, sizeof word);
+        if (!known && is_foreign(word))
             return true;
     }
     return false;
 }
 
-/* A table of pointers (grouped matrix products have such): a replay would follow them to the program's own
- * memory. Tables are small; a word counts that points to the beginning of something, as numbers hardly ever
- * do. */
-static bool has_tables(const ebb_operation_t *op)
+static bool has_foreign_pointers(const unsigned char *params, size_t bytes)
 {
-    CUstream stream = ebb_stream_handle(op->stream);
-    bool found = false;
-    for (unsigned i = 0; i < prove.count && !found; i++) {
-        const ebb_buffer_t *b = prove.subject[i].buffer;
-        if (b->bytes < sizeof(CUdeviceptr) || b->bytes > LARGEST_TABLE)
-            continue;
-        if (!prove.table && !(prove.table = ebb_pinned_alloc(LARGEST_TABLE)))
+    for (size_t at = 0; at + sizeof(CUdeviceptr) <= bytes; at += sizeof(CUdeviceptr)) {
+        CUdeviceptr word;
+        memcpy(&word, params + at, sizeof word);
+        if (is_foreign(word))
             return true;
-        if (ebb_driver.cuMemcpyDtoHAsync(prove.table, b->address, b->bytes, stream) ||
-            ebb_driver.cuStreamSynchronize(stream))
-            return true;
-        for (size_t at = 0; at < b->bytes / sizeof(CUdeviceptr); at++) {
-            if (prove.table[at] % 4 || !is_pointer(prove.table[at], true))
-                continue;
-            found = true;
-            prove.hidden |= ebb_buffer_at(prove.table[at]) != NULL;
-        }
     }
-    return found;
+    return false;
 }
 
-/* PROVEN: if its replays agree. */
-static ebb_verdict_t qualify(const ebb_operation_t *op)
+/* NCCL's and NVSHMEM's kernels wait for other devices. Their names, or those that C++ has made of them. */
+static bool communicates(const char *name)
 {
-    if (op->kind != EBB_KERNEL)
-        return EBB_OTHERWISE;
-    if (op->opaque || !op->params || op->param_bytes > EBB_RELAUNCH_PARAM_BYTES)
+    if (!strncmp(name, "_Z", 2))
+        name += 2 + strspn(name + 2, "N0123456789");
+    return !strncmp(name, "nccl", 4) || !strncmp(name, "nvshmem", 7);
+}
+
+static ebb_verdict_t qualify(const ebb_lessons_t *l, uint32_t i, bool has_variables)
+{
+    const ebb_trace_t *t = l->recorded.trace;
+    const ebb_trace_operation_t *o = &t->operation[i];
+    if (l->fact[i].why == EBB_TABLE || l->fact[i].why == EBB_NO_ROOM || l->fact[i].why == EBB_REFUSED)
+        return l->fact[i].why;
+    if (has_variables)
+        return EBB_GLOBALS;
+    if (o->verdict == EBB_ATTRIBUTES)
+        return EBB_ATTRIBUTES;
+    if (!o->access_count)
+        return EBB_UNTRIED;
+    if (!o->arg_bytes || o->arg_bytes > EBB_RELAUNCH_PARAM_BYTES)
         return EBB_OPAQUE;
-    return !op->plain                 ? EBB_ATTRIBUTES
-           : !prove.count             ? EBB_UNTRIED
-           : has_foreign_pointers(op) ? EBB_FOREIGN
-           : has_tables(op)           ? EBB_TABLE
-                                      : EBB_PROVEN;
+    return communicates(ebb_know_name(l->recorded.function[i])) ? EBB_COMMUNICATES
+           : has_foreign_beside(t, o)                           ? EBB_FOREIGN
+                                                                : EBB_PROVEN;
 }
 
-/* ---- copies ---- */
-
-static ebb_status_t copy(const ebb_operation_t *op, const ebb_buffer_t *to, const ebb_buffer_t *from)
+void ebb_prove_qualify(ebb_lessons_t *l)
 {
-    EBB_DRIVER(cuMemcpyDtoDAsync, from->bytes,
-               (to->address, from->address, from->bytes, ebb_stream_handle(op->stream)));
-    ebb_mark_issue(op->stream);
-    return 0;
-}
-
-static bool take_copy(const ebb_operation_t *op, const subject_t *s, ebb_buffer_t **out)
-{
-    if (ebb_heap_alloc(&(ebb_request_t){.bytes = s->buffer->bytes, .stream = op->stream}, out)) {
-        *out = NULL;
-        return false;
+    /* Of a function at a time: neighbours in a table, because the driver is asked. */
+    CUfunction last[64] = {NULL};
+    bool has[64] = {false};
+    for (uint32_t i = 0; i < l->recorded.trace->operation_count; i++) {
+        if (l->recorded.trace->operation[i].kind != EBB_TRACE_KERNEL)
+            continue;
+        CUfunction f = l->recorded.function[i];
+        unsigned at = (unsigned)((uintptr_t)f * 0x9e3779b97f4a7c15u >> 58);
+        if (last[at] != f) {
+            last[at] = f;
+            has[at] = ebb_function_has_variables(f);
+        }
+        l->fact[i].why = qualify(l, i, has[at]);
     }
-    (*out)->held++;
+}
+
+static bool is_open(const ebb_fact_t *f)
+{
+    return f->wanted && f->why == EBB_PROVEN && !f->refuted &&
+           (f->rounds < ROUNDS || (f->agreed < EBB_LEAST_PROOFS && f->rounds < MOST_ROUNDS));
+}
+
+bool ebb_prove_is_needed(const ebb_lessons_t *l)
+{
+    for (uint32_t i = 0; i < l->recorded.trace->operation_count; i++)
+        if (is_open(&l->fact[i]))
+            return true;
+    return false;
+}
+
+/* ---- begin and end ---- */
+
+/* The most that an operation moves in its time: about what the memory can do. */
+static double guess_rate(const ebb_trace_t *t)
+{
+    double rate = 1;
+    for (uint32_t i = 0; i < t->operation_count; i++) {
+        const ebb_trace_operation_t *o = &t->operation[i];
+        double bytes = 0;
+        for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++)
+            bytes += t->access[k].offset_bytes ? 0 : (double)t->buffer[t->access[k].buffer].bytes;
+        if (o->duration_ns > 2 * LAUNCH_NS && bytes / (double)o->duration_ns > rate)
+            rate = bytes / (double)o->duration_ns;
+    }
+    return rate;
+}
+
+/* Answers for at most so many tiles: of all operations that are open, what is written twice and the rest once. */
+static uint32_t count_results(const ebb_lessons_t *l)
+{
+    const ebb_trace_t *t = l->recorded.trace;
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < t->operation_count; i++)
+        for (uint32_t k = 0; is_open(&l->fact[i]) && k < t->operation[i].access_count; k++)
+            sum += 2 * (uint64_t)ebb_tile_count(
+                           t->buffer[t->access[t->operation[i].first_access + k].buffer].bytes);
+    return sum < UINT32_MAX / 2 ? (uint32_t)sum : UINT32_MAX / 2;
+}
+
+bool ebb_prove_begin(ebb_lessons_t *l, double most_ns)
+{
+    memset(&prove, 0, sizeof prove);
+    prove.lessons = l;
+    prove.most_ns = most_ns > 0 ? most_ns : 1e18;
+    prove.bytes_per_ns = guess_rate(l->recorded.trace);
+    prove.most_results = count_results(l);
+    prove.tiles = ebb_tiles_new(1, prove.most_results, 0);
+    return prove.tiles != NULL;
+}
+
+/* ---- before ---- */
+
+/* False: too many. */
+static bool list_subjects(uint32_t i, const ebb_operation_t *op)
+{
+    const ebb_lessons_t *l = prove.lessons;
+    const ebb_trace_operation_t *o = &l->recorded.trace->operation[i];
+    prove.count = 0;
+    for (uint32_t k = 0; k < op->access_count; k++) {
+        unsigned at = 0;
+        while (at < prove.count && prove.subject[at].buffer != op->access[k].buffer)
+            at++;
+        if (at == MOST)
+            return false;
+        if (at == prove.count)
+            prove.subject[prove.count++] = (subject_t){
+                .id = l->recorded.trace->access[o->first_access + k].buffer, .buffer = op->access[k].buffer};
+        prove.subject[at].writes |= ebb_lessons_may_write(l, i, o->first_access + k);
+    }
+    for (unsigned s = 0; s < prove.count; s++)
+        prove.subject[s].direct = !prove.subject[s].writes && l->arena[prove.subject[s].id];
     return true;
 }
 
-static void drop_copies(const ebb_operation_t *op)
+static size_t room_for(size_t bytes)
 {
-    for (unsigned i = 0; i < prove.count; i++) {
-        subject_t *s = &prove.subject[i];
-        ebb_mark_t here = ebb_mark_here(op->stream);
-        if (s->before)
-            ebb_heap_free(s->before, here);
-        if (s->trial)
-            ebb_heap_free(s->trial, here);
-        s->before = s->trial = NULL;
-    }
+    return (bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1);
 }
 
-static bool take_copies(const ebb_operation_t *op)
+/* Which replays this step has: in the first, one of what was there and one with all written parts zeroed; later one with
+ * those zeroed that came out the same, and if that is not all, another one of what was there. */
+static void choose_replays(uint32_t i)
 {
-    for (unsigned i = 0; i < prove.count; i++) {
-        subject_t *s = &prove.subject[i];
-        if (!take_copy(op, s, &s->before) || !take_copy(op, s, &s->trial) || copy(op, s->before, s->buffer)) {
-            drop_copies(op);
-            return false;
+    const ebb_fact_t *f = &prove.lessons->fact[i];
+    unsigned written = 0;
+    for (unsigned s = 0; s < prove.count; s++)
+        written += prove.subject[s].writes;
+    uint64_t all = written < 64 ? ((uint64_t)1 << written) - 1 : ~(uint64_t)0;
+    prove.now = (trial_t){.operation = i, .result = prove.results};
+    prove.now.zeroed = f->rounds ? f->zeroed : all;
+    prove.now.zero = written != 0; /* of nothing: another one of what was there */
+    prove.now.copy = !f->rounds || prove.now.zeroed != all;
+}
+
+static size_t place_subjects(void)
+{
+    size_t at = 0;
+    for (unsigned s = 0; s < prove.count; s++) {
+        subject_t *x = &prove.subject[s];
+        if (x->direct)
+            continue;
+        if (!x->writes || prove.now.copy) {
+            x->copy = at;
+            at += room_for(x->buffer->bytes);
+        }
+        if (x->writes && prove.now.zero) {
+            x->zero = at;
+            at += room_for(x->buffer->bytes);
         }
     }
-    return true;
+    return at;
 }
 
-/* ---- hashes: slot i before, MOST + i after, 2 * MOST + i of the trial ---- */
-
-static ebb_status_t hash_subjects(const ebb_operation_t *op, unsigned first, bool of_trial)
+static uint32_t tiles_asked(void)
 {
-    for (unsigned i = 0; i < prove.count; i++) {
-        const ebb_buffer_t *b = of_trial ? prove.subject[i].trial : prove.subject[i].buffer;
-        EBB_TRY(ebb_hash_issue(prove.hashes, first + i, op->stream, b->address, b->bytes));
+    uint32_t sum = 0;
+    for (unsigned s = 0; s < prove.count; s++) {
+        const subject_t *x = &prove.subject[s];
+        uint32_t tiles = ebb_tile_count(x->buffer->bytes);
+        sum += x->direct ? 0 : x->writes ? tiles * (uint32_t)(prove.now.copy + prove.now.zero) : tiles;
     }
-    return 0;
+    return sum;
 }
 
-void ebb_prove_before(const ebb_operation_t *op)
+/* The scratch begins as the replays shall find it. */
+static ebb_status_t fill(const ebb_operation_t *op)
 {
-    prove.known = prove.copied = prove.hidden = false;
-    prove.count = 0;
-    if (!set_up() || !list_subjects(op))
-        return;
-    if (op->kind == EBB_KERNEL && hash_subjects(op, 0, false))
-        return;
-    prove.why = qualify(op);
-    prove.copied = prove.why == EBB_PROVEN && take_copies(op);
-    if (prove.why == EBB_PROVEN && !prove.copied)
-        prove.why = EBB_NO_ROOM;
-    prove.known = !ebb_driver.cuEventRecord(prove.start, ebb_stream_handle(op->stream));
+    ebb_tile_list_t list;
+    unsigned written = 0;
+    ebb_tiles_begin(&list, prove.tiles, op->stream, EBB_TILES_MOVE);
+    for (unsigned s = 0; s < prove.count; s++) {
+        subject_t *x = &prove.subject[s];
+        if (x->direct)
+            continue;
+        x->copy += prove.scratch->address;
+        x->zero += prove.scratch->address;
+        if (!x->writes || prove.now.copy)
+            ebb_tiles_move(&list, x->copy, x->buffer->address, x->buffer->bytes);
+        if (x->writes && prove.now.zero) {
+            bool zeroed = written < 64 && prove.now.zeroed >> written & 1;
+            ebb_tiles_move(&list, x->zero, zeroed ? 0 : x->buffer->address, x->buffer->bytes);
+        }
+        written += x->writes;
+    }
+    return ebb_tiles_end(&list);
 }
 
-/* ---- trials ---- */
+void ebb_prove_before(uint32_t i, const ebb_operation_t *op)
+{
+    ebb_fact_t *f = &prove.lessons->fact[i];
+    const ebb_trace_operation_t *o = &prove.lessons->recorded.trace->operation[i];
+    prove.scratch = NULL;
+    if (!is_open(f) || prove.spent_ns >= prove.most_ns || !op->plain)
+        return;
+    if (!list_subjects(i, op) || has_foreign_pointers(op->params, op->param_bytes)) {
+        f->why = prove.count == MOST ? EBB_NO_ROOM : EBB_FOREIGN;
+        return;
+    }
+    choose_replays(i);
+    size_t bytes = place_subjects();
+    double ns = (prove.now.copy + prove.now.zero) * (double)o->duration_ns + 5.0 * LAUNCH_NS +
+                5 * (double)bytes / prove.bytes_per_ns;
+    if (!bytes || prove.results + tiles_asked() > prove.most_results) {
+        f->why = EBB_UNTRIED;
+        return;
+    }
+    if (prove.spent_ns && prove.spent_ns + ns > prove.most_ns)
+        return; /* in the next step */
+    if (ebb_heap_alloc(&(ebb_request_t){.bytes = bytes, .stream = op->stream}, &prove.scratch)) {
+        prove.scratch = NULL;
+        f->why = EBB_NO_ROOM;
+        return;
+    }
+    prove.scratch->held++;
+    prove.spent_ns += ns;
+    f->bytes = bytes > f->bytes ? bytes : f->bytes;
+    f->ns = (uint64_t)ns / (prove.now.copy + prove.now.zero);
+    if (fill(op))
+        f->why = EBB_REFUSED;
+}
 
-static ebb_status_t relaunch(const ebb_operation_t *op)
+/* ---- behind ---- */
+
+static ebb_status_t replay(const ebb_operation_t *op, bool zero)
 {
     const ebb_issued_t issued = ebb_issued_view(op);
     ebb_pointer_t pointer[EBB_RELAUNCH_POINTERS];
     unsigned count = 0;
-    for (uint32_t i = 0; i < op->access_count && count < EBB_RELAUNCH_POINTERS; i++) {
-        const ebb_access_t *a = &op->access[i];
-        CUdeviceptr to = prove.subject[find_subject(a->buffer)].trial->address + a->offset_bytes;
-        pointer[count++] = (ebb_pointer_t){a->param_offset, to};
+    for (uint32_t k = 0; k < op->access_count && count < EBB_RELAUNCH_POINTERS; k++) {
+        const ebb_access_t *a = &op->access[k];
+        const subject_t *x = prove.subject;
+        while (x->buffer != a->buffer)
+            x++;
+        if (!x->direct)
+            pointer[count++] =
+                (ebb_pointer_t){a->param_offset, (x->writes && zero ? x->zero : x->copy) + a->offset_bytes};
     }
     return ebb_relaunch(&issued, op->stream, pointer, count);
 }
 
-/* Replays from what was there before, the subjects in `zeroed` (a bit each) zeroed; whether everything comes
- * out as the program's operation has left it. */
-static bool try_replay(const ebb_operation_t *op, uint64_t zeroed, const uint64_t *after)
+/* What came out, in the order in which it is read in judge: of each subject, the replays'. */
+static ebb_status_t compare(const ebb_operation_t *op)
 {
-    uint64_t hash[MOST];
-    for (unsigned i = 0; i < prove.count; i++) {
-        const subject_t *s = &prove.subject[i];
-        if (!(zeroed >> i & 1)) {
-            if (copy(op, s->trial, s->before))
-                return false;
-        } else if (ebb_driver.cuMemsetD8Async(s->trial->address, 0, s->trial->bytes,
-                                              ebb_stream_handle(op->stream))) {
-            return false;
+    ebb_tile_list_t list;
+    ebb_tiles_begin(&list, prove.tiles, op->stream, EBB_TILES_COMPARE);
+    for (unsigned s = 0; s < prove.count; s++) {
+        const subject_t *x = &prove.subject[s];
+        size_t bytes = x->buffer->bytes;
+        if (x->direct)
+            continue;
+        if (!x->writes || prove.now.copy) {
+            ebb_tiles_compare(&list, x->copy, x->buffer->address, bytes, prove.results);
+            prove.results += ebb_tile_count(bytes);
+        }
+        if (x->writes && prove.now.zero) {
+            ebb_tiles_compare(&list, x->zero, x->buffer->address, bytes, prove.results);
+            prove.results += ebb_tile_count(bytes);
         }
     }
-    if (relaunch(op) || hash_subjects(op, 2 * MOST, true) ||
-        ebb_hash_read(prove.hashes, 2 * MOST, prove.count, op->stream, hash))
-        return false;
-    return !memcmp(hash, after, prove.count * sizeof *hash);
+    return ebb_tiles_end(&list);
 }
 
-static void run_trials(const ebb_operation_t *op, const uint64_t *after, ebb_proof_t *out)
+void ebb_prove_after(uint32_t i, const ebb_operation_t *op)
 {
-    uint64_t replaced = 0;
-    for (unsigned again = 0; again < 2; again++) {
-        bool same = try_replay(op, 0, after);
-        out->agreed += same;
-        out->refuted |= !same;
-    }
-    for (unsigned i = 0; i < prove.count && !out->refuted; i++)
-        if (prove.subject[i].mode == EBB_UPDATES && try_replay(op, (uint64_t)1 << i, after)) {
-            replaced |= (uint64_t)1 << i;
-            out->agreed++;
-        }
-    /* As a replay of a plan will find them: all zeroed at once. */
-    if (replaced & (replaced - 1) && !try_replay(op, replaced, after))
-        replaced = 0;
-    for (unsigned i = 0; i < prove.count; i++)
-        if (replaced >> i & 1)
-            prove.subject[i].mode = EBB_REPLACES;
-}
-
-static bool learn_kernel(const ebb_operation_t *op, ebb_proof_t *out)
-{
-    uint64_t hash[2 * MOST];
-    if (hash_subjects(op, MOST, false) || ebb_hash_read(prove.hashes, 0, prove.count, op->stream, hash) ||
-        ebb_hash_read(prove.hashes, MOST, prove.count, op->stream, hash + MOST))
-        return false;
-    for (unsigned i = 0; i < prove.count; i++)
-        if (hash[i] == hash[MOST + i])
-            prove.subject[i].mode = EBB_READS;
-    if (prove.copied)
-        run_trials(op, hash + MOST, out);
-    out->verdict = out->refuted ? EBB_DIFFERS : prove.why;
-    return true;
-}
-
-/* Copies and memsets do what they say. Replays of those that stay on the device agree. */
-static void know_copy(const ebb_operation_t *op, ebb_proof_t *out)
-{
-    bool within = op->kind == EBB_SET;
-    if (op->kind == EBB_OTHER) /* may do anything to what it touches, and is not issued again */
+    ebb_fact_t *f = &prove.lessons->fact[i];
+    if (!prove.scratch)
         return;
-    out->verdict = EBB_HOST;
-    for (uint32_t i = 0; i < op->access_count; i++) {
-        const ebb_access_t *a = &op->access[i];
-        bool writes = a->param_offset == 0, whole = !a->offset_bytes && op->bytes >= a->buffer->bytes;
-        prove.subject[find_subject(a->buffer)].mode = !writes ? EBB_READS
-                                                      : whole ? EBB_REPLACES
-                                                              : EBB_UPDATES;
-        within |= !writes && op->access_count == 2 && prove.count == 2;
+    if (f->why == EBB_PROVEN &&
+        ((prove.now.copy && replay(op, false)) || (prove.now.zero && replay(op, true))))
+        f->why = EBB_REFUSED;
+    if (f->why == EBB_PROVEN && !compare(op)) {
+        trial_t *t =
+            ebb_array_append((void **)&prove.trial, &prove.trial_count, &prove.trial_room, sizeof *t);
+        if (t)
+            *t = prove.now;
     }
-    if (op->access_count == 2 && prove.count == 1) /* within one buffer */
-        prove.subject[0].mode = EBB_UPDATES;
-    out->agreed = within ? 3 : 0;
-    if (within)
-        out->verdict = EBB_PROVEN;
+    ebb_heap_free(prove.scratch, ebb_mark_here(op->stream));
+    prove.scratch = NULL;
 }
 
-static bool give_modes(const ebb_operation_t *op, ebb_proof_t *out)
+/* ---- what came out ---- */
+
+static bool differs(uint32_t *result, uint32_t tiles)
 {
-    if (op->access_count > prove.mode_room) {
-        free(prove.mode);
-        prove.mode_room = 2 * (size_t)op->access_count;
-        prove.mode = calloc(prove.mode_room, sizeof *prove.mode);
-        if (!prove.mode) {
-            prove.mode_room = 0;
-            return false;
-        }
+    bool any = false;
+    for (uint32_t k = 0; k < tiles; k++)
+        any |= ebb_tiles_result(prove.tiles, (*result)++);
+    return any;
+}
+
+static void judge(const trial_t *trial)
+{
+    ebb_lessons_t *l = prove.lessons;
+    const ebb_trace_t *t = l->recorded.trace;
+    const ebb_trace_operation_t *o = &t->operation[trial->operation];
+    ebb_fact_t *f = &l->fact[trial->operation];
+    bool copy_same = true, zero_same = true;
+    uint64_t same = 0;
+    uint32_t result = trial->result;
+    unsigned written = 0;
+    for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++) {
+        bool writes = false, first = true;
+        uint32_t b = t->access[k].buffer, tiles = ebb_tile_count(t->buffer[b].bytes);
+        for (uint32_t m = o->first_access; m < o->first_access + o->access_count; m++)
+            if (t->access[m].buffer == b) {
+                writes |= ebb_lessons_may_write(l, trial->operation, m);
+                first &= m >= k;
+            }
+        if (!first || (!writes && l->arena[b]))
+            continue;
+        if (!writes || trial->copy)
+            copy_same &= !differs(&result, tiles);
+        if (writes && trial->zero && !differs(&result, tiles))
+            same |= (uint64_t)1 << (written & 63);
+        written += writes;
     }
-    for (uint32_t i = 0; i < op->access_count; i++)
-        prove.mode[i] = prove.subject[find_subject(op->access[i].buffer)].mode;
-    out->mode = prove.mode;
-    return true;
+    uint64_t all = written < 64 ? ((uint64_t)1 << written) - 1 : ~(uint64_t)0;
+    zero_same = same == all;
+    f->agreed += (uint32_t)(trial->copy && copy_same) + (uint32_t)(trial->zero && zero_same);
+    f->refuted |= !copy_same;
+    /* From all zeros not everything need come out. From what did come out, zeroed once more, everything must, if it was
+     * all; of some, never tried together, it need not. */
+    if (!f->rounds)
+        f->zeroed = same;
+    else if (trial->zero && !zero_same) {
+        f->refuted |= !trial->zeroed || trial->zeroed == all;
+        f->zeroed = 0;
+    }
+    f->written = written;
+    f->rounds++;
 }
 
-bool ebb_prove_after(const ebb_operation_t *op, ebb_proof_t *out)
+void ebb_prove_end(bool good, ebb_stream_t *stream)
 {
-    *out = (ebb_proof_t){.verdict = op->kind == EBB_OTHER ? EBB_OTHERWISE : EBB_UNTRIED};
-    CUstream stream = ebb_stream_handle(op->stream);
-    float ms = 0;
-    bool good = prove.known && !prove.hidden && !ebb_driver.cuEventRecord(prove.stop, stream);
-    if (op->kind == EBB_KERNEL)
-        good = good && learn_kernel(op, out);
-    else if (good)
-        know_copy(op, out);
-    good = good && !ebb_driver.cuEventSynchronize(prove.stop) &&
-           !ebb_driver.cuEventElapsedTime(&ms, prove.start, prove.stop);
-    if (prove.copied)
-        drop_copies(op);
-    out->duration_ns = ms > 0 ? (uint64_t)((double)ms * 1e6) : 0;
-    if (good)
-        return give_modes(op, out);
-    static bool said;
-    if (!said)
-        ebb_log(EBB_WARN, "an operation could not be learned: %s",
-                prove.hidden ? "it reaches buffers through a table of pointers" : ebb_last_failure());
-    said = true;
-    return false;
-}
-
-void ebb_prove_abandon(const ebb_operation_t *op)
-{
-    if (prove.copied)
-        drop_copies(op);
-    prove.known = prove.copied = false;
-}
-
-void ebb_prove_end(void)
-{
-    ebb_pinned_free(prove.table, LARGEST_TABLE);
-    ebb_hashes_delete(prove.hashes);
-    if (prove.start)
-        ebb_driver.cuEventDestroy(prove.start);
-    if (prove.stop)
-        ebb_driver.cuEventDestroy(prove.stop);
-    free(prove.mode);
+    if (!good)
+        ebb_driver.cuCtxSynchronize();
+    bool read = good && !ebb_tiles_read(prove.tiles, stream);
+    for (uint32_t i = 0; read && i < prove.trial_count; i++)
+        judge(&prove.trial[i]);
+    if (prove.scratch) /* the operation was refused */
+        ebb_heap_free(prove.scratch, (ebb_mark_t){0});
+    ebb_tiles_delete(prove.tiles);
+    free(prove.trial);
     memset(&prove, 0, sizeof prove);
 }

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "array.h"
-#include "driver.h"
+#include "know.h"
 #include "log.h"
 #include "nvtx.h"
 
@@ -23,7 +23,7 @@ typedef struct event {
     uint32_t id;
 } event_t;
 
-enum { STREAMS = 64, THREADS = 64 };
+enum { STREAMS = EBB_RECORD_STREAMS, THREADS = 64 };
 
 static struct {
     ebb_recording_t result;
@@ -31,8 +31,6 @@ static struct {
     number_t *number;
     size_t number_room, number_count;
     size_t function_room, generation_room, address_room;
-    const ebb_stream_t *stream[STREAMS];
-    uint32_t stream_count;
     pid_t thread[THREADS];
     uint32_t thread_count;
     event_t *event;                           /* handles, in order of appearance */
@@ -113,13 +111,14 @@ static ebb_trace_buffer_t *entry_of(const ebb_buffer_t *b, uint32_t *id)
     return &r->trace->buffer[n->id];
 }
 
-static uint32_t number_of_stream(const ebb_stream_t *stream)
+static uint32_t number_of_stream(ebb_stream_t *stream)
 {
+    ebb_recording_t *r = &record.result;
     uint32_t i = 0;
-    while (i < record.stream_count && record.stream[i] != stream)
+    while (i < r->stream_count && r->streams[i] != stream)
         i++;
-    if (i == record.stream_count && i < STREAMS)
-        record.stream[record.stream_count++] = stream;
+    if (i == r->stream_count && i < STREAMS)
+        r->streams[r->stream_count++] = stream;
     return i;
 }
 
@@ -137,7 +136,7 @@ static uint32_t number_of_thread(void)
     return i < THREADS ? i : THREADS - 1;
 }
 
-static bool add_moment(ebb_moment_kind_t what, const ebb_stream_t *stream, uint32_t id)
+static bool add_moment(ebb_moment_kind_t what, ebb_stream_t *stream, uint32_t id)
 {
     uint32_t s = stream ? number_of_stream(stream) : 0;
     ebb_trace_moment_t *m = s < STREAMS ? ebb_trace_add_moment(record.result.trace) : NULL;
@@ -171,7 +170,7 @@ void ebb_record_order(const ebb_order_t *o)
                                     o->event ? event_of(o) : 0);
 }
 
-void ebb_record_allocated(const ebb_buffer_t *b, const ebb_stream_t *stream)
+void ebb_record_allocated(const ebb_buffer_t *b, ebb_stream_t *stream)
 {
     uint32_t id = 0;
     ebb_trace_buffer_t *entry = record.broken ? NULL : entry_of(b, &id);
@@ -180,7 +179,7 @@ void ebb_record_allocated(const ebb_buffer_t *b, const ebb_stream_t *stream)
     record.broken = !entry || !add_moment(EBB_MOMENT_ALLOC, stream, id);
 }
 
-void ebb_record_freed(const ebb_buffer_t *b, const ebb_stream_t *stream)
+void ebb_record_freed(const ebb_buffer_t *b, ebb_stream_t *stream)
 {
     uint32_t id = 0;
     ebb_trace_buffer_t *entry = record.broken ? NULL : entry_of(b, &id);
@@ -191,15 +190,26 @@ void ebb_record_freed(const ebb_buffer_t *b, const ebb_stream_t *stream)
 
 /* ---- operations ---- */
 
-static void name_operation(const ebb_operation_t *op, char name[EBB_TRACE_NAME])
+static const char *name_of(const ebb_operation_t *op)
 {
-    const char *text = op->kind == EBB_OTHER ? op->name : op->kind == EBB_COPY ? "copy" : "set";
-    if (op->kind == EBB_KERNEL && (ebb_driver.cuFuncGetName(&text, op->function) || !text))
-        text = "?";
-    snprintf(name, EBB_TRACE_NAME, "%s", text);
+    return op->kind == EBB_KERNEL  ? ebb_know_name(op->function)
+           : op->kind == EBB_OTHER ? op->name
+           : op->kind == EBB_COPY  ? "copy"
+                                   : "set";
 }
 
-static bool record_access(const ebb_access_t *access, ebb_mode_t mode)
+/* What a copy or memset does; of all else nothing is known. */
+static ebb_mode_t mode_of(const ebb_operation_t *op, const ebb_access_t *access)
+{
+    if (op->kind == EBB_KERNEL || op->kind == EBB_OTHER)
+        return EBB_UPDATES;
+    bool within = op->access_count == 2 && op->access[0].buffer == op->access[1].buffer;
+    if (access->param_offset && !within)
+        return EBB_READS;
+    return within || access->offset_bytes || op->bytes < access->buffer->bytes ? EBB_UPDATES : EBB_REPLACES;
+}
+
+static bool record_access(const ebb_operation_t *op, const ebb_access_t *access)
 {
     uint32_t id;
     /* What is pinned may be read and written by others at any time. */
@@ -211,11 +221,30 @@ static bool record_access(const ebb_access_t *access, ebb_mode_t mode)
     a->buffer = id;
     a->offset_bytes = access->offset_bytes;
     a->param_offset = access->param_offset;
-    a->mode = mode;
+    a->mode = mode_of(op, access);
+    if (op->kind != EBB_KERNEL && op->kind != EBB_OTHER && !access->param_offset && op->bytes) {
+        a->first_tile = (uint32_t)(access->offset_bytes / EBB_TRACE_TILE_BYTES);
+        uint64_t last = access->offset_bytes + op->bytes - 1;
+        last = last < access->buffer->bytes ? last : access->buffer->bytes - 1;
+        a->tile_count = (uint32_t)(last / EBB_TRACE_TILE_BYTES) + 1 - a->first_tile;
+    }
     return true;
 }
 
-static bool record_operation(const ebb_operation_t *op, const ebb_proof_t *proof)
+/* Copies within the device and memsets agree with themselves. */
+static void judge(const ebb_operation_t *op, ebb_trace_operation_t *o)
+{
+    bool device = op->kind == EBB_SET || (op->kind == EBB_COPY && op->access_count == 2 &&
+                                          op->access[0].buffer != op->access[1].buffer);
+    o->proofs = device ? 3 : 0;
+    o->verdict = op->kind == EBB_OTHER  ? EBB_OTHERWISE
+                 : device               ? EBB_PROVEN
+                 : op->kind == EBB_COPY ? EBB_HOST
+                 : op->plain            ? EBB_UNTRIED
+                                        : EBB_ATTRIBUTES;
+}
+
+static bool record_operation(const ebb_operation_t *op)
 {
     ebb_recording_t *r = &record.result;
     uint32_t stream = number_of_stream(op->stream), index = r->trace->operation_count;
@@ -230,28 +259,26 @@ static bool record_operation(const ebb_operation_t *op, const ebb_proof_t *proof
     r->function[index] = ebb_record_function(op);
     o->kind = (ebb_trace_kind_t)op->kind;
     o->stream = stream;
-    name_operation(op, o->name);
+    o->thread = number_of_thread();
+    snprintf(o->name, sizeof o->name, "%s", name_of(op));
     memcpy(o->grid, op->grid, sizeof o->grid);
     memcpy(o->block, op->block, sizeof o->block);
     o->shared_bytes = op->shared_bytes;
     o->param_bytes = (uint32_t)(op->kind == EBB_KERNEL ? op->param_bytes : op->bytes);
-    o->duration_ns = proof->duration_ns;
-    o->proofs = proof->refuted ? 0 : proof->agreed;
-    o->verdict = proof->verdict;
-    o->thread = number_of_thread();
+    judge(op, o);
     if (!ebb_trace_set_nvtx(r->trace, o, ebb_nvtx_path()) ||
         (op->kind == EBB_KERNEL && !ebb_trace_add_args(r->trace, op->params, (uint32_t)op->param_bytes)))
         return false;
     for (uint32_t i = 0; i < op->access_count; i++)
-        if (!record_access(&op->access[i], proof->mode[i]))
+        if (!record_access(op, &op->access[i]))
             return false;
     return true;
 }
 
-void ebb_record_operation(const ebb_operation_t *op, const ebb_proof_t *proof)
+void ebb_record_operation(const ebb_operation_t *op)
 {
     if (!record.broken)
-        record.broken = !record_operation(op, proof);
+        record.broken = !record_operation(op);
 }
 
 void ebb_record_spoil(void)

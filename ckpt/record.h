@@ -1,14 +1,16 @@
 /* record.h: makes a trace of one step, while it runs.
  *
- * Fed with everything that happens between two step boundaries, allocations and frees included, and with what
- * was proven of each operation. One recording at a time; with ebb_lock() held throughout.
+ * Fed with everything that happens between two step boundaries, allocations and frees included. What operations
+ * do to buffers is not seen here: every access counts as an update, but those of copies and memsets, which do what
+ * they say. One recording at a time; with ebb_lock() held throughout.
  */
 #ifndef EBB_RECORD_H
 #define EBB_RECORD_H
 
 #include "ebb_alloc.h"
-#include "prove.h"
 #include "trace.h"
+
+enum { EBB_RECORD_STREAMS = 64 };
 
 /* A trace, and what it stands for in this process. */
 typedef struct ebb_recording {
@@ -18,6 +20,8 @@ typedef struct ebb_recording {
     CUdeviceptr *address; /* [buffers] */
     ebb_stream_t
         *stream; /* the first operation's; trace->operation[i].stream is 0 for all if it is the only one */
+    ebb_stream_t *streams[EBB_RECORD_STREAMS]; /* by number */
+    uint32_t stream_count;
 } ebb_recording_t;
 
 /* What an operation is recorded as: its kernel, or what else tells it from others; NULL for copies and sets. */
@@ -28,12 +32,12 @@ void ebb_record_begin(void);
 bool ebb_record_running(void);
 
 /* `stream`: on which it was asked for; NULL: none. */
-void ebb_record_allocated(const ebb_buffer_t *buffer, const ebb_stream_t *stream);
-void ebb_record_freed(const ebb_buffer_t *buffer, const ebb_stream_t *stream);
+void ebb_record_allocated(const ebb_buffer_t *buffer, ebb_stream_t *stream);
+void ebb_record_freed(const ebb_buffer_t *buffer, ebb_stream_t *stream);
 /* What orders streams and host; alloc/'s listener. */
 void ebb_record_order(const ebb_order_t *order);
 /* After it was issued. */
-void ebb_record_operation(const ebb_operation_t *operation, const ebb_proof_t *proof);
+void ebb_record_operation(const ebb_operation_t *operation);
 
 /* Something of the step is not known: there will be no recording of it. */
 void ebb_record_spoil(void);

@@ -2,7 +2,7 @@
  * steps, and decides who acts.
  *
  *   OBSERVE  no step is known, or there is no need for a plan: the reactive half (offload/residence.c)
- *   LEARN    two steps in a row are recorded, every operation of them proven (prove.h); reactive otherwise
+ *   LEARN    some steps are lessons (learn.h); reactive otherwise
  *   DRIVE    there is a plan. While the program keeps to it, drive.h acts; when it does not, the reactive
  *            half does until the next boundary
  *   STAY     a plan is impossible, and it was said why: reactive until another step is found
@@ -39,24 +39,18 @@
 
 /* Another device is followed when it has had so many times the operations of the one in which no step is found. */
 enum { BUSIER = 4, LEAST_OPERATIONS = 64 };
-enum {
-    LONGEST_STEP = 1 << 18,
-    MOST_LESSONS = 8,
-    MOST_FRUITLESS = 16,
-    MOST_FAILURES = 4,
-    MOST_INTERRUPTIONS = 8
-};
+enum { LONGEST_STEP = 1 << 18, MOST_FRUITLESS = 16, MOST_FAILURES = 4, MOST_INTERRUPTIONS = 8 };
 
 /* A kind of step. */
 typedef struct kind {
     uint64_t serial; /* of the kind in the finder that this is about; 0: none */
     enum { OBSERVE, LEARN, DRIVE, STAY } phase;
-    unsigned lessons;       /* steps recorded for this plan */
-    unsigned fruitless;     /* installations in a row without a driven step */
-    unsigned failures;      /* installations that failed */
-    unsigned interruptions; /* of learning and driving */
-    uint64_t driven_before; /* steps driven when the plan was installed last */
-    ebb_recording_t learned;
+    unsigned fruitless;       /* installations in a row without a driven step */
+    unsigned failures;        /* installations that failed */
+    unsigned interruptions;   /* of learning and driving */
+    uint64_t driven_before;   /* steps driven when the plan was installed last */
+    ebb_lessons_t *lessons;   /* NULL: none yet */
+    ebb_recording_t *learned; /* the lessons', when all is learned */
     ebb_plan_t *plan;
 } kind_t;
 
@@ -160,16 +154,16 @@ static void forget(kind_t *k)
     if (run.driving == k)
         leave("what was learned of this kind of step is forgotten");
     ebb_plan_delete(k->plan);
-    ebb_recording_delete(&k->learned);
+    ebb_lessons_delete(k->lessons);
     k->plan = NULL;
-    k->lessons = 0;
+    k->lessons = NULL;
+    k->learned = NULL;
     k->phase = OBSERVE;
 }
 
 static void stop_learning(void)
 {
-    ebb_record_abandon();
-    ebb_prove_end();
+    ebb_learn_abandon();
 }
 
 /* Numbers of kinds that are forgotten are given again. */
@@ -193,44 +187,37 @@ static bool is_worth_learning(void)
            (ebb_traffic().evictions || *ebb_options.trace || *ebb_options.plan);
 }
 
-/* A step of this kind has been recorded. True: two agree, all is learned. */
-static bool take_lesson(kind_t *k)
+/* A lesson begins, for a step that is expected to be of this kind. */
+static void begin_lesson(kind_t *k)
 {
-    ebb_recording_t lesson;
-    k->lessons++;
-    if (!ebb_record_end(&lesson))
-        return false;
-    const char *difference = k->learned.trace ? ebb_learn_merge(&k->learned, &lesson) : "it is the first one";
-    if (!difference) {
-        ebb_recording_delete(&lesson);
-        return true;
-    }
-    if (k->learned.trace)
-        ebb_log(EBB_INFO, "two steps differ in %s", difference);
-    ebb_recording_delete(&k->learned);
-    k->learned = lesson;
-    return false;
+    if (!k->lessons)
+        k->lessons = ebb_lessons_new();
+    if (k->lessons && ebb_learn_begin(k->lessons))
+        return;
+    ebb_log(EBB_WARN, "a step cannot be learned, ebb stays reactive: %s", ebb_last_failure());
+    forget(k);
+    k->phase = STAY;
 }
 
-/* A recorded step has ended, and was of this kind. */
+/* A lesson has ended, in a step of this kind. */
 static void learn(kind_t *k)
 {
-    if (k->phase == DRIVE || k->phase == STAY) { /* another kind was expected */
-        ebb_record_abandon();
+    if (!k->lessons && k->phase == OBSERVE)
+        k->lessons = ebb_lessons_new();
+    if (!k->lessons || k->phase == DRIVE || k->phase == STAY || !ebb_learn_give(k->lessons)) {
+        ebb_learn_abandon(); /* another kind was expected */
         return;
     }
     k->phase = LEARN;
-    if (take_lesson(k)) {
-        ebb_prove_end();
-        write_file("the trace of a step", ebb_options.trace, write_trace, k->learned.trace);
+    const ebb_learned_t learned = ebb_learn_end();
+    if (learned == EBB_LEARNED) {
+        k->learned = ebb_lessons_recording(k->lessons);
+        write_file("the trace of a step", ebb_options.trace, write_trace, k->learned->trace);
         k->phase = ebb_traffic().evictions || *ebb_options.plan ? DRIVE : STAY;
-        return;
+    } else if (learned == EBB_LEARNED_NEVER) {
+        forget(k);
+        k->phase = STAY;
     }
-    if (k->lessons < MOST_LESSONS)
-        return;
-    ebb_log(EBB_WARN, "the program's steps differ from one another: no plan, ebb stays reactive");
-    forget(k);
-    k->phase = STAY;
 }
 
 /* ---- planning ---- */
@@ -254,7 +241,7 @@ static ebb_plan_t *make_plan(const kind_t *k)
     char why[256] = "";
     ebb_link_t link = ebb_link();
     ebb_pinned_usage_t host = ebb_pinned_usage();
-    ebb_plan_request_t q = {.device_bytes = ebb_drive_room(&k->learned),
+    ebb_plan_request_t q = {.device_bytes = ebb_drive_room(k->learned),
                             .host_bytes = host.budget_bytes - host.others_bytes,
                             .min_buffer = (uint64_t)ebb_options.min_buffer,
                             .offload = ebb_options.offload,
@@ -263,15 +250,15 @@ static ebb_plan_t *make_plan(const kind_t *k)
                             .in_bytes_per_ns = link.in,
                             .max_cost = (double)ebb_options.recompute_max_cost / 100,
                             .min_gap_ns = (uint64_t)ebb_options.offload_min_gap * 1000};
-    ebb_plan_t *plan = ebb_plan_make(k->learned.trace, &q, why, sizeof why);
+    ebb_plan_t *plan = ebb_plan_make(k->learned->trace, &q, why, sizeof why);
     if (!plan) {
         ebb_log(EBB_WARN, "there is no plan for %zu MiB, ebb stays reactive: %s",
                 (size_t)q.device_bytes >> 20, why);
         return NULL;
     }
     const ebb_check_limits_t limits = {q.device_bytes, q.host_bytes};
-    if (ebb_check_plan(k->learned.trace, plan, &limits, why, sizeof why)) {
-        run.steps.plan = ebb_plan_sum(plan, k->learned.trace);
+    if (ebb_check_plan(k->learned->trace, plan, &limits, why, sizeof why)) {
+        run.steps.plan = ebb_plan_sum(plan, k->learned->trace);
         run.steps.reserved_bytes = ebb_chunks_limit() * EBB_CHUNK_BYTES - q.device_bytes;
         return plan;
     }
@@ -296,7 +283,7 @@ static void begin_driving(kind_t *k)
         k->phase = STAY;
         return;
     }
-    if (!ebb_drive_install(&k->learned, k->plan)) {
+    if (!ebb_drive_install(k->learned, k->plan)) {
         /* What outlives the step may have become another: to be learned again. */
         forget(k);
         k->phase = ++k->failures < MOST_FAILURES ? OBSERVE : STAY;
@@ -320,7 +307,7 @@ static void act_at_boundary(void)
     if (ebb_plans_rest())
         return;
     kind_t *ended = kind_of(ebb_step_ended(run.finder)), *next = kind_of(ebb_step_expected(run.finder));
-    if (ebb_record_running() && ended)
+    if (ebb_learn_running() && ended)
         learn(ended);
     if (run.driving && (run.driving != next || !ebb_drive_active()))
         leave("the next step is expected to be of another kind");
@@ -330,7 +317,7 @@ static void act_at_boundary(void)
         next->phase = LEARN;
     if (next->phase == LEARN && !ebb_drive_active()) {
         run.bound = true;
-        ebb_record_begin();
+        begin_lesson(next);
     }
     if (next->phase == DRIVE && !run.driving)
         begin_driving(next);
@@ -366,11 +353,11 @@ static void follow_steps(const ebb_operation_t *op)
         run.steps.completed++;
         run.boundary = !ebb_step_late(run.finder);
         if (!run.boundary)
-            ebb_record_abandon();
+            ebb_learn_abandon();
         break;
     case EBB_STEP_LOST:
         run.steps.interrupted++;
-        ebb_record_abandon();
+        ebb_learn_abandon();
         break;
     default:
         break;
@@ -408,20 +395,9 @@ static ebb_status_t before(ebb_operation_t *op)
     if (run.driven)
         return 0;
     EBB_TRY(ebb_residence_acquire(op));
-    if (ebb_record_running())
-        ebb_prove_before(op);
+    if (ebb_learn_running())
+        ebb_learn_before(op);
     return 0;
-}
-
-static void record(const ebb_operation_t *op, CUresult result)
-{
-    ebb_proof_t proof;
-    if (result)
-        ebb_prove_abandon(op);
-    else if (ebb_prove_after(op, &proof))
-        ebb_record_operation(op, &proof);
-    else
-        ebb_record_spoil();
 }
 
 static void after(const ebb_operation_t *op, CUresult result)
@@ -437,8 +413,8 @@ static void after(const ebb_operation_t *op, CUresult result)
         else
             ebb_drive_after();
     } else {
-        if (ebb_record_running())
-            record(op, result);
+        if (ebb_learn_running())
+            ebb_learn_after(op, result);
         ebb_residence_release(op);
     }
     if (!result)
@@ -457,8 +433,8 @@ static ebb_buffer_t *serve(const ebb_request_t *request)
 static void allocated(ebb_buffer_t *buffer, ebb_stream_t *stream)
 {
     ebb_shortage_over();
-    if (is_ours() && ebb_record_running())
-        ebb_record_allocated(buffer, stream);
+    if (is_ours() && ebb_learn_running())
+        ebb_learn_allocated(buffer, stream);
 }
 
 static void ordered(const ebb_order_t *order)
@@ -484,8 +460,8 @@ static bool freeing(ebb_buffer_t *buffer, ebb_stream_t *stream)
         run.fewest_live = left;
     if (ebb_drive_freeing(buffer))
         return true;
-    if (ebb_record_running())
-        ebb_record_freed(buffer, stream);
+    if (ebb_learn_running())
+        ebb_learn_freed(buffer, stream);
     ebb_residence_forget(buffer, stream);
     return false;
 }

@@ -1,0 +1,27 @@
+/* tiles.h: what ebb's tile kernels are told; for tiles.cu and tiles.c. C and CUDA. */
+#ifndef EBB_KERNELS_TILES_H
+#define EBB_KERNELS_TILES_H
+
+#include <stdint.h>
+
+enum { EBB_TILE_BYTES = 64 << 10, EBB_TILE_JOBS = 40 };
+
+/* Bytes [0, bytes) at `a`, aligned to 8, in tiles; the launch has one block a tile, job after job.
+ * hash:    table[i] becomes the hash of tile i; result[i], if there is one, whether it was another. `b`: 2 words
+ *          that look like pointers, in `low` to `high` and elsewhere; or 0: not looked for (the first tile only)
+ * move:    `a` becomes what is at `b`, or zeros if that is 0
+ * compare: result[i]: whether `a` and `b` differ in tile i */
+typedef struct ebb_tile_job {
+    uint64_t a, b, bytes;
+    uint64_t table;
+    uint64_t result; /* bytes, one a tile; 0: none */
+    uint32_t tiles, unused;
+} ebb_tile_job_t;
+
+typedef struct ebb_tile_jobs {
+    uint64_t low, high; /* where buffers are, in units of 64 KiB: these are no pointers, and do not look like any */
+    uint32_t count, tiles;
+    ebb_tile_job_t job[EBB_TILE_JOBS];
+} ebb_tile_jobs_t;
+
+#endif

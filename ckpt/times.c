@@ -1,0 +1,148 @@
+/* times.c: how long the operations of a step take, by events around them, read when the step is over.
+ *
+ * Operations of one shape (kernel and geometry; size of a copy) take the same time, so two of each are measured and
+ * the others take the shorter of those.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "array.h"
+#include "driver.h"
+#include "learn_state.h"
+
+enum { OF_EACH = 2 };
+
+/* Events, made once: making one is as dear as recording it. */
+static struct {
+    CUevent *event;
+    uint32_t count, room, used;
+} pool;
+
+typedef struct span {
+    CUevent start, stop;
+} span_t;
+
+static struct {
+    ebb_lessons_t *lessons;
+    uint32_t *class_of; /* [operations] the first one of its shape */
+    bool *measured;     /* [operations] */
+    span_t *span;       /* [operations] */
+    CUevent origin;
+} times;
+
+static uint64_t shape_of(const ebb_recording_t *r, uint32_t i)
+{
+    const ebb_trace_operation_t *o = &r->trace->operation[i];
+    uint64_t h = (uintptr_t)r->function[i] * 0x9e3779b97f4a7c15u + (uint64_t)o->kind;
+    const uint32_t parts[] = {o->grid[0],  o->grid[1],  o->grid[2],      o->block[0],
+                              o->block[1], o->block[2], o->shared_bytes, o->param_bytes};
+    for (size_t k = 0; k < sizeof parts / sizeof *parts; k++)
+        h = (h ^ parts[k]) * 0xff51afd7ed558ccdu, h ^= h >> 32;
+    return h;
+}
+
+/* Into classes by a hash of the shape; equal hashes are taken for equal shapes. */
+static bool classify(const ebb_recording_t *r)
+{
+    uint32_t n = r->trace->operation_count, room = 64;
+    while (room < 2 * n)
+        room *= 2;
+    uint64_t *hash = calloc(room, sizeof *hash);
+    uint32_t *first = calloc(room, sizeof *first), *seen = calloc(room, sizeof *seen);
+    bool good = hash && first && seen;
+    for (uint32_t i = 0; good && i < n; i++) {
+        uint64_t h = shape_of(r, i) | 1;
+        uint32_t at = (uint32_t)(h >> 20) & (room - 1);
+        while (hash[at] && hash[at] != h)
+            at = (at + 1) & (room - 1);
+        if (!hash[at]) {
+            hash[at] = h;
+            first[at] = i;
+        }
+        times.class_of[i] = first[at];
+        times.measured[i] = seen[at]++ < OF_EACH;
+    }
+    free(hash);
+    free(first);
+    free(seen);
+    return good;
+}
+
+static void clear(void)
+{
+    free(times.class_of);
+    free(times.measured);
+    free(times.span);
+    memset(&times, 0, sizeof times);
+    pool.used = 0;
+}
+
+bool ebb_times_begin(ebb_lessons_t *l)
+{
+    size_t n = (size_t)l->recorded.trace->operation_count + 1;
+    times.lessons = l;
+    times.class_of = calloc(n, sizeof *times.class_of);
+    times.measured = calloc(n, sizeof *times.measured);
+    times.span = calloc(n, sizeof *times.span);
+    if (times.class_of && times.measured && times.span && classify(&l->recorded))
+        return true;
+    clear();
+    return false;
+}
+
+static CUevent record(const ebb_operation_t *op)
+{
+    CUevent e;
+    if (pool.used == pool.count) {
+        CUevent *made = ebb_array_append((void **)&pool.event, &pool.count, &pool.room, sizeof *made);
+        if (!made || ebb_driver.cuEventCreate(made, CU_EVENT_DEFAULT)) {
+            pool.count -= made != NULL;
+            return NULL;
+        }
+    }
+    e = pool.event[pool.used++];
+    return ebb_driver.cuEventRecord(e, ebb_stream_handle(op->stream)) ? NULL : e;
+}
+
+void ebb_times_before(uint32_t i, const ebb_operation_t *op)
+{
+    if (!times.origin)
+        times.origin = record(op);
+    if (times.measured[i])
+        times.span[i].start = record(op);
+}
+
+void ebb_times_after(uint32_t i, const ebb_operation_t *op)
+{
+    if (times.span[i].start)
+        times.span[i].stop = record(op);
+}
+
+static uint64_t between(CUevent a, CUevent b)
+{
+    float ms = 0;
+    if (!a || !b || ebb_driver.cuEventElapsedTime(&ms, a, b) || ms < 0)
+        return 0;
+    return (uint64_t)((double)ms * 1e6);
+}
+
+void ebb_times_end(bool good)
+{
+    ebb_trace_t *t = times.lessons->recorded.trace;
+    uint64_t end[EBB_RECORD_STREAMS] = {0};
+    for (uint32_t i = 0; good && i < t->operation_count; i++) {
+        ebb_trace_operation_t *c = &t->operation[times.class_of[i]];
+        uint64_t ns = times.span[i].stop ? between(times.span[i].start, times.span[i].stop) : 0;
+        if (ns && (!c->duration_ns || ns < c->duration_ns))
+            c->duration_ns = ns;
+    }
+    for (uint32_t i = 0; good && i < t->operation_count; i++) {
+        ebb_trace_operation_t *o = &t->operation[i];
+        o->duration_ns = t->operation[times.class_of[i]].duration_ns;
+        o->at_ns = end[o->stream];
+        if (times.span[i].start)
+            o->at_ns = between(times.origin, times.span[i].start);
+        end[o->stream] = o->at_ns + o->duration_ns;
+    }
+    clear();
+}

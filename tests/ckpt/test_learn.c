@@ -1,0 +1,260 @@
+/* What libebb learns of a step: who writes, what may be replayed, and what learning costs. The truth is in the kernels'
+ * signatures: what is const there is only read. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "trace.h"
+#include "trainer.h"
+#include "worth.h"
+
+char *__cxa_demangle(const char *name, char *out, size_t *bytes, int *status);
+
+static char trace_path[512];
+
+static ebb_trace_t *read_trace(void)
+{
+    char error[256] = "";
+    FILE *f = fopen(trace_path, "r");
+    assert_non_null(f);
+    ebb_trace_t *t = ebb_trace_read(f, error, sizeof error);
+    fclose(f);
+    if (!t)
+        fail_msg("%s", error);
+    return t;
+}
+
+static void unset(void)
+{
+    static const char *const names[] = {"LD_PRELOAD", "EBB_TRACE",         "EBB_LOG",
+                                        "EBB_BUDGET", "SOFTGPU_SCHEDULER", "SOFTGPU_PROFILE"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        unsetenv(names[i]);
+}
+
+/* Trains under libebb with a trace; what was said on stderr. */
+static outcome_t train(const char *arguments)
+{
+    char all[1024];
+    snprintf(all, sizeof all, "%s --sample 0 --data %s", arguments, trainer_text());
+    remove(trace_path);
+    setenv("LD_PRELOAD", getenv("TEST_LIBEBB"), 1);
+    setenv("EBB_TRACE", trace_path, 1);
+    setenv("EBB_LOG", "info", 1);
+    outcome_t out = trainer_run(all);
+    unset();
+    if (out.exit_code)
+        fail_msg("exit code %d: %s", out.exit_code, out.error);
+    return out;
+}
+
+/* ---- who writes ---- */
+
+/* Pointers of a structure that is a kernel's only argument: how many of the first ones are not const. */
+static int writers_in_structure(const char *arguments)
+{
+    static const struct {
+        const char *name;
+        int writers;
+    } known[] = {{"(forward)", 2}, {"(backward)", 1}, {"(residual_layernorm)", 4}, {"(layernorm_grad)", 2}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (!strcmp(arguments, known[i].name))
+            return known[i].writers;
+    return -1;
+}
+
+/* The words that are pointers to what is not const, as bits by offset / 8. */
+static uint64_t truth_of(const char *kernel)
+{
+    int status;
+    if (!strcmp(kernel, "softgpu_sgemm"))
+        return 1u << 2; /* A, B, C */
+    char *text = __cxa_demangle(kernel, NULL, NULL, &status);
+    if (!text)
+        fail_msg("%s is no kernel's name", kernel);
+    char *at = strrchr(text, '(');
+    int structure = writers_in_structure(at);
+    uint64_t bits = structure >= 0 ? ((uint64_t)1 << structure) - 1 : 0;
+    unsigned offset = 0;
+    for (char *p = strtok(at + 1, ",)"); p && structure < 0; p = strtok(NULL, ",)")) {
+        bool pointer = strchr(p, '*') != NULL;
+        if (!pointer) /* pointers to what is written come first in these kernels */
+            offset = UINT32_MAX / 2;
+        else if (offset < 512 && !strstr(p, "const"))
+            bits |= (uint64_t)1 << offset / 8;
+        else
+            assert_non_null(strstr(p, "const"));
+        offset += 8;
+    }
+    free(text);
+    return bits;
+}
+
+static bool is_written(const ebb_trace_t *t, const ebb_trace_operation_t *o, uint32_t access, uint64_t truth)
+{
+    const ebb_trace_access_t *a = &t->access[access];
+    for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++) {
+        const ebb_trace_access_t *x = &t->access[k];
+        if (x->buffer == a->buffer && x->offset_bytes == a->offset_bytes && truth >> x->param_offset / 8 & 1)
+            return true;
+    }
+    return false;
+}
+
+static void compare_with_truth(const ebb_trace_t *t)
+{
+    unsigned kernels = 0;
+    for (uint32_t i = 0; i < t->operation_count; i++) {
+        const ebb_trace_operation_t *o = &t->operation[i];
+        if (o->kind != EBB_TRACE_KERNEL)
+            continue;
+        uint64_t truth = truth_of(o->name);
+        kernels++;
+        for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++) {
+            const ebb_trace_access_t *a = &t->access[k];
+            bool writes = is_written(t, o, k, truth);
+            if (writes && a->mode == EBB_READS)
+                fail_msg("operation %u, %s: argument at %u writes and was not seen to", i, o->name,
+                         a->param_offset);
+            if (!writes && (a->tile_count || a->mode != EBB_READS))
+                fail_msg("operation %u, %s: argument at %u only reads", i, o->name, a->param_offset);
+        }
+    }
+    print_message("%u launches\n", kernels);
+    assert_true(kernels > 50);
+}
+
+static void trainer_writes_what_its_signatures_say(void **state)
+{
+    (void)state;
+    static const char *const modes[] = {"--layers 2 --steps 16",
+                                        "--layers 2 --steps 16 --attention naive --dropout 0.1",
+                                        "--layers 1 --steps 16 --accumulate 2"};
+    for (int i = 0; i < 3; i++) {
+        train(modes[i]);
+        ebb_trace_t *t = read_trace();
+        print_message("%s: ", modes[i]);
+        compare_with_truth(t);
+        ebb_trace_delete(t);
+    }
+}
+
+/* ---- what may be replayed, and what learning costs ---- */
+
+static double percent_proven(const ebb_trace_t *t)
+{
+    ebb_worth_t worth;
+    double all = 0, proven = 0;
+    assert_true(ebb_worth_find(t, NULL, NULL, &worth));
+    for (uint32_t i = 0; i < worth.saved_count; i++) {
+        double bytes = (double)t->buffer[worth.saved[i].buffer].bytes;
+        all += bytes;
+        proven += worth.saved[i].proven ? bytes : 0;
+    }
+    ebb_worth_free(&worth);
+    print_message("%.2f MiB saved for later, %.2f proven\n", all / 1048576, proven / 1048576);
+    assert_true(all > 1 << 20);
+    return 100 * proven / all;
+}
+
+/* On the computed clock of an H100, with launches as long as those of a small model there, and no longer. */
+static void saved_activations_are_proven_within_three_steps_worth(void **state)
+{
+    (void)state;
+    double steps = 0, cost = 100;
+    setenv("SOFTGPU_SCHEDULER", "deterministic", 1);
+    setenv("SOFTGPU_PROFILE", "H100", 1);
+    outcome_t out = train("--layers 3 --width 256 --heads 8 --context 128 --batch 16 --steps 16");
+    const char *line = strstr(out.error, "learned in ");
+    assert_non_null(line);
+    assert_int_equal(sscanf(line, "learned in %lf steps, which cost %lf", &steps, &cost), 2);
+    print_message("%.*s\n", (int)strcspn(line, "\n"), line);
+    assert_true(cost <= 3.0);
+    ebb_trace_t *t = read_trace();
+    assert_true(percent_proven(t) >= 95);
+    for (uint32_t i = 0; i < t->operation_count; i++)
+        if (t->operation[i].verdict == EBB_PROVEN && t->operation[i].kind == EBB_TRACE_KERNEL)
+            assert_true(t->operation[i].proofs >= 3 && t->operation[i].proof_bytes &&
+                        t->operation[i].proof_ns);
+    ebb_trace_delete(t);
+}
+
+/* ---- extents ---- */
+
+static const ebb_trace_access_t *access_of(const ebb_trace_t *t, const char *kernel, unsigned nth,
+                                           unsigned word)
+{
+    for (uint32_t i = 0; i < t->operation_count; i++) {
+        const ebb_trace_operation_t *o = &t->operation[i];
+        if (!strstr(o->name, kernel) || nth--)
+            continue;
+        for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++)
+            if (t->access[k].param_offset == 8 * word)
+                return &t->access[k];
+    }
+    fail_msg("no launch %u of %s", nth, kernel);
+    return NULL;
+}
+
+static void assert_extent(const ebb_trace_access_t *a, uint32_t first, uint32_t count)
+{
+    if (a->first_tile != first || a->tile_count != count)
+        fail_msg("tiles %u to %u instead of %u to %u", a->first_tile, a->first_tile + a->tile_count, first,
+                 first + count);
+}
+
+/* Slices of 10 tiles of one buffer; see programs/arena.c. */
+static void slices_of_a_shared_buffer_are_told_apart(void **state)
+{
+    (void)state;
+    char command[1024];
+    remove(trace_path);
+    snprintf(command, sizeof command, "LD_PRELOAD=%s EBB_TRACE=%s %s steps=14", getenv("TEST_LIBEBB"),
+             trace_path, getenv("TEST_ARENA"));
+    assert_int_equal(system(command), 0);
+    ebb_trace_t *t = read_trace();
+    for (unsigned i = 0; i < 6; i++) {
+        const ebb_trace_access_t *to = access_of(t, "add_kernel", i, 0),
+                                 *from = access_of(t, "add_kernel", i, 1);
+        assert_extent(to, 10 * (i + 1), 10);
+        assert_extent(from, 0, 0);
+        assert_int_equal(to->buffer, from->buffer);
+    }
+    /* By one pointer to its beginning: beyond the next pointer, to the end. */
+    assert_extent(access_of(t, "scale_kernel", 0, 0), 0, 70);
+    /* From another buffer, which it only reads. */
+    assert_int_equal(access_of(t, "scale_kernel", 0, 1)->mode, EBB_READS);
+    assert_int_equal(access_of(t, "sum_kernel", 0, 1)->mode, EBB_READS);
+    ebb_trace_delete(t);
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    trainer_path(trace_path, sizeof trace_path, "trace");
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    unset();
+    trainer_clean();
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(slices_of_a_shared_buffer_are_told_apart),
+        cmocka_unit_test(trainer_writes_what_its_signatures_say),
+        cmocka_unit_test(saved_activations_are_proven_within_three_steps_worth),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
