@@ -49,6 +49,8 @@ bool ebb_heap_cede(size_t chunks)
 
 bool ebb_heap_make_room(size_t chunks)
 {
+    if (chunks > ebb_chunks_limit())
+        return false; /* nothing leaves the device for what would not fit anyway */
     /* From cheap to dear: spares that are done, the listener's means, spares that must be waited for. */
     return ebb_chunks_available() >= chunks || ebb_heap_reclaim(chunks, false) ||
            (ebb_listener && ebb_listener->make_room &&

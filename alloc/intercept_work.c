@@ -9,6 +9,7 @@
 #include "heap.h"
 #include "intercept.h"
 #include "mark.h"
+#include "module.h"
 #include "order.h"
 #include "other.h"
 #include "pin.h"
@@ -251,6 +252,7 @@ static CUresult unload(CUmodule module, CUlibrary library)
     if (ebb_enter_work()) {
         ebb_signatures_forget();
         ebb_foreign_forget(module ? (const void *)module : library);
+        ebb_module_forget(module ? (const void *)module : library);
         ebb_unlock();
     }
     return module ? EBB_PASS(cuModuleUnload, (module)) : EBB_PASS(cuLibraryUnload, (library));
