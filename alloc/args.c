@@ -16,6 +16,7 @@
 static struct {
     ebb_signature_t *slot;
     size_t count, capacity; /* capacity: 0 or a power of two */
+    bool grew;
 } table;
 
 static size_t place_of(const ebb_signature_t *slots, size_t capacity, CUfunction f)
@@ -104,8 +105,16 @@ const ebb_signature_t *ebb_signature_of(CUfunction f)
         if (!f || !ask_driver(f, s))
             return NULL;
         table.count++;
+        table.grew = true;
     }
     return s;
+}
+
+bool ebb_signatures_grew(void)
+{
+    const bool grew = table.grew;
+    table.grew = false;
+    return grew;
 }
 
 void ebb_signatures_forget(void)
@@ -158,6 +167,16 @@ bool ebb_access_add(ebb_operation_t *op, CUdeviceptr address, uint32_t param_off
         op->access[op->access_count++] =
             (ebb_access_t){.buffer = b, .offset_bytes = address - b->address, .param_offset = param_offset};
     return b != NULL;
+}
+
+bool ebb_access_add_span(ebb_operation_t *op, CUdeviceptr address, size_t bytes, uint32_t param_offset)
+{
+    uint32_t before = op->access_count;
+    if (!ebb_access_add(op, address, param_offset))
+        return false;
+    const ebb_access_t *a = &op->access[before];
+    return op->access_count == before ||
+           (a->offset_bytes <= a->buffer->bytes && bytes <= a->buffer->bytes - a->offset_bytes);
 }
 
 static void scan_tensor_maps(ebb_operation_t *op, const unsigned char *block, size_t bytes)

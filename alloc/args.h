@@ -18,6 +18,8 @@ typedef struct ebb_signature {
 
 /* NULL: the driver does not tell (before 12.4, or no host memory). Valid until ebb_signatures_forget. */
 const ebb_signature_t *ebb_signature_of(CUfunction function);
+/* Whether some function was asked about for the first time since this was last asked. */
+bool ebb_signatures_grew(void);
 /* A module was unloaded: functions may come again at the same address with other parameters. */
 void ebb_signatures_forget(void);
 
@@ -34,5 +36,7 @@ void ebb_args_scan(ebb_operation_t *op, const unsigned char *block, size_t bytes
 
 /* Adds one access by address, if a live buffer is there. False: the address is ebb's, but nobody's. */
 bool ebb_access_add(ebb_operation_t *op, CUdeviceptr address, uint32_t param_offset);
+/* The same for a stretch of so many bytes: false also if it ends behind its buffer. */
+bool ebb_access_add_span(ebb_operation_t *op, CUdeviceptr address, size_t bytes, uint32_t param_offset);
 
 #endif

@@ -84,7 +84,11 @@
     X(cuDevicePrimaryCtxRelease_v2, cuDevicePrimaryCtxRelease, 11000)                                        \
     X(cuDevicePrimaryCtxReset, cuDevicePrimaryCtxReset, 7000)                                                \
     X(cuDevicePrimaryCtxReset_v2, cuDevicePrimaryCtxReset, 11000)                                            \
+    X(cuEventRecordWithFlags, cuEventRecordWithFlags, 11010)                                                 \
+    X(cuFuncGetModule, cuFuncGetModule, 11000)                                                               \
+    X(cuKernelGetLibrary, cuKernelGetLibrary, 12050)                                                         \
     X(cuCtxEnablePeerAccess, cuCtxEnablePeerAccess, 4000)                                                    \
+    X(cuCtxDisablePeerAccess, cuCtxDisablePeerAccess, 4000)                                                  \
     X(cuMemAllocPitch_v2, cuMemAllocPitch, 3020)                                                             \
     X(cuMemPoolCreate, cuMemPoolCreate, 11020)                                                               \
     X(cuMemPoolDestroy, cuMemPoolDestroy, 11020)                                                             \
@@ -107,6 +111,12 @@
     X(cuMipmappedArrayDestroy, cuMipmappedArrayDestroy, 5000)                                                \
     X(cuMemAllocHost_v2, cuMemAllocHost, 3020)                                                               \
     X(cuMemHostRegister_v1, cuMemHostRegister, 4000)                                                         \
+    X(cuModuleLoad, cuModuleLoad, 2000)                                                                      \
+    X(cuModuleLoadDataEx, cuModuleLoadDataEx, 2010)                                                          \
+    X(cuModuleLoadFatBinary, cuModuleLoadFatBinary, 2000)                                                    \
+    X(cuLibraryLoadData, cuLibraryLoadData, 12000)                                                           \
+    X(cuLibraryLoadFromFile, cuLibraryLoadFromFile, 12000)                                                   \
+    X(cuLibraryGetModule, cuLibraryGetModule, 12000)                                                         \
     X(cuModuleGetGlobal_v2, cuModuleGetGlobal, 3020)                                                         \
     X(cuLibraryGetGlobal, cuLibraryGetGlobal, 12000)                                                         \
     X(cuLibraryGetManaged, cuLibraryGetManaged, 12000)                                                       \
@@ -223,6 +233,8 @@
     X(cuKernelGetFunction, cuKernelGetFunction, 12000)                                                       \
     X(cuCtxPushCurrent_v2, cuCtxPushCurrent, 4000)                                                           \
     X(cuCtxPopCurrent_v2, cuCtxPopCurrent, 4000)                                                             \
+    X(cuStreamGetCtx, cuStreamGetCtx, 9020)                                                                  \
+    X(cuDeviceGetCount, cuDeviceGetCount, 2000)                                                              \
     X(cuDeviceGetGraphMemAttribute, cuDeviceGetGraphMemAttribute, 11040)                                     \
     X(cuArrayGetMemoryRequirements, cuArrayGetMemoryRequirements, 11060)
 

@@ -1,9 +1,12 @@
 /* intercept_copy.c: linear copies and memsets: all as their asynchronous forms, on the stream that says which
  * default stream is meant. Copies of other shapes: intercept_shape.c. */
+#include "arena.h"
 #include "args.h"
+#include "capture.h"
 #include "intercept.h"
 #include "mark.h"
-#include "share.h"
+#include "order.h"
+#include "other.h"
 #include "tables.h"
 
 typedef enum direction { ANY, H2D, D2H, D2D } direction_t;
@@ -40,8 +43,51 @@ static CUresult issue_copy(const void *context)
     }
 }
 
+/* ---- between devices ---- */
+
+typedef struct between {
+    const copy_t *copy;
+    CUcontext to, from;
+} between_t;
+
+static CUresult issue_between(const void *context)
+{
+    const between_t *b = context;
+    const copy_t *c = b->copy;
+    return EBB_PASS(cuMemcpyPeerAsync, (c->dst, b->to, c->src, b->from, c->bytes, c->stream));
+}
+
+/* The context of device memory; NULL: it is none, or of no context. */
+static CUcontext context_of(CUdeviceptr address)
+{
+    CUcontext context = NULL;
+    CUmemorytype type = CU_MEMORYTYPE_HOST;
+    const unsigned slot = ebb_arena_slot(address);
+    if (slot != EBB_NOWHERE)
+        return ebb_served[slot].context;
+    if (ebb_driver.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address) ||
+        type != CU_MEMORYTYPE_DEVICE ||
+        ebb_driver.cuPointerGetAttribute(&context, CU_POINTER_ATTRIBUTE_CONTEXT, address))
+        return NULL;
+    return context;
+}
+
+/* Of memory that is mapped, as ebb's is, an ordinary copy reaches another device only if that has been given access;
+ * of what cuMemAlloc gives it does so always. So the copy says that it is one between devices. */
+static bool is_between(const copy_t *c, between_t *out)
+{
+    if (ebb_slot_count < 2 || ebb_captures_under_way() || c->direction == H2D || c->direction == D2H ||
+        (!ebb_arena_contains(c->dst) && !ebb_arena_contains(c->src)))
+        return false;
+    *out = (between_t){c, context_of(c->dst), context_of(c->src)};
+    return out->to && out->from && out->to != out->from;
+}
+
+/* ---- copies ---- */
+
 static CUresult copy(const copy_t *c)
 {
+    between_t between;
     if (!c->bytes || !ebb_enter_work())
         return issue_copy(c);
     ebb_access_t access[2];
@@ -51,27 +97,29 @@ static CUresult copy(const copy_t *c)
                           .src = c->src,
                           .bytes = c->bytes,
                           .access = access};
-    /* Freed memory may be there still, but it is not the program's. */
-    bool known = ebb_access_add(&op, c->dst, 0);
-    known = ebb_access_add(&op, c->src, 1) && known;
+    /* Freed memory may be there still, and so may what follows a buffer, but it is not the program's. */
+    bool known = ebb_access_add_span(&op, c->dst, c->bytes, 0);
+    known = ebb_access_add_span(&op, c->src, c->bytes, 1) && known;
     CUresult result = known ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     if (known && (c->direction == H2D || c->direction == ANY) && c->bytes >= sizeof(CUdeviceptr) &&
         ebb_enter_is_inside())
         result = (CUresult)ebb_table_written(c->dst, host(c->src), c->bytes);
     if (!result)
-        result = ebb_issue(&op, issue_copy, c);
+        result =
+            is_between(c, &between) ? ebb_issue(&op, issue_between, &between) : ebb_issue(&op, issue_copy, c);
     ebb_unlock();
     return result;
 }
 
-/* The synchronous forms wait for the host's side of a copy; one within the device waits only where the program
- * has asked for it. */
+/* The synchronous forms wait for the host's side of a copy. */
 static CUresult copy_sync(const copy_t *c)
 {
     CUresult result = copy(c);
-    return result || (c->direction == D2D && !ebb_sync_memops())
+    const CUdeviceptr address[] = {c->dst, c->src};
+    return result || !c->bytes || (c->direction == D2D && !ebb_host_waits(address, 2))
                ? result
-               : ebb_waited(EBB_PASS(cuStreamSynchronize, (c->stream)));
+               : ebb_waited(ebb_order_done(EBB_PASS(cuStreamSynchronize, (c->stream)), EBB_ORDER_SYNC_STREAM,
+                                           c->stream, NULL));
 }
 
 SYNC_CALL(cuMemcpy, (CUdeviceptr dst, CUdeviceptr src, size_t bytes),
@@ -116,11 +164,11 @@ static CUresult set(const set_t *s)
     ebb_operation_t op = {.kind = EBB_SET,
                           .stream = ebb_stream_of(s->stream),
                           .dst = s->dst,
-                          .bytes = s->count * s->width,
+                          .bytes = s->count > SIZE_MAX / s->width ? SIZE_MAX : s->count * s->width,
                           .value = s->value,
                           .width = s->width,
                           .access = access};
-    bool known = ebb_access_add(&op, s->dst, 0);
+    bool known = ebb_access_add_span(&op, s->dst, op.bytes, 0);
     CUresult result = known ? ebb_issue(&op, issue_set, s) : CUDA_ERROR_INVALID_VALUE;
     ebb_unlock();
     return result;
@@ -129,7 +177,10 @@ static CUresult set(const set_t *s)
 static CUresult set_sync(const set_t *s)
 {
     CUresult result = set(s);
-    return result || !ebb_sync_memops() ? result : ebb_waited(EBB_PASS(cuStreamSynchronize, (s->stream)));
+    return result || !s->count || !ebb_host_waits(&s->dst, 1)
+               ? result
+               : ebb_waited(ebb_order_done(EBB_PASS(cuStreamSynchronize, (s->stream)), EBB_ORDER_SYNC_STREAM,
+                                           s->stream, NULL));
 }
 
 SYNC_CALL(cuMemsetD8_v2, (CUdeviceptr at, unsigned char value, size_t count),

@@ -6,8 +6,11 @@
 #include "args.h"
 #include "capture.h"
 #include "foreign.h"
+#include "heap.h"
 #include "intercept.h"
 #include "mark.h"
+#include "module.h"
+#include "order.h"
 #include "other.h"
 #include "pin.h"
 #include "tensor_map.h"
@@ -66,6 +69,8 @@ static CUresult launch(const launch_t *l)
         op.opaque = true;
     }
     CUresult result = ebb_issue(&op, issue_launch, l);
+    if (ebb_signatures_grew() && ebb_enter_is_inside() && !ebb_captures_under_way())
+        ebb_heap_measure(); /* its code may have been loaded just now */
     ebb_unlock();
     if (bytes > ON_STACK) {
         free(block);
@@ -184,7 +189,7 @@ static CUresult launch_many(CUDA_LAUNCH_PARAMS *list, unsigned count, unsigned f
 {
     ebb_status_t status = 0;
     for (unsigned i = 0; list && i < count && !status; i++) {
-        if (!ebb_enter_own())
+        if (!ebb_enter_any())
             continue;
         status = pin_arguments(&list[i]);
         ebb_unlock();
@@ -247,6 +252,7 @@ static CUresult unload(CUmodule module, CUlibrary library)
     if (ebb_enter_work()) {
         ebb_signatures_forget();
         ebb_foreign_forget(module ? (const void *)module : library);
+        ebb_module_forget(module ? (const void *)module : library);
         ebb_unlock();
     }
     return module ? EBB_PASS(cuModuleUnload, (module)) : EBB_PASS(cuLibraryUnload, (library));
@@ -269,19 +275,27 @@ static CUresult synchronize_stream(CUstream stream)
         ebb_stream_synchronised(mark.stream, mark.number);
         ebb_unlock();
     }
-    return ebb_waited(result);
+    return ebb_waited(ebb_order_done(result, EBB_ORDER_SYNC_STREAM, stream, NULL));
 }
 
 ASYNC_CALL(cuStreamSynchronize, (CUstream stream), synchronize_stream(stream))
 
+static CUresult synchronize_device(CUresult result)
+{
+    return ebb_waited(ebb_order_done(result, EBB_ORDER_SYNC_DEVICE, NULL, NULL));
+}
+
 /* Other threads may issue while this one waits, so nothing is concluded from it. */
-PLAIN_CALL(cuCtxSynchronize, (void), ebb_waited(EBB_PASS(cuCtxSynchronize, ())))
-PLAIN_CALL(cuCtxSynchronize_v2, (CUcontext context), ebb_waited(EBB_PASS(cuCtxSynchronize_v2, (context))))
-PLAIN_CALL(cuEventSynchronize, (CUevent event), ebb_waited(EBB_PASS(cuEventSynchronize, (event))))
+PLAIN_CALL(cuCtxSynchronize, (void), synchronize_device(EBB_PASS(cuCtxSynchronize, ())))
+PLAIN_CALL(cuCtxSynchronize_v2, (CUcontext context),
+           synchronize_device(EBB_PASS(cuCtxSynchronize_v2, (context))))
+PLAIN_CALL(cuEventSynchronize, (CUevent event),
+           ebb_waited(ebb_order_done(EBB_PASS(cuEventSynchronize, (event)), EBB_ORDER_SYNC_EVENT, NULL,
+                                     event)))
 
 static CUresult destroy_stream(CUstream stream, bool older)
 {
-    if (stream && stream != CU_STREAM_LEGACY && stream != CU_STREAM_PER_THREAD && ebb_enter()) {
+    if (stream && stream != CU_STREAM_LEGACY && stream != CU_STREAM_PER_THREAD && ebb_enter_any()) {
         ebb_capture_stream_ends(stream);
         ebb_stream_forget(ebb_stream_of(stream));
         ebb_unlock();

@@ -30,13 +30,16 @@ typedef struct queue {
     struct queue *next;
 } queue_t;
 
-static struct {
+typedef struct small_state {
     queue_t *waiting[EBB_LARGEST_UNITS + 1]; /* by units */
     size_t waiting_count;
     ebb_block_t *bin[BINS];
     uint64_t filled[(BINS + 63) / 64]; /* a bit for each bin that is not empty */
     bool seams;                        /* some neighbours could not be merged because their streams differ */
-} small;
+} small_state_t;
+
+static small_state_t smalls[EBB_STATES];
+#define small (smalls[ebb_slot])
 
 /* ---- free blocks ---- */
 
@@ -146,33 +149,35 @@ static ebb_block_t *cut(ebb_block_t *b, uint32_t first, uint32_t units)
 
 static queue_t *queue_of(uint32_t units, const ebb_stream_t *stream)
 {
-    for (queue_t **link = &small.waiting[units]; *link; link = &(*link)->next) {
+    small_state_t *here = &small;
+    for (queue_t **link = &here->waiting[units]; *link; link = &(*link)->next) {
         queue_t *q = *link;
         if (q->stream != stream)
             continue;
         *link = q->next; /* to the front */
-        q->next = small.waiting[units];
-        return small.waiting[units] = q;
+        q->next = here->waiting[units];
+        return here->waiting[units] = q;
     }
     queue_t *q = calloc(1, sizeof *q);
     if (q) {
         q->stream = stream;
-        q->next = small.waiting[units];
-        small.waiting[units] = q;
+        q->next = here->waiting[units];
+        here->waiting[units] = q;
     }
     return q;
 }
 
 static ebb_block_t *take_waiting(uint32_t units, const ebb_stream_t *stream)
 {
-    for (queue_t *q = small.waiting[units]; q; q = q->next) {
+    small_state_t *here = &small;
+    for (queue_t *q = here->waiting[units]; q; q = q->next) {
         ebb_block_t *b = q->head;
         if (!b || !ebb_mark_suits(b->freed, stream))
             continue;
         q->head = b->next;
         b->next = NULL;
         b->state = EBB_LIVE;
-        small.waiting_count--;
+        here->waiting_count--;
         return b;
     }
     return NULL;
@@ -404,8 +409,10 @@ void ebb_slab_close(ebb_slab_t *s)
 
 /* ---- check ---- */
 
-static void check_slab(const ebb_slab_t *s)
+/* Returns how many free blocks it has. */
+static size_t check_slab(const ebb_slab_t *s)
 {
+    size_t free_blocks = 0;
     uint32_t at = 0, chunks = 0;
     EBB_ASSERT(s->range->slab == s && s->range->mapped);
     for (uint32_t c = 0; c < s->range->chunk_count; c++)
@@ -414,19 +421,22 @@ static void check_slab(const ebb_slab_t *s)
     for (const ebb_block_t *b = s->at[0]; b; b = ebb_block_behind(b)) {
         EBB_ASSERT(b->first == at && ebb_slab_of(b) == s);
         EBB_ASSERT(b->state == EBB_FREE || !ebb_slab_missing(s, b->first, b->units));
+        EBB_ASSERT(b->state != EBB_LIVE || b->buffer.bytes);
+        free_blocks += b->state == EBB_FREE;
         EBB_ASSERT(ebb_block_of(s, at) == b);
         const ebb_block_t *before = ebb_block_before(b);
         EBB_ASSERT(at ? before && before->first + before->units == at : !before);
         at += b->units;
     }
     EBB_ASSERT(at == s->units);
+    return free_blocks;
 }
 
 void ebb_small_check(void)
 {
-    size_t waiting = 0;
+    size_t waiting = 0, in_slabs = 0, in_bins = 0;
     for (const ebb_slab_t *s = ebb_slabs; s; s = s->next)
-        check_slab(s);
+        in_slabs += check_slab(s);
     for (uint32_t units = 1; units <= EBB_LARGEST_UNITS; units++)
         for (const queue_t *q = small.waiting[units]; q; q = q->next)
             for (const ebb_block_t *b = q->head; b; b = b->next, waiting++)
@@ -434,7 +444,8 @@ void ebb_small_check(void)
     EBB_ASSERT(waiting == small.waiting_count);
     for (unsigned i = 0; i < BINS; i++) {
         EBB_ASSERT((small.bin[i] != NULL) == (small.filled[i / 64] >> i % 64 & 1));
-        for (const ebb_block_t *b = small.bin[i]; b; b = b->next)
+        for (const ebb_block_t *b = small.bin[i]; b; b = b->next, in_bins++)
             EBB_ASSERT(b->state == EBB_FREE && bin_of(b->units) == i && (!b->next || b->next->prev == b));
     }
+    EBB_ASSERT(in_slabs == in_bins);
 }

@@ -8,7 +8,6 @@
 
 #include "ebb_alloc.h"
 #include "ebb_offload.h"
-#include "hash.h"
 #include "live.h"
 #include "log.h"
 #include "options.h"
@@ -24,10 +23,11 @@ static void gather_kinds(const ebb_steps_t *steps, ebb_statistics_t *out)
     }
 }
 
-void ebb_statistics_gather(ebb_statistics_t *out)
+void ebb_statistics_gather(ebb_statistics_t *out, ebb_device_list_t *devices)
 {
-    const ebb_usage_t u = ebb_usage();
-    const ebb_traffic_t t = ebb_traffic();
+    ebb_devices_gather(devices);
+    const ebb_device_statistics_t u = ebb_devices_sum(devices);
+    const ebb_traffic_t t = ebb_traffic(); /* only for what is the process's */
     const ebb_steps_t s = ebb_steps();
     const ebb_drive_counts_t d = ebb_drive_counts();
     *out = (ebb_statistics_t){
@@ -35,7 +35,7 @@ void ebb_statistics_gather(ebb_statistics_t *out)
         .overhead_bytes = u.overhead_bytes,
         .mapped_bytes = u.mapped_bytes,
         .peak_bytes = u.peak_bytes,
-        .live_bytes = u.live_bytes - ebb_hash_bytes(),
+        .live_bytes = u.live_bytes,
         .live_peak_bytes = u.live_peak_bytes,
         .operations = s.operations,
         .step_operations = s.period,
@@ -44,14 +44,14 @@ void ebb_statistics_gather(ebb_statistics_t *out)
         .steps_driven = d.steps,
         .fallbacks = d.fallbacks,
         .plans = s.plans,
-        .evictions = t.evictions,
-        .fetches = t.fetches,
-        .bytes_out = t.bytes_out,
-        .bytes_in = t.bytes_in,
-        .stall_ns = t.stall_ns,
+        .evictions = u.evictions,
+        .fetches = u.fetches,
+        .bytes_out = u.bytes_out,
+        .bytes_in = u.bytes_in,
+        .stall_ns = u.stall_ns,
         .driven_stall_ns = d.stall_ns,
-        .in_flight_peak_bytes = t.in_flight_peak_bytes,
-        .host_bytes = t.host_bytes - ebb_hash_bytes(),
+        .in_flight_peak_bytes = u.in_flight_peak_bytes,
+        .host_bytes = u.host_bytes,
         .host_peak_bytes = t.host_peak_bytes,
         .host_budget_bytes = t.host_budget_bytes,
         .pageable_bytes = t.pageable_bytes,
@@ -68,7 +68,7 @@ void ebb_statistics_gather(ebb_statistics_t *out)
         .dropped_bytes = s.plan.dropped_bytes,
         .predicted_peak_bytes = s.plans ? s.plan.peak_bytes + s.reserved_bytes : 0,
         .driven_peak_bytes = d.peak_bytes,
-        .unchanged = t.unchanged,
+        .unchanged = u.unchanged,
         .step_found_after = s.found_after,
         .step_lanes = s.lanes.count,
         .step_lanes_recurring = s.lanes.recurring,
@@ -89,10 +89,17 @@ static double mib(uint64_t bytes)
     return (double)bytes / (1 << 20);
 }
 
-static void say(const ebb_statistics_t *s)
+static void say(const ebb_statistics_t *s, const ebb_device_list_t *devices)
 {
-    char line[512];
-    snprintf(line, sizeof line, "peak %.1f of %.1f MiB", mib(s->peak_bytes), mib(s->budget_bytes));
+    char line[1024] = "peak";
+    for (uint32_t i = 0; i < devices->count; i++) {
+        const ebb_device_statistics_t *d = &devices->device[i];
+        const size_t at = strlen(line);
+        snprintf(line + at, sizeof line - at, "%s %.1f of %.1f MiB", i ? "," : "", mib(d->peak_bytes),
+                 mib(d->budget_bytes));
+        if (devices->count > 1)
+            append(line, sizeof line, " on device %" PRIu64, d->device, 0);
+    }
     if (s->evictions + s->fetches) {
         append(line, sizeof line, "; evicted %" PRIu64 " buffers", s->evictions, 0);
         if (s->unchanged)
@@ -156,7 +163,7 @@ static void write_kinds(FILE *f)
     fputc(']', f);
 }
 
-static void write_file(const ebb_statistics_t *s)
+static void write_file(const ebb_statistics_t *s, const ebb_device_list_t *devices)
 {
     char path[1200];
     FILE *f = file_name(path, sizeof path) ? fopen(path, "we") : NULL;
@@ -170,6 +177,7 @@ static void write_file(const ebb_statistics_t *s)
     between = ", ";
     EBB_STATISTICS(X)
 #undef X
+    ebb_devices_print(devices, f);
     write_kinds(f);
     fputs("}\n", f);
     if (fclose(f))
@@ -179,10 +187,11 @@ static void write_file(const ebb_statistics_t *s)
 void ebb_stats_finish(void)
 {
     ebb_statistics_t s;
-    ebb_statistics_gather(&s);
+    ebb_device_list_t devices;
+    ebb_statistics_gather(&s, &devices);
     if (s.peak_bytes)
-        say(&s);
+        say(&s, &devices);
     if (*ebb_options.stats)
-        write_file(&s);
+        write_file(&s, &devices);
     ebb_live_end();
 }

@@ -23,7 +23,8 @@ typedef struct leftover {
     struct leftover *next;
 } leftover_t;
 
-static leftover_t *leftovers;
+static leftover_t *leftovers_of[EBB_STATES];
+#define leftovers (leftovers_of[ebb_slot])
 
 void ebb_collect_hosts(void)
 {

@@ -1,0 +1,105 @@
+#!/usr/bin/env bash
+# reactive.sh [--build FOLDER] [--policy NAME] [--label NAME] [PROFILE..]: what the reactive half of ebb costs ebb-train on the
+# software device's computed clock (softgpu/driver/clock.h), at 70, 50 and 40% of the activation peak above what must stay
+# (weights, gradients, moments: 16 bytes a parameter). No plan is driven. Written to results/reactive-LABEL.json.
+#
+# A step's time is that of the steps between FIRST and LAST, by two runs: what comes before (setting up, learning) and behind
+# (evaluation) falls out. The same bits are asserted. EBB_LINK is left to be measured, on the same clock.
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+build=$here/../build policy=reactive label=now profiles=()
+while [ $# -gt 0 ]; do
+    case $1 in
+    --build) build=$2; shift 2 ;;
+    --policy) policy=$2; shift 2 ;;
+    --label) label=$2; shift 2 ;;
+    -*) echo "usage: bash bench/reactive.sh [--build FOLDER] [--policy NAME] [--label NAME] [PROFILE..]" >&2; exit 2 ;;
+    *) profiles+=("$1"); shift ;;
+    esac
+done
+build=$(cd "$build" && pwd)
+export BENCH_BUILD=$build BENCH_POLICY=$policy BENCH_LABEL=$label BENCH_PROFILES="${profiles[*]:-H100 RTX4090}"
+cd "$here/.."
+exec python3 - <<'PYTHON'
+import datetime, json, os, re, subprocess, tempfile
+
+build, policy, label = (os.environ["BENCH_" + k] for k in ("BUILD", "POLICY", "LABEL"))
+profiles = os.environ["BENCH_PROFILES"].split()
+FIRST, LAST = 9, 13
+SHAPE = "--layers 4 --width 128 --heads 4 --context 128 --batch 32 --sample 0"
+KEYS = ["evictions", "fetches", "unchanged", "bytes_out", "bytes_in", "peak_bytes", "budget_bytes", "overhead_bytes", "live_peak_bytes",
+        "replays", "rebuilt", "mismatches", "steps_driven"]
+folder = tempfile.mkdtemp()
+text = f"{folder}/text"
+with open(text, "w") as f:
+    f.write(" ".join(str(i) for i in range(30000)))
+
+
+def run(profile, steps, **environment):
+    stats = f"{folder}/stats.json"
+    if os.path.exists(stats):
+        os.remove(stats)
+    env = {k: v for k, v in os.environ.items() if not k.startswith("EBB_")}
+    env.update(LD_LIBRARY_PATH=f"{build}/softgpu/lib", SOFTGPU_SCHEDULER="deterministic", SOFTGPU_PROFILE=profile, SOFTGPU_LOG="2",
+               XDG_CACHE_HOME=folder, **environment)
+    if "LD_PRELOAD" in env:
+        env.update(EBB_STATS=stats, EBB_LOG="info")
+    command = [f"{build}/bin/ebb-train", "--data", text, *SHAPE.split(), "--steps", str(steps), "--dump", f"{folder}/dump",
+               "--log", f"{folder}/log"]
+    out = subprocess.run(command, env=env, capture_output=True, text=True, timeout=3600)
+    assert out.returncode == 0, out.stderr
+    r = {"ms": float(re.search(r"taken ([0-9.]+) ms of virtual time", out.stderr).group(1)), "log": out.stderr,
+         "bits": subprocess.check_output(["sha256sum", f"{folder}/dump"], text=True).split()[0],
+         "parameters": int(re.search(r"(\d+) parameters", out.stderr + out.stdout).group(1))}
+    if os.path.exists(stats):
+        r["stats"] = json.load(open(stats))
+    return r
+
+
+def measure(profile, **environment):
+    a, b = (run(profile, n, **environment) for n in (FIRST, LAST))
+    r = {"step_ms": round((b["ms"] - a["ms"]) / (LAST - FIRST), 4), "bits": b["bits"], "parameters": b["parameters"]}
+    if "stats" in b:
+        r["stats"] = b["stats"]
+        r["per_step"] = {k: (b["stats"][k] - a["stats"][k]) / (LAST - FIRST) for k in ("evictions", "fetches", "bytes_out", "bytes_in")
+                         + tuple(k for k in ("reactive_replays", "reactive_drops") if k in b["stats"])}
+    return r
+
+
+rows = []
+for profile in profiles:
+    bare = measure(profile)
+    library = f"{build}/lib/libebb.so"
+    free = measure(profile, LD_PRELOAD=library, EBB_POLICY="reactive")
+    assert free["bits"] == bare["bits"] and not free["stats"]["evictions"]
+    s = free["stats"]
+    state = 16 * bare["parameters"]
+    peak = s["peak_bytes"]
+    print(f"{profile}: a step takes {bare['step_ms']:.3f} ms, under ebb {free['step_ms']:.3f}; peak {peak / 2**20:.1f} MiB, of which "
+          f"{state / 2**20:.1f} must stay", flush=True)
+    row = {"profile": profile, "step_ms_without_ebb": bare["step_ms"], "step_ms": free["step_ms"], "peak_bytes": peak,
+           "state_bytes": state, "budgets": []}
+    means = {"both": {}} if policy == "reactive" else {
+        "both": {}, "offload": {"EBB_RECOMPUTE": "0"}, "recompute": {"EBB_OFFLOAD": "0"}}
+    for percent in (70, 50, 40):
+        for name, options in means.items():
+            budget = int(s["overhead_bytes"] + state + (peak - state) * percent / 100)
+            r = measure(profile, LD_PRELOAD=library, EBB_POLICY=policy, EBB_BUDGET=str(budget), **options)
+            assert r["bits"] == bare["bits"], (profile, percent, name)
+            assert r["stats"]["steps_driven"] == 0 and r["stats"]["peak_bytes"] <= budget
+            overhead = r["step_ms"] / free["step_ms"] - 1
+            print(f"  {percent}%, {name}: {r['step_ms']:.3f} ms a step, {100 * overhead:.0f}% more; " +
+                  ", ".join(f"{k} {v / 2**20:.1f} MiB" if "bytes" in k else f"{k} {v:.1f}" for k, v in r["per_step"].items()), flush=True)
+            row["budgets"].append({"percent": percent, "means": name, "budget_bytes": budget, "step_ms": r["step_ms"],
+                                   "overhead": round(overhead, 4), "per_step": r["per_step"],
+                                   "in_all": {k: r["stats"][k] for k in KEYS if k in r["stats"]}})
+    rows.append(row)
+
+result = {"date": str(datetime.date.today()), "command": f"bash bench/reactive.sh --policy {policy} --label {label} {' '.join(profiles)}",
+          "commit": subprocess.run(["git", "describe", "--always", "--dirty"], capture_output=True, text=True).stdout.strip(),
+          "clock": "computed (softgpu/driver/clock.h): the same on every machine", "program": f"ebb-train {SHAPE}",
+          "steps_measured": [FIRST, LAST], "policy": policy, "runs": rows}
+with open(f"bench/results/reactive-{label}.json", "w") as f:
+    json.dump(result, f, indent=1)
+    f.write("\n")
+PYTHON
