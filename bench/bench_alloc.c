@@ -105,6 +105,20 @@ static void launch(unsigned count, const void *context)
     }
 }
 
+/* A step of 500 launches, of functions with up to 8 arguments, again and again: it is found, and followed. */
+static void launch_in_steps(unsigned count, const void *context)
+{
+    (void)context;
+    static unsigned at; /* goes on in the next round */
+    void *params[8];
+    for (unsigned i = 0; i < count; i++, at++) {
+        const unsigned n = (at % 500 * 2654435761u >> 13) % 9;
+        for (unsigned k = 0; k < n; k++)
+            params[k] = &buffer[(i * 5 + k) % BUFFERS];
+        OK(cuLaunchKernel(function[n], 1, 1, 1, 32, 1, 1, 0, stream[0], params, NULL));
+    }
+}
+
 /* A temporary for each launch, as PyTorch's programs do. */
 static void launch_with_temporary(unsigned count, const void *context)
 {
@@ -137,6 +151,7 @@ static void bench_launches(void)
         snprintf(name, sizeof name, "launch_%u%s", kinds[i].params, kinds[i].streams > 1 ? "_2_streams" : "");
         report(name, 20000, launch, &kinds[i]);
     }
+    report("launch_in_steps", 20000, launch_in_steps, NULL);
     report("launch_8_temporary", 20000, launch_with_temporary, &kinds[2]);
 }
 

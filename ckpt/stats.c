@@ -13,6 +13,16 @@
 #include "options.h"
 #include "runner.h"
 
+static void gather_kinds(const ebb_steps_t *steps, ebb_statistics_t *out)
+{
+    for (unsigned i = 0; i < EBB_STEP_KINDS; i++) {
+        const ebb_step_kind_t *k = &steps->kind[i];
+        out->step_kinds += k->serial != 0;
+        out->step_extras += k->extras;
+        out->step_missing += k->missing;
+    }
+}
+
 void ebb_statistics_gather(ebb_statistics_t *out, ebb_device_list_t *devices)
 {
     ebb_devices_gather(devices);
@@ -59,7 +69,11 @@ void ebb_statistics_gather(ebb_statistics_t *out, ebb_device_list_t *devices)
         .predicted_peak_bytes = s.plans ? s.plan.peak_bytes + s.reserved_bytes : 0,
         .driven_peak_bytes = d.peak_bytes,
         .unchanged = u.unchanged,
+        .step_found_after = s.found_after,
+        .step_lanes = s.lanes.count,
+        .step_lanes_recurring = s.lanes.recurring,
     };
+    gather_kinds(&s, out);
 }
 
 /* ---- the line at the end ---- */
@@ -130,6 +144,25 @@ static bool file_name(char *out, size_t room)
     return at + 24 < room;
 }
 
+/* One object for each kind of step that is known; behind all keys, some of which it has as well. */
+static void write_kinds(FILE *f)
+{
+    const ebb_steps_t s = ebb_steps();
+    const char *between = "";
+    fputs(", \"kinds\": [", f);
+    for (unsigned i = 0; i < EBB_STEP_KINDS; i++) {
+        const ebb_step_kind_t *k = &s.kind[i];
+        if (!k->serial)
+            continue;
+        fprintf(f,
+                "%s{\"kind\": %u, \"period\": %zu, \"count\": %" PRIu64 ", \"extras\": %" PRIu64
+                ", \"missing\": %" PRIu64 ", \"interruptions\": %" PRIu64 "}",
+                between, i, k->operations, k->count, k->extras, k->missing, k->interruptions);
+        between = ", ";
+    }
+    fputc(']', f);
+}
+
 static void write_file(const ebb_statistics_t *s, const ebb_device_list_t *devices)
 {
     char path[1200];
@@ -145,6 +178,7 @@ static void write_file(const ebb_statistics_t *s, const ebb_device_list_t *devic
     EBB_STATISTICS(X)
 #undef X
     ebb_devices_print(devices, f);
+    write_kinds(f);
     fputs("}\n", f);
     if (fclose(f))
         ebb_log(EBB_WARN, "EBB_STATS=%s: %s", ebb_options.stats, strerror(errno));

@@ -1,5 +1,5 @@
 /* stats.h: what has happened, for people and programs: one table of numbers. It makes EBB_STATS=FILE (one JSON
- * object with these keys, written when the process ends; a %p in the name becomes the process's number), the
+ * object with these keys and "kinds", written when the process ends; a %p in the name becomes the process's number), the
  * page that `ebb top` reads (live.h), and the list of keys in the README (`ebb top --keys`).
  */
 #ifndef EBB_STATS_H
@@ -50,7 +50,13 @@
     X(dropped_bytes, "as requested")                                                                         \
     X(predicted_peak_bytes, "device memory at most, by that plan")                                           \
     X(driven_peak_bytes, "device memory held at most while driving")                                         \
-    X(unchanged, "evictions that copied nothing: the host had the same bytes")
+    X(unchanged, "evictions that copied nothing: the host had the same bytes")                               \
+    X(step_found_after, "operations until a step was known for the first time")                              \
+    X(step_kinds, "kinds of step that are known")                                                            \
+    X(step_extras, "operations that steps had beyond those of their kind")                                   \
+    X(step_missing, "operations of their kind that steps left out")                                          \
+    X(step_lanes, "streams, and threads in streams that several issue into, that were told apart")           \
+    X(step_lanes_recurring, "of them with a step")
 // clang-format on
 
 typedef struct ebb_statistics {
