@@ -58,6 +58,20 @@ bool ebb_heap_make_room(size_t chunks)
            ebb_heap_reclaim(chunks, true);
 }
 
+void ebb_heap_measure(void)
+{
+    ebb_chunks_measure();
+    if (!ebb_chunks_excess())
+        return;
+    ebb_interrupt("what is held beside ebb's memory has grown"); /* a plan has given its part of it away */
+    ebb_heap_reclaim(SIZE_MAX, false);
+    ebb_chunks_release();
+    size_t excess = ebb_chunks_excess();
+    if (excess && ebb_listener && ebb_listener->make_room)
+        ebb_listener->make_room(excess);
+    ebb_chunks_release();
+}
+
 /* ---- the order of last use ---- */
 
 static void unlink_buffer(ebb_buffer_t *b)
