@@ -47,7 +47,7 @@ choose_budget() {
     size=$(grep '^size ' "$work/$seed.without") || return 1
     read -r _ peak need small <<<"$size"
     least=$((need + 2 * small + 6 * 2097152))
-    share=$((peak / 100 * (30 + $(draw share $([[ $mode == repeats ]] && echo 50 || echo 80)))))
+    share=$((peak / 100 * $([[ $mode == repeats ]] && echo $((20 + $(draw share 40))) || echo $((30 + $(draw share 80))))))
     budget=$(((share > least ? share : least) / 2097152 * 2097152))
 }
 
