@@ -22,6 +22,7 @@
 
 enum { OPERATIONS = 4, SEEDS = 2 };
 
+/* Where `proven` is expected, `untried` will do: ebb tries only what somebody needs. */
 typedef struct expectation {
     const char *operation, *verdicts; /* of every such operation one of these, separated by '|' */
 } expectation_t;
@@ -198,7 +199,9 @@ static const char *value_of(const char *line, const char *key)
 static void check_verdict(const program_t *p, const expectation_t *e, const char *line)
 {
     const char *verdict = value_of(line, "verdict") + 1;
-    if (is_among(verdict, strcspn(verdict, "\""), e->verdicts))
+    const size_t length = strcspn(verdict, "\"");
+    if (is_among(verdict, length, e->verdicts) ||
+        (is_among("proven", 6, e->verdicts) && is_among(verdict, length, "untried")))
         return;
     if (p->due)
         print_message("%s: still due (%s): %.*s for %s\n", p->name, p->due, (int)strcspn(verdict, "\""),
@@ -211,7 +214,7 @@ static void check_verdict(const program_t *p, const expectation_t *e, const char
 static void check_trace(const program_t *p)
 {
     static char line[1 << 16];
-    unsigned seen[OPERATIONS] = {0};
+    unsigned seen[OPERATIONS] = {0}, proven = 0;
     FILE *f = fopen(trace_path, "r");
     if (!f)
         fail_msg("%s: no step was learned", p->name);
@@ -219,6 +222,7 @@ static void check_trace(const program_t *p)
         if (!strstr(line, "{\"op\""))
             continue;
         const char *name = value_of(line, "name") + 1;
+        proven += !strncmp(value_of(line, "verdict") + 1, "proven\"", 7);
         for (unsigned i = 0; i < OPERATIONS && p->operation[i].operation; i++) {
             const size_t length = strlen(p->operation[i].operation);
             if (strncmp(name, p->operation[i].operation, length) || name[length] != '"')
@@ -228,6 +232,7 @@ static void check_trace(const program_t *p)
         }
     }
     fclose(f);
+    assert_true(proven > 0 || p->due);
     for (unsigned i = 0; i < OPERATIONS && p->operation[i].operation; i++)
         if (!seen[i])
             fail_msg("%s: no %s in the trace", p->name, p->operation[i].operation);

@@ -33,7 +33,7 @@ static script_t draw_script(fuzz_worker_t *w)
     static const unsigned percents[] = {0, 0, 1, 3, 10};
     script_t s = {.places = 12 + fuzz_below(w, PLACES - 12), .first_slot = w->buffers};
     const unsigned room = FUZZ_BUFFERS - w->buffers;
-    s.slots = 3 + fuzz_below(w, SLOTS - 3);
+    s.slots = 16 + fuzz_below(w, SLOTS - 16);
     s.slots = s.slots < room ? s.slots : room;
     s.rounds = 12 + fuzz_below(w, 10);
     s.percent = percents[fuzz_below(w, 5)];

@@ -48,7 +48,7 @@ choose_budget() {
     size=$(grep '^size ' "$work/$seed.without") || return 1
     read -r _ peak need small <<<"$size"
     least=$((need + 2 * small + 6 * 2097152))
-    share=$((peak / 100 * (30 + $(draw share $([[ $mode == repeats ]] && echo 50 || echo 80)))))
+    share=$((peak / 100 * $([[ $mode == repeats ]] && echo $((20 + $(draw share 40))) || echo $((30 + $(draw share 80))))))
     budget=$(((share > least ? share : least) / 2097152 * 2097152))
 }
 
@@ -77,8 +77,10 @@ fails() {
 one() {
     seed=$1
     local policy arguments=("$seed") hosts=(4GiB 4GiB 16MiB 1MiB) means=('' '' EBB_OFFLOAD=0 EBB_RECOMPUTE=0) status
-    [[ $mode != repeats ]] || arguments+=(--repeat)
     policy=$([[ $(draw policy 3) == 0 ]] && echo reactive || echo auto)
+    if [[ $mode == repeats ]]; then # plans, where they are possible
+        arguments+=(--repeat) hosts=(4GiB 4GiB 4GiB 16MiB) policy=auto
+    fi
     command="LD_LIBRARY_PATH=$build/softgpu/lib SOFTGPU_POISON=1 $build/bin/fuzz ${arguments[*]}"
     timeout 120 "$build/bin/fuzz" "${arguments[@]}" >"$work/$seed.without" 2>"$work/$seed.log" || fails "without ebb"
     choose_budget || fails 'no size was told'
