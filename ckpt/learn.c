@@ -243,7 +243,7 @@ static void note_time(ebb_lessons_t *l)
         l->step_ns = (double)ms * 1e6;
     l->total_ns += (double)ms * 1e6;
     l->steps++;
-    ebb_log(EBB_INFO, "lesson %u, stage %d: %.3f ms", l->given, (int)l->stage, (double)ms);
+    ebb_log(EBB_DEBUG, "lesson %u, stage %d: %.3f ms", l->given, (int)l->stage, (double)ms);
 }
 
 /* ---- what happens in it ---- */

@@ -163,7 +163,7 @@ static double guess_rate(const ebb_trace_t *t)
         double bytes = 0;
         for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++)
             bytes += t->access[k].offset_bytes ? 0 : (double)t->buffer[t->access[k].buffer].bytes;
-        if (o->duration_ns > 2 * LAUNCH_NS && bytes / (double)o->duration_ns > rate)
+        if (o->duration_ns && bytes / (double)o->duration_ns > rate)
             rate = bytes / (double)o->duration_ns;
     }
     return rate;
@@ -302,8 +302,8 @@ void ebb_prove_before(uint32_t i, const ebb_operation_t *op)
     }
     choose_replays(i);
     size_t bytes = place_subjects();
-    double ns = (prove.now.copy + prove.now.zero) * (double)o->duration_ns + 5.0 * LAUNCH_NS +
-                5 * (double)bytes / prove.bytes_per_ns;
+    double ns = (prove.now.copy + prove.now.zero) * (double)o->duration_ns + 4.0 * LAUNCH_NS +
+                4 * (double)bytes / prove.bytes_per_ns;
     if (!bytes || prove.results + tiles_asked() > prove.most_results) {
         f->why = EBB_UNTRIED;
         return;

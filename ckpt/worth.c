@@ -6,7 +6,7 @@
 
 /* A gap is real if this many operations lie in it, and at least this share of the step's time (or, without
  * times, of its operations). */
-enum { LEAST_OPERATIONS = 2, LEAST_PER_MILLE = 10, DEEPEST = 1024 };
+enum { LEAST_OPERATIONS = 2, LEAST_PER_MILLE = 1, DEEPEST = 1024 };
 
 /* An access, in the order of its buffer. */
 typedef struct use {
