@@ -5,7 +5,8 @@
  *   LEARN    two steps in a row are recorded, every operation of them proven (prove.h); reactive otherwise
  *   DRIVE    there is a plan. While the program keeps to it, drive.h acts; when it does not, the reactive
  *            half does until the next boundary
- *   STAY     a plan is impossible, and it was said why: reactive until another step is found
+ *   STAY     a plan is impossible, and it was said why, or not wanted: reactive until another step is found, with what was
+ *            learned of this one (follow.h)
  *
  * A boundary is noticed with the last operation of a step and acted upon with the next thing that the program
  * does, a free excepted: what is freed in between belongs to the step that has ended.
@@ -19,12 +20,14 @@
 #include "checker.h"
 #include "ebb_offload.h"
 #include "fingerprint.h"
+#include "follow.h"
 #include "learn.h"
 #include "live.h"
 #include "log.h"
 #include "options.h"
 #include "pinned.h"
 #include "planner.h"
+#include "recipe.h"
 #include "stats.h"
 #include "step.h"
 
@@ -103,6 +106,7 @@ static void write_file(const char *name, const char *path, write_fn write, const
 static void forget(void)
 {
     ebb_drive_leave("the step is another one");
+    ebb_follow_end();
     ebb_record_abandon();
     ebb_prove_end();
     ebb_plan_delete(run.plan);
@@ -112,10 +116,15 @@ static void forget(void)
     run.phase = OBSERVE;
 }
 
+static bool is_policy(const char *name)
+{
+    return !strcmp(ebb_options.policy, name);
+}
+
 /* Where everything fits, there is nothing to plan. */
 static bool is_worth_learning(void)
 {
-    return !strcmp(ebb_options.policy, "auto") && !ebb_plans_rest() &&
+    return (is_policy("auto") || is_policy("learn")) && !ebb_plans_rest() &&
            (ebb_traffic().evictions || *ebb_options.trace || *ebb_options.plan);
 }
 
@@ -144,7 +153,8 @@ static void learn(void)
     if (take_lesson()) {
         ebb_prove_end();
         write_file("the trace of a step", ebb_options.trace, write_trace, run.learned.trace);
-        run.phase = ebb_traffic().evictions || *ebb_options.plan ? DRIVE : STAY;
+        ebb_follow_begin(&run.learned);
+        run.phase = is_policy("auto") && (ebb_traffic().evictions || *ebb_options.plan) ? DRIVE : STAY;
         return;
     }
     if (run.lessons < MOST_LESSONS) {
@@ -223,6 +233,7 @@ static void begin_driving(void)
         run.phase = STAY;
         return;
     }
+    ebb_follow_pause();
     if (!ebb_drive_install(&run.learned, run.plan)) {
         /* What outlives the step may have become another: to be learned again. */
         forget();
@@ -243,6 +254,7 @@ static void act_at_boundary(void)
     if (!run.boundary)
         return;
     run.boundary = false;
+    ebb_follow_boundary();
     if (ebb_plans_rest())
         return;
     if (run.phase == LEARN)
@@ -295,7 +307,12 @@ static ebb_status_t before(ebb_operation_t *op)
     run.driven = ebb_drive_before(op);
     if (run.driven)
         return 0;
-    EBB_TRY(ebb_residence_acquire(op));
+    EBB_TRY(ebb_follow_before(op));
+    ebb_status_t status = ebb_residence_acquire(op);
+    if (status) {
+        ebb_follow_after(op, false);
+        return status;
+    }
     if (ebb_record_running())
         ebb_prove_before(op);
     return 0;
@@ -323,6 +340,8 @@ static void after(const ebb_operation_t *op, CUresult result)
         if (ebb_record_running())
             record(op, result);
         ebb_residence_release(op);
+        ebb_follow_after(op, !result);
+        ebb_residence_look_ahead();
     }
     if (!result)
         follow_steps(op);
@@ -354,6 +373,7 @@ static bool freeing(ebb_buffer_t *buffer, ebb_stream_t *stream)
     size_t left = ebb_live_bytes() - buffer->bytes;
     if (left < run.fewest_live)
         run.fewest_live = left;
+    ebb_follow_freeing(buffer, stream);
     if (ebb_drive_freeing(buffer))
         return true;
     if (ebb_record_running())
@@ -365,7 +385,7 @@ static bool freeing(ebb_buffer_t *buffer, ebb_stream_t *stream)
 /* What has come up is no part of any plan, so the step is learned again. */
 static void interrupted(const char *why)
 {
-    if (run.phase != LEARN && run.phase != DRIVE)
+    if (run.phase != LEARN && run.phase != DRIVE && !ebb_follow_running())
         return;
     ebb_log(EBB_INFO, "the plan and what was learned are given up: %s", why);
     forget();
@@ -378,6 +398,7 @@ static void interrupted(const char *why)
 static void waited(void)
 {
     ebb_drive_waited();
+    ebb_recipe_waited();
     ebb_residence_waited();
     ebb_live_tick();
 }
@@ -396,5 +417,6 @@ static const ebb_listener_t listener = {.serve = serve,
 __attribute__((constructor)) static void listen(void)
 {
     ebb_residence_fingerprints(&ebb_fingerprints);
+    ebb_residence_future(&ebb_follow_future);
     ebb_listen(&listener);
 }

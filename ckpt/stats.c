@@ -12,6 +12,7 @@
 #include "live.h"
 #include "log.h"
 #include "options.h"
+#include "recipe.h"
 #include "runner.h"
 
 void ebb_statistics_gather(ebb_statistics_t *out)
@@ -20,6 +21,7 @@ void ebb_statistics_gather(ebb_statistics_t *out)
     const ebb_traffic_t t = ebb_traffic();
     const ebb_steps_t s = ebb_steps();
     const ebb_drive_counts_t d = ebb_drive_counts();
+    const ebb_recipe_counts_t r = ebb_recipe_counts();
     *out = (ebb_statistics_t){
         .budget_bytes = u.budget_bytes,
         .overhead_bytes = u.overhead_bytes,
@@ -47,9 +49,9 @@ void ebb_statistics_gather(ebb_statistics_t *out)
         .pageable_bytes = t.pageable_bytes,
         .pageable_peak_bytes = t.pageable_peak_bytes,
         .replays = d.replays,
-        .verified = d.verified,
-        .mismatches = d.mismatches,
-        .rebuilt = d.rebuilt,
+        .verified = d.verified + r.verified,
+        .mismatches = d.mismatches + r.mismatches,
+        .rebuilt = d.rebuilt + r.rebuilt,
         .kept = s.plan.kept_buffers,
         .offloaded = s.plan.offloaded_buffers,
         .dropped = s.plan.dropped_buffers,
@@ -59,6 +61,9 @@ void ebb_statistics_gather(ebb_statistics_t *out)
         .predicted_peak_bytes = s.plans ? s.plan.peak_bytes + s.reserved_bytes : 0,
         .driven_peak_bytes = d.peak_bytes,
         .unchanged = t.unchanged,
+        .ahead = t.ahead,
+        .reactive_drops = t.drops,
+        .reactive_replays = r.replays,
     };
 }
 

@@ -39,7 +39,7 @@
     X(replays, "launches repeated to recompute buffers")                                                     \
     X(verified, "recomputed contents that were compared")                                                    \
     X(mismatches, "of them with other bits")                                                                 \
-    X(rebuilt, "contents rebuilt when the program left the plan")                                            \
+    X(rebuilt, "contents rebuilt, but by plans")                                                             \
     X(kept, "buffers that the last plan keeps")                                                              \
     X(offloaded, "buffers that it copies out and back")                                                      \
     X(dropped, "buffers that it drops and recomputes")                                                       \
@@ -48,7 +48,10 @@
     X(dropped_bytes, "as requested")                                                                         \
     X(predicted_peak_bytes, "device memory at most, by that plan")                                           \
     X(driven_peak_bytes, "device memory held at most while driving")                                         \
-    X(unchanged, "evictions that copied nothing: the host had the same bytes")
+    X(unchanged, "evictions that copied nothing: the host had the same bytes")                               \
+    X(ahead, "of the fetches, those before the buffer was touched")                                          \
+    X(reactive_drops, "buffers dropped when memory ran out, to be recomputed")                               \
+    X(reactive_replays, "launches repeated to recompute those")
 // clang-format on
 
 typedef struct ebb_statistics {
