@@ -160,6 +160,16 @@ bool ebb_access_add(ebb_operation_t *op, CUdeviceptr address, uint32_t param_off
     return b != NULL;
 }
 
+bool ebb_access_add_span(ebb_operation_t *op, CUdeviceptr address, size_t bytes, uint32_t param_offset)
+{
+    uint32_t before = op->access_count;
+    if (!ebb_access_add(op, address, param_offset))
+        return false;
+    const ebb_access_t *a = &op->access[before];
+    return op->access_count == before ||
+           (a->offset_bytes <= a->buffer->bytes && bytes <= a->buffer->bytes - a->offset_bytes);
+}
+
 static void scan_tensor_maps(ebb_operation_t *op, const unsigned char *block, size_t bytes)
 {
     for (size_t at = 0; at + EBB_TENSOR_MAP_BYTES <= bytes; at += EBB_TENSOR_MAP_ALIGN) {

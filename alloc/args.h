@@ -34,5 +34,7 @@ void ebb_args_scan(ebb_operation_t *op, const unsigned char *block, size_t bytes
 
 /* Adds one access by address, if a live buffer is there. False: the address is ebb's, but nobody's. */
 bool ebb_access_add(ebb_operation_t *op, CUdeviceptr address, uint32_t param_offset);
+/* The same for a stretch of so many bytes: false also if it ends behind its buffer. */
+bool ebb_access_add_span(ebb_operation_t *op, CUdeviceptr address, size_t bytes, uint32_t param_offset);
 
 #endif

@@ -166,12 +166,24 @@ static void say_unmanaged(void)
     core.said_unmanaged = true;
 }
 
+/* NULL: none. A question that fails says nothing about what is current; to let an operation pass for that would have
+ * it find its buffers wherever they are. */
+static CUcontext current_context(void)
+{
+    static _Thread_local CUcontext last;
+    CUcontext context = NULL;
+    const CUresult result = ebb_driver.cuCtxGetCurrent(&context);
+    if (!result || result == CUDA_ERROR_NOT_INITIALIZED || result == CUDA_ERROR_DEINITIALIZED)
+        last = context;
+    return last;
+}
+
 /* What finds no context, or another one than ebb's, goes straight to the driver. */
 static bool enter(bool also_outside, CUdeviceptr address)
 {
-    CUcontext context = NULL;
+    CUcontext context;
     if (!ebb_have_driver() || atomic_load_explicit(&asleep, memory_order_relaxed) ||
-        ebb_driver.cuCtxGetCurrent(&context) || !context)
+        !(context = current_context()))
         return false;
     ebb_lock();
     if (!core.ready && !core.failed) {
@@ -220,11 +232,11 @@ bool ebb_enter_is_inside(void)
 
 bool ebb_enter_own(void)
 {
-    CUcontext context = NULL;
     if (!ebb_have_driver() || atomic_load(&asleep))
         return false;
     ebb_lock();
-    if (core.ready && core.context && !ebb_driver.cuCtxGetCurrent(&context) &&
+    const CUcontext context = current_context();
+    if (core.ready && core.context &&
         (context == core.context ||
          (ebb_driver.cuCtxPushCurrent_v2 && !ebb_driver.cuCtxPushCurrent_v2(core.context)))) {
         core.pushed = context != core.context;

@@ -84,6 +84,9 @@
     X(cuDevicePrimaryCtxRelease_v2, cuDevicePrimaryCtxRelease, 11000)                                        \
     X(cuDevicePrimaryCtxReset, cuDevicePrimaryCtxReset, 7000)                                                \
     X(cuDevicePrimaryCtxReset_v2, cuDevicePrimaryCtxReset, 11000)                                            \
+    X(cuEventRecordWithFlags, cuEventRecordWithFlags, 11010)                                                 \
+    X(cuFuncGetModule, cuFuncGetModule, 11000)                                                               \
+    X(cuKernelGetLibrary, cuKernelGetLibrary, 12050)                                                         \
     X(cuCtxEnablePeerAccess, cuCtxEnablePeerAccess, 4000)                                                    \
     X(cuMemAllocPitch_v2, cuMemAllocPitch, 3020)                                                             \
     X(cuMemPoolCreate, cuMemPoolCreate, 11020)                                                               \

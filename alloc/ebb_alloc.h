@@ -228,6 +228,24 @@ typedef struct ebb_operation {
     bool opaque; /* its arguments could not be read: it may touch anything */
 } ebb_operation_t;
 
+/* What orders the program's streams and its host beside the operations themselves. */
+typedef enum ebb_order_kind {
+    EBB_ORDER_RECORD,      /* an event, on a stream */
+    EBB_ORDER_WAIT,        /* a stream waits for an event */
+    EBB_ORDER_SYNC_EVENT,  /* the host has waited for an event */
+    EBB_ORDER_SYNC_STREAM, /* for a stream, also in a blocking copy */
+    EBB_ORDER_SYNC_DEVICE  /* for everything */
+} ebb_order_kind_t;
+
+typedef struct ebb_order {
+    ebb_order_kind_t kind;
+    ebb_stream_t *stream; /* NULL where there is none */
+    CUevent event;
+} ebb_order_t;
+
+/* Whether `ordered` is called; it costs something at each event. Lock held. */
+void ebb_listen_to_order(bool on);
+
 /* What the rooms above do. All called with the lock held; any may be NULL. */
 typedef struct ebb_listener {
     /* May serve a request by a placed buffer. NULL: the allocator shall. */
@@ -245,6 +263,8 @@ typedef struct ebb_listener {
     bool (*make_room)(size_t chunks);
     /* A request could not be served. */
     void (*out_of_memory)(const ebb_request_t *request);
+    /* Something has ordered operations; only after ebb_listen_to_order(true). */
+    void (*ordered)(const ebb_order_t *order);
     /* The program has waited for work of its own. */
     void (*waited)(void);
     /* Something has come up that no plan knows: a drive ends, what was learned is forgotten. */

@@ -157,6 +157,8 @@ PLAIN(cuTensorMapEncodeIm2col, cuTensorMapEncodeIm2col, 12000)
 PLAIN(cuTensorMapEncodeIm2colWide, cuTensorMapEncodeIm2colWide, 12080)
 PLAIN(cuTensorMapReplaceAddress, cuTensorMapReplaceAddress, 12000)
 /* streams */
+ASYNC(cuEventRecord, cuEventRecord, 2000, 7000)
+ASYNC(cuEventRecordWithFlags, cuEventRecordWithFlags, 11010, 11010)
 PLAIN(cuEventSynchronize, cuEventSynchronize, 2000)
 PLAIN(cuStreamDestroy, cuStreamDestroy, 2000)
 PLAIN(cuStreamDestroy, cuStreamDestroy_v2, 4000)

@@ -3,7 +3,8 @@
 #include "args.h"
 #include "intercept.h"
 #include "mark.h"
-#include "share.h"
+#include "order.h"
+#include "other.h"
 #include "tables.h"
 
 typedef enum direction { ANY, H2D, D2H, D2D } direction_t;
@@ -51,9 +52,9 @@ static CUresult copy(const copy_t *c)
                           .src = c->src,
                           .bytes = c->bytes,
                           .access = access};
-    /* Freed memory may be there still, but it is not the program's. */
-    bool known = ebb_access_add(&op, c->dst, 0);
-    known = ebb_access_add(&op, c->src, 1) && known;
+    /* Freed memory may be there still, and so may what follows a buffer, but it is not the program's. */
+    bool known = ebb_access_add_span(&op, c->dst, c->bytes, 0);
+    known = ebb_access_add_span(&op, c->src, c->bytes, 1) && known;
     CUresult result = known ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     if (known && (c->direction == H2D || c->direction == ANY) && c->bytes >= sizeof(CUdeviceptr) &&
         ebb_enter_is_inside())
@@ -64,14 +65,15 @@ static CUresult copy(const copy_t *c)
     return result;
 }
 
-/* The synchronous forms wait for the host's side of a copy; one within the device waits only where the program
- * has asked for it. */
+/* The synchronous forms wait for the host's side of a copy. */
 static CUresult copy_sync(const copy_t *c)
 {
     CUresult result = copy(c);
-    return result || (c->direction == D2D && !ebb_sync_memops())
+    const CUdeviceptr address[] = {c->dst, c->src};
+    return result || !c->bytes || (c->direction == D2D && !ebb_host_waits(address, 2))
                ? result
-               : ebb_waited(EBB_PASS(cuStreamSynchronize, (c->stream)));
+               : ebb_waited(ebb_order_done(EBB_PASS(cuStreamSynchronize, (c->stream)), EBB_ORDER_SYNC_STREAM,
+                                           c->stream, NULL));
 }
 
 SYNC_CALL(cuMemcpy, (CUdeviceptr dst, CUdeviceptr src, size_t bytes),
@@ -116,11 +118,11 @@ static CUresult set(const set_t *s)
     ebb_operation_t op = {.kind = EBB_SET,
                           .stream = ebb_stream_of(s->stream),
                           .dst = s->dst,
-                          .bytes = s->count * s->width,
+                          .bytes = s->count > SIZE_MAX / s->width ? SIZE_MAX : s->count * s->width,
                           .value = s->value,
                           .width = s->width,
                           .access = access};
-    bool known = ebb_access_add(&op, s->dst, 0);
+    bool known = ebb_access_add_span(&op, s->dst, op.bytes, 0);
     CUresult result = known ? ebb_issue(&op, issue_set, s) : CUDA_ERROR_INVALID_VALUE;
     ebb_unlock();
     return result;
@@ -129,7 +131,10 @@ static CUresult set(const set_t *s)
 static CUresult set_sync(const set_t *s)
 {
     CUresult result = set(s);
-    return result || !ebb_sync_memops() ? result : ebb_waited(EBB_PASS(cuStreamSynchronize, (s->stream)));
+    return result || !s->count || !ebb_host_waits(&s->dst, 1)
+               ? result
+               : ebb_waited(ebb_order_done(EBB_PASS(cuStreamSynchronize, (s->stream)), EBB_ORDER_SYNC_STREAM,
+                                           s->stream, NULL));
 }
 
 SYNC_CALL(cuMemsetD8_v2, (CUdeviceptr at, unsigned char value, size_t count),

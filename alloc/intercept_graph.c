@@ -9,6 +9,7 @@
 #include "intercept.h"
 #include "log.h"
 #include "mark.h"
+#include "order.h"
 #include "other.h"
 
 /* ---- capture ---- */
@@ -68,7 +69,7 @@ static CUresult wait_event(CUstream stream, CUevent event, unsigned flags)
         ebb_streams_record();
         ebb_unlock();
     }
-    return EBB_PASS(cuStreamWaitEvent, (stream, event, flags));
+    return ebb_order_done(EBB_PASS(cuStreamWaitEvent, (stream, event, flags)), EBB_ORDER_WAIT, stream, event);
 }
 
 ASYNC_CALL(cuStreamBeginCapture, (CUstream stream), begin_capture_old(stream))

@@ -1,12 +1,13 @@
 /* intercept_shape.c: copies and memsets that are not one run of bytes: of two and three dimensions, to and from
  * arrays, between contexts, in batches. What they touch is made resident; the driver does the rest.
  *
- * The synchronous forms are issued as their asynchronous ones and then waited for without the lock, where there
- * is such a form; the others do not wait for the host anyway, but cuMemcpy2DUnaligned.
+ * The synchronous forms are issued as their asynchronous ones, where there are such forms, and then waited for
+ * without the lock, if the host has to see their outcome.
  */
 #include <stdlib.h>
 
 #include "intercept.h"
+#include "order.h"
 #include "other.h"
 
 static CUdeviceptr address_of(const void *p)
@@ -17,7 +18,9 @@ static CUdeviceptr address_of(const void *p)
 /* The host has to see the outcome of a synchronous copy. */
 static CUresult wait_for(CUstream stream, CUresult result)
 {
-    return result ? result : ebb_waited(EBB_PASS(cuStreamSynchronize, (stream)));
+    return result ? result
+                  : ebb_waited(ebb_order_done(EBB_PASS(cuStreamSynchronize, (stream)), EBB_ORDER_SYNC_STREAM,
+                                              stream, NULL));
 }
 
 /* ---- two dimensions, three, between contexts ---- */
@@ -28,7 +31,14 @@ typedef struct side {
     const void *host;
     CUdeviceptr device;
     size_t first_byte; /* where the copied part begins */
+    size_t span;       /* bytes from there to its end */
 } side_t;
+
+/* The rows of a copy and, between them, what it leaves out. */
+static size_t span_of(size_t width, size_t rows, size_t pitch)
+{
+    return width && rows ? (rows - 1) * pitch + width : 0;
+}
 
 static CUdeviceptr begin_of(const side_t *s)
 {
@@ -54,15 +64,18 @@ typedef struct shaped {
 static CUresult copy_shaped(const shaped_t *s)
 {
     const CUdeviceptr address[] = {begin_of(&s->dst), begin_of(&s->src)};
-    return ebb_issue_other(&(ebb_other_t){s->name, s->stream, s->bytes, address, 2}, s->issue, s);
+    const size_t span[] = {s->dst.span, s->src.span};
+    return ebb_issue_other(&(ebb_other_t){s->name, s->stream, s->bytes, address, 2, span}, s->issue, s);
 }
 
 static shaped_t shape_of_2d(const CUDA_MEMCPY2D *p, CUstream stream)
 {
     return (shaped_t){
         .params = p,
-        .dst = {p->dstMemoryType, p->dstHost, p->dstDevice, p->dstY * p->dstPitch + p->dstXInBytes},
-        .src = {p->srcMemoryType, p->srcHost, p->srcDevice, p->srcY * p->srcPitch + p->srcXInBytes},
+        .dst = {p->dstMemoryType, p->dstHost, p->dstDevice, p->dstY * p->dstPitch + p->dstXInBytes,
+                span_of(p->WidthInBytes, p->Height, p->dstPitch)},
+        .src = {p->srcMemoryType, p->srcHost, p->srcDevice, p->srcY * p->srcPitch + p->srcXInBytes,
+                span_of(p->WidthInBytes, p->Height, p->srcPitch)},
         .bytes = p->WidthInBytes * p->Height,
         .stream = stream};
 }
@@ -106,12 +119,16 @@ SYNC_CALL(cuMemcpy2DUnaligned_v2, (const CUDA_MEMCPY2D *p), copy_2d_unaligned(p,
 ASYNC_CALL(cuMemcpy2DAsync_v2, (const CUDA_MEMCPY2D *p, CUstream stream), copy_2d(p, stream))
 
 /* CUDA_MEMCPY3D and CUDA_MEMCPY3D_PEER name these alike. */
+#define SPAN_OF_3D(p, side)                                                                                  \
+    span_of((p)->WidthInBytes, (p)->Depth ? ((p)->Depth - 1) * (p)->side##Height + (p)->Height : 0,          \
+            (p)->side##Pitch)
 #define SHAPE_OF_3D(p)                                                                                       \
     .params = (p), .bytes = (p)->WidthInBytes * (p)->Height * (p)->Depth,                                    \
     .dst = {(p)->dstMemoryType, (p)->dstHost, (p)->dstDevice,                                                \
-            ((p)->dstZ * (p)->dstHeight + (p)->dstY) * (p)->dstPitch + (p)->dstXInBytes},                    \
+            ((p)->dstZ * (p)->dstHeight + (p)->dstY) * (p)->dstPitch + (p)->dstXInBytes,                     \
+            SPAN_OF_3D(p, dst)},                                                                             \
     .src = {(p)->srcMemoryType, (p)->srcHost, (p)->srcDevice,                                                \
-            ((p)->srcZ * (p)->srcHeight + (p)->srcY) * (p)->srcPitch + (p)->srcXInBytes}
+            ((p)->srcZ * (p)->srcHeight + (p)->srcY) * (p)->srcPitch + (p)->srcXInBytes, SPAN_OF_3D(p, src)}
 
 void ebb_copy_addresses(const CUDA_MEMCPY3D *p, CUdeviceptr address[2])
 {
@@ -169,7 +186,9 @@ static CUresult issue_peer(const void *context)
 static CUresult copy_peer(const peer_copy_t *c)
 {
     const CUdeviceptr address[] = {c->dst, c->src};
-    return ebb_issue_other(&(ebb_other_t){"cuMemcpyPeer", c->stream, c->bytes, address, 2}, issue_peer, c);
+    const size_t span[] = {c->bytes, c->bytes};
+    return ebb_issue_other(&(ebb_other_t){"cuMemcpyPeer", c->stream, c->bytes, address, 2, span}, issue_peer,
+                           c);
 }
 
 SYNC_CALL(cuMemcpyPeer, (CUdeviceptr dst, CUcontext to, CUdeviceptr src, CUcontext from, size_t bytes),
@@ -215,21 +234,28 @@ static CUresult issue_batch(const void *context)
 
 static CUresult copy_batch(batch_t *b)
 {
-    CUdeviceptr *address = b->dsts && b->srcs && b->sizes ? malloc(2 * b->count * sizeof *address) : NULL;
-    if (!address)
-        return b->count && b->dsts && b->srcs && b->sizes ? CUDA_ERROR_OUT_OF_MEMORY : issue_batch(b);
+    if (!b->count || !b->dsts || !b->srcs || !b->sizes)
+        return issue_batch(b);
+    CUdeviceptr *address = calloc(2 * b->count, sizeof *address);
+    size_t *span = calloc(2 * b->count, sizeof *span);
+    if (!address || !span) {
+        free(address);
+        free(span);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
     size_t bytes = 0;
     for (size_t i = 0; i < b->count; i++) {
         address[2 * i] = b->dsts[i];
         address[2 * i + 1] = b->srcs[i];
-        bytes += b->sizes[i];
+        bytes += span[2 * i] = span[2 * i + 1] = b->sizes[i];
     }
     for (size_t i = 0; b->attributes && i < b->attribute_count; i++)
         b->early |= b->attributes[i].srcAccessOrder != CU_MEMCPY_SRC_ACCESS_ORDER_STREAM;
     b->early = b->early && ebb_touches(b->srcs, b->count);
     CUresult result = ebb_issue_other(
-        &(ebb_other_t){"cuMemcpyBatchAsync", b->stream, bytes, address, 2 * b->count}, issue_batch, b);
+        &(ebb_other_t){"cuMemcpyBatchAsync", b->stream, bytes, address, 2 * b->count, span}, issue_batch, b);
     free(address);
+    free(span);
     return result;
 }
 
@@ -287,8 +313,9 @@ static CUresult copy_batch_3d(batch_t *b)
         b->early |=
             op->srcAccessOrder != CU_MEMCPY_SRC_ACCESS_ORDER_STREAM && ebb_touches(&address[2 * i + 1], 1);
     }
-    CUresult result = ebb_issue_other(
-        &(ebb_other_t){"cuMemcpy3DBatchAsync", b->stream, bytes, address, 2 * b->count}, issue_batch_3d, b);
+    CUresult result =
+        ebb_issue_other(&(ebb_other_t){"cuMemcpy3DBatchAsync", b->stream, bytes, address, 2 * b->count, NULL},
+                        issue_batch_3d, b);
     free(address);
     return result;
 }
@@ -316,7 +343,16 @@ typedef struct array_copy {
 static CUresult copy_array(const char *name, const array_copy_t *c, CUresult (*issue)(const void *context))
 {
     const CUdeviceptr address[] = {c->device, address_of(c->host)};
-    return ebb_issue_other(&(ebb_other_t){name, c->stream, c->bytes, address, 2}, issue, c);
+    const size_t span[] = {c->bytes, c->bytes};
+    return ebb_issue_other(&(ebb_other_t){name, c->stream, c->bytes, address, 2, span}, issue, c);
+}
+
+/* Of the synchronous forms within the device. */
+static CUresult copy_array_sync(const char *name, const array_copy_t *c,
+                                CUresult (*issue)(const void *context))
+{
+    CUresult result = copy_array(name, c, issue);
+    return c->bytes && ebb_host_waits(&c->device, c->device != 0) ? wait_for(c->stream, result) : result;
 }
 
 static CUresult issue_d2a(const void *context)
@@ -352,25 +388,27 @@ static CUresult issue_a2h(const void *context)
 
 /* Those without an asynchronous form run on the legacy stream, whichever default stream was meant: that waits
  * for more than it must. */
-SYNC_CALL(cuMemcpyDtoA_v2, (CUarray to, size_t offset, CUdeviceptr from, size_t bytes),
-          copy_array("cuMemcpyDtoA",
-                     &(array_copy_t){
-                         .array = to, .offset = offset, .device = from, .bytes = bytes, .stream = stream},
-                     issue_d2a))
-SYNC_CALL(cuMemcpyAtoD_v2, (CUdeviceptr to, CUarray from, size_t offset, size_t bytes),
-          copy_array("cuMemcpyAtoD",
-                     &(array_copy_t){
-                         .array = from, .offset = offset, .device = to, .bytes = bytes, .stream = stream},
-                     issue_a2d))
+SYNC_CALL(
+    cuMemcpyDtoA_v2, (CUarray to, size_t offset, CUdeviceptr from, size_t bytes),
+    copy_array_sync("cuMemcpyDtoA",
+                    &(array_copy_t){
+                        .array = to, .offset = offset, .device = from, .bytes = bytes, .stream = stream},
+                    issue_d2a))
+SYNC_CALL(
+    cuMemcpyAtoD_v2, (CUdeviceptr to, CUarray from, size_t offset, size_t bytes),
+    copy_array_sync("cuMemcpyAtoD",
+                    &(array_copy_t){
+                        .array = from, .offset = offset, .device = to, .bytes = bytes, .stream = stream},
+                    issue_a2d))
 SYNC_CALL(cuMemcpyAtoA_v2, (CUarray to, size_t to_offset, CUarray from, size_t from_offset, size_t bytes),
-          copy_array("cuMemcpyAtoA",
-                     &(array_copy_t){.array = to,
-                                     .offset = to_offset,
-                                     .other = from,
-                                     .other_offset = from_offset,
-                                     .bytes = bytes,
-                                     .stream = stream},
-                     issue_a2a))
+          copy_array_sync("cuMemcpyAtoA",
+                          &(array_copy_t){.array = to,
+                                          .offset = to_offset,
+                                          .other = from,
+                                          .other_offset = from_offset,
+                                          .bytes = bytes,
+                                          .stream = stream},
+                          issue_a2a))
 
 static CUresult copy_h2a(CUarray to, size_t offset, const void *from, size_t bytes, CUstream stream)
 {
@@ -422,17 +460,24 @@ static CUresult issue_set_rows(const void *context)
 static CUresult set_rows(const set_rows_t *s)
 {
     static const char *const name[] = {[1] = "cuMemsetD2D8", [2] = "cuMemsetD2D16", [4] = "cuMemsetD2D32"};
+    const size_t span = span_of(s->width * s->columns, s->rows, s->pitch);
     return ebb_issue_other(
-        &(ebb_other_t){name[s->width], s->stream, s->width * s->columns * s->rows, &s->dst, 1},
+        &(ebb_other_t){name[s->width], s->stream, s->width * s->columns * s->rows, &s->dst, 1, &span},
         issue_set_rows, s);
 }
 
+static CUresult set_rows_sync(const set_rows_t *s)
+{
+    CUresult result = set_rows(s);
+    return s->columns && s->rows && ebb_host_waits(&s->dst, 1) ? wait_for(s->stream, result) : result;
+}
+
 SYNC_CALL(cuMemsetD2D8_v2, (CUdeviceptr at, size_t pitch, unsigned char value, size_t columns, size_t rows),
-          set_rows(&(set_rows_t){at, pitch, value, 1, columns, rows, stream}))
+          set_rows_sync(&(set_rows_t){at, pitch, value, 1, columns, rows, stream}))
 SYNC_CALL(cuMemsetD2D16_v2, (CUdeviceptr at, size_t pitch, unsigned short value, size_t columns, size_t rows),
-          set_rows(&(set_rows_t){at, pitch, value, 2, columns, rows, stream}))
+          set_rows_sync(&(set_rows_t){at, pitch, value, 2, columns, rows, stream}))
 SYNC_CALL(cuMemsetD2D32_v2, (CUdeviceptr at, size_t pitch, unsigned value, size_t columns, size_t rows),
-          set_rows(&(set_rows_t){at, pitch, value, 4, columns, rows, stream}))
+          set_rows_sync(&(set_rows_t){at, pitch, value, 4, columns, rows, stream}))
 ASYNC_CALL(cuMemsetD2D8Async,
            (CUdeviceptr at, size_t pitch, unsigned char value, size_t columns, size_t rows, CUstream stream),
            set_rows(&(set_rows_t){at, pitch, value, 1, columns, rows, stream}))

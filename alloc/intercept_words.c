@@ -35,7 +35,8 @@ static CUresult use_word(const word_t *w)
 {
     if (w->waits)
         pin_awaited(w->address);
-    return ebb_issue_other(&(ebb_other_t){w->name, w->stream, sizeof w->value, &w->address, 1}, w->issue, w);
+    return ebb_issue_other(&(ebb_other_t){w->name, w->stream, sizeof w->value, &w->address, 1, NULL},
+                           w->issue, w);
 }
 
 #define WORD_CALL(field, symbol, type, is_wait)                                                              \
@@ -90,18 +91,21 @@ CUdeviceptr ebb_word_address(const CUstreamBatchMemOpParams *op)
 
 static CUresult use_words(const words_t *w)
 {
-    CUdeviceptr *address = w->op && w->count ? malloc(w->count * sizeof *address) : NULL;
+    enum { MOST = 255 }; /* more the driver refuses, and there may be no more */
+    if (!w->op || !w->count || w->count > MOST || w->flags)
+        return issue_words(w);
+    CUdeviceptr *address = malloc(w->count * sizeof *address);
     if (!address)
-        return w->op && w->count ? CUDA_ERROR_OUT_OF_MEMORY : issue_words(w);
+        return CUDA_ERROR_OUT_OF_MEMORY;
     for (unsigned i = 0; i < w->count; i++) {
         CUstreamBatchMemOpType type = w->op[i].operation;
         address[i] = ebb_word_address(&w->op[i]);
         if (type == CU_STREAM_MEM_OP_WAIT_VALUE_32 || type == CU_STREAM_MEM_OP_WAIT_VALUE_64)
             pin_awaited(address[i]);
     }
-    CUresult result = ebb_issue_other(
-        &(ebb_other_t){"cuStreamBatchMemOp", w->stream, w->count * sizeof(cuuint64_t), address, w->count},
-        issue_words, w);
+    CUresult result = ebb_issue_other(&(ebb_other_t){"cuStreamBatchMemOp", w->stream,
+                                                     w->count * sizeof(cuuint64_t), address, w->count, NULL},
+                                      issue_words, w);
     free(address);
     return result;
 }
@@ -142,9 +146,9 @@ static CUresult decompress(const decompress_t *d)
         address[3 * i + 2] = (CUdeviceptr)(uintptr_t)p->dstActBytes;
         bytes += p->dstNumBytes;
     }
-    CUresult result =
-        ebb_issue_other(&(ebb_other_t){"cuMemBatchDecompressAsync", d->stream, bytes, address, 3 * d->count},
-                        issue_decompress, d);
+    CUresult result = ebb_issue_other(
+        &(ebb_other_t){"cuMemBatchDecompressAsync", d->stream, bytes, address, 3 * d->count, NULL},
+        issue_decompress, d);
     free(address);
     return result;
 }

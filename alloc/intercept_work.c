@@ -8,6 +8,7 @@
 #include "foreign.h"
 #include "intercept.h"
 #include "mark.h"
+#include "order.h"
 #include "other.h"
 #include "pin.h"
 #include "tensor_map.h"
@@ -269,15 +270,20 @@ static CUresult synchronize_stream(CUstream stream)
         ebb_stream_synchronised(mark.stream, mark.number);
         ebb_unlock();
     }
-    return ebb_waited(result);
+    return ebb_waited(ebb_order_done(result, EBB_ORDER_SYNC_STREAM, stream, NULL));
 }
 
 ASYNC_CALL(cuStreamSynchronize, (CUstream stream), synchronize_stream(stream))
 
+static CUresult synchronize_device(CUresult result)
+{
+    return ebb_waited(ebb_order_done(result, EBB_ORDER_SYNC_DEVICE, NULL, NULL));
+}
+
 /* Other threads may issue while this one waits, so nothing is concluded from it. */
-PLAIN_CALL(cuCtxSynchronize, (void), ebb_waited(EBB_PASS(cuCtxSynchronize, ())))
-PLAIN_CALL(cuCtxSynchronize_v2, (CUcontext context), ebb_waited(EBB_PASS(cuCtxSynchronize_v2, (context))))
-PLAIN_CALL(cuEventSynchronize, (CUevent event), ebb_waited(EBB_PASS(cuEventSynchronize, (event))))
+PLAIN_CALL(cuCtxSynchronize, (void), synchronize_device(EBB_PASS(cuCtxSynchronize, ())))
+PLAIN_CALL(cuCtxSynchronize_v2, (CUcontext context), synchronize_device(EBB_PASS(cuCtxSynchronize_v2, (context))))
+PLAIN_CALL(cuEventSynchronize, (CUevent event), ebb_waited(ebb_order_done(EBB_PASS(cuEventSynchronize, (event)), EBB_ORDER_SYNC_EVENT, NULL, event)))
 
 static CUresult destroy_stream(CUstream stream, bool older)
 {

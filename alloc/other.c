@@ -4,6 +4,8 @@
 
 #include "arena.h"
 #include "args.h"
+#include "driver.h"
+#include "share.h"
 
 bool ebb_touches(const CUdeviceptr *address, size_t count)
 {
@@ -11,6 +13,25 @@ bool ebb_touches(const CUdeviceptr *address, size_t count)
         if (ebb_arena_contains(address[i]))
             return true;
     return false;
+}
+
+/* What neither ebb nor the driver knows is the host's. */
+static bool is_device_memory(CUdeviceptr address)
+{
+    unsigned type = 0, managed = 1;
+    CUpointer_attribute attribute[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED};
+    void *out[] = {&type, &managed};
+    return ebb_arena_contains(address) || (ebb_driver.cuPointerGetAttributes &&
+                                           !ebb_driver.cuPointerGetAttributes(2, attribute, out, address) &&
+                                           type == CU_MEMORYTYPE_DEVICE && !managed);
+}
+
+bool ebb_host_waits(const CUdeviceptr *address, size_t count)
+{
+    bool waits = ebb_sync_memops() || !ebb_have_driver();
+    for (size_t i = 0; i < count && !waits; i++)
+        waits = !is_device_memory(address[i]);
+    return waits;
 }
 
 CUresult ebb_issue_other(const ebb_other_t *o, CUresult (*issue)(const void *context), const void *context)
@@ -27,9 +48,10 @@ CUresult ebb_issue_other(const ebb_other_t *o, CUresult (*issue)(const void *con
                           .bytes = o->bytes,
                           .access = access,
                           .opaque = !access};
+    bool known = true;
     for (size_t i = 0; access && i < o->count; i++)
-        ebb_access_add(&op, o->address[i], (uint32_t)i);
-    CUresult result = ebb_issue(&op, issue, context);
+        known = ebb_access_add_span(&op, o->address[i], o->span ? o->span[i] : 0, (uint32_t)i) && known;
+    CUresult result = known || !o->bytes ? ebb_issue(&op, issue, context) : CUDA_ERROR_INVALID_VALUE;
     ebb_unlock();
     if (access != room)
         free(access);

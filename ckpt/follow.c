@@ -24,9 +24,9 @@ static const ebb_trace_t *trace(void)
     return F.learned->trace;
 }
 
-bool ebb_follow_running(void)
+bool ebb_follow_follows(const ebb_recording_t *learned)
 {
-    return F.learned != NULL;
+    return F.learned && F.learned == learned;
 }
 
 /* ---- numbers ---- */
@@ -130,7 +130,7 @@ static void place(const ebb_operation_t *op)
 
 /* ---- life ---- */
 
-void ebb_follow_begin(ebb_recording_t *learned)
+static void begin(ebb_recording_t *learned)
 {
     ebb_follow_end();
     F.buffer = calloc((size_t)learned->trace->buffer_count + 1, sizeof(ebb_buffer_t *));
@@ -159,11 +159,13 @@ void ebb_follow_end(void)
     F = (ebb_followed_t){0};
 }
 
-void ebb_follow_boundary(void)
+void ebb_follow_boundary(ebb_recording_t *learned)
 {
-    if (F.learned && (!F.known || F.cursor)) {
-        bind_persistent();
+    if (learned && learned->trace && !ebb_follow_follows(learned)) {
+        begin(learned);
+    } else if (F.learned && (!F.known || F.cursor)) {
         begin_step();
+        bind_persistent();
     }
 }
 

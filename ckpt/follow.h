@@ -17,14 +17,13 @@
 #include "record.h"
 #include "uses.h"
 
-/* From the boundary where the program is now. Borrows the recording until ebb_follow_end. */
-void ebb_follow_begin(ebb_recording_t *learned);
-/* What is dropped is made first. Does nothing if nothing is followed. */
+/* The next operation is the first one of a step like this one, which is borrowed until the next call or ebb_follow_end.
+ * NULL, or without a trace: like the one before, if any. What is dropped is made before another step is followed. */
+void ebb_follow_boundary(ebb_recording_t *learned);
+/* What is dropped is made. Does nothing if nothing is followed. */
 void ebb_follow_end(void);
-bool ebb_follow_running(void);
+bool ebb_follow_follows(const ebb_recording_t *learned);
 
-/* The next operation is the step's first one. */
-void ebb_follow_boundary(void);
 /* The cursor is lost until then: the program's operations are not shown to this module for now. */
 void ebb_follow_pause(void);
 

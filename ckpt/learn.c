@@ -105,6 +105,10 @@ static void merge_operation(ebb_trace_t *t, const ebb_trace_t *u, uint32_t index
     if (p->duration_ns < o->duration_ns)
         o->duration_ns = p->duration_ns;
     o->proofs = o->proofs && p->proofs && o->proofs + p->proofs >= LEAST_PROOFS ? o->proofs + p->proofs : 0;
+    if (o->verdict != EBB_PROVEN || p->verdict != EBB_PROVEN)
+        o->verdict = o->verdict == EBB_DIFFERS || p->verdict == EBB_PROVEN ? o->verdict : p->verdict;
+    else if (!o->proofs)
+        o->verdict = EBB_UNTRIED;
     for (uint32_t k = o->first_access, l = p->first_access; k < o->first_access + o->access_count; k++, l++) {
         ebb_trace_access_t *a = &t->access[k];
         if (a->mode != u->access[l].mode)

@@ -29,6 +29,7 @@ static struct {
     bool hidden; /* it reaches buffers that its arguments do not show: what it does to them is not known */
     ebb_mode_t *mode;
     size_t mode_room;
+    ebb_verdict_t why;  /* not copied */
     CUdeviceptr *table; /* pinned: a small buffer, to be searched for pointers */
 } prove;
 
@@ -114,11 +115,18 @@ static bool has_tables(const ebb_operation_t *op)
     return found;
 }
 
-static bool is_qualified(const ebb_operation_t *op)
+/* PROVEN: if its replays agree. */
+static ebb_verdict_t qualify(const ebb_operation_t *op)
 {
-    return op->kind == EBB_KERNEL && op->plain && !op->opaque && op->params &&
-           op->param_bytes <= EBB_RELAUNCH_PARAM_BYTES && prove.count && !has_foreign_pointers(op) &&
-           !has_tables(op);
+    if (op->kind != EBB_KERNEL)
+        return EBB_OTHERWISE;
+    if (op->opaque || !op->params || op->param_bytes > EBB_RELAUNCH_PARAM_BYTES)
+        return EBB_OPAQUE;
+    return !op->plain                 ? EBB_ATTRIBUTES
+           : !prove.count             ? EBB_UNTRIED
+           : has_foreign_pointers(op) ? EBB_FOREIGN
+           : has_tables(op)           ? EBB_TABLE
+                                      : EBB_PROVEN;
 }
 
 /* ---- copies ---- */
@@ -185,7 +193,10 @@ void ebb_prove_before(const ebb_operation_t *op)
         return;
     if (op->kind == EBB_KERNEL && hash_subjects(op, 0, false))
         return;
-    prove.copied = is_qualified(op) && take_copies(op);
+    prove.why = qualify(op);
+    prove.copied = prove.why == EBB_PROVEN && take_copies(op);
+    if (prove.why == EBB_PROVEN && !prove.copied)
+        prove.why = EBB_NO_ROOM;
     prove.known = !ebb_driver.cuEventRecord(prove.start, ebb_stream_handle(op->stream));
 }
 
@@ -257,6 +268,7 @@ static bool learn_kernel(const ebb_operation_t *op, ebb_proof_t *out)
             prove.subject[i].mode = EBB_READS;
     if (prove.copied)
         run_trials(op, hash + MOST, out);
+    out->verdict = out->refuted ? EBB_DIFFERS : prove.why;
     return true;
 }
 
@@ -266,6 +278,7 @@ static void know_copy(const ebb_operation_t *op, ebb_proof_t *out)
     bool within = op->kind == EBB_SET;
     if (op->kind == EBB_OTHER) /* may do anything to what it touches, and is not issued again */
         return;
+    out->verdict = EBB_HOST;
     for (uint32_t i = 0; i < op->access_count; i++) {
         const ebb_access_t *a = &op->access[i];
         bool writes = a->param_offset == 0, whole = !a->offset_bytes && op->bytes >= a->buffer->bytes;
@@ -277,6 +290,8 @@ static void know_copy(const ebb_operation_t *op, ebb_proof_t *out)
     if (op->access_count == 2 && prove.count == 1) /* within one buffer */
         prove.subject[0].mode = EBB_UPDATES;
     out->agreed = within ? 3 : 0;
+    if (within)
+        out->verdict = EBB_PROVEN;
 }
 
 static bool give_modes(const ebb_operation_t *op, ebb_proof_t *out)
@@ -298,7 +313,7 @@ static bool give_modes(const ebb_operation_t *op, ebb_proof_t *out)
 
 bool ebb_prove_after(const ebb_operation_t *op, ebb_proof_t *out)
 {
-    *out = (ebb_proof_t){0};
+    *out = (ebb_proof_t){.verdict = op->kind == EBB_OTHER ? EBB_OTHERWISE : EBB_UNTRIED};
     CUstream stream = ebb_stream_handle(op->stream);
     float ms = 0;
     bool good = prove.known && !prove.hidden && !ebb_driver.cuEventRecord(prove.stop, stream);

@@ -20,9 +20,10 @@
 #include "trace.h"
 
 typedef struct ebb_proof {
-    uint64_t duration_ns;   /* of the operation on the device */
-    uint32_t agreed;        /* replays that gave the same bits */
-    bool refuted;           /* one did not */
+    uint64_t duration_ns; /* of the operation on the device */
+    uint32_t agreed;      /* replays that gave the same bits */
+    bool refuted;         /* one did not */
+    ebb_verdict_t verdict;
     const ebb_mode_t *mode; /* of each of the operation's accesses; valid until the next operation */
 } ebb_proof_t;
 

@@ -33,7 +33,6 @@ static struct {
     check_t check[MOST];
     ebb_mark_t fetched; /* FETCHED ones have arrived then */
     uint32_t *slot_of;  /* [buffers]: 1 + slot of those that are HASHED; 0 */
-    uint8_t *trials;    /* [operations] passed */
     uint64_t verified, mismatches;
 } recheck;
 
@@ -62,8 +61,9 @@ static bool set_up(void)
 bool ebb_recheck_begin(void)
 {
     recheck.slot_of = calloc((size_t)F.learned->trace->buffer_count + 1, sizeof *recheck.slot_of);
-    recheck.trials = calloc((size_t)F.learned->trace->operation_count + 1, sizeof *recheck.trials);
-    if (recheck.slot_of && recheck.trials && set_up())
+    if (!F.learned->passed)
+        F.learned->passed = calloc((size_t)F.learned->trace->operation_count + 1, sizeof *F.learned->passed);
+    if (recheck.slot_of && F.learned->passed && set_up())
         return true;
     ebb_log(EBB_INFO, "there is no memory to compare with: nothing is recomputed before there is a plan");
     ebb_recheck_end();
@@ -98,8 +98,8 @@ static void judge(check_t *c, bool different)
     recheck.verified++;
     if (different)
         complain(c);
-    else if (recheck.trials[c->operation] < TRIALS)
-        recheck.trials[c->operation]++;
+    else if (F.learned->passed[c->operation] < TRIALS)
+        F.learned->passed[c->operation]++;
     c->state = FREE;
 }
 
@@ -178,16 +178,14 @@ void ebb_recheck_poll(void)
 
 void ebb_recheck_end(void)
 {
-    if (recheck.slot_of && recheck.trials) {
+    if (recheck.slot_of) {
         read_verdicts(true);
         if (is_any(COMPARED) && !fetch_verdicts())
             read_verdicts(true);
     }
     memset(recheck.check, 0, sizeof recheck.check);
     free(recheck.slot_of);
-    free(recheck.trials);
     recheck.slot_of = NULL;
-    recheck.trials = NULL;
 }
 
 static check_t *take(void)
@@ -201,6 +199,11 @@ static check_t *take(void)
         if (recheck.check[i].state == FREE)
             return &recheck.check[i];
     return NULL;
+}
+
+ebb_stream_t *ebb_recheck_side(void)
+{
+    return recheck.side;
 }
 
 bool ebb_recheck_ready(void)
@@ -225,7 +228,7 @@ static ebb_status_t hash_dropped(const check_t *c, ebb_buffer_t *b, ebb_mark_t r
 ebb_mark_t ebb_recheck_dropping(ebb_buffer_t *b, uint32_t id, uint32_t operation, ebb_mark_t ready,
                                 bool *keep_copy)
 {
-    const bool trial = recheck.trials[operation] < TRIALS;
+    const bool trial = F.learned->passed[operation] < TRIALS;
     *keep_copy = trial;
     if (!trial && (!ebb_options.verify || F.step % (uint64_t)ebb_options.verify))
         return (ebb_mark_t){0};

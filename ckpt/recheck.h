@@ -12,6 +12,8 @@
 /* For the step that is followed. False: there is no memory to compare with, so nothing may be dropped. */
 bool ebb_recheck_begin(void);
 void ebb_recheck_end(void);
+/* A stream of ebb's own, for what is done besides the program's work. */
+ebb_stream_t *ebb_recheck_side(void);
 /* One more content can be compared. */
 bool ebb_recheck_ready(void);
 

@@ -273,9 +273,9 @@ static ebb_status_t make_those_that_read(uint32_t input, ebb_stream_t *stream)
 /* All that is dropped is made; what cannot be is lost. */
 static void make_all(void)
 {
-    while (recipe.dropped_count && make_those_that_read(EBB_TRACE_NEVER, F.learned->stream)) {
+    while (recipe.dropped_count && make_those_that_read(EBB_TRACE_NEVER, ebb_recheck_side())) {
         const uint32_t id = recipe.dropped[0];
-        if (ebb_residence_restore(F.buffer[id], F.learned->stream))
+        if (ebb_residence_restore(F.buffer[id], ebb_recheck_side()))
             tell_lost(F.buffer[id]);
         unlist(id);
     }
@@ -566,7 +566,7 @@ void ebb_recipe_freeing(ebb_buffer_t *b, ebb_stream_t *stream)
     const uint32_t id = b->number - 1;
     if (!recipe.of)
         return;
-    ebb_stream_t *s = stream ? stream : F.learned->stream;
+    ebb_stream_t *s = stream ? stream : ebb_recheck_side();
     if (recipe.of[id].needed) {
         if (make_those_that_read(id, s))
             for (uint32_t i = 0; i < recipe.dropped_count; i++)

@@ -3,9 +3,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include "array.h"
 #include "driver.h"
 #include "log.h"
+#include "nvtx.h"
 
 /* A live buffer's number in the trace, by its generation. Open addressing. */
 typedef struct number {
@@ -13,7 +17,13 @@ typedef struct number {
     uint32_t id;
 } number_t;
 
-enum { STREAMS = 64 };
+/* The event that was recorded last with a handle. */
+typedef struct event {
+    CUevent handle;
+    uint32_t id;
+} event_t;
+
+enum { STREAMS = 64, THREADS = 64 };
 
 static struct {
     ebb_recording_t result;
@@ -23,6 +33,10 @@ static struct {
     size_t function_room, generation_room, address_room;
     const ebb_stream_t *stream[STREAMS];
     uint32_t stream_count;
+    pid_t thread[THREADS];
+    uint32_t thread_count;
+    event_t *event;                           /* handles, in order of appearance */
+    uint32_t event_count, event_room, events; /* events: records so far */
 } record;
 
 CUfunction ebb_record_function(const ebb_operation_t *op)
@@ -99,28 +113,6 @@ static ebb_trace_buffer_t *entry_of(const ebb_buffer_t *b, uint32_t *id)
     return &r->trace->buffer[n->id];
 }
 
-void ebb_record_allocated(const ebb_buffer_t *b)
-{
-    uint32_t id;
-    ebb_trace_buffer_t *entry = record.broken ? NULL : entry_of(b, &id);
-    if (entry)
-        entry->born = record.result.trace->operation_count;
-    else
-        record.broken = true;
-}
-
-void ebb_record_freed(const ebb_buffer_t *b)
-{
-    uint32_t id;
-    ebb_trace_buffer_t *entry = record.broken ? NULL : entry_of(b, &id);
-    if (entry)
-        entry->dies = record.result.trace->operation_count;
-    else
-        record.broken = true;
-}
-
-/* ---- operations ---- */
-
 static uint32_t number_of_stream(const ebb_stream_t *stream)
 {
     uint32_t i = 0;
@@ -130,6 +122,74 @@ static uint32_t number_of_stream(const ebb_stream_t *stream)
         record.stream[record.stream_count++] = stream;
     return i;
 }
+
+/* Threads beyond the last number share it. */
+static uint32_t number_of_thread(void)
+{
+    static _Thread_local pid_t own;
+    if (!own)
+        own = (pid_t)syscall(SYS_gettid);
+    uint32_t i = 0;
+    while (i < record.thread_count && record.thread[i] != own)
+        i++;
+    if (i == record.thread_count && i < THREADS)
+        record.thread[record.thread_count++] = own;
+    return i < THREADS ? i : THREADS - 1;
+}
+
+static bool add_moment(ebb_moment_kind_t what, const ebb_stream_t *stream, uint32_t id)
+{
+    uint32_t s = stream ? number_of_stream(stream) : 0;
+    ebb_trace_moment_t *m = s < STREAMS ? ebb_trace_add_moment(record.result.trace) : NULL;
+    if (m)
+        *m = (ebb_trace_moment_t){what, record.result.trace->operation_count, s, number_of_thread(), id};
+    return m != NULL;
+}
+
+/* The number of an event's last record in this step. */
+static uint32_t event_of(const ebb_order_t *o)
+{
+    uint32_t i = 0;
+    while (i < record.event_count && record.event[i].handle != o->event)
+        i++;
+    if (o->kind != EBB_ORDER_RECORD)
+        return i < record.event_count ? record.event[i].id : EBB_TRACE_NEVER;
+    if (i == record.event_count) {
+        event_t *e = ebb_array_append((void **)&record.event, &record.event_count, &record.event_room,
+                                      sizeof *record.event);
+        if (!e)
+            return EBB_TRACE_NEVER;
+        e->handle = o->event;
+    }
+    return record.event[i].id = record.events++;
+}
+
+void ebb_record_order(const ebb_order_t *o)
+{
+    if (!record.broken && record.result.trace)
+        record.broken = !add_moment((ebb_moment_kind_t)(EBB_MOMENT_RECORD + (int)o->kind), o->stream,
+                                    o->event ? event_of(o) : 0);
+}
+
+void ebb_record_allocated(const ebb_buffer_t *b, const ebb_stream_t *stream)
+{
+    uint32_t id = 0;
+    ebb_trace_buffer_t *entry = record.broken ? NULL : entry_of(b, &id);
+    if (entry)
+        entry->born = record.result.trace->operation_count;
+    record.broken = !entry || !add_moment(EBB_MOMENT_ALLOC, stream, id);
+}
+
+void ebb_record_freed(const ebb_buffer_t *b, const ebb_stream_t *stream)
+{
+    uint32_t id = 0;
+    ebb_trace_buffer_t *entry = record.broken ? NULL : entry_of(b, &id);
+    if (entry)
+        entry->dies = record.result.trace->operation_count;
+    record.broken = !entry || !add_moment(EBB_MOMENT_FREE, stream, id);
+}
+
+/* ---- operations ---- */
 
 static void name_operation(const ebb_operation_t *op, char name[EBB_TRACE_NAME])
 {
@@ -177,6 +237,11 @@ static bool record_operation(const ebb_operation_t *op, const ebb_proof_t *proof
     o->param_bytes = (uint32_t)(op->kind == EBB_KERNEL ? op->param_bytes : op->bytes);
     o->duration_ns = proof->duration_ns;
     o->proofs = proof->refuted ? 0 : proof->agreed;
+    o->verdict = proof->verdict;
+    o->thread = number_of_thread();
+    if (!ebb_trace_set_nvtx(r->trace, o, ebb_nvtx_path()) ||
+        (op->kind == EBB_KERNEL && !ebb_trace_add_args(r->trace, op->params, (uint32_t)op->param_bytes)))
+        return false;
     for (uint32_t i = 0; i < op->access_count; i++)
         if (!record_access(&op->access[i], proof->mode[i]))
             return false;
@@ -230,11 +295,14 @@ void ebb_record_begin(void)
     ebb_record_abandon();
     record.result.trace = ebb_trace_new(EBB_CHUNK_BYTES);
     record.broken = !record.result.trace || !list_present();
+    ebb_listen_to_order(true);
 }
 
 static void reset(void)
 {
+    ebb_listen_to_order(false);
     free(record.number);
+    free(record.event);
     memset(&record, 0, sizeof record);
 }
 
@@ -244,6 +312,7 @@ void ebb_recording_delete(ebb_recording_t *r)
     free(r->function);
     free(r->generation);
     free(r->address);
+    free(r->passed);
     *r = (ebb_recording_t){0};
 }
 

@@ -16,6 +16,7 @@ typedef struct ebb_recording {
     CUfunction *function; /* [operations] ebb_record_function */
     uint64_t *generation; /* [buffers] of the buffer that was recorded */
     CUdeviceptr *address; /* [buffers] */
+    uint8_t *passed;      /* [operations] recheck.c; NULL: none yet */
     ebb_stream_t
         *stream; /* the first operation's; trace->operation[i].stream is 0 for all if it is the only one */
 } ebb_recording_t;
@@ -27,8 +28,11 @@ CUfunction ebb_record_function(const ebb_operation_t *operation);
 void ebb_record_begin(void);
 bool ebb_record_running(void);
 
-void ebb_record_allocated(const ebb_buffer_t *buffer);
-void ebb_record_freed(const ebb_buffer_t *buffer);
+/* `stream`: on which it was asked for; NULL: none. */
+void ebb_record_allocated(const ebb_buffer_t *buffer, const ebb_stream_t *stream);
+void ebb_record_freed(const ebb_buffer_t *buffer, const ebb_stream_t *stream);
+/* What orders streams and host; alloc/'s listener. */
+void ebb_record_order(const ebb_order_t *order);
 /* After it was issued. */
 void ebb_record_operation(const ebb_operation_t *operation, const ebb_proof_t *proof);
 

@@ -8,12 +8,17 @@
  *   STAY     a plan is impossible, and it was said why, or not wanted: reactive until another step is found, with what was
  *            learned of this one (follow.h)
  *
+ * Each kind of step (step.h) has its own phase, lessons and plan. At a boundary it is known which kind has ended, and
+ * only expected which one begins: a recording belongs to the kind that has ended when it is over; a plan is driven
+ * for the expected kind, and left when another one comes.
+ *
  * A boundary is noticed with the last operation of a step and acted upon with the next thing that the program
  * does, a free excepted: what is freed in between belongs to the step that has ended.
  */
 #include "runner.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -24,6 +29,7 @@
 #include "learn.h"
 #include "live.h"
 #include "log.h"
+#include "nvtx.h"
 #include "options.h"
 #include "pinned.h"
 #include "planner.h"
@@ -31,15 +37,18 @@
 #include "stats.h"
 #include "step.h"
 
-enum { LONGEST_STEP = 1 << 18, MOST_LESSONS = 8, MOST_FRUITLESS = 16, MOST_FAILURES = 4, MOST_INTERRUPTIONS = 8 };
+enum {
+    LONGEST_STEP = 1 << 18,
+    MOST_LESSONS = 8,
+    MOST_FRUITLESS = 16,
+    MOST_FAILURES = 4,
+    MOST_INTERRUPTIONS = 8
+};
 
-static struct {
+/* A kind of step. */
+typedef struct kind {
+    uint64_t serial; /* of the kind in the finder that this is about; 0: none */
     enum { OBSERVE, LEARN, DRIVE, STAY } phase;
-    ebb_step_finder_t *finder;
-    ebb_steps_t steps;
-    size_t fewest_live;     /* bytes, since the last operation */
-    bool boundary;          /* the step has ended, nothing has happened since */
-    bool driven;            /* the operation under way is a planned one */
     unsigned lessons;       /* steps recorded for this plan */
     unsigned fruitless;     /* installations in a row without a driven step */
     unsigned failures;      /* installations that failed */
@@ -47,11 +56,27 @@ static struct {
     uint64_t driven_before; /* steps driven when the plan was installed last */
     ebb_recording_t learned;
     ebb_plan_t *plan;
+} kind_t;
+
+static struct {
+    kind_t kind[EBB_STEP_KINDS];
+    kind_t *driving; /* whose plan is installed; NULL: none is */
+    ebb_step_finder_t *finder;
+    ebb_steps_t steps;
+    size_t fewest_live; /* bytes, since the last operation */
+    uint64_t turns;     /* of NVTX ranges, at the last operation */
+    bool boundary;      /* the step has ended, nothing has happened since */
+    bool driven;        /* the operation under way is a planned one */
 } run;
 
 ebb_steps_t ebb_steps(void)
 {
-    run.steps.period = run.finder ? ebb_step_period(run.finder) : 0;
+    if (!run.finder)
+        return run.steps;
+    run.steps.period = ebb_step_period(run.finder);
+    run.steps.lanes = ebb_step_lanes(run.finder);
+    for (unsigned i = 0; i < EBB_STEP_KINDS; i++)
+        run.steps.kind[i] = ebb_step_kind(run.finder, i);
     return run.steps;
 }
 
@@ -61,16 +86,24 @@ static uint64_t mix(uint64_t hash, uint64_t value)
     return hash ^ hash >> 32;
 }
 
-/* What stays the same from step to step: neither addresses nor the values of scalars. */
-static uint64_t signature_of(const ebb_operation_t *op)
+/* What a step is told by: neither addresses nor the values of scalars. */
+static ebb_step_operation_t seen(const ebb_operation_t *op)
 {
     const void *what = op->kind == EBB_OTHER ? (const void *)op->name : (const void *)op->function;
     uint64_t h = mix(op->kind + 1, (uint64_t)(uintptr_t)what);
+    h = mix(mix(h, op->param_bytes), op->access_count);
+    ebb_step_operation_t out = {.stream = (uint64_t)(uintptr_t)op->stream,
+                                .thread = (uint64_t)(uintptr_t)pthread_self(),
+                                .coarse = h,
+                                .live_bytes = run.fewest_live};
     for (int i = 0; i < 3; i++)
         h = mix(h, (uint64_t)op->grid[i] << 32 | op->block[i]);
-    h = mix(h, (uint64_t)op->shared_bytes << 32 | op->param_bytes);
-    h = mix(h, op->bytes);
-    return mix(h, op->access_count);
+    out.fine = mix(mix(h, op->shared_bytes), op->bytes);
+    out.aside = op->kind == EBB_COPY && !ebb_buffer_at(op->dst);
+    const uint64_t turns = ebb_nvtx_turns();
+    out.turn = turns != run.turns;
+    run.turns = turns;
+    return out;
 }
 
 /* ---- files ---- */
@@ -103,17 +136,50 @@ static void write_file(const char *name, const char *path, write_fn write, const
 
 /* ---- learning ---- */
 
-static void forget(void)
+/* A plan whose recomputed buffers had other bits is no good any more. */
+static void leave(const char *why)
 {
-    ebb_drive_leave("the step is another one");
-    ebb_follow_end();
+    kind_t *k = run.driving;
+    run.driving = NULL;
+    ebb_drive_leave(why);
+    if (!k || !ebb_drive_refuted())
+        return;
+    ebb_plan_delete(k->plan);
+    k->plan = NULL;
+}
+
+/* What is known of one kind; a recording under way may be of any. */
+static void forget(kind_t *k)
+{
+    if (ebb_follow_follows(&k->learned))
+        ebb_follow_end();
+    if (run.driving == k)
+        leave("what was learned of this kind of step is forgotten");
+    ebb_plan_delete(k->plan);
+    ebb_recording_delete(&k->learned);
+    k->plan = NULL;
+    k->lessons = 0;
+    k->phase = OBSERVE;
+}
+
+static void stop_learning(void)
+{
     ebb_record_abandon();
     ebb_prove_end();
-    ebb_plan_delete(run.plan);
-    ebb_recording_delete(&run.learned);
-    run.plan = NULL;
-    run.lessons = 0;
-    run.phase = OBSERVE;
+}
+
+/* Numbers of kinds that are forgotten are given again. */
+static kind_t *kind_of(int number)
+{
+    if (number < 0)
+        return NULL;
+    kind_t *k = &run.kind[number];
+    const uint64_t serial = ebb_step_kind(run.finder, (unsigned)number).serial;
+    if (k->serial != serial) {
+        forget(k);
+        *k = (kind_t){.serial = serial};
+    }
+    return k;
 }
 
 static bool is_policy(const char *name)
@@ -128,42 +194,44 @@ static bool is_worth_learning(void)
            (ebb_traffic().evictions || *ebb_options.trace || *ebb_options.plan);
 }
 
-/* A step has been recorded. True: two agree, all is learned. */
-static bool take_lesson(void)
+/* A step of this kind has been recorded. True: two agree, all is learned. */
+static bool take_lesson(kind_t *k)
 {
     ebb_recording_t lesson;
-    run.lessons++;
+    k->lessons++;
     if (!ebb_record_end(&lesson))
         return false;
-    const char *difference =
-        run.learned.trace ? ebb_learn_merge(&run.learned, &lesson) : "it is the first one";
+    const char *difference = k->learned.trace ? ebb_learn_merge(&k->learned, &lesson) : "it is the first one";
     if (!difference) {
         ebb_recording_delete(&lesson);
         return true;
     }
-    if (run.learned.trace)
+    if (k->learned.trace)
         ebb_log(EBB_INFO, "two steps differ in %s", difference);
-    ebb_recording_delete(&run.learned);
-    run.learned = lesson;
+    ebb_recording_delete(&k->learned);
+    k->learned = lesson;
     return false;
 }
 
-static void learn(void)
+/* A recorded step has ended, and was of this kind. */
+static void learn(kind_t *k)
 {
-    if (take_lesson()) {
+    if (k->phase == DRIVE || k->phase == STAY) { /* another kind was expected */
+        ebb_record_abandon();
+        return;
+    }
+    k->phase = LEARN;
+    if (take_lesson(k)) {
         ebb_prove_end();
-        write_file("the trace of a step", ebb_options.trace, write_trace, run.learned.trace);
-        ebb_follow_begin(&run.learned);
-        run.phase = is_policy("auto") && (ebb_traffic().evictions || *ebb_options.plan) ? DRIVE : STAY;
+        write_file("the trace of a step", ebb_options.trace, write_trace, k->learned.trace);
+        k->phase = is_policy("auto") && (ebb_traffic().evictions || *ebb_options.plan) ? DRIVE : STAY;
         return;
     }
-    if (run.lessons < MOST_LESSONS) {
-        ebb_record_begin();
+    if (k->lessons < MOST_LESSONS)
         return;
-    }
     ebb_log(EBB_WARN, "the program's steps differ from one another: no plan, ebb stays reactive");
-    forget();
-    run.phase = STAY;
+    forget(k);
+    k->phase = STAY;
 }
 
 /* ---- planning ---- */
@@ -182,12 +250,12 @@ static void report_plan(void)
 }
 
 /* NULL, logged: there is none. */
-static ebb_plan_t *make_plan(void)
+static ebb_plan_t *make_plan(const kind_t *k)
 {
     char why[256] = "";
     ebb_link_t link = ebb_link();
     ebb_pinned_usage_t host = ebb_pinned_usage();
-    ebb_plan_request_t q = {.device_bytes = ebb_drive_room(&run.learned),
+    ebb_plan_request_t q = {.device_bytes = ebb_drive_room(&k->learned),
                             .host_bytes = host.budget_bytes,
                             .min_buffer = (uint64_t)ebb_options.min_buffer,
                             .offload = ebb_options.offload,
@@ -196,15 +264,15 @@ static ebb_plan_t *make_plan(void)
                             .in_bytes_per_ns = link.in,
                             .max_cost = (double)ebb_options.recompute_max_cost / 100,
                             .min_gap_ns = (uint64_t)ebb_options.offload_min_gap * 1000};
-    ebb_plan_t *plan = ebb_plan_make(run.learned.trace, &q, why, sizeof why);
+    ebb_plan_t *plan = ebb_plan_make(k->learned.trace, &q, why, sizeof why);
     if (!plan) {
         ebb_log(EBB_WARN, "there is no plan for %zu MiB, ebb stays reactive: %s",
                 (size_t)q.device_bytes >> 20, why);
         return NULL;
     }
     const ebb_check_limits_t limits = {q.device_bytes, q.host_bytes};
-    if (ebb_check_plan(run.learned.trace, plan, &limits, why, sizeof why)) {
-        run.steps.plan = ebb_plan_sum(plan, run.learned.trace);
+    if (ebb_check_plan(k->learned.trace, plan, &limits, why, sizeof why)) {
+        run.steps.plan = ebb_plan_sum(plan, k->learned.trace);
         run.steps.reserved_bytes = ebb_chunks_limit() * EBB_CHUNK_BYTES - q.device_bytes;
         return plan;
     }
@@ -214,37 +282,34 @@ static ebb_plan_t *make_plan(void)
     return NULL;
 }
 
-static void begin_driving(void)
+static void begin_driving(kind_t *k)
 {
-    if (ebb_drive_refuted()) {
-        ebb_plan_delete(run.plan);
-        run.plan = NULL;
-    }
-    bool first = !run.plan;
-    if (first && !(run.plan = make_plan())) {
-        run.phase = STAY;
+    bool first = !k->plan;
+    if (first && !(k->plan = make_plan(k))) {
+        k->phase = STAY;
         return;
     }
     uint64_t driven = ebb_drive_counts().steps;
-    run.fruitless = driven > run.driven_before ? 0 : run.fruitless + 1;
-    run.driven_before = driven;
-    if (run.fruitless > MOST_FRUITLESS) {
+    k->fruitless = driven > k->driven_before ? 0 : k->fruitless + 1;
+    k->driven_before = driven;
+    if (k->fruitless > MOST_FRUITLESS) {
         ebb_log(EBB_WARN, "the program never keeps to the plan for a step: ebb stays reactive");
-        run.phase = STAY;
+        k->phase = STAY;
         return;
     }
     ebb_follow_pause();
-    if (!ebb_drive_install(&run.learned, run.plan)) {
+    if (!ebb_drive_install(&k->learned, k->plan)) {
         /* What outlives the step may have become another: to be learned again. */
-        forget();
-        run.phase = ++run.failures < MOST_FAILURES ? OBSERVE : STAY;
+        forget(k);
+        k->phase = ++k->failures < MOST_FAILURES ? OBSERVE : STAY;
         return;
     }
+    run.driving = k;
     if (!first)
         return;
     run.steps.plans++;
     report_plan();
-    write_file("the plan", ebb_options.plan, write_plan, run.plan);
+    write_file("the plan", ebb_options.plan, write_plan, k->plan);
 }
 
 /* ---- steps ---- */
@@ -254,17 +319,33 @@ static void act_at_boundary(void)
     if (!run.boundary)
         return;
     run.boundary = false;
-    ebb_follow_boundary();
-    if (ebb_plans_rest())
+    if (ebb_plans_rest()) {
+        ebb_follow_boundary(NULL);
         return;
-    if (run.phase == LEARN)
-        learn();
-    else if (run.phase == OBSERVE && is_worth_learning()) {
-        run.phase = LEARN;
-        ebb_record_begin();
     }
-    if (run.phase == DRIVE && !ebb_drive_active())
-        begin_driving();
+    kind_t *ended = kind_of(ebb_step_ended(run.finder)), *next = kind_of(ebb_step_expected(run.finder));
+    if (ebb_record_running() && ended)
+        learn(ended);
+    ebb_follow_boundary(next && (next->phase == DRIVE || next->phase == STAY) ? &next->learned : NULL);
+    if (run.driving && (run.driving != next || !ebb_drive_active()))
+        leave("the next step is expected to be of another kind");
+    if (!next)
+        return;
+    if (next->phase == OBSERVE && is_worth_learning())
+        next->phase = LEARN;
+    if (next->phase == LEARN && !ebb_drive_active())
+        ebb_record_begin();
+    if (next->phase == DRIVE && !run.driving)
+        begin_driving(next);
+}
+
+static void say_found(void)
+{
+    const int number = ebb_step_ended(run.finder);
+    if (number >= 0)
+        ebb_log(EBB_INFO, "a step of %zu operations (kind %d), after %llu",
+                ebb_step_kind(run.finder, (unsigned)number).operations, number,
+                (unsigned long long)run.steps.operations);
 }
 
 static void follow_steps(const ebb_operation_t *op)
@@ -272,27 +353,27 @@ static void follow_steps(const ebb_operation_t *op)
     if (!run.finder && !(run.finder = ebb_step_finder_new(LONGEST_STEP)))
         return;
     run.steps.operations++;
-    ebb_step_event_t event = ebb_step_push(run.finder, signature_of(op), run.fewest_live);
+    const ebb_step_operation_t operation = seen(op);
+    const ebb_step_event_t event = ebb_step_push(run.finder, &operation);
     run.fewest_live = ebb_live_bytes();
-    run.boundary = event == EBB_STEP_BOUNDARY || (event == EBB_STEP_FOUND && !ebb_step_position(run.finder));
+    run.boundary = false;
     switch (event) {
     case EBB_STEP_FOUND:
-        ebb_log(EBB_INFO, "a step of %zu operations, after %llu", ebb_step_period(run.finder),
-                (unsigned long long)run.steps.operations);
-        forget();
+        say_found();
+        if (!run.steps.found_after)
+            run.steps.found_after = run.steps.operations;
+        stop_learning(); /* what was under way began somewhere else */
+        run.boundary = !ebb_step_position(run.finder);
         break;
     case EBB_STEP_BOUNDARY:
         run.steps.completed++;
+        run.boundary = !ebb_step_late(run.finder);
+        if (!run.boundary)
+            ebb_record_abandon();
         break;
     case EBB_STEP_LOST:
         run.steps.interrupted++;
-        if (run.phase == LEARN) {
-            ebb_record_abandon();
-            run.phase = OBSERVE;
-        }
-        break;
-    case EBB_STEP_GIVEN_UP:
-        forget();
+        ebb_record_abandon();
         break;
     default:
         break;
@@ -356,10 +437,9 @@ static ebb_buffer_t *serve(const ebb_request_t *request)
 
 static void allocated(ebb_buffer_t *buffer, ebb_stream_t *stream)
 {
-    (void)stream;
     ebb_shortage_over();
     if (ebb_record_running())
-        ebb_record_allocated(buffer);
+        ebb_record_allocated(buffer, stream);
 }
 
 static void out_of_memory(const ebb_request_t *request)
@@ -377,22 +457,36 @@ static bool freeing(ebb_buffer_t *buffer, ebb_stream_t *stream)
     if (ebb_drive_freeing(buffer))
         return true;
     if (ebb_record_running())
-        ebb_record_freed(buffer);
+        ebb_record_freed(buffer, stream);
     ebb_residence_forget(buffer, stream);
     return false;
 }
 
 /* What has come up is no part of any plan, so the step is learned again. */
+static void interrupt_kind(kind_t *k, const char *why)
+{
+    forget(k);
+    if (++k->interruptions <= MOST_INTERRUPTIONS)
+        return;
+    ebb_log(EBB_WARN, "no plan, ebb stays reactive: %s, again and again", why);
+    k->phase = STAY;
+}
+
 static void interrupted(const char *why)
 {
-    if (run.phase != LEARN && run.phase != DRIVE && !ebb_follow_running())
-        return;
-    ebb_log(EBB_INFO, "the plan and what was learned are given up: %s", why);
-    forget();
-    if (++run.interruptions > MOST_INTERRUPTIONS) {
-        ebb_log(EBB_WARN, "no plan, ebb stays reactive: %s, again and again", why);
-        run.phase = STAY;
+    ebb_follow_end(); /* until the next boundary */
+    bool any = false;
+    for (unsigned i = 0; i < EBB_STEP_KINDS; i++) {
+        kind_t *k = &run.kind[i];
+        if (k->phase != LEARN && k->phase != DRIVE)
+            continue;
+        if (!any)
+            ebb_log(EBB_INFO, "the plan and what was learned are given up: %s", why);
+        any = true;
+        interrupt_kind(k, why);
     }
+    if (any)
+        stop_learning();
 }
 
 static void waited(void)
@@ -410,6 +504,7 @@ static const ebb_listener_t listener = {.serve = serve,
                                         .after = after,
                                         .make_room = ebb_residence_make_room,
                                         .out_of_memory = out_of_memory,
+                                        .ordered = ebb_record_order,
                                         .waited = waited,
                                         .interrupted = interrupted,
                                         .finish = ebb_stats_finish};

@@ -3,12 +3,16 @@
 #define EBB_RUNNER_H
 
 #include "drive.h"
+#include "step.h"
 
 typedef struct ebb_steps {
-    uint64_t operations;   /* of the program, so far */
-    uint64_t completed;    /* steps that went as known */
-    uint64_t interrupted;  /* that did not */
-    size_t period;         /* operations of the known step; 0: none */
+    uint64_t operations;  /* of the program, so far */
+    uint64_t completed;   /* steps that went as known */
+    uint64_t interrupted; /* that did not */
+    size_t period;        /* operations of the known step; 0: none */
+    uint64_t found_after; /* operations until the first one was known; 0: none was */
+    ebb_step_kind_t kind[EBB_STEP_KINDS];
+    ebb_step_lanes_t lanes;
     uint64_t plans;        /* made and installed for the first time */
     ebb_plan_sum_t plan;   /* of the one made last */
     size_t reserved_bytes; /* chunks beside that plan's: slabs and what it does not know */

@@ -29,6 +29,7 @@ struct ebb_step_finder {
     size_t longest_false; /* the longest repetition that ended */
     /* The step, once known. */
     size_t period, position, since_boundary;
+    uint64_t serial, completed, lost;
     uint64_t *word;
     uint64_t *sorted; /* the word's signatures */
     size_t *border;   /* [period + 1]: the longest proper border of each prefix */
@@ -233,8 +234,9 @@ static bool is_better(const ebb_step_finder_t *f, size_t period)
            f->count - f->last_between < period;
 }
 
-ebb_step_event_t ebb_step_push(ebb_step_finder_t *f, uint64_t signature, uint64_t live_bytes)
+ebb_step_event_t ebb_step_push(ebb_step_finder_t *f, const ebb_step_operation_t *op)
 {
+    const uint64_t signature = op->fine, live_bytes = op->live_bytes;
     ebb_step_event_t event = f->period ? follow(f, signature) : EBB_STEP_NONE;
     size_t period = advance_candidates(f, signature, live_bytes);
     size_t distance = distance_to_last(f, signature);
@@ -246,5 +248,34 @@ ebb_step_event_t ebb_step_push(ebb_step_finder_t *f, uint64_t signature, uint64_
     if (!period || (f->period && !is_better(f, period)))
         return event;
     adopt(f, period);
+    f->serial++;
     return EBB_STEP_FOUND;
+}
+
+int ebb_step_ended(const ebb_step_finder_t *f)
+{
+    return f->serial ? 0 : -1;
+}
+
+size_t ebb_step_late(const ebb_step_finder_t *f)
+{
+    (void)f;
+    return 0;
+}
+
+int ebb_step_expected(const ebb_step_finder_t *f)
+{
+    return f->period ? 0 : -1;
+}
+
+ebb_step_kind_t ebb_step_kind(const ebb_step_finder_t *f, unsigned kind)
+{
+    return kind || !f->serial ? (ebb_step_kind_t){.serial = 0}
+                              : (ebb_step_kind_t){f->serial, f->period, 0, 0, 0, 0};
+}
+
+ebb_step_lanes_t ebb_step_lanes(const ebb_step_finder_t *f)
+{
+    (void)f;
+    return (ebb_step_lanes_t){1, 0};
 }

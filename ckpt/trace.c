@@ -8,11 +8,19 @@
 
 #include "array.h"
 
+const char *const ebb_verdict_word[EBB_VERDICTS] = {
+    "untried", "proven", "differs", "no_room",      "foreign", "table", "attributes",
+    "opaque",  "host",   "globals", "communicates", "refused", "other"};
+const char *const ebb_moment_word[EBB_MOMENTS] = {"alloc",      "free",        "record",     "wait",
+                                                  "sync_event", "sync_stream", "sync_device"};
+
 ebb_trace_t *ebb_trace_new(uint64_t chunk_bytes)
 {
     ebb_trace_t *t = calloc(1, sizeof *t);
-    if (t)
+    if (t) {
         t->chunk_bytes = chunk_bytes;
+        t->tile_bytes = EBB_TRACE_TILE_BYTES;
+    }
     return t;
 }
 
@@ -23,6 +31,9 @@ void ebb_trace_delete(ebb_trace_t *t)
     free(t->operation);
     free(t->buffer);
     free(t->access);
+    free(t->moment);
+    free(t->text);
+    free(t->args);
     free(t);
 }
 
@@ -30,8 +41,10 @@ ebb_trace_operation_t *ebb_trace_add_operation(ebb_trace_t *t)
 {
     ebb_trace_operation_t *o = ebb_array_append((void **)&t->operation, &t->operation_count,
                                                 &t->operation_room, sizeof *t->operation);
-    if (o)
+    if (o) {
         o->first_access = t->access_count;
+        o->first_arg = t->args_bytes;
+    }
     return o;
 }
 
@@ -53,6 +66,67 @@ ebb_trace_access_t *ebb_trace_add_access(ebb_trace_t *t)
     return a;
 }
 
+ebb_trace_moment_t *ebb_trace_add_moment(ebb_trace_t *t)
+{
+    return ebb_array_append((void **)&t->moment, &t->moment_count, &t->moment_room, sizeof *t->moment);
+}
+
+/* Bytes at the end of a pool; where, or NULL. */
+static void *extend(void **pool, uint32_t *count, uint32_t *room, const void *bytes, uint32_t size)
+{
+    if (size > *room - *count) {
+        uint64_t wanted = 2 * ((uint64_t)*count + size);
+        void *grown = wanted <= UINT32_MAX ? realloc(*pool, wanted) : NULL;
+        if (!grown)
+            return NULL;
+        *pool = grown;
+        *room = (uint32_t)wanted;
+    }
+    void *at = (char *)*pool + *count;
+    *count += size;
+    return memcpy(at, bytes, size);
+}
+
+bool ebb_trace_add_args(ebb_trace_t *t, const void *bytes, uint32_t count)
+{
+    if (count && !extend((void **)&t->args, &t->args_bytes, &t->args_room, bytes, count))
+        return false;
+    t->operation[t->operation_count - 1].arg_bytes += count;
+    return true;
+}
+
+bool ebb_trace_set_nvtx(ebb_trace_t *t, ebb_trace_operation_t *o, const char *path)
+{
+    size_t bytes = strlen(path) + 1;
+    uint32_t before = o > t->operation ? o[-1].nvtx : 0;
+    if (bytes == 1 || (before && !strcmp(t->text + before, path))) {
+        o->nvtx = bytes == 1 ? 0 : before;
+        return true;
+    }
+    if (bytes > UINT32_MAX / 4 ||
+        (!t->text_bytes && !extend((void **)&t->text, &t->text_bytes, &t->text_room, "", 1)))
+        return false;
+    uint32_t at = t->text_bytes;
+    if (!extend((void **)&t->text, &t->text_bytes, &t->text_room, path, (uint32_t)bytes))
+        return false;
+    o->nvtx = at;
+    return true;
+}
+
+ebb_mode_t ebb_trace_mode(const ebb_trace_t *t, uint32_t operation, uint32_t buffer)
+{
+    const ebb_trace_operation_t *o = &t->operation[operation];
+    for (uint32_t i = o->first_access; i < o->first_access + o->access_count; i++)
+        if (t->access[i].buffer == buffer)
+            return t->access[i].mode;
+    return 0;
+}
+
+static uint64_t tiles_of(const ebb_trace_t *t, uint64_t bytes)
+{
+    return (bytes - 1) / t->tile_bytes + 1;
+}
+
 static const char *check_operation(const ebb_trace_t *t, uint32_t index)
 {
     const ebb_trace_operation_t *o = &t->operation[index];
@@ -60,6 +134,13 @@ static const char *check_operation(const ebb_trace_t *t, uint32_t index)
         return "an operation of unknown kind";
     if (o->first_access > t->access_count || o->access_count > t->access_count - o->first_access)
         return "an operation's accesses are not there";
+    if (o->verdict > EBB_OTHERWISE)
+        return "an operation of unknown verdict";
+    if (o->first_arg > t->args_bytes || o->arg_bytes > t->args_bytes - o->first_arg ||
+        (o->arg_bytes && o->arg_bytes != o->param_bytes))
+        return "an operation's arguments are not there";
+    if (o->nvtx && o->nvtx >= t->text_bytes)
+        return "an operation's name is not there";
     for (uint32_t i = o->first_access; i < o->first_access + o->access_count; i++) {
         const ebb_trace_access_t *a = &t->access[i];
         if (a->buffer >= t->buffer_count)
@@ -72,6 +153,10 @@ static const char *check_operation(const ebb_trace_t *t, uint32_t index)
         const ebb_trace_buffer_t *b = &t->buffer[a->buffer];
         if (a->offset_bytes > b->bytes)
             return "an access beyond the end of its buffer";
+        if (a->first_tile + (uint64_t)a->tile_count > tiles_of(t, b->bytes))
+            return "an access that writes beyond the end of its buffer";
+        if (a->mode == EBB_READS && a->tile_count)
+            return "an access that reads and writes";
         if ((b->born != EBB_TRACE_NEVER && b->born > index) ||
             (b->dies != EBB_TRACE_NEVER && b->dies <= index))
             return "an access to a buffer outside its lifetime";
@@ -79,10 +164,29 @@ static const char *check_operation(const ebb_trace_t *t, uint32_t index)
     return NULL;
 }
 
+static const char *check_moment(const ebb_trace_t *t, uint32_t index)
+{
+    const ebb_trace_moment_t *m = &t->moment[index];
+    if (m->what > EBB_MOMENT_SYNC_DEVICE)
+        return "a moment of unknown kind";
+    if (m->before > t->operation_count || (index && m->before < m[-1].before))
+        return "moments out of order";
+    if (m->what > EBB_MOMENT_FREE)
+        return NULL;
+    if (m->id >= t->buffer_count)
+        return "a moment of a buffer that is not listed";
+    const ebb_trace_buffer_t *b = &t->buffer[m->id];
+    if (m->before != (m->what == EBB_MOMENT_ALLOC ? b->born : b->dies))
+        return "a moment outside its buffer's lifetime";
+    return NULL;
+}
+
 const char *ebb_trace_check(const ebb_trace_t *t)
 {
     if (!t->chunk_bytes || t->chunk_bytes & (t->chunk_bytes - 1))
         return "chunk_bytes is not a power of two";
+    if (!t->tile_bytes || t->tile_bytes & (t->tile_bytes - 1))
+        return "tile_bytes is not a power of two";
     for (uint32_t i = 0; i < t->buffer_count; i++) {
         const ebb_trace_buffer_t *b = &t->buffer[i];
         if (!b->bytes)
@@ -95,6 +199,11 @@ const char *ebb_trace_check(const ebb_trace_t *t)
     }
     for (uint32_t i = 0; i < t->operation_count; i++) {
         const char *wrong = check_operation(t, i);
+        if (wrong)
+            return wrong;
+    }
+    for (uint32_t i = 0; i < t->moment_count; i++) {
+        const char *wrong = check_moment(t, i);
         if (wrong)
             return wrong;
     }
@@ -125,32 +234,57 @@ static void write_point(FILE *out, const char *key, uint32_t operation)
         fprintf(out, ", \"%s\": %" PRIu32, key, operation);
 }
 
+static void write_access(FILE *out, const ebb_trace_t *t, const ebb_trace_operation_t *o)
+{
+    for (uint32_t i = 0; i < o->access_count; i++) {
+        const ebb_trace_access_t *a = &t->access[o->first_access + i];
+        fprintf(out, "%s[%" PRIu32 ",%" PRIu64 ",%" PRIu32 ",%" PRIu32 ",%" PRIu32 ",%d]", i ? "," : "",
+                a->buffer, a->offset_bytes, a->param_offset, a->first_tile, a->tile_count, (int)a->mode);
+    }
+}
+
 static void write_operation(FILE *out, const ebb_trace_t *t, uint32_t index)
 {
     const ebb_trace_operation_t *o = &t->operation[index];
-    fprintf(out, "{\"op\": %" PRIu32 ", \"kind\": \"%s\", \"stream\": %" PRIu32 ", \"name\": ", index,
-            kind_name[o->kind], o->stream);
+    fprintf(out,
+            "{\"op\": %" PRIu32 ", \"kind\": \"%s\", \"stream\": %" PRIu32 ", \"thread\": %" PRIu32
+            ", \"name\": ",
+            index, kind_name[o->kind], o->stream, o->thread);
     write_text(out, o->name);
+    fputs(", \"nvtx\": ", out);
+    write_text(out, ebb_trace_nvtx(t, o));
     fprintf(out,
             ", \"grid\": [%" PRIu32 ",%" PRIu32 ",%" PRIu32 "], \"block\": [%" PRIu32 ",%" PRIu32 ",%" PRIu32
-            "], \"shared\": %" PRIu32 ", \"param_bytes\": %" PRIu32 ", \"ns\": %" PRIu64
-            ", \"proofs\": %" PRIu32 ", \"access\": [",
+            "], \"shared\": %" PRIu32 ", \"param_bytes\": %" PRIu32 ", \"at\": %" PRIu64 ", \"ns\": %" PRIu64,
             o->grid[0], o->grid[1], o->grid[2], o->block[0], o->block[1], o->block[2], o->shared_bytes,
-            o->param_bytes, o->duration_ns, o->proofs);
-    for (uint32_t i = 0; i < o->access_count; i++) {
-        const ebb_trace_access_t *a = &t->access[o->first_access + i];
-        fprintf(out, "%s[%" PRIu32 ",%" PRIu64 ",%" PRIu32 ",%d]", i ? "," : "", a->buffer, a->offset_bytes,
-                a->param_offset, (int)a->mode);
-    }
+            o->param_bytes, o->at_ns, o->duration_ns);
+    fprintf(out,
+            ", \"verdict\": \"%s\", \"proofs\": %" PRIu32 ", \"proof_ns\": %" PRIu64
+            ", \"proof_bytes\": %" PRIu64 ", \"args\": \"",
+            ebb_verdict_word[o->verdict], o->proofs, o->proof_ns, o->proof_bytes);
+    for (uint32_t i = 0; i < o->arg_bytes; i++)
+        fprintf(out, "%02x", t->args[o->first_arg + i]);
+    fputs("\", \"access\": [", out);
+    write_access(out, t, o);
     fputs("]}\n", out);
+}
+
+static void write_moment(FILE *out, const ebb_trace_t *t, uint32_t index)
+{
+    const ebb_trace_moment_t *m = &t->moment[index];
+    fprintf(out,
+            "{\"moment\": %" PRIu32 ", \"before\": %" PRIu32 ", \"what\": \"%s\", \"stream\": %" PRIu32
+            ", \"thread\": %" PRIu32 ", \"id\": %" PRIu32 "}\n",
+            index, m->before, ebb_moment_word[m->what], m->stream, m->thread, m->id);
 }
 
 bool ebb_trace_write(const ebb_trace_t *t, FILE *out)
 {
     fprintf(out,
-            "{\"ebb_trace\": %d, \"chunk_bytes\": %" PRIu64 ", \"operations\": %" PRIu32
-            ", \"buffers\": %" PRIu32 "}\n",
-            EBB_TRACE_VERSION, t->chunk_bytes, t->operation_count, t->buffer_count);
+            "{\"ebb_trace\": %d, \"chunk_bytes\": %" PRIu64 ", \"tile_bytes\": %" PRIu64
+            ", \"operations\": %" PRIu32 ", \"buffers\": %" PRIu32 ", \"moments\": %" PRIu32 "}\n",
+            EBB_TRACE_VERSION, t->chunk_bytes, t->tile_bytes, t->operation_count, t->buffer_count,
+            t->moment_count);
     for (uint32_t i = 0; i < t->buffer_count; i++) {
         fprintf(out, "{\"buffer\": %" PRIu32 ", \"bytes\": %" PRIu64, i, t->buffer[i].bytes);
         write_point(out, "born", t->buffer[i].born);
@@ -159,5 +293,7 @@ bool ebb_trace_write(const ebb_trace_t *t, FILE *out)
     }
     for (uint32_t i = 0; i < t->operation_count; i++)
         write_operation(out, t, i);
+    for (uint32_t i = 0; i < t->moment_count; i++)
+        write_moment(out, t, i);
     return !fflush(out) && !ferror(out);
 }

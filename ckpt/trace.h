@@ -1,24 +1,46 @@
 /* trace.h: one step of a program, as data.
  *
  * A trace lists the step's operations in the order in which they were issued, the buffers that they touch and
- * how, and where between the operations buffers were allocated and freed. Planners read it; `ebb trace` shows
- * it; EBB_TRACE=FILE writes it.
+ * how, and what else happened between them: allocations, frees, event edges, waits of the host. Planners read
+ * it; `ebb trace` shows it; EBB_TRACE=FILE writes it.
  *
  * A step is a period: after the last operation comes the first one of the next step. Buffers that are not
  * born in the step are there at its beginning and keep their content across it.
  *
+ * Operations on different streams are ordered by the moments between them and by nothing else; their order in
+ * the list is that of one step, and may be another in the next.
+ *
+ * The version of a buffer's content is not stored: at an operation it is the number of operations in front of
+ * it, in this list, whose mode for the buffer is 2 or 3.
+ *
  * The file is JSON lines (one object a line, UTF-8), version EBB_TRACE_VERSION in the first:
- *   {"ebb_trace": 2, "chunk_bytes": .., "operations": n, "buffers": m}
+ *   {"ebb_trace": 3, "chunk_bytes": .., "tile_bytes": .., "operations": n, "buffers": m, "moments": k}
  *   {"buffer": id, "bytes": .., "born": op|null, "dies": op|null}       m lines, ids ascending from 0
- *   {"op": index, "kind": "kernel|copy|set|other", "stream": s, "name": .., "grid": [x,y,z], "block": [x,y,z],
- *    "shared": .., "param_bytes": .., "ns": .., "proofs": ..,
- *    "access": [[buffer, offset, param_offset, mode], ..]}              n lines, in order
+ *   {"op": index, "kind": "kernel|copy|set|other", "stream": s, "thread": t, "name": .., "nvtx": ..,
+ *    "grid": [x,y,z], "block": [x,y,z], "shared": .., "param_bytes": .., "at": .., "ns": ..,
+ *    "verdict": .., "proofs": .., "proof_ns": .., "proof_bytes": .., "args": "hex",
+ *    "access": [[buffer, offset, param_offset, first_tile, tiles, mode], ..]}     n lines, in order
+ *   {"moment": index, "before": op, "what": .., "stream": s, "thread": t, "id": ..}   k lines, in order
+ * chunk_bytes  of device memory that a plan moves at once; a power of two
+ * tile_bytes   the unit of first_tile and tiles; a power of two
  * born         allocated before this operation (null: before the step)
  * dies         freed before this operation (null: outlives the step; n: freed after the last one)
+ * stream       numbered from 0 in order of appearance; so is thread: the host's that issued it
+ * name         the kernel's, or what it is
+ * nvtx         the ranges that were open on the thread, outermost first, separated by '/'
  * param_bytes  of the argument block; of a copy or memset the bytes that it writes, modulo 2^32
+ * at           begin on the device, since the beginning of the step
  * ns           the operation's own time on the device
+ * args         the argument block of a kernel, param_bytes of it, in hexadecimal; empty if unknown
+ * verdict      "proven", or why it may not be replayed: see ebb_verdict_t
  * proofs       how many replays gave the same bits; 0: it may not be replayed
+ * proof_ns     time of one replay, with its copies and comparisons, as learned
+ * proof_bytes  scratch that a replay needs beside the program's buffers, with all that it touches copied
+ * first_tile, tiles   of the buffer, from the first to the last in which a write was seen; 0, 0: none was
  * mode         1 reads, 2 replaces, 3 updates
+ * before       this operation: the moment lies between it and the one in front of it (n: after the last one)
+ * what         see ebb_moment_kind_t; alloc and free have the buffer's number for `id`, records and waits an
+ *              event's (from 0, a new one with each record; 4294967295: recorded before the step)
  * Readers ignore keys that they do not know; a version they do not know they refuse.
  *
  * A trace is a value: it owns its memory and refers to nothing outside.
@@ -31,7 +53,7 @@
 
 #include "status.h"
 
-enum { EBB_TRACE_VERSION = 2, EBB_TRACE_NAME = 120 };
+enum { EBB_TRACE_VERSION = 3, EBB_TRACE_NAME = 120, EBB_TRACE_TILE_BYTES = 64 << 10 };
 #define EBB_TRACE_NEVER UINT32_MAX
 
 typedef struct ebb_trace_buffer {
@@ -50,7 +72,8 @@ typedef enum ebb_mode {
 
 typedef struct ebb_trace_access {
     uint32_t buffer, param_offset;
-    uint64_t offset_bytes; /* of the pointer, into the buffer */
+    uint64_t offset_bytes;           /* of the pointer, into the buffer */
+    uint32_t first_tile, tile_count; /* in which writes were seen */
     ebb_mode_t mode;
 } ebb_trace_access_t;
 
@@ -61,32 +84,89 @@ typedef enum ebb_trace_kind {
     EBB_TRACE_OTHER /* whatever else touches buffers: updates all of them, is never replayed */
 } ebb_trace_kind_t;
 
+/* Whether an operation may be replayed, and if not, why. */
+typedef enum ebb_verdict {
+    EBB_UNTRIED, /* nobody needed it, or learning was short */
+    EBB_PROVEN,  /* at least three replays over two steps gave the same bits */
+    EBB_DIFFERS, /* one gave others */
+    EBB_NO_ROOM, /* its copies do not fit into the budget */
+    EBB_FOREIGN, /* an argument points to memory that ebb does not serve: mapped host, managed, peer, exported */
+    EBB_TABLE,        /* a buffer that it touches holds pointers */
+    EBB_ATTRIBUTES,   /* launched with attributes: early start, cooperative, clusters */
+    EBB_OPAQUE,       /* its arguments cannot be read */
+    EBB_HOST,         /* a copy from or to host memory */
+    EBB_GLOBALS,      /* its module has variables that the host has looked up */
+    EBB_COMMUNICATES, /* a kernel of NCCL's or NVSHMEM's */
+    EBB_REFUSED,      /* the driver refused the replay */
+    EBB_OTHERWISE     /* "other": an operation that is never issued again */
+} ebb_verdict_t;
+enum { EBB_VERDICTS = EBB_OTHERWISE + 1 };
+extern const char *const ebb_verdict_word[EBB_VERDICTS];
+
 typedef struct ebb_trace_operation {
     ebb_trace_kind_t kind;
-    uint32_t stream; /* numbered from 0 in order of appearance */
+    uint32_t stream, thread;
     char name[EBB_TRACE_NAME];
+    uint32_t nvtx; /* a text of the trace's; 0: none */
     uint32_t grid[3], block[3], shared_bytes, param_bytes;
-    uint64_t duration_ns;
+    uint64_t at_ns, duration_ns;
+    ebb_verdict_t verdict;
     uint32_t proofs; /* replays that gave the same bits; 0: may not be replayed */
+    uint64_t proof_ns, proof_bytes;
     uint32_t first_access, access_count;
+    uint32_t first_arg, arg_bytes; /* in the trace's argument bytes */
 } ebb_trace_operation_t;
 
+typedef enum ebb_moment_kind {
+    EBB_MOMENT_ALLOC,
+    EBB_MOMENT_FREE,
+    EBB_MOMENT_RECORD,      /* "record": an event on a stream */
+    EBB_MOMENT_WAIT,        /* "wait": a stream for an event */
+    EBB_MOMENT_SYNC_EVENT,  /* "sync_event": the host for an event */
+    EBB_MOMENT_SYNC_STREAM, /* "sync_stream": the host for a stream, also at the end of a blocking copy */
+    EBB_MOMENT_SYNC_DEVICE  /* "sync_device": the host for everything */
+} ebb_moment_kind_t;
+enum { EBB_MOMENTS = EBB_MOMENT_SYNC_DEVICE + 1 };
+extern const char *const ebb_moment_word[EBB_MOMENTS];
+
+typedef struct ebb_trace_moment {
+    ebb_moment_kind_t what;
+    uint32_t before; /* operation, or operation_count */
+    uint32_t stream, thread;
+    uint32_t id; /* buffer or event; else 0 */
+} ebb_trace_moment_t;
+
 typedef struct ebb_trace {
-    uint64_t chunk_bytes;
+    uint64_t chunk_bytes, tile_bytes;
     ebb_trace_operation_t *operation;
     ebb_trace_buffer_t *buffer;
     ebb_trace_access_t *access; /* of all operations, in order */
-    uint32_t operation_count, buffer_count, access_count;
-    uint32_t operation_room, buffer_room, access_room;
+    ebb_trace_moment_t *moment; /* in order */
+    char *text;                 /* zero-terminated one after another; the first is empty */
+    unsigned char *args;
+    uint32_t operation_count, buffer_count, access_count, moment_count, text_bytes, args_bytes;
+    uint32_t operation_room, buffer_room, access_room, moment_room, text_room, args_room;
 } ebb_trace_t;
 
 ebb_trace_t *ebb_trace_new(uint64_t chunk_bytes);
 void ebb_trace_delete(ebb_trace_t *trace);
 
-/* Append; the new element, zeroed, or NULL: no memory. Accesses belong to the operation added last. */
+/* Append; the new element, zeroed, or NULL: no memory. Accesses and arguments belong to the operation added
+ * last. */
 ebb_trace_operation_t *ebb_trace_add_operation(ebb_trace_t *trace);
 ebb_trace_buffer_t *ebb_trace_add_buffer(ebb_trace_t *trace);
 ebb_trace_access_t *ebb_trace_add_access(ebb_trace_t *trace);
+ebb_trace_moment_t *ebb_trace_add_moment(ebb_trace_t *trace);
+/* False: no memory. */
+bool ebb_trace_add_args(ebb_trace_t *trace, const void *bytes, uint32_t count);
+bool ebb_trace_set_nvtx(ebb_trace_t *trace, ebb_trace_operation_t *operation, const char *path);
+static inline const char *ebb_trace_nvtx(const ebb_trace_t *trace, const ebb_trace_operation_t *operation)
+{
+    return operation->nvtx ? trace->text + operation->nvtx : "";
+}
+
+/* What an operation does to a buffer; 0: nothing. */
+ebb_mode_t ebb_trace_mode(const ebb_trace_t *trace, uint32_t operation, uint32_t buffer);
 
 /* False: the file could not be written; errno tells. */
 bool ebb_trace_write(const ebb_trace_t *trace, FILE *out);

@@ -83,7 +83,7 @@ static void list_flags(struct argp_option *flags)
         "keep-allocator", KEEP_ALLOCATOR, NULL, 0, "Leave PyTorch's choice of an allocator as it is", 1};
 }
 
-/* What was preloaded stays, behind ebb. */
+/* What was preloaded stays, behind ebb; so does another tool for NVTX's ranges. */
 static bool preload(void)
 {
     char library[PATH_MAX], *value = NULL;
@@ -92,6 +92,7 @@ static bool preload(void)
     if (asprintf(&value, "%s%s%s", library, others && *others ? ":" : "", others ? others : "") < 0)
         return false;
     setenv("LD_PRELOAD", value, 1);
+    setenv("NVTX_INJECTION64_PATH", library, 0);
     free(value);
     return true;
 }

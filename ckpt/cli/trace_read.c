@@ -1,6 +1,7 @@
 /* trace_read.c: reading a trace; see trace.h for the format. Only tools read traces, so the JSON library
  * stays out of libebb.so. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "json_lines.h"
 #include "trace.h"
@@ -39,74 +40,151 @@ static bool read_accesses(ebb_lines_t *r, ebb_trace_t *t, const cJSON *list)
         return ebb_lines_complain(r, "\"access\" is not a list");
     cJSON_ArrayForEach(item, list)
     {
-        double n[4];
-        for (int i = 0; i < 4; i++)
-            if (cJSON_GetArraySize(item) != 4 ||
+        double n[6];
+        for (int i = 0; i < 6; i++)
+            if (cJSON_GetArraySize(item) != 6 ||
                 !ebb_lines_whole(cJSON_GetArrayItem(item, i), i == 1 ? EBB_LINES_EXACT : UINT32_MAX, &n[i]))
-                return ebb_lines_complain(r, "an access is not [buffer, offset, param_offset, mode]");
+                return ebb_lines_complain(r, "an access is not [buffer, offset, param_offset, first_tile, "
+                                             "tiles, mode]");
         ebb_trace_access_t *a = ebb_trace_add_access(t);
         if (!a)
             return ebb_lines_complain(r, "out of memory");
         a->buffer = (uint32_t)n[0];
         a->offset_bytes = (uint64_t)n[1];
         a->param_offset = (uint32_t)n[2];
-        a->mode = n[3] <= EBB_UPDATES ? (ebb_mode_t)n[3] : (ebb_mode_t)0;
+        a->first_tile = (uint32_t)n[3];
+        a->tile_count = (uint32_t)n[4];
+        a->mode = n[5] <= EBB_UPDATES ? (ebb_mode_t)n[5] : (ebb_mode_t)0;
     }
     return true;
 }
 
-static bool read_operation(ebb_lines_t *r, ebb_trace_t *t, const cJSON *o)
+static int digit(char c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+static bool read_args(ebb_lines_t *r, ebb_trace_t *t, const cJSON *item)
+{
+    const char *hex = cJSON_GetStringValue(item);
+    size_t length = hex ? strlen(hex) : 1;
+    if (length % 2)
+        return ebb_lines_complain(r, "\"args\" is not bytes in hexadecimal");
+    for (size_t i = 0; i < length; i += 2) {
+        int high = digit(hex[i]), low = digit(hex[i + 1]);
+        if (high < 0 || low < 0)
+            return ebb_lines_complain(r, "\"args\" is not bytes in hexadecimal");
+        unsigned char byte = (unsigned char)(high << 4 | low);
+        if (!ebb_trace_add_args(t, &byte, 1))
+            return ebb_lines_complain(r, "out of memory");
+    }
+    return true;
+}
+
+/* Texts and words. */
+static bool read_names(ebb_lines_t *r, ebb_trace_t *t, ebb_trace_operation_t *p, const cJSON *o)
 {
     static const char *const kinds[] = {"kernel", "copy", "set", "other"};
-    double index, stream, shared, params, ns, proofs;
-    const cJSON *kind = cJSON_GetObjectItemCaseSensitive(o, "kind");
     const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(o, "name"));
+    const char *nvtx = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(o, "nvtx"));
+    if (!name || !nvtx)
+        return ebb_lines_complain(r, "\"%s\" is missing", name ? "nvtx" : "name");
+    unsigned kind = ebb_lines_word(cJSON_GetObjectItemCaseSensitive(o, "kind"), kinds, 4);
+    if (kind > EBB_TRACE_OTHER)
+        return ebb_lines_complain(r, "\"kind\" is unknown");
+    unsigned verdict =
+        ebb_lines_word(cJSON_GetObjectItemCaseSensitive(o, "verdict"), ebb_verdict_word, EBB_VERDICTS);
+    if (verdict == EBB_VERDICTS)
+        return ebb_lines_complain(r, "\"verdict\" is unknown");
+    p->kind = (ebb_trace_kind_t)kind;
+    p->verdict = (ebb_verdict_t)verdict;
+    snprintf(p->name, sizeof p->name, "%s", name);
+    return ebb_trace_set_nvtx(t, p, nvtx) || ebb_lines_complain(r, "out of memory");
+}
+
+static bool read_operation(ebb_lines_t *r, ebb_trace_t *t, const cJSON *o)
+{
+    static const struct number {
+        const char *key;
+        double most;
+    } numbers[] = {{"op", UINT32_MAX},
+                   {"stream", UINT32_MAX},
+                   {"thread", UINT32_MAX},
+                   {"shared", UINT32_MAX},
+                   {"param_bytes", UINT32_MAX},
+                   {"proofs", UINT32_MAX},
+                   {"at", EBB_LINES_EXACT},
+                   {"ns", EBB_LINES_EXACT},
+                   {"proof_ns", EBB_LINES_EXACT},
+                   {"proof_bytes", EBB_LINES_EXACT}};
+    enum { NUMBERS = sizeof numbers / sizeof *numbers };
+    double n[NUMBERS];
     ebb_trace_operation_t *p = ebb_trace_add_operation(t);
     if (!p)
         return ebb_lines_complain(r, "out of memory");
-    if (!name)
-        return ebb_lines_complain(r, "\"name\" is missing");
-    p->kind = (ebb_trace_kind_t)ebb_lines_word(kind, kinds, 4);
-    if (p->kind > EBB_TRACE_OTHER)
-        return ebb_lines_complain(r, "\"kind\" is unknown");
-    snprintf(p->name, sizeof p->name, "%s", name);
-    if (!ebb_lines_get(r, o, "op", UINT32_MAX, &index) ||
-        !ebb_lines_get(r, o, "stream", UINT32_MAX, &stream) ||
-        !ebb_lines_get(r, o, "shared", UINT32_MAX, &shared) ||
-        !ebb_lines_get(r, o, "param_bytes", UINT32_MAX, &params) ||
-        !ebb_lines_get(r, o, "ns", EBB_LINES_EXACT, &ns) ||
-        !ebb_lines_get(r, o, "proofs", UINT32_MAX, &proofs) || !get_triple(r, o, "grid", p->grid) ||
-        !get_triple(r, o, "block", p->block))
+    for (int i = 0; i < NUMBERS; i++)
+        if (!ebb_lines_get(r, o, numbers[i].key, numbers[i].most, &n[i]))
+            return false;
+    if (!read_names(r, t, p, o) || !get_triple(r, o, "grid", p->grid) || !get_triple(r, o, "block", p->block))
         return false;
-    p->stream = (uint32_t)stream;
-    p->shared_bytes = (uint32_t)shared;
-    p->param_bytes = (uint32_t)params;
-    p->duration_ns = (uint64_t)ns;
-    p->proofs = (uint32_t)proofs;
-    if (index != t->operation_count - 1)
-        return ebb_lines_complain(r, "operation %.0f is out of order", index);
-    return read_accesses(r, t, cJSON_GetObjectItemCaseSensitive(o, "access"));
+    p->stream = (uint32_t)n[1];
+    p->thread = (uint32_t)n[2];
+    p->shared_bytes = (uint32_t)n[3];
+    p->param_bytes = (uint32_t)n[4];
+    p->proofs = (uint32_t)n[5];
+    p->at_ns = (uint64_t)n[6];
+    p->duration_ns = (uint64_t)n[7];
+    p->proof_ns = (uint64_t)n[8];
+    p->proof_bytes = (uint64_t)n[9];
+    if (n[0] != t->operation_count - 1)
+        return ebb_lines_complain(r, "operation %.0f is out of order", n[0]);
+    return read_args(r, t, cJSON_GetObjectItemCaseSensitive(o, "args")) &&
+           read_accesses(r, t, cJSON_GetObjectItemCaseSensitive(o, "access"));
+}
+
+static bool read_moment(ebb_lines_t *r, ebb_trace_t *t, const cJSON *o)
+{
+    double index, before, stream, thread, id;
+    ebb_trace_moment_t *m = ebb_trace_add_moment(t);
+    if (!m)
+        return ebb_lines_complain(r, "out of memory");
+    if (!ebb_lines_get(r, o, "moment", UINT32_MAX, &index) ||
+        !ebb_lines_get(r, o, "before", UINT32_MAX, &before) ||
+        !ebb_lines_get(r, o, "stream", UINT32_MAX, &stream) ||
+        !ebb_lines_get(r, o, "thread", UINT32_MAX, &thread) || !ebb_lines_get(r, o, "id", UINT32_MAX, &id))
+        return false;
+    unsigned what = ebb_lines_word(cJSON_GetObjectItemCaseSensitive(o, "what"), ebb_moment_word, EBB_MOMENTS);
+    if (what == EBB_MOMENTS)
+        return ebb_lines_complain(r, "\"what\" is unknown");
+    *m = (ebb_trace_moment_t){(ebb_moment_kind_t)what, (uint32_t)before, (uint32_t)stream, (uint32_t)thread,
+                              (uint32_t)id};
+    return index == t->moment_count - 1 || ebb_lines_complain(r, "moment %.0f is out of order", index);
 }
 
 static bool read_all(ebb_lines_t *r, ebb_trace_t *t)
 {
-    double version, chunk, operations, buffers;
+    double version, chunk, tile, operations, buffers, moments;
     cJSON *o = ebb_lines_next(r);
     bool good = o && (ebb_lines_get(r, o, "ebb_trace", UINT32_MAX, &version) ||
                       ebb_lines_complain(r, "this is not a trace of ebb"));
     if (good && version != EBB_TRACE_VERSION)
-        good = ebb_lines_complain(r, "version %.0f of the format; this ebb reads %d", version,
-                                  EBB_TRACE_VERSION);
+        good = ebb_lines_complain(r, "version %.0f of the format; this ebb reads version %d: record it again",
+                                  version, EBB_TRACE_VERSION);
     good = good && ebb_lines_get(r, o, "chunk_bytes", 1 << 30, &chunk) &&
            ebb_lines_get(r, o, "operations", UINT32_MAX - 1, &operations) &&
-           ebb_lines_get(r, o, "buffers", UINT32_MAX - 1, &buffers);
+           ebb_lines_get(r, o, "tile_bytes", 1 << 30, &tile) &&
+           ebb_lines_get(r, o, "buffers", UINT32_MAX - 1, &buffers) &&
+           ebb_lines_get(r, o, "moments", UINT32_MAX - 1, &moments);
     cJSON_Delete(o);
     if (!good)
         return false;
     t->chunk_bytes = (uint64_t)chunk;
-    for (double i = 0; good && i < buffers + operations; i++) {
+    t->tile_bytes = (uint64_t)tile;
+    for (double i = 0; good && i < buffers + operations + moments; i++) {
         o = ebb_lines_next(r);
-        good = o && (i < buffers ? read_buffer(r, t, o, operations) : read_operation(r, t, o));
+        good = o && (i < buffers                ? read_buffer(r, t, o, operations)
+                     : i < buffers + operations ? read_operation(r, t, o)
+                                                : read_moment(r, t, o));
         cJSON_Delete(o);
     }
     const char *wrong = good ? ebb_trace_check(t) : NULL;

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "cli.h"
-#include "trace.h"
+#include "trace_tables.h"
 
 /* Consecutive accesses of a buffer with a time between them in which it lies idle. */
 typedef struct gap {
@@ -115,15 +115,36 @@ static bool show_trace(const ebb_trace_t *t, FILE *out)
                     mib(t->buffer[gap[i].buffer].bytes), (double)gap[i].ns * 1e-6, gap[i].from,
                     t->operation[gap[i].from].name, gap[i].to, t->operation[gap[i].to].name);
     }
+    if (good) {
+        ebb_show_verdicts(t, out);
+        good = ebb_show_saved(t, out) && ebb_show_writers(t, out) && ebb_show_names(t, out);
+    }
     free(end);
     free(live);
     free(gap);
     return good;
 }
 
+typedef struct request {
+    const char *path;
+    bool launches, buffers, moments;
+} request_t;
+
+static const struct argp_option options[] = {
+    {"launches", 'l', NULL, 0, "list every operation: times, verdict, name, what it touches", 0},
+    {"buffers", 'b', NULL, 0, "list every buffer: size, lifetime, accesses", 0},
+    {"moments", 'm', NULL, 0, "list what lies between operations: allocations, frees, events, waits", 0},
+    {0}};
+
 static error_t parse(int key, char *word, struct argp_state *state)
 {
-    const char **path = state->input;
+    request_t *q = state->input;
+    const char **path = &q->path;
+    q->launches |= key == 'l';
+    q->buffers |= key == 'b';
+    q->moments |= key == 'm';
+    if (key == 'l' || key == 'b' || key == 'm')
+        return 0;
     if (key == ARGP_KEY_ARG && !*path)
         *path = word;
     else if (key == ARGP_KEY_ARG || key == ARGP_KEY_NO_ARGS)
@@ -135,14 +156,20 @@ static error_t parse(int key, char *word, struct argp_state *state)
 
 int ebb_trace_command(int argc, char **argv)
 {
-    static const struct argp parser = {NULL, parse, "FILE", "Show the step that EBB_TRACE=FILE has recorded.",
-                                       NULL, NULL,  NULL};
-    const char *path = NULL;
-    argp_parse(&parser, argc, argv, 0, NULL, &path);
-    ebb_trace_t *t = ebb_cli_read_trace(path);
+    static const struct argp parser = {
+        options, parse, "FILE", "Show the step that EBB_TRACE=FILE has recorded.", NULL, NULL, NULL};
+    request_t q = {0};
+    argp_parse(&parser, argc, argv, 0, NULL, &q);
+    ebb_trace_t *t = ebb_cli_read_trace(q.path);
     if (!t)
         return 2;
     bool good = show_trace(t, stdout);
+    if (q.launches)
+        ebb_show_launches(t, stdout);
+    if (q.buffers)
+        ebb_show_buffers(t, stdout);
+    if (q.moments)
+        ebb_show_moments(t, stdout);
     ebb_trace_delete(t);
     return good ? 0 : ebb_cli_fail("out of memory", NULL);
 }

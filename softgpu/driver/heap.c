@@ -570,8 +570,8 @@ static CUresult free_async(CUdeviceptr address, CUstream handle)
     if (stream && !sg_capture_free_locked(stream, address, &result)) {
         block_t *b = find_freeable_locked(address);
         if (b) {
+            sg_submit_legacy_barrier_locked(stream); /* first: what it orders is no race */
             sg_order_freed_locked(b->address, b->requested, stream);
-            sg_submit_legacy_barrier_locked(stream);
             free_locked(b, stream);
         }
         result = b ? CUDA_SUCCESS : sg_block_free_locked(address, stream);

@@ -30,7 +30,7 @@ static const struct {
      "cuParamSet*"},
     {"streams and events as such: order, not memory",
      "cuStreamCreate cuStreamCreateWithPriority cuStreamGet* cuStreamSetAttribute cuStreamCopyAttributes cuStreamQuery "
-     "cuStreamIsCapturing cuStreamUpdateCaptureDependencies cuEventCreate cuEventRecord cuEventRecordWithFlags cuEventQuery "
+     "cuStreamIsCapturing cuStreamUpdateCaptureDependencies cuEventCreate cuEventQuery "
      "cuEventDestroy cuEventElapsedTime cuImportExternalSemaphore cuDestroyExternalSemaphore cuSignalExternalSemaphoresAsync "
      "cuWaitExternalSemaphoresAsync cuIpcGetEventHandle cuIpcOpenEventHandle"},
     {"host functions may not call CUDA, and reach host memory only",

@@ -239,6 +239,39 @@ static void pitched_memory_is_served(void **state)
     OK(cuMemFree(p));
 }
 
+/* What lies behind a buffer is another one's, and what was freed is nobody's: the driver refuses both. */
+static void what_is_not_the_buffers_is_refused(void **state)
+{
+    (void)state;
+    CUdeviceptr small, next;
+    OK(cuMemAlloc(&small, 1000));
+    OK(cuMemAlloc(&next, 1000));
+    const CUDA_MEMCPY2D rows = {.srcMemoryType = CU_MEMORYTYPE_HOST,
+                                .srcHost = host,
+                                .srcPitch = 256,
+                                .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+                                .dstDevice = small,
+                                .dstPitch = 256,
+                                .WidthInBytes = 256,
+                                .Height = 4};
+    OK(cuMemsetD8(next, 5, 1000));
+    assert_int_equal(cuMemsetD8(small, 1, 1001), CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(cuMemsetD32Async(small + 4, 1, 250, stream), CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(cuMemcpyHtoD(small, host, 4096), CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(cuMemcpyDtoD(small + 999, next, 2), CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(cuMemsetD2D8(small, 256, 1, 233, 4), CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(cuMemcpy2D(&rows), CUDA_ERROR_INVALID_VALUE);
+    OK(cuMemsetD2D8(small, 256, 1, 232, 4));
+    OK(cuMemsetD32Async(small, 1, 250, stream));
+    OK(cuMemcpyDtoH(seen, next, 1000));
+    for (int i = 0; i < 1000; i++)
+        assert_int_equal(seen[i], 5);
+    OK(cuMemFree(small));
+    OK(cuMemFree(next));
+    assert_int_equal(cuMemsetD2D8(small, 256, 1, 1, 1), CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(cuMemcpy2D(&rows), CUDA_ERROR_INVALID_VALUE);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -249,6 +282,7 @@ int main(void)
         cmocka_unit_test(batches_find_evicted_buffers),
         cmocka_unit_test(rows_are_set_in_evicted_buffers),
         cmocka_unit_test(pitched_memory_is_served),
+        cmocka_unit_test(what_is_not_the_buffers_is_refused),
     };
     setenv("EBB_BUDGET", "20MiB", 1);
     setenv("SOFTGPU_MEMORY", "1GiB", 1);

@@ -24,7 +24,10 @@ static ebb_step_event_t issue(trainer_t *t, uint64_t signature, int64_t bytes)
     uint64_t before = t->live;
     t->live += (uint64_t)bytes;
     t->operations++;
-    ebb_step_event_t event = ebb_step_push(t->finder, signature, before < t->live ? before : t->live);
+    ebb_step_event_t event =
+        ebb_step_push(t->finder, &(ebb_step_operation_t){.coarse = signature,
+                                                         .fine = signature,
+                                                         .live_bytes = before < t->live ? before : t->live});
     t->count[event]++;
     if (event == EBB_STEP_FOUND && t->count[EBB_STEP_FOUND] == 1)
         t->found_at = t->operations;

@@ -71,8 +71,13 @@ static void run_sets_what_it_is_told(void **state)
     SAYS("EBB_MIN_BUFFER=4MiB\n");
     SAYS("EBB_VERIFY=3\n");
     SAYS("/libebb.so:libm.so.6\n");
+    assert_non_null(
+        strstr(strstr(text, "NVTX_INJECTION64_PATH=") ? strstr(text, "NVTX_INJECTION64_PATH=") : "",
+               "/libebb.so\n"));
     SAYS("PYTORCH_CUDA_ALLOC_CONF=backend:cudaMallocAsync\n");
     SAYS("PYTORCH_ALLOC_CONF=backend:cudaMallocAsync\n");
+    assert_int_equal(sh("NVTX_INJECTION64_PATH=another $EBB run env"), 0);
+    SAYS("NVTX_INJECTION64_PATH=another\n");
     assert_int_equal(sh("$EBB run -- sh -c 'exit 7'"), 7);
     assert_int_equal(sh("$EBB run --budget=much -- true"), 2);
     SAYS("EBB_BUDGET=much is not valid");

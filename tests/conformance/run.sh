@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
-# run.sh soft|gpu <build folder> [program...]: runs conformance programs (all, if none is named) and prints a line for each.
+# run.sh soft|ebb|gpu <build folder> [program...]: runs conformance programs (all, if none is named) and prints a line for each.
 #
 #   soft   on the software device: with real threads, then deterministically with several seeds (SEEDS="1 2 3")
+#   ebb    on the software device, libebb.so preloaded: what a program sees of the driver stays as it is, but for what
+#          under_ebb.txt lists
 #   gpu    on the GPU, with NVIDIA's libraries wherever the loader finds them
 #
 # Exit: 0 all passed, 1 some failed, 77 there was nothing to run on, or (a single program) it skipped.
@@ -33,6 +35,22 @@ run_soft() {
     done
 }
 
+run_ebb() {
+    local program=$1 rc
+    local -a settings=(LD_LIBRARY_PATH="$build/softgpu/lib" LD_PRELOAD="$build/lib/libebb.so" EBB_LOG=quiet SOFTGPU_DEVICES=1)
+    [[ $program != peer.* ]] || settings+=(SOFTGPU_DEVICES=2)
+    [[ $program != ipc.* ]] || settings+=(EBB_IPC=1)
+    if ! grep -q "^$program  " "$here/under_ebb.txt"; then
+        run_one "$program" "${settings[@]}"
+        return
+    fi
+    run_one "$program" "${settings[@]}" >/dev/null
+    rc=$?
+    ((rc == 0)) || return 77
+    echo "$program: passes, although under_ebb.txt lists it"
+    return 1
+}
+
 run_gpu() {
     run_one "$1" LD_LIBRARY_PATH="${GPU_LIBRARY_PATH:-}"
 }
@@ -40,6 +58,7 @@ run_gpu() {
 main() {
     local where=$1 failed=0 passed=0 skipped=0 program rc
     build=$(cd "$2" && pwd)
+    here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
     shift 2
     programs=$build/conformance
     if [[ $where == gpu && $(PATH=$PATH:/sbin:/usr/sbin ldconfig -p) != *'libcuda.so.1 '* ]]; then

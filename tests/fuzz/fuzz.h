@@ -86,10 +86,13 @@ uint64_t fuzz_hash(uint64_t hash, const void *data, size_t bytes);
 
 void fuzz_allocate(fuzz_worker_t *w, bool large);
 void fuzz_free(fuzz_worker_t *w, unsigned index);
-/* A buffer for an operation on stream `s`, to be written or only read; NULL: there is none. Puts `s` behind what it must
- * wait for. */
-fuzz_buffer_t *fuzz_take(fuzz_worker_t *w, unsigned s, bool write);
+/* A buffer to be written or only read; NULL: there is none. */
+fuzz_buffer_t *fuzz_pick(fuzz_worker_t *w, bool write);
+/* Puts `s` behind what an operation on the buffer must wait for. That operation has to follow: what the default stream's
+ * rules order is ordered by the operation itself. */
 void fuzz_order(fuzz_worker_t *w, fuzz_buffer_t *b, unsigned s, bool write);
+/* Both. */
+fuzz_buffer_t *fuzz_take(fuzz_worker_t *w, unsigned s, bool write);
 /* The host waits for a stream, in one of several ways. */
 void fuzz_wait(fuzz_worker_t *w, unsigned s);
 void fuzz_wait_all(fuzz_worker_t *w);

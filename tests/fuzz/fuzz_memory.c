@@ -42,16 +42,21 @@ void fuzz_order(fuzz_worker_t *w, fuzz_buffer_t *b, unsigned s, bool write)
         b->users |= own;
 }
 
-fuzz_buffer_t *fuzz_take(fuzz_worker_t *w, unsigned s, bool write)
+fuzz_buffer_t *fuzz_pick(fuzz_worker_t *w, bool write)
 {
     if (!w->buffers)
         return NULL;
     /* Mostly a recent one. */
     unsigned from = fuzz_chance(w, 50) && w->buffers > 6 ? w->buffers - 6 : 0;
     fuzz_buffer_t *b = &w->buffer[from + fuzz_below(w, w->buffers - from)];
-    if (write && b->shared)
-        return NULL;
-    fuzz_order(w, b, s, write);
+    return write && b->shared ? NULL : b;
+}
+
+fuzz_buffer_t *fuzz_take(fuzz_worker_t *w, unsigned s, bool write)
+{
+    fuzz_buffer_t *b = fuzz_pick(w, write);
+    if (b)
+        fuzz_order(w, b, s, write);
     return b;
 }
 

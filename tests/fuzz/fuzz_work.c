@@ -59,9 +59,12 @@ static void launch_fill(fuzz_worker_t *w, fuzz_buffer_t *b, unsigned s, unsigned
 
 static void launch_mix(fuzz_worker_t *w, unsigned s)
 {
-    fuzz_buffer_t *in1 = fuzz_take(w, s, false), *in2 = fuzz_take(w, s, false), *out = fuzz_take(w, s, true);
+    fuzz_buffer_t *in1 = fuzz_pick(w, false), *in2 = fuzz_pick(w, false), *out = fuzz_pick(w, true);
     if (!in1 || !in2 || !out || in1 == out || in2 == out)
         return;
+    fuzz_order(w, in1, s, false);
+    fuzz_order(w, in2, s, false);
+    fuzz_order(w, out, s, true);
     unsigned salt = fuzz_below(w, 1000) + w->salt, skip = fuzz_below(w, in1->words), rest = in1->words - skip;
     CUdeviceptr inside = in1->address + (CUdeviceptr)skip * 4; /* nowhere does its beginning stand */
     block_t a = {.bytes = 0};
@@ -90,9 +93,10 @@ static void launch_gather(fuzz_worker_t *w, unsigned s)
     g.out = (unsigned *)out->address;
     g.n = out->words;
     for (unsigned k = 0; k < FUZZ_INPUTS; k++) {
-        const fuzz_buffer_t *in = fuzz_chance(w, 60) ? fuzz_take(w, s, false) : NULL;
+        fuzz_buffer_t *in = fuzz_chance(w, 60) ? fuzz_pick(w, false) : NULL;
         if (!in || in == out)
             continue;
+        fuzz_order(w, in, s, false);
         g.in[k] = (const unsigned *)in->address;
         g.count[k] = in->words;
         need += fuzz_chunks((size_t)in->words * 4);
@@ -106,10 +110,12 @@ static void launch_gather(fuzz_worker_t *w, unsigned s)
 
 static void launch_perhaps(fuzz_worker_t *w, unsigned s)
 {
-    fuzz_buffer_t *flag = fuzz_take(w, s, false), *x = fuzz_take(w, s, true);
+    fuzz_buffer_t *flag = fuzz_pick(w, false), *x = fuzz_pick(w, true);
     unsigned salt = fuzz_below(w, 1000);
     if (!x || !flag || x == flag)
         return;
+    fuzz_order(w, flag, s, false);
+    fuzz_order(w, x, s, true);
     block_t a = {.bytes = 0};
     PUT(&a, x->address);
     PUT(&a, flag->address);
@@ -186,10 +192,11 @@ static void copy_out(fuzz_worker_t *w, unsigned s)
 
 static void copy_within(fuzz_worker_t *w, unsigned s)
 {
-    const fuzz_buffer_t *a = fuzz_take(w, s, false);
-    fuzz_buffer_t *b = fuzz_take(w, s, true);
+    fuzz_buffer_t *a = fuzz_pick(w, false), *b = fuzz_pick(w, true);
     if (!a || !b || a == b)
         return;
+    fuzz_order(w, a, s, false);
+    fuzz_order(w, b, s, true);
     const unsigned most = a->words < b->words ? a->words : b->words, words = 1 + fuzz_below(w, most);
     const CUdeviceptr from = a->address + (CUdeviceptr)fuzz_below(w, a->words - words + 1) * 4,
                       to = b->address + (CUdeviceptr)fuzz_below(w, b->words - words + 1) * 4;

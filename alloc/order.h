@@ -1,0 +1,18 @@
+/* order.h: telling the listener what orders the program's streams and its host; see ebb_listener_t. For this
+ * folder. */
+#ifndef EBB_ORDER_H
+#define EBB_ORDER_H
+
+#include "ebb_alloc.h"
+
+/* After the driver has done it; the lock is not held. One load if nobody wants to know. */
+void ebb_order_note(ebb_order_kind_t kind, CUstream stream, CUevent event);
+/* The same if `result` is a success; returns it. */
+static inline CUresult ebb_order_done(CUresult result, ebb_order_kind_t kind, CUstream stream, CUevent event)
+{
+    if (!result)
+        ebb_order_note(kind, stream, event);
+    return result;
+}
+
+#endif

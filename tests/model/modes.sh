@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# modes.sh EBB_TRAIN: the trainer, its kernels run fast, in SIMT and in checked mode, which finds nothing to report: the losses of
+# a few steps agree.
+set -euo pipefail
+trainer=$1
+folder=$(mktemp -d)
+trap 'rm -r "$folder"' EXIT
+for i in {1..200}; do echo "line $i of a text that nobody reads"; done >"$folder/text"
+
+losses() { # losses <log>
+    sed -n 's/.*"kind": "step".*"loss": \([0-9.e-]*\).*/\1/p' "$1"
+}
+
+for attention in flash naive; do
+    for mode in fast simt checked; do
+        SOFTGPU_MODE=$mode SOFTGPU_POISON=1 "$trainer" --data "$folder/text" --log "$folder/$mode" --attention $attention \
+            --layers 1 --width 16 --heads 2 --context 12 --batch 2 --accumulate 2 --dropout 0.2 --steps 3 --sample 3 \
+            >"$folder/output" 2>&1 || { cat "$folder/output"; exit 1; }
+        losses "$folder/$mode" >"$folder/losses.$mode"
+        [[ $(wc -l <"$folder/losses.$mode") == 3 ]]
+        paste "$folder/losses.fast" "$folder/losses.$mode" |
+            awk -v mode="$attention, $mode" '($1 - $2) ^ 2 > ($1 * 1e-5) ^ 2 { print mode ": loss " $2 ", fast " $1; bad = 1 } END { exit bad }'
+    done
+done
