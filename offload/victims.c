@@ -45,7 +45,7 @@ static ebb_next_use_t next_use(const ebb_future_t *f, const ebb_buffer_t *b, uin
 
 typedef struct rates {
     ebb_link_t link;
-    double waiting_ns; /* what the link has to do before it can begin */
+    double waiting_ns; /* what the link has to do besides: all that is on its way out, or has to come back */
 } rates_t;
 
 static double transfer_ns(const rates_t *q, size_t bytes)
@@ -89,11 +89,19 @@ static int by_score(const void *a, const void *b)
     return x->score < y->score ? -1 : x->score > y->score;
 }
 
+static size_t bytes_on_host(void)
+{
+    size_t bytes = 0;
+    for (const ebb_buffer_t *b = ebb_buffer_oldest(); b; b = b->newer)
+        bytes += ebb_where(b) == EBB_ON_HOST ? b->bytes : 0;
+    return bytes;
+}
+
 /* Appends, in the order of their scores, until there are `chunks`. */
 static void choose_by_score(ebb_victims_t *v, const ebb_future_t *f, size_t chunks, uint32_t beyond)
 {
     rates_t q = {.link = ebb_link()};
-    q.waiting_ns = (double)ebb_leaving_bytes() / q.link.out;
+    q.waiting_ns = (double)ebb_leaving_bytes() / q.link.out + (double)bytes_on_host() / q.link.in;
     ebb_victim_t *first = v->list + v->count;
     size_t count = 0;
     uint32_t age = 0;
