@@ -14,8 +14,10 @@
 #include "driver.h"
 #include "log.h"
 
-static struct {
+static struct helper {
     bool tried, running;
+    unsigned slot_of; /* the device it works for */
+    CUdevice device;
     pthread_t thread;
     CUcontext context; /* of the program's thread that made this one start */
     sem_t wake;
@@ -24,7 +26,8 @@ static struct {
     _Atomic enum { EMPTY, CREATING, DONE } slot;
     CUmemGenericAllocationHandle handle;
     bool created; /* handle is one */
-} ahead;
+} aheads[EBB_STATES];
+#define ahead (aheads[ebb_slot]) /* under the lock; the thread itself has a pointer */
 
 /* What has been created goes into the pool. Lock held. */
 static void hand_over(void)
@@ -45,30 +48,37 @@ bool ebb_ahead_collect(void)
     return true;
 }
 
-static void create_what_is_wanted(void)
+static void lock_for(const struct helper *a)
 {
     ebb_lock();
-    while (!atomic_load(&ahead.stop) && ebb_chunks_begin_ahead()) {
-        atomic_store(&ahead.slot, CREATING);
+    ebb_slot = a->slot_of;
+}
+
+static void create_what_is_wanted(struct helper *a)
+{
+    lock_for(a);
+    while (!atomic_load(&a->stop) && ebb_chunks_begin_ahead()) {
+        atomic_store(&a->slot, CREATING);
         ebb_unlock();
-        ahead.created = ebb_chunk_handle(&ahead.handle) == 0;
-        atomic_store(&ahead.slot, DONE);
-        ebb_lock();
+        a->created = ebb_chunk_handle(a->device, &a->handle) == 0;
+        atomic_store(&a->slot, DONE);
+        lock_for(a);
         hand_over(); /* unless somebody has been quicker */
     }
     ebb_unlock();
 }
 
-static void *run(void *ignored)
+static void *run(void *mine)
 {
+    struct helper *a = mine;
     /* Nothing is said about whether cuMemCreate needs a current context. */
     if (ebb_driver.cuCtxPushCurrent_v2)
-        ebb_driver.cuCtxPushCurrent_v2(ahead.context);
-    while (!atomic_load(&ahead.stop)) {
-        if (!sem_wait(&ahead.wake))
-            create_what_is_wanted();
+        ebb_driver.cuCtxPushCurrent_v2(a->context);
+    while (!atomic_load(&a->stop)) {
+        if (!sem_wait(&a->wake))
+            create_what_is_wanted(a);
     }
-    return ignored;
+    return NULL;
 }
 
 static bool start(void)
@@ -76,9 +86,11 @@ static bool start(void)
     sigset_t all, before;
     if (sem_init(&ahead.wake, 0, 0) || ebb_driver.cuCtxGetCurrent(&ahead.context))
         return false;
+    ahead.slot_of = ebb_slot;
+    ahead.device = ebb_chunk_device();
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    bool started = !pthread_create(&ahead.thread, NULL, run, NULL);
+    bool started = !pthread_create(&ahead.thread, NULL, run, &ahead);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (started)
         pthread_setname_np(ahead.thread, "ebb-chunks");
@@ -97,16 +109,22 @@ void ebb_ahead_wake(void)
         sem_post(&ahead.wake);
 }
 
-void ebb_ahead_stop(void)
+static void stop(struct helper *a)
 {
-    if (!ahead.running)
+    if (!a->running)
         return;
-    ahead.running = false;
-    atomic_store(&ahead.stop, true);
-    sem_post(&ahead.wake);
+    a->running = false;
+    atomic_store(&a->stop, true);
+    sem_post(&a->wake);
     /* The driver may be going away under it: the process must end in any case. */
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += 1;
-    pthread_timedjoin_np(ahead.thread, NULL, &until);
+    pthread_timedjoin_np(a->thread, NULL, &until);
+}
+
+void ebb_ahead_stop(void)
+{
+    for (unsigned i = 0; i < EBB_SLOTS; i++)
+        stop(&aheads[i]);
 }

@@ -1,4 +1,4 @@
-/* ahead.h: chunks created ahead of need by a thread of ebb's own. For this folder. */
+/* ahead.h: chunks created ahead of need by a thread of ebb's own, one for each device. For this folder. */
 #ifndef EBB_AHEAD_H
 #define EBB_AHEAD_H
 
@@ -8,7 +8,7 @@
 void ebb_ahead_wake(void);
 /* If a chunk is being created, waits until it is in the pool. True if so. Lock held. */
 bool ebb_ahead_collect(void);
-/* Ends the thread, for the end of the process. Lock not held. */
+/* Ends the threads, for the end of the process. Lock not held. */
 void ebb_ahead_stop(void);
 
 #endif

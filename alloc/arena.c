@@ -1,7 +1,7 @@
-/* arena.c: addresses. One reservation, made with the first allocation; a slot is one chunk's worth of it.
+/* arena.c: addresses, for all devices. One reservation, made with the first context; a place is one chunk's worth of it.
  *
- * Slots are handed out first fit, each range followed by one free slot: a pointer one past the end of a
- * buffer never is the beginning of another. A table from slot to range makes every look-up one subtraction
+ * Places are handed out first fit, each range followed by one free place: a pointer one past the end of a
+ * buffer never is the beginning of another. A table from place to range makes every look-up one subtraction
  * and one load.
  */
 #include "arena.h"
@@ -18,7 +18,7 @@ ebb_arena_t ebb_arena;
 
 ebb_status_t ebb_arena_reserve(size_t device_bytes)
 {
-    /* Many times the device's size: ranges of evicted buffers keep their addresses. */
+    /* Many times the devices' size: ranges of evicted buffers keep their addresses. */
     size_t bytes = device_bytes * 16;
     if (bytes < (size_t)64 << 30)
         bytes = (size_t)64 << 30;
@@ -70,6 +70,7 @@ ebb_range_t *ebb_range_new(size_t chunk_count)
         return NULL;
     r->base = ebb_arena.base + first * EBB_CHUNK_BYTES;
     r->chunk_count = (uint32_t)chunk_count;
+    r->slot = (uint8_t)ebb_slot;
     for (size_t i = first; i < first + chunk_count; i++)
         ebb_arena.range[i] = r;
     ebb_arena.next_slot = first + chunk_count;

@@ -14,12 +14,13 @@
 typedef struct ebb_arena {
     CUdeviceptr base;
     size_t slots;
-    ebb_range_t **range; /* [slots]: the range that a slot belongs to, or NULL */
+    ebb_range_t **range; /* [slots]: the range that a place belongs to, or NULL */
     size_t next_slot;    /* where the search for room goes on */
 } ebb_arena_t;
 
 extern ebb_arena_t ebb_arena;
 
+/* Once. `device_bytes`: of all devices. */
 ebb_status_t ebb_arena_reserve(size_t device_bytes);
 
 /* Puts chunks under a part of a range, or gives a part's back to the pool, which nobody may use any more. */
@@ -36,6 +37,13 @@ static inline bool ebb_arena_contains(CUdeviceptr address)
 static inline ebb_range_t *ebb_arena_range(CUdeviceptr address)
 {
     return ebb_arena.range[(address - ebb_arena.base) / EBB_CHUNK_BYTES];
+}
+
+/* Whose an address is: EBB_NOWHERE if it is in no range. */
+static inline unsigned ebb_arena_slot(CUdeviceptr address)
+{
+    const ebb_range_t *r = ebb_arena_contains(address) ? ebb_arena_range(address) : NULL;
+    return r ? r->slot : EBB_NOWHERE;
 }
 
 #endif

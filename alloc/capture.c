@@ -115,7 +115,7 @@ bool ebb_may_record(CUstream stream)
 
 void ebb_capture_begins(void)
 {
-    ebb_interrupt("a stream is captured");
+    ebb_interrupt_all("a stream is captured");
     ebb_streams_record(); /* later it could not be asked how far they are */
     atomic_fetch_add(&ebb_captures, 1);
 }

@@ -23,7 +23,7 @@ typedef struct chunk_list {
 } chunk_list_t;
 
 static struct {
-    int device;
+    int device;           /* the driver's number */
     size_t room;          /* of the lists */
     size_t limit;         /* chunks that may exist */
     size_t ceded;         /* chunks' worth of the budget that others have */
@@ -41,8 +41,10 @@ static struct {
     unsigned under_way; /* being created ahead */
     uint64_t released;  /* counts releases: what is under way then is not wanted any more */
     uint64_t under_way_since;
-    uint64_t refused_ns; /* when the driver last had none; 0: it had */
-} pool;
+    uint64_t refused_ns;  /* when the driver last had none; 0: it had */
+    ebb_status_t refusal; /* and what it said */
+} pools[EBB_STATES];
+#define pool (pools[ebb_slot])
 
 static void set_limit(void)
 {
@@ -254,10 +256,10 @@ size_t ebb_chunks_join(size_t count, ebb_stream_t *stream, ebb_chunk_t *out)
     return got;
 }
 
-ebb_status_t ebb_chunk_handle(CUmemGenericAllocationHandle *out)
+ebb_status_t ebb_chunk_handle(CUdevice device, CUmemGenericAllocationHandle *out)
 {
     const CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
-                                      .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = pool.device}};
+                                      .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device}};
     EBB_DRIVER(cuMemCreate, EBB_CHUNK_BYTES, (out, EBB_CHUNK_BYTES, &prop, 0));
     return 0;
 }
@@ -271,14 +273,22 @@ static void count_created(void)
 static bool create(ebb_chunk_t *out)
 {
     ebb_chunk_t c = calloc(1, sizeof *c);
-    if (!c || ebb_chunk_handle(&c->handle)) {
+    ebb_status_t status = c ? ebb_chunk_handle(pool.device, &c->handle) : CUDA_ERROR_OUT_OF_MEMORY;
+    if (status) {
         free(c);
         pool.refused_ns = now_ns();
+        pool.refusal = status;
         return false;
     }
+    pool.refusal = 0;
     count_created();
     *out = c;
     return true;
+}
+
+ebb_status_t ebb_chunks_refusal(void)
+{
+    return pool.refused_ns && pool.refusal ? pool.refusal : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 void ebb_chunks_expect(size_t count)
@@ -342,7 +352,7 @@ ebb_status_t ebb_chunks_take(size_t count, ebb_chunk_t *out)
     if (got == count)
         return 0;
     ebb_chunks_give(got, out); /* the driver has less than the budget says */
-    return CUDA_ERROR_OUT_OF_MEMORY;
+    return ebb_chunks_refusal();
 }
 
 void ebb_chunks_release(void)

@@ -56,12 +56,16 @@ void ebb_chunks_wait(size_t chunks);
 size_t ebb_chunks_create(size_t count, ebb_chunk_t *out);
 /* So many are needed for what is alive: no more are created ahead than a few beyond these. */
 void ebb_chunks_expect(size_t count);
+
+/* What to tell the program when there are too few: CUDA_ERROR_OUT_OF_MEMORY, or, if the driver has refused the last
+ * one for another reason (a kernel's fault stays with the context), that. */
+ebb_status_t ebb_chunks_refusal(void);
 /* For ahead.c, lock held: may one more be created? Then it counts already; end with the handle, or NULL if there is
  * none. */
 bool ebb_chunks_begin_ahead(void);
 void ebb_chunks_end_ahead(const CUmemGenericAllocationHandle *handle);
 /* The driver's call; no lock. */
-ebb_status_t ebb_chunk_handle(CUmemGenericAllocationHandle *out);
+ebb_status_t ebb_chunk_handle(CUdevice device, CUmemGenericAllocationHandle *out);
 /* Takes a free one. */
 void ebb_chunk_claim(ebb_chunk_t chunk);
 /* Gives chunks that are in use until their marks `freed`. */

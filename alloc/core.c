@@ -31,15 +31,10 @@ static atomic_bool asleep; /* for ever: no usable driver, bad options under EBB_
 static atomic_bool program_failed;
 
 static struct {
-    bool ready, failed;
-    CUcontext context;
-    CUdevice device;
-    size_t budget_bytes;
     bool said_unmanaged;
     /* Of the thread that holds the lock. */
-    bool outside; /* another context is current than the one that ebb serves */
-    bool pushed;  /* ebb has made its own context current */
-    bool relaxed; /* ebb has exchanged the thread's capture mode; what it was: */
+    unsigned pushed; /* contexts that ebb has made current, the last of them ebb_slot's */
+    bool relaxed;    /* ebb has exchanged the thread's capture mode; what it was: */
     CUstreamCaptureMode mode;
 } core;
 
@@ -66,9 +61,8 @@ void ebb_lock(void)
 void ebb_unlock(void)
 {
     CUcontext none;
-    if (core.pushed)
+    for (; core.pushed; core.pushed--)
         ebb_driver.cuCtxPopCurrent_v2(&none);
-    core.pushed = core.outside = false;
     unrelax();
     ebb_mutex_unlock(&lock);
 }
@@ -130,39 +124,50 @@ CUresult ebb_waited(CUresult result)
 
 size_t ebb_device_budget(void)
 {
-    return core.budget_bytes;
+    return ebb_served[ebb_slot].budget_bytes;
 }
 
-static size_t resolve_budget(size_t total)
+/* ---- a device's state is made ---- */
+
+size_t ebb_budget_of(size_t total)
 {
     int64_t b = ebb_options.budget;
     size_t bytes = b < 0 ? (size_t)((double)total * (double)-b / 100.0) : (size_t)b;
     return bytes < total ? bytes : total;
 }
 
-static ebb_status_t set_up(CUcontext context)
+/* Of all devices that this process sees: the first context needs the addresses for all. */
+static size_t bytes_of_all_devices(size_t own)
 {
-    size_t free_bytes, total;
-    EBB_DRIVER(cuCtxGetDevice, 0, (&core.device));
-    EBB_DRIVER(cuMemGetInfo, 0, (&free_bytes, &total));
-    core.budget_bytes = resolve_budget(total);
+    size_t sum = 0, bytes;
+    int count = 0;
+    if (!ebb_driver.cuDeviceGetCount || ebb_driver.cuDeviceGetCount(&count))
+        count = 0;
+    for (int i = 0; i < count && i < EBB_SLOTS; i++)
+        sum += ebb_driver.cuDeviceTotalMem(&bytes, i) ? 0 : bytes;
+    return sum > own ? sum : own;
+}
+
+static ebb_status_t set_up(CUdevice device, size_t total)
+{
+    size_t budget = ebb_served[ebb_slot].budget_bytes = ebb_budget_of(total);
     /* What is gone already: the context's and the program's own, and other processes' where that cannot be told. */
-    size_t others = ebb_overhead_bytes(core.device, 0) + (size_t)ebb_options.reserve;
-    ebb_chunks_init(core.device, core.budget_bytes, others);
+    size_t others = ebb_overhead_bytes(device, 0) + (size_t)ebb_options.reserve;
+    ebb_chunks_init(device, budget, others);
     ebb_chunks_follow((size_t)ebb_options.reserve, ebb_options.prealloc);
-    EBB_TRY(ebb_arena_reserve(total));
-    core.context = context;
-    ebb_log(EBB_INFO, "budget %zu MiB, of which %zu MiB are not ebb's to give", core.budget_bytes >> 20,
-            others >> 20);
+    if (!ebb_arena.slots)
+        EBB_TRY(ebb_arena_reserve(bytes_of_all_devices(total)));
+    ebb_log(EBB_INFO, "device %d: budget %zu MiB, of which %zu MiB are not ebb's to give", device,
+            budget >> 20, others >> 20);
     return 0;
 }
 
 static void say_unmanaged(void)
 {
     if (!core.said_unmanaged)
-        ebb_log(EBB_WARN,
-                "ebb serves one context, the first; what another one allocates is the driver's, and "
-                "not under the budget");
+        ebb_log(EBB_WARN, "ebb serves one context of each device, the first; what another one allocates is "
+                          "the driver's, counts "
+                          "against the budget and never leaves");
     core.said_unmanaged = true;
 }
 
@@ -178,167 +183,341 @@ static CUcontext current_context(void)
     return last;
 }
 
-/* What finds no context, or another one than ebb's, goes straight to the driver. */
-static bool enter(bool also_outside, CUdeviceptr address)
+static bool is_given_up(CUdevice device)
+{
+    for (unsigned i = 0; i < ebb_slot_count; i++)
+        if (ebb_served[i].failed && ebb_served[i].device == device)
+            return true;
+    return false;
+}
+
+/* What could not be given back when an earlier context of the device was gone already. */
+static void give_back_leftovers(CUdevice device)
+{
+    for (unsigned i = 0; i < ebb_slot_count; i++) {
+        if (!ebb_served[i].leftovers || ebb_served[i].device != device)
+            continue;
+        const unsigned now = ebb_slot_swap(i);
+        ebb_served[i].leftovers = false;
+        ebb_heap_abandon();
+        ebb_slot = now;
+    }
+}
+
+/* A context, the current one, that has no slot. */
+static void meet(CUcontext context)
+{
+    CUdevice device;
+    size_t free_bytes, total;
+    ebb_slot = EBB_NOWHERE;
+    /* The second question fails in a context that has been destroyed and is still current. */
+    if (ebb_driver.cuCtxGetDevice(&device) || is_given_up(device))
+        return;
+    if (ebb_slot_of_device(device) == EBB_NOWHERE) {
+        if (ebb_driver.cuMemGetInfo(&free_bytes, &total))
+            return;
+        give_back_leftovers(device);
+        ebb_slot = ebb_slot_open(context, device);
+    }
+    if (ebb_slot == EBB_NOWHERE) {
+        say_unmanaged();
+    } else if (set_up(device, total)) {
+        ebb_log(EBB_WARN, "%s: ebb leaves device %d alone", ebb_last_failure(), device);
+        ebb_served[ebb_slot].context = NULL;
+        ebb_served[ebb_slot].failed = true;
+        ebb_slot = EBB_NOWHERE;
+    }
+}
+
+/* ---- entering ---- */
+
+static bool is_awake(void)
+{
+    return ebb_have_driver() && !atomic_load_explicit(&asleep, memory_order_relaxed);
+}
+
+/* True: the lock is held, and ebb_slot is the current context's. */
+static bool begin(void)
 {
     CUcontext context;
-    if (!ebb_have_driver() || atomic_load_explicit(&asleep, memory_order_relaxed) ||
-        !(context = current_context()))
+    if (!is_awake() || !(context = current_context()))
         return false;
     ebb_lock();
-    if (!core.ready && !core.failed) {
-        core.failed = set_up(context) != 0;
-        core.ready = !core.failed;
-        if (core.failed)
-            ebb_log(EBB_WARN, "%s: ebb leaves this program alone", ebb_last_failure());
-    }
-    if (core.ready && core.context == context)
+    if (ebb_served[ebb_slot].context != context && (ebb_slot = ebb_slot_of_context(context)) == EBB_NOWHERE)
+        meet(context);
+    return true;
+}
+
+/* To another slot until the lock is given back. */
+static bool go_to(unsigned slot)
+{
+    ebb_visit_t visit;
+    if (slot == ebb_slot)
         return true;
-    core.outside = core.ready && core.context;
-    if (core.outside) {
-        if (also_outside)
-            return true;
-        if (ebb_arena_contains(address) && ebb_driver.cuCtxPushCurrent_v2 &&
-            !ebb_driver.cuCtxPushCurrent_v2(core.context)) {
-            core.pushed = true;
-            return true;
-        }
-    }
-    if (core.ready)
-        say_unmanaged();
-    ebb_unlock();
-    return false;
+    if (!ebb_served[slot].context || ebb_slot_visit(slot, &visit))
+        return false;
+    core.pushed += visit.pushed;
+    return true;
+}
+
+/* False, and no lock any more, unless `good`. */
+static bool held_if(bool good)
+{
+    if (!good)
+        ebb_unlock();
+    return good;
 }
 
 bool ebb_enter(void)
 {
-    return enter(false, 0);
+    return begin() && held_if(ebb_slot != EBB_NOWHERE);
 }
 
 bool ebb_enter_at(CUdeviceptr address)
 {
-    return enter(false, address);
+    if (!begin())
+        return false;
+    if (!ebb_arena_contains(address))
+        return held_if(ebb_slot != EBB_NOWHERE);
+    unsigned slot = ebb_arena_slot(address);
+    return slot == EBB_NOWHERE || held_if(go_to(slot)); /* of nobody's: whoever looks it up will see */
 }
 
 bool ebb_enter_work(void)
 {
-    return enter(true, 0);
+    return begin();
+}
+
+bool ebb_enter_stream(CUstream stream)
+{
+    if (!begin())
+        return false;
+    unsigned slot = ebb_stream_slot(ebb_stream_of(stream));
+    return held_if(slot != EBB_NOWHERE && go_to(slot));
+}
+
+bool ebb_enter_device(CUdevice device)
+{
+    if (!ebb_enter_any())
+        return false;
+    unsigned slot = ebb_slot_of_device(device);
+    return held_if(slot != EBB_NOWHERE && go_to(slot));
+}
+
+bool ebb_enter_context(CUcontext context)
+{
+    CUcontext none;
+    if (!context || !ebb_enter_any())
+        return false;
+    unsigned slot = ebb_slot_of_context(context);
+    if (slot != EBB_NOWHERE)
+        return held_if(go_to(slot));
+    if (!ebb_driver.cuCtxPushCurrent_v2 || ebb_driver.cuCtxPushCurrent_v2(context))
+        return held_if(false);
+    meet(context);
+    if (ebb_slot == EBB_NOWHERE)
+        ebb_driver.cuCtxPopCurrent_v2(&none);
+    else
+        core.pushed++;
+    return held_if(ebb_slot != EBB_NOWHERE);
+}
+
+bool ebb_enter_beside(void)
+{
+    CUdevice device;
+    if (!begin())
+        return false;
+    unsigned slot = ebb_slot == EBB_NOWHERE && !ebb_driver.cuCtxGetDevice(&device)
+                        ? ebb_slot_of_device(device)
+                        : EBB_NOWHERE;
+    return held_if(slot != EBB_NOWHERE && go_to(slot));
+}
+
+bool ebb_enter_any(void)
+{
+    if (begin())
+        return true;
+    if (!is_awake())
+        return false;
+    ebb_lock();
+    ebb_slot = EBB_NOWHERE;
+    return true;
+}
+
+bool ebb_enter_goes_on(unsigned slot)
+{
+    return go_to(slot);
 }
 
 bool ebb_enter_is_inside(void)
 {
-    return !core.outside;
-}
-
-bool ebb_enter_own(void)
-{
-    if (!ebb_have_driver() || atomic_load(&asleep))
-        return false;
-    ebb_lock();
-    const CUcontext context = current_context();
-    if (core.ready && core.context &&
-        (context == core.context ||
-         (ebb_driver.cuCtxPushCurrent_v2 && !ebb_driver.cuCtxPushCurrent_v2(core.context)))) {
-        core.pushed = context != core.context;
-        return true;
-    }
-    ebb_unlock();
-    return false;
+    return ebb_slot != EBB_NOWHERE;
 }
 
 CUcontext ebb_context(void)
 {
-    return core.context;
+    return ebb_served[ebb_slot].context;
 }
 
 bool ebb_is_context(CUcontext context)
 {
-    return core.ready && core.context && core.context == context;
-}
-
-bool ebb_is_device(CUdevice device)
-{
-    if (!core.ready && ebb_enter()) /* nobody has allocated yet; with the lock held, it is ready */
-        ebb_unlock();
-    return core.ready && core.context && core.device == device;
+    if (!is_awake())
+        return false;
+    ebb_lock();
+    bool served = ebb_slot_of_context(context) != EBB_NOWHERE;
+    ebb_unlock();
+    return served;
 }
 
 bool ebb_is_primary_of(CUdevice device)
 {
     CUcontext primary;
-    if (!ebb_is_device(device) || !ebb_driver.cuDevicePrimaryCtxRetain ||
+    unsigned flags;
+    int active = 0;
+    if (!ebb_driver.cuDevicePrimaryCtxRetain || !ebb_driver.cuDevicePrimaryCtxGetState ||
+        ebb_driver.cuDevicePrimaryCtxGetState(device, &flags, &active) || !active ||
         ebb_driver.cuDevicePrimaryCtxRetain(&primary, device))
         return false;
-    bool ours = ebb_is_context(primary);
     ebb_driver.cuDevicePrimaryCtxRelease_v2(device);
-    return ours;
+    return ebb_is_context(primary);
 }
 
-/* Every record of it is worthless once the driver has destroyed it, and what ebb holds is the device's, not the
- * context's: it goes back here. The addresses stay reserved, so that nobody else gets them. */
+CUresult ebb_synchronize_all(void)
+{
+    CUcontext context[EBB_SLOTS], none;
+    unsigned count = 0;
+    CUresult result = CUDA_SUCCESS;
+    ebb_lock();
+    for (unsigned i = 0; i < ebb_slot_count; i++)
+        if (ebb_served[i].context)
+            context[count++] = ebb_served[i].context;
+    ebb_unlock();
+    for (unsigned i = 0; i < count && !result; i++)
+        if (!(result = ebb_driver.cuCtxPushCurrent_v2(context[i]))) {
+            result = ebb_driver.cuCtxSynchronize();
+            ebb_driver.cuCtxPopCurrent_v2(&none);
+        }
+    return result;
+}
+
+/* ---- a context ends ---- */
+
+/* What ebb holds is the device's, not the context's, so it goes back here. */
 void ebb_context_ends(void)
 {
-    if (ebb_listener && ebb_listener->interrupted)
-        ebb_listener->interrupted("the context is destroyed");
+    ebb_interrupt("the context is destroyed");
     ebb_driver.cuCtxSynchronize();
+    ebb_streams_end();
     ebb_heap_abandon();
-    core.context = NULL;
-    ebb_log(EBB_INFO, "the context is destroyed, ebb's work ends with it");
+    ebb_served[ebb_slot].context = NULL;
+    ebb_log(EBB_INFO, "device %d: the context is destroyed, ebb's work in it ends",
+            ebb_served[ebb_slot].device);
 }
 
-void ebb_context_gone(void)
+void ebb_context_gone(CUdevice device)
 {
     ebb_lock();
-    core.context = NULL;
-    ebb_log(EBB_INFO, "the context is gone, ebb's work ends with it");
+    ebb_slot = ebb_slot_of_device(device);
+    if (ebb_slot != EBB_NOWHERE) {
+        ebb_streams_end();
+        ebb_served[ebb_slot].context = NULL;
+        ebb_served[ebb_slot].leftovers = true;
+        ebb_log(EBB_INFO, "device %d: the context is gone, ebb's work in it ends", device);
+    }
     ebb_unlock();
 }
 
 /* ---- operations ---- */
 
-/* In another context than ebb's: what it touches of ebb's memory can neither be ordered nor be taken away. */
-static CUresult issue_outside(const ebb_operation_t *op, CUresult (*issue)(const void *context),
-                              const void *context)
+/* As the program would: in the context and the capture mode that it has. */
+static CUresult issue_plainly(CUresult (*issue)(const void *context), const void *context)
 {
-    CUcontext own;
-    for (uint32_t i = 0; i < op->access_count; i++) {
-        if (op->access[i].buffer->pinned)
-            continue;
-        if (!ebb_driver.cuCtxPushCurrent_v2)
-            return CUDA_ERROR_NOT_SUPPORTED;
-        EBB_TRY(ebb_driver.cuCtxPushCurrent_v2(core.context));
-        ebb_status_t status = ebb_buffer_pin(op->access[i].buffer);
-        ebb_driver.cuCtxPopCurrent_v2(&own);
-        EBB_TRY(status);
-    }
-    return issue(context);
-}
-
-CUresult ebb_issue(ebb_operation_t *op, CUresult (*issue)(const void *context), const void *context)
-{
-    if (core.outside)
-        return issue_outside(op, issue, context);
-    if (ebb_captures_under_way() && ebb_is_capturing(ebb_stream_handle(op->stream))) {
-        EBB_TRY(ebb_capture_note(op));
-        unrelax(); /* what the program may not do while capturing, it is told */
-        return issue(context);
-    }
-    if (ebb_listener && ebb_listener->before)
-        EBB_TRY(ebb_listener->before(op));
-    bool relaxed = core.relaxed;
+    CUcontext none;
+    bool relaxed = core.relaxed, pushed = core.pushed;
+    for (; core.pushed; core.pushed--)
+        ebb_driver.cuCtxPopCurrent_v2(&none);
     unrelax();
     CUresult result = issue(context);
     if (relaxed)
         relax();
-    if (!result) {
-        ebb_mark_t mark = ebb_mark_issue(op->stream);
-        for (uint32_t i = 0; i < op->access_count; i++)
-            ebb_buffer_touch(op->access[i].buffer, mark);
-        if (op->opaque)
-            ebb_buffers_touch(mark);
+    if (pushed && !ebb_driver.cuCtxPushCurrent_v2(ebb_context()))
+        core.pushed++;
+    return result;
+}
+
+/* On a stream of a context that ebb does not serve: what it touches of ebb's memory can neither be ordered nor be
+ * taken away. */
+static CUresult issue_outside(const ebb_operation_t *op, CUresult (*issue)(const void *context),
+                              const void *context)
+{
+    for (uint32_t i = 0; i < op->access_count; i++)
+        if (!op->access[i].buffer->pinned)
+            EBB_TRY(ebb_buffer_pin(op->access[i].buffer));
+    return issue_plainly(issue, context);
+}
+
+/* Buffers of other devices than the stream's are pinned until the operation is issued; then it counts as a use of
+ * them, behind which their own device puts what it does with them. */
+static void let_go(const ebb_operation_t *op, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (op->access[i].buffer->range->slot != ebb_slot)
+            ebb_buffer_release(op->access[i].buffer);
+}
+
+static ebb_status_t bring(const ebb_operation_t *op)
+{
+    for (uint32_t i = 0; i < op->access_count; i++) {
+        ebb_buffer_t *b = op->access[i].buffer;
+        ebb_status_t status = b->range->slot == ebb_slot ? 0 : ebb_buffer_pin(b);
+        if (status) {
+            let_go(op, i);
+            return status;
+        }
     }
+    return 0;
+}
+
+static void note_use(const ebb_operation_t *op)
+{
+    ebb_mark_t mark = ebb_mark_issue(op->stream);
+    for (uint32_t i = 0; i < op->access_count; i++) {
+        ebb_buffer_t *b = op->access[i].buffer;
+        const unsigned own = ebb_slot_swap(b->range->slot);
+        b->abroad |= b->range->slot != own;
+        ebb_buffer_touch(b, mark);
+        ebb_slot = own;
+    }
+    if (op->opaque)
+        ebb_buffers_touch(mark);
+}
+
+static CUresult issue_inside(ebb_operation_t *op, CUresult (*issue)(const void *context), const void *context)
+{
+    if (ebb_listener && ebb_listener->before)
+        EBB_TRY(ebb_listener->before(op));
+    CUresult result = issue_plainly(issue, context);
+    if (!result)
+        note_use(op);
     if (ebb_listener && ebb_listener->after)
         ebb_listener->after(op, result);
+    return result;
+}
+
+CUresult ebb_issue(ebb_operation_t *op, CUresult (*issue)(const void *context), const void *context)
+{
+    const unsigned slot = ebb_stream_slot(op->stream);
+    if (slot == EBB_NOWHERE || !go_to(slot))
+        return issue_outside(op, issue, context);
+    if (ebb_captures_under_way() && ebb_is_capturing(ebb_stream_handle(op->stream))) {
+        EBB_TRY(ebb_capture_note(op));
+        return issue_plainly(issue, context); /* what the program may not do while capturing, it is told */
+    }
+    if (ebb_slot_count == 1)
+        return issue_inside(op, issue, context);
+    EBB_TRY(bring(op));
+    CUresult result = issue_inside(op, issue, context);
+    let_go(op, op->access_count);
     return result;
 }
 
@@ -346,6 +525,6 @@ __attribute__((destructor)) static void at_exit(void)
 {
     if (!atomic_load(&asleep))
         ebb_ahead_stop();
-    if (core.ready && !atomic_load(&asleep) && ebb_listener && ebb_listener->finish)
+    if (ebb_slot_count && !atomic_load(&asleep) && ebb_listener && ebb_listener->finish)
         ebb_listener->finish();
 }

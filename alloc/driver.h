@@ -88,6 +88,7 @@
     X(cuFuncGetModule, cuFuncGetModule, 11000)                                                               \
     X(cuKernelGetLibrary, cuKernelGetLibrary, 12050)                                                         \
     X(cuCtxEnablePeerAccess, cuCtxEnablePeerAccess, 4000)                                                    \
+    X(cuCtxDisablePeerAccess, cuCtxDisablePeerAccess, 4000)                                                  \
     X(cuMemAllocPitch_v2, cuMemAllocPitch, 3020)                                                             \
     X(cuMemPoolCreate, cuMemPoolCreate, 11020)                                                               \
     X(cuMemPoolDestroy, cuMemPoolDestroy, 11020)                                                             \
@@ -226,6 +227,8 @@
     X(cuKernelGetFunction, cuKernelGetFunction, 12000)                                                       \
     X(cuCtxPushCurrent_v2, cuCtxPushCurrent, 4000)                                                           \
     X(cuCtxPopCurrent_v2, cuCtxPopCurrent, 4000)                                                             \
+    X(cuStreamGetCtx, cuStreamGetCtx, 9020)                                                                  \
+    X(cuDeviceGetCount, cuDeviceGetCount, 2000)                                                              \
     X(cuDeviceGetGraphMemAttribute, cuDeviceGetGraphMemAttribute, 11040)                                     \
     X(cuArrayGetMemoryRequirements, cuArrayGetMemoryRequirements, 11060)
 

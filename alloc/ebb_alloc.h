@@ -15,11 +15,13 @@
  *   placed     of a buffer: put into a range of its own making by a listener (a plan), not by the allocator
  *   operation  a kernel launch, copy or memset on a stream
  *   mark       (stream, number): the point in a stream after its number-th operation
+ *   slot       the state of one device (slot.h)
  *
  * Threads and locks. Any program thread may enter through any hooked function. One lock, ebb_lock(), guards
  * all state of this room and is held while an operation is prepared and issued, so that listener, tables and
  * driver see one order. It is recursive for no one: ebb's own driver calls go through ebb_driver and do not
- * come back. Functions below want it held unless they say otherwise.
+ * come back. Functions below want it held unless they say otherwise, and are about the device of ebb_slot; what they
+ * are given (a buffer, a range, a chunk) belongs to it, but for marks and streams, which may be any device's.
  *
  * Errors. ebb_status_t is 0 or a CUresult (status.h): it may be given to the program as it is.
  */
@@ -28,6 +30,7 @@
 
 #include <cuda.h>
 
+#include "slot.h"
 #include "status.h"
 
 #define EBB_CHUNK_BYTES ((size_t)2 << 20)
@@ -55,6 +58,7 @@ typedef struct ebb_slab ebb_slab_t;
 typedef struct ebb_range {
     CUdeviceptr base;
     uint32_t chunk_count;
+    uint8_t slot; /* whose */
     bool mapped;
     ebb_buffer_t *buffer; /* its owner, or NULL */
     ebb_slab_t *slab;     /* its owner, or NULL */
@@ -98,7 +102,6 @@ typedef struct ebb_usage {
     size_t mapped_bytes;   /* under ranges */
     size_t live_bytes;     /* in buffers of the program, as requested */
     size_t live_peak_bytes;
-    size_t live_high_bytes; /* the same since the program has last asked to forget it */
 } ebb_usage_t;
 ebb_usage_t ebb_usage(void);
 size_t ebb_live_bytes(void); /* the same as its live_bytes */
@@ -129,6 +132,7 @@ struct ebb_buffer {
     ebb_buffer_t *evicting;        /* in a list of victims */
     unsigned held;   /* > 0: may not be evicted (an operation in preparation, a pinned buffer) */
     unsigned pinned; /* > 0: something that ebb does not see reaches it (pin.h); no plan knows it */
+    bool abroad;     /* some of its uses were on streams of other devices */
     ebb_buffer_t *newer, *older; /* all live large buffers, by last use */
     void *listener_state;        /* offload/; freed by the listener's `freeing` */
     uint32_t tag;                /* ckpt/: 1 + its number in the plan; 0: none */
@@ -178,13 +182,17 @@ ebb_buffer_t *ebb_buffer_place_small(ebb_slab_t *slab, size_t offset_bytes, cons
 
 /* ---- streams and marks (mark.c) ---- */
 
-/* The record of a stream handle (legacy and per-thread handles resolved). Never NULL. */
+/* The record of a stream handle (legacy and per-thread handles resolved, in the present slot). Never NULL. */
 ebb_stream_t *ebb_stream_of(CUstream handle);
+/* Whose it is; EBB_NOWHERE: it belongs to a context that ebb does not serve. */
+unsigned ebb_stream_slot(const ebb_stream_t *stream);
 CUstream ebb_stream_handle(const ebb_stream_t *stream);
 ebb_mark_t ebb_mark_here(ebb_stream_t *stream);
 bool ebb_mark_reached(ebb_mark_t mark);
-/* `stream` continues only after the mark. No host wait. */
+/* `stream`, of the present device, continues only after the mark. No host wait. */
 ebb_status_t ebb_mark_join(CUstream stream, ebb_mark_t mark);
+/* The same for a stream of any device. */
+ebb_status_t ebb_stream_join(const ebb_stream_t *stream, ebb_mark_t mark);
 /* The host waits for the mark. */
 ebb_status_t ebb_mark_wait(ebb_mark_t mark);
 /* Counts one more operation on a stream: for operations that ebb itself issues there. Call it right after
@@ -246,7 +254,9 @@ typedef struct ebb_order {
 /* Whether `ordered` is called; it costs something at each event. Lock held. */
 void ebb_listen_to_order(bool on);
 
-/* What the rooms above do. All called with the lock held; any may be NULL. */
+/* What the rooms above do. All called with the lock held, about the device of ebb_slot; any may be NULL. An operation
+ * belongs to the device of its stream; buffers of others among its accesses are pinned while it is prepared and
+ * issued. */
 typedef struct ebb_listener {
     /* May serve a request by a placed buffer. NULL: the allocator shall. */
     ebb_buffer_t *(*serve)(const ebb_request_t *request);
@@ -269,6 +279,8 @@ typedef struct ebb_listener {
     void (*waited)(void);
     /* Something has come up that no plan knows: a drive ends, what was learned is forgotten. */
     void (*interrupted)(const char *why);
+    /* The context of ebb_slot is at its end, and nothing is under way: what is held for it goes back. */
+    void (*ended)(void);
     /* The process ends (also with CUDA gone); the driver may not be called. */
     void (*finish)(void);
 } ebb_listener_t;
@@ -277,15 +289,19 @@ typedef struct ebb_listener {
 void ebb_listen(const ebb_listener_t *listener);
 extern const ebb_listener_t *ebb_listener;
 
-/* From now on nothing leaves the device, and no plan is followed, because something may reach any buffer at any
+/* From now on nothing leaves any device, and no plan is followed, because something may reach any buffer at any
  * time. Lock held. */
 void ebb_keep_everything(const char *why);
+/* The same for the present device. */
+void ebb_keep_device(const char *why);
+/* Of the present device. */
 bool ebb_keeps_everything(void);
 /* No plan may be made or followed now: everything is kept, or a stream is being captured (the device may not be
  * waited for then). */
 bool ebb_plans_rest(void);
-/* Tells the listener. */
+/* Tells the listener, about the present device or about each. */
 void ebb_interrupt(const char *why);
+void ebb_interrupt_all(const char *why);
 
 /* Something was lost that cannot be brought back: from now on every call with which the program waits for its
  * work returns CUDA_ERROR_LAUNCH_FAILED. */

@@ -6,11 +6,18 @@
 #include "chunk.h"
 #include "heap.h"
 
+typedef struct entry {
+    ebb_foreign_t is;
+    unsigned slot; /* on whose budget it counts */
+} entry_t;
+
 static struct {
-    ebb_foreign_t *range; /* by base; they do not overlap */
+    entry_t *range; /* by base; they do not overlap */
     size_t count, room;
-    size_t counted;
 } foreign;
+
+static size_t counted_of[EBB_STATES];
+#define counted_here (counted_of[ebb_slot])
 
 /* The first range that begins behind the address. */
 static size_t behind(CUdeviceptr address)
@@ -18,7 +25,7 @@ static size_t behind(CUdeviceptr address)
     size_t low = 0, high = foreign.count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (foreign.range[middle].base > address)
+        if (foreign.range[middle].is.base > address)
             high = middle;
         else
             low = middle + 1;
@@ -29,14 +36,14 @@ static size_t behind(CUdeviceptr address)
 const ebb_foreign_t *ebb_foreign_at(CUdeviceptr address)
 {
     size_t i = behind(address);
-    const ebb_foreign_t *f = i ? &foreign.range[i - 1] : NULL;
+    const ebb_foreign_t *f = i ? &foreign.range[i - 1].is : NULL;
     return f && address - f->base < f->bytes ? f : NULL;
 }
 
 static bool grow(void)
 {
     size_t room = foreign.room ? 2 * foreign.room : 64;
-    ebb_foreign_t *range = realloc(foreign.range, room * sizeof *range);
+    entry_t *range = realloc(foreign.range, room * sizeof *range);
     if (!range)
         return false;
     foreign.range = range;
@@ -51,14 +58,16 @@ bool ebb_foreign_add(const ebb_foreign_t *range)
         return false;
     size_t i = behind(range->base);
     memmove(&foreign.range[i + 1], &foreign.range[i], (foreign.count - i) * sizeof *foreign.range);
-    foreign.range[i] = *range;
+    foreign.range[i] = (entry_t){*range, ebb_slot};
     foreign.count++;
     return true;
 }
 
 static void remove_at(size_t i)
 {
-    ebb_foreign_uncount(foreign.range[i].counted);
+    const unsigned slot = ebb_slot_swap(foreign.range[i].slot);
+    ebb_foreign_uncount(foreign.range[i].is.counted);
+    ebb_slot = slot;
     foreign.count--;
     memmove(&foreign.range[i], &foreign.range[i + 1], (foreign.count - i) * sizeof *foreign.range);
 }
@@ -66,7 +75,7 @@ static void remove_at(size_t i)
 bool ebb_foreign_remove(CUdeviceptr base)
 {
     size_t i = behind(base);
-    if (!i || foreign.range[i - 1].base != base)
+    if (!i || foreign.range[i - 1].is.base != base)
         return false;
     remove_at(i - 1);
     return true;
@@ -75,7 +84,7 @@ bool ebb_foreign_remove(CUdeviceptr base)
 void ebb_foreign_forget(const void *owner)
 {
     for (size_t i = foreign.count; i-- > 0;)
-        if (foreign.range[i].owner == owner)
+        if (foreign.range[i].is.owner == owner)
             remove_at(i);
 }
 
@@ -88,21 +97,21 @@ static size_t chunks_for(size_t bytes)
 
 bool ebb_foreign_count(size_t bytes)
 {
-    size_t more = chunks_for(foreign.counted + bytes) - chunks_for(foreign.counted);
+    size_t more = chunks_for(counted_here + bytes) - chunks_for(counted_here);
     if (more && !ebb_heap_cede(more))
         return false;
-    foreign.counted += bytes;
+    counted_here += bytes;
     return true;
 }
 
 void ebb_foreign_uncount(size_t bytes)
 {
-    size_t before = chunks_for(foreign.counted);
-    foreign.counted -= bytes;
-    ebb_chunks_regain(before - chunks_for(foreign.counted));
+    size_t before = chunks_for(counted_here);
+    counted_here -= bytes;
+    ebb_chunks_regain(before - chunks_for(counted_here));
 }
 
 size_t ebb_foreign_counted(void)
 {
-    return foreign.counted;
+    return counted_here;
 }

@@ -13,15 +13,18 @@
 #include "driver.h"
 #include "log.h"
 #include "mark.h"
+#include "pool.h"
 #include "slab.h"
 #include "spare.h"
 
 static struct {
     ebb_buffer_t *newest, *oldest; /* large buffers by last use */
-    uint64_t generation;
-    size_t live_bytes, live_peak_bytes, live_high_bytes;
+    size_t live_bytes, live_peak_bytes;
     ebb_buffer_t *unused; /* records to be used again, linked through `older` */
-} heap;
+} heaps[EBB_STATES];
+#define heap (heaps[ebb_slot])
+
+static uint64_t generations; /* of all devices: no two buffers of the process share one */
 
 bool ebb_heap_reclaim(size_t chunks, bool wait)
 {
@@ -70,9 +73,18 @@ static void link_newest(ebb_buffer_t *b)
 ebb_status_t ebb_buffer_join(CUstream stream, const ebb_buffer_t *b)
 {
     if (b->use_count > EBB_USE_MARKS)
-        return ebb_streams_join(stream);
+        return ebb_streams_join(stream, b->abroad);
     for (unsigned i = 0; i < b->use_count; i++)
         EBB_TRY(ebb_mark_join(stream, b->use[i]));
+    return 0;
+}
+
+ebb_status_t ebb_buffer_wait(const ebb_buffer_t *b)
+{
+    if (b->use_count > EBB_USE_MARKS)
+        return ebb_streams_wait(b->abroad);
+    for (unsigned i = 0; i < b->use_count; i++)
+        EBB_TRY(ebb_mark_wait(b->use[i]));
     return 0;
 }
 
@@ -111,19 +123,18 @@ void ebb_buffers_touch(ebb_mark_t mark)
 static void begin_life(ebb_buffer_t *b, const ebb_request_t *q)
 {
     b->bytes = q->bytes;
-    b->generation = ++heap.generation;
+    b->generation = ++generations;
     b->stream_ordered = q->stream != NULL;
     b->pool = q->pool;
     b->use_count = 0;
     b->held = b->pinned = 0;
+    b->abroad = false;
     b->tag = b->number = 0;
     if (q->stream) /* a range reused at once is in use on this stream until here */
         ebb_buffer_touch(b, ebb_mark_here(q->stream));
     heap.live_bytes += b->bytes;
     if (heap.live_bytes > heap.live_peak_bytes)
         heap.live_peak_bytes = heap.live_bytes;
-    if (heap.live_bytes > heap.live_high_bytes)
-        heap.live_high_bytes = heap.live_bytes;
 }
 
 static ebb_buffer_t *own(ebb_range_t *range)
@@ -234,11 +245,6 @@ ebb_buffer_t *ebb_heap_find(CUdeviceptr address)
     return b && b->address == address ? b : NULL;
 }
 
-void ebb_heap_lower_high(void)
-{
-    heap.live_high_bytes = heap.live_bytes;
-}
-
 size_t ebb_live_bytes(void)
 {
     return heap.live_bytes;
@@ -249,21 +255,27 @@ ebb_usage_t ebb_usage(void)
     ebb_usage_t u = ebb_chunks_usage();
     u.live_bytes = heap.live_bytes;
     u.live_peak_bytes = heap.live_peak_bytes;
-    u.live_high_bytes = heap.live_high_bytes;
     return u;
 }
 
 void ebb_heap_abandon(void)
 {
+    for (ebb_buffer_t *b = heap.oldest, *before = NULL; b && b != before; before = b, b = heap.oldest)
+        if (!ebb_listener || !ebb_listener->freeing || !ebb_listener->freeing(b, NULL))
+            ebb_heap_free(b, (ebb_mark_t){0});
     ebb_heap_reclaim(SIZE_MAX, true);
     for (size_t i = 0; i < ebb_arena.slots; i++) {
         ebb_range_t *r = ebb_arena.range[i];
-        if (r && r->slab)
+        if (r && r->slot == ebb_slot && r->slab)
             ebb_slab_strip(r->slab, 0, r->slab->units);
-        else if (r && r->buffer && r->mapped && ebb_range_unmap(r))
+        else if (r && r->slot == ebb_slot && r->buffer && r->mapped && ebb_range_unmap(r))
             ebb_log(EBB_WARN, "%s", ebb_last_failure());
     }
     ebb_chunks_release();
+    ebb_pools_emptied();
+    heap.live_bytes = 0;
+    if (ebb_listener && ebb_listener->ended)
+        ebb_listener->ended();
 }
 
 void ebb_heap_check(void)
@@ -276,7 +288,7 @@ void ebb_heap_check(void)
     }
     for (size_t i = 0; i < ebb_arena.slots; i++) {
         const ebb_range_t *r = ebb_arena.range[i];
-        if (!r)
+        if (!r || r->slot != ebb_slot)
             continue;
         EBB_ASSERT(!(r->buffer && r->slab));
         size_t chunk = i - (r->base - ebb_arena.base) / EBB_CHUNK_BYTES;

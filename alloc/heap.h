@@ -7,20 +7,21 @@
 /* The live buffer that begins at an address, or NULL. */
 ebb_buffer_t *ebb_heap_find(CUdeviceptr address);
 
+/* The host waits for everything that touched the buffer so far. */
+ebb_status_t ebb_buffer_wait(const ebb_buffer_t *buffer);
+
 /* Notes that all large buffers may be in use until here. */
 void ebb_buffers_touch(ebb_mark_t mark);
 
 /* Makes room for so many chunks and leaves it to the driver (ebb_chunks_cede). */
 bool ebb_heap_cede(size_t chunks);
 
-/* Gives all memory back to the driver, under live buffers too: the device is idle, and nobody will use it again. */
+/* Gives all memory of the device back to the driver, under live buffers too: it is idle, and nobody will use it again.
+ * Some context must be current. */
 void ebb_heap_abandon(void);
 
 /* Checks all structures (debug builds and tests). */
 void ebb_heap_check(void);
-
-/* live_high_bytes begins anew. */
-void ebb_heap_lower_high(void);
 
 /* ---- small.c: buffers that share slabs; heap.c calls these ---- */
 

@@ -1,6 +1,8 @@
 /* intercept_copy.c: linear copies and memsets: all as their asynchronous forms, on the stream that says which
  * default stream is meant. Copies of other shapes: intercept_shape.c. */
+#include "arena.h"
 #include "args.h"
+#include "capture.h"
 #include "intercept.h"
 #include "mark.h"
 #include "order.h"
@@ -41,8 +43,51 @@ static CUresult issue_copy(const void *context)
     }
 }
 
+/* ---- between devices ---- */
+
+typedef struct between {
+    const copy_t *copy;
+    CUcontext to, from;
+} between_t;
+
+static CUresult issue_between(const void *context)
+{
+    const between_t *b = context;
+    const copy_t *c = b->copy;
+    return EBB_PASS(cuMemcpyPeerAsync, (c->dst, b->to, c->src, b->from, c->bytes, c->stream));
+}
+
+/* The context of device memory; NULL: it is none, or of no context. */
+static CUcontext context_of(CUdeviceptr address)
+{
+    CUcontext context = NULL;
+    CUmemorytype type = CU_MEMORYTYPE_HOST;
+    const unsigned slot = ebb_arena_slot(address);
+    if (slot != EBB_NOWHERE)
+        return ebb_served[slot].context;
+    if (ebb_driver.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address) ||
+        type != CU_MEMORYTYPE_DEVICE ||
+        ebb_driver.cuPointerGetAttribute(&context, CU_POINTER_ATTRIBUTE_CONTEXT, address))
+        return NULL;
+    return context;
+}
+
+/* Of memory that is mapped, as ebb's is, an ordinary copy reaches another device only if that has been given access;
+ * of what cuMemAlloc gives it does so always. So the copy says that it is one between devices. */
+static bool is_between(const copy_t *c, between_t *out)
+{
+    if (ebb_slot_count < 2 || ebb_captures_under_way() || c->direction == H2D || c->direction == D2H ||
+        (!ebb_arena_contains(c->dst) && !ebb_arena_contains(c->src)))
+        return false;
+    *out = (between_t){c, context_of(c->dst), context_of(c->src)};
+    return out->to && out->from && out->to != out->from;
+}
+
+/* ---- copies ---- */
+
 static CUresult copy(const copy_t *c)
 {
+    between_t between;
     if (!c->bytes || !ebb_enter_work())
         return issue_copy(c);
     ebb_access_t access[2];
@@ -60,7 +105,8 @@ static CUresult copy(const copy_t *c)
         ebb_enter_is_inside())
         result = (CUresult)ebb_table_written(c->dst, host(c->src), c->bytes);
     if (!result)
-        result = ebb_issue(&op, issue_copy, c);
+        result = is_between(c, &between) ? ebb_issue(&op, issue_between, &between)
+                                         : ebb_issue(&op, issue_copy, c);
     ebb_unlock();
     return result;
 }

@@ -14,10 +14,8 @@ static CUdeviceptr address_of(const void *p)
 }
 
 /* A call that takes device memory: what does not fit beside what must stay is refused. */
-static bool take(size_t bytes)
+static bool take_here(size_t bytes)
 {
-    if (!ebb_enter())
-        return true;
     bool taken = ebb_foreign_count(bytes);
     if (!taken)
         ebb_log(EBB_WARN, "out of memory: %zu MiB that the driver is to serve do not fit into the budget",
@@ -26,17 +24,26 @@ static bool take(size_t bytes)
     return taken;
 }
 
+static bool take(size_t bytes)
+{
+    return !ebb_enter() || take_here(bytes);
+}
+
+static void untake_here(size_t bytes)
+{
+    ebb_foreign_uncount(bytes < ebb_foreign_counted() ? bytes : ebb_foreign_counted());
+    ebb_unlock();
+}
+
 static void untake(size_t bytes)
 {
-    if (ebb_enter()) {
-        ebb_foreign_uncount(bytes < ebb_foreign_counted() ? bytes : ebb_foreign_counted());
-        ebb_unlock();
-    }
+    if (ebb_enter())
+        untake_here(bytes);
 }
 
 static void note(ebb_foreign_kind_t kind, CUdeviceptr base, size_t bytes, const void *owner, size_t counted)
 {
-    if (!base || !bytes || !ebb_enter())
+    if (!base || !bytes || !ebb_enter_work())
         return;
     if (!ebb_foreign_add(&(ebb_foreign_t){base, bytes, kind, owner, counted}))
         ebb_foreign_uncount(counted);
@@ -46,7 +53,7 @@ static void note(ebb_foreign_kind_t kind, CUdeviceptr base, size_t bytes, const 
 /* Before the driver may give the address to another. */
 static void unnote(CUdeviceptr base)
 {
-    if (base && ebb_enter()) {
+    if (base && ebb_enter_any()) {
         ebb_foreign_remove(base);
         ebb_foreign_forget((const void *)(uintptr_t)base); /* its other address */
         ebb_unlock();
@@ -60,6 +67,7 @@ static void unnote(CUdeviceptr base)
 typedef struct physical {
     CUmemGenericAllocationHandle handle;
     size_t bytes;
+    unsigned slot; /* whose budget it counts on */
     unsigned handles, mappings;
     struct physical *next;
 } physical_t;
@@ -80,29 +88,40 @@ static void drop_if_unused(physical_t **link)
     if (p->handles || p->mappings)
         return;
     *link = p->next;
+    const unsigned slot = ebb_slot_swap(p->slot);
     ebb_foreign_uncount(p->bytes);
+    ebb_slot = slot;
     free(p);
+}
+
+static bool is_served(CUdevice device)
+{
+    bool served = ebb_enter_device(device);
+    if (served)
+        ebb_unlock();
+    return served;
 }
 
 static CUresult create(CUmemGenericAllocationHandle *out, size_t bytes, const CUmemAllocationProp *prop,
                        unsigned long long flags)
 {
-    bool ours =
-        prop && prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE && ebb_is_device(prop->location.id);
+    bool ours = prop && prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE && is_served(prop->location.id);
     physical_t *p = ours ? calloc(1, sizeof *p) : NULL;
-    if (ours && (!p || !take(bytes))) {
+    if (ours && (!p || (ebb_enter_device(prop->location.id) && !take_here(bytes)))) {
         free(p);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     CUresult result = EBB_PASS(cuMemCreate, (out, bytes, prop, flags));
     if (!ours)
         return result;
-    if (result || !ebb_enter()) {
-        untake(bytes);
+    bool served = ebb_enter_device(prop->location.id);
+    if (result || !served) {
+        if (served)
+            untake_here(bytes);
         free(p);
         return result;
     }
-    *p = (physical_t){.handle = *out, .bytes = bytes, .handles = 1, .next = physicals};
+    *p = (physical_t){.handle = *out, .bytes = bytes, .slot = ebb_slot, .handles = 1, .next = physicals};
     physicals = p;
     ebb_unlock();
     return result;
@@ -110,7 +129,7 @@ static CUresult create(CUmemGenericAllocationHandle *out, size_t bytes, const CU
 
 static void count_handle(CUmemGenericAllocationHandle handle, bool more)
 {
-    if (!ebb_enter())
+    if (!ebb_enter_any())
         return;
     physical_t **link = find_physical(handle);
     if (*link) {
@@ -145,7 +164,7 @@ static CUresult map(CUdeviceptr base, size_t bytes, size_t offset, CUmemGenericA
     if (ebb_arena_contains(base))
         return CUDA_ERROR_INVALID_VALUE;
     CUresult result = EBB_PASS(cuMemMap, (base, bytes, offset, handle, flags));
-    if (result || !ebb_enter())
+    if (result || !ebb_enter_any())
         return result;
     physical_t **link = find_physical(handle);
     if (*link)
@@ -161,7 +180,7 @@ static CUresult unmap(CUdeviceptr base, size_t bytes)
     if (ebb_arena_contains(base))
         return CUDA_ERROR_INVALID_VALUE;
     CUresult result = EBB_PASS(cuMemUnmap, (base, bytes));
-    if (result || !ebb_enter())
+    if (result || !ebb_enter_any())
         return result;
     for (CUdeviceptr at = base; at - base < bytes;) {
         const ebb_foreign_t *f = ebb_foreign_at(at);
@@ -223,6 +242,7 @@ PLAIN_CALL(cuMemAllocManaged, (CUdeviceptr * out, size_t bytes, unsigned flags),
 typedef struct array {
     const void *handle;
     size_t bytes;
+    unsigned slot; /* whose budget it counts on */
     struct array *next;
 } array_t;
 
@@ -256,7 +276,7 @@ static CUresult keep_array(CUresult result, const void *handle, size_t bytes)
 {
     array_t *a = result ? NULL : malloc(sizeof *a);
     if (a && ebb_enter()) {
-        *a = (array_t){handle, bytes, arrays};
+        *a = (array_t){handle, bytes, ebb_slot, arrays};
         arrays = a;
         ebb_unlock();
         return result;
@@ -268,13 +288,15 @@ static CUresult keep_array(CUresult result, const void *handle, size_t bytes)
 
 static void drop_array(const void *handle)
 {
-    if (!ebb_enter())
+    if (!ebb_enter_any())
         return;
     for (array_t **link = &arrays; *link; link = &(*link)->next)
         if ((*link)->handle == handle) {
             array_t *a = *link;
             *link = a->next;
+            const unsigned slot = ebb_slot_swap(a->slot);
             ebb_foreign_uncount(a->bytes);
+            ebb_slot = slot;
             free(a);
             break;
         }
@@ -352,7 +374,7 @@ PLAIN_CALL(cuMemHostUnregister, (void *p), (unnote(address_of(p)), EBB_PASS(cuMe
 static CUresult get_device_pointer(CUdeviceptr *out, void *p, unsigned flags)
 {
     CUresult result = EBB_PASS(cuMemHostGetDevicePointer_v2, (out, p, flags));
-    if (result || *out == address_of(p) || !ebb_enter())
+    if (result || *out == address_of(p) || !ebb_enter_any())
         return result;
     const ebb_foreign_t *f = ebb_foreign_at(address_of(p));
     if (f)

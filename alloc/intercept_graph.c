@@ -64,7 +64,7 @@ static CUresult end_capture(CUstream stream, CUgraph *graph)
 /* By waiting for an event of a capture a stream becomes part of it: then it is too late to ask how far it is. */
 static CUresult wait_event(CUstream stream, CUevent event, unsigned flags)
 {
-    if (ebb_captures_under_way() && ebb_enter()) {
+    if (ebb_captures_under_way() && ebb_enter_work()) {
         ebb_stream_of(stream);
         ebb_streams_record();
         ebb_unlock();
@@ -346,6 +346,7 @@ static CUresult instantiated(CUresult result, const CUgraphExec *exec, CUgraph g
         ebb_mentions_t *m = ebb_graph_mentions(*exec);
         mention_graph(m, graph);
         m->alloc_bytes = counted;
+        m->alloc_slot = ebb_slot;
         if (on_device && pin_all(m))
             ebb_log(EBB_WARN, "%s: a graph that the device may launch needs more than there is",
                     ebb_last_failure());
@@ -393,11 +394,14 @@ static CUresult instantiate_with(CUgraphExec *exec, CUgraph graph, CUDA_GRAPH_IN
 /* Before the driver may give the handle to another. */
 static void forget(const void *graph, bool executable)
 {
-    if (!graph || !ebb_enter_work())
+    if (!graph || !ebb_enter_any())
         return;
     const ebb_mentions_t *m = ebb_graph_known_mentions(graph);
-    if (executable && m)
+    if (executable && m) {
+        const unsigned slot = ebb_slot_swap(m->alloc_slot);
         ebb_foreign_uncount(m->alloc_bytes);
+        ebb_slot = slot;
+    }
     ebb_graph_forget(graph);
     ebb_unlock();
 }

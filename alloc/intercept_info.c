@@ -6,6 +6,7 @@
 #include "chunk.h"
 #include "heap.h"
 #include "intercept.h"
+#include "pool.h"
 #include "share.h"
 
 static CUresult get_info(size_t *free_bytes, size_t *total)
@@ -16,8 +17,8 @@ static CUresult get_info(size_t *free_bytes, size_t *total)
     /* What is mapped and not live would be given up at once. */
     size_t live = u.live_bytes;
     size_t unused = u.budget_bytes > live ? (u.budget_bytes - live) / EBB_CHUNK_BYTES * EBB_CHUNK_BYTES : 0;
-    ebb_unlock();
     size_t budget = ebb_device_budget();
+    ebb_unlock();
     if (total)
         *total = budget > live ? budget : live;
     if (free_bytes)
@@ -30,36 +31,61 @@ PLAIN_CALL(cuMemGetInfo_v2, (size_t * free_bytes, size_t *total), get_info(free_
 static CUresult total_memory(size_t *bytes, CUdevice device)
 {
     CUresult result = EBB_PASS(cuDeviceTotalMem, (bytes, device));
-    if (result || !ebb_enter())
+    if (result || !ebb_enter_any())
         return result;
-    if (device == ebb_chunk_device())
-        *bytes = ebb_device_budget();
+    ebb_slot = ebb_slot_of_device(device);
+    if (ebb_slot == EBB_NOWHERE) { /* the question is asked before there is a context */
+        *bytes = ebb_budget_of(*bytes);
+    } else {
+        const size_t live = ebb_live_bytes();
+        *bytes = ebb_device_budget() > live ? ebb_device_budget() : live;
+    }
     ebb_unlock();
     return CUDA_SUCCESS;
 }
 
 PLAIN_CALL(cuDeviceTotalMem_v2, (size_t * bytes, CUdevice device), total_memory(bytes, device))
 
-/* The driver's pools are empty under ebb; what they would hold is what is mapped and what is live. */
+/* False: the driver's answer is the whole one. */
+static bool enter_pool(CUmemoryPool pool)
+{
+    if (!ebb_enter_work())
+        return false;
+    unsigned slot = ebb_pool_slot(pool);
+    bool served = slot != EBB_NOWHERE && !ebb_pool_is_native(pool) && ebb_enter_goes_on(slot);
+    if (!served)
+        ebb_unlock();
+    return served;
+}
+
+/* The driver's pools are empty under ebb. What is mapped and not live serves whichever pool asks next: each of them
+ * has it. */
+static size_t reserved_in(size_t used)
+{
+    ebb_usage_t u = ebb_usage();
+    return used + (u.mapped_bytes > u.live_bytes ? u.mapped_bytes - u.live_bytes : 0);
+}
+
 static CUresult pool_attribute(CUmemoryPool pool, CUmemPool_attribute attribute, void *value)
 {
     CUresult result = EBB_PASS(cuMemPoolGetAttribute, (pool, attribute, value));
-    if (result || !ebb_enter())
+    if (result || !enter_pool(pool))
         return result;
-    ebb_usage_t u = ebb_usage();
+    const ebb_pool_usage_t u = *ebb_pool_usage(pool);
+    const size_t reserved = reserved_in(u.used_bytes);
     ebb_unlock();
     switch (attribute) {
     case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
-        *(cuuint64_t *)value += u.mapped_bytes;
+        *(cuuint64_t *)value += reserved;
         break;
-    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
-        *(cuuint64_t *)value += u.live_high_bytes > u.mapped_bytes ? u.live_high_bytes : u.mapped_bytes;
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH: /* at least */
+        *(cuuint64_t *)value += u.high_bytes > reserved ? u.high_bytes : reserved;
         break;
     case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
-        *(cuuint64_t *)value += u.live_bytes;
+        *(cuuint64_t *)value += u.used_bytes;
         break;
     case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
-        *(cuuint64_t *)value += u.live_high_bytes;
+        *(cuuint64_t *)value += u.high_bytes;
         break;
     default:
         break;
@@ -75,8 +101,9 @@ static CUresult set_pool_attribute(CUmemoryPool pool, CUmemPool_attribute attrib
 {
     CUresult result = EBB_PASS(cuMemPoolSetAttribute, (pool, attribute, value));
     bool high = attribute == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH || attribute == CU_MEMPOOL_ATTR_USED_MEM_HIGH;
-    if (!result && high && ebb_enter()) {
-        ebb_heap_lower_high();
+    if (!result && high && enter_pool(pool)) {
+        ebb_pool_usage_t *u = ebb_pool_usage(pool);
+        u->high_bytes = u->used_bytes;
         ebb_unlock();
     }
     return result;
@@ -88,7 +115,7 @@ PLAIN_CALL(cuMemPoolSetAttribute, (CUmemoryPool pool, CUmemPool_attribute attrib
 static CUresult trim(CUmemoryPool pool, size_t keep)
 {
     CUresult result = EBB_PASS(cuMemPoolTrimTo, (pool, keep));
-    if (result || !ebb_enter())
+    if (result || !enter_pool(pool))
         return result;
     if (ebb_usage().mapped_bytes > keep)
         ebb_heap_reclaim(SIZE_MAX, false);
@@ -103,16 +130,15 @@ PLAIN_CALL(cuMemPoolTrimTo, (CUmemoryPool pool, size_t keep), trim(pool, keep))
 /* False: not ours, no lock held. True: `b` is its buffer (or NULL), lock held. */
 static bool ask(CUdeviceptr address, ebb_buffer_t **b)
 {
-    if (!ebb_enter())
+    *b = NULL;
+    if (!ebb_arena_contains(address) || !ebb_enter_any())
         return false;
-    if (ebb_arena_contains(address)) {
-        *b = ebb_buffer_at(address);
-        if (*b && address - (*b)->address >= (*b)->bytes)
-            *b = NULL; /* one past the end is nobody's to these calls */
-        return true;
-    }
-    ebb_unlock();
-    return false;
+    *b = ebb_buffer_at(address);
+    if (*b)
+        ebb_slot = (*b)->range->slot;
+    if (*b && address - (*b)->address >= (*b)->bytes)
+        *b = NULL; /* one past the end is nobody's to these calls */
+    return true;
 }
 
 static CUresult address_range(CUdeviceptr *base, size_t *bytes, CUdeviceptr address)
@@ -201,9 +227,14 @@ PLAIN_CALL(cuPointerGetAttribute, (void *out, CUpointer_attribute attribute, CUd
 static CUresult pointer_attributes(unsigned count, CUpointer_attribute *attributes, void **out,
                                    CUdeviceptr address)
 {
-    CUresult result = EBB_PASS(cuPointerGetAttributes, (count, attributes, out, address));
     ebb_buffer_t *b;
-    if (result || !ask(address, &b))
+    const bool ours = ask(address, &b);
+    if (ours)
+        ebb_unlock();
+    /* Of what was freed the driver may still know a mapping: it is asked about what it knows nothing of. */
+    const CUdeviceptr asked = ours && !b ? 0 : address;
+    CUresult result = EBB_PASS(cuPointerGetAttributes, (count, attributes, out, asked));
+    if (result || !b || !ask(address, &b))
         return result;
     for (unsigned i = 0; b && i < count; i++) {
         if (attributes[i] == CU_POINTER_ATTRIBUTE_DEVICE_POINTER)

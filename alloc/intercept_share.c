@@ -5,6 +5,7 @@
 
 #include "arena.h"
 #include "capture.h"
+#include "chunk.h"
 #include "foreign.h"
 #include "intercept.h"
 #include "log.h"
@@ -33,22 +34,26 @@ static CUresult enable_peer(CUcontext peer, unsigned flags)
 {
     CUdevice device;
     CUresult result = EBB_PASS(cuCtxEnablePeerAccess, (peer, flags));
-    if (result || !ebb_is_context(peer) || ebb_driver.cuCtxGetDevice(&device) || !ebb_enter_own())
+    if (result || ebb_driver.cuCtxGetDevice(&device) || !ebb_enter_context(peer))
         return result;
-    if (!ebb_is_device(device))
+    if (device != ebb_chunk_device())
         result = (CUresult)ebb_access_grant(device);
     ebb_unlock();
+    if (result && ebb_driver.cuCtxDisablePeerAccess)
+        ebb_driver.cuCtxDisablePeerAccess(peer);
     return result;
 }
 
 static CUresult set_pool_access(CUmemoryPool pool, const CUmemAccessDesc *desc, size_t count)
 {
     CUresult result = EBB_PASS(cuMemPoolSetAccess, (pool, desc, count));
-    if (result || !ebb_enter())
+    if (result || !ebb_enter_any())
         return result;
-    for (size_t i = 0; i < count && !result && !ebb_pool_is_native(pool); i++)
+    unsigned slot = ebb_pool_slot(pool);
+    bool served = slot != EBB_NOWHERE && !ebb_pool_is_native(pool) && ebb_enter_goes_on(slot);
+    for (size_t i = 0; i < count && !result && served; i++)
         if (desc[i].location.type == CU_MEM_LOCATION_TYPE_DEVICE && desc[i].flags &&
-            !ebb_is_device(desc[i].location.id))
+            desc[i].location.id != ebb_chunk_device())
             result = (CUresult)ebb_access_grant(desc[i].location.id);
     ebb_unlock();
     return result;
@@ -98,7 +103,7 @@ static CUresult note_import(CUresult result, const CUdeviceptr *address)
 {
     CUdeviceptr base;
     size_t bytes = 1;
-    if (result || !address || !ebb_enter())
+    if (result || !address || !ebb_enter_work())
         return result;
     if (ebb_driver.cuMemGetAddressRange(&base, &bytes, *address))
         base = *address;
@@ -109,7 +114,7 @@ static CUresult note_import(CUresult result, const CUdeviceptr *address)
 
 static CUresult close_import(CUdeviceptr address)
 {
-    if (ebb_enter()) {
+    if (ebb_enter_any()) {
         ebb_foreign_remove(address);
         ebb_unlock();
     }
@@ -139,7 +144,7 @@ static CUresult get_range_handle(void *out, CUdeviceptr address, size_t bytes, C
         ebb_buffer_t *b = ebb_buffer_at(address);
         ebb_status_t status = b ? ebb_buffer_pin(b) : 0;
         if (b && address - b->address + bytes > b->range->chunk_count * EBB_CHUNK_BYTES)
-            ebb_keep_everything("more than a buffer of it is shown to another device");
+            ebb_keep_device("more than a buffer of it is shown to another device");
         ebb_unlock();
         if (status)
             return CUDA_ERROR_OUT_OF_MEMORY;
@@ -218,7 +223,7 @@ static CUresult create_texture(CUtexObject *out, const CUDA_RESOURCE_DESC *resou
 static CUresult destroy_texture(CUtexObject object)
 {
     CUresult result = EBB_PASS(cuTexObjectDestroy, (object));
-    if (result || !ebb_enter_own())
+    if (result || !ebb_enter_any())
         return result;
     for (texture_t **link = &textures; *link; link = &(*link)->next)
         if ((*link)->object == object) {

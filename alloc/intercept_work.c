@@ -185,7 +185,7 @@ static CUresult launch_many(CUDA_LAUNCH_PARAMS *list, unsigned count, unsigned f
 {
     ebb_status_t status = 0;
     for (unsigned i = 0; list && i < count && !status; i++) {
-        if (!ebb_enter_own())
+        if (!ebb_enter_any())
             continue;
         status = pin_arguments(&list[i]);
         ebb_unlock();
@@ -287,7 +287,7 @@ PLAIN_CALL(cuEventSynchronize, (CUevent event), ebb_waited(ebb_order_done(EBB_PA
 
 static CUresult destroy_stream(CUstream stream, bool older)
 {
-    if (stream && stream != CU_STREAM_LEGACY && stream != CU_STREAM_PER_THREAD && ebb_enter()) {
+    if (stream && stream != CU_STREAM_LEGACY && stream != CU_STREAM_PER_THREAD && ebb_enter_any()) {
         ebb_capture_stream_ends(stream);
         ebb_stream_forget(ebb_stream_of(stream));
         ebb_unlock();

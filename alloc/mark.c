@@ -19,6 +19,7 @@ enum { EVENTS = 4 };
 
 struct ebb_stream {
     CUstream handle;
+    unsigned slot;         /* whose; EBB_NOWHERE: a context's that ebb does not serve */
     unsigned long long id; /* the driver's: a handle may come again for another stream */
     uint64_t issued, reached;
     CUevent event[EVENTS];     /* a ring, made when first needed */
@@ -28,7 +29,9 @@ struct ebb_stream {
     ebb_stream_t *next;
 };
 
-static ebb_stream_t *streams, *last;
+/* Of all devices, because a mark may be any device's. */
+static ebb_stream_t *streams;
+static ebb_stream_t *last_of[EBB_STATES]; /* looked up last, by the slot that asked */
 static uint64_t round_of_questions = 1;
 
 /* Handles that mean different streams at different times or in different threads are told apart by the
@@ -36,6 +39,12 @@ static uint64_t round_of_questions = 1;
 static bool is_ambiguous(CUstream handle)
 {
     return handle == CU_STREAM_PER_THREAD;
+}
+
+/* Those of every context and thread, whose handles are the same. */
+static bool is_default(CUstream handle)
+{
+    return !handle || is_ambiguous(handle);
 }
 
 static unsigned long long own_id(void)
@@ -55,12 +64,13 @@ ebb_stream_t *ebb_stream_of(CUstream handle)
 {
     if (handle == CU_STREAM_LEGACY)
         handle = NULL;
+    ebb_stream_t *last = last_of[ebb_slot];
     if (last && last->handle == handle && !is_ambiguous(handle))
         return last;
     const unsigned long long id = is_ambiguous(handle) ? own_id() : 0;
     for (ebb_stream_t *s = streams; s; s = s->next)
-        if (s->handle == handle && s->id == id)
-            return last = s;
+        if (s->handle == handle && s->id == id && (!is_default(handle) || s->slot == ebb_slot))
+            return last_of[ebb_slot] = s;
     ebb_stream_t *s = calloc(1, sizeof *s);
     if (!s) {
         /* All streams without a record share one: its marks are reached later than need be. */
@@ -69,10 +79,16 @@ ebb_stream_t *ebb_stream_of(CUstream handle)
         return &shared;
     }
     s->handle = handle;
+    s->slot = is_default(handle) ? ebb_slot : ebb_slot_of_stream(handle);
     s->id = id;
     s->next = streams;
     streams = s;
-    return last = s;
+    return last_of[ebb_slot] = s;
+}
+
+unsigned ebb_stream_slot(const ebb_stream_t *s)
+{
+    return s->slot;
 }
 
 CUstream ebb_stream_handle(const ebb_stream_t *s)
@@ -105,7 +121,7 @@ static bool is_recorded(const ebb_stream_t *s, uint64_t number)
 
 /* Records behind everything issued so far: with the next event, or once more with the newest if all are
  * pending. */
-static ebb_status_t record(ebb_stream_t *s)
+static ebb_status_t record_here(ebb_stream_t *s)
 {
     if (!ebb_may_record(handle_here(s))) /* it would become part of the graph */
         return ebb_fail(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "an event on a captured stream", 0);
@@ -116,6 +132,17 @@ static ebb_status_t record(ebb_stream_t *s)
     s->event_at[i] = s->issued;
     s->pending += s->pending < EVENTS;
     return 0;
+}
+
+static ebb_status_t record(ebb_stream_t *s)
+{
+    ebb_visit_t visit;
+    if (s->slot == ebb_slot)
+        return record_here(s);
+    EBB_TRY(ebb_slot_visit(s->slot, &visit));
+    ebb_status_t status = record_here(s);
+    ebb_slot_return(visit);
+    return status;
 }
 
 /* Everything up to the first pending event is over. */
@@ -193,11 +220,21 @@ ebb_status_t ebb_mark_join(CUstream stream, ebb_mark_t mark)
 {
     ebb_stream_t *s = mark.stream;
     CUevent event;
-    if (!s || s->reached >= mark.number || (s->handle == stream && handle_here(s) == stream))
+    bool same = s && s->handle == stream && (s->slot == ebb_slot || !is_default(stream)) && handle_here(s) == stream;
+    if (!s || s->reached >= mark.number || same)
         return 0;
     EBB_TRY(event_behind(s, mark.number, &event));
     EBB_DRIVER(cuStreamWaitEvent, 0, (stream, event, 0));
     return 0;
+}
+
+ebb_status_t ebb_stream_join(const ebb_stream_t *s, ebb_mark_t mark)
+{
+    ebb_visit_t visit;
+    EBB_TRY(ebb_slot_visit(s->slot, &visit));
+    ebb_status_t status = ebb_mark_join(s->handle, mark);
+    ebb_slot_return(visit);
+    return status;
 }
 
 ebb_status_t ebb_mark_wait(ebb_mark_t mark)
@@ -226,11 +263,39 @@ void ebb_stream_synchronised(ebb_stream_t *s, uint64_t number)
         s->reached = number;
 }
 
-ebb_status_t ebb_streams_join(CUstream stream)
+ebb_status_t ebb_streams_join(CUstream stream, bool abroad)
 {
     for (ebb_stream_t *s = streams; s; s = s->next)
-        EBB_TRY(ebb_mark_join(stream, ebb_mark_here(s)));
+        if (abroad || s->slot == ebb_slot)
+            EBB_TRY(ebb_mark_join(stream, ebb_mark_here(s)));
     return 0;
+}
+
+ebb_status_t ebb_streams_wait(bool abroad)
+{
+    for (ebb_stream_t *s = streams; s; s = s->next)
+        if (abroad || s->slot == ebb_slot)
+            EBB_TRY(ebb_mark_wait(ebb_mark_here(s)));
+    return 0;
+}
+
+static void become_nobodys(ebb_stream_t *s)
+{
+    s->handle = (CUstream)s;
+    for (unsigned i = 0; i < EBB_STATES; i++)
+        if (last_of[i] == s)
+            last_of[i] = NULL;
+}
+
+void ebb_streams_end(void)
+{
+    for (ebb_stream_t *s = streams; s; s = s->next) {
+        if (s->slot != ebb_slot)
+            continue;
+        s->reached = s->issued;
+        s->pending = 0;
+        become_nobodys(s);
+    }
 }
 
 void ebb_stream_forget(ebb_stream_t *s)
@@ -239,7 +304,5 @@ void ebb_stream_forget(ebb_stream_t *s)
     if (s->reached < s->issued && !is_recorded(s, s->issued) && record(s) &&
         !ebb_driver.cuStreamSynchronize(s->handle))
         s->reached = s->issued;
-    s->handle = (CUstream)s; /* nobody's */
-    if (last == s)
-        last = NULL;
+    become_nobodys(s);
 }

@@ -4,10 +4,15 @@
 
 #include "ebb_alloc.h"
 
-/* `stream` continues only after all that other streams have been given so far. */
-ebb_status_t ebb_streams_join(CUstream stream);
+/* `stream` continues only after all that other streams of the present device, or of all, have been given so far; or
+ * the host does. */
+ebb_status_t ebb_streams_join(CUstream stream, bool abroad);
+ebb_status_t ebb_streams_wait(bool abroad);
 
-/* Makes sure that how far each stream is can be asked later without recording an event on it. */
+/* The present slot's context is at its end, its work done: every mark of its streams is reached. */
+void ebb_streams_end(void);
+
+/* Makes sure that how far each stream of every device is can be asked later without recording an event on it. */
 void ebb_streams_record(void);
 
 /* The program itself has waited for a stream up to a number. */

@@ -9,6 +9,7 @@ typedef struct ebb_mentions {
     ebb_pinned_ref_t *slot; /* open addressing by generation; 0: free */
     size_t count, room;     /* room: 0 or a power of two */
     size_t alloc_bytes;     /* that the graph allocates itself */
+    unsigned alloc_slot;    /* on whose budget they count, once they do */
     bool all;               /* something of it could not be read: it may touch anything */
 } ebb_mentions_t;
 

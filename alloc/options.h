@@ -18,7 +18,7 @@
 
 #define EBB_OPTIONS(X)                                                                                       \
     X(EBB_BUDGET, BYTES, budget, "100%", 4 << 20, INT64_MAX,                                                 \
-      "device bytes for this process: `24GiB`, or a share of the device")                                    \
+      "device bytes on each device for this process: `24GiB`, or a share of that device")                                    \
     X(EBB_RESERVE, BYTES, reserve, "0", 0, INT64_MAX, "bytes kept back for what ebb does not own")           \
     X(EBB_PREALLOC, SWITCH, prealloc, "1", 0, 1, "create some device memory ahead of need, by a thread")     \
     X(EBB_MIN_BUFFER, BYTES, min_buffer, "1MiB", 1, INT64_MAX,                                               \

@@ -3,23 +3,32 @@
 #include <stdatomic.h>
 
 #include "capture.h"
+#include "chunk.h"
 #include "core.h"
 #include "driver.h"
 #include "log.h"
 #include "mark.h"
 
-static atomic_bool keeping;
+static atomic_bool keeping[EBB_STATES]; /* the last one: on every device */
 
 void ebb_keep_everything(const char *why)
 {
-    if (!atomic_exchange(&keeping, true))
+    if (!atomic_exchange(&keeping[EBB_NOWHERE], true))
         ebb_log(EBB_WARN, "from now on nothing leaves the device: %s", why);
+    ebb_interrupt_all(why);
+}
+
+void ebb_keep_device(const char *why)
+{
+    if (!atomic_exchange(&keeping[ebb_slot], true))
+        ebb_log(EBB_WARN, "from now on nothing leaves device %d: %s", ebb_chunk_device(), why);
     ebb_interrupt(why);
 }
 
 bool ebb_keeps_everything(void)
 {
-    return atomic_load_explicit(&keeping, memory_order_relaxed);
+    return atomic_load_explicit(&keeping[EBB_NOWHERE], memory_order_relaxed) ||
+           atomic_load_explicit(&keeping[ebb_slot], memory_order_relaxed);
 }
 
 bool ebb_plans_rest(void)
@@ -31,6 +40,16 @@ void ebb_interrupt(const char *why)
 {
     if (ebb_listener && ebb_listener->interrupted)
         ebb_listener->interrupted(why);
+}
+
+void ebb_interrupt_all(const char *why)
+{
+    ebb_visit_t visit;
+    for (unsigned slot = 0; slot < ebb_slot_count; slot++)
+        if (ebb_served[slot].context && !ebb_slot_visit(slot, &visit)) {
+            ebb_interrupt(why);
+            ebb_slot_return(visit);
+        }
 }
 
 void ebb_buffer_hold(ebb_buffer_t *b)
@@ -48,23 +67,24 @@ void ebb_buffer_release(ebb_buffer_t *b)
 }
 
 /* Residence is made on a stream of ebb's own, which nobody waits for but the host. */
-static ebb_stream_t *stream;
+static ebb_stream_t *stream_of[EBB_STATES];
 
 static ebb_status_t make_resident(ebb_buffer_t *b)
 {
-    static CUstream handle;
+    ebb_stream_t *stream = stream_of[ebb_slot];
+    CUstream handle;
     if (b->range->mapped && !b->listener_state)
         return 0; /* it never left */
     if (!stream) {
         EBB_DRIVER(cuStreamCreate, 0, (&handle, CU_STREAM_NON_BLOCKING));
-        stream = ebb_stream_of(handle);
+        stream = stream_of[ebb_slot] = ebb_stream_of(handle);
     }
     ebb_access_t access = {.buffer = b};
     ebb_operation_t op = {
         .kind = EBB_OTHER, .name = "pin", .stream = stream, .access = &access, .access_count = 1};
     if (ebb_listener && ebb_listener->before)
         EBB_TRY(ebb_listener->before(&op));
-    CUresult result = ebb_driver.cuStreamSynchronize(handle);
+    CUresult result = ebb_driver.cuStreamSynchronize(ebb_stream_handle(stream));
     if (ebb_listener && ebb_listener->after)
         ebb_listener->after(&op, CUDA_ERROR_NOT_READY); /* was none of the program's */
     return (ebb_status_t)result;
@@ -72,10 +92,13 @@ static ebb_status_t make_resident(ebb_buffer_t *b)
 
 ebb_status_t ebb_buffer_pin(ebb_buffer_t *b)
 {
+    ebb_visit_t visit;
+    EBB_TRY(ebb_slot_visit(b->range->slot, &visit));
     ebb_buffer_hold(b);
     ebb_status_t status = make_resident(b);
     if (status)
         ebb_buffer_release(b);
+    ebb_slot_return(visit);
     return status;
 }
 

@@ -2,7 +2,7 @@
  * process, another device, a captured graph, a network card. For this folder.
  *
  * A held buffer is not evicted; a pinned one is also resident. Neither is part of a plan: the step is learned
- * without it, or not at all. All with ebb_lock() held.
+ * without it, or not at all. Buffers may be any device's. All with ebb_lock() held.
  */
 #ifndef EBB_PIN_H
 #define EBB_PIN_H

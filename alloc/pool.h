@@ -6,13 +6,30 @@
 
 #include "ebb_alloc.h"
 
-void ebb_pool_make_native(CUmemoryPool pool);
-/* NULL: the current one. */
+/* The program has a pool of this device's memory, of at most so many bytes (0: any number). */
+void ebb_pool_note(CUmemoryPool pool, CUdevice device, bool native, size_t max_bytes);
+/* NULL: the present device's current one. */
 bool ebb_pool_is_native(CUmemoryPool pool);
+/* Of the device whose memory it gives; EBB_NOWHERE: ebb does not serve that. NULL, or a pool that is not known: the
+ * present one. */
+unsigned ebb_pool_slot(CUmemoryPool pool);
 void ebb_pool_forget(CUmemoryPool pool);
 
-/* What cuMemAllocAsync takes from; NULL: the device's default pool. */
+/* Bytes that the program has in one pool, in whole EBB_ALIGN_BYTES. */
+typedef struct ebb_pool_usage {
+    size_t used_bytes, high_bytes; /* now; at most, since the program has last asked to forget it */
+} ebb_pool_usage_t;
+/* NULL: the present device's default one; the same for the handle of that. */
+ebb_pool_usage_t *ebb_pool_usage(CUmemoryPool pool);
+/* Whether so many bytes more are within the pool's size. */
+bool ebb_pool_has_room(CUmemoryPool pool, size_t bytes);
+void ebb_pool_took(CUmemoryPool pool, size_t bytes);
+void ebb_pool_gave(CUmemoryPool pool, size_t bytes);
+/* Whatever was allocated on the present device is gone. */
+void ebb_pools_emptied(void);
+
+/* What cuMemAllocAsync takes from on the present device; NULL: its default pool. */
 CUmemoryPool ebb_pool_current(void);
-void ebb_pool_set_current(CUmemoryPool pool);
+void ebb_pool_set_current(CUdevice device, CUmemoryPool pool);
 
 #endif

@@ -9,7 +9,7 @@
 #include "chunk.h"
 #include "log.h"
 
-ebb_slab_t *ebb_slabs;
+ebb_slab_t *ebb_slabs_of[EBB_STATES];
 
 ebb_slab_t *ebb_slab_new(ebb_range_t *range)
 {

@@ -36,7 +36,8 @@ static struct {
     ebb_block_t *bin[BINS];
     uint64_t filled[(BINS + 63) / 64]; /* a bit for each bin that is not empty */
     bool seams;                        /* some neighbours could not be merged because their streams differ */
-} small;
+} smalls[EBB_STATES];
+#define small (smalls[ebb_slot])
 
 /* ---- free blocks ---- */
 
@@ -404,8 +405,10 @@ void ebb_slab_close(ebb_slab_t *s)
 
 /* ---- check ---- */
 
-static void check_slab(const ebb_slab_t *s)
+/* Returns how many free blocks it has. */
+static size_t check_slab(const ebb_slab_t *s)
 {
+    size_t free_blocks = 0;
     uint32_t at = 0, chunks = 0;
     EBB_ASSERT(s->range->slab == s && s->range->mapped);
     for (uint32_t c = 0; c < s->range->chunk_count; c++)
@@ -414,19 +417,22 @@ static void check_slab(const ebb_slab_t *s)
     for (const ebb_block_t *b = s->at[0]; b; b = ebb_block_behind(b)) {
         EBB_ASSERT(b->first == at && ebb_slab_of(b) == s);
         EBB_ASSERT(b->state == EBB_FREE || !ebb_slab_missing(s, b->first, b->units));
+        EBB_ASSERT(b->state != EBB_LIVE || b->buffer.bytes);
+        free_blocks += b->state == EBB_FREE;
         EBB_ASSERT(ebb_block_of(s, at) == b);
         const ebb_block_t *before = ebb_block_before(b);
         EBB_ASSERT(at ? before && before->first + before->units == at : !before);
         at += b->units;
     }
     EBB_ASSERT(at == s->units);
+    return free_blocks;
 }
 
 void ebb_small_check(void)
 {
-    size_t waiting = 0;
+    size_t waiting = 0, in_slabs = 0, in_bins = 0;
     for (const ebb_slab_t *s = ebb_slabs; s; s = s->next)
-        check_slab(s);
+        in_slabs += check_slab(s);
     for (uint32_t units = 1; units <= EBB_LARGEST_UNITS; units++)
         for (const queue_t *q = small.waiting[units]; q; q = q->next)
             for (const ebb_block_t *b = q->head; b; b = b->next, waiting++)
@@ -434,7 +440,8 @@ void ebb_small_check(void)
     EBB_ASSERT(waiting == small.waiting_count);
     for (unsigned i = 0; i < BINS; i++) {
         EBB_ASSERT((small.bin[i] != NULL) == (small.filled[i / 64] >> i % 64 & 1));
-        for (const ebb_block_t *b = small.bin[i]; b; b = b->next)
+        for (const ebb_block_t *b = small.bin[i]; b; b = b->next, in_bins++)
             EBB_ASSERT(b->state == EBB_FREE && bin_of(b->units) == i && (!b->next || b->next->prev == b));
     }
+    EBB_ASSERT(in_slabs == in_bins);
 }

@@ -34,8 +34,11 @@ typedef struct range_list {
     size_t chunks;
 } range_list_t;
 
-static range_list_t spares, ghosts;
-static size_t most_owned; /* chunks under owners at once */
+static struct {
+    range_list_t spares, ghosts;
+    size_t most_owned; /* chunks under owners at once */
+} lists_of[EBB_STATES];
+#define lists (lists_of[ebb_slot])
 
 /* ---- lists ---- */
 
@@ -74,9 +77,9 @@ static void unlink_range(range_list_t *list, ebb_range_t *r)
 
 static bool drop_ghost(ebb_range_t *r)
 {
-    unlink_range(&ghosts, r);
+    unlink_range(&lists.ghosts, r);
     if (ebb_range_unmap_from(r)) {
-        link_range(&ghosts, r);
+        link_range(&lists.ghosts, r);
         ebb_log(EBB_WARN, "%s", ebb_last_failure());
         return false;
     }
@@ -88,7 +91,7 @@ static bool drop_ghost(ebb_range_t *r)
 
 static void limit_ghosts(size_t most, bool wait)
 {
-    for (ebb_range_t *r = ghosts.oldest, *next; r && ghosts.chunks > most; r = next) {
+    for (ebb_range_t *r = lists.ghosts.oldest, *next; r && lists.ghosts.chunks > most; r = next) {
         next = r->newer;
         if (wait ? ebb_mark_wait(r->freed) != 0 : !ebb_mark_reached_lately(r->freed))
             continue;
@@ -100,14 +103,14 @@ static void limit_ghosts(size_t most, bool wait)
 /* A spare loses its chunks to the pool. */
 static void break_spare(ebb_range_t *r)
 {
-    unlink_range(&spares, r);
+    unlink_range(&lists.spares, r);
     r->spare = r->holds = false;
     for (uint32_t i = 0; i < r->chunk_count; i++) {
         r->chunk[i]->ghosts++;
         r->chunk[i]->freed = r->freed;
     }
     ebb_chunks_give_back(r->chunk_count, r->chunk);
-    link_range(&ghosts, r);
+    link_range(&lists.ghosts, r);
 }
 
 /* Can the stream have all chunks of a ghost? */
@@ -127,7 +130,7 @@ static bool may_rise(const ebb_range_t *r, const ebb_stream_t *stream)
 static ebb_range_t *take_ghost(size_t chunk_count, const ebb_stream_t *stream)
 {
     unsigned tried = 0;
-    ebb_range_t *r = ghosts.of_class[class_of(chunk_count)];
+    ebb_range_t *r = lists.ghosts.of_class[class_of(chunk_count)];
     for (; r && tried < GHOST_TRIES; r = r->next) {
         if (r->chunk_count != chunk_count)
             continue;
@@ -137,7 +140,7 @@ static ebb_range_t *take_ghost(size_t chunk_count, const ebb_stream_t *stream)
     }
     if (!r || tried == GHOST_TRIES)
         return NULL;
-    unlink_range(&ghosts, r);
+    unlink_range(&lists.ghosts, r);
     for (uint32_t i = 0; i < chunk_count; i++) {
         if (!r->chunk[i]->free)
             break_spare(r->chunk[i]->holder);
@@ -151,10 +154,10 @@ static ebb_range_t *take_ghost(size_t chunk_count, const ebb_stream_t *stream)
 
 static ebb_range_t *take_spare(size_t chunk_count, const ebb_stream_t *stream)
 {
-    for (ebb_range_t *r = spares.of_class[class_of(chunk_count)]; r; r = r->next) {
+    for (ebb_range_t *r = lists.spares.of_class[class_of(chunk_count)]; r; r = r->next) {
         if (r->chunk_count != chunk_count || !ebb_mark_suits(r->freed, stream))
             continue;
-        unlink_range(&spares, r);
+        unlink_range(&lists.spares, r);
         r->spare = false;
         return r;
     }
@@ -167,12 +170,12 @@ void ebb_spare_give(ebb_range_t *r, ebb_mark_t at)
     for (uint32_t i = 0; !r->holds && i < r->chunk_count; i++)
         r->chunk[i]->holder = r;
     r->spare = r->holds = true;
-    link_range(&spares, r);
+    link_range(&lists.spares, r);
 }
 
 size_t ebb_spare_ghosts(void)
 {
-    return ghosts.chunks;
+    return lists.ghosts.chunks;
 }
 
 void ebb_spare_reclaim(size_t chunks, bool wait)
@@ -181,7 +184,7 @@ void ebb_spare_reclaim(size_t chunks, bool wait)
         ebb_chunks_wait(chunks);
     ebb_marks_ask_again();
     size_t available = ebb_chunks_available();
-    for (ebb_range_t *r = spares.oldest, *next; r && available < chunks; r = next) {
+    for (ebb_range_t *r = lists.spares.oldest, *next; r && available < chunks; r = next) {
         next = r->newer;
         if (wait ? ebb_mark_wait(r->freed) != 0 : !ebb_mark_reached_lately(r->freed))
             continue;
@@ -220,7 +223,7 @@ static void create(wanted_t *w, size_t most)
 /* Takes chunks from the spares that have waited longest. */
 static void rob(wanted_t *w)
 {
-    for (ebb_range_t *r = spares.oldest, *next; r && w->got < w->count; r = next) {
+    for (ebb_range_t *r = lists.spares.oldest, *next; r && w->got < w->count; r = next) {
         next = r->newer;
         if (!ebb_mark_suits(r->freed, w->stream))
             continue;
@@ -236,9 +239,9 @@ static void rob_others(wanted_t *w)
     size_t before = w->got;
     for (;;) {
         w->got += ebb_chunks_join(w->count - w->got, w->stream, w->out + w->got);
-        if (w->got == w->count || !spares.oldest)
+        if (w->got == w->count || !lists.spares.oldest)
             break;
-        break_spare(spares.oldest);
+        break_spare(lists.spares.oldest);
         gather(w);
     }
     /* What the stream has been given so far is over only when that wait is. */
@@ -248,13 +251,13 @@ static void rob_others(wanted_t *w)
 
 static size_t owned(void)
 {
-    return ebb_chunks_created() - ebb_chunks_free() - spares.chunks;
+    return ebb_chunks_created() - ebb_chunks_free() - lists.spares.chunks;
 }
 
 /* How many chunks may exist without being too many for what is alive. */
 static size_t enough(size_t more)
 {
-    size_t most = owned() + more > most_owned ? owned() + more : most_owned;
+    size_t most = owned() + more > lists.most_owned ? owned() + more : lists.most_owned;
     return most + most / SLACK;
 }
 
@@ -276,16 +279,17 @@ ebb_status_t ebb_spare_chunks(size_t count, ebb_stream_t *stream, ebb_chunk_t *o
         gather(&w);
     if (w.got < count && stream)
         rob_others(&w);
-    if (w.got < count && ebb_heap_make_room(count - w.got)) {
+    if (w.got < count && ebb_chunks_refusal() == CUDA_ERROR_OUT_OF_MEMORY &&
+        ebb_heap_make_room(count - w.got)) {
         gather(&w);
         create(&w, SIZE_MAX);
     }
     if (w.got < count) {
         ebb_chunks_give_back(w.got, out);
-        return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "an allocation", count * EBB_CHUNK_BYTES);
+        return ebb_fail(ebb_chunks_refusal(), "an allocation", count * EBB_CHUNK_BYTES);
     }
-    if (owned() > most_owned)
-        most_owned = owned();
+    if (owned() > lists.most_owned)
+        lists.most_owned = owned();
     return 0;
 }
 
@@ -341,6 +345,6 @@ static void check_list(const range_list_t *list, bool is_spare)
 
 void ebb_spare_check(void)
 {
-    check_list(&spares, true);
-    check_list(&ghosts, false);
+    check_list(&lists.spares, true);
+    check_list(&lists.ghosts, false);
 }

@@ -5,7 +5,8 @@
 
 enum { SLOTS = 16 };
 
-static ebb_hashes_t *hashes;
+static ebb_hashes_t *hashes_of[EBB_STATES];
+#define hashes (hashes_of[ebb_slot])
 
 static bool set_up(void)
 {

@@ -141,6 +141,7 @@ static void begin(ebb_recording_t *learned)
     }
     ebb_link(); /* takes memory while it measures, and so must not be asked first when memory runs out */
     F.learned = learned;
+    F.slot = ebb_slot;
     F.step = 0;
     ebb_recipe_begin();
     bind_persistent();
@@ -209,7 +210,7 @@ void ebb_follow_freeing(ebb_buffer_t *b, ebb_stream_t *stream)
 
 static bool is_known(void)
 {
-    return F.learned && F.known;
+    return F.learned && F.known && F.slot == ebb_slot;
 }
 
 static ebb_next_use_t next_use(const ebb_buffer_t *b)

@@ -40,6 +40,7 @@ extern const ebb_future_t ebb_follow_future;
 
 typedef struct ebb_followed {
     ebb_recording_t *learned; /* NULL: nothing is followed */
+    unsigned slot;            /* the device on which it is */
     ebb_uses_t uses;
     ebb_buffer_t **buffer; /* [buffers] alive, under this number; NULL: none is known */
     bool known;            /* the cursor is right */

@@ -21,9 +21,11 @@ extern const unsigned char ebb_hash_image[];
 static struct {
     bool tried;
     CUfunction hash, compare; /* NULL: could not be loaded */
-} module;
+} modules[EBB_STATES];
+#define module (modules[ebb_slot])
 
-static size_t held_bytes;
+static size_t held[EBB_STATES];
+#define held_bytes (held[ebb_slot])
 
 size_t ebb_hash_bytes(void)
 {

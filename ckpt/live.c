@@ -61,12 +61,15 @@ void ebb_live_update(void)
     if (!live.page)
         return;
     ebb_statistics_t s;
-    ebb_statistics_gather(&s);
+    ebb_device_list_t devices;
+    ebb_statistics_gather(&s, &devices);
     live.ticks = 0;
     const uint32_t before = atomic_load_explicit(&live.page->sequence, memory_order_relaxed);
     atomic_store_explicit(&live.page->sequence, before + 1, memory_order_relaxed);
     atomic_thread_fence(memory_order_release);
     live.page->statistics = s;
+    live.page->devices.count = devices.count;
+    memcpy(live.page->devices.device, devices.device, devices.count * sizeof devices.device[0]);
     live.page->updated_ns = now_ns();
     atomic_store_explicit(&live.page->sequence, before + 2, memory_order_release);
 }

@@ -26,6 +26,7 @@ typedef struct ebb_live {
     uint32_t spare;
     uint64_t started_ns, updated_ns; /* CLOCK_MONOTONIC */
     ebb_statistics_t statistics;
+    ebb_device_list_t devices;
 } ebb_live_t;
 
 /* Where the page of a process is. False: there is no place. */

@@ -14,6 +14,9 @@
  *
  * A boundary is noticed with the last operation of a step and acted upon with the next thing that the program
  * does, a free excepted: what is freed in between belongs to the step that has ended.
+ *
+ * Several devices: all of this is about one of them, `run.slot`; the reactive half alone has the others. It is the
+ * first device, until another is found to be the one that works (is_followed), and then the first whose step is found.
  */
 #include "runner.h"
 
@@ -37,6 +40,8 @@
 #include "stats.h"
 #include "step.h"
 
+/* Another device is followed when it has had so many times the operations of the one in which no step is found. */
+enum { BUSIER = 4, LEAST_OPERATIONS = 64 };
 enum {
     LONGEST_STEP = 1 << 18,
     MOST_LESSONS = 8,
@@ -61,6 +66,10 @@ typedef struct kind {
 static struct {
     kind_t kind[EBB_STEP_KINDS];
     kind_t *driving; /* whose plan is installed; NULL: none is */
+    unsigned slot;   /* the device that is followed */
+    bool bound;      /* what learning and driving keep is that device's: no other will be followed */
+    bool over;       /* its context is gone: nothing is followed any more */
+    uint64_t operations[EBB_STATES]; /* of each device */
     ebb_step_finder_t *finder;
     ebb_steps_t steps;
     size_t fewest_live; /* bytes, since the last operation */
@@ -256,7 +265,7 @@ static ebb_plan_t *make_plan(const kind_t *k)
     ebb_link_t link = ebb_link();
     ebb_pinned_usage_t host = ebb_pinned_usage();
     ebb_plan_request_t q = {.device_bytes = ebb_drive_room(&k->learned),
-                            .host_bytes = host.budget_bytes,
+                            .host_bytes = host.budget_bytes - host.others_bytes,
                             .min_buffer = (uint64_t)ebb_options.min_buffer,
                             .offload = ebb_options.offload,
                             .recompute = ebb_options.recompute,
@@ -333,8 +342,10 @@ static void act_at_boundary(void)
         return;
     if (next->phase == OBSERVE && is_worth_learning())
         next->phase = LEARN;
-    if (next->phase == LEARN && !ebb_drive_active())
+    if (next->phase == LEARN && !ebb_drive_active()) {
+        run.bound = true;
         ebb_record_begin();
+    }
     if (next->phase == DRIVE && !run.driving)
         begin_driving(next);
 }
@@ -350,7 +361,7 @@ static void say_found(void)
 
 static void follow_steps(const ebb_operation_t *op)
 {
-    if (!run.finder && !(run.finder = ebb_step_finder_new(LONGEST_STEP)))
+    if (run.over || (!run.finder && !(run.finder = ebb_step_finder_new(LONGEST_STEP))))
         return;
     run.steps.operations++;
     const ebb_step_operation_t operation = seen(op);
@@ -382,8 +393,30 @@ static void follow_steps(const ebb_operation_t *op)
 
 /* ---- the listener ---- */
 
+static bool is_ours(void)
+{
+    return ebb_slot == run.slot;
+}
+
+/* An operation is about to be issued. */
+static bool is_followed(void)
+{
+    const uint64_t *n = run.operations;
+    run.operations[ebb_slot]++;
+    if (!is_ours() && !run.bound && n[ebb_slot] > BUSIER * (n[run.slot] + LEAST_OPERATIONS) &&
+        !(run.finder && ebb_step_period(run.finder))) {
+        ebb_step_finder_delete(run.finder);
+        run.finder = NULL;
+        run.boundary = false;
+        run.slot = ebb_slot;
+    }
+    return is_ours();
+}
+
 static ebb_status_t before(ebb_operation_t *op)
 {
+    if (!is_followed())
+        return ebb_residence_acquire(op);
     act_at_boundary();
     run.driven = ebb_drive_before(op);
     if (run.driven)
@@ -412,6 +445,11 @@ static void record(const ebb_operation_t *op, CUresult result)
 
 static void after(const ebb_operation_t *op, CUresult result)
 {
+    if (!is_ours()) {
+        ebb_residence_release(op);
+        ebb_live_tick();
+        return;
+    }
     if (run.driven) {
         if (result)
             ebb_drive_leave("an operation failed");
@@ -431,6 +469,8 @@ static void after(const ebb_operation_t *op, CUresult result)
 
 static ebb_buffer_t *serve(const ebb_request_t *request)
 {
+    if (!is_ours())
+        return NULL;
     act_at_boundary();
     return ebb_drive_serve(request);
 }
@@ -438,8 +478,14 @@ static ebb_buffer_t *serve(const ebb_request_t *request)
 static void allocated(ebb_buffer_t *buffer, ebb_stream_t *stream)
 {
     ebb_shortage_over();
-    if (ebb_record_running())
+    if (is_ours() && ebb_record_running())
         ebb_record_allocated(buffer, stream);
+}
+
+static void ordered(const ebb_order_t *order)
+{
+    if (is_ours())
+        ebb_record_order(order);
 }
 
 static void out_of_memory(const ebb_request_t *request)
@@ -450,6 +496,10 @@ static void out_of_memory(const ebb_request_t *request)
 
 static bool freeing(ebb_buffer_t *buffer, ebb_stream_t *stream)
 {
+    if (!is_ours()) {
+        ebb_residence_forget(buffer, stream);
+        return false;
+    }
     size_t left = ebb_live_bytes() - buffer->bytes;
     if (left < run.fewest_live)
         run.fewest_live = left;
@@ -474,6 +524,8 @@ static void interrupt_kind(kind_t *k, const char *why)
 
 static void interrupted(const char *why)
 {
+    if (!is_ours())
+        return;
     ebb_follow_end(); /* until the next boundary */
     bool any = false;
     for (unsigned i = 0; i < EBB_STEP_KINDS; i++) {
@@ -489,10 +541,28 @@ static void interrupted(const char *why)
         stop_learning();
 }
 
+/* Another device may be followed then, unless steps were learned on this one. */
+static void ended(void)
+{
+    ebb_residence_ended();
+    if (!is_ours())
+        return;
+    stop_learning();
+    for (unsigned i = 0; i < EBB_STEP_KINDS; i++)
+        forget(&run.kind[i]);
+    ebb_step_finder_delete(run.finder);
+    run.finder = NULL;
+    run.boundary = false;
+    run.over = run.bound;
+    run.operations[ebb_slot] = 0;
+}
+
 static void waited(void)
 {
-    ebb_drive_waited();
-    ebb_recipe_waited();
+    if (is_ours()) {
+        ebb_drive_waited();
+        ebb_recipe_waited();
+    }
     ebb_residence_waited();
     ebb_live_tick();
 }
@@ -504,9 +574,10 @@ static const ebb_listener_t listener = {.serve = serve,
                                         .after = after,
                                         .make_room = ebb_residence_make_room,
                                         .out_of_memory = out_of_memory,
-                                        .ordered = ebb_record_order,
+                                        .ordered = ordered,
                                         .waited = waited,
                                         .interrupted = interrupted,
+                                        .ended = ended,
                                         .finish = ebb_stats_finish};
 
 __attribute__((constructor)) static void listen(void)

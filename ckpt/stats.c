@@ -8,17 +8,28 @@
 
 #include "ebb_alloc.h"
 #include "ebb_offload.h"
-#include "hash.h"
 #include "live.h"
 #include "log.h"
 #include "options.h"
 #include "recipe.h"
 #include "runner.h"
 
-void ebb_statistics_gather(ebb_statistics_t *out)
+static uint64_t fetched_ahead(void)
 {
-    const ebb_usage_t u = ebb_usage();
-    const ebb_traffic_t t = ebb_traffic();
+    uint64_t sum = 0;
+    for (unsigned i = 0; i < ebb_slot_count; i++) {
+        const unsigned here = ebb_slot_swap(i);
+        sum += ebb_traffic().ahead;
+        ebb_slot_swap(here);
+    }
+    return sum;
+}
+
+void ebb_statistics_gather(ebb_statistics_t *out, ebb_device_list_t *devices)
+{
+    ebb_devices_gather(devices);
+    const ebb_device_statistics_t u = ebb_devices_sum(devices);
+    const ebb_traffic_t t = ebb_traffic(); /* only for what is the process's */
     const ebb_steps_t s = ebb_steps();
     const ebb_drive_counts_t d = ebb_drive_counts();
     const ebb_recipe_counts_t r = ebb_recipe_counts();
@@ -27,7 +38,7 @@ void ebb_statistics_gather(ebb_statistics_t *out)
         .overhead_bytes = u.overhead_bytes,
         .mapped_bytes = u.mapped_bytes,
         .peak_bytes = u.peak_bytes,
-        .live_bytes = u.live_bytes - ebb_hash_bytes(),
+        .live_bytes = u.live_bytes,
         .live_peak_bytes = u.live_peak_bytes,
         .operations = s.operations,
         .step_operations = s.period,
@@ -36,14 +47,14 @@ void ebb_statistics_gather(ebb_statistics_t *out)
         .steps_driven = d.steps,
         .fallbacks = d.fallbacks,
         .plans = s.plans,
-        .evictions = t.evictions,
-        .fetches = t.fetches,
-        .bytes_out = t.bytes_out,
-        .bytes_in = t.bytes_in,
-        .stall_ns = t.stall_ns,
+        .evictions = u.evictions,
+        .fetches = u.fetches,
+        .bytes_out = u.bytes_out,
+        .bytes_in = u.bytes_in,
+        .stall_ns = u.stall_ns,
         .driven_stall_ns = d.stall_ns,
-        .in_flight_peak_bytes = t.in_flight_peak_bytes,
-        .host_bytes = t.host_bytes - ebb_hash_bytes(),
+        .in_flight_peak_bytes = u.in_flight_peak_bytes,
+        .host_bytes = u.host_bytes,
         .host_peak_bytes = t.host_peak_bytes,
         .host_budget_bytes = t.host_budget_bytes,
         .pageable_bytes = t.pageable_bytes,
@@ -60,9 +71,9 @@ void ebb_statistics_gather(ebb_statistics_t *out)
         .dropped_bytes = s.plan.dropped_bytes,
         .predicted_peak_bytes = s.plans ? s.plan.peak_bytes + s.reserved_bytes : 0,
         .driven_peak_bytes = d.peak_bytes,
-        .unchanged = t.unchanged,
-        .ahead = t.ahead,
-        .reactive_drops = t.drops,
+        .unchanged = u.unchanged,
+        .ahead = fetched_ahead(),
+        .reactive_drops = r.dropped,
         .reactive_replays = r.replays,
     };
 }
@@ -80,10 +91,16 @@ static double mib(uint64_t bytes)
     return (double)bytes / (1 << 20);
 }
 
-static void say(const ebb_statistics_t *s)
+static void say(const ebb_statistics_t *s, const ebb_device_list_t *devices)
 {
-    char line[512];
-    snprintf(line, sizeof line, "peak %.1f of %.1f MiB", mib(s->peak_bytes), mib(s->budget_bytes));
+    char line[1024] = "peak";
+    for (uint32_t i = 0; i < devices->count; i++) {
+        const ebb_device_statistics_t *d = &devices->device[i];
+        const size_t at = strlen(line);
+        snprintf(line + at, sizeof line - at, "%s %.1f of %.1f MiB", i ? "," : "", mib(d->peak_bytes), mib(d->budget_bytes));
+        if (devices->count > 1)
+            append(line, sizeof line, " on device %" PRIu64, d->device, 0);
+    }
     if (s->evictions + s->fetches) {
         append(line, sizeof line, "; evicted %" PRIu64 " buffers", s->evictions, 0);
         if (s->unchanged)
@@ -128,7 +145,7 @@ static bool file_name(char *out, size_t room)
     return at + 24 < room;
 }
 
-static void write_file(const ebb_statistics_t *s)
+static void write_file(const ebb_statistics_t *s, const ebb_device_list_t *devices)
 {
     char path[1200];
     FILE *f = file_name(path, sizeof path) ? fopen(path, "we") : NULL;
@@ -142,6 +159,7 @@ static void write_file(const ebb_statistics_t *s)
     between = ", ";
     EBB_STATISTICS(X)
 #undef X
+    ebb_devices_print(devices, f);
     fputs("}\n", f);
     if (fclose(f))
         ebb_log(EBB_WARN, "EBB_STATS=%s: %s", ebb_options.stats, strerror(errno));
@@ -150,10 +168,11 @@ static void write_file(const ebb_statistics_t *s)
 void ebb_stats_finish(void)
 {
     ebb_statistics_t s;
-    ebb_statistics_gather(&s);
+    ebb_device_list_t devices;
+    ebb_statistics_gather(&s, &devices);
     if (s.peak_bytes)
-        say(&s);
+        say(&s, &devices);
     if (*ebb_options.stats)
-        write_file(&s);
+        write_file(&s, &devices);
     ebb_live_end();
 }

@@ -7,7 +7,9 @@
 
 #include <stdint.h>
 
-/* X(key, meaning). Bytes on the device are those of whole chunks where not said otherwise. New keys go to the
+#include "devices.h"
+
+/* X(key, meaning). Of all devices together. Bytes on the device are those of whole chunks where not said otherwise. New keys go to the
  * end, and EBB_LIVE_VERSION is counted up. */
 // clang-format off
 #define EBB_STATISTICS(X)                                                                                    \
@@ -61,7 +63,7 @@ typedef struct ebb_statistics {
 } ebb_statistics_t;
 
 /* As of now. ebb_lock() held; the driver is not called. */
-void ebb_statistics_gather(ebb_statistics_t *out);
+void ebb_statistics_gather(ebb_statistics_t *out, ebb_device_list_t *devices);
 
 /* The end: the file, if wanted, and one line on stderr, if the program has used device memory. Does not call
  * the driver. */

@@ -13,7 +13,8 @@ static const ebb_fingerprints_t *prints;
 static struct {
     bool tried, ready;
     unsigned looks, same, spared;
-} clean;
+} cleans[EBB_STATES];
+#define state (cleans[ebb_slot])
 
 void ebb_residence_fingerprints(const ebb_fingerprints_t *f)
 {
@@ -23,25 +24,25 @@ void ebb_residence_fingerprints(const ebb_fingerprints_t *f)
 /* Not while room is being made: it takes a little device memory. */
 void ebb_residence_prepare(void)
 {
-    if (clean.tried || !prints || !ebb_options.clean || !ebb_traffic_counters.evictions)
+    if (state.tried || !prints || !ebb_options.clean || !ebb_traffic_counters.evictions)
         return;
-    clean.tried = true; /* also against coming back here from below */
-    clean.ready = prints->open();
+    state.tried = true; /* also against coming back here from below */
+    state.ready = prints->open();
 }
 
 static bool is_worth_it(void)
 {
-    if (!clean.ready)
+    if (!state.ready)
         return false;
-    if (clean.spared) {
-        clean.spared--;
+    if (state.spared) {
+        state.spared--;
         return false;
     }
-    if (clean.looks < LOOKS)
+    if (state.looks < LOOKS)
         return true;
-    if (clean.same * 8 < clean.looks)
-        clean.spared = SPARED;
-    clean.looks = clean.same = 0;
+    if (state.same * 8 < state.looks)
+        state.spared = SPARED;
+    state.looks = state.same = 0;
     return true;
 }
 
@@ -58,8 +59,8 @@ static void compare(ebb_buffer_t *b, uint64_t hash)
     ebb_residence_t *r = b->listener_state;
     r->same = r->kept.at && r->hashed && r->hash == hash;
     if (r->kept.at && r->hashed) {
-        clean.looks++;
-        clean.same += r->same;
+        state.looks++;
+        state.same += r->same;
     }
     r->hash = hash;
     r->hashed = true;

@@ -15,14 +15,16 @@
 /* At 25 GB/s a piece takes 0.6 ms, 40 times what issuing it costs, and the window 2.7 ms. */
 enum { PIECE_BYTES = 16 << 20, WINDOW_BYTES = 64 << 20, MOST_PIECES = WINDOW_BYTES / PIECE_BYTES };
 
-static ebb_stream_t *stream_of[2];
+static ebb_stream_t *streams_of[EBB_STATES][2];
+#define stream_of (streams_of[ebb_slot])
 
 /* The last pieces out, in a ring: those from `first` on may still be under way. */
 static struct {
     ebb_mark_t end[MOST_PIECES];
     size_t bytes[MOST_PIECES], in_flight;
     unsigned first, count;
-} window;
+} windows[EBB_STATES];
+#define window (windows[ebb_slot])
 
 ebb_stream_t *ebb_copy_stream(ebb_direction_t direction)
 {

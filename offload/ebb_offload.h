@@ -13,7 +13,10 @@
  * correct, whatever the program does. A driven step (ckpt/) uses the same engine, but no residence changes: its buffers
  * are mapped throughout.
  *
- * Threads and locks: everything here is called with ebb_lock() held (alloc/ebb_alloc.h).
+ * Every device has its own (alloc/slot.h): engine, link, pinned memory (a registration ends with its context, and the
+ * nearest NUMA node is the device's), counters. EBB_HOST_BUDGET and pageable memory are the process's.
+ *
+ * Threads and locks: everything here is called with ebb_lock() held, about the device of ebb_slot.
  */
 #ifndef EBB_OFFLOAD_H
 #define EBB_OFFLOAD_H
@@ -32,7 +35,8 @@ typedef struct ebb_traffic {
     uint64_t stall_ns;           /* host time spent waiting for copies */
     size_t in_flight_peak_bytes; /* of evictions */
     size_t host_bytes;           /* pinned, in use */
-    size_t host_peak_bytes;      /* pinned at most */
+    /* Of the process, not of the device: */
+    size_t host_peak_bytes; /* pinned at most */
     size_t host_budget_bytes;
     size_t pageable_bytes, pageable_peak_bytes;
 } ebb_traffic_t;
@@ -102,5 +106,8 @@ void ebb_shortage_over(void);
 
 /* The program has waited for the device: host memory that only a copy kept busy is free. */
 void ebb_residence_waited(void);
+
+/* The device's context is at its end, no buffer is left: host memory that was pinned for it goes back. */
+void ebb_residence_ended(void);
 
 #endif

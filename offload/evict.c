@@ -23,7 +23,8 @@ typedef struct leftover {
     struct leftover *next;
 } leftover_t;
 
-static leftover_t *leftovers;
+static leftover_t *leftovers_of[EBB_STATES];
+#define leftovers (leftovers_of[ebb_slot])
 
 void ebb_collect_hosts(void)
 {
@@ -80,7 +81,8 @@ static void tell_dropped(ebb_buffer_t *b, bool dropped)
 static struct {
     ebb_buffer_t *first, *last;
     size_t chunks, bytes;
-} leaving;
+} leaving_of[EBB_STATES];
+#define leaving (leaving_of[ebb_slot])
 
 static void enqueue(ebb_buffer_t *b)
 {

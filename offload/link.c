@@ -103,28 +103,29 @@ static bool find_key(ebb_link_key_t *key)
 
 ebb_link_t ebb_link(void)
 {
-    static ebb_link_t link;
+    static ebb_link_t links[EBB_STATES];
+    ebb_link_t *link = &links[ebb_slot];
     ebb_link_key_t key;
     const char *how = "kept";
-    if (link.out > 0)
-        return link;
+    if (link->out > 0)
+        return *link;
     if (ebb_options.link > 0) {
         const double rate = (double)ebb_options.link * 1e-9;
-        return link = (ebb_link_t){rate, rate, rate, rate};
+        return *link = (ebb_link_t){rate, rate, rate, rate};
     }
     const bool known = find_key(&key);
-    if (!known || !ebb_link_cache_read(&key, &link)) {
+    if (!known || !ebb_link_cache_read(&key, link)) {
         how = "measured";
-        if (measure_all(&link)) {
+        if (measure_all(link)) {
             if (known)
-                ebb_link_cache_write(&key, &link);
+                ebb_link_cache_write(&key, link);
         } else {
             ebb_log(EBB_WARN,
                     "the link could not be measured; taking 10 GB/s each way (EBB_LINK says otherwise)");
-            link = (ebb_link_t){10, 10, 10, 10};
+            *link = (ebb_link_t){10, 10, 10, 10};
         }
     }
-    ebb_log(EBB_INFO, "link (%s): %.1f GB/s out, %.1f in; both at once %.1f and %.1f", how, link.out, link.in,
-            link.out_both, link.in_both);
-    return link;
+    ebb_log(EBB_INFO, "link (%s): %.1f GB/s out, %.1f in; both at once %.1f and %.1f", how, link->out, link->in,
+            link->out_both, link->in_both);
+    return *link;
 }

@@ -1,4 +1,4 @@
-/* pinned.c: a jemalloc arena whose extents are pinned, and in front of it the blocks that wait to be used
+/* pinned.c: for each device a jemalloc arena whose extents are pinned, and in front of it the blocks that wait to be used
  * again.
  *
  * jemalloc rounds sizes to four classes per doubling. That may cost addresses (they are plenty) but not
@@ -21,6 +21,7 @@
 #include "host_limits.h"
 #include "log.h"
 #include "options.h"
+#include "slot.h"
 #include "topology.h"
 
 #define SMALL_ALIGN_BYTES ((size_t)64)
@@ -40,10 +41,15 @@ typedef struct shelf {
     void **block; /* owns */
 } shelf_t;
 
+/* Of the process: the budget and the machine are one for all devices. */
+static struct {
+    size_t page_bytes, host_bytes;
+    size_t allocated, cached, registered, peak;
+} all;
+
 static struct {
     bool tried, ready;
     unsigned arena;
-    size_t page_bytes, host_bytes;
     const ebb_place_t *place;
     size_t exact_bytes;   /* what the extent that the hook makes now is for; 0: a slab */
     ebb_status_t refusal; /* why the hook last made none; -1: the budget */
@@ -51,8 +57,9 @@ static struct {
     size_t shelf_count, shelf_capacity;
     shelf_t *shelf; /* sorted by size, none empty */
     uint64_t clock;
-    size_t allocated, cached, registered, peak;
-} pinned;
+    size_t allocated, cached, registered;
+} pinneds[EBB_STATES];
+#define pinned (pinneds[ebb_slot])
 
 static atomic_bool exiting;
 
@@ -63,23 +70,23 @@ __attribute__((destructor)) static void exit_begins(void)
 
 static size_t host_bytes(void)
 {
-    if (!pinned.host_bytes) {
+    if (!all.host_bytes) {
         ebb_limits_t l = ebb_limits_read();
-        pinned.host_bytes = l.cgroup_bytes < l.machine_bytes ? l.cgroup_bytes : l.machine_bytes;
+        all.host_bytes = l.cgroup_bytes < l.machine_bytes ? l.cgroup_bytes : l.machine_bytes;
     }
-    return pinned.host_bytes;
+    return all.host_bytes;
 }
 
 /* Asking for more than there is would end with the kernel killing processes, not with an error. */
 static size_t budget(void)
 {
-    size_t all = host_bytes();
+    size_t whole = host_bytes();
     int64_t option = ebb_options.host_budget;
     if (!option)
-        return all / 2;
+        return whole / 2;
     if (option < 0)
-        return (size_t)((double)all * (double)-option / 100.0);
-    return (uint64_t)option < all ? (size_t)option : all;
+        return (size_t)((double)whole * (double)-option / 100.0);
+    return (uint64_t)option < whole ? (size_t)option : whole;
 }
 
 /* ---- extents ---- */
@@ -93,7 +100,7 @@ static int by_base(const void *a, const void *b)
 /* Addresses without access rights, aligned. */
 static char *reserve(size_t bytes, size_t align)
 {
-    size_t room = bytes + align - pinned.page_bytes;
+    size_t room = bytes + align - all.page_bytes;
     char *p = mmap(NULL, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (p == MAP_FAILED)
         return NULL;
@@ -125,7 +132,7 @@ static void *hook_alloc(extent_hooks_t *hooks, void *wanted, size_t bytes, size_
     (void)hooks, (void)arena;
     size_t pin_bytes = pinned.exact_bytes && pinned.exact_bytes < bytes ? pinned.exact_bytes : bytes;
     pinned.refusal = -1;
-    if (wanted || pin_bytes > budget() || pinned.registered > budget() - pin_bytes)
+    if (wanted || pin_bytes > budget() || all.registered > budget() - pin_bytes)
         return NULL;
     pinned.refusal = CUDA_ERROR_OUT_OF_MEMORY;
     if (pin_bytes >= HUGE_PAGE_BYTES && align < HUGE_PAGE_BYTES)
@@ -147,8 +154,9 @@ static void *hook_alloc(extent_hooks_t *hooks, void *wanted, size_t bytes, size_
         return NULL;
     }
     pinned.registered += pin_bytes;
-    if (pinned.registered > pinned.peak)
-        pinned.peak = pinned.registered;
+    all.registered += pin_bytes;
+    if (all.registered > all.peak)
+        all.peak = all.registered;
     *zero = *commit = true;
     return base;
 }
@@ -169,6 +177,7 @@ static bool hook_dalloc(extent_hooks_t *hooks, void *base, size_t bytes, bool co
     }
     munmap(base, bytes);
     pinned.registered -= extent->pinned_bytes;
+    all.registered -= extent->pinned_bytes;
     tdelete(extent, &pinned.extents, by_base);
     free(extent);
     return false;
@@ -203,7 +212,7 @@ static bool start(void)
     if (pinned.tried)
         return pinned.ready;
     pinned.tried = true;
-    pinned.page_bytes = (size_t)sysconf(_SC_PAGESIZE);
+    all.page_bytes = (size_t)sysconf(_SC_PAGESIZE);
     if (mallctl("experimental.arenas_create_ext", &pinned.arena, &size, &config, sizeof config)) {
         ebb_log(EBB_WARN, "jemalloc cannot make an arena: there will be no pinned host memory");
         return false;
@@ -223,7 +232,7 @@ static int arena_flags(void)
 
 static size_t round_block(size_t bytes)
 {
-    return ROUND_UP(bytes ? bytes : 1, bytes < pinned.page_bytes / 2 ? SMALL_ALIGN_BYTES : pinned.page_bytes);
+    return ROUND_UP(bytes ? bytes : 1, bytes < all.page_bytes / 2 ? SMALL_ALIGN_BYTES : all.page_bytes);
 }
 
 /* Where the shelf for a size is or would be. */
@@ -262,6 +271,7 @@ static void *shelf_pop(size_t i)
     void *block = s->block[--s->count];
     s->used = ++pinned.clock;
     pinned.cached -= s->bytes;
+    all.cached -= s->bytes;
     if (!s->count) {
         free(s->block);
         memmove(s, s + 1, (--pinned.shelf_count - i) * sizeof *s);
@@ -295,6 +305,7 @@ static bool shelf_put(void *block, size_t bytes)
     s->block[s->count++] = block;
     s->used = ++pinned.clock;
     pinned.cached += bytes;
+    all.cached += bytes;
     return true;
 }
 
@@ -311,6 +322,20 @@ static bool make_room(size_t bytes)
         dallocx(shelf_pop(oldest), arena_flags());
     }
     return pinned.registered < before;
+}
+
+/* The same, of the other devices' blocks as well. */
+static bool make_room_anywhere(size_t bytes)
+{
+    const size_t before = all.registered;
+    ebb_visit_t visit;
+    make_room(bytes);
+    for (unsigned slot = 0; slot < ebb_slot_count && before - all.registered < bytes; slot++)
+        if (slot != ebb_slot && ebb_served[slot].context && !ebb_slot_visit(slot, &visit)) {
+            make_room(bytes - (before - all.registered));
+            ebb_slot_return(visit);
+        }
+    return all.registered < before;
 }
 
 /* ---- the interface ---- */
@@ -333,25 +358,25 @@ static void explain(size_t bytes)
     }
     char reason[256];
     ebb_limits_t limits = ebb_limits_read();
-    bool known = ebb_limits_explain(&limits, pinned.registered, bytes, reason, sizeof reason);
+    bool known = ebb_limits_explain(&limits, all.registered, bytes, reason, sizeof reason);
     ebb_log(EBB_WARN, "host memory cannot be pinned (%s; %zu MiB are)%s%s", ebb_last_failure(),
-            pinned.registered / mib, known ? ": " : "", known ? reason : "");
+            all.registered / mib, known ? ": " : "", known ? reason : "");
 }
 
 static void *new_block(size_t bytes)
 {
     size_t limit = budget();
-    if (pinned.registered + bytes > limit)
-        make_room(pinned.registered + bytes - limit);
+    if (all.registered + bytes > limit)
+        make_room_anywhere(all.registered + bytes - limit);
     /* Aligned to pages, a block begins where its extent does. Otherwise jemalloc varies that, for caches. */
-    bool whole = bytes % pinned.page_bytes == 0;
-    int align = __builtin_ctzll(whole ? pinned.page_bytes : SMALL_ALIGN_BYTES);
+    bool whole = bytes % all.page_bytes == 0;
+    int align = __builtin_ctzll(whole ? all.page_bytes : SMALL_ALIGN_BYTES);
     pinned.exact_bytes = whole ? bytes : 0;
     /* A slab is more than its block, and the system may have less than the budget. */
     void *block;
     do
         block = mallocx(bytes, arena_flags() | MALLOCX_LG_ALIGN(align));
-    while (!block && make_room(bytes));
+    while (!block && make_room_anywhere(bytes));
     if (!block)
         explain(bytes);
     return block;
@@ -370,8 +395,10 @@ void *ebb_pinned_alloc(size_t bytes)
     void *block = shelf_take(rounded);
     if (!block)
         block = new_block(rounded);
-    if (block)
+    if (block) {
         pinned.allocated += bytes;
+        all.allocated += bytes;
+    }
     return block;
 }
 
@@ -381,6 +408,7 @@ void ebb_pinned_free(void *block, size_t bytes)
         return;
     EBB_ASSERT(pinned.allocated >= bytes);
     pinned.allocated -= bytes;
+    all.allocated -= bytes;
     if (!shelf_put(block, round_block(bytes)) && !atomic_load(&exiting))
         dallocx(block, arena_flags());
 }
@@ -395,11 +423,13 @@ size_t ebb_pinned_trim(void)
 
 ebb_pinned_usage_t ebb_pinned_usage(void)
 {
-    return (ebb_pinned_usage_t){.allocated_bytes = pinned.allocated,
-                                .cached_bytes = pinned.cached,
-                                .registered_bytes = pinned.registered,
-                                .peak_bytes = pinned.peak,
-                                .budget_bytes = budget()};
+    return (ebb_pinned_usage_t){.allocated_bytes = all.allocated,
+                                .cached_bytes = all.cached,
+                                .registered_bytes = all.registered,
+                                .peak_bytes = all.peak,
+                                .budget_bytes = budget(),
+                                .own_bytes = pinned.allocated,
+                                .others_bytes = all.registered - pinned.registered};
 }
 
 static void add_extent(const void *node, VISIT visit, void *sum)
@@ -415,7 +445,7 @@ void ebb_pinned_check(void)
 {
     size_t sum = 0;
     twalk_r(pinned.extents, add_extent, &sum);
-    EBB_ASSERT(sum == pinned.registered && sum <= pinned.peak);
+    EBB_ASSERT(sum == pinned.registered && sum <= all.peak);
     sum = 0;
     for (size_t i = 0; i < pinned.shelf_count; i++) {
         const shelf_t *s = &pinned.shelf[i];

@@ -12,8 +12,9 @@
  *           small ones. No block ever straddles two registrations: such a copy would not count as pinned
  *   cached  of a block: pinned and free
  *
- * Memory comes from the NUMA node of the calling thread's current device (topology.h), is usable from every
- * context, and is not inherited by forked children.
+ * Memory comes from the NUMA node of the calling thread's current device (topology.h) and is not inherited by forked
+ * children. Each device has an arena of its own, for its node and because a registration ends with the context that
+ * made it: a block is given back in the slot in which it was taken. The budget is one for all.
  *
  * Threads and locks: everything here wants ebb_lock() held (alloc/ebb_alloc.h), or one thread, and takes no
  * lock of ebb's. The driver is called to register and unregister, with a current context; never after the
@@ -30,6 +31,8 @@ typedef struct ebb_pinned_usage {
     size_t registered_bytes; /* in all extents: what the machine has less because of us */
     size_t peak_bytes;       /* the most that was ever registered */
     size_t budget_bytes;     /* EBB_HOST_BUDGET, or half of what the machine or control group has */
+    size_t own_bytes;        /* of allocated_bytes, the present device's */
+    size_t others_bytes;     /* of registered_bytes, other devices' */
 } ebb_pinned_usage_t;
 
 /* A block of pinned memory, contents undefined. NULL: the budget does not allow it, or it could not be

@@ -9,6 +9,8 @@
 
 #include "clean.h"
 #include "log.h"
+#include "pinned.h"
+#include "staging.h"
 #include "traffic.h"
 
 ebb_residence_t *ebb_residence_of(ebb_buffer_t *b)
@@ -303,7 +305,7 @@ void ebb_residence_forget(ebb_buffer_t *b, ebb_stream_t *stream)
         ebb_stay(b);
     if (r->host.at)
         ebb_host_free(r->host, b->bytes);
-    else if (stream && ebb_mark_join(ebb_stream_handle(stream), r->ready) && ebb_stall(r->ready))
+    else if (stream && ebb_stream_join(stream, r->ready) && ebb_stall(r->ready))
         ebb_log(EBB_WARN, "%s", ebb_last_failure());
     free(r);
     b->listener_state = NULL;
@@ -312,4 +314,11 @@ void ebb_residence_forget(ebb_buffer_t *b, ebb_stream_t *stream)
 void ebb_residence_waited(void)
 {
     ebb_collect_hosts();
+}
+
+void ebb_residence_ended(void)
+{
+    ebb_collect_hosts();
+    ebb_stage_end();
+    ebb_pinned_trim();
 }

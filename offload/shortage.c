@@ -11,7 +11,8 @@ enum { MOST_REPORTS = 10, LARGEST = 5 };
 static struct {
     bool on;
     unsigned reports;
-} shortage;
+} shortages[EBB_STATES];
+#define shortage (shortages[ebb_slot])
 
 /* Bytes of device memory, by what can be done about them. */
 typedef struct holders {
@@ -122,6 +123,8 @@ void ebb_report_shortage(const ebb_operation_t *op, size_t bytes)
     const holders_t h = look_around(op);
     const size_t wanted = op ? h.needed : (bytes + EBB_CHUNK_BYTES - 1) / EBB_CHUNK_BYTES * EBB_CHUNK_BYTES;
     const size_t stays = u.mapped_bytes - h.present - h.may_leave;
+    if (ebb_slot_count > 1)
+        ebb_log(EBB_WARN, "device %d:", ebb_served[ebb_slot].device);
     if (op)
         ebb_log(EBB_WARN, "out of memory: an operation on %u buffers needs %.1f MiB of them at once (%s)",
                 op->access_count, mib(h.needed), ebb_last_failure());

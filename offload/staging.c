@@ -14,7 +14,8 @@ static struct {
     size_t bytes;          /* of each; 0: there are none */
     ebb_mark_t busy[2];    /* a copy to or from it is under way until here */
     size_t refused_pinned; /* bytes that were pinned when there was no room for the blocks */
-} staging;
+} stagings[EBB_STATES];
+#define staging (stagings[ebb_slot])
 
 /* Once there are blocks they stay: they are needed when nothing else can be pinned. */
 static bool find_blocks(void)
@@ -45,6 +46,13 @@ void ebb_stage_prepare(void)
 size_t ebb_stage_bytes(void)
 {
     return 2 * staging.bytes;
+}
+
+void ebb_stage_end(void)
+{
+    for (unsigned i = 0; i < 2 && staging.bytes; i++)
+        ebb_pinned_free(staging.block[i], staging.bytes);
+    staging.bytes = 0;
 }
 
 static size_t piece_at(size_t at, size_t bytes)

@@ -17,5 +17,7 @@ ebb_status_t ebb_stage_in(CUdeviceptr device, const void *host, size_t bytes);
 /* Sets the pinned blocks aside, before other things take what may be pinned. */
 void ebb_stage_prepare(void);
 size_t ebb_stage_bytes(void); /* of them */
+/* They are free: the context is at its end. */
+void ebb_stage_end(void);
 
 #endif

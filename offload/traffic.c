@@ -7,13 +7,13 @@
 #include "pinned.h"
 #include "staging.h"
 
-ebb_traffic_t ebb_traffic_counters;
+ebb_traffic_t ebb_traffic_of[EBB_STATES];
 
 ebb_traffic_t ebb_traffic(void)
 {
     ebb_traffic_t t = ebb_traffic_counters;
     ebb_pinned_usage_t u = ebb_pinned_usage();
-    t.host_bytes = u.allocated_bytes - ebb_stage_bytes();
+    t.host_bytes = u.own_bytes - ebb_stage_bytes();
     t.host_peak_bytes = u.peak_bytes;
     t.host_budget_bytes = u.budget_bytes;
     t.pageable_bytes = ebb_pageable_usage().bytes;

@@ -4,7 +4,8 @@
 
 #include "ebb_offload.h"
 
-extern ebb_traffic_t ebb_traffic_counters;
+extern ebb_traffic_t ebb_traffic_of[EBB_STATES];
+#define ebb_traffic_counters (ebb_traffic_of[ebb_slot])
 
 /* Forgets the bytes copied since then: what ebb measured for itself. */
 void ebb_traffic_uncount(const ebb_traffic_t *before);

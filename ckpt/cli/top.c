@@ -23,6 +23,7 @@ typedef struct request {
 
 typedef struct moment {
     ebb_statistics_t statistics;
+    ebb_device_list_t devices;
     uint64_t at_ns;
 } moment_t;
 
@@ -65,6 +66,7 @@ static bool read_page(const ebb_live_t *page, moment_t *out)
     for (int i = 0; i < 1000; i++) {
         const uint32_t before = atomic_load_explicit(&page->sequence, memory_order_acquire);
         out->statistics = page->statistics;
+        out->devices = page->devices;
         out->at_ns = page->updated_ns;
         atomic_thread_fence(memory_order_acquire);
         if (!(before & 1) && atomic_load_explicit(&page->sequence, memory_order_relaxed) == before)
@@ -81,7 +83,7 @@ static double mib(uint64_t bytes)
     return (double)bytes / (1 << 20);
 }
 
-static void print_json(const ebb_statistics_t *s)
+static void print_json(const ebb_statistics_t *s, const ebb_device_list_t *devices)
 {
     const char *between = "{";
 #define X(key, meaning)                                                                                      \
@@ -89,14 +91,27 @@ static void print_json(const ebb_statistics_t *s)
     between = ", ";
     EBB_STATISTICS(X)
 #undef X
+    ebb_devices_print(devices, stdout);
     puts("}");
+}
+
+/* One needs no lines of its own. */
+static void print_devices(const ebb_device_list_t *list)
+{
+    for (uint32_t i = 0; i < list->count && list->count > 1; i++) {
+        const ebb_device_statistics_t *d = &list->device[i];
+        printf("device %-2" PRIu64 " %9.1f MiB of %.1f, %.1f at most; %.1f MiB live, %.1f beside ebb; evicted %" PRIu64
+               ", fetched %" PRIu64 "\n",
+               d->device, mib(d->mapped_bytes), mib(d->budget_bytes), mib(d->peak_bytes), mib(d->live_bytes),
+               mib(d->overhead_bytes), d->evictions, d->fetches);
+    }
 }
 
 static void print(const ebb_statistics_t *s, const moment_t *before, double seconds)
 {
     const ebb_statistics_t *b = &before->statistics;
     const double rate = seconds > 0 ? 1e-6 / seconds : 0; /* MB/s */
-    printf("device    %9.1f MiB of %.1f, %.1f at most; %.1f MiB live, %.1f beside ebb\n",
+    printf("devices   %9.1f MiB of %.1f, %.1f at most; %.1f MiB live, %.1f beside ebb\n",
            mib(s->mapped_bytes), mib(s->budget_bytes), mib(s->peak_bytes), mib(s->live_bytes),
            mib(s->overhead_bytes));
     printf("host      %9.1f MiB pinned of %.1f, %.1f at most; %.1f MiB pageable\n", mib(s->host_bytes),
@@ -120,6 +135,9 @@ static void print_keys(void)
 #define X(key, meaning) puts("| `" #key "` | " meaning " |");
     EBB_STATISTICS(X)
 #undef X
+#define X(key, meaning) puts("| `devices[]." #key "` | " meaning " |");
+    EBB_DEVICE_STATISTICS(X)
+#undef X
 }
 
 static int watch(const request_t *r)
@@ -132,10 +150,11 @@ static int watch(const request_t *r)
         if (!read_page(page, &now))
             return ebb_cli_fail("the page cannot be read", NULL);
         if (r->json)
-            print_json(&now.statistics);
+            print_json(&now.statistics, &now.devices);
         else {
             if (!r->once && isatty(STDOUT_FILENO))
                 fputs("\033[H\033[J", stdout);
+            print_devices(&now.devices);
             print(&now.statistics, first ? &now : &before, (double)(now.at_ns - before.at_ns) * 1e-9);
         }
         fflush(stdout);

@@ -271,11 +271,16 @@ static void placed_small_buffers_live_on_when_their_slab_is_closed(void **state)
     ebb_slab_close(slab);
     CUdeviceptr kept = b->address;
     ebb_heap_check();
+    assert_int_equal(ebb_broken_count(), 0);
+    CUdeviceptr begin = r->base, end = begin + 2 * EBB_CHUNK_BYTES;
     ebb_unlock();
-    for (int i = 0; i < 64; i++) { /* some of them come from what is left of it */
+    int inside = 0;
+    for (int i = 0; i < 64; i++) { /* what is left of it is used before memory is added */
         OK(cuMemAlloc_v2(&others[i], 100000));
         assert_true(others[i] + 100000 <= kept || kept + 700000 <= others[i]);
+        inside += others[i] >= begin && others[i] < end;
     }
+    assert_int_equal(inside, (2 * EBB_CHUNK_BYTES - 512 - 700416) / 100352);
     for (int i = 0; i < 64; i++)
         OK(cuMemFree_v2(others[i]));
     OK(cuMemFree_v2(kept));
