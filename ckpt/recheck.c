@@ -235,7 +235,7 @@ ebb_mark_t ebb_recheck_dropping(ebb_buffer_t *b, uint32_t id, uint32_t operation
     check_t *c = take();
     if (!c || hash_dropped(c, b, ready)) {
         *keep_copy = true; /* nobody could tell */
-        return ebb_mark_here(recheck.side);
+        return (ebb_mark_t){0};
     }
     *c = (check_t){.state = HASHED, .id = id, .operation = operation, .end = ebb_mark_here(recheck.side)};
     recheck.slot_of[id] = 1 + slot_of(c);

@@ -323,31 +323,45 @@ static void begin_driving(kind_t *k)
 
 /* ---- steps ---- */
 
+/* A step of this kind is expected. */
+static void begin_step(kind_t *k)
+{
+    if (k->phase == OBSERVE && is_worth_learning())
+        k->phase = LEARN;
+    if (k->phase == LEARN && !ebb_drive_active()) {
+        run.bound = true;
+        ebb_record_begin();
+    }
+    if (k->phase == DRIVE && !run.driving)
+        begin_driving(k);
+}
+
+/* What is driven needs no other guide. */
+static void follow(kind_t *k)
+{
+    if (run.driving)
+        ebb_follow_pause();
+    else
+        ebb_follow_boundary(k && (k->phase == DRIVE || k->phase == STAY) ? &k->learned : NULL);
+}
+
 static void act_at_boundary(void)
 {
     if (!run.boundary)
         return;
     run.boundary = false;
     if (ebb_plans_rest()) {
-        ebb_follow_boundary(NULL);
+        follow(NULL);
         return;
     }
     kind_t *ended = kind_of(ebb_step_ended(run.finder)), *next = kind_of(ebb_step_expected(run.finder));
     if (ebb_record_running() && ended)
         learn(ended);
-    ebb_follow_boundary(next && (next->phase == DRIVE || next->phase == STAY) ? &next->learned : NULL);
     if (run.driving && (run.driving != next || !ebb_drive_active()))
         leave("the next step is expected to be of another kind");
-    if (!next)
-        return;
-    if (next->phase == OBSERVE && is_worth_learning())
-        next->phase = LEARN;
-    if (next->phase == LEARN && !ebb_drive_active()) {
-        run.bound = true;
-        ebb_record_begin();
-    }
-    if (next->phase == DRIVE && !run.driving)
-        begin_driving(next);
+    if (next)
+        begin_step(next);
+    follow(next);
 }
 
 static void say_found(void)

@@ -156,8 +156,8 @@ static void begin_drop(ebb_buffer_t *b, ebb_residence_t *r)
     r->same = false;
     r->dropping = true;
     r->left = looked;
-    if (!keep_copy || !out || ebb_mark_join(ebb_stream_handle(out), looked) || copy_out(b, r))
-        r->left = looked;
+    if (keep_copy && out && !ebb_mark_join(ebb_stream_handle(out), looked) && copy_out(b, r))
+        r->left = ebb_mark_here(out); /* a part of it may be under way */
 }
 
 ebb_status_t ebb_leave(ebb_buffer_t *b, bool drop)

@@ -62,6 +62,12 @@ static double offload_cost(const rates_t *q, const ebb_buffer_t *b, const ebb_ne
     return shown > copies / 16 ? shown : copies / 16;
 }
 
+/* Whether it can be told when its users are done, without a copy behind them. */
+static bool may_drop(const ebb_buffer_t *b)
+{
+    return ebb_options.recompute && !is_wanted(b) && b->use_count <= EBB_USE_MARKS && !b->abroad;
+}
+
 /* The cheaper of the two ways that are allowed. False: none is. */
 static bool appraise(const rates_t *q, const ebb_future_t *f, ebb_buffer_t *b, const ebb_next_use_t *n,
                      ebb_victim_t *out)
@@ -73,7 +79,7 @@ static bool appraise(const rates_t *q, const ebb_future_t *f, ebb_buffer_t *b, c
     if (good)
         cost = offload_cost(q, b, n);
     *out = (ebb_victim_t){.buffer = b};
-    if (ebb_options.recompute && !is_wanted(b) && f->can_rebuild(b, &replay_ns) &&
+    if (may_drop(b) && f->can_rebuild(b, &replay_ns) &&
         (!ebb_options.recompute_max_cost || (double)replay_ns <= most) &&
         (!good || (double)replay_ns < cost)) {
         out->drop = good = true;
