@@ -53,13 +53,13 @@ static double transfer_ns(const rates_t *q, size_t bytes)
     return (double)bytes / q->link.out + (double)bytes / q->link.in;
 }
 
-/* What both copies leave uncovered. */
+/* What both copies leave uncovered. Half of the time until the next use counts as hiding them: the rest is lost to copies
+ * that begin late, because room was needed late, or wait for one another. Never nothing: the link is wanted by others. */
 static double offload_cost(const rates_t *q, const ebb_buffer_t *b, const ebb_next_use_t *n)
 {
-    const double copies = transfer_ns(q, b->bytes), hidden = (double)n->ns - q->waiting_ns;
+    const double copies = transfer_ns(q, b->bytes), hidden = (double)n->ns / 2 - q->waiting_ns;
     const double shown = hidden > 0 ? copies - hidden : copies;
-    /* Never for nothing: the link is wanted by others too. */
-    return shown > copies / 16 ? shown : copies / 16;
+    return shown > copies / 4 ? shown : copies / 4;
 }
 
 /* Whether it can be told when its users are done, without a copy behind them. */

@@ -239,12 +239,12 @@ static bool should_drop(const ebb_buffer_t *b, bool *nothing_else)
     const size_t i = (size_t)(b - scene.buffer);
     const double ns = (double)next_use(b).ns, replay = (double)scene.replay_ns[i], copies = copies_ns(b);
     const bool offload = ebb_options.offload && ns >= (double)ebb_options.offload_min_gap * 1000;
-    const double hidden = copies - ns > copies / 16 ? copies - ns : copies / 16;
+    const double shown = copies - ns / 2 > copies / 4 ? copies - ns / 2 : copies / 4;
     const bool allowed =
         ebb_options.recompute && replay > 0 && !scene.residence[i].wanted &&
         (!ebb_options.recompute_max_cost || replay <= copies * (double)ebb_options.recompute_max_cost / 100);
     *nothing_else = !offload && !allowed;
-    return allowed && (!offload || replay < hidden);
+    return allowed && (!offload || replay < shown);
 }
 
 /* All options. What no option allows comes behind all others, as copies, and not at all ahead of need. */

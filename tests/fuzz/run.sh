@@ -75,6 +75,7 @@ one() {
     seed=$1
     local policy arguments=("$seed") hosts=(4GiB 4GiB 16MiB 1MiB) status
     policy=$([[ $(draw policy 3) == 0 ]] && echo reactive || echo auto)
+    [[ $policy == auto && $(draw learn 3) == 0 ]] && policy=learn
     command="LD_LIBRARY_PATH=$build/softgpu/lib SOFTGPU_POISON=1 $build/bin/fuzz $seed"
     timeout 120 "$build/bin/fuzz" "$seed" >"$work/$seed.without" 2>"$work/$seed.log" || fails "without ebb"
     choose_budget || fails 'no size was told'
