@@ -26,6 +26,7 @@ const ebb_listener_t *ebb_listener;
 
 static ebb_mutex_t lock = EBB_MUTEX(EBB_RANK_STATE);
 static atomic_bool have_driver; /* the table is filled */
+static atomic_bool awake;       /* and ebb works with it: what every call asks first */
 static atomic_bool asleep; /* for ever: no usable driver, bad options under EBB_STRICT, or a forked child */
 
 static atomic_bool program_failed;
@@ -58,11 +59,17 @@ void ebb_lock(void)
         relax();
 }
 
-void ebb_unlock(void)
+static void pop_all(void)
 {
     CUcontext none;
     for (; core.pushed; core.pushed--)
         ebb_driver.cuCtxPopCurrent_v2(&none);
+}
+
+void ebb_unlock(void)
+{
+    if (core.pushed)
+        pop_all();
     unrelax();
     ebb_mutex_unlock(&lock);
 }
@@ -75,6 +82,7 @@ void ebb_listen(const ebb_listener_t *listener)
 static void after_fork(void)
 {
     atomic_store(&asleep, true);
+    atomic_store(&awake, false);
 }
 
 void ebb_driver_seen(void *handle)
@@ -91,8 +99,8 @@ void ebb_driver_seen(void *handle)
             ebb_log(EBB_WARN, "EBB_STRICT=1: ebb does nothing in this process");
         if (ebb_driver_fill((PFN_cuGetProcAddress_v12000)real) || (!good && ebb_options.strict))
             atomic_store(&asleep, true);
-        else
-            pthread_atfork(NULL, NULL, after_fork);
+        else if (!pthread_atfork(NULL, NULL, after_fork))
+            atomic_store(&awake, true);
         atomic_store(&have_driver, true);
     }
     ebb_unlock();
@@ -233,7 +241,8 @@ static void meet(CUcontext context)
 
 static bool is_awake(void)
 {
-    return ebb_have_driver() && !atomic_load_explicit(&asleep, memory_order_relaxed);
+    return atomic_load_explicit(&awake, memory_order_acquire) ||
+           (ebb_have_driver() && atomic_load_explicit(&awake, memory_order_acquire));
 }
 
 /* True: the lock is held, and ebb_slot is the current context's. */
@@ -249,15 +258,18 @@ static bool begin(void)
 }
 
 /* To another slot until the lock is given back. */
-static bool go_to(unsigned slot)
+static bool go_abroad(unsigned slot)
 {
     ebb_visit_t visit;
-    if (slot == ebb_slot)
-        return true;
     if (!ebb_served[slot].context || ebb_slot_visit(slot, &visit))
         return false;
     core.pushed += visit.pushed;
     return true;
+}
+
+static bool go_to(unsigned slot)
+{
+    return slot == ebb_slot || go_abroad(slot);
 }
 
 /* False, and no lock any more, unless `good`. */
@@ -288,12 +300,13 @@ bool ebb_enter_work(void)
     return begin();
 }
 
-bool ebb_enter_stream(CUstream stream)
+ebb_stream_t *ebb_enter_stream(CUstream stream)
 {
     if (!begin())
-        return false;
-    unsigned slot = ebb_stream_slot(ebb_stream_of(stream));
-    return held_if(slot != EBB_NOWHERE && go_to(slot));
+        return NULL;
+    ebb_stream_t *s = ebb_stream_of(stream);
+    unsigned slot = ebb_stream_slot(s);
+    return held_if(slot != EBB_NOWHERE && go_to(slot)) ? s : NULL;
 }
 
 bool ebb_enter_device(CUdevice device)
@@ -432,10 +445,9 @@ void ebb_context_gone(CUdevice device)
 /* As the program would: in the context and the capture mode that it has. */
 static CUresult issue_plainly(CUresult (*issue)(const void *context), const void *context)
 {
-    CUcontext none;
     bool relaxed = core.relaxed, pushed = core.pushed;
-    for (; core.pushed; core.pushed--)
-        ebb_driver.cuCtxPopCurrent_v2(&none);
+    if (pushed)
+        pop_all();
     unrelax();
     CUresult result = issue(context);
     if (relaxed)

@@ -17,8 +17,8 @@ bool ebb_enter_at(CUdeviceptr address);
 /* For an operation: as ebb_enter, but true in every context, because any may touch ebb's memory (ebb_slot is
  * EBB_NOWHERE then); ebb_issue knows what to do. */
 bool ebb_enter_work(void);
-/* The device of a stream, which may be another than the current context's. */
-bool ebb_enter_stream(CUstream stream);
+/* The device of a stream, which may be another than the current context's; NULL: false. */
+ebb_stream_t *ebb_enter_stream(CUstream stream);
 /* The device of that number; the one of that context, served from now on if it is the first of its device. */
 bool ebb_enter_device(CUdevice device);
 bool ebb_enter_context(CUcontext context);

@@ -111,6 +111,12 @@
     X(cuMipmappedArrayDestroy, cuMipmappedArrayDestroy, 5000)                                                \
     X(cuMemAllocHost_v2, cuMemAllocHost, 3020)                                                               \
     X(cuMemHostRegister_v1, cuMemHostRegister, 4000)                                                         \
+    X(cuModuleLoad, cuModuleLoad, 2000)                                                                      \
+    X(cuModuleLoadDataEx, cuModuleLoadDataEx, 2010)                                                          \
+    X(cuModuleLoadFatBinary, cuModuleLoadFatBinary, 2000)                                                    \
+    X(cuLibraryLoadData, cuLibraryLoadData, 12000)                                                           \
+    X(cuLibraryLoadFromFile, cuLibraryLoadFromFile, 12000)                                                   \
+    X(cuLibraryGetModule, cuLibraryGetModule, 12000)                                                         \
     X(cuModuleGetGlobal_v2, cuModuleGetGlobal, 3020)                                                         \
     X(cuLibraryGetGlobal, cuLibraryGetGlobal, 12000)                                                         \
     X(cuLibraryGetManaged, cuLibraryGetManaged, 12000)                                                       \

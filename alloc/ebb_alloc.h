@@ -296,8 +296,11 @@ void ebb_keep_everything(const char *why);
 void ebb_keep_device(const char *why);
 /* Of the present device. */
 bool ebb_keeps_everything(void);
-/* No plan may be made or followed now: everything is kept, or a stream is being captured (the device may not be
- * waited for then). */
+/* From now on no step is learned and no plan followed, because both wait for the device, which perhaps waits for what the
+ * program has not issued yet. Lock held. */
+void ebb_end_plans(const char *why);
+/* No plan may be made or followed now: everything is kept, plans have ended, or a stream is being captured (the device may
+ * not be waited for then). */
 bool ebb_plans_rest(void);
 /* Tells the listener, about the present device or about each. */
 void ebb_interrupt(const char *why);

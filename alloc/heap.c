@@ -17,11 +17,13 @@
 #include "slab.h"
 #include "spare.h"
 
-static struct {
+typedef struct heap_state {
     ebb_buffer_t *newest, *oldest; /* large buffers by last use */
     size_t live_bytes, live_peak_bytes;
     ebb_buffer_t *unused; /* records to be used again, linked through `older` */
-} heaps[EBB_STATES];
+} heap_state_t;
+
+static heap_state_t heaps[EBB_STATES];
 #define heap (heaps[ebb_slot])
 
 static uint64_t generations; /* of all devices: no two buffers of the process share one */
@@ -47,11 +49,27 @@ bool ebb_heap_cede(size_t chunks)
 
 bool ebb_heap_make_room(size_t chunks)
 {
+    if (chunks > ebb_chunks_limit())
+        return false; /* nothing leaves the device for what would not fit anyway */
     /* From cheap to dear: spares that are done, the listener's means, spares that must be waited for. */
     return ebb_chunks_available() >= chunks || ebb_heap_reclaim(chunks, false) ||
            (ebb_listener && ebb_listener->make_room &&
             ebb_listener->make_room(chunks - ebb_chunks_available())) ||
            ebb_heap_reclaim(chunks, true);
+}
+
+void ebb_heap_measure(void)
+{
+    ebb_chunks_measure();
+    if (!ebb_chunks_excess())
+        return;
+    ebb_interrupt("what is held beside ebb's memory has grown"); /* a plan has given its part of it away */
+    ebb_heap_reclaim(SIZE_MAX, false);
+    ebb_chunks_release();
+    size_t excess = ebb_chunks_excess();
+    if (excess && ebb_listener && ebb_listener->make_room)
+        ebb_listener->make_room(excess);
+    ebb_chunks_release();
 }
 
 /* ---- the order of last use ---- */
@@ -122,6 +140,7 @@ void ebb_buffers_touch(ebb_mark_t mark)
 /* What all buffers have, whoever found the memory. */
 static void begin_life(ebb_buffer_t *b, const ebb_request_t *q)
 {
+    heap_state_t *h = &heap;
     b->bytes = q->bytes;
     b->generation = ++generations;
     b->stream_ordered = q->stream != NULL;
@@ -132,9 +151,9 @@ static void begin_life(ebb_buffer_t *b, const ebb_request_t *q)
     b->tag = b->number = 0;
     if (q->stream) /* a range reused at once is in use on this stream until here */
         ebb_buffer_touch(b, ebb_mark_here(q->stream));
-    heap.live_bytes += b->bytes;
-    if (heap.live_bytes > heap.live_peak_bytes)
-        heap.live_peak_bytes = heap.live_bytes;
+    h->live_bytes += b->bytes;
+    if (h->live_bytes > h->live_peak_bytes)
+        h->live_peak_bytes = h->live_bytes;
 }
 
 static ebb_buffer_t *own(ebb_range_t *range)

@@ -1,6 +1,9 @@
 /* intercept_foreign.c: memory that the driver serves: seen, counted against the budget where it is the device's,
  * and left alone. */
+#include <link.h>
+#include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "arena.h"
 #include "foreign.h"
@@ -102,6 +105,29 @@ static bool is_served(CUdevice device)
     return served;
 }
 
+static int is_pytorch(struct dl_phdr_info *object, size_t size, void *found)
+{
+    (void)size;
+    return *(bool *)found = object->dlpi_name && strstr(object->dlpi_name, "libc10_cuda");
+}
+
+/* A PyTorch that maps device memory itself has been told to by its script, whatever `ebb run` has put into the
+ * environment: its tensors are then parts of large mappings that ebb cannot see into. Said once. */
+static void notice_segments(void)
+{
+    static atomic_bool asked;
+    bool found = false;
+    if (atomic_exchange(&asked, true))
+        return;
+    dl_iterate_phdr(is_pytorch, &found);
+    if (found)
+        ebb_log(
+            EBB_WARN,
+            "PyTorch maps its segments itself (expandable_segments): its tensors are hidden from ebb, and "
+            "stay on the device; let the script not set its allocator, so that backend:cudaMallocAsync "
+            "holds");
+}
+
 static CUresult create(CUmemGenericAllocationHandle *out, size_t bytes, const CUmemAllocationProp *prop,
                        unsigned long long flags)
 {
@@ -124,6 +150,7 @@ static CUresult create(CUmemGenericAllocationHandle *out, size_t bytes, const CU
     *p = (physical_t){.handle = *out, .bytes = bytes, .slot = ebb_slot, .handles = 1, .next = physicals};
     physicals = p;
     ebb_unlock();
+    notice_segments();
     return result;
 }
 

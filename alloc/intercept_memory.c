@@ -111,7 +111,8 @@ static CUresult alloc_async(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, C
 {
     if (!out || !bytes)
         return pass_alloc_async(out, bytes, pool, stream);
-    if (!ebb_enter_stream(stream)) /* a further context's stream, or none of a device that ebb serves */
+    ebb_stream_t *s = ebb_enter_stream(stream);
+    if (!s) /* a further context's stream, or none of a device that ebb serves */
         return !is_captured(stream) && ebb_enter_beside() ? alloc_from_driver(out, bytes, pool, &stream)
                                                           : pass_alloc_async(out, bytes, pool, stream);
     if (is_captured(stream)) {
@@ -119,8 +120,7 @@ static CUresult alloc_async(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, C
         ebb_unlock();
         return pass_alloc_async(out, bytes, pool, stream);
     }
-    ebb_request_t request = {
-        .bytes = bytes, .stream = ebb_stream_of(stream), .pool = pool ? pool : ebb_pool_current()};
+    ebb_request_t request = {.bytes = bytes, .stream = s, .pool = pool ? pool : ebb_pool_current()};
     const unsigned slot = request.pool ? ebb_pool_slot(request.pool) : ebb_slot;
     if (slot == EBB_NOWHERE || (slot != ebb_slot && !ebb_enter_goes_on(slot))) {
         ebb_unlock();
@@ -132,7 +132,7 @@ static CUresult alloc_async(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, C
         ebb_unlock();
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    if (ebb_stream_slot(request.stream) != slot)
+    if (ebb_stream_slot(s) != slot)
         request.stream = NULL; /* of another device: memory that no stream still uses */
     return serve(out, &request, true);
 }
@@ -295,15 +295,15 @@ static CUresult free_async(CUdeviceptr address, CUstream stream)
             uncount(address);
         return EBB_PASS(cuMemFreeAsync, (address, stream));
     }
-    if (!ebb_enter_stream(stream))
+    ebb_stream_t *s = ebb_enter_stream(stream);
+    if (!s)
         return free_now(address);
     if (is_captured(stream)) { /* only what a graph has allocated may be freed there: the driver says so */
         ebb_unlock();
         return EBB_PASS(cuMemFreeAsync, (address, stream));
     }
-    ebb_stream_t *s = ebb_stream_of(stream);
     ebb_buffer_t *b = ebb_heap_find(address);
-    if (b && ebb_enter_goes_on(b->range->slot)) {
+    if (b && (b->range->slot == ebb_slot || ebb_enter_goes_on(b->range->slot))) {
         /* The free is ordered on `stream`, which the program has put behind every use. */
         ebb_mark_issue(s);
         release(b, s);

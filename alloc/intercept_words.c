@@ -7,11 +7,13 @@
 #include "pin.h"
 
 /* A buffer with a word that a stream waits for is pinned for good: to evict it, the host would wait for the
- * stream, and the stream perhaps for the host. Such words stand in small buffers, which never leave anyway. */
+ * stream, and the stream perhaps for the host. Such words stand in small buffers, which never leave anyway. For the
+ * same reason there is no learning: it waits for every operation. */
 static void pin_awaited(CUdeviceptr address)
 {
     if (!ebb_enter_at(address))
         return;
+    ebb_end_plans("a stream waits for a value in memory");
     ebb_buffer_t *b = ebb_buffer_at(address);
     if (b && ebb_buffer_is_large(b) && !b->pinned)
         ebb_buffer_pin(b);

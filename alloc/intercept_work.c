@@ -6,8 +6,10 @@
 #include "args.h"
 #include "capture.h"
 #include "foreign.h"
+#include "heap.h"
 #include "intercept.h"
 #include "mark.h"
+#include "module.h"
 #include "order.h"
 #include "other.h"
 #include "pin.h"
@@ -67,6 +69,8 @@ static CUresult launch(const launch_t *l)
         op.opaque = true;
     }
     CUresult result = ebb_issue(&op, issue_launch, l);
+    if (ebb_signatures_grew() && ebb_enter_is_inside() && !ebb_captures_under_way())
+        ebb_heap_measure(); /* its code may have been loaded just now */
     ebb_unlock();
     if (bytes > ON_STACK) {
         free(block);
@@ -248,6 +252,7 @@ static CUresult unload(CUmodule module, CUlibrary library)
     if (ebb_enter_work()) {
         ebb_signatures_forget();
         ebb_foreign_forget(module ? (const void *)module : library);
+        ebb_module_forget(module ? (const void *)module : library);
         ebb_unlock();
     }
     return module ? EBB_PASS(cuModuleUnload, (module)) : EBB_PASS(cuLibraryUnload, (library));
@@ -282,8 +287,11 @@ static CUresult synchronize_device(CUresult result)
 
 /* Other threads may issue while this one waits, so nothing is concluded from it. */
 PLAIN_CALL(cuCtxSynchronize, (void), synchronize_device(EBB_PASS(cuCtxSynchronize, ())))
-PLAIN_CALL(cuCtxSynchronize_v2, (CUcontext context), synchronize_device(EBB_PASS(cuCtxSynchronize_v2, (context))))
-PLAIN_CALL(cuEventSynchronize, (CUevent event), ebb_waited(ebb_order_done(EBB_PASS(cuEventSynchronize, (event)), EBB_ORDER_SYNC_EVENT, NULL, event)))
+PLAIN_CALL(cuCtxSynchronize_v2, (CUcontext context),
+           synchronize_device(EBB_PASS(cuCtxSynchronize_v2, (context))))
+PLAIN_CALL(cuEventSynchronize, (CUevent event),
+           ebb_waited(ebb_order_done(EBB_PASS(cuEventSynchronize, (event)), EBB_ORDER_SYNC_EVENT, NULL,
+                                     event)))
 
 static CUresult destroy_stream(CUstream stream, bool older)
 {

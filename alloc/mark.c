@@ -60,13 +60,9 @@ static CUstream handle_here(const ebb_stream_t *s)
     return is_ambiguous(s->handle) && (!s->id || s->id != own_id()) ? CU_STREAM_LEGACY : s->handle;
 }
 
-ebb_stream_t *ebb_stream_of(CUstream handle)
+/* Out of the way of the common case. */
+__attribute__((noinline)) static ebb_stream_t *look_up(CUstream handle)
 {
-    if (handle == CU_STREAM_LEGACY)
-        handle = NULL;
-    ebb_stream_t *last = last_of[ebb_slot];
-    if (last && last->handle == handle && !is_ambiguous(handle))
-        return last;
     const unsigned long long id = is_ambiguous(handle) ? own_id() : 0;
     for (ebb_stream_t *s = streams; s; s = s->next)
         if (s->handle == handle && s->id == id && (!is_default(handle) || s->slot == ebb_slot))
@@ -84,6 +80,14 @@ ebb_stream_t *ebb_stream_of(CUstream handle)
     s->next = streams;
     streams = s;
     return last_of[ebb_slot] = s;
+}
+
+ebb_stream_t *ebb_stream_of(CUstream handle)
+{
+    if (handle == CU_STREAM_LEGACY)
+        handle = NULL;
+    ebb_stream_t *last = last_of[ebb_slot];
+    return last && last->handle == handle && !is_ambiguous(handle) ? last : look_up(handle);
 }
 
 unsigned ebb_stream_slot(const ebb_stream_t *s)
@@ -220,7 +224,8 @@ ebb_status_t ebb_mark_join(CUstream stream, ebb_mark_t mark)
 {
     ebb_stream_t *s = mark.stream;
     CUevent event;
-    bool same = s && s->handle == stream && (s->slot == ebb_slot || !is_default(stream)) && handle_here(s) == stream;
+    bool same =
+        s && s->handle == stream && (s->slot == ebb_slot || !is_default(stream)) && handle_here(s) == stream;
     if (!s || s->reached >= mark.number || same)
         return 0;
     EBB_TRY(event_behind(s, mark.number, &event));

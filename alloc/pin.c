@@ -31,9 +31,20 @@ bool ebb_keeps_everything(void)
            atomic_load_explicit(&keeping[ebb_slot], memory_order_relaxed);
 }
 
+static atomic_bool awaiting;
+
+void ebb_end_plans(const char *why)
+{
+    if (!atomic_exchange(&awaiting, true)) {
+        ebb_log(EBB_INFO, "no plans from now on: %s", why);
+        ebb_interrupt(why);
+    }
+}
+
 bool ebb_plans_rest(void)
 {
-    return ebb_keeps_everything() || ebb_captures_under_way();
+    return ebb_keeps_everything() || atomic_load_explicit(&awaiting, memory_order_relaxed) ||
+           ebb_captures_under_way();
 }
 
 void ebb_interrupt(const char *why)

@@ -18,6 +18,7 @@ enum { DEVICES = 64 };
 
 static known_t *list;
 static CUmemoryPool current[DEVICES]; /* NULL: the device's default one */
+static bool any_current;
 static ebb_pool_usage_t usage_of_default[EBB_STATES];
 
 static bool is_numbered(CUdevice device)
@@ -124,7 +125,7 @@ void ebb_pool_forget(CUmemoryPool pool)
 
 CUmemoryPool ebb_pool_current(void)
 {
-    const CUdevice device = ebb_served[ebb_slot].device;
+    const CUdevice device = any_current ? ebb_served[ebb_slot].device : -1;
     return is_numbered(device) ? current[device] : NULL;
 }
 
@@ -132,4 +133,5 @@ void ebb_pool_set_current(CUdevice device, CUmemoryPool pool)
 {
     if (is_numbered(device))
         current[device] = pool;
+    any_current = true;
 }

@@ -30,13 +30,15 @@ typedef struct queue {
     struct queue *next;
 } queue_t;
 
-static struct {
+typedef struct small_state {
     queue_t *waiting[EBB_LARGEST_UNITS + 1]; /* by units */
     size_t waiting_count;
     ebb_block_t *bin[BINS];
     uint64_t filled[(BINS + 63) / 64]; /* a bit for each bin that is not empty */
     bool seams;                        /* some neighbours could not be merged because their streams differ */
-} smalls[EBB_STATES];
+} small_state_t;
+
+static small_state_t smalls[EBB_STATES];
 #define small (smalls[ebb_slot])
 
 /* ---- free blocks ---- */
@@ -147,33 +149,35 @@ static ebb_block_t *cut(ebb_block_t *b, uint32_t first, uint32_t units)
 
 static queue_t *queue_of(uint32_t units, const ebb_stream_t *stream)
 {
-    for (queue_t **link = &small.waiting[units]; *link; link = &(*link)->next) {
+    small_state_t *here = &small;
+    for (queue_t **link = &here->waiting[units]; *link; link = &(*link)->next) {
         queue_t *q = *link;
         if (q->stream != stream)
             continue;
         *link = q->next; /* to the front */
-        q->next = small.waiting[units];
-        return small.waiting[units] = q;
+        q->next = here->waiting[units];
+        return here->waiting[units] = q;
     }
     queue_t *q = calloc(1, sizeof *q);
     if (q) {
         q->stream = stream;
-        q->next = small.waiting[units];
-        small.waiting[units] = q;
+        q->next = here->waiting[units];
+        here->waiting[units] = q;
     }
     return q;
 }
 
 static ebb_block_t *take_waiting(uint32_t units, const ebb_stream_t *stream)
 {
-    for (queue_t *q = small.waiting[units]; q; q = q->next) {
+    small_state_t *here = &small;
+    for (queue_t *q = here->waiting[units]; q; q = q->next) {
         ebb_block_t *b = q->head;
         if (!b || !ebb_mark_suits(b->freed, stream))
             continue;
         q->head = b->next;
         b->next = NULL;
         b->state = EBB_LIVE;
-        small.waiting_count--;
+        here->waiting_count--;
         return b;
     }
     return NULL;

@@ -18,9 +18,9 @@
 
 typedef struct phys {
     int fd;
-    uint32_t chunks, used;
-    uint32_t first_free; /* no free chunk lies below */
-    bool *taken;         /* [chunks] */
+    uint32_t chunks, used, most; /* most: that were ever used at once */
+    uint32_t first_free;         /* no free chunk lies below */
+    bool *taken;                 /* [chunks] */
 } phys_t;
 
 static phys_t memory[SG_MAX_DEVICES + 1]; /* the last: host memory; guarded by sg.lock */
@@ -49,6 +49,26 @@ CUresult sg_phys_init(unsigned devices, size_t bytes)
 size_t sg_phys_used_locked(unsigned device)
 {
     return (size_t)memory[device].used * SG_CHUNK_BYTES;
+}
+
+static void take(phys_t *phys, uint32_t chunks)
+{
+    phys->used += chunks;
+    if (phys->used > phys->most)
+        phys->most = phys->used;
+}
+
+/* At the end of the program: a line for each device, its number and the most bytes that were in use at once. */
+__attribute__((destructor)) static void tell_peak(void)
+{
+    const char *path = getenv("SOFTGPU_PEAK");
+    if (!path || !*path || atomic_load(&sg.forked) || !memory[0].taken)
+        return;
+    FILE *f = fopen(path, "w");
+    for (unsigned i = 0; f && i < SG_MAX_DEVICES && memory[i].taken; i++)
+        fprintf(f, "%u %zu\n", i, (size_t)memory[i].most * SG_CHUNK_BYTES);
+    if (!f || fclose(f))
+        sg_log(1, "SOFTGPU_PEAK=%s: %s", path, strerror(errno));
 }
 
 static void poison_chunk(const phys_t *phys, uint32_t chunk)
@@ -151,7 +171,7 @@ sg_handle_t *sg_phys_create_in_locked(unsigned device, size_t bytes, sg_phys_fil
     h->owns_fd = file.owns;
     h->charged = file.charged;
     if (h->charged)
-        phys->used += (uint32_t)chunks;
+        take(phys, (uint32_t)chunks);
     return h;
 }
 
@@ -177,7 +197,7 @@ sg_handle_t *sg_phys_create_locked(unsigned device, size_t bytes)
     }
     while (phys->first_free < phys->chunks && phys->taken[phys->first_free])
         phys->first_free++;
-    phys->used += h->count;
+    take(phys, h->count);
     return h;
 }
 

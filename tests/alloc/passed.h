@@ -22,9 +22,9 @@ static const struct {
     {"rights once granted stay granted on ebb's mappings",
      "cuCtxDisablePeerAccess"},
     {"code: ebb asks for a function's parameters when it is launched",
-     "cuModuleLoad cuModuleLoadData cuModuleLoadDataEx cuModuleLoadFatBinary cuModuleGetFunction cuModuleGetFunctionCount "
-     "cuModuleEnumerateFunctions cuModuleGetLoadingMode cuModuleGetTexRef cuModuleGetSurfRef cuLink* cuLibraryLoadData "
-     "cuLibraryLoadFromFile cuLibraryGetKernel cuLibraryGetKernelCount cuLibraryEnumerateKernels cuLibraryGetModule "
+     "cuModuleGetFunction cuModuleGetFunctionCount "
+     "cuModuleEnumerateFunctions cuModuleGetLoadingMode cuModuleGetTexRef cuModuleGetSurfRef cuLink* "
+     "cuLibraryGetKernel cuLibraryGetKernelCount cuLibraryEnumerateKernels cuLibraryGetModule "
      "cuLibraryGetUnifiedFunction cuKernel* cuFuncGet* cuFuncSet* cuFuncIsLoaded cuFuncLoad"},
     {"arguments of launches of before CUDA 4, which count as touching everything",
      "cuParamSet*"},

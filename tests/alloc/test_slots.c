@@ -57,13 +57,13 @@ static void calls_find_the_device_that_they_are_about(void **state)
     assert_current(context[1]);
     ebb_unlock();
     assert_current(context[0]);
-    assert_true(ebb_enter_stream(stream[1]));
+    assert_non_null(ebb_enter_stream(stream[1]));
     assert_int_equal(ebb_chunk_device(), 1);
     assert_true(ebb_enter_goes_on(ebb_slot_of_device(0))); /* there and back in one call */
     assert_current(context[0]);
     ebb_unlock();
     assert_current(context[0]);
-    assert_true(ebb_enter_stream(NULL));
+    assert_non_null(ebb_enter_stream(NULL));
     assert_int_equal(ebb_chunk_device(), 0);
     assert_int_equal(ebb_stream_slot(ebb_stream_of(stream[1])), ebb_slot_of_device(1));
     assert_ptr_equal(ebb_stream_of(stream[1]), ebb_stream_of(stream[1]));
@@ -122,7 +122,8 @@ static void random_traffic_is_counted_on_its_device(void **state)
         bool by_stream = rand() % 2;
         if (!by_stream)
             OK(cuCtxSetCurrent(context[device]));
-        CUresult result = by_stream ? cuMemAllocAsync(&live[i].p, bytes, stream[device]) : cuMemAlloc(&live[i].p, bytes);
+        CUresult result =
+            by_stream ? cuMemAllocAsync(&live[i].p, bytes, stream[device]) : cuMemAlloc(&live[i].p, bytes);
         if (result == CUDA_ERROR_OUT_OF_MEMORY) {
             live[i].p = 0;
             assert_true(sum[device] + bytes > most[device] / 2);

@@ -18,7 +18,7 @@ typedef struct outcome {
     char log[16384];
 } outcome_t;
 
-static char stats_path[64];
+static char stats_path[64], device_path[64];
 
 static outcome_t run(const char *settings, const char *arguments)
 {
@@ -55,12 +55,25 @@ static double statistic(const char *key)
     return atof(at + strlen(quoted));
 }
 
-/* On a device that has no more than the budget. */
-static outcome_t run_under_ebb(double budget, const char *settings, const char *arguments)
+/* Most bytes in use at once, as the device itself has seen it. */
+static double peak_of_device(void)
+{
+    double bytes = -1;
+    FILE *f = fopen(device_path, "r");
+    assert_non_null(f);
+    assert_int_equal(fscanf(f, "0 %lf", &bytes), 1);
+    fclose(f);
+    return bytes;
+}
+
+/* On a device that has no more than the budget, which shows that what it refuses is borne, or on a larger one, which shows that
+ * no more is asked for. */
+static outcome_t run_within(double budget, double device, const char *settings, const char *arguments)
 {
     char all[768];
-    snprintf(all, sizeof all, "LD_PRELOAD=%s EBB_STATS=%s SOFTGPU_MEMORY=%.0f %s", getenv("TEST_LIBEBB"),
-             stats_path, budget, settings);
+    snprintf(all, sizeof all,
+             "LD_PRELOAD=%s EBB_STATS=%s SOFTGPU_PEAK=%s SOFTGPU_MEMORY=%.0f EBB_BUDGET=%.0f %s",
+             getenv("TEST_LIBEBB"), stats_path, device_path, device, budget, settings);
     outcome_t out = run(all, arguments);
     print_message(
         "%.1f MiB %s: peak %.1f MiB, %.0f evictions, %.0f MiB out; %.1f MiB pinned, %.1f pageable\n",
@@ -68,7 +81,13 @@ static outcome_t run_under_ebb(double budget, const char *settings, const char *
         statistic("bytes_out") / 1048576, statistic("host_peak_bytes") / 1048576,
         statistic("pageable_peak_bytes") / 1048576);
     assert_true(statistic("peak_bytes") <= budget);
+    assert_true(peak_of_device() >= statistic("peak_bytes") && peak_of_device() <= budget);
     return out;
+}
+
+static outcome_t run_under_ebb(double budget, const char *settings, const char *arguments)
+{
+    return run_within(budget, budget, settings, arguments);
 }
 
 static void two_threads_under_budgets_have_the_same_bits(void **state)
@@ -81,6 +100,8 @@ static void two_threads_under_budgets_have_the_same_bits(void **state)
         assert_string_equal(without.hashes, with.hashes);
         assert_true(percents[i] > 80 || statistic("evictions") > 0);
         assert_true(statistic("pageable_peak_bytes") == 0);
+        with = run_within(without.peak * percents[i] / 100, 3 * without.peak, "", "");
+        assert_string_equal(without.hashes, with.hashes);
     }
 }
 
@@ -116,6 +137,7 @@ static void a_program_that_frees_and_retries_goes_on(void **state)
 int main(void)
 {
     snprintf(stats_path, sizeof stats_path, "/tmp/ebb-pair-stats-%d", (int)getpid());
+    snprintf(device_path, sizeof device_path, "/tmp/ebb-pair-peak-%d", (int)getpid());
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(two_threads_under_budgets_have_the_same_bits),
         cmocka_unit_test(pageable_memory_is_used_where_no_more_is_pinned),
@@ -123,5 +145,6 @@ int main(void)
     };
     int failed = cmocka_run_group_tests_name("pair", tests, NULL, NULL);
     remove(stats_path);
+    remove(device_path);
     return failed;
 }

@@ -1,0 +1,253 @@
+#include "image.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "hook.h"
+
+/* The worse of two answers stands further behind. */
+static ebb_image_variables_t worse(ebb_image_variables_t a, ebb_image_variables_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Literals of printf and assert. */
+static bool is_literal(const char *name)
+{
+    return !strncmp(name, "$str", 4) || !strncmp(name, "__unnamed_", 10);
+}
+
+/* ---- cubins ---- */
+
+typedef struct elf {
+    const unsigned char *at;
+    size_t bytes; /* SIZE_MAX: not known */
+    const Elf64_Shdr *section;
+    unsigned count;
+} elf_t;
+
+/* Structures in it are aligned as in memory. */
+static bool is_aligned(const void *at)
+{
+    return (uintptr_t)at % 8 == 0;
+}
+
+static bool lies_within(const elf_t *e, uint64_t offset, uint64_t bytes)
+{
+    return offset <= e->bytes && bytes <= e->bytes - offset;
+}
+
+static bool open_elf(elf_t *e)
+{
+    const Elf64_Ehdr *h = (const void *)e->at;
+    if (!lies_within(e, 0, sizeof *h) || !is_aligned(h) || h->e_shoff % 8 ||
+        memcmp(h->e_ident, ELFMAG, SELFMAG) || h->e_ident[EI_CLASS] != ELFCLASS64 ||
+        h->e_shentsize != sizeof(Elf64_Shdr) ||
+        !lies_within(e, h->e_shoff, (uint64_t)h->e_shnum * sizeof(Elf64_Shdr)))
+        return false;
+    e->section = (const void *)(e->at + h->e_shoff);
+    e->count = h->e_shnum;
+    return h->e_shstrndx < h->e_shnum;
+}
+
+/* NULL: damaged. */
+static const char *string_of(const elf_t *e, unsigned table, uint32_t offset)
+{
+    const Elf64_Shdr *s = table < e->count ? &e->section[table] : NULL;
+    if (!s || offset >= s->sh_size || !lies_within(e, s->sh_offset, s->sh_size))
+        return NULL;
+    const char *text = (const char *)(e->at + s->sh_offset + offset);
+    return memchr(text, 0, s->sh_size - offset) ? text : NULL;
+}
+
+/* Whether everything in section `index` is a literal. */
+static bool holds_literals(const elf_t *e, unsigned index)
+{
+    unsigned seen = 0;
+    for (unsigned i = 0; i < e->count; i++) {
+        const Elf64_Shdr *s = &e->section[i];
+        if (s->sh_type != SHT_SYMTAB || s->sh_offset % 8 || !lies_within(e, s->sh_offset, s->sh_size))
+            continue;
+        const Elf64_Sym *symbol = (const void *)(e->at + s->sh_offset);
+        for (size_t k = 0; k < s->sh_size / sizeof *symbol; k++) {
+            if (symbol[k].st_shndx != index || ELF64_ST_TYPE(symbol[k].st_info) == STT_SECTION)
+                continue;
+            const char *name = string_of(e, s->sh_link, symbol[k].st_name);
+            if (!name || !is_literal(name))
+                return false;
+            seen++;
+        }
+    }
+    return seen > 0;
+}
+
+static ebb_image_variables_t look_at_elf(const void *image, size_t bytes)
+{
+    elf_t e = {.at = image, .bytes = bytes};
+    if (!open_elf(&e))
+        return EBB_IMAGE_UNKNOWN;
+    const unsigned names = ((const Elf64_Ehdr *)image)->e_shstrndx;
+    for (unsigned i = 0; i < e.count; i++) {
+        const char *name = string_of(&e, names, e.section[i].sh_name);
+        if (!name)
+            return EBB_IMAGE_UNKNOWN;
+        if ((!strcmp(name, ".nv.global") || !strcmp(name, ".nv.global.init")) && e.section[i].sh_size &&
+            !holds_literals(&e, i))
+            return EBB_IMAGE_SOME;
+    }
+    return EBB_IMAGE_NONE;
+}
+
+/* ---- PTX ---- */
+
+/* The name in a declaration such as ".global .align 4 .b8 name[12] = {..}": the first word that is no directive and no
+ * number. */
+static bool declares_literal(const char *at, const char *end)
+{
+    while (at < end) {
+        while (at < end && strchr(" \t\n", *at))
+            at++;
+        const char *word = at;
+        while (at < end && !strchr(" \t\n[;=", *at))
+            at++;
+        if (at == word)
+            return false;
+        char name[16] = "";
+        memcpy(name, word, (size_t)(at - word) < sizeof name ? (size_t)(at - word) : sizeof name - 1);
+        if (name[0] != '.' && (name[0] < '0' || name[0] > '9'))
+            return is_literal(name);
+    }
+    return false;
+}
+
+/* Instructions have the word behind another (ld.global), declarations behind a space. */
+static ebb_image_variables_t look_at_ptx(const char *text, size_t bytes)
+{
+    static const char word[] = ".global";
+    const char *end = text + (bytes == SIZE_MAX ? strlen(text) : strnlen(text, bytes));
+    for (const char *at = text; (at = memmem(at, (size_t)(end - at), word, sizeof word - 1)); at++) {
+        const char *behind = at + sizeof word - 1;
+        bool declares = (at == text || strchr(" \t\n", at[-1])) && behind < end && strchr(" \t\n", *behind);
+        if (declares && !declares_literal(behind, end))
+            return EBB_IMAGE_SOME;
+    }
+    return EBB_IMAGE_NONE;
+}
+
+/* ---- compressed parts ---- */
+
+typedef size_t (*zstd_fn)(void *to, size_t room, const void *from, size_t bytes);
+typedef int (*lz4_fn)(const char *from, char *to, int bytes, int room);
+
+static void *function_of(const char *library, const char *name)
+{
+    void *handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
+    return handle ? ebb_real_dlsym(handle, name) : NULL;
+}
+
+/* The caller's to free. NULL: no library for it, no memory, or damaged. */
+static void *unpack(const void *from, size_t bytes, size_t unpacked, bool zstd)
+{
+    enum { LARGEST = 1 << 30 };
+    char *to = unpacked && unpacked < LARGEST && bytes < LARGEST ? malloc(unpacked + 1) : NULL;
+    void *function = to ? zstd ? function_of("libzstd.so.1", "ZSTD_decompress")
+                               : function_of("liblz4.so.1", "LZ4_decompress_safe")
+                        : NULL;
+    bool good = false;
+    if (function && zstd)
+        good = ((zstd_fn)function)(to, unpacked, from, bytes) == unpacked;
+    else if (function)
+        good = ((lz4_fn)function)(from, to, (int)bytes, (int)unpacked) == (int)unpacked;
+    if (good)
+        to[unpacked] = 0;
+    else
+        free(to);
+    return good ? to : NULL;
+}
+
+/* ---- fat binaries ---- */
+
+enum { WRAPPER_MAGIC = 0x466243b1, FAT_MAGIC = 0xba55ed50u };
+enum { PART_PTX = 1, PART_ELF = 2 };
+enum { PACKED_LZ4 = 0x2000, PACKED_ZSTD = 0x8000 };
+
+typedef struct wrapper { /* fatbinary_section.h */
+    uint32_t magic, version;
+    const void *data;
+} wrapper_t;
+
+typedef struct fat {
+    uint32_t magic;
+    uint16_t version, header_bytes;
+    uint64_t bytes; /* of all parts */
+} fat_t;
+
+typedef struct part {
+    uint16_t kind, version;
+    uint32_t header_bytes;
+    uint64_t bytes;
+    uint32_t packed_bytes, unused[5];
+    uint64_t flags, more, unpacked_bytes;
+} part_t;
+
+static ebb_image_variables_t look_at_code(const void *code, size_t bytes, unsigned kind)
+{
+    return kind == PART_ELF ? look_at_elf(code, bytes) : look_at_ptx(code, bytes);
+}
+
+static ebb_image_variables_t look_at_part(const part_t *p, bool may_unpack)
+{
+    const char *code = (const char *)p + p->header_bytes;
+    if (!(p->flags & (PACKED_LZ4 | PACKED_ZSTD)))
+        return look_at_code(code, p->bytes, p->kind);
+    if (!may_unpack)
+        return EBB_IMAGE_PACKED;
+    if (p->packed_bytes > p->bytes)
+        return EBB_IMAGE_UNKNOWN;
+    void *unpacked = unpack(code, p->packed_bytes, p->unpacked_bytes, p->flags & PACKED_ZSTD);
+    if (!unpacked)
+        return EBB_IMAGE_UNKNOWN;
+    ebb_image_variables_t found = look_at_code(unpacked, p->unpacked_bytes, p->kind);
+    free(unpacked);
+    return found;
+}
+
+/* All parts of one kind. UNKNOWN: there are none, or it is damaged. */
+static ebb_image_variables_t look_at_parts(const fat_t *fat, unsigned kind, bool may_unpack)
+{
+    const char *at = (const char *)fat + fat->header_bytes, *end = at + fat->bytes;
+    ebb_image_variables_t found = EBB_IMAGE_NONE;
+    unsigned count = 0;
+    while (end - at >= (ptrdiff_t)sizeof(part_t)) {
+        const part_t *p = (const void *)at;
+        const size_t left = (size_t)(end - at);
+        if (!is_aligned(at) || p->header_bytes < sizeof *p || p->header_bytes > left ||
+            p->bytes > left - p->header_bytes)
+            return EBB_IMAGE_UNKNOWN;
+        if (p->kind == kind) {
+            found = worse(found, look_at_part(p, may_unpack));
+            count++;
+        }
+        at += p->header_bytes + p->bytes;
+    }
+    return count ? found : EBB_IMAGE_UNKNOWN;
+}
+
+ebb_image_variables_t ebb_image_variables(const void *image, bool may_unpack)
+{
+    uint32_t magic;
+    if (!image)
+        return EBB_IMAGE_UNKNOWN;
+    memcpy(&magic, image, sizeof magic);
+    if (magic == WRAPPER_MAGIC)
+        return ebb_image_variables(((const wrapper_t *)image)->data, may_unpack);
+    if (magic == FAT_MAGIC) {
+        /* PTX is translated where no cubin suits, and is of the same source. */
+        ebb_image_variables_t found = look_at_parts(image, PART_ELF, may_unpack);
+        return found == EBB_IMAGE_UNKNOWN ? look_at_parts(image, PART_PTX, may_unpack) : found;
+    }
+    return !memcmp(image, ELFMAG, SELFMAG) ? look_at_elf(image, SIZE_MAX) : look_at_ptx(image, SIZE_MAX);
+}

@@ -1,0 +1,26 @@
+/* image.h: what an image of device code (what cuModuleLoadData and cuLibraryLoadData are given) says of variables.
+ *
+ * A kernel can write a variable of its module without any argument that shows it. Whether there are such variables
+ * only the image tells: a cubin (ELF; NVIDIA's "CUDA Binary Utilities" documents its sections), PTX, or a fat binary
+ * of several of both, whose layout is that of fatbinary_section.h and, within, of what nvcc 11 to 13 write. Fat
+ * binaries may be compressed; then libzstd.so.1 or liblz4.so.1, if the system has them, unpack them.
+ *
+ * Pure functions of their arguments; any thread.
+ */
+#ifndef EBB_IMAGE_H
+#define EBB_IMAGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef enum ebb_image_variables {
+    EBB_IMAGE_NONE,   /* there are none but string literals */
+    EBB_IMAGE_SOME,   /* also constant tables, which an image does not tell from what is written */
+    EBB_IMAGE_PACKED, /* it has to be unpacked to tell */
+    EBB_IMAGE_UNKNOWN /* it cannot be told */
+} ebb_image_variables_t;
+
+/* An image as the driver takes it: it is believed about its own size. */
+ebb_image_variables_t ebb_image_variables(const void *image, bool unpack);
+
+#endif

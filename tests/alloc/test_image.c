@@ -1,0 +1,100 @@
+/* What images of device code say of variables: every form that nvcc makes of two modules, one with a variable and one
+ * without, whole and damaged; and what is remembered of them once they are loaded. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "image.h"
+
+/* With a zero behind it; the caller's to free. */
+static unsigned char *read_image(const char *module, const char *form, size_t *bytes)
+{
+    char path[1024];
+    snprintf(path, sizeof path, "%s/%s.%s", IMAGES, module, form);
+    FILE *f = fopen(path, "rb");
+    assert_non_null(f);
+    unsigned char *image = calloc(1, 1 << 20);
+    assert_non_null(image);
+    *bytes = fread(image, 1, (1 << 20) - 1, f);
+    assert_true(*bytes > 64 && feof(f));
+    fclose(f);
+    return image;
+}
+
+static ebb_image_variables_t look(const char *module, const char *form, bool unpack)
+{
+    size_t bytes;
+    unsigned char *image = read_image(module, form, &bytes);
+    ebb_image_variables_t found = ebb_image_variables(image, unpack);
+    free(image);
+    return found;
+}
+
+static void every_form_tells_of_variables(void **state)
+{
+    (void)state;
+    static const char *const form[] = {"fatbin", "packed.fatbin", "cubin", "ptx"};
+    for (unsigned i = 0; i < sizeof form / sizeof *form; i++) {
+        assert_int_equal(look("variables", form[i], true), EBB_IMAGE_SOME);
+        assert_int_equal(look("literals", form[i], true), EBB_IMAGE_NONE);
+    }
+}
+
+static void packed_image_is_left_for_later(void **state)
+{
+    (void)state;
+    assert_int_equal(look("variables", "packed.fatbin", false), EBB_IMAGE_PACKED);
+    assert_int_equal(look("literals", "packed.fatbin", false), EBB_IMAGE_PACKED);
+    assert_int_equal(look("literals", "fatbin", false), EBB_IMAGE_NONE);
+}
+
+/* What nvcc puts into a program's section .nvFatBinSegment. */
+static void wrapper_leads_to_its_image(void **state)
+{
+    (void)state;
+    size_t bytes;
+    const struct {
+        uint32_t magic, version;
+        const void *data;
+        void *file;
+    } wrapper = {0x466243b1, 1, read_image("variables", "fatbin", &bytes), NULL};
+    assert_int_equal(ebb_image_variables(&wrapper, true), EBB_IMAGE_SOME);
+    free((void *)(uintptr_t)wrapper.data);
+}
+
+/* Any answer will do but a crash and, of the module with a variable, "none" where the damage hides no part. */
+static void damaged_image_is_survived(void **state)
+{
+    (void)state;
+    unsigned answers[4] = {0};
+    srand(7);
+    for (int round = 0; round < 3000; round++) {
+        size_t bytes;
+        unsigned char *image = read_image("variables", round % 2 ? "fatbin" : "packed.fatbin", &bytes);
+        for (int k = rand() % 4; k >= 0; k--)
+            image[16 + (size_t)rand() % (round % 3 ? bytes - 16 : 100)] ^= (unsigned char)(1 << rand() % 8);
+        answers[ebb_image_variables(image, true)]++;
+        free(image);
+    }
+    print_message("seed 7: %u none, %u some, %u unknown\n", answers[EBB_IMAGE_NONE], answers[EBB_IMAGE_SOME],
+                  answers[EBB_IMAGE_UNKNOWN]);
+    assert_true(answers[EBB_IMAGE_SOME] > 0 && answers[EBB_IMAGE_UNKNOWN] > 0);
+    assert_int_equal(answers[EBB_IMAGE_PACKED], 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_form_tells_of_variables),
+        cmocka_unit_test(packed_image_is_left_for_later),
+        cmocka_unit_test(wrapper_leads_to_its_image),
+        cmocka_unit_test(damaged_image_is_survived),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,178 @@
+/* contents.c: traits of what kernels write, and of what a hash of it says. */
+#include "nasty.h"
+
+/* ---- zeros: something is added to every activation, and it is zero: written, and the bits are the same ---- */
+
+static void zeros_set_up(worker_t *w)
+{
+    w->a = nasty_keep(w, NASTY_FLOATS * sizeof(float));
+}
+
+static void zeros_forward(worker_t *w, unsigned i)
+{
+    float by = 0.5f;
+    LAUNCH(w, accumulate, blocks_of(w->n), &w->x[i + 1], &w->a, &by, &w->n);
+}
+
+/* ---- flag: a kernel writes only where a word on the device says so; every third step it does ---- */
+
+static void flag_set_up(worker_t *w)
+{
+    w->word = nasty_keep(w, sizeof *w->word);
+    w->host = nasty_pinned(2 * sizeof *w->host);
+    w->host[1] = 1;
+}
+
+static void flag_begin(worker_t *w)
+{
+    const unsigned *from = &w->host[w->step % 3 == 0];
+    CHECK(cudaMemcpyAsync(w->word, from, sizeof *from, cudaMemcpyHostToDevice, w->stream));
+}
+
+static void flag_forward(worker_t *w, unsigned i)
+{
+    float gain = 0.99f;
+    LAUNCH(w, perhaps, blocks_of(w->n), &w->x[i + 1], &w->word, &gain, &w->n);
+}
+
+/* ---- later: a kernel begins to write an operand in the eighth step ---- */
+
+static void later_set_up(worker_t *w)
+{
+    w->word = nasty_keep(w, sizeof *w->word);
+}
+
+static void later_begin(worker_t *w)
+{
+    LAUNCH(w, advance, 1, &w->word);
+}
+
+static void later_forward(worker_t *w, unsigned i)
+{
+    unsigned from = 8;
+    LAUNCH(w, later, blocks_of(w->n), &w->x[i + 1], &w->word, &from, &w->n);
+}
+
+/* ---- semaphore: a counter that the last block resets: 0 before and after ---- */
+
+static void semaphore_set_up(worker_t *w)
+{
+    w->word = nasty_keep(w, sizeof *w->word);
+    w->a = nasty_keep(w, (NASTY_LAYERS + blocks_of(NASTY_FLOATS)) * sizeof(float));
+    w->b = w->a + NASTY_LAYERS;
+}
+
+static void semaphore_forward(worker_t *w, unsigned i)
+{
+    float *result = w->a + i;
+    LAUNCH(w, tally, blocks_of(w->n), &result, &w->b, &w->word, &w->x[i + 1], &w->n);
+}
+
+/* ---- spinning: blocks that wait for one another by a word; with another word in it they wait for ever ---- */
+
+static void spinning_forward(worker_t *w, unsigned i)
+{
+    float *result = w->a + i;
+    LAUNCH(w, in_turn, blocks_of(w->n), &result, &w->word, &w->x[i + 1], &w->n);
+}
+
+/* ---- inplace: every activation is changed where it stands, twice, by what is not kept ---- */
+
+static void inplace_forward(worker_t *w, unsigned i)
+{
+    float by = -0.125f;
+    float *noise = new_activation(w);
+    unsigned seed = w->step * 31 + i;
+    LAUNCH(w, fill, blocks_of(w->n), &noise, &seed, &w->n);
+    LAUNCH(w, accumulate, blocks_of(w->n), &w->x[i + 1], &noise, &by, &w->n);
+    LAUNCH(w, accumulate, blocks_of(w->n), &w->x[i + 1], &w->x[i], &by, &w->n);
+    nasty_free(w, noise);
+}
+
+/* ---- statistics: running ones, updated by the forward pass: once a step, however often that is repeated ---- */
+
+static void statistics_set_up(worker_t *w)
+{
+    w->a = nasty_keep(w, 2 * NASTY_LAYERS * sizeof(float));
+    w->b = nasty_keep(w, NASTY_LAYERS * sizeof(float));
+}
+
+static void statistics_forward(worker_t *w, unsigned i)
+{
+    float *running = w->a + 2 * i, *batch = w->b + i;
+    LAUNCH(w, statistics, 1, &running, &batch, &w->x[i + 1], &w->n);
+    LAUNCH(w, centre, blocks_of(w->n), &w->x[i + 1], &batch, &w->n);
+}
+
+/* ---- random: dropout whose random numbers are counted on the device, by the kernel itself ---- */
+
+static void random_set_up(worker_t *w)
+{
+    w->word = nasty_keep(w, 2 * sizeof *w->word);
+}
+
+static void random_forward(worker_t *w, unsigned i)
+{
+    float *out = new_activation(w);
+    LAUNCH(w, dropout, blocks_of(w->n), &out, &w->x[i + 1], &w->word, &w->n);
+    nasty_free(w, w->x[i + 1]);
+    w->x[i + 1] = out;
+}
+
+/* ---- nondeterministic: other bits every time, of which only what is the same is used ---- */
+
+static void nondeterministic_set_up(worker_t *w)
+{
+    w->count = blocks_of(NASTY_FLOATS);
+}
+
+static void nondeterministic_forward(worker_t *w, unsigned i)
+{
+    unsigned *stamps = nasty_alloc(w, w->n * sizeof *stamps),
+             *tickets = nasty_alloc(w, (w->count + 1) * sizeof *tickets);
+    unsigned *cursor = tickets + w->count;
+    CHECK(cudaMemsetAsync(cursor, 0, sizeof *cursor, w->stream));
+    LAUNCH(w, scatter, w->count, &tickets, &stamps, &cursor, &w->n);
+    LAUNCH(w, collect, 1, &w->x[i + 1], &tickets, &w->count);
+    nasty_free(w, stamps);
+    nasty_free(w, tickets);
+}
+
+/* ---- scalars: arguments whose bits look like addresses, and others in every step ---- */
+
+static void scalars_forward(worker_t *w, unsigned i)
+{
+    float by = 1.0f / (float)(w->step * 17 + i);
+    LAUNCH(w, accumulate, blocks_of(w->n), &w->x[i + 1], &w->x[i], &by, &w->n);
+}
+
+/* ---- foreach: one launch for all parameters, their addresses in a structure ---- */
+
+static bool foreach_update(worker_t *w)
+{
+    struct nasty_pairs pairs = {.count = w->layers};
+    float rate = 1e-3f / (float)w->step;
+    for (unsigned i = 0; i < w->layers; i++) {
+        pairs.m[i] = w->m[i];
+        pairs.w[i] = w->w[i];
+        pairs.dw[i] = w->dw[i];
+    }
+    LAUNCH(w, update_all, blocks_of(w->m[0]), &pairs, &rate);
+    return true;
+}
+
+const trait_t nasty_contents[] = {
+    {.name = "plain"},
+    {.name = "zeros", .set_up = zeros_set_up, .forward = zeros_forward},
+    {.name = "flag", .set_up = flag_set_up, .begin = flag_begin, .forward = flag_forward},
+    {.name = "later", .set_up = later_set_up, .begin = later_begin, .forward = later_forward},
+    {.name = "semaphore", .set_up = semaphore_set_up, .forward = semaphore_forward},
+    {.name = "spinning", .set_up = semaphore_set_up, .forward = spinning_forward},
+    {.name = "inplace", .forward = inplace_forward},
+    {.name = "statistics", .set_up = statistics_set_up, .forward = statistics_forward},
+    {.name = "random", .set_up = random_set_up, .forward = random_forward},
+    {.name = "nondeterministic", .set_up = nondeterministic_set_up, .forward = nondeterministic_forward},
+    {.name = "scalars", .forward = scalars_forward},
+    {.name = "foreach", .operands = 8, .update = foreach_update},
+    {.name = NULL},
+};

@@ -1,0 +1,41 @@
+/* globals.cu: kernels that read and write variables of their module, which the host looks up. */
+#include "slices.cuh"
+
+static __device__ float gain = 0.99f;
+static __constant__ float shift = 0.001f;
+static __device__ unsigned passes;
+
+NASTY_KERNEL scaled(float *x, unsigned n)
+{
+    EACH(i, n) x[i] = x[i] * gain + shift;
+}
+BLOCK_SIZE_INDEPENDENT(scaled);
+
+NASTY_KERNEL counted(float *x, unsigned n)
+{
+    EACH(i, n) x[i] *= 0.97f;
+    if (is_first_thread())
+        passes++;
+}
+BLOCK_SIZE_INDEPENDENT(counted);
+
+NASTY_KERNEL by_count(float *x, unsigned n)
+{
+    EACH(i, n) x[i] += (float)(passes % 1024) * 1e-4f;
+}
+BLOCK_SIZE_INDEPENDENT(by_count);
+
+extern "C" const void *nasty_symbol_gain(void)
+{
+    return &gain;
+}
+
+extern "C" const void *nasty_symbol_shift(void)
+{
+    return &shift;
+}
+
+extern "C" const void *nasty_symbol_passes(void)
+{
+    return &passes;
+}

@@ -1,0 +1,211 @@
+/* memory.c: traits of when memory is allocated and freed, and where pointers point. */
+#include "nasty.h"
+
+#include <stdlib.h>
+
+/* ---- kept: a variable keeps the output while the next one is made, and it is used there ---- */
+
+static void kept_middle(worker_t *w)
+{
+    float by = 0.25f;
+    if (w->a)
+        LAUNCH(w, accumulate, blocks_of(w->n), &w->x[w->layers], &w->a, &by, &w->n);
+    if (w->a)
+        nasty_free(w, w->a);
+    w->a = NULL;
+}
+
+static void kept_release(worker_t *w, float **p)
+{
+    if (p == &w->x[w->layers])
+        w->a = *p;
+    else
+        nasty_free(w, *p);
+}
+
+static void kept_finish(worker_t *w)
+{
+    nasty_read(w, w->a, w->n * sizeof(float));
+    nasty_free(w, w->a);
+}
+
+/* ---- late: some activations live on for a while, into the next step, and are looked at once more ---- */
+
+static void late_free_one(worker_t *w)
+{
+    float *p = w->late[--w->count];
+    LAUNCH(w, sums, blocks_of(w->n), &w->b, &p, &w->n);
+    nasty_free(w, p);
+}
+
+static void late_set_up(worker_t *w)
+{
+    w->b = nasty_keep(w, blocks_of(NASTY_FLOATS) * sizeof(float));
+}
+
+static void late_release(worker_t *w, float **p)
+{
+    if (w->step > 4 && w->count < NASTY_LATE && nasty_random(w, 12) == 0)
+        w->late[w->count++] = *p;
+    else
+        nasty_free(w, *p);
+}
+
+static void late_forward(worker_t *w, unsigned i)
+{
+    (void)i;
+    if (w->count && nasty_random(w, 6) == 0)
+        late_free_one(w);
+}
+
+static void late_finish(worker_t *w)
+{
+    while (w->count)
+        late_free_one(w);
+}
+
+/* ---- early: a buffer that lives until its layer's backward pass; in every third step it is given up before ---- */
+
+static void early_set_up(worker_t *w)
+{
+    w->table = calloc(NASTY_LAYERS, sizeof *w->table); /* on the host */
+}
+
+static void early_forward(worker_t *w, unsigned i)
+{
+    float by = 0.0625f;
+    w->table[i] = new_activation(w);
+    LAUNCH(w, forward, blocks_of(w->n), &w->table[i], &w->x[i], &w->w[i], &w->n, &w->m[i]);
+    if (w->step > 5 && w->step % 3 == 0) {
+        LAUNCH(w, accumulate, blocks_of(w->n), &w->x[i + 1], &w->table[i], &by, &w->n);
+        nasty_free(w, w->table[i]);
+        w->table[i] = NULL;
+    }
+}
+
+static void early_backward(worker_t *w, unsigned i)
+{
+    float by = 0.0625f;
+    if (!w->table[i])
+        return;
+    LAUNCH(w, accumulate, blocks_of(w->n), &w->x[i + 1], &w->table[i], &by, &w->n);
+    nasty_free(w, w->table[i]);
+}
+
+static void early_finish(worker_t *w)
+{
+    free(w->table);
+}
+
+/* ---- synchronous: cudaMalloc and cudaFree, right behind the launches that use the memory ---- */
+
+static void synchronous_forward(worker_t *w, unsigned i)
+{
+    float by = -0.0625f;
+    unsigned seed = w->step + i;
+    float *noise = nasty_alloc_at_once(w->n * sizeof(float));
+    LAUNCH(w, fill, blocks_of(w->n), &noise, &seed, &w->n);
+    LAUNCH(w, accumulate, blocks_of(w->n), &w->x[i + 1], &noise, &by, &w->n);
+    nasty_free_at_once(noise);
+}
+
+/* ---- small: buffers that share slabs, freed and handed out again at once, with another content each time ---- */
+
+static void small_forward(worker_t *w, unsigned i)
+{
+    float by = 0.1f;
+    for (unsigned k = 0; k < 4; k++) {
+        unsigned n = 2000 + 5000 * k + 100 * (w->step % 2), seed = w->step * 100 + i * 4 + k;
+        float *a = nasty_alloc(w, n * sizeof(float)), *b;
+        LAUNCH(w, fill, blocks_of(n), &a, &seed, &n);
+        nasty_free(w, a);
+        b = nasty_alloc(w, n * sizeof(float)); /* where the last one was, as like as not */
+        LAUNCH(w, forward, blocks_of(n), &b, &w->x[i], &w->w[i], &n, &w->m[i]);
+        LAUNCH(w, accumulate, blocks_of(n), &w->x[i + 1], &b, &by, &n);
+        nasty_free(w, b);
+    }
+}
+
+/* ---- ends: whole chunks, and an argument that points behind the last element ---- */
+
+static void ends_set_up(worker_t *w)
+{
+    w->n = (2 << 20) / sizeof(float);
+}
+
+static void ends_forward(worker_t *w, unsigned i)
+{
+    float gain = 0.98f, *end = w->x[i + 1] + w->n;
+    LAUNCH(w, span, blocks_of(w->n), &w->x[i + 1], &end, &gain);
+}
+
+/* ---- batches: every other step has twice as much of everything ---- */
+
+static void batches_begin(worker_t *w)
+{
+    w->n = w->step % 2 ? NASTY_FLOATS : 2 * NASTY_FLOATS;
+}
+
+/* ---- retry: takes what it can get for a cache, and gives it back piece by piece when there is no more ---- */
+
+enum { CACHES = 24, CACHE_BYTES = 3 << 20 };
+static void *cache[CACHES];
+
+static void retry_set_up(worker_t *w)
+{
+    while (w->count < CACHES) {
+        cudaError_t error = cudaMalloc(&cache[w->count], CACHE_BYTES);
+        if (error == cudaErrorMemoryAllocation)
+            break;
+        CHECK(error);
+        CHECK(cudaMemset(cache[w->count++], 0xee, CACHE_BYTES));
+    }
+    cudaGetLastError();
+}
+
+static bool retry_shortage(worker_t *w)
+{
+    if (!w->count)
+        return false;
+    CHECK(cudaFree(cache[--w->count]));
+    return true;
+}
+
+/* More than any device has; then on as if nothing had been. */
+static void retry_middle(worker_t *w)
+{
+    void *p = NULL;
+    const cudaError_t error = cudaMallocAsync(&p, (size_t)1 << 44, w->stream);
+    CHECK(error == cudaErrorMemoryAllocation ? cudaSuccess : cudaErrorUnknown);
+    cudaGetLastError();
+}
+
+static void retry_finish(worker_t *w)
+{
+    while (retry_shortage(w))
+        ;
+}
+
+const trait_t nasty_memory[] = {
+    {.name = "kept", .middle = kept_middle, .release = kept_release, .finish = kept_finish},
+    {.name = "late",
+     .set_up = late_set_up,
+     .release = late_release,
+     .forward = late_forward,
+     .finish = late_finish},
+    {.name = "early",
+     .set_up = early_set_up,
+     .forward = early_forward,
+     .backward = early_backward,
+     .finish = early_finish},
+    {.name = "synchronous", .forward = synchronous_forward},
+    {.name = "small", .forward = small_forward},
+    {.name = "ends", .set_up = ends_set_up, .forward = ends_forward},
+    {.name = "batches", .begin = batches_begin},
+    {.name = "retry",
+     .set_up = retry_set_up,
+     .middle = retry_middle,
+     .finish = retry_finish,
+     .shortage = retry_shortage},
+    {.name = NULL},
+};

@@ -1,0 +1,195 @@
+/* reach.c: traits of memory that an operation reaches although its arguments do not say so, or that is not the
+ * device's own. */
+#include "nasty.h"
+
+/* ---- mapped: pinned host memory as a kernel's input, which the host changes twice a step ---- */
+
+static void mapped_set_up(worker_t *w)
+{
+    w->host_floats = nasty_pinned(NASTY_FLOATS * sizeof(float));
+    CHECK(cudaHostGetDevicePointer((void **)&w->a, w->host_floats, 0));
+}
+
+static void mapped_change(worker_t *w)
+{
+    CHECK(cudaStreamSynchronize(w->stream));
+    for (unsigned i = 0; i < NASTY_FLOATS; i++)
+        w->host_floats[i] += (float)(i % 7) * 0.01f;
+}
+
+static void mapped_forward(worker_t *w, unsigned i)
+{
+    float by = 0.1f;
+    LAUNCH(w, accumulate, blocks_of(w->n), &w->x[i + 1], &w->a, &by, &w->n);
+}
+
+/* ---- managed: the same with memory that wanders ---- */
+
+static void managed_set_up(worker_t *w)
+{
+    CHECK(cudaMallocManaged((void **)&w->a, NASTY_FLOATS * sizeof(float), cudaMemAttachGlobal));
+    w->host_floats = w->a;
+    for (unsigned i = 0; i < NASTY_FLOATS; i++)
+        w->host_floats[i] = 0;
+}
+
+/* ---- batch: the data come from the host, into what the step's first kernel has made ---- */
+
+static void batch_set_up(worker_t *w)
+{
+    w->host_floats = nasty_pinned(NASTY_FLOATS * sizeof(float));
+}
+
+static void batch_begin(worker_t *w)
+{
+    float by = 1.0f;
+    mapped_change(w);
+    w->c = new_activation(w);
+    CHECK(cudaMemcpyAsync(w->c, w->host_floats, w->n * sizeof(float), cudaMemcpyHostToDevice, w->stream));
+    LAUNCH(w, accumulate, blocks_of(10000), &w->w[1], &w->c, &by, &w->m[1]);
+}
+
+static void batch_end(worker_t *w)
+{
+    float by = 0.001f;
+    LAUNCH(w, accumulate, blocks_of(w->m[1]), &w->dw[1], &w->c, &by, &w->m[1]);
+    nasty_free(w, w->c);
+}
+
+/* ---- symbols: module variables as a kernel's inputs, which the host sets anew twice a step ---- */
+
+static void symbols_set_up(worker_t *w)
+{
+    w->host_floats = nasty_pinned(2 * sizeof(float));
+}
+
+static void symbols_change(worker_t *w)
+{
+    CHECK(cudaStreamSynchronize(w->stream));
+    w->host_floats[0] = 0.9f + 0.001f * (float)(++w->count % 64);
+    w->host_floats[1] = 0.002f * (float)(w->count % 16);
+    CHECK(cudaMemcpyToSymbolAsync(nasty_symbol_gain(), &w->host_floats[0], sizeof(float), 0,
+                                  cudaMemcpyHostToDevice, w->stream));
+    CHECK(cudaMemcpyToSymbolAsync(nasty_symbol_shift(), &w->host_floats[1], sizeof(float), 0,
+                                  cudaMemcpyHostToDevice, w->stream));
+}
+
+static void symbols_forward(worker_t *w, unsigned i)
+{
+    LAUNCH(w, scaled, blocks_of(w->n), &w->x[i + 1], &w->n);
+}
+
+/* ---- passes: a kernel counts its launches in a module variable, which another one reads; the host knows its address ---- */
+
+static void passes_set_up(worker_t *w)
+{
+    CHECK(cudaGetSymbolAddress((void **)&w->word, nasty_symbol_passes()));
+}
+
+static void passes_forward(worker_t *w, unsigned i)
+{
+    LAUNCH(w, counted, blocks_of(w->n), &w->x[i + 1], &w->n);
+    LAUNCH(w, by_count, blocks_of(w->n), &w->x[i + 1], &w->n);
+}
+
+static void passes_finish(worker_t *w)
+{
+    nasty_read(w, w->word, sizeof *w->word);
+}
+
+/* ---- unseen: the same, and no host code ever asks for the variable ---- */
+
+static void unseen_forward(worker_t *w, unsigned i)
+{
+    LAUNCH(w, counted_unseen, blocks_of(w->n), &w->x[i + 1], &w->n);
+    LAUNCH(w, by_count_unseen, blocks_of(w->n), &w->x[i + 1], &w->n);
+}
+
+/* ---- table: a kernel finds its inputs by a table of pointers that the host has copied to the device ---- */
+
+static void table_set_up(worker_t *w)
+{
+    float **kept[] = {&w->a, &w->b, &w->c};
+    w->host_table = nasty_pinned(NASTY_MOST * sizeof(float *));
+    w->table = nasty_alloc_at_once(NASTY_MOST * sizeof(float *)); /* not hashed: addresses */
+    CHECK(cudaMemset(w->table, 0, NASTY_MOST * sizeof(float *)));
+    for (unsigned i = 0; i < 3; i++) {
+        unsigned n = NASTY_FLOATS, seed = 77 + i;
+        *kept[i] = nasty_keep(w, NASTY_FLOATS * sizeof(float));
+        LAUNCH(w, fill, blocks_of(n), kept[i], &seed, &n);
+        nasty_stays(2 << 20);
+    }
+}
+
+static void table_begin(worker_t *w)
+{
+    w->host_table[0] = w->a;
+    w->host_table[1] = w->b;
+    w->host_table[2] = w->c;
+    CHECK(cudaMemcpyAsync(w->table, w->host_table, 3 * sizeof(float *), cudaMemcpyHostToDevice, w->stream));
+}
+
+static void table_forward(worker_t *w, unsigned i)
+{
+    unsigned count = 3;
+    float by = 0.2f;
+    float *sum = new_activation(w);
+    LAUNCH(w, grouped, blocks_of(w->n), &sum, &w->table, &count, &w->n);
+    LAUNCH(w, accumulate, blocks_of(w->n), &w->x[i + 1], &sum, &by, &w->n);
+    nasty_free(w, sum);
+}
+
+/* What the table leads to changes. */
+static void table_end(worker_t *w)
+{
+    float by = 0.01f;
+    LAUNCH(w, accumulate, blocks_of(w->n), &w->a, &w->b, &by, &w->n);
+}
+
+/* ---- device_table: a kernel has made the table, from its arguments ---- */
+
+static void device_table_begin(worker_t *w)
+{
+    LAUNCH(w, make_table, 1, &w->table, &w->a, &w->b, &w->c);
+}
+
+/* ---- rectangles: copies of rectangles within the device ---- */
+
+static void rectangles_forward(worker_t *w, unsigned i)
+{
+    CHECK(cudaMemcpy2DAsync(w->x[i + 1] + 64, 4096, w->x[i], 4096, 512, 60, cudaMemcpyDeviceToDevice,
+                            w->stream));
+}
+
+const trait_t nasty_reach[] = {
+    {.name = "mapped",
+     .set_up = mapped_set_up,
+     .begin = mapped_change,
+     .forward = mapped_forward,
+     .middle = mapped_change},
+    {.name = "managed",
+     .set_up = managed_set_up,
+     .begin = mapped_change,
+     .forward = mapped_forward,
+     .middle = mapped_change},
+    {.name = "batch", .set_up = batch_set_up, .begin = batch_begin, .end = batch_end},
+    {.name = "symbols",
+     .set_up = symbols_set_up,
+     .begin = symbols_change,
+     .forward = symbols_forward,
+     .middle = symbols_change},
+    {.name = "passes", .set_up = passes_set_up, .forward = passes_forward, .finish = passes_finish},
+    {.name = "unseen", .forward = unseen_forward},
+    {.name = "table",
+     .set_up = table_set_up,
+     .begin = table_begin,
+     .forward = table_forward,
+     .end = table_end},
+    {.name = "device_table",
+     .set_up = table_set_up,
+     .begin = device_table_begin,
+     .forward = table_forward,
+     .end = table_end},
+    {.name = "rectangles", .forward = rectangles_forward},
+    {.name = NULL},
+};

@@ -1,0 +1,350 @@
+/* Programs that try to break ebb (programs/nasty), each with and without it: the same output, bit for bit, on a device that
+ * has no more memory than the budget, down to 30% of what the program holds beyond what must be there at once.
+ *
+ * And what ebb is to make of each: whether it finds a step, and the verdict on the operations that carry the trait.
+ *
+ *   TEST_NASTY_GROUP=contents|memory|order|reach    the programs of one file
+ *   TEST_NASTY=full|learn                           all budgets, means and schedulers instead of some; or verdicts only
+ *   TEST_NASTY_ONLY=NAME                            one program
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { OPERATIONS = 4, SEEDS = 2 };
+
+typedef struct expectation {
+    const char *operation, *verdicts; /* of every such operation one of these, separated by '|' */
+} expectation_t;
+
+typedef struct program {
+    const char *name, *group;
+    bool unseen_writes; /* may lose what it has recomputed, if it is told so */
+    bool stepless;      /* no step is expected */
+    bool roomy;         /* nothing may leave the device: ebb does not see what is reached */
+    bool unlearned;     /* there is a step, and it must not be learned: that would wait for ever */
+    const char *policy; /* what it must be run with; NULL: nothing */
+    const char *due;    /* what ebb does not know of it yet: told when it is missed, and no failure */
+    expectation_t operation[OPERATIONS];
+} program_t;
+
+/* clang-format off */
+static const program_t programs[] = {
+    {.name = "plain", .group = "contents", .operation = {{"forward", "proven"}, {"weight_gradient", "proven"}, {"input_gradient", "proven"}, {"update", "proven"}}},
+    {.name = "zeros", .group = "contents", .operation = {{"accumulate", "proven"}}},
+    {.name = "flag", .group = "contents", .unseen_writes = true, .operation = {{"perhaps", "proven"}, {"copy", "host"}}},
+    {.name = "later", .group = "contents", .unseen_writes = true, .operation = {{"later", "proven"}, {"advance", "proven"}}},
+    {.name = "semaphore", .group = "contents", .operation = {{"tally", "proven"}}},
+    {.name = "spinning", .group = "contents", .operation = {{"in_turn", "proven"}}},
+    {.name = "inplace", .group = "contents", .operation = {{"accumulate", "proven"}, {"fill", "proven"}}},
+    {.name = "statistics", .group = "contents", .operation = {{"statistics", "proven"}, {"centre", "proven"}}},
+    {.name = "random", .group = "contents", .operation = {{"dropout", "proven"}}},
+    {.name = "nondeterministic", .group = "contents", .operation = {{"scatter", "differs"}, {"collect", "proven"}, {"set", "proven"}}},
+    {.name = "scalars", .group = "contents", .operation = {{"accumulate", "proven"}}},
+    {.name = "foreach", .group = "contents", .operation = {{"update_all", "proven"}}},
+
+    {.name = "kept", .group = "memory", .due = "a buffer that outlives its next allocation", .operation = {{"forward", "proven"}, {"accumulate", "proven"}}},
+    {.name = "late", .group = "memory", .operation = {{"forward", "proven"}}},
+    {.name = "early", .group = "memory", .operation = {{"forward", "proven"}, {"accumulate", "proven"}}},
+    {.name = "synchronous", .group = "memory", .operation = {{"forward", "proven"}, {"accumulate", "proven"}}},
+    {.name = "small", .group = "memory", .due = "sizes that differ from step to step", .operation = {{"forward", "proven"}, {"accumulate", "proven"}, {"fill", "proven"}}},
+    {.name = "ends", .group = "memory", .operation = {{"span", "proven"}}},
+    {.name = "batches", .group = "memory", .operation = {{"forward", "proven"}}},
+    {.name = "retry", .group = "memory", .operation = {{"forward", "proven"}}},
+
+    {.name = "streams", .group = "order", .stepless = true, .operation = {{"sums", "proven"}}},
+    {.name = "branches", .group = "order", .operation = {{"forward", "proven"}, {"accumulate", "proven"}}},
+    {.name = "words", .group = "order", .unlearned = true},
+    {.name = "threads", .group = "order", .stepless = true, .operation = {{"forward", "proven"}}},
+    {.name = "early_start", .group = "order", .operation = {{"forward", "proven|attributes"}, {"input_gradient", "proven"}}}, /* ebb takes the attribute off */
+    {.name = "cooperative", .group = "order", .operation = {{"in_turn", "attributes"}, {"forward", "proven"}}},
+    {.name = "evaluation", .group = "order", .operation = {{"forward", "proven"}}},
+    {.name = "saving", .group = "order", .operation = {{"forward", "proven"}}},
+    {.name = "extra", .group = "order", .operation = {{"forward", "proven"}}},
+
+    {.name = "mapped", .group = "reach", .operation = {{"accumulate", "foreign"}, {"forward", "proven"}}},
+    {.name = "managed", .group = "reach", .operation = {{"accumulate", "foreign"}, {"forward", "proven"}}},
+    {.name = "batch", .group = "reach", .operation = {{"copy", "host"}, {"accumulate", "proven"}}},
+    {.name = "symbols", .group = "reach", .due = "variables of modules", .operation = {{"scaled", "globals"}, {"forward", "proven"}}},
+    {.name = "passes", .group = "reach", .policy = "EBB_POLICY=reactive", .due = "variables of modules", .operation = {{"counted", "globals"}, {"by_count", "globals"}, {"forward", "proven"}}},
+    {.name = "unseen", .group = "reach", .policy = "EBB_POLICY=reactive", .stepless = true},
+    {.name = "table", .group = "reach", .due = "operations behind tables in a trace", .operation = {{"grouped", "table"}, {"accumulate", "proven"}, {"forward", "proven"}}},
+    {.name = "device_table", .group = "reach", .roomy = true, .due = "operations behind tables in a trace", .operation = {{"grouped", "table"}, {"make_table", "differs|table"}, {"forward", "proven"}}},
+    {.name = "rectangles", .group = "reach", .operation = {{"cuMemcpy2D", "other"}, {"forward", "proven"}}},
+};
+/* clang-format on */
+enum { PROGRAMS = sizeof programs / sizeof *programs };
+
+/* ---- running them ---- */
+
+typedef struct outcome {
+    int exit_code;
+    char output[16384], log[65536];
+} outcome_t;
+
+typedef struct sizes {
+    double peak, must, small, largest; /* bytes: nasty.h */
+} sizes_t;
+
+static char stats_path[64], trace_path[64];
+
+static void read_all(FILE *f, char *text, size_t size)
+{
+    text[fread(text, 1, size - 1, f)] = 0;
+}
+
+static const outcome_t *run(const char *settings, const program_t *p, outcome_t *out)
+{
+    char command[1024], log_path[] = "/tmp/ebb-nasty-XXXXXX";
+    int log = mkstemp(log_path);
+    assert_true(log >= 0);
+    snprintf(command, sizeof command, "SOFTGPU_POISON=1 %s timeout 240 %s %s 2>%s", settings,
+             getenv("TEST_NASTY_PROGRAM"), p->name, log_path);
+    FILE *f = popen(command, "r");
+    assert_non_null(f);
+    read_all(f, out->output, sizeof out->output);
+    out->exit_code = WEXITSTATUS(pclose(f));
+    f = fdopen(log, "r");
+    assert_non_null(f);
+    read_all(f, out->log, sizeof out->log);
+    fclose(f);
+    remove(log_path);
+    return out;
+}
+
+static double statistic(const char *key)
+{
+    char line[8192] = "", quoted[64];
+    FILE *f = fopen(stats_path, "r");
+    assert_non_null(f);
+    assert_non_null(fgets(line, sizeof line, f));
+    fclose(f);
+    snprintf(quoted, sizeof quoted, "\"%s\": ", key);
+    const char *at = strstr(line, quoted);
+    assert_non_null(at);
+    return atof(at + strlen(quoted));
+}
+
+/* On a device that has so many bytes. False: it has lost contents and has said so, which is this program's right. */
+static bool run_under_ebb(const program_t *p, double bytes, const char *settings, const outcome_t *without)
+{
+    static outcome_t with;
+    char all[768];
+    snprintf(all, sizeof all,
+             "LD_PRELOAD=%s EBB_STRICT=1 EBB_LINK=10G EBB_STATS=%s SOFTGPU_MEMORY=%.0f %s %s",
+             getenv("TEST_LIBEBB"), stats_path, bytes, p->policy ? p->policy : "", settings);
+    remove(stats_path);
+    run(all, p, &with);
+    if (p->unseen_writes && with.exit_code == 3 && strstr(with.log, "has other bits") &&
+        strstr(with.log, "cudaErrorLaunchFailure") && !strstr(settings, "EBB_RECOMPUTE=0")) {
+        print_message("%s, %.1f MiB %s: content was lost, and the program was told\n", p->name,
+                      bytes / 1048576, settings);
+        return false;
+    }
+    if (with.exit_code || strcmp(with.output, without->output))
+        fail_msg("%s nasty %s: exit code %d, %s: %s", all, p->name, with.exit_code,
+                 strcmp(with.output, without->output) ? "OTHER OUTPUT" : "the same output", with.log);
+    assert_null(strstr(with.log, "condition of ebb"));
+    assert_null(strstr(with.log, "please report this"));
+    print_message(
+        "%s, %.1f MiB %s: %.0f steps of %.0f operations, %.0f driven, %.0f evictions, %.0f offloaded, %.0f "
+        "dropped, %.0f mismatches\n",
+        p->name, bytes / 1048576, settings, statistic("steps"), statistic("step_operations"),
+        statistic("steps_driven"), statistic("evictions"), statistic("offloaded"), statistic("dropped"),
+        statistic("mismatches"));
+    assert_true(statistic("peak_bytes") + statistic("overhead_bytes") <= bytes);
+    return true;
+}
+
+/* What must be there at once: an operation's operands, what may never leave, the small ones (which are cut from shared
+ * chunks: twice), and a few chunks. */
+static double budget_of(const sizes_t *s, unsigned percent)
+{
+    const double chunk = 2 << 20, least = s->must + 2 * s->small + 3 * chunk, most = s->peak + s->small;
+    const double bytes = least + (most > least ? (most - least) * percent / 100 : 0);
+    return (double)((uint64_t)(bytes / chunk) * (uint64_t)chunk);
+}
+
+/* ---- what is learned ---- */
+
+static bool is_among(const char *verdict, size_t length, const char *verdicts)
+{
+    for (const char *at = verdicts; at; at = strchr(at, '|') ? strchr(at, '|') + 1 : NULL)
+        if (!strncmp(at, verdict, length) && (at[length] == 0 || at[length] == '|'))
+            return true;
+    return false;
+}
+
+/* The value of a key of a line: its first character. */
+static const char *value_of(const char *line, const char *key)
+{
+    char quoted[64];
+    snprintf(quoted, sizeof quoted, "\"%s\": ", key);
+    const char *at = strstr(line, quoted);
+    if (!at)
+        fail_msg("no %s in %s", key, line);
+    return at + strlen(quoted);
+}
+
+static void check_verdict(const program_t *p, const expectation_t *e, const char *line)
+{
+    const char *verdict = value_of(line, "verdict") + 1;
+    if (is_among(verdict, strcspn(verdict, "\""), e->verdicts))
+        return;
+    if (p->due)
+        print_message("%s: still due (%s): %.*s for %s\n", p->name, p->due, (int)strcspn(verdict, "\""),
+                      verdict, e->operation);
+    else
+        fail_msg("%s: verdict on %s: %.*s instead of %s", p->name, e->operation, (int)strcspn(verdict, "\""),
+                 verdict, e->verdicts);
+}
+
+static void check_trace(const program_t *p)
+{
+    static char line[1 << 16];
+    unsigned seen[OPERATIONS] = {0};
+    FILE *f = fopen(trace_path, "r");
+    if (!f)
+        fail_msg("%s: no step was learned", p->name);
+    while (fgets(line, sizeof line, f)) {
+        if (!strstr(line, "{\"op\""))
+            continue;
+        const char *name = value_of(line, "name") + 1;
+        for (unsigned i = 0; i < OPERATIONS && p->operation[i].operation; i++) {
+            const size_t length = strlen(p->operation[i].operation);
+            if (strncmp(name, p->operation[i].operation, length) || name[length] != '"')
+                continue;
+            seen[i]++;
+            check_verdict(p, &p->operation[i], line);
+        }
+    }
+    fclose(f);
+    for (unsigned i = 0; i < OPERATIONS && p->operation[i].operation; i++)
+        if (!seen[i])
+            fail_msg("%s: no %s in the trace", p->name, p->operation[i].operation);
+}
+
+/* With room for everything. */
+static void learn(const program_t *p, const sizes_t *s, const outcome_t *without)
+{
+    char settings[128];
+    snprintf(settings, sizeof settings, "EBB_TRACE=%s", trace_path);
+    remove(trace_path);
+    if (!run_under_ebb(p, 3 * (s->peak + s->small) + (64 << 20), settings, without) || p->stepless)
+        return;
+    assert_true(statistic("step_operations") > 0);
+    if (!p->unlearned && p->due && access(trace_path, F_OK))
+        print_message("%s: still due (%s): no step was learned\n", p->name, p->due);
+    else if (!p->unlearned)
+        check_trace(p);
+    else if (!access(trace_path, F_OK))
+        fail_msg("%s: a step was learned", p->name);
+}
+
+/* ---- the tests ---- */
+
+static const char *const means[] = {"", "EBB_OFFLOAD=0", "EBB_RECOMPUTE=0"};
+
+static void try_all(const program_t *p, const sizes_t *s, const outcome_t *without)
+{
+    static const unsigned percents[] = {90, 70, 50, 40, 30};
+    char settings[128];
+    for (unsigned i = 0; i < 5; i++)
+        for (unsigned m = 0; m < 3; m++)
+            for (unsigned seed = 0; seed <= SEEDS; seed++) {
+                snprintf(settings, sizeof settings,
+                         seed ? "%s SOFTGPU_SCHEDULER=deterministic SOFTGPU_SEED=%u" : "%s", means[m], seed);
+                run_under_ebb(p, budget_of(s, percents[i]), settings, without);
+            }
+}
+
+/* Recomputing where there is some room, whatever seems best where there is little, and neither plan nor replay. */
+static void try_some(const program_t *p, const sizes_t *s, const outcome_t *without)
+{
+    run_under_ebb(p, budget_of(s, 70), "EBB_OFFLOAD=0", without);
+    run_under_ebb(p, budget_of(s, 40), "SOFTGPU_SCHEDULER=deterministic SOFTGPU_SEED=1 EBB_OFFLOAD=0",
+                  without);
+    run_under_ebb(p, budget_of(s, 30), "SOFTGPU_SCHEDULER=deterministic SOFTGPU_SEED=2", without);
+}
+
+static void has_the_same_bits(void **state)
+{
+    static outcome_t without;
+    const program_t *p = *state;
+    const char *form = getenv("TEST_NASTY");
+    sizes_t s;
+    run("", p, &without);
+    if (without.exit_code ||
+        sscanf(without.log, "size %lf %lf %lf %lf", &s.peak, &s.must, &s.small, &s.largest) != 4)
+        fail_msg("%s without ebb: exit code %d: %s", p->name, without.exit_code, without.log);
+    learn(p, &s, &without);
+    if (!p->roomy && form && !strcmp(form, "full"))
+        try_all(p, &s, &without);
+    else if (!p->roomy && (!form || strcmp(form, "learn")))
+        try_some(p, &s, &without);
+}
+
+/* Out of memory, the program gives back its caches, and goes on. */
+static void retries_when_memory_is_short(void **state)
+{
+    static outcome_t without;
+    sizes_t s;
+    run("", *state, &without);
+    assert_int_equal(sscanf(without.log, "size %lf %lf %lf %lf", &s.peak, &s.must, &s.small, &s.largest), 4);
+    run_under_ebb(*state, s.peak + 2 * s.small + (6 << 20), "EBB_POLICY=keep", &without);
+}
+
+static void every_program_has_its_row(void **state)
+{
+    char command[512], name[64];
+    unsigned count = 0;
+    (void)state;
+    snprintf(command, sizeof command, "%s --list", getenv("TEST_NASTY_PROGRAM"));
+    FILE *f = popen(command, "r");
+    assert_non_null(f);
+    for (; fscanf(f, "%63s", name) == 1; count++) {
+        unsigned i = 0;
+        while (i < PROGRAMS && strcmp(programs[i].name, name))
+            i++;
+        if (i == PROGRAMS)
+            fail_msg("%s is not in the table", name);
+    }
+    assert_int_equal(pclose(f), 0);
+    assert_int_equal(count, PROGRAMS);
+}
+
+static int clean_up(void **state)
+{
+    (void)state;
+    remove(stats_path);
+    remove(trace_path);
+    return 0;
+}
+
+int main(void)
+{
+    static struct CMUnitTest tests[PROGRAMS + 2] = {cmocka_unit_test(every_program_has_its_row)};
+    const char *group = getenv("TEST_NASTY_GROUP"), *only = getenv("TEST_NASTY_ONLY");
+    size_t count = 1;
+    for (unsigned i = 0; i < PROGRAMS; i++) {
+        const program_t *p = &programs[i];
+        if ((group && strcmp(group, p->group)) || (only && strcmp(only, p->name)))
+            continue;
+        tests[count++] = (struct CMUnitTest){p->name, has_the_same_bits, NULL, NULL, (void *)(uintptr_t)p};
+        if (!strcmp(p->name, "retry"))
+            tests[count++] = (struct CMUnitTest){"retries_when_memory_is_short", retries_when_memory_is_short,
+                                                 NULL, NULL, (void *)(uintptr_t)p};
+    }
+    snprintf(stats_path, sizeof stats_path, "/tmp/ebb-nasty-stats-%d", (int)getpid());
+    snprintf(trace_path, sizeof trace_path, "/tmp/ebb-nasty-trace-%d", (int)getpid());
+    return _cmocka_run_group_tests("nasty", tests, count, NULL, clean_up);
+}
