@@ -37,7 +37,8 @@ ebb_status_t ebb_arena_reserve(size_t device_bytes)
 /* See EBB_LOW_WORDS. */
 static bool looks_like_a_number(size_t slot)
 {
-    return ((ebb_arena.base + slot * EBB_CHUNK_BYTES) & UINT32_MAX) < EBB_LOW_WORDS;
+    const CUdeviceptr low = (ebb_arena.base + slot * EBB_CHUNK_BYTES) & UINT32_MAX;
+    return low < EBB_LOW_WORDS || (low >= EBB_FLOAT_WORDS_BEGIN && low < EBB_FLOAT_WORDS_END);
 }
 
 /* A run of free slots, one longer at each end than what is needed. From where the last range was put, round

@@ -7,6 +7,9 @@
 /* No buffer lies less than this above a multiple of 4 GiB, if it can be helped: a word there is a number
  * below it beside the upper half of some pointer, as the padding of a struct often holds it. */
 #define EBB_LOW_WORDS ((CUdeviceptr)32 << 20)
+/* Nor where the lower half is a float from 1e-8 to 2, such as rates and factors are. */
+#define EBB_FLOAT_WORDS_BEGIN ((CUdeviceptr)0x32000000)
+#define EBB_FLOAT_WORDS_END   ((CUdeviceptr)0x40000000)
 
 typedef struct ebb_arena {
     CUdeviceptr base;

@@ -77,6 +77,10 @@ typedef struct ebb_range {
 ebb_status_t ebb_range_map(ebb_range_t *range);
 ebb_status_t ebb_range_unmap(ebb_range_t *range);
 
+/* The same with chunks that `stream` may use from now on: it waits for what others still do with them, the host only if
+ * nothing else helps. */
+ebb_status_t ebb_range_map_for(ebb_range_t *range, ebb_stream_t *stream);
+
 /* Addresses without chunks, for `chunk_count` of them. NULL: no host memory, or no room left in the arena. */
 ebb_range_t *ebb_range_new(size_t chunk_count);
 void ebb_range_delete(ebb_range_t *range); /* must be unmapped and nobody's */
@@ -108,6 +112,8 @@ ebb_status_t ebb_chunks_take(size_t count, ebb_chunk_t *out);
 void ebb_chunks_give(size_t count, const ebb_chunk_t *chunks);
 /* How many can be taken; how many the budget allows in all. */
 size_t ebb_chunks_available(void);
+/* Chunks that may exist and have no owner, whether or not work that is under way still uses them. Asks the driver nothing. */
+size_t ebb_chunks_unowned(void);
 size_t ebb_chunks_limit(void);
 /* Gives the chunks that nobody has taken back to the driver. */
 void ebb_chunks_release(void);
@@ -130,6 +136,7 @@ struct ebb_buffer {
     ebb_buffer_t *newer, *older; /* all live large buffers, by last use */
     void *listener_state;        /* offload/; freed by the listener's `freeing` */
     uint32_t tag;                /* ckpt/: 1 + its number in the plan; 0: none */
+    uint32_t number;             /* ckpt/: 1 + its number in the step that is followed; 0: none */
 };
 
 static inline bool ebb_buffer_is_large(const ebb_buffer_t *b)

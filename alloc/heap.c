@@ -148,7 +148,7 @@ static void begin_life(ebb_buffer_t *b, const ebb_request_t *q)
     b->use_count = 0;
     b->held = b->pinned = 0;
     b->abroad = false;
-    b->tag = 0;
+    b->tag = b->number = 0;
     if (q->stream) /* a range reused at once is in use on this stream until here */
         ebb_buffer_touch(b, ebb_mark_here(q->stream));
     h->live_bytes += b->bytes;

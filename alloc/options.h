@@ -29,7 +29,8 @@
     X(EBB_CLEAN, SWITCH, clean, "1", 0, 1,                                                                   \
       "do not copy out again what the host still has the same bytes of (by hashes)")                         \
     X(EBB_POLICY, WORD, policy, "auto", 0, 0,                                                                \
-      "auto, reactive, keep: plan when it is needed, never plan, never evict")                               \
+      "auto, learn, reactive, keep: plan when it is needed, learn and never plan, never learn, never "       \
+      "evict")                                                                                               \
     X(EBB_OFFLOAD, SWITCH, offload, "1", 0, 1,                                                               \
       "may plans copy buffers to the host (before there is a plan, ebb does)")                               \
     X(EBB_RECOMPUTE, SWITCH, recompute, "1", 0, 1, "may plans drop buffers and recompute them")              \

@@ -293,6 +293,21 @@ ebb_status_t ebb_spare_chunks(size_t count, ebb_stream_t *stream, ebb_chunk_t *o
     return 0;
 }
 
+size_t ebb_chunks_unowned(void)
+{
+    size_t limit = ebb_chunks_limit(), taken = owned();
+    return limit > taken ? limit - taken : 0;
+}
+
+ebb_status_t ebb_range_map_for(ebb_range_t *r, ebb_stream_t *stream)
+{
+    EBB_TRY(ebb_spare_chunks(r->chunk_count, stream, r->chunk));
+    ebb_status_t status = ebb_range_map_on(r, r->chunk);
+    if (status)
+        ebb_chunks_give_back(r->chunk_count, r->chunk);
+    return status;
+}
+
 ebb_status_t ebb_spare_take(size_t chunk_count, ebb_stream_t *stream, ebb_range_t **out)
 {
     ebb_marks_ask_again();

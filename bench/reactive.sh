@@ -1,31 +1,33 @@
 #!/usr/bin/env bash
-# reactive.sh [--build FOLDER] [--policy NAME] [--label NAME] [PROFILE..]: what the reactive half of ebb costs ebb-train on the
+# reactive.sh [--build FOLDER] [--policy NAME] [--label NAME] [--baseline FILE] [PROFILE..]: what the reactive half of ebb costs ebb-train on the
 # software device's computed clock (softgpu/driver/clock.h), at 70, 50 and 40% of the activation peak above what must stay
 # (weights, gradients, moments: 16 bytes a parameter). No plan is driven. Written to results/reactive-LABEL.json.
 #
 # A step's time is that of the steps between FIRST and LAST, by two runs: what comes before (setting up, learning) and behind
-# (evaluation) falls out. The same bits are asserted. EBB_LINK is left to be measured, on the same clock.
+# (evaluation) falls out. The same bits are asserted. EBB_LINK is left to be measured, on the same clock. --baseline takes the
+# times without a budget from a result of the same program (the clock is computed: they would come out the same).
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-build=$here/../build policy=reactive label=now profiles=()
+build=$here/../build policy=reactive label=now baseline='' profiles=()
 while [ $# -gt 0 ]; do
     case $1 in
     --build) build=$2; shift 2 ;;
     --policy) policy=$2; shift 2 ;;
     --label) label=$2; shift 2 ;;
-    -*) echo "usage: bash bench/reactive.sh [--build FOLDER] [--policy NAME] [--label NAME] [PROFILE..]" >&2; exit 2 ;;
+    --baseline) baseline=$(realpath "$2"); shift 2 ;;
+    -*) echo "usage: bash bench/reactive.sh [--build FOLDER] [--policy NAME] [--label NAME] [--baseline FILE] [PROFILE..]" >&2; exit 2 ;;
     *) profiles+=("$1"); shift ;;
     esac
 done
 build=$(cd "$build" && pwd)
-export BENCH_BUILD=$build BENCH_POLICY=$policy BENCH_LABEL=$label BENCH_PROFILES="${profiles[*]:-H100 RTX4090}"
+export BENCH_BUILD=$build BENCH_BASELINE=$baseline BENCH_POLICY=$policy BENCH_LABEL=$label BENCH_PROFILES="${profiles[*]:-H100 RTX4090}"
 cd "$here/.."
 exec python3 - <<'PYTHON'
 import datetime, json, os, re, subprocess, tempfile
 
 build, policy, label = (os.environ["BENCH_" + k] for k in ("BUILD", "POLICY", "LABEL"))
 profiles = os.environ["BENCH_PROFILES"].split()
-FIRST, LAST = 9, 13
+FIRST, LAST = 9, 15
 SHAPE = "--layers 4 --width 128 --heads 4 --context 128 --batch 32 --sample 0"
 KEYS = ["evictions", "fetches", "unchanged", "bytes_out", "bytes_in", "peak_bytes", "budget_bytes", "overhead_bytes", "live_peak_bytes",
         "replays", "rebuilt", "mismatches", "steps_driven"]
@@ -62,37 +64,47 @@ def measure(profile, **environment):
     if "stats" in b:
         r["stats"] = b["stats"]
         r["per_step"] = {k: (b["stats"][k] - a["stats"][k]) / (LAST - FIRST) for k in ("evictions", "fetches", "bytes_out", "bytes_in")
-                         + tuple(k for k in ("reactive_replays", "reactive_drops") if k in b["stats"])}
+                         + tuple(k for k in ("ahead", "reactive_replays", "reactive_drops") if k in b["stats"])}
     return r
 
 
-rows = []
-for profile in profiles:
+def without_budget(profile):
+    """Times of a step without and with ebb, peak, what must stay, and what of the device is not ebb's."""
+    if os.environ["BENCH_BASELINE"]:
+        old = json.load(open(os.environ["BENCH_BASELINE"]))
+        assert old["program"] == f"ebb-train {SHAPE}"
+        row = next(r for r in old["runs"] if r["profile"] == profile)
+        overhead = row["budgets"][0]["in_all"]["overhead_bytes"]
+        return run(profile, LAST)["bits"], row["step_ms_without_ebb"], row["step_ms"], row["peak_bytes"], row["state_bytes"], overhead
     bare = measure(profile)
-    library = f"{build}/lib/libebb.so"
     free = measure(profile, LD_PRELOAD=library, EBB_POLICY="reactive")
     assert free["bits"] == bare["bits"] and not free["stats"]["evictions"]
-    s = free["stats"]
-    state = 16 * bare["parameters"]
-    peak = s["peak_bytes"]
-    print(f"{profile}: a step takes {bare['step_ms']:.3f} ms, under ebb {free['step_ms']:.3f}; peak {peak / 2**20:.1f} MiB, of which "
+    return (bare["bits"], bare["step_ms"], free["step_ms"], free["stats"]["peak_bytes"], 16 * bare["parameters"],
+            free["stats"]["overhead_bytes"])
+
+
+library = f"{build}/lib/libebb.so"
+rows = []
+for profile in profiles:
+    bits, bare_ms, free_ms, peak, state, overhead_bytes = without_budget(profile)
+    print(f"{profile}: a step takes {bare_ms:.3f} ms, under ebb {free_ms:.3f}; peak {peak / 2**20:.1f} MiB, of which "
           f"{state / 2**20:.1f} must stay", flush=True)
-    row = {"profile": profile, "step_ms_without_ebb": bare["step_ms"], "step_ms": free["step_ms"], "peak_bytes": peak,
+    row = {"profile": profile, "step_ms_without_ebb": bare_ms, "step_ms": free_ms, "peak_bytes": peak,
            "state_bytes": state, "budgets": []}
-    means = {"both": {}} if policy == "reactive" else {
-        "both": {}, "offload": {"EBB_RECOMPUTE": "0"}, "recompute": {"EBB_OFFLOAD": "0"}}
-    for percent in (70, 50, 40):
-        for name, options in means.items():
-            budget = int(s["overhead_bytes"] + state + (peak - state) * percent / 100)
-            r = measure(profile, LD_PRELOAD=library, EBB_POLICY=policy, EBB_BUDGET=str(budget), **options)
-            assert r["bits"] == bare["bits"], (profile, percent, name)
-            assert r["stats"]["steps_driven"] == 0 and r["stats"]["peak_bytes"] <= budget
-            overhead = r["step_ms"] / free["step_ms"] - 1
-            print(f"  {percent}%, {name}: {r['step_ms']:.3f} ms a step, {100 * overhead:.0f}% more; " +
-                  ", ".join(f"{k} {v / 2**20:.1f} MiB" if "bytes" in k else f"{k} {v:.1f}" for k, v in r["per_step"].items()), flush=True)
-            row["budgets"].append({"percent": percent, "means": name, "budget_bytes": budget, "step_ms": r["step_ms"],
-                                   "overhead": round(overhead, 4), "per_step": r["per_step"],
-                                   "in_all": {k: r["stats"][k] for k in KEYS if k in r["stats"]}})
+    wanted = [(percent, "both", {}) for percent in (70, 50, 40)]
+    if policy != "reactive":
+        wanted += [(50, "offload", {"EBB_RECOMPUTE": "0"}), (50, "recompute", {"EBB_OFFLOAD": "0"})]
+    for percent, name, options in wanted:
+        budget = int(overhead_bytes + state + (peak - state) * percent / 100)
+        r = measure(profile, LD_PRELOAD=library, EBB_POLICY=policy, EBB_BUDGET=str(budget), **options)
+        assert r["bits"] == bits, (profile, percent, name)
+        assert r["stats"]["steps_driven"] == 0 and r["stats"]["peak_bytes"] <= budget
+        overhead = r["step_ms"] / free_ms - 1
+        print(f"  {percent}%, {name}: {r['step_ms']:.3f} ms a step, {100 * overhead:.0f}% more; " +
+              ", ".join(f"{k} {v / 2**20:.1f} MiB" if "bytes" in k else f"{k} {v:.1f}" for k, v in r["per_step"].items()), flush=True)
+        row["budgets"].append({"percent": percent, "means": name, "budget_bytes": budget, "step_ms": r["step_ms"],
+                               "overhead": round(overhead, 4), "per_step": r["per_step"],
+                               "in_all": {k: r["stats"][k] for k in KEYS if k in r["stats"]}})
     rows.append(row)
 
 result = {"date": str(datetime.date.today()), "command": f"bash bench/reactive.sh --policy {policy} --label {label} {' '.join(profiles)}",

@@ -35,6 +35,11 @@ bool ebb_drive_refuted(void)
     return refuted;
 }
 
+void ebb_drive_refute(void)
+{
+    D.refuted = true;
+}
+
 void ebb_drive_lost(const char *what, uint32_t buffer)
 {
     ebb_log(EBB_WARN, "the content of buffer %u of the step is lost: %s", buffer, what);

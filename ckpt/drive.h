@@ -56,5 +56,7 @@ void ebb_drive_waited(void);
 /* True, once: recomputed buffers had other bits. The operations have lost their proofs in the recording; the
  * plan is no good any more and is left at the next boundary. */
 bool ebb_drive_refuted(void);
+/* Somebody else has found that out. */
+void ebb_drive_refute(void);
 
 #endif

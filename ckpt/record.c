@@ -339,6 +339,7 @@ void ebb_recording_delete(ebb_recording_t *r)
     free(r->function);
     free(r->generation);
     free(r->address);
+    free(r->passed);
     *r = (ebb_recording_t){0};
 }
 

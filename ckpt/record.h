@@ -18,6 +18,7 @@ typedef struct ebb_recording {
     CUfunction *function; /* [operations] ebb_record_function */
     uint64_t *generation; /* [buffers] of the buffer that was recorded */
     CUdeviceptr *address; /* [buffers] */
+    uint8_t *passed;      /* [operations] recheck.c; NULL: none yet */
     ebb_stream_t
         *stream; /* the first operation's; trace->operation[i].stream is 0 for all if it is the only one */
     ebb_stream_t *streams[EBB_RECORD_STREAMS]; /* by number */

@@ -5,7 +5,8 @@
  *   LEARN    some steps are lessons (learn.h); reactive otherwise
  *   DRIVE    there is a plan. While the program keeps to it, drive.h acts; when it does not, the reactive
  *            half does until the next boundary
- *   STAY     a plan is impossible, and it was said why: reactive until another step is found
+ *   STAY     a plan is impossible, and it was said why, or not wanted: reactive until another step is found, with what was
+ *            learned of this one (follow.h)
  *
  * Each kind of step (step.h) has its own phase, lessons and plan. At a boundary it is known which kind has ended, and
  * only expected which one begins: a recording belongs to the kind that has ended when it is over; a plan is driven
@@ -27,6 +28,7 @@
 #include "checker.h"
 #include "ebb_offload.h"
 #include "fingerprint.h"
+#include "follow.h"
 #include "learn.h"
 #include "live.h"
 #include "log.h"
@@ -34,6 +36,7 @@
 #include "options.h"
 #include "pinned.h"
 #include "planner.h"
+#include "recipe.h"
 #include "stats.h"
 #include "step.h"
 
@@ -151,6 +154,8 @@ static void leave(const char *why)
 /* What is known of one kind; a recording under way may be of any. */
 static void forget(kind_t *k)
 {
+    if (k->learned && ebb_follow_follows(k->learned))
+        ebb_follow_end();
     if (run.driving == k)
         leave("what was learned of this kind of step is forgotten");
     ebb_plan_delete(k->plan);
@@ -180,10 +185,15 @@ static kind_t *kind_of(int number)
     return k;
 }
 
+static bool is_policy(const char *name)
+{
+    return !strcmp(ebb_options.policy, name);
+}
+
 /* Where everything fits, there is nothing to plan. */
 static bool is_worth_learning(void)
 {
-    return !strcmp(ebb_options.policy, "auto") && !ebb_plans_rest() &&
+    return (is_policy("auto") || is_policy("learn")) && !ebb_plans_rest() &&
            (ebb_traffic().evictions || *ebb_options.trace || *ebb_options.plan);
 }
 
@@ -213,7 +223,7 @@ static void learn(kind_t *k)
     if (learned == EBB_LEARNED) {
         k->learned = ebb_lessons_recording(k->lessons);
         write_file("the trace of a step", ebb_options.trace, write_trace, k->learned->trace);
-        k->phase = ebb_traffic().evictions || *ebb_options.plan ? DRIVE : STAY;
+        k->phase = is_policy("auto") && (ebb_traffic().evictions || *ebb_options.plan) ? DRIVE : STAY;
     } else if (learned == EBB_LEARNED_NEVER) {
         forget(k);
         k->phase = STAY;
@@ -283,6 +293,7 @@ static void begin_driving(kind_t *k)
         k->phase = STAY;
         return;
     }
+    ebb_follow_pause();
     if (!ebb_drive_install(k->learned, k->plan)) {
         /* What outlives the step may have become another: to be learned again. */
         forget(k);
@@ -299,28 +310,45 @@ static void begin_driving(kind_t *k)
 
 /* ---- steps ---- */
 
+/* A step of this kind is expected. */
+static void begin_step(kind_t *k)
+{
+    if (k->phase == OBSERVE && is_worth_learning())
+        k->phase = LEARN;
+    if (k->phase == LEARN && !ebb_drive_active()) {
+        run.bound = true;
+        begin_lesson(k);
+    }
+    if (k->phase == DRIVE && !run.driving)
+        begin_driving(k);
+}
+
+/* What is driven needs no other guide. */
+static void follow(kind_t *k)
+{
+    if (run.driving)
+        ebb_follow_pause();
+    else
+        ebb_follow_boundary(k && (k->phase == DRIVE || k->phase == STAY) ? k->learned : NULL);
+}
+
 static void act_at_boundary(void)
 {
     if (!run.boundary)
         return;
     run.boundary = false;
-    if (ebb_plans_rest())
+    if (ebb_plans_rest()) {
+        follow(NULL);
         return;
+    }
     kind_t *ended = kind_of(ebb_step_ended(run.finder)), *next = kind_of(ebb_step_expected(run.finder));
     if (ebb_learn_running() && ended)
         learn(ended);
     if (run.driving && (run.driving != next || !ebb_drive_active()))
         leave("the next step is expected to be of another kind");
-    if (!next)
-        return;
-    if (next->phase == OBSERVE && is_worth_learning())
-        next->phase = LEARN;
-    if (next->phase == LEARN && !ebb_drive_active()) {
-        run.bound = true;
-        begin_lesson(next);
-    }
-    if (next->phase == DRIVE && !run.driving)
-        begin_driving(next);
+    if (next)
+        begin_step(next);
+    follow(next);
 }
 
 static void say_found(void)
@@ -394,7 +422,12 @@ static ebb_status_t before(ebb_operation_t *op)
     run.driven = ebb_drive_before(op);
     if (run.driven)
         return 0;
-    EBB_TRY(ebb_residence_acquire(op));
+    EBB_TRY(ebb_follow_before(op));
+    ebb_status_t status = ebb_residence_acquire(op);
+    if (status) {
+        ebb_follow_after(op, false);
+        return status;
+    }
     if (ebb_learn_running())
         ebb_learn_before(op);
     return 0;
@@ -416,6 +449,8 @@ static void after(const ebb_operation_t *op, CUresult result)
         if (ebb_learn_running())
             ebb_learn_after(op, result);
         ebb_residence_release(op);
+        ebb_follow_after(op, !result);
+        ebb_residence_look_ahead();
     }
     if (!result)
         follow_steps(op);
@@ -458,6 +493,7 @@ static bool freeing(ebb_buffer_t *buffer, ebb_stream_t *stream)
     size_t left = ebb_live_bytes() - buffer->bytes;
     if (left < run.fewest_live)
         run.fewest_live = left;
+    ebb_follow_freeing(buffer, stream);
     if (ebb_drive_freeing(buffer))
         return true;
     if (ebb_learn_running())
@@ -480,6 +516,7 @@ static void interrupted(const char *why)
 {
     if (!is_ours())
         return;
+    ebb_follow_end(); /* until the next boundary */
     bool any = false;
     for (unsigned i = 0; i < EBB_STEP_KINDS; i++) {
         kind_t *k = &run.kind[i];
@@ -512,8 +549,10 @@ static void ended(void)
 
 static void waited(void)
 {
-    if (is_ours())
+    if (is_ours()) {
         ebb_drive_waited();
+        ebb_recipe_waited();
+    }
     ebb_residence_waited();
     ebb_live_tick();
 }
@@ -534,5 +573,6 @@ static const ebb_listener_t listener = {.serve = serve,
 __attribute__((constructor)) static void listen(void)
 {
     ebb_residence_fingerprints(&ebb_fingerprints);
+    ebb_residence_future(&ebb_follow_future);
     ebb_listen(&listener);
 }

@@ -11,6 +11,7 @@
 #include "live.h"
 #include "log.h"
 #include "options.h"
+#include "recipe.h"
 #include "runner.h"
 
 static void gather_kinds(const ebb_steps_t *steps, ebb_statistics_t *out)
@@ -23,6 +24,17 @@ static void gather_kinds(const ebb_steps_t *steps, ebb_statistics_t *out)
     }
 }
 
+static uint64_t fetched_ahead(void)
+{
+    uint64_t sum = 0;
+    for (unsigned i = 0; i < ebb_slot_count; i++) {
+        const unsigned here = ebb_slot_swap(i);
+        sum += ebb_traffic().ahead;
+        ebb_slot_swap(here);
+    }
+    return sum;
+}
+
 void ebb_statistics_gather(ebb_statistics_t *out, ebb_device_list_t *devices)
 {
     ebb_devices_gather(devices);
@@ -30,6 +42,7 @@ void ebb_statistics_gather(ebb_statistics_t *out, ebb_device_list_t *devices)
     const ebb_traffic_t t = ebb_traffic(); /* only for what is the process's */
     const ebb_steps_t s = ebb_steps();
     const ebb_drive_counts_t d = ebb_drive_counts();
+    const ebb_recipe_counts_t r = ebb_recipe_counts();
     *out = (ebb_statistics_t){
         .budget_bytes = u.budget_bytes,
         .overhead_bytes = u.overhead_bytes,
@@ -57,9 +70,9 @@ void ebb_statistics_gather(ebb_statistics_t *out, ebb_device_list_t *devices)
         .pageable_bytes = t.pageable_bytes,
         .pageable_peak_bytes = t.pageable_peak_bytes,
         .replays = d.replays,
-        .verified = d.verified,
-        .mismatches = d.mismatches,
-        .rebuilt = d.rebuilt,
+        .verified = d.verified + r.verified,
+        .mismatches = d.mismatches + r.mismatches,
+        .rebuilt = d.rebuilt + r.rebuilt,
         .kept = s.plan.kept_buffers,
         .offloaded = s.plan.offloaded_buffers,
         .dropped = s.plan.dropped_buffers,
@@ -72,6 +85,9 @@ void ebb_statistics_gather(ebb_statistics_t *out, ebb_device_list_t *devices)
         .step_found_after = s.found_after,
         .step_lanes = s.lanes.count,
         .step_lanes_recurring = s.lanes.recurring,
+        .ahead = fetched_ahead(),
+        .reactive_drops = r.dropped,
+        .reactive_replays = r.replays,
     };
     gather_kinds(&s, out);
 }

@@ -41,7 +41,7 @@
     X(replays, "launches repeated to recompute buffers")                                                     \
     X(verified, "recomputed contents that were compared")                                                    \
     X(mismatches, "of them with other bits")                                                                 \
-    X(rebuilt, "contents rebuilt when the program left the plan")                                            \
+    X(rebuilt, "contents rebuilt, but by plans")                                                             \
     X(kept, "buffers that the last plan keeps")                                                              \
     X(offloaded, "buffers that it copies out and back")                                                      \
     X(dropped, "buffers that it drops and recomputes")                                                       \
@@ -56,7 +56,10 @@
     X(step_extras, "operations that steps had beyond those of their kind")                                   \
     X(step_missing, "operations of their kind that steps left out")                                          \
     X(step_lanes, "streams, and threads in streams that several issue into, that were told apart")           \
-    X(step_lanes_recurring, "of them with a step")
+    X(step_lanes_recurring, "of them with a step")                                                           \
+    X(ahead, "of the fetches, those before the buffer was touched")                                          \
+    X(reactive_drops, "buffers dropped when memory ran out, to be recomputed")                               \
+    X(reactive_replays, "launches repeated to recompute those")
 // clang-format on
 
 typedef struct ebb_statistics {

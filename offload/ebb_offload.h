@@ -4,12 +4,14 @@
  *   residence  where a buffer's content is: on the device, or in host memory, pinned if possible (host.h)
  *   evict      copy a buffer out, take its chunks away; the address stays
  *   fetch      put chunks under it again and copy it back
+ *   drop       take a buffer's chunks away without a copy: its content is made again when it is needed
  *   engine     two streams of ebb's own, one each way (copy.c)
  *
- * Here is the reactive half of ebb: a buffer is fetched when an operation is about to touch it, and the
- * buffers that were not used for the longest time make room. Slow, and always correct, whatever the program
- * does. A driven step (ckpt/) uses the same engine, but no residence changes: its buffers are mapped
- * throughout.
+ * Here is the reactive half of ebb: a buffer is made resident when an operation is about to touch it, and others make
+ * room. While the room above knows the program's next operations (future.h), those go that are needed last and cost
+ * least, and what is needed next comes ahead of time; else those that were not used for the longest time go. Always
+ * correct, whatever the program does. A driven step (ckpt/) uses the same engine, but no residence changes: its buffers
+ * are mapped throughout.
  *
  * Every device has its own (alloc/slot.h): engine, link, pinned memory (a registration ends with its context, and the
  * nearest NUMA node is the device's), counters. EBB_HOST_BUDGET and pageable memory are the process's.
@@ -20,12 +22,15 @@
 #define EBB_OFFLOAD_H
 
 #include "ebb_alloc.h"
+#include "future.h"
 #include "host.h"
 #include "link_cache.h"
 
 typedef struct ebb_traffic {
     uint64_t evictions, fetches;
     uint64_t unchanged; /* evictions that copied nothing */
+    uint64_t drops;     /* contents dropped */
+    uint64_t ahead;     /* fetches before they were needed */
     uint64_t bytes_out, bytes_in;
     uint64_t stall_ns;           /* host time spent waiting for copies */
     size_t in_flight_peak_bytes; /* of evictions */

@@ -1,7 +1,6 @@
-/* evict.c: making room. Victims are the large buffers that were not used for the longest time. Those that
- * queued work still needs come last: their copies would wait for that work, and the host with them. The
- * copies are issued one after the other, within the engine's window; mappings are taken away in the same
- * order, as the copies end, because a mapping must not change under work that is under way.
+/* evict.c: making room: sending away what victims.c has chosen. The copies are issued one after the other, within the
+ * engine's window; mappings are taken away in the same order, as the copies end, because a mapping must not
+ * change under work that is under way. What lookahead.c has sent away before it had to is first.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +12,7 @@
 #include "residence.h"
 #include "staging.h"
 #include "traffic.h"
+#include "victims.h"
 
 /* ---- host memory whose copy is still under way ---- */
 
@@ -67,23 +67,68 @@ static ebb_status_t find_host(size_t bytes, ebb_host_t *out)
 
 bool ebb_may_evict(const ebb_buffer_t *b)
 {
-    return b->range->mapped && !b->held && b->bytes >= (size_t)ebb_options.min_buffer;
+    return b->range->mapped && ebb_is_resident(b) && !b->held && b->bytes >= (size_t)ebb_options.min_buffer;
 }
 
-/* Starts the copy out, if its content is not on the host already. */
-static ebb_status_t leave(ebb_buffer_t *b)
+static void tell_dropped(ebb_buffer_t *b, bool dropped)
 {
-    ebb_residence_t *r = ebb_residence_of(b);
-    if (!r)
-        return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "calloc", sizeof *r);
-    r->left = (ebb_mark_t){0};
-    if (r->host.at)
-        return 0;
+    if (ebb_future_always())
+        ebb_future_always()->dropped(b, dropped);
+}
+
+/* ---- those that are on their way, in the order in which they left, linked through `evicting` ---- */
+
+static struct {
+    ebb_buffer_t *first, *last;
+    size_t chunks, bytes;
+} leaving_of[EBB_STATES];
+#define leaving (leaving_of[ebb_slot])
+
+static void enqueue(ebb_buffer_t *b)
+{
+    b->evicting = NULL;
+    *(leaving.last ? &leaving.last->evicting : &leaving.first) = b;
+    leaving.last = b;
+    leaving.chunks += b->range->chunk_count;
+    leaving.bytes += b->bytes;
+}
+
+static void dequeue(ebb_buffer_t *b)
+{
+    ebb_buffer_t *before = NULL;
+    for (ebb_buffer_t *at = leaving.first; at != b; at = at->evicting)
+        before = at;
+    *(before ? &before->evicting : &leaving.first) = b->evicting;
+    if (leaving.last == b)
+        leaving.last = before;
+    leaving.chunks -= b->range->chunk_count;
+    leaving.bytes -= b->bytes;
+}
+
+ebb_buffer_t *ebb_leaving_first(void)
+{
+    return leaving.first;
+}
+
+size_t ebb_leaving_chunks(void)
+{
+    return leaving.chunks;
+}
+
+size_t ebb_leaving_bytes(void)
+{
+    return leaving.bytes;
+}
+
+/* Starts the copy out, unless the host has the same bytes. */
+static ebb_status_t copy_out(ebb_buffer_t *b, ebb_residence_t *r)
+{
     ebb_host_t host = r->kept;
     r->kept = (ebb_host_t){0};
     if (r->same) { /* the device has got to where its hash was taken */
         r->same = false;
         r->host = host;
+        r->left = (ebb_mark_t){0};
         ebb_traffic_counters.unchanged++;
         return 0;
     }
@@ -102,50 +147,81 @@ static ebb_status_t leave(ebb_buffer_t *b)
     return 0;
 }
 
-/* The host waits for the copy. On failure the buffer stays what it was. */
-static ebb_status_t vacate(ebb_buffer_t *b)
+/* With a copy all the same, if the host has memory for it: in case that what is made again is not the same. */
+static void begin_drop(ebb_buffer_t *b, ebb_residence_t *r)
+{
+    bool keep_copy = false;
+    ebb_mark_t looked = ebb_future()->dropping(b, r->ready, &keep_copy);
+    ebb_stream_t *out = ebb_copy_stream(EBB_OUT);
+    r->same = false;
+    r->dropping = true;
+    r->left = looked;
+    if (keep_copy && out && !ebb_mark_join(ebb_stream_handle(out), looked) && copy_out(b, r))
+        r->left = ebb_mark_here(out); /* a part of it may be under way */
+}
+
+ebb_status_t ebb_leave(ebb_buffer_t *b, bool drop)
+{
+    ebb_residence_t *r = ebb_residence_of(b);
+    if (!r)
+        return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "calloc", sizeof *r);
+    EBB_DCHECK(r->where == EBB_RESIDENT);
+    if (drop)
+        begin_drop(b, r);
+    else
+        EBB_TRY(copy_out(b, r));
+    r->where = EBB_LEAVING;
+    enqueue(b);
+    return 0;
+}
+
+void ebb_stay(ebb_buffer_t *b)
+{
+    ebb_residence_t *r = b->listener_state;
+    EBB_DCHECK(r->where == EBB_LEAVING);
+    dequeue(b);
+    if (r->dropping)
+        tell_dropped(b, false);
+    if (r->host.at)
+        ebb_free_host_at(r->host, b->bytes, r->left);
+    r->host = (ebb_host_t){0};
+    r->dropping = false;
+    r->where = EBB_RESIDENT;
+    if (r->left.stream)
+        r->ready = r->left; /* the copy, or whoever looked at it, must be done before it is written */
+}
+
+ebb_status_t ebb_vacate(ebb_buffer_t *b)
 {
     ebb_residence_t *r = b->listener_state;
     ebb_status_t status = ebb_stall(r->left);
+    if (!status && r->dropping) { /* without a copy nothing else tells when its users are done */
+        for (unsigned i = 0; !status && i < b->use_count && i < EBB_USE_MARKS; i++)
+            status = ebb_stall(b->use[i]);
+        if (!status)
+            status = ebb_stall(r->ready);
+        if (!status)
+            status = ebb_range_unmap(b->range);
+    }
     if (status) {
-        ebb_free_host_at(r->host, b->bytes, r->left);
-        r->host = (ebb_host_t){0};
+        ebb_stay(b);
         return status;
     }
-    EBB_TRY(ebb_range_unmap(b->range)); /* mapped and on the host: see ebb_is_resident */
+    dequeue(b);
+    if (r->dropping) {
+        r->dropping = false;
+        r->where = EBB_DROPPED;
+        tell_dropped(b, true);
+        ebb_traffic_counters.drops++;
+        return 0;
+    }
+    r->where = EBB_ON_HOST;
+    EBB_TRY(ebb_range_unmap(b->range)); /* else it has chunks, for nothing */
     ebb_traffic_counters.evictions++;
     return 0;
 }
 
 /* ---- many ---- */
-
-static bool is_idle(const ebb_buffer_t *b)
-{
-    if (b->use_count > EBB_USE_MARKS)
-        return false; /* on so many streams that they are not told apart */
-    for (unsigned i = 0; i < b->use_count; i++)
-        if (!ebb_mark_reached(b->use[i]))
-            return false;
-    return true;
-}
-
-typedef struct victims {
-    ebb_buffer_t *first, **end; /* in the order of their copies, linked through `evicting` */
-    size_t chunks;
-} victims_t;
-
-static void choose(victims_t *v, size_t chunks, bool idle_only)
-{
-    for (ebb_buffer_t *b = ebb_buffer_oldest(); b && v->chunks < chunks; b = b->newer) {
-        if (!ebb_may_evict(b) || (idle_only && !is_idle(b)))
-            continue;
-        b->held++; /* not again by the second round */
-        b->evicting = NULL;
-        *v->end = b;
-        v->end = &b->evicting;
-        v->chunks += b->range->chunk_count;
-    }
-}
 
 static void settle_hash(ebb_buffer_t *b)
 {
@@ -154,24 +230,45 @@ static void settle_hash(ebb_buffer_t *b)
         r->same = r->hashed = false;
 }
 
+/* Of those that are to be copied: the host may have them already. */
+static void look_at_those_that_are_copied(ebb_victim_t *list, size_t count)
+{
+    ebb_buffer_t *first = NULL, **end = &first;
+    for (size_t i = 0; i < count; i++) {
+        if (list[i].drop)
+            continue;
+        *end = list[i].buffer;
+        end = &list[i].buffer->evicting;
+    }
+    *end = NULL;
+    ebb_clean_look(first);
+}
+
 /* Starts all copies, and ends them in the same order. After a failure what comes behind stays. */
-static ebb_status_t send(ebb_buffer_t *first)
+static ebb_status_t send(ebb_victim_t *list, size_t count)
 {
     ebb_status_t status = 0;
-    ebb_buffer_t *b = first;
-    ebb_clean_look(first);
-    while (b && !(status = leave(b)))
-        b = b->evicting;
-    const ebb_buffer_t *stays = b;
-    for (; b; b = b->evicting)
-        settle_hash(b);
-    for (b = first; b != stays; b = b->evicting) {
-        ebb_status_t ended = vacate(b);
+    size_t sent = 0;
+    look_at_those_that_are_copied(list, count);
+    while (sent < count && !(status = ebb_leave(list[sent].buffer, list[sent].drop)))
+        sent++;
+    for (size_t i = sent; i < count; i++)
+        settle_hash(list[i].buffer);
+    for (size_t i = 0; i < sent; i++) {
+        ebb_status_t ended = ebb_vacate(list[i].buffer);
         status = ended ? ended : status;
     }
-    for (b = first; b; b = b->evicting)
-        b->held--;
     return status;
+}
+
+/* What is on its way goes first. */
+static void end_leaving(size_t wanted)
+{
+    while (leaving.first && ebb_chunks_available() < wanted)
+        if (ebb_vacate(leaving.first)) {
+            ebb_log(EBB_INFO, "eviction: %s", ebb_last_failure());
+            return;
+        }
 }
 
 bool ebb_residence_make_room(size_t chunks)
@@ -179,19 +276,27 @@ bool ebb_residence_make_room(size_t chunks)
     if (!strcmp(ebb_options.policy, "keep") || ebb_keeps_everything())
         return false;
     const size_t wanted = ebb_chunks_available() + chunks;
-    victims_t v = {.first = NULL};
-    v.end = &v.first;
     ebb_stage_prepare();
-    choose(&v, chunks, true);
-    choose(&v, chunks, false);
-    if (send(v.first))
-        ebb_log(EBB_INFO, "eviction: %s", ebb_last_failure());
+    end_leaving(wanted);
+    /* Once more, because a victim may turn out not to be one: a drop that needs a copy, say. */
+    for (int round = 0; round < 2 && ebb_chunks_available() < wanted; round++) {
+        ebb_victims_t v;
+        if (!ebb_victims_choose(&v, wanted - ebb_chunks_available()))
+            break;
+        if (send(v.list, v.count))
+            ebb_log(EBB_INFO, "eviction: %s", ebb_last_failure());
+        ebb_victims_free(&v);
+    }
     return ebb_chunks_available() >= wanted;
 }
 
 ebb_status_t ebb_residence_evict(ebb_buffer_t *b)
 {
+    if (ebb_where(b) == EBB_LEAVING)
+        ebb_stay(b);
+    if (ebb_where(b) == EBB_ON_HOST) /* chunks for nothing */
+        return ebb_range_unmap(b->range);
     settle_hash(b);
-    EBB_TRY(leave(b));
-    return vacate(b);
+    EBB_TRY(ebb_leave(b, false));
+    return ebb_vacate(b);
 }

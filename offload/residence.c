@@ -1,7 +1,7 @@
-/* residence.c: which buffers are on the device, decided as need arises: fetching what an operation is about
- * to touch. Making room for it: evict.c.
+/* residence.c: which buffers are on the device, decided as need arises: making resident what an operation is about
+ * to touch. Making room for it: evict.c. Ahead of time: lookahead.c.
  *
- * A buffer on the host keeps its address range, without chunks.
+ * A buffer that is not on the device keeps its address range, without chunks.
  */
 #include "residence.h"
 
@@ -20,7 +20,7 @@ ebb_residence_t *ebb_residence_of(ebb_buffer_t *b)
     return b->listener_state;
 }
 
-/* ---- fetching ---- */
+/* ---- to the device ---- */
 
 /* Its pieces may be on their way: what they are to or from must not be taken away before they are over. */
 static void wait_for(ebb_direction_t direction)
@@ -30,20 +30,32 @@ static void wait_for(ebb_direction_t direction)
         ebb_log(EBB_WARN, "%s", ebb_last_failure());
 }
 
-static ebb_status_t fetch(ebb_buffer_t *b)
+/* Chunks under it, which `stream` may use. */
+static ebb_status_t map_for(ebb_buffer_t *b, ebb_stream_t *stream)
+{
+    if (b->range->mapped)
+        return 0;
+    if (!stream)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    if (ebb_range_map_for(b->range, stream))
+        return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "bringing back a buffer", b->bytes);
+    return 0;
+}
+
+ebb_status_t ebb_fetch(ebb_buffer_t *b)
 {
     ebb_residence_t *r = b->listener_state;
-    if (!b->range->mapped) {
-        if (!ebb_heap_make_room(b->range->chunk_count))
-            return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "fetching a buffer", b->bytes);
-        EBB_TRY(ebb_range_map(b->range));
+    ebb_stream_t *in = ebb_copy_stream(EBB_IN);
+    EBB_TRY(map_for(b, in));
+    if (r->where == EBB_EMPTY) {
+        r->ready = ebb_mark_issue(in); /* others may have used the chunks until here */
+        r->where = EBB_RESIDENT;
+        return 0;
     }
-    if (!r || !r->host.at)
-        return 0; /* handed over without content */
     ebb_status_t status = ebb_copy_in(b, r->host, &r->ready);
     if (status) {
         wait_for(EBB_IN);
-        ebb_range_unmap(b->range); /* if not: it still has a host block, so it does not count as resident */
+        ebb_range_unmap(b->range); /* if not: it still is where it was, on the host */
         return status;
     }
     if (r->hashed && r->host.pinned)
@@ -51,25 +63,171 @@ static ebb_status_t fetch(ebb_buffer_t *b)
     else
         ebb_free_host_at(r->host, b->bytes, r->host.pinned ? r->ready : (ebb_mark_t){0});
     r->host = (ebb_host_t){0};
+    r->where = EBB_RESIDENT;
     ebb_traffic_counters.fetches++;
     return 0;
 }
 
-/* Resident, and `stream` behind what brought it. */
-static ebb_status_t acquire(ebb_buffer_t *b, CUstream stream)
+/* Resident, and `stream` behind what ebb has done with it. */
+static ebb_status_t acquire(ebb_buffer_t *b, ebb_stream_t *stream)
 {
-    if (!ebb_is_resident(b))
-        EBB_TRY(fetch(b));
+    switch (ebb_where(b)) {
+    case EBB_LEAVING:
+        ebb_stay(b);
+        break;
+    case EBB_ON_HOST:
+    case EBB_EMPTY:
+        EBB_TRY(ebb_fetch(b));
+        break;
+    case EBB_DROPPED:
+        EBB_TRY(ebb_residence_restore(b, stream));
+        break;
+    default:
+        break;
+    }
     const ebb_residence_t *r = b->listener_state;
-    return r ? ebb_mark_join(stream, r->ready) : 0;
+    return r ? ebb_mark_join(ebb_stream_handle(stream), r->ready) : 0;
+}
+
+/* ---- rebuilding ---- */
+
+static const ebb_future_t *future;
+
+void ebb_residence_future(const ebb_future_t *f)
+{
+    future = f;
+}
+
+const ebb_future_t *ebb_future(void)
+{
+    return future && future->known() ? future : NULL;
+}
+
+const ebb_future_t *ebb_future_always(void)
+{
+    return future;
+}
+
+bool ebb_residence_is_dropped(const ebb_buffer_t *b)
+{
+    return ebb_where(b) == EBB_DROPPED;
+}
+
+ebb_status_t ebb_residence_blank(ebb_buffer_t *b, ebb_stream_t *stream)
+{
+    ebb_residence_t *r = b->listener_state;
+    EBB_DCHECK(r && r->where == EBB_DROPPED);
+    EBB_TRY(map_for(b, stream));
+    r->ready = ebb_mark_issue(stream);
+    r->where = EBB_RESIDENT;
+    r->hashed = false;
+    return 0;
+}
+
+void ebb_residence_unblank(ebb_buffer_t *b, ebb_stream_t *stream)
+{
+    ebb_residence_t *r = b->listener_state;
+    if (r->where != EBB_RESIDENT)
+        return;
+    if (ebb_stall(ebb_mark_here(stream)) || (b->range->mapped && ebb_range_unmap(b->range)))
+        ebb_log(EBB_WARN, "%s", ebb_last_failure()); /* it keeps its chunks, then */
+    r->where = EBB_DROPPED;
+}
+
+ebb_status_t ebb_residence_used(ebb_buffer_t *b, ebb_mark_t mark)
+{
+    ebb_residence_t *r = ebb_residence_of(b);
+    ebb_buffer_touch(b, mark);
+    if (!r) /* nobody could be told to wait for it */
+        return ebb_stall(mark);
+    r->ready = mark;
+    return 0;
+}
+
+/* What was made instead was wrong, or could not be made. */
+static ebb_status_t bring_copy(ebb_buffer_t *b, ebb_residence_t *r)
+{
+    ebb_stream_t *in = ebb_copy_stream(EBB_IN);
+    r->where = EBB_ON_HOST;
+    if (b->range->mapped && in) /* behind the attempt */
+        EBB_TRY(ebb_mark_join(ebb_stream_handle(in), r->ready));
+    return ebb_fetch(b);
+}
+
+ebb_status_t ebb_residence_restore(ebb_buffer_t *b, ebb_stream_t *stream)
+{
+    ebb_residence_t *r = b->listener_state;
+    if (r && r->where == EBB_LEAVING && r->dropping)
+        ebb_stay(b);
+    if (ebb_where(b) != EBB_DROPPED)
+        return 0;
+    ebb_status_t status = future->rebuild(b, stream);
+    const bool good = !status && (!r->host.at || future->agrees(b, stream));
+    if (!good && !r->host.at)
+        return status;
+    future->dropped(b, false);
+    if (!good)
+        return bring_copy(b, r);
+    if (r->host.at)
+        ebb_free_host_at(r->host, b->bytes, r->left);
+    r->host = (ebb_host_t){0};
+    return 0;
+}
+
+void ebb_residence_want(const ebb_operation_t *op, bool wanted)
+{
+    for (uint32_t i = 0; i < op->access_count; i++) {
+        ebb_buffer_t *b = op->access[i].buffer;
+        ebb_residence_t *r = wanted ? ebb_residence_of(b) : b->listener_state;
+        if (r && (wanted || r->wanted))
+            r->wanted += wanted ? 1 : -1u;
+    }
+}
+
+/* What was dropped is rebuilt one by one, with nothing else held: so no more has to fit than the operation itself needs, or one
+ * of those that are repeated for it. What is wanted is not dropped again meanwhile, only copied out. */
+static ebb_status_t restore_dropped(const ebb_operation_t *op)
+{
+    ebb_status_t status = 0;
+    bool any = false;
+    for (uint32_t i = 0; i < op->access_count && !any; i++)
+        any = ebb_where(op->access[i].buffer) == EBB_DROPPED;
+    if (!any)
+        return 0;
+    ebb_residence_want(op, true);
+    for (uint32_t i = 0; i < op->access_count && !status; i++)
+        status = ebb_residence_restore(op->access[i].buffer, op->stream);
+    ebb_residence_want(op, false);
+    return status;
+}
+
+/* ---- operations ---- */
+
+/* Rebuilding changes the order of the list, and may send others away, but drops nothing that is wanted. */
+static ebb_status_t restore_all(ebb_stream_t *stream)
+{
+    ebb_status_t status = 0;
+    for (ebb_buffer_t *b = ebb_buffer_oldest(); b; b = b->newer)
+        if (ebb_residence_of(b))
+            ((ebb_residence_t *)b->listener_state)->wanted++;
+    for (ebb_buffer_t *b = ebb_buffer_oldest(); b && !status;) {
+        const bool dropped = ebb_where(b) == EBB_DROPPED;
+        status = ebb_residence_restore(b, stream);
+        b = dropped ? ebb_buffer_oldest() : b->newer;
+    }
+    for (ebb_buffer_t *b = ebb_buffer_oldest(); b; b = b->newer)
+        if (b->listener_state && ((ebb_residence_t *)b->listener_state)->wanted)
+            ((ebb_residence_t *)b->listener_state)->wanted--;
+    return status;
 }
 
 /* An operation that nobody can see through may touch anything: everything must be there. */
-static ebb_status_t acquire_all(CUstream stream)
+static ebb_status_t acquire_all(ebb_stream_t *stream)
 {
+    EBB_TRY(restore_all(stream));
+    ebb_status_t status = 0;
     for (ebb_buffer_t *b = ebb_buffer_oldest(); b; b = b->newer)
         b->held++;
-    ebb_status_t status = 0;
     for (ebb_buffer_t *b = ebb_buffer_oldest(); b && !status; b = b->newer)
         status = acquire(b, stream);
     if (status == CUDA_ERROR_OUT_OF_MEMORY)
@@ -81,17 +239,16 @@ static ebb_status_t acquire_all(CUstream stream)
 
 ebb_status_t ebb_residence_acquire(ebb_operation_t *op)
 {
-    CUstream stream = ebb_stream_handle(op->stream);
-    ebb_status_t status = 0;
     ebb_residence_prepare();
+    ebb_status_t status = restore_dropped(op);
     for (uint32_t i = 0; i < op->access_count; i++)
         op->access[i].buffer->held++;
     for (uint32_t i = 0; i < op->access_count && !status; i++)
-        status = acquire(op->access[i].buffer, stream);
+        status = acquire(op->access[i].buffer, op->stream);
     if (status == CUDA_ERROR_OUT_OF_MEMORY)
         ebb_report_shortage(op, 0);
     if (!status && op->opaque)
-        status = acquire_all(stream);
+        status = acquire_all(op->stream);
     if (status)
         ebb_residence_release(op);
     return status;
@@ -110,7 +267,10 @@ bool ebb_residence_take(ebb_buffer_t *b, void **host)
     ebb_residence_t *r = b->listener_state;
     *host = NULL;
     ebb_clean_forget(b);
-    if (!r || !r->host.at)
+    if (r && r->where == EBB_LEAVING)
+        ebb_stay(b);
+    EBB_DCHECK(!r || r->where != EBB_DROPPED);
+    if (!r || r->where != EBB_ON_HOST)
         return true;
     if (!ebb_host_pin(&r->host, b->bytes))
         return false;
@@ -118,6 +278,7 @@ bool ebb_residence_take(ebb_buffer_t *b, void **host)
         return false;
     *host = r->host.at;
     r->host = (ebb_host_t){0};
+    r->where = EBB_RESIDENT; /* or the caller's affair */
     return true;
 }
 
@@ -128,6 +289,7 @@ ebb_status_t ebb_residence_put(ebb_buffer_t *b, void *host)
     if (!r)
         return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "calloc", sizeof *r);
     r->host = (ebb_host_t){.at = host, .pinned = host != NULL};
+    r->where = host ? EBB_ON_HOST : EBB_EMPTY;
     r->ready = (ebb_mark_t){0};
     r->hashed = false;
     return 0;
@@ -139,6 +301,8 @@ void ebb_residence_forget(ebb_buffer_t *b, ebb_stream_t *stream)
     if (!r)
         return;
     ebb_clean_forget(b);
+    if (r->where == EBB_LEAVING)
+        ebb_stay(b);
     if (r->host.at)
         ebb_host_free(r->host, b->bytes);
     else if (stream && ebb_stream_join(stream, r->ready) && ebb_stall(r->ready))

@@ -1,14 +1,36 @@
-/* residence.h: what residence.c and evict.c share. For this folder. */
+/* residence.h: what residence.c, evict.c, victims.c and lookahead.c share. For this folder. */
 #ifndef EBB_RESIDENCE_H
 #define EBB_RESIDENCE_H
 
 #include "ebb_offload.h"
 
+/* Where a buffer's content is.
+ *
+ *   RESIDENT  on the device, or it will be when `ready` is reached
+ *   LEAVING   on the device, and until `left` on its way out or to be dropped: any access makes it RESIDENT again
+ *   ON_HOST   in the host block `host`; the range has no chunks (or could not be rid of them)
+ *   DROPPED   nowhere: ebb_future_t.rebuild makes it. Perhaps there is a block for the case that it fails
+ *   EMPTY     it has none: handed over by a plan without content; the range has no chunks
+ *
+ * make room, look ahead:  RESIDENT -> LEAVING -> ON_HOST | DROPPED;  ebb_residence_put: -> ON_HOST | EMPTY;
+ * acquire: all -> RESIDENT */
+typedef enum ebb_whereabouts {
+    EBB_RESIDENT,
+    EBB_LEAVING,
+    EBB_ON_HOST,
+    EBB_DROPPED,
+    EBB_EMPTY
+} ebb_whereabouts_t;
+
 /* A buffer's listener_state. */
 typedef struct ebb_residence {
-    ebb_host_t host;  /* the content, if there is a block; owned */
-    ebb_mark_t ready; /* otherwise: the buffer's bytes are in place from here on */
-    ebb_mark_t left;  /* evict.c: where the copy out ends */
+    ebb_whereabouts_t where;
+    ebb_host_t host; /* ON_HOST, LEAVING, DROPPED: the block; owned */
+    ebb_mark_t
+        ready; /* the last thing that ebb itself did with its bytes on the device: who touches it joins this */
+    ebb_mark_t left; /* LEAVING: when its chunks may be taken */
+    bool dropping;   /* LEAVING: it will be DROPPED */
+    unsigned wanted; /* > 0: an operation in preparation needs it: may be copied out, not dropped */
     /* clean.h. `kept`: a block with the bytes that left last, owned, while the content is on the device. */
     ebb_host_t kept;
     uint64_t hash; /* of the bytes that left last, if `hashed` */
@@ -18,16 +40,39 @@ typedef struct ebb_residence {
 /* NULL: no host memory. */
 ebb_residence_t *ebb_residence_of(ebb_buffer_t *buffer);
 
-/* Whether its content is on the device, or will be when what was issued is done. A mapped buffer with a host
- * block is not: its content was copied out, but the mapping could not be taken away. */
-static inline bool ebb_is_resident(const ebb_buffer_t *b)
+static inline ebb_whereabouts_t ebb_where(const ebb_buffer_t *b)
 {
     const ebb_residence_t *r = b->listener_state;
-    return b->range->mapped && !(r && r->host.at);
+    return r ? r->where : EBB_RESIDENT;
+}
+
+static inline bool ebb_is_resident(const ebb_buffer_t *b)
+{
+    return ebb_where(b) == EBB_RESIDENT;
 }
 
 /* Whether the reactive half may send it away now. */
 bool ebb_may_evict(const ebb_buffer_t *buffer);
+
+/* What is known now (future.h); NULL: nothing. */
+const ebb_future_t *ebb_future(void);
+/* Also while nothing is known; NULL: there never is. */
+const ebb_future_t *ebb_future_always(void);
+
+/* evict.c: the buffers that are LEAVING, in order through `evicting`. */
+ebb_buffer_t *ebb_leaving_first(void);
+size_t ebb_leaving_chunks(void);
+size_t ebb_leaving_bytes(void);
+
+/* Sends victims on their way (evict.c): LEAVING. The host does not wait for them, but where `host` allows it only a
+ * copy to pageable memory. */
+ebb_status_t ebb_leave(ebb_buffer_t *buffer, bool drop);
+/* Takes the chunks of a leaving buffer; the host waits until it may. */
+ebb_status_t ebb_vacate(ebb_buffer_t *buffer);
+/* A leaving buffer stays. */
+void ebb_stay(ebb_buffer_t *buffer);
+/* Brings back what is on the host or has no content. The host waits only if there are no chunks. */
+ebb_status_t ebb_fetch(ebb_buffer_t *buffer);
 
 /* Frees a host block when a mark is reached. */
 void ebb_free_host_at(ebb_host_t host, size_t bytes, ebb_mark_t until);

@@ -1,0 +1,122 @@
+/* lookahead.c: memory is moved before it has to be, by what is known of the program's next operations (future.h).
+ *
+ * After each operation the next ones are gone through, up to a window of bytes that they need: what is on the host is
+ * fetched, as long as there are chunks without an owner for it; for what is missing, buffers that are needed later than
+ * all of that are sent on their way. Their chunks are taken when their copies are over, later. So the host waits for
+ * nothing here; it does in evict.c, when memory runs out nevertheless.
+ */
+#include <string.h>
+
+#include "options.h"
+#include "residence.h"
+#include "traffic.h"
+#include "victims.h"
+
+/* The window: a share of the budget, and operations. On their way out at once: as much as the engine's window. */
+enum {
+    WINDOW_SHARE = 4,
+    FARTHEST = 256,
+    LEAST_WINDOW_CHUNKS = 4,
+    MOST_WINDOW_CHUNKS = 128,
+    MOST_LEAVING_BYTES = 64 << 20
+};
+
+typedef struct sight {
+    size_t window;        /* chunks */
+    size_t missing, most; /* chunks that are needed up to here, beyond those in use now; the most of that */
+    size_t needed;        /* chunks in the window so far */
+    uint32_t end;         /* operations looked at */
+} sight_t;
+
+static size_t window_chunks(void)
+{
+    size_t chunks = ebb_chunks_limit() / WINDOW_SHARE;
+    return chunks < LEAST_WINDOW_CHUNKS  ? LEAST_WINDOW_CHUNKS
+           : chunks > MOST_WINDOW_CHUNKS ? MOST_WINDOW_CHUNKS
+                                         : chunks;
+}
+
+/* Chunks that leaving buffers can give now. The driver is asked about one mark at most. */
+static void take_what_has_left(void)
+{
+    for (ebb_buffer_t *b = ebb_leaving_first(), *next; b; b = next) {
+        const ebb_residence_t *r = b->listener_state;
+        next = b->evicting;
+        bool over = ebb_mark_reached(r->left);
+        for (unsigned i = 0; over && r->dropping && i < b->use_count && i < EBB_USE_MARKS; i++)
+            over = ebb_mark_reached(b->use[i]);
+        if (!over || b->held || ebb_vacate(b))
+            return;
+    }
+}
+
+static bool may_come(const ebb_buffer_t *b)
+{
+    const ebb_residence_t *r = b->listener_state;
+    return !b->range->mapped && r && r->where == EBB_ON_HOST && r->host.pinned;
+}
+
+/* A buffer that the operation touches. */
+static void consider(sight_t *s, ebb_buffer_t *b)
+{
+    if (ebb_where(b) == EBB_LEAVING)
+        ebb_stay(b);
+    if (b->range->mapped)
+        return;
+    const size_t chunks = b->range->chunk_count;
+    s->needed += chunks;
+    if (may_come(b) && s->missing + chunks <= ebb_chunks_unowned() && !ebb_fetch(b))
+        ebb_traffic_counters.ahead++;
+    else
+        s->missing += chunks;
+}
+
+static sight_t look(const ebb_future_t *f)
+{
+    sight_t s = {.window = window_chunks()};
+    ebb_coming_t c;
+    for (; s.end < FARTHEST && s.needed < s.window && f->coming(s.end, &c); s.end++) {
+        s.missing -= c.freed_chunks < s.missing ? c.freed_chunks : s.missing;
+        s.missing += c.born_chunks;
+        s.needed += c.born_chunks;
+        for (uint32_t i = 0; i < c.buffers && s.needed < s.window; i++) {
+            ebb_buffer_t *b = f->touched(s.end, i);
+            if (b)
+                consider(&s, b);
+        }
+        s.most = s.missing > s.most ? s.missing : s.most;
+    }
+    return s;
+}
+
+static void send_ahead(const sight_t *s, size_t chunks)
+{
+    ebb_victims_t v;
+    if (ebb_leaving_bytes() >= MOST_LEAVING_BYTES || !ebb_victims_choose_ahead(&v, chunks, s->end))
+        return;
+    for (size_t i = 0; i < v.count && ebb_leaving_bytes() < MOST_LEAVING_BYTES; i++) {
+        ebb_residence_t *r = ebb_residence_of(v.list[i].buffer);
+        if (!r)
+            break;
+        r->same = r->hashed = false; /* the host would have to wait for a hash */
+        if (ebb_leave(v.list[i].buffer, v.list[i].drop))
+            break;
+    }
+    ebb_victims_free(&v);
+}
+
+void ebb_residence_look_ahead(void)
+{
+    const ebb_future_t *f = ebb_future();
+    if (!f || !(ebb_traffic_counters.evictions + ebb_traffic_counters.drops) || ebb_keeps_everything() ||
+        !strcmp(ebb_options.policy, "keep"))
+        return;
+    sight_t s = look(f);
+    size_t unowned = ebb_chunks_unowned();
+    if (s.most > unowned && ebb_leaving_first()) {
+        take_what_has_left();
+        unowned = ebb_chunks_unowned();
+    }
+    if (s.most > unowned + ebb_leaving_chunks())
+        send_ahead(&s, s.most - unowned - ebb_leaving_chunks());
+}

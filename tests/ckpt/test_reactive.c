@@ -1,0 +1,229 @@
+/* Reactive mode that knows the step (EBB_POLICY=learn), under the loop in programs/loop.c and under ebb-train: the same bits as
+ * without ebb, whatever is dropped, copied out or fetched ahead, and whatever the program does that is not in the step. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "trainer.h"
+
+static char stats_path[64];
+
+typedef struct loop_outcome {
+    int exit_code;
+    char hash[64], log[65536];
+} loop_outcome_t;
+
+typedef struct statistics {
+    double drops, rebuilt, replays, verified, mismatches, evictions, ahead, driven, peak, budget;
+} statistics_t;
+
+static double number(const char *line, const char *key)
+{
+    char quoted[64];
+    snprintf(quoted, sizeof quoted, "\"%s\": ", key);
+    const char *at = strstr(line, quoted);
+    assert_non_null(at);
+    return strtod(at + strlen(quoted), NULL);
+}
+
+static statistics_t read_statistics(void)
+{
+    char line[16384] = "";
+    FILE *f = fopen(stats_path, "r");
+    assert_non_null(f);
+    assert_non_null(fgets(line, sizeof line, f));
+    fclose(f);
+    remove(stats_path);
+    return (statistics_t){
+        number(line, "reactive_drops"), number(line, "rebuilt"),      number(line, "reactive_replays"),
+        number(line, "verified"),       number(line, "mismatches"),   number(line, "evictions"),
+        number(line, "ahead"),          number(line, "steps_driven"), number(line, "peak_bytes"),
+        number(line, "budget_bytes")};
+}
+
+/* The loop, with the environment `settings` before it. */
+static loop_outcome_t run(const char *settings, const char *arguments)
+{
+    static loop_outcome_t out;
+    char command[1024], log_path[] = "/tmp/ebb-reactive-XXXXXX";
+    int log = mkstemp(log_path);
+    assert_true(log >= 0);
+    snprintf(command, sizeof command, "%s %s %s 2>%s", settings, getenv("TEST_LOOP"), arguments, log_path);
+    FILE *f = popen(command, "r");
+    assert_non_null(f);
+    out.hash[fread(out.hash, 1, sizeof out.hash - 1, f)] = 0;
+    out.exit_code = WEXITSTATUS(pclose(f));
+    f = fdopen(log, "r");
+    assert_non_null(f);
+    out.log[fread(out.log, 1, sizeof out.log - 1, f)] = 0;
+    fclose(f);
+    remove(log_path);
+    return out;
+}
+
+static loop_outcome_t run_under_ebb(const char *settings, const char *arguments, statistics_t *s)
+{
+    char all[1024];
+    snprintf(all, sizeof all, "LD_PRELOAD=%s EBB_STATS=%s EBB_POLICY=learn SOFTGPU_MEMORY=52MiB %s",
+             getenv("TEST_LIBEBB"), stats_path, settings);
+    loop_outcome_t out = run(all, arguments);
+    *s = read_statistics();
+    return out;
+}
+
+static void assert_same(const loop_outcome_t *a, const loop_outcome_t *b, const char *what)
+{
+    if (a->exit_code || b->exit_code || strcmp(a->hash, b->hash))
+        fail_msg("%s: exit codes %d and %d, %s and %s: %s", what, a->exit_code, b->exit_code, a->hash,
+                 b->hash, b->log);
+    assert_true(strlen(a->hash) >= 16);
+}
+
+static const char *const means[] = {"EBB_LINK=10M", "EBB_OFFLOAD=0", "EBB_RECOMPUTE=0"};
+
+/* With a slow link recomputing is the cheaper way; the options forbid one or the other. */
+static void each_way_out_gives_the_same_bits(void **state)
+{
+    (void)state;
+    const loop_outcome_t without = run("", "steps=14");
+    for (unsigned i = 0; i < 3; i++) {
+        statistics_t s;
+        const loop_outcome_t with = run_under_ebb(means[i], "steps=14", &s);
+        print_message("%s: %.0f dropped, %.0f rebuilt by %.0f launches, %.0f verified; %.0f evicted, %.0f "
+                      "fetched ahead\n",
+                      means[i], s.drops, s.rebuilt, s.replays, s.verified, s.evictions, s.ahead);
+        assert_same(&without, &with, means[i]);
+        assert_true(s.driven == 0 && s.mismatches == 0 && s.peak <= s.budget);
+        if (i == 2)
+            assert_true(s.drops + s.rebuilt == 0 && s.ahead > 0);
+        else
+            assert_true(s.drops > 0 && s.rebuilt > 0 && s.verified > 0);
+    }
+}
+
+/* EBB_RECOMPUTE_MAX_COST=1: no launch is that much cheaper than its transfer over a link like that. */
+static void options_keep_it_from_recomputing(void **state)
+{
+    (void)state;
+    statistics_t s;
+    const loop_outcome_t without = run("", "steps=10");
+    const loop_outcome_t with = run_under_ebb("EBB_LINK=100G EBB_RECOMPUTE_MAX_COST=1", "steps=10", &s);
+    assert_same(&without, &with, "EBB_RECOMPUTE_MAX_COST=1");
+    assert_true(s.drops == 0 && s.evictions > 0);
+}
+
+/* Launches, allocations and passes more than in the step; frees that come late, reads of what was done with. */
+static void programs_that_leave_the_step_keep_their_bits(void **state)
+{
+    (void)state;
+    double rebuilt = 0;
+    const char *full = getenv("TEST_SWEEP");
+    const int seeds = full && !strcmp(full, "full") ? 12 : 3;
+    for (int seed = 1; seed <= seeds; seed++) {
+        char arguments[64];
+        statistics_t s;
+        snprintf(arguments, sizeof arguments, "steps=22 deviate=%d", seed);
+        const loop_outcome_t without = run("", arguments);
+        const loop_outcome_t with = run_under_ebb(means[seed % 2], arguments, &s);
+        print_message("seed %d: %.0f dropped, %.0f rebuilt\n", seed, s.drops, s.rebuilt);
+        assert_same(&without, &with, arguments);
+        assert_true(s.mismatches == 0);
+        rebuilt += s.rebuilt;
+    }
+    assert_true(rebuilt > 0);
+}
+
+/* A kernel that was never seen to write begins to, into what was made by others: replays give other bits from then on. The
+ * hashes tell, and the program is told, unless a copy was at hand. */
+static void writes_that_were_never_seen_are_noticed(void **state)
+{
+    (void)state;
+    statistics_t s;
+    const loop_outcome_t without = run("", "steps=20 flag=15");
+    const loop_outcome_t with = run_under_ebb("EBB_OFFLOAD=0", "steps=20 flag=15", &s);
+    print_message("exit code %d, %.0f mismatches\n", with.exit_code, s.mismatches);
+    assert_true(s.mismatches > 0);
+    assert_non_null(strstr(with.log, "has other bits"));
+    if (with.exit_code == 0)
+        assert_same(&without, &with, "flag=15");
+    else
+        assert_non_null(strstr(with.log, "cudaErrorLaunchFailure"));
+}
+
+static void assert_same_run(const history_t *a, const history_t *b)
+{
+    assert_int_equal(a->steps, b->steps);
+    for (int i = 0; i < a->steps; i++)
+        assert_string_equal(a->loss_hex[i], b->loss_hex[i]);
+    assert_string_equal(a->state_hash, b->state_hash);
+    assert_true(strlen(a->state_hash) > 8);
+}
+
+/* Percent of the peak. All three budgets with TEST_SWEEP=full. */
+static void the_trainer_has_the_same_bits(void **state)
+{
+    (void)state;
+    static const int percents[] = {50, 70, 40};
+    static const char *const off[] = {"", "EBB_OFFLOAD", "EBB_RECOMPUTE"};
+    const char *full = getenv("TEST_SWEEP"),
+               *shape = "--layers 3 --width 64 --heads 2 --context 128 --batch 64 --sample 0 "
+                        "--steps 12 --dropout 0.1";
+    const history_t without = trainer_train(shape);
+    for (unsigned k = 0; k < (full && !strcmp(full, "full") ? 9u : 2u); k++) {
+        char bytes[32];
+        snprintf(bytes, sizeof bytes, "%.0f", without.peak_bytes * percents[k / 3] / 100);
+        setenv("SOFTGPU_MEMORY", bytes, 1);
+        setenv("EBB_STATS", stats_path, 1);
+        setenv("EBB_POLICY", "learn", 1);
+        if (*off[k % 3])
+            setenv(off[k % 3], "0", 1);
+        setenv("LD_PRELOAD", getenv("TEST_LIBEBB"), 1);
+        const history_t with = trainer_train(shape);
+        unsetenv("LD_PRELOAD");
+        unsetenv("EBB_POLICY");
+        unsetenv("SOFTGPU_MEMORY");
+        if (*off[k % 3])
+            unsetenv(off[k % 3]);
+        const statistics_t s = read_statistics();
+        print_message("%d%%, without %s: %.0f dropped, %.0f rebuilt, %.0f evicted, %.0f fetched ahead\n",
+                      percents[k / 3], off[k % 3], s.drops, s.rebuilt, s.evictions, s.ahead);
+        assert_same_run(&without, &with);
+        assert_true(s.driven == 0 && s.mismatches == 0 && s.peak <= s.budget);
+        assert_true(k % 3 != 1 || (s.drops > 0 && s.rebuilt > 0));
+    }
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    snprintf(stats_path, sizeof stats_path, "/tmp/ebb-reactive-stats-%d.json", (int)getpid());
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    remove(stats_path);
+    trainer_clean();
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_way_out_gives_the_same_bits),
+        cmocka_unit_test(options_keep_it_from_recomputing),
+        cmocka_unit_test(programs_that_leave_the_step_keep_their_bits),
+        cmocka_unit_test(writes_that_were_never_seen_are_noticed),
+        cmocka_unit_test(the_trainer_has_the_same_bits),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

@@ -1,0 +1,300 @@
+/* What a trace says of next uses, and the order in which victims leave, against naive models. The seed is printed; TEST_SEED
+ * sets it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "options.h"
+#include "uses.h"
+#include "victims.h"
+
+enum { ROUNDS = 300, MOST_BUFFERS = 24, MOST_OPERATIONS = 60 };
+
+static unsigned below(unsigned n)
+{
+    return (unsigned)rand() % n;
+}
+
+/* ---- random traces ---- */
+
+static ebb_trace_t *make_trace(void)
+{
+    ebb_trace_t *t = ebb_trace_new(EBB_CHUNK_BYTES);
+    const uint32_t buffers = 1 + below(MOST_BUFFERS), operations = 1 + below(MOST_OPERATIONS);
+    for (uint32_t i = 0; i < buffers; i++) {
+        ebb_trace_buffer_t *b = ebb_trace_add_buffer(t);
+        b->bytes = (1 + below(4)) * EBB_CHUNK_BYTES;
+        b->born = b->dies = EBB_TRACE_NEVER;
+        if (below(2)) {
+            b->born = below(operations);
+            b->dies = b->born + 1 + below(operations - b->born);
+        }
+    }
+    for (uint32_t o = 0; o < operations; o++) {
+        ebb_trace_add_operation(t)->duration_ns = 1000 + below(100000);
+        for (unsigned k = below(5); k--;) {
+            const uint32_t b = below(buffers);
+            if (t->buffer[b].born != EBB_TRACE_NEVER && (t->buffer[b].born > o || t->buffer[b].dies <= o))
+                continue;
+            ebb_trace_access_t *a = ebb_trace_add_access(t);
+            a->buffer = b;
+            a->mode = (ebb_mode_t)(1 + below(3));
+        }
+    }
+    return t;
+}
+
+static bool touches(const ebb_trace_t *t, uint32_t operation, uint32_t buffer)
+{
+    const ebb_trace_operation_t *o = &t->operation[operation];
+    for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++)
+        if (t->access[k].buffer == buffer)
+            return true;
+    return false;
+}
+
+static uint32_t naive_next(const ebb_trace_t *t, uint32_t buffer, uint32_t at)
+{
+    const uint32_t n = t->operation_count;
+    const ebb_trace_buffer_t *b = &t->buffer[buffer];
+    for (uint32_t o = at; o < 2 * n; o++) {
+        if (o < n ? touches(t, o, buffer) : b->born == EBB_TRACE_NEVER && touches(t, o - n, buffer))
+            return o;
+        if (o + 1 >= b->dies) /* it dies before the next one */
+            return b->dies > at ? b->dies : at;
+    }
+    return EBB_TRACE_NEVER;
+}
+
+static uint32_t naive_behind(const ebb_trace_t *t, uint32_t buffer, uint32_t at)
+{
+    for (uint32_t ago = 1; ago <= at; ago++)
+        if (touches(t, at - ago, buffer))
+            return ago;
+    for (uint32_t ago = at + 1; t->buffer[buffer].born == EBB_TRACE_NEVER && ago <= at + t->operation_count;
+         ago++)
+        if (touches(t, at + t->operation_count - ago, buffer))
+            return ago;
+    return EBB_TRACE_NEVER;
+}
+
+static void next_uses_agree_with_looking_for_them(void **state)
+{
+    (void)state;
+    for (int round = 0; round < ROUNDS; round++) {
+        ebb_trace_t *t = make_trace();
+        ebb_uses_t u;
+        assert_true(ebb_uses_make(&u, t));
+        for (uint32_t at = 0; at <= t->operation_count; at++)
+            for (uint32_t b = 0; b < t->buffer_count; b++) {
+                assert_int_equal(ebb_uses_next(&u, b, at), naive_next(t, b, at));
+                if (naive_behind(t, b, at) <=
+                    at) /* a buffer that was touched in the step before counts back into it */
+                    assert_int_equal(ebb_uses_behind(&u, b, at), naive_behind(t, b, at));
+            }
+        uint64_t ns = 0;
+        const uint32_t from = below(t->operation_count), n = t->operation_count;
+        for (uint32_t to = from; to < from + n; ns += t->operation[to++ % n].duration_ns)
+            assert_int_equal(ebb_uses_ns(&u, from, to), ns);
+        ebb_uses_free(&u);
+        ebb_trace_delete(t);
+    }
+}
+
+/* ---- victims: what victims.c asks for, made here ---- */
+
+static struct {
+    ebb_trace_t *trace;
+    ebb_uses_t uses;
+    uint32_t cursor;
+    ebb_buffer_t buffer[MOST_BUFFERS];
+    ebb_range_t *range[MOST_BUFFERS];
+    ebb_residence_t residence[MOST_BUFFERS];
+    uint64_t replay_ns[MOST_BUFFERS]; /* 0: it cannot be made again */
+    bool stays[MOST_BUFFERS];
+} scene;
+
+ebb_buffer_t *ebb_buffer_oldest(void)
+{
+    return scene.trace->buffer_count ? &scene.buffer[0] : NULL;
+}
+
+bool ebb_may_evict(const ebb_buffer_t *b)
+{
+    return !scene.stays[b - scene.buffer];
+}
+
+bool ebb_mark_reached(ebb_mark_t mark)
+{
+    return mark.number == 0;
+}
+
+size_t ebb_leaving_bytes(void)
+{
+    return 0;
+}
+
+ebb_link_t ebb_link(void)
+{
+    return (ebb_link_t){10, 10, 10, 10};
+}
+
+static ebb_next_use_t next_use(const ebb_buffer_t *b)
+{
+    const uint32_t id = (uint32_t)(b - scene.buffer), next = naive_next(scene.trace, id, scene.cursor);
+    const uint32_t to = next == EBB_TRACE_NEVER ? 4 * scene.trace->operation_count : next;
+    return (ebb_next_use_t){.known = true,
+                            .ahead = to - scene.cursor,
+                            .ns = ebb_uses_ns(&scene.uses, scene.cursor, to),
+                            .behind = 1};
+}
+
+static bool can_rebuild(const ebb_buffer_t *b, uint64_t *cost_ns)
+{
+    *cost_ns = scene.replay_ns[b - scene.buffer];
+    return *cost_ns != 0;
+}
+
+static const ebb_future_t scene_future = {.next_use = next_use, .can_rebuild = can_rebuild};
+
+const ebb_future_t *ebb_future(void)
+{
+    return &scene_future;
+}
+
+static void set_scene(bool same_size)
+{
+    scene.trace = make_trace();
+    assert_true(ebb_uses_make(&scene.uses, scene.trace));
+    scene.cursor = below(scene.trace->operation_count);
+    for (uint32_t i = 0; i < scene.trace->buffer_count; i++) {
+        const size_t bytes = same_size ? EBB_CHUNK_BYTES : scene.trace->buffer[i].bytes;
+        scene.range[i] = calloc(1, sizeof *scene.range[i]);
+        *scene.range[i] = (ebb_range_t){.chunk_count = (uint32_t)(bytes / EBB_CHUNK_BYTES), .mapped = true};
+        scene.residence[i] = (ebb_residence_t){.wanted = below(8) == 0};
+        scene.buffer[i] =
+            (ebb_buffer_t){.range = scene.range[i],
+                           .bytes = bytes,
+                           .listener_state = &scene.residence[i],
+                           .newer = i + 1 < scene.trace->buffer_count ? &scene.buffer[i + 1] : NULL};
+        scene.replay_ns[i] = below(2) ? 1 + below(2000000) : 0;
+        scene.stays[i] = below(6) == 0;
+    }
+}
+
+static void clear_scene(void)
+{
+    for (uint32_t i = 0; i < scene.trace->buffer_count; i++)
+        free(scene.range[i]);
+    ebb_uses_free(&scene.uses);
+    ebb_trace_delete(scene.trace);
+}
+
+/* Copies only, buffers of one size: Belady's order. */
+static void with_copies_alone_the_farthest_next_use_leaves_first(void **state)
+{
+    (void)state;
+    ebb_options.offload = true;
+    ebb_options.recompute = false;
+    ebb_options.offload_min_gap = ebb_options.recompute_max_cost = 0;
+    for (int round = 0; round < ROUNDS; round++) {
+        set_scene(true);
+        ebb_victims_t v;
+        const size_t wanted = 1 + below(scene.trace->buffer_count);
+        if (ebb_victims_choose(&v, wanted)) {
+            uint64_t nearest = UINT64_MAX;
+            for (size_t i = 0; i < v.count; i++) {
+                const uint64_t ns = next_use(v.list[i].buffer).ns;
+                assert_true(ns <= nearest && !v.list[i].drop);
+                nearest = ns;
+            }
+            for (uint32_t i = 0; i < scene.trace->buffer_count; i++) {
+                bool listed = false;
+                for (size_t k = 0; k < v.count; k++)
+                    listed |= v.list[k].buffer == &scene.buffer[i];
+                assert_true(listed ? !scene.stays[i]
+                                   : scene.stays[i] || next_use(&scene.buffer[i]).ns <= nearest);
+            }
+            ebb_victims_free(&v);
+        }
+        clear_scene();
+    }
+}
+
+static double copies_ns(const ebb_buffer_t *b)
+{
+    return (double)b->bytes / 10 + (double)b->bytes / 10;
+}
+
+/* Whether anything allows it to be dropped, and it pays. */
+static bool should_drop(const ebb_buffer_t *b, bool *nothing_else)
+{
+    const size_t i = (size_t)(b - scene.buffer);
+    const double ns = (double)next_use(b).ns, replay = (double)scene.replay_ns[i], copies = copies_ns(b);
+    const bool offload = ebb_options.offload && ns >= (double)ebb_options.offload_min_gap * 1000;
+    const double shown = copies - ns / 2 > copies / 4 ? copies - ns / 2 : copies / 4;
+    const bool allowed =
+        ebb_options.recompute && replay > 0 && !scene.residence[i].wanted &&
+        (!ebb_options.recompute_max_cost || replay <= copies * (double)ebb_options.recompute_max_cost / 100);
+    *nothing_else = !offload && !allowed;
+    return allowed && (!offload || replay < shown);
+}
+
+/* All options. What no option allows comes behind all others, as copies, and not at all ahead of need. */
+static void the_cheaper_way_out_is_taken_that_the_options_allow(void **state)
+{
+    (void)state;
+    unsigned dropped = 0, copied = 0, forced = 0;
+    for (int round = 0; round < ROUNDS; round++) {
+        ebb_options.offload = below(4) != 0;
+        ebb_options.recompute = below(4) != 0;
+        ebb_options.offload_min_gap = below(2) ? below(500) : 0;
+        ebb_options.recompute_max_cost = below(2) ? below(100) : 0;
+        set_scene(false);
+        ebb_victims_t v;
+        bool late = false, nothing_else;
+        if (ebb_victims_choose(&v, SIZE_MAX)) {
+            for (size_t i = 0; i < v.count; i++) {
+                assert_int_equal(v.list[i].drop, should_drop(v.list[i].buffer, &nothing_else));
+                assert_true(!late || nothing_else);
+                late |= nothing_else;
+                dropped += v.list[i].drop;
+                copied += !v.list[i].drop && !nothing_else;
+                forced += nothing_else;
+            }
+            ebb_victims_free(&v);
+        }
+        const uint32_t beyond = below(20);
+        if (ebb_victims_choose_ahead(&v, SIZE_MAX, beyond)) {
+            for (size_t i = 0; i < v.count; i++) {
+                assert_int_equal(v.list[i].drop, should_drop(v.list[i].buffer, &nothing_else));
+                assert_true(!nothing_else && next_use(v.list[i].buffer).ahead >= beyond);
+            }
+            ebb_victims_free(&v);
+        }
+        clear_scene();
+    }
+    print_message("%u dropped, %u copied, %u because nothing else was allowed\n", dropped, copied, forced);
+    assert_true(dropped && copied && forced);
+}
+
+int main(void)
+{
+    const char *given = getenv("TEST_SEED");
+    const unsigned seed = given ? (unsigned)strtoul(given, NULL, 10) : (unsigned)time(NULL);
+    print_message("TEST_SEED=%u\n", seed);
+    srand(seed);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(next_uses_agree_with_looking_for_them),
+        cmocka_unit_test(with_copies_alone_the_farthest_next_use_leaves_first),
+        cmocka_unit_test(the_cheaper_way_out_is_taken_that_the_options_allow),
+    };
+    return cmocka_run_group_tests_name("uses", tests, NULL, NULL);
+}

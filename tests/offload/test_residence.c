@@ -1,0 +1,290 @@
+/* The states of buffers (residence.h) under a program whose future is known, wrongly known or not known at all: whatever
+ * leaves, is dropped, stays after all or comes ahead of time, every buffer holds what was written last. The program is this
+ * test, with ebb's lower two rooms linked in, and a stand-in for the third: what it can make again are whole buffers of one
+ * word. The seed is printed; TEST_SEED sets it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+#include <cuda.h>
+
+#include "driver.h"
+#include "residence.h"
+
+enum { BUFFERS = 14, CHUNKS_EACH = 2, WORDS = CHUNKS_EACH * (2 << 20) / 4, OPERATIONS = 400 };
+
+#define OK(call) assert_int_equal((call), CUDA_SUCCESS)
+
+typedef enum what { WRITE, PATCH, READ, REPLACE } what_t;
+
+static struct {
+    unsigned what[OPERATIONS], buffer[OPERATIONS];
+    unsigned at; /* the next operation */
+} script;
+
+static struct {
+    CUdeviceptr address;
+    uint32_t word;
+    uint32_t patched; /* words at its beginning that hold `word` + 1 */
+    bool wrong;       /* what is made next has other bits: there is a copy */
+    bool has_copy;
+} model[BUFFERS];
+
+static struct {
+    unsigned rebuilt, refused, disagreed, dropped;
+    bool known, lies;
+} stand_in;
+
+static unsigned below(unsigned n)
+{
+    return (unsigned)rand() % n;
+}
+
+static unsigned index_of(const ebb_buffer_t *b)
+{
+    unsigned i = 0;
+    while (i < BUFFERS && model[i].address != b->address)
+        i++;
+    return i;
+}
+
+/* ---- the stand-in for the room above ---- */
+
+static bool is_known(void)
+{
+    return stand_in.known;
+}
+
+static ebb_next_use_t next_use(const ebb_buffer_t *b)
+{
+    const unsigned i = index_of(b);
+    unsigned ahead = 0;
+    if (i == BUFFERS || below(10) == 0)
+        return (ebb_next_use_t){.known = false};
+    while (script.at + ahead < OPERATIONS && script.buffer[script.at + ahead] != i)
+        ahead++;
+    if (stand_in.lies)
+        ahead = below(OPERATIONS);
+    return (ebb_next_use_t){.known = true, .ahead = ahead, .ns = ahead * 20000ull, .behind = 1};
+}
+
+static bool coming(uint32_t ahead, ebb_coming_t *out)
+{
+    *out = (ebb_coming_t){.buffers = 1};
+    return script.at + ahead < OPERATIONS;
+}
+
+static ebb_buffer_t *touched(uint32_t ahead, uint32_t i)
+{
+    (void)i;
+    return ebb_buffer_at(model[stand_in.lies ? below(BUFFERS) : script.buffer[script.at + ahead]].address);
+}
+
+static bool can_rebuild(const ebb_buffer_t *b, uint64_t *cost_ns)
+{
+    const unsigned i = index_of(b);
+    *cost_ns = 1 + below(1000000);
+    return i < BUFFERS && !model[i].patched;
+}
+
+static ebb_mark_t dropping(ebb_buffer_t *b, ebb_mark_t ready, bool *keep_copy)
+{
+    (void)ready;
+    *keep_copy = model[index_of(b)].has_copy = below(2);
+    return (ebb_mark_t){0};
+}
+
+static void dropped(ebb_buffer_t *b, bool is)
+{
+    (void)b;
+    stand_in.dropped += is;
+}
+
+static bool copy_is_kept(const ebb_buffer_t *b)
+{
+    const ebb_residence_t *r = b->listener_state;
+    return r->host.at != NULL;
+}
+
+static ebb_status_t rebuild(ebb_buffer_t *b, ebb_stream_t *stream)
+{
+    const unsigned i = index_of(b);
+    assert_true(ebb_residence_is_dropped(b) && i < BUFFERS);
+    if (copy_is_kept(b) && below(4) == 0) {
+        stand_in.refused++;
+        return ebb_fail(CUDA_ERROR_UNKNOWN, "a test", 0);
+    }
+    EBB_TRY(ebb_residence_blank(b, stream));
+    model[i].wrong = copy_is_kept(b) && below(2);
+    EBB_DRIVER(cuMemsetD32Async, b->bytes,
+               (b->address, model[i].word + (model[i].wrong ? 7 : 0), WORDS, ebb_stream_handle(stream)));
+    stand_in.rebuilt++;
+    return ebb_residence_used(b, ebb_mark_issue(stream));
+}
+
+static bool agrees(ebb_buffer_t *b, ebb_stream_t *stream)
+{
+    (void)stream;
+    const bool wrong = model[index_of(b)].wrong;
+    model[index_of(b)].wrong = false;
+    stand_in.disagreed += wrong;
+    return !wrong;
+}
+
+static const ebb_future_t future = {.known = is_known,
+                                    .next_use = next_use,
+                                    .coming = coming,
+                                    .touched = touched,
+                                    .can_rebuild = can_rebuild,
+                                    .dropping = dropping,
+                                    .dropped = dropped,
+                                    .rebuild = rebuild,
+                                    .agrees = agrees};
+
+static ebb_status_t before(ebb_operation_t *op)
+{
+    return ebb_residence_acquire(op);
+}
+
+static void after(const ebb_operation_t *op, CUresult result)
+{
+    (void)result;
+    for (uint32_t i = 0; i < op->access_count; i++)
+        assert_true(ebb_is_resident(op->access[i].buffer) && op->access[i].buffer->range->mapped);
+    ebb_residence_release(op);
+    ebb_residence_look_ahead();
+}
+
+static bool freeing(ebb_buffer_t *b, ebb_stream_t *stream)
+{
+    ebb_residence_forget(b, stream);
+    return false;
+}
+
+static const ebb_listener_t listener = {.before = before,
+                                        .after = after,
+                                        .freeing = freeing,
+                                        .make_room = ebb_residence_make_room,
+                                        .waited = ebb_residence_waited};
+
+/* ---- the program ---- */
+
+static void write_all(unsigned i)
+{
+    model[i].word = (uint32_t)rand();
+    model[i].patched = 0;
+    OK(cuMemsetD32(model[i].address, model[i].word, WORDS));
+}
+
+static void read_all(unsigned i)
+{
+    static uint32_t host[WORDS];
+    OK(cuMemcpyDtoH(host, model[i].address, sizeof host));
+    for (uint32_t k = 0; k < WORDS; k++)
+        if (host[k] != model[i].word + (k < model[i].patched))
+            fail_msg("operation %u: word %u of buffer %u is %u instead of %u", script.at, k, i, host[k],
+                     model[i].word + (k < model[i].patched));
+}
+
+static void run_one(unsigned what, unsigned i)
+{
+    switch (what) {
+    case WRITE:
+        write_all(i);
+        break;
+    case PATCH:
+        model[i].patched = 1 + below(64);
+        OK(cuMemsetD32(model[i].address, model[i].word, WORDS));
+        OK(cuMemsetD32(model[i].address, model[i].word + 1, model[i].patched));
+        break;
+    case READ:
+        read_all(i);
+        break;
+    default:
+        OK(cuMemFree(model[i].address));
+        model[i].address = 0;
+        OK(cuMemAlloc(&model[i].address, WORDS * 4));
+        write_all(i);
+        break;
+    }
+}
+
+static void run_script(bool lies)
+{
+    stand_in.lies = lies;
+    for (unsigned k = 0; k < OPERATIONS; k++) {
+        script.what[k] = below(20) == 0 ? REPLACE : below(3) == 0 ? WRITE : below(8) == 0 ? PATCH : READ;
+        script.buffer[k] = below(3) ? (k / 2) % BUFFERS : below(BUFFERS);
+    }
+    for (script.at = 0; script.at < OPERATIONS;) {
+        const unsigned k = script.at++;
+        stand_in.known = below(50) ? stand_in.known : !stand_in.known;
+        run_one(script.what[k], script.buffer[k]);
+    }
+    for (unsigned i = 0; i < BUFFERS; i++)
+        read_all(i);
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    CUdevice device;
+    CUcontext context;
+    ebb_residence_future(&future);
+    ebb_listen(&listener);
+    OK(cuInit(0));
+    OK(cuDeviceGet(&device, 0));
+    OK(cuDevicePrimaryCtxRetain(&context, device));
+    OK(cuCtxSetCurrent(context));
+    for (unsigned i = 0; i < BUFFERS; i++) {
+        OK(cuMemAlloc(&model[i].address, WORDS * 4));
+        write_all(i);
+    }
+    ebb_lock();
+    ebb_link();
+    ebb_unlock();
+    stand_in.known = true;
+    return 0;
+}
+
+static void contents_survive_under_a_known_future(void **state)
+{
+    (void)state;
+    run_script(false);
+    const ebb_traffic_t t = ebb_traffic();
+    print_message("%u dropped, %u rebuilt, %u refused, %u wrong and replaced; %llu evicted, %llu of %llu "
+                  "fetched ahead\n",
+                  stand_in.dropped, stand_in.rebuilt, stand_in.refused, stand_in.disagreed,
+                  (unsigned long long)t.evictions, (unsigned long long)t.ahead,
+                  (unsigned long long)t.fetches);
+    assert_true(stand_in.dropped && stand_in.rebuilt && stand_in.refused && stand_in.disagreed);
+    assert_true(t.evictions && t.ahead && t.drops == stand_in.dropped);
+    assert_true(ebb_usage().peak_bytes <= ebb_usage().budget_bytes);
+}
+
+static void a_wrong_future_costs_time_and_nothing_else(void **state)
+{
+    (void)state;
+    run_script(true);
+    assert_true(ebb_usage().peak_bytes <= ebb_usage().budget_bytes);
+}
+
+int main(void)
+{
+    const char *given = getenv("TEST_SEED");
+    const unsigned seed = given ? (unsigned)strtoul(given, NULL, 10) : (unsigned)time(NULL);
+    print_message("TEST_SEED=%u\n", seed);
+    srand(seed);
+    setenv("EBB_BUDGET", "28MiB", 1);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(contents_survive_under_a_known_future),
+        cmocka_unit_test(a_wrong_future_costs_time_and_nothing_else),
+    };
+    return cmocka_run_group_tests_name("residence", tests, setup, NULL);
+}
