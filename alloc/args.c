@@ -16,6 +16,7 @@
 static struct {
     ebb_signature_t *slot;
     size_t count, capacity; /* capacity: 0 or a power of two */
+    bool grew;
 } table;
 
 static size_t place_of(const ebb_signature_t *slots, size_t capacity, CUfunction f)
@@ -104,8 +105,16 @@ const ebb_signature_t *ebb_signature_of(CUfunction f)
         if (!f || !ask_driver(f, s))
             return NULL;
         table.count++;
+        table.grew = true;
     }
     return s;
+}
+
+bool ebb_signatures_grew(void)
+{
+    const bool grew = table.grew;
+    table.grew = false;
+    return grew;
 }
 
 void ebb_signatures_forget(void)

@@ -18,6 +18,8 @@ typedef struct ebb_signature {
 
 /* NULL: the driver does not tell (before 12.4, or no host memory). Valid until ebb_signatures_forget. */
 const ebb_signature_t *ebb_signature_of(CUfunction function);
+/* Whether some function was asked about for the first time since this was last asked. */
+bool ebb_signatures_grew(void);
 /* A module was unloaded: functions may come again at the same address with other parameters. */
 void ebb_signatures_forget(void);
 

@@ -49,11 +49,27 @@ bool ebb_heap_cede(size_t chunks)
 
 bool ebb_heap_make_room(size_t chunks)
 {
+    if (chunks > ebb_chunks_limit())
+        return false; /* nothing leaves the device for what would not fit anyway */
     /* From cheap to dear: spares that are done, the listener's means, spares that must be waited for. */
     return ebb_chunks_available() >= chunks || ebb_heap_reclaim(chunks, false) ||
            (ebb_listener && ebb_listener->make_room &&
             ebb_listener->make_room(chunks - ebb_chunks_available())) ||
            ebb_heap_reclaim(chunks, true);
+}
+
+void ebb_heap_measure(void)
+{
+    ebb_chunks_measure();
+    if (!ebb_chunks_excess())
+        return;
+    ebb_interrupt("what is held beside ebb's memory has grown"); /* a plan has given its part of it away */
+    ebb_heap_reclaim(SIZE_MAX, false);
+    ebb_chunks_release();
+    size_t excess = ebb_chunks_excess();
+    if (excess && ebb_listener && ebb_listener->make_room)
+        ebb_listener->make_room(excess);
+    ebb_chunks_release();
 }
 
 /* ---- the order of last use ---- */

@@ -16,6 +16,10 @@ void ebb_buffers_touch(ebb_mark_t mark);
 /* Makes room for so many chunks and leaves it to the driver (ebb_chunks_cede). */
 bool ebb_heap_cede(size_t chunks);
 
+/* Measures what else is held on the device. If that has grown so far that more chunks exist than the budget now allows,
+ * plans end and something is evicted. Not while a stream is captured. */
+void ebb_heap_measure(void);
+
 /* Gives all memory of the device back to the driver, under live buffers too: it is idle, and nobody will use it again.
  * Some context must be current. */
 void ebb_heap_abandon(void);

@@ -105,8 +105,8 @@ static CUresult copy(const copy_t *c)
         ebb_enter_is_inside())
         result = (CUresult)ebb_table_written(c->dst, host(c->src), c->bytes);
     if (!result)
-        result = is_between(c, &between) ? ebb_issue(&op, issue_between, &between)
-                                         : ebb_issue(&op, issue_copy, c);
+        result =
+            is_between(c, &between) ? ebb_issue(&op, issue_between, &between) : ebb_issue(&op, issue_copy, c);
     ebb_unlock();
     return result;
 }

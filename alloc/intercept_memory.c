@@ -120,8 +120,7 @@ static CUresult alloc_async(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, C
         ebb_unlock();
         return pass_alloc_async(out, bytes, pool, stream);
     }
-    ebb_request_t request = {
-        .bytes = bytes, .stream = s, .pool = pool ? pool : ebb_pool_current()};
+    ebb_request_t request = {.bytes = bytes, .stream = s, .pool = pool ? pool : ebb_pool_current()};
     const unsigned slot = request.pool ? ebb_pool_slot(request.pool) : ebb_slot;
     if (slot == EBB_NOWHERE || (slot != ebb_slot && !ebb_enter_goes_on(slot))) {
         ebb_unlock();

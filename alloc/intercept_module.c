@@ -1,25 +1,48 @@
-/* intercept_module.c: code that comes: what variables it has is looked up in the image, before the program may free
- * that. Code that goes: intercept_work.c. */
+/* intercept_module.c: code that comes (what goes: intercept_work.c). Modules and libraries take device memory for code
+ * and variables. It is measured when one was loaded, and when a function is launched for the first time, for much is
+ * loaded no earlier. Where the device has none left because ebb has it all, ebb gives way. What variables there are is
+ * looked up in the image, before the program may free that. */
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "capture.h"
+#include "chunk.h"
+#include "heap.h"
 #include "intercept.h"
 #include "module.h"
 
+/* First what nobody uses, then, as nobody says how much is needed, a part of what is in use. */
+static bool give_way(unsigned round)
+{
+    enum { ROUNDS = 3, PART = 16 };
+    if (round >= ROUNDS || !ebb_enter())
+        return false;
+    if (round && ebb_listener && ebb_listener->make_room)
+        ebb_listener->make_room(ebb_chunks_limit() / PART * round + 1);
+    ebb_heap_reclaim(SIZE_MAX, true);
+    ebb_chunks_release();
+    ebb_unlock();
+    return true;
+}
+
 /* `out`: where the CUmodule or CUlibrary is by now. */
-static CUresult note(CUresult result, const void *out, const void *image)
+static CUresult loaded(CUresult result, const void *out, const void *image)
 {
     if (!result && ebb_enter_any()) {
         ebb_module_loaded(*(const void *const *)out, image);
+        ebb_unlock();
+    }
+    if (!result && !ebb_captures_under_way() && ebb_enter()) {
+        ebb_heap_measure();
         ebb_unlock();
     }
     return result;
 }
 
 /* The file as an image; a byte of zero follows it, as behind PTX, unless it fills its last page. */
-static CUresult note_file(CUresult result, const void *out, const char *path)
+static CUresult loaded_file(CUresult result, const void *out, const char *path)
 {
     struct stat s;
     void *image = MAP_FAILED;
@@ -28,29 +51,34 @@ static CUresult note_file(CUresult result, const void *out, const char *path)
         image = mmap(NULL, (size_t)s.st_size, PROT_READ, MAP_PRIVATE, file, 0);
     if (file >= 0)
         close(file);
-    note(result, out, image == MAP_FAILED ? NULL : image);
+    loaded(result, out, image == MAP_FAILED ? NULL : image);
     if (image != MAP_FAILED)
         munmap(image, (size_t)s.st_size);
     return result;
 }
 
-PLAIN_CALL(cuModuleLoad, (CUmodule * out, const char *path),
-           note_file(EBB_PASS(cuModuleLoad, (out, path)), out, path))
-PLAIN_CALL(cuModuleLoadData, (CUmodule * out, const void *image),
-           note(EBB_PASS(cuModuleLoadData, (out, image)), out, image))
-PLAIN_CALL(cuModuleLoadDataEx,
-           (CUmodule * out, const void *image, unsigned count, CUjit_option *options, void **values),
-           note(EBB_PASS(cuModuleLoadDataEx, (out, image, count, options, values)), out, image))
-PLAIN_CALL(cuModuleLoadFatBinary, (CUmodule * out, const void *image),
-           note(EBB_PASS(cuModuleLoadFatBinary, (out, image)), out, image))
-PLAIN_CALL(cuLibraryLoadData,
-           (CUlibrary * out, const void *image, CUjit_option *jit, void **jit_values, unsigned jit_count,
-            CUlibraryOption *options, void **values, unsigned count),
-           note(EBB_PASS(cuLibraryLoadData, (out, image, jit, jit_values, jit_count, options, values, count)),
-                out, image))
-PLAIN_CALL(cuLibraryLoadFromFile,
-           (CUlibrary * out, const char *path, CUjit_option *jit, void **jit_values, unsigned jit_count,
-            CUlibraryOption *options, void **values, unsigned count),
-           note_file(EBB_PASS(cuLibraryLoadFromFile,
-                              (out, path, jit, jit_values, jit_count, options, values, count)),
-                     out, path))
+/* `note` of the result, where it stands, and what was loaded. */
+#define LOAD_CALL(function, parameters, arguments, note, source)                                             \
+    static CUresult load_by_##function parameters                                                            \
+    {                                                                                                        \
+        CUresult result = EBB_PASS(function, arguments);                                                     \
+        for (unsigned round = 0; result == CUDA_ERROR_OUT_OF_MEMORY && give_way(round); round++)             \
+            result = EBB_PASS(function, arguments);                                                          \
+        return note(result, out, source);                                                                    \
+    }                                                                                                        \
+    PLAIN_CALL(function, parameters, load_by_##function arguments)
+
+LOAD_CALL(cuModuleLoad, (CUmodule * out, const char *path), (out, path), loaded_file, path)
+LOAD_CALL(cuModuleLoadData, (CUmodule * out, const void *image), (out, image), loaded, image)
+LOAD_CALL(cuModuleLoadDataEx,
+          (CUmodule * out, const void *image, unsigned count, CUjit_option *options, void **values),
+          (out, image, count, options, values), loaded, image)
+LOAD_CALL(cuModuleLoadFatBinary, (CUmodule * out, const void *image), (out, image), loaded, image)
+LOAD_CALL(cuLibraryLoadData,
+          (CUlibrary * out, const void *image, CUjit_option *jit, void **jit_values, unsigned jit_count,
+           CUlibraryOption *options, void **values, unsigned count),
+          (out, image, jit, jit_values, jit_count, options, values, count), loaded, image)
+LOAD_CALL(cuLibraryLoadFromFile,
+          (CUlibrary * out, const char *path, CUjit_option *jit, void **jit_values, unsigned jit_count,
+           CUlibraryOption *options, void **values, unsigned count),
+          (out, path, jit, jit_values, jit_count, options, values, count), loaded_file, path)

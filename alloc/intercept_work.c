@@ -6,6 +6,7 @@
 #include "args.h"
 #include "capture.h"
 #include "foreign.h"
+#include "heap.h"
 #include "intercept.h"
 #include "mark.h"
 #include "module.h"
@@ -68,6 +69,8 @@ static CUresult launch(const launch_t *l)
         op.opaque = true;
     }
     CUresult result = ebb_issue(&op, issue_launch, l);
+    if (ebb_signatures_grew() && ebb_enter_is_inside() && !ebb_captures_under_way())
+        ebb_heap_measure(); /* its code may have been loaded just now */
     ebb_unlock();
     if (bytes > ON_STACK) {
         free(block);

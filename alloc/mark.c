@@ -224,7 +224,8 @@ ebb_status_t ebb_mark_join(CUstream stream, ebb_mark_t mark)
 {
     ebb_stream_t *s = mark.stream;
     CUevent event;
-    bool same = s && s->handle == stream && (s->slot == ebb_slot || !is_default(stream)) && handle_here(s) == stream;
+    bool same =
+        s && s->handle == stream && (s->slot == ebb_slot || !is_default(stream)) && handle_here(s) == stream;
     if (!s || s->reached >= mark.number || same)
         return 0;
     EBB_TRY(event_behind(s, mark.number, &event));

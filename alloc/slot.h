@@ -25,8 +25,9 @@
 #include "status.h"
 
 enum {
-    EBB_SLOTS = 16,
-    EBB_NOWHERE = EBB_SLOTS, /* no device of ebb's: another context than one that it serves. Its state stays empty */
+    EBB_SLOTS = 16, /* contexts that are served in the life of a process; beyond, they are the driver's */
+    EBB_NOWHERE =
+        EBB_SLOTS, /* no device of ebb's: another context than one that it serves. Its state stays empty */
     EBB_STATES = EBB_SLOTS + 1
 };
 

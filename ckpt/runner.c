@@ -424,8 +424,8 @@ static void after(const ebb_operation_t *op, CUresult result)
 
 static ebb_buffer_t *serve(const ebb_request_t *request)
 {
-    if (!is_ours())
-        return NULL;
+    if (!is_ours() || request->bytes > ebb_chunks_limit() * EBB_CHUNK_BYTES)
+        return NULL; /* the latter is refused: no reason to leave a plan */
     act_at_boundary();
     return ebb_drive_serve(request);
 }

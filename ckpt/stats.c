@@ -81,7 +81,8 @@ static void say(const ebb_statistics_t *s, const ebb_device_list_t *devices)
     for (uint32_t i = 0; i < devices->count; i++) {
         const ebb_device_statistics_t *d = &devices->device[i];
         const size_t at = strlen(line);
-        snprintf(line + at, sizeof line - at, "%s %.1f of %.1f MiB", i ? "," : "", mib(d->peak_bytes), mib(d->budget_bytes));
+        snprintf(line + at, sizeof line - at, "%s %.1f of %.1f MiB", i ? "," : "", mib(d->peak_bytes),
+                 mib(d->budget_bytes));
         if (devices->count > 1)
             append(line, sizeof line, " on device %" PRIu64, d->device, 0);
     }

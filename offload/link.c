@@ -125,7 +125,7 @@ ebb_link_t ebb_link(void)
             *link = (ebb_link_t){10, 10, 10, 10};
         }
     }
-    ebb_log(EBB_INFO, "link (%s): %.1f GB/s out, %.1f in; both at once %.1f and %.1f", how, link->out, link->in,
-            link->out_both, link->in_both);
+    ebb_log(EBB_INFO, "link (%s): %.1f GB/s out, %.1f in; both at once %.1f and %.1f", how, link->out,
+            link->in, link->out_both, link->in_both);
     return *link;
 }

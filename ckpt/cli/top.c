@@ -100,7 +100,8 @@ static void print_devices(const ebb_device_list_t *list)
 {
     for (uint32_t i = 0; i < list->count && list->count > 1; i++) {
         const ebb_device_statistics_t *d = &list->device[i];
-        printf("device %-2" PRIu64 " %9.1f MiB of %.1f, %.1f at most; %.1f MiB live, %.1f beside ebb; evicted %" PRIu64
+        printf("device %-2" PRIu64
+               " %9.1f MiB of %.1f, %.1f at most; %.1f MiB live, %.1f beside ebb; evicted %" PRIu64
                ", fetched %" PRIu64 "\n",
                d->device, mib(d->mapped_bytes), mib(d->budget_bytes), mib(d->peak_bytes), mib(d->live_bytes),
                mib(d->overhead_bytes), d->evictions, d->fetches);

@@ -266,7 +266,7 @@ static int reset_and_go_on(void)
     if (cuInit(0) || cuDevicePrimaryCtxRetain(&again, 0) || cuCtxSetCurrent(again) ||
         cuMemAlloc(&p, 8 * MIB) || cuMemsetD8(p, 1, 8 * MIB) || cuDevicePrimaryCtxReset(0))
         return 1;
-    /* From here on the driver's own. */
+    /* From here on in the next context. */
     if (cuDevicePrimaryCtxRetain(&again, 0) || cuCtxSetCurrent(again) || cuMemAlloc(&p, 8 * MIB) ||
         cuMemsetD8(p, 5, 8 * MIB) || cuMemcpyDtoH(&byte, p + 100, 1) || cuMemFree(p))
         return 2;
@@ -275,19 +275,54 @@ static int reset_and_go_on(void)
     return byte == 5 ? 0 : 4;
 }
 
-static void program_goes_on_after_its_context_is_reset(void **state)
+/* On a device that has no more than the budget, all of which is in use. */
+static int load_into_a_full_device(void)
 {
-    (void)state;
+    enum { COUNT = 8, BYTES = BUDGET / COUNT };
+    CUdeviceptr p[COUNT];
+    CUmodule module;
+    size_t before, after, total;
+    setenv("SOFTGPU_MEMORY", "64MiB", 1);
+    if (cuInit(0) || cuDevicePrimaryCtxRetain(&context, 0) || cuCtxSetCurrent(context))
+        return 1;
+    for (unsigned i = 0; i < COUNT; i++)
+        if (cuMemAlloc(&p[i], BYTES) || cuMemsetD8(p[i], (unsigned char)(i + 1), BYTES))
+            return 2;
+    if (cuMemGetInfo(&before, &total) || cuModuleLoad(&module, VARIABLES))
+        return 3;
+    for (unsigned i = 0; i < COUNT; i++) {
+        unsigned char byte = 0;
+        if (cuMemcpyDtoH(&byte, p[i] + BYTES - 1, 1) || byte != i + 1 || cuMemFree(p[i]))
+            return 4;
+    }
+    /* The module's variables count. */
+    return cuMemGetInfo(&after, &total) || after > BUDGET - 8 * MIB ? 5 : 0;
+}
+
+static int run_part(const char *name)
+{
     pid_t child = fork();
     if (!child) {
-        setenv("EBB_TEST_PART", "reset", 1);
+        setenv("EBB_TEST_PART", name, 1);
         execl("/proc/self/exe", "test_foreign", (char *)NULL);
         _exit(99);
     }
     int status = -1;
     waitpid(child, &status, 0);
     assert_true(WIFEXITED(status));
-    assert_int_equal(WEXITSTATUS(status), 0);
+    return WEXITSTATUS(status);
+}
+
+static void a_module_finds_room_on_a_full_device(void **state)
+{
+    (void)state;
+    assert_int_equal(run_part("load"), 0);
+}
+
+static void program_goes_on_after_its_context_is_reset(void **state)
+{
+    (void)state;
+    assert_int_equal(run_part("reset"), 0);
 }
 
 /* The child of a fork may not use CUDA, and ebb neither does nor says anything in it. */
@@ -325,8 +360,9 @@ int main(void)
 {
     setenv("EBB_BUDGET", "64MiB", 1);
     setenv("SOFTGPU_MEMORY", "1GiB", 1);
-    if (getenv("EBB_TEST_PART"))
-        return reset_and_go_on();
+    const char *part = getenv("EBB_TEST_PART");
+    if (part)
+        return strcmp(part, "load") ? reset_and_go_on() : load_into_a_full_device();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(own_physical_memory_counts_until_it_is_gone),
         cmocka_unit_test(addresses_of_ebb_are_no_mappings_to_the_program),
@@ -335,6 +371,7 @@ int main(void)
         cmocka_unit_test(high_marks_of_pools_begin_anew),
         cmocka_unit_test(ipc_is_refused_as_the_driver_does_or_served_natively),
         cmocka_unit_test(program_goes_on_after_its_context_is_reset),
+        cmocka_unit_test(a_module_finds_room_on_a_full_device),
         cmocka_unit_test(forked_child_is_left_alone),
         cmocka_unit_test(buffers_make_room_for_the_drivers_memory),
         cmocka_unit_test(pinned_buffers_stay_and_others_make_room),

@@ -315,6 +315,55 @@ static void growing_overhead_is_made_room_for(void **state)
     give_everything_back();
 }
 
+/* The same while nothing is asked for: what a listener can evict goes at once, and plans end. */
+static ebb_buffer_t *sacrifice;
+static unsigned interruptions;
+
+static bool evict_sacrifice(size_t chunks)
+{
+    if (!chunks || !sacrifice || !sacrifice->range->mapped)
+        return false;
+    evict(sacrifice);
+    return true;
+}
+
+static void count_interruption(const char *why)
+{
+    (void)why;
+    interruptions++;
+}
+
+static void growth_that_is_measured_ends_plans_and_evicts(void **state)
+{
+    (void)state;
+    static const ebb_listener_t listener = {.make_room = evict_sacrifice, .interrupted = count_interruption};
+    const ebb_listener_t *before = ebb_listener;
+    ebb_request_t q = {.bytes = CHUNKS / 2 * EBB_CHUNK_BYTES, .stream = record_of(0)};
+    ebb_buffer_t *stays;
+    ebb_listen(&listener);
+    ebb_chunks_follow(0, false);
+    assert_int_equal(ebb_heap_alloc(&q, &sacrifice), 0);
+    assert_int_equal(ebb_heap_alloc(&q, &stays), 0);
+    assert_int_equal(model_chunks(), CHUNKS);
+    model_others(2);
+    ebb_heap_measure();
+    assert_int_equal(interruptions, 0);
+    model_others(5);
+    ebb_heap_measure();
+    assert_int_equal(interruptions, 1);
+    assert_false(sacrifice->range->mapped);
+    assert_true(stays->range->mapped);
+    assert_true(model_chunks() <= CHUNKS - 3);
+    model_others(2);
+    ebb_heap_measure();
+    assert_int_equal(interruptions, 1);
+    ebb_heap_free(sacrifice, ebb_mark_issue(record_of(0)));
+    ebb_heap_free(stays, ebb_mark_issue(record_of(0)));
+    sacrifice = NULL;
+    ebb_listen(before);
+    give_everything_back();
+}
+
 static int setup(void **state)
 {
     (void)state;
@@ -334,6 +383,7 @@ int main(void)
         cmocka_unit_test(memory_from_a_busy_stream_counts_as_in_use),
         cmocka_unit_test(random_traffic_survives_failing_driver_calls),
         cmocka_unit_test(growing_overhead_is_made_room_for),
+        cmocka_unit_test(growth_that_is_measured_ends_plans_and_evicts),
     };
     return cmocka_run_group_tests(tests, setup, NULL);
 }

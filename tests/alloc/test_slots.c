@@ -122,7 +122,8 @@ static void random_traffic_is_counted_on_its_device(void **state)
         bool by_stream = rand() % 2;
         if (!by_stream)
             OK(cuCtxSetCurrent(context[device]));
-        CUresult result = by_stream ? cuMemAllocAsync(&live[i].p, bytes, stream[device]) : cuMemAlloc(&live[i].p, bytes);
+        CUresult result =
+            by_stream ? cuMemAllocAsync(&live[i].p, bytes, stream[device]) : cuMemAlloc(&live[i].p, bytes);
         if (result == CUDA_ERROR_OUT_OF_MEMORY) {
             live[i].p = 0;
             assert_true(sum[device] + bytes > most[device] / 2);

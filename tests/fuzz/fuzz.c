@@ -1,4 +1,4 @@
-/* fuzz.c: fuzz SEED [--faults]. Runs the program that belongs to a seed (fuzz.h) and prints hashes of what it has
+/* fuzz.c: fuzz SEED [--faults|--repeat]. Runs the program that belongs to a seed (fuzz.h) and prints hashes of what it has
  * computed; then "size PEAK NEED SMALL": bytes that were live at most, that one operation touches in large buffers at
  * most, and that were live in small ones. */
 #include <pthread.h>
@@ -39,6 +39,10 @@ static void set_up(fuzz_worker_t *w)
 /* Straight on, or the same operations over and over, on what the ones before have left. */
 static void work(fuzz_worker_t *w)
 {
+    if (fuzz_repeats) {
+        fuzz_repeat(w);
+        return;
+    }
     const unsigned operations = w->operations, kept = w->buffers;
     const uint64_t random = w->random;
     char name[32];
@@ -71,8 +75,9 @@ static void begin(fuzz_worker_t *w)
 
 static void end(fuzz_worker_t *w)
 {
+    w->slots = false;
     while (w->buffers) {
-        if (w->buffer[w->buffers - 1].shared && w->index)
+        if (!w->buffer[w->buffers - 1].address || (w->buffer[w->buffers - 1].shared && w->index))
             w->buffers--;
         else
             fuzz_free(w, w->buffers - 1);
@@ -112,7 +117,12 @@ static void draw(fuzz_worker_t *w, unsigned index, uint64_t seed)
     w->next_id = index * 100000;
     w->most_bytes = (size_t)(12 + fuzz_below(w, 52)) << 20;
     w->largest_bytes = (size_t)(2 + fuzz_below(w, 9)) << 20;
+    if (fuzz_repeats) { /* many buffers, so that there is something to plan */
+        w->most_bytes = (size_t)(32 + fuzz_below(w, 32)) << 20;
+        w->largest_bytes = (size_t)(2 + fuzz_below(w, 3)) << 20;
+    }
     w->iterations = workers == 1 && fuzz_chance(w, 25) ? 8 + fuzz_below(w, 12) : 1;
+    w->lone = fuzz_repeats && workers == 1 && fuzz_chance(w, 60);
     w->operations = w->iterations > 1 ? 10 + fuzz_below(w, 25) : 40 + fuzz_below(w, 160);
     if (workers > 1)
         w->most_bytes /= 2;
@@ -149,6 +159,7 @@ int main(int argc, char **argv)
         return 2;
     const uint64_t seed = strtoull(argv[1], NULL, 10);
     fuzz_faults = argc > 2 && !strcmp(argv[2], "--faults");
+    fuzz_repeats = argc > 2 && !strcmp(argv[2], "--repeat");
     fuzz_worker_t dice = {.random = seed};
     workers = fuzz_chance(&dice, 70) ? 1 : 2 + fuzz_below(&dice, FUZZ_WORKERS - 1);
     for (unsigned k = 0; k < workers; k++)

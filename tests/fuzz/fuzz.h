@@ -5,6 +5,8 @@
  * the first one's start are read by all. A worker keeps the rules of CUDA: what it puts on a stream is ordered behind all
  * that touched the same buffers, by events, by waiting, or by what the default stream promises, and never more than that.
  *
+ * With --repeat the program is a training loop of a kind: a random step, repeated with divergences (fuzz_repeat.c).
+ *
  * Errors: without --faults any error ends the program with exit code 3. With it a call is tried again up to three times;
  * an error that is not among those a driver may report for a passing shortage or fault still is the end (exit code 4), one
  * that stays ends the program early, with exit code 0 and the line "stopped".
@@ -52,10 +54,12 @@ typedef struct fuzz_worker {
     unsigned salt; /* differs between iterations, where `random` does not */
     fuzz_buffer_t buffer[FUZZ_BUFFERS];
     unsigned buffers, next_id;
+    bool slots; /* a buffer keeps its place among them, and a freed one leaves a hole: address 0 */
     CUstream stream[FUZZ_STREAMS];
     CUevent event[FUZZ_STREAMS];
     bool blocking[FUZZ_STREAMS]; /* against the legacy stream, which is number 0 */
     unsigned streams;
+    bool lone; /* one stream only: what ebb plans best */
     fuzz_host_t *host;
     size_t live, peak, small, small_peak,
         need;      /* bytes; need: of the operation that touches most, in chunks */
@@ -85,6 +89,9 @@ uint64_t fuzz_hash(uint64_t hash, const void *data, size_t bytes);
 /* ---- fuzz_memory.c: buffers, streams and the order between them ---- */
 
 void fuzz_allocate(fuzz_worker_t *w, bool large);
+unsigned fuzz_choose_words(fuzz_worker_t *w, bool large);
+/* Into a hole; nothing if that is more than the worker may have. */
+void fuzz_allocate_at(fuzz_worker_t *w, unsigned index, unsigned words);
 void fuzz_free(fuzz_worker_t *w, unsigned index);
 /* A buffer to be written or only read; NULL: there is none. */
 fuzz_buffer_t *fuzz_pick(fuzz_worker_t *w, bool write);
@@ -107,7 +114,14 @@ size_t fuzz_chunks(size_t bytes);
 
 void fuzz_initialise(fuzz_worker_t *w, fuzz_buffer_t *b, unsigned s);
 void fuzz_operate(fuzz_worker_t *w);
+/* The same without allocating or freeing. */
+void fuzz_touch(fuzz_worker_t *w);
 /* Prints a hash of every buffer. */
 void fuzz_checkpoint(fuzz_worker_t *w, const char *name);
+
+/* ---- fuzz_repeat.c: a step, over and over, and not always the same ---- */
+
+extern bool fuzz_repeats;
+void fuzz_repeat(fuzz_worker_t *w);
 
 #endif

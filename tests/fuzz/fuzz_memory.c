@@ -49,7 +49,7 @@ fuzz_buffer_t *fuzz_pick(fuzz_worker_t *w, bool write)
     /* Mostly a recent one. */
     unsigned from = fuzz_chance(w, 50) && w->buffers > 6 ? w->buffers - 6 : 0;
     fuzz_buffer_t *b = &w->buffer[from + fuzz_below(w, w->buffers - from)];
-    return write && b->shared ? NULL : b;
+    return !b->address || (write && b->shared) ? NULL : b;
 }
 
 fuzz_buffer_t *fuzz_take(fuzz_worker_t *w, unsigned s, bool write)
@@ -151,7 +151,7 @@ void fuzz_wait_all(fuzz_worker_t *w)
 
 void fuzz_open_streams(fuzz_worker_t *w)
 {
-    const unsigned count = 1 + fuzz_below(w, FUZZ_STREAMS);
+    const unsigned count = w->lone ? 1 : 1 + fuzz_below(w, FUZZ_STREAMS);
     for (unsigned s = 0; s < count; s++) {
         w->blocking[s] = s && fuzz_chance(w, 40);
         if (s == 1 && w->blocking[s] && fuzz_chance(w, 30))
@@ -177,7 +177,7 @@ void fuzz_close_streams(fuzz_worker_t *w)
 
 /* ---- buffers ---- */
 
-static unsigned choose_words(fuzz_worker_t *w, bool large)
+unsigned fuzz_choose_words(fuzz_worker_t *w, bool large)
 {
     if (!large)
         return 1 + fuzz_below(w, fuzz_chance(w, 70) ? 4096 : SMALL / 4);
@@ -187,9 +187,20 @@ static unsigned choose_words(fuzz_worker_t *w, bool large)
 
 void fuzz_allocate(fuzz_worker_t *w, bool large)
 {
-    const unsigned words = choose_words(w, large), s = fuzz_below(w, w->streams), how = fuzz_below(w, 4);
+    const unsigned words = fuzz_choose_words(w, large);
+    if (w->buffers == FUZZ_BUFFERS)
+        return;
+    w->buffer[w->buffers++].address = 0;
+    fuzz_allocate_at(w, w->buffers - 1, words);
+    if (!w->buffer[w->buffers - 1].address)
+        w->buffers--;
+}
+
+void fuzz_allocate_at(fuzz_worker_t *w, unsigned index, unsigned words)
+{
+    const unsigned s = fuzz_below(w, w->streams), how = fuzz_below(w, 4);
     const size_t bytes = (size_t)words * 4;
-    if (w->buffers == FUZZ_BUFFERS || w->live + bytes > w->most_bytes)
+    if (w->live + bytes > w->most_bytes)
         return;
     fuzz_buffer_t b = {.words = words, .id = w->next_id++};
     if (how == 0)
@@ -200,7 +211,7 @@ void fuzz_allocate(fuzz_worker_t *w, bool large)
         CALL(w, cuMemAlloc(&b.address, bytes));
     if (how == 0 || (how == 1 && fuzz_pool))
         b.users = b.writer = 1U << s;
-    fuzz_buffer_t *placed = &w->buffer[w->buffers++];
+    fuzz_buffer_t *placed = &w->buffer[index];
     *placed = b;
     w->live += bytes;
     w->small += bytes <= SMALL ? bytes : 0;
@@ -222,6 +233,10 @@ void fuzz_free(fuzz_worker_t *w, unsigned index)
     }
     w->live -= (size_t)b->words * 4;
     w->small -= (size_t)b->words * 4 <= SMALL ? (size_t)b->words * 4 : 0;
+    if (w->slots) {
+        *b = (fuzz_buffer_t){.address = 0};
+        return;
+    }
     memmove(b, b + 1, (w->buffers - index - 1) * sizeof *b);
     w->buffers--;
 }

@@ -274,6 +274,8 @@ static void ask(fuzz_worker_t *w)
     if (!w->buffers)
         return;
     const fuzz_buffer_t *b = &w->buffer[fuzz_below(w, w->buffers)];
+    if (!b->address)
+        return;
     const CUdeviceptr inside = b->address + fuzz_below(w, b->words * 4);
     CALL(w, cuMemGetAddressRange(&base, &bytes, inside));
     check(w, base == b->address && bytes >= (size_t)b->words * 4, "an address lies in its buffer");
@@ -300,9 +302,8 @@ static void free_one(fuzz_worker_t *w)
         fuzz_free(w, index);
 }
 
-void fuzz_operate(fuzz_worker_t *w)
+static void operate(fuzz_worker_t *w, unsigned s, unsigned choice)
 {
-    const unsigned s = fuzz_below(w, w->streams), choice = fuzz_below(w, 100);
     w->operations++;
     if (choice < 14)
         fuzz_allocate(w, fuzz_chance(w, 75));
@@ -336,12 +337,26 @@ void fuzz_operate(fuzz_worker_t *w)
         fuzz_wait_all(w);
 }
 
+void fuzz_operate(fuzz_worker_t *w)
+{
+    const unsigned s = fuzz_below(w, w->streams);
+    operate(w, s, fuzz_below(w, 100));
+}
+
+void fuzz_touch(fuzz_worker_t *w)
+{
+    const unsigned s = fuzz_below(w, w->streams);
+    operate(w, s, 22 + fuzz_below(w, 78));
+}
+
 void fuzz_checkpoint(fuzz_worker_t *w, const char *name)
 {
     fuzz_wait_all(w);
     fprintf(w->out, "%u %s: copied out %016llx\n", w->index, name, (unsigned long long)w->hash);
     for (unsigned i = 0; i < w->buffers; i++) {
         const fuzz_buffer_t *b = &w->buffer[i];
+        if (!b->address)
+            continue;
         void *p = malloc((size_t)b->words * 4);
         if (!p)
             abort();

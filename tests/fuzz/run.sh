@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# run.sh --budgets|--faults FIRST-LAST [--build FOLDER] [--result FILE]: random programs, with and without ebb.
+# run.sh --budgets|--faults|--repeats FIRST-LAST [--build FOLDER] [--result FILE]: random programs, with and without ebb.
 #
 #   --budgets   each program under libebb on a device that has no more memory than its budget, once: the same hashes
 #   --faults    the same with calls of the driver that fail: the same hashes, or the same up to where the program gave up
 #               because the error stayed
+#   --repeats   programs that repeat a step, with divergences; the same hashes, or the error with which ebb says that contents
+#               were lost to a write that it had never seen (a kernel that writes only now and then)
 #   --result    one line of JSON: how many programs have passed, command and machine (the long form:
 #               run.sh --budgets 1-5000 --result bench/results/fuzz-budgets.json)
 #
@@ -15,7 +17,7 @@ mode='' seeds='' result='' build=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && 
 words="$*"
 while (($#)); do
     case $1 in
-    --budgets | --faults) mode=${1#--} seeds=${2:-} ;;
+    --budgets | --faults | --repeats) mode=${1#--} seeds=${2:-} ;;
     --build) build=${2:-} ;;
     --result) result=${2:-} ;;
     *)
@@ -45,7 +47,7 @@ choose_budget() {
     size=$(grep '^size ' "$work/$seed.without") || return 1
     read -r _ peak need small <<<"$size"
     least=$((need + 2 * small + 6 * 2097152))
-    share=$((peak / 100 * (30 + $(draw share 80))))
+    share=$((peak / 100 * (30 + $(draw share $([[ $mode == repeats ]] && echo 50 || echo 80)))))
     budget=$(((share > least ? share : least) / 2097152 * 2097152))
 }
 
@@ -73,15 +75,18 @@ fails() {
 
 one() {
     seed=$1
-    local policy arguments=("$seed") hosts=(4GiB 4GiB 16MiB 1MiB) status
+    local policy arguments=("$seed") hosts=(4GiB 4GiB 16MiB 1MiB) means=('' '' EBB_OFFLOAD=0 EBB_RECOMPUTE=0) status
+    [[ $mode != repeats ]] || arguments+=(--repeat)
     policy=$([[ $(draw policy 3) == 0 ]] && echo reactive || echo auto)
-    command="LD_LIBRARY_PATH=$build/softgpu/lib SOFTGPU_POISON=1 $build/bin/fuzz $seed"
-    timeout 120 "$build/bin/fuzz" "$seed" >"$work/$seed.without" 2>"$work/$seed.log" || fails "without ebb"
+    command="LD_LIBRARY_PATH=$build/softgpu/lib SOFTGPU_POISON=1 $build/bin/fuzz ${arguments[*]}"
+    timeout 120 "$build/bin/fuzz" "${arguments[@]}" >"$work/$seed.without" 2>"$work/$seed.log" || fails "without ebb"
     choose_budget || fails 'no size was told'
     local -a settings=(LD_PRELOAD="$library" SOFTGPU_MEMORY="$budget" EBB_POLICY="$policy" EBB_STATS="$work/$seed.json"
         EBB_HOST_BUDGET="${hosts[$(draw host ${#hosts[@]})]}" EBB_LINK=10G)
     # Half of them under the scheduler that puts off work, or does it at once, as its seed says.
     [[ $(draw scheduler 2) == 0 ]] || settings+=(SOFTGPU_SCHEDULER=deterministic SOFTGPU_SEED="$(draw order 1000000)")
+    # Where steps repeat, plans with one of their means only.
+    [[ $mode != repeats ]] || settings+=("EBB_VERIFY=1" ${means[$(draw means ${#means[@]})]})
     if [[ $mode == faults ]]; then
         choose_fault
         arguments+=(--faults)
@@ -92,6 +97,12 @@ one() {
     env "${settings[@]}" timeout 120 "$build/bin/fuzz" "${arguments[@]}" >"$work/$seed.with" 2>"$work/$seed.log"
     status=$?
     ((status != 124)) || fails 'it hangs'
+    if [[ $mode == repeats && $status == 3 ]] && grep -q 'has other bits' "$work/$seed.log" &&
+        grep -q CUDA_ERROR_LAUNCH_FAILED "$work/$seed.log" && [[ ${settings[*]} != *EBB_RECOMPUTE=0* ]]; then
+        echo "told $seed" >>"$work/told"
+        rm -f "$work/$seed".*
+        return
+    fi
     ((status == 0)) || fails "exit code $status"
     grep -q 'condition of ebb' "$work/$seed.log" && fails 'a broken condition'
     if grep -q '^stopped$' "$work/$seed.with"; then
@@ -101,9 +112,10 @@ one() {
             fails 'other contents before it gave up'
     else
         diff "$work/$seed.without" "$work/$seed.with" >"$work/$seed.diff" || fails 'other contents'
-        if [[ $mode == budgets ]]; then
-            # 32 KiB on either side are the drive's own, for good.
-            grep -Eq '"live_bytes": (0|32768), .*"host_bytes": (0|32768), .*"pageable_bytes": 0, ' "$work/$seed.json" || fails 'something is left at the end'
+        grep -o '"steps_driven": [0-9]*' "$work/$seed.json" | grep -o '[0-9]*$' >>"$work/driven"
+        if [[ $mode != faults ]]; then
+            # 32 KiB on either side are the drive's own, for good, and 64 on the host the search for tables'.
+            grep -Eq '"live_bytes": (0|32768), .*"host_bytes": (0|32768|65536|98304), .*"pageable_bytes": 0, ' "$work/$seed.json" || fails 'something is left at the end'
         fi
     fi
     rm -f "$work/$seed".*
@@ -113,13 +125,16 @@ declare -i failed=0
 export -f one draw fails choose_budget choose_fault
 export mode work build library
 start=$SECONDS
+: >"$work/told"
+: >"$work/driven"
 seq "$first" "$last" | xargs -P "${FUZZ_JOBS:-2}" -I{} bash -c 'one {}' >"$work/failures" || failed=1
 cat "$work/failures"
 count=$((last - first + 1)) bad=$(grep -c '^FAILED' "$work/failures")
-echo "$count programs, $mode, seeds $first to $last: $bad failed, $((SECONDS - start)) s"
+told=$(grep -c '^told' "$work/told") driven=$(($(sed 's/.*/+&/' "$work/driven" | tr -d '\n')+0))
+echo "$count programs, $mode, seeds $first to $last: $bad failed, $told told of lost contents, $driven steps driven, $((SECONDS - start)) s"
 if [[ -n $result ]]; then
-    printf '{"command": "tests/fuzz/run.sh %s", "programs": %d, "failed": %d, "seconds": %d, "processors": %d, "machine": "%s", "date": "%s", "commit": "%s"}\n' \
-        "$words" "$count" "$bad" "$((SECONDS - start))" "$(nproc)" \
+    printf '{"command": "tests/fuzz/run.sh %s", "programs": %d, "failed": %d, "lost_and_told": %d, "steps_driven": %d, "seconds": %d, "processors": %d, "machine": "%s", "date": "%s", "commit": "%s"}\n' \
+        "$words" "$count" "$bad" "$told" "$driven" "$((SECONDS - start))" "$(nproc)" \
         "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)" "$(date -u +%F)" \
         "$(git -C "$(dirname "${BASH_SOURCE[0]}")" rev-parse --short HEAD 2>/dev/null)" >"$result"
 fi

@@ -26,7 +26,8 @@ static outcome_t run(const char *settings, const char *mode)
     char command[1024], log_path[] = "/tmp/ebb-duo-XXXXXX";
     int file = mkstemp(log_path);
     assert_true(file >= 0);
-    snprintf(command, sizeof command, "SOFTGPU_DEVICES=2 %s %s %s 2>%s", settings, getenv("TEST_DUO"), mode, log_path);
+    snprintf(command, sizeof command, "SOFTGPU_DEVICES=2 %s %s %s 2>%s", settings, getenv("TEST_DUO"), mode,
+             log_path);
     FILE *f = popen(command, "r");
     assert_non_null(f);
     bool printed = fgets(out.hashes, sizeof out.hashes, f) != NULL;

@@ -32,7 +32,14 @@
         }                                                                                                    \
     } while (0)
 
-enum { FIELDS = 7, ROUNDS = 10, N = (3 << 18) - 1021, SLICES = (N + PAIR_SLICE - 1) / PAIR_SLICE, SMALL = 300, IDLE = 6 };
+enum {
+    FIELDS = 7,
+    ROUNDS = 10,
+    N = (3 << 18) - 1021,
+    SLICES = (N + PAIR_SLICE - 1) / PAIR_SLICE,
+    SMALL = 300,
+    IDLE = 6
+};
 
 typedef struct half {
     unsigned own, other;

@@ -139,13 +139,13 @@ static void evaluation_after(worker_t *w)
         nasty_evaluate(w, w->layers);
 }
 
-/* ---- saving: the loss is looked at in every third step, the parameters are copied out in every fourth ---- */
+/* ---- saving: the loss is looked at in every fourth step, the parameters are copied out in every eighth ---- */
 
 static void saving_after(worker_t *w)
 {
-    if (w->step % 3 == 0)
+    if (w->step % 4 == 0)
         nasty_read(w, w->losses + w->step, sizeof(float));
-    for (unsigned i = 0; w->step % 4 == 0 && i < w->layers; i++)
+    for (unsigned i = 0; w->step % 8 == 0 && i < w->layers; i++)
         nasty_read(w, w->w[i], w->m[i] * sizeof(float));
 }
 

@@ -1,0 +1,121 @@
+/* fuzz_repeat.c: see fuzz.h. A random step, repeated: at each of its places an operation, buffers that are born there, and
+ * buffers that die there (some of them in the next step). From the fifth time on it diverges now and then: an operation more,
+ * one less, another one, another size, a free that comes early or late. What happens beyond the divergence stays as it is,
+ * because each place has random numbers of its own and buffers keep theirs; only operations whose buffers are not
+ * there fall out, or join in when one lives longer. */
+#include <stdlib.h>
+
+#include "fuzz.h"
+
+enum { PLACES = 48, SLOTS = 32, UNDISTURBED = 4 };
+
+typedef struct slot {
+    unsigned born, dies; /* places; dies < born: in the next step */
+    unsigned words;
+    uint64_t random;
+} slot_t;
+
+typedef struct script {
+    unsigned places, first_slot, slots, rounds, percent; /* percent: of places that diverge */
+    uint64_t random[PLACES];
+    slot_t slot[SLOTS];
+} script_t;
+
+bool fuzz_repeats;
+
+static uint64_t draw_seed(fuzz_worker_t *w)
+{
+    return (uint64_t)fuzz_below(w, 1U << 31) << 32 | fuzz_below(w, 1U << 31);
+}
+
+static script_t draw_script(fuzz_worker_t *w)
+{
+    static const unsigned percents[] = {0, 0, 1, 3, 10};
+    script_t s = {.places = 12 + fuzz_below(w, PLACES - 12), .first_slot = w->buffers};
+    const unsigned room = FUZZ_BUFFERS - w->buffers;
+    s.slots = 3 + fuzz_below(w, SLOTS - 3);
+    s.slots = s.slots < room ? s.slots : room;
+    s.rounds = 12 + fuzz_below(w, 10);
+    s.percent = percents[fuzz_below(w, 5)];
+    const unsigned outlive = fuzz_chance(w, 25) ? 15 : 0; /* percent */
+    for (unsigned i = 0; i < s.places; i++)
+        s.random[i] = draw_seed(w);
+    for (unsigned i = 0; i < s.slots; i++) {
+        slot_t *b = &s.slot[i];
+        b->born = fuzz_below(w, s.places);
+        b->dies = fuzz_chance(w, outlive) ? fuzz_below(w, s.places)
+                                          : b->born + 1 + fuzz_below(w, s.places - b->born);
+        b->words = fuzz_choose_words(w, fuzz_chance(w, 75));
+        b->random = draw_seed(w);
+    }
+    return s;
+}
+
+static void free_slot(fuzz_worker_t *w, unsigned index)
+{
+    if (w->buffer[index].address)
+        fuzz_free(w, index);
+}
+
+/* What is born and dies at a place. `dice` decides on divergences. */
+static void change_buffers(fuzz_worker_t *w, const script_t *s, unsigned place, fuzz_worker_t *dice,
+                           unsigned percent)
+{
+    for (unsigned i = 0; i < s->slots; i++) {
+        const slot_t *b = &s->slot[i];
+        const unsigned index = s->first_slot + i;
+        w->random = b->random;
+        if (b->dies == place && !fuzz_chance(dice, percent)) /* else late: before its next birth */
+            free_slot(w, index);
+        if (b->born != place)
+            continue;
+        free_slot(w, index);
+        fuzz_allocate_at(w, index,
+                         fuzz_chance(dice, percent) ? b->words + fuzz_below(dice, b->words) : b->words);
+    }
+}
+
+static void operate_at(fuzz_worker_t *w, const script_t *s, unsigned place, fuzz_worker_t *dice,
+                       unsigned percent)
+{
+    w->random = s->random[place];
+    const bool diverges = fuzz_chance(dice, percent);
+    const unsigned how = fuzz_below(dice, 4);
+    if (diverges && how == 0) /* one less */
+        return;
+    if (diverges && how == 1) /* another one */
+        w->random = draw_seed(dice);
+    fuzz_touch(w);
+    if (diverges && how == 2) { /* one more */
+        w->random = draw_seed(dice);
+        fuzz_touch(w);
+    }
+    if (diverges && how == 3) /* early */
+        free_slot(w, s->first_slot + fuzz_below(dice, s->slots));
+}
+
+void fuzz_repeat(fuzz_worker_t *w)
+{
+    const script_t s = draw_script(w);
+    fuzz_worker_t *dice = calloc(1, sizeof *dice); /* only its random numbers */
+    if (!dice)
+        abort();
+    dice->random = draw_seed(w);
+    w->slots = true;
+    for (unsigned i = 0; i < s.slots; i++)
+        w->buffer[w->buffers++] = (fuzz_buffer_t){.address = 0};
+    w->operations = 0;
+    for (unsigned round = 0; round < s.rounds; round++) {
+        const unsigned percent = round < UNDISTURBED ? 0 : s.percent;
+        w->salt = round * 7919;
+        for (unsigned place = 0; place < s.places; place++) {
+            change_buffers(w, &s, place, dice, percent);
+            operate_at(w, &s, place, dice, percent);
+        }
+        for (unsigned i = 0; i < s.slots; i++) /* what dies behind the last place */
+            if (s.slot[i].dies == s.places)
+                free_slot(w, s.first_slot + i);
+    }
+    free(dice);
+    fuzz_checkpoint(w, "end");
+}
