@@ -227,7 +227,7 @@ static void learned_step_says_who_writes_and_its_plan_is_proven(void **state)
 {
     (void)state;
     static const char *const expected[][2] = {{"forward_kernel", "211"},   {"adjust_kernel", "11"},
-                                              {"weight_gradient", "3111"}, {"input_gradient", "3111"},
+                                              {"weight_gradient", "2111"}, {"input_gradient", "3111"},
                                               {"update_kernel", "313"},    {"probe_kernel", "31"},
                                               {"fill_kernel", "2"}};
     char settings[512], command[1024], modes[16], trace[80], plan[80];
