@@ -33,7 +33,6 @@ typedef struct program {
     bool stepless;      /* no step is expected */
     bool roomy;         /* nothing may leave the device: ebb does not see what is reached */
     bool unlearned;     /* there is a step, and it must not be learned: that would wait for ever */
-    const char *policy; /* what it must be run with; NULL: nothing */
     const char *due;    /* what ebb does not know of it yet: told when it is missed, and no failure */
     expectation_t operation[OPERATIONS];
 } program_t;
@@ -54,7 +53,7 @@ static const program_t programs[] = {
     {.name = "foreach", .group = "contents", .operation = {{"update_all", "proven"}}},
 
     {.name = "kept", .group = "memory", .due = "a buffer that outlives its next allocation", .operation = {{"forward", "proven"}, {"accumulate", "proven"}}},
-    {.name = "late", .group = "memory", .operation = {{"forward", "proven"}}},
+    {.name = "late", .group = "memory", .due = "frees that come in the next step", .operation = {{"forward", "proven"}}},
     {.name = "early", .group = "memory", .operation = {{"forward", "proven"}, {"accumulate", "proven"}}},
     {.name = "synchronous", .group = "memory", .operation = {{"forward", "proven"}, {"accumulate", "proven"}}},
     {.name = "small", .group = "memory", .due = "sizes that differ from step to step", .operation = {{"forward", "proven"}, {"accumulate", "proven"}, {"fill", "proven"}}},
@@ -68,16 +67,16 @@ static const program_t programs[] = {
     {.name = "threads", .group = "order", .stepless = true, .operation = {{"forward", "proven"}}},
     {.name = "early_start", .group = "order", .operation = {{"forward", "proven|attributes"}, {"input_gradient", "proven"}}}, /* ebb takes the attribute off */
     {.name = "cooperative", .group = "order", .operation = {{"in_turn", "attributes"}, {"forward", "proven"}}},
-    {.name = "evaluation", .group = "order", .operation = {{"forward", "proven"}}},
+    {.name = "evaluation", .group = "order", .due = "a kind that is a part of the step", .operation = {{"forward", "proven"}}},
     {.name = "saving", .group = "order", .operation = {{"forward", "proven"}}},
     {.name = "extra", .group = "order", .operation = {{"forward", "proven"}}},
 
     {.name = "mapped", .group = "reach", .operation = {{"accumulate", "foreign"}, {"forward", "proven"}}},
     {.name = "managed", .group = "reach", .operation = {{"accumulate", "foreign"}, {"forward", "proven"}}},
     {.name = "batch", .group = "reach", .operation = {{"copy", "host"}, {"accumulate", "proven"}}},
-    {.name = "symbols", .group = "reach", .due = "variables of modules", .operation = {{"scaled", "globals"}, {"forward", "proven"}}},
-    {.name = "passes", .group = "reach", .policy = "EBB_POLICY=reactive", .due = "variables of modules", .operation = {{"counted", "globals"}, {"by_count", "globals"}, {"forward", "proven"}}},
-    {.name = "unseen", .group = "reach", .policy = "EBB_POLICY=reactive", .stepless = true},
+    {.name = "symbols", .group = "reach", .operation = {{"scaled", "globals"}, {"forward", "proven"}}},
+    {.name = "passes", .group = "reach", .operation = {{"counted", "globals"}, {"by_count", "globals"}, {"forward", "proven"}}},
+    {.name = "unseen", .group = "reach", .operation = {{"counted_unseen", "globals"}, {"by_count_unseen", "globals"}, {"forward", "proven"}}},
     {.name = "table", .group = "reach", .due = "operations behind tables in a trace", .operation = {{"grouped", "table"}, {"accumulate", "proven"}, {"forward", "proven"}}},
     {.name = "device_table", .group = "reach", .roomy = true, .due = "operations behind tables in a trace", .operation = {{"grouped", "table"}, {"make_table", "differs|table"}, {"forward", "proven"}}},
     {.name = "rectangles", .group = "reach", .operation = {{"cuMemcpy2D", "other"}, {"forward", "proven"}}},
@@ -140,9 +139,8 @@ static bool run_under_ebb(const program_t *p, double bytes, const char *settings
 {
     static outcome_t with;
     char all[768];
-    snprintf(all, sizeof all,
-             "LD_PRELOAD=%s EBB_STRICT=1 EBB_LINK=10G EBB_STATS=%s SOFTGPU_MEMORY=%.0f %s %s",
-             getenv("TEST_LIBEBB"), stats_path, bytes, p->policy ? p->policy : "", settings);
+    snprintf(all, sizeof all, "LD_PRELOAD=%s EBB_STRICT=1 EBB_LINK=10G EBB_STATS=%s SOFTGPU_MEMORY=%.0f %s",
+             getenv("TEST_LIBEBB"), stats_path, bytes, settings);
     remove(stats_path);
     run(all, p, &with);
     if (p->unseen_writes && with.exit_code == 3 && strstr(with.log, "has other bits") &&

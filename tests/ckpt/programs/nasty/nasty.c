@@ -310,7 +310,7 @@ int main(int argc, char **argv)
         return 0;
     }
     const trait_t *trait = argc > 1 ? find(argv[1]) : NULL;
-    const unsigned steps = option(argc, argv, "steps", 12),
+    const unsigned steps = option(argc, argv, "steps", 24),
                    layers = option(argc, argv, "layers", NASTY_LAYERS);
     if (!trait || steps >= NASTY_STEPS_MOST || layers < 4 || layers > NASTY_LAYERS)
         return 2;
