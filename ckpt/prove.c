@@ -221,17 +221,35 @@ static size_t room_for(size_t bytes)
     return (bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1);
 }
 
-/* Which replays this step has: in the first, one of what was there and one with all written parts zeroed; later one with
- * those zeroed that came out the same, and if that is not all, another one of what was there. */
+/* Of the written buffers those that no operation of the step has touched before, a bit each. */
+static uint64_t untouched(uint32_t i)
+{
+    const ebb_lessons_t *l = prove.lessons;
+    const ebb_trace_operation_t *o = &l->recorded.trace->operation[i];
+    uint64_t set = 0;
+    unsigned written = 0;
+    for (unsigned s = 0; s < prove.count; s++) {
+        const subject_t *x = &prove.subject[s];
+        if (x->writes && written < 64 && l->first_use[x->id] >= o->first_access)
+            set |= (uint64_t)1 << written;
+        written += x->writes;
+    }
+    return set;
+}
+
+/* Which replays this step has: in the first, one of what was there and one with written parts zeroed; later one with those
+ * zeroed that came out the same, and if that is not all, another one of what was there. Zeroed are those that may well be
+ * replaced, because nothing has touched them before: one that is updated would change what is made from it. Where there
+ * are none, all are. */
 static void choose_replays(uint32_t i)
 {
     const ebb_fact_t *f = &prove.lessons->fact[i];
     unsigned written = 0;
     for (unsigned s = 0; s < prove.count; s++)
         written += prove.subject[s].writes;
-    uint64_t all = written < 64 ? ((uint64_t)1 << written) - 1 : ~(uint64_t)0;
+    uint64_t all = written < 64 ? ((uint64_t)1 << written) - 1 : ~(uint64_t)0, fresh = untouched(i);
     prove.now = (trial_t){.operation = i, .result = prove.results};
-    prove.now.zeroed = f->rounds ? f->zeroed : all;
+    prove.now.zeroed = f->rounds ? f->zeroed : fresh ? fresh : all;
     prove.now.zero = written != 0; /* of nothing: another one of what was there */
     prove.now.copy = !f->rounds || prove.now.zeroed != all;
 }
@@ -422,10 +440,10 @@ static void judge(const trial_t *trial)
     zero_same = same == all;
     f->agreed += (uint32_t)(trial->copy && copy_same) + (uint32_t)(trial->zero && zero_same);
     f->refuted |= !copy_same;
-    /* From all zeros not everything need come out. From what did come out, zeroed once more, everything must, if it was
+    /* From zeros not everything need come out. From what did come out, zeroed once more, everything must, if it was
      * all; of some, never tried together, it need not. */
     if (!f->rounds)
-        f->zeroed = same;
+        f->zeroed = same & trial->zeroed;
     else if (trial->zero && !zero_same) {
         f->refuted |= !trial->zeroed || trial->zeroed == all;
         f->zeroed = 0;

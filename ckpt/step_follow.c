@@ -416,12 +416,14 @@ static const hypothesis_t *ended(follow_t *f, size_t position)
               (h->strange < best->strange || (h->strange == best->strange && h->kind == f->predicted)))))
             best = h;
     }
-    if (!best || (best->kind == f->predicted && is_plausible(best)))
-        return best;
-    for (unsigned i = 0; i < f->hypotheses; i++) {
+    /* The one that is expected is waited for no longer, unless it is the beginning of another one: a forward pass. */
+    const bool expected = best && best->kind == f->predicted && is_plausible(best);
+    for (unsigned i = 0; best && i < f->hypotheses; i++) {
         const hypothesis_t *h = &f->hypothesis[i];
+        if (expected && (h->track.open || !is_plausible(h)))
+            continue;
         if (!h->ended && h->start == best->start && h->track.open < TRIPLE &&
-            position < best->ended + REACH &&
+            position <= best->ended + REACH &&
             h->track.extras + h->track.missing <= best->track.extras + best->track.missing + TRIPLE)
             return NULL;
     }

@@ -9,7 +9,7 @@ set -euo pipefail
 build=$1 data=$2 percent=${3:-50}
 folder=$build/compare
 # Activations of several 2 MiB chunks each; the state (weights, gradients, moments) is a quarter of the peak.
-training=(--layers 4 --width 256 --heads 4 --context 256 --batch 8 --steps 20 --dropout 0.1 --eval-batches 1 --sample 0)
+training=(--layers 4 --width 256 --heads 4 --context 256 --batch 8 --steps 30 --dropout 0.1 --eval-batches 1 --sample 0)
 
 # The last value of a key in a file of JSON lines.
 value() {
