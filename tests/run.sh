@@ -38,14 +38,15 @@ main() {
         # test_alloc_hook looks at who answers look-ups, and here that is the sanitizer.
         (($# > 0)) || selection=(-L 'unit|differential'
             -E '^(test_runtime_lookup|test_cublas_handle|test_cublaslt_algorithm|test_alloc_hook|model_reference)$')
-        export TEST_SWEEP=${TEST_SWEEP:-one} # of the budgets: tests/ckpt/test_budget.c
+        export TEST_SWEEP=${TEST_SWEEP:-one} TEST_NASTY=${TEST_NASTY:-one} # of the budgets: tests/ckpt/test_budget.c, test_nasty.c
         # Libraries that are never unloaded, and memory of the device, are no leaks of the tests.
         export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=0:verify_asan_link_order=0} UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1:halt_on_error=1}
     fi
     setup_packages 'command bible|bible-kjv'
     setup_toolkit
     setup_build "${options[@]}"
-    ctest --test-dir "$build" --output-on-failure --no-tests=error "${selection[@]}" "$@"
+    # Most tests leave a core idle now and then. Those that measure time run alone (RUN_SERIAL).
+    ctest --test-dir "$build" --parallel "$(nproc)" --output-on-failure --no-tests=error "${selection[@]}" "$@"
 }
 
 main "$@"

@@ -4,7 +4,8 @@
  * And what ebb is to make of each: whether it finds a step, and the verdict on the operations that carry the trait.
  *
  *   TEST_NASTY_GROUP=contents|memory|order|reach    the programs of one file
- *   TEST_NASTY=full|learn                           all budgets, means and schedulers instead of some; or verdicts only
+ *   TEST_NASTY=full|one|learn                       all budgets, means and schedulers instead of some; or one; or verdicts
+ *                                                   only
  *   TEST_NASTY_ONLY=NAME                            one program
  */
 #include <setjmp.h>
@@ -292,6 +293,8 @@ static void has_the_same_bits(void **state)
     learn(p, &s, &without);
     if (!p->roomy && form && !strcmp(form, "full"))
         try_all(p, &s, &without);
+    else if (!p->roomy && form && !strcmp(form, "one"))
+        run_under_ebb(p, budget_of(&s, 40), "SOFTGPU_SCHEDULER=deterministic SOFTGPU_SEED=1", &without);
     else if (!p->roomy && (!form || strcmp(form, "learn")))
         try_some(p, &s, &without);
 }
