@@ -11,7 +11,7 @@
 #               run.sh --budgets 1-5000 --result bench/results/fuzz-budgets.json)
 #
 # Budgets, policy, the device's scheduler and faults follow from the seed. A failure prints the command that repeats it; the seed stays in
-# build/fuzz with what both runs have said. FUZZ_JOBS: how many at once (2).
+# build/fuzz/MODE with what both runs have said. FUZZ_JOBS: how many at once (2).
 set -uo pipefail
 
 mode='' seeds='' result='' build=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)/build
@@ -31,7 +31,7 @@ done
 [[ $seeds =~ ^([0-9]+)(-([0-9]+))?$ ]] || { echo "run.sh: which seeds?" >&2; exit 2; }
 first=${BASH_REMATCH[1]} last=${BASH_REMATCH[3]:-${BASH_REMATCH[1]}}
 
-library=$build/lib/libebb.so work=$build/fuzz
+library=$build/lib/libebb.so work=$build/fuzz/$mode
 mkdir -p "$work"
 export LD_LIBRARY_PATH=$build/softgpu/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} SOFTGPU_POISON=1 SOFTGPU_WORKERS=2
 
