@@ -49,7 +49,7 @@ static const program_t programs[] = {
     {.name = "inplace", .group = "contents", .operation = {{"accumulate", "proven"}, {"fill", "proven"}}},
     {.name = "statistics", .group = "contents", .operation = {{"statistics", "proven"}, {"centre", "proven"}}},
     {.name = "random", .group = "contents", .operation = {{"dropout", "proven"}}},
-    {.name = "nondeterministic", .group = "contents", .operation = {{"scatter", "differs"}, {"collect", "proven"}, {"set", "proven"}}},
+    {.name = "nondeterministic", .group = "contents", .operation = {{"scatter", "differs|untried"}, {"collect", "proven"}, {"set", "proven"}}},
     {.name = "scalars", .group = "contents", .operation = {{"accumulate", "proven"}}},
     {.name = "foreach", .group = "contents", .operation = {{"update_all", "proven"}}},
 
@@ -79,7 +79,7 @@ static const program_t programs[] = {
     {.name = "passes", .group = "reach", .operation = {{"counted", "globals"}, {"by_count", "globals"}, {"forward", "proven"}}},
     {.name = "unseen", .group = "reach", .operation = {{"counted_unseen", "globals"}, {"by_count_unseen", "globals"}, {"forward", "proven"}}},
     {.name = "table", .group = "reach", .due = "operations behind tables in a trace", .operation = {{"grouped", "table"}, {"accumulate", "proven"}, {"forward", "proven"}}},
-    {.name = "device_table", .group = "reach", .roomy = true, .due = "operations behind tables in a trace", .operation = {{"grouped", "table"}, {"make_table", "differs|table"}, {"forward", "proven"}}},
+    {.name = "device_table", .group = "reach", .roomy = true, .due = "operations behind tables in a trace", .operation = {{"grouped", "table"}, {"make_table", "differs|table|untried"}, {"forward", "proven"}}},
     {.name = "rectangles", .group = "reach", .operation = {{"cuMemcpy2D", "other"}, {"forward", "proven"}}},
 };
 /* clang-format on */
