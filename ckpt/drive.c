@@ -6,6 +6,7 @@
 #include "drive_state.h"
 #include "ebb_offload.h"
 #include "log.h"
+#include "mismatch.h"
 #include "rebuild.h"
 
 #define D ebb_drive
@@ -38,12 +39,6 @@ bool ebb_drive_refuted(void)
 void ebb_drive_refute(void)
 {
     D.refuted = true;
-}
-
-void ebb_drive_lost(const char *what, uint32_t buffer)
-{
-    ebb_log(EBB_WARN, "the content of buffer %u of the step is lost: %s", buffer, what);
-    ebb_fail_program();
 }
 
 /* ---- where contents are ---- */
@@ -402,7 +397,7 @@ static void list_dropped(ebb_rebuilt_t *of)
         of[i].buffer = s->buffer;
         of[i].dropped = s->buffer && s->range && s->written && !s->device && !s->on_host;
         if (of[i].dropped && !s->given_up)
-            ebb_drive_lost("its place was taken", i);
+            ebb_content_lost(i, "its place was taken");
         if (of[i].dropped)
             ebb_verify_hand_over(i, &of[i]);
     }
@@ -423,7 +418,8 @@ void ebb_drive_leave(const char *why)
         list_dropped(of);
     ebb_drive_dissolve();
     if (of)
-        D.counts.rebuilt += ebb_rebuild(&(ebb_rebuild_t){D.trace, D.issued, D.stream, at, D.hashes, of});
+        D.counts.rebuilt +=
+            ebb_rebuild(&(ebb_rebuild_t){D.learned->trace, D.issued, D.stream, at, D.hashes, of});
     else
         ebb_fail_program();
     free(of);

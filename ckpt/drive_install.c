@@ -6,6 +6,7 @@
 #include "drive_state.h"
 #include "ebb_offload.h"
 #include "log.h"
+#include "mismatch.h"
 #include "pinned.h"
 
 #define D ebb_drive
@@ -367,7 +368,7 @@ static void dissolve_site(uint32_t place)
             ebb_range_delete(s->range);
         } else {
             if (ebb_residence_put(s->buffer, s->on_host ? s->host : NULL))
-                ebb_drive_lost("there is no host memory", place);
+                ebb_content_lost(place, "there is no host memory");
             if (s->on_host)
                 s->host = NULL;
         }

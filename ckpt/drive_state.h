@@ -104,7 +104,4 @@ void ebb_verify_step_end(void);
 void ebb_verify_discard(uint32_t action);
 void ebb_verify_replay(uint32_t action);
 
-/* A failure that the program has to be told of. */
-void ebb_drive_lost(const char *what, uint32_t buffer);
-
 #endif

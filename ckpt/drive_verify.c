@@ -12,7 +12,7 @@
 
 #include "driver.h"
 #include "drive_state.h"
-#include "log.h"
+#include "mismatch.h"
 #include "options.h"
 #include "pinned.h"
 #include "rebuild.h"
@@ -128,24 +128,10 @@ static ebb_status_t hash_place(const check_t *c, bool after)
                           bytes_of(c));
 }
 
-static void complain(const check_t *c)
+static void complain(const check_t *c, bool has_copy)
 {
-    uint32_t operation = D.plan->action[c->last_replay].operation;
     D.counts.mismatches++;
-    D.refuted = true;
-    D.learned->trace->operation[operation].proofs = 0;
-    D.learned->trace->operation[operation].verdict = EBB_DIFFERS;
-    ebb_log(EBB_WARN,
-            "buffer %u, recomputed by %s (operation %u), has other bits: it is not recomputed any more",
-            place_of(c), D.trace->operation[operation].name, operation);
-}
-
-static void tell_program(const check_t *c)
-{
-    if (!strcmp(ebb_options.on_mismatch, "warn"))
-        ebb_log(EBB_WARN, "going on with other bits (EBB_ON_MISMATCH=warn)");
-    else
-        ebb_drive_lost("it was recomputed with other bits, and no copy was left", place_of(c));
+    ebb_mismatch(D.learned->trace, D.plan->action[c->last_replay].operation, place_of(c), has_copy);
 }
 
 /* ---- the first steps: at once, with a copy ---- */
@@ -176,11 +162,8 @@ static void compare_now(check_t *c)
     uint64_t hash[2] = {0, 1};
     bool known = !ebb_hash_read(D.hashes, slot_of(c), 2, D.stream, hash);
     D.counts.verified++;
-    if (!known || hash[0] != hash[1]) {
-        complain(c);
-        if (!restore(c))
-            tell_program(c);
-    }
+    if (!known || hash[0] != hash[1])
+        complain(c, restore(c));
     free_copy(c); /* the read has waited for the copy too */
 }
 
@@ -203,10 +186,8 @@ static void compare_arrived(unsigned turn)
             continue;
         D.pending[turn][i] = false;
         D.counts.verified++;
-        if (!D.arrived[verdict_at(turn, i)])
-            continue;
-        complain(&D.check[i]);
-        tell_program(&D.check[i]);
+        if (D.arrived[verdict_at(turn, i)])
+            complain(&D.check[i], false);
     }
 }
 

@@ -4,7 +4,7 @@
 
 #include "driver.h"
 #include "ebb_offload.h"
-#include "log.h"
+#include "mismatch.h"
 #include "pinned.h"
 
 enum { MOST = 64 /* distinct buffers of an operation */, DEEPEST = 256 };
@@ -199,8 +199,8 @@ static void compare(const ebb_rebuild_t *r, uint32_t id)
         return;
     bool same = !with_resident(r, &(cast_t){.count = 1, .buffer = {b->buffer}}, 0, issue_hash) &&
                 !ebb_hash_read(r->hashes, 0, 1, r->stream, &hash) && hash == b->hash;
-    if (!same && !restore(r, id))
-        ebb_drive_lost("it was rebuilt with other bits, and no copy was left", id);
+    if (!same)
+        ebb_mismatch(r->trace, last_write(r->trace, id, r->cursor), id, restore(r, id));
 }
 
 /* The dropped buffer that was made first, or NEVER. */
@@ -228,7 +228,7 @@ uint64_t ebb_rebuild(const ebb_rebuild_t *r)
         if (good)
             compare(r, id);
         else if (!restore(r, id))
-            ebb_drive_lost(ebb_last_failure(), id);
+            ebb_content_lost(id, ebb_last_failure());
         ebb_pinned_free(b->copy, b->buffer->bytes);
         b->copy = NULL;
     }

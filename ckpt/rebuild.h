@@ -21,7 +21,7 @@ struct ebb_rebuilt {
 };
 
 typedef struct ebb_rebuild {
-    const ebb_trace_t *trace;
+    ebb_trace_t *trace;         /* an operation may lose its proofs */
     const ebb_issued_t *issued; /* of operations before `cursor` */
     ebb_stream_t *stream;
     uint32_t cursor;

@@ -4,10 +4,10 @@
 #include <string.h>
 
 #include "driver.h"
-#include "drive.h"
 #include "follow.h"
 #include "hash.h"
 #include "log.h"
+#include "mismatch.h"
 #include "options.h"
 #include "pinned.h"
 
@@ -82,38 +82,15 @@ static unsigned slot_of(const check_t *c)
     return (unsigned)(c - recheck.check);
 }
 
-static void complain(const check_t *c)
-{
-    ebb_trace_operation_t *o = &F.learned->trace->operation[c->operation];
-    recheck.mismatches++;
-    o->proofs = 0;
-    ebb_drive_refute(); /* a plan may replay it as well */
-    ebb_log(EBB_WARN,
-            "buffer %u, recomputed by %s (operation %u), has other bits: it is not recomputed any more",
-            c->id, o->name, c->operation);
-}
-
-static void judge(check_t *c, bool different)
+static void judge(check_t *c, bool different, bool has_copy)
 {
     recheck.verified++;
+    recheck.mismatches += different;
     if (different)
-        complain(c);
+        ebb_mismatch(F.learned->trace, c->operation, c->id, has_copy);
     else if (F.learned->passed[c->operation] < TRIALS)
         F.learned->passed[c->operation]++;
     c->state = FREE;
-}
-
-static void judge_late(check_t *c, bool different)
-{
-    judge(c, different);
-    if (!different)
-        return;
-    if (!strcmp(ebb_options.on_mismatch, "warn")) {
-        ebb_log(EBB_WARN, "going on with other bits (EBB_ON_MISMATCH=warn)");
-        return;
-    }
-    ebb_log(EBB_WARN, "the content is lost: no copy was left");
-    ebb_fail_program();
 }
 
 static bool is_any(state_t state)
@@ -130,7 +107,7 @@ static void read_verdicts(bool wait)
         return;
     for (unsigned i = 0; i < MOST; i++)
         if (recheck.check[i].state == FETCHED)
-            judge_late(&recheck.check[i], recheck.arrived[i] != 0);
+            judge(&recheck.check[i], recheck.arrived[i] != 0, false);
 }
 
 /* The side stream waits for all comparisons: of each stream, where it has got to now. */
@@ -188,17 +165,22 @@ void ebb_recheck_end(void)
     recheck.slot_of = NULL;
 }
 
-static check_t *take(void)
+static check_t *find_free(void)
 {
     for (unsigned i = 0; i < MOST; i++)
         if (recheck.check[i].state == FREE)
             return &recheck.check[i];
+    return NULL;
+}
+
+static check_t *take(void)
+{
+    check_t *c = find_free();
+    if (c)
+        return c;
     ebb_recheck_step_ends();
     read_verdicts(true);
-    for (unsigned i = 0; i < MOST; i++)
-        if (recheck.check[i].state == FREE)
-            return &recheck.check[i];
-    return NULL;
+    return find_free();
 }
 
 ebb_stream_t *ebb_recheck_side(void)
@@ -208,10 +190,10 @@ ebb_stream_t *ebb_recheck_side(void)
 
 bool ebb_recheck_ready(void)
 {
-    unsigned hashed = 0;
-    for (unsigned i = 0; i < MOST; i++)
-        hashed += recheck.check[i].state == HASHED;
-    return recheck.slot_of && hashed < MOST;
+    for (unsigned i = 0; recheck.slot_of && i < MOST; i++)
+        if (recheck.check[i].state != HASHED)
+            return true;
+    return false;
 }
 
 /* ---- contents ---- */
@@ -271,7 +253,7 @@ bool ebb_recheck_agrees(uint32_t id, ebb_stream_t *stream)
         return false;
     const bool same = !ebb_hash_read(recheck.hashes, 2 * slot_of(c), 2, stream, hash) && hash[0] == hash[1];
     recheck.slot_of[id] = 0;
-    judge(c, !same);
+    judge(c, !same, true);
     return same;
 }
 
