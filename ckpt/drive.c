@@ -1,6 +1,5 @@
 /* drive.c: the cursor: what is as planned, and what is issued in between; see drive.h. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "driver.h"
 #include "drive_state.h"
@@ -115,14 +114,6 @@ static ebb_status_t relaunch(const ebb_action_t *a)
     return ebb_relaunch(&D.issued[a->operation], D.stream, pointer, count);
 }
 
-static bool is_first_access(const ebb_trace_operation_t *o, uint32_t access)
-{
-    for (uint32_t i = o->first_access; i < access; i++)
-        if (D.trace->access[i].buffer == D.trace->access[access].buffer)
-            return false;
-    return true;
-}
-
 static ebb_status_t zero(uint32_t place)
 {
     EBB_DRIVER(cuMemsetD8Async, D.plan->place[place].bytes,
@@ -136,7 +127,8 @@ static ebb_status_t issue_replay(const ebb_action_t *a)
     for (uint32_t i = o->first_access; i < o->first_access + o->access_count; i++) {
         const ebb_trace_access_t *access = &D.trace->access[i];
         uint32_t place = replay_place(a, access->buffer);
-        if (access->mode == EBB_READS || !D.site[place].range || !is_first_access(o, i))
+        if (access->mode == EBB_READS || !D.site[place].range ||
+            !ebb_trace_is_first(D.trace, a->operation, i))
             continue;
         site_written(place);
         if (access->mode == EBB_REPLACES)
@@ -224,16 +216,13 @@ static ebb_status_t join(uint32_t operation)
 static const char *differs(const ebb_operation_t *op)
 {
     const ebb_trace_operation_t *o = &D.trace->operation[D.cursor];
-    size_t bytes = op->kind == EBB_KERNEL ? op->param_bytes : op->bytes;
-    if ((ebb_trace_kind_t)op->kind != o->kind || ebb_record_function(op) != D.learned->function[D.cursor] ||
-        op->stream != D.stream)
+    const char *difference = ebb_record_difference(D.learned, D.cursor, op);
+    if (difference)
+        return difference;
+    if (op->stream != D.stream)
         return "another operation";
-    if (memcmp(op->grid, o->grid, sizeof o->grid) || memcmp(op->block, o->block, sizeof o->block) ||
-        op->shared_bytes != o->shared_bytes || (uint32_t)bytes != o->param_bytes || op->opaque ||
-        (o->proofs && op->kind == EBB_KERNEL && !op->plain))
+    if (o->proofs && op->kind == EBB_KERNEL && !op->plain)
         return "another geometry";
-    if (op->access_count != o->access_count)
-        return "other buffers";
     for (uint32_t i = 0; i < op->access_count; i++) {
         const ebb_trace_access_t *a = &D.trace->access[o->first_access + i];
         if (op->access[i].buffer->tag != a->buffer + 1 || op->access[i].offset_bytes != a->offset_bytes ||

@@ -1,7 +1,6 @@
 #include "follow.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "log.h"
 #include "recipe.h"
@@ -65,14 +64,7 @@ static void bind_persistent(void)
 
 static bool is_shaped(const ebb_operation_t *op, uint32_t index)
 {
-    if (index >= trace()->operation_count)
-        return false;
-    const ebb_trace_operation_t *o = &trace()->operation[index];
-    const size_t bytes = op->kind == EBB_KERNEL ? op->param_bytes : op->bytes;
-    return (ebb_trace_kind_t)op->kind == o->kind && ebb_record_function(op) == F.learned->function[index] &&
-           !memcmp(op->grid, o->grid, sizeof o->grid) && !memcmp(op->block, o->block, sizeof o->block) &&
-           op->shared_bytes == o->shared_bytes && (uint32_t)bytes == o->param_bytes && !op->opaque &&
-           op->access_count == o->access_count;
+    return index < trace()->operation_count && !ebb_record_difference(F.learned, index, op);
 }
 
 static bool is_on_recorded_buffers(const ebb_operation_t *op, uint32_t index)

@@ -67,6 +67,15 @@ bool ebb_lessons_may_write(const ebb_lessons_t *l, uint32_t operation, uint32_t 
                : a->mode != EBB_READS;
 }
 
+bool ebb_lessons_writes(const ebb_lessons_t *l, uint32_t operation, uint32_t buffer)
+{
+    const ebb_trace_operation_t *o = &l->recorded.trace->operation[operation];
+    for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++)
+        if (l->recorded.trace->access[k].buffer == buffer && ebb_lessons_may_write(l, operation, k))
+            return true;
+    return false;
+}
+
 /* ---- the shape of a recorded step ---- */
 
 /* Of each buffer, the offsets at which pointers into it were seen: an operation is watched up to the next one. */
@@ -359,15 +368,8 @@ static unsigned count_written(const ebb_lessons_t *l, uint32_t i)
     const ebb_trace_t *t = l->recorded.trace;
     const ebb_trace_operation_t *o = &t->operation[i];
     unsigned written = 0;
-    for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++) {
-        bool writes = false, first = true;
-        for (uint32_t m = o->first_access; m < o->first_access + o->access_count; m++)
-            if (t->access[m].buffer == t->access[k].buffer) {
-                writes |= ebb_lessons_may_write(l, i, m);
-                first &= m >= k;
-            }
-        written += first && writes;
-    }
+    for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++)
+        written += ebb_trace_is_first(t, i, k) && ebb_lessons_writes(l, i, t->access[k].buffer);
     return written;
 }
 
@@ -392,14 +394,9 @@ static void conclude(ebb_lessons_t *l)
         o->proof_ns = f->ns;
         unsigned written = 0;
         for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++) {
-            bool writes = false, first = true;
-            for (uint32_t m = o->first_access; m < o->first_access + o->access_count; m++)
-                if (t->access[m].buffer == t->access[k].buffer) {
-                    writes |= ebb_lessons_may_write(l, i, m);
-                    first &= m >= k;
-                }
-            if (!first)
+            if (!ebb_trace_is_first(t, i, k))
                 continue;
+            const bool writes = ebb_lessons_writes(l, i, t->access[k].buffer);
             ebb_mode_t mode = !writes                                              ? EBB_READS
                               : proven && written < 64 && f->zeroed >> written & 1 ? EBB_REPLACES
                                                                                    : EBB_UPDATES;

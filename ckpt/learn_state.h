@@ -40,7 +40,7 @@ struct ebb_lessons {
     bool *
         wide; /* [buffers] an arena that somebody writes beyond the next pointer: known writers may to its end */
     bool *crossed;            /* [buffers] used on several streams */
-    uint32_t *first_use; /* [buffers] access */
+    uint32_t *first_use;      /* [buffers] access */
     bool hidden;              /* an operation reaches buffers through a table of pointers */
     double step_ns, total_ns; /* of the step as it is; of all lessons */
     unsigned steps;           /* in total_ns */
@@ -53,6 +53,9 @@ static inline bool ebb_is_watched_kind(const ebb_trace_operation_t *o)
 
 /* Of a kernel's access, by what is known of the word. */
 bool ebb_lessons_may_write(const ebb_lessons_t *lessons, uint32_t operation, uint32_t access);
+
+/* Whether an operation may write the buffer, by any of its accesses. */
+bool ebb_lessons_writes(const ebb_lessons_t *lessons, uint32_t operation, uint32_t buffer);
 
 /* times.c */
 bool ebb_times_begin(ebb_lessons_t *lessons);

@@ -123,15 +123,6 @@ ebb_buffer_t *ebb_match_buffer(uint32_t id)
 
 /* ---- operations ---- */
 
-static bool has_shape(const ebb_trace_operation_t *o, const ebb_operation_t *op)
-{
-    uint32_t bytes = (uint32_t)(op->kind == EBB_KERNEL ? op->param_bytes : op->bytes);
-    return !op->opaque && o->kind == (ebb_trace_kind_t)op->kind &&
-           !memcmp(o->grid, op->grid, sizeof o->grid) && !memcmp(o->block, op->block, sizeof o->block) &&
-           o->shared_bytes == op->shared_bytes && o->param_bytes == bytes &&
-           o->access_count == op->access_count;
-}
-
 uint32_t ebb_match_operation(const ebb_operation_t *op)
 {
     const ebb_recording_t *r = match.recorded;
@@ -144,7 +135,7 @@ uint32_t ebb_match_operation(const ebb_operation_t *op)
     if (i == EBB_TRACE_NEVER)
         return differ("the number of operations", match.matched, "one more");
     const ebb_trace_operation_t *o = &r->trace->operation[i];
-    if (r->function[i] != ebb_record_function(op) || !has_shape(o, op))
+    if (ebb_record_difference(r, i, op))
         return differ("an operation", i, o->name);
     for (uint32_t k = 0; k < op->access_count; k++) {
         const ebb_trace_access_t *a = &r->trace->access[o->first_access + k];

@@ -206,13 +206,13 @@ static bool list_subjects(uint32_t i, const ebb_operation_t *op)
             at++;
         if (at == MOST)
             return false;
-        if (at == prove.count)
-            prove.subject[prove.count++] = (subject_t){
-                .id = l->recorded.trace->access[o->first_access + k].buffer, .buffer = op->access[k].buffer};
-        prove.subject[at].writes |= ebb_lessons_may_write(l, i, o->first_access + k);
+        if (at < prove.count)
+            continue;
+        const uint32_t id = l->recorded.trace->access[o->first_access + k].buffer;
+        const bool writes = ebb_lessons_writes(l, i, id);
+        prove.subject[prove.count++] = (subject_t){
+            .id = id, .buffer = op->access[k].buffer, .writes = writes, .direct = !writes && l->arena[id]};
     }
-    for (unsigned s = 0; s < prove.count; s++)
-        prove.subject[s].direct = !prove.subject[s].writes && l->arena[prove.subject[s].id];
     return true;
 }
 
@@ -421,14 +421,9 @@ static void judge(const trial_t *trial)
     uint32_t result = trial->result;
     unsigned written = 0;
     for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++) {
-        bool writes = false, first = true;
-        uint32_t b = t->access[k].buffer, tiles = ebb_tile_count(t->buffer[b].bytes);
-        for (uint32_t m = o->first_access; m < o->first_access + o->access_count; m++)
-            if (t->access[m].buffer == b) {
-                writes |= ebb_lessons_may_write(l, trial->operation, m);
-                first &= m >= k;
-            }
-        if (!first || (!writes && l->arena[b]))
+        const uint32_t b = t->access[k].buffer, tiles = ebb_tile_count(t->buffer[b].bytes);
+        const bool writes = ebb_lessons_writes(l, trial->operation, b);
+        if (!ebb_trace_is_first(t, trial->operation, k) || (!writes && l->arena[b]))
             continue;
         if (!writes || trial->copy)
             copy_same &= !differs(&result, tiles);

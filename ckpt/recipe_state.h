@@ -45,11 +45,8 @@ static inline const ebb_trace_access_t *ebb_accesses(uint32_t operation)
 /* The first access of an operation to its buffer. */
 static inline bool ebb_is_first(uint32_t operation, uint32_t k)
 {
-    const ebb_trace_access_t *a = ebb_accesses(operation);
-    for (uint32_t i = 0; i < k; i++)
-        if (a[i].buffer == a[k].buffer)
-            return false;
-    return true;
+    const ebb_trace_t *t = ebb_followed.learned->trace;
+    return ebb_trace_is_first(t, operation, t->operation[operation].first_access + k);
 }
 
 static inline bool ebb_is_dropped(uint32_t id)

@@ -28,6 +28,10 @@ typedef struct ebb_recording {
 /* What an operation is recorded as: its kernel, or what else tells it from others; NULL for copies and sets. */
 CUfunction ebb_record_function(const ebb_operation_t *operation);
 
+/* How an operation differs from one of the recording in all but its stream and its buffers; NULL: in nothing. */
+const char *ebb_record_difference(const ebb_recording_t *recording, uint32_t index,
+                                  const ebb_operation_t *operation);
+
 /* Begins, behind all that was issued so far. */
 void ebb_record_begin(void);
 bool ebb_record_running(void);

@@ -168,6 +168,15 @@ static inline const char *ebb_trace_nvtx(const ebb_trace_t *trace, const ebb_tra
 /* What an operation does to a buffer; 0: nothing. */
 ebb_mode_t ebb_trace_mode(const ebb_trace_t *trace, uint32_t operation, uint32_t buffer);
 
+/* Whether this access (of the trace's, one of the operation's) is the operation's first one to its buffer. */
+static inline bool ebb_trace_is_first(const ebb_trace_t *trace, uint32_t operation, uint32_t access)
+{
+    uint32_t k = trace->operation[operation].first_access;
+    while (trace->access[k].buffer != trace->access[access].buffer)
+        k++;
+    return k == access;
+}
+
 /* False: the file could not be written; errno tells. */
 bool ebb_trace_write(const ebb_trace_t *trace, FILE *out);
 /* NULL: not a trace; `error` then says what is wrong and in which line. */
