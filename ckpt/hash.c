@@ -20,6 +20,7 @@ extern const unsigned char ebb_hash_image[];
 
 static struct {
     bool tried;
+    CUmodule handle;
     CUfunction hash, compare; /* NULL: could not be loaded */
 } modules[EBB_STATES];
 #define module (modules[ebb_slot])
@@ -32,18 +33,16 @@ size_t ebb_hash_bytes(void)
     return held_bytes;
 }
 
-static CUmodule handle;
-
 static bool load(void)
 {
     if (module.tried)
         return module.hash && module.compare;
     module.tried = true;
-    int result = ebb_driver.cuModuleLoadData(&handle, ebb_hash_image);
+    int result = ebb_driver.cuModuleLoadData(&module.handle, ebb_hash_image);
     if (!result)
-        result = ebb_driver.cuModuleGetFunction(&module.compare, handle, "ebb_hash_compare");
+        result = ebb_driver.cuModuleGetFunction(&module.compare, module.handle, "ebb_hash_compare");
     if (!result)
-        result = ebb_driver.cuModuleGetFunction(&module.hash, handle, "ebb_hash");
+        result = ebb_driver.cuModuleGetFunction(&module.hash, module.handle, "ebb_hash");
     if (!result)
         return true;
     ebb_fail(result, "cuModuleLoadData", 0);
@@ -54,7 +53,7 @@ static bool load(void)
 
 CUmodule ebb_hash_module(void)
 {
-    return load() ? handle : NULL;
+    return load() ? module.handle : NULL;
 }
 
 ebb_hashes_t *ebb_hashes_new(unsigned slots)

@@ -235,10 +235,10 @@ static bool record_access(const ebb_operation_t *op, const ebb_access_t *access)
     a->param_offset = access->param_offset;
     a->mode = mode_of(op, access);
     if (op->kind != EBB_KERNEL && op->kind != EBB_OTHER && !access->param_offset && op->bytes) {
-        a->first_tile = (uint32_t)(access->offset_bytes / EBB_TRACE_TILE_BYTES);
+        a->first_tile = (uint32_t)(access->offset_bytes / EBB_TILE_BYTES);
         uint64_t last = access->offset_bytes + op->bytes - 1;
         last = last < access->buffer->bytes ? last : access->buffer->bytes - 1;
-        a->tile_count = (uint32_t)(last / EBB_TRACE_TILE_BYTES) + 1 - a->first_tile;
+        a->tile_count = (uint32_t)(last / EBB_TILE_BYTES) + 1 - a->first_tile;
     }
     return true;
 }

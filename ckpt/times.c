@@ -16,7 +16,8 @@ enum { OF_EACH = 2 };
 static struct {
     CUevent *event;
     uint32_t count, room, used;
-} pool;
+} pools[EBB_STATES];
+#define pool (pools[ebb_slot])
 
 typedef struct span {
     CUevent start, stop;

@@ -19,7 +19,7 @@ ebb_trace_t *ebb_trace_new(uint64_t chunk_bytes)
     ebb_trace_t *t = calloc(1, sizeof *t);
     if (t) {
         t->chunk_bytes = chunk_bytes;
-        t->tile_bytes = EBB_TRACE_TILE_BYTES;
+        t->tile_bytes = EBB_TILE_BYTES;
     }
     return t;
 }

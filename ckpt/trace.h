@@ -51,9 +51,10 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "kernels/tiles.h" /* EBB_TILE_BYTES */
 #include "status.h"
 
-enum { EBB_TRACE_VERSION = 3, EBB_TRACE_NAME = 120, EBB_TRACE_TILE_BYTES = 64 << 10 };
+enum { EBB_TRACE_VERSION = 3, EBB_TRACE_NAME = 120 };
 #define EBB_TRACE_NEVER UINT32_MAX
 
 typedef struct ebb_trace_buffer {

@@ -29,6 +29,24 @@ static __device__ uint64_t tail(const unsigned char *p, unsigned count)
     return word;
 }
 
+/* Over all threads of the block, valid in thread 0. */
+static __device__ __forceinline__ uint64_t block_sum(uint64_t x)
+{
+#ifndef __SOFTGPU_FAST__
+    __shared__ uint64_t of_warp[32];
+    for (int lanes = 16; lanes > 0; lanes /= 2)
+        x += __shfl_xor_sync(0xffffffffu, x, lanes);
+    if (threadIdx.x % 32 == 0)
+        of_warp[threadIdx.x / 32] = x;
+    __syncthreads();
+    if (threadIdx.x == 0)
+        for (unsigned w = 1; w < blockDim.x / 32; w++)
+            x += of_warp[w];
+    __syncthreads();
+#endif
+    return x;
+}
+
 /* partial[gridDim.x] from `bytes` at `p` (aligned to 8); block b takes words [b * slice, (b + 1) * slice). */
 extern "C" __global__ void ebb_hash(uint64_t *__restrict__ partial, const unsigned char *__restrict__ p, size_t bytes,
                                     size_t slice)
@@ -41,21 +59,9 @@ extern "C" __global__ void ebb_hash(uint64_t *__restrict__ partial, const unsign
         sum += mix(words[i], i);
     if (bytes % 8 && blockIdx.x == 0 && threadIdx.x == 0)
         sum += mix(tail(p + 8 * count, (unsigned)(bytes % 8)), count);
-#ifdef __SOFTGPU_FAST__
-    partial[blockIdx.x] = sum;
-#else
-    __shared__ uint64_t of_warp[32];
-    for (int lanes = 16; lanes > 0; lanes /= 2)
-        sum += __shfl_xor_sync(0xffffffffu, sum, lanes);
-    if (threadIdx.x % 32 == 0)
-        of_warp[threadIdx.x / 32] = sum;
-    __syncthreads();
-    if (threadIdx.x == 0) {
-        for (unsigned w = 1; w < blockDim.x / 32; w++)
-            sum += of_warp[w];
+    sum = block_sum(sum);
+    if (threadIdx.x == 0)
         partial[blockIdx.x] = sum;
-    }
-#endif
 }
 BLOCK_SIZE_INDEPENDENT(ebb_hash);
 #ifdef KERNEL_COST

@@ -19,24 +19,7 @@ static __device__ __forceinline__ size_t bytes_in(const ebb_tile_job_t *job, uns
     return left < EBB_TILE_BYTES ? left : EBB_TILE_BYTES;
 }
 
-/* Both are over all threads of the block, valid in thread 0. Only one of them between two barriers. */
-static __device__ __forceinline__ uint64_t block_sum(uint64_t x)
-{
-#ifndef __SOFTGPU_FAST__
-    __shared__ uint64_t of_warp[32];
-    for (int lanes = 16; lanes > 0; lanes /= 2)
-        x += __shfl_xor_sync(0xffffffffu, x, lanes);
-    if (threadIdx.x % 32 == 0)
-        of_warp[threadIdx.x / 32] = x;
-    __syncthreads();
-    if (threadIdx.x == 0)
-        for (unsigned w = 1; w < blockDim.x / 32; w++)
-            x += of_warp[w];
-    __syncthreads();
-#endif
-    return x;
-}
-
+/* Over all threads of the block, valid in thread 0; only one of this and block_sum between two barriers. */
 static __device__ __forceinline__ uint64_t block_max(uint64_t x)
 {
 #ifndef __SOFTGPU_FAST__
@@ -77,7 +60,7 @@ static __device__ void find_pointers(uint64_t *out, const uint64_t *words, size_
     }
 }
 
-extern "C" __global__ void ebb_tiles_hash(const ebb_tile_jobs_t all)
+extern "C" __global__ void ebb_tiles_hash(const __grid_constant__ ebb_tile_jobs_t all)
 {
     unsigned tile;
     const ebb_tile_job_t *job = job_of(&all, &tile);
@@ -101,7 +84,7 @@ extern "C" __global__ void ebb_tiles_hash(const ebb_tile_jobs_t all)
 }
 BLOCK_SIZE_INDEPENDENT(ebb_tiles_hash);
 
-extern "C" __global__ void ebb_tiles_move(const ebb_tile_jobs_t all)
+extern "C" __global__ void ebb_tiles_move(const __grid_constant__ ebb_tile_jobs_t all)
 {
     unsigned tile;
     const ebb_tile_job_t *job = job_of(&all, &tile);
@@ -115,7 +98,7 @@ extern "C" __global__ void ebb_tiles_move(const ebb_tile_jobs_t all)
 }
 BLOCK_SIZE_INDEPENDENT(ebb_tiles_move);
 
-extern "C" __global__ void ebb_tiles_compare(const ebb_tile_jobs_t all)
+extern "C" __global__ void ebb_tiles_compare(const __grid_constant__ ebb_tile_jobs_t all)
 {
     unsigned tile;
     const ebb_tile_job_t *job = job_of(&all, &tile);
