@@ -15,7 +15,7 @@
 set -uo pipefail
 
 mode='' seeds='' result='' build=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)/build
-words="$*"
+words=''
 while (($#)); do
     case $1 in
     --budgets | --faults | --repeats) mode=${1#--} seeds=${2:-} ;;
@@ -26,8 +26,10 @@ while (($#)); do
         exit 2
         ;;
     esac
+    [[ $1 == --build || $1 == --result ]] || words+=${words:+ }"$1 ${2:-}"
     shift 2 || exit 2
 done
+commit=$(git -C "$(dirname "${BASH_SOURCE[0]}")" rev-parse --short HEAD 2>/dev/null)
 [[ $seeds =~ ^([0-9]+)(-([0-9]+))?$ ]] || { echo "run.sh: which seeds?" >&2; exit 2; }
 first=${BASH_REMATCH[1]} last=${BASH_REMATCH[3]:-${BASH_REMATCH[1]}}
 
@@ -143,9 +145,8 @@ count=$((last - first + 1)) bad=$(grep -c '^FAILED' "$work/failures")
 told=$(grep -c '^told' "$work/told") driven=$(($(sed 's/.*/+&/' "$work/driven" | tr -d '\n')+0))
 echo "$count programs, $mode, seeds $first to $last: $bad failed, $told told of lost contents, $driven steps driven, $((SECONDS - start)) s"
 if [[ -n $result ]]; then
-    printf '{"command": "tests/fuzz/run.sh %s", "programs": %d, "failed": %d, "lost_and_told": %d, "steps_driven": %d, "seconds": %d, "processors": %d, "machine": "%s", "date": "%s", "commit": "%s"}\n' \
-        "$words" "$count" "$bad" "$told" "$driven" "$((SECONDS - start))" "$(nproc)" \
-        "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)" "$(date -u +%F)" \
-        "$(git -C "$(dirname "${BASH_SOURCE[0]}")" rev-parse --short HEAD 2>/dev/null)" >"$result"
+    printf '{"command": "tests/fuzz/run.sh %s", "programs": %d, "failed": %d, "lost_and_told": %d, "steps_driven": %d, "seconds": %d, "jobs": %d, "processors": %d, "machine": "%s", "date": "%s", "commit": "%s"}\n' \
+        "$words" "$count" "$bad" "$told" "$driven" "$((SECONDS - start))" "${FUZZ_JOBS:-2}" "$(nproc)" \
+        "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)" "$(date -u +%F)" "$commit" >"$result"
 fi
 ((failed == 0))
