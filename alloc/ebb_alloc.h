@@ -253,8 +253,8 @@ typedef struct ebb_order {
 
 /* How often a module has been unloaded: functions may be others since. */
 uint64_t ebb_modules_unloaded(void);
-/* Whether the kernel's module has variables, or the program has looked one up there: a kernel may then read what the
- * program writes there unseen, or write what it reads. */
+/* Whether the module of a kernel (a CUkernel cast, too) has variables, or the program has looked one up there: a kernel may
+ * then read what the program writes there unseen, or write what it reads. What cannot be told is taken for yes. Lock held. */
 bool ebb_function_has_variables(CUfunction function);
 
 /* Whether `ordered` is called; it costs something at each event. Lock held. */

@@ -81,14 +81,6 @@ bool ebb_foreign_remove(CUdeviceptr base)
     return true;
 }
 
-bool ebb_foreign_of(const void *owner)
-{
-    for (size_t i = 0; i < foreign.count; i++)
-        if (foreign.range[i].is.owner == owner)
-            return true;
-    return false;
-}
-
 void ebb_foreign_forget(const void *owner)
 {
     for (size_t i = foreign.count; i-- > 0;)

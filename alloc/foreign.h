@@ -31,8 +31,6 @@ const ebb_foreign_t *ebb_foreign_at(CUdeviceptr address);
 bool ebb_foreign_add(const ebb_foreign_t *range);
 /* Also uncounts it. False: there is none with that base. */
 bool ebb_foreign_remove(CUdeviceptr base);
-/* Whether anything has this owner. */
-bool ebb_foreign_of(const void *owner);
 /* All of one owner. */
 void ebb_foreign_forget(const void *owner);
 

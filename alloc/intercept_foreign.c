@@ -9,6 +9,7 @@
 #include "foreign.h"
 #include "intercept.h"
 #include "log.h"
+#include "module.h"
 #include "pin.h"
 
 static CUdeviceptr address_of(const void *p)
@@ -416,11 +417,17 @@ PLAIN_CALL(cuMemHostGetDevicePointer_v2, (CUdeviceptr * out, void *p, unsigned f
 
 /* ---- what modules hold, and what others have allocated ---- */
 
+/* The size is no secret, but it may not have been asked for. */
+static size_t size_asked(const size_t *bytes)
+{
+    return bytes && *bytes ? *bytes : 1;
+}
+
 static CUresult note_range(CUresult result, ebb_foreign_kind_t kind, const CUdeviceptr *base,
                            const size_t *bytes, const void *owner)
 {
-    if (!result && base && *base) /* the size is no secret, but it may not have been asked for */
-        note(kind, *base, bytes && *bytes ? *bytes : 1, owner, 0);
+    if (!result && base)
+        note(kind, *base, size_asked(bytes), owner, 0);
     return result;
 }
 
@@ -429,16 +436,13 @@ static CUresult note_range(CUresult result, ebb_foreign_kind_t kind, const CUdev
 static CUresult look_up(CUresult result, ebb_foreign_kind_t kind, const CUdeviceptr *base,
                         const size_t *bytes, const void *owner)
 {
-    bool first = false;
-    if (!result && ebb_enter()) {
-        first = !ebb_foreign_of(owner);
-        ebb_unlock();
-    }
-    note_range(result, kind, base, bytes, owner);
-    if (first && ebb_enter()) {
-        ebb_interrupt("a variable of a module is looked up");
-        ebb_unlock();
-    }
+    if (result || !ebb_enter_work())
+        return result;
+    if (base && *base)
+        ebb_foreign_add(&(ebb_foreign_t){*base, size_asked(bytes), kind, owner, 0});
+    if (ebb_module_looked_up(owner))
+        ebb_interrupt_all("a variable of a module is looked up");
+    ebb_unlock();
     return result;
 }
 

@@ -1,5 +1,5 @@
-/* intercept_module.c: code that comes (what goes: intercept_work.c). Modules and libraries take device memory for code
- * and variables. It is measured when one was loaded, and when a function is launched for the first time, for much is
+/* intercept_module.c: code that comes and goes. Modules and libraries take device memory for code and variables. It is
+ * measured when one was loaded, and when a function is launched for the first time, for much is
  * loaded no earlier. Where the device has none left because ebb has it all, ebb gives way. What variables there are is
  * looked up in the image, before the program may free that. */
 #include <fcntl.h>
@@ -7,11 +7,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "args.h"
 #include "capture.h"
 #include "chunk.h"
+#include "foreign.h"
 #include "heap.h"
 #include "intercept.h"
 #include "module.h"
+
+/* ---- they come ---- */
 
 /* First what nobody uses, then, as nobody says how much is needed, a part of what is in use. */
 static bool give_way(unsigned round)
@@ -82,3 +86,28 @@ LOAD_CALL(cuLibraryLoadFromFile,
           (CUlibrary * out, const char *path, CUjit_option *jit, void **jit_values, unsigned jit_count,
            CUlibraryOption *options, void **values, unsigned count),
           (out, path, jit, jit_values, jit_count, options, values, count), loaded_file, path)
+
+/* ---- they go ---- */
+
+/* Functions of an unloaded module may come again as others, and so may its variables. */
+static uint64_t modules_unloaded;
+
+uint64_t ebb_modules_unloaded(void)
+{
+    return modules_unloaded;
+}
+
+static CUresult unload(CUmodule module, CUlibrary library)
+{
+    if (ebb_enter_work()) {
+        ebb_signatures_forget();
+        modules_unloaded++;
+        ebb_foreign_forget(module ? (const void *)module : library);
+        ebb_module_forget(module ? (const void *)module : library);
+        ebb_unlock();
+    }
+    return module ? EBB_PASS(cuModuleUnload, (module)) : EBB_PASS(cuLibraryUnload, (library));
+}
+
+PLAIN_CALL(cuModuleUnload, (CUmodule module), unload(module, NULL))
+PLAIN_CALL(cuLibraryUnload, (CUlibrary library), unload(NULL, library))

@@ -9,7 +9,6 @@
 #include "heap.h"
 #include "intercept.h"
 #include "mark.h"
-#include "module.h"
 #include "order.h"
 #include "other.h"
 #include "pin.h"
@@ -243,31 +242,6 @@ PLAIN_CALL(cuTensorMapEncodeIm2colWide,
                            map, address))
 PLAIN_CALL(cuTensorMapReplaceAddress, (CUtensorMap * map, void *address),
            note_tensor_map(EBB_PASS(cuTensorMapReplaceAddress, (map, address)), map, address))
-
-/* ---- modules that go ---- */
-
-/* Functions of an unloaded module may come again as others, and so may its variables. */
-static uint64_t modules_unloaded;
-
-uint64_t ebb_modules_unloaded(void)
-{
-    return modules_unloaded;
-}
-
-static CUresult unload(CUmodule module, CUlibrary library)
-{
-    if (ebb_enter_work()) {
-        ebb_signatures_forget();
-        modules_unloaded++;
-        ebb_foreign_forget(module ? (const void *)module : library);
-        ebb_module_forget(module ? (const void *)module : library);
-        ebb_unlock();
-    }
-    return module ? EBB_PASS(cuModuleUnload, (module)) : EBB_PASS(cuLibraryUnload, (library));
-}
-
-PLAIN_CALL(cuModuleUnload, (CUmodule module), unload(module, NULL))
-PLAIN_CALL(cuLibraryUnload, (CUlibrary library), unload(NULL, library))
 
 /* ---- waiting: what the program has waited for need not be asked of events ---- */
 
