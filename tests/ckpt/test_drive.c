@@ -12,76 +12,50 @@
 
 #include <cmocka.h>
 
-static char stats_path[64];
+#include "program.h"
 
-typedef struct outcome {
-    int exit_code;
-    char hash[64], log[65536];
-} outcome_t;
+static char stats_path[64];
 
 typedef struct statistics {
     double driven, fallbacks, rebuilt, mismatches, verified, dropped, offloaded, peak, predicted_peak,
         driven_peak;
 } statistics_t;
 
-static void read_all(FILE *f, char *text, size_t size)
-{
-    text[fread(text, 1, size - 1, f)] = 0;
-}
-
 /* With the environment `settings` ("A=1 B=2") before the program. */
-static outcome_t run(const char *settings, const char *arguments)
+static program_run_t run(const char *settings, const char *arguments)
 {
-    static outcome_t out;
-    char command[1024], log_path[] = "/tmp/ebb-loop-XXXXXX";
-    int log = mkstemp(log_path);
-    assert_true(log >= 0);
-    snprintf(command, sizeof command, "%s %s %s 2>%s", settings, getenv("TEST_LOOP"), arguments, log_path);
-    FILE *f = popen(command, "r");
-    assert_non_null(f);
-    read_all(f, out.hash, sizeof out.hash);
-    out.exit_code = WEXITSTATUS(pclose(f));
-    f = fdopen(log, "r");
-    assert_non_null(f);
-    read_all(f, out.log, sizeof out.log);
-    fclose(f);
-    remove(log_path);
+    static program_run_t out;
+    char command[1280];
+    snprintf(command, sizeof command, "%s %s %s", settings, getenv("TEST_LOOP"), arguments);
+    program_run(command, &out);
     return out;
 }
 
-static double number(const char *line, const char *key)
+static double statistic(const char *key)
 {
-    char quoted[64];
-    snprintf(quoted, sizeof quoted, "\"%s\": ", key);
-    const char *at = strstr(line, quoted);
-    assert_non_null(at);
-    return strtod(at + strlen(quoted), NULL);
+    return program_statistic(stats_path, NULL, key);
 }
 
-static outcome_t run_under_ebb(const char *settings, const char *arguments, statistics_t *s)
+static program_run_t run_under_ebb(const char *settings, const char *arguments, statistics_t *s)
 {
-    char all[1024], line[8192] = "";
+    char all[1024];
     snprintf(all, sizeof all, "LD_PRELOAD=%s EBB_STATS=%s EBB_LOG=info %s", getenv("TEST_LIBEBB"), stats_path,
              settings);
-    outcome_t out = run(all, arguments);
-    FILE *f = fopen(stats_path, "r");
-    assert_non_null(f);
-    assert_non_null(fgets(line, sizeof line, f));
-    fclose(f);
+    program_run_t out = run(all, arguments);
     *s = (statistics_t){
-        number(line, "steps_driven"),     number(line, "fallbacks"),  number(line, "rebuilt"),
-        number(line, "mismatches"),       number(line, "verified"),   number(line, "dropped"),
-        number(line, "offloaded"),        number(line, "peak_bytes"), number(line, "predicted_peak_bytes"),
-        number(line, "driven_peak_bytes")};
+        statistic("steps_driven"),     statistic("fallbacks"),  statistic("rebuilt"),
+        statistic("mismatches"),       statistic("verified"),   statistic("dropped"),
+        statistic("offloaded"),        statistic("peak_bytes"), statistic("predicted_peak_bytes"),
+        statistic("driven_peak_bytes")};
     return out;
 }
 
-static void assert_same(const outcome_t *a, const outcome_t *b, const char *what)
+static void assert_same(const program_run_t *a, const program_run_t *b, const char *what)
 {
-    if (a->exit_code || b->exit_code || strcmp(a->hash, b->hash))
-        fail_msg("%s: exit codes %d and %d, %s and %s: %s", what, a->exit_code, b->exit_code, a->hash,
-                 b->hash, b->log);
-    assert_true(strlen(a->hash) >= 16);
+    if (a->status || b->status || strcmp(a->output, b->output))
+        fail_msg("%s: exit codes %d and %d, %s and %s: %s", what, WEXITSTATUS(a->status),
+                 WEXITSTATUS(b->status), a->output, b->output, b->log);
+    assert_true(strlen(a->output) >= 16);
 }
 
 /* The first launch of a kernel in a trace. */
@@ -114,10 +88,10 @@ static void program_that_keeps_to_its_step_is_driven(void **state)
 {
     (void)state;
     static const char *const means[] = {TIGHT, TIGHT "EBB_RECOMPUTE=0", TIGHT "EBB_OFFLOAD=0"};
-    outcome_t without = run("", "steps=26");
+    program_run_t without = run("", "steps=26");
     for (int i = 0; i < 3; i++) {
         statistics_t s;
-        outcome_t with = run_under_ebb(means[i], "steps=26", &s);
+        program_run_t with = run_under_ebb(means[i], "steps=26", &s);
         assert_same(&without, &with, means[i]);
         print_message("%s: %.0f of 26 steps driven, %.0f offloaded, %.0f dropped, %.0f verified\n", means[i],
                       s.driven, s.offloaded, s.dropped, s.verified);
@@ -137,8 +111,8 @@ static void program_that_leaves_the_plan_comes_back(void **state)
         char arguments[64];
         statistics_t s;
         snprintf(arguments, sizeof arguments, "steps=40 deviate=%d", seed);
-        outcome_t without = run("", arguments);
-        outcome_t with = run_under_ebb(means[seed % 3], arguments, &s);
+        program_run_t without = run("", arguments);
+        program_run_t with = run_under_ebb(means[seed % 3], arguments, &s);
         print_message("seed %d, %s: %.0f steps driven, left %.0f times, %.0f contents rebuilt\n", seed,
                       means[seed % 3], s.driven, s.fallbacks, s.rebuilt);
         assert_same(&without, &with, arguments);
@@ -155,13 +129,14 @@ static void write_that_was_never_seen_is_noticed(void **state)
 {
     (void)state;
     statistics_t s;
-    outcome_t without = run("", "steps=24 flag=9");
-    outcome_t with = run_under_ebb(TIGHT "EBB_OFFLOAD=0", "steps=24 flag=9", &s); /* the first driven step */
+    program_run_t without = run("", "steps=24 flag=9");
+    program_run_t with =
+        run_under_ebb(TIGHT "EBB_OFFLOAD=0", "steps=24 flag=9", &s); /* the first driven step */
     assert_same(&without, &with, "flag in the first driven step");
     print_message("%.0f mismatches, %.0f steps driven\n", s.mismatches, s.driven);
     assert_true(s.mismatches > 0);
     with = run_under_ebb(TIGHT "EBB_OFFLOAD=0", "steps=28 flag=20", &s); /* long after */
-    assert_int_equal(with.exit_code, 3);
+    assert_int_equal(WEXITSTATUS(with.status), 3);
     assert_non_null(strstr(with.log, "other bits")); /* noticed in the step, or when the plan is left */
     assert_non_null(strstr(with.log, "cudaErrorLaunchFailure"));
     with = run_under_ebb(TIGHT "EBB_RECOMPUTE=0", "steps=28 flag=20", &s);
@@ -177,12 +152,12 @@ static void leaving_with_unseen_writes_is_never_silently_wrong(void **state)
         char arguments[64];
         statistics_t s;
         snprintf(arguments, sizeof arguments, "steps=30 flag=%d deviate=%d", 12 + 2 * seed, seed);
-        outcome_t without = run("", arguments);
-        outcome_t with = run_under_ebb(TIGHT "EBB_OFFLOAD=0", arguments, &s);
+        program_run_t without = run("", arguments);
+        program_run_t with = run_under_ebb(TIGHT "EBB_OFFLOAD=0", arguments, &s);
         print_message("%s: exit code %d, %.0f steps driven, %.0f mismatches, %.0f contents rebuilt\n",
-                      arguments, with.exit_code, s.driven, s.mismatches, s.rebuilt);
+                      arguments, WEXITSTATUS(with.status), s.driven, s.mismatches, s.rebuilt);
         assert_true(s.driven > 0);
-        if (with.exit_code == 0)
+        if (with.status == 0)
             assert_same(&without, &with, arguments);
         else
             assert_non_null(strstr(with.log, "cudaErrorLaunchFailure"));
@@ -196,17 +171,17 @@ static void launch_with_a_table_of_pointers_is_not_replayed(void **state)
     static const char *const means[] = {TIGHT, TIGHT "EBB_LINK=1GB"};
     char settings[256], trace[80], line[4096];
     snprintf(trace, sizeof trace, "%s.trace", stats_path);
-    outcome_t without = run("", "steps=24 hidden=5");
+    program_run_t without = run("", "steps=24 hidden=5");
     for (int i = 0; i < 2; i++) {
         statistics_t s;
         snprintf(settings, sizeof settings, "%s EBB_TRACE=%s", means[i], trace);
-        outcome_t with = run_under_ebb(settings, "steps=24 hidden=5", &s);
+        program_run_t with = run_under_ebb(settings, "steps=24 hidden=5", &s);
         assert_same(&without, &with, means[i]);
         assert_true(s.mismatches == 0 && s.driven > 0);
         find_launch(trace, "forward_kernel", line);
-        assert_true(number(line, "proofs") == 0);
+        assert_true(program_number(line, "proofs") == 0);
         find_launch(trace, "fill_kernel", line);
-        assert_true(number(line, "proofs") >= 3);
+        assert_true(program_number(line, "proofs") >= 3);
     }
     remove(trace);
 }
@@ -216,8 +191,8 @@ static void budget_below_the_device_is_kept_to(void **state)
 {
     (void)state;
     statistics_t s;
-    outcome_t without = run("", "steps=26");
-    outcome_t with = run_under_ebb("EBB_BUDGET=52MiB", "steps=26", &s);
+    program_run_t without = run("", "steps=26");
+    program_run_t with = run_under_ebb("EBB_BUDGET=52MiB", "steps=26", &s);
     assert_same(&without, &with, "EBB_BUDGET");
     assert_true(s.driven >= 15 && s.peak <= 52 << 20 && s.driven_peak == s.predicted_peak);
 }
@@ -235,7 +210,7 @@ static void learned_step_says_who_writes_and_its_plan_is_proven(void **state)
     snprintf(trace, sizeof trace, "%s.trace", stats_path);
     snprintf(plan, sizeof plan, "%s.plan", stats_path);
     snprintf(settings, sizeof settings, TIGHT "EBB_OFFLOAD=0 EBB_TRACE=%s EBB_PLAN=%s", trace, plan);
-    assert_int_equal(run_under_ebb(settings, "steps=12", &s).exit_code, 0);
+    assert_int_equal(run_under_ebb(settings, "steps=12", &s).status, 0);
     for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
         modes_of(trace, expected[i][0], modes);
         if (strcmp(modes, expected[i][1]))

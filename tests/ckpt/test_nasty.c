@@ -21,6 +21,8 @@
 
 #include <cmocka.h>
 
+#include "program.h"
+
 enum { OPERATIONS = 4, SEEDS = 2 };
 
 /* Where `proven` is expected, `untried` will do: ebb tries only what somebody needs. */
@@ -87,71 +89,43 @@ enum { PROGRAMS = sizeof programs / sizeof *programs };
 
 /* ---- running them ---- */
 
-typedef struct outcome {
-    int exit_code;
-    char output[16384], log[65536];
-} outcome_t;
-
 typedef struct sizes {
     double peak, must, small, largest; /* bytes: nasty.h */
 } sizes_t;
 
 static char stats_path[64], trace_path[64];
 
-static void read_all(FILE *f, char *text, size_t size)
+static void run(const char *settings, const program_t *p, program_run_t *out)
 {
-    text[fread(text, 1, size - 1, f)] = 0;
-}
-
-static const outcome_t *run(const char *settings, const program_t *p, outcome_t *out)
-{
-    char command[1024], log_path[] = "/tmp/ebb-nasty-XXXXXX";
-    int log = mkstemp(log_path);
-    assert_true(log >= 0);
-    snprintf(command, sizeof command, "SOFTGPU_POISON=1 %s timeout 240 %s %s 2>%s", settings,
-             getenv("TEST_NASTY_PROGRAM"), p->name, log_path);
-    FILE *f = popen(command, "r");
-    assert_non_null(f);
-    read_all(f, out->output, sizeof out->output);
-    out->exit_code = WEXITSTATUS(pclose(f));
-    f = fdopen(log, "r");
-    assert_non_null(f);
-    read_all(f, out->log, sizeof out->log);
-    fclose(f);
-    remove(log_path);
-    return out;
+    char command[1024];
+    snprintf(command, sizeof command, "SOFTGPU_POISON=1 %s timeout 240 %s %s", settings,
+             getenv("TEST_NASTY_PROGRAM"), p->name);
+    program_run(command, out);
 }
 
 static double statistic(const char *key)
 {
-    char line[8192] = "", quoted[64];
-    FILE *f = fopen(stats_path, "r");
-    assert_non_null(f);
-    assert_non_null(fgets(line, sizeof line, f));
-    fclose(f);
-    snprintf(quoted, sizeof quoted, "\"%s\": ", key);
-    const char *at = strstr(line, quoted);
-    assert_non_null(at);
-    return atof(at + strlen(quoted));
+    return program_statistic(stats_path, NULL, key);
 }
 
 /* On a device that has so many bytes. False: it has lost contents and has said so, which is this program's right. */
-static bool run_under_ebb(const program_t *p, double bytes, const char *settings, const outcome_t *without)
+static bool run_under_ebb(const program_t *p, double bytes, const char *settings,
+                          const program_run_t *without)
 {
-    static outcome_t with;
+    static program_run_t with;
     char all[768];
     snprintf(all, sizeof all, "LD_PRELOAD=%s EBB_STRICT=1 EBB_LINK=10G EBB_STATS=%s SOFTGPU_MEMORY=%.0f %s",
              getenv("TEST_LIBEBB"), stats_path, bytes, settings);
     remove(stats_path);
     run(all, p, &with);
-    if (p->unseen_writes && with.exit_code == 3 && strstr(with.log, "has other bits") &&
+    if (p->unseen_writes && WEXITSTATUS(with.status) == 3 && strstr(with.log, "has other bits") &&
         strstr(with.log, "cudaErrorLaunchFailure") && !strstr(settings, "EBB_RECOMPUTE=0")) {
         print_message("%s, %.1f MiB %s: content was lost, and the program was told\n", p->name,
                       bytes / 1048576, settings);
         return false;
     }
-    if (with.exit_code || strcmp(with.output, without->output))
-        fail_msg("%s nasty %s: exit code %d, %s: %s", all, p->name, with.exit_code,
+    if (with.status || strcmp(with.output, without->output))
+        fail_msg("%s nasty %s: exit code %d, %s: %s", all, p->name, WEXITSTATUS(with.status),
                  strcmp(with.output, without->output) ? "OTHER OUTPUT" : "the same output", with.log);
     assert_null(strstr(with.log, "condition of ebb"));
     assert_null(strstr(with.log, "please report this"));
@@ -238,7 +212,7 @@ static void check_trace(const program_t *p)
 }
 
 /* With room for everything. */
-static void learn(const program_t *p, const sizes_t *s, const outcome_t *without)
+static void learn(const program_t *p, const sizes_t *s, const program_run_t *without)
 {
     char settings[128];
     snprintf(settings, sizeof settings, "EBB_TRACE=%s", trace_path);
@@ -258,7 +232,7 @@ static void learn(const program_t *p, const sizes_t *s, const outcome_t *without
 
 static const char *const means[] = {"", "EBB_OFFLOAD=0", "EBB_RECOMPUTE=0"};
 
-static void try_all(const program_t *p, const sizes_t *s, const outcome_t *without)
+static void try_all(const program_t *p, const sizes_t *s, const program_run_t *without)
 {
     static const unsigned percents[] = {90, 70, 50, 40, 30};
     char settings[128];
@@ -272,7 +246,7 @@ static void try_all(const program_t *p, const sizes_t *s, const outcome_t *witho
 }
 
 /* Recomputing where there is some room, whatever seems best where there is little, and neither plan nor replay. */
-static void try_some(const program_t *p, const sizes_t *s, const outcome_t *without)
+static void try_some(const program_t *p, const sizes_t *s, const program_run_t *without)
 {
     run_under_ebb(p, budget_of(s, 70), "EBB_OFFLOAD=0", without);
     run_under_ebb(p, budget_of(s, 40), "SOFTGPU_SCHEDULER=deterministic SOFTGPU_SEED=1 EBB_OFFLOAD=0",
@@ -282,14 +256,14 @@ static void try_some(const program_t *p, const sizes_t *s, const outcome_t *with
 
 static void has_the_same_bits(void **state)
 {
-    static outcome_t without;
+    static program_run_t without;
     const program_t *p = *state;
     const char *form = getenv("TEST_NASTY");
     sizes_t s;
     run("", p, &without);
-    if (without.exit_code ||
+    if (without.status ||
         sscanf(without.log, "size %lf %lf %lf %lf", &s.peak, &s.must, &s.small, &s.largest) != 4)
-        fail_msg("%s without ebb: exit code %d: %s", p->name, without.exit_code, without.log);
+        fail_msg("%s without ebb: exit code %d: %s", p->name, WEXITSTATUS(without.status), without.log);
     learn(p, &s, &without);
     if (!p->roomy && form && !strcmp(form, "full"))
         try_all(p, &s, &without);
@@ -302,7 +276,7 @@ static void has_the_same_bits(void **state)
 /* Out of memory, the program gives back its caches, and goes on. */
 static void retries_when_memory_is_short(void **state)
 {
-    static outcome_t without;
+    static program_run_t without;
     sizes_t s;
     run("", *state, &without);
     assert_int_equal(sscanf(without.log, "size %lf %lf %lf %lf", &s.peak, &s.must, &s.small, &s.largest), 4);

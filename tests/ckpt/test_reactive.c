@@ -12,79 +12,57 @@
 
 #include <cmocka.h>
 
+#include "program.h"
 #include "trainer.h"
 
 static char stats_path[64];
-
-typedef struct loop_outcome {
-    int exit_code;
-    char hash[64], log[65536];
-} loop_outcome_t;
 
 typedef struct statistics {
     double drops, rebuilt, replays, verified, mismatches, evictions, ahead, driven, peak, budget;
 } statistics_t;
 
-static double number(const char *line, const char *key)
+static double statistic(const char *key)
 {
-    char quoted[64];
-    snprintf(quoted, sizeof quoted, "\"%s\": ", key);
-    const char *at = strstr(line, quoted);
-    assert_non_null(at);
-    return strtod(at + strlen(quoted), NULL);
+    return program_statistic(stats_path, NULL, key);
 }
 
 static statistics_t read_statistics(void)
 {
-    char line[16384] = "";
-    FILE *f = fopen(stats_path, "r");
-    assert_non_null(f);
-    assert_non_null(fgets(line, sizeof line, f));
-    fclose(f);
+    const statistics_t s = {
+        statistic("reactive_drops"), statistic("rebuilt"),      statistic("reactive_replays"),
+        statistic("verified"),       statistic("mismatches"),   statistic("evictions"),
+        statistic("ahead"),          statistic("steps_driven"), statistic("peak_bytes"),
+        statistic("budget_bytes")};
     remove(stats_path);
-    return (statistics_t){
-        number(line, "reactive_drops"), number(line, "rebuilt"),      number(line, "reactive_replays"),
-        number(line, "verified"),       number(line, "mismatches"),   number(line, "evictions"),
-        number(line, "ahead"),          number(line, "steps_driven"), number(line, "peak_bytes"),
-        number(line, "budget_bytes")};
+    return s;
 }
 
 /* The loop, with the environment `settings` before it. */
-static loop_outcome_t run(const char *settings, const char *arguments)
+static program_run_t run(const char *settings, const char *arguments)
 {
-    static loop_outcome_t out;
-    char command[1024], log_path[] = "/tmp/ebb-reactive-XXXXXX";
-    int log = mkstemp(log_path);
-    assert_true(log >= 0);
-    snprintf(command, sizeof command, "%s %s %s 2>%s", settings, getenv("TEST_LOOP"), arguments, log_path);
-    FILE *f = popen(command, "r");
-    assert_non_null(f);
-    out.hash[fread(out.hash, 1, sizeof out.hash - 1, f)] = 0;
-    out.exit_code = WEXITSTATUS(pclose(f));
-    f = fdopen(log, "r");
-    assert_non_null(f);
-    out.log[fread(out.log, 1, sizeof out.log - 1, f)] = 0;
-    fclose(f);
-    remove(log_path);
+    static program_run_t out;
+    char command[1280];
+    snprintf(command, sizeof command, "%s %s %s", settings, getenv("TEST_LOOP"), arguments);
+    program_run(command, &out);
     return out;
 }
 
-static loop_outcome_t run_under_ebb(const char *settings, const char *arguments, statistics_t *s)
+static program_run_t run_under_ebb(const char *settings, const char *arguments, statistics_t *s)
 {
     char all[1024];
     snprintf(all, sizeof all, "LD_PRELOAD=%s EBB_STATS=%s EBB_POLICY=learn SOFTGPU_MEMORY=52MiB %s",
              getenv("TEST_LIBEBB"), stats_path, settings);
-    loop_outcome_t out = run(all, arguments);
+    program_run_t out = run(all, arguments);
     *s = read_statistics();
     return out;
 }
 
-static void assert_same(const loop_outcome_t *a, const loop_outcome_t *b, const char *what)
+static void assert_same(const program_run_t *a, const program_run_t *b, const char *what)
 {
-    if (a->exit_code || b->exit_code || strcmp(a->hash, b->hash))
-        fail_msg("%s: exit codes %d and %d, %s and %s: %s", what, a->exit_code, b->exit_code, a->hash,
-                 b->hash, b->log);
-    assert_true(strlen(a->hash) >= 16);
+    if (a->status || b->status || strcmp(a->output, b->output))
+        fail_msg("%s: exit codes %d and %d, %s and %s: %s", what, WEXITSTATUS(a->status),
+                 WEXITSTATUS(b->status), a->output, b->output, b->log);
+    assert_true(strlen(a->output) >= 16);
 }
 
 static const char *const means[] = {"EBB_LINK=10M", "EBB_OFFLOAD=0", "EBB_RECOMPUTE=0"};
@@ -93,10 +71,10 @@ static const char *const means[] = {"EBB_LINK=10M", "EBB_OFFLOAD=0", "EBB_RECOMP
 static void each_way_out_gives_the_same_bits(void **state)
 {
     (void)state;
-    const loop_outcome_t without = run("", "steps=14");
+    const program_run_t without = run("", "steps=14");
     for (unsigned i = 0; i < 3; i++) {
         statistics_t s;
-        const loop_outcome_t with = run_under_ebb(means[i], "steps=14", &s);
+        const program_run_t with = run_under_ebb(means[i], "steps=14", &s);
         print_message("%s: %.0f dropped, %.0f rebuilt by %.0f launches, %.0f verified; %.0f evicted, %.0f "
                       "fetched ahead\n",
                       means[i], s.drops, s.rebuilt, s.replays, s.verified, s.evictions, s.ahead);
@@ -114,8 +92,8 @@ static void options_keep_it_from_recomputing(void **state)
 {
     (void)state;
     statistics_t s;
-    const loop_outcome_t without = run("", "steps=10");
-    const loop_outcome_t with = run_under_ebb("EBB_LINK=100G EBB_RECOMPUTE_MAX_COST=1", "steps=10", &s);
+    const program_run_t without = run("", "steps=10");
+    const program_run_t with = run_under_ebb("EBB_LINK=100G EBB_RECOMPUTE_MAX_COST=1", "steps=10", &s);
     assert_same(&without, &with, "EBB_RECOMPUTE_MAX_COST=1");
     assert_true(s.drops == 0 && s.evictions > 0);
 }
@@ -131,8 +109,8 @@ static void programs_that_leave_the_step_keep_their_bits(void **state)
         char arguments[64];
         statistics_t s;
         snprintf(arguments, sizeof arguments, "steps=22 deviate=%d", seed);
-        const loop_outcome_t without = run("", arguments);
-        const loop_outcome_t with = run_under_ebb(means[seed % 2], arguments, &s);
+        const program_run_t without = run("", arguments);
+        const program_run_t with = run_under_ebb(means[seed % 2], arguments, &s);
         print_message("seed %d: %.0f dropped, %.0f rebuilt\n", seed, s.drops, s.rebuilt);
         assert_same(&without, &with, arguments);
         assert_true(s.mismatches == 0);
@@ -147,12 +125,12 @@ static void writes_that_were_never_seen_are_noticed(void **state)
 {
     (void)state;
     statistics_t s;
-    const loop_outcome_t without = run("", "steps=20 flag=15");
-    const loop_outcome_t with = run_under_ebb("EBB_OFFLOAD=0", "steps=20 flag=15", &s);
-    print_message("exit code %d, %.0f mismatches\n", with.exit_code, s.mismatches);
+    const program_run_t without = run("", "steps=20 flag=15");
+    const program_run_t with = run_under_ebb("EBB_OFFLOAD=0", "steps=20 flag=15", &s);
+    print_message("exit code %d, %.0f mismatches\n", WEXITSTATUS(with.status), s.mismatches);
     assert_true(s.mismatches > 0);
     assert_non_null(strstr(with.log, "has other bits"));
-    if (with.exit_code == 0)
+    if (with.status == 0)
         assert_same(&without, &with, "flag=15");
     else
         assert_non_null(strstr(with.log, "cudaErrorLaunchFailure"));

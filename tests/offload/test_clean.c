@@ -7,11 +7,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 #include <cuda.h>
+
+#include "program.h"
 
 enum { BUFFERS = 10, WORDS = 1 << 20, BYTES = WORDS * 4, ROUNDS = 4 };
 
@@ -55,30 +56,22 @@ typedef struct statistics {
     double evictions, unchanged, bytes_out;
 } statistics_t;
 
-static double number(const char *json, const char *key)
-{
-    char quoted[64];
-    snprintf(quoted, sizeof quoted, "\"%s\": ", key);
-    const char *at = strstr(json, quoted);
-    assert_non_null(at);
-    return atof(at + strlen(quoted));
-}
-
 static statistics_t run(const char *mode, const char *settings)
 {
-    char command[1024], json[8192] = "", path[] = "/tmp/ebb-clean-XXXXXX";
-    int file = mkstemp(path);
-    assert_true(file >= 0);
+    static program_run_t out;
+    char command[1024], path[64];
+    snprintf(path, sizeof path, "/tmp/ebb-clean-%d", (int)getpid());
     snprintf(command, sizeof command,
              "LD_PRELOAD=%s SOFTGPU_MEMORY=24MiB EBB_STATS=%s EBB_POLICY=reactive %s /proc/%d/exe %s",
              getenv("TEST_LIBEBB"), path, settings, (int)getpid(), mode);
-    int status = system(command);
-    assert_true(WIFEXITED(status));
-    assert_int_equal(WEXITSTATUS(status), 0);
-    assert_true(read(file, json, sizeof json - 1) > 0);
-    close(file);
+    program_run(command, &out);
+    if (out.status)
+        fail_msg("%s: %d: %s", command, out.status, out.log);
+    const statistics_t s = {program_statistic(path, NULL, "evictions"),
+                            program_statistic(path, NULL, "unchanged"),
+                            program_statistic(path, NULL, "bytes_out")};
     remove(path);
-    return (statistics_t){number(json, "evictions"), number(json, "unchanged"), number(json, "bytes_out")};
+    return s;
 }
 
 static void unchanged_buffers_leave_without_a_copy(void **state)

@@ -12,10 +12,11 @@
 
 #include <cmocka.h>
 
+#include "program.h"
+
 typedef struct outcome {
-    char hashes[64];
+    program_run_t run;
     double peak[2]; /* bytes allocated at most on each device */
-    char log[16384];
 } outcome_t;
 
 static char stats_path[64];
@@ -23,23 +24,12 @@ static char stats_path[64];
 static outcome_t run(const char *settings, const char *mode)
 {
     static outcome_t out;
-    char command[1024], log_path[] = "/tmp/ebb-duo-XXXXXX";
-    int file = mkstemp(log_path);
-    assert_true(file >= 0);
-    snprintf(command, sizeof command, "SOFTGPU_DEVICES=2 %s %s %s 2>%s", settings, getenv("TEST_DUO"), mode,
-             log_path);
-    FILE *f = popen(command, "r");
-    assert_non_null(f);
-    bool printed = fgets(out.hashes, sizeof out.hashes, f) != NULL;
-    int status = pclose(f);
-    f = fdopen(file, "r");
-    assert_non_null(f);
-    out.log[fread(out.log, 1, sizeof out.log - 1, f)] = 0;
-    fclose(f);
-    remove(log_path);
-    if (!printed || status)
-        fail_msg("%s: %d: %s", command, status, out.log);
-    const char *numbers = strstr(out.log, "peak ");
+    char command[1024];
+    snprintf(command, sizeof command, "SOFTGPU_DEVICES=2 %s %s %s", settings, getenv("TEST_DUO"), mode);
+    program_run(command, &out.run);
+    if (out.run.status || !*out.run.output)
+        fail_msg("%s: %d: %s", command, out.run.status, out.run.log);
+    const char *numbers = strstr(out.run.log, "peak ");
     while (numbers && sscanf(numbers, "peak %lf %lf", &out.peak[0], &out.peak[1]) != 2)
         numbers = strstr(numbers + 1, "peak ");
     assert_non_null(numbers);
@@ -66,18 +56,9 @@ static outcome_t run_without(const char *mode)
 /* Of one device, from the list at the end of the statistics. */
 static double statistic(unsigned device, const char *key)
 {
-    char line[16384] = "", quoted[64];
-    FILE *f = fopen(stats_path, "r");
-    assert_non_null(f);
-    assert_non_null(fgets(line, sizeof line, f));
-    fclose(f);
-    snprintf(quoted, sizeof quoted, "{\"device\": %u,", device);
-    const char *at = strstr(line, quoted);
-    assert_non_null(at);
-    snprintf(quoted, sizeof quoted, "\"%s\": ", key);
-    at = strstr(at, quoted);
-    assert_non_null(at);
-    return atof(at + strlen(quoted));
+    char its[32];
+    snprintf(its, sizeof its, "{\"device\": %u,", device);
+    return program_statistic(stats_path, its, key);
 }
 
 static outcome_t run_under_ebb(double budget, const char *settings, const char *mode)
@@ -100,7 +81,7 @@ static void compare(const char *mode, const char *settings, double share)
 {
     outcome_t without = run_without(mode);
     outcome_t with = run_under_ebb(without.peak[0] * share, settings, mode);
-    assert_string_equal(without.hashes, with.hashes);
+    assert_string_equal(without.run.output, with.run.output);
 }
 
 static void copies_between_devices_under_budgets_have_the_same_bits(void **state)
@@ -131,10 +112,10 @@ static void a_kernel_reads_a_peers_memory(void **state)
     (void)state;
     outcome_t without = run_without("peers");
     outcome_t with = run_under_ebb(without.peak[0] * 1.5, "", "peers");
-    assert_string_equal(without.hashes, with.hashes);
+    assert_string_equal(without.run.output, with.run.output);
     assert_true(statistic(1, "evictions") > 0 && statistic(1, "fetches") > 0);
-    assert_non_null(strstr(with.log, "nothing leaves device 0"));
-    assert_null(strstr(with.log, "nothing leaves device 1"));
+    assert_non_null(strstr(with.run.log, "nothing leaves device 0"));
+    assert_null(strstr(with.run.log, "nothing leaves device 1"));
 }
 
 static void one_device_goes_on_when_the_others_context_ends(void **state)
@@ -163,13 +144,13 @@ static void each_device_has_its_share_of_the_budget(void **state)
     char settings[128];
     snprintf(settings, sizeof settings, "EBB_BUDGET=%.0f", without.peak[0] * 0.7);
     outcome_t with = run_under_ebb(1 << 30, settings, "copies");
-    assert_string_equal(without.hashes, with.hashes);
+    assert_string_equal(without.run.output, with.run.output);
     for (unsigned i = 0; i < 2; i++) {
         assert_true(statistic(i, "evictions") > 0);
         assert_true(statistic(i, "peak_bytes") + statistic(i, "overhead_bytes") <= without.peak[0] * 0.7);
     }
     with = run_under_ebb(without.peak[0] * 1.4, "EBB_BUDGET=50%", "copies");
-    assert_string_equal(without.hashes, with.hashes);
+    assert_string_equal(without.run.output, with.run.output);
     for (unsigned i = 0; i < 2; i++)
         assert_true(statistic(i, "evictions") > 0 && statistic(i, "peak_bytes") <= without.peak[0] * 0.7);
 }

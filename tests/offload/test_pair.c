@@ -11,11 +11,11 @@
 
 #include <cmocka.h>
 
+#include "program.h"
+
 typedef struct outcome {
-    char hashes[64];
-    double peak,
-        retries; /* bytes the program has allocated at most; how often it gave memory back to get other */
-    char log[16384];
+    program_run_t run;
+    double peak, retries; /* bytes allocated at most; how often it gave memory back to get other */
 } outcome_t;
 
 static char stats_path[64], device_path[64];
@@ -23,36 +23,20 @@ static char stats_path[64], device_path[64];
 static outcome_t run(const char *settings, const char *arguments)
 {
     static outcome_t out;
-    char command[1024], log_path[] = "/tmp/ebb-pair-XXXXXX";
-    int file = mkstemp(log_path);
-    assert_true(file >= 0);
-    snprintf(command, sizeof command, "%s %s %s 2>%s", settings, getenv("TEST_PAIR"), arguments, log_path);
-    FILE *f = popen(command, "r");
-    assert_non_null(f);
-    assert_non_null(fgets(out.hashes, sizeof out.hashes, f));
-    assert_int_equal(pclose(f), 0);
-    f = fdopen(file, "r");
-    assert_non_null(f);
-    out.log[fread(out.log, 1, sizeof out.log - 1, f)] = 0;
-    fclose(f);
-    remove(log_path);
-    const char *numbers = strstr(out.log, "\npeak ");
-    numbers = numbers ? numbers + 1 : out.log;
+    char command[1024];
+    snprintf(command, sizeof command, "%s %s %s", settings, getenv("TEST_PAIR"), arguments);
+    program_run(command, &out.run);
+    if (out.run.status || !*out.run.output)
+        fail_msg("%s: %d: %s", command, out.run.status, out.run.log);
+    const char *numbers = strstr(out.run.log, "\npeak ");
+    numbers = numbers ? numbers + 1 : out.run.log;
     assert_int_equal(sscanf(numbers, "peak %lf retries %lf", &out.peak, &out.retries), 2);
     return out;
 }
 
 static double statistic(const char *key)
 {
-    char line[8192] = "", quoted[64];
-    FILE *f = fopen(stats_path, "r");
-    assert_non_null(f);
-    assert_non_null(fgets(line, sizeof line, f));
-    fclose(f);
-    snprintf(quoted, sizeof quoted, "\"%s\": ", key);
-    const char *at = strstr(line, quoted);
-    assert_non_null(at);
-    return atof(at + strlen(quoted));
+    return program_statistic(stats_path, NULL, key);
 }
 
 /* Most bytes in use at once, as the device itself has seen it. */
@@ -97,11 +81,11 @@ static void two_threads_under_budgets_have_the_same_bits(void **state)
     outcome_t without = run("", "");
     for (unsigned i = 0; i < 5; i++) {
         outcome_t with = run_under_ebb(without.peak * percents[i] / 100, "", "");
-        assert_string_equal(without.hashes, with.hashes);
+        assert_string_equal(without.run.output, with.run.output);
         assert_true(percents[i] > 80 || statistic("evictions") > 0);
         assert_true(statistic("pageable_peak_bytes") == 0);
         with = run_within(without.peak * percents[i] / 100, 3 * without.peak, "", "");
-        assert_string_equal(without.hashes, with.hashes);
+        assert_string_equal(without.run.output, with.run.output);
     }
 }
 
@@ -111,13 +95,13 @@ static void pageable_memory_is_used_where_no_more_is_pinned(void **state)
     (void)state;
     outcome_t without = run("", "");
     outcome_t some = run_under_ebb(without.peak * 0.5, "EBB_HOST_BUDGET=12MiB", "");
-    assert_string_equal(without.hashes, some.hashes);
+    assert_string_equal(without.run.output, some.run.output);
     assert_true(statistic("host_peak_bytes") <= 12 << 20 && statistic("pageable_peak_bytes") > 12 << 20);
-    assert_non_null(strstr(some.log, "EBB_HOST_BUDGET"));
+    assert_non_null(strstr(some.run.log, "EBB_HOST_BUDGET"));
     outcome_t none = run_under_ebb(without.peak * 0.5, "SOFTGPU_FAULT=cuMemHostRegister@1+", "");
-    assert_string_equal(without.hashes, none.hashes);
+    assert_string_equal(without.run.output, none.run.output);
     assert_true(statistic("host_peak_bytes") == 0 && statistic("pageable_peak_bytes") > 12 << 20);
-    assert_non_null(strstr(none.log, "cannot be pinned"));
+    assert_non_null(strstr(none.run.log, "cannot be pinned"));
 }
 
 /* Out of memory, the program gives back what it does not need, and goes on. */
@@ -128,9 +112,9 @@ static void a_program_that_frees_and_retries_goes_on(void **state)
     outcome_t without = run("", "");
     for (unsigned i = 0; i < 2; i++) {
         outcome_t with = run_under_ebb(without.peak * 1.2, settings[i], "greedy");
-        assert_string_equal(without.hashes, with.hashes);
+        assert_string_equal(without.run.output, with.run.output);
         assert_true(with.retries > 0);
-        assert_non_null(strstr(with.log, "ebb: out of memory for an allocation of 5.0 MiB"));
+        assert_non_null(strstr(with.run.log, "ebb: out of memory for an allocation of 5.0 MiB"));
     }
 }
 
