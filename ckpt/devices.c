@@ -2,7 +2,7 @@
 
 #include "ebb_alloc.h"
 #include "ebb_offload.h"
-#include "hash.h"
+#include "own.h"
 
 _Static_assert((int)EBB_MOST_DEVICES == (int)EBB_SLOTS, "a device has at least one slot");
 
@@ -29,8 +29,8 @@ static void add_slot(ebb_device_statistics_t *d)
     d->budget_bytes = u.budget_bytes;
     d->overhead_bytes = u.overhead_bytes;
     d->mapped_bytes = u.mapped_bytes;
-    d->live_bytes = u.live_bytes > ebb_hash_bytes() ? u.live_bytes - ebb_hash_bytes() : 0;
-    d->host_bytes = t.host_bytes > ebb_hash_bytes() ? t.host_bytes - ebb_hash_bytes() : 0;
+    d->live_bytes = u.live_bytes > ebb_own_bytes() ? u.live_bytes - ebb_own_bytes() : 0;
+    d->host_bytes = t.host_bytes > ebb_own_pinned_bytes() ? t.host_bytes - ebb_own_pinned_bytes() : 0;
     d->peak_bytes = higher(d->peak_bytes, u.peak_bytes);
     d->live_peak_bytes = higher(d->live_peak_bytes, u.live_peak_bytes);
     d->in_flight_peak_bytes = higher(d->in_flight_peak_bytes, t.in_flight_peak_bytes);

@@ -14,6 +14,7 @@
 #include "drive_state.h"
 #include "mismatch.h"
 #include "options.h"
+#include "own.h"
 #include "pinned.h"
 #include "rebuild.h"
 
@@ -33,9 +34,9 @@ bool ebb_verify_prepare(const ebb_trace_t *trace)
         D.hash_slots = D.hashes ? slots : 0;
     }
     if (!D.arrived)
-        D.arrived = ebb_pinned_alloc(bytes);
-    if (!D.verdict && !ebb_heap_alloc(&(ebb_request_t){.bytes = bytes}, &D.verdict))
-        D.verdict->held++;
+        D.arrived = ebb_own_pinned_alloc(bytes);
+    if (!D.verdict)
+        D.verdict = ebb_own_alloc(bytes);
     return D.hash_slots >= slots && D.arrived && D.verdict;
 }
 

@@ -4,7 +4,7 @@
 
 #include "driver.h"
 #include "log.h"
-#include "pinned.h"
+#include "own.h"
 
 /* Blocks of a launch, at most: that many partial sums a slot. */
 enum { BLOCKS = 256, THREADS = 256, LEAST_WORDS = 4096 };
@@ -24,14 +24,6 @@ static struct {
     CUfunction hash, compare; /* NULL: could not be loaded */
 } modules[EBB_STATES];
 #define module (modules[ebb_slot])
-
-static size_t held[EBB_STATES];
-#define held_bytes (held[ebb_slot])
-
-size_t ebb_hash_bytes(void)
-{
-    return held_bytes;
-}
 
 static bool load(void)
 {
@@ -63,12 +55,10 @@ ebb_hashes_t *ebb_hashes_new(unsigned slots)
         return NULL;
     size_t bytes = (size_t)slots * BLOCKS * sizeof(uint64_t);
     h->slots = slots;
-    h->host = ebb_pinned_alloc(bytes);
-    if (h->host && !ebb_heap_alloc(&(ebb_request_t){.bytes = bytes}, &h->partials)) {
-        h->partials->held++;
-        held_bytes += bytes;
+    h->host = ebb_own_pinned_alloc(bytes);
+    h->partials = h->host ? ebb_own_alloc(bytes) : NULL;
+    if (h->partials)
         return h;
-    }
     ebb_hashes_delete(h);
     return NULL;
 }
@@ -77,12 +67,8 @@ void ebb_hashes_delete(ebb_hashes_t *h)
 {
     if (!h)
         return;
-    const size_t bytes = (size_t)h->slots * BLOCKS * sizeof(uint64_t);
-    if (h->partials) {
-        ebb_heap_free(h->partials, (ebb_mark_t){0});
-        held_bytes -= bytes;
-    }
-    ebb_pinned_free(h->host, bytes);
+    ebb_own_free(h->partials);
+    ebb_own_pinned_free(h->host, (size_t)h->slots * BLOCKS * sizeof(uint64_t));
     free(h);
 }
 

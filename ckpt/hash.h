@@ -25,9 +25,6 @@ ebb_status_t ebb_hash_compare(ebb_hashes_t *hashes, unsigned slot, unsigned othe
 /* With this and other kernels. NULL: it could not be loaded (logged). */
 CUmodule ebb_hash_module(void);
 
-/* Device memory that all sets have, and as much pinned. */
-size_t ebb_hash_bytes(void);
-
 /* Slots [first, first + count), as issued on the stream so far. The host waits. */
 ebb_status_t ebb_hash_read(ebb_hashes_t *hashes, unsigned first, unsigned count, ebb_stream_t *stream,
                            uint64_t *out);

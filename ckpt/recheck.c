@@ -9,6 +9,7 @@
 #include "log.h"
 #include "mismatch.h"
 #include "options.h"
+#include "own.h"
 #include "pinned.h"
 
 #define F ebb_followed
@@ -50,9 +51,9 @@ static bool set_up(void)
     if (!recheck.hashes)
         recheck.hashes = ebb_hashes_new(2 * MOST);
     if (!recheck.arrived)
-        recheck.arrived = ebb_pinned_alloc(bytes);
-    if (!recheck.verdict && !ebb_heap_alloc(&(ebb_request_t){.bytes = bytes}, &recheck.verdict))
-        recheck.verdict->held++;
+        recheck.arrived = ebb_own_pinned_alloc(bytes);
+    if (!recheck.verdict)
+        recheck.verdict = ebb_own_alloc(bytes);
     if (!recheck.side && !ebb_driver.cuStreamCreate(&handle, CU_STREAM_NON_BLOCKING))
         recheck.side = ebb_stream_of(handle);
     return recheck.hashes && recheck.arrived && recheck.verdict && recheck.side;

@@ -33,7 +33,7 @@
     X(stall_ns, "host time spent waiting for copies")                                                        \
     X(driven_stall_ns, "time the program's stream waited for planned copies")                                \
     X(in_flight_peak_bytes, "evictions under way at once, at most")                                          \
-    X(host_bytes, "pinned host memory in use now")                                                           \
+    X(host_bytes, "pinned host memory in use now, for buffers")                                              \
     X(host_peak_bytes, "pinned host memory held at most")                                                    \
     X(host_budget_bytes, "pinned host memory that ebb may hold")                                             \
     X(pageable_bytes, "pageable host memory in use now, because no more could be pinned")                    \

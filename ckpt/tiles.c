@@ -6,7 +6,7 @@
 #include "driver.h"
 #include "hash.h"
 #include "log.h"
-#include "pinned.h"
+#include "own.h"
 
 enum { THREADS = 256 };
 
@@ -52,9 +52,9 @@ ebb_tiles_t *ebb_tiles_new(size_t hashes, size_t results, size_t founds)
     t->results = results;
     t->founds = founds;
     size_t bytes = hashes * sizeof(uint64_t) + host_bytes(t);
-    t->host = load(t) ? ebb_pinned_alloc(host_bytes(t)) : NULL;
-    if (t->host && !ebb_heap_alloc(&(ebb_request_t){.bytes = bytes}, &t->device)) {
-        t->device->held++;
+    t->host = load(t) ? ebb_own_pinned_alloc(host_bytes(t)) : NULL;
+    t->device = t->host ? ebb_own_alloc(bytes) : NULL;
+    if (t->device) {
         find_range(t);
         return t;
     }
@@ -67,10 +67,8 @@ void ebb_tiles_delete(ebb_tiles_t *t)
 {
     if (!t)
         return;
-    if (t->device)
-        ebb_heap_free(t->device, (ebb_mark_t){0});
-    if (t->host)
-        ebb_pinned_free(t->host, host_bytes(t));
+    ebb_own_free(t->device);
+    ebb_own_pinned_free(t->host, host_bytes(t));
     free(t);
 }
 

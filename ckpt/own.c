@@ -1,0 +1,49 @@
+#include "own.h"
+
+#include "pinned.h"
+
+static struct {
+    size_t device, pinned;
+} counts[EBB_STATES];
+#define counted (counts[ebb_slot])
+
+ebb_buffer_t *ebb_own_alloc(size_t bytes)
+{
+    ebb_buffer_t *b;
+    if (ebb_heap_alloc(&(ebb_request_t){.bytes = bytes}, &b))
+        return NULL;
+    b->held++;
+    counted.device += bytes;
+    return b;
+}
+
+void ebb_own_free(ebb_buffer_t *b)
+{
+    if (!b)
+        return;
+    counted.device -= b->bytes;
+    ebb_heap_free(b, (ebb_mark_t){0});
+}
+
+void *ebb_own_pinned_alloc(size_t bytes)
+{
+    void *p = ebb_pinned_alloc(bytes);
+    counted.pinned += p ? bytes : 0;
+    return p;
+}
+
+void ebb_own_pinned_free(void *p, size_t bytes)
+{
+    counted.pinned -= p ? bytes : 0;
+    ebb_pinned_free(p, bytes);
+}
+
+size_t ebb_own_bytes(void)
+{
+    return counted.device;
+}
+
+size_t ebb_own_pinned_bytes(void)
+{
+    return counted.pinned;
+}
