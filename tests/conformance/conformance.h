@@ -150,6 +150,17 @@ static inline CUdeviceptr device_alloc(size_t bytes)
     return p;
 }
 
+/* What a pool of memory of this device is made with. */
+static inline CUmemPoolProps pool_props(void)
+{
+    CUmemPoolProps props;
+    memset(&props, 0, sizeof props);
+    props.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+    props.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    props.location.id = device;
+    return props;
+}
+
 static inline int read_int(CUdeviceptr p)
 {
     int value = 0;

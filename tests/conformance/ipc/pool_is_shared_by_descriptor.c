@@ -10,12 +10,8 @@ CONFORMANCE
     if (!(device_attribute(CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES) &
           CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR))
         SKIP("pools are not exported");
-    CUmemPoolProps props;
-    memset(&props, 0, sizeof props);
-    props.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+    CUmemPoolProps props = pool_props();
     props.handleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-    props.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-    props.location.id = device;
     CUmemoryPool pool, imported;
     OK(cuMemPoolCreate(&pool, &props));
     CUstream s = new_stream(0);

@@ -9,11 +9,7 @@ CONFORMANCE
 {
     if (!device_attribute(CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED))
         SKIP("no memory pools");
-    CUmemPoolProps props;
-    memset(&props, 0, sizeof props);
-    props.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
-    props.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-    props.location.id = device;
+    const CUmemPoolProps props = pool_props();
     CUmemoryPool pool, now, usual;
     OK(cuDeviceGetDefaultMemPool(&usual, device));
     OK(cuMemPoolCreate(&pool, &props));
