@@ -78,6 +78,7 @@ is_there() {
     command) command -v "$2" >/dev/null ;;
     builder) command -v ninja >/dev/null || command -v make >/dev/null ;;
     module) pkg-config --exists "$2" 2>/dev/null ;;
+    library) [[ $(PATH=$PATH:/sbin:/usr/sbin ldconfig -p 2>/dev/null) == *[[:space:]]"$2 "* ]] ;; # at run time only
     pip) python3 -m pip --version >/dev/null 2>&1 ;;
     *) fail "unknown requirement: $*" "this is a mistake in model/setup.sh" ;;
     esac

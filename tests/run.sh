@@ -42,7 +42,8 @@ main() {
         # Libraries that are never unloaded, and memory of the device, are no leaks of the tests.
         export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=0:verify_asan_link_order=0} UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1:halt_on_error=1}
     fi
-    setup_packages 'command bible|bible-kjv'
+    # The last one unpacks modules (test_alloc_image).
+    setup_packages 'command bible|bible-kjv' 'library libzstd.so.1|libzstd1'
     setup_toolkit
     setup_build "${options[@]}"
     # Most tests leave a core idle now and then. Those that measure time run alone (RUN_SERIAL).
