@@ -29,6 +29,8 @@ void *ebb_own_pinned_alloc(size_t bytes)
 {
     void *p = ebb_pinned_alloc(bytes);
     counted.pinned += p ? bytes : 0;
+    if (!p)
+        ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "pinned host memory", bytes);
     return p;
 }
 

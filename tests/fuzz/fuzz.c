@@ -1,6 +1,6 @@
 /* fuzz.c: fuzz SEED [--faults|--repeat]. Runs the program that belongs to a seed (fuzz.h) and prints hashes of what it has
- * computed; then "size PEAK NEED SMALL": bytes that were live at most, that one operation touches in large buffers at
- * most, and that were live in small ones. */
+ * computed; then "size PEAK NEED SMALL CHUNKS": bytes that were live at most, that one operation touches in large buffers at
+ * most, that were live in small ones, and that large ones took at most, in whole chunks. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -166,7 +166,7 @@ int main(int argc, char **argv)
         draw(&worker[k], k, seed);
     run_all();
 
-    size_t peak = 0, need = 0, small = 0;
+    size_t peak = 0, need = 0, small = 0, chunks = 0;
     unsigned errors = 0;
     bool stopped = false;
     for (unsigned k = 0; k < workers; k++) {
@@ -175,12 +175,13 @@ int main(int argc, char **argv)
         fwrite(w->text, 1, w->text_bytes, stdout);
         peak += w->peak;
         small += w->small_peak;
+        chunks += w->chunks_peak;
         need = w->need > need ? w->need : need;
         errors += w->errors;
         stopped |= w->stopped;
     }
     if (!stopped)
-        printf("size %zu %zu %zu\n", peak, need, small);
+        printf("size %zu %zu %zu %zu\n", peak, need, small, chunks);
     if (errors)
         fprintf(stderr, "fuzz: %u errors\n", errors);
     return 0;

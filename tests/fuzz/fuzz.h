@@ -61,9 +61,10 @@ typedef struct fuzz_worker {
     unsigned streams;
     bool lone; /* one stream only: what ebb plans best */
     fuzz_host_t *host;
-    size_t live, peak, small, small_peak,
-        need;      /* bytes; need: of the operation that touches most, in chunks */
-    uint64_t hash; /* of what was copied out */
+    size_t live, peak, small, small_peak;
+    size_t chunks, chunks_peak; /* bytes: what large buffers take, in whole chunks */
+    size_t need;                /* bytes of the operation that touches most, in chunks */
+    uint64_t hash;              /* of what was copied out */
     unsigned errors;
     jmp_buf stop;
     bool stopped;

@@ -216,6 +216,8 @@ void fuzz_allocate_at(fuzz_worker_t *w, unsigned index, unsigned words)
     w->live += bytes;
     w->small += bytes <= SMALL ? bytes : 0;
     w->peak = w->live > w->peak ? w->live : w->peak;
+    w->chunks += fuzz_chunks(bytes);
+    w->chunks_peak = w->chunks > w->chunks_peak ? w->chunks : w->chunks_peak;
     w->small_peak = w->small > w->small_peak ? w->small : w->small_peak;
     fuzz_count_need(w, fuzz_chunks(bytes));
     fuzz_initialise(w, placed, fuzz_below(w, w->streams));
@@ -232,6 +234,7 @@ void fuzz_free(fuzz_worker_t *w, unsigned index)
         CALL(w, cuMemFree(b->address)); /* which waits for whoever uses it */
     }
     w->live -= (size_t)b->words * 4;
+    w->chunks -= fuzz_chunks((size_t)b->words * 4);
     w->small -= (size_t)b->words * 4 <= SMALL ? (size_t)b->words * 4 : 0;
     if (w->slots) {
         *b = (fuzz_buffer_t){.address = 0};

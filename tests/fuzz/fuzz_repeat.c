@@ -1,5 +1,5 @@
 /* fuzz_repeat.c: see fuzz.h. A random step, repeated: at each of its places an operation, buffers that are born there, and
- * buffers that die there (some of them in the next step). From the fifth time on it diverges now and then: an operation more,
+ * buffers that die there (some of them in the next step). After some rounds it diverges now and then: an operation more,
  * one less, another one, another size, a free that comes early or late. What happens beyond the divergence stays as it is,
  * because each place has random numbers of its own and buffers keep theirs; only operations whose buffers are not
  * there fall out, or join in when one lives longer. */
@@ -7,7 +7,7 @@
 
 #include "fuzz.h"
 
-enum { PLACES = 48, SLOTS = 32, UNDISTURBED = 4 };
+enum { PLACES = 48, SLOTS = 32 };
 
 typedef struct slot {
     unsigned born, dies; /* places; dies < born: in the next step */
@@ -16,7 +16,8 @@ typedef struct slot {
 } slot_t;
 
 typedef struct script {
-    unsigned places, first_slot, slots, rounds, percent; /* percent: of places that diverge */
+    unsigned places, first_slot, slots, rounds;
+    unsigned calm, percent; /* rounds without divergences; of the places that diverge afterwards */
     uint64_t random[PLACES];
     slot_t slot[SLOTS];
 } script_t;
@@ -35,7 +36,8 @@ static script_t draw_script(fuzz_worker_t *w)
     const unsigned room = FUZZ_BUFFERS - w->buffers;
     s.slots = 16 + fuzz_below(w, SLOTS - 16);
     s.slots = s.slots < room ? s.slots : room;
-    s.rounds = 12 + fuzz_below(w, 10);
+    s.calm = fuzz_chance(w, 25) ? 4 : 14; /* a step is found after four, learned after twelve or so */
+    s.rounds = s.calm + 6 + fuzz_below(w, 10);
     s.percent = percents[fuzz_below(w, 5)];
     const unsigned outlive = fuzz_chance(w, 25) ? 15 : 0; /* percent */
     for (unsigned i = 0; i < s.places; i++)
@@ -101,12 +103,15 @@ void fuzz_repeat(fuzz_worker_t *w)
     if (!dice)
         abort();
     dice->random = draw_seed(w);
+    fprintf(w->out,
+            "repeats %u times, %u of them undisturbed, then %u percent of places diverge; streams: %u\n",
+            s.rounds, s.calm, s.percent, w->streams);
     w->slots = true;
     for (unsigned i = 0; i < s.slots; i++)
         w->buffer[w->buffers++] = (fuzz_buffer_t){.address = 0};
     w->operations = 0;
     for (unsigned round = 0; round < s.rounds; round++) {
-        const unsigned percent = round < UNDISTURBED ? 0 : s.percent;
+        const unsigned percent = round < s.calm ? 0 : s.percent;
         w->salt = round * 7919;
         for (unsigned place = 0; place < s.places; place++) {
             change_buffers(w, &s, place, dice, percent);

@@ -46,11 +46,15 @@ draw() {
 
 # Where it is tight: an operation's own memory, small buffers twice (they are cut from shared chunks), and a few chunks.
 choose_budget() {
-    local size peak need small least share
+    local size peak need small chunks least share
     size=$(grep '^size ' "$work/$seed.without") || return 1
-    read -r _ peak need small <<<"$size"
+    read -r _ peak need small chunks <<<"$size"
     least=$((need + 2 * small + 6 * 2097152))
-    share=$((peak / 100 * $([[ $mode == repeats ]] && echo $((20 + $(draw share 40))) || echo $((30 + $(draw share 80))))))
+    if [[ $mode == repeats ]]; then # where a plan has something to do, and some chance
+        share=$((2 * small + chunks / 100 * (60 + $(draw share 35))))
+    else
+        share=$((peak / 100 * (30 + $(draw share 80))))
+    fi
     budget=$(((share > least ? share : least) / 2097152 * 2097152))
 }
 
@@ -67,6 +71,31 @@ choose_fault() {
         [[ $(draw "stays $i" 5) != 0 ]] || fault+=+
         [[ $(draw "lost $i" 20) != 0 ]] || fault+='!'
     done
+}
+
+statistic() {
+    grep -o "\"$1\": [0-9]*" "$work/$seed.json" | head -n 1 | grep -o '[0-9]*$'
+}
+
+# What ebb has made of a program that repeats itself: a line of its kind (several: streams or threads; differs: its steps do
+# almost from the start; same; leaves: like the same, then they differ), whether its step was found and learned, steps
+# driven, times it left a plan. On one stream the step must be found, and learned if it stays the same for long enough;
+# what is learned is driven, or there is a reason.
+note_reached() {
+    local calm percent streams kind=several found learned driven
+    read -r calm percent streams < <(sed -n 's/^repeats .* times, \(.*\) of them undisturbed, then \(.*\) percent of places diverge; streams: /\1 \2 /p' "$work/$seed.without")
+    found=$(($(statistic step_operations) > 0)) driven=$(statistic steps_driven)
+    learned=$(grep -q 'ebb: learned in' "$work/$seed.log" && echo 1 || echo 0)
+    if (($(grep -c '^repeats ' "$work/$seed.without") == 1 && streams == 1)); then
+        kind=differs
+        ((found)) || fails 'its step was not found'
+        if ((calm > 10)); then
+            kind=$( ((percent)) && echo leaves || echo same)
+            ((learned)) || grep -q 'no memory to learn with' "$work/$seed.log" || fails 'its step was not learned'
+            ((driven)) || grep -Eq 'there is no plan|could not be installed|no memory to learn with' "$work/$seed.log" || fails 'no step was driven'
+        fi
+    fi
+    echo "$kind $found $learned $driven $(statistic fallbacks)" >>"$work/reached"
 }
 
 fails() {
@@ -90,7 +119,7 @@ one() {
     local size=$(($(draw device 2) ? budget : 4 * budget))
     local -a settings=(LD_PRELOAD="$library" SOFTGPU_MEMORY="$size" SOFTGPU_PEAK="$work/$seed.peak" EBB_BUDGET="$budget"
         EBB_POLICY="$policy" EBB_STATS="$work/$seed.json"
-        EBB_HOST_BUDGET="${hosts[$(draw host ${#hosts[@]})]}" EBB_LINK=10G)
+        EBB_LOG="$([[ $mode == repeats ]] && echo info || echo warn)" EBB_HOST_BUDGET="${hosts[$(draw host ${#hosts[@]})]}" EBB_LINK=10G)
     # Half of them under the scheduler that puts off work, or does it at once, as its seed says.
     [[ $(draw scheduler 2) == 0 ]] || settings+=(SOFTGPU_SCHEDULER=deterministic SOFTGPU_SEED="$(draw order 1000000)")
     # Where steps repeat, plans with one of their means only.
@@ -123,7 +152,7 @@ one() {
             fails 'other contents before it gave up'
     else
         diff "$work/$seed.without" "$work/$seed.with" >"$work/$seed.diff" || fails 'other contents'
-        grep -o '"steps_driven": [0-9]*' "$work/$seed.json" | grep -o '[0-9]*$' >>"$work/driven"
+        [[ $mode != repeats ]] || note_reached
         # A failed unmapping or free is not made again and leaves something behind; one of these may not.
         if [[ $mode != faults || $fault =~ ^(alloc|event|stream|sync|launch|copy|set|cuEvent|cuStream|cuMemcpy|cuMemCreate)[A-Za-z]*@[0-9]+$ ]]; then
             grep -Eq '"live_bytes": 0, .*"host_bytes": 0, .*"pageable_bytes": 0, ' "$work/$seed.json" || fails 'something is left at the end'
@@ -133,19 +162,36 @@ one() {
 }
 
 declare -i failed=0
-export -f one draw fails choose_budget choose_fault
+export -f one draw statistic note_reached fails choose_budget choose_fault
 export mode work build library
 start=$SECONDS
 : >"$work/told"
-: >"$work/driven"
+: >"$work/reached"
 seq "$first" "$last" | xargs -P "${FUZZ_JOBS:-2}" -I{} bash -c 'one {}' >"$work/failures" || failed=1
 cat "$work/failures"
-count=$((last - first + 1)) bad=$(grep -c '^FAILED' "$work/failures")
-told=$(grep -c '^told' "$work/told") driven=$(($(sed 's/.*/+&/' "$work/driven" | tr -d '\n')+0))
-echo "$count programs, $mode, seeds $first to $last: $bad failed, $told told of lost contents, $driven steps driven, $((SECONDS - start)) s"
+count=$((last - first + 1)) bad=$(grep -c '^FAILED' "$work/failures") told=$(grep -c '^told' "$work/told")
+said="$count programs, $mode, seeds $first to $last: $bad failed" keys=''
+if [[ $mode == repeats ]]; then
+    # Of those with a plan that could be followed half, and of those that leave it half come back to it.
+    declare -i found learned driven steps calm calm_driven left resumed
+    read -r found learned driven steps calm calm_driven left resumed < <(awk '
+        { found += $2; learned += $3; driven += $4 > 0; steps += $4 }
+        $1 == "same" || $1 == "leaves" { calm++; calm_driven += $4 > 0 }
+        $1 == "leaves" && $5 > 0 { left++; resumed += $5 > 1 }
+        END { print found + 0, learned + 0, driven + 0, steps + 0, calm + 0, calm_driven + 0, left + 0, resumed + 0 }' "$work/reached")
+    said+=", $told told of lost contents; $found with a step that was found, $learned learned, $driven driven ($steps steps; of $calm with one stream and"
+    said+=" a calm beginning $calm_driven); of those, $left left the plan when they diverged, $resumed came back to it"
+    keys=$(printf '"lost_and_told": %d, "found": %d, "learned": %d, "driven": %d, "steps_driven": %d, "calm": %d, "calm_driven": %d, "left": %d, "resumed": %d, ' \
+        "$told" "$found" "$learned" "$driven" "$steps" "$calm" "$calm_driven" "$left" "$resumed")
+    if ((2 * calm_driven < calm || 2 * resumed < left || (count >= 16 && left == 0))); then
+        echo 'FAILED: too few were driven, left their plan, or came back to it'
+        failed=1
+    fi
+fi
+echo "$said, $((SECONDS - start)) s"
 if [[ -n $result ]]; then
-    printf '{"command": "tests/fuzz/run.sh %s", "programs": %d, "failed": %d, "lost_and_told": %d, "steps_driven": %d, "seconds": %d, "jobs": %d, "processors": %d, "machine": "%s", "date": "%s", "commit": "%s"}\n' \
-        "$words" "$count" "$bad" "$told" "$driven" "$((SECONDS - start))" "${FUZZ_JOBS:-2}" "$(nproc)" \
+    printf '{"command": "tests/fuzz/run.sh %s", "programs": %d, "failed": %d, %s"seconds": %d, "jobs": %d, "processors": %d, "machine": "%s", "device": "softgpu", "date": "%s", "commit": "%s"}\n' \
+        "$words" "$count" "$bad" "$keys" "$((SECONDS - start))" "${FUZZ_JOBS:-2}" "$(nproc)" \
         "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)" "$(date -u +%F)" "$commit" >"$result"
 fi
 ((failed == 0))
