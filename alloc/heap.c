@@ -11,6 +11,7 @@
 #include "arena.h"
 #include "chunk.h"
 #include "driver.h"
+#include "foreign.h"
 #include "log.h"
 #include "mark.h"
 #include "pool.h"
@@ -272,6 +273,7 @@ size_t ebb_live_bytes(void)
 ebb_usage_t ebb_usage(void)
 {
     ebb_usage_t u = ebb_chunks_usage();
+    u.foreign_bytes = ebb_foreign_counted();
     u.live_bytes = heap.live_bytes;
     u.live_peak_bytes = heap.live_peak_bytes;
     return u;

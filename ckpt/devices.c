@@ -28,6 +28,7 @@ static void add_slot(ebb_device_statistics_t *d)
     const ebb_traffic_t t = ebb_traffic();
     d->budget_bytes = u.budget_bytes;
     d->overhead_bytes = u.overhead_bytes;
+    d->foreign_bytes = u.foreign_bytes;
     d->mapped_bytes = u.mapped_bytes;
     d->live_bytes = u.live_bytes > ebb_own_bytes() ? u.live_bytes - ebb_own_bytes() : 0;
     d->host_bytes = t.host_bytes > ebb_own_pinned_bytes() ? t.host_bytes - ebb_own_pinned_bytes() : 0;

@@ -27,7 +27,8 @@ enum { EBB_MOST_DEVICES = 16 };
     X(bytes_in, "copied from host to device")                                                                \
     X(stall_ns, "host time spent waiting for copies")                                                        \
     X(in_flight_peak_bytes, "evictions under way at once, at most")                                          \
-    X(host_bytes, "pinned host memory in use now, for buffers")
+    X(host_bytes, "pinned host memory in use now, for buffers")                                               \
+    X(foreign_bytes, "of overhead_bytes, what the driver serves the program: managed memory, arrays, mappings")
 // clang-format on
 
 typedef struct ebb_device_statistics {

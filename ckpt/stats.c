@@ -46,6 +46,7 @@ void ebb_statistics_gather(ebb_statistics_t *out, ebb_device_list_t *devices)
     *out = (ebb_statistics_t){
         .budget_bytes = u.budget_bytes,
         .overhead_bytes = u.overhead_bytes,
+        .foreign_bytes = u.foreign_bytes,
         .mapped_bytes = u.mapped_bytes,
         .peak_bytes = u.peak_bytes,
         .live_bytes = u.live_bytes,

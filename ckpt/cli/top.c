@@ -112,9 +112,10 @@ static void print(const ebb_statistics_t *s, const moment_t *before, double seco
 {
     const ebb_statistics_t *b = &before->statistics;
     const double rate = seconds > 0 ? 1e-6 / seconds : 0; /* MB/s */
-    printf("devices   %9.1f MiB of %.1f, %.1f at most; %.1f MiB live, %.1f beside ebb\n",
+    printf("devices   %9.1f MiB of %.1f, %.1f at most; %.1f MiB live, %.1f beside ebb, %.1f of them the "
+           "program's\n",
            mib(s->mapped_bytes), mib(s->budget_bytes), mib(s->peak_bytes), mib(s->live_bytes),
-           mib(s->overhead_bytes));
+           mib(s->overhead_bytes), mib(s->foreign_bytes));
     printf("host      %9.1f MiB pinned of %.1f, %.1f at most; %.1f MiB pageable\n", mib(s->host_bytes),
            mib(s->host_budget_bytes), mib(s->host_peak_bytes), mib(s->pageable_bytes));
     printf("link      %9.1f MB/s out, %.1f in; %.1f MiB and %.1f in all\n",
