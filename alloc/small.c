@@ -347,6 +347,7 @@ void ebb_small_reclaim(bool wait)
                 (wait ? !ebb_mark_wait(b->freed) : ebb_mark_reached_lately(b->freed)))
                 ebb_slab_strip(s, b->first, b->units);
         ebb_block_t *whole = s->at[0];
+        // NOLINTNEXTLINE(clang-analyzer-core.NullDereference): a block always begins at unit 0
         if (s->chunks || whole->units < s->units || whole->state != EBB_FREE) {
             link = &s->next;
             continue;

@@ -50,7 +50,7 @@ static void measure(const bench_t *b, bool out, bool in, double rate[2])
         if (!run(b, which, ms))
             return;
         for (int d = 0; d < 2; d++) {
-            const double now = ms[d] > 0 ? BYTES / 2 / ((double)ms[d] * 1e6) : 0;
+            const double now = ms[d] > 0 ? BYTES / 2.0 / ((double)ms[d] * 1e6) : 0;
             rate[d] = now > rate[d] ? now : rate[d];
         }
     }
