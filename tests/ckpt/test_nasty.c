@@ -55,11 +55,11 @@ static const program_t programs[] = {
     {.name = "scalars", .group = "contents", .operation = {{"accumulate", "proven"}}},
     {.name = "foreach", .group = "contents", .operation = {{"update_all", "proven"}}},
 
-    {.name = "kept", .group = "memory", .due = "a buffer that outlives its next allocation", .operation = {{"forward", "proven"}, {"accumulate", "proven"}}},
-    {.name = "late", .group = "memory", .due = "frees that come in the next step", .operation = {{"forward", "proven"}}},
+    {.name = "kept", .group = "memory", .operation = {{"forward", "proven"}, {"accumulate", "proven"}}},
+    {.name = "late", .group = "memory", .operation = {{"forward", "proven"}}},
     {.name = "early", .group = "memory", .operation = {{"forward", "proven"}, {"accumulate", "proven"}}},
     {.name = "synchronous", .group = "memory", .operation = {{"forward", "proven"}, {"accumulate", "proven"}}},
-    {.name = "small", .group = "memory", .due = "sizes that differ from step to step", .operation = {{"forward", "proven"}, {"accumulate", "proven"}, {"fill", "proven"}}},
+    {.name = "small", .group = "memory", .operation = {{"forward", "proven"}, {"accumulate", "proven"}, {"fill", "proven"}}},
     {.name = "ends", .group = "memory", .operation = {{"span", "proven"}}},
     {.name = "batches", .group = "memory", .operation = {{"forward", "proven"}}},
     {.name = "retry", .group = "memory", .operation = {{"forward", "proven"}}},
@@ -70,7 +70,7 @@ static const program_t programs[] = {
     {.name = "threads", .group = "order", .stepless = true, .operation = {{"forward", "proven"}}},
     {.name = "early_start", .group = "order", .operation = {{"forward", "proven|attributes"}, {"input_gradient", "proven"}}}, /* ebb takes the attribute off */
     {.name = "cooperative", .group = "order", .operation = {{"in_turn", "attributes"}, {"forward", "proven"}}},
-    {.name = "evaluation", .group = "order", .due = "a kind that is a part of the step", .operation = {{"forward", "proven"}}},
+    {.name = "evaluation", .group = "order", .operation = {{"forward", "proven"}}},
     {.name = "saving", .group = "order", .operation = {{"forward", "proven"}}},
     {.name = "extra", .group = "order", .operation = {{"forward", "proven"}}},
 
