@@ -54,7 +54,7 @@ static bool is_bound(ebb_buffer_t *b, uint32_t id)
 {
     if (F.buffer[id] == b)
         return true;
-    if (F.buffer[id] || b->number || b->pinned ||
+    if (F.buffer[id] || b->number || (b->pinned != 0) != trace()->buffer[id].pinned ||
         (persists(id) && F.learned->generation[id] != b->generation))
         return false;
     give_number(b, id);

@@ -357,7 +357,7 @@ static void choose_replacements(ebb_lessons_t *l)
             const ebb_trace_access_t *a = &t->access[k];
             const ebb_trace_buffer_t *b = &t->buffer[a->buffer];
             l->fact[i].wanted |= o->kind == EBB_TRACE_KERNEL && l->first_use[a->buffer] == k &&
-                                 b->born == EBB_TRACE_NEVER && !l->arena[a->buffer] &&
+                                 b->born == EBB_TRACE_NEVER && !b->pinned && !l->arena[a->buffer] &&
                                  b->bytes > EBB_SMALL_BYTES && a->tile_count == ebb_tile_count(b->bytes);
         }
     }
@@ -447,11 +447,11 @@ static ebb_learned_t finish(ebb_lessons_t *l)
 {
     if (ebb_follow_follows(&l->recorded)) /* as it was recorded, without times and proofs */
         ebb_follow_end();
-    if (l->hidden) {
-        ebb_log(EBB_WARN,
-                "the step cannot be learned: an operation reaches buffers through a table of pointers");
-        return EBB_LEARNED_NEVER;
-    }
+    if (l->recorded.hidden)
+        ebb_log(
+            EBB_WARN,
+            "an operation reaches buffers through a table of pointers that another one has made: no plan, "
+            "ebb stays reactive");
     conclude(l);
     double cost = l->step_ns > 0 ? (l->total_ns - l->steps * l->step_ns) / l->step_ns : 0;
     ebb_log(EBB_INFO, "learned in %u steps, which cost %.1f steps' worth of time (a step: %.3f ms)", l->given,

@@ -149,7 +149,7 @@ static bool can_bind(const ebb_buffer_t *b, uint32_t id)
 {
     const entry_t *e = entry_of(b);
     const ebb_trace_buffer_t *recorded = &trace()->buffer[id];
-    if (!e || b->pinned || (e->id != EBB_TRACE_NEVER && e->id != id) ||
+    if (!e || (b->pinned != 0) != recorded->pinned || (e->id != EBB_TRACE_NEVER && e->id != id) ||
         (match.generation[id] && match.generation[id] != b->generation))
         return false;
     if (e->id == id)

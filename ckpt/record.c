@@ -121,6 +121,7 @@ static ebb_trace_buffer_t *entry_of(const ebb_buffer_t *b, uint32_t *id)
         if (!entry)
             return NULL;
         entry->bytes = b->bytes;
+        entry->pinned = b->pinned != 0;
         *n = (number_t){b->generation, r->trace->buffer_count - 1};
         r->generation[n->id] = b->generation;
         r->address[n->id] = b->address;
@@ -231,8 +232,7 @@ static ebb_mode_t mode_of(const ebb_operation_t *op, const ebb_access_t *access)
 static bool record_access(const ebb_operation_t *op, const ebb_access_t *access)
 {
     uint32_t id;
-    /* What is pinned may be read and written by others at any time. */
-    if (access->buffer->pinned || !entry_of(access->buffer, &id))
+    if (!entry_of(access->buffer, &id))
         return false;
     ebb_trace_access_t *a = ebb_trace_add_access(record.result.trace);
     if (!a)

@@ -224,6 +224,10 @@ static void learn(kind_t *k)
         k->learned = ebb_lessons_recording(k->lessons);
         write_file("the trace of a step", ebb_options.trace, write_trace, k->learned->trace);
         k->phase = is_policy("auto") && (ebb_traffic().evictions || *ebb_options.plan) ? DRIVE : STAY;
+        if (k->learned->hidden) {
+            k->learned = NULL;
+            k->phase = STAY;
+        }
     } else if (learned == EBB_LEARNED_NEVER) {
         forget(k);
         k->phase = STAY;

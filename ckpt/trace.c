@@ -196,9 +196,8 @@ const char *ebb_trace_check(const ebb_trace_t *t)
             return "a lifetime beyond the last operation";
         if (b->born != EBB_TRACE_NEVER && b->dies != EBB_TRACE_NEVER && b->dies < b->born)
             return "a buffer that dies before it is born";
-        if (b->next != EBB_TRACE_NEVER &&
-            (b->next >= t->buffer_count || b->dies != EBB_TRACE_NEVER ||
-             t->buffer[b->next].born != EBB_TRACE_NEVER))
+        if (b->next != EBB_TRACE_NEVER && (b->next >= t->buffer_count || b->dies != EBB_TRACE_NEVER ||
+                                           t->buffer[b->next].born != EBB_TRACE_NEVER))
             return "a buffer that cannot be what it is said to be in the next step";
     }
     for (uint32_t i = 0; i < t->operation_count; i++) {
@@ -294,6 +293,8 @@ bool ebb_trace_write(const ebb_trace_t *t, FILE *out)
         write_point(out, "born", t->buffer[i].born);
         write_point(out, "dies", t->buffer[i].dies);
         write_point(out, "next", t->buffer[i].next);
+        if (t->buffer[i].pinned)
+            fputs(", \"pinned\": true", out);
         fputs("}\n", out);
     }
     for (uint32_t i = 0; i < t->operation_count; i++)

@@ -18,7 +18,8 @@
  *
  * The file is JSON lines (one object a line, UTF-8), version EBB_TRACE_VERSION in the first:
  *   {"ebb_trace": 3, "chunk_bytes": .., "tile_bytes": .., "operations": n, "buffers": m, "moments": k}
- *   {"buffer": id, "bytes": .., "born": op|null, "dies": op|null, "next": id|null}    m lines, ids ascending from 0
+ *   {"buffer": id, "bytes": .., "born": op|null, "dies": op|null, "next": id|null}    m lines, ids ascending from 0;
+ *       "pinned": true in it: something else than the operations may read and write it at any time, it stays where it is
  *   {"op": index, "kind": "kernel|copy|set|other", "stream": s, "thread": t, "name": .., "nvtx": ..,
  *    "grid": [x,y,z], "block": [x,y,z], "shared": .., "param_bytes": .., "at": .., "ns": ..,
  *    "verdict": .., "proofs": .., "proof_ns": .., "proof_bytes": .., "args": "hex",
@@ -66,6 +67,7 @@ typedef struct ebb_trace_buffer {
     uint64_t bytes;
     uint32_t born, dies; /* operation, or EBB_TRACE_NEVER */
     uint32_t next;       /* buffer, or EBB_TRACE_NEVER */
+    bool pinned;         /* something else may read and write it at any time */
 } ebb_trace_buffer_t;
 
 /* What an operation does to a buffer as a whole; the same for all its accesses to that buffer. */

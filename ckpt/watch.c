@@ -519,10 +519,11 @@ static void judge_pointers(uint32_t i, const piece_t *p)
     unsigned type;
     if (!found)
         return;
-    bool inside = found[0] && ebb_buffer_at(found[0]);
+    const ebb_buffer_t *inside = found[0] ? ebb_buffer_at(found[0]) : NULL;
     bool outside =
         found[1] && !ebb_driver.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, found[1]);
-    watch.lessons->hidden |= inside;
+    /* What the host has copied there is pinned. */
+    watch.lessons->recorded.hidden |= inside && ebb_buffer_is_large(inside) && !inside->pinned;
     if (inside || outside)
         watch.lessons->fact[i].why = EBB_TABLE;
 }
