@@ -392,6 +392,7 @@ static unsigned count_written(const ebb_lessons_t *l, uint32_t i)
 static void conclude(ebb_lessons_t *l)
 {
     ebb_trace_t *t = l->recorded.trace;
+    l->recorded.concluded = true;
     ebb_prove_qualify(l);
     for (uint32_t i = 0; i < t->operation_count; i++) {
         ebb_trace_operation_t *o = &t->operation[i];

@@ -53,7 +53,10 @@ static int settle_kind(follow_t *f, const past_t *p, const hypothesis_t *h)
     if (hypothesis_is_plausible(h) || h->start < oldest(p))
         return h->kind;
     const int made = kinds_add(&f->kinds, p, h->start, h->ended, h->kind);
-    return made < 0 ? h->kind : made;
+    if (made < 0)
+        return h->kind;
+    kind_at(f, made)->info.family = kind_at(f, h->kind)->info.family;
+    return made;
 }
 
 static void note_gaps(kind_t *k, const hypothesis_t *h)
