@@ -189,8 +189,10 @@ static void bind_freed(ebb_buffer_t *b)
 void ebb_match_freed(ebb_buffer_t *b)
 {
     entry_t *e = entry_of(b);
-    if (e && e->id == EBB_TRACE_NEVER && e->born == EBB_TRACE_NEVER)
+    if (e && e->id == EBB_TRACE_NEVER && e->born == EBB_TRACE_NEVER) {
         bind_freed(b);
+        e = entry_of(b); /* the table may have grown */
+    }
     if (!e || e->id == EBB_TRACE_NEVER)
         return;
     const uint32_t dies = trace()->buffer[e->id].dies;
