@@ -35,7 +35,8 @@ typedef struct program {
     bool unseen_writes; /* may lose what it has recomputed, if it is told so */
     bool stepless;      /* no step is expected */
     bool roomy;         /* nothing may leave the device: ebb does not see what is reached */
-    bool unlearned;     /* there is a step, and it is not learned: that would wait for ever, or there is not enough of it */
+    bool unlearned;     /* there is a step, but it would be waited for ever, or no size recurs */
+    bool rotates;       /* a buffer outlives the step, and the trace knows which one it is in the next */
     expectation_t operation[OPERATIONS];
 } program_t;
 
@@ -54,7 +55,7 @@ static const program_t programs[] = {
     {.name = "scalars", .group = "contents", .operation = {{"accumulate", "proven"}}},
     {.name = "foreach", .group = "contents", .operation = {{"update_all", "proven"}}},
 
-    {.name = "kept", .group = "memory", .operation = {{"forward", "proven"}, {"accumulate", "proven"}}},
+    {.name = "kept", .group = "memory", .rotates = true, .operation = {{"forward", "proven"}, {"accumulate", "proven"}}},
     {.name = "late", .group = "memory", .operation = {{"forward", "proven"}}},
     {.name = "early", .group = "memory", .operation = {{"forward", "proven"}, {"accumulate", "proven"}}},
     {.name = "synchronous", .group = "memory", .operation = {{"forward", "proven"}, {"accumulate", "proven"}}},
@@ -176,17 +177,20 @@ static void check_verdict(const program_t *p, const expectation_t *e, const char
     if (is_among(verdict, length, e->verdicts) ||
         (is_among("proven", 6, e->verdicts) && is_among(verdict, length, "untried")))
         return;
-    fail_msg("%s: verdict on %s: %.*s instead of %s", p->name, e->operation, (int)length, verdict, e->verdicts);
+    fail_msg("%s: verdict on %s: %.*s instead of %s", p->name, e->operation, (int)length, verdict,
+             e->verdicts);
 }
 
 static void check_trace(const program_t *p)
 {
     static char line[1 << 16];
-    unsigned seen[OPERATIONS] = {0}, proven = 0;
+    unsigned seen[OPERATIONS] = {0}, proven = 0, rotating = 0;
     FILE *f = fopen(trace_path, "r");
     if (!f)
         fail_msg("%s: no step was learned", p->name);
     while (fgets(line, sizeof line, f)) {
+        if (strstr(line, "{\"buffer\""))
+            rotating += *value_of(line, "born") != 'n' && *value_of(line, "next") != 'n';
         if (!strstr(line, "{\"op\""))
             continue;
         const char *name = value_of(line, "name") + 1;
@@ -201,6 +205,7 @@ static void check_trace(const program_t *p)
     }
     fclose(f);
     assert_true(proven > 0);
+    assert_int_equal(rotating, p->rotates);
     for (unsigned i = 0; i < OPERATIONS && p->operation[i].operation; i++)
         if (!seen[i])
             fail_msg("%s: no %s in the trace", p->name, p->operation[i].operation);
