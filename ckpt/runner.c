@@ -2,7 +2,7 @@
  * steps, and decides who acts.
  *
  *   OBSERVE  no step is known, or there is no need for a plan: the reactive half (offload/residence.c)
- *   LEARN    some steps are lessons (learn.h); reactive otherwise
+ *   LEARN    some steps are lessons (learn.h); reactive otherwise, guided by what was recorded first (follow.h)
  *   DRIVE    there is a plan. While the program keeps to it, drive.h acts; when it does not, the reactive
  *            half does until the next boundary
  *   STAY     a plan is impossible, and it was said why, or not wanted: reactive until another step is found, with what was
