@@ -1,8 +1,8 @@
 /* pin.h: memory that must stay where it is, because something reaches it that ebb does not see: another
  * process, another device, a captured graph, a network card. For this folder.
  *
- * A held buffer is not evicted; a pinned one is also resident. Neither is part of a plan: the step is learned
- * without it, or not at all. Buffers may be any device's. All with ebb_lock() held.
+ * A held buffer is not evicted; a pinned one is also resident. Neither is part of a plan: a step with it is learned,
+ * but none is driven. Buffers may be any device's. All with ebb_lock() held.
  */
 #ifndef EBB_PIN_H
 #define EBB_PIN_H

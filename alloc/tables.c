@@ -33,15 +33,22 @@ static size_t first_from(CUdeviceptr address)
     return low;
 }
 
+/* Takes [first, first + count) of the words out. Their pins stay. */
+static void take_out(size_t first, size_t count)
+{
+    memmove(&table.word[first], &table.word[first + count],
+            (table.count - first - count) * sizeof *table.word);
+    table.count -= count;
+}
+
 void ebb_table_gone(CUdeviceptr base, size_t bytes)
 {
     if (!table.count)
         return;
-    size_t first = first_from(base), end = first_from(base + bytes);
+    const size_t first = first_from(base), end = first_from(base + bytes);
     for (size_t i = first; i < end; i++)
         ebb_pinned_release(table.word[i].to);
-    memmove(&table.word[first], &table.word[end], (table.count - end) * sizeof *table.word);
-    table.count -= end - first;
+    take_out(first, end - first);
 }
 
 static ebb_status_t add(CUdeviceptr at, ebb_buffer_t *b)
@@ -75,12 +82,12 @@ static bool read_host(void *to, const void *from, size_t bytes)
     return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == (ssize_t)bytes;
 }
 
-ebb_status_t ebb_table_written(CUdeviceptr to, const void *from, size_t bytes)
+/* The pointers among the words. */
+static ebb_status_t add_all(CUdeviceptr to, const void *from, size_t bytes)
 {
     enum { WORDS = 512 };
     CUdeviceptr words[WORDS];
-    ebb_table_gone(to, bytes);
-    size_t skipped = (size_t)(-to & 7); /* pointers stand at multiples of eight */
+    const size_t skipped = (size_t)(-to & 7); /* pointers stand at multiples of eight */
     if (bytes > EBB_LARGEST_TABLE || ebb_arena_contains((CUdeviceptr)(uintptr_t)from))
         return 0;
     for (size_t at = skipped; at + sizeof words[0] <= bytes; at += sizeof words) {
@@ -95,4 +102,22 @@ ebb_status_t ebb_table_written(CUdeviceptr to, const void *from, size_t bytes)
         }
     }
     return 0;
+}
+
+/* What stood there keeps its pins until the new words have theirs: a table that is copied once more, as it was, is no news. */
+ebb_status_t ebb_table_written(CUdeviceptr to, const void *from, size_t bytes)
+{
+    const size_t first = first_from(to), count = first_from(to + bytes) - first;
+    ebb_pinned_ref_t *before = count ? malloc(count * sizeof *before) : NULL;
+    if (!before)
+        ebb_table_gone(to, bytes);
+    for (size_t i = 0; before && i < count; i++)
+        before[i] = table.word[first + i].to;
+    if (before)
+        take_out(first, count);
+    const ebb_status_t status = add_all(to, from, bytes);
+    for (size_t i = 0; before && i < count; i++)
+        ebb_pinned_release(before[i]);
+    free(before);
+    return status;
 }

@@ -52,6 +52,8 @@ static bool check_trace(const check_t *c)
         const ebb_trace_buffer_t *b = &t->buffer[i];
         if (b->bytes > MOST_BYTES)
             return fails(c, "buffer %u is too large", i);
+        if (b->pinned)
+            return fails(c, "buffer %u must stay where it is", i);
         if (b->born == EBB_TRACE_NEVER && b->dies != EBB_TRACE_NEVER)
             return fails(c, "buffer %u dies in the step but was not born in it", i);
         if (b->born != EBB_TRACE_NEVER && b->dies == EBB_TRACE_NEVER)

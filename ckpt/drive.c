@@ -274,13 +274,19 @@ static bool is_between_steps(void)
     return D.cursor == D.trace->operation_count;
 }
 
+/* A small buffer's place has room for the largest that was seen. */
+static bool is_of_size(const ebb_trace_buffer_t *t, size_t bytes)
+{
+    return ebb_is_large(t) ? bytes == t->bytes : bytes <= t->bytes;
+}
+
 ebb_buffer_t *ebb_drive_serve(const ebb_request_t *q)
 {
     if (!D.active || (is_between_steps() && !begin_step()))
         return NULL;
     uint32_t id = D.next_birth;
     const ebb_trace_buffer_t *t = id < D.trace->buffer_count ? &D.trace->buffer[id] : NULL;
-    if (!t || t->born != D.cursor || t->bytes != q->bytes || (q->stream && q->stream != D.stream)) {
+    if (!t || t->born != D.cursor || !is_of_size(t, q->bytes) || (q->stream && q->stream != D.stream)) {
         ebb_drive_leave("an allocation that was not planned");
         return NULL;
     }

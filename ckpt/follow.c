@@ -13,7 +13,8 @@ enum { LOOK = 64, STRAYS = 256 };
 ebb_followed_t ebb_followed;
 
 static struct {
-    uint32_t candidate; /* where the program may have got to; NEVER */
+    ebb_buffer_t **heir; /* [buffers] */
+    uint32_t candidate;  /* where the program may have got to; NEVER */
     unsigned strays;
     bool shaped; /* the operation under way is the one at F.at, whatever its buffers */
 } follow;
@@ -37,30 +38,46 @@ static void unbind(uint32_t id)
     F.buffer[id] = NULL;
 }
 
-static bool is_bound(ebb_buffer_t *b, uint32_t id)
+/* The same in every step. */
+static bool persists(uint32_t id)
 {
-    const ebb_trace_buffer_t *t = &trace()->buffer[id];
-    if (F.buffer[id] == b)
-        return true;
-    if (F.buffer[id] || b->number || b->pinned || t->bytes != b->bytes ||
-        (t->born == EBB_TRACE_NEVER && F.learned->generation[id] != b->generation))
-        return false;
+    return trace()->buffer[id].born == EBB_TRACE_NEVER && trace()->buffer[id].next == id;
+}
+
+static void give_number(ebb_buffer_t *b, uint32_t id)
+{
     F.buffer[id] = b;
     b->number = id + 1;
+}
+
+static bool is_bound(ebb_buffer_t *b, uint32_t id)
+{
+    if (F.buffer[id] == b)
+        return true;
+    if (F.buffer[id] || b->number || (b->pinned != 0) != trace()->buffer[id].pinned ||
+        (persists(id) && F.learned->generation[id] != b->generation))
+        return false;
+    give_number(b, id);
     return true;
 }
 
 static void bind_persistent(void)
 {
     for (uint32_t i = 0; i < trace()->buffer_count; i++) {
-        ebb_buffer_t *b =
-            trace()->buffer[i].born == EBB_TRACE_NEVER ? ebb_buffer_at(F.learned->address[i]) : NULL;
+        ebb_buffer_t *b = persists(i) ? ebb_buffer_at(F.learned->address[i]) : NULL;
         if (b)
             is_bound(b, i);
     }
 }
 
 /* ---- the cursor ---- */
+
+/* No larger than is known of it: a small one, whose size may vary; else the same. */
+static bool is_of_size(const ebb_buffer_t *b, uint32_t id)
+{
+    const size_t most = trace()->buffer[id].bytes;
+    return b->bytes == most || (most <= EBB_SMALL_BYTES && b->bytes < most);
+}
 
 static bool is_shaped(const ebb_operation_t *op, uint32_t index)
 {
@@ -72,18 +89,31 @@ static bool is_on_recorded_buffers(const ebb_operation_t *op, uint32_t index)
     bool all = true;
     for (uint32_t i = 0; i < op->access_count; i++) {
         const ebb_trace_access_t *a = &trace()->access[trace()->operation[index].first_access + i];
-        all &= is_bound(op->access[i].buffer, a->buffer) && op->access[i].offset_bytes == a->offset_bytes &&
-               op->access[i].param_offset == a->param_offset;
+        all &= is_bound(op->access[i].buffer, a->buffer) && is_of_size(op->access[i].buffer, a->buffer) &&
+               op->access[i].offset_bytes == a->offset_bytes && op->access[i].param_offset == a->param_offset;
     }
     return all;
+}
+
+/* What was this in the last step is that in the next. */
+static void renumber(bool behind_another)
+{
+    for (uint32_t i = 0; i < trace()->buffer_count; i++) {
+        follow.heir[i] = behind_another ? F.buffer[i] : NULL;
+        if (!persists(i))
+            unbind(i);
+    }
+    for (uint32_t i = 0; i < trace()->buffer_count; i++) {
+        const uint32_t next = trace()->buffer[i].next;
+        if (follow.heir[i] && next != EBB_TRACE_NEVER && next != i && !F.buffer[next])
+            give_number(follow.heir[i], next);
+    }
 }
 
 static void begin_step(void)
 {
     ebb_recipe_step_ends();
-    for (uint32_t i = 0; i < trace()->buffer_count; i++)
-        if (trace()->buffer[i].born != EBB_TRACE_NEVER)
-            unbind(i);
+    renumber(F.known && F.cursor == trace()->operation_count);
     F.cursor = 0;
     F.step++;
     F.known = true;
@@ -112,12 +142,16 @@ static void place(const ebb_operation_t *op)
     if (F.cursor == trace()->operation_count)
         begin_step();
     F.at = is_shaped(op, F.cursor) ? F.cursor : find_place(op);
+    /* Where only sizes vary, the order is still the same. */
+    if (F.at == EBB_TRACE_NEVER && follow.candidate == EBB_TRACE_NEVER &&
+        F.cursor < trace()->operation_count && ebb_record_is_like(F.learned, F.cursor, op))
+        F.at = F.cursor;
     if (F.at == EBB_TRACE_NEVER)
         return;
     follow.candidate = EBB_TRACE_NEVER;
     follow.strays = 0;
     follow.shaped = true;
-    F.matches = is_on_recorded_buffers(op, F.at);
+    F.matches = is_on_recorded_buffers(op, F.at) && is_shaped(op, F.at);
 }
 
 /* ---- life ---- */
@@ -126,8 +160,12 @@ static void begin(ebb_recording_t *learned)
 {
     ebb_follow_end();
     F.buffer = calloc((size_t)learned->trace->buffer_count + 1, sizeof(ebb_buffer_t *));
-    if (!F.buffer || !learned->trace->operation_count || !ebb_uses_make(&F.uses, learned->trace)) {
+    follow.heir = calloc((size_t)learned->trace->buffer_count + 1, sizeof(ebb_buffer_t *));
+    if (!F.buffer || !follow.heir || !learned->trace->operation_count ||
+        !ebb_uses_make(&F.uses, learned->trace)) {
         free(F.buffer);
+        free(follow.heir);
+        follow.heir = NULL;
         F.buffer = NULL;
         return;
     }
@@ -148,6 +186,8 @@ void ebb_follow_end(void)
     for (uint32_t i = 0; i < trace()->buffer_count; i++)
         unbind(i);
     free(F.buffer);
+    free(follow.heir);
+    follow.heir = NULL;
     ebb_uses_free(&F.uses);
     F = (ebb_followed_t){0};
 }

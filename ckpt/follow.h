@@ -2,8 +2,9 @@
  *
  * A cursor goes along with the program. An operation that is the recorded one at the cursor (function, geometry, shape of
  * arguments) moves it on; another one is taken for an extra, or, when two in a row continue the step a little further on, for
- * the sign that something was left out. After too many strays nothing is known until the next boundary. Buffers get their
- * numbers in the trace when they are first touched as recorded.
+ * the sign that something was left out. Failing both, one that differs from the recorded one in sizes only moves the cursor on
+ * as well. After too many strays nothing is known until the next boundary. Buffers get their numbers in the trace when they
+ * are first touched as recorded; one that outlives the step goes by its next number (trace.h) behind the boundary.
  *
  * What the cursor says is advice (future.h): next uses, what is allocated and touched next. What is dropped rests on more
  * (recipe.h).

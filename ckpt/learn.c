@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "driver.h"
+#include "follow.h"
 #include "know.h"
 #include "learn_state.h"
 #include "log.h"
@@ -13,12 +14,15 @@
 
 /* Lessons lost in a row before giving up; lessons in all; and how much slower one that proves may make its step. */
 enum { MOST_LOST = 8, MOST_STEPS = 16 };
+/* Times that another step is recorded, because the next one lacked something of it. */
+enum { MOST_AGAIN = 3 };
 static const double cost_of_proving = 0.8;
 
 static struct {
     ebb_lessons_t *lessons; /* NULL: none is under way */
     bool spoiled;           /* it teaches nothing */
     uint32_t operation;     /* between before and after */
+    bool resized;           /* nothing but its place is known of it */
     ebb_stream_t *stream;   /* the first operation's */
     CUevent begin, end;
 } lesson;
@@ -32,6 +36,8 @@ ebb_lessons_t *ebb_lessons_new(void)
 
 static void forget(ebb_lessons_t *l)
 {
+    if (ebb_follow_follows(&l->recorded))
+        ebb_follow_end();
     ebb_recording_delete(&l->recorded);
     free(l->fact);
     free(l->extent);
@@ -40,8 +46,9 @@ static void forget(ebb_lessons_t *l)
     free(l->crossed);
     free(l->wide);
     free(l->first_use);
-    unsigned lost = l->lost, in_a_row = l->lost_in_a_row, given = l->given;
-    *l = (ebb_lessons_t){.lost = lost, .lost_in_a_row = in_a_row, .given = given};
+    free(l->left);
+    *l = (ebb_lessons_t){
+        .lost = l->lost, .lost_in_a_row = l->lost_in_a_row, .given = l->given, .again = l->again};
 }
 
 void ebb_lessons_delete(ebb_lessons_t *l)
@@ -127,8 +134,9 @@ static bool measure(ebb_lessons_t *l)
     l->first_use = calloc((size_t)t->buffer_count + 1, sizeof *l->first_use);
     l->wide = calloc((size_t)t->buffer_count + 1, sizeof *l->wide);
     l->crossed = calloc((size_t)t->buffer_count + 1, sizeof *l->crossed);
-    bool good = stream && p && l->fact && l->extent && l->first_tile && l->arena && l->crossed && l->wide &&
-                l->first_use;
+    l->left = calloc((size_t)t->buffer_count + 1, sizeof *l->left);
+    bool good = stream && p && l->left && l->fact && l->extent && l->first_tile && l->arena && l->crossed &&
+                l->wide && l->first_use;
     for (uint32_t i = 0; good && i < t->operation_count; i++) {
         const ebb_trace_operation_t *o = &t->operation[i];
         for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++) {
@@ -138,6 +146,8 @@ static bool measure(ebb_lessons_t *l)
             stream[a->buffer] = o->stream + 1;
         }
     }
+    for (uint32_t i = 0; good && i < t->buffer_count; i++)
+        l->left[i] = t->buffer[i].dies == EBB_TRACE_NEVER ? l->recorded.generation[i] : 0;
     if (good)
         measure_extents(l, p, t->access_count);
     free(stream);
@@ -192,7 +202,7 @@ static void end_stage(ebb_lessons_t *l, bool good)
 bool ebb_learn_begin(ebb_lessons_t *l)
 {
     ebb_learn_abandon();
-    if (l->stage != EBB_STAGE_RECORD && !ebb_match_begin(&l->recorded))
+    if (l->stage != EBB_STAGE_RECORD && !ebb_match_begin(&l->recorded, l->left))
         return false;
     if (!begin_stage(l)) {
         ebb_match_end();
@@ -261,6 +271,7 @@ void ebb_learn_before(const ebb_operation_t *op)
 {
     ebb_lessons_t *l = lesson.lessons;
     lesson.operation = EBB_TRACE_NEVER;
+    lesson.resized = false;
     if (!lesson.stream) {
         lesson.stream = op->stream;
         lesson.begin = record_event();
@@ -269,7 +280,9 @@ void ebb_learn_before(const ebb_operation_t *op)
         return;
     uint32_t i = lesson.operation = ebb_match_operation(op);
     if (i == EBB_TRACE_NEVER)
-        lesson.spoiled = true;
+        lesson.spoiled = ebb_match_difference(false) != NULL;
+    else if ((lesson.resized = ebb_match_is_resized()))
+        return;
     else if (l->stage == EBB_STAGE_TIMES)
         ebb_times_before(i, op);
     else if (l->stage == EBB_STAGE_PROVE)
@@ -294,6 +307,8 @@ void ebb_learn_after(const ebb_operation_t *op, CUresult result)
         return;
     }
     ebb_match_advance(i);
+    if (lesson.resized)
+        return;
     if (l->stage == EBB_STAGE_TIMES)
         ebb_times_after(i, op);
     else if (l->stage == EBB_STAGE_PROVE)
@@ -313,7 +328,7 @@ void ebb_learn_allocated(const ebb_buffer_t *buffer, ebb_stream_t *stream)
         ebb_match_allocated(buffer);
 }
 
-void ebb_learn_freed(const ebb_buffer_t *buffer, ebb_stream_t *stream)
+void ebb_learn_freed(ebb_buffer_t *buffer, ebb_stream_t *stream)
 {
     if (lesson.lessons->stage == EBB_STAGE_RECORD)
         ebb_record_freed(buffer, stream);
@@ -342,7 +357,7 @@ static void choose_replacements(ebb_lessons_t *l)
             const ebb_trace_access_t *a = &t->access[k];
             const ebb_trace_buffer_t *b = &t->buffer[a->buffer];
             l->fact[i].wanted |= o->kind == EBB_TRACE_KERNEL && l->first_use[a->buffer] == k &&
-                                 b->born == EBB_TRACE_NEVER && !l->arena[a->buffer] &&
+                                 b->born == EBB_TRACE_NEVER && !b->pinned && !l->arena[a->buffer] &&
                                  b->bytes > EBB_SMALL_BYTES && a->tile_count == ebb_tile_count(b->bytes);
         }
     }
@@ -377,6 +392,7 @@ static unsigned count_written(const ebb_lessons_t *l, uint32_t i)
 static void conclude(ebb_lessons_t *l)
 {
     ebb_trace_t *t = l->recorded.trace;
+    l->recorded.concluded = true;
     ebb_prove_qualify(l);
     for (uint32_t i = 0; i < t->operation_count; i++) {
         ebb_trace_operation_t *o = &t->operation[i];
@@ -430,11 +446,13 @@ static bool next_stage(ebb_lessons_t *l)
 
 static ebb_learned_t finish(ebb_lessons_t *l)
 {
-    if (l->hidden) {
-        ebb_log(EBB_WARN,
-                "the step cannot be learned: an operation reaches buffers through a table of pointers");
-        return EBB_LEARNED_NEVER;
-    }
+    if (ebb_follow_follows(&l->recorded)) /* as it was recorded, without times and proofs */
+        ebb_follow_end();
+    if (l->recorded.hidden)
+        ebb_log(
+            EBB_WARN,
+            "an operation reaches buffers through a table of pointers that another one has made: no plan, "
+            "ebb stays reactive");
     conclude(l);
     double cost = l->step_ns > 0 ? (l->total_ns - l->steps * l->step_ns) / l->step_ns : 0;
     ebb_log(EBB_INFO, "learned in %u steps, which cost %.1f steps' worth of time (a step: %.3f ms)", l->given,
@@ -475,6 +493,14 @@ ebb_learned_t ebb_learn_end(void)
             end_stage(l, false);
             return lose(l, difference);
         }
+        if (l->stage == EBB_STAGE_TIMES && ebb_match_missing() && l->again < MOST_AGAIN) {
+            l->again++;
+            end_stage(l, false);
+            close_lesson();
+            forget(l);
+            return EBB_LEARNED_NOT;
+        }
+        ebb_match_note_left(l->recorded.trace, l->left);
         end_stage(l, true);
         note_time(l);
         if (!next_stage(l))

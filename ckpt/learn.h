@@ -47,7 +47,7 @@ bool ebb_learn_running(void);
 void ebb_learn_before(const ebb_operation_t *operation);
 void ebb_learn_after(const ebb_operation_t *operation, CUresult result);
 void ebb_learn_allocated(const ebb_buffer_t *buffer, ebb_stream_t *stream);
-void ebb_learn_freed(const ebb_buffer_t *buffer, ebb_stream_t *stream);
+void ebb_learn_freed(ebb_buffer_t *buffer, ebb_stream_t *stream);
 
 /* After EBB_LEARNED: the step. The lessons' own. */
 ebb_recording_t *ebb_lessons_recording(ebb_lessons_t *lessons);

@@ -40,8 +40,9 @@ struct ebb_lessons {
     bool *
         wide; /* [buffers] an arena that somebody writes beyond the next pointer: known writers may to its end */
     bool *crossed;            /* [buffers] used on several streams */
+    uint64_t *left;           /* [buffers] generation that the last step has left behind; 0: it was freed */
+    unsigned again;           /* times that a recording was given up because it had something extra */
     uint32_t *first_use;      /* [buffers] access */
-    bool hidden;              /* an operation reaches buffers through a table of pointers */
     double step_ns, total_ns; /* of the step as it is; of all lessons */
     unsigned steps;           /* in total_ns */
 };

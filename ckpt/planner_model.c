@@ -28,6 +28,11 @@ static bool acceptable(const ebb_trace_t *t, char *why, size_t why_bytes)
         }
     for (uint32_t i = 0; i < t->buffer_count; i++) {
         const ebb_trace_buffer_t *b = &t->buffer[i];
+        if (b->pinned) {
+            snprintf(why, why_bytes, "buffer %" PRIu32 " of %" PRIu64 " bytes must stay where it is", i,
+                     b->bytes);
+            return false;
+        }
         if ((b->born == EBB_TRACE_NEVER) == (b->dies == EBB_TRACE_NEVER))
             continue;
         snprintf(why, why_bytes, "buffer %" PRIu32 " of %" PRIu64 " bytes %s", i, b->bytes,

@@ -101,6 +101,15 @@ static bool communicates(const char *name)
     return !strncmp(name, "nccl", 4) || !strncmp(name, "nvshmem", 7);
 }
 
+/* Something else may change what it reads, or read what it writes. */
+static bool touches_pinned(const ebb_trace_t *t, const ebb_trace_operation_t *o)
+{
+    for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++)
+        if (t->buffer[t->access[k].buffer].pinned)
+            return true;
+    return false;
+}
+
 static ebb_verdict_t qualify(const ebb_lessons_t *l, uint32_t i, bool has_variables)
 {
     const ebb_trace_t *t = l->recorded.trace;
@@ -117,7 +126,8 @@ static ebb_verdict_t qualify(const ebb_lessons_t *l, uint32_t i, bool has_variab
         return EBB_OPAQUE;
     return communicates(ebb_know_name(l->recorded.function[i])) ? EBB_COMMUNICATES
            : has_foreign_beside(t, o)                           ? EBB_FOREIGN
-                                                                : EBB_PROVEN;
+           : touches_pinned(t, o) ? l->fact[i].wanted ? EBB_FOREIGN : EBB_UNTRIED
+                                  : EBB_PROVEN;
 }
 
 void ebb_prove_qualify(ebb_lessons_t *l)

@@ -277,7 +277,7 @@ static void release(void)
 
 void ebb_recipe_begin(void)
 {
-    if (!ebb_options.recompute || !allocate() || !ebb_recheck_begin())
+    if (!ebb_options.recompute || !F.learned->concluded || !allocate() || !ebb_recheck_begin())
         release();
 }
 

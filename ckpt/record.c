@@ -42,6 +42,13 @@ CUfunction ebb_record_function(const ebb_operation_t *op)
     return op->kind == EBB_OTHER ? (CUfunction)(uintptr_t)op->name : op->function;
 }
 
+bool ebb_record_is_like(const ebb_recording_t *r, uint32_t index, const ebb_operation_t *op)
+{
+    const ebb_trace_operation_t *o = &r->trace->operation[index];
+    return (ebb_trace_kind_t)op->kind == o->kind && ebb_record_function(op) == r->function[index] &&
+           op->access_count == o->access_count && !op->opaque;
+}
+
 const char *ebb_record_difference(const ebb_recording_t *r, uint32_t index, const ebb_operation_t *op)
 {
     const ebb_trace_operation_t *o = &r->trace->operation[index];
@@ -114,6 +121,7 @@ static ebb_trace_buffer_t *entry_of(const ebb_buffer_t *b, uint32_t *id)
         if (!entry)
             return NULL;
         entry->bytes = b->bytes;
+        entry->pinned = b->pinned != 0;
         *n = (number_t){b->generation, r->trace->buffer_count - 1};
         r->generation[n->id] = b->generation;
         r->address[n->id] = b->address;
@@ -224,8 +232,7 @@ static ebb_mode_t mode_of(const ebb_operation_t *op, const ebb_access_t *access)
 static bool record_access(const ebb_operation_t *op, const ebb_access_t *access)
 {
     uint32_t id;
-    /* What is pinned may be read and written by others at any time. */
-    if (access->buffer->pinned || !entry_of(access->buffer, &id))
+    if (!entry_of(access->buffer, &id))
         return false;
     ebb_trace_access_t *a = ebb_trace_add_access(record.result.trace);
     if (!a)
@@ -371,6 +378,11 @@ bool ebb_record_end(ebb_recording_t *out)
         ebb_log(EBB_WARN, "the step could not be recorded: %s", wrong);
         ebb_record_abandon();
         return false;
+    }
+    for (uint32_t i = 0; i < record.result.trace->buffer_count; i++) {
+        ebb_trace_buffer_t *b = &record.result.trace->buffer[i];
+        if (b->born == EBB_TRACE_NEVER && b->dies == EBB_TRACE_NEVER)
+            b->next = i; /* until it is seen to be another one */
     }
     *out = record.result;
     reset();

@@ -23,11 +23,16 @@ typedef struct ebb_recording {
         *stream; /* the first operation's; trace->operation[i].stream is 0 for all if it is the only one */
     ebb_stream_t *streams[EBB_RECORD_STREAMS]; /* by number */
     uint32_t stream_count;
+    bool concluded; /* the trace says what may be replayed; until then it is good for the order of things */
+    /* Operations reach buffers that may leave through a table of pointers: the trace is only to be looked at. */
+    bool hidden;
 } ebb_recording_t;
 
 /* What an operation is recorded as: its kernel, or what else tells it from others; NULL for copies and sets. */
 CUfunction ebb_record_function(const ebb_operation_t *operation);
 
+/* Whether it is the same but for sizes. */
+bool ebb_record_is_like(const ebb_recording_t *recording, uint32_t index, const ebb_operation_t *operation);
 /* How an operation differs from one of the recording in all but its stream and its buffers; NULL: in nothing. */
 const char *ebb_record_difference(const ebb_recording_t *recording, uint32_t index,
                                   const ebb_operation_t *operation);

@@ -2,7 +2,7 @@
  * steps, and decides who acts.
  *
  *   OBSERVE  no step is known, or there is no need for a plan: the reactive half (offload/residence.c)
- *   LEARN    some steps are lessons (learn.h); reactive otherwise
+ *   LEARN    some steps are lessons (learn.h); reactive otherwise, guided by what was recorded first (follow.h)
  *   DRIVE    there is a plan. While the program keeps to it, drive.h acts; when it does not, the reactive
  *            half does until the next boundary
  *   STAY     a plan is impossible, and it was said why, or not wanted: reactive until another step is found, with what was
@@ -154,7 +154,7 @@ static void leave(const char *why)
 /* What is known of one kind; a recording under way may be of any. */
 static void forget(kind_t *k)
 {
-    if (k->learned && ebb_follow_follows(k->learned))
+    if (k->lessons && ebb_follow_follows(ebb_lessons_recording(k->lessons)))
         ebb_follow_end();
     if (run.driving == k)
         leave("what was learned of this kind of step is forgotten");
@@ -224,6 +224,10 @@ static void learn(kind_t *k)
         k->learned = ebb_lessons_recording(k->lessons);
         write_file("the trace of a step", ebb_options.trace, write_trace, k->learned->trace);
         k->phase = is_policy("auto") && (ebb_traffic().evictions || *ebb_options.plan) ? DRIVE : STAY;
+        if (k->learned->hidden) {
+            k->learned = NULL;
+            k->phase = STAY;
+        }
     } else if (learned == EBB_LEARNED_NEVER) {
         forget(k);
         k->phase = STAY;
@@ -323,13 +327,37 @@ static void begin_step(kind_t *k)
         begin_driving(k);
 }
 
-/* What is driven needs no other guide. */
-static void follow(kind_t *k)
+/* NULL: nothing is recorded of it, or it is of another family. */
+static ebb_recording_t *recording_of(const kind_t *k, uint64_t family)
+{
+    const ebb_step_kind_t info = ebb_step_kind(run.finder, (unsigned)(k - run.kind));
+    ebb_recording_t *r = k->lessons && info.serial == k->serial && info.family == family
+                             ? ebb_lessons_recording(k->lessons)
+                             : NULL;
+    return r && r->trace ? r : NULL;
+}
+
+/* What was learned of the kind; else what is recorded of it or of one that differs in sizes only, and of these the one that is
+ * followed already. NULL: there is none yet. */
+static ebb_recording_t *recorded(const kind_t *k)
+{
+    const uint64_t family = ebb_step_kind(run.finder, (unsigned)(k - run.kind)).family;
+    ebb_recording_t *best = k->learned;
+    for (unsigned i = 0; i < EBB_STEP_KINDS && !k->learned; i++) {
+        ebb_recording_t *r = recording_of(&run.kind[i], family);
+        if (r && (!best || ebb_follow_follows(r)))
+            best = r;
+    }
+    return best;
+}
+
+/* What is driven needs no other guide. What is not learned yet, or is of another size, says at least what comes next. */
+static void follow(const kind_t *k)
 {
     if (run.driving)
         ebb_follow_pause();
     else
-        ebb_follow_boundary(k && (k->phase == DRIVE || k->phase == STAY) ? k->learned : NULL);
+        ebb_follow_boundary(!k || (k->phase == STAY && !k->learned) ? NULL : recorded(k));
 }
 
 static void act_at_boundary(void)

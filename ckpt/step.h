@@ -54,7 +54,9 @@ typedef struct ebb_step_operation {
 } ebb_step_operation_t;
 
 typedef struct ebb_step_kind {
-    uint64_t serial;   /* 0: there is no such kind */
+    uint64_t serial; /* 0: there is no such kind */
+    uint64_t
+        family; /* the serial of the first kind that this one differs from in sizes only; its own: there is none */
     size_t operations; /* of its word: in the lead */
     uint64_t count;    /* steps of this kind */
     uint64_t extras, missing;

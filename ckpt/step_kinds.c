@@ -123,7 +123,7 @@ int kinds_add(kinds_t *k, const past_t *p, size_t from, size_t to, int keep)
                           (k->kind[slot].info.serial && has->count < k->kind[slot].info.count)))
             slot = i;
     }
-    kind_t made = {.info.serial = *k->serials + 1};
+    kind_t made = {.info = {.serial = *k->serials + 1, .family = *k->serials + 1}};
     if (!set_word(&made, p, from, to))
         return -1;
     kinds_forget(k, slot);

@@ -1,5 +1,5 @@
 /* step_parts.h: the parts of the step finder (step.h), for step*.c only: the past of a lane, comparing it with a word,
- * looking for a period (step_search.c), following what is known (step_follow.c).
+ * looking for a period (step_search.c), following what is known (step_follow.c and what is in step_follow.h).
  *
  * Positions in a lane count its operations from 0; the newest is past.count - 1. A function that fails for want of
  * memory leaves everything as if it had found nothing.
@@ -95,7 +95,7 @@ typedef bool (*wanted_fn)(const void *context, size_t from, size_t to, bool exac
 /* Takes the newest operation. The period of a step, or 0. */
 size_t search_take(search_t *s, past_t *p, wanted_fn wanted, const void *context);
 
-/* ---- following (step_follow.c) ---- */
+/* ---- following (step_follow.c, step_hypothesis.c, step_stretch.c) ---- */
 
 typedef struct follow follow_t;
 follow_t *follow_new(uint64_t *serials);

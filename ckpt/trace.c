@@ -53,7 +53,7 @@ ebb_trace_buffer_t *ebb_trace_add_buffer(ebb_trace_t *t)
     ebb_trace_buffer_t *b =
         ebb_array_append((void **)&t->buffer, &t->buffer_count, &t->buffer_room, sizeof *t->buffer);
     if (b)
-        b->born = b->dies = EBB_TRACE_NEVER;
+        b->born = b->dies = b->next = EBB_TRACE_NEVER;
     return b;
 }
 
@@ -196,6 +196,9 @@ const char *ebb_trace_check(const ebb_trace_t *t)
             return "a lifetime beyond the last operation";
         if (b->born != EBB_TRACE_NEVER && b->dies != EBB_TRACE_NEVER && b->dies < b->born)
             return "a buffer that dies before it is born";
+        if (b->next != EBB_TRACE_NEVER && (b->next >= t->buffer_count || b->dies != EBB_TRACE_NEVER ||
+                                           t->buffer[b->next].born != EBB_TRACE_NEVER))
+            return "a buffer that cannot be what it is said to be in the next step";
     }
     for (uint32_t i = 0; i < t->operation_count; i++) {
         const char *wrong = check_operation(t, i);
@@ -289,6 +292,9 @@ bool ebb_trace_write(const ebb_trace_t *t, FILE *out)
         fprintf(out, "{\"buffer\": %" PRIu32 ", \"bytes\": %" PRIu64, i, t->buffer[i].bytes);
         write_point(out, "born", t->buffer[i].born);
         write_point(out, "dies", t->buffer[i].dies);
+        write_point(out, "next", t->buffer[i].next);
+        if (t->buffer[i].pinned)
+            fputs(", \"pinned\": true", out);
         fputs("}\n", out);
     }
     for (uint32_t i = 0; i < t->operation_count; i++)

@@ -5,7 +5,10 @@
  * it; `ebb trace` shows it; EBB_TRACE=FILE writes it.
  *
  * A step is a period: after the last operation comes the first one of the next step. Buffers that are not
- * born in the step are there at its beginning and keep their content across it.
+ * born in the step are there at its beginning and keep their content across it. What is there at the end is there at the
+ * beginning of the next one, as `next` says: the same buffer where it persists (next is its own number); where a buffer
+ * outlives its next allocation, the one that is born in the step is in the next step what an older one was in this step,
+ * and that one dies, or goes on to be a third.
  *
  * Operations on different streams are ordered by the moments between them and by nothing else; their order in
  * the list is that of one step, and may be another in the next.
@@ -15,7 +18,8 @@
  *
  * The file is JSON lines (one object a line, UTF-8), version EBB_TRACE_VERSION in the first:
  *   {"ebb_trace": 3, "chunk_bytes": .., "tile_bytes": .., "operations": n, "buffers": m, "moments": k}
- *   {"buffer": id, "bytes": .., "born": op|null, "dies": op|null}       m lines, ids ascending from 0
+ *   {"buffer": id, "bytes": .., "born": op|null, "dies": op|null, "next": id|null}    m lines, ids ascending from 0;
+ *       "pinned": true in it: something else than the operations may read and write it at any time, it stays where it is
  *   {"op": index, "kind": "kernel|copy|set|other", "stream": s, "thread": t, "name": .., "nvtx": ..,
  *    "grid": [x,y,z], "block": [x,y,z], "shared": .., "param_bytes": .., "at": .., "ns": ..,
  *    "verdict": .., "proofs": .., "proof_ns": .., "proof_bytes": .., "args": "hex",
@@ -25,6 +29,8 @@
  * tile_bytes   the unit of first_tile and tiles; a power of two
  * born         allocated before this operation (null: before the step)
  * dies         freed before this operation (null: outlives the step; n: freed after the last one)
+ * next         what it is at the beginning of the next step (null: it dies, or it is not known; left out: its own number
+ *              if it is neither born nor dies, else null)
  * stream       numbered from 0 in order of appearance; so is thread: the host's that issued it
  * name         the kernel's, or what it is
  * nvtx         the ranges that were open on the thread, outermost first, separated by '/'
@@ -60,6 +66,8 @@ enum { EBB_TRACE_VERSION = 3, EBB_TRACE_NAME = 120 };
 typedef struct ebb_trace_buffer {
     uint64_t bytes;
     uint32_t born, dies; /* operation, or EBB_TRACE_NEVER */
+    uint32_t next;       /* buffer, or EBB_TRACE_NEVER */
+    bool pinned;         /* something else may read and write it at any time */
 } ebb_trace_buffer_t;
 
 /* What an operation does to a buffer as a whole; the same for all its accesses to that buffer. */

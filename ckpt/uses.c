@@ -92,9 +92,15 @@ uint32_t ebb_uses_next(const ebb_uses_t *u, uint32_t buffer, uint32_t at)
         return u->operation[i];
     if (b->dies != EBB_TRACE_NEVER)
         return b->dies > at ? b->dies : at;
-    if (b->born != EBB_TRACE_NEVER || u->first[buffer] == u->first[buffer + 1])
+    const uint32_t next = b->next != EBB_TRACE_NEVER   ? b->next
+                          : b->born == EBB_TRACE_NEVER ? buffer
+                                                       : EBB_TRACE_NEVER;
+    if (next == EBB_TRACE_NEVER)
         return EBB_TRACE_NEVER;
-    return n + u->operation[u->first[buffer]];
+    if (u->first[next] < u->first[next + 1])
+        return n + u->operation[u->first[next]];
+    return next != buffer && u->trace->buffer[next].dies != EBB_TRACE_NEVER ? n + u->trace->buffer[next].dies
+                                                                            : EBB_TRACE_NEVER;
 }
 
 uint32_t ebb_uses_behind(const ebb_uses_t *u, uint32_t buffer, uint32_t at)

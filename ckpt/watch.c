@@ -34,6 +34,7 @@ static struct {
     uint32_t piece_count, piece_room;
     uint32_t *first_piece;          /* [operations + 1] */
     bool *chosen;                   /* [operations] */
+    bool *seen;                     /* [operations] in this step */
     uint32_t *hash_at, *rest_at;    /* [buffers] of its first tile; rest: NO_RESULT: no arena */
     uint32_t *first_use, *last_use; /* [buffers] by watched operations */
     uint32_t *touched;              /* [buffers] 1 + the operation that touched it last */
@@ -204,6 +205,7 @@ static void clear(void)
     free(watch.piece);
     free(watch.first_piece);
     free(watch.chosen);
+    free(watch.seen);
     free(watch.hash_at);
     free(watch.rest_at);
     free(watch.first_use);
@@ -220,13 +222,14 @@ static bool allocate(void)
     size_t n = (size_t)trace()->operation_count + 1, m = (size_t)trace()->buffer_count + 1;
     watch.first_piece = calloc(n + 1, sizeof *watch.first_piece);
     watch.chosen = calloc(n, sizeof *watch.chosen);
+    watch.seen = calloc(n, sizeof *watch.seen);
     watch.hash_at = calloc(m, sizeof *watch.hash_at);
     watch.rest_at = calloc(m, sizeof *watch.rest_at);
     watch.first_use = calloc(m, sizeof *watch.first_use);
     watch.last_use = calloc(m, sizeof *watch.last_use);
     watch.touched = calloc(m, sizeof *watch.touched);
-    return watch.first_piece && watch.chosen && watch.hash_at && watch.rest_at && watch.first_use &&
-           watch.last_use && watch.touched;
+    return watch.first_piece && watch.chosen && watch.seen && watch.hash_at && watch.rest_at &&
+           watch.first_use && watch.last_use && watch.touched;
 }
 
 static bool lay_out(void)
@@ -374,9 +377,27 @@ static void touch_next(uint32_t i, ebb_stream_t *stream)
             ebb_buffer_touch(ebb_match_buffer(watch.piece[k].buffer), ebb_mark_here(stream));
 }
 
+/* What something else has touched meanwhile must be hashed again. */
+static void note_strays(uint32_t i)
+{
+    for (uint32_t k = watch.first_piece[i]; k < watch.first_piece[i + 1]; k++) {
+        piece_t *p = &watch.piece[k];
+        const uint32_t at = watch.hash_at[p->buffer],
+                       tiles = ebb_tile_count(trace()->buffer[p->buffer].bytes);
+        if (!ebb_match_take_strayed(p->buffer))
+            continue;
+        memset(watch.state + at, STALE, tiles);
+        for (uint32_t n = k; n < watch.first_piece[i + 1]; n++)
+            if (watch.piece[n].buffer == p->buffer)
+                watch.piece[n].done_early = false;
+    }
+}
+
 void ebb_watch_before(uint32_t i, const ebb_operation_t *op)
 {
     ebb_tile_list_t list;
+    watch.seen[i] = true;
+    note_strays(i);
     if (watch.failed || watch.first_piece[i] == watch.first_piece[i + 1])
         return;
     ebb_tiles_begin(&list, watch.tiles, op->stream, EBB_TILES_HASH);
@@ -498,10 +519,11 @@ static void judge_pointers(uint32_t i, const piece_t *p)
     unsigned type;
     if (!found)
         return;
-    bool inside = found[0] && ebb_buffer_at(found[0]);
+    const ebb_buffer_t *inside = found[0] ? ebb_buffer_at(found[0]) : NULL;
     bool outside =
         found[1] && !ebb_driver.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, found[1]);
-    watch.lessons->hidden |= inside;
+    /* What the host has copied there is pinned. */
+    watch.lessons->recorded.hidden |= inside && ebb_buffer_is_large(inside) && !inside->pinned;
     if (inside || outside)
         watch.lessons->fact[i].why = EBB_TABLE;
 }
@@ -559,7 +581,8 @@ void ebb_watch_end(bool good, ebb_stream_t *stream)
         ebb_driver.cuCtxSynchronize();
     if (good && !watch.failed && !ebb_tiles_read(watch.tiles, stream)) {
         for (uint32_t i = 0; i < trace()->operation_count; i++)
-            judge_operation(i);
+            if (watch.seen[i])
+                judge_operation(i);
         for (uint32_t b = 0; b < trace()->buffer_count; b++)
             judge_rest(b);
     } else if (good) {

@@ -200,7 +200,7 @@ static void show_point(uint32_t operation, FILE *out)
 void ebb_show_buffers(const ebb_trace_t *t, FILE *out)
 {
     uint32_t *uses = calloc(2 * (size_t)t->buffer_count + 1, sizeof *uses);
-    fputs("\n  buffer       MiB     born     dies  accesses  writes\n", out);
+    fputs("\n  buffer       MiB     born     dies     next  accesses  writes\n", out);
     for (uint32_t k = 0; uses && k < t->access_count; k++) {
         uses[2 * t->access[k].buffer]++;
         uses[2 * t->access[k].buffer + 1] += t->access[k].mode != EBB_READS;
@@ -209,7 +209,9 @@ void ebb_show_buffers(const ebb_trace_t *t, FILE *out)
         fprintf(out, "%8" PRIu32 " %9.3f", b, mib(t->buffer[b].bytes));
         show_point(t->buffer[b].born, out);
         show_point(t->buffer[b].dies, out);
-        fprintf(out, " %9" PRIu32 " %7" PRIu32 "\n", uses ? uses[2 * b] : 0, uses ? uses[2 * b + 1] : 0);
+        show_point(t->buffer[b].next, out);
+        fprintf(out, " %9" PRIu32 " %7" PRIu32 "%s\n", uses ? uses[2 * b] : 0, uses ? uses[2 * b + 1] : 0,
+                t->buffer[b].pinned ? "  pinned" : "");
     }
     free(uses);
 }

@@ -17,7 +17,9 @@ static void add_buffer(scene_t *s, uint64_t bytes, int born, int dies)
 {
     ebb_trace_buffer_t *b = ebb_trace_add_buffer(s->trace);
     assert_non_null(b);
-    *b = (ebb_trace_buffer_t){bytes, (uint32_t)born, (uint32_t)dies};
+    b->bytes = bytes;
+    b->born = (uint32_t)born;
+    b->dies = (uint32_t)dies;
 }
 
 /* An operation by a text of accesses: "r0 w1 u2" reads buffer 0, replaces 1, updates 2. */

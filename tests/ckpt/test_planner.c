@@ -251,10 +251,15 @@ static void what_no_periodic_plan_can_serve_is_refused(void **state)
     t->buffer[0].born = 0;
     assert_null(ebb_plan_make(t, &r, why, sizeof why));
     assert_non_null(strstr(why, "outlives"));
-    t->buffer[0] = (ebb_trace_buffer_t){4 << 20, EBB_TRACE_NEVER, 1};
+    t->buffer[0].born = EBB_TRACE_NEVER;
+    t->buffer[0].dies = 1;
     assert_null(ebb_plan_make(t, &r, why, sizeof why));
     assert_non_null(strstr(why, "freed in it"));
     t->buffer[0].dies = EBB_TRACE_NEVER;
+    t->buffer[0].pinned = true;
+    assert_null(ebb_plan_make(t, &r, why, sizeof why));
+    assert_non_null(strstr(why, "must stay where it is"));
+    t->buffer[0].pinned = false;
     ebb_trace_add_operation(t)->stream = 1;
     assert_null(ebb_plan_make(t, &r, why, sizeof why));
     assert_non_null(strstr(why, "stream"));

@@ -139,6 +139,42 @@ static void written_trace_is_read_again_unchanged(void **state)
     }
 }
 
+/* A buffer that outlives the step is another one in the next; one that says nothing of it stays what it is. */
+static void what_outlives_the_step_is_read_again(void **state)
+{
+    (void)state;
+    char error[256] = "";
+    size_t size;
+    ebb_trace_t *t = make_trace(4, 0);
+    const uint32_t first = t->buffer_count;
+    for (int i = 0; i < 3; i++)
+        ebb_trace_add_buffer(t)->bytes = 1000;
+    t->buffer[first].born = 1;
+    t->buffer[first].next = first + 1;
+    t->buffer[first + 1].next = first + 2;
+    t->buffer[first + 2].dies = 3;
+    assert_null(ebb_trace_check(t));
+    char *text = to_text(t, &size);
+    ebb_trace_t *u = from_text(text, size, error);
+    assert_non_null(u);
+    for (uint32_t i = first; i < first + 3; i++)
+        assert_int_equal(t->buffer[i].next, u->buffer[i].next);
+    ebb_trace_delete(u);
+    t->buffer[first].next = first + 2;
+    t->buffer[first + 2].next = first + 1; /* which dies */
+    assert_non_null(ebb_trace_check(t));
+    ebb_trace_delete(t);
+    free(text);
+    const char without[] =
+        "{\"ebb_trace\": 3, \"chunk_bytes\": 2097152, \"tile_bytes\": 65536, \"operations\": 0, "
+        "\"buffers\": 1, \"moments\": 0}\n"
+        "{\"buffer\": 0, \"bytes\": 5, \"born\": null, \"dies\": null}\n";
+    u = from_text(without, sizeof without - 1, error);
+    assert_non_null(u);
+    assert_int_equal(u->buffer[0].next, 0);
+    ebb_trace_delete(u);
+}
+
 /* Cut anywhere, or with any byte changed: an error with its line, or another valid trace; never a crash. */
 static void damaged_file_is_refused_or_still_a_trace(void **state)
 {
@@ -279,6 +315,9 @@ static void trace_that_contradicts_itself_is_found(void **state)
     b->bytes = 0;
     assert_non_null(ebb_trace_check(t));
     *b = good_buffer;
+    b->next = t->buffer_count;
+    assert_non_null(ebb_trace_check(t));
+    *b = good_buffer;
     t->chunk_bytes = 3;
     assert_non_null(ebb_trace_check(t));
     ebb_trace_delete(t);
@@ -288,6 +327,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(written_trace_is_read_again_unchanged),
+        cmocka_unit_test(what_outlives_the_step_is_read_again),
         cmocka_unit_test(damaged_file_is_refused_or_still_a_trace),
         cmocka_unit_test(mutated_file_is_refused_or_still_a_trace),
         cmocka_unit_test(older_version_is_refused_and_named),

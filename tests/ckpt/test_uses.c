@@ -37,11 +37,18 @@ static ebb_trace_t *make_trace(void)
             b->dies = b->born + 1 + below(operations - b->born);
         }
     }
+    for (uint32_t i = 0; i + 1 < buffers; i += 2)
+        if (!below(4)) { /* the first one outlives the step, and is what the second one was */
+            t->buffer[i].born = below(operations);
+            t->buffer[i].dies = t->buffer[i + 1].born = EBB_TRACE_NEVER;
+            t->buffer[i].next = i + 1;
+            t->buffer[i + 1].dies = 1 + below(operations);
+        }
     for (uint32_t o = 0; o < operations; o++) {
         ebb_trace_add_operation(t)->duration_ns = 1000 + below(100000);
         for (unsigned k = below(5); k--;) {
             const uint32_t b = below(buffers);
-            if (t->buffer[b].born != EBB_TRACE_NEVER && (t->buffer[b].born > o || t->buffer[b].dies <= o))
+            if ((t->buffer[b].born != EBB_TRACE_NEVER && t->buffer[b].born > o) || t->buffer[b].dies <= o)
                 continue;
             ebb_trace_access_t *a = ebb_trace_add_access(t);
             a->buffer = b;
@@ -64,12 +71,15 @@ static uint32_t naive_next(const ebb_trace_t *t, uint32_t buffer, uint32_t at)
 {
     const uint32_t n = t->operation_count;
     const ebb_trace_buffer_t *b = &t->buffer[buffer];
-    for (uint32_t o = at; o < 2 * n; o++) {
-        if (o < n ? touches(t, o, buffer) : b->born == EBB_TRACE_NEVER && touches(t, o - n, buffer))
+    for (uint32_t o = at; o < n && o < b->dies; o++)
+        if (touches(t, o, buffer))
             return o;
-        if (o + 1 >= b->dies) /* it dies before the next one */
-            return b->dies > at ? b->dies : at;
-    }
+    if (b->dies != EBB_TRACE_NEVER)
+        return b->dies > at ? b->dies : at;
+    const uint32_t next = b->born == EBB_TRACE_NEVER ? buffer : b->next;
+    for (uint32_t o = 0; next != EBB_TRACE_NEVER && o < n; o++)
+        if (o + 1 == t->buffer[next].dies || touches(t, o, next))
+            return touches(t, o, next) ? n + o : n + o + 1;
     return EBB_TRACE_NEVER;
 }
 

@@ -146,6 +146,13 @@ static void batches_begin(worker_t *w)
     w->n = w->step % 2 ? NASTY_FLOATS : 2 * NASTY_FLOATS;
 }
 
+/* ---- lengths: every step has another size of everything ---- */
+
+static void lengths_begin(worker_t *w)
+{
+    w->n = NASTY_FLOATS + NASTY_SLICE * nasty_random(w, NASTY_FLOATS / NASTY_SLICE);
+}
+
 /* ---- retry: takes what it can get for a cache, and gives it back piece by piece when there is no more ---- */
 
 enum { CACHES = 24, CACHE_BYTES = 3 << 20 };
@@ -202,6 +209,7 @@ const trait_t nasty_memory[] = {
     {.name = "small", .forward = small_forward},
     {.name = "ends", .set_up = ends_set_up, .forward = ends_forward},
     {.name = "batches", .begin = batches_begin},
+    {.name = "lengths", .begin = lengths_begin},
     {.name = "retry",
      .set_up = retry_set_up,
      .middle = retry_middle,
