@@ -2,6 +2,7 @@
 #include "nvtx.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -211,26 +212,57 @@ static int NVTX_API domain_pop(nvtxDomainHandle_t domain)
 }
 
 /* Strings and domains live as long as the process: a program has few, and may use them on any thread. */
+typedef struct kept {
+    char *name; /* owned */
+    struct kept *next;
+} kept_t;
+
+static _Atomic(kept_t *) all_kept;
+
+/* Owns the name from then on. NULL: no memory. */
+static char *keep(char *name)
+{
+    kept_t *k = name ? malloc(sizeof *k) : NULL;
+    if (!k) {
+        free(name);
+        return NULL;
+    }
+    *k = (kept_t){name, atomic_load(&all_kept)};
+    while (!atomic_compare_exchange_weak(&all_kept, &k->next, k))
+        ;
+    return name;
+}
+
+static char *keep_ascii(const char *name)
+{
+    return keep(strdup(name ? name : ""));
+}
+
+static char *keep_unicode(const wchar_t *name)
+{
+    return name ? keep(narrow(name)) : keep_ascii("");
+}
+
 static nvtxStringHandle_t NVTX_API register_ascii(nvtxDomainHandle_t domain, const char *string)
 {
     (void)domain;
-    return (nvtxStringHandle_t)(void *)strdup(string ? string : "");
+    return (nvtxStringHandle_t)(void *)keep_ascii(string);
 }
 
 static nvtxStringHandle_t NVTX_API register_unicode(nvtxDomainHandle_t domain, const wchar_t *string)
 {
     (void)domain;
-    return (nvtxStringHandle_t)(void *)(string ? narrow(string) : strdup(""));
+    return (nvtxStringHandle_t)(void *)keep_unicode(string);
 }
 
 static nvtxDomainHandle_t NVTX_API create_domain(const char *name)
 {
-    return (nvtxDomainHandle_t)(void *)strdup(name ? name : "");
+    return (nvtxDomainHandle_t)(void *)keep_ascii(name);
 }
 
 static nvtxDomainHandle_t NVTX_API create_domain_unicode(const wchar_t *name)
 {
-    return (nvtxDomainHandle_t)(void *)(name ? narrow(name) : strdup(""));
+    return (nvtxDomainHandle_t)(void *)keep_unicode(name);
 }
 
 /* ---- the injection ---- */

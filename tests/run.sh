@@ -39,7 +39,8 @@ main() {
         (($# > 0)) || selection=(-L 'unit|differential'
             -E '^(test_runtime_lookup|test_cublas_handle|test_cublaslt_algorithm|test_alloc_hook|model_reference)$')
         export TEST_SWEEP=${TEST_SWEEP:-one} TEST_NASTY=${TEST_NASTY:-one} # of the budgets: tests/ckpt/test_budget.c, test_nasty.c
-        # Libraries that are never unloaded, and memory of the device, are no leaks of the tests.
+        # Libraries that are never unloaded, and memory of the device, are no leaks of the tests; those that can tell look for
+        # them all the same (EBB_LEAK_CHECKED in tests/CMakeLists.txt).
         export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=0:verify_asan_link_order=0} UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1:halt_on_error=1}
     fi
     # The last one unpacks modules (test_alloc_image).
