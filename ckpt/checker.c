@@ -54,6 +54,8 @@ static bool check_trace(const check_t *c)
             return fails(c, "buffer %u is too large", i);
         if (b->pinned)
             return fails(c, "buffer %u must stay where it is", i);
+        if (b->next != EBB_TRACE_NEVER && b->next != i)
+            return fails(c, "buffer %u is buffer %u in the next step", i, b->next);
         if (b->born == EBB_TRACE_NEVER && b->dies != EBB_TRACE_NEVER)
             return fails(c, "buffer %u dies in the step but was not born in it", i);
         if (b->born != EBB_TRACE_NEVER && b->dies == EBB_TRACE_NEVER)

@@ -33,6 +33,13 @@ static bool acceptable(const ebb_trace_t *t, char *why, size_t why_bytes)
                      b->bytes);
             return false;
         }
+        if (b->next != EBB_TRACE_NEVER && b->next != i) {
+            snprintf(why, why_bytes,
+                     "buffer %" PRIu32 " of %" PRIu64 " bytes outlives the step and is buffer %" PRIu32
+                     " in the next",
+                     i, b->bytes, b->next);
+            return false;
+        }
         if ((b->born == EBB_TRACE_NEVER) == (b->dies == EBB_TRACE_NEVER))
             continue;
         snprintf(why, why_bytes, "buffer %" PRIu32 " of %" PRIu64 " bytes %s", i, b->bytes,

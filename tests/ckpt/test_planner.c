@@ -260,6 +260,13 @@ static void what_no_periodic_plan_can_serve_is_refused(void **state)
     assert_null(ebb_plan_make(t, &r, why, sizeof why));
     assert_non_null(strstr(why, "must stay where it is"));
     t->buffer[0].pinned = false;
+    ebb_trace_add_buffer(t)->bytes = t->buffer[0].bytes;
+    t->buffer[0].next = 1;
+    t->buffer[1].next = 0; /* they change places in every step */
+    assert_null(ebb_plan_make(t, &r, why, sizeof why));
+    assert_non_null(strstr(why, "in the next"));
+    t->buffer[0].next = 0;
+    t->buffer[1].next = 1;
     ebb_trace_add_operation(t)->stream = 1;
     assert_null(ebb_plan_make(t, &r, why, sizeof why));
     assert_non_null(strstr(why, "stream"));
