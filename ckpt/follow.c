@@ -259,6 +259,19 @@ static ebb_next_use_t next_use(const ebb_buffer_t *b)
                             .behind = behind == EBB_TRACE_NEVER ? n : behind};
 }
 
+/* Those that die just before an operation, and are on the device or touched before that. */
+static size_t freed_chunks(uint32_t operation)
+{
+    size_t chunks = 0;
+    for (uint32_t i = F.uses.first_death[operation]; i < F.uses.first_death[operation + 1]; i++) {
+        const uint32_t id = F.uses.death[i];
+        const ebb_buffer_t *b = F.buffer[id];
+        if (!b || b->range->mapped || ebb_uses_next(&F.uses, id, F.cursor) < operation)
+            chunks += ebb_uses_chunks(&trace()->buffer[id]);
+    }
+    return chunks;
+}
+
 static bool coming(uint32_t ahead, ebb_coming_t *out)
 {
     const uint32_t n = trace()->operation_count, at = F.cursor + ahead;
@@ -266,7 +279,7 @@ static bool coming(uint32_t ahead, ebb_coming_t *out)
         return false;
     const uint32_t o = at % n;
     *out = (ebb_coming_t){.born_chunks = F.uses.born[o],
-                          .freed_chunks = F.uses.died[o] + (o ? 0 : F.uses.died[n]),
+                          .freed_chunks = freed_chunks(o) + (o ? 0 : freed_chunks(n)),
                           .buffers = trace()->operation[o].access_count};
     return true;
 }

@@ -4,9 +4,9 @@
 
 #include "ebb_alloc.h"
 
-static size_t chunks_of(const ebb_trace_buffer_t *b)
+uint32_t ebb_uses_chunks(const ebb_trace_buffer_t *b)
 {
-    return b->bytes > EBB_SMALL_BYTES ? (b->bytes + EBB_CHUNK_BYTES - 1) / EBB_CHUNK_BYTES : 0;
+    return b->bytes > EBB_SMALL_BYTES ? (uint32_t)((b->bytes + EBB_CHUNK_BYTES - 1) / EBB_CHUNK_BYTES) : 0;
 }
 
 /* Goes through all accesses, each pair of operation and buffer once: counts them, or with `next` lists them. */
@@ -28,17 +28,35 @@ static void go_through(ebb_uses_t *u, uint32_t *last, uint32_t *next)
         }
 }
 
+/* Sorts the large buffers that die by when; `next` is as large as there are operations, and two more. */
+static void sort_deaths(ebb_uses_t *u, uint32_t *next)
+{
+    const ebb_trace_t *t = u->trace;
+    for (uint32_t i = 0; i < t->buffer_count; i++)
+        if (t->buffer[i].dies <= t->operation_count && ebb_uses_chunks(&t->buffer[i]))
+            u->first_death[t->buffer[i].dies + 1]++;
+    for (uint32_t o = 0; o <= t->operation_count; o++) {
+        u->first_death[o + 1] += u->first_death[o];
+        next[o] = u->first_death[o];
+    }
+    for (uint32_t i = 0; i < t->buffer_count; i++)
+        if (t->buffer[i].dies <= t->operation_count && ebb_uses_chunks(&t->buffer[i]))
+            u->death[next[t->buffer[i].dies]++] = i;
+}
+
 bool ebb_uses_make(ebb_uses_t *u, const ebb_trace_t *t)
 {
     const size_t n = t->operation_count, m = t->buffer_count;
-    uint32_t *last = calloc(m + 1, sizeof *last), *next = calloc(m + 1, sizeof *next);
+    uint32_t *last = calloc(m + 1, sizeof *last), *next = calloc((m > n ? m : n) + 2, sizeof *next);
     *u = (ebb_uses_t){.trace = t,
                       .first = calloc(m + 2, sizeof *u->first),
                       .operation = calloc((size_t)t->access_count + 1, sizeof *u->operation),
                       .begin_ns = calloc(n + 1, sizeof *u->begin_ns),
                       .born = calloc(n + 1, sizeof *u->born),
-                      .died = calloc(n + 1, sizeof *u->died)};
-    const bool good = last && next && u->first && u->operation && u->begin_ns && u->born && u->died;
+                      .first_death = calloc(n + 2, sizeof *u->first_death),
+                      .death = calloc(m + 1, sizeof *u->death)};
+    const bool good =
+        last && next && u->first && u->operation && u->begin_ns && u->born && u->first_death && u->death;
     for (size_t o = 0; good && o < n; o++)
         u->begin_ns[o + 1] = u->begin_ns[o] + t->operation[o].duration_ns;
     if (good)
@@ -47,12 +65,12 @@ bool ebb_uses_make(ebb_uses_t *u, const ebb_trace_t *t)
         u->first[b + 1] += u->first[b];
         next[b] = u->first[b];
         if (t->buffer[b].born <= n)
-            u->born[t->buffer[b].born] += chunks_of(&t->buffer[b]);
-        if (t->buffer[b].dies <= n)
-            u->died[t->buffer[b].dies] += chunks_of(&t->buffer[b]);
+            u->born[t->buffer[b].born] += ebb_uses_chunks(&t->buffer[b]);
     }
-    if (good)
+    if (good) {
         go_through(u, last, next);
+        sort_deaths(u, next);
+    }
     free(last);
     free(next);
     if (!good)
@@ -66,7 +84,8 @@ void ebb_uses_free(ebb_uses_t *u)
     free(u->operation);
     free(u->begin_ns);
     free(u->born);
-    free(u->died);
+    free(u->first_death);
+    free(u->death);
     *u = (ebb_uses_t){0};
 }
 

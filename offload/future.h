@@ -24,7 +24,7 @@ typedef struct ebb_next_use {
 /* One of the next operations, by what it asks of memory. */
 typedef struct ebb_coming {
     size_t born_chunks;  /* allocated just before it */
-    size_t freed_chunks; /* freed just before it */
+    size_t freed_chunks; /* freed just before it, of those that will be on the device as things are */
     uint32_t buffers;    /* that it touches */
 } ebb_coming_t;
 

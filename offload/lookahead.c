@@ -22,10 +22,10 @@ enum {
 };
 
 typedef struct sight {
-    size_t window;        /* chunks */
-    size_t missing, most; /* chunks that are needed up to here, beyond those in use now; the most of that */
-    size_t needed;        /* chunks in the window so far */
-    uint32_t end;         /* operations looked at */
+    size_t window;      /* chunks */
+    long missing, most; /* chunks that are needed up to here, beyond those in use now; the most of that */
+    size_t needed;      /* chunks in the window so far */
+    uint32_t end;       /* operations looked at */
 } sight_t;
 
 static size_t window_chunks(void)
@@ -65,10 +65,12 @@ static void consider(sight_t *s, ebb_buffer_t *b)
         return;
     const size_t chunks = b->range->chunk_count;
     s->needed += chunks;
-    if (may_come(b) && s->missing + chunks <= ebb_chunks_unowned() && !ebb_fetch(b))
+    /* What will be freed by then counts for what is missing already, not for more. */
+    const long before = s->missing > 0 ? s->missing : 0;
+    if (may_come(b) && before + (long)chunks <= (long)ebb_chunks_unowned() && !ebb_fetch(b))
         ebb_traffic_counters.ahead++;
     else
-        s->missing += chunks;
+        s->missing += (long)chunks;
 }
 
 static sight_t look(const ebb_future_t *f)
@@ -76,8 +78,7 @@ static sight_t look(const ebb_future_t *f)
     sight_t s = {.window = window_chunks()};
     ebb_coming_t c;
     for (; s.end < FARTHEST && s.needed < s.window && f->coming(s.end, &c); s.end++) {
-        s.missing -= c.freed_chunks < s.missing ? c.freed_chunks : s.missing;
-        s.missing += c.born_chunks;
+        s.missing += (long)c.born_chunks - (long)c.freed_chunks;
         s.needed += c.born_chunks;
         for (uint32_t i = 0; i < c.buffers && s.needed < s.window; i++) {
             ebb_buffer_t *b = f->touched(s.end, i);
@@ -111,12 +112,13 @@ void ebb_residence_look_ahead(void)
     if (!f || !(ebb_traffic_counters.evictions + ebb_traffic_counters.drops) || ebb_keeps_everything() ||
         !strcmp(ebb_options.policy, "keep"))
         return;
-    sight_t s = look(f);
+    const sight_t s = look(f);
+    const size_t most = (size_t)s.most;
     size_t unowned = ebb_chunks_unowned();
-    if (s.most > unowned && ebb_leaving_first()) {
+    if (most > unowned && ebb_leaving_first()) {
         take_what_has_left();
         unowned = ebb_chunks_unowned();
     }
-    if (s.most > unowned + ebb_leaving_chunks())
-        send_ahead(&s, s.most - unowned - ebb_leaving_chunks());
+    if (most > unowned + ebb_leaving_chunks())
+        send_ahead(&s, most - unowned - ebb_leaving_chunks());
 }

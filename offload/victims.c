@@ -54,12 +54,13 @@ static double transfer_ns(const rates_t *q, size_t bytes)
 }
 
 /* What both copies leave uncovered. Half of the time until the next use counts as hiding them: the rest is lost to copies
- * that begin late, because room was needed late, or wait for one another. Never nothing: the link is wanted by others. */
+ * that begin late, because room was needed late, or wait for one another. Never less than half of the copies: the link is
+ * wanted by others, and the host has to wait for their ends. (Half and not a quarter: measured, bench/README.md.) */
 static double offload_cost(const rates_t *q, const ebb_buffer_t *b, const ebb_next_use_t *n)
 {
     const double copies = transfer_ns(q, b->bytes), hidden = (double)n->ns / 2 - q->waiting_ns;
     const double shown = hidden > 0 ? copies - hidden : copies;
-    return shown > copies / 4 ? shown : copies / 4;
+    return shown > copies / 2 ? shown : copies / 2;
 }
 
 /* Whether it can be told when its users are done, without a copy behind them. */

@@ -95,6 +95,38 @@ static uint32_t naive_behind(const ebb_trace_t *t, uint32_t buffer, uint32_t at)
     return EBB_TRACE_NEVER;
 }
 
+/* The large ones that die are listed, each once and where it dies; what is born, by chunks. */
+static void deaths_and_births_are_those_of_the_trace(void **state)
+{
+    (void)state;
+    for (int round = 0; round < ROUNDS; round++) {
+        ebb_trace_t *t = make_trace();
+        ebb_uses_t u;
+        for (uint32_t b = 0; b < t->buffer_count; b++)
+            t->buffer[b].bytes = below(3) ? t->buffer[b].bytes - below(1000) : 1 + below(EBB_SMALL_BYTES);
+        assert_true(ebb_uses_make(&u, t));
+        for (uint32_t at = 0; at <= t->operation_count; at++) {
+            uint32_t dying = 0, i = u.first_death[at];
+            uint64_t born = 0;
+            for (uint32_t b = 0; b < t->buffer_count; b++) {
+                const bool large = t->buffer[b].bytes > EBB_SMALL_BYTES;
+                assert_int_equal(ebb_uses_chunks(&t->buffer[b]),
+                                 large ? (t->buffer[b].bytes - 1) / EBB_CHUNK_BYTES + 1 : 0);
+                born += t->buffer[b].born == at ? ebb_uses_chunks(&t->buffer[b]) : 0;
+                if (!large || t->buffer[b].dies != at)
+                    continue;
+                dying++;
+                assert_true(i < u.first_death[at + 1]);
+                assert_int_equal(u.death[i++], b);
+            }
+            assert_int_equal(dying, u.first_death[at + 1] - u.first_death[at]);
+            assert_int_equal(u.born[at], born);
+        }
+        ebb_uses_free(&u);
+        ebb_trace_delete(t);
+    }
+}
+
 static void next_uses_agree_with_looking_for_them(void **state)
 {
     (void)state;
@@ -249,7 +281,7 @@ static bool should_drop(const ebb_buffer_t *b, bool *nothing_else)
     const size_t i = (size_t)(b - scene.buffer);
     const double ns = (double)next_use(b).ns, replay = (double)scene.replay_ns[i], copies = copies_ns(b);
     const bool offload = ebb_options.offload && ns >= (double)ebb_options.offload_min_gap * 1000;
-    const double shown = copies - ns / 2 > copies / 4 ? copies - ns / 2 : copies / 4;
+    const double shown = copies - ns / 2 > copies / 2 ? copies - ns / 2 : copies / 2;
     const bool allowed =
         ebb_options.recompute && replay > 0 && !scene.residence[i].wanted &&
         (!ebb_options.recompute_max_cost || replay <= copies * (double)ebb_options.recompute_max_cost / 100);
@@ -302,6 +334,7 @@ int main(void)
     print_message("TEST_SEED=%u\n", seed);
     srand(seed);
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(deaths_and_births_are_those_of_the_trace),
         cmocka_unit_test(next_uses_agree_with_looking_for_them),
         cmocka_unit_test(with_copies_alone_the_farthest_next_use_leaves_first),
         cmocka_unit_test(the_cheaper_way_out_is_taken_that_the_options_allow),
