@@ -86,12 +86,16 @@ static bool ask_driver(CUfunction f, ebb_signature_t *out)
         return false;
     memcpy(copy, params, n * sizeof *copy);
     size_t end = n ? params[n - 1].offset_bytes + (size_t)params[n - 1].size_bytes : 0, filled = 0;
-    for (size_t i = 0; i < n; i++)
+    bool is_plain = true;
+    for (size_t i = 0; i < n; i++) {
         filled += params[i].size_bytes;
+        is_plain &= params[i].size_bytes == 8 && params[i].offset_bytes == 8 * i;
+    }
     *out = (ebb_signature_t){.function = f,
                              .param_count = (uint32_t)n,
                              .param_bytes = (uint32_t)end,
                              .has_gaps = filled < end,
+                             .is_plain = is_plain,
                              .params = copy};
     return true;
 }
@@ -127,6 +131,11 @@ void ebb_signatures_forget(void)
 
 bool ebb_args_pack(const ebb_signature_t *s, unsigned char *block, void **params, void **extra)
 {
+    if (params && !extra && s->is_plain) {
+        for (uint32_t i = 0; i < s->param_count; i++)
+            memcpy(block + 8 * i, params[i], 8);
+        return true;
+    }
     if (params && !extra) {
         if (s->has_gaps) /* what lies between arguments must not look like one */
             memset(block, 0, s->param_bytes);
@@ -197,8 +206,13 @@ void ebb_args_scan(ebb_operation_t *op, const unsigned char *block, size_t bytes
     for (size_t at = 0; at + sizeof(CUdeviceptr) <= bytes; at += sizeof(CUdeviceptr)) {
         CUdeviceptr word;
         memcpy(&word, block + at, sizeof word);
-        if (word - base < end)
-            ebb_access_add(op, word, (uint32_t)at);
+        if (word - base >= end)
+            continue;
+        const ebb_range_t *r = ebb_arena_range(word);
+        ebb_buffer_t *b = r && !r->slab ? r->buffer : ebb_buffer_at(word);
+        if (b)
+            access[op->access_count++] =
+                (ebb_access_t){.buffer = b, .offset_bytes = word - b->address, .param_offset = (uint32_t)at};
     }
     if (ebb_tensor_map_count)
         scan_tensor_maps(op, block, bytes);

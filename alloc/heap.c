@@ -127,6 +127,28 @@ void ebb_buffer_touch(ebb_buffer_t *b, ebb_mark_t mark)
     }
 }
 
+void ebb_operation_touch(const ebb_operation_t *op, ebb_mark_t mark)
+{
+    heap_state_t *h = &heap;
+    for (uint32_t i = 0; i < op->access_count; i++) {
+        ebb_buffer_t *b = op->access[i].buffer;
+        if (b->use_count != 1 || b->use[0].stream != mark.stream || h->newest == b) {
+            ebb_buffer_touch(b, mark);
+            continue;
+        }
+        b->use[0] = mark;
+        if (!ebb_buffer_is_large(b))
+            continue;
+        /* It has a newer one. */
+        b->newer->older = b->older;
+        *(b->older ? &b->older->newer : &h->oldest) = b->newer;
+        b->older = h->newest;
+        b->newer = NULL;
+        h->newest->newer = b;
+        h->newest = b;
+    }
+}
+
 void ebb_buffers_touch(ebb_mark_t mark)
 {
     const ebb_buffer_t *last = heap.newest;

@@ -12,6 +12,8 @@ ebb_status_t ebb_buffer_wait(const ebb_buffer_t *buffer);
 
 /* Notes that all large buffers may be in use until here. */
 void ebb_buffers_touch(ebb_mark_t mark);
+/* The operation's, which are all of this slot. */
+void ebb_operation_touch(const ebb_operation_t *operation, ebb_mark_t mark);
 
 /* Makes room for so many chunks and leaves it to the driver (ebb_chunks_cede). */
 bool ebb_heap_cede(size_t chunks);

@@ -360,7 +360,8 @@ void ebb_small_reclaim(bool wait)
 
 ebb_buffer_t *ebb_small_at(const ebb_slab_t *s, CUdeviceptr address)
 {
-    ebb_block_t *b = ebb_block_of(s, (uint32_t)((address - s->range->base) / EBB_ALIGN_BYTES));
+    const uint32_t unit = (uint32_t)((address - s->range->base) / EBB_ALIGN_BYTES);
+    ebb_block_t *b = s->at[unit] ? s->at[unit] : ebb_block_of(s, unit);
     /* The rest of the last unit belongs to nobody. */
     return b && b->state == EBB_LIVE && address - b->buffer.address < b->buffer.bytes ? &b->buffer : NULL;
 }

@@ -237,9 +237,24 @@ static ebb_status_t acquire_all(ebb_stream_t *stream)
     return status;
 }
 
+/* Holds them. False: of some it is not known that ebb has never moved them. */
+static bool hold_unmoved(const ebb_operation_t *op)
+{
+    bool unmoved = !op->opaque;
+    for (uint32_t i = 0; i < op->access_count; i++) {
+        ebb_buffer_t *b = op->access[i].buffer;
+        b->held++;
+        unmoved &= !b->listener_state;
+    }
+    return unmoved;
+}
+
 ebb_status_t ebb_residence_acquire(ebb_operation_t *op)
 {
     ebb_residence_prepare();
+    if (hold_unmoved(op))
+        return 0;
+    ebb_residence_release(op);
     ebb_status_t status = restore_dropped(op);
     for (uint32_t i = 0; i < op->access_count; i++)
         op->access[i].buffer->held++;
