@@ -9,34 +9,30 @@
 #include "linear.h"
 #include "pass.h"
 
-static int head_channels(const pass_t *pass)
-{
-    return pass->C / pass->H;
-}
-
 static tensor_t new_scores(const pass_t *pass)
 {
-    return tensor_new(pass->gpu, (size_t)pass->N * (size_t)pass->H * (size_t)pass->T); /* [B,H,T,T] */
+    return tensor_new(pass->gpu, pass->dtype,
+                      (size_t)pass->N * (size_t)pass->H * (size_t)pass->T); /* [B,H,T,T] */
 }
 
 /* For all heads of all sequences: [T,D] and [T,T] matrices. */
 static batched_t scores_from_heads(const pass_t *pass) /* [T,T] = [T,D] [T,D]^T */
 {
-    return (batched_t){pass->B * pass->H, pass->T, pass->T, head_channels(pass), 0, 1};
+    return (batched_t){pass->B * pass->H, pass->T, pass->T, pass->D, 0, 1};
 }
 
 static batched_t heads_from_scores(const pass_t *pass, int transpose) /* [T,D] = op([T,T]) [T,D] */
 {
-    return (batched_t){pass->B * pass->H, pass->T, head_channels(pass), pass->T, transpose, 0};
+    return (batched_t){pass->B * pass->H, pass->T, pass->D, pass->T, transpose, 0};
 }
 
 static void flash_forward(const pass_t *pass, attention_kept_t *kept, dropout_t drop)
 {
     gpu_t *gpu = pass->gpu;
-    kept->out = pass_tensor(pass, pass->C); /* [B,T,H,D] */
-    kept->lse = pass_tensor(pass, pass->H); /* [B,H,T] */
-    CUDA(attention_forward(kept->out.data, kept->lse.data, kept->qkv.data, pass->B, pass->T, pass->H,
-                           head_channels(pass), drop, gpu->stream));
+    kept->out = pass_tensor(pass, pass->C);     /* [B,T,H,D] */
+    kept->lse = pass_statistics(pass, pass->H); /* [B,H,T] */
+    CUDA(attention_forward(kept->out.data, kept->lse.data, kept->qkv.data, pass->B, pass->T, pass->H, pass->D,
+                           drop, gpu->stream));
     if (!pass->keep) {
         tensor_free(gpu, &kept->qkv);
         tensor_free(gpu, &kept->lse);
@@ -48,9 +44,9 @@ static tensor_t flash_backward(const pass_t *pass, attention_kept_t *kept, tenso
 {
     gpu_t *gpu = pass->gpu;
     tensor_t dqkv = pass_tensor(pass, 3 * pass->C);
-    tensor_t delta = pass_tensor(pass, pass->H); /* [B,H,T] */
+    tensor_t delta = pass_statistics(pass, pass->H); /* [B,H,T] */
     CUDA(attention_backward(dqkv.data, delta.data, dout->data, kept->out.data, kept->lse.data, kept->qkv.data,
-                            pass->B, pass->T, pass->H, head_channels(pass), drop, gpu->stream));
+                            pass->B, pass->T, pass->H, pass->D, drop, gpu->stream));
     tensor_free(gpu, &delta);
     tensor_free(gpu, dout);
     tensor_free(gpu, &kept->out);
@@ -61,13 +57,13 @@ static tensor_t flash_backward(const pass_t *pass, attention_kept_t *kept, tenso
 
 static float score_scale(const pass_t *pass)
 {
-    return 1.0f / sqrtf((float)head_channels(pass));
+    return 1.0f / sqrtf((float)pass->D);
 }
 
 static void naive_forward(const pass_t *pass, attention_kept_t *kept, dropout_t drop)
 {
     gpu_t *gpu = pass->gpu;
-    int B = pass->B, T = pass->T, H = pass->H, D = head_channels(pass);
+    int B = pass->B, T = pass->T, H = pass->H, D = pass->D;
 
     kept->q = pass_tensor(pass, pass->C); /* [B,H,T,D], k and v too */
     kept->k = pass_tensor(pass, pass->C);
@@ -107,7 +103,7 @@ static void naive_backward_scores(const pass_t *pass, attention_kept_t *kept, te
 
     tensor_free(gpu, &kept->out);
     tensor_t dy = pass_tensor(pass, pass->C); /* [B,H,T,D] */
-    CUDA(attention_unheads(dy.data, dout->data, B, T, H, head_channels(pass), gpu->stream));
+    CUDA(attention_unheads(dy.data, dout->data, B, T, H, pass->D, gpu->stream));
     tensor_free(gpu, dout);
 
     *dv = pass_tensor(pass, pass->C);
@@ -124,7 +120,7 @@ static void naive_backward_scores(const pass_t *pass, attention_kept_t *kept, te
 static tensor_t naive_backward(const pass_t *pass, attention_kept_t *kept, tensor_t *dout, dropout_t drop)
 {
     gpu_t *gpu = pass->gpu;
-    int B = pass->B, T = pass->T, H = pass->H, D = head_channels(pass);
+    int B = pass->B, T = pass->T, H = pass->H, D = pass->D;
 
     tensor_t dv, dscores;
     naive_backward_scores(pass, kept, dout, &dv, &dscores);

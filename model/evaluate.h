@@ -3,7 +3,7 @@
 #define EBB_MODEL_EVALUATE_H
 
 #include "batch.h"
-#include "gpt2.h"
+#include "transformer.h"
 
 typedef struct evaluation {
     double loss;   /* mean, in nats per token */
@@ -12,6 +12,6 @@ typedef struct evaluation {
 
 /* Batches of at most B rows of T tokens, the first `most` of them (all if 0). Nothing may be in flight in the
  * ring. Waits. */
-evaluation_t evaluate(gpt2_t *model, batch_ring_t *ring, const corpus_t *corpus, int B, int T, size_t most);
+evaluation_t evaluate(transformer_t *model, batch_ring_t *ring, const corpus_t *corpus, int B, int T, size_t most);
 
 #endif

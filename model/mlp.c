@@ -6,19 +6,19 @@
 tensor_t mlp_sublayer_forward(const pass_t *pass, mlp_kept_t *kept, const tensor_t *in, const block_t *w)
 {
     gpu_t *gpu = pass->gpu;
-    int N = pass->N, C = pass->C;
+    int N = pass->N, C = pass->C, F = pass->F;
 
-    kept->up = pass_tensor(pass, 4 * C); /* [N,4C] */
-    linear_forward(gpu, (linear_t){N, C, 4 * C}, kept->up.data, in->data, w->up_w);
-    kept->gelu = pass_tensor(pass, 4 * C); /* [N,4C] */
-    CUDA(bias_gelu_forward(kept->gelu.data, kept->up.data, w->up_b, N, 4 * C, gpu->stream));
+    kept->up = pass_tensor(pass, F); /* [N,F] */
+    linear_forward(gpu, (linear_t){N, C, F}, kept->up.data, in->data, w->up_w);
+    kept->act = pass_tensor(pass, F); /* [N,F] */
+    CUDA(bias_gelu_forward(kept->act.data, kept->up.data, w->up_b, N, F, gpu->stream));
     if (!pass->keep)
         tensor_free(gpu, &kept->up);
 
     tensor_t y = pass_tensor(pass, C); /* [N,C] */
-    linear_forward(gpu, (linear_t){N, 4 * C, C}, y.data, kept->gelu.data, w->down_w);
+    linear_forward(gpu, (linear_t){N, F, C}, y.data, kept->act.data, w->down_w);
     if (!pass->keep)
-        tensor_free(gpu, &kept->gelu);
+        tensor_free(gpu, &kept->act);
     return y;
 }
 
@@ -26,16 +26,16 @@ tensor_t mlp_sublayer_backward(const pass_t *pass, mlp_kept_t *kept, tensor_t *i
                                const block_t *w, const block_t *dw)
 {
     gpu_t *gpu = pass->gpu;
-    int N = pass->N, C = pass->C;
-    linear_t up = {N, C, 4 * C}, down = {N, 4 * C, C};
+    int N = pass->N, C = pass->C, F = pass->F;
+    linear_t up = {N, C, F}, down = {N, F, C};
 
-    linear_backward_weight(gpu, down, dw->down_w, dy->data, kept->gelu.data, pass->accumulate);
-    tensor_free(gpu, &kept->gelu);
-    tensor_t dup = pass_tensor(pass, 4 * C); /* [N,4C] gradient of gelu, then of up */
+    linear_backward_weight(gpu, down, dw->down_w, dy->data, kept->act.data, pass->accumulate);
+    tensor_free(gpu, &kept->act);
+    tensor_t dup = pass_tensor(pass, F); /* [N,F] gradient of gelu, then of up */
     linear_backward_input(gpu, down, dup.data, dy->data, w->down_w);
 
-    tensor_t scratch = pass_scratch(pass, column_sum_scratch(N, 4 * C));
-    CUDA(bias_gelu_backward(dup.data, dw->up_b, dup.data, kept->up.data, w->up_b, N, 4 * C, pass->accumulate,
+    tensor_t scratch = pass_scratch(pass, column_sum_scratch(N, F));
+    CUDA(bias_gelu_backward(dup.data, dw->up_b, dup.data, kept->up.data, w->up_b, N, F, pass->accumulate,
                             scratch.data, gpu->stream));
     tensor_free(gpu, &scratch);
     tensor_free(gpu, &kept->up);

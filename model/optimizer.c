@@ -22,7 +22,7 @@ void optimizer_open(optimizer_t *optimizer, parameters_t *parameters, const opti
                                .clip = (float)options->clip};
     for (int g = 0; g < parameters->group_count; g++)
         optimizer->partial_count += partials_of(&parameters->groups[g]);
-    optimizer->partials = tensor_new_permanent(parameters->gpu, optimizer->partial_count);
+    optimizer->partials = tensor_new_permanent(parameters->gpu, DTYPE_FP32, optimizer->partial_count);
 }
 
 void optimizer_close(optimizer_t *optimizer)

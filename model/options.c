@@ -18,14 +18,22 @@ typedef struct preset {
     double rate;
 } preset_t;
 
-/* tiny, the default, comes first. GPT-2's shapes: Radford et al., "Language models are unsupervised multitask
+#define GPT2 .family = FAMILY_GPT2, .tied = true, .norm_eps = 1e-5, .rope_theta = 1e4, .rope_factor = 1
+
+/* kv_heads and hidden 0: as many as heads, 4 * width. tiny, the default, comes first. GPT-2's shapes: Radford et al., "Language models are unsupervised multitask
  * learners", 2019; their rates: Brown et al., arXiv:2005.14165, table 2.1. */
 static const preset_t presets[] = {
-    {"tiny", {.layers = 3, .width = 128, .heads = 4, .context = 64, .vocab = 256}, 16, 4e-3},
-    {"gpt2:124M", {.layers = 12, .width = 768, .heads = 12, .context = 1024, .vocab = 50257}, 4, 6e-4},
-    {"gpt2:355M", {.layers = 24, .width = 1024, .heads = 16, .context = 1024, .vocab = 50257}, 4, 3e-4},
-    {"gpt2:774M", {.layers = 36, .width = 1280, .heads = 20, .context = 1024, .vocab = 50257}, 4, 2.5e-4},
-    {"gpt2:1558M", {.layers = 48, .width = 1600, .heads = 25, .context = 1024, .vocab = 50257}, 4, 2e-4},
+    {"tiny", {GPT2, .layers = 3, .width = 128, .heads = 4, .context = 64, .vocab = 256}, 16, 4e-3},
+    {"gpt2:124M", {GPT2, .layers = 12, .width = 768, .heads = 12, .context = 1024, .vocab = 50257}, 4, 6e-4},
+    {"gpt2:355M", {GPT2, .layers = 24, .width = 1024, .heads = 16, .context = 1024, .vocab = 50257}, 4, 3e-4},
+    {"gpt2:774M",
+     {GPT2, .layers = 36, .width = 1280, .heads = 20, .context = 1024, .vocab = 50257},
+     4,
+     2.5e-4},
+    {"gpt2:1558M",
+     {GPT2, .layers = 48, .width = 1600, .heads = 25, .context = 1024, .vocab = 50257},
+     4,
+     2e-4},
 };
 #define PRESET_COUNT (sizeof presets / sizeof *presets)
 
@@ -240,6 +248,13 @@ static const preset_t *find_preset(const char *name)
 
 static void apply_preset(options_t *options, const preset_t *preset)
 {
+    options->family = preset->shape.family;
+    options->kv_heads = preset->shape.kv_heads;
+    options->hidden = preset->shape.hidden;
+    options->tied = preset->shape.tied;
+    options->norm_eps = preset->shape.norm_eps;
+    options->rope_theta = preset->shape.rope_theta;
+    options->rope_factor = preset->shape.rope_factor;
     options->layers = preset->shape.layers;
     options->width = preset->shape.width;
     options->heads = preset->shape.heads;
@@ -341,7 +356,18 @@ void options_parse(options_t *options, int argc, char **argv)
 
 shape_t options_shape(const options_t *o)
 {
-    return (shape_t){o->layers, o->width, o->heads, o->context, o->vocab};
+    return (shape_t){.family = o->family,
+                     .layers = o->layers,
+                     .width = o->width,
+                     .heads = o->heads,
+                     .kv_heads = o->kv_heads > 0 ? o->kv_heads : o->heads,
+                     .hidden = o->hidden > 0 ? o->hidden : 4 * o->width,
+                     .context = o->context,
+                     .vocab = o->vocab,
+                     .tied = o->tied,
+                     .norm_eps = o->norm_eps,
+                     .rope_theta = o->rope_theta,
+                     .rope_factor = o->rope_factor};
 }
 
 void options_each(const options_t *options, options_visit_fn visit, void *context)

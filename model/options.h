@@ -10,11 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The shape of a transformer. C = width, H = heads, T = context, V = vocab in the shape comments of the
- * sources. */
-typedef struct shape {
-    int layers, width, heads, context, vocab;
-} shape_t;
+#include "layout.h"
 
 typedef enum attention_kind {
     ATTENTION_FLASH, /* never stores T x T */
@@ -25,8 +21,14 @@ typedef struct options {
     const char *data;
 
     const char *model; /* preset */
+    family_t
+        family; /* of the preset, as are the vocabulary (256 covers the byte-level tokenizer) and what follows */
     int layers, width, heads, context;
-    int vocab; /* of the preset; 256 covers the byte-level tokenizer */
+    int vocab;
+    int kv_heads; /* 0: as many as heads */
+    int hidden;   /* 0: 4 * width */
+    int tied;
+    double norm_eps, rope_theta, rope_factor;
     int attention;
     double dropout;
 

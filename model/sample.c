@@ -49,7 +49,7 @@ typedef struct window {
     size_t length;
 } window_t;
 
-static void read_next_logits(gpt2_t *model, batch_ring_t *ring, window_t *window, float *logits)
+static void read_next_logits(transformer_t *model, batch_ring_t *ring, window_t *window, float *logits)
 {
     gpu_t *gpu = model->gpu;
     size_t context = (size_t)model->shape.context;
@@ -57,7 +57,7 @@ static void read_next_logits(gpt2_t *model, batch_ring_t *ring, window_t *window
     corpus_t corpus = {.bytes = window->bytes + window->length - (size_t)T, .count = (size_t)T + 1};
     size_t start = 0;
     batch_t batch = batch_upload(ring, &corpus, &start, 1, T);
-    tensor_t next = gpt2_next(model, &batch); /* [V] */
+    tensor_t next = transformer_next(model, &batch); /* [V] */
     CUDA(cudaMemcpyAsync(logits, next.data, BYTE_CLASSES * sizeof *logits, cudaMemcpyDeviceToHost,
                          gpu->stream));
     CUDA(cudaStreamSynchronize(gpu->stream));
@@ -65,7 +65,7 @@ static void read_next_logits(gpt2_t *model, batch_ring_t *ring, window_t *window
     batch_free(ring, &batch);
 }
 
-void sample_text(gpt2_t *model, batch_ring_t *ring, const options_t *options, unsigned char *text)
+void sample_text(transformer_t *model, batch_ring_t *ring, const options_t *options, unsigned char *text)
 {
     range_begin("sample");
     const char *prompt = options->prompt[0] != '\0' ? options->prompt : "\n";

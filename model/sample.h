@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 #include "batch.h"
-#include "gpt2.h"
+#include "transformer.h"
 
 /* Draws a class: softmax(logits / temperature) over the top_k largest logits (all if 0), the smaller class
  * first among equals; the largest one if temperature is 0. `random` decides. */
@@ -13,6 +13,6 @@ int sample_choose(const float *logits, int classes, double temperature, int top_
 
 /* Fills text[options->sample] with what follows options->prompt: a full forward pass over the last `context`
  * bytes for each byte. Nothing may be in flight in the ring. Waits. */
-void sample_text(gpt2_t *model, batch_ring_t *ring, const options_t *options, unsigned char *text);
+void sample_text(transformer_t *model, batch_ring_t *ring, const options_t *options, unsigned char *text);
 
 #endif

@@ -10,7 +10,7 @@
 #include "batch.h"
 #include "check.h"
 #include "evaluate.h"
-#include "gpt2.h"
+#include "transformer.h"
 #include "log.h"
 #include "optimizer.h"
 #include "progress.h"
@@ -36,7 +36,7 @@ typedef struct trainer {
     const options_t *options;
     corpus_t corpus;
     gpu_t gpu;
-    gpt2_t model;
+    transformer_t model;
     optimizer_t optimizer;
     batch_ring_t ring;
     json_log_t log;
@@ -96,11 +96,11 @@ static void open_device(trainer_t *t)
            t->gpu.driver_version / 1000, t->gpu.driver_version % 1000 / 10);
     fflush(stdout);
 
-    gpt2_open(&t->model, &t->gpu, o);
+    transformer_open(&t->model, &t->gpu, o);
     optimizer_open(&t->optimizer, &t->model.parameters, o);
     int slots = STEPS_IN_FLIGHT * o->accumulate;
     batch_ring_open(&t->ring, &t->gpu, o->batch * o->context, o->vocab, slots > 8 ? slots : 8);
-    t->results = tensor_new_permanent(&t->gpu, RESULT_COUNT);
+    t->results = tensor_new_permanent(&t->gpu, DTYPE_FP32, RESULT_COUNT);
     t->starts = calloc((size_t)o->batch, sizeof *t->starts);
     void *pinned = NULL;
     CUDA(cudaMallocHost(&pinned, STEPS_IN_FLIGHT * RESULT_COUNT * sizeof(float)));
@@ -161,8 +161,8 @@ static void issue_micro_batch(trainer_t *t, int step, int micro)
         t->starts[b] =
             corpus_sequence_start(&t->corpus, o->seed, number * (uint64_t)o->batch + (uint64_t)b, o->context);
     batch_t batch = batch_upload(&t->ring, &t->corpus, t->starts, o->batch, o->context);
-    gpt2_train(&t->model, &batch,
-               (micro_batch_t){.loss = t->results.data + RESULT_LOSS,
+    transformer_train(&t->model, &batch,
+               (micro_batch_t){.loss = (float *)t->results.data + RESULT_LOSS,
                                .scale = (float)(1.0 / (double)tokens_per_step(o)),
                                .accumulate = micro > 0,
                                .dropout = (float)o->dropout,
@@ -180,7 +180,7 @@ static void issue_step(trainer_t *t, int step)
     pending->rate = optimizer_rate(t->options, step);
     for (int micro = 0; micro < t->options->accumulate; micro++)
         issue_micro_batch(t, step, micro);
-    optimizer_step(&t->optimizer, t->results.data + RESULT_NORM, pending->rate, step);
+    optimizer_step(&t->optimizer, (float *)t->results.data + RESULT_NORM, pending->rate, step);
     CUDA(cudaMemcpyAsync(pending->results, t->results.data, t->results.bytes, cudaMemcpyDeviceToHost,
                          t->gpu.stream));
     CUDA(cudaEventRecord(pending->done, t->gpu.stream));
@@ -321,7 +321,7 @@ static void close_all(trainer_t *t)
     tensor_free_permanent(&t->gpu, &t->results);
     batch_ring_close(&t->ring);
     optimizer_close(&t->optimizer);
-    gpt2_close(&t->model);
+    transformer_close(&t->model);
     gpu_close(&t->gpu);
     corpus_close(&t->corpus);
     log_close(&t->log);
