@@ -14,10 +14,11 @@ tensor_t head_loss(const pass_t *pass, const norm_t *last, const outer_t *w, con
 {
     gpu_t *gpu = pass->gpu;
     int N = pass->N, V = pass->shape->vocab;
-    tensor_t logits = pass_tensor(pass, V); /* [N,V] */
+    tensor_t logits = pass_statistics(pass, V); /* [N,V] */
     linear_forward(gpu, head_shape(pass, N), logits.data, last->out.data, w->head);
     tensor_t losses = pass_statistics(pass, 1); /* [N] */
-    CUDA(cross_entropy(logits.data, losses.data, targets, N, V, scale, pass->keep, gpu->stream));
+    CUDA(cross_entropy(DTYPE_FP32, pass->keep ? logits.data : NULL, losses.data, logits.data, targets, N, V,
+                       scale, gpu->stream));
     CUDA(sum(loss, losses.data, (size_t)N, scale, pass->accumulate, gpu->stream));
     tensor_free(gpu, &losses);
     return logits;

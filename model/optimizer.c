@@ -51,8 +51,9 @@ void optimizer_step(optimizer_t *optimizer, float *result, double rate, int step
                         .weight_decay = optimizer->decay,
                         .step = step};
     for (int g = 0; g < parameters->group_count; g++) {
-        const group_t *group = &parameters->groups[g];
-        CUDA(adamw(group->value.data, group->m.data, group->v.data, group->gradient.data, group->count,
+        group_t *group = &parameters->groups[g];
+        void *copy = group->master.data != NULL ? group->value.data : NULL;
+        CUDA(adamw(group_master(group)->data, group->m.data, group->v.data, copy, group->gradient.data, group->count,
                    group->decayed, result + 1, settings, stream));
     }
     range_end();

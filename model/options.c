@@ -18,24 +18,36 @@ typedef struct preset {
     double rate;
 } preset_t;
 
-#define GPT2 .family = FAMILY_GPT2, .tied = true, .norm_eps = 1e-5, .rope_theta = 1e4, .rope_factor = 1
+#define GPT2(L, C, H, T, V)                                                                                  \
+    {                                                                                                        \
+        .family = FAMILY_GPT2, .layers = L, .width = C, .heads = H, .context = T, .vocab = V, .tied = true,  \
+        .norm_eps = 1e-5, .rope_theta = 1e4, .rope_factor = 1                                                \
+    }
+#define LLAMA(L, C, H, KV, F, T, V, TIED, THETA, FACTOR)                                                     \
+    {                                                                                                        \
+        .family = FAMILY_LLAMA, .layers = L, .width = C, .heads = H, .kv_heads = KV, .hidden = F,            \
+        .context = T, .vocab = V, .tied = TIED, .norm_eps = 1e-5, .rope_theta = THETA, .rope_factor = FACTOR \
+    }
 
-/* kv_heads and hidden 0: as many as heads, 4 * width. tiny, the default, comes first. GPT-2's shapes: Radford et al., "Language models are unsupervised multitask
- * learners", 2019; their rates: Brown et al., arXiv:2005.14165, table 2.1. */
+/* tiny, the default, comes first.
+ *
+ * GPT-2's shapes: Radford et al., "Language models are unsupervised multitask learners", 2019; their rates: Brown et al.,
+ * arXiv:2005.14165, table 2.1. Llama's shapes and rates: 7B is Llama 2's (Touvron et al., arXiv:2307.09288), 8B
+ * Llama 3.1's (Grattafiori et al., arXiv:2407.21783), 1B Llama 3.2's (the published configuration; its rate is 8B's);
+ * contexts are those of the pre-training. */
 static const preset_t presets[] = {
-    {"tiny", {GPT2, .layers = 3, .width = 128, .heads = 4, .context = 64, .vocab = 256}, 16, 4e-3},
-    {"gpt2:124M", {GPT2, .layers = 12, .width = 768, .heads = 12, .context = 1024, .vocab = 50257}, 4, 6e-4},
-    {"gpt2:355M", {GPT2, .layers = 24, .width = 1024, .heads = 16, .context = 1024, .vocab = 50257}, 4, 3e-4},
-    {"gpt2:774M",
-     {GPT2, .layers = 36, .width = 1280, .heads = 20, .context = 1024, .vocab = 50257},
-     4,
-     2.5e-4},
-    {"gpt2:1558M",
-     {GPT2, .layers = 48, .width = 1600, .heads = 25, .context = 1024, .vocab = 50257},
-     4,
-     2e-4},
+    {"tiny", GPT2(3, 128, 4, 64, 256), 16, 4e-3},
+    {"gpt2:124M", GPT2(12, 768, 12, 1024, 50257), 4, 6e-4},
+    {"gpt2:355M", GPT2(24, 1024, 16, 1024, 50257), 4, 3e-4},
+    {"gpt2:774M", GPT2(36, 1280, 20, 1024, 50257), 4, 2.5e-4},
+    {"gpt2:1558M", GPT2(48, 1600, 25, 1024, 50257), 4, 2e-4},
+    {"llama:tiny", LLAMA(3, 128, 4, 2, 352, 64, 256, false, 1e4, 1), 16, 4e-3},
+    {"llama:1B", LLAMA(16, 2048, 32, 8, 8192, 8192, 128256, true, 5e5, 32), 1, 3e-4},
+    {"llama:7B", LLAMA(32, 4096, 32, 32, 11008, 4096, 32000, false, 1e4, 1), 1, 3e-4},
+    {"llama:8B", LLAMA(32, 4096, 32, 8, 14336, 8192, 128256, false, 5e5, 8), 1, 3e-4},
 };
 #define PRESET_COUNT (sizeof presets / sizeof *presets)
+#define PRESETS      "tiny, gpt2:124M, gpt2:355M, gpt2:774M, gpt2:1558M, llama:tiny, llama:1B, llama:7B, llama:8B"
 
 typedef enum flag_type { FLAG_COUNT, FLAG_REAL, FLAG_SEED, FLAG_TEXT, FLAG_CHOICE, FLAG_SWITCH } flag_type_t;
 
@@ -58,14 +70,25 @@ static const flag_t flags[] = {
     {"Data", "seed", FLAG_SEED, FIELD(seed), "1", 0, 0, "N", "of weights, batches, dropout and samples",
      false},
 
-    {"Model", "model", FLAG_TEXT, FIELD(model), "tiny", 0, 0, "NAME",
-     "preset: tiny, gpt2:124M, gpt2:355M, gpt2:774M or gpt2:1558M", false},
+    {"Model", "model", FLAG_TEXT, FIELD(model), "tiny", 0, 0, "NAME", "preset: " PRESETS, false},
     {"Model", "layers", FLAG_COUNT, FIELD(layers), "3", 1, 10000, "N", "transformer blocks", true},
     {"Model", "width", FLAG_COUNT, FIELD(width), "128", 4, 1 << 20, "N",
      "channels, a multiple of 4 and of --heads", true},
     {"Model", "heads", FLAG_COUNT, FIELD(heads), "4", 1, 1 << 16, "N", "attention heads", true},
+    {"Model", "kv-heads", FLAG_COUNT, FIELD(kv_heads), "0", 0, 1 << 16, "N",
+     "heads of keys and values, which divide --heads; 0: as many", true},
+    {"Model", "hidden", FLAG_COUNT, FIELD(hidden), "0", 0, 1 << 22, "N",
+     "channels inside the MLP, a multiple of 4; 0: four times --width", true},
     {"Model", "context", FLAG_COUNT, FIELD(context), "64", 1, 1 << 20, "TOKENS",
      "tokens that the model sees at once", true},
+    {"Model", "tied", FLAG_CHOICE, FIELD(tied), "yes", 0, 0, "no|yes",
+     "the head is the token embedding's matrix", true},
+    {"Model", "norm-eps", FLAG_REAL, FIELD(norm_eps), "1e-5", 1e-12, 1, "X", "added to a row's variance",
+     true},
+    {"Model", "rope-theta", FLAG_REAL, FIELD(rope_theta), "10000", 1, 1e12, "X",
+     "Llama: base of the rotary positions", true},
+    {"Model", "rope-factor", FLAG_REAL, FIELD(rope_factor), "1", 1, 1e6, "X",
+     "Llama: how much longer the long waves are, as in Llama 3.1; 1: not at all", true},
     {"Model", "attention", FLAG_CHOICE, FIELD(attention), "flash", 0, 0, "flash|naive",
      "flash never stores context x context, naive does", false},
     {"Model", "dropout", FLAG_REAL, FIELD(dropout), "0", 0, 0.95, "RATE",
@@ -242,8 +265,7 @@ static const preset_t *find_preset(const char *name)
     for (size_t i = 0; i < PRESET_COUNT; i++)
         if (strcmp(presets[i].name, name) == 0)
             return &presets[i];
-    usage_error("--model %s: no such preset; there are tiny, gpt2:124M, gpt2:355M, gpt2:774M and gpt2:1558M",
-                name);
+    usage_error("--model %s: no such preset; there are " PRESETS, name);
 }
 
 static void apply_preset(options_t *options, const preset_t *preset)
@@ -286,7 +308,7 @@ static const flag_t *find_flag(const char *argument, const char **value)
 
 static void print_help(void)
 {
-    puts("ebb-train: trains a GPT-2 style transformer on text, byte by byte, on a CUDA device.\n\n"
+    puts("ebb-train: trains a transformer, GPT-2 or Llama, on text, byte by byte, on a CUDA device.\n\n"
          "usage: ebb-train --data FILE [--flag VALUE | --flag=VALUE]...");
     for (size_t i = 0; i < FLAG_TOTAL; i++) {
         const flag_t *flag = &flags[i];
@@ -314,6 +336,16 @@ static void check_shape(const options_t *o)
         usage_error(
             "--width %d over --heads %d makes heads of %d channels: at most %d are possible, use more heads",
             o->width, o->heads, o->width / o->heads, ATTENTION_HEAD_MAX);
+    int kv_heads = o->kv_heads > 0 ? o->kv_heads : o->heads;
+    if (o->heads % kv_heads != 0)
+        usage_error("--heads %d is not a multiple of --kv-heads %d", o->heads, kv_heads);
+    if (o->width / o->heads % 2 != 0 && (o->family == FAMILY_LLAMA || kv_heads != o->heads))
+        usage_error(
+            "--width %d over --heads %d makes heads of %d channels: rotary positions and shared keys need an "
+            "even number",
+            o->width, o->heads, o->width / o->heads);
+    if (o->hidden % 4 != 0)
+        usage_error("--hidden %d is not a multiple of 4", o->hidden);
     if ((int64_t)o->batch * o->context > INT_MAX / 4 || (int64_t)o->batch * o->heads > INT_MAX / 4)
         usage_error("--batch %d x --context %d is too large: use a smaller batch and --accumulate", o->batch,
                     o->context);

@@ -21,13 +21,12 @@ typedef struct options {
     const char *data;
 
     const char *model; /* preset */
-    family_t
-        family; /* of the preset, as are the vocabulary (256 covers the byte-level tokenizer) and what follows */
+    family_t family;   /* of the preset */
+    int vocab;         /* of the preset; 256 covers the byte-level tokenizer */
     int layers, width, heads, context;
-    int vocab;
     int kv_heads; /* 0: as many as heads */
     int hidden;   /* 0: 4 * width */
-    int tied;
+    int tied;     /* not 0: the head is the token embedding's matrix */
     double norm_eps, rope_theta, rope_factor;
     int attention;
     double dropout;

@@ -29,6 +29,7 @@ typedef struct pass {
     const shape_t *shape; /* borrowed */
     dtype_t dtype;
     int B, T, N, C, H, KV, D, F;
+    const float *rope; /* device, rope.h: [T or more,2,D/2]; NULL: positions are learned; borrowed */
     attention_kind_t attention;
     int keep;       /* a backward pass follows: keep what it needs */
     int accumulate; /* gradients are added to what is there */
@@ -71,11 +72,11 @@ block_t block_at(const layout_t *layout, const tensor_t *group);
 
 /* ---- norm.c ---- */
 
-/* What a norm keeps: its input on the residual stream, its output, and per row mean and 1/deviation. */
+/* What a norm keeps: its input on the residual stream, its output, and per row 1/deviation and mean (RMSNorm has none). */
 typedef struct norm {
     tensor_t x;     /* [N,C] */
     tensor_t out;   /* [N,C] */
-    tensor_t stats; /* fp32: mean[N], then rstd[N] at the next multiple of 4 */
+    tensor_t stats; /* fp32: rstd[N], then mean[N] at the next multiple of 4 */
 } norm_t;
 
 /* What a sublayer adds to the stream, and the norm that follows it. */
@@ -92,7 +93,7 @@ void norm_forward(const pass_t *pass, norm_t *norm, const void *weight, const vo
 void join_forward(const pass_t *pass, norm_t *from, norm_t *to, tensor_t *y, join_t join);
 
 /* Gradient of y in join_forward, and of its bias, from dx, the gradient of the stream after it. Without dropout it
- * is dx itself: returned empty, nothing allocated. */
+ * is dx itself: returned empty, nothing allocated. dbias NULL: there is no bias. */
 tensor_t join_backward(const pass_t *pass, float *dbias, const tensor_t *dx, dropout_t drop);
 
 /* dx, the gradient of the stream past the norm (may be empty: none), becomes that of the stream before it.
@@ -120,10 +121,10 @@ tensor_t attention_sublayer_backward(const pass_t *pass, int layer, attention_ke
                                      const tensor_t *dy, const block_t *w, const block_t *dw);
 
 /* ---- mlp.c ----
- * The same for y = down(gelu(up(in) + bias)), without the last bias. */
+ * The same for y = down(gelu(up(in) + bias)), without the last bias, or down(silu(gate(in)) * up(in)). */
 typedef struct mlp_kept {
-    tensor_t up;  /* [N,F] before bias and GELU */
-    tensor_t act; /* [N,F] after */
+    tensor_t up;  /* [N,F] before bias and GELU; [N,2,F] gate and up */
+    tensor_t act; /* [N,F] what goes down */
 } mlp_kept_t;
 
 tensor_t mlp_sublayer_forward(const pass_t *pass, mlp_kept_t *kept, const tensor_t *in, const block_t *w);

@@ -127,8 +127,10 @@ static void describe_run(trainer_t *t)
 {
     const options_t *o = t->options;
     size_t parameters = parameters_count(&t->model.parameters);
-    printf("model: %d layers, width %d, %d heads, context %d, %d classes: %zu parameters\n", o->layers,
-           o->width, o->heads, o->context, o->vocab, parameters);
+    const shape_t *s = &t->model.shape;
+    printf("model: %s, %d layers, width %d, %d heads%s, context %d, %d classes: %zu parameters\n",
+           s->family == FAMILY_LLAMA ? "Llama" : "GPT-2", s->layers, s->width, s->heads,
+           s->kv_heads < s->heads ? " that share keys" : "", s->context, s->vocab, parameters);
     printf("data: %s, %zu bytes for training, %zu held out\n", o->data, t->corpus.train_count,
            t->corpus.count - t->corpus.train_count);
     printf("training: %d steps of %d x %d sequences\n", o->steps, o->accumulate, o->batch);
@@ -162,12 +164,12 @@ static void issue_micro_batch(trainer_t *t, int step, int micro)
             corpus_sequence_start(&t->corpus, o->seed, number * (uint64_t)o->batch + (uint64_t)b, o->context);
     batch_t batch = batch_upload(&t->ring, &t->corpus, t->starts, o->batch, o->context);
     transformer_train(&t->model, &batch,
-               (micro_batch_t){.loss = (float *)t->results.data + RESULT_LOSS,
-                               .scale = (float)(1.0 / (double)tokens_per_step(o)),
-                               .accumulate = micro > 0,
-                               .dropout = (float)o->dropout,
-                               .seed = t->dropout_seed,
-                               .number = number});
+                      (micro_batch_t){.loss = (float *)t->results.data + RESULT_LOSS,
+                                      .scale = (float)(1.0 / (double)tokens_per_step(o)),
+                                      .accumulate = micro > 0,
+                                      .dropout = (float)o->dropout,
+                                      .seed = t->dropout_seed,
+                                      .number = number});
     batch_free(&t->ring, &batch);
     range_end();
 }

@@ -5,6 +5,7 @@
 #include "check.h"
 #include "pass.h"
 #include "ranges.h"
+#include "rope.h"
 
 typedef struct activations {
     norm_t *norms;               /* [2L+1] */
@@ -47,6 +48,21 @@ static void initialise(transformer_t *model, uint64_t seed)
     }
 }
 
+/* The angles of rotary positions, for as many positions as there can be. */
+static tensor_t upload_rope(gpu_t *gpu, const shape_t *s)
+{
+    size_t count = (size_t)s->context * (size_t)(s->width / s->heads);
+    float *host = malloc(count * sizeof *host);
+    if (host == NULL)
+        fatal("no host memory for a table of %d positions", s->context);
+    rope_table(s, s->context, host);
+    tensor_t table = tensor_new_permanent(gpu, DTYPE_FP32, count); /* [context,2,D/2] */
+    CUDA(cudaMemcpyAsync(table.data, host, table.bytes, cudaMemcpyHostToDevice, gpu->stream));
+    CUDA(cudaStreamSynchronize(gpu->stream));
+    free(host);
+    return table;
+}
+
 static activations_t *activations_new(size_t L)
 {
     activations_t *kept = calloc(1, sizeof *kept);
@@ -67,12 +83,15 @@ void transformer_open(transformer_t *model, gpu_t *gpu, const options_t *options
         .gpu = gpu, .shape = s, .dtype = DTYPE_FP32, .attention = (attention_kind_t)options->attention};
     layout_open(&model->layout, s);
     parameters_open(&model->parameters, gpu, &model->layout, model->dtype);
+    if (s.family == FAMILY_LLAMA)
+        model->rope = upload_rope(gpu, &s);
     model->kept = activations_new((size_t)s.layers);
     initialise(model, options->seed);
 }
 
 void transformer_close(transformer_t *model)
 {
+    tensor_free_permanent(model->gpu, &model->rope);
     parameters_close(&model->parameters);
     layout_close(&model->layout);
     free(model->kept->norms);
@@ -96,7 +115,7 @@ static void embed(transformer_t *model, const pass_t *pass, const batch_t *batch
     norm_t *first = &model->kept->norms[0];
     block_t block = values_of_block(model, 0);
     first->x = pass_tensor(pass, pass->C); /* [N,C] */
-    CUDA(embedding_forward(first->x.data, batch->tokens, w.wte, w.wpe, pass->B, pass->T, pass->C,
+    CUDA(embedding_forward(pass->dtype, first->x.data, batch->tokens, w.wte, w.wpe, pass->B, pass->T, pass->C,
                            pass_dropout_embedding(pass), pass->gpu->stream));
     norm_forward(pass, first, block.norm1_w, block.norm1_b);
     range_end();
@@ -176,12 +195,15 @@ static void block_backward(transformer_t *model, const pass_t *pass, int layer, 
 static void backward(transformer_t *model, const pass_t *pass, const batch_t *batch, tensor_t *dlogits)
 {
     outer_t w = values_of_outer(model), dw = gradients_of_outer(model);
+    if (!model->shape.tied && !pass->accumulate) /* classes that do not occur have no gradient */
+        CUDA(cudaMemsetAsync(dw.wte, 0, (size_t)model->shape.vocab * (size_t)pass->C * sizeof(float),
+                             pass->gpu->stream));
     tensor_t dx = head_backward(pass, last_norm(model), dlogits, &w, &dw); /* [N,C] */
     for (int layer = model->shape.layers - 1; layer >= 0; layer--)
         block_backward(model, pass, layer, &dx);
 
     range_begin("embedding");
-    CUDA(embedding_backward(dw.wte, dw.wpe, dx.data, batch->index, pass->B, pass->T, pass->C,
+    CUDA(embedding_backward(pass->dtype, dw.wte, dw.wpe, dx.data, batch->index, pass->B, pass->T, pass->C,
                             pass_dropout_embedding(pass), pass->accumulate, pass->gpu->stream));
     tensor_free(pass->gpu, &dx);
     range_end();
@@ -203,6 +225,7 @@ static pass_t pass_of(const transformer_t *model, const batch_t *batch)
                     .KV = s->kv_heads,
                     .D = s->width / s->heads,
                     .F = s->hidden,
+                    .rope = model->rope.data,
                     .attention = model->attention};
 }
 

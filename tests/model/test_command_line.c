@@ -46,6 +46,10 @@ static void bad_flags_exit_2_with_one_line(void **state)
         {"--data x --model gpt3", "--model gpt3: no such preset"},
         {"--data x --width 130", "--width 130 is not a multiple of --heads 4"},
         {"--data x --width 6 --heads 2", "not a multiple of 4"},
+        {"--data x --kv-heads 3", "--heads 4 is not a multiple of --kv-heads 3"},
+        {"--data x --hidden 30", "--hidden 30 is not a multiple of 4"},
+        {"--data x --model llama:tiny --width 12 --heads 4 --kv-heads 4", "heads of 3 channels"},
+        {"--data x --tied maybe", "must be one of no|yes"},
         {"--data x --width 1024 --heads 2", "heads of 512 channels"},
         {"--data x --batch 1000000 --context 100000", "too large"},
     };

@@ -74,7 +74,44 @@ static void options_preset_sets_the_shape(void **state)
     } cases[] = {{"gpt2:124M", GPT2_SHAPE(12, 768, 12)},
                  {"gpt2:355M", GPT2_SHAPE(24, 1024, 16)},
                  {"gpt2:774M", GPT2_SHAPE(36, 1280, 20)},
-                 {"gpt2:1558M", GPT2_SHAPE(48, 1600, 25)}};
+                 {"gpt2:1558M", GPT2_SHAPE(48, 1600, 25)},
+                 {"llama:1B",
+                  {.family = FAMILY_LLAMA,
+                   .layers = 16,
+                   .width = 2048,
+                   .heads = 32,
+                   .kv_heads = 8,
+                   .hidden = 8192,
+                   .context = 8192,
+                   .vocab = 128256,
+                   .tied = true,
+                   .norm_eps = 1e-5,
+                   .rope_theta = 500000,
+                   .rope_factor = 32}},
+                 {"llama:7B",
+                  {.family = FAMILY_LLAMA,
+                   .layers = 32,
+                   .width = 4096,
+                   .heads = 32,
+                   .kv_heads = 32,
+                   .hidden = 11008,
+                   .context = 4096,
+                   .vocab = 32000,
+                   .norm_eps = 1e-5,
+                   .rope_theta = 10000,
+                   .rope_factor = 1}},
+                 {"llama:8B",
+                  {.family = FAMILY_LLAMA,
+                   .layers = 32,
+                   .width = 4096,
+                   .heads = 32,
+                   .kv_heads = 8,
+                   .hidden = 14336,
+                   .context = 8192,
+                   .vocab = 128256,
+                   .norm_eps = 1e-5,
+                   .rope_theta = 500000,
+                   .rope_factor = 8}}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         options_t o;
         PARSE(&o, "--data", "x", "--model", cases[i].name);
@@ -84,18 +121,16 @@ static void options_preset_sets_the_shape(void **state)
 }
 
 /* The sizes of the published checkpoints (Radford et al., 2019; the paper's own figures are rounded, and
- * wrong for two). */
+ * wrong for two; Llama 2 7B, Llama 3.1 8B, Llama 3.2 1B). */
 static void presets_have_the_published_number_of_parameters(void **state)
 {
     (void)state;
     static const struct {
         char *name;
         size_t parameters;
-    } cases[] = {{"tiny", 636032},
-                 {"gpt2:124M", 124439808},
-                 {"gpt2:355M", 354823168},
-                 {"gpt2:774M", 774030080},
-                 {"gpt2:1558M", 1557611200}};
+    } cases[] = {{"tiny", 636032},         {"gpt2:124M", 124439808},   {"gpt2:355M", 354823168},
+                 {"gpt2:774M", 774030080}, {"gpt2:1558M", 1557611200}, {"llama:1B", 1235814400},
+                 {"llama:7B", 6738415616}, {"llama:8B", 8030261248}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         options_t o;
         PARSE(&o, "--data", "x", "--model", cases[i].name);
@@ -165,7 +200,7 @@ static void options_each_visits_every_flag_but_help(void **state)
     seen_t seen = {0};
     PARSE(&o, "--data", "x", "--attention", "naive");
     options_each(&o, see, &seen);
-    assert_int_equal(seen.count, 29);
+    assert_int_equal(seen.count, 35);
     assert_non_null(strstr(seen.text, "data=x;"));
     assert_non_null(strstr(seen.text, ";attention=naive;"));
     assert_non_null(strstr(seen.text, ";lr=0.004#;"));
