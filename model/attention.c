@@ -83,7 +83,7 @@ static void naive_forward(const pass_t *pass, attention_kept_t *kept, dropout_t 
     tensor_free(gpu, &kept->qkv);
 
     tensor_t scores = new_scores(pass, DTYPE_FP32);
-    batched_matmul(gpu, scores_from_heads(pass), scores.data, kept->q.data, kept->k.data);
+    batched_matmul(gpu, dtype, DTYPE_FP32, scores_from_heads(pass), scores.data, kept->q.data, kept->k.data);
     kept->probs =
         dtype == DTYPE_FP32 ? tensor_take(&scores) : new_scores(pass, dtype); /* in fp32 in their place */
     if (drop.rate > 0)
@@ -95,7 +95,7 @@ static void naive_forward(const pass_t *pass, attention_kept_t *kept, dropout_t 
 
     tensor_t y = pass_tensor(pass, pass->C); /* [B,H,T,D] */
     const void *used = drop.rate > 0 ? kept->dropped.data : kept->probs.data;
-    batched_matmul(gpu, heads_from_scores(pass, 0), y.data, used, kept->v.data);
+    batched_matmul(gpu, dtype, dtype, heads_from_scores(pass, 0), y.data, used, kept->v.data);
     kept->out = pass_tensor(pass, pass->C); /* [B,T,H,D] */
     CUDA(attention_heads(dtype, kept->out.data, y.data, shape_of(pass), gpu->stream));
     tensor_free(gpu, &y);
@@ -113,6 +113,7 @@ static void naive_backward_scores(const pass_t *pass, attention_kept_t *kept, te
                                   tensor_t *ddropped)
 {
     gpu_t *gpu = pass->gpu;
+    dtype_t dtype = pass->dtype;
     int drops = kept->dropped.data != NULL;
 
     tensor_free(gpu, &kept->out);
@@ -121,11 +122,11 @@ static void naive_backward_scores(const pass_t *pass, attention_kept_t *kept, te
     tensor_free(gpu, dout);
 
     *dv = pass_tensor(pass, pass->C);
-    batched_matmul(gpu, heads_from_scores(pass, 1), dv->data, drops ? kept->dropped.data : kept->probs.data,
-                   dy.data);
+    batched_matmul(gpu, dtype, dtype, heads_from_scores(pass, 1), dv->data,
+                   drops ? kept->dropped.data : kept->probs.data, dy.data);
     tensor_free(gpu, &kept->dropped);
     *ddropped = new_scores(pass, DTYPE_FP32);
-    batched_matmul(gpu, scores_from_heads(pass), ddropped->data, dy.data, kept->v.data);
+    batched_matmul(gpu, dtype, DTYPE_FP32, scores_from_heads(pass), ddropped->data, dy.data, kept->v.data);
     tensor_free(gpu, &dy);
     tensor_free(gpu, &kept->v);
 }
@@ -149,8 +150,8 @@ static tensor_t naive_backward(const pass_t *pass, attention_kept_t *kept, tenso
     tensor_free(gpu, &kept->probs);
 
     tensor_t dq = pass_tensor(pass, pass->C), dk = pass_tensor(pass, pass->C); /* [B,H,T,D] */
-    batched_matmul(gpu, heads_from_scores(pass, 0), dq.data, dscores.data, kept->k.data);
-    batched_matmul(gpu, heads_from_scores(pass, 1), dk.data, dscores.data, kept->q.data);
+    batched_matmul(gpu, dtype, dtype, heads_from_scores(pass, 0), dq.data, dscores.data, kept->k.data);
+    batched_matmul(gpu, dtype, dtype, heads_from_scores(pass, 1), dk.data, dscores.data, kept->q.data);
     tensor_free(gpu, &dscores);
     tensor_free(gpu, &kept->q);
     tensor_free(gpu, &kept->k);
@@ -171,9 +172,7 @@ tensor_t attention_sublayer_forward(const pass_t *pass, int layer, attention_kep
     dropout_t drop = pass_dropout(pass, layer, SITE_ATTENTION);
 
     kept->qkv = pass_tensor(pass, Q); /* [N,Q] = [B,T,H+2KV,D] */
-    linear_forward(gpu, (linear_t){N, C, Q}, kept->qkv.data, in->data, w->qkv_w);
-    if (w->qkv_b != NULL)
-        CUDA(bias_forward(pass->dtype, kept->qkv.data, w->qkv_b, N, Q, gpu->stream));
+    linear_forward(gpu, pass->dtype, (linear_t){N, C, Q}, kept->qkv.data, in->data, w->qkv_w, w->qkv_b);
     if (pass->rope != NULL)
         CUDA(rope_forward(pass->dtype, kept->qkv.data, pass->rope, shape_of(pass), gpu->stream));
     if (pass->attention == ATTENTION_NAIVE)
@@ -182,7 +181,7 @@ tensor_t attention_sublayer_forward(const pass_t *pass, int layer, attention_kep
         flash_forward(pass, kept, drop);
 
     tensor_t y = pass_tensor(pass, C); /* [N,C] */
-    linear_forward(gpu, (linear_t){N, C, C}, y.data, kept->out.data, w->proj_w);
+    linear_forward(gpu, pass->dtype, (linear_t){N, C, C}, y.data, kept->out.data, w->proj_w, NULL);
     if (!pass->keep)
         tensor_free(gpu, &kept->out);
     return y;
@@ -196,23 +195,20 @@ tensor_t attention_sublayer_backward(const pass_t *pass, int layer, attention_ke
     linear_t qkv = {N, C, Q}, projection = {N, C, C};
     dropout_t drop = pass_dropout(pass, layer, SITE_ATTENTION);
 
-    linear_backward_weight(gpu, projection, dw->proj_w, dy->data, kept->out.data, pass->accumulate);
+    linear_backward_weight(gpu, pass->dtype, projection, dw->proj_w, NULL, dy->data, kept->out.data,
+                           pass->accumulate);
     tensor_t dout = pass_tensor(pass, C); /* [B,T,H,D] */
-    linear_backward_input(gpu, projection, dout.data, dy->data, w->proj_w);
+    linear_backward_input(gpu, pass->dtype, projection, dout.data, dy->data, w->proj_w);
     tensor_t dqkv = pass->attention == ATTENTION_NAIVE ? naive_backward(pass, kept, &dout, drop)
                                                        : flash_backward(pass, kept, &dout, drop);
     if (pass->rope != NULL)
         CUDA(rope_backward(pass->dtype, dqkv.data, pass->rope, shape_of(pass), gpu->stream));
-    if (dw->qkv_b != NULL) {
-        tensor_t scratch = pass_scratch(pass, column_sum_scratch(N, Q));
-        CUDA(
-            column_sum(pass->dtype, dw->qkv_b, dqkv.data, N, Q, pass->accumulate, scratch.data, gpu->stream));
-        tensor_free(gpu, &scratch);
-    }
-    linear_backward_weight(gpu, qkv, dw->qkv_w, dqkv.data, in->data, pass->accumulate);
+
+    linear_backward_weight(gpu, pass->dtype, qkv, dw->qkv_w, dw->qkv_b, dqkv.data, in->data,
+                           pass->accumulate);
     tensor_free(gpu, in);
     tensor_t din = pass_tensor(pass, C); /* [N,C] */
-    linear_backward_input(gpu, qkv, din.data, dqkv.data, w->qkv_w);
+    linear_backward_input(gpu, pass->dtype, qkv, din.data, dqkv.data, w->qkv_w);
     tensor_free(gpu, &dqkv);
     return din;
 }

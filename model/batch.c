@@ -54,7 +54,8 @@ batch_t batch_upload(batch_ring_t *ring, const corpus_t *corpus, const size_t *s
     token_index_host_t index = {host + at.token, host + at.first, host + at.order};
     int classes = token_index_build(index, host, N, ring->V, ring->workspace);
 
-    batch_t batch = {.B = B, .T = T, .memory = tensor_new(ring->gpu, DTYPE_FP32, at.total) /* of as many bytes */};
+    batch_t batch = {
+        .B = B, .T = T, .memory = tensor_new(ring->gpu, DTYPE_FP32, at.total) /* of as many bytes */};
     int *device = batch.memory.data;
     CUDA(cudaMemcpyAsync(device, host, at.total * sizeof(int), cudaMemcpyHostToDevice, ring->gpu->stream));
     batch.tokens = device;

@@ -8,8 +8,8 @@
 #define SUM_STRIDE 4 /* floats between two sums: kernels want 16 bytes */
 
 /* Issues one batch; its loss sum goes to *sum (device). */
-static size_t issue_batch(transformer_t *model, batch_ring_t *ring, const corpus_t *corpus, held_out_batch_t which,
-                          size_t *starts, float *loss)
+static size_t issue_batch(transformer_t *model, batch_ring_t *ring, const corpus_t *corpus,
+                          held_out_batch_t which, size_t *starts, float *loss)
 {
     for (int b = 0; b < which.B; b++)
         starts[b] = which.start + (size_t)b * (size_t)which.T;
@@ -19,7 +19,8 @@ static size_t issue_batch(transformer_t *model, batch_ring_t *ring, const corpus
     return (size_t)which.B * (size_t)which.T;
 }
 
-evaluation_t evaluate(transformer_t *model, batch_ring_t *ring, const corpus_t *corpus, int B, int T, size_t most)
+evaluation_t evaluate(transformer_t *model, batch_ring_t *ring, const corpus_t *corpus, int B, int T,
+                      size_t most)
 {
     range_begin("evaluation");
     gpu_t *gpu = model->gpu;
@@ -32,7 +33,8 @@ evaluation_t evaluate(transformer_t *model, batch_ring_t *ring, const corpus_t *
         fatal("no host memory to evaluate %zu batches", count);
 
     evaluation_t result = {0};
-    tensor_t sums = tensor_new(gpu, DTYPE_FP32, count * SUM_STRIDE); /* [count, SUM_STRIDE], the first of each is used */
+    tensor_t sums =
+        tensor_new(gpu, DTYPE_FP32, count * SUM_STRIDE); /* [count, SUM_STRIDE], the first of each is used */
     for (size_t i = 0; i < count; i++) {
         held_out_batch_t which = corpus_held_out_batch(corpus, i, B, T);
         result.tokens += issue_batch(model, ring, corpus, which, starts, (float *)sums.data + i * SUM_STRIDE);

@@ -27,6 +27,7 @@ typedef struct gpu {
     int driver_version, runtime_version;
     cudaStream_t stream;
     cublasHandle_t blas;
+    struct linear_plans *linear;   /* linear.c's, between linear_open and linear_close */
     size_t live_bytes, peak_bytes; /* what the trainer itself has allocated: now, and at most so far */
 } gpu_t;
 

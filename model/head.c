@@ -14,22 +14,27 @@ tensor_t head_loss(const pass_t *pass, const norm_t *last, const outer_t *w, con
 {
     gpu_t *gpu = pass->gpu;
     int N = pass->N, V = pass->shape->vocab;
+    bool in_place = pass->dtype == DTYPE_FP32;
     tensor_t logits = pass_statistics(pass, V); /* [N,V] */
-    linear_forward(gpu, head_shape(pass, N), logits.data, last->out.data, w->head);
+    linear_forward_fp32(gpu, pass->dtype, head_shape(pass, N), logits.data, last->out.data, w->head);
     tensor_t losses = pass_statistics(pass, 1); /* [N] */
-    CUDA(cross_entropy(DTYPE_FP32, pass->keep ? logits.data : NULL, losses.data, logits.data, targets, N, V,
-                       scale, gpu->stream));
+    tensor_t dlogits = pass->keep && !in_place ? pass_tensor(pass, V) : (tensor_t){0};
+    CUDA(cross_entropy(pass->dtype, pass->keep && in_place ? logits.data : dlogits.data, losses.data,
+                       logits.data, targets, N, V, scale, gpu->stream));
     CUDA(sum(loss, losses.data, (size_t)N, scale, pass->accumulate, gpu->stream));
     tensor_free(gpu, &losses);
-    return logits;
+    if (pass->keep && in_place)
+        dlogits = tensor_take(&logits);
+    tensor_free(gpu, &logits);
+    return dlogits;
 }
 
 tensor_t head_next(const pass_t *pass, const norm_t *last, const outer_t *w)
 {
     size_t row = (size_t)(pass->N - 1) * (size_t)pass->C * dtype_bytes(pass->dtype);
-    tensor_t logits = tensor_new(pass->gpu, pass->dtype, (size_t)pass->shape->vocab); /* [V] */
-    linear_forward(pass->gpu, head_shape(pass, 1), logits.data,
-                   (const void *)((const char *)last->out.data + row), w->head);
+    tensor_t logits = tensor_new(pass->gpu, DTYPE_FP32, (size_t)pass->shape->vocab); /* [V] */
+    linear_forward_fp32(pass->gpu, pass->dtype, head_shape(pass, 1), logits.data,
+                        (const char *)last->out.data + row, w->head);
     return logits;
 }
 
@@ -39,10 +44,11 @@ tensor_t head_backward(const pass_t *pass, norm_t *last, tensor_t *dlogits, cons
     range_begin("head");
     gpu_t *gpu = pass->gpu;
     linear_t head = head_shape(pass, pass->N);
-    linear_backward_weight(gpu, head, dw->head, dlogits->data, last->out.data, pass->accumulate);
+    linear_backward_weight(gpu, pass->dtype, head, dw->head, NULL, dlogits->data, last->out.data,
+                           pass->accumulate);
     tensor_free(gpu, &last->out);
     tensor_t dout = pass_tensor(pass, pass->C); /* [N,C] */
-    linear_backward_input(gpu, head, dout.data, dlogits->data, w->head);
+    linear_backward_input(gpu, pass->dtype, head, dout.data, dlogits->data, w->head);
     tensor_free(gpu, dlogits);
     tensor_t dx = {0};
     norm_backward(pass, last, &dx, &dout, w->norm_w, dw->norm_w, dw->norm_b);

@@ -5,11 +5,26 @@
 #include "check.h"
 #include "kernels.h"
 #include "ranges.h"
+#include "rng.h"
 
 /* Each group's partial sums start at a multiple of 16 bytes. */
 static size_t partials_of(const group_t *group)
 {
     return (sum_squares_partials(group->count) + 3) / 4 * 4;
+}
+
+/* Philox counters that a group's stochastic rounding takes: eight elements each. */
+static uint64_t rounding_counters_of(const group_t *group)
+{
+    return (group->count + 7) / 8;
+}
+
+static uint64_t rounding_counters(const parameters_t *parameters)
+{
+    uint64_t count = 0;
+    for (int g = 0; g < parameters->group_count; g++)
+        count += rounding_counters_of(&parameters->groups[g]);
+    return count;
 }
 
 void optimizer_open(optimizer_t *optimizer, parameters_t *parameters, const options_t *options)
@@ -19,7 +34,9 @@ void optimizer_open(optimizer_t *optimizer, parameters_t *parameters, const opti
                                .beta2 = (float)options->beta2,
                                .eps = (float)options->eps,
                                .decay = (float)options->decay,
-                               .clip = (float)options->clip};
+                               .clip = (float)options->clip,
+                               .stochastic = options->rounding == ROUNDING_STOCHASTIC,
+                               .seed = rng_at(options->seed, RNG_ROUNDING)};
     for (int g = 0; g < parameters->group_count; g++)
         optimizer->partial_count += partials_of(&parameters->groups[g]);
     optimizer->partials = tensor_new_permanent(parameters->gpu, DTYPE_FP32, optimizer->partial_count);
@@ -49,12 +66,16 @@ void optimizer_step(optimizer_t *optimizer, float *result, double rate, int step
                         .beta2 = optimizer->beta2,
                         .eps = optimizer->eps,
                         .weight_decay = optimizer->decay,
-                        .step = step};
+                        .step = step,
+                        .stochastic = optimizer->stochastic,
+                        .seed = optimizer->seed,
+                        .offset = (uint64_t)(step - 1) * rounding_counters(parameters)};
     for (int g = 0; g < parameters->group_count; g++) {
         group_t *group = &parameters->groups[g];
         void *copy = group->master.data != NULL ? group->value.data : NULL;
-        CUDA(adamw(group_master(group)->data, group->m.data, group->v.data, copy, group->gradient.data, group->count,
-                   group->decayed, result + 1, settings, stream));
+        CUDA(adamw(group_master(group)->data, group->m.data, group->v.data, copy, group->gradient.data,
+                   group->count, group->decayed, result + 1, settings, stream));
+        settings.offset += rounding_counters_of(group);
     }
     range_end();
 }

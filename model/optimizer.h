@@ -13,6 +13,8 @@ typedef struct optimizer {
     tensor_t partials;        /* partial sums of squares of all gradients; zero between the groups' parts */
     size_t partial_count;
     float beta1, beta2, eps, decay, clip;
+    int stochastic; /* bf16 copies are rounded so */
+    uint64_t seed;  /* of that */
 } optimizer_t;
 
 void optimizer_open(optimizer_t *optimizer, parameters_t *parameters, const options_t *options);

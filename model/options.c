@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "check.h"
+#include "dtype.h"
 #include "kernels.h"
 
 typedef struct preset {
@@ -89,6 +90,10 @@ static const flag_t flags[] = {
      "Llama: base of the rotary positions", true},
     {"Model", "rope-factor", FLAG_REAL, FIELD(rope_factor), "1", 1, 1e6, "X",
      "Llama: how much longer the long waves are, as in Llama 3.1; 1: not at all", true},
+    {"Model", "dtype", FLAG_CHOICE, FIELD(dtype), "fp32", 0, 0, "fp32|bf16",
+     "of activations and of the weights computed with; masters are fp32", false},
+    {"Model", "rounding", FLAG_CHOICE, FIELD(rounding), "nearest", 0, 0, "nearest|stochastic",
+     "of the masters to bf16 weights; stochastic: by --seed", false},
     {"Model", "attention", FLAG_CHOICE, FIELD(attention), "flash", 0, 0, "flash|naive",
      "flash never stores context x context, naive does", false},
     {"Model", "dropout", FLAG_REAL, FIELD(dropout), "0", 0, 0.95, "RATE",
@@ -346,6 +351,10 @@ static void check_shape(const options_t *o)
             o->width, o->heads, o->width / o->heads);
     if (o->hidden % 4 != 0)
         usage_error("--hidden %d is not a multiple of 4", o->hidden);
+    if (o->dtype == DTYPE_BF16 && (o->width / o->heads % 8 != 0 || o->hidden % 8 != 0))
+        usage_error(
+            "--dtype bf16 needs heads (--width %d over --heads %d) and a --hidden %d that are multiples of 8",
+            o->width, o->heads, o->hidden);
     if ((int64_t)o->batch * o->context > INT_MAX / 4 || (int64_t)o->batch * o->heads > INT_MAX / 4)
         usage_error("--batch %d x --context %d is too large: use a smaller batch and --accumulate", o->batch,
                     o->context);

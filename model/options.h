@@ -17,6 +17,8 @@ typedef enum attention_kind {
     ATTENTION_NAIVE  /* stores scores and probabilities */
 } attention_kind_t;
 
+typedef enum rounding { ROUNDING_NEAREST, ROUNDING_STOCHASTIC } rounding_t;
+
 typedef struct options {
     const char *data;
 
@@ -28,7 +30,7 @@ typedef struct options {
     int hidden;   /* 0: 4 * width */
     int tied;     /* not 0: the head is the token embedding's matrix */
     double norm_eps, rope_theta, rope_factor;
-    int attention;
+    int dtype, rounding, attention;
     double dropout;
 
     int steps, batch, accumulate;

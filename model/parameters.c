@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "check.h"
+#include "kernels.h"
 #include "rng.h"
 
 void parameters_open(parameters_t *parameters, gpu_t *gpu, const layout_t *layout, dtype_t dtype)
@@ -56,9 +57,12 @@ size_t parameters_count(const parameters_t *parameters)
 
 void parameters_upload(parameters_t *parameters, int group, const float *values)
 {
-    const tensor_t *value = group_master(&parameters->groups[group]);
+    group_t *to = &parameters->groups[group];
+    const tensor_t *value = group_master(to);
     cudaStream_t stream = parameters->gpu->stream;
     CUDA(cudaMemcpyAsync(value->data, values, value->bytes, cudaMemcpyHostToDevice, stream));
+    if (to->master.data != NULL)
+        CUDA(round_bf16(to->value.data, to->master.data, to->count, stream));
     CUDA(cudaStreamSynchronize(stream));
 }
 

@@ -123,7 +123,7 @@ tensor_t attention_sublayer_backward(const pass_t *pass, int layer, attention_ke
 /* ---- mlp.c ----
  * The same for y = down(gelu(up(in) + bias)), without the last bias, or down(silu(gate(in)) * up(in)). */
 typedef struct mlp_kept {
-    tensor_t up;  /* [N,F] before bias and GELU; [N,2,F] gate and up */
+    tensor_t up;  /* [N,F] before bias (BF16: after it) and GELU; [N,2,F] gate and up */
     tensor_t act; /* [N,F] what goes down */
 } mlp_kept_t;
 
@@ -133,12 +133,11 @@ tensor_t mlp_sublayer_backward(const pass_t *pass, mlp_kept_t *kept, tensor_t *i
 
 /* ---- head.c ---- */
 
-/* Logits[N,V] of all rows of the last norm, and *loss += scale * their losses. With pass->keep the logits' place
- * holds their gradient. */
+/* *loss += scale * the losses of all rows of the last norm. Returns, with pass->keep, the gradient of the logits [N,V]. */
 tensor_t head_loss(const pass_t *pass, const norm_t *last, const outer_t *w, const int *targets, float *loss,
                    float scale);
 
-/* Logits[V] of the last row. */
+/* Logits[V] of the last row, fp32. */
 tensor_t head_next(const pass_t *pass, const norm_t *last, const outer_t *w);
 
 /* Frees dlogits and what the last norm kept. Returns the gradient of the stream before the last norm [N,C]. */

@@ -11,6 +11,7 @@
 #include "check.h"
 #include "evaluate.h"
 #include "transformer.h"
+#include "linear.h"
 #include "log.h"
 #include "optimizer.h"
 #include "progress.h"
@@ -88,6 +89,13 @@ static void open_files(trainer_t *t)
     log_open(&t->log, o->log);
 }
 
+/* For bf16's products: 32 MiB, as NVIDIA advises, but no more than a small model's largest weight matrix in fp32. */
+static size_t workspace_bytes(const options_t *o)
+{
+    size_t advised = (size_t)32 << 20, largest = (size_t)o->width * (size_t)(8 * o->width) * sizeof(float);
+    return o->dtype != DTYPE_BF16 ? 0 : largest < advised ? largest : advised;
+}
+
 static void open_device(trainer_t *t)
 {
     const options_t *o = t->options;
@@ -96,6 +104,7 @@ static void open_device(trainer_t *t)
            t->gpu.driver_version / 1000, t->gpu.driver_version % 1000 / 10);
     fflush(stdout);
 
+    linear_open(&t->gpu, workspace_bytes(o));
     transformer_open(&t->model, &t->gpu, o);
     optimizer_open(&t->optimizer, &t->model.parameters, o);
     int slots = STEPS_IN_FLIGHT * o->accumulate;
@@ -324,6 +333,7 @@ static void close_all(trainer_t *t)
     batch_ring_close(&t->ring);
     optimizer_close(&t->optimizer);
     transformer_close(&t->model);
+    linear_close(&t->gpu);
     gpu_close(&t->gpu);
     corpus_close(&t->corpus);
     log_close(&t->log);

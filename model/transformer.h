@@ -43,7 +43,7 @@ void transformer_train(transformer_t *model, const batch_t *batch, micro_batch_t
 /* *loss (device) = sum of the losses of the batch's rows, in nats. Without dropout; keeps nothing. */
 void transformer_loss(transformer_t *model, const batch_t *batch, float *loss);
 
-/* Logits [V] after the last token of a batch of one sequence, in the model's type. The caller owns them. */
+/* Logits [V] after the last token of a batch of one sequence, fp32. The caller owns them. */
 tensor_t transformer_next(transformer_t *model, const batch_t *batch);
 
 #endif

@@ -50,6 +50,8 @@ static void bad_flags_exit_2_with_one_line(void **state)
         {"--data x --hidden 30", "--hidden 30 is not a multiple of 4"},
         {"--data x --model llama:tiny --width 12 --heads 4 --kv-heads 4", "heads of 3 channels"},
         {"--data x --tied maybe", "must be one of no|yes"},
+        {"--data x --dtype fp16", "must be one of fp32|bf16"},
+        {"--data x --dtype bf16 --heads 32", "that are multiples of 8"},
         {"--data x --width 1024 --heads 2", "heads of 512 channels"},
         {"--data x --batch 1000000 --context 100000", "too large"},
     };

@@ -19,6 +19,7 @@
 #include "trainer.h"
 
 #define SMALL "--layers 2 --width 48 --heads 3 --context 40 --batch 3 --steps 6 --warmup 0.2 "
+#define BF16  "--dtype bf16 " SMALL
 #define LLAMA "--model llama:tiny --kv-heads 1 --hidden 72 " SMALL
 
 static void assert_same_bits(const history_t *a, const history_t *b)
@@ -53,7 +54,11 @@ static void two_runs_have_the_same_bits(void **state)
                                        SMALL "--dropout 0.2 --attention naive --accumulate 2",
                                        LLAMA,
                                        LLAMA "--dropout 0.2 --accumulate 2 --tied yes",
-                                       LLAMA "--dropout 0.2 --attention naive"};
+                                       LLAMA "--dropout 0.2 --attention naive",
+                                       BF16 "--accumulate 2",
+                                       BF16 "--dropout 0.2 --rounding stochastic",
+                                       BF16 "--dropout 0.2 --attention naive",
+                                       LLAMA BF16 "--dropout 0.1"};
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
         history_t first = trainer_train(ways[i]);
         setenv("SOFTGPU_WORKERS", "1", 1); /* the software device: nor does the number of threads matter */
@@ -112,6 +117,20 @@ static void assert_accumulating_is_one_batch(const char *model)
     assert_true(apart.peak_bytes < together.peak_bytes);
     for (int i = 0; i < together.steps; i++)
         assert_true(relative(together.grad_norm[i], apart.grad_norm[i]) < 1e-4);
+}
+
+/* In BF16, too; and stochastic rounding is another way that leads there. */
+static void flash_and_naive_attention_agree_in_bf16(void **state)
+{
+    (void)state;
+    history_t flash = trainer_train(BF16 "--dropout 0.3"),
+              naive = trainer_train(BF16 "--dropout 0.3 --attention naive"),
+              single = trainer_train(SMALL "--dropout 0.3"),
+              stochastic = trainer_train(BF16 "--dropout 0.3 --rounding stochastic");
+    assert_same_to_rounding(&flash, &naive, 2e-3);
+    assert_same_to_rounding(&flash, &single, 2e-3);
+    assert_same_to_rounding(&flash, &stochastic, 2e-3);
+    assert_true(flash.peak_bytes < single.peak_bytes);
 }
 
 static void accumulating_eight_of_one_is_one_of_eight(void **state)
@@ -246,6 +265,7 @@ int main(void)
         cmocka_unit_test(another_seed_is_another_run),
         cmocka_unit_test(flash_and_naive_attention_agree),
         cmocka_unit_test(flash_and_naive_attention_agree_with_dropout),
+        cmocka_unit_test(flash_and_naive_attention_agree_in_bf16),
         cmocka_unit_test(accumulating_eight_of_one_is_one_of_eight),
         cmocka_unit_test(loss_falls),
         cmocka_unit_test(memory_comes_back_after_each_step),

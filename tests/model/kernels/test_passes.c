@@ -681,6 +681,25 @@ static void gradient_scale_off_below_and_above_the_norm_matches_reference(void *
         fixture_run(gradient_scale_body, &flats[i]);
 }
 
+/* What element i's 16 random bits make of x, and whether these are its two neighbours. */
+static double rounded_stochastically(double x, adamw_t options, size_t i)
+{
+    const uint64_t count = options.offset + i / 8;
+    const uint32_t counter[4] = {(uint32_t)count, (uint32_t)(count >> 32), 0, 0},
+                   key[2] = {(uint32_t)options.seed, (uint32_t)(options.seed >> 32)};
+    uint32_t words[4], bits;
+    const float single = (float)x;
+    reference_philox(words, counter, key);
+    memcpy(&bits, &single, sizeof bits);
+    const uint32_t share = bits & 0xffffu, noise = words[i / 2 % 4] >> (i % 2 ? 16 : 0) & 0xffffu;
+    const uint32_t to = (bits >> 16) + (share + noise > 0xffffu ? 1 : 0); /* away from 0 */
+    const uint32_t whole = to << 16;
+    float result;
+    memcpy(&result, &whole, sizeof result);
+    return (double)result;
+}
+
+/* accumulate: a copy that is rounded stochastically, or, with no decay at all, to the nearest. */
 static void adamw_body(const void *argument)
 {
     const flat_t *const a = argument;
@@ -692,18 +711,32 @@ static void adamw_body(const void *argument)
         v[i] = 0.01 * (fixture_uniform() + 1);
     float *const v_device = fixture_tensor(v, a->n);
     const float *const scale_device = fixture_tensor(scale, 1);
-    for (int step = 1; step <= 3; step++) {
-        const adamw_t options = {4e-3f, 0.9f, 0.95f, 1e-8f, 0.1f, step, 0, 0, 0};
+    fixture_use(DTYPE_BF16);
+    void *const copy = a->accumulate ? fixture_output_elements(a->n) : NULL;
+    adamw_t options = {4e-3f, 0.9f, 0.95f, 1e-8f, 0.1f, 1, a->decayed > 0, 0x123456789abcdefu, 0xfffffff0u};
+    for (; options.step <= 3; options.step++) {
         const reference_adamw_t reference = {options.learning_rate, options.beta1,        options.beta2,
-                                             options.eps,           options.weight_decay, step};
+                                             options.eps,           options.weight_decay, options.step};
         const float *const gradient_device = fixture_random(&gradient, a->n, 1);
-        fixture_ok(adamw(parameter_device, m_device, v_device, NULL, gradient_device, a->n, a->decayed,
+        fixture_ok(adamw(parameter_device, m_device, v_device, copy, gradient_device, a->n, a->decayed,
                          scale_device, options, NULL));
         reference_adamw(parameter, m, v, gradient, a->n, a->decayed, scale[0], reference);
     }
     fixture_match("parameter", parameter_device, parameter, a->n);
     fixture_match("m", m_device, m, a->n);
     fixture_match("v", v_device, v, a->n);
+    if (!copy)
+        return;
+    float *const master = (float *)fixture_doubles(a->n);
+    double drift = 0, *const expected = fixture_doubles(a->n);
+    fixture_read(master, parameter_device, a->n);
+    for (size_t i = 0; i < a->n; i++)
+        expected[i] = options.stochastic ? rounded_stochastically(master[i], options, i) : (double)master[i];
+    fixture_round(expected, a->n);
+    for (size_t i = 0; i < a->n; i++)
+        drift += (expected[i] - (double)master[i]) / fmax(fabs((double)master[i]), 1e-3);
+    assert_true(fabs(drift) / (double)a->n < 0.02 / sqrt((double)a->n)); /* neither way is preferred */
+    fixture_match_elements_within("copy", copy, expected, a->n, 0, 0);
 }
 
 static void adamw_three_steps_match_reference(void **state)
@@ -711,6 +744,33 @@ static void adamw_three_steps_match_reference(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof flats / sizeof *flats - (fixture_small() ? 1 : 0); i++)
         fixture_run(adamw_body, &flats[i]);
+}
+
+/* Ties go to the even neighbour; what is too large becomes infinite, what is not a number stays so. */
+static void round_bf16_body(const void *argument)
+{
+    (void)argument;
+    enum { N = 12 };
+    static const uint32_t from[N] = {0x3f800000, 0x3f808000, 0x3f808001, 0x3f818000, 0x3f817fff, 0xbf808000,
+                                     0x00000001, 0x00008001, 0x7f7fffff, 0xff800000, 0x7f800001, 0xffc00000};
+    static const uint16_t to[N] = {0x3f80, 0x3f80, 0x3f81, 0x3f82, 0x3f81, 0xbf80,
+                                   0x0000, 0x0001, 0x7f80, 0xff80, 0x7fc0, 0xffc0};
+    uint16_t got[N];
+    double zeros[N] = {0}, one[1] = {1};
+    float *const device = fixture_tensor(zeros, N);
+    fixture_use(DTYPE_BF16);
+    void *const rounded = fixture_output_elements(N);
+    fixture_ok(cudaMemcpy(device, from, sizeof from, cudaMemcpyHostToDevice));
+    fixture_ok(round_bf16(rounded, device, N, NULL));
+    fixture_ok(cudaMemcpy(got, rounded, sizeof got, cudaMemcpyDeviceToHost));
+    assert_memory_equal(got, to, sizeof to);
+    fixture_match("", fixture_tensor(one, 1), one, 1);
+}
+
+static void round_bf16_is_to_the_nearest(void **state)
+{
+    (void)state;
+    fixture_run(round_bf16_body, NULL);
 }
 
 int main(void)
@@ -737,6 +797,7 @@ int main(void)
         cmocka_unit_test(sum_all_sizes_match_reference),
         cmocka_unit_test(gradient_scale_off_below_and_above_the_norm_matches_reference),
         cmocka_unit_test(adamw_three_steps_match_reference),
+        cmocka_unit_test(round_bf16_is_to_the_nearest),
     };
     return cmocka_run_group_tests(tests, fixture_setup, fixture_teardown);
 }
