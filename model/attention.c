@@ -43,10 +43,10 @@ static void flash_forward(const pass_t *pass, attention_kept_t *kept, dropout_t 
     kept->lse = pass_statistics(pass, pass->H); /* [B,H,T] */
     CUDA(attention_forward(pass->dtype, kept->out.data, kept->lse.data, kept->qkv.data, shape_of(pass), drop,
                            gpu->stream));
-    if (!pass->keep) {
+    if (!pass_keeps_all(pass))
         tensor_free(gpu, &kept->qkv);
+    if (!pass->keep)
         tensor_free(gpu, &kept->lse);
-    }
 }
 
 /* Returns dqkv[B,T,H+2KV,D]. */
@@ -164,17 +164,26 @@ static tensor_t naive_backward(const pass_t *pass, attention_kept_t *kept, tenso
     return dqkv;
 }
 
+/* Queries, keys and values [B,T,H+2KV,D] of in[N,C], turned if positions are rotary. */
+static tensor_t make_qkv(const pass_t *pass, const tensor_t *in, const block_t *w)
+{
+    int Q = qkv_channels(pass);
+    tensor_t qkv = pass_tensor(pass, Q);
+    linear_forward(pass->gpu, pass->dtype, (linear_t){pass->N, pass->C, Q}, qkv.data, in->data, w->qkv_w,
+                   w->qkv_b);
+    if (pass->rope != NULL)
+        CUDA(rope_forward(pass->dtype, qkv.data, pass->rope, shape_of(pass), pass->gpu->stream));
+    return qkv;
+}
+
 tensor_t attention_sublayer_forward(const pass_t *pass, int layer, attention_kept_t *kept, const tensor_t *in,
                                     const block_t *w)
 {
     gpu_t *gpu = pass->gpu;
-    int N = pass->N, C = pass->C, Q = qkv_channels(pass);
+    int N = pass->N, C = pass->C;
     dropout_t drop = pass_dropout(pass, layer, SITE_ATTENTION);
 
-    kept->qkv = pass_tensor(pass, Q); /* [N,Q] = [B,T,H+2KV,D] */
-    linear_forward(gpu, pass->dtype, (linear_t){N, C, Q}, kept->qkv.data, in->data, w->qkv_w, w->qkv_b);
-    if (pass->rope != NULL)
-        CUDA(rope_forward(pass->dtype, kept->qkv.data, pass->rope, shape_of(pass), gpu->stream));
+    kept->qkv = make_qkv(pass, in, w);
     if (pass->attention == ATTENTION_NAIVE)
         naive_forward(pass, kept, drop);
     else
@@ -199,6 +208,8 @@ tensor_t attention_sublayer_backward(const pass_t *pass, int layer, attention_ke
                            pass->accumulate);
     tensor_t dout = pass_tensor(pass, C); /* [B,T,H,D] */
     linear_backward_input(gpu, pass->dtype, projection, dout.data, dy->data, w->proj_w);
+    if (pass->lean && pass->attention != ATTENTION_NAIVE)
+        kept->qkv = make_qkv(pass, in, w);
     tensor_t dqkv = pass->attention == ATTENTION_NAIVE ? naive_backward(pass, kept, &dout, drop)
                                                        : flash_backward(pass, kept, &dout, drop);
     if (pass->rope != NULL)

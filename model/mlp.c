@@ -42,6 +42,18 @@ static void act_forward(const pass_t *pass, mlp_kept_t *kept, const tensor_t *in
         CUDA(bias_gelu_forward(pass->dtype, kept->act.data, kept->up.data, w->up_b, N, F, gpu->stream));
 }
 
+/* kept->act again, from kept->up. In BF16 from its rounded sums: bits may differ from those that went down. */
+static void act_again(const pass_t *pass, mlp_kept_t *kept, const block_t *w)
+{
+    int N = pass->N, F = pass->F;
+    kept->act = pass_tensor(pass, F); /* [N,F] */
+    if (is_gated(pass))
+        CUDA(swiglu_forward(pass->dtype, kept->act.data, kept->up.data, N, F, pass->gpu->stream));
+    else
+        CUDA(bias_gelu_forward(pass->dtype, kept->act.data, kept->up.data, is_fused(pass) ? NULL : w->up_b, N,
+                               F, pass->gpu->stream));
+}
+
 tensor_t mlp_sublayer_forward(const pass_t *pass, mlp_kept_t *kept, const tensor_t *in, const block_t *w)
 {
     gpu_t *gpu = pass->gpu;
@@ -52,7 +64,7 @@ tensor_t mlp_sublayer_forward(const pass_t *pass, mlp_kept_t *kept, const tensor
     tensor_t y = pass_tensor(pass, pass->C); /* [N,C] */
     linear_forward(gpu, pass->dtype, (linear_t){pass->N, pass->F, pass->C}, y.data, kept->act.data, w->down_w,
                    NULL);
-    if (!pass->keep)
+    if (!pass_keeps_all(pass))
         tensor_free(gpu, &kept->act);
     return y;
 }
@@ -91,6 +103,8 @@ tensor_t mlp_sublayer_backward(const pass_t *pass, mlp_kept_t *kept, tensor_t *i
     int N = pass->N, C = pass->C, F = pass->F;
     linear_t up = {N, C, up_channels(pass)}, down = {N, F, C};
 
+    if (pass->lean)
+        act_again(pass, kept, w);
     linear_backward_weight(gpu, pass->dtype, down, dw->down_w, NULL, dy->data, kept->act.data,
                            pass->accumulate);
     tensor_free(gpu, &kept->act);

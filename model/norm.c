@@ -30,16 +30,27 @@ static float norm_eps(const pass_t *pass)
     return (float)pass->shape->norm_eps;
 }
 
-void norm_forward(const pass_t *pass, norm_t *norm, const void *weight, const void *bias)
+static void normalise(const pass_t *pass, norm_t *norm, const void *weight, const void *bias)
 {
     cudaStream_t stream = pass->gpu->stream;
-    norm_allocate(pass, norm);
     if (is_rms(pass))
         CUDA(rmsnorm_forward(pass->dtype, norm->out.data, norm_rstd(norm), norm->x.data, weight,
                              norm_eps(pass), pass->N, pass->C, stream));
     else
         CUDA(layernorm_forward(pass->dtype, norm->out.data, norm_mean(pass, norm), norm_rstd(norm),
                                norm->x.data, weight, bias, norm_eps(pass), pass->N, pass->C, stream));
+}
+
+void norm_forward(const pass_t *pass, norm_t *norm, const void *weight, const void *bias)
+{
+    norm_allocate(pass, norm);
+    normalise(pass, norm, weight, bias);
+}
+
+void norm_again(const pass_t *pass, norm_t *norm, const void *weight, const void *bias)
+{
+    norm->out = pass_tensor(pass, pass->C); /* [N,C] */
+    normalise(pass, norm, weight, bias);    /* the statistics, too: as they were */
 }
 
 void join_forward(const pass_t *pass, norm_t *from, norm_t *to, tensor_t *y, join_t join)

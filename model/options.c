@@ -96,6 +96,8 @@ static const flag_t flags[] = {
      "of the masters to bf16 weights; stochastic: by --seed", false},
     {"Model", "attention", FLAG_CHOICE, FIELD(attention), "flash", 0, 0, "flash|naive",
      "flash never stores context x context, naive does", false},
+    {"Model", "save", FLAG_CHOICE, FIELD(save), "full", 0, 0, "full|lean",
+     "for the backward pass; lean makes norms, queries, keys, values and GELU again", false},
     {"Model", "dropout", FLAG_REAL, FIELD(dropout), "0", 0, 0.95, "RATE",
      "share of embeddings, attention weights and block outputs dropped", false},
 

@@ -17,6 +17,7 @@ typedef enum attention_kind {
     ATTENTION_NAIVE  /* stores scores and probabilities */
 } attention_kind_t;
 
+typedef enum save { SAVE_FULL, SAVE_LEAN } save_t;
 typedef enum rounding { ROUNDING_NEAREST, ROUNDING_STOCHASTIC } rounding_t;
 
 typedef struct options {
@@ -30,7 +31,7 @@ typedef struct options {
     int hidden;   /* 0: 4 * width */
     int tied;     /* not 0: the head is the token embedding's matrix */
     double norm_eps, rope_theta, rope_factor;
-    int dtype, rounding, attention;
+    int dtype, rounding, attention, save;
     double dropout;
 
     int steps, batch, accumulate;

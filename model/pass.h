@@ -32,6 +32,7 @@ typedef struct pass {
     const float *rope; /* device, rope.h: [T or more,2,D/2]; NULL: positions are learned; borrowed */
     attention_kind_t attention;
     int keep;       /* a backward pass follows: keep what it needs */
+    int lean;       /* and make again what is cheap to make: norms' outputs, qkv, what goes down in the MLP */
     int accumulate; /* gradients are added to what is there */
     float dropout;  /* rate; 0 in evaluation */
     uint64_t seed;  /* of dropout */
@@ -70,6 +71,12 @@ typedef struct block {
 outer_t outer_at(const layout_t *layout, const tensor_t *group);
 block_t block_at(const layout_t *layout, const tensor_t *group);
 
+/* Whether a forward pass keeps what --save lean makes again. */
+static inline int pass_keeps_all(const pass_t *pass)
+{
+    return pass->keep && !pass->lean;
+}
+
 /* ---- norm.c ---- */
 
 /* What a norm keeps: its input on the residual stream, its output, and per row 1/deviation and mean (RMSNorm has none). */
@@ -88,6 +95,9 @@ typedef struct join {
 
 /* The first norm: norm->out from norm->x. */
 void norm_forward(const pass_t *pass, norm_t *norm, const void *weight, const void *bias);
+
+/* norm->out again, the same bits, from what the norm has kept of a lean pass. */
+void norm_again(const pass_t *pass, norm_t *norm, const void *weight, const void *bias);
 
 /* to->x = from->x + dropout(y + bias), in y's memory; then the norm of it. Frees what no backward pass will need. */
 void join_forward(const pass_t *pass, norm_t *from, norm_t *to, tensor_t *y, join_t join);

@@ -82,6 +82,7 @@ void transformer_open(transformer_t *model, gpu_t *gpu, const options_t *options
     *model = (transformer_t){.gpu = gpu,
                              .shape = s,
                              .dtype = (dtype_t)options->dtype,
+                             .lean = options->save == SAVE_LEAN,
                              .attention = (attention_kind_t)options->attention};
     layout_open(&model->layout, s);
     parameters_open(&model->parameters, gpu, &model->layout, model->dtype);
@@ -133,7 +134,7 @@ static void block_forward(transformer_t *model, const pass_t *pass, int layer)
     range_begin("attention");
     tensor_t y =
         attention_sublayer_forward(pass, layer, &kept->attention[layer], &norm1->out, &w); /* [N,C] */
-    if (!pass->keep)
+    if (!pass_keeps_all(pass))
         tensor_free(pass->gpu, &norm1->out);
     join_forward(pass, norm1, norm2, &y,
                  (join_t){w.proj_b, w.norm2_w, w.norm2_b, pass_dropout(pass, layer, SITE_PROJECTION)});
@@ -141,7 +142,7 @@ static void block_forward(transformer_t *model, const pass_t *pass, int layer)
 
     range_begin("mlp");
     y = mlp_sublayer_forward(pass, &kept->mlp[layer], &norm2->out, &w); /* [N,C] */
-    if (!pass->keep)
+    if (!pass_keeps_all(pass))
         tensor_free(pass->gpu, &norm2->out);
     join_t join = {.bias = w.down_b, .drop = pass_dropout(pass, layer, SITE_MLP)};
     if (layer + 1 < model->shape.layers) {
@@ -166,6 +167,48 @@ static void forward(transformer_t *model, const pass_t *pass, const batch_t *bat
         block_forward(model, pass, layer);
 }
 
+/* ---- what is saved for the backward pass ---- */
+
+static void visit_norm(const transformer_t *model, int layer, const char *const names[3], const norm_t *norm)
+{
+    const tensor_t *tensors[3] = {&norm->x, &norm->out, &norm->stats};
+    for (int i = 0; i < 3; i++)
+        if (tensors[i]->data != NULL)
+            model->saved(model->saved_context, layer, names[i], tensors[i]->bytes);
+}
+
+static void visit_saved(const transformer_t *model)
+{
+    static const char *const norms[2][3] = {{"norm1.x", "norm1.out", "norm1.stats"},
+                                            {"norm2.x", "norm2.out", "norm2.stats"}};
+    static const char *const last[3] = {"norm.x", "norm.out", "norm.stats"};
+    const activations_t *all = model->kept;
+    int L = model->shape.layers;
+    for (int l = 0; l < L; l++) {
+        const attention_kept_t *a = &all->attention[l];
+        const mlp_kept_t *m = &all->mlp[l];
+        const struct {
+            const char *name;
+            const tensor_t *tensor;
+        } rest[] = {{"attention.qkv", &a->qkv},
+                    {"attention.q", &a->q},
+                    {"attention.k", &a->k},
+                    {"attention.v", &a->v},
+                    {"attention.lse", &a->lse},
+                    {"attention.probs", &a->probs},
+                    {"attention.dropped", &a->dropped},
+                    {"attention.out", &a->out},
+                    {"mlp.up", &m->up},
+                    {"mlp.act", &m->act}};
+        for (int i = 0; i < 2; i++)
+            visit_norm(model, l, norms[i], &all->norms[2 * l + i]);
+        for (size_t i = 0; i < sizeof rest / sizeof *rest; i++)
+            if (rest[i].tensor->data != NULL)
+                model->saved(model->saved_context, l, rest[i].name, rest[i].tensor->bytes);
+    }
+    visit_norm(model, L, last, &all->norms[2 * L]);
+}
+
 /* ---- backward ---- */
 
 /* dx[N,C], the gradient of the stream after the block, becomes that of the stream before it. */
@@ -177,6 +220,8 @@ static void block_backward(transformer_t *model, const pass_t *pass, int layer, 
     block_t w = values_of_block(model, layer), dw = gradients_of_block(model, layer);
 
     range_begin("mlp");
+    if (pass->lean)
+        norm_again(pass, norm2, w.norm2_w, w.norm2_b);
     tensor_t dy = join_backward(pass, dw.down_b, dx, pass_dropout(pass, layer, SITE_MLP)); /* [N,C] */
     tensor_t dout =
         mlp_sublayer_backward(pass, &kept->mlp[layer], &norm2->out, dy.data ? &dy : dx, &w, &dw); /* [N,C] */
@@ -185,6 +230,8 @@ static void block_backward(transformer_t *model, const pass_t *pass, int layer, 
     range_end();
 
     range_begin("attention");
+    if (pass->lean)
+        norm_again(pass, norm1, w.norm1_w, w.norm1_b);
     dy = join_backward(pass, dw.proj_b, dx, pass_dropout(pass, layer, SITE_PROJECTION));
     dout = attention_sublayer_backward(pass, layer, &kept->attention[layer], &norm1->out, dy.data ? &dy : dx,
                                        &w, &dw);
@@ -235,6 +282,7 @@ void transformer_train(transformer_t *model, const batch_t *batch, micro_batch_t
 {
     pass_t pass = pass_of(model, batch);
     pass.keep = 1;
+    pass.lean = model->lean;
     pass.accumulate = micro.accumulate;
     pass.dropout = micro.dropout;
     pass.seed = micro.seed;
@@ -248,6 +296,8 @@ void transformer_train(transformer_t *model, const batch_t *batch, micro_batch_t
         head_loss(&pass, last_norm(model), &w, batch->targets, micro.loss, micro.scale); /* [N,V] */
     range_end();
     range_end();
+    if (model->saved != NULL)
+        visit_saved(model);
     range_begin("backward");
     backward(model, &pass, batch, &dlogits);
     range_end();

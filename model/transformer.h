@@ -12,6 +12,10 @@
 #include "options.h"
 #include "parameters.h"
 
+/* A tensor saved for the backward pass: of block `layer` ("norm1.x", "attention.qkv", "mlp.up", ...), or, with the number of
+ * layers, of the last norm. */
+typedef void (*saved_fn)(void *context, int layer, const char *name, size_t bytes);
+
 typedef struct transformer {
     gpu_t *gpu; /* borrowed */
     shape_t shape;
@@ -19,8 +23,11 @@ typedef struct transformer {
     dtype_t dtype; /* of activations and working weights */
     attention_kind_t attention;
     parameters_t parameters;
-    tensor_t rope; /* fp32 [context,2,D/2]: rope.h; empty where positions are learned */
+    tensor_t rope;            /* fp32 [context,2,D/2]: rope.h; empty where positions are learned */
     struct activations *kept; /* owns: one forward pass's, empty between passes */
+    int lean;                 /* --save lean */
+    saved_fn saved;      /* NULL, or called for each tensor that a training step's forward pass has saved, */
+    void *saved_context; /* with this */
 } transformer_t;
 
 /* One micro-batch of a training step. */

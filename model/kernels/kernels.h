@@ -109,7 +109,7 @@ cudaError_t column_sum(dtype_t type, float *dbias, const void *dy, int N, int C,
                        cudaStream_t stream);
 
 /* out[N,C] = gelu(x + bias), x without the bias (kept for backward). GELU by tanh, as GPT-2:
- * 0.5 u (1 + tanh(sqrt(2/pi) (u + 0.044715 u^3))) (Hendrycks, Gimpel, arXiv:1606.08415). */
+ * 0.5 u (1 + tanh(sqrt(2/pi) (u + 0.044715 u^3))) (Hendrycks, Gimpel, arXiv:1606.08415). bias may be NULL: none. */
 cudaError_t bias_gelu_forward(dtype_t type, void *out, const void *x, const void *bias, int N, int C,
                               cudaStream_t stream);
 

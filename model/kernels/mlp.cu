@@ -5,7 +5,7 @@
 #include "gelu.cuh"
 #include "kernels.h"
 
-/* A block takes `rows` rows of x[N,C]. to may be from. */
+/* A block takes `rows` rows of x[N,C]. to may be from; bias NULL: none. */
 template <bool GELU, typename E>
 __global__ void bias_kernel(E *to, const E *from, const E *__restrict__ bias, int N, int C, int rows)
 {
@@ -15,7 +15,7 @@ __global__ void bias_kernel(E *to, const E *from, const E *__restrict__ bias, in
         E *const y = to + (size_t)n * C;
         SIMD for (int c = block_thread(); c < C; c += block_threads())
         {
-            const float u = load_f(x[c]) + load_f(bias[c]);
+            const float u = bias ? load_f(x[c]) + load_f(bias[c]) : load_f(x[c]);
             store_f(y + c, GELU ? gelu(u) : u);
         }
     }

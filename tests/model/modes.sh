@@ -11,7 +11,7 @@ losses() { # losses <log>
     sed -n 's/.*"kind": "step".*"loss": \([0-9.e-]*\).*/\1/p' "$1"
 }
 
-for way in '--attention flash' '--attention naive' '--model llama:tiny --kv-heads 1 --hidden 24' '--dtype bf16 --rounding stochastic'; do
+for way in '--attention flash' '--attention naive' '--model llama:tiny --kv-heads 1 --hidden 24' '--dtype bf16 --rounding stochastic --save lean'; do
     tolerance=1e-5
     [[ $way != *bf16* ]] || tolerance=1e-3 # a sum may be rounded the other way
     for mode in fast simt checked; do
