@@ -9,23 +9,31 @@ static linear_t head_shape(const pass_t *pass, int rows)
     return (linear_t){rows, pass->C, pass->shape->vocab};
 }
 
-tensor_t head_loss(const pass_t *pass, const norm_t *last, const outer_t *w, const int *targets, float *loss,
-                   float scale)
+tensor_t head_row_losses(const pass_t *pass, const norm_t *last, const outer_t *w, const int *targets,
+                         float scale, tensor_t *losses)
 {
     gpu_t *gpu = pass->gpu;
     int N = pass->N, V = pass->shape->vocab;
     bool in_place = pass->dtype == DTYPE_FP32;
     tensor_t logits = pass_statistics(pass, V); /* [N,V] */
     linear_forward_fp32(gpu, pass->dtype, head_shape(pass, N), logits.data, last->out.data, w->head);
-    tensor_t losses = pass_statistics(pass, 1); /* [N] */
+    *losses = pass_statistics(pass, 1); /* [N] */
     tensor_t dlogits = pass->keep && !in_place ? pass_tensor(pass, V) : (tensor_t){0};
-    CUDA(cross_entropy(pass->dtype, pass->keep && in_place ? logits.data : dlogits.data, losses.data,
+    CUDA(cross_entropy(pass->dtype, pass->keep && in_place ? logits.data : dlogits.data, losses->data,
                        logits.data, targets, N, V, scale, gpu->stream));
-    CUDA(sum(loss, losses.data, (size_t)N, scale, pass->accumulate, gpu->stream));
-    tensor_free(gpu, &losses);
     if (pass->keep && in_place)
         dlogits = tensor_take(&logits);
     tensor_free(gpu, &logits);
+    return dlogits;
+}
+
+tensor_t head_loss(const pass_t *pass, const norm_t *last, const outer_t *w, const int *targets, float *loss,
+                   float scale)
+{
+    tensor_t losses;
+    tensor_t dlogits = head_row_losses(pass, last, w, targets, scale, &losses); /* [N,V] */
+    CUDA(sum(loss, losses.data, (size_t)pass->N, scale, pass->accumulate, pass->gpu->stream));
+    tensor_free(pass->gpu, &losses);
     return dlogits;
 }
 

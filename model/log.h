@@ -3,12 +3,14 @@
  *
  * Records, by "kind":
  *   run     "options" (every flag), model shape, "parameters", corpus sizes, device, versions
- *   step    "step" (from 1), "loss" and "grad_norm" (also as "..._hex": C's hexadecimal form, all bits),
- * "lr", "tokens_per_s", "ms", "device_bytes" and "peak_bytes" (allocated by the trainer when the step had
- * been issued; at most so far) eval    "step", "loss" (nats per token), "loss_hex", "tokens" sample "prompt",
- * "text" (a byte above 127 as the code point of that number) final   "steps", "held_out_loss",
- * "held_out_loss_hex", "peak_bytes", "seconds", "state_hash" (parameters.h) A number that is not finite is
- * null.
+ *   step    "step" (from 1), "loss" and "grad_norm" (also as "..._hex": C's hexadecimal form, all bits), "lr",
+ *           "tokens_per_s", "ms", "device_bytes" and "peak_bytes" (allocated by the trainer when the step had
+ *           been issued; at most so far)
+ *   eval    "step", "loss" (nats per token), "loss_hex", "tokens"
+ *   choices "step", "examples", "accuracy", "accuracy_norm" (choices.h)
+ *   sample  "prompt", "text" (a byte above 127 as the code point of that number)
+ *   final   "steps", "held_out_loss", "held_out_loss_hex", "peak_bytes", "seconds", "state_hash" (parameters.h)
+ * A number that is not finite is null.
  */
 #ifndef EBB_MODEL_LOG_H
 #define EBB_MODEL_LOG_H

@@ -66,8 +66,14 @@ typedef struct flag {
 #define FIELD(name) offsetof(options_t, name)
 
 static const flag_t flags[] = {
-    {"Data", "data", FLAG_TEXT, FIELD(data), NULL, 0, 0, "FILE", "text to train on; its last 5% are held out",
-     false},
+    {"Data", "data", FLAG_TEXT, FIELD(data), NULL, 0, 0, "FILES",
+     "a text to train on, or token shards, by name or quoted pattern", false},
+    {"Data", "data-kind", FLAG_CHOICE, FIELD(data_kind), "auto", 0, 0, "auto|text|tokens",
+     "what they are; auto looks at their beginning", false},
+    {"Data", "eval-data", FLAG_TEXT, FIELD(eval_data), NULL, 0, 0, "FILES",
+     "held-out data; without it the last 5% of --data are", false},
+    {"Data", "tokenizer", FLAG_TEXT, FIELD(tokenizer), NULL, 0, 0, "FILE",
+     "tokens' texts, for samples after training on shards", false},
     {"Data", "seed", FLAG_SEED, FIELD(seed), "1", 0, 0, "N", "of weights, batches, dropout and samples",
      false},
 
@@ -82,6 +88,8 @@ static const flag_t flags[] = {
      "channels inside the MLP, a multiple of 4; 0: four times --width", true},
     {"Model", "context", FLAG_COUNT, FIELD(context), "64", 1, 1 << 20, "TOKENS",
      "tokens that the model sees at once", true},
+    {"Model", "vocab", FLAG_COUNT, FIELD(vocab), "256", 2, 1 << 24, "CLASSES", "of tokens, 256 for a text",
+     true},
     {"Model", "tied", FLAG_CHOICE, FIELD(tied), "yes", 0, 0, "no|yes",
      "the head is the token embedding's matrix", true},
     {"Model", "norm-eps", FLAG_REAL, FIELD(norm_eps), "1e-5", 1e-12, 1, "X", "added to a row's variance",
@@ -126,14 +134,18 @@ static const flag_t flags[] = {
      "held-out loss every so many steps, 0: only at the end", false},
     {"Evaluation and samples", "eval-batches", FLAG_COUNT, FIELD(eval_batches), "20", 1, INT_MAX, "N",
      "batches of such an evaluation; the one at the end takes all", false},
-    {"Evaluation and samples", "sample", FLAG_COUNT, FIELD(sample), "300", 0, 1 << 24, "BYTES",
-     "text generated at the end", false},
+    {"Evaluation and samples", "choices", FLAG_TEXT, FIELD(choices), NULL, 0, 0, "FILE",
+     "multiple-choice questions (HellaSwag) to answer at the end", false},
+    {"Evaluation and samples", "choices-most", FLAG_COUNT, FIELD(choices_most), "0", 0, INT_MAX, "N",
+     "of them, from the first on; 0: all", false},
+    {"Evaluation and samples", "sample", FLAG_COUNT, FIELD(sample), "300", 0, 1 << 24, "TOKENS",
+     "text generated at the end; of a text's tokens, bytes", false},
     {"Evaluation and samples", "temperature", FLAG_REAL, FIELD(temperature), "0.8", 0, 1e3, "X",
-     "of the sample, 0: always the likeliest byte", false},
-    {"Evaluation and samples", "top-k", FLAG_COUNT, FIELD(top_k), "0", 0, 256, "N",
-     "sample among the N likeliest bytes, 0: among all", false},
+     "of the sample, 0: always the likeliest token", false},
+    {"Evaluation and samples", "top-k", FLAG_COUNT, FIELD(top_k), "0", 0, 1 << 24, "N",
+     "sample among the N likeliest tokens, 0: among all", false},
     {"Evaluation and samples", "prompt", FLAG_TEXT, FIELD(prompt), "", 0, 0, "TEXT",
-     "that the sample continues (a new line, if empty)", false},
+     "that the sample continues (if empty: a new line, or the end of a text)", false},
 
     {"Output and device", "log", FLAG_TEXT, FIELD(log), NULL, 0, 0, "FILE",
      "JSON lines: options, steps, evaluations", false},
@@ -315,8 +327,8 @@ static const flag_t *find_flag(const char *argument, const char **value)
 
 static void print_help(void)
 {
-    puts("ebb-train: trains a transformer, GPT-2 or Llama, on text, byte by byte, on a CUDA device.\n\n"
-         "usage: ebb-train --data FILE [--flag VALUE | --flag=VALUE]...");
+    puts("ebb-train: trains a transformer, GPT-2 or Llama, on text or tokens, on a CUDA device.\n\n"
+         "usage: ebb-train --data FILES [--flag VALUE | --flag=VALUE]...");
     for (size_t i = 0; i < FLAG_TOTAL; i++) {
         const flag_t *flag = &flags[i];
         if (i == 0 || strcmp(flag->group, flags[i - 1].group) != 0)
@@ -393,7 +405,8 @@ void options_parse(options_t *options, int argc, char **argv)
         exit(0);
     }
     if (options->data == NULL)
-        usage_error("--data FILE is missing: a text to train on (ebb-train --help lists all flags)");
+        usage_error(
+            "--data FILES is missing: a text or token shards to train on (ebb-train --help lists all flags)");
     check_shape(options);
 }
 

@@ -21,11 +21,13 @@ typedef enum save { SAVE_FULL, SAVE_LEAN } save_t;
 typedef enum rounding { ROUNDING_NEAREST, ROUNDING_STOCHASTIC } rounding_t;
 
 typedef struct options {
-    const char *data;
+    const char *data, *eval_data;
+    int data_kind; /* data_kind_t */
+    const char *tokenizer;
 
     const char *model; /* preset */
     family_t family;   /* of the preset */
-    int vocab;         /* of the preset; 256 covers the byte-level tokenizer */
+    int vocab;         /* 256 covers bytes */
     int layers, width, heads, context;
     int kv_heads; /* 0: as many as heads */
     int hidden;   /* 0: 4 * width */
@@ -40,6 +42,8 @@ typedef struct options {
     uint64_t seed;
 
     int eval_every, eval_batches;
+    const char *choices;
+    int choices_most;
     int sample, top_k;
     double temperature;
     const char *prompt;

@@ -147,6 +147,10 @@ tensor_t mlp_sublayer_backward(const pass_t *pass, mlp_kept_t *kept, tensor_t *i
 tensor_t head_loss(const pass_t *pass, const norm_t *last, const outer_t *w, const int *targets, float *loss,
                    float scale);
 
+/* The same, the rows' losses[N] kept apart. */
+tensor_t head_row_losses(const pass_t *pass, const norm_t *last, const outer_t *w, const int *targets,
+                         float scale, tensor_t *losses);
+
 /* Logits[V] of the last row, fp32. */
 tensor_t head_next(const pass_t *pass, const norm_t *last, const outer_t *w);
 

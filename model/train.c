@@ -7,8 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ahead.h"
 #include "batch.h"
 #include "check.h"
+#include "choices.h"
+#include "data.h"
 #include "evaluate.h"
 #include "transformer.h"
 #include "linear.h"
@@ -18,6 +21,7 @@
 #include "ranges.h"
 #include "rng.h"
 #include "sample.h"
+#include "tokenizer.h"
 
 #define STEPS_IN_FLIGHT 2
 
@@ -35,7 +39,11 @@ typedef struct pending {
 
 typedef struct trainer {
     const options_t *options;
-    corpus_t corpus;
+    dataset_t data, eval_data; /* eval_data: of --eval-data, else empty */
+    held_out_t held_out;
+    tokenizer_t tokenizer; /* empty: there is none for this data */
+    choices_t choices;     /* empty: none asked for */
+    ahead_t *ahead;        /* owned: training batches */
     gpu_t gpu;
     transformer_t model;
     optimizer_t optimizer;
@@ -45,7 +53,6 @@ typedef struct trainer {
 
     tensor_t results; /* device [RESULT_COUNT] */
     float *pinned;    /* [STEPS_IN_FLIGHT, RESULT_COUNT] */
-    size_t *starts;   /* [batch] workspace */
     uint64_t dropout_seed;
     pending_t pending[STEPS_IN_FLIGHT];
     int steps_done;     /* issued */
@@ -75,11 +82,44 @@ static size_t tokens_per_step(const options_t *o)
 
 /* ---- start ---- */
 
+static void must(bool good, const fault_t *fault)
+{
+    if (!good)
+        usage_error("%s", fault->text);
+}
+
+static void open_data(trainer_t *t)
+{
+    const options_t *o = t->options;
+    fault_t fault;
+    data_kind_t kind = (data_kind_t)o->data_kind;
+    bool separate = o->eval_data != NULL;
+    must(dataset_open(&t->data, "--data", o->data, kind, o->vocab, &fault), &fault);
+    must(dataset_split(&t->data, o->context, separate, &fault), &fault);
+    if (separate)
+        must(dataset_open(&t->eval_data, "--eval-data", o->eval_data, kind, o->vocab, &fault), &fault);
+    t->held_out = held_out_of(&t->data, separate ? &t->eval_data : NULL);
+    if (t->held_out.count < 2)
+        usage_error("--eval-data %s: %llu tokens are too few, it takes two to predict one", o->eval_data,
+                    (unsigned long long)t->held_out.count);
+    if (separate && (t->data.token_bytes == 1) != (t->eval_data.token_bytes == 1))
+        usage_error("--eval-data %s: one of it and --data is a text, the other is not", o->eval_data);
+    if (t->data.token_bytes == 1 && o->tokenizer != NULL)
+        usage_error("--tokenizer %s: the tokens of a text are its bytes, only shards need one", o->tokenizer);
+    if (t->data.token_bytes == 1 || o->tokenizer != NULL)
+        must(tokenizer_open(&t->tokenizer, o->tokenizer, &fault), &fault);
+    if (t->tokenizer.count > o->vocab)
+        usage_error("--tokenizer: it has %d tokens, more than the model's %d classes (--vocab)",
+                    t->tokenizer.count, o->vocab);
+    if (o->choices != NULL)
+        must(choices_open(&t->choices, o->choices, o->vocab, &fault), &fault);
+}
+
 /* Everything that bad input can break, before the device is touched. */
 static void open_files(trainer_t *t)
 {
     const options_t *o = t->options;
-    corpus_open(&t->corpus, o->data, o->context);
+    open_data(t);
     if (o->dump != NULL) {
         FILE *file = fopen(o->dump, "ab");
         if (file == NULL)
@@ -110,12 +150,9 @@ static void open_device(trainer_t *t)
     int slots = STEPS_IN_FLIGHT * o->accumulate;
     batch_ring_open(&t->ring, &t->gpu, o->batch * o->context, o->vocab, slots > 8 ? slots : 8);
     t->results = tensor_new_permanent(&t->gpu, DTYPE_FP32, RESULT_COUNT);
-    t->starts = calloc((size_t)o->batch, sizeof *t->starts);
     void *pinned = NULL;
     CUDA(cudaMallocHost(&pinned, STEPS_IN_FLIGHT * RESULT_COUNT * sizeof(float)));
     t->pinned = pinned;
-    if (t->starts == NULL)
-        fatal("no host memory for a batch of %d sequences", o->batch);
     for (int i = 0; i < STEPS_IN_FLIGHT; i++) {
         t->pending[i].results = t->pinned + (size_t)i * RESULT_COUNT;
         CUDA(cudaEventCreateWithFlags(&t->pending[i].done, cudaEventDisableTiming));
@@ -132,6 +169,12 @@ static void log_option(void *context, const char *name, const char *value, bool 
         log_text(log, name, value);
 }
 
+/* What a token is. */
+static const char *unit_of(const trainer_t *t)
+{
+    return t->data.token_bytes == 1 ? "byte" : "token";
+}
+
 static void describe_run(trainer_t *t)
 {
     const options_t *o = t->options;
@@ -140,8 +183,8 @@ static void describe_run(trainer_t *t)
     printf("model: %s, %d layers, width %d, %d heads%s, context %d, %d classes: %zu parameters\n",
            s->family == FAMILY_LLAMA ? "Llama" : "GPT-2", s->layers, s->width, s->heads,
            s->kv_heads < s->heads ? " that share keys" : "", s->context, s->vocab, parameters);
-    printf("data: %s, %zu bytes for training, %zu held out\n", o->data, t->corpus.train_count,
-           t->corpus.count - t->corpus.train_count);
+    printf("data: %s, %llu %ss for training, %llu held out\n", o->data,
+           (unsigned long long)t->data.train_count, unit_of(t), (unsigned long long)t->held_out.count);
     printf("training: %d steps of %d x %d sequences\n", o->steps, o->accumulate, o->batch);
     fflush(stdout);
 
@@ -152,8 +195,8 @@ static void describe_run(trainer_t *t)
     log_object_end(log);
     log_count(log, "vocab", (uint64_t)o->vocab);
     log_count(log, "parameters", parameters);
-    log_count(log, "train_tokens", t->corpus.train_count);
-    log_count(log, "held_out_tokens", t->corpus.count - t->corpus.train_count);
+    log_count(log, "train_tokens", t->data.train_count);
+    log_count(log, "held_out_tokens", t->held_out.count);
     log_text(log, "device_name", t->gpu.name);
     log_count(log, "device_total_bytes", t->gpu.total_bytes);
     log_count(log, "driver_version", (uint64_t)t->gpu.driver_version);
@@ -168,10 +211,10 @@ static void issue_micro_batch(trainer_t *t, int step, int micro)
     range_begin("micro-batch");
     const options_t *o = t->options;
     uint64_t number = (uint64_t)(step - 1) * (uint64_t)o->accumulate + (uint64_t)micro;
-    for (int b = 0; b < o->batch; b++)
-        t->starts[b] =
-            corpus_sequence_start(&t->corpus, o->seed, number * (uint64_t)o->batch + (uint64_t)b, o->context);
-    batch_t batch = batch_upload(&t->ring, &t->corpus, t->starts, o->batch, o->context);
+    const int *inputs, *targets;
+    fault_t fault;
+    must(ahead_next(t->ahead, &inputs, &targets, &fault), &fault);
+    batch_t batch = batch_upload(&t->ring, inputs, targets, o->batch, o->context);
     transformer_train(&t->model, &batch,
                       (micro_batch_t){.loss = (float *)t->results.data + RESULT_LOSS,
                                       .scale = (float)(1.0 / (double)tokens_per_step(o)),
@@ -238,7 +281,7 @@ static void finish_step(trainer_t *t, int step)
 static evaluation_t evaluate_and_log(trainer_t *t, size_t most)
 {
     const options_t *o = t->options;
-    evaluation_t result = evaluate(&t->model, &t->ring, &t->corpus, o->batch, o->context, most);
+    evaluation_t result = evaluate(&t->model, &t->ring, &t->held_out, o->batch, o->context, most);
     log_begin(&t->log, "eval");
     log_count(&t->log, "step", (uint64_t)t->steps_done);
     log_exact(&t->log, "loss", result.loss);
@@ -253,8 +296,8 @@ static void evaluate_between(trainer_t *t)
     finish_step(t, t->steps_done);
     evaluation_t result = evaluate_and_log(t, (size_t)t->options->eval_batches);
     progress_end(&t->progress);
-    fprintf(stderr, "step %d/%d  held-out loss %.4f over %zu bytes\n", t->steps_done, t->options->steps,
-            result.loss, result.tokens);
+    fprintf(stderr, "step %d/%d  held-out loss %.4f over %zu %ss\n", t->steps_done, t->options->steps,
+            result.loss, result.tokens, unit_of(t));
     t->last = progress_clock();
 }
 
@@ -262,6 +305,10 @@ static void run_steps(trainer_t *t)
 {
     const options_t *o = t->options;
     catch_interrupt();
+    fault_t fault;
+    t->ahead = ahead_open(&t->data, o->seed, 0, o->batch, &fault);
+    if (t->ahead == NULL)
+        fatal("%s", fault.text);
     progress_begin(&t->progress, o->steps);
     t->began = t->last = progress_clock();
     for (int step = 1; step <= o->steps && !interrupted; step++) {
@@ -271,39 +318,85 @@ static void run_steps(trainer_t *t)
             evaluate_between(t);
     }
     finish_step(t, t->steps_done);
+    ahead_close(t->ahead);
     progress_end(&t->progress);
     if (interrupted)
         fprintf(stderr, "interrupted after step %d\n", t->steps_done);
 }
 
+static void answer_choices(trainer_t *t)
+{
+    const options_t *o = t->options;
+    if (t->choices.count == 0)
+        return;
+    choices_score_t score = evaluate_choices(&t->model, &t->ring, &t->choices, o->batch, o->choices_most);
+    double count = score.examples;
+    printf("choices: %d of %d right (%.2f%%), by mean likelihood of a token %d (%.2f%%)\n", score.right,
+           score.examples, 100 * score.right / count, score.right_norm, 100 * score.right_norm / count);
+    log_begin(&t->log, "choices");
+    log_count(&t->log, "step", (uint64_t)t->steps_done);
+    log_count(&t->log, "examples", (uint64_t)score.examples);
+    log_real(&t->log, "accuracy", score.right / count);
+    log_real(&t->log, "accuracy_norm", score.right_norm / count);
+    log_end(&t->log);
+}
+
+/* The bytes of a sample: owned by the caller. */
+static unsigned char *decode_sample(const trainer_t *t, const int *tokens, size_t count, size_t *length)
+{
+    unsigned char *text = malloc(count * TOKEN_MAX_BYTES);
+    if (text == NULL)
+        fatal("no host memory for a sample of %zu tokens", count);
+    *length = 0;
+    for (size_t i = 0; i < count; i++) {
+        size_t bytes;
+        const unsigned char *token = tokenizer_decode(&t->tokenizer, tokens[i], &bytes);
+        memcpy(text + *length, token, bytes);
+        *length += bytes;
+    }
+    return text;
+}
+
+/* Control characters could do anything to a terminal. */
+static void print_text(const unsigned char *text, size_t length)
+{
+    for (size_t i = 0; i < length; i++)
+        putchar((text[i] >= 0x20 && text[i] != 0x7f) || text[i] == '\n' || text[i] == '\t' ? text[i] : '.');
+    putchar('\n');
+}
+
 static void print_sample(trainer_t *t)
 {
     const options_t *o = t->options;
-    if (o->sample == 0)
+    if (o->sample == 0 || t->tokenizer.count == 0) {
+        if (o->sample > 0)
+            puts("no sample: only --tokenizer FILE could say what the tokens are");
         return;
-    size_t length = (size_t)o->sample;
-    unsigned char *text = malloc(length);
-    if (text == NULL)
-        fatal("no host memory for a sample of %zu bytes", length);
-    sample_text(&t->model, &t->ring, o, text);
+    }
+    size_t count = (size_t)o->sample, length;
+    int *tokens = calloc(count, sizeof *tokens);
+    if (tokens == NULL)
+        fatal("no host memory for a sample of %zu tokens", count);
+    sample_tokens(&t->model, &t->ring, o, &t->tokenizer, tokens);
+    unsigned char *text = decode_sample(t, tokens, count, &length);
     log_begin(&t->log, "sample");
     log_text(&t->log, "prompt", o->prompt);
     log_bytes(&t->log, "text", text, length);
     log_end(&t->log);
-
     printf("sample:\n%s", o->prompt);
-    for (size_t i = 0; i < length; i++) /* control characters could do anything to a terminal */
-        putchar((text[i] >= 0x20 && text[i] != 0x7f) || text[i] == '\n' || text[i] == '\t' ? text[i] : '.');
-    putchar('\n');
+    print_text(text, length);
     free(text);
+    free(tokens);
 }
 
 static void finish(trainer_t *t)
 {
     double seconds = progress_clock() - t->began;
     evaluation_t held_out = evaluate_and_log(t, 0);
-    printf("held-out loss %.4f nats per byte, over %zu bytes\n", held_out.loss, held_out.tokens);
+    printf("held-out loss %.4f nats per %s, over %zu %ss\n", held_out.loss, unit_of(t), held_out.tokens,
+           unit_of(t));
     printf("peak device memory %.1f MiB, %.1f s of training\n", (double)t->gpu.peak_bytes / 0x1p20, seconds);
+    answer_choices(t);
     print_sample(t);
 
     uint64_t hash = parameters_dump(&t->model.parameters, t->options->dump);
@@ -328,14 +421,16 @@ static void close_all(trainer_t *t)
     for (int i = 0; i < STEPS_IN_FLIGHT; i++)
         CUDA(cudaEventDestroy(t->pending[i].done));
     CUDA(cudaFreeHost(t->pinned));
-    free(t->starts);
     tensor_free_permanent(&t->gpu, &t->results);
     batch_ring_close(&t->ring);
     optimizer_close(&t->optimizer);
     transformer_close(&t->model);
     linear_close(&t->gpu);
     gpu_close(&t->gpu);
-    corpus_close(&t->corpus);
+    tokenizer_close(&t->tokenizer);
+    choices_close(&t->choices);
+    dataset_close(&t->data);
+    dataset_close(&t->eval_data);
     log_close(&t->log);
 }
 

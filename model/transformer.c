@@ -312,6 +312,17 @@ void transformer_loss(transformer_t *model, const batch_t *batch, float *loss)
     norm_free(&pass, last_norm(model));
 }
 
+tensor_t transformer_row_losses(transformer_t *model, const batch_t *batch)
+{
+    pass_t pass = pass_of(model, batch);
+    outer_t w = values_of_outer(model);
+    tensor_t losses;
+    forward(model, &pass, batch);
+    (void)head_row_losses(&pass, last_norm(model), &w, batch->targets, 1.0f, &losses); /* nothing is kept */
+    norm_free(&pass, last_norm(model));
+    return losses;
+}
+
 tensor_t transformer_next(transformer_t *model, const batch_t *batch)
 {
     pass_t pass = pass_of(model, batch);

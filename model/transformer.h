@@ -50,6 +50,9 @@ void transformer_train(transformer_t *model, const batch_t *batch, micro_batch_t
 /* *loss (device) = sum of the losses of the batch's rows, in nats. Without dropout; keeps nothing. */
 void transformer_loss(transformer_t *model, const batch_t *batch, float *loss);
 
+/* The losses of the batch's rows [B,T], in nats. The caller owns them. Without dropout; keeps nothing. */
+tensor_t transformer_row_losses(transformer_t *model, const batch_t *batch);
+
 /* Logits [V] after the last token of a batch of one sequence, fp32. The caller owns them. */
 tensor_t transformer_next(transformer_t *model, const batch_t *batch);
 

@@ -27,7 +27,7 @@ static void bad_flags_exit_2_with_one_line(void **state)
 {
     (void)state;
     static const char *const cases[][2] = {
-        {"", "--data FILE is missing"},
+        {"", "--data FILES is missing"},
         {"--data x --layres 3", "did you mean --layers?"},
         {"--data x --qqqqqqqqqq 3", "unknown flag --qqqqqqqqqq"},
         {"data", "flags start with --"},
@@ -139,7 +139,7 @@ static void loss_that_is_not_finite_exits_1(void **state)
 static void help_lists_every_flag_with_its_default(void **state)
 {
     (void)state;
-    static const char *const words[] = {"usage: ebb-train --data FILE",
+    static const char *const words[] = {"usage: ebb-train --data FILES",
                                         "Model\n",
                                         "Training\n",
                                         "--lr RATE",
