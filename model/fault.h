@@ -14,6 +14,9 @@ typedef struct fault {
 
 void fault_write(fault_t *fault, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* The same, behind what is there already. */
+void fault_append(fault_t *fault, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
 /* Writes the line and is false, so that a reader can return it. A macro, so that the compiler sees that. */
 #define fault_set(fault, ...) (fault_write((fault), __VA_ARGS__), false)
 

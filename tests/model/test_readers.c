@@ -13,9 +13,11 @@
 #include "choices.h"
 #include "data.h"
 #include "files.h"
+#include "safetensors.h"
 #include "tokenizer.h"
 
 #define VOCAB 500
+#define FILES 5
 
 /* Reads a file and all that is in it; false with a fault. */
 typedef bool (*read_fn)(const char *path, fault_t *fault);
@@ -70,7 +72,41 @@ static bool read_choices(const char *path, fault_t *fault)
     return true;
 }
 
-static void make_files(char paths[4][256])
+static bool read_safetensors(const char *path, fault_t *fault)
+{
+    safetensors_t file;
+    bool good = true;
+    if (!safetensors_open(&file, "--init", path, fault))
+        return false;
+    for (size_t i = 0; good && i < file.count; i++) {
+        const stored_t *tensor = &file.tensors[i];
+        assert_ptr_equal(safetensors_find(&file, tensor->name), tensor);
+        float *values = malloc((size_t)tensor->count * sizeof *values + 1);
+        good = safetensors_read(&file, tensor, 0, (size_t)tensor->count, values, fault);
+        free(values);
+    }
+    safetensors_close(&file);
+    return good;
+}
+
+static void make_safetensors(const char *path)
+{
+    static const char header[] =
+        "{\"__metadata__\":{\"format\":\"pt\"},\"wte.weight\":{\"dtype\":\"F32\",\"shape\":[5,4],\"data_"
+        "offsets\":[0,80]},"
+        "\"b\":{\"dtype\":\"BF16\",\"shape\":[3],\"data_offsets\":[80,86]},\"none\":{\"dtype\":\"F16\","
+        "\"shape\":[0,7],"
+        "\"data_offsets\":[86,86]},\"one\":{\"dtype\":\"F16\",\"shape\":[],\"data_offsets\":[86,88]}}";
+    unsigned char bytes[8 + sizeof header - 1 + 88] = {0};
+    uint64_t length = sizeof header - 1;
+    memcpy(bytes, &length, 8);
+    memcpy(bytes + 8, header, sizeof header - 1);
+    for (uint32_t i = 0; i < 88; i++)
+        bytes[8 + length + i] = (unsigned char)i;
+    files_write(path, bytes, sizeof bytes);
+}
+
+static void make_files(char paths[FILES][256])
 {
     uint32_t tokens[300];
     static const char *const texts[] = {"a", "b", "ab", " ", " a", "few", "\n", "words"};
@@ -80,9 +116,10 @@ static void make_files(char paths[4][256])
     files_shard(files_path(paths[1], "long.bin"), tokens, 300, 4);
     files_tokenizer(files_path(paths[2], "tokens.bin"), 2, texts, 8, 6);
     files_choices(files_path(paths[3], "choices.bin"), 5, 6, VOCAB);
+    make_safetensors(files_path(paths[4], "model.safetensors"));
 }
 
-static const read_fn readers[] = {read_shard, read_shard, read_tokenizer, read_choices};
+static const read_fn readers[] = {read_shard, read_shard, read_tokenizer, read_choices, read_safetensors};
 
 /* Names the file, and is one line. */
 static void assert_told(const fault_t *fault, const char *path, unsigned seed)
@@ -94,10 +131,10 @@ static void assert_told(const fault_t *fault, const char *path, unsigned seed)
 static void whole_files_are_read(void **state)
 {
     (void)state;
-    char paths[4][256];
+    char paths[FILES][256];
     fault_t fault;
     make_files(paths);
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < FILES; i++)
         if (!readers[i](paths[i], &fault))
             fail_msg("%s", fault.text);
 }
@@ -105,11 +142,11 @@ static void whole_files_are_read(void **state)
 static void cut_files_are_refused(void **state)
 {
     (void)state;
-    char paths[4][256], path[256];
+    char paths[FILES][256], path[256];
     fault_t fault;
     make_files(paths);
     files_path(path, "cut.bin");
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < FILES; i++) {
         size_t size;
         unsigned char *bytes = files_read(paths[i], &size);
         for (size_t cut = 0; cut < size; cut += cut < 1000 ? 37 : 1) {
@@ -129,21 +166,22 @@ static void cut_files_are_refused(void **state)
 static void foreign_files_are_refused(void **state)
 {
     (void)state;
-    char paths[4][256], path[256], text[3000];
+    char paths[FILES][256], path[256], text[3000];
     fault_t fault;
     make_files(paths);
     memset(text, 'x', sizeof text);
     files_write(files_path(path, "text"), text, sizeof text);
-    for (int i = 0; i < 4; i++) {
-        for (int k = 0; k < 4; k++) {
+    for (int i = 0; i < FILES; i++) {
+        for (int k = 0; k < FILES; k++) {
             if (readers[i] == readers[k])
                 continue;
             assert_false(readers[i](paths[k], &fault));
-            assert_non_null(strstr(fault.text, "magic is 20240"));
+            assert_non_null(
+                strstr(fault.text, i < 4 && k < 4 ? "magic is " : "header")); /* the last is short */
             assert_told(&fault, paths[k], 0);
         }
         assert_false(readers[i](path, &fault));
-        assert_non_null(strstr(fault.text, "magic is "));
+        assert_non_null(strstr(fault.text, i < 4 ? "magic is " : "the header's length is "));
         assert_false(readers[i]("/nowhere/at/all", &fault));
         assert_non_null(strstr(fault.text, "/nowhere/at/all: No such file"));
     }
@@ -158,10 +196,10 @@ static void foreign_files_are_refused(void **state)
 static void mutated_files_are_refused_or_of_their_kind(void **state)
 {
     (void)state;
-    char paths[4][256], path[256];
+    char paths[FILES][256], path[256];
     make_files(paths);
     files_path(path, "mutant.bin");
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < FILES; i++) {
         size_t whole;
         unsigned char *bytes = files_read(paths[i], &whole);
         unsigned refused = 0;
@@ -235,7 +273,7 @@ static void fields_are_named(void **state)
         {3, 258, 1, "example 0: completion count is 1"},
         {3, 258, 4 | 60000u << 16, "example 0: context length is 60000"},
     };
-    char paths[4][256], path[256];
+    char paths[FILES][256], path[256];
     make_files(paths);
     files_path(path, "field.bin");
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
@@ -255,7 +293,7 @@ static void fields_are_named(void **state)
 static void unknown_files_are_recognised(void **state)
 {
     (void)state;
-    char paths[4][256], path[256];
+    char paths[FILES][256], path[256];
     fault_t fault;
     dataset_t data;
     make_files(paths);
