@@ -50,7 +50,15 @@ static const preset_t presets[] = {
 #define PRESET_COUNT (sizeof presets / sizeof *presets)
 #define PRESETS      "tiny, gpt2:124M, gpt2:355M, gpt2:774M, gpt2:1558M, llama:tiny, llama:1B, llama:7B, llama:8B"
 
-typedef enum flag_type { FLAG_COUNT, FLAG_REAL, FLAG_SEED, FLAG_TEXT, FLAG_CHOICE, FLAG_SWITCH } flag_type_t;
+typedef enum flag_type {
+    FLAG_COUNT,
+    FLAG_REAL,
+    FLAG_SEED,
+    FLAG_TEXT,
+    FLAG_OPTIONAL,
+    FLAG_CHOICE,
+    FLAG_SWITCH
+} flag_type_t;
 
 typedef struct flag {
     const char *group, *name;
@@ -146,6 +154,17 @@ static const flag_t flags[] = {
      "sample among the N likeliest tokens, 0: among all", false},
     {"Evaluation and samples", "prompt", FLAG_TEXT, FIELD(prompt), "", 0, 0, "TEXT",
      "that the sample continues (if empty: a new line, or the end of a text)", false},
+
+    {"Checkpoints", "checkpoint", FLAG_TEXT, FIELD(checkpoint), NULL, 0, 0, "FOLDER",
+     "keep the training's state there, at the end and when it is interrupted", false},
+    {"Checkpoints", "checkpoint-every", FLAG_COUNT, FIELD(checkpoint_every), "0", 0, INT_MAX, "STEPS",
+     "and every so many steps, 0: not", false},
+    {"Checkpoints", "keep", FLAG_COUNT, FIELD(keep), "2", 0, INT_MAX, "N", "of them, the latest; 0: all",
+     false},
+    {"Checkpoints", "resume", FLAG_OPTIONAL, FIELD(resume), NULL, 0, 0, "[FOLDER]",
+     "go on from this checkpoint, or the newest in this folder, or in --checkpoint's, if any", false},
+    {"Checkpoints", "init", FLAG_TEXT, FIELD(init), NULL, 0, 0, "FILE",
+     "start with these weights: safetensors, or a folder with them", false},
 
     {"Output and device", "log", FLAG_TEXT, FIELD(log), NULL, 0, 0, "FILE",
      "JSON lines: options, steps, evaluations", false},
@@ -257,6 +276,7 @@ static void set_flag(options_t *options, const flag_t *flag, const char *text)
     char *field = (char *)options + flag->field;
     switch (flag->type) {
     case FLAG_TEXT:
+    case FLAG_OPTIONAL:
         *(const char **)field = text;
         break;
     case FLAG_COUNT:
@@ -341,7 +361,9 @@ static void print_help(void)
         putchar('\n');
     }
     puts("\nExit codes: 0 done, 1 the device or the training failed, 2 bad flags or bad input.\n"
-         "Ctrl-C ends the training after the current step; evaluation and sample still follow.");
+         "Ctrl-C ends the training after the current step, SIGTERM too: the state is saved (--checkpoint). "
+         "After Ctrl-C\n"
+         "evaluation and sample still follow.");
 }
 
 static void check_shape(const options_t *o)
@@ -374,14 +396,25 @@ static void check_shape(const options_t *o)
                     o->context);
 }
 
+static void check_checkpoints(const options_t *o)
+{
+    if (o->checkpoint == NULL && o->checkpoint_every > 0)
+        usage_error("--checkpoint-every %d: --checkpoint FOLDER must say where", o->checkpoint_every);
+    if (o->checkpoint == NULL && o->resume != NULL && o->resume[0] == '\0')
+        usage_error("--resume: give it a folder, or give --checkpoint FOLDER");
+}
+
 /* The last --model on the command line counts, wherever it stands; flags of their own beat it. */
 static void parse_arguments(options_t *options, int argc, char **argv, bool only_model)
 {
     for (int i = 1; i < argc; i++) {
         const char *value;
         const flag_t *flag = find_flag(argv[i], &value);
+        bool more = i + 1 < argc && strncmp(argv[i + 1], "--", 2) != 0;
         if (flag->type == FLAG_SWITCH)
             value = value != NULL ? value : "1";
+        else if (flag->type == FLAG_OPTIONAL && value == NULL)
+            value = more ? argv[++i] : "";
         else if (value == NULL && i + 1 < argc)
             value = argv[++i];
         if (value == NULL)
@@ -408,6 +441,7 @@ void options_parse(options_t *options, int argc, char **argv)
         usage_error(
             "--data FILES is missing: a text or token shards to train on (ebb-train --help lists all flags)");
     check_shape(options);
+    check_checkpoints(options);
 }
 
 shape_t options_shape(const options_t *o)
@@ -434,6 +468,7 @@ void options_each(const options_t *options, options_visit_fn visit, void *contex
         const char *word = flag->unit;
         switch (flag->type) {
         case FLAG_TEXT:
+        case FLAG_OPTIONAL:
             visit(context, flag->name, *text_of(flag, options), false);
             break;
         case FLAG_COUNT:

@@ -48,6 +48,11 @@ typedef struct options {
     double temperature;
     const char *prompt;
 
+    const char *checkpoint; /* a folder of them, or NULL */
+    int checkpoint_every, keep;
+    const char *resume; /* NULL: no; "": from the newest in `checkpoint`, if any; else a folder */
+    const char *init;
+
     const char *log, *dump;
     int device;
     int help;

@@ -10,6 +10,7 @@
 #include "ahead.h"
 #include "batch.h"
 #include "check.h"
+#include "checkpoint.h"
 #include "choices.h"
 #include "data.h"
 #include "evaluate.h"
@@ -54,8 +55,13 @@ typedef struct trainer {
     tensor_t results; /* device [RESULT_COUNT] */
     float *pinned;    /* [STEPS_IN_FLIGHT, RESULT_COUNT] */
     uint64_t dropout_seed;
+    checkpoint_t checkpoint;
+    bool resumed;
+    folder_path_t resumed_from;
+    place_t place;  /* of what is issued */
+    uint64_t saved; /* the last checkpoint's step, or where the training began */
     pending_t pending[STEPS_IN_FLIGHT];
-    int steps_done;     /* issued */
+    int steps_done;     /* issued, those before a resumption too */
     double began, last; /* clock: of the training, of the last step that was read back */
 } trainer_t;
 
@@ -63,16 +69,16 @@ static volatile sig_atomic_t interrupted;
 
 static void interrupt(int signal_number)
 {
-    (void)signal_number;
-    interrupted = 1;
+    interrupted = signal_number;
 }
 
-/* The first Ctrl-C ends the training after its step, the second one the program. */
+/* The first Ctrl-C (or SIGTERM) ends the training after its step, the second one the program. */
 static void catch_interrupt(void)
 {
     struct sigaction action = {.sa_handler = interrupt, .sa_flags = (int)SA_RESETHAND | SA_RESTART};
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
 }
 
 static size_t tokens_per_step(const options_t *o)
@@ -119,6 +125,7 @@ static void open_data(trainer_t *t)
 static void open_files(trainer_t *t)
 {
     const options_t *o = t->options;
+    fault_t fault;
     open_data(t);
     if (o->dump != NULL) {
         FILE *file = fopen(o->dump, "ab");
@@ -126,7 +133,28 @@ static void open_files(trainer_t *t)
             usage_error("--dump %s: %s", o->dump, strerror(errno));
         fclose(file);
     }
-    log_open(&t->log, o->log);
+    must(dataset_fingerprint(&t->data, &t->checkpoint.data, &fault), &fault);
+    if (o->checkpoint != NULL)
+        must(folder_prepare(o->checkpoint, &fault), &fault);
+    must(checkpoint_find(o, &t->resumed, t->resumed_from, &fault), &fault);
+    if (o->resume != NULL && !t->resumed)
+        fprintf(stderr, "no checkpoint in %s yet: the training begins at the beginning\n", o->checkpoint);
+    t->checkpoint.options = o;
+    t->checkpoint.end = t->tokenizer.count > 0 ? t->tokenizer.end : 0;
+    log_open(&t->log, o->log, t->resumed);
+}
+
+/* Another beginning than the initial values. */
+static void load_model(trainer_t *t)
+{
+    const options_t *o = t->options;
+    fault_t fault;
+    if (t->resumed)
+        must(checkpoint_load(&t->checkpoint, t->resumed_from, &t->model, &t->place, &fault), &fault);
+    else if (o->init != NULL)
+        must(checkpoint_init(o->init, &t->model, &fault), &fault);
+    t->saved = t->place.step;
+    t->steps_done = (int)t->place.step;
 }
 
 /* For bf16's products: 32 MiB, as NVIDIA advises, but no more than a small model's largest weight matrix in fp32. */
@@ -158,6 +186,7 @@ static void open_device(trainer_t *t)
         CUDA(cudaEventCreateWithFlags(&t->pending[i].done, cudaEventDisableTiming));
     }
     t->dropout_seed = rng_at(o->seed, RNG_DROPOUT);
+    load_model(t);
 }
 
 static void log_option(void *context, const char *name, const char *value, bool number)
@@ -186,6 +215,10 @@ static void describe_run(trainer_t *t)
     printf("data: %s, %llu %ss for training, %llu held out\n", o->data,
            (unsigned long long)t->data.train_count, unit_of(t), (unsigned long long)t->held_out.count);
     printf("training: %d steps of %d x %d sequences\n", o->steps, o->accumulate, o->batch);
+    if (t->resumed)
+        printf("going on after step %d: %s\n", t->steps_done, t->resumed_from);
+    else if (o->init != NULL)
+        printf("weights: %s\n", o->init);
     fflush(stdout);
 
     json_log_t *log = &t->log;
@@ -202,15 +235,20 @@ static void describe_run(trainer_t *t)
     log_count(log, "driver_version", (uint64_t)t->gpu.driver_version);
     log_count(log, "runtime_version", (uint64_t)t->gpu.runtime_version);
     log_end(log);
+    if (!t->resumed)
+        return;
+    log_begin(log, "resume");
+    log_count(log, "step", t->place.step);
+    log_text(log, "path", t->resumed_from);
+    log_end(log);
 }
 
 /* ---- a step ---- */
 
-static void issue_micro_batch(trainer_t *t, int step, int micro)
+static void issue_micro_batch(trainer_t *t, int micro)
 {
     range_begin("micro-batch");
     const options_t *o = t->options;
-    uint64_t number = (uint64_t)(step - 1) * (uint64_t)o->accumulate + (uint64_t)micro;
     const int *inputs, *targets;
     fault_t fault;
     must(ahead_next(t->ahead, &inputs, &targets, &fault), &fault);
@@ -221,8 +259,10 @@ static void issue_micro_batch(trainer_t *t, int step, int micro)
                                       .accumulate = micro > 0,
                                       .dropout = (float)o->dropout,
                                       .seed = t->dropout_seed,
-                                      .number = number});
+                                      .number = t->place.micro_batches});
     batch_free(&t->ring, &batch);
+    t->place.micro_batches++;
+    t->place.sequences += (uint64_t)o->batch;
     range_end();
 }
 
@@ -233,13 +273,14 @@ static void issue_step(trainer_t *t, int step)
     pending->step = step;
     pending->rate = optimizer_rate(t->options, step);
     for (int micro = 0; micro < t->options->accumulate; micro++)
-        issue_micro_batch(t, step, micro);
+        issue_micro_batch(t, micro);
     optimizer_step(&t->optimizer, (float *)t->results.data + RESULT_NORM, pending->rate, step);
     CUDA(cudaMemcpyAsync(pending->results, t->results.data, t->results.bytes, cudaMemcpyDeviceToHost,
                          t->gpu.stream));
     CUDA(cudaEventRecord(pending->done, t->gpu.stream));
     pending->device_bytes = t->gpu.live_bytes;
     t->steps_done = step;
+    t->place.step = (uint64_t)step;
     range_end();
 }
 
@@ -301,23 +342,45 @@ static void evaluate_between(trainer_t *t)
     t->last = progress_clock();
 }
 
+/* The state after the last step, unless it is on the disk already; its time counts for no step. */
+static void save(trainer_t *t)
+{
+    folder_path_t path;
+    fault_t fault;
+    finish_step(t, t->steps_done);
+    if (t->options->checkpoint == NULL || t->place.step == t->saved)
+        return;
+    double began = progress_clock();
+    if (!checkpoint_save(&t->checkpoint, &t->model, t->place, path, &fault))
+        fatal("%s", fault.text);
+    t->saved = t->place.step;
+    t->last = progress_clock();
+    log_begin(&t->log, "checkpoint");
+    log_count(&t->log, "step", t->place.step);
+    log_text(&t->log, "path", path);
+    log_real(&t->log, "seconds", t->last - began);
+    log_end(&t->log);
+}
+
 static void run_steps(trainer_t *t)
 {
     const options_t *o = t->options;
     catch_interrupt();
     fault_t fault;
-    t->ahead = ahead_open(&t->data, o->seed, 0, o->batch, &fault);
+    t->ahead = ahead_open(&t->data, o->seed, t->place.sequences, o->batch, &fault);
     if (t->ahead == NULL)
         fatal("%s", fault.text);
     progress_begin(&t->progress, o->steps);
     t->began = t->last = progress_clock();
-    for (int step = 1; step <= o->steps && !interrupted; step++) {
+    for (int step = t->steps_done + 1; step <= o->steps && !interrupted; step++) {
         issue_step(t, step);
         finish_step(t, step - 1);
         if (o->eval_every > 0 && step % o->eval_every == 0 && step < o->steps)
             evaluate_between(t);
+        if (o->checkpoint_every > 0 && step % o->checkpoint_every == 0)
+            save(t);
     }
-    finish_step(t, t->steps_done);
+    save(t);
     ahead_close(t->ahead);
     progress_end(&t->progress);
     if (interrupted)
@@ -392,12 +455,18 @@ static void print_sample(trainer_t *t)
 static void finish(trainer_t *t)
 {
     double seconds = progress_clock() - t->began;
-    evaluation_t held_out = evaluate_and_log(t, 0);
-    printf("held-out loss %.4f nats per %s, over %zu %ss\n", held_out.loss, unit_of(t), held_out.tokens,
-           unit_of(t));
+    bool hurry = interrupted == SIGTERM; /* whoever sends it does not wait for long */
+    evaluation_t held_out = {NAN, 0};
+    if (!hurry) {
+        held_out = evaluate_and_log(t, 0);
+        printf("held-out loss %.4f nats per %s, over %zu %ss\n", held_out.loss, unit_of(t), held_out.tokens,
+               unit_of(t));
+    }
     printf("peak device memory %.1f MiB, %.1f s of training\n", (double)t->gpu.peak_bytes / 0x1p20, seconds);
-    answer_choices(t);
-    print_sample(t);
+    if (!hurry) {
+        answer_choices(t);
+        print_sample(t);
+    }
 
     uint64_t hash = parameters_dump(&t->model.parameters, t->options->dump);
     char hex[32];
@@ -410,6 +479,8 @@ static void finish(trainer_t *t)
     log_real(log, "seconds", seconds);
     log_text(log, "state_hash", hex);
     log_end(log);
+    if (t->options->checkpoint != NULL && t->saved > 0)
+        printf("checkpoint: step %llu in %s\n", (unsigned long long)t->saved, t->options->checkpoint);
     if (log->path != NULL)
         printf("log: %s\n", log->path);
     if (t->options->dump != NULL)
