@@ -6,7 +6,7 @@
  *   resume  "step", "path": of the checkpoint that the training goes on from
  *   checkpoint "step", "path", "seconds" that it took
  *   step    "step" (from 1), "loss" and "grad_norm" (also as "..._hex": C's hexadecimal form, all bits), "lr",
- *           "tokens_per_s", "ms", "device_bytes" and "peak_bytes" (allocated by the trainer when the step had
+ *           "skipped" (with --skip-outliers), "tokens_per_s", "ms", "device_bytes" and "peak_bytes" (allocated by the trainer when the step had
  *           been issued; at most so far)
  *   eval    "step", "loss" (nats per token), "loss_hex", "tokens"
  *   choices "step", "examples", "accuracy", "accuracy_norm" (choices.h)

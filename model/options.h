@@ -20,6 +20,9 @@ typedef enum attention_kind {
 typedef enum save { SAVE_FULL, SAVE_LEAN } save_t;
 typedef enum rounding { ROUNDING_NEAREST, ROUNDING_STOCHASTIC } rounding_t;
 
+/* The learning rate after the warm-up (optimizer.h). */
+typedef enum schedule { SCHEDULE_COSINE, SCHEDULE_CONSTANT, SCHEDULE_LINEAR, SCHEDULE_WSD } schedule_t;
+
 typedef struct options {
     const char *data, *eval_data;
     int data_kind; /* data_kind_t */
@@ -37,8 +40,11 @@ typedef struct options {
     double dropout;
 
     int steps, batch, accumulate;
-    double rate, warmup, final_rate;
+    int schedule; /* schedule_t */
+    double rate, warmup, final_rate, cooldown;
     double beta1, beta2, eps, decay, clip;
+    double decay_embeddings; /* -1: as decay */
+    double skip_outliers;    /* 0: none */
     uint64_t seed;
 
     int eval_every, eval_batches;

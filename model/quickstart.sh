@@ -28,6 +28,11 @@ check_arguments() {
             ;;
         --help | -h) ;;
         --*=*) ;;
+        --resume) # its value may be missing
+            if [[ ${2:---} != --* ]]; then
+                shift
+            fi
+            ;;
         --*)
             (($# > 1)) || refuse "$1 needs a value, or is no option (bash model/quickstart.sh --help lists all)"
             shift

@@ -27,7 +27,7 @@
 #define STEPS_IN_FLIGHT 2
 
 /* Where a step leaves its results, on the device and in pinned memory. */
-enum { RESULT_LOSS = 0, RESULT_NORM = 4, RESULT_CLIPPED = 5, RESULT_COUNT = 8 };
+enum { RESULT_LOSS = 0, RESULT_NORM = 4, RESULT_CLIPPED = 5, RESULT_SKIPPED = 6, RESULT_COUNT = 8 };
 
 /* A step that has been issued and not yet been read back. */
 typedef struct pending {
@@ -61,6 +61,7 @@ typedef struct trainer {
     place_t place;  /* of what is issued */
     uint64_t saved; /* the last checkpoint's step, or where the training began */
     pending_t pending[STEPS_IN_FLIGHT];
+    int skipped;        /* steps read back that were outliers */
     int steps_done;     /* issued, those before a resumption too */
     double began, last; /* clock: of the training, of the last step that was read back */
 } trainer_t;
@@ -140,6 +141,7 @@ static void open_files(trainer_t *t)
     if (o->resume != NULL && !t->resumed)
         fprintf(stderr, "no checkpoint in %s yet: the training begins at the beginning\n", o->checkpoint);
     t->checkpoint.options = o;
+    t->checkpoint.past = &t->optimizer.past;
     t->checkpoint.end = t->tokenizer.count > 0 ? t->tokenizer.end : 0;
     log_open(&t->log, o->log, t->resumed);
 }
@@ -274,7 +276,8 @@ static void issue_step(trainer_t *t, int step)
     pending->rate = optimizer_rate(t->options, step);
     for (int micro = 0; micro < t->options->accumulate; micro++)
         issue_micro_batch(t, micro);
-    optimizer_step(&t->optimizer, (float *)t->results.data + RESULT_NORM, pending->rate, step);
+    optimizer_step(&t->optimizer, (float *)t->results.data + RESULT_NORM,
+                   (const float *)t->results.data + RESULT_LOSS, pending->rate, step);
     CUDA(cudaMemcpyAsync(pending->results, t->results.data, t->results.bytes, cudaMemcpyDeviceToHost,
                          t->gpu.stream));
     CUDA(cudaEventRecord(pending->done, t->gpu.stream));
@@ -282,6 +285,12 @@ static void issue_step(trainer_t *t, int step)
     t->steps_done = step;
     t->place.step = (uint64_t)step;
     range_end();
+}
+
+/* Of a step that has been read back. */
+static bool is_skipped(const trainer_t *t, const pending_t *pending)
+{
+    return t->options->skip_outliers > 0 && pending->results[RESULT_SKIPPED] != 0;
 }
 
 static void log_step(trainer_t *t, const pending_t *pending, double seconds)
@@ -292,6 +301,8 @@ static void log_step(trainer_t *t, const pending_t *pending, double seconds)
     log_exact(log, "loss", pending->results[RESULT_LOSS]);
     log_exact(log, "grad_norm", pending->results[RESULT_NORM]);
     log_real(log, "lr", pending->rate);
+    if (t->options->skip_outliers > 0)
+        log_literal(log, "skipped", is_skipped(t, pending) ? "true" : "false");
     log_real(log, "tokens_per_s", (double)tokens_per_step(t->options) / seconds);
     log_real(log, "ms", 1e3 * seconds);
     log_count(log, "device_bytes", pending->device_bytes);
@@ -311,7 +322,8 @@ static void finish_step(trainer_t *t, int step)
     log_step(t, pending, seconds);
     float loss = pending->results[RESULT_LOSS];
     progress_step(&t->progress, step, loss, seconds, tokens_per_step(t->options), t->gpu.peak_bytes);
-    if (!isfinite(loss))
+    t->skipped += is_skipped(t, pending);
+    if (!isfinite(loss) && !is_skipped(t, pending))
         fatal("the loss is not a finite number any more in step %d: use a lower --lr or a longer --warmup",
               step);
     pending->step = 0;
@@ -462,6 +474,8 @@ static void finish(trainer_t *t)
         printf("held-out loss %.4f nats per %s, over %zu %ss\n", held_out.loss, unit_of(t), held_out.tokens,
                unit_of(t));
     }
+    if (t->skipped > 0)
+        printf("%d steps were skipped as outliers\n", t->skipped);
     printf("peak device memory %.1f MiB, %.1f s of training\n", (double)t->gpu.peak_bytes / 0x1p20, seconds);
     if (!hurry) {
         answer_choices(t);

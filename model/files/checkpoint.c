@@ -7,6 +7,7 @@
 
 #include "check.h"
 #include "element.h"
+#include "kernels.h"
 #include "state.h"
 #include "weights.h"
 
@@ -160,11 +161,15 @@ static numbers_t numbers_of(const checkpoint_t *checkpoint, const transformer_t 
     add_real(&n, RULE_TELL, "lr", o->rate);
     add_real(&n, RULE_TELL, "warmup", o->warmup);
     add_real(&n, RULE_TELL, "lr_final", o->final_rate);
+    add_count(&n, RULE_TELL, "schedule", (uint64_t)o->schedule);
+    add_real(&n, RULE_TELL, "cooldown", o->cooldown);
     add_real(&n, RULE_TELL, "beta1", o->beta1);
     add_real(&n, RULE_TELL, "beta2", o->beta2);
     add_real(&n, RULE_TELL, "eps", o->eps);
     add_real(&n, RULE_TELL, "decay", o->decay);
+    add_real(&n, RULE_TELL, "decay_embeddings", o->decay_embeddings);
     add_real(&n, RULE_TELL, "clip", o->clip);
+    add_real(&n, RULE_TELL, "skip_outliers", o->skip_outliers);
     add_real(&n, RULE_TELL, "dropout", o->dropout);
     return n;
 }
@@ -271,6 +276,24 @@ static bool get_groups(state_file_t *state, staging_t *s, fault_t *fault)
     return true;
 }
 
+static bool put_past(state_file_t *state, const checkpoint_t *checkpoint, const staging_t *s, fault_t *fault)
+{
+    float past[OUTLIER_FLOATS] = {0};
+    if (checkpoint->past->data != NULL)
+        copy(s, past, checkpoint->past->data, sizeof past, cudaMemcpyDeviceToHost);
+    return state_put_floats(state, "outliers", past, OUTLIER_FLOATS, fault);
+}
+
+static bool get_past(state_file_t *state, const checkpoint_t *checkpoint, const staging_t *s, fault_t *fault)
+{
+    float past[OUTLIER_FLOATS];
+    if (!state_get_floats(state, "outliers", past, OUTLIER_FLOATS, fault))
+        return false;
+    if (checkpoint->past->data != NULL)
+        copy(s, checkpoint->past->data, past, sizeof past, cudaMemcpyHostToDevice);
+    return true;
+}
+
 static uint64_t *hashes_new(const transformer_t *model)
 {
     uint64_t *hashes = calloc((size_t)model->layout.tensor_count, sizeof *hashes);
@@ -290,7 +313,8 @@ static bool save_state(const char *path, const checkpoint_t *checkpoint, staging
         return false;
     bool good = put_numbers(&state, &numbers, fault) &&
                 state_put_counts(&state, "tensors", hashes, (size_t)s->model->layout.tensor_count, fault) &&
-                put_groups(&state, s, fault) && state_finish(&state, fault);
+                put_past(&state, checkpoint, s, fault) && put_groups(&state, s, fault) &&
+                state_finish(&state, fault);
     state_close(&state);
     return good;
 }
@@ -405,7 +429,8 @@ static bool load_state(const char *path, const char *weights, const checkpoint_t
     bool good = state_open(&state, path, fault) && get_numbers(&state, &numbers, fault) &&
                 weights_read("--resume", weights, &s->model->layout, take_group, s, hashes, fault) &&
                 check_tensors(&state, weights, &s->model->layout, hashes, fault) &&
-                get_groups(&state, s, fault) && state_end(&state, fault);
+                get_past(&state, checkpoint, s, fault) && get_groups(&state, s, fault) &&
+                state_end(&state, fault);
     if (good && place->step > INT_MAX)
         good = fault_set(fault, "--resume %s: field step is %llu", path, (unsigned long long)place->step);
     state_close(&state);

@@ -10,9 +10,11 @@
  *                                number of the next one (data.h); micro_batches: done, which chooses dropout's masks
  *   random numbers               uint64 seed
  *   the data                     uint64 data: dataset_fingerprint()
- *   the settings                 uint64 steps, batch, accumulate; double lr, warmup, lr_final, beta1, beta2, eps, decay,
- *                                clip, dropout
+ *   the settings                 uint64 steps, batch, accumulate; double lr, warmup, lr_final; uint64 schedule (0 cosine,
+ *                                1 constant, 2 linear, 3 wsd); double cooldown, beta1, beta2, eps, decay,
+ *                                decay_embeddings, clip, skip_outliers, dropout
  *   the model's tensors          uint64 tensors: a hash of each one in model.safetensors, in the layout's order
+ *   past losses and norms        float outliers[OUTLIER_FLOATS]: as kernels.h has them; zeros if none are skipped
  *   for each group g             float master.g (bf16 only: the fp32 values), m.g, v.g: as parameters.h has them
  *
  * A resumed training must have the model, the seed and the data of the checkpoint. Settings may differ, which is
@@ -36,6 +38,7 @@ typedef struct place {
 typedef struct checkpoint {
     const options_t *options; /* borrowed */
     uint64_t data;            /* fingerprint */
+    const tensor_t *past;     /* borrowed: the optimizer's, for outliers; may be empty */
     int end;                  /* the token that ends a text, for config.json */
 } checkpoint_t;
 

@@ -193,9 +193,23 @@ cudaError_t sum_squares(float *partials, const float *x, size_t n, cudaStream_t 
  * device: adamw reads result[1] there, so that clipping costs no synchronisation. */
 cudaError_t gradient_scale(float *result, const float *partials, size_t n, float clip, cudaStream_t stream);
 
+/* After gradient_scale: is this step's loss[0], or its gradient norm result[0], more than `threshold` standard deviations
+ * (of n - 1) above the mean of the last OUTLIER_WINDOW steps', OUTLIER_LEAST of them at least? Or not a finite number?
+ * Then result[1] = -1, which makes adamw leave everything as it is, and result[2] = 1; else result[2] = 0. The step's
+ * numbers, if finite, are then past ones, too. past: zero before the first step. */
+enum {
+    OUTLIER_WINDOW = 128,
+    OUTLIER_LEAST = 64,
+    OUTLIER_COUNT = 0, /* steps seen; past 2^24, less whole windows */
+    OUTLIER_LOSSES = 4,
+    OUTLIER_NORMS = OUTLIER_LOSSES + OUTLIER_WINDOW,
+    OUTLIER_FLOATS = OUTLIER_NORMS + OUTLIER_WINDOW
+};
+cudaError_t outlier_check(float *past, float *result, const float *loss, float threshold, cudaStream_t stream);
+
 /* One step of AdamW (Loshchilov, Hutter, arXiv:1711.05101) on parameter[n], moments m[n], v[n]; gradient[n] is multiplied by
- * scale[0] first (device memory, see gradient_scale). The first `decayed` elements are decayed.
- * step counts from 1 (bias correction).
+ * scale[0] first (device memory, see gradient_scale); if scale[0] is negative, nothing changes. The first `decayed`
+ * elements are decayed. step counts from 1 (bias correction).
  *
  * copy[n], unless NULL: the new parameters in bf16, rounded to the nearest, or stochastically: the two neighbours have
  * the probabilities that make the mean exact to 2^-16 of their distance. Element i takes 16 random bits: the lower

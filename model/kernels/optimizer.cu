@@ -174,6 +174,8 @@ __global__ void adamw_kernel(float *__restrict__ parameter, float *__restrict__ 
                              bf16 *__restrict__ copy, const float *__restrict__ gradient, /* [n] each */
                              const float *__restrict__ scale, size_t n, size_t decayed, adamw_step_t o)
 {
+    if (scale[0] < 0.0f) /* outlier_check */
+        return;
     const size_t begin = (size_t)blockIdx.x * SLICE_ELEMENTS, end = slice_end(n);
     const size_t border = decayed < begin ? begin : decayed < end ? decayed : end;
     adamw_range<COPY_HOW>(parameter, m, v, copy, gradient, begin, border, scale[0], o, 1.0f - o.decay);

@@ -200,7 +200,7 @@ static void options_each_visits_every_flag_but_help(void **state)
     seen_t seen = {0};
     PARSE(&o, "--data", "x", "--attention", "naive");
     options_each(&o, see, &seen);
-    assert_int_equal(seen.count, 49);
+    assert_int_equal(seen.count, 53);
     assert_non_null(strstr(seen.text, "data=x;"));
     assert_non_null(strstr(seen.text, ";attention=naive;"));
     assert_non_null(strstr(seen.text, ";lr=0.004#;"));
@@ -241,6 +241,33 @@ static void rate_without_warmup_or_with_nothing_else_is_defined(void **state)
     assert_true(near(optimizer_rate(&o, 1), 1.0));
 }
 
+static void rate_follows_each_schedule(void **state)
+{
+    (void)state;
+    options_t o = {.steps = 200, .rate = 2.0, .warmup = 0.1, .final_rate = 0.05, .cooldown = 0.25};
+    o.schedule = SCHEDULE_CONSTANT;
+    for (int step = 20; step <= 200; step++)
+        assert_true(near(optimizer_rate(&o, step), 2.0));
+    assert_true(near(optimizer_rate(&o, 10), 1.0));
+    o.schedule = SCHEDULE_LINEAR;
+    assert_true(near(optimizer_rate(&o, 20), 2.0));
+    assert_true(near(optimizer_rate(&o, 110), 1.05));
+    assert_true(near(optimizer_rate(&o, 200), 0.1));
+    for (int step = 22; step <= 200; step++)
+        assert_true(near(optimizer_rate(&o, step) - optimizer_rate(&o, step - 1), -1.9 / 180));
+    o.schedule = SCHEDULE_WSD; /* 20 steps up, 130 level, 50 down */
+    assert_true(near(optimizer_rate(&o, 20), 2.0));
+    assert_true(near(optimizer_rate(&o, 150), 2.0));
+    assert_true(near(optimizer_rate(&o, 150 + 8), 0.1 + 1.9 * (1 - 0.4)));
+    assert_true(near(optimizer_rate(&o, 200), 0.1));
+    o.cooldown = 1; /* everything but the warm-up */
+    assert_true(near(optimizer_rate(&o, 20), 2.0));
+    assert_true(near(optimizer_rate(&o, 20 + 45), 0.1 + 1.9 * 0.5));
+    assert_true(near(optimizer_rate(&o, 200), 0.1));
+    o.cooldown = 0;
+    assert_true(near(optimizer_rate(&o, 200), 2.0));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -253,6 +280,7 @@ int main(void)
         cmocka_unit_test(options_each_visits_every_flag_but_help),
         cmocka_unit_test(rate_rises_over_the_warmup_and_falls_to_its_share),
         cmocka_unit_test(rate_without_warmup_or_with_nothing_else_is_defined),
+        cmocka_unit_test(rate_follows_each_schedule),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
