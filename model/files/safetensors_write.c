@@ -142,23 +142,39 @@ static void pass_complete(safetensors_writer_t *writer)
     }
 }
 
+/* At most so many elements of the current tensor as fit into the buffer; how many they were. */
+static size_t fill(safetensors_writer_t *writer, const float *values, size_t count)
+{
+    const stored_t *tensor = &writer->tensors[writer->current];
+    size_t width = width_of(tensor), space = (BUFFER_BYTES - writer->filled) / width;
+    uint64_t left = tensor->count - writer->written;
+    if (count > space)
+        count = space;
+    if (count > left)
+        count = (size_t)left;
+    unsigned char *to = writer->buffer + writer->filled;
+    if (tensor->element == ELEMENT_F32)
+        memcpy(to, values, count * width);
+    for (size_t i = 0; tensor->element == ELEMENT_BF16 && i < count; i++) {
+        uint16_t bits = bf16_of_float(values[i]);
+        memcpy(to + i * width, &bits, sizeof bits);
+    }
+    writer->filled += count * width;
+    writer->written += count;
+    return count;
+}
+
 bool safetensors_append(safetensors_writer_t *writer, const float *values, size_t count, fault_t *fault)
 {
-    for (size_t i = 0; i < count; i++) {
+    while (count > 0) {
         pass_complete(writer);
         if (writer->current == writer->count)
             return fault_set(fault, "%s: more elements than its tensors have", writer->path);
-        if (writer->filled + sizeof(float) > BUFFER_BYTES && !flush(writer, fault))
+        size_t part = fill(writer, values, count);
+        if (part == 0 && !flush(writer, fault))
             return false;
-        if (writer->tensors[writer->current].element == ELEMENT_F32) {
-            memcpy(writer->buffer + writer->filled, &values[i], sizeof values[i]);
-            writer->filled += sizeof values[i];
-        } else {
-            uint16_t bits = bf16_of_float(values[i]);
-            memcpy(writer->buffer + writer->filled, &bits, sizeof bits);
-            writer->filled += sizeof bits;
-        }
-        writer->written++;
+        values += part;
+        count -= part;
     }
     return true;
 }
