@@ -170,6 +170,7 @@ static numbers_t numbers_of(const checkpoint_t *checkpoint, const transformer_t 
     add_real(&n, RULE_TELL, "decay_embeddings", o->decay_embeddings);
     add_real(&n, RULE_TELL, "clip", o->clip);
     add_real(&n, RULE_TELL, "skip_outliers", o->skip_outliers);
+    add_count(&n, RULE_TELL, "rounding", (uint64_t)o->rounding);
     add_real(&n, RULE_TELL, "dropout", o->dropout);
     return n;
 }

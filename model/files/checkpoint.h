@@ -12,7 +12,8 @@
  *   the data                     uint64 data: dataset_fingerprint()
  *   the settings                 uint64 steps, batch, accumulate; double lr, warmup, lr_final; uint64 schedule (0 cosine,
  *                                1 constant, 2 linear, 3 wsd); double cooldown, beta1, beta2, eps, decay,
- *                                decay_embeddings, clip, skip_outliers, dropout
+ *                                decay_embeddings, clip, skip_outliers; uint64 rounding (0 nearest, 1
+ *                                stochastic); double dropout
  *   the model's tensors          uint64 tensors: a hash of each one in model.safetensors, in the layout's order
  *   past losses and norms        float outliers[OUTLIER_FLOATS]: as kernels.h has them; zeros if none are skipped
  *   for each group g             float master.g (bf16 only: the fp32 values), m.g, v.g: as parameters.h has them

@@ -22,6 +22,16 @@ static void put_number(config_t *c, const char *name, double value)
     c->good = c->good && cJSON_AddNumberToObject(c->object, name, value) != NULL;
 }
 
+/* A number that must not look like a whole one. */
+static void put_real(config_t *c, const char *name, double value)
+{
+    char text[64];
+    snprintf(text, sizeof text, "%.17g", value);
+    if (strpbrk(text, ".e") == NULL)
+        strcat(text, ".0");
+    c->good = c->good && cJSON_AddRawToObject(c->object, name, text) != NULL;
+}
+
 static void put_flag(config_t *c, const char *name, bool value)
 {
     c->good = c->good && cJSON_AddBoolToObject(c->object, name, value) != NULL;
@@ -65,9 +75,9 @@ static void describe_stretch(config_t *c, const shape_t *s)
     }
     config_t stretch = {cJSON_CreateObject(), true};
     put_text(&stretch, "rope_type", "llama3");
-    put_number(&stretch, "factor", s->rope_factor);
-    put_number(&stretch, "low_freq_factor", 1);
-    put_number(&stretch, "high_freq_factor", 4);
+    put_real(&stretch, "factor", s->rope_factor);
+    put_real(&stretch, "low_freq_factor", 1);
+    put_real(&stretch, "high_freq_factor", 4);
     put_number(&stretch, "original_max_position_embeddings", 8192);
     c->good = c->good && stretch.good && cJSON_AddItemToObject(c->object, "rope_scaling", stretch.object);
 }
@@ -84,7 +94,7 @@ static void describe_llama(config_t *c, const shape_t *s)
     put_number(c, "max_position_embeddings", s->context);
     put_text(c, "hidden_act", "silu");
     put_number(c, "rms_norm_eps", s->norm_eps);
-    put_number(c, "rope_theta", s->rope_theta);
+    put_real(c, "rope_theta", s->rope_theta);
     describe_stretch(c, s);
     put_flag(c, "attention_bias", false);
     put_flag(c, "mlp_bias", false);

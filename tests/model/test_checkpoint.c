@@ -61,7 +61,7 @@ static void assert_refused(const outcome_t *outcome, const char *words)
         fail_msg("not one line of ebb-train: %s", outcome->error);
 }
 
-#define LOSSES 64
+#define LOSSES 256
 
 /* The last word of the log: losses of each step, bit by bit, of whatever run said it last; and the end. */
 typedef struct said {
@@ -127,9 +127,13 @@ static int count_checkpoints(const char *folder, char newest[256])
 static void resumed_training_has_the_same_bits(void **state)
 {
     (void)state;
-    static const char *const kinds[] = {"", "--accumulate 3", "--dropout 0.2 --accumulate 2",
+    static const char *const kinds[] = {"",
+                                        "--accumulate 3",
+                                        "--dropout 0.2 --accumulate 2",
                                         "--attention naive --dropout 0.1",
-                                        "--model llama:tiny --kv-heads 1 --dropout 0.1"};
+                                        "--model llama:tiny --kv-heads 1 --dropout 0.1",
+                                        "--dtype bf16 --accumulate 2",
+                                        "--dtype bf16 --rounding stochastic --model llama:tiny"};
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
         outcome_t outcome = run("--steps 9 %s", kinds[k]);
         assert_done(&outcome);
@@ -251,7 +255,7 @@ static void signal_saves_and_exits_0(void **state)
 static void killed_training_goes_on_from_the_last_good_checkpoint(void **state)
 {
     (void)state;
-    enum { STEPS = 20, MOST_KILLS = 30 };
+    enum { STEPS = 120, MOST_KILLS = 30 };
     const uint64_t seed = 3;
     outcome_t outcome = run("--steps %d --dropout 0.1", STEPS);
     assert_done(&outcome);
