@@ -95,6 +95,8 @@ static size_t larger(size_t a, size_t b)
     return a > b ? a : b;
 }
 
+#define HEADS_OF(s) ((attention_shape_t){(s)->B, (s)->T, (s)->H, (s)->H, (s)->C / (s)->H})
+
 static tensors_t make_tensors(const shape_t *s)
 {
     const size_t N = (size_t)s->B * (size_t)s->T, C = (size_t)s->C, V = (size_t)s->V, H = (size_t)s->H;
@@ -111,8 +113,9 @@ static tensors_t make_tensors(const shape_t *s)
     for (int i = 0; i < 3; i++)
         t.rows[i] = floats(N * H, 1);
     make_tokens(&t, (int)N, s->V);
-    CHECK(cudaMalloc(&t.scratch,
-                     larger(column_sum_scratch((int)N, 4 * s->C), layernorm_backward_scratch((int)N, s->C))));
+    CHECK(cudaMalloc(&t.scratch, larger(larger(column_sum_scratch((int)N, 4 * s->C),
+                                               layernorm_backward_scratch((int)N, s->C)),
+                                        attention_backward_scratch(DTYPE_FP32, HEADS_OF(s)))));
     return t;
 }
 
@@ -151,80 +154,81 @@ typedef struct operation {
 #define OPERATION(name) static void run_##name(const shape_t *s, const tensors_t *t)
 #define DROP            ((dropout_t){(float)s->rate, 1, 2})
 #define ROWS            (s->B * s->T)
+#define HEADS           HEADS_OF(s)
 
 OPERATION(embedding_forward)
 {
-    CHECK(embedding_forward(t->a, t->tokens, t->b, t->c, s->B, s->T, s->C, DROP, NULL));
+    CHECK(embedding_forward(DTYPE_FP32, t->a, t->tokens, t->b, t->c, s->B, s->T, s->C, DROP, NULL));
 }
 OPERATION(embedding_backward)
 {
     const token_index_t index = {t->tokens, t->first, t->order, t->classes};
-    CHECK(embedding_backward(t->a, t->b, t->c, index, s->B, s->T, s->C, DROP, 0, NULL));
+    CHECK(embedding_backward(DTYPE_FP32, t->a, t->b, t->c, index, s->B, s->T, s->C, DROP, 0, NULL));
 }
 OPERATION(layernorm_forward)
 {
-    CHECK(layernorm_forward(t->a, t->rows[0], t->rows[1], t->b, t->vectors[0], t->vectors[1], ROWS, s->C,
-                            NULL));
+    CHECK(layernorm_forward(DTYPE_FP32, t->a, t->rows[0], t->rows[1], t->b, t->vectors[0], t->vectors[1],
+                            1e-5f, ROWS, s->C, NULL));
 }
 OPERATION(residual_layernorm)
 {
-    CHECK(residual_layernorm_forward(t->a, t->d, t->rows[0], t->rows[1], t->b, t->c, t->vectors[2],
-                                     t->vectors[0], t->vectors[1], ROWS, s->C, DROP, NULL));
+    CHECK(residual_layernorm_forward(DTYPE_FP32, t->a, t->d, t->rows[0], t->rows[1], t->b, t->c,
+                                     t->vectors[2], t->vectors[0], t->vectors[1], 1e-5f, ROWS, s->C, DROP,
+                                     NULL));
 }
 OPERATION(layernorm_backward)
 {
-    CHECK(layernorm_backward(t->a, t->vectors[2], t->vectors[3], t->d, t->b, t->c, t->rows[0], t->rows[1],
-                             t->vectors[0], ROWS, s->C, 0, t->scratch, NULL));
+    CHECK(layernorm_backward(DTYPE_FP32, t->a, t->vectors[2], t->vectors[3], t->d, t->b, t->c, t->rows[0],
+                             t->rows[1], t->vectors[0], ROWS, s->C, 0, t->scratch, NULL));
 }
 OPERATION(residual_backward)
 {
-    CHECK(residual_backward(t->a, t->vectors[2], t->b, ROWS, s->C, DROP, 0, t->scratch, NULL));
+    CHECK(residual_backward(DTYPE_FP32, t->a, t->vectors[2], t->b, ROWS, s->C, DROP, 0, t->scratch, NULL));
 }
 OPERATION(bias_forward)
 {
-    CHECK(bias_forward(t->d, t->vectors[0], ROWS, 3 * s->C, NULL));
+    CHECK(bias_forward(DTYPE_FP32, t->d, t->vectors[0], ROWS, 3 * s->C, NULL));
 }
 OPERATION(column_sum)
 {
-    CHECK(column_sum(t->vectors[2], t->a, ROWS, 3 * s->C, 0, t->scratch, NULL));
+    CHECK(column_sum(DTYPE_FP32, t->vectors[2], t->a, ROWS, 3 * s->C, 0, t->scratch, NULL));
 }
 OPERATION(bias_gelu_forward)
 {
-    CHECK(bias_gelu_forward(t->a, t->b, t->vectors[0], ROWS, 4 * s->C, NULL));
+    CHECK(bias_gelu_forward(DTYPE_FP32, t->a, t->b, t->vectors[0], ROWS, 4 * s->C, NULL));
 }
 OPERATION(bias_gelu_backward)
 {
-    CHECK(bias_gelu_backward(t->a, t->vectors[2], t->b, t->c, t->vectors[0], ROWS, 4 * s->C, 0, t->scratch,
-                             NULL));
+    CHECK(bias_gelu_backward(DTYPE_FP32, t->a, t->vectors[2], t->b, t->c, t->vectors[0], ROWS, 4 * s->C, 0,
+                             t->scratch, NULL));
 }
 OPERATION(attention_forward)
 {
-    CHECK(attention_forward(t->a, t->rows[0], t->b, s->B, s->T, s->H, s->C / s->H, DROP, NULL));
+    CHECK(attention_forward(DTYPE_FP32, t->a, t->rows[0], t->b, HEADS, DROP, NULL));
 }
 OPERATION(attention_backward)
 {
-    CHECK(attention_backward(t->d, t->rows[1], t->c, t->a, t->rows[0], t->b, s->B, s->T, s->H, s->C / s->H,
-                             DROP, NULL));
+    CHECK(attention_backward(DTYPE_FP32, t->d, t->c, t->a, t->rows[0], t->b, HEADS, DROP, t->scratch, NULL));
 }
 OPERATION(attention_split)
 {
-    CHECK(attention_split(t->a, t->b, t->c, t->d, s->B, s->T, s->H, s->C / s->H, NULL));
+    CHECK(attention_split(DTYPE_FP32, t->a, t->b, t->c, t->d, HEADS, NULL));
 }
 OPERATION(attention_merge)
 {
-    CHECK(attention_merge(t->d, t->a, t->b, t->c, s->B, s->T, s->H, s->C / s->H, NULL));
+    CHECK(attention_merge(DTYPE_FP32, t->d, t->a, t->b, t->c, HEADS, NULL));
 }
 OPERATION(causal_softmax_forward)
 {
-    CHECK(causal_softmax_forward(t->a, t->d, t->b, 0.1f, s->B, s->H, s->T, DROP, NULL));
+    CHECK(causal_softmax_forward(DTYPE_FP32, t->a, t->d, t->b, 0.1f, s->B, s->H, s->T, DROP, NULL));
 }
 OPERATION(causal_softmax_backward)
 {
-    CHECK(causal_softmax_backward(t->d, t->c, t->a, 0.1f, s->B, s->H, s->T, DROP, NULL));
+    CHECK(causal_softmax_backward(DTYPE_FP32, t->d, t->c, t->a, 0.1f, s->B, s->H, s->T, DROP, NULL));
 }
 OPERATION(cross_entropy)
 {
-    CHECK(cross_entropy(t->c, t->rows[0], t->tokens, ROWS, s->V, 1, 1, NULL));
+    CHECK(cross_entropy(DTYPE_FP32, t->c, t->rows[0], t->c, t->tokens, ROWS, s->V, 1, NULL));
 }
 OPERATION(sum)
 {
@@ -239,9 +243,9 @@ OPERATION(sum_squares)
 OPERATION(adamw)
 {
     (void)s;
-    const adamw_t options = {1e-3f, 0.9f, 0.95f, 1e-8f, 0.1f, 5};
-    CHECK(adamw(t->parameters[0], t->parameters[1], t->parameters[2], t->parameters[3], t->parameter_count,
-                t->parameter_count, t->rows[1], options, NULL));
+    const adamw_t options = {1e-3f, 0.9f, 0.95f, 1e-8f, 0.1f, 5, 0, 0, 0};
+    CHECK(adamw(t->parameters[0], t->parameters[1], t->parameters[2], NULL, t->parameters[3],
+                t->parameter_count, t->parameter_count, t->rows[1], options, NULL));
 }
 
 static int by_time(const void *a, const void *b)

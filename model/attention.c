@@ -1,4 +1,5 @@
-/* attention.c: the first sublayer of a block: y[N,C] = heads of causal self-attention of qkv(in), projected.
+/* attention.c: the first sublayer of a block: y[N,C] = heads of causal self-attention of qkv(in), projected. In Llama
+ * queries and keys are turned by their positions first.
  *
  * flash keeps qkv, the output and one number per row and head; naive keeps q, k, v and the probabilities,
  * B*H*T*T of them (twice with dropout), and leaves the products to cuBLAS. Both drop the same probabilities.
@@ -9,49 +10,54 @@
 #include "linear.h"
 #include "pass.h"
 
-static int head_channels(const pass_t *pass)
+static attention_shape_t shape_of(const pass_t *pass)
 {
-    return pass->C / pass->H;
+    return (attention_shape_t){pass->B, pass->T, pass->H, pass->KV, pass->D};
 }
 
-static tensor_t new_scores(const pass_t *pass)
+static int qkv_channels(const pass_t *pass)
 {
-    return tensor_new(pass->gpu, (size_t)pass->N * (size_t)pass->H * (size_t)pass->T); /* [B,H,T,T] */
+    return (pass->H + 2 * pass->KV) * pass->D;
+}
+
+static tensor_t new_scores(const pass_t *pass, dtype_t dtype)
+{
+    return tensor_new(pass->gpu, dtype, (size_t)pass->N * (size_t)pass->H * (size_t)pass->T); /* [B,H,T,T] */
 }
 
 /* For all heads of all sequences: [T,D] and [T,T] matrices. */
 static batched_t scores_from_heads(const pass_t *pass) /* [T,T] = [T,D] [T,D]^T */
 {
-    return (batched_t){pass->B * pass->H, pass->T, pass->T, head_channels(pass), 0, 1};
+    return (batched_t){pass->B * pass->H, pass->T, pass->T, pass->D, 0, 1};
 }
 
 static batched_t heads_from_scores(const pass_t *pass, int transpose) /* [T,D] = op([T,T]) [T,D] */
 {
-    return (batched_t){pass->B * pass->H, pass->T, head_channels(pass), pass->T, transpose, 0};
+    return (batched_t){pass->B * pass->H, pass->T, pass->D, pass->T, transpose, 0};
 }
 
 static void flash_forward(const pass_t *pass, attention_kept_t *kept, dropout_t drop)
 {
     gpu_t *gpu = pass->gpu;
-    kept->out = pass_tensor(pass, pass->C); /* [B,T,H,D] */
-    kept->lse = pass_tensor(pass, pass->H); /* [B,H,T] */
-    CUDA(attention_forward(kept->out.data, kept->lse.data, kept->qkv.data, pass->B, pass->T, pass->H,
-                           head_channels(pass), drop, gpu->stream));
-    if (!pass->keep) {
+    kept->out = pass_tensor(pass, pass->C);     /* [B,T,H,D] */
+    kept->lse = pass_statistics(pass, pass->H); /* [B,H,T] */
+    CUDA(attention_forward(pass->dtype, kept->out.data, kept->lse.data, kept->qkv.data, shape_of(pass), drop,
+                           gpu->stream));
+    if (!pass_keeps_all(pass))
         tensor_free(gpu, &kept->qkv);
+    if (!pass->keep)
         tensor_free(gpu, &kept->lse);
-    }
 }
 
-/* Returns dqkv[B,T,3,H,D]. */
+/* Returns dqkv[B,T,H+2KV,D]. */
 static tensor_t flash_backward(const pass_t *pass, attention_kept_t *kept, tensor_t *dout, dropout_t drop)
 {
     gpu_t *gpu = pass->gpu;
-    tensor_t dqkv = pass_tensor(pass, 3 * pass->C);
-    tensor_t delta = pass_tensor(pass, pass->H); /* [B,H,T] */
-    CUDA(attention_backward(dqkv.data, delta.data, dout->data, kept->out.data, kept->lse.data, kept->qkv.data,
-                            pass->B, pass->T, pass->H, head_channels(pass), drop, gpu->stream));
-    tensor_free(gpu, &delta);
+    tensor_t dqkv = pass_tensor(pass, qkv_channels(pass));
+    tensor_t scratch = pass_scratch(pass, attention_backward_scratch(pass->dtype, shape_of(pass)));
+    CUDA(attention_backward(pass->dtype, dqkv.data, dout->data, kept->out.data, kept->lse.data,
+                            kept->qkv.data, shape_of(pass), drop, scratch.data, gpu->stream));
+    tensor_free(gpu, &scratch);
     tensor_free(gpu, dout);
     tensor_free(gpu, &kept->out);
     tensor_free(gpu, &kept->lse);
@@ -61,32 +67,37 @@ static tensor_t flash_backward(const pass_t *pass, attention_kept_t *kept, tenso
 
 static float score_scale(const pass_t *pass)
 {
-    return 1.0f / sqrtf((float)head_channels(pass));
+    return 1.0f / sqrtf((float)pass->D);
 }
 
 static void naive_forward(const pass_t *pass, attention_kept_t *kept, dropout_t drop)
 {
     gpu_t *gpu = pass->gpu;
-    int B = pass->B, T = pass->T, H = pass->H, D = head_channels(pass);
+    dtype_t dtype = pass->dtype;
 
     kept->q = pass_tensor(pass, pass->C); /* [B,H,T,D], k and v too */
     kept->k = pass_tensor(pass, pass->C);
     kept->v = pass_tensor(pass, pass->C);
-    CUDA(attention_split(kept->q.data, kept->k.data, kept->v.data, kept->qkv.data, B, T, H, D, gpu->stream));
+    CUDA(attention_split(dtype, kept->q.data, kept->k.data, kept->v.data, kept->qkv.data, shape_of(pass),
+                         gpu->stream));
     tensor_free(gpu, &kept->qkv);
 
-    kept->probs = new_scores(pass); /* scores, then probabilities in their place */
-    batched_matmul(gpu, scores_from_heads(pass), kept->probs.data, kept->q.data, kept->k.data);
+    tensor_t scores = new_scores(pass, DTYPE_FP32);
+    batched_matmul(gpu, dtype, DTYPE_FP32, scores_from_heads(pass), scores.data, kept->q.data, kept->k.data);
+    kept->probs =
+        dtype == DTYPE_FP32 ? tensor_take(&scores) : new_scores(pass, dtype); /* in fp32 in their place */
     if (drop.rate > 0)
-        kept->dropped = new_scores(pass);
-    CUDA(causal_softmax_forward(kept->probs.data, kept->dropped.data, kept->probs.data, score_scale(pass), B,
-                                H, T, drop, gpu->stream));
+        kept->dropped = new_scores(pass, dtype);
+    CUDA(causal_softmax_forward(dtype, kept->probs.data, kept->dropped.data,
+                                scores.data != NULL ? scores.data : kept->probs.data, score_scale(pass),
+                                pass->B, pass->H, pass->T, drop, gpu->stream));
+    tensor_free(gpu, &scores);
 
     tensor_t y = pass_tensor(pass, pass->C); /* [B,H,T,D] */
-    const float *used = drop.rate > 0 ? kept->dropped.data : kept->probs.data;
-    batched_matmul(gpu, heads_from_scores(pass, 0), y.data, used, kept->v.data);
+    const void *used = drop.rate > 0 ? kept->dropped.data : kept->probs.data;
+    batched_matmul(gpu, dtype, dtype, heads_from_scores(pass, 0), y.data, used, kept->v.data);
     kept->out = pass_tensor(pass, pass->C); /* [B,T,H,D] */
-    CUDA(attention_heads(kept->out.data, y.data, B, T, H, D, gpu->stream));
+    CUDA(attention_heads(dtype, kept->out.data, y.data, shape_of(pass), gpu->stream));
     tensor_free(gpu, &y);
     if (!pass->keep) {
         tensor_free(gpu, &kept->q);
@@ -97,54 +108,72 @@ static void naive_forward(const pass_t *pass, attention_kept_t *kept, dropout_t 
     }
 }
 
-/* dv[B,H,T,D] and dscores[B,H,T,T] from dout[B,T,H,D]; frees out, v and the probabilities. */
+/* dv[B,H,T,D] and the fp32 gradient of the (dropped) probabilities [B,H,T,T] from dout[B,T,H,D]; frees out and v. */
 static void naive_backward_scores(const pass_t *pass, attention_kept_t *kept, tensor_t *dout, tensor_t *dv,
-                                  tensor_t *dscores)
+                                  tensor_t *ddropped)
 {
     gpu_t *gpu = pass->gpu;
-    int B = pass->B, T = pass->T, H = pass->H;
+    dtype_t dtype = pass->dtype;
     int drops = kept->dropped.data != NULL;
 
     tensor_free(gpu, &kept->out);
     tensor_t dy = pass_tensor(pass, pass->C); /* [B,H,T,D] */
-    CUDA(attention_unheads(dy.data, dout->data, B, T, H, head_channels(pass), gpu->stream));
+    CUDA(attention_unheads(pass->dtype, dy.data, dout->data, shape_of(pass), gpu->stream));
     tensor_free(gpu, dout);
 
     *dv = pass_tensor(pass, pass->C);
-    batched_matmul(gpu, heads_from_scores(pass, 1), dv->data, drops ? kept->dropped.data : kept->probs.data,
-                   dy.data);
+    batched_matmul(gpu, dtype, dtype, heads_from_scores(pass, 1), dv->data,
+                   drops ? kept->dropped.data : kept->probs.data, dy.data);
     tensor_free(gpu, &kept->dropped);
-    *dscores = new_scores(pass); /* gradient of the probabilities first */
-    batched_matmul(gpu, scores_from_heads(pass), dscores->data, dy.data, kept->v.data);
+    *ddropped = new_scores(pass, DTYPE_FP32);
+    batched_matmul(gpu, dtype, DTYPE_FP32, scores_from_heads(pass), ddropped->data, dy.data, kept->v.data);
     tensor_free(gpu, &dy);
     tensor_free(gpu, &kept->v);
 }
 
-/* Returns dqkv[B,T,3,H,D]. */
+/* Returns dqkv[B,T,H+2KV,D]. */
 static tensor_t naive_backward(const pass_t *pass, attention_kept_t *kept, tensor_t *dout, dropout_t drop)
 {
     gpu_t *gpu = pass->gpu;
-    int B = pass->B, T = pass->T, H = pass->H, D = head_channels(pass);
+    dtype_t dtype = pass->dtype;
 
-    tensor_t dv, dscores;
-    naive_backward_scores(pass, kept, dout, &dv, &dscores);
-    CUDA(causal_softmax_backward(dscores.data, dscores.data, kept->probs.data, score_scale(pass), B, H, T,
-                                 drop, gpu->stream));
+    tensor_t dv, ddropped;
+    naive_backward_scores(pass, kept, dout, &dv, &ddropped);
+    tensor_t dscores =
+        dtype == DTYPE_FP32 ? (tensor_t){0} : new_scores(pass, dtype); /* in fp32 in its place */
+    CUDA(causal_softmax_backward(dtype, dscores.data != NULL ? dscores.data : ddropped.data, ddropped.data,
+                                 kept->probs.data, score_scale(pass), pass->B, pass->H, pass->T, drop,
+                                 gpu->stream));
+    if (dscores.data == NULL)
+        dscores = tensor_take(&ddropped);
+    tensor_free(gpu, &ddropped);
     tensor_free(gpu, &kept->probs);
 
     tensor_t dq = pass_tensor(pass, pass->C), dk = pass_tensor(pass, pass->C); /* [B,H,T,D] */
-    batched_matmul(gpu, heads_from_scores(pass, 0), dq.data, dscores.data, kept->k.data);
-    batched_matmul(gpu, heads_from_scores(pass, 1), dk.data, dscores.data, kept->q.data);
+    batched_matmul(gpu, dtype, dtype, heads_from_scores(pass, 0), dq.data, dscores.data, kept->k.data);
+    batched_matmul(gpu, dtype, dtype, heads_from_scores(pass, 1), dk.data, dscores.data, kept->q.data);
     tensor_free(gpu, &dscores);
     tensor_free(gpu, &kept->q);
     tensor_free(gpu, &kept->k);
 
-    tensor_t dqkv = pass_tensor(pass, 3 * pass->C);
-    CUDA(attention_merge(dqkv.data, dq.data, dk.data, dv.data, B, T, H, D, gpu->stream));
+    tensor_t dqkv = pass_tensor(pass, qkv_channels(pass));
+    CUDA(attention_merge(dtype, dqkv.data, dq.data, dk.data, dv.data, shape_of(pass), gpu->stream));
     tensor_free(gpu, &dq);
     tensor_free(gpu, &dk);
     tensor_free(gpu, &dv);
     return dqkv;
+}
+
+/* Queries, keys and values [B,T,H+2KV,D] of in[N,C], turned if positions are rotary. */
+static tensor_t make_qkv(const pass_t *pass, const tensor_t *in, const block_t *w)
+{
+    int Q = qkv_channels(pass);
+    tensor_t qkv = pass_tensor(pass, Q);
+    linear_forward(pass->gpu, pass->dtype, (linear_t){pass->N, pass->C, Q}, qkv.data, in->data, w->qkv_w,
+                   w->qkv_b);
+    if (pass->rope != NULL)
+        CUDA(rope_forward(pass->dtype, qkv.data, pass->rope, shape_of(pass), pass->gpu->stream));
+    return qkv;
 }
 
 tensor_t attention_sublayer_forward(const pass_t *pass, int layer, attention_kept_t *kept, const tensor_t *in,
@@ -154,16 +183,14 @@ tensor_t attention_sublayer_forward(const pass_t *pass, int layer, attention_kep
     int N = pass->N, C = pass->C;
     dropout_t drop = pass_dropout(pass, layer, SITE_ATTENTION);
 
-    kept->qkv = pass_tensor(pass, 3 * C); /* [N,3C] = [B,T,3,H,D] */
-    linear_forward(gpu, (linear_t){N, C, 3 * C}, kept->qkv.data, in->data, w->qkv_w);
-    CUDA(bias_forward(kept->qkv.data, w->qkv_b, N, 3 * C, gpu->stream));
+    kept->qkv = make_qkv(pass, in, w);
     if (pass->attention == ATTENTION_NAIVE)
         naive_forward(pass, kept, drop);
     else
         flash_forward(pass, kept, drop);
 
     tensor_t y = pass_tensor(pass, C); /* [N,C] */
-    linear_forward(gpu, (linear_t){N, C, C}, y.data, kept->out.data, w->proj_w);
+    linear_forward(gpu, pass->dtype, (linear_t){N, C, C}, y.data, kept->out.data, w->proj_w, NULL);
     if (!pass->keep)
         tensor_free(gpu, &kept->out);
     return y;
@@ -173,23 +200,26 @@ tensor_t attention_sublayer_backward(const pass_t *pass, int layer, attention_ke
                                      const tensor_t *dy, const block_t *w, const block_t *dw)
 {
     gpu_t *gpu = pass->gpu;
-    int N = pass->N, C = pass->C;
-    linear_t qkv = {N, C, 3 * C}, projection = {N, C, C};
+    int N = pass->N, C = pass->C, Q = qkv_channels(pass);
+    linear_t qkv = {N, C, Q}, projection = {N, C, C};
     dropout_t drop = pass_dropout(pass, layer, SITE_ATTENTION);
 
-    linear_backward_weight(gpu, projection, dw->proj_w, dy->data, kept->out.data, pass->accumulate);
+    linear_backward_weight(gpu, pass->dtype, projection, dw->proj_w, NULL, dy->data, kept->out.data,
+                           pass->accumulate);
     tensor_t dout = pass_tensor(pass, C); /* [B,T,H,D] */
-    linear_backward_input(gpu, projection, dout.data, dy->data, w->proj_w);
+    linear_backward_input(gpu, pass->dtype, projection, dout.data, dy->data, w->proj_w);
+    if (pass->lean && pass->attention != ATTENTION_NAIVE)
+        kept->qkv = make_qkv(pass, in, w);
     tensor_t dqkv = pass->attention == ATTENTION_NAIVE ? naive_backward(pass, kept, &dout, drop)
                                                        : flash_backward(pass, kept, &dout, drop);
+    if (pass->rope != NULL)
+        CUDA(rope_backward(pass->dtype, dqkv.data, pass->rope, shape_of(pass), gpu->stream));
 
-    tensor_t scratch = pass_scratch(pass, column_sum_scratch(N, 3 * C));
-    CUDA(column_sum(dw->qkv_b, dqkv.data, N, 3 * C, pass->accumulate, scratch.data, gpu->stream));
-    tensor_free(gpu, &scratch);
-    linear_backward_weight(gpu, qkv, dw->qkv_w, dqkv.data, in->data, pass->accumulate);
+    linear_backward_weight(gpu, pass->dtype, qkv, dw->qkv_w, dw->qkv_b, dqkv.data, in->data,
+                           pass->accumulate);
     tensor_free(gpu, in);
     tensor_t din = pass_tensor(pass, C); /* [N,C] */
-    linear_backward_input(gpu, qkv, din.data, dqkv.data, w->qkv_w);
+    linear_backward_input(gpu, pass->dtype, qkv, din.data, dqkv.data, w->qkv_w);
     tensor_free(gpu, &dqkv);
     return din;
 }

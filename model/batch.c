@@ -1,8 +1,10 @@
 #include "batch.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "check.h"
+#include "token_index.h"
 
 /* A slot holds, each part on a multiple of 16 bytes: tokens[N], targets[N], class[K], first[K+1], order[N]; K
  * = min(N, V). The device's copy looks the same. */
@@ -43,19 +45,20 @@ void batch_ring_close(batch_ring_t *ring)
     *ring = (batch_ring_t){0};
 }
 
-batch_t batch_upload(batch_ring_t *ring, const corpus_t *corpus, const size_t *starts, int B, int T)
+batch_t batch_upload(batch_ring_t *ring, const int *inputs, const int *targets, int B, int T)
 {
     int N = B * T;
     layout_t at = layout_of(N, ring->V);
     int *host = ring->pinned + (size_t)ring->next * layout_of(ring->max_rows, ring->V).total;
     ring->next = (ring->next + 1) % ring->slots;
-    for (int b = 0; b < B; b++)
-        corpus_sequence(corpus, starts[b], T, host + b * T, host + at.targets + b * T);
+    memcpy(host, inputs, (size_t)N * sizeof *host);
+    memcpy(host + at.targets, targets, (size_t)N * sizeof *host);
     token_index_host_t index = {host + at.token, host + at.first, host + at.order};
     int classes = token_index_build(index, host, N, ring->V, ring->workspace);
 
-    batch_t batch = {.B = B, .T = T, .memory = tensor_new(ring->gpu, at.total)};
-    int *device = (int *)(void *)batch.memory.data;
+    batch_t batch = {
+        .B = B, .T = T, .memory = tensor_new(ring->gpu, DTYPE_FP32, at.total) /* of as many bytes */};
+    int *device = batch.memory.data;
     CUDA(cudaMemcpyAsync(device, host, at.total * sizeof(int), cudaMemcpyHostToDevice, ring->gpu->stream));
     batch.tokens = device;
     batch.targets = device + at.targets;

@@ -7,7 +7,6 @@
 #ifndef EBB_MODEL_BATCH_H
 #define EBB_MODEL_BATCH_H
 
-#include "data.h"
 #include "gpu.h"
 #include "kernels.h"
 
@@ -33,8 +32,8 @@ typedef struct batch_ring {
 void batch_ring_open(batch_ring_t *ring, gpu_t *gpu, int max_rows, int V, int slots);
 void batch_ring_close(batch_ring_t *ring);
 
-/* Sequence b of the batch starts at starts[b] of the corpus. */
-batch_t batch_upload(batch_ring_t *ring, const corpus_t *corpus, const size_t *starts, int B, int T);
+/* inputs[B,T] and targets[B,T] are copied before it returns. */
+batch_t batch_upload(batch_ring_t *ring, const int *inputs, const int *targets, int B, int T);
 void batch_free(batch_ring_t *ring, batch_t *batch);
 
 #endif

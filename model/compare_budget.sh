@@ -2,7 +2,7 @@
 # compare_budget.sh BUILD DATA [percent]: the same short training twice, by itself and under ebb with a part of the memory
 # that it takes by itself (50% if not said otherwise), and what came of it side by side. LD_LIBRARY_PATH says on which device.
 #
-# BUILD is the build folder, DATA a text. Logs and statistics stay in BUILD/compare.
+# BUILD is the build folder, DATA a file, whose bytes are trained on as a text. Logs and statistics stay in BUILD/compare.
 # Exit code 1 if a run fails or the losses differ.
 set -euo pipefail
 
@@ -34,7 +34,7 @@ losses() {
 train() {
     local name=$1
     shift
-    if ! "$@" "$build/bin/ebb-train" --data "$data" --log "$folder/$name.jsonl" "${training[@]}" \
+    if ! "$@" "$build/bin/ebb-train" --data "$data" --data-kind text --log "$folder/$name.jsonl" "${training[@]}" \
         >"$folder/$name.txt" 2>"$folder/$name.err"; then
         echo "ebb: the training '$name' failed: $(tail -n 1 "$folder/$name.err") (all of it: $folder/$name.err)" >&2
         exit 1
@@ -43,7 +43,7 @@ train() {
 
 # What the context itself takes of the device is part of the budget; on the software device nothing.
 overhead() {
-    EBB_STATS=$folder/overhead.json LD_PRELOAD=$build/lib/libebb.so "$build/bin/ebb-train" --data "$data" --log /dev/null \
+    EBB_STATS=$folder/overhead.json LD_PRELOAD=$build/lib/libebb.so "$build/bin/ebb-train" --data "$data" --data-kind text --log /dev/null \
         "${training[@]}" --steps 1 >/dev/null 2>&1 || true
     value "$folder/overhead.json" overhead_bytes
 }

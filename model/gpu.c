@@ -72,12 +72,10 @@ static void count_allocation(gpu_t *gpu, cudaError_t error, size_t bytes)
         gpu->peak_bytes = gpu->live_bytes;
 }
 
-tensor_t tensor_new(gpu_t *gpu, size_t count)
+tensor_t tensor_new(gpu_t *gpu, dtype_t dtype, size_t count)
 {
-    tensor_t tensor = {NULL, count * sizeof(float)};
-    void *data = NULL;
-    count_allocation(gpu, cudaMallocAsync(&data, tensor.bytes, gpu->stream), tensor.bytes);
-    tensor.data = data;
+    tensor_t tensor = {NULL, count * dtype_bytes(dtype), dtype};
+    count_allocation(gpu, cudaMallocAsync(&tensor.data, tensor.bytes, gpu->stream), tensor.bytes);
     return tensor;
 }
 
@@ -97,12 +95,10 @@ tensor_t tensor_take(tensor_t *from)
     return taken;
 }
 
-tensor_t tensor_new_permanent(gpu_t *gpu, size_t count)
+tensor_t tensor_new_permanent(gpu_t *gpu, dtype_t dtype, size_t count)
 {
-    tensor_t tensor = {NULL, count * sizeof(float)};
-    void *data = NULL;
-    count_allocation(gpu, cudaMalloc(&data, tensor.bytes), tensor.bytes);
-    tensor.data = data;
+    tensor_t tensor = {NULL, count * dtype_bytes(dtype), dtype};
+    count_allocation(gpu, cudaMalloc(&tensor.data, tensor.bytes), tensor.bytes);
     CUDA(cudaMemsetAsync(tensor.data, 0, tensor.bytes, gpu->stream));
     return tensor;
 }

@@ -18,6 +18,8 @@
 #include <cuda_runtime_api.h>
 #include <stddef.h>
 
+#include "dtype.h"
+
 typedef struct gpu {
     int device;
     char name[256];
@@ -25,27 +27,29 @@ typedef struct gpu {
     int driver_version, runtime_version;
     cudaStream_t stream;
     cublasHandle_t blas;
+    struct linear_plans *linear;   /* linear.c's, between linear_open and linear_close */
     size_t live_bytes, peak_bytes; /* what the trainer itself has allocated: now, and at most so far */
 } gpu_t;
 
-/* A dense fp32 array in device memory; owns it. Empty: data NULL, bytes 0. */
+/* A dense array in device memory; owns it. Empty: data NULL, bytes 0. */
 typedef struct tensor {
-    float *data;
+    void *data; /* of float or bf16 */
     size_t bytes;
+    dtype_t dtype;
 } tensor_t;
 
 void gpu_open(gpu_t *gpu, int device);
 void gpu_close(gpu_t *gpu);
 
-/* An uninitialised tensor of `count` floats, usable by work issued on the stream from now on. */
-tensor_t tensor_new(gpu_t *gpu, size_t count);
+/* An uninitialised tensor of `count` elements, usable by work issued on the stream from now on. */
+tensor_t tensor_new(gpu_t *gpu, dtype_t dtype, size_t count);
 /* Frees it behind the work issued so far and empties it; an empty one is left alone. */
 void tensor_free(gpu_t *gpu, tensor_t *tensor);
 /* Moves the ownership out of `from`, which is empty afterwards. */
 tensor_t tensor_take(tensor_t *from);
 
 /* For the whole run: zeroed, not stream-ordered; freed by tensor_free_permanent. */
-tensor_t tensor_new_permanent(gpu_t *gpu, size_t count);
+tensor_t tensor_new_permanent(gpu_t *gpu, dtype_t dtype, size_t count);
 void tensor_free_permanent(gpu_t *gpu, tensor_t *tensor);
 
 #endif

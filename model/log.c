@@ -6,12 +6,12 @@
 
 #include "check.h"
 
-void log_open(json_log_t *log, const char *path)
+void log_open(json_log_t *log, const char *path, bool append)
 {
     *log = (json_log_t){.path = path};
     if (path == NULL)
         return;
-    log->file = fopen(path, "w");
+    log->file = fopen(path, append ? "a" : "w");
     if (log->file == NULL)
         usage_error("--log %s: %s", path, strerror(errno));
 }

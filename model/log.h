@@ -3,12 +3,17 @@
  *
  * Records, by "kind":
  *   run     "options" (every flag), model shape, "parameters", corpus sizes, device, versions
- *   step    "step" (from 1), "loss" and "grad_norm" (also as "..._hex": C's hexadecimal form, all bits),
- * "lr", "tokens_per_s", "ms", "device_bytes" and "peak_bytes" (allocated by the trainer when the step had
- * been issued; at most so far) eval    "step", "loss" (nats per token), "loss_hex", "tokens" sample "prompt",
- * "text" (a byte above 127 as the code point of that number) final   "steps", "held_out_loss",
- * "held_out_loss_hex", "peak_bytes", "seconds", "state_hash" (parameters.h) A number that is not finite is
- * null.
+ *   resume  "step", "path": of the checkpoint that the training goes on from
+ *   checkpoint "step", "path", "seconds" that it took
+ *   step    "step" (from 1), "loss" and "grad_norm" (also as "..._hex": C's hexadecimal form, all bits), "lr",
+ *           "skipped" (with --skip-outliers), "tokens_per_s", "ms", "device_bytes" and "peak_bytes" (allocated by the trainer when the step had
+ *           been issued; at most so far)
+ *   eval    "step", "loss" (nats per token), "loss_hex", "tokens"
+ *   choices "step", "examples", "accuracy", "accuracy_norm" (choices.h)
+ *   sample  "prompt", "text" (a byte above 127 as the code point of that number)
+ *   final   "steps", "held_out_loss", "held_out_loss_hex", "peak_bytes", "seconds", "state_hash" (parameters.h); after
+ *           SIGTERM without a held-out loss
+ * A number that is not finite is null.
  */
 #ifndef EBB_MODEL_LOG_H
 #define EBB_MODEL_LOG_H
@@ -24,8 +29,8 @@ typedef struct json_log {
     bool first; /* no comma before the next field */
 } json_log_t;
 
-/* path may be NULL. A file that cannot be written ends the program, exit code 2. */
-void log_open(json_log_t *log, const char *path);
+/* path may be NULL. `append`: to what is there. A file that cannot be written ends the program, exit code 2. */
+void log_open(json_log_t *log, const char *path, bool append);
 void log_close(json_log_t *log);
 
 void log_begin(json_log_t *log, const char *kind);

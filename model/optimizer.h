@@ -12,19 +12,30 @@ typedef struct optimizer {
     parameters_t *parameters; /* borrowed */
     tensor_t partials;        /* partial sums of squares of all gradients; zero between the groups' parts */
     size_t partial_count;
-    float beta1, beta2, eps, decay, clip;
+    tensor_t past; /* for outlier_check; empty: every step is taken */
+    float threshold;
+    float beta1, beta2, eps, clip;
+    float decay, decay_outer; /* of the blocks' matrices; of group 0's */
+    int stochastic;           /* bf16 copies are rounded so */
+    uint64_t seed;            /* of that */
 } optimizer_t;
 
 void optimizer_open(optimizer_t *optimizer, parameters_t *parameters, const options_t *options);
 void optimizer_close(optimizer_t *optimizer);
 
-/* Updates all parameters from their gradients. result[0] (device) becomes the gradient's norm before
- * clipping, result[1] the factor that clipped it. step counts from 1. */
-void optimizer_step(optimizer_t *optimizer, float *result, double rate, int step);
+/* Updates all parameters from their gradients, unless the step is an outlier (--skip-outliers). loss and result are
+ * on the device: result[0] becomes the gradient's norm before clipping, result[1] the factor that clipped it, or -1 if the
+ * step is skipped, and result[2] whether it is, if outliers are. step counts from 1, skipped ones too. */
+void optimizer_step(optimizer_t *optimizer, float *result, const float *loss, double rate, int step);
 
 /* Learning rate of step 1 .. options->steps: rises linearly to options->rate over the warm-up steps, the last
- * of which has it in full, then falls along half a cosine (Loshchilov, Hutter, arXiv:1608.03983) to rate *
- * final_rate at the last step. */
+ * of which has it in full; then x, from 0 to 1, is the share of the other steps that is done, and the rate is
+ *   cosine    rate * (f + (1 - f) * (1 + cos(pi x)) / 2), f = final_rate (Loshchilov, Hutter, arXiv:1608.03983)
+ *   linear    rate * (f + (1 - f) * (1 - x))
+ *   constant  rate
+ *   wsd       rate until the cooldown, the last steps, of which y, from 0 to 1, is done: rate * (f + (1 - f) * (1 -
+ *             sqrt(y))) (warm-up, stable, decay: Hu et al., arXiv:2404.06395; the root: Haegele et al.,
+ *             arXiv:2405.18392). The cooldown does not reach into the warm-up. */
 double optimizer_rate(const options_t *options, int step);
 
 #endif

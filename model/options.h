@@ -10,35 +10,54 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The shape of a transformer. C = width, H = heads, T = context, V = vocab in the shape comments of the
- * sources. */
-typedef struct shape {
-    int layers, width, heads, context, vocab;
-} shape_t;
+#include "layout.h"
 
 typedef enum attention_kind {
     ATTENTION_FLASH, /* never stores T x T */
     ATTENTION_NAIVE  /* stores scores and probabilities */
 } attention_kind_t;
 
+typedef enum save { SAVE_FULL, SAVE_LEAN } save_t;
+typedef enum rounding { ROUNDING_NEAREST, ROUNDING_STOCHASTIC } rounding_t;
+
+/* The learning rate after the warm-up (optimizer.h). */
+typedef enum schedule { SCHEDULE_COSINE, SCHEDULE_CONSTANT, SCHEDULE_LINEAR, SCHEDULE_WSD } schedule_t;
+
 typedef struct options {
-    const char *data;
+    const char *data, *eval_data;
+    int data_kind; /* data_kind_t */
+    const char *tokenizer;
 
     const char *model; /* preset */
+    family_t family;   /* of the preset */
+    int vocab;         /* 256 covers bytes */
     int layers, width, heads, context;
-    int vocab; /* of the preset; 256 covers the byte-level tokenizer */
-    int attention;
+    int kv_heads; /* 0: as many as heads */
+    int hidden;   /* 0: 4 * width */
+    int tied;     /* not 0: the head is the token embedding's matrix */
+    double norm_eps, rope_theta, rope_factor;
+    int dtype, rounding, attention, save;
     double dropout;
 
     int steps, batch, accumulate;
-    double rate, warmup, final_rate;
+    int schedule; /* schedule_t */
+    double rate, warmup, final_rate, cooldown;
     double beta1, beta2, eps, decay, clip;
+    double decay_embeddings; /* -1: as decay */
+    double skip_outliers;    /* 0: none */
     uint64_t seed;
 
     int eval_every, eval_batches;
+    const char *choices;
+    int choices_most;
     int sample, top_k;
     double temperature;
     const char *prompt;
+
+    const char *checkpoint; /* a folder of them, or NULL */
+    int checkpoint_every, keep;
+    const char *resume; /* NULL: no; "": from the newest in `checkpoint`, if any; else a folder */
+    const char *init;
 
     const char *log, *dump;
     int device;

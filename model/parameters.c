@@ -6,23 +6,25 @@
 #include <string.h>
 
 #include "check.h"
+#include "kernels.h"
 #include "rng.h"
 
-void parameters_open(parameters_t *parameters, gpu_t *gpu, const group_t *sizes, int group_count)
+void parameters_open(parameters_t *parameters, gpu_t *gpu, const layout_t *layout, dtype_t dtype)
 {
-    parameters->gpu = gpu;
-    parameters->group_count = group_count;
-    parameters->groups = calloc((size_t)group_count, sizeof *parameters->groups);
+    *parameters = (parameters_t){.gpu = gpu, .dtype = dtype, .group_count = layout->group_count};
+    parameters->groups = calloc((size_t)layout->group_count, sizeof *parameters->groups);
     if (parameters->groups == NULL)
-        fatal("no memory for %d parameter groups", group_count);
-    for (int i = 0; i < group_count; i++) {
+        fatal("no memory for %d parameter groups", layout->group_count);
+    for (int i = 0; i < layout->group_count; i++) {
         group_t *group = &parameters->groups[i];
-        group->count = sizes[i].count;
-        group->decayed = sizes[i].decayed;
-        group->value = tensor_new_permanent(gpu, group->count);
-        group->gradient = tensor_new_permanent(gpu, group->count);
-        group->m = tensor_new_permanent(gpu, group->count);
-        group->v = tensor_new_permanent(gpu, group->count);
+        group->count = layout->groups[i].count;
+        group->decayed = layout->groups[i].decayed;
+        group->value = tensor_new_permanent(gpu, dtype, group->count);
+        if (dtype != DTYPE_FP32)
+            group->master = tensor_new_permanent(gpu, DTYPE_FP32, group->count);
+        group->gradient = tensor_new_permanent(gpu, DTYPE_FP32, group->count);
+        group->m = tensor_new_permanent(gpu, DTYPE_FP32, group->count);
+        group->v = tensor_new_permanent(gpu, DTYPE_FP32, group->count);
     }
 }
 
@@ -31,12 +33,18 @@ void parameters_close(parameters_t *parameters)
     for (int i = 0; i < parameters->group_count; i++) {
         group_t *group = &parameters->groups[i];
         tensor_free_permanent(parameters->gpu, &group->value);
+        tensor_free_permanent(parameters->gpu, &group->master);
         tensor_free_permanent(parameters->gpu, &group->gradient);
         tensor_free_permanent(parameters->gpu, &group->m);
         tensor_free_permanent(parameters->gpu, &group->v);
     }
     free(parameters->groups);
     *parameters = (parameters_t){0};
+}
+
+tensor_t *group_master(group_t *group)
+{
+    return group->master.data != NULL ? &group->master : &group->value;
 }
 
 size_t parameters_count(const parameters_t *parameters)
@@ -49,9 +57,12 @@ size_t parameters_count(const parameters_t *parameters)
 
 void parameters_upload(parameters_t *parameters, int group, const float *values)
 {
-    const tensor_t *value = &parameters->groups[group].value;
+    group_t *to = &parameters->groups[group];
+    const tensor_t *value = group_master(to);
     cudaStream_t stream = parameters->gpu->stream;
     CUDA(cudaMemcpyAsync(value->data, values, value->bytes, cudaMemcpyHostToDevice, stream));
+    if (to->master.data != NULL)
+        CUDA(round_bf16(to->value.data, to->master.data, to->count, stream));
     CUDA(cudaStreamSynchronize(stream));
 }
 
@@ -77,16 +88,16 @@ uint64_t parameters_dump(const parameters_t *parameters, const char *path)
         fatal("--dump %s: %s", path, strerror(errno));
     size_t largest = 0;
     for (int i = 0; i < parameters->group_count; i++)
-        if (parameters->groups[i].value.bytes > largest)
-            largest = parameters->groups[i].value.bytes;
+        if (parameters->groups[i].m.bytes > largest)
+            largest = parameters->groups[i].m.bytes;
     float *host = malloc(largest);
     if (host == NULL)
         fatal("no host memory for a copy of %zu bytes of parameters", largest);
 
     uint64_t hash = 0;
     for (int i = 0; i < parameters->group_count; i++) {
-        const group_t *group = &parameters->groups[i];
-        hash = dump_tensor(parameters->gpu, &group->value, host, hash, file);
+        group_t *group = &parameters->groups[i];
+        hash = dump_tensor(parameters->gpu, group_master(group), host, hash, file);
         hash = dump_tensor(parameters->gpu, &group->m, host, hash, file);
         hash = dump_tensor(parameters->gpu, &group->v, host, hash, file);
     }

@@ -1,13 +1,13 @@
-/* parameters.h: a model's parameters in groups, each group with its gradient and AdamW's two moments.
+/* parameters.h: a model's parameters in the groups of its layout (layout.h), each group with its gradient and AdamW's two
+ * moments.
  *
- * A group is what one launch of the optimizer updates: the embeddings with the last norm, or one block. Its
- * four arrays are allocations of their own with the same layout: first the matrices (which weight decay
- * applies to), then the vectors.
+ * A group's arrays are allocations of their own with the same layout. What the passes compute with, `value`, has the
+ * run's type; masters, gradients and moments are fp32. In an fp32 run the value is its own master.
  *
- * Files. parameters_dump() writes, without any header, for each group in turn: parameters, m, v, as
- * little-endian fp32. The state hash is taken over the same bytes in the same order: h = 0; for each 8 bytes,
- * as a little-endian word w, h = mix((h + 0x9e3779b97f4a7c15) xor w), mix being splitmix64's output function
- * (rng.h: rng_hash). Groups have an even number of elements.
+ * Files. parameters_dump() writes, without any header, for each group in turn: masters, m, v, as little-endian fp32. The
+ * state hash is taken over the same bytes in the same order: h = 0; for each 8 bytes, as a little-endian word w, h =
+ * mix((h + 0x9e3779b97f4a7c15) xor w), mix being splitmix64's output function (rng.h: rng_hash). Groups have an even
+ * number of elements.
  */
 #ifndef EBB_MODEL_PARAMETERS_H
 #define EBB_MODEL_PARAMETERS_H
@@ -15,26 +15,33 @@
 #include <stdint.h>
 
 #include "gpu.h"
+#include "layout.h"
 
 typedef struct group {
     size_t count;   /* elements */
     size_t decayed; /* the first so many are matrices */
-    tensor_t value, gradient, m, v;
+    tensor_t value;
+    tensor_t master; /* empty in an fp32 run */
+    tensor_t gradient, m, v;
 } group_t;
 
 typedef struct parameters {
     gpu_t *gpu; /* borrowed */
+    dtype_t dtype;
     group_t *groups;
     int group_count;
 } parameters_t;
 
-/* Allocates `group_count` groups whose count and decayed are given in `sizes`; everything zero. */
-void parameters_open(parameters_t *parameters, gpu_t *gpu, const group_t *sizes, int group_count);
+/* Allocates the layout's groups; everything zero. */
+void parameters_open(parameters_t *parameters, gpu_t *gpu, const layout_t *layout, dtype_t dtype);
 void parameters_close(parameters_t *parameters);
 
 size_t parameters_count(const parameters_t *parameters);
 
-/* Copies a group's initial values to the device and waits. */
+/* The fp32 values of a group, whatever the run's type. */
+tensor_t *group_master(group_t *group);
+
+/* Copies a group's values to the device and waits. */
 void parameters_upload(parameters_t *parameters, int group, const float *values);
 
 /* Hashes weights and moments, and writes them to `path` unless it is NULL. Waits for the stream. */

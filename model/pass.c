@@ -35,10 +35,50 @@ dropout_t pass_dropout(const pass_t *pass, int layer, site_t site)
 
 tensor_t pass_tensor(const pass_t *pass, int channels)
 {
-    return tensor_new(pass->gpu, (size_t)pass->N * (size_t)channels);
+    return tensor_new(pass->gpu, pass->dtype, (size_t)pass->N * (size_t)channels);
+}
+
+tensor_t pass_statistics(const pass_t *pass, int columns)
+{
+    return tensor_new(pass->gpu, DTYPE_FP32, (size_t)pass->N * (size_t)columns);
 }
 
 tensor_t pass_scratch(const pass_t *pass, size_t bytes)
 {
-    return bytes > 0 ? tensor_new(pass->gpu, (bytes + sizeof(float) - 1) / sizeof(float)) : (tensor_t){0};
+    return bytes > 0 ? tensor_new(pass->gpu, DTYPE_FP32, (bytes + sizeof(float) - 1) / sizeof(float))
+                     : (tensor_t){0};
+}
+
+static void *array_at(const layout_t *layout, const tensor_t *group, array_t array)
+{
+    size_t offset = layout->offset[array];
+    return offset != LAYOUT_NONE ? (char *)group->data + offset * dtype_bytes(group->dtype) : NULL;
+}
+
+outer_t outer_at(const layout_t *layout, const tensor_t *group)
+{
+    outer_t outer = {.wte = array_at(layout, group, ARRAY_WTE),
+                     .wpe = array_at(layout, group, ARRAY_WPE),
+                     .head = array_at(layout, group, ARRAY_HEAD),
+                     .norm_w = array_at(layout, group, ARRAY_NORM_W),
+                     .norm_b = array_at(layout, group, ARRAY_NORM_B)};
+    if (outer.head == NULL)
+        outer.head = outer.wte;
+    return outer;
+}
+
+block_t block_at(const layout_t *layout, const tensor_t *group)
+{
+    return (block_t){.qkv_w = array_at(layout, group, ARRAY_QKV_W),
+                     .proj_w = array_at(layout, group, ARRAY_PROJ_W),
+                     .up_w = array_at(layout, group, ARRAY_UP_W),
+                     .down_w = array_at(layout, group, ARRAY_DOWN_W),
+                     .norm1_w = array_at(layout, group, ARRAY_NORM1_W),
+                     .norm1_b = array_at(layout, group, ARRAY_NORM1_B),
+                     .qkv_b = array_at(layout, group, ARRAY_QKV_B),
+                     .proj_b = array_at(layout, group, ARRAY_PROJ_B),
+                     .norm2_w = array_at(layout, group, ARRAY_NORM2_W),
+                     .norm2_b = array_at(layout, group, ARRAY_NORM2_B),
+                     .up_b = array_at(layout, group, ARRAY_UP_B),
+                     .down_b = array_at(layout, group, ARRAY_DOWN_B)};
 }

@@ -2,7 +2,7 @@
 # quickstart.sh [trainer options...]: from a bare Debian or Ubuntu machine to a trained model and a sample of its text.
 #
 # Installs what is missing, builds, and trains ebb-train's default model, a small GPT, on the King James Bible, or on your own
-# text with --data FILE. On the GPU if there is one with a driver for CUDA 13, else on the software device (softgpu/).
+# text or token shards with --data FILES. On the GPU if there is one with a driver for CUDA 13, else on the software device (softgpu/).
 # All options go to the trainer: `bash model/quickstart.sh --help` lists them.
 #
 # Ends with a shorter training of a larger model, by itself and in half of the memory under ebb, side by side (COMPARE=0: not).
@@ -22,12 +22,17 @@ check_arguments() {
         case $1 in
         --data=*) data=${1#--data=} ;;
         --data)
-            (($# > 1)) || refuse '--data needs a value: the path of a text file'
+            (($# > 1)) || refuse '--data needs a value: the path of a text file, or of token shards'
             data=$2
             shift
             ;;
         --help | -h) ;;
         --*=*) ;;
+        --resume) # its value may be missing
+            if [[ ${2:---} != --* ]]; then
+                shift
+            fi
+            ;;
         --*)
             (($# > 1)) || refuse "$1 needs a value, or is no option (bash model/quickstart.sh --help lists all)"
             shift
@@ -36,8 +41,11 @@ check_arguments() {
         esac
         shift
     done
+    if [[ $data == *[*?[]* ]] && compgen -G "$data" >/dev/null; then
+        return 0 # token shards
+    fi
     if [[ -n $data && (! -f $data || ! -r $data) ]]; then
-        refuse "--data $data: no such file, or it cannot be read; give the path of a text file"
+        refuse "--data $data: no such file, or it cannot be read; give the path of a text file, or a quoted pattern of token shards"
     fi
 }
 
@@ -78,7 +86,7 @@ main() {
     fi
     export LD_LIBRARY_PATH=$libraries
     "$build/bin/ebb-train" --data "$data" --log "$build/quickstart.jsonl" "$@"
-    if [[ ${COMPARE:-1} != 0 && " $* " != *' --help '* ]]; then
+    if [[ ${COMPARE:-1} != 0 && " $* " != *' --help '* && -f $data ]]; then
         bash "$(dirname "${BASH_SOURCE[0]}")/compare_budget.sh" "$build" "$data"
     fi
 }

@@ -13,11 +13,12 @@
 
 #define RNG_GAMMA 0x9e3779b97f4a7c15u
 
-/* Streams of one seed. An initial tensor's stream is RNG_INIT + its number (gpt2.h). */
-#define RNG_INIT    ((uint64_t)0)
-#define RNG_BATCH   ((uint64_t)1 << 32)
-#define RNG_DROPOUT ((uint64_t)2 << 32)
-#define RNG_SAMPLE  ((uint64_t)3 << 32)
+/* Streams of one seed. An initial tensor's stream is RNG_INIT + its number (layout.h). */
+#define RNG_INIT     ((uint64_t)0)
+#define RNG_BATCH    ((uint64_t)1 << 32)
+#define RNG_DROPOUT  ((uint64_t)2 << 32)
+#define RNG_SAMPLE   ((uint64_t)3 << 32)
+#define RNG_ROUNDING ((uint64_t)4 << 32)
 
 static inline uint64_t rng_mix(uint64_t z)
 {

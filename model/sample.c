@@ -21,68 +21,76 @@ static int by_logit(const void *left, const void *right)
     return a->class - b->class;
 }
 
-int sample_choose(const float *logits, int classes, double temperature, int top_k, uint64_t random)
+/* Of candidates in order. */
+static int draw(const candidate_t *candidates, int classes, double temperature, int top_k, uint64_t random)
 {
-    candidate_t candidates[BYTE_CLASSES];
-    double weights[BYTE_CLASSES], total = 0;
-    for (int i = 0; i < classes; i++)
-        candidates[i] = (candidate_t){logits[i], i};
-    qsort(candidates, (size_t)classes, sizeof *candidates, by_logit);
-    if (temperature == 0)
-        return candidates[0].class;
-
     int count = top_k > 0 && top_k < classes ? top_k : classes;
+    double total = 0;
     for (int i = 0; i < count; i++)
-        total += weights[i] = exp(((double)candidates[i].logit - (double)candidates[0].logit) / temperature);
+        total += exp(((double)candidates[i].logit - (double)candidates[0].logit) / temperature);
     double left = rng_unit(random) * total;
     for (int i = 0; i < count - 1; i++) {
-        left -= weights[i];
+        left -= exp(((double)candidates[i].logit - (double)candidates[0].logit) / temperature);
         if (left <= 0)
             return candidates[i].class;
     }
     return candidates[count - 1].class;
 }
 
-/* The text so far, and its last bytes as a corpus whose only sequence is the model's window. */
-typedef struct window {
-    unsigned char *bytes; /* prompt, then what was generated, then one spare byte */
-    size_t length;
-} window_t;
+int sample_choose(const float *logits, int classes, double temperature, int top_k, uint64_t random)
+{
+    candidate_t *candidates = malloc((size_t)classes * sizeof *candidates);
+    if (candidates == NULL)
+        fatal("no host memory to sort %d classes", classes);
+    for (int i = 0; i < classes; i++)
+        candidates[i] = (candidate_t){logits[i], i};
+    qsort(candidates, (size_t)classes, sizeof *candidates, by_logit);
+    int chosen =
+        temperature == 0 ? candidates[0].class : draw(candidates, classes, temperature, top_k, random);
+    free(candidates);
+    return chosen;
+}
 
-static void read_next_logits(gpt2_t *model, batch_ring_t *ring, window_t *window, float *logits)
+/* Logits of the first `classes` classes after the last tokens, as many as the model sees. */
+static void read_next_logits(transformer_t *model, batch_ring_t *ring, const int *tokens, size_t count,
+                             float *logits, int classes)
 {
     gpu_t *gpu = model->gpu;
     size_t context = (size_t)model->shape.context;
-    int T = (int)(window->length < context ? window->length : context);
-    corpus_t corpus = {.bytes = window->bytes + window->length - (size_t)T, .count = (size_t)T + 1};
-    size_t start = 0;
-    batch_t batch = batch_upload(ring, &corpus, &start, 1, T);
-    tensor_t next = gpt2_next(model, &batch); /* [V] */
-    CUDA(cudaMemcpyAsync(logits, next.data, BYTE_CLASSES * sizeof *logits, cudaMemcpyDeviceToHost,
+    size_t T = count < context ? count : context;
+    const int *window = tokens + count - T;
+    batch_t batch = batch_upload(ring, window, window, 1, (int)T); /* no loss: the targets are any tokens */
+    tensor_t next = transformer_next(model, &batch);               /* [V] */
+    CUDA(cudaMemcpyAsync(logits, next.data, (size_t)classes * sizeof *logits, cudaMemcpyDeviceToHost,
                          gpu->stream));
     CUDA(cudaStreamSynchronize(gpu->stream));
     tensor_free(gpu, &next);
     batch_free(ring, &batch);
 }
 
-void sample_text(gpt2_t *model, batch_ring_t *ring, const options_t *options, unsigned char *text)
+void sample_tokens(transformer_t *model, batch_ring_t *ring, const options_t *options,
+                   const tokenizer_t *tokenizer, int *sample)
 {
     range_begin("sample");
-    const char *prompt = options->prompt[0] != '\0' ? options->prompt : "\n";
-    size_t length = strlen(prompt), wanted = (size_t)options->sample;
-    window_t window = {calloc(length + wanted + 1, 1), length};
-    if (window.bytes == NULL)
-        fatal("no host memory for a sample of %zu bytes", wanted);
-    memcpy(window.bytes, prompt, length);
+    size_t length = strlen(options->prompt), wanted = (size_t)options->sample, count;
+    int classes = tokenizer->count;
+    int *tokens = calloc(length + 1 + wanted, sizeof *tokens);
+    float *logits = calloc((size_t)classes, sizeof *logits);
+    if (tokens == NULL || logits == NULL)
+        fatal("no host memory for a sample of %zu tokens", wanted);
+    if (!tokenizer_encode(tokenizer, options->prompt, length, tokens, &count))
+        usage_error("--prompt: it has a byte that is no token of --tokenizer %s", options->tokenizer);
+    if (count == 0)
+        tokens[count++] = tokenizer->end;
 
-    float logits[BYTE_CLASSES];
     uint64_t key = rng_at(options->seed, RNG_SAMPLE);
     for (size_t i = 0; i < wanted; i++) {
-        read_next_logits(model, ring, &window, logits);
-        int class = sample_choose(logits, BYTE_CLASSES, options->temperature, options->top_k, rng_at(key, i));
-        window.bytes[window.length++] = (unsigned char)class;
+        read_next_logits(model, ring, tokens, count, logits, classes);
+        tokens[count++] =
+            sample_choose(logits, classes, options->temperature, options->top_k, rng_at(key, i));
     }
-    memcpy(text, window.bytes + length, wanted);
-    free(window.bytes);
+    memcpy(sample, tokens + count - wanted, wanted * sizeof *sample);
+    free(tokens);
+    free(logits);
     range_end();
 }

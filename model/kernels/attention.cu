@@ -3,12 +3,12 @@
 
 #include "attention.cuh"
 
-/* Arguments of the forward kernel. */
+/* Arguments of the forward kernel; out and qkv of elements E. */
 typedef struct forward {
-    float *out;       /* [B,T,H,D] */
-    float *lse;       /* [B,H,T] */
-    const float *qkv; /* [B,T,3,H,D] */
-    int T, H, D;
+    void *out;       /* [B,T,H,D] */
+    float *lse;      /* [B,H,T] */
+    const void *qkv; /* [B,T,H+2KV,D] */
+    int T, H, KV, D;
     float factor;
     mask_t mask;
 } forward_t;
@@ -35,7 +35,8 @@ template <int DP> struct __align__(64) forward_tiles
  *   3. S becomes the probabilities (up to 1/l), and their sums
  *   4. O[query][d] = shrunk O + S^T V
  * Blocks of scores right of the diagonal are skipped; the reads of 4 end before them. */
-template <int DP> __global__ void __launch_bounds__(ATTENTION_THREADS) attention_forward_kernel(forward_t p)
+template <int DP, typename E>
+__global__ void __launch_bounds__(ATTENTION_THREADS) attention_forward_kernel(forward_t p)
 {
     using shape = forward_shape<DP>;
     constexpr int QUERIES = shape::QUERIES, KEYS = shape::KEYS, ROWS = shape::ROWS, VECS = shape::VECS;
@@ -48,11 +49,12 @@ template <int DP> __global__ void __launch_bounds__(ATTENTION_THREADS) attention
                  *const running_max = tiles->running_max, *const running_sum = tiles->running_sum,
                  *const shrink = tiles->shrink;
     const int T = p.T, D = p.D, h = (int)blockIdx.y, b = (int)blockIdx.z;
-    const size_t stride = 3 * (size_t)p.H * D, bh = (size_t)b * p.H + h;
-    const float *qkv = p.qkv + (size_t)b * T * stride + (size_t)h * D;
-    const float *const keys_of_head = qkv + (size_t)p.H * D, *const values_of_head =
-                                                                 qkv + 2 * (size_t)p.H * D;
-    float *const out = p.out + ((size_t)b * T * p.H + h) * D;
+    const int group = p.H / p.KV; /* heads that share keys and values */
+    const size_t stride = ((size_t)p.H + 2 * (size_t)p.KV) * D, bh = (size_t)b * p.H + h;
+    const E *const sequence = (const E *)p.qkv + (size_t)b * T * stride, *const qkv = sequence + (size_t)h * D;
+    const E *const keys_of_head = sequence + ((size_t)p.H + h / group) * D,
+                   *const values_of_head = keys_of_head + (size_t)p.KV * D;
+    E *const out = (E *)p.out + ((size_t)b * T * p.H + h) * D;
     const size_t out_stride = (size_t)p.H * D;
     const int slice = (int)(gridDim.x - 1 - blockIdx.x) * SLICE, slice_end = smaller(slice + SLICE, T);
 #ifdef __SOFTGPU_FAST__
@@ -205,30 +207,40 @@ template <int DP> __global__ void __launch_bounds__(ATTENTION_THREADS) attention
             p.lse[bh * T + q0 + q] = running_max[q] * (float)LN_2 + logf(running_sum[q]);
     }
 }
-BLOCK_SIZE_INDEPENDENT(attention_forward_kernel<32>);
-BLOCK_SIZE_INDEPENDENT(attention_forward_kernel<64>);
-BLOCK_SIZE_INDEPENDENT(attention_forward_kernel<128>);
 
 /* Two products for each pair of a query and a key up to it. */
-inline softgpu_cost_t attention_forward_cost(dim3 grid, dim3, forward_t p)
+template <typename E> inline softgpu_cost_t attention_forward_cost(dim3 grid, dim3, forward_t p)
 {
-    const double heads = (double)grid.y * grid.z, rows = heads * p.T;
-    return launch_cost(rows * (p.T + 1) / 2 * 4 * p.D, rows * (4.0 * p.D + 1));
+    const double rows = (double)grid.z * p.T, heads = p.H;
+    return launch_cost(rows * heads * (p.T + 1) / 2 * 4 * p.D,
+                       as_floats<E>(rows * (2.0 * heads + 2.0 * p.KV) * p.D) + rows * heads);
 }
-KERNEL_COST(attention_forward_cost, attention_forward_kernel<32>);
-KERNEL_COST(attention_forward_cost, attention_forward_kernel<64>);
-KERNEL_COST(attention_forward_cost, attention_forward_kernel<128>);
+#define INSTANCE(DP, E)                                                                                      \
+    BLOCK_SIZE_INDEPENDENT(attention_forward_kernel<DP, E>);                                                 \
+    KERNEL_COST(attention_forward_cost<E>, attention_forward_kernel<DP, E>)
+INSTANCE(32, float);
+INSTANCE(64, float);
+INSTANCE(128, float);
+INSTANCE(32, bf16);
+INSTANCE(64, bf16);
+INSTANCE(128, bf16);
+#undef INSTANCE
 
-cudaError_t attention_forward(float *out, float *lse, const float *qkv, int B, int T, int H, int D,
+template <typename E> static void launch(forward_t p, int B, cudaStream_t stream)
+{
+    const dim3 grid((unsigned)ceil_div(p.T, SLICE), (unsigned)p.H, (unsigned)B);
+    if (p.D <= 32)
+        attention_forward_kernel<32, E><<<grid, ATTENTION_THREADS, 0, stream>>>(p);
+    else if (p.D <= 64)
+        attention_forward_kernel<64, E><<<grid, ATTENTION_THREADS, 0, stream>>>(p);
+    else
+        attention_forward_kernel<128, E><<<grid, ATTENTION_THREADS, 0, stream>>>(p);
+}
+
+cudaError_t attention_forward(dtype_t type, void *out, float *lse, const void *qkv, attention_shape_t s,
                               dropout_t drop, cudaStream_t stream)
 {
-    const forward_t p = {out, lse, qkv, T, H, D, attention_factor(D), dropout_mask(drop)};
-    const dim3 grid((unsigned)ceil_div(T, SLICE), (unsigned)H, (unsigned)B);
-    if (D <= 32)
-        attention_forward_kernel<32><<<grid, ATTENTION_THREADS, 0, stream>>>(p);
-    else if (D <= 64)
-        attention_forward_kernel<64><<<grid, ATTENTION_THREADS, 0, stream>>>(p);
-    else
-        attention_forward_kernel<128><<<grid, ATTENTION_THREADS, 0, stream>>>(p);
+    const forward_t p = {out, lse, qkv, s.T, s.H, s.KV, s.D, attention_factor(s.D), dropout_mask(drop)};
+    FOR_DTYPE(type, launch, p, s.B, stream);
     return cudaGetLastError();
 }

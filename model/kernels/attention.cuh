@@ -11,6 +11,7 @@
 #define EBB_MODEL_ATTENTION_CUH
 
 #include "dropout.cuh"
+#include "element.cuh"
 #include "kernels.h"
 #include "tile.cuh"
 

@@ -3,14 +3,14 @@
 
 #include "attention.cuh"
 
-/* Arguments of the backward kernels. */
+/* Arguments of the backward kernels; dout and qkv of elements E. */
 typedef struct backward {
-    float *dqkv;        /* [B,T,3,H,D] */
-    const float *dout;  /* [B,T,H,D] */
+    float *dqkv;        /* [B,T,H+2KV,D] */
+    const void *dout;   /* [B,T,H,D] */
     const float *lse;   /* [B,H,T] */
     const float *delta; /* [B,H,T] */
-    const float *qkv;   /* [B,T,3,H,D] */
-    int B, T, H, D;
+    const void *qkv;    /* [B,T,H+2KV,D] */
+    int B, T, H, KV, D;
     float factor;
     mask_t mask;
 } backward_t;
@@ -73,29 +73,35 @@ static __device__ __forceinline__ void tile_add(float *to, size_t stride, const 
 
 /* The head that a block works on, and the tiles at hand. */
 typedef struct place {
-    const float *q, *k, *v, *dout; /* of the head, rows stride or (dout) out_stride apart */
-    float *dq, *dk, *dv;           /* rows stride apart */
-    const float *lse, *delta;      /* [T] */
+    float *dq, *dk, *dv;      /* rows stride apart */
+    const float *lse, *delta; /* [T] */
     size_t bh, stride, out_stride;
     int T, D, q0, queries, k0, keys; /* tiles begin at query q0 and key k0 */
+    bool more;                       /* dk and dv have another head's part already */
     float factor;
     mask_t mask;
 } place_t;
 
-static __device__ __forceinline__ place_t find_head(const backward_t &p)
+/* Inputs of the head. */
+template <typename E> struct inputs {
+    const E *q, *k, *v, *dout; /* rows stride or (dout) out_stride apart */
+};
+
+/* Head h of sequence b. */
+template <typename E>
+static __device__ __forceinline__ place_t find_head(inputs<E> *from, const backward_t &p, int b, int h)
 {
-    const size_t bh = blockIdx.x, b = bh / (size_t)p.H, h = bh % (size_t)p.H, T = (size_t)p.T,
-                 D = (size_t)p.D;
-    const size_t out_stride = (size_t)p.H * D, stride = 3 * out_stride;
-    const size_t head = b * T * stride + h * D;
+    const size_t T = (size_t)p.T, D = (size_t)p.D, H = (size_t)p.H, KV = (size_t)p.KV;
+    const size_t out_stride = H * D, stride = (H + 2 * KV) * D, bh = (size_t)b * H + (size_t)h;
+    const size_t sequence = (size_t)b * T * stride, key = (H + (size_t)(h / (p.H / p.KV))) * D;
+    from->q = (const E *)p.qkv + sequence + (size_t)h * D;
+    from->k = (const E *)p.qkv + sequence + key;
+    from->v = from->k + KV * D;
+    from->dout = (const E *)p.dout + (size_t)b * T * out_stride + (size_t)h * D;
     place_t at;
-    at.q = p.qkv + head;
-    at.k = at.q + out_stride;
-    at.v = at.k + out_stride;
-    at.dout = p.dout + b * T * out_stride + h * D;
-    at.dq = p.dqkv + head;
-    at.dk = at.dq + out_stride;
-    at.dv = at.dk + out_stride;
+    at.dq = p.dqkv + sequence + (size_t)h * D;
+    at.dk = p.dqkv + sequence + key;
+    at.dv = at.dk + KV * D;
     at.lse = p.lse + bh * T;
     at.delta = p.delta + bh * T;
     at.bh = bh;
@@ -103,21 +109,23 @@ static __device__ __forceinline__ place_t find_head(const backward_t &p)
     at.out_stride = out_stride;
     at.T = p.T;
     at.D = p.D;
+    at.more = false;
     at.factor = p.factor;
     at.mask = p.mask;
     return at;
 }
 
 /* Q (times factor) and dout, on the CPU their transposes as well; lse in units of log 2. */
-template <int DP>
-static __device__ __forceinline__ void load_queries(backward_tiles<DP> *tiles, const place_t &at)
+template <int DP, typename E>
+static __device__ __forceinline__ void load_queries(backward_tiles<DP> *tiles, const inputs<E> &from,
+                                                    const place_t &at)
 {
     using shape = backward_shape<DP>;
     constexpr int QUERIES = shape::QUERIES, Q_LD = shape::Q_LD;
     const int queries = at.queries;
     const size_t q0 = (size_t)at.q0;
-    tile_load<QUERIES, DP, Q_LD>(tiles->q, at.q + q0 * at.stride, at.stride, queries, at.D, at.factor);
-    tile_load<QUERIES, DP, Q_LD>(tiles->dout, at.dout + q0 * at.out_stride, at.out_stride, queries, at.D,
+    tile_load<QUERIES, DP, Q_LD>(tiles->q, from.q + q0 * at.stride, at.stride, queries, at.D, at.factor);
+    tile_load<QUERIES, DP, Q_LD>(tiles->dout, from.dout + q0 * at.out_stride, at.out_stride, queries, at.D,
                                  1.0f);
 #ifdef __SOFTGPU_FAST__
     tile_transpose<QUERIES, DP, Q_LD>(tiles->q_columns, tiles->q, queries);
@@ -130,13 +138,14 @@ static __device__ __forceinline__ void load_queries(backward_tiles<DP> *tiles, c
 }
 
 /* K, V and the dropout factors. */
-template <int DP>
-static __device__ __forceinline__ void load_keys(backward_tiles<DP> *tiles, const place_t &at)
+template <int DP, typename E>
+static __device__ __forceinline__ void load_keys(backward_tiles<DP> *tiles, const inputs<E> &from,
+                                                 const place_t &at)
 {
     constexpr int QUERIES = backward_shape<DP>::QUERIES, KEYS = backward_shape<DP>::KEYS;
-    const size_t from = (size_t)at.k0 * at.stride;
-    tile_load<KEYS, DP, DP>(tiles->k, at.k + from, at.stride, at.keys, at.D, 1.0f);
-    tile_load<KEYS, DP, DP>(tiles->v, at.v + from, at.stride, at.keys, at.D, 1.0f);
+    const size_t first = (size_t)at.k0 * at.stride;
+    tile_load<KEYS, DP, DP>(tiles->k, from.k + first, at.stride, at.keys, at.D, 1.0f);
+    tile_load<KEYS, DP, DP>(tiles->v, from.v + first, at.stride, at.keys, at.D, 1.0f);
     if (at.mask.threshold)
         attention_keep<QUERIES>(tiles->keep, at.bh, at.T, at.q0, at.k0, (at.keys + 3) / 4 * 4, at.mask);
 }
@@ -206,7 +215,8 @@ template <int DP> TILE_PASS void make_scores(backward_tiles<DP> *tiles, const pl
     }
 #ifndef __SOFTGPU_FAST__
     /* add_keys takes more rows at a time: those behind the last key count for nothing, but it reads them. */
-    constexpr int KEYS = shape::KEYS, OUT_ROWS = gradient_shape<DP>::OUT_ROWS, TOGETHER = KEYS < OUT_ROWS ? KEYS : OUT_ROWS;
+    constexpr int KEYS = shape::KEYS, OUT_ROWS = gradient_shape<DP>::OUT_ROWS,
+                  TOGETHER = KEYS < OUT_ROWS ? KEYS : OUT_ROWS;
     const int rows = (at.keys + TOGETHER - 1) / TOGETHER * TOGETHER;
     for (int k = groups * ROWS + block_warp(); k < rows; k += block_warps()) {
         vec_store(p_tile + k * QUERIES, vec_all(0.0f));
@@ -229,7 +239,7 @@ template <int DP> TILE_PASS void add_keys(const backward_tiles<DP> *tiles, const
     const int D = at.D, q0 = at.q0, queries = at.queries, k0 = at.k0, keys = at.keys,
               row_blocks = (keys + ROWS - 1) / ROWS;
     /* The first tile of queries that sees these keys is the one that starts at or before them. */
-    const bool more = q0 > k0;
+    const bool more = at.more || q0 > k0;
 
     for (int block = block_warp(); block < row_blocks * COLUMNS; block += block_warps()) {
         const int k = block / COLUMNS * ROWS, d = block % COLUMNS * out::OUT_VECS * WIDTH;
@@ -277,65 +287,94 @@ enum { FOR_ALL, FOR_QUERIES, FOR_KEYS };
 /* With P the probabilities, dP = dout V^T, dS = P (dP - delta):
  *     dV = P^T dout,    dK = dS^T Q / sqrt(D),    dQ = dS K / sqrt(D).
  *
- * FOR_ALL: one block does a head (grid: B*H): for each tile of queries all tiles of keys up to the diagonal;
- * dQ, dK and dV are added up in place, by this block alone. Five products per tile. FOR_QUERIES, FOR_KEYS: a
- * block does SLICE queries or SLICE keys of a head (grid: B*H; slices), and makes only their gradients. Seven
- * products per tile, between the two of them, but more blocks. In each, a gradient is the sum over the other
- * side's tiles in ascending order. */
-template <int DP, int WHAT>
+ * Heads that share keys and values add up their parts of dK and dV, one after the other.
+ *
+ * FOR_ALL: one block does the heads of a key head (grid: B*KV): for each head and each tile of queries all tiles of keys
+ * up to the diagonal; dQ, dK and dV are added up in place, by this block alone. Five products per tile. FOR_QUERIES: a
+ * block does SLICE queries of a head (grid: B*H; slices), FOR_KEYS: SLICE keys of a key head (grid: B*KV; slices), and
+ * makes only their gradients. Seven products per tile, between the two of them, but more blocks. In each, a gradient is
+ * the sum over heads and the other side's tiles in ascending order. */
+template <int DP, int WHAT, typename E>
 __global__ void __launch_bounds__(ATTENTION_THREADS) attention_backward_kernel(backward_t p)
 {
     constexpr int QUERIES = backward_shape<DP>::QUERIES, KEYS = backward_shape<DP>::KEYS;
     __shared__ backward_tiles<DP> shared;
     backward_tiles<DP> *const tiles = shared_pointer(&shared);
-    place_t at = find_head(p);
     const int slice = (int)blockIdx.y * SLICE, slice_end = smaller(slice + SLICE, p.T);
     const int q_begin = WHAT == FOR_ALL ? 0 : slice, q_end = WHAT == FOR_QUERIES ? slice_end : p.T;
     const int k_begin = WHAT == FOR_KEYS ? slice : 0, k_end = WHAT == FOR_KEYS ? slice_end : p.T;
+    const int together = WHAT == FOR_QUERIES ? 1 : p.H / p.KV, groups = p.H / together;
+    const int b = (int)blockIdx.x / groups, first_head = (int)blockIdx.x % groups * together;
 
-    for (int q0 = q_begin; q0 < q_end; q0 += QUERIES) {
-        const int queries = smaller(QUERIES, q_end - q0), last_key = smaller(q0 + queries, k_end) - 1;
-        at.q0 = q0;
-        at.queries = queries;
-        __syncthreads(); /* the last tiles have been used */
-        load_queries(tiles, at);
-        for (int k0 = k_begin; k0 <= last_key; k0 += KEYS) {
-            at.k0 = k0;
-            at.keys = smaller(KEYS, last_key + 1 - k0);
-            __syncthreads();
-            load_keys(tiles, at);
-            __syncthreads();
-            make_scores(tiles, at);
-            __syncthreads();
-            if (WHAT != FOR_QUERIES)
-                add_keys(tiles, at);
-            if (WHAT != FOR_KEYS)
-                add_queries(tiles, at);
+    for (int h = first_head; h < first_head + together; h++) {
+        inputs<E> from;
+        place_t at = find_head(&from, p, b, h);
+        at.more = h > first_head;
+        for (int q0 = q_begin; q0 < q_end; q0 += QUERIES) {
+            const int queries = smaller(QUERIES, q_end - q0), last_key = smaller(q0 + queries, k_end) - 1;
+            at.q0 = q0;
+            at.queries = queries;
+            __syncthreads(); /* the last tiles have been used */
+            load_queries(tiles, from, at);
+            for (int k0 = k_begin; k0 <= last_key; k0 += KEYS) {
+                at.k0 = k0;
+                at.keys = smaller(KEYS, last_key + 1 - k0);
+                __syncthreads();
+                load_keys(tiles, from, at);
+                __syncthreads();
+                make_scores(tiles, at);
+                __syncthreads();
+                if (WHAT != FOR_QUERIES)
+                    add_keys(tiles, at);
+                if (WHAT != FOR_KEYS)
+                    add_queries(tiles, at);
+            }
         }
     }
 }
 
-template <int WHAT> inline softgpu_cost_t attention_backward_cost(dim3 grid, dim3, backward_t p)
+/* Inputs q, k, v, dout; gradients in fp32. */
+template <typename E>
+static inline softgpu_cost_t backward_cost(const backward_t &p, int products, double q_gradients,
+                                           double k_gradients)
 {
-    const int products = WHAT == FOR_ALL ? 5 : WHAT == FOR_QUERIES ? 3 : 4;
-    const int gradients = WHAT == FOR_ALL ? 3 : WHAT == FOR_QUERIES ? 1 : 2;
-    const double rows = (double)grid.x * p.T; /* grid.x: heads of all sequences */
-    return launch_cost(rows * (p.T + 1) / 2 * 2 * products * p.D, rows * ((4.0 + gradients) * p.D + 2));
+    const double rows = (double)p.B * p.T, H = p.H, KV = p.KV;
+    return launch_cost(rows * H * (p.T + 1) / 2 * 2 * products * p.D,
+                       as_floats<E>(rows * 2 * (H + KV) * p.D) +
+                           rows * (q_gradients * H + k_gradients * KV) * p.D + 2 * rows * H);
 }
-#define INSTANCE(DP, WHAT)                                                                                   \
-    BLOCK_SIZE_INDEPENDENT(attention_backward_kernel<DP, WHAT>);                                             \
-    KERNEL_COST(attention_backward_cost<WHAT>, attention_backward_kernel<DP, WHAT>)
-#define INSTANCES(DP)                                                                                        \
-    INSTANCE(DP, FOR_ALL);                                                                                   \
-    INSTANCE(DP, FOR_QUERIES);                                                                               \
-    INSTANCE(DP, FOR_KEYS)
-INSTANCES(32);
-INSTANCES(64);
-INSTANCES(128);
+template <typename E> inline softgpu_cost_t for_all_cost(dim3, dim3, backward_t p)
+{
+    return backward_cost<E>(p, 5, 1, 2);
+}
+template <typename E> inline softgpu_cost_t for_queries_cost(dim3, dim3, backward_t p)
+{
+    return backward_cost<E>(p, 3, 1, 0);
+}
+template <typename E> inline softgpu_cost_t for_keys_cost(dim3, dim3, backward_t p)
+{
+    return backward_cost<E>(p, 4, 0, 2);
+}
+#define INSTANCE(DP, WHAT, E, COST)                                                                          \
+    BLOCK_SIZE_INDEPENDENT(attention_backward_kernel<DP, WHAT, E>);                                          \
+    KERNEL_COST(COST<E>, attention_backward_kernel<DP, WHAT, E>)
+#define INSTANCES(DP, E)                                                                                     \
+    INSTANCE(DP, FOR_ALL, E, for_all_cost);                                                                  \
+    INSTANCE(DP, FOR_QUERIES, E, for_queries_cost);                                                          \
+    INSTANCE(DP, FOR_KEYS, E, for_keys_cost)
+INSTANCES(32, float);
+INSTANCES(64, float);
+INSTANCES(128, float);
+INSTANCES(32, bf16);
+INSTANCES(64, bf16);
+INSTANCES(128, bf16);
+#undef INSTANCES
+#undef INSTANCE
 
 /* delta[B,H,T] = sum over d of dout * out, both [B,T,H,D]. A warp per (row, head). */
-__global__ void attention_delta_kernel(float *__restrict__ delta, const float *__restrict__ dout,
-                                       const float *__restrict__ out, int N, int T, int H, int D, int rows)
+template <typename E>
+__global__ void attention_delta_kernel(float *__restrict__ delta, const E *__restrict__ dout,
+                                       const E *__restrict__ out, int N, int T, int H, int D, int rows)
 {
     const int first = (int)blockIdx.x * rows, last = smaller(first + rows, N);
     for (size_t i = (size_t)first * H + block_warp(); i < (size_t)last * H; i += block_warps()) {
@@ -343,46 +382,83 @@ __global__ void attention_delta_kernel(float *__restrict__ delta, const float *_
         float total = 0.0f;
         SIMD_SUM(total)
         for (int d = block_lane(); d < D; d += LANES)
-            total += dout[i * D + d] * out[i * D + d];
+            total += load_f(dout[i * D + d]) * load_f(out[i * D + d]);
         total = warp_sum(total);
         if (block_lane() == 0)
             delta[(b * H + h) * T + t] = total;
     }
 }
-BLOCK_SIZE_INDEPENDENT(attention_delta_kernel);
+BLOCK_SIZE_INDEPENDENT(attention_delta_kernel<float>);
+BLOCK_SIZE_INDEPENDENT(attention_delta_kernel<bf16>);
 
-inline softgpu_cost_t attention_delta_cost(dim3, dim3, float *, const float *, const float *, int N, int,
-                                           int H, int D, int)
+template <typename E>
+inline softgpu_cost_t attention_delta_cost(dim3, dim3, float *, const E *, const E *, int N, int, int H,
+                                           int D, int)
 {
-    return launch_cost(2.0 * N * H * D, 2.0 * N * H * D + (double)N * H);
+    return launch_cost(2.0 * N * H * D, as_floats<E>(2.0 * N * H * D) + (double)N * H);
 }
-KERNEL_COST(attention_delta_cost, attention_delta_kernel);
+KERNEL_COST(attention_delta_cost<float>, attention_delta_kernel<float>);
+KERNEL_COST(attention_delta_cost<bf16>, attention_delta_kernel<bf16>);
 
-template <int DP> static void backward_launch(const backward_t *p, cudaStream_t stream)
+template <int DP, typename E> static void backward_launch(const backward_t *p, cudaStream_t stream)
 {
-    const unsigned heads = (unsigned)(p->B * p->H), slices = (unsigned)ceil_div(p->T, SLICE);
+    const unsigned heads = (unsigned)(p->B * p->H), key_heads = (unsigned)(p->B * p->KV),
+                   slices = (unsigned)ceil_div(p->T, SLICE);
     /* Are there heads enough to keep a GPU busy for as long as one head takes? */
-    if (heads >= 128 || (heads >= 16 && p->T <= 1024)) {
-        attention_backward_kernel<DP, FOR_ALL><<<heads, ATTENTION_THREADS, 0, stream>>>(*p);
+    if (key_heads >= 128 || (key_heads >= 16 && p->T <= 1024)) {
+        attention_backward_kernel<DP, FOR_ALL, E><<<key_heads, ATTENTION_THREADS, 0, stream>>>(*p);
     } else {
-        attention_backward_kernel<DP, FOR_QUERIES><<<dim3(heads, slices), ATTENTION_THREADS, 0, stream>>>(*p);
-        attention_backward_kernel<DP, FOR_KEYS><<<dim3(heads, slices), ATTENTION_THREADS, 0, stream>>>(*p);
+        attention_backward_kernel<DP, FOR_QUERIES, E>
+            <<<dim3(heads, slices), ATTENTION_THREADS, 0, stream>>>(*p);
+        attention_backward_kernel<DP, FOR_KEYS, E>
+            <<<dim3(key_heads, slices), ATTENTION_THREADS, 0, stream>>>(*p);
     }
 }
 
-cudaError_t attention_backward(float *dqkv, float *delta, const float *dout, const float *out,
-                               const float *lse, const float *qkv, int B, int T, int H, int D, dropout_t drop,
+/* Floats of delta, up to the next multiple of 16 bytes. */
+static size_t delta_floats(attention_shape_t s)
+{
+    return ((size_t)s.B * (size_t)s.H * (size_t)s.T + 3) / 4 * 4;
+}
+
+static size_t qkv_count(attention_shape_t s)
+{
+    return (size_t)s.B * (size_t)s.T * (size_t)(s.H + 2 * s.KV) * (size_t)s.D;
+}
+
+/* In bf16 the gradients, which are added up tile by tile, are rounded when they are complete. */
+size_t attention_backward_scratch(dtype_t type, attention_shape_t s)
+{
+    return sizeof(float) * (delta_floats(s) + (type == DTYPE_BF16 ? qkv_count(s) : 0));
+}
+
+template <typename E>
+static void launch(float *dqkv, float *delta, const void *dout, const void *out, const float *lse,
+                   const void *qkv, attention_shape_t s, mask_t mask, cudaStream_t stream)
+{
+    const int N = s.B * s.T, rows = rows_per_block(s.H * s.D);
+    attention_delta_kernel<E><<<(unsigned)ceil_div(N, rows), BLOCK_THREADS, 0, stream>>>(
+        delta, (const E *)dout, (const E *)out, N, s.T, s.H, s.D, rows);
+    const backward_t p = {dqkv, dout, lse, delta, qkv, s.B, s.T, s.H, s.KV, s.D, attention_factor(s.D), mask};
+    if (s.D <= 32)
+        backward_launch<32, E>(&p, stream);
+    else if (s.D <= 64)
+        backward_launch<64, E>(&p, stream);
+    else
+        backward_launch<128, E>(&p, stream);
+}
+
+cudaError_t attention_backward(dtype_t type, void *dqkv, const void *dout, const void *out, const float *lse,
+                               const void *qkv, attention_shape_t s, dropout_t drop, void *scratch,
                                cudaStream_t stream)
 {
-    const int N = B * T, rows = rows_per_block(H * D);
-    attention_delta_kernel<<<(unsigned)ceil_div(N, rows), BLOCK_THREADS, 0, stream>>>(delta, dout, out, N, T,
-                                                                                      H, D, rows);
-    const backward_t p = {dqkv, dout, lse, delta, qkv, B, T, H, D, attention_factor(D), dropout_mask(drop)};
-    if (D <= 32)
-        backward_launch<32>(&p, stream);
-    else if (D <= 64)
-        backward_launch<64>(&p, stream);
-    else
-        backward_launch<128>(&p, stream);
-    return cudaGetLastError();
+    float *const delta = (float *)scratch;
+    if (type == DTYPE_FP32) {
+        launch<float>((float *)dqkv, delta, dout, out, lse, qkv, s, dropout_mask(drop), stream);
+        return cudaGetLastError();
+    }
+    float *const whole = delta + delta_floats(s);
+    launch<bf16>(whole, delta, dout, out, lse, qkv, s, dropout_mask(drop), stream);
+    const cudaError_t error = cudaGetLastError();
+    return error == cudaSuccess ? round_bf16(dqkv, whole, qkv_count(s), stream) : error;
 }

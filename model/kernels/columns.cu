@@ -1,6 +1,7 @@
 /* columns.cu: elementwise passes that also sum columns, and the sums themselves (kernels.h, columns.cuh). */
 #include "columns.cuh"
 #include "dropout.cuh"
+#include "element.cuh"
 #include "gelu.cuh"
 
 enum { REDUCE_COLUMNS = 128 }; /* columns that a block of column_reduce takes */
@@ -41,13 +42,13 @@ void column_reduce(float *a, float *b, const float *partials, int chunks, int C,
 /* What a pass does to each element before it is added to its column. */
 enum { ONLY_SUM, COPY, THROUGH_DROPOUT, THROUGH_GELU };
 
-/* Blocks (chunk of rows, tile of columns). to may be from. */
-template <int WHAT>
-__global__ void column_pass_kernel(float *__restrict__ partials, /* [chunks,C] */
-                                   float *to,                    /* [N,C], unless ONLY_SUM */
-                                   const float *from,            /* [N,C] */
-                                   const float *__restrict__ x,
-                                   const float *__restrict__ bias, /* [N,C], [C]: for GELU */
+/* Blocks (chunk of rows, tile of columns). to may be from. Without partials nothing is summed. */
+template <int WHAT, typename E>
+__global__ void column_pass_kernel(float *__restrict__ partials, /* [chunks,C] or NULL */
+                                   E *to,                        /* [N,C], unless ONLY_SUM */
+                                   const E *from,                /* [N,C] */
+                                   const E *__restrict__ x,
+                                   const E *__restrict__ bias, /* [N,C], [C]: for GELU */
                                    int N, int C, mask_t mask)
 {
     __shared__ float shared[COLUMN_TILE + (WHAT == THROUGH_DROPOUT ? KEEP + 8 : 0)];
@@ -67,83 +68,120 @@ __global__ void column_pass_kernel(float *__restrict__ partials, /* [chunks,C] *
             const float *const kept = keep + lead + i * C;
             SIMD for (int c = block_thread(); c < columns; c += block_threads())
             {
-                float v = from[row + c];
+                float v = load_f(from[row + c]);
                 if (WHAT == THROUGH_DROPOUT)
                     v *= kept[c];
                 if (WHAT == THROUGH_GELU)
-                    v *= gelu_slope(x[row + c] + bias[c0 + c]);
+                    v *= gelu_slope(load_f(x[row + c]) + load_f(bias[c0 + c]));
                 if (WHAT != ONLY_SUM)
-                    to[row + c] = v;
+                    store_f(to + row + c, v);
                 acc[c] += v;
             }
         }
     }
+    if (!partials)
+        return;
     float *const result = partials + (size_t)blockIdx.x * C + c0;
     SIMD for (int c = block_thread(); c < columns; c += block_threads()) result[c] = acc[c];
 }
-BLOCK_SIZE_INDEPENDENT(column_pass_kernel<ONLY_SUM>);
-BLOCK_SIZE_INDEPENDENT(column_pass_kernel<COPY>);
-BLOCK_SIZE_INDEPENDENT(column_pass_kernel<THROUGH_DROPOUT>);
-BLOCK_SIZE_INDEPENDENT(column_pass_kernel<THROUGH_GELU>);
 
-template <int WHAT>
-inline softgpu_cost_t column_pass_cost(dim3 grid, dim3, float *, float *, const float *, const float *,
-                                       const float *, int N, int C, mask_t)
+/* passes: how often a whole tensor passes through memory. */
+template <typename E>
+static inline softgpu_cost_t pass_cost(dim3 grid, const float *partials, double operations, double passes,
+                                       int N, int C)
 {
     const double elements = (double)N * C;
-    return launch_cost((WHAT == THROUGH_GELU ? 16 : 2) * elements,
-                       (1 + (WHAT != ONLY_SUM) + (WHAT == THROUGH_GELU)) * elements + (double)grid.x * C);
+    return launch_cost(operations * elements,
+                       as_floats<E>(passes * elements) + (partials ? (double)grid.x * C : 0.0));
 }
-KERNEL_COST(column_pass_cost<ONLY_SUM>, column_pass_kernel<ONLY_SUM>);
-KERNEL_COST(column_pass_cost<COPY>, column_pass_kernel<COPY>);
-KERNEL_COST(column_pass_cost<THROUGH_DROPOUT>, column_pass_kernel<THROUGH_DROPOUT>);
-KERNEL_COST(column_pass_cost<THROUGH_GELU>, column_pass_kernel<THROUGH_GELU>);
-
-static dim3 pass_grid(int N, int C)
+template <typename E>
+inline softgpu_cost_t only_sum_cost(dim3 grid, dim3, float *partials, E *, const E *, const E *, const E *,
+                                    int N, int C, mask_t)
 {
-    return dim3((unsigned)chunk_count(N), (unsigned)ceil_div(C, COLUMN_TILE));
+    return pass_cost<E>(grid, partials, 1, 1, N, C);
 }
+template <typename E>
+inline softgpu_cost_t copy_cost(dim3 grid, dim3, float *partials, E *, const E *, const E *, const E *, int N,
+                                int C, mask_t)
+{
+    return pass_cost<E>(grid, partials, 2, 2, N, C);
+}
+template <typename E>
+inline softgpu_cost_t gelu_backward_cost(dim3 grid, dim3, float *partials, E *, const E *, const E *,
+                                         const E *, int N, int C, mask_t)
+{
+    return pass_cost<E>(grid, partials, 16, 3, N, C);
+}
+
+#define INSTANCE(WHAT, E, COST)                                                                              \
+    BLOCK_SIZE_INDEPENDENT(column_pass_kernel<WHAT, E>);                                                     \
+    KERNEL_COST(COST<E>, column_pass_kernel<WHAT, E>)
+#define INSTANCES(E)                                                                                         \
+    INSTANCE(ONLY_SUM, E, only_sum_cost);                                                                    \
+    INSTANCE(COPY, E, copy_cost);                                                                            \
+    INSTANCE(THROUGH_DROPOUT, E, copy_cost);                                                                 \
+    INSTANCE(THROUGH_GELU, E, gelu_backward_cost)
+INSTANCES(float);
+INSTANCES(bf16);
+#undef INSTANCES
+#undef INSTANCE
 
 size_t column_sum_scratch(int N, int C)
 {
     return (size_t)chunk_count(N) * (size_t)C * sizeof(float);
 }
 
-cudaError_t column_sum(float *dbias, const float *dy, int N, int C, int accumulate, void *scratch,
-                       cudaStream_t stream)
+/* dbias[C] may be NULL: nothing is summed. */
+template <int WHAT, typename E>
+static void pass_launch(float *dbias, void *to, const void *from, const void *x, const void *bias, int N,
+                        int C, mask_t mask, int accumulate, void *scratch, cudaStream_t stream)
 {
-    float *const partials = (float *)scratch;
-    const mask_t none = {};
-    column_pass_kernel<ONLY_SUM>
-        <<<pass_grid(N, C), BLOCK_THREADS, 0, stream>>>(partials, NULL, dy, NULL, NULL, N, C, none);
-    column_reduce(dbias, NULL, partials, chunk_count(N), C, accumulate, stream);
-    return cudaGetLastError();
+    const dim3 grid((unsigned)chunk_count(N), (unsigned)ceil_div(C, COLUMN_TILE));
+    float *const partials = dbias ? (float *)scratch : NULL;
+    column_pass_kernel<WHAT, E><<<grid, BLOCK_THREADS, 0, stream>>>(
+        partials, (E *)to, (const E *)from, (const E *)x, (const E *)bias, N, C, mask);
+    if (dbias)
+        column_reduce(dbias, NULL, partials, chunk_count(N), C, accumulate, stream);
 }
 
-cudaError_t residual_backward(float *dy, float *dbias, const float *dsum, int N, int C, dropout_t drop,
-                              int accumulate, void *scratch, cudaStream_t stream)
+cudaError_t column_sum(dtype_t type, float *dbias, const void *dy, int N, int C, int accumulate,
+                       void *scratch, cudaStream_t stream)
 {
-    float *const partials = (float *)scratch;
-    const mask_t mask = dropout_mask(drop);
-    if (mask.threshold == 0 && dy == dsum)
-        return column_sum(dbias, dsum, N, C, accumulate, scratch, stream);
-    if (mask.threshold == 0)
-        column_pass_kernel<COPY>
-            <<<pass_grid(N, C), BLOCK_THREADS, 0, stream>>>(partials, dy, dsum, NULL, NULL, N, C, mask);
+    const mask_t none = {};
+    if (type == DTYPE_BF16)
+        pass_launch<ONLY_SUM, bf16>(dbias, NULL, dy, NULL, NULL, N, C, none, accumulate, scratch, stream);
     else
-        column_pass_kernel<THROUGH_DROPOUT>
-            <<<pass_grid(N, C), BLOCK_THREADS, 0, stream>>>(partials, dy, dsum, NULL, NULL, N, C, mask);
-    column_reduce(dbias, NULL, partials, chunk_count(N), C, accumulate, stream);
+        pass_launch<ONLY_SUM, float>(dbias, NULL, dy, NULL, NULL, N, C, none, accumulate, scratch, stream);
     return cudaGetLastError();
 }
 
-cudaError_t bias_gelu_backward(float *dx, float *dbias, const float *dout, const float *x, const float *bias,
-                               int N, int C, int accumulate, void *scratch, cudaStream_t stream)
+template <typename E>
+static void residual_launch(void *dy, float *dbias, const void *dsum, int N, int C, mask_t mask,
+                            int accumulate, void *scratch, cudaStream_t stream)
 {
-    float *const partials = (float *)scratch;
+    if (mask.threshold)
+        pass_launch<THROUGH_DROPOUT, E>(dbias, dy, dsum, NULL, NULL, N, C, mask, accumulate, scratch, stream);
+    else if (dy != dsum)
+        pass_launch<COPY, E>(dbias, dy, dsum, NULL, NULL, N, C, mask, accumulate, scratch, stream);
+    else if (dbias)
+        pass_launch<ONLY_SUM, E>(dbias, NULL, dsum, NULL, NULL, N, C, mask, accumulate, scratch, stream);
+}
+
+cudaError_t residual_backward(dtype_t type, void *dy, float *dbias, const void *dsum, int N, int C,
+                              dropout_t drop, int accumulate, void *scratch, cudaStream_t stream)
+{
+    FOR_DTYPE(type, residual_launch, dy, dbias, dsum, N, C, dropout_mask(drop), accumulate, scratch, stream);
+    return cudaGetLastError();
+}
+
+cudaError_t bias_gelu_backward(dtype_t type, void *dx, float *dbias, const void *dout, const void *x,
+                               const void *bias, int N, int C, int accumulate, void *scratch,
+                               cudaStream_t stream)
+{
     const mask_t none = {};
-    column_pass_kernel<THROUGH_GELU>
-        <<<pass_grid(N, C), BLOCK_THREADS, 0, stream>>>(partials, dx, dout, x, bias, N, C, none);
-    column_reduce(dbias, NULL, partials, chunk_count(N), C, accumulate, stream);
+    if (type == DTYPE_BF16)
+        pass_launch<THROUGH_GELU, bf16>(dbias, dx, dout, x, bias, N, C, none, accumulate, scratch, stream);
+    else
+        pass_launch<THROUGH_GELU, float>(dbias, dx, dout, x, bias, N, C, none, accumulate, scratch, stream);
     return cudaGetLastError();
 }

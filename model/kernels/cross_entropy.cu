@@ -1,17 +1,18 @@
-/* cross_entropy.cu: softmax and cross-entropy in one pass over the logits, in place (kernels.h). */
+/* cross_entropy.cu: softmax and cross-entropy in one pass over the logits (kernels.h). */
 #include <math.h>
 
-#include "block.cuh"
+#include "element.cuh"
 #include "kernels.h"
 
 enum { WIDE_ROW = 4096 }; /* from here on a row is work for a block, below for a warp */
 
-/* A block takes `rows` rows of logits[N,V]. */
-template <bool WIDE>
-__global__ void cross_entropy_kernel(float *__restrict__ logits,      /* [N,V] */
+/* A block takes `rows` rows of logits[N,V], which it overwrites if there is a gradient to make. */
+template <bool WIDE, typename E>
+__global__ void cross_entropy_kernel(float *logits,                   /* [N,V] */
                                      float *__restrict__ losses,      /* [N] */
+                                     E *dlogits,                      /* [N,V], NULL, or the logits */
                                      const int *__restrict__ targets, /* [N] */
-                                     int N, int V, int rows, float scale, int gradient)
+                                     int N, int V, int rows, float scale)
 {
     const int start = WIDE ? block_thread() : block_lane(), step = WIDE ? block_threads() : LANES;
     const int first = (int)blockIdx.x * rows, last = smaller(first + rows, N);
@@ -26,7 +27,7 @@ __global__ void cross_entropy_kernel(float *__restrict__ logits,      /* [N,V] *
             most = larger(x[v], most);
         most = WIDE ? block_max(most) : warp_max(most);
         float total = 0.0f;
-        if (gradient) {
+        if (dlogits) {
             SIMD_SUM(total)
             for (int v = start; v < V; v += step) {
                 const float e = expf(x[v] - most);
@@ -41,37 +42,51 @@ __global__ void cross_entropy_kernel(float *__restrict__ logits,      /* [N,V] *
         total = WIDE ? block_sum(total) : warp_sum(total);
         if (start == 0)
             losses[n] = logf(total) + (most - wanted);
-        if (gradient) {
+        if (dlogits) {
+            E *const y = dlogits + (size_t)n * V;
             const float factor = scale / total;
-            SIMD for (int v = start; v < V; v += step) x[v] = x[v] * factor;
-            /* The lane that wrote the target's element takes its 1 away. */
+            /* The lane that has the target's element takes its 1 away. */
+            const float of_target = target % step == start ? x[target] * factor - scale : 0.0f;
+            SIMD for (int v = start; v < V; v += step) store_f(y + v, x[v] * factor);
             if (target % step == start)
-                x[target] -= scale;
+                store_f(y + target, of_target);
         }
     }
 }
-BLOCK_SIZE_INDEPENDENT(cross_entropy_kernel<false>);
-BLOCK_SIZE_INDEPENDENT(cross_entropy_kernel<true>);
 
-inline softgpu_cost_t cross_entropy_cost(dim3, dim3, float *, float *, const int *, int N, int V, int, float,
-                                         int gradient)
+template <typename E>
+inline softgpu_cost_t cross_entropy_cost(dim3, dim3, float *, float *, E *dlogits, const int *, int N, int V,
+                                         int, float)
 {
     const double elements = (double)N * V;
-    return launch_cost(4 * elements, (gradient ? 2 : 1) * elements + 2.0 * N);
+    return launch_cost(4 * elements, elements + (dlogits ? as_floats<E>(elements) : 0.0) + 2.0 * N);
 }
-KERNEL_COST(cross_entropy_cost, cross_entropy_kernel<false>);
-KERNEL_COST(cross_entropy_cost, cross_entropy_kernel<true>);
+#define INSTANCE(WIDE, E)                                                                                    \
+    BLOCK_SIZE_INDEPENDENT(cross_entropy_kernel<WIDE, E>);                                                   \
+    KERNEL_COST(cross_entropy_cost<E>, cross_entropy_kernel<WIDE, E>)
+INSTANCE(false, float);
+INSTANCE(true, float);
+INSTANCE(false, bf16);
+INSTANCE(true, bf16);
+#undef INSTANCE
 
-cudaError_t cross_entropy(float *logits, float *losses, const int *targets, int N, int V, float scale,
-                          int gradient, cudaStream_t stream)
+template <typename E>
+static void launch(float *logits, float *losses, void *dlogits, const int *targets, int N, int V, float scale,
+                   cudaStream_t stream)
 {
     const int rows = rows_per_block(V);
     const unsigned blocks = (unsigned)ceil_div(N, rows);
     if (V >= WIDE_ROW)
-        cross_entropy_kernel<true>
-            <<<blocks, BLOCK_THREADS, 0, stream>>>(logits, losses, targets, N, V, rows, scale, gradient);
+        cross_entropy_kernel<true, E>
+            <<<blocks, BLOCK_THREADS, 0, stream>>>(logits, losses, (E *)dlogits, targets, N, V, rows, scale);
     else
-        cross_entropy_kernel<false>
-            <<<blocks, BLOCK_THREADS, 0, stream>>>(logits, losses, targets, N, V, rows, scale, gradient);
+        cross_entropy_kernel<false, E>
+            <<<blocks, BLOCK_THREADS, 0, stream>>>(logits, losses, (E *)dlogits, targets, N, V, rows, scale);
+}
+
+cudaError_t cross_entropy(dtype_t type, void *dlogits, float *losses, float *logits, const int *targets,
+                          int N, int V, float scale, cudaStream_t stream)
+{
+    FOR_DTYPE(type, launch, logits, losses, dlogits, targets, N, V, scale, stream);
     return cudaGetLastError();
 }

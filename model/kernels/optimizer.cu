@@ -1,8 +1,8 @@
 /* optimizer.cu: sums over everything, gradient clipping, AdamW (kernels.h). */
 #include <math.h>
 
-#include "block.cuh"
-#include "kernels.h"
+#include "dropout.cuh"
+#include "element.cuh"
 
 enum { SLICE_ELEMENTS = 16384 }; /* that a block of sum_squares or adamw takes */
 
@@ -98,17 +98,56 @@ cudaError_t gradient_scale(float *result, const float *partials, size_t n, float
     return cudaGetLastError();
 }
 
+/* to[n] = from[n], rounded. A block takes a slice. */
+__global__ void round_bf16_kernel(bf16 *__restrict__ to, const float *__restrict__ from, size_t n)
+{
+    const size_t begin = (size_t)blockIdx.x * SLICE_ELEMENTS, end = slice_end(n);
+    SIMD for (size_t i = begin + (size_t)block_thread(); i < end; i += (size_t)block_threads())
+        store_f(to + i, from[i]);
+}
+BLOCK_SIZE_INDEPENDENT(round_bf16_kernel);
+
+inline softgpu_cost_t round_bf16_cost(dim3, dim3, bf16 *, const float *, size_t n)
+{
+    return launch_cost((double)n, 1.5 * (double)n);
+}
+KERNEL_COST(round_bf16_cost, round_bf16_kernel);
+
+cudaError_t round_bf16(void *to, const float *from, size_t n, cudaStream_t stream)
+{
+    round_bf16_kernel<<<(unsigned)ceil_div(n, (size_t)SLICE_ELEMENTS), BLOCK_THREADS, 0, stream>>>((bf16 *)to,
+                                                                                                   from, n);
+    return cudaGetLastError();
+}
+
 /* adamw_t as the kernel takes it: m and v divided by what their sums of weights lack (bias correction). */
 typedef struct adamw_step {
     float beta1, beta2, rate /* learning rate / (1 - beta1^step) */, root /* 1 / sqrt(1 - beta2^step) */, eps,
         decay;
+    uint64_t seed, offset; /* of stochastic rounding */
 } adamw_step_t;
 
+/* Where the new value goes besides the master. */
+enum { NO_COPY, NEAREST, STOCHASTIC };
+
+/* Element i's 16 random bits: half (i % 8) of the Philox words with counter offset + i / 8. Added to the bits of an
+ * fp32 before the lower half is cut off, they make it the next bf16 away from 0 with the probability that is the share
+ * of the way there. An infinity or a NaN is rounded to the nearest. */
+static __device__ __forceinline__ void store_stochastically(bf16 *to, float x, uint32_t noise)
+{
+    const uint32_t bits = __float_as_uint(x);
+    if ((bits & 0x7f800000u) == 0x7f800000u)
+        store_f(to, x);
+    else
+        to->bits = (uint16_t)((bits + noise) >> 16);
+}
+
 /* Elements begin ... end - 1, by a block. */
+template <int COPY_HOW>
 static __device__ __forceinline__ void adamw_range(float *__restrict__ parameter, float *__restrict__ m,
-                                                   float *__restrict__ v, const float *__restrict__ gradient,
-                                                   size_t begin, size_t end, float scale, adamw_step_t o,
-                                                   float shrink)
+                                                   float *__restrict__ v, bf16 *__restrict__ copy,
+                                                   const float *__restrict__ gradient, size_t begin,
+                                                   size_t end, float scale, adamw_step_t o, float shrink)
 {
     SIMD for (size_t i = begin + (size_t)block_thread(); i < end; i += (size_t)block_threads())
     {
@@ -117,30 +156,46 @@ static __device__ __forceinline__ void adamw_range(float *__restrict__ parameter
                     v1 = o.beta2 * v[i] + (1.0f - o.beta2) * g * g;
         m[i] = m1;
         v[i] = v1;
-        parameter[i] = parameter[i] * shrink - o.rate * m1 / (sqrtf(v1) * o.root + o.eps);
+        const float x = parameter[i] * shrink - o.rate * m1 / (sqrtf(v1) * o.root + o.eps);
+        parameter[i] = x;
+        if (COPY_HOW == NEAREST)
+            store_f(copy + i, x);
+        if (COPY_HOW == STOCHASTIC) {
+            const uint64_t c = o.offset + i / 8;
+            const words_t w = philox((uint32_t)c, (uint32_t)(c >> 32), o.seed);
+            const uint32_t word = i & 4 ? (i & 2 ? w.w3 : w.w2) : (i & 2 ? w.w1 : w.w0);
+            store_stochastically(copy + i, x, i & 1 ? word >> 16 : word & 0xffffu);
+        }
     }
 }
 
+template <int COPY_HOW>
 __global__ void adamw_kernel(float *__restrict__ parameter, float *__restrict__ m, float *__restrict__ v,
-                             const float *__restrict__ gradient, /* [n] each */
-                             size_t n, size_t decayed, const float *__restrict__ scale, adamw_step_t o)
+                             bf16 *__restrict__ copy, const float *__restrict__ gradient, /* [n] each */
+                             const float *__restrict__ scale, size_t n, size_t decayed, adamw_step_t o)
 {
+    if (scale[0] < 0.0f) /* outlier_check */
+        return;
     const size_t begin = (size_t)blockIdx.x * SLICE_ELEMENTS, end = slice_end(n);
     const size_t border = decayed < begin ? begin : decayed < end ? decayed : end;
-    adamw_range(parameter, m, v, gradient, begin, border, scale[0], o, 1.0f - o.decay);
-    adamw_range(parameter, m, v, gradient, border, end, scale[0], o, 1.0f);
+    adamw_range<COPY_HOW>(parameter, m, v, copy, gradient, begin, border, scale[0], o, 1.0f - o.decay);
+    adamw_range<COPY_HOW>(parameter, m, v, copy, gradient, border, end, scale[0], o, 1.0f);
 }
-BLOCK_SIZE_INDEPENDENT(adamw_kernel);
+BLOCK_SIZE_INDEPENDENT(adamw_kernel<NO_COPY>);
+BLOCK_SIZE_INDEPENDENT(adamw_kernel<NEAREST>);
+BLOCK_SIZE_INDEPENDENT(adamw_kernel<STOCHASTIC>);
 
-inline softgpu_cost_t adamw_cost(dim3, dim3, float *, float *, float *, const float *, size_t n, size_t,
-                                 const float *, adamw_step_t)
+inline softgpu_cost_t adamw_cost(dim3, dim3, float *, float *, float *, bf16 *copy, const float *,
+                                 const float *, size_t n, size_t, adamw_step_t)
 {
-    return launch_cost(15.0 * (double)n, 7.0 * (double)n);
+    return launch_cost(15.0 * (double)n, (copy ? 7.5 : 7.0) * (double)n);
 }
-KERNEL_COST(adamw_cost, adamw_kernel);
+KERNEL_COST(adamw_cost, adamw_kernel<NO_COPY>);
+KERNEL_COST(adamw_cost, adamw_kernel<NEAREST>);
+KERNEL_COST(adamw_cost, adamw_kernel<STOCHASTIC>);
 
-cudaError_t adamw(float *parameter, float *m, float *v, const float *gradient, size_t n, size_t decayed,
-                  const float *scale, adamw_t options, cudaStream_t stream)
+cudaError_t adamw(float *parameter, float *m, float *v, void *copy, const float *gradient, size_t n,
+                  size_t decayed, const float *scale, adamw_t options, cudaStream_t stream)
 {
     const double lacking1 = 1.0 - pow((double)options.beta1, (double)options.step),
                  lacking2 = 1.0 - pow((double)options.beta2, (double)options.step);
@@ -149,8 +204,19 @@ cudaError_t adamw(float *parameter, float *m, float *v, const float *gradient, s
                             (float)((double)options.learning_rate / lacking1),
                             (float)(1.0 / sqrt(lacking2)),
                             options.eps,
-                            options.learning_rate * options.weight_decay};
-    adamw_kernel<<<(unsigned)ceil_div(n, (size_t)SLICE_ELEMENTS), BLOCK_THREADS, 0, stream>>>(
-        parameter, m, v, gradient, n, decayed, scale, o);
+                            options.learning_rate * options.weight_decay,
+                            options.seed,
+                            options.offset};
+    const unsigned blocks = (unsigned)ceil_div(n, (size_t)SLICE_ELEMENTS);
+    bf16 *const to = (bf16 *)copy;
+    if (to == NULL)
+        adamw_kernel<NO_COPY>
+            <<<blocks, BLOCK_THREADS, 0, stream>>>(parameter, m, v, to, gradient, scale, n, decayed, o);
+    else if (options.stochastic)
+        adamw_kernel<STOCHASTIC>
+            <<<blocks, BLOCK_THREADS, 0, stream>>>(parameter, m, v, to, gradient, scale, n, decayed, o);
+    else
+        adamw_kernel<NEAREST>
+            <<<blocks, BLOCK_THREADS, 0, stream>>>(parameter, m, v, to, gradient, scale, n, decayed, o);
     return cudaGetLastError();
 }

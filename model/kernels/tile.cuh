@@ -7,7 +7,7 @@
 #ifndef EBB_MODEL_TILE_CUH
 #define EBB_MODEL_TILE_CUH
 
-#include "block.cuh"
+#include "element.cuh"
 
 #ifdef __SOFTGPU_FAST__
 #if defined(__AVX512F__)
@@ -20,6 +20,9 @@
 typedef float vec __attribute__((vector_size(4 * WIDTH)));
 typedef int32_t int_vec __attribute__((vector_size(4 * WIDTH)));
 typedef float vec_anywhere __attribute__((vector_size(4 * WIDTH), aligned(4), may_alias));
+typedef uint32_t word_vec __attribute__((vector_size(4 * WIDTH)));
+typedef uint16_t half_vec __attribute__((vector_size(2 * WIDTH)));
+typedef uint16_t half_vec_anywhere __attribute__((vector_size(2 * WIDTH), aligned(2), may_alias));
 #else
 #define WIDTH 32
 typedef float vec;
@@ -45,6 +48,17 @@ template <int STRIDE = 1> static __device__ __forceinline__ vec vec_load(const f
 #endif
 }
 
+template <int STRIDE = 1> static __device__ __forceinline__ vec vec_load(const bf16 *p)
+{
+#ifdef __SOFTGPU_FAST__
+    static_assert(STRIDE == 1, "only a GPU gathers at full speed");
+    const half_vec bits = *(const half_vec_anywhere *)p;
+    return (vec)(__builtin_convertvector(bits, word_vec) << 16);
+#else
+    return load_f(p[STRIDE * block_lane()]);
+#endif
+}
+
 static __device__ __forceinline__ void vec_store(float *p, vec v)
 {
 #ifdef __SOFTGPU_FAST__
@@ -54,33 +68,44 @@ static __device__ __forceinline__ void vec_store(float *p, vec v)
 #endif
 }
 
+static __device__ __forceinline__ void vec_store(bf16 *p, vec v)
+{
+#ifdef __SOFTGPU_FAST__
+    const word_vec bits = (word_vec)v, rounded = bits + 0x7fffu + (bits >> 16 & 1u);
+    const word_vec to = (bits & 0x7fffffffu) > 0x7f800000u ? bits | 0x400000u : rounded;
+    *(half_vec_anywhere *)p = __builtin_convertvector(to >> 16, half_vec);
+#else
+    store_f(p + block_lane(), v);
+#endif
+}
+
 /* The same where only the first `count` elements exist (count may be <= 0, or above WIDTH); others load as 0.
  */
-static __device__ __forceinline__ vec vec_load_some(const float *p, int count)
+template <typename E> static __device__ __forceinline__ vec vec_load_some(const E *p, int count)
 {
 #ifdef __SOFTGPU_FAST__
     if (count >= WIDTH)
         return vec_load(p);
     vec v = {};
     for (int i = 0; i < count; i++)
-        v[i] = p[i];
+        v[i] = load_f(p[i]);
     return v;
 #else
-    return block_lane() < count ? p[block_lane()] : 0.0f;
+    return block_lane() < count ? load_f(p[block_lane()]) : 0.0f;
 #endif
 }
 
-static __device__ __forceinline__ void vec_store_some(float *p, vec v, int count)
+template <typename E> static __device__ __forceinline__ void vec_store_some(E *p, vec v, int count)
 {
 #ifdef __SOFTGPU_FAST__
     if (count >= WIDTH)
         vec_store(p, v);
     else
         for (int i = 0; i < count; i++)
-            p[i] = v[i];
+            store_f(p + i, v[i]);
 #else
     if (block_lane() < count)
-        p[block_lane()] = v;
+        store_f(p + block_lane(), v);
 #endif
 }
 
@@ -164,8 +189,8 @@ template <int ROWS, int VECS> static __device__ __forceinline__ void tile_clear(
 
 /* tile[ROWS_MAX][DP] (rows LD apart) = factor * rows of a tensor (`stride` apart), 0 where row >= rows or
  * column >= D. By all threads of a block. */
-template <int ROWS_MAX, int DP, int LD>
-TILE_PASS void tile_load(float *tile, const float *from, size_t stride, int rows, int D, float factor)
+template <int ROWS_MAX, int DP, int LD, typename E>
+TILE_PASS void tile_load(float *tile, const E *from, size_t stride, int rows, int D, float factor)
 {
     const int whole = D == DP ? rows : 0;
     for (int r = block_warp(); r < whole; r += block_warps()) {
@@ -183,12 +208,12 @@ TILE_PASS void tile_load(float *tile, const float *from, size_t stride, int rows
 
 /* Asks for rows of a tensor that tile_load or stores will touch soon. The rows of one head lie far apart: a
  * CPU's own prefetcher does not find them. A GPU has other warps to run meanwhile. */
-template <int FOR_WRITING>
-static __device__ __forceinline__ void tile_prefetch(const float *from, size_t stride, int rows, int D)
+template <int FOR_WRITING, typename E>
+static __device__ __forceinline__ void tile_prefetch(const E *from, size_t stride, int rows, int D)
 {
 #ifdef __SOFTGPU_FAST__
     for (int r = 0; r < rows; r++) {
-        for (int d = 0; d < D; d += 16)
+        for (int d = 0; d < D; d += 64 / (int)sizeof(E))
             __builtin_prefetch(from + (size_t)r * stride + d, FOR_WRITING);
     }
 #else

@@ -10,7 +10,7 @@ fail() {
     printf 'FAILED: %s\n%s\n' "$1" "$dynamic"
     exit 1
 }
-for library in libcudart.so.13 libcublas.so.13; do
+for library in libcudart.so.13 libcublas.so.13 libcublasLt.so.13; do
     [[ $dynamic == *"(NEEDED)"*"[$library]"* ]] || fail "it does not need $library"
 done
 [[ $dynamic != *"(RPATH)"* ]] || fail 'RPATH, which LD_LIBRARY_PATH cannot override'

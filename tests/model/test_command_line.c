@@ -27,7 +27,7 @@ static void bad_flags_exit_2_with_one_line(void **state)
 {
     (void)state;
     static const char *const cases[][2] = {
-        {"", "--data FILE is missing"},
+        {"", "--data FILES is missing"},
         {"--data x --layres 3", "did you mean --layers?"},
         {"--data x --qqqqqqqqqq 3", "unknown flag --qqqqqqqqqq"},
         {"data", "flags start with --"},
@@ -46,6 +46,12 @@ static void bad_flags_exit_2_with_one_line(void **state)
         {"--data x --model gpt3", "--model gpt3: no such preset"},
         {"--data x --width 130", "--width 130 is not a multiple of --heads 4"},
         {"--data x --width 6 --heads 2", "not a multiple of 4"},
+        {"--data x --kv-heads 3", "--heads 4 is not a multiple of --kv-heads 3"},
+        {"--data x --hidden 30", "--hidden 30 is not a multiple of 4"},
+        {"--data x --model llama:tiny --width 12 --heads 4 --kv-heads 4", "heads of 3 channels"},
+        {"--data x --tied maybe", "must be one of no|yes"},
+        {"--data x --dtype fp16", "must be one of fp32|bf16"},
+        {"--data x --dtype bf16 --heads 32", "that are multiples of 8"},
         {"--data x --width 1024 --heads 2", "heads of 512 channels"},
         {"--data x --batch 1000000 --context 100000", "too large"},
     };
@@ -133,7 +139,7 @@ static void loss_that_is_not_finite_exits_1(void **state)
 static void help_lists_every_flag_with_its_default(void **state)
 {
     (void)state;
-    static const char *const words[] = {"usage: ebb-train --data FILE",
+    static const char *const words[] = {"usage: ebb-train --data FILES",
                                         "Model\n",
                                         "Training\n",
                                         "--lr RATE",

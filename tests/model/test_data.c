@@ -1,4 +1,4 @@
-/* Corpus split, training sequences, held-out batches and the token index, against the plainest way to get
+/* A text's parts, training sequences, held-out batches and the token index, against the plainest way to get
  * them. */
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,85 +11,93 @@
 #include <cmocka.h>
 
 #include "data.h"
+#include "files.h"
 #include "rng.h"
-#include "trainer.h"
+#include "token_index.h"
 
-static void corpus_last_twentieth_is_held_out(void **state)
+static dataset_t open_text(size_t count, uint64_t seed, int T)
+{
+    char path[256];
+    fault_t fault;
+    dataset_t data;
+    unsigned char *bytes = malloc(count);
+    for (size_t k = 0; k < count; k++)
+        bytes[k] = (unsigned char)rng_at(seed, k);
+    files_write(files_path(path, "text"), bytes, count);
+    free(bytes);
+    if (!dataset_open(&data, "--data", path, DATA_TEXT, 256, &fault) ||
+        !dataset_split(&data, T, false, &fault))
+        fail_msg("%s", fault.text);
+    return data;
+}
+
+static void text_last_twentieth_is_held_out(void **state)
 {
     (void)state;
     static const size_t sizes[][2] = {{40, 38},    {59, 57},    {60, 57},
                                       {1000, 950}, {1019, 969}, {4404412, 4184192}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        char path[128];
-        unsigned char *bytes = malloc(sizes[i][0]);
+        fault_t fault;
+        dataset_t data = open_text(sizes[i][0], 3, 8);
+        assert_int_equal(data.count, sizes[i][0]);
+        assert_int_equal(data.train_count, sizes[i][1]);
+        int *tokens = malloc(sizes[i][0] * sizeof *tokens);
+        assert_true(dataset_read(&data, 0, sizes[i][0], tokens, &fault));
         for (size_t k = 0; k < sizes[i][0]; k++)
-            bytes[k] = (unsigned char)rng_at(3, k);
-        trainer_path(path, sizeof path, "text");
-        trainer_write(path, bytes, sizes[i][0]);
-        corpus_t corpus;
-        corpus_open(&corpus, path, 8);
-        assert_int_equal(corpus.count, sizes[i][0]);
-        assert_int_equal(corpus.train_count, sizes[i][1]);
-        assert_memory_equal(corpus.bytes, bytes, sizes[i][0]);
-        corpus_close(&corpus);
-        free(bytes);
+            if (tokens[k] != (unsigned char)rng_at(3, k))
+                fail_msg("token %zu is %d", k, tokens[k]);
+        free(tokens);
+        dataset_close(&data);
     }
-}
-
-static corpus_t corpus_of(size_t count)
-{
-    corpus_t corpus = {malloc(count), count, count - count / 20};
-    for (size_t i = 0; i < count; i++)
-        corpus.bytes[i] = (unsigned char)rng_at(9, i);
-    return corpus;
 }
 
 static void sequence_starts_reach_every_place_and_no_held_out_token(void **state)
 {
     (void)state;
-    corpus_t corpus = corpus_of(120);
     enum { T = 16 };
-    size_t places = corpus.train_count - T; /* the last one's targets end at the last training token */
+    dataset_t data = open_text(120, 9, T);
+    uint64_t places = data.train_count - T; /* the last one's targets end at the last training token */
     int *hits = calloc(places, sizeof *hits);
     for (uint64_t q = 0; q < 20000; q++) {
-        size_t start = corpus_sequence_start(&corpus, 5, q, T);
+        uint64_t start = dataset_sequence_start(&data, 5, q);
         assert_true(start < places);
         hits[start]++;
     }
-    for (size_t i = 0; i < places; i++) /* 204 expected */
+    for (uint64_t i = 0; i < places; i++) /* 204 expected */
         assert_in_range(hits[i], 130, 290);
     free(hits);
-    corpus_close(&corpus);
+    dataset_close(&data);
 }
 
 static void sequence_starts_depend_on_seed_and_number_alone(void **state)
 {
     (void)state;
-    corpus_t corpus = corpus_of(100000);
+    dataset_t data = open_text(100000, 9, 32);
     int same = 0;
     for (uint64_t q = 0; q < 1000; q++) {
-        uint64_t expected = rng_at(rng_at(7, RNG_BATCH), q) % (corpus.train_count - 32);
-        assert_int_equal(corpus_sequence_start(&corpus, 7, q, 32), expected);
-        same += corpus_sequence_start(&corpus, 7, q, 32) == corpus_sequence_start(&corpus, 8, q, 32);
+        uint64_t expected = rng_at(rng_at(7, RNG_BATCH), q) % (data.train_count - 32);
+        assert_int_equal(dataset_sequence_start(&data, 7, q), expected);
+        same += dataset_sequence_start(&data, 7, q) == dataset_sequence_start(&data, 8, q);
     }
     assert_true(same < 10);
-    corpus_close(&corpus);
+    dataset_close(&data);
 }
 
 static void sequence_targets_are_the_next_tokens(void **state)
 {
     (void)state;
-    corpus_t corpus = corpus_of(200);
+    fault_t fault;
+    dataset_t data = open_text(200, 9, 16);
     int inputs[17], targets[17];
     inputs[16] = targets[16] = -1;
-    corpus_sequence(&corpus, 31, 16, inputs, targets);
-    for (int t = 0; t < 16; t++) {
-        assert_int_equal(inputs[t], corpus.bytes[31 + t]);
-        assert_int_equal(targets[t], corpus.bytes[31 + t + 1]);
+    assert_true(dataset_sequence(&data, 31, 16, inputs, targets, &fault));
+    for (uint64_t t = 0; t < 16; t++) {
+        assert_int_equal(inputs[t], (unsigned char)rng_at(9, 31 + t));
+        assert_int_equal(targets[t], (unsigned char)rng_at(9, 31 + t + 1));
     }
     assert_int_equal(inputs[16], -1);
     assert_int_equal(targets[16], -1);
-    corpus_close(&corpus);
+    dataset_close(&data);
 }
 
 static void held_out_batches_predict_each_token_once(void **state)
@@ -98,19 +106,20 @@ static void held_out_batches_predict_each_token_once(void **state)
     for (uint64_t trial = 0; trial < 500; trial++) {
         size_t count = 40 + rng_at(trial, 0) % 3000;
         int B = 1 + (int)(rng_at(trial, 1) % 6), T = 1 + (int)(rng_at(trial, 2) % 40);
-        corpus_t corpus = {NULL, count, count - count / 20};
+        dataset_t data = {.token_bytes = 1, .count = count, .train_count = count - count / 20};
+        held_out_t held_out = held_out_of(&data, trial % 2 == 0 ? NULL : &data);
         unsigned char *predicted = calloc(count, 1);
-        size_t batches = corpus_held_out_batches(&corpus, B, T);
-        for (size_t i = 0; i < batches; i++) {
-            held_out_batch_t batch = corpus_held_out_batch(&corpus, i, B, T);
+        uint64_t batches = held_out_batches(&held_out, B, T);
+        for (uint64_t i = 0; i < batches; i++) {
+            held_out_batch_t batch = held_out_batch(&held_out, i, B, T);
             assert_true(batch.B >= 1 && batch.B <= B && batch.T >= 1 && batch.T <= T);
             for (int k = 0; k < batch.B * batch.T; k++) {
-                assert_true(batch.start + (size_t)k + 1 < count);
-                predicted[batch.start + (size_t)k + 1]++;
+                assert_true(batch.start + (uint64_t)k + 1 < count);
+                predicted[batch.start + (uint64_t)k + 1]++;
             }
         }
         for (size_t k = 0; k < count; k++)
-            if (predicted[k] != (k > corpus.train_count))
+            if (predicted[k] != (k > held_out.first))
                 fail_msg("trial %d: B %d, T %d, %zu tokens: token %zu is predicted %d times", (int)trial, B,
                          T, count, k, predicted[k]);
         free(predicted);
@@ -162,14 +171,14 @@ static void token_index_agrees_with_a_search(void **state)
 static int clean(void **state)
 {
     (void)state;
-    trainer_clean();
+    files_clean();
     return 0;
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(corpus_last_twentieth_is_held_out),
+        cmocka_unit_test(text_last_twentieth_is_held_out),
         cmocka_unit_test(sequence_starts_reach_every_place_and_no_held_out_token),
         cmocka_unit_test(sequence_starts_depend_on_seed_and_number_alone),
         cmocka_unit_test(sequence_targets_are_the_next_tokens),

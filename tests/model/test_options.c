@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "gpt2.h"
+#include "layout.h"
 #include "optimizer.h"
 #include "options.h"
 
@@ -43,44 +43,101 @@ static void options_none_given_are_the_tiny_model(void **state)
     assert_null(o.dump);
 }
 
+#define GPT2_SHAPE(L, C, H)                                                                                  \
+    {                                                                                                        \
+        .family = FAMILY_GPT2, .layers = L, .width = C, .heads = H, .kv_heads = H, .hidden = 4 * C,          \
+        .context = 1024, .vocab = 50257, .tied = true, .norm_eps = 1e-5                                      \
+    }
+
+static void assert_same_shape(shape_t a, shape_t b)
+{
+    assert_int_equal(a.family, b.family);
+    assert_int_equal(a.layers, b.layers);
+    assert_int_equal(a.width, b.width);
+    assert_int_equal(a.heads, b.heads);
+    assert_int_equal(a.kv_heads, b.kv_heads);
+    assert_int_equal(a.hidden, b.hidden);
+    assert_int_equal(a.context, b.context);
+    assert_int_equal(a.vocab, b.vocab);
+    assert_int_equal(a.tied, b.tied);
+    assert_true(a.norm_eps == b.norm_eps);
+    if (a.family == FAMILY_LLAMA)
+        assert_true(a.rope_theta == b.rope_theta && a.rope_factor == b.rope_factor);
+}
+
 static void options_preset_sets_the_shape(void **state)
 {
     (void)state;
     static const struct {
         char *name;
         shape_t shape;
-    } cases[] = {{"gpt2:124M", {12, 768, 12, 1024, 50257}},
-                 {"gpt2:355M", {24, 1024, 16, 1024, 50257}},
-                 {"gpt2:774M", {36, 1280, 20, 1024, 50257}},
-                 {"gpt2:1558M", {48, 1600, 25, 1024, 50257}}};
+    } cases[] = {{"gpt2:124M", GPT2_SHAPE(12, 768, 12)},
+                 {"gpt2:355M", GPT2_SHAPE(24, 1024, 16)},
+                 {"gpt2:774M", GPT2_SHAPE(36, 1280, 20)},
+                 {"gpt2:1558M", GPT2_SHAPE(48, 1600, 25)},
+                 {"llama:1B",
+                  {.family = FAMILY_LLAMA,
+                   .layers = 16,
+                   .width = 2048,
+                   .heads = 32,
+                   .kv_heads = 8,
+                   .hidden = 8192,
+                   .context = 8192,
+                   .vocab = 128256,
+                   .tied = true,
+                   .norm_eps = 1e-5,
+                   .rope_theta = 500000,
+                   .rope_factor = 32}},
+                 {"llama:7B",
+                  {.family = FAMILY_LLAMA,
+                   .layers = 32,
+                   .width = 4096,
+                   .heads = 32,
+                   .kv_heads = 32,
+                   .hidden = 11008,
+                   .context = 4096,
+                   .vocab = 32000,
+                   .norm_eps = 1e-5,
+                   .rope_theta = 10000,
+                   .rope_factor = 1}},
+                 {"llama:8B",
+                  {.family = FAMILY_LLAMA,
+                   .layers = 32,
+                   .width = 4096,
+                   .heads = 32,
+                   .kv_heads = 8,
+                   .hidden = 14336,
+                   .context = 8192,
+                   .vocab = 128256,
+                   .norm_eps = 1e-5,
+                   .rope_theta = 500000,
+                   .rope_factor = 8}}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         options_t o;
         PARSE(&o, "--data", "x", "--model", cases[i].name);
         shape_t s = options_shape(&o);
-        assert_memory_equal(&s, &cases[i].shape, sizeof s);
+        assert_same_shape(s, cases[i].shape);
     }
 }
 
 /* The sizes of the published checkpoints (Radford et al., 2019; the paper's own figures are rounded, and
- * wrong for two). */
+ * wrong for two; Llama 2 7B, Llama 3.1 8B, Llama 3.2 1B). */
 static void presets_have_the_published_number_of_parameters(void **state)
 {
     (void)state;
     static const struct {
         char *name;
         size_t parameters;
-    } cases[] = {{"tiny", 636032},
-                 {"gpt2:124M", 124439808},
-                 {"gpt2:355M", 354823168},
-                 {"gpt2:774M", 774030080},
-                 {"gpt2:1558M", 1557611200}};
+    } cases[] = {{"tiny", 636032},         {"gpt2:124M", 124439808},   {"gpt2:355M", 354823168},
+                 {"gpt2:774M", 774030080}, {"gpt2:1558M", 1557611200}, {"llama:1B", 1235814400},
+                 {"llama:7B", 6738415616}, {"llama:8B", 8030261248}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         options_t o;
-        size_t count = 0;
         PARSE(&o, "--data", "x", "--model", cases[i].name);
-        for (int group = 0; group <= o.layers; group++)
-            count += gpt2_group(options_shape(&o), group).count;
-        assert_int_equal(count, cases[i].parameters);
+        layout_t layout;
+        layout_open(&layout, options_shape(&o));
+        assert_int_equal(layout_parameters(&layout), cases[i].parameters);
+        layout_close(&layout);
     }
 }
 
@@ -143,7 +200,7 @@ static void options_each_visits_every_flag_but_help(void **state)
     seen_t seen = {0};
     PARSE(&o, "--data", "x", "--attention", "naive");
     options_each(&o, see, &seen);
-    assert_int_equal(seen.count, 29);
+    assert_int_equal(seen.count, 53);
     assert_non_null(strstr(seen.text, "data=x;"));
     assert_non_null(strstr(seen.text, ";attention=naive;"));
     assert_non_null(strstr(seen.text, ";lr=0.004#;"));
@@ -184,6 +241,33 @@ static void rate_without_warmup_or_with_nothing_else_is_defined(void **state)
     assert_true(near(optimizer_rate(&o, 1), 1.0));
 }
 
+static void rate_follows_each_schedule(void **state)
+{
+    (void)state;
+    options_t o = {.steps = 200, .rate = 2.0, .warmup = 0.1, .final_rate = 0.05, .cooldown = 0.25};
+    o.schedule = SCHEDULE_CONSTANT;
+    for (int step = 20; step <= 200; step++)
+        assert_true(near(optimizer_rate(&o, step), 2.0));
+    assert_true(near(optimizer_rate(&o, 10), 1.0));
+    o.schedule = SCHEDULE_LINEAR;
+    assert_true(near(optimizer_rate(&o, 20), 2.0));
+    assert_true(near(optimizer_rate(&o, 110), 1.05));
+    assert_true(near(optimizer_rate(&o, 200), 0.1));
+    for (int step = 22; step <= 200; step++)
+        assert_true(near(optimizer_rate(&o, step) - optimizer_rate(&o, step - 1), -1.9 / 180));
+    o.schedule = SCHEDULE_WSD; /* 20 steps up, 130 level, 50 down */
+    assert_true(near(optimizer_rate(&o, 20), 2.0));
+    assert_true(near(optimizer_rate(&o, 150), 2.0));
+    assert_true(near(optimizer_rate(&o, 150 + 8), 0.1 + 1.9 * (1 - 0.4)));
+    assert_true(near(optimizer_rate(&o, 200), 0.1));
+    o.cooldown = 1; /* everything but the warm-up */
+    assert_true(near(optimizer_rate(&o, 20), 2.0));
+    assert_true(near(optimizer_rate(&o, 20 + 45), 0.1 + 1.9 * 0.5));
+    assert_true(near(optimizer_rate(&o, 200), 0.1));
+    o.cooldown = 0;
+    assert_true(near(optimizer_rate(&o, 200), 2.0));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -196,6 +280,7 @@ int main(void)
         cmocka_unit_test(options_each_visits_every_flag_but_help),
         cmocka_unit_test(rate_rises_over_the_warmup_and_falls_to_its_share),
         cmocka_unit_test(rate_without_warmup_or_with_nothing_else_is_defined),
+        cmocka_unit_test(rate_follows_each_schedule),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

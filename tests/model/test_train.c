@@ -19,6 +19,8 @@
 #include "trainer.h"
 
 #define SMALL "--layers 2 --width 48 --heads 3 --context 40 --batch 3 --steps 6 --warmup 0.2 "
+#define BF16  "--dtype bf16 " SMALL
+#define LLAMA "--model llama:tiny --kv-heads 1 --hidden 72 " SMALL
 
 static void assert_same_bits(const history_t *a, const history_t *b)
 {
@@ -46,8 +48,17 @@ static void assert_same_to_rounding(const history_t *a, const history_t *b, doub
 static void two_runs_have_the_same_bits(void **state)
 {
     (void)state;
-    static const char *const ways[] = {SMALL, SMALL "--attention naive", SMALL "--dropout 0.2 --accumulate 2",
-                                       SMALL "--dropout 0.2 --attention naive --accumulate 2"};
+    static const char *const ways[] = {SMALL,
+                                       SMALL "--attention naive",
+                                       SMALL "--dropout 0.2 --accumulate 2",
+                                       SMALL "--dropout 0.2 --attention naive --accumulate 2",
+                                       LLAMA,
+                                       LLAMA "--dropout 0.2 --accumulate 2 --tied yes",
+                                       LLAMA "--dropout 0.2 --attention naive",
+                                       BF16 "--accumulate 2",
+                                       BF16 "--dropout 0.2 --rounding stochastic",
+                                       BF16 "--dropout 0.2 --attention naive",
+                                       LLAMA BF16 "--dropout 0.1"};
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
         history_t first = trainer_train(ways[i]);
         setenv("SOFTGPU_WORKERS", "1", 1); /* the software device: nor does the number of threads matter */
@@ -90,17 +101,43 @@ static void flash_and_naive_attention_agree_with_dropout(void **state)
     assert_same_to_rounding(&flash, &naive, 2e-5);
     history_t plain = trainer_train(SMALL);
     assert_true(relative(flash.loss[0], plain.loss[0]) > 1e-4);
+    flash = trainer_train(LLAMA "--dropout 0.3");
+    naive = trainer_train(LLAMA "--dropout 0.3 --attention naive");
+    assert_same_to_rounding(&flash, &naive, 2e-5);
+}
+
+static void assert_accumulating_is_one_batch(const char *model)
+{
+    char arguments[512];
+    snprintf(arguments, sizeof arguments, "%s --batch 8 --accumulate 1", model);
+    history_t together = trainer_train(arguments);
+    snprintf(arguments, sizeof arguments, "%s --batch 1 --accumulate 8", model);
+    history_t apart = trainer_train(arguments);
+    assert_same_to_rounding(&together, &apart, 2e-5);
+    assert_true(apart.peak_bytes < together.peak_bytes);
+    for (int i = 0; i < together.steps; i++)
+        assert_true(relative(together.grad_norm[i], apart.grad_norm[i]) < 1e-4);
+}
+
+/* In BF16, too; and stochastic rounding is another way that leads there. */
+static void flash_and_naive_attention_agree_in_bf16(void **state)
+{
+    (void)state;
+    history_t flash = trainer_train(BF16 "--dropout 0.3"),
+              naive = trainer_train(BF16 "--dropout 0.3 --attention naive"),
+              single = trainer_train(SMALL "--dropout 0.3"),
+              stochastic = trainer_train(BF16 "--dropout 0.3 --rounding stochastic");
+    assert_same_to_rounding(&flash, &naive, 2e-3);
+    assert_same_to_rounding(&flash, &single, 2e-3);
+    assert_same_to_rounding(&flash, &stochastic, 2e-3);
+    assert_true(flash.peak_bytes < single.peak_bytes);
 }
 
 static void accumulating_eight_of_one_is_one_of_eight(void **state)
 {
     (void)state;
-    history_t together = trainer_train(SMALL "--batch 8 --accumulate 1");
-    history_t apart = trainer_train(SMALL "--batch 1 --accumulate 8");
-    assert_same_to_rounding(&together, &apart, 2e-5);
-    assert_true(apart.peak_bytes < together.peak_bytes);
-    for (int i = 0; i < together.steps; i++)
-        assert_true(relative(together.grad_norm[i], apart.grad_norm[i]) < 1e-4);
+    assert_accumulating_is_one_batch(SMALL);
+    assert_accumulating_is_one_batch(LLAMA);
 }
 
 static void loss_falls(void **state)
@@ -228,6 +265,7 @@ int main(void)
         cmocka_unit_test(another_seed_is_another_run),
         cmocka_unit_test(flash_and_naive_attention_agree),
         cmocka_unit_test(flash_and_naive_attention_agree_with_dropout),
+        cmocka_unit_test(flash_and_naive_attention_agree_in_bf16),
         cmocka_unit_test(accumulating_eight_of_one_is_one_of_eight),
         cmocka_unit_test(loss_falls),
         cmocka_unit_test(memory_comes_back_after_each_step),

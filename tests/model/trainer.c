@@ -40,7 +40,8 @@ void trainer_write(const char *path, const void *bytes, size_t count)
 
 void trainer_clean(void)
 {
-    static const char *const names[] = {"text", "short", "log", "out", "error", "dump", "ranges", "stats.json"};
+    static const char *const names[] = {"text",  "short", "log",    "out",
+                                        "error", "dump",  "ranges", "stats.json"};
     for (size_t i = 0; folder[0] != '\0' && i < sizeof names / sizeof *names; i++) {
         char path[128];
         trainer_path(path, sizeof path, names[i]);

@@ -1,6 +1,6 @@
 /* compare_modes <file> <file> <name>...: two files that tests of kernels have written under EBB_TEST_DUMP (fixture.h). Tensors
  * of these names must be the same in bits, "all": those of all names except the ones that follow it; others within 1e-5 in the
- * Euclidean norm. */
+ * Euclidean norm, or 2e-3 if the name ends with "(bf16)". */
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 #include <string.h>
 
 enum { NAME = 128 };
-static const double tolerance = 1e-5;
+static const double tolerance = 1e-5, tolerance_bf16 = 2e-3; /* a sum may be rounded the other way */
 
 /* The next tensor; false at the end. *values: owned by the caller. */
 static bool next(FILE *file, char name[NAME], size_t *n, float **values)
@@ -49,7 +49,8 @@ static bool agree(const char *name, const float *a, const float *b, size_t n, bo
         error += ((double)a[i] - (double)b[i]) * ((double)a[i] - (double)b[i]);
         norm += (double)a[i] * (double)a[i];
     }
-    if (sqrt(error) <= (norm > 0 ? tolerance * sqrt(norm) : 1e-6))
+    const double limit = strstr(name, "(bf16)") ? tolerance_bf16 : tolerance;
+    if (sqrt(error) <= (norm > 0 ? limit * sqrt(norm) : 1e-6))
         return true;
     fprintf(stderr, "%s (%zu elements): the files differ by %.3g relative\n", name, n, sqrt(error / norm));
     return false;

@@ -14,6 +14,7 @@ static struct {
     size_t used, dirty; /* dirty: what is no longer as fixture_setup() left it */
     int place;
     uint64_t seed, random;
+    dtype_t type;
     void *host[TENSORS]; /* owns, until the end of a body */
     int host_count;
     struct {
@@ -89,14 +90,14 @@ double *fixture_doubles(size_t n)
     return host(n * sizeof(double));
 }
 
-/* n words of device memory between guards. */
-static char *reserve(size_t words)
+/* Device memory between guards. */
+static char *reserve(size_t bytes)
 {
     assert_true(now.tensor_count < TENSORS);
     size_t begin = (now.used + 63) / 64 * 64 + GUARD;
     if (now.place == 1)
         begin += (size_t)(16 * (1 + now.tensor_count % 3));
-    const size_t end = begin + 4 * words;
+    const size_t end = begin + bytes;
     assert_true(end + 2 * GUARD <= arena_bytes);
     now.used = end + GUARD;
     now.tensor[now.tensor_count].begin = begin;
@@ -106,7 +107,7 @@ static char *reserve(size_t words)
 
 float *fixture_tensor(double *values, size_t n)
 {
-    float *const floats = malloc(n * sizeof *floats + 1), *const device = (float *)reserve(n);
+    float *const floats = malloc(n * sizeof *floats + 1), *const device = (float *)reserve(4 * n);
     assert_non_null(floats);
     for (size_t i = 0; i < n; i++) {
         floats[i] = (float)values[i];
@@ -127,14 +128,14 @@ float *fixture_random(double **values, size_t n, double size)
 
 int *fixture_ints(const int *values, size_t n)
 {
-    int *const device = (int *)reserve(n);
+    int *const device = (int *)reserve(4 * n);
     fixture_ok(cudaMemcpy(device, values, n * sizeof *values, cudaMemcpyHostToDevice));
     return device;
 }
 
 float *fixture_output(size_t n)
 {
-    return (float *)reserve(n); /* fixture_run() has filled the arena with NaN */
+    return (float *)reserve(4 * n); /* fixture_run() has filled the arena with NaN */
 }
 
 void fixture_read(float *to, const float *device, size_t n)
@@ -142,39 +143,133 @@ void fixture_read(float *to, const float *device, size_t n)
     fixture_ok(cudaMemcpy(to, device, n * sizeof *to, cudaMemcpyDeviceToHost));
 }
 
-/* A name, a number of floats, a line's end, the floats. */
-static void dump(const char *what, const float *values, size_t n)
+/* ---- elements ---- */
+
+void fixture_use(dtype_t type)
 {
-    if (fprintf(now.dump, "%s %zu\n", *what ? what : "-", n) < 0 ||
+    now.type = type;
+}
+
+dtype_t fixture_type(void)
+{
+    return now.type;
+}
+
+static float from_bf16(uint16_t bits)
+{
+    const uint32_t word = (uint32_t)bits << 16;
+    float x;
+    memcpy(&x, &word, sizeof x);
+    return x;
+}
+
+/* By search among the two neighbours, not by the kernels' arithmetic. */
+static uint16_t to_bf16(float x)
+{
+    uint32_t word;
+    memcpy(&word, &x, sizeof word);
+    const uint16_t below = (uint16_t)(word >> 16), above = (uint16_t)(below + 1);
+    const double down = fabs((double)x - (double)from_bf16(below)),
+                 up = fabs((double)from_bf16(above) - (double)x);
+    return down < up || (down == up && below % 2 == 0) ? below : above;
+}
+
+void fixture_round(double *values, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        values[i] =
+            (double)(now.type == DTYPE_BF16 ? from_bf16(to_bf16((float)values[i])) : (float)values[i]);
+}
+
+void *fixture_given_elements(double *values, size_t n)
+{
+    if (now.type == DTYPE_FP32)
+        return fixture_tensor(values, n);
+    uint16_t *const bits = malloc(n * sizeof *bits + 1), *const device =
+                                                             (uint16_t *)fixture_output_elements(n);
+    assert_non_null(bits);
+    for (size_t i = 0; i < n; i++)
+        bits[i] = to_bf16((float)values[i]);
+    fixture_round(values, n);
+    fixture_ok(cudaMemcpy(device, bits, n * sizeof *bits, cudaMemcpyHostToDevice));
+    free(bits);
+    return device;
+}
+
+void *fixture_elements(double **values, size_t n, double size)
+{
+    *values = fixture_doubles(n);
+    for (size_t i = 0; i < n; i++)
+        (*values)[i] = size * fixture_uniform();
+    return fixture_given_elements(*values, n);
+}
+
+void *fixture_output_elements(size_t n)
+{
+    return now.type == DTYPE_FP32 ? reserve(4 * n) : reserve(2 * n);
+}
+
+/* ---- comparing ---- */
+
+/* A name, a number of floats, a line's end, the floats. */
+static void dump(const char *what, const char *suffix, const float *values, size_t n)
+{
+    if (fprintf(now.dump, "%s%s %zu\n", *what ? what : "-", suffix, n) < 0 ||
         fwrite(values, sizeof *values, n, now.dump) != n)
         fail_msg("EBB_TEST_DUMP cannot be written");
+}
+
+static void match(const char *what, const char *suffix, const float *got, const double *expected, size_t n,
+                  double tolerance)
+{
+    double error = 0, norm = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (!isfinite(got[i]))
+            fail_msg("%s%s[%zu] is %g, expected %g", what, suffix, i, (double)got[i], expected[i]);
+        error += ((double)got[i] - expected[i]) * ((double)got[i] - expected[i]);
+        norm += expected[i] * expected[i];
+    }
+    /* Some gradients are exactly 0 (those of a single key's score): then rounding is all there is. */
+    if (!(sqrt(error) <= (norm > 0 ? tolerance * sqrt(norm) : 1e-6)))
+        fail_msg("%s%s (%zu elements) is off by %.3g relative", what, suffix, n, sqrt(error / norm));
+    if (now.dump && now.place == 0)
+        dump(what, suffix, got, n);
+    assert_true(now.logged[now.place] + n <= LOG_WORDS);
+    memcpy(now.log[now.place] + now.logged[now.place], got, n * sizeof *got);
+    now.logged[now.place] += n;
 }
 
 void fixture_match_within(const char *what, const float *device, const double *expected, size_t n,
                           double tolerance)
 {
     float *const got = host(n * sizeof *got);
-    double error = 0, norm = 0;
     fixture_read(got, device, n);
-    for (size_t i = 0; i < n; i++) {
-        if (!isfinite(got[i]))
-            fail_msg("%s[%zu] is %g, expected %g", what, i, (double)got[i], expected[i]);
-        error += ((double)got[i] - expected[i]) * ((double)got[i] - expected[i]);
-        norm += expected[i] * expected[i];
-    }
-    /* Some gradients are exactly 0 (those of a single key's score): then rounding is all there is. */
-    if (!(sqrt(error) <= (norm > 0 ? tolerance * sqrt(norm) : 1e-6)))
-        fail_msg("%s (%zu elements) is off by %.3g relative", what, n, sqrt(error / norm));
-    if (now.dump && now.place == 0)
-        dump(what, got, n);
-    assert_true(now.logged[now.place] + n <= LOG_WORDS);
-    memcpy(now.log[now.place] + now.logged[now.place], got, n * sizeof *got);
-    now.logged[now.place] += n;
+    match(what, "", got, expected, n, tolerance);
 }
 
 void fixture_match(const char *what, const float *device, const double *expected, size_t n)
 {
     fixture_match_within(what, device, expected, n, 1e-5);
+}
+
+void fixture_match_elements_within(const char *what, const void *device, const double *expected, size_t n,
+                                   double tolerance, double rounding)
+{
+    if (now.type == DTYPE_FP32) {
+        fixture_match_within(what, device, expected, n, tolerance);
+        return;
+    }
+    uint16_t *const bits = host(n * sizeof *bits);
+    float *const got = host(n * sizeof *got);
+    fixture_ok(cudaMemcpy(bits, device, n * sizeof *bits, cudaMemcpyDeviceToHost));
+    for (size_t i = 0; i < n; i++)
+        got[i] = from_bf16(bits[i]);
+    match(what, "(bf16)", got, expected, n, rounding);
+}
+
+void fixture_match_elements(const char *what, const void *device, const double *expected, size_t n)
+{
+    fixture_match_elements_within(what, device, expected, n, 1e-5, 5e-3);
 }
 
 /* Every byte that is in no tensor must be as fixture_run() left it. */

@@ -18,6 +18,8 @@
 
 #include <cuda_runtime_api.h>
 
+#include "dtype.h"
+
 /* For cmocka_run_group_tests: takes the device, prints the seed (EBB_TEST_SEED, or a fixed one). The whole
  * program skips (exit code 77) where there is no device. */
 int fixture_setup(void **state);
@@ -43,6 +45,16 @@ float *fixture_tensor(double *values, size_t n);
 int *fixture_ints(const int *values, size_t n);
 float *fixture_output(size_t n);
 
+/* Tensors of the type that kernels.h calls `type`: this one from here on (fp32 at first). */
+void fixture_use(dtype_t type);
+dtype_t fixture_type(void);
+/* As above, of elements; *values, or `values`, becomes what the device has. */
+void *fixture_elements(double **values, size_t n, double size);
+void *fixture_given_elements(double *values, size_t n);
+void *fixture_output_elements(size_t n);
+/* values[n] as the device would store them. */
+void fixture_round(double *values, size_t n);
+
 /* What the device has. */
 void fixture_read(float *to, const float *device, size_t n);
 
@@ -51,6 +63,10 @@ void fixture_match_within(const char *what, const float *device, const double *e
                           double tolerance);
 /* Within 1e-5. */
 void fixture_match(const char *what, const float *device, const double *expected, size_t n);
+/* Elements: as that in fp32; in bf16 within `rounding`, or 5e-3, and their name for EBB_TEST_DUMP ends with "(bf16)". */
+void fixture_match_elements(const char *what, const void *device, const double *expected, size_t n);
+void fixture_match_elements_within(const char *what, const void *device, const double *expected, size_t n,
+                                   double tolerance, double rounding);
 
 #define fixture_ok(call)                                                                                     \
     do {                                                                                                     \

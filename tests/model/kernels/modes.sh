@@ -9,8 +9,8 @@
 set -euo pipefail
 
 program=$1 compare=$2
-moved=(x dwte dwpe sum dbeta dy result m q k qkv heads unheads)
-by_block=(losses logits "norm and scale")
+moved=(x dwte dwpe sum dbeta dy result m q k qkv heads unheads turned "turned back" "-")
+by_block=(losses logits "logits(bf16)" "norm and scale")
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 

@@ -105,6 +105,42 @@ void reference_layernorm_backward(double *dx, double *dgamma, double *dbeta, con
     }
 }
 
+static double inverse_rms(const double *x, double eps, int C)
+{
+    double squares = 0;
+    for (int c = 0; c < C; c++)
+        squares += x[c] * x[c] / C;
+    return 1.0 / sqrt(squares + eps);
+}
+
+void reference_rmsnorm_forward(double *out, double *rstd, const double *x, const double *gamma, double eps,
+                               int N, int C)
+{
+    for (int n = 0; n < N; n++) {
+        const size_t row = (size_t)n * (size_t)C;
+        rstd[n] = inverse_rms(x + row, eps, C);
+        for (int c = 0; c < C; c++)
+            out[row + (size_t)c] = x[row + (size_t)c] * rstd[n] * gamma[c];
+    }
+}
+
+/* d rstd/dx[c] = -rstd^3 x[c] / C */
+void reference_rmsnorm_backward(double *dx, double *dgamma, const double *dout, const double *x,
+                                const double *gamma, double eps, int N, int C)
+{
+    for (int n = 0; n < N; n++) {
+        const double *const in = x + (size_t)n * (size_t)C, *const d = dout + (size_t)n * (size_t)C;
+        const double s = inverse_rms(in, eps, C);
+        double sum = 0;
+        for (int c = 0; c < C; c++) {
+            dgamma[c] += d[c] * in[c] * s;
+            sum += d[c] * gamma[c] * in[c];
+        }
+        for (int c = 0; c < C; c++)
+            dx[(size_t)n * (size_t)C + (size_t)c] = d[c] * gamma[c] * s - sum * s * s * s * in[c] / C;
+    }
+}
+
 void reference_residual_forward(double *sum, const double *residual, const double *y, const double *bias,
                                 int N, int C, reference_dropout_t drop)
 {
@@ -164,30 +200,72 @@ static double softmax(double *p, const double *s, int n)
     return most + log(total);
 }
 
-/* Where head h of row n starts in [B,T,parts,H,D]. */
-static size_t head_at(size_t n, int parts, int part, int H, int h, int D)
+void reference_swiglu_forward(double *out, const double *x, int N, int F)
 {
-    return ((n * (size_t)parts + (size_t)part) * (size_t)H + (size_t)h) * (size_t)D;
+    for (int n = 0; n < N; n++) {
+        const double *const gate = x + (size_t)n * 2 * (size_t)F, *const up = gate + F;
+        for (int f = 0; f < F; f++)
+            out[(size_t)n * (size_t)F + (size_t)f] = gate[f] / (1.0 + exp(-gate[f])) * up[f];
+    }
 }
 
-void reference_attention_forward(double *out, double *lse, const double *qkv, int B, int T, int H, int D,
-                                 reference_dropout_t drop)
+void reference_swiglu_backward(double *dx, const double *dout, const double *x, int N, int F)
+{
+    for (int n = 0; n < N; n++) {
+        const double *const gate = x + (size_t)n * 2 * (size_t)F, *const up = gate + F;
+        double *const dgate = dx + (size_t)n * 2 * (size_t)F, *const dup = dgate + F;
+        for (int f = 0; f < F; f++) {
+            const double e = exp(-gate[f]), s = 1.0 / (1.0 + e), d = dout[(size_t)n * (size_t)F + (size_t)f];
+            /* d (g s)/dg = s + g s^2 e, and s e = 1 - s */
+            dgate[f] = d * up[f] * (s + gate[f] * s * (1.0 - s));
+            dup[f] = d * gate[f] * s;
+        }
+    }
+}
+
+/* Where head `head` of the H+2KV of row n starts. */
+static size_t head_at(size_t n, int heads, int head, int D)
+{
+    return (n * (size_t)heads + (size_t)head) * (size_t)D;
+}
+
+void reference_rope(double *out, const double *x, const double *table, int B, int T, int H, int KV, int D,
+                    int sign)
+{
+    const int heads = H + 2 * KV, half = D / 2;
+    memcpy(out, x, sizeof *out * head_at((size_t)B * (size_t)T, heads, 0, D));
+    for (int n = 0; n < B * T; n++) {
+        for (int h = 0; h < H + KV; h++) {
+            const size_t at = head_at((size_t)n, heads, h, D);
+            for (int d = 0; d < half; d++) {
+                const double c = table[n % T * D + d], s = sign * table[n % T * D + half + d];
+                const double a = x[at + (size_t)d], b = x[at + (size_t)(d + half)];
+                out[at + (size_t)d] = a * c - b * s;
+                out[at + (size_t)(d + half)] = a * s + b * c;
+            }
+        }
+    }
+}
+
+void reference_attention_forward(double *out, double *lse, const double *qkv, int B, int T, int H, int KV,
+                                 int D, reference_dropout_t drop)
 {
     double *const s = zeros((size_t)T), *const p = zeros((size_t)T);
+    const int heads = H + 2 * KV;
     for (int bh = 0; bh < B * H; bh++) {
-        const int h = bh % H;
+        const int h = bh % H, key = H + h * KV / H;
         const size_t base = (size_t)(bh / H) * (size_t)T;
         for (int t = 0; t < T; t++) {
             const size_t row = (size_t)bh * (size_t)T + (size_t)t;
             for (int j = 0; j <= t; j++)
-                s[j] = dot(qkv + head_at(base + (size_t)t, 3, 0, H, h, D),
-                           qkv + head_at(base + (size_t)j, 3, 1, H, h, D), D) /
+                s[j] = dot(qkv + head_at(base + (size_t)t, heads, h, D),
+                           qkv + head_at(base + (size_t)j, heads, key, D), D) /
                        sqrt(D);
             lse[row] = softmax(p, s, t + 1);
-            double *const o = out + head_at(base + (size_t)t, 1, 0, H, h, D);
+            double *const o = out + head_at(base + (size_t)t, H, h, D);
             memset(o, 0, sizeof *o * (size_t)D);
             for (int j = 0; j <= t; j++) {
-                const double *const v = qkv + head_at(base + (size_t)j, 3, 2, H, h, D);
+                const double *const v = qkv + head_at(base + (size_t)j, heads, key + KV, D);
                 const double kept = p[j] * reference_keep(drop, row * (size_t)T + (size_t)j);
                 for (int d = 0; d < D; d++)
                     o[d] += kept * v[d];
@@ -199,24 +277,25 @@ void reference_attention_forward(double *out, double *lse, const double *qkv, in
 }
 
 void reference_attention_backward(double *dqkv, const double *dout, const double *qkv, int B, int T, int H,
-                                  int D, reference_dropout_t drop)
+                                  int KV, int D, reference_dropout_t drop)
 {
     double *const s = zeros((size_t)T), *const p = zeros((size_t)T), *const dp = zeros((size_t)T);
-    memset(dqkv, 0, sizeof *dqkv * 3 * (size_t)B * (size_t)T * (size_t)H * (size_t)D);
+    const int heads = H + 2 * KV;
+    memset(dqkv, 0, sizeof *dqkv * head_at((size_t)B * (size_t)T, heads, 0, D));
     for (int bh = 0; bh < B * H; bh++) {
-        const int h = bh % H;
+        const int h = bh % H, key = H + h * KV / H;
         const size_t base = (size_t)(bh / H) * (size_t)T;
         for (int t = 0; t < T; t++) {
             const size_t row = (size_t)bh * (size_t)T + (size_t)t,
-                         q_at = head_at(base + (size_t)t, 3, 0, H, h, D);
-            const double *const q = qkv + q_at, *const d_o = dout + head_at(base + (size_t)t, 1, 0, H, h, D);
+                         q_at = head_at(base + (size_t)t, heads, h, D);
+            const double *const q = qkv + q_at, *const d_o = dout + head_at(base + (size_t)t, H, h, D);
             double mean = 0;
             for (int j = 0; j <= t; j++)
-                s[j] = dot(q, qkv + head_at(base + (size_t)j, 3, 1, H, h, D), D) / sqrt(D);
+                s[j] = dot(q, qkv + head_at(base + (size_t)j, heads, key, D), D) / sqrt(D);
             softmax(p, s, t + 1);
             for (int j = 0; j <= t; j++) {
                 const double keep = reference_keep(drop, row * (size_t)T + (size_t)j);
-                const size_t v_at = head_at(base + (size_t)j, 3, 2, H, h, D);
+                const size_t v_at = head_at(base + (size_t)j, heads, key + KV, D);
                 for (int d = 0; d < D; d++)
                     dqkv[v_at + (size_t)d] += p[j] * keep * d_o[d];
                 dp[j] = dot(d_o, qkv + v_at, D) * keep;
@@ -224,7 +303,7 @@ void reference_attention_backward(double *dqkv, const double *dout, const double
             }
             for (int j = 0; j <= t; j++) {
                 const double ds = p[j] * (dp[j] - mean) / sqrt(D);
-                const size_t k_at = head_at(base + (size_t)j, 3, 1, H, h, D);
+                const size_t k_at = head_at(base + (size_t)j, heads, key, D);
                 for (int d = 0; d < D; d++) {
                     dqkv[q_at + (size_t)d] += ds * qkv[k_at + (size_t)d];
                     dqkv[k_at + (size_t)d] += ds * q[d];

@@ -32,6 +32,12 @@ void reference_layernorm_forward(double *out, double *mean, double *rstd, const 
 void reference_layernorm_backward(double *dx, double *dgamma, double *dbeta, const double *dout,
                                   const double *x, const double *gamma, int N, int C);
 
+/* out[N,C] = x * rstd * gamma, rstd[N] = 1/sqrt(mean of x^2 + eps) */
+void reference_rmsnorm_forward(double *out, double *rstd, const double *x, const double *gamma, double eps,
+                               int N, int C);
+void reference_rmsnorm_backward(double *dx, double *dgamma, const double *dout, const double *x,
+                                const double *gamma, double eps, int N, int C);
+
 /* sum[N,C] = residual + dropout(y + bias) */
 void reference_residual_forward(double *sum, const double *residual, const double *y, const double *bias,
                                 int N, int C, reference_dropout_t drop);
@@ -43,11 +49,20 @@ void reference_bias_gelu_forward(double *out, const double *x, const double *bia
 void reference_bias_gelu_backward(double *dx, double *dbias, const double *dout, const double *x,
                                   const double *bias, int N, int C);
 
-/* out[B,T,H,D], lse[B,H,T] of qkv[B,T,3,H,D] */
-void reference_attention_forward(double *out, double *lse, const double *qkv, int B, int T, int H, int D,
-                                 reference_dropout_t drop);
+/* out[N,F] = silu(gate) * up, of x[N,2,F] */
+void reference_swiglu_forward(double *out, const double *x, int N, int F);
+void reference_swiglu_backward(double *dx, const double *dout, const double *x, int N, int F);
+
+/* out = x[B,T,H+2KV,D] with queries and keys turned by the angles whose cosines and sines are table[T,2,D/2], or by
+ * sign = -1 times them. */
+void reference_rope(double *out, const double *x, const double *table, int B, int T, int H, int KV, int D,
+                    int sign);
+
+/* out[B,T,H,D], lse[B,H,T] of qkv[B,T,H+2KV,D] */
+void reference_attention_forward(double *out, double *lse, const double *qkv, int B, int T, int H, int KV,
+                                 int D, reference_dropout_t drop);
 void reference_attention_backward(double *dqkv, const double *dout, const double *qkv, int B, int T, int H,
-                                  int D, reference_dropout_t drop);
+                                  int KV, int D, reference_dropout_t drop);
 
 /* probs, dropped[heads,T,T] */
 void reference_causal_softmax_forward(double *probs, double *dropped, const double *scores, double scale,

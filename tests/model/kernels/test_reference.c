@@ -39,7 +39,7 @@ static double *zeros(size_t n)
 }
 
 /* One problem: any of these may be used; `loss` is sum of weights * outputs. */
-enum { B = 2, T = 5, H = 2, D = 3, C = H * D, N = B * T, V = 7 };
+enum { B = 2, T = 5, H = 2, KV = 1, D = 3, C = H * D, N = B * T, V = 7, SHARED = (H + 2 * KV) * D };
 typedef struct problem {
     double *x, *y, *a, *b; /* inputs */
     double *weights;       /* of the outputs */
@@ -247,7 +247,7 @@ static void bias_gelu_backward_finite_differences_match(void **unused)
 static double attention_loss(const problem_t *p)
 {
     double *const out = zeros(N * C), lse[B * H * T];
-    reference_attention_forward(out, lse, p->x, B, T, H, D, p->drop);
+    reference_attention_forward(out, lse, p->x, B, T, H, H, D, p->drop);
     const double loss = weighted(out, p->weights, N * C);
     free(out);
     return loss;
@@ -261,11 +261,110 @@ static void attention_backward_finite_differences_match(void **unused)
         for (int i = 0; i < N * 3 * C; i++)
             p.x[i] *= 2;
         double *const dqkv = zeros(N * 3 * C);
-        reference_attention_backward(dqkv, p.weights, p.x, B, T, H, D, p.drop);
+        reference_attention_backward(dqkv, p.weights, p.x, B, T, H, H, D, p.drop);
         check("qkv", &p, attention_loss, p.x, dqkv, N * 3 * C);
         free(dqkv);
         release(&p);
     }
+}
+
+static double shared_keys_loss(const problem_t *p)
+{
+    double out[N * C], lse[B * H * T];
+    reference_attention_forward(out, lse, p->x, B, T, H, KV, D, p->drop);
+    return weighted(out, p->weights, N * C);
+}
+
+static void attention_backward_of_shared_keys_finite_differences_match(void **unused)
+{
+    (void)unused;
+    problem_t p = problem(0.3);
+    double dqkv[N * SHARED];
+    reference_attention_backward(dqkv, p.weights, p.x, B, T, H, KV, D, p.drop);
+    check("qkv", &p, shared_keys_loss, p.x, dqkv, N * SHARED);
+    release(&p);
+}
+
+/* Shared keys and values are as good as copies of them. */
+static void attention_forward_of_shared_keys_is_that_of_copies(void **unused)
+{
+    (void)unused;
+    problem_t p = problem(0.3);
+    double copies[N * 3 * C], shared[N * C], apart[N * C], lse[B * H * T];
+    for (int n = 0; n < N; n++)
+        for (int part = 0; part < 3; part++)
+            for (int h = 0; h < H; h++)
+                for (int d = 0; d < D; d++)
+                    copies[((n * 3 + part) * H + h) * D + d] =
+                        p.x[(n * (H + 2 * KV) + (part == 0 ? h : H + part - 1)) * D + d];
+    reference_attention_forward(shared, lse, p.x, B, T, H, KV, D, p.drop);
+    reference_attention_forward(apart, lse, copies, B, T, H, H, D, p.drop);
+    assert_memory_equal(shared, apart, sizeof shared);
+    release(&p);
+}
+
+static double rmsnorm_loss(const problem_t *p)
+{
+    double out[N * C], rstd[N];
+    reference_rmsnorm_forward(out, rstd, p->x, p->a, 1e-3, N, C);
+    return weighted(out, p->weights, N * C);
+}
+
+static void rmsnorm_backward_finite_differences_match(void **unused)
+{
+    (void)unused;
+    problem_t p = problem(0);
+    double dx[N * C], dgamma[C] = {0};
+    reference_rmsnorm_backward(dx, dgamma, p.weights, p.x, p.a, 1e-3, N, C);
+    check("x", &p, rmsnorm_loss, p.x, dx, N * C);
+    check("gamma", &p, rmsnorm_loss, p.a, dgamma, C);
+    release(&p);
+}
+
+static double swiglu_loss(const problem_t *p)
+{
+    double out[N * C];
+    reference_swiglu_forward(out, p->x, N, C);
+    return weighted(out, p->weights, N * C);
+}
+
+static void swiglu_backward_finite_differences_match(void **unused)
+{
+    (void)unused;
+    problem_t p = problem(0);
+    double dx[N * 2 * C];
+    for (int i = 0; i < N * 2 * C; i++)
+        p.x[i] *= 4;
+    reference_swiglu_backward(dx, p.weights, p.x, N, C);
+    check("x", &p, swiglu_loss, p.x, dx, N * 2 * C);
+    release(&p);
+}
+
+/* A turn keeps lengths, turns back, and makes products of queries and keys depend on their distance alone. */
+static void rope_turns_are_turns(void **unused)
+{
+    (void)unused;
+    enum { PAIRS = 4, ROW = 3 * 2 * PAIRS };
+    double table[T * 2 * PAIRS], x[T * ROW], y[T * ROW], back[T * ROW], *const one = uniforms(ROW);
+    for (int t = 0; t < T; t++) {
+        memcpy(x + t * ROW, one, sizeof *one * ROW);
+        for (int d = 0; d < PAIRS; d++) {
+            table[t * 2 * PAIRS + d] = cos(t * (d + 1.0));
+            table[t * 2 * PAIRS + PAIRS + d] = sin(t * (d + 1.0));
+        }
+    }
+    reference_rope(y, x, table, 1, T, 1, 1, 2 * PAIRS, 1);
+    reference_rope(back, y, table, 1, T, 1, 1, 2 * PAIRS, -1);
+    for (int i = 0; i < T * ROW; i++)
+        assert_true(fabs(back[i] - x[i]) < 1e-14);
+    double first = 0, second = 0;
+    for (int d = 0; d < 2 * PAIRS; d++) {
+        first += y[2 * ROW + d] * y[0 * ROW + 2 * PAIRS + d];  /* query 2, key 0 */
+        second += y[4 * ROW + d] * y[2 * ROW + 2 * PAIRS + d]; /* query 4, key 2 */
+    }
+    assert_true(fabs(first - second) < 1e-13);
+    assert_memory_equal(y + ROW + 4 * PAIRS, x + ROW + 4 * PAIRS, sizeof *x * 2 * PAIRS); /* values stay */
+    free(one);
 }
 
 static void attention_forward_later_tokens_change_nothing(void **unused)
@@ -273,10 +372,10 @@ static void attention_forward_later_tokens_change_nothing(void **unused)
     (void)unused;
     problem_t p = problem(0);
     double out[N * C], changed[N * C], lse[B * H * T];
-    reference_attention_forward(out, lse, p.x, B, T, H, D, p.drop);
+    reference_attention_forward(out, lse, p.x, B, T, H, H, D, p.drop);
     for (int i = 0; i < 3 * C; i++)
         p.x[3 * 3 * C + i] += 1; /* token 3 of sequence 0 */
-    reference_attention_forward(changed, lse, p.x, B, T, H, D, p.drop);
+    reference_attention_forward(changed, lse, p.x, B, T, H, H, D, p.drop);
     assert_memory_equal(out, changed, sizeof *out * 3 * C);
     assert_memory_equal(out + T * C, changed + T * C, sizeof *out * T * C);
     assert_memory_not_equal(out + 3 * C, changed + 3 * C, sizeof *out * C);
@@ -311,7 +410,7 @@ static void attention_forward_equals_softmax_times_values(void **unused)
     (void)unused;
     problem_t p = problem(0.3);
     double out[N * C], lse[B * H * T], scores[B * H * T * T], probs[B * H * T * T], dropped[B * H * T * T];
-    reference_attention_forward(out, lse, p.x, B, T, H, D, p.drop);
+    reference_attention_forward(out, lse, p.x, B, T, H, H, D, p.drop);
     for (int i = 0; i < B * H * T * T; i++) {
         const int j = i % T, t = i / T % T, h = i / (T * T) % H, b = i / (T * T * H);
         scores[i] = 0;
@@ -384,6 +483,11 @@ int main(void)
         cmocka_unit_test(residual_backward_finite_differences_match),
         cmocka_unit_test(bias_gelu_backward_finite_differences_match),
         cmocka_unit_test(attention_backward_finite_differences_match),
+        cmocka_unit_test(attention_backward_of_shared_keys_finite_differences_match),
+        cmocka_unit_test(attention_forward_of_shared_keys_is_that_of_copies),
+        cmocka_unit_test(rmsnorm_backward_finite_differences_match),
+        cmocka_unit_test(swiglu_backward_finite_differences_match),
+        cmocka_unit_test(rope_turns_are_turns),
         cmocka_unit_test(attention_forward_later_tokens_change_nothing),
         cmocka_unit_test(causal_softmax_backward_finite_differences_match),
         cmocka_unit_test(attention_forward_equals_softmax_times_values),

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Makes reference.json: what PyTorch gets for two small training runs of ebb-train, the second one with dropout.
+"""Makes reference.json: what PyTorch gets for small training runs of ebb-train: GPT-2, without and with dropout; Llama, with a
+head of its own and shared keys, and tied with dropout and stretched rotary waves.
 
     python3 tests/model/reference/make_reference.py > tests/model/reference/reference.json
 
@@ -20,6 +21,12 @@ import torch.nn.functional as F
 RUNS = [dict(seed=7, layers=3, width=128, heads=4, context=64, batch=8, accumulate=2, dropout=0.0, steps=20, lr=1.5e-3,
              warmup=0.2, lr_final=0.05, beta1=0.9, beta2=0.95, eps=1e-8, decay=0.1, clip=1.0),
         dict(seed=11, layers=2, width=60, heads=5, context=37, batch=3, accumulate=2, dropout=0.2, steps=10, lr=1e-3,
+             warmup=0.2, lr_final=0.1, beta1=0.9, beta2=0.95, eps=1e-8, decay=0.1, clip=1.0),
+        dict(seed=5, family="llama", layers=3, width=96, heads=6, kv_heads=2, hidden=224, tied=False, norm_eps=1e-5,
+             rope_theta=1e4, rope_factor=1.0, context=64, batch=8, accumulate=2, dropout=0.0, steps=20, lr=1.5e-3,
+             warmup=0.2, lr_final=0.05, beta1=0.9, beta2=0.95, eps=1e-8, decay=0.1, clip=1.0),
+        dict(seed=13, family="llama", layers=2, width=64, heads=4, kv_heads=4, hidden=172, tied=True, norm_eps=1e-4,
+             rope_theta=5e5, rope_factor=8.0, context=37, batch=3, accumulate=2, dropout=0.2, steps=10, lr=1e-3,
              warmup=0.2, lr_final=0.1, beta1=0.9, beta2=0.95, eps=1e-8, decay=0.1, clip=1.0)]
 TEXT_SEED, TEXT_BYTES = 1, 60000
 VOCAB = 256
@@ -127,8 +134,13 @@ def hash_bytes(data):
     return h
 
 
-# ---- the model: model/gpt2.h ----
+# ---- the models: model/layout.h, model/transformer.h ----
 def make_parameters(o, dtype):
+    make = make_llama_parameters if "family" in o else make_gpt2_parameters
+    return {name: value.to(dtype).requires_grad_() for name, value in make(o).items()}
+
+
+def make_gpt2_parameters(o):
     C, L, seed = o["width"], o["layers"], o["seed"]
     p = {"wte": normal(seed, 0, (VOCAB, C), 0.02), "wpe": normal(seed, 1, (o["context"], C), 0.02),
          "norm_w": torch.ones(C), "norm_b": torch.zeros(C)}
@@ -144,7 +156,75 @@ def make_parameters(o, dtype):
             p[f"{l}.{name}"] = torch.zeros(size)
         for name in ("norm1_w", "norm2_w"):
             p[f"{l}.{name}"] = torch.ones(C)
-    return {name: value.to(dtype).requires_grad_() for name, value in p.items()}
+    return p
+
+
+def make_llama_parameters(o):
+    """Hugging Face's names, without "model." and ".weight"."""
+    C, L, seed = o["width"], o["layers"], o["seed"]
+    D, hidden = C // o["heads"], o["hidden"]
+    p = {"embed_tokens": normal(seed, 0, (VOCAB, C), 0.02), "norm": torch.ones(C)}
+    if not o["tied"]:
+        p["lm_head"] = normal(seed, 1, (VOCAB, C), 0.02)
+    residual = 0.02 / math.sqrt(2 * L)
+    for l in range(L):
+        shapes = {"q_proj": (C, C), "k_proj": (o["kv_heads"] * D, C), "v_proj": (o["kv_heads"] * D, C), "o_proj": (C, C),
+                  "gate_proj": (hidden, C), "up_proj": (hidden, C), "down_proj": (C, hidden)}
+        for i, (name, shape) in enumerate(shapes.items()):
+            p[f"{l}.{name}"] = normal(seed, 2 + 7 * l + i, shape, residual if name in ("o_proj", "down_proj") else 0.02)
+        p[f"{l}.input_layernorm"] = torch.ones(C)
+        p[f"{l}.post_attention_layernorm"] = torch.ones(C)
+    return p
+
+
+def rms_norm(x, weight, eps):
+    return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + eps) * weight
+
+
+def rope_angles(o, positions, dtype):
+    """Cosines and sines [T, D], each half of a head alike."""
+    D = o["width"] // o["heads"]
+    w = o["rope_theta"] ** (-2.0 * torch.arange(D // 2, dtype=torch.float64) / D)
+    if o["rope_factor"] != 1:
+        turns = 8192.0 * w / (2 * math.pi)
+        share = ((turns - 1) / 3).clamp(0, 1)
+        w = torch.where(turns > 4, w, (1 - share) * w / o["rope_factor"] + share * w)
+    angles = torch.arange(positions, dtype=torch.float64)[:, None] * torch.cat([w, w])[None, :]
+    return angles.cos().to(dtype), angles.sin().to(dtype)
+
+
+def turned(x, cosine, sine):
+    """x [B, H, T, D]: pairs (d, d + D/2)."""
+    first, second = x.chunk(2, dim=-1)
+    return x * cosine + torch.cat([-second, first], dim=-1) * sine
+
+
+def llama_attention(x, p, l, o, angles, dropout):
+    B, T, C = x.shape
+    H, KV = o["heads"], o["kv_heads"]
+    q, k, v = (F.linear(x, p[f"{l}.{name}"]).view(B, T, -1, C // H).transpose(1, 2)
+               for name in ("q_proj", "k_proj", "v_proj"))
+    q, k = turned(q, *angles), turned(k, *angles)
+    k, v = (y.repeat_interleave(H // KV, dim=1) for y in (k, v))
+    scores = q @ k.transpose(2, 3) / math.sqrt(C // H)
+    hidden = torch.ones(T, T, dtype=torch.bool).triu(1)
+    y = dropout(F.softmax(scores.masked_fill(hidden, float("-inf")), dim=-1)) @ v
+    return F.linear(y.transpose(1, 2).reshape(B, T, C), p[f"{l}.o_proj"])
+
+
+def llama_mlp(x, p, l):
+    return F.linear(F.silu(F.linear(x, p[f"{l}.gate_proj"])) * F.linear(x, p[f"{l}.up_proj"]), p[f"{l}.down_proj"])
+
+
+def llama_loss(p, o, inputs, targets, dropout):
+    x = dropout(p["embed_tokens"][inputs])
+    angles = rope_angles(o, inputs.shape[1], x.dtype)
+    for l in range(o["layers"]):
+        normed = rms_norm(x, p[f"{l}.input_layernorm"], o["norm_eps"])
+        x = x + dropout(llama_attention(normed, p, l, o, angles, dropout))
+        x = x + dropout(llama_mlp(rms_norm(x, p[f"{l}.post_attention_layernorm"], o["norm_eps"]), p, l))
+    logits = rms_norm(x, p["norm"], o["norm_eps"]) @ p["embed_tokens" if o["tied"] else "lm_head"].T
+    return F.cross_entropy(logits.view(-1, VOCAB), targets.reshape(-1), reduction="sum")
 
 
 def attention(x, p, l, heads, dropout):
@@ -164,6 +244,8 @@ def mlp(x, p, l):
 
 def model_loss(p, o, inputs, targets, dropout):
     """Sum over all tokens."""
+    if "family" in o:
+        return llama_loss(p, o, inputs, targets, dropout)
     C = o["width"]
     x = dropout(p["wte"][inputs] + p["wpe"][: inputs.shape[1]])
     for l in range(o["layers"]):

@@ -1,0 +1,136 @@
+#include "ahead.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A slot belongs to the thread while it is one of the free ones, else to the taker. */
+struct ahead {
+    const dataset_t *data; /* borrowed */
+    uint64_t seed, q;      /* q: the thread's, next sequence */
+    int B;
+    int *tokens; /* owns [AHEAD_BATCHES + 1, 2, B, T]: one more than are laid out ahead, the taker's */
+    pthread_t thread;
+
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    uint64_t made, taken; /* guarded by lock: batches */
+    bool stop;            /* guarded by lock */
+    bool failed;          /* guarded by lock: there is no batch number `made`, because of `fault` */
+    fault_t fault;        /* written before `failed` */
+};
+
+static size_t batch_rows(const ahead_t *ahead)
+{
+    return (size_t)ahead->B * (size_t)ahead->data->T;
+}
+
+static int *slot_of(const ahead_t *ahead, uint64_t batch)
+{
+    return ahead->tokens + (size_t)(batch % (AHEAD_BATCHES + 1)) * 2 * batch_rows(ahead);
+}
+
+static bool lay_out(ahead_t *ahead, int *inputs)
+{
+    int T = ahead->data->T;
+    int *targets = inputs + batch_rows(ahead);
+    for (int b = 0; b < ahead->B; b++) {
+        size_t row = (size_t)b * (size_t)T;
+        uint64_t start = dataset_sequence_start(ahead->data, ahead->seed, ahead->q++);
+        if (!dataset_sequence(ahead->data, start, T, inputs + row, targets + row, &ahead->fault))
+            return false;
+    }
+    return true;
+}
+
+static void *read_ahead(void *context)
+{
+    ahead_t *ahead = context;
+    bool good = true;
+    pthread_mutex_lock(&ahead->lock);
+    while (good) {
+        while (!ahead->stop && ahead->made - ahead->taken >= AHEAD_BATCHES)
+            pthread_cond_wait(&ahead->changed, &ahead->lock);
+        if (ahead->stop)
+            break;
+        int *slot = slot_of(ahead, ahead->made);
+        pthread_mutex_unlock(&ahead->lock);
+        good = lay_out(ahead, slot);
+        pthread_mutex_lock(&ahead->lock);
+        ahead->made += good;
+        ahead->failed = !good;
+        pthread_cond_broadcast(&ahead->changed);
+    }
+    pthread_mutex_unlock(&ahead->lock);
+    return NULL;
+}
+
+/* Signals are for the training's thread. */
+static int start_thread(ahead_t *ahead)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int error = pthread_create(&ahead->thread, NULL, read_ahead, ahead);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return error;
+}
+
+ahead_t *ahead_open(const dataset_t *data, uint64_t seed, uint64_t q, int B, fault_t *fault)
+{
+    ahead_t *ahead = calloc(1, sizeof *ahead);
+    if (ahead != NULL) {
+        *ahead = (ahead_t){.data = data, .seed = seed, .q = q, .B = B};
+        ahead->tokens = calloc((AHEAD_BATCHES + 1) * batch_rows(ahead), 2 * sizeof *ahead->tokens);
+    }
+    if (ahead == NULL || ahead->tokens == NULL) {
+        fault_write(fault, "no memory to read batches of %d x %d tokens ahead", B, data->T);
+        free(ahead);
+        return NULL;
+    }
+    pthread_mutex_init(&ahead->lock, NULL);
+    pthread_cond_init(&ahead->changed, NULL);
+    int error = start_thread(ahead);
+    if (error != 0) {
+        fault_write(fault, "no thread to read data ahead: %s", strerror(error));
+        pthread_cond_destroy(&ahead->changed);
+        pthread_mutex_destroy(&ahead->lock);
+        free(ahead->tokens);
+        free(ahead);
+        return NULL;
+    }
+    return ahead;
+}
+
+bool ahead_next(ahead_t *ahead, const int **inputs, const int **targets, fault_t *fault)
+{
+    pthread_mutex_lock(&ahead->lock);
+    while (ahead->made == ahead->taken && !ahead->failed)
+        pthread_cond_wait(&ahead->changed, &ahead->lock);
+    bool good = ahead->made > ahead->taken; /* those made before a failure are good */
+    if (good) {
+        *inputs = slot_of(ahead, ahead->taken++);
+        *targets = *inputs + batch_rows(ahead);
+        pthread_cond_broadcast(&ahead->changed);
+    } else {
+        *fault = ahead->fault;
+    }
+    pthread_mutex_unlock(&ahead->lock);
+    return good;
+}
+
+void ahead_close(ahead_t *ahead)
+{
+    if (ahead == NULL)
+        return;
+    pthread_mutex_lock(&ahead->lock);
+    ahead->stop = true;
+    pthread_cond_broadcast(&ahead->changed);
+    pthread_mutex_unlock(&ahead->lock);
+    pthread_join(ahead->thread, NULL);
+    pthread_cond_destroy(&ahead->changed);
+    pthread_mutex_destroy(&ahead->lock);
+    free(ahead->tokens);
+    free(ahead);
+}

@@ -1,0 +1,63 @@
+/* checkpoint.h: the whole of a training on the disk, so that it goes on from there as if it had never stopped: the same
+ * bits of every later loss, and of the model in the end.
+ *
+ * A checkpoint is a folder (folder.h) with the model (model.safetensors and config.json, weights.h: what `transformers`
+ * loads) and state.bin (state.h). Fields of state.bin, in this order:
+ *
+ *   the model                    uint64 family (0 GPT-2, 1 Llama), layers, width, heads, kv_heads, hidden, context, vocab,
+ *                                tied; double norm_eps, rope_theta, rope_factor; uint64 dtype (0 fp32, 1 bf16)
+ *   the place                    uint64 step: optimizer steps done; sequences: training sequences taken, which is the
+ *                                number of the next one (data.h); micro_batches: done, which chooses dropout's masks
+ *   random numbers               uint64 seed
+ *   the data                     uint64 data: dataset_fingerprint()
+ *   the settings                 uint64 steps, batch, accumulate; double lr, warmup, lr_final; uint64 schedule (0 cosine,
+ *                                1 constant, 2 linear, 3 wsd); double cooldown, beta1, beta2, eps, decay,
+ *                                decay_embeddings, clip, skip_outliers; uint64 rounding (0 nearest, 1
+ *                                stochastic); double dropout
+ *   the model's tensors          uint64 tensors: a hash of each one in model.safetensors, in the layout's order
+ *   past losses and norms        float outliers[OUTLIER_FLOATS]: as kernels.h has them; zeros if none are skipped
+ *   for each group g             float master.g (bf16 only: the fp32 values), m.g, v.g: as parameters.h has them
+ *
+ * A resumed training must have the model, the seed and the data of the checkpoint. Settings may differ, which is
+ * told on stderr: then it goes on from the same place, in another way.
+ */
+#ifndef EBB_MODEL_FILES_CHECKPOINT_H
+#define EBB_MODEL_FILES_CHECKPOINT_H
+
+#include <stdint.h>
+
+#include "fault.h"
+#include "folder.h"
+#include "options.h"
+#include "transformer.h"
+
+/* Where a training is. */
+typedef struct place {
+    uint64_t step, sequences, micro_batches;
+} place_t;
+
+typedef struct checkpoint {
+    const options_t *options; /* borrowed */
+    uint64_t data;            /* fingerprint */
+    const tensor_t *past;     /* borrowed: the optimizer's, for outliers; may be empty */
+    int end;                  /* the token that ends a text, for config.json */
+} checkpoint_t;
+
+/* Writes a complete checkpoint of `place` into options->checkpoint and removes what --keep does not keep. Everything
+ * issued must be done or on the model's stream. Waits. */
+bool checkpoint_save(const checkpoint_t *checkpoint, transformer_t *model, place_t place, folder_path_t path,
+                     fault_t *fault);
+
+/* Finds what options->resume means: a checkpoint, the newest one in a folder of them, or with "" the newest one in
+ * options->checkpoint, where there need be none (*found is false then). Refuses to write into a folder that has later
+ * checkpoints than the one found, or any if nothing is resumed: they would be taken for this training's. */
+bool checkpoint_find(const options_t *options, bool *found, folder_path_t path, fault_t *fault);
+
+/* Fills the model's parameters and moments from a checkpoint, and says where that was. Waits. */
+bool checkpoint_load(const checkpoint_t *checkpoint, const char *path, transformer_t *model, place_t *place,
+                     fault_t *fault);
+
+/* Fills the model's parameters from safetensors (weights.h); moments stay zero. Waits. */
+bool checkpoint_init(const char *path, transformer_t *model, fault_t *fault);
+
+#endif

@@ -1,0 +1,50 @@
+/* folder.h: a folder of checkpoints, of which none is ever half there.
+ *
+ *   FOLDER/step-00000100/          a checkpoint: the state after step 100
+ *     model.safetensors, config.json, state.bin      (checkpoint.h)
+ *     complete                     marker: written last; without it, the checkpoint does not count
+ *   FOLDER/.step-00000100.partial/ one that is being written
+ *
+ * The order of events: files are written under the partial name, each brought to the disk (fsync), the folder that
+ * holds them too; renamed; FOLDER brought to the disk; then the marker, and both again. A checkpoint that is removed
+ * loses its marker first. So whenever the program or the machine stops, what has a marker is whole. Only files of these
+ * names are ever removed.
+ */
+#ifndef EBB_MODEL_FILES_FOLDER_H
+#define EBB_MODEL_FILES_FOLDER_H
+
+#include <limits.h>
+#include <stdint.h>
+
+#include "fault.h"
+
+#define FOLDER_MODEL  "model.safetensors"
+#define FOLDER_CONFIG "config.json"
+#define FOLDER_STATE  "state.bin"
+#define FOLDER_MARKER "complete"
+
+typedef char folder_path_t[PATH_MAX];
+
+/* FOLDER/NAME. False if that is too long. */
+bool folder_join(folder_path_t path, const char *folder, const char *name, fault_t *fault);
+
+/* Is this a checkpoint with its marker? */
+bool folder_is_complete(const char *checkpoint);
+
+/* The complete checkpoint of the latest step; *found is false if there is none, or no such folder. */
+bool folder_newest(const char *folder, bool *found, folder_path_t checkpoint, uint64_t *step, fault_t *fault);
+
+/* Creates FOLDER if necessary (not what it lies in), and makes sure that files can be made in it. */
+bool folder_prepare(const char *folder, fault_t *fault);
+
+/* Makes an empty partial checkpoint in FOLDER, whose path is given back.
+ * What is left of an interrupted one of the same step is removed. */
+bool folder_begin(const char *folder, uint64_t step, folder_path_t partial, fault_t *fault);
+
+/* Makes a partial checkpoint whose files are written and on the disk a complete one. */
+bool folder_commit(const char *folder, uint64_t step, folder_path_t checkpoint, fault_t *fault);
+
+/* Removes all complete checkpoints but the latest `keep` (0: none), and those that never became complete. */
+bool folder_prune(const char *folder, int keep, fault_t *fault);
+
+#endif

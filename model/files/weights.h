@@ -1,0 +1,41 @@
+/* weights.h: a model's parameters in safetensors files, under the names and with the shapes that Hugging Face's
+ * `transformers` gives them, and the config.json that goes with them. Host only.
+ *
+ * Names are the layout's (layout.h); those of GPT-2 begin with "transformer." but for lm_head.weight, as
+ * GPT2LMHeadModel has it; when reading, that beginning may be missing, as in files of GPT2Model. A tied head is not
+ * stored. GPT-2's Conv1D matrices are stored as [in,out], all others as [out,in].
+ *
+ * One group of parameters is in memory at a time.
+ */
+#ifndef EBB_MODEL_FILES_WEIGHTS_H
+#define EBB_MODEL_FILES_WEIGHTS_H
+
+#include <stdint.h>
+
+#include "fault.h"
+#include "layout.h"
+#include "safetensors.h"
+
+/* Fetches a group's values [groups[group].count], or takes them. */
+typedef void (*weights_fetch_fn)(void *context, int group, float *values);
+typedef void (*weights_take_fn)(void *context, int group, const float *values);
+
+/* Writes all tensors as `element` (F32 or BF16). hashes[tensor_count]: one of each tensor's values, as a reader of the
+ * file will see them. */
+bool weights_write(const char *path, const layout_t *layout, element_t element, weights_fetch_fn fetch,
+                   void *context, uint64_t *hashes, fault_t *fault);
+
+/* Reads all tensors from `path`: a file, or a folder with model.safetensors or with several files and
+ * model.safetensors.index.json, which says which tensor is where. Tensors that the model does not have are passed over.
+ * `flag` begins messages. hashes may be NULL. */
+bool weights_read(const char *flag, const char *path, const layout_t *layout, weights_take_fn take,
+                  void *context, uint64_t *hashes, fault_t *fault);
+
+/* ---- config.c ---- */
+
+/* Writes the config.json that makes `transformers` load the model: its class, shape and `element`; `dropout` of a
+ * training (GPT-2); `end`, the token that ends a text. On the disk when it returns. */
+bool config_write(const char *path, const shape_t *shape, element_t element, double dropout, int end,
+                  fault_t *fault);
+
+#endif

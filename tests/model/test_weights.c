@@ -1,0 +1,224 @@
+/* A model's weights in safetensors: both families, both element types, back again bit by bit; and as Hugging Face's
+ * `transformers` sees them, where it is installed (TEST_PYTHON, or python3). */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "element.h"
+#include "files.h"
+#include "rng.h"
+#include "weights.h"
+
+static const shape_t shapes[] = {
+    {.family = FAMILY_GPT2,
+     .layers = 2,
+     .width = 24,
+     .heads = 3,
+     .kv_heads = 3,
+     .hidden = 96,
+     .context = 20,
+     .vocab = 50,
+     .tied = true,
+     .norm_eps = 1e-5,
+     .rope_theta = 1e4,
+     .rope_factor = 1},
+    {.family = FAMILY_GPT2,
+     .layers = 1,
+     .width = 16,
+     .heads = 2,
+     .kv_heads = 2,
+     .hidden = 40,
+     .context = 12,
+     .vocab = 30,
+     .tied = false,
+     .norm_eps = 1e-5,
+     .rope_theta = 1e4,
+     .rope_factor = 1},
+    {.family = FAMILY_LLAMA,
+     .layers = 2,
+     .width = 32,
+     .heads = 4,
+     .kv_heads = 2,
+     .hidden = 88,
+     .context = 64,
+     .vocab = 50,
+     .tied = false,
+     .norm_eps = 1e-6,
+     .rope_theta = 1e4,
+     .rope_factor = 1},
+    {.family = FAMILY_LLAMA,
+     .layers = 1,
+     .width = 32,
+     .heads = 4,
+     .kv_heads = 1,
+     .hidden = 48,
+     .context = 64,
+     .vocab = 40,
+     .tied = true,
+     .norm_eps = 1e-5,
+     .rope_theta = 5e5,
+     .rope_factor = 1},
+};
+#define SHAPES ((int)(sizeof shapes / sizeof *shapes))
+
+/* Element i of a group: exact in BF16 too if asked for. */
+static float value_at(int group, size_t i, bool narrow)
+{
+    float value = (float)(rng_unit(rng_at((uint64_t)group, i)) - 0.5);
+    return narrow ? float_of_bf16(bf16_of_float(value)) : value;
+}
+
+typedef struct model {
+    const layout_t *layout;
+    bool narrow;
+    int taken; /* groups */
+} model_t;
+
+static void fetch(void *context, int group, float *values)
+{
+    model_t *model = context;
+    for (size_t i = 0; i < model->layout->groups[group].count; i++)
+        values[i] = value_at(group, i, false);
+}
+
+static void take(void *context, int group, const float *values)
+{
+    model_t *model = context;
+    assert_int_equal(model->taken++, group);
+    for (size_t i = 0; i < model->layout->groups[group].count; i++)
+        if (values[i] != value_at(group, i, model->narrow))
+            fail_msg("group %d, element %zu", group, i);
+}
+
+static void weights_written_are_read_again(void **state)
+{
+    (void)state;
+    for (int s = 0; s < SHAPES; s++) {
+        for (int narrow = 0; narrow < 2; narrow++) {
+            char path[256];
+            fault_t fault;
+            layout_t layout;
+            layout_open(&layout, shapes[s]);
+            uint64_t hashes[2][64];
+            model_t model = {&layout, narrow, 0};
+            files_path(path, "model.safetensors");
+            assert_true(layout.tensor_count <= 64);
+            if (!weights_write(path, &layout, narrow ? ELEMENT_BF16 : ELEMENT_F32, fetch, &model, hashes[0],
+                               &fault) ||
+                !weights_read("--init", path, &layout, take, &model, hashes[1], &fault))
+                fail_msg("%s", fault.text);
+            assert_int_equal(model.taken, layout.group_count);
+            assert_memory_equal(hashes[0], hashes[1], (size_t)layout.tensor_count * sizeof(uint64_t));
+            for (int i = 1; i < layout.tensor_count; i++)
+                assert_int_not_equal(hashes[0][i], hashes[0][i - 1]);
+            layout_close(&layout);
+            files_clean();
+        }
+    }
+}
+
+/* [in,out] in GPT-2's blocks, [out,in] elsewhere. */
+static void matrices_are_stored_as_transformers_has_them(void **state)
+{
+    (void)state;
+    char path[256];
+    fault_t fault;
+    layout_t layout;
+    safetensors_t file;
+    uint64_t hashes[64];
+    layout_open(&layout, shapes[0]);
+    model_t model = {&layout, false, 0};
+    files_path(path, "model.safetensors");
+    assert_true(weights_write(path, &layout, ELEMENT_F32, fetch, &model, hashes, &fault));
+    assert_true(safetensors_open(&file, "--init", path, &fault));
+    assert_int_equal(file.count, 2 + 2 + 2 * 12);
+    const stored_t *stored = safetensors_find(&file, "transformer.h.1.attn.c_attn.weight");
+    const layout_tensor_t *tensor = layout_find(&layout, "h.1.attn.c_attn.weight");
+    assert_non_null(stored);
+    assert_int_equal(stored->shape[0], 24);
+    assert_int_equal(stored->shape[1], 72);
+    float values[24 * 72];
+    assert_true(safetensors_read(&file, stored, 0, 24 * 72, values, &fault));
+    for (size_t in = 0; in < 24; in++)
+        for (size_t out = 0; out < 72; out++)
+            assert_true(values[in * 72 + out] == value_at(2, tensor->offset + out * 24 + in, false));
+    stored = safetensors_find(&file, "transformer.wte.weight");
+    assert_int_equal(stored->shape[0], 50);
+    assert_int_equal(stored->shape[1], 24);
+    safetensors_close(&file);
+    layout_close(&layout);
+    files_clean();
+}
+
+static bool has_transformers(char python[256])
+{
+    char command[600];
+    const char *given = getenv("TEST_PYTHON");
+    snprintf(python, 256, "%s", given != NULL ? given : "python3");
+    snprintf(command, sizeof command, "%s -c 'import torch, transformers, safetensors' 2>/dev/null", python);
+    return system(command) == 0;
+}
+
+/* Every tensor of the class finds its place, with the values that we say. */
+static void transformers_loads_every_tensor(void **state)
+{
+    (void)state;
+    char python[256];
+    if (!has_transformers(python)) {
+        print_message("no Python with transformers: set TEST_PYTHON to one\n");
+        skip();
+    }
+    for (int s = 0; s < SHAPES; s++) {
+        char folder[256], path[300], command[900];
+        fault_t fault;
+        layout_t layout;
+        uint64_t hashes[64];
+        layout_open(&layout, shapes[s]);
+        model_t model = {&layout, false, 0};
+        files_path(folder, "checkpoint");
+        snprintf(command, sizeof command, "mkdir %s", folder);
+        assert_int_equal(system(command), 0);
+        snprintf(path, sizeof path, "%s/model.safetensors", folder);
+        assert_true(weights_write(path, &layout, ELEMENT_F32, fetch, &model, hashes, &fault));
+        snprintf(path, sizeof path, "%s/config.json", folder);
+        assert_true(config_write(path, &shapes[s], ELEMENT_F32, 0.1, 7, &fault));
+        snprintf(path, sizeof path, "%s/elements",
+                 folder); /* name, first and last element, as the class has them */
+        FILE *file = fopen(path, "w");
+        for (int i = 0; i < layout.tensor_count; i++) {
+            const layout_tensor_t *t = &layout.tensors[i];
+            fprintf(file, "%s %d %.9g %.9g\n", t->name, t->transposed,
+                    (double)value_at(t->group, t->offset + 1, false),
+                    (double)value_at(t->group, t->offset + layout_elements(t) - 1, false));
+        }
+        fclose(file);
+        snprintf(command, sizeof command, "%s %s %s", python, TRANSFORMERS_SCRIPT, folder);
+        assert_int_equal(system(command), 0);
+        layout_close(&layout);
+        files_clean();
+    }
+}
+
+static int clean(void **state)
+{
+    (void)state;
+    files_clean();
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(weights_written_are_read_again),
+        cmocka_unit_test(matrices_are_stored_as_transformers_has_them),
+        cmocka_unit_test(transformers_loads_every_tensor),
+    };
+    return cmocka_run_group_tests(tests, NULL, clean);
+}
