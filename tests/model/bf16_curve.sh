@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
 # bf16_curve.sh EBB_TRAIN [STEPS]: on the quickstart's text, the default model trained in BF16 has the losses of the one trained in
 # fp32: each mean of ten successive steps within 1%, and the held-out loss. 40 steps, or STEPS; EBB_TEST_LONG=1: 300, and with
-# stochastic rounding, too. The warm-up is as long as the default run's (92 steps): with 4% of 300 steps the loss has spikes in fp32,
-# too, and which step has one is chance.
+# stochastic rounding, too. The rate rises as in the default run, for 92 steps to 0.004: if it rises faster the loss has spikes in
+# fp32, too, and which step has one is chance.
 set -euo pipefail
 trainer=$1 steps=${2:-40}
 roundings=(nearest)
 [[ ${EBB_TEST_LONG:-} != 1 ]] || { steps=300 roundings+=(stochastic); }
 command -v bible >/dev/null || exit 77
+read -r rate warmup < <(awk -v n="$steps" 'BEGIN { print (n > 92 ? "0.004 " 92 / n : 0.004 * n / 92 " 1") }')
+rise=(--lr "$rate" --warmup "$warmup")
 folder=$(mktemp -d)
 trap 'rm -r "$folder"' EXIT
 bible -f gen1:1-rev22:21 >"$folder/text"
@@ -15,7 +17,7 @@ bible -f gen1:1-rev22:21 >"$folder/text"
 run() { # run <name> <flag>...
     local name=$1
     shift
-    "$trainer" --data "$folder/text" --log "$folder/log" --sample 0 --steps "$steps" --warmup 0.3 "$@" >"$folder/output" 2>&1 ||
+    "$trainer" --data "$folder/text" --log "$folder/log" --sample 0 --steps "$steps" "${rise[@]}" "$@" >"$folder/output" 2>&1 ||
         { cat "$folder/output"; exit 1; }
     sed -n 's/.*"kind": "step".*"loss": \([0-9.e-]*\).*/\1/p' "$folder/log" >"$folder/$name"
     sed -n 's/.*"kind": "final".*"held_out_loss": \([0-9.]*\).*/\1/p' "$folder/log" >"$folder/$name.held_out"
