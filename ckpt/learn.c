@@ -9,14 +9,15 @@
 #include "learn_state.h"
 #include "log.h"
 #include "match.h"
-#include "options.h"
-#include "worth.h"
 
-/* Lessons lost in a row before giving up; lessons in all; and how much slower one that proves may make its step. */
+/* Lessons lost in a row before giving up; lessons in all. */
 enum { MOST_LOST = 8, MOST_STEPS = 16 };
 /* Times that another step is recorded, because the next one lacked something of it. */
 enum { MOST_AGAIN = 3 };
-static const double cost_of_proving = 0.8;
+/* In steps' worth of time: how much slower a lesson that proves may make its step; what all proofs may cost, by a guess
+ * that those that there were have corrected, within bounds: a step may be slow for other reasons, such as evictions. What
+ * was begun is ended, though it turns out dearer. */
+static const double cost_of_a_lesson = 1.25, cost_of_proving = 2.0, most_of_proving = 5.0, most_wrong = 2.0;
 
 static struct {
     ebb_lessons_t *lessons; /* NULL: none is under way */
@@ -24,8 +25,11 @@ static struct {
     uint32_t operation;     /* between before and after */
     bool resized;           /* nothing but its place is known of it */
     ebb_stream_t *stream;   /* the first operation's */
-    CUevent begin, end;
+    bool timed;             /* its beginning was recorded */
 } lesson;
+
+/* A lesson's begin and end; made once. */
+static CUevent marks_of[EBB_STATES][2];
 
 /* ---- lessons as values ---- */
 
@@ -162,6 +166,13 @@ bool ebb_learn_running(void)
     return lesson.lessons != NULL;
 }
 
+/* What is guessed for proofs that take so long, by those that there were. */
+static double guess_for(const ebb_lessons_t *l, double ns)
+{
+    const double ratio = l->proofs_ns > 0 ? l->proofs_guessed_ns / l->proofs_ns : 1;
+    return ns * (ratio > most_wrong ? most_wrong : ratio < 1 / most_wrong ? 1 / most_wrong : ratio);
+}
+
 static bool begin_stage(ebb_lessons_t *l)
 {
     switch (l->stage) {
@@ -175,7 +186,7 @@ static bool begin_stage(ebb_lessons_t *l)
     case EBB_STAGE_LOOK:
         return ebb_watch_begin(l, false);
     default:
-        return ebb_prove_begin(l, cost_of_proving * l->step_ns);
+        return ebb_prove_begin(l, guess_for(l, cost_of_a_lesson * l->step_ns));
     }
 }
 
@@ -224,10 +235,6 @@ bool ebb_learn_give(ebb_lessons_t *l)
 
 static void close_lesson(void)
 {
-    if (lesson.begin)
-        ebb_driver.cuEventDestroy(lesson.begin);
-    if (lesson.end)
-        ebb_driver.cuEventDestroy(lesson.end);
     ebb_match_end();
     ebb_record_abandon();
     memset(&lesson, 0, sizeof lesson);
@@ -242,24 +249,29 @@ void ebb_learn_abandon(void)
     close_lesson();
 }
 
-static CUevent record_event(void)
+bool ebb_learn_relieve(void)
 {
-    CUevent e;
-    if (!lesson.stream || ebb_driver.cuEventCreate(&e, CU_EVENT_DEFAULT))
-        return NULL;
-    ebb_driver.cuEventRecord(e, ebb_stream_handle(lesson.stream));
-    return e;
+    return lesson.lessons && lesson.lessons->stage == EBB_STAGE_PROVE && ebb_prove_relieve();
+}
+
+static bool record_mark(unsigned which)
+{
+    CUevent *e = &marks_of[ebb_slot][which];
+    return (*e || !ebb_driver.cuEventCreate(e, CU_EVENT_DEFAULT)) &&
+           !ebb_driver.cuEventRecord(*e, ebb_stream_handle(lesson.stream));
 }
 
 static void note_time(ebb_lessons_t *l)
 {
     float ms = 0;
-    lesson.end = record_event();
-    if (!lesson.begin || !lesson.end || ebb_driver.cuEventSynchronize(lesson.end) ||
-        ebb_driver.cuEventElapsedTime(&ms, lesson.begin, lesson.end))
+    const CUevent *mark = marks_of[ebb_slot];
+    if (!lesson.timed || !record_mark(1) || ebb_driver.cuEventSynchronize(mark[1]) ||
+        ebb_driver.cuEventElapsedTime(&ms, mark[0], mark[1]))
         return;
     if (l->stage == EBB_STAGE_RECORD)
         l->step_ns = (double)ms * 1e6;
+    if (l->stage == EBB_STAGE_PROVE && (double)ms * 1e6 > l->step_ns)
+        l->proofs_ns += (double)ms * 1e6 - l->step_ns;
     l->total_ns += (double)ms * 1e6;
     l->steps++;
     ebb_log(EBB_DEBUG, "lesson %u, stage %d: %.3f ms", l->given, (int)l->stage, (double)ms);
@@ -274,7 +286,7 @@ void ebb_learn_before(const ebb_operation_t *op)
     lesson.resized = false;
     if (!lesson.stream) {
         lesson.stream = op->stream;
-        lesson.begin = record_event();
+        lesson.timed = record_mark(0);
     }
     if (l->stage == EBB_STAGE_RECORD || lesson.spoiled)
         return;
@@ -338,45 +350,6 @@ void ebb_learn_freed(ebb_buffer_t *buffer, ebb_stream_t *stream)
 
 /* ---- what it has taught ---- */
 
-static bool may_write(void *context, uint32_t operation, uint32_t access)
-{
-    return ebb_lessons_may_write(context, operation, access);
-}
-
-/* Buffers that outlive the step are idle from their last use in it to the first in the next one: gradients, say. If that
- * first use replaces them, nothing need be kept; only a replay from zeros shows it. Worth trying where all of a large
- * buffer was seen to be written. */
-static void choose_replacements(ebb_lessons_t *l)
-{
-    const ebb_trace_t *t = l->recorded.trace;
-    for (uint32_t i = t->access_count; i-- > 0;)
-        l->first_use[t->access[i].buffer] = i;
-    for (uint32_t i = 0; i < t->operation_count; i++) {
-        const ebb_trace_operation_t *o = &t->operation[i];
-        for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++) {
-            const ebb_trace_access_t *a = &t->access[k];
-            const ebb_trace_buffer_t *b = &t->buffer[a->buffer];
-            l->fact[i].wanted |= o->kind == EBB_TRACE_KERNEL && l->first_use[a->buffer] == k &&
-                                 b->born == EBB_TRACE_NEVER && !b->pinned && !l->arena[a->buffer] &&
-                                 b->bytes > EBB_SMALL_BYTES && a->tile_count == ebb_tile_count(b->bytes);
-        }
-    }
-}
-
-/* Which launches are worth proving, now that it is known who writes. */
-static bool choose(ebb_lessons_t *l)
-{
-    ebb_worth_t worth;
-    if (!ebb_worth_find(l->recorded.trace, may_write, l, &worth))
-        return false;
-    for (uint32_t i = 0; i < l->recorded.trace->operation_count; i++)
-        l->fact[i].wanted = worth.wanted[i] && l->recorded.trace->operation[i].kind == EBB_TRACE_KERNEL;
-    ebb_worth_free(&worth);
-    choose_replacements(l);
-    ebb_prove_qualify(l);
-    return true;
-}
-
 /* Distinct buffers that an operation may write. */
 static unsigned count_written(const ebb_lessons_t *l, uint32_t i)
 {
@@ -434,12 +407,16 @@ static bool next_stage(ebb_lessons_t *l)
         l->stage = EBB_STAGE_WATCH;
     else if (l->stage == EBB_STAGE_WATCH && ebb_watch_is_needed(l))
         l->stage = EBB_STAGE_LOOK;
-    else if (l->stage == EBB_STAGE_WATCH || l->stage == EBB_STAGE_LOOK) {
+    else if (l->stage == EBB_STAGE_WATCH || l->stage == EBB_STAGE_LOOK)
         l->stage = EBB_STAGE_PROVE;
-        if (!choose(l))
-            return false;
-    }
-    if (l->stage == EBB_STAGE_PROVE && (!ebb_prove_is_needed(l) || l->given >= MOST_STEPS))
+    if (l->stage != EBB_STAGE_PROVE)
+        return true;
+    const double left = cost_of_proving * l->step_ns - l->proofs_ns;
+    if (l->proofs_ns > most_of_proving * l->step_ns)
+        ebb_prove_no_more(l);
+    else if (!ebb_afford(l, l->step_ns > 0 ? guess_for(l, left > 0 ? left : 0) : 1e18))
+        return false;
+    if (l->given >= MOST_STEPS || !ebb_prove_is_needed(l))
         l->stage = EBB_STAGE_DONE;
     return true;
 }

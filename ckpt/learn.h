@@ -42,6 +42,8 @@ ebb_learned_t ebb_learn_end(void);
 /* Something came in between: this step teaches nothing. */
 void ebb_learn_abandon(void);
 bool ebb_learn_running(void);
+/* Memory is short: gives back what learning holds of it and does not use just now. False: nothing. */
+bool ebb_learn_relieve(void);
 
 /* What happens in it. `before`: its buffers are resident and held; after `after` they need not be. */
 void ebb_learn_before(const ebb_operation_t *operation);

@@ -45,6 +45,7 @@ struct ebb_lessons {
     uint32_t *first_use;      /* [buffers] access */
     double step_ns, total_ns; /* of the step as it is; of all lessons */
     unsigned steps;           /* in total_ns */
+    double proofs_guessed_ns, proofs_ns; /* of the device for proofs: as was thought, as it came */
 };
 
 static inline bool ebb_is_watched_kind(const ebb_trace_operation_t *o)
@@ -71,11 +72,23 @@ void ebb_watch_after(uint32_t operation, const ebb_operation_t *op);
 void ebb_watch_end(bool good, ebb_stream_t *stream); /* waits */
 bool ebb_watch_is_needed(const ebb_lessons_t *lessons);
 
+/* afford.c: chooses what is yet to be proven: what was chosen before, and for about that much of the device's time,
+ * guessed, in all. False: no memory. */
+bool ebb_afford(ebb_lessons_t *lessons, double most_ns);
+
 /* prove.c */
+/* Bytes a nanosecond: the most that an operation of the trace moves in its time, about what the memory can do. */
+double ebb_prove_rate(const ebb_trace_t *trace);
+/* Nanoseconds of the device that it still takes to prove an operation, guessed. */
+double ebb_prove_cost(const ebb_lessons_t *lessons, uint32_t operation, double bytes_per_ns);
 bool ebb_prove_begin(ebb_lessons_t *lessons, double most_ns);
 void ebb_prove_before(uint32_t operation, const ebb_operation_t *op);
 void ebb_prove_after(uint32_t operation, const ebb_operation_t *op);
 void ebb_prove_end(bool good, ebb_stream_t *stream); /* waits */
+/* Memory is short: gives back what is not in use just now. False: nothing. */
+bool ebb_prove_relieve(void);
+/* What was not begun is not wanted any more. */
+void ebb_prove_no_more(ebb_lessons_t *lessons);
 bool ebb_prove_is_needed(const ebb_lessons_t *lessons);
 /* Says of every operation why it may not be replayed, or PROVEN if its replays agree. */
 void ebb_prove_qualify(ebb_lessons_t *lessons);

@@ -42,29 +42,34 @@ static struct {
     /* Of the operation under way. */
     subject_t subject[MOST];
     unsigned count;
-    ebb_buffer_t *scratch; /* NULL: it is not tried */
+    bool tried;
     trial_t now;
+    /* Stays from one operation to the next on a stream, while there is memory. */
+    ebb_buffer_t *scratch; /* NULL: none */
+    ebb_stream_t *stream;  /* that its use is ordered on */
+    bool is_short;         /* of memory: it goes after each operation */
 } prove;
 
 /* ---- who may be tried ---- */
 
 /* Whether a word is a pointer to memory of CUDA's that ebb does not serve. Words come again and again: the driver is
- * asked once for each in a while. */
+ * asked once in a lesson for most. */
+static struct {
+    CUdeviceptr word;
+    bool foreign;
+} asked[256];
+
 static bool is_foreign(CUdeviceptr word)
 {
-    static struct {
-        CUdeviceptr word;
-        bool foreign;
-    } known[256];
     unsigned type;
     if (word >> 16 == 0 || word >> 48 || ebb_buffer_at(word))
         return false;
     unsigned i = (unsigned)(word * 0x9e3779b97f4a7c15u >> 56);
-    if (known[i].word != word) {
-        known[i].word = word;
-        known[i].foreign = !ebb_driver.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, word);
+    if (asked[i].word != word) {
+        asked[i].word = word;
+        asked[i].foreign = !ebb_driver.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, word);
     }
-    return known[i].foreign;
+    return asked[i].foreign;
 }
 
 /* Beside the words that are known to point to buffers (those of a trace may be gone by now). */
@@ -154,6 +159,12 @@ static bool is_open(const ebb_fact_t *f)
            (f->rounds < ROUNDS || (f->agreed < EBB_LEAST_PROOFS && f->rounds < MOST_ROUNDS));
 }
 
+void ebb_prove_no_more(ebb_lessons_t *l)
+{
+    for (uint32_t i = 0; i < l->recorded.trace->operation_count; i++)
+        l->fact[i].wanted &= l->fact[i].rounds > 0;
+}
+
 bool ebb_prove_is_needed(const ebb_lessons_t *l)
 {
     for (uint32_t i = 0; i < l->recorded.trace->operation_count; i++)
@@ -164,8 +175,7 @@ bool ebb_prove_is_needed(const ebb_lessons_t *l)
 
 /* ---- begin and end ---- */
 
-/* The most that an operation moves in its time: about what the memory can do. */
-static double guess_rate(const ebb_trace_t *t)
+double ebb_prove_rate(const ebb_trace_t *t)
 {
     double rate = 1;
     for (uint32_t i = 0; i < t->operation_count; i++) {
@@ -191,12 +201,34 @@ static uint32_t count_results(const ebb_lessons_t *l)
     return sum < UINT32_MAX / 2 ? (uint32_t)sum : UINT32_MAX / 2;
 }
 
+double ebb_prove_cost(const ebb_lessons_t *l, uint32_t i, double bytes_per_ns)
+{
+    const ebb_trace_t *t = l->recorded.trace;
+    const ebb_trace_operation_t *o = &t->operation[i];
+    double bytes = 0;
+    for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++) {
+        const uint32_t b = t->access[k].buffer;
+        if (!ebb_trace_is_first(t, i, k))
+            continue;
+        /* Copied and compared in both steps; what is written, twice in the first. */
+        if (ebb_lessons_writes(l, i, b))
+            bytes += 9.0 * (double)t->buffer[b].bytes;
+        else if (!l->arena[b])
+            bytes += 8.0 * (double)t->buffer[b].bytes;
+    }
+    const double all =
+        EBB_LEAST_PROOFS * (double)o->duration_ns + 2.0 * ROUNDS * LAUNCH_NS + bytes / bytes_per_ns;
+    const unsigned rounds = l->fact[i].rounds;
+    return rounds < ROUNDS ? all * (ROUNDS - rounds) / ROUNDS : 0;
+}
+
 bool ebb_prove_begin(ebb_lessons_t *l, double most_ns)
 {
     memset(&prove, 0, sizeof prove);
+    memset(asked, 0, sizeof asked);
     prove.lessons = l;
     prove.most_ns = most_ns > 0 ? most_ns : 1e18;
-    prove.bytes_per_ns = guess_rate(l->recorded.trace);
+    prove.bytes_per_ns = ebb_prove_rate(l->recorded.trace);
     prove.most_results = count_results(l);
     prove.tiles = ebb_tiles_new(1, prove.most_results, 0);
     return prove.tiles != NULL;
@@ -283,6 +315,50 @@ static size_t place_subjects(void)
     return at;
 }
 
+/* Of the replays, with filling and comparing. */
+static double time_needed(uint64_t duration_ns)
+{
+    const int replays = prove.now.copy + prove.now.zero;
+    double bytes = 0;
+    for (unsigned s = 0; s < prove.count; s++) {
+        const subject_t *x = &prove.subject[s];
+        const int moved = x->direct ? 0 : x->writes ? 1 + 2 * prove.now.copy + 2 * prove.now.zero : 4;
+        bytes += moved * (double)x->buffer->bytes;
+    }
+    return replays * (double)duration_ns + 2.0 * LAUNCH_NS + bytes / prove.bytes_per_ns;
+}
+
+static void give_scratch_back(void)
+{
+    if (prove.scratch)
+        ebb_heap_free(prove.scratch, ebb_mark_here(prove.stream));
+    prove.scratch = NULL;
+}
+
+/* Used in the order of the stream. Another stream gets another. */
+static bool take_scratch(size_t bytes, ebb_stream_t *stream)
+{
+    if (prove.scratch && prove.stream == stream && prove.scratch->bytes >= bytes)
+        return true;
+    give_scratch_back();
+    if (ebb_heap_alloc(&(ebb_request_t){.bytes = bytes, .stream = stream}, &prove.scratch)) {
+        prove.scratch = NULL;
+        return false;
+    }
+    prove.scratch->held++;
+    prove.stream = stream;
+    return true;
+}
+
+bool ebb_prove_relieve(void)
+{
+    if (!prove.scratch || prove.tried)
+        return false;
+    prove.is_short = true;
+    give_scratch_back();
+    return true;
+}
+
 static uint32_t tiles_asked(void)
 {
     uint32_t sum = 0;
@@ -321,7 +397,7 @@ void ebb_prove_before(uint32_t i, const ebb_operation_t *op)
 {
     ebb_fact_t *f = &prove.lessons->fact[i];
     const ebb_trace_operation_t *o = &prove.lessons->recorded.trace->operation[i];
-    prove.scratch = NULL;
+    prove.tried = false;
     if (!is_open(f) || prove.spent_ns >= prove.most_ns || !op->plain)
         return;
     if (!list_subjects(i, op) || has_foreign_pointers(op->params, op->param_bytes)) {
@@ -330,20 +406,18 @@ void ebb_prove_before(uint32_t i, const ebb_operation_t *op)
     }
     choose_replays(i);
     size_t bytes = place_subjects();
-    double ns = (prove.now.copy + prove.now.zero) * (double)o->duration_ns + 4.0 * LAUNCH_NS +
-                4 * (double)bytes / prove.bytes_per_ns;
+    double ns = time_needed(o->duration_ns);
     if (!bytes || prove.results + tiles_asked() > prove.most_results) {
         f->why = EBB_UNTRIED;
         return;
     }
     if (prove.spent_ns && prove.spent_ns + ns > prove.most_ns)
         return; /* in the next step */
-    if (ebb_heap_alloc(&(ebb_request_t){.bytes = bytes, .stream = op->stream}, &prove.scratch)) {
-        prove.scratch = NULL;
+    if (!take_scratch(bytes, op->stream)) {
         f->why = EBB_NO_ROOM;
         return;
     }
-    prove.scratch->held++;
+    prove.tried = true;
     prove.spent_ns += ns;
     f->bytes = bytes > f->bytes ? bytes : f->bytes;
     f->ns = (uint64_t)ns / (prove.now.copy + prove.now.zero);
@@ -380,14 +454,10 @@ static ebb_status_t compare(const ebb_operation_t *op)
         size_t bytes = x->buffer->bytes;
         if (x->direct)
             continue;
-        if (!x->writes || prove.now.copy) {
-            ebb_tiles_compare(&list, x->copy, x->buffer->address, bytes, prove.results);
-            prove.results += ebb_tile_count(bytes);
-        }
-        if (x->writes && prove.now.zero) {
-            ebb_tiles_compare(&list, x->zero, x->buffer->address, bytes, prove.results);
-            prove.results += ebb_tile_count(bytes);
-        }
+        const bool copy = !x->writes || prove.now.copy, zero = x->writes && prove.now.zero;
+        ebb_tiles_compare(&list, x->buffer->address, copy ? x->copy : x->zero, copy && zero ? x->zero : 0,
+                          bytes, prove.results);
+        prove.results += ebb_tile_count(bytes) * (uint32_t)(copy + zero);
     }
     return ebb_tiles_end(&list);
 }
@@ -395,8 +465,9 @@ static ebb_status_t compare(const ebb_operation_t *op)
 void ebb_prove_after(uint32_t i, const ebb_operation_t *op)
 {
     ebb_fact_t *f = &prove.lessons->fact[i];
-    if (!prove.scratch)
+    if (!prove.tried)
         return;
+    prove.tried = false;
     if (f->why == EBB_PROVEN &&
         ((prove.now.copy && replay(op, false)) || (prove.now.zero && replay(op, true))))
         f->why = EBB_REFUSED;
@@ -406,8 +477,8 @@ void ebb_prove_after(uint32_t i, const ebb_operation_t *op)
         if (t)
             *t = prove.now;
     }
-    ebb_heap_free(prove.scratch, ebb_mark_here(op->stream));
-    prove.scratch = NULL;
+    if (prove.is_short)
+        give_scratch_back();
 }
 
 /* ---- what came out ---- */
@@ -461,11 +532,11 @@ void ebb_prove_end(bool good, ebb_stream_t *stream)
 {
     if (!good)
         ebb_driver.cuCtxSynchronize();
+    prove.lessons->proofs_guessed_ns += prove.spent_ns;
     bool read = good && !ebb_tiles_read(prove.tiles, stream);
     for (uint32_t i = 0; read && i < prove.trial_count; i++)
         judge(&prove.trial[i]);
-    if (prove.scratch) /* the operation was refused */
-        ebb_heap_free(prove.scratch, (ebb_mark_t){0});
+    give_scratch_back();
     ebb_tiles_delete(prove.tiles);
     free(prove.trial);
     memset(&prove, 0, sizeof prove);

@@ -560,6 +560,15 @@ static void interrupted(const char *why)
 }
 
 /* Another device may be followed then, unless steps were learned on this one. */
+/* What learning holds beside the program's buffers is given up before any of these leaves. */
+static bool make_room(size_t chunks)
+{
+    const size_t wanted = ebb_chunks_available() + chunks;
+    if (is_ours() && ebb_learn_running() && ebb_learn_relieve() && ebb_heap_reclaim(wanted, true))
+        return true;
+    return ebb_residence_make_room(wanted - ebb_chunks_available());
+}
+
 static void ended(void)
 {
     ebb_residence_ended();
@@ -590,7 +599,7 @@ static const ebb_listener_t listener = {.serve = serve,
                                         .freeing = freeing,
                                         .before = before,
                                         .after = after,
-                                        .make_room = ebb_residence_make_room,
+                                        .make_room = make_room,
                                         .out_of_memory = out_of_memory,
                                         .ordered = ordered,
                                         .waited = waited,

@@ -10,8 +10,10 @@
 
 enum { THREADS = 256 };
 
+static CUfunction kernels_of[EBB_STATES][3]; /* the first is found last */
+#define kernels (kernels_of[ebb_slot])
+
 struct ebb_tiles {
-    CUfunction kernel[3];
     ebb_buffer_t *device; /* hashes, founds, results */
     size_t hashes, founds, results;
     uint64_t *host; /* pinned: founds, results */
@@ -23,12 +25,12 @@ static size_t host_bytes(const ebb_tiles_t *t)
     return (2 * t->founds * sizeof(uint64_t) + t->results + 15) & ~(size_t)7;
 }
 
-static bool load(ebb_tiles_t *t)
+static bool load(void)
 {
     static const char *const name[] = {"ebb_tiles_hash", "ebb_tiles_move", "ebb_tiles_compare"};
-    CUmodule module = ebb_hash_module();
-    for (int i = 0; i < 3; i++)
-        if (!module || ebb_driver.cuModuleGetFunction(&t->kernel[i], module, name[i]))
+    CUmodule module = kernels[0] ? NULL : ebb_hash_module();
+    for (int i = 2; i >= 0 && !kernels[0]; i--)
+        if (!module || ebb_driver.cuModuleGetFunction(&kernels[i], module, name[i]))
             return false;
     return true;
 }
@@ -52,7 +54,7 @@ ebb_tiles_t *ebb_tiles_new(size_t hashes, size_t results, size_t founds)
     t->results = results;
     t->founds = founds;
     size_t bytes = hashes * sizeof(uint64_t) + host_bytes(t);
-    t->host = load(t) ? ebb_own_pinned_alloc(host_bytes(t)) : NULL;
+    t->host = load() ? ebb_own_pinned_alloc(host_bytes(t)) : NULL;
     t->device = t->host ? ebb_own_alloc(bytes) : NULL;
     if (t->device) {
         find_range(t);
@@ -102,8 +104,8 @@ static ebb_status_t issue(ebb_tile_list_t *l)
     l->jobs.low = l->tiles->low >> 16;
     l->jobs.high = (l->tiles->high >> 16) + 1;
     EBB_DRIVER(cuLaunchKernel, 0,
-               (l->tiles->kernel[l->kind], l->jobs.tiles, 1, 1, THREADS, 1, 1, 0,
-                ebb_stream_handle(l->stream), params, NULL));
+               (kernels[l->kind], l->jobs.tiles, 1, 1, THREADS, 1, 1, 0, ebb_stream_handle(l->stream), params,
+                NULL));
     ebb_mark_issue(l->stream);
     l->launches++;
     return 0;
@@ -144,11 +146,13 @@ void ebb_tiles_move(ebb_tile_list_t *l, CUdeviceptr to, CUdeviceptr from, size_t
     add(l, &(ebb_tile_job_t){.a = to, .b = from, .bytes = bytes, .tiles = ebb_tile_count(bytes)});
 }
 
-void ebb_tiles_compare(ebb_tile_list_t *l, CUdeviceptr a, CUdeviceptr b, size_t bytes, uint32_t result)
+void ebb_tiles_compare(ebb_tile_list_t *l, CUdeviceptr a, CUdeviceptr b, CUdeviceptr other, size_t bytes,
+                       uint32_t result)
 {
     add(l, &(ebb_tile_job_t){.a = a,
                              .b = b,
                              .bytes = bytes,
+                             .table = other,
                              .result = results_at(l->tiles) + result,
                              .tiles = ebb_tile_count(bytes)});
 }
@@ -160,7 +164,8 @@ ebb_status_t ebb_tiles_read(ebb_tiles_t *t, ebb_stream_t *stream)
     EBB_DRIVER(cuCtxSynchronize, 0, ());
     EBB_DRIVER(cuMemcpyDtoHAsync, host_bytes(t),
                (t->host, founds_at(t), host_bytes(t) - 8, ebb_stream_handle(stream)));
-    return ebb_mark_wait(ebb_mark_issue(stream));
+    EBB_DRIVER(cuStreamSynchronize, 0, (ebb_stream_handle(stream)));
+    return 0;
 }
 
 bool ebb_tiles_result(const ebb_tiles_t *t, uint32_t result)

@@ -42,7 +42,9 @@ void ebb_tiles_hash(ebb_tile_list_t *list, CUdeviceptr at, size_t bytes, uint32_
                     uint32_t found);
 void ebb_tiles_move(ebb_tile_list_t *list, CUdeviceptr to, CUdeviceptr from,
                     size_t bytes); /* from 0: zeros */
-void ebb_tiles_compare(ebb_tile_list_t *list, CUdeviceptr a, CUdeviceptr b, size_t bytes, uint32_t result);
+/* With `other` not 0: that with `a` too, its answers behind those of `b`. */
+void ebb_tiles_compare(ebb_tile_list_t *list, CUdeviceptr a, CUdeviceptr b, CUdeviceptr other, size_t bytes,
+                       uint32_t result);
 /* Issues the rest; the first failure of all. */
 ebb_status_t ebb_tiles_end(ebb_tile_list_t *list);
 

@@ -1,7 +1,8 @@
 /* times.c: how long the operations of a step take, by events around them, read when the step is over.
  *
- * Operations of one shape (kernel and geometry; size of a copy) take the same time, so two of each are measured and
- * the others take the shorter of those.
+ * Operations of one shape (kernel, geometry, sizes of its buffers; size of a copy) take the same time, so two of each are measured and
+ * the others take the shorter of those; one, where few of a step's operations are alike. Neighbours on a stream share
+ * the event between them.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +11,7 @@
 #include "driver.h"
 #include "learn_state.h"
 
-enum { OF_EACH = 2 };
+enum { OF_EACH = 2, ONE_IN = 5 /* operations is measured, at most, or one of each */ };
 
 /* Events, made once: making one is as dear as recording it. */
 static struct {
@@ -21,6 +22,7 @@ static struct {
 
 typedef struct span {
     CUevent start, stop;
+    bool first; /* start is its own */
 } span_t;
 
 static struct {
@@ -29,7 +31,14 @@ static struct {
     bool *measured;     /* [operations] */
     span_t *span;       /* [operations] */
     CUevent origin;
+    CUevent behind[EBB_RECORD_STREAMS]; /* the last operation of each stream; NULL: was not measured */
 } times;
+
+static uint64_t mixed(uint64_t h, uint64_t part)
+{
+    h = (h ^ part) * 0xff51afd7ed558ccdu;
+    return h ^ h >> 32;
+}
 
 static uint64_t shape_of(const ebb_recording_t *r, uint32_t i)
 {
@@ -38,14 +47,17 @@ static uint64_t shape_of(const ebb_recording_t *r, uint32_t i)
     const uint32_t parts[] = {o->grid[0],  o->grid[1],  o->grid[2],      o->block[0],
                               o->block[1], o->block[2], o->shared_bytes, o->param_bytes};
     for (size_t k = 0; k < sizeof parts / sizeof *parts; k++)
-        h = (h ^ parts[k]) * 0xff51afd7ed558ccdu, h ^= h >> 32;
+        h = mixed(h, parts[k]);
+    /* A library's kernel may have one geometry for all sizes. */
+    for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++)
+        h = mixed(h, r->trace->buffer[r->trace->access[k].buffer].bytes);
     return h;
 }
 
 /* Into classes by a hash of the shape; equal hashes are taken for equal shapes. */
 static bool classify(const ebb_recording_t *r)
 {
-    uint32_t n = r->trace->operation_count, room = 64;
+    uint32_t n = r->trace->operation_count, room = 64, measured = 0;
     while (room < 2 * n)
         room *= 2;
     uint64_t *hash = calloc(room, sizeof *hash);
@@ -62,7 +74,10 @@ static bool classify(const ebb_recording_t *r)
         }
         times.class_of[i] = first[at];
         times.measured[i] = seen[at]++ < OF_EACH;
+        measured += times.measured[i];
     }
+    for (uint32_t i = 0; good && measured > n / ONE_IN && i < n; i++)
+        times.measured[i] = times.class_of[i] == i;
     free(hash);
     free(first);
     free(seen);
@@ -107,16 +122,21 @@ static CUevent record(const ebb_operation_t *op)
 
 void ebb_times_before(uint32_t i, const ebb_operation_t *op)
 {
+    const uint32_t stream = times.lessons->recorded.trace->operation[i].stream;
+    if (times.measured[i]) {
+        times.span[i].first = !times.behind[stream];
+        times.span[i].start = times.behind[stream] ? times.behind[stream] : record(op);
+    }
     if (!times.origin)
-        times.origin = record(op);
-    if (times.measured[i])
-        times.span[i].start = record(op);
+        times.origin = times.span[i].start;
 }
 
 void ebb_times_after(uint32_t i, const ebb_operation_t *op)
 {
+    const uint32_t stream = times.lessons->recorded.trace->operation[i].stream;
     if (times.span[i].start)
         times.span[i].stop = record(op);
+    times.behind[stream] = times.span[i].stop;
 }
 
 static uint64_t between(CUevent a, CUevent b)
@@ -141,7 +161,7 @@ void ebb_times_end(bool good)
         ebb_trace_operation_t *o = &t->operation[i];
         o->duration_ns = t->operation[times.class_of[i]].duration_ns;
         o->at_ns = end[o->stream];
-        if (times.span[i].start)
+        if (times.span[i].first)
             o->at_ns = between(times.origin, times.span[i].start);
         end[o->stream] = o->at_ns + o->duration_ns;
     }

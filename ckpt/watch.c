@@ -10,7 +10,7 @@
 #include "match.h"
 #include "residence.h"
 
-enum { LAUNCHES_OF_EACH = 2 }; /* of a kernel, in a second look */
+enum { LAUNCHES_OF_EACH = 1 }; /* of a kernel, in a second look: all of a step were watched in the first */
 
 /* Tiles of one buffer that an operation touches. */
 typedef struct piece {
@@ -22,6 +22,7 @@ typedef struct piece {
     bool assumed; /* nobody had written it: the operation counts as its writer */
     bool asked_early;
     bool done_early; /* asked together with the operation in front of it */
+    bool is_ready;   /* hashed together with it */
 } piece_t;
 
 typedef enum tile_state { VIRGIN, STALE, FRESH } tile_state_t;
@@ -113,6 +114,28 @@ static int by_tile(const void *a, const void *b)
     return x->first < y->first ? -1 : x->first > y->first;
 }
 
+/* Whether the operation is the first one to use the buffer. */
+static bool is_first_user(uint32_t i, uint32_t buffer)
+{
+    uint32_t k = 0;
+    while (trace()->access[k].buffer != buffer)
+        k++;
+    return k >= trace()->operation[i].first_access;
+}
+
+/* In a second look only what is not known; of buffers in which somebody writes where nobody was seen to, those who are
+ * known to write, and the first one, at which all is hashed: what others change is seen before a writer. */
+static bool is_asked(uint32_t i, uint32_t access)
+{
+    const ebb_lessons_t *l = watch.lessons;
+    const ebb_trace_access_t *a = &trace()->access[access];
+    if (watch.all)
+        return true;
+    const ebb_word_t word = ebb_know_word(l->recorded.function[i], a->param_offset);
+    return (watch.chosen[i] && word == EBB_WORD_UNKNOWN) ||
+           (l->wide[a->buffer] && (word == EBB_WORD_WRITES || is_first_user(i, a->buffer)));
+}
+
 /* The pieces of one operation: what its accesses touch, each tile once. */
 static bool add_pieces(uint32_t i)
 {
@@ -120,7 +143,7 @@ static bool add_pieces(uint32_t i)
     const ebb_trace_operation_t *o = &trace()->operation[i];
     uint32_t begin = watch.piece_count, kept = begin;
     for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++) {
-        if (o->kind != EBB_TRACE_KERNEL || !(watch.chosen[i] || l->wide[trace()->access[k].buffer]))
+        if (o->kind != EBB_TRACE_KERNEL || !is_asked(i, k))
             continue;
         piece_t *p =
             ebb_array_append((void **)&watch.piece, &watch.piece_count, &watch.piece_room, sizeof *p);
@@ -326,6 +349,59 @@ static bool is_at_hand(const ebb_buffer_t *b)
     return ebb_is_resident(b) && (!r || ebb_mark_reached(r->ready));
 }
 
+/* How many of the piece's tiles the operation has, too. */
+static uint32_t tiles_shared(const piece_t *p, uint32_t i)
+{
+    uint32_t shared = 0;
+    for (uint32_t n = watch.first_piece[i]; n < watch.first_piece[i + 1]; n++) {
+        const piece_t *x = &watch.piece[n];
+        uint32_t first = x->first > p->first ? x->first : p->first;
+        uint32_t end = x->first + x->count < p->first + p->count ? x->first + x->count : p->first + p->count;
+        shared += x->buffer == p->buffer && first < end ? end - first : 0;
+    }
+    return shared;
+}
+
+/* Runs of tiles in a state, of the whole buffer, but for tiles with this `hashed_by`: hashed, and compared if `rest`. */
+static void hash_whole(ebb_tile_list_t *list, const ebb_buffer_t *b, uint32_t id, tile_state_t state,
+                       bool rest, uint32_t but_by)
+{
+    uint32_t count = ebb_tile_count(b->bytes), at = watch.hash_at[id];
+    for (uint32_t k = 0, n; k < count; k += n) {
+        const bool own = watch.hashed_by[at + k] == but_by;
+        for (n = 1; k + n < count && watch.state[at + k + n] == watch.state[at + k] &&
+                    (watch.hashed_by[at + k + n] == but_by) == own;
+             n++)
+            ;
+        if (watch.state[at + k] != state || own)
+            continue;
+        const piece_t p = {.buffer = id, .first = k, .count = n};
+        ebb_tiles_hash(list, b->address + (size_t)k * EBB_TILE_BYTES, bytes_of(&p, b), at + k,
+                       rest ? watch.rest_at[id] + k : EBB_NO_RESULT, EBB_NO_RESULT);
+        if (rest)
+            memset(watch.rest + at + k, 1, n);
+    }
+}
+
+/* What is left of a large shared buffer is hashed once, when it is used first. */
+static bool is_first_of_whole(const piece_t *p, uint32_t i)
+{
+    return watch.rest_at[p->buffer] != EBB_NO_RESULT && watch.first_use[p->buffer] == i &&
+           (p == &watch.piece[watch.first_piece[i]] || p[-1].buffer != p->buffer);
+}
+
+/* `hashed_by`: 1 + the operation behind which it happens. */
+static void hash_first(ebb_tile_list_t *list, const ebb_buffer_t *b, uint32_t id, uint32_t hashed_by)
+{
+    const uint32_t at = watch.hash_at[id];
+    hash_whole(list, b, id, STALE, false, EBB_TRACE_NEVER);
+    for (uint32_t n = 0; n < ebb_tile_count(b->bytes); n++)
+        if (watch.state[at + n] == STALE) {
+            watch.state[at + n] = FRESH;
+            watch.hashed_by[at + n] = hashed_by;
+        }
+}
+
 /* What the next operation on the stream asks for before it may be asked now, in the same launch: nothing is in between.
  * Not where a tile would be hashed twice in it. */
 static void ask_for_next(ebb_tile_list_t *list, uint32_t i)
@@ -336,34 +412,25 @@ static void ask_for_next(ebb_tile_list_t *list, uint32_t i)
     for (uint32_t k = watch.first_piece[next]; k < watch.first_piece[next + 1]; k++) {
         piece_t *p = &watch.piece[k];
         const ebb_buffer_t *b = ebb_match_buffer(p->buffer);
-        bool apart = true;
-        for (uint32_t n = watch.first_piece[i]; n < watch.first_piece[i + 1]; n++) {
-            const piece_t *x = &watch.piece[n];
-            apart &=
-                x->buffer != p->buffer || x->first + x->count <= p->first || p->first + p->count <= x->first;
+        const uint32_t shared = tiles_shared(p, i);
+        if (!b || !is_at_hand(b) || watch.lessons->crossed[p->buffer])
+            continue;
+        if (is_first_of_whole(p, next)) {
+            hash_first(list, b, p->buffer, i + 1);
+            p->is_ready = true;
         }
-        if (!b || !apart || !is_at_hand(b) || !is_early(p))
-            continue;
-        hash_piece(list, p, p->early, EBB_NO_RESULT);
-        p->done_early = true;
-    }
-}
-
-/* Runs of tiles in a state, of the whole buffer: hashed, and compared if `rest`. */
-static void hash_whole(ebb_tile_list_t *list, const ebb_buffer_t *b, uint32_t id, tile_state_t state,
-                       bool rest)
-{
-    uint32_t count = ebb_tile_count(b->bytes), at = watch.hash_at[id];
-    for (uint32_t k = 0, n; k < count; k += n) {
-        for (n = 1; k + n < count && watch.state[at + k + n] == watch.state[at + k]; n++)
-            ;
-        if (watch.state[at + k] != state)
-            continue;
-        const piece_t p = {.buffer = id, .first = k, .count = n};
-        ebb_tiles_hash(list, b->address + (size_t)k * EBB_TILE_BYTES, bytes_of(&p, b), at + k,
-                       rest ? watch.rest_at[id] + k : EBB_NO_RESULT, EBB_NO_RESULT);
-        if (rest)
-            memset(watch.rest + at + k, 1, n);
+        if (!shared && is_early(p)) {
+            hash_piece(list, p, p->early, EBB_NO_RESULT);
+            p->done_early = true;
+        } else if (is_kept(p->buffer) && !shared && state_of(p) == STALE) {
+            hash_piece(list, p, EBB_NO_RESULT, EBB_NO_RESULT);
+            set_fresh(p, i);
+            p->is_ready = true;
+        } else if (!is_kept(p->buffer) && (!shared || shared == p->count)) {
+            if (!shared)
+                hash_piece(list, p, EBB_NO_RESULT, EBB_NO_RESULT);
+            p->is_ready = true;
+        }
     }
 }
 
@@ -373,7 +440,7 @@ static void touch_next(uint32_t i, ebb_stream_t *stream)
     uint32_t next = ebb_match_next(i);
     for (uint32_t k = next == EBB_TRACE_NEVER ? 0 : watch.first_piece[next];
          next != EBB_TRACE_NEVER && k < watch.first_piece[next + 1]; k++)
-        if (watch.piece[k].done_early && ebb_match_buffer(watch.piece[k].buffer))
+        if ((watch.piece[k].done_early || watch.piece[k].is_ready) && ebb_match_buffer(watch.piece[k].buffer))
             ebb_buffer_touch(ebb_match_buffer(watch.piece[k].buffer), ebb_mark_here(stream));
 }
 
@@ -404,19 +471,11 @@ void ebb_watch_before(uint32_t i, const ebb_operation_t *op)
     for (uint32_t k = watch.first_piece[i]; k < watch.first_piece[i + 1]; k++) {
         piece_t *p = &watch.piece[k];
         const ebb_buffer_t *b = ebb_match_buffer(p->buffer);
-        /* What is left of a large shared buffer is hashed once, when it is used first. */
-        if (b && watch.rest_at[p->buffer] != EBB_NO_RESULT && watch.first_use[p->buffer] == i &&
-            (k == watch.first_piece[i] || p[-1].buffer != p->buffer)) {
-            hash_whole(&list, b, p->buffer, STALE, false);
-            for (uint32_t n = 0; n < ebb_tile_count(b->bytes); n++)
-                if (watch.state[watch.hash_at[p->buffer] + n] == STALE) {
-                    watch.state[watch.hash_at[p->buffer] + n] = FRESH;
-                    watch.hashed_by[watch.hash_at[p->buffer] + n] = i;
-                }
-        }
+        if (b && is_first_of_whole(p, i))
+            hash_first(&list, b, p->buffer, i);
         tile_state_t state = is_kept(p->buffer) ? state_of(p) : STALE;
         p->assumed = state == VIRGIN;
-        if (state == STALE)
+        if (state == STALE && !p->is_ready)
             hash_piece(&list, p, EBB_NO_RESULT, EBB_NO_RESULT);
         p->asked_early = p->done_early || is_early(p);
         if (p->asked_early && !p->done_early)
@@ -438,11 +497,19 @@ static void note_unwatched(uint32_t i)
     }
 }
 
+static void note_touched(uint32_t i)
+{
+    const ebb_trace_operation_t *o = &trace()->operation[i];
+    for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++)
+        watch.touched[trace()->access[k].buffer] = i + 1;
+}
+
 void ebb_watch_after(uint32_t i, const ebb_operation_t *op)
 {
     ebb_tile_list_t list;
     if (trace()->operation[i].kind != EBB_TRACE_KERNEL)
         note_unwatched(i);
+    note_touched(i);
     if (watch.failed || watch.first_piece[i] == watch.first_piece[i + 1])
         return;
     ebb_tiles_begin(&list, watch.tiles, op->stream, EBB_TILES_HASH);
@@ -450,20 +517,17 @@ void ebb_watch_after(uint32_t i, const ebb_operation_t *op)
         const piece_t *p = &watch.piece[k];
         hash_piece(&list, p, p->assumed ? EBB_NO_RESULT : p->result, p->found);
         set_fresh(p, i);
-        watch.touched[p->buffer] = i + 1;
     }
-    ask_for_next(&list, i);
-    watch.failed = ebb_tiles_end(&list) != 0;
-    touch_next(i, op->stream);
-    ebb_tiles_begin(&list, watch.tiles, op->stream, EBB_TILES_HASH);
     for (uint32_t k = watch.first_piece[i]; k < watch.first_piece[i + 1]; k++) {
         const piece_t *p = &watch.piece[k];
         const ebb_buffer_t *b = ebb_match_buffer(p->buffer);
         if (b && watch.rest_at[p->buffer] != EBB_NO_RESULT && watch.last_use[p->buffer] == i &&
             (k == watch.first_piece[i] || p[-1].buffer != p->buffer))
-            hash_whole(&list, b, p->buffer, FRESH, true);
+            hash_whole(&list, b, p->buffer, FRESH, true, i + 1);
     }
-    watch.failed |= ebb_tiles_end(&list) != 0;
+    ask_for_next(&list, i);
+    watch.failed = ebb_tiles_end(&list) != 0;
+    touch_next(i, op->stream);
 }
 
 /* ---- what came out ---- */

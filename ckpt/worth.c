@@ -8,6 +8,10 @@
  * times, of its operations). */
 enum { LEAST_OPERATIONS = 2, LEAST_PER_MILLE = 1, DEEPEST = 1024 };
 
+/* And a content lies idle for so many times what it takes to make it again: else what that frees, for how long, is hardly
+ * worth its time. The last layers' are kept. */
+enum { LEAST_TIMES = 4 };
+
 /* An access, in the order of its buffer. */
 typedef struct use {
     uint32_t operation;
@@ -70,15 +74,22 @@ static uint32_t use_count(const work_t *w, uint32_t buffer)
     return n;
 }
 
+/* Without times, as if all operations took as long. */
+static uint64_t time_of(const work_t *w, uint32_t i)
+{
+    return w->end[w->t->operation_count - 1] ? w->end[i] - (i ? w->end[i - 1] : 0) : 1;
+}
+
+static uint64_t gap_between(const work_t *w, uint32_t from, uint32_t to)
+{
+    return w->end[w->t->operation_count - 1] ? w->end[to - 1] - w->end[from] : to - from - 1;
+}
+
 static bool is_real_gap(const work_t *w, uint32_t from, uint32_t to)
 {
-    uint32_t count = w->t->operation_count;
-    uint64_t step = w->end[count - 1], gap = w->end[to - 1] - w->end[from];
-    if (!step) {
-        step = count;
-        gap = to - from - 1;
-    }
-    return to - from > LEAST_OPERATIONS && gap * 1000 >= step * LEAST_PER_MILLE;
+    const uint64_t step = w->end[w->t->operation_count - 1];
+    return to - from > LEAST_OPERATIONS &&
+           gap_between(w, from, to) * 1000 >= (step ? step : w->t->operation_count) * LEAST_PER_MILLE;
 }
 
 /* ---- what a content takes ---- */
@@ -125,19 +136,30 @@ static bool make(work_t *w, uint32_t buffer, uint32_t upto, uint32_t at, unsigne
     return true;
 }
 
-static void judge(work_t *w, ebb_saved_t *s, bool *wanted)
+/* False: that takes too long for the time in which it lies idle. */
+static bool judge(work_t *w, ebb_saved_t *s, uint64_t least_bytes, ebb_worth_t *out)
 {
+    const uint64_t gap = gap_between(w, s->from, s->to), bytes = w->t->buffer[s->buffer].bytes;
+    uint64_t ns = 0;
     w->turn++;
     w->made_count = 0;
     s->possible = make(w, s->buffer, s->from, s->to, 0) && w->made_count;
     s->proven = s->possible;
+    for (uint32_t i = 0; s->possible && i < w->made_count; i++)
+        ns += time_of(w, w->made[i]);
+    if (LEAST_TIMES * ns > gap)
+        return false;
     for (uint32_t i = 0; s->possible && i < w->made_count; i++) {
-        wanted[w->made[i]] = true;
         s->proven &= w->t->operation[w->made[i]].proofs > 0;
+        if (bytes < least_bytes)
+            continue;
+        out->wanted[w->made[i]] = true;
+        out->value[w->made[i]] += (double)bytes * (double)gap;
     }
+    return true;
 }
 
-static bool find(work_t *w, ebb_worth_t *out)
+static bool find(work_t *w, uint64_t least_bytes, ebb_worth_t *out)
 {
     uint32_t room = 0;
     for (uint32_t b = 0; b < w->t->buffer_count; b++) {
@@ -153,13 +175,15 @@ static bool find(work_t *w, ebb_worth_t *out)
             if (!s)
                 return false;
             *s = (ebb_saved_t){.buffer = b, .from = u->operation, .to = u[1].operation};
-            judge(w, s, out->wanted);
+            if (!judge(w, s, least_bytes, out))
+                out->saved_count--;
         }
     }
     return true;
 }
 
-bool ebb_worth_find(const ebb_trace_t *t, ebb_may_write_fn may_write, void *context, ebb_worth_t *out)
+bool ebb_worth_find(const ebb_trace_t *t, ebb_may_write_fn may_write, void *context, uint64_t least_bytes,
+                    ebb_worth_t *out)
 {
     size_t n = (size_t)t->operation_count + 1;
     work_t w = {.t = t,
@@ -168,11 +192,11 @@ bool ebb_worth_find(const ebb_trace_t *t, ebb_may_write_fn may_write, void *cont
                 .end = calloc(n, sizeof *w.end),
                 .seen = calloc(n, sizeof *w.seen),
                 .made = calloc(n, sizeof *w.made)};
-    *out = (ebb_worth_t){.wanted = calloc(n, sizeof *out->wanted)};
-    bool good = w.first && w.use && w.end && w.seen && w.made && out->wanted;
+    *out = (ebb_worth_t){.wanted = calloc(n, sizeof *out->wanted), .value = calloc(n, sizeof *out->value)};
+    bool good = w.first && w.use && w.end && w.seen && w.made && out->wanted && out->value;
     for (uint32_t i = 0; good && i < t->operation_count; i++)
         w.end[i] = (i ? w.end[i - 1] : 0) + t->operation[i].duration_ns;
-    good = good && list_uses(&w, may_write, context) && find(&w, out);
+    good = good && list_uses(&w, may_write, context) && find(&w, least_bytes, out);
     free(w.first);
     free(w.use);
     free(w.end);
@@ -187,5 +211,6 @@ void ebb_worth_free(ebb_worth_t *worth)
 {
     free(worth->saved);
     free(worth->wanted);
+    free(worth->value);
     *worth = (ebb_worth_t){0};
 }

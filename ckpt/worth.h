@@ -1,8 +1,8 @@
 /* worth.h: which contents of a step are worth giving up, and which launches would have to be issued again to have
  * them back. Pure reading of a trace; any thread.
  *
- * Worth giving up is a content that lies idle for a real gap: what a forward pass saves for the backward pass. It
- * is made by the operations that have written its buffer since that was allocated, in this step. What these have
+ * Worth giving up is a content that lies idle for a real gap: what a forward pass saves for the backward pass. A gap
+ * that is not several times as long as it takes to make the content again is none. It is made by the operations that have written its buffer since that was allocated, in this step. What these have
  * read must be there when the gap ends, with the same version; where it is not (freed, or overwritten), it has to
  * be made again as well.
  *
@@ -23,13 +23,15 @@ typedef struct ebb_saved {
 typedef struct ebb_worth {
     ebb_saved_t *saved; /* by buffer; of several gaps of a buffer each is one */
     uint32_t saved_count;
-    bool *wanted; /* [operations] to be issued again for at least one that is possible */
+    bool *wanted;  /* [operations] to be issued again for at least one that is possible and large enough */
+    double *value; /* [operations] bytes x ns of idleness of all contents for which it is wanted */
 } ebb_worth_t;
 
 /* `may_write(context, operation, access)` says whether an access has to be taken for a write; NULL: the trace's modes
- * do. False: no memory. */
+ * do. For buffers below `least_bytes` nothing is wanted. False: no memory. */
 typedef bool (*ebb_may_write_fn)(void *context, uint32_t operation, uint32_t access);
-bool ebb_worth_find(const ebb_trace_t *trace, ebb_may_write_fn may_write, void *context, ebb_worth_t *out);
+bool ebb_worth_find(const ebb_trace_t *trace, ebb_may_write_fn may_write, void *context, uint64_t least_bytes,
+                    ebb_worth_t *out);
 void ebb_worth_free(ebb_worth_t *worth);
 
 #endif

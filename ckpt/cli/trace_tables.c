@@ -90,7 +90,7 @@ bool ebb_show_saved(const ebb_trace_t *t, FILE *out)
 {
     uint64_t all = 0, possible = 0, proven = 0;
     ebb_worth_t worth;
-    if (!ebb_worth_find(t, NULL, NULL, &worth))
+    if (!ebb_worth_find(t, NULL, NULL, 0, &worth))
         return false;
     for (uint32_t i = 0; i < worth.saved_count; i++) {
         const ebb_saved_t *s = &worth.saved[i];

@@ -104,14 +104,26 @@ extern "C" __global__ void ebb_tiles_compare(const __grid_constant__ ebb_tile_jo
     const ebb_tile_job_t *job = job_of(&all, &tile);
     const size_t first = (size_t)tile * EBB_TILE_BYTES, bytes = bytes_in(job, tile), count = bytes / 8;
     const uint64_t *a = (const uint64_t *)(job->a + first), *b = (const uint64_t *)(job->b + first);
-    uint64_t different = 0;
-    for (size_t i = threadIdx.x; i < count; i += blockDim.x)
-        different |= a[i] ^ b[i];
-    for (size_t i = 8 * count + threadIdx.x; i < bytes; i += blockDim.x)
-        different |= ((const unsigned char *)a)[i] ^ ((const unsigned char *)b)[i];
+    const uint64_t *c = job->table ? (const uint64_t *)(job->table + first) : a;
+    uint64_t different = 0, other = 0;
+    for (size_t i = threadIdx.x; i < count; i += blockDim.x) {
+        const uint64_t x = a[i];
+        different |= x ^ b[i];
+        other |= x ^ c[i];
+    }
+    for (size_t i = 8 * count + threadIdx.x; i < bytes; i += blockDim.x) {
+        const unsigned char x = ((const unsigned char *)a)[i];
+        different |= x ^ ((const unsigned char *)b)[i];
+        other |= x ^ ((const unsigned char *)c)[i];
+    }
     different = block_max(different);
-    if (threadIdx.x == 0)
-        ((unsigned char *)job->result)[tile] = different != 0;
+    other = block_max(other);
+    if (threadIdx.x == 0) {
+        unsigned char *result = (unsigned char *)job->result;
+        result[tile] = different != 0;
+        if (job->table)
+            result[job->tiles + tile] = other != 0;
+    }
 }
 BLOCK_SIZE_INDEPENDENT(ebb_tiles_compare);
 
@@ -128,10 +140,20 @@ static inline softgpu_cost_t tiles_hash_cost(dim3, dim3, const ebb_tile_jobs_t a
     return {10.0 * job_bytes(all) / 8, SOFTGPU_FP32, job_bytes(all)};
 }
 KERNEL_COST(tiles_hash_cost, ebb_tiles_hash);
-static inline softgpu_cost_t tiles_twice_cost(dim3, dim3, const ebb_tile_jobs_t all)
+static inline softgpu_cost_t tiles_move_cost(dim3, dim3, const ebb_tile_jobs_t all)
 {
-    return {job_bytes(all) / 8, SOFTGPU_FP32, 2 * job_bytes(all)};
+    double zeros = 0;
+    for (unsigned i = 0; i < all.count; i++)
+        zeros += all.job[i].b ? 0 : (double)all.job[i].bytes;
+    return {job_bytes(all) / 8, SOFTGPU_FP32, 2 * job_bytes(all) - zeros};
 }
-KERNEL_COST(tiles_twice_cost, ebb_tiles_move);
-KERNEL_COST(tiles_twice_cost, ebb_tiles_compare);
+KERNEL_COST(tiles_move_cost, ebb_tiles_move);
+static inline softgpu_cost_t tiles_compare_cost(dim3, dim3, const ebb_tile_jobs_t all)
+{
+    double third = 0;
+    for (unsigned i = 0; i < all.count; i++)
+        third += all.job[i].table ? (double)all.job[i].bytes : 0;
+    return {(job_bytes(all) + third) / 8, SOFTGPU_FP32, 2 * job_bytes(all) + third};
+}
+KERNEL_COST(tiles_compare_cost, ebb_tiles_compare);
 #endif

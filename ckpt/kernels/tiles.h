@@ -10,7 +10,7 @@ enum { EBB_TILE_BYTES = 64 << 10, EBB_TILE_JOBS = 40 };
  * hash:    table[i] becomes the hash of tile i; result[i], if there is one, whether it was another. `b`: 2 words
  *          that look like pointers, in `low` to `high` and elsewhere; or 0: not looked for (the first tile only)
  * move:    `a` becomes what is at `b`, or zeros if that is 0
- * compare: result[i]: whether `a` and `b` differ in tile i */
+ * compare: result[i]: whether `a` and `b` differ in tile i; with a `table`, result[tiles + i]: whether `a` and that do */
 typedef struct ebb_tile_job {
     uint64_t a, b, bytes;
     uint64_t table;

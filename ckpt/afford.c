@@ -1,0 +1,94 @@
+/* afford.c: which launches are proven: those that are worth it, the most valuable first, as far as learning may cost. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "ebb_alloc.h"
+#include "learn_state.h"
+#include "options.h"
+#include "worth.h"
+
+typedef struct wish {
+    uint32_t operation;
+    double value;
+} wish_t;
+
+static bool may_write(void *context, uint32_t operation, uint32_t access)
+{
+    return ebb_lessons_may_write(context, operation, access);
+}
+
+static bool is_used_later(const ebb_trace_t *t, uint32_t operation, uint32_t buffer)
+{
+    const ebb_trace_operation_t *o = &t->operation[operation];
+    for (uint32_t k = o->first_access + o->access_count; k < t->access_count; k++)
+        if (t->access[k].buffer == buffer)
+            return true;
+    return false;
+}
+
+/* Buffers that outlive the step are idle from their last use in it to the first in the next one: gradients, say. If that
+ * first use replaces them, nothing need be kept; only a replay from zeros shows it. Worth trying where all of a large
+ * buffer was seen to be written, and others use it in the step: what nobody else uses is the operation's own state, an
+ * optimizer's, say. */
+static void choose_replacements(ebb_lessons_t *l, double *value)
+{
+    const ebb_trace_t *t = l->recorded.trace;
+    for (uint32_t i = t->access_count; i-- > 0;)
+        l->first_use[t->access[i].buffer] = i;
+    for (uint32_t i = 0; i < t->operation_count; i++) {
+        const ebb_trace_operation_t *o = &t->operation[i];
+        for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++) {
+            const ebb_trace_access_t *a = &t->access[k];
+            const ebb_trace_buffer_t *b = &t->buffer[a->buffer];
+            if (o->kind == EBB_TRACE_KERNEL && l->first_use[a->buffer] == k && b->born == EBB_TRACE_NEVER &&
+                !b->pinned && !l->arena[a->buffer] && b->bytes > EBB_SMALL_BYTES &&
+                a->tile_count == ebb_tile_count(b->bytes) && is_used_later(t, i, a->buffer))
+                value[i] += (double)b->bytes * l->step_ns;
+        }
+    }
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const wish_t *x = a, *y = b;
+    return x->value != y->value ? (x->value < y->value ? 1 : -1)
+                                : (x->operation > y->operation) - (x->operation < y->operation);
+}
+
+/* What one needs was needed by others as well, so it comes before: chains are not cut. */
+static void take(ebb_lessons_t *l, wish_t *wish, uint32_t count, double most_ns)
+{
+    const double rate = ebb_prove_rate(l->recorded.trace);
+    double ns = 0;
+    qsort(wish, count, sizeof *wish, by_value);
+    for (uint32_t n = 0; n < count; n++) {
+        ebb_fact_t *f = &l->fact[wish[n].operation];
+        const double cost = f->why == EBB_PROVEN ? ebb_prove_cost(l, wish[n].operation, rate) : 0;
+        f->wanted |= ns + cost <= most_ns;
+        ns += f->wanted ? cost : 0;
+    }
+}
+
+bool ebb_afford(ebb_lessons_t *l, double most_ns)
+{
+    const ebb_trace_t *t = l->recorded.trace;
+    const uint64_t evictable = (uint64_t)ebb_options.min_buffer;
+    ebb_worth_t worth;
+    wish_t *wish = calloc((size_t)t->operation_count + 1, sizeof *wish);
+    if (!wish || !ebb_worth_find(t, may_write, l,
+                                 evictable > EBB_SMALL_BYTES ? evictable : EBB_SMALL_BYTES + 1, &worth)) {
+        free(wish);
+        return false;
+    }
+    uint32_t count = 0;
+    ebb_prove_qualify(l);
+    choose_replacements(l, worth.value);
+    for (uint32_t i = 0; i < t->operation_count; i++) {
+        if ((l->fact[i].wanted || worth.value[i] > 0) && t->operation[i].kind == EBB_TRACE_KERNEL)
+            wish[count++] = (wish_t){i, l->fact[i].wanted ? INFINITY : worth.value[i]};
+    }
+    take(l, wish, count, most_ns);
+    ebb_worth_free(&worth);
+    free(wish);
+    return true;
+}
