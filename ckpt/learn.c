@@ -213,6 +213,9 @@ static void end_stage(ebb_lessons_t *l, bool good)
 bool ebb_learn_begin(ebb_lessons_t *l)
 {
     ebb_learn_abandon();
+    if (l->unloaded != ebb_modules_unloaded())
+        forget(l);
+    l->unloaded = ebb_modules_unloaded();
     if (l->stage != EBB_STAGE_RECORD && !ebb_match_begin(&l->recorded, l->left))
         return false;
     if (!begin_stage(l)) {
@@ -229,6 +232,7 @@ bool ebb_learn_give(ebb_lessons_t *l)
         return true;
     if (!lesson.lessons || lesson.lessons->stage != EBB_STAGE_RECORD || l->stage != EBB_STAGE_RECORD)
         return false;
+    l->unloaded = lesson.lessons->unloaded;
     lesson.lessons = l;
     return true;
 }
@@ -457,6 +461,11 @@ ebb_learned_t ebb_learn_end(void)
     ebb_lessons_t *l = lesson.lessons;
     const bool records = l->stage == EBB_STAGE_RECORD;
     l->given++;
+    if (l->unloaded != ebb_modules_unloaded()) {
+        end_stage(l, false);
+        forget(l);
+        return lose(l, "their modules: one was unloaded");
+    }
     if (records) {
         if (!ebb_record_end(&l->recorded) || !measure(l)) {
             forget(l);

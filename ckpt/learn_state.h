@@ -33,6 +33,7 @@ struct ebb_lessons {
     ebb_recording_t recorded;
     ebb_stage_t stage;
     unsigned given, lost, lost_in_a_row;
+    uint64_t unloaded;    /* modules, when it was recorded: the functions of others are no more */
     ebb_fact_t *fact;     /* [operations] */
     uint32_t *extent;     /* [accesses] tiles from the pointer's to the next pointer's into its buffer */
     uint32_t *first_tile; /* [accesses] */
