@@ -283,6 +283,15 @@ static void note_time(ebb_lessons_t *l)
 
 /* ---- what happens in it ---- */
 
+/* An operation that the recording does not know comes in between. */
+static void note_stranger(const ebb_lessons_t *l)
+{
+    if (l->stage == EBB_STAGE_TIMES)
+        ebb_times_interrupt();
+    else if (l->stage == EBB_STAGE_WATCH || l->stage == EBB_STAGE_LOOK)
+        ebb_watch_interrupt();
+}
+
 void ebb_learn_before(const ebb_operation_t *op)
 {
     ebb_lessons_t *l = lesson.lessons;
@@ -297,8 +306,10 @@ void ebb_learn_before(const ebb_operation_t *op)
     uint32_t i = lesson.operation = ebb_match_operation(op);
     if (i == EBB_TRACE_NEVER)
         lesson.spoiled = ebb_match_difference(false) != NULL;
-    else if ((lesson.resized = ebb_match_is_resized()))
-        return;
+    else
+        lesson.resized = ebb_match_is_resized();
+    if (i == EBB_TRACE_NEVER || lesson.resized)
+        note_stranger(l);
     else if (l->stage == EBB_STAGE_TIMES)
         ebb_times_before(i, op);
     else if (l->stage == EBB_STAGE_PROVE)

@@ -139,6 +139,11 @@ void ebb_times_after(uint32_t i, const ebb_operation_t *op)
     times.behind[stream] = times.span[i].stop;
 }
 
+void ebb_times_interrupt(void)
+{
+    memset(times.behind, 0, sizeof times.behind);
+}
+
 static uint64_t between(CUevent a, CUevent b)
 {
     float ms = 0;

@@ -44,6 +44,7 @@ static struct {
     uint32_t *hashed_by;            /* [hashes] 1 + operation */
     uint32_t hashes, results, founds;
     bool failed;
+    bool interrupted; /* since the last operation */
 } watch;
 
 static uint32_t steps_watched; /* in this process: a number for each */
@@ -471,6 +472,8 @@ void ebb_watch_before(uint32_t i, const ebb_operation_t *op)
     for (uint32_t k = watch.first_piece[i]; k < watch.first_piece[i + 1]; k++) {
         piece_t *p = &watch.piece[k];
         const ebb_buffer_t *b = ebb_match_buffer(p->buffer);
+        if (watch.interrupted)
+            p->is_ready = p->done_early = false;
         if (b && is_first_of_whole(p, i))
             hash_first(&list, b, p->buffer, i);
         tile_state_t state = is_kept(p->buffer) ? state_of(p) : STALE;
@@ -497,6 +500,11 @@ static void note_unwatched(uint32_t i)
     }
 }
 
+void ebb_watch_interrupt(void)
+{
+    watch.interrupted = true;
+}
+
 static void note_touched(uint32_t i)
 {
     const ebb_trace_operation_t *o = &trace()->operation[i];
@@ -510,6 +518,7 @@ void ebb_watch_after(uint32_t i, const ebb_operation_t *op)
     if (trace()->operation[i].kind != EBB_TRACE_KERNEL)
         note_unwatched(i);
     note_touched(i);
+    watch.interrupted = false;
     if (watch.failed || watch.first_piece[i] == watch.first_piece[i + 1])
         return;
     ebb_tiles_begin(&list, watch.tiles, op->stream, EBB_TILES_HASH);
