@@ -1,16 +1,9 @@
-/* afford.c: which launches are proven: those that are worth it, the most valuable first, as far as learning may cost. */
-#include <math.h>
-#include <stdlib.h>
+/* afford.c: which launches are proven: those that are worth it. */
 
 #include "ebb_alloc.h"
 #include "learn_state.h"
 #include "options.h"
 #include "worth.h"
-
-typedef struct wish {
-    uint32_t operation;
-    double value;
-} wish_t;
 
 static bool may_write(void *context, uint32_t operation, uint32_t access)
 {
@@ -48,47 +41,18 @@ static void choose_replacements(ebb_lessons_t *l, double *value)
     }
 }
 
-static int by_value(const void *a, const void *b)
-{
-    const wish_t *x = a, *y = b;
-    return x->value != y->value ? (x->value < y->value ? 1 : -1)
-                                : (x->operation > y->operation) - (x->operation < y->operation);
-}
-
-/* What one needs was needed by others as well, so it comes before: chains are not cut. */
-static void take(ebb_lessons_t *l, wish_t *wish, uint32_t count, double most_ns)
-{
-    const double rate = ebb_prove_rate(l->recorded.trace);
-    double ns = 0;
-    qsort(wish, count, sizeof *wish, by_value);
-    for (uint32_t n = 0; n < count; n++) {
-        ebb_fact_t *f = &l->fact[wish[n].operation];
-        const double cost = f->why == EBB_PROVEN ? ebb_prove_cost(l, wish[n].operation, rate) : 0;
-        f->wanted |= ns + cost <= most_ns;
-        ns += f->wanted ? cost : 0;
-    }
-}
-
-bool ebb_afford(ebb_lessons_t *l, double most_ns)
+bool ebb_afford(ebb_lessons_t *l)
 {
     const ebb_trace_t *t = l->recorded.trace;
     const uint64_t evictable = (uint64_t)ebb_options.min_buffer;
     ebb_worth_t worth;
-    wish_t *wish = calloc((size_t)t->operation_count + 1, sizeof *wish);
-    if (!wish || !ebb_worth_find(t, may_write, l,
-                                 evictable > EBB_SMALL_BYTES ? evictable : EBB_SMALL_BYTES + 1, &worth)) {
-        free(wish);
+    if (!ebb_worth_find(t, may_write, l, evictable > EBB_SMALL_BYTES ? evictable : EBB_SMALL_BYTES + 1,
+                        &worth))
         return false;
-    }
-    uint32_t count = 0;
     ebb_prove_qualify(l);
     choose_replacements(l, worth.value);
-    for (uint32_t i = 0; i < t->operation_count; i++) {
-        if ((l->fact[i].wanted || worth.value[i] > 0) && t->operation[i].kind == EBB_TRACE_KERNEL)
-            wish[count++] = (wish_t){i, l->fact[i].wanted ? INFINITY : worth.value[i]};
-    }
-    take(l, wish, count, most_ns);
+    for (uint32_t i = 0; i < t->operation_count; i++)
+        l->fact[i].wanted = worth.value[i] > 0 && t->operation[i].kind == EBB_TRACE_KERNEL;
     ebb_worth_free(&worth);
-    free(wish);
     return true;
 }

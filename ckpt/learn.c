@@ -14,10 +14,9 @@
 enum { MOST_LOST = 8, MOST_STEPS = 16 };
 /* Times that another step is recorded, because the next one lacked something of it. */
 enum { MOST_AGAIN = 3 };
-/* In steps' worth of time: how much slower a lesson that proves may make its step; what all proofs may cost, by a guess
- * that those that there were have corrected, within bounds: a step may be slow for other reasons, such as evictions. What
- * was begun is ended, though it turns out dearer. */
-static const double cost_of_a_lesson = 1.25, cost_of_proving = 2.0, most_of_proving = 5.0, most_wrong = 2.0;
+/* In steps' worth of time: how much slower a lesson that proves may make its step, by a guess that the lessons before have
+ * corrected, within bounds: a step may be slow for other reasons, such as evictions. */
+static const double cost_of_a_lesson = 1.25, most_wrong = 2.0;
 
 static struct {
     ebb_lessons_t *lessons; /* NULL: none is under way */
@@ -426,10 +425,7 @@ static bool next_stage(ebb_lessons_t *l)
         l->stage = EBB_STAGE_PROVE;
     if (l->stage != EBB_STAGE_PROVE)
         return true;
-    const double left = cost_of_proving * l->step_ns - l->proofs_ns;
-    if (l->proofs_ns > most_of_proving * l->step_ns)
-        ebb_prove_no_more(l);
-    else if (!ebb_afford(l, l->step_ns > 0 ? guess_for(l, left > 0 ? left : 0) : 1e18))
+    if (!ebb_afford(l))
         return false;
     if (l->given >= MOST_STEPS || !ebb_prove_is_needed(l))
         l->stage = EBB_STAGE_DONE;

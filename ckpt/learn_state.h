@@ -75,23 +75,16 @@ void ebb_watch_interrupt(void);                      /* by an operation that is 
 void ebb_watch_end(bool good, ebb_stream_t *stream); /* waits */
 bool ebb_watch_is_needed(const ebb_lessons_t *lessons);
 
-/* afford.c: chooses what is yet to be proven: what was chosen before, and for about that much of the device's time,
- * guessed, in all. False: no memory. */
-bool ebb_afford(ebb_lessons_t *lessons, double most_ns);
+/* afford.c: chooses what is proven. False: no memory. */
+bool ebb_afford(ebb_lessons_t *lessons);
 
 /* prove.c */
-/* Bytes a nanosecond: the most that an operation of the trace moves in its time, about what the memory can do. */
-double ebb_prove_rate(const ebb_trace_t *trace);
-/* Nanoseconds of the device that it still takes to prove an operation, guessed. */
-double ebb_prove_cost(const ebb_lessons_t *lessons, uint32_t operation, double bytes_per_ns);
 bool ebb_prove_begin(ebb_lessons_t *lessons, double most_ns);
 void ebb_prove_before(uint32_t operation, const ebb_operation_t *op);
 void ebb_prove_after(uint32_t operation, const ebb_operation_t *op);
 void ebb_prove_end(bool good, ebb_stream_t *stream); /* waits */
 /* Memory is short: gives back what is not in use just now. False: nothing. */
 bool ebb_prove_relieve(void);
-/* What was not begun is not wanted any more. */
-void ebb_prove_no_more(ebb_lessons_t *lessons);
 bool ebb_prove_is_needed(const ebb_lessons_t *lessons);
 /* Says of every operation why it may not be replayed, or PROVEN if its replays agree. */
 void ebb_prove_qualify(ebb_lessons_t *lessons);

@@ -159,12 +159,6 @@ static bool is_open(const ebb_fact_t *f)
            (f->rounds < ROUNDS || (f->agreed < EBB_LEAST_PROOFS && f->rounds < MOST_ROUNDS));
 }
 
-void ebb_prove_no_more(ebb_lessons_t *l)
-{
-    for (uint32_t i = 0; i < l->recorded.trace->operation_count; i++)
-        l->fact[i].wanted &= l->fact[i].rounds > 0;
-}
-
 bool ebb_prove_is_needed(const ebb_lessons_t *l)
 {
     for (uint32_t i = 0; i < l->recorded.trace->operation_count; i++)
@@ -175,7 +169,8 @@ bool ebb_prove_is_needed(const ebb_lessons_t *l)
 
 /* ---- begin and end ---- */
 
-double ebb_prove_rate(const ebb_trace_t *t)
+/* The most that an operation moves in its time: about what the memory can do. */
+static double guess_rate(const ebb_trace_t *t)
 {
     double rate = 1;
     for (uint32_t i = 0; i < t->operation_count; i++) {
@@ -201,34 +196,13 @@ static uint32_t count_results(const ebb_lessons_t *l)
     return sum < UINT32_MAX / 2 ? (uint32_t)sum : UINT32_MAX / 2;
 }
 
-double ebb_prove_cost(const ebb_lessons_t *l, uint32_t i, double bytes_per_ns)
-{
-    const ebb_trace_t *t = l->recorded.trace;
-    const ebb_trace_operation_t *o = &t->operation[i];
-    double bytes = 0;
-    for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++) {
-        const uint32_t b = t->access[k].buffer;
-        if (!ebb_trace_is_first(t, i, k))
-            continue;
-        /* Copied and compared in both steps; what is written, twice in the first. */
-        if (ebb_lessons_writes(l, i, b))
-            bytes += 9.0 * (double)t->buffer[b].bytes;
-        else if (!l->arena[b])
-            bytes += 8.0 * (double)t->buffer[b].bytes;
-    }
-    const double all =
-        EBB_LEAST_PROOFS * (double)o->duration_ns + 2.0 * ROUNDS * LAUNCH_NS + bytes / bytes_per_ns;
-    const unsigned rounds = l->fact[i].rounds;
-    return rounds < ROUNDS ? all * (ROUNDS - rounds) / ROUNDS : 0;
-}
-
 bool ebb_prove_begin(ebb_lessons_t *l, double most_ns)
 {
     memset(&prove, 0, sizeof prove);
     memset(asked, 0, sizeof asked);
     prove.lessons = l;
     prove.most_ns = most_ns > 0 ? most_ns : 1e18;
-    prove.bytes_per_ns = ebb_prove_rate(l->recorded.trace);
+    prove.bytes_per_ns = guess_rate(l->recorded.trace);
     prove.most_results = count_results(l);
     prove.tiles = ebb_tiles_new(1, prove.most_results, 0);
     return prove.tiles != NULL;

@@ -147,16 +147,16 @@ static bool judge(work_t *w, ebb_saved_t *s, uint64_t least_bytes, ebb_worth_t *
     s->proven = s->possible;
     for (uint32_t i = 0; s->possible && i < w->made_count; i++)
         ns += time_of(w, w->made[i]);
-    if (LEAST_TIMES * ns > gap)
-        return false;
+    /* Where memory is so short that even that must go, it is still better than nothing: last. */
+    const bool real = LEAST_TIMES * ns <= gap;
     for (uint32_t i = 0; s->possible && i < w->made_count; i++) {
         s->proven &= w->t->operation[w->made[i]].proofs > 0;
         if (bytes < least_bytes)
             continue;
         out->wanted[w->made[i]] = true;
-        out->value[w->made[i]] += (double)bytes * (double)gap;
+        out->value[w->made[i]] += (real ? 1 : 1e-9) * (double)bytes * (double)gap;
     }
-    return true;
+    return real;
 }
 
 static bool find(work_t *w, uint64_t least_bytes, ebb_worth_t *out)

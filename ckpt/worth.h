@@ -2,7 +2,8 @@
  * them back. Pure reading of a trace; any thread.
  *
  * Worth giving up is a content that lies idle for a real gap: what a forward pass saves for the backward pass. A gap
- * that is not several times as long as it takes to make the content again is none. It is made by the operations that have written its buffer since that was allocated, in this step. What these have
+ * that is not several times as long as it takes to make the content again is none, but such contents are wanted too.
+ * A content is made by the operations that have written its buffer since that was allocated, in this step. What these have
  * read must be there when the gap ends, with the same version; where it is not (freed, or overwritten), it has to
  * be made again as well.
  *

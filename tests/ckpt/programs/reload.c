@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { LAYERS = 6, FLOATS = (2 << 20) / 4, STEPS = 32, BLOCKS = FLOATS / 4096 };
+enum { LAYERS = 6, FLOATS = (2 << 20) / 4, STEPS = 48, BLOCKS = FLOATS / 4096 };
 
 #define CHECK(call)                                                                                          \
     do {                                                                                                     \
