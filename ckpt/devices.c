@@ -30,7 +30,7 @@ static void add_slot(ebb_device_statistics_t *d)
     d->overhead_bytes = u.overhead_bytes;
     d->foreign_bytes = u.foreign_bytes;
     d->mapped_bytes = u.mapped_bytes;
-    d->live_bytes = u.live_bytes > ebb_own_bytes() ? u.live_bytes - ebb_own_bytes() : 0;
+    d->live_bytes = ebb_program_bytes();
     d->host_bytes = t.host_bytes > ebb_own_pinned_bytes() ? t.host_bytes - ebb_own_pinned_bytes() : 0;
     d->peak_bytes = higher(d->peak_bytes, u.peak_bytes);
     d->live_peak_bytes = higher(d->live_peak_bytes, u.live_peak_bytes);

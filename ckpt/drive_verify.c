@@ -36,7 +36,7 @@ bool ebb_verify_prepare(const ebb_trace_t *trace)
     if (!D.arrived)
         D.arrived = ebb_own_pinned_alloc(bytes);
     if (!D.verdict)
-        D.verdict = ebb_own_alloc(bytes);
+        D.verdict = ebb_own_alloc(bytes, NULL);
     return D.hash_slots >= slots && D.arrived && D.verdict;
 }
 

@@ -56,7 +56,7 @@ ebb_hashes_t *ebb_hashes_new(unsigned slots)
     size_t bytes = (size_t)slots * BLOCKS * sizeof(uint64_t);
     h->slots = slots;
     h->host = ebb_own_pinned_alloc(bytes);
-    h->partials = h->host ? ebb_own_alloc(bytes) : NULL;
+    h->partials = h->host ? ebb_own_alloc(bytes, NULL) : NULL;
     if (h->partials)
         return h;
     ebb_hashes_delete(h);
@@ -67,7 +67,7 @@ void ebb_hashes_delete(ebb_hashes_t *h)
 {
     if (!h)
         return;
-    ebb_own_free(h->partials);
+    ebb_own_free(h->partials, NULL);
     ebb_own_pinned_free(h->host, (size_t)h->slots * BLOCKS * sizeof(uint64_t));
     free(h);
 }

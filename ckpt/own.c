@@ -7,22 +7,22 @@ static struct {
 } counts[EBB_STATES];
 #define counted (counts[ebb_slot])
 
-ebb_buffer_t *ebb_own_alloc(size_t bytes)
+ebb_buffer_t *ebb_own_alloc(size_t bytes, ebb_stream_t *stream)
 {
     ebb_buffer_t *b;
-    if (ebb_heap_alloc(&(ebb_request_t){.bytes = bytes}, &b))
+    if (ebb_heap_alloc(&(ebb_request_t){.bytes = bytes, .stream = stream}, &b))
         return NULL;
     b->held++;
     counted.device += bytes;
     return b;
 }
 
-void ebb_own_free(ebb_buffer_t *b)
+void ebb_own_free(ebb_buffer_t *b, ebb_stream_t *stream)
 {
     if (!b)
         return;
     counted.device -= b->bytes;
-    ebb_heap_free(b, (ebb_mark_t){0});
+    ebb_heap_free(b, stream ? ebb_mark_here(stream) : (ebb_mark_t){0});
 }
 
 void *ebb_own_pinned_alloc(size_t bytes)
@@ -48,4 +48,10 @@ size_t ebb_own_bytes(void)
 size_t ebb_own_pinned_bytes(void)
 {
     return counted.pinned;
+}
+
+size_t ebb_program_bytes(void)
+{
+    const size_t live = ebb_live_bytes();
+    return live > counted.device ? live - counted.device : 0;
 }

@@ -8,6 +8,7 @@
 #include "know.h"
 #include "log.h"
 #include "match.h"
+#include "own.h"
 #include "relaunch.h"
 
 enum {
@@ -304,8 +305,7 @@ static double time_needed(uint64_t duration_ns)
 
 static void give_scratch_back(void)
 {
-    if (prove.scratch)
-        ebb_heap_free(prove.scratch, ebb_mark_here(prove.stream));
+    ebb_own_free(prove.scratch, prove.stream);
     prove.scratch = NULL;
 }
 
@@ -315,13 +315,9 @@ static bool take_scratch(size_t bytes, ebb_stream_t *stream)
     if (prove.scratch && prove.stream == stream && prove.scratch->bytes >= bytes)
         return true;
     give_scratch_back();
-    if (ebb_heap_alloc(&(ebb_request_t){.bytes = bytes, .stream = stream}, &prove.scratch)) {
-        prove.scratch = NULL;
-        return false;
-    }
-    prove.scratch->held++;
+    prove.scratch = ebb_own_alloc(bytes, stream);
     prove.stream = stream;
-    return true;
+    return prove.scratch != NULL;
 }
 
 bool ebb_prove_relieve(void)

@@ -53,7 +53,7 @@ static bool set_up(void)
     if (!recheck.arrived)
         recheck.arrived = ebb_own_pinned_alloc(bytes);
     if (!recheck.verdict)
-        recheck.verdict = ebb_own_alloc(bytes);
+        recheck.verdict = ebb_own_alloc(bytes, NULL);
     if (!recheck.side && !ebb_driver.cuStreamCreate(&handle, CU_STREAM_NON_BLOCKING))
         recheck.side = ebb_stream_of(handle);
     return recheck.hashes && recheck.arrived && recheck.verdict && recheck.side;

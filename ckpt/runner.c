@@ -34,6 +34,7 @@
 #include "log.h"
 #include "nvtx.h"
 #include "options.h"
+#include "own.h"
 #include "pinned.h"
 #include "planner.h"
 #include "recipe.h"
@@ -66,7 +67,7 @@ static struct {
     uint64_t operations[EBB_STATES]; /* of each device */
     ebb_step_finder_t *finder;
     ebb_steps_t steps;
-    size_t fewest_live; /* bytes, since the last operation */
+    size_t fewest_live; /* bytes of the program's, since the last operation */
     uint64_t turns;     /* of NVTX ranges, at the last operation */
     bool boundary;      /* the step has ended, nothing has happened since */
     bool driven;        /* the operation under way is a planned one */
@@ -395,7 +396,7 @@ static void follow_steps(const ebb_operation_t *op)
     run.steps.operations++;
     const ebb_step_operation_t operation = seen(op);
     const ebb_step_event_t event = ebb_step_push(run.finder, &operation);
-    run.fewest_live = ebb_live_bytes();
+    run.fewest_live = ebb_program_bytes();
     run.boundary = false;
     switch (event) {
     case EBB_STEP_FOUND:
@@ -518,7 +519,7 @@ static bool freeing(ebb_buffer_t *buffer, ebb_stream_t *stream)
         ebb_residence_forget(buffer, stream);
         return false;
     }
-    size_t left = ebb_live_bytes() - buffer->bytes;
+    size_t left = ebb_program_bytes() - buffer->bytes;
     if (left < run.fewest_live)
         run.fewest_live = left;
     ebb_follow_freeing(buffer, stream);

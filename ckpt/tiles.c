@@ -55,7 +55,7 @@ ebb_tiles_t *ebb_tiles_new(size_t hashes, size_t results, size_t founds)
     t->founds = founds;
     size_t bytes = hashes * sizeof(uint64_t) + host_bytes(t);
     t->host = load() ? ebb_own_pinned_alloc(host_bytes(t)) : NULL;
-    t->device = t->host ? ebb_own_alloc(bytes) : NULL;
+    t->device = t->host ? ebb_own_alloc(bytes, NULL) : NULL;
     if (t->device) {
         find_range(t);
         return t;
@@ -69,7 +69,7 @@ void ebb_tiles_delete(ebb_tiles_t *t)
 {
     if (!t)
         return;
-    ebb_own_free(t->device);
+    ebb_own_free(t->device, NULL);
     ebb_own_pinned_free(t->host, host_bytes(t));
     free(t);
 }
