@@ -236,18 +236,27 @@ static ebb_image_variables_t look_at_parts(const fat_t *fat, unsigned kind, bool
     return count ? found : EBB_IMAGE_UNKNOWN;
 }
 
+/* Byte by byte up to the first that differs: a text may be shorter. */
+static bool starts_with(const void *image, const void *magic, size_t bytes)
+{
+    const unsigned char *a = image, *b = magic;
+    size_t i = 0;
+    while (i < bytes && a[i] == b[i])
+        i++;
+    return i == bytes;
+}
+
 ebb_image_variables_t ebb_image_variables(const void *image, bool may_unpack)
 {
-    uint32_t magic;
+    static const uint32_t wrapper = WRAPPER_MAGIC, fat = FAT_MAGIC;
     if (!image)
         return EBB_IMAGE_UNKNOWN;
-    memcpy(&magic, image, sizeof magic);
-    if (magic == WRAPPER_MAGIC)
+    if (starts_with(image, &wrapper, sizeof wrapper))
         return ebb_image_variables(((const wrapper_t *)image)->data, may_unpack);
-    if (magic == FAT_MAGIC) {
+    if (starts_with(image, &fat, sizeof fat)) {
         /* PTX is translated where no cubin suits, and is of the same source. */
         ebb_image_variables_t found = look_at_parts(image, PART_ELF, may_unpack);
         return found == EBB_IMAGE_UNKNOWN ? look_at_parts(image, PART_PTX, may_unpack) : found;
     }
-    return !memcmp(image, ELFMAG, SELFMAG) ? look_at_elf(image, SIZE_MAX) : look_at_ptx(image, SIZE_MAX);
+    return starts_with(image, ELFMAG, SELFMAG) ? look_at_elf(image, SIZE_MAX) : look_at_ptx(image, SIZE_MAX);
 }

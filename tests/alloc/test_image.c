@@ -69,6 +69,19 @@ static void wrapper_leads_to_its_image(void **state)
 }
 
 /* Any answer will do but a crash and, of the module with a variable, "none" where the damage hides no part. */
+/* Seen by the address sanitizer: nothing behind the end of a text is read. */
+static void text_may_be_shorter_than_a_magic_number(void **state)
+{
+    (void)state;
+    for (size_t length = 0; length < 4; length++) {
+        char *text = calloc(length + 1, 1);
+        assert_non_null(text);
+        memset(text, 0x7f, length); /* as an ELF file begins */
+        assert_int_equal(ebb_image_variables(text, true), EBB_IMAGE_NONE);
+        free(text);
+    }
+}
+
 static void damaged_image_is_survived(void **state)
 {
     (void)state;
@@ -94,6 +107,7 @@ int main(void)
         cmocka_unit_test(every_form_tells_of_variables),
         cmocka_unit_test(packed_image_is_left_for_later),
         cmocka_unit_test(wrapper_leads_to_its_image),
+        cmocka_unit_test(text_may_be_shorter_than_a_magic_number),
         cmocka_unit_test(damaged_image_is_survived),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
