@@ -265,7 +265,7 @@ static CUresult free_now(CUdeviceptr address)
     if (!ebb_enter_at(address))
         return EBB_PASS(cuMemFree, (address));
     ebb_buffer_t *known = ebb_heap_find(address);
-    bool done = known && free_without_waiting(known), everywhere = known && known->abroad;
+    bool everywhere = known && known->abroad, done = known && free_without_waiting(known);
     bool captures = ebb_captures_under_way();
     CUcontext context = known ? ebb_context() : NULL;
     CUresult result = CUDA_SUCCESS;
