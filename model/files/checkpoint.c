@@ -241,25 +241,27 @@ static void arrays_of(const group_t *group, array_field_t arrays[ARRAYS])
     arrays[2] = (array_field_t){"v", &group->v};
 }
 
-static bool put_groups(state_file_t *state, staging_t *s, fault_t *fault)
+typedef bool (*array_fn)(state_file_t *state, staging_t *s, const char *name, const tensor_t *tensor,
+                         size_t count, fault_t *fault);
+
+static bool put_array(state_file_t *state, staging_t *s, const char *name, const tensor_t *tensor,
+                      size_t count, fault_t *fault)
 {
-    for (int g = 0; g < s->model->parameters.group_count; g++) {
-        array_field_t arrays[ARRAYS];
-        arrays_of(group_of(s, g), arrays);
-        for (int i = 0; i < ARRAYS; i++) {
-            char name[40];
-            snprintf(name, sizeof name, "%s.%d", arrays[i].name, g);
-            if (arrays[i].tensor == NULL)
-                continue;
-            download(s, arrays[i].tensor, s->values);
-            if (!state_put_floats(state, name, s->values, group_of(s, g)->count, fault))
-                return false;
-        }
-    }
+    download(s, tensor, s->values);
+    return state_put_floats(state, name, s->values, count, fault);
+}
+
+static bool get_array(state_file_t *state, staging_t *s, const char *name, const tensor_t *tensor,
+                      size_t count, fault_t *fault)
+{
+    if (!state_get_floats(state, name, s->values, count, fault))
+        return false;
+    upload(s, tensor, s->values);
     return true;
 }
 
-static bool get_groups(state_file_t *state, staging_t *s, fault_t *fault)
+/* Each array of each group, in the order of the file. */
+static bool each_array(state_file_t *state, staging_t *s, array_fn act, fault_t *fault)
 {
     for (int g = 0; g < s->model->parameters.group_count; g++) {
         array_field_t arrays[ARRAYS];
@@ -267,11 +269,9 @@ static bool get_groups(state_file_t *state, staging_t *s, fault_t *fault)
         for (int i = 0; i < ARRAYS; i++) {
             char name[40];
             snprintf(name, sizeof name, "%s.%d", arrays[i].name, g);
-            if (arrays[i].tensor == NULL)
-                continue;
-            if (!state_get_floats(state, name, s->values, group_of(s, g)->count, fault))
+            if (arrays[i].tensor != NULL &&
+                !act(state, s, name, arrays[i].tensor, group_of(s, g)->count, fault))
                 return false;
-            upload(s, arrays[i].tensor, s->values);
         }
     }
     return true;
@@ -314,7 +314,7 @@ static bool save_state(const char *path, const checkpoint_t *checkpoint, staging
         return false;
     bool good = put_numbers(&state, &numbers, fault) &&
                 state_put_counts(&state, "tensors", hashes, (size_t)s->model->layout.tensor_count, fault) &&
-                put_past(&state, checkpoint, s, fault) && put_groups(&state, s, fault) &&
+                put_past(&state, checkpoint, s, fault) && each_array(&state, s, put_array, fault) &&
                 state_finish(&state, fault);
     state_close(&state);
     return good;
@@ -430,7 +430,7 @@ static bool load_state(const char *path, const char *weights, const checkpoint_t
     bool good = state_open(&state, path, fault) && get_numbers(&state, &numbers, fault) &&
                 weights_read("--resume", weights, &s->model->layout, take_group, s, hashes, fault) &&
                 check_tensors(&state, weights, &s->model->layout, hashes, fault) &&
-                get_past(&state, checkpoint, s, fault) && get_groups(&state, s, fault) &&
+                get_past(&state, checkpoint, s, fault) && each_array(&state, s, get_array, fault) &&
                 state_end(&state, fault);
     if (good && place->step > INT_MAX)
         good = fault_set(fault, "--resume %s: field step is %llu", path, (unsigned long long)place->step);

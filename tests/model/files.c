@@ -39,6 +39,13 @@ void files_clean(void)
     folder[0] = '\0';
 }
 
+int files_teardown(void **state)
+{
+    (void)state;
+    files_clean();
+    return 0;
+}
+
 void files_write(const char *path, const void *bytes, size_t count)
 {
     FILE *file = fopen(path, "wb");

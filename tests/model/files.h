@@ -8,6 +8,7 @@
 /* The path of a file of that name in the tests' folder. */
 const char *files_path(char path[256], const char *name);
 void files_clean(void);
+int files_teardown(void **state); /* of a group of tests */
 
 void files_write(const char *path, const void *bytes, size_t count);
 /* All of it; the caller frees it. */

@@ -117,18 +117,11 @@ static void gradients_of_llama_are_those_of_fp32(void **state)
     assert_gradients_agree(shape, "--model llama:tiny --hidden 176 --attention naive --dropout 0.2");
 }
 
-static int clean(void **state)
-{
-    (void)state;
-    trainer_clean();
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients_of_gpt2_are_those_of_fp32),
         cmocka_unit_test(gradients_of_llama_are_those_of_fp32),
     };
-    return cmocka_run_group_tests(tests, NULL, clean);
+    return cmocka_run_group_tests(tests, NULL, trainer_teardown);
 }

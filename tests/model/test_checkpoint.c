@@ -508,14 +508,6 @@ static void transformers_has_the_same_loss(void **state)
     }
 }
 
-static int clean(void **state)
-{
-    (void)state;
-    files_clean();
-    trainer_clean();
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -531,5 +523,5 @@ int main(void)
         cmocka_unit_test(training_starts_from_weights),
         cmocka_unit_test(transformers_has_the_same_loss),
     };
-    return cmocka_run_group_tests(tests, NULL, clean);
+    return cmocka_run_group_tests(tests, NULL, trainer_teardown);
 }

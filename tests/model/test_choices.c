@@ -151,18 +151,11 @@ static void perfect_model_is_always_right(void **state)
     assert_non_null(strstr(fault.text, "a token is "));
 }
 
-static int clean(void **state)
-{
-    (void)state;
-    files_clean();
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(batches_judge_as_one_by_one),
         cmocka_unit_test(perfect_model_is_always_right),
     };
-    return cmocka_run_group_tests(tests, NULL, clean);
+    return cmocka_run_group_tests(tests, NULL, files_teardown);
 }

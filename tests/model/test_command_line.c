@@ -178,13 +178,6 @@ static void run_says_device_held_out_loss_sample_and_log(void **state)
     assert_non_null(strstr(outcome.error, "0s left\n"));
 }
 
-static int clean(void **state)
-{
-    (void)state;
-    trainer_clean();
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -197,5 +190,5 @@ int main(void)
         cmocka_unit_test(help_lists_every_flag_with_its_default),
         cmocka_unit_test(run_says_device_held_out_loss_sample_and_log),
     };
-    return cmocka_run_group_tests(tests, NULL, clean);
+    return cmocka_run_group_tests(tests, NULL, trainer_teardown);
 }

@@ -168,13 +168,6 @@ static void token_index_agrees_with_a_search(void **state)
     }
 }
 
-static int clean(void **state)
-{
-    (void)state;
-    files_clean();
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -185,5 +178,5 @@ int main(void)
         cmocka_unit_test(held_out_batches_predict_each_token_once),
         cmocka_unit_test(token_index_agrees_with_a_search),
     };
-    return cmocka_run_group_tests(tests, NULL, clean);
+    return cmocka_run_group_tests(tests, NULL, files_teardown);
 }

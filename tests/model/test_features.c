@@ -208,14 +208,6 @@ static void resumed_training_skips_the_same_steps(void **state)
     files_clean();
 }
 
-static int clean(void **state)
-{
-    (void)state;
-    files_clean();
-    trainer_clean();
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -225,5 +217,5 @@ int main(void)
         cmocka_unit_test(skipped_step_changes_nothing),
         cmocka_unit_test(resumed_training_skips_the_same_steps),
     };
-    return cmocka_run_group_tests(tests, NULL, clean);
+    return cmocka_run_group_tests(tests, NULL, trainer_teardown);
 }

@@ -235,14 +235,6 @@ static void bad_inputs_exit_2_with_one_line(void **state)
     files_clean();
 }
 
-static int clean(void **state)
-{
-    (void)state;
-    files_clean();
-    trainer_clean();
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -252,5 +244,5 @@ int main(void)
         cmocka_unit_test(sample_is_decoded_by_the_tokenizer),
         cmocka_unit_test(bad_inputs_exit_2_with_one_line),
     };
-    return cmocka_run_group_tests(tests, NULL, clean);
+    return cmocka_run_group_tests(tests, NULL, trainer_teardown);
 }

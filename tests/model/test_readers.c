@@ -371,13 +371,6 @@ static void unknown_files_are_recognised(void **state)
     assert_non_null(strstr(fault.text, "2 files match, but a text is one file"));
 }
 
-static int clean(void **state)
-{
-    (void)state;
-    files_clean();
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -388,5 +381,5 @@ int main(void)
         cmocka_unit_test(fields_are_named),
         cmocka_unit_test(unknown_files_are_recognised),
     };
-    return cmocka_run_group_tests(tests, NULL, clean);
+    return cmocka_run_group_tests(tests, NULL, files_teardown);
 }

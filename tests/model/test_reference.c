@@ -159,13 +159,6 @@ static void llama_with_one_option_changed_differs(void **state)
     }
 }
 
-static int clean(void **state)
-{
-    (void)state;
-    trainer_clean();
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -174,5 +167,5 @@ int main(void)
         cmocka_unit_test(training_with_one_option_changed_differs),
         cmocka_unit_test(llama_with_one_option_changed_differs),
     };
-    return cmocka_run_group_tests(tests, read_references, clean);
+    return cmocka_run_group_tests(tests, read_references, trainer_teardown);
 }

@@ -338,13 +338,6 @@ static void python_agrees(void **state)
     safetensors_close(&file);
 }
 
-static int clean(void **state)
-{
-    (void)state;
-    files_clean();
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -357,5 +350,5 @@ int main(void)
         cmocka_unit_test(file_above_4_gib_is_read),
         cmocka_unit_test(python_agrees),
     };
-    return cmocka_run_group_tests(tests, NULL, clean);
+    return cmocka_run_group_tests(tests, NULL, files_teardown);
 }

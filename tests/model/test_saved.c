@@ -150,13 +150,6 @@ static void lean_training_is_full_training(void **state)
     assert_same_training("--dtype bf16 " SMALL, 2e-3);
 }
 
-static int clean(void **state)
-{
-    (void)state;
-    trainer_clean();
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -165,5 +158,5 @@ int main(void)
         cmocka_unit_test(fp32_saves_twice_as_much),
         cmocka_unit_test(lean_training_is_full_training),
     };
-    return cmocka_run_group_tests(tests, NULL, clean);
+    return cmocka_run_group_tests(tests, NULL, trainer_teardown);
 }

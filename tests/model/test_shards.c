@@ -354,13 +354,6 @@ static void reading_ahead_tells_what_went_wrong(void **state)
     files_clean();
 }
 
-static int clean(void **state)
-{
-    (void)state;
-    files_clean();
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -376,5 +369,5 @@ int main(void)
         cmocka_unit_test(reading_ahead_stops_at_any_moment),
         cmocka_unit_test(reading_ahead_tells_what_went_wrong),
     };
-    return cmocka_run_group_tests(tests, NULL, clean);
+    return cmocka_run_group_tests(tests, NULL, files_teardown);
 }

@@ -180,13 +180,6 @@ static void version_1_is_gpt2(void **state)
     free(memory);
 }
 
-static int clean(void **state)
-{
-    (void)state;
-    files_clean();
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -197,5 +190,5 @@ int main(void)
         cmocka_unit_test(unknown_bytes_and_numbers_are_said_to_be),
         cmocka_unit_test(version_1_is_gpt2),
     };
-    return cmocka_run_group_tests(tests, NULL, clean);
+    return cmocka_run_group_tests(tests, NULL, files_teardown);
 }

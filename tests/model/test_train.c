@@ -250,13 +250,6 @@ static void ranges_name_step_layers_and_operations(void **state)
     assert_string_equal(ranges, expected);
 }
 
-static int clean(void **state)
-{
-    (void)state;
-    trainer_clean();
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -274,5 +267,5 @@ int main(void)
         cmocka_unit_test(ranges_name_step_layers_and_operations),
         cmocka_unit_test(no_steps_is_an_evaluation_of_the_initial_model),
     };
-    return cmocka_run_group_tests(tests, NULL, clean);
+    return cmocka_run_group_tests(tests, NULL, trainer_teardown);
 }

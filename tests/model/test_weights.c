@@ -206,13 +206,6 @@ static void transformers_loads_every_tensor(void **state)
     }
 }
 
-static int clean(void **state)
-{
-    (void)state;
-    files_clean();
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -220,5 +213,5 @@ int main(void)
         cmocka_unit_test(matrices_are_stored_as_transformers_has_them),
         cmocka_unit_test(transformers_loads_every_tensor),
     };
-    return cmocka_run_group_tests(tests, NULL, clean);
+    return cmocka_run_group_tests(tests, NULL, files_teardown);
 }

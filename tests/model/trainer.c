@@ -15,6 +15,7 @@
 
 #include <cmocka.h>
 
+#include "files.h"
 #include "text.h"
 
 #define TEXT_BYTES 60000
@@ -50,6 +51,14 @@ void trainer_clean(void)
     if (folder[0] != '\0')
         rmdir(folder);
     folder[0] = '\0';
+}
+
+int trainer_teardown(void **state)
+{
+    (void)state;
+    files_clean();
+    trainer_clean();
+    return 0;
 }
 
 const char *trainer_text(void)

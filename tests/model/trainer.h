@@ -44,6 +44,7 @@ const char *trainer_text(void);
 void trainer_path(char *path, size_t size, const char *name);
 void trainer_write(const char *path, const void *bytes, size_t count);
 void trainer_clean(void);
+int trainer_teardown(void **state); /* of a group of tests: data files (files.h), too */
 
 /* Fields of one line of JSON. A missing number is NaN, a missing text empty. */
 double json_number(const char *line, const char *key);
