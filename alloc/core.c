@@ -493,14 +493,16 @@ static ebb_status_t bring(const ebb_operation_t *op)
 static void note_use(const ebb_operation_t *op)
 {
     ebb_mark_t mark = ebb_mark_issue(op->stream);
-    if (ebb_slot_count == 1)
+    if (ebb_slot_count == 1) {
         ebb_operation_touch(op, mark);
-    for (uint32_t i = 0; ebb_slot_count > 1 && i < op->access_count; i++) {
-        ebb_buffer_t *b = op->access[i].buffer;
-        const unsigned own = ebb_slot_swap(b->range->slot);
-        b->abroad |= b->range->slot != own;
-        ebb_buffer_touch(b, mark);
-        ebb_slot = own;
+    } else {
+        for (uint32_t i = 0; i < op->access_count; i++) {
+            ebb_buffer_t *b = op->access[i].buffer;
+            const unsigned own = ebb_slot_swap(b->range->slot);
+            b->abroad |= b->range->slot != own;
+            ebb_buffer_touch(b, mark);
+            ebb_slot = own;
+        }
     }
     if (op->opaque)
         ebb_buffers_touch(mark);

@@ -75,18 +75,18 @@ void ebb_heap_measure(void)
 
 /* ---- the order of last use ---- */
 
-static void unlink_buffer(ebb_buffer_t *b)
+static inline void unlink_buffer(heap_state_t *h, ebb_buffer_t *b)
 {
-    *(b->newer ? &b->newer->older : &heap.newest) = b->older;
-    *(b->older ? &b->older->newer : &heap.oldest) = b->newer;
+    *(b->newer ? &b->newer->older : &h->newest) = b->older;
+    *(b->older ? &b->older->newer : &h->oldest) = b->newer;
 }
 
-static void link_newest(ebb_buffer_t *b)
+static inline void link_newest(heap_state_t *h, ebb_buffer_t *b)
 {
-    b->older = heap.newest;
+    b->older = h->newest;
     b->newer = NULL;
-    *(heap.newest ? &heap.newest->newer : &heap.oldest) = b;
-    heap.newest = b;
+    *(h->newest ? &h->newest->newer : &h->oldest) = b;
+    h->newest = b;
 }
 
 ebb_status_t ebb_buffer_join(CUstream stream, const ebb_buffer_t *b)
@@ -112,7 +112,7 @@ ebb_buffer_t *ebb_buffer_oldest(void)
     return heap.oldest;
 }
 
-void ebb_buffer_touch(ebb_buffer_t *b, ebb_mark_t mark)
+static void add_mark(ebb_buffer_t *b, ebb_mark_t mark)
 {
     unsigned i = 0;
     while (i < b->use_count && i < EBB_USE_MARKS && b->use[i].stream != mark.stream)
@@ -121,32 +121,31 @@ void ebb_buffer_touch(ebb_buffer_t *b, ebb_mark_t mark)
         b->use[i] = mark;
     if (i == b->use_count && i <= EBB_USE_MARKS)
         b->use_count++;
-    if (ebb_buffer_is_large(b) && heap.newest != b) {
-        unlink_buffer(b);
-        link_newest(b);
+}
+
+/* Mostly it was used by the same stream alone. */
+static inline void touch(heap_state_t *h, ebb_buffer_t *b, ebb_mark_t mark)
+{
+    if (b->use_count == 1 && b->use[0].stream == mark.stream)
+        b->use[0] = mark;
+    else
+        add_mark(b, mark);
+    if (ebb_buffer_is_large(b) && h->newest != b) {
+        unlink_buffer(h, b);
+        link_newest(h, b);
     }
+}
+
+void ebb_buffer_touch(ebb_buffer_t *b, ebb_mark_t mark)
+{
+    touch(&heap, b, mark);
 }
 
 void ebb_operation_touch(const ebb_operation_t *op, ebb_mark_t mark)
 {
     heap_state_t *h = &heap;
-    for (uint32_t i = 0; i < op->access_count; i++) {
-        ebb_buffer_t *b = op->access[i].buffer;
-        if (b->use_count != 1 || b->use[0].stream != mark.stream || h->newest == b) {
-            ebb_buffer_touch(b, mark);
-            continue;
-        }
-        b->use[0] = mark;
-        if (!ebb_buffer_is_large(b))
-            continue;
-        /* It has a newer one. */
-        b->newer->older = b->older;
-        *(b->older ? &b->older->newer : &h->oldest) = b->newer;
-        b->older = h->newest;
-        b->newer = NULL;
-        h->newest->newer = b;
-        h->newest = b;
-    }
+    for (uint32_t i = 0; i < op->access_count; i++)
+        touch(h, op->access[i].buffer, mark);
 }
 
 void ebb_buffers_touch(ebb_mark_t mark)
@@ -191,14 +190,14 @@ static ebb_buffer_t *own(ebb_range_t *range)
     b->range = range;
     b->address = range->base;
     range->buffer = b;
-    link_newest(b);
+    link_newest(&heap, b);
     return b;
 }
 
 static void disown(ebb_buffer_t *b)
 {
     b->range->buffer = NULL;
-    unlink_buffer(b);
+    unlink_buffer(&heap, b);
     b->older = heap.unused;
     heap.unused = b;
 }

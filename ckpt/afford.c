@@ -26,8 +26,6 @@ static bool is_used_later(const ebb_trace_t *t, uint32_t operation, uint32_t buf
 static void choose_replacements(ebb_lessons_t *l, double *value)
 {
     const ebb_trace_t *t = l->recorded.trace;
-    for (uint32_t i = t->access_count; i-- > 0;)
-        l->first_use[t->access[i].buffer] = i;
     for (uint32_t i = 0; i < t->operation_count; i++) {
         const ebb_trace_operation_t *o = &t->operation[i];
         for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++) {

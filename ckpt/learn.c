@@ -145,6 +145,8 @@ static bool measure(ebb_lessons_t *l)
         for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++) {
             const ebb_trace_access_t *a = &t->access[k];
             p[k] = (pointer_t){a->buffer, a->offset_bytes, k};
+            if (!stream[a->buffer])
+                l->first_use[a->buffer] = k;
             l->crossed[a->buffer] |= stream[a->buffer] && stream[a->buffer] != o->stream + 1;
             stream[a->buffer] = o->stream + 1;
         }

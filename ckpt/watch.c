@@ -115,15 +115,6 @@ static int by_tile(const void *a, const void *b)
     return x->first < y->first ? -1 : x->first > y->first;
 }
 
-/* Whether the operation is the first one to use the buffer. */
-static bool is_first_user(uint32_t i, uint32_t buffer)
-{
-    uint32_t k = 0;
-    while (trace()->access[k].buffer != buffer)
-        k++;
-    return k >= trace()->operation[i].first_access;
-}
-
 /* In a second look only what is not known; of buffers in which somebody writes where nobody was seen to, those who are
  * known to write, and the first one, at which all is hashed: what others change is seen before a writer. */
 static bool is_asked(uint32_t i, uint32_t access)
@@ -134,7 +125,8 @@ static bool is_asked(uint32_t i, uint32_t access)
         return true;
     const ebb_word_t word = ebb_know_word(l->recorded.function[i], a->param_offset);
     return (watch.chosen[i] && word == EBB_WORD_UNKNOWN) ||
-           (l->wide[a->buffer] && (word == EBB_WORD_WRITES || is_first_user(i, a->buffer)));
+           (l->wide[a->buffer] &&
+            (word == EBB_WORD_WRITES || l->first_use[a->buffer] >= trace()->operation[i].first_access));
 }
 
 /* The pieces of one operation: what its accesses touch, each tile once. */
