@@ -1,5 +1,5 @@
 /* future.h: what the reactive half is told about the program's next operations, by the room above, which follows the program
- * through a recorded step (ckpt/follow.h). For this folder, and for whoever tells.
+ * through a recorded step (ckpt/trace/follow.h). For this folder, and for whoever tells.
  *
  * All of it is advice but two things: what `rebuild` makes must be the content that was dropped, and `dropped` asks
  * whoever tells to keep that possible: by calling ebb_residence_restore before anything happens that would prevent it.

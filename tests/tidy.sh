@@ -6,7 +6,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 2
 build=${BUILD_FOLDER:-build}
 command -v clang-tidy >/dev/null || { echo 'tidy.sh: there is no clang-tidy (apt-get install clang-tidy)' >&2; exit 2; }
 [[ -e $build/compile_commands.json ]] || { echo "tidy.sh: $build is not configured: bash tests/run.sh" >&2; exit 2; }
-(($# > 0)) || set -- alloc/*.c offload/*.c ckpt/*.c ckpt/cli/*.c
+(($# > 0)) || set -- alloc/*.c offload/*.c ckpt/*.c ckpt/*/*.c
 
 # Without what only gcc knows (alloc/hook.c).
 mkdir -p "$build/tidy"
