@@ -1,4 +1,4 @@
-/* options.h: what the command line can say. One table in options.c (name, type, unit, default, range, help,
+/* options.h: what the command line can say. One table in flags.c (name, type, unit, default, range, help,
  * group) makes the parser, --help, and the log's first record.
  *
  * A model's shape, batch and rate come from its preset (--model) unless they have flags of their own. Bad

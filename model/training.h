@@ -1,0 +1,92 @@
+/* training.h: a training run's parts, shared by the files that make it: train_open.c (everything before the first step, and the closing),
+ * train.c (the steps), train_end.c (evaluations, and what follows the last step). Internal to them.
+ *
+ * One thread; ahead.h has another of its own.
+ */
+#ifndef EBB_MODEL_TRAINING_H
+#define EBB_MODEL_TRAINING_H
+
+#include <signal.h>
+#include <stdbool.h>
+
+#include "ahead.h"
+#include "batch.h"
+#include "checkpoint.h"
+#include "choices.h"
+#include "data.h"
+#include "evaluate.h"
+
+#include "log.h"
+#include "optimizer.h"
+#include "progress.h"
+#include "tokenizer.h"
+#include "transformer.h"
+
+#define STEPS_IN_FLIGHT 2
+
+/* Where a step leaves its results, on the device and in pinned memory. */
+enum { RESULT_LOSS = 0, RESULT_NORM = 4, RESULT_CLIPPED = 5, RESULT_SKIPPED = 6, RESULT_COUNT = 8 };
+
+/* A step that has been issued and not yet been read back. */
+typedef struct pending {
+    int step; /* 0: none */
+    double rate;
+    size_t device_bytes;
+    float *results; /* pinned [RESULT_COUNT], borrowed from trainer.pinned; valid once `done` has happened */
+    cudaEvent_t done;
+} pending_t;
+
+typedef struct trainer {
+    const options_t *options;
+    dataset_t data, eval_data; /* eval_data: of --eval-data, else empty */
+    held_out_t held_out;
+    tokenizer_t tokenizer; /* empty: there is none for this data */
+    choices_t choices;     /* empty: none asked for */
+    ahead_t *ahead;        /* owned: training batches */
+    gpu_t gpu;
+    transformer_t model;
+    optimizer_t optimizer;
+    batch_ring_t ring;
+    json_log_t log;
+    progress_t progress;
+
+    tensor_t results; /* device [RESULT_COUNT] */
+    float *pinned;    /* [STEPS_IN_FLIGHT, RESULT_COUNT] */
+    uint64_t dropout_seed;
+    checkpoint_t checkpoint;
+    bool resumed;
+    folder_path_t resumed_from;
+    place_t place;  /* of what is issued */
+    uint64_t saved; /* the last checkpoint's step, or where the training began */
+    pending_t pending[STEPS_IN_FLIGHT];
+    int skipped;        /* steps read back that were outliers */
+    int steps_done;     /* issued, those before a resumption too */
+    double began, last; /* clock: of the training, of the last step that was read back */
+} trainer_t;
+
+extern volatile sig_atomic_t interrupted; /* the signal that ends the training after its step; 0: none */
+
+/* Bad input ends the program: exit code 2. */
+void must(bool good, const fault_t *fault);
+
+/* What a token is: "byte" or "token". */
+const char *unit_of(const trainer_t *t);
+
+/* ---- train_open.c ---- */
+
+/* Everything that bad input can break, before the device is touched. */
+void open_files(trainer_t *t);
+/* The device, the model and its state. */
+void open_device(trainer_t *t);
+void close_all(trainer_t *t);
+/* The first lines of the output, and of the log. */
+void describe_run(trainer_t *t);
+
+/* ---- train_end.c ---- */
+
+/* Held-out loss over at most so many batches, 0: all. */
+evaluation_t evaluate_and_log(trainer_t *t, size_t most);
+/* Evaluation, choices, sample, dump, and the last record of the log. */
+void finish(trainer_t *t);
+
+#endif
