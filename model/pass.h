@@ -143,19 +143,24 @@ tensor_t mlp_sublayer_backward(const pass_t *pass, mlp_kept_t *kept, tensor_t *i
 
 /* ---- head.c ---- */
 
-/* *loss += scale * the losses of all rows of the last norm. Returns, with pass->keep, the gradient of the logits [N,V]. */
-tensor_t head_loss(const pass_t *pass, const norm_t *last, const outer_t *w, const int *targets, float *loss,
-                   float scale);
+typedef struct head {
+    const outer_t *w, *dw; /* dw: with pass->keep */
+    const int *targets;    /* device [N] */
+    float scale;           /* of each row's loss */
+} head_t;
 
-/* The same, the rows' losses[N] kept apart. */
-tensor_t head_row_losses(const pass_t *pass, const norm_t *last, const outer_t *w, const int *targets,
-                         float scale, tensor_t *losses);
+/* *loss += scale * the losses of all rows of the last norm, whose output is freed. With pass->keep the head's gradient +=,
+ * and the result is the gradient of the last norm's output [N,C]; else it is empty. */
+tensor_t head_loss(const pass_t *pass, norm_t *last, head_t head, float *loss);
+
+/* The same, the rows' losses[N], without the scale, kept apart. */
+tensor_t head_row_losses(const pass_t *pass, norm_t *last, head_t head, tensor_t *losses);
 
 /* Logits[V] of the last row, fp32. */
 tensor_t head_next(const pass_t *pass, const norm_t *last, const outer_t *w);
 
-/* Frees dlogits and what the last norm kept. Returns the gradient of the stream before the last norm [N,C]. */
-tensor_t head_backward(const pass_t *pass, norm_t *last, tensor_t *dlogits, const outer_t *w,
-                       const outer_t *dw);
+/* Frees dout, the gradient of the last norm's output, and what the norm kept. Returns the gradient of the stream before it
+ * [N,C]. */
+tensor_t head_backward(const pass_t *pass, norm_t *last, tensor_t *dout, const outer_t *w, const outer_t *dw);
 
 #endif

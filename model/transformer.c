@@ -241,13 +241,13 @@ static void block_backward(transformer_t *model, const pass_t *pass, int layer, 
     range_end();
 }
 
-static void backward(transformer_t *model, const pass_t *pass, const batch_t *batch, tensor_t *dlogits)
+static void backward(transformer_t *model, const pass_t *pass, const batch_t *batch, tensor_t *dout)
 {
     outer_t w = values_of_outer(model), dw = gradients_of_outer(model);
     if (!model->shape.tied && !pass->accumulate) /* classes that do not occur have no gradient */
         CUDA(cudaMemsetAsync(dw.wte, 0, (size_t)model->shape.vocab * (size_t)pass->C * sizeof(float),
                              pass->gpu->stream));
-    tensor_t dx = head_backward(pass, last_norm(model), dlogits, &w, &dw); /* [N,C] */
+    tensor_t dx = head_backward(pass, last_norm(model), dout, &w, &dw); /* [N,C] */
     for (int layer = model->shape.layers - 1; layer >= 0; layer--)
         block_backward(model, pass, layer, &dx);
 
@@ -287,19 +287,19 @@ void transformer_train(transformer_t *model, const batch_t *batch, micro_batch_t
     pass.dropout = micro.dropout;
     pass.seed = micro.seed;
     pass.first = micro.number * pass_counters(pass.B, pass.T, model->shape);
-    outer_t w = values_of_outer(model);
+    outer_t w = values_of_outer(model), dw = gradients_of_outer(model);
 
     range_begin("forward");
     forward(model, &pass, batch);
     range_begin("head");
-    tensor_t dlogits =
-        head_loss(&pass, last_norm(model), &w, batch->targets, micro.loss, micro.scale); /* [N,V] */
+    head_t head = {&w, &dw, batch->targets, micro.scale};
+    tensor_t dout = head_loss(&pass, last_norm(model), head, micro.loss); /* [N,C] */
     range_end();
     range_end();
     if (model->saved != NULL)
         visit_saved(model);
     range_begin("backward");
-    backward(model, &pass, batch, &dlogits);
+    backward(model, &pass, batch, &dout);
     range_end();
 }
 
@@ -308,7 +308,8 @@ void transformer_loss(transformer_t *model, const batch_t *batch, float *loss)
     pass_t pass = pass_of(model, batch);
     outer_t w = values_of_outer(model);
     forward(model, &pass, batch);
-    (void)head_loss(&pass, last_norm(model), &w, batch->targets, loss, 1.0f); /* empty: nothing is kept */
+    head_t head = {&w, NULL, batch->targets, 1.0f};
+    (void)head_loss(&pass, last_norm(model), head, loss); /* empty: nothing is kept */
     norm_free(&pass, last_norm(model));
 }
 
@@ -316,9 +317,10 @@ tensor_t transformer_row_losses(transformer_t *model, const batch_t *batch)
 {
     pass_t pass = pass_of(model, batch);
     outer_t w = values_of_outer(model);
+    head_t head = {&w, NULL, batch->targets, 1.0f};
     tensor_t losses;
     forward(model, &pass, batch);
-    (void)head_row_losses(&pass, last_norm(model), &w, batch->targets, 1.0f, &losses); /* nothing is kept */
+    (void)head_row_losses(&pass, last_norm(model), head, &losses); /* nothing is kept */
     norm_free(&pass, last_norm(model));
     return losses;
 }

@@ -167,6 +167,30 @@ static void memory_comes_back_after_each_step(void **state)
     assert_true(flash.peak_bytes > flash.device_bytes[0]);
 }
 
+/* The logits of 1536 rows of 65536 classes would be 384 MiB in fp32: they are made for 512 rows at a time, and make what those
+ * of 512 rows make that are all of a micro-batch. */
+static void logits_are_never_held_whole(void **state)
+{
+    (void)state;
+#define CLASSES "--layers 1 --width 16 --heads 2 --context 256 --vocab 65536 --steps 2 "
+    static const char *const types[] = {"", "--dtype bf16 "};
+    for (int i = 0; i < 2; i++) {
+        char arguments[256];
+        snprintf(arguments, sizeof arguments, CLASSES "%s--batch 6", types[i]);
+        history_t chunks = trainer_train(arguments);
+        snprintf(arguments, sizeof arguments, CLASSES "%s--batch 2 --accumulate 3", types[i]);
+        history_t whole = trainer_train(arguments);
+        assert_same_to_rounding(&chunks, &whole, 1e-5);
+        for (int step = 0; step < 2; step++)
+            assert_true(relative(chunks.grad_norm[step], whole.grad_norm[step]) < (i == 0 ? 1e-5 : 1e-3));
+        const double row = 65536.0 * (i == 0 ? 4 : 4 + 2); /* bytes of a row's logits and of their gradient */
+        print_message("at the peak: %.1f MiB, %.1f with micro-batches\n", chunks.peak_bytes / 0x1p20,
+                      whole.peak_bytes / 0x1p20);
+        assert_true(chunks.peak_bytes < whole.peak_bytes + 0.1 * 1536 * row);
+        assert_true(chunks.peak_bytes > 512 * row && chunks.peak_bytes < 512 * row + 0.25 * 1536 * row);
+    }
+}
+
 /* --dump writes what the hash is taken over. */
 static void dump_has_the_state_that_the_hash_names(void **state)
 {
@@ -262,6 +286,7 @@ int main(void)
         cmocka_unit_test(accumulating_eight_of_one_is_one_of_eight),
         cmocka_unit_test(loss_falls),
         cmocka_unit_test(memory_comes_back_after_each_step),
+        cmocka_unit_test(logits_are_never_held_whole),
         cmocka_unit_test(dump_has_the_state_that_the_hash_names),
         cmocka_unit_test(interrupt_ends_the_training_in_good_order),
         cmocka_unit_test(ranges_name_step_layers_and_operations),
