@@ -45,6 +45,18 @@ void batch_ring_close(batch_ring_t *ring)
     *ring = (batch_ring_t){0};
 }
 
+batch_t batch_reserve(gpu_t *gpu, int V, int B, int T)
+{
+    layout_t at = layout_of(B * T, V);
+    batch_t batch = {
+        .B = B, .T = T, .memory = tensor_new_of(gpu, MEMORY_OTHER, DTYPE_FP32, at.total) /* as many bytes */};
+    int *device = batch.memory.data;
+    batch.tokens = device;
+    batch.targets = device + at.targets;
+    batch.index = (token_index_t){device + at.token, device + at.first, device + at.order, 0};
+    return batch;
+}
+
 batch_t batch_upload(batch_ring_t *ring, const int *inputs, const int *targets, int B, int T)
 {
     int N = B * T;
@@ -56,13 +68,10 @@ batch_t batch_upload(batch_ring_t *ring, const int *inputs, const int *targets, 
     token_index_host_t index = {host + at.token, host + at.first, host + at.order};
     int classes = token_index_build(index, host, N, ring->V, ring->workspace);
 
-    batch_t batch = {
-        .B = B, .T = T, .memory = tensor_new(ring->gpu, DTYPE_FP32, at.total) /* of as many bytes */};
-    int *device = batch.memory.data;
-    CUDA(cudaMemcpyAsync(device, host, at.total * sizeof(int), cudaMemcpyHostToDevice, ring->gpu->stream));
-    batch.tokens = device;
-    batch.targets = device + at.targets;
-    batch.index = (token_index_t){device + at.token, device + at.first, device + at.order, classes};
+    batch_t batch = batch_reserve(ring->gpu, ring->V, B, T);
+    CUDA(cudaMemcpyAsync(batch.memory.data, host, at.total * sizeof(int), cudaMemcpyHostToDevice,
+                         ring->gpu->stream));
+    batch.index.count = classes;
     return batch;
 }
 

@@ -32,6 +32,9 @@ typedef struct batch_ring {
 void batch_ring_open(batch_ring_t *ring, gpu_t *gpu, int max_rows, int V, int slots);
 void batch_ring_close(batch_ring_t *ring);
 
+/* Room for a batch, with nothing in it. */
+batch_t batch_reserve(gpu_t *gpu, int V, int B, int T);
+
 /* inputs[B,T] and targets[B,T] are copied before it returns. */
 batch_t batch_upload(batch_ring_t *ring, const int *inputs, const int *targets, int B, int T);
 void batch_free(batch_ring_t *ring, batch_t *batch);

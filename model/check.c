@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+bool rehearsing;
+
 static bool line_open;
 
 void message_line_open(bool open)

@@ -5,6 +5,8 @@
  *   fatal()           anything else, CUDA and cuBLAS included           exit 1
  *   CUDA(call)        the call must return cudaSuccess
  *   BLAS(call)        the call must return CUBLAS_STATUS_SUCCESS
+ *
+ * A rehearsal (dry_run.h) walks through the same code without a device: the two macros leave their calls out.
  */
 #ifndef EBB_MODEL_CHECK_H
 #define EBB_MODEL_CHECK_H
@@ -22,8 +24,10 @@ _Noreturn void fatal(const char *format, ...) __attribute__((format(printf, 1, 2
 /* Tells that the terminal's line is (not) finished, so that a message starts on a line of its own. */
 void message_line_open(bool open);
 
-#define CUDA(call) check_cuda((call), #call, __FILE__, __LINE__)
-#define BLAS(call) check_blas((call), #call, __FILE__, __LINE__)
+extern bool rehearsing; /* set, if ever, before anything else */
+
+#define CUDA(call) (rehearsing ? (void)0 : check_cuda((call), #call, __FILE__, __LINE__))
+#define BLAS(call) (rehearsing ? (void)0 : check_blas((call), #call, __FILE__, __LINE__))
 
 void check_cuda(cudaError_t error, const char *call, const char *file, int line);
 void check_blas(cublasStatus_t status, const char *call, const char *file, int line);

@@ -115,6 +115,9 @@ const flag_t flag_table[] = {
      "weights and moments at the end, raw (parameters.h)", false},
     {"Output and device", "device", FLAG_COUNT, FIELD(device), "0", 0, 1 << 16, "N",
      "number of the CUDA device", false},
+    {"Output and device", "dry-run", FLAG_SWITCH, FIELD(dry_run), "0", 0, 0, "",
+     "only print what the run would need: parameters, arithmetic, memory; needs no device and no data",
+     false},
     {"Output and device", "help", FLAG_SWITCH, FIELD(help), "0", 0, 0, "", "this text", false},
 };
 const size_t flag_count = sizeof flag_table / sizeof *flag_table;

@@ -2,8 +2,12 @@
 
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "check.h"
+
+/* A rehearsal's tensors: not NULL, which would mean empty. */
+#define NOWHERE ((void *)0x10000)
 
 /* Picks the device; the messages of a machine without one are worth more than the error's name. */
 static void choose_device(gpu_t *gpu, int device)
@@ -53,30 +57,63 @@ void gpu_close(gpu_t *gpu)
     *gpu = (gpu_t){0};
 }
 
-static void count_allocation(gpu_t *gpu, cudaError_t error, size_t bytes)
+const char *const memory_names[MEMORY_COUNT] = {"weights",     "masters", "gradients", "moments",
+                                                "activations", "logits",  "workspace", "other"};
+
+static _Noreturn void out_of_memory(const gpu_t *gpu, size_t bytes)
 {
-    if (error == cudaErrorMemoryAllocation) {
-        size_t free_bytes = 0, total_bytes = 0;
-        (void)cudaMemGetInfo(&free_bytes, &total_bytes);
-        fatal("out of device memory: asked for %zu bytes (%.1f MiB) with %.1f MiB in use by the trainer and "
-              "%.1f of "
-              "%.1f MiB free; use a smaller --batch (and --accumulate for the same step), --context, --width "
-              "or "
-              "--layers, or --attention flash",
-              bytes, (double)bytes / 0x1p20, (double)gpu->live_bytes / 0x1p20, (double)free_bytes / 0x1p20,
-              (double)total_bytes / 0x1p20);
-    }
+    size_t free_bytes = 0, total_bytes = 0;
+    (void)cudaMemGetInfo(&free_bytes, &total_bytes);
+    fatal("out of device memory: asked for %zu bytes (%.1f MiB) with %.1f MiB in use by the trainer and %.1f "
+          "of "
+          "%.1f MiB free; use a smaller --batch (and --accumulate for the same step), --context, --width or "
+          "--layers, or --attention flash",
+          bytes, (double)bytes / 0x1p20, (double)gpu->live_bytes / 0x1p20, (double)free_bytes / 0x1p20,
+          (double)total_bytes / 0x1p20);
+}
+
+static void count_allocation(gpu_t *gpu, const tensor_t *tensor)
+{
+    gpu->live_bytes += tensor->bytes;
+    gpu->live_by[tensor->memory] += tensor->bytes;
+    if (gpu->live_bytes <= gpu->peak_bytes)
+        return;
+    gpu->peak_bytes = gpu->live_bytes;
+    memcpy(gpu->peak_by, gpu->live_by, sizeof gpu->peak_by);
+}
+
+static tensor_t allocate(gpu_t *gpu, tensor_t tensor, bool permanent)
+{
+    cudaError_t error = cudaSuccess;
+    if (rehearsing)
+        tensor.data = NOWHERE;
+    else if (permanent)
+        error = cudaMalloc(&tensor.data, tensor.bytes);
+    else
+        error = cudaMallocAsync(&tensor.data, tensor.bytes, gpu->stream);
+    if (error == cudaErrorMemoryAllocation)
+        out_of_memory(gpu, tensor.bytes);
     CUDA(error);
-    gpu->live_bytes += bytes;
-    if (gpu->live_bytes > gpu->peak_bytes)
-        gpu->peak_bytes = gpu->live_bytes;
+    count_allocation(gpu, &tensor);
+    return tensor;
+}
+
+/* Of a tensor that has been freed. */
+static void forget(gpu_t *gpu, tensor_t *tensor)
+{
+    gpu->live_bytes -= tensor->bytes;
+    gpu->live_by[tensor->memory] -= tensor->bytes;
+    *tensor = (tensor_t){0};
+}
+
+tensor_t tensor_new_of(gpu_t *gpu, memory_t memory, dtype_t dtype, size_t count)
+{
+    return allocate(gpu, (tensor_t){NULL, count * dtype_bytes(dtype), dtype, memory}, false);
 }
 
 tensor_t tensor_new(gpu_t *gpu, dtype_t dtype, size_t count)
 {
-    tensor_t tensor = {NULL, count * dtype_bytes(dtype), dtype};
-    count_allocation(gpu, cudaMallocAsync(&tensor.data, tensor.bytes, gpu->stream), tensor.bytes);
-    return tensor;
+    return tensor_new_of(gpu, MEMORY_ACTIVATIONS, dtype, count);
 }
 
 void tensor_free(gpu_t *gpu, tensor_t *tensor)
@@ -84,8 +121,7 @@ void tensor_free(gpu_t *gpu, tensor_t *tensor)
     if (tensor->data == NULL)
         return;
     CUDA(cudaFreeAsync(tensor->data, gpu->stream));
-    gpu->live_bytes -= tensor->bytes;
-    *tensor = (tensor_t){0};
+    forget(gpu, tensor);
 }
 
 tensor_t tensor_take(tensor_t *from)
@@ -95,10 +131,9 @@ tensor_t tensor_take(tensor_t *from)
     return taken;
 }
 
-tensor_t tensor_new_permanent(gpu_t *gpu, dtype_t dtype, size_t count)
+tensor_t tensor_new_permanent(gpu_t *gpu, memory_t memory, dtype_t dtype, size_t count)
 {
-    tensor_t tensor = {NULL, count * dtype_bytes(dtype), dtype};
-    count_allocation(gpu, cudaMalloc(&tensor.data, tensor.bytes), tensor.bytes);
+    tensor_t tensor = allocate(gpu, (tensor_t){NULL, count * dtype_bytes(dtype), dtype, memory}, true);
     CUDA(cudaMemsetAsync(tensor.data, 0, tensor.bytes, gpu->stream));
     return tensor;
 }
@@ -108,6 +143,5 @@ void tensor_free_permanent(gpu_t *gpu, tensor_t *tensor)
     if (tensor->data == NULL)
         return;
     CUDA(cudaFree(tensor->data));
-    gpu->live_bytes -= tensor->bytes;
-    *tensor = (tensor_t){0};
+    forget(gpu, tensor);
 }

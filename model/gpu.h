@@ -7,6 +7,8 @@
  * stream. The default pool keeps what is freed (release threshold UINT64_MAX), so that after the first step
  * no allocation reaches the operating system.
  *
+ * In a rehearsal (check.h) nothing is allocated, only counted: a tensor's data is an address that nobody may use.
+ *
  * Out of memory ends the program: one line that says how many bytes were asked for and which flags need less.
  *
  * Threads: one. Everything is ordered on `stream`.
@@ -20,6 +22,22 @@
 
 #include "dtype.h"
 
+/* What memory is for. */
+typedef enum memory {
+    MEMORY_WEIGHTS,     /* what the passes compute with */
+    MEMORY_MASTERS,     /* in a bf16 run, their values in fp32 */
+    MEMORY_GRADIENTS,   /* of parameters */
+    MEMORY_MOMENTS,     /* AdamW's two */
+    MEMORY_ACTIVATIONS, /* of a pass, kept or not, and their gradients */
+    MEMORY_LOGITS,      /* and their gradients */
+    MEMORY_WORKSPACE,   /* scratch of kernels and products */
+    MEMORY_OTHER,       /* batches, results, tables */
+    MEMORY_COUNT
+} memory_t;
+
+/* "weights", "masters", ... */
+extern const char *const memory_names[MEMORY_COUNT];
+
 typedef struct gpu {
     int device;
     char name[256];
@@ -29,6 +47,8 @@ typedef struct gpu {
     cublasHandle_t blas;
     struct linear_plans *linear;   /* linear.c's, between linear_open and linear_close */
     size_t live_bytes, peak_bytes; /* what the trainer itself has allocated: now, and at most so far */
+    size_t live_by[MEMORY_COUNT],
+        peak_by[MEMORY_COUNT]; /* the same by kind; peak_by: when the peak was first reached */
 } gpu_t;
 
 /* A dense array in device memory; owns it. Empty: data NULL, bytes 0. */
@@ -36,20 +56,23 @@ typedef struct tensor {
     void *data; /* of float or bf16 */
     size_t bytes;
     dtype_t dtype;
+    memory_t memory;
 } tensor_t;
 
 void gpu_open(gpu_t *gpu, int device);
 void gpu_close(gpu_t *gpu);
 
-/* An uninitialised tensor of `count` elements, usable by work issued on the stream from now on. */
+/* An uninitialised tensor of `count` elements, usable by work issued on the stream from now on; tensor_new's are
+ * activations. */
 tensor_t tensor_new(gpu_t *gpu, dtype_t dtype, size_t count);
+tensor_t tensor_new_of(gpu_t *gpu, memory_t memory, dtype_t dtype, size_t count);
 /* Frees it behind the work issued so far and empties it; an empty one is left alone. */
 void tensor_free(gpu_t *gpu, tensor_t *tensor);
 /* Moves the ownership out of `from`, which is empty afterwards. */
 tensor_t tensor_take(tensor_t *from);
 
 /* For the whole run: zeroed, not stream-ordered; freed by tensor_free_permanent. */
-tensor_t tensor_new_permanent(gpu_t *gpu, dtype_t dtype, size_t count);
+tensor_t tensor_new_permanent(gpu_t *gpu, memory_t memory, dtype_t dtype, size_t count);
 void tensor_free_permanent(gpu_t *gpu, tensor_t *tensor);
 
 #endif

@@ -60,9 +60,10 @@ tensor_t head_row_losses(const pass_t *pass, norm_t *last, head_t head, tensor_t
     size_t room = (size_t)rows * (size_t)V;
     tensor_t dout = pass->keep ? pass_tensor(pass, pass->C) : (tensor_t){0}; /* [N,C] */
     *losses = pass_statistics(pass, 1);                                      /* [N] */
-    tensor_t logits = tensor_new(gpu, DTYPE_FP32, room);                     /* [rows,V] */
-    tensor_t dlogits =
-        pass->keep && pass->dtype != DTYPE_FP32 ? tensor_new(gpu, pass->dtype, room) : (tensor_t){0};
+    tensor_t logits = tensor_new_of(gpu, MEMORY_LOGITS, DTYPE_FP32, room);   /* [rows,V] */
+    tensor_t dlogits = pass->keep && pass->dtype != DTYPE_FP32
+                           ? tensor_new_of(gpu, MEMORY_LOGITS, pass->dtype, room)
+                           : (tensor_t){0};
     chunk_t chunk = {.logits = logits.data,
                      .dlogits = pass->keep && dlogits.data == NULL ? logits.data : dlogits.data};
     for (chunk.first = 0; chunk.first < pass->N; chunk.first += rows) {
@@ -92,7 +93,8 @@ tensor_t head_loss(const pass_t *pass, norm_t *last, head_t head, float *loss)
 tensor_t head_next(const pass_t *pass, const norm_t *last, const outer_t *w)
 {
     size_t row = (size_t)(pass->N - 1) * (size_t)pass->C * dtype_bytes(pass->dtype);
-    tensor_t logits = tensor_new(pass->gpu, DTYPE_FP32, (size_t)pass->shape->vocab); /* [V] */
+    tensor_t logits =
+        tensor_new_of(pass->gpu, MEMORY_LOGITS, DTYPE_FP32, (size_t)pass->shape->vocab); /* [V] */
     linear_forward_fp32(pass->gpu, pass->dtype, head_shape(pass, 1), logits.data,
                         (const char *)last->out.data + row, w->head);
     return logits;

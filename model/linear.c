@@ -45,7 +45,8 @@ void linear_open(gpu_t *gpu, size_t workspace_bytes)
         fatal("no host memory for the products' plans");
     BLAS(cublasLtCreate(&gpu->linear->lt));
     if (workspace_bytes > 0)
-        gpu->linear->workspace = tensor_new_permanent(gpu, DTYPE_FP32, (workspace_bytes + 255) / 256 * 64);
+        gpu->linear->workspace =
+            tensor_new_permanent(gpu, MEMORY_WORKSPACE, DTYPE_FP32, (workspace_bytes + 255) / 256 * 64);
 }
 
 void linear_close(gpu_t *gpu)
@@ -137,6 +138,9 @@ static void describe(plan_t *plan)
 
 static void choose(gpu_t *gpu, plan_t *plan)
 {
+    plan->possible = rehearsing;
+    if (rehearsing)
+        return;
     size_t bytes = gpu->linear->workspace.bytes;
     uint32_t alignment = 16; /* of tensors inside a group, and of rows */
     static const cublasLtMatmulPreferenceAttributes_t alignments[] = {
@@ -232,7 +236,7 @@ void linear_backward_input(gpu_t *gpu, dtype_t dtype, linear_t s, void *dx, cons
 static void sum_columns(gpu_t *gpu, dtype_t dtype, linear_t s, float *dbias, const void *dy, int accumulate)
 {
     size_t bytes = column_sum_scratch(s.rows, s.out);
-    tensor_t scratch = tensor_new(gpu, DTYPE_FP32, bytes / sizeof(float));
+    tensor_t scratch = tensor_new_of(gpu, MEMORY_WORKSPACE, DTYPE_FP32, bytes / sizeof(float));
     CUDA(column_sum(dtype, dbias, dy, s.rows, s.out, accumulate, scratch.data, gpu->stream));
     tensor_free(gpu, &scratch);
 }

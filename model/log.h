@@ -11,8 +11,10 @@
  *   eval    "step", "loss" (nats per token), "loss_hex", "tokens"
  *   choices "step", "examples", "accuracy", "accuracy_norm" (choices.h)
  *   sample  "prompt", "text" (a byte above 127 as the code point of that number)
- *   final   "steps", "held_out_loss", "held_out_loss_hex", "peak_bytes", "seconds", "state_hash" (parameters.h); after
- *           SIGTERM without a held-out loss
+ *   final   "steps", "held_out_loss", "held_out_loss_hex", "peak_bytes", "peak_by_kind" (an object: gpu.h's kinds of memory
+ *           when the peak was reached), "seconds", "state_hash" (parameters.h); after SIGTERM without a held-out loss
+ *   dry_run (alone) "parameters", "flops_per_token", "tokens_per_step", "peak_bytes", "peak_by_kind", "saved_by_layer" (an
+ *           object: bytes of what each layer keeps for the backward pass, by name), "saved_bytes" (of all layers)
  * A number that is not finite is null.
  */
 #ifndef EBB_MODEL_LOG_H

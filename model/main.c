@@ -1,4 +1,5 @@
 /* ebb-train: trains a GPT-2 style transformer on text, on a CUDA device. See --help. */
+#include "dry_run.h"
 #include "options.h"
 #include "train.h"
 
@@ -6,6 +7,9 @@ int main(int argc, char **argv)
 {
     options_t options;
     options_parse(&options, argc, argv);
-    train(&options);
+    if (options.dry_run)
+        dry_run(&options);
+    else
+        train(&options);
     return 0;
 }

@@ -41,10 +41,11 @@ void optimizer_open(optimizer_t *optimizer, parameters_t *parameters, const opti
         .seed = rng_at(options->seed, RNG_ROUNDING)};
     for (int g = 0; g < parameters->group_count; g++)
         optimizer->partial_count += partials_of(&parameters->groups[g]);
-    optimizer->partials = tensor_new_permanent(parameters->gpu, DTYPE_FP32, optimizer->partial_count);
+    optimizer->partials =
+        tensor_new_permanent(parameters->gpu, MEMORY_WORKSPACE, DTYPE_FP32, optimizer->partial_count);
     optimizer->threshold = (float)options->skip_outliers;
     if (options->skip_outliers > 0)
-        optimizer->past = tensor_new_permanent(parameters->gpu, DTYPE_FP32, OUTLIER_FLOATS);
+        optimizer->past = tensor_new_permanent(parameters->gpu, MEMORY_OTHER, DTYPE_FP32, OUTLIER_FLOATS);
 }
 
 void optimizer_close(optimizer_t *optimizer)

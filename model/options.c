@@ -157,7 +157,7 @@ void options_parse(options_t *options, int argc, char **argv)
         help_print();
         exit(0);
     }
-    if (options->data == NULL)
+    if (options->data == NULL && !options->dry_run)
         usage_error(
             "--data FILES is missing: a text or token shards to train on (ebb-train --help lists all flags)");
     check_shape(options);

@@ -61,6 +61,7 @@ typedef struct options {
 
     const char *log, *dump;
     int device;
+    int dry_run;
     int help;
 } options_t;
 

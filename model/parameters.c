@@ -19,12 +19,12 @@ void parameters_open(parameters_t *parameters, gpu_t *gpu, const layout_t *layou
         group_t *group = &parameters->groups[i];
         group->count = layout->groups[i].count;
         group->decayed = layout->groups[i].decayed;
-        group->value = tensor_new_permanent(gpu, dtype, group->count);
+        group->value = tensor_new_permanent(gpu, MEMORY_WEIGHTS, dtype, group->count);
         if (dtype != DTYPE_FP32)
-            group->master = tensor_new_permanent(gpu, DTYPE_FP32, group->count);
-        group->gradient = tensor_new_permanent(gpu, DTYPE_FP32, group->count);
-        group->m = tensor_new_permanent(gpu, DTYPE_FP32, group->count);
-        group->v = tensor_new_permanent(gpu, DTYPE_FP32, group->count);
+            group->master = tensor_new_permanent(gpu, MEMORY_MASTERS, DTYPE_FP32, group->count);
+        group->gradient = tensor_new_permanent(gpu, MEMORY_GRADIENTS, DTYPE_FP32, group->count);
+        group->m = tensor_new_permanent(gpu, MEMORY_MOMENTS, DTYPE_FP32, group->count);
+        group->v = tensor_new_permanent(gpu, MEMORY_MOMENTS, DTYPE_FP32, group->count);
     }
 }
 

@@ -45,7 +45,8 @@ tensor_t pass_statistics(const pass_t *pass, int columns)
 
 tensor_t pass_scratch(const pass_t *pass, size_t bytes)
 {
-    return bytes > 0 ? tensor_new(pass->gpu, DTYPE_FP32, (bytes + sizeof(float) - 1) / sizeof(float))
+    return bytes > 0 ? tensor_new_of(pass->gpu, MEMORY_WORKSPACE, DTYPE_FP32,
+                                     (bytes + sizeof(float) - 1) / sizeof(float))
                      : (tensor_t){0};
 }
 

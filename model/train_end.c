@@ -86,6 +86,14 @@ static void print_sample(trainer_t *t)
     free(tokens);
 }
 
+void log_memory(json_log_t *log, const char *key, const size_t bytes[MEMORY_COUNT])
+{
+    log_object_begin(log, key);
+    for (int kind = 0; kind < MEMORY_COUNT; kind++)
+        log_count(log, memory_names[kind], bytes[kind]);
+    log_object_end(log);
+}
+
 void finish(trainer_t *t)
 {
     double seconds = progress_clock() - t->began;
@@ -112,6 +120,7 @@ void finish(trainer_t *t)
     log_count(log, "steps", (uint64_t)t->steps_done);
     log_exact(log, "held_out_loss", held_out.loss);
     log_count(log, "peak_bytes", t->gpu.peak_bytes);
+    log_memory(log, "peak_by_kind", t->gpu.peak_by);
     log_real(log, "seconds", seconds);
     log_text(log, "state_hash", hex);
     log_end(log);

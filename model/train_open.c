@@ -89,6 +89,15 @@ static size_t workspace_bytes(const options_t *o)
     return o->dtype != DTYPE_BF16 ? 0 : largest < advised ? largest : advised;
 }
 
+void open_model(trainer_t *t)
+{
+    const options_t *o = t->options;
+    linear_open(&t->gpu, workspace_bytes(o));
+    transformer_open(&t->model, &t->gpu, o);
+    optimizer_open(&t->optimizer, &t->model.parameters, o);
+    t->results = tensor_new_permanent(&t->gpu, MEMORY_OTHER, DTYPE_FP32, RESULT_COUNT);
+}
+
 void open_device(trainer_t *t)
 {
     const options_t *o = t->options;
@@ -97,12 +106,9 @@ void open_device(trainer_t *t)
            t->gpu.driver_version / 1000, t->gpu.driver_version % 1000 / 10);
     fflush(stdout);
 
-    linear_open(&t->gpu, workspace_bytes(o));
-    transformer_open(&t->model, &t->gpu, o);
-    optimizer_open(&t->optimizer, &t->model.parameters, o);
+    open_model(t);
     int slots = STEPS_IN_FLIGHT * o->accumulate;
     batch_ring_open(&t->ring, &t->gpu, o->batch * o->context, o->vocab, slots > 8 ? slots : 8);
-    t->results = tensor_new_permanent(&t->gpu, DTYPE_FP32, RESULT_COUNT);
     void *pinned = NULL;
     CUDA(cudaMallocHost(&pinned, STEPS_IN_FLIGHT * RESULT_COUNT * sizeof(float)));
     t->pinned = pinned;
@@ -114,16 +120,21 @@ void open_device(trainer_t *t)
     load_model(t);
 }
 
+void close_model(trainer_t *t)
+{
+    tensor_free_permanent(&t->gpu, &t->results);
+    optimizer_close(&t->optimizer);
+    transformer_close(&t->model);
+    linear_close(&t->gpu);
+}
+
 void close_all(trainer_t *t)
 {
     for (int i = 0; i < STEPS_IN_FLIGHT; i++)
         CUDA(cudaEventDestroy(t->pending[i].done));
     CUDA(cudaFreeHost(t->pinned));
-    tensor_free_permanent(&t->gpu, &t->results);
     batch_ring_close(&t->ring);
-    optimizer_close(&t->optimizer);
-    transformer_close(&t->model);
-    linear_close(&t->gpu);
+    close_model(t);
     gpu_close(&t->gpu);
     tokenizer_close(&t->tokenizer);
     choices_close(&t->choices);
@@ -148,14 +159,19 @@ const char *unit_of(const trainer_t *t)
     return t->data.token_bytes == 1 ? "byte" : "token";
 }
 
-void describe_run(trainer_t *t)
+void describe_model(const trainer_t *t)
 {
-    const options_t *o = t->options;
-    size_t parameters = parameters_count(&t->model.parameters);
     const shape_t *s = &t->model.shape;
     printf("model: %s, %d layers, width %d, %d heads%s, context %d, %d classes: %zu parameters\n",
            s->family == FAMILY_LLAMA ? "Llama" : "GPT-2", s->layers, s->width, s->heads,
-           s->kv_heads < s->heads ? " that share keys" : "", s->context, s->vocab, parameters);
+           s->kv_heads < s->heads ? " that share keys" : "", s->context, s->vocab,
+           parameters_count(&t->model.parameters));
+}
+
+void describe_run(trainer_t *t)
+{
+    const options_t *o = t->options;
+    describe_model(t);
     printf("data: %s, %llu %ss for training, %llu held out\n", o->data,
            (unsigned long long)t->data.train_count, unit_of(t), (unsigned long long)t->held_out.count);
     printf("training: %d steps of %d x %d sequences\n", o->steps, o->accumulate, o->batch);
@@ -171,7 +187,7 @@ void describe_run(trainer_t *t)
     options_each(o, log_option, log);
     log_object_end(log);
     log_count(log, "vocab", (uint64_t)o->vocab);
-    log_count(log, "parameters", parameters);
+    log_count(log, "parameters", parameters_count(&t->model.parameters));
     log_count(log, "train_tokens", t->data.train_count);
     log_count(log, "held_out_tokens", t->held_out.count);
     log_text(log, "device_name", t->gpu.name);

@@ -76,9 +76,14 @@ const char *unit_of(const trainer_t *t);
 
 /* Everything that bad input can break, before the device is touched. */
 void open_files(trainer_t *t);
+/* What stays on the device for the whole run: all that gpu.h counts between two steps. */
+void open_model(trainer_t *t);
+void close_model(trainer_t *t);
 /* The device, the model and its state. */
 void open_device(trainer_t *t);
 void close_all(trainer_t *t);
+/* One line on stdout. */
+void describe_model(const trainer_t *t);
 /* The first lines of the output, and of the log. */
 void describe_run(trainer_t *t);
 
@@ -86,6 +91,8 @@ void describe_run(trainer_t *t);
 
 /* Held-out loss over at most so many batches, 0: all. */
 evaluation_t evaluate_and_log(trainer_t *t, size_t most);
+/* An object of the log: bytes by kind. */
+void log_memory(json_log_t *log, const char *key, const size_t bytes[MEMORY_COUNT]);
 /* Evaluation, choices, sample, dump, and the last record of the log. */
 void finish(trainer_t *t);
 

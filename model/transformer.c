@@ -52,11 +52,13 @@ static void initialise(transformer_t *model, uint64_t seed)
 static tensor_t upload_rope(gpu_t *gpu, const shape_t *s)
 {
     size_t count = (size_t)s->context * (size_t)(s->width / s->heads);
+    tensor_t table = tensor_new_permanent(gpu, MEMORY_OTHER, DTYPE_FP32, count); /* [context,2,D/2] */
+    if (rehearsing)
+        return table;
     float *host = malloc(count * sizeof *host);
     if (host == NULL)
         fatal("no host memory for a table of %d positions", s->context);
     rope_table(s, s->context, host);
-    tensor_t table = tensor_new_permanent(gpu, DTYPE_FP32, count); /* [context,2,D/2] */
     CUDA(cudaMemcpyAsync(table.data, host, table.bytes, cudaMemcpyHostToDevice, gpu->stream));
     CUDA(cudaStreamSynchronize(gpu->stream));
     free(host);
@@ -89,7 +91,8 @@ void transformer_open(transformer_t *model, gpu_t *gpu, const options_t *options
     if (s.family == FAMILY_LLAMA)
         model->rope = upload_rope(gpu, &s);
     model->kept = activations_new((size_t)s.layers);
-    initialise(model, options->seed);
+    if (!rehearsing)
+        initialise(model, options->seed);
 }
 
 void transformer_close(transformer_t *model)
