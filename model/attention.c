@@ -3,6 +3,7 @@
  *
  * flash keeps qkv, the output and one number per row and head; naive keeps q, k, v and the probabilities,
  * B*H*T*T of them (twice with dropout), and leaves the products to cuBLAS. Both drop the same probabilities.
+ * --save lean keeps the output and flash's numbers only, and makes the rest again, the same bits.
  */
 #include <math.h>
 
@@ -70,7 +71,8 @@ static float score_scale(const pass_t *pass)
     return 1.0f / sqrtf((float)pass->D);
 }
 
-static void naive_forward(const pass_t *pass, attention_kept_t *kept, dropout_t drop)
+/* q, k, v, and the probabilities, before and after dropout, from kept->qkv, which is freed. */
+static void naive_probabilities(const pass_t *pass, attention_kept_t *kept, dropout_t drop)
 {
     gpu_t *gpu = pass->gpu;
     dtype_t dtype = pass->dtype;
@@ -92,14 +94,21 @@ static void naive_forward(const pass_t *pass, attention_kept_t *kept, dropout_t 
                                 scores.data != NULL ? scores.data : kept->probs.data, score_scale(pass),
                                 pass->B, pass->H, pass->T, drop, gpu->stream));
     tensor_free(gpu, &scores);
+}
 
+static void naive_forward(const pass_t *pass, attention_kept_t *kept, dropout_t drop)
+{
+    gpu_t *gpu = pass->gpu;
+    dtype_t dtype = pass->dtype;
+
+    naive_probabilities(pass, kept, drop);
     tensor_t y = pass_tensor(pass, pass->C); /* [B,H,T,D] */
     const void *used = drop.rate > 0 ? kept->dropped.data : kept->probs.data;
     batched_matmul(gpu, dtype, dtype, heads_from_scores(pass, 0), y.data, used, kept->v.data);
     kept->out = pass_tensor(pass, pass->C); /* [B,T,H,D] */
     CUDA(attention_heads(dtype, kept->out.data, y.data, shape_of(pass), gpu->stream));
     tensor_free(gpu, &y);
-    if (!pass->keep) {
+    if (!pass_keeps_all(pass)) {
         tensor_free(gpu, &kept->q);
         tensor_free(gpu, &kept->k);
         tensor_free(gpu, &kept->v);
@@ -137,6 +146,8 @@ static tensor_t naive_backward(const pass_t *pass, attention_kept_t *kept, tenso
     gpu_t *gpu = pass->gpu;
     dtype_t dtype = pass->dtype;
 
+    if (pass->lean)
+        naive_probabilities(pass, kept, drop);
     tensor_t dv, ddropped;
     naive_backward_scores(pass, kept, dout, &dv, &ddropped);
     tensor_t dscores =
@@ -208,7 +219,7 @@ tensor_t attention_sublayer_backward(const pass_t *pass, int layer, attention_ke
                            pass->accumulate);
     tensor_t dout = pass_tensor(pass, C); /* [B,T,H,D] */
     linear_backward_input(gpu, pass->dtype, projection, dout.data, dy->data, w->proj_w);
-    if (pass->lean && pass->attention != ATTENTION_NAIVE)
+    if (pass->lean)
         kept->qkv = make_qkv(pass, in, w);
     tensor_t dqkv = pass->attention == ATTENTION_NAIVE ? naive_backward(pass, kept, &dout, drop)
                                                        : flash_backward(pass, kept, &dout, drop);

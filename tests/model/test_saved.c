@@ -116,10 +116,18 @@ static void fp32_saves_twice_as_much(void **state)
            single = saved_by("--model=tiny", "--dtype=fp32", "--save=full", "--attention=flash");
     assert_string_equal(half.names, single.names);
     assert_true(single.bytes > half.bytes && single.bytes <= 2 * half.bytes);
-    list_t naive = saved_by("--model=tiny", "--dtype=fp32", "--save=lean", "--attention=naive");
-    assert_string_equal(naive.names,
-                        "norm1.x norm1.stats norm2.x norm2.stats attention.q attention.k attention.v "
-                        "attention.probs attention.dropped attention.out mlp.up ");
+}
+
+/* Nothing of T x T in the lean mode. */
+static void naive_attention_saves_its_output_alone_in_the_lean_mode(void **state)
+{
+    (void)state;
+    list_t full = saved_by("--model=tiny", "--dtype=bf16", "--save=full", "--attention=naive");
+    assert_string_equal(full.names,
+                        "norm1.x norm1.out norm1.stats norm2.x norm2.out norm2.stats attention.q attention.k "
+                        "attention.v attention.probs attention.dropped attention.out mlp.up mlp.act ");
+    assert_saved(saved_by("--model=tiny", "--dtype=bf16", "--save=lean", "--attention=naive"), 17,
+                 "norm1.x norm1.stats norm2.x norm2.stats attention.out mlp.up ");
 }
 
 #define SMALL                                                                                                \
@@ -145,6 +153,8 @@ static void lean_training_is_full_training(void **state)
     (void)state;
     assert_same_training(SMALL, 0);
     assert_same_training(SMALL "--attention naive", 0);
+    assert_same_training("--model llama:tiny --kv-heads 1 --hidden 72 --dtype bf16 --attention naive " SMALL,
+                         0);
     assert_same_training("--model llama:tiny --kv-heads 1 --hidden 72 " SMALL, 0);
     assert_same_training("--model llama:tiny --kv-heads 1 --hidden 72 --dtype bf16 " SMALL, 0);
     assert_same_training("--dtype bf16 " SMALL, 2e-3);
@@ -156,6 +166,7 @@ int main(void)
         cmocka_unit_test(gpt2_in_bf16_saves_what_it_says),
         cmocka_unit_test(llama_in_bf16_saves_what_it_says),
         cmocka_unit_test(fp32_saves_twice_as_much),
+        cmocka_unit_test(naive_attention_saves_its_output_alone_in_the_lean_mode),
         cmocka_unit_test(lean_training_is_full_training),
     };
     return cmocka_run_group_tests(tests, NULL, trainer_teardown);
