@@ -142,12 +142,35 @@ static __device__ __forceinline__ void store_stochastically(bf16 *to, float x, u
         to->bits = (uint16_t)((bits + noise) >> 16);
 }
 
-/* Elements begin ... end - 1, by a block. */
+/* The random bits of elements begin ... end - 1, begin a multiple of 8, end - begin <= KEEP, into shared memory:
+ * element begin + i's are noise[i]. A Philox call is made once for its eight elements. Barriers before and after are part
+ * of this. */
+static __device__ __forceinline__ void fill_noise(uint16_t *noise, /* [KEEP] */
+                                                  size_t begin, size_t end, adamw_step_t o)
+{
+    const int blocks = (int)((end - begin + 7) / 8);
+    const uint64_t start = o.offset + begin / 8;
+    const uint32_t low = (uint32_t)start, high = (uint32_t)(start >> 32);
+    __syncthreads();
+    SIMD for (int g = block_thread(); g < blocks; g += block_threads())
+    {
+        const uint32_t c = low + (uint32_t)g;
+        const words_t w = philox(c, high + (c < low), o.seed);
+        uint16_t *const to = noise + 8 * g;
+        to[0] = (uint16_t)w.w0, to[1] = (uint16_t)(w.w0 >> 16);
+        to[2] = (uint16_t)w.w1, to[3] = (uint16_t)(w.w1 >> 16);
+        to[4] = (uint16_t)w.w2, to[5] = (uint16_t)(w.w2 >> 16);
+        to[6] = (uint16_t)w.w3, to[7] = (uint16_t)(w.w3 >> 16);
+    }
+    __syncthreads();
+}
+
+/* Elements begin ... end - 1, by a block; noise: element begin's random bits come first. */
 template <int COPY_HOW>
-static __device__ __forceinline__ void adamw_range(float *__restrict__ parameter, float *__restrict__ m,
-                                                   float *__restrict__ v, bf16 *__restrict__ copy,
-                                                   const float *__restrict__ gradient, size_t begin,
-                                                   size_t end, float scale, adamw_step_t o, float shrink)
+static __device__ __forceinline__ void
+adamw_range(float *__restrict__ parameter, float *__restrict__ m, float *__restrict__ v,
+            bf16 *__restrict__ copy, const float *__restrict__ gradient, size_t begin, size_t end,
+            float scale, adamw_step_t o, float shrink, const uint16_t *__restrict__ noise)
 {
     SIMD for (size_t i = begin + (size_t)block_thread(); i < end; i += (size_t)block_threads())
     {
@@ -160,12 +183,8 @@ static __device__ __forceinline__ void adamw_range(float *__restrict__ parameter
         parameter[i] = x;
         if (COPY_HOW == NEAREST)
             store_f(copy + i, x);
-        if (COPY_HOW == STOCHASTIC) {
-            const uint64_t c = o.offset + i / 8;
-            const words_t w = philox((uint32_t)c, (uint32_t)(c >> 32), o.seed);
-            const uint32_t word = i & 4 ? (i & 2 ? w.w3 : w.w2) : (i & 2 ? w.w1 : w.w0);
-            store_stochastically(copy + i, x, i & 1 ? word >> 16 : word & 0xffffu);
-        }
+        if (COPY_HOW == STOCHASTIC)
+            store_stochastically(copy + i, x, noise[i - begin]);
     }
 }
 
@@ -174,12 +193,22 @@ __global__ void adamw_kernel(float *__restrict__ parameter, float *__restrict__ 
                              bf16 *__restrict__ copy, const float *__restrict__ gradient, /* [n] each */
                              const float *__restrict__ scale, size_t n, size_t decayed, adamw_step_t o)
 {
+    __shared__ uint16_t shared_noise[COPY_HOW == STOCHASTIC ? KEEP : 1];
+    uint16_t *const noise = shared_pointer(shared_noise);
     if (scale[0] < 0.0f) /* outlier_check */
         return;
-    const size_t begin = (size_t)blockIdx.x * SLICE_ELEMENTS, end = slice_end(n);
-    const size_t border = decayed < begin ? begin : decayed < end ? decayed : end;
-    adamw_range<COPY_HOW>(parameter, m, v, copy, gradient, begin, border, scale[0], o, 1.0f - o.decay);
-    adamw_range<COPY_HOW>(parameter, m, v, copy, gradient, border, end, scale[0], o, 1.0f);
+    const size_t slice = slice_end(n);
+    const size_t part = COPY_HOW == STOCHASTIC ? (size_t)KEEP : (size_t)SLICE_ELEMENTS;
+    for (size_t begin = (size_t)blockIdx.x * SLICE_ELEMENTS; begin < slice; begin += part) {
+        const size_t end = begin + part < slice ? begin + part : slice;
+        const size_t border = decayed < begin ? begin : decayed < end ? decayed : end;
+        if (COPY_HOW == STOCHASTIC)
+            fill_noise(noise, begin, end, o);
+        adamw_range<COPY_HOW>(parameter, m, v, copy, gradient, begin, border, scale[0], o, 1.0f - o.decay,
+                              noise);
+        adamw_range<COPY_HOW>(parameter, m, v, copy, gradient, border, end, scale[0], o, 1.0f,
+                              noise + (COPY_HOW == STOCHASTIC ? border - begin : 0));
+    }
 }
 BLOCK_SIZE_INDEPENDENT(adamw_kernel<NO_COPY>);
 BLOCK_SIZE_INDEPENDENT(adamw_kernel<NEAREST>);
