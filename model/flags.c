@@ -79,7 +79,9 @@ const flag_t flag_table[] = {
     {"Training", "clip", FLAG_REAL, FIELD(clip), "1", 0, 1e30, "NORM", "longest gradient, 0: no limit",
      false},
     {"Training", "skip-outliers", FLAG_REAL, FIELD(skip_outliers), "0", 0, 1e3, "DEVIATIONS",
-     "skip steps whose loss or gradient norm is so far above the last 128's mean; 0: none", false},
+     "skip steps whose loss or gradient norm is so far above the last 128's mean, or not finite (10 such in "
+     "a row end the training); 0: none",
+     false},
 
     {"Evaluation and samples", "eval-every", FLAG_COUNT, FIELD(eval_every), "0", 0, INT_MAX, "STEPS",
      "held-out loss every so many steps, 0: only at the end", false},

@@ -9,6 +9,9 @@
 
 volatile sig_atomic_t interrupted;
 
+/* So many steps in a row without a finite loss and gradient (--skip-outliers): no step will be taken any more. */
+#define LOST_STEPS 10
+
 static void interrupt(int signal_number)
 {
     interrupted = signal_number;
@@ -93,6 +96,20 @@ static void log_step(trainer_t *t, const pending_t *pending, double seconds)
     log_end(log);
 }
 
+/* A step that was skipped left the model as it was: if its numbers are not finite, those of the next may not be, either. */
+static void count_skipped(trainer_t *t, const pending_t *pending)
+{
+    bool skipped = is_skipped(t, pending);
+    bool finite = isfinite(pending->results[RESULT_LOSS]) && isfinite(pending->results[RESULT_NORM]);
+    t->skipped += skipped;
+    t->lost = skipped && !finite ? t->lost + 1 : 0;
+    if (t->lost == LOST_STEPS)
+        fatal("the loss or the gradient was not a finite number in %d steps in a row, the last of which is "
+              "step %d: use a lower --lr or a longer --warmup%s",
+              LOST_STEPS, pending->step,
+              t->saved > 0 ? ", or go on from a checkpoint before them (--resume FOLDER)" : "");
+}
+
 /* Waits for a step, if it is still pending, and reports it. */
 static void finish_step(trainer_t *t, int step)
 {
@@ -105,7 +122,7 @@ static void finish_step(trainer_t *t, int step)
     log_step(t, pending, seconds);
     float loss = pending->results[RESULT_LOSS];
     progress_step(&t->progress, step, loss, seconds, tokens_per_step(t->options), t->gpu.peak_bytes);
-    t->skipped += is_skipped(t, pending);
+    count_skipped(t, pending);
     if (!isfinite(loss) && !is_skipped(t, pending))
         fatal("the loss is not a finite number any more in step %d: use a lower --lr or a longer --warmup",
               step);

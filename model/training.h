@@ -60,6 +60,7 @@ typedef struct trainer {
     uint64_t saved; /* the last checkpoint's step, or where the training began */
     pending_t pending[STEPS_IN_FLIGHT];
     int skipped;        /* steps read back that were outliers */
+    int lost;           /* of them the last ones, without a finite loss and gradient */
     int steps_done;     /* issued, those before a resumption too */
     double began, last; /* clock: of the training, of the last step that was read back */
 } trainer_t;

@@ -208,6 +208,29 @@ static void resumed_training_skips_the_same_steps(void **state)
     files_clean();
 }
 
+/* A decay of a million times each step is soon beyond fp32: nothing is taken from then on, and it is not tried for ever. */
+static void losses_that_stay_infinite_end_the_training(void **state)
+{
+    (void)state;
+    static steps_t steps;
+    char log[256], arguments[1024];
+    snprintf(arguments, sizeof arguments,
+             SMALL
+             "--data %s --log %s --steps 100 --skip-outliers 3 --lr 1000 --decay 1000 --schedule constant "
+             "--warmup 0",
+             trainer_text(), files_path(log, "log"));
+    outcome_t outcome = trainer_run(arguments);
+    assert_int_equal(outcome.exit_code, 1);
+    assert_non_null(strstr(outcome.error, "not a finite number in 10 steps in a row"));
+    assert_non_null(strstr(outcome.error, "--lr"));
+    read_steps(&steps, log);
+    assert_in_range(steps.count, 11, 40);
+    assert_int_equal(steps.skipped, 10);
+    for (int step = 1; step <= steps.count; step++)
+        assert_int_equal(steps.skip[step], step > steps.count - 10);
+    files_clean();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -216,6 +239,7 @@ int main(void)
         cmocka_unit_test(steps_far_above_the_mean_are_skipped),
         cmocka_unit_test(skipped_step_changes_nothing),
         cmocka_unit_test(resumed_training_skips_the_same_steps),
+        cmocka_unit_test(losses_that_stay_infinite_end_the_training),
     };
     return cmocka_run_group_tests(tests, NULL, trainer_teardown);
 }
