@@ -183,7 +183,8 @@ static tensor_t make_qkv(const pass_t *pass, const tensor_t *in, const block_t *
     linear_forward(pass->gpu, pass->dtype, (linear_t){pass->N, pass->C, Q}, qkv.data, in->data, w->qkv_w,
                    w->qkv_b);
     if (pass->rope != NULL)
-        CUDA(rope_forward(pass->dtype, qkv.data, pass->rope, shape_of(pass), pass->gpu->stream));
+        CUDA(rope_forward(pass->dtype, qkv.data, pass->rope + (size_t)pass_position(pass) * (size_t)pass->D,
+                          shape_of(pass), pass->gpu->stream));
     return qkv;
 }
 
@@ -195,7 +196,11 @@ tensor_t attention_sublayer_forward(const pass_t *pass, int layer, attention_kep
     dropout_t drop = pass_dropout(pass, layer, SITE_ATTENTION);
 
     kept->qkv = make_qkv(pass, in, w);
-    if (pass->attention == ATTENTION_NAIVE)
+    if (pass->cache != NULL)
+        cache_put(pass, layer, &kept->qkv);
+    if (pass_position(pass) > 0)
+        kept->out = cache_attention(pass, layer, &kept->qkv);
+    else if (pass->attention == ATTENTION_NAIVE)
         naive_forward(pass, kept, drop);
     else
         flash_forward(pass, kept, drop);

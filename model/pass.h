@@ -31,6 +31,8 @@ typedef struct pass {
     int B, T, N, C, H, KV, D, F;
     const float *rope; /* device, rope.h: [T or more,2,D/2]; NULL: positions are learned; borrowed */
     attention_kind_t attention;
+    const struct kv_cache
+        *cache;     /* decode.h: the pass's tokens follow those there; NULL: none is kept; borrowed */
     int keep;       /* a backward pass follows: keep what it needs */
     int lean;       /* and make again what is cheap to make: norms' outputs, qkv, what goes down in the MLP */
     int accumulate; /* gradients are added to what is there */
@@ -129,6 +131,17 @@ tensor_t attention_sublayer_forward(const pass_t *pass, int layer, attention_kep
                                     const block_t *w);
 tensor_t attention_sublayer_backward(const pass_t *pass, int layer, attention_kept_t *kept, tensor_t *in,
                                      const tensor_t *dy, const block_t *w, const block_t *dw);
+
+/* ---- decode.c ---- */
+
+/* The keys and values of the pass's tokens go into its cache. */
+void cache_put(const pass_t *pass, int layer, const tensor_t *qkv);
+
+/* The attention [1,H,D] of a pass of one token, which has been put there, over all in the cache. Frees qkv. */
+tensor_t cache_attention(const pass_t *pass, int layer, tensor_t *qkv);
+
+/* Tokens before those of the pass. */
+int pass_position(const pass_t *pass);
 
 /* ---- mlp.c ----
  * The same for y = down(gelu(up(in) + bias)), without the last bias, or down(silu(gate(in)) * up(in)). */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "check.h"
+#include "decode.h"
 #include "ranges.h"
 #include "rng.h"
 
@@ -51,21 +52,10 @@ int sample_choose(const float *logits, int classes, double temperature, int top_
     return chosen;
 }
 
-/* Logits of the first `classes` classes after the last tokens, as many as the model sees. */
-static void read_next_logits(transformer_t *model, batch_ring_t *ring, const int *tokens, size_t count,
-                             float *logits, int classes)
+size_t sample_window(size_t count, size_t context)
 {
-    gpu_t *gpu = model->gpu;
-    size_t context = (size_t)model->shape.context;
-    size_t T = count < context ? count : context;
-    const int *window = tokens + count - T;
-    batch_t batch = batch_upload(ring, window, window, 1, (int)T); /* no loss: the targets are any tokens */
-    tensor_t next = transformer_next(model, &batch);               /* [V] */
-    CUDA(cudaMemcpyAsync(logits, next.data, (size_t)classes * sizeof *logits, cudaMemcpyDeviceToHost,
-                         gpu->stream));
-    CUDA(cudaStreamSynchronize(gpu->stream));
-    tensor_free(gpu, &next);
-    batch_free(ring, &batch);
+    size_t half = context > 1 ? context / 2 : 1;
+    return count <= context ? 0 : (count - context + half - 1) / half * half;
 }
 
 void sample_tokens(transformer_t *model, batch_ring_t *ring, const options_t *options,
@@ -84,11 +74,20 @@ void sample_tokens(transformer_t *model, batch_ring_t *ring, const options_t *op
         tokens[count++] = tokenizer->end;
 
     uint64_t key = rng_at(options->seed, RNG_SAMPLE);
+    size_t context = (size_t)model->shape.context, most = count + wanted, begin = 0;
+    decode_t decode;
+    decode_open(&decode, model, ring, (int)(most < context ? most : context));
     for (size_t i = 0; i < wanted; i++) {
-        read_next_logits(model, ring, tokens, count, logits, classes);
+        size_t from = sample_window(count, context);
+        if (i == 0 || from != begin)
+            decode_start(&decode, tokens + from, (int)(count - from), logits, classes);
+        else
+            decode_next(&decode, tokens[count - 1], logits, classes);
+        begin = from;
         tokens[count++] =
             sample_choose(logits, classes, options->temperature, options->top_k, rng_at(key, i));
     }
+    decode_close(&decode);
     memcpy(sample, tokens + count - wanted, wanted * sizeof *sample);
     free(tokens);
     free(logits);

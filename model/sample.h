@@ -12,8 +12,13 @@
  * first among equals; the largest one if temperature is 0. `random` decides. */
 int sample_choose(const float *logits, int classes, double temperature, int top_k, uint64_t random);
 
-/* Fills sample[options->sample] with what follows options->prompt, or else the token that ends a text: a full
- * forward pass over the last `context` tokens for each. Only the tokenizer's tokens are drawn. Nothing may be in
+/* Where the window begins in which the token after `count` tokens is predicted: at 0 while they fit into the model's
+ * context. When the window is full its older half is forgotten, so that it always begins at a multiple of half the context
+ * and has at least that many tokens. */
+size_t sample_window(size_t count, size_t context);
+
+/* Fills sample[options->sample] with what follows options->prompt, or else the token that ends a text. A token takes a
+ * pass over one row (decode.h), the first one of a window a pass over the window. Only the tokenizer's tokens are drawn. Nothing may be in
  * flight in the ring. Waits. */
 void sample_tokens(transformer_t *model, batch_ring_t *ring, const options_t *options,
                    const tokenizer_t *tokenizer, int *sample);

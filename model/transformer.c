@@ -120,8 +120,11 @@ static void embed(transformer_t *model, const pass_t *pass, const batch_t *batch
     outer_t w = values_of_outer(model);
     norm_t *first = &model->kept->norms[0];
     block_t block = values_of_block(model, 0);
+    const char *wpe = w.wpe; /* from the pass's first position on */
+    if (wpe != NULL)
+        wpe += (size_t)pass_position(pass) * (size_t)pass->C * dtype_bytes(pass->dtype);
     first->x = pass_tensor(pass, pass->C); /* [N,C] */
-    CUDA(embedding_forward(pass->dtype, first->x.data, batch->tokens, w.wte, w.wpe, pass->B, pass->T, pass->C,
+    CUDA(embedding_forward(pass->dtype, first->x.data, batch->tokens, w.wte, wpe, pass->B, pass->T, pass->C,
                            pass_dropout_embedding(pass), pass->gpu->stream));
     norm_forward(pass, first, block.norm1_w, block.norm1_b);
     range_end();
@@ -328,9 +331,10 @@ tensor_t transformer_row_losses(transformer_t *model, const batch_t *batch)
     return losses;
 }
 
-tensor_t transformer_next(transformer_t *model, const batch_t *batch)
+tensor_t transformer_next(transformer_t *model, const batch_t *batch, const struct kv_cache *cache)
 {
     pass_t pass = pass_of(model, batch);
+    pass.cache = cache;
     outer_t w = values_of_outer(model);
     forward(model, &pass, batch);
     tensor_t logits = head_next(&pass, last_norm(model), &w); /* [V] */

@@ -16,6 +16,8 @@
  * layers, of the last norm. */
 typedef void (*saved_fn)(void *context, int layer, const char *name, size_t bytes);
 
+struct kv_cache;
+
 typedef struct transformer {
     gpu_t *gpu; /* borrowed */
     shape_t shape;
@@ -53,7 +55,8 @@ void transformer_loss(transformer_t *model, const batch_t *batch, float *loss);
 /* The losses of the batch's rows [B,T], in nats. The caller owns them. Without dropout; keeps nothing. */
 tensor_t transformer_row_losses(transformer_t *model, const batch_t *batch);
 
-/* Logits [V] after the last token of a batch of one sequence, fp32. The caller owns them. */
-tensor_t transformer_next(transformer_t *model, const batch_t *batch);
+/* Logits [V] after the last token of a batch of one sequence, fp32. The caller owns them. The batch follows what the
+ * cache (decode.h) has, of which it is one token unless the cache is empty; keys and values go there, the caller counts. */
+tensor_t transformer_next(transformer_t *model, const batch_t *batch, const struct kv_cache *cache);
 
 #endif

@@ -152,6 +152,11 @@ cudaError_t attention_backward(dtype_t type, void *dqkv, const void *dout, const
                                const void *qkv, attention_shape_t shape, dropout_t drop, void *scratch,
                                cudaStream_t stream);
 
+/* Attention of a text's newest token: out[H,D] from its queries q[H,D] and the keys and values of all `count` tokens, its
+ * own the last ones, cache[count,2KV,D]. shape's B and T are 1. The memory that it takes does not depend on count. */
+cudaError_t attention_next(dtype_t type, void *out, const void *q, const void *cache, int count,
+                           attention_shape_t shape, cudaStream_t stream);
+
 /* The pieces of `--attention naive`, which stores scores and leaves the products to cuBLAS.
  * split: q, k, v[B,H,T,D] from qkv[B,T,H+2KV,D], shared keys and values copied to each of their heads. merge: the
  * reverse, for gradients, which are added up over the heads that share. heads: out[B,T,H,D] from y[B,H,T,D]; unheads:

@@ -4,13 +4,13 @@
 #
 # Between fast and SIMT mode what only moves numbers, or adds them up in an order that the source gives, has the same bits;
 # sums over lanes differ by rounding. Between block sizes everything has the same bits but what a whole block adds up (the
-# loss and the norm of long rows); the order of threads changes nothing at all. Checked mode is another compilation: the
+# loss, the norm of long rows, one token's attention); the order of threads changes nothing at all. Checked mode is another compilation: the
 # compiler may form other multiply-adds.
 set -euo pipefail
 
 program=$1 compare=$2
 moved=(x dwte dwpe sum dbeta dy result m q k qkv heads unheads turned "turned back" "-")
-by_block=(losses logits "logits(bf16)" "norm and scale")
+by_block=(losses logits "logits(bf16)" "norm and scale" next "next(bf16)")
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
