@@ -1,15 +1,46 @@
 /* attention.c: the first sublayer of a block: y[N,C] = heads of causal self-attention of qkv(in), projected. In Llama
  * queries and keys are turned by their positions first.
  *
- * flash keeps qkv, the output and one number per row and head; naive keeps q, k, v and the probabilities,
- * B*H*T*T of them (twice with dropout), and leaves the products to cuBLAS. Both drop the same probabilities.
- * --save lean keeps the output and flash's numbers only, and makes the rest again, the same bits.
+ * flash and tensor keep qkv, the output and one number per row and head, and differ in the kernels that they run; naive
+ * keeps q, k, v and the probabilities, B*H*T*T of them (twice with dropout), and leaves the products to cuBLAS. All drop
+ * the same probabilities.
+ * --save lean keeps the output and the numbers of flash and tensor only, and makes the rest again, the same bits.
  */
 #include <math.h>
 
 #include "check.h"
 #include "linear.h"
 #include "pass.h"
+
+/* Why the tensor cores cannot be used; NULL: they can. */
+static const char *no_tensor_cores(gpu_t *gpu, const options_t *options)
+{
+    int D = options->width / options->heads;
+    if ((dtype_t)options->dtype != DTYPE_BF16)
+        return "it takes --dtype bf16";
+    if (D != 64 && D != 128)
+        return "it takes heads (--width over --heads) of 64 or 128 channels";
+    if (gpu->capability < 80)
+        return "this device's compute capability is below 8.0";
+    int lanes = 0;
+    tensor_t answer = tensor_new(gpu, DTYPE_FP32, 1);
+    CUDA(warp_lanes(answer.data, gpu->stream));
+    CUDA(cudaMemcpyAsync(&lanes, answer.data, sizeof lanes, cudaMemcpyDeviceToHost, gpu->stream));
+    CUDA(cudaStreamSynchronize(gpu->stream));
+    tensor_free(gpu, &answer);
+    return lanes == 32 ? NULL : "this device runs a block of threads as one thread";
+}
+
+attention_kind_t attention_choose(gpu_t *gpu, const options_t *options)
+{
+    attention_kind_t kind = (attention_kind_t)options->attention;
+    if (kind != ATTENTION_AUTO && kind != ATTENTION_TENSOR)
+        return kind;
+    const char *why = no_tensor_cores(gpu, options);
+    if (why != NULL && kind == ATTENTION_TENSOR)
+        usage_error("--attention tensor: %s; --attention auto takes it where it can be had", why);
+    return why == NULL ? ATTENTION_TENSOR : ATTENTION_FLASH;
+}
 
 static attention_shape_t shape_of(const pass_t *pass)
 {
@@ -37,13 +68,17 @@ static batched_t heads_from_scores(const pass_t *pass, int transpose) /* [T,D] =
     return (batched_t){pass->B * pass->H, pass->T, pass->D, pass->T, transpose, 0};
 }
 
-static void flash_forward(const pass_t *pass, attention_kept_t *kept, dropout_t drop)
+static void tiled_forward(const pass_t *pass, attention_kept_t *kept, dropout_t drop)
 {
     gpu_t *gpu = pass->gpu;
     kept->out = pass_tensor(pass, pass->C);     /* [B,T,H,D] */
     kept->lse = pass_statistics(pass, pass->H); /* [B,H,T] */
-    CUDA(attention_forward(pass->dtype, kept->out.data, kept->lse.data, kept->qkv.data, shape_of(pass), drop,
-                           gpu->stream));
+    if (pass->attention == ATTENTION_TENSOR)
+        CUDA(attention_tensor_forward(kept->out.data, kept->lse.data, kept->qkv.data, shape_of(pass), drop,
+                                      gpu->stream));
+    else
+        CUDA(attention_forward(pass->dtype, kept->out.data, kept->lse.data, kept->qkv.data, shape_of(pass),
+                               drop, gpu->stream));
     if (!pass_keeps_all(pass))
         tensor_free(gpu, &kept->qkv);
     if (!pass->keep)
@@ -51,13 +86,19 @@ static void flash_forward(const pass_t *pass, attention_kept_t *kept, dropout_t 
 }
 
 /* Returns dqkv[B,T,H+2KV,D]. */
-static tensor_t flash_backward(const pass_t *pass, attention_kept_t *kept, tensor_t *dout, dropout_t drop)
+static tensor_t tiled_backward(const pass_t *pass, attention_kept_t *kept, tensor_t *dout, dropout_t drop)
 {
     gpu_t *gpu = pass->gpu;
     tensor_t dqkv = pass_tensor(pass, qkv_channels(pass));
-    tensor_t scratch = pass_scratch(pass, attention_backward_scratch(pass->dtype, shape_of(pass)));
-    CUDA(attention_backward(pass->dtype, dqkv.data, dout->data, kept->out.data, kept->lse.data,
-                            kept->qkv.data, shape_of(pass), drop, scratch.data, gpu->stream));
+    bool tensor = pass->attention == ATTENTION_TENSOR;
+    tensor_t scratch = pass_scratch(pass, tensor ? attention_tensor_backward_scratch(shape_of(pass))
+                                                 : attention_backward_scratch(pass->dtype, shape_of(pass)));
+    if (tensor)
+        CUDA(attention_tensor_backward(dqkv.data, dout->data, kept->out.data, kept->lse.data, kept->qkv.data,
+                                       shape_of(pass), drop, scratch.data, gpu->stream));
+    else
+        CUDA(attention_backward(pass->dtype, dqkv.data, dout->data, kept->out.data, kept->lse.data,
+                                kept->qkv.data, shape_of(pass), drop, scratch.data, gpu->stream));
     tensor_free(gpu, &scratch);
     tensor_free(gpu, dout);
     tensor_free(gpu, &kept->out);
@@ -203,7 +244,7 @@ tensor_t attention_sublayer_forward(const pass_t *pass, int layer, attention_kep
     else if (pass->attention == ATTENTION_NAIVE)
         naive_forward(pass, kept, drop);
     else
-        flash_forward(pass, kept, drop);
+        tiled_forward(pass, kept, drop);
 
     tensor_t y = pass_tensor(pass, C); /* [N,C] */
     linear_forward(gpu, pass->dtype, (linear_t){N, C, C}, y.data, kept->out.data, w->proj_w, NULL);
@@ -227,7 +268,7 @@ tensor_t attention_sublayer_backward(const pass_t *pass, int layer, attention_ke
     if (pass->lean)
         kept->qkv = make_qkv(pass, in, w);
     tensor_t dqkv = pass->attention == ATTENTION_NAIVE ? naive_backward(pass, kept, &dout, drop)
-                                                       : flash_backward(pass, kept, &dout, drop);
+                                                       : tiled_backward(pass, kept, &dout, drop);
     if (pass->rope != NULL)
         CUDA(rope_backward(pass->dtype, dqkv.data, pass->rope, shape_of(pass), gpu->stream));
 

@@ -45,8 +45,10 @@ const flag_t flag_table[] = {
      "of activations and of the weights computed with; masters are fp32", false},
     {"Model", "rounding", FLAG_CHOICE, FIELD(rounding), "nearest", 0, 0, "nearest|stochastic",
      "of the masters to bf16 weights; stochastic: by --seed", false},
-    {"Model", "attention", FLAG_CHOICE, FIELD(attention), "flash", 0, 0, "flash|naive",
-     "flash never stores context x context, naive does", false},
+    {"Model", "attention", FLAG_CHOICE, FIELD(attention), "auto", 0, 0, "auto|flash|tensor|naive",
+     "tensor: on tensor cores, in bf16, heads of 64 or 128 channels; auto: tensor where possible, else "
+     "flash; naive stores context x context",
+     false},
     {"Model", "save", FLAG_CHOICE, FIELD(save), "full", 0, 0, "full|lean",
      "for the backward pass; lean makes norms, queries, keys, values and GELU again", false},
     {"Model", "dropout", FLAG_REAL, FIELD(dropout), "0", 0, 0.95, "RATE",

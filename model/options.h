@@ -13,8 +13,10 @@
 #include "layout.h"
 
 typedef enum attention_kind {
-    ATTENTION_FLASH, /* never stores T x T */
-    ATTENTION_NAIVE  /* stores scores and probabilities */
+    ATTENTION_AUTO,   /* one of the next two */
+    ATTENTION_FLASH,  /* never stores T x T */
+    ATTENTION_TENSOR, /* nor this, on matrix instructions */
+    ATTENTION_NAIVE   /* stores scores and probabilities */
 } attention_kind_t;
 
 typedef enum save { SAVE_FULL, SAVE_LEAN } save_t;

@@ -29,8 +29,8 @@ typedef struct pass {
     const shape_t *shape; /* borrowed */
     dtype_t dtype;
     int B, T, N, C, H, KV, D, F;
-    const float *rope; /* device, rope.h: [T or more,2,D/2]; NULL: positions are learned; borrowed */
-    attention_kind_t attention;
+    const float *rope;          /* device, rope.h: [T or more,2,D/2]; NULL: positions are learned; borrowed */
+    attention_kind_t attention; /* not AUTO */
     const struct kv_cache
         *cache;     /* decode.h: the pass's tokens follow those there; NULL: none is kept; borrowed */
     int keep;       /* a backward pass follows: keep what it needs */
@@ -120,12 +120,15 @@ void norm_free(const pass_t *pass, norm_t *norm);
  * kept and *in. dy is borrowed; the gradients of qkv_w, qkv_b and proj_w are written. */
 typedef struct attention_kept {
     tensor_t out;     /* [B,T,H,D] */
-    tensor_t qkv;     /* [B,T,H+2KV,D]  flash */
-    tensor_t lse;     /* [B,H,T] fp32   flash */
+    tensor_t qkv;     /* [B,T,H+2KV,D]  flash, tensor */
+    tensor_t lse;     /* [B,H,T] fp32   flash, tensor */
     tensor_t q, k, v; /* [B,H,T,D]    naive */
     tensor_t probs;   /* [B,H,T,T]    naive */
     tensor_t dropped; /* [B,H,T,T]    naive, with dropout */
 } attention_kept_t;
+
+/* The kind that --attention asks for, on this device; ends the program where it cannot be had. */
+attention_kind_t attention_choose(gpu_t *gpu, const options_t *options);
 
 tensor_t attention_sublayer_forward(const pass_t *pass, int layer, attention_kept_t *kept, const tensor_t *in,
                                     const block_t *w);

@@ -85,7 +85,7 @@ void transformer_open(transformer_t *model, gpu_t *gpu, const options_t *options
                              .shape = s,
                              .dtype = (dtype_t)options->dtype,
                              .lean = options->save == SAVE_LEAN,
-                             .attention = (attention_kind_t)options->attention};
+                             .attention = attention_choose(gpu, options)};
     layout_open(&model->layout, s);
     parameters_open(&model->parameters, gpu, &model->layout, model->dtype);
     if (s.family == FAMILY_LLAMA)

@@ -23,7 +23,7 @@ typedef struct transformer {
     shape_t shape;
     layout_t layout;
     dtype_t dtype; /* of activations and working weights */
-    attention_kind_t attention;
+    attention_kind_t attention; /* not AUTO */
     parameters_t parameters;
     tensor_t rope;            /* fp32 [context,2,D/2]: rope.h; empty where positions are learned */
     struct activations *kept; /* owns: one forward pass's, empty between passes */

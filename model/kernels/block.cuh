@@ -24,11 +24,11 @@
 #define BLOCK_SIZE_INDEPENDENT(...) static_assert(true, "")
 #endif
 
-/* What launches would cost a GPU, declared beside each kernel for softgpu's virtual clock (softgpu/device.h): fp32 operations, and
- * floats read and written if every tensor passes through memory once. */
+/* What launches would cost a GPU, declared beside each kernel for softgpu's virtual clock (softgpu/device.h): operations, in fp32 if
+ * nothing else is said, and floats read and written if every tensor passes through memory once. */
 #ifndef KERNEL_COST
 #define KERNEL_COST(...) static_assert(true, "")
-enum { SOFTGPU_FP32 };
+enum { SOFTGPU_FP32, SOFTGPU_BF16 };
 typedef struct softgpu_cost {
     double operations;
     int kind;

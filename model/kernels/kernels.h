@@ -152,6 +152,19 @@ cudaError_t attention_backward(dtype_t type, void *dqkv, const void *dout, const
                                const void *qkv, attention_shape_t shape, dropout_t drop, void *scratch,
                                cudaStream_t stream);
 
+/* The same two on matrix instructions, for tensors in BF16 and D 64 or 128; others: cudaErrorInvalidValue. Probabilities and
+ * the gradients of scores are rounded to bf16 for the products that follow. They drop the same probabilities. Take a device
+ * of compute capability 8.0, on which warp_lanes() says 32. scratch: attention_tensor_backward_scratch() bytes. */
+cudaError_t attention_tensor_forward(void *out, float *lse, const void *qkv, attention_shape_t shape, dropout_t drop,
+                                     cudaStream_t stream);
+size_t attention_tensor_backward_scratch(attention_shape_t shape);
+cudaError_t attention_tensor_backward(void *dqkv, const void *dout, const void *out, const float *lse, const void *qkv,
+                                      attention_shape_t shape, dropout_t drop, void *scratch, cudaStream_t stream);
+
+/* *lanes (device) = how many lanes kernels have in a warp: 32 on a GPU; 1 where a block runs as one thread, which is no
+ * place for instructions of a whole warp (block.cuh). */
+cudaError_t warp_lanes(int *lanes, cudaStream_t stream);
+
 /* Attention of a text's newest token: out[H,D] from its queries q[H,D] and the keys and values of all `count` tokens, its
  * own the last ones, cache[count,2KV,D]. shape's B and T are 1. The memory that it takes does not depend on count. */
 cudaError_t attention_next(dtype_t type, void *out, const void *q, const void *cache, int count,

@@ -42,7 +42,7 @@ static void bad_flags_exit_2_with_one_line(void **state)
         {"--data x --lr nan", "--lr nan: not a number"},
         {"--data x --dropout 1", "--dropout 1: must be between 0 and 0.95"},
         {"--data x --seed -3", "--seed -3: not a whole number"},
-        {"--data x --attention fast", "must be one of flash|naive"},
+        {"--data x --attention fast", "must be one of auto|flash|tensor|naive"},
         {"--data x --model gpt3", "--model gpt3: no such preset"},
         {"--data x --width 130", "--width 130 is not a multiple of --heads 4"},
         {"--data x --width 6 --heads 2", "not a multiple of 4"},
@@ -146,7 +146,7 @@ static void help_lists_every_flag_with_its_default(void **state)
                                         "--accumulate N",
                                         "(default 2300)",
                                         "(default 0.004, or the preset's)",
-                                        "--attention flash|naive",
+                                        "--attention auto|flash|tensor|naive",
                                         "Exit codes"};
     outcome_t outcome = trainer_run("--help");
     assert_int_equal(outcome.exit_code, 0);

@@ -34,7 +34,7 @@ static void options_none_given_are_the_tiny_model(void **state)
     assert_int_equal(o.batch, 16);
     assert_int_equal(o.steps, 2300);
     assert_int_equal(o.accumulate, 1);
-    assert_int_equal(o.attention, ATTENTION_FLASH);
+    assert_int_equal(o.attention, ATTENTION_AUTO);
     assert_true(o.rate == 4e-3 && o.warmup == 0.04 && o.final_rate == 0.05);
     assert_true(o.beta1 == 0.9 && o.beta2 == 0.95 && o.eps == 1e-8 && o.decay == 0.1 && o.clip == 1.0);
     assert_true(o.dropout == 0.0 && o.seed == 1);

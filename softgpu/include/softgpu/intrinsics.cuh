@@ -14,6 +14,8 @@
  *   ldmatrix_x1(r, row), _x2, _x4, and _trans of each
  *       8x8 matrices of 16-bit elements from shared memory: lane i gives the address of row i % 8 of matrix i / 8 (16 bytes,
  *       aligned to 16), and gets of each matrix the elements (g, 2t), (g, 2t+1), or of its transpose.
+ *   pack_bf16(low, high)
+ *       two floats, each rounded to the nearest (ties to even), as the halves of a fragment's word.
  *   cp_async_4(to, from), _8, _16, and cp_async_zfill_4(to, from, from_bytes), ...
  *   cp_async_commit(), cp_async_wait<N>(), cp_async_wait_all()
  *       from global to shared memory. In softgpu bytes arrive when the thread that has issued the copy waits for its group.
@@ -57,6 +59,13 @@ static __device__ __forceinline__ void mma_m16n8k8_tf32(float (&d)[4], const uin
                  : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "f"(c[0]), "f"(c[1]),
                    "f"(c[2]), "f"(c[3]));
+}
+
+static __device__ __forceinline__ uint32_t pack_bf16(float low, float high)
+{
+    uint32_t word;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
+    return word;
 }
 
 #define SOFTGPU_LDMATRIX(suffix, option)                                                                     \
@@ -161,6 +170,11 @@ static inline float bf16_value(uint32_t bits)
 {
     return bits_float((int32_t)(bits << 16));
 }
+static inline uint32_t bf16_bits(float x)
+{
+    const uint32_t bits = (uint32_t)float_bits(x), up = 0x7fffu + (bits >> 16 & 1u);
+    return (bits & 0x7fffffffu) > 0x7f800000u ? 0x7fffu : (bits + up) >> 16; /* NaN: the canonical one */
+}
 static inline float fp16_value(uint32_t bits)
 {
     const uint32_t sign = (bits & 0x8000u) << 16, exponent = bits >> 10 & 31, mantissa = bits & 0x3ffu;
@@ -201,39 +215,43 @@ struct mma_tf32 {
     static constexpr const char *name = "mma_m16n8k8_tf32";
 };
 
-/* Element (row, k) of A and (k, column) of B, from the lanes that hold them. */
-template <typename Kind> SOFTGPU_UNSEEN float mma_a(const mma_fragments *const lane[32], int row, int k)
+/* A[16][K] and B[K][8] from the lanes that hold them. */
+template <typename Kind>
+SOFTGPU_UNSEEN void gather_mma(const mma_fragments *const lane[32], double (&a)[16][Kind::K],
+                               double (&b)[Kind::K][8])
 {
-    const int g = row % 8, lower = row / 8;
-    if constexpr (Kind::K == 16)
-        return Kind::half(lane[g * 4 + k % 8 / 2]->a[lower + 2 * (k / 8)], k % 2);
-    else
-        return tf32_value(lane[g * 4 + k % 4]->a[lower + 2 * (k / 4)]);
-}
-template <typename Kind> SOFTGPU_UNSEEN float mma_b(const mma_fragments *const lane[32], int k, int column)
-{
-    if constexpr (Kind::K == 16)
-        return Kind::half(lane[column * 4 + k % 8 / 2]->b[k / 8], k % 2);
-    else
-        return tf32_value(lane[column * 4 + k % 4]->b[k / 4]);
+    for (int l = 0; l < 32; l++) {
+        const int g = l / 4, t = l % 4;
+        if constexpr (Kind::K == 16) {
+            for (int i = 0; i < 8; i++) /* words 0 and 2 are of row g, 1 and 3 of row g + 8 */
+                a[g + 8 * (i / 2 % 2)][i / 4 * 8 + 2 * t + i % 2] =
+                    (double)Kind::half(lane[l]->a[i / 2], i % 2);
+            for (int i = 0; i < 4; i++)
+                b[i / 2 * 8 + 2 * t + i % 2][g] = (double)Kind::half(lane[l]->b[i / 2], i % 2);
+        } else {
+            for (int i = 0; i < 4; i++)
+                a[g + 8 * (i % 2)][t + 4 * (i / 2)] = (double)tf32_value(lane[l]->a[i]);
+            for (int i = 0; i < 2; i++)
+                b[t + 4 * i][g] = (double)tf32_value(lane[l]->b[i]);
+        }
+    }
 }
 
 /* Products are exact in double; the sum is rounded once. Hardware rounds in ways that are not documented. */
 template <typename Kind> SOFTGPU_UNSEEN void combine_mma(uint32_t, void *const data[32])
 {
-    const mma_fragments *const *lane = (const mma_fragments *const *)data;
-    float d[32][4];
-    for (int l = 0; l < 32; l++) {
-        for (int i = 0; i < 4; i++) {
-            const int row = l / 4 + 8 * (i / 2), column = l % 4 * 2 + i % 2;
-            double sum = (double)lane[l]->c[i];
-            for (int k = 0; k < Kind::K; k++)
-                sum += (double)mma_a<Kind>(lane, row, k) * (double)mma_b<Kind>(lane, k, column);
-            d[l][i] = (float)sum;
-        }
-    }
+    double a[16][Kind::K], b[Kind::K][8], d[16][8];
+    gather_mma<Kind>((const mma_fragments *const *)data, a, b);
     for (int l = 0; l < 32; l++)
-        __builtin_memcpy(((mma_fragments *)data[l])->c, d[l], sizeof d[l]);
+        for (int i = 0; i < 4; i++)
+            d[l / 4 + 8 * (i / 2)][l % 4 * 2 + i % 2] = (double)((const mma_fragments *)data[l])->c[i];
+    for (int row = 0; row < 16; row++)
+        for (int k = 0; k < Kind::K; k++)
+            for (int column = 0; column < 8; column++)
+                d[row][column] += a[row][k] * b[k][column];
+    for (int l = 0; l < 32; l++)
+        for (int i = 0; i < 4; i++)
+            ((mma_fragments *)data[l])->c[i] = (float)d[l / 4 + 8 * (i / 2)][l % 4 * 2 + i % 2];
 }
 template <typename Kind> inline const softgpu_warp_op_t mma_op = {Kind::name, combine_mma<Kind>, 1};
 
@@ -330,6 +348,11 @@ static inline void mma_m16n8k8_tf32(float (&d)[4], const uint32_t (&a)[4], const
                                     const float (&c)[4], softgpu_place_t place = softgpu::here())
 {
     softgpu::mma<softgpu::mma_tf32>(d, a, b, c, place);
+}
+
+static inline uint32_t pack_bf16(float low, float high)
+{
+    return softgpu::bf16_bits(low) | softgpu::bf16_bits(high) << 16;
 }
 
 #define SOFTGPU_LDMATRIX(count)                                                                              \
