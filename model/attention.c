@@ -20,10 +20,12 @@ static const char *no_tensor_cores(gpu_t *gpu, const options_t *options)
         return "it takes --dtype bf16";
     if (D != 64 && D != 128)
         return "it takes heads (--width over --heads) of 64 or 128 channels";
+    if (rehearsing)
+        return NULL;
     if (gpu->capability < 80)
         return "this device's compute capability is below 8.0";
     int lanes = 0;
-    tensor_t answer = tensor_new(gpu, DTYPE_FP32, 1);
+    tensor_t answer = tensor_new_of(gpu, MEMORY_OTHER, DTYPE_FP32, 1);
     CUDA(warp_lanes(answer.data, gpu->stream));
     CUDA(cudaMemcpyAsync(&lanes, answer.data, sizeof lanes, cudaMemcpyDeviceToHost, gpu->stream));
     CUDA(cudaStreamSynchronize(gpu->stream));
@@ -34,6 +36,8 @@ static const char *no_tensor_cores(gpu_t *gpu, const options_t *options)
 attention_kind_t attention_choose(gpu_t *gpu, const options_t *options)
 {
     attention_kind_t kind = (attention_kind_t)options->attention;
+    if (kind == ATTENTION_AUTO && rehearsing)
+        return ATTENTION_FLASH; /* there is no device to ask */
     if (kind != ATTENTION_AUTO && kind != ATTENTION_TENSOR)
         return kind;
     const char *why = no_tensor_cores(gpu, options);

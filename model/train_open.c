@@ -190,6 +190,7 @@ void describe_run(trainer_t *t)
     log_count(log, "parameters", parameters_count(&t->model.parameters));
     log_count(log, "train_tokens", t->data.train_count);
     log_count(log, "held_out_tokens", t->held_out.count);
+    log_text(log, "attention", transformer_attention(&t->model));
     log_text(log, "device_name", t->gpu.name);
     log_count(log, "device_total_bytes", t->gpu.total_bytes);
     log_count(log, "driver_version", (uint64_t)t->gpu.driver_version);

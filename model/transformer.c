@@ -95,6 +95,13 @@ void transformer_open(transformer_t *model, gpu_t *gpu, const options_t *options
         initialise(model, options->seed);
 }
 
+const char *transformer_attention(const transformer_t *model)
+{
+    return model->attention == ATTENTION_FLASH    ? "flash"
+           : model->attention == ATTENTION_TENSOR ? "tensor"
+                                                  : "naive";
+}
+
 void transformer_close(transformer_t *model)
 {
     tensor_free_permanent(model->gpu, &model->rope);

@@ -46,6 +46,9 @@ typedef struct micro_batch {
 void transformer_open(transformer_t *model, gpu_t *gpu, const options_t *options);
 void transformer_close(transformer_t *model);
 
+/* Which attention --attention has come to: "flash", "tensor" or "naive". */
+const char *transformer_attention(const transformer_t *model);
+
 /* Forward and backward: writes or adds to every gradient. batch->T must be the model's context. */
 void transformer_train(transformer_t *model, const batch_t *batch, micro_batch_t micro);
 

@@ -11,15 +11,19 @@ losses() { # losses <log>
     sed -n 's/.*"kind": "step".*"loss": \([0-9.e-]*\).*/\1/p' "$1"
 }
 
-for way in '--attention flash' '--attention naive' '--model llama:tiny --kv-heads 1 --hidden 24' '--dtype bf16 --rounding stochastic --save lean'; do
+for way in '--attention flash' '--attention naive' '--model llama:tiny --kv-heads 1 --hidden 24' '--dtype bf16 --rounding stochastic --save lean' '--dtype bf16 --width 128'; do
     tolerance=1e-5
     [[ $way != *bf16* ]] || tolerance=1e-3 # a sum may be rounded the other way
     for mode in fast simt checked; do
         # shellcheck disable=SC2086 # words
-        SOFTGPU_MODE=$mode SOFTGPU_POISON=1 "$trainer" --data "$folder/text" --log "$folder/$mode" $way \
-            --layers 1 --width 16 --heads 2 --context 12 --batch 2 --accumulate 2 --dropout 0.2 --steps 3 --sample 3 \
+        SOFTGPU_MODE=$mode SOFTGPU_POISON=1 "$trainer" --data "$folder/text" --log "$folder/$mode" \
+            --layers 1 --width 16 --heads 2 --context 12 --batch 2 --accumulate 2 --dropout 0.2 --steps 3 --sample 3 $way \
             >"$folder/output" 2>&1 || { cat "$folder/output"; exit 1; }
         losses "$folder/$mode" >"$folder/losses.$mode"
+        attention=flash # auto takes whole warps' instructions where there are whole warps
+        [[ $way != *naive* ]] || attention=naive
+        [[ $way != *'width 128' || $mode == fast ]] || attention=tensor
+        grep -q "\"kind\": \"run\".*\"attention\": \"$attention\"" "$folder/$mode"
         [[ $(wc -l <"$folder/losses.$mode") == 3 ]]
         paste "$folder/losses.fast" "$folder/losses.$mode" |
             awk -v mode="$way, $mode" -v by=$tolerance '($1 - $2) ^ 2 > ($1 * by) ^ 2 { print mode ": loss " $2 ", fast " $1; bad = 1 } END { exit bad }'

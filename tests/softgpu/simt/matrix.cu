@@ -76,6 +76,12 @@ KERNEL product_tf32(float *d, const uint32_t *a, const uint32_t *b, const float 
     store_tile(d, df);
 }
 
+/* out[32] = pairs of in[64], rounded. */
+KERNEL packed(uint32_t *out, const float *in)
+{
+    out[threadIdx.x] = pack_bf16(in[2 * threadIdx.x], in[2 * threadIdx.x + 1]);
+}
+
 /* out[6][32]: what ldmatrix gives of m[8][8], x1, then of two stacked, as it is and transposed. */
 KERNEL matrices(uint32_t *out, const uint16_t *m)
 {

@@ -112,6 +112,31 @@ static void products_of_tf32_match(void **state)
     OK(cuMemFree(pd));
 }
 
+static void floats_are_rounded_to_pairs(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t bits, rounded;
+    } given[] = {{0x3f800000, 0x3f80}, {0x3f808000, 0x3f80} /* a tie: to even */,
+                 {0x3f818000, 0x3f82}, {0x3f808001, 0x3f81},
+                 {0x3f807fff, 0x3f80}, {0xbf8080ff, 0xbf81},
+                 {0x7f7fffff, 0x7f80}, {0xff800000, 0xff80},
+                 {0x00000001, 0x0000}, {0x00018000, 0x0002}};
+    enum { GIVEN = sizeof given / sizeof *given };
+    uint32_t in[64], out[32];
+    for (int i = 0; i < 64; i++)
+        in[i] = given[i * 7 % GIVEN].bits;
+    in[63] = 0xff800001; /* not a number */
+    CUdeviceptr pin = upload(in, sizeof in), pout = device_zeros(sizeof out);
+    OK(LAUNCH("packed", 1, 32, &pout, &pin));
+    read_back(out, pout, sizeof out);
+    for (int i = 0; i < 63; i++)
+        assert_int_equal(out[i / 2] >> 16 * (i % 2) & 0xffff, given[i * 7 % GIVEN].rounded);
+    assert_int_equal(out[31] >> 16, 0x7fff);
+    OK(cuMemFree(pin));
+    OK(cuMemFree(pout));
+}
+
 static void matrices_are_spread_over_lanes(void **state)
 {
     (void)state;
@@ -204,6 +229,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(products_of_16_bit_formats_match),
         cmocka_unit_test(products_of_tf32_match),
+        cmocka_unit_test(floats_are_rounded_to_pairs),
         cmocka_unit_test(matrices_are_spread_over_lanes),
         cmocka_unit_test(asynchronous_copies_arrive_when_waited_for),
         cmocka_unit_test(blocks_may_wait_for_earlier_ones),
