@@ -41,7 +41,7 @@ __global__ void __launch_bounds__(ATTENTION_THREADS) attention_forward_kernel(fo
     using shape = forward_shape<DP>;
     constexpr int QUERIES = shape::QUERIES, KEYS = shape::KEYS, ROWS = shape::ROWS, VECS = shape::VECS;
     constexpr int SPAN = VECS * WIDTH; /* a block of scores: ROWS keys x SPAN queries */
-    constexpr int OUT_ROWS = 8, OUT_VECS = DP / WIDTH < 2 ? 1 : 2;
+    constexpr int OUT_ROWS = shape::OUT_ROWS, OUT_VECS = DP / WIDTH < 2 ? 1 : 2;
     __shared__ forward_tiles<DP> shared;
     forward_tiles<DP> *const tiles = shared_pointer(&shared);
     float *const q_tile = tiles->q, *const kv_tile = tiles->kv, *const s_tile = tiles->s,

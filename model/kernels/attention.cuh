@@ -20,21 +20,34 @@ enum { ATTENTION_THREADS = 128 };
 
 enum { SLICE = 64 }; /* queries (or keys) that a block owns: sets the grid, so the same on both machines */
 
+#ifdef __SOFTGPU_FAST__
+/* Rows of the block of results that a CPU thread holds in registers, two vectors wide: with the two vectors and the one
+ * number that are multiplied, it must fit into 32 registers (AVX-512) or 16 (all else), or each multiply-add spills. */
+enum { REGISTER_ROWS = WIDTH >= 16 ? 8 : 4 };
+#endif
+
 /* Within it, tiles are what fits: 48 KiB of shared memory on the GPU, the caches of a CPU.
  * DP: D rounded up to 32, 64 or 128. */
 template <int DP> struct forward_shape {
 #ifdef __SOFTGPU_FAST__
-    enum { QUERIES = 64, KEYS = 32, ROWS = 8, VECS = 2, Q_LD = DP };
+    enum { QUERIES = 64, KEYS = 32, ROWS = REGISTER_ROWS, VECS = 2, Q_LD = DP, OUT_ROWS = ROWS };
 #else
-    enum { QUERIES = 32, KEYS = DP > 64 ? 16 : 32, ROWS = KEYS / 4, VECS = 1, Q_LD = DP + 1 };
+    enum { QUERIES = 32, KEYS = DP > 64 ? 16 : 32, ROWS = KEYS / 4, VECS = 1, Q_LD = DP + 1, OUT_ROWS = 8 };
 #endif
 };
 
 template <int DP> struct backward_shape {
 #ifdef __SOFTGPU_FAST__
-    enum { QUERIES = DP > 64 ? 64 : 128, KEYS = 64, ROWS = 8, VECS = 2, Q_LD = DP };
+    enum {
+        QUERIES = DP > 64 ? 64 : 128,
+        KEYS = 64,
+        ROWS = REGISTER_ROWS,
+        VECS = 2,
+        Q_LD = DP,
+        OUT_ROWS = ROWS
+    };
 #else
-    enum { QUERIES = 32, KEYS = DP > 64 ? 8 : 16, ROWS = KEYS / 4, VECS = 1, Q_LD = DP + 1 };
+    enum { QUERIES = 32, KEYS = DP > 64 ? 8 : 16, ROWS = KEYS / 4, VECS = 1, Q_LD = DP + 1, OUT_ROWS = 8 };
 #endif
 };
 

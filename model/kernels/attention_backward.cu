@@ -152,7 +152,11 @@ static __device__ __forceinline__ void load_keys(backward_tiles<DP> *tiles, cons
 
 /* What a warp makes of a gradient at a time: OUT_ROWS x OUT_VECS vecs. */
 template <int DP> struct gradient_shape {
-    enum { OUT_ROWS = 8, OUT_VECS = DP / WIDTH < 2 ? 1 : 2, COLUMNS = DP / (OUT_VECS * WIDTH) };
+    enum {
+        OUT_ROWS = backward_shape<DP>::OUT_ROWS,
+        OUT_VECS = DP / WIDTH < 2 ? 1 : 2,
+        COLUMNS = DP / (OUT_VECS * WIDTH)
+    };
 };
 
 /* P (after dropout) and dS of the tiles. */

@@ -156,6 +156,16 @@ static __device__ __forceinline__ vec vec_exp2(vec x)
 #endif
 }
 
+/* v, which is used several times: gcc would rather load it again for each multiply-add, of which a CPU can do as many as
+ * it can load. */
+static __device__ __forceinline__ vec vec_in_register(vec v)
+{
+#if defined(__SOFTGPU_FAST__) && defined(__AVX__)
+    __asm__("" : "+v"(v));
+#endif
+    return v;
+}
+
 /* acc[r][v] += sum over k < depth of A(r, k) * B(k, v), with A(r, k) = a[r * AR + k * AK], one float for all
  * lanes, and B(k, v) = the vec at b[k * BK + v * WIDTH * BL], lanes BL apart. */
 template <int AR, int AK, int BK, int BL, int ROWS, int VECS>
@@ -166,7 +176,7 @@ static __device__ __forceinline__ void tile_product(vec (&acc)[ROWS][VECS], cons
         vec bs[VECS];
         UNROLL
         for (int v = 0; v < VECS; v++)
-            bs[v] = vec_load<BL>(b + k * BK + v * WIDTH * BL);
+            bs[v] = vec_in_register(vec_load<BL>(b + k * BK + v * WIDTH * BL));
         UNROLL
         for (int r = 0; r < ROWS; r++) {
             const float x = a[r * AR + k * AK];
