@@ -162,6 +162,7 @@ bool sg_fault_run(const sg_op_t *op, uint64_t first, uint64_t count)
     }
     guard.escape = &escape;
     sg_work_for(op);
+    const uint64_t begin = sg_times_wanted ? sg_times_now() : 0;
     if (op->kind == SG_OP_KERNEL) {
         run_kernel(op, first, count);
         whole = !sg_run.failed;
@@ -169,5 +170,7 @@ bool sg_fault_run(const sg_op_t *op, uint64_t first, uint64_t count)
         sg_copy_run(op, first, count);
     }
     guard.escape = NULL;
+    if (sg_times_wanted)
+        sg_times_add(op, first, count, sg_times_now() - begin);
     return whole;
 }

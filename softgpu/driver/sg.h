@@ -227,6 +227,13 @@ void sg_fault_keep_handlers(void);
 /* Runs units of a work op; false if the work faulted (the context is sticky then). */
 bool sg_fault_run(const sg_op_t *op, uint64_t first, uint64_t count);
 
+/* ---- times.c: SOFTGPU_KERNEL_TIMES ---- */
+extern bool sg_times_wanted;
+void sg_times_init(void);
+uint64_t sg_times_now(void); /* of this thread */
+/* Units of a work op have taken so long. */
+void sg_times_add(const sg_op_t *op, uint64_t first, uint64_t count, uint64_t processor_ns);
+
 /* ---- window.c: device addresses ---- */
 typedef enum sg_range_kind {
     SG_RANGE_RESERVED,

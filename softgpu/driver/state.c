@@ -114,6 +114,7 @@ static void read_config(void)
     c->protect = read_number("SOFTGPU_PROTECT", 0, 1, 1);
     read_scheduler();
     sg_profile_init();
+    sg_times_init();
 
     /* 8 GiB, but all devices no more than half of what the machine has. */
     size_t ram = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
