@@ -115,6 +115,8 @@ const flag_t flag_table[] = {
 
     {"Output and device", "log", FLAG_TEXT, FIELD(log), NULL, 0, 0, "FILE",
      "JSON lines: options, steps, evaluations", false},
+    {"Output and device", "plot", FLAG_TEXT, FIELD(plot), NULL, 0, 0, "FILE",
+     "the curves of loss and memory as a picture (SVG)", false},
     {"Output and device", "dump", FLAG_TEXT, FIELD(dump), NULL, 0, 0, "FILE",
      "weights and moments at the end, raw (parameters.h)", false},
     {"Output and device", "device", FLAG_COUNT, FIELD(device), "0", 0, 1 << 16, "N",

@@ -77,6 +77,8 @@ static void count_allocation(gpu_t *gpu, const tensor_t *tensor)
 {
     gpu->live_bytes += tensor->bytes;
     gpu->live_by[tensor->memory] += tensor->bytes;
+    if (gpu->live_bytes > gpu->span_peak_bytes)
+        gpu->span_peak_bytes = gpu->live_bytes;
     if (gpu->live_bytes <= gpu->peak_bytes)
         return;
     gpu->peak_bytes = gpu->live_bytes;

@@ -48,6 +48,7 @@ typedef struct gpu {
     cublasHandle_t blas;
     struct linear_plans *linear;   /* linear.c's, between linear_open and linear_close */
     size_t live_bytes, peak_bytes; /* what the trainer itself has allocated: now, and at most so far */
+    size_t span_peak_bytes;        /* at most since somebody set it to live_bytes */
     size_t live_by[MEMORY_COUNT],
         peak_by[MEMORY_COUNT]; /* the same by kind; peak_by: when the peak was first reached */
 } gpu_t;

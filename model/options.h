@@ -61,7 +61,7 @@ typedef struct options {
     const char *resume; /* NULL: no; "": from the newest in `checkpoint`, if any; else a folder */
     const char *init;
 
-    const char *log, *dump;
+    const char *log, *plot, *dump;
     int device;
     int dry_run;
     int help;

@@ -59,6 +59,7 @@ static void issue_step(trainer_t *t, int step)
     range_begin("step");
     pending_t *pending = &t->pending[step % STEPS_IN_FLIGHT];
     pending->step = step;
+    t->gpu.span_peak_bytes = t->gpu.live_bytes;
     pending->rate = optimizer_rate(t->options, step);
     for (int micro = 0; micro < t->options->accumulate; micro++)
         issue_micro_batch(t, micro);
@@ -68,6 +69,7 @@ static void issue_step(trainer_t *t, int step)
                          t->gpu.stream));
     CUDA(cudaEventRecord(pending->done, t->gpu.stream));
     pending->device_bytes = t->gpu.live_bytes;
+    pending->span_peak_bytes = t->gpu.span_peak_bytes;
     t->steps_done = step;
     t->place.step = (uint64_t)step;
     range_end();
@@ -89,7 +91,11 @@ static void log_step(trainer_t *t, const pending_t *pending, double seconds)
     log_real(log, "lr", pending->rate);
     if (t->options->skip_outliers > 0)
         log_literal(log, "skipped", is_skipped(t, pending) ? "true" : "false");
-    log_real(log, "tokens_per_s", (double)tokens_per_step(t->options) / seconds);
+    double tokens_per_s = (double)tokens_per_step(t->options) / seconds;
+    log_real(log, "tokens_per_s", tokens_per_s);
+    if (t->most_tokens_per_s > 0)
+        log_real(log, "mfu", tokens_per_s / t->most_tokens_per_s);
+    log_real(log, "left_s", progress_left(&t->progress, pending->step));
     log_real(log, "ms", 1e3 * seconds);
     log_count(log, "device_bytes", pending->device_bytes);
     log_count(log, "peak_bytes", t->gpu.peak_bytes);
@@ -119,9 +125,13 @@ static void finish_step(trainer_t *t, int step)
     CUDA(cudaEventSynchronize(pending->done));
     double now = progress_clock(), seconds = now - t->last;
     t->last = now;
-    log_step(t, pending, seconds);
     float loss = pending->results[RESULT_LOSS];
-    progress_step(&t->progress, step, loss, seconds, tokens_per_step(t->options), t->gpu.peak_bytes);
+    progress_step(&t->progress,
+                  (step_done_t){step, loss, seconds, tokens_per_step(t->options), t->gpu.peak_bytes});
+    log_step(t, pending, seconds);
+    plot_add(&t->plot, CURVE_LOSS, step, loss);
+    plot_add(&t->plot, CURVE_PEAK, step, (double)pending->span_peak_bytes);
+    plot_add(&t->plot, CURVE_KEPT, step, (double)pending->device_bytes);
     count_skipped(t, pending);
     if (!isfinite(loss) && !is_skipped(t, pending))
         fatal("the loss is not a finite number any more in step %d: use a lower --lr or a longer --warmup",
@@ -139,6 +149,7 @@ static void evaluate_between(trainer_t *t)
     progress_end(&t->progress);
     fprintf(stderr, "step %d/%d  held-out loss %.4f over %zu %ss\n", t->steps_done, t->options->steps,
             result.loss, result.tokens, unit_of(t));
+    draw(t);
     t->last = progress_clock();
 }
 
@@ -170,7 +181,7 @@ static void run_steps(trainer_t *t)
     t->ahead = ahead_open(&t->data, o->seed, t->place.sequences, o->batch, &fault);
     if (t->ahead == NULL)
         fatal("%s", fault.text);
-    progress_begin(&t->progress, o->steps);
+    progress_begin(&t->progress, o->steps, t->most_tokens_per_s);
     t->began = t->last = progress_clock();
     for (int step = t->steps_done + 1; step <= o->steps && !interrupted; step++) {
         issue_step(t, step);

@@ -18,6 +18,7 @@ evaluation_t evaluate_and_log(trainer_t *t, size_t most)
     log_exact(&t->log, "loss", result.loss);
     log_count(&t->log, "tokens", result.tokens);
     log_end(&t->log);
+    plot_add(&t->plot, CURVE_HELD_OUT, t->steps_done, result.loss);
     return result;
 }
 
@@ -86,6 +87,17 @@ static void print_sample(trainer_t *t)
     free(tokens);
 }
 
+void draw(const trainer_t *t)
+{
+    const options_t *o = t->options;
+    char title[512];
+    fault_t fault;
+    snprintf(title, sizeof title, "ebb-train: %s, %d layers, width %d, context %d, %d x %d sequences a step",
+             o->model, o->layers, o->width, o->context, o->accumulate, o->batch);
+    if (!plot_write(&t->plot, title, &fault))
+        fatal("%s", fault.text);
+}
+
 void log_memory(json_log_t *log, const char *key, const size_t bytes[MEMORY_COUNT])
 {
     log_object_begin(log, key);
@@ -128,6 +140,9 @@ void finish(trainer_t *t)
         printf("checkpoint: step %llu in %s\n", (unsigned long long)t->saved, t->options->checkpoint);
     if (log->path != NULL)
         printf("log: %s\n", log->path);
+    draw(t);
+    if (t->plot.path != NULL)
+        printf("plot: %s\n", t->plot.path);
     if (t->options->dump != NULL)
         printf("weights and moments: %s\n", t->options->dump);
 }

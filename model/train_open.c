@@ -6,7 +6,9 @@
 #include <string.h>
 
 #include "check.h"
+#include "flops.h"
 #include "linear.h"
+#include "peak_rate.h"
 #include "rng.h"
 
 /* ---- files ---- */
@@ -44,17 +46,24 @@ static void open_data(trainer_t *t)
         must(choices_open(&t->choices, o->choices, o->vocab, &fault), &fault);
 }
 
+/* path may be NULL: no such file is asked for. */
+static void must_be_writable(const char *flag, const char *path)
+{
+    FILE *file = path != NULL ? fopen(path, "ab") : NULL;
+    if (path != NULL && file == NULL)
+        usage_error("%s %s: %s", flag, path, strerror(errno));
+    if (file != NULL)
+        fclose(file);
+}
+
 void open_files(trainer_t *t)
 {
     const options_t *o = t->options;
     fault_t fault;
     open_data(t);
-    if (o->dump != NULL) {
-        FILE *file = fopen(o->dump, "ab");
-        if (file == NULL)
-            usage_error("--dump %s: %s", o->dump, strerror(errno));
-        fclose(file);
-    }
+    must_be_writable("--dump", o->dump);
+    must_be_writable("--plot", o->plot);
+    plot_open(&t->plot, o->plot);
     must(dataset_fingerprint(&t->data, &t->checkpoint.data, &fault), &fault);
     if (o->checkpoint != NULL)
         must(folder_prepare(o->checkpoint, &fault), &fault);
@@ -117,6 +126,8 @@ void open_device(trainer_t *t)
         CUDA(cudaEventCreateWithFlags(&t->pending[i].done, cudaEventDisableTiming));
     }
     t->dropout_seed = rng_at(o->seed, RNG_DROPOUT);
+    t->flops_per_token = (double)flops_per_token(&t->model.layout);
+    t->most_tokens_per_s = peak_rate(t->gpu.name, t->model.dtype) / t->flops_per_token;
     load_model(t);
 }
 
@@ -141,6 +152,7 @@ void close_all(trainer_t *t)
     dataset_close(&t->data);
     dataset_close(&t->eval_data);
     log_close(&t->log);
+    plot_close(&t->plot);
 }
 
 /* ---- words ---- */
@@ -191,7 +203,10 @@ void describe_run(trainer_t *t)
     log_count(log, "train_tokens", t->data.train_count);
     log_count(log, "held_out_tokens", t->held_out.count);
     log_text(log, "attention", transformer_attention(&t->model));
+    log_real(log, "flops_per_token", t->flops_per_token);
     log_text(log, "device_name", t->gpu.name);
+    if (t->most_tokens_per_s > 0)
+        log_real(log, "device_flops", t->most_tokens_per_s * t->flops_per_token);
     log_count(log, "device_total_bytes", t->gpu.total_bytes);
     log_count(log, "driver_version", (uint64_t)t->gpu.driver_version);
     log_count(log, "runtime_version", (uint64_t)t->gpu.runtime_version);

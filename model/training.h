@@ -18,6 +18,7 @@
 
 #include "log.h"
 #include "optimizer.h"
+#include "plot.h"
 #include "progress.h"
 #include "tokenizer.h"
 #include "transformer.h"
@@ -31,7 +32,7 @@ enum { RESULT_LOSS = 0, RESULT_NORM = 4, RESULT_CLIPPED = 5, RESULT_SKIPPED = 6,
 typedef struct pending {
     int step; /* 0: none */
     double rate;
-    size_t device_bytes;
+    size_t device_bytes, span_peak_bytes; /* after it was issued; at most while it was */
     float *results; /* pinned [RESULT_COUNT], borrowed from trainer.pinned; valid once `done` has happened */
     cudaEvent_t done;
 } pending_t;
@@ -49,10 +50,13 @@ typedef struct trainer {
     batch_ring_t ring;
     json_log_t log;
     progress_t progress;
+    plot_t plot;
 
     tensor_t results; /* device [RESULT_COUNT] */
     float *pinned;    /* [STEPS_IN_FLIGHT, RESULT_COUNT] */
     uint64_t dropout_seed;
+    double flops_per_token;   /* flops.h */
+    double most_tokens_per_s; /* by the device's peak rate; 0: not known */
     checkpoint_t checkpoint;
     bool resumed;
     folder_path_t resumed_from;
@@ -94,6 +98,8 @@ void describe_run(trainer_t *t);
 evaluation_t evaluate_and_log(trainer_t *t, size_t most);
 /* An object of the log: bytes by kind. */
 void log_memory(json_log_t *log, const char *key, const size_t bytes[MEMORY_COUNT]);
+/* The curves so far, with --plot. */
+void draw(const trainer_t *t);
 /* Evaluation, choices, sample, dump, and the last record of the log. */
 void finish(trainer_t *t);
 
