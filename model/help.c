@@ -15,8 +15,12 @@ void help_print(void)
         char left[64];
         snprintf(left, sizeof left, "--%s %s", flag->name, flag->unit);
         printf("  %-26s %s", left, flag->help);
-        if (flag->initial != NULL && flag->initial[0] != '\0' && flag->type != FLAG_SWITCH)
-            printf(" (default %s%s)", flag->initial, flag->from_preset ? ", or the preset's" : "");
+        if (flag->type != FLAG_SWITCH)
+            printf(" (default %s%s)",
+                   flag->initial == NULL      ? "none"
+                   : flag->initial[0] == '\0' ? "empty"
+                                              : flag->initial,
+                   flag->from_preset ? ", or the preset's" : "");
         putchar('\n');
     }
     puts("\nExit codes: 0 done, 1 the device or the training failed, 2 bad flags or bad input.\n"
