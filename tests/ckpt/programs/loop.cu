@@ -20,6 +20,17 @@ static __device__ __forceinline__ size_t slice_end(size_t n)
     return end < n ? end : n;
 }
 
+/* The parts of the slice in which i % m grows by one, from `first` to `end`. */
+static __device__ __forceinline__ size_t run_end(size_t first, size_t n, size_t m)
+{
+    const size_t end = first - first % m + m;
+    return end < slice_end(n) ? end : slice_end(n);
+}
+
+#define EACH_RUN(first, end, n, m)                                                                           \
+    for (size_t first = slice_first(), end = run_end(first, n, m); first < end;                              \
+         first = end, end = run_end(first, n, m))
+
 #define EACH(i, n) for (size_t i = slice_first() + threadIdx.x; i < slice_end(n); i += blockDim.x)
 
 static unsigned blocks(size_t n)
@@ -27,13 +38,17 @@ static unsigned blocks(size_t n)
     return (unsigned)((n + SLICE - 1) / SLICE);
 }
 
-__global__ void forward_kernel(float *out, const float *in, const float *w, float *const *table, size_t n, size_t m)
+__global__ void forward_kernel(float *out, const float *in, const float *w, float *const *table, size_t n,
+                               size_t m)
 {
     const float shift = table ? table[0][0] : 0.1f;
-    EACH(i, n)
+    EACH_RUN(first, end, n, m)
     {
-        const float t = in[i] * w[i % m] + shift;
-        out[i] = t / (1.0f + fabsf(t));
+        const float *of = w + first % m;
+        for (size_t i = threadIdx.x; i < end - first; i += blockDim.x) {
+            const float t = in[first + i] * of[i] + shift;
+            out[first + i] = t / (1.0f + fabsf(t));
+        }
     }
 }
 BLOCK_SIZE_INDEPENDENT(forward_kernel);
@@ -46,27 +61,30 @@ __global__ void adjust_kernel(float *x, const int *flag, float gain, size_t n)
 }
 BLOCK_SIZE_INDEPENDENT(adjust_kernel);
 
-__global__ void input_gradient_kernel(float *din, const float *dout, const float *out, const float *w, size_t n, size_t m)
+__global__ void input_gradient_kernel(float *din, const float *dout, const float *out, const float *w,
+                                      size_t n, size_t m)
 {
-    EACH(i, n)
+    EACH_RUN(first, end, n, m)
     {
-        const float s = 1.0f - fabsf(out[i]);
-        din[i] = dout[i] * s * s * w[i % m];
+        const float *of = w + first % m;
+        for (size_t i = threadIdx.x; i < end - first; i += blockDim.x) {
+            const float s = 1.0f - fabsf(out[first + i]);
+            din[first + i] = dout[first + i] * s * s * of[i];
+        }
     }
 }
 BLOCK_SIZE_INDEPENDENT(input_gradient_kernel);
 
-__global__ void weight_gradient_kernel(float *dw, const float *dout, const float *in, const float *out, size_t n, size_t m)
+__global__ void weight_gradient_kernel(float *dw, const float *dout, const float *in, const float *out,
+                                       size_t n, size_t m)
 {
-    EACH(j, m)
-    {
-        float sum = 0;
-        for (size_t i = j; i < n; i += m) {
-            const float s = 1.0f - fabsf(out[i]);
-            sum += dout[i] * s * s * in[i];
+    EACH(j, m) dw[j] = 0;
+    for (size_t row = 0; row < n; row += m)
+        EACH(j, n - row < m ? n - row : m)
+        {
+            const float s = 1.0f - fabsf(out[row + j]);
+            dw[j] += dout[row + j] * s * s * in[row + j];
         }
-        dw[j] = sum;
-    }
 }
 BLOCK_SIZE_INDEPENDENT(weight_gradient_kernel);
 
@@ -109,15 +127,16 @@ cudaError_t loop_adjust(float *x, const int *flag, float gain, size_t n, cudaStr
     return cudaGetLastError();
 }
 
-cudaError_t loop_backward(float *din, float *dw, const float *dout, const float *in, const float *out, const float *w,
-                          size_t n, size_t m, cudaStream_t stream)
+cudaError_t loop_backward(float *din, float *dw, const float *dout, const float *in, const float *out,
+                          const float *w, size_t n, size_t m, cudaStream_t stream)
 {
     weight_gradient_kernel<<<blocks(m), 256, 0, stream>>>(dw, dout, in, out, n, m);
     input_gradient_kernel<<<blocks(n), 256, 0, stream>>>(din, dout, out, w, n, m);
     return cudaGetLastError();
 }
 
-cudaError_t loop_update(float *w, const float *dw, unsigned *counter, float rate, size_t m, cudaStream_t stream)
+cudaError_t loop_update(float *w, const float *dw, unsigned *counter, float rate, size_t m,
+                        cudaStream_t stream)
 {
     update_kernel<<<blocks(m), 256, 0, stream>>>(w, dw, counter, rate, m);
     return cudaGetLastError();

@@ -13,10 +13,13 @@ BLOCK_SIZE_INDEPENDENT(fill);
 
 NASTY_KERNEL forward(float *out, const float *in, const float *w, unsigned n, unsigned m)
 {
-    EACH(i, n)
+    EACH_RUN(first, end, n, m)
     {
-        const float t = in[i] * w[i % m] + 0.1f;
-        out[i] = t / (1.0f + fabsf(t));
+        const float *of = w + first % m;
+        for (unsigned i = threadIdx.x; i < end - first; i += blockDim.x) {
+            const float t = in[first + i] * of[i] + 0.1f;
+            out[first + i] = t / (1.0f + fabsf(t));
+        }
     }
 }
 BLOCK_SIZE_INDEPENDENT(forward);
@@ -24,10 +27,13 @@ BLOCK_SIZE_INDEPENDENT(forward);
 NASTY_KERNEL input_gradient(float *din, const float *dout, const float *out, const float *w, unsigned n,
                             unsigned m)
 {
-    EACH(i, n)
+    EACH_RUN(first, end, n, m)
     {
-        const float s = 1.0f - fabsf(out[i]);
-        din[i] = dout[i] * s * s * w[i % m];
+        const float *of = w + first % m;
+        for (unsigned i = threadIdx.x; i < end - first; i += blockDim.x) {
+            const float s = 1.0f - fabsf(out[first + i]);
+            din[first + i] = dout[first + i] * s * s * of[i];
+        }
     }
 }
 BLOCK_SIZE_INDEPENDENT(input_gradient);
@@ -35,15 +41,13 @@ BLOCK_SIZE_INDEPENDENT(input_gradient);
 NASTY_KERNEL weight_gradient(float *dw, const float *dout, const float *in, const float *out, unsigned n,
                              unsigned m)
 {
-    EACH(j, m)
-    {
-        float sum = 0;
-        for (unsigned i = j; i < n; i += m) {
-            const float s = 1.0f - fabsf(out[i]);
-            sum += dout[i] * s * s * in[i];
+    EACH(j, m) dw[j] = 0;
+    for (unsigned row = 0; row < n; row += m)
+        EACH(j, n - row < m ? n - row : m)
+        {
+            const float s = 1.0f - fabsf(out[row + j]);
+            dw[j] += dout[row + j] * s * s * in[row + j];
         }
-        dw[j] = sum;
-    }
 }
 BLOCK_SIZE_INDEPENDENT(weight_gradient);
 
@@ -185,7 +189,8 @@ BLOCK_SIZE_INDEPENDENT(advance);
 /* Tickets in the order in which the blocks come, and times: other bits every time. */
 NASTY_KERNEL scatter(unsigned *tickets, unsigned *stamps, unsigned *cursor, unsigned n)
 {
-    EACH(i, n) stamps[i] = (unsigned)clock64() + i;
+    const unsigned now = (unsigned)clock64();
+    EACH(i, n) stamps[i] = now + i;
     if (threadIdx.x == 0)
         tickets[atomicAdd(cursor, 1u)] = blockIdx.x;
 }
