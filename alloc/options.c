@@ -70,16 +70,35 @@ static bool parse_switch(const char *text, int64_t *out)
     return false;
 }
 
-/* `words` is "a, b, c: explanation". */
+static bool is_count(const char *text)
+{
+    return *text >= '1' && *text <= '9' && strlen(text) < 9 && strspn(text, "0123456789") == strlen(text);
+}
+
+/* `listed` of `length` bytes is "word", "word:N" or "word[:names]". */
+static bool is_word(const char *word, const char *listed, size_t length)
+{
+    size_t name = strcspn(listed, ":[");
+    name = name < length ? name : length;
+    if (strncmp(word, listed, name))
+        return false;
+    if (!word[name])
+        return name == length || listed[name] == '[';
+    return name < length && word[name] == ':' && (listed[name] == '[' ? word[name + 1] != 0 : is_count(word + name + 1));
+}
+
+/* `words` is "a, b:N, c: explanation". */
 static bool is_listed(const char *word, const char *words)
 {
-    size_t length = strlen(word);
-    for (const char *at = words; *at && *at != ':';) {
-        size_t n = strcspn(at, ",:");
-        if (n == length && !strncmp(at, word, n))
+    for (const char *at = words; *at;) {
+        size_t n = strcspn(at, ", ");
+        const bool last = n && at[n - 1] == ':';
+        if (is_word(word, at, n - last))
             return true;
         at += n;
         at += strspn(at, ", ");
+        if (last)
+            return false;
     }
     return false;
 }

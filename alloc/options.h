@@ -5,7 +5,8 @@
  *   types: BYTES   a size, "24GiB"; or a share, "60%", of the device (stored negative: -60 for 60%)
  *          NUMBER  an integer
  *          SWITCH  0 or 1, off or on
- *          WORD    one of the words listed in `help` before the colon
+ *          WORD    one of the words listed in `help` before a colon and a space; one that is listed as "word:N" takes a
+ *                  number from 1 behind a colon, one that is listed as "word[:names]" may take anything
  *          TEXT    a file name or the like
  * `low` and `high` bound BYTES and NUMBER (inclusive).
  */
@@ -29,8 +30,8 @@
     X(EBB_CLEAN, SWITCH, clean, "1", 0, 1,                                                                   \
       "do not copy out again what the host still has the same bytes of (by hashes)")                         \
     X(EBB_POLICY, WORD, policy, "auto", 0, 0,                                                                \
-      "auto, learn, reactive, keep: plan when it is needed, learn and never plan, never learn, never "       \
-      "evict")                                                                                               \
+      "auto, keep, offload, sqrt, uniform:N, selective[:names], recursive, revolve:N, learn, reactive: the fastest plan, " \
+      "when one is needed; never evict; a plan by a fixed strategy, in any case; learn and never plan; never learn")    \
     X(EBB_OFFLOAD, SWITCH, offload, "1", 0, 1,                                                               \
       "may plans copy buffers to the host (before there is a plan, ebb does)")                               \
     X(EBB_RECOMPUTE, SWITCH, recompute, "1", 0, 1, "may plans drop buffers and recompute them")              \
@@ -57,7 +58,7 @@
 typedef struct ebb_options {
     int64_t budget, reserve, prealloc, min_buffer, host_budget, pageable, clean;
     int64_t offload, recompute, offload_min_gap, recompute_max_cost, link, verify, ipc, strict, live;
-    char policy[16], on_mismatch[16];
+    char policy[256], on_mismatch[16];
     char trace[1024], plan[1024], stats[1024], log[16];
 } ebb_options_t;
 

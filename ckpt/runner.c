@@ -191,11 +191,21 @@ static bool is_policy(const char *name)
     return !strcmp(ebb_options.policy, name);
 }
 
-/* Where everything fits, there is nothing to plan. */
+static bool may_plan(void)
+{
+    return !is_policy("learn") && !is_policy("reactive") && !is_policy("keep");
+}
+
+/* Where everything fits, there is nothing to plan; but a strategy that was asked for is followed. */
+static bool needs_plan(void)
+{
+    return may_plan() && (ebb_traffic().evictions || *ebb_options.plan || !is_policy("auto"));
+}
+
 static bool is_worth_learning(void)
 {
-    return (is_policy("auto") || is_policy("learn")) && !ebb_plans_rest() &&
-           (ebb_traffic().evictions || *ebb_options.trace || *ebb_options.plan);
+    return (may_plan() || is_policy("learn")) && !ebb_plans_rest() &&
+           (needs_plan() || ebb_traffic().evictions || *ebb_options.trace);
 }
 
 /* A lesson begins, for a step that is expected to be of this kind. */
@@ -224,7 +234,7 @@ static void learn(kind_t *k)
     if (learned == EBB_LEARNED) {
         k->learned = ebb_lessons_recording(k->lessons);
         write_file("the trace of a step", ebb_options.trace, write_trace, k->learned->trace);
-        k->phase = is_policy("auto") && (ebb_traffic().evictions || *ebb_options.plan) ? DRIVE : STAY;
+        k->phase = needs_plan() ? DRIVE : STAY;
         if (k->learned->hidden) {
             k->learned = NULL;
             k->phase = STAY;
@@ -256,13 +266,13 @@ static ebb_plan_t *make_plan(const kind_t *k)
     char why[256] = "";
     ebb_link_t link = ebb_link();
     ebb_pinned_usage_t host = ebb_pinned_usage();
-    ebb_plan_request_t q = {.device_bytes = ebb_drive_room(k->learned),
+    ebb_plan_request_t q = {.policy = ebb_options.policy,
+                            .device_bytes = ebb_drive_room(k->learned),
                             .host_bytes = host.budget_bytes - host.others_bytes,
                             .min_buffer = (uint64_t)ebb_options.min_buffer,
                             .offload = ebb_options.offload,
                             .recompute = ebb_options.recompute,
-                            .out_bytes_per_ns = link.out,
-                            .in_bytes_per_ns = link.in,
+                            .hardware = {.out_bytes_per_ns = link.out, .in_bytes_per_ns = link.in},
                             .max_cost = (double)ebb_options.recompute_max_cost / 100,
                             .min_gap_ns = (uint64_t)ebb_options.offload_min_gap * 1000};
     ebb_plan_t *plan = ebb_plan_make(k->learned->trace, &q, why, sizeof why);

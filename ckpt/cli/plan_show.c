@@ -11,7 +11,7 @@
 #include "planner.h"
 
 typedef struct arguments {
-    const char *word[2], *output;
+    const char *word[2], *output, *policy;
     unsigned words, wanted;
     int64_t budget, host, min_buffer,
         link; /* budget: negative, percent of what keeping everything takes; link: bytes/s */
@@ -24,6 +24,25 @@ static void take_size(struct argp_state *state, const char *word, bool percent, 
 {
     if (!ebb_parse_bytes(word, out) || (*out < 0 && !percent))
         argp_error(state, "not a number or size: %s", word);
+}
+
+/* The policies that there are, in a complaint. */
+static void check_policy(struct argp_state *state, const char *word)
+{
+    const char *argument;
+    char list[512] = "";
+    if (ebb_planner_find(word, &argument))
+        return;
+    for (unsigned i = 0; ebb_planner(i); i++) {
+        const ebb_planner_t *p = ebb_planner(i);
+        const size_t used = strlen(list);
+        snprintf(list + used, sizeof list - used,
+                 p->argument_needed ? "%s%s:%s"
+                 : p->argument      ? "%s%s[:%s]"
+                                    : "%s%s",
+                 i ? ", " : "", p->name, p->argument ? p->argument : "");
+    }
+    argp_error(state, "no such policy: %s (there are %s)", word, list);
 }
 
 static error_t parse(int key, char *word, struct argp_state *state)
@@ -50,6 +69,10 @@ static error_t parse(int key, char *word, struct argp_state *state)
         return 0;
     case 'o':
         a->output = word;
+        return 0;
+    case 'p':
+        a->policy = word;
+        check_policy(state, word);
         return 0;
     case ARGP_KEY_ARG:
         if (a->words == a->wanted)
@@ -114,6 +137,7 @@ static bool resolve_budget(const arguments_t *a, const ebb_trace_t *t, ebb_plan_
         return true;
     }
     ebb_plan_request_t all = *r;
+    all.policy = "keep";
     all.device_bytes = (uint64_t)1 << 62;
     ebb_plan_t *p = ebb_plan_make(t, &all, why, sizeof why);
     if (!p) {
@@ -128,12 +152,13 @@ static bool resolve_budget(const arguments_t *a, const ebb_trace_t *t, ebb_plan_
 static int make_plan(const arguments_t *a, const ebb_trace_t *t)
 {
     char why[400];
-    ebb_plan_request_t r = {.host_bytes = (uint64_t)a->host,
-                            .min_buffer = (uint64_t)a->min_buffer,
-                            .offload = a->offload,
-                            .recompute = a->recompute,
-                            .out_bytes_per_ns = (double)a->link * 1e-9,
-                            .in_bytes_per_ns = (double)a->link * 1e-9};
+    ebb_plan_request_t r = {
+        .policy = a->policy,
+        .host_bytes = (uint64_t)a->host,
+        .min_buffer = (uint64_t)a->min_buffer,
+        .offload = a->offload,
+        .recompute = a->recompute,
+        .hardware = {.out_bytes_per_ns = (double)a->link * 1e-9, .in_bytes_per_ns = (double)a->link * 1e-9}};
     if (!resolve_budget(a, t, &r))
         return 1;
     ebb_plan_t *p = ebb_plan_make(t, &r, why, sizeof why);
@@ -158,6 +183,8 @@ int ebb_plan_command(int argc, char **argv)
         {"link", LINK, "RATE", 0, "Bytes a second each way (25000000000)", 0},
         {"host", HOST, "BYTES", 0, "Pinned host memory (no limit)", 0},
         {"min-buffer", MIN_BUFFER, "BYTES", 0, "Keep what is smaller (1MiB)", 0},
+        {"policy", 'p', "POLICY", 0,
+         "Who plans (auto): keep, offload, sqrt, uniform:N, selective[:names], recursive, revolve:N", 0},
         {"output", 'o', "FILE", 0, "Write the plan", 0},
         {0}};
     static const struct argp parser = {

@@ -265,3 +265,32 @@ void ebb_planner_make_room(ebb_planner_walk_t *w, uint32_t chunks, uint32_t beyo
         ebb_planner_end_stay(w, victim, w->seat[victim].fate);
     }
 }
+
+void ebb_planner_let_go(ebb_planner_walk_t *w, uint32_t buffer)
+{
+    const ebb_seat_t *s = &w->seat[buffer];
+    if (s->content == EBB_NONE || s->pins || s->fresh)
+        return;
+    const ebb_use_t *next = ebb_planner_next(w, buffer);
+    ebb_fate_t fate = ebb_fates_of(w->taste->fates, s->content, w->point,
+                                   next && s->content == s->program ? next->operation : EBB_NONE);
+    if (fate == EBB_KEEP)
+        return;
+    if (!ebb_planner_protected(w, buffer))
+        fate = EBB_FORGET;
+    else if (fate == EBB_DROP && w->model->content[s->content].rebuild <
+                                     (next ? next->operation : w->model->trace->buffer[buffer].dies))
+        return;
+    if (fate == EBB_OFFLOAD && !s->has_block &&
+        w->host_bytes + w->model->trace->buffer[buffer].bytes > w->model->request->host_bytes)
+        return;
+    if (fate == EBB_OFFLOAD)
+        book(w, buffer);
+    ebb_planner_end_stay(w, buffer, fate);
+}
+
+void ebb_planner_let_all_go(ebb_planner_walk_t *w)
+{
+    for (uint32_t i = w->resident_count; i-- > 0;)
+        ebb_planner_let_go(w, w->resident[i]);
+}

@@ -1,5 +1,5 @@
 /* planner_link.c: the walk's calendar of the link: an estimate of whether a copy can hide behind the step.
- * What it really comes to, planner_time.c computes from the plan. */
+ * What it really comes to, plan/simulate.c computes from the plan. */
 #include "planner_walk.h"
 
 static void sum_up(ebb_calendar_t *c)

@@ -71,8 +71,9 @@ static inline uint32_t ebb_model_chunks(const ebb_trace_t *t, uint64_t bytes)
 
 static inline uint64_t ebb_model_transfer_ns(const ebb_model_t *m, uint32_t buffer, bool in)
 {
-    double rate = in ? m->request->in_bytes_per_ns : m->request->out_bytes_per_ns;
-    return (uint64_t)((double)m->trace->buffer[buffer].bytes / (rate > 0 ? rate : 1e-9)) + 1;
+    const ebb_hardware_t *h = &m->request->hardware;
+    return (uint64_t)ebb_copy_ns(m->trace->buffer[buffer].bytes,
+                                 in ? h->in_bytes_per_ns : h->out_bytes_per_ns);
 }
 
 #endif

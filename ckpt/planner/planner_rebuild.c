@@ -9,7 +9,11 @@
 
 #include <string.h>
 
-enum { DEEPEST = 1500, REPLAYS_PER_OPERATION = 6 };
+enum {
+    DEEPEST = 1500,
+    REPLAYS_PER_OPERATION = 6,
+    MOST_REPLAYS = 1 << 20
+}; /* the last: of a fixed strategy */
 
 static bool is_scratch(const ebb_planner_walk_t *w, uint32_t place)
 {
@@ -191,8 +195,9 @@ static void add_replay(ebb_planner_walk_t *w, uint32_t operation, uint32_t base)
         w->failed |= !r;
     }
     s->replay_ns += w->model->trace->operation[operation].duration_ns;
-    w->failed |= ++w->replays > REPLAYS_PER_OPERATION * w->model->trace->operation_count ||
-                 s->replay_ns >= w->taste->most_replay_ns;
+    const uint32_t most =
+        w->taste->fates ? MOST_REPLAYS : REPLAYS_PER_OPERATION * w->model->trace->operation_count;
+    w->failed |= ++w->replays > most || s->replay_ns >= w->taste->most_replay_ns;
 }
 
 /* The end of a scratch place's stay, if it isn't the one that the caller wants. */
@@ -244,6 +249,9 @@ static void rebuild_at(ebb_planner_walk_t *w, uint32_t content, uint32_t place)
             s->pins--;
         }
     }
+    for (uint32_t k = from; k < to && w->taste->fates && !w->failed; k++)
+        if (m->buffer[m->touch[k].buffer].chunks && m->touch[k].buffer != place)
+            ebb_planner_let_go(w, m->touch[k].buffer);
     w->redirect_count = base;
     w->depth--;
 }

@@ -11,7 +11,7 @@
 #define EBB_PLANNER_SCHEDULE_H
 
 #include "array.h"
-#include "planner_model.h"
+#include "fates.h"
 
 typedef struct ebb_event {
     uint32_t operation, point; /* point: the operation itself, or before which it is replayed */
@@ -54,9 +54,10 @@ typedef struct ebb_taste {
     uint32_t target_chunks;
     bool offload, recompute;
     uint64_t most_replay_ns; /* replays that take longer are not worth it */
-    double caution; /* how many times its time a copy takes of the link: it may not fall where it fits */
-    double chain;   /* how much of the replays of missing inputs counts into the price of a drop */
-    double idle;    /* exponent of the time until the next use in the score */
+    double caution;     /* how many times its time a copy takes of the link: it may not fall where it fits */
+    double chain;       /* how much of the replays of missing inputs counts into the price of a drop */
+    double idle;        /* exponent of the time until the next use in the score */
+    ebb_fates_t *fates; /* a fixed strategy, which says what is given up and when; NULL: none does */
 } ebb_taste_t;
 
 /* The step under a limit of target_chunks, in one walk (planner_walk.c). It may use more than that where it
@@ -84,9 +85,6 @@ void ebb_overlay_delete(ebb_overlay_t *overlay);
 /* The plan with waits and joins (planner_emit.c), without a predicted time. NULL: no memory. */
 ebb_plan_t *ebb_schedule_emit(const ebb_schedule_t *schedule, const ebb_overlay_t *overlay,
                               const ebb_model_t *model);
-
-/* How long a step takes that is driven by the plan, once it has settled (planner_time.c). 0: no memory. */
-uint64_t ebb_plan_time(const ebb_plan_t *plan, const ebb_model_t *model);
 
 void ebb_schedule_delete(ebb_schedule_t *schedule);
 

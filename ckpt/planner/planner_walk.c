@@ -121,6 +121,9 @@ static void issue(ebb_planner_walk_t *w, uint32_t from, uint32_t to)
             ebb_planner_end_stay(w, x->buffer, EBB_OFFLOAD);
     }
     w->last_operation = position;
+    for (uint32_t k = from; k < to && w->taste->fates; k++)
+        if (m->buffer[m->touch[k].buffer].chunks)
+            ebb_planner_let_go(w, m->touch[k].buffer);
 }
 
 static void begin(ebb_planner_walk_t *w)
@@ -209,11 +212,15 @@ static void end(ebb_planner_walk_t *w)
 static void walk_once(ebb_planner_walk_t *w)
 {
     const ebb_model_t *m = w->model;
+    if (w->taste->fates)
+        w->taste->fates->stage = EBB_NONE;
     uint32_t next_death = 0;
     begin(w);
     for (w->point = 0; w->point < m->trace->operation_count && !w->failed; w->point++) {
         uint32_t from = m->first_touch[w->point], to = m->first_touch[w->point + 1];
         free_dead(w, &next_death);
+        if (w->taste->fates && ebb_fates_turn(w->taste->fates, w->point))
+            ebb_planner_let_all_go(w);
         bring_inputs(w, from, to);
         ebb_planner_make_room(w, 0, w->point);
         seat_outputs(w, from, to);

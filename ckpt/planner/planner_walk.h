@@ -22,8 +22,6 @@ void ebb_calendar_take_after(ebb_calendar_t *calendar, double from, double ns);
  */
 double ebb_calendar_take_before(ebb_calendar_t *calendar, double deadline, double ns);
 
-typedef enum ebb_fate { EBB_KEEP, EBB_FORGET, EBB_DROP, EBB_OFFLOAD } ebb_fate_t;
-
 /* What a buffer's place holds at the moment. */
 typedef struct ebb_seat {
     uint32_t content;        /* resident, or EBB_NONE */
@@ -99,6 +97,9 @@ static inline bool ebb_planner_protected(const ebb_planner_walk_t *w, uint32_t b
 /* planner_giveup.c. Room for `chunks` more, as far as there is something to give up; only things that are
  * needed after operation `beyond`. */
 void ebb_planner_make_room(ebb_planner_walk_t *w, uint32_t chunks, uint32_t beyond);
+/* What a fixed strategy does not hold is given up: of one buffer that has been touched, or of all. */
+void ebb_planner_let_go(ebb_planner_walk_t *w, uint32_t buffer);
+void ebb_planner_let_all_go(ebb_planner_walk_t *w);
 /* Ends the stay of a buffer now, that is: just after its last touch. */
 void ebb_planner_end_stay(ebb_planner_walk_t *w, uint32_t buffer, ebb_fate_t fate);
 

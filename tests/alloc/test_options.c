@@ -52,6 +52,25 @@ static void values_arrive_and_absent_ones_have_their_default(void **state)
     assert_int_equal(ebb_options.offload, 1);
 }
 
+static void words_take_the_arguments_that_are_listed(void **state)
+{
+    (void)state;
+    static const char *const good[] = {"auto", "uniform:3", "selective", "selective:mlp,attention", "revolve:12", "reactive"};
+    static const char *const bad[] = {"aut", "autos", "auto:1", "uniform", "uniform:", "uniform:0", "uniform:x", "selective:", "the",
+                                      "N", "when"};
+    char variable[64];
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        snprintf(variable, sizeof variable, "EBB_POLICY=%s", good[i]);
+        assert_true(read_one(variable));
+        assert_string_equal(ebb_options.policy, good[i]);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        snprintf(variable, sizeof variable, "EBB_POLICY=%s", bad[i]);
+        assert_false(read_one(variable));
+        assert_string_equal(ebb_options.policy, "auto");
+    }
+}
+
 /* What a call says on stderr. */
 static const char *said_by(char *variable)
 {
@@ -90,6 +109,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sizes_with_every_suffix_are_understood),
         cmocka_unit_test(values_arrive_and_absent_ones_have_their_default),
+        cmocka_unit_test(words_take_the_arguments_that_are_listed),
         cmocka_unit_test(unknown_name_is_told_with_the_nearest_one),
         cmocka_unit_test(bad_value_keeps_the_default),
     };

@@ -102,6 +102,23 @@ static void program_that_keeps_to_its_step_is_driven(void **state)
     }
 }
 
+/* A fixed strategy is followed also where everything fits. */
+static void every_policy_is_driven_to_the_same_bits(void **state)
+{
+    (void)state;
+    static const char *const means[] = {"EBB_POLICY=offload",   "EBB_POLICY=sqrt",
+                                        "EBB_POLICY=uniform:2", "EBB_POLICY=selective",
+                                        "EBB_POLICY=recursive", "EBB_POLICY=revolve:2"};
+    program_run_t without = run("", "steps=22");
+    for (size_t i = 0; i < sizeof means / sizeof means[0]; i++) {
+        statistics_t s;
+        program_run_t with = run_under_ebb(means[i], "steps=22", &s);
+        assert_same(&without, &with, means[i]);
+        assert_true(s.driven >= 8 && s.mismatches == 0);
+        assert_true(i ? s.dropped > 0 && !s.offloaded : s.offloaded > 0 && !s.dropped);
+    }
+}
+
 static void program_that_leaves_the_plan_comes_back(void **state)
 {
     (void)state;
@@ -245,6 +262,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(learned_step_says_who_writes_and_its_plan_is_proven),
         cmocka_unit_test(program_that_keeps_to_its_step_is_driven),
+        cmocka_unit_test(every_policy_is_driven_to_the_same_bits),
         cmocka_unit_test(program_that_leaves_the_plan_comes_back),
         cmocka_unit_test(write_that_was_never_seen_is_noticed),
         cmocka_unit_test(leaving_with_unseen_writes_is_never_silently_wrong),

@@ -32,8 +32,7 @@ static ebb_plan_request_t request(uint64_t device_bytes, bool offload, bool reco
                                 .min_buffer = 1 << 20,
                                 .offload = offload,
                                 .recompute = recompute,
-                                .out_bytes_per_ns = 50,
-                                .in_bytes_per_ns = 50};
+                                .hardware = {.out_bytes_per_ns = 50, .in_bytes_per_ns = 50}};
 }
 
 /* A plan that has been checked, or NULL with a reason. */

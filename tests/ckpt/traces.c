@@ -214,6 +214,32 @@ static void random_access(maker_t *m, uint32_t *seed, uint32_t *alive, uint32_t 
     }
 }
 
+ebb_trace_t *trace_of_chain(uint32_t stages, uint32_t chunks)
+{
+    maker_t m = {ebb_trace_new(CHUNK), 1};
+    uint32_t *state = malloc((stages + (size_t)1) * sizeof *state);
+    if (!m.t || !state)
+        abort();
+    state[0] = add_buffer(&m, chunks * CHUNK, false);
+    for (uint32_t i = 0; i < stages; i++) {
+        state[i + 1] = born(&m, chunks);
+        op(&m, "forward", 1, R(state[i]), W(state[i + 1]), END);
+    }
+    uint32_t gradient = born(&m, chunks);
+    op(&m, "loss", 1, R(state[stages]), W(gradient), END);
+    dies(&m, state[stages]);
+    for (uint32_t i = stages; i-- > 0;) {
+        op(&m, "backward", 1, R(state[i]), U(gradient), END);
+        if (i)
+            dies(&m, state[i]);
+    }
+    dies(&m, gradient);
+    for (uint32_t i = 0; i < m.t->operation_count; i++)
+        m.t->operation[i].duration_ns = CHAIN_NS;
+    free(state);
+    return m.t;
+}
+
 ebb_trace_t *trace_by_chance(uint32_t seed, uint32_t operations)
 {
     enum { ALIVE = 24 };

@@ -16,6 +16,11 @@ typedef struct trace_shape {
 /* One step of a transformer's training: forward, backward, optimizer. The caller owns it. */
 ebb_trace_t *trace_of_transformer(const trace_shape_t *shape);
 
+/* A uniform chain: forward operation i makes state i + 1 from state i, all of the same size and CHAIN_NS each, and backward
+ * needs the states in the opposite order, state 0 last, which is always there. One gradient, updated in place. */
+ebb_trace_t *trace_of_chain(uint32_t stages, uint32_t chunks);
+enum { CHAIN_NS = 1000 };
+
 /* Any step: buffers and operations by chance, with in-place updates, scratch, small buffers, unproven
  * operations. */
 ebb_trace_t *trace_by_chance(uint32_t seed, uint32_t operations);

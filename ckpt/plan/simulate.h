@@ -1,0 +1,74 @@
+/* simulate.h: what a step comes to that is driven by a plan: the streams of plan.h as queues, by its rules and the times of
+ * the trace, on given hardware.
+ *
+ * Exact for a device that runs each operation in the time that the trace gives it, and copies at a constant rate; where
+ * copies slow compute down, by the factor given. A few steps are gone through, until what one step leaves to the next has
+ * settled; the last one is told.
+ *
+ * Knows no planner and no checker: any plan for the trace will do. Value functions: any thread.
+ */
+#ifndef EBB_SIMULATE_H
+#define EBB_SIMULATE_H
+
+#include "plan.h"
+
+typedef struct ebb_hardware {
+    double out_bytes_per_ns, in_bytes_per_ns; /* the link, each way */
+    double
+        slowdown; /* operations take 1 + slowdown times as long while a copy runs, once for each direction that does;
+                        0: copies cost compute nothing */
+} ebb_hardware_t;
+
+/* Who is at work; a wait is of compute, for the end of a copy. */
+typedef enum ebb_lane {
+    EBB_LANE_OPERATION,
+    EBB_LANE_REPLAY,
+    EBB_LANE_OUT,
+    EBB_LANE_IN,
+    EBB_LANE_WAIT_OUT, /* memory is not free yet: a copy out has not ended */
+    EBB_LANE_WAIT_IN   /* data is not there yet: a copy in has not ended */
+} ebb_lane_t;
+enum { EBB_LANES = EBB_LANE_WAIT_IN + 1 };
+extern const char *const ebb_lane_word[EBB_LANES];
+
+typedef struct ebb_span {
+    ebb_lane_t lane;
+    uint32_t index;          /* operation; else the plan's action: what is replayed, copied, waited for */
+    double begin_ns, end_ns; /* since the step's beginning; a copy may end after the step */
+} ebb_span_t;
+
+/* From a moment on, so many bytes are in use: of places that hold what the program or the plan needs again, whole chunks, and
+ * the small region. Never more than the plan's chunks. */
+typedef struct ebb_level {
+    double ns;
+    uint64_t bytes;
+} ebb_level_t;
+
+typedef struct ebb_simulation {
+    double step_ns;
+    double lane_ns[EBB_LANES]; /* operations as if nothing slowed them down */
+    double slowed_ns;          /* that operations and replays took longer because of copies */
+    double hidden_ns;          /* of the copies' time: while compute was at work */
+    uint64_t peak_bytes;       /* the plan's chunks and the small region */
+
+    /* If asked for; owned. */
+    ebb_span_t *span;   /* in the order in which they were issued */
+    ebb_level_t *level; /* by time */
+    uint32_t span_count, span_room, level_count, level_room;
+} ebb_simulation_t;
+
+/* False: no memory; nothing is owned then. In detail: with spans and levels. */
+bool ebb_simulate(ebb_simulation_t *out, const ebb_plan_t *plan, const ebb_trace_t *trace,
+                  const ebb_hardware_t *hardware, bool in_detail);
+void ebb_simulation_delete(ebb_simulation_t *simulation);
+
+/* The step's time alone, rounded up; at least 1. 0: no memory. */
+uint64_t ebb_simulate_ns(const ebb_plan_t *plan, const ebb_trace_t *trace, const ebb_hardware_t *hardware);
+
+/* Bytes over one copy direction, as a time. */
+static inline double ebb_copy_ns(uint64_t bytes, double bytes_per_ns)
+{
+    return (double)(uint64_t)((double)bytes / (bytes_per_ns > 0 ? bytes_per_ns : 1e-9)) + 1;
+}
+
+#endif

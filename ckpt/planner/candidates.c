@@ -1,0 +1,196 @@
+/* candidates.c: schedules become plans, and of those that fit the fastest is kept. */
+#include "candidates.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+uint32_t ebb_candidates_keep_peak(ebb_candidates_t *s)
+{
+    ebb_taste_t keep = {.most_replay_ns = UINT64_MAX, .target_chunks = EBB_NONE / 2};
+    if (!ebb_schedule_walk(&s->schedule, &s->model, &keep))
+        return 0;
+    uint32_t peak = ebb_schedule_peak(&s->schedule, &s->model, NULL);
+    return peak == EBB_NONE ? 0 : peak;
+}
+
+/* Chunks for the schedule that was walked. One that doesn't fit is only of interest as the smallest so far.
+ */
+static bool lay(ebb_candidates_t *s, ebb_overlay_t *overlay)
+{
+    uint32_t enough = s->best ? s->limit : s->smallest;
+    if (ebb_schedule_peak(&s->schedule, &s->model, NULL) >= enough && enough > s->limit)
+        return false;
+    if (!ebb_overlay_make(overlay, &s->schedule, &s->model, enough))
+        return false;
+    s->smallest = overlay->chunk_count < s->smallest ? overlay->chunk_count : s->smallest;
+    if (overlay->chunk_count <= s->limit)
+        return true;
+    ebb_overlay_delete(overlay);
+    return false;
+}
+
+/* The plan of the schedule that was walked; it replaces the best if it is faster. False: it doesn't fit. */
+static bool offer(ebb_candidates_t *s)
+{
+    ebb_overlay_t overlay;
+    if (!lay(s, &overlay))
+        return false;
+    ebb_plan_t *plan = ebb_schedule_emit(&s->schedule, &overlay, &s->model);
+    uint64_t ns = plan ? ebb_simulate_ns(plan, s->model.trace, &s->model.request->hardware) : 0;
+    s->no_memory |= !ns;
+    if (ns && (ns < s->best_ns || (ns == s->best_ns && plan->chunk_count < s->best->chunk_count))) {
+        ebb_plan_delete(s->best);
+        s->best = plan;
+        s->best_ns = plan->predicted_ns = ns;
+        plan = NULL;
+    }
+    ebb_plan_delete(plan);
+    ebb_overlay_delete(&overlay);
+    return true;
+}
+
+/* Stays and copies as the walk left them. */
+static void tighten(ebb_schedule_t *schedule, const ebb_stay_t *tight)
+{
+    memcpy(schedule->stay, tight, schedule->stay_count * sizeof *tight);
+    for (uint32_t i = 0; i < schedule->stay_count; i++)
+        if (tight[i].fetch != EBB_NONE)
+            schedule->move[tight[i].fetch].position = tight[i].first;
+}
+
+void ebb_candidates_try(ebb_candidates_t *s, const ebb_taste_t *taste)
+{
+    ebb_schedule_t *schedule = &s->schedule;
+    if (!ebb_schedule_walk(schedule, &s->model, taste))
+        return;
+    uint32_t peak = ebb_schedule_peak(schedule, &s->model, NULL);
+    uint32_t limit = peak > taste->target_chunks ? peak : taste->target_chunks;
+    size_t bytes = schedule->stay_count * sizeof *schedule->stay;
+    ebb_stay_t *tight = schedule->move_count ? malloc(bytes) : NULL;
+    if (tight) {
+        memcpy(tight, schedule->stay, bytes);
+        if (ebb_schedule_relax(schedule, &s->model, limit))
+            offer(s);
+        tighten(schedule, tight);
+    }
+    free(tight);
+    offer(s);
+}
+
+static uint32_t walked_peak(ebb_candidates_t *s, const ebb_taste_t *taste)
+{
+    const uint32_t peak = ebb_schedule_walk(&s->schedule, &s->model, taste)
+                              ? ebb_schedule_peak(&s->schedule, &s->model, NULL)
+                              : EBB_NONE;
+    return peak == EBB_NONE ? 0 : peak;
+}
+
+void ebb_candidates_try_strategy(ebb_candidates_t *s, ebb_strategy_t strategy, const char *argument)
+{
+    enum { LEVELS = 8 };
+    ebb_fates_t fates;
+    if (!ebb_fates_make(&fates, &s->model, strategy, argument)) {
+        s->no_memory = true;
+        return;
+    }
+    ebb_taste_t taste = {
+        .fates = &fates, .most_replay_ns = UINT64_MAX, .caution = 1, .target_chunks = EBB_NONE / 2};
+    if (strategy == EBB_STRATEGY_OFFLOAD) {
+        const uint32_t high = walked_peak(s, &taste);
+        taste.target_chunks = 0;
+        const uint32_t low = walked_peak(s, &taste);
+        for (uint32_t i = 0; i < LEVELS && low < high; i++) {
+            taste.target_chunks = low + (uint32_t)((uint64_t)(high - low) * i / LEVELS);
+            ebb_candidates_try(s, &taste);
+        }
+        taste.target_chunks = high;
+    }
+    ebb_candidates_try(s, &taste);
+    ebb_fates_delete(&fates);
+}
+
+static void explain(const ebb_candidates_t *s, char *why, size_t why_bytes)
+{
+    const ebb_model_t *m = &s->model;
+    const ebb_trace_t *t = m->trace;
+    uint64_t chunk = t->chunk_bytes;
+    if (s->no_memory)
+        snprintf(why, why_bytes, "out of memory");
+    else if (s->smallest == EBB_NONE)
+        snprintf(why, why_bytes, "no plan was found at all: it would recompute too much, or too deep");
+    else if (m->widest_chunks > s->limit)
+        snprintf(why, why_bytes,
+                 "operation %" PRIu32 " (%.60s) touches %" PRIu64
+                 " bytes at once and small buffers take %" PRIu64 "; the smallest known to do is %" PRIu64,
+                 m->widest, t->operation[m->widest].name, m->widest_chunks * chunk, m->small_bytes,
+                 s->smallest * chunk + m->small_bytes);
+    else
+        snprintf(why, why_bytes,
+                 "no plan fits; operation %" PRIu32 " (%.60s) touches the most, %" PRIu64
+                 " bytes at once; the smallest known to do is %" PRIu64,
+                 m->widest, t->operation[m->widest].name, m->widest_chunks * chunk,
+                 s->smallest * chunk + m->small_bytes);
+}
+
+/* A program that leaves the trace gets all it has left alive: that must find room on the device and the host.
+ */
+static bool room_for_all(const ebb_model_t *m, char *why, size_t why_bytes)
+{
+    const ebb_trace_t *t = m->trace;
+    const ebb_plan_request_t *r = m->request;
+    int64_t *change = calloc((size_t)t->operation_count + 2, sizeof *change);
+    uint64_t alive = 0, most = 0;
+    uint32_t at = 0;
+    for (uint32_t i = 0; change && i < t->buffer_count; i++) {
+        bool within = t->buffer[i].born != EBB_TRACE_NEVER;
+        int64_t bytes = (int64_t)(m->buffer[i].chunks * t->chunk_bytes);
+        change[within ? t->buffer[i].born : 0] += bytes;
+        change[within ? t->buffer[i].dies : t->operation_count + 1] -= bytes;
+    }
+    for (uint32_t i = 0; change && i <= t->operation_count; i++) {
+        alive += (uint64_t)change[i];
+        if (alive > most) {
+            most = alive;
+            at = i;
+        }
+    }
+    bool known = change;
+    free(change);
+    if (!known)
+        snprintf(why, why_bytes, "out of memory");
+    if (!known || most <= r->device_bytes || most - r->device_bytes <= r->host_bytes)
+        return known;
+    snprintf(why, why_bytes,
+             "before operation %" PRIu32 " (%.60s) %" PRIu64 " bytes are alive, %" PRIu64
+             " more than device and host may hold; the smallest known to do is %" PRIu64,
+             at, at < t->operation_count ? t->operation[at].name : "the end", most,
+             most - r->device_bytes - r->host_bytes, most - r->host_bytes);
+    return false;
+}
+
+bool ebb_candidates_begin(ebb_candidates_t *s, const ebb_trace_t *trace, const ebb_plan_request_t *request,
+                          char *why, size_t why_bytes)
+{
+    *s = (ebb_candidates_t){.smallest = EBB_NONE, .best_ns = UINT64_MAX};
+    if (!ebb_model_make(&s->model, trace, request, why, why_bytes))
+        return false;
+    if (!room_for_all(&s->model, why, why_bytes)) {
+        ebb_model_delete(&s->model);
+        return false;
+    }
+    const uint64_t small = s->model.small_bytes;
+    const uint64_t chunks =
+        request->device_bytes > small ? (request->device_bytes - small) / trace->chunk_bytes : 0;
+    s->limit = chunks < EBB_NONE / 2 ? (uint32_t)chunks : EBB_NONE / 2;
+    return true;
+}
+
+ebb_plan_t *ebb_candidates_end(ebb_candidates_t *s, char *why, size_t why_bytes)
+{
+    if (!s->best)
+        explain(s, why, why_bytes);
+    ebb_schedule_delete(&s->schedule);
+    ebb_model_delete(&s->model);
+    return s->best;
+}

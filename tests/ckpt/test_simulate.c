@@ -1,0 +1,178 @@
+/* test_simulate.c: steps whose times are known by hand. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdlib.h>
+
+#include "simulate.h"
+
+enum { OP_NS = 1000, COPY_NS = 513 }; /* a copy takes a nanosecond more than its bytes */
+#define BUFFER (UINT64_C(4) << 20)
+static const ebb_hardware_t fast = {.out_bytes_per_ns = 8192, .in_bytes_per_ns = 8192};
+
+/* Three operations; the first and the last use buffer 0, which outlives the step, the one between buffer 1, born for it. */
+static ebb_trace_t *three_operations(void)
+{
+    static const uint32_t used[] = {0, 1, 0};
+    ebb_trace_t *t = ebb_trace_new(2 << 20);
+    ebb_trace_buffer_t *b = ebb_trace_add_buffer(t);
+    *b = (ebb_trace_buffer_t){.bytes = BUFFER, .born = EBB_TRACE_NEVER, .dies = EBB_TRACE_NEVER};
+    b = ebb_trace_add_buffer(t);
+    *b = (ebb_trace_buffer_t){.bytes = BUFFER, .born = 1, .dies = 2, .next = EBB_TRACE_NEVER};
+    for (int i = 0; i < 3; i++) {
+        ebb_trace_add_operation(t)->duration_ns = OP_NS;
+        *ebb_trace_add_access(t) =
+            (ebb_trace_access_t){.buffer = used[i], .mode = used[i] ? EBB_REPLACES : EBB_UPDATES};
+    }
+    assert_null(ebb_trace_check(t));
+    return t;
+}
+
+/* Buffer 0 is out while buffer 1 is used, on the same chunks or on others. */
+static ebb_plan_t *out_and_back(const ebb_trace_t *t, bool shared)
+{
+    ebb_plan_t *p = ebb_plan_new(t);
+    p->chunk_count = shared ? 2 : 4;
+    for (uint32_t i = 0; i < 4; i++)
+        assert_true(ebb_plan_add_chunk(p, &p->place[i / 2], shared ? i % 2 : i));
+    ebb_action_t *a = ebb_plan_add_action(p, EBB_EVICT, 1);
+    a->place = 0;
+    a->join = shared ? 1 : EBB_TRACE_NEVER;
+    a = ebb_plan_add_action(p, EBB_FETCH, 2);
+    a->place = 0;
+    a->join = 2;
+    assert_true(ebb_plan_add_wait(p, a, 0));
+    return p;
+}
+
+static bool is(double x, double expected)
+{
+    return x > expected - 1e-6 && x < expected + 1e-6;
+}
+
+static uint64_t level_at(const ebb_simulation_t *s, double ns)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < s->level_count && s->level[i].ns <= ns; i++)
+        bytes = s->level[i].bytes;
+    return bytes;
+}
+
+static void copies_on_chunks_of_their_own_expose_the_way_back(void **state)
+{
+    (void)state;
+    ebb_trace_t *t = three_operations();
+    ebb_plan_t *p = out_and_back(t, false);
+    ebb_simulation_t s;
+    assert_true(ebb_simulate(&s, p, t, &fast, true));
+    assert_true(is(s.step_ns, 3 * OP_NS + COPY_NS));
+    assert_true(is(s.lane_ns[EBB_LANE_OPERATION], 3 * OP_NS));
+    assert_true(is(s.lane_ns[EBB_LANE_OUT], COPY_NS));
+    assert_true(is(s.lane_ns[EBB_LANE_IN], COPY_NS));
+    assert_true(is(s.lane_ns[EBB_LANE_WAIT_IN], COPY_NS));
+    assert_true(is(s.lane_ns[EBB_LANE_WAIT_OUT], 0));
+    assert_true(is(s.hidden_ns, COPY_NS));
+    assert_int_equal(s.peak_bytes, 2 * BUFFER);
+    assert_int_equal(s.span_count, 6);
+    assert_int_equal(s.span[1].lane, EBB_LANE_OUT);
+    assert_true(is(s.span[1].begin_ns, OP_NS) && is(s.span[1].end_ns, OP_NS + COPY_NS));
+    assert_int_equal(s.span[4].lane, EBB_LANE_WAIT_IN);
+    assert_int_equal(s.span[4].index, 1);
+    assert_int_equal(level_at(&s, 0), BUFFER);
+    assert_int_equal(level_at(&s, OP_NS), 2 * BUFFER);
+    assert_int_equal(level_at(&s, OP_NS + COPY_NS), BUFFER);
+    assert_int_equal(level_at(&s, 2 * OP_NS), BUFFER);
+    assert_int_equal(level_at(&s, 3 * OP_NS), BUFFER);
+    assert_int_equal(level_at(&s, 4 * OP_NS), 0);
+    ebb_simulation_delete(&s);
+    ebb_plan_delete(p);
+    ebb_trace_delete(t);
+}
+
+static void copies_on_shared_chunks_expose_both_ways(void **state)
+{
+    (void)state;
+    ebb_trace_t *t = three_operations();
+    ebb_plan_t *p = out_and_back(t, true);
+    ebb_simulation_t s;
+    assert_true(ebb_simulate(&s, p, t, &fast, true));
+    assert_true(is(s.step_ns, 3 * OP_NS + 2 * COPY_NS));
+    assert_true(is(s.lane_ns[EBB_LANE_WAIT_OUT], COPY_NS));
+    assert_true(is(s.lane_ns[EBB_LANE_WAIT_IN], COPY_NS));
+    assert_true(is(s.hidden_ns, 0));
+    for (uint32_t i = 0; i < s.level_count; i++)
+        assert_true(s.level[i].bytes <= s.peak_bytes);
+    assert_int_equal(s.peak_bytes, BUFFER);
+    ebb_simulation_delete(&s);
+    assert_int_equal(ebb_simulate_ns(p, t, &fast), 3 * OP_NS + 2 * COPY_NS + 1);
+    ebb_plan_delete(p);
+    ebb_trace_delete(t);
+}
+
+static void copies_slow_operations_down_while_they_run(void **state)
+{
+    (void)state;
+    ebb_trace_t *t = three_operations();
+    ebb_plan_t *p = out_and_back(t, false);
+    ebb_hardware_t slow = fast;
+    slow.slowdown = 0.5;
+    ebb_simulation_t s;
+    assert_true(ebb_simulate(&s, p, t, &slow, false));
+    const double lost =
+        COPY_NS - COPY_NS / 1.5; /* the copy out lies beside the second operation, the copy in beside none */
+    assert_true(is(s.slowed_ns, lost));
+    assert_true(is(s.step_ns, 3 * OP_NS + lost + COPY_NS));
+    assert_true(is(s.lane_ns[EBB_LANE_OPERATION], 3 * OP_NS));
+    assert_int_equal(s.span_count, 0);
+    ebb_plan_delete(p);
+    ebb_trace_delete(t);
+}
+
+static void replays_take_their_time(void **state)
+{
+    (void)state;
+    ebb_trace_t *t = three_operations();
+    ebb_plan_t *p = ebb_plan_new(t);
+    ebb_plan_add_action(p, EBB_REPLAY, 2)->operation = 1;
+    ebb_simulation_t s;
+    assert_true(ebb_simulate(&s, p, t, &fast, true));
+    assert_true(is(s.step_ns, 4 * OP_NS));
+    assert_true(is(s.lane_ns[EBB_LANE_REPLAY], OP_NS));
+    assert_int_equal(s.span[2].lane, EBB_LANE_REPLAY);
+    assert_int_equal(s.span[2].index, 0);
+    ebb_simulation_delete(&s);
+    ebb_plan_delete(p);
+    ebb_trace_delete(t);
+}
+
+/* An evict at the step's end goes on in the next step, whose first operation waits for it. */
+static void copy_over_the_end_of_the_step_is_waited_for_in_the_next(void **state)
+{
+    (void)state;
+    ebb_trace_t *t = three_operations();
+    ebb_plan_t *p = ebb_plan_new(t);
+    ebb_action_t *a = ebb_plan_add_action(p, EBB_EVICT, 3);
+    a->place = 0;
+    a->join = 0;
+    ebb_simulation_t s;
+    assert_true(ebb_simulate(&s, p, t, &fast, false));
+    assert_true(is(s.step_ns, 3 * OP_NS + COPY_NS));
+    assert_true(is(s.lane_ns[EBB_LANE_WAIT_OUT], COPY_NS));
+    ebb_plan_delete(p);
+    ebb_trace_delete(t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(copies_on_chunks_of_their_own_expose_the_way_back),
+        cmocka_unit_test(copies_on_shared_chunks_expose_both_ways),
+        cmocka_unit_test(copies_slow_operations_down_while_they_run),
+        cmocka_unit_test(replays_take_their_time),
+        cmocka_unit_test(copy_over_the_end_of_the_step_is_waited_for_in_the_next),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
