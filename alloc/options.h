@@ -50,6 +50,8 @@
     X(EBB_TRACE, TEXT, trace, "", 0, 0,                                                                      \
       "file for the trace of one step; `ebb trace` shows it, `ebb plan` plans it")                           \
     X(EBB_PLAN, TEXT, plan, "", 0, 0,                                                                        \
+      "file with a plan that is driven, even if everything fits, if it suits the learned step and can be proven")     \
+    X(EBB_SAVE_PLAN, TEXT, save_plan, "", 0, 0,                                                              \
       "file for the plan that is driven, made even if everything fits; `ebb check` proves it")               \
     X(EBB_STATS, TEXT, stats, "", 0, 0, "file for statistics (JSON), written at exit")                       \
     X(EBB_LIVE, SWITCH, live, "1", 0, 1, "keep a page of statistics for `ebb top`, in memory")               \
@@ -59,7 +61,7 @@ typedef struct ebb_options {
     int64_t budget, reserve, prealloc, min_buffer, host_budget, pageable, clean;
     int64_t offload, recompute, offload_min_gap, recompute_max_cost, link, verify, ipc, strict, live;
     char policy[256], on_mismatch[16];
-    char trace[1024], plan[1024], stats[1024], log[16];
+    char trace[1024], plan[1024], save_plan[1024], stats[1024], log[16];
 } ebb_options_t;
 
 extern ebb_options_t ebb_options;

@@ -25,7 +25,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "checker.h"
 #include "ebb_offload.h"
 #include "fingerprint.h"
 #include "follow.h"
@@ -35,8 +34,7 @@
 #include "nvtx.h"
 #include "options.h"
 #include "own.h"
-#include "pinned.h"
-#include "planner.h"
+#include "planning.h"
 #include "recipe.h"
 #include "stats.h"
 #include "step.h"
@@ -199,7 +197,7 @@ static bool may_plan(void)
 /* Where everything fits, there is nothing to plan; but a strategy that was asked for is followed. */
 static bool needs_plan(void)
 {
-    return may_plan() && (ebb_traffic().evictions || *ebb_options.plan || !is_policy("auto"));
+    return may_plan() && (ebb_traffic().evictions || *ebb_options.plan || *ebb_options.save_plan || !is_policy("auto"));
 }
 
 static bool is_worth_learning(void)
@@ -260,37 +258,15 @@ static void report_plan(void)
             (unsigned long long)(s->peak_bytes >> 20));
 }
 
-/* NULL, logged: there is none. */
 static ebb_plan_t *make_plan(const kind_t *k)
 {
-    char why[256] = "";
-    ebb_link_t link = ebb_link();
-    ebb_pinned_usage_t host = ebb_pinned_usage();
-    ebb_plan_request_t q = {.policy = ebb_options.policy,
-                            .device_bytes = ebb_drive_room(k->learned),
-                            .host_bytes = host.budget_bytes - host.others_bytes,
-                            .min_buffer = (uint64_t)ebb_options.min_buffer,
-                            .offload = ebb_options.offload,
-                            .recompute = ebb_options.recompute,
-                            .hardware = {.out_bytes_per_ns = link.out, .in_bytes_per_ns = link.in},
-                            .max_cost = (double)ebb_options.recompute_max_cost / 100,
-                            .min_gap_ns = (uint64_t)ebb_options.offload_min_gap * 1000};
-    ebb_plan_t *plan = ebb_plan_make(k->learned->trace, &q, why, sizeof why);
-    if (!plan) {
-        ebb_log(EBB_WARN, "there is no plan for %zu MiB, ebb stays reactive: %s",
-                (size_t)q.device_bytes >> 20, why);
+    const size_t room = ebb_drive_room(k->learned);
+    ebb_plan_t *plan = ebb_planning(k->learned->trace, room);
+    if (!plan)
         return NULL;
-    }
-    const ebb_check_limits_t limits = {q.device_bytes, q.host_bytes};
-    if (ebb_check_plan(k->learned->trace, plan, &limits, why, sizeof why)) {
-        run.steps.plan = ebb_plan_sum(plan, k->learned->trace);
-        run.steps.reserved_bytes = ebb_chunks_limit() * EBB_CHUNK_BYTES - q.device_bytes;
-        return plan;
-    }
-    ebb_log(EBB_WARN,
-            "a plan of ebb's own did not pass its check, ebb stays reactive; please report this: %s", why);
-    ebb_plan_delete(plan);
-    return NULL;
+    run.steps.plan = ebb_plan_sum(plan, k->learned->trace);
+    run.steps.reserved_bytes = ebb_chunks_limit() * EBB_CHUNK_BYTES - room;
+    return plan;
 }
 
 static void begin_driving(kind_t *k)
@@ -320,7 +296,7 @@ static void begin_driving(kind_t *k)
         return;
     run.steps.plans++;
     report_plan();
-    write_file("the plan", ebb_options.plan, write_plan, k->plan);
+    write_file("the plan", ebb_options.save_plan, write_plan, k->plan);
 }
 
 /* ---- steps ---- */

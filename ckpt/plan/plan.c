@@ -1,5 +1,4 @@
-/* plan.c: plans in memory, what they come to, and writing them. Reading them is for tools only:
- * cli/plan_read.c, which libebb.so does not hold. */
+/* plan.c: plans in memory, what they come to, and writing them. */
 #include "plan.h"
 
 #include <inttypes.h>

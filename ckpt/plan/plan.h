@@ -127,7 +127,7 @@ ebb_plan_sum_t ebb_plan_sum(const ebb_plan_t *plan, const ebb_trace_t *trace);
 /* False: the file could not be written; errno tells. */
 bool ebb_plan_write(const ebb_plan_t *plan, FILE *out);
 /* NULL: not a plan; `error` then says what is wrong and in which line. Indices are in range in what is
- * returned; whether it is a good plan the checker tells. (plan_read.c: for tools only) */
+ * returned; whether it is a good plan the checker tells. */
 ebb_plan_t *ebb_plan_read(FILE *in, char *error, size_t error_size);
 
 #endif

@@ -161,6 +161,8 @@ static bool room_for_all(const ebb_model_t *m, char *why, size_t why_bytes)
         snprintf(why, why_bytes, "out of memory");
     if (!known || most <= r->device_bytes || most - r->device_bytes <= r->host_bytes)
         return known;
+    if (r->smallest)
+        *r->smallest = most - r->host_bytes;
     snprintf(why, why_bytes,
              "before operation %" PRIu32 " (%.60s) %" PRIu64 " bytes are alive, %" PRIu64
              " more than device and host may hold; the smallest known to do is %" PRIu64,
@@ -188,6 +190,10 @@ bool ebb_candidates_begin(ebb_candidates_t *s, const ebb_trace_t *trace, const e
 
 ebb_plan_t *ebb_candidates_end(ebb_candidates_t *s, char *why, size_t why_bytes)
 {
+    const ebb_model_t *m = &s->model;
+    if (m->request->smallest)
+        *m->request->smallest =
+            s->smallest == EBB_NONE ? 0 : s->smallest * m->trace->chunk_bytes + m->small_bytes;
     if (!s->best)
         explain(s, why, why_bytes);
     ebb_schedule_delete(&s->schedule);

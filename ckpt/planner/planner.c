@@ -83,3 +83,23 @@ ebb_plan_t *ebb_plan_make(const ebb_trace_t *trace, const ebb_plan_request_t *re
     snprintf(why, why_bytes, "there is no policy \"%.40s\"", policy);
     return NULL;
 }
+
+uint64_t ebb_plan_floor(const ebb_trace_t *trace, const ebb_plan_request_t *request)
+{
+    char why[400];
+    uint64_t smallest = 0;
+    ebb_plan_request_t r = *request;
+    r.device_bytes = 0;
+    r.smallest = &smallest;
+    /* Twice: the first answer may be that what is alive must find room on the host. */
+    for (int i = 0; i < 2; i++) {
+        ebb_plan_t *p = ebb_plan_make(trace, &r, why, sizeof why);
+        ebb_plan_delete(p);
+        if (p)
+            return r.device_bytes > smallest ? r.device_bytes : smallest;
+        r.device_bytes = smallest > r.device_bytes ? smallest : r.device_bytes;
+    }
+    ebb_plan_t *p = ebb_plan_make(trace, &r, why, sizeof why);
+    ebb_plan_delete(p);
+    return p ? r.device_bytes : 0;
+}

@@ -20,6 +20,9 @@ typedef struct ebb_plan_request {
     double max_cost;     /* recompute nothing that costs more than this many times its transfer both ways;
                             0: no limit. Ignored without offload, and by fixed strategies */
     uint64_t min_gap_ns; /* offload nothing that lies idle for less */
+    uint64_t *
+        smallest; /* if not NULL, gets the least device bytes that would have done, as far as they are known; 0: they are
+                            not */
 } ebb_plan_request_t;
 
 /* A way to plan. `make` as ebb_plan_make; `argument` is what followed the name and a colon, or NULL. */
@@ -42,5 +45,13 @@ const ebb_planner_t *ebb_planner_find(const char *policy, const char **argument)
  * function: any thread. */
 ebb_plan_t *ebb_plan_make(const ebb_trace_t *trace, const ebb_plan_request_t *request, char *why,
                           size_t why_bytes);
+
+/* The smallest device_bytes for which the request's planner has a plan, as far as it looks; 0: for none, or no memory. */
+uint64_t ebb_plan_floor(const ebb_trace_t *trace, const ebb_plan_request_t *request);
+
+/* A plan from a file, if it is one for this trace, with the time that it takes on this hardware; else NULL and why. It must
+ * pass the checker like any other. */
+ebb_plan_t *ebb_plan_given(const char *path, const ebb_trace_t *trace, const ebb_hardware_t *hardware,
+                           char *why, size_t why_bytes);
 
 #endif

@@ -92,23 +92,41 @@ static uint32_t last_forward_use(const ebb_stages_t *s, const ebb_model_t *m, ui
     return last;
 }
 
-static bool is_saved(const ebb_stages_t *s, const ebb_model_t *m, uint32_t content)
+static bool is_of_forward(const ebb_stages_t *s, const ebb_model_t *m, uint32_t content)
 {
     const ebb_content_t *c = &m->content[content];
-    return c->producer != EBB_NONE && !m->buffer[c->buffer].persistent && m->buffer[c->buffer].chunks &&
+    return c->producer != EBB_NONE && !m->buffer[c->buffer].persistent &&
            s->pass_of[c->producer] != EBB_NONE && !ebb_stages_is_backward(s, c->producer);
 }
 
-/* Bytes that go over the point before each operation. */
+/* Bytes that go over the point before each operation, those of small buffers too. */
 static void flow(const ebb_stages_t *s, const ebb_model_t *m, uint64_t *over)
 {
     for (uint32_t i = 0; i < m->content_count; i++)
-        if (is_saved(s, m, i)) {
+        if (is_of_forward(s, m, i)) {
             over[m->content[i].producer + 1] += bytes_of(m, m->content[i].buffer);
             over[last_forward_use(s, m, i) + 1] -= bytes_of(m, m->content[i].buffer);
         }
     for (uint32_t i = 1; i <= m->trace->operation_count; i++)
         over[i] += over[i - 1];
+}
+
+static bool is_read_in_backward(const ebb_stages_t *s, const ebb_model_t *m, uint32_t content)
+{
+    const ebb_model_buffer_t *b = &m->buffer[m->content[content].buffer];
+    for (uint32_t i = b->first_use; i < b->first_use + b->use_count; i++)
+        if (m->use[i].before == content && m->use[i].mode != EBB_REPLACES &&
+            ebb_stages_is_backward(s, m->use[i].operation))
+            return true;
+    return false;
+}
+
+/* Bytes that each operation saves. */
+static void find_saved(const ebb_stages_t *s, const ebb_model_t *m, uint64_t *saved)
+{
+    for (uint32_t i = 0; i < m->content_count; i++)
+        if (is_of_forward(s, m, i) && m->buffer[m->content[i].buffer].chunks && is_read_in_backward(s, m, i))
+            saved[m->content[i].producer] += bytes_of(m, m->content[i].buffer);
 }
 
 /* ---- borders ---- */
@@ -143,8 +161,23 @@ static uint32_t thin_out(const uint64_t *over, uint32_t *at, uint32_t count)
     return kept;
 }
 
+/* What saves nothing is no stage of its own: it belongs to the next one. */
+static uint32_t join_empty(const ebb_pass_t *p, const uint64_t *saved, uint32_t *at, uint32_t count)
+{
+    uint32_t kept = 0, from = p->begin;
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t bytes = 0;
+        for (; from < at[i]; from++)
+            bytes += saved[from];
+        if (bytes)
+            at[kept++] = at[i];
+    }
+    return kept;
+}
+
 /* The borders of a pass, into `at`; their number. */
-static uint32_t find_borders(const ebb_model_t *m, const ebb_pass_t *p, const uint64_t *over, uint32_t *at)
+static uint32_t find_borders(const ebb_model_t *m, const ebb_pass_t *p, const uint64_t *over,
+                             const uint64_t *saved, uint32_t *at)
 {
     const bool named = is_named(m->trace, p);
     uint32_t count = 0;
@@ -154,20 +187,22 @@ static uint32_t find_borders(const ebb_model_t *m, const ebb_pass_t *p, const ui
         if (over[i] && (named ? ranges_change(m->trace, i) : thicker_before && thicker_behind))
             at[count++] = i;
     }
-    return thin_out(over, at, count);
+    return join_empty(p, saved, at, thin_out(over, at, count));
 }
 
-static void number_stages(ebb_stages_t *s, const ebb_model_t *m, uint64_t *over, uint32_t *at)
+static void number_stages(ebb_stages_t *s, const ebb_model_t *m, const uint64_t *over, const uint64_t *saved,
+                          uint32_t *at)
 {
     for (uint32_t i = 0; i < s->pass_count; i++) {
         ebb_pass_t *p = &s->pass[i];
-        const uint32_t borders = find_borders(m, p, over, at);
+        const uint32_t borders = find_borders(m, p, over, saved, at);
         p->first_stage = s->stage_count;
         p->stage_count = borders + 1;
         for (uint32_t k = p->begin, b = 0; k < p->peak; k++) {
             if (b < borders && at[b] == k)
                 s->border[p->first_stage + ++b] = over[k];
             s->stage_of[k] = p->first_stage + b;
+            s->saved[p->first_stage + b] += saved[k];
         }
         s->stage_count += p->stage_count;
     }
@@ -195,21 +230,10 @@ static void find_homes(ebb_stages_t *s, const ebb_model_t *m)
 {
     for (uint32_t i = 0; i < m->content_count; i++) {
         s->home[i] = s->far[i] = EBB_NONE;
-        if (!is_saved(s, m, i))
+        if (!is_of_forward(s, m, i) || !m->buffer[m->content[i].buffer].chunks)
             continue;
         s->home[i] = s->stage_of[m->content[i].producer];
         s->far[i] = s->stage_of[last_forward_use(s, m, i)];
-    }
-    for (uint32_t i = 0; i < m->trace->buffer_count; i++) {
-        const ebb_model_buffer_t *b = &m->buffer[i];
-        for (uint32_t k = b->first_use; k + 1 <= b->first_use + b->use_count; k++) {
-            const uint32_t content = m->use[k].before;
-            if (s->home[content] == EBB_NONE || m->use[k].mode == EBB_REPLACES ||
-                !ebb_stages_is_backward(s, m->use[k].operation))
-                continue;
-            s->saved[s->home[content]] += bytes_of(m, i);
-            break;
-        }
     }
 }
 
@@ -221,13 +245,15 @@ bool ebb_stages_find(ebb_stages_t *s, const ebb_model_t *m)
     s->far = calloc((size_t)m->content_count + 1, sizeof *s->far);
     s->border = calloc(n, sizeof *s->border);
     s->saved = calloc(n, sizeof *s->saved);
-    uint64_t *alive = calloc(n, sizeof *alive), *over = calloc(n, sizeof *over);
+    uint64_t *alive = calloc(n, sizeof *alive) /* later: what is saved */, *over = calloc(n, sizeof *over);
     uint32_t *at = calloc(n, sizeof *at);
     bool good = s->stage_of && s->pass_of && s->home && s->far && s->border && s->saved && alive && over &&
                 at && find_passes(s, m, alive);
     if (good) {
         flow(s, m, over);
-        number_stages(s, m, over, at);
+        memset(alive, 0, n * sizeof *alive);
+        find_saved(s, m, alive);
+        number_stages(s, m, over, alive, at);
         find_homes(s, m);
         number_backward(s, m);
     }

@@ -119,6 +119,35 @@ static void every_policy_is_driven_to_the_same_bits(void **state)
     }
 }
 
+/* EBB_PLAN drives what EBB_SAVE_PLAN has written; what is no plan for the step is told and not driven. */
+static void given_plan_is_driven_if_it_is_good(void **state)
+{
+    (void)state;
+    char plan[80], settings[256];
+    statistics_t s;
+    snprintf(plan, sizeof plan, "%s.plan", stats_path);
+    snprintf(settings, sizeof settings, "EBB_POLICY=offload EBB_SAVE_PLAN=%s", plan);
+    program_run_t without = run("", "steps=22");
+    program_run_t with = run_under_ebb(settings, "steps=22", &s);
+    assert_same(&without, &with, settings);
+    const double offloaded = s.offloaded;
+    assert_true(offloaded > 0);
+    snprintf(settings, sizeof settings, "EBB_PLAN=%s", plan);
+    with = run_under_ebb(settings, "steps=22", &s);
+    assert_same(&without, &with, settings);
+    assert_non_null(strstr(with.log, "is good for this step"));
+    assert_true(s.offloaded == offloaded && s.driven >= 8);
+    FILE *f = fopen(plan, "r+");
+    assert_non_null(f);
+    fputs("{\"ebb_plan\": 7", f);
+    fclose(f);
+    with = run_under_ebb(settings, "steps=22", &s);
+    assert_same(&without, &with, settings);
+    assert_non_null(strstr(with.log, "is not driven, ebb makes its own: line 1: "));
+    assert_true(s.offloaded == 0 && s.driven >= 8);
+    remove(plan);
+}
+
 static void program_that_leaves_the_plan_comes_back(void **state)
 {
     (void)state;
@@ -226,7 +255,7 @@ static void learned_step_says_who_writes_and_its_plan_is_proven(void **state)
     statistics_t s;
     snprintf(trace, sizeof trace, "%s.trace", stats_path);
     snprintf(plan, sizeof plan, "%s.plan", stats_path);
-    snprintf(settings, sizeof settings, TIGHT "EBB_OFFLOAD=0 EBB_TRACE=%s EBB_PLAN=%s", trace, plan);
+    snprintf(settings, sizeof settings, TIGHT "EBB_OFFLOAD=0 EBB_TRACE=%s EBB_SAVE_PLAN=%s", trace, plan);
     assert_int_equal(run_under_ebb(settings, "steps=12", &s).status, 0);
     for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
         modes_of(trace, expected[i][0], modes);
@@ -263,6 +292,7 @@ int main(void)
         cmocka_unit_test(learned_step_says_who_writes_and_its_plan_is_proven),
         cmocka_unit_test(program_that_keeps_to_its_step_is_driven),
         cmocka_unit_test(every_policy_is_driven_to_the_same_bits),
+        cmocka_unit_test(given_plan_is_driven_if_it_is_good),
         cmocka_unit_test(program_that_leaves_the_plan_comes_back),
         cmocka_unit_test(write_that_was_never_seen_is_noticed),
         cmocka_unit_test(leaving_with_unseen_writes_is_never_silently_wrong),
