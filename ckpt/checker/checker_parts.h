@@ -81,7 +81,7 @@ typedef struct cell {
 typedef struct holding {
     uint32_t content, host_content;         /* or EBB_NO_CONTENT */
     uint32_t host_written_at, host_read_at; /* by OUT, by IN */
-    bool given_up;                          /* discarded, not written since */
+    bool given_up;                          /* discarded, not made again since */
     bool noted;                             /* in walk->written */
 } holding_t;
 

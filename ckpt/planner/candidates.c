@@ -18,8 +18,9 @@ uint32_t ebb_candidates_keep_peak(ebb_candidates_t *s)
  */
 static bool lay(ebb_candidates_t *s, ebb_overlay_t *overlay)
 {
-    uint32_t enough = s->best ? s->limit : s->smallest;
-    if (ebb_schedule_peak(&s->schedule, &s->model, NULL) >= enough && enough > s->limit)
+    const uint32_t enough = s->best ? s->limit : s->smallest;
+    const uint32_t peak = ebb_schedule_peak(&s->schedule, &s->model, NULL);
+    if (peak > s->limit && (s->best || peak >= s->smallest))
         return false;
     if (!ebb_overlay_make(overlay, &s->schedule, &s->model, enough))
         return false;
@@ -39,7 +40,7 @@ static bool offer(ebb_candidates_t *s)
     ebb_plan_t *plan = ebb_schedule_emit(&s->schedule, &overlay, &s->model);
     uint64_t ns = plan ? ebb_simulate_ns(plan, s->model.trace, &s->model.request->hardware) : 0;
     s->no_memory |= !ns;
-    if (ns && (ns < s->best_ns || (ns == s->best_ns && plan->chunk_count < s->best->chunk_count))) {
+    if (ns && ns < s->best_ns) {
         ebb_plan_delete(s->best);
         s->best = plan;
         s->best_ns = plan->predicted_ns = ns;
@@ -59,6 +60,24 @@ static void tighten(ebb_schedule_t *schedule, const ebb_stay_t *tight)
             schedule->move[tight[i].fetch].position = tight[i].first;
 }
 
+static bool copies(const ebb_schedule_t *s)
+{
+    for (uint32_t i = 0; i < s->move_count; i++)
+        if (s->move[i].kind != EBB_DISCARD)
+            return true;
+    return false;
+}
+
+uint64_t ebb_candidates_most_replay(const ebb_candidates_t *s)
+{
+    return s->best_ns - s->model.begin_ns[s->model.trace->operation_count];
+}
+
+bool ebb_candidates_done(const ebb_candidates_t *s)
+{
+    return s->best_ns <= s->model.begin_ns[s->model.trace->operation_count] + 1;
+}
+
 void ebb_candidates_try(ebb_candidates_t *s, const ebb_taste_t *taste)
 {
     ebb_schedule_t *schedule = &s->schedule;
@@ -67,7 +86,7 @@ void ebb_candidates_try(ebb_candidates_t *s, const ebb_taste_t *taste)
     uint32_t peak = ebb_schedule_peak(schedule, &s->model, NULL);
     uint32_t limit = peak > taste->target_chunks ? peak : taste->target_chunks;
     size_t bytes = schedule->stay_count * sizeof *schedule->stay;
-    ebb_stay_t *tight = schedule->move_count ? malloc(bytes) : NULL;
+    ebb_stay_t *tight = copies(schedule) ? malloc(bytes) : NULL;
     if (tight) {
         memcpy(tight, schedule->stay, bytes);
         if (ebb_schedule_relax(schedule, &s->model, limit))
@@ -90,6 +109,8 @@ void ebb_candidates_try_strategy(ebb_candidates_t *s, ebb_strategy_t strategy, c
 {
     enum { LEVELS = 8 };
     ebb_fates_t fates;
+    if (ebb_candidates_done(s))
+        return;
     if (!ebb_fates_make(&fates, &s->model, strategy, argument)) {
         s->no_memory = true;
         return;
@@ -100,11 +121,11 @@ void ebb_candidates_try_strategy(ebb_candidates_t *s, ebb_strategy_t strategy, c
         const uint32_t high = walked_peak(s, &taste);
         taste.target_chunks = 0;
         const uint32_t low = walked_peak(s, &taste);
-        for (uint32_t i = 0; i < LEVELS && low < high; i++) {
+        for (uint32_t i = LEVELS; i > 0 && low < high; i--) {
             taste.target_chunks = low + (uint32_t)((uint64_t)(high - low) * i / LEVELS);
             ebb_candidates_try(s, &taste);
         }
-        taste.target_chunks = high;
+        taste.target_chunks = low;
     }
     ebb_candidates_try(s, &taste);
     ebb_fates_delete(&fates);

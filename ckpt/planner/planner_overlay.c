@@ -15,8 +15,10 @@ typedef struct guest {
 typedef struct colouring {
     const ebb_schedule_t *schedule;
     guest_t *guest;
-    uint32_t *stay;  /* indices, by place */
-    uint64_t *taken; /* a row of bits over the positions per chunk */
+    uint32_t *stay; /* indices, by place */
+    uint64_t *
+        taken; /* bits by position, 64 of them of chunk after chunk, then the next 64: who looks for a free chunk goes from
+                        word to word */
     uint32_t guest_count, words, limit;
 } colouring_t;
 
@@ -52,11 +54,10 @@ static uint64_t mask_of(uint32_t word, uint32_t first, uint32_t last)
 
 static bool is_free(const colouring_t *c, const guest_t *g, uint32_t chunk)
 {
-    const uint64_t *row = &c->taken[(size_t)chunk * c->words];
     for (uint32_t i = g->first_stay; i < g->first_stay + g->stay_count; i++) {
         const ebb_stay_t *s = &c->schedule->stay[c->stay[i]];
         for (uint32_t word = s->first / 64; word <= s->last / 64; word++)
-            if (row[word] & mask_of(word, s->first, s->last))
+            if (c->taken[(size_t)word * c->limit + chunk] & mask_of(word, s->first, s->last))
                 return false;
     }
     return true;
@@ -64,11 +65,10 @@ static bool is_free(const colouring_t *c, const guest_t *g, uint32_t chunk)
 
 static void take(colouring_t *c, const guest_t *g, uint32_t chunk)
 {
-    uint64_t *row = &c->taken[(size_t)chunk * c->words];
     for (uint32_t i = g->first_stay; i < g->first_stay + g->stay_count; i++) {
         const ebb_stay_t *s = &c->schedule->stay[c->stay[i]];
         for (uint32_t word = s->first / 64; word <= s->last / 64; word++)
-            row[word] |= mask_of(word, s->first, s->last);
+            c->taken[(size_t)word * c->limit + chunk] |= mask_of(word, s->first, s->last);
     }
 }
 
@@ -179,7 +179,8 @@ bool ebb_overlay_make(ebb_overlay_t *o, const ebb_schedule_t *s, const ebb_model
     uint32_t places = m->trace->buffer_count + s->scratch_count, total = 0;
     colouring_t c = {.schedule = s, .words = s->event_count / 64 + 1, .limit = limit};
     *o = (ebb_overlay_t){.chunk_count = EBB_NONE};
-    uint32_t enough = 2 * ebb_schedule_peak(s, m, NULL) + 16; /* a row each costs memory */
+    const uint32_t peak = ebb_schedule_peak(s, m, NULL); /* no order takes less */
+    const uint32_t enough = 2 * peak + 16;               /* a row each costs memory */
     c.limit = limit < enough ? limit : enough;
     bool good = collect(&c, m, places);
     o->first = calloc((size_t)places + 2, sizeof *o->first);
@@ -194,7 +195,7 @@ bool ebb_overlay_make(ebb_overlay_t *o, const ebb_schedule_t *s, const ebb_model
     uint32_t *tried = calloc((size_t)total + 1, sizeof *tried);
     c.taken = malloc(((size_t)c.limit + 1) * c.words * sizeof *c.taken);
     good = good && o->first && o->chunk && tried && c.taken;
-    for (size_t i = 0; good && i < sizeof orders / sizeof orders[0]; i++) {
+    for (size_t i = 0; good && i < sizeof orders / sizeof orders[0] && o->chunk_count > peak; i++) {
         qsort(c.guest, c.guest_count, sizeof *c.guest, orders[i]);
         uint32_t chunks = colour(&c, o->first, tried);
         if (chunks < o->chunk_count) {
