@@ -265,6 +265,13 @@ static void learned_step_says_who_writes_and_its_plan_is_proven(void **state)
     snprintf(command, sizeof command, "%s check %s %s --budget 52MiB >/dev/null", getenv("TEST_EBB"), trace,
              plan);
     assert_int_equal(system(command), 0);
+    snprintf(command, sizeof command,
+             "set -e; %1$s plan %2$s --policy revolve:3 --budget 100%% --gpu h100 --recorded-on a100 | grep "
+             "-q 'smallest  *[1-9]'; "
+             "%1$s plan %2$s --curve=%3$s --link 10G | grep -q '100%%'; grep -q '<polyline' %3$s; "
+             "! %1$s plan %2$s --budget 1MiB 2>/dev/null",
+             getenv("TEST_EBB"), trace, plan);
+    assert_int_equal(system(command), 0);
     snprintf(command, sizeof command, "%s check %s %s --budget 20MiB >/dev/null 2>&1", getenv("TEST_EBB"),
              trace, plan);
     assert_int_not_equal(system(command), 0);
