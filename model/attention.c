@@ -22,15 +22,14 @@ static const char *no_tensor_cores(gpu_t *gpu, const options_t *options)
         return "it takes heads (--width over --heads) of 64 or 128 channels";
     if (rehearsing)
         return NULL;
-    if (gpu->capability < 80)
-        return "this device's compute capability is below 8.0";
-    int lanes = 0;
+    int usable = 0;
     tensor_t answer = tensor_new_of(gpu, MEMORY_OTHER, DTYPE_FP32, 1);
-    CUDA(warp_lanes(answer.data, gpu->stream));
-    CUDA(cudaMemcpyAsync(&lanes, answer.data, sizeof lanes, cudaMemcpyDeviceToHost, gpu->stream));
+    CUDA(matrix_instructions_usable(answer.data, gpu->stream));
+    CUDA(cudaMemcpyAsync(&usable, answer.data, sizeof usable, cudaMemcpyDeviceToHost, gpu->stream));
     CUDA(cudaStreamSynchronize(gpu->stream));
     tensor_free(gpu, &answer);
-    return lanes == 32 ? NULL : "this device runs a block of threads as one thread";
+    return usable ? NULL
+                  : "this device has no matrix instructions that whole warps run (compute capability 8.0)";
 }
 
 attention_kind_t attention_choose(gpu_t *gpu, const options_t *options)

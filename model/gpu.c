@@ -36,7 +36,6 @@ void gpu_open(gpu_t *gpu, int device)
     CUDA(cudaGetDeviceProperties(&properties, device));
     snprintf(gpu->name, sizeof gpu->name, "%.255s", properties.name);
     gpu->total_bytes = properties.totalGlobalMem;
-    gpu->capability = 10 * properties.major + properties.minor;
     CUDA(cudaDriverGetVersion(&gpu->driver_version));
     CUDA(cudaRuntimeGetVersion(&gpu->runtime_version));
 

@@ -42,7 +42,6 @@ typedef struct gpu {
     int device;
     char name[256];
     size_t total_bytes; /* of the device */
-    int capability;     /* 80 is 8.0 */
     int driver_version, runtime_version;
     cudaStream_t stream;
     cublasHandle_t blas;

@@ -2,7 +2,10 @@
  *
  * Queries are loaded once into registers; keys and values go through shared memory, asynchronously: values while scores are
  * made, the next keys while values are used. Scores, probabilities and the output stay in registers; probabilities are
- * rounded to bf16 for their product with the values, their sum is of what they were before. */
+ * rounded to bf16 for their product with the values, their sum is of what they were before.
+ *
+ * By ptxas (CUDA 13.0) for 8.0, 8.6, 8.9, 9.0, 10.0 and 12.0: D 64: 127-128 registers, 17 KiB of shared memory; D 128: 203-224
+ * and 33 KiB; at most 4 bytes are spilled. No GPU has run it. */
 #include <math.h>
 
 #include "attention.cuh"
@@ -185,15 +188,15 @@ cudaError_t attention_tensor_forward(void *out, float *lse, const void *qkv, att
 
 /* ---- can this device run it? ---- */
 
-__global__ void lanes_kernel(int *lanes)
+__global__ void matrix_instructions_kernel(int *usable)
 {
     if (block_thread() == 0)
-        *lanes = LANES;
+        *usable = MATRIX_INSTRUCTIONS && LANES == 32;
 }
-BLOCK_SIZE_INDEPENDENT(lanes_kernel);
+BLOCK_SIZE_INDEPENDENT(matrix_instructions_kernel);
 
-cudaError_t warp_lanes(int *lanes, cudaStream_t stream)
+cudaError_t matrix_instructions_usable(int *usable, cudaStream_t stream)
 {
-    lanes_kernel<<<1, 32, 0, stream>>>(lanes);
+    matrix_instructions_kernel<<<1, 32, 0, stream>>>(usable);
     return cudaGetLastError();
 }

@@ -4,7 +4,10 @@
  *     dV = P^T dout,    dK = dS^T Q / sqrt(D),    dQ = dS K / sqrt(D).
  * Two kernels make them, each from P of its own: one dQ, for tiles of queries, one dK and dV, for tiles of keys, where scores
  * are made transposed, so that they are left factors as they are. Whatever is summed up stays in one warp's registers: no
- * atomics, and an order that the shape gives. P, dS are rounded to bf16 for the products that follow. */
+ * atomics, and an order that the shape gives. P, dS are rounded to bf16 for the products that follow.
+ *
+ * By ptxas (CUDA 13.0) for 8.0, 8.6, 8.9, 9.0, 10.0 and 12.0: queries, D 64: 166-209 registers, D 128: 233-244, 33 KiB of shared
+ * memory; keys, D 64: 243-255 registers and 50 KiB, D 128: 255 and 65 KiB, up to 20 bytes are spilled. No GPU has run it. */
 #include <math.h>
 
 #include "attention.cuh"
@@ -307,7 +310,7 @@ __global__ void __launch_bounds__(TENSOR_THREADS) attention_tensor_keys_kernel(t
 /* ---- costs, launches ---- */
 
 inline softgpu_cost_t tensor_backward_cost(dim3 grid, int D, const tensor_backward_t &p, int products,
-                                                  double tensors)
+                                           double tensors)
 {
     const double rows = (double)grid.z * p.T, H = p.H, KV = p.KV;
     return softgpu_cost_t{rows * H * (p.T + 1) / 2 * 2 * products * D, SOFTGPU_BF16,

@@ -153,17 +153,17 @@ cudaError_t attention_backward(dtype_t type, void *dqkv, const void *dout, const
                                cudaStream_t stream);
 
 /* The same two on matrix instructions, for tensors in BF16 and D 64 or 128; others: cudaErrorInvalidValue. Probabilities and
- * the gradients of scores are rounded to bf16 for the products that follow. They drop the same probabilities. Take a device
- * of compute capability 8.0, on which warp_lanes() says 32. scratch: attention_tensor_backward_scratch() bytes. */
+ * the gradients of scores are rounded to bf16 for the products that follow. They drop the same probabilities. For devices
+ * of which matrix_instructions_usable() says so. scratch: attention_tensor_backward_scratch() bytes. */
 cudaError_t attention_tensor_forward(void *out, float *lse, const void *qkv, attention_shape_t shape, dropout_t drop,
                                      cudaStream_t stream);
 size_t attention_tensor_backward_scratch(attention_shape_t shape);
 cudaError_t attention_tensor_backward(void *dqkv, const void *dout, const void *out, const float *lse, const void *qkv,
                                       attention_shape_t shape, dropout_t drop, void *scratch, cudaStream_t stream);
 
-/* *lanes (device) = how many lanes kernels have in a warp: 32 on a GPU; 1 where a block runs as one thread, which is no
- * place for instructions of a whole warp (block.cuh). */
-cudaError_t warp_lanes(int *lanes, cudaStream_t stream);
+/* *usable (device) = 1 where the kernels have matrix instructions, 0 where not: they were compiled for a compute capability
+ * below 8.0, or a block runs as one thread, which is no place for instructions of a whole warp (block.cuh). */
+cudaError_t matrix_instructions_usable(int *usable, cudaStream_t stream);
 
 /* Attention of a text's newest token: out[H,D] from its queries q[H,D] and the keys and values of all `count` tokens, its
  * own the last ones, cache[count,2KV,D]. shape's B and T are 1. The memory that it takes does not depend on count. */

@@ -44,25 +44,35 @@ template <int D> static __device__ __forceinline__ bf16 *tile_piece(bf16 *tile, 
 template <int ROWS, int D>
 static __device__ __forceinline__ void tile_fetch(bf16 *tile, const bf16 *from, size_t stride, int rows)
 {
-    constexpr int PIECES = D / 8;
+    constexpr int PIECES = D / 8, STEP = TENSOR_THREADS / PIECES; /* STEP is a multiple of 8 */
+    const int first = block_thread() / PIECES, piece = block_thread() % PIECES;
+    bf16 *const to = tile_piece<D>(tile, first, piece);
+    from += piece * 8;
     UNROLL
-    for (int first = 0; first < ROWS * PIECES; first += TENSOR_THREADS) {
-        const int i = first + block_thread(), row = i / PIECES, piece = i % PIECES;
-        const bool there = row < rows;
-        cp_async_zfill_16(tile_piece<D>(tile, row, piece),
-                          from + (there ? (size_t)row : 0) * stride + piece * 8, there ? 16 : 0);
+    for (int row = 0; row < ROWS; row += STEP) {
+        const bool there = first + row < rows;
+        cp_async_zfill_16(to + row * D, from + (there ? (size_t)(first + row) : 0) * stride, there ? 16 : 0);
     }
+}
+
+/* Piece 2 * pair (+ 1 where `odd`) of row first + row, first a multiple of 8 and the same for the whole block, row and odd the
+ * lane's: what depends on the lane is in two registers, whatever the pair. */
+template <int D>
+static __device__ __forceinline__ const bf16 *lane_piece(const bf16 *tile, int first, int row, int odd,
+                                                         int pair)
+{
+    return tile + first * D + (row * D + (16 * pair ^ (odd ^ (row & 7)) * 8));
 }
 
 /* a = rows first ... first + 15, columns 16 k ... 16 k + 15, as the left factor. */
 template <int D>
-static __device__ __forceinline__ void left_factor(uint32_t (&a)[4], bf16 *tile, int first, int k)
+static __device__ __forceinline__ void left_factor(uint32_t (&a)[4], const bf16 *tile, int first, int k)
 {
-    ldmatrix_x4(a, tile_piece<D>(tile, first + block_lane() % 16, 2 * k + block_lane() / 16));
+    ldmatrix_x4(a, lane_piece<D>(tile, first, block_lane() % 16, block_lane() / 16, k));
 }
 
 template <int D>
-static __device__ __forceinline__ void left_factors(uint32_t (&a)[D / 16][4], bf16 *tile, int first)
+static __device__ __forceinline__ void left_factors(uint32_t (&a)[D / 16][4], const bf16 *tile, int first)
 {
     UNROLL
     for (int k = 0; k < D / 16; k++)
@@ -81,13 +91,13 @@ static __device__ __forceinline__ void multiply_pair(float (&c0)[4], float (&c1)
 /* c[16,ROWS] += a[16,16] tile[ROWS,16 columns from 16 k]^T */
 template <int D, int ROWS>
 static __device__ __forceinline__ void add_product_by_rows(float (&c)[ROWS / 8][4], const uint32_t (&a)[4],
-                                                           bf16 *tile, int k)
+                                                           const bf16 *tile, int k)
 {
-    const int lane = block_lane(), row = lane / 16 * 8 + lane % 8, piece = 2 * k + lane / 8 % 2;
+    const int lane = block_lane(), row = lane / 16 * 8 + lane % 8, odd = lane / 8 % 2;
     UNROLL
     for (int n = 0; n < ROWS / 16; n++) {
         uint32_t b[4];
-        ldmatrix_x4(b, tile_piece<D>(tile, 16 * n + row, piece));
+        ldmatrix_x4(b, lane_piece<D>(tile, 16 * n, row, odd, k));
         multiply_pair(c[2 * n], c[2 * n + 1], a, b);
     }
 }
@@ -95,7 +105,7 @@ static __device__ __forceinline__ void add_product_by_rows(float (&c)[ROWS / 8][
 /* c[16,ROWS] = a[16,D] tile[ROWS,D]^T */
 template <int D, int ROWS>
 static __device__ __forceinline__ void product_by_rows(float (&c)[ROWS / 8][4],
-                                                       const uint32_t (&a)[D / 16][4], bf16 *tile)
+                                                       const uint32_t (&a)[D / 16][4], const bf16 *tile)
 {
     UNROLL
     for (int n = 0; n < ROWS / 8; n++)
@@ -107,8 +117,8 @@ static __device__ __forceinline__ void product_by_rows(float (&c)[ROWS / 8][4],
 
 /* The same, a being rows first ... first + 15 of a tile. */
 template <int D, int ROWS>
-static __device__ __forceinline__ void product_by_rows(float (&c)[ROWS / 8][4], bf16 *left, int first,
-                                                       bf16 *tile)
+static __device__ __forceinline__ void product_by_rows(float (&c)[ROWS / 8][4], const bf16 *left, int first,
+                                                       const bf16 *tile)
 {
     UNROLL
     for (int n = 0; n < ROWS / 8; n++)
@@ -123,15 +133,15 @@ static __device__ __forceinline__ void product_by_rows(float (&c)[ROWS / 8][4], 
 
 /* c[16,D] += a[16,ROWS] tile[ROWS,D] */
 template <int D, int ROWS>
-static __device__ __forceinline__ void add_product_by_columns(float (&c)[D / 8][4],
-                                                              const uint32_t (&a)[ROWS / 16][4], bf16 *tile)
+static __device__ __forceinline__ void
+add_product_by_columns(float (&c)[D / 8][4], const uint32_t (&a)[ROWS / 16][4], const bf16 *tile)
 {
     UNROLL
     for (int k = 0; k < ROWS / 16; k++) {
         UNROLL
         for (int n = 0; n < D / 16; n++) {
             uint32_t b[4];
-            ldmatrix_x4_trans(b, tile_piece<D>(tile, 16 * k + block_lane() % 16, 2 * n + block_lane() / 16));
+            ldmatrix_x4_trans(b, lane_piece<D>(tile, 16 * k, block_lane() % 16, block_lane() / 16, n));
             multiply_pair(c[2 * n], c[2 * n + 1], a[k], b);
         }
     }
