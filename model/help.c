@@ -4,6 +4,8 @@
 #include "flags.h"
 #include "help.h"
 
+enum { LEFT = 26 /* columns of a flag and its unit */ };
+
 void help_print(void)
 {
     puts("ebb-train: trains a transformer, GPT-2 or Llama, on text or tokens, on a CUDA device.\n\n"
@@ -13,8 +15,11 @@ void help_print(void)
         if (i == 0 || strcmp(flag->group, flag_table[i - 1].group) != 0)
             printf("\n%s\n", flag->group);
         char left[64];
-        snprintf(left, sizeof left, "--%s %s", flag->name, flag->unit);
-        printf("  %-26s %s", left, flag->help);
+        int length = snprintf(left, sizeof left, "--%s %s", flag->name, flag->unit);
+        printf("  %-*s", LEFT, left);
+        if (length > LEFT)
+            printf("\n  %*s", LEFT, "");
+        printf(" %s", flag->help);
         if (flag->type != FLAG_SWITCH)
             printf(" (default %s%s)",
                    flag->initial == NULL      ? "none"
