@@ -23,10 +23,14 @@ import torch.nn.functional as F
 FUSED_ATTENTION = hasattr(F, "scaled_dot_product_attention")
 
 
+def drop(x, rate):
+    return F.dropout(x, rate) if rate > 0 else x
+
+
 class Attention(nn.Module):
-    def __init__(self, width, heads, context):
+    def __init__(self, width, heads, context, dropout):
         super().__init__()
-        self.heads = heads
+        self.heads, self.dropout = heads, dropout
         self.qkv = nn.Linear(width, 3 * width)
         self.proj = nn.Linear(width, width)
         if not FUSED_ATTENTION:
@@ -37,34 +41,36 @@ class Attention(nn.Module):
         B, T, C = x.shape
         q, k, v = (y.view(B, T, self.heads, -1).transpose(1, 2) for y in self.qkv(x).split(C, dim=2))  # [B, H, T, D]
         if FUSED_ATTENTION:
-            y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+            y = F.scaled_dot_product_attention(q, k, v, dropout_p=self.dropout, is_causal=True)
         else:
             scores = (q * (1.0 / math.sqrt(q.shape[-1]))) @ k.transpose(2, 3)  # [B, H, T, T]
-            y = scores.masked_fill_(self.future[:T, :T], -math.inf).softmax(-1) @ v
+            y = drop(scores.masked_fill_(self.future[:T, :T], -math.inf).softmax(-1), self.dropout) @ v
         return self.proj(y.transpose(1, 2).reshape(B, T, C))
 
 
 class Block(nn.Module):
-    def __init__(self, width, heads, context):
+    def __init__(self, width, heads, context, dropout):
         super().__init__()
+        self.dropout = dropout
         self.norm1 = nn.LayerNorm(width)
-        self.attention = Attention(width, heads, context)
+        self.attention = Attention(width, heads, context, dropout)
         self.norm2 = nn.LayerNorm(width)
         self.mlp = nn.Sequential(
             nn.Linear(width, 4 * width), nn.GELU(approximate="tanh"), nn.Linear(4 * width, width)
         )
 
     def forward(self, x):
-        x = x + self.attention(self.norm1(x))
-        return x + self.mlp(self.norm2(x))
+        x = x + drop(self.attention(self.norm1(x)), self.dropout)
+        return x + drop(self.mlp(self.norm2(x)), self.dropout)
 
 
 class GPT2(nn.Module):
-    def __init__(self, layers, width, heads, context, vocab=256):
+    def __init__(self, layers, width, heads, context, vocab=256, dropout=0.0):
         super().__init__()
+        self.dropout = dropout
         self.wte = nn.Embedding(vocab, width)
         self.wpe = nn.Embedding(context, width)
-        self.blocks = nn.Sequential(*(Block(width, heads, context) for _ in range(layers)))
+        self.blocks = nn.Sequential(*(Block(width, heads, context, dropout) for _ in range(layers)))
         self.norm = nn.LayerNorm(width)
         for name, p in self.named_parameters():
             if p.dim() == 2:
@@ -74,7 +80,7 @@ class GPT2(nn.Module):
                 nn.init.zeros_(p)
 
     def forward(self, tokens, targets):  # [B, T] each
-        x = self.wte(tokens) + self.wpe.weight[: tokens.shape[1]]
+        x = drop(self.wte(tokens) + self.wpe.weight[: tokens.shape[1]], self.dropout)
         logits = F.linear(self.norm(self.blocks(x)), self.wte.weight)
         return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
 
