@@ -479,7 +479,41 @@ static void training_starts_from_weights(void **state)
     files_clean();
 }
 
-/* The same loss of the same model, by other people's code. */
+static double held_out_of(const char *arguments, const char *from)
+{
+    outcome_t outcome = run("--steps 0 --init %s %s", from, arguments);
+    assert_done(&outcome);
+    return strtod(read_log().held_out, NULL);
+}
+
+/* Into BF16 from fp32's weights, rounded; into fp32 from BF16's, as they are; and each again into its own type, of either
+ * family: the loss is that of the weights, to what BF16 resolves. */
+static void weights_go_into_bf16_and_back(void **state)
+{
+    (void)state;
+    static const char *const models[] = {"tiny", "llama:tiny --kv-heads 1"};
+    static const char *const types[] = {"fp32", "bf16"};
+    for (int m = 0; m < 2; m++) {
+        for (int t = 0; t < 2; t++) {
+            char path[600], as_trained[200], as_other[200];
+            snprintf(as_trained, sizeof as_trained, "--heads 2 --model %s --dtype %s", models[m], types[t]);
+            snprintf(as_other, sizeof as_other, "--heads 2 --model %s --dtype %s", models[m], types[1 - t]);
+            outcome_t outcome = run("--steps 20 --lr 0.02 --checkpoint %s %s", folder_of("kept"), as_trained);
+            assert_done(&outcome);
+            double trained = strtod(read_log().held_out, NULL);
+            snprintf(path, sizeof path, "%s/step-00000020/model.safetensors", folder_of("kept"));
+            double same = held_out_of(as_trained, path), other = held_out_of(as_other, path);
+            print_message("%s, trained in %s: %.9g, again %.9g, in the other type %.9g\n", models[m],
+                          types[t], trained, same, other);
+            assert_true(same == trained);
+            assert_true(other != trained); /* it is another type */
+            assert_true(relative(other, trained) < 2e-3);
+            files_clean();
+        }
+    }
+}
+
+/* The same loss of the same model, by other people's code. In BF16 they compute in fp32 with the rounded weights. */
 static void transformers_has_the_same_loss(void **state)
 {
     (void)state;
@@ -490,19 +524,24 @@ static void transformers_has_the_same_loss(void **state)
         print_message("no Python with transformers: set TEST_PYTHON to one\n");
         skip();
     }
-    static const char *const models[] = {"tiny", "llama:tiny",
-                                         "llama:tiny --kv-heads 1 --tied yes --rope-factor 8"};
+    static const struct {
+        const char *model, *tolerance;
+    } models[] = {{"tiny", "2e-5"},
+                  {"llama:tiny", "2e-5"},
+                  {"tiny --dtype bf16", "2e-3"},
+                  {"llama:tiny --dtype bf16", "2e-3"},
+                  {"llama:tiny --kv-heads 1 --tied yes --rope-factor 8", "2e-5"}};
     char stretched[600]; /* transformers 4.43 and later know Llama 3.1's positions */
     snprintf(stretched, sizeof stretched, "%s -c 'import transformers.modeling_rope_utils' 2>/dev/null",
              python);
-    int count = system(stretched) == 0 ? 3 : 2;
+    int count = system(stretched) == 0 ? 5 : 4;
     for (int i = 0; i < count; i++) {
-        outcome_t outcome =
-            run("--steps 30 --lr 0.01 --heads 2 --checkpoint %s --model %s", folder_of("kept"), models[i]);
+        outcome_t outcome = run("--steps 30 --lr 0.01 --heads 2 --checkpoint %s --model %s",
+                                folder_of("kept"), models[i].model);
         assert_done(&outcome);
         said_t said = read_log();
-        snprintf(command, sizeof command, "%s %s %s/step-00000030 %s 16 %.9g", python, TRANSFORMERS_SCRIPT,
-                 folder_of("kept"), trainer_text(), strtod(said.held_out, NULL));
+        snprintf(command, sizeof command, "%s %s %s/step-00000030 %s 16 %.9g %s", python, TRANSFORMERS_SCRIPT,
+                 folder_of("kept"), trainer_text(), strtod(said.held_out, NULL), models[i].tolerance);
         assert_int_equal(system(command), 0);
         files_clean();
     }
@@ -521,6 +560,7 @@ int main(void)
         cmocka_unit_test(another_training_is_refused_by_field),
         cmocka_unit_test(damaged_checkpoints_are_refused),
         cmocka_unit_test(training_starts_from_weights),
+        cmocka_unit_test(weights_go_into_bf16_and_back),
         cmocka_unit_test(transformers_has_the_same_loss),
     };
     return cmocka_run_group_tests(tests, NULL, trainer_teardown);

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""transformers_loads.py FOLDER [TEXT CONTEXT LOSS]: a checkpoint of ebb-train as Hugging Face's `transformers` sees it.
+"""transformers_loads.py FOLDER [TEXT CONTEXT LOSS [TOLERANCE]]: a checkpoint of ebb-train as Hugging Face's `transformers` sees it.
 
 Loads FOLDER with AutoModelForCausalLM, and fails if a tensor of the file has no place in the model or the other way round.
 FOLDER/elements, if it is there, has lines "name transposed second last": two elements of each tensor as ebb-train holds it.
 With TEXT: computes the mean loss of what ebb-train holds out of that text, as it does (model/data/data.h), and compares it with
-LOSS.
+LOSS, to a relative TOLERANCE.
 """
 import os
 import sys
@@ -12,7 +12,7 @@ import sys
 import torch
 from transformers import AutoModelForCausalLM
 
-TOLERANCE = 2e-5  # relative: fp32 in another order
+TOLERANCE = 2e-5  # fp32 in another order
 
 
 def load(folder):
@@ -49,14 +49,14 @@ def held_out_loss(model, text, context):
     return total / (len(held) - 1)
 
 
-def main(folder, text=None, context=None, loss=None):
+def main(folder, text=None, context=None, loss=None, tolerance=TOLERANCE):
     model = load(folder)
     if os.path.exists(folder + "/elements"):
         print(f"{type(model).__name__}: {check_elements(model, folder + '/elements')} tensors")
     if text is not None:
         theirs = held_out_loss(model, text, int(context))
         print(f"{type(model).__name__}: held-out loss {theirs:.9g}, of ebb-train {loss}")
-        if not abs(theirs - float(loss)) <= TOLERANCE * abs(theirs):
+        if not abs(theirs - float(loss)) <= float(tolerance) * abs(theirs):
             sys.exit("the losses differ")
 
 
