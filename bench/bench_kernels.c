@@ -152,7 +152,7 @@ typedef struct operation {
 } operation_t;
 
 #define OPERATION(name) static void run_##name(const shape_t *s, const tensors_t *t)
-#define DROP            ((dropout_t){(float)s->rate, 1, 2})
+#define DROP            ((dropout_t){(float)s->rate, 1, 2, NULL})
 #define ROWS            (s->B * s->T)
 #define HEADS           HEADS_OF(s)
 
@@ -178,8 +178,8 @@ OPERATION(residual_layernorm)
 }
 OPERATION(layernorm_backward)
 {
-    CHECK(layernorm_backward(DTYPE_FP32, t->a, t->vectors[2], t->vectors[3], t->d, t->b, t->c, t->rows[0],
-                             t->rows[1], t->vectors[0], ROWS, s->C, 0, t->scratch, NULL));
+    CHECK(layernorm_backward(DTYPE_FP32, t->a, t->vectors[2], t->vectors[3], NULL, t->d, t->b, t->c,
+                             t->rows[0], t->rows[1], t->vectors[0], ROWS, s->C, 0, t->scratch, NULL));
 }
 OPERATION(residual_backward)
 {
@@ -243,7 +243,7 @@ OPERATION(sum_squares)
 OPERATION(adamw)
 {
     (void)s;
-    const adamw_t options = {1e-3f, 0.9f, 0.95f, 1e-8f, 0.1f, 5, 0, 0, 0};
+    const adamw_t options = {1e-3f, 0.9f, 0.95f, 1e-8f, 0.1f, 5, 0, 0, 0, NULL};
     CHECK(adamw(t->parameters[0], t->parameters[1], t->parameters[2], NULL, t->parameters[3],
                 t->parameter_count, t->parameter_count, t->rows[1], options, NULL));
 }

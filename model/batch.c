@@ -4,12 +4,13 @@
 #include <string.h>
 
 #include "check.h"
+#include "launches.h"
 #include "token_index.h"
 
-/* A slot holds, each part on a multiple of 16 bytes: tokens[N], targets[N], class[K], first[K+1], order[N]; K
- * = min(N, V). The device's copy looks the same. */
+/* A slot holds, each part on a multiple of 16 bytes: tokens[N], targets[N], class[K], first[K+1], order[N],
+ * counter (uint64); K = min(N, V). The device's copy looks the same. */
 typedef struct layout {
-    size_t targets, token, first, order, total; /* in ints */
+    size_t targets, token, first, order, counter, total; /* in ints */
 } layout_t;
 
 static size_t padded(size_t ints)
@@ -23,7 +24,8 @@ static layout_t layout_of(int N, int V)
     layout_t at = {.targets = rows, .token = 2 * rows};
     at.first = at.token + padded(classes);
     at.order = at.first + padded(classes + 1);
-    at.total = at.order + rows;
+    at.counter = at.order + rows;
+    at.total = at.counter + 4;
     return at;
 }
 
@@ -54,12 +56,13 @@ batch_t batch_reserve(gpu_t *gpu, int V, int B, int T)
     batch.tokens = device;
     batch.targets = device + at.targets;
     batch.index = (token_index_t){device + at.token, device + at.first, device + at.order, 0};
+    batch.counter = (const uint64_t *)(const void *)(device + at.counter);
     return batch;
 }
 
-batch_t batch_upload(batch_ring_t *ring, const int *inputs, const int *targets, int B, int T)
+void batch_refill(batch_ring_t *ring, batch_t *batch, const int *inputs, const int *targets, uint64_t counter)
 {
-    int N = B * T;
+    int N = batch->B * batch->T;
     layout_t at = layout_of(N, ring->V);
     int *host = ring->pinned + (size_t)ring->next * layout_of(ring->max_rows, ring->V).total;
     ring->next = (ring->next + 1) % ring->slots;
@@ -68,10 +71,17 @@ batch_t batch_upload(batch_ring_t *ring, const int *inputs, const int *targets, 
     token_index_host_t index = {host + at.token, host + at.first, host + at.order};
     int classes = token_index_build(index, host, N, ring->V, ring->workspace);
 
-    batch_t batch = batch_reserve(ring->gpu, ring->V, B, T);
-    CUDA(cudaMemcpyAsync(batch.memory.data, host, at.total * sizeof(int), cudaMemcpyHostToDevice,
+    memcpy(host + at.counter, &counter, sizeof counter);
+    CUDA(cudaMemcpyAsync(batch->memory.data, host, at.total * sizeof(int), cudaMemcpyHostToDevice,
                          ring->gpu->stream));
-    batch.index.count = classes;
+    launched();
+    batch->index.count = classes;
+}
+
+batch_t batch_upload(batch_ring_t *ring, const int *inputs, const int *targets, int B, int T)
+{
+    batch_t batch = batch_reserve(ring->gpu, ring->V, B, T);
+    batch_refill(ring, &batch, inputs, targets, 0);
     return batch;
 }
 

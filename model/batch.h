@@ -13,10 +13,11 @@
 /* On the device, for one forward pass and its backward pass; freed by batch_free. */
 typedef struct batch {
     int B, T;
-    const int *tokens;  /* [B,T] */
-    const int *targets; /* [B,T] */
-    token_index_t index;
-    tensor_t memory; /* owns all of the above */
+    const int *tokens;       /* [B,T] */
+    const int *targets;      /* [B,T] */
+    token_index_t index;     /* its count is the same for all batches of a size */
+    const uint64_t *counter; /* what batch_refill was given; 0 otherwise */
+    tensor_t memory;         /* owns all of the above */
 } batch_t;
 
 typedef struct batch_ring {
@@ -37,6 +38,9 @@ batch_t batch_reserve(gpu_t *gpu, int V, int B, int T);
 
 /* inputs[B,T] and targets[B,T] are copied before it returns. */
 batch_t batch_upload(batch_ring_t *ring, const int *inputs, const int *targets, int B, int T);
+/* Another content for a batch of the same size, in the order of the stream. */
+void batch_refill(batch_ring_t *ring, batch_t *batch, const int *inputs, const int *targets,
+                  uint64_t counter);
 void batch_free(batch_ring_t *ring, batch_t *batch);
 
 #endif

@@ -7,6 +7,9 @@
 
 bool rehearsing;
 
+bool checks_held;
+
+static check_text_t first_failed;
 static bool line_open;
 
 void message_line_open(bool open)
@@ -40,10 +43,26 @@ void fatal(const char *format, ...)
     exit(EXIT_FATAL);
 }
 
+void checks_hold(void)
+{
+    checks_held = true;
+    first_failed[0] = '\0';
+}
+
+void checks_release(check_text_t text)
+{
+    checks_held = false;
+    memcpy(text, first_failed, sizeof first_failed);
+}
+
 /* The call's name, without its arguments, and the source file without its folder. */
-static _Noreturn void fatal_call(const char *call, const char *file, int line, const char *why)
+static void fail_call(const char *call, const char *file, int line, const char *why)
 {
     const char *base = strrchr(file, '/');
+    if (checks_held && first_failed[0] == '\0')
+        snprintf(first_failed, sizeof first_failed, "%.*s: %s", (int)strcspn(call, "("), call, why);
+    if (checks_held)
+        return;
     fatal("%.*s failed at %s:%d: %s", (int)strcspn(call, "("), call, base ? base + 1 : file, line, why);
 }
 
@@ -53,11 +72,11 @@ void check_cuda(cudaError_t error, const char *call, const char *file, int line)
         return;
     char why[512];
     snprintf(why, sizeof why, "%s (%s)", cudaGetErrorString(error), cudaGetErrorName(error));
-    fatal_call(call, file, line, why);
+    fail_call(call, file, line, why);
 }
 
 void check_blas(cublasStatus_t status, const char *call, const char *file, int line)
 {
     if (status != CUBLAS_STATUS_SUCCESS)
-        fatal_call(call, file, line, cublasGetStatusString(status));
+        fail_call(call, file, line, cublasGetStatusString(status));
 }

@@ -29,6 +29,12 @@ extern bool rehearsing; /* set, if ever, before anything else */
 #define CUDA(call) (rehearsing ? (void)0 : check_cuda((call), #call, __FILE__, __LINE__))
 #define BLAS(call) (rehearsing ? (void)0 : check_blas((call), #call, __FILE__, __LINE__))
 
+/* From checks_hold on, calls that fail end nothing. checks_release tells the first of them in `text`, or "", and ends that. */
+typedef char check_text_t[256];
+extern bool checks_held;
+void checks_hold(void);
+void checks_release(check_text_t text);
+
 void check_cuda(cudaError_t error, const char *call, const char *file, int line);
 void check_blas(cublasStatus_t status, const char *call, const char *file, int line);
 

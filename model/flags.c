@@ -121,6 +121,8 @@ const flag_t flag_table[] = {
      "weights and moments at the end, raw (parameters.h)", false},
     {"Output and device", "device", FLAG_COUNT, FIELD(device), "0", 0, 1 << 16, "N",
      "number of the CUDA device", false},
+    {"Output and device", "graph", FLAG_SWITCH, FIELD(graph), "0", 0, 0, "",
+     "capture the step once, and launch it as CUDA graphs", false},
     {"Output and device", "dry-run", FLAG_SWITCH, FIELD(dry_run), "0", 0, 0, "",
      "only print what the run would need: parameters, arithmetic, memory; needs no device and no data",
      false},

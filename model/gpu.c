@@ -93,7 +93,7 @@ static tensor_t allocate(gpu_t *gpu, tensor_t tensor, bool permanent)
         error = cudaMalloc(&tensor.data, tensor.bytes);
     else
         error = cudaMallocAsync(&tensor.data, tensor.bytes, gpu->stream);
-    if (error == cudaErrorMemoryAllocation)
+    if (error == cudaErrorMemoryAllocation && !checks_held)
         out_of_memory(gpu, tensor.bytes);
     CUDA(error);
     count_allocation(gpu, &tensor);

@@ -100,11 +100,12 @@ tensor_t head_next(const pass_t *pass, const norm_t *last, const outer_t *w)
     return logits;
 }
 
-tensor_t head_backward(const pass_t *pass, norm_t *last, tensor_t *dout, const outer_t *w, const outer_t *dw)
+tensor_t head_backward(const pass_t *pass, norm_t *last, tensor_t *dout, const outer_t *w, const outer_t *dw,
+                       float *dbefore)
 {
     range_begin("head");
     tensor_t dx = {0};
-    norm_backward(pass, last, &dx, dout, w->norm_w, dw->norm_w, dw->norm_b);
+    norm_backward(pass, last, &dx, dout, w->norm_w, dw->norm_w, dw->norm_b, dbefore);
     range_end();
     return dx;
 }

@@ -6,6 +6,7 @@
 
 #include "check.h"
 #include "kernels.h"
+#include "launches.h"
 
 static const float one = 1.0f, zero = 0.0f;
 
@@ -195,12 +196,27 @@ static void run(gpu_t *gpu, const plan_t *plan, void *d, const void *a, const vo
     if (!plan->possible)
         fatal("cuBLASLt has no way to multiply %d rows by a bf16 matrix [%d,%d] (kind %d); use --dtype fp32",
               plan->shape.rows, plan->shape.out, plan->shape.in, (int)plan->product);
+    launched();
     BLAS(cublasLtMatmul(gpu->linear->lt, plan->operation, &one, a, plan->a, b, plan->b,
                         accumulate ? &one : &zero, d, plan->d, d, plan->d, &plan->algorithm, workspace->data,
                         workspace->bytes, gpu->stream));
 }
 
 /* ---- products ---- */
+
+/* In column-major terms: c[m,n] = op(a) op(b), of m rows, whose leading dimension is c's, too. */
+typedef struct sgemm {
+    cublasOperation_t op_a, op_b;
+    int m, n, k;
+} sgemm_t;
+
+static void sgemm(gpu_t *gpu, sgemm_t s, float *c, const float *a, int leading_a, const float *b,
+                  int leading_b, int accumulate)
+{
+    launched();
+    BLAS(cublasSgemm(gpu->blas, s.op_a, s.op_b, s.m, s.n, s.k, &one, a, leading_a, b, leading_b,
+                     accumulate ? &one : &zero, c, s.m));
+}
 
 void linear_forward(gpu_t *gpu, dtype_t dtype, linear_t s, void *y, const void *x, const void *w,
                     const void *bias)
@@ -219,8 +235,7 @@ void linear_forward_fp32(gpu_t *gpu, dtype_t dtype, linear_t s, float *y, const 
     if (dtype == DTYPE_BF16)
         run(gpu, find_plan(gpu, FORWARD_FP32, s, NULL, NULL), y, w, x, 0);
     else
-        BLAS(cublasSgemm(gpu->blas, CUBLAS_OP_T, CUBLAS_OP_N, s.out, s.rows, s.in, &one, w, s.in, x, s.in,
-                         &zero, y, s.out));
+        sgemm(gpu, (sgemm_t){CUBLAS_OP_T, CUBLAS_OP_N, s.out, s.rows, s.in}, y, w, s.in, x, s.in, 0);
 }
 
 void linear_backward_input(gpu_t *gpu, dtype_t dtype, linear_t s, void *dx, const void *dy, const void *w)
@@ -228,8 +243,7 @@ void linear_backward_input(gpu_t *gpu, dtype_t dtype, linear_t s, void *dx, cons
     if (dtype == DTYPE_BF16)
         run(gpu, find_plan(gpu, INPUT, s, NULL, NULL), dx, w, dy, 0);
     else
-        BLAS(cublasSgemm(gpu->blas, CUBLAS_OP_N, CUBLAS_OP_N, s.in, s.rows, s.out, &one, w, s.in, dy, s.out,
-                         &zero, dx, s.in));
+        sgemm(gpu, (sgemm_t){CUBLAS_OP_N, CUBLAS_OP_N, s.in, s.rows, s.out}, dx, w, s.in, dy, s.out, 0);
 }
 
 /* The bias's gradient by a pass of its own. */
@@ -254,8 +268,8 @@ void linear_backward_weight(gpu_t *gpu, dtype_t dtype, linear_t s, float *dw, fl
         }
         run(gpu, find_plan(gpu, WEIGHT, s, NULL, NULL), dw, x, dy, accumulate);
     } else {
-        BLAS(cublasSgemm(gpu->blas, CUBLAS_OP_N, CUBLAS_OP_T, s.in, s.out, s.rows, &one, x, s.in, dy, s.out,
-                         accumulate ? &one : &zero, dw, s.in));
+        sgemm(gpu, (sgemm_t){CUBLAS_OP_N, CUBLAS_OP_T, s.in, s.out, s.rows}, dw, x, s.in, dy, s.out,
+              accumulate);
     }
     if (dbias != NULL)
         sum_columns(gpu, dtype, s, dbias, dy, accumulate);
@@ -282,6 +296,7 @@ void batched_matmul(gpu_t *gpu, dtype_t dtype, dtype_t result, batched_t s, void
               stride_c = (long long)s.M * s.N;
     cublasOperation_t op_a = s.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N,
                       op_b = s.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N;
+    launched();
     if (dtype == DTYPE_BF16)
         BLAS(cublasGemmStridedBatchedEx(gpu->blas, op_b, op_a, s.N, s.M, s.K, &one, b, CUDA_R_16BF, leading_b,
                                         stride_b, a, CUDA_R_16BF, leading_a, stride_a, &zero, c,

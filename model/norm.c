@@ -75,22 +75,18 @@ void join_forward(const pass_t *pass, norm_t *from, norm_t *to, tensor_t *y, joi
 tensor_t join_backward(const pass_t *pass, float *dbias, const tensor_t *dx, dropout_t drop)
 {
     gpu_t *gpu = pass->gpu;
-    tensor_t dy = {0};
+    if (drop.rate == 0)
+        return (tensor_t){0};
     tensor_t scratch = pass_scratch(pass, dbias != NULL ? column_sum_scratch(pass->N, pass->C) : 0);
-    if (drop.rate > 0) {
-        dy = pass_tensor(pass, pass->C); /* [N,C] */
-        CUDA(residual_backward(pass->dtype, dy.data, dbias, dx->data, pass->N, pass->C, drop,
-                               pass->accumulate, scratch.data, gpu->stream));
-    } else if (dbias != NULL) {
-        CUDA(column_sum(pass->dtype, dbias, dx->data, pass->N, pass->C, pass->accumulate, scratch.data,
-                        gpu->stream));
-    }
+    tensor_t dy = pass_tensor(pass, pass->C); /* [N,C] */
+    CUDA(residual_backward(pass->dtype, dy.data, dbias, dx->data, pass->N, pass->C, drop, pass->accumulate,
+                           scratch.data, gpu->stream));
     tensor_free(gpu, &scratch);
     return dy;
 }
 
 void norm_backward(const pass_t *pass, norm_t *norm, tensor_t *dx, tensor_t *dout, const void *weight,
-                   float *dweight, float *dbias)
+                   float *dweight, float *dbias, float *dbefore)
 {
     gpu_t *gpu = pass->gpu;
     int N = pass->N, C = pass->C;
@@ -103,9 +99,9 @@ void norm_backward(const pass_t *pass, norm_t *norm, tensor_t *dx, tensor_t *dou
         CUDA(rmsnorm_backward(pass->dtype, dx->data, dweight, past, dout->data, norm->x.data, norm_rstd(norm),
                               weight, N, C, pass->accumulate, scratch.data, gpu->stream));
     else
-        CUDA(layernorm_backward(pass->dtype, dx->data, dweight, dbias, past, dout->data, norm->x.data,
-                                norm_mean(pass, norm), norm_rstd(norm), weight, N, C, pass->accumulate,
-                                scratch.data, gpu->stream));
+        CUDA(layernorm_backward(pass->dtype, dx->data, dweight, dbias, pass->dropout > 0 ? NULL : dbefore,
+                                past, dout->data, norm->x.data, norm_mean(pass, norm), norm_rstd(norm),
+                                weight, N, C, pass->accumulate, scratch.data, gpu->stream));
     tensor_free(gpu, &scratch);
     tensor_free(gpu, dout);
     tensor_free(gpu, &norm->x);

@@ -55,9 +55,22 @@ void optimizer_close(optimizer_t *optimizer)
     *optimizer = (optimizer_t){0};
 }
 
-void optimizer_step(optimizer_t *optimizer, float *result, const float *loss, double rate, int step)
+/* Of one step; the offset is that of the first group. */
+static adamw_t settings_of(const optimizer_t *optimizer, double rate, int step)
 {
-    range_begin("optimizer");
+    return (adamw_t){.learning_rate = (float)rate,
+                     .beta1 = optimizer->beta1,
+                     .beta2 = optimizer->beta2,
+                     .eps = optimizer->eps,
+                     .step = step,
+                     .stochastic = optimizer->stochastic,
+                     .seed = optimizer->seed,
+                     .offset = (uint64_t)(step - 1) * rounding_counters(optimizer->parameters)};
+}
+
+/* result[0], result[1], and with outliers result[2]. */
+static void measure(optimizer_t *optimizer, float *result, const float *loss)
+{
     const parameters_t *parameters = optimizer->parameters;
     cudaStream_t stream = parameters->gpu->stream;
     float *partials = optimizer->partials.data;
@@ -69,23 +82,48 @@ void optimizer_step(optimizer_t *optimizer, float *result, const float *loss, do
     CUDA(gradient_scale(result, optimizer->partials.data, optimizer->partial_count, optimizer->clip, stream));
     if (optimizer->past.data != NULL)
         CUDA(outlier_check(optimizer->past.data, result, loss, optimizer->threshold, stream));
+}
 
-    adamw_t settings = {.learning_rate = (float)rate,
-                        .beta1 = optimizer->beta1,
-                        .beta2 = optimizer->beta2,
-                        .eps = optimizer->eps,
-                        .step = step,
-                        .stochastic = optimizer->stochastic,
-                        .seed = optimizer->seed,
-                        .offset = (uint64_t)(step - 1) * rounding_counters(parameters)};
+/* scalars: NULL, or on the device (optimizer_scalars). */
+static void update(optimizer_t *optimizer, adamw_t settings, const float *scale,
+                   const adamw_scalars_t *scalars)
+{
+    const parameters_t *parameters = optimizer->parameters;
     for (int g = 0; g < parameters->group_count; g++) {
         group_t *group = &parameters->groups[g];
         void *copy = group->master.data != NULL ? group->value.data : NULL;
         settings.weight_decay = g == 0 ? optimizer->decay_outer : optimizer->decay;
+        settings.scalars = scalars != NULL ? scalars + (g > 0) : NULL;
         CUDA(adamw(group_master(group)->data, group->m.data, group->v.data, copy, group->gradient.data,
-                   group->count, group->decayed, result + 1, settings, stream));
+                   group->count, group->decayed, scale, settings, parameters->gpu->stream));
         settings.offset += rounding_counters_of(group);
     }
+}
+
+void optimizer_step(optimizer_t *optimizer, float *result, const float *loss, double rate, int step)
+{
+    range_begin("optimizer");
+    measure(optimizer, result, loss);
+    update(optimizer, settings_of(optimizer, rate, step), result + 1, NULL);
+    range_end();
+}
+
+void optimizer_scalars(const optimizer_t *optimizer, double rate, int step,
+                       adamw_scalars_t scalars[OPTIMIZER_SCALARS])
+{
+    adamw_t settings = settings_of(optimizer, rate, step);
+    for (int i = 0; i < OPTIMIZER_SCALARS; i++) {
+        settings.weight_decay = i == 0 ? optimizer->decay_outer : optimizer->decay;
+        scalars[i] = adamw_scalars_of(settings);
+    }
+}
+
+void optimizer_any_step(optimizer_t *optimizer, float *result, const float *loss,
+                        const adamw_scalars_t *scalars)
+{
+    range_begin("optimizer");
+    measure(optimizer, result, loss);
+    update(optimizer, settings_of(optimizer, 0, 1), result + 1, scalars);
     range_end();
 }
 

@@ -5,6 +5,7 @@
 #ifndef EBB_MODEL_OPTIMIZER_H
 #define EBB_MODEL_OPTIMIZER_H
 
+#include "kernels.h"
 #include "options.h"
 #include "parameters.h"
 
@@ -27,6 +28,14 @@ void optimizer_close(optimizer_t *optimizer);
  * on the device: result[0] becomes the gradient's norm before clipping, result[1] the factor that clipped it, or -1 if the
  * step is skipped, and result[2] whether it is, if outliers are. step counts from 1, skipped ones too. */
 void optimizer_step(optimizer_t *optimizer, float *result, const float *loss, double rate, int step);
+
+/* The same in two parts, for a step that is issued by a graph (step_graph.h): the numbers that change from step to step, on the
+ * host; and all else, which takes them from device memory when it runs. */
+enum { OPTIMIZER_SCALARS = 2 };
+void optimizer_scalars(const optimizer_t *optimizer, double rate, int step,
+                       adamw_scalars_t scalars[OPTIMIZER_SCALARS]);
+void optimizer_any_step(optimizer_t *optimizer, float *result, const float *loss,
+                        const adamw_scalars_t *scalars);
 
 /* Learning rate of step 1 .. options->steps: rises linearly to options->rate over the warm-up steps, the last
  * of which has it in full; then x, from 0 to 1, is the share of the other steps that is done, and the rate is

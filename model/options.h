@@ -63,6 +63,7 @@ typedef struct options {
 
     const char *log, *plot, *dump;
     int device;
+    int graph;
     int dry_run;
     int help;
 } options_t;

@@ -21,7 +21,7 @@ uint64_t pass_counters(int B, int T, shape_t s)
 
 dropout_t pass_dropout_embedding(const pass_t *pass)
 {
-    return (dropout_t){pass->dropout, pass->seed, pass->first};
+    return (dropout_t){pass->dropout, pass->seed, pass->first, pass->base};
 }
 
 dropout_t pass_dropout(const pass_t *pass, int layer, site_t site)
@@ -30,7 +30,7 @@ dropout_t pass_dropout(const pass_t *pass, int layer, site_t site)
     uint64_t offset = pass->first + counters_of(rows * C) +
                       (uint64_t)layer * block_counters(rows, T, C, H, SITE_MLP + 1) +
                       block_counters(rows, T, C, H, (int)site);
-    return (dropout_t){pass->dropout, pass->seed, offset};
+    return (dropout_t){pass->dropout, pass->seed, offset, pass->base};
 }
 
 tensor_t pass_tensor(const pass_t *pass, int channels)

@@ -38,7 +38,8 @@ typedef struct pass {
     int accumulate; /* gradients are added to what is there */
     float dropout;  /* rate; 0 in evaluation */
     uint64_t seed;  /* of dropout */
-    uint64_t first; /* this pass's first Philox counter */
+    uint64_t first; /* this pass's first Philox counter, */
+    const uint64_t *base; /* from this one on, which lies on the device; NULL: from 0 on */
 } pass_t;
 
 /* Places where dropout acts, in the order of a block. */
@@ -105,13 +106,14 @@ void norm_again(const pass_t *pass, norm_t *norm, const void *weight, const void
 void join_forward(const pass_t *pass, norm_t *from, norm_t *to, tensor_t *y, join_t join);
 
 /* Gradient of y in join_forward, and of its bias, from dx, the gradient of the stream after it. Without dropout it
- * is dx itself: returned empty, nothing allocated. dbias NULL: there is no bias. */
+ * is dx itself, and norm_backward has made that of the bias: returned empty, nothing done. dbias NULL: there is no bias. */
 tensor_t join_backward(const pass_t *pass, float *dbias, const tensor_t *dx, dropout_t drop);
 
 /* dx, the gradient of the stream past the norm (may be empty: none), becomes that of the stream before it.
- * Frees dout and what the norm kept. */
+ * dbefore: without dropout, the gradient of the bias of the sublayer before the norm; NULL: there is none. Frees dout and
+ * what the norm kept. */
 void norm_backward(const pass_t *pass, norm_t *norm, tensor_t *dx, tensor_t *dout, const void *weight,
-                   float *dweight, float *dbias);
+                   float *dweight, float *dbias, float *dbefore);
 
 void norm_free(const pass_t *pass, norm_t *norm);
 
@@ -177,6 +179,7 @@ tensor_t head_next(const pass_t *pass, const norm_t *last, const outer_t *w);
 
 /* Frees dout, the gradient of the last norm's output, and what the norm kept. Returns the gradient of the stream before it
  * [N,C]. */
-tensor_t head_backward(const pass_t *pass, norm_t *last, tensor_t *dout, const outer_t *w, const outer_t *dw);
+tensor_t head_backward(const pass_t *pass, norm_t *last, tensor_t *dout, const outer_t *w, const outer_t *dw,
+                       float *dbefore);
 
 #endif

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "check.h"
+#include "launches.h"
 #include "ranges.h"
 #include "training.h"
 
@@ -40,15 +41,19 @@ static void issue_micro_batch(trainer_t *t, int micro)
     const int *inputs, *targets;
     fault_t fault;
     must(ahead_next(t->ahead, &inputs, &targets, &fault), &fault);
-    batch_t batch = batch_upload(&t->ring, inputs, targets, o->batch, o->context);
-    transformer_train(&t->model, &batch,
-                      (micro_batch_t){.loss = (float *)t->results.data + RESULT_LOSS,
-                                      .scale = (float)(1.0 / (double)tokens_per_step(o)),
-                                      .accumulate = micro > 0,
-                                      .dropout = (float)o->dropout,
-                                      .seed = t->dropout_seed,
-                                      .number = t->place.micro_batches});
-    batch_free(&t->ring, &batch);
+    micro_batch_t what = {.loss = (float *)t->results.data + RESULT_LOSS,
+                          .scale = (float)(1.0 / (double)tokens_per_step(o)),
+                          .accumulate = micro > 0,
+                          .dropout = (float)o->dropout,
+                          .seed = t->dropout_seed,
+                          .number = t->place.micro_batches};
+    if (t->graph.ready) {
+        step_graph_train(&t->graph, &t->model, &t->ring, inputs, targets, what);
+    } else {
+        batch_t batch = batch_upload(&t->ring, inputs, targets, o->batch, o->context);
+        transformer_train(&t->model, &batch, what);
+        batch_free(&t->ring, &batch);
+    }
     t->place.micro_batches++;
     t->place.sequences += (uint64_t)o->batch;
     range_end();
@@ -61,12 +66,21 @@ static void issue_step(trainer_t *t, int step)
     pending->step = step;
     t->gpu.span_peak_bytes = t->gpu.live_bytes;
     pending->rate = optimizer_rate(t->options, step);
+    uint64_t before = launches_issued;
+    if (step > t->first_step)
+        (void)step_graph_ready(&t->graph);
     for (int micro = 0; micro < t->options->accumulate; micro++)
         issue_micro_batch(t, micro);
-    optimizer_step(&t->optimizer, (float *)t->results.data + RESULT_NORM,
-                   (const float *)t->results.data + RESULT_LOSS, pending->rate, step);
+    float *result = (float *)t->results.data + RESULT_NORM;
+    const float *loss = (const float *)t->results.data + RESULT_LOSS;
+    if (t->graph.ready)
+        step_graph_optimize(&t->graph, &t->optimizer, result, loss, pending->rate, step);
+    else
+        optimizer_step(&t->optimizer, result, loss, pending->rate, step);
     CUDA(cudaMemcpyAsync(pending->results, t->results.data, t->results.bytes, cudaMemcpyDeviceToHost,
                          t->gpu.stream));
+    launched();
+    pending->launches = t->launches = launches_issued - before;
     CUDA(cudaEventRecord(pending->done, t->gpu.stream));
     pending->device_bytes = t->gpu.live_bytes;
     pending->span_peak_bytes = t->gpu.span_peak_bytes;
@@ -97,6 +111,7 @@ static void log_step(trainer_t *t, const pending_t *pending, double seconds)
         log_real(log, "mfu", tokens_per_s / t->most_tokens_per_s);
     log_real(log, "left_s", progress_left(&t->progress, pending->step));
     log_real(log, "ms", 1e3 * seconds);
+    log_count(log, "launches", pending->launches);
     log_count(log, "device_bytes", pending->device_bytes);
     log_count(log, "peak_bytes", t->gpu.peak_bytes);
     log_end(log);
@@ -183,7 +198,8 @@ static void run_steps(trainer_t *t)
         fatal("%s", fault.text);
     progress_begin(&t->progress, o->steps, t->most_tokens_per_s);
     t->began = t->last = progress_clock();
-    for (int step = t->steps_done + 1; step <= o->steps && !interrupted; step++) {
+    t->first_step = t->steps_done + 1;
+    for (int step = t->first_step; step <= o->steps && !interrupted; step++) {
         issue_step(t, step);
         finish_step(t, step - 1);
         if (o->eval_every > 0 && step % o->eval_every == 0 && step < o->steps)

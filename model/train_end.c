@@ -118,7 +118,8 @@ void finish(trainer_t *t)
     }
     if (t->skipped > 0)
         printf("%d steps were skipped as outliers\n", t->skipped);
-    printf("peak device memory %.1f MiB, %.1f s of training\n", (double)t->gpu.peak_bytes / 0x1p20, seconds);
+    printf("peak device memory %.1f MiB, %llu launches in a step, %.1f s of training\n",
+           (double)t->gpu.peak_bytes / 0x1p20, (unsigned long long)t->launches, seconds);
     if (!hurry) {
         answer_choices(t);
         print_sample(t);

@@ -105,6 +105,7 @@ void open_model(trainer_t *t)
     transformer_open(&t->model, &t->gpu, o);
     optimizer_open(&t->optimizer, &t->model.parameters, o);
     t->results = tensor_new_permanent(&t->gpu, MEMORY_OTHER, DTYPE_FP32, RESULT_COUNT);
+    step_graph_open(&t->graph, &t->gpu, o, STEPS_IN_FLIGHT);
 }
 
 void open_device(trainer_t *t)
@@ -133,6 +134,7 @@ void open_device(trainer_t *t)
 
 void close_model(trainer_t *t)
 {
+    step_graph_close(&t->graph);
     tensor_free_permanent(&t->gpu, &t->results);
     optimizer_close(&t->optimizer);
     transformer_close(&t->model);

@@ -20,6 +20,7 @@
 #include "optimizer.h"
 #include "plot.h"
 #include "progress.h"
+#include "step_graph.h"
 #include "tokenizer.h"
 #include "transformer.h"
 
@@ -33,6 +34,7 @@ typedef struct pending {
     int step; /* 0: none */
     double rate;
     size_t device_bytes, span_peak_bytes; /* after it was issued; at most while it was */
+    uint64_t launches;
     float *results; /* pinned [RESULT_COUNT], borrowed from trainer.pinned; valid once `done` has happened */
     cudaEvent_t done;
 } pending_t;
@@ -47,6 +49,7 @@ typedef struct trainer {
     gpu_t gpu;
     transformer_t model;
     optimizer_t optimizer;
+    step_graph_t graph;
     batch_ring_t ring;
     json_log_t log;
     progress_t progress;
@@ -65,6 +68,8 @@ typedef struct trainer {
     pending_t pending[STEPS_IN_FLIGHT];
     int skipped;        /* steps read back that were outliers */
     int lost;           /* of them the last ones, without a finite loss and gradient */
+    uint64_t launches;  /* that the last step took */
+    int first_step;     /* of this process */
     int steps_done;     /* issued, those before a resumption too */
     double began, last; /* clock: of the training, of the last step that was read back */
 } trainer_t;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "check.h"
+#include "launches.h"
 #include "pass.h"
 #include "ranges.h"
 #include "rope.h"
@@ -239,7 +240,7 @@ static void block_backward(transformer_t *model, const pass_t *pass, int layer, 
     tensor_t dout =
         mlp_sublayer_backward(pass, &kept->mlp[layer], &norm2->out, dy.data ? &dy : dx, &w, &dw); /* [N,C] */
     tensor_free(pass->gpu, &dy);
-    norm_backward(pass, norm2, dx, &dout, w.norm2_w, dw.norm2_w, dw.norm2_b);
+    norm_backward(pass, norm2, dx, &dout, w.norm2_w, dw.norm2_w, dw.norm2_b, dw.proj_b);
     range_end();
 
     range_begin("attention");
@@ -249,7 +250,8 @@ static void block_backward(transformer_t *model, const pass_t *pass, int layer, 
     dout = attention_sublayer_backward(pass, layer, &kept->attention[layer], &norm1->out, dy.data ? &dy : dx,
                                        &w, &dw);
     tensor_free(pass->gpu, &dy);
-    norm_backward(pass, norm1, dx, &dout, w.norm1_w, dw.norm1_w, dw.norm1_b);
+    norm_backward(pass, norm1, dx, &dout, w.norm1_w, dw.norm1_w, dw.norm1_b,
+                  layer > 0 ? gradients_of_block(model, layer - 1).down_b : NULL);
     range_end();
     range_end();
 }
@@ -257,10 +259,13 @@ static void block_backward(transformer_t *model, const pass_t *pass, int layer, 
 static void backward(transformer_t *model, const pass_t *pass, const batch_t *batch, tensor_t *dout)
 {
     outer_t w = values_of_outer(model), dw = gradients_of_outer(model);
-    if (!model->shape.tied && !pass->accumulate) /* classes that do not occur have no gradient */
+    if (!model->shape.tied && !pass->accumulate) { /* classes that do not occur have no gradient */
         CUDA(cudaMemsetAsync(dw.wte, 0, (size_t)model->shape.vocab * (size_t)pass->C * sizeof(float),
                              pass->gpu->stream));
-    tensor_t dx = head_backward(pass, last_norm(model), dout, &w, &dw); /* [N,C] */
+        launched();
+    }
+    tensor_t dx = head_backward(pass, last_norm(model), dout, &w, &dw,
+                                gradients_of_block(model, model->shape.layers - 1).down_b); /* [N,C] */
     for (int layer = model->shape.layers - 1; layer >= 0; layer--)
         block_backward(model, pass, layer, &dx);
 
@@ -291,6 +296,11 @@ static pass_t pass_of(const transformer_t *model, const batch_t *batch)
                     .attention = model->attention};
 }
 
+uint64_t transformer_counter(const transformer_t *model, int B, int T, uint64_t number)
+{
+    return number * pass_counters(B, T, model->shape);
+}
+
 void transformer_train(transformer_t *model, const batch_t *batch, micro_batch_t micro)
 {
     pass_t pass = pass_of(model, batch);
@@ -299,7 +309,10 @@ void transformer_train(transformer_t *model, const batch_t *batch, micro_batch_t
     pass.accumulate = micro.accumulate;
     pass.dropout = micro.dropout;
     pass.seed = micro.seed;
-    pass.first = micro.number * pass_counters(pass.B, pass.T, model->shape);
+    if (micro.counter != NULL)
+        pass.base = micro.counter;
+    else
+        pass.first = transformer_counter(model, batch->B, batch->T, micro.number);
     outer_t w = values_of_outer(model), dw = gradients_of_outer(model);
 
     range_begin("forward");

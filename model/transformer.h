@@ -40,6 +40,8 @@ typedef struct micro_batch {
     float dropout;   /* rate */
     uint64_t seed;   /* of dropout */
     uint64_t number; /* of this micro-batch since training began: chooses the masks */
+    const uint64_t
+        *counter; /* unless NULL, instead of the number: device memory with its transformer_counter() */
 } micro_batch_t;
 
 /* With initial values. */
@@ -48,6 +50,9 @@ void transformer_close(transformer_t *model);
 
 /* Which attention --attention has come to: "flash", "tensor" or "naive". */
 const char *transformer_attention(const transformer_t *model);
+
+/* The first Philox counter of a micro-batch B x T of that number. */
+uint64_t transformer_counter(const transformer_t *model, int B, int T, uint64_t number);
 
 /* Forward and backward: writes or adds to every gradient. batch->T must be the model's context. */
 void transformer_train(transformer_t *model, const batch_t *batch, micro_batch_t micro);

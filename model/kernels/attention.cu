@@ -51,9 +51,11 @@ __global__ void __launch_bounds__(ATTENTION_THREADS) attention_forward_kernel(fo
     const int T = p.T, D = p.D, h = (int)blockIdx.y, b = (int)blockIdx.z;
     const int group = p.H / p.KV; /* heads that share keys and values */
     const size_t stride = ((size_t)p.H + 2 * (size_t)p.KV) * D, bh = (size_t)b * p.H + h;
-    const E *const sequence = (const E *)p.qkv + (size_t)b * T * stride, *const qkv = sequence + (size_t)h * D;
-    const E *const keys_of_head = sequence + ((size_t)p.H + h / group) * D,
-                   *const values_of_head = keys_of_head + (size_t)p.KV * D;
+    const E *const sequence = (const E *)p.qkv + (size_t)b * T * stride, *const qkv =
+                                                                             sequence + (size_t)h * D;
+    const E *const keys_of_head = sequence + ((size_t)p.H + h / group) * D, *const values_of_head =
+                                                                                keys_of_head +
+                                                                                (size_t)p.KV * D;
     E *const out = (E *)p.out + ((size_t)b * T * p.H + h) * D;
     const size_t out_stride = (size_t)p.H * D;
     const int slice = (int)(gridDim.x - 1 - blockIdx.x) * SLICE, slice_end = smaller(slice + SLICE, T);
@@ -85,7 +87,8 @@ __global__ void __launch_bounds__(ATTENTION_THREADS) attention_forward_kernel(fo
             tile_load<KEYS, DP, DP>(kv_tile, keys_of_head + (size_t)k0 * stride, stride, keys, D, 1.0f);
             tile_prefetch<0>(values_of_head + (size_t)k0 * stride, stride, keys, D);
             if (p.mask.threshold)
-                attention_keep<QUERIES>(keep, bh, T, q0, k0, (keys + KEEP_ROWS - 1) / KEEP_ROWS * KEEP_ROWS, p.mask);
+                attention_keep<QUERIES>(keep, bh, T, q0, k0, (keys + KEEP_ROWS - 1) / KEEP_ROWS * KEEP_ROWS,
+                                        p.mask);
             __syncthreads();
 
             for (int block = block_warp(); block < groups * spans; block += block_warps()) {
@@ -230,11 +233,11 @@ template <typename E> static void launch(forward_t p, int B, cudaStream_t stream
 {
     const dim3 grid((unsigned)ceil_div(p.T, SLICE), (unsigned)p.H, (unsigned)B);
     if (p.D <= 32)
-        attention_forward_kernel<32, E><<<grid, ATTENTION_THREADS, 0, stream>>>(p);
+        attention_forward_kernel<32, E><<<counted(grid), ATTENTION_THREADS, 0, stream>>>(p);
     else if (p.D <= 64)
-        attention_forward_kernel<64, E><<<grid, ATTENTION_THREADS, 0, stream>>>(p);
+        attention_forward_kernel<64, E><<<counted(grid), ATTENTION_THREADS, 0, stream>>>(p);
     else
-        attention_forward_kernel<128, E><<<grid, ATTENTION_THREADS, 0, stream>>>(p);
+        attention_forward_kernel<128, E><<<counted(grid), ATTENTION_THREADS, 0, stream>>>(p);
 }
 
 cudaError_t attention_forward(dtype_t type, void *out, float *lse, const void *qkv, attention_shape_t s,

@@ -68,9 +68,10 @@ TILE_PASS void attention_keep(float *keep, size_t bh, int T, int q0, int k0, int
     const uint32_t threshold = mask.threshold;
     const uint64_t seed = mask.seed;
     const float scale = mask.scale;
+    const uint64_t first = mask_start(mask);
     const uint64_t row = ((uint64_t)bh * (uint64_t)T + (uint64_t)q0) * (uint64_t)T + (uint64_t)k0;
     if (T % 4 == 0) { /* four keys of a query share a counter */
-        const uint64_t start = mask.offset + row / 4;
+        const uint64_t start = first + row / 4;
         for (int g = 0; g < keys; g += 4) {
             const uint64_t s = start + (uint64_t)(g / 4);
             const uint32_t low = (uint32_t)s, high = (uint32_t)(s >> 32), step = (uint32_t)T / 4;
@@ -89,7 +90,7 @@ TILE_PASS void attention_keep(float *keep, size_t bh, int T, int q0, int k0, int
         for (int k = 0; k < keys; k++) {
             SIMD for (int q = block_thread(); q < QUERIES; q += block_threads())
             {
-                const uint64_t i = row + (uint64_t)k + (uint64_t)q * (uint64_t)T, c = mask.offset + i / 4;
+                const uint64_t i = row + (uint64_t)k + (uint64_t)q * (uint64_t)T, c = first + i / 4;
                 const words_t w = philox((uint32_t)c, (uint32_t)(c >> 32), seed);
                 const uint32_t word = i & 2 ? (i & 1 ? w.w3 : w.w2) : (i & 1 ? w.w1 : w.w0);
                 keep[k * QUERIES + q] = dropout_factor(word, threshold, scale);

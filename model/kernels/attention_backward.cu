@@ -410,12 +410,12 @@ template <int DP, typename E> static void backward_launch(const backward_t *p, c
                    slices = (unsigned)ceil_div(p->T, SLICE);
     /* Are there heads enough to keep a GPU busy for as long as one head takes? */
     if (key_heads >= 128 || (key_heads >= 16 && p->T <= 1024)) {
-        attention_backward_kernel<DP, FOR_ALL, E><<<key_heads, ATTENTION_THREADS, 0, stream>>>(*p);
+        attention_backward_kernel<DP, FOR_ALL, E><<<counted(key_heads), ATTENTION_THREADS, 0, stream>>>(*p);
     } else {
         attention_backward_kernel<DP, FOR_QUERIES, E>
-            <<<dim3(heads, slices), ATTENTION_THREADS, 0, stream>>>(*p);
+            <<<counted(dim3(heads, slices)), ATTENTION_THREADS, 0, stream>>>(*p);
         attention_backward_kernel<DP, FOR_KEYS, E>
-            <<<dim3(key_heads, slices), ATTENTION_THREADS, 0, stream>>>(*p);
+            <<<counted(dim3(key_heads, slices)), ATTENTION_THREADS, 0, stream>>>(*p);
     }
 }
 
@@ -441,7 +441,7 @@ static void launch(float *dqkv, float *delta, const void *dout, const void *out,
                    const void *qkv, attention_shape_t s, mask_t mask, cudaStream_t stream)
 {
     const int N = s.B * s.T, rows = rows_per_block(s.H * s.D);
-    attention_delta_kernel<E><<<(unsigned)ceil_div(N, rows), BLOCK_THREADS, 0, stream>>>(
+    attention_delta_kernel<E><<<counted((unsigned)ceil_div(N, rows)), BLOCK_THREADS, 0, stream>>>(
         delta, (const E *)dout, (const E *)out, N, s.T, s.H, s.D, rows);
     const backward_t p = {dqkv, dout, lse, delta, qkv, s.B, s.T, s.H, s.KV, s.D, attention_factor(s.D), mask};
     if (s.D <= 32)

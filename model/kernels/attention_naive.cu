@@ -72,9 +72,9 @@ static void heads_launch(dtype_t type, void *together, void *first, void *second
     const heads_t p = {together, {first, second, third}, s.B * s.T, s.T, s.H, s.KV, s.D, rows};
     const unsigned blocks = (unsigned)ceil_div(p.N, p.rows);
     if (type == DTYPE_BF16)
-        heads_kernel<PARTS, APART, bf16><<<blocks, BLOCK_THREADS, 0, stream>>>(p);
+        heads_kernel<PARTS, APART, bf16><<<counted(blocks), BLOCK_THREADS, 0, stream>>>(p);
     else
-        heads_kernel<PARTS, APART, float><<<blocks, BLOCK_THREADS, 0, stream>>>(p);
+        heads_kernel<PARTS, APART, float><<<counted(blocks), BLOCK_THREADS, 0, stream>>>(p);
 }
 
 cudaError_t attention_split(dtype_t type, void *q, void *k, void *v, const void *qkv, attention_shape_t s,
@@ -231,10 +231,10 @@ static void forward_launch(void *probs, void *dropped, float *scores, float scal
                            cudaStream_t stream)
 {
     if (s.mask.threshold)
-        causal_softmax_forward_kernel<true, E><<<s.blocks, BLOCK_THREADS, 0, stream>>>(
+        causal_softmax_forward_kernel<true, E><<<counted(s.blocks), BLOCK_THREADS, 0, stream>>>(
             (E *)probs, (E *)dropped, scores, scale, s.N, s.T, s.rows, s.mask);
     else
-        causal_softmax_forward_kernel<false, E><<<s.blocks, BLOCK_THREADS, 0, stream>>>(
+        causal_softmax_forward_kernel<false, E><<<counted(s.blocks), BLOCK_THREADS, 0, stream>>>(
             (E *)probs, NULL, scores, scale, s.N, s.T, s.rows, s.mask);
 }
 
@@ -250,10 +250,10 @@ static void backward_launch(void *dscores, float *ddropped, const void *probs, f
                             cudaStream_t stream)
 {
     if (s.mask.threshold)
-        causal_softmax_backward_kernel<true, E><<<s.blocks, BLOCK_THREADS, 0, stream>>>(
+        causal_softmax_backward_kernel<true, E><<<counted(s.blocks), BLOCK_THREADS, 0, stream>>>(
             (E *)dscores, ddropped, (const E *)probs, scale, s.N, s.T, s.rows, s.mask);
     else
-        causal_softmax_backward_kernel<false, E><<<s.blocks, BLOCK_THREADS, 0, stream>>>(
+        causal_softmax_backward_kernel<false, E><<<counted(s.blocks), BLOCK_THREADS, 0, stream>>>(
             (E *)dscores, ddropped, (const E *)probs, scale, s.N, s.T, s.rows, s.mask);
 }
 

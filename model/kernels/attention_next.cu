@@ -85,7 +85,7 @@ template <typename E>
 static void launch(void *out, const void *q, const void *cache, int count, attention_shape_t s,
                    cudaStream_t stream)
 {
-    attention_next_kernel<E><<<(unsigned)s.H, NEXT_THREADS, 0, stream>>>(
+    attention_next_kernel<E><<<counted((unsigned)s.H), NEXT_THREADS, 0, stream>>>(
         (E *)out, (const E *)q, (const E *)cache, count, s.H, s.KV, s.D, 1.0f / sqrtf((float)s.D));
 }
 

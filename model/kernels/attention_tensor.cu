@@ -178,9 +178,9 @@ cudaError_t attention_tensor_forward(void *out, float *lse, const void *qkv, att
                                 s.H,         s.KV, attention_factor(s.D), dropout_mask(drop)};
     const dim3 grid((unsigned)ceil_div(s.T, (int)TENSOR_ROWS), (unsigned)s.H, (unsigned)s.B);
     if (s.D == 64)
-        attention_tensor_forward_kernel<64><<<grid, TENSOR_THREADS, 0, stream>>>(p);
+        attention_tensor_forward_kernel<64><<<counted(grid), TENSOR_THREADS, 0, stream>>>(p);
     else if (s.D == 128)
-        attention_tensor_forward_kernel<128><<<grid, TENSOR_THREADS, 0, stream>>>(p);
+        attention_tensor_forward_kernel<128><<<counted(grid), TENSOR_THREADS, 0, stream>>>(p);
     else
         return cudaErrorInvalidValue;
     return cudaGetLastError();
@@ -197,6 +197,6 @@ BLOCK_SIZE_INDEPENDENT(matrix_instructions_kernel);
 
 cudaError_t matrix_instructions_usable(int *usable, cudaStream_t stream)
 {
-    matrix_instructions_kernel<<<1, 32, 0, stream>>>(usable);
+    matrix_instructions_kernel<<<counted(1), 32, 0, stream>>>(usable);
     return cudaGetLastError();
 }

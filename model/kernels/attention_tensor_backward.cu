@@ -340,9 +340,9 @@ template <int D> static cudaError_t launch(const tensor_backward_t *p, int B, cu
     if (error != cudaSuccess)
         return error;
     attention_tensor_queries_kernel<D>
-        <<<dim3(tiles, (unsigned)p->H, (unsigned)B), TENSOR_THREADS, 0, stream>>>(*p);
+        <<<counted(dim3(tiles, (unsigned)p->H, (unsigned)B)), TENSOR_THREADS, 0, stream>>>(*p);
     attention_tensor_keys_kernel<D>
-        <<<dim3(tiles, (unsigned)p->KV, (unsigned)B), TENSOR_THREADS, bytes, stream>>>(*p);
+        <<<counted(dim3(tiles, (unsigned)p->KV, (unsigned)B)), TENSOR_THREADS, bytes, stream>>>(*p);
     return cudaGetLastError();
 }
 

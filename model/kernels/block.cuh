@@ -20,6 +20,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "launches.h"
+
 #ifndef BLOCK_SIZE_INDEPENDENT
 #define BLOCK_SIZE_INDEPENDENT(...) static_assert(true, "")
 #endif

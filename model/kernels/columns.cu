@@ -6,16 +6,17 @@
 
 enum { REDUCE_COLUMNS = 128 }; /* columns that a block of column_reduce takes */
 
-/* Blocks (columns, which of the two). */
-__global__ void column_reduce_kernel(float *__restrict__ a, float *__restrict__ b, /* [C] */
-                                     const float *__restrict__ partials,           /* [1 or 2, chunks, C] */
+/* Blocks (columns, which of the three). */
+__global__ void column_reduce_kernel(float *__restrict__ a, float *__restrict__ b,
+                                     float *__restrict__ d,              /* [C] */
+                                     const float *__restrict__ partials, /* [1, 2 or 3, chunks, C] */
                                      int chunks, int C, int accumulate)
 {
     __shared__ float shared[REDUCE_COLUMNS];
     float *const acc = shared_pointer(shared);
     const int c0 = (int)blockIdx.x * REDUCE_COLUMNS, columns = smaller(REDUCE_COLUMNS, C - c0);
     const float *from = partials + (size_t)blockIdx.y * chunks * C + c0;
-    float *const to = (blockIdx.y ? b : a) + c0;
+    float *const to = (blockIdx.y == 0 ? a : blockIdx.y == 1 ? b : d) + c0;
     SIMD for (int c = block_thread(); c < columns; c += block_threads()) acc[c] = accumulate ? to[c] : 0.0f;
     for (int k = 0; k < chunks; k++, from += C) {
         SIMD for (int c = block_thread(); c < columns; c += block_threads()) acc[c] += from[c];
@@ -24,19 +25,20 @@ __global__ void column_reduce_kernel(float *__restrict__ a, float *__restrict__ 
 }
 BLOCK_SIZE_INDEPENDENT(column_reduce_kernel);
 
-inline softgpu_cost_t column_reduce_cost(dim3 grid, dim3, float *, float *, const float *, int chunks, int C,
-                                         int accumulate)
+inline softgpu_cost_t column_reduce_cost(dim3 grid, dim3, float *, float *, float *, const float *,
+                                         int chunks, int C, int accumulate)
 {
     const double sums = (double)grid.y * C;
     return launch_cost(sums * chunks, sums * (chunks + (accumulate ? 2 : 1)));
 }
 KERNEL_COST(column_reduce_cost, column_reduce_kernel);
 
-void column_reduce(float *a, float *b, const float *partials, int chunks, int C, int accumulate,
+void column_reduce(float *a, float *b, float *d, const float *partials, int chunks, int C, int accumulate,
                    cudaStream_t stream)
 {
-    const dim3 grid((unsigned)ceil_div(C, REDUCE_COLUMNS), b ? 2u : 1u);
-    column_reduce_kernel<<<grid, REDUCE_COLUMNS, 0, stream>>>(a, b, partials, chunks, C, accumulate);
+    const dim3 grid((unsigned)ceil_div(C, REDUCE_COLUMNS), d ? 3u : b ? 2u : 1u);
+    column_reduce_kernel<<<counted(grid), REDUCE_COLUMNS, 0, stream>>>(a, b, d, partials, chunks, C,
+                                                                       accumulate);
 }
 
 /* What a pass does to each element before it is added to its column. */
@@ -138,10 +140,10 @@ static void pass_launch(float *dbias, void *to, const void *from, const void *x,
 {
     const dim3 grid((unsigned)chunk_count(N), (unsigned)ceil_div(C, COLUMN_TILE));
     float *const partials = dbias ? (float *)scratch : NULL;
-    column_pass_kernel<WHAT, E><<<grid, BLOCK_THREADS, 0, stream>>>(
+    column_pass_kernel<WHAT, E><<<counted(grid), BLOCK_THREADS, 0, stream>>>(
         partials, (E *)to, (const E *)from, (const E *)x, (const E *)bias, N, C, mask);
     if (dbias)
-        column_reduce(dbias, NULL, partials, chunk_count(N), C, accumulate, stream);
+        column_reduce(dbias, NULL, NULL, partials, chunk_count(N), C, accumulate, stream);
 }
 
 cudaError_t column_sum(dtype_t type, float *dbias, const void *dy, int N, int C, int accumulate,

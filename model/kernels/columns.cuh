@@ -22,8 +22,8 @@ static inline __host__ __device__ int chunk_count(int N)
     return ceil_div(N, chunk_rows(N));
 }
 
-/* a[C] += column sums of partials[chunks, C]; b[C], unless NULL, those of the next [chunks, C]. */
-void column_reduce(float *a, float *b, const float *partials, int chunks, int C, int accumulate,
+/* a[C] += column sums of partials[chunks, C]; b[C], unless NULL, those of the next [chunks, C], and so d[C], which takes b. */
+void column_reduce(float *a, float *b, float *d, const float *partials, int chunks, int C, int accumulate,
                    cudaStream_t stream);
 
 #endif

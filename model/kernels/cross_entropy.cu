@@ -77,11 +77,11 @@ static void launch(float *logits, float *losses, void *dlogits, const int *targe
     const int rows = rows_per_block(V);
     const unsigned blocks = (unsigned)ceil_div(N, rows);
     if (V >= WIDE_ROW)
-        cross_entropy_kernel<true, E>
-            <<<blocks, BLOCK_THREADS, 0, stream>>>(logits, losses, (E *)dlogits, targets, N, V, rows, scale);
+        cross_entropy_kernel<true, E><<<counted(blocks), BLOCK_THREADS, 0, stream>>>(
+            logits, losses, (E *)dlogits, targets, N, V, rows, scale);
     else
-        cross_entropy_kernel<false, E>
-            <<<blocks, BLOCK_THREADS, 0, stream>>>(logits, losses, (E *)dlogits, targets, N, V, rows, scale);
+        cross_entropy_kernel<false, E><<<counted(blocks), BLOCK_THREADS, 0, stream>>>(
+            logits, losses, (E *)dlogits, targets, N, V, rows, scale);
 }
 
 cudaError_t cross_entropy(dtype_t type, void *dlogits, float *losses, float *logits, const int *targets,

@@ -13,11 +13,18 @@ typedef struct mask {
     uint64_t seed, offset;
     uint32_t threshold;
     float scale;
+    const uint64_t *base;
 } mask_t;
+
+/* The counter of element 0. */
+static __device__ __forceinline__ uint64_t mask_start(mask_t mask)
+{
+    return mask.offset + (mask.base ? *mask.base : 0);
+}
 
 static inline __host__ mask_t dropout_mask(dropout_t drop)
 {
-    mask_t mask = {drop.seed, drop.offset, 0, 1.0f};
+    mask_t mask = {drop.seed, drop.offset, 0, 1.0f, drop.base};
     if (drop.rate > 0) {
         /* word/2^32 >= rate in exact arithmetic: word >= ceil(rate 2^32) */
         const double limit = (double)drop.rate * 4294967296.0;
@@ -70,7 +77,7 @@ static inline __host__ __device__ int dropout_rows(int C)
 static __device__ __forceinline__ int dropout_fill(float *keep, size_t first, int count, mask_t mask)
 {
     const int lead = (int)(first % 4), groups = (lead + count + 3) / 4;
-    const uint64_t start = mask.offset + first / 4, seed = mask.seed;
+    const uint64_t start = mask_start(mask) + first / 4, seed = mask.seed;
     const uint32_t low = (uint32_t)start, high = (uint32_t)(start >> 32), threshold = mask.threshold;
     const float scale = mask.scale;
     __syncthreads();

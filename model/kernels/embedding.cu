@@ -62,10 +62,10 @@ static void forward_launch(void *x, const int *tokens, const void *wte, const vo
     const int rows = rows_per_block(C);
     const unsigned blocks = (unsigned)ceil_div(N, rows);
     if (mask.threshold)
-        embedding_forward_kernel<POSITIONS, true, E><<<blocks, BLOCK_THREADS, 0, stream>>>(
+        embedding_forward_kernel<POSITIONS, true, E><<<counted(blocks), BLOCK_THREADS, 0, stream>>>(
             (E *)x, tokens, (const E *)wte, (const E *)wpe, N, T, C, rows, mask);
     else
-        embedding_forward_kernel<POSITIONS, false, E><<<blocks, BLOCK_THREADS, 0, stream>>>(
+        embedding_forward_kernel<POSITIONS, false, E><<<counted(blocks), BLOCK_THREADS, 0, stream>>>(
             (E *)x, tokens, (const E *)wte, (const E *)wpe, N, T, C, rows, mask);
 }
 
@@ -171,10 +171,10 @@ static void backward_launch(float *dwte, float *dwpe, const void *dx, token_inde
     const dim3 tokens((unsigned)index.count, columns), positions((unsigned)ceil_div(T, rows), columns);
     if (index.count)
         embedding_tokens_kernel<DROPOUT, E>
-            <<<tokens, BLOCK_THREADS, 0, stream>>>(dwte, (const E *)dx, index, C, mask);
+            <<<counted(tokens), BLOCK_THREADS, 0, stream>>>(dwte, (const E *)dx, index, C, mask);
     if (dwpe)
-        embedding_positions_kernel<DROPOUT, E>
-            <<<positions, BLOCK_THREADS, 0, stream>>>(dwpe, (const E *)dx, B, T, C, rows, mask, accumulate);
+        embedding_positions_kernel<DROPOUT, E><<<counted(positions), BLOCK_THREADS, 0, stream>>>(
+            dwpe, (const E *)dx, B, T, C, rows, mask, accumulate);
 }
 
 cudaError_t embedding_backward(dtype_t type, float *dwte, float *dwpe, const void *dx, token_index_t index,

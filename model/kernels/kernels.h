@@ -40,13 +40,14 @@ typedef struct dropout {
     float rate;
     uint64_t seed;
     uint64_t offset;
+    const uint64_t *base; /* device memory: a number that is added to offset when the kernel runs; NULL: 0 */
 } dropout_t;
 
 /* ---- embedding ---- */
 
 /* x[N,C] = dropout(wte[tokens[n], :] + wpe[n % T, :]). tokens[N], wte[V,C], wpe[T or more, C] or NULL. */
-cudaError_t embedding_forward(dtype_t type, void *x, const int *tokens, const void *wte, const void *wpe, int B, int T,
-                              int C, dropout_t drop, cudaStream_t stream);
+cudaError_t embedding_forward(dtype_t type, void *x, const int *tokens, const void *wte, const void *wpe,
+                              int B, int T, int C, dropout_t drop, cudaStream_t stream);
 
 /* The same tokens sorted by class, made on the host once per batch, so that each row of dwte is summed by one block, in
  * order: class `token[k]`, k < count, occurs at rows order[first[k]] ... order[first[k+1]-1], ascending. Device arrays. */
@@ -60,43 +61,46 @@ typedef struct token_index {
 /* dwte[V,C]: rows of the classes that occur are += the sum of their dx rows; other rows are left alone.
  * dwpe[T,C] += sum over sequences; may be NULL. dx[N,C] is the gradient of x, through the same dropout. dwte is always
  * added to (a tied head has written it before); dwpe by `accumulate`. */
-cudaError_t embedding_backward(dtype_t type, float *dwte, float *dwpe, const void *dx, token_index_t index, int B,
-                               int T, int C, dropout_t drop, int accumulate, cudaStream_t stream);
+cudaError_t embedding_backward(dtype_t type, float *dwte, float *dwpe, const void *dx, token_index_t index,
+                               int B, int T, int C, dropout_t drop, int accumulate, cudaStream_t stream);
 
 /* ---- norms ---- */
 
 /* out[N,C] = (x - mean) * rstd * gamma + beta, rstd = 1/sqrt(variance + eps); mean[N], rstd[N] are kept for backward. */
-cudaError_t layernorm_forward(dtype_t type, void *out, float *mean, float *rstd, const void *x, const void *gamma,
-                              const void *beta, float eps, int N, int C, cudaStream_t stream);
+cudaError_t layernorm_forward(dtype_t type, void *out, float *mean, float *rstd, const void *x,
+                              const void *gamma, const void *beta, float eps, int N, int C,
+                              cudaStream_t stream);
 
 /* sum[N,C] = residual + dropout(y + bias); out, mean, rstd = layernorm(sum). bias[C]. sum may be y or residual. */
 cudaError_t residual_layernorm_forward(dtype_t type, void *sum, void *out, float *mean, float *rstd,
-                                       const void *residual, const void *y, const void *bias, const void *gamma,
-                                       const void *beta, float eps, int N, int C, dropout_t drop,
-                                       cudaStream_t stream);
+                                       const void *residual, const void *y, const void *bias,
+                                       const void *gamma, const void *beta, float eps, int N, int C,
+                                       dropout_t drop, cudaStream_t stream);
 
 /* dx[N,C] = gradient through the norm of dout[N,C], plus dresidual[N,C] where not NULL (dx may be dresidual: the
- * gradient that flows past the norm). dgamma[C], dbeta[C] +=. scratch: layernorm_backward_scratch(N, C) bytes. */
+ * gradient that flows past the norm). dgamma[C], dbeta[C] +=, and
+ * dsum[C] += the column sums of dx, unless it is NULL. scratch: layernorm_backward_scratch(N, C) bytes. */
 size_t layernorm_backward_scratch(int N, int C);
-cudaError_t layernorm_backward(dtype_t type, void *dx, float *dgamma, float *dbeta, const void *dresidual,
-                               const void *dout, const void *x, const float *mean, const float *rstd,
-                               const void *gamma, int N, int C, int accumulate, void *scratch, cudaStream_t stream);
+cudaError_t layernorm_backward(dtype_t type, void *dx, float *dgamma, float *dbeta, float *dsum,
+                               const void *dresidual, const void *dout, const void *x, const float *mean,
+                               const float *rstd, const void *gamma, int N, int C, int accumulate,
+                               void *scratch, cudaStream_t stream);
 
 /* The same three without mean, bias and beta: out = x * rstd * gamma, rstd = 1/sqrt(mean of x^2 + eps). */
-cudaError_t rmsnorm_forward(dtype_t type, void *out, float *rstd, const void *x, const void *gamma, float eps, int N,
-                            int C, cudaStream_t stream);
+cudaError_t rmsnorm_forward(dtype_t type, void *out, float *rstd, const void *x, const void *gamma, float eps,
+                            int N, int C, cudaStream_t stream);
 cudaError_t residual_rmsnorm_forward(dtype_t type, void *sum, void *out, float *rstd, const void *residual,
-                                     const void *y, const void *gamma, float eps, int N, int C, dropout_t drop,
-                                     cudaStream_t stream);
+                                     const void *y, const void *gamma, float eps, int N, int C,
+                                     dropout_t drop, cudaStream_t stream);
 size_t rmsnorm_backward_scratch(int N, int C);
 cudaError_t rmsnorm_backward(dtype_t type, void *dx, float *dgamma, const void *dresidual, const void *dout,
-                             const void *x, const float *rstd, const void *gamma, int N, int C, int accumulate,
-                             void *scratch, cudaStream_t stream);
+                             const void *x, const float *rstd, const void *gamma, int N, int C,
+                             int accumulate, void *scratch, cudaStream_t stream);
 
 /* dy[N,C] = gradient of y in residual + dropout(y + bias), that is dropout applied to dsum; dbias[C] += column sums
  * of dy, unless it is NULL. dy may be dsum. scratch as column_sum. */
-cudaError_t residual_backward(dtype_t type, void *dy, float *dbias, const void *dsum, int N, int C, dropout_t drop,
-                              int accumulate, void *scratch, cudaStream_t stream);
+cudaError_t residual_backward(dtype_t type, void *dy, float *dbias, const void *dsum, int N, int C,
+                              dropout_t drop, int accumulate, void *scratch, cudaStream_t stream);
 
 /* ---- biases, the MLP ---- */
 
@@ -105,8 +109,8 @@ cudaError_t bias_forward(dtype_t type, void *x, const void *bias, int N, int C, 
 
 /* dbias[C] += column sums of dy[N,C]. scratch: column_sum_scratch(N, C) bytes. */
 size_t column_sum_scratch(int N, int C);
-cudaError_t column_sum(dtype_t type, float *dbias, const void *dy, int N, int C, int accumulate, void *scratch,
-                       cudaStream_t stream);
+cudaError_t column_sum(dtype_t type, float *dbias, const void *dy, int N, int C, int accumulate,
+                       void *scratch, cudaStream_t stream);
 
 /* out[N,C] = gelu(x + bias), x without the bias (kept for backward). GELU by tanh, as GPT-2:
  * 0.5 u (1 + tanh(sqrt(2/pi) (u + 0.044715 u^3))) (Hendrycks, Gimpel, arXiv:1606.08415). bias may be NULL: none. */
@@ -114,8 +118,9 @@ cudaError_t bias_gelu_forward(dtype_t type, void *out, const void *x, const void
                               cudaStream_t stream);
 
 /* dx[N,C] = dout * gelu'(x + bias); dx may be dout. dbias[C] += column sums of dx. scratch as column_sum. */
-cudaError_t bias_gelu_backward(dtype_t type, void *dx, float *dbias, const void *dout, const void *x, const void *bias,
-                               int N, int C, int accumulate, void *scratch, cudaStream_t stream);
+cudaError_t bias_gelu_backward(dtype_t type, void *dx, float *dbias, const void *dout, const void *x,
+                               const void *bias, int N, int C, int accumulate, void *scratch,
+                               cudaStream_t stream);
 
 /* out[N,F] = silu(gate) * up, silu(u) = u / (1 + exp(-u)); x[N,2,F]: a row's gate, then its up (Shazeer,
  * arXiv:2002.05202). */
@@ -135,8 +140,10 @@ typedef struct attention_shape {
 /* Rotary positions, in place: of each query and key of qkv the pairs (x[d], x[d + D/2]), d < D/2, are turned by the angle
  * whose cosine and sine are table[t][0][d] and table[t][1][d], t the row's place in its sequence (Su et al.,
  * arXiv:2104.09864; pairs as in Hugging Face's Llama). D even. backward turns the gradients back. */
-cudaError_t rope_forward(dtype_t type, void *qkv, const float *table, attention_shape_t shape, cudaStream_t stream);
-cudaError_t rope_backward(dtype_t type, void *dqkv, const float *table, attention_shape_t shape, cudaStream_t stream);
+cudaError_t rope_forward(dtype_t type, void *qkv, const float *table, attention_shape_t shape,
+                         cudaStream_t stream);
+cudaError_t rope_backward(dtype_t type, void *dqkv, const float *table, attention_shape_t shape,
+                          cudaStream_t stream);
 
 /* Causal self-attention of qkv into out[B,T,H,D], scores scaled by 1/sqrt(D), without ever storing T x T: tiles of keys
  * with a running maximum and sum (Milakov, Gimelshein, arXiv:1805.02867; Dao, arXiv:2307.08691).
@@ -178,25 +185,27 @@ cudaError_t attention_split(dtype_t type, void *q, void *k, void *v, const void 
                             cudaStream_t stream);
 cudaError_t attention_merge(dtype_t type, void *dqkv, const void *dq, const void *dk, const void *dv,
                             attention_shape_t shape, cudaStream_t stream);
-cudaError_t attention_heads(dtype_t type, void *out, const void *y, attention_shape_t shape, cudaStream_t stream);
-cudaError_t attention_unheads(dtype_t type, void *y, const void *out, attention_shape_t shape, cudaStream_t stream);
+cudaError_t attention_heads(dtype_t type, void *out, const void *y, attention_shape_t shape,
+                            cudaStream_t stream);
+cudaError_t attention_unheads(dtype_t type, void *y, const void *out, attention_shape_t shape,
+                              cudaStream_t stream);
 
 /* probs[B,H,T,T] = softmax of scale * scores, rows causal (zeros right of the diagonal); dropped[B,H,T,T] =
  * dropout(probs), written only if drop.rate > 0 (may be NULL otherwise). scores is fp32 and overwritten; in fp32, probs
  * may be scores. */
-cudaError_t causal_softmax_forward(dtype_t type, void *probs, void *dropped, float *scores, float scale, int B, int H,
-                                   int T, dropout_t drop, cudaStream_t stream);
+cudaError_t causal_softmax_forward(dtype_t type, void *probs, void *dropped, float *scores, float scale,
+                                   int B, int H, int T, dropout_t drop, cudaStream_t stream);
 /* dscores[B,H,T,T] (gradient before the scale) from ddropped, which is fp32 and overwritten, and probs; in fp32, dscores
  * may be ddropped. Zeros right of the diagonal. */
-cudaError_t causal_softmax_backward(dtype_t type, void *dscores, float *ddropped, const void *probs, float scale,
-                                    int B, int H, int T, dropout_t drop, cudaStream_t stream);
+cudaError_t causal_softmax_backward(dtype_t type, void *dscores, float *ddropped, const void *probs,
+                                    float scale, int B, int H, int T, dropout_t drop, cudaStream_t stream);
 
 /* ---- loss ---- */
 
 /* Softmax and cross-entropy in one pass: losses[N] = -log softmax(logits)[target]. Unless dlogits is NULL, dlogits[N,V]
  * = the gradient times `scale` (1/N for the mean), and the logits are overwritten; in fp32, dlogits may be the logits. */
-cudaError_t cross_entropy(dtype_t type, void *dlogits, float *losses, float *logits, const int *targets, int N, int V,
-                          float scale, cudaStream_t stream);
+cudaError_t cross_entropy(dtype_t type, void *dlogits, float *losses, float *logits, const int *targets,
+                          int N, int V, float scale, cudaStream_t stream);
 
 /* result[0] += scale * sum of x[n] (`accumulate` as ever), one block, fixed order. */
 cudaError_t sum(float *result, const float *x, size_t n, float scale, int accumulate, cudaStream_t stream);
@@ -223,7 +232,8 @@ enum {
     OUTLIER_NORMS = OUTLIER_LOSSES + OUTLIER_WINDOW,
     OUTLIER_FLOATS = OUTLIER_NORMS + OUTLIER_WINDOW
 };
-cudaError_t outlier_check(float *past, float *result, const float *loss, float threshold, cudaStream_t stream);
+cudaError_t outlier_check(float *past, float *result, const float *loss, float threshold,
+                          cudaStream_t stream);
 
 /* One step of AdamW (Loshchilov, Hutter, arXiv:1711.05101) on parameter[n], moments m[n], v[n]; gradient[n] is multiplied by
  * scale[0] first (device memory, see gradient_scale); if scale[0] is negative, nothing changes. The first `decayed`
@@ -232,14 +242,25 @@ cudaError_t outlier_check(float *past, float *result, const float *loss, float t
  * copy[n], unless NULL: the new parameters in bf16, rounded to the nearest, or stochastically: the two neighbours have
  * the probabilities that make the mean exact to 2^-16 of their distance. Element i takes 16 random bits: the lower
  * (i even) or upper half of word i / 2 % 4 of Philox4x32-10(counter = offset + i/8, key = seed). */
+typedef struct adamw_scalars { /* what changes from step to step, as the kernel takes it */
+    float rate;                /* learning rate / (1 - beta1^step) */
+    float root;                /* 1 / sqrt(1 - beta2^step) */
+    float decay;               /* learning rate * weight decay */
+    float unused;
+    uint64_t offset;
+} adamw_scalars_t;
 typedef struct adamw {
     float learning_rate, beta1, beta2, eps, weight_decay;
     int step;
     int stochastic;
     uint64_t seed, offset;
+    const adamw_scalars_t
+        *scalars; /* device memory: read when the kernel runs, instead of learning_rate, weight_decay and
+                                       step; offset counts from scalars->offset then. NULL: there are none */
 } adamw_t;
-cudaError_t adamw(float *parameter, float *m, float *v, void *copy, const float *gradient, size_t n, size_t decayed,
-                  const float *scale, adamw_t options, cudaStream_t stream);
+adamw_scalars_t adamw_scalars_of(adamw_t options);
+cudaError_t adamw(float *parameter, float *m, float *v, void *copy, const float *gradient, size_t n,
+                  size_t decayed, const float *scale, adamw_t options, cudaStream_t stream);
 
 /* to[n] in bf16 = from[n], rounded to the nearest. */
 cudaError_t round_bf16(void *to, const float *from, size_t n, cudaStream_t stream);

@@ -45,7 +45,7 @@ template <bool GELU, typename E>
 static void bias_launch(void *to, const void *from, const void *bias, int N, int C, cudaStream_t stream)
 {
     const int rows = rows_per_block(C);
-    bias_kernel<GELU, E><<<(unsigned)ceil_div(N, rows), BLOCK_THREADS, 0, stream>>>(
+    bias_kernel<GELU, E><<<counted((unsigned)ceil_div(N, rows)), BLOCK_THREADS, 0, stream>>>(
         (E *)to, (const E *)from, (const E *)bias, N, C, rows);
 }
 
@@ -136,8 +136,8 @@ template <typename E>
 static void swiglu_forward_launch(void *out, const void *x, int N, int F, cudaStream_t stream)
 {
     const int rows = rows_per_block(F);
-    swiglu_forward_kernel<E>
-        <<<(unsigned)ceil_div(N, rows), BLOCK_THREADS, 0, stream>>>((E *)out, (const E *)x, N, F, rows);
+    swiglu_forward_kernel<E><<<counted((unsigned)ceil_div(N, rows)), BLOCK_THREADS, 0, stream>>>(
+        (E *)out, (const E *)x, N, F, rows);
 }
 
 cudaError_t swiglu_forward(dtype_t type, void *out, const void *x, int N, int F, cudaStream_t stream)
@@ -151,7 +151,7 @@ static void swiglu_backward_launch(void *dx, const void *dout, const void *x, in
                                    cudaStream_t stream)
 {
     const int rows = rows_per_block(F);
-    swiglu_backward_kernel<E><<<(unsigned)ceil_div(N, rows), BLOCK_THREADS, 0, stream>>>(
+    swiglu_backward_kernel<E><<<counted((unsigned)ceil_div(N, rows)), BLOCK_THREADS, 0, stream>>>(
         (E *)dx, (const E *)dout, (const E *)x, N, F, rows);
 }
 

@@ -75,7 +75,7 @@ static void forward_launch(void *out, float *mean, float *rstd, const void *x, c
                            const void *beta, float eps, int N, int C, cudaStream_t stream)
 {
     const int rows = rows_per_block(C);
-    layernorm_forward_kernel<RMS, E><<<(unsigned)ceil_div(N, rows), BLOCK_THREADS, 0, stream>>>(
+    layernorm_forward_kernel<RMS, E><<<counted((unsigned)ceil_div(N, rows)), BLOCK_THREADS, 0, stream>>>(
         (E *)out, mean, rstd, (const E *)x, (const E *)gamma, (const E *)beta, N, C, rows, eps);
 }
 
@@ -174,9 +174,9 @@ static void residual_launch(const residual_layernorm_t *p, cudaStream_t stream)
 {
     const unsigned blocks = (unsigned)ceil_div(p->N, p->rows);
     if (p->mask.threshold)
-        residual_layernorm_kernel<RMS, true, E><<<blocks, BLOCK_THREADS, 0, stream>>>(*p);
+        residual_layernorm_kernel<RMS, true, E><<<counted(blocks), BLOCK_THREADS, 0, stream>>>(*p);
     else
-        residual_layernorm_kernel<RMS, false, E><<<blocks, BLOCK_THREADS, 0, stream>>>(*p);
+        residual_layernorm_kernel<RMS, false, E><<<counted(blocks), BLOCK_THREADS, 0, stream>>>(*p);
 }
 
 cudaError_t residual_layernorm_forward(dtype_t type, void *sum, void *out, float *mean, float *rstd,
@@ -208,13 +208,14 @@ cudaError_t residual_rmsnorm_forward(dtype_t type, void *sum, void *out, float *
 
 /* dx, dresidual, dout, x, gamma: of elements E. RMS: without mean, and partials of dgamma alone. */
 typedef struct layernorm_grad {
-    float *partials;          /* [2,chunks,C]: of dgamma, of dbeta */
+    float *partials;          /* [2 or 3,chunks,C]: of dgamma, of dbeta, of dx */
     void *dx;                 /* [N,C], may be dresidual */
     const void *dresidual;    /* [N,C] or NULL */
     const void *dout, *x;     /* [N,C] */
     const float *mean, *rstd; /* [N] */
     const void *gamma;        /* [C] */
     int N, C;
+    bool sums; /* of dx, too */
 } layernorm_grad_t;
 
 /* A block takes a chunk of rows. With xhat = (x - mean) rstd: dgamma = sum of dout xhat, dbeta = sum of dout,
@@ -275,6 +276,20 @@ template <bool RMS, typename E> __global__ void layernorm_backward_kernel(layern
                 store_f(dx + c, s * (load_f(dout[c]) * load_f(gamma[c]) - g1 - (load_f(x[c]) - m) * s * g2));
         }
     }
+    if (!p.sums)
+        return;
+    __syncthreads(); /* rows were written by warps */
+    float *const acc = dgamma;
+    for (int c0 = 0; c0 < C; c0 += COLUMN_TILE) {
+        const int columns = smaller(COLUMN_TILE, C - c0);
+        SIMD for (int c = block_thread(); c < columns; c += block_threads()) acc[c] = 0.0f;
+        for (int n = first; n < last; n++) {
+            const E *const dx = (const E *)p.dx + (size_t)n * C + c0;
+            SIMD for (int c = block_thread(); c < columns; c += block_threads()) acc[c] += load_f(dx[c]);
+        }
+        float *const to = p.partials + (2 * (size_t)gridDim.x + blockIdx.x) * C + c0;
+        SIMD for (int c = block_thread(); c < columns; c += block_threads()) to[c] = acc[c];
+    }
 }
 
 template <typename E> inline softgpu_cost_t layernorm_backward_cost(dim3 grid, dim3, layernorm_grad_t p)
@@ -295,7 +310,7 @@ INSTANCE(true, bf16);
 
 size_t layernorm_backward_scratch(int N, int C)
 {
-    return 2 * rmsnorm_backward_scratch(N, C);
+    return 3 * rmsnorm_backward_scratch(N, C);
 }
 
 size_t rmsnorm_backward_scratch(int N, int C)
@@ -303,18 +318,19 @@ size_t rmsnorm_backward_scratch(int N, int C)
     return (size_t)chunk_count(N) * (size_t)C * sizeof(float);
 }
 
-cudaError_t layernorm_backward(dtype_t type, void *dx, float *dgamma, float *dbeta, const void *dresidual,
-                               const void *dout, const void *x, const float *mean, const float *rstd,
-                               const void *gamma, int N, int C, int accumulate, void *scratch,
-                               cudaStream_t stream)
+cudaError_t layernorm_backward(dtype_t type, void *dx, float *dgamma, float *dbeta, float *dsum,
+                               const void *dresidual, const void *dout, const void *x, const float *mean,
+                               const float *rstd, const void *gamma, int N, int C, int accumulate,
+                               void *scratch, cudaStream_t stream)
 {
-    const layernorm_grad_t p = {(float *)scratch, dx, dresidual, dout, x, mean, rstd, gamma, N, C};
+    const layernorm_grad_t p = {(float *)scratch, dx, dresidual, dout, x, mean, rstd, gamma, N, C,
+                                dsum != NULL};
     const unsigned blocks = (unsigned)chunk_count(N);
     if (type == DTYPE_BF16)
-        layernorm_backward_kernel<false, bf16><<<blocks, BLOCK_THREADS, 0, stream>>>(p);
+        layernorm_backward_kernel<false, bf16><<<counted(blocks), BLOCK_THREADS, 0, stream>>>(p);
     else
-        layernorm_backward_kernel<false, float><<<blocks, BLOCK_THREADS, 0, stream>>>(p);
-    column_reduce(dgamma, dbeta, p.partials, chunk_count(N), C, accumulate, stream);
+        layernorm_backward_kernel<false, float><<<counted(blocks), BLOCK_THREADS, 0, stream>>>(p);
+    column_reduce(dgamma, dbeta, dsum, p.partials, chunk_count(N), C, accumulate, stream);
     return cudaGetLastError();
 }
 
@@ -322,12 +338,12 @@ cudaError_t rmsnorm_backward(dtype_t type, void *dx, float *dgamma, const void *
                              const void *x, const float *rstd, const void *gamma, int N, int C,
                              int accumulate, void *scratch, cudaStream_t stream)
 {
-    const layernorm_grad_t p = {(float *)scratch, dx, dresidual, dout, x, NULL, rstd, gamma, N, C};
+    const layernorm_grad_t p = {(float *)scratch, dx, dresidual, dout, x, NULL, rstd, gamma, N, C, false};
     const unsigned blocks = (unsigned)chunk_count(N);
     if (type == DTYPE_BF16)
-        layernorm_backward_kernel<true, bf16><<<blocks, BLOCK_THREADS, 0, stream>>>(p);
+        layernorm_backward_kernel<true, bf16><<<counted(blocks), BLOCK_THREADS, 0, stream>>>(p);
     else
-        layernorm_backward_kernel<true, float><<<blocks, BLOCK_THREADS, 0, stream>>>(p);
-    column_reduce(dgamma, NULL, p.partials, chunk_count(N), C, accumulate, stream);
+        layernorm_backward_kernel<true, float><<<counted(blocks), BLOCK_THREADS, 0, stream>>>(p);
+    column_reduce(dgamma, NULL, NULL, p.partials, chunk_count(N), C, accumulate, stream);
     return cudaGetLastError();
 }

@@ -4,6 +4,10 @@
 #include "dropout.cuh"
 #include "element.cuh"
 
+extern "C" {
+uint64_t launches_issued;
+}
+
 enum { SLICE_ELEMENTS = 16384 }; /* that a block of sum_squares or adamw takes */
 
 static inline __device__ size_t slice_end(size_t n)
@@ -34,7 +38,7 @@ KERNEL_COST(sum_cost, sum_kernel);
 
 cudaError_t sum(float *result, const float *x, size_t n, float scale, int accumulate, cudaStream_t stream)
 {
-    sum_kernel<<<1, 1024, 0, stream>>>(result, x, n, scale, accumulate);
+    sum_kernel<<<counted(1), 1024, 0, stream>>>(result, x, n, scale, accumulate);
     return cudaGetLastError();
 }
 
@@ -65,7 +69,8 @@ size_t sum_squares_partials(size_t n)
 
 cudaError_t sum_squares(float *partials, const float *x, size_t n, cudaStream_t stream)
 {
-    sum_squares_kernel<<<(unsigned)sum_squares_partials(n), BLOCK_THREADS, 0, stream>>>(partials, x, n);
+    sum_squares_kernel<<<counted((unsigned)sum_squares_partials(n)), BLOCK_THREADS, 0, stream>>>(partials, x,
+                                                                                                 n);
     return cudaGetLastError();
 }
 
@@ -94,7 +99,7 @@ KERNEL_COST(gradient_scale_cost, gradient_scale_kernel);
 
 cudaError_t gradient_scale(float *result, const float *partials, size_t n, float clip, cudaStream_t stream)
 {
-    gradient_scale_kernel<<<1, 1024, 0, stream>>>(result, partials, n, clip);
+    gradient_scale_kernel<<<counted(1), 1024, 0, stream>>>(result, partials, n, clip);
     return cudaGetLastError();
 }
 
@@ -115,8 +120,8 @@ KERNEL_COST(round_bf16_cost, round_bf16_kernel);
 
 cudaError_t round_bf16(void *to, const float *from, size_t n, cudaStream_t stream)
 {
-    round_bf16_kernel<<<(unsigned)ceil_div(n, (size_t)SLICE_ELEMENTS), BLOCK_THREADS, 0, stream>>>((bf16 *)to,
-                                                                                                   from, n);
+    round_bf16_kernel<<<counted((unsigned)ceil_div(n, (size_t)SLICE_ELEMENTS)), BLOCK_THREADS, 0, stream>>>(
+        (bf16 *)to, from, n);
     return cudaGetLastError();
 }
 
@@ -191,12 +196,19 @@ adamw_range(float *__restrict__ parameter, float *__restrict__ m, float *__restr
 template <int COPY_HOW>
 __global__ void adamw_kernel(float *__restrict__ parameter, float *__restrict__ m, float *__restrict__ v,
                              bf16 *__restrict__ copy, const float *__restrict__ gradient, /* [n] each */
-                             const float *__restrict__ scale, size_t n, size_t decayed, adamw_step_t o)
+                             const float *__restrict__ scale, const adamw_scalars_t *__restrict__ scalars,
+                             size_t n, size_t decayed, adamw_step_t o)
 {
     __shared__ uint16_t shared_noise[COPY_HOW == STOCHASTIC ? KEEP : 1];
     uint16_t *const noise = shared_pointer(shared_noise);
     if (scale[0] < 0.0f) /* outlier_check */
         return;
+    if (scalars) {
+        o.rate = scalars->rate;
+        o.root = scalars->root;
+        o.decay = scalars->decay;
+        o.offset += scalars->offset;
+    }
     const size_t slice = slice_end(n);
     const size_t part = COPY_HOW == STOCHASTIC ? (size_t)KEEP : (size_t)SLICE_ELEMENTS;
     for (size_t begin = (size_t)blockIdx.x * SLICE_ELEMENTS; begin < slice; begin += part) {
@@ -215,7 +227,7 @@ BLOCK_SIZE_INDEPENDENT(adamw_kernel<NEAREST>);
 BLOCK_SIZE_INDEPENDENT(adamw_kernel<STOCHASTIC>);
 
 inline softgpu_cost_t adamw_cost(dim3, dim3, float *, float *, float *, bf16 *copy, const float *,
-                                 const float *, size_t n, size_t, adamw_step_t)
+                                 const float *, const adamw_scalars_t *, size_t n, size_t, adamw_step_t)
 {
     return launch_cost(15.0 * (double)n, (copy ? 7.5 : 7.0) * (double)n);
 }
@@ -223,29 +235,32 @@ KERNEL_COST(adamw_cost, adamw_kernel<NO_COPY>);
 KERNEL_COST(adamw_cost, adamw_kernel<NEAREST>);
 KERNEL_COST(adamw_cost, adamw_kernel<STOCHASTIC>);
 
-cudaError_t adamw(float *parameter, float *m, float *v, void *copy, const float *gradient, size_t n,
-                  size_t decayed, const float *scale, adamw_t options, cudaStream_t stream)
+adamw_scalars_t adamw_scalars_of(adamw_t options)
 {
     const double lacking1 = 1.0 - pow((double)options.beta1, (double)options.step),
                  lacking2 = 1.0 - pow((double)options.beta2, (double)options.step);
-    const adamw_step_t o = {options.beta1,
-                            options.beta2,
-                            (float)((double)options.learning_rate / lacking1),
-                            (float)(1.0 / sqrt(lacking2)),
-                            options.eps,
-                            options.learning_rate * options.weight_decay,
-                            options.seed,
-                            options.offset};
+    const adamw_scalars_t scalars = {(float)((double)options.learning_rate / lacking1),
+                                     (float)(1.0 / sqrt(lacking2)),
+                                     options.learning_rate * options.weight_decay, 0.0f, options.offset};
+    return scalars;
+}
+
+cudaError_t adamw(float *parameter, float *m, float *v, void *copy, const float *gradient, size_t n,
+                  size_t decayed, const float *scale, adamw_t options, cudaStream_t stream)
+{
+    const adamw_scalars_t now = options.scalars ? adamw_scalars_t{} : adamw_scalars_of(options);
+    const adamw_step_t o = {options.beta1, options.beta2, now.rate,     now.root,
+                            options.eps,   now.decay,     options.seed, options.offset};
     const unsigned blocks = (unsigned)ceil_div(n, (size_t)SLICE_ELEMENTS);
     bf16 *const to = (bf16 *)copy;
     if (to == NULL)
-        adamw_kernel<NO_COPY>
-            <<<blocks, BLOCK_THREADS, 0, stream>>>(parameter, m, v, to, gradient, scale, n, decayed, o);
+        adamw_kernel<NO_COPY><<<counted(blocks), BLOCK_THREADS, 0, stream>>>(
+            parameter, m, v, to, gradient, scale, options.scalars, n, decayed, o);
     else if (options.stochastic)
-        adamw_kernel<STOCHASTIC>
-            <<<blocks, BLOCK_THREADS, 0, stream>>>(parameter, m, v, to, gradient, scale, n, decayed, o);
+        adamw_kernel<STOCHASTIC><<<counted(blocks), BLOCK_THREADS, 0, stream>>>(
+            parameter, m, v, to, gradient, scale, options.scalars, n, decayed, o);
     else
-        adamw_kernel<NEAREST>
-            <<<blocks, BLOCK_THREADS, 0, stream>>>(parameter, m, v, to, gradient, scale, n, decayed, o);
+        adamw_kernel<NEAREST><<<counted(blocks), BLOCK_THREADS, 0, stream>>>(
+            parameter, m, v, to, gradient, scale, options.scalars, n, decayed, o);
     return cudaGetLastError();
 }

@@ -51,6 +51,6 @@ KERNEL_COST(outlier_check_cost, outlier_check_kernel);
 
 cudaError_t outlier_check(float *past, float *result, const float *loss, float threshold, cudaStream_t stream)
 {
-    outlier_check_kernel<<<1, 32, 0, stream>>>(past, result, loss, threshold);
+    outlier_check_kernel<<<counted(1), 32, 0, stream>>>(past, result, loss, threshold);
     return cudaGetLastError();
 }

@@ -43,7 +43,7 @@ template <int SIGN, typename E>
 static void rope_launch(void *qkv, const float *table, attention_shape_t s, cudaStream_t stream)
 {
     const int N = s.B * s.T, heads = s.H + 2 * s.KV, rows = rows_per_block(heads * s.D);
-    rope_kernel<SIGN, E><<<(unsigned)ceil_div(N, rows), BLOCK_THREADS, 0, stream>>>(
+    rope_kernel<SIGN, E><<<counted((unsigned)ceil_div(N, rows)), BLOCK_THREADS, 0, stream>>>(
         (E *)qkv, table, N, s.T, s.H + s.KV, heads, s.D, rows);
 }
 

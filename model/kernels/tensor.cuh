@@ -202,7 +202,7 @@ static __device__ __forceinline__ void fill_kept(uint8_t *kept, size_t bh, int T
     {
         const int i = first + block_thread(), q = q0 + i / (KEYS / 4), k = k0 + i % (KEYS / 4) * 4;
         const uint64_t element = ((uint64_t)bh * (uint64_t)T + (uint64_t)q) * (uint64_t)T + (uint64_t)k;
-        const uint64_t counter = mask.offset + element / 4;
+        const uint64_t counter = mask_start(mask) + element / 4;
         const uint32_t shift = (uint32_t)element % 4, threshold = mask.threshold;
         const words_t w = philox((uint32_t)counter, (uint32_t)(counter >> 32), mask.seed);
         uint32_t bits = (uint32_t)(w.w0 >= threshold) | (uint32_t)(w.w1 >= threshold) << 1 |

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # program.sh EBB_TRAIN [ptx...]: what the trainer is made of: libraries by the loader's path alone, nothing of ebb, and no
-# atomics in its kernels, which would make sums depend on who comes first.
+# atomics in its kernels, which would make sums depend on who comes first. Every launch in its sources is counted (launches.h).
 set -euo pipefail
 trainer=$1
 shift
@@ -26,4 +26,7 @@ for ptx in "$@"; do
         fail "$ptx has atomics"
     fi
 done
+if grep -n '<<<' "${BASH_SOURCE[0]%/*}"/../../model/kernels/*.cu | grep -v '<<<counted('; then
+    fail 'a launch whose grid is not counted(...)'
+fi
 echo 'ok'

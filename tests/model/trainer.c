@@ -178,6 +178,7 @@ static void read_record(history_t *h, const char *line)
         h->grad_norm[i] = json_number(line, "grad_norm");
         h->rate[i] = json_number(line, "lr");
         h->device_bytes[i] = json_number(line, "device_bytes");
+        h->launches[i] = json_number(line, "launches");
         assert_true(json_text(line, "loss_hex", h->loss_hex[i], sizeof h->loss_hex[i]));
         assert_true(json_text(line, "grad_norm_hex", h->grad_norm_hex[i], sizeof h->grad_norm_hex[i]));
         assert_true(relative(strtod(h->loss_hex[i], NULL), h->loss[i]) < 1e-8);

@@ -24,7 +24,7 @@ typedef struct history {
     int final_steps; /* of the final record */
     double loss[TRAINER_MAX_STEPS], grad_norm[TRAINER_MAX_STEPS], rate[TRAINER_MAX_STEPS];
     char loss_hex[TRAINER_MAX_STEPS][32], grad_norm_hex[TRAINER_MAX_STEPS][32];
-    double device_bytes[TRAINER_MAX_STEPS];
+    double device_bytes[TRAINER_MAX_STEPS], launches[TRAINER_MAX_STEPS];
     double peak_bytes, held_out_loss;
     char held_out_loss_hex[32], state_hash[32];
 } history_t;

@@ -47,7 +47,7 @@ static void for_shapes(void (*body)(const void *))
 
 static dropout_t kernel_dropout(double rate)
 {
-    return (dropout_t){(float)rate, 0xfedcba987654321u, 0xfffffff0u};
+    return (dropout_t){(float)rate, 0xfedcba987654321u, 0xfffffff0u, NULL};
 }
 
 static reference_dropout_t reference_dropout(double rate)
@@ -108,7 +108,7 @@ static void attention_growing_body(const void *argument)
     float *const dqkv_device = fixture_output(T * 3 * D), *const scratch = fixture_output(
                                                               attention_backward_scratch(DTYPE_FP32, shape) /
                                                               sizeof(float));
-    const dropout_t none = {0, 0, 0};
+    const dropout_t none = {0, 0, 0, NULL};
     fixture_ok(attention_forward(DTYPE_FP32, out_device, lse_device, qkv_device, shape, none, NULL));
     fixture_ok(attention_backward(DTYPE_FP32, dqkv_device, dout_device, out_device, lse_device, qkv_device,
                                   shape, none, scratch, NULL));
@@ -137,7 +137,7 @@ static void attention_nan_body(const void *argument)
                  *const lse_device = fixture_output(T), out[T * D];
     fixture_ok(cudaMemset(qkv_device + (40 * 3 + 1) * D + 5, 0xff, 4)); /* one element of key 40 */
     fixture_ok(attention_forward(DTYPE_FP32, out_device, lse_device, qkv_device, (shape_t){1, T, 1, 1, D},
-                                 (dropout_t){0, 0, 0}, NULL));
+                                 (dropout_t){0, 0, 0, NULL}, NULL));
     fixture_read(out, out_device, T * D);
     for (int i = 0; i < T * D; i++)
         assert_true(isnan(out[i]) == (i / D >= 40));

@@ -25,7 +25,7 @@ typedef struct argument {
 
 static dropout_t dropout_of(double rate)
 {
-    return (dropout_t){(float)rate, 0xfedcba987654321u, 0xfffffff0u};
+    return (dropout_t){(float)rate, 0xfedcba987654321u, 0xfffffff0u, NULL};
 }
 
 static reference_dropout_t reference_dropout(dropout_t drop)

@@ -48,7 +48,7 @@ static void for_shapes(void (*body)(const void *), int options)
 /* The same dropout for both; the rate must be the float's. */
 static dropout_t kernel_dropout(double rate)
 {
-    return (dropout_t){(float)rate, 0x123456789abcdefu, 0xfffffffeu}; /* the counter passes 32 bits */
+    return (dropout_t){(float)rate, 0x123456789abcdefu, 0xfffffffeu, NULL}; /* the counter passes 32 bits */
 }
 
 static reference_dropout_t reference_dropout(double rate)
@@ -262,11 +262,14 @@ static void layernorm_backward_body(const void *argument)
                                                                           fixture_tensor(rstd, (size_t)N);
     float *const dgamma_device = gradient_before(&dgamma, (size_t)C, a->accumulate);
     float *const dbeta_device = gradient_before(&dbeta, (size_t)C, a->accumulate);
+    double *dsum;
+    float *const dsum_device = C % 2 ? NULL : gradient_before(&dsum, (size_t)C, a->accumulate);
     void *const scratch = fixture_output(layernorm_backward_scratch(N, C) / sizeof(float));
     void *const dx_device = a->in_place ? past_device : fixture_output_elements(n);
-    fixture_ok(layernorm_backward(
-        fixture_type(), dx_device, dgamma_device, dbeta_device, a->in_place || N % 2 ? past_device : NULL,
-        dout_device, x_device, mean_device, rstd_device, gamma_device, N, C, a->accumulate, scratch, NULL));
+    fixture_ok(layernorm_backward(fixture_type(), dx_device, dgamma_device, dbeta_device, dsum_device,
+                                  a->in_place || N % 2 ? past_device : NULL, dout_device, x_device,
+                                  mean_device, rstd_device, gamma_device, N, C, a->accumulate, scratch,
+                                  NULL));
     reference_layernorm_backward(dx, dgamma, dbeta, dout, x, gamma, N, C);
     for (size_t i = 0; i < n && (a->in_place || N % 2); i++)
         dx[i] += past[i];
@@ -274,6 +277,12 @@ static void layernorm_backward_body(const void *argument)
     /* For one channel, x - mean is only the rounding of the mean; so is the reference's 0. */
     fixture_match_within("dgamma", dgamma_device, dgamma, (size_t)C, C == 1 ? 1e-3 : 1e-5);
     fixture_match("dbeta", dbeta_device, dbeta, (size_t)C);
+    if (dsum_device == NULL)
+        return;
+    fixture_round(dx, n); /* as it is stored */
+    for (size_t i = 0; i < n; i++)
+        dsum[i % (size_t)C] += dx[i];
+    fixture_match_within("dsum", dsum_device, dsum, (size_t)C, 1e-4);
 }
 
 static void layernorm_backward_all_shapes_match_reference(void **state)
@@ -713,7 +722,8 @@ static void adamw_body(const void *argument)
     const float *const scale_device = fixture_tensor(scale, 1);
     fixture_use(DTYPE_BF16);
     void *const copy = a->accumulate ? fixture_output_elements(a->n) : NULL;
-    adamw_t options = {4e-3f, 0.9f, 0.95f, 1e-8f, 0.1f, 1, a->decayed > 0, 0x123456789abcdefu, 0xfffffff0u};
+    adamw_t options = {4e-3f,       0.9f, 0.95f, 1e-8f, 0.1f, 1, a->decayed > 0, 0x123456789abcdefu,
+                       0xfffffff0u, NULL};
     for (; options.step <= 3; options.step++) {
         const reference_adamw_t reference = {options.learning_rate, options.beta1,        options.beta2,
                                              options.eps,           options.weight_decay, options.step};
