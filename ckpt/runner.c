@@ -258,12 +258,26 @@ static void report_plan(void)
             (unsigned long long)(s->peak_bytes >> 20));
 }
 
-static ebb_plan_t *make_plan(const kind_t *k)
+/* There is no plan with what is proven. True: it is learned on, to prove more. */
+static bool ask_more(kind_t *k, size_t room)
+{
+    if (!ebb_options.recompute || !ebb_lessons_ask_more(k->lessons))
+        return false;
+    ebb_log(EBB_INFO, "there is no plan for %zu MiB with what is proven: more is", room >> 20);
+    k->learned = NULL;
+    k->phase = LEARN;
+    return true;
+}
+
+/* NULL, logged: there is none, or not yet. */
+static ebb_plan_t *make_plan(kind_t *k)
 {
     const size_t room = ebb_drive_room(k->learned);
     ebb_plan_t *plan = ebb_planning(k->learned->trace, room);
-    if (!plan)
+    if (!plan) {
+        ask_more(k, room);
         return NULL;
+    }
     run.steps.plan = ebb_plan_sum(plan, k->learned->trace);
     run.steps.reserved_bytes = ebb_chunks_limit() * EBB_CHUNK_BYTES - room;
     return plan;
@@ -273,7 +287,7 @@ static void begin_driving(kind_t *k)
 {
     bool first = !k->plan;
     if (first && !(k->plan = make_plan(k))) {
-        k->phase = STAY;
+        k->phase = k->phase == LEARN ? LEARN : STAY;
         return;
     }
     uint64_t driven = ebb_drive_counts().steps;
@@ -306,12 +320,12 @@ static void begin_step(kind_t *k)
 {
     if (k->phase == OBSERVE && is_worth_learning())
         k->phase = LEARN;
+    if (k->phase == DRIVE && !run.driving)
+        begin_driving(k);
     if (k->phase == LEARN && !ebb_drive_active()) {
         run.bound = true;
         begin_lesson(k);
     }
-    if (k->phase == DRIVE && !run.driving)
-        begin_driving(k);
 }
 
 /* NULL: nothing is recorded of it, or it is of another family. */

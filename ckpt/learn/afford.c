@@ -1,4 +1,6 @@
-/* afford.c: which launches are proven: those that are worth it. */
+/* afford.c: which launches are proven: those that are worth it; when no plan fits with these, the rest. */
+
+#include <string.h>
 
 #include "ebb_alloc.h"
 #include "learn_state.h"
@@ -23,7 +25,7 @@ static bool is_used_later(const ebb_trace_t *t, uint32_t operation, uint32_t buf
  * first use replaces them, nothing need be kept; only a replay from zeros shows it. Worth trying where all of a large
  * buffer was seen to be written, and others use it in the step: what nobody else uses is the operation's own state, an
  * optimizer's, say. */
-static void choose_replacements(ebb_lessons_t *l, double *value)
+static void choose_replacements(ebb_lessons_t *l, ebb_need_t *need)
 {
     const ebb_trace_t *t = l->recorded.trace;
     for (uint32_t i = 0; i < t->operation_count; i++) {
@@ -34,7 +36,7 @@ static void choose_replacements(ebb_lessons_t *l, double *value)
             if (o->kind == EBB_TRACE_KERNEL && l->first_use[a->buffer] == k && b->born == EBB_TRACE_NEVER &&
                 !b->pinned && !l->arena[a->buffer] && b->bytes > EBB_SMALL_BYTES &&
                 a->tile_count == ebb_tile_count(b->bytes) && is_used_later(t, i, a->buffer))
-                value[i] += (double)b->bytes * l->step_ns;
+                need[i] = EBB_WANTED;
         }
     }
 }
@@ -48,9 +50,12 @@ bool ebb_afford(ebb_lessons_t *l)
                         &worth))
         return false;
     ebb_prove_qualify(l);
-    choose_replacements(l, worth.value);
+    choose_replacements(l, worth.need);
+    /* A fixed strategy gives up what it says, worth it or not. */
+    const bool all = l->all || (strcmp(ebb_options.policy, "auto") && strcmp(ebb_options.policy, "learn"));
+    const ebb_need_t least = all ? EBB_WANTED_LAST : EBB_WANTED;
     for (uint32_t i = 0; i < t->operation_count; i++)
-        l->fact[i].wanted = worth.value[i] > 0 && t->operation[i].kind == EBB_TRACE_KERNEL;
+        l->fact[i].wanted = worth.need[i] >= least && t->operation[i].kind == EBB_TRACE_KERNEL;
     ebb_worth_free(&worth);
     return true;
 }

@@ -50,8 +50,11 @@ static void forget(ebb_lessons_t *l)
     free(l->wide);
     free(l->first_use);
     free(l->left);
-    *l = (ebb_lessons_t){
-        .lost = l->lost, .lost_in_a_row = l->lost_in_a_row, .given = l->given, .again = l->again};
+    *l = (ebb_lessons_t){.lost = l->lost,
+                         .lost_in_a_row = l->lost_in_a_row,
+                         .given = l->given,
+                         .again = l->again,
+                         .all = l->all};
 }
 
 void ebb_lessons_delete(ebb_lessons_t *l)
@@ -448,6 +451,23 @@ static ebb_learned_t finish(ebb_lessons_t *l)
     ebb_log(EBB_INFO, "learned in %u steps, which cost %.1f steps' worth of time (a step: %.3f ms)", l->given,
             cost > 0 ? cost : 0, l->step_ns * 1e-6);
     return EBB_LEARNED;
+}
+
+bool ebb_lessons_ask_more(ebb_lessons_t *l)
+{
+    if (l->stage != EBB_STAGE_DONE || l->all)
+        return false;
+    l->all = true;
+    /* What has turned out to differ since then stays so. */
+    for (uint32_t i = 0; i < l->recorded.trace->operation_count; i++)
+        l->fact[i].refuted |= l->recorded.trace->operation[i].verdict == EBB_DIFFERS;
+    if (!ebb_afford(l) || !ebb_prove_is_needed(l))
+        return false;
+    l->stage = EBB_STAGE_PROVE;
+    if (ebb_follow_follows(&l->recorded))
+        ebb_follow_end();
+    l->recorded.concluded = false;
+    return true;
 }
 
 static ebb_learned_t lose(ebb_lessons_t *l, const char *why)

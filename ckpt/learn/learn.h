@@ -51,6 +51,10 @@ void ebb_learn_after(const ebb_operation_t *operation, CUresult result);
 void ebb_learn_allocated(const ebb_buffer_t *buffer, ebb_stream_t *stream);
 void ebb_learn_freed(ebb_buffer_t *buffer, ebb_stream_t *stream);
 
+/* What was learned is not enough for a plan. True: further lessons may prove what was left out because it would hardly
+ * be worth it; what was learned is no result any more until they have ended. */
+bool ebb_lessons_ask_more(ebb_lessons_t *lessons);
+
 /* After EBB_LEARNED: the step. The lessons' own. */
 ebb_recording_t *ebb_lessons_recording(ebb_lessons_t *lessons);
 

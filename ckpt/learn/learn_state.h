@@ -32,6 +32,7 @@ typedef enum ebb_stage {
 struct ebb_lessons {
     ebb_recording_t recorded;
     ebb_stage_t stage;
+    bool all; /* what is hardly worth it is proven as well */
     unsigned given, lost, lost_in_a_row;
     uint64_t unloaded;    /* modules, when it was recorded: the functions of others are no more */
     ebb_fact_t *fact;     /* [operations] */

@@ -255,9 +255,9 @@ static uint64_t untouched(uint32_t i)
 }
 
 /* Which replays this step has: in the first, one of what was there and one with written parts zeroed; later one with those
- * zeroed that came out the same, and if that is not all, another one of what was there. Zeroed are those that may well be
- * replaced, because nothing has touched them before: one that is updated would change what is made from it. Where there
- * are none, all are. */
+ * zeroed that came out the same, and where that would still be too few, another one of what was there. Zeroed are those
+ * that may well be replaced, because nothing has touched them before: one that is updated would change what is made from
+ * it. Where there are none, all are. */
 static void choose_replays(uint32_t i)
 {
     const ebb_fact_t *f = &prove.lessons->fact[i];
@@ -268,7 +268,7 @@ static void choose_replays(uint32_t i)
     prove.now = (trial_t){.operation = i, .result = prove.results};
     prove.now.zeroed = f->rounds ? f->zeroed : fresh ? fresh : all;
     prove.now.zero = written != 0; /* of nothing: another one of what was there */
-    prove.now.copy = !f->rounds || prove.now.zeroed != all;
+    prove.now.copy = !prove.now.zero || !f->rounds || f->agreed + 1 < EBB_LEAST_PROOFS;
 }
 
 static size_t place_subjects(void)

@@ -9,7 +9,7 @@
 enum { LEAST_OPERATIONS = 2, LEAST_PER_MILLE = 1, DEEPEST = 1024 };
 
 /* And a content lies idle for so many times what it takes to make it again: else what that frees, for how long, is hardly
- * worth its time. The last layers' are kept. */
+ * worth its time. The last layers' are kept; where memory is so short that even they must go, that is better than nothing. */
 enum { LEAST_TIMES = 4 };
 
 /* An access, in the order of its buffer. */
@@ -147,14 +147,13 @@ static bool judge(work_t *w, ebb_saved_t *s, uint64_t least_bytes, ebb_worth_t *
     s->proven = s->possible;
     for (uint32_t i = 0; s->possible && i < w->made_count; i++)
         ns += time_of(w, w->made[i]);
-    /* Where memory is so short that even that must go, it is still better than nothing: last. */
     const bool real = LEAST_TIMES * ns <= gap;
+    const ebb_need_t need = real ? EBB_WANTED : EBB_WANTED_LAST;
     for (uint32_t i = 0; s->possible && i < w->made_count; i++) {
-        s->proven &= w->t->operation[w->made[i]].proofs > 0;
-        if (bytes < least_bytes)
-            continue;
-        out->wanted[w->made[i]] = true;
-        out->value[w->made[i]] += (real ? 1 : 1e-9) * (double)bytes * (double)gap;
+        const uint32_t made = w->made[i];
+        s->proven &= w->t->operation[made].proofs > 0;
+        if (bytes >= least_bytes && need > out->need[made])
+            out->need[made] = need;
     }
     return real;
 }
@@ -192,8 +191,8 @@ bool ebb_worth_find(const ebb_trace_t *t, ebb_may_write_fn may_write, void *cont
                 .end = calloc(n, sizeof *w.end),
                 .seen = calloc(n, sizeof *w.seen),
                 .made = calloc(n, sizeof *w.made)};
-    *out = (ebb_worth_t){.wanted = calloc(n, sizeof *out->wanted), .value = calloc(n, sizeof *out->value)};
-    bool good = w.first && w.use && w.end && w.seen && w.made && out->wanted && out->value;
+    *out = (ebb_worth_t){.need = calloc(n, sizeof *out->need)};
+    bool good = w.first && w.use && w.end && w.seen && w.made && out->need;
     for (uint32_t i = 0; good && i < t->operation_count; i++)
         w.end[i] = (i ? w.end[i - 1] : 0) + t->operation[i].duration_ns;
     good = good && list_uses(&w, may_write, context) && find(&w, least_bytes, out);
@@ -210,7 +209,6 @@ bool ebb_worth_find(const ebb_trace_t *t, ebb_may_write_fn may_write, void *cont
 void ebb_worth_free(ebb_worth_t *worth)
 {
     free(worth->saved);
-    free(worth->wanted);
-    free(worth->value);
+    free(worth->need);
     *worth = (ebb_worth_t){0};
 }

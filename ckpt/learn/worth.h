@@ -2,7 +2,8 @@
  * them back. Pure reading of a trace; any thread.
  *
  * Worth giving up is a content that lies idle for a real gap: what a forward pass saves for the backward pass. A gap
- * that is not several times as long as it takes to make the content again is none, but such contents are wanted too.
+ * that is not several times as long as it takes to make the content again is none: such contents are given up last, when no
+ * plan fits otherwise.
  * A content is made by the operations that have written its buffer since that was allocated, in this step. What these have
  * read must be there when the gap ends, with the same version; where it is not (freed, or overwritten), it has to
  * be made again as well.
@@ -21,11 +22,17 @@ typedef struct ebb_saved {
     bool proven;       /* and every operation that this takes may be replayed */
 } ebb_saved_t;
 
+/* For what an operation would be issued again. */
+typedef enum ebb_need {
+    EBB_NOT_WANTED,
+    EBB_WANTED_LAST, /* contents that are hardly worth it */
+    EBB_WANTED       /* at least one that is */
+} ebb_need_t;
+
 typedef struct ebb_worth {
     ebb_saved_t *saved; /* by buffer; of several gaps of a buffer each is one */
     uint32_t saved_count;
-    bool *wanted;  /* [operations] to be issued again for at least one that is possible and large enough */
-    double *value; /* [operations] bytes x ns of idleness of all contents for which it is wanted */
+    ebb_need_t *need; /* [operations] of contents that are possible and large enough */
 } ebb_worth_t;
 
 /* `may_write(context, operation, access)` says whether an access has to be taken for a write; NULL: the trace's modes

@@ -182,7 +182,7 @@ static void saved_activations_are_proven_at_bounded_cost(void **state)
     assert_non_null(line);
     assert_int_equal(sscanf(line, "learned in %lf steps, which cost %lf", &steps, &cost), 2);
     print_message("%.*s\n", (int)strcspn(line, "\n"), line);
-    assert_true(cost <= 5.5);
+    assert_true(cost <= 3.0);
     ebb_trace_t *t = read_trace();
     assert_true(percent_proven(t) >= 95);
     for (uint32_t i = 0; i < t->operation_count; i++)
