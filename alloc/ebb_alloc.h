@@ -257,6 +257,8 @@ uint64_t ebb_modules_unloaded(void);
 /* Whether the module of a kernel (a CUkernel cast, too) has variables, or the program has looked one up there: a kernel may
  * then read what the program writes there unseen, or write what it reads. What cannot be told is taken for yes. Lock held. */
 bool ebb_function_has_variables(CUfunction function);
+/* Whether a kernel (a CUkernel cast, too) is from this CUmodule or CUlibrary. What cannot be told is taken for yes. Lock held. */
+bool ebb_function_is_from(CUfunction function, const void *handle);
 
 /* Whether `ordered` is called; it costs something at each event. Lock held. */
 void ebb_listen_to_order(bool on);
@@ -286,6 +288,8 @@ typedef struct ebb_listener {
     void (*waited)(void);
     /* Something has come up that no plan knows: a drive ends, what was learned is forgotten. */
     void (*interrupted)(const char *why);
+    /* A CUmodule or CUlibrary of the program is about to be unloaded, its functions with it: the last chance to launch one. */
+    void (*unloading)(const void *handle);
     /* The context of ebb_slot is at its end, and nothing is under way: what is held for it goes back. */
     void (*ended)(void);
     /* The process ends (also with CUDA gone); the driver may not be called. */

@@ -10,6 +10,7 @@
 #include "args.h"
 #include "capture.h"
 #include "chunk.h"
+#include "core.h"
 #include "foreign.h"
 #include "heap.h"
 #include "intercept.h"
@@ -97,9 +98,21 @@ uint64_t ebb_modules_unloaded(void)
     return modules_unloaded;
 }
 
+/* A library may be loaded on every device. */
+static void tell_listener(const void *handle)
+{
+    ebb_visit_t visit;
+    for (unsigned slot = 0; slot < ebb_slot_count && ebb_listener && ebb_listener->unloading; slot++)
+        if (ebb_served[slot].context && !ebb_slot_visit(slot, &visit)) {
+            ebb_listener->unloading(handle);
+            ebb_slot_return(visit);
+        }
+}
+
 static CUresult unload(CUmodule module, CUlibrary library)
 {
     if (ebb_enter_work()) {
+        tell_listener(module ? (const void *)module : library);
         ebb_signatures_forget();
         modules_unloaded++;
         ebb_foreign_forget(module ? (const void *)module : library);

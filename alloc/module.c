@@ -121,3 +121,9 @@ bool ebb_function_has_variables(CUfunction function)
     }
     return false;
 }
+
+bool ebb_function_is_from(CUfunction function, const void *handle)
+{
+    const origin_t origin = origin_of(function);
+    return (!origin.library && !origin.module) || is_origin(&origin, handle);
+}

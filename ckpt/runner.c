@@ -25,6 +25,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "driver.h"
 #include "ebb_offload.h"
 #include "fingerprint.h"
 #include "follow.h"
@@ -560,6 +561,25 @@ static void interrupted(const char *why)
         stop_learning();
 }
 
+/* What has been dropped is made while its kernels are there; a step that launches some is learned again. */
+static void unloading(const void *module)
+{
+    bool any = false;
+    if (!is_ours())
+        return;
+    for (unsigned i = 0; i < EBB_STEP_KINDS; i++) {
+        kind_t *k = &run.kind[i];
+        if (!k->learned || !ebb_recording_launches_from(k->learned, module))
+            continue;
+        if (!any)
+            ebb_log(EBB_INFO, "what was learned is given up: a module that a step launches from is unloaded");
+        any = true;
+        interrupt_kind(k, "modules are unloaded");
+    }
+    if (any && !ebb_plans_rest())
+        ebb_driver.cuCtxSynchronize();
+}
+
 /* Another device may be followed then, unless steps were learned on this one. */
 /* What learning holds beside the program's buffers is given up before any of these leaves. */
 static bool make_room(size_t chunks)
@@ -605,6 +625,7 @@ static const ebb_listener_t listener = {.serve = serve,
                                         .ordered = ordered,
                                         .waited = waited,
                                         .interrupted = interrupted,
+                                        .unloading = unloading,
                                         .ended = ended,
                                         .finish = ebb_stats_finish};
 

@@ -338,6 +338,21 @@ void ebb_recording_delete(ebb_recording_t *r)
     *r = (ebb_recording_t){0};
 }
 
+bool ebb_recording_launches_from(const ebb_recording_t *r, const void *module)
+{
+    CUfunction other[64] = {NULL}; /* known to be from elsewhere, by hash: the driver is asked */
+    for (uint32_t i = 0; r->trace && i < r->trace->operation_count; i++) {
+        const CUfunction f = r->function[i];
+        const unsigned at = (unsigned)((uintptr_t)f * 0x9e3779b97f4a7c15u >> 58);
+        if (r->trace->operation[i].kind != EBB_TRACE_KERNEL || other[at] == f)
+            continue;
+        if (ebb_function_is_from(f, module))
+            return true;
+        other[at] = f;
+    }
+    return false;
+}
+
 void ebb_record_abandon(void)
 {
     ebb_recording_delete(&record.result);

@@ -28,6 +28,9 @@ typedef struct ebb_recording {
     bool hidden;
 } ebb_recording_t;
 
+/* Whether one of its kernels is from this CUmodule or CUlibrary. */
+bool ebb_recording_launches_from(const ebb_recording_t *recording, const void *module);
+
 /* What an operation is recorded as: its kernel, or what else tells it from others; NULL for copies and sets. */
 CUfunction ebb_record_function(const ebb_operation_t *operation);
 

@@ -241,48 +241,6 @@ static void slices_of_a_shared_buffer_are_told_apart(void **state)
     ebb_trace_delete(t);
 }
 
-/* ---- modules that come and go ---- */
-
-static void reload(const char *settings, const char *steps, char *hash, size_t bytes)
-{
-    char command[1536];
-    snprintf(command, sizeof command, "%s %s %s %s", settings, getenv("TEST_RELOAD"),
-             getenv("TEST_RELOAD_KERNELS"), steps);
-    FILE *f = popen(command, "r");
-    assert_non_null(f);
-    assert_non_null(fgets(hash, (int)bytes, f));
-    assert_int_equal(pclose(f), 0);
-}
-
-/* Unloaded in every lesson, later, and never: see programs/reload.c. What was learned names functions that are no more, and
- * is learned again; by its name one kernel is never repeated. */
-static void modules_may_go_while_a_step_is_learned(void **state)
-{
-    (void)state;
-    static const char *const steps[] = {"", "5", "6", "7 8", "9 10 11", "12", "4 13", "24 27"};
-    char without[64], with[64], settings[1024];
-    reload("", "", without, sizeof without);
-    snprintf(settings, sizeof settings, "LD_PRELOAD=%s EBB_TRACE=%s", getenv("TEST_LIBEBB"), trace_path);
-    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
-        unsigned proven = 0, exchanges = 0;
-        remove(trace_path);
-        reload(settings, steps[i], with, sizeof with);
-        assert_string_equal(with, without);
-        ebb_trace_t *t = read_trace();
-        for (uint32_t k = 0; k < t->operation_count; k++) {
-            const ebb_trace_operation_t *o = &t->operation[k];
-            proven += o->verdict == EBB_PROVEN;
-            if (strncmp(o->name, "nccl", 4))
-                continue;
-            exchanges++;
-            assert_int_equal(o->verdict, EBB_COMMUNICATES);
-        }
-        ebb_trace_delete(t);
-        print_message("reloaded at step %s: %u proven\n", *steps[i] ? steps[i] : "none", proven);
-        assert_true(exchanges == 1 && proven > 0);
-    }
-}
-
 static int setup(void **state)
 {
     (void)state;
@@ -302,7 +260,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(slices_of_a_shared_buffer_are_told_apart),
-        cmocka_unit_test(modules_may_go_while_a_step_is_learned),
         cmocka_unit_test(trainer_writes_what_its_signatures_say),
         cmocka_unit_test(saved_activations_are_proven_at_bounded_cost),
     };

@@ -3,8 +3,8 @@
  *   reload MODULE [STEP...]
  *
  * A step makes six activations of 2 MiB from one another, and gradients from them in reverse order. At the steps that
- * are named the module is reloaded: at their beginning, in the middle if the number is odd. Prints a hash of the
- * gradients.
+ * are named the module is reloaded: at their beginning, in the middle if the number is odd; behind a minus another one is, from
+ * which nothing is launched. Prints a hash of the gradients.
  */
 #include <cuda.h>
 #include <stdint.h>
@@ -22,7 +22,7 @@ enum { LAYERS = 6, FLOATS = (2 << 20) / 4, STEPS = 48, BLOCKS = FLOATS / 4096 };
         }                                                                                                    \
     } while (0)
 
-static CUmodule module;
+static CUmodule module, other;
 static CUfunction layer, gradient, exchange;
 static CUstream stream;
 
@@ -36,6 +36,13 @@ static void load(const char *path)
     CHECK(cuModuleGetFunction(&exchange, module, "ncclDevKernel_AllReduce"));
 }
 
+static void load_other(const char *path)
+{
+    if (other)
+        CHECK(cuModuleUnload(other));
+    CHECK(cuModuleLoad(&other, path));
+}
+
 static void launch(CUfunction f, CUdeviceptr to, CUdeviceptr from)
 {
     size_t n = FLOATS;
@@ -46,14 +53,15 @@ static void launch(CUfunction f, CUdeviceptr to, CUdeviceptr from)
 static void step(CUdeviceptr data, CUdeviceptr d, const char *path, int reload)
 {
     CUdeviceptr x[LAYERS + 1] = {data};
+    void (*again)(const char *) = reload > 0 ? load : load_other;
     if (reload && reload % 2 == 0)
-        load(path);
+        again(path);
     for (int i = 0; i < LAYERS; i++) {
         CHECK(cuMemAllocAsync(&x[i + 1], FLOATS * sizeof(float), stream));
         launch(layer, x[i + 1], x[i]);
     }
     if (reload % 2)
-        load(path);
+        again(path);
     for (int i = LAYERS; i > 0; i--) {
         launch(gradient, d, x[i]);
         CHECK(cuMemFreeAsync(x[i], stream));
@@ -81,8 +89,9 @@ int main(int argc, char **argv)
     CHECK(cuMemcpyHtoD(data, host, sizeof host));
     CHECK(cuMemsetD8(d, 0, sizeof host));
     load(argv[1]);
+    load_other(argv[1]);
     for (int s = 1, at = 2; s <= STEPS; s++) {
-        const int reload = at < argc && atoi(argv[at]) == s ? atoi(argv[at++]) : 0;
+        const int reload = at < argc && abs(atoi(argv[at])) == s ? atoi(argv[at++]) : 0;
         step(data, d, argv[1], reload);
         CHECK(cuStreamSynchronize(stream));
     }
