@@ -7,7 +7,8 @@
  *   watch   what is written: everything that an operation touches is hashed behind it, by tiles, and compared with the
  *           hash of before (watch.h)
  *   look    what seemed to be read only is watched once more, in some launches of each kernel
- *   prove   launches that are worth it are replayed on copies (worth.h, prove.h); as many steps as it takes
+ *   prove   launches that are worth it are replayed on copies (worth.h, prove.h); as many steps as it takes. The rest of
+ *           what a plan could use only when none fits without (ebb_lessons_ask_more)
  * The first lesson is what the others are matched with (match.h). A step that turns out to be another one is a lesson
  * lost: it is given again. The host waits once, at the end of a lesson.
  *

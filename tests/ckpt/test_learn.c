@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "program.h"
 #include "trace.h"
 #include "trainer.h"
 #include "worth.h"
@@ -192,6 +193,43 @@ static void saved_activations_are_proven_at_bounded_cost(void **state)
     ebb_trace_delete(t);
 }
 
+/* ---- what is hardly worth it ---- */
+
+static void run_dear(const char *settings, program_run_t *out)
+{
+    char command[1536];
+    snprintf(command, sizeof command, "SOFTGPU_SCHEDULER=deterministic %s %s %s dear", settings,
+             getenv("TEST_RELOAD"), getenv("TEST_RELOAD_KERNELS"));
+    program_run(command, out);
+    if (out->status || !*out->output)
+        fail_msg("%s: %d: %s", command, out->status, out->log);
+}
+
+/* Buffers that take longer to make than they lie idle (programs/reload.c) are left alone, until nothing else helps. */
+static void what_is_hardly_worth_it_is_proven_when_no_plan_fits(void **state)
+{
+    (void)state;
+    static program_run_t without, roomy, tight;
+    char settings[1024];
+    unsigned proven = 0;
+    run_dear("", &without);
+    snprintf(settings, sizeof settings, "LD_PRELOAD=%s EBB_LOG=info EBB_OFFLOAD=0 EBB_TRACE=%s",
+             getenv("TEST_LIBEBB"), trace_path);
+    run_dear(settings, &roomy);
+    ebb_trace_t *t = read_trace();
+    for (uint32_t i = 0; i < t->operation_count; i++)
+        proven += t->operation[i].verdict == EBB_PROVEN && !strcmp(t->operation[i].name, "layer");
+    ebb_trace_delete(t);
+    assert_int_equal(proven, 0);
+    snprintf(settings, sizeof settings, "LD_PRELOAD=%s EBB_LOG=info EBB_OFFLOAD=0 SOFTGPU_MEMORY=14M",
+             getenv("TEST_LIBEBB"));
+    run_dear(settings, &tight);
+    assert_string_equal(roomy.output, without.output);
+    assert_string_equal(tight.output, without.output);
+    if (!strstr(tight.log, "with what is proven: more is") || !strstr(tight.log, "2 dropped (4 MiB)"))
+        fail_msg("%s", tight.log);
+}
+
 /* ---- extents ---- */
 
 static const ebb_trace_access_t *access_of(const ebb_trace_t *t, const char *kernel, unsigned nth,
@@ -260,6 +298,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(slices_of_a_shared_buffer_are_told_apart),
+        cmocka_unit_test(what_is_hardly_worth_it_is_proven_when_no_plan_fits),
         cmocka_unit_test(trainer_writes_what_its_signatures_say),
         cmocka_unit_test(saved_activations_are_proven_at_bounded_cost),
     };

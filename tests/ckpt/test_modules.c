@@ -94,16 +94,15 @@ static program_run_t run_recomputing(const char *policy, const char *steps)
 static void what_is_dropped_outlives_the_module_that_makes_it(void **state)
 {
     (void)state;
-    static const char *const policies[] = {"auto", "learn"}, *const steps[] = {"30", "31", "25 26 27",
-                                                                               "35 45"};
-    for (int p = 0; p < 2; p++)
-        for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
-            program_run_t with = run_recomputing(policies[p], steps[i]);
-            assert_non_null(strstr(with.log, "what was learned is given up: a module"));
-            assert_true(program_statistic(stats_path, NULL, "replays") +
-                            program_statistic(stats_path, NULL, "reactive_replays") >
-                        0);
-        }
+    static const char *const tries[][2] = {
+        {"auto", "30"}, {"auto", "31"}, {"auto", "25 26 27"}, {"learn", "31"}};
+    for (size_t i = 0; i < sizeof tries / sizeof *tries; i++) {
+        program_run_t with = run_recomputing(tries[i][0], tries[i][1]);
+        assert_non_null(strstr(with.log, "what was learned is given up: a module"));
+        assert_true(program_statistic(stats_path, NULL, "replays") +
+                        program_statistic(stats_path, NULL, "reactive_replays") >
+                    0);
+    }
 }
 
 /* A module from which no step launches changes nothing. */

@@ -1,17 +1,21 @@
 /* reload.c: a training loop whose kernels come from a module that is unloaded and loaded again.
  *
- *   reload MODULE [STEP...]
+ *   reload MODULE [STEP... | dear]
  *
  * A step makes six activations of 2 MiB from one another, and gradients from them in reverse order. At the steps that
  * are named the module is reloaded: at their beginning, in the middle if the number is odd; behind a minus another one is, from
  * which nothing is launched. Prints a hash of the gradients.
+ *
+ * `dear`: another step, in which two buffers that take 41 launches each lie idle only while a large one is worked on.
  */
 #include <cuda.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-enum { LAYERS = 6, FLOATS = (2 << 20) / 4, STEPS = 48, BLOCKS = FLOATS / 4096 };
+enum { LAYERS = 6, FLOATS = (2 << 20) / 4, STEPS = 48, DEAR_STEPS = 28, BLOCKS = FLOATS / 4096 };
 
 #define CHECK(call)                                                                                          \
     do {                                                                                                     \
@@ -69,6 +73,29 @@ static void step(CUdeviceptr data, CUdeviceptr d, const char *path, int reload)
     launch(exchange, d, 0);
 }
 
+static void dear_step(CUdeviceptr data, CUdeviceptr d)
+{
+    const size_t large = 4 * FLOATS * sizeof(float);
+    CUdeviceptr x[2], t;
+    for (int k = 0; k < 2; k++) {
+        CHECK(cuMemAllocAsync(&x[k], FLOATS * sizeof(float), stream));
+        launch(layer, x[k], data);
+        for (int i = 0; i < 40; i++)
+            launch(gradient, x[k], data);
+    }
+    CHECK(cuMemAllocAsync(&t, large, stream));
+    CHECK(cuMemsetD8Async(t, 0, large, stream));
+    launch(gradient, t, data);
+    launch(layer, t, data);
+    launch(gradient, d, t);
+    CHECK(cuMemFreeAsync(t, stream));
+    for (int k = 0; k < 2; k++) {
+        launch(gradient, d, x[k]);
+        CHECK(cuMemFreeAsync(x[k], stream));
+    }
+    launch(exchange, d, 0);
+}
+
 int main(int argc, char **argv)
 {
     static float host[FLOATS];
@@ -90,9 +117,13 @@ int main(int argc, char **argv)
     CHECK(cuMemsetD8(d, 0, sizeof host));
     load(argv[1]);
     load_other(argv[1]);
-    for (int s = 1, at = 2; s <= STEPS; s++) {
+    const bool dear = argc > 2 && !strcmp(argv[2], "dear");
+    for (int s = 1, at = 2; s <= (dear ? DEAR_STEPS : STEPS); s++) {
         const int reload = at < argc && abs(atoi(argv[at])) == s ? atoi(argv[at++]) : 0;
-        step(data, d, argv[1], reload);
+        if (dear)
+            dear_step(data, d);
+        else
+            step(data, d, argv[1], reload);
         CHECK(cuStreamSynchronize(stream));
     }
     CHECK(cuMemcpyDtoH(host, d, sizeof host));
