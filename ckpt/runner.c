@@ -30,6 +30,7 @@
 #include "fingerprint.h"
 #include "follow.h"
 #include "learn.h"
+#include "left.h"
 #include "live.h"
 #include "log.h"
 #include "nvtx.h"
@@ -139,12 +140,14 @@ static void write_file(const char *name, const char *path, write_fn write, const
 
 /* ---- learning ---- */
 
-/* A plan whose recomputed buffers had other bits is no good any more. */
+/* At a boundary, or when it is of no interest where the program is. A plan whose recomputed buffers had other bits is no good
+ * any more: known of all when what it has left behind is made. */
 static void leave(const char *why)
 {
     kind_t *k = run.driving;
     run.driving = NULL;
     ebb_drive_leave(why);
+    ebb_follow_pause();
     if (!k || !ebb_drive_refuted())
         return;
     ebb_plan_delete(k->plan);
@@ -154,10 +157,10 @@ static void leave(const char *why)
 /* What is known of one kind; a recording under way may be of any. */
 static void forget(kind_t *k)
 {
-    if (k->lessons && ebb_follow_follows(ebb_lessons_recording(k->lessons)))
-        ebb_follow_end();
     if (run.driving == k)
         leave("what was learned of this kind of step is forgotten");
+    if (k->lessons && ebb_follow_follows(ebb_lessons_recording(k->lessons)))
+        ebb_follow_end();
     ebb_plan_delete(k->plan);
     ebb_lessons_delete(k->lessons);
     k->plan = NULL;
@@ -287,6 +290,7 @@ static ebb_plan_t *make_plan(kind_t *k)
 static void begin_driving(kind_t *k)
 {
     bool first = !k->plan;
+    ebb_follow_pause();
     if (first && !(k->plan = make_plan(k))) {
         k->phase = k->phase == LEARN ? LEARN : STAY;
         return;
@@ -299,7 +303,6 @@ static void begin_driving(kind_t *k)
         k->phase = STAY;
         return;
     }
-    ebb_follow_pause();
     if (!ebb_drive_install(k->learned, k->plan)) {
         /* What outlives the step may have become another: to be learned again. */
         forget(k);
@@ -492,7 +495,10 @@ static ebb_buffer_t *serve(const ebb_request_t *request)
     if (!is_ours() || request->bytes > ebb_chunks_limit() * EBB_CHUNK_BYTES)
         return NULL; /* the latter is refused: no reason to leave a plan */
     act_at_boundary();
-    return ebb_drive_serve(request);
+    ebb_buffer_t *b = ebb_drive_serve(request);
+    if (!b)
+        ebb_recipe_allocating(request->bytes);
+    return b;
 }
 
 static void allocated(ebb_buffer_t *buffer, ebb_stream_t *stream)
@@ -523,9 +529,9 @@ static bool freeing(ebb_buffer_t *buffer, ebb_stream_t *stream)
     size_t left = ebb_program_bytes() - buffer->bytes;
     if (left < run.fewest_live)
         run.fewest_live = left;
-    ebb_follow_freeing(buffer, stream);
     if (ebb_drive_freeing(buffer))
         return true;
+    ebb_follow_freeing(buffer, stream);
     if (ebb_learn_running())
         ebb_learn_freed(buffer, stream);
     ebb_residence_forget(buffer, stream);

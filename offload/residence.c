@@ -297,17 +297,27 @@ bool ebb_residence_take(ebb_buffer_t *b, void **host)
     return true;
 }
 
-ebb_status_t ebb_residence_put(ebb_buffer_t *b, void *host)
+static ebb_status_t put(ebb_buffer_t *b, ebb_whereabouts_t where, void *host)
 {
     EBB_DCHECK(!b->range->mapped);
     ebb_residence_t *r = ebb_residence_of(b);
     if (!r)
         return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "calloc", sizeof *r);
     r->host = (ebb_host_t){.at = host, .pinned = host != NULL};
-    r->where = host ? EBB_ON_HOST : EBB_EMPTY;
-    r->ready = (ebb_mark_t){0};
+    r->where = where;
+    r->ready = r->left = (ebb_mark_t){0};
     r->hashed = false;
     return 0;
+}
+
+ebb_status_t ebb_residence_put(ebb_buffer_t *b, void *host)
+{
+    return put(b, host ? EBB_ON_HOST : EBB_EMPTY, host);
+}
+
+ebb_status_t ebb_residence_put_dropped(ebb_buffer_t *b, void *copy)
+{
+    return put(b, EBB_DROPPED, copy);
 }
 
 void ebb_residence_forget(ebb_buffer_t *b, ebb_stream_t *stream)

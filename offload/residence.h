@@ -12,8 +12,8 @@
  *   DROPPED   nowhere: ebb_future_t.rebuild makes it. Perhaps there is a block for the case that it fails
  *   EMPTY     it has none: handed over by a plan without content; the range has no chunks
  *
- * make room, look ahead:  RESIDENT -> LEAVING -> ON_HOST | DROPPED;  ebb_residence_put: -> ON_HOST | EMPTY;
- * acquire: all -> RESIDENT */
+ * make room, look ahead:  RESIDENT -> LEAVING -> ON_HOST | DROPPED;  acquire: all -> RESIDENT;
+ * a plan that is left:    ebb_residence_put -> ON_HOST | EMPTY;  ebb_residence_put_dropped -> DROPPED */
 typedef enum ebb_whereabouts {
     EBB_RESIDENT,
     EBB_LEAVING,

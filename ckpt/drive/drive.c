@@ -4,9 +4,10 @@
 #include "driver.h"
 #include "drive_state.h"
 #include "ebb_offload.h"
+#include "follow.h"
+#include "left.h"
 #include "log.h"
 #include "mismatch.h"
-#include "rebuild.h"
 
 #define D ebb_drive
 
@@ -384,40 +385,57 @@ void ebb_drive_forget(void)
     D.issued = NULL;
 }
 
-/* What is alive, and of that what is neither on the device nor on the host. */
-static void list_dropped(ebb_rebuilt_t *of)
+/* What is alive, and of that what is neither on the device nor on the host. False: no host memory. */
+static bool list_left(ebb_left_t *left)
 {
+    const size_t count = (size_t)D.trace->buffer_count + 1;
+    *left = (ebb_left_t){.learned = D.learned,
+                         .cursor = D.cursor,
+                         .buffer = calloc(count, sizeof(ebb_buffer_t *)),
+                         .given_up = calloc(count, sizeof *left->given_up)};
+    if (!left->buffer || !left->given_up)
+        return false;
     for (uint32_t i = 0; i < D.trace->buffer_count; i++) {
         const site_t *s = &D.site[i];
-        of[i].buffer = s->buffer;
-        of[i].dropped = s->buffer && s->range && s->written && !s->device && !s->on_host;
-        if (of[i].dropped && !s->given_up)
+        left->buffer[i] = s->buffer;
+        if (!s->buffer || !s->range || !s->written || s->device || s->on_host)
+            continue;
+        if (!s->given_up)
             ebb_content_lost(i, "its place was taken");
-        if (of[i].dropped)
-            ebb_verify_hand_over(i, &of[i]);
+        left->given_up[left->given_up_count] = (ebb_given_up_t){.id = i};
+        ebb_verify_hand_over(&left->given_up[left->given_up_count++]);
     }
+    return true;
+}
+
+/* Whoever goes on knows where the program is, unless nothing depends on it and a step is about to begin. */
+static void hand_over(ebb_left_t *left)
+{
+    if (!left->given_up_count && left->cursor == D.trace->operation_count)
+        return;
+    left->issued = D.issued;
+    D.issued = NULL;
+    ebb_follow_resume(left);
+    D.issued = left->issued; /* unless it was taken */
 }
 
 void ebb_drive_leave(const char *why)
 {
+    ebb_left_t left;
     if (!D.active)
         return;
-    uint32_t n = D.trace->operation_count, at = D.cursor;
-    ebb_log(EBB_INFO, "leaving the plan at operation %u of %u, in step %llu: %s", at, n,
-            (unsigned long long)D.step, why);
+    ebb_log(EBB_INFO, "leaving the plan at operation %u of %u, in step %llu: %s", D.cursor,
+            D.trace->operation_count, (unsigned long long)D.step, why);
     D.active = false; /* allocations from here on are ordinary */
     D.counts.fallbacks++;
     ebb_driver.cuCtxSynchronize();
-    ebb_rebuilt_t *of = calloc((size_t)D.trace->buffer_count + 1, sizeof *of);
-    if (of)
-        list_dropped(of);
+    const bool listed = list_left(&left);
     ebb_drive_dissolve();
-    if (of)
-        D.counts.rebuilt +=
-            ebb_rebuild(&(ebb_rebuild_t){D.learned->trace, D.issued, D.stream, at, D.hashes, of});
+    if (listed)
+        hand_over(&left);
     else
         ebb_fail_program();
-    free(of);
+    free(left.buffer);
+    free(left.given_up);
     ebb_drive_forget();
-    ebb_driver.cuCtxSynchronize(); /* what was rebuilt is there for every stream */
 }

@@ -5,9 +5,8 @@
  * real ones (what is on the device stays where it is) and maps all places. Then, step by step,
  * ebb_drive_serve hands out the planned addresses, and ebb_drive_before compares each operation with the
  * planned one. The first thing that is not as planned ends it (ebb_drive_leave): the host waits for the
- * device, places are taken apart so that every live buffer has its own chunks or its host block again, what
- * was dropped is rebuilt (rebuild.h), and the reactive half (offload/) goes on from there with the state as
- * it is.
+ * device, places are taken apart so that every live buffer has its own chunks or its host block again, or is
+ * dropped with a recipe (left.h), and the reactive half (offload/) goes on from there with the state as it is.
  *
  * One drive at a time; everything with ebb_lock() held.
  */
@@ -24,7 +23,6 @@ typedef struct ebb_drive_counts {
     uint64_t verified; /* contents compared after they were recomputed */
     uint64_t mismatches;
     uint64_t fallbacks;
-    uint64_t rebuilt;  /* contents rebuilt in fall-backs */
     uint64_t stall_ns; /* that the program's stream waited for copies */
     size_t peak_bytes; /* most chunks that existed at once while driving */
 } ebb_drive_counts_t;
@@ -48,6 +46,7 @@ bool ebb_drive_before(const ebb_operation_t *operation);
 /* After it was issued. */
 void ebb_drive_after(void);
 
+/* From here on the step is followed (ebb_follow_resume), with what was learned: borrowed from then on. */
 void ebb_drive_leave(const char *why);
 
 /* The program has waited: what is known by now of recomputed buffers is compared. */

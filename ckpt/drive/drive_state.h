@@ -1,9 +1,10 @@
-/* drive_state.h: what drive.c, drive_install.c, drive_verify.c and rebuild.c share. */
+/* drive_state.h: what drive.c, drive_install.c and drive_verify.c share. */
 #ifndef EBB_DRIVE_STATE_H
 #define EBB_DRIVE_STATE_H
 
 #include "drive.h"
 #include "hash.h"
+#include "left.h"
 #include "relaunch.h"
 
 /* A place of the plan, in this process. */
@@ -85,7 +86,7 @@ void ebb_site_take(uint32_t place);
 /* drive_install.c: undoes an installation, whole or in part. The device must be idle. */
 void ebb_drive_dissolve(void);
 
-/* drive.c: frees what a fall-back needs after that: the operations as they were issued. */
+/* drive.c: frees what is needed after that, if nobody has taken it: the operations as they were issued. */
 void ebb_drive_forget(void);
 
 /* drive_verify.c: comparing what is recomputed with what was dropped. */
@@ -93,10 +94,8 @@ bool ebb_verify_prepare(
     const ebb_trace_t *trace); /* takes the memory that it needs on the device, before a plan is made */
 bool ebb_verify_set_up(void);
 void ebb_verify_tear_down(void); /* the device must be idle */
-/* A discarded content is about to be rebuilt in a fall-back: what it must come to, and the copy of it. Device
- * idle. */
-typedef struct ebb_rebuilt ebb_rebuilt_t;
-void ebb_verify_hand_over(uint32_t buffer, ebb_rebuilt_t *out);
+/* The plan is being left: fills in what is known of a content that is given up, its hash and its copy. */
+void ebb_verify_hand_over(ebb_given_up_t *out);
 /* Compares what has arrived since; does not wait. */
 void ebb_verify_poll(void);
 void ebb_verify_step_end(void);

@@ -16,7 +16,6 @@
 #include "options.h"
 #include "own.h"
 #include "pinned.h"
-#include "rebuild.h"
 
 #define D ebb_drive
 
@@ -234,13 +233,14 @@ void ebb_verify_poll(void)
             compare_arrived(turn);
 }
 
-void ebb_verify_hand_over(uint32_t buffer, ebb_rebuilt_t *out)
+void ebb_verify_hand_over(ebb_given_up_t *out)
 {
     for (uint32_t i = 0; i < D.check_count; i++) {
         check_t *c = &D.check[i];
-        if (place_of(c) != buffer || !c->begun || c->ended)
+        if (place_of(c) != out->id || !c->begun || c->ended)
             continue;
-        out->known = !ebb_hash_read(D.hashes, slot_of(c), 1, D.stream, &out->hash);
+        out->hashes = D.hashes;
+        out->slot = slot_of(c);
         out->copy = c->copy;
         c->copy = NULL;
     }

@@ -43,20 +43,30 @@ void ebb_recheck_count(uint64_t *verified, uint64_t *mismatches)
     *mismatches = recheck.mismatches;
 }
 
+static bool open_side(void)
+{
+    CUstream handle;
+    if (!recheck.side && !ebb_driver.cuStreamCreate(&handle, CU_STREAM_NON_BLOCKING))
+        recheck.side = ebb_stream_of(handle);
+    return recheck.side != NULL;
+}
+
 /* What stays for the life of the process. */
 static bool set_up(void)
 {
     const size_t bytes = MOST * sizeof *recheck.arrived;
-    CUstream handle;
     if (!recheck.hashes)
         recheck.hashes = ebb_hashes_new(2 * MOST);
     if (!recheck.arrived)
         recheck.arrived = ebb_own_pinned_alloc(bytes);
     if (!recheck.verdict)
         recheck.verdict = ebb_own_alloc(bytes, NULL);
-    if (!recheck.side && !ebb_driver.cuStreamCreate(&handle, CU_STREAM_NON_BLOCKING))
-        recheck.side = ebb_stream_of(handle);
-    return recheck.hashes && recheck.arrived && recheck.verdict && recheck.side;
+    return recheck.hashes && recheck.arrived && recheck.verdict && open_side();
+}
+
+ebb_stream_t *ebb_recheck_side(void)
+{
+    return open_side() ? recheck.side : F.learned->stream;
 }
 
 bool ebb_recheck_begin(void)
@@ -83,14 +93,20 @@ static unsigned slot_of(const check_t *c)
     return (unsigned)(c - recheck.check);
 }
 
-static void judge(check_t *c, bool different, bool has_copy)
+void ebb_recheck_judged(uint32_t id, uint32_t operation, bool same, bool has_copy)
 {
+    uint8_t *passed = F.learned->passed;
     recheck.verified++;
-    recheck.mismatches += different;
-    if (different)
-        ebb_mismatch(F.learned->trace, c->operation, c->id, has_copy);
-    else if (F.learned->passed[c->operation] < TRIALS)
-        F.learned->passed[c->operation]++;
+    recheck.mismatches += !same;
+    if (!same)
+        ebb_mismatch(F.learned->trace, operation, id, has_copy);
+    else if (passed && passed[operation] < TRIALS)
+        passed[operation]++;
+}
+
+static void judge(check_t *c, bool same, bool has_copy)
+{
+    ebb_recheck_judged(c->id, c->operation, same, has_copy);
     c->state = FREE;
 }
 
@@ -108,7 +124,7 @@ static void read_verdicts(bool wait)
         return;
     for (unsigned i = 0; i < MOST; i++)
         if (recheck.check[i].state == FETCHED)
-            judge(&recheck.check[i], recheck.arrived[i] != 0, false);
+            judge(&recheck.check[i], !recheck.arrived[i], false);
 }
 
 /* The side stream waits for all comparisons: of each stream, where it has got to now. */
@@ -184,11 +200,6 @@ static check_t *take(void)
     return find_free();
 }
 
-ebb_stream_t *ebb_recheck_side(void)
-{
-    return recheck.side;
-}
-
 bool ebb_recheck_ready(void)
 {
     for (unsigned i = 0; recheck.slot_of && i < MOST; i++)
@@ -254,7 +265,7 @@ bool ebb_recheck_agrees(uint32_t id, ebb_stream_t *stream)
         return false;
     const bool same = !ebb_hash_read(recheck.hashes, 2 * slot_of(c), 2, stream, hash) && hash[0] == hash[1];
     recheck.slot_of[id] = 0;
-    judge(c, !same, true);
+    judge(c, same, true);
     return same;
 }
 

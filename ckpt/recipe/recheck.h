@@ -12,7 +12,7 @@
 /* For the step that is followed. False: there is no memory to compare with, so nothing may be dropped. */
 bool ebb_recheck_begin(void);
 void ebb_recheck_end(void);
-/* A stream of ebb's own, for what is done besides the program's work. */
+/* A stream of ebb's own, for what is done besides the program's work; the step's, if there is none to be had. */
 ebb_stream_t *ebb_recheck_side(void);
 /* One more content can be compared. */
 bool ebb_recheck_ready(void);
@@ -25,6 +25,8 @@ ebb_mark_t ebb_recheck_dropping(ebb_buffer_t *buffer, uint32_t id, uint32_t oper
 ebb_status_t ebb_recheck_made(ebb_buffer_t *buffer, uint32_t id, ebb_stream_t *stream);
 /* Right after that, of one on trial: is it the same? The host waits. */
 bool ebb_recheck_agrees(uint32_t id, ebb_stream_t *stream);
+/* The verdict on content `id`, the work of `operation`, that somebody else has compared. */
+void ebb_recheck_judged(uint32_t id, uint32_t operation, bool same, bool has_copy);
 /* It was not dropped, or is gone. */
 void ebb_recheck_forget(uint32_t id);
 

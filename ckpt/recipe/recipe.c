@@ -1,5 +1,5 @@
-/* recipe.c: which contents have a recipe, along with the program, and what is dropped; see recipe.h. Making: recipe_make.c.
- */
+/* recipe.c: which contents have a recipe, along with the program, and what is dropped; see recipe.h. Making: recipe_make.c;
+ * what a plan leaves behind: recipe_left.c. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,10 +36,10 @@ static const ebb_trace_t *trace(void)
 /* Whether the recipe of `id` reads buffer `input`. */
 static bool reads(uint32_t id, uint32_t input)
 {
-    const content_t *c = &R.of[id];
-    for (uint32_t i = 0; i < c->length; i++)
-        for (uint32_t k = 0; k < ebb_recorded(c->chain[i])->access_count; k++)
-            if (ebb_accesses(c->chain[i])[k].buffer == input && input != id)
+    const recipe_t r = ebb_recipe_of(id);
+    for (uint32_t i = 0; i < r.count; i++)
+        for (uint32_t k = 0; k < ebb_recorded(r.operation[i])->access_count; k++)
+            if (ebb_accesses(r.operation[i])[k].buffer == input && ebb_is_there(id, r.operation[i], k))
                 return true;
     return false;
 }
@@ -82,7 +82,7 @@ static bool holds(uint32_t id)
     const content_t *c = &R.of[id];
     for (uint32_t i = 0; i < c->length; i++) {
         const ebb_trace_operation_t *o = ebb_recorded(c->chain[i]);
-        if (!o->proofs || o->access_count > EBB_RECIPE_BUFFERS)
+        if (!o->proofs || o->access_count > EBB_RELAUNCH_POINTERS)
             return false;
         for (uint32_t k = 0; k < o->access_count; k++) {
             const ebb_trace_access_t *a = &ebb_accesses(c->chain[i])[k];
@@ -117,7 +117,7 @@ static unsigned needs(uint32_t id, unsigned left, uint64_t *ns)
         const ebb_trace_operation_t *o = ebb_recorded(c->chain[i]);
         for (uint32_t k = 0; left && k < o->access_count; k++) {
             const uint32_t other = ebb_accesses(c->chain[i])[k].buffer;
-            if (other == id || ebb_accesses(c->chain[i])[k].mode != EBB_READS || !ebb_is_dropped(other))
+            if (!ebb_is_there(id, c->chain[i], k) || !ebb_is_dropped(other))
                 continue;
             const unsigned d = 1 + needs(other, left - 1, ns);
             most = d > most ? d : most;
@@ -155,13 +155,14 @@ bool ebb_recipe_can_rebuild(const ebb_buffer_t *b, uint64_t *cost_ns)
 
 static void count_needed(uint32_t id, bool more)
 {
-    const content_t *c = &R.of[id];
-    for (uint32_t i = 0; i < c->length; i++)
-        for (uint32_t k = 0; k < ebb_recorded(c->chain[i])->access_count; k++)
-            R.of[ebb_accesses(c->chain[i])[k].buffer].needed += more ? 1 : -1u;
+    const recipe_t r = ebb_recipe_of(id);
+    for (uint32_t i = 0; i < r.count; i++)
+        for (uint32_t k = 0; k < ebb_recorded(r.operation[i])->access_count; k++)
+            if (ebb_is_there(id, r.operation[i], k))
+                R.of[ebb_accesses(r.operation[i])[k].buffer].needed += more ? 1 : -1u;
 }
 
-static void list(uint32_t id)
+void ebb_recipe_list(uint32_t id)
 {
     if (ebb_is_dropped(id))
         return;
@@ -179,6 +180,9 @@ static void unlist(uint32_t id)
     R.dropped[R.of[id].place] = last;
     R.of[last].place = R.of[id].place;
     R.of[id].place = EBB_TRACE_NEVER;
+    R.left_count -= R.of[id].left != NULL;
+    free(R.of[id].left);
+    R.of[id].left = NULL;
 }
 
 static uint32_t last_of(uint32_t id)
@@ -189,7 +193,7 @@ static uint32_t last_of(uint32_t id)
 ebb_mark_t ebb_recipe_dropping(ebb_buffer_t *b, ebb_mark_t ready, bool *keep_copy)
 {
     const uint32_t id = b->number - 1;
-    list(id);
+    ebb_recipe_list(id);
     return ebb_recheck_dropping(b, id, last_of(id), ready, keep_copy);
 }
 
@@ -210,7 +214,7 @@ static void tell_lost(const ebb_buffer_t *b)
     ebb_fail_program();
 }
 
-static ebb_status_t make_those_that_read(uint32_t input, ebb_stream_t *stream)
+ebb_status_t ebb_recipe_make_readers(uint32_t input, ebb_stream_t *stream)
 {
     ebb_status_t status = 0;
     R.shut = true;
@@ -232,7 +236,7 @@ static ebb_status_t make_those_that_read(uint32_t input, ebb_stream_t *stream)
 /* All that is dropped is made; what cannot be is lost. */
 static void make_all(void)
 {
-    while (R.dropped_count && make_those_that_read(EBB_TRACE_NEVER, ebb_recheck_side())) {
+    while (R.dropped_count && ebb_recipe_make_readers(EBB_TRACE_NEVER, ebb_recheck_side())) {
         const uint32_t id = R.dropped[0];
         if (ebb_residence_restore(F.buffer[id], ebb_recheck_side()))
             tell_lost(F.buffer[id]);
@@ -242,42 +246,51 @@ static void make_all(void)
 
 /* ---- along with the program ---- */
 
-static bool allocate(void)
-{
-    const size_t m = trace()->buffer_count, n = trace()->operation_count;
-    R.of = calloc(m + 1, sizeof *R.of);
-    R.issued = calloc(n + 1, sizeof *R.issued);
-    R.seen = calloc((size_t)trace()->access_count + 1, sizeof *R.seen);
-    R.dropped = calloc(m + 1, sizeof *R.dropped);
-    if (!R.of || !R.issued || !R.seen || !R.dropped)
-        return false;
-    for (size_t i = 0; i < m; i++)
-        R.of[i].place = EBB_TRACE_NEVER;
-    R.most_ns = ebb_uses_ns(&F.uses, 0, trace()->operation_count) / MOST_SHARE + ISSUE_NS;
-    return true;
-}
-
 static void release(void)
 {
     for (uint32_t i = 0; R.issued && i < trace()->operation_count; i++)
         ebb_issued_forget(&R.issued[i]);
-    for (uint32_t i = 0; R.of && i < trace()->buffer_count; i++)
+    for (uint32_t i = 0; R.of && i < trace()->buffer_count; i++) {
         free(R.of[i].chain);
+        free(R.of[i].left);
+    }
     free(R.of);
     free(R.issued);
     free(R.seen);
+    free(R.maker);
     free(R.dropped);
-    R.of = NULL;
-    R.issued = NULL;
-    R.seen = NULL;
-    R.dropped = NULL;
-    R.dropped_count = 0;
-    R.under_way = NULL;
+    free(R.path);
+    free(R.own);
+    free(R.last_read);
+    R = (recipes_t){.counts = R.counts};
+}
+
+bool ebb_recipe_open(void)
+{
+    const size_t m = trace()->buffer_count, accesses = trace()->access_count;
+    R.of = calloc(m + 1, sizeof *R.of);
+    R.seen = calloc(accesses + 1, sizeof *R.seen);
+    R.maker = calloc(accesses + 1, sizeof *R.maker);
+    R.dropped = calloc(m + 1, sizeof *R.dropped);
+    R.path = calloc(m + 2, sizeof *R.path);
+    R.own = calloc(m + 1, sizeof(ebb_buffer_t *));
+    R.last_read = calloc(m + 1, sizeof *R.last_read);
+    if (!R.of || !R.seen || !R.maker || !R.dropped || !R.path || !R.own || !R.last_read) {
+        release();
+        return false;
+    }
+    for (size_t i = 0; i < m; i++)
+        R.of[i].place = R.of[i].writer = EBB_TRACE_NEVER;
+    R.most_ns = ebb_uses_ns(&F.uses, 0, trace()->operation_count) / MOST_SHARE + ISSUE_NS;
+    return true;
 }
 
 void ebb_recipe_begin(void)
 {
-    if (!ebb_options.recompute || !F.learned->concluded || !allocate() || !ebb_recheck_begin())
+    if (!ebb_options.recompute || !F.learned->concluded || !ebb_recipe_open())
+        return;
+    R.issued = calloc((size_t)trace()->operation_count + 1, sizeof *R.issued);
+    if (!R.issued || !ebb_recheck_begin())
         release();
 }
 
@@ -295,8 +308,10 @@ void ebb_recipe_step_ends(void)
     if (!R.of)
         return;
     make_all();
-    for (uint32_t i = 0; i < trace()->buffer_count; i++)
+    for (uint32_t i = 0; i < trace()->buffer_count; i++) {
         R.of[i].length = 0;
+        R.of[i].writer = EBB_TRACE_NEVER;
+    }
     ebb_recheck_step_ends();
 }
 
@@ -306,7 +321,7 @@ ebb_status_t ebb_recipe_before(const ebb_operation_t *op)
     for (uint32_t i = 0; R.dropped_count && i < op->access_count; i++) {
         ebb_buffer_t *b = op->access[i].buffer;
         if (b->number && R.of[b->number - 1].needed && may_write(op, b))
-            EBB_TRY(make_those_that_read(b->number - 1, op->stream));
+            EBB_TRY(ebb_recipe_make_readers(b->number - 1, op->stream));
     }
     return 0;
 }
@@ -332,6 +347,7 @@ static void note_write(uint32_t index, uint32_t k, bool good)
     content_t *c = &R.of[ebb_accesses(index)[k].buffer];
     const bool updates = ebb_accesses(index)[k].mode != EBB_REPLACES, known = good && (!updates || c->length);
     c->version++;
+    c->writer = index;
     if (!updates) {
         c->length = 0;
         c->ns = 0;
@@ -340,13 +356,25 @@ static void note_write(uint32_t index, uint32_t k, bool good)
         c->length = 0;
 }
 
-/* Anything may have been written. */
-static void forget_all(void)
+void ebb_recipe_note(uint32_t index, bool kept)
 {
-    for (uint32_t i = 0; i < trace()->buffer_count; i++) {
-        R.of[i].length = 0;
-        R.of[i].version++;
+    const ebb_trace_operation_t *o = ebb_recorded(index);
+    for (uint32_t k = 0; k < o->access_count; k++) {
+        const content_t *c = &R.of[ebb_accesses(index)[k].buffer];
+        R.seen[o->first_access + k] = c->version;
+        R.maker[o->first_access + k] = c->writer;
     }
+    for (uint32_t k = 0; k < o->access_count; k++)
+        if (ebb_accesses(index)[k].mode != EBB_READS && ebb_is_first(index, k))
+            note_write(index, k, kept);
+}
+
+/* It has another content, of unknown origin. */
+static void forget(uint32_t id)
+{
+    R.of[id].version++;
+    R.of[id].length = 0;
+    R.of[id].writer = EBB_TRACE_NEVER;
 }
 
 static bool keep_arguments(const ebb_operation_t *op)
@@ -360,23 +388,23 @@ void ebb_recipe_after(const ebb_operation_t *op, bool issued)
     R.under_way = NULL;
     if (!R.of || !issued)
         return;
-    if (op->opaque)
-        forget_all();
-    if (!F.matches) {
-        for (uint32_t i = 0; i < op->access_count; i++)
-            if (op->access[i].buffer->number) {
-                R.of[op->access[i].buffer->number - 1].version++;
-                R.of[op->access[i].buffer->number - 1].length = 0;
-            }
-        return;
-    }
-    const bool kept = keep_arguments(op);
-    const ebb_trace_operation_t *o = ebb_recorded(F.at);
-    for (uint32_t k = 0; k < o->access_count; k++)
-        R.seen[o->first_access + k] = R.of[ebb_accesses(F.at)[k].buffer].version;
-    for (uint32_t k = 0; k < o->access_count; k++)
-        if (ebb_accesses(F.at)[k].mode != EBB_READS && ebb_is_first(F.at, k))
-            note_write(F.at, k, kept);
+    for (uint32_t i = 0; op->opaque && i < trace()->buffer_count; i++)
+        forget(i);
+    for (uint32_t i = 0; !F.matches && i < op->access_count; i++)
+        if (op->access[i].buffer->number)
+            forget(op->access[i].buffer->number - 1);
+    if (F.matches)
+        ebb_recipe_note(F.at, keep_arguments(op));
+}
+
+/* They could not be made. */
+static void lose_readers(uint32_t input)
+{
+    for (uint32_t i = R.dropped_count; i-- > 0;)
+        if (reads(R.dropped[i], input)) {
+            tell_lost(F.buffer[R.dropped[i]]);
+            unlist(R.dropped[i]);
+        }
 }
 
 void ebb_recipe_freeing(ebb_buffer_t *b, ebb_stream_t *stream)
@@ -386,17 +414,14 @@ void ebb_recipe_freeing(ebb_buffer_t *b, ebb_stream_t *stream)
         return;
     ebb_stream_t *s = stream ? stream : ebb_recheck_side();
     if (R.of[id].needed) {
-        if (make_those_that_read(id, s))
-            for (uint32_t i = 0; i < R.dropped_count; i++)
-                if (reads(R.dropped[i], id))
-                    tell_lost(F.buffer[R.dropped[i]]);
+        if (ebb_recipe_make_readers(id, s))
+            lose_readers(id);
         if (!stream && ebb_mark_wait(ebb_mark_here(s))) /* its memory may be used at once */
             ebb_log(EBB_WARN, "%s", ebb_last_failure());
     }
     unlist(id);
     ebb_recheck_forget(id);
-    R.of[id].length = 0;
-    R.of[id].version++;
+    forget(id);
 }
 
 void ebb_recipe_waited(void)

@@ -6,6 +6,8 @@
  * bytes of this step, they give the same bits. What they write beside it goes to private scratch. What they read may itself
  * be dropped, and is made first.
  *
+ * What a plan has dropped when the program departs from it has recipes as well (left.h).
+ *
  * A recipe holds as long as that is so. Before an operation that may write what a dropped buffer's recipe reads, before
  * that is freed, at the end of the step and when the program is not followed any more, the dropped buffer is made.
  * Who may write: every operation that is not the recorded one on the recorded buffers; and of those the arguments that

@@ -2,35 +2,29 @@
 #include <string.h>
 
 #include "driver.h"
+#include "log.h"
+#include "mismatch.h"
+#include "options.h"
 #include "recheck.h"
 #include "recipe_state.h"
 
 #define F ebb_followed
 #define R ebb_recipes
 
-/* A launch under way: what its buffers are this time. */
+/* A content under way. */
+typedef struct making {
+    uint32_t id;
+    ebb_buffer_t *buffer;
+    ebb_stream_t *stream;
+    recipe_t recipe;
+    bool begun; /* the buffer has memory */
+} making_t;
+
+/* An operation under way: what must be there for it, and held. */
 typedef struct cast {
-    ebb_access_t reads[EBB_RECIPE_BUFFERS];
-    uint32_t read_count;
-    ebb_buffer_t *scratch[EBB_RECIPE_BUFFERS]; /* [accesses]: made here; NULL: none */
+    ebb_access_t use[EBB_RELAUNCH_POINTERS];
+    uint32_t count;
 } cast_t;
-
-static void list_reads(uint32_t id, uint32_t operation, cast_t *c)
-{
-    const ebb_trace_operation_t *o = ebb_recorded(operation);
-    *c = (cast_t){.read_count = 0};
-    for (uint32_t k = 0; k < o->access_count; k++) {
-        const ebb_trace_access_t *a = &ebb_accesses(operation)[k];
-        if (a->buffer != id && a->mode == EBB_READS && ebb_is_first(operation, k))
-            c->reads[c->read_count++] = (ebb_access_t){.buffer = F.buffer[a->buffer]};
-    }
-}
-
-static ebb_operation_t reading(cast_t *c, ebb_stream_t *stream)
-{
-    return (ebb_operation_t){
-        .kind = EBB_KERNEL, .stream = stream, .access = c->reads, .access_count = c->read_count};
-}
 
 static ebb_status_t zero(const ebb_buffer_t *b, ebb_stream_t *stream)
 {
@@ -39,119 +33,261 @@ static ebb_status_t zero(const ebb_buffer_t *b, ebb_stream_t *stream)
     return 0;
 }
 
-/* What the launch replaces beside the buffer that is wanted. */
-static ebb_status_t take_scratch(uint32_t id, uint32_t operation, cast_t *c, ebb_stream_t *stream)
+/* ---- memory of ebb's own, in place of what is not there ---- */
+
+void ebb_recipe_note_reads(uint32_t id, const recipe_t *r, bool fill)
+{
+    for (uint32_t i = 0; i < r->count; i++)
+        for (uint32_t k = 0; k < ebb_recorded(r->operation[i])->access_count; k++)
+            if (ebb_is_own(id, r->operation[i], k) && ebb_accesses(r->operation[i])[k].mode != EBB_REPLACES)
+                R.last_read[ebb_accesses(r->operation[i])[k].buffer] = fill ? i + 1 : 0;
+}
+
+/* What the launch replaces, beside the buffer that is wanted. */
+static ebb_status_t take_own(const making_t *m, uint32_t operation)
 {
     for (uint32_t k = 0; k < ebb_recorded(operation)->access_count; k++) {
         const ebb_trace_access_t *a = &ebb_accesses(operation)[k];
-        if (a->buffer == id || a->mode == EBB_READS || !ebb_is_first(operation, k))
+        if (a->mode != EBB_REPLACES || !ebb_is_own(m->id, operation, k) || !ebb_is_first(operation, k))
             continue;
-        const ebb_request_t q = {.bytes = F.learned->trace->buffer[a->buffer].bytes, .stream = stream};
-        EBB_TRY(ebb_heap_alloc(&q, &c->scratch[k]));
-        c->scratch[k]->held++;
-        EBB_TRY(zero(c->scratch[k], stream));
+        const ebb_request_t q = {.bytes = F.learned->trace->buffer[a->buffer].bytes, .stream = m->stream};
+        if (!R.own[a->buffer]) {
+            EBB_TRY(ebb_heap_alloc(&q, &R.own[a->buffer]));
+            R.own[a->buffer]->held++;
+        }
+        EBB_TRY(zero(R.own[a->buffer], m->stream));
     }
     return 0;
 }
 
-static void give_scratch(cast_t *c, ebb_stream_t *stream)
+/* The i-th operation of the recipe is over: what no later one reads goes, what stays may leave the device meanwhile. */
+static void give_own(const making_t *m, uint32_t i)
 {
-    for (uint32_t k = 0; k < EBB_RECIPE_BUFFERS; k++)
-        if (c->scratch[k])
-            ebb_heap_free(c->scratch[k], ebb_mark_here(stream));
+    const uint32_t operation = m->recipe.operation[i];
+    for (uint32_t k = 0; k < ebb_recorded(operation)->access_count; k++) {
+        const uint32_t other = ebb_accesses(operation)[k].buffer;
+        ebb_buffer_t *b = R.own[other];
+        if (!b)
+            continue;
+        b->held = 0;
+        if (R.last_read[other] > i + 1)
+            continue;
+        ebb_residence_forget(b, m->stream);
+        ebb_heap_free(b, ebb_mark_here(m->stream));
+        R.own[other] = NULL;
+    }
 }
 
-static ebb_status_t relaunch(uint32_t operation, const cast_t *c, ebb_stream_t *stream)
+/* Also after a failure. */
+static void give_all_own(const making_t *m)
 {
-    ebb_pointer_t pointer[EBB_RECIPE_BUFFERS];
+    ebb_recipe_note_reads(m->id, &m->recipe, false);
+    for (uint32_t i = 0; i < m->recipe.count; i++)
+        give_own(m, i);
+}
+
+/* ---- one operation ---- */
+
+/* NULL: it has no memory yet. */
+static ebb_buffer_t *stands_for(const making_t *m, uint32_t operation, uint32_t k)
+{
+    const uint32_t id = ebb_accesses(operation)[k].buffer;
+    return id == m->id                         ? m->begun ? m->buffer : NULL
+           : ebb_is_there(m->id, operation, k) ? F.buffer[id]
+                                               : R.own[id];
+}
+
+/* All that is there already. */
+static void list_uses(const making_t *m, uint32_t operation, cast_t *c)
+{
+    for (uint32_t k = 0; k < ebb_recorded(operation)->access_count; k++) {
+        ebb_buffer_t *b = stands_for(m, operation, k);
+        if (b && ebb_is_first(operation, k))
+            c->use[c->count++] = (ebb_access_t){.buffer = b};
+    }
+}
+
+static ebb_status_t relaunch(const making_t *m, uint32_t operation)
+{
+    ebb_pointer_t pointer[EBB_RELAUNCH_POINTERS];
     unsigned count = 0;
     for (uint32_t k = 0; k < ebb_recorded(operation)->access_count; k++) {
         const ebb_trace_access_t *a = &ebb_accesses(operation)[k];
-        for (uint32_t i = 0; i <= k; i++)
-            if (c->scratch[i] && ebb_accesses(operation)[i].buffer == a->buffer)
-                pointer[count++] = (ebb_pointer_t){a->param_offset, c->scratch[i]->address + a->offset_bytes};
+        if (ebb_is_own(m->id, operation, k))
+            pointer[count++] = (ebb_pointer_t){a->param_offset, R.own[a->buffer]->address + a->offset_bytes};
     }
     R.counts.replays++;
-    return ebb_relaunch(&R.issued[operation], stream, pointer, count);
+    return ebb_relaunch(&R.issued[operation], m->stream, pointer, count);
 }
 
-/* Ordered behind every use of each argument; and whoever uses them next is behind this. */
-static ebb_status_t issue(uint32_t operation, ebb_buffer_t *b, cast_t *c, ebb_stream_t *stream)
+/* The buffer gets memory with the first operation that writes it, and keeps it. */
+static ebb_status_t prepare(making_t *m, uint32_t operation)
 {
-    EBB_TRY(take_scratch(b->number - 1, operation, c, stream));
-    for (uint32_t i = 0; i < c->read_count; i++)
-        EBB_TRY(ebb_buffer_join(ebb_stream_handle(stream), c->reads[i].buffer));
-    EBB_TRY(relaunch(operation, c, stream));
-    const ebb_mark_t mark = ebb_mark_here(stream);
-    for (uint32_t i = 0; i < c->read_count; i++)
-        EBB_TRY(ebb_residence_used(c->reads[i].buffer, mark));
-    return ebb_residence_used(b, mark);
-}
-
-static ebb_status_t repeat(uint32_t operation, ebb_buffer_t *b, bool first, ebb_stream_t *stream)
-{
-    cast_t c;
-    list_reads(b->number - 1, operation, &c);
-    ebb_operation_t op = reading(&c, stream);
-    EBB_TRY(ebb_residence_acquire(&op));
-    ebb_status_t status = 0;
-    if (first) {
-        status = ebb_residence_blank(b, stream);
-        b->held += !status;
-        if (!status)
-            status = zero(b, stream);
+    const ebb_mode_t mode = ebb_trace_mode(F.learned->trace, operation, m->id);
+    if (mode && !m->begun) {
+        EBB_TRY(ebb_residence_blank(m->buffer, m->stream));
+        m->buffer->held++;
+        m->begun = true;
     }
-    if (!status)
-        status = issue(operation, b, &c, stream);
-    give_scratch(&c, stream);
+    return mode == EBB_REPLACES ? zero(m->buffer, m->stream) : 0;
+}
+
+/* Whoever uses any of them next is behind this. */
+static ebb_status_t note_used(const making_t *m, uint32_t operation)
+{
+    const ebb_mark_t mark = ebb_mark_here(m->stream);
+    for (uint32_t k = 0; k < ebb_recorded(operation)->access_count; k++) {
+        ebb_buffer_t *b = stands_for(m, operation, k);
+        if (b && ebb_is_first(operation, k))
+            EBB_TRY(ebb_residence_used(b, mark));
+    }
+    return 0;
+}
+
+/* Ordered behind every use of each argument. */
+static ebb_status_t issue(making_t *m, uint32_t operation, const cast_t *c)
+{
+    EBB_TRY(prepare(m, operation));
+    EBB_TRY(take_own(m, operation));
+    for (uint32_t i = 0; i < c->count; i++)
+        EBB_TRY(ebb_buffer_join(ebb_stream_handle(m->stream), c->use[i].buffer));
+    EBB_TRY(relaunch(m, operation));
+    return note_used(m, operation);
+}
+
+static ebb_status_t repeat(making_t *m, uint32_t i)
+{
+    const uint32_t operation = m->recipe.operation[i];
+    cast_t c = {.count = 0};
+    list_uses(m, operation, &c);
+    ebb_operation_t op = {.kind = EBB_KERNEL, .stream = m->stream, .access = c.use, .access_count = c.count};
+    EBB_TRY(ebb_residence_acquire(&op));
+    ebb_status_t status = issue(m, operation, &c);
     ebb_residence_release(&op);
+    give_own(m, i);
     return status;
 }
 
-/* Those inputs of all its operations that are dropped themselves, before anything is held. */
+/* ---- what it takes, which may be dropped itself ---- */
+
+/* Inputs may be copied out while others are made, not dropped. */
+static void want_inputs(uint32_t id, bool wanted)
+{
+    const recipe_t r = ebb_recipe_of(id);
+    for (uint32_t i = 0; i < r.count; i++)
+        for (uint32_t k = 0; k < ebb_recorded(r.operation[i])->access_count; k++) {
+            if (!ebb_is_there(id, r.operation[i], k))
+                continue;
+            ebb_access_t input = {.buffer = F.buffer[ebb_accesses(r.operation[i])[k].buffer]};
+            ebb_residence_want(&(ebb_operation_t){.access = &input, .access_count = 1}, wanted);
+        }
+}
+
+/* An input that is dropped; NEVER: all are there. */
+static uint32_t find_missing(uint32_t id)
+{
+    const recipe_t r = ebb_recipe_of(id);
+    for (uint32_t i = 0; i < r.count; i++)
+        for (uint32_t k = 0; k < ebb_recorded(r.operation[i])->access_count; k++)
+            if (ebb_is_there(id, r.operation[i], k) && ebb_is_dropped(ebb_accesses(r.operation[i])[k].buffer))
+                return ebb_accesses(r.operation[i])[k].buffer;
+    return EBB_TRACE_NEVER;
+}
+
+static void enter(uint32_t id)
+{
+    EBB_DCHECK(R.path_length < F.learned->trace->buffer_count + 2);
+    R.path[R.path_length++] = id;
+    want_inputs(id, true);
+}
+
+static void leave(void)
+{
+    want_inputs(R.path[--R.path_length], false);
+}
+
+/* Enters the content, and makes what it reads, which was made earlier; what that reads first. A row of dropped contents may
+ * be as long as there are buffers: so the way down to those whose inputs are there is a list, and not the host's stack. */
 static ebb_status_t make_inputs(uint32_t id, ebb_stream_t *stream)
 {
-    const content_t *c = &R.of[id];
+    const uint32_t base = R.path_length;
     ebb_status_t status = 0;
-    for (uint32_t i = 0; i < c->length; i++) {
-        cast_t cast;
-        list_reads(id, c->chain[i], &cast);
-        const ebb_operation_t op = reading(&cast, stream);
-        ebb_residence_want(&op, true);
+    enter(id);
+    while (!status) {
+        const uint32_t top = R.path[R.path_length - 1], missing = find_missing(top);
+        if (missing != EBB_TRACE_NEVER) {
+            enter(missing);
+            continue;
+        }
+        if (R.path_length == base + 1)
+            return 0;
+        leave();
+        status = ebb_residence_restore(F.buffer[top], stream);
+        if (!status)
+            ebb_recipe_dropped(F.buffer[top], false); /* also if it was nothing of the kind */
     }
-    for (uint32_t i = 0; i < c->length && !status; i++) {
-        cast_t cast;
-        list_reads(id, c->chain[i], &cast);
-        for (uint32_t k = 0; k < cast.read_count && !status; k++)
-            status = ebb_residence_restore(cast.reads[k].buffer, stream);
-    }
+    while (R.path_length > base + 1)
+        leave();
     return status;
 }
 
-static void unwant_inputs(uint32_t id, ebb_stream_t *stream)
+/* ---- a content ---- */
+
+/* One of its operations may have been found to make other bits since a plan has given it up. What is compared may be tried
+ * all the same, unless there is a copy. */
+static ebb_status_t trust(const ebb_buffer_t *b, uint32_t id)
 {
-    const content_t *c = &R.of[id];
-    for (uint32_t i = 0; i < c->length; i++) {
-        cast_t cast;
-        list_reads(id, c->chain[i], &cast);
-        const ebb_operation_t op = reading(&cast, stream);
-        ebb_residence_want(&op, false);
-    }
+    const left_t *l = R.of[id].left;
+    bool proven = true;
+    for (uint32_t i = 0; l && i < l->count; i++)
+        proven &= ebb_recorded(l->operation[i])->proofs != 0;
+    if (proven)
+        return 0;
+    if (l->copied)
+        return ebb_fail(CUDA_ERROR_UNKNOWN, "a recipe that is not proven any more", b->bytes);
+    if (!l->hashes && strcmp(ebb_options.on_mismatch, "warn"))
+        ebb_content_lost(id, "what would make it has made other bits");
+    return 0;
+}
+
+/* Of what a plan has given up, hashed: right after it was made. The host waits. */
+static bool is_same(const ebb_buffer_t *b, uint32_t id, ebb_stream_t *stream)
+{
+    const left_t *l = R.of[id].left;
+    uint64_t hash[2] = {0, 1};
+    const bool same = !ebb_hash_issue(l->hashes, l->slot + 1, stream, b->address, b->bytes) &&
+                      !ebb_hash_read(l->hashes, l->slot, 2, stream, hash) && hash[0] == hash[1];
+    ebb_recheck_judged(id, l->operation[l->count - 1], same, l->copied);
+    return same;
+}
+
+static ebb_status_t make(making_t *m)
+{
+    const left_t *l = R.of[m->id].left;
+    ebb_status_t status = 0;
+    ebb_recipe_note_reads(m->id, &m->recipe, true);
+    for (uint32_t i = 0; i < m->recipe.count && !status; i++)
+        status = repeat(m, i);
+    give_all_own(m);
+    if (!status)
+        status = ebb_recheck_made(m->buffer, m->id, m->stream);
+    if (!status && l && l->hashes && !l->copied)
+        is_same(m->buffer, m->id, m->stream);
+    return status;
 }
 
 ebb_status_t ebb_recipe_rebuild(ebb_buffer_t *b, ebb_stream_t *stream)
 {
     if (!F.learned || !b->number || !ebb_is_dropped(b->number - 1))
         return ebb_fail(CUDA_ERROR_UNKNOWN, "a buffer without a recipe", b->bytes);
-    const uint32_t id = b->number - 1, held = b->held;
-    const content_t *c = &R.of[id];
-    ebb_status_t status = make_inputs(id, stream);
-    for (uint32_t i = 0; i < c->length && !status; i++)
-        status = repeat(c->chain[i], b, !i, stream);
-    b->held = held;
-    unwant_inputs(id, stream);
+    making_t m = {b->number - 1, b, stream, ebb_recipe_of(b->number - 1), false};
+    const uint32_t held = b->held;
+    EBB_TRY(trust(b, m.id));
+    ebb_status_t status = make_inputs(m.id, stream);
     if (!status)
-        status = ebb_recheck_made(b, id, stream);
+        status = make(&m);
+    b->held = held;
+    leave();
     if (status)
         ebb_residence_unblank(b, stream);
     else
@@ -161,5 +297,6 @@ ebb_status_t ebb_recipe_rebuild(ebb_buffer_t *b, ebb_stream_t *stream)
 
 bool ebb_recipe_agrees(ebb_buffer_t *b, ebb_stream_t *stream)
 {
-    return ebb_recheck_agrees(b->number - 1, stream);
+    const left_t *l = R.of[b->number - 1].left;
+    return l ? l->hashes && is_same(b, b->number - 1, stream) : ebb_recheck_agrees(b->number - 1, stream);
 }

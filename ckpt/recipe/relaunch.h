@@ -1,7 +1,7 @@
 /* relaunch.h: an operation of the program as it was issued, and issuing it again.
  *
  * Learning (prove.h) repeats launches on copies, the drive (drive.h) replays them in its places, and a
- * fall-back (rebuild.h) wherever there is room. All keep the argument bytes of this very launch and exchange
+ * recipe (recipe.h) wherever there is room. All keep the argument bytes of this very launch and exchange
  * pointers. With ebb_lock() held.
  */
 #ifndef EBB_RELAUNCH_H

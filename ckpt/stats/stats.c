@@ -73,7 +73,7 @@ void ebb_statistics_gather(ebb_statistics_t *out, ebb_device_list_t *devices)
         .replays = d.replays,
         .verified = d.verified + r.verified,
         .mismatches = d.mismatches + r.mismatches,
-        .rebuilt = d.rebuilt + r.rebuilt,
+        .rebuilt = r.rebuilt,
         .kept = s.plan.kept_buffers,
         .offloaded = s.plan.offloaded_buffers,
         .dropped = s.plan.dropped_buffers,

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "left.h"
 #include "log.h"
 #include "recipe.h"
 
@@ -110,15 +111,22 @@ static void renumber(bool behind_another)
     }
 }
 
+static void go_on(void)
+{
+    F.known = true;
+    F.paused = false;
+    follow.candidate = EBB_TRACE_NEVER;
+    follow.strays = 0;
+    follow.shaped = false;
+}
+
 static void begin_step(void)
 {
     ebb_recipe_step_ends();
     renumber(F.known && F.cursor == trace()->operation_count);
     F.cursor = 0;
     F.step++;
-    F.known = true;
-    follow.candidate = EBB_TRACE_NEVER;
-    follow.strays = 0;
+    go_on();
 }
 
 /* The operation is not the one at the cursor. Its place if the one before and this continue the step further on. */
@@ -156,7 +164,8 @@ static void place(const ebb_operation_t *op)
 
 /* ---- life ---- */
 
-static void begin(ebb_recording_t *learned)
+/* False: no host memory; nothing is followed. */
+static bool take_up(ebb_recording_t *learned)
 {
     ebb_follow_end();
     F.buffer = calloc((size_t)learned->trace->buffer_count + 1, sizeof(ebb_buffer_t *));
@@ -167,15 +176,37 @@ static void begin(ebb_recording_t *learned)
         free(follow.heir);
         follow.heir = NULL;
         F.buffer = NULL;
-        return;
+        return false;
     }
-    ebb_link(); /* takes memory while it measures, and so must not be asked first when memory runs out */
     F.learned = learned;
     F.slot = ebb_slot;
     F.step = 0;
+    return true;
+}
+
+static void begin(ebb_recording_t *learned)
+{
+    if (!take_up(learned))
+        return;
+    ebb_link(); /* takes memory while it measures, and so must not be asked first when memory runs out */
     ebb_recipe_begin();
     bind_persistent();
     begin_step();
+}
+
+void ebb_follow_resume(ebb_left_t *left)
+{
+    if (!take_up(left->learned)) {
+        ebb_recipe_abandon(left);
+        return;
+    }
+    for (uint32_t i = 0; i < trace()->buffer_count; i++)
+        if (left->buffer[i])
+            give_number(left->buffer[i], i);
+    F.cursor = left->cursor;
+    F.resumed = true;
+    go_on();
+    ebb_recipe_resume(left);
 }
 
 void ebb_follow_end(void)
@@ -194,7 +225,7 @@ void ebb_follow_end(void)
 
 void ebb_follow_boundary(ebb_recording_t *learned)
 {
-    if (learned && learned->trace && !ebb_follow_follows(learned)) {
+    if (learned && learned->trace && (!ebb_follow_follows(learned) || F.resumed)) {
         begin(learned);
     } else if (F.learned && (!F.known || F.cursor)) {
         begin_step();
@@ -204,10 +235,13 @@ void ebb_follow_boundary(ebb_recording_t *learned)
 
 void ebb_follow_pause(void)
 {
-    if (!F.learned || !F.known)
+    if (!F.learned || F.paused)
         return;
     ebb_recipe_step_ends();
+    for (uint32_t i = 0; i < trace()->buffer_count; i++)
+        unbind(i);
     F.known = false;
+    F.paused = true;
 }
 
 ebb_status_t ebb_follow_before(const ebb_operation_t *op)

@@ -25,8 +25,12 @@ void ebb_follow_boundary(ebb_recording_t *learned);
 void ebb_follow_end(void);
 bool ebb_follow_follows(const ebb_recording_t *learned);
 
-/* The cursor is lost until then: the program's operations are not shown to this module for now. */
+/* What is dropped is made. The cursor is lost, and buffers have no numbers, until the next boundary: the program's
+ * operations are not shown to this module for now. */
 void ebb_follow_pause(void);
+/* The program is in the middle of a step, where a plan has left it (left.h): followed from here on. */
+struct ebb_left;
+void ebb_follow_resume(struct ebb_left *left);
 
 /* Around every operation. `before` is for the moment when nothing has been done for it yet; an error goes to the
  * program. */
@@ -45,10 +49,12 @@ typedef struct ebb_followed {
     ebb_uses_t uses;
     ebb_buffer_t **buffer; /* [buffers] alive, under this number; NULL: none is known */
     bool known;            /* the cursor is right */
-    uint32_t cursor;       /* the next operation; operation_count: the step is over */
-    uint64_t step;         /* counts boundaries */
-    bool matches;          /* the operation under way is the one at the cursor, on the recorded buffers */
-    uint32_t at;           /* its number then */
+    bool paused,
+        resumed; /* ebb_follow_pause, since the last boundary; ebb_follow_resume, until another one begins */
+    uint32_t cursor; /* the next operation; operation_count: the step is over */
+    uint64_t step;   /* counts boundaries */
+    bool matches;    /* the operation under way is the one at the cursor, on the recorded buffers */
+    uint32_t at;     /* its number then */
 } ebb_followed_t;
 extern ebb_followed_t ebb_followed;
 

@@ -170,6 +170,25 @@ static void program_that_leaves_the_plan_comes_back(void **state)
     assert_true(fallbacks > 20 && rebuilt > 0);
 }
 
+/* What the plan has dropped is made when it is touched; where memory is short, at once. */
+static void program_that_leaves_the_plan_at_any_launch_loses_nothing(void **state)
+{
+    (void)state;
+    static const char *const means[] = {
+        "SOFTGPU_MEMORY=40MiB EBB_OFFLOAD=0",
+        "SOFTGPU_MEMORY=40MiB EBB_OFFLOAD=0 EBB_HOST_BUDGET=24MiB EBB_PAGEABLE=0"};
+    program_run_t without = run("", "layers=5 each=10 steps=58");
+    for (int i = 0; i < 2; i++) {
+        statistics_t s;
+        program_run_t with = run_under_ebb(means[i], "layers=5 each=10 steps=58", &s);
+        print_message("%s: %.0f steps driven, left %.0f times, %.0f contents rebuilt\n", means[i], s.driven,
+                      s.fallbacks, s.rebuilt);
+        assert_same(&without, &with, means[i]);
+        assert_true(s.mismatches == 0 && s.fallbacks >= 23 && s.rebuilt > 0);
+        assert_int_equal(strstr(with.log, "is made at once") != NULL, i == 1);
+    }
+}
+
 /* A kernel that was never seen to write begins to: what it writes into must not be recomputed without it. */
 static void write_that_was_never_seen_is_noticed(void **state)
 {
@@ -305,6 +324,7 @@ int main(void)
         cmocka_unit_test(every_policy_is_driven_to_the_same_bits),
         cmocka_unit_test(given_plan_is_driven_if_it_is_good),
         cmocka_unit_test(program_that_leaves_the_plan_comes_back),
+        cmocka_unit_test(program_that_leaves_the_plan_at_any_launch_loses_nothing),
         cmocka_unit_test(write_that_was_never_seen_is_noticed),
         cmocka_unit_test(leaving_with_unseen_writes_is_never_silently_wrong),
         cmocka_unit_test(launch_with_a_table_of_pointers_is_not_replayed),

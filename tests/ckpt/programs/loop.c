@@ -1,15 +1,21 @@
 /* loop.c: a small training loop that can be told to misbehave. It knows nothing of ebb.
  *
- *   loop [layers=N] [steps=N] [mib=N] [deviate=SEED] [flag=STEP] [hidden=STEP]
+ *   loop [layers=N] [steps=N] [mib=N] [deviate=SEED] [each=STEP] [flag=STEP] [hidden=STEP]
  *
  * A step: forward through `layers` layers, each activation (mib MiB) its own stream-ordered allocation,
- * backward, update. deviate=SEED  in a third of the steps after the eighth, at a random place: a launch more
- * (which reads a live activation), an allocation more, a forward pass that is given up half-way, a free that
- * comes late; or an activation read after its last use flag=STEP     a kernel that writes only where a flag
- * on the device is set: from this step on it is hidden=STEP   launches read a number in host memory, to which
- * only a table on the device leads; from this step on it changes between forward and backward: a replay would
- * give other bits The last line of output is a hash of weights, counter and sums. Exit code 3: a call failed
- * (its error is on stderr).
+ * backward, update.
+ *
+ * deviate=SEED  in a third of the steps after the eighth, at a random place: a launch more (which reads a live
+ *               activation), an allocation more, a forward pass that is given up half-way, a free that comes
+ *               late; or an activation read after its last use
+ * each=STEP     from this step on, in every second one: a launch more, which reads a live activation, each time
+ *               one launch later
+ * flag=STEP     a kernel that writes only where a flag on the device is set: from this step on it is
+ * hidden=STEP   launches read a number in host memory, to which only a table on the device leads; from this step
+ *               on it changes between forward and backward: a replay would give other bits
+ *
+ * The last line of output is a hash of weights, counter and sums. Exit code 3: a call failed (its error is on
+ * stderr).
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -30,8 +36,10 @@
 enum { LAYERS_MAX = 64 };
 
 typedef struct loop {
-    int layers, steps, deviate, flag, hidden;
-    size_t n, m; /* floats of an activation, of a layer's weights */
+    int layers, steps, deviate, flag, hidden, each;
+    int step, launches; /* of the step, so far */
+    int filled;         /* activations of this step */
+    size_t n, m;        /* floats of an activation, of a layer's weights */
     cudaStream_t stream;
     float *w[LAYERS_MAX], *dw[LAYERS_MAX];
     float *x[LAYERS_MAX + 1]; /* activations of the step */
@@ -85,17 +93,33 @@ static void set_up(loop_t *l)
     CHECK(cudaDeviceSynchronize());
 }
 
+/* A launch of the step comes next. */
+static void launch(loop_t *l)
+{
+    const int at = l->step - l->each, i = l->filled ? l->step % l->filled : 0;
+    if (l->launches++ != at / 2 || !l->each || at < 0 || at % 2)
+        return;
+    if (l->filled && l->x[i])
+        CHECK(loop_probe(l->sums, l->x[i], l->n, l->stream));
+    else
+        CHECK(loop_probe(l->sums, l->w[0], l->m, l->stream));
+}
+
 /* Layers 0 .. count - 1. */
 static void forward(loop_t *l, int step, int count, int extra_at, int extra)
 {
     int one = l->flag && step >= l->flag;
     CHECK(cudaMemcpyAsync(l->flag_word, &one, sizeof one, cudaMemcpyHostToDevice, l->stream));
     l->x[0] = new_floats(l, l->n);
+    launch(l);
     CHECK(loop_fill(l->x[0], (unsigned)(step * 7919), l->n, l->stream));
     for (int i = 0; i < count; i++) {
+        l->filled = i + 1;
         l->x[i + 1] = new_floats(l, l->n);
+        launch(l);
         CHECK(
             loop_forward(l->x[i + 1], l->x[i], l->w[i], l->hidden ? l->table : NULL, l->n, l->m, l->stream));
+        launch(l);
         CHECK(loop_adjust(l->x[i + 1], l->flag_word, 0.99f, l->n, l->stream));
         if (i == extra_at && extra == 0)
             CHECK(loop_probe(l->sums, l->x[rand() % (i + 2)], l->n, l->stream));
@@ -110,9 +134,12 @@ static void forward(loop_t *l, int step, int count, int extra_at, int extra)
 static void backward(loop_t *l, int extra_at, int extra)
 {
     float *dout = new_floats(l, l->n);
+    launch(l);
     CHECK(loop_fill(dout, 99, l->n, l->stream));
+    l->filled = l->layers + 1;
     for (int i = l->layers; i-- > 0;) {
         float *din = new_floats(l, l->n);
+        launch(l);
         CHECK(loop_backward(din, l->dw[i], dout, l->x[i], l->x[i + 1], l->w[i], l->n, l->m, l->stream));
         if (i == extra_at && extra == 4)
             CHECK(loop_probe(l->sums, l->x[rand() % (i + 2)], l->n, l->stream));
@@ -123,6 +150,7 @@ static void backward(loop_t *l, int extra_at, int extra)
         free_floats(l, &dout);
         dout = din;
     }
+    launch(l);
     CHECK(loop_probe(l->sums, dout, l->n, l->stream));
     free_floats(l, &dout);
     free_floats(l, &l->x[0]);
@@ -131,6 +159,8 @@ static void backward(loop_t *l, int extra_at, int extra)
 static void run_step(loop_t *l, int step)
 {
     int extra_at = -1, extra = -1;
+    l->step = step;
+    l->launches = l->filled = 0;
     if (l->deviate && step > 8 && rand() % 3 == 0) {
         extra = rand() % 5;
         extra_at = rand() % l->layers;
@@ -153,8 +183,10 @@ static void run_step(loop_t *l, int step)
         l->shift[0] += 0.25f;
     }
     backward(l, extra_at, extra);
-    for (int i = 0; i < l->layers; i++)
+    for (int i = 0; i < l->layers; i++) {
+        launch(l);
         CHECK(loop_update(l->w[i], l->dw[i], l->counter, 1e-3f, l->m, l->stream));
+    }
     if (l->hidden)
         CHECK(cudaStreamSynchronize(l->stream));
 }
@@ -184,6 +216,7 @@ int main(int argc, char **argv)
     l.layers = option(argc, argv, "layers", 8);
     l.steps = option(argc, argv, "steps", 20);
     l.deviate = option(argc, argv, "deviate", 0);
+    l.each = option(argc, argv, "each", 0);
     l.flag = option(argc, argv, "flag", 0);
     l.hidden = option(argc, argv, "hidden", 0);
     l.n = (size_t)option(argc, argv, "mib", 4) << 18;
