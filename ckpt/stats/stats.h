@@ -59,7 +59,7 @@
     X(step_lanes_recurring, "of them with a step")                                                           \
     X(ahead, "of the fetches, those before the buffer was touched")                                          \
     X(reactive_drops, "buffers dropped when memory ran out, to be recomputed")                               \
-    X(reactive_replays, "launches repeated to recompute those")                                               \
+    X(reactive_replays, "launches repeated for those, and for what a plan has left behind")                  \
     X(foreign_bytes, "of overhead_bytes, what the driver serves the program: managed memory, arrays, mappings")
 // clang-format on
 

@@ -1,10 +1,11 @@
 /* loop.c: a small training loop that can be told to misbehave. It knows nothing of ebb.
  *
- *   loop [layers=N] [steps=N] [mib=N] [deviate=SEED] [each=STEP] [flag=STEP] [hidden=STEP]
+ *   loop [layers=N] [steps=N] [mib=N] [through=1] [deviate=SEED] [each=STEP] [flag=STEP] [hidden=STEP]
  *
  * A step: forward through `layers` layers, each activation (mib MiB) its own stream-ordered allocation,
  * backward, update.
  *
+ * through=1     each layer's forward goes through another buffer, which is freed at once
  * deviate=SEED  in a third of the steps after the eighth, at a random place: a launch more (which reads a live
  *               activation), an allocation more, a forward pass that is given up half-way, a free that comes
  *               late; or an activation read after its last use
@@ -36,7 +37,7 @@
 enum { LAYERS_MAX = 64 };
 
 typedef struct loop {
-    int layers, steps, deviate, flag, hidden, each;
+    int layers, steps, deviate, flag, hidden, each, through;
     int step, launches; /* of the step, so far */
     int filled;         /* activations of this step */
     size_t n, m;        /* floats of an activation, of a layer's weights */
@@ -105,6 +106,17 @@ static void launch(loop_t *l)
         CHECK(loop_probe(l->sums, l->w[0], l->m, l->stream));
 }
 
+static void forward_layer(loop_t *l, float *out, const float *in, const float *w)
+{
+    float *const *table = l->hidden ? l->table : NULL;
+    float *between = l->through ? new_floats(l, l->n) : NULL;
+    if (between)
+        CHECK(loop_forward(between, in, w, table, l->n, l->m, l->stream));
+    CHECK(loop_forward(out, between ? between : in, w, table, l->n, l->m, l->stream));
+    if (between)
+        free_floats(l, &between);
+}
+
 /* Layers 0 .. count - 1. */
 static void forward(loop_t *l, int step, int count, int extra_at, int extra)
 {
@@ -117,8 +129,7 @@ static void forward(loop_t *l, int step, int count, int extra_at, int extra)
         l->filled = i + 1;
         l->x[i + 1] = new_floats(l, l->n);
         launch(l);
-        CHECK(
-            loop_forward(l->x[i + 1], l->x[i], l->w[i], l->hidden ? l->table : NULL, l->n, l->m, l->stream));
+        forward_layer(l, l->x[i + 1], l->x[i], l->w[i]);
         launch(l);
         CHECK(loop_adjust(l->x[i + 1], l->flag_word, 0.99f, l->n, l->stream));
         if (i == extra_at && extra == 0)
@@ -217,6 +228,7 @@ int main(int argc, char **argv)
     l.steps = option(argc, argv, "steps", 20);
     l.deviate = option(argc, argv, "deviate", 0);
     l.each = option(argc, argv, "each", 0);
+    l.through = option(argc, argv, "through", 0);
     l.flag = option(argc, argv, "flag", 0);
     l.hidden = option(argc, argv, "hidden", 0);
     l.n = (size_t)option(argc, argv, "mib", 4) << 18;
