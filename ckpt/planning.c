@@ -1,6 +1,8 @@
 /* planning.c: the request that options and measurements make, and who answers it. */
 #include "planning.h"
 
+#include <stdio.h>
+
 #include "checker.h"
 #include "ebb_offload.h"
 #include "log.h"
@@ -38,28 +40,22 @@ static ebb_plan_t *given_plan(const ebb_trace_t *trace, const ebb_plan_request_t
     return NULL;
 }
 
-/* NULL, logged: there is none. */
-static ebb_plan_t *own_plan(const ebb_trace_t *trace, const ebb_plan_request_t *q)
+static ebb_plan_t *own_plan(const ebb_trace_t *trace, const ebb_plan_request_t *q, char *why,
+                            size_t why_bytes)
 {
-    char why[256] = "";
+    char refusal[200] = "";
     const ebb_check_limits_t limits = {q->device_bytes, q->host_bytes};
-    ebb_plan_t *plan = ebb_plan_make(trace, q, why, sizeof why);
-    if (!plan) {
-        ebb_log(EBB_WARN, "there is no plan for %zu MiB, ebb stays reactive: %s",
-                (size_t)q->device_bytes >> 20, why);
-        return NULL;
-    }
-    if (ebb_check_plan(trace, plan, &limits, why, sizeof why))
+    ebb_plan_t *plan = ebb_plan_make(trace, q, why, why_bytes);
+    if (!plan || ebb_check_plan(trace, plan, &limits, refusal, sizeof refusal))
         return plan;
-    ebb_log(EBB_WARN,
-            "a plan of ebb's own did not pass its check, ebb stays reactive; please report this: %s", why);
+    snprintf(why, why_bytes, "a plan of ebb's own did not pass its check, please report this: %s", refusal);
     ebb_plan_delete(plan);
     return NULL;
 }
 
-ebb_plan_t *ebb_planning(const ebb_trace_t *trace, size_t device_bytes)
+ebb_plan_t *ebb_planning(const ebb_trace_t *trace, size_t device_bytes, char *why, size_t why_bytes)
 {
     const ebb_plan_request_t q = request_for(device_bytes);
     ebb_plan_t *plan = *ebb_options.plan ? given_plan(trace, &q) : NULL;
-    return plan ? plan : own_plan(trace, &q);
+    return plan ? plan : own_plan(trace, &q, why, why_bytes);
 }

@@ -51,6 +51,8 @@ typedef struct kind {
     enum { OBSERVE, LEARN, DRIVE, STAY } phase;
     unsigned fruitless;       /* installations in a row without a driven step */
     unsigned failures;        /* installations that failed */
+    size_t refused;           /* STAY because there was no plan for so many bytes; 0: it was not that */
+    unsigned refused_steps;   /* steps since */
     unsigned interruptions;   /* of learning and driving */
     uint64_t driven_before;   /* steps driven when the plan was installed last */
     ebb_lessons_t *lessons;   /* NULL: none yet */
@@ -166,6 +168,7 @@ static void forget(kind_t *k)
     k->plan = NULL;
     k->lessons = NULL;
     k->learned = NULL;
+    k->refused = 0;
     k->phase = OBSERVE;
 }
 
@@ -201,7 +204,8 @@ static bool may_plan(void)
 /* Where everything fits, there is nothing to plan; but a strategy that was asked for is followed. */
 static bool needs_plan(void)
 {
-    return may_plan() && (ebb_traffic().evictions || *ebb_options.plan || *ebb_options.save_plan || !is_policy("auto"));
+    return may_plan() &&
+           (ebb_traffic().evictions || *ebb_options.plan || *ebb_options.save_plan || !is_policy("auto"));
 }
 
 static bool is_worth_learning(void)
@@ -262,26 +266,39 @@ static void report_plan(void)
             (unsigned long long)(s->peak_bytes >> 20));
 }
 
-/* There is no plan with what is proven. True: it is learned on, to prove more. */
-static bool ask_more(kind_t *k, size_t room)
+/* There is no plan for so many bytes: it is learned on, to prove more, or there may be more room later. */
+static void refuse(kind_t *k, size_t room, const char *why)
 {
-    if (!ebb_options.recompute || !ebb_lessons_ask_more(k->lessons))
-        return false;
-    ebb_log(EBB_INFO, "there is no plan for %zu MiB with what is proven: more is", room >> 20);
-    k->learned = NULL;
-    k->phase = LEARN;
-    return true;
+    if (ebb_options.recompute && ebb_lessons_ask_more(k->lessons)) {
+        ebb_log(EBB_INFO, "there is no plan for %zu MiB with what is proven: more is", room >> 20);
+        k->learned = NULL;
+        k->phase = LEARN;
+        return;
+    }
+    ebb_log(EBB_WARN, "there is no plan for %zu MiB, ebb stays reactive: %s", room >> 20, why);
+    k->phase = STAY;
+    k->refused = room;
+    k->refused_steps = 0;
 }
 
-/* NULL, logged: there is none, or not yet. */
+/* Looking costs what the allocator keeps: seldom, and less often the longer it lasts. */
+static bool has_more_room(kind_t *k)
+{
+    const unsigned n = ++k->refused_steps;
+    return n > 1 && (n & (n - 1)) == 0 && ebb_drive_room(k->learned) > k->refused;
+}
+
+/* NULL: there is none, or not yet. */
 static ebb_plan_t *make_plan(kind_t *k)
 {
+    char why[256] = "";
     const size_t room = ebb_drive_room(k->learned);
-    ebb_plan_t *plan = ebb_planning(k->learned->trace, room);
+    ebb_plan_t *plan = ebb_planning(k->learned->trace, room, why, sizeof why);
     if (!plan) {
-        ask_more(k, room);
+        refuse(k, room, why);
         return NULL;
     }
+    k->refused = 0;
     run.steps.plan = ebb_plan_sum(plan, k->learned->trace);
     run.steps.reserved_bytes = ebb_chunks_limit() * EBB_CHUNK_BYTES - room;
     return plan;
@@ -291,10 +308,8 @@ static void begin_driving(kind_t *k)
 {
     bool first = !k->plan;
     ebb_follow_pause();
-    if (first && !(k->plan = make_plan(k))) {
-        k->phase = k->phase == LEARN ? LEARN : STAY;
+    if (first && !(k->plan = make_plan(k)))
         return;
-    }
     uint64_t driven = ebb_drive_counts().steps;
     k->fruitless = driven > k->driven_before ? 0 : k->fruitless + 1;
     k->driven_before = driven;
@@ -324,6 +339,8 @@ static void begin_step(kind_t *k)
 {
     if (k->phase == OBSERVE && is_worth_learning())
         k->phase = LEARN;
+    if (k->phase == STAY && k->refused && k->learned && !run.driving && has_more_room(k))
+        k->phase = DRIVE;
     if (k->phase == DRIVE && !run.driving)
         begin_driving(k);
     if (k->phase == LEARN && !ebb_drive_active()) {

@@ -107,7 +107,7 @@ static void every_policy_is_driven_to_the_same_bits(void **state)
 {
     (void)state;
     static const char *const means[] = {"EBB_POLICY=offload",   "EBB_POLICY=sqrt",
-                                        "EBB_POLICY=uniform:2", "EBB_POLICY=selective",
+                                        "EBB_POLICY=uniform:2", "EBB_POLICY=selective:forward",
                                         "EBB_POLICY=recursive", "EBB_POLICY=revolve:2"};
     program_run_t without = run("", "steps=22");
     for (size_t i = 0; i < sizeof means / sizeof means[0]; i++) {
@@ -220,7 +220,7 @@ static void leaving_with_unseen_writes_is_never_silently_wrong(void **state)
     for (int seed = 1; seed <= 3; seed++) {
         char arguments[64];
         statistics_t s;
-        snprintf(arguments, sizeof arguments, "steps=30 flag=%d deviate=%d", 12 + 2 * seed, seed);
+        snprintf(arguments, sizeof arguments, "steps=34 flag=%d deviate=%d", 16 + 2 * seed, seed);
         program_run_t without = run("", arguments);
         program_run_t with = run_under_ebb(TIGHT "EBB_OFFLOAD=0", arguments, &s);
         print_message("%s: exit code %d, %.0f steps driven, %.0f mismatches, %.0f contents rebuilt\n",
