@@ -92,7 +92,7 @@ for name, m in many.items():
     ns = max(ns, 1.0)  # a difference of two measurements
     arithmetic, memory = operations / roof["gflops"], size / roof["memory_gb_s"]  # ns
     rows.append({
-        "kernel": plain(name), "launches": round(launches, 2), "ms": round(ns / 1e6, 3),
+        "kernel": plain(name), "launches": round(launches, 2), "ms": round(ns / 1e6, 3), "operations": operations,
         "gflops": round(operations / ns, 1), "gb_s": round(size / ns, 1),
         "bound": "arithmetic" if arithmetic > memory else "memory", "of_bound": round(max(arithmetic, memory) / ns, 3),
     })
@@ -106,10 +106,11 @@ print(f"{layers} layers, width {width}, {heads} heads, T {context}, batch {batch
 print(f"a thread: {roof['gflops']} GFLOP/s, {roof['memory_gb_s']} GB/s from memory, {roof['cache_gb_s']} from the caches\n")
 print("| kernel | launches | ms | share | GFLOP/s | GB/s | bound by | of the bound |")
 print("| --- | --- | --- | --- | --- | --- | --- | --- |")
-for r in rows:
-    if r["share"] >= 0.002:
-        print(f"| {r['kernel']} | {r['launches']:g} | {r['ms']:.2f} | {r['share']:.1%} | {r['gflops']} | {r['gb_s']} | {r['bound']} | {r['of_bound']:.0%} |")
-small = [r for r in rows if r["share"] < 0.002]
+all_operations = sum(r["operations"] for r in rows)
+listed = [r for r in rows if r["share"] >= 0.002 or r["operations"] >= 0.01 * all_operations]
+for r in listed:
+    print(f"| {r['kernel']} | {r['launches']:g} | {r['ms']:.2f} | {r['share']:.1%} | {r['gflops']} | {r['gb_s']} | {r['bound']} | {r['of_bound']:.0%} |")
+small = [r for r in rows if r not in listed]
 print(f"| {len(small)} others | {sum(r['launches'] for r in small):g} | {sum(r['ms'] for r in small):.2f} | {sum(r['share'] for r in small):.1%} | | | | |")
 print(f"| outside kernels: the program, launching, waiting | | {total_ms - inside:.2f} | {1 - inside / total_ms:.1%} | | | | |")
 if env["RESULT"]:
