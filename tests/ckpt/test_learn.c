@@ -11,25 +11,13 @@
 #include <cmocka.h>
 
 #include "program.h"
-#include "trace.h"
+#include "trace_file.h"
 #include "trainer.h"
 #include "worth.h"
 
 char *__cxa_demangle(const char *name, char *out, size_t *bytes, int *status);
 
 static char trace_path[512];
-
-static ebb_trace_t *read_trace(void)
-{
-    char error[256] = "";
-    FILE *f = fopen(trace_path, "r");
-    assert_non_null(f);
-    ebb_trace_t *t = ebb_trace_read(f, error, sizeof error);
-    fclose(f);
-    if (!t)
-        fail_msg("%s", error);
-    return t;
-}
 
 static void unset(void)
 {
@@ -145,7 +133,7 @@ static void trainer_writes_what_its_signatures_say(void **state)
                                         "--layers 1 --steps 22 --accumulate 2"};
     for (int i = 0; i < 3; i++) {
         train(modes[i]);
-        ebb_trace_t *t = read_trace();
+        ebb_trace_t *t = trace_file_read(trace_path);
         print_message("%s: ", modes[i]);
         compare_with_truth(t);
         ebb_trace_delete(t);
@@ -184,7 +172,7 @@ static void saved_activations_are_proven_at_bounded_cost(void **state)
     assert_int_equal(sscanf(line, "learned in %lf steps, which cost %lf", &steps, &cost), 2);
     print_message("%.*s\n", (int)strcspn(line, "\n"), line);
     assert_true(cost <= 3.0);
-    ebb_trace_t *t = read_trace();
+    ebb_trace_t *t = trace_file_read(trace_path);
     assert_true(percent_proven(t) >= 95);
     for (uint32_t i = 0; i < t->operation_count; i++)
         if (t->operation[i].verdict == EBB_PROVEN && t->operation[i].kind == EBB_TRACE_KERNEL)
@@ -216,7 +204,7 @@ static void what_is_hardly_worth_it_is_proven_when_no_plan_fits(void **state)
     snprintf(settings, sizeof settings, "LD_PRELOAD=%s EBB_LOG=info EBB_OFFLOAD=0 EBB_TRACE=%s",
              getenv("TEST_LIBEBB"), trace_path);
     run_dear(settings, &roomy);
-    ebb_trace_t *t = read_trace();
+    ebb_trace_t *t = trace_file_read(trace_path);
     for (uint32_t i = 0; i < t->operation_count; i++)
         proven += t->operation[i].verdict == EBB_PROVEN && !strcmp(t->operation[i].name, "layer");
     ebb_trace_delete(t);
@@ -263,7 +251,7 @@ static void slices_of_a_shared_buffer_are_told_apart(void **state)
     snprintf(command, sizeof command, "LD_PRELOAD=%s EBB_TRACE=%s %s steps=14", getenv("TEST_LIBEBB"),
              trace_path, getenv("TEST_ARENA"));
     assert_int_equal(system(command), 0);
-    ebb_trace_t *t = read_trace();
+    ebb_trace_t *t = trace_file_read(trace_path);
     for (unsigned i = 0; i < 6; i++) {
         const ebb_trace_access_t *to = access_of(t, "add_kernel", i, 0),
                                  *from = access_of(t, "add_kernel", i, 1);

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "program.h"
-#include "trace.h"
+#include "trace_file.h"
 
 static char trace_path[64], stats_path[64];
 static program_run_t without;
@@ -39,14 +39,8 @@ static void assert_same(const program_run_t *with, const char *what)
 
 static void check_trace(const char *steps)
 {
-    char error[256] = "";
     unsigned proven = 0, exchanges = 0;
-    FILE *f = fopen(trace_path, "r");
-    assert_non_null(f);
-    ebb_trace_t *t = ebb_trace_read(f, error, sizeof error);
-    fclose(f);
-    if (!t)
-        fail_msg("%s", error);
+    ebb_trace_t *t = trace_file_read(trace_path);
     for (uint32_t k = 0; k < t->operation_count; k++) {
         const ebb_trace_operation_t *o = &t->operation[k];
         proven += o->verdict == EBB_PROVEN;

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "program.h"
-#include "trace.h"
+#include "trace_file.h"
 
 enum { STREAMS = 2, EVENTS = 64 };
 
@@ -31,7 +31,7 @@ static program_run_t run(const char *settings)
 
 static ebb_trace_t *learn(const char *settings)
 {
-    char all[768], error[256] = "";
+    char all[768];
     snprintf(all, sizeof all, "LD_PRELOAD=%s EBB_TRACE=%s EBB_STATS=%s SOFTGPU_MEMORY=%.0f %s",
              getenv("TEST_LIBEBB"), trace_path, stats_path, half, settings);
     remove(trace_path);
@@ -41,13 +41,7 @@ static ebb_trace_t *learn(const char *settings)
                  strcmp(with.output, without.output) ? "not" : "and", with.log);
     assert_true(program_statistic(stats_path, NULL, "peak_bytes") <= half);
     assert_true(program_statistic(stats_path, NULL, "evictions") > 0);
-    FILE *f = fopen(trace_path, "r");
-    assert_non_null(f);
-    ebb_trace_t *t = ebb_trace_read(f, error, sizeof error);
-    fclose(f);
-    if (!t)
-        fail_msg("%s", error);
-    return t;
+    return trace_file_read(trace_path);
 }
 
 /* Waits of each stream for an event that the other one has recorded in this step. */
