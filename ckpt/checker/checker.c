@@ -334,6 +334,9 @@ static bool check_action(const check_t *c, uint32_t index, const facts_t *f, uin
     if ((unsigned)a->kind > EBB_REPLAY || a->point > p->operation_count ||
         (index && a->point < p->action[index - 1].point))
         return fails(c, "action %u is unknown or not in its place in the list", index);
+    const uint32_t usual = a->kind == EBB_EVICT || a->kind == EBB_FETCH;
+    if (a->stream || a->after != usual || a->joiners != usual)
+        return fails(c, "action %u is of several streams: only one stream is understood", index);
     if (a->kind == EBB_REPLAY)
         return check_replay(c, index, f, place_of);
     if (a->place >= p->place_count || !p->place[a->place].chunk_count)

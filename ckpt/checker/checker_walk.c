@@ -14,11 +14,10 @@
 
 bool ebb_check_fails(walk_t *w, const char *format, ...)
 {
-    static const char *const kind_name[] = {"evict", "fetch", "discard", "replay"};
     int n;
     if (w->action != EBB_TRACE_NEVER)
         n = snprintf(w->why, w->why_bytes, "step %u, point %u, action %u (%s): ", w->step, w->point,
-                     w->action, kind_name[w->plan->action[w->action].kind]);
+                     w->action, ebb_action_word[w->plan->action[w->action].kind]);
     else
         n = snprintf(w->why, w->why_bytes, "step %u, operation %u: ", w->step, w->point);
     va_list args;

@@ -7,6 +7,8 @@
 
 #include "array.h"
 
+const char *const ebb_action_word[EBB_ACTION_KINDS] = {"evict", "fetch", "discard", "replay", "order"};
+
 ebb_plan_t *ebb_plan_new(const ebb_trace_t *trace)
 {
     ebb_plan_t *p = calloc(1, sizeof *p);
@@ -60,6 +62,8 @@ ebb_action_t *ebb_plan_add_action(ebb_plan_t *p, ebb_action_kind_t kind, uint32_
         a->place = a->operation = a->join = EBB_TRACE_NEVER;
         a->first_wait = p->wait_count;
         a->first_redirect = p->redirect_count;
+        a->after = kind == EBB_EVICT || kind == EBB_FETCH;
+        a->joiners = a->after;
     }
     return a;
 }
@@ -130,13 +134,14 @@ static void count_action(ebb_plan_sum_t *sum, const ebb_plan_t *p, const ebb_tra
         sum->replay_ns += trace->operation[a->operation].duration_ns;
         break;
     case EBB_DISCARD:
+    case EBB_ORDER:
         break;
     }
 }
 
 static uint8_t fate_of(const ebb_action_t *a)
 {
-    return a->kind == EBB_DISCARD ? DROPPED : a->kind == EBB_REPLAY ? 0 : OFFLOADED;
+    return a->kind == EBB_DISCARD ? DROPPED : OFFLOADED;
 }
 
 ebb_plan_sum_t ebb_plan_sum(const ebb_plan_t *p, const ebb_trace_t *trace)
@@ -146,7 +151,7 @@ ebb_plan_sum_t ebb_plan_sum(const ebb_plan_t *p, const ebb_trace_t *trace)
     for (uint32_t i = 0; i < p->action_count; i++) {
         const ebb_action_t *a = &p->action[i];
         count_action(&sum, p, trace, a);
-        if (fate && a->kind != EBB_REPLAY)
+        if (fate && a->place != EBB_TRACE_NEVER)
             fate[a->place] |= fate_of(a);
     }
     for (uint32_t i = 0; fate && i < p->buffer_count; i++) {
@@ -184,6 +189,18 @@ static void write_list(FILE *out, const char *key, const uint32_t *list, uint32_
     fputc(']', out);
 }
 
+static void write_streams(FILE *out, const char *key, uint32_t streams)
+{
+    const char *between = "";
+    fprintf(out, ", \"%s\": [", key);
+    for (uint32_t s = 0; s < EBB_PLAN_STREAMS; s++)
+        if (streams >> s & 1) {
+            fprintf(out, "%s%" PRIu32, between, s);
+            between = ",";
+        }
+    fputc(']', out);
+}
+
 static void write_place(FILE *out, const ebb_plan_t *p, uint32_t index)
 {
     static const char *const start_name[] = {"none", "device", "host"};
@@ -197,10 +214,9 @@ static void write_place(FILE *out, const ebb_plan_t *p, uint32_t index)
 
 static void write_action(FILE *out, const ebb_plan_t *p, uint32_t index)
 {
-    static const char *const kind_name[] = {"evict", "fetch", "discard", "replay"};
     const ebb_action_t *a = &p->action[index];
-    fprintf(out, "{\"action\": %" PRIu32 ", \"kind\": \"%s\", \"point\": %" PRIu32, index, kind_name[a->kind],
-            a->point);
+    fprintf(out, "{\"action\": %" PRIu32 ", \"kind\": \"%s\", \"point\": %" PRIu32, index,
+            ebb_action_word[a->kind], a->point);
     write_index(out, "place", a->place);
     write_index(out, "operation", a->operation);
     write_index(out, "join", a->join);
@@ -210,7 +226,14 @@ static void write_action(FILE *out, const ebb_plan_t *p, uint32_t index)
         const ebb_redirect_t *r = &p->redirect[a->first_redirect + i];
         fprintf(out, "%s[%" PRIu32 ",%" PRIu32 "]", i ? "," : "", r->buffer, r->place);
     }
-    fputs("]}\n", out);
+    fputc(']', out);
+    const uint32_t usual = a->kind == EBB_EVICT || a->kind == EBB_FETCH;
+    if (a->stream || a->after != usual || a->joiners != usual) {
+        write_index(out, "stream", a->stream);
+        write_streams(out, "after", a->after);
+        write_streams(out, "joiners", a->joiners);
+    }
+    fputs("}\n", out);
 }
 
 bool ebb_plan_write(const ebb_plan_t *p, FILE *out)

@@ -1,6 +1,6 @@
 /* plan.h: what is done to the buffers of a step so that it fits the budget, as data.
  *
- * A plan belongs to one trace (trace.h) of one stream. It says where every buffer lies (the overlay: places
+ * A plan belongs to one trace (trace.h). It says where every buffer lies (the overlay: places
  * on chunks) and what is done between the operations (actions). It is made by a planner (planner.h), proven
  * by the checker (checker.h, which shares nothing with any planner), and driven by the runner. The same plan
  * serves every step: it is periodic.
@@ -17,25 +17,35 @@
  *   gap      between two consecutive operations that touch a buffer; the last gap of a buffer that outlives
  *            the step goes on in the next step, up to the first operation there
  *
- * How it is executed. There are three streams: compute (the program's own), out and in (ebb's, one for each
- * direction). Before operation p is issued, the actions with point p are, in their order in the list; then
- * the compute stream waits for the actions whose `join` is p; then p is issued. Nothing waits for anything
- * else but by these rules:
- *   evict    on `out`: waits for everything that the compute stream has been given so far, and for the
+ * How it is executed. The program's streams are compute, by their numbers in the trace; two more are ebb's: out and in, one for each
+ * direction. Operations are issued in the order of the trace, also those of different streams: a program that does otherwise
+ * leaves the plan for this step. Before operation p is issued, the actions with point p are, in their order in the list; then
+ * the streams that are to (`joiners`) wait for the actions whose `join` is p; then p is issued, on its stream. Nothing waits for
+ * anything else but by these rules, and the program's own events:
+ *   evict    on `out`: waits for everything that the program's streams in `after` have been given so far, and for the
  *            actions in its wait list; copies the place to its host block. Content in the place stays good
  *            until something takes its chunks
  *   fetch    on `in`: waits like an evict; copies the host block to the place
  *   discard  executes nothing: says that the place's content is given up here, and will be replayed if it is
  *            needed again
- *   replay   on `compute`, at once: launches operation `operation` again, with the arguments it had in this
- *            step; pointers to a buffer lead to that buffer's place, or where a redirection says so to
- *            another place. Places that it replaces (EBB_REPLACES) are zeroed before, as in the proof
+ *   replay   on `stream`, which first waits for everything that those in `after` have been given so far: launches operation
+ *            `operation` again, with the arguments it had in this step; pointers to a buffer lead to that buffer's place, or
+ *            where a redirection says so to another place. Places that it replaces (EBB_REPLACES) are zeroed before, as in the
+ *            proof
+ *   order    `stream` waits for everything that those in `after` have been given so far: chunks go from one stream's hands into
+ *            another's
+ * Where there are several streams, all of them wait for each other when a step begins: before the first action and operation.
+ * With one stream all of this is stream 0 (`after` and `joiners` are {0} where they mean anything), and nothing is ordered.
  * A wait on an action with a lower index means this step's, on itself or a higher one the step before's (none
  * in the first step). Joins are operations (below operation_count). A join below the action's own point means
  * the next step's operation; EBB_TRACE_NEVER: the compute stream never waits for it.
  * At the beginning of every step the places of buffers that outlive it hold their content (`at_start`
  * EBB_ON_DEVICE) or do not and the host block does (EBB_ON_HOST); what the end of the step leaves must agree
  * with that.
+ *
+ * Buffers that outlive their next allocation (`next` is another number) stay on the device, on chunks that nobody shares, and no
+ * action writes or moves them. Their places take turns: in the next step buffer next[i] lies where i does in this one, and the one
+ * that is born at the beginning of such a chain where the one that died at its end did.
  *
  * Small buffers (up to half a chunk) have no chunks of their own: those born in the step lie in the small
  * region, at `small_offset`, packed by their lifetimes; those that outlive it are none of the plan's business
@@ -47,17 +57,20 @@
  *   {"ebb_plan": 1, "chunk_bytes": .., "chunks": .., "small_bytes": .., "operations": .., "buffers": ..,
  *    "places": .., "actions": .., "predicted_ns": ..}
  *   {"place": i, "bytes": .., "chunks": [..], "start": "device|host|none", "small_offset": ..|null}
- *   {"action": i, "kind": "evict|fetch|discard|replay", "point": p, "place": ..|null, "operation": ..|null,
- *    "join": ..|null, "waits": [..], "redirect": [[buffer, place], ..]}
+ *   {"action": i, "kind": "evict|fetch|discard|replay|order", "point": p, "place": ..|null, "operation": ..|null,
+ *    "join": ..|null, "waits": [..], "redirect": [[buffer, place], ..], "stream": s, "after": [s, ..], "joiners": [s, ..]}
+ * The last three may be missing: 0, [0], [0].
  */
 #ifndef EBB_PLAN_H
 #define EBB_PLAN_H
 
 #include "trace.h"
 
-enum { EBB_PLAN_VERSION = 1 };
+enum { EBB_PLAN_VERSION = 1, EBB_PLAN_STREAMS = 32 /* of the program's, at most */ };
 
-typedef enum ebb_action_kind { EBB_EVICT, EBB_FETCH, EBB_DISCARD, EBB_REPLAY } ebb_action_kind_t;
+typedef enum ebb_action_kind { EBB_EVICT, EBB_FETCH, EBB_DISCARD, EBB_REPLAY, EBB_ORDER } ebb_action_kind_t;
+enum { EBB_ACTION_KINDS = EBB_ORDER + 1 };
+extern const char *const ebb_action_word[EBB_ACTION_KINDS];
 
 typedef struct ebb_redirect {
     uint32_t buffer, place;
@@ -71,6 +84,9 @@ typedef struct ebb_action {
     uint32_t join;                           /* evict, fetch; else EBB_TRACE_NEVER */
     uint32_t first_wait, wait_count;         /* in plan->wait; evict, fetch */
     uint32_t first_redirect, redirect_count; /* in plan->redirect; replay */
+    uint32_t stream;                         /* replay, order: one of the program's; else 0 */
+    uint32_t after;   /* evict, fetch, replay, order: bit s for stream s of the program's */
+    uint32_t joiners; /* evict, fetch: the streams that wait where `join` says */
 } ebb_action_t;
 
 typedef enum ebb_start { EBB_NOT_THERE, EBB_ON_DEVICE, EBB_ON_HOST } ebb_start_t;
@@ -105,7 +121,7 @@ void ebb_plan_delete(ebb_plan_t *plan);
 
 /* Append; the new element, zeroed (indices that are not used: EBB_TRACE_NEVER), or NULL: no memory. Waits,
  * redirections and chunks belong to the action or place given, which must be the one that got the last of its
- * kind, or have none yet. */
+ * kind, or have none yet. An action is as with one stream. */
 ebb_place_t *ebb_plan_add_place(ebb_plan_t *plan);
 ebb_action_t *ebb_plan_add_action(ebb_plan_t *plan, ebb_action_kind_t kind, uint32_t point);
 bool ebb_plan_add_chunk(ebb_plan_t *plan, ebb_place_t *place, uint32_t chunk);

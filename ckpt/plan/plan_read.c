@@ -261,12 +261,36 @@ static bool read_redirects(reader_t *r, ebb_plan_t *p, ebb_action_t *a)
     return at || complain(r, "\"redirect\" is not a list");
 }
 
+/* A list of streams as bits; missing: what the action has by itself. */
+static bool read_streams(reader_t *r, const char *key, uint32_t *streams)
+{
+    const char *at = value_of(r, key);
+    uint64_t stream;
+    if (!*at)
+        return true;
+    *streams = 0;
+    for (bool more = first_of(&at); more; more = next_of(&at)) {
+        if (!whole(&at, EBB_PLAN_STREAMS - 1, &stream))
+            return complain(r, "a stream in \"%s\" is not a number below %d", key, EBB_PLAN_STREAMS);
+        *streams |= UINT32_C(1) << stream;
+    }
+    return at || complain(r, "\"%s\" is not a list", key);
+}
+
+static bool read_stream(reader_t *r, ebb_action_t *a)
+{
+    uint64_t stream = 0;
+    if (*value_of(r, "stream") && !get(r, "stream", EBB_PLAN_STREAMS - 1, &stream))
+        return false;
+    a->stream = (uint32_t)stream;
+    return read_streams(r, "after", &a->after) && read_streams(r, "joiners", &a->joiners);
+}
+
 static bool read_action(reader_t *r, ebb_plan_t *p, uint64_t actions)
 {
-    static const char *const kinds[] = {"evict", "fetch", "discard", "replay"};
-    const unsigned kind = get_word(r, "kind", kinds, 4);
+    const unsigned kind = get_word(r, "kind", ebb_action_word, EBB_ACTION_KINDS);
     uint64_t index, point;
-    if (kind > EBB_REPLAY)
+    if (kind == EBB_ACTION_KINDS)
         return complain(r, "\"kind\" is missing or unknown");
     if (!get(r, "action", UINT32_MAX, &index) || !get(r, "point", p->operation_count, &point))
         return false;
@@ -280,12 +304,13 @@ static bool read_action(reader_t *r, ebb_plan_t *p, uint64_t actions)
         !get_index(r, "join", p->operation_count, &a->join))
         return false;
     const bool launches = a->kind == EBB_REPLAY, copies = a->kind == EBB_EVICT || a->kind == EBB_FETCH;
-    if (launches != (a->operation != EBB_TRACE_NEVER) || launches != (a->place == EBB_TRACE_NEVER) ||
+    if (launches != (a->operation != EBB_TRACE_NEVER) ||
+        (launches || a->kind == EBB_ORDER) != (a->place == EBB_TRACE_NEVER) ||
         (!copies && a->join != EBB_TRACE_NEVER))
         return complain(r, "\"place\", \"operation\" and \"join\" do not go with the kind");
     if (index && point < p->action[p->action_count - 2].point)
         return complain(r, "the actions are not in the order of their points");
-    return read_waits(r, p, a, actions) && read_redirects(r, p, a);
+    return read_stream(r, a) && read_waits(r, p, a, actions) && read_redirects(r, p, a);
 }
 
 /* The first line; how many places and actions follow. */

@@ -20,7 +20,6 @@ enum { KINDS = EBB_REPLAY + 1 };
 typedef enum mutation { DROPPED, DOUBLED, EARLIER, LATER } mutation_t;
 enum { MUTATIONS = LATER + 1 };
 static const char *const mutation_word[] = {"dropped", "doubled", "earlier", "later"};
-static const char *const kind_word[] = {"evict", "fetch", "discard", "replay"};
 static const ebb_check_limits_t plenty = {UINT64_C(1) << 50, UINT64_C(1) << 50};
 
 /* What the new plan's action i is in the old one, and where it stands. */
@@ -132,7 +131,7 @@ static void mutate_all(tally_t *tally, const ebb_trace_t *t, const char *policy,
             const bool good = ebb_check_plan(t, q, &plenty, why, sizeof why);
             if (good && !executes(t, q, what, sizeof what))
                 fail_msg("%s, action %" PRIu32 " (%s) %s: accepted, and executes wrong: %s", policy, i,
-                         kind_word[kind], mutation_word[m], what);
+                         ebb_action_word[kind], mutation_word[m], what);
             tally->refused[kind][m] += !good;
             tally->harmless[kind][m] += good;
             ebb_plan_delete(q);
@@ -161,7 +160,7 @@ static void mutated_plan_is_refused_or_still_right(void **state)
     }
     for (int k = 0; k < KINDS; k++)
         for (int m = 0; m < MUTATIONS; m++) {
-            print_message("%-8s %-8s %5" PRIu32 " refused %5" PRIu32 " still right\n", kind_word[k],
+            print_message("%-8s %-8s %5" PRIu32 " refused %5" PRIu32 " still right\n", ebb_action_word[k],
                           mutation_word[m], tally.refused[k][m], tally.harmless[k][m]);
             assert_true(m != DROPPED || tally.refused[k][m] > 15);
         }

@@ -40,8 +40,13 @@ static ebb_trace_t *make_trace(uint32_t operations, uint32_t buffers)
 
 static void add_random_action(ebb_plan_t *p, uint32_t point, uint32_t actions)
 {
-    ebb_action_t *a = ebb_plan_add_action(p, (ebb_action_kind_t)draw(4), point);
+    ebb_action_t *a = ebb_plan_add_action(p, (ebb_action_kind_t)draw(EBB_ACTION_KINDS), point);
     assert_non_null(a);
+    a->stream = draw(3) ? 0 : draw(EBB_PLAN_STREAMS);
+    a->after = draw(3) ? a->after : (uint32_t)rand() ^ (uint32_t)rand() << 16;
+    a->joiners = draw(3) ? a->joiners : draw(8);
+    if (a->kind == EBB_ORDER)
+        return;
     if (a->kind == EBB_REPLAY) {
         a->operation = draw(p->operation_count);
         for (uint32_t k = draw(3); k > 0; k--)
@@ -121,7 +126,8 @@ static void assert_same(const ebb_plan_t *p, const ebb_plan_t *q)
         const ebb_action_t *a = &p->action[i], *b = &q->action[i];
         assert_true(a->kind == b->kind && a->point == b->point && a->place == b->place &&
                     a->join == b->join && a->operation == b->operation && a->wait_count == b->wait_count &&
-                    a->redirect_count == b->redirect_count);
+                    a->redirect_count == b->redirect_count && a->stream == b->stream &&
+                    a->after == b->after && a->joiners == b->joiners);
         for (uint32_t k = 0; k < a->wait_count; k++)
             assert_int_equal(p->wait[a->first_wait + k], q->wait[b->first_wait + k]);
         for (uint32_t k = 0; k < a->redirect_count; k++)
@@ -168,7 +174,9 @@ static void assert_indices_good(const ebb_plan_t *p)
     for (uint32_t i = 0; i < p->action_count; i++) {
         const ebb_action_t *a = &p->action[i];
         assert_true(a->point <= p->operation_count && (!i || a->point >= p->action[i - 1].point));
-        assert_true(a->kind == EBB_REPLAY ? a->operation < p->operation_count : a->place < p->place_count);
+        assert_true(a->kind == EBB_ORDER    ? a->place == EBB_TRACE_NEVER
+                    : a->kind == EBB_REPLAY ? a->operation < p->operation_count
+                                            : a->place < p->place_count);
     }
 }
 
