@@ -14,6 +14,7 @@ int ebb_top_command(int argc, char **argv);
 int ebb_trace_command(int argc, char **argv);
 int ebb_plan_command(int argc, char **argv);
 int ebb_check_command(int argc, char **argv);
+int ebb_report_command(int argc, char **argv);
 int ebb_options_command(int argc, char **argv);
 
 /* One line on stderr; always 2. */

@@ -22,6 +22,7 @@ static const struct command {
     {"trace", "show the step that EBB_TRACE=FILE has recorded", ebb_trace_command},
     {"plan", "plan that step for a budget, and prove the plan", ebb_plan_command},
     {"check", "prove a plan for a step and a budget", ebb_check_command},
+    {"report", "show what became of a step's memory and time, and why", ebb_report_command},
 };
 enum { COMMANDS = sizeof commands / sizeof commands[0] };
 

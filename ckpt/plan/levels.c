@@ -32,17 +32,25 @@ static uint64_t bytes_of(const levels_t *l, uint32_t place)
     return l->plan->place[place].chunk_count * l->plan->chunk_bytes;
 }
 
+static void hold(levels_t *l, uint32_t place, double begin, double end)
+{
+    ebb_simulation_t *s = l->simulation;
+    ebb_hold_t *h = ebb_array_append((void **)&s->hold, &s->hold_count, &s->hold_room, sizeof *h);
+    if (h)
+        *h = (ebb_hold_t){place, begin, end};
+    l->failed |= !h;
+    change(l, begin, bytes_of(l, place));
+    change(l, end, -bytes_of(l, place));
+}
+
 static void give_up(levels_t *l, uint32_t place)
 {
     use_t *u = &l->use[place];
     const double step = l->simulation->step_ns;
     if (u->begin >= 0 && bytes_of(l, place)) {
-        change(l, u->begin, bytes_of(l, place));
-        change(l, u->last < step ? u->last : step, -bytes_of(l, place));
-        if (u->last > step) { /* a copy that goes on in the next step, and so did in this one */
-            change(l, 0, bytes_of(l, place));
-            change(l, u->last - step < step ? u->last - step : step, -bytes_of(l, place));
-        }
+        hold(l, place, u->begin, u->last < step ? u->last : step);
+        if (u->last > step) /* a copy that goes on in the next step, and so did in this one */
+            hold(l, place, 0, u->last - step < step ? u->last - step : step);
     }
     u->begin = -1;
 }

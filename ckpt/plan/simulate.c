@@ -220,6 +220,7 @@ void ebb_simulation_delete(ebb_simulation_t *s)
 {
     free(s->span);
     free(s->level);
+    free(s->hold);
     *s = (ebb_simulation_t){0};
 }
 

@@ -44,6 +44,13 @@ typedef struct ebb_level {
     uint64_t bytes;
 } ebb_level_t;
 
+/* What those bytes are: a place is in use. Levels are the sums of these, in whole chunks, and the small region. What goes over
+ * the step's end is two. */
+typedef struct ebb_hold {
+    uint32_t place;
+    double begin_ns, end_ns;
+} ebb_hold_t;
+
 typedef struct ebb_simulation {
     double step_ns;
     double lane_ns[EBB_LANES]; /* operations as if nothing slowed them down */
@@ -54,10 +61,11 @@ typedef struct ebb_simulation {
     /* If asked for; owned. */
     ebb_span_t *span;   /* in the order in which they were issued */
     ebb_level_t *level; /* by time */
-    uint32_t span_count, span_room, level_count, level_room;
+    ebb_hold_t *hold;   /* in no order */
+    uint32_t span_count, span_room, level_count, level_room, hold_count, hold_room;
 } ebb_simulation_t;
 
-/* False: no memory; nothing is owned then. In detail: with spans and levels. */
+/* False: no memory; nothing is owned then. In detail: with spans, levels and holds. */
 bool ebb_simulate(ebb_simulation_t *out, const ebb_plan_t *plan, const ebb_trace_t *trace,
                   const ebb_hardware_t *hardware, bool in_detail);
 void ebb_simulation_delete(ebb_simulation_t *simulation);

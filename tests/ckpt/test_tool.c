@@ -36,7 +36,8 @@ static int sh(const char *command)
 
 static void every_command_has_help_and_refuses_nonsense(void **state)
 {
-    static const char *const commands[] = {"run", "top", "doctor", "options", "trace", "plan", "check"};
+    static const char *const commands[] = {"run",   "top",  "doctor", "options",
+                                           "trace", "plan", "check",  "report"};
     (void)state;
     assert_int_equal(sh("$EBB --help"), 0);
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
@@ -61,6 +62,29 @@ static void every_command_has_help_and_refuses_nonsense(void **state)
     SAYS("a file is missing");
     assert_int_equal(sh("$EBB --version"), 0);
     SAYS("ebb 0.");
+}
+
+static void report_refuses_what_is_damaged(void **state)
+{
+    (void)state;
+    assert_int_equal(sh("$EBB report"), 2);
+    SAYS("a file is missing");
+    assert_int_equal(sh("$EBB report /nonexistent"), 2);
+    SAYS("-o is missing");
+    assert_int_equal(sh("$EBB report /nonexistent -o /tmp/never.html"), 2);
+    SAYS("/nonexistent: No such file");
+    assert_int_equal(sh("$EBB report " README " --json"), 2);
+    SAYS("line 1: not a JSON object");
+    assert_int_equal(
+        sh("echo '{\"budget_bytes\": 1, \"over' >/tmp/ebb-tool-half; $EBB report /tmp/ebb-tool-half --json"),
+        2);
+    SAYS("not a JSON object");
+    assert_int_equal(
+        sh("echo '{\"budget_bytes\": 1}' >/tmp/ebb-tool-half; $EBB report /tmp/ebb-tool-half --json"), 2);
+    SAYS("\"overhead_bytes\" is missing");
+    assert_int_equal(sh("rm /tmp/ebb-tool-half; $EBB report " README " -o /tmp/never.html --gpu none"), 2);
+    SAYS("no such GPU");
+    assert_int_equal(sh("test -e /tmp/never.html"), 1);
 }
 
 static void run_sets_what_it_is_told(void **state)
@@ -246,6 +270,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_command_has_help_and_refuses_nonsense),
+        cmocka_unit_test(report_refuses_what_is_damaged),
         cmocka_unit_test(run_sets_what_it_is_told),
         cmocka_unit_test(pytorch_keeps_what_else_was_set),
         cmocka_unit_test(readme_has_the_tables),

@@ -1,0 +1,117 @@
+'use strict';
+/* facts.js: the report's data (its format: report_json.c), numbers as people read them, and the key figures. */
+
+const D = JSON.parse(document.getElementById('data').textContent);
+const CLASSES = D.memory.classes;
+const CLASS_HELP = {
+  kept: 'buffers that stay on the device',
+  offloaded: 'buffers that are copied to the host and back',
+  dropped: 'buffers that are given up and recomputed',
+  scratch: 'what replays write beside what they are for',
+  small: 'the region of small buffers, which never leave',
+};
+const STEP = D.predicted.step_ns || 1;
+
+const $ = (id) => document.getElementById(id);
+
+/* An element with attributes and children: texts never become markup. */
+function el(name, attributes, ...children) {
+  const e = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes || {}))
+    if (value !== null && value !== undefined) e.setAttribute(key, value);
+  e.append(...children.filter((c) => c !== null && c !== undefined));
+  return e;
+}
+
+function three(x) {
+  return x < 9.995 ? x.toFixed(2) : x < 99.95 ? x.toFixed(1) : x.toFixed(0);
+}
+
+function time(ns) {
+  const units = ['ns', 'us', 'ms', 's'];
+  let u = 0;
+  while (u < 3 && Math.abs(ns) >= 999.5) {
+    ns /= 1000;
+    u++;
+  }
+  return (u ? three(ns) : ns.toFixed(0)) + ' ' + (u === 1 ? '\u00b5s' : units[u]);
+}
+
+function bytes(n) {
+  const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
+  let u = 0;
+  while (u < 4 && n >= 1024) {
+    n /= 1024;
+    u++;
+  }
+  return (u ? three(n) : String(n)) + ' ' + units[u];
+}
+
+/* For an axis: no more digits than the distance between its ticks needs. */
+function tickTime(ns, tick) {
+  const unit = [['s', 1e9], ['ms', 1e6], ['\u00b5s', 1e3], ['ns', 1]].find((u) => tick * 10 >= u[1]) || ['ns', 1];
+  return `${(ns / unit[1]).toFixed(Math.max(0, Math.ceil(-Math.log10(tick / unit[1]) - 1e-9)))} ${unit[0]}`;
+}
+
+function tickBytes(n) {
+  return bytes(n).replace(/\.0+ /, ' ');
+}
+
+function percent(part, whole) {
+  return whole > 0 ? ((100 * part) / whole).toFixed(part / whole < 0.0995 ? 1 : 0) + '%' : '0%';
+}
+
+function signed(part, whole) {
+  return (part >= 0 ? '+' : '\u2212') + percent(Math.abs(part), whole);
+}
+
+/* The outermost ranges that all operations share say nothing: "step/forward/layer 0" is "forward/layer 0". */
+const PATHS = (() => {
+  const parts = D.nvtx.map((x) => (x ? x.split('/') : []));
+  const used = parts.filter((x) => x.length);
+  let n = 0;
+  while (used.length > 1 && used[0].length > n && used.every((x) => x[n] === undefined || x[n] === used[0][n]) && used.some((x) => x.length > n + 1)) n++;
+  return parts.map((x) => x.slice(n));
+})();
+const nvtx = (i) => PATHS[i].join('/');
+
+function showHead() {
+  const p = D.predicted;
+  const more = p.step_ns - p.operations_ns;
+  $('headline').textContent = D.planned
+    ? `${bytes(p.peak_bytes)} instead of ${bytes(p.everything_peak_bytes)}, and a step takes ${
+        more > 0 ? percent(more, p.operations_ns) + ' longer' : 'no longer'
+      }`
+    : `A step that keeps everything takes ${bytes(p.everything_peak_bytes)}`;
+  document.title = 'ebb report: ' + $('headline').textContent;
+  const link = `${(D.link.out_bytes_per_s / 1e9).toFixed(1)} GB/s out, ${(D.link.in_bytes_per_s / 1e9).toFixed(1)} in`;
+  $('subtitle').textContent = [
+    D.title,
+    D.policy ? `policy ${D.policy}` : null,
+    `${D.operations.length} operations, ${D.buffers.length} buffers`,
+    `link ${link}${D.link.assumed ? ' (assumed)' : ''}`,
+  ].filter((x) => x).join(' \u00b7 ');
+  if (D.refusal) {
+    $('note').hidden = false;
+    $('note').textContent = `This step cannot be planned: ${D.refusal}.`;
+  } else if (!D.planned) {
+    $('note').hidden = false;
+    $('note').textContent = 'No plan was made, or none was given: this is the step with everything kept.';
+  }
+}
+
+function tile(name, value, detail) {
+  $('tiles').append(el('div', { class: 'tile' }, el('span', {}, name), el('b', {}, value), el('span', {}, detail || '')));
+}
+
+function showTiles() {
+  const p = D.predicted, copies = p.out_ns + p.in_ns, m = D.measured;
+  const budget = D.budget_bytes ? `of ${bytes(D.budget_bytes)} for the plan` : 'predicted';
+  tile('Peak device memory', bytes(p.peak_bytes), budget);
+  tile('If all were kept', bytes(p.everything_peak_bytes), D.planned ? `now ${percent(p.peak_bytes, p.everything_peak_bytes)} of it` : 'in whole chunks');
+  tile('Time of a step', time(p.step_ns), `${time(p.operations_ns)} of it operations`);
+  tile('Overhead', signed(p.step_ns - p.operations_ns, p.operations_ns), time(p.step_ns - p.operations_ns) + ' a step');
+  tile('Copied in a step', bytes(p.bytes_out + p.bytes_in), copies > 0 ? `${percent(p.hidden_ns, copies)} of the time hidden` : 'nothing');
+  tile('Recomputed', `${D.launches.replays} launch${D.launches.replays === 1 ? '' : 'es'}`, time(D.overhead[0].ns) + ' a step');
+  if (m) tile('Steps driven', `${m.steps_driven}`, `of ${m.steps + m.steps_interrupted} since one was found`);
+}
