@@ -23,6 +23,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "driver.h"
@@ -38,12 +39,19 @@
 #include "own.h"
 #include "planning.h"
 #include "recipe.h"
+#include "rotate.h"
 #include "stats.h"
 #include "step.h"
 
 /* Another device is followed when it has had so many times the operations of the one in which no step is found. */
 enum { BUSIER = 4, LEAST_OPERATIONS = 64 };
-enum { LONGEST_STEP = 1 << 18, MOST_FRUITLESS = 16, MOST_FAILURES = 4, MOST_INTERRUPTIONS = 8 };
+enum {
+    LONGEST_STEP = 1 << 18,
+    MOST_FRUITLESS = 16,
+    MOST_FAILURES = 4,
+    MOST_INTERRUPTIONS = 8,
+    MOST_UNKNOWN = 64
+};
 
 /* A kind of step. */
 typedef struct kind {
@@ -51,6 +59,7 @@ typedef struct kind {
     enum { OBSERVE, LEARN, DRIVE, STAY } phase;
     unsigned fruitless;       /* installations in a row without a driven step */
     unsigned failures;        /* installations that failed */
+    unsigned unknown;         /* boundaries in a row at which it was not known which buffers there are */
     size_t refused;           /* STAY because there was no plan for so many bytes; 0: it was not that */
     unsigned refused_steps;   /* steps since */
     unsigned interruptions;   /* of learning and driving */
@@ -282,17 +291,17 @@ static void refuse(kind_t *k, size_t room, const char *why)
 }
 
 /* Looking costs what the allocator keeps: seldom, and less often the longer it lasts. */
-static bool has_more_room(kind_t *k)
+static bool has_more_room(kind_t *k, ebb_buffer_t *const *present)
 {
     const unsigned n = ++k->refused_steps;
-    return n > 1 && (n & (n - 1)) == 0 && ebb_drive_room(k->learned) > k->refused;
+    return n > 1 && (n & (n - 1)) == 0 && ebb_drive_room(k->learned, present) > k->refused;
 }
 
 /* NULL: there is none, or not yet. */
-static ebb_plan_t *make_plan(kind_t *k)
+static ebb_plan_t *make_plan(kind_t *k, ebb_buffer_t *const *present)
 {
     char why[256] = "";
-    const size_t room = ebb_drive_room(k->learned);
+    const size_t room = ebb_drive_room(k->learned, present);
     ebb_plan_t *plan = ebb_planning(k->learned->trace, room, why, sizeof why);
     if (!plan) {
         refuse(k, room, why);
@@ -304,11 +313,11 @@ static ebb_plan_t *make_plan(kind_t *k)
     return plan;
 }
 
-static void begin_driving(kind_t *k)
+/* With the buffers that are there now. */
+static void begin_driving_with(kind_t *k, ebb_buffer_t *const *present)
 {
     bool first = !k->plan;
-    ebb_follow_pause();
-    if (first && !(k->plan = make_plan(k)))
+    if (first && !(k->plan = make_plan(k, present)))
         return;
     uint64_t driven = ebb_drive_counts().steps;
     k->fruitless = driven > k->driven_before ? 0 : k->fruitless + 1;
@@ -318,7 +327,7 @@ static void begin_driving(kind_t *k)
         k->phase = STAY;
         return;
     }
-    if (!ebb_drive_install(k->learned, k->plan)) {
+    if (!ebb_drive_install(k->learned, k->plan, present)) {
         /* What outlives the step may have become another: to be learned again. */
         forget(k);
         k->phase = ++k->failures < MOST_FAILURES ? OBSERVE : STAY;
@@ -332,17 +341,32 @@ static void begin_driving(kind_t *k)
     write_file("the plan", ebb_options.save_plan, write_plan, k->plan);
 }
 
+/* Not before it is known which buffers a step begins with, if that is of any use. */
+static void begin_driving(kind_t *k, ebb_buffer_t *const *present)
+{
+    char why[160];
+    if (ebb_drive_knows_all(k->learned, present) ||
+        !ebb_rotation_period(k->learned->trace, why, sizeof why)) {
+        k->unknown = 0;
+        ebb_follow_pause();
+        begin_driving_with(k, present);
+    } else if (++k->unknown > MOST_UNKNOWN) {
+        ebb_log(EBB_WARN, "which buffers outlive the step as which is never known: ebb stays reactive");
+        k->phase = STAY;
+    }
+}
+
 /* ---- steps ---- */
 
-/* A step of this kind is expected. */
-static void begin_step(kind_t *k)
+/* A step of this kind is expected, with these buffers (ebb_follow_present). */
+static void begin_step(kind_t *k, ebb_buffer_t *const *present)
 {
     if (k->phase == OBSERVE && is_worth_learning())
         k->phase = LEARN;
-    if (k->phase == STAY && k->refused && k->learned && !run.driving && has_more_room(k))
+    if (k->phase == STAY && k->refused && k->learned && !run.driving && has_more_room(k, present))
         k->phase = DRIVE;
     if (k->phase == DRIVE && !run.driving)
-        begin_driving(k);
+        begin_driving(k, present);
     if (k->phase == LEARN && !ebb_drive_active()) {
         run.bound = true;
         begin_lesson(k);
@@ -394,10 +418,12 @@ static void act_at_boundary(void)
     kind_t *ended = kind_of(ebb_step_ended(run.finder)), *next = kind_of(ebb_step_expected(run.finder));
     if (ebb_learn_running() && ended)
         learn(ended);
+    ebb_buffer_t **present = next && next->learned ? ebb_follow_present(next->learned) : NULL;
     if (run.driving && (run.driving != next || !ebb_drive_active()))
         leave("the next step is expected to be of another kind");
     if (next)
-        begin_step(next);
+        begin_step(next, present);
+    free(present);
     follow(next);
 }
 

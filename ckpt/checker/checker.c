@@ -7,7 +7,7 @@
 
 #include "checker_parts.h"
 
-enum { MOST = 1 << 29 /* of anything: what is counted through two steps fits 32 bits */, GRAIN = 512 };
+enum { MOST = 1 << 29 /* of anything */, GRAIN = 512 };
 #define MOST_BYTES   (UINT64_C(1) << 50) /* of a buffer */
 #define ENOUGH_BYTES (UINT64_C(1) << 60) /* where sums stop, lest they overflow */
 
@@ -36,6 +36,36 @@ static uint64_t chunks_for(const check_t *c, uint64_t bytes)
 
 /* ---- the trace ---- */
 
+/* Buffers that outlive the step as others: each that is older than the step is what exactly one was in the step before, and of
+ * the same size. */
+static bool check_next(const check_t *c, uint32_t index, uint32_t *from)
+{
+    const ebb_trace_buffer_t *b = &c->trace->buffer[index];
+    if (b->dies != EBB_TRACE_NEVER)
+        return true;
+    const uint32_t next = ebb_trace_next(c->trace, index);
+    if (next == EBB_TRACE_NEVER)
+        return fails(c, "buffer %u outlives the step, and nothing in the next one is it", index);
+    if (from[next]++)
+        return fails(c, "two buffers are buffer %u in the next step", next);
+    return c->trace->buffer[next].bytes == b->bytes ||
+           fails(c, "buffer %u is buffer %u in the next step, which is not as large", index, next);
+}
+
+static bool check_rings(const check_t *c)
+{
+    const ebb_trace_t *t = c->trace;
+    uint32_t *from = calloc((size_t)t->buffer_count + 1, sizeof *from);
+    bool good = from || fails(c, "no memory");
+    for (uint32_t i = 0; good && i < t->buffer_count; i++)
+        good = check_next(c, i, from);
+    for (uint32_t i = 0; good && i < t->buffer_count; i++)
+        good = t->buffer[i].born != EBB_TRACE_NEVER || from[i] ||
+               fails(c, "buffer %u is older than the step, and nothing in the one before was it", i);
+    free(from);
+    return good;
+}
+
 static bool check_trace(const check_t *c)
 {
     const ebb_trace_t *t = c->trace;
@@ -54,14 +84,8 @@ static bool check_trace(const check_t *c)
             return fails(c, "buffer %u is too large", i);
         if (b->pinned)
             return fails(c, "buffer %u must stay where it is", i);
-        if (b->next != EBB_TRACE_NEVER && b->next != i)
-            return fails(c, "buffer %u is buffer %u in the next step", i, b->next);
-        if (b->born == EBB_TRACE_NEVER && b->dies != EBB_TRACE_NEVER)
-            return fails(c, "buffer %u dies in the step but was not born in it", i);
-        if (b->born != EBB_TRACE_NEVER && b->dies == EBB_TRACE_NEVER)
-            return fails(c, "buffer %u is born in the step and does not die in it", i);
     }
-    return true;
+    return check_rings(c);
 }
 
 /* ---- places ---- */
@@ -82,7 +106,7 @@ static bool check_start(const check_t *c, uint32_t index)
 static bool check_small_place(const check_t *c, uint32_t index)
 {
     const ebb_place_t *p = &c->plan->place[index];
-    bool persists = is_persistent(c->trace, index);
+    bool persists = is_persistent(c->trace, index) && !ebb_trace_rotates(c->trace, index);
     if (p->chunk_count)
         return fails(c, "small buffer %u on chunks", index);
     if (persists != (p->small_offset == EBB_TRACE_NEVER))
@@ -101,7 +125,8 @@ static bool check_chunks(const check_t *c, uint32_t index, uint32_t *seen)
     if (p->small_offset != EBB_TRACE_NEVER)
         return fails(c, "large place %u in the small region", index);
     if (p->chunk_count != chunks_for(c, p->bytes) &&
-        (p->chunk_count || index >= plan->buffer_count || p->at_start != EBB_ON_HOST))
+        (p->chunk_count || index >= plan->buffer_count || p->at_start != EBB_ON_HOST ||
+         ebb_trace_rotates(c->trace, index)))
         return fails(c, "place %u of %" PRIu64 " bytes has %u chunks", index, p->bytes, p->chunk_count);
     for (uint32_t i = 0; i < p->chunk_count; i++) {
         uint32_t chunk = plan->chunk[p->first_chunk + i];
@@ -166,20 +191,23 @@ static bool check_small_region(const check_t *c, const facts_t *f)
     const ebb_trace_t *t = c->trace;
     uint64_t end = 0;
     for (uint32_t b = 0; b < t->buffer_count; b++)
-        if (!is_large(t, b) && !is_persistent(t, b) &&
+        if (!is_large(t, b) && c->plan->place[b].small_offset != EBB_TRACE_NEVER &&
             c->plan->place[b].small_offset + t->buffer[b].bytes > end)
             end = c->plan->place[b].small_offset + t->buffer[b].bytes;
     uint32_t *grain = calloc((size_t)(end / GRAIN) + 2, sizeof *grain);
     bool good = grain || fails(c, "no memory");
+    for (uint32_t b = 0; good && b < t->buffer_count; b++) /* whose turn it is differs: at all times */
+        good = is_large(t, b) || !ebb_trace_rotates(t, b) || move_small(c, grain, b, true);
     for (uint32_t p = 0; good && p <= t->operation_count; p++) {
         for (uint32_t i = f->deaths.first[p]; i < f->deaths.first[p + 1]; i++) {
             uint32_t b = f->deaths.item[i];
-            if (!is_large(t, b) && t->buffer[b].born < p)
+            if (!is_large(t, b) && !ebb_trace_rotates(t, b) && t->buffer[b].born < p)
                 move_small(c, grain, b, false);
         }
         for (uint32_t i = f->births.first[p]; good && i < f->births.first[p + 1]; i++) {
             uint32_t b = f->births.item[i];
-            good = is_large(t, b) || t->buffer[b].dies == p || move_small(c, grain, b, true);
+            good = is_large(t, b) || ebb_trace_rotates(t, b) || t->buffer[b].dies == p ||
+                   move_small(c, grain, b, true);
         }
     }
     free(grain);
@@ -199,6 +227,24 @@ static bool check_device(const check_t *c)
                  c->limits->device_bytes);
 }
 
+/* A ring's buffers go through all its places. */
+static void count_rings(const check_t *c, bool *counted)
+{
+    const ebb_trace_t *t = c->trace;
+    bool more = true;
+    while (more) {
+        more = false;
+        for (uint32_t i = 0; i < t->buffer_count; i++) {
+            const uint32_t next = t->buffer[i].dies == EBB_TRACE_NEVER ? ebb_trace_next(t, i) : i;
+            const bool any = counted[i] || counted[next] || c->plan->place[i].at_start == EBB_ON_HOST ||
+                             c->plan->place[next].at_start == EBB_ON_HOST;
+            if (next == i || !any || (counted[i] && counted[next]))
+                continue;
+            counted[i] = counted[next] = more = true;
+        }
+    }
+}
+
 /* One block for every place that is ever on the host. */
 static bool check_host(const check_t *c)
 {
@@ -210,6 +256,7 @@ static bool check_host(const check_t *c)
     for (uint32_t i = 0; i < p->action_count; i++)
         if (p->action[i].kind == EBB_EVICT || p->action[i].kind == EBB_FETCH)
             counted[p->action[i].place] = true;
+    count_rings(c, counted);
     for (uint32_t i = 0; i < p->place_count && bytes < MOST_BYTES; i++)
         bytes += counted[i] || p->place[i].at_start == EBB_ON_HOST ? p->place[i].bytes : 0;
     free(counted);
@@ -230,7 +277,7 @@ static bool check_room(const check_t *c, const facts_t *f, uint32_t point, uint6
     const uint32_t *dead = f->deaths.item, *born = f->births.item;
     uint64_t device = c->limits->device_bytes, host = c->limits->host_bytes;
     for (uint32_t i = f->deaths.first[point]; i < f->deaths.first[point + 1]; i++)
-        if (c->trace->buffer[dead[i]].born < point)
+        if (is_persistent(c->trace, dead[i]) || c->trace->buffer[dead[i]].born < point)
             *live -= whole_chunks(c, dead[i]);
     for (uint32_t i = f->births.first[point]; i < f->births.first[point + 1]; i++)
         if (c->trace->buffer[born[i]].dies > point && *live < ENOUGH_BYTES)
@@ -371,6 +418,14 @@ static bool check_head(const check_t *c)
     return true;
 }
 
+static bool check_length(const check_t *c, const facts_t *f)
+{
+    const uint64_t events = (uint64_t)c->plan->operation_count + c->plan->action_count;
+    if (f->period * 2 > MOST_STEPS)
+        return fails(c, "buffers go round in more than %d steps", MOST_STEPS / 2);
+    return events * steps_to_walk(f) < UINT32_MAX || fails(c, "the plan is too long");
+}
+
 bool ebb_check_plan(const ebb_trace_t *trace, const ebb_plan_t *plan, const ebb_check_limits_t *limits,
                     char *why, size_t why_bytes)
 {
@@ -380,8 +435,9 @@ bool ebb_check_plan(const ebb_trace_t *trace, const ebb_plan_t *plan, const ebb_
         return false;
     if (!ebb_facts_make(&f, trace))
         return fails(&c, "no memory");
-    bool good = check_actions(&c, &f) && check_host(&c) && check_small_region(&c, &f) &&
-                check_without_plan(&c, &f) && ebb_check_walk(&f, plan, why, why_bytes);
+    bool good = check_length(&c, &f) && check_actions(&c, &f) && check_host(&c) &&
+                check_small_region(&c, &f) && check_without_plan(&c, &f) &&
+                ebb_check_walk(&f, plan, why, why_bytes);
     ebb_facts_delete(&f);
     return good;
 }

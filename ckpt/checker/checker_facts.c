@@ -130,11 +130,41 @@ static bool list_lives(facts_t *f, lists_t *l, bool births)
     return true;
 }
 
+/* Follows each ring from the buffer that is born, or from any of a cycle. */
+static bool list_rings(facts_t *f)
+{
+    const ebb_trace_t *t = f->trace;
+    f->period = 1;
+    if (!(f->whose = numbers(t->buffer_count)))
+        return false;
+    for (uint32_t b = 0; b < t->buffer_count; b++)
+        f->whose[b] = b;
+    for (uint32_t b = 0; b < t->buffer_count; b++)
+        if (t->buffer[b].dies == EBB_TRACE_NEVER)
+            f->whose[ebb_trace_next(t, b)] = b;
+    for (uint32_t b = 0; b < t->buffer_count; b++) {
+        if (!ebb_trace_rotates(t, b))
+            continue;
+        uint32_t length = 1, last = b, steps = f->period;
+        while (t->buffer[last].dies == EBB_TRACE_NEVER && ebb_trace_next(t, last) != b) {
+            last = ebb_trace_next(t, last);
+            length++;
+        }
+        if (t->buffer[b].born != EBB_TRACE_NEVER)
+            f->whose[b] = last;
+        else if (t->buffer[last].dies != EBB_TRACE_NEVER)
+            continue; /* in the middle of a chain */
+        while (f->period % length && f->period < MOST_STEPS)
+            f->period += steps;
+    }
+    return true;
+}
+
 bool ebb_facts_make(facts_t *f, const ebb_trace_t *trace)
 {
     *f = (facts_t){.trace = trace};
     if (list_touches(f) && number_contents(f) && list_readers(f) && list_lives(f, &f->births, true) &&
-        list_lives(f, &f->deaths, false))
+        list_lives(f, &f->deaths, false) && list_rings(f))
         return true;
     ebb_facts_delete(f);
     return false;
@@ -153,4 +183,5 @@ void ebb_facts_delete(facts_t *f)
     free(f->births.item);
     free(f->deaths.first);
     free(f->deaths.item);
+    free(f->whose);
 }

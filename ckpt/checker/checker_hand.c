@@ -18,7 +18,8 @@ static bool is_at_hand(const walk_t *w, uint32_t content)
     uint32_t b = w->facts->owner[content];
     if (!w->alive[b] || w->current[b] != content || is_undefined(w->facts, content))
         return false;
-    return !is_large(w->trace, b) || w->place[b].content == content || w->place[b].host_content == content;
+    const holding_t *h = &w->place[w->at[b]];
+    return !is_large(w->trace, b) || h->content == content || h->host_content == content;
 }
 
 static bool is_needed(const walk_t *w, uint32_t content)
@@ -111,7 +112,7 @@ static bool settle_one(walk_t *w, uint32_t content, bool now)
         return true;
     w->at_hand[content] = now;
     uint32_t b = w->facts->owner[content];
-    if (!now && is_needed(w, content) && !w->place[b].given_up)
+    if (!now && is_needed(w, content) && !w->place[w->at[b]].given_up)
         return ebb_check_fails(w, "buffer %u in version %u is lost and was not given up", b,
                                content - w->facts->first_content[b]);
     return can_run(w, w->facts->producer[content]) || spread(w, content, now);

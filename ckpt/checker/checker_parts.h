@@ -38,10 +38,12 @@ typedef struct facts {
     uint32_t *producer;      /* [contents]: operation, EBB_TRACE_NEVER of first ones */
     lists_t readers;         /* by content: operations that read or update it, ascending */
     lists_t births, deaths;  /* by point: buffers */
+    uint32_t *whose;         /* [buffers]: whose place of the step before is its place in this one */
     uint32_t content_count;
+    uint32_t period; /* steps until all is where it was */
 } facts_t;
 
-/* False: no memory. The trace must have passed ebb_trace_check. */
+/* False: no memory. The trace must have passed ebb_trace_check, and its rings checker.c. */
 bool ebb_facts_make(facts_t *facts, const ebb_trace_t *trace);
 void ebb_facts_delete(facts_t *facts);
 
@@ -92,13 +94,15 @@ typedef struct walk {
     char *why;
     size_t why_bytes;
 
-    holding_t *place;     /* [places] */
-    cell_t *cell;         /* [chunks] */
-    reach_t now[STREAMS]; /* what each stream knows */
-    reach_t *done;        /* [actions]: what who waits for its last instance knows; zero: none yet */
-    uint32_t *current;    /* [buffers]: content, by the program */
-    bool *alive;          /* [buffers] */
-    lists_t joins;        /* by operation: actions */
+    uint32_t *at, *before; /* [buffers]: its place in this step, in the one before */
+    uint32_t *of;          /* [buffers]: whose place it is in this step */
+    holding_t *place;      /* [places] */
+    cell_t *cell;          /* [chunks] */
+    reach_t now[STREAMS];  /* what each stream knows */
+    reach_t *done;         /* [actions]: what who waits for its last instance knows; zero: none yet */
+    uint32_t *current;     /* [buffers]: content, by the program */
+    bool *alive;           /* [buffers] */
+    lists_t joins;         /* by operation: actions */
 
     /* checker_hand.c */
     bool *at_hand;     /* [contents] */
@@ -116,7 +120,20 @@ typedef struct walk {
     uint32_t step, point, action; /* action: EBB_TRACE_NEVER: at the operation itself */
 } walk_t;
 
-/* Walks both steps. */
+/* Steps that are walked: MOST_STEPS at most, else the trace is refused. */
+enum { MOST_STEPS = 32 };
+static inline uint32_t steps_to_walk(const facts_t *f)
+{
+    return 2 * f->period;
+}
+
+/* Where a place of the plan's list is in this step: a buffer's goes round with it. */
+static inline uint32_t place_now(const walk_t *w, uint32_t place)
+{
+    return place < w->plan->buffer_count ? w->at[place] : place;
+}
+
+/* Walks all steps. */
 bool ebb_check_walk(const facts_t *facts, const ebb_plan_t *plan, char *why, size_t why_bytes);
 
 /* Always false; leaves in `why` where the walk is, and what is wrong. */

@@ -60,7 +60,7 @@ static void take(walk_t *w, uint32_t place, uint32_t content)
     }
     w->place[place].content = content;
     /* An older version is one on the way to what was given up. */
-    if (place >= w->plan->buffer_count || content == EBB_NO_CONTENT || content >= w->current[place])
+    if (place >= w->plan->buffer_count || content == EBB_NO_CONTENT || content >= w->current[w->of[place]])
         w->place[place].given_up = false;
     ebb_hand_note(w, content);
 }

@@ -1,9 +1,11 @@
-/* checker_walk.c: two steps of a plan, in the order of issue; see checker_parts.h.
+/* checker_walk.c: two periods of a plan, in the order of issue; see checker_parts.h. A period is one step, unless buffers go
+ * round (trace.h: next); then it is as many as it takes until all are in their own places again.
  *
  * Why two are enough. Waits and joins reach back one step at most, the same accesses come in every step, and
  * each stream is in order: so a conflict over more than one step is ordered if the same conflict over one
- * step is. What the second step finds at its beginning is what every later one finds, or less; and less than
- * what the first one finds it never is, as every step's end is compared with `at_start`.
+ * step is. With rings the same accesses come in every period, and what holds for steps holds for periods. What the second step
+ * finds at its beginning is what every later one finds, or less; and less than what the first one finds it never is, as every
+ * step's end is compared with `at_start`.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -32,7 +34,7 @@ bool ebb_check_fails(walk_t *w, const char *format, ...)
 
 static uint32_t target_of(const walk_t *w, uint32_t buffer)
 {
-    return w->redirect[buffer] != EBB_TRACE_NEVER ? w->redirect[buffer] : buffer;
+    return place_now(w, w->redirect[buffer] != EBB_TRACE_NEVER ? w->redirect[buffer] : buffer);
 }
 
 /* Neither redirected nor large: at its own address, where the program and nobody else writes. */
@@ -158,10 +160,11 @@ static bool copy(walk_t *w, const ebb_action_t *a)
     for (uint32_t i = 0; i < a->wait_count; i++)
         ebb_reach_join(now, &w->done[w->plan->wait[a->first_wait + i]]);
     ebb_check_tick(w, stream);
-    if (!(stream == OUT ? ebb_check_evict(w, a->place) : ebb_check_fetch(w, a->place)))
+    const uint32_t place = place_now(w, a->place);
+    if (!(stream == OUT ? ebb_check_evict(w, place) : ebb_check_fetch(w, place)))
         return false;
     if (stream == IN)
-        note_written(w, a->place);
+        note_written(w, place);
     w->done[w->action] = *now;
     return ebb_hand_settle(w);
 }
@@ -181,9 +184,10 @@ static bool check_written(walk_t *w)
 {
     for (uint32_t i = 0; i < w->written_count; i++) {
         uint32_t place = w->written[i], content = w->place[place].content;
+        uint32_t buffer = place < w->plan->buffer_count ? w->of[place] : EBB_TRACE_NEVER;
         w->place[place].noted = false;
-        if (place < w->plan->buffer_count && w->alive[place] && content != EBB_NO_CONTENT &&
-            content != w->current[place])
+        if (buffer != EBB_TRACE_NEVER && w->alive[buffer] && content != EBB_NO_CONTENT &&
+            content != w->current[buffer])
             return ebb_check_fails(w, "the place of live buffer %u is left with something else in it", place);
     }
     w->written_count = 0;
@@ -197,7 +201,7 @@ static bool act(walk_t *w, uint32_t *next)
         const ebb_action_t *a = &p->action[*next];
         w->action = (*next)++;
         bool good = a->kind == EBB_REPLAY    ? replay(w, a)
-                    : a->kind == EBB_DISCARD ? discard(w, a->place)
+                    : a->kind == EBB_DISCARD ? discard(w, place_now(w, a->place))
                                              : copy(w, a);
         if (!good)
             return false;
@@ -220,8 +224,8 @@ static bool free_and_allocate(walk_t *w)
         uint32_t b = f->births.item[i];
         w->alive[b] = w->trace->buffer[b].dies > w->point;
         w->current[b] = f->first_content[b];
-        ebb_check_drop(w, b);
-        ebb_check_drop_host(w, b);
+        ebb_check_drop(w, w->at[b]);
+        ebb_check_drop_host(w, w->at[b]);
     }
     return ebb_hand_settle(w);
 }
@@ -236,10 +240,11 @@ static uint32_t last_content(const facts_t *f, uint32_t buffer)
 static bool check_end(walk_t *w)
 {
     for (uint32_t b = 0; b < w->plan->buffer_count; b++) {
-        const holding_t *h = &w->place[b];
-        ebb_start_t start = w->plan->place[b].at_start;
-        if (!is_persistent(w->trace, b) || !is_large(w->trace, b))
+        const holding_t *h = &w->place[w->at[b]];
+        if (w->trace->buffer[b].dies != EBB_TRACE_NEVER || !is_large(w->trace, b) ||
+            is_undefined(w->facts, last_content(w->facts, b)))
             continue;
+        ebb_start_t start = w->plan->place[ebb_trace_next(w->trace, b)].at_start;
         if ((start == EBB_ON_DEVICE ? h->content : h->host_content) != last_content(w->facts, b))
             return ebb_check_fails(w, "the step ends without buffer %u on the %s, where it begins", b,
                                    start == EBB_ON_DEVICE ? "device" : "host");
@@ -253,7 +258,19 @@ static uint32_t carry_over(const facts_t *f, uint32_t content)
     if (content == EBB_NO_CONTENT)
         return content;
     uint32_t b = f->owner[content];
-    return is_persistent(f->trace, b) && content == last_content(f, b) ? f->first_content[b] : EBB_NO_CONTENT;
+    return f->trace->buffer[b].dies == EBB_TRACE_NEVER && content == last_content(f, b)
+               ? f->first_content[ebb_trace_next(f->trace, b)]
+               : EBB_NO_CONTENT;
+}
+
+static void turn_rings(walk_t *w)
+{
+    uint32_t buffers = w->plan->buffer_count;
+    memcpy(w->before, w->at, buffers * sizeof *w->at);
+    for (uint32_t b = 0; b < buffers; b++)
+        w->at[b] = w->before[w->facts->whose[b]];
+    for (uint32_t b = 0; b < buffers; b++)
+        w->of[w->at[b]] = b;
 }
 
 static void begin_step(walk_t *w)
@@ -263,8 +280,11 @@ static void begin_step(walk_t *w)
         w->place[i].content = carry_over(f, w->place[i].content);
         w->place[i].host_content = carry_over(f, w->place[i].host_content);
     }
-    for (uint32_t b = 0; b < w->plan->buffer_count; b++)
+    turn_rings(w);
+    for (uint32_t b = 0; b < w->plan->buffer_count; b++) {
         w->current[b] = f->first_content[b];
+        w->alive[b] = is_persistent(w->trace, b);
+    }
     ebb_hand_begin(w);
 }
 
@@ -279,7 +299,28 @@ static bool walk_step(walk_t *w)
     return act(w, &next) && free_and_allocate(w) && check_end(w);
 }
 
-/* The first step finds what `at_start` says, everything long done. */
+/* A buffer that is there when the step begins is where `at_start` says. */
+static bool begin_with(walk_t *w, uint32_t buffer)
+{
+    const ebb_place_t *place = &w->plan->place[ebb_trace_next(w->trace, buffer)];
+    holding_t *h = &w->place[w->at[buffer]];
+    if (place->at_start == EBB_ON_HOST) {
+        h->host_content = last_content(w->facts, buffer);
+        return true;
+    }
+    h->content = last_content(w->facts, buffer);
+    place = &w->plan->place[w->at[buffer]];
+    for (uint32_t i = 0; i < place->chunk_count; i++) {
+        uint32_t *owner = &w->cell[w->plan->chunk[place->first_chunk + i]].owner;
+        if (*owner != EBB_TRACE_NEVER)
+            return ebb_check_fails(w, "places %u and %u share a chunk when the step begins", *owner,
+                                   w->at[buffer]);
+        *owner = w->at[buffer];
+    }
+    return true;
+}
+
+/* Where a step has ended that was as all are, everything long done. In the first step every buffer is in its own place. */
 static bool begin_walk(walk_t *w)
 {
     const ebb_plan_t *p = w->plan;
@@ -288,23 +329,12 @@ static bool begin_walk(walk_t *w)
     for (uint32_t i = 0; i < p->place_count; i++)
         w->place[i] = (holding_t){.content = EBB_NO_CONTENT, .host_content = EBB_NO_CONTENT};
     for (uint32_t b = 0; b < p->buffer_count; b++) {
-        const ebb_place_t *place = &p->place[b];
         w->redirect[b] = EBB_TRACE_NEVER;
-        w->alive[b] = is_persistent(w->trace, b);
-        if (!w->alive[b] || !is_large(w->trace, b))
-            continue;
-        if (place->at_start == EBB_ON_HOST) {
-            w->place[b].host_content = last_content(w->facts, b);
-            continue;
-        }
-        w->place[b].content = last_content(w->facts, b);
-        for (uint32_t i = 0; i < place->chunk_count; i++) {
-            uint32_t *owner = &w->cell[p->chunk[place->first_chunk + i]].owner;
-            if (*owner != EBB_TRACE_NEVER)
-                return ebb_check_fails(w, "buffers %u and %u share a chunk when the step begins", *owner, b);
-            *owner = b;
-        }
+        w->at[w->facts->whose[b]] = b;
     }
+    for (uint32_t b = 0; b < p->buffer_count; b++)
+        if (w->trace->buffer[b].dies == EBB_TRACE_NEVER && is_large(w->trace, b) && !begin_with(w, b))
+            return false;
     return true;
 }
 
@@ -328,6 +358,9 @@ static bool make_room(walk_t *w)
 {
     const ebb_plan_t *p = w->plan;
     size_t one = 1;
+    w->at = calloc(p->buffer_count + one, sizeof *w->at);
+    w->before = calloc(p->buffer_count + one, sizeof *w->before);
+    w->of = calloc(p->buffer_count + one, sizeof *w->of);
     w->place = calloc(p->place_count + one, sizeof *w->place);
     w->cell = calloc(p->chunk_count + one, sizeof *w->cell);
     w->done = calloc(p->action_count + one, sizeof *w->done);
@@ -339,12 +372,15 @@ static bool make_room(walk_t *w)
     w->lacking = calloc(p->operation_count + one, sizeof *w->lacking);
     w->written = calloc(p->place_count + one, sizeof *w->written);
     w->redirect = calloc(p->buffer_count + one, sizeof *w->redirect);
-    return w->place && w->cell && w->done && w->current && w->alive && w->joins.first && w->joins.item &&
-           w->at_hand && w->lacking && w->written && w->redirect;
+    return w->at && w->before && w->of && w->place && w->cell && w->done && w->current && w->alive &&
+           w->joins.first && w->joins.item && w->at_hand && w->lacking && w->written && w->redirect;
 }
 
 static void clean_up(walk_t *w)
 {
+    free(w->at);
+    free(w->before);
+    free(w->of);
     free(w->place);
     free(w->cell);
     free(w->done);
@@ -370,7 +406,7 @@ bool ebb_check_walk(const facts_t *facts, const ebb_plan_t *plan, char *why, siz
         list_joins(&w);
         good = begin_walk(&w);
     }
-    for (; good && w.step <= 2; w.step++)
+    for (; good && w.step <= steps_to_walk(facts); w.step++)
         good = walk_step(&w);
     clean_up(&w);
     return good;

@@ -8,6 +8,7 @@
 #include "left.h"
 #include "log.h"
 #include "mismatch.h"
+#include "rotate.h"
 
 #define D ebb_drive
 
@@ -73,7 +74,8 @@ static ebb_status_t wait_for(CUstream stream, uint32_t action)
 static ebb_status_t issue_copy(uint32_t index)
 {
     const ebb_action_t *a = &D.plan->action[index];
-    site_t *s = &D.site[a->place];
+    const uint32_t place = ebb_place_now(a->place);
+    site_t *s = &D.site[place];
     ebb_direction_t direction = a->kind == EBB_EVICT ? EBB_OUT : EBB_IN;
     ebb_stream_t *copies = ebb_copy_stream(direction);
     if (!copies)
@@ -87,7 +89,7 @@ static ebb_status_t issue_copy(uint32_t index)
     EBB_DRIVER(cuEventRecord, 0, (D.done[index], stream));
     D.recorded[index] = true;
     if (a->kind == EBB_FETCH)
-        ebb_site_take(a->place);
+        ebb_site_take(place);
     s->on_host = true;
     return 0;
 }
@@ -96,8 +98,8 @@ static uint32_t replay_place(const ebb_action_t *a, uint32_t buffer)
 {
     for (uint32_t i = 0; i < a->redirect_count; i++)
         if (D.plan->redirect[a->first_redirect + i].buffer == buffer)
-            return D.plan->redirect[a->first_redirect + i].place;
-    return buffer;
+            return ebb_place_now(D.plan->redirect[a->first_redirect + i].place);
+    return D.at[buffer];
 }
 
 /* Where a replay's pointers lead: redirected ones, and those to large buffers, to a place; those to small ones as they did. */
@@ -162,7 +164,7 @@ static ebb_status_t issue_action(uint32_t index)
         return issue_copy(index);
     case EBB_DISCARD:
         ebb_verify_discard(index);
-        D.site[a->place].given_up = true;
+        ebb_site_of(a->place)->given_up = true;
         return 0;
     default:
         if (issue_replay(a)) {
@@ -240,7 +242,7 @@ static const char *differs(const ebb_operation_t *op)
 static bool has_late_frees(void)
 {
     for (uint32_t i = D.death_first[D.cursor]; i < D.death_first[D.cursor + 1]; i++)
-        if (D.site[D.death[i]].buffer)
+        if (ebb_site_of(D.death[i])->buffer)
             return true;
     return false;
 }
@@ -254,10 +256,19 @@ static uint32_t first_birth(uint32_t from)
     return from;
 }
 
+/* Those that are others now. */
+static void turn(void)
+{
+    ebb_rotation_turn(D.trace, D.at);
+    for (uint32_t i = 0; i < D.trace->buffer_count; i++)
+        if (ebb_trace_rotates(D.trace, i) && ebb_site_of(i)->buffer)
+            ebb_site_of(i)->buffer->tag = i + 1;
+}
+
 /* False: the program is not where a step begins. */
 static bool begin_step(void)
 {
-    if (D.living) {
+    if (D.living != D.outliving) {
         ebb_drive_leave("a buffer was not freed");
         return false;
     }
@@ -265,6 +276,8 @@ static bool begin_step(void)
         ebb_drive_leave("a recomputed buffer had other bits");
         return false;
     }
+    if (D.step && D.period > 1)
+        turn();
     D.cursor = D.next_action = 0;
     D.next_birth = first_birth(0);
     return true;
@@ -291,9 +304,10 @@ ebb_buffer_t *ebb_drive_serve(const ebb_request_t *q)
         ebb_drive_leave("an allocation that was not planned");
         return NULL;
     }
-    site_t *s = &D.site[id];
-    ebb_buffer_t *b = s->range ? ebb_buffer_place(s->range, q)
-                               : ebb_buffer_place_small(D.small_slab, D.plan->place[id].small_offset, q);
+    site_t *s = ebb_site_of(id);
+    ebb_buffer_t *b = s->range
+                          ? ebb_buffer_place(s->range, q)
+                          : ebb_buffer_place_small(D.small_slab, D.plan->place[D.at[id]].small_offset, q);
     if (!b) {
         ebb_drive_leave("no host memory");
         return NULL;
@@ -311,14 +325,24 @@ bool ebb_drive_freeing(ebb_buffer_t *b)
     if (!D.active || !b->tag)
         return false;
     uint32_t id = b->tag - 1;
-    if (D.trace->buffer[id].born == EBB_TRACE_NEVER) {
+    site_t *s = ebb_site_of(id);
+    if (ebb_stays_itself(D.trace, id)) {
         ebb_drive_leave("a buffer that outlives the step was freed");
         return false;
     }
-    D.site[id].buffer = NULL;
+    const bool found = s->found, placed = !found || s->range;
+    s->buffer = NULL;
+    s->found = false;
     D.living--;
-    ebb_buffer_displace(b);
-    return true;
+    if (found) {
+        b->held--;
+        b->tag = 0;
+    }
+    if (found && s->range)
+        ebb_residence_forget(b, NULL);
+    if (placed)
+        ebb_buffer_displace(b);
+    return placed;
 }
 
 /* What the program writes now. */
@@ -327,12 +351,13 @@ static void note_writes(void)
     const ebb_trace_operation_t *o = &D.trace->operation[D.cursor];
     for (uint32_t i = o->first_access; i < o->first_access + o->access_count; i++) {
         const ebb_trace_access_t *a = &D.trace->access[i];
-        if (!D.site[a->buffer].range)
+        const site_t *s = ebb_site_of(a->buffer);
+        if (!s->range)
             continue;
         if (a->mode == EBB_READS)
-            EBB_DCHECK(D.site[a->buffer].device);
+            EBB_DCHECK(s->device);
         else
-            site_written(a->buffer);
+            site_written(D.at[a->buffer]);
     }
 }
 
@@ -396,7 +421,7 @@ static bool list_left(ebb_left_t *left)
     if (!left->buffer || !left->given_up)
         return false;
     for (uint32_t i = 0; i < D.trace->buffer_count; i++) {
-        const site_t *s = &D.site[i];
+        const site_t *s = ebb_site_of(i);
         left->buffer[i] = s->buffer;
         if (!s->buffer || !s->range || !s->written || s->device || s->on_host)
             continue;
@@ -411,7 +436,7 @@ static bool list_left(ebb_left_t *left)
 /* Whoever goes on knows where the program is, unless nothing depends on it and a step is about to begin. */
 static void hand_over(ebb_left_t *left)
 {
-    if (!left->given_up_count && left->cursor == D.trace->operation_count)
+    if (!left->given_up_count && left->cursor == D.trace->operation_count && D.period == 1)
         return;
     left->issued = D.issued;
     D.issued = NULL;

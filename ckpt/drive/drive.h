@@ -7,6 +7,7 @@
  * planned one. The first thing that is not as planned ends it (ebb_drive_leave): the host waits for the
  * device, places are taken apart so that every live buffer has its own chunks or its host block again, or is
  * dropped with a recipe (left.h), and the reactive half (offload/) goes on from there with the state as it is.
+ * Buffers that are others in the next step go round in places of their own (rotate.h).
  *
  * One drive at a time; everything with ebb_lock() held.
  */
@@ -28,18 +29,21 @@ typedef struct ebb_drive_counts {
 } ebb_drive_counts_t;
 ebb_drive_counts_t ebb_drive_counts(void);
 
-/* Device bytes that a plan for this recording could have: the budget less what it cannot move. */
-size_t ebb_drive_room(const ebb_recording_t *learned);
+/* Device bytes that a plan for this recording could have: the budget less what it cannot move. `present` [buffers]: the buffers
+ * with which the step begins, as far as they are others in every step (ebb_follow_present); NULL: they are not known. */
+size_t ebb_drive_room(const ebb_recording_t *learned, ebb_buffer_t *const *present);
+/* Whether they are all known. */
+bool ebb_drive_knows_all(const ebb_recording_t *learned, ebb_buffer_t *const *present);
 
-/* Begins to drive. Borrows both until the drive ends. False: it could not be set up (logged); nothing has
+/* Begins to drive. Borrows recording and plan until the drive ends. False: it could not be set up (logged); nothing has
  * changed but where buffers are. */
-bool ebb_drive_install(ebb_recording_t *learned, const ebb_plan_t *plan);
+bool ebb_drive_install(ebb_recording_t *learned, const ebb_plan_t *plan, ebb_buffer_t *const *present);
 bool ebb_drive_active(void);
 
 /* The planned buffer for a request, or NULL: none is active, or the request was not planned and the drive has
  * ended. */
 ebb_buffer_t *ebb_drive_serve(const ebb_request_t *request);
-/* True: the buffer was placed by the plan and is gone. */
+/* True: the buffer was in a place of the plan's and is gone. */
 bool ebb_drive_freeing(ebb_buffer_t *buffer);
 /* True: the operation is the planned one; everything is arranged for it. False: the drive has ended. */
 bool ebb_drive_before(const ebb_operation_t *operation);

@@ -8,6 +8,7 @@
 #include "log.h"
 #include "mismatch.h"
 #include "pinned.h"
+#include "rotate.h"
 
 #define D ebb_drive
 
@@ -16,21 +17,37 @@ static bool persists(const ebb_trace_buffer_t *b)
     return b->born == EBB_TRACE_NEVER;
 }
 
-/* The live buffer that the recording means, or NULL: it is gone. */
-static ebb_buffer_t *recorded_buffer(const ebb_recording_t *learned, uint32_t id)
+/* The live buffer that the recording means, or NULL: it is gone, or not known. */
+static ebb_buffer_t *recorded_buffer(const ebb_recording_t *learned, ebb_buffer_t *const *present,
+                                     uint32_t id)
 {
+    const ebb_trace_buffer_t *t = &learned->trace->buffer[id];
+    if (ebb_trace_rotates(learned->trace, id)) {
+        ebb_buffer_t *b = present ? present[id] : NULL;
+        const bool fits = b && (ebb_is_large(t) ? b->bytes == t->bytes : b->bytes <= t->bytes);
+        return fits ? b : NULL;
+    }
     ebb_buffer_t *b = ebb_buffer_at(learned->address[id]);
     return b && b->generation == learned->generation[id] ? b : NULL;
 }
 
-size_t ebb_drive_room(const ebb_recording_t *learned)
+bool ebb_drive_knows_all(const ebb_recording_t *learned, ebb_buffer_t *const *present)
+{
+    for (uint32_t i = 0; i < learned->trace->buffer_count; i++)
+        if (persists(&learned->trace->buffer[i]) && ebb_trace_rotates(learned->trace, i) &&
+            !recorded_buffer(learned, present, i))
+            return false;
+    return true;
+}
+
+size_t ebb_drive_room(const ebb_recording_t *learned, ebb_buffer_t *const *present)
 {
     ebb_verify_prepare(learned->trace);
     ebb_heap_reclaim(SIZE_MAX, true);
     size_t chunks = ebb_chunks_available();
     for (uint32_t i = 0; i < learned->trace->buffer_count; i++) {
         const ebb_trace_buffer_t *t = &learned->trace->buffer[i];
-        const ebb_buffer_t *b = persists(t) && ebb_is_large(t) ? recorded_buffer(learned, i) : NULL;
+        const ebb_buffer_t *b = persists(t) && ebb_is_large(t) ? recorded_buffer(learned, present, i) : NULL;
         if (b && b->range->mapped)
             chunks += b->range->chunk_count;
     }
@@ -55,12 +72,12 @@ static bool note_where(site_t *s)
 }
 
 /* NULL, or why not. */
-static const char *find_persistent(void)
+static const char *find_persistent(ebb_buffer_t *const *present)
 {
     for (uint32_t i = 0; i < D.trace->buffer_count; i++) {
         if (!persists(&D.trace->buffer[i]))
             continue;
-        ebb_buffer_t *b = recorded_buffer(D.learned, i);
+        ebb_buffer_t *b = recorded_buffer(D.learned, present, i);
         if (!b)
             return "a buffer that outlives the step is gone";
         D.site[i].buffer = b;
@@ -70,23 +87,44 @@ static const char *find_persistent(void)
         }
         b->tag = i + 1;
         b->held++; /* the reactive half leaves it alone until the plan is dissolved */
+        D.site[i].found = true;
+        D.living += ebb_trace_rotates(D.trace, i);
     }
     return NULL;
 }
 
-/* Host blocks for what the plan copies out. */
+/* A host block for what the plan copies out of this place. */
+static bool find_host(uint32_t place)
+{
+    site_t *s = &D.site[place];
+    s->evicted = true;
+    s->host_bytes = D.plan->place[place].bytes;
+    return s->host || (s->host = ebb_pinned_alloc(s->host_bytes));
+}
+
+/* Wherever it is, in all steps of a period; after it all are in their own places again. */
 static bool find_hosts(void)
 {
-    for (uint32_t i = 0; i < D.plan->action_count; i++) {
-        if (D.plan->action[i].kind != EBB_EVICT)
-            continue;
-        site_t *s = &D.site[D.plan->action[i].place];
-        s->evicted = true;
-        s->host_bytes = D.plan->place[D.plan->action[i].place].bytes;
-        if (!s->host && !(s->host = ebb_pinned_alloc(s->host_bytes)))
-            return false;
+    for (uint32_t step = 0; step < D.period; step++) {
+        for (uint32_t i = 0; i < D.plan->action_count; i++)
+            if (D.plan->action[i].kind == EBB_EVICT && !find_host(ebb_place_now(D.plan->action[i].place)))
+                return false;
+        if (D.period > 1)
+            ebb_rotation_turn(D.trace, D.at);
     }
     return true;
+}
+
+/* False: the trace is none that a plan can be driven for. */
+static bool find_rings(void)
+{
+    char why[160];
+    D.period = ebb_rotation_period(D.trace, why, sizeof why);
+    for (uint32_t i = 0; i < D.trace->buffer_count; i++) {
+        D.at[i] = i;
+        D.outliving += ebb_trace_rotates(D.trace, i) && D.trace->buffer[i].dies == EBB_TRACE_NEVER;
+    }
+    return D.period;
 }
 
 /* Sends away what the plan has on the host when the step begins. */
@@ -281,6 +319,7 @@ static bool allocate(void)
     D.chunk = calloc((size_t)D.plan->chunk_count + 1, sizeof *D.chunk);
     D.bound = calloc((size_t)D.plan->chunk_count + 1, sizeof *D.bound);
     D.site = calloc((size_t)D.plan->place_count + 1, sizeof *D.site);
+    D.at = calloc((size_t)D.trace->buffer_count + 1, sizeof *D.at);
     D.issued = calloc(n + 1, sizeof *D.issued);
     D.before = calloc(actions + 1, sizeof(CUevent));
     D.done = calloc(actions + 1, sizeof(CUevent));
@@ -290,15 +329,15 @@ static bool allocate(void)
     D.death_first = calloc(n + 3, sizeof *D.death_first);
     D.death = calloc((size_t)D.trace->buffer_count + 1, sizeof *D.death);
     D.stall = calloc(4 * n + 1, sizeof(CUevent));
-    return D.chunk && D.bound && D.site && D.issued && D.before && D.done && D.recorded && D.join_first &&
-           D.join_action && D.death_first && D.death && D.stall;
+    return D.chunk && D.bound && D.site && D.at && D.issued && D.before && D.done && D.recorded &&
+           D.join_first && D.join_action && D.death_first && D.death && D.stall;
 }
 
-static const char *install(void)
+static const char *install(ebb_buffer_t *const *present)
 {
-    if (!allocate())
+    if (!allocate() || !find_rings())
         return "no host memory";
-    const char *wrong = find_persistent();
+    const char *wrong = find_persistent(present);
     if (wrong)
         return wrong;
     if (!settle_persistent())
@@ -318,7 +357,7 @@ static const char *install(void)
     return NULL;
 }
 
-bool ebb_drive_install(ebb_recording_t *learned, const ebb_plan_t *plan)
+bool ebb_drive_install(ebb_recording_t *learned, const ebb_plan_t *plan, ebb_buffer_t *const *present)
 {
     D = (drive_t){.counts = D.counts,
                   .hashes = D.hashes,
@@ -333,7 +372,7 @@ bool ebb_drive_install(ebb_recording_t *learned, const ebb_plan_t *plan)
         return false;
     ebb_residence_waited();
     ebb_heap_reclaim(SIZE_MAX, true);
-    const char *wrong = install();
+    const char *wrong = install(present);
     if (wrong) {
         ebb_log(EBB_WARN, "the plan could not be installed: %s", wrong);
         ebb_driver.cuCtxSynchronize();
@@ -374,7 +413,7 @@ static void dissolve_site(uint32_t place)
         }
     }
     if (s->buffer) {
-        if (place < D.trace->buffer_count && persists(&D.trace->buffer[place]))
+        if (s->found)
             s->buffer->held--;
         s->buffer->tag = 0;
     }
@@ -407,6 +446,7 @@ void ebb_drive_dissolve(void)
     free(D.chunk);
     free(D.bound);
     free(D.site);
+    free(D.at);
     free(D.before);
     free(D.done);
     free(D.recorded);
@@ -418,6 +458,7 @@ void ebb_drive_dissolve(void)
     D.chunk = NULL;
     D.bound = NULL;
     D.site = NULL;
+    D.at = NULL;
     D.before = D.done = D.stall = NULL;
     D.recorded = NULL;
     D.join_first = D.join_action = D.death_first = D.death = NULL;

@@ -21,6 +21,7 @@ typedef struct site {
     bool on_host;  /* in the host block */
     bool given_up; /* discarded; may still be in the place */
     bool evicted;  /* by some action of the plan */
+    bool found;    /* its buffer was there before the plan: held, and not placed by it */
 } site_t;
 
 /* A content that is compared after it was recomputed: a discard, and the replay that completes it. */
@@ -41,6 +42,9 @@ typedef struct drive {
     ebb_chunk_t *chunk; /* [plan->chunk_count] */
     bool *bound;        /* [plan->chunk_count] */
     site_t *site;       /* [plan->place_count] */
+    uint32_t *at;       /* [buffers] in which place each is in this step (rotate.h) */
+    uint32_t period;    /* of that, in steps */
+    uint32_t outliving; /* buffers that are others in the next step: how many are alive between steps */
     ebb_range_t *small_range;
     ebb_slab_t *small_slab;
     ebb_issued_t *issued;   /* [operations] of this step; behind the cursor, of the one before */
@@ -55,7 +59,7 @@ typedef struct drive {
     uint32_t cursor;      /* the next operation; operation_count: the step is over */
     uint32_t next_action; /* the next one to be issued */
     uint32_t next_birth;  /* the next buffer to be allocated; buffer_count: none */
-    uint32_t living;      /* step-born buffers alive */
+    uint32_t living;      /* buffers alive but for those that are the same in every step */
     uint64_t step;        /* of this drive */
 
     ebb_hashes_t *hashes; /* slots 2i and 2i + 1 are buffer slot_of[i]'s: before and after */
@@ -78,6 +82,23 @@ extern drive_t ebb_drive;
 static inline bool ebb_is_large(const ebb_trace_buffer_t *b)
 {
     return b->bytes > EBB_SMALL_BYTES;
+}
+
+/* Where a place of the plan's list is in this step. */
+static inline uint32_t ebb_place_now(uint32_t place)
+{
+    return place < ebb_drive.trace->buffer_count ? ebb_drive.at[place] : place;
+}
+
+static inline site_t *ebb_site_of(uint32_t place)
+{
+    return &ebb_drive.site[ebb_place_now(place)];
+}
+
+/* The same in every step. */
+static inline bool ebb_stays_itself(const ebb_trace_t *t, uint32_t buffer)
+{
+    return t->buffer[buffer].born == EBB_TRACE_NEVER && !ebb_trace_rotates(t, buffer);
 }
 
 /* The large place's chunks are written now: it has content, its rivals have lost theirs. */

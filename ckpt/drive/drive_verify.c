@@ -124,7 +124,7 @@ static unsigned slot_of(const check_t *c)
 
 static ebb_status_t hash_place(const check_t *c, bool after)
 {
-    return ebb_hash_issue(D.hashes, slot_of(c) + after, D.stream, D.site[place_of(c)].range->base,
+    return ebb_hash_issue(D.hashes, slot_of(c) + after, D.stream, ebb_site_of(place_of(c))->range->base,
                           bytes_of(c));
 }
 
@@ -144,7 +144,7 @@ static bool is_first(void)
 static void keep_copy(check_t *c)
 {
     c->copy = ebb_pinned_alloc(bytes_of(c));
-    if (c->copy && ebb_driver.cuMemcpyDtoHAsync(c->copy, D.site[place_of(c)].range->base, bytes_of(c),
+    if (c->copy && ebb_driver.cuMemcpyDtoHAsync(c->copy, ebb_site_of(place_of(c))->range->base, bytes_of(c),
                                                 ebb_stream_handle(D.stream)))
         free_copy(c);
 }
@@ -153,7 +153,8 @@ static bool restore(const check_t *c)
 {
     CUstream stream = ebb_stream_handle(D.stream);
     return c->copy &&
-           !ebb_driver.cuMemcpyHtoDAsync(D.site[place_of(c)].range->base, c->copy, bytes_of(c), stream) &&
+           !ebb_driver.cuMemcpyHtoDAsync(ebb_site_of(place_of(c))->range->base, c->copy, bytes_of(c),
+                                         stream) &&
            !ebb_driver.cuStreamSynchronize(stream);
 }
 

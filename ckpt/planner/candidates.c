@@ -164,7 +164,7 @@ static bool room_for_all(const ebb_model_t *m, char *why, size_t why_bytes)
     uint64_t alive = 0, most = 0;
     uint32_t at = 0;
     for (uint32_t i = 0; change && i < t->buffer_count; i++) {
-        bool within = t->buffer[i].born != EBB_TRACE_NEVER;
+        bool within = !m->buffer[i].persistent;
         int64_t bytes = (int64_t)(m->buffer[i].chunks * t->chunk_bytes);
         change[within ? t->buffer[i].born : 0] += bytes;
         change[within ? t->buffer[i].dies : t->operation_count + 1] -= bytes;

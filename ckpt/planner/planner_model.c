@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "rotate.h"
+
 #define LONG_NS (UINT64_C(1) << 50) /* what costs more costs this: sums stay in range */
 
 static uint32_t least(uint32_t a, uint32_t b)
@@ -33,21 +35,8 @@ static bool acceptable(const ebb_trace_t *t, char *why, size_t why_bytes)
                      b->bytes);
             return false;
         }
-        if (b->next != EBB_TRACE_NEVER && b->next != i) {
-            snprintf(why, why_bytes,
-                     "buffer %" PRIu32 " of %" PRIu64 " bytes outlives the step and is buffer %" PRIu32
-                     " in the next",
-                     i, b->bytes, b->next);
-            return false;
-        }
-        if ((b->born == EBB_TRACE_NEVER) == (b->dies == EBB_TRACE_NEVER))
-            continue;
-        snprintf(why, why_bytes, "buffer %" PRIu32 " of %" PRIu64 " bytes %s", i, b->bytes,
-                 b->born == EBB_TRACE_NEVER ? "is older than the step and freed in it"
-                                            : "is allocated in the step and outlives it");
-        return false;
     }
-    return true;
+    return ebb_rotation_period(t, why, why_bytes) != 0;
 }
 
 static bool allocate(ebb_model_t *m)
@@ -69,9 +58,10 @@ static void read_buffers(ebb_model_t *m)
     const ebb_trace_t *t = m->trace;
     for (uint32_t i = 0; i < t->buffer_count; i++) {
         ebb_model_buffer_t *b = &m->buffer[i];
-        b->persistent = t->buffer[i].born == EBB_TRACE_NEVER;
+        b->rotates = ebb_trace_rotates(t, i);
+        b->persistent = t->buffer[i].born == EBB_TRACE_NEVER || b->rotates;
         b->chunks = t->buffer[i].bytes > t->chunk_bytes / 2 ? ebb_model_chunks(t, t->buffer[i].bytes) : 0;
-        b->movable = b->chunks && t->buffer[i].bytes >= m->request->min_buffer;
+        b->movable = b->chunks && t->buffer[i].bytes >= m->request->min_buffer && !b->rotates;
     }
 }
 
@@ -143,11 +133,12 @@ static uint32_t held_until(const ebb_model_t *m, uint32_t content)
 {
     uint32_t buffer = m->content[content].buffer, over = overwritten_by(m, content);
     const ebb_model_buffer_t *b = &m->buffer[buffer];
-    if (content == b->first_content && !b->persistent)
+    if (content == b->first_content && m->trace->buffer[buffer].born != EBB_TRACE_NEVER)
         return 0; /* whatever an allocation holds */
     if (over != EBB_NONE)
         return over;
-    return b->persistent ? m->trace->operation_count : m->trace->buffer[buffer].dies - 1;
+    return m->trace->buffer[buffer].dies == EBB_TRACE_NEVER ? m->trace->operation_count
+                                                            : m->trace->buffer[buffer].dies - 1;
 }
 
 /* Contents in the order in which they come into being: a recipe's inputs before what it makes. */

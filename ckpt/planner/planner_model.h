@@ -35,7 +35,9 @@ typedef struct ebb_model_buffer {
     uint32_t chunks; /* 0: small */
     uint32_t first_content, content_count;
     uint32_t first_use, use_count; /* in `use`, by operation */
-    bool persistent, movable;
+    bool persistent;               /* its place is its own throughout */
+    bool rotates; /* it is another one in the next step, or was in the one before: it stays */
+    bool movable;
 } ebb_model_buffer_t;
 
 /* Owns its arrays; borrows trace and request, which must outlive it. */

@@ -1,4 +1,5 @@
-/* planner_small.c: the small region: where the small buffers of a step lie, packed by their lifetimes. */
+/* planner_small.c: the small region: where the small buffers of a step lie, packed by their lifetimes; those that are others
+ * in the next step (rotate.h) have places of their own. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -59,14 +60,17 @@ bool ebb_model_pack_small(ebb_model_t *m)
     uint64_t top = 0;
     for (uint32_t i = 0; birth && i < t->buffer_count; i++) {
         m->small_offset[i] = EBB_NONE;
-        if (!m->buffer[i].chunks && !m->buffer[i].persistent)
-            birth[count++] = (birth_t){t->buffer[i].born, i, aligned(t->buffer[i].bytes)};
+        if (m->buffer[i].chunks || (m->buffer[i].persistent && !m->buffer[i].rotates))
+            continue;
+        const uint32_t born = m->buffer[i].rotates ? 0 : t->buffer[i].born;
+        birth[count++] = (birth_t){born, i, aligned(t->buffer[i].bytes)};
     }
     if (birth && piece) {
         qsort(birth, count, sizeof *birth, earlier);
         for (uint32_t i = 0; i < count; i++) {
             uint32_t b = birth[i].buffer;
-            uint64_t at = first_fit(piece, &pieces, birth[i].born, t->buffer[b].dies, birth[i].bytes);
+            const uint32_t dies = m->buffer[b].rotates ? EBB_TRACE_NEVER : t->buffer[b].dies;
+            uint64_t at = first_fit(piece, &pieces, birth[i].born, dies, birth[i].bytes);
             m->small_offset[b] = (uint32_t)at;
             top = at + birth[i].bytes > top ? at + birth[i].bytes : top;
         }

@@ -169,9 +169,12 @@ static void begin(ebb_planner_walk_t *w)
  * wants the chunks. */
 static void free_dead(ebb_planner_walk_t *w, uint32_t *next)
 {
-    const ebb_trace_t *t = w->model->trace;
-    for (; *next < t->buffer_count && t->buffer[w->death[*next]].dies <= w->point; ++*next) {
-        ebb_seat_t *s = &w->seat[w->death[*next]];
+    const ebb_model_t *m = w->model;
+    for (; *next < m->trace->buffer_count; ++*next) {
+        const uint32_t buffer = w->death[*next];
+        if (m->buffer[buffer].persistent || m->trace->buffer[buffer].dies > w->point)
+            break;
+        ebb_seat_t *s = &w->seat[buffer];
         s->dead = true;
         s->host = EBB_NONE;
         if (s->content != EBB_NONE && ebb_planner_position(w))
@@ -234,14 +237,15 @@ static void walk_once(ebb_planner_walk_t *w)
 }
 
 /* The buffers by the points at which they are freed. NULL: no memory. */
-static uint32_t *deaths_of(const ebb_trace_t *t)
+static uint32_t *deaths_of(const ebb_model_t *m)
 {
+    const ebb_trace_t *t = m->trace;
     uint32_t *death = malloc(((size_t)t->buffer_count + 1) * sizeof *death);
     uint32_t *first = calloc((size_t)t->operation_count + 3, sizeof *first);
     for (int fill = 0; death && first && fill < 2; fill++) {
         for (uint32_t i = 0; i < t->buffer_count; i++) {
-            uint32_t dies = t->buffer[i].dies < t->operation_count ? t->buffer[i].dies : t->operation_count;
-            dies += t->buffer[i].dies == EBB_TRACE_NEVER;
+            const bool stays = m->buffer[i].persistent;
+            uint32_t dies = stays ? t->operation_count + 1 : t->buffer[i].dies;
             if (fill)
                 death[first[dies]++] = i;
             else
@@ -262,7 +266,7 @@ bool ebb_schedule_walk(ebb_schedule_t *s, const ebb_model_t *m, const ebb_taste_
     w.seat = malloc(buffers * sizeof *w.seat);
     w.resident = malloc(buffers * sizeof *w.resident);
     w.away = malloc(buffers * sizeof *w.away);
-    w.death = deaths_of(m->trace);
+    w.death = deaths_of(m);
     w.seen = malloc(operations * sizeof *w.seen);
     free(s->on_host);
     s->on_host = calloc(buffers, sizeof *s->on_host);

@@ -233,6 +233,19 @@ void ebb_follow_boundary(ebb_recording_t *learned)
     }
 }
 
+ebb_buffer_t **ebb_follow_present(const ebb_recording_t *learned)
+{
+    if (!ebb_follow_follows(learned) || !F.known || (F.cursor && F.cursor != trace()->operation_count))
+        return NULL;
+    ebb_buffer_t **present = calloc((size_t)trace()->buffer_count + 1, sizeof(ebb_buffer_t *));
+    for (uint32_t i = 0; present && i < trace()->buffer_count; i++) {
+        const uint32_t number = F.cursor ? ebb_trace_next(trace(), i) : i;
+        if (number != EBB_TRACE_NEVER && F.buffer[i])
+            present[number] = F.buffer[i];
+    }
+    return present;
+}
+
 void ebb_follow_pause(void)
 {
     if (!F.learned || F.paused)

@@ -25,6 +25,10 @@ void ebb_follow_boundary(ebb_recording_t *learned);
 void ebb_follow_end(void);
 bool ebb_follow_follows(const ebb_recording_t *learned);
 
+/* At a boundary: [buffers] those with which the next step like this one begins, by their numbers in it, as far as they are
+ * known; the caller's to free. NULL: nothing is known. */
+ebb_buffer_t **ebb_follow_present(const ebb_recording_t *learned);
+
 /* What is dropped is made. The cursor is lost, and buffers have no numbers, until the next boundary: the program's
  * operations are not shown to this module for now. */
 void ebb_follow_pause(void);

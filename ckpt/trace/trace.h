@@ -186,6 +186,23 @@ static inline bool ebb_trace_is_first(const ebb_trace_t *trace, uint32_t operati
     return k == access;
 }
 
+/* What a buffer is in the next step; NEVER: nothing, or it is not known. What is neither born nor dies is itself, unless the
+ * trace says otherwise. */
+static inline uint32_t ebb_trace_next(const ebb_trace_t *trace, uint32_t buffer)
+{
+    const ebb_trace_buffer_t *b = &trace->buffer[buffer];
+    return b->next == EBB_TRACE_NEVER && b->born == EBB_TRACE_NEVER && b->dies == EBB_TRACE_NEVER ? buffer
+                                                                                                  : b->next;
+}
+
+/* It is another one in the next step, or was in the one before. */
+static inline bool ebb_trace_rotates(const ebb_trace_t *trace, uint32_t buffer)
+{
+    const ebb_trace_buffer_t *b = &trace->buffer[buffer];
+    return (b->born == EBB_TRACE_NEVER || b->dies == EBB_TRACE_NEVER) &&
+           ebb_trace_next(trace, buffer) != buffer;
+}
+
 /* False: the file could not be written; errno tells. */
 bool ebb_trace_write(const ebb_trace_t *trace, FILE *out);
 /* NULL: not a trace; `error` then says what is wrong and in which line. */

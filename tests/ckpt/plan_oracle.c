@@ -41,6 +41,48 @@ bool oracle_outlives(const oracle_t *o, uint32_t b)
     return o->trace->buffer[b].born == EBB_TRACE_NEVER;
 }
 
+/* ---- from step to step ---- */
+
+uint32_t oracle_place(const oracle_t *o, uint32_t step, uint32_t place)
+{
+    const uint32_t buffers = o->trace->buffer_count;
+    return place < buffers ? o->at[(size_t)step * buffers + place] : place;
+}
+
+void oracle_pass_on(const oracle_t *o, void *item, size_t bytes)
+{
+    const ebb_trace_t *t = o->trace;
+    char *old = oracle_room(t->buffer_count, bytes), *now = item;
+    memcpy(old, now, t->buffer_count * bytes);
+    for (uint32_t b = 0; b < t->buffer_count; b++)
+        if (t->buffer[b].dies == EBB_TRACE_NEVER)
+            memcpy(now + ebb_trace_next(t, b) * bytes, old + b * bytes, bytes);
+    free(old);
+}
+
+/* Who is born to outlive the step gets what is left over: the place of him who has died at the end of his line. */
+static void find_places(oracle_t *o)
+{
+    const ebb_trace_t *t = o->trace;
+    const uint32_t n = t->buffer_count;
+    o->at = oracle_room((size_t)(STEPS + 1) * n, sizeof *o->at);
+    for (uint32_t b = 0; b < n; b++)
+        o->at[b] = b;
+    for (uint32_t s = 1; s <= STEPS; s++) {
+        uint32_t *at = o->at + (size_t)s * n;
+        memcpy(at, at - n, n * sizeof *at);
+        oracle_pass_on(o, at, sizeof *at);
+        for (uint32_t b = 0; b < n; b++) {
+            uint32_t last = b;
+            if (t->buffer[b].born == EBB_TRACE_NEVER || t->buffer[b].dies != EBB_TRACE_NEVER)
+                continue;
+            while (t->buffer[last].dies == EBB_TRACE_NEVER)
+                last = ebb_trace_next(t, last);
+            at[b] = (at - n)[last];
+        }
+    }
+}
+
 /* ---- without a plan ---- */
 
 static void list_uses(oracle_t *o)
@@ -94,6 +136,7 @@ static void run_freely(oracle_t *o)
                 if (o->use[u].mode != EBB_READS)
                     value[o->use[u].buffer] = oracle_mix(h, o->use[u].buffer);
         }
+        oracle_pass_on(o, value, sizeof *value);
     }
     memcpy(o->kept + (size_t)STEPS * buffers, value, buffers * sizeof *value);
     free(value);
@@ -155,8 +198,8 @@ uint32_t oracle_target_of(const oracle_t *o, const task_t *t, uint32_t buffer)
 {
     for (uint32_t i = 0; t->action && i < t->action->redirect_count; i++)
         if (o->plan->redirect[t->action->first_redirect + i].buffer == buffer)
-            return o->plan->redirect[t->action->first_redirect + i].place;
-    return buffer;
+            return oracle_place(o, t->step, o->plan->redirect[t->action->first_redirect + i].place);
+    return oracle_place(o, t->step, buffer);
 }
 
 static void fill_memory(oracle_t *o)
@@ -173,7 +216,7 @@ static void fill_memory(oracle_t *o)
             continue;
         cell_t first = {o->kept[i], 0};
         if (!oracle_is_large(o, i))
-            o->outliving[i] = first;
+            *cell_of(o, i, 0) = first;
         else if (p->place[i].at_start == EBB_ON_HOST)
             o->host[i][0] = first; /* one without chunks, too */
         for (uint32_t k = 0; oracle_is_large(o, i) && k < chunks; k++)
@@ -203,7 +246,8 @@ static void issue_action(oracle_t *o, uint32_t index, uint32_t step, uint32_t *l
     const ebb_action_t *a = &p->action[index];
     if (a->kind == EBB_DISCARD)
         return;
-    task_t t = {.action = a, .step = step, .operation = a->operation, .place = a->place};
+    task_t t = {.action = a, .step = step, .operation = a->operation};
+    t.place = a->operation == EBB_TRACE_NEVER ? oracle_place(o, step, a->place) : EBB_TRACE_NEVER;
     t.stream = a->kind == EBB_EVICT ? OUT : a->kind == EBB_FETCH ? IN : COMPUTE;
     uint32_t id = add_task(o, t, a->wait_count + 1);
     task_t *task = &o->task[id];
@@ -373,7 +417,8 @@ static bool compare_end(oracle_t *o)
         if (!oracle_outlives(o, b))
             continue;
         bool on_host = oracle_is_large(o, b) && o->plan->place[b].at_start == EBB_ON_HOST;
-        if ((on_host ? oracle_read_host(o, b) : oracle_read_value(o, b, b)) != expected)
+        uint32_t place = oracle_place(o, STEPS, b);
+        if ((on_host ? oracle_read_host(o, place) : oracle_read_value(o, place, b)) != expected)
             return oracle_wrong(o, "buffer %u is wrong after the last step", b);
     }
     return true;
@@ -382,6 +427,7 @@ static bool compare_end(oracle_t *o)
 void oracle_set_up(oracle_t *o)
 {
     list_uses(o);
+    find_places(o);
     run_freely(o);
     fill_memory(o);
 }
@@ -396,6 +442,7 @@ void oracle_tear_down(oracle_t *o)
     free(o->first_use);
     free(o->expected);
     free(o->kept);
+    free(o->at);
     free(o->chunk);
     free(o->small);
     free(o->outliving);

@@ -15,7 +15,7 @@ typedef struct leave {
     bool *alive;     /* [buffers] */
     uint64_t *truth; /* [buffers] */
     uint8_t *memo;   /* [(operations + 1) * buffers]: 0 unknown, 1 no, 2 yes */
-    uint32_t cursor;
+    uint32_t step, cursor;
 } leave_t;
 
 static bool share_chunk(const oracle_t *o, uint32_t a, uint32_t b)
@@ -39,15 +39,16 @@ static void book_written(leave_t *l, uint32_t place, bool on_host)
 static void book_action(leave_t *l, const ebb_action_t *a)
 {
     oracle_t *o = l->o;
+    uint32_t own = a->operation == EBB_TRACE_NEVER ? oracle_place(o, l->step, a->place) : EBB_TRACE_NEVER;
     if (a->kind == EBB_DISCARD)
-        l->book[a->place].given_up = true;
+        l->book[own].given_up = true;
     else if (a->kind == EBB_EVICT)
-        l->book[a->place].on_host = true;
+        l->book[own].on_host = true;
     else if (a->kind == EBB_FETCH)
-        book_written(l, a->place, true);
+        book_written(l, own, true);
     else
         for (uint32_t u = o->first_use[a->operation]; u < o->first_use[a->operation + 1]; u++) {
-            uint32_t place = oracle_target_of(o, &(task_t){.action = a}, o->use[u].buffer);
+            uint32_t place = oracle_target_of(o, &(task_t){.action = a, .step = l->step}, o->use[u].buffer);
             if (o->use[u].mode != EBB_READS && o->plan->place[place].chunk_count)
                 book_written(l, place, false);
         }
@@ -64,7 +65,7 @@ static uint32_t last_write(const oracle_t *o, uint32_t b, uint32_t upto)
 
 static bool is_dropped(const leave_t *l, uint32_t b)
 {
-    const book_t *k = &l->book[b];
+    const book_t *k = &l->book[oracle_place(l->o, l->step, b)];
     return l->alive[b] && oracle_is_large(l->o, b) && k->written && !k->device && !k->on_host;
 }
 
@@ -92,13 +93,14 @@ static bool leave_here(leave_t *l, uint32_t step)
     oracle_t *o = l->o;
     memset(l->memo, 0, (size_t)(o->plan->operation_count + 1) * o->plan->buffer_count);
     for (uint32_t b = 0; b < o->plan->buffer_count; b++) {
-        const book_t *k = &l->book[b];
+        const uint32_t place = oracle_place(o, step, b);
+        const book_t *k = &l->book[place];
         if (!l->alive[b] || !oracle_is_large(o, b) || !k->written)
             continue;
-        if (k->device && oracle_read_value(o, b, b) != l->truth[b])
+        if (k->device && oracle_read_value(o, place, b) != l->truth[b])
             return oracle_wrong(o, "step %u, left at %u: the place of buffer %u holds something else", step,
                                 l->cursor, b);
-        if (!k->device && k->on_host && oracle_read_host(o, b) != l->truth[b])
+        if (!k->device && k->on_host && oracle_read_host(o, place) != l->truth[b])
             return oracle_wrong(o, "step %u, left at %u: the host block of buffer %u holds something else",
                                 step, l->cursor, b);
         if (is_dropped(l, b) && !k->given_up)
@@ -117,7 +119,7 @@ static void live_through(leave_t *l, uint32_t point)
             l->alive[b] = false;
         if (t->buffer[b].born == point) {
             l->alive[b] = t->buffer[b].dies > point;
-            l->book[b] = (book_t){0};
+            l->book[oracle_place(l->o, l->step, b)] = (book_t){0};
         }
     }
 }
@@ -138,7 +140,9 @@ static bool leave_action(leave_t *l, const ebb_action_t *a, uint32_t step)
                                                             .operation = a->operation,
                                                             .action = a,
                                                             .step = step,
-                                                            .place = a->place});
+                                                            .place = a->operation == EBB_TRACE_NEVER
+                                                                         ? oracle_place(l->o, step, a->place)
+                                                                         : EBB_TRACE_NEVER});
 }
 
 static bool leave_operation(leave_t *l, uint32_t step)
@@ -151,7 +155,7 @@ static bool leave_operation(leave_t *l, uint32_t step)
         if (o->use[u].mode != EBB_READS) {
             l->truth[o->use[u].buffer] = oracle_mix(o->result, o->use[u].buffer);
             if (o->plan->place[o->use[u].buffer].chunk_count)
-                book_written(l, o->use[u].buffer, false);
+                book_written(l, oracle_place(o, step, o->use[u].buffer), false);
         }
     return true;
 }
@@ -160,6 +164,9 @@ static bool leave_step(leave_t *l, uint32_t step)
 {
     const ebb_plan_t *p = l->o->plan;
     uint32_t next = 0;
+    l->step = step;
+    for (uint32_t b = 0; b < p->buffer_count; b++)
+        l->alive[b] = oracle_outlives(l->o, b);
     for (l->cursor = 0; l->cursor <= p->operation_count; l->cursor++) {
         bool last = l->cursor == p->operation_count;
         if (!last)
@@ -176,6 +183,7 @@ static bool leave_step(leave_t *l, uint32_t step)
     if (!leave_here(l, step))
         return false;
     live_through(l, p->operation_count);
+    oracle_pass_on(l->o, l->truth, sizeof *l->truth);
     return true;
 }
 
@@ -194,7 +202,7 @@ bool oracle_leave(const ebb_trace_t *trace, const ebb_plan_t *plan, char *what, 
         l.truth[b] = o.kept[b];
         l.book[b] = (book_t){.written = l.alive[b], .device = l.alive[b] && !on_host, .on_host = on_host};
     }
-    bool good = leave_step(&l, 0) && leave_step(&l, 1);
+    bool good = leave_step(&l, 0) && leave_step(&l, 1) && leave_step(&l, 2);
     free(l.book);
     free(l.alive);
     free(l.truth);

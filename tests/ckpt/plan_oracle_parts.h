@@ -40,6 +40,8 @@ typedef struct oracle {
     uint64_t *expected;  /* [STEPS * uses]: what each use reads without a plan */
     uint64_t *kept;      /* [(STEPS + 1) * buffers]: what buffers hold as each step begins */
 
+    uint32_t *at; /* [(STEPS + 1) * buffers]: in which place each is, step by step */
+
     cell_t *chunk, *small, *outliving; /* [chunks], [grains], [buffers]: small ones that outlive the step */
     cell_t **host;                     /* [places][chunks of the place] */
     uint64_t nonce;
@@ -58,6 +60,11 @@ bool oracle_wrong(oracle_t *o, const char *format, ...) __attribute__((format(pr
 void *oracle_room(size_t count, size_t size);
 bool oracle_is_large(const oracle_t *o, uint32_t b);
 bool oracle_outlives(const oracle_t *o, uint32_t b);
+
+/* Where a place of the plan's list is in a step: a buffer's goes with it through its next numbers. */
+uint32_t oracle_place(const oracle_t *o, uint32_t step, uint32_t place);
+/* What buffers are in the next step: `item` [buffers] of `bytes`; those that are born then keep what they had. */
+void oracle_pass_on(const oracle_t *o, void *item, size_t bytes);
 
 /* What a buffer that lies in the place holds: its value, or another one if its parts do not fit together. */
 uint64_t oracle_read_value(oracle_t *o, uint32_t place, uint32_t buffer);

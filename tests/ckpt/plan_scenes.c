@@ -292,3 +292,60 @@ void scene_end(scene_t *s)
     ebb_trace_delete(s->trace);
     ebb_plan_delete(s->plan);
 }
+
+/* Large buffer 0 is made before 1, which it was in the step before, is freed; so are small 3 and 4. Activation 2 lives when only
+ * one of them does, and has a chunk of its own nevertheless: in the next step it is the other one. */
+scene_t scene_rotate(void)
+{
+    scene_t s = begin();
+    add_buffer(&s, CHUNK, 0, NEVER);
+    add_buffer(&s, CHUNK, NEVER, 2);
+    add_buffer(&s, CHUNK, 2, 3);
+    add_buffer(&s, 8, 0, NEVER);
+    add_buffer(&s, 8, NEVER, 2);
+    s.trace->buffer[0].next = 1;
+    s.trace->buffer[3].next = 4;
+    add_operation(&s, "w0 w3");
+    add_operation(&s, "r0 r1 r3 r4");
+    add_operation(&s, "r0 w2");
+    begin_plan(&s, 3, CHUNK);
+    for (uint32_t i = 0; i < 3; i++)
+        scene_put(&s, i, i, 1);
+    s.plan->place[3].small_offset = 0;
+    s.plan->place[4].small_offset = 512;
+    return s;
+}
+
+/* All places of a ring on one chunk: what outlives the step does so on the host. */
+scene_t scene_rotate_on_host(void)
+{
+    scene_t s = begin();
+    add_buffer(&s, CHUNK, 0, NEVER);
+    add_buffer(&s, CHUNK, NEVER, 2);
+    s.trace->buffer[0].next = 1;
+    add_operation(&s, "w0");
+    add_operation(&s, "r1");
+    begin_plan(&s, 1, 0);
+    scene_put(&s, 0, 0, 1);
+    scene_put(&s, 1, 0, 1);
+    s.plan->place[1].at_start = EBB_ON_HOST;
+    scene_add_copy(&s, EBB_EVICT, 1, 0, NEVER, NEVER);
+    scene_add_copy(&s, EBB_FETCH, 1, 1, 1, 0);
+    return s;
+}
+
+/* 0 and 1 are each other in the next step, 2, 3 and 4 go round: six steps until all is as it was. */
+scene_t scene_change_places(void)
+{
+    scene_t s = begin();
+    for (uint32_t i = 0; i < 5; i++)
+        add_buffer(&s, CHUNK, NEVER, NEVER);
+    for (uint32_t i = 0; i < 5; i++)
+        s.trace->buffer[i].next = i < 2 ? 1 - i : 2 + (i - 1) % 3;
+    add_operation(&s, "w0 r1");
+    add_operation(&s, "r2 u3 w4");
+    begin_plan(&s, 5, 0);
+    for (uint32_t i = 0; i < 5; i++)
+        scene_put(&s, i, i, 1);
+    return s;
+}

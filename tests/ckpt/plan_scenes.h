@@ -24,6 +24,9 @@ scene_t scene_drop_freed_input(void);
 scene_t scene_drop_rebuilt_input(void);
 scene_t scene_untouched(void);
 scene_t scene_in_parts(void);
+scene_t scene_rotate(void);
+scene_t scene_rotate_on_host(void);
+scene_t scene_change_places(void);
 
 void scene_end(scene_t *scene);
 

@@ -29,7 +29,10 @@ static void correct_plan_is_accepted(void **state)
                                        scene_drop_freed_input,
                                        scene_drop_rebuilt_input,
                                        scene_untouched,
-                                       scene_in_parts};
+                                       scene_in_parts,
+                                       scene_rotate,
+                                       scene_rotate_on_host,
+                                       scene_change_places};
     for (size_t i = 0; i < sizeof scenes / sizeof *scenes; i++) {
         char text[300] = "";
         scene_t s = scenes[i]();
@@ -370,10 +373,58 @@ typedef struct mutation {
 #edit, scene, edit, why                                                                              \
     }
 
+EDIT(ring_torn)
+{
+    s->trace->buffer[0].dies = 3;
+    s->trace->buffer[0].next = EBB_TRACE_NEVER;
+}
+EDIT(ring_of_two_sizes)
+{
+    s->trace->buffer[0].bytes--;
+}
+EDIT(ring_with_two_heads)
+{
+    s->trace->buffer[2].dies = EBB_TRACE_NEVER;
+    s->trace->buffer[2].next = 1;
+}
+EDIT(ring_on_one_chunk)
+{
+    s->plan->chunk[1] = 0;
+}
+EDIT(ring_shares) /* free in this step from here on, but not in the next */
+{
+    s->plan->chunk[2] = 1;
+}
+EDIT(ring_shares_small)
+{
+    s->plan->place[4].small_offset = 0;
+}
+EDIT(ring_without_chunks)
+{
+    s->plan->place[1].chunk_count = 0;
+}
+EDIT(ring_unordered)
+{
+    s->plan->action[1].wait_count = 0;
+}
+EDIT(ring_not_brought)
+{
+    scene_remove_action(s, 1);
+}
+EDIT(ring_on_device)
+{
+    s->plan->place[1].at_start = EBB_ON_DEVICE;
+}
+EDIT(ring_used_twice)
+{
+    s->trace->buffer[4].next = 2;
+    s->trace->buffer[3].next = 2;
+}
+
 static const mutation_t mutations[] = {
     M(scene_keep, two_streams, "only one stream"),
-    M(scene_keep, never_dies, "buffer 1 is born in the step and does not die in it"),
-    M(scene_keep, dies_unborn, "buffer 0 dies in the step but was not born in it"),
+    M(scene_keep, never_dies, "buffer 1 outlives the step, and nothing in the next one is it"),
+    M(scene_keep, dies_unborn, "buffer 0 is older than the step, and nothing in the one before was it"),
     M(scene_keep, other_trace, "not of this trace"),
     M(scene_keep, other_chunks, "not of this trace"),
     M(scene_keep, small_overlap, "small buffers 2 and 3 overlap"),
@@ -447,6 +498,17 @@ static const mutation_t mutations[] = {
     M(scene_in_parts, parts_replayed, "read buffer 0 before it was written"),
     M(scene_untouched, untouched_device, "has 0 chunks"),
     M(scene_untouched, untouched_used, "is used and has no chunks"),
+    M(scene_rotate, ring_torn, "buffer 1 is older than the step, and nothing in the one before was it"),
+    M(scene_rotate, ring_of_two_sizes, "buffer 1 in the next step, which is not as large"),
+    M(scene_rotate, ring_with_two_heads, "two buffers are buffer 1 in the next step"),
+    M(scene_rotate, ring_on_one_chunk, "step 1, operation 0: buffer 1 in version 0 is lost"),
+    M(scene_rotate, ring_shares, "step 2, operation 2: place 1 shares chunks"),
+    M(scene_rotate, ring_shares_small, "small buffers 3 and 4 overlap"),
+    M(scene_rotate, ring_without_chunks, "has 0 chunks"),
+    M(scene_rotate_on_host, ring_unordered, "is not ordered after"),
+    M(scene_rotate_on_host, ring_not_brought, "does not hold buffer 1 in version 0"),
+    M(scene_rotate_on_host, ring_on_device, "step 1, operation 0: buffer 1 in version 0 is lost"),
+    M(scene_change_places, ring_used_twice, "two buffers are buffer 2 in the next step"),
 };
 
 static void broken_plan_is_refused_for_its_reason(void **state)

@@ -102,6 +102,30 @@ static void program_that_keeps_to_its_step_is_driven(void **state)
     }
 }
 
+/* Outputs that outlive the next one or two, and buffers that change places with every step: with leaving and coming back. */
+static void buffers_that_are_others_in_each_step_are_driven(void **state)
+{
+    (void)state;
+    static const char *const arguments[] = {"keep=1 steps=28", "keep=2 swap=1 steps=30",
+                                            "keep=1 swap=1 layers=4 each=14 steps=54"};
+    static const char *const means[] = {"SOFTGPU_MEMORY=%dMiB", "SOFTGPU_MEMORY=%dMiB EBB_RECOMPUTE=0",
+                                        "SOFTGPU_MEMORY=%dMiB EBB_OFFLOAD=0"};
+    static const int room[] = {58, 58, 50};
+    for (int i = 0; i < 3; i++) {
+        program_run_t without = run("", arguments[i]);
+        for (int k = 0; k < 3; k++) {
+            statistics_t s;
+            char settings[80];
+            snprintf(settings, sizeof settings, means[k], room[i] - 4 * k);
+            program_run_t with = run_under_ebb(settings, arguments[i], &s);
+            print_message("%s, %s: %.0f steps driven, left %.0f times, %.0f offloaded, %.0f dropped\n",
+                          arguments[i], settings, s.driven, s.fallbacks, s.offloaded, s.dropped);
+            assert_same(&without, &with, arguments[i]);
+            assert_true(s.driven >= 8 && s.mismatches == 0);
+        }
+    }
+}
+
 /* A fixed strategy is followed also where everything fits. */
 static void every_policy_is_driven_to_the_same_bits(void **state)
 {
@@ -330,6 +354,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(learned_step_says_who_writes_and_its_plan_is_proven),
         cmocka_unit_test(program_that_keeps_to_its_step_is_driven),
+        cmocka_unit_test(buffers_that_are_others_in_each_step_are_driven),
         cmocka_unit_test(every_policy_is_driven_to_the_same_bits),
         cmocka_unit_test(given_plan_is_driven_if_it_is_good),
         cmocka_unit_test(program_that_leaves_the_plan_comes_back),

@@ -36,7 +36,8 @@ typedef struct program {
     bool stepless;      /* no step is expected */
     bool roomy;         /* nothing may leave the device: ebb does not see what is reached */
     bool unlearned;     /* there is a step, but it would be waited for ever, or no size recurs */
-    bool rotates;       /* a buffer outlives the step, and the trace knows which one it is in the next */
+    bool
+        rotates; /* a buffer outlives the step, the trace knows which one it is in the next, and the step is driven */
     expectation_t operation[OPERATIONS];
 } program_t;
 
@@ -247,6 +248,7 @@ static void try_all(const program_t *p, const sizes_t *s, const program_run_t *w
 static void try_some(const program_t *p, const sizes_t *s, const program_run_t *without)
 {
     run_under_ebb(p, budget_of(s, 70), "EBB_OFFLOAD=0", without);
+    assert_true(!p->rotates || statistic("steps_driven") > 6);
     run_under_ebb(p, budget_of(s, 40), "SOFTGPU_SCHEDULER=deterministic SOFTGPU_SEED=1 EBB_OFFLOAD=0",
                   without);
     run_under_ebb(p, budget_of(s, 30), "SOFTGPU_SCHEDULER=deterministic SOFTGPU_SEED=2", without);

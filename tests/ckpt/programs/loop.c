@@ -1,11 +1,13 @@
 /* loop.c: a small training loop that can be told to misbehave. It knows nothing of ebb.
  *
- *   loop [layers=N] [steps=N] [mib=N] [through=1] [deviate=SEED] [each=STEP] [flag=STEP] [hidden=STEP]
+ *   loop [layers=N] [steps=N] [mib=N] [through=1] [keep=N] [swap=1] [deviate=SEED] [each=STEP] [flag=STEP] [hidden=STEP]
  *
  * A step: forward through `layers` layers, each activation (mib MiB) its own stream-ordered allocation,
  * backward, update.
  *
  * through=1     each layer's forward goes through another buffer, which is freed at once
+ * keep=N        the outputs of the last N steps stay, and are looked at in each; then the oldest is freed
+ * swap=1        two buffers change places with every step: one is read, the other written
  * deviate=SEED  in a third of the steps after the eighth, at a random place: a launch more (which reads a live
  *               activation), an allocation more, a forward pass that is given up half-way, a free that comes
  *               late; or an activation read after its last use
@@ -34,10 +36,10 @@
         }                                                                                                    \
     } while (0)
 
-enum { LAYERS_MAX = 64 };
+enum { LAYERS_MAX = 64, KEEP_MAX = 8 };
 
 typedef struct loop {
-    int layers, steps, deviate, flag, hidden, each, through;
+    int layers, steps, deviate, flag, hidden, each, through, keep, swap;
     int step, launches; /* of the step, so far */
     int filled;         /* activations of this step */
     size_t n, m;        /* floats of an activation, of a layer's weights */
@@ -47,9 +49,11 @@ typedef struct loop {
     float *sums;
     unsigned *counter;
     int *flag_word;
-    float **table; /* on the device; leads to `shift` */
-    float *shift;  /* pinned */
-    float *late;   /* to be freed in the next step */
+    float **table;             /* on the device; leads to `shift` */
+    float *shift;              /* pinned */
+    float *late;               /* to be freed in the next step */
+    float *kept[KEEP_MAX + 1]; /* by age */
+    float *pair[2];            /* swap=1 */
 } loop_t;
 
 static float *new_floats(const loop_t *l, size_t count)
@@ -82,6 +86,8 @@ static void set_up(loop_t *l)
         CHECK(cudaDeviceSynchronize());
         CHECK(loop_fill(l->w[i], (unsigned)i, l->m, l->stream));
     }
+    for (int i = 0; i < 2 && l->swap; i++)
+        l->pair[i] = new_permanent(l->n * sizeof(float));
     l->sums = new_permanent((l->n / 16384 + 1) * sizeof(float));
     l->counter = new_permanent(sizeof *l->counter);
     l->flag_word = new_permanent(sizeof *l->flag_word);
@@ -167,6 +173,33 @@ static void backward(loop_t *l, int extra_at, int extra)
     free_floats(l, &l->x[0]);
 }
 
+/* The new output comes to the kept ones; the oldest goes. */
+static void keep_output(loop_t *l)
+{
+    for (int i = l->keep; i > 0; i--)
+        l->kept[i] = l->kept[i - 1];
+    l->kept[0] = new_floats(l, l->n);
+    launch(l);
+    CHECK(loop_forward(l->kept[0], l->x[l->layers], l->w[0], NULL, l->n, l->m, l->stream));
+    for (int i = 1; i <= l->keep && l->kept[i]; i++) {
+        launch(l);
+        CHECK(loop_probe(l->sums, l->kept[i], l->n, l->stream));
+    }
+    if (l->kept[l->keep])
+        free_floats(l, &l->kept[l->keep]);
+}
+
+static void swap_pair(loop_t *l)
+{
+    float *last = l->pair[0];
+    l->pair[0] = l->pair[1];
+    l->pair[1] = last;
+    launch(l);
+    CHECK(loop_forward(l->pair[0], last, l->w[1], NULL, l->n, l->m, l->stream));
+    launch(l);
+    CHECK(loop_probe(l->sums, l->pair[0], l->n, l->stream));
+}
+
 static void run_step(loop_t *l, int step)
 {
     int extra_at = -1, extra = -1;
@@ -193,7 +226,11 @@ static void run_step(loop_t *l, int step)
         CHECK(cudaStreamSynchronize(l->stream));
         l->shift[0] += 0.25f;
     }
+    if (l->keep)
+        keep_output(l);
     backward(l, extra_at, extra);
+    if (l->swap)
+        swap_pair(l);
     for (int i = 0; i < l->layers; i++) {
         launch(l);
         CHECK(loop_update(l->w[i], l->dw[i], l->counter, 1e-3f, l->m, l->stream));
@@ -229,11 +266,13 @@ int main(int argc, char **argv)
     l.deviate = option(argc, argv, "deviate", 0);
     l.each = option(argc, argv, "each", 0);
     l.through = option(argc, argv, "through", 0);
+    l.keep = option(argc, argv, "keep", 0);
+    l.swap = option(argc, argv, "swap", 0);
     l.flag = option(argc, argv, "flag", 0);
     l.hidden = option(argc, argv, "hidden", 0);
     l.n = (size_t)option(argc, argv, "mib", 4) << 18;
     l.m = (size_t)1 << 19;
-    if (l.layers < 2 || l.layers > LAYERS_MAX)
+    if (l.layers < 2 || l.layers > LAYERS_MAX || l.keep > KEEP_MAX)
         return 2;
     srand((unsigned)l.deviate);
     set_up(&l);
@@ -245,6 +284,10 @@ int main(int argc, char **argv)
         hash = hash_of(l.w[i], l.m * sizeof(float), hash);
     hash = hash_of(l.counter, sizeof *l.counter, hash);
     hash = hash_of(l.sums, (l.n / 16384 + 1) * sizeof(float), hash);
+    for (int i = 0; i < l.keep; i++)
+        hash = hash_of(l.kept[i], l.n * sizeof(float), hash);
+    for (int i = 0; i < 2 && l.swap; i++)
+        hash = hash_of(l.pair[i], l.n * sizeof(float), hash);
     printf("%016llx\n", (unsigned long long)hash);
     return 0;
 }
