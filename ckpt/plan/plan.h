@@ -43,13 +43,14 @@
  * EBB_ON_DEVICE) or do not and the host block does (EBB_ON_HOST); what the end of the step leaves must agree
  * with that.
  *
- * Buffers that outlive their next allocation (`next` is another number) stay on the device, on chunks that nobody shares, and no
- * action writes or moves them. Their places take turns: in the next step buffer next[i] lies where i does in this one, and the one
- * that is born at the beginning of such a chain where the one that died at its end did.
+ * Buffers that are others in the next step (`next` is another number) take turns with their places (rotate.h): in the first step
+ * of a plan buffer i lies in place i; in the next one buffer next[i] lies where i does in this one, and the one that is born at
+ * the beginning of such a chain where the one that died at its end did. The number of such a place, in an action or a redirection,
+ * means that buffer's place in the step under way. Planners keep these buffers on the device.
  *
  * Small buffers (up to half a chunk) have no chunks of their own: those born in the step lie in the small
- * region, at `small_offset`, packed by their lifetimes; those that outlive it are none of the plan's business
- * and always there. A replay may read a small buffer that is alive and holds the right version, and never
+ * region, at `small_offset`, packed by their lifetimes, or for good if they take turns; those that outlive it as themselves are
+ * none of the plan's business and always there. A replay may read a small buffer that is alive and holds the right version, and never
  * writes one.
  *
  * The file is JSON lines, version EBB_PLAN_VERSION in the first (readers ignore keys that they do not know

@@ -87,11 +87,12 @@ static inline bool ebb_planner_needed(const ebb_planner_walk_t *w, uint32_t buff
 }
 
 /* Whether it must not be lost: it is what the program left in a buffer that is alive. It may not be needed by
- * this trace, but a program that leaves the trace may read it. */
+ * this trace, but a program that leaves the trace may read it. Nor what is another one's place in the next step. */
 static inline bool ebb_planner_protected(const ebb_planner_walk_t *w, uint32_t buffer)
 {
     const ebb_seat_t *s = &w->seat[buffer];
-    return !s->dead && s->content == s->program && w->model->content[s->content].until;
+    return w->model->buffer[buffer].rotates ||
+           (!s->dead && s->content == s->program && w->model->content[s->content].until);
 }
 
 /* planner_giveup.c. Room for `chunks` more, as far as there is something to give up; only things that are
