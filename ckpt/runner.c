@@ -20,14 +20,13 @@
  */
 #include "runner.h"
 
-#include <errno.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "driver.h"
 #include "ebb_offload.h"
+#include "files.h"
 #include "fingerprint.h"
 #include "follow.h"
 #include "learn.h"
@@ -121,34 +120,6 @@ static ebb_step_operation_t seen(const ebb_operation_t *op)
     return out;
 }
 
-/* ---- files ---- */
-
-typedef bool (*write_fn)(const void *what, FILE *out);
-
-static bool write_trace(const void *what, FILE *out)
-{
-    return ebb_trace_write(what, out);
-}
-
-static bool write_plan(const void *what, FILE *out)
-{
-    return ebb_plan_write(what, out);
-}
-
-static void write_file(const char *name, const char *path, write_fn write, const void *what)
-{
-    if (!*path)
-        return;
-    FILE *f = fopen(path, "w");
-    bool written = f && write(what, f);
-    if (f && fclose(f))
-        written = false;
-    if (written)
-        ebb_log(EBB_INFO, "%s is in %s", name, path);
-    else
-        ebb_log(EBB_WARN, "%s: %s", path, strerror(errno));
-}
-
 /* ---- learning ---- */
 
 /* At a boundary, or when it is of no interest where the program is. A plan whose recomputed buffers had other bits is no good
@@ -194,10 +165,22 @@ static kind_t *kind_of(int number)
     kind_t *k = &run.kind[number];
     const uint64_t serial = ebb_step_kind(run.finder, (unsigned)number).serial;
     if (k->serial != serial) {
+        ebb_files_forget((unsigned)number);
         forget(k);
         *k = (kind_t){.serial = serial};
     }
     return k;
+}
+
+static void forget_gone(void)
+{
+    for (int i = 0; i < (int)EBB_STEP_KINDS; i++)
+        kind_of(i);
+}
+
+static unsigned number_of(const kind_t *k)
+{
+    return (unsigned)(k - run.kind);
 }
 
 static bool is_policy(const char *name)
@@ -248,7 +231,8 @@ static void learn(kind_t *k)
     const ebb_learned_t learned = ebb_learn_end();
     if (learned == EBB_LEARNED) {
         k->learned = ebb_lessons_recording(k->lessons);
-        write_file("the trace of a step", ebb_options.trace, write_trace, k->learned->trace);
+        forget_gone();
+        ebb_files_trace(number_of(k), k->learned->trace);
         k->phase = needs_plan() ? DRIVE : STAY;
         if (k->learned->hidden) {
             k->learned = NULL;
@@ -338,7 +322,7 @@ static void begin_driving_with(kind_t *k, ebb_buffer_t *const *present)
         return;
     run.steps.plans++;
     report_plan();
-    write_file("the plan", ebb_options.save_plan, write_plan, k->plan);
+    ebb_files_plan(number_of(k), k->plan);
 }
 
 /* Not before it is known which buffers a step begins with, if that is of any use. */
@@ -376,7 +360,7 @@ static void begin_step(kind_t *k, ebb_buffer_t *const *present)
 /* NULL: nothing is recorded of it, or it is of another family. */
 static ebb_recording_t *recording_of(const kind_t *k, uint64_t family)
 {
-    const ebb_step_kind_t info = ebb_step_kind(run.finder, (unsigned)(k - run.kind));
+    const ebb_step_kind_t info = ebb_step_kind(run.finder, number_of(k));
     ebb_recording_t *r = k->lessons && info.serial == k->serial && info.family == family
                              ? ebb_lessons_recording(k->lessons)
                              : NULL;
@@ -387,7 +371,7 @@ static ebb_recording_t *recording_of(const kind_t *k, uint64_t family)
  * followed already. NULL: there is none yet. */
 static ebb_recording_t *recorded(const kind_t *k)
 {
-    const uint64_t family = ebb_step_kind(run.finder, (unsigned)(k - run.kind)).family;
+    const uint64_t family = ebb_step_kind(run.finder, number_of(k)).family;
     ebb_recording_t *best = k->learned;
     for (unsigned i = 0; i < EBB_STEP_KINDS && !k->learned; i++) {
         ebb_recording_t *r = recording_of(&run.kind[i], family);

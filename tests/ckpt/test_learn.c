@@ -140,6 +140,36 @@ static void trainer_writes_what_its_signatures_say(void **state)
     }
 }
 
+/* ---- kinds of step ---- */
+
+/* Whether an operation of this name is in it. */
+static bool has(const ebb_trace_t *t, const char *name)
+{
+    uint32_t i = 0;
+    while (i < t->operation_count && !strstr(t->operation[i].name, name))
+        i++;
+    return i < t->operation_count;
+}
+
+static void every_kind_of_step_has_its_own_trace(void **state)
+{
+    (void)state;
+    char path[sizeof trace_path + 16];
+    unsigned kind = 0;
+    outcome_t out = train("--layers 2 --steps 40 --eval-every 3 --eval-batches 2");
+    const char *other = strstr(out.error, trace_path);
+    other = other ? strstr(other + 1, trace_path) : NULL;
+    if (!other || sscanf(other + strlen(trace_path), ".%u", &kind) != 1)
+        fail_msg("%s", out.error);
+    snprintf(path, sizeof path, "%s.%u", trace_path, kind);
+    ebb_trace_t *training = trace_file_read(trace_path), *evaluation = trace_file_read(path);
+    remove(path);
+    assert_true(has(training, "adamw") && has(training, "attention_forward"));
+    assert_true(!has(evaluation, "adamw") && has(evaluation, "attention_forward"));
+    ebb_trace_delete(training);
+    ebb_trace_delete(evaluation);
+}
+
 /* ---- what may be replayed, and what learning costs ---- */
 
 static double percent_proven(const ebb_trace_t *t)
@@ -286,6 +316,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(slices_of_a_shared_buffer_are_told_apart),
+        cmocka_unit_test(every_kind_of_step_has_its_own_trace),
         cmocka_unit_test(what_is_hardly_worth_it_is_proven_when_no_plan_fits),
         cmocka_unit_test(trainer_writes_what_its_signatures_say),
         cmocka_unit_test(saved_activations_are_proven_at_bounded_cost),
