@@ -66,6 +66,13 @@ typedef enum blas_kernel {
     BLAS_GEMM_SPLITK_BATCHED,
     BLAS_SPLITK_REDUCE,
     BLAS_SPLITK_REDUCE_BATCHED,
+    /* The same six with the epilogue of a backward pass: kernels of their own, as other arguments are written. */
+    BLAS_GEMM_GRAD,
+    BLAS_GEMM_GRAD_BATCHED,
+    BLAS_GEMM_GRAD_SPLITK,
+    BLAS_GEMM_GRAD_SPLITK_BATCHED,
+    BLAS_GRAD_SPLITK_REDUCE,
+    BLAS_GRAD_SPLITK_REDUCE_BATCHED,
     BLAS_GEAM, /* geam_kernel.c */
     BLAS_AXPY, /* vector_kernel.c */
     BLAS_SCAL,

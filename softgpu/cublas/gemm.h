@@ -30,6 +30,9 @@ enum {
     GEMM_BGRADB = 512  /* bias[j] becomes the sum of column j of op(B) */
 };
 
+/* Those of a backward pass: they write bias and read aux, the others the other way round. */
+enum { GEMM_GRAD = GEMM_DRELU | GEMM_DGELU | GEMM_BGRAD | GEMM_BGRADA | GEMM_BGRADB };
+
 /* One operand. A table (gemm_call_t.tables) holds `batch` pointers and lies on the device. */
 typedef struct gemm_matrix {
     const void *data;

@@ -164,10 +164,16 @@ static gemm_mixed_t mixed_arguments(const gemm_call_t *call)
     };
 }
 
+/* `kernel` or the one like it, as the call asks. */
+static blas_kernel_t mixed_kernel(blas_kernel_t kernel, const gemm_call_t *call)
+{
+    const unsigned grad = call->epilogue & GEMM_GRAD ? BLAS_GEMM_GRAD - BLAS_GEMM : 0;
+    return kernel + grad + (call->tables ? 1u : 0u);
+}
+
 static cublasStatus_t launch_mixed(blas_context_t *context, CUstream stream, const gemm_call_t *call)
 {
     gemm_mixed_t p = mixed_arguments(call);
-    const int tables = call->tables ? 1 : 0;
     const int64_t tiles = gemm_tile_count(call);
     CUdeviceptr counters = 0;
     if (is_split(call)) {
@@ -182,12 +188,11 @@ static cublasStatus_t launch_mixed(blas_context_t *context, CUstream stream, con
     }
     void *arguments[] = {&p.a,           &p.b,         &p.c,        &p.d,    &p.bias, &p.aux, &p.device_alpha,
                          &p.device_beta, &p.workspace, &p.counters, &p.shape};
-    const blas_kernel_t kernel = is_split(call) ? BLAS_GEMM_SPLITK : BLAS_GEMM;
-    cublasStatus_t status =
-        blas_launch(context, stream, kernel + (blas_kernel_t)tables, tiles * p.shape.splits, arguments);
+    const blas_kernel_t kernel = mixed_kernel(is_split(call) ? BLAS_GEMM_SPLITK : BLAS_GEMM, call);
+    cublasStatus_t status = blas_launch(context, stream, kernel, tiles * p.shape.splits, arguments);
     if (status != CUBLAS_STATUS_SUCCESS || !is_split(call) || counters)
         return status;
-    return blas_launch(context, stream, BLAS_SPLITK_REDUCE + (blas_kernel_t)tables, tiles, arguments);
+    return blas_launch(context, stream, mixed_kernel(BLAS_SPLITK_REDUCE, call), tiles, arguments);
 }
 
 cublasStatus_t gemm_launch(blas_context_t *context, CUstream stream, const gemm_call_t *call)

@@ -43,6 +43,12 @@ static const softgpu_param_t vector_params[] = {
     K(BLAS_GEMM_SPLITK_BATCHED, "softgpu_gemm_splitk_batched", mixed_params, gemm_run_mixed_batched, gemm_cost_mixed) \
     K(BLAS_SPLITK_REDUCE, "softgpu_splitk_reduce", mixed_params, gemm_run_reduce, gemm_cost_reduce)          \
     K(BLAS_SPLITK_REDUCE_BATCHED, "softgpu_splitk_reduce_batched", mixed_params, gemm_run_reduce_batched, gemm_cost_reduce) \
+    K(BLAS_GEMM_GRAD, "softgpu_gemm_grad", mixed_params, gemm_run_mixed, gemm_cost_mixed)                    \
+    K(BLAS_GEMM_GRAD_BATCHED, "softgpu_gemm_grad_batched", mixed_params, gemm_run_mixed_batched, gemm_cost_mixed) \
+    K(BLAS_GEMM_GRAD_SPLITK, "softgpu_gemm_grad_splitk", mixed_params, gemm_run_mixed, gemm_cost_mixed)      \
+    K(BLAS_GEMM_GRAD_SPLITK_BATCHED, "softgpu_gemm_grad_splitk_batched", mixed_params, gemm_run_mixed_batched, gemm_cost_mixed) \
+    K(BLAS_GRAD_SPLITK_REDUCE, "softgpu_grad_splitk_reduce", mixed_params, gemm_run_reduce, gemm_cost_reduce) \
+    K(BLAS_GRAD_SPLITK_REDUCE_BATCHED, "softgpu_grad_splitk_reduce_batched", mixed_params, gemm_run_reduce_batched, gemm_cost_reduce) \
     K(BLAS_GEAM, "softgpu_geam", geam_params, geam_run, geam_cost)                                           \
     K(BLAS_AXPY, "softgpu_axpy", vector_params, vector_run_axpy, vector_cost)                                \
     K(BLAS_SCAL, "softgpu_scal", vector_params, vector_run_scal, vector_cost)                                \

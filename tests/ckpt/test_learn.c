@@ -64,6 +64,9 @@ static uint64_t truth_of(const char *kernel)
     int status;
     if (!strncmp(kernel, "softgpu_sgemm", 13))
         return 1u << 2; /* A, B, C */
+    /* A, B, C, D, bias, aux, two scalars, workspace, counters; bias and aux as the epilogue has it */
+    if (!strncmp(kernel, "softgpu_gemm", 12))
+        return 1u << 3 | 1u << 8 | (strstr(kernel, "_grad") ? 1u << 4 : 1u << 5);
     char *text = __cxa_demangle(kernel, NULL, NULL, &status);
     if (!text)
         fail_msg("%s is no kernel's name", kernel);
@@ -91,15 +94,34 @@ static uint64_t truth_of(const char *kernel)
     return bits;
 }
 
-static bool is_written(const ebb_trace_t *t, const ebb_trace_operation_t *o, uint32_t access, uint64_t truth)
+/* How an operation reaches the memory that an access points to, by the truth. */
+typedef struct reach {
+    bool written;   /* from where the access points to */
+    bool elsewhere; /* other parts of the buffer are written */
+    bool
+        by_tiles; /* of the tiles in which writes were seen behind the access, all are seen behind a writer, too */
+} reach_t;
+
+static reach_t reach_of(const ebb_trace_t *t, const ebb_trace_operation_t *o, uint32_t access, uint64_t truth)
 {
     const ebb_trace_access_t *a = &t->access[access];
+    reach_t r = {.by_tiles = !a->tile_count};
     for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++) {
         const ebb_trace_access_t *x = &t->access[k];
-        if (x->buffer == a->buffer && x->offset_bytes == a->offset_bytes && truth >> x->param_offset / 8 & 1)
-            return true;
+        if (x->buffer != a->buffer || !(truth >> x->param_offset / 8 & 1))
+            continue;
+        r.written |= x->offset_bytes == a->offset_bytes;
+        r.elsewhere |= x->offset_bytes != a->offset_bytes;
+        r.by_tiles |=
+            x->first_tile <= a->first_tile && a->first_tile + a->tile_count <= x->first_tile + x->tile_count;
     }
-    return false;
+    return r;
+}
+
+/* Counters that are as they were when the launch ends: from outside, nobody writes them. */
+static bool is_put_back(const char *kernel, uint32_t param_offset)
+{
+    return !strncmp(kernel, "softgpu_gemm", 12) && param_offset == 9 * sizeof(void *);
 }
 
 static void compare_with_truth(const ebb_trace_t *t)
@@ -113,25 +135,31 @@ static void compare_with_truth(const ebb_trace_t *t)
         kernels++;
         for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++) {
             const ebb_trace_access_t *a = &t->access[k];
-            bool writes = is_written(t, o, k, truth);
-            if (writes && a->mode == EBB_READS)
+            const reach_t r = reach_of(t, o, k, truth);
+            if (is_put_back(o->name, a->param_offset))
+                continue;
+            if (r.written && a->mode == EBB_READS)
                 fail_msg("operation %u, %s: argument at %u writes and was not seen to", i, o->name,
                          a->param_offset);
-            if (!writes && (a->tile_count || a->mode != EBB_READS))
+            if (!r.written && ((a->mode != EBB_READS && !r.elsewhere) || !r.by_tiles))
                 fail_msg("operation %u, %s: argument at %u only reads", i, o->name, a->param_offset);
         }
     }
     print_message("%u launches\n", kernels);
-    assert_true(kernels > 50);
+    assert_true(kernels >= 40);
 }
 
 static void trainer_writes_what_its_signatures_say(void **state)
 {
     (void)state;
-    static const char *const modes[] = {"--layers 2 --steps 22",
-                                        "--layers 2 --steps 22 --attention naive --dropout 0.1",
-                                        "--layers 1 --steps 22 --accumulate 2"};
-    for (int i = 0; i < 3; i++) {
+    static const char *const modes[] = {"--layers 2 --steps 14",
+                                        "--layers 1 --steps 14 --attention naive --dropout 0.1",
+                                        "--layers 1 --steps 14 --accumulate 2",
+                                        "--model llama:tiny --layers 1 --context 64 --steps 14",
+                                        "--layers 1 --steps 14 --dtype bf16 --save lean --dropout 0.1",
+                                        "--model llama:tiny --layers 1 --context 64 --steps 14 --dtype bf16 "
+                                        "--rounding stochastic --save lean"};
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
         train(modes[i]);
         ebb_trace_t *t = trace_file_read(trace_path);
         print_message("%s: ", modes[i]);
