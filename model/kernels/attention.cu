@@ -8,7 +8,7 @@ typedef struct forward {
     void *out;       /* [B,T,H,D] */
     float *lse;      /* [B,H,T] */
     const void *qkv; /* [B,T,H+2KV,D] */
-    int T, H, KV, D;
+    int B, T, H, KV, D;
     float factor;
     mask_t mask;
 } forward_t;
@@ -28,7 +28,7 @@ template <int DP> struct __align__(64) forward_tiles
     float running_max[shape::QUERIES], running_sum[shape::QUERIES], shrink[shape::QUERIES];
 };
 
-/* One block: SLICE queries of one head (grid: slices, the last and longest first; H; B). For each tile of
+/* One block: SLICE queries of one head (attention_grid: of a head the last and longest first). For each tile of
  * keys:
  *   1. scores S[key][query], and their maxima over the keys of each block of rows
  *   2. new running maximum m, and by how much the old sums shrink
@@ -48,7 +48,8 @@ __global__ void __launch_bounds__(ATTENTION_THREADS) attention_forward_kernel(fo
                  *const keep = tiles->keep, *const o_tile = tiles->o, *const part = tiles->part,
                  *const running_max = tiles->running_max, *const running_sum = tiles->running_sum,
                  *const shrink = tiles->shrink;
-    const int T = p.T, D = p.D, h = (int)blockIdx.y, b = (int)blockIdx.z;
+    const block_place_t place = attention_place(p.T, SLICE, p.H);
+    const int T = p.T, D = p.D, h = place.h, b = place.b;
     const int group = p.H / p.KV; /* heads that share keys and values */
     const size_t stride = ((size_t)p.H + 2 * (size_t)p.KV) * D, bh = (size_t)b * p.H + h;
     const E *const sequence = (const E *)p.qkv + (size_t)b * T * stride, *const qkv =
@@ -58,7 +59,7 @@ __global__ void __launch_bounds__(ATTENTION_THREADS) attention_forward_kernel(fo
                                                                                 (size_t)p.KV * D;
     E *const out = (E *)p.out + ((size_t)b * T * p.H + h) * D;
     const size_t out_stride = (size_t)p.H * D;
-    const int slice = (int)(gridDim.x - 1 - blockIdx.x) * SLICE, slice_end = smaller(slice + SLICE, T);
+    const int slice = (ceil_div(T, SLICE) - 1 - place.tile) * SLICE, slice_end = smaller(slice + SLICE, T);
 #ifdef __SOFTGPU_FAST__
     float *const q_columns = tiles->q_columns;
     constexpr int Q_K = QUERIES, Q_LANE = 1, KEEP_ROWS = 4;
@@ -212,9 +213,9 @@ __global__ void __launch_bounds__(ATTENTION_THREADS) attention_forward_kernel(fo
 }
 
 /* Two products for each pair of a query and a key up to it. */
-template <typename E> inline softgpu_cost_t attention_forward_cost(dim3 grid, dim3, forward_t p)
+template <typename E> inline softgpu_cost_t attention_forward_cost(dim3, dim3, forward_t p)
 {
-    const double rows = (double)grid.z * p.T, heads = p.H;
+    const double rows = (double)p.B * p.T, heads = p.H;
     return launch_cost(rows * heads * (p.T + 1) / 2 * 4 * p.D,
                        as_floats<E>(rows * (2.0 * heads + 2.0 * p.KV) * p.D) + rows * heads);
 }
@@ -229,9 +230,9 @@ INSTANCE(64, bf16);
 INSTANCE(128, bf16);
 #undef INSTANCE
 
-template <typename E> static void launch(forward_t p, int B, cudaStream_t stream)
+template <typename E> static void launch(forward_t p, cudaStream_t stream)
 {
-    const dim3 grid((unsigned)ceil_div(p.T, SLICE), (unsigned)p.H, (unsigned)B);
+    const unsigned grid = attention_grid(p.T, SLICE, p.H, p.B);
     if (p.D <= 32)
         attention_forward_kernel<32, E><<<counted(grid), ATTENTION_THREADS, 0, stream>>>(p);
     else if (p.D <= 64)
@@ -243,7 +244,7 @@ template <typename E> static void launch(forward_t p, int B, cudaStream_t stream
 cudaError_t attention_forward(dtype_t type, void *out, float *lse, const void *qkv, attention_shape_t s,
                               dropout_t drop, cudaStream_t stream)
 {
-    const forward_t p = {out, lse, qkv, s.T, s.H, s.KV, s.D, attention_factor(s.D), dropout_mask(drop)};
-    FOR_DTYPE(type, launch, p, s.B, stream);
+    const forward_t p = {out, lse, qkv, s.B, s.T, s.H, s.KV, s.D, attention_factor(s.D), dropout_mask(drop)};
+    FOR_DTYPE(type, launch, p, stream);
     return cudaGetLastError();
 }

@@ -54,6 +54,26 @@ template <int DP> struct backward_shape {
 #define LOG2_E 1.44269504088896340736
 #define LN_2   0.69314718055994530942
 
+/* A grid of blocks for every tile of `rows` rows of every head: of one dimension, the tiles of a head side by side, because
+ * the other dimensions end at 65535. 0, which no launch takes: more than there can be. */
+static inline __host__ unsigned attention_grid(int T, int rows, int heads, int B)
+{
+    const size_t blocks = (size_t)ceil_div(T, rows) * (size_t)heads * (size_t)B;
+    return blocks <= 0x7fffffff ? (unsigned)blocks : 0;
+}
+
+/* A block's place in it. */
+typedef struct block_place {
+    int tile, h, b;
+} block_place_t;
+
+static __device__ __forceinline__ block_place_t attention_place(int T, int rows, int heads)
+{
+    const int tiles = ceil_div(T, rows), head = (int)blockIdx.x / tiles;
+    const block_place_t place = {(int)blockIdx.x % tiles, head % heads, head / heads};
+    return place;
+}
+
 static inline __host__ float attention_factor(int D)
 {
     return (float)(LOG2_E / sqrt((double)D));

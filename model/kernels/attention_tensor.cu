@@ -16,7 +16,7 @@ typedef struct tensor_forward {
     bf16 *out;       /* [B,T,H,D] */
     float *lse;      /* [B,H,T] */
     const bf16 *qkv; /* [B,T,H+2KV,D] */
-    int T, H, KV;
+    int B, T, H, KV;
     float factor;
     mask_t mask;
 } tensor_forward_t;
@@ -99,7 +99,7 @@ static __device__ __forceinline__ void store_rows(const tensor_forward_t &p, con
 }
 #endif
 
-/* A block: 64 queries of a head (grid: their tiles, the last and longest first; H; B), 16 for each warp. */
+/* A block: 64 queries of a head (attention_grid: of a head the last and longest first), 16 for each warp. */
 template <int D>
 __global__ void __launch_bounds__(TENSOR_THREADS) attention_tensor_forward_kernel(tensor_forward_t p)
 {
@@ -107,9 +107,9 @@ __global__ void __launch_bounds__(TENSOR_THREADS) attention_tensor_forward_kerne
     constexpr int QUERIES = TENSOR_ROWS, KEYS = 64;
     __shared__ __align__(16) bf16 keys_tile[KEYS * D], values_tile[KEYS * D];
     __shared__ uint8_t kept[QUERIES * KEYS / 4];
-    const int T = p.T, h = (int)blockIdx.y, b = (int)blockIdx.z,
-              q0 = (int)(gridDim.x - 1 - blockIdx.x) * QUERIES, first = block_warp() * WARP_ROWS,
-              last_key = smaller(q0 + QUERIES, T) - 1;
+    const block_place_t place = attention_place(p.T, QUERIES, p.H);
+    const int T = p.T, h = place.h, b = place.b, q0 = (ceil_div(T, QUERIES) - 1 - place.tile) * QUERIES,
+              first = block_warp() * WARP_ROWS, last_key = smaller(q0 + QUERIES, T) - 1;
     const size_t bh = (size_t)b * p.H + h;
     const tensor_head_t from = tensor_head(p.qkv, b, h, T, p.H, p.KV, D);
 
@@ -162,9 +162,9 @@ __global__ void __launch_bounds__(TENSOR_THREADS) attention_tensor_forward_kerne
 }
 
 /* As of attention.cu. */
-template <int D> inline softgpu_cost_t tensor_forward_cost(dim3 grid, dim3, tensor_forward_t p)
+template <int D> inline softgpu_cost_t tensor_forward_cost(dim3, dim3, tensor_forward_t p)
 {
-    const double rows = (double)grid.z * p.T, heads = p.H;
+    const double rows = (double)p.B * p.T, heads = p.H;
     return softgpu_cost_t{rows * heads * (p.T + 1) / 2 * 4 * D, SOFTGPU_BF16,
                           2 * rows * (2.0 * heads + 2.0 * p.KV) * D + 4 * rows * heads};
 }
@@ -174,9 +174,9 @@ KERNEL_COST(tensor_forward_cost<128>, attention_tensor_forward_kernel<128>);
 cudaError_t attention_tensor_forward(void *out, float *lse, const void *qkv, attention_shape_t s,
                                      dropout_t drop, cudaStream_t stream)
 {
-    const tensor_forward_t p = {(bf16 *)out, lse,  (const bf16 *)qkv,     s.T,
-                                s.H,         s.KV, attention_factor(s.D), dropout_mask(drop)};
-    const dim3 grid((unsigned)ceil_div(s.T, (int)TENSOR_ROWS), (unsigned)s.H, (unsigned)s.B);
+    const tensor_forward_t p = {
+        (bf16 *)out, lse, (const bf16 *)qkv, s.B, s.T, s.H, s.KV, attention_factor(s.D), dropout_mask(drop)};
+    const unsigned grid = attention_grid(s.T, (int)TENSOR_ROWS, s.H, s.B);
     if (s.D == 64)
         attention_tensor_forward_kernel<64><<<counted(grid), TENSOR_THREADS, 0, stream>>>(p);
     else if (s.D == 128)

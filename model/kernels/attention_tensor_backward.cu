@@ -20,7 +20,7 @@ typedef struct tensor_backward {
     const bf16 *dout, *out; /* [B,T,H,D] */
     const float *lse;       /* [B,H,T] */
     const bf16 *qkv;        /* [B,T,H+2KV,D] */
-    int T, H, KV;
+    int B, T, H, KV;
     float factor;
     mask_t mask;
 } tensor_backward_t;
@@ -98,9 +98,9 @@ __global__ void __launch_bounds__(TENSOR_THREADS) attention_tensor_queries_kerne
     __shared__ __align__(16) bf16 tiles[4 * TILE]; /* keys, values; twice */
     __shared__ uint8_t kept[QUERIES * KEYS / 4];
     __shared__ float deltas[QUERIES];
-    const int T = p.T, h = (int)blockIdx.y, b = (int)blockIdx.z,
-              q0 = (int)(gridDim.x - 1 - blockIdx.x) * QUERIES, first = block_warp() * WARP_ROWS,
-              last_key = smaller(q0 + QUERIES, T) - 1;
+    const block_place_t place = attention_place(p.T, QUERIES, p.H);
+    const int T = p.T, h = place.h, b = place.b, q0 = (ceil_div(T, QUERIES) - 1 - place.tile) * QUERIES,
+              first = block_warp() * WARP_ROWS, last_key = smaller(q0 + QUERIES, T) - 1;
     const size_t bh = (size_t)b * p.H + h, out_stride = (size_t)p.H * D,
                  out_first = ((size_t)b * T + q0) * out_stride + (size_t)h * D;
     const tensor_head_t from = tensor_head(p.qkv, b, h, T, p.H, p.KV, D);
@@ -261,7 +261,7 @@ static __device__ __forceinline__ void add_queries_tile(float (&dk)[D / 8][4], f
 }
 #endif
 
-/* dK and dV. A block: 64 keys of a key head (grid: their tiles, the first and longest first; KV; B), 16 for each warp; from
+/* dK and dV. A block: 64 keys of a key head (attention_grid: of a head the first and longest first), 16 for each warp; from
  * the heads that share them, one after the other, tiles of queries from the diagonal on, in two places by turns. */
 template <int D>
 __global__ void __launch_bounds__(TENSOR_THREADS) attention_tensor_keys_kernel(tensor_backward_t p)
@@ -270,9 +270,9 @@ __global__ void __launch_bounds__(TENSOR_THREADS) attention_tensor_keys_kernel(t
     constexpr int QUERIES = keys_shared<D>::QUERIES, KEYS = TENSOR_ROWS;
     extern __shared__ __align__(16) unsigned char keys_shared_bytes[];
     keys_shared<D> *const shared = (keys_shared<D> *)keys_shared_bytes;
-    const int T = p.T, group = p.H / p.KV, h0 = (int)blockIdx.y * group, b = (int)blockIdx.z,
-              k0 = (int)blockIdx.x * KEYS, tiles = ceil_div(T - k0, QUERIES),
-              first = block_warp() * WARP_ROWS;
+    const block_place_t place = attention_place(p.T, KEYS, p.KV);
+    const int T = p.T, group = p.H / p.KV, h0 = place.h * group, b = place.b, k0 = place.tile * KEYS,
+              tiles = ceil_div(T - k0, QUERIES), first = block_warp() * WARP_ROWS;
     const tensor_head_t from = tensor_head(p.qkv, b, h0, T, p.H, p.KV, D);
 
     tile_fetch<KEYS, D>(shared->keys, from.k + k0 * from.stride, from.stride, T - k0);
@@ -309,20 +309,19 @@ __global__ void __launch_bounds__(TENSOR_THREADS) attention_tensor_keys_kernel(t
 
 /* ---- costs, launches ---- */
 
-inline softgpu_cost_t tensor_backward_cost(dim3 grid, int D, const tensor_backward_t &p, int products,
-                                           double tensors)
+inline softgpu_cost_t tensor_backward_cost(int D, const tensor_backward_t &p, int products, double tensors)
 {
-    const double rows = (double)grid.z * p.T, H = p.H, KV = p.KV;
+    const double rows = (double)p.B * p.T, H = p.H, KV = p.KV;
     return softgpu_cost_t{rows * H * (p.T + 1) / 2 * 2 * products * D, SOFTGPU_BF16,
                           2 * rows * (tensors * H + 2 * KV) * D + 8 * rows * H};
 }
-template <int D> inline softgpu_cost_t tensor_queries_cost(dim3 grid, dim3, tensor_backward_t p)
+template <int D> inline softgpu_cost_t tensor_queries_cost(dim3, dim3, tensor_backward_t p)
 {
-    return tensor_backward_cost(grid, D, p, 3, 4); /* q, dout, out, dq */
+    return tensor_backward_cost(D, p, 3, 4); /* q, dout, out, dq */
 }
-template <int D> inline softgpu_cost_t tensor_keys_cost(dim3 grid, dim3, tensor_backward_t p)
+template <int D> inline softgpu_cost_t tensor_keys_cost(dim3, dim3, tensor_backward_t p)
 {
-    return tensor_backward_cost(grid, D, p, 4, 2 + 2.0 * p.KV / p.H); /* q, dout; dk, dv */
+    return tensor_backward_cost(D, p, 4, 2 + 2.0 * p.KV / p.H); /* q, dout; dk, dv */
 }
 #define INSTANCE(D)                                                                                          \
     KERNEL_COST(tensor_queries_cost<D>, attention_tensor_queries_kernel<D>);                                 \
@@ -331,18 +330,17 @@ INSTANCE(64);
 INSTANCE(128);
 #undef INSTANCE
 
-template <int D> static cudaError_t launch(const tensor_backward_t *p, int B, cudaStream_t stream)
+template <int D> static cudaError_t launch(const tensor_backward_t *p, cudaStream_t stream)
 {
-    const unsigned tiles = (unsigned)ceil_div(p->T, (int)TENSOR_ROWS);
+    const unsigned queries = attention_grid(p->T, (int)TENSOR_ROWS, p->H, p->B),
+                   keys = attention_grid(p->T, (int)TENSOR_ROWS, p->KV, p->B);
     const size_t bytes = sizeof(keys_shared<D>);
     const cudaError_t error = cudaFuncSetAttribute(attention_tensor_keys_kernel<D>,
                                                    cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
     if (error != cudaSuccess)
         return error;
-    attention_tensor_queries_kernel<D>
-        <<<counted(dim3(tiles, (unsigned)p->H, (unsigned)B)), TENSOR_THREADS, 0, stream>>>(*p);
-    attention_tensor_keys_kernel<D>
-        <<<counted(dim3(tiles, (unsigned)p->KV, (unsigned)B)), TENSOR_THREADS, bytes, stream>>>(*p);
+    attention_tensor_queries_kernel<D><<<counted(queries), TENSOR_THREADS, 0, stream>>>(*p);
+    attention_tensor_keys_kernel<D><<<counted(keys), TENSOR_THREADS, bytes, stream>>>(*p);
     return cudaGetLastError();
 }
 
@@ -361,12 +359,11 @@ cudaError_t attention_tensor_backward(void *dqkv, const void *dout, const void *
                                  (const bf16 *)out,
                                  lse,
                                  (const bf16 *)qkv,
+                                 s.B,
                                  s.T,
                                  s.H,
                                  s.KV,
                                  attention_factor(s.D),
                                  dropout_mask(drop)};
-    return s.D == 64    ? launch<64>(&p, s.B, stream)
-           : s.D == 128 ? launch<128>(&p, s.B, stream)
-                        : cudaErrorInvalidValue;
+    return s.D == 64 ? launch<64>(&p, stream) : s.D == 128 ? launch<128>(&p, stream) : cudaErrorInvalidValue;
 }

@@ -81,6 +81,15 @@ static void attention_body(const void *argument)
     fixture_match_elements("dqkv", dqkv_device, dqkv, all);
 }
 
+/* As many as no grid has in its second and third dimension. */
+static void attention_of_65537_sequences_matches_reference(void **state)
+{
+    (void)state;
+    const argument_t a = {{fixture_small() ? 5 : 65537, 2, 1, 1, 4}, 0, 0};
+    fixture_use(DTYPE_FP32);
+    fixture_run(attention_body, &a);
+}
+
 static void attention_all_shapes_match_reference(void **state)
 {
     (void)state;
@@ -253,6 +262,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(attention_all_shapes_match_reference),
+        cmocka_unit_test(attention_of_65537_sequences_matches_reference),
         cmocka_unit_test(attention_growing_scores_match_reference),
         cmocka_unit_test(attention_forward_nan_reaches_the_rows_that_see_it),
         cmocka_unit_test(causal_softmax_all_shapes_match_reference),
