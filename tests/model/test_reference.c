@@ -1,6 +1,11 @@
 /* Runs of both families against PyTorch's numbers (reference/make_reference.py): losses and held-out loss to 2e-5
  * relative, gradient norms to 1e-3, with accumulation, clipping (in every step), weight decay, and in the second run of
- * each dropout. PyTorch itself differs by 7e-7 between fp32 and double. */
+ * each dropout. PyTorch itself differs by 2e-7 between fp32 and double.
+ *
+ * In BF16 (GPT-2 with dropout, Llama with shared keys) losses to 1e-3, gradient norms to 3e-2. PyTorch's own BF16 run is that far
+ * from its run in double: losses by up to 4.6e-4, norms by up to 1.1e-2 in single steps, because a number that is rounded to eight
+ * bits is off by up to 2e-3, and which way the next sum falls is chance; ours may be as far off, the other way, and twice over. Weight
+ * decay is strong in these runs: without it losses differ by 2e-2. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -12,7 +17,10 @@
 
 #include "trainer.h"
 
-enum { PLAIN, WITH_DROPOUT, LLAMA, LLAMA_WITH_DROPOUT, RUNS };
+enum { PLAIN, WITH_DROPOUT, LLAMA, LLAMA_WITH_DROPOUT, GPT2_BF16, LLAMA_BF16, RUNS };
+
+#define LOSS_TOLERANCE(run) ((run) < GPT2_BF16 ? 2e-5 : 1e-3)
+#define NORM_TOLERANCE(run) ((run) < GPT2_BF16 ? 1e-3 : 3e-2)
 
 typedef struct reference {
     char arguments[512];
@@ -35,7 +43,9 @@ static void read_options(reference_t *reference, const char *line)
                                               {"norm_eps", "norm-eps"},
                                               {"rope_theta", "rope-theta"},
                                               {"rope_factor", "rope-factor"}};
-    char *end = reference->arguments, family[16];
+    char *end = reference->arguments, family[16], dtype[16];
+    if (json_text(line, "dtype", dtype, sizeof dtype))
+        end += sprintf(end, "--dtype %s ", dtype);
     if (json_text(line, "family", family, sizeof family)) {
         end +=
             sprintf(end, "--model %s:tiny --tied %s ", family, strstr(line, "\"tied\": true") ? "yes" : "no");
@@ -75,10 +85,9 @@ static int read_references(void **state)
         }
     }
     fclose(file);
-    assert_int_equal(references[PLAIN].steps, 20);
-    assert_int_equal(references[WITH_DROPOUT].steps, 10);
-    assert_int_equal(references[LLAMA].steps, 20);
-    assert_int_equal(references[LLAMA_WITH_DROPOUT].steps, 10);
+    static const int steps[RUNS] = {20, 10, 20, 10, 20, 20};
+    for (int i = 0; i < RUNS; i++)
+        assert_int_equal(references[i].steps, steps[i]);
     return 0;
 }
 
@@ -101,33 +110,53 @@ static difference_t compare(const reference_t *reference, const char *more)
     return worst;
 }
 
-static void assert_agrees(const reference_t *reference, const char *more)
+static void assert_agrees(int run, const char *more)
 {
-    difference_t worst = compare(reference, more);
+    difference_t worst = compare(&references[run], more);
     print_message("%-20s largest relative difference: loss %.1e, gradient norm %.1e\n", more, worst.loss,
                   worst.grad_norm);
     assert_true(worst.rate < 1e-8);
-    assert_true(worst.loss < 2e-5);
-    assert_true(worst.grad_norm < 1e-3);
+    assert_true(worst.loss < LOSS_TOLERANCE(run));
+    assert_true(worst.grad_norm < NORM_TOLERANCE(run));
 }
 
 static void training_is_that_of_pytorch(void **state)
 {
     (void)state;
-    assert_agrees(&references[PLAIN], "--attention flash");
-    assert_agrees(&references[PLAIN], "--attention naive");
-    assert_agrees(&references[LLAMA], "--attention flash");
-    assert_agrees(&references[LLAMA], "--attention naive");
+    assert_agrees(PLAIN, "--attention flash");
+    assert_agrees(PLAIN, "--attention naive");
+    assert_agrees(LLAMA, "--attention flash");
+    assert_agrees(LLAMA, "--attention naive");
 }
 
 /* The masks are those that kernels.h and pass.h describe, in forward and backward. */
 static void training_with_dropout_is_that_of_pytorch(void **state)
 {
     (void)state;
-    assert_agrees(&references[WITH_DROPOUT], "--attention flash");
-    assert_agrees(&references[WITH_DROPOUT], "--attention naive");
-    assert_agrees(&references[LLAMA_WITH_DROPOUT], "--attention flash");
-    assert_agrees(&references[LLAMA_WITH_DROPOUT], "--attention naive");
+    assert_agrees(WITH_DROPOUT, "--attention flash");
+    assert_agrees(WITH_DROPOUT, "--attention naive");
+    assert_agrees(LLAMA_WITH_DROPOUT, "--attention flash");
+    assert_agrees(LLAMA_WITH_DROPOUT, "--attention naive");
+}
+
+/* Weights rounded to the nearest, masters, moments and sums in fp32. */
+static void training_in_bf16_is_that_of_pytorch(void **state)
+{
+    (void)state;
+    assert_agrees(GPT2_BF16, "--attention flash");
+    assert_agrees(GPT2_BF16, "--attention naive --save lean");
+    assert_agrees(LLAMA_BF16, "--attention flash --save lean");
+    assert_agrees(LLAMA_BF16, "--attention naive");
+}
+
+static void assert_differ(int run, const char *const *changes, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        difference_t worst = compare(&references[run], changes[i]);
+        print_message("%-20s largest relative difference: loss %.1e\n", changes[i], worst.loss);
+        if (worst.loss < LOSS_TOLERANCE(run))
+            fail_msg("%s would pass as the same training", changes[i]);
+    }
 }
 
 /* Each part of the run matters to the comparison: without it, or with a little more of it, the comparison
@@ -138,12 +167,7 @@ static void training_with_one_option_changed_differs(void **state)
     static const char *const changes[] = {"--clip 0",       "--decay 0",    "--beta1 0.89",  "--beta2 0.94",
                                           "--eps 1e-5",     "--lr-final 0", "--warmup 0.15", "--accumulate 1",
                                           "--dropout 0.05", "--seed 8"};
-    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
-        difference_t worst = compare(&references[PLAIN], changes[i]);
-        print_message("%-20s largest relative difference: loss %.1e\n", changes[i], worst.loss);
-        if (worst.loss < 2e-5)
-            fail_msg("%s would pass as the same training", changes[i]);
-    }
+    assert_differ(PLAIN, changes, sizeof changes / sizeof *changes);
 }
 
 static void llama_with_one_option_changed_differs(void **state)
@@ -151,12 +175,16 @@ static void llama_with_one_option_changed_differs(void **state)
     (void)state;
     static const char *const changes[] = {"--decay 0", "--kv-heads 3", "--tied yes", "--rope-theta 100",
                                           "--norm-eps 1e-4"};
-    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
-        difference_t worst = compare(&references[LLAMA], changes[i]);
-        print_message("%-20s largest relative difference: loss %.1e\n", changes[i], worst.loss);
-        if (worst.loss < 2e-5)
-            fail_msg("%s would pass as the same training", changes[i]);
-    }
+    assert_differ(LLAMA, changes, sizeof changes / sizeof *changes);
+}
+
+static void bf16_with_one_option_changed_differs(void **state)
+{
+    (void)state;
+    static const char *const of_gpt2[] = {"--decay 0", "--decay 3", "--dropout 0", "--beta1 0.85"};
+    static const char *const of_llama[] = {"--decay 0", "--beta2 0.9", "--clip 0"};
+    assert_differ(GPT2_BF16, of_gpt2, sizeof of_gpt2 / sizeof *of_gpt2);
+    assert_differ(LLAMA_BF16, of_llama, sizeof of_llama / sizeof *of_llama);
 }
 
 int main(void)
@@ -164,8 +192,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(training_is_that_of_pytorch),
         cmocka_unit_test(training_with_dropout_is_that_of_pytorch),
+        cmocka_unit_test(training_in_bf16_is_that_of_pytorch),
         cmocka_unit_test(training_with_one_option_changed_differs),
         cmocka_unit_test(llama_with_one_option_changed_differs),
+        cmocka_unit_test(bf16_with_one_option_changed_differs),
     };
     return cmocka_run_group_tests(tests, read_references, trainer_teardown);
 }

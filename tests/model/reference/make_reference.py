@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 """Makes reference.json: what PyTorch gets for small training runs of ebb-train: GPT-2, without and with dropout; Llama, with a
-head of its own and shared keys, and tied with dropout and stretched rotary waves.
+head of its own and shared keys, and tied with dropout and stretched rotary waves; and one of each family in BF16, with much weight
+decay.
 
     python3 tests/model/reference/make_reference.py > tests/model/reference/reference.json
 
 Everything is written again here, from the descriptions in the trainer's headers and in tests/model/text.h: the text, the
 batches, the initial values, the dropout masks, the model, the schedule. Only torch and numpy are used. Each run is made
-twice, in fp32 (the numbers that the test compares with) and in double (which tells how far rounding alone carries them).
+twice, in its own type (the numbers that the test compares with) and in double (which tells how far rounding alone carries them).
+In BF16 parameters and moments stay fp32; each micro-batch sees the parameters rounded, computes by PyTorch's BF16 operations, and
+adds its gradients up in fp32. Attention, norms, rotations and the loss are fp32 inside, their results BF16.
 Needs torch 1.12 or newer, on the CPU; takes a few seconds.
 """
 import json
@@ -27,7 +30,12 @@ RUNS = [dict(seed=7, layers=3, width=128, heads=4, context=64, batch=8, accumula
              warmup=0.2, lr_final=0.05, beta1=0.9, beta2=0.95, eps=1e-8, decay=0.1, clip=1.0),
         dict(seed=13, family="llama", layers=2, width=64, heads=4, kv_heads=4, hidden=172, tied=True, norm_eps=1e-4,
              rope_theta=5e5, rope_factor=8.0, context=37, batch=3, accumulate=2, dropout=0.2, steps=10, lr=1e-3,
-             warmup=0.2, lr_final=0.1, beta1=0.9, beta2=0.95, eps=1e-8, decay=0.1, clip=1.0)]
+             warmup=0.2, lr_final=0.1, beta1=0.9, beta2=0.95, eps=1e-8, decay=0.1, clip=1.0),
+        dict(seed=17, dtype="bf16", layers=2, width=64, heads=4, context=32, batch=8, accumulate=2, dropout=0.1, steps=20, lr=2e-3,
+             warmup=0.2, lr_final=0.1, beta1=0.9, beta2=0.95, eps=1e-8, decay=4.0, clip=1.0),
+        dict(seed=19, dtype="bf16", family="llama", layers=2, width=64, heads=4, kv_heads=2, hidden=176, tied=False, norm_eps=1e-5,
+             rope_theta=1e4, rope_factor=1.0, context=32, batch=8, accumulate=2, dropout=0.0, steps=20, lr=2e-3,
+             warmup=0.2, lr_final=0.1, beta1=0.9, beta2=0.95, eps=1e-8, decay=4.0, clip=1.0)]
 TEXT_SEED, TEXT_BYTES = 1, 60000
 VOCAB = 256
 MASK = (1 << 64) - 1
@@ -135,9 +143,19 @@ def hash_bytes(data):
 
 
 # ---- the models: model/layout.h, model/transformer.h ----
+def wide(x):
+    """What sums are made in."""
+    return x.float() if x.dtype == torch.bfloat16 else x
+
+
 def make_parameters(o, dtype):
     make = make_llama_parameters if "family" in o else make_gpt2_parameters
     return {name: value.to(dtype).requires_grad_() for name, value in make(o).items()}
+
+
+def rounded(p, dtype):
+    """The parameters as a pass sees them; gradients come back to these here."""
+    return {name: value.to(dtype) for name, value in p.items()}
 
 
 def make_gpt2_parameters(o):
@@ -178,7 +196,8 @@ def make_llama_parameters(o):
 
 
 def rms_norm(x, weight, eps):
-    return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + eps) * weight
+    y = wide(x)
+    return (y * torch.rsqrt(y.pow(2).mean(-1, keepdim=True) + eps) * weight).to(x.dtype)
 
 
 def rope_angles(o, positions, dtype):
@@ -195,8 +214,22 @@ def rope_angles(o, positions, dtype):
 
 def turned(x, cosine, sine):
     """x [B, H, T, D]: pairs (d, d + D/2)."""
-    first, second = x.chunk(2, dim=-1)
-    return x * cosine + torch.cat([-second, first], dim=-1) * sine
+    y = wide(x)
+    first, second = y.chunk(2, dim=-1)
+    return (y * cosine + torch.cat([-second, first], dim=-1) * sine).to(x.dtype)
+
+
+def causal(q, k, v, dropout):
+    """q, k, v [B, H, T, D]; the result [B, T, C]."""
+    B, H, T, D = q.shape
+    scores = wide(q) @ wide(k).transpose(2, 3) / math.sqrt(D)
+    hidden = torch.ones(T, T, dtype=torch.bool).triu(1)
+    y = dropout(F.softmax(scores.masked_fill(hidden, float("-inf")), dim=-1)) @ wide(v)
+    return y.transpose(1, 2).reshape(B, T, H * D).to(q.dtype)
+
+
+def cross_entropy(x, head, targets):
+    return F.cross_entropy((wide(x) @ wide(head).T).view(-1, VOCAB), targets.reshape(-1), reduction="sum")
 
 
 def llama_attention(x, p, l, o, angles, dropout):
@@ -206,10 +239,7 @@ def llama_attention(x, p, l, o, angles, dropout):
                for name in ("q_proj", "k_proj", "v_proj"))
     q, k = turned(q, *angles), turned(k, *angles)
     k, v = (y.repeat_interleave(H // KV, dim=1) for y in (k, v))
-    scores = q @ k.transpose(2, 3) / math.sqrt(C // H)
-    hidden = torch.ones(T, T, dtype=torch.bool).triu(1)
-    y = dropout(F.softmax(scores.masked_fill(hidden, float("-inf")), dim=-1)) @ v
-    return F.linear(y.transpose(1, 2).reshape(B, T, C), p[f"{l}.o_proj"])
+    return F.linear(causal(q, k, v, dropout), p[f"{l}.o_proj"])
 
 
 def llama_mlp(x, p, l):
@@ -218,23 +248,19 @@ def llama_mlp(x, p, l):
 
 def llama_loss(p, o, inputs, targets, dropout):
     x = dropout(p["embed_tokens"][inputs])
-    angles = rope_angles(o, inputs.shape[1], x.dtype)
+    angles = rope_angles(o, inputs.shape[1], wide(x).dtype)
     for l in range(o["layers"]):
         normed = rms_norm(x, p[f"{l}.input_layernorm"], o["norm_eps"])
         x = x + dropout(llama_attention(normed, p, l, o, angles, dropout))
         x = x + dropout(llama_mlp(rms_norm(x, p[f"{l}.post_attention_layernorm"], o["norm_eps"]), p, l))
-    logits = rms_norm(x, p["norm"], o["norm_eps"]) @ p["embed_tokens" if o["tied"] else "lm_head"].T
-    return F.cross_entropy(logits.view(-1, VOCAB), targets.reshape(-1), reduction="sum")
+    return cross_entropy(rms_norm(x, p["norm"], o["norm_eps"]), p["embed_tokens" if o["tied"] else "lm_head"], targets)
 
 
 def attention(x, p, l, heads, dropout):
     B, T, C = x.shape
     qkv = F.linear(x, p[f"{l}.qkv_w"], p[f"{l}.qkv_b"]).view(B, T, 3, heads, C // heads)
     q, k, v = (qkv[:, :, i].transpose(1, 2) for i in range(3))
-    scores = q @ k.transpose(2, 3) / math.sqrt(C // heads)
-    hidden = torch.ones(T, T, dtype=torch.bool).triu(1)
-    y = dropout(F.softmax(scores.masked_fill(hidden, float("-inf")), dim=-1)) @ v
-    return F.linear(y.transpose(1, 2).reshape(B, T, C), p[f"{l}.proj_w"], p[f"{l}.proj_b"])
+    return F.linear(causal(q, k, v, dropout), p[f"{l}.proj_w"], p[f"{l}.proj_b"])
 
 
 def mlp(x, p, l):
@@ -252,8 +278,7 @@ def model_loss(p, o, inputs, targets, dropout):
         normed = F.layer_norm(x, (C,), p[f"{l}.norm1_w"], p[f"{l}.norm1_b"])
         x = x + dropout(attention(normed, p, l, o["heads"], dropout))
         x = x + dropout(mlp(F.layer_norm(x, (C,), p[f"{l}.norm2_w"], p[f"{l}.norm2_b"]), p, l))
-    logits = F.layer_norm(x, (C,), p["norm_w"], p["norm_b"]) @ p["wte"].T
-    return F.cross_entropy(logits.view(-1, VOCAB), targets.reshape(-1), reduction="sum")
+    return cross_entropy(F.layer_norm(x, (C,), p["norm_w"], p["norm_b"]), p["wte"], targets)
 
 
 # ---- the data: model/data.h ----
@@ -289,7 +314,7 @@ def rate_of(o, step):
 def train(o, text, dtype):
     held = len(text) // 20
     train_part, held_part = text[: len(text) - held], text[len(text) - held :]
-    p = make_parameters(o, dtype)
+    p = make_parameters(o, torch.float32 if dtype == torch.bfloat16 else dtype)
     matrices = [v for v in p.values() if v.dim() == 2]
     vectors = [v for v in p.values() if v.dim() == 1]
     adamw = torch.optim.AdamW([{"params": matrices, "weight_decay": o["decay"]},
@@ -306,27 +331,27 @@ def train(o, text, dtype):
         for micro in range(o["accumulate"]):
             number = (step - 1) * o["accumulate"] + micro
             inputs, targets = sequences(o, train_part, number * o["batch"], o["batch"])
-            part = model_loss(p, o, inputs, targets, dropout) / rows
+            part = model_loss(rounded(p, dtype), o, inputs, targets, dropout) / rows
             part.backward()
             loss += float(part.detach())
         norm = float(torch.nn.utils.clip_grad_norm_(list(p.values()), o["clip"]))
         adamw.step()
         records.append((loss, norm, rate_of(o, step)))
-    return records, held_out_loss(p, o, held_part)
+    return records, held_out_loss(rounded(p, dtype), o, held_part)
 
 
 def make_run(o, text):
-    single, single_held = train(o, text, torch.float32)
+    own, own_held = train(o, text, torch.bfloat16 if o.get("dtype") == "bf16" else torch.float32)
     double, double_held = train(o, text, torch.float64)
     lines = [dict(kind="reference", torch=torch.__version__, numpy=np.__version__,
                   python=platform.python_version(), machine=platform.machine(), text_seed=TEXT_SEED,
                   text_bytes=TEXT_BYTES, text_hash="%016x" % hash_bytes(text), **o)]
-    for i, ((loss, norm, rate), (loss64, norm64, _)) in enumerate(zip(single, double)):
+    for i, ((loss, norm, rate), (loss64, norm64, _)) in enumerate(zip(own, double)):
         lines.append(dict(kind="step", step=i + 1, loss=loss, grad_norm=norm, lr=rate, loss_in_double=loss64,
                           grad_norm_in_double=norm64))
-    lines.append(dict(kind="eval", step=o["steps"], loss=single_held, loss_in_double=double_held))
-    worst = max(abs(a[0] / b[0] - 1) for a, b in zip(single, double))
-    print("largest relative difference between fp32 and double: %.1e" % worst, file=sys.stderr)
+    lines.append(dict(kind="eval", step=o["steps"], loss=own_held, loss_in_double=double_held))
+    worst = max(abs(a[0] / b[0] - 1) for a, b in zip(own, double))
+    print("largest relative difference between its type and double: %.1e" % worst, file=sys.stderr)
     return lines
 
 
