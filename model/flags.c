@@ -239,6 +239,8 @@ void options_each(const options_t *options, options_visit_fn visit, void *contex
             visit(context, flag->name, text, false);
             break;
         case FLAG_SWITCH:
+            if (flag->field != FIELD(help) && flag->field != FIELD(dry_run))
+                visit(context, flag->name, int_of(flag, options) ? "true" : "false", true);
             break;
         }
     }

@@ -74,7 +74,8 @@ void options_parse(options_t *options, int argc, char **argv);
 
 shape_t options_shape(const options_t *options);
 
-/* Visits every option in the table's order, as text: for the log. `number` is false for strings. */
+/* Visits every option of a training in the table's order, as text: for the log. `number` is false for strings: it is true
+ * for switches, too, which are "true" or "false". */
 typedef void (*options_visit_fn)(void *context, const char *name, const char *value, bool number);
 void options_each(const options_t *options, options_visit_fn visit, void *context);
 

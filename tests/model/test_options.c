@@ -193,20 +193,22 @@ static void see(void *context, const char *name, const char *value, bool number)
              value != NULL ? value : "(none)", number ? "#" : "");
 }
 
-static void options_each_visits_every_flag_but_help(void **state)
+static void options_each_visits_every_flag_of_a_training(void **state)
 {
     (void)state;
     options_t o;
     seen_t seen = {0};
-    PARSE(&o, "--data", "x", "--attention", "naive");
+    PARSE(&o, "--data", "x", "--attention", "naive", "--graph");
     options_each(&o, see, &seen);
-    assert_int_equal(seen.count, 54);
+    assert_int_equal(seen.count, 55);
     assert_non_null(strstr(seen.text, "data=x;"));
     assert_non_null(strstr(seen.text, ";attention=naive;"));
     assert_non_null(strstr(seen.text, ";lr=0.004#;"));
+    assert_non_null(strstr(seen.text, ";graph=true#;"));
     assert_non_null(strstr(seen.text, ";seed=1#;"));
     assert_non_null(strstr(seen.text, ";dump=(none);"));
     assert_null(strstr(seen.text, "help"));
+    assert_null(strstr(seen.text, "dry-run"));
 }
 
 static int near(double a, double b)
@@ -277,7 +279,7 @@ int main(void)
         cmocka_unit_test(options_flags_beat_the_preset_wherever_it_stands),
         cmocka_unit_test(options_values_of_each_type_are_read),
         cmocka_unit_test(options_nearest_name_is_found),
-        cmocka_unit_test(options_each_visits_every_flag_but_help),
+        cmocka_unit_test(options_each_visits_every_flag_of_a_training),
         cmocka_unit_test(rate_rises_over_the_warmup_and_falls_to_its_share),
         cmocka_unit_test(rate_without_warmup_or_with_nothing_else_is_defined),
         cmocka_unit_test(rate_follows_each_schedule),
