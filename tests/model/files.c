@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "rng.h"
+#include "state.h"
 
 static char folder[64];
 
@@ -144,4 +145,35 @@ void files_choices(const char *path, uint64_t seed, int count, int vocab)
     assert_int_equal(fseek(file, 12, SEEK_SET), 0);
     assert_int_equal(fwrite(&longest, 4, 1, file), 1);
     assert_int_equal(fclose(file), 0);
+}
+
+void files_state(const char *path)
+{
+    state_file_t state;
+    fault_t fault;
+    static const uint64_t counts[] = {10, 20, 30};
+    float floats[FILES_STATE_FLOATS];
+    for (int i = 0; i < FILES_STATE_FLOATS; i++)
+        floats[i] = (float)i;
+    assert_true(
+        state_create(&state, path, &fault) && state_put_count(&state, "step", 100, &fault) &&
+        state_put_real(&state, "lr", 0.5, &fault) && state_put_counts(&state, "tensors", counts, 3, &fault) &&
+        state_put_floats(&state, "m.0", floats, FILES_STATE_FLOATS, &fault) && state_finish(&state, &fault));
+}
+
+void files_safetensors(const char *path)
+{
+    static const char header[] =
+        "{\"__metadata__\":{\"format\":\"pt\"},\"wte.weight\":{\"dtype\":\"F32\",\"shape\":[5,4],\"data_"
+        "offsets\":[0,80]},"
+        "\"b\":{\"dtype\":\"BF16\",\"shape\":[3],\"data_offsets\":[80,86]},\"none\":{\"dtype\":\"F16\","
+        "\"shape\":[0,7],"
+        "\"data_offsets\":[86,86]},\"one\":{\"dtype\":\"F16\",\"shape\":[],\"data_offsets\":[86,88]}}";
+    unsigned char bytes[8 + sizeof header - 1 + 88] = {0};
+    uint64_t length = sizeof header - 1;
+    memcpy(bytes, &length, 8);
+    memcpy(bytes + 8, header, sizeof header - 1);
+    for (uint32_t i = 0; i < 88; i++)
+        bytes[8 + length + i] = (unsigned char)i;
+    files_write(path, bytes, sizeof bytes);
 }

@@ -24,6 +24,13 @@ void files_tokenizer(const char *path, uint32_t version, const char *const *text
 /* llm.c's questions: `count` examples of 2 to 4 completions with tokens below `vocab`, drawn from `seed`. */
 void files_choices(const char *path, uint64_t seed, int count, int vocab);
 
+/* A whole state file: of the fields "step" 100, "lr" 0.5, "tensors" {10, 20, 30}, "m.0" {0, 1, ...}. */
+enum { FILES_STATE_FLOATS = 301 };
+void files_state(const char *path);
+
+/* A whole safetensors file: an F32 matrix, a BF16 vector, an empty tensor, and one of no dimensions. */
+void files_safetensors(const char *path);
+
 /* The n-th of a seed's 32-bit draws below `bound`. */
 uint32_t files_draw(uint64_t seed, uint64_t n, uint32_t bound);
 

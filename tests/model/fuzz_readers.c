@@ -1,9 +1,10 @@
 /* fuzz_readers.c: the readers of safetensors and state files, driven by libFuzzer (clang): an input is a whole file.
  *
  *     cmake -DEBB_LIBFUZZER=ON ... && ninja fuzz_safetensors fuzz_state
- *     bin/fuzz_safetensors -max_total_time=60 FOLDER-WITH-FILES
+ *     bin/fuzz_state -max_total_time=60 fuzz/state
  *
- * READER_SAFETENSORS or READER_STATE says which. test_readers.c has a short form with inputs of its own, which every run of the tests
+ * The build puts a whole file into the folders fuzz/safetensors and fuzz/state (fuzz_seeds.c), from which the fuzzer starts: of
+ * bytes at random hardly any get past the first field. READER_SAFETENSORS or READER_STATE says which. test_readers.c has a short form with inputs of its own, which every run of the tests
  * does. A file is read to its end, whatever it holds; the sanitizers and the bounds below judge. One thread. */
 #include <stdint.h>
 #include <stdio.h>
@@ -35,7 +36,7 @@ static void read_all(const char *path)
     safetensors_close(&file);
 }
 #else
-/* The fields of the file in test_readers.c. */
+/* The fields of files_state(). */
 static void read_all(const char *path)
 {
     state_file_t state;

@@ -90,53 +90,21 @@ static bool read_safetensors(const char *path, fault_t *fault)
     return good;
 }
 
-#define FLOATS 301
-
 static bool read_state(const char *path, fault_t *fault)
 {
     state_file_t state;
     uint64_t counts[3], count;
     double real;
-    float floats[FLOATS];
-    bool good = state_open(&state, path, fault) && state_get_count(&state, "step", &count, fault) &&
-                state_get_real(&state, "lr", &real, fault) &&
-                state_get_counts(&state, "tensors", counts, 3, fault) &&
-                state_get_floats(&state, "m.0", floats, FLOATS, fault) && state_end(&state, fault);
+    float floats[FILES_STATE_FLOATS];
+    bool good =
+        state_open(&state, path, fault) && state_get_count(&state, "step", &count, fault) &&
+        state_get_real(&state, "lr", &real, fault) && state_get_counts(&state, "tensors", counts, 3, fault) &&
+        state_get_floats(&state, "m.0", floats, FILES_STATE_FLOATS, fault) && state_end(&state, fault);
     state_close(&state);
     if (good)
-        assert_true(count == 100 && real == 0.5 && counts[2] == 30 && floats[FLOATS - 1] == FLOATS - 1);
+        assert_true(count == 100 && real == 0.5 && counts[2] == 30 &&
+                    floats[FILES_STATE_FLOATS - 1] == FILES_STATE_FLOATS - 1);
     return good;
-}
-
-static void make_state(const char *path)
-{
-    state_file_t state;
-    fault_t fault;
-    static const uint64_t counts[] = {10, 20, 30};
-    float floats[FLOATS];
-    for (int i = 0; i < FLOATS; i++)
-        floats[i] = (float)i;
-    assert_true(state_create(&state, path, &fault) && state_put_count(&state, "step", 100, &fault) &&
-                state_put_real(&state, "lr", 0.5, &fault) &&
-                state_put_counts(&state, "tensors", counts, 3, &fault) &&
-                state_put_floats(&state, "m.0", floats, FLOATS, &fault) && state_finish(&state, &fault));
-}
-
-static void make_safetensors(const char *path)
-{
-    static const char header[] =
-        "{\"__metadata__\":{\"format\":\"pt\"},\"wte.weight\":{\"dtype\":\"F32\",\"shape\":[5,4],\"data_"
-        "offsets\":[0,80]},"
-        "\"b\":{\"dtype\":\"BF16\",\"shape\":[3],\"data_offsets\":[80,86]},\"none\":{\"dtype\":\"F16\","
-        "\"shape\":[0,7],"
-        "\"data_offsets\":[86,86]},\"one\":{\"dtype\":\"F16\",\"shape\":[],\"data_offsets\":[86,88]}}";
-    unsigned char bytes[8 + sizeof header - 1 + 88] = {0};
-    uint64_t length = sizeof header - 1;
-    memcpy(bytes, &length, 8);
-    memcpy(bytes + 8, header, sizeof header - 1);
-    for (uint32_t i = 0; i < 88; i++)
-        bytes[8 + length + i] = (unsigned char)i;
-    files_write(path, bytes, sizeof bytes);
 }
 
 static void make_files(char paths[FILES][256])
@@ -149,8 +117,8 @@ static void make_files(char paths[FILES][256])
     files_shard(files_path(paths[1], "long.bin"), tokens, 300, 4);
     files_tokenizer(files_path(paths[2], "tokens.bin"), 2, texts, 8, 6);
     files_choices(files_path(paths[3], "choices.bin"), 5, 6, VOCAB);
-    make_safetensors(files_path(paths[4], "model.safetensors"));
-    make_state(files_path(paths[5], "state.bin"));
+    files_safetensors(files_path(paths[4], "model.safetensors"));
+    files_state(files_path(paths[5], "state.bin"));
 }
 
 static const read_fn readers[] = {read_shard,   read_shard,       read_tokenizer,
