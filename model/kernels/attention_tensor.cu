@@ -4,8 +4,8 @@
  * made, the next keys while values are used. Scores, probabilities and the output stay in registers; probabilities are
  * rounded to bf16 for their product with the values, their sum is of what they were before.
  *
- * By ptxas (CUDA 13.0) for 8.0, 8.6, 8.9, 9.0, 10.0 and 12.0: D 64: 127-128 registers, 17 KiB of shared memory; D 128: 203-224
- * and 33 KiB; at most 4 bytes are spilled. No GPU has run it. */
+ * By ptxas (CUDA 13.0) for 8.0, 8.6, 8.9, 9.0, 10.0 and 12.0: D 64: 128 registers, which leave room for four blocks, 17 KiB of
+ * shared memory; D 128: 212-236 and 33 KiB; 4 bytes are spilled for 9.0 with D 64, else none. No GPU has run it. */
 #include <math.h>
 
 #include "attention.cuh"
@@ -82,7 +82,7 @@ static __device__ __forceinline__ void drop_tile(float (&s)[KEYS / 8][4], const 
 
 template <int D>
 static __device__ __forceinline__ void store_rows(const tensor_forward_t &p, const float (&o)[D / 8][4],
-                                                  const running_t &running, int b, int h, int first)
+                                                  const running_t &running, size_t bh, int first)
 {
     float factor[2];
     UNROLL
@@ -91,17 +91,17 @@ static __device__ __forceinline__ void store_rows(const tensor_forward_t &p, con
         const int row = first + lane_group() + 8 * half;
         factor[half] = p.mask.scale / total;
         if (lane_pair() == 0 && row < p.T)
-            p.lse[((size_t)b * p.H + h) * p.T + row] = running.most[half] * (float)LN_2 + logf(total);
+            p.lse[bh * p.T + row] = running.most[half] * (float)LN_2 + logf(total);
     }
-    const size_t stride = (size_t)p.H * D;
-    store_product<D>(p.out + ((size_t)b * p.T + first) * stride + (size_t)h * D, stride, o, factor,
-                     p.T - first);
+    const size_t stride = (size_t)p.H * D, b = (unsigned)bh / (unsigned)p.H, h = (unsigned)bh % (unsigned)p.H;
+    store_product<D>(p.out + (b * p.T + first) * stride + h * D, stride, o, factor, p.T - first);
 }
 #endif
 
 /* A block: 64 queries of a head (attention_grid: of a head the last and longest first), 16 for each warp. */
 template <int D>
-__global__ void __launch_bounds__(TENSOR_THREADS) attention_tensor_forward_kernel(tensor_forward_t p)
+__global__ void __launch_bounds__(TENSOR_THREADS, D > 64 ? 2 : 4)
+    attention_tensor_forward_kernel(tensor_forward_t p)
 {
 #if MATRIX_INSTRUCTIONS
     constexpr int QUERIES = TENSOR_ROWS, KEYS = 64;
@@ -157,7 +157,7 @@ __global__ void __launch_bounds__(TENSOR_THREADS) attention_tensor_forward_kerne
         add_product_by_columns<D, KEYS>(o, probabilities, values_tile);
         __syncthreads();
     }
-    store_rows<D>(p, o, running, b, h, q0 + first);
+    store_rows<D>(p, o, running, bh, q0 + first);
 #endif
 }
 

@@ -6,8 +6,9 @@
  * are made transposed, so that they are left factors as they are. Whatever is summed up stays in one warp's registers: no
  * atomics, and an order that the shape gives. P, dS are rounded to bf16 for the products that follow.
  *
- * By ptxas (CUDA 13.0) for 8.0, 8.6, 8.9, 9.0, 10.0 and 12.0: queries, D 64: 166-209 registers, D 128: 233-244, 33 KiB of shared
- * memory; keys, D 64: 243-255 registers and 50 KiB, D 128: 255 and 65 KiB, up to 20 bytes are spilled. No GPU has run it. */
+ * By ptxas (CUDA 13.0) for 8.0, 8.6, 8.9, 9.0, 10.0 and 12.0: queries, D 64: 167-216 registers, D 128: 234-244, 33 KiB of shared
+ * memory; keys, D 64: 248-253 registers and 50 KiB, D 128: 253-255 and 65 KiB; nothing is spilled. (With D 128 the keys' kernel makes
+ * scores of 16 queries at once: of all 32 that are at hand, 44 bytes were.) No GPU has run it. */
 #include <math.h>
 
 #include "attention.cuh"
@@ -28,7 +29,7 @@ typedef struct tensor_backward {
 /* Rows on the other side of a block's 64 that are at hand at once: what registers and 48 KiB of shared memory (queries' kernel)
  * are enough for. */
 template <int D> struct backward_step {
-    enum { ROWS = D > 64 ? 32 : 64 };
+    enum { ROWS = D > 64 ? 32 : 64, AT_ONCE = D > 64 ? 16 : 64 /* of which the keys' kernel makes scores */ };
 };
 
 #if MATRIX_INSTRUCTIONS
@@ -222,20 +223,22 @@ template <int QUERIES> static __device__ __forceinline__ bool keeps_key(const ui
     return kept[query * (TENSOR_ROWS / 4) + key / 4] >> key % 4 & 1;
 }
 
-/* dV += P^T dout, dK += dS^T Q of a tile of queries. */
+/* dV += P^T dout, dK += dS^T Q of some queries of a tile, from the tile's query `begin` on. first_query, rows: theirs. */
 template <int D>
-static __device__ __forceinline__ void add_queries_tile(float (&dk)[D / 8][4], float (&dv)[D / 8][4],
-                                                        keys_shared<D> *shared, int which,
-                                                        const tensor_backward_t &p, int first_query, int rows)
+static __device__ __forceinline__ void add_queries(float (&dk)[D / 8][4], float (&dv)[D / 8][4],
+                                                   keys_shared<D> *shared, int which, int begin,
+                                                   const tensor_backward_t &p, int first_query, int rows)
 {
-    constexpr int QUERIES = keys_shared<D>::QUERIES;
+    constexpr int QUERIES = backward_step<D>::AT_ONCE;
     auto *const step = &shared->step[which];
+    const bf16 *const queries = step->queries + begin * D, *const dout = step->dout + begin * D;
+    const float *const lse = step->lse + begin, *const delta = step->delta + begin;
     const int first = block_warp() * WARP_ROWS;
-    const uint8_t *const kept = shared->kept + first / 4;
+    const uint8_t *const kept = shared->kept + begin * (TENSOR_ROWS / 4) + first / 4;
     const bool dropping = p.mask.threshold != 0;
     float s[QUERIES / 8][4], dp[QUERIES / 8][4];
-    product_by_rows<D, QUERIES>(s, shared->keys, first, step->queries);
-    probabilities_by_key<QUERIES>(s, step->lse, first_query - first, rows, p.factor);
+    product_by_rows<D, QUERIES>(s, shared->keys, first, queries);
+    probabilities_by_key<QUERIES>(s, lse, first_query - first, rows, p.factor);
     UNROLL
     for (int n = 0; n < QUERIES / 8; n++) {
         UNROLL
@@ -244,20 +247,20 @@ static __device__ __forceinline__ void add_queries_tile(float (&dk)[D / 8][4], f
     }
     uint32_t factors[QUERIES / 16][4];
     round_product<QUERIES>(factors, dp);
-    add_product_by_columns<D, QUERIES>(dv, factors, step->dout);
+    add_product_by_columns<D, QUERIES>(dv, factors, dout);
 
-    product_by_rows<D, QUERIES>(dp, shared->values, first, step->dout);
+    product_by_rows<D, QUERIES>(dp, shared->values, first, dout);
     UNROLL
     for (int n = 0; n < QUERIES / 8; n++) {
         UNROLL
         for (int i = 0; i < 4; i++) {
             const float gradient =
                 !dropping || keeps_key<QUERIES>(kept, n, i) ? dp[n][i] * p.mask.scale : 0.0f;
-            s[n][i] *= gradient - step->delta[8 * n + lane_pair() + i % 2];
+            s[n][i] *= gradient - delta[8 * n + lane_pair() + i % 2];
         }
     }
     round_product<QUERIES>(factors, s);
-    add_product_by_columns<D, QUERIES>(dk, factors, step->queries);
+    add_product_by_columns<D, QUERIES>(dk, factors, queries);
 }
 #endif
 
@@ -267,7 +270,7 @@ template <int D>
 __global__ void __launch_bounds__(TENSOR_THREADS) attention_tensor_keys_kernel(tensor_backward_t p)
 {
 #if MATRIX_INSTRUCTIONS
-    constexpr int QUERIES = keys_shared<D>::QUERIES, KEYS = TENSOR_ROWS;
+    constexpr int QUERIES = keys_shared<D>::QUERIES, AT_ONCE = backward_step<D>::AT_ONCE, KEYS = TENSOR_ROWS;
     extern __shared__ __align__(16) unsigned char keys_shared_bytes[];
     keys_shared<D> *const shared = (keys_shared<D> *)keys_shared_bytes;
     const block_place_t place = attention_place(p.T, KEYS, p.KV);
@@ -294,7 +297,9 @@ __global__ void __launch_bounds__(TENSOR_THREADS) attention_tensor_keys_kernel(t
             fill_kept<QUERIES, KEYS>(shared->kept, (size_t)b * p.H + h, T, q0, k0, p.mask);
         cp_async_wait<1>();
         __syncthreads();
-        add_queries_tile<D>(dk, dv, shared, i % 2, p, q0 - k0, T - q0);
+        _Pragma("unroll 1") /* registers are scarce */
+            for (int begin = 0; begin < QUERIES; begin += AT_ONCE)
+                add_queries<D>(dk, dv, shared, i % 2, begin, p, q0 + begin - k0, T - q0 - begin);
         __syncthreads();
         h = next_h;
         q0 = next_q0;
