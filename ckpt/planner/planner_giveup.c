@@ -49,7 +49,7 @@ static double drop_price(ebb_planner_walk_t *w, uint32_t buffer, const ebb_use_t
     const ebb_content_t *c = &m->content[w->seat[buffer].content];
     uint32_t deadline =
         next ? next->operation : m->trace->buffer[buffer].dies; /* never: it outlives the step */
-    if (!w->taste->recompute || c->rebuild < deadline)
+    if (!w->taste->recompute || !c->rebuild || c->rebuild < deadline)
         return INFINITY;
     if (!ebb_planner_needed(w, buffer))
         return 0;
@@ -134,13 +134,11 @@ static double power(double x, double exponent)
     return exponent <= 0 ? 1 : exponent >= 1 ? x : exponent < 0.5 ? sqrt(sqrt(x)) : sqrt(x);
 }
 
-/* The score of giving up a resident buffer, and how: the lower the sooner. Infinity: it can't be. */
-static void score(ebb_planner_walk_t *w, uint32_t buffer)
+void ebb_planner_score(ebb_planner_walk_t *w, uint32_t buffer)
 {
     ebb_seat_t *s = &w->seat[buffer];
     const ebb_model_buffer_t *b = &w->model->buffer[buffer];
     s->scored = w->point + 1;
-    s->scored_next = s->next;
     if (!ebb_planner_protected(w, buffer)) {
         s->fate = EBB_FORGET;
         s->score = -1;
@@ -157,24 +155,6 @@ static void score(ebb_planner_walk_t *w, uint32_t buffer)
     double idle = (to - begin_of(w, w->point)) / (step_ns(w) + 1);
     s->fate = drop < offload ? EBB_DROP : EBB_OFFLOAD;
     s->score = (price + 1) / (b->chunks * power(idle > 1e-6 ? idle : 1e-6, w->taste->idle));
-}
-
-/* A score of some operations ago will do to find a candidate, which then gets a fresh one. */
-static double recent_score(ebb_planner_walk_t *w, uint32_t buffer, uint32_t beyond, bool fresh)
-{
-    ebb_seat_t *s = &w->seat[buffer];
-    if (s->pins || s->fresh)
-        return INFINITY;
-    if (s->dead || s->content != s->program) {
-        s->fate = EBB_FORGET;
-        s->scored = 0;
-        return -1;
-    }
-    if (s->next_operation <= beyond)
-        return INFINITY;
-    if (fresh || !s->scored || s->scored_next != s->next || w->point + 1 - s->scored > w->score_age)
-        score(w, buffer);
-    return s->score;
 }
 
 void ebb_planner_end_stay(ebb_planner_walk_t *w, uint32_t buffer, ebb_fate_t fate)
@@ -201,6 +181,7 @@ void ebb_planner_end_stay(ebb_planner_walk_t *w, uint32_t buffer, ebb_fate_t fat
     uint32_t moved = w->resident[--w->resident_count];
     w->resident[s->index] = moved;
     w->seat[moved].index = s->index;
+    ebb_planner_unrank(w, buffer);
     s->content = s->fetch = s->last = EBB_NONE;
     s->fresh = false;
 }
@@ -234,30 +215,10 @@ static void book(ebb_planner_walk_t *w, uint32_t buffer)
     w->away[w->away_count++] = buffer;
 }
 
-/* The resident buffer with the lowest score, or EBB_NONE. */
-static uint32_t find_victim(ebb_planner_walk_t *w, uint32_t beyond, bool fresh)
-{
-    for (;;) {
-        uint32_t best = EBB_NONE;
-        double least = INFINITY;
-        for (uint32_t i = 0; i < w->resident_count; i++) {
-            double now = recent_score(w, w->resident[i], beyond, fresh);
-            if (now < least) {
-                least = now;
-                best = w->resident[i];
-            }
-        }
-        if (best == EBB_NONE || fresh || recent_score(w, best, beyond, true) <= least)
-            return best;
-    }
-}
-
 void ebb_planner_make_room(ebb_planner_walk_t *w, uint32_t chunks, uint32_t beyond)
 {
     while (w->used_chunks + chunks > w->taste->target_chunks) {
-        uint32_t victim = find_victim(w, beyond, false);
-        if (victim == EBB_NONE && beyond == w->point) /* a prefetch can wait */
-            victim = find_victim(w, beyond, true);
+        const uint32_t victim = ebb_planner_find_victim(w, beyond);
         if (victim == EBB_NONE)
             return;
         if (w->seat[victim].fate == EBB_OFFLOAD)

@@ -1,26 +1,47 @@
 /* planner_overlay.c: chunks for every place. A place keeps its chunks for the whole plan, so two places may
- * share one only if none of their stays meet: colouring of sets of intervals. In the order of their
- * beginnings, first fit is optimal for places with one stay; places with several stays spoil that, so a few
- * orders are tried and the best is taken. */
+ * share one only if none of their stays meet: colouring of sets of intervals.
+ *
+ * In one sweep through the positions. Chunks that have always met the same are one block, which is split when only some of it
+ * is wanted. A block is busy, until a stay ends, or free, until a further stay of a place that has had it before begins; free
+ * blocks lie in lists by that moment. Who begins a stay takes what is free for hardly longer than needed (best fit), a place with
+ * several stays what is free in all of them. Where every place has one stay that is optimal: chunks are added only when all are
+ * busy.
+ */
 #include <stdlib.h>
 #include <string.h>
 
 #include "planner_schedule.h"
 
-typedef struct guest {
-    uint32_t place, first_stay, stay_count, chunks;
-    uint32_t begin, length; /* of the stays, in positions */
-} guest_t;
+enum { CANDIDATES = 4000 /* blocks that a place with several stays looks at */ };
 
-typedef struct colouring {
+/* Another stay, of a place that has the block. */
+typedef struct booking {
+    uint32_t first, last, next; /* next: booking, EBB_NONE */
+} booking_t;
+
+typedef struct block {
+    uint32_t chunk, count; /* chunks, one behind the other */
+    uint32_t booking;      /* the next one; EBB_NONE */
+    uint32_t next;         /* in the list that it is in; EBB_NONE */
+} block_t;
+
+/* Owns its arrays. Positions: from 0 to `end`, which stands for never. */
+typedef struct sweep {
     const ebb_schedule_t *schedule;
-    guest_t *guest;
-    uint32_t *stay; /* indices, by place */
-    uint64_t *
-        taken; /* bits by position, 64 of them of chunk after chunk, then the next 64: who looks for a free chunk goes from
-                        word to word */
-    uint32_t guest_count, words, limit;
-} colouring_t;
+    const ebb_model_t *model;
+    const ebb_overlay_t *overlay;
+    uint32_t end, limit, top;  /* top: chunks so far */
+    uint32_t *next_stay, *got; /* per stay: the place's next one, EBB_NONE; per place: chunks that it has */
+    uint32_t *first_at,
+        *next_at; /* per position: a place's first stay that begins there; per stay: another one; EBB_NONE */
+    uint32_t *free_at; /* per position: a block that is free until then, EBB_NONE */
+    uint32_t *busy_at; /* per position: a block that is busy until then */
+    uint64_t *some;    /* bits: free_at is not empty */
+    block_t *block;
+    booking_t *booking;
+    uint32_t block_count, block_room, booking_count, booking_room, unused; /* unused: bookings */
+    bool failed;
+} sweep_t;
 
 uint32_t ebb_schedule_peak(const ebb_schedule_t *s, const ebb_model_t *m, uint32_t *position)
 {
@@ -41,120 +62,267 @@ uint32_t ebb_schedule_peak(const ebb_schedule_t *s, const ebb_model_t *m, uint32
     return change ? (uint32_t)peak : EBB_NONE;
 }
 
-/* The bits from `first` to `last` in one word of a row. */
-static uint64_t mask_of(uint32_t word, uint32_t first, uint32_t last)
+/* ---- blocks ---- */
+
+static uint32_t new_block(sweep_t *w, uint32_t chunk, uint32_t count)
 {
-    uint64_t mask = ~UINT64_C(0);
-    if (word == first / 64)
-        mask &= ~UINT64_C(0) << first % 64;
-    if (word == last / 64)
-        mask &= ~UINT64_C(0) >> (63 - last % 64);
-    return mask;
+    block_t *b = ebb_array_append((void **)&w->block, &w->block_count, &w->block_room, sizeof *b);
+    w->failed |= !b;
+    if (b)
+        *b = (block_t){chunk, count, EBB_NONE, EBB_NONE};
+    return w->block_count - 1;
 }
 
-static bool is_free(const colouring_t *c, const guest_t *g, uint32_t chunk)
+static uint32_t new_booking(sweep_t *w, uint32_t first, uint32_t last, uint32_t next)
 {
-    for (uint32_t i = g->first_stay; i < g->first_stay + g->stay_count; i++) {
-        const ebb_stay_t *s = &c->schedule->stay[c->stay[i]];
-        for (uint32_t word = s->first / 64; word <= s->last / 64; word++)
-            if (c->taken[(size_t)word * c->limit + chunk] & mask_of(word, s->first, s->last))
-                return false;
+    uint32_t index = w->unused;
+    if (index != EBB_NONE) {
+        w->unused = w->booking[index].next;
+    } else {
+        w->failed |=
+            !ebb_array_append((void **)&w->booking, &w->booking_count, &w->booking_room, sizeof *w->booking);
+        index = w->booking_count - 1;
+    }
+    if (!w->failed)
+        w->booking[index] = (booking_t){first, last, next};
+    return index;
+}
+
+static void set_free(sweep_t *w, uint32_t block)
+{
+    block_t *b = &w->block[block];
+    const uint32_t until = b->booking == EBB_NONE ? w->end : w->booking[b->booking].first;
+    b->next = w->free_at[until];
+    w->free_at[until] = block;
+    w->some[until / 64] |= UINT64_C(1) << until % 64;
+}
+
+static void set_busy(sweep_t *w, uint32_t block, uint32_t last)
+{
+    w->block[block].next = w->busy_at[last];
+    w->busy_at[last] = block;
+}
+
+/* Takes the first block out of a list. */
+static uint32_t pop_free(sweep_t *w, uint32_t until)
+{
+    const uint32_t block = w->free_at[until];
+    w->free_at[until] = w->block[block].next;
+    if (w->free_at[until] == EBB_NONE)
+        w->some[until / 64] &= ~(UINT64_C(1) << until % 64);
+    return block;
+}
+
+/* The first position from `from` on until which some block is free; above `end`: none is. */
+static uint32_t next_free(const sweep_t *w, uint32_t from)
+{
+    uint32_t word = from / 64;
+    uint64_t bits = w->some[word] & ~UINT64_C(0) << from % 64;
+    while (!bits && word < w->end / 64)
+        bits = w->some[++word];
+    return bits ? word * 64 + (uint32_t)__builtin_ctzll(bits) : w->end + 1;
+}
+
+/* A block that met the same as another one. */
+static uint32_t split(sweep_t *w, uint32_t block, uint32_t count)
+{
+    const block_t old = w->block[block];
+    const uint32_t rest = new_block(w, old.chunk + count, old.count - count);
+    if (w->failed)
+        return rest;
+    w->block[block].count = count;
+    uint32_t last = EBB_NONE;
+    for (uint32_t i = old.booking; i != EBB_NONE && !w->failed; i = w->booking[i].next) {
+        const uint32_t copy = new_booking(w, w->booking[i].first, w->booking[i].last, EBB_NONE);
+        if (w->failed)
+            break;
+        *(last == EBB_NONE ? &w->block[rest].booking : &w->booking[last].next) = copy;
+        last = copy;
+    }
+    return rest;
+}
+
+/* ---- places ---- */
+
+/* Whether all stays of a place from this one on fit between the block's bookings. */
+static bool suits(const sweep_t *w, uint32_t block, uint32_t stay)
+{
+    uint32_t i = w->block[block].booking;
+    for (; stay != EBB_NONE; stay = w->next_stay[stay]) {
+        const ebb_stay_t *s = &w->schedule->stay[stay];
+        while (i != EBB_NONE && w->booking[i].last < s->first)
+            i = w->booking[i].next;
+        if (i != EBB_NONE && w->booking[i].first <= s->last)
+            return false;
     }
     return true;
 }
 
-static void take(colouring_t *c, const guest_t *g, uint32_t chunk)
+/* Books all stays of a place behind this one. */
+static void book(sweep_t *w, uint32_t block, uint32_t stay)
 {
-    for (uint32_t i = g->first_stay; i < g->first_stay + g->stay_count; i++) {
-        const ebb_stay_t *s = &c->schedule->stay[c->stay[i]];
-        for (uint32_t word = s->first / 64; word <= s->last / 64; word++)
-            c->taken[(size_t)word * c->limit + chunk] |= mask_of(word, s->first, s->last);
+    uint32_t before = EBB_NONE, at = w->block[block].booking;
+    for (stay = w->next_stay[stay]; stay != EBB_NONE && !w->failed; stay = w->next_stay[stay]) {
+        const ebb_stay_t *s = &w->schedule->stay[stay];
+        for (; at != EBB_NONE && w->booking[at].first < s->first; at = w->booking[at].next)
+            before = at;
+        const uint32_t new = new_booking(w, s->first, s->last, at);
+        if (w->failed)
+            return;
+        *(before == EBB_NONE ? &w->block[block].booking : &w->booking[before].next) = new;
+        before = new;
     }
 }
 
-static int by_begin(const void *a, const void *b)
+/* Gives a block, or some of it, to the place. */
+static void give(sweep_t *w, uint32_t block, uint32_t stay)
 {
-    const guest_t *x = a, *y = b;
-    if (x->begin != y->begin)
-        return x->begin < y->begin ? -1 : 1;
-    if (x->length != y->length)
-        return x->length > y->length ? -1 : 1;
-    return x->place < y->place ? -1 : 1;
+    const ebb_stay_t *s = &w->schedule->stay[stay];
+    const uint32_t first = w->overlay->first[s->place],
+                   wanted = w->overlay->first[s->place + 1] - first - w->got[s->place];
+    if (w->block[block].count > wanted) {
+        const uint32_t rest = split(w, block, wanted);
+        if (w->failed)
+            return;
+        set_free(w, rest);
+    }
+    const block_t *b = &w->block[block];
+    for (uint32_t i = 0; i < b->count; i++)
+        w->overlay->chunk[first + w->got[s->place]++] = b->chunk + i;
+    book(w, block, stay);
+    set_busy(w, block, s->last);
 }
 
-static int by_length(const void *a, const void *b)
+/* A place with several stays: the first few blocks that are free long enough, then any that nobody has booked. */
+static void take_suiting(sweep_t *w, uint32_t stay, uint32_t chunks)
 {
-    const guest_t *x = a, *y = b;
-    if (x->length != y->length)
-        return x->length > y->length ? -1 : 1;
-    return by_begin(a, b);
-}
-
-static int by_stays(const void *a, const void *b)
-{
-    const guest_t *x = a, *y = b;
-    if ((x->stay_count > 1) != (y->stay_count > 1))
-        return x->stay_count > 1 ? -1 : 1;
-    return x->stay_count > 1 ? by_length(a, b) : by_begin(a, b);
-}
-
-static int (*const orders[])(const void *, const void *) = {by_begin, by_stays, by_length};
-
-/* First fit; the number of chunks, or EBB_NONE above the limit. The guests' chunks go to `out` by place. */
-static uint32_t colour(colouring_t *c, const uint32_t *first, uint32_t *out)
-{
-    uint32_t top = 0;
-    memset(c->taken, 0, (size_t)c->limit * c->words * sizeof *c->taken);
-    for (uint32_t i = 0; i < c->guest_count; i++) {
-        const guest_t *g = &c->guest[i];
-        uint32_t got = 0;
-        for (uint32_t chunk = 0; chunk < c->limit && got < g->chunks; chunk++)
-            if (chunk >= top || is_free(c, g, chunk)) {
-                take(c, g, chunk);
-                out[first[g->place] + got++] = chunk;
-                top = chunk >= top ? chunk + 1 : top;
+    const ebb_stay_t *s = &w->schedule->stay[stay];
+    uint32_t left = CANDIDATES;
+    for (uint32_t until = next_free(w, s->last + 1); until < w->end && left && !w->failed;
+         until = next_free(w, until + 1))
+        for (uint32_t *link = &w->free_at[until]; *link != EBB_NONE && left && w->got[s->place] < chunks;
+             left--) {
+            const uint32_t block = *link;
+            if (!suits(w, block, stay)) {
+                link = &w->block[block].next;
+                continue;
             }
-        if (got < g->chunks)
-            return EBB_NONE;
-    }
-    return top;
+            *link = w->block[block].next;
+            if (w->free_at[until] == EBB_NONE)
+                w->some[until / 64] &= ~(UINT64_C(1) << until % 64);
+            give(w, block, stay);
+            break; /* the list may have moved, and got its rest back */
+        }
 }
 
-static bool collect(colouring_t *c, const ebb_model_t *m, uint32_t places)
+/* False: there are not so many chunks. */
+static bool seat(sweep_t *w, uint32_t stay)
 {
-    const ebb_schedule_t *s = c->schedule;
-    uint32_t *count = calloc((size_t)places + 1, sizeof *count), at = 0;
-    c->guest = calloc((size_t)places + 1, sizeof *c->guest);
-    c->stay = calloc((size_t)s->stay_count + 1, sizeof *c->stay);
-    if (!count || !c->guest || !c->stay) {
-        free(count);
-        return false;
-    }
-    for (uint32_t i = 0; i < s->stay_count; i++)
-        count[s->stay[i].place]++;
-    for (uint32_t i = 0; i < places; i++) {
-        uint32_t stays = count[i];
-        count[i] = at; /* from here on: where the place's next stay goes */
-        if (stays)
-            c->guest[c->guest_count++] = (guest_t){.place = i,
-                                                   .first_stay = at,
-                                                   .stay_count = stays,
-                                                   .chunks = ebb_place_chunks(s, m, i),
-                                                   .begin = EBB_NONE};
-        at += stays;
-    }
-    for (uint32_t i = 0; i < s->stay_count; i++)
-        c->stay[count[s->stay[i].place]++] = i;
-    for (uint32_t i = 0; i < c->guest_count; i++) {
-        guest_t *g = &c->guest[i];
-        for (uint32_t k = g->first_stay; k < g->first_stay + g->stay_count; k++) {
-            const ebb_stay_t *x = &s->stay[c->stay[k]];
-            g->begin = x->first < g->begin ? x->first : g->begin;
-            g->length += x->last - x->first + 1;
+    const ebb_stay_t *s = &w->schedule->stay[stay];
+    const uint32_t chunks = w->overlay->first[s->place + 1] - w->overlay->first[s->place];
+    if (w->next_stay[stay] != EBB_NONE)
+        take_suiting(w, stay, chunks);
+    while (w->got[s->place] < chunks && !w->failed) {
+        const uint32_t until = next_free(w, w->next_stay[stay] == EBB_NONE ? s->last + 1 : w->end);
+        if (until <= w->end) {
+            give(w, pop_free(w, until), stay);
+            continue;
         }
+        const uint32_t missing = chunks - w->got[s->place], block = new_block(w, w->top, missing);
+        if (w->failed || missing > w->limit - w->top)
+            return false;
+        w->top += missing;
+        give(w, block, stay);
     }
-    free(count);
+    return !w->failed;
+}
+
+/* What was busy until just now becomes free, what is booked from now on busy. */
+static void turn(sweep_t *w, uint32_t position)
+{
+    while (position && w->busy_at[position - 1] != EBB_NONE) {
+        const uint32_t block = w->busy_at[position - 1];
+        w->busy_at[position - 1] = w->block[block].next;
+        set_free(w, block);
+    }
+    while (w->free_at[position] != EBB_NONE) {
+        const uint32_t block = pop_free(w, position), now = w->block[block].booking;
+        w->block[block].booking = w->booking[now].next;
+        set_busy(w, block, w->booking[now].last);
+        w->booking[now].next = w->unused;
+        w->unused = now;
+    }
+}
+
+/* Places by their first stays; those with several, and of those that begin together the longer ones, come first. */
+static bool list_stays(sweep_t *w, uint32_t places)
+{
+    const ebb_schedule_t *s = w->schedule;
+    uint32_t *later = malloc(((size_t)places + 1) * sizeof *later);
+    if (!later)
+        return false;
+    memset(later, 0xff, ((size_t)places + 1) * sizeof *later);
+    for (uint32_t i = s->stay_count; i-- > 0;) {
+        w->next_stay[i] = later[s->stay[i].place];
+        later[s->stay[i].place] = i;
+    }
+    for (int several = 0; several < 2; several++) /* each goes to the head of its list */
+        for (uint32_t i = 0; i < places; i++) {
+            const uint32_t stay = later[i];
+            if (stay == EBB_NONE || (w->next_stay[stay] != EBB_NONE) != several)
+                continue;
+            uint32_t *link = &w->first_at[s->stay[stay].first];
+            while (*link != EBB_NONE && (w->next_stay[*link] != EBB_NONE) == several &&
+                   s->stay[*link].last > s->stay[stay].last)
+                link = &w->next_at[*link];
+            w->next_at[stay] = *link;
+            *link = stay;
+        }
+    free(later);
     return true;
+}
+
+/* ---- sweeps ---- */
+
+static uint32_t *nowhere(size_t count)
+{
+    uint32_t *list = malloc((count + 1) * sizeof *list);
+    if (list)
+        memset(list, 0xff, (count + 1) * sizeof *list);
+    return list;
+}
+
+/* Chunks for all places, into the overlay. False: no memory, or it takes more than `limit`. */
+static bool sweep(ebb_overlay_t *o, const ebb_schedule_t *s, const ebb_model_t *m, uint32_t places,
+                  uint32_t limit)
+{
+    sweep_t w = {
+        .schedule = s, .model = m, .overlay = o, .end = s->event_count, .limit = limit, .unused = EBB_NONE};
+    w.next_stay = nowhere(s->stay_count);
+    w.next_at = nowhere(s->stay_count);
+    w.got = calloc((size_t)places + 1, sizeof *w.got);
+    w.first_at = nowhere(w.end);
+    w.free_at = nowhere(w.end);
+    w.busy_at = nowhere(w.end);
+    w.some = calloc((size_t)w.end / 64 + 1, sizeof *w.some);
+    bool good = w.next_stay && w.next_at && w.got && w.first_at && w.free_at && w.busy_at && w.some &&
+                list_stays(&w, places);
+    for (uint32_t i = 0; good && i < w.end; i++) {
+        turn(&w, i);
+        for (uint32_t stay = w.first_at[i]; good && stay != EBB_NONE; stay = w.next_at[stay])
+            good = seat(&w, stay);
+    }
+    free(w.next_stay);
+    free(w.next_at);
+    free(w.got);
+    free(w.first_at);
+    free(w.free_at);
+    free(w.busy_at);
+    free(w.some);
+    free(w.block);
+    free(w.booking);
+    o->chunk_count = w.top;
+    return good;
 }
 
 /* A large buffer that the program allocates and never touches: its address must lie on some chunks. */
@@ -176,38 +344,21 @@ static void lay_idle(ebb_overlay_t *o, const ebb_schedule_t *s, const ebb_model_
 
 bool ebb_overlay_make(ebb_overlay_t *o, const ebb_schedule_t *s, const ebb_model_t *m, uint32_t limit)
 {
-    uint32_t places = m->trace->buffer_count + s->scratch_count, total = 0;
-    colouring_t c = {.schedule = s, .words = s->event_count / 64 + 1, .limit = limit};
-    *o = (ebb_overlay_t){.chunk_count = EBB_NONE};
-    const uint32_t peak = ebb_schedule_peak(s, m, NULL); /* no order takes less */
-    const uint32_t enough = 2 * peak + 16;               /* a row each costs memory */
-    c.limit = limit < enough ? limit : enough;
-    bool good = collect(&c, m, places);
-    o->first = calloc((size_t)places + 2, sizeof *o->first);
-    for (uint32_t i = 0, g = 0; good && o->first && i < places; i++) {
-        bool stays = g < c.guest_count && c.guest[g].place == i;
+    const uint32_t places = m->trace->buffer_count + s->scratch_count;
+    uint32_t total = 0;
+    bool *stays = calloc((size_t)places + 1, sizeof *stays);
+    *o = (ebb_overlay_t){.first = calloc((size_t)places + 2, sizeof *o->first)};
+    for (uint32_t i = 0; stays && i < s->stay_count; i++)
+        stays[s->stay[i].place] = true;
+    for (uint32_t i = 0; stays && o->first && i < places; i++) {
         o->first[i] = total;
-        total += stays || is_idle(s, m, i) ? ebb_place_chunks(s, m, i) : 0;
-        g += stays;
+        total += stays[i] || is_idle(s, m, i) ? ebb_place_chunks(s, m, i) : 0;
         o->first[i + 1] = total;
     }
-    o->chunk = calloc((size_t)total + 1, sizeof *o->chunk);
-    uint32_t *tried = calloc((size_t)total + 1, sizeof *tried);
-    c.taken = malloc(((size_t)c.limit + 1) * c.words * sizeof *c.taken);
-    good = good && o->first && o->chunk && tried && c.taken;
-    for (size_t i = 0; good && i < sizeof orders / sizeof orders[0] && o->chunk_count > peak; i++) {
-        qsort(c.guest, c.guest_count, sizeof *c.guest, orders[i]);
-        uint32_t chunks = colour(&c, o->first, tried);
-        if (chunks < o->chunk_count) {
-            o->chunk_count = chunks;
-            memcpy(o->chunk, tried, total * sizeof *tried);
-        }
-    }
-    free(tried);
-    free(c.taken);
-    free(c.guest);
-    free(c.stay);
-    if (good && o->chunk_count != EBB_NONE)
+    o->chunk = malloc(((size_t)total + 1) * sizeof *o->chunk);
+    const bool good = stays && o->first && o->chunk && sweep(o, s, m, places, limit);
+    free(stays);
+    if (good)
         lay_idle(o, s, m);
     if (good && o->chunk_count <= limit)
         return true;

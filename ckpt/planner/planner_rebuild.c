@@ -27,6 +27,7 @@ void ebb_planner_touch(ebb_planner_walk_t *w, uint32_t buffer, uint32_t position
         s->begin = position;
     s->last = position;
     s->fresh = false;
+    ebb_planner_rank(w, buffer);
 }
 
 void ebb_planner_move(ebb_planner_walk_t *w, ebb_action_kind_t kind, uint32_t place, uint32_t position)

@@ -135,7 +135,7 @@ static void begin(ebb_planner_walk_t *w)
     for (uint32_t i = 0; i < m->trace->buffer_count; i++) {
         const ebb_model_buffer_t *b = &m->buffer[i];
         ebb_seat_t *s = &w->seat[i];
-        s->content = s->host = s->last = s->fetch = s->away = EBB_NONE;
+        s->content = s->host = s->last = s->fetch = s->away = s->rank = s->due = EBB_NONE;
         s->program = b->first_content;
         s->next_operation = b->use_count ? m->use[b->first_use].operation : EBB_NONE;
         if (!b->persistent || !b->chunks)
@@ -145,6 +145,7 @@ static void begin(ebb_planner_walk_t *w)
             s->content = s->program;
             s->index = w->resident_count;
             w->resident[w->resident_count++] = i;
+            ebb_planner_rank(w, i);
             continue;
         }
         s->host = s->program;
@@ -179,6 +180,8 @@ static void free_dead(ebb_planner_walk_t *w, uint32_t *next)
         s->host = EBB_NONE;
         if (s->content != EBB_NONE && ebb_planner_position(w))
             s->last = ebb_planner_position(w) - 1;
+        if (s->content != EBB_NONE)
+            ebb_planner_rank(w, w->death[*next]);
     }
 }
 
@@ -222,6 +225,7 @@ static void walk_once(ebb_planner_walk_t *w)
     for (w->point = 0; w->point < m->trace->operation_count && !w->failed; w->point++) {
         uint32_t from = m->first_touch[w->point], to = m->first_touch[w->point + 1];
         free_dead(w, &next_death);
+        ebb_planner_rank_due(w);
         if (w->taste->fates && ebb_fates_turn(w->taste->fates, w->point))
             ebb_planner_let_all_go(w);
         bring_inputs(w, from, to);
@@ -260,25 +264,28 @@ static uint32_t *deaths_of(const ebb_model_t *m)
 
 bool ebb_schedule_walk(ebb_schedule_t *s, const ebb_model_t *m, const ebb_taste_t *taste)
 {
-    enum { ROUNDS = 4 };
+    enum { ROUNDS = 4, SEARCHES = 64 };
     size_t buffers = (size_t)m->trace->buffer_count + 1, operations = (size_t)m->trace->operation_count + 1;
     ebb_planner_walk_t w = {.model = m, .taste = taste, .schedule = s};
     w.seat = malloc(buffers * sizeof *w.seat);
     w.resident = malloc(buffers * sizeof *w.resident);
     w.away = malloc(buffers * sizeof *w.away);
+    w.ranking = malloc(buffers * sizeof *w.ranking);
+    w.due = malloc(operations * sizeof *w.due);
     w.death = deaths_of(m);
     w.seen = malloc(operations * sizeof *w.seen);
     free(s->on_host);
     s->on_host = calloc(buffers, sizeof *s->on_host);
-    bool good = w.seat && w.resident && w.away && w.death && w.seen && s->on_host;
+    bool good = w.seat && w.resident && w.away && w.ranking && w.due && w.death && w.seen && s->on_host;
     for (int round = 0; good && round < ROUNDS; round++) {
         memset(w.seat, 0, buffers * sizeof *w.seat);
         memset(w.seen, 0, operations * sizeof *w.seen);
-        w.resident_count = w.away_count = w.redirect_count = w.seen_stamp = 0;
+        memset(w.due, 0xff, operations * sizeof *w.due);
+        w.resident_count = w.rank_count = w.away_count = w.redirect_count = w.seen_stamp = 0;
         w.used_chunks = w.replays = w.depth = 0;
         w.host_bytes = 0;
         w.last_operation = EBB_NONE;
-        w.score_age = m->trace->operation_count / 512;
+        w.searches = SEARCHES;
         w.replaying = w.again = w.failed = false;
         w.may_wrap = round + 1 < ROUNDS;
         s->event_count = s->move_count = s->stay_count = s->scratch_count = s->redirect_count = 0;
@@ -291,6 +298,8 @@ bool ebb_schedule_walk(ebb_schedule_t *s, const ebb_model_t *m, const ebb_taste_
     free(w.seat);
     free(w.resident);
     free(w.away);
+    free(w.ranking);
+    free(w.due);
     free(w.death);
     free(w.seen);
     free(w.redirect);

@@ -1,5 +1,5 @@
 /* planner_walk.h: the walk's state, shared by its files: planner_walk.c goes from operation to operation,
- * planner_giveup.c finds memory, planner_rebuild.c brings back what was given up, planner_link.c keeps the
+ * planner_giveup.c finds memory, planner_rank.c keeps the buffers in the order of what that costs, planner_rebuild.c brings back what was given up, planner_link.c keeps the
  * link's calendar. */
 #ifndef EBB_PLANNER_WALK_H
 #define EBB_PLANNER_WALK_H
@@ -34,14 +34,15 @@ typedef struct ebb_seat {
     uint32_t fetch;          /* the move that began the stay, or EBB_NONE */
     uint32_t pins, index;    /* index: in walk->resident */
     uint32_t away;           /* index in walk->away, or EBB_NONE */
-    double
-        score; /* of giving it up, as of the point before `scored` and its next use then; `scored` 0: none */
-    uint32_t scored, scored_next;
-    ebb_fate_t fate; /* how, if at all */
-    double fetch_ns; /* when its fetch should begin */
-    bool fresh;      /* fetched and not used yet */
-    bool dead;       /* freed */
-    bool has_block;  /* counted in host_bytes */
+    double score;            /* of giving it up, as of the point before `scored`; `scored` 0: none */
+    uint32_t scored, rank;   /* rank: in walk->ranking, or EBB_NONE */
+    uint32_t touched;        /* the point at which it was */
+    uint32_t due, next_due;  /* the point at which it is scored again, or EBB_NONE; list of that point's */
+    ebb_fate_t fate;         /* how, if at all */
+    double fetch_ns;         /* when its fetch should begin */
+    bool fresh;              /* fetched and not used yet */
+    bool dead;               /* freed */
+    bool has_block;          /* counted in host_bytes */
 } ebb_seat_t;
 
 typedef struct ebb_planner_walk {
@@ -51,13 +52,16 @@ typedef struct ebb_planner_walk {
     ebb_seat_t *seat;
     uint32_t *resident, *away, *death; /* death: all buffers, by the point at which they are freed */
     uint32_t resident_count, away_count;
+    uint32_t *ranking,
+        rank_count;    /* heap: residents that can be given up, the one with the lowest score first */
+    uint32_t *due;     /* per point: the first buffer that is scored again then, or EBB_NONE */
+    uint32_t searches; /* that went through everything and may still be done */
     uint32_t *seen, seen_stamp; /* per operation, for the price of a chain */
     ebb_redirect_t *redirect;   /* stack: of the replays being prepared */
     uint32_t redirect_count, redirect_room;
     ebb_calendar_t out, in;
     uint32_t point;          /* the operation that is being prepared */
     uint32_t last_operation; /* position of the operation before it; EBB_NONE at the first */
-    uint32_t score_age;      /* operations for which a score will do */
     uint32_t used_chunks, replays, depth;
     uint64_t host_bytes;
     bool replaying; /* memory is being found for a replay, not for the operation itself */
@@ -103,6 +107,17 @@ void ebb_planner_let_go(ebb_planner_walk_t *w, uint32_t buffer);
 void ebb_planner_let_all_go(ebb_planner_walk_t *w);
 /* Ends the stay of a buffer now, that is: just after its last touch. */
 void ebb_planner_end_stay(ebb_planner_walk_t *w, uint32_t buffer, ebb_fate_t fate);
+
+/* The score of giving up a resident buffer, and how, into its seat: the lower the sooner. Infinity: it can't be. */
+void ebb_planner_score(ebb_planner_walk_t *w, uint32_t buffer);
+
+/* planner_rank.c. Scores a resident buffer, which has been touched or freed, and puts it where it belongs. */
+void ebb_planner_rank(ebb_planner_walk_t *w, uint32_t buffer);
+void ebb_planner_unrank(ebb_planner_walk_t *w, uint32_t buffer);
+/* Scores again what is due at this point. */
+void ebb_planner_rank_due(ebb_planner_walk_t *w);
+/* Who can best be given up of those that are needed after operation `beyond`; EBB_NONE: nobody. */
+uint32_t ebb_planner_find_victim(ebb_planner_walk_t *w, uint32_t beyond);
 
 /* planner_rebuild.c. Begins a stay with what is to be written there; makes room. */
 void ebb_planner_seat(ebb_planner_walk_t *w, uint32_t buffer, uint32_t content, uint32_t first);

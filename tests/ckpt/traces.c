@@ -140,7 +140,7 @@ static void backward(maker_t *m, const trace_shape_t *s, layer_t *l, uint32_t x,
 
 static void micro_batch(maker_t *m, const trace_shape_t *s, layer_t *l, uint32_t embedding, uint32_t tokens)
 {
-    uint32_t x[64] = {0}, c = s->width_chunks;
+    uint32_t x[512] = {0}, c = s->width_chunks;
     x[0] = born(m, c);
     op(m, "embed", 1, R(tokens), R(embedding), W(x[0]), END);
     for (uint32_t i = 0; i < s->layers; i++)
@@ -162,7 +162,7 @@ static void micro_batch(maker_t *m, const trace_shape_t *s, layer_t *l, uint32_t
 ebb_trace_t *trace_of_transformer(const trace_shape_t *s)
 {
     maker_t m = {ebb_trace_new(CHUNK), s->kernel_ns};
-    layer_t layer[64] = {0};
+    layer_t layer[512] = {0};
     uint32_t tokens = add_buffer(&m, 4096, false),
              embedding = add_buffer(&m, s->weight_chunks * CHUNK, false);
     for (uint32_t i = 0; i < s->layers; i++) {

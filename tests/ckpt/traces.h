@@ -5,7 +5,7 @@
 #include "trace.h"
 
 typedef struct trace_shape {
-    uint32_t layers;        /* fewer than 64 */
+    uint32_t layers;        /* fewer than 512 */
     uint32_t width_chunks;  /* of one activation as wide as the residual stream */
     uint32_t weight_chunks; /* of a layer */
     uint32_t micro_batches;

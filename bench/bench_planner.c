@@ -1,0 +1,115 @@
+/* bench_planner.c: what `auto` costs and what its plans come to: steps of transformers made up by tests/ckpt/traces.c, at budgets
+ * from 80 to 20% of the activation peak (what is there at most, above what outlives the step).
+ *
+ *   bench_planner [LAYERS [MICRO_BATCHES [BOUND]]]     default: 450 1; in turn 60 7 where nothing is given
+ *
+ * Time is processor time of the process, so that it hardly depends on who else is there. Exits 1 if a plan takes more than BOUND
+ * milliseconds, is not good, or is slower than that of a smaller budget.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+
+#include "checker.h"
+#include "planner.h"
+#include "traces.h"
+
+#define PLENTY (UINT64_C(1) << 50)
+
+static double cpu_ms(void)
+{
+    struct rusage u;
+    getrusage(RUSAGE_SELF, &u);
+    return 1e3 * (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
+           1e-3 * (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
+}
+
+static uint64_t keep_bytes(const ebb_trace_t *t, ebb_plan_request_t r)
+{
+    char why[400];
+    r.policy = "keep";
+    r.device_bytes = PLENTY;
+    ebb_plan_t *p = ebb_plan_make(t, &r, why, sizeof why);
+    const uint64_t bytes = p ? ebb_plan_sum(p, t).peak_bytes : 0;
+    ebb_plan_delete(p);
+    return bytes;
+}
+
+static bool plan_one(const ebb_trace_t *t, const ebb_plan_request_t *r, unsigned percent, double bound,
+                     uint64_t *before)
+{
+    char why[400] = "";
+    double ns = 0;
+    for (uint32_t i = 0; i < t->operation_count; i++)
+        ns += (double)t->operation[i].duration_ns;
+    const double begin = cpu_ms();
+    ebb_plan_t *p = ebb_plan_make(t, r, why, sizeof why);
+    const double took = cpu_ms() - begin;
+    if (!p) {
+        printf("%6u%% %8.0f ms  %s\n", percent, took, why);
+        return took <= bound;
+    }
+    const ebb_check_limits_t limits = {r->device_bytes, r->host_bytes};
+    const double check_begin = cpu_ms();
+    bool good = ebb_check_plan(t, p, &limits, why, sizeof why);
+    const double checked = cpu_ms() - check_begin;
+    ebb_simulation_t s;
+    const ebb_plan_sum_t sum = ebb_plan_sum(p, t);
+    if (!good)
+        printf("not a good plan: %s\n", why);
+    if (ebb_simulate(&s, p, t, &r->hardware, false)) {
+        const double copies = s.lane_ns[EBB_LANE_OUT] + s.lane_ns[EBB_LANE_IN];
+        printf("%6u%% %8.0f ms %+8.2f%% longer, %5" PRIu32
+               " replays, %6.0f MiB each way, %5.1f%% of it hidden; checked in %.0f ms\n",
+               percent, took, 100 * (s.step_ns / ns - 1), sum.replays, (double)sum.bytes_in / (1 << 20),
+               copies > 0 ? 100 * s.hidden_ns / copies : 100.0, checked);
+    }
+    if (p->predicted_ns < *before) {
+        printf("a larger budget's plan was slower\n");
+        good = false;
+    }
+    *before = p->predicted_ns;
+    ebb_plan_delete(p);
+    return good && took <= bound;
+}
+
+static bool plan_all(uint32_t layers, uint32_t micro_batches, double bound)
+{
+    static const unsigned percents[] = {100, 80, 60, 50, 40, 30, 20};
+    const trace_shape_t shape = {.layers = layers,
+                                 .width_chunks = 4,
+                                 .weight_chunks = 6,
+                                 .micro_batches = micro_batches,
+                                 .kernel_ns = 2000};
+    ebb_trace_t *t = trace_of_transformer(&shape);
+    ebb_plan_request_t r = {.host_bytes = PLENTY,
+                            .min_buffer = 1 << 20,
+                            .offload = true,
+                            .recompute = true,
+                            .hardware = {.out_bytes_per_ns = 50, .in_bytes_per_ns = 50}};
+    const uint64_t all = keep_bytes(t, r);
+    uint64_t persistent = 0, before = 0;
+    for (uint32_t i = 0; i < t->buffer_count; i++)
+        persistent += t->buffer[i].born == EBB_TRACE_NEVER && t->buffer[i].bytes > t->chunk_bytes / 2
+                          ? t->buffer[i].bytes
+                          : 0;
+    printf("%" PRIu32 " layers, %" PRIu32 " micro-batches: %" PRIu32 " launches, %.1f GiB\n", layers,
+           micro_batches, t->operation_count, (double)all / (1 << 30));
+    bool good = all > 0;
+    for (size_t i = 0; good && i < sizeof percents / sizeof percents[0]; i++) {
+        r.device_bytes = persistent + (all - persistent) / 100 * percents[i];
+        good = plan_one(t, &r, percents[i], bound, &before);
+    }
+    ebb_trace_delete(t);
+    return good;
+}
+
+int main(int argc, char **argv)
+{
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    const double bound = argc > 3 ? atof(argv[3]) : 1e9;
+    if (argc > 1)
+        return !plan_all((uint32_t)atoi(argv[1]), argc > 2 ? (uint32_t)atoi(argv[2]) : 1, bound);
+    return !plan_all(450, 1, bound) | !plan_all(60, 7, bound);
+}

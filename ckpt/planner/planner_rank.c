@@ -1,0 +1,169 @@
+/* planner_rank.c: who is given up next: a heap of the resident buffers by their scores.
+ *
+ * A score holds for a moment. Most only rise as time goes on, as what is idle comes nearer to its next use: so the first of the
+ * heap is scored again when it is wanted, and sinks if it has risen. What has just been used may become cheaper, as its copy finds
+ * more time behind it: such a buffer is scored again later, at ever longer intervals.
+ */
+#include <math.h>
+
+#include "planner_walk.h"
+
+enum { SOON = 8 /* operations */, PASSED_OVER = 32 /* for a prefetch, which can wait */ };
+
+static bool precedes(const ebb_planner_walk_t *w, uint32_t a, uint32_t b)
+{
+    const double x = w->seat[a].score, y = w->seat[b].score;
+    return x < y || (x <= y && a < b);
+}
+
+static void put(ebb_planner_walk_t *w, uint32_t at, uint32_t buffer)
+{
+    w->ranking[at] = buffer;
+    w->seat[buffer].rank = at;
+}
+
+static void rise(ebb_planner_walk_t *w, uint32_t buffer)
+{
+    uint32_t at = w->seat[buffer].rank;
+    for (; at && precedes(w, buffer, w->ranking[(at - 1) / 2]); at = (at - 1) / 2)
+        put(w, at, w->ranking[(at - 1) / 2]);
+    put(w, at, buffer);
+}
+
+static void sink(ebb_planner_walk_t *w, uint32_t buffer)
+{
+    uint32_t at = w->seat[buffer].rank;
+    for (uint32_t child; (child = 2 * at + 1) < w->rank_count; at = child) {
+        child += child + 1 < w->rank_count && precedes(w, w->ranking[child + 1], w->ranking[child]);
+        if (!precedes(w, w->ranking[child], buffer))
+            break;
+        put(w, at, w->ranking[child]);
+    }
+    put(w, at, buffer);
+}
+
+void ebb_planner_unrank(ebb_planner_walk_t *w, uint32_t buffer)
+{
+    const uint32_t at = w->seat[buffer].rank;
+    if (at == EBB_NONE)
+        return;
+    w->seat[buffer].rank = EBB_NONE;
+    const uint32_t moved = w->ranking[--w->rank_count];
+    if (moved == buffer)
+        return;
+    put(w, at, moved);
+    rise(w, moved);
+    sink(w, moved);
+}
+
+/* Into the heap, by the score that it has. */
+static void enter(ebb_planner_walk_t *w, uint32_t buffer)
+{
+    if (w->seat[buffer].rank == EBB_NONE)
+        put(w, w->rank_count++, buffer);
+    rise(w, buffer);
+    sink(w, buffer);
+}
+
+/* When to score a buffer again that was last touched some operations ago. */
+static void score_later(ebb_planner_walk_t *w, uint32_t buffer, uint32_t idle)
+{
+    ebb_seat_t *s = &w->seat[buffer];
+    const uint32_t point = w->point + (idle < SOON ? SOON : idle);
+    if (point >= w->model->trace->operation_count || s->due != EBB_NONE)
+        return;
+    s->due = point;
+    s->next_due = w->due[point];
+    w->due[point] = buffer;
+}
+
+static void rank(ebb_planner_walk_t *w, uint32_t buffer)
+{
+    ebb_seat_t *s = &w->seat[buffer];
+    if (s->dead || s->content != s->program) {
+        s->fate = EBB_FORGET;
+        s->score = -1;
+        s->scored = w->point + 1;
+    } else {
+        ebb_planner_score(w, buffer);
+    }
+    if (isinf(s->score))
+        ebb_planner_unrank(w, buffer);
+    else
+        enter(w, buffer);
+}
+
+void ebb_planner_rank(ebb_planner_walk_t *w, uint32_t buffer)
+{
+    if (!w->model->buffer[buffer].chunks || w->seat[buffer].content == EBB_NONE)
+        return;
+    w->seat[buffer].touched = w->point;
+    rank(w, buffer);
+    if (w->seat[buffer].score >= 0 && w->taste->offload && w->model->buffer[buffer].movable)
+        score_later(w, buffer, 0);
+}
+
+void ebb_planner_rank_due(ebb_planner_walk_t *w)
+{
+    uint32_t next;
+    for (uint32_t b = w->due[w->point]; b != EBB_NONE; b = next) {
+        ebb_seat_t *s = &w->seat[b];
+        next = s->next_due;
+        s->due = EBB_NONE;
+        if (s->content == EBB_NONE || s->pins || s->fresh || s->score < 0)
+            continue;
+        rank(w, b);
+        score_later(w, b, (w->point - s->touched) / 2);
+    }
+}
+
+/* What could not be given up before may be now: everything is scored. */
+static void rank_all(ebb_planner_walk_t *w)
+{
+    for (uint32_t i = 0; i < w->resident_count; i++)
+        if (!w->seat[w->resident[i]].fresh)
+            rank(w, w->resident[i]);
+}
+
+static bool may_go(const ebb_planner_walk_t *w, uint32_t buffer, uint32_t beyond)
+{
+    const ebb_seat_t *s = &w->seat[buffer];
+    return !s->pins && !s->fresh && (s->score < 0 || s->next_operation > beyond);
+}
+
+/* The first of the heap that may go and has its score of now. */
+static uint32_t find(ebb_planner_walk_t *w, uint32_t beyond)
+{
+    uint32_t aside[PASSED_OVER], count = 0, found = EBB_NONE;
+    while (w->rank_count && found == EBB_NONE && count < PASSED_OVER) {
+        const uint32_t best = w->ranking[0];
+        ebb_seat_t *s = &w->seat[best];
+        if (!may_go(w, best, beyond)) {
+            ebb_planner_unrank(w, best);
+            aside[count++] = best;
+        } else {
+            const double before = s->score;
+            if (s->scored != w->point + 1 || w->replaying)
+                rank(w, best);
+            if (w->rank_count && w->ranking[0] == best)
+                found = best;
+            if (!isinf(s->score) || !w->replaying)
+                continue;
+            s->score = before; /* only while a replay is prepared */
+            aside[count++] = best;
+        }
+    }
+    while (count)
+        enter(w, aside[--count]);
+    return found;
+}
+
+uint32_t ebb_planner_find_victim(ebb_planner_walk_t *w, uint32_t beyond)
+{
+    uint32_t victim = find(w, beyond);
+    if (victim != EBB_NONE || beyond != w->point || !w->searches)
+        return victim;
+    w->searches--;
+    rank_all(w);
+    return find(w, beyond);
+}
