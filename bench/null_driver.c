@@ -357,7 +357,9 @@ EXPORT CUresult cuModuleUnload(CUmodule module)
 EXPORT CUresult cuModuleGetFunction(CUfunction *out, CUmodule module, const char *name)
 {
     (void)module;
-    unsigned long params = name[0] == 'p' ? strtoul(name + 1, NULL, 10) : MOST_PARAMS;
+    unsigned long params = name[0] == 'p'              ? strtoul(name + 1, NULL, 10)
+                           : !strncmp(name, "ebb_", 4) ? 8 /* kernels of the layer's own */
+                                                       : MOST_PARAMS;
     if (params >= MOST_PARAMS)
         return CUDA_ERROR_NOT_FOUND;
     *out = (CUfunction)(void *)&function_room[params];

@@ -501,10 +501,7 @@ static void after(const ebb_operation_t *op, CUresult result)
         return;
     }
     if (run.driven) {
-        if (result)
-            ebb_drive_leave("an operation failed");
-        else
-            ebb_drive_after();
+        ebb_drive_after(op, !result);
     } else {
         if (ebb_learn_running())
             ebb_learn_after(op, result);
@@ -620,6 +617,9 @@ static bool make_room(size_t chunks)
     const size_t wanted = ebb_chunks_available() + chunks;
     if (is_ours() && ebb_learn_running() && ebb_learn_relieve() && ebb_heap_reclaim(wanted, true))
         return true;
+    if (ebb_residence_make_room(wanted - ebb_chunks_available()) || !is_ours() || !ebb_drive_active())
+        return ebb_chunks_available() >= wanted;
+    ebb_drive_leave("memory for something that was not planned");
     return ebb_residence_make_room(wanted - ebb_chunks_available());
 }
 

@@ -94,9 +94,9 @@ static ebb_status_t issue_copy(uint32_t index)
     return 0;
 }
 
-static uint32_t replay_place(const ebb_action_t *a, uint32_t buffer)
+uint32_t ebb_replay_place(const ebb_action_t *a, uint32_t buffer)
 {
-    for (uint32_t i = 0; i < a->redirect_count; i++)
+    for (uint32_t i = 0; a && i < a->redirect_count; i++)
         if (D.plan->redirect[a->first_redirect + i].buffer == buffer)
             return ebb_place_now(D.plan->redirect[a->first_redirect + i].place);
     return D.at[buffer];
@@ -110,7 +110,7 @@ static ebb_status_t relaunch(const ebb_action_t *a)
     unsigned count = 0;
     for (uint32_t i = 0; i < o->access_count && count < EBB_RELAUNCH_POINTERS; i++) {
         const ebb_trace_access_t *access = &D.trace->access[o->first_access + i];
-        const ebb_range_t *range = D.site[replay_place(a, access->buffer)].range;
+        const ebb_range_t *range = D.site[ebb_replay_place(a, access->buffer)].range;
         if (range)
             pointer[count++] = (ebb_pointer_t){access->param_offset, range->base + access->offset_bytes};
     }
@@ -129,7 +129,7 @@ static ebb_status_t issue_replay(const ebb_action_t *a)
     const ebb_trace_operation_t *o = &D.trace->operation[a->operation];
     for (uint32_t i = o->first_access; i < o->first_access + o->access_count; i++) {
         const ebb_trace_access_t *access = &D.trace->access[i];
-        uint32_t place = replay_place(a, access->buffer);
+        uint32_t place = ebb_replay_place(a, access->buffer);
         if (access->mode == EBB_READS || !D.site[place].range ||
             !ebb_trace_is_first(D.trace, a->operation, i))
             continue;
@@ -147,7 +147,7 @@ static void undo_replay(const ebb_action_t *a)
 {
     const ebb_trace_operation_t *o = &D.trace->operation[a->operation];
     for (uint32_t i = o->first_access; i < o->first_access + o->access_count; i++) {
-        site_t *s = &D.site[replay_place(a, D.trace->access[i].buffer)];
+        site_t *s = &D.site[ebb_replay_place(a, D.trace->access[i].buffer)];
         if (D.trace->access[i].mode != EBB_READS && s->range) {
             s->device = false;
             s->given_up = true;
@@ -237,16 +237,6 @@ static const char *differs(const ebb_operation_t *op)
     return NULL;
 }
 
-/* A buffer should be gone before the operation at the cursor; those that should be gone before earlier ones
- * are. */
-static bool has_late_frees(void)
-{
-    for (uint32_t i = D.death_first[D.cursor]; i < D.death_first[D.cursor + 1]; i++)
-        if (ebb_site_of(D.death[i])->buffer)
-            return true;
-    return false;
-}
-
 /* ---- the step ---- */
 
 static uint32_t first_birth(uint32_t from)
@@ -268,7 +258,7 @@ static void turn(void)
 /* False: the program is not where a step begins. */
 static bool begin_step(void)
 {
-    if (D.living != D.outliving) {
+    if (D.living != D.outliving + D.late) {
         ebb_drive_leave("a buffer was not freed");
         return false;
     }
@@ -278,6 +268,7 @@ static bool begin_step(void)
     }
     if (D.step && D.period > 1)
         turn();
+    ebb_tolerate_begin_step();
     D.cursor = D.next_action = 0;
     D.next_birth = first_birth(0);
     return true;
@@ -294,29 +285,47 @@ static bool is_of_size(const ebb_trace_buffer_t *t, size_t bytes)
     return ebb_is_large(t) ? bytes == t->bytes : bytes <= t->bytes;
 }
 
-ebb_buffer_t *ebb_drive_serve(const ebb_request_t *q)
+/* The buffer of the plan that this request is for, of those that are due. NEVER: none. */
+static uint32_t find_birth(const ebb_request_t *q)
 {
-    if (!D.active || (is_between_steps() && !begin_step()))
-        return NULL;
-    uint32_t id = D.next_birth;
-    const ebb_trace_buffer_t *t = id < D.trace->buffer_count ? &D.trace->buffer[id] : NULL;
-    if (!t || t->born != D.cursor || !is_of_size(t, q->bytes) || (q->stream && q->stream != D.stream)) {
-        ebb_drive_leave("an allocation that was not planned");
-        return NULL;
-    }
+    for (uint32_t id = D.next_birth; id < D.trace->buffer_count && D.trace->buffer[id].born == D.cursor;
+         id = first_birth(id + 1))
+        if (!ebb_site_of(id)->buffer && is_of_size(&D.trace->buffer[id], q->bytes) &&
+            (!q->stream || q->stream == D.stream) &&
+            (ebb_site_of(id)->range || ebb_tolerate_small_birth(D.at[id])))
+            return id;
+    return EBB_TRACE_NEVER;
+}
+
+static ebb_buffer_t *place(uint32_t id, const ebb_request_t *q)
+{
     site_t *s = ebb_site_of(id);
     ebb_buffer_t *b = s->range
                           ? ebb_buffer_place(s->range, q)
                           : ebb_buffer_place_small(D.small_slab, D.plan->place[D.at[id]].small_offset, q);
-    if (!b) {
-        ebb_drive_leave("no host memory");
+    if (!b)
         return NULL;
-    }
     b->tag = id + 1;
+    b->held++;
     s->buffer = b;
     s->written = s->device = s->on_host = s->given_up = false;
     D.living++;
-    D.next_birth = first_birth(id + 1);
+    while (D.next_birth < D.trace->buffer_count && D.trace->buffer[D.next_birth].born == D.cursor &&
+           ebb_site_of(D.next_birth)->buffer && !ebb_site_of(D.next_birth)->late)
+        D.next_birth = first_birth(D.next_birth + 1);
+    return b;
+}
+
+ebb_buffer_t *ebb_drive_serve(const ebb_request_t *q)
+{
+    if (!D.active || (is_between_steps() && !begin_step()))
+        return NULL;
+    const uint32_t id = find_birth(q);
+    ebb_buffer_t *b = id != EBB_TRACE_NEVER ? place(id, q) : NULL;
+    if (id == EBB_TRACE_NEVER && ebb_tolerate_allocation(q))
+        D.counts.tolerated++;
+    else if (!b)
+        ebb_drive_leave(id == EBB_TRACE_NEVER ? "an allocation that was not planned" : "no host memory");
     return b;
 }
 
@@ -330,14 +339,17 @@ bool ebb_drive_freeing(ebb_buffer_t *b)
         ebb_drive_leave("a buffer that outlives the step was freed");
         return false;
     }
+    if (!s->late && !ebb_tolerate_early_free(id)) {
+        ebb_drive_leave("a buffer was freed early, from which others would be recomputed");
+        return false;
+    }
+    ebb_tolerate_freed(s);
     const bool found = s->found, placed = !found || s->range;
     s->buffer = NULL;
     s->found = false;
     D.living--;
-    if (found) {
-        b->held--;
-        b->tag = 0;
-    }
+    b->held--;
+    b->tag = 0;
     if (found && s->range)
         ebb_residence_forget(b, NULL);
     if (placed)
@@ -361,35 +373,38 @@ static void note_writes(void)
     }
 }
 
-bool ebb_drive_before(const ebb_operation_t *op)
+/* Everything that comes before it. NULL, or why not. */
+static const char *arrange(const ebb_operation_t *op)
+{
+    const char *why = ebb_tolerate_late_frees();
+    if (why)
+        return why;
+    if (!ebb_issued_keep(&D.issued[D.cursor], op))
+        return "no host memory";
+    if (!issue_actions(D.cursor) && !join(D.cursor))
+        return NULL;
+    ebb_log(EBB_WARN, "%s", ebb_last_failure());
+    return "the driver refused an action";
+}
+
+bool ebb_drive_before(ebb_operation_t *op)
 {
     if (!D.active || (is_between_steps() && !begin_step()))
         return false;
     const char *why = differs(op);
-    if (!why && has_late_frees())
-        why = "a buffer was not freed";
-    if (!why && !ebb_issued_keep(&D.issued[D.cursor], op))
-        why = "no host memory";
-    if (why) {
+    if (why && ebb_tolerate_operation(op)) {
+        D.counts.tolerated++;
+        return true;
+    }
+    if (!why)
+        why = arrange(op);
+    if (why)
         ebb_drive_leave(why);
-        return false;
-    }
-    if (issue_actions(D.cursor) || join(D.cursor)) {
-        ebb_log(EBB_WARN, "%s", ebb_last_failure());
-        ebb_drive_leave("the driver refused an action");
-        return false;
-    }
-    return true;
+    return !why;
 }
 
-void ebb_drive_after(void)
+static void end_step(void)
 {
-    note_writes();
-    size_t bytes = ebb_usage().created_bytes;
-    if (bytes > D.counts.peak_bytes)
-        D.counts.peak_bytes = bytes;
-    if (++D.cursor < D.trace->operation_count)
-        return;
     if (issue_actions(UINT32_MAX - 1)) {
         ebb_log(EBB_WARN, "%s", ebb_last_failure());
         ebb_drive_leave("the driver refused an action");
@@ -398,6 +413,25 @@ void ebb_drive_after(void)
     ebb_verify_step_end();
     D.step++;
     D.counts.steps++;
+}
+
+void ebb_drive_after(const ebb_operation_t *op, bool issued)
+{
+    const bool tolerated = D.tolerated;
+    D.tolerated = false;
+    if (tolerated)
+        ebb_residence_release(op);
+    if (!issued)
+        ebb_drive_leave("an operation failed");
+    if (!issued || tolerated)
+        return;
+    D.strays = 0;
+    note_writes();
+    size_t bytes = ebb_usage().created_bytes;
+    if (bytes > D.counts.peak_bytes)
+        D.counts.peak_bytes = bytes;
+    if (++D.cursor == D.trace->operation_count)
+        end_step();
 }
 
 /* ---- falling back ---- */
@@ -416,13 +450,15 @@ static bool list_left(ebb_left_t *left)
     const size_t count = (size_t)D.trace->buffer_count + 1;
     *left = (ebb_left_t){.learned = D.learned,
                          .cursor = D.cursor,
+                         .stray = D.stray,
+                         .stray_count = D.stray_count,
                          .buffer = calloc(count, sizeof(ebb_buffer_t *)),
                          .given_up = calloc(count, sizeof *left->given_up)};
     if (!left->buffer || !left->given_up)
         return false;
     for (uint32_t i = 0; i < D.trace->buffer_count; i++) {
         const site_t *s = ebb_site_of(i);
-        left->buffer[i] = s->buffer;
+        left->buffer[i] = s->late ? NULL : s->buffer;
         if (!s->buffer || !s->range || !s->written || s->device || s->on_host)
             continue;
         if (!s->given_up)
@@ -462,5 +498,6 @@ void ebb_drive_leave(const char *why)
         ebb_fail_program();
     free(left.buffer);
     free(left.given_up);
+    ebb_tolerate_tear_down();
     ebb_drive_forget();
 }

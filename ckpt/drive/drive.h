@@ -4,7 +4,7 @@
  * Life of a drive. ebb_drive_install, at a step boundary, waits for the device, binds the plan's chunks to
  * real ones (what is on the device stays where it is) and maps all places. Then, step by step,
  * ebb_drive_serve hands out the planned addresses, and ebb_drive_before compares each operation with the
- * planned one. The first thing that is not as planned ends it (ebb_drive_leave): the host waits for the
+ * planned one. The first thing that is not as planned and might hurt the plan (drive_tolerate.c) ends it (ebb_drive_leave): the host waits for the
  * device, places are taken apart so that every live buffer has its own chunks or its host block again, or is
  * dropped with a recipe (left.h), and the reactive half (offload/) goes on from there with the state as it is.
  * Buffers that are others in the next step go round in places of their own (rotate.h).
@@ -24,8 +24,9 @@ typedef struct ebb_drive_counts {
     uint64_t verified; /* contents compared after they were recomputed */
     uint64_t mismatches;
     uint64_t fallbacks;
-    uint64_t stall_ns; /* that the program's stream waited for copies */
-    size_t peak_bytes; /* most chunks that existed at once while driving */
+    uint64_t tolerated; /* operations and allocations that were none of the plan's */
+    uint64_t stall_ns;  /* that the program's stream waited for copies */
+    size_t peak_bytes;  /* most chunks that existed at once while driving */
 } ebb_drive_counts_t;
 ebb_drive_counts_t ebb_drive_counts(void);
 
@@ -40,15 +41,15 @@ bool ebb_drive_knows_all(const ebb_recording_t *learned, ebb_buffer_t *const *pr
 bool ebb_drive_install(ebb_recording_t *learned, const ebb_plan_t *plan, ebb_buffer_t *const *present);
 bool ebb_drive_active(void);
 
-/* The planned buffer for a request, or NULL: none is active, or the request was not planned and the drive has
- * ended. */
+/* The planned buffer for a request, or NULL: none is active, or the request was not planned, and the drive has
+ * ended unless there is room. */
 ebb_buffer_t *ebb_drive_serve(const ebb_request_t *request);
 /* True: the buffer was in a place of the plan's and is gone. */
 bool ebb_drive_freeing(ebb_buffer_t *buffer);
-/* True: the operation is the planned one; everything is arranged for it. False: the drive has ended. */
-bool ebb_drive_before(const ebb_operation_t *operation);
-/* After it was issued. */
-void ebb_drive_after(void);
+/* True: the operation is the planned one, or does not hurt the plan; everything is arranged for it. False: the drive has ended. */
+bool ebb_drive_before(ebb_operation_t *operation);
+/* After it was issued, or could not be: then the drive ends. */
+void ebb_drive_after(const ebb_operation_t *operation, bool issued);
 
 /* From here on the step is followed (ebb_follow_resume), with what was learned: borrowed from then on. */
 void ebb_drive_leave(const char *why);

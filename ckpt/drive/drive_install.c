@@ -352,7 +352,7 @@ static const char *install(ebb_buffer_t *const *present)
     if (!map_small() || !bring_in())
         return ebb_last_failure();
     list_deaths();
-    if (!find_rivals() || !make_events() || !list_joins() || !ebb_verify_set_up())
+    if (!find_rivals() || !make_events() || !list_joins() || !ebb_verify_set_up() || !ebb_tolerate_set_up())
         return "no host memory, or no events";
     return NULL;
 }
@@ -377,6 +377,7 @@ bool ebb_drive_install(ebb_recording_t *learned, const ebb_plan_t *plan, ebb_buf
         ebb_log(EBB_WARN, "the plan could not be installed: %s", wrong);
         ebb_driver.cuCtxSynchronize();
         ebb_drive_dissolve();
+        ebb_tolerate_tear_down();
         ebb_drive_forget();
         return false;
     }
@@ -413,8 +414,7 @@ static void dissolve_site(uint32_t place)
         }
     }
     if (s->buffer) {
-        if (s->found)
-            s->buffer->held--;
+        s->buffer->held--;
         s->buffer->tag = 0;
     }
     if (s->host)

@@ -10,7 +10,7 @@
 /* A place of the plan, in this process. */
 typedef struct site {
     ebb_range_t *range;   /* under a large place; NULL: small, or without chunks */
-    ebb_buffer_t *buffer; /* the program's, while it is alive */
+    ebb_buffer_t *buffer; /* the program's, while it is alive; held: the reactive half leaves it alone */
     void *host;           /* its block of pinned memory; owned; NULL: the plan never copies it out */
     size_t host_bytes;
     uint32_t *rival; /* places that share a chunk with it [rival_count] */
@@ -21,7 +21,8 @@ typedef struct site {
     bool on_host;  /* in the host block */
     bool given_up; /* discarded; may still be in the place */
     bool evicted;  /* by some action of the plan */
-    bool found;    /* its buffer was there before the plan: held, and not placed by it */
+    bool late;     /* its buffer should have been freed */
+    bool found;    /* its buffer was there before the plan: not placed by it */
 } site_t;
 
 /* A content that is compared after it was recomputed: a discard, and the replay that completes it. */
@@ -61,6 +62,13 @@ typedef struct drive {
     uint32_t next_birth;  /* the next buffer to be allocated; buffer_count: none */
     uint32_t living;      /* buffers alive but for those that are the same in every step */
     uint64_t step;        /* of this drive */
+
+    /* drive_tolerate.c */
+    bool *source;                 /* [buffers] dropped contents may be made from it, by way of others */
+    ebb_stray_t *stray;           /* [stray_count] of this step */
+    uint32_t stray_count, strays; /* the latter: operations since the last planned one */
+    uint32_t late;                /* buffers that should have been freed */
+    bool tolerated;               /* the operation under way is none of the plan's */
 
     ebb_hashes_t *hashes; /* slots 2i and 2i + 1 are buffer slot_of[i]'s: before and after */
     unsigned hash_slots;
@@ -109,6 +117,22 @@ void ebb_drive_dissolve(void);
 
 /* drive.c: frees what is needed after that, if nobody has taken it: the operations as they were issued. */
 void ebb_drive_forget(void);
+
+/* Where a replay (NULL: the operation itself) finds a buffer. */
+uint32_t ebb_replay_place(const ebb_action_t *replay, uint32_t buffer);
+
+/* drive_tolerate.c. */
+bool ebb_tolerate_set_up(void);
+void ebb_tolerate_tear_down(void);
+void ebb_tolerate_begin_step(void);
+/* The operation is none of the plan's, and does no harm: it may be issued. Residence holds its buffers until it has been. */
+bool ebb_tolerate_operation(ebb_operation_t *op);
+bool ebb_tolerate_allocation(const ebb_request_t *request);
+/* Before the operation at the cursor: NULL, or why buffers that should be gone are in its way. */
+const char *ebb_tolerate_late_frees(void);
+bool ebb_tolerate_small_birth(uint32_t place);
+bool ebb_tolerate_early_free(uint32_t buffer);
+void ebb_tolerate_freed(site_t *site);
 
 /* drive_verify.c: comparing what is recomputed with what was dropped. */
 bool ebb_verify_prepare(

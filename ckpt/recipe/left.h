@@ -37,9 +37,17 @@ typedef struct ebb_given_up {
     unsigned slot;
 } ebb_given_up_t;
 
+/* A buffer that an operation has written which is not in the recording, before the operation `before` of it. */
+typedef struct ebb_stray {
+    uint32_t before, id;
+} ebb_stray_t;
+
 typedef struct ebb_left {
     ebb_recording_t *learned; /* of the step; borrowed as by ebb_follow_boundary */
     uint32_t cursor; /* the next operation; all before it were the recorded ones, on the recorded buffers */
+    const ebb_stray_t
+        *stray; /* [stray_count] in order; what a recipe of `given_up` needs is not among them */
+    uint32_t stray_count;
     ebb_buffer_t **buffer;    /* [buffers] those that are alive; else NULL */
     ebb_issued_t *issued;     /* [operations] as issued in this step, those before the cursor; taken */
     ebb_given_up_t *given_up; /* [given_up_count] the copies are taken */

@@ -369,8 +369,7 @@ void ebb_recipe_note(uint32_t index, bool kept)
             note_write(index, k, kept);
 }
 
-/* It has another content, of unknown origin. */
-static void forget(uint32_t id)
+void ebb_recipe_note_stray(uint32_t id)
 {
     R.of[id].version++;
     R.of[id].length = 0;
@@ -389,10 +388,10 @@ void ebb_recipe_after(const ebb_operation_t *op, bool issued)
     if (!R.of || !issued)
         return;
     for (uint32_t i = 0; op->opaque && i < trace()->buffer_count; i++)
-        forget(i);
+        ebb_recipe_note_stray(i);
     for (uint32_t i = 0; !F.matches && i < op->access_count; i++)
         if (op->access[i].buffer->number)
-            forget(op->access[i].buffer->number - 1);
+            ebb_recipe_note_stray(op->access[i].buffer->number - 1);
     if (F.matches)
         ebb_recipe_note(F.at, keep_arguments(op));
 }
@@ -421,7 +420,7 @@ void ebb_recipe_freeing(ebb_buffer_t *b, ebb_stream_t *stream)
     }
     unlist(id);
     ebb_recheck_forget(id);
-    forget(id);
+    ebb_recipe_note_stray(id);
 }
 
 void ebb_recipe_waited(void)

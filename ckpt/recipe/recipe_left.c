@@ -159,10 +159,15 @@ static void drop(ebb_given_up_t *g, bool *marked, bool *own)
 /* What the operations so far have made. */
 static void note_operations(ebb_left_t *left)
 {
+    uint32_t stray = 0;
     R.issued = left->issued;
     left->issued = NULL;
-    for (uint32_t i = 0; i < left->cursor; i++)
-        ebb_recipe_note(i, ebb_recorded(i)->proofs != 0);
+    for (uint32_t i = 0; i <= left->cursor; i++) {
+        for (; stray < left->stray_count && left->stray[stray].before == i; stray++)
+            ebb_recipe_note_stray(left->stray[stray].id);
+        if (i < left->cursor)
+            ebb_recipe_note(i, ebb_recorded(i)->proofs != 0);
+    }
 }
 
 void ebb_recipe_resume(ebb_left_t *left)

@@ -103,6 +103,8 @@ static inline bool ebb_is_own(uint32_t id, uint32_t operation, uint32_t k)
 bool ebb_recipe_open(void);
 /* Operation `index` was issued as recorded; `kept`: R.issued has it. */
 void ebb_recipe_note(uint32_t index, bool kept);
+/* The buffer has another content, of unknown origin. */
+void ebb_recipe_note_stray(uint32_t id);
 void ebb_recipe_list(uint32_t id);
 /* Makes what is dropped and reads `input`; NEVER: all of it. */
 ebb_status_t ebb_recipe_make_readers(uint32_t input, ebb_stream_t *stream);

@@ -57,6 +57,7 @@ void ebb_statistics_gather(ebb_statistics_t *out, ebb_device_list_t *devices)
         .steps_interrupted = s.interrupted,
         .steps_driven = d.steps,
         .fallbacks = d.fallbacks,
+        .tolerated = d.tolerated,
         .plans = s.plans,
         .evictions = u.evictions,
         .fetches = u.fetches,

@@ -25,6 +25,7 @@
     X(steps_interrupted, "steps that went another way")                                                      \
     X(steps_driven, "steps that followed a plan from beginning to end")                                      \
     X(fallbacks, "times the program left the plan")                                                          \
+    X(tolerated, "operations and allocations that were none of the plan's and did it no harm") \
     X(plans, "plans made")                                                                                   \
     X(evictions, "buffers copied out when memory ran out")                                                   \
     X(fetches, "buffers copied back when they were touched")                                                 \

@@ -1,6 +1,6 @@
 /* loop.c: a small training loop that can be told to misbehave. It knows nothing of ebb.
  *
- *   loop [layers=N] [steps=N] [mib=N] [through=1] [keep=N] [swap=1] [deviate=SEED] [each=STEP] [flag=STEP] [hidden=STEP]
+ *   loop [layers=N] [steps=N] [mib=N] [through=1] [keep=N] [swap=1] [deviate=SEED] [each=STEP] [more=STEP] [flag=STEP] [hidden=STEP]
  *
  * A step: forward through `layers` layers, each activation (mib MiB) its own stream-ordered allocation,
  * backward, update.
@@ -11,8 +11,9 @@
  * deviate=SEED  in a third of the steps after the eighth, at a random place: a launch more (which reads a live
  *               activation), an allocation more, a forward pass that is given up half-way, a free that comes
  *               late; or an activation read after its last use
- * each=STEP     from this step on, in every second one: a launch more, which reads a live activation, each time
+ * each=STEP     from this step on, in every second one: a launch more, which changes a live activation, each time
  *               one launch later
+ * more=STEP     the same, but it only reads one, and there is an allocation for its result
  * flag=STEP     a kernel that writes only where a flag on the device is set: from this step on it is
  * hidden=STEP   launches read a number in host memory, to which only a table on the device leads; from this step
  *               on it changes between forward and backward: a replay would give other bits
@@ -20,6 +21,7 @@
  * The last line of output is a hash of weights, counter and sums. Exit code 3: a call failed (its error is on
  * stderr).
  */
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,7 +41,7 @@
 enum { LAYERS_MAX = 64, KEEP_MAX = 8 };
 
 typedef struct loop {
-    int layers, steps, deviate, flag, hidden, each, through, keep, swap;
+    int layers, steps, deviate, flag, hidden, each, more, through, keep, swap;
     int step, launches; /* of the step, so far */
     int filled;         /* activations of this step */
     size_t n, m;        /* floats of an activation, of a layer's weights */
@@ -100,16 +102,28 @@ static void set_up(loop_t *l)
     CHECK(cudaDeviceSynchronize());
 }
 
+/* The result goes to memory of its own, and from there to the sums: something that a plan need not know. */
+static void look_once_more(loop_t *l, const float *x, size_t count)
+{
+    float *out = new_floats(l, l->n / 16384 + 1);
+    CHECK(loop_fill(out, 3, l->n / 16384 + 1, l->stream));
+    CHECK(loop_probe(out, x, count, l->stream));
+    CHECK(loop_probe(l->sums, out, 1, l->stream));
+    free_floats(l, &out);
+}
+
 /* A launch of the step comes next. */
 static void launch(loop_t *l)
 {
-    const int at = l->step - l->each, i = l->filled ? l->step % l->filled : 0;
-    if (l->launches++ != at / 2 || !l->each || at < 0 || at % 2)
+    const int first = l->each ? l->each : l->more, at = l->step - first,
+              i = l->filled ? l->step % l->filled : 0;
+    if (l->launches++ != at / 2 || !first || at < 0 || at % 2)
         return;
-    if (l->filled && l->x[i])
-        CHECK(loop_probe(l->sums, l->x[i], l->n, l->stream));
+    const bool live = l->filled && l->x[i];
+    if (l->more)
+        look_once_more(l, live ? l->x[i] : l->w[0], live ? l->n : l->m);
     else
-        CHECK(loop_probe(l->sums, l->w[0], l->m, l->stream));
+        CHECK(loop_probe(live ? l->x[i] : l->w[0], l->w[1], l->m, l->stream));
 }
 
 static void forward_layer(loop_t *l, float *out, const float *in, const float *w)
@@ -265,6 +279,7 @@ int main(int argc, char **argv)
     l.steps = option(argc, argv, "steps", 20);
     l.deviate = option(argc, argv, "deviate", 0);
     l.each = option(argc, argv, "each", 0);
+    l.more = option(argc, argv, "more", 0);
     l.through = option(argc, argv, "through", 0);
     l.keep = option(argc, argv, "keep", 0);
     l.swap = option(argc, argv, "swap", 0);
