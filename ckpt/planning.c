@@ -10,9 +10,16 @@
 #include "pinned.h"
 #include "planner.h"
 
-static ebb_plan_request_t request_for(size_t device_bytes)
+static ebb_rates_t known_rates(const ebb_rates_t *measured)
 {
-    ebb_link_t link = ebb_link();
+    const ebb_link_t link = ebb_link();
+    return (ebb_rates_t){measured->out > 0 ? measured->out : link.out,
+                         measured->in > 0 ? measured->in : link.in};
+}
+
+static ebb_plan_request_t request_for(size_t device_bytes, const ebb_rates_t *measured)
+{
+    const ebb_rates_t rates = known_rates(measured);
     ebb_pinned_usage_t host = ebb_pinned_usage();
     return (ebb_plan_request_t){.policy = ebb_options.policy,
                                 .device_bytes = device_bytes,
@@ -20,7 +27,7 @@ static ebb_plan_request_t request_for(size_t device_bytes)
                                 .min_buffer = (uint64_t)ebb_options.min_buffer,
                                 .offload = ebb_options.offload,
                                 .recompute = ebb_options.recompute,
-                                .hardware = {.out_bytes_per_ns = link.out, .in_bytes_per_ns = link.in},
+                                .hardware = {.out_bytes_per_ns = rates.out, .in_bytes_per_ns = rates.in},
                                 .max_cost = (double)ebb_options.recompute_max_cost / 100,
                                 .min_gap_ns = (uint64_t)ebb_options.offload_min_gap * 1000};
 }
@@ -53,9 +60,38 @@ static ebb_plan_t *own_plan(const ebb_trace_t *trace, const ebb_plan_request_t *
     return NULL;
 }
 
-ebb_plan_t *ebb_planning(const ebb_trace_t *trace, size_t device_bytes, char *why, size_t why_bytes)
+ebb_plan_t *ebb_planning(const ebb_trace_t *trace, size_t device_bytes, const ebb_rates_t *rates, char *why,
+                         size_t why_bytes)
 {
-    const ebb_plan_request_t q = request_for(device_bytes);
+    const ebb_plan_request_t q = request_for(device_bytes, rates);
     ebb_plan_t *plan = *ebb_options.plan ? given_plan(trace, &q) : NULL;
     return plan ? plan : own_plan(trace, &q, why, why_bytes);
+}
+
+/* ---- afterwards ---- */
+
+/* Of a step under the plan, if nothing ever waited. */
+static double busy_ns(const ebb_trace_t *trace, const ebb_plan_t *plan)
+{
+    double ns = (double)ebb_plan_sum(plan, trace).replay_ns;
+    for (uint32_t i = 0; i < trace->operation_count; i++)
+        ns += (double)trace->operation[i].duration_ns;
+    return ns;
+}
+
+bool ebb_planning_is_late(const ebb_trace_t *trace, const ebb_plan_t *plan, const ebb_drive_pace_t *pace,
+                          ebb_rates_t *rates)
+{
+    enum { LEAST_STEPS = 4 };
+    const double predicted = (double)plan->predicted_ns, foreseen = predicted - busy_ns(trace, plan);
+    const ebb_rates_t known = known_rates(rates);
+    if (pace->steps < LEAST_STEPS ||
+        (double)pace->stall_ns / (double)pace->steps < (foreseen > 0 ? foreseen : 0) + 0.03 * predicted)
+        return false;
+    const double out = pace->copied_ns[0] > 0 ? pace->copied_bytes[0] / pace->copied_ns[0] : known.out;
+    const double in = pace->copied_ns[1] > 0 ? pace->copied_bytes[1] / pace->copied_ns[1] : known.in;
+    if (out > 0.9 * known.out && in > 0.9 * known.in)
+        return false;
+    *rates = (ebb_rates_t){out < known.out ? out : known.out, in < known.in ? in : known.in};
+    return true;
 }

@@ -51,6 +51,8 @@ enum {
     MOST_INTERRUPTIONS = 8,
     MOST_UNKNOWN = 64
 };
+/* Plans that are given up for another one, at most, and after how many driven steps that is looked into. */
+enum { MOST_REPLANS = 4, PACE_STEPS = 6 };
 
 /* A kind of step. */
 typedef struct kind {
@@ -66,6 +68,8 @@ typedef struct kind {
     ebb_lessons_t *lessons;   /* NULL: none yet */
     ebb_recording_t *learned; /* the lessons', when all is learned */
     ebb_plan_t *plan;
+    ebb_rates_t rates; /* of the link, as plans that came late have shown */
+    unsigned replans;  /* plans that were given up for another one */
 } kind_t;
 
 static struct {
@@ -286,7 +290,7 @@ static ebb_plan_t *make_plan(kind_t *k, ebb_buffer_t *const *present)
 {
     char why[256] = "";
     const size_t room = ebb_drive_room(k->learned, present);
-    ebb_plan_t *plan = ebb_planning(k->learned->trace, room, why, sizeof why);
+    ebb_plan_t *plan = ebb_planning(k->learned->trace, room, &k->rates, why, sizeof why);
     if (!plan) {
         refuse(k, room, why);
         return NULL;
@@ -297,9 +301,48 @@ static ebb_plan_t *make_plan(kind_t *k, ebb_buffer_t *const *present)
     return plan;
 }
 
+/* Another one is made when driving begins again. */
+static void give_up_plan(kind_t *k)
+{
+    ebb_plan_delete(k->plan);
+    k->plan = NULL;
+    k->replans++;
+    run.steps.replans++;
+}
+
+/* Less memory than when the plan was made: what ebb does not own has grown. */
+static void revise_room(kind_t *k, ebb_buffer_t *const *present)
+{
+    if (!k->plan || k->replans >= MOST_REPLANS)
+        return;
+    const size_t room = ebb_drive_room(k->learned, present);
+    const size_t needed = k->plan->chunk_count * EBB_CHUNK_BYTES + k->plan->small_bytes;
+    if (needed <= room)
+        return;
+    ebb_log(EBB_INFO, "a new plan: %zu MiB are left for what the last one lays on %zu, the rest has grown",
+            room >> 20, needed >> 20);
+    give_up_plan(k);
+}
+
+/* What is driven is looked at now and then, at the end of a step. */
+static void revise_pace(kind_t *k)
+{
+    const ebb_drive_pace_t pace = ebb_drive_pace();
+    if (k->replans >= MOST_REPLANS || !pace.steps || pace.steps % PACE_STEPS)
+        return;
+    if (!ebb_planning_is_late(k->learned->trace, k->plan, &pace, &k->rates))
+        return;
+    ebb_log(EBB_INFO, "a new plan: the program waited %.3f ms a step for copies; with %.1f GB/s out, %.1f in",
+            (double)pace.stall_ns / (double)pace.steps * 1e-6, k->rates.out, k->rates.in);
+    leave("its copies come late");
+    if (k->plan)
+        give_up_plan(k);
+}
+
 /* With the buffers that are there now. */
 static void begin_driving_with(kind_t *k, ebb_buffer_t *const *present)
 {
+    revise_room(k, present);
     bool first = !k->plan;
     if (first && !(k->plan = make_plan(k, present)))
         return;
@@ -405,6 +448,10 @@ static void act_at_boundary(void)
     ebb_buffer_t **present = next && next->learned ? ebb_follow_present(next->learned) : NULL;
     if (run.driving && (run.driving != next || !ebb_drive_active()))
         leave("the next step is expected to be of another kind");
+    else if (run.driving && ebb_usage().created_bytes > ebb_chunks_limit() * EBB_CHUNK_BYTES)
+        leave("what is not ebb's has grown beyond its reserve");
+    else if (run.driving)
+        revise_pace(run.driving);
     if (next)
         begin_step(next, present);
     free(present);

@@ -14,6 +14,7 @@ typedef struct ebb_steps {
     ebb_step_kind_t kind[EBB_STEP_KINDS];
     ebb_step_lanes_t lanes;
     uint64_t plans;        /* made and installed for the first time */
+    uint64_t replans;      /* given up for another one: copies came late, or there was less memory */
     ebb_plan_sum_t plan;   /* of the one made last */
     size_t reserved_bytes; /* chunks beside that plan's: slabs and what it does not know */
 } ebb_steps_t;

@@ -24,6 +24,13 @@ ebb_drive_counts_t ebb_drive_counts(void)
     return D.counts;
 }
 
+ebb_drive_pace_t ebb_drive_pace(void)
+{
+    ebb_drive_pace_t pace = D.pace;
+    pace.steps = D.step > 2 ? D.step - 2 : 0;
+    return pace;
+}
+
 void ebb_drive_waited(void)
 {
     if (D.active)
@@ -70,6 +77,17 @@ static ebb_status_t wait_for(CUstream stream, uint32_t action)
     return 0;
 }
 
+/* The copy of the step before, if it is over, which it nearly always is. */
+static void time_copy(uint32_t index, ebb_direction_t direction)
+{
+    float ms = 0;
+    if (!D.recorded[index] || ebb_driver.cuEventQuery(D.done[index]) ||
+        ebb_driver.cuEventElapsedTime(&ms, D.begun[index], D.done[index]) || !(ms > 0))
+        return;
+    D.pace.copied_ns[direction] += (double)ms * 1e6;
+    D.pace.copied_bytes[direction] += (double)ebb_site_of(D.plan->action[index].place)->host_bytes;
+}
+
 /* An evict or a fetch: its stream waits for compute as it is now and for its list. */
 static ebb_status_t issue_copy(uint32_t index)
 {
@@ -81,10 +99,12 @@ static ebb_status_t issue_copy(uint32_t index)
     if (!copies)
         return CUDA_ERROR_OUT_OF_MEMORY;
     CUstream stream = ebb_stream_handle(copies);
+    time_copy(index, direction);
     EBB_DRIVER(cuEventRecord, 0, (D.before[index], ebb_stream_handle(D.stream)));
     EBB_DRIVER(cuStreamWaitEvent, 0, (stream, D.before[index], 0));
     for (uint32_t i = 0; i < a->wait_count; i++)
         EBB_TRY(wait_for(stream, D.plan->wait[a->first_wait + i]));
+    EBB_DRIVER(cuEventRecord, 0, (D.begun[index], stream));
     EBB_TRY(ebb_copy_issue(direction, s->range->base, s->host, s->host_bytes));
     EBB_DRIVER(cuEventRecord, 0, (D.done[index], stream));
     D.recorded[index] = true;
@@ -195,8 +215,10 @@ static void count_stall(CUevent *pair)
 {
     float ms = 0;
     if (D.step >= 2 && !ebb_driver.cuEventQuery(pair[1]) &&
-        !ebb_driver.cuEventElapsedTime(&ms, pair[0], pair[1]) && ms > 0)
+        !ebb_driver.cuEventElapsedTime(&ms, pair[0], pair[1]) && ms > 0) {
         D.counts.stall_ns += (uint64_t)((double)ms * 1e6);
+        D.pace.stall_ns += (uint64_t)((double)ms * 1e6);
+    }
 }
 
 static ebb_status_t join(uint32_t operation)

@@ -30,6 +30,14 @@ typedef struct ebb_drive_counts {
 } ebb_drive_counts_t;
 ebb_drive_counts_t ebb_drive_counts(void);
 
+/* How the present drive has gone, as far as it has been timed. */
+typedef struct ebb_drive_pace {
+    uint64_t steps;                       /* whose waits are known */
+    uint64_t stall_ns;                    /* in them the program's stream waited for copies */
+    double copied_bytes[2], copied_ns[2]; /* out, in */
+} ebb_drive_pace_t;
+ebb_drive_pace_t ebb_drive_pace(void);
+
 /* Device bytes that a plan for this recording could have: the budget less what it cannot move. `present` [buffers]: the buffers
  * with which the step begins, as far as they are others in every step (ebb_follow_present); NULL: they are not known. */
 size_t ebb_drive_room(const ebb_recording_t *learned, ebb_buffer_t *const *present);

@@ -270,7 +270,8 @@ static bool make_events(void)
         if (kind != EBB_EVICT && kind != EBB_FETCH)
             continue;
         if (ebb_driver.cuEventCreate(&D.before[i], CU_EVENT_DISABLE_TIMING) ||
-            ebb_driver.cuEventCreate(&D.done[i], CU_EVENT_DISABLE_TIMING))
+            ebb_driver.cuEventCreate(&D.begun[i], CU_EVENT_DEFAULT) ||
+            ebb_driver.cuEventCreate(&D.done[i], CU_EVENT_DEFAULT))
             return false;
     }
     return true;
@@ -322,6 +323,7 @@ static bool allocate(void)
     D.at = calloc((size_t)D.trace->buffer_count + 1, sizeof *D.at);
     D.issued = calloc(n + 1, sizeof *D.issued);
     D.before = calloc(actions + 1, sizeof(CUevent));
+    D.begun = calloc(actions + 1, sizeof(CUevent));
     D.done = calloc(actions + 1, sizeof(CUevent));
     D.recorded = calloc(actions + 1, sizeof *D.recorded);
     D.join_first = calloc(n + 2, sizeof *D.join_first);
@@ -329,7 +331,7 @@ static bool allocate(void)
     D.death_first = calloc(n + 3, sizeof *D.death_first);
     D.death = calloc((size_t)D.trace->buffer_count + 1, sizeof *D.death);
     D.stall = calloc(4 * n + 1, sizeof(CUevent));
-    return D.chunk && D.bound && D.site && D.at && D.issued && D.before && D.done && D.recorded &&
+    return D.chunk && D.bound && D.site && D.at && D.issued && D.before && D.begun && D.done && D.recorded &&
            D.join_first && D.join_action && D.death_first && D.death && D.stall;
 }
 
@@ -434,9 +436,11 @@ void ebb_drive_dissolve(void)
         ebb_slab_close(D.small_slab);
     else if (D.small_range && (!D.small_range->mapped || !ebb_range_unmap(D.small_range)))
         ebb_range_delete(D.small_range);
-    for (uint32_t i = 0; D.before && D.done && i < D.plan->action_count; i++) {
+    for (uint32_t i = 0; D.before && D.begun && D.done && i < D.plan->action_count; i++) {
         if (D.before[i])
             ebb_driver.cuEventDestroy(D.before[i]);
+        if (D.begun[i])
+            ebb_driver.cuEventDestroy(D.begun[i]);
         if (D.done[i])
             ebb_driver.cuEventDestroy(D.done[i]);
     }
@@ -448,6 +452,7 @@ void ebb_drive_dissolve(void)
     free(D.site);
     free(D.at);
     free(D.before);
+    free(D.begun);
     free(D.done);
     free(D.recorded);
     free(D.join_first);
@@ -459,7 +464,7 @@ void ebb_drive_dissolve(void)
     D.bound = NULL;
     D.site = NULL;
     D.at = NULL;
-    D.before = D.done = D.stall = NULL;
+    D.before = D.begun = D.done = D.stall = NULL;
     D.recorded = NULL;
     D.join_first = D.join_action = D.death_first = D.death = NULL;
     D.small_slab = NULL;

@@ -48,10 +48,10 @@ typedef struct drive {
     uint32_t outliving; /* buffers that are others in the next step: how many are alive between steps */
     ebb_range_t *small_range;
     ebb_slab_t *small_slab;
-    ebb_issued_t *issued;   /* [operations] of this step; behind the cursor, of the one before */
-    CUevent *before, *done; /* [actions]: compute at the action's point; the end of its copy */
-    bool *recorded;         /* [actions]: `done` has been recorded at least once */
-    uint32_t *join_first;   /* [operations + 1]: into join_action, sorted by operation */
+    ebb_issued_t *issued;           /* [operations] of this step; behind the cursor, of the one before */
+    CUevent *before, *begun, *done; /* [actions]: compute at the action's point; its copy begins, and ends */
+    bool *recorded;                 /* [actions]: `done` has been recorded at least once */
+    uint32_t *join_first;           /* [operations + 1]: into join_action, sorted by operation */
     uint32_t *join_action;
     uint32_t *death_first; /* [operations + 2]: into death, by the operation before which a buffer dies */
     uint32_t *death;       /* [buffers] born in the step */
@@ -81,6 +81,7 @@ typedef struct drive {
     uint32_t *check_at; /* [actions]: the check that begins or ends there; NEVER: none */
     uint32_t check_count;
     bool refuted; /* see ebb_drive_refuted */
+    ebb_drive_pace_t pace;
 
     ebb_drive_counts_t counts; /* of all drives */
 } drive_t;

@@ -59,6 +59,7 @@ void ebb_statistics_gather(ebb_statistics_t *out, ebb_device_list_t *devices)
         .fallbacks = d.fallbacks,
         .tolerated = d.tolerated,
         .plans = s.plans,
+        .replans = s.replans,
         .evictions = u.evictions,
         .fetches = u.fetches,
         .bytes_out = u.bytes_out,

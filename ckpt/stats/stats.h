@@ -26,6 +26,7 @@
     X(steps_driven, "steps that followed a plan from beginning to end")                                      \
     X(fallbacks, "times the program left the plan")                                                          \
     X(tolerated, "operations and allocations that were none of the plan's and did it no harm") \
+    X(replans, "plans given up for another one: copies came late, or there was less memory") \
     X(plans, "plans made")                                                                                   \
     X(evictions, "buffers copied out when memory ran out")                                                   \
     X(fetches, "buffers copied back when they were touched")                                                 \

@@ -241,6 +241,42 @@ static void program_that_does_a_little_more_stays_with_the_plan(void **state)
     }
 }
 
+/* The link that ebb is told of is faster than the one there is: what the copies took makes another plan, once. */
+static void copies_that_come_late_lead_to_a_new_plan(void **state)
+{
+    (void)state;
+    static const char *const links[] = {"EBB_LINK=26GB", "EBB_LINK=100GB"};
+    program_run_t without = run("", "steps=40");
+    for (int i = 0; i < 2; i++) {
+        char settings[128];
+        statistics_t s;
+        snprintf(settings, sizeof settings, TIGHT "SOFTGPU_PROFILE=H100 EBB_RECOMPUTE=0 %s", links[i]);
+        program_run_t with = run_under_ebb(settings, "steps=40", &s);
+        assert_same(&without, &with, settings);
+        assert_int_equal(statistic("replans"), i);
+        assert_int_equal(strstr(with.log, "a new plan: the program waited") != NULL, i);
+        assert_true(s.driven >= 20 && s.driven_peak == s.predicted_peak);
+    }
+}
+
+/* Memory that the driver serves comes between two steps: the budget is kept to, with another plan. */
+static void memory_that_is_taken_away_leads_to_a_new_plan(void **state)
+{
+    (void)state;
+    static const char *const means[] = {"EBB_RECOMPUTE=0", "EBB_OFFLOAD=0"};
+    program_run_t without = run("", "steps=40 grow=26");
+    for (int i = 0; i < 2; i++) {
+        char settings[128];
+        statistics_t s;
+        snprintf(settings, sizeof settings, "SOFTGPU_MEMORY=60MiB %s", means[i]);
+        program_run_t with = run_under_ebb(settings, "steps=40 grow=26", &s);
+        assert_same(&without, &with, settings);
+        assert_int_equal(statistic("replans"), 1);
+        assert_non_null(strstr(with.log, "the rest has grown"));
+        assert_true(s.driven >= 20 && s.predicted_peak + statistic("overhead_bytes") <= 60 << 20);
+    }
+}
+
 /* A kernel that was never seen to write begins to: what it writes into must not be recomputed without it. */
 static void write_that_was_never_seen_is_noticed(void **state)
 {
@@ -375,6 +411,8 @@ int main(void)
         cmocka_unit_test(program_that_leaves_the_plan_comes_back),
         cmocka_unit_test(program_that_leaves_the_plan_at_any_launch_loses_nothing),
         cmocka_unit_test(program_that_does_a_little_more_stays_with_the_plan),
+        cmocka_unit_test(copies_that_come_late_lead_to_a_new_plan),
+        cmocka_unit_test(memory_that_is_taken_away_leads_to_a_new_plan),
         cmocka_unit_test(write_that_was_never_seen_is_noticed),
         cmocka_unit_test(leaving_with_unseen_writes_is_never_silently_wrong),
         cmocka_unit_test(launch_with_a_table_of_pointers_is_not_replayed),

@@ -1,6 +1,6 @@
 /* loop.c: a small training loop that can be told to misbehave. It knows nothing of ebb.
  *
- *   loop [layers=N] [steps=N] [mib=N] [through=1] [keep=N] [swap=1] [deviate=SEED] [each=STEP] [more=STEP] [flag=STEP] [hidden=STEP]
+ *   loop [layers=N] [steps=N] [mib=N] [through=1] [keep=N] [swap=1] [deviate=SEED] [each=STEP] [more=STEP] [grow=STEP] [flag=STEP] [hidden=STEP]
  *
  * A step: forward through `layers` layers, each activation (mib MiB) its own stream-ordered allocation,
  * backward, update.
@@ -14,6 +14,7 @@
  * each=STEP     from this step on, in every second one: a launch more, which changes a live activation, each time
  *               one launch later
  * more=STEP     the same, but it only reads one, and there is an allocation for its result
+ * grow=STEP     before this step, 6 MiB of managed memory come that are never used
  * flag=STEP     a kernel that writes only where a flag on the device is set: from this step on it is
  * hidden=STEP   launches read a number in host memory, to which only a table on the device leads; from this step
  *               on it changes between forward and backward: a replay would give other bits
@@ -41,7 +42,7 @@
 enum { LAYERS_MAX = 64, KEEP_MAX = 8 };
 
 typedef struct loop {
-    int layers, steps, deviate, flag, hidden, each, more, through, keep, swap;
+    int layers, steps, deviate, flag, hidden, each, more, grow, through, keep, swap;
     int step, launches; /* of the step, so far */
     int filled;         /* activations of this step */
     size_t n, m;        /* floats of an activation, of a layer's weights */
@@ -217,6 +218,9 @@ static void swap_pair(loop_t *l)
 static void run_step(loop_t *l, int step)
 {
     int extra_at = -1, extra = -1;
+    void *managed = NULL;
+    if (step == l->grow)
+        CHECK(cudaMallocManaged(&managed, 6 << 20, cudaMemAttachGlobal));
     l->step = step;
     l->launches = l->filled = 0;
     if (l->deviate && step > 8 && rand() % 3 == 0) {
@@ -280,6 +284,7 @@ int main(int argc, char **argv)
     l.deviate = option(argc, argv, "deviate", 0);
     l.each = option(argc, argv, "each", 0);
     l.more = option(argc, argv, "more", 0);
+    l.grow = option(argc, argv, "grow", 0);
     l.through = option(argc, argv, "through", 0);
     l.keep = option(argc, argv, "keep", 0);
     l.swap = option(argc, argv, "swap", 0);
