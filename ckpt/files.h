@@ -2,7 +2,8 @@
  * kind of step.
  *
  * The kind that has something written first has the names that the options give; another one's files end in a dot and its
- * number, as the statistics give it. What a kind has written before is replaced. What cannot be written is logged.
+ * number, as the statistics give it. What a kind has written before is replaced. What cannot be written is logged. The statistics
+ * are told of both (planned.h).
  *
  * With ebb_lock() held.
  */

@@ -8,6 +8,7 @@
 #include "log.h"
 #include "options.h"
 #include "pinned.h"
+#include "planned.h"
 #include "planner.h"
 
 static ebb_rates_t known_rates(const ebb_rates_t *measured)
@@ -64,6 +65,7 @@ ebb_plan_t *ebb_planning(const ebb_trace_t *trace, size_t device_bytes, const eb
                          size_t why_bytes)
 {
     const ebb_plan_request_t q = request_for(device_bytes, rates);
+    ebb_planned_request(&q);
     ebb_plan_t *plan = *ebb_options.plan ? given_plan(trace, &q) : NULL;
     return plan ? plan : own_plan(trace, &q, why, why_bytes);
 }

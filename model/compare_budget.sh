@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # compare_budget.sh BUILD DATA [percent]: the same short training twice, by itself and under ebb with a part of the memory
-# that it takes by itself (50% if not said otherwise), and what came of it side by side. LD_LIBRARY_PATH says on which device.
+# that it takes by itself (40% if not said otherwise), and what came of it side by side. LD_LIBRARY_PATH says on which device.
 #
-# BUILD is the build folder, DATA a file, whose bytes are trained on as a text. Logs and statistics stay in BUILD/compare.
+# BUILD is the build folder, DATA a file, whose bytes are trained on as a text. Logs, statistics and the report of the step under
+# ebb stay in BUILD/compare.
 # Exit code 1 if a run fails or the losses differ.
 set -euo pipefail
 
-build=$1 data=$2 percent=${3:-50}
+build=$1 data=$2 percent=${3:-40}
 folder=$build/compare
 # Activations of several 2 MiB chunks each; the state (weights, gradients, moments) is a quarter of the peak.
 training=(--layers 4 --width 256 --heads 4 --context 256 --batch 8 --steps 30 --dropout 0.1 --eval-batches 1 --sample 0)
@@ -57,7 +58,8 @@ main() {
     local peak budget stats=$folder/stats.json same='no, they differ'
     peak=$(value "$folder/without.jsonl" peak_bytes)
     budget=$((peak * percent / 100))
-    train with "$build/bin/ebb" run --budget "$((budget + $(overhead)))" --stats "$stats" --
+    train with "$build/bin/ebb" run --budget "$((budget + $(overhead)))" --stats "$stats" --trace "$folder/step.trace" \
+        --report "$folder/report.html" --
     losses "$folder/without.jsonl" >"$folder/without.losses"
     losses "$folder/with.jsonl" >"$folder/with.losses"
     cmp -s "$folder/without.losses" "$folder/with.losses" && same='yes, bit for bit, final state too'
@@ -74,6 +76,9 @@ main() {
         "$(value "$stats" kept)" "$(mebibytes "$(value "$stats" kept_bytes)")" \
         "$(value "$stats" offloaded)" "$(mebibytes "$(value "$stats" offloaded_bytes)")" \
         "$(value "$stats" dropped)" "$(mebibytes "$(value "$stats" dropped_bytes)")"
+    if [[ -s $folder/report.html ]]; then
+        printf '%-26s %s\n' 'what happens in a step' "$folder/report.html"
+    fi
     [[ $same == yes* ]]
 }
 

@@ -5,7 +5,8 @@
 # text or token shards with --data FILES. On the GPU if there is one with a driver for CUDA 13, else on the software device (softgpu/).
 # All options go to the trainer: `bash model/quickstart.sh --help` lists them.
 #
-# Ends with a shorter training of a larger model, by itself and in half of the memory under ebb, side by side (COMPARE=0: not).
+# Ends with a shorter training of a larger model, by itself and in 40% of the memory under ebb, side by side, with a report of
+# what becomes of its step (COMPARE=0: not).
 #
 # TRAIN_DEVICE=gpu|soft chooses the device, BUILD_FOLDER=FOLDER the build folder, CUDA_HOME=FOLDER the CUDA Toolkit.
 #

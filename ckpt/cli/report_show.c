@@ -55,16 +55,16 @@ int ebb_cli_write_report(const ebb_report_t *r, const char *path, ebb_report_for
 /* ---- reading ---- */
 
 /* NULL after a complaint; *measured stays NULL if it is no statistics. */
-static FILE *open_source(const char *path, ebb_measured_t **measured, bool *is_statistics)
+static FILE *open_source(const ebb_report_files_t *a, ebb_measured_t **measured)
 {
     char error[256] = "";
+    const char *path = a->source;
     FILE *f = fopen(path, "r");
     if (!f) {
         ebb_cli_fail(path, strerror(errno));
         return NULL;
     }
-    *is_statistics = ebb_measured_is(f);
-    if (*is_statistics && !(*measured = ebb_measured_read(f, error, sizeof error))) {
+    if (ebb_measured_is(f) && !(*measured = ebb_measured_read(f, a->kind, error, sizeof error))) {
         ebb_cli_fail(path, error);
         fclose(f);
         return NULL;
@@ -80,7 +80,8 @@ static ebb_trace_t *find_trace(const ebb_report_files_t *a, const ebb_measured_t
         return ebb_cli_read_trace(path);
     ebb_cli_fail(a->source,
                  m->statistics.step_operations
-                     ? "these statistics name no trace of the step: record one with EBB_TRACE=FILE"
+                     ? "these statistics name no trace: EBB_TRACE was not set, or the program ended before "
+                       "its step was learned"
                      : "these statistics name no trace, and no step was found: nothing repeated itself");
     return NULL;
 }
@@ -128,8 +129,7 @@ static int report(const ebb_report_files_t *a, const ebb_measured_t *m)
 int ebb_cli_report(const ebb_report_files_t *a)
 {
     ebb_measured_t *m = NULL;
-    bool is_statistics;
-    FILE *f = open_source(a->source, &m, &is_statistics);
+    FILE *f = open_source(a, &m);
     if (!f)
         return 2;
     fclose(f);
@@ -140,7 +140,7 @@ int ebb_cli_report(const ebb_report_files_t *a)
 
 /* ---- the command ---- */
 
-enum { JSON = 1000, PERFETTO, PLAN, TRACE, LINK, GPU };
+enum { JSON = 1000, PERFETTO, PLAN, TRACE, KIND, LINK, GPU };
 
 static void take_link(ebb_report_files_t *a, struct argp_state *state, int key, const char *word)
 {
@@ -173,6 +173,11 @@ static error_t parse(int key, char *word, struct argp_state *state)
     case TRACE:
         a->trace = word;
         return 0;
+    case KIND:
+        a->kind = atoi(word);
+        if (a->kind < 0 || !*word || strspn(word, "0123456789") != strlen(word))
+            argp_error(state, "not the number of a kind of step: %s", word);
+        return 0;
     case LINK:
     case GPU:
         take_link(a, state, key, word);
@@ -204,6 +209,8 @@ int ebb_report_command(int argc, char **argv)
         {"perfetto", PERFETTO, NULL, 0, "As a Chrome/Perfetto trace, in the same way", 0},
         {"plan", PLAN, "FILE", 0, "This plan, not the one in the statistics", 0},
         {"trace", TRACE, "FILE", 0, "The trace that the statistics belong to, if it has been moved", 0},
+        {"kind", KIND, "NUMBER", 0,
+         "Of the kinds of step in the statistics this one (the one with most steps)", 0},
         {"link", LINK, "RATE", 0, "Bytes a second each way (as measured, else 25000000000)", 0},
         {"gpu", GPU, "NAME", 0, "The link of this GPU", 0},
         {0}};
@@ -219,7 +226,7 @@ int ebb_report_command(int argc, char **argv)
         NULL,
         NULL,
         NULL};
-    ebb_report_files_t a = {.source = NULL};
+    ebb_report_files_t a = {.kind = -1};
     argp_parse(&parser, argc, argv, 0, NULL, &a);
     return ebb_cli_report(&a);
 }

@@ -1,4 +1,4 @@
-/* run.c: `ebb run`: sets the variables and LD_PRELOAD, and becomes the program. */
+/* run.c: `ebb run`: sets the variables and LD_PRELOAD, and becomes the program, or waits for it (--report). */
 #include <argp.h>
 #include <errno.h>
 #include <stdio.h>
@@ -9,13 +9,15 @@
 #include "cli.h"
 #include "options.h"
 #include "pytorch.h"
+#include "run_report.h"
 
 extern char **environ;
 
-enum { KEEP_ALLOCATOR = 1000, SET, FIRST_OPTION = 2000, MOST_OPTIONS = 64 };
+enum { KEEP_ALLOCATOR = 1000, SET, REPORT, FIRST_OPTION = 2000, MOST_OPTIONS = 64 };
 
 typedef struct request {
-    char **program; /* and its arguments */
+    char **program;     /* and its arguments */
+    const char *report; /* NULL: none */
     bool keep_allocator;
 } request_t;
 
@@ -49,6 +51,9 @@ static error_t parse(int key, char *word, struct argp_state *state)
     case SET:
         set_variable(state, word);
         return 0;
+    case REPORT:
+        r->report = word;
+        return 0;
     case KEEP_ALLOCATOR:
         r->keep_allocator = true;
         return 0;
@@ -79,6 +84,8 @@ static void list_flags(struct argp_option *flags)
             flags[n].key = 'b';
     }
     flags[n++] = (struct argp_option){"set", SET, "NAME=VALUE", 0, "Any of them by its variable's name", 1};
+    flags[n++] = (struct argp_option){
+        "report", REPORT, "FILE", 0, "At the end, write what became of a step: see 'ebb report'", 1};
     flags[n] = (struct argp_option){
         "keep-allocator", KEEP_ALLOCATOR, NULL, 0, "Leave PyTorch's choice of an allocator as it is", 1};
 }
@@ -99,7 +106,7 @@ static bool preload(void)
 
 int ebb_run_command(int argc, char **argv)
 {
-    static struct argp_option flags[MOST_OPTIONS + 3];
+    static struct argp_option flags[MOST_OPTIONS + 4];
     static const struct argp parser = {flags,
                                        parse,
                                        "[--] PROGRAM [ARGUMENTS...]",
@@ -121,6 +128,8 @@ int ebb_run_command(int argc, char **argv)
         ebb_pytorch_configure();
     if (!preload())
         return ebb_cli_fail("out of memory", NULL);
+    if (r.report)
+        return ebb_run_report(r.program, r.report);
     execvp(r.program[0], r.program);
     fprintf(stderr, "ebb: %s: %s\n", r.program[0], strerror(errno));
     return errno == ENOENT ? 127 : 126;

@@ -21,6 +21,8 @@ bool ebb_drive_active(void)
 
 ebb_drive_counts_t ebb_drive_counts(void)
 {
+    D.counts.ns = D.clock.ns;
+    D.counts.timed = D.clock.count;
     return D.counts;
 }
 
@@ -403,6 +405,8 @@ static const char *arrange(const ebb_operation_t *op)
         return why;
     if (!ebb_issued_keep(&D.issued[D.cursor], op))
         return "no host memory";
+    if (!D.cursor)
+        ebb_step_clock_begin(&D.clock, D.step, ebb_stream_handle(D.stream));
     if (!issue_actions(D.cursor) && !join(D.cursor))
         return NULL;
     ebb_log(EBB_WARN, "%s", ebb_last_failure());
@@ -432,6 +436,7 @@ static void end_step(void)
         ebb_drive_leave("the driver refused an action");
         return;
     }
+    ebb_step_clock_end(&D.clock, D.step, ebb_stream_handle(D.stream));
     ebb_verify_step_end();
     D.step++;
     D.counts.steps++;

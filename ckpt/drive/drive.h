@@ -26,6 +26,7 @@ typedef struct ebb_drive_counts {
     uint64_t fallbacks;
     uint64_t tolerated; /* operations and allocations that were none of the plan's */
     uint64_t stall_ns;  /* that the program's stream waited for copies */
+    uint64_t ns, timed; /* device time of steps, of so many of them (step_clock.h) */
     size_t peak_bytes;  /* most chunks that existed at once while driving */
 } ebb_drive_counts_t;
 ebb_drive_counts_t ebb_drive_counts(void);

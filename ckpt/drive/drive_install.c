@@ -362,6 +362,7 @@ static const char *install(ebb_buffer_t *const *present)
 bool ebb_drive_install(ebb_recording_t *learned, const ebb_plan_t *plan, ebb_buffer_t *const *present)
 {
     D = (drive_t){.counts = D.counts,
+                  .clock = D.clock,
                   .hashes = D.hashes,
                   .hash_slots = D.hash_slots,
                   .verdict = D.verdict,
@@ -427,6 +428,7 @@ static void dissolve_site(uint32_t place)
 void ebb_drive_dissolve(void)
 {
     ebb_verify_tear_down();
+    ebb_step_clock_stop(&D.clock);
     for (uint32_t i = 0; D.site && i < D.plan->place_count; i++)
         dissolve_site(i);
     for (uint32_t c = 0; D.bound && c < D.plan->chunk_count; c++)

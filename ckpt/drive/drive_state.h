@@ -6,6 +6,7 @@
 #include "hash.h"
 #include "left.h"
 #include "relaunch.h"
+#include "step_clock.h"
 
 /* A place of the plan, in this process. */
 typedef struct site {
@@ -83,6 +84,7 @@ typedef struct drive {
     bool refuted; /* see ebb_drive_refuted */
     ebb_drive_pace_t pace;
 
+    ebb_step_clock_t clock;    /* the same */
     ebb_drive_counts_t counts; /* of all drives */
 } drive_t;
 

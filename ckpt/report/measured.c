@@ -96,7 +96,50 @@ static bool read_numbers(ebb_measured_t *m, const cJSON *o, char *error, size_t 
     return true;
 }
 
-ebb_measured_t *ebb_measured_read(FILE *in, char *error, size_t error_size)
+/* How many steps there were of a kind. */
+static double steps_of(const cJSON *o, double kind)
+{
+    const cJSON *k;
+    cJSON_ArrayForEach(k, cJSON_GetObjectItemCaseSensitive(o, "kinds")) if (number(k, "kind") ==
+                                                                            kind) return number(k, "count");
+    return 0;
+}
+
+/* The element of "planned" that is wanted, or NULL. */
+static const cJSON *choose(const cJSON *o, int kind)
+{
+    const cJSON *p, *best = NULL;
+    double most = -1;
+    cJSON_ArrayForEach(p, cJSON_GetObjectItemCaseSensitive(o, "planned"))
+    {
+        const double n = number(p, "kind"),
+                     worth = steps_of(o, n) + (cJSON_HasObjectItem(p, "plan") ? 1e15 : 0);
+        if (kind < 0 ? worth <= most : n != kind)
+            continue;
+        best = p;
+        most = worth;
+    }
+    return best;
+}
+
+static bool read_kind(ebb_measured_t *m, const cJSON *o, int kind, char *error, size_t error_size)
+{
+    const cJSON *p = choose(o, kind), *request = cJSON_GetObjectItemCaseSensitive(p, "request");
+    if (!p && kind >= 0) {
+        snprintf(error, error_size, "it names no trace of a step of kind %d", kind);
+        return false;
+    }
+    m->trace = copy_text(p, "trace");
+    m->policy = copy_text(request, "policy");
+    m->device_bytes = (uint64_t)number(request, "device_bytes");
+    m->min_buffer = (uint64_t)number(request, "min_buffer");
+    m->out_bytes_per_ns = number(request, "out_bytes_per_s") * 1e-9;
+    m->in_bytes_per_ns = number(request, "in_bytes_per_s") * 1e-9;
+    m->has_request = m->out_bytes_per_ns > 0 && m->in_bytes_per_ns > 0;
+    return read_plan(m, cJSON_GetObjectItemCaseSensitive(p, "plan"), error, error_size);
+}
+
+ebb_measured_t *ebb_measured_read(FILE *in, int kind, char *error, size_t error_size)
 {
     char *text = read_all(in);
     cJSON *o = text ? cJSON_Parse(text) : NULL;
@@ -105,18 +148,7 @@ ebb_measured_t *ebb_measured_read(FILE *in, char *error, size_t error_size)
     bool good = m && cJSON_IsObject(o);
     if (!good)
         snprintf(error, error_size, "not a JSON object: these are no statistics, or only a part of them");
-    good = good && read_numbers(m, o, error, error_size) &&
-           read_plan(m, cJSON_GetObjectItemCaseSensitive(o, "plan"), error, error_size);
-    const cJSON *request = cJSON_GetObjectItemCaseSensitive(o, "request");
-    if (good) {
-        m->trace = copy_text(o, "trace");
-        m->policy = copy_text(request, "policy");
-        m->device_bytes = (uint64_t)number(request, "device_bytes");
-        m->min_buffer = (uint64_t)number(request, "min_buffer");
-        m->out_bytes_per_ns = number(request, "out_bytes_per_s") * 1e-9;
-        m->in_bytes_per_ns = number(request, "in_bytes_per_s") * 1e-9;
-        m->has_request = m->out_bytes_per_ns > 0 && m->in_bytes_per_ns > 0;
-    }
+    good = good && read_numbers(m, o, error, error_size) && read_kind(m, o, kind, error, error_size);
     cJSON_Delete(o);
     if (good)
         return m;

@@ -1,6 +1,6 @@
 /* measured.h: what the statistics of a run (EBB_STATS) say that a report needs, read from their file.
  *
- * All numbers of the table in stats.h, the trace's file, what the plan was made for, and the plan.
+ * All numbers of the table in stats.h, and of one kind of step (planned.h) the trace's file, what the plan was made for, and the plan.
  */
 #ifndef EBB_REPORT_MEASURED_H
 #define EBB_REPORT_MEASURED_H
@@ -11,8 +11,9 @@
 /* Owns its texts and its plan. */
 typedef struct ebb_measured {
     ebb_statistics_t statistics;
+    /* Of the kind of step that is shown: */
     char *trace, *policy;  /* the trace's path; NULL: none is named */
-    ebb_plan_t *plan;      /* NULL: none is in it */
+    ebb_plan_t *plan;      /* NULL: none was made */
     bool has_request;      /* the rest is known */
     uint64_t device_bytes; /* that the plan could have */
     uint64_t min_buffer;
@@ -21,8 +22,9 @@ typedef struct ebb_measured {
 
 /* Whether a file looks like statistics rather than a trace, by its beginning; leaves the file where it was. */
 bool ebb_measured_is(FILE *in);
-/* NULL: it is not good; `error` then says what is wrong. */
-ebb_measured_t *ebb_measured_read(FILE *in, char *error, size_t error_size);
+/* Of the kind of step with this number; below 0: of the one of which there were most steps, of those with a plan if any has one.
+ * NULL: it is not good, or there is no such kind; `error` then says what is wrong. */
+ebb_measured_t *ebb_measured_read(FILE *in, int kind, char *error, size_t error_size);
 void ebb_measured_delete(ebb_measured_t *measured);
 
 #endif

@@ -11,6 +11,7 @@
 #include "live.h"
 #include "log.h"
 #include "options.h"
+#include "planned.h"
 #include "recipe.h"
 #include "runner.h"
 
@@ -91,6 +92,8 @@ void ebb_statistics_gather(ebb_statistics_t *out, ebb_device_list_t *devices)
         .ahead = fetched_ahead(),
         .reactive_drops = r.dropped,
         .reactive_replays = r.replays,
+        .driven_ns = d.ns,
+        .driven_timed = d.timed,
     };
     gather_kinds(&s, out);
 }
@@ -198,6 +201,7 @@ static void write_file(const ebb_statistics_t *s, const ebb_device_list_t *devic
 #undef X
     ebb_devices_print(devices, f);
     write_kinds(f);
+    ebb_planned_print(f);
     fputs("}\n", f);
     if (fclose(f))
         ebb_log(EBB_WARN, "EBB_STATS=%s: %s", ebb_options.stats, strerror(errno));

@@ -1,5 +1,5 @@
 /* stats.h: what has happened, for people and programs: one table of numbers. It makes EBB_STATS=FILE (one JSON
- * object with these keys and "kinds", written when the process ends; a %p in the name becomes the process's number), the
+ * object with these keys, "kinds", and with EBB_TRACE "planned" (planned.h), written when the process ends; a %p in the name becomes the process's number), the
  * page that `ebb top` reads (live.h), and the list of keys in the README (`ebb top --keys`).
  */
 #ifndef EBB_STATS_H
@@ -62,7 +62,9 @@
     X(ahead, "of the fetches, those before the buffer was touched")                                          \
     X(reactive_drops, "buffers dropped when memory ran out, to be recomputed")                               \
     X(reactive_replays, "launches repeated for those, and for what a plan has left behind")                  \
-    X(foreign_bytes, "of overhead_bytes, what the driver serves the program: managed memory, arrays, mappings")
+    X(foreign_bytes, "of overhead_bytes, what the driver serves the program: managed memory, arrays, mappings") \
+    X(driven_ns, "device time of those driven steps whose time is known")                                    \
+    X(driven_timed, "how many these are")
 // clang-format on
 
 typedef struct ebb_statistics {

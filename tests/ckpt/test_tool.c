@@ -266,6 +266,41 @@ static void statistics_have_all_keys(void **state)
     assert_true(keys > 30);
 }
 
+/* One command: a page of a step that was driven, and the program's own exit code. */
+static void run_ends_with_a_report(void **state)
+{
+    (void)state;
+    assert_int_equal(
+        sh("cd /tmp && rm -f ebb-tool-report.*; $EBB run -b 52MiB --log quiet --stats ebb-tool-report.stats "
+           "--trace "
+           "ebb-tool-report.trace --report ebb-tool-report.html $TEST_LOOP layers=8 steps=24 >/dev/null"),
+        0);
+    SAYS("ebb: the report is in ebb-tool-report.html\n");
+    assert_int_equal(sh("cd /tmp && $EBB report ebb-tool-report.stats --json | head -c 100000"), 0);
+    SAYS("\"planned\":true");
+    SAYS("\"policy\":\"auto\"");
+    SAYS("\"assumed\":false");
+    assert_null(strstr(text, "\"steps_driven\":0,"));
+    assert_int_equal(sh("cd /tmp && grep -c '</html>' ebb-tool-report.html"), 0);
+    assert_int_equal(sh("cd /tmp && mv ebb-tool-report.trace ebb-tool-report.moved; $EBB report "
+                        "ebb-tool-report.stats --json"),
+                     2);
+    SAYS("ebb-tool-report.trace: No such file");
+    assert_int_equal(sh("cd /tmp && $EBB report ebb-tool-report.stats --trace ebb-tool-report.moved -o "
+                        "ebb-tool-report.json && "
+                        "head -c 14 ebb-tool-report.json"),
+                     0);
+    assert_string_equal(text, "{\"ebb_report\":");
+    assert_int_equal(sh("cd /tmp && $EBB report ebb-tool-report.stats --kind 7 --json"), 2);
+    SAYS("kind 7");
+    assert_int_equal(
+        sh("cd /tmp && rm ebb-tool-report.*; $EBB run --report ebb-tool-report.html sh -c 'exit 7'"), 7);
+    SAYS("there is nothing to report");
+    assert_int_equal(sh("$EBB run --report /tmp/ebb-tool-report.html /nonexistent"), 127);
+    assert_int_equal(sh("$EBB run --report /tmp/ebb-tool-report.html sh -c 'kill -9 $$'"), 128 + 9);
+    assert_int_equal(sh("ls /tmp/ebb-tool-report.*"), 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -280,6 +315,7 @@ int main(void)
         cmocka_unit_test(top_shows_a_running_program),
         cmocka_unit_test(the_end_is_one_line_unless_quiet),
         cmocka_unit_test(statistics_have_all_keys),
+        cmocka_unit_test(run_ends_with_a_report),
     };
     return cmocka_run_group_tests_name("tool", tests, NULL, NULL);
 }

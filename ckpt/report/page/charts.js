@@ -204,7 +204,7 @@ function drawMemory() {
 
 function drawEverything(svg, yOf) {
   let d = '', column = -1, most = 0;
-  const put = () => { if (column >= 0) d += `${d ? 'L' : 'M'}${inside(column).toFixed(0)} ${yOf(most).toFixed(1)}`; };
+  const put = () => { if (column >= 0) d += `${d ? 'H' : 'M'}${inside(column).toFixed(0)}${d ? 'V' : ' '}${yOf(most).toFixed(1)}`; };
   const first = Math.max(0, lastBefore(D.operations, view.from, (o) => o[0]));
   for (let i = first; i < D.operations.length && D.operations[i][0] <= view.to; i++) {
     for (const ns of [D.operations[i][0], i + 1 < D.operations.length ? D.operations[i + 1][0] : STEP]) {
