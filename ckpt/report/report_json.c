@@ -13,7 +13,7 @@
  *   fates            {kept, offloaded, dropped: {buffers, bytes}}: of large buffers, each by its decisive gap
  *   measured         the numbers of EBB_STATS, or null
  *   names, nvtx      texts that others refer to by number
- *   operations       [[begin, end, name, nvtx]]
+ *   operations       [[begin, end, name, nvtx, stream]]
  *   replays          [[begin, end, operation]]
  *   out, in          [[begin, end, buffer]]: a copy may end after the step
  *   waits            [[begin, end, copy_begin, "out"|"in", buffer]]: compute waits; up to copy_begin the copy is queued
@@ -212,7 +212,7 @@ static void write_operations(const writer_t *w)
     for (uint32_t i = 0; i < w->report->in.trace->operation_count; i++) {
         begin_tuple(w, &count);
         put_span(w, w->report->begin_ns[i], w->report->end_ns[i], w->name_of[i]);
-        fprintf(w->out, ",%" PRIu32 "]", w->nvtx_of[i]);
+        fprintf(w->out, ",%" PRIu32 ",%" PRIu32 "]", w->nvtx_of[i], w->report->in.trace->operation[i].stream);
     }
     fputs("],\n", w->out);
 }

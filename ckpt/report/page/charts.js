@@ -57,7 +57,9 @@ for (let depth = 0; depth < 4; depth++) {
   const spans = rangesOf(depth);
   if (spans.length) LANES.push({ key: 'nvtx', name: depth ? '' : 'NVTX', spans, height: RANGE });
 }
-LANES.push({ key: 'compute', name: 'compute', spans: D.operations, color: 'var(--compute)', height: LANE, waits: D.waits });
+const STREAMS = [...new Set(D.operations.map((o) => o[4]))].sort((a, b) => a - b);
+STREAMS.forEach((stream, i) => LANES.push({ key: 'compute', name: STREAMS.length > 1 ? `stream ${stream}` : 'compute', color: 'var(--compute)',
+  spans: D.operations.filter((o) => o[4] === stream), height: LANE, waits: i ? null : D.waits }));
 if (D.planned) {
   LANES.push({ key: 'replay', name: 'replay', spans: D.replays, color: 'var(--dropped)', height: LANE });
   LANES.push({ key: 'out', name: 'copy out', spans: periodic(D.out), color: 'var(--offloaded)', height: LANE });

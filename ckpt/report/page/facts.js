@@ -50,7 +50,7 @@ function bytes(n) {
 /* For an axis: no more digits than the distance between its ticks needs. */
 function tickTime(ns, tick) {
   const unit = [['s', 1e9], ['ms', 1e6], ['\u00b5s', 1e3], ['ns', 1]].find((u) => tick * 10 >= u[1]) || ['ns', 1];
-  return `${(ns / unit[1]).toFixed(Math.max(0, Math.ceil(-Math.log10(tick / unit[1]) - 1e-9)))} ${unit[0]}`;
+  return !ns ? '0' : `${(ns / unit[1]).toFixed(Math.max(0, Math.ceil(-Math.log10(tick / unit[1]) - 1e-9)))} ${unit[0]}`;
 }
 
 function tickBytes(n) {
@@ -58,7 +58,8 @@ function tickBytes(n) {
 }
 
 function percent(part, whole) {
-  return whole > 0 ? ((100 * part) / whole).toFixed(part / whole < 0.0995 ? 1 : 0) + '%' : '0%';
+  const share = whole > 0 ? (100 * part) / whole : 0;
+  return share.toFixed(share < 9.95 || (share >= 99.5 && share < 100) ? 1 : 0) + '%';
 }
 
 function signed(part, whole) {
