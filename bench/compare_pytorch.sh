@@ -17,44 +17,17 @@
 # BUILD_FOLDER names the build folder. Measure on a machine that does nothing else.
 set -euo pipefail
 
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-build=${BUILD_FOLDER:-$root/build}
+# shellcheck source=bench/options.sh
+source "$(dirname "${BASH_SOURCE[0]}")/options.sh"
 pythons=()
 layers=6 width=256 heads=8 context=256 batch=8 threads=2 steps=20 rounds=3 warmup=5
 data=$build/data/bible.txt
 save=''
 
-fail() {
-    printf 'compare_pytorch: %s\n' "$@" >&2
-    exit 1
-}
-
-parse_arguments() {
-    local name
-    while (($# > 0)); do
-        name=${1#--}
-        case $1 in
-        --save) save=yes ;;
-        --python | --heads | --layers | --width | --context | --batch | --threads | --steps | --rounds | --data)
-            (($# > 1)) || fail "$1 needs a value"
-            if [[ $name == python ]]; then pythons+=("$2"); else printf -v "$name" '%s' "$2"; fi
-            shift
-            ;;
-        -h | --help)
-            sed -n '2,/^set -/{/^#/s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"
-            exit 0
-            ;;
-        *) fail "unknown option $1; --help lists them" ;;
-        esac
-        shift
-    done
-    ((${#pythons[@]} > 0)) || pythons=(/usr/bin/python3)
-}
-
 check() {
     local python
-    [[ -x $build/bin/ebb-train ]] || fail "no ebb-train in $build/bin" 'build it by: bash model/quickstart.sh --steps 0'
-    [[ -r $data ]] || fail "no text $data" 'make the default one by: bash model/quickstart.sh --steps 0'
+    need ebb-train
+    ((${#pythons[@]} > 0)) || pythons=(/usr/bin/python3)
     for python in "${pythons[@]}"; do
         "$python" -c 'import torch' 2>/dev/null || fail "$python has no PyTorch" \
             'on Debian or Ubuntu: apt-get install python3-torch libopenblas0-openmp'
@@ -169,14 +142,12 @@ PY
 
 main() {
     local folder round index
-    parse_arguments "$@"
+    parse_options 'python+ heads layers width context batch threads steps rounds data' "$@"
     check
     folder=$(mktemp -d)
     # shellcheck disable=SC2064 # the folder as it is now
     trap "rm -rf '$folder'" EXIT
-    # A part will do, and ebb-train's evaluation at the end, which is not measured, has less to read.
-    head -c 400000 "$data" >"$folder/text"
-    data=$folder/text
+    shorten "$folder"
     load=$(cut -d ' ' -f 1-3 /proc/loadavg)
     command="bash bench/compare_pytorch.sh $*"
     for ((round = 1; round <= rounds; round++)); do

@@ -15,38 +15,12 @@
 # BUILD_FOLDER names the build folder.
 set -euo pipefail
 
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-build=${BUILD_FOLDER:-$root/build}
+# shellcheck source=bench/options.sh
+source "$(dirname "${BASH_SOURCE[0]}")/options.sh"
 layers=6 width=256 heads=8 context=256 batch=8 steps=20 dtype=fp32
 data=$build/data/bible.txt
 save=''
 warmup=4
-
-fail() {
-    printf 'step_profile: %s\n' "$@" >&2
-    exit 1
-}
-
-parse_arguments() {
-    while (($# > 0)); do
-        case $1 in
-        --save) save=$root/bench/results/step-profile.json ;;
-        --heads | --layers | --width | --context | --batch | --steps | --data | --dtype)
-            (($# > 1)) || fail "$1 needs a value"
-            printf -v "${1#--}" '%s' "$2"
-            shift
-            ;;
-        -h | --help)
-            sed -n '2,/^set -/{/^#/s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"
-            exit 0
-            ;;
-        *) fail "unknown option $1; --help lists them" ;;
-        esac
-        shift
-    done
-    [[ -x $build/bin/ebb-train && -x $build/bin/bench_roof ]] || fail "no ebb-train and bench_roof in $build/bin"
-    [[ -r $data ]] || fail "no text $data" 'make the default one by: bash model/quickstart.sh --steps 0'
-}
 
 # run_steps <count> <name>: writes <name>.times, and the process's processor time to <name>.seconds.
 run_steps() {
@@ -58,7 +32,7 @@ run_steps() {
 }
 
 summarise() {
-    FOLDER=$folder RESULT=$save STEPS=$steps COMMAND=$command SHAPE="$layers $width $heads $context $batch $dtype" \
+    FOLDER=$folder RESULT=${save:+$root/bench/results/step-profile.json} STEPS=$steps COMMAND=$command SHAPE="$layers $width $heads $context $batch $dtype" \
         COMMIT=$(git -C "$root" describe --always --dirty 2>/dev/null || echo unknown) python3 - <<'PY'
 import datetime, json, os, re, subprocess
 
@@ -133,11 +107,11 @@ PY
 
 main() {
     command="bash bench/step_profile.sh $*"
-    parse_arguments "$@"
+    parse_options 'heads layers width context batch steps data dtype' "$@"
+    need ebb-train bench_roof
     folder=$(mktemp -d)
     trap 'rm -rf "$folder"' EXIT
-    head -c 400000 "$data" >"$folder/text" # a part will do, and the evaluation at the end has less to read
-    data=$folder/text
+    shorten "$folder"
     "$build/bin/bench_roof" >"$folder/roof"
     run_steps "$warmup" few
     run_steps $((warmup + steps)) many
