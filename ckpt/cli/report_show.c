@@ -75,9 +75,8 @@ static FILE *open_source(const ebb_report_files_t *a, ebb_measured_t **measured)
 /* The trace that was given or is named; NULL after a complaint. */
 static ebb_trace_t *find_trace(const ebb_report_files_t *a, const ebb_measured_t *m)
 {
-    const char *path = a->trace ? a->trace : m ? m->trace : a->source;
-    if (path)
-        return ebb_cli_read_trace(path);
+    if (a->trace || !m || m->trace)
+        return ebb_cli_read_trace(a->trace ? a->trace : m ? m->trace : a->source);
     ebb_cli_fail(a->source,
                  m->statistics.step_operations
                      ? "these statistics name no trace: EBB_TRACE was not set, or the program ended before "

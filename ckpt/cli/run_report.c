@@ -74,7 +74,7 @@ static void name(const char *variable, const char *folder, const char *file, cha
 /* %p in a name is the program's process. */
 static void find_statistics(char out[PATH_MAX])
 {
-    const char *given = getenv("EBB_STATS"), *process = strstr(given, "%p");
+    const char *set = getenv("EBB_STATS"), *given = set ? set : "", *process = strstr(given, "%p");
     if (process)
         snprintf(out, PATH_MAX, "%.*s%d%s", (int)(process - given), given, (int)running, process + 2);
     else

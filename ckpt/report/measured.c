@@ -87,7 +87,8 @@ static bool read_numbers(ebb_measured_t *m, const cJSON *o, char *error, size_t 
 {
 #define X(key, meaning)                                                                                      \
     if (!cJSON_IsNumber(cJSON_GetObjectItemCaseSensitive(o, #key))) {                                        \
-        snprintf(error, error_size, "these are no statistics of this ebb: \"" #key "\" is missing");         \
+        snprintf(error, error_size,                                                                          \
+                 "these are no statistics, or those of another version of ebb: \"" #key "\" is missing");    \
         return false;                                                                                        \
     }                                                                                                        \
     m->statistics.key = (uint64_t)number(o, #key);
