@@ -26,8 +26,10 @@ static void set_variable(struct argp_state *state, const char *assignment)
     char name[64] = "EBB_";
     const char *equals = strchr(assignment, '=');
     size_t length = equals ? (size_t)(equals - assignment) : 0;
-    if (!length || length >= sizeof name - 4)
+    if (!equals || !length || length >= sizeof name - 4) {
         argp_error(state, "--set wants NAME=VALUE: %s", assignment);
+        return;
+    }
     size_t skip = strncasecmp(assignment, "EBB_", 4) ? 0 : 4;
     for (size_t i = skip; i < length; i++)
         name[4 + i - skip] =

@@ -217,10 +217,11 @@ static void end_stage(ebb_lessons_t *l, bool good)
 bool ebb_learn_begin(ebb_lessons_t *l)
 {
     ebb_learn_abandon();
-    if (l->unloaded != ebb_modules_unloaded())
+    const bool anew = l->unloaded != ebb_modules_unloaded();
+    if (anew)
         forget(l);
     l->unloaded = ebb_modules_unloaded();
-    if (l->stage != EBB_STAGE_RECORD && !ebb_match_begin(&l->recorded, l->left))
+    if (!anew && l->stage != EBB_STAGE_RECORD && !ebb_match_begin(&l->recorded, l->left))
         return false;
     if (!begin_stage(l)) {
         ebb_match_end();

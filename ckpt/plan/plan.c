@@ -181,11 +181,12 @@ static void write_index(FILE *out, const char *key, uint32_t index)
         fprintf(out, ", \"%s\": %" PRIu32, key, index);
 }
 
-static void write_list(FILE *out, const char *key, const uint32_t *list, uint32_t count)
+/* list[first, first + count); of a list that is NULL there are none. */
+static void write_list(FILE *out, const char *key, const uint32_t *list, uint32_t first, uint32_t count)
 {
     fprintf(out, ", \"%s\": [", key);
     for (uint32_t i = 0; i < count; i++)
-        fprintf(out, "%s%" PRIu32, i ? "," : "", list[i]);
+        fprintf(out, "%s%" PRIu32, i ? "," : "", list[first + i]);
     fputc(']', out);
 }
 
@@ -206,7 +207,7 @@ static void write_place(FILE *out, const ebb_plan_t *p, uint32_t index)
     static const char *const start_name[] = {"none", "device", "host"};
     const ebb_place_t *place = &p->place[index];
     fprintf(out, "{\"place\": %" PRIu32 ", \"bytes\": %" PRIu64, index, place->bytes);
-    write_list(out, "chunks", p->chunk ? p->chunk + place->first_chunk : NULL, place->chunk_count);
+    write_list(out, "chunks", p->chunk, place->first_chunk, place->chunk_count);
     fprintf(out, ", \"start\": \"%s\"", start_name[place->at_start]);
     write_index(out, "small_offset", place->small_offset);
     fputs("}\n", out);
@@ -220,7 +221,7 @@ static void write_action(FILE *out, const ebb_plan_t *p, uint32_t index)
     write_index(out, "place", a->place);
     write_index(out, "operation", a->operation);
     write_index(out, "join", a->join);
-    write_list(out, "waits", p->wait ? p->wait + a->first_wait : NULL, a->wait_count);
+    write_list(out, "waits", p->wait, a->first_wait, a->wait_count);
     fputs(", \"redirect\": [", out);
     for (uint32_t i = 0; i < a->redirect_count; i++) {
         const ebb_redirect_t *r = &p->redirect[a->first_redirect + i];
