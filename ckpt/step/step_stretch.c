@@ -3,6 +3,8 @@
 
 #include "step_follow.h"
 
+enum { ACCIDENT = 3 /* operations between known steps, at most */ };
+
 static bool is_like(const pending_t *s, const past_t *p, size_t from, size_t to)
 {
     track_t t = {.next = 0};
@@ -98,21 +100,47 @@ static bool is_logged(const follow_t *f, size_t start, size_t operations)
     return false;
 }
 
-/* Every short stretch of the last period stood in so many periods before as well, and there is one; and not one behind
- * every step, which would be no more than a word with something left out. */
-static bool explains_stretches(const follow_t *f, size_t from, size_t to, unsigned times)
+/* About the same operations stood at `start`, whether or not anything was known then. */
+static bool has_happened(const past_t *p, const stretch_t *s, size_t start)
+{
+    for (size_t from = start > REACH ? start - REACH : 0; from <= start + REACH; from++) {
+        size_t same = 0;
+        for (size_t i = 0; from >= oldest(p) && i < s->operations; i++)
+            same += at(p, from + i)->coarse == at(p, s->start + i)->coarse;
+        if (4 * same > 3 * s->operations)
+            return true;
+    }
+    return false;
+}
+
+static bool stood_before(const follow_t *f, const past_t *p, const stretch_t *s, size_t period,
+                         unsigned times)
+{
+    for (unsigned n = 1; n <= times; n++)
+        if (s->start < n * period ||
+            (!is_logged(f, s->start - n * period, s->operations) &&
+             (s->operations <= ACCIDENT || !has_happened(p, s, s->start - n * period))))
+            return false;
+    return true;
+}
+
+/* Every short stretch of the last period stood in the period before as well, and there is one; and not one behind
+ * every step, which would be no more than a word with something left out. Where periods are not quite the same, a few
+ * operations may stand somewhere by accident: they explain nothing, unless they were in two periods before. */
+static bool explains_stretches(const follow_t *f, const past_t *p, size_t from, size_t to, bool exact)
 {
     const size_t period = to - from, first = f->stretches > STRETCHES ? f->stretches - STRETCHES : 0;
     const size_t word = f->kinds.kind[kinds_main(&f->kinds)].info.operations;
     size_t explained = 0;
     for (size_t i = first; i < f->stretches; i++) {
         const stretch_t *s = &f->stretch[i % STRETCHES];
+        const bool accident = !exact && s->operations <= ACCIDENT;
         if (s->start < from)
             continue;
-        for (unsigned n = 1; n <= times; n++)
-            if (s->start < n * period || !is_logged(f, s->start - n * period, s->operations))
-                return false;
-        explained++;
+        if (stood_before(f, p, s, period, accident ? 2 : 1))
+            explained++;
+        else if (!accident)
+            return false;
     }
     return explained && period >= 2 * explained * word - word / 8;
 }
@@ -136,5 +164,5 @@ bool follow_wants(const follow_t *f, const past_t *p, size_t from, size_t to, bo
     if (to - from <= f->kinds.kind[main].info.operations)
         return false;
     return dwarfs_kinds(f, p, from, to) ||
-           (f->last_apart <= from && explains_stretches(f, from, to, exact ? 1 : 2));
+           (f->last_apart <= from && explains_stretches(f, p, from, to, exact));
 }
