@@ -16,7 +16,7 @@ enum {
     SAMPLES = 4,       /* of a loop's triples */
     BLOCK = 3,         /* more operations than these at one place are no accident */
     ERRORS_PART = 12,  /* one in so many operations may not fit, */
-    LEAST_WEIGHT = 48, /* bits, to tell a step from chance */
+    LEAST_WEIGHT = 80, /* bits, to tell a step from chance */
     WEIGHTS_PART = 2,  /* and one in so many bits */
     HEAVIEST = 8
 };
