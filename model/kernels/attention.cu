@@ -219,9 +219,7 @@ template <typename E> inline softgpu_cost_t attention_forward_cost(dim3, dim3, f
     return launch_cost(rows * heads * (p.T + 1) / 2 * 4 * p.D,
                        as_floats<E>(rows * (2.0 * heads + 2.0 * p.KV) * p.D) + rows * heads);
 }
-#define INSTANCE(DP, E)                                                                                      \
-    BLOCK_SIZE_INDEPENDENT(attention_forward_kernel<DP, E>);                                                 \
-    KERNEL_COST(attention_forward_cost<E>, attention_forward_kernel<DP, E>)
+#define INSTANCE(DP, E) INDEPENDENT_KERNEL(attention_forward_cost<E>, attention_forward_kernel<DP, E>)
 INSTANCE(32, float);
 INSTANCE(64, float);
 INSTANCE(128, float);

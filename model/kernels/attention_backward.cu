@@ -359,9 +359,7 @@ template <typename E> inline softgpu_cost_t for_keys_cost(dim3, dim3, backward_t
 {
     return backward_cost<E>(p, 4, 0, 2);
 }
-#define INSTANCE(DP, WHAT, E, COST)                                                                          \
-    BLOCK_SIZE_INDEPENDENT(attention_backward_kernel<DP, WHAT, E>);                                          \
-    KERNEL_COST(COST<E>, attention_backward_kernel<DP, WHAT, E>)
+#define INSTANCE(DP, WHAT, E, COST) INDEPENDENT_KERNEL(COST<E>, attention_backward_kernel<DP, WHAT, E>)
 #define INSTANCES(DP, E)                                                                                     \
     INSTANCE(DP, FOR_ALL, E, for_all_cost);                                                                  \
     INSTANCE(DP, FOR_QUERIES, E, for_queries_cost);                                                          \
@@ -392,8 +390,6 @@ __global__ void attention_delta_kernel(float *__restrict__ delta, const E *__res
             delta[(b * H + h) * T + t] = total;
     }
 }
-BLOCK_SIZE_INDEPENDENT(attention_delta_kernel<float>);
-BLOCK_SIZE_INDEPENDENT(attention_delta_kernel<bf16>);
 
 template <typename E>
 inline softgpu_cost_t attention_delta_cost(dim3, dim3, float *, const E *, const E *, int N, int, int H,
@@ -401,8 +397,8 @@ inline softgpu_cost_t attention_delta_cost(dim3, dim3, float *, const E *, const
 {
     return launch_cost(2.0 * N * H * D, as_floats<E>(2.0 * N * H * D) + (double)N * H);
 }
-KERNEL_COST(attention_delta_cost<float>, attention_delta_kernel<float>);
-KERNEL_COST(attention_delta_cost<bf16>, attention_delta_kernel<bf16>);
+INDEPENDENT_KERNEL(attention_delta_cost<float>, attention_delta_kernel<float>);
+INDEPENDENT_KERNEL(attention_delta_cost<bf16>, attention_delta_kernel<bf16>);
 
 template <int DP, typename E> static void backward_launch(const backward_t *p, cudaStream_t stream)
 {

@@ -52,16 +52,11 @@ template <typename E> inline softgpu_cost_t one_part_cost(dim3, dim3, heads_t p)
     return launch_cost(0, as_floats<E>(2.0 * p.H * p.N * p.D));
 }
 #define INSTANCE(E)                                                                                          \
-    BLOCK_SIZE_INDEPENDENT(heads_kernel<3, true, E>);                                                        \
-    BLOCK_SIZE_INDEPENDENT(heads_kernel<3, false, E>);                                                       \
-    BLOCK_SIZE_INDEPENDENT(heads_kernel<1, true, E>);                                                        \
-    BLOCK_SIZE_INDEPENDENT(heads_kernel<1, false, E>);                                                       \
-    KERNEL_COST(three_parts_cost<E>, heads_kernel<3, true, E>);                                              \
-    KERNEL_COST(three_parts_cost<E>, heads_kernel<3, false, E>);                                             \
-    KERNEL_COST(one_part_cost<E>, heads_kernel<1, true, E>);                                                 \
-    KERNEL_COST(one_part_cost<E>, heads_kernel<1, false, E>)
-INSTANCE(float);
-INSTANCE(bf16);
+    INDEPENDENT_KERNEL(three_parts_cost<E>, heads_kernel<3, true, E>);                                       \
+    INDEPENDENT_KERNEL(three_parts_cost<E>, heads_kernel<3, false, E>);                                      \
+    INDEPENDENT_KERNEL(one_part_cost<E>, heads_kernel<1, true, E>);                                          \
+    INDEPENDENT_KERNEL(one_part_cost<E>, heads_kernel<1, false, E>)
+FOR_TYPES(INSTANCE);
 #undef INSTANCE
 
 template <int PARTS, bool APART>
@@ -201,14 +196,9 @@ inline softgpu_cost_t softmax_backward_cost(dim3, dim3, E *, float *, const E *,
     return launch_cost(3 * elements, 0.5 * elements + as_floats<E>(1.5 * elements));
 }
 #define INSTANCE(DROPOUT, E)                                                                                 \
-    BLOCK_SIZE_INDEPENDENT(causal_softmax_forward_kernel<DROPOUT, E>);                                       \
-    KERNEL_COST(softmax_forward_cost<E>, causal_softmax_forward_kernel<DROPOUT, E>);                         \
-    BLOCK_SIZE_INDEPENDENT(causal_softmax_backward_kernel<DROPOUT, E>);                                      \
-    KERNEL_COST(softmax_backward_cost<E>, causal_softmax_backward_kernel<DROPOUT, E>)
-INSTANCE(false, float);
-INSTANCE(true, float);
-INSTANCE(false, bf16);
-INSTANCE(true, bf16);
+    INDEPENDENT_KERNEL(softmax_forward_cost<E>, causal_softmax_forward_kernel<DROPOUT, E>);                  \
+    INDEPENDENT_KERNEL(softmax_backward_cost<E>, causal_softmax_backward_kernel<DROPOUT, E>)
+FOR_FLAGS(INSTANCE);
 #undef INSTANCE
 
 typedef struct softmax {

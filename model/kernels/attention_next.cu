@@ -74,11 +74,8 @@ inline softgpu_cost_t attention_next_cost(dim3, dim3, E *, const E *, const E *,
 {
     return launch_cost(4.0 * count * H * D, as_floats<E>(2.0 * count * KV * D + 2.0 * H * D));
 }
-#define INSTANCE(E)                                                                                          \
-    BLOCK_SIZE_INDEPENDENT(attention_next_kernel<E>);                                                        \
-    KERNEL_COST(attention_next_cost<E>, attention_next_kernel<E>)
-INSTANCE(float);
-INSTANCE(bf16);
+#define INSTANCE(E) INDEPENDENT_KERNEL(attention_next_cost<E>, attention_next_kernel<E>)
+FOR_TYPES(INSTANCE);
 #undef INSTANCE
 
 template <typename E>

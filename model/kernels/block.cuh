@@ -38,6 +38,11 @@ typedef struct softgpu_cost {
 } softgpu_cost_t;
 #endif
 
+/* Both for a kernel: its cost function, then the kernel. */
+#define INDEPENDENT_KERNEL(cost, ...)                                                                        \
+    BLOCK_SIZE_INDEPENDENT(__VA_ARGS__);                                                                     \
+    KERNEL_COST(cost, __VA_ARGS__)
+
 static inline softgpu_cost_t launch_cost(double operations, double floats)
 {
     return softgpu_cost_t{operations, SOFTGPU_FP32, 4.0 * floats};

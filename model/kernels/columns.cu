@@ -23,7 +23,6 @@ __global__ void column_reduce_kernel(float *__restrict__ a, float *__restrict__ 
     }
     SIMD for (int c = block_thread(); c < columns; c += block_threads()) to[c] = acc[c];
 }
-BLOCK_SIZE_INDEPENDENT(column_reduce_kernel);
 
 inline softgpu_cost_t column_reduce_cost(dim3 grid, dim3, float *, float *, float *, const float *,
                                          int chunks, int C, int accumulate)
@@ -31,7 +30,7 @@ inline softgpu_cost_t column_reduce_cost(dim3 grid, dim3, float *, float *, floa
     const double sums = (double)grid.y * C;
     return launch_cost(sums * chunks, sums * (chunks + (accumulate ? 2 : 1)));
 }
-KERNEL_COST(column_reduce_cost, column_reduce_kernel);
+INDEPENDENT_KERNEL(column_reduce_cost, column_reduce_kernel);
 
 void column_reduce(float *a, float *b, float *d, const float *partials, int chunks, int C, int accumulate,
                    cudaStream_t stream)
@@ -115,16 +114,13 @@ inline softgpu_cost_t gelu_backward_cost(dim3 grid, dim3, float *partials, E *, 
     return pass_cost<E>(grid, partials, 16, 3, N, C);
 }
 
-#define INSTANCE(WHAT, E, COST)                                                                              \
-    BLOCK_SIZE_INDEPENDENT(column_pass_kernel<WHAT, E>);                                                     \
-    KERNEL_COST(COST<E>, column_pass_kernel<WHAT, E>)
+#define INSTANCE(WHAT, E, COST) INDEPENDENT_KERNEL(COST<E>, column_pass_kernel<WHAT, E>)
 #define INSTANCES(E)                                                                                         \
     INSTANCE(ONLY_SUM, E, only_sum_cost);                                                                    \
     INSTANCE(COPY, E, copy_cost);                                                                            \
     INSTANCE(THROUGH_DROPOUT, E, copy_cost);                                                                 \
     INSTANCE(THROUGH_GELU, E, gelu_backward_cost)
-INSTANCES(float);
-INSTANCES(bf16);
+FOR_TYPES(INSTANCES);
 #undef INSTANCES
 #undef INSTANCE
 

@@ -61,13 +61,8 @@ inline softgpu_cost_t cross_entropy_cost(dim3, dim3, float *, float *, E *dlogit
     const double elements = (double)N * V;
     return launch_cost(4 * elements, elements + (dlogits ? as_floats<E>(elements) : 0.0) + 2.0 * N);
 }
-#define INSTANCE(WIDE, E)                                                                                    \
-    BLOCK_SIZE_INDEPENDENT(cross_entropy_kernel<WIDE, E>);                                                   \
-    KERNEL_COST(cross_entropy_cost<E>, cross_entropy_kernel<WIDE, E>)
-INSTANCE(false, float);
-INSTANCE(true, float);
-INSTANCE(false, bf16);
-INSTANCE(true, bf16);
+#define INSTANCE(WIDE, E) INDEPENDENT_KERNEL(cross_entropy_cost<E>, cross_entropy_kernel<WIDE, E>)
+FOR_FLAGS(INSTANCE);
 #undef INSTANCE
 
 template <typename E>

@@ -40,6 +40,25 @@ template <typename E> static inline double as_floats(double n)
     return n * (double)sizeof(E) / 4.0;
 }
 
+/* INSTANCE(E) for each type of elements; INSTANCE(flag, E) for each flag as well; INSTANCE(flag, flag, E). */
+#define FOR_TYPES(INSTANCE)                                                                                  \
+    INSTANCE(float);                                                                                         \
+    INSTANCE(bf16)
+#define FOR_FLAGS(INSTANCE)                                                                                  \
+    INSTANCE(false, float);                                                                                  \
+    INSTANCE(true, float);                                                                                   \
+    INSTANCE(false, bf16);                                                                                   \
+    INSTANCE(true, bf16)
+#define FOR_TWO_FLAGS(INSTANCE)                                                                              \
+    INSTANCE(false, false, float);                                                                           \
+    INSTANCE(false, true, float);                                                                            \
+    INSTANCE(true, false, float);                                                                            \
+    INSTANCE(true, true, float);                                                                             \
+    INSTANCE(false, false, bf16);                                                                            \
+    INSTANCE(false, true, bf16);                                                                             \
+    INSTANCE(true, false, bf16);                                                                             \
+    INSTANCE(true, true, bf16)
+
 /* Calls FUNCTION<float>(...) or FUNCTION<bf16>(...). */
 #define FOR_DTYPE(type, FUNCTION, ...)                                                                       \
     do {                                                                                                     \

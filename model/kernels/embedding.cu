@@ -43,16 +43,8 @@ inline softgpu_cost_t embedding_forward_cost(dim3, dim3, E *, const int *, const
                        as_floats<E>(2.0 * N * C + (wpe ? (double)T * C : 0.0)) + N);
 }
 #define INSTANCE(POSITIONS, DROPOUT, E)                                                                      \
-    BLOCK_SIZE_INDEPENDENT(embedding_forward_kernel<POSITIONS, DROPOUT, E>);                                 \
-    KERNEL_COST(embedding_forward_cost<E>, embedding_forward_kernel<POSITIONS, DROPOUT, E>)
-#define INSTANCES(E)                                                                                         \
-    INSTANCE(false, false, E);                                                                               \
-    INSTANCE(false, true, E);                                                                                \
-    INSTANCE(true, false, E);                                                                                \
-    INSTANCE(true, true, E)
-INSTANCES(float);
-INSTANCES(bf16);
-#undef INSTANCES
+    INDEPENDENT_KERNEL(embedding_forward_cost<E>, embedding_forward_kernel<POSITIONS, DROPOUT, E>)
+FOR_TWO_FLAGS(INSTANCE);
 #undef INSTANCE
 
 template <bool POSITIONS, typename E>
@@ -151,14 +143,9 @@ inline softgpu_cost_t embedding_positions_cost(dim3, dim3, float *, const E *, i
 }
 
 #define INSTANCE(DROPOUT, E)                                                                                 \
-    BLOCK_SIZE_INDEPENDENT(embedding_tokens_kernel<DROPOUT, E>);                                             \
-    KERNEL_COST(embedding_tokens_cost<E>, embedding_tokens_kernel<DROPOUT, E>);                              \
-    BLOCK_SIZE_INDEPENDENT(embedding_positions_kernel<DROPOUT, E>);                                          \
-    KERNEL_COST(embedding_positions_cost<E>, embedding_positions_kernel<DROPOUT, E>)
-INSTANCE(false, float);
-INSTANCE(true, float);
-INSTANCE(false, bf16);
-INSTANCE(true, bf16);
+    INDEPENDENT_KERNEL(embedding_tokens_cost<E>, embedding_tokens_kernel<DROPOUT, E>);                       \
+    INDEPENDENT_KERNEL(embedding_positions_cost<E>, embedding_positions_kernel<DROPOUT, E>)
+FOR_FLAGS(INSTANCE);
 #undef INSTANCE
 
 template <bool DROPOUT, typename E>

@@ -33,12 +33,9 @@ inline softgpu_cost_t bias_gelu_cost(dim3, dim3, E *, const E *, const E *, int 
 }
 
 #define INSTANCE(E)                                                                                          \
-    BLOCK_SIZE_INDEPENDENT(bias_kernel<false, E>);                                                           \
-    BLOCK_SIZE_INDEPENDENT(bias_kernel<true, E>);                                                            \
-    KERNEL_COST(bias_cost<E>, bias_kernel<false, E>);                                                        \
-    KERNEL_COST(bias_gelu_cost<E>, bias_kernel<true, E>)
-INSTANCE(float);
-INSTANCE(bf16);
+    INDEPENDENT_KERNEL(bias_cost<E>, bias_kernel<false, E>);                                                 \
+    INDEPENDENT_KERNEL(bias_gelu_cost<E>, bias_kernel<true, E>)
+FOR_TYPES(INSTANCE);
 #undef INSTANCE
 
 template <bool GELU, typename E>
@@ -91,15 +88,13 @@ __global__ void swiglu_forward_kernel(E *__restrict__ out,     /* [N,F] */
         }
     }
 }
-BLOCK_SIZE_INDEPENDENT(swiglu_forward_kernel<float>);
-BLOCK_SIZE_INDEPENDENT(swiglu_forward_kernel<bf16>);
 
 template <typename E> inline softgpu_cost_t swiglu_forward_cost(dim3, dim3, E *, const E *, int N, int F, int)
 {
     return launch_cost(8.0 * N * F, as_floats<E>(3.0 * N * F));
 }
-KERNEL_COST(swiglu_forward_cost<float>, swiglu_forward_kernel<float>);
-KERNEL_COST(swiglu_forward_cost<bf16>, swiglu_forward_kernel<bf16>);
+INDEPENDENT_KERNEL(swiglu_forward_cost<float>, swiglu_forward_kernel<float>);
+INDEPENDENT_KERNEL(swiglu_forward_cost<bf16>, swiglu_forward_kernel<bf16>);
 
 /* With s = sigmoid(gate): d silu(gate) = s (1 + gate (1 - s)). dx may be x. */
 template <typename E>
@@ -121,16 +116,14 @@ __global__ void swiglu_backward_kernel(E *dx,                      /* [N,2,F] */
         }
     }
 }
-BLOCK_SIZE_INDEPENDENT(swiglu_backward_kernel<float>);
-BLOCK_SIZE_INDEPENDENT(swiglu_backward_kernel<bf16>);
 
 template <typename E>
 inline softgpu_cost_t swiglu_backward_cost(dim3, dim3, E *, const E *, const E *, int N, int F, int)
 {
     return launch_cost(14.0 * N * F, as_floats<E>(5.0 * N * F));
 }
-KERNEL_COST(swiglu_backward_cost<float>, swiglu_backward_kernel<float>);
-KERNEL_COST(swiglu_backward_cost<bf16>, swiglu_backward_kernel<bf16>);
+INDEPENDENT_KERNEL(swiglu_backward_cost<float>, swiglu_backward_kernel<float>);
+INDEPENDENT_KERNEL(swiglu_backward_cost<bf16>, swiglu_backward_kernel<bf16>);
 
 template <typename E>
 static void swiglu_forward_launch(void *out, const void *x, int N, int F, cudaStream_t stream)

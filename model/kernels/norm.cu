@@ -61,13 +61,8 @@ inline softgpu_cost_t layernorm_forward_cost(dim3, dim3, E *, float *mean, float
 {
     return launch_cost((mean ? 8.0 : 5.0) * N * C, as_floats<E>(2.0 * N * C) + (mean ? 2.0 : 1.0) * N);
 }
-#define INSTANCE(RMS, E)                                                                                     \
-    BLOCK_SIZE_INDEPENDENT(layernorm_forward_kernel<RMS, E>);                                                \
-    KERNEL_COST(layernorm_forward_cost<E>, layernorm_forward_kernel<RMS, E>)
-INSTANCE(false, float);
-INSTANCE(true, float);
-INSTANCE(false, bf16);
-INSTANCE(true, bf16);
+#define INSTANCE(RMS, E) INDEPENDENT_KERNEL(layernorm_forward_cost<E>, layernorm_forward_kernel<RMS, E>)
+FOR_FLAGS(INSTANCE);
 #undef INSTANCE
 
 template <bool RMS, typename E>
@@ -157,16 +152,8 @@ template <typename E> inline softgpu_cost_t residual_layernorm_cost(dim3, dim3, 
                        as_floats<E>(4.0 * p.N * p.C) + (p.mean ? 2.0 : 1.0) * p.N);
 }
 #define INSTANCE(RMS, DROPOUT, E)                                                                            \
-    BLOCK_SIZE_INDEPENDENT(residual_layernorm_kernel<RMS, DROPOUT, E>);                                      \
-    KERNEL_COST(residual_layernorm_cost<E>, residual_layernorm_kernel<RMS, DROPOUT, E>)
-#define INSTANCES(E)                                                                                         \
-    INSTANCE(false, false, E);                                                                               \
-    INSTANCE(false, true, E);                                                                                \
-    INSTANCE(true, false, E);                                                                                \
-    INSTANCE(true, true, E)
-INSTANCES(float);
-INSTANCES(bf16);
-#undef INSTANCES
+    INDEPENDENT_KERNEL(residual_layernorm_cost<E>, residual_layernorm_kernel<RMS, DROPOUT, E>)
+FOR_TWO_FLAGS(INSTANCE);
 #undef INSTANCE
 
 template <bool RMS, typename E>
@@ -299,13 +286,8 @@ template <typename E> inline softgpu_cost_t layernorm_backward_cost(dim3 grid, d
                        as_floats<E>((p.dresidual ? 4.0 : 3.0) * p.N * p.C) + vectors * grid.x * p.C +
                            vectors * p.N);
 }
-#define INSTANCE(RMS, E)                                                                                     \
-    BLOCK_SIZE_INDEPENDENT(layernorm_backward_kernel<RMS, E>);                                               \
-    KERNEL_COST(layernorm_backward_cost<E>, layernorm_backward_kernel<RMS, E>)
-INSTANCE(false, float);
-INSTANCE(true, float);
-INSTANCE(false, bf16);
-INSTANCE(true, bf16);
+#define INSTANCE(RMS, E) INDEPENDENT_KERNEL(layernorm_backward_cost<E>, layernorm_backward_kernel<RMS, E>)
+FOR_FLAGS(INSTANCE);
 #undef INSTANCE
 
 size_t layernorm_backward_scratch(int N, int C)

@@ -28,13 +28,12 @@ __global__ void sum_kernel(float *__restrict__ result, const float *__restrict__
     if (block_thread() == 0)
         result[0] = (accumulate ? result[0] : 0.0f) + (float)((double)scale * total);
 }
-BLOCK_SIZE_INDEPENDENT(sum_kernel);
 
 inline softgpu_cost_t sum_cost(dim3, dim3, float *, const float *, size_t n, float, int)
 {
     return launch_cost((double)n, (double)n);
 }
-KERNEL_COST(sum_cost, sum_kernel);
+INDEPENDENT_KERNEL(sum_cost, sum_kernel);
 
 cudaError_t sum(float *result, const float *x, size_t n, float scale, int accumulate, cudaStream_t stream)
 {
@@ -54,13 +53,12 @@ __global__ void sum_squares_kernel(float *__restrict__ partials, /* a block's sl
     if (block_thread() == 0)
         partials[blockIdx.x] = total;
 }
-BLOCK_SIZE_INDEPENDENT(sum_squares_kernel);
 
 inline softgpu_cost_t sum_squares_cost(dim3 grid, dim3, float *, const float *, size_t n)
 {
     return launch_cost(2.0 * (double)n, (double)n + grid.x);
 }
-KERNEL_COST(sum_squares_cost, sum_squares_kernel);
+INDEPENDENT_KERNEL(sum_squares_cost, sum_squares_kernel);
 
 size_t sum_squares_partials(size_t n)
 {
@@ -89,13 +87,12 @@ __global__ void gradient_scale_kernel(float *__restrict__ result, const float *_
         result[1] = clip > 0.0f && norm > clip ? clip / norm : 1.0f;
     }
 }
-BLOCK_SIZE_INDEPENDENT(gradient_scale_kernel);
 
 inline softgpu_cost_t gradient_scale_cost(dim3, dim3, float *, const float *, size_t n, float)
 {
     return launch_cost((double)n, (double)n);
 }
-KERNEL_COST(gradient_scale_cost, gradient_scale_kernel);
+INDEPENDENT_KERNEL(gradient_scale_cost, gradient_scale_kernel);
 
 cudaError_t gradient_scale(float *result, const float *partials, size_t n, float clip, cudaStream_t stream)
 {
@@ -110,13 +107,12 @@ __global__ void round_bf16_kernel(bf16 *__restrict__ to, const float *__restrict
     SIMD for (size_t i = begin + (size_t)block_thread(); i < end; i += (size_t)block_threads())
         store_f(to + i, from[i]);
 }
-BLOCK_SIZE_INDEPENDENT(round_bf16_kernel);
 
 inline softgpu_cost_t round_bf16_cost(dim3, dim3, bf16 *, const float *, size_t n)
 {
     return launch_cost((double)n, 1.5 * (double)n);
 }
-KERNEL_COST(round_bf16_cost, round_bf16_kernel);
+INDEPENDENT_KERNEL(round_bf16_cost, round_bf16_kernel);
 
 cudaError_t round_bf16(void *to, const float *from, size_t n, cudaStream_t stream)
 {
@@ -222,18 +218,15 @@ __global__ void adamw_kernel(float *__restrict__ parameter, float *__restrict__ 
                               noise + (COPY_HOW == STOCHASTIC ? border - begin : 0));
     }
 }
-BLOCK_SIZE_INDEPENDENT(adamw_kernel<NO_COPY>);
-BLOCK_SIZE_INDEPENDENT(adamw_kernel<NEAREST>);
-BLOCK_SIZE_INDEPENDENT(adamw_kernel<STOCHASTIC>);
 
 inline softgpu_cost_t adamw_cost(dim3, dim3, float *, float *, float *, bf16 *copy, const float *,
                                  const float *, const adamw_scalars_t *, size_t n, size_t, adamw_step_t)
 {
     return launch_cost(15.0 * (double)n, (copy ? 7.5 : 7.0) * (double)n);
 }
-KERNEL_COST(adamw_cost, adamw_kernel<NO_COPY>);
-KERNEL_COST(adamw_cost, adamw_kernel<NEAREST>);
-KERNEL_COST(adamw_cost, adamw_kernel<STOCHASTIC>);
+INDEPENDENT_KERNEL(adamw_cost, adamw_kernel<NO_COPY>);
+INDEPENDENT_KERNEL(adamw_cost, adamw_kernel<NEAREST>);
+INDEPENDENT_KERNEL(adamw_cost, adamw_kernel<STOCHASTIC>);
 
 adamw_scalars_t adamw_scalars_of(adamw_t options)
 {

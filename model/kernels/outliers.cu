@@ -41,13 +41,12 @@ __global__ void outlier_check_kernel(float *__restrict__ past, /* [OUTLIER_FLOAT
     result[1] = skip ? -1.0f : result[1];
     result[2] = skip ? 1.0f : 0.0f;
 }
-BLOCK_SIZE_INDEPENDENT(outlier_check_kernel);
 
 inline softgpu_cost_t outlier_check_cost(dim3, dim3, float *, float *, const float *, float)
 {
     return launch_cost(6.0 * OUTLIER_WINDOW, 2.0 * OUTLIER_WINDOW);
 }
-KERNEL_COST(outlier_check_cost, outlier_check_kernel);
+INDEPENDENT_KERNEL(outlier_check_cost, outlier_check_kernel);
 
 cudaError_t outlier_check(float *past, float *result, const float *loss, float threshold, cudaStream_t stream)
 {

@@ -30,9 +30,7 @@ inline softgpu_cost_t rope_cost(dim3, dim3, E *, const float *, int N, int T, in
 {
     return launch_cost(3.0 * N * turned * D, as_floats<E>(2.0 * N * turned * D) + (double)T * D);
 }
-#define INSTANCE(SIGN, E)                                                                                    \
-    BLOCK_SIZE_INDEPENDENT(rope_kernel<SIGN, E>);                                                            \
-    KERNEL_COST(rope_cost<E>, rope_kernel<SIGN, E>)
+#define INSTANCE(SIGN, E) INDEPENDENT_KERNEL(rope_cost<E>, rope_kernel<SIGN, E>)
 INSTANCE(1, float);
 INSTANCE(-1, float);
 INSTANCE(1, bf16);
