@@ -1,7 +1,7 @@
 /* bench_planner.c: what `auto` costs and what its plans come to: steps of transformers made up by tests/ckpt/traces.c, at budgets
  * from 80 to 20% of the activation peak (what is there at most, above what outlives the step).
  *
- *   bench_planner [LAYERS [MICRO_BATCHES [BOUND]]]     default: 450 1; in turn 60 7 where nothing is given
+ *   bench_planner [LAYERS [MICRO_BATCHES [BOUND [PERCENT]]]]     default: 450 1; in turn 60 7 where nothing is given
  *
  * Time is processor time of the process, so that it hardly depends on who else is there. Exits 1 if a plan takes more than BOUND
  * milliseconds, is not good, or is slower than that of a smaller budget.
@@ -74,7 +74,8 @@ static bool plan_one(const ebb_trace_t *t, const ebb_plan_request_t *r, unsigned
     return good && took <= bound;
 }
 
-static bool plan_all(uint32_t layers, uint32_t micro_batches, double bound)
+/* `only`: this percentage; 0: all. */
+static bool plan_all(uint32_t layers, uint32_t micro_batches, double bound, unsigned only)
 {
     static const unsigned percents[] = {100, 80, 60, 50, 40, 30, 20};
     const trace_shape_t shape = {.layers = layers,
@@ -98,6 +99,8 @@ static bool plan_all(uint32_t layers, uint32_t micro_batches, double bound)
            micro_batches, t->operation_count, (double)all / (1 << 30));
     bool good = all > 0;
     for (size_t i = 0; good && i < sizeof percents / sizeof percents[0]; i++) {
+        if (only && percents[i] != only)
+            continue;
         r.device_bytes = persistent + (all - persistent) / 100 * percents[i];
         good = plan_one(t, &r, percents[i], bound, &before);
     }
@@ -110,6 +113,7 @@ int main(int argc, char **argv)
     setvbuf(stdout, NULL, _IOLBF, 0);
     const double bound = argc > 3 ? atof(argv[3]) : 1e9;
     if (argc > 1)
-        return !plan_all((uint32_t)atoi(argv[1]), argc > 2 ? (uint32_t)atoi(argv[2]) : 1, bound);
-    return !plan_all(450, 1, bound) | !plan_all(60, 7, bound);
+        return !plan_all((uint32_t)atoi(argv[1]), argc > 2 ? (uint32_t)atoi(argv[2]) : 1, bound,
+                         argc > 4 ? (unsigned)atoi(argv[4]) : 0);
+    return !plan_all(450, 1, bound, 0) | !plan_all(60, 7, bound, 0);
 }

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { LONG_STEP = 3000 };
+
 uint32_t ebb_candidates_keep_peak(ebb_candidates_t *s)
 {
     ebb_taste_t keep = {.most_replay_ns = UINT64_MAX, .target_chunks = EBB_NONE / 2};
@@ -14,41 +16,56 @@ uint32_t ebb_candidates_keep_peak(ebb_candidates_t *s)
     return peak == EBB_NONE ? 0 : peak;
 }
 
-/* Chunks for the schedule that was walked. One that doesn't fit is only of interest as the smallest so far.
- */
-static bool lay(ebb_candidates_t *s, ebb_overlay_t *overlay)
+const ebb_candidate_t *ebb_candidates_best(const ebb_candidates_t *s, uint32_t chunks)
 {
-    const uint32_t enough = s->best ? s->limit : s->smallest;
-    const uint32_t peak = ebb_schedule_peak(&s->schedule, &s->model, NULL);
-    if (peak > s->limit && (s->best || peak >= s->smallest))
-        return false;
-    if (!ebb_overlay_make(overlay, &s->schedule, &s->model, enough))
-        return false;
-    s->smallest = overlay->chunk_count < s->smallest ? overlay->chunk_count : s->smallest;
-    if (overlay->chunk_count <= s->limit)
-        return true;
-    ebb_overlay_delete(overlay);
-    return false;
+    uint32_t fitting = 0;
+    while (fitting < s->front_count && s->front[fitting].chunks <= chunks)
+        fitting++;
+    return fitting ? &s->front[fitting - 1] : NULL;
 }
 
-/* The plan of the schedule that was walked; it replaces the best if it is faster. False: it doesn't fit. */
-static bool offer(ebb_candidates_t *s)
+/* Into the front, if nothing there is as small and as fast; those that it beats leave. Takes the plan over. */
+static void enter(ebb_candidates_t *s, uint32_t chunks, uint64_t ns, ebb_plan_t *plan)
+{
+    const ebb_candidate_t *rival = ebb_candidates_best(s, chunks);
+    if ((rival && (rival->ns < ns || (rival->ns == ns && rival->chunks == chunks))) ||
+        !ebb_array_append((void **)&s->front, &s->front_count, &s->front_room, sizeof *s->front)) {
+        s->no_memory |= !rival;
+        ebb_plan_delete(plan);
+        return;
+    }
+    uint32_t kept = 0, count = --s->front_count;
+    ebb_candidate_t now = {chunks, ns, plan};
+    while (kept < count &&
+           (s->front[kept].chunks < chunks || (s->front[kept].chunks == chunks && s->front[kept].ns <= ns)))
+        kept++;
+    uint32_t beaten = kept;
+    for (; beaten < count && s->front[beaten].ns > ns; beaten++)
+        ebb_plan_delete(s->front[beaten].plan);
+    memmove(&s->front[kept + 1], &s->front[beaten], (count - beaten) * sizeof *s->front);
+    s->front[kept] = now;
+    s->front_count = count - (beaten - kept) + 1;
+}
+
+/* The plan of the schedule that was walked; its time. UINT64_MAX: there is none. */
+static uint64_t offer(ebb_candidates_t *s)
 {
     ebb_overlay_t overlay;
-    if (!lay(s, &overlay))
-        return false;
+    if (!ebb_overlay_make(&overlay, &s->schedule, &s->model, EBB_NONE / 2))
+        return UINT64_MAX;
+    if (overlay.chunk_count < s->least)
+        overlay.chunk_count = s->least;
     ebb_plan_t *plan = ebb_schedule_emit(&s->schedule, &overlay, &s->model);
-    uint64_t ns = plan ? ebb_simulate_ns(plan, s->model.trace, &s->model.request->hardware) : 0;
+    const uint64_t ns = plan ? ebb_simulate_ns(plan, s->model.trace, &s->model.request->hardware) : 0;
     s->no_memory |= !ns;
-    if (ns && ns < s->best_ns) {
-        ebb_plan_delete(s->best);
-        s->best = plan;
-        s->best_ns = plan->predicted_ns = ns;
-        plan = NULL;
+    if (ns) {
+        plan->predicted_ns = ns;
+        enter(s, overlay.chunk_count, ns, plan);
+    } else {
+        ebb_plan_delete(plan);
     }
-    ebb_plan_delete(plan);
     ebb_overlay_delete(&overlay);
-    return true;
+    return ns ? ns : UINT64_MAX;
 }
 
 /* Stays and copies as the walk left them. */
@@ -68,21 +85,19 @@ static bool copies(const ebb_schedule_t *s)
     return false;
 }
 
-uint64_t ebb_candidates_most_replay(const ebb_candidates_t *s)
+bool ebb_candidates_done(const ebb_candidates_t *s, uint32_t chunks)
 {
-    return s->best_ns - s->model.begin_ns[s->model.trace->operation_count];
+    const ebb_candidate_t *best = ebb_candidates_best(s, chunks);
+    return best && best->ns <= s->model.begin_ns[s->model.trace->operation_count] + 1;
 }
 
-bool ebb_candidates_done(const ebb_candidates_t *s)
-{
-    return s->best_ns <= s->model.begin_ns[s->model.trace->operation_count] + 1;
-}
-
-void ebb_candidates_try(ebb_candidates_t *s, const ebb_taste_t *taste)
+uint64_t ebb_candidates_try(ebb_candidates_t *s, const ebb_taste_t *taste)
 {
     ebb_schedule_t *schedule = &s->schedule;
+    uint64_t ns = UINT64_MAX;
+    s->tries++;
     if (!ebb_schedule_walk(schedule, &s->model, taste))
-        return;
+        return ns;
     uint32_t peak = ebb_schedule_peak(schedule, &s->model, NULL);
     uint32_t limit = peak > taste->target_chunks ? peak : taste->target_chunks;
     size_t bytes = schedule->stay_count * sizeof *schedule->stay;
@@ -90,11 +105,14 @@ void ebb_candidates_try(ebb_candidates_t *s, const ebb_taste_t *taste)
     if (tight) {
         memcpy(tight, schedule->stay, bytes);
         if (ebb_schedule_relax(schedule, &s->model, limit))
-            offer(s);
+            ns = offer(s);
         tighten(schedule, tight);
     }
     free(tight);
-    offer(s);
+    if (tight && s->model.trace->operation_count > LONG_STEP)
+        return ns; /* where a try takes long, the one that is hardly ever the better one is left out */
+    const uint64_t without = offer(s);
+    return ns < without ? ns : without;
 }
 
 static uint32_t walked_peak(ebb_candidates_t *s, const ebb_taste_t *taste)
@@ -105,24 +123,25 @@ static uint32_t walked_peak(ebb_candidates_t *s, const ebb_taste_t *taste)
     return peak == EBB_NONE ? 0 : peak;
 }
 
-void ebb_candidates_try_strategy(ebb_candidates_t *s, ebb_strategy_t strategy, const char *argument)
+void ebb_candidates_try_strategy(ebb_candidates_t *s, ebb_strategy_t strategy, const char *argument,
+                                 uint64_t most_replay_ns)
 {
-    enum { LEVELS = 8 };
+    const uint32_t levels = s->model.trace->operation_count > LONG_STEP ? 3 : 8;
     ebb_fates_t fates;
-    if (ebb_candidates_done(s))
+    if (ebb_candidates_done(s, s->limit))
         return;
     if (!ebb_fates_make(&fates, &s->model, strategy, argument)) {
         s->no_memory = true;
         return;
     }
     ebb_taste_t taste = {
-        .fates = &fates, .most_replay_ns = UINT64_MAX, .caution = 1, .target_chunks = EBB_NONE / 2};
+        .fates = &fates, .most_replay_ns = most_replay_ns, .caution = 1, .target_chunks = EBB_NONE / 2};
     if (strategy == EBB_STRATEGY_OFFLOAD) {
         const uint32_t high = walked_peak(s, &taste);
         taste.target_chunks = 0;
         const uint32_t low = walked_peak(s, &taste);
-        for (uint32_t i = LEVELS; i > 0 && low < high; i--) {
-            taste.target_chunks = low + (uint32_t)((uint64_t)(high - low) * i / LEVELS);
+        for (uint32_t i = levels; i > 0 && low < high; i--) {
+            taste.target_chunks = low + (uint32_t)((uint64_t)(high - low) * i / levels);
             ebb_candidates_try(s, &taste);
         }
         taste.target_chunks = low;
@@ -138,20 +157,20 @@ static void explain(const ebb_candidates_t *s, char *why, size_t why_bytes)
     uint64_t chunk = t->chunk_bytes;
     if (s->no_memory)
         snprintf(why, why_bytes, "out of memory");
-    else if (s->smallest == EBB_NONE)
+    else if (!s->front_count)
         snprintf(why, why_bytes, "no plan was found at all: it would recompute too much, or too deep");
     else if (m->widest_chunks > s->limit)
         snprintf(why, why_bytes,
                  "operation %" PRIu32 " (%.60s) touches %" PRIu64
                  " bytes at once and small buffers take %" PRIu64 "; the smallest known to do is %" PRIu64,
                  m->widest, t->operation[m->widest].name, m->widest_chunks * chunk, m->small_bytes,
-                 s->smallest * chunk + m->small_bytes);
+                 s->front[0].chunks * chunk + m->small_bytes);
     else
         snprintf(why, why_bytes,
                  "no plan fits; operation %" PRIu32 " (%.60s) touches the most, %" PRIu64
                  " bytes at once; the smallest known to do is %" PRIu64,
                  m->widest, t->operation[m->widest].name, m->widest_chunks * chunk,
-                 s->smallest * chunk + m->small_bytes);
+                 s->front[0].chunks * chunk + m->small_bytes);
 }
 
 /* A program that leaves the trace gets all it has left alive: that must find room on the device and the host.
@@ -195,7 +214,7 @@ static bool room_for_all(const ebb_model_t *m, char *why, size_t why_bytes)
 bool ebb_candidates_begin(ebb_candidates_t *s, const ebb_trace_t *trace, const ebb_plan_request_t *request,
                           char *why, size_t why_bytes)
 {
-    *s = (ebb_candidates_t){.smallest = EBB_NONE, .best_ns = UINT64_MAX};
+    *s = (ebb_candidates_t){0};
     if (!ebb_model_make(&s->model, trace, request, why, why_bytes))
         return false;
     if (!room_for_all(&s->model, why, why_bytes)) {
@@ -212,12 +231,18 @@ bool ebb_candidates_begin(ebb_candidates_t *s, const ebb_trace_t *trace, const e
 ebb_plan_t *ebb_candidates_end(ebb_candidates_t *s, char *why, size_t why_bytes)
 {
     const ebb_model_t *m = &s->model;
+    const ebb_candidate_t *best = ebb_candidates_best(s, s->limit);
+    ebb_plan_t *plan = best ? best->plan : NULL;
     if (m->request->smallest)
         *m->request->smallest =
-            s->smallest == EBB_NONE ? 0 : s->smallest * m->trace->chunk_bytes + m->small_bytes;
-    if (!s->best)
+            s->front_count ? s->front[0].chunks * m->trace->chunk_bytes + m->small_bytes : 0;
+    if (!best)
         explain(s, why, why_bytes);
+    for (uint32_t i = 0; i < s->front_count; i++)
+        if (s->front[i].plan != plan)
+            ebb_plan_delete(s->front[i].plan);
+    free(s->front);
     ebb_schedule_delete(&s->schedule);
     ebb_model_delete(&s->model);
-    return s->best;
+    return plan;
 }

@@ -1,21 +1,29 @@
-/* candidates.h: what all planners share: a model of the trace, schedules by the walk, plans of them, and the best plan so far.
+/* candidates.h: what all planners share: a model of the trace, schedules by the walk, plans of them, and the front of those that
+ * nothing beats: from the smallest to the fastest.
  *
- * The best is the fastest that fits, of equally fast ones the first. If candidates and their order do not depend on the budget,
- * predicted time does not rise with the budget, and predicted peak does not fall: what a larger budget prefers is faster or
- * comes earlier, and so is something that the smaller one had no room for.
+ * What is predicted does not get worse with the budget if candidates come in an order in which those of a smaller budget are the
+ * beginning of those of a larger one: then the larger one chooses among more, and takes what is faster. For the peak not to fall
+ * either, what only a larger budget looks at must not come out smaller than the smaller budget: `least` (auto.c).
  */
 #ifndef EBB_PLANNER_CANDIDATES_H
 #define EBB_PLANNER_CANDIDATES_H
 
 #include "planner_schedule.h"
 
+typedef struct ebb_candidate {
+    uint32_t chunks;
+    uint64_t ns;
+    ebb_plan_t *plan; /* owned */
+} ebb_candidate_t;
+
 typedef struct ebb_candidates {
     ebb_model_t model;
     ebb_schedule_t schedule;
-    uint32_t limit;    /* chunks */
-    uint32_t smallest; /* chunks of the smallest plan seen, EBB_NONE: none */
-    uint64_t best_ns;
-    ebb_plan_t *best;
+    uint32_t limit;         /* chunks */
+    uint32_t least;         /* plans that take fewer chunks take as many as these */
+    ebb_candidate_t *front; /* by chunks; none is slower than one before it */
+    uint32_t front_count, front_room;
+    uint32_t tries; /* walks with their plans */
     bool no_memory;
 } ebb_candidates_t;
 
@@ -26,18 +34,20 @@ bool ebb_candidates_begin(ebb_candidates_t *candidates, const ebb_trace_t *trace
 /* The best, which is the caller's, or NULL: `why` says why. */
 ebb_plan_t *ebb_candidates_end(ebb_candidates_t *candidates, char *why, size_t why_bytes);
 
-/* Nothing can be faster: no candidate needs to be tried any more. */
-bool ebb_candidates_done(const ebb_candidates_t *candidates);
-/* Replays that take longer make no plan faster than the best. */
-uint64_t ebb_candidates_most_replay(const ebb_candidates_t *candidates);
+/* The fastest that takes no more chunks, of equally fast ones the largest, which moves least; NULL: there is none. Valid until the next is tried. */
+const ebb_candidate_t *ebb_candidates_best(const ebb_candidates_t *candidates, uint32_t chunks);
+/* Nothing can be faster than what there is for so many chunks. */
+bool ebb_candidates_done(const ebb_candidates_t *candidates, uint32_t chunks);
 
-/* Walks with a taste, and offers what comes of it. */
-void ebb_candidates_try(ebb_candidates_t *candidates, const ebb_taste_t *taste);
+/* Walks with a taste, and offers what comes of it. What came of it at best, in ns; UINT64_MAX: nothing. */
+uint64_t ebb_candidates_try(ebb_candidates_t *candidates, const ebb_taste_t *taste);
 
 /* Chunks that are in use at once if nothing is given up. 0: no memory. */
 uint32_t ebb_candidates_keep_peak(ebb_candidates_t *candidates);
 
-/* A fixed strategy (fates.h), as it is: its copies in early, or as late as they must be. */
-void ebb_candidates_try_strategy(ebb_candidates_t *candidates, ebb_strategy_t strategy, const char *argument);
+/* A fixed strategy (fates.h), as it is: its copies in early, or as late as they must be. Given up where replays take longer than
+ * `most_replay_ns`. */
+void ebb_candidates_try_strategy(ebb_candidates_t *candidates, ebb_strategy_t strategy, const char *argument,
+                                 uint64_t most_replay_ns);
 
 #endif

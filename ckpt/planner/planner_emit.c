@@ -1,6 +1,7 @@
 /* planner_emit.c: from a schedule on chunks to a plan: actions in their order, with the waits and joins that
  * hand chunks and host blocks over. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "planner_schedule.h"
 
@@ -135,18 +136,6 @@ static void add_join(emitter_t *e, uint32_t move, uint32_t position, bool next_s
         e->join_key[move] = key;
 }
 
-typedef struct owner {
-    uint32_t key, first, stay; /* key: chunk or place */
-} owner_t;
-
-static int by_owner(const void *a, const void *b)
-{
-    const owner_t *x = a, *y = b;
-    if (x->key != y->key)
-        return x->key < y->key ? -1 : 1;
-    return x->first < y->first ? -1 : x->first > y->first;
-}
-
 /* One owner of a chunk after another. */
 static void hand_over(emitter_t *e, const ebb_stay_t *from, const ebb_stay_t *to, bool next_step)
 {
@@ -158,35 +147,58 @@ static void hand_over(emitter_t *e, const ebb_stay_t *from, const ebb_stay_t *to
         add_join(e, from->evict, to->first, next_step);
 }
 
-/* Calls hand_over for all neighbours in a sorted list of owners; the last of each key is followed by the
- * first. */
-static void hand_over_all(emitter_t *e, owner_t *owner, size_t count)
+/* Stays by the positions at which they begin. `next`: per stay, the following one; the first one, or EBB_NONE. */
+static uint32_t sort_stays(const ebb_schedule_t *s, uint32_t *next, uint32_t *head)
 {
-    const ebb_stay_t *stay = e->schedule->stay;
-    qsort(owner, count, sizeof *owner, by_owner);
-    for (size_t i = 0, first = 0; i < count; i++) {
-        bool last = i + 1 == count || owner[i + 1].key != owner[i].key;
-        hand_over(e, &stay[owner[i].stay], &stay[owner[last ? first : i + 1].stay], last);
-        first = last ? i + 1 : first;
+    uint32_t first = EBB_NONE;
+    for (uint32_t i = 0; i < s->event_count; i++)
+        head[i] = EBB_NONE;
+    for (uint32_t i = s->stay_count; i-- > 0;) {
+        next[i] = head[s->stay[i].first];
+        head[s->stay[i].first] = i;
     }
+    for (uint32_t i = s->event_count; i-- > 0;)
+        if (head[i] != EBB_NONE) {
+            uint32_t last = head[i];
+            while (next[last] != EBB_NONE)
+                last = next[last];
+            next[last] = first;
+            first = head[i];
+        }
+    return first;
 }
 
+/* Every chunk goes from hand to hand; who has it last hands it to the next step's first. */
 static void hand_chunks_over(emitter_t *e)
 {
     const ebb_schedule_t *s = e->schedule;
     const ebb_overlay_t *o = e->overlay;
-    size_t count = 0;
-    for (uint32_t i = 0; i < s->stay_count; i++)
-        count += o->first[s->stay[i].place + 1] - o->first[s->stay[i].place];
-    owner_t *owner = calloc(count + 1, sizeof *owner);
-    e->failed |= !owner;
-    count = 0;
-    for (uint32_t i = 0; owner && i < s->stay_count; i++)
-        for (uint32_t k = o->first[s->stay[i].place]; k < o->first[s->stay[i].place + 1]; k++)
-            owner[count++] = (owner_t){o->chunk[k], s->stay[i].first, i};
-    if (owner)
-        hand_over_all(e, owner, count);
-    free(owner);
+    const size_t stays = (size_t)s->stay_count + 1, chunks = (size_t)o->chunk_count + 1;
+    uint32_t *next = malloc(stays * sizeof *next),
+             *head = malloc(((size_t)s->event_count + 1) * sizeof *head),
+             *first = malloc(chunks * sizeof *first), *last = malloc(chunks * sizeof *last);
+    e->failed |= !next || !head || !first || !last;
+    if (!e->failed) {
+        memset(first, 0xff, chunks * sizeof *first);
+        for (uint32_t i = sort_stays(s, next, head); i != EBB_NONE; i = next[i]) {
+            const uint32_t place = s->stay[i].place;
+            for (uint32_t k = o->first[place], before = EBB_NONE; k < o->first[place + 1]; k++) {
+                const uint32_t chunk = o->chunk[k];
+                if (first[chunk] == EBB_NONE)
+                    first[chunk] = i;
+                else if (last[chunk] != before) /* not as the chunk before */
+                    hand_over(e, &s->stay[before = last[chunk]], &s->stay[i], false);
+                last[chunk] = i;
+            }
+        }
+        for (uint32_t i = 0; i < o->chunk_count; i++)
+            if (first[i] != EBB_NONE && (!i || last[i] != last[i - 1] || first[i] != first[i - 1]))
+                hand_over(e, &s->stay[last[i]], &s->stay[first[i]], true);
+    }
+    free(next);
+    free(head);
+    free(first);
+    free(last);
 }
 
 /* The host block of a place: each fetch waits for the copy out before it and each copy out for the fetch

@@ -150,6 +150,10 @@ void ebb_planner_score(ebb_planner_walk_t *w, uint32_t buffer)
         return;
     double drop = drop_price(w, buffer, ebb_planner_next(w, buffer)), offload = offload_price(w, buffer),
            from, to;
+    if (w->taste->more_to_drop) {
+        drop += w->taste->more_to_drop[buffer];
+        offload += w->taste->more_to_offload[buffer];
+    }
     double price = drop < offload ? drop : offload;
     gap_of(w, buffer, &from, &to);
     double idle = (to - begin_of(w, w->point)) / (step_ns(w) + 1);
@@ -211,8 +215,7 @@ static void book(ebb_planner_walk_t *w, uint32_t buffer)
     if (!next || next->mode == EBB_REPLACES)
         return;
     s->fetch_ns = ebb_calendar_take_before(&w->in, to, link_ns(w, buffer, true));
-    s->away = w->away_count;
-    w->away[w->away_count++] = buffer;
+    ebb_planner_await(w, buffer);
 }
 
 void ebb_planner_make_room(ebb_planner_walk_t *w, uint32_t chunks, uint32_t beyond)

@@ -143,8 +143,7 @@ static uint32_t find(ebb_planner_walk_t *w, uint32_t beyond)
             aside[count++] = best;
         } else {
             const double before = s->score;
-            if (s->scored != w->point + 1 || w->replaying)
-                rank(w, best);
+            rank(w, best);
             if (w->rank_count && w->ranking[0] == best)
                 found = best;
             if (!isinf(s->score) || !w->replaying)

@@ -61,24 +61,13 @@ void ebb_planner_seat(ebb_planner_walk_t *w, uint32_t buffer, uint32_t content, 
     w->resident[w->resident_count++] = buffer;
 }
 
-static void not_away(ebb_planner_walk_t *w, uint32_t buffer)
-{
-    uint32_t at = w->seat[buffer].away;
-    if (at == EBB_NONE)
-        return;
-    uint32_t moved = w->away[--w->away_count];
-    w->away[at] = moved;
-    w->seat[moved].away = at;
-    w->seat[buffer].away = EBB_NONE;
-}
-
 void ebb_planner_fetch(ebb_planner_walk_t *w, uint32_t buffer, uint32_t position)
 {
     ebb_planner_seat(w, buffer, w->seat[buffer].host, position);
     /* The copy is not used again, even if nobody is seen to write the buffer: equality has proven nothing, and there is no
      * check on the device that would say when it must not be. */
     w->seat[buffer].host = EBB_NONE;
-    not_away(w, buffer);
+    ebb_planner_not_away(w, buffer);
     w->seat[buffer].fetch = w->schedule->move_count;
     w->seat[buffer].fresh = true;
     ebb_planner_move(w, EBB_FETCH, buffer, position);

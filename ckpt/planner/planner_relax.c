@@ -21,9 +21,13 @@ static void profile(relax_t *r)
     for (uint32_t i = 0; i < s->event_count; i++)
         r->begin_ns[i + 1] =
             r->begin_ns[i] + (double)r->model->trace->operation[s->event[i].operation].duration_ns;
-    for (uint32_t i = 0; i < s->stay_count; i++)
-        for (uint32_t k = s->stay[i].first; k <= s->stay[i].last; k++)
-            r->used[k] += ebb_place_chunks(s, r->model, s->stay[i].place);
+    for (uint32_t i = 0; i < s->stay_count; i++) { /* differences, modulo 2^32 */
+        const uint32_t chunks = ebb_place_chunks(s, r->model, s->stay[i].place);
+        r->used[s->stay[i].first] += chunks;
+        r->used[s->stay[i].last + 1] -= chunks;
+    }
+    for (uint32_t i = 1; i < s->event_count; i++)
+        r->used[i] += r->used[i - 1];
 }
 
 /* A place's stays are in the order of time among themselves. */

@@ -72,25 +72,10 @@ static void seat_outputs(ebb_planner_walk_t *w, uint32_t from, uint32_t to)
     }
 }
 
-/* The buffer that is needed next of those whose fetch should begin now, or EBB_NONE. */
-static uint32_t due(const ebb_planner_walk_t *w)
-{
-    double now = (double)w->model->begin_ns[w->point + 1];
-    uint32_t best = EBB_NONE, first = EBB_NONE;
-    for (uint32_t i = 0; i < w->away_count; i++) {
-        const ebb_use_t *next = w->seat[w->away[i]].fetch_ns <= now ? ebb_planner_next(w, w->away[i]) : NULL;
-        if (next && (next->operation < first || (next->operation == first && w->away[i] < best))) {
-            first = next->operation;
-            best = w->away[i];
-        }
-    }
-    return best;
-}
-
 /* Fetches that must begin now to be in time, as far as there is room for them. */
 static void prefetch(ebb_planner_walk_t *w)
 {
-    for (uint32_t buffer; (buffer = due(w)) != EBB_NONE && !w->failed;) {
+    for (uint32_t buffer; (buffer = ebb_planner_due(w)) != EBB_NONE && !w->failed;) {
         uint32_t chunks = w->model->buffer[buffer].chunks;
         ebb_planner_make_room(w, chunks, ebb_planner_next(w, buffer)->operation);
         if (w->used_chunks + chunks > w->taste->target_chunks)
@@ -157,12 +142,11 @@ static void begin(ebb_planner_walk_t *w)
         const ebb_use_t *last = &m->use[b->first_use + b->use_count - 1];
         ebb_calendar_take_after(&w->out, (double)m->begin_ns[last->operation + 1],
                                 (double)ebb_model_transfer_ns(m, i, false));
-        if (next->mode != EBB_REPLACES) {
-            s->away = w->away_count;
-            w->away[w->away_count++] = i;
-            s->fetch_ns = ebb_calendar_take_before(&w->in, (double)m->begin_ns[next->operation],
-                                                   (double)ebb_model_transfer_ns(m, i, true));
-        }
+        if (next->mode == EBB_REPLACES)
+            continue;
+        s->fetch_ns = ebb_calendar_take_before(&w->in, (double)m->begin_ns[next->operation],
+                                               (double)ebb_model_transfer_ns(m, i, true));
+        ebb_planner_await(w, i);
     }
 }
 
@@ -281,7 +265,8 @@ bool ebb_schedule_walk(ebb_schedule_t *s, const ebb_model_t *m, const ebb_taste_
         memset(w.seat, 0, buffers * sizeof *w.seat);
         memset(w.seen, 0, operations * sizeof *w.seen);
         memset(w.due, 0xff, operations * sizeof *w.due);
-        w.resident_count = w.rank_count = w.away_count = w.redirect_count = w.seen_stamp = 0;
+        w.resident_count = w.rank_count = w.away_count = w.awaited_count = w.redirect_count = w.seen_stamp =
+            0;
         w.used_chunks = w.replays = w.depth = 0;
         w.host_bytes = 0;
         w.last_operation = EBB_NONE;
@@ -299,6 +284,7 @@ bool ebb_schedule_walk(ebb_schedule_t *s, const ebb_model_t *m, const ebb_taste_
     free(w.resident);
     free(w.away);
     free(w.ranking);
+    free(w.awaited);
     free(w.due);
     free(w.death);
     free(w.seen);

@@ -1,5 +1,5 @@
 /* planner_walk.h: the walk's state, shared by its files: planner_walk.c goes from operation to operation,
- * planner_giveup.c finds memory, planner_rank.c keeps the buffers in the order of what that costs, planner_rebuild.c brings back what was given up, planner_link.c keeps the
+ * planner_giveup.c finds memory, planner_away.c knows what must come back when, planner_rank.c keeps the buffers in the order of what that costs, planner_rebuild.c brings back what was given up, planner_link.c keeps the
  * link's calendar. */
 #ifndef EBB_PLANNER_WALK_H
 #define EBB_PLANNER_WALK_H
@@ -22,6 +22,12 @@ void ebb_calendar_take_after(ebb_calendar_t *calendar, double from, double ns);
  */
 double ebb_calendar_take_before(ebb_calendar_t *calendar, double deadline, double ns);
 
+/* A fetch that should begin at a moment; `booking`: the seat's then, else it is void. */
+typedef struct ebb_awaited {
+    double ns;
+    uint32_t buffer, booking;
+} ebb_awaited_t;
+
 /* What a buffer's place holds at the moment. */
 typedef struct ebb_seat {
     uint32_t content;        /* resident, or EBB_NONE */
@@ -34,6 +40,7 @@ typedef struct ebb_seat {
     uint32_t fetch;          /* the move that began the stay, or EBB_NONE */
     uint32_t pins, index;    /* index: in walk->resident */
     uint32_t away;           /* index in walk->away, or EBB_NONE */
+    uint32_t booking;        /* counts the fetches that were booked or made */
     double score;            /* of giving it up, as of the point before `scored`; `scored` 0: none */
     uint32_t scored, rank;   /* rank: in walk->ranking, or EBB_NONE */
     uint32_t touched;        /* the point at which it was */
@@ -50,8 +57,10 @@ typedef struct ebb_planner_walk {
     const ebb_taste_t *taste;
     ebb_schedule_t *schedule;
     ebb_seat_t *seat;
-    uint32_t *resident, *away, *death; /* death: all buffers, by the point at which they are freed */
-    uint32_t resident_count, away_count;
+    uint32_t *resident, *away, *death;   /* death: all buffers, by the point at which they are freed */
+    uint32_t resident_count, away_count; /* away: those whose fetch should begin now */
+    ebb_awaited_t *awaited;              /* heap: fetches that should begin later, the next one first */
+    uint32_t awaited_count, awaited_room;
     uint32_t *ranking,
         rank_count;    /* heap: residents that can be given up, the one with the lowest score first */
     uint32_t *due;     /* per point: the first buffer that is scored again then, or EBB_NONE */
@@ -110,6 +119,13 @@ void ebb_planner_end_stay(ebb_planner_walk_t *w, uint32_t buffer, ebb_fate_t fat
 
 /* The score of giving up a resident buffer, and how, into its seat: the lower the sooner. Infinity: it can't be. */
 void ebb_planner_score(ebb_planner_walk_t *w, uint32_t buffer);
+
+/* planner_away.c. The fetch of a buffer is to begin at fetch_ns of its seat. */
+void ebb_planner_await(ebb_planner_walk_t *w, uint32_t buffer);
+/* It is being fetched, or need not be. */
+void ebb_planner_not_away(ebb_planner_walk_t *w, uint32_t buffer);
+/* The buffer that is needed next of those whose fetch should begin now, or EBB_NONE. */
+uint32_t ebb_planner_due(ebb_planner_walk_t *w);
 
 /* planner_rank.c. Scores a resident buffer, which has been touched or freed, and puts it where it belongs. */
 void ebb_planner_rank(ebb_planner_walk_t *w, uint32_t buffer);

@@ -114,7 +114,7 @@ static void larger_budget_is_neither_slower_nor_smaller(void **state)
                            .micro_batches = 1,
                            .kernel_ns = 2000,
                            .stored_scores = true};
-    for (uint32_t which = 0; which < 6; which++) {
+    for (uint32_t which = 0; which < 14; which++) {
         ebb_trace_t *t = which == 0   ? trace_of_transformer(&shape)
                          : which == 1 ? trace_of_chain(20, 1)
                                       : trace_by_chance(40 + which, 50);
