@@ -47,6 +47,8 @@
     X(EBB_IPC, SWITCH, ipc, "0", 0, 1,                                                                       \
       "leave cuMemAlloc to the driver, so that its memory has IPC handles; it never leaves the device then") \
     X(EBB_STRICT, SWITCH, strict, "0", 0, 1, "a bad or unknown EBB_ variable is an error")                   \
+    X(EBB_GUARD, SWITCH, guard, "0", 0, 1,                                                                   \
+      "a driven plan's large buffers have memory only while something uses them: what ebb did not see faults (slow)")   \
     X(EBB_TRACE, TEXT, trace, "", 0, 0,                                                                      \
       "file for the trace of one step; `ebb trace` shows it, `ebb plan` plans it")                           \
     X(EBB_PLAN, TEXT, plan, "", 0, 0,                                                                        \
@@ -59,7 +61,7 @@
 
 typedef struct ebb_options {
     int64_t budget, reserve, prealloc, min_buffer, host_budget, pageable, clean;
-    int64_t offload, recompute, offload_min_gap, recompute_max_cost, link, verify, ipc, strict, live;
+    int64_t offload, recompute, offload_min_gap, recompute_max_cost, link, verify, guard, ipc, strict, live;
     char policy[256], on_mismatch[16];
     char trace[1024], plan[1024], save_plan[1024], stats[1024], log[16];
 } ebb_options_t;

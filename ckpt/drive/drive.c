@@ -102,6 +102,7 @@ static ebb_status_t issue_copy(uint32_t index)
         return CUDA_ERROR_OUT_OF_MEMORY;
     CUstream stream = ebb_stream_handle(copies);
     time_copy(index, direction);
+    EBB_TRY(ebb_guard_open(place));
     EBB_DRIVER(cuEventRecord, 0, (D.before[index], ebb_stream_handle(D.stream)));
     EBB_DRIVER(cuStreamWaitEvent, 0, (stream, D.before[index], 0));
     for (uint32_t i = 0; i < a->wait_count; i++)
@@ -149,6 +150,7 @@ static ebb_status_t zero(uint32_t place)
 static ebb_status_t issue_replay(const ebb_action_t *a)
 {
     const ebb_trace_operation_t *o = &D.trace->operation[a->operation];
+    EBB_TRY(ebb_guard_open_operation(a, a->operation));
     for (uint32_t i = o->first_access; i < o->first_access + o->access_count; i++) {
         const ebb_trace_access_t *access = &D.trace->access[i];
         uint32_t place = ebb_replay_place(a, access->buffer);
@@ -407,7 +409,7 @@ static const char *arrange(const ebb_operation_t *op)
         return "no host memory";
     if (!D.cursor)
         ebb_step_clock_begin(&D.clock, D.step, ebb_stream_handle(D.stream));
-    if (!issue_actions(D.cursor) && !join(D.cursor))
+    if (!issue_actions(D.cursor) && !join(D.cursor) && !ebb_guard_open_operation(NULL, D.cursor))
         return NULL;
     ebb_log(EBB_WARN, "%s", ebb_last_failure());
     return "the driver refused an action";
@@ -450,8 +452,12 @@ void ebb_drive_after(const ebb_operation_t *op, bool issued)
         ebb_residence_release(op);
     if (!issued)
         ebb_drive_leave("an operation failed");
-    if (!issued || tolerated)
+    if (!issued)
         return;
+    if (tolerated) {
+        ebb_guard_close();
+        return;
+    }
     D.strays = 0;
     note_writes();
     size_t bytes = ebb_usage().created_bytes;
@@ -459,6 +465,8 @@ void ebb_drive_after(const ebb_operation_t *op, bool issued)
         D.counts.peak_bytes = bytes;
     if (++D.cursor == D.trace->operation_count)
         end_step();
+    if (D.active)
+        ebb_guard_close();
 }
 
 /* ---- falling back ---- */
@@ -518,6 +526,7 @@ void ebb_drive_leave(const char *why)
     D.counts.fallbacks++;
     ebb_driver.cuCtxSynchronize();
     const bool listed = list_left(&left);
+    ebb_guard_tear_down();
     ebb_drive_dissolve();
     if (listed)
         hand_over(&left);

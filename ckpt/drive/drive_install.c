@@ -354,7 +354,8 @@ static const char *install(ebb_buffer_t *const *present)
     if (!map_small() || !bring_in())
         return ebb_last_failure();
     list_deaths();
-    if (!find_rivals() || !make_events() || !list_joins() || !ebb_verify_set_up() || !ebb_tolerate_set_up())
+    if (!find_rivals() || !make_events() || !list_joins() || !ebb_verify_set_up() || !ebb_tolerate_set_up() ||
+        !ebb_guard_set_up())
         return "no host memory, or no events";
     return NULL;
 }
@@ -379,12 +380,14 @@ bool ebb_drive_install(ebb_recording_t *learned, const ebb_plan_t *plan, ebb_buf
     if (wrong) {
         ebb_log(EBB_WARN, "the plan could not be installed: %s", wrong);
         ebb_driver.cuCtxSynchronize();
+        ebb_guard_tear_down();
         ebb_drive_dissolve();
         ebb_tolerate_tear_down();
         ebb_drive_forget();
         return false;
     }
     ebb_chunks_release();
+    ebb_guard_close();
     D.active = true;
     D.cursor = D.trace->operation_count; /* a step is about to begin */
     return true;

@@ -64,6 +64,9 @@ typedef struct drive {
     uint32_t living;      /* buffers alive but for those that are the same in every step */
     uint64_t step;        /* of this drive */
 
+    uint32_t *open; /* [open_count] places that are mapped for now; NULL: all are (drive_guard.c) */
+    uint32_t open_count;
+
     /* drive_tolerate.c */
     bool *source;                 /* [buffers] dropped contents may be made from it, by way of others */
     ebb_stray_t *stray;           /* [stray_count] of this step */
@@ -123,6 +126,15 @@ void ebb_drive_forget(void);
 
 /* Where a replay (NULL: the operation itself) finds a buffer. */
 uint32_t ebb_replay_place(const ebb_action_t *replay, uint32_t buffer);
+
+/* drive_guard.c: with EBB_GUARD, addresses lead to chunks only while something that is known uses them; else nothing happens. Open
+ * until ebb_guard_close, which waits for the device. */
+bool ebb_guard_set_up(void);
+void ebb_guard_tear_down(void);
+ebb_status_t ebb_guard_open(uint32_t place);
+ebb_status_t ebb_guard_open_operation(const ebb_action_t *replay, uint32_t operation);
+ebb_status_t ebb_guard_open_buffers(const ebb_operation_t *operation);
+void ebb_guard_close(void);
 
 /* drive_tolerate.c. */
 bool ebb_tolerate_set_up(void);

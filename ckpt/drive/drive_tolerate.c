@@ -135,7 +135,7 @@ bool ebb_tolerate_operation(ebb_operation_t *op)
     for (uint32_t i = 0; i < op->access_count; i++)
         if (!is_harmless_to(op, op->access[i].buffer))
             return false;
-    if (join_fetches(op) || ebb_residence_acquire(op))
+    if (join_fetches(op) || ebb_guard_open_buffers(op) || ebb_residence_acquire(op))
         return false;
     D.strays++;
     D.tolerated = D.active && note_writes(op); /* the plan may have had to make room */

@@ -274,7 +274,7 @@ void ebb_verify_tear_down(void)
 void ebb_verify_discard(uint32_t action)
 {
     check_t *c = D.check_at[action] != EBB_TRACE_NEVER ? &D.check[D.check_at[action]] : NULL;
-    if (!c || !is_checked())
+    if (!c || !is_checked() || ebb_guard_open(ebb_place_now(place_of(c))))
         return;
     c->begun = !hash_place(c, false);
     if (c->begun && is_first())

@@ -241,6 +241,26 @@ static void program_that_does_a_little_more_stays_with_the_plan(void **state)
     }
 }
 
+/* Between operations that touch them, large buffers have no memory under EBB_GUARD: the same bits, and what ebb did not see faults. */
+static void guard_finds_an_access_that_nobody_has_seen(void **state)
+{
+    (void)state;
+    static const char *const means[] = {TIGHT "EBB_GUARD=1", TIGHT "EBB_GUARD=1 EBB_OFFLOAD=0"};
+    static const char *const arguments[] = {"steps=28 peek=999 keep=1 more=16",
+                                            "steps=28 peek=999 deviate=3"};
+    statistics_t s;
+    for (int i = 0; i < 2; i++) {
+        program_run_t without = run("", arguments[i]);
+        program_run_t with = run_under_ebb(means[i], arguments[i], &s);
+        assert_same(&without, &with, arguments[i]);
+        assert_true(s.driven >= 4 && s.mismatches == 0);
+    }
+    program_run_t with = run_under_ebb(means[0], "steps=28 peek=24", &s);
+    assert_int_equal(WEXITSTATUS(with.status), 3);
+    assert_non_null(strstr(with.log, "EBB_GUARD: CUDA_ERROR_ILLEGAL_ADDRESS behind operation "));
+    assert_non_null(strstr(with.log, "peek_kernel"));
+}
+
 /* The link that ebb is told of is faster than the one there is: what the copies took makes another plan, once. */
 static void copies_that_come_late_lead_to_a_new_plan(void **state)
 {
@@ -411,6 +431,7 @@ int main(void)
         cmocka_unit_test(program_that_leaves_the_plan_comes_back),
         cmocka_unit_test(program_that_leaves_the_plan_at_any_launch_loses_nothing),
         cmocka_unit_test(program_that_does_a_little_more_stays_with_the_plan),
+        cmocka_unit_test(guard_finds_an_access_that_nobody_has_seen),
         cmocka_unit_test(copies_that_come_late_lead_to_a_new_plan),
         cmocka_unit_test(memory_that_is_taken_away_leads_to_a_new_plan),
         cmocka_unit_test(write_that_was_never_seen_is_noticed),

