@@ -66,7 +66,7 @@ static void tell(CUresult error)
 
 void ebb_guard_close(void)
 {
-    if (!is_guarded() || !D.open_count)
+    if (!is_guarded())
         return;
     const CUresult error = ebb_driver.cuCtxSynchronize();
     if (error) {
