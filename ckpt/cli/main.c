@@ -34,13 +34,17 @@ int ebb_cli_fail(const char *what, const char *detail)
 
 bool ebb_cli_find_library(char out[PATH_MAX])
 {
-    char self[PATH_MAX], path[PATH_MAX + 32];
+    static const char *const folders[] = {"lib", EBB_LIBRARY_FOLDER}; /* as built, and as installed */
+    char self[PATH_MAX], path[PATH_MAX + 64];
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
     if (n > 0) {
         self[n] = 0;
-        snprintf(path, sizeof path, "%s/../lib/libebb.so", dirname(self));
-        if (realpath(path, out))
-            return true;
+        const char *const folder = dirname(self);
+        for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+            snprintf(path, sizeof path, "%s/../%s/libebb.so", folder, folders[i]);
+            if (realpath(path, out))
+                return true;
+        }
     }
     snprintf(out, PATH_MAX, "libebb.so");
     return false;

@@ -2,10 +2,22 @@
 # (with CUDA::cudart and stdc++). A custom command instead of CMake's CUDA language: that one wants a working link
 # with NVIDIA's static runtime before it builds anything, which the toolkit's Python wheels do not have.
 set(EBB_CUDA_ARCHITECTURES "80" CACHE STRING
-    "compute capabilities to compile kernels for, separated by ';'; PTX of the last one is embedded as well")
+    "compute capabilities to compile kernels for, separated by ';'; PTX of the last one is embedded as well. all: those of packages")
+# What packages are built for, as far as the toolkit knows it: A100, the RTX 30 and 40 series and L4, H100 and H200, B200, RTX 50.
+execute_process(COMMAND ${CUDAToolkit_NVCC_EXECUTABLE} --list-gpu-code OUTPUT_VARIABLE _known COMMAND_ERROR_IS_FATAL ANY)
+set(EBB_EVERY_ARCHITECTURE)
+foreach(arch 80 86 89 90 100 120)
+  if(_known MATCHES "sm_${arch}[^0-9]")
+    list(APPEND EBB_EVERY_ARCHITECTURE ${arch})
+  endif()
+endforeach()
+set(EBB_ARCHITECTURES ${EBB_CUDA_ARCHITECTURES})
+if(EBB_CUDA_ARCHITECTURES STREQUAL "all")
+  set(EBB_ARCHITECTURES ${EBB_EVERY_ARCHITECTURE})
+endif()
 
 set(EBB_NVCC_FLAGS -std=c++17 -O3 --generate-line-info -Xcompiler=-fPIC -Xcompiler=-Wall)
-foreach(arch ${EBB_CUDA_ARCHITECTURES})
+foreach(arch ${EBB_ARCHITECTURES})
   list(APPEND EBB_NVCC_GENCODE "-gencode=arch=compute_${arch},code=sm_${arch}")
   set(_last ${arch})
 endforeach()
@@ -37,4 +49,31 @@ function(cuda_fatbin out name source)
     DEPENDS ${source} DEPFILE ${module}.d
     COMMENT "nvcc -fatbin ${name}" VERBATIM)
   set(${out} ${module} PARENT_SCOPE)
+endfunction()
+
+# cuda_every_architecture(<target> <file.cu>...): adds to <target>, which nothing builds by itself, the machine code of these files
+# for every architecture of packages, and PTX for what comes after: that it compiles. One command for each file and
+# architecture, so that they run side by side.
+function(cuda_every_architecture target)
+  set(outputs)
+  foreach(source ${ARGN})
+    get_filename_component(source "${source}" ABSOLUTE)
+    get_filename_component(name "${source}" NAME_WE)
+    list(GET EBB_EVERY_ARCHITECTURE -1 last)
+    foreach(arch ${EBB_EVERY_ARCHITECTURE} ptx)
+      set(code -gencode=arch=compute_${arch},code=sm_${arch} -cubin)
+      if(arch STREQUAL "ptx")
+        set(code -gencode=arch=compute_${last},code=compute_${last} -ptx)
+      endif()
+      set(output ${CMAKE_CURRENT_BINARY_DIR}/architectures/${name}.${arch})
+      add_custom_command(OUTPUT ${output}
+        COMMAND ${CMAKE_COMMAND} -E make_directory ${CMAKE_CURRENT_BINARY_DIR}/architectures
+        COMMAND ${CUDAToolkit_NVCC_EXECUTABLE} ${EBB_NVCC_FLAGS} ${code} -ccbin ${CMAKE_CXX_COMPILER}
+                -I ${PROJECT_SOURCE_DIR}/softgpu/include -MD -MF ${output}.d ${source} -o ${output}
+        DEPENDS ${source} DEPFILE ${output}.d
+        COMMENT "nvcc ${name} for ${arch}" VERBATIM)
+      list(APPEND outputs ${output})
+    endforeach()
+  endforeach()
+  add_custom_target(${target} DEPENDS ${outputs})
 endfunction()

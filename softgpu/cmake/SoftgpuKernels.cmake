@@ -12,7 +12,7 @@
 # enough.
 set(SOFTGPU_CMAKE_DIR ${CMAKE_CURRENT_LIST_DIR})
 
-set(SOFTGPU_COMMON_FLAGS -std=c++17 -march=native -fPIC -fvisibility=hidden -fno-math-errno -fno-trapping-math
+set(SOFTGPU_COMMON_FLAGS -std=c++17 -march=${EBB_CPU} -fPIC -fvisibility=hidden -fno-math-errno -fno-trapping-math
     -fno-extern-tls-init -ffunction-sections -fdata-sections -Wall -Wno-unused-function -Wno-unused-variable
     -Wno-unused-value -Wno-address -Wno-unknown-pragmas -Wno-uninitialized -Wno-maybe-uninitialized)
 # Fast mode. Reassociation lets sums vectorise. Not -ffast-math: infinities are needed (masks), and gcc 12 would turn

@@ -68,6 +68,14 @@ const softgpu_kernel_table_t *sg_library_find(const char *origin, char **path)
             return table;
         at += length + (at[length] == ':');
     }
+    Dl_info self; /* installed, they lie beside the driver, not among the programs */
+    const char *slash = dladdr((void *)(uintptr_t)sg_library_find, &self) ? strrchr(self.dli_fname, '/') : NULL;
+    if (slash) {
+        snprintf(candidate, sizeof candidate, "%.*s/%s.softgpu.so", (int)(slash - self.dli_fname),
+                 self.dli_fname, base);
+        if ((table = found(candidate, path)))
+            return table;
+    }
     sg_log(1,
            "no kernels for %s: neither %s.softgpu.so nor one in SOFTGPU_KERNEL_PATH=%s (softgpu_kernels() "
            "builds it)",

@@ -10,7 +10,8 @@
  *   1. O itself, if it is a shared library that exports the table: its kernels are host code, and modes mean nothing to
  *      them;
  *   2. O.softgpu.so, beside O;
- *   3. <base name of O>.softgpu.so in each directory of SOFTGPU_KERNEL_PATH (separated by ':').
+ *   3. <base name of O>.softgpu.so in each directory of SOFTGPU_KERNEL_PATH (separated by ':');
+ *   4. <base name of O>.softgpu.so beside libcuda.so.1.
  * If none has a table, loading fails with CUDA_ERROR_NO_BINARY_FOR_GPU and the log names the files tried. The libraries
  * of the other modes, O.softgpu.simt.so and O.softgpu.checked.so, lie beside O.softgpu.so and are opened when needed.
  *

@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# install.sh <build folder>: installs into a folder of its own, and makes and unpacks the Debian package; from both, the command,
+# the trainer on the software device, and the trainer under ebb run, with nothing of the build folder in reach.
+set -euo pipefail
+
+build=$(cd "$1" && pwd)
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+unset LD_LIBRARY_PATH LD_PRELOAD SOFTGPU_KERNEL_PATH ${!EBB_@}
+export XDG_CACHE_HOME=$folder/cache SOFTGPU_MEMORY=256M
+
+fail() {
+    printf 'install.sh: %s\n' "$@" >&2
+    exit 1
+}
+
+# A trainer so small that its time is the loader's.
+train() {
+    "$@" --data "$here/install.sh" --layers 2 --width 32 --heads 2 --context 32 --batch 2 --steps 3 --sample 0
+}
+
+# losses <log>: what must not differ
+losses() {
+    grep -oE '"(loss_hex|state_hash)": "[^"]*"' "$1"
+}
+
+# try <prefix>
+try() {
+    local prefix=$1 library softgpu plain under
+    "$prefix/bin/ebb" --version | grep -qE '^ebb [0-9]+\.' || fail "$prefix/bin/ebb --version: no version"
+    [[ -s $prefix/share/man/man1/ebb.1 && -s $prefix/share/man/man1/ebb-train.1 && -s $prefix/share/doc/ebb/README.md ]] ||
+        fail "$prefix: manual pages or README are missing"
+    library=$(PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name ebb.pc)") pkg-config --variable=library ebb)
+    softgpu=$(PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name ebb.pc)") pkg-config --variable=softgpu ebb)
+    bash "$here/check_elf.sh" "$library"
+    plain=$folder/plain.jsonl under=$folder/under.jsonl
+    rm -f "$plain" "$under" "$folder/stats"
+    LD_LIBRARY_PATH=$softgpu train "$prefix/bin/ebb-train" --log "$plain" >"$folder/out" 2>&1 || fail "ebb-train:" "$(cat "$folder/out")"
+    LD_LIBRARY_PATH=$softgpu train "$prefix/bin/ebb" run --budget 64MiB --stats "$folder/stats" -- \
+        "$prefix/bin/ebb-train" --log "$under" >"$folder/out" 2>&1 || fail "ebb run:" "$(cat "$folder/out")"
+    grep -q budget_bytes "$folder/stats" || fail 'ebb run: the library was not there' "$(cat "$folder/out")"
+    [[ -n $(losses "$plain") && $(losses "$plain") == "$(losses "$under")" ]] || fail 'the losses differ'
+}
+
+cmake --install "$build" --prefix "$folder/prefix" --strip >"$folder/out" || fail "$(cat "$folder/out")"
+try "$folder/prefix"
+
+(cd "$folder" && cpack --config "$build/CPackConfig.cmake" -G DEB -B "$folder/deb") >"$folder/out" 2>&1 || fail "$(cat "$folder/out")"
+package=$(echo "$folder"/deb/ebb_*.deb)
+[[ $(dpkg-deb -f "$package" Depends) == *'libc6 (>= 2.34)'* ]] || fail "$(dpkg-deb -f "$package")"
+dpkg-deb -x "$package" "$folder/system"
+try "$folder/system/usr"
+echo "$(basename "$package"): $(($(stat -c %s "$package") / 1024)) KiB"
