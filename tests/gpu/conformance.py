@@ -1,0 +1,40 @@
+"""The conformance suite against the driver that is there. What fails on a GPU is a mistake of the suite, or of the software device."""
+
+import concurrent.futures
+import os
+
+from common import ROOT
+
+TINY = ["vmm.aliases_show_the_same_bytes", "vmm.map_takes_whole_handles"]
+
+
+def run_some(context, where, programs):
+    """One of several at once: most of a program's time is that of making a context."""
+    # The script looks for a driver in the loader's cache; a driver in a folder of its own is on the path alone.
+    return context.run(["bash", ROOT / "tests/conformance/run.sh", where, context.build, *programs], limit=context.left(), SEEDS="1",
+                       GPU_LIBRARY_PATH=context.environment().get("LD_LIBRARY_PATH", ""), GPU_ANYWAY="1")
+
+
+def step(context):
+    where, programs, lanes = "soft", TINY, 1
+    if not context.software:
+        where, lanes = "gpu", 4
+        programs = sorted(p.name for p in (context.build / "conformance").iterdir()
+                          if p.is_file() and os.access(p, os.X_OK) and p.suffix != ".so")
+    with concurrent.futures.ThreadPoolExecutor(lanes) as pool:
+        parts = list(pool.map(lambda lane: run_some(context, where, programs[lane::lanes]), range(lanes)))
+    lines = [line for part in parts for line in (part["out"] + part["err"]).splitlines()]
+    words = [line.split() for line in lines]
+    verdicts = {w[1]: w[0] for w in words if len(w) == 2 and w[0] in ("passed", "skipped", "FAILED")}
+    counts = {verdict: sum(v == verdict for v in verdicts.values()) for verdict in ("passed", "skipped", "FAILED")}
+    counts["not run"] = len(programs) - len(verdicts)
+    context.figures.update(counts=counts, programs=dict(sorted(verdicts.items())))
+    if counts["FAILED"] or counts["not run"]:
+        context.figures["output"] = [line for line in lines if not line.startswith("passed ")][-300:]
+    return counts["passed"] > 0 and not counts["FAILED"] and not counts["not run"]
+
+
+def summary(figures):
+    counts = figures["counts"]
+    lines = [", ".join(f"{count} {verdict}" for verdict, count in counts.items())]
+    return lines + [f"- {name}: {verdict}" for name, verdict in figures["programs"].items() if verdict != "passed"]

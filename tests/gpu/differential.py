@@ -1,0 +1,96 @@
+"""Programs under libebb at falling budgets: the same bits as without, never above the budget, and what it costs.
+
+The budget of P% is that share of the memory that the program's own buffers take at most, plus what the context takes. A program that
+cannot run at all in so little (out of memory) has not failed at less than half; one with other bits, or above the budget, has.
+"""
+
+from common import MIB, Watch, mib, read_json, table, tail, train
+
+NO_MEMORY = "emory"
+
+
+def run_program(context, name, command, budget, watch):
+    stats = context.work / f"{name}.stats"
+    stats.unlink(missing_ok=True)
+    if budget:
+        command = [context.build / "bin/ebb", "run", "--budget", int(budget), "--stats", stats, "--", *command]
+    result = context.run(command, 120, watch)
+    lines = result["out"].strip().splitlines()
+    return {"rc": result["rc"], "bits": lines[-1:], "seconds": result["seconds"], "ms": 1e3 * result["seconds"],
+            "seen_bytes": result.get("peak_bytes"), "stats": read_json(stats), "tail": tail(result) if result["rc"] else []}
+
+
+def compare(context, name, run, percents):
+    """run(budget or None, watch) at each budget. Rows into the figures; whether all is well."""
+    watch, well = Watch(), True
+    plain = run(None, watch)
+    probe = run(1 << 60 if not context.software else 4096 * MIB, None)  # as much as there is: what the program takes
+    rows = context.figures.setdefault(name, [])
+    rows.append({"budget": "none", "rc": plain["rc"], "ms": plain["ms"], "seen_mib": mib(plain["seen_bytes"]), "tail": plain["tail"]})
+    if plain["rc"] or probe["rc"] or "peak_bytes" not in probe["stats"]:
+        rows.append({"budget": "all", "rc": probe["rc"], "verdict": "failed", "tail": probe["tail"]})
+        return False
+    overhead, peak = probe["stats"]["overhead_bytes"], probe["stats"]["peak_bytes"]
+    for percent in percents:
+        if context.left() < 5:
+            rows.append({"budget": f"{percent}%", "verdict": "no time"})
+            well = False
+            continue
+        budget = overhead + peak * percent // 100
+        r = run(budget, watch)
+        seen, held = r["seen_bytes"], r["stats"].get("peak_bytes", 0) + r["stats"].get("overhead_bytes", 0)
+        if r["rc"] and NO_MEMORY in " ".join(r["tail"]):
+            verdict = "does not fit"
+        elif r["rc"]:
+            verdict = "failed"
+        elif r["bits"] != plain["bits"]:
+            verdict = "other bits"
+        elif max(seen or 0, held) > budget:
+            verdict = "above the budget"
+        else:
+            verdict = "equal"
+        well = well and (verdict == "equal" or verdict == "does not fit" and percent < 50)
+        rows.append({"budget": f"{percent}%", "budget_mib": mib(budget), "verdict": verdict, "rc": r["rc"], "ms": r["ms"],
+                     "overhead": round(r["ms"] / plain["ms"] - 1, 4) if r["ms"] and plain["ms"] else None,
+                     "held_mib": mib(held), "seen_mib": mib(seen), "seen_of": watch.way,
+                     "driven": r["stats"].get("steps_driven"), "offloaded": r["stats"].get("offloaded"),
+                     "dropped": r["stats"].get("dropped"), "mismatches": r["stats"].get("mismatches"), "tail": r["tail"]})
+    return well
+
+
+def trainings(context):
+    if context.software:
+        return {"tiny": ["--layers", 2, "--width", 64, "--heads", 2, "--context", 64, "--batch", 32, "--steps", 14]}
+    steps = ["--steps", 20 if context.quick else 40]
+    shape = ["--model", "gpt2:124M", "--context", 1024, "--batch", 16, *steps]
+    all_of = {"gpt2-124M bf16 dropout": [*shape, "--dtype", "bf16", "--dropout", 0.1]}
+    if not context.quick:
+        all_of["gpt2-124M fp32 naive attention"] = ["--model", "gpt2:124M", "--context", 512, "--batch", 8, *steps, "--attention", "naive"]
+        all_of["gpt2-124M bf16 lean graph"] = [*shape, "--dtype", "bf16", "--save", "lean", "--graph"]
+    return all_of
+
+
+def step(context):
+    well = True
+    percents = [70] if context.software else [70, 50] if context.quick else [100, 70, 50, 30]
+    for name, arguments in trainings(context).items():
+        well &= compare(context, "ebb-train " + name,
+                        lambda budget, watch, a=arguments: train(context, "train", a, budget, watch), percents)
+    loops = {"loop": ["layers=8", "steps=24", "mib=4"]}
+    if not context.software:
+        loops = {"loop": ["layers=24", "steps=60", "mib=64"], "loop keep": ["layers=24", "steps=60", "mib=64", "keep=2"],
+                 "loop swap": ["layers=24", "steps=60", "mib=64", "swap=1"], "loop deviate": ["layers=24", "steps=60", "mib=64", "deviate=3"],
+                 "loop through": ["layers=24", "steps=60", "mib=64", "through=1"], "arena": None}
+    for name, arguments in loops.items():
+        program = [context.build / "bin" / name.split()[0], *(arguments or [])]
+        well &= compare(context, name, lambda budget, watch, p=program: run_program(context, "program", p, budget, watch), percents)
+    return bool(well)
+
+
+def summary(figures):
+    head = ["budget", "budget_mib", "verdict", "ms", "overhead", "held_mib", "seen_mib", "seen_of", "driven", "offloaded", "dropped"]
+    lines = []
+    for name, rows in figures.items():
+        lines += [f"{name}:", "", *table(head, [[row.get(key) for key in head] for row in rows]), ""]
+        lines += [f"- {row['budget']}: {' / '.join(row['tail'])}" for row in rows if row.get("tail")]
+    return lines

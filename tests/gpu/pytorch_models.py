@@ -1,0 +1,218 @@
+#!/usr/bin/env python3
+"""A few dozen training steps of a model in PyTorch on a GPU: an ordinary script that knows nothing of ebb (pytorch.py runs it with and
+without). Prints one JSON object: a hash of losses and weights, the time of a step, peak memory as PyTorch sees it.
+
+GPT-2-like and Llama-like models from plain modules, or Hugging Face's with random weights; BF16 by autocast, AdamW, dropout.
+"""
+
+import argparse
+import functools
+import hashlib
+import json
+import os
+import statistics
+import time
+
+os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+
+import torch  # noqa: E402: cuBLAS reads its variable when it is loaded
+import torch.nn as nn  # noqa: E402
+import torch.nn.functional as F  # noqa: E402
+from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts  # noqa: E402
+
+
+class RMSNorm(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))
+
+    def forward(self, x):
+        return F.rms_norm(x, x.shape[-1:], self.weight.to(x.dtype))
+
+
+class Attention(nn.Module):
+    """Causal; with rotary positions and shared keys and values in the Llama-like model."""
+
+    def __init__(self, o, bias, rotary, kv_heads):
+        super().__init__()
+        self.heads, self.kv_heads, self.dropout, self.rotary = o.heads, kv_heads, o.dropout, rotary
+        self.size = o.width // o.heads
+        self.qkv = nn.Linear(o.width, (o.heads + 2 * kv_heads) * self.size, bias=bias)
+        self.out = nn.Linear(o.width, o.width, bias=bias)
+        if rotary:
+            angles = torch.outer(torch.arange(o.context), 10000.0 ** (-torch.arange(0, self.size, 2) / self.size))
+            self.register_buffer("cos", angles.cos().repeat(1, 2), persistent=False)
+            self.register_buffer("sin", angles.sin().repeat(1, 2), persistent=False)
+
+    def turn(self, x):
+        a, b = x.chunk(2, -1)
+        return x * self.cos.to(x.dtype) + torch.cat((-b, a), -1) * self.sin.to(x.dtype)
+
+    def forward(self, x):
+        B, T, C = x.shape
+        q, k, v = self.qkv(x).split([self.heads * self.size] + 2 * [self.kv_heads * self.size], -1)
+        q, k, v = (y.view(B, T, -1, self.size).transpose(1, 2) for y in (q, k, v))
+        if self.rotary:
+            q, k = self.turn(q), self.turn(k)
+        if self.kv_heads != self.heads:
+            k, v = (y.repeat_interleave(self.heads // self.kv_heads, 1) for y in (k, v))
+        y = F.scaled_dot_product_attention(q, k, v, dropout_p=self.dropout if self.training else 0, is_causal=True)
+        return self.out(y.transpose(1, 2).reshape(B, T, C))
+
+
+class GPT2Block(nn.Module):
+    def __init__(self, o):
+        super().__init__()
+        self.norm1, self.norm2 = nn.LayerNorm(o.width), nn.LayerNorm(o.width)
+        self.attention = Attention(o, True, False, o.heads)
+        self.up, self.down = nn.Linear(o.width, 4 * o.width), nn.Linear(4 * o.width, o.width)
+        self.drop = nn.Dropout(o.dropout)
+
+    def forward(self, x):
+        x = x + self.drop(self.attention(self.norm1(x)))
+        return x + self.drop(self.down(F.gelu(self.up(self.norm2(x)), approximate="tanh")))
+
+
+class LlamaBlock(nn.Module):
+    def __init__(self, o):
+        super().__init__()
+        hidden = (8 * o.width // 3 + 255) // 256 * 256
+        self.norm1, self.norm2 = RMSNorm(o.width), RMSNorm(o.width)
+        self.attention = Attention(o, False, True, max(1, o.heads // 4))
+        self.gate, self.up = nn.Linear(o.width, hidden, bias=False), nn.Linear(o.width, hidden, bias=False)
+        self.down = nn.Linear(hidden, o.width, bias=False)
+        self.drop = nn.Dropout(o.dropout)
+
+    def forward(self, x):
+        x = x + self.drop(self.attention(self.norm1(x)))
+        y = self.norm2(x)
+        return x + self.drop(self.down(F.silu(self.gate(y)) * self.up(y)))
+
+
+KEPT = [getattr(torch.ops.aten, name).default for name in
+        ("mm", "addmm", "bmm", "_scaled_dot_product_flash_attention", "_scaled_dot_product_efficient_attention",
+         "_scaled_dot_product_cudnn_attention") if hasattr(torch.ops.aten, name)]
+
+
+class Model(nn.Module):
+    """Embedding, blocks, norm, head that shares the embedding's weights; gives the loss."""
+
+    def __init__(self, o):
+        super().__init__()
+        llama = o.model == "llama"
+        self.mode = o.mode
+        self.tokens = nn.Embedding(o.vocab, o.width)
+        self.positions = None if llama else nn.Embedding(o.context, o.width)
+        self.drop = nn.Dropout(o.dropout)
+        self.blocks = nn.ModuleList((LlamaBlock if llama else GPT2Block)(o) for _ in range(o.layers))
+        self.norm = RMSNorm(o.width) if llama else nn.LayerNorm(o.width)
+        for p in self.parameters():
+            if p.dim() == 2:
+                nn.init.normal_(p, std=0.02)
+
+    def forward(self, tokens, targets):
+        x = self.tokens(tokens)
+        if self.positions:
+            x = x + self.positions.weight[: tokens.shape[1]]
+        x = self.drop(x)
+        for block in self.blocks:
+            if self.mode == "checkpoint":
+                x = checkpoint(block, x, use_reentrant=False)
+            elif self.mode == "selective":
+                x = checkpoint(block, x, use_reentrant=False,
+                               context_fn=functools.partial(create_selective_checkpoint_contexts, KEPT))
+            else:
+                x = block(x)
+        logits = F.linear(self.norm(x), self.tokens.weight)
+        return F.cross_entropy(logits.flatten(0, 1).float(), targets.flatten())
+
+
+class HuggingFace(nn.Module):
+    def __init__(self, o):
+        super().__init__()
+        import transformers
+
+        if o.model == "hf-gpt2":
+            config = transformers.GPT2Config(vocab_size=o.vocab, n_positions=o.context, n_embd=o.width, n_layer=o.layers, n_head=o.heads,
+                                             resid_pdrop=o.dropout, embd_pdrop=o.dropout, attn_pdrop=o.dropout, use_cache=False)
+            self.model = transformers.GPT2LMHeadModel(config)
+        else:
+            config = transformers.LlamaConfig(vocab_size=o.vocab, hidden_size=o.width, num_hidden_layers=o.layers,
+                                              num_attention_heads=o.heads, num_key_value_heads=max(1, o.heads // 4),
+                                              intermediate_size=(8 * o.width // 3 + 255) // 256 * 256,
+                                              max_position_embeddings=o.context, attention_dropout=o.dropout, use_cache=False)
+            self.model = transformers.LlamaForCausalLM(config)
+        if o.mode == "checkpoint":
+            self.model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+
+    def forward(self, tokens, targets):
+        logits = self.model(input_ids=tokens).logits
+        return F.cross_entropy(logits.flatten(0, 1).float(), targets.flatten())
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model", choices=["gpt2", "llama", "hf-gpt2", "hf-llama"], default="gpt2")
+    parser.add_argument("--mode", choices=["eager", "checkpoint", "selective", "offload", "compile"], default="eager")
+    parser.add_argument("--memory", type=float, default=1.0, help="torch.compile: share of the activations' memory")
+    for name, value in dict(layers=12, width=768, heads=12, context=1024, batch=16, vocab=50304, steps=24, warmup=12).items():
+        parser.add_argument(f"--{name}", type=int, default=value)
+    parser.add_argument("--dropout", type=float, default=0.1)
+    parser.add_argument("--fast", action="store_true", help="whatever order of sums is fastest")
+    parser.add_argument("--device", default="cuda")
+    return parser.parse_args()
+
+
+def train(o, model, optimizer, data):
+    """Losses (on the device, so that no step waits) and milliseconds."""
+    device, losses, times = o.device, [], []
+    compiled = model
+    if o.mode == "compile":
+        from torch._functorch import config
+
+        config.activation_memory_budget = o.memory
+        compiled = torch.compile(model)
+    for i in range(o.steps):
+        begin = time.perf_counter()
+        batch = data[i % len(data)]
+        with torch.autocast(device, torch.bfloat16):
+            if o.mode == "offload":
+                with torch.autograd.graph.save_on_cpu(pin_memory=True):
+                    loss = compiled(batch[:, :-1], batch[:, 1:])
+            else:
+                loss = compiled(batch[:, :-1], batch[:, 1:])
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        losses.append(loss.item())
+        times.append((time.perf_counter() - begin) * 1e3)
+    return losses, times
+
+
+def main():
+    o = parse_arguments()
+    if not o.fast:
+        torch.use_deterministic_algorithms(True)
+        torch.utils.deterministic.fill_uninitialized_memory = False
+    torch.backends.cuda.matmul.allow_tf32 = True
+    torch.manual_seed(1)
+    model = (HuggingFace if o.model.startswith("hf-") else Model)(o).to(o.device)
+    data = torch.randint(o.vocab, (8, o.batch, o.context + 1)).to(o.device)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, weight_decay=0.1, fused=o.device == "cuda")
+    losses, times = train(o, model, optimizer, data)
+    sums = hashlib.sha256(json.dumps([loss.hex() for loss in losses]).encode())
+    for p in model.parameters():
+        sums.update(p.detach().cpu().numpy().tobytes())
+    ms = statistics.median(times[o.warmup :])
+    result = {"model": o.model, "mode": o.mode, "hash": sums.hexdigest()[:16], "loss_first": losses[0], "loss_last": losses[-1],
+              "ms": round(ms, 3), "tokens_per_s": round(o.batch * o.context / ms * 1e3),
+              "parameters": sum(p.numel() for p in model.parameters())}
+    if o.device == "cuda":
+        result["backend"] = torch.cuda.get_allocator_backend()
+        result["torch_peak_bytes"] = torch.cuda.max_memory_allocated()
+    print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,80 @@
+"""ebb-train's tokens per second and share of the GPU's peak, beside the same model in PyTorch; its kernels beside their bounds."""
+
+import json
+import re
+import sys
+
+from common import ROOT, median, table, tail, train, json_lines
+
+SHAPE = {"layers": 12, "width": 768, "heads": 12, "context": 1024, "batch": 16}
+
+
+def flags(shape):
+    return [word for name, value in shape.items() for word in ("--" + name, value)]
+
+
+def of_trainer(context, name, words):
+    r = train(context, "throughput", [*flags(SHAPE), "--steps", 60, "--dtype", "bf16", *words])
+    steps = [line for line in json_lines(context.work / "throughput.jsonl") if line["kind"] == "step"]
+    run = r["run"]
+    share = [s["tokens_per_s"] * run["flops_per_token"] / run["device_flops"] for s in steps if "device_flops" in run]
+    context.figures["trainer"] = {key: run.get(key) for key in ("flops_per_token", "device_flops", "attention", "parameters")}
+    return {"name": name, "rc": r["rc"], "tokens_per_s": r["tokens_per_s"], "ms": r["ms"], "mfu": median(share[len(share) // 2 :]),
+            "peak_bytes": r["peak_bytes"], "launches": steps[-1]["launches"] if steps else None, "tail": r["tail"]}
+
+
+def of_pytorch(context, name, words):
+    # The trainer reads bytes: 256 classes.
+    result = context.run([sys.executable, ROOT / "tests/gpu/pytorch_models.py", *flags(SHAPE), "--vocab", 256, "--dropout", 0, "--steps",
+                          60, "--warmup", 30, "--fast", *words], 240)
+    row, trainer = {"name": name, "rc": result["rc"]}, context.figures["trainer"]
+    try:
+        row.update(json.loads(result["out"].strip().splitlines()[-1]))
+        if trainer["device_flops"]:  # the same model: the same FLOPs
+            row["mfu"] = round(row["tokens_per_s"] * trainer["flops_per_token"] / trainer["device_flops"], 3)
+    except (ValueError, IndexError):
+        row["tail"] = tail(result)
+    return row
+
+
+def kernels(context):
+    """Each of the trainer's operations (fp32) beside the rate that the device's memory gives to a kernel that reads and writes."""
+    costs = context.run([context.build / "bin/gpu_costs"], 200)
+    try:
+        memory = json.loads(costs["out"])["alias"]["one_address_gb_s"]
+    except (ValueError, KeyError):
+        memory = None
+    result = context.run([context.build / "bin/bench_kernels", 16, 1024, 768, 12, 50304], 200)
+    rows = []
+    for line in result["out"].splitlines():
+        found = re.match(r"(.+?) +([\d.]+) ms +\(median +([\d.]+)\) +([\d.]+) GB/s(?: +([\d.]+) GFLOP/s)?", line)
+        if found:
+            gb_s = float(found.group(4))
+            rows.append({"kernel": found.group(1), "ms": float(found.group(2)), "gb_s": gb_s,
+                         "of_memory": round(gb_s / memory, 3) if memory else None,
+                         "tflop_s": round(float(found.group(5)) / 1e3, 2) if found.group(5) else None})
+    context.figures["kernels"] = {"memory_gb_s": memory, "rc": result["rc"], "rows": rows, "tail": tail(result) if not rows else []}
+    return bool(rows) and result["rc"] == 0
+
+
+def step(context):
+    rows = context.figures["training"] = []
+    rows.append(of_trainer(context, "ebb-train", []))
+    rows.append(of_trainer(context, "ebb-train --graph", ["--graph"]))
+    rows.append(of_trainer(context, "ebb-train --save lean", ["--save", "lean"]))
+    well = kernels(context)
+    rows.append(of_pytorch(context, "PyTorch, eager", []))
+    rows.append(of_pytorch(context, "PyTorch, compiled", ["--mode", "compile"]))
+    return well and all(row["rc"] == 0 for row in rows)
+
+
+def summary(figures):
+    head = ["name", "tokens_per_s", "ms", "mfu", "launches"]
+    lines = [*table(head, [[row.get(key) for key in head] for row in figures["training"]]), ""]
+    lines += [f"- {row['name']}: {' / '.join(row['tail'])}" for row in figures["training"] if row.get("tail")]
+    k = figures.get("kernels")
+    if k and k["rows"]:
+        head = list(k["rows"][0])
+        lines += ["", f"Kernels, fp32; a kernel that adds to memory in place: {k['memory_gb_s']} GB/s:", "",
+                  *table(head, [[row[key] for key in head] for row in k["rows"]])]
+    return lines
