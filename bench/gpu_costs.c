@@ -28,9 +28,9 @@ static struct {
     CUstream stream, other, third;
     CUmemAllocationProp prop;
     CUmemAccessDesc access;
-    size_t most_bytes;     /* of device memory, at once */
-    size_t buffer_bytes;   /* what kernels and copies work on */
-    int products, side;    /* a chain of products of matrices of side x side */
+    size_t most_bytes;   /* of device memory, at once */
+    size_t buffer_bytes; /* what kernels and copies work on */
+    int products, side;  /* a chain of products of matrices of side x side */
 } bench;
 
 static double wall_us(void)
@@ -44,7 +44,8 @@ static void add(CUdeviceptr at, size_t bytes, unsigned value, CUstream stream)
 {
     unsigned long long n = bytes / 4;
     void *arguments[] = {&at, &value, &n};
-    OK(cuLaunchKernel(bench.add, (unsigned)((n + SLICE - 1) / SLICE), 1, 1, 256, 1, 1, 0, stream, arguments, NULL));
+    OK(cuLaunchKernel(bench.add, (unsigned)((n + SLICE - 1) / SLICE), 1, 1, 256, 1, 1, 0, stream, arguments,
+                      NULL));
 }
 
 static float between(CUevent begin, CUevent end)
@@ -116,8 +117,8 @@ static void chunks(void)
             printf("%s\n    {\"chunk_mib\": %zu, \"count\": %d, \"create_us\": %.2f, \"map_us\": %.2f, "
                    "\"access_each_us\": %.2f, \"access_all_us\": %.2f, \"unmap_each_us\": %.2f, "
                    "\"unmap_all_us\": %.2f, \"release_us\": %.2f}",
-                   comma, mib, counts[c], t.create, t.map, t.access_each, t.access_all, t.unmap_each, t.unmap_all,
-                   t.release);
+                   comma, mib, counts[c], t.create, t.map, t.access_each, t.access_all, t.unmap_each,
+                   t.unmap_all, t.release);
             comma = ",";
         }
     printf("\n  ],\n");
@@ -151,7 +152,7 @@ static bool alias_shows(CUdeviceptr a, CUdeviceptr b, size_t bytes)
     bool right = host != NULL;
     OK(cuEventCreate(&done, CU_EVENT_DISABLE_TIMING));
     OK(cuMemsetD32Async(a, 5, bytes / 4, bench.stream));
-    add(b, bytes, 7, bench.stream); /* 12 */
+    add(b, bytes, 7, bench.stream);  /* 12 */
     add(a, bytes, 30, bench.stream); /* 42 */
     OK(cuEventRecord(done, bench.stream));
     OK(cuStreamWaitEvent(bench.other, done, 0));
@@ -187,7 +188,8 @@ static bool aliases(void)
     OK(cuMemSetAccess(b, bytes, &bench.access, 1));
     const double first = rate_through(a, bytes), second = rate_through(b, bytes);
     const bool right = alias_shows(a, b, bytes);
-    printf("  \"alias\": {\"right\": %s, \"bytes\": %zu, \"one_address_gb_s\": %.1f, \"first_of_two_gb_s\": %.1f, "
+    printf("  \"alias\": {\"right\": %s, \"bytes\": %zu, \"one_address_gb_s\": %.1f, \"first_of_two_gb_s\": "
+           "%.1f, "
            "\"second_of_two_gb_s\": %.1f},\n",
            right ? "true" : "false", bytes, alone, first, second);
     OK(cuMemUnmap(b, bytes));
@@ -254,10 +256,12 @@ static void mapping(void)
     OK(cuMemsetD8(at, 0, bench.buffer_bytes));
     run_chain(at, false);
     const mapping_t alone = run_chain(at, false), beside = run_chain(at, true);
-    printf("  \"mapping_beside_kernels\": {\"alone_ms\": %.3f, \"beside_ms\": %.3f, \"cycles\": %d, \"worst_create_us\": %.1f, "
-           "\"worst_map_us\": %.1f, \"worst_access_us\": %.1f, \"worst_unmap_us\": %.1f, \"worst_release_us\": %.1f},\n",
-           alone.kernels_ms, beside.kernels_ms, beside.cycles, beside.create, beside.map, beside.access, beside.unmap,
-           beside.release);
+    printf("  \"mapping_beside_kernels\": {\"alone_ms\": %.3f, \"beside_ms\": %.3f, \"cycles\": %d, "
+           "\"worst_create_us\": %.1f, "
+           "\"worst_map_us\": %.1f, \"worst_access_us\": %.1f, \"worst_unmap_us\": %.1f, "
+           "\"worst_release_us\": %.1f},\n",
+           alone.kernels_ms, beside.kernels_ms, beside.cycles, beside.create, beside.map, beside.access,
+           beside.unmap, beside.release);
     OK(cuMemFree(at));
 }
 
@@ -364,8 +368,9 @@ static void products(copies_t *k)
     const float one = 1, zero = 0;
     const int n = bench.side;
     for (int i = 0; i < bench.products; i++)
-        BLAS(cublasGemmEx(k->blas, CUBLAS_OP_N, CUBLAS_OP_N, n, n, n, &one, (void *)k->a, CUDA_R_16BF, n, (void *)k->b,
-                          CUDA_R_16BF, n, &zero, (void *)k->c, CUDA_R_16BF, n, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
+        BLAS(cublasGemmEx(k->blas, CUBLAS_OP_N, CUBLAS_OP_N, n, n, n, &one, (void *)k->a, CUDA_R_16BF, n,
+                          (void *)k->b, CUDA_R_16BF, n, &zero, (void *)k->c, CUDA_R_16BF, n,
+                          CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
 }
 
 typedef struct sample {
@@ -457,9 +462,11 @@ static void link_and_products(void)
     for (size_t bytes = MIB; bytes <= bench.buffer_bytes; bytes *= 4) {
         const int n = (int)(bench.buffer_bytes / bytes);
         copy_beside(&k, bytes, n, true, true, false);
-        const sample_t out = copy_beside(&k, bytes, n, true, false, false), in = copy_beside(&k, bytes, n, false, true, false),
+        const sample_t out = copy_beside(&k, bytes, n, true, false, false),
+                       in = copy_beside(&k, bytes, n, false, true, false),
                        both = copy_beside(&k, bytes, n, true, true, false);
-        printf("%s\n    {\"mib\": %zu, \"out_gb_s\": %.2f, \"in_gb_s\": %.2f, \"both_out_gb_s\": %.2f, \"both_in_gb_s\": %.2f}",
+        printf("%s\n    {\"mib\": %zu, \"out_gb_s\": %.2f, \"in_gb_s\": %.2f, \"both_out_gb_s\": %.2f, "
+               "\"both_in_gb_s\": %.2f}",
                comma, bytes / MIB, out.out_gb_s, in.in_gb_s, both.out_gb_s, both.in_gb_s);
         comma = ",";
         full = out.out_gb_s;
@@ -468,14 +475,17 @@ static void link_and_products(void)
     copy_beside(&k, bytes, 1, false, false, true);
     const double alone = copy_beside(&k, bytes, 0, false, false, true).products_ms;
     const int n = copies_for(alone, full, bytes);
-    const sample_t out = copy_beside(&k, bytes, n, true, false, true), in = copy_beside(&k, bytes, n, false, true, true),
+    const sample_t out = copy_beside(&k, bytes, n, true, false, true),
+                   in = copy_beside(&k, bytes, n, false, true, true),
                    both = copy_beside(&k, bytes, n, true, true, true);
     const double side = bench.side;
-    printf("\n  ],\n  \"copies_beside_products\": {\"side\": %d, \"products\": %d, \"alone_ms\": %.3f, \"tflop_s\": %.1f, "
+    printf("\n  ],\n  \"copies_beside_products\": {\"side\": %d, \"products\": %d, \"alone_ms\": %.3f, "
+           "\"tflop_s\": %.1f, "
            "\"copies\": %d, \"beside_out_ms\": %.3f, \"beside_in_ms\": %.3f, \"beside_both_ms\": %.3f, "
            "\"out_gb_s\": %.2f, \"in_gb_s\": %.2f, \"both_out_gb_s\": %.2f, \"both_in_gb_s\": %.2f},\n",
-           bench.side, bench.products, alone, 2e-9 * side * side * side * bench.products / alone, n, out.products_ms,
-           in.products_ms, both.products_ms, out.out_gb_s, in.in_gb_s, both.out_gb_s, both.in_gb_s);
+           bench.side, bench.products, alone, 2e-9 * side * side * side * bench.products / alone, n,
+           out.products_ms, in.products_ms, both.products_ms, out.out_gb_s, in.in_gb_s, both.out_gb_s,
+           both.in_gb_s);
     close_copies(&k);
 }
 
@@ -492,7 +502,8 @@ static void set_up(bool small, const char *path)
     OK(cuStreamCreate(&bench.third, CU_STREAM_NON_BLOCKING));
     bench.prop = (CUmemAllocationProp){.type = CU_MEM_ALLOCATION_TYPE_PINNED,
                                        .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0}};
-    bench.access = (CUmemAccessDesc){.location = bench.prop.location, .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    bench.access =
+        (CUmemAccessDesc){.location = bench.prop.location, .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
     bench.most_bytes = small ? 64 * MIB : 8192 * MIB;
     bench.buffer_bytes = small ? 4 * MIB : 1024 * MIB;
     bench.products = small ? 2 : 40;

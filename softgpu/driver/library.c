@@ -69,7 +69,8 @@ const softgpu_kernel_table_t *sg_library_find(const char *origin, char **path)
         at += length + (at[length] == ':');
     }
     Dl_info self; /* installed, they lie beside the driver, not among the programs */
-    const char *slash = dladdr((void *)(uintptr_t)sg_library_find, &self) ? strrchr(self.dli_fname, '/') : NULL;
+    const char *slash =
+        dladdr((void *)(uintptr_t)sg_library_find, &self) ? strrchr(self.dli_fname, '/') : NULL;
     if (slash) {
         snprintf(candidate, sizeof candidate, "%.*s/%s.softgpu.so", (int)(slash - self.dli_fname),
                  self.dli_fname, base);

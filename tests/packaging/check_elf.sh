@@ -19,7 +19,7 @@ newest=$(objdump -T "$library" | grep -oE 'GLIBC_[0-9]+(\.[0-9]+)+' | sort -uV |
 while read -r needed; do
     case $needed in
     libc.so.6 | ld-linux-x86-64.so.2 | libpthread.so.0 | libdl.so.2) ;;
-    *) [[ $needed =~ ^lib[atu]san\.so|^libubsan ]] || complain "needs $needed" ;;
+    *) complain "needs $needed" ;;
     esac
 done < <(readelf -d "$library" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p')
 [[ $(readelf -d "$library") != *RPATH* && $(readelf -d "$library") != *RUNPATH* ]] || complain 'has a path for libraries'
