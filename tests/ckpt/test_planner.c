@@ -310,6 +310,27 @@ static void buffers_that_are_others_in_the_next_step_are_planned(void **state)
     ebb_trace_delete(t);
 }
 
+/* Weights, gradients and the optimizer's state have the longest gaps. */
+static void budget_below_what_outlives_the_step_gets_a_plan_that_moves_it(void **state)
+{
+    (void)state;
+    ebb_trace_t *t = trace_of_transformer(&plain);
+    uint64_t outlives = 0;
+    for (uint32_t i = 0; i < t->buffer_count; i++)
+        outlives += t->buffer[i].born == EBB_TRACE_NEVER ? t->buffer[i].bytes : 0;
+    ebb_plan_request_t r = request(outlives * 7 / 10, true, true);
+    ebb_plan_t *p = checked_plan(t, &r);
+    assert_non_null(p);
+    uint32_t on_host = 0, moved = 0;
+    for (uint32_t i = 0; i < t->buffer_count; i++)
+        on_host += p->place[i].at_start == EBB_ON_HOST;
+    for (uint32_t i = 0; i < p->action_count; i++)
+        moved += p->action[i].kind == EBB_EVICT && t->buffer[p->action[i].place].born == EBB_TRACE_NEVER;
+    assert_true(on_host > 0 && moved >= on_host);
+    ebb_plan_delete(p);
+    ebb_trace_delete(t);
+}
+
 static void untouched_memory_goes_to_the_host_for_nothing(void **state)
 {
     (void)state;
@@ -339,6 +360,7 @@ int main(void)
         cmocka_unit_test(steps_by_chance_get_good_plans),
         cmocka_unit_test(what_no_periodic_plan_can_serve_is_refused),
         cmocka_unit_test(buffers_that_are_others_in_the_next_step_are_planned),
+        cmocka_unit_test(budget_below_what_outlives_the_step_gets_a_plan_that_moves_it),
         cmocka_unit_test(untouched_memory_goes_to_the_host_for_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
