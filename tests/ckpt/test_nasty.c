@@ -182,6 +182,71 @@ static void check_verdict(const program_t *p, const expectation_t *e, const char
              e->verdicts);
 }
 
+/* ---- who writes, as the kernels' declarations have it (programs/nasty/kernels.cuh) ---- */
+
+/* The words of a kernel's arguments that are pointers to what is not const, as bits by offset / 8. 0: there is no such kernel. */
+static uint64_t declared_writers(const char *kernel)
+{
+    static char text[1 << 14];
+    char start[64];
+    uint64_t bits = 0;
+    unsigned offset = 0;
+    FILE *f = fopen(NASTY_DECLARATIONS, "r");
+    assert_non_null(f);
+    text[fread(text, 1, sizeof text - 1, f)] = 0;
+    fclose(f);
+    snprintf(start, sizeof start, "NASTY_KERNEL %s(", kernel);
+    char *at = strstr(text, start);
+    if (!at || strstr(at, "struct nasty_pairs") == at + strlen(start))
+        return 0; /* pointers in a structure */
+    at += strlen(start);
+    at[strcspn(at, ")")] = 0;
+    for (char *a = strtok(at, ","); a; a = strtok(NULL, ",")) {
+        char *star = strrchr(a, '*');
+        const unsigned size = star ? 8 : 4;
+        offset = (offset + size - 1) & ~(size - 1);
+        if (star) {
+            *star = 0; /* what it points to: const if that is the first word, or follows its last star */
+            const char *last = strrchr(a, '*');
+            if (!strstr(last ? last : a, "const"))
+                bits |= (uint64_t)1 << offset / 8;
+        }
+        offset += size;
+    }
+    return bits;
+}
+
+/* Declared, and not to be seen: what is added is 0, what is counted is put back, the same is written again; or only the
+ * address is taken. */
+static bool is_unseen(const program_t *p, const char *kernel, unsigned param)
+{
+    static const struct {
+        const char *program, *kernel;
+        unsigned first, last;
+    } unseen[] = {{"zeros", "accumulate", 0, 0},
+                  {NULL, "tally", 16, 16},
+                  {NULL, "in_turn", 8, 8},
+                  {"branches", "centre", 0, 0},
+                  {NULL, "make_table", 0, 24}};
+    for (size_t i = 0; i < sizeof unseen / sizeof *unseen; i++)
+        if ((!unseen[i].program || !strcmp(unseen[i].program, p->name)) &&
+            !strcmp(unseen[i].kernel, kernel) && param >= unseen[i].first && param <= unseen[i].last)
+            return true;
+    return false;
+}
+
+/* An operation's line: what is declared to be written may be written. */
+static void check_writers(const program_t *p, const char *kernel, const char *line)
+{
+    const uint64_t writers = declared_writers(kernel);
+    unsigned param, mode;
+    const char *at = value_of(line, "access") + 1;
+    for (; (at = strchr(at, '[')); at++)
+        if (sscanf(at, "[%*u,%*u,%u,%*u,%*u,%u", &param, &mode) == 2 && writers >> param / 8 & 1 &&
+            mode == 1 && !is_unseen(p, kernel, param))
+            fail_msg("%s: %s writes its argument at %u and was not seen to", p->name, kernel, param);
+}
+
 static void check_trace(const program_t *p)
 {
     static char line[1 << 16];
@@ -195,6 +260,10 @@ static void check_trace(const program_t *p)
         if (!strstr(line, "{\"op\""))
             continue;
         const char *name = value_of(line, "name") + 1;
+        char kernel[64] = "";
+        sscanf(name, "%63[^\"]", kernel);
+        if (!p->unseen_writes)
+            check_writers(p, kernel, line);
         proven += !strncmp(value_of(line, "verdict") + 1, "proven\"", 7);
         for (unsigned i = 0; i < OPERATIONS && p->operation[i].operation; i++) {
             const size_t length = strlen(p->operation[i].operation);
