@@ -128,6 +128,27 @@ static void measure_extents(ebb_lessons_t *l, pointer_t *p, uint32_t count)
     }
 }
 
+/* Who touches a fresh buffer first may fill all of it: pointers that come later say nothing of how far it goes, only its own
+ * do. */
+static void reach_of_first(ebb_lessons_t *l, uint32_t buffer)
+{
+    const ebb_trace_t *t = l->recorded.trace;
+    const uint32_t tiles = ebb_tile_count(t->buffer[buffer].bytes);
+    uint32_t k = l->first_use[buffer], i = 0;
+    while (t->operation[i].first_access + t->operation[i].access_count <= k)
+        i++;
+    const uint32_t end = t->operation[i].first_access + t->operation[i].access_count;
+    for (; k < end; k++) {
+        uint32_t until = tiles;
+        for (uint32_t n = t->operation[i].first_access; n < end; n++)
+            if (t->access[n].buffer == buffer && l->first_tile[n] > l->first_tile[k] &&
+                l->first_tile[n] < until)
+                until = l->first_tile[n];
+        if (t->access[k].buffer == buffer)
+            l->extent[k] = until - l->first_tile[k];
+    }
+}
+
 static bool measure(ebb_lessons_t *l)
 {
     const ebb_trace_t *t = l->recorded.trace;
@@ -158,6 +179,9 @@ static bool measure(ebb_lessons_t *l)
         l->left[i] = t->buffer[i].dies == EBB_TRACE_NEVER ? l->recorded.generation[i] : 0;
     if (good)
         measure_extents(l, p, t->access_count);
+    for (uint32_t i = 0; good && i < t->buffer_count; i++)
+        if (l->arena[i] && t->buffer[i].born != EBB_TRACE_NEVER)
+            reach_of_first(l, i);
     free(stream);
     free(p);
     return good;

@@ -111,11 +111,36 @@ static void copy(clocks_t *c, uint32_t index)
     add_span(c, in ? EBB_LANE_IN : EBB_LANE_OUT, index, begin, end);
 }
 
+static uint64_t replaced_bytes(const clocks_t *c, const ebb_action_t *a)
+{
+    const ebb_trace_operation_t *o = &c->trace->operation[a->operation];
+    uint64_t bytes = 0;
+    for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++) {
+        uint32_t place = c->trace->access[k].buffer;
+        for (uint32_t i = 0; i < a->redirect_count; i++)
+            if (c->plan->redirect[a->first_redirect + i].buffer == c->trace->access[k].buffer)
+                place = c->plan->redirect[a->first_redirect + i].place;
+        if (c->trace->access[k].mode == EBB_REPLACES && c->plan->place[place].chunk_count &&
+            ebb_trace_is_first(c->trace, a->operation, k))
+            bytes += c->plan->place[place].bytes;
+    }
+    return bytes;
+}
+
+static void replay(clocks_t *c, uint32_t index)
+{
+    const ebb_action_t *a = &c->plan->action[index];
+    double ns = (double)c->trace->operation[a->operation].duration_ns;
+    if (c->hardware->zero_bytes_per_ns > 0)
+        ns += (double)replaced_bytes(c, a) / c->hardware->zero_bytes_per_ns;
+    work(c, EBB_LANE_REPLAY, index, ns);
+}
+
 static void run_action(clocks_t *c, uint32_t index)
 {
     const ebb_action_t *a = &c->plan->action[index];
     if (a->kind == EBB_REPLAY)
-        work(c, EBB_LANE_REPLAY, index, (double)c->trace->operation[a->operation].duration_ns);
+        replay(c, index);
     else if (a->kind != EBB_DISCARD)
         copy(c, index);
 }

@@ -89,6 +89,7 @@ typedef struct sg_config {
     unsigned devices;    /* SOFTGPU_DEVICES */
     bool poison;         /* SOFTGPU_POISON */
     bool protect;        /* SOFTGPU_PROTECT */
+    bool dry;            /* SOFTGPU_DRY */
     int log_level;       /* SOFTGPU_LOG: 0 quiet, 1 warnings, 2 information */
     bool deterministic;  /* SOFTGPU_SCHEDULER */
     uint64_t seed;       /* SOFTGPU_SEED */

@@ -112,6 +112,7 @@ static void read_config(void)
     c->devices = read_number("SOFTGPU_DEVICES", 1, SG_MAX_DEVICES, 1);
     c->poison = read_number("SOFTGPU_POISON", 0, 1, 0);
     c->protect = read_number("SOFTGPU_PROTECT", 0, 1, 1);
+    c->dry = read_number("SOFTGPU_DRY", 0, 1, 0);
     read_scheduler();
     sg_profile_init();
     sg_times_init();

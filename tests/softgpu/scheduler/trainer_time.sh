@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # trainer_time.sh EBB_TRAIN: under the deterministic scheduler a training takes the same virtual time in every run and with every
-# seed, another one on another GPU, and computes the same bits as with real threads.
+# seed, another one on another GPU, and computes the same bits as with real threads. A dry run takes the same time, and computes nothing.
 set -euo pipefail
 trainer=$1
 folder=$(mktemp -d)
@@ -27,3 +27,6 @@ echo "RTX 3090: $other"
 [[ ${other%%$'\n'*} != "${first%%$'\n'*}" ]]
 [[ ${other##*$'\n'} == "${first##*$'\n'}" ]]
 [[ $(train SOFTGPU_SCHEDULER=threads) == "${first##*$'\n'}" ]]
+dry=$(train SOFTGPU_SCHEDULER=deterministic SOFTGPU_PROFILE=H100 SOFTGPU_DRY=1)
+echo "dry: $dry"
+[[ ${dry%%$'\n'*} == "${first%%$'\n'*}" && $dry != "$first" ]]
