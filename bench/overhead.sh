@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # overhead.sh [--build FOLDER] [--work FOLDER] [--output FILE] [--short] [MODEL..]: what budgets cost on an A100, an H100 and an RTX 4090, for
-# every policy: results/overhead.json and the tables in results/overhead.md. --short: one small model, two GPUs, nothing written to results/.
+# every policy: results/overhead.json and the tables in results/overhead.md. --short: one small model, two GPUs, in a
+# folder of its own, nothing written to results/.
 #
 # Shapes that no machine here can compute are planned for by their own traces, made of three kinds of runs of the unmodified ebb-train under
 # ebb on the software device (merge_traces.py has the rules):
@@ -23,6 +24,10 @@ while [ $# -gt 0 ]; do
     esac
 done
 build=$(cd "$build" && pwd)
+if [ $short = 1 ]; then
+    work=$(mktemp -d)
+    trap 'rm -r "$work"' EXIT
+fi
 work=${work:-$build/bench/overhead}
 mkdir -p "$work"
 export LD_LIBRARY_PATH=$build/softgpu/lib XDG_CACHE_HOME=$work
