@@ -19,7 +19,7 @@
 
 #define EBB_OPTIONS(X)                                                                                       \
     X(EBB_BUDGET, BYTES, budget, "100%", 4 << 20, INT64_MAX,                                                 \
-      "device bytes on each device for this process: `24GiB`, or a share of that device")                                    \
+      "device bytes on each device for this process: `24GiB`, or a share of that device")                    \
     X(EBB_RESERVE, BYTES, reserve, "0", 0, INT64_MAX, "bytes kept back for what ebb does not own")           \
     X(EBB_PREALLOC, SWITCH, prealloc, "1", 0, 1, "create some device memory ahead of need, by a thread")     \
     X(EBB_MIN_BUFFER, BYTES, min_buffer, "1MiB", 1, INT64_MAX,                                               \
@@ -30,13 +30,15 @@
     X(EBB_CLEAN, SWITCH, clean, "1", 0, 1,                                                                   \
       "do not copy out again what the host still has the same bytes of (by hashes)")                         \
     X(EBB_POLICY, WORD, policy, "auto", 0, 0,                                                                \
-      "auto, keep, offload, sqrt, uniform:N, selective[:names], recursive, revolve:N, learn, reactive: the fastest plan, " \
-      "when one is needed; never evict; a plan by a fixed strategy, in any case; learn and never plan; never learn")    \
+      "auto, keep, offload, sqrt, uniform:N, selective[:names], recursive, revolve:N, learn, reactive: the " \
+      "fastest plan, "                                                                                       \
+      "when one is needed; never evict; a plan by a fixed strategy, in any case; learn and never plan; "     \
+      "never learn")                                                                                         \
     X(EBB_OFFLOAD, SWITCH, offload, "1", 0, 1,                                                               \
       "may plans copy buffers to the host (before there is a plan, ebb does)")                               \
     X(EBB_RECOMPUTE, SWITCH, recompute, "1", 0, 1, "may plans drop buffers and recompute them")              \
     X(EBB_OFFLOAD_MIN_GAP, NUMBER, offload_min_gap, "0", 0, INT64_MAX,                                       \
-      "microseconds: a plan offloads nothing that lies idle for less")                                       \
+      "microseconds: nothing is offloaded that lies idle for less, as far as it is known")                   \
     X(EBB_RECOMPUTE_MAX_COST, NUMBER, recompute_max_cost, "0", 0, 1000000,                                   \
       "percent of its transfer both ways that recomputing a buffer may take; 0: no limit")                   \
     X(EBB_LINK, BYTES, link, "0", 0, INT64_MAX, "bytes per second between device and host; 0: measure")      \
@@ -48,11 +50,13 @@
       "leave cuMemAlloc to the driver, so that its memory has IPC handles; it never leaves the device then") \
     X(EBB_STRICT, SWITCH, strict, "0", 0, 1, "a bad or unknown EBB_ variable is an error")                   \
     X(EBB_GUARD, SWITCH, guard, "0", 0, 1,                                                                   \
-      "a driven plan's large buffers have memory only while something uses them: what ebb did not see faults (slow)")   \
+      "a driven plan's large buffers have memory only while something uses them: what ebb did not see "      \
+      "faults (slow)")                                                                                       \
     X(EBB_TRACE, TEXT, trace, "", 0, 0,                                                                      \
       "file for the trace of one step; `ebb trace` shows it, `ebb plan` plans it")                           \
     X(EBB_PLAN, TEXT, plan, "", 0, 0,                                                                        \
-      "file with a plan that is driven, even if everything fits, if it suits the learned step and can be proven")     \
+      "file with a plan that is driven, even if everything fits, if it suits the learned step and can be "   \
+      "proven")                                                                                              \
     X(EBB_SAVE_PLAN, TEXT, save_plan, "", 0, 0,                                                              \
       "file for the plan that is driven, made even if everything fits; `ebb check` proves it")               \
     X(EBB_STATS, TEXT, stats, "", 0, 0, "file for statistics (JSON), written at exit")                       \
