@@ -5,19 +5,13 @@
 #
 #   bash bench/alloc.sh [--build DIR] [--turns N] [--save]
 set -euo pipefail
-cd "$(dirname "$0")/.."
-build=build turns=5 save=
-arguments=("$@")
-while [ $# -gt 0 ]; do
-    case $1 in
-    --build) build=$2; shift 2 ;;
-    --turns) turns=$2; shift 2 ;;
-    --save) save=bench/results/alloc.json; shift ;;
-    *) echo "usage: bash bench/alloc.sh [--build DIR] [--turns N] [--save]" >&2; exit 2 ;;
-    esac
-done
-build=$(cd "$build" && pwd)
-export EBB_BUILD=$build EBB_TURNS=$turns EBB_SAVE=$save EBB_COMMAND="bash bench/alloc.sh ${arguments[*]-}"
+# shellcheck source=bench/options.sh
+source "$(dirname "${BASH_SOURCE[0]}")/options.sh"
+turns=5 save=''
+parse_options 'build turns' "$@"
+EBB_BUILD=$(cd "$build" && pwd)
+cd "$root"
+export EBB_BUILD EBB_TURNS=$turns EBB_SAVE=${save:+bench/results/alloc.json} EBB_COMMAND="bash bench/alloc.sh $*"
 exec python3 - <<'PYTHON'
 import datetime, glob, json, os, platform, subprocess
 
