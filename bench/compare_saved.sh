@@ -3,7 +3,7 @@
 #
 # The model of compare_pytorch.sh (6 layers, width 256, 8 heads, context 256, batch 8), in fp32 and BF16, without and with
 # dropout. ebb-train's numbers are those of --dry-run, by name; PyTorch's are counted by pytorch_saved.py. Bytes for each token and channel of
-# a layer; and device bytes for each token at ebb-train's peak, all that does not grow with the batch left out. Prints tables.
+# a layer; and bytes for each token at the peak of a step, all that does not grow with the batch left out. Prints tables.
 #
 #   --python FILE    a Python with PyTorch (default: /usr/bin/python3)
 #
@@ -45,8 +45,8 @@ def dry(*name):
 
 
 each = 8 * 256 * 256
-print("| saved by a layer, bytes a token and channel | ebb-train | --save lean | PyTorch | ebb-train's peak, bytes a token | --save lean |")
-print("| --- | --- | --- | --- | --- | --- |")
+print("| saved by a layer, bytes a token and channel | ebb-train | --save lean | PyTorch | ebb-train's peak, bytes a token | --save lean | PyTorch's |")
+print("| --- | --- | --- | --- | --- | --- | --- |")
 for dtype in "fp32", "bf16":
     for dropout in "0", "0.1":
         cells = [f"{sum(dry(dtype, dropout, save, '8')['saved_by_layer'].values()) / each:.1f}" for save in ("full", "lean")]
@@ -55,6 +55,7 @@ for dtype in "fp32", "bf16":
         for save in "full", "lean":
             grown = dry(dtype, dropout, save, "16")["peak_bytes"] - dry(dtype, dropout, save, "8")["peak_bytes"]
             cells.append(f"{grown / (8 * 256):.0f}")
+        cells.append(str(torch["peak_bytes_a_token"]))
         print(f"| {dtype}, dropout {dropout} | " + " | ".join(cells) + " |")
 print("\nPyTorch", torch["torch"])
 for dtype, dropout in ("bf16", "0.1"),:

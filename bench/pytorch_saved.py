@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""What eager PyTorch saves for the backward pass of one layer of the model in pytorch_gpt2.py, for compare_saved.sh.
+"""What eager PyTorch saves for the backward pass of one layer of the model in pytorch_gpt2.py, and what a step takes at its peak,
+for compare_saved.sh.
 
 torch.autograd.graph.saved_tensors_hooks sees every tensor that an operation keeps. Parameters are left out, a storage counts
-once, and for the layer in which it is saved first. Prints one JSON object: bytes for each token and channel, in all and by the
-operation that saved them.
+once, and for the layer in which it is saved first. The profiler's memory events are every allocation and free of a step; what that
+grows by from a batch to one twice as large is its tokens'. Prints one JSON object: bytes for each token and channel, in all and by the
+operation that saved them; bytes for each token at the peak.
 """
 
 import argparse
@@ -36,6 +38,28 @@ def saved_by_layers(model, tokens, targets):
     return layers
 
 
+def peak_bytes(model, optimizer, batch, context):
+    """Bytes allocated in a step at once, at most, beyond what is there before it."""
+    tokens = torch.randint(256, (batch, context))
+
+    def step():
+        loss = model(tokens, tokens)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(list(model.parameters()), 1.0)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+
+    step()  # moments are there from the first step on
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
+        step()
+    events = [e for e in profile.profiler.kineto_results.events() if e.name() == "[memory]"]
+    now = most = 0
+    for event in sorted(events, key=lambda e: e.start_ns()):
+        now += event.nbytes()
+        most = max(most, now)
+    return most
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, value in dict(layers=3, width=256, heads=4, context=256, batch=2).items():
@@ -48,10 +72,14 @@ def main():
         model = model.to(torch.bfloat16)
     tokens = torch.randint(256, (o.batch, o.context))
     saved = saved_by_layers(model, tokens, tokens)[1]
+    optimizer, _ = pytorch_gpt2.adamw(model, 1e-3)
+    few = max(1, o.batch // 4)  # it grows evenly
+    once, twice = (peak_bytes(model, optimizer, batch, o.context) for batch in (few, 2 * few))
     each = o.batch * o.context * o.width
     print(json.dumps({
         "torch": torch.__version__, "dtype": o.dtype, "dropout": o.dropout, "context": o.context,
         "bytes": round(sum(size for size, _ in saved) / each, 2),
+        "peak_bytes_a_token": round((twice - once) / (few * o.context)),
         "tensors": [{"bytes": round(size / each, 2), "tensor": what} for size, what in saved],
     }))
 
