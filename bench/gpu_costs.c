@@ -181,7 +181,7 @@ static bool aliases(void)
         OK(cuMemMap(a + i * chunk, chunk, 0, handle[i], 0));
     }
     OK(cuMemSetAccess(a, bytes, &bench.access, 1));
-    OK(cuMemsetD32(a, 0, bytes / 4));
+    OK(cuMemsetD32Async(a, 0, bytes / 4, bench.stream));
     const double alone = rate_through(a, bytes);
     for (size_t i = 0; i < count; i++)
         OK(cuMemMap(b + i * chunk, chunk, 0, handle[i], 0));
@@ -253,7 +253,7 @@ static void mapping(void)
 {
     CUdeviceptr at;
     OK(cuMemAlloc(&at, bench.buffer_bytes));
-    OK(cuMemsetD8(at, 0, bench.buffer_bytes));
+    OK(cuMemsetD8Async(at, 0, bench.buffer_bytes, bench.stream));
     run_chain(at, false);
     const mapping_t alone = run_chain(at, false), beside = run_chain(at, true);
     printf("  \"mapping_beside_kernels\": {\"alone_ms\": %.3f, \"beside_ms\": %.3f, \"cycles\": %d, "
@@ -413,13 +413,13 @@ static void open_copies(copies_t *k)
     OK(cuMemAllocHost(&k->host_out, bench.buffer_bytes));
     OK(cuMemAllocHost(&k->host_in, bench.buffer_bytes));
     memset(k->host_in, 1, bench.buffer_bytes);
-    OK(cuMemsetD8(k->out, 2, bench.buffer_bytes));
+    OK(cuMemsetD8Async(k->out, 2, bench.buffer_bytes, bench.other));
     OK(cuMemAlloc(&k->a, matrix));
     OK(cuMemAlloc(&k->b, matrix));
     OK(cuMemAlloc(&k->c, matrix));
     /* Not zeros, with which a GPU saves power: 0.7 and -1.1 in BF16. */
-    OK(cuMemsetD16(k->a, 0x3f33, matrix / 2));
-    OK(cuMemsetD16(k->b, 0xbf8d, matrix / 2));
+    OK(cuMemsetD16Async(k->a, 0x3f33, matrix / 2, bench.stream));
+    OK(cuMemsetD16Async(k->b, 0xbf8d, matrix / 2, bench.stream));
     OK(cuEventCreate(&k->begin, 0));
     OK(cuEventCreate(&k->end_out, 0));
     OK(cuEventCreate(&k->end_in, 0));
