@@ -7,11 +7,7 @@
 set -euo pipefail
 # shellcheck source=bench/options.sh
 source "$(dirname "${BASH_SOURCE[0]}")/options.sh"
-turns=5 save=''
-parse_options 'build turns' "$@"
-EBB_BUILD=$(cd "$build" && pwd)
-cd "$root"
-export EBB_BUILD EBB_TURNS=$turns EBB_SAVE=${save:+bench/results/alloc.json} EBB_COMMAND="bash bench/alloc.sh $*"
+with_and_without alloc "$@"
 exec python3 - <<'PYTHON'
 import datetime, glob, json, os, platform, subprocess
 

@@ -6,11 +6,7 @@
 set -euo pipefail
 # shellcheck source=bench/options.sh
 source "$(dirname "${BASH_SOURCE[0]}")/options.sh"
-turns=5 save=''
-parse_options 'build turns' "$@"
-EBB_BUILD=$(cd "$build" && pwd)
-cd "$root"
-export EBB_BUILD EBB_TURNS=$turns EBB_SAVE=${save:+bench/results/drive.json} EBB_COMMAND="bash bench/drive.sh $*"
+with_and_without drive "$@"
 exec python3 - <<'PYTHON'
 import datetime, json, os, platform, subprocess, tempfile
 

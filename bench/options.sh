@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# options.sh: what scripts that measure ebb-train share: options, the text, failing. Sourced; sets root and build.
+# options.sh: what scripts that measure share: options, the text, failing. Sourced; sets root and build.
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 build=${BUILD_FOLDER:-$root/build}
@@ -47,4 +47,16 @@ need() {
 shorten() {
     head -c 400000 "$data" >"$1/text"
     data=$1/text
+}
+
+# with_and_without NAME ARGUMENT...: the options of a script that compares a program with and without libebb.so, turn by turn, handed
+# over as EBB_BUILD, EBB_TURNS, EBB_SAVE and EBB_COMMAND; the folder becomes root.
+with_and_without() {
+    local name=$1
+    shift
+    turns=5 save=''
+    parse_options 'build turns' "$@"
+    EBB_BUILD=$(cd "$build" && pwd)
+    export EBB_BUILD EBB_TURNS=$turns EBB_SAVE=${save:+bench/results/$name.json} EBB_COMMAND="bash bench/$name.sh $*"
+    cd "$root" || exit
 }
