@@ -17,6 +17,7 @@ typedef struct check {
     const ebb_check_limits_t *limits;
     char *why;
     size_t why_bytes;
+    uint32_t streams; /* the program's */
 } check_t;
 
 static void say(const check_t *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -76,10 +77,9 @@ static bool check_trace(const check_t *c)
         return fails(c, "the trace: %s", wrong);
     if (t->operation_count > MOST || t->buffer_count > MOST || t->access_count > MOST)
         return fails(c, "the trace is too long");
-    for (uint32_t i = 0; i < t->operation_count; i++)
-        if (t->operation[i].stream)
-            return fails(c, "operation %u is on stream %u: only one stream is understood", i,
-                         t->operation[i].stream);
+    if (c->streams > EBB_PLAN_STREAMS)
+        return fails(c, "the trace is of %u streams, of %d at most a plan can be", c->streams,
+                     EBB_PLAN_STREAMS);
     for (uint32_t i = 0; i < t->buffer_count; i++) {
         const ebb_trace_buffer_t *b = &t->buffer[i];
         if (b->bytes > MOST_BYTES)
@@ -176,14 +176,52 @@ static bool check_places(const check_t *c)
 
 /* ---- the small region ---- */
 
-static bool move_small(const check_t *c, uint32_t *grain, uint32_t buffer, bool in)
+/* Of a small buffer: no operation and no replay touches it, or those of one stream do (then its number), or of several. */
+enum { UNTOUCHED = EBB_PLAN_STREAMS, TOUCHED_BY_SEVERAL };
+
+static void note_streams(const facts_t *f, uint32_t operation, uint32_t stream, uint32_t *streams)
+{
+    for (uint32_t k = f->first_touch[operation]; k < f->first_touch[operation + 1]; k++) {
+        uint32_t *of = &streams[f->touch[k].buffer];
+        *of = *of == UNTOUCHED || *of == stream ? stream : TOUCHED_BY_SEVERAL;
+    }
+}
+
+/* [buffers]; NULL: no memory. */
+static uint32_t *streams_of_buffers(const check_t *c, const facts_t *f)
+{
+    uint32_t *streams = malloc(((size_t)c->trace->buffer_count + 1) * sizeof *streams);
+    if (!streams)
+        return NULL;
+    for (uint32_t b = 0; b < c->trace->buffer_count; b++)
+        streams[b] = UNTOUCHED;
+    for (uint32_t i = 0; i < c->trace->operation_count; i++)
+        note_streams(f, i, c->trace->operation[i].stream, streams);
+    for (uint32_t i = 0; i < c->plan->action_count; i++)
+        if (c->plan->action[i].kind == EBB_REPLAY)
+            note_streams(f, c->plan->action[i].operation, c->plan->action[i].stream, streams);
+    return streams;
+}
+
+/* A 512th byte of the region: who lies there, plus 1, and who did last. */
+typedef struct grain {
+    uint32_t now, last;
+} grain_t;
+
+static bool move_small(const check_t *c, grain_t *grain, const uint32_t *streams, uint32_t buffer, bool in)
 {
     const ebb_place_t *p = &c->plan->place[buffer];
     size_t first = p->small_offset / GRAIN, end = (p->small_offset + p->bytes + GRAIN - 1) / GRAIN;
     for (size_t i = first; i < end; i++) {
-        if (in && grain[i])
-            return fails(c, "small buffers %u and %u overlap while both are alive", grain[i] - 1, buffer);
-        grain[i] = in ? buffer + 1 : 0;
+        if (in && grain[i].now)
+            return fails(c, "small buffers %u and %u overlap while both are alive", grain[i].now - 1, buffer);
+        const uint32_t last = grain[i].last ? grain[i].last - 1 : buffer;
+        if (in && last != buffer && streams[last] != UNTOUCHED && streams[buffer] != UNTOUCHED &&
+            (streams[last] != streams[buffer] || streams[last] == TOUCHED_BY_SEVERAL))
+            return fails(c, "small buffer %u takes the place of %u, and they are used on several streams",
+                         buffer, last);
+        grain[i].now = in ? buffer + 1 : 0;
+        grain[i].last = buffer + 1;
     }
     return true;
 }
@@ -196,23 +234,25 @@ static bool check_small_region(const check_t *c, const facts_t *f)
         if (!is_large(t, b) && c->plan->place[b].small_offset != EBB_TRACE_NEVER &&
             c->plan->place[b].small_offset + t->buffer[b].bytes > end)
             end = c->plan->place[b].small_offset + t->buffer[b].bytes;
-    uint32_t *grain = calloc((size_t)(end / GRAIN) + 2, sizeof *grain);
-    bool good = grain || fails(c, "no memory");
+    grain_t *grain = calloc((size_t)(end / GRAIN) + 2, sizeof *grain);
+    uint32_t *streams = streams_of_buffers(c, f);
+    bool good = (grain && streams) || fails(c, "no memory");
     for (uint32_t b = 0; good && b < t->buffer_count; b++) /* whose turn it is differs: at all times */
-        good = is_large(t, b) || !ebb_trace_rotates(t, b) || move_small(c, grain, b, true);
+        good = is_large(t, b) || !ebb_trace_rotates(t, b) || move_small(c, grain, streams, b, true);
     for (uint32_t p = 0; good && p <= t->operation_count; p++) {
         for (uint32_t i = f->deaths.first[p]; i < f->deaths.first[p + 1]; i++) {
             uint32_t b = f->deaths.item[i];
             if (!is_large(t, b) && !ebb_trace_rotates(t, b) && t->buffer[b].born < p)
-                move_small(c, grain, b, false);
+                move_small(c, grain, streams, b, false);
         }
         for (uint32_t i = f->births.first[p]; good && i < f->births.first[p + 1]; i++) {
             uint32_t b = f->births.item[i];
             good = is_large(t, b) || ebb_trace_rotates(t, b) || t->buffer[b].dies == p ||
-                   move_small(c, grain, b, true);
+                   move_small(c, grain, streams, b, true);
         }
     }
     free(grain);
+    free(streams);
     return good;
 }
 
@@ -376,18 +416,37 @@ static bool check_replay(const check_t *c, uint32_t index, const facts_t *f, uin
     return good;
 }
 
+/* Who is meant, where there are several streams; else it can be stream 0 only. */
+static bool check_streams(const check_t *c, uint32_t index)
+{
+    const ebb_action_t *a = &c->plan->action[index];
+    const uint32_t streams = c->streams, all = UINT32_MAX >> (EBB_PLAN_STREAMS - streams);
+    const bool copies = a->kind == EBB_EVICT || a->kind == EBB_FETCH,
+               launches = a->kind == EBB_REPLAY || a->kind == EBB_ORDER;
+    if (streams == 1)
+        return (a->kind != EBB_ORDER && !a->stream && a->after == copies && a->joiners == copies) ||
+               fails(c, "action %u is of several streams: there is one", index);
+    if (a->stream && (!launches || a->stream >= streams))
+        return fails(c, "action %u is on stream %u of %u", index, a->stream, streams);
+    return (!(a->after & ~(copies || launches ? all : 0)) && !(a->joiners & ~(copies ? all : 0))) ||
+           fails(c, "action %u: streams wait that cannot", index);
+}
+
 static bool check_action(const check_t *c, uint32_t index, const facts_t *f, uint32_t *place_of)
 {
     const ebb_plan_t *p = c->plan;
     const ebb_action_t *a = &p->action[index];
-    if ((unsigned)a->kind > EBB_REPLAY || a->point > p->operation_count ||
+    if ((unsigned)a->kind >= EBB_ACTION_KINDS || a->point > p->operation_count ||
         (index && a->point < p->action[index - 1].point))
         return fails(c, "action %u is unknown or not in its place in the list", index);
-    const uint32_t usual = a->kind == EBB_EVICT || a->kind == EBB_FETCH;
-    if (a->stream || a->after != usual || a->joiners != usual)
-        return fails(c, "action %u is of several streams: only one stream is understood", index);
+    if (!check_streams(c, index))
+        return false;
     if (a->kind == EBB_REPLAY)
         return check_replay(c, index, f, place_of);
+    if (a->kind == EBB_ORDER)
+        return (a->place == EBB_TRACE_NEVER && a->operation == EBB_TRACE_NEVER &&
+                a->join == EBB_TRACE_NEVER && !a->wait_count && !a->redirect_count) ||
+               fails(c, "action %u: an order that does something", index);
     if (a->place >= p->place_count || !p->place[a->place].chunk_count)
         return fails(c, "action %u: place %u has no chunks", index, a->place);
     if (a->kind == EBB_DISCARD)
@@ -431,7 +490,7 @@ static bool check_length(const check_t *c, const facts_t *f)
 bool ebb_check_plan(const ebb_trace_t *trace, const ebb_plan_t *plan, const ebb_check_limits_t *limits,
                     char *why, size_t why_bytes)
 {
-    check_t c = {trace, plan, limits, why, why_bytes};
+    check_t c = {trace, plan, limits, why, why_bytes, ebb_plan_streams(trace)};
     facts_t f;
     if (!check_trace(&c) || !check_head(&c) || !check_device(&c) || !check_places(&c))
         return false;

@@ -2,12 +2,13 @@
  *
  * Shares no code with any planner: it knows only what trace.h and plan.h say. It walks through two
  * consecutive steps (the second one sees what the first has left) and shows that, for every interleaving of
- * the three streams that waits and joins allow:
+ * the program's streams, out and in that the program's events, waits, joins and orders allow:
  *   - every operation and every replay finds in each place that it reads or updates the content that it had
  *     in the trace (versions, by the modes of the accesses), and writes the same version as there;
  *   - every fetch follows the evict of the same content, and a host block is not overwritten while it is
  *     needed;
- *   - two accesses of one chunk of which one writes are ordered (vector clocks over the three streams);
+ *   - two accesses of one chunk of which one writes are ordered (vector clocks over all streams), unless both are the
+ *     program's, to the same buffer in its own place;
  *   - content that is lost (its chunks taken) is on the host, was given up by a discard, or belongs to a
  *     buffer that the program has freed; what was given up is rebuilt by replays before it is read. A content
  *     that the trace does not read again is not lost for that: a program that leaves the plan may want it;

@@ -63,21 +63,15 @@ static inline bool is_undefined(const facts_t *f, uint32_t content)
     return content == f->first_content[b] && !is_persistent(f->trace, b);
 }
 
-/* ---- streams ---- */
-
-typedef enum stream { COMPUTE, OUT, IN, STREAMS } stream_t;
-
-/* How far each stream has got, as far as somebody knows: events are numbered from 1 on their stream. */
-typedef struct reach {
-    uint32_t at[STREAMS];
-} reach_t;
-
-/* A chunk. What has been done to it, in the order of issue. */
-typedef struct cell {
-    uint32_t owner; /* place that wrote it last; EBB_TRACE_NEVER: none */
-    stream_t writer;
-    uint32_t written_at, read_at[STREAMS];
-} cell_t;
+/* ---- streams ----
+ *
+ * The program's come first, by their numbers; out and in behind them. A `reach` is how far each stream has got, as far as
+ * somebody knows: [width] numbers of events, which count from 1 on their stream.
+ *
+ * A cell is a chunk, or a small buffer's home: cells chunk_count + place. What has been done to it is kept in four reaches: by the
+ * program's operations on the buffer of the place that owns the cell, and by everybody else. The former are in order among
+ * themselves, by whatever the program does: also by what a trace does not show (waits of the host, the default stream's rules). */
+enum { OWN_WRITES, OTHER_WRITES, OWN_READS, OTHER_READS, CELL_REACHES };
 
 /* A place and its host block. */
 typedef struct holding {
@@ -97,12 +91,18 @@ typedef struct walk {
     uint32_t *at, *before; /* [buffers]: its place in this step, in the one before */
     uint32_t *of;          /* [buffers]: whose place it is in this step */
     holding_t *place;      /* [places] */
-    cell_t *cell;          /* [chunks] */
-    reach_t now[STREAMS];  /* what each stream knows */
-    reach_t *done;         /* [actions]: what who waits for its last instance knows; zero: none yet */
-    uint32_t *current;     /* [buffers]: content, by the program */
-    bool *alive;           /* [buffers] */
-    lists_t joins;         /* by operation: actions */
+    uint32_t streams;      /* the program's; out is the next one, and then in */
+    uint32_t width;        /* all */
+    uint32_t *owner;       /* [cells]: place that wrote it last; EBB_TRACE_NEVER: none */
+    uint32_t *cell;        /* [cells][CELL_REACHES][width] */
+    uint32_t *now;         /* [width][width]: what each stream knows */
+    uint32_t *done;        /* [actions][width]: what who waits for its last instance knows; zero: none yet */
+    uint32_t
+        *event; /* [moments][width]: by the number of the trace's event, the same of this step's record */
+    uint32_t next_moment;
+    uint32_t *current; /* [buffers]: content, by the program */
+    bool *alive;       /* [buffers] */
+    lists_t joins;     /* by operation: actions */
 
     /* checker_hand.c */
     bool *at_hand;     /* [contents] */
@@ -139,16 +139,42 @@ bool ebb_check_walk(const facts_t *facts, const ebb_plan_t *plan, char *why, siz
 /* Always false; leaves in `why` where the walk is, and what is wrong. */
 bool ebb_check_fails(walk_t *walk, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* Who does something: the program's operation on a stream, or an action of the plan's. */
+typedef struct actor {
+    uint32_t stream;
+    bool is_plan;
+} actor_t;
+
+static inline uint32_t out_of(const walk_t *w)
+{
+    return w->streams;
+}
+
+static inline uint32_t in_of(const walk_t *w)
+{
+    return w->streams + 1;
+}
+
+static inline uint32_t *now_of(const walk_t *w, uint32_t stream)
+{
+    return w->now + (size_t)stream * w->width;
+}
+
 /* ---- checker_state.c ---- */
 
-void ebb_reach_join(reach_t *reach, const reach_t *other);
-/* A new event on the stream; what it knows is in now[stream]. */
-void ebb_check_tick(walk_t *walk, stream_t stream);
+void ebb_reach_join(const walk_t *walk, uint32_t *reach, const uint32_t *other);
+/* What these of the program's streams (bits) know becomes known. */
+void ebb_reach_join_streams(const walk_t *walk, uint32_t *reach, uint32_t streams);
+/* A new event on the stream; what it knows is now_of(stream). */
+void ebb_check_tick(walk_t *walk, uint32_t stream);
 
-/* The event reads the place, which must hold the content (EBB_NO_CONTENT: whatever is there). */
-bool ebb_check_read(walk_t *walk, stream_t stream, uint32_t place, uint32_t content);
+/* The event reads or writes a small buffer, which is where it always is: in order with all that was done to it? */
+bool ebb_check_small(walk_t *walk, actor_t who, uint32_t place, bool writes);
+bool ebb_check_holds(walk_t *walk, uint32_t place, uint32_t content);
+/* The event reads the place. */
+bool ebb_check_read(walk_t *walk, actor_t who, uint32_t place);
 /* The event writes the content to the place and takes its chunks. */
-bool ebb_check_write(walk_t *walk, stream_t stream, uint32_t place, uint32_t content);
+bool ebb_check_write(walk_t *walk, actor_t who, uint32_t place, uint32_t content);
 bool ebb_check_evict(walk_t *walk, uint32_t place);
 bool ebb_check_fetch(walk_t *walk, uint32_t place);
 

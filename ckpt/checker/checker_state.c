@@ -1,33 +1,63 @@
 /* checker_state.c: places, chunks, host blocks and clocks; see checker_parts.h.
  *
  * What a place holds follows from the order of issue, because every two accesses of a chunk of which one
- * writes must be ordered by the streams, waits and joins (vector clocks, in the epoch form of FastTrack:
- * Flanagan and Freund, PLDI 2009), and a later one is never ordered before an earlier one.
+ * writes must be ordered by the streams, events, waits and joins (vector clocks: Mattern, 1989; with single accesses as epochs,
+ * as in FastTrack: Flanagan and Freund, PLDI 2009), and a later one is never ordered before an earlier one.
  */
+#include <stdio.h>
+#include <string.h>
+
 #include "checker_parts.h"
 
-static const char *const stream_name[] = {"compute", "out", "in"};
-
-void ebb_reach_join(reach_t *reach, const reach_t *other)
+void ebb_reach_join(const walk_t *w, uint32_t *reach, const uint32_t *other)
 {
-    for (int s = 0; s < STREAMS; s++)
-        if (other->at[s] > reach->at[s])
-            reach->at[s] = other->at[s];
+    for (uint32_t s = 0; s < w->width; s++)
+        if (other[s] > reach[s])
+            reach[s] = other[s];
 }
 
-void ebb_check_tick(walk_t *w, stream_t stream)
+void ebb_reach_join_streams(const walk_t *w, uint32_t *reach, uint32_t streams)
 {
-    w->now[stream].at[stream]++;
+    for (uint32_t s = 0; streams >> s && s < w->streams; s++)
+        if (streams >> s & 1)
+            ebb_reach_join(w, reach, now_of(w, s));
 }
 
-static const uint32_t *chunks_of(const walk_t *w, uint32_t place)
+void ebb_check_tick(walk_t *w, uint32_t stream)
 {
-    return w->plan->chunk + w->plan->place[place].first_chunk;
+    now_of(w, stream)[stream]++;
 }
 
-static bool comes_after(const walk_t *w, stream_t stream, stream_t other, uint32_t event)
+/* A place without chunks has one cell of its own. */
+static uint32_t cells_of(const walk_t *w, uint32_t place)
 {
-    return w->now[stream].at[other] >= event;
+    const uint32_t chunks = w->plan->place[place].chunk_count;
+    return chunks ? chunks : 1;
+}
+
+static uint32_t cell_of(const walk_t *w, uint32_t place, uint32_t i)
+{
+    const ebb_place_t *p = &w->plan->place[place];
+    return p->chunk_count ? w->plan->chunk[p->first_chunk + i] : w->plan->chunk_count + place;
+}
+
+static uint32_t *reach_of(const walk_t *w, uint32_t cell, uint32_t which)
+{
+    return w->cell + ((size_t)cell * CELL_REACHES + which) * w->width;
+}
+
+static bool comes_after(const walk_t *w, uint32_t stream, uint32_t other, uint32_t event)
+{
+    return now_of(w, stream)[other] >= event;
+}
+
+/* Which of the streams has done something that this one does not know; none: `width`. */
+static uint32_t unknown(const walk_t *w, uint32_t stream, const uint32_t *reach)
+{
+    uint32_t s = 0;
+    while (s < w->width && comes_after(w, stream, s, reach[s]))
+        s++;
+    return s;
 }
 
 /* ---- what is where ---- */
@@ -48,16 +78,25 @@ void ebb_check_drop_host(walk_t *w, uint32_t place)
     h->host_content = EBB_NO_CONTENT;
 }
 
+/* What was done to the cell by its owner's operations was done by others now. */
+static void change_owner(walk_t *w, uint32_t cell, uint32_t place)
+{
+    if (w->owner[cell] != EBB_TRACE_NEVER)
+        ebb_check_drop(w, w->owner[cell]);
+    w->owner[cell] = place;
+    for (uint32_t which = OWN_WRITES; which < CELL_REACHES; which += OWN_READS - OWN_WRITES) {
+        uint32_t *own = reach_of(w, cell, which);
+        ebb_reach_join(w, reach_of(w, cell, which + OTHER_WRITES - OWN_WRITES), own);
+        memset(own, 0, w->width * sizeof *own);
+    }
+}
+
 static void take(walk_t *w, uint32_t place, uint32_t content)
 {
-    const uint32_t *chunk = chunks_of(w, place);
     ebb_check_drop(w, place);
-    for (uint32_t i = 0; i < w->plan->place[place].chunk_count; i++) {
-        uint32_t *owner = &w->cell[chunk[i]].owner;
-        if (*owner != EBB_TRACE_NEVER && *owner != place)
-            ebb_check_drop(w, *owner);
-        *owner = place;
-    }
+    for (uint32_t i = 0; i < w->plan->place[place].chunk_count; i++)
+        if (w->owner[cell_of(w, place, i)] != place)
+            change_owner(w, cell_of(w, place, i), place);
     w->place[place].content = content;
     /* An older version is one on the way to what was given up. */
     if (place >= w->plan->buffer_count || content == EBB_NO_CONTENT || content >= w->current[w->of[place]])
@@ -67,42 +106,83 @@ static void take(walk_t *w, uint32_t place, uint32_t content)
 
 /* ---- accesses ---- */
 
-bool ebb_check_read(walk_t *w, stream_t stream, uint32_t place, uint32_t content)
+static bool is_unordered(walk_t *w, uint32_t place, uint32_t cell, uint32_t other, bool writes, bool written)
 {
-    const uint32_t *chunk = chunks_of(w, place);
-    if (content != EBB_NO_CONTENT && w->place[place].content != content) {
-        uint32_t b = w->facts->owner[content];
-        return ebb_check_fails(w, "place %u does not hold buffer %u in version %u", place, b,
-                               content - w->facts->first_content[b]);
-    }
-    for (uint32_t i = 0; i < w->plan->place[place].chunk_count; i++) {
-        cell_t *c = &w->cell[chunk[i]];
-        if (!comes_after(w, stream, c->writer, c->written_at))
-            return ebb_check_fails(w, "the read of place %u is not ordered after the write of chunk %u on %s",
-                                   place, chunk[i], stream_name[c->writer]);
-        c->read_at[stream] = w->now[stream].at[stream];
+    char name[24] = "compute";
+    if (other >= w->streams)
+        snprintf(name, sizeof name, "%s", other == out_of(w) ? "out" : "in");
+    else if (w->streams > 1)
+        snprintf(name, sizeof name, "stream %u", other);
+    if (cell < w->plan->chunk_count)
+        return ebb_check_fails(w, "the %s of place %u is not ordered after the %s of chunk %u on %s",
+                               writes ? "write" : "read", place, written ? "write" : "read", cell, name);
+    return ebb_check_fails(w, "the %s of small buffer %u is not ordered after the %s of it on %s",
+                           writes ? "write" : "read", place, written ? "write" : "read", name);
+}
+
+/* Whether who reads or writes a cell of the place knows all that it has to. */
+static bool knows(walk_t *w, actor_t who, uint32_t place, uint32_t cell, bool writes)
+{
+    const bool own = !who.is_plan && w->owner[cell] == place;
+    for (uint32_t which = 0; which < (writes ? CELL_REACHES : OWN_READS); which++) {
+        if (own && (which == OWN_WRITES || which == OWN_READS))
+            continue;
+        const uint32_t other = unknown(w, who.stream, reach_of(w, cell, which));
+        if (other < w->width)
+            return is_unordered(w, place, cell, other, writes, which < OWN_READS);
     }
     return true;
 }
 
-bool ebb_check_write(walk_t *w, stream_t stream, uint32_t place, uint32_t content)
+static bool is_ordered(walk_t *w, actor_t who, uint32_t place, bool writes)
 {
-    const uint32_t *chunk = chunks_of(w, place);
-    for (uint32_t i = 0; i < w->plan->place[place].chunk_count; i++) {
-        cell_t *c = &w->cell[chunk[i]];
-        if (!comes_after(w, stream, c->writer, c->written_at))
-            return ebb_check_fails(w,
-                                   "the write of place %u is not ordered after the write of chunk %u on %s",
-                                   place, chunk[i], stream_name[c->writer]);
-        for (int s = 0; s < STREAMS; s++)
-            if (!comes_after(w, stream, (stream_t)s, c->read_at[s]))
-                return ebb_check_fails(
-                    w, "the write of place %u is not ordered after the read of chunk %u on %s", place,
-                    chunk[i], stream_name[s]);
-        c->writer = stream;
-        c->written_at = w->now[stream].at[stream];
+    for (uint32_t i = 0; i < cells_of(w, place); i++)
+        if (!knows(w, who, place, cell_of(w, place, i), writes))
+            return false;
+    return true;
+}
+
+/* After the place has taken its chunks, if it was written. */
+static void note(walk_t *w, actor_t who, uint32_t place, bool writes)
+{
+    for (uint32_t i = 0; i < cells_of(w, place); i++) {
+        const uint32_t cell = cell_of(w, place, i);
+        const bool own = !who.is_plan && w->owner[cell] == place;
+        const uint32_t which = writes ? (own ? OWN_WRITES : OTHER_WRITES) : own ? OWN_READS : OTHER_READS;
+        reach_of(w, cell, which)[who.stream] = now_of(w, who.stream)[who.stream];
     }
+}
+
+bool ebb_check_small(walk_t *w, actor_t who, uint32_t place, bool writes)
+{
+    if (!is_ordered(w, who, place, writes))
+        return false;
+    note(w, who, place, writes);
+    return true;
+}
+
+bool ebb_check_holds(walk_t *w, uint32_t place, uint32_t content)
+{
+    const uint32_t b = w->facts->owner[content];
+    return w->place[place].content == content ||
+           ebb_check_fails(w, "place %u does not hold buffer %u in version %u", place, b,
+                           content - w->facts->first_content[b]);
+}
+
+bool ebb_check_read(walk_t *w, actor_t who, uint32_t place)
+{
+    if (!is_ordered(w, who, place, false))
+        return false;
+    note(w, who, place, false);
+    return true;
+}
+
+bool ebb_check_write(walk_t *w, actor_t who, uint32_t place, uint32_t content)
+{
+    if (!is_ordered(w, who, place, true))
+        return false;
     take(w, place, content);
+    note(w, who, place, true);
     return true;
 }
 
@@ -111,13 +191,13 @@ bool ebb_check_evict(walk_t *w, uint32_t place)
     holding_t *h = &w->place[place];
     if (h->content == EBB_NO_CONTENT)
         return ebb_check_fails(w, "an evict of a place that holds nothing");
-    if (!ebb_check_read(w, OUT, place, h->content))
+    if (!ebb_check_read(w, (actor_t){out_of(w), true}, place))
         return false;
-    if (!comes_after(w, OUT, IN, h->host_read_at))
+    if (!comes_after(w, out_of(w), in_of(w), h->host_read_at))
         return ebb_check_fails(w, "the host block is not ordered after the fetch that reads it");
     ebb_check_drop_host(w, place);
     h->host_content = h->content;
-    h->host_written_at = w->now[OUT].at[OUT];
+    h->host_written_at = now_of(w, out_of(w))[out_of(w)];
     ebb_hand_note(w, h->host_content);
     return true;
 }
@@ -127,8 +207,8 @@ bool ebb_check_fetch(walk_t *w, uint32_t place)
     holding_t *h = &w->place[place];
     if (h->host_content == EBB_NO_CONTENT)
         return ebb_check_fails(w, "a fetch of what is not on the host");
-    if (!comes_after(w, IN, OUT, h->host_written_at))
+    if (!comes_after(w, in_of(w), out_of(w), h->host_written_at))
         return ebb_check_fails(w, "the fetch is not ordered after its evict");
-    h->host_read_at = w->now[IN].at[IN];
-    return ebb_check_write(w, IN, place, h->host_content);
+    h->host_read_at = now_of(w, in_of(w))[in_of(w)];
+    return ebb_check_write(w, (actor_t){in_of(w), true}, place, h->host_content);
 }

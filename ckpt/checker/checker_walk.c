@@ -2,8 +2,8 @@
  * round (trace.h: next); then it is as many as it takes until all are in their own places again.
  *
  * Why two are enough. Waits and joins reach back one step at most, the same accesses come in every step, and
- * each stream is in order: so a conflict over more than one step is ordered if the same conflict over one
- * step is. With rings the same accesses come in every period, and what holds for steps holds for periods. What the second step
+ * each stream is in order, and all of the program's wait for each other when a step begins: so a conflict over more than one
+ * step is ordered if the same conflict over one step is. With rings the same accesses come in every period, and what holds for steps holds for periods. What the second step
  * finds at its beginning is what every later one finds, or less; and less than what the first one finds it never is, as every
  * step's end is compared with `at_start`.
  */
@@ -43,11 +43,19 @@ static bool is_at_home(const walk_t *w, uint32_t buffer)
     return w->redirect[buffer] == EBB_TRACE_NEVER && !is_large(w->trace, buffer);
 }
 
-static bool check_small(walk_t *w, const touch_t *u, bool replay)
+/* The launch under way. */
+static actor_t launcher(const walk_t *w, uint32_t operation)
+{
+    if (w->action == EBB_TRACE_NEVER)
+        return (actor_t){w->trace->operation[operation].stream, false};
+    return (actor_t){w->plan->action[w->action].stream, true};
+}
+
+static bool check_small(walk_t *w, actor_t who, const touch_t *u)
 {
     const ebb_trace_buffer_t *b = &w->trace->buffer[u->buffer];
-    if (!replay)
-        return true; /* alive as the trace says, and nobody else writes it */
+    if (!who.is_plan) /* alive as the trace says, and nobody else writes it */
+        return ebb_check_small(w, who, w->at[u->buffer], u->mode != EBB_READS);
     if (u->mode != EBB_READS)
         return ebb_check_fails(w, "operation %u writes small buffer %u and is not redirected",
                                w->plan->action[w->action].operation, u->buffer);
@@ -56,21 +64,24 @@ static bool check_small(walk_t *w, const touch_t *u, bool replay)
     if (w->current[u->buffer] != u->before)
         return ebb_check_fails(w, "small buffer %u is not what operation %u read", u->buffer,
                                w->plan->action[w->action].operation);
-    return true;
+    return ebb_check_small(w, who, w->at[u->buffer], false);
 }
 
-static bool read_one(walk_t *w, const touch_t *u, bool replay)
+static bool read_one(walk_t *w, actor_t who, const touch_t *u)
 {
     bool undefined = is_undefined(w->facts, u->before);
     if (u->mode == EBB_REPLACES)
-        return !is_at_home(w, u->buffer) || check_small(w, u, replay);
-    if (undefined && replay)
+        return !is_at_home(w, u->buffer) || check_small(w, who, u);
+    if (undefined && who.is_plan)
         return ebb_check_fails(w,
                                "operation %u read buffer %u before it was written: that cannot be replayed",
                                w->plan->action[w->action].operation, u->buffer);
     if (is_at_home(w, u->buffer))
-        return check_small(w, u, replay);
-    return ebb_check_read(w, COMPUTE, target_of(w, u->buffer), undefined ? EBB_NO_CONTENT : u->before);
+        return check_small(w, who, u);
+    const uint32_t place = target_of(w, u->buffer);
+    if (!undefined && !ebb_check_holds(w, place, u->before))
+        return false;
+    return u->mode == EBB_UPDATES || ebb_check_read(w, who, place); /* else the write of it is in order */
 }
 
 static void note_written(walk_t *w, uint32_t place)
@@ -81,11 +92,11 @@ static void note_written(walk_t *w, uint32_t place)
 }
 
 /* Small ones at home are the program's only: check_small has seen to that. */
-static bool write_one(walk_t *w, const touch_t *u, bool replay)
+static bool write_one(walk_t *w, actor_t who, const touch_t *u)
 {
     if (u->mode == EBB_READS)
         return true;
-    if (!replay) {
+    if (!who.is_plan) {
         w->current[u->buffer] = u->after;
         ebb_hand_note(w, u->before);
         ebb_hand_note(w, u->after);
@@ -93,10 +104,10 @@ static bool write_one(walk_t *w, const touch_t *u, bool replay)
     if (is_at_home(w, u->buffer))
         return true;
     uint32_t place = target_of(w, u->buffer);
-    if (replay)
+    if (who.is_plan)
         note_written(w, place);
     ebb_check_drop_host(w, place);
-    return ebb_check_write(w, COMPUTE, place, u->after);
+    return ebb_check_write(w, who, place, u->after);
 }
 
 /* After a launch everything it touched must still be there: no two of its places share a chunk. */
@@ -109,16 +120,17 @@ static bool check_apart(walk_t *w, const touch_t *u)
            ebb_check_fails(w, "place %u shares chunks with another one of the same launch", place);
 }
 
-static bool launch(walk_t *w, uint32_t operation, bool replay)
+static bool launch(walk_t *w, uint32_t operation)
 {
     const facts_t *f = w->facts;
     uint32_t first = f->first_touch[operation], end = f->first_touch[operation + 1];
-    ebb_check_tick(w, COMPUTE);
+    const actor_t who = launcher(w, operation);
+    ebb_check_tick(w, who.stream);
     for (uint32_t k = first; k < end; k++)
-        if (!read_one(w, &f->touch[k], replay))
+        if (!read_one(w, who, &f->touch[k]))
             return false;
     for (uint32_t k = first; k < end; k++)
-        if (!write_one(w, &f->touch[k], replay))
+        if (!write_one(w, who, &f->touch[k]))
             return false;
     for (uint32_t k = first; k < end; k++)
         if (!check_apart(w, &f->touch[k]))
@@ -126,13 +138,20 @@ static bool launch(walk_t *w, uint32_t operation, bool replay)
     return ebb_hand_settle(w);
 }
 
+static uint32_t *done_of(const walk_t *w, uint32_t action)
+{
+    return w->done + (size_t)action * w->width;
+}
+
 static bool issue_operation(walk_t *w)
 {
     const lists_t *joins = &w->joins;
     for (uint32_t i = joins->first[w->point]; i < joins->first[w->point + 1]; i++)
-        ebb_reach_join(&w->now[COMPUTE], &w->done[joins->item[i]]);
+        for (uint32_t s = 0; s < w->streams; s++)
+            if (w->plan->action[joins->item[i]].joiners >> s & 1)
+                ebb_reach_join(w, now_of(w, s), done_of(w, joins->item[i]));
     ebb_hand_issue(w);
-    return launch(w, w->point, false);
+    return launch(w, w->point);
 }
 
 static bool replay(walk_t *w, const ebb_action_t *a)
@@ -144,7 +163,8 @@ static bool replay(walk_t *w, const ebb_action_t *a)
         return ebb_check_fails(w, "operation %u has no proofs", a->operation);
     for (uint32_t i = 0; i < a->redirect_count; i++)
         w->redirect[r[i].buffer] = r[i].place;
-    bool good = launch(w, a->operation, true);
+    ebb_reach_join_streams(w, now_of(w, a->stream), a->after);
+    bool good = launch(w, a->operation);
     for (uint32_t i = 0; i < a->redirect_count; i++)
         w->redirect[r[i].buffer] = EBB_TRACE_NEVER;
     return good;
@@ -154,25 +174,37 @@ static bool replay(walk_t *w, const ebb_action_t *a)
 
 static bool copy(walk_t *w, const ebb_action_t *a)
 {
-    stream_t stream = a->kind == EBB_EVICT ? OUT : IN;
-    reach_t *now = &w->now[stream];
-    ebb_reach_join(now, &w->now[COMPUTE]);
+    const bool out = a->kind == EBB_EVICT;
+    const uint32_t stream = out ? out_of(w) : in_of(w);
+    uint32_t *now = now_of(w, stream);
+    ebb_reach_join_streams(w, now, a->after);
     for (uint32_t i = 0; i < a->wait_count; i++)
-        ebb_reach_join(now, &w->done[w->plan->wait[a->first_wait + i]]);
+        ebb_reach_join(w, now, done_of(w, w->plan->wait[a->first_wait + i]));
     ebb_check_tick(w, stream);
     const uint32_t place = place_now(w, a->place);
-    if (!(stream == OUT ? ebb_check_evict(w, place) : ebb_check_fetch(w, place)))
+    if (!(out ? ebb_check_evict(w, place) : ebb_check_fetch(w, place)))
         return false;
-    if (stream == IN)
+    if (!out)
         note_written(w, place);
-    w->done[w->action] = *now;
+    memcpy(done_of(w, w->action), now, w->width * sizeof *now);
     return ebb_hand_settle(w);
+}
+
+static bool order(walk_t *w, const ebb_action_t *a)
+{
+    ebb_reach_join_streams(w, now_of(w, a->stream), a->after);
+    return true;
 }
 
 static bool discard(walk_t *w, uint32_t place)
 {
-    if (w->place[place].content == EBB_NO_CONTENT)
+    const uint32_t content = w->place[place].content;
+    const uint32_t buffer = place < w->plan->buffer_count ? w->of[place] : EBB_TRACE_NEVER;
+    if (content == EBB_NO_CONTENT)
         return ebb_check_fails(w, "a discard of a place that holds nothing");
+    if (buffer != EBB_TRACE_NEVER && w->alive[buffer] && content != w->current[buffer])
+        return ebb_check_fails(
+            w, "a discard of what live buffer %u was: it may stay there and be taken for what it is", buffer);
     w->place[place].given_up = true;
     ebb_check_drop(w, place);
     return ebb_hand_settle(w);
@@ -201,6 +233,7 @@ static bool act(walk_t *w, uint32_t *next)
         const ebb_action_t *a = &p->action[*next];
         w->action = (*next)++;
         bool good = a->kind == EBB_REPLAY    ? replay(w, a)
+                    : a->kind == EBB_ORDER   ? order(w, a)
                     : a->kind == EBB_DISCARD ? discard(w, place_now(w, a->place))
                                              : copy(w, a);
         if (!good)
@@ -228,6 +261,34 @@ static bool free_and_allocate(walk_t *w)
         ebb_check_drop_host(w, w->at[b]);
     }
     return ebb_hand_settle(w);
+}
+
+/* ---- what the program orders ---- */
+
+static void meet(walk_t *w)
+{
+    for (uint32_t s = 1; s < w->streams; s++)
+        ebb_reach_join(w, now_of(w, 0), now_of(w, s));
+    for (uint32_t s = 1; s < w->streams; s++)
+        ebb_reach_join(w, now_of(w, s), now_of(w, 0));
+}
+
+/* Waits of the host are not counted on: whether there are any depends on what the program wants to know. A wait for an event of
+ * which nothing is known in this step orders nothing. */
+static void record_and_wait(walk_t *w)
+{
+    const ebb_trace_t *t = w->trace;
+    for (; w->next_moment < t->moment_count && t->moment[w->next_moment].before <= w->point;
+         w->next_moment++) {
+        const ebb_trace_moment_t *m = &t->moment[w->next_moment];
+        if (w->streams == 1 || m->id >= t->moment_count)
+            continue;
+        uint32_t *event = w->event + (size_t)m->id * w->width;
+        if (m->what == EBB_MOMENT_RECORD)
+            memcpy(event, now_of(w, m->stream), w->width * sizeof *event);
+        else if (m->what == EBB_MOMENT_WAIT)
+            ebb_reach_join(w, now_of(w, m->stream), event);
+    }
 }
 
 /* ---- steps ---- */
@@ -286,6 +347,10 @@ static void begin_step(walk_t *w)
         w->alive[b] = is_persistent(w->trace, b);
     }
     ebb_hand_begin(w);
+    meet(w);
+    w->next_moment = 0;
+    if (w->streams > 1)
+        memset(w->event, 0, (size_t)w->trace->moment_count * w->width * sizeof *w->event);
 }
 
 /* The actions after the last operation come before the frees there: they are issued with it. */
@@ -293,9 +358,13 @@ static bool walk_step(walk_t *w)
 {
     uint32_t next = 0;
     begin_step(w);
-    for (w->point = 0; w->point < w->plan->operation_count; w->point++)
-        if (!free_and_allocate(w) || !act(w, &next) || !issue_operation(w))
+    for (w->point = 0; w->point < w->plan->operation_count; w->point++) {
+        if (!free_and_allocate(w))
             return false;
+        record_and_wait(w);
+        if (!act(w, &next) || !issue_operation(w))
+            return false;
+    }
     return act(w, &next) && free_and_allocate(w) && check_end(w);
 }
 
@@ -311,7 +380,7 @@ static bool begin_with(walk_t *w, uint32_t buffer)
     h->content = last_content(w->facts, buffer);
     place = &w->plan->place[w->at[buffer]];
     for (uint32_t i = 0; i < place->chunk_count; i++) {
-        uint32_t *owner = &w->cell[w->plan->chunk[place->first_chunk + i]].owner;
+        uint32_t *owner = &w->owner[w->plan->chunk[place->first_chunk + i]];
         if (*owner != EBB_TRACE_NEVER)
             return ebb_check_fails(w, "places %u and %u share a chunk when the step begins", *owner,
                                    w->at[buffer]);
@@ -325,9 +394,11 @@ static bool begin_walk(walk_t *w)
 {
     const ebb_plan_t *p = w->plan;
     for (uint32_t i = 0; i < p->chunk_count; i++)
-        w->cell[i].owner = EBB_TRACE_NEVER;
-    for (uint32_t i = 0; i < p->place_count; i++)
+        w->owner[i] = EBB_TRACE_NEVER;
+    for (uint32_t i = 0; i < p->place_count; i++) {
         w->place[i] = (holding_t){.content = EBB_NO_CONTENT, .host_content = EBB_NO_CONTENT};
+        w->owner[p->chunk_count + i] = i;
+    }
     for (uint32_t b = 0; b < p->buffer_count; b++) {
         w->redirect[b] = EBB_TRACE_NEVER;
         w->at[w->facts->whose[b]] = b;
@@ -362,8 +433,12 @@ static bool make_room(walk_t *w)
     w->before = calloc(p->buffer_count + one, sizeof *w->before);
     w->of = calloc(p->buffer_count + one, sizeof *w->of);
     w->place = calloc(p->place_count + one, sizeof *w->place);
-    w->cell = calloc(p->chunk_count + one, sizeof *w->cell);
-    w->done = calloc(p->action_count + one, sizeof *w->done);
+    const size_t cells = p->chunk_count + p->place_count + one, reach = w->width * sizeof(uint32_t);
+    w->owner = calloc(cells, sizeof *w->owner);
+    w->cell = calloc(cells, CELL_REACHES * reach);
+    w->now = calloc(w->width, reach);
+    w->done = calloc(p->action_count + one, reach);
+    w->event = calloc((w->streams > 1 ? w->trace->moment_count : 0) + one, reach);
     w->current = calloc(p->buffer_count + one, sizeof *w->current);
     w->alive = calloc(p->buffer_count + one, sizeof *w->alive);
     w->joins.first = calloc(p->operation_count + 2 * one, sizeof *w->joins.first);
@@ -372,8 +447,9 @@ static bool make_room(walk_t *w)
     w->lacking = calloc(p->operation_count + one, sizeof *w->lacking);
     w->written = calloc(p->place_count + one, sizeof *w->written);
     w->redirect = calloc(p->buffer_count + one, sizeof *w->redirect);
-    return w->at && w->before && w->of && w->place && w->cell && w->done && w->current && w->alive &&
-           w->joins.first && w->joins.item && w->at_hand && w->lacking && w->written && w->redirect;
+    return w->at && w->before && w->of && w->place && w->owner && w->cell && w->now && w->done && w->event &&
+           w->current && w->alive && w->joins.first && w->joins.item && w->at_hand && w->lacking &&
+           w->written && w->redirect;
 }
 
 static void clean_up(walk_t *w)
@@ -382,7 +458,10 @@ static void clean_up(walk_t *w)
     free(w->before);
     free(w->of);
     free(w->place);
+    free(w->owner);
     free(w->cell);
+    free(w->now);
+    free(w->event);
     free(w->done);
     free(w->current);
     free(w->alive);
@@ -399,6 +478,8 @@ static void clean_up(walk_t *w)
 bool ebb_check_walk(const facts_t *facts, const ebb_plan_t *plan, char *why, size_t why_bytes)
 {
     walk_t w = {.facts = facts, .trace = facts->trace, .plan = plan, .why = why, .why_bytes = why_bytes};
+    w.streams = ebb_plan_streams(facts->trace);
+    w.width = w.streams + 2;
     w.step = 1;
     w.action = EBB_TRACE_NEVER;
     bool good = make_room(&w) || ebb_check_fails(&w, "no memory");

@@ -337,6 +337,8 @@ static bool allocate(void)
 
 static const char *install(ebb_buffer_t *const *present)
 {
+    if (ebb_plan_streams(D.trace) > 1)
+        return "it is of several streams";
     if (!allocate() || !find_rings())
         return "no host memory";
     const char *wrong = find_persistent(present);

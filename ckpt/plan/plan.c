@@ -115,6 +115,18 @@ bool ebb_plan_add_redirect(ebb_plan_t *p, ebb_action_t *action, uint32_t buffer,
     return true;
 }
 
+uint32_t ebb_plan_streams(const ebb_trace_t *t)
+{
+    uint32_t last = 0;
+    for (uint32_t i = 0; i < t->operation_count; i++)
+        last = t->operation[i].stream > last ? t->operation[i].stream : last;
+    for (uint32_t i = 0; last && i < t->moment_count; i++)
+        if ((t->moment[i].what == EBB_MOMENT_RECORD || t->moment[i].what == EBB_MOMENT_WAIT) &&
+            t->moment[i].stream > last)
+            last = t->moment[i].stream;
+    return last == UINT32_MAX ? last : last + 1;
+}
+
 /* ---- what it comes to ---- */
 
 enum { OFFLOADED = 1, DROPPED = 2 };

@@ -35,6 +35,9 @@
  *   order    `stream` waits for everything that those in `after` have been given so far: chunks go from one stream's hands into
  *            another's
  * Where there are several streams, all of them wait for each other when a step begins: before the first action and operation.
+ * Of the program's own order a plan counts on the events that the trace shows as recorded and waited for within the step, and
+ * on the program ordering its accesses to one buffer among themselves, whatever it does that by. Actions at a point come behind
+ * the events there; those behind the last operation before them.
  * With one stream all of this is stream 0 (`after` and `joiners` are {0} where they mean anything), and nothing is ordered.
  * A wait on an action with a lower index means this step's, on itself or a higher one the step before's (none
  * in the first step). Joins are operations (below operation_count). A join below the action's own point means
@@ -128,6 +131,10 @@ ebb_action_t *ebb_plan_add_action(ebb_plan_t *plan, ebb_action_kind_t kind, uint
 bool ebb_plan_add_chunk(ebb_plan_t *plan, ebb_place_t *place, uint32_t chunk);
 bool ebb_plan_add_wait(ebb_plan_t *plan, ebb_action_t *action, uint32_t other);
 bool ebb_plan_add_redirect(ebb_plan_t *plan, ebb_action_t *action, uint32_t buffer, uint32_t place);
+
+/* How many of the program's streams a plan for this trace knows: 0 .. n - 1. One, if all operations are on stream 0. More than
+ * EBB_PLAN_STREAMS: there is no plan for it. */
+uint32_t ebb_plan_streams(const ebb_trace_t *trace);
 
 /* What the plan does with the buffers: per fate the gaps and the bytes in them, and what a step costs. */
 typedef struct ebb_plan_sum {

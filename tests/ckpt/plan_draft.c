@@ -40,9 +40,76 @@ static void add_access(ebb_trace_t *t, uint32_t buffer, ebb_mode_t mode)
     *a = (ebb_trace_access_t){.buffer = buffer, .mode = mode};
 }
 
+/* ---- streams ---- */
+
+static ebb_mode_t mode_of(const ebb_trace_t *t, uint32_t operation, uint32_t buffer)
+{
+    const ebb_trace_operation_t *o = &t->operation[operation];
+    for (uint32_t i = 0; i < o->access_count; i++)
+        if (t->access[o->first_access + i].buffer == buffer)
+            return t->access[o->first_access + i].mode;
+    return (ebb_mode_t)0;
+}
+
+/* One must come after the other. */
+static bool conflict(const ebb_trace_t *t, uint32_t a, uint32_t b)
+{
+    for (uint32_t i = 0; i < t->operation[a].access_count; i++) {
+        const uint32_t buffer = t->access[t->operation[a].first_access + i].buffer;
+        const ebb_mode_t x = mode_of(t, a, buffer), y = mode_of(t, b, buffer);
+        if (y && (x != EBB_READS || y != EBB_READS))
+            return true;
+    }
+    return false;
+}
+
+/* An event on `from`, recorded and waited for at these points. */
+typedef struct edge {
+    uint32_t from, recorded, to, waited;
+} edge_t;
+
+static uint32_t draw_edges(const ebb_trace_t *t, edge_t *edge, uint32_t most)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < t->operation_count; i++)
+        for (uint32_t k = 0; k < i && count < most; k++) {
+            const uint32_t from = t->operation[k].stream, to = t->operation[i].stream;
+            bool there = from == to || (!conflict(t, k, i) && draft_draw(40));
+            for (uint32_t e = 0; e < count; e++)
+                there |=
+                    edge[e].from == from && edge[e].to == to && edge[e].recorded > k && edge[e].waited <= i;
+            if (!there)
+                edge[count++] = (edge_t){from, k + 1 + draft_draw(i - k), to, i};
+        }
+    return count;
+}
+
+static void add_moment(ebb_trace_t *t, ebb_moment_kind_t what, uint32_t before, uint32_t stream, uint32_t id)
+{
+    ebb_trace_moment_t *m = ebb_trace_add_moment(t);
+    assert_non_null(m);
+    *m = (ebb_trace_moment_t){.what = what, .before = before, .stream = stream, .id = id};
+}
+
+static void put_on_streams(ebb_trace_t *t, uint32_t streams)
+{
+    enum { MOST_EDGES = 500 };
+    static edge_t edge[MOST_EDGES];
+    for (uint32_t i = 0; i < t->operation_count; i++)
+        t->operation[i].stream = draft_draw(streams);
+    const uint32_t count = draw_edges(t, edge, MOST_EDGES);
+    assert_true(count < MOST_EDGES);
+    for (uint32_t p = 0; p <= t->operation_count; p++)
+        for (int waits = 0; waits < 2; waits++)
+            for (uint32_t e = 0; e < count; e++)
+                if ((waits ? edge[e].waited : edge[e].recorded) == p)
+                    add_moment(t, waits ? EBB_MOMENT_WAIT : EBB_MOMENT_RECORD, p,
+                               waits ? edge[e].to : edge[e].from, e);
+}
+
 /* Steps of a kind: new buffers are made from some that are there, the older ones come back later, a few
  * things are updated. */
-ebb_trace_t *draft_trace(void)
+ebb_trace_t *draft_trace(uint32_t streams)
 {
     ebb_trace_t *t = ebb_trace_new(CHUNK);
     assert_non_null(t);
@@ -72,6 +139,8 @@ ebb_trace_t *draft_trace(void)
     for (uint32_t b = 0; b < t->buffer_count; b++)
         if (t->buffer[b].born != EBB_TRACE_NEVER && !draft_draw(3))
             t->buffer[b].dies += draft_draw(n - t->buffer[b].dies + 1);
+    if (streams > 1)
+        put_on_streams(t, streams);
     assert_null(ebb_trace_check(t));
     return t;
 }
@@ -91,7 +160,21 @@ uint32_t draft_add_place(draft_t *d, uint64_t bytes, ebb_start_t start)
     return d->place_count++;
 }
 
-/* The first offset at which nobody lies who is alive at the same time. */
+/* All that touches both is on one stream. */
+static bool may_follow(const ebb_trace_t *t, uint32_t a, uint32_t b)
+{
+    uint32_t stream = UINT32_MAX;
+    for (uint32_t i = 0; i < t->operation_count; i++) {
+        if (!mode_of(t, i, a) && !mode_of(t, i, b))
+            continue;
+        if (stream != UINT32_MAX && stream != t->operation[i].stream)
+            return false;
+        stream = t->operation[i].stream;
+    }
+    return true;
+}
+
+/* The first offset at which nobody lies who is alive at the same time, or whose streams are others. */
 static uint32_t small_offset_for(const draft_t *d, const ebb_trace_t *t, uint32_t b)
 {
     const ebb_trace_buffer_t *x = &t->buffer[b];
@@ -99,8 +182,8 @@ static uint32_t small_offset_for(const draft_t *d, const ebb_trace_t *t, uint32_
     for (uint32_t i = 0; i < b; i++) {
         const ebb_trace_buffer_t *y = &t->buffer[i];
         uint32_t at = d->place[i].small_offset;
-        if (at == EBB_TRACE_NEVER || x->born >= y->dies || y->born >= x->dies || offset >= at + y->bytes ||
-            at >= offset + x->bytes)
+        const bool apart = (x->born >= y->dies || y->born >= x->dies) && may_follow(t, b, i);
+        if (at == EBB_TRACE_NEVER || apart || offset >= at + y->bytes || at >= offset + x->bytes)
             continue;
         offset += 512;
         i = UINT32_MAX; /* from the beginning */
@@ -111,6 +194,7 @@ static uint32_t small_offset_for(const draft_t *d, const ebb_trace_t *t, uint32_
 void draft_begin(draft_t *d, const ebb_trace_t *t)
 {
     memset(d, 0, sizeof *d);
+    d->streams = ebb_plan_streams(t);
     for (uint32_t b = 0; b < t->buffer_count; b++) {
         uint64_t bytes = t->buffer[b].bytes;
         bool outlives = t->buffer[b].born == EBB_TRACE_NEVER;
@@ -123,6 +207,21 @@ void draft_begin(draft_t *d, const ebb_trace_t *t)
         if (!outlives && offset + bytes > d->small_bytes)
             d->small_bytes = chunks_for(offset + bytes) * CHUNK;
     }
+}
+
+uint32_t draft_streams(const draft_t *d)
+{
+    const uint32_t all = (UINT32_C(1) << d->streams) - 1;
+    return d->streams == 1 ? 1 : draft_draw(4) ? all : draft_draw(all + 1);
+}
+
+static void give_streams(const draft_t *d, ebb_action_t *a)
+{
+    const bool copies = a->kind == EBB_EVICT || a->kind == EBB_FETCH,
+               launches = a->kind == EBB_REPLAY || a->kind == EBB_ORDER;
+    a->after = copies || (launches && d->streams > 1) ? draft_streams(d) : 0;
+    a->joiners = copies ? draft_streams(d) : 0;
+    a->stream = launches && d->streams > 1 ? draft_draw(d->streams) : 0;
 }
 
 /* Keeps the list in order of points, new ones last among equals. */
@@ -139,6 +238,7 @@ draft_action_t *draft_insert(draft_t *d, ebb_action_kind_t kind, uint32_t point)
                                            .place = EBB_TRACE_NEVER,
                                            .operation = EBB_TRACE_NEVER,
                                            .join = EBB_TRACE_NEVER}};
+    give_streams(d, &d->action[at].a);
     return &d->action[at];
 }
 
@@ -164,6 +264,9 @@ ebb_plan_t *draft_build(const draft_t *d, const ebb_trace_t *t)
         a->place = x->a.place;
         a->operation = x->a.operation;
         a->join = x->a.join;
+        a->stream = x->a.stream;
+        a->after = x->a.after;
+        a->joiners = x->a.joiners;
         for (uint32_t k = 0; k < x->a.wait_count; k++)
             for (uint32_t other = 0; other < d->action_count; other++)
                 if (d->action[other].id == x->wait[k])

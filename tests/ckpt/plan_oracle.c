@@ -227,6 +227,7 @@ static void fill_memory(oracle_t *o)
 
 /* ---- what is issued ---- */
 
+/* It may wait for one thing of each stream, and for so many more. */
 static uint32_t add_task(oracle_t *o, task_t task, uint32_t most_after)
 {
     if (o->task_count == o->task_room) {
@@ -235,56 +236,109 @@ static uint32_t add_task(oracle_t *o, task_t task, uint32_t most_after)
         if (!o->task)
             abort();
     }
-    task.after = oracle_room(most_after, sizeof *task.after);
+    task.after = oracle_room(most_after + MOST_STREAMS, sizeof *task.after);
     o->task[o->task_count] = task;
     return o->task_count++;
 }
 
-static void issue_action(oracle_t *o, uint32_t index, uint32_t step, uint32_t *last_compute)
+static void add_after(oracle_t *o, uint32_t task, uint32_t plus_one)
+{
+    if (plus_one)
+        o->task[task].after[o->task[task].after_count++] = plus_one - 1;
+}
+
+static void add_after_streams(oracle_t *o, uint32_t task, uint32_t streams)
+{
+    for (uint32_t s = 0; s < o->streams; s++)
+        if (streams >> s & 1)
+            add_after(o, task, o->newest[s]);
+}
+
+/* The stream waits for one thing, or for streams. */
+static void issue_wait(oracle_t *o, uint32_t stream, uint32_t step, uint32_t plus_one, uint32_t streams)
+{
+    uint32_t id = add_task(o, (task_t){.stream = stream, .operation = EBB_TRACE_NEVER, .step = step}, 1);
+    add_after(o, id, plus_one);
+    add_after_streams(o, id, streams);
+    o->newest[stream] = id + 1;
+}
+
+static void issue_action(oracle_t *o, uint32_t index, uint32_t step)
 {
     const ebb_plan_t *p = o->plan;
     const ebb_action_t *a = &p->action[index];
-    if (a->kind == EBB_DISCARD)
+    if (a->kind == EBB_ORDER)
+        issue_wait(o, a->stream, step, 0, a->after);
+    if (a->kind == EBB_DISCARD || a->kind == EBB_ORDER)
         return;
     task_t t = {.action = a, .step = step, .operation = a->operation};
     t.place = a->operation == EBB_TRACE_NEVER ? oracle_place(o, step, a->place) : EBB_TRACE_NEVER;
-    t.stream = a->kind == EBB_EVICT ? OUT : a->kind == EBB_FETCH ? IN : COMPUTE;
-    uint32_t id = add_task(o, t, a->wait_count + 1);
-    task_t *task = &o->task[id];
-    if (a->kind == EBB_REPLAY) {
-        *last_compute = id + 1;
+    t.stream = a->kind == EBB_EVICT ? o->streams : a->kind == EBB_FETCH ? o->streams + 1 : a->stream;
+    uint32_t id = add_task(o, t, a->wait_count);
+    add_after_streams(o, id, a->after);
+    o->newest[t.stream] = id + 1;
+    if (a->kind == EBB_REPLAY)
         return;
-    }
-    if (*last_compute)
-        task->after[task->after_count++] = *last_compute - 1;
-    for (uint32_t i = 0; i < a->wait_count; i++) {
-        uint32_t other = o->last_of[p->wait[a->first_wait + i]];
-        if (other)
-            task->after[task->after_count++] = other - 1;
-    }
+    for (uint32_t i = 0; i < a->wait_count; i++)
+        add_after(o, id, o->last_of[p->wait[a->first_wait + i]]);
     o->last_of[index] = id + 1;
+}
+
+static void issue_joins(oracle_t *o, uint32_t operation, uint32_t step)
+{
+    for (uint32_t k = 0; k < o->plan->action_count; k++)
+        for (uint32_t s = 0; s < o->streams; s++)
+            if (o->plan->action[k].join == operation && o->last_of[k] && o->plan->action[k].joiners >> s & 1)
+                issue_wait(o, s, step, o->last_of[k], 0);
+}
+
+/* The program's events at a point; one that is waited for before it is recorded in the step is long over. */
+static void issue_moments(oracle_t *o, uint32_t *next, uint32_t point, uint32_t step)
+{
+    const ebb_trace_t *t = o->trace;
+    for (; o->streams > 1 && *next < t->moment_count && t->moment[*next].before == point; (*next)++) {
+        const ebb_trace_moment_t *m = &t->moment[*next];
+        if (m->what == EBB_MOMENT_RECORD)
+            o->event[m->id] = o->newest[m->stream];
+        else if (m->what == EBB_MOMENT_WAIT && m->id < t->moment_count)
+            issue_wait(o, m->stream, step, o->event[m->id], 0);
+    }
+}
+
+static void issue_meeting(oracle_t *o, uint32_t step)
+{
+    if (o->streams == 1)
+        return;
+    issue_wait(o, 0, step, 0, UINT32_MAX);
+    for (uint32_t s = 1; s < o->streams; s++)
+        issue_wait(o, s, step, 0, 1);
+}
+
+static void issue_step(oracle_t *o, uint32_t step)
+{
+    const ebb_plan_t *p = o->plan;
+    uint32_t next = 0, moment = 0;
+    memset(o->event, 0, o->trace->moment_count * sizeof *o->event);
+    issue_meeting(o, step);
+    for (uint32_t i = 0; i <= p->operation_count; i++) {
+        if (i < p->operation_count)
+            issue_moments(o, &moment, i, step);
+        while (next < p->action_count && p->action[next].point == i)
+            issue_action(o, next++, step);
+        if (i == p->operation_count)
+            break;
+        issue_joins(o, i, step);
+        const uint32_t stream = o->trace->operation[i].stream;
+        o->newest[stream] = 1 + add_task(o, (task_t){.stream = stream, .operation = i, .step = step}, 0);
+    }
 }
 
 static void issue_all(oracle_t *o)
 {
-    const ebb_plan_t *p = o->plan;
-    uint32_t last_compute = 0;
-    o->last_of = oracle_room(p->action_count, sizeof *o->last_of);
-    for (uint32_t s = 0; s < STEPS; s++) {
-        uint32_t next = 0;
-        for (uint32_t i = 0; i <= p->operation_count; i++) {
-            while (next < p->action_count && p->action[next].point == i)
-                issue_action(o, next++, s, &last_compute);
-            if (i == p->operation_count)
-                break;
-            uint32_t id =
-                add_task(o, (task_t){.stream = COMPUTE, .operation = i, .step = s}, p->action_count);
-            for (uint32_t k = 0; k < p->action_count; k++)
-                if (p->action[k].join == i && o->last_of[k])
-                    o->task[id].after[o->task[id].after_count++] = o->last_of[k] - 1;
-            last_compute = id + 1;
-        }
-    }
+    o->last_of = oracle_room(o->plan->action_count, sizeof *o->last_of);
+    o->event = oracle_room(o->trace->moment_count, sizeof *o->event);
+    for (uint32_t s = 0; s < STEPS; s++)
+        issue_step(o, s);
 }
 
 /* ---- running ---- */
@@ -299,9 +353,9 @@ static bool begin_launch(oracle_t *o, const task_t *t)
             for (uint32_t k = 0; k < parts_of(o, place, o->plan->place[place].bytes); k++)
                 *cell_of(o, place, k) = (cell_t){0, k};
     }
-    o->result = oracle_mix(t->step, t->operation);
+    o->result[t->stream] = oracle_mix(t->step, t->operation);
     if (t->action && !o->trace->operation[t->operation].proofs)
-        o->result = oracle_mix(o->result, ++o->nonce);
+        o->result[t->stream] = oracle_mix(o->result[t->stream], ++o->nonce);
     for (uint32_t u = first; u < end; u++) {
         const use_t *x = &o->use[u];
         if (x->mode == EBB_REPLACES)
@@ -313,7 +367,7 @@ static bool begin_launch(oracle_t *o, const task_t *t)
         if (!t->action && seen != expected)
             return oracle_wrong(o, "step %u: operation %u reads buffer %u wrong", t->step, t->operation,
                                 x->buffer);
-        o->result = oracle_mix(o->result, seen);
+        o->result[t->stream] = oracle_mix(o->result[t->stream], seen);
     }
     return true;
 }
@@ -321,15 +375,18 @@ static bool begin_launch(oracle_t *o, const task_t *t)
 uint32_t oracle_pieces_of(const oracle_t *o, const task_t *t)
 {
     if (t->operation == EBB_TRACE_NEVER)
-        return o->plan->place[t->place].chunk_count;
+        return t->action ? o->plan->place[t->place].chunk_count : 1;
     return 1 + o->first_use[t->operation + 1] - o->first_use[t->operation];
 }
 
 bool oracle_run_piece(oracle_t *o, const task_t *t, uint32_t piece)
 {
+    if (t->operation == EBB_TRACE_NEVER && !t->action)
+        return true;
     if (t->operation == EBB_TRACE_NEVER) {
         cell_t *device = cell_of(o, t->place, piece), *host = &o->host[t->place][piece];
-        *(t->stream == OUT ? host : device) = *(t->stream == OUT ? device : host);
+        const bool out = t->action->kind == EBB_EVICT;
+        *(out ? host : device) = *(out ? device : host);
         return true;
     }
     if (!piece)
@@ -338,17 +395,18 @@ bool oracle_run_piece(oracle_t *o, const task_t *t, uint32_t piece)
     uint32_t place = oracle_target_of(o, t, x->buffer);
     for (uint32_t k = 0; x->mode != EBB_READS && k < parts_of(o, place, o->trace->buffer[x->buffer].bytes);
          k++)
-        *cell_of(o, place, k) = (cell_t){oracle_mix(o->result, x->buffer), k};
+        *cell_of(o, place, k) = (cell_t){oracle_mix(o->result[t->stream], x->buffer), k};
     return true;
 }
 
 typedef struct queues {
-    uint32_t *task[STREAMS], count[STREAMS], head[STREAMS], piece;
-    uint32_t done_pieces[STREAMS];
+    uint32_t *task[MOST_STREAMS], count[MOST_STREAMS], head[MOST_STREAMS];
+    uint32_t done_pieces[MOST_STREAMS];
     bool *done;
     unsigned seed;
-    int order[STREAMS]; /* who goes first, if not drawn */
-    uint32_t stubborn;  /* of 8 draws, how many go by the order */
+    uint32_t streams;
+    int order[MOST_STREAMS]; /* who goes first, if not drawn */
+    uint32_t stubborn;       /* of 8 draws, how many go by the order */
 } queues_t;
 
 static uint32_t draw(queues_t *q, uint32_t below)
@@ -370,13 +428,13 @@ static bool is_ready(const oracle_t *o, const queues_t *q, int s)
 
 static int choose(const oracle_t *o, queues_t *q)
 {
-    int ready[STREAMS], n = 0;
+    int ready[MOST_STREAMS], n = 0;
     if (!draw(q, 40)) { /* now and then another order */
-        int a = (int)draw(q, STREAMS), b = (int)draw(q, STREAMS), keep = q->order[a];
+        int a = (int)draw(q, q->streams), b = (int)draw(q, q->streams), keep = q->order[a];
         q->order[a] = q->order[b];
         q->order[b] = keep;
     }
-    for (int i = 0; i < STREAMS; i++)
+    for (uint32_t i = 0; i < q->streams; i++)
         if (is_ready(o, q, q->order[i]))
             ready[n++] = q->order[i];
     return !n ? NOWHERE : draw(q, 8) < q->stubborn ? ready[0] : ready[draw(q, (uint32_t)n)];
@@ -384,12 +442,14 @@ static int choose(const oracle_t *o, queues_t *q)
 
 static bool run_tasks(oracle_t *o, unsigned seed)
 {
-    queues_t q = {.seed = seed * 2654435761u + 12345, .order = {COMPUTE, OUT, IN}};
+    queues_t q = {.seed = seed * 2654435761u + 12345, .streams = o->streams + 2};
     bool good = true;
     q.stubborn = draw(&q, 3) * 4;
     q.done = oracle_room(o->task_count, 1);
-    for (int s = 0; s < STREAMS; s++)
+    for (uint32_t s = 0; s < q.streams; s++) {
+        q.order[s] = (int)s;
         q.task[s] = oracle_room(o->task_count, sizeof(uint32_t));
+    }
     for (uint32_t i = 0; i < o->task_count; i++)
         q.task[o->task[i].stream][q.count[o->task[i].stream]++] = i;
     for (int s; good && (s = choose(o, &q)) != NOWHERE;) {
@@ -401,7 +461,7 @@ static bool run_tasks(oracle_t *o, unsigned seed)
             q.done_pieces[s] = 0;
         }
     }
-    for (int s = 0; s < STREAMS; s++) {
+    for (uint32_t s = 0; s < q.streams; s++) {
         if (good && q.head[s] != q.count[s])
             good = oracle_wrong(o, "the streams wait for each other for ever");
         free(q.task[s]);
@@ -426,6 +486,7 @@ static bool compare_end(oracle_t *o)
 
 void oracle_set_up(oracle_t *o)
 {
+    o->streams = ebb_plan_streams(o->trace);
     list_uses(o);
     find_places(o);
     run_freely(o);
@@ -449,6 +510,7 @@ void oracle_tear_down(oracle_t *o)
     free(o->host);
     free(o->task);
     free(o->last_of);
+    free(o->event);
 }
 
 bool oracle_run(const ebb_trace_t *trace, const ebb_plan_t *plan, unsigned seed, char *what,

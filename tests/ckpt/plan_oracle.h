@@ -3,9 +3,9 @@
  *
  * Shares nothing with the checker: it knows no versions' clocks and proves nothing, it runs. Memory is one
  * cell per chunk; a cell holds a 64-bit value and which part of it. A launch reads its buffers, mixes what it
- * read with its own number and the step, and writes the result; copies go chunk by chunk. The three streams
+ * read with its own number and the step, and writes the result; copies go chunk by chunk. The program's streams, out and in
  * are queues whose heads run piece by piece in an order drawn from a seed, from evenly mixed to one stream
- * starving the others, as far as waits and joins allow.
+ * starving the others, as far as the program's events, waits, joins and orders allow.
  */
 #ifndef PLAN_ORACLE_H
 #define PLAN_ORACLE_H

@@ -134,10 +134,10 @@ static bool run_now(oracle_t *o, task_t t)
 
 static bool leave_action(leave_t *l, const ebb_action_t *a, uint32_t step)
 {
-    int stream = a->kind == EBB_EVICT ? OUT : a->kind == EBB_FETCH ? IN : COMPUTE;
+    if (a->kind == EBB_ORDER)
+        return true;
     book_action(l, a);
-    return a->kind == EBB_DISCARD || run_now(l->o, (task_t){.stream = stream,
-                                                            .operation = a->operation,
+    return a->kind == EBB_DISCARD || run_now(l->o, (task_t){.operation = a->operation,
                                                             .action = a,
                                                             .step = step,
                                                             .place = a->operation == EBB_TRACE_NEVER
@@ -149,11 +149,11 @@ static bool leave_operation(leave_t *l, uint32_t step)
 {
     oracle_t *o = l->o;
     uint32_t i = l->cursor;
-    if (!run_now(o, (task_t){.stream = COMPUTE, .operation = i, .step = step}))
+    if (!run_now(o, (task_t){.operation = i, .step = step}))
         return false;
     for (uint32_t u = o->first_use[i]; u < o->first_use[i + 1]; u++)
         if (o->use[u].mode != EBB_READS) {
-            l->truth[o->use[u].buffer] = oracle_mix(o->result, o->use[u].buffer);
+            l->truth[o->use[u].buffer] = oracle_mix(o->result[0], o->use[u].buffer);
             if (o->plan->place[o->use[u].buffer].chunk_count)
                 book_written(l, oracle_place(o, step, o->use[u].buffer), false);
         }

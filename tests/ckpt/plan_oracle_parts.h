@@ -4,7 +4,7 @@
 
 #include "plan_oracle.h"
 
-enum { STEPS = 4, STREAMS = 3, COMPUTE = 0, OUT = 1, IN = 2, SMALL_GRAIN = 512, NOWHERE = -1 };
+enum { STEPS = 4, MOST_STREAMS = EBB_PLAN_STREAMS + 2, SMALL_GRAIN = 512, NOWHERE = -1 };
 #define UNDEFINED UINT64_C(0x5eed)
 
 typedef struct cell {
@@ -12,11 +12,11 @@ typedef struct cell {
     uint32_t part;
 } cell_t;
 
-/* One thing on one stream. */
+/* One thing on one stream: a launch, a copy, or nothing but the end of a wait. */
 typedef struct task {
-    int stream;
+    uint32_t stream;
     uint32_t operation;         /* launch; else EBB_TRACE_NEVER */
-    const ebb_action_t *action; /* NULL: the program's own operation */
+    const ebb_action_t *action; /* NULL: the program's own operation, or nothing */
     uint32_t step;
     uint32_t *after, after_count; /* tasks */
     uint32_t place;               /* of a copy */
@@ -50,7 +50,11 @@ typedef struct oracle {
     uint32_t task_count, task_room;
     uint32_t *last_of; /* [actions]: task + 1 */
 
-    uint64_t result; /* of the launch under way; there is one at a time */
+    uint32_t streams;              /* the program's; out and in are the next two */
+    uint32_t newest[MOST_STREAMS]; /* on each: task + 1 */
+    uint32_t *event;               /* [moments]: of the stream when it was recorded: task + 1 */
+
+    uint64_t result[MOST_STREAMS]; /* of the launch under way on each stream */
 } oracle_t;
 
 uint64_t oracle_mix(uint64_t a, uint64_t b);

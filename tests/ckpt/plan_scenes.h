@@ -27,6 +27,10 @@ scene_t scene_in_parts(void);
 scene_t scene_rotate(void);
 scene_t scene_rotate_on_host(void);
 scene_t scene_change_places(void);
+scene_t scene_streams_offload(void);
+scene_t scene_streams_share(void);
+scene_t scene_streams_halves(void);
+scene_t scene_streams_drop(void);
 
 void scene_end(scene_t *scene);
 

@@ -32,7 +32,10 @@ static void correct_plan_is_accepted(void **state)
                                        scene_in_parts,
                                        scene_rotate,
                                        scene_rotate_on_host,
-                                       scene_change_places};
+                                       scene_change_places,
+                                       scene_streams_offload,
+                                       scene_streams_share,
+                                       scene_streams_drop};
     for (size_t i = 0; i < sizeof scenes / sizeof *scenes; i++) {
         char text[300] = "";
         scene_t s = scenes[i]();
@@ -45,6 +48,17 @@ static void correct_plan_is_accepted(void **state)
             fail_msg("scene %zu: %s", i, text);
         scene_end(&s);
     }
+}
+
+/* The oracle knows no halves of buffers. */
+static void halves_of_a_buffer_on_two_streams_are_accepted(void **state)
+{
+    (void)state;
+    char text[300] = "";
+    scene_t s = scene_streams_halves();
+    if (!ebb_check_plan(s.trace, s.plan, &s.limits, text, sizeof text))
+        fail_msg("%s", text);
+    scene_end(&s);
 }
 
 /* ---- refused ---- */
@@ -62,6 +76,110 @@ static void no_evict_of_what_is_only_read(scene_t *s)
 EDIT(two_streams)
 {
     s->trace->operation[1].stream = 1;
+}
+EDIT(too_many_streams)
+{
+    s->trace->operation[1].stream = EBB_PLAN_STREAMS;
+}
+EDIT(order_of_one)
+{
+    assert_non_null(ebb_plan_add_action(s->plan, EBB_ORDER, 3));
+}
+EDIT(evict_after_nothing)
+{
+    s->plan->action[0].after = 0;
+}
+EDIT(evict_after_others)
+{
+    s->plan->action[0].after = 1 << 1;
+}
+EDIT(evict_joined_by_other)
+{
+    s->plan->action[0].joiners = 1 << 0;
+}
+EDIT(fetch_after_nothing)
+{
+    s->plan->action[1].after = 0;
+}
+EDIT(fetch_joined_by_other)
+{
+    s->plan->action[1].joiners = 1 << 1;
+}
+EDIT(joined_by_none_such)
+{
+    s->plan->action[1].joiners = 1 << 2;
+}
+EDIT(edge_forgotten)
+{
+    s->trace->moment_count = 0;
+}
+EDIT(no_order)
+{
+    scene_remove_action(s, 0);
+}
+EDIT(order_late)
+{
+    s->plan->action[0].point = 3;
+}
+EDIT(order_of_others)
+{
+    s->plan->action[0].after = 1 << 2;
+}
+EDIT(order_on_other)
+{
+    s->plan->action[0].stream = 2;
+}
+EDIT(order_on_none_such)
+{
+    s->plan->action[0].stream = 3;
+}
+EDIT(order_with_place)
+{
+    s->plan->action[0].place = 0;
+}
+EDIT(small_of_two_streams)
+{
+    s->plan->place[5].small_offset = 0;
+}
+EDIT(second_half_unordered)
+{
+    scene_remove_action(s, 1);
+}
+EDIT(evict_before_a_half)
+{
+    s->plan->action[2].after = 1 << 0;
+}
+EDIT(fetch_joined_by_two)
+{
+    s->plan->action[3].joiners = 1 << 0 | 1 << 2;
+}
+EDIT(replay_unordered_read)
+{
+    s->plan->action[1].after = s->plan->action[2].after = 0;
+}
+EDIT(replay_unordered_write)
+{
+    s->plan->action[2].stream = 0;
+    s->plan->action[2].after = 0;
+}
+EDIT(replay_not_waited_for)
+{
+    scene_remove_action(s, 3);
+}
+EDIT(replay_on_none_such)
+{
+    s->plan->action[2].stream = 2;
+}
+EDIT(discard_on_stream)
+{
+    s->plan->action[0].stream = 1;
+}
+EDIT(discard_older)
+{
+    ebb_action_t *a = ebb_plan_add_action(s->plan, EBB_DISCARD, 4);
+    assert_non_null(a);
+    a->place = 1;
+    scene_swap_actions(s, 2, 3);
 }
 EDIT(never_dies)
 {
@@ -422,7 +540,9 @@ EDIT(ring_used_twice)
 }
 
 static const mutation_t mutations[] = {
-    M(scene_keep, two_streams, "only one stream"),
+    M(scene_keep, two_streams, "small buffer 3 takes the place of 2, and they are used on several streams"),
+    M(scene_keep, too_many_streams, "the trace is of 33 streams"),
+    M(scene_keep, order_of_one, "is of several streams: there is one"),
     M(scene_keep, never_dies, "buffer 1 outlives the step, and nothing in the next one is it"),
     M(scene_keep, dies_unborn, "buffer 0 is older than the step, and nothing in the one before was it"),
     M(scene_keep, other_trace, "not of this trace"),
@@ -509,6 +629,40 @@ static const mutation_t mutations[] = {
     M(scene_rotate_on_host, ring_not_brought, "does not hold buffer 1 in version 0"),
     M(scene_rotate_on_host, ring_on_device, "step 1, operation 0: buffer 1 in version 0 is lost"),
     M(scene_change_places, ring_used_twice, "two buffers are buffer 2 in the next step"),
+    M(scene_streams_offload, evict_after_nothing,
+      "action 0 (evict): the read of place 1 is not ordered after the write of chunk 1 on stream 0"),
+    M(scene_streams_offload, evict_after_others, "action 0 (evict): the read of place 1 is not ordered"),
+    M(scene_streams_offload, evict_joined_by_other,
+      "operation 1: the write of place 2 is not ordered after the write of chunk 1 on stream 0"),
+    M(scene_streams_offload, fetch_after_nothing,
+      "action 1 (fetch): the write of place 1 is not ordered after the write of chunk 1 on stream 1"),
+    M(scene_streams_offload, fetch_joined_by_other,
+      "operation 3: the read of place 1 is not ordered after the write of chunk 1 on in"),
+    M(scene_streams_offload, joined_by_none_such, "streams wait that cannot"),
+    M(scene_streams_share, no_order,
+      "operation 2: the write of place 1 is not ordered after the write of chunk 0 on stream 0"),
+    M(scene_streams_share, order_late, "operation 2: the write of place 1 is not ordered"),
+    M(scene_streams_share, order_of_others, "operation 2: the write of place 1 is not ordered"),
+    M(scene_streams_share, order_on_other, "operation 2: the write of place 1 is not ordered"),
+    M(scene_streams_share, order_on_none_such, "action 0 is on stream 3 of 3"),
+    M(scene_streams_share, order_with_place, "an order that does something"),
+    M(scene_streams_share, small_of_two_streams, "small buffer 5 takes the place of 4"),
+    M(scene_streams_halves, second_half_unordered,
+      "operation 2: the write of place 0 is not ordered after the write of chunk 0 on stream 2"),
+    M(scene_streams_halves, edge_forgotten,
+      "action 2 (evict): the read of place 0 is not ordered after the write of chunk 0 on stream 0"),
+    M(scene_streams_halves, evict_before_a_half, "action 2 (evict): the read of place 0 is not ordered"),
+    M(scene_streams_halves, fetch_joined_by_two,
+      "operation 5: the write of place 0 is not ordered after the write of chunk 0 on in"),
+    M(scene_streams_drop, replay_unordered_read, "is not ordered after the write of chunk"),
+    M(scene_streams_drop, replay_unordered_write,
+      "point 4, action 2 (replay): the write of place 1 is not ordered after the write of chunk 1 on stream "
+      "1"),
+    M(scene_streams_drop, replay_not_waited_for,
+      "operation 4: the read of place 1 is not ordered after the write of chunk 1 on stream 1"),
+    M(scene_streams_drop, replay_on_none_such, "action 2 is on stream 2 of 2"),
+    M(scene_streams_drop, discard_on_stream, "action 0 is on stream 1 of 2"),
+    M(scene_drop, discard_older, "a discard of what live buffer 1 was"),
 };
 
 static void broken_plan_is_refused_for_its_reason(void **state)
@@ -597,6 +751,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(correct_plan_is_accepted),
+        cmocka_unit_test(halves_of_a_buffer_on_two_streams_are_accepted),
         cmocka_unit_test(broken_plan_is_refused_for_its_reason),
         cmocka_unit_test(wider_operation_than_the_device_is_refused),
         cmocka_unit_test(clean_copy_serves_every_step),

@@ -13,7 +13,7 @@
 #include "plan_draft.h"
 #include "plan_oracle.h"
 
-enum { CASES = 80, EDITS = 400 };
+enum { CASES = 80, EDITS = 400, CASES_ON_STREAMS = 30, MOST_STREAMS = 4 };
 
 /* ---- edits ---- */
 
@@ -297,6 +297,33 @@ static bool edit_add_copy(draft_t *d, const ebb_trace_t *t)
     return true;
 }
 
+static bool edit_order(draft_t *d, const ebb_trace_t *t)
+{
+    const uint32_t point = draft_draw(t->operation_count);
+    draft_action_t *x = d->streams > 1 ? draft_insert(d, EBB_ORDER, point) : NULL;
+    if (!x)
+        return false;
+    x->a.stream = t->operation[point].stream;
+    return true;
+}
+
+static bool edit_streams(draft_t *d, const ebb_trace_t *t)
+{
+    (void)t;
+    draft_action_t *x = d->streams > 1 && d->action_count ? &d->action[draft_draw(d->action_count)] : NULL;
+    if (!x || x->a.kind == EBB_DISCARD)
+        return false;
+    const bool copies = x->a.kind == EBB_EVICT || x->a.kind == EBB_FETCH;
+    const uint32_t bit = UINT32_C(1) << draft_draw(d->streams);
+    if (draft_draw(2))
+        x->a.after ^= bit;
+    else if (copies)
+        x->a.joiners ^= bit;
+    else
+        x->a.stream = draft_draw(d->streams);
+    return true;
+}
+
 typedef struct edit {
     const char *name;
     bool (*apply)(draft_t *, const ebb_trace_t *);
@@ -319,12 +346,16 @@ static edit_t edits[] = {
     {.name = "change a replay", .apply = edit_replay, .weight = 3, .keep = 4},
     {.name = "add a replay", .apply = edit_add_replay, .weight = 2, .keep = 2},
     {.name = "add a copy or discard", .apply = edit_add_copy, .weight = 2, .keep = 2},
+    {.name = "add an order", .apply = edit_order, .weight = 4, .keep = 3},
+    {.name = "change streams", .apply = edit_streams, .weight = 8, .keep = 3},
 };
 
-static edit_t *draw_edit(void)
+static edit_t *draw_edit(uint32_t streams)
 {
+    const size_t count =
+        sizeof edits / sizeof *edits - (streams > 1 ? 0 : 2); /* the last two are of several streams */
     unsigned sum = 0;
-    for (size_t i = 0; i < sizeof edits / sizeof *edits; i++)
+    for (size_t i = 0; i < count; i++)
         sum += edits[i].weight;
     unsigned at = draft_draw(sum);
     edit_t *e = edits;
@@ -339,7 +370,7 @@ static const ebb_check_limits_t plenty = {UINT64_C(1) << 40, UINT64_C(1) << 40};
 
 /* What the accepted plans were made of, so that the test is known to test. */
 typedef struct tally {
-    unsigned plans, evicts, fetches, discards, replays, redirects, shared;
+    unsigned plans, evicts, fetches, discards, replays, redirects, shared, orders;
 } tally_t;
 
 static void count_plan(tally_t *tally, const ebb_plan_t *p)
@@ -350,6 +381,7 @@ static void count_plan(tally_t *tally, const ebb_plan_t *p)
         tally->fetches += p->action[i].kind == EBB_FETCH;
         tally->discards += p->action[i].kind == EBB_DISCARD;
         tally->replays += p->action[i].kind == EBB_REPLAY;
+        tally->orders += p->action[i].kind == EBB_ORDER;
         tally->redirects += p->action[i].redirect_count;
     }
     for (uint32_t i = 0; i < p->chunk_index_count; i++)
@@ -378,7 +410,7 @@ static void try_edit(draft_t *d, const ebb_trace_t *t, unsigned seed, tally_t *t
 {
     char why[300] = "", what[200] = "";
     static draft_t next;
-    edit_t *e = draw_edit();
+    edit_t *e = draw_edit(d->streams);
     next = *d;
     if (!e->apply(&next, t) || next.place_count > MOST_PLACES - MOST_REDIRECTS)
         return;
@@ -404,27 +436,32 @@ static void try_edit(draft_t *d, const ebb_trace_t *t, unsigned seed, tally_t *t
     ebb_plan_delete(p);
 }
 
-static void accepted_plans_execute_right(void **state)
+static void grow_and_break(unsigned seed, uint32_t streams, tally_t *tally)
 {
-    (void)state;
     static draft_t d;
+    char why[300] = "";
+    srand(seed);
+    ebb_trace_t *t = draft_trace(streams);
+    draft_begin(&d, t);
+    ebb_plan_t *p = draft_build(&d, t);
+    if (!ebb_check_plan(t, p, &plenty, why, sizeof why))
+        fail_msg("seed %u, %u streams: keeping everything is refused: %s", seed, streams, why);
+    ebb_plan_delete(p);
+    for (int i = 0; i < EDITS; i++)
+        try_edit(&d, t, seed, tally);
+    ebb_trace_delete(t);
+}
+
+static tally_t grow_and_break_all(uint32_t most_streams, unsigned cases)
+{
     tally_t tally = {0};
     unsigned base = getenv("EBB_TEST_SEED") ? (unsigned)atoi(getenv("EBB_TEST_SEED")) : 1, accepted = 0,
              refused = 0, confirmed = 0;
-    print_message("seeds %u to %u\n", base, base + CASES - 1);
-    for (unsigned seed = base; seed < base + CASES; seed++) {
-        char why[300] = "";
-        srand(seed);
-        ebb_trace_t *t = draft_trace();
-        draft_begin(&d, t);
-        ebb_plan_t *p = draft_build(&d, t);
-        if (!ebb_check_plan(t, p, &plenty, why, sizeof why))
-            fail_msg("seed %u: keeping everything is refused: %s", seed, why);
-        ebb_plan_delete(p);
-        for (int i = 0; i < EDITS; i++)
-            try_edit(&d, t, seed, &tally);
-        ebb_trace_delete(t);
-    }
+    print_message("seeds %u to %u\n", base, base + cases - 1);
+    for (size_t i = 0; i < sizeof edits / sizeof *edits; i++)
+        edits[i].accepted = edits[i].refused = edits[i].confirmed = 0;
+    for (unsigned seed = base; seed < base + cases; seed++)
+        grow_and_break(seed, most_streams > 1 ? 2 + seed % (most_streams - 1) : 1, &tally);
     for (size_t i = 0; i < sizeof edits / sizeof *edits; i++) {
         const edit_t *e = &edits[i];
         print_message("%-26s %6u accepted %6u refused, %6u of them seen to go wrong\n", e->name, e->accepted,
@@ -434,18 +471,32 @@ static void accepted_plans_execute_right(void **state)
         confirmed += e->confirmed;
     }
     print_message("in %u accepted plans: %u evicts, %u fetches, %u discards, %u replays, %u redirections, %u "
-                  "shared chunks\n",
+                  "shared chunks, %u orders\n",
                   tally.plans, tally.evicts, tally.fetches, tally.discards, tally.replays, tally.redirects,
-                  tally.shared);
+                  tally.shared, tally.orders);
     assert_true(accepted > 1000 && refused > 1000 && confirmed > refused / 4);
     assert_true(tally.evicts > 1000 && tally.fetches > 1000 && tally.discards > 500 && tally.replays > 500);
     assert_true(tally.redirects > 100 && tally.shared > 1000);
+    return tally;
+}
+
+static void accepted_plans_execute_right(void **state)
+{
+    (void)state;
+    grow_and_break_all(1, CASES);
+}
+
+static void accepted_plans_of_several_streams_execute_right(void **state)
+{
+    (void)state;
+    assert_true(grow_and_break_all(MOST_STREAMS, CASES_ON_STREAMS).orders > 1000);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(accepted_plans_execute_right),
+        cmocka_unit_test(accepted_plans_of_several_streams_execute_right),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
