@@ -1,10 +1,13 @@
 """Programs under libebb at falling budgets: the same bits as without, never above the budget, and what it costs.
 
-The budget of P% is that share of the memory that the program's own buffers take at most, plus what the context takes. A program that
+The budget of P% is that share of the memory that the program's own buffers take at most, plus overhead_mib: what context, loaded code
+and libraries take, as ebb found at the start. NVML counts all of it for the process; where it names no processes, the whole device
+less what was in use before is taken (seen_of), and then another program's memory counts, too. A program that
 cannot run at all in so little (out of memory) has not failed at less than half; one with other bits, or above the budget, has.
 """
 
-from common import MIB, Watch, mib, read_json, table, tail, train
+from common import mib, read_json, table, tail, train
+from watch import watch_for
 
 NO_MEMORY = "emory"
 
@@ -13,7 +16,7 @@ def run_program(context, name, command, budget, watch):
     stats = context.work / f"{name}.stats"
     stats.unlink(missing_ok=True)
     if budget:
-        command = [context.build / "bin/ebb", "run", "--budget", int(budget), "--stats", stats, "--", *command]
+        command = [context.build / "bin/ebb", "run", "--budget", budget, "--stats", stats, "--", *command]
     result = context.run(command, 120, watch)
     lines = result["out"].strip().splitlines()
     return {"rc": result["rc"], "bits": lines[-1:], "seconds": result["seconds"], "ms": 1e3 * result["seconds"],
@@ -22,15 +25,17 @@ def run_program(context, name, command, budget, watch):
 
 def compare(context, name, run, percents):
     """run(budget or None, watch) at each budget. Rows into the figures; whether all is well."""
-    watch, well = Watch(), True
+    watch, well = watch_for(context.device), True
     plain = run(None, watch)
-    probe = run(1 << 60 if not context.software else 4096 * MIB, None)  # as much as there is: what the program takes
+    probe = run("100%", watch)  # as much as there is: what the program takes
     rows = context.figures.setdefault(name, [])
     rows.append({"budget": "none", "rc": plain["rc"], "ms": plain["ms"], "seen_mib": mib(plain["seen_bytes"]), "tail": plain["tail"]})
-    if plain["rc"] or probe["rc"] or "peak_bytes" not in probe["stats"]:
-        rows.append({"budget": "all", "rc": probe["rc"], "verdict": "failed", "tail": probe["tail"]})
+    if plain["rc"] or probe["rc"] or "peak_bytes" not in probe["stats"] or not any(plain["bits"]):
+        rows.append({"budget": "all", "rc": probe["rc"], "verdict": "failed", "tail": probe["tail"] or ["no bits, or no statistics"]})
         return False
     overhead, peak = probe["stats"]["overhead_bytes"], probe["stats"]["peak_bytes"]
+    rows.append({"budget": "all", "rc": 0, "ms": probe["ms"], "held_mib": mib(overhead + peak), "overhead_mib": mib(overhead),
+                 "seen_mib": mib(probe["seen_bytes"]), "seen_of": watch.way})
     for percent in percents:
         if context.left() < 5:
             rows.append({"budget": f"{percent}%", "verdict": "no time"})
@@ -38,21 +43,24 @@ def compare(context, name, run, percents):
             continue
         budget = overhead + peak * percent // 100
         r = run(budget, watch)
-        seen, held = r["seen_bytes"], r["stats"].get("peak_bytes", 0) + r["stats"].get("overhead_bytes", 0)
+        seen, held = r["seen_bytes"] or 0, r["stats"].get("peak_bytes", 0) + r["stats"].get("overhead_bytes", 0)
         if r["rc"] and NO_MEMORY in " ".join(r["tail"]):
             verdict = "does not fit"
         elif r["rc"]:
             verdict = "failed"
         elif r["bits"] != plain["bits"]:
             verdict = "other bits"
-        elif max(seen or 0, held) > budget:
+        elif not held:
+            verdict = "ebb was not there"
+        elif max(seen, held) > budget:
             verdict = "above the budget"
         else:
             verdict = "equal"
         well = well and (verdict == "equal" or verdict == "does not fit" and percent < 50)
         rows.append({"budget": f"{percent}%", "budget_mib": mib(budget), "verdict": verdict, "rc": r["rc"], "ms": r["ms"],
                      "overhead": round(r["ms"] / plain["ms"] - 1, 4) if r["ms"] and plain["ms"] else None,
-                     "held_mib": mib(held), "seen_mib": mib(seen), "seen_of": watch.way,
+                     "held_mib": mib(held), "overhead_mib": mib(r["stats"].get("overhead_bytes")),
+                     "seen_mib": mib(r["seen_bytes"]), "seen_of": watch.way,
                      "driven": r["stats"].get("steps_driven"), "offloaded": r["stats"].get("offloaded"),
                      "dropped": r["stats"].get("dropped"), "mismatches": r["stats"].get("mismatches"), "tail": r["tail"]})
     return well
@@ -88,7 +96,7 @@ def step(context):
 
 
 def summary(figures):
-    head = ["budget", "budget_mib", "verdict", "ms", "overhead", "held_mib", "seen_mib", "seen_of", "driven", "offloaded", "dropped"]
+    head = ["budget", "budget_mib", "verdict", "ms", "overhead", "held_mib", "overhead_mib", "seen_mib", "seen_of", "driven", "offloaded", "dropped"]
     lines = []
     for name, rows in figures.items():
         lines += [f"{name}:", "", *table(head, [[row.get(key) for key in head] for row in rows]), ""]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A few dozen training steps of a model in PyTorch on a GPU: an ordinary script that knows nothing of ebb (pytorch.py runs it with and
+"""A few dozen training steps of a model in PyTorch: an ordinary script that knows nothing of ebb (pytorch.py runs it with and
 without). Prints one JSON object: a hash of losses and weights, the time of a step, peak memory as PyTorch sees it.
 
 GPT-2-like and Llama-like models from plain modules, or Hugging Face's with random weights; BF16 by autocast, AdamW, dropout.
@@ -90,8 +90,8 @@ class LlamaBlock(nn.Module):
 
 
 KEPT = [getattr(torch.ops.aten, name).default for name in
-        ("mm", "addmm", "bmm", "_scaled_dot_product_flash_attention", "_scaled_dot_product_efficient_attention",
-         "_scaled_dot_product_cudnn_attention") if hasattr(torch.ops.aten, name)]
+        ("mm", "addmm", "bmm", "_scaled_dot_product_flash_attention", "_scaled_dot_product_flash_attention_for_cpu",
+         "_scaled_dot_product_efficient_attention", "_scaled_dot_product_cudnn_attention") if hasattr(torch.ops.aten, name)]
 
 
 class Model(nn.Module):
@@ -112,7 +112,7 @@ class Model(nn.Module):
 
     def forward(self, tokens, targets):
         x = self.tokens(tokens)
-        if self.positions:
+        if self.positions is not None:
             x = x + self.positions.weight[: tokens.shape[1]]
         x = self.drop(x)
         for block in self.blocks:
@@ -177,7 +177,7 @@ def train(o, model, optimizer, data):
         batch = data[i % len(data)]
         with torch.autocast(device, torch.bfloat16):
             if o.mode == "offload":
-                with torch.autograd.graph.save_on_cpu(pin_memory=True):
+                with torch.autograd.graph.save_on_cpu(pin_memory=device == "cuda"):
                     loss = compiled(batch[:, :-1], batch[:, 1:])
             else:
                 loss = compiled(batch[:, :-1], batch[:, 1:])
@@ -190,12 +190,25 @@ def train(o, model, optimizer, data):
     return losses, times
 
 
+def of_allocator():
+    """What PyTorch says of its memory; what this version or backend cannot say is left out."""
+    said = {}
+    for name, ask in {"backend": lambda: torch.cuda.get_allocator_backend(), "torch_peak_bytes": lambda: torch.cuda.max_memory_allocated(),
+                      "torch_reserved_peak_bytes": lambda: torch.cuda.max_memory_reserved(),
+                      "free_bytes": lambda: torch.cuda.mem_get_info()[0]}.items():
+        try:
+            said[name] = ask()
+        except (AttributeError, RuntimeError, NotImplementedError, KeyError):
+            pass
+    return said
+
+
 def main():
     o = parse_arguments()
     if not o.fast:
         torch.use_deterministic_algorithms(True)
         torch.utils.deterministic.fill_uninitialized_memory = False
-    torch.backends.cuda.matmul.allow_tf32 = True
+    torch.set_float32_matmul_precision("high")
     torch.manual_seed(1)
     model = (HuggingFace if o.model.startswith("hf-") else Model)(o).to(o.device)
     data = torch.randint(o.vocab, (8, o.batch, o.context + 1)).to(o.device)
@@ -209,8 +222,7 @@ def main():
               "ms": round(ms, 3), "tokens_per_s": round(o.batch * o.context / ms * 1e3),
               "parameters": sum(p.numel() for p in model.parameters())}
     if o.device == "cuda":
-        result["backend"] = torch.cuda.get_allocator_backend()
-        result["torch_peak_bytes"] = torch.cuda.max_memory_allocated()
+        result.update(of_allocator())
     print(json.dumps(result))
 
 

@@ -1,38 +1,47 @@
 #!/usr/bin/env bash
-# run.sh OUTDIR [--only STEP,STEP...] [--quick] [--software] [--limit SECONDS] [--no-build]: all that has to be shown on a GPU.
+# run.sh OUTDIR [--only STEP,STEP...] [--quick] [--limit SECONDS] [--total SECONDS] [--models MODEL,...] [--no-build] [--software | --cpu]:
+# all that has to be shown on a GPU.
 #
 #   conformance    the conformance suite against NVIDIA's driver
-#   costs          what the hardware charges for the calls that ebb is built on (bench/gpu_costs.c)
+#   costs          what the hardware charges for the calls that ebb is built on (bench/gpu_costs.c), and defaults that follow
 #   differential   programs and ebb-train under libebb: equal bits, never above the budget, overhead
 #   pytorch        unmodified PyTorch models under ebb run beside PyTorch's own means (--models gpt2,llama,hf-gpt2,hf-llama)
 #   throughput     ebb-train beside PyTorch, its kernels beside their bounds
 #   sanitizer      compute-sanitizer on kernels and on the trainer, by itself and driven
 #
 # --quick       fewer budgets and steps: a few minutes for everything
-# --software    on the software device, what makes sense there, tiny: a test of these scripts
 # --limit       seconds for each step (540); what a step has shown by then is kept
+# --total       seconds for all of them together, what is built apart
+# --software    on the software device, what makes sense there, tiny: a test of these scripts
+# --cpu         the step pytorch, tiny, on PyTorch for the CPU: a test of that script
 #
-# Each step writes OUTDIR/results.json and OUTDIR/summary.md anew, keeping there what steps of earlier calls have shown. A step that
-# fails stops no other. Exit code 0 only if all that were asked for have passed; 2 for bad arguments.
+# Each step writes OUTDIR/results.json and OUTDIR/summary.md anew while it goes, keeping there what steps of earlier calls have
+# shown; whatever ends the call leaves what there was. A step that fails stops no other. Exit code 0 only if all that were asked
+# for have passed; 2 for bad arguments.
 #
-# Builds in BUILD_FOLDER (build-gpu) for the GPU that is there; CUDA_HOME is the toolkit (/usr/local/cuda).
+# Builds in BUILD_FOLDER (build-gpu) for the GPU that is there; CUDA_HOME is the toolkit (/usr/local/cuda). PYTHON is the Python
+# that has PyTorch (python3). Without a compiler or libraries there: kit.sh packs what another machine has built.
+# Of several GPUs the first is used, by number or name that of CUDA_VISIBLE_DEVICES.
 set -uo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+here=$root/tests/gpu
+python=${PYTHON:-python3}
 build=${BUILD_FOLDER:-$root/build-gpu}
 [[ $build == /* ]] || build=$PWD/$build
-out='' software='' no_build='' steps=conformance,costs,differential,pytorch,throughput,sanitizer
+out='' device=cuda no_build='' steps=conformance,costs,differential,pytorch,throughput,sanitizer
 words=("$@")
 rest=()
 while (($#)); do
     case $1 in
-    --only | --limit | --models)
+    --only | --limit | --total | --models)
         (($# > 1)) || { echo "run.sh: $1 needs a value" >&2; exit 2; }
         [[ $1 != --only ]] || steps=$2
         rest+=("$1" "$2")
         shift
         ;;
-    --software) software=yes rest+=("$1") ;;
+    --software) device=software rest+=("$1") ;;
+    --cpu) device=cpu rest+=("$1") ;;
     --quick) rest+=("$1") ;;
     --no-build) no_build=yes ;;
     -h | --help)
@@ -48,13 +57,16 @@ while (($#)); do
     shift
 done
 [[ -n $out ]] || { echo 'run.sh: where to? --help tells more' >&2; exit 2; }
+[[ $device != cpu || $steps != *,* ]] || { steps=pytorch rest+=(--only pytorch); }
+rest=(--out "$out" --build "$build" --command "bash tests/gpu/run.sh ${words[*]}" "${rest[@]}")
+"$python" "$here/steps.py" --check "${rest[@]}" || exit 2
 mkdir -p "$out" || exit 2
 
 # What the wanted steps need. The software device's kernel libraries, which take longest, are of no use on a GPU.
+# build_for_gpu <compute capability>
 build_for_gpu() {
-    local cuda=${CUDA_HOME:-/usr/local/cuda} capability
+    local cuda=${CUDA_HOME:-/usr/local/cuda} capability=$1
     local -a targets=(ebb ebb-cli ebb-train)
-    capability=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -n 1 | tr -d .)
     [[ $steps != *conformance* ]] || targets+=(conformance_programs)
     [[ $steps != *costs* && $steps != *throughput* ]] || targets+=(gpu_costs)
     [[ $steps != *throughput* ]] || targets+=(bench_kernels)
@@ -62,19 +74,26 @@ build_for_gpu() {
     [[ $steps != *sanitizer* ]] || targets+=(kernels_passes kernels_attention kernels_attention_next kernels_attention_tensor)
     local generator=()
     ! command -v ninja >/dev/null || generator=(-G Ninja)
-    { cmake -S "$root" -B "$build" "${generator[@]}" -DCUDAToolkit_ROOT="$cuda" -DEBB_CUDA_ARCHITECTURES="${capability:-90}" \
+    { cmake -S "$root" -B "$build" "${generator[@]}" -DCUDAToolkit_ROOT="$cuda" -DEBB_CUDA_ARCHITECTURES="$capability" \
         -DSOFTGPU_KERNELS=OFF &&
         cmake --build "$build" --parallel "$(nproc)" --target "${targets[@]}"; } >"$build.log" 2>&1
 }
 
-if [[ -z $software && -z $no_build ]]; then
-    began=$SECONDS
-    if ! build_for_gpu; then
-        echo "run.sh: the build failed; $build.log ends so:" >&2
-        grep -E 'rror|FAILED|ould not' "$build.log" | tail -n 20 >&2
-        cp "$build.log" "$out/build.log"
-        exit 1
+if [[ $device == cuda ]]; then
+    # CUDA's numbers are NVML's, and one device is all that the programs see.
+    export CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=${CUDA_VISIBLE_DEVICES:-0}
+    export CUDA_VISIBLE_DEVICES=${CUDA_VISIBLE_DEVICES%%,*}
+    capability=$("$python" "$here/device.py") || { echo "run.sh: $capability" >&2; exit 1; }
+    if [[ -z $no_build ]]; then
+        began=$SECONDS
+        if ! build_for_gpu "$capability"; then
+            echo "run.sh: the build failed; $build.log ends so:" >&2
+            grep -E 'rror|FAILED|ould not|install ' "$build.log" | tail -n 20 >&2
+            echo 'run.sh: with what another machine has built: tests/gpu/kit.sh --help' >&2
+            cp "$build.log" "$out/build.log"
+            exit 1
+        fi
+        echo "built in $((SECONDS - began)) s"
     fi
-    echo "built in $((SECONDS - began)) s"
 fi
-exec python3 "$root/tests/gpu/steps.py" --out "$out" --build "$build" --command "bash tests/gpu/run.sh ${words[*]}" "${rest[@]}"
+exec "$python" "$here/steps.py" "${rest[@]}"

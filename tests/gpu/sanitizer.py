@@ -1,54 +1,93 @@
-"""compute-sanitizer on the trainer's kernels (their tests) and on the trainer, by itself and driven by a plan of ebb's."""
+"""compute-sanitizer on the trainer's kernels (their tests) and on the trainer, by itself and driven by a plan of ebb's.
+
+COMPUTE_SANITIZER names the program where it is not on PATH or in CUDA_HOME. On the software device there is nothing for it to look
+at: --software needs the variable, and tries this script with whatever it names.
+"""
 
 import os
 import re
 import shutil
 
-from common import MIB, table, tail, text_file
+from common import MIB, read_json, table, tail, text_file
 
 TOOLS = ["memcheck", "racecheck", "initcheck"]
 TINY = ["--layers", 2, "--width", 128, "--heads", 2, "--context", 64, "--batch", 16, "--steps", 14, "--sample", 0, "--eval-batches", 1]
+KERNELS = ["kernels_attention_tensor", "kernels_passes", "kernels_attention", "kernels_attention_next"]
+BAD = 9  # the exit code that compute-sanitizer is told to give when it has found something
 
 
 def programs(context):
-    text = text_file(context)
-    trainer = [context.build / "bin/ebb-train", "--data", text, "--data-kind", "text", *TINY]
-    preload = {"LD_PRELOAD": str(context.build / "lib/libebb.so"), "EBB_STATS": str(context.work / "stats-%p"), "EBB_SAVE_PLAN":
-               str(context.work / "plan"), "EBB_BUDGET": str(1024 * MIB)}
-    kernels = ["kernels_passes", "kernels_attention", "kernels_attention_next", "kernels_attention_tensor"]
-    if context.quick:
-        kernels = kernels[-1:]
-    yield from ((name, [context.build / "bin" / name], {}) for name in kernels)
-    yield "ebb-train fp32", trainer, {}
-    yield "ebb-train bf16", [*trainer, "--dtype", "bf16"], {}
+    """name, command, whether it is to be driven"""
+    trainer = [context.build / "bin/ebb-train", "--data", text_file(context), "--data-kind", "text", *TINY]
+    stats = context.work / "stats"
     # A fixed strategy is driven also where everything fits.
-    yield "ebb-train driven, sqrt", trainer, {**preload, "EBB_POLICY": "sqrt"}
-    yield "ebb-train driven, offload", trainer, {**preload, "EBB_POLICY": "offload"}
+    ebb = [context.build / "bin/ebb", "run", "--budget", 1024 * MIB, "--stats", stats, "--policy"]
+    yield "ebb-train bf16", [*trainer, "--dtype", "bf16"], False
+    yield "ebb-train driven, sqrt", [*ebb, "sqrt", "--", *trainer], True
+    if context.software:
+        return
+    yield "ebb-train driven, offload", [*ebb, "offload", "--", *trainer], True
+    yield "ebb-train fp32", trainer, False
+    yield from ((name, [context.build / "bin" / name], False) for name in (KERNELS[:1] if context.quick else KERNELS))
+
+
+def find_sanitizer(context):
+    named = os.environ.get("COMPUTE_SANITIZER")
+    if named or context.software:
+        return named
+    beside = os.path.join(os.environ.get("CUDA_HOME", "/usr/local/cuda"), "bin/compute-sanitizer")
+    return shutil.which("compute-sanitizer") or (beside if os.access(beside, os.X_OK) else None)
+
+
+def judge(rc, said):
+    """verdict and number of findings, of what the tool has printed: every process that it looked at ends with a summary,
+    `ERROR SUMMARY: N errors` or `RACECHECK SUMMARY: N hazards displayed (E errors, W warnings)`."""
+    found = [int(n) for n in re.findall(r"^========= (?:ERROR|RACECHECK) SUMMARY: (\d+) ", said, re.MULTILINE)]
+    if rc == 124:
+        return "no time", sum(found)
+    if not found:
+        return "not looked at", 0
+    if sum(found):
+        return "findings", sum(found)
+    return ("clean" if rc == 0 else "failed"), 0
+
+
+def look(context, sanitizer, tool, name, command, driven):
+    stats = context.work / "stats"
+    stats.unlink(missing_ok=True)
+    result = context.run([sanitizer, "--tool", tool, "--target-processes", "all", "--error-exitcode", BAD, *command], 150)
+    said = result["out"] + result["err"]
+    verdict, findings = judge(result["rc"], said)
+    steps = read_json(stats).get("steps_driven") if driven else None
+    if verdict == "clean" and driven and not steps:
+        verdict = "not driven"
+    reports = [line for line in said.splitlines() if line.startswith("=========")]
+    return {"program": name, "tool": tool, "verdict": verdict, "rc": result["rc"], "errors": findings, "steps_driven": steps,
+            "seconds": result["seconds"], "reports": [] if verdict == "clean" else (reports[:40] or []) + tail(result, 10)}
 
 
 def step(context):
-    sanitizer = shutil.which("compute-sanitizer") or os.path.join(os.environ.get("CUDA_HOME", "/usr/local/cuda"), "bin/compute-sanitizer")
+    sanitizer = find_sanitizer(context)
+    if not sanitizer:
+        context.figures["missing"] = "compute-sanitizer: not on PATH, nor in CUDA_HOME; COMPUTE_SANITIZER can name it"
+        return False
     rows, well = context.figures.setdefault("runs", []), True
-    for tool in TOOLS:
-        for name, command, environment in programs(context):
+    for name, command, driven in programs(context):
+        for tool in TOOLS:
             if context.left() < 5:
                 rows.append({"program": name, "tool": tool, "verdict": "no time"})
-                well = False
-                continue
-            result = context.run([sanitizer, "--tool", tool, "--target-processes", "all", "--error-exitcode", 9, *command], 150,
-                                 **environment)
-            said = result["out"] + result["err"]
-            found = re.findall(r"(?:ERROR|RACECHECK) SUMMARY: (\d+)", said)
-            verdict = "clean" if result["rc"] == 0 and found and not any(map(int, found)) else "failed"
-            if result["rc"] == 124:
-                verdict = "no time"
-            well &= verdict == "clean"
-            reports = [line for line in said.splitlines() if line.startswith("=========")]
-            rows.append({"program": name, "tool": tool, "verdict": verdict, "rc": result["rc"], "errors": sum(map(int, found)),
-                         "seconds": result["seconds"], "reports": [] if verdict == "clean" else reports[:40] or tail(result, 10)})
+            else:
+                rows.append(look(context, sanitizer, tool, name, command, driven))
+            well &= rows[-1]["verdict"] == "clean"
     return bool(well)
 
 
 def summary(figures):
-    head = ["program", "tool", "verdict", "rc", "errors", "seconds"]
-    return table(head, [[row.get(key) for key in head] for row in figures["runs"]])
+    if "missing" in figures:
+        return [figures["missing"]]
+    head = ["program", "tool", "verdict", "rc", "errors", "steps_driven", "seconds"]
+    lines = table(head, [[row.get(key) for key in head] for row in figures["runs"]])
+    for row in figures["runs"]:
+        if row.get("reports"):
+            lines += ["", f"{row['program']}, {row['tool']}:", "", "```", *row["reports"][:12], "```"]
+    return lines

@@ -1,10 +1,11 @@
-"""Runs the steps one after the other, each in a process of its own, and writes results.json and summary.md after each (run.sh)."""
+"""Runs the steps one after the other, each in a process of its own, and writes results.json and summary.md as they go (run.sh)."""
 
 import argparse
 import datetime
 import importlib
 import json
 import multiprocessing
+import os
 import pathlib
 import re
 import signal
@@ -13,10 +14,14 @@ import sys
 import time
 import traceback
 
+import device
 from common import ROOT, Context
 
 STEPS = ["conformance", "costs", "differential", "pytorch", "throughput", "sanitizer"]
-SOFTWARE = ["conformance", "costs", "differential"]
+MODELS = ["gpt2", "llama", "hf-gpt2", "hf-llama"]
+# What can be tried without a GPU, and how much time a step gets at least of what is left for all.
+WITHOUT = {"cuda": STEPS, "software": ["conformance", "costs", "differential", "throughput", "sanitizer"], "cpu": ["pytorch"]}
+LEAST_SECONDS = 40
 
 
 def first_line(command):
@@ -26,67 +31,128 @@ def first_line(command):
         return None
 
 
-def machine(software):
+def machine(arguments):
     """Whatever a figure depends on."""
-    about = {"date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-             "commit": first_line(["git", "-C", str(ROOT), "describe", "--always", "--dirty"]),
-             "toolkit": first_line(["nvcc", "--version"]) or first_line(["/usr/local/cuda/bin/nvcc", "--version"])}
-    if software:
-        return {**about, "device": "software device"}
-    asked = "name,driver_version,memory.total,compute_cap,pcie.link.gen.current,pcie.link.width.current"
-    names = ["device", "driver", "memory", "compute_capability", "pcie_generation", "pcie_width"]
-    values = (first_line(["nvidia-smi", f"--query-gpu={asked}", "--format=csv,noheader"]) or "").split(", ")
-    about.update(zip(names, values))
-    about["torch"] = first_line([sys.executable, "-c", "import torch; print(torch.__version__)"])
-    about["transformers"] = first_line([sys.executable, "-c", "import transformers; print(transformers.__version__)"])
     found = re.search(r"model name\s*: (.*)", pathlib.Path("/proc/cpuinfo").read_text())
-    about["cpu"] = found.group(1) if found else None
-    about["cores"] = multiprocessing.cpu_count()
+    nvcc = os.path.join(os.environ.get("CUDA_HOME", "/usr/local/cuda"), "bin/nvcc")
+    kit = pathlib.Path(arguments.build) / "commit"  # where kit.sh has packed what was built elsewhere
+    about = {"date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+             "commit": kit.read_text().strip() if kit.exists() else first_line(["git", "-C", str(ROOT), "describe", "--always", "--dirty"]),
+             "toolkit": first_line([nvcc, "--version"]) or first_line(["nvcc", "--version"]),
+             "cpu": found.group(1) if found else None, "cores": multiprocessing.cpu_count()}
+    about.update({"cuda": device.about, "software": lambda: {"device": "software device"},
+                  "cpu": lambda: {"device": "none: a trial of the scripts on the CPU"}}[arguments.device]())
+    if arguments.device != "software":
+        for name in ("torch", "transformers"):
+            about[name] = first_line([sys.executable, "-c", f"import importlib.metadata as m; print(m.version('{name}'))"])
     return about
+
+
+def save(path, result):
+    """Whole or not at all: whoever ends this process leaves a file that can be read."""
+    fresh = path.with_suffix(".new")
+    fresh.write_text(json.dumps(result))
+    fresh.replace(path)
 
 
 def child(name, arguments, limit, path):
     """The step itself. When its time is up it is told so by SIGALRM, and leaves the figures that it has."""
-    context = Context(arguments.out, arguments.build, pathlib.Path(arguments.build) / "gpu" / name, arguments.software, arguments.quick, limit,
-                      arguments.models.split(","))
-    result = {"status": "failed"}
+    result = {"status": "broken off", "figures": {}}
 
-    def too_late(_signal, _frame):
-        raise TimeoutError(f"not done in {limit} s")
+    def keep(figures):
+        result["figures"] = figures
+        save(path, result)
 
+    def too_late(number, _frame):
+        raise OutOfTime(f"not done in {limit} s" if number == signal.SIGALRM else "told to stop")
+
+    context = Context(arguments.out, arguments.build, pathlib.Path(arguments.build) / "gpu" / name, arguments.device, arguments.quick,
+                      limit, arguments.models.split(","), keep)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: the parent passes it on
     signal.signal(signal.SIGALRM, too_late)
+    signal.signal(signal.SIGTERM, too_late)
     signal.alarm(limit + 5)
     try:
         result["status"] = "passed" if importlib.import_module(name).step(context) else "failed"
     except Exception:  # whatever it is, it is the step's failure, and told
-        result["error"] = traceback.format_exc().splitlines()[-4:]
+        result.update(status="failed", error=traceback.format_exc().splitlines()[-4:])
     signal.alarm(0)
-    result["figures"] = context.figures
-    path.write_text(json.dumps(result))
+    keep(context.figures)
 
 
-def run_step(name, arguments, out):
-    if arguments.software and name not in SOFTWARE:
-        return {"status": "skipped", "reason": "needs a GPU", "seconds": 0}
-    began, path = time.monotonic(), out / f".{name}.json"
-    path.unlink(missing_ok=True)
-    process = multiprocessing.Process(target=child, args=(name, arguments, arguments.limit, path))
-    process.start()
-    process.join(arguments.limit + 30)
-    if process.is_alive():
-        process.kill()
-        process.join()
+def read(path):
     try:
-        result = json.loads(path.read_text())
-        path.unlink()
+        return json.loads(path.read_text())
     except (OSError, ValueError):
-        result = {"status": "failed", "error": [f"the step ended with {process.exitcode} and left nothing"]}
-    result["seconds"] = round(time.monotonic() - began, 1)
-    return result
+        return None
+
+
+class OutOfTime(Exception):
+    """Raised wherever the step is when it has to end."""
+
+
+class Run:
+    """All of a call: its results, and the step that is running."""
+
+    def __init__(self, arguments):
+        self.arguments, self.out = arguments, pathlib.Path(arguments.out)
+        self.until = time.monotonic() + arguments.total
+        self.process = None
+        self.results = {"machine": machine(arguments), "command": arguments.command,
+                        "steps": (read(self.out / "results.json") or {}).get("steps", {})}
+        signal.signal(signal.SIGTERM, self.stop)
+        signal.signal(signal.SIGINT, self.stop)
+
+    def stop(self, _number, _frame):
+        """Told to end: the step leaves what it has, and its programs end."""
+        self.until = 0
+        if self.process and self.process.is_alive():
+            self.process.terminate()
+
+    def note(self, name, result, began):
+        self.results["steps"][name] = {**result, "seconds": round(time.monotonic() - began, 1), "command": self.arguments.command}
+        write(self.out, self.results)
+
+    def step(self, name, limit):
+        if name not in WITHOUT[self.arguments.device]:
+            return {"status": "skipped", "reason": "needs a GPU"}, time.monotonic()
+        if name == "sanitizer" and self.arguments.device == "software" and "COMPUTE_SANITIZER" not in os.environ:
+            return {"status": "skipped", "reason": "nothing for compute-sanitizer to look at (COMPUTE_SANITIZER)"}, time.monotonic()
+        if limit < 5:
+            return {"status": "not run", "reason": "no time was left"}, time.monotonic()
+        began, path = time.monotonic(), self.out / f".{name}.json"
+        path.unlink(missing_ok=True)
+        self.process = multiprocessing.get_context("fork").Process(target=child, args=(name, self.arguments, limit, path))
+        self.process.start()
+        seen = None
+        while self.process.is_alive() and time.monotonic() < began + limit + 30:
+            self.process.join(2)
+            now = read(path)
+            if now and now != seen:  # who kills all of this finds what there was
+                seen = now
+                self.note(name, now, began)
+        if self.process.is_alive():
+            self.process.kill()
+            self.process.join()
+        result = read(path) or {"status": "failed", "error": [f"the step ended with {self.process.exitcode} and left nothing"]}
+        path.unlink(missing_ok=True)
+        return result, began
+
+    def all(self, wanted):
+        for i, name in enumerate(wanted):
+            print(f"{name} ...", flush=True)
+            left = self.until - time.monotonic() - LEAST_SECONDS * (len(wanted) - 1 - i)
+            result, began = self.step(name, int(min(self.arguments.limit, max(left, 0))))
+            self.note(name, result, began)
+            print(f"{name}: {result['status']}, {self.results['steps'][name]['seconds']} s", flush=True)
+        print((self.out / "summary.md").read_text())
+        return all(self.results["steps"][name]["status"] in ("passed", "skipped") for name in wanted)
 
 
 def write(out, results):
-    (out / "results.json").write_text(json.dumps(results, indent=1) + "\n")
+    fresh = out / "results.json.new"
+    fresh.write_text(json.dumps(results, indent=1) + "\n")
+    fresh.replace(out / "results.json")
     lines = ["# On " + str(results["machine"].get("device")), ""]
     lines += [f"- {key}: {value}" for key, value in results["machine"].items()] + [f"- command: `{results['command']}`", ""]
     lines += ["| step | status | seconds |", "| --- | --- | --- |"]
@@ -104,37 +170,32 @@ def write(out, results):
 
 
 def parse_arguments():
-    parser = argparse.ArgumentParser()
+    parser = argparse.ArgumentParser(prog="run.sh")
     for name in ("out", "build", "command"):
         parser.add_argument("--" + name, required=True)
     parser.add_argument("--only", default=",".join(STEPS))
-    parser.add_argument("--models", default="gpt2,llama,hf-gpt2,hf-llama")
+    parser.add_argument("--models", default=",".join(MODELS))
     parser.add_argument("--limit", type=int, default=540)
+    parser.add_argument("--total", type=int, default=100000)
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--software", action="store_true")
+    parser.add_argument("--software", dest="device", action="store_const", const="software", default="cuda")
+    parser.add_argument("--cpu", dest="device", action="store_const", const="cpu")
+    parser.add_argument("--check", action="store_true", help="the arguments alone")
     arguments = parser.parse_args()
-    unknown = [name for name in arguments.only.split(",") if name not in STEPS]
-    if unknown:
-        parser.error(f"no such step: {', '.join(unknown)}; there are {', '.join(STEPS)}")
+    for given, known in ((arguments.only, STEPS), (arguments.models, MODELS)):
+        unknown = [name for name in given.split(",") if name not in known]
+        if unknown:
+            parser.error(f"unknown: {', '.join(unknown)}; there are {', '.join(known)}")
+    if arguments.limit < 1 or arguments.total < 1:
+        parser.error("--limit and --total are seconds")
     return arguments
 
 
 def main():
     arguments = parse_arguments()
-    out = pathlib.Path(arguments.out)
-    results = {"machine": machine(arguments.software), "command": arguments.command, "steps": {}}
-    try:
-        results["steps"] = json.loads((out / "results.json").read_text())["steps"]
-    except (OSError, ValueError, KeyError):
-        pass
-    wanted = arguments.only.split(",")
-    for name in wanted:
-        print(f"{name} ...", flush=True)
-        results["steps"][name] = {**run_step(name, arguments, out), "command": arguments.command}
-        write(out, results)
-        print(f"{name}: {results['steps'][name]['status']}, {results['steps'][name]['seconds']} s", flush=True)
-    print((out / "summary.md").read_text())
-    return 0 if all(results["steps"][name]["status"] in ("passed", "skipped") for name in wanted) else 1
+    if arguments.check:
+        return 0
+    return 0 if Run(arguments).all(arguments.only.split(",")) else 1
 
 
 if __name__ == "__main__":

@@ -1,12 +1,17 @@
-"""ebb-train's tokens per second and share of the GPU's peak, beside the same model in PyTorch; its kernels beside their bounds."""
+"""ebb-train's tokens per second and share of the GPU's peak, beside the same model in PyTorch; its kernels beside their bounds.
+
+--software: the trainer and its kernels, tiny, without PyTorch.
+"""
 
 import json
 import re
 import sys
 
-from common import ROOT, median, table, tail, train, json_lines
+from common import ROOT, json_lines, median, table, tail, train
 
 SHAPE = {"layers": 12, "width": 768, "heads": 12, "context": 1024, "batch": 16}
+TINY = {"layers": 2, "width": 64, "heads": 2, "context": 32, "batch": 4}
+KERNELS, TINY_KERNELS = [16, 1024, 768, 12, 50304], [1, 32, 64, 2, 64]
 
 
 def flags(shape):
@@ -14,13 +19,14 @@ def flags(shape):
 
 
 def of_trainer(context, name, words):
-    r = train(context, "throughput", [*flags(SHAPE), "--steps", 60, "--dtype", "bf16", *words])
-    steps = [line for line in json_lines(context.work / "throughput.jsonl") if line["kind"] == "step"]
+    shape, steps = (TINY, 6) if context.software else (SHAPE, 60)
+    r = train(context, "throughput", [*flags(shape), "--steps", steps, "--dtype", "bf16", *words])
+    lines = [line for line in json_lines(context.work / "throughput.jsonl") if line["kind"] == "step"]
     run = r["run"]
-    share = [s["tokens_per_s"] * run["flops_per_token"] / run["device_flops"] for s in steps if "device_flops" in run]
+    share = [s["tokens_per_s"] * run["flops_per_token"] / run["device_flops"] for s in lines if run.get("device_flops")]
     context.figures["trainer"] = {key: run.get(key) for key in ("flops_per_token", "device_flops", "attention", "parameters")}
     return {"name": name, "rc": r["rc"], "tokens_per_s": r["tokens_per_s"], "ms": r["ms"], "mfu": median(share[len(share) // 2 :]),
-            "peak_bytes": r["peak_bytes"], "launches": steps[-1]["launches"] if steps else None, "tail": r["tail"]}
+            "peak_bytes": r["peak_bytes"], "launches": lines[-1]["launches"] if lines else None, "tail": r["tail"]}
 
 
 def of_pytorch(context, name, words):
@@ -37,35 +43,47 @@ def of_pytorch(context, name, words):
     return row
 
 
+def read_kernels(lines, memory, flops):
+    """Rows, of the lines of bench_kernels: each beside the rate of the device's memory (GB/s) and its peak (FLOP/s), where known."""
+    rows, dtype = [], None
+    for line in lines:
+        head = re.match(r"B \d+ .*  (fp32|bf16)", line)
+        dtype = head.group(1) if head else dtype
+        found = re.match(r"(.+?) +([\d.]+) ms +\(median +([\d.]+)\) +([\d.]+) GB/s(?: +([\d.]+) GFLOP/s)?", line)
+        if found:
+            gb_s, gflop_s = float(found.group(4)), float(found.group(5) or 0)
+            rows.append({"kernel": found.group(1), "dtype": dtype, "ms": float(found.group(2)), "gb_s": gb_s,
+                         "of_memory": round(gb_s / memory, 3) if memory else None,
+                         "tflop_s": round(gflop_s / 1e3, 2) if gflop_s else None,
+                         "of_peak": round(1e9 * gflop_s / flops, 3) if flops and gflop_s and dtype == "bf16" else None})
+    return rows
+
+
 def kernels(context):
-    """Each of the trainer's operations (fp32) beside the rate that the device's memory gives to a kernel that reads and writes."""
-    costs = context.run([context.build / "bin/gpu_costs"], 200)
+    """Each of the trainer's operations beside the rate that the device's memory gives to a kernel that reads and writes, and, on
+    tensor cores, beside their peak."""
+    costs = context.run([context.build / "bin/gpu_costs", *(["--small"] if context.software else [])], 200)
     try:
         memory = json.loads(costs["out"])["alias"]["one_address_gb_s"]
     except (ValueError, KeyError):
         memory = None
-    result = context.run([context.build / "bin/bench_kernels", 16, 1024, 768, 12, 50304], 200)
-    rows = []
-    for line in result["out"].splitlines():
-        found = re.match(r"(.+?) +([\d.]+) ms +\(median +([\d.]+)\) +([\d.]+) GB/s(?: +([\d.]+) GFLOP/s)?", line)
-        if found:
-            gb_s = float(found.group(4))
-            rows.append({"kernel": found.group(1), "ms": float(found.group(2)), "gb_s": gb_s,
-                         "of_memory": round(gb_s / memory, 3) if memory else None,
-                         "tflop_s": round(float(found.group(5)) / 1e3, 2) if found.group(5) else None})
-    context.figures["kernels"] = {"memory_gb_s": memory, "rc": result["rc"], "rows": rows, "tail": tail(result) if not rows else []}
+    result = context.run([context.build / "bin/bench_kernels", *(TINY_KERNELS if context.software else KERNELS)], 200)
+    rows = read_kernels(result["out"].splitlines(), memory, context.figures["trainer"].get("device_flops"))
+    context.figures["kernels"] = {"memory_gb_s": memory, "rc": result["rc"], "rows": rows,
+                                  "tail": tail(result) if not rows or result["rc"] else []}
     return bool(rows) and result["rc"] == 0
 
 
 def step(context):
     rows = context.figures["training"] = []
-    rows.append(of_trainer(context, "ebb-train", []))
     rows.append(of_trainer(context, "ebb-train --graph", ["--graph"]))
     rows.append(of_trainer(context, "ebb-train --save lean", ["--save", "lean"]))
+    rows.append(of_trainer(context, "ebb-train", []))
+    if not context.software:
+        rows.append(of_pytorch(context, "PyTorch, eager", []))
+        rows.append(of_pytorch(context, "PyTorch, compiled", ["--mode", "compile"]))
     well = kernels(context)
-    rows.append(of_pytorch(context, "PyTorch, eager", []))
-    rows.append(of_pytorch(context, "PyTorch, compiled", ["--mode", "compile"]))
-    return well and all(row["rc"] == 0 for row in rows)
+    return well and all(row["rc"] == 0 and row.get("tokens_per_s") for row in rows)
 
 
 def summary(figures):
@@ -75,6 +93,8 @@ def summary(figures):
     k = figures.get("kernels")
     if k and k["rows"]:
         head = list(k["rows"][0])
-        lines += ["", f"Kernels, fp32; a kernel that adds to memory in place: {k['memory_gb_s']} GB/s:", "",
+        lines += ["", f"Kernels; one that adds to memory in place: {k['memory_gb_s']} GB/s:", "",
                   *table(head, [[row[key] for key in head] for row in k["rows"]])]
+    if k and k["tail"]:
+        lines += ["", f"- bench_kernels: {' / '.join(k['tail'])}"]
     return lines
