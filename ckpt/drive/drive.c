@@ -158,7 +158,7 @@ static ebb_status_t issue_replay(const ebb_action_t *a)
             !ebb_trace_is_first(D.trace, a->operation, i))
             continue;
         site_written(place);
-        if (access->mode == EBB_REPLACES)
+        if (access->mode == EBB_REPLACES && D.first_touch[access->buffer] != a->operation)
             EBB_TRY(zero(place));
     }
     EBB_TRY(relaunch(a));

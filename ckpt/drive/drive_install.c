@@ -331,8 +331,9 @@ static bool allocate(void)
     D.death_first = calloc(n + 3, sizeof *D.death_first);
     D.death = calloc((size_t)D.trace->buffer_count + 1, sizeof *D.death);
     D.stall = calloc(4 * n + 1, sizeof(CUevent));
+    D.first_touch = ebb_trace_first_touches(D.trace);
     return D.chunk && D.bound && D.site && D.at && D.issued && D.before && D.begun && D.done && D.recorded &&
-           D.join_first && D.join_action && D.death_first && D.death && D.stall;
+           D.join_first && D.join_action && D.death_first && D.death && D.stall && D.first_touch;
 }
 
 static const char *install(ebb_buffer_t *const *present)
@@ -466,6 +467,7 @@ void ebb_drive_dissolve(void)
     free(D.join_action);
     free(D.death_first);
     free(D.death);
+    free(D.first_touch);
     free(D.stall);
     D.chunk = NULL;
     D.bound = NULL;
@@ -473,7 +475,7 @@ void ebb_drive_dissolve(void)
     D.at = NULL;
     D.before = D.begun = D.done = D.stall = NULL;
     D.recorded = NULL;
-    D.join_first = D.join_action = D.death_first = D.death = NULL;
+    D.join_first = D.join_action = D.death_first = D.death = D.first_touch = NULL;
     D.small_slab = NULL;
     D.small_range = NULL;
     D.active = false;

@@ -58,11 +58,12 @@ typedef struct drive {
     uint32_t *death;       /* [buffers] born in the step */
     CUevent *stall;        /* [4 * operations]: for two steps, around each operation's joins, if it has any */
 
-    uint32_t cursor;      /* the next operation; operation_count: the step is over */
-    uint32_t next_action; /* the next one to be issued */
-    uint32_t next_birth;  /* the next buffer to be allocated; buffer_count: none */
-    uint32_t living;      /* buffers alive but for those that are the same in every step */
-    uint64_t step;        /* of this drive */
+    uint32_t *first_touch; /* [buffers] see ebb_trace_first_touches */
+    uint32_t cursor;       /* the next operation; operation_count: the step is over */
+    uint32_t next_action;  /* the next one to be issued */
+    uint32_t next_birth;   /* the next buffer to be allocated; buffer_count: none */
+    uint32_t living;       /* buffers alive but for those that are the same in every step */
+    uint64_t step;         /* of this drive */
 
     uint32_t *open; /* [open_count] places that are mapped for now; NULL: all are (drive_guard.c) */
     uint32_t open_count;

@@ -4,7 +4,8 @@
  * scratch memory that starts as the bytes were before it, and again with all that it writes zeroed. What comes out is
  * compared on the device with what the program's own operation has left. Equal bits prove that the launch gives them
  * again; equal bits in spite of zeros, that it replaces what it writes. Three agreeing replays over two steps are
- * asked for. Nothing but zeros and what was there ever reaches a kernel.
+ * asked for. Nothing but zeros and what was there ever reaches a kernel; where nothing was, in a buffer that the operation is
+ * the first to touch, a plan's replay may find anything (plan.h).
  *
  * Everything is ordered on the operation's stream; the host does not wait. Large buffers that many pointers share
  * are not copied where the operation is known only to read them.

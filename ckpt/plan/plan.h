@@ -31,7 +31,8 @@
  *   replay   on `stream`, which first waits for everything that those in `after` have been given so far: launches operation
  *            `operation` again, with the arguments it had in this step; pointers to a buffer lead to that buffer's place, or
  *            where a redirection says so to another place. Places that it replaces (EBB_REPLACES) are zeroed before, as in the
- *            proof
+ *            proof, but for those of buffers that it is the first to touch since they were born: these hold whatever they held,
+ *            as a fresh allocation does, whose content no program can count on (ebb_trace_first_touches)
  *   order    `stream` waits for everything that those in `after` have been given so far: chunks go from one stream's hands into
  *            another's
  * Where there are several streams, all of them wait for each other when a step begins: before the first action and operation.

@@ -24,6 +24,7 @@ typedef struct clocks {
     double *end, *end_before;     /* per action: when it ended in this step and the one before */
     busy_t busy[2];               /* all steps' */
     uint32_t *joins, *first_join; /* actions by the operation that joins them */
+    uint32_t *first_touch;        /* see ebb_trace_first_touches */
 } clocks_t;
 
 static double later(double a, double b)
@@ -111,7 +112,7 @@ static void copy(clocks_t *c, uint32_t index)
     add_span(c, in ? EBB_LANE_IN : EBB_LANE_OUT, index, begin, end);
 }
 
-static uint64_t replaced_bytes(const clocks_t *c, const ebb_action_t *a)
+static uint64_t zeroed_bytes(const clocks_t *c, const ebb_action_t *a)
 {
     const ebb_trace_operation_t *o = &c->trace->operation[a->operation];
     uint64_t bytes = 0;
@@ -121,6 +122,7 @@ static uint64_t replaced_bytes(const clocks_t *c, const ebb_action_t *a)
             if (c->plan->redirect[a->first_redirect + i].buffer == c->trace->access[k].buffer)
                 place = c->plan->redirect[a->first_redirect + i].place;
         if (c->trace->access[k].mode == EBB_REPLACES && c->plan->place[place].chunk_count &&
+            c->first_touch[c->trace->access[k].buffer] != a->operation &&
             ebb_trace_is_first(c->trace, a->operation, k))
             bytes += c->plan->place[place].bytes;
     }
@@ -132,7 +134,7 @@ static void replay(clocks_t *c, uint32_t index)
     const ebb_action_t *a = &c->plan->action[index];
     double ns = (double)c->trace->operation[a->operation].duration_ns;
     if (c->hardware->zero_bytes_per_ns > 0)
-        ns += (double)replaced_bytes(c, a) / c->hardware->zero_bytes_per_ns;
+        ns += (double)zeroed_bytes(c, a) / c->hardware->zero_bytes_per_ns;
     work(c, EBB_LANE_REPLAY, index, ns);
 }
 
@@ -198,7 +200,8 @@ static bool allocate(clocks_t *c)
     c->end_before = calloc(actions, sizeof *c->end_before);
     c->joins = calloc(actions, sizeof *c->joins);
     c->first_join = calloc((size_t)c->plan->operation_count + 3, sizeof *c->first_join);
-    bool good = c->end && c->end_before && c->joins && c->first_join;
+    c->first_touch = ebb_trace_first_touches(c->trace);
+    bool good = c->end && c->end_before && c->joins && c->first_join && c->first_touch;
     for (int i = 0; i < 2; i++) {
         c->busy[i].begin = calloc(STEPS * actions, sizeof(double));
         c->busy[i].end = calloc(STEPS * actions, sizeof(double));
@@ -232,6 +235,7 @@ bool ebb_simulate(ebb_simulation_t *out, const ebb_plan_t *p, const ebb_trace_t 
     free(c.end_before);
     free(c.joins);
     free(c.first_join);
+    free(c.first_touch);
     for (int i = 0; i < 2; i++) {
         free(c.busy[i].begin);
         free(c.busy[i].end);

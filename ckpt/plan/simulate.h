@@ -17,7 +17,8 @@ typedef struct ebb_hardware {
     double
         slowdown; /* operations take 1 + slowdown times as long while a copy runs, once for each direction that does;
                         0: copies cost compute nothing */
-    double zero_bytes_per_ns; /* what a replay replaces is zeroed before; 0: that costs nothing */
+    double
+        zero_bytes_per_ns; /* what a replay replaces is zeroed before, where plan.h says so; 0: that costs nothing */
 } ebb_hardware_t;
 
 /* Who is at work; a wait is of compute, for the end of a copy. */

@@ -113,6 +113,20 @@ bool ebb_trace_set_nvtx(ebb_trace_t *t, ebb_trace_operation_t *o, const char *pa
     return true;
 }
 
+uint32_t *ebb_trace_first_touches(const ebb_trace_t *t)
+{
+    uint32_t *first = malloc(((size_t)t->buffer_count + 1) * sizeof *first);
+    for (uint32_t i = 0; first && i < t->buffer_count; i++)
+        first[i] = EBB_TRACE_NEVER;
+    for (uint32_t i = 0; first && i < t->operation_count; i++)
+        for (uint32_t k = 0; k < t->operation[i].access_count; k++) {
+            const uint32_t buffer = t->access[t->operation[i].first_access + k].buffer;
+            if (t->buffer[buffer].born != EBB_TRACE_NEVER && first[buffer] == EBB_TRACE_NEVER)
+                first[buffer] = i;
+        }
+    return first;
+}
+
 ebb_mode_t ebb_trace_mode(const ebb_trace_t *t, uint32_t operation, uint32_t buffer)
 {
     const ebb_trace_operation_t *o = &t->operation[operation];

@@ -186,6 +186,11 @@ static inline bool ebb_trace_is_first(const ebb_trace_t *trace, uint32_t operati
     return k == access;
 }
 
+/* By buffer: the operation that touches it first, if the buffer is born in the step; else, and if nothing touches it,
+ * EBB_TRACE_NEVER. What that operation finds there, if it replaces it, is what an allocation holds: nothing that a program can
+ * count on. The caller's, to be freed; NULL: no memory. */
+uint32_t *ebb_trace_first_touches(const ebb_trace_t *trace);
+
 /* What a buffer is in the next step; NEVER: nothing, or it is not known. What is neither born nor dies is itself, unless the
  * trace says otherwise. */
 static inline uint32_t ebb_trace_next(const ebb_trace_t *trace, uint32_t buffer)

@@ -343,7 +343,7 @@ static void issue_all(oracle_t *o)
 
 /* ---- running ---- */
 
-/* Before the launch: a replay's replaced places are zeroed; then everything is read. */
+/* Before the launch: a replay's replaced places are zeroed, which plan.h leaves out where what is there cannot matter; then everything is read. */
 static bool begin_launch(oracle_t *o, const task_t *t)
 {
     uint32_t first = o->first_use[t->operation], end = o->first_use[t->operation + 1];

@@ -148,6 +148,28 @@ static void replays_take_their_time(void **state)
     ebb_trace_delete(t);
 }
 
+/* Buffer 1 is another one in each step, as undefined before its first operation as any allocation; if it persists, a replay finds
+ * zeros there, as its proof did. */
+static void replay_zeroes_what_it_replaces_unless_it_was_just_born(void **state)
+{
+    (void)state;
+    ebb_hardware_t hardware = fast;
+    hardware.zero_bytes_per_ns = (double)BUFFER / 100;
+    for (int persists = 0; persists < 2; persists++) {
+        ebb_trace_t *t = three_operations();
+        if (persists)
+            t->buffer[1].born = t->buffer[1].dies = EBB_TRACE_NEVER;
+        ebb_plan_t *p = out_and_back(t, false);
+        p->action_count = 0;
+        ebb_plan_add_action(p, EBB_REPLAY, 2)->operation = 1;
+        ebb_simulation_t s;
+        assert_true(ebb_simulate(&s, p, t, &hardware, false));
+        assert_true(is(s.step_ns, 4 * OP_NS + (persists ? 100 : 0)));
+        ebb_plan_delete(p);
+        ebb_trace_delete(t);
+    }
+}
+
 /* An evict at the step's end goes on in the next step, whose first operation waits for it. */
 static void copy_over_the_end_of_the_step_is_waited_for_in_the_next(void **state)
 {
@@ -172,6 +194,7 @@ int main(void)
         cmocka_unit_test(copies_on_shared_chunks_expose_both_ways),
         cmocka_unit_test(copies_slow_operations_down_while_they_run),
         cmocka_unit_test(replays_take_their_time),
+        cmocka_unit_test(replay_zeroes_what_it_replaces_unless_it_was_just_born),
         cmocka_unit_test(copy_over_the_end_of_the_step_is_waited_for_in_the_next),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
