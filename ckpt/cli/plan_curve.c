@@ -121,8 +121,7 @@ int ebb_plan_curve(const ebb_trace_t *t, const ebb_plan_request_t *request, uint
 {
     curve_t c = {.trace = t, .request = request};
     uint64_t low = ebb_plan_floor(t, request);
-    for (uint32_t i = 0; i < t->operation_count; i++)
-        c.operations_ns += (double)t->operation[i].duration_ns;
+    c.operations_ns = ebb_simulate_alone_ns(t);
     if (!low || c.operations_ns <= 0) {
         ebb_cli_fail("there is no plan for any budget, or the step takes no time", NULL);
         return 1;

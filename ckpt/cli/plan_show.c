@@ -120,8 +120,7 @@ static void show_time(const ebb_plan_t *p, const ebb_trace_t *t, const ebb_hardw
     ebb_simulation_t s;
     if (!ebb_simulate(&s, p, t, hardware, false))
         return;
-    const double ns = s.lane_ns[EBB_LANE_OPERATION],
-                 copies = s.lane_ns[EBB_LANE_OUT] + s.lane_ns[EBB_LANE_IN];
+    const double ns = s.alone_ns, copies = s.lane_ns[EBB_LANE_OUT] + s.lane_ns[EBB_LANE_IN];
     printf("time       %.3f ms predicted, %.3f ms of operations (%+.1f%%): %.3f ms replays, %.3f ms waiting "
            "for memory, %.3f "
            "for data\n",

@@ -62,8 +62,8 @@ static void touch(levels_t *l, uint32_t place, ebb_mode_t mode, const ebb_span_t
         give_up(l, place);
     u->written |= mode != EBB_READS;
     if (u->begin < 0)
-        u->begin = by->begin_ns;
-    u->last = by->end_ns;
+        *u = (use_t){by->begin_ns, by->end_ns, u->written};
+    u->last = by->end_ns > u->last ? by->end_ns : u->last;
 }
 
 static uint32_t place_of(const levels_t *l, const ebb_action_t *replay, uint32_t buffer)

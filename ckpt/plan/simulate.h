@@ -5,6 +5,9 @@
  * copies slow compute down, by the factor given. A few steps are gone through, until what one step leaves to the next has
  * settled; the last one is told.
  *
+ * Several of the program's streams are at work at the same time and take nothing from each other: events that the trace shows,
+ * and waits of its host threads, order them. There an operation is slowed down by the copies that were issued before it only.
+ *
  * Knows no planner and no checker: any plan for the trace will do. Value functions: any thread.
  */
 #ifndef EBB_SIMULATE_H
@@ -21,7 +24,8 @@ typedef struct ebb_hardware {
         zero_bytes_per_ns; /* what a replay replaces is zeroed before, where plan.h says so; 0: that costs nothing */
 } ebb_hardware_t;
 
-/* Who is at work; a wait is of compute, for the end of a copy. */
+/* Who is at work; a wait is of compute, for the end of a copy: where there are several streams, of the one whose operation is the
+ * next. */
 typedef enum ebb_lane {
     EBB_LANE_OPERATION,
     EBB_LANE_REPLAY,
@@ -55,6 +59,8 @@ typedef struct ebb_hold {
 
 typedef struct ebb_simulation {
     double step_ns;
+    double
+        alone_ns; /* what the step would take without the plan: the operations' time if there is one stream */
     double lane_ns[EBB_LANES]; /* operations as if nothing slowed them down */
     double slowed_ns;          /* that operations and replays took longer because of copies */
     double hidden_ns;          /* of the copies' time: while compute was at work */
@@ -71,6 +77,9 @@ typedef struct ebb_simulation {
 bool ebb_simulate(ebb_simulation_t *out, const ebb_plan_t *plan, const ebb_trace_t *trace,
                   const ebb_hardware_t *hardware, bool in_detail);
 void ebb_simulation_delete(ebb_simulation_t *simulation);
+
+/* The same for a trace; 0: no memory. */
+double ebb_simulate_alone_ns(const ebb_trace_t *trace);
 
 /* The step's time alone, rounded up; at least 1. 0: no memory. */
 uint64_t ebb_simulate_ns(const ebb_plan_t *plan, const ebb_trace_t *trace, const ebb_hardware_t *hardware);

@@ -131,7 +131,7 @@ static bool find_times(ebb_report_t *r)
             return false;
         }
     }
-    r->operations_ns = s->lane_ns[EBB_LANE_OPERATION];
+    r->operations_ns = s->alone_ns;
     r->overhead_ns[EBB_CAUSE_REPLAYS] = s->lane_ns[EBB_LANE_REPLAY];
     r->overhead_ns[EBB_CAUSE_SLOWED] = s->slowed_ns;
     return true;

@@ -7,7 +7,7 @@
  *   link             {out_bytes_per_s, in_bytes_per_s, assumed}
  *   predicted        {step_ns, operations_ns, peak_bytes, everything_peak_bytes, small_bytes, bytes_out, bytes_in, out_ns, in_ns,
  *                    hidden_ns}: everything_peak: had nothing left the device; hidden: of out_ns + in_ns
- *   overhead         [{cause, ns, count}]: their sum is step_ns - operations_ns; count: of launches, copies or waits; the words are
+ *   overhead         [{cause, ns, count}]: where there is one stream their sum is step_ns - operations_ns; count: of launches, copies or waits; the words are
  *                    ebb_cause_word's
  *   launches         {kernels, copies, sets, other, replays, copies_out, copies_in, without, with}
  *   fates            {kept, offloaded, dropped: {buffers, bytes}}: of large buffers, each by its decisive gap

@@ -187,6 +187,112 @@ static void copy_over_the_end_of_the_step_is_waited_for_in_the_next(void **state
     ebb_trace_delete(t);
 }
 
+/* ---- several streams ---- */
+
+static void put_on(ebb_trace_t *t, const char *streams)
+{
+    for (uint32_t i = 0; streams[i]; i++)
+        t->operation[i].stream = (uint32_t)(streams[i] - '0');
+}
+
+static void add_moment(ebb_trace_t *t, ebb_moment_kind_t what, uint32_t before, uint32_t stream, uint32_t id)
+{
+    *ebb_trace_add_moment(t) = (ebb_trace_moment_t){what, before, stream, 0, id};
+    assert_null(ebb_trace_check(t));
+}
+
+static void operations_on_two_streams_overlap_but_for_events_and_waits_of_the_host(void **state)
+{
+    (void)state;
+    for (int order = 0; order < 3; order++) {
+        ebb_simulation_t s;
+        ebb_trace_t *t = three_operations();
+        put_on(t, "010");
+        if (order == 1) {
+            add_moment(t, EBB_MOMENT_RECORD, 1, 0, 0);
+            add_moment(t, EBB_MOMENT_WAIT, 1, 1, 0);
+        } else if (order == 2) {
+            add_moment(t, EBB_MOMENT_SYNC_STREAM, 1, 0, 0);
+        }
+        ebb_plan_t *p = ebb_plan_new(t);
+        assert_true(ebb_simulate(&s, p, t, &fast, true));
+        assert_true(is(s.step_ns, 2 * OP_NS) && is(s.alone_ns, 2 * OP_NS));
+        assert_true(is(s.span[1].begin_ns, order ? OP_NS : 0)); /* the second stream's */
+        assert_true(is(s.span[2].begin_ns, OP_NS));
+        ebb_simulation_delete(&s);
+        ebb_plan_delete(p);
+        ebb_trace_delete(t);
+    }
+}
+
+/* Out behind the first stream, which the second one waits for; back behind the second one. */
+static void copies_between_two_streams_wait_for_those_that_they_name(void **state)
+{
+    (void)state;
+    ebb_simulation_t s;
+    ebb_trace_t *t = three_operations();
+    put_on(t, "010");
+    ebb_plan_t *p = out_and_back(t, true);
+    p->action[0].joiners = 1 << 1;
+    p->action[1].after = 1 << 1;
+    assert_true(ebb_simulate(&s, p, t, &fast, true));
+    assert_true(is(s.step_ns, 3 * OP_NS + 2 * COPY_NS) && is(s.alone_ns, 2 * OP_NS));
+    assert_true(
+        is(s.lane_ns[EBB_LANE_WAIT_OUT], OP_NS + COPY_NS)); /* the second stream had nothing to do before */
+    assert_true(is(s.lane_ns[EBB_LANE_WAIT_IN], OP_NS + 2 * COPY_NS));
+    ebb_simulation_delete(&s);
+
+    p->action[1].after =
+        1 << 0; /* the second stream's operation and the way back at once, were they allowed to */
+    p->action[1].wait_count = 0;
+    assert_true(ebb_simulate(&s, p, t, &fast, true));
+    assert_true(is(s.step_ns, 2 * OP_NS + COPY_NS));
+    ebb_simulation_delete(&s);
+    ebb_plan_delete(p);
+    ebb_trace_delete(t);
+}
+
+static void orders_and_replays_wait_for_the_streams_that_they_name(void **state)
+{
+    (void)state;
+    for (int replays = 0; replays < 2; replays++) {
+        ebb_simulation_t s;
+        ebb_trace_t *t = three_operations();
+        put_on(t, "012");
+        ebb_plan_t *p = ebb_plan_new(t);
+        ebb_action_t *a = ebb_plan_add_action(p, replays ? EBB_REPLAY : EBB_ORDER, 2);
+        a->operation = replays ? 1 : EBB_TRACE_NEVER;
+        a->stream = 2;
+        a->after = 1 << 1;
+        assert_true(ebb_simulate(&s, p, t, &fast, true));
+        assert_true(is(s.step_ns, (replays ? 3 : 2) * OP_NS) && is(s.alone_ns, OP_NS));
+        assert_true(is(s.lane_ns[EBB_LANE_REPLAY], replays * OP_NS));
+        ebb_simulation_delete(&s);
+        ebb_plan_delete(p);
+        ebb_trace_delete(t);
+    }
+}
+
+/* The second stream is slowed down while the copy runs that was issued before, not the first one, which was done. */
+static void copies_slow_each_stream_down_as_far_as_it_has_got(void **state)
+{
+    (void)state;
+    ebb_simulation_t s;
+    ebb_trace_t *t = three_operations();
+    put_on(t, "011");
+    ebb_plan_t *p = out_and_back(t, false);
+    p->action_count = 1;
+    ebb_hardware_t slow = fast;
+    slow.slowdown = 1;
+    assert_true(ebb_simulate(&s, p, t, &slow, true));
+    /* 1000 ns, then half the work of 513 ns is done while the copy runs */
+    assert_true(is(s.span[2].begin_ns, 0) && is(s.span[2].end_ns, OP_NS));
+    assert_true(is(s.step_ns, 2 * OP_NS + COPY_NS / 2.0));
+    ebb_simulation_delete(&s);
+    ebb_plan_delete(p);
+    ebb_trace_delete(t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -196,6 +302,10 @@ int main(void)
         cmocka_unit_test(replays_take_their_time),
         cmocka_unit_test(replay_zeroes_what_it_replaces_unless_it_was_just_born),
         cmocka_unit_test(copy_over_the_end_of_the_step_is_waited_for_in_the_next),
+        cmocka_unit_test(operations_on_two_streams_overlap_but_for_events_and_waits_of_the_host),
+        cmocka_unit_test(copies_between_two_streams_wait_for_those_that_they_name),
+        cmocka_unit_test(orders_and_replays_wait_for_the_streams_that_they_name),
+        cmocka_unit_test(copies_slow_each_stream_down_as_far_as_it_has_got),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
