@@ -65,6 +65,10 @@ ebb_plan_t *ebb_planning(const ebb_trace_t *trace, size_t device_bytes, const eb
                          size_t why_bytes)
 {
     const ebb_plan_request_t q = request_for(device_bytes, rates);
+    if (ebb_plan_streams(trace) > 1) {
+        snprintf(why, why_bytes, "the step is of several streams: only one stream is driven");
+        return NULL;
+    }
     ebb_planned_request(&q);
     ebb_plan_t *plan = *ebb_options.plan ? given_plan(trace, &q) : NULL;
     return plan ? plan : own_plan(trace, &q, why, why_bytes);

@@ -14,8 +14,10 @@ typedef struct emitter {
     uint32_t *move_of;   /* per action; EBB_NONE: a replay */
     uint64_t
         *join_key; /* per move: operation, those of the next step after those of this one; UINT64_MAX: none */
-    uint64_t *wait; /* (action << 32 | awaited action), sorted before they are added */
+    uint64_t *wait; /* (move << 32 | awaited move); then of their actions, sorted before they are added */
     uint32_t wait_count, wait_room;
+    uint32_t *stay_streams; /* per stay; NULL: there is one stream */
+    ebb_ordering_t order;   /* where there are several */
     bool failed;
 } emitter_t;
 
@@ -77,14 +79,29 @@ static void emit_move(emitter_t *e, uint32_t move, uint32_t point)
     if (!a)
         return;
     a->place = m->place;
+    if (e->stay_streams && m->kind != EBB_DISCARD) {
+        a->after = e->order.after[move];
+        a->joiners = e->order.joiners[move];
+    }
     e->action_of[move] = e->plan->action_count - 1;
     e->move_of[e->plan->action_count - 1] = move;
 }
 
+/* A replay, on the stream of its operation, or what the stream of an operation has to wait for. */
+static ebb_action_t *emit_on_stream(emitter_t *e, ebb_action_kind_t kind, const ebb_event_t *event)
+{
+    ebb_action_t *a = ebb_plan_add_action(e->plan, kind, event->point);
+    e->failed |= !a;
+    if (a && e->stay_streams) {
+        a->stream = e->model->trace->operation[event->operation].stream;
+        a->after = e->order.events[event - e->schedule->event];
+    }
+    return a;
+}
+
 static void emit_replay(emitter_t *e, const ebb_event_t *event)
 {
-    ebb_action_t *a = ebb_plan_add_action(e->plan, EBB_REPLAY, event->point);
-    e->failed |= !a;
+    ebb_action_t *a = emit_on_stream(e, EBB_REPLAY, event);
     if (!a)
         return;
     a->operation = event->operation;
@@ -112,6 +129,9 @@ static void emit_actions(emitter_t *e)
             emit_move(e, order[at].move, point);
         if (i < s->event_count && s->event[i].replay)
             emit_replay(e, &s->event[i]);
+        else if (i < s->event_count && e->stay_streams && e->order.events[i] &&
+                 emit_on_stream(e, EBB_ORDER, &s->event[i]))
+            e->move_of[e->plan->action_count - 1] = EBB_NONE;
     }
     free(order);
 }
@@ -123,13 +143,15 @@ static void add_wait(emitter_t *e, uint32_t move, uint32_t awaited)
     uint64_t *w = ebb_array_append((void **)&e->wait, &e->wait_count, &e->wait_room, sizeof *e->wait);
     e->failed |= !w;
     if (w)
-        *w = (uint64_t)e->action_of[move] << 32 | e->action_of[awaited];
+        *w = (uint64_t)move << 32 | awaited;
 }
 
-/* The compute stream waits for a move before the event at `position`. A replay is issued before the joins of
+/* The streams that touch a stay wait for a move before the event at `position`. A replay is issued before the joins of
  * its point: it relies on those of the operation before. */
-static void add_join(emitter_t *e, uint32_t move, uint32_t position, bool next_step)
+static void add_join(emitter_t *e, uint32_t move, const ebb_stay_t *stay, uint32_t position, bool next_step)
 {
+    if (e->stay_streams)
+        e->order.joiners[move] |= e->stay_streams[stay - e->schedule->stay];
     const ebb_event_t *event = &e->schedule->event[position];
     uint64_t key = (uint64_t)event->point + (next_step ? operations(e) : 0) - (event->replay ? 1 : 0);
     if (key < e->join_key[move])
@@ -144,7 +166,7 @@ static void hand_over(emitter_t *e, const ebb_stay_t *from, const ebb_stay_t *to
     if (to->fetch != EBB_NONE)
         add_wait(e, to->fetch, from->evict);
     else
-        add_join(e, from->evict, to->first, next_step);
+        add_join(e, from->evict, to, to->first, next_step);
 }
 
 /* Stays by the positions at which they begin. `next`: per stay, the following one; the first one, or EBB_NONE. */
@@ -232,19 +254,28 @@ static int by_number(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-static void emit_waits_and_joins(emitter_t *e)
+static void find_joins(emitter_t *e)
 {
     const ebb_schedule_t *s = e->schedule;
     for (uint32_t i = 0; i < s->stay_count; i++)
         if (s->stay[i].fetch != EBB_NONE)
-            add_join(e, s->stay[i].fetch, s->stay[i].begin, false);
+            add_join(e, s->stay[i].fetch, &s->stay[i], s->stay[i].begin, false);
     hand_chunks_over(e);
+    if (!e->failed && e->stay_streams)
+        e->failed = !ebb_schedule_order(&e->order, s, e->overlay, e->model, e->join_key);
+}
+
+static void emit_waits_and_joins(emitter_t *e)
+{
+    const ebb_schedule_t *s = e->schedule;
     hand_blocks_over(e);
     if (e->failed)
         return;
     for (uint32_t i = 0; i < s->move_count; i++)
         if (e->join_key[i] != UINT64_MAX)
             e->plan->action[e->action_of[i]].join = (uint32_t)(e->join_key[i] % operations(e));
+    for (uint32_t i = 0; i < e->wait_count; i++)
+        e->wait[i] = (uint64_t)e->action_of[e->wait[i] >> 32] << 32 | e->action_of[(uint32_t)e->wait[i]];
     if (e->wait_count)
         qsort(e->wait, e->wait_count, sizeof *e->wait, by_number);
     for (uint32_t i = 0; i < e->wait_count; i++)
@@ -253,18 +284,37 @@ static void emit_waits_and_joins(emitter_t *e)
                 !ebb_plan_add_wait(e->plan, &e->plan->action[e->wait[i] >> 32], (uint32_t)e->wait[i]);
 }
 
+/* What several streams take more. */
+static void begin_streams(emitter_t *e)
+{
+    const ebb_schedule_t *s = e->schedule;
+    if (e->model->streams == 1)
+        return;
+    e->stay_streams = calloc((size_t)s->stay_count + 1, sizeof *e->stay_streams);
+    e->order.after = calloc((size_t)s->move_count + 1, sizeof *e->order.after);
+    e->order.joiners = calloc((size_t)s->move_count + 1, sizeof *e->order.joiners);
+    e->order.events = calloc((size_t)s->event_count + 1, sizeof *e->order.events);
+    e->failed |= !e->stay_streams || !e->order.after || !e->order.joiners || !e->order.events ||
+                 !ebb_schedule_streams(e->stay_streams, s, e->model);
+}
+
 ebb_plan_t *ebb_schedule_emit(const ebb_schedule_t *s, const ebb_overlay_t *o, const ebb_model_t *m)
 {
     size_t moves = (size_t)s->move_count + 1;
     emitter_t e = {.schedule = s, .overlay = o, .model = m, .plan = ebb_plan_new(m->trace)};
     e.action_of = calloc(moves, sizeof *e.action_of);
-    e.move_of = calloc(moves + s->event_count, sizeof *e.move_of);
+    e.move_of = calloc(moves + s->event_count,
+                       sizeof *e.move_of); /* of an event comes a replay or an order, or nothing */
     e.join_key = malloc(moves * sizeof *e.join_key);
     e.failed = !e.plan || !e.action_of || !e.move_of || !e.join_key;
     for (uint32_t i = 0; !e.failed && i < s->move_count; i++)
         e.join_key[i] = UINT64_MAX;
     for (uint32_t i = 0; !e.failed && i < m->trace->buffer_count + s->scratch_count; i++)
         emit_place(&e, i);
+    if (!e.failed)
+        begin_streams(&e);
+    if (!e.failed)
+        find_joins(&e);
     if (!e.failed)
         emit_actions(&e);
     if (!e.failed)
@@ -277,6 +327,10 @@ ebb_plan_t *ebb_schedule_emit(const ebb_schedule_t *s, const ebb_overlay_t *o, c
     free(e.move_of);
     free(e.join_key);
     free(e.wait);
+    free(e.stay_streams);
+    free(e.order.after);
+    free(e.order.joiners);
+    free(e.order.events);
     if (!e.failed)
         return e.plan;
     ebb_plan_delete(e.plan);

@@ -14,7 +14,7 @@ static uint32_t least(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
-/* One stream, and lifetimes that a periodic plan can serve. */
+/* Not too many streams, and lifetimes that a periodic plan can serve. */
 static bool acceptable(const ebb_trace_t *t, char *why, size_t why_bytes)
 {
     const char *wrong = ebb_trace_check(t);
@@ -22,12 +22,11 @@ static bool acceptable(const ebb_trace_t *t, char *why, size_t why_bytes)
         snprintf(why, why_bytes, "the trace is wrong: %s", wrong);
         return false;
     }
-    for (uint32_t i = 0; i < t->operation_count; i++)
-        if (t->operation[i].stream != t->operation[0].stream) {
-            snprintf(why, why_bytes, "operation %" PRIu32 " is on another stream: only one stream is planned",
-                     i);
-            return false;
-        }
+    if (ebb_plan_streams(t) > EBB_PLAN_STREAMS) {
+        snprintf(why, why_bytes, "the step is of %" PRIu32 " streams, of %d at most a plan can be",
+                 ebb_plan_streams(t), EBB_PLAN_STREAMS);
+        return false;
+    }
     for (uint32_t i = 0; i < t->buffer_count; i++) {
         const ebb_trace_buffer_t *b = &t->buffer[i];
         if (b->pinned) {
@@ -85,6 +84,16 @@ static void read_touches(ebb_model_t *m, uint32_t *mark)
         }
     }
     m->first_touch[t->operation_count] = count;
+}
+
+/* The clock goes through the operations in their order; it takes as long as the step does. */
+static void set_pace(ebb_model_t *m)
+{
+    const uint32_t n = m->trace->operation_count;
+    const double all = (double)m->begin_ns[n], alone = m->streams > 1 ? ebb_simulate_alone_ns(m->trace) : all;
+    m->pace = alone > 0 && alone < all ? alone / all : 1;
+    for (uint32_t i = 0; m->pace < 1 && i <= n; i++)
+        m->begin_ns[i] = (uint64_t)((double)m->begin_ns[i] * m->pace);
 }
 
 static void number_contents(ebb_model_t *m, uint32_t *version)
@@ -176,7 +185,7 @@ static void find_recipes(ebb_model_t *m)
 bool ebb_model_make(ebb_model_t *m, const ebb_trace_t *t, const ebb_plan_request_t *request, char *why,
                     size_t why_bytes)
 {
-    *m = (ebb_model_t){.trace = t, .request = request};
+    *m = (ebb_model_t){.trace = t, .request = request, .streams = ebb_plan_streams(t)};
     if (!acceptable(t, why, why_bytes))
         return false;
     uint32_t *scratch = calloc((size_t)t->buffer_count + 1, sizeof *scratch);
@@ -184,6 +193,7 @@ bool ebb_model_make(ebb_model_t *m, const ebb_trace_t *t, const ebb_plan_request
     if (good) {
         read_buffers(m);
         read_touches(m, scratch);
+        set_pace(m);
         number_contents(m, scratch);
         find_recipes(m);
         good = ebb_model_pack_small(m);

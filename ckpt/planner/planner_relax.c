@@ -20,7 +20,8 @@ static void profile(relax_t *r)
     const ebb_schedule_t *s = r->schedule;
     for (uint32_t i = 0; i < s->event_count; i++)
         r->begin_ns[i + 1] =
-            r->begin_ns[i] + (double)r->model->trace->operation[s->event[i].operation].duration_ns;
+            r->begin_ns[i] +
+            r->model->pace * (double)r->model->trace->operation[s->event[i].operation].duration_ns;
     for (uint32_t i = 0; i < s->stay_count; i++) { /* differences, modulo 2^32 */
         const uint32_t chunks = ebb_place_chunks(s, r->model, s->stay[i].place);
         r->used[s->stay[i].first] += chunks;

@@ -83,6 +83,19 @@ bool ebb_overlay_make(ebb_overlay_t *overlay, const ebb_schedule_t *schedule, co
                       uint32_t limit);
 void ebb_overlay_delete(ebb_overlay_t *overlay);
 
+/* Where there are several streams: who waits for whom, as bits. */
+typedef struct ebb_order {
+    uint32_t *after, *joiners; /* per move: of copies */
+    uint32_t *events; /* per event: a replay's `after`, or what the operation's stream has to wait for */
+} ebb_ordering_t;
+
+/* Per stay: the streams whose events touch it. False: no memory. */
+bool ebb_schedule_streams(uint32_t *streams, const ebb_schedule_t *schedule, const ebb_model_t *model);
+/* Fills in `after` and `events`; `joiners` are given, and where each move is joined: an operation, or from operation_count on one
+ * of the next step (planner_order.c). False: no memory. */
+bool ebb_schedule_order(ebb_ordering_t *order, const ebb_schedule_t *schedule, const ebb_overlay_t *overlay,
+                        const ebb_model_t *model, const uint64_t *join_key);
+
 /* The plan with waits and joins (planner_emit.c), without a predicted time. NULL: no memory. */
 ebb_plan_t *ebb_schedule_emit(const ebb_schedule_t *schedule, const ebb_overlay_t *overlay,
                               const ebb_model_t *model);

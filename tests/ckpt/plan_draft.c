@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "plan_draft.h"
+#include "trace_streams.h"
 
 uint32_t draft_draw(uint32_t below)
 {
@@ -38,73 +39,6 @@ static void add_access(ebb_trace_t *t, uint32_t buffer, ebb_mode_t mode)
     ebb_trace_access_t *a = ebb_trace_add_access(t);
     assert_non_null(a);
     *a = (ebb_trace_access_t){.buffer = buffer, .mode = mode};
-}
-
-/* ---- streams ---- */
-
-static ebb_mode_t mode_of(const ebb_trace_t *t, uint32_t operation, uint32_t buffer)
-{
-    const ebb_trace_operation_t *o = &t->operation[operation];
-    for (uint32_t i = 0; i < o->access_count; i++)
-        if (t->access[o->first_access + i].buffer == buffer)
-            return t->access[o->first_access + i].mode;
-    return (ebb_mode_t)0;
-}
-
-/* One must come after the other. */
-static bool conflict(const ebb_trace_t *t, uint32_t a, uint32_t b)
-{
-    for (uint32_t i = 0; i < t->operation[a].access_count; i++) {
-        const uint32_t buffer = t->access[t->operation[a].first_access + i].buffer;
-        const ebb_mode_t x = mode_of(t, a, buffer), y = mode_of(t, b, buffer);
-        if (y && (x != EBB_READS || y != EBB_READS))
-            return true;
-    }
-    return false;
-}
-
-/* An event on `from`, recorded and waited for at these points. */
-typedef struct edge {
-    uint32_t from, recorded, to, waited;
-} edge_t;
-
-static uint32_t draw_edges(const ebb_trace_t *t, edge_t *edge, uint32_t most)
-{
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < t->operation_count; i++)
-        for (uint32_t k = 0; k < i && count < most; k++) {
-            const uint32_t from = t->operation[k].stream, to = t->operation[i].stream;
-            bool there = from == to || (!conflict(t, k, i) && draft_draw(40));
-            for (uint32_t e = 0; e < count; e++)
-                there |=
-                    edge[e].from == from && edge[e].to == to && edge[e].recorded > k && edge[e].waited <= i;
-            if (!there)
-                edge[count++] = (edge_t){from, k + 1 + draft_draw(i - k), to, i};
-        }
-    return count;
-}
-
-static void add_moment(ebb_trace_t *t, ebb_moment_kind_t what, uint32_t before, uint32_t stream, uint32_t id)
-{
-    ebb_trace_moment_t *m = ebb_trace_add_moment(t);
-    assert_non_null(m);
-    *m = (ebb_trace_moment_t){.what = what, .before = before, .stream = stream, .id = id};
-}
-
-static void put_on_streams(ebb_trace_t *t, uint32_t streams)
-{
-    enum { MOST_EDGES = 500 };
-    static edge_t edge[MOST_EDGES];
-    for (uint32_t i = 0; i < t->operation_count; i++)
-        t->operation[i].stream = draft_draw(streams);
-    const uint32_t count = draw_edges(t, edge, MOST_EDGES);
-    assert_true(count < MOST_EDGES);
-    for (uint32_t p = 0; p <= t->operation_count; p++)
-        for (int waits = 0; waits < 2; waits++)
-            for (uint32_t e = 0; e < count; e++)
-                if ((waits ? edge[e].waited : edge[e].recorded) == p)
-                    add_moment(t, waits ? EBB_MOMENT_WAIT : EBB_MOMENT_RECORD, p,
-                               waits ? edge[e].to : edge[e].from, e);
 }
 
 /* Steps of a kind: new buffers are made from some that are there, the older ones come back later, a few
@@ -140,7 +74,7 @@ ebb_trace_t *draft_trace(uint32_t streams)
         if (t->buffer[b].born != EBB_TRACE_NEVER && !draft_draw(3))
             t->buffer[b].dies += draft_draw(n - t->buffer[b].dies + 1);
     if (streams > 1)
-        put_on_streams(t, streams);
+        trace_put_on_streams(t, streams);
     assert_null(ebb_trace_check(t));
     return t;
 }
@@ -165,7 +99,7 @@ static bool may_follow(const ebb_trace_t *t, uint32_t a, uint32_t b)
 {
     uint32_t stream = UINT32_MAX;
     for (uint32_t i = 0; i < t->operation_count; i++) {
-        if (!mode_of(t, i, a) && !mode_of(t, i, b))
+        if (!ebb_trace_mode(t, i, a) && !ebb_trace_mode(t, i, b))
             continue;
         if (stream != UINT32_MAX && stream != t->operation[i].stream)
             return false;

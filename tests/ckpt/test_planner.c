@@ -13,6 +13,7 @@
 #include "checker.h"
 #include "plan_oracle.h"
 #include "planner.h"
+#include "trace_streams.h"
 #include "traces.h"
 
 #define PLENTY (UINT64_C(1) << 50)
@@ -228,6 +229,67 @@ static void steps_by_chance_get_good_plans(void **state)
     assert_true(plans > 200);
 }
 
+/* The orders of a plan, and how many of them it could do without. */
+static void count_orders(const ebb_trace_t *t, ebb_plan_t *p, uint32_t *orders, uint32_t *spare)
+{
+    const ebb_check_limits_t limits = {PLENTY, PLENTY};
+    char why[400];
+    for (uint32_t i = 0; i < p->action_count; i++) {
+        ebb_action_t *a = &p->action[i];
+        const uint32_t after = a->after;
+        if (a->kind != EBB_ORDER)
+            continue;
+        a->after = 0;
+        ++*orders;
+        *spare += ebb_check_plan(t, p, &limits, why, sizeof why);
+        a->after = after;
+    }
+}
+
+/* Checked, and executed. */
+static uint32_t plan_on_streams(const ebb_trace_t *t, uint64_t bytes, bool offload, bool recompute,
+                                uint32_t *orders, uint32_t *spare)
+{
+    char what[200] = "";
+    const ebb_plan_request_t r = request(bytes, offload, recompute);
+    ebb_plan_t *p = checked_plan(t, &r);
+    for (unsigned run = 1; p && run <= 5; run++)
+        if (!oracle_run(t, p, run, what, sizeof what))
+            fail_msg("%s", what);
+    if (p)
+        count_orders(t, p, orders, spare);
+    ebb_plan_delete(p);
+    return p != NULL;
+}
+
+static void steps_by_chance_on_several_streams_get_good_plans(void **state)
+{
+    (void)state;
+    const unsigned cases = getenv("TEST_CASES") ? (unsigned)atoi(getenv("TEST_CASES")) : 40;
+    uint32_t plans = 0, orders = 0, spare = 0;
+    for (uint32_t seed = 1; seed <= cases; seed++) {
+        srand(seed);
+        ebb_trace_t *t = trace_by_chance(seed, 20 + seed % 40);
+        trace_put_on_streams(t, 2 + seed % 3);
+        assert_null(ebb_trace_check(t));
+        ebb_plan_request_t r = request(PLENTY, false, false);
+        ebb_plan_t *keep = checked_plan(t, &r);
+        assert_non_null(keep);
+        const uint64_t peak = ebb_plan_sum(keep, t).peak_bytes;
+        ebb_plan_delete(keep);
+        for (int mode = 0; mode < MODES; mode++)
+            for (uint64_t percent = 100; percent >= 50; percent -= 25) {
+                print_message("seed %" PRIu32 " mode %d at %" PRIu64 "%%\r", seed, mode, percent);
+                plans += plan_on_streams(t, peak * percent / 100, modes[mode].offload, modes[mode].recompute,
+                                         &orders, &spare);
+            }
+        ebb_trace_delete(t);
+    }
+    print_message("%" PRIu32 " plans, %" PRIu32 " orders, %" PRIu32 " of them to spare\n", plans, orders,
+                  spare);
+    assert_true(plans > 4 * cases && orders > cases && spare <= orders / 3);
+}
+
 static ebb_trace_t *one_operation(void)
 {
     ebb_trace_t *t = ebb_trace_new(2 << 20);
@@ -267,9 +329,9 @@ static void what_no_periodic_plan_can_serve_is_refused(void **state)
     assert_non_null(strstr(why, "another size"));
     t->buffer[0].next = 0;
     t->buffer[1].next = 1;
-    ebb_trace_add_operation(t)->stream = 1;
+    ebb_trace_add_operation(t)->stream = EBB_PLAN_STREAMS;
     assert_null(ebb_plan_make(t, &r, why, sizeof why));
-    assert_non_null(strstr(why, "stream"));
+    assert_non_null(strstr(why, "33 streams"));
     ebb_trace_delete(t);
 }
 
@@ -358,6 +420,7 @@ int main(void)
         cmocka_unit_test(small_host_budget_is_kept),
         cmocka_unit_test(same_request_gets_the_same_plan),
         cmocka_unit_test(steps_by_chance_get_good_plans),
+        cmocka_unit_test(steps_by_chance_on_several_streams_get_good_plans),
         cmocka_unit_test(what_no_periodic_plan_can_serve_is_refused),
         cmocka_unit_test(buffers_that_are_others_in_the_next_step_are_planned),
         cmocka_unit_test(budget_below_what_outlives_the_step_gets_a_plan_that_moves_it),

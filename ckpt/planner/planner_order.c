@@ -1,0 +1,295 @@
+/* planner_order.c: where there are several streams, who has to wait for whom; see planner_schedule.h.
+ *
+ * One walk through the schedule in the order of issue. Each of the program's streams counts what it is given; a clock says how far
+ * each of them has got, as far as somebody knows: a stream, out and in, who waits for a move, for an event of the program's. A stay
+ * remembers who has touched its place. What somebody must know and does not, the streams are waited for that have done it.
+ * At the beginning of a step all streams know all of the one before, so that one step is enough; the copies learn that by
+ * waiting, whatever else they wait for, for the stream of the operation that they are issued with.
+ *
+ * The program orders its own accesses to a buffer among themselves. What plans add are replays, and stays on chunks that others
+ * have had.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "planner_schedule.h"
+
+/* Of a stay, or a small buffer, clocks: what was done on its chunks before it, and since, by operations and replays. */
+enum { BEFORE, READ, WRITTEN, REPLAYED_READ, REPLAYED_WRITTEN, STAY_CLOCKS };
+
+typedef struct ordering {
+    const ebb_schedule_t *schedule;
+    const ebb_overlay_t *overlay;
+    const ebb_model_t *model;
+    ebb_ordering_t *out;
+    const uint64_t *join_key;
+    uint32_t streams;
+    uint32_t *now;   /* [streams + 2][streams]: of each stream, out, in */
+    uint32_t *done;  /* [moves][streams]: of who waits for it */
+    uint32_t *event; /* [moments][streams] */
+    uint32_t *
+        clock; /* [stays + places][STAY_CLOCKS][streams]: those that are in no stay, small buffers, behind the stays */
+    uint32_t *stay;                /* per place: the one that it is in */
+    uint32_t *had;                 /* per chunk: the last stay that had it, or EBB_NONE */
+    uint32_t *next_stay, *stay_at; /* lists by the position at which they begin */
+    uint32_t *next_move, *move_at; /* lists by position, then evicts, discards, fetches */
+    uint32_t *next_join, *join_at; /* lists by the operation at which they are joined in this step */
+    uint32_t moment;
+} ordering_t;
+
+static uint32_t *now_of(const ordering_t *o, uint32_t stream)
+{
+    return o->now + (size_t)stream * o->streams;
+}
+
+static uint32_t *done_of(const ordering_t *o, uint32_t move)
+{
+    return o->done + (size_t)move * o->streams;
+}
+
+static uint32_t *clock_of(const ordering_t *o, uint32_t stay, uint32_t which)
+{
+    return o->clock + ((size_t)stay * STAY_CLOCKS + which) * o->streams;
+}
+
+static void add(const ordering_t *o, uint32_t *clock, const uint32_t *other)
+{
+    for (uint32_t s = 0; s < o->streams; s++)
+        clock[s] = other[s] > clock[s] ? other[s] : clock[s];
+}
+
+/* Who must wait, who has this clock, waits for the streams that have done what is not known. Those, as bits. */
+static uint32_t wait_for(const ordering_t *o, uint32_t *clock, const uint32_t *wanted)
+{
+    uint32_t waited = 0;
+    for (uint32_t s = 0; s < o->streams; s++)
+        if (clock[s] < wanted[s]) {
+            waited |= UINT32_C(1) << s;
+            add(o, clock, now_of(o, s));
+        }
+    return waited;
+}
+
+/* ---- what an event touches ---- */
+
+static uint32_t stream_of(const ebb_model_t *m, const ebb_event_t *event)
+{
+    return m->trace->operation[event->operation].stream;
+}
+
+static uint32_t place_of(const ebb_schedule_t *s, const ebb_event_t *event, uint32_t buffer)
+{
+    for (uint32_t i = event->first_redirect; i < event->first_redirect + event->redirect_count; i++)
+        if (s->redirect[i].buffer == buffer)
+            return s->redirect[i].place;
+    return buffer;
+}
+
+/* The clocks' number; a small buffer has its own. */
+static uint32_t touched(const ordering_t *o, const ebb_event_t *event, uint32_t buffer)
+{
+    const uint32_t place = place_of(o->schedule, event, buffer);
+    return o->stay[place] != EBB_NONE ? o->stay[place] : o->schedule->stay_count + place;
+}
+
+static uint32_t wait_for_touch(const ordering_t *o, uint32_t *clock, uint32_t stay, bool writes, bool replay)
+{
+    uint32_t waited = wait_for(o, clock, clock_of(o, stay, BEFORE)) |
+                      wait_for(o, clock, clock_of(o, stay, REPLAYED_WRITTEN));
+    if (writes)
+        waited |= wait_for(o, clock, clock_of(o, stay, REPLAYED_READ));
+    if (replay)
+        waited |= wait_for(o, clock, clock_of(o, stay, WRITTEN));
+    if (replay && writes)
+        waited |= wait_for(o, clock, clock_of(o, stay, READ));
+    return waited;
+}
+
+/* The streams that an event's must wait for. */
+static uint32_t touch_all(ordering_t *o, const ebb_event_t *event)
+{
+    const ebb_model_t *m = o->model;
+    const uint32_t stream = stream_of(m, event);
+    const uint32_t from = m->first_touch[event->operation], to = m->first_touch[event->operation + 1];
+    uint32_t waited = 0;
+    for (uint32_t k = from; k < to; k++)
+        waited |= wait_for_touch(o, now_of(o, stream), touched(o, event, m->touch[k].buffer),
+                                 m->touch[k].mode != EBB_READS, event->replay);
+    const uint32_t now = ++now_of(o, stream)[stream];
+    for (uint32_t k = from; k < to; k++) {
+        const bool writes = m->touch[k].mode != EBB_READS;
+        const uint32_t which = event->replay ? (writes ? REPLAYED_WRITTEN : REPLAYED_READ)
+                               : writes      ? WRITTEN
+                                             : READ;
+        clock_of(o, touched(o, event, m->touch[k].buffer), which)[stream] = now;
+    }
+    return waited;
+}
+
+/* ---- in the order of issue ---- */
+
+static void pass_moments(ordering_t *o, uint32_t point)
+{
+    const ebb_trace_t *t = o->model->trace;
+    for (; o->moment < t->moment_count && t->moment[o->moment].before <= point; o->moment++) {
+        const ebb_trace_moment_t *m = &t->moment[o->moment];
+        if (m->id >= t->moment_count)
+            continue;
+        uint32_t *event = o->event + (size_t)m->id * o->streams;
+        if (m->what == EBB_MOMENT_RECORD)
+            memcpy(event, now_of(o, m->stream), o->streams * sizeof *event);
+        else if (m->what == EBB_MOMENT_WAIT)
+            add(o, now_of(o, m->stream), event);
+    }
+}
+
+/* It has the chunks of others: after all that they did. */
+static void begin_stay(ordering_t *o, uint32_t index)
+{
+    const uint32_t place = o->schedule->stay[index].place;
+    uint32_t *before = clock_of(o, index, BEFORE);
+    for (uint32_t k = o->overlay->first[place], last = EBB_NONE; k < o->overlay->first[place + 1]; k++) {
+        uint32_t *had = &o->had[o->overlay->chunk[k]];
+        for (uint32_t which = 0; *had != EBB_NONE && *had != last && which < STAY_CLOCKS; which++)
+            add(o, before, clock_of(o, *had, which));
+        last = *had;
+        *had = index;
+    }
+    o->stay[place] = index;
+}
+
+static void issue_copy(ordering_t *o, uint32_t index, uint32_t pace)
+{
+    const ebb_move_t *move = &o->schedule->move[index];
+    uint32_t *now = now_of(o, o->streams + (move->kind == EBB_FETCH)), stay = o->stay[move->place];
+    add(o, now, now_of(o, pace));
+    o->out->after[index] = UINT32_C(1) << pace;
+    for (uint32_t which = 0; stay != EBB_NONE && which < STAY_CLOCKS; which++)
+        o->out->after[index] |= wait_for(o, now, clock_of(o, stay, which));
+    memcpy(done_of(o, index), now, o->streams * sizeof *now);
+}
+
+static void join(ordering_t *o, uint32_t operation)
+{
+    for (uint32_t i = o->join_at[operation]; i != EBB_NONE; i = o->next_join[i])
+        for (uint32_t s = 0; s < o->streams; s++)
+            if (o->out->joiners[i] >> s & 1)
+                add(o, now_of(o, s), done_of(o, i));
+}
+
+static void issue_all(ordering_t *o)
+{
+    const ebb_schedule_t *s = o->schedule;
+    const uint32_t operations = o->model->trace->operation_count;
+    for (uint32_t i = 0; i <= s->event_count; i++) {
+        const ebb_event_t *event = i < s->event_count ? &s->event[i] : NULL;
+        const uint32_t pace = o->model->trace->operation[event ? event->point : operations - 1].stream;
+        if (event)
+            pass_moments(o, event->point);
+        for (uint32_t k = o->stay_at[i]; k != EBB_NONE; k = o->next_stay[k])
+            begin_stay(o, k);
+        for (uint32_t k = o->move_at[i]; k != EBB_NONE; k = o->next_move[k])
+            if (s->move[k].kind != EBB_DISCARD)
+                issue_copy(o, k, pace);
+        if (event && !event->replay)
+            join(o, event->operation);
+        if (event)
+            o->out->events[i] = touch_all(o, event);
+    }
+}
+
+/* ---- lists, and all of it ---- */
+
+static void list(uint32_t *head, uint32_t *next, uint32_t at, uint32_t item)
+{
+    next[item] = head[at];
+    head[at] = item;
+}
+
+static void make_lists(ordering_t *o)
+{
+    static const ebb_action_kind_t kinds[] = {EBB_FETCH, EBB_EVICT}; /* the last one put in comes first */
+    const ebb_schedule_t *s = o->schedule;
+    for (uint32_t i = s->stay_count; i-- > 0;)
+        list(o->stay_at, o->next_stay, s->stay[i].first, i);
+    for (int kind = 0; kind < 2; kind++)
+        for (uint32_t i = s->move_count; i-- > 0;)
+            if (s->move[i].kind == kinds[kind])
+                list(o->move_at, o->next_move, s->move[i].position, i);
+    for (uint32_t i = 0; i < s->move_count; i++)
+        if (o->join_key[i] < o->model->trace->operation_count)
+            list(o->join_at, o->next_join, (uint32_t)o->join_key[i], i);
+}
+
+static uint32_t *filled(size_t count, int byte)
+{
+    uint32_t *array = malloc((count + 1) * sizeof *array);
+    return array ? memset(array, byte, (count + 1) * sizeof *array) : NULL;
+}
+
+static bool allocate(ordering_t *o)
+{
+    const ebb_schedule_t *s = o->schedule;
+    const ebb_trace_t *t = o->model->trace;
+    const size_t streams = o->streams, places = (size_t)t->buffer_count + s->scratch_count;
+    o->now = filled((streams + 2) * streams, 0);
+    o->done = filled(s->move_count * streams, 0);
+    o->event = filled(t->moment_count * streams, 0);
+    o->clock = filled((s->stay_count + places) * STAY_CLOCKS * streams, 0);
+    o->stay = filled(places, 0xff);
+    o->had = filled(o->overlay->chunk_count, 0xff);
+    o->stay_at = filled(s->event_count, 0xff);
+    o->next_stay = filled(s->stay_count, 0xff);
+    o->move_at = filled(s->event_count, 0xff);
+    o->next_move = filled(s->move_count, 0xff);
+    o->join_at = filled(t->operation_count, 0xff);
+    o->next_join = filled(s->move_count, 0xff);
+    return o->now && o->done && o->event && o->clock && o->stay && o->had && o->stay_at && o->next_stay &&
+           o->move_at && o->next_move && o->join_at && o->next_join;
+}
+
+bool ebb_schedule_order(ebb_ordering_t *out, const ebb_schedule_t *s, const ebb_overlay_t *overlay,
+                        const ebb_model_t *m, const uint64_t *join_key)
+{
+    ordering_t o = {.schedule = s,
+                    .overlay = overlay,
+                    .model = m,
+                    .out = out,
+                    .join_key = join_key,
+                    .streams = m->streams};
+    const bool good = allocate(&o);
+    if (good) {
+        make_lists(&o);
+        issue_all(&o);
+    }
+    uint32_t *arrays[] = {o.now,     o.done,      o.event,   o.clock,     o.stay,    o.had,
+                          o.stay_at, o.next_stay, o.move_at, o.next_move, o.join_at, o.next_join};
+    for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
+        free(arrays[i]);
+    return good;
+}
+
+/* A stay is over before the place's next one begins. */
+bool ebb_schedule_streams(uint32_t *streams, const ebb_schedule_t *s, const ebb_model_t *m)
+{
+    uint32_t *at = filled(s->event_count, 0xff), *next = filled(s->stay_count, 0xff),
+             *stay = filled((size_t)m->trace->buffer_count + s->scratch_count, 0xff);
+    const bool good = at && next && stay;
+    memset(streams, 0, s->stay_count * sizeof *streams);
+    for (uint32_t i = s->stay_count; good && i-- > 0;)
+        list(at, next, s->stay[i].first, i);
+    for (uint32_t i = 0; good && i < s->event_count; i++) {
+        const ebb_event_t *event = &s->event[i];
+        for (uint32_t k = at[i]; k != EBB_NONE; k = next[k])
+            stay[s->stay[k].place] = k;
+        for (uint32_t k = m->first_touch[event->operation]; k < m->first_touch[event->operation + 1]; k++) {
+            const uint32_t of = stay[place_of(s, event, m->touch[k].buffer)];
+            if (of != EBB_NONE)
+                streams[of] |= UINT32_C(1) << stream_of(m, event);
+        }
+    }
+    free(at);
+    free(next);
+    free(stay);
+    return good;
+}
