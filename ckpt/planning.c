@@ -61,17 +61,23 @@ static ebb_plan_t *own_plan(const ebb_trace_t *trace, const ebb_plan_request_t *
     return NULL;
 }
 
-ebb_plan_t *ebb_planning(const ebb_trace_t *trace, size_t device_bytes, const ebb_rates_t *rates, char *why,
-                         size_t why_bytes)
+ebb_plan_t *ebb_planning(const ebb_trace_t *trace, size_t device_bytes, const ebb_rates_t *rates,
+                         const ebb_boundary_t *boundary, char *why, size_t why_bytes)
 {
-    const ebb_plan_request_t q = request_for(device_bytes, rates);
+    ebb_plan_request_t q = request_for(device_bytes, rates);
+    q.boundary = boundary;
     if (ebb_plan_streams(trace) > 1) {
         snprintf(why, why_bytes, "the step is of several streams: only one stream is driven");
         return NULL;
     }
     ebb_planned_request(&q);
     ebb_plan_t *plan = *ebb_options.plan ? given_plan(trace, &q) : NULL;
-    return plan ? plan : own_plan(trace, &q, why, why_bytes);
+    if (!plan)
+        plan = own_plan(trace, &q, why, why_bytes);
+    if (!plan || !boundary || ebb_boundary_agrees(boundary, plan, why, why_bytes))
+        return plan;
+    ebb_plan_delete(plan);
+    return NULL;
 }
 
 /* ---- afterwards ---- */

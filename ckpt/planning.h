@@ -12,10 +12,10 @@ typedef struct ebb_rates {
     double out, in; /* bytes per ns */
 } ebb_rates_t;
 
-/* A plan that has passed the checker, for so many device bytes, the host memory that is left, and the link; the
- * caller's. NULL: there is none, `why` says in one line why not. With ebb_lock() held. */
-ebb_plan_t *ebb_planning(const ebb_trace_t *trace, size_t device_bytes, const ebb_rates_t *rates, char *why,
-                         size_t why_bytes);
+/* A plan that has passed the checker, for so many device bytes, the host memory that is left, and the link; it agrees
+ * with the boundary, if one is given; the caller's. NULL: there is none, `why` says in one line why not. With ebb_lock() held. */
+ebb_plan_t *ebb_planning(const ebb_trace_t *trace, size_t device_bytes, const ebb_rates_t *rates,
+                         const ebb_boundary_t *boundary, char *why, size_t why_bytes);
 
 /* The program has waited for copies longer than the plan foresaw, by more than 3% of a step, and they were slower than the rates
  * that it was made with, by more than a tenth: those become what was measured. With ebb_lock() held. */

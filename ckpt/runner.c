@@ -10,7 +10,9 @@
  *
  * Each kind of step (step.h) has its own phase, lessons and plan. At a boundary it is known which kind has ended, and
  * only expected which one begins: a recording belongs to the kind that has ended when it is over; a plan is driven
- * for the expected kind, and left when another one comes.
+ * for the expected kind. When another one is expected, its plan takes over, if it agrees with the driven one about what is
+ * between steps (boundary.h), for which it is made; else the driven one is left. The same when the first thing that a step does
+ * is another kind's (drive.c).
  *
  * A boundary is noticed with the last operation of a step and acted upon with the next thing that the program
  * does, a free excepted: what is freed in between belongs to the step that has ended.
@@ -70,11 +72,12 @@ typedef struct kind {
     ebb_plan_t *plan;
     ebb_rates_t rates; /* of the link, as plans that came late have shown */
     unsigned replans;  /* plans that were given up for another one */
+    bool alone;        /* none agrees with those of other kinds */
 } kind_t;
 
 static struct {
     kind_t kind[EBB_STEP_KINDS];
-    kind_t *driving; /* whose plan is installed; NULL: none is */
+    kind_t *driving; /* whose plan is driven; NULL: none is */
     unsigned slot;   /* the device that is followed */
     bool bound;      /* what learning and driving keep is that device's: no other will be followed */
     bool over;       /* its context is gone: nothing is followed any more */
@@ -130,20 +133,28 @@ static ebb_step_operation_t seen(const ebb_operation_t *op)
  * any more: known of all when what it has left behind is made. */
 static void leave(const char *why)
 {
-    kind_t *k = run.driving;
+    _Static_assert(EBB_DRIVES >= EBB_STEP_KINDS, "a slot for each kind");
     run.driving = NULL;
     ebb_drive_leave(why);
     ebb_follow_pause();
-    if (!k || !ebb_drive_refuted())
-        return;
-    ebb_plan_delete(k->plan);
-    k->plan = NULL;
+    for (unsigned i = 0; i < EBB_STEP_KINDS; i++) {
+        kind_t *k = &run.kind[i];
+        if (!ebb_drive_refuted(i))
+            continue;
+        ebb_plan_delete(k->plan);
+        k->plan = NULL;
+    }
+}
+
+static unsigned number_of(const kind_t *k)
+{
+    return (unsigned)(k - run.kind);
 }
 
 /* What is known of one kind; a recording under way may be of any. */
 static void forget(kind_t *k)
 {
-    if (run.driving == k)
+    if (ebb_drive_installed(number_of(k)))
         leave("what was learned of this kind of step is forgotten");
     if (k->lessons && ebb_follow_follows(ebb_lessons_recording(k->lessons)))
         ebb_follow_end();
@@ -153,6 +164,7 @@ static void forget(kind_t *k)
     k->lessons = NULL;
     k->learned = NULL;
     k->refused = 0;
+    k->alone = false;
     k->phase = OBSERVE;
 }
 
@@ -180,11 +192,6 @@ static void forget_gone(void)
 {
     for (int i = 0; i < (int)EBB_STEP_KINDS; i++)
         kind_of(i);
-}
-
-static unsigned number_of(const kind_t *k)
-{
-    return (unsigned)(k - run.kind);
 }
 
 static bool is_policy(const char *name)
@@ -282,22 +289,36 @@ static void refuse(kind_t *k, size_t room, const char *why)
 static bool has_more_room(kind_t *k, ebb_buffer_t *const *present)
 {
     const unsigned n = ++k->refused_steps;
-    return n > 1 && (n & (n - 1)) == 0 && ebb_drive_room(k->learned, present) > k->refused;
+    return n > 1 && (n & (n - 1)) == 0 && ebb_drive_room(number_of(k), k->learned, present) > k->refused;
+}
+
+/* What will be told of a plan; of several that are installed together, their peak. */
+static void note_plan(const kind_t *k, size_t room, bool beside)
+{
+    const ebb_plan_sum_t sum = ebb_plan_sum(k->plan, k->learned->trace);
+    const uint64_t reserved = ebb_chunks_limit() * EBB_CHUNK_BYTES - room, peak = sum.peak_bytes + reserved,
+                   both = run.steps.predicted_peak_bytes + k->plan->small_bytes;
+    run.steps.plan = sum;
+    run.steps.predicted_peak_bytes = beside && both > peak ? both : peak;
 }
 
 /* NULL: there is none, or not yet. */
-static ebb_plan_t *make_plan(kind_t *k, ebb_buffer_t *const *present)
+static ebb_plan_t *make_plan(kind_t *k, ebb_buffer_t *const *present, const ebb_boundary_t *boundary)
 {
     char why[256] = "";
-    const size_t room = ebb_drive_room(k->learned, present);
-    ebb_plan_t *plan = ebb_planning(k->learned->trace, room, &k->rates, why, sizeof why);
-    if (!plan) {
+    const size_t room = ebb_drive_room(number_of(k), k->learned, present);
+    ebb_plan_t *plan = ebb_planning(k->learned->trace, room, &k->rates, boundary, why, sizeof why);
+    if (!plan && boundary) {
+        ebb_log(EBB_INFO, "no plan for kind %u agrees with that of another kind: %s", number_of(k), why);
+        k->alone = true;
+    } else if (!plan) {
         refuse(k, room, why);
-        return NULL;
     }
+    if (!plan)
+        return NULL;
     k->refused = 0;
-    run.steps.plan = ebb_plan_sum(plan, k->learned->trace);
-    run.steps.reserved_bytes = ebb_chunks_limit() * EBB_CHUNK_BYTES - room;
+    k->plan = plan;
+    note_plan(k, room, boundary);
     return plan;
 }
 
@@ -315,7 +336,7 @@ static void revise_room(kind_t *k, ebb_buffer_t *const *present)
 {
     if (!k->plan || k->replans >= MOST_REPLANS)
         return;
-    const size_t room = ebb_drive_room(k->learned, present);
+    const size_t room = ebb_drive_room(number_of(k), k->learned, present);
     const size_t needed = k->plan->chunk_count * EBB_CHUNK_BYTES + k->plan->small_bytes;
     if (needed <= room)
         return;
@@ -340,11 +361,11 @@ static void revise_pace(kind_t *k)
 }
 
 /* With the buffers that are there now. */
-static void begin_driving_with(kind_t *k, ebb_buffer_t *const *present)
+static void begin_driving_with(kind_t *k, ebb_buffer_t *const *present, const ebb_boundary_t *boundary)
 {
     revise_room(k, present);
     bool first = !k->plan;
-    if (first && !(k->plan = make_plan(k, present)))
+    if (first && !make_plan(k, present, boundary))
         return;
     uint64_t driven = ebb_drive_counts().steps;
     k->fruitless = driven > k->driven_before ? 0 : k->fruitless + 1;
@@ -354,7 +375,11 @@ static void begin_driving_with(kind_t *k, ebb_buffer_t *const *present)
         k->phase = STAY;
         return;
     }
-    if (!ebb_drive_install(k->learned, k->plan, present)) {
+    if (!ebb_drive_install(number_of(k), k->learned, k->plan, present)) {
+        run.driving = NULL;
+        k->alone |= boundary != NULL;
+        if (boundary)
+            return;
         /* What outlives the step may have become another: to be learned again. */
         forget(k);
         k->phase = ++k->failures < MOST_FAILURES ? OBSERVE : STAY;
@@ -376,11 +401,89 @@ static void begin_driving(kind_t *k, ebb_buffer_t *const *present)
         !ebb_rotation_period(k->learned->trace, why, sizeof why)) {
         k->unknown = 0;
         ebb_follow_pause();
-        begin_driving_with(k, present);
+        begin_driving_with(k, present, NULL);
     } else if (++k->unknown > MOST_UNKNOWN) {
         ebb_log(EBB_WARN, "which buffers outlive the step as which is never known: ebb stays reactive");
         k->phase = STAY;
     }
+}
+
+/* ---- kinds that alternate ---- */
+
+/* The most bytes that are alive at once. */
+static uint64_t need_of(const ebb_trace_t *t)
+{
+    uint64_t most = 0, *alive = calloc((size_t)t->operation_count + 2, sizeof *alive), now = 0;
+    for (uint32_t i = 0; alive && i < t->buffer_count; i++) {
+        const ebb_trace_buffer_t *b = &t->buffer[i];
+        alive[b->born == EBB_TRACE_NEVER ? 0 : b->born] += b->bytes;
+        alive[b->dies == EBB_TRACE_NEVER ? t->operation_count + 1 : b->dies] -= b->bytes;
+    }
+    for (uint32_t i = 0; alive && i <= t->operation_count; i++) {
+        now += alive[i];
+        most = now > most ? now : most;
+    }
+    free(alive);
+    return most;
+}
+
+/* The kind that needs the most memory has the plan that others agree with. */
+static bool leads(const kind_t *k)
+{
+    const uint64_t need = need_of(k->learned->trace);
+    for (unsigned i = 0; i < EBB_STEP_KINDS; i++)
+        if (ebb_drive_installed(i) && need_of(run.kind[i].learned->trace) >= need)
+            return false;
+    return true;
+}
+
+/* Its plan is installed beside those that are. False: it is not driven now; perhaps none is. */
+static bool install_beside(kind_t *k)
+{
+    char why[160];
+    ebb_boundary_t *boundary =
+        k->alone || !ebb_drive_is_ready(k->learned) ? NULL : ebb_drive_boundary(k->learned);
+    const bool agrees = boundary && k->plan && ebb_boundary_agrees(boundary, k->plan, why, sizeof why);
+    if (boundary && (agrees || !leads(k))) {
+        if (!agrees)
+            ebb_plan_delete(k->plan);
+        k->plan = agrees ? k->plan : NULL;
+        begin_driving_with(k, NULL, boundary);
+    }
+    ebb_boundary_delete(boundary);
+    return run.driving == k;
+}
+
+/* A plan was installed: those that have agreed with it before are, too. */
+static void install_others(void)
+{
+    char why[160];
+    kind_t *const driving = run.driving;
+    for (unsigned i = 0; i < EBB_STEP_KINDS && run.driving == driving; i++) {
+        kind_t *k = kind_of((int)i);
+        if (k == driving || k->phase != DRIVE || !k->plan || k->alone || !ebb_drive_is_ready(k->learned))
+            continue;
+        ebb_boundary_t *boundary = ebb_drive_boundary(k->learned);
+        if (boundary && ebb_boundary_agrees(boundary, k->plan, why, sizeof why)) {
+            begin_driving_with(k, NULL, boundary);
+            if (ebb_drive_active() && ebb_drive_change(number_of(driving)))
+                run.driving = driving;
+        }
+        ebb_boundary_delete(boundary);
+    }
+}
+
+/* Another kind is expected than the one whose plan is driven. */
+static void turn_to(kind_t *next)
+{
+    bool turned = false;
+    if (next && next->phase == DRIVE && next->learned && ebb_drive_at_boundary())
+        turned =
+            ebb_drive_installed(number_of(next)) ? ebb_drive_change(number_of(next)) : install_beside(next);
+    if (turned)
+        run.driving = next;
+    else
+        leave("the next step is expected to be of another kind");
 }
 
 /* ---- steps ---- */
@@ -392,8 +495,11 @@ static void begin_step(kind_t *k, ebb_buffer_t *const *present)
         k->phase = LEARN;
     if (k->phase == STAY && k->refused && k->learned && !run.driving && has_more_room(k, present))
         k->phase = DRIVE;
-    if (k->phase == DRIVE && !run.driving)
+    if (k->phase == DRIVE && !run.driving) {
         begin_driving(k, present);
+        if (run.driving)
+            install_others();
+    }
     if (k->phase == LEARN && !ebb_drive_active()) {
         run.bound = true;
         begin_lesson(k);
@@ -446,8 +552,13 @@ static void act_at_boundary(void)
     if (ebb_learn_running() && ended)
         learn(ended);
     ebb_buffer_t **present = next && next->learned ? ebb_follow_present(next->learned) : NULL;
-    if (run.driving && (run.driving != next || !ebb_drive_active()))
-        leave("the next step is expected to be of another kind");
+    if (run.driving && ebb_drive_active())
+        run.driving =
+            &run.kind[ebb_drive_slot()]; /* a step may have begun as another one than was expected */
+    if (run.driving && !ebb_drive_active())
+        leave("it was left in the last step");
+    else if (run.driving && run.driving != next)
+        turn_to(next);
     else if (run.driving && ebb_usage().created_bytes > ebb_chunks_limit() * EBB_CHUNK_BYTES)
         leave("what is not ebb's has grown beyond its reserve");
     else if (run.driving)

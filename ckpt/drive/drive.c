@@ -1,5 +1,6 @@
 /* drive.c: the cursor: what is as planned, and what is issued in between; see drive.h. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "driver.h"
 #include "drive_state.h"
@@ -12,18 +13,9 @@
 
 #define D ebb_drive
 
-drive_t ebb_drive;
-
 bool ebb_drive_active(void)
 {
     return D.active;
-}
-
-ebb_drive_counts_t ebb_drive_counts(void)
-{
-    D.counts.ns = D.clock.ns;
-    D.counts.timed = D.clock.count;
-    return D.counts;
 }
 
 ebb_drive_pace_t ebb_drive_pace(void)
@@ -39,10 +31,11 @@ void ebb_drive_waited(void)
         ebb_verify_poll();
 }
 
-bool ebb_drive_refuted(void)
+bool ebb_drive_refuted(unsigned slot)
 {
-    bool refuted = D.refuted;
-    D.refuted = false;
+    drive_t *d = ebb_share_drive(slot);
+    bool refuted = d->refuted;
+    d->refuted = false;
     return refuted;
 }
 
@@ -342,11 +335,93 @@ static ebb_buffer_t *place(uint32_t id, const ebb_request_t *q)
     return b;
 }
 
+/* ---- a step of another kind than was expected ---- */
+
+enum { LONGEST_PREFIX = 64 };
+
+/* So far nothing has been allocated, and the plan has done nothing: as the last step has left it. */
+static bool is_untouched(void)
+{
+    return !D.living && !D.late && !D.next_action && !D.strays && !D.stray_count &&
+           D.next_birth == first_birth(0) && D.cursor <= LONGEST_PREFIX;
+}
+
+/* Whether two plans' operations are the same, on the same buffers. */
+static bool is_same(const drive_t *a, const drive_t *b, uint32_t index)
+{
+    const ebb_trace_operation_t *o = &a->trace->operation[index], *p = &b->trace->operation[index];
+    if (o->kind != p->kind || a->learned->function[index] != b->learned->function[index] ||
+        memcmp(o->grid, p->grid, sizeof o->grid) || memcmp(o->block, p->block, sizeof o->block) ||
+        o->shared_bytes != p->shared_bytes || o->param_bytes != p->param_bytes ||
+        o->access_count != p->access_count)
+        return false;
+    for (uint32_t i = 0; i < o->access_count; i++) {
+        const ebb_trace_access_t *x = &a->trace->access[o->first_access + i],
+                                 *y = &b->trace->access[p->first_access + i];
+        if (a->settled[x->buffer] == EBB_TRACE_NEVER || a->settled[x->buffer] != b->settled[y->buffer] ||
+            x->mode != y->mode || x->offset_bytes != y->offset_bytes || x->param_offset != y->param_offset)
+            return false;
+    }
+    return true;
+}
+
+/* Whether a step of another plan can go on with this (an allocation or an operation), behind what has happened so far in this one. */
+static bool could_go_on(const drive_t *d, const ebb_request_t *q, const ebb_operation_t *op)
+{
+    const uint32_t at = is_between_steps() ? 0 : D.cursor;
+    const ebb_trace_t *t = d->trace;
+    bool suits = false;
+    if (d->stream != D.stream || t->operation_count <= at ||
+        (at && d->plan->action_count && d->plan->action[0].point < at))
+        return false;
+    for (uint32_t i = 0; i < t->buffer_count; i++) {
+        if (t->buffer[i].born < at || (op && t->buffer[i].born == at))
+            return false;
+        suits |= q && t->buffer[i].born == at && is_of_size(&t->buffer[i], q->bytes);
+    }
+    for (uint32_t i = 0; i < at; i++)
+        if (!is_same(ebb_driven, d, i))
+            return false;
+    return op ? !ebb_record_difference(d->learned, at, op) : suits;
+}
+
+/* The driven plan's step goes on as one of the plan in this slot. */
+static bool go_on_with(unsigned slot)
+{
+    drive_t *last = ebb_driven, *next = ebb_share_drive(slot);
+    const uint32_t at = is_between_steps() ? 0 : D.cursor;
+    D.cursor = D.trace->operation_count;
+    if (!ebb_drive_change(slot) || !begin_step())
+        return false;
+    D.cursor = at;
+    for (uint32_t i = 0; i < at; i++) {
+        const ebb_issued_t kept = last->issued[i];
+        last->issued[i] = next->issued[i];
+        next->issued[i] = kept;
+    }
+    if (at)
+        ebb_step_clock_begin(&D.clock, D.step, ebb_stream_handle(D.stream));
+    return true;
+}
+
+/* What comes now is not planned: on with a plan where it is. False: there is none. */
+static bool change_over(const ebb_request_t *q, const ebb_operation_t *op)
+{
+    for (unsigned i = 0; i < EBB_DRIVES && is_untouched(); i++)
+        if (ebb_drive_installed(i) && i != ebb_drive_slot() && could_go_on(ebb_share_drive(i), q, op))
+            return go_on_with(i);
+    return false;
+}
+
 ebb_buffer_t *ebb_drive_serve(const ebb_request_t *q)
 {
     if (!D.active || (is_between_steps() && !begin_step()))
         return NULL;
-    const uint32_t id = find_birth(q);
+    uint32_t id = find_birth(q);
+    if (id == EBB_TRACE_NEVER && change_over(q, NULL))
+        id = find_birth(q);
+    if (!D.active)
+        return NULL;
     ebb_buffer_t *b = id != EBB_TRACE_NEVER ? place(id, q) : NULL;
     if (id == EBB_TRACE_NEVER && ebb_tolerate_allocation(q))
         D.counts.tolerated++;
@@ -359,6 +434,10 @@ bool ebb_drive_freeing(ebb_buffer_t *b)
 {
     if (!D.active || !b->tag)
         return false;
+    if (b->tag == EBB_PARKED) {
+        ebb_drive_leave("a buffer that outlives steps of another kind was freed");
+        return false;
+    }
     uint32_t id = b->tag - 1;
     site_t *s = ebb_site_of(id);
     if (ebb_stays_itself(D.trace, id)) {
@@ -420,6 +499,10 @@ bool ebb_drive_before(ebb_operation_t *op)
     if (!D.active || (is_between_steps() && !begin_step()))
         return false;
     const char *why = differs(op);
+    if (why && change_over(NULL, op))
+        why = differs(op);
+    if (!D.active)
+        return false;
     if (why && ebb_tolerate_operation(op)) {
         D.counts.tolerated++;
         return true;
@@ -527,7 +610,7 @@ void ebb_drive_leave(const char *why)
     ebb_driver.cuCtxSynchronize();
     const bool listed = list_left(&left);
     ebb_guard_tear_down();
-    ebb_drive_dissolve();
+    ebb_share_dissolve();
     if (listed)
         hand_over(&left);
     else

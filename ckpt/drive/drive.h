@@ -9,11 +9,20 @@
  * dropped with a recipe (left.h), and the reactive half (offload/) goes on from there with the state as it is.
  * Buffers that are others in the next step go round in places of their own (rotate.h).
  *
- * One drive at a time; everything with ebb_lock() held.
+ * Kinds of step that alternate. Several plans may be installed at once, in slots, each for a kind of step of its own; one of them is driven.
+ * They share what is there between two steps (boundary.h): the buffers that outlive the step are in the same places, on the
+ * device or on the host, and everything else of a plan lies on what is free then, the same chunks for all of them. So when a
+ * step is over another plan takes over at once (ebb_drive_change), without a copy, a mapping or a wait of the host; the program's stream
+ * waits for the copies that are under way, as no plan knows of another one's. When one is left, all are taken apart.
+ * A plan that was not made for that has its buffers elsewhere as a rule (ebb_drive_boundary). Not shared: buffers that go round,
+ * and anything under EBB_GUARD.
+ *
+ * One plan is driven at a time; everything with ebb_lock() held.
  */
 #ifndef EBB_DRIVE_H
 #define EBB_DRIVE_H
 
+#include "boundary.h"
 #include "ebb_alloc.h"
 #include "plan.h"
 #include "record.h"
@@ -25,6 +34,7 @@ typedef struct ebb_drive_counts {
     uint64_t mismatches;
     uint64_t fallbacks;
     uint64_t tolerated; /* operations and allocations that were none of the plan's */
+    uint64_t changes;   /* from one plan to another, between steps */
     uint64_t stall_ns;  /* that the program's stream waited for copies */
     uint64_t ns, timed; /* device time of steps, of so many of them (step_clock.h) */
     size_t peak_bytes;  /* most chunks that existed at once while driving */
@@ -39,16 +49,35 @@ typedef struct ebb_drive_pace {
 } ebb_drive_pace_t;
 ebb_drive_pace_t ebb_drive_pace(void);
 
-/* Device bytes that a plan for this recording could have: the budget less what it cannot move. `present` [buffers]: the buffers
+enum { EBB_DRIVES = 8 };
+
+/* Device bytes that a plan for this recording could have: the budget less what it cannot move, and what plans that are installed have for
+ * themselves. `present` [buffers]: the buffers
  * with which the step begins, as far as they are others in every step (ebb_follow_present); NULL: they are not known. */
-size_t ebb_drive_room(const ebb_recording_t *learned, ebb_buffer_t *const *present);
+size_t ebb_drive_room(unsigned slot, const ebb_recording_t *learned, ebb_buffer_t *const *present);
 /* Whether they are all known. */
 bool ebb_drive_knows_all(const ebb_recording_t *learned, ebb_buffer_t *const *present);
 
-/* Begins to drive. Borrows recording and plan until the drive ends. False: it could not be set up (logged); nothing has
- * changed but where buffers are. */
-bool ebb_drive_install(ebb_recording_t *learned, const ebb_plan_t *plan, ebb_buffer_t *const *present);
+/* Whether all that outlives its steps is there; of what goes round nothing is known here. */
+bool ebb_drive_is_ready(const ebb_recording_t *learned);
+
+/* What a plan for this recording must agree with to be installed beside those that are; the caller's to delete. NULL: none is
+ * driven, or none may be beside it, or no memory. */
+ebb_boundary_t *ebb_drive_boundary(const ebb_recording_t *learned);
+
+/* Begins to drive, in a slot where nothing is installed. Borrows recording and plan until the drive ends. If another plan is driven, that
+ * must be at the end of a step, and this one agree with its boundary. False: it could not be set up (logged); nothing is
+ * installed any more, in any slot. */
+bool ebb_drive_install(unsigned slot, ebb_recording_t *learned, const ebb_plan_t *plan,
+                       ebb_buffer_t *const *present);
 bool ebb_drive_active(void);
+bool ebb_drive_installed(unsigned slot);
+/* The plan that is driven, or was last. */
+unsigned ebb_drive_slot(void);
+/* A plan is driven, and nothing of it is in use but what outlives the step. */
+bool ebb_drive_at_boundary(void);
+/* At the end of a step: from here on the plan of another slot is driven. False: it is not installed, or something is in use. */
+bool ebb_drive_change(unsigned slot);
 
 /* The planned buffer for a request, or NULL: none is active, or the request was not planned, and the drive has
  * ended unless there is room. */
@@ -66,10 +95,10 @@ void ebb_drive_leave(const char *why);
 /* The program has waited: what is known by now of recomputed buffers is compared. */
 void ebb_drive_waited(void);
 
-/* True, once: recomputed buffers had other bits. The operations have lost their proofs in the recording; the
+/* True, once: the slot's recomputed buffers had other bits. The operations have lost their proofs in the recording; the
  * plan is no good any more and is left at the next boundary. */
-bool ebb_drive_refuted(void);
-/* Somebody else has found that out. */
+bool ebb_drive_refuted(unsigned slot);
+/* Somebody else has found that out, of what was driven last. */
 void ebb_drive_refute(void);
 
 #endif

@@ -17,9 +17,7 @@ static bool persists(const ebb_trace_buffer_t *b)
     return b->born == EBB_TRACE_NEVER;
 }
 
-/* The live buffer that the recording means, or NULL: it is gone, or not known. */
-static ebb_buffer_t *recorded_buffer(const ebb_recording_t *learned, ebb_buffer_t *const *present,
-                                     uint32_t id)
+ebb_buffer_t *ebb_recorded_buffer(const ebb_recording_t *learned, ebb_buffer_t *const *present, uint32_t id)
 {
     const ebb_trace_buffer_t *t = &learned->trace->buffer[id];
     if (ebb_trace_rotates(learned->trace, id)) {
@@ -35,20 +33,30 @@ bool ebb_drive_knows_all(const ebb_recording_t *learned, ebb_buffer_t *const *pr
 {
     for (uint32_t i = 0; i < learned->trace->buffer_count; i++)
         if (persists(&learned->trace->buffer[i]) && ebb_trace_rotates(learned->trace, i) &&
-            !recorded_buffer(learned, present, i))
+            !ebb_recorded_buffer(learned, present, i))
             return false;
     return true;
 }
 
-size_t ebb_drive_room(const ebb_recording_t *learned, ebb_buffer_t *const *present)
+bool ebb_drive_is_ready(const ebb_recording_t *learned)
 {
-    ebb_verify_prepare(learned->trace);
+    for (uint32_t i = 0; i < learned->trace->buffer_count; i++)
+        if (persists(&learned->trace->buffer[i]) && !ebb_trace_rotates(learned->trace, i) &&
+            !ebb_recorded_buffer(learned, NULL, i))
+            return false;
+    return true;
+}
+
+size_t ebb_drive_room(unsigned slot, const ebb_recording_t *learned, ebb_buffer_t *const *present)
+{
+    ebb_verify_prepare(ebb_share_drive(slot), learned->trace);
     ebb_heap_reclaim(SIZE_MAX, true);
-    size_t chunks = ebb_chunks_available();
+    size_t chunks = ebb_chunks_available() + ebb_share_room(learned);
     for (uint32_t i = 0; i < learned->trace->buffer_count; i++) {
         const ebb_trace_buffer_t *t = &learned->trace->buffer[i];
-        const ebb_buffer_t *b = persists(t) && ebb_is_large(t) ? recorded_buffer(learned, present, i) : NULL;
-        if (b && b->range->mapped)
+        const ebb_buffer_t *b =
+            persists(t) && ebb_is_large(t) ? ebb_recorded_buffer(learned, present, i) : NULL;
+        if (b && b->range->mapped && !ebb_share_has(b))
             chunks += b->range->chunk_count;
     }
     return chunks * EBB_CHUNK_BYTES;
@@ -77,9 +85,11 @@ static const char *find_persistent(ebb_buffer_t *const *present)
     for (uint32_t i = 0; i < D.trace->buffer_count; i++) {
         if (!persists(&D.trace->buffer[i]))
             continue;
-        ebb_buffer_t *b = recorded_buffer(D.learned, present, i);
+        ebb_buffer_t *b = ebb_recorded_buffer(D.learned, present, i);
         if (!b)
             return "a buffer that outlives the step is gone";
+        if (ebb_stays_itself(D.trace, i) && ebb_share_take(i, b))
+            continue;
         D.site[i].buffer = b;
         if (ebb_is_large(&D.trace->buffer[i]) && !note_where(&D.site[i])) {
             D.site[i].buffer = NULL; /* it stays as it is, the reactive half's */
@@ -88,6 +98,8 @@ static const char *find_persistent(ebb_buffer_t *const *present)
         b->tag = i + 1;
         b->held++; /* the reactive half leaves it alone until the plan is dissolved */
         D.site[i].found = true;
+        if (ebb_stays_itself(D.trace, i) && !ebb_share_add(i))
+            return "no host memory";
         D.living += ebb_trace_rotates(D.trace, i);
     }
     return NULL;
@@ -127,12 +139,19 @@ static bool find_rings(void)
     return D.period;
 }
 
+/* Other plans know it as well, perhaps. */
+static bool is_shared(uint32_t place)
+{
+    const ebb_settled_t *k = ebb_share_settled(place);
+    return k && k->shared;
+}
+
 /* Sends away what the plan has on the host when the step begins. */
 static bool settle_persistent(void)
 {
     for (uint32_t i = 0; i < D.trace->buffer_count; i++) {
         site_t *s = &D.site[i];
-        if (!s->range || !s->device || D.plan->place[i].at_start == EBB_ON_DEVICE)
+        if (!s->range || !s->device || D.plan->place[i].at_start == EBB_ON_DEVICE || is_shared(i))
             continue;
         if (ebb_residence_evict(s->buffer) || !note_where(s))
             return false;
@@ -140,35 +159,11 @@ static bool settle_persistent(void)
     return true;
 }
 
-/* ---- chunks ---- */
+/* ---- places ---- */
 
 static const uint32_t *chunks_of(uint32_t place)
 {
     return D.plan->chunk + D.plan->place[place].first_chunk;
-}
-
-static bool bind_chunks(void)
-{
-    size_t missing = D.plan->chunk_count;
-    for (uint32_t i = 0; i < D.trace->buffer_count; i++) {
-        const site_t *s = &D.site[i];
-        if (!s->range || !s->range->mapped)
-            continue;
-        for (uint32_t k = 0; k < s->range->chunk_count; k++) {
-            D.chunk[chunks_of(i)[k]] = s->range->chunk[k];
-            D.bound[chunks_of(i)[k]] = true;
-            missing--;
-        }
-    }
-    if (!ebb_heap_make_room(missing))
-        return false;
-    for (uint32_t c = 0; c < D.plan->chunk_count; c++)
-        if (!D.bound[c]) {
-            if (ebb_chunks_take(1, &D.chunk[c]))
-                return false;
-            D.bound[c] = true;
-        }
-    return true;
 }
 
 static bool map_place(uint32_t place)
@@ -216,7 +211,7 @@ static bool bring_in(void)
         return false;
     for (uint32_t i = 0; i < D.trace->buffer_count; i++) {
         site_t *s = &D.site[i];
-        if (s->device && s->host && !s->evicted) { /* never needed again */
+        if (s->device && s->host && !s->evicted && !is_shared(i)) { /* never needed again */
             ebb_pinned_free(s->host, s->host_bytes);
             s->host = NULL;
         }
@@ -318,7 +313,10 @@ static bool allocate(void)
 {
     size_t n = D.trace->operation_count, actions = D.plan->action_count;
     D.chunk = calloc((size_t)D.plan->chunk_count + 1, sizeof *D.chunk);
-    D.bound = calloc((size_t)D.plan->chunk_count + 1, sizeof *D.bound);
+    D.pool = calloc((size_t)D.plan->chunk_count + 1, sizeof *D.pool);
+    D.settled = malloc(((size_t)D.trace->buffer_count + 1) * sizeof *D.settled);
+    if (D.settled)
+        memset(D.settled, 0xff, ((size_t)D.trace->buffer_count + 1) * sizeof *D.settled);
     D.site = calloc((size_t)D.plan->place_count + 1, sizeof *D.site);
     D.at = calloc((size_t)D.trace->buffer_count + 1, sizeof *D.at);
     D.issued = calloc(n + 1, sizeof *D.issued);
@@ -332,8 +330,9 @@ static bool allocate(void)
     D.death = calloc((size_t)D.trace->buffer_count + 1, sizeof *D.death);
     D.stall = calloc(4 * n + 1, sizeof(CUevent));
     D.first_touch = ebb_trace_first_touches(D.trace);
-    return D.chunk && D.bound && D.site && D.at && D.issued && D.before && D.begun && D.done && D.recorded &&
-           D.join_first && D.join_action && D.death_first && D.death && D.stall && D.first_touch;
+    return D.chunk && D.pool && D.settled && D.site && D.at && D.issued && D.before && D.begun && D.done &&
+           D.recorded && D.join_first && D.join_action && D.death_first && D.death && D.stall &&
+           D.first_touch;
 }
 
 static const char *install(ebb_buffer_t *const *present)
@@ -349,13 +348,15 @@ static const char *install(ebb_buffer_t *const *present)
         return ebb_last_failure();
     if (!find_hosts())
         return "no pinned host memory";
-    if (!bind_chunks())
+    if (!ebb_share_bind_chunks())
         return "the chunks are not there";
     for (uint32_t i = 0; i < D.plan->place_count; i++)
         if (!map_place(i))
             return ebb_last_failure();
     if (!map_small() || !bring_in())
         return ebb_last_failure();
+    if (!ebb_share_note_chunks())
+        return "no host memory";
     list_deaths();
     if (!find_rivals() || !make_events() || !list_joins() || !ebb_verify_set_up() || !ebb_tolerate_set_up() ||
         !ebb_guard_set_up())
@@ -363,8 +364,12 @@ static const char *install(ebb_buffer_t *const *present)
     return NULL;
 }
 
-bool ebb_drive_install(ebb_recording_t *learned, const ebb_plan_t *plan, ebb_buffer_t *const *present)
+bool ebb_drive_install(unsigned slot, ebb_recording_t *learned, const ebb_plan_t *plan,
+                       ebb_buffer_t *const *present)
 {
+    const CUresult error = ebb_driver.cuCtxSynchronize();
+    ebb_share_begin();
+    ebb_share_select(slot);
     D = (drive_t){.counts = D.counts,
                   .clock = D.clock,
                   .hashes = D.hashes,
@@ -375,16 +380,15 @@ bool ebb_drive_install(ebb_recording_t *learned, const ebb_plan_t *plan, ebb_buf
     D.trace = learned->trace;
     D.plan = plan;
     D.stream = learned->stream;
-    if (ebb_driver.cuCtxSynchronize())
-        return false;
+    D.installed = true;
     ebb_residence_waited();
     ebb_heap_reclaim(SIZE_MAX, true);
-    const char *wrong = install(present);
+    const char *wrong = error ? "the device has failed" : install(present);
     if (wrong) {
         ebb_log(EBB_WARN, "the plan could not be installed: %s", wrong);
         ebb_driver.cuCtxSynchronize();
         ebb_guard_tear_down();
-        ebb_drive_dissolve();
+        ebb_share_dissolve();
         ebb_tolerate_tear_down();
         ebb_drive_forget();
         return false;
@@ -401,16 +405,16 @@ bool ebb_drive_install(ebb_recording_t *learned, const ebb_plan_t *plan, ebb_buf
 /* What stays where it is keeps its chunks. */
 static void keep_chunks(uint32_t place)
 {
-    for (uint32_t k = 0; k < D.plan->place[place].chunk_count; k++)
-        D.bound[chunks_of(place)[k]] = false;
+    const ebb_settled_t *k = ebb_share_settled(place);
+    for (uint32_t i = 0; k && i < k->chunk_count; i++)
+        ebb_share_keep_chunk(k->chunk[i]);
+    for (uint32_t i = 0; !k && D.pool && i < D.plan->place[place].chunk_count; i++)
+        ebb_share_keep_chunk(D.pool[chunks_of(place)[i]]);
 }
 
-static void dissolve_site(uint32_t place)
+void ebb_site_release(site_t *s, uint32_t place)
 {
-    site_t *s = &D.site[place];
-    if (s->buffer && s->range && s->device && s->range->mapped) {
-        keep_chunks(place);
-    } else if (s->range) {
+    if (s->range && !(s->buffer && s->device && s->range->mapped)) {
         if (s->range->mapped && ebb_range_unmap_from(s->range))
             ebb_log(EBB_WARN, "%s", ebb_last_failure());
         if (!s->buffer) {
@@ -431,15 +435,15 @@ static void dissolve_site(uint32_t place)
     free(s->rival);
 }
 
-void ebb_drive_dissolve(void)
+void ebb_drive_take_apart(void)
 {
     ebb_verify_tear_down();
     ebb_step_clock_stop(&D.clock);
-    for (uint32_t i = 0; D.site && i < D.plan->place_count; i++)
-        dissolve_site(i);
-    for (uint32_t c = 0; D.bound && c < D.plan->chunk_count; c++)
-        if (D.bound[c])
-            ebb_chunks_give(1, &D.chunk[c]);
+    for (uint32_t i = 0; D.site && i < D.plan->place_count; i++) {
+        if (D.site[i].buffer && D.site[i].range && D.site[i].device && D.site[i].range->mapped)
+            keep_chunks(i);
+        ebb_site_release(&D.site[i], i);
+    }
     if (D.small_slab)
         ebb_slab_close(D.small_slab);
     else if (D.small_range && (!D.small_range->mapped || !ebb_range_unmap(D.small_range)))
@@ -456,7 +460,8 @@ void ebb_drive_dissolve(void)
         if (D.stall[i])
             ebb_driver.cuEventDestroy(D.stall[i]);
     free(D.chunk);
-    free(D.bound);
+    free(D.pool);
+    free(D.settled);
     free(D.site);
     free(D.at);
     free(D.before);
@@ -470,7 +475,7 @@ void ebb_drive_dissolve(void)
     free(D.first_touch);
     free(D.stall);
     D.chunk = NULL;
-    D.bound = NULL;
+    D.pool = D.settled = NULL;
     D.site = NULL;
     D.at = NULL;
     D.before = D.begun = D.done = D.stall = NULL;
@@ -478,5 +483,5 @@ void ebb_drive_dissolve(void)
     D.join_first = D.join_action = D.death_first = D.death = D.first_touch = NULL;
     D.small_slab = NULL;
     D.small_range = NULL;
-    D.active = false;
+    D.active = D.installed = false;
 }

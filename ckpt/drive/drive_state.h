@@ -1,4 +1,4 @@
-/* drive_state.h: what drive.c, drive_install.c and drive_verify.c share. */
+/* drive_state.h: what the files of this room share. */
 #ifndef EBB_DRIVE_STATE_H
 #define EBB_DRIVE_STATE_H
 
@@ -34,15 +34,21 @@ typedef struct check {
     void *copy;        /* pinned, while there is one */
 } check_t;
 
+/* Buffers of other plans that are installed have this tag. */
+#define EBB_PARKED UINT32_MAX
+
+/* One plan's, in its slot. */
 typedef struct drive {
-    bool active;
+    bool installed;
+    bool active;              /* and driven */
     ebb_recording_t *learned; /* borrowed */
     const ebb_trace_t *trace; /* learned->trace */
     const ebb_plan_t *plan;   /* borrowed */
     ebb_stream_t *stream;     /* compute */
 
     ebb_chunk_t *chunk; /* [plan->chunk_count] */
-    bool *bound;        /* [plan->chunk_count] */
+    uint32_t *pool;     /* [plan->chunk_count] which of all plans' chunks that is (drive_share.c) */
+    uint32_t *settled;  /* [buffers] among those that plans share; NEVER: it is this plan's alone */
     site_t *site;       /* [plan->place_count] */
     uint32_t *at;       /* [buffers] in which place each is in this step (rotate.h) */
     uint32_t period;    /* of that, in steps */
@@ -88,11 +94,12 @@ typedef struct drive {
     bool refuted; /* see ebb_drive_refuted */
     ebb_drive_pace_t pace;
 
-    ebb_step_clock_t clock;    /* the same */
-    ebb_drive_counts_t counts; /* of all drives */
+    ebb_step_clock_t clock;    /* of all drives in this slot */
+    ebb_drive_counts_t counts; /* the same; but for its times (ebb_drive_counts) */
 } drive_t;
 
-extern drive_t ebb_drive;
+extern drive_t *ebb_driven; /* the plan that is driven, else the one that was last */
+#define ebb_drive (*ebb_driven)
 
 static inline bool ebb_is_large(const ebb_trace_buffer_t *b)
 {
@@ -119,8 +126,43 @@ static inline bool ebb_stays_itself(const ebb_trace_t *t, uint32_t buffer)
 /* The large place's chunks are written now: it has content, its rivals have lost theirs. */
 void ebb_site_take(uint32_t place);
 
-/* drive_install.c: undoes an installation, whole or in part. The device must be idle. */
-void ebb_drive_dissolve(void);
+/* The live buffer that the recording means, or NULL: it is gone, or not known. */
+ebb_buffer_t *ebb_recorded_buffer(const ebb_recording_t *learned, ebb_buffer_t *const *present, uint32_t id);
+
+/* drive_install.c: undoes an installation, whole or in part, but for what plans share. The device must be idle. */
+void ebb_drive_take_apart(void);
+/* A place's buffer, if it has one, is residence's again, its range and its host block too. Its chunks stay as they are. */
+void ebb_site_release(site_t *site, uint32_t place);
+
+/* drive_share.c. A buffer that outlives the step and is itself in every one, as all plans that are installed have it. */
+typedef struct ebb_settled {
+    ebb_buffer_t *buffer;
+    site_t site; /* while the driven plan does not know it; else that has it, and there is no buffer here */
+    ebb_start_t start; /* between steps */
+    uint32_t *chunk;   /* [chunk_count] in the pool; NULL: it has no place yet, or is small */
+    uint32_t chunk_count;
+    bool shared; /* more than one plan has it */
+} ebb_settled_t;
+ebb_settled_t *ebb_share_settled(uint32_t place); /* NULL: it is none of them */
+/* Another plan is about to be installed: the driven one rests. */
+void ebb_share_begin(void);
+void ebb_share_select(unsigned slot);
+drive_t *ebb_share_drive(unsigned slot);
+/* A buffer of the plan that is being installed: true, if it is settled already: it has its site. Else, when it has one: it is
+ * settled from now on; false: no host memory. */
+bool ebb_share_take(uint32_t place, const ebb_buffer_t *buffer);
+bool ebb_share_add(uint32_t place);
+bool ebb_share_has(const ebb_buffer_t *buffer);
+/* Chunks for all of the plan's, new ones as far as none are free between steps; and which of them settled buffers have got. */
+bool ebb_share_bind_chunks(void);
+bool ebb_share_note_chunks(void);
+uint32_t ebb_share_add_chunk(ebb_chunk_t chunk); /* NEVER: no host memory */
+ebb_chunk_t ebb_share_chunk(uint32_t index);
+void ebb_share_keep_chunk(uint32_t index); /* it is not given back in the end */
+/* Chunks of installed plans that another one's places could lie on. */
+size_t ebb_share_room(const ebb_recording_t *learned);
+/* All plans are taken apart. The device must be idle. */
+void ebb_share_dissolve(void);
 
 /* drive.c: frees what is needed after that, if nobody has taken it: the operations as they were issued. */
 void ebb_drive_forget(void);
@@ -151,8 +193,8 @@ bool ebb_tolerate_early_free(uint32_t buffer);
 void ebb_tolerate_freed(site_t *site);
 
 /* drive_verify.c: comparing what is recomputed with what was dropped. */
-bool ebb_verify_prepare(
-    const ebb_trace_t *trace); /* takes the memory that it needs on the device, before a plan is made */
+/* Takes the memory that it needs on the device, before a plan is made. */
+bool ebb_verify_prepare(drive_t *drive, const ebb_trace_t *trace);
 bool ebb_verify_set_up(void);
 void ebb_verify_tear_down(void); /* the device must be idle */
 /* The plan is being left: fills in what is known of a content that is given up, its hash and its copy. */

@@ -92,6 +92,8 @@ static bool is_harmless_to(const ebb_operation_t *op, const ebb_buffer_t *b)
 {
     if (!b->tag)
         return true;
+    if (b->tag == EBB_PARKED)
+        return false;
     const site_t *s = ebb_site_of(b->tag - 1);
     if (s->range && !s->device)
         return false;

@@ -21,22 +21,22 @@
 
 enum { FIRST_STEPS = 2, MOST_CHECKS = 4096 };
 
-bool ebb_verify_prepare(const ebb_trace_t *trace)
+bool ebb_verify_prepare(drive_t *d, const ebb_trace_t *trace)
 {
-    const size_t bytes = 2 * MOST_CHECKS * sizeof *D.arrived;
+    const size_t bytes = 2 * MOST_CHECKS * sizeof *d->arrived;
     unsigned slots = 0;
     for (uint32_t i = 0; i < trace->buffer_count; i++)
         slots += ebb_is_large(&trace->buffer[i]) ? 2 : 0;
-    if (slots > D.hash_slots) {
-        ebb_hashes_delete(D.hashes);
-        D.hashes = ebb_hashes_new(slots);
-        D.hash_slots = D.hashes ? slots : 0;
+    if (slots > d->hash_slots) {
+        ebb_hashes_delete(d->hashes);
+        d->hashes = ebb_hashes_new(slots);
+        d->hash_slots = d->hashes ? slots : 0;
     }
-    if (!D.arrived)
-        D.arrived = ebb_own_pinned_alloc(bytes);
-    if (!D.verdict)
-        D.verdict = ebb_own_alloc(bytes, NULL);
-    return D.hash_slots >= slots && D.arrived && D.verdict;
+    if (!d->arrived)
+        d->arrived = ebb_own_pinned_alloc(bytes);
+    if (!d->verdict)
+        d->verdict = ebb_own_alloc(bytes, NULL);
+    return d->hash_slots >= slots && d->arrived && d->verdict;
 }
 
 /* The replay that completes what `discard` gave up: the last one that writes its place before something else
@@ -81,7 +81,7 @@ static bool allocate(void)
 
 bool ebb_verify_set_up(void)
 {
-    if (!ebb_verify_prepare(D.trace) || !allocate())
+    if (!ebb_verify_prepare(&D, D.trace) || !allocate())
         return false;
     for (uint32_t i = 0; i < D.plan->action_count; i++) {
         if (D.plan->action[i].kind != EBB_DISCARD)

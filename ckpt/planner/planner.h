@@ -8,6 +8,7 @@
 #ifndef EBB_PLANNER_H
 #define EBB_PLANNER_H
 
+#include "boundary.h"
 #include "simulate.h"
 
 typedef struct ebb_plan_request {
@@ -20,6 +21,7 @@ typedef struct ebb_plan_request {
     double max_cost;     /* recompute nothing that costs more than this many times its transfer both ways;
                             0: no limit. Ignored without offload, and by fixed strategies */
     uint64_t min_gap_ns; /* offload nothing that lies idle for less */
+    const ebb_boundary_t *boundary; /* that the plan agrees with; borrowed. NULL: none */
     uint64_t *
         smallest; /* if not NULL, gets the least device bytes that would have done, as far as they are known; 0: they are
                             not */

@@ -97,6 +97,13 @@ static double link_ns(const ebb_planner_walk_t *w, uint32_t buffer, bool in)
     return w->taste->caution * (double)ebb_model_transfer_ns(w->model, buffer, in);
 }
 
+/* Where it is at the boundary is not for this plan to say. */
+static bool is_agreed_on(const ebb_planner_walk_t *w, uint32_t buffer)
+{
+    const ebb_boundary_t *b = w->model->request->boundary;
+    return b && b->start[buffer] != EBB_NOT_THERE && !w->schedule->on_host[buffer];
+}
+
 static double offload_price(const ebb_planner_walk_t *w, uint32_t buffer)
 {
     const ebb_model_t *m = w->model;
@@ -104,7 +111,7 @@ static double offload_price(const ebb_planner_walk_t *w, uint32_t buffer)
     const ebb_model_buffer_t *b = &m->buffer[buffer];
     bool wraps = b->persistent && (s->next == 0 || s->next == b->use_count);
     double now = begin_of(w, w->point), from, to, total = step_ns(w);
-    if (!w->taste->offload || (wraps && s->next && !w->may_wrap) ||
+    if (!w->taste->offload || (wraps && ((s->next && !w->may_wrap) || is_agreed_on(w, buffer))) ||
         (!s->has_block && w->host_bytes + m->trace->buffer[buffer].bytes > m->request->host_bytes))
         return INFINITY;
     /* What a replay takes must have been copied out before the operation ahead of it. */

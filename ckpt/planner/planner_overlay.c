@@ -6,6 +6,8 @@
  * blocks lie in lists by that moment. Who begins a stay takes what is free for hardly longer than needed (best fit), a place with
  * several stays what is free in all of them. Where every place has one stay that is optimal: chunks are added only when all are
  * busy.
+ *
+ * Places whose chunks the request's boundary fixes have booked them before the sweep begins.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -254,6 +256,61 @@ static void turn(sweep_t *w, uint32_t position)
     }
 }
 
+/* ---- places that are given ---- */
+
+static bool is_given(const sweep_t *w, uint32_t place)
+{
+    const ebb_boundary_t *b = w->model->request->boundary;
+    return b && place < b->buffer_count && ebb_boundary_chunks(b, place);
+}
+
+/* Books a stay among those that the block has. False: it is taken then, or no memory. */
+static bool book_given(sweep_t *w, uint32_t block, const ebb_stay_t *s)
+{
+    uint32_t before = EBB_NONE, at = w->block[block].booking;
+    for (; at != EBB_NONE && w->booking[at].first < s->first; at = w->booking[at].next)
+        before = at;
+    if ((before != EBB_NONE && w->booking[before].last >= s->first) ||
+        (at != EBB_NONE && w->booking[at].first <= s->last))
+        return false;
+    const uint32_t made = new_booking(w, s->first, s->last, at);
+    if (!w->failed)
+        *(before == EBB_NONE ? &w->block[block].booking : &w->booking[before].next) = made;
+    return !w->failed;
+}
+
+/* Of a place: its chunks, for all its stays from this one on. */
+static bool seat_given(sweep_t *w, uint32_t place, uint32_t stay)
+{
+    const ebb_boundary_t *b = w->model->request->boundary;
+    const uint32_t first = w->overlay->first[place], count = w->overlay->first[place + 1] - first;
+    if (stay == EBB_NONE || !is_given(w, place))
+        return true;
+    if (count != ebb_boundary_chunks(b, place))
+        return false;
+    for (; w->got[place] < count; w->got[place]++) {
+        const uint32_t chunk = b->chunk[b->first[place] + w->got[place]];
+        w->overlay->chunk[first + w->got[place]] = chunk;
+        for (uint32_t i = stay; i != EBB_NONE; i = w->next_stay[i])
+            if (!book_given(w, chunk, &w->schedule->stay[i]))
+                return false;
+    }
+    return true;
+}
+
+/* Block i is the boundary's chunk i. */
+static bool make_given(sweep_t *w)
+{
+    const ebb_boundary_t *b = w->model->request->boundary;
+    if (b && b->chunk_count > w->limit)
+        return false;
+    for (; b && w->top < b->chunk_count && !w->failed; w->top++)
+        new_block(w, w->top, 1);
+    return !w->failed;
+}
+
+/* ---- sweeps ---- */
+
 /* Places by their first stays; those with several, and of those that begin together the longer ones, come first. */
 static bool list_stays(sweep_t *w, uint32_t places)
 {
@@ -266,10 +323,15 @@ static bool list_stays(sweep_t *w, uint32_t places)
         w->next_stay[i] = later[s->stay[i].place];
         later[s->stay[i].place] = i;
     }
-    for (int several = 0; several < 2; several++) /* each goes to the head of its list */
+    bool good = make_given(w);
+    for (uint32_t i = 0; i < places && good; i++)
+        good = seat_given(w, i, later[i]);
+    for (uint32_t i = 0; i < w->top && good; i++)
+        set_free(w, i);
+    for (int several = 0; several < 2 && good; several++) /* each goes to the head of its list */
         for (uint32_t i = 0; i < places; i++) {
             const uint32_t stay = later[i];
-            if (stay == EBB_NONE || (w->next_stay[stay] != EBB_NONE) != several)
+            if (stay == EBB_NONE || (w->next_stay[stay] != EBB_NONE) != several || is_given(w, i))
                 continue;
             uint32_t *link = &w->first_at[s->stay[stay].first];
             while (*link != EBB_NONE && (w->next_stay[*link] != EBB_NONE) == several &&
@@ -279,10 +341,8 @@ static bool list_stays(sweep_t *w, uint32_t places)
             *link = stay;
         }
     free(later);
-    return true;
+    return good;
 }
-
-/* ---- sweeps ---- */
 
 static uint32_t *nowhere(size_t count)
 {

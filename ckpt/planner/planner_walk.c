@@ -246,6 +246,14 @@ static uint32_t *deaths_of(const ebb_model_t *m)
     return death;
 }
 
+/* What must be on the host when the step begins. That the rest stays on the device is offload_price's business. */
+static void agree(ebb_schedule_t *s, const ebb_model_t *m)
+{
+    const ebb_boundary_t *b = m->request->boundary;
+    for (uint32_t i = 0; b && i < m->trace->buffer_count; i++)
+        s->on_host[i] = m->buffer[i].chunks && b->start[i] == EBB_ON_HOST;
+}
+
 bool ebb_schedule_walk(ebb_schedule_t *s, const ebb_model_t *m, const ebb_taste_t *taste)
 {
     enum { ROUNDS = 4, SEARCHES = 64 };
@@ -260,6 +268,8 @@ bool ebb_schedule_walk(ebb_schedule_t *s, const ebb_model_t *m, const ebb_taste_
     w.seen = malloc(operations * sizeof *w.seen);
     free(s->on_host);
     s->on_host = calloc(buffers, sizeof *s->on_host);
+    if (s->on_host)
+        agree(s, m);
     bool good = w.seat && w.resident && w.away && w.ranking && w.due && w.death && w.seen && s->on_host;
     for (int round = 0; good && round < ROUNDS; round++) {
         memset(w.seat, 0, buffers * sizeof *w.seat);

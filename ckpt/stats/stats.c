@@ -83,7 +83,7 @@ void ebb_statistics_gather(ebb_statistics_t *out, ebb_device_list_t *devices)
         .kept_bytes = s.plan.kept_bytes,
         .offloaded_bytes = s.plan.offloaded_bytes,
         .dropped_bytes = s.plan.dropped_bytes,
-        .predicted_peak_bytes = s.plans ? s.plan.peak_bytes + s.reserved_bytes : 0,
+        .predicted_peak_bytes = s.plans ? s.predicted_peak_bytes : 0,
         .driven_peak_bytes = d.peak_bytes,
         .unchanged = u.unchanged,
         .step_found_after = s.found_after,
@@ -94,6 +94,7 @@ void ebb_statistics_gather(ebb_statistics_t *out, ebb_device_list_t *devices)
         .reactive_replays = r.replays,
         .driven_ns = d.ns,
         .driven_timed = d.timed,
+        .changes = d.changes,
     };
     gather_kinds(&s, out);
 }

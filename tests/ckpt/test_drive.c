@@ -12,54 +12,7 @@
 
 #include <cmocka.h>
 
-#include "program.h"
-
-static char stats_path[64];
-
-typedef struct statistics {
-    double driven, fallbacks, rebuilt, mismatches, verified, dropped, offloaded, peak, predicted_peak,
-        driven_peak, replays /* but by plans */, tolerated;
-} statistics_t;
-
-/* With the environment `settings` ("A=1 B=2") before the program. */
-static program_run_t run(const char *settings, const char *arguments)
-{
-    static program_run_t out;
-    char command[1280];
-    snprintf(command, sizeof command, "%s %s %s", settings, getenv("TEST_LOOP"), arguments);
-    program_run(command, &out);
-    return out;
-}
-
-static double statistic(const char *key)
-{
-    return program_statistic(stats_path, NULL, key);
-}
-
-/* By the computed clock: what a lesson can afford to prove depends on times, and so does the step in which driving begins.
- * It never takes more than 16 lessons. */
-static program_run_t run_under_ebb(const char *settings, const char *arguments, statistics_t *s)
-{
-    char all[1024];
-    snprintf(all, sizeof all,
-             "SOFTGPU_SCHEDULER=deterministic SOFTGPU_SEED=1 LD_PRELOAD=%s EBB_STATS=%s EBB_LOG=info %s",
-             getenv("TEST_LIBEBB"), stats_path, settings);
-    program_run_t out = run(all, arguments);
-    *s = (statistics_t){
-        statistic("steps_driven"),      statistic("fallbacks"),        statistic("rebuilt"),
-        statistic("mismatches"),        statistic("verified"),         statistic("dropped"),
-        statistic("offloaded"),         statistic("peak_bytes"),       statistic("predicted_peak_bytes"),
-        statistic("driven_peak_bytes"), statistic("reactive_replays"), statistic("tolerated")};
-    return out;
-}
-
-static void assert_same(const program_run_t *a, const program_run_t *b, const char *what)
-{
-    if (a->status || b->status || strcmp(a->output, b->output))
-        fail_msg("%s: exit codes %d and %d, %s and %s: %s", what, WEXITSTATUS(a->status),
-                 WEXITSTATUS(b->status), a->output, b->output, b->log);
-    assert_true(strlen(a->output) >= 16);
-}
+#include "loop_run.h"
 
 /* The first launch of a kernel in a trace. */
 static void find_launch(const char *trace, const char *kernel, char line[4096])
@@ -84,17 +37,14 @@ static void modes_of(const char *trace, const char *kernel, char out[16])
     out[count] = 0;
 }
 
-/* The device has 60% of what the program would hold, and nothing else. */
-#define TIGHT "SOFTGPU_MEMORY=52MiB "
-
 static void program_that_keeps_to_its_step_is_driven(void **state)
 {
     (void)state;
     static const char *const means[] = {TIGHT, TIGHT "EBB_RECOMPUTE=0", TIGHT "EBB_OFFLOAD=0"};
-    program_run_t without = run("", "steps=26");
+    program_run_t without = loop_run("", "steps=26");
     for (int i = 0; i < 3; i++) {
-        statistics_t s;
-        program_run_t with = run_under_ebb(means[i], "steps=26", &s);
+        loop_statistics_t s;
+        program_run_t with = loop_under_ebb(means[i], "steps=26", &s);
         assert_same(&without, &with, means[i]);
         print_message("%s: %.0f of 26 steps driven, %.0f offloaded, %.0f dropped, %.0f verified\n", means[i],
                       s.driven, s.offloaded, s.dropped, s.verified);
@@ -116,9 +66,9 @@ static void buffers_that_are_others_in_each_step_are_driven(void **state)
                  {"keep=2 swap=1 steps=26", "SOFTGPU_MEMORY=76MiB EBB_OFFLOAD=0"},
                  {"keep=1 swap=1 layers=4 each=14 steps=54", "SOFTGPU_MEMORY=50MiB"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        statistics_t s;
-        program_run_t without = run("", cases[i].arguments);
-        program_run_t with = run_under_ebb(cases[i].means, cases[i].arguments, &s);
+        loop_statistics_t s;
+        program_run_t without = loop_run("", cases[i].arguments);
+        program_run_t with = loop_under_ebb(cases[i].means, cases[i].arguments, &s);
         print_message("%s, %s: %.0f steps driven, left %.0f times, %.0f offloaded, %.0f dropped\n",
                       cases[i].arguments, cases[i].means, s.driven, s.fallbacks, s.offloaded, s.dropped);
         assert_same(&without, &with, cases[i].arguments);
@@ -136,10 +86,10 @@ static void every_policy_is_driven_to_the_same_bits(void **state)
                                         "EBB_POLICY=selective",
                                         "EBB_POLICY=recursive",
                                         "EBB_POLICY=revolve:2"};
-    program_run_t without = run("", "steps=22");
+    program_run_t without = loop_run("", "steps=22");
     for (size_t i = 0; i < sizeof means / sizeof means[0]; i++) {
-        statistics_t s;
-        program_run_t with = run_under_ebb(means[i], "steps=22", &s);
+        loop_statistics_t s;
+        program_run_t with = loop_under_ebb(means[i], "steps=22", &s);
         assert_same(&without, &with, means[i]);
         assert_true(s.driven >= 4 && s.mismatches == 0);
         assert_true(i ? !s.offloaded : s.offloaded > 0 && !s.dropped);
@@ -153,16 +103,16 @@ static void given_plan_is_driven_if_it_is_good(void **state)
 {
     (void)state;
     char plan[80], settings[256];
-    statistics_t s;
-    snprintf(plan, sizeof plan, "%s.plan", stats_path);
+    loop_statistics_t s;
+    snprintf(plan, sizeof plan, "%s.plan", loop_stats);
     snprintf(settings, sizeof settings, "EBB_POLICY=offload EBB_LINK=100GB EBB_SAVE_PLAN=%s", plan);
-    program_run_t without = run("", "steps=32");
-    program_run_t with = run_under_ebb(settings, "steps=32", &s);
+    program_run_t without = loop_run("", "steps=32");
+    program_run_t with = loop_under_ebb(settings, "steps=32", &s);
     assert_same(&without, &with, settings);
     const double offloaded = s.offloaded;
     assert_true(offloaded > 0);
     snprintf(settings, sizeof settings, "EBB_PLAN=%s", plan);
-    with = run_under_ebb(settings, "steps=32", &s);
+    with = loop_under_ebb(settings, "steps=32", &s);
     assert_same(&without, &with, settings);
     assert_non_null(strstr(with.log, "is good for this step"));
     assert_true(s.offloaded == offloaded && s.driven >= 8);
@@ -170,7 +120,7 @@ static void given_plan_is_driven_if_it_is_good(void **state)
     assert_non_null(f);
     fputs("{\"ebb_plan\": 7", f);
     fclose(f);
-    with = run_under_ebb(settings, "steps=32", &s);
+    with = loop_under_ebb(settings, "steps=32", &s);
     assert_same(&without, &with, settings);
     assert_non_null(strstr(with.log, "is not driven, ebb makes its own: line 1: "));
     assert_true(s.offloaded == 0 && s.driven >= 8);
@@ -184,10 +134,10 @@ static void program_that_leaves_the_plan_comes_back(void **state)
     for (int seed = 1; seed <= 6; seed++) {
         static const char *const means[] = {TIGHT "EBB_OFFLOAD=0", TIGHT, TIGHT "EBB_RECOMPUTE=0"};
         char arguments[64];
-        statistics_t s;
+        loop_statistics_t s;
         snprintf(arguments, sizeof arguments, "steps=40 deviate=%d", seed);
-        program_run_t without = run("", arguments);
-        program_run_t with = run_under_ebb(means[seed % 3], arguments, &s);
+        program_run_t without = loop_run("", arguments);
+        program_run_t with = loop_under_ebb(means[seed % 3], arguments, &s);
         print_message("seed %d, %s: %.0f steps driven, left %.0f times, %.0f contents rebuilt\n", seed,
                       means[seed % 3], s.driven, s.fallbacks, s.rebuilt);
         assert_same(&without, &with, arguments);
@@ -210,9 +160,9 @@ static void program_that_leaves_the_plan_at_any_launch_loses_nothing(void **stat
     static const char *const arguments[] = {"layers=5 each=10 steps=58", "layers=5 each=10 steps=58",
                                             "layers=5 each=10 steps=58 through=1"};
     for (int i = 0; i < 3; i++) {
-        statistics_t s;
-        program_run_t without = run("", arguments[i]);
-        program_run_t with = run_under_ebb(means[i], arguments[i], &s);
+        loop_statistics_t s;
+        program_run_t without = loop_run("", arguments[i]);
+        program_run_t with = loop_under_ebb(means[i], arguments[i], &s);
         print_message("%s: %.0f steps driven, left %.0f times, %.0f contents rebuilt by %.0f launches\n",
                       means[i], s.driven, s.fallbacks, s.rebuilt, s.replays);
         assert_same(&without, &with, means[i]);
@@ -229,10 +179,10 @@ static void program_that_does_a_little_more_stays_with_the_plan(void **state)
     (void)state;
     static const char *const means[] = {"SOFTGPU_MEMORY=44MiB EBB_OFFLOAD=0",
                                         "SOFTGPU_MEMORY=44MiB EBB_RECOMPUTE=0"};
-    program_run_t without = run("", "layers=5 more=12 steps=60");
+    program_run_t without = loop_run("", "layers=5 more=12 steps=60");
     for (int i = 0; i < 2; i++) {
-        statistics_t s;
-        program_run_t with = run_under_ebb(means[i], "layers=5 more=12 steps=60", &s);
+        loop_statistics_t s;
+        program_run_t with = loop_under_ebb(means[i], "layers=5 more=12 steps=60", &s);
         print_message("%s: %.0f steps driven, left %.0f times, %.0f tolerated, %.0f contents rebuilt\n",
                       means[i], s.driven, s.fallbacks, s.tolerated, s.rebuilt);
         assert_same(&without, &with, means[i]);
@@ -247,14 +197,14 @@ static void guard_finds_an_access_that_nobody_has_seen(void **state)
     static const char *const means[] = {TIGHT "EBB_GUARD=1", TIGHT "EBB_GUARD=1 EBB_OFFLOAD=0"};
     static const char *const arguments[] = {"steps=24 peek=999 keep=1 more=16",
                                             "steps=24 peek=999 deviate=3"};
-    statistics_t s;
+    loop_statistics_t s;
     for (int i = 0; i < 2; i++) {
-        program_run_t without = run("", arguments[i]);
-        program_run_t with = run_under_ebb(means[i], arguments[i], &s);
+        program_run_t without = loop_run("", arguments[i]);
+        program_run_t with = loop_under_ebb(means[i], arguments[i], &s);
         assert_same(&without, &with, arguments[i]);
         assert_true(s.driven >= 4 && s.mismatches == 0);
     }
-    program_run_t with = run_under_ebb(means[0], "steps=28 peek=24", &s);
+    program_run_t with = loop_under_ebb(means[0], "steps=28 peek=24", &s);
     assert_int_equal(WEXITSTATUS(with.status), 3);
     const char *told = strstr(with.log, "EBB_GUARD: CUDA_ERROR_ILLEGAL_ADDRESS behind operation ");
     assert_true(told && strstr(told, "peek_kernel"));
@@ -265,14 +215,14 @@ static void copies_that_come_late_lead_to_a_new_plan(void **state)
 {
     (void)state;
     static const char *const links[] = {"EBB_LINK=26GB", "EBB_LINK=100GB"};
-    program_run_t without = run("", "steps=40");
+    program_run_t without = loop_run("", "steps=40");
     for (int i = 0; i < 2; i++) {
         char settings[128];
-        statistics_t s;
+        loop_statistics_t s;
         snprintf(settings, sizeof settings, TIGHT "SOFTGPU_PROFILE=H100 EBB_RECOMPUTE=0 %s", links[i]);
-        program_run_t with = run_under_ebb(settings, "steps=40", &s);
+        program_run_t with = loop_under_ebb(settings, "steps=40", &s);
         assert_same(&without, &with, settings);
-        assert_int_equal(statistic("replans"), i);
+        assert_int_equal(loop_statistic("replans"), i);
         assert_int_equal(strstr(with.log, "a new plan: the program waited") != NULL, i);
         assert_true(s.driven >= 20 && s.driven_peak == s.predicted_peak);
     }
@@ -283,16 +233,16 @@ static void memory_that_is_taken_away_leads_to_a_new_plan(void **state)
 {
     (void)state;
     static const char *const means[] = {"EBB_RECOMPUTE=0", "EBB_OFFLOAD=0"};
-    program_run_t without = run("", "steps=40 grow=26");
+    program_run_t without = loop_run("", "steps=40 grow=26");
     for (int i = 0; i < 2; i++) {
         char settings[128];
-        statistics_t s;
+        loop_statistics_t s;
         snprintf(settings, sizeof settings, "SOFTGPU_MEMORY=60MiB %s", means[i]);
-        program_run_t with = run_under_ebb(settings, "steps=40 grow=26", &s);
+        program_run_t with = loop_under_ebb(settings, "steps=40 grow=26", &s);
         assert_same(&without, &with, settings);
-        assert_int_equal(statistic("replans"), 1);
+        assert_int_equal(loop_statistic("replans"), 1);
         assert_non_null(strstr(with.log, "the rest has grown"));
-        assert_true(s.driven >= 20 && s.predicted_peak + statistic("overhead_bytes") <= 60 << 20);
+        assert_true(s.driven >= 20 && s.predicted_peak + loop_statistic("overhead_bytes") <= 60 << 20);
     }
 }
 
@@ -300,19 +250,19 @@ static void memory_that_is_taken_away_leads_to_a_new_plan(void **state)
 static void write_that_was_never_seen_is_noticed(void **state)
 {
     (void)state;
-    statistics_t s;
-    program_run_t without = run("", "steps=24 flag=9");
+    loop_statistics_t s;
+    program_run_t without = loop_run("", "steps=24 flag=9");
     program_run_t with =
-        run_under_ebb(TIGHT "EBB_OFFLOAD=0", "steps=24 flag=9", &s); /* the first driven step */
+        loop_under_ebb(TIGHT "EBB_OFFLOAD=0", "steps=24 flag=9", &s); /* the first driven step */
     assert_same(&without, &with, "flag in the first driven step");
     print_message("%.0f mismatches, %.0f steps driven\n", s.mismatches, s.driven);
     assert_true(s.mismatches > 0);
-    with = run_under_ebb(TIGHT "EBB_OFFLOAD=0", "steps=28 flag=20", &s); /* long after */
+    with = loop_under_ebb(TIGHT "EBB_OFFLOAD=0", "steps=28 flag=20", &s); /* long after */
     assert_int_equal(WEXITSTATUS(with.status), 3);
     assert_non_null(strstr(with.log, "other bits")); /* noticed in the step, or when the plan is left */
     assert_non_null(strstr(with.log, "cudaErrorLaunchFailure"));
-    with = run_under_ebb(TIGHT "EBB_RECOMPUTE=0", "steps=28 flag=20", &s);
-    without = run("", "steps=28 flag=20");
+    with = loop_under_ebb(TIGHT "EBB_RECOMPUTE=0", "steps=28 flag=20", &s);
+    without = loop_run("", "steps=28 flag=20");
     assert_same(&without, &with, "offloaded only");
 }
 
@@ -322,10 +272,10 @@ static void leaving_with_unseen_writes_is_never_silently_wrong(void **state)
     (void)state;
     for (int seed = 1; seed <= 3; seed++) {
         char arguments[64];
-        statistics_t s;
+        loop_statistics_t s;
         snprintf(arguments, sizeof arguments, "steps=34 flag=%d deviate=%d", 16 + 2 * seed, seed);
-        program_run_t without = run("", arguments);
-        program_run_t with = run_under_ebb(TIGHT "EBB_OFFLOAD=0", arguments, &s);
+        program_run_t without = loop_run("", arguments);
+        program_run_t with = loop_under_ebb(TIGHT "EBB_OFFLOAD=0", arguments, &s);
         print_message("%s: exit code %d, %.0f steps driven, %.0f mismatches, %.0f contents rebuilt\n",
                       arguments, WEXITSTATUS(with.status), s.driven, s.mismatches, s.rebuilt);
         assert_true(s.driven > 0);
@@ -342,12 +292,12 @@ static void launch_with_a_table_of_pointers_is_not_replayed(void **state)
     (void)state;
     static const char *const means[] = {TIGHT, TIGHT "EBB_LINK=1GB"};
     char settings[256], trace[80], line[4096];
-    snprintf(trace, sizeof trace, "%s.trace", stats_path);
-    program_run_t without = run("", "steps=24 hidden=5");
+    snprintf(trace, sizeof trace, "%s.trace", loop_stats);
+    program_run_t without = loop_run("", "steps=24 hidden=5");
     for (int i = 0; i < 2; i++) {
-        statistics_t s;
+        loop_statistics_t s;
         snprintf(settings, sizeof settings, "%s EBB_TRACE=%s", means[i], trace);
-        program_run_t with = run_under_ebb(settings, "steps=24 hidden=5", &s);
+        program_run_t with = loop_under_ebb(settings, "steps=24 hidden=5", &s);
         assert_same(&without, &with, means[i]);
         assert_true(s.mismatches == 0 && s.driven > 0);
         find_launch(trace, "forward_kernel", line);
@@ -362,9 +312,9 @@ static void launch_with_a_table_of_pointers_is_not_replayed(void **state)
 static void budget_below_the_device_is_kept_to(void **state)
 {
     (void)state;
-    statistics_t s;
-    program_run_t without = run("", "steps=26");
-    program_run_t with = run_under_ebb("EBB_BUDGET=52MiB", "steps=26", &s);
+    loop_statistics_t s;
+    program_run_t without = loop_run("", "steps=26");
+    program_run_t with = loop_under_ebb("EBB_BUDGET=52MiB", "steps=26", &s);
     assert_same(&without, &with, "EBB_BUDGET");
     assert_true(s.driven >= 15 && s.peak <= 52 << 20 && s.driven_peak == s.predicted_peak);
 }
@@ -378,11 +328,11 @@ static void learned_step_says_who_writes_and_its_plan_is_proven(void **state)
                                               {"update_kernel", "313"},    {"probe_kernel", "31"},
                                               {"fill_kernel", "2"}};
     char settings[512], command[1024], modes[16], trace[80], plan[80];
-    statistics_t s;
-    snprintf(trace, sizeof trace, "%s.trace", stats_path);
-    snprintf(plan, sizeof plan, "%s.plan", stats_path);
+    loop_statistics_t s;
+    snprintf(trace, sizeof trace, "%s.trace", loop_stats);
+    snprintf(plan, sizeof plan, "%s.plan", loop_stats);
     snprintf(settings, sizeof settings, TIGHT "EBB_OFFLOAD=0 EBB_TRACE=%s EBB_SAVE_PLAN=%s", trace, plan);
-    assert_int_equal(run_under_ebb(settings, "steps=12", &s).status, 0);
+    assert_int_equal(loop_under_ebb(settings, "steps=12", &s).status, 0);
     for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
         modes_of(trace, expected[i][0], modes);
         if (strcmp(modes, expected[i][1]))
@@ -403,20 +353,6 @@ static void learned_step_says_who_writes_and_its_plan_is_proven(void **state)
     assert_int_not_equal(system(command), 0);
     remove(trace);
     remove(plan);
-}
-
-static int setup(void **state)
-{
-    (void)state;
-    snprintf(stats_path, sizeof stats_path, "/tmp/ebb-loop-stats-%d.json", (int)getpid());
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    remove(stats_path);
-    return 0;
 }
 
 int main(void)
@@ -440,5 +376,5 @@ int main(void)
     };
     if (getenv("TEST_ONLY"))
         cmocka_set_test_filter(getenv("TEST_ONLY"));
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, loop_run_setup, loop_run_teardown);
 }

@@ -1,6 +1,6 @@
 /* loop.c: a small training loop that can be told to misbehave. It knows nothing of ebb.
  *
- *   loop [layers=N] [steps=N] [mib=N] [through=1] [keep=N] [swap=1] [deviate=SEED] [each=STEP] [more=STEP] [grow=STEP] [peek=STEP] [flag=STEP] [hidden=STEP]
+ *   loop [layers=N] [steps=N] [mib=N] [through=1] [keep=N] [swap=1] [short=N] [mix=SEED] [evaluate=N] [deviate=SEED] [each=STEP] [more=STEP] [grow=STEP] [peek=STEP] [flag=STEP] [hidden=STEP]
  *
  * A step: forward through `layers` layers, each activation (mib MiB) its own stream-ordered allocation,
  * backward, update.
@@ -8,6 +8,9 @@
  * through=1     each layer's forward goes through another buffer, which is freed at once
  * keep=N        the outputs of the last N steps stay, and are looked at in each; then the oldest is freed
  * swap=1        two buffers change places with every step: one is read, the other written
+ * short=N       every N-th step is one of half the batch
+ * mix=SEED      any step may be one of half the batch, at random
+ * evaluate=N    behind every N-th step a forward pass of two batches, for nothing but the sums
  * deviate=SEED  in a third of the steps after the eighth, at a random place: a launch more (which reads a live
  *               activation), an allocation more, a forward pass that is given up half-way, a free that comes
  *               late; or an activation read after its last use
@@ -43,10 +46,11 @@
 enum { LAYERS_MAX = 64, KEEP_MAX = 8 };
 
 typedef struct loop {
-    int layers, steps, deviate, flag, hidden, each, more, grow, peek, through, keep, swap;
+    int layers, steps, deviate, flag, hidden, each, more, grow, peek, through, keep, swap, small, mix,
+        evaluate;
     int step, launches; /* of the step, so far */
     int filled;         /* activations of this step */
-    size_t n, m;        /* floats of an activation, of a layer's weights */
+    size_t full, n, m;  /* floats of an activation, of this step's, of a layer's weights */
     cudaStream_t stream;
     float *w[LAYERS_MAX], *dw[LAYERS_MAX];
     float *x[LAYERS_MAX + 1]; /* activations of the step */
@@ -56,6 +60,7 @@ typedef struct loop {
     float **table;             /* on the device; leads to `shift` */
     float *shift;              /* pinned */
     float *late;               /* to be freed in the next step */
+    size_t late_n;             /* floats of it */
     float *kept[KEEP_MAX + 1]; /* by age */
     float *pair[2];            /* swap=1 */
 } loop_t;
@@ -176,10 +181,12 @@ static void backward(loop_t *l, int extra_at, int extra)
         CHECK(loop_backward(din, l->dw[i], dout, l->x[i], l->x[i + 1], l->w[i], l->n, l->m, l->stream));
         if (i == extra_at && extra == 4)
             CHECK(loop_probe(l->sums, l->x[rand() % (i + 2)], l->n, l->stream));
-        if (i == extra_at && extra == 3)
+        if (i == extra_at && extra == 3) {
             l->late = l->x[i + 1];
-        else
+            l->late_n = l->n;
+        } else {
             free_floats(l, &l->x[i + 1]);
+        }
         free_floats(l, &dout);
         dout = din;
     }
@@ -238,7 +245,7 @@ static void run_step(loop_t *l, int step)
     l->late = NULL;
     forward(l, step, l->layers, extra_at, extra);
     if (late) {
-        CHECK(loop_probe(l->sums, late, l->n, l->stream));
+        CHECK(loop_probe(l->sums, late, l->late_n, l->stream));
         free_floats(l, &late);
     }
     if (l->hidden && step >= l->hidden) {
@@ -262,6 +269,23 @@ static void run_step(loop_t *l, int step)
         CHECK(cudaStreamSynchronize(l->stream));
 }
 
+/* Each activation is gone as soon as the next one is there. */
+static void evaluate(loop_t *l, int step)
+{
+    for (int batch = 0; batch < 2; batch++) {
+        float *x = new_floats(l, l->n);
+        CHECK(loop_fill(x, (unsigned)(step * 31 + batch), l->n, l->stream));
+        for (int i = 0; i < l->layers; i++) {
+            float *out = new_floats(l, l->n);
+            CHECK(loop_forward(out, x, l->w[i], NULL, l->n, l->m, l->stream));
+            free_floats(l, &x);
+            x = out;
+        }
+        CHECK(loop_probe(l->sums, x, l->n, l->stream));
+        free_floats(l, &x);
+    }
+}
+
 static uint64_t hash_of(const void *device, size_t bytes, uint64_t hash)
 {
     unsigned char *host = malloc(bytes);
@@ -270,6 +294,12 @@ static uint64_t hash_of(const void *device, size_t bytes, uint64_t hash)
         hash = (hash ^ host[i]) * 0x100000001b3u; /* FNV-1a */
     free(host);
     return hash;
+}
+
+static bool hash_step(int seed, int step)
+{
+    const unsigned h = ((unsigned)seed * 7919u + (unsigned)step) * 2654435761u;
+    return (h ^ h >> 15) >> 7 & 1;
 }
 
 static int option(int argc, char **argv, const char *name, int fallback)
@@ -296,14 +326,23 @@ int main(int argc, char **argv)
     l.swap = option(argc, argv, "swap", 0);
     l.flag = option(argc, argv, "flag", 0);
     l.hidden = option(argc, argv, "hidden", 0);
-    l.n = (size_t)option(argc, argv, "mib", 4) << 18;
+    l.small = option(argc, argv, "short", 0);
+    l.mix = option(argc, argv, "mix", 0);
+    l.evaluate = option(argc, argv, "evaluate", 0);
+    l.n = l.full = (size_t)option(argc, argv, "mib", 4) << 18;
     l.m = (size_t)1 << 19;
     if (l.layers < 2 || l.layers > LAYERS_MAX || l.keep > KEEP_MAX)
         return 2;
     srand((unsigned)l.deviate);
     set_up(&l);
-    for (int step = 1; step <= l.steps; step++)
+    for (int step = 1; step <= l.steps; step++) {
+        const bool half = l.mix ? hash_step(l.mix, step) : l.small && step % l.small == 0;
+        l.n = half ? l.full / 2 : l.full;
         run_step(&l, step);
+        l.n = l.full;
+        if (l.evaluate && step % l.evaluate == 0)
+            evaluate(&l, step);
+    }
     CHECK(cudaStreamSynchronize(l.stream));
     uint64_t hash = 0xcbf29ce484222325u;
     for (int i = 0; i < l.layers; i++)
