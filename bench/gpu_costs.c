@@ -20,7 +20,7 @@
         }                                                                                                    \
     } while (0)
 
-enum { ROUNDS = 3, SLICE = 4096, COUNT_MAX = 1024 };
+enum { ROUNDS = 3, SLICE = 4096, COUNT_MAX = 1024, COPIES_MAX = 256 };
 #define MIB ((size_t)1 << 20)
 
 static struct {
@@ -459,15 +459,16 @@ static void link_and_products(void)
     double full = 0;
     open_copies(&k);
     printf("  \"link\": [");
-    for (size_t bytes = MIB; bytes <= bench.buffer_bytes; bytes *= 4) {
-        const int n = (int)(bench.buffer_bytes / bytes);
+    for (size_t bytes = MIB / 16; bytes <= bench.buffer_bytes; bytes *= 4) {
+        const int n =
+            bench.buffer_bytes / bytes < COPIES_MAX ? (int)(bench.buffer_bytes / bytes) : COPIES_MAX;
         copy_beside(&k, bytes, n, true, true, false);
         const sample_t out = copy_beside(&k, bytes, n, true, false, false),
                        in = copy_beside(&k, bytes, n, false, true, false),
                        both = copy_beside(&k, bytes, n, true, true, false);
-        printf("%s\n    {\"mib\": %zu, \"out_gb_s\": %.2f, \"in_gb_s\": %.2f, \"both_out_gb_s\": %.2f, "
+        printf("%s\n    {\"kib\": %zu, \"out_gb_s\": %.2f, \"in_gb_s\": %.2f, \"both_out_gb_s\": %.2f, "
                "\"both_in_gb_s\": %.2f}",
-               comma, bytes / MIB, out.out_gb_s, in.in_gb_s, both.out_gb_s, both.in_gb_s);
+               comma, bytes >> 10, out.out_gb_s, in.in_gb_s, both.out_gb_s, both.in_gb_s);
         comma = ",";
         full = out.out_gb_s;
     }
@@ -504,8 +505,12 @@ static void set_up(bool small, const char *path)
                                        .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0}};
     bench.access =
         (CUmemAccessDesc){.location = bench.prop.location, .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    size_t free_bytes, total;
+    OK(cuMemGetInfo(&free_bytes, &total));
     bench.most_bytes = small ? 64 * MIB : 8192 * MIB;
-    bench.buffer_bytes = small ? 4 * MIB : 1024 * MIB;
+    if (bench.most_bytes > free_bytes / 2)
+        bench.most_bytes = free_bytes / 2;
+    bench.buffer_bytes = small ? 4 * MIB : bench.most_bytes < 8192 * MIB ? 256 * MIB : 1024 * MIB;
     bench.products = small ? 2 : 40;
     bench.side = small ? 64 : 8192;
 }
@@ -518,6 +523,7 @@ int main(int argc, char **argv)
     set_up(small, argc > 1 + small ? argv[1 + small] : GPU_COSTS_KERNELS);
     OK(cuDeviceGetName(name, sizeof name, 0));
     OK(cuDriverGetVersion(&driver));
+    setvbuf(stdout, NULL, _IOLBF, 0); /* whoever ends this keeps what is known */
     printf("{\n  \"device\": \"%s\", \"cuda\": %d, \"small\": %s,\n", name, driver, small ? "true" : "false");
     chunks();
     const bool right = aliases();

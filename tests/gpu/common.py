@@ -105,6 +105,17 @@ def text_file(context):
     return path
 
 
+def gpu_costs(context, limit=300):
+    """bench/gpu_costs.c: what it has measured, and how it went."""
+    kernels = context.build / "bin/gpu_costs_kernels.fatbin"  # of a kit
+    result = context.run([context.build / "bin/gpu_costs", *(["--small"] if context.software else []),
+                          *([kernels] if kernels.exists() else [])], limit)
+    try:
+        return json.loads(result["out"]), result
+    except ValueError:
+        return {}, result
+
+
 def train(context, name, arguments, budget=None, watch=None, limit=300):
     """ebb-train, by itself or under ebb with a budget (bytes, or a share such as 100%): what there is to compare and to tell."""
     log, stats = context.work / f"{name}.jsonl", context.work / f"{name}.stats"

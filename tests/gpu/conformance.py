@@ -10,9 +10,15 @@ TINY = ["vmm.aliases_show_the_same_bytes", "vmm.map_takes_whole_handles"]
 
 def run_some(context, where, programs):
     """One of several at once: most of a program's time is that of making a context."""
+    more = {}
+    kernels = context.build / "conformance/conformance_kernels.fatbin"  # of a kit
+    if kernels.exists():
+        more["CONFORMANCE_KERNELS"] = str(kernels)
+    if "GPU_VISIBLE" in os.environ:  # those of several devices want more than one
+        more["CUDA_VISIBLE_DEVICES"] = os.environ["GPU_VISIBLE"]
     # The script looks for a driver in the loader's cache; a driver in a folder of its own is on the path alone.
     return context.run(["bash", ROOT / "tests/conformance/run.sh", where, context.build, *programs], limit=context.left(), SEEDS="1",
-                       GPU_LIBRARY_PATH=context.environment().get("LD_LIBRARY_PATH", ""), GPU_ANYWAY="1")
+                       GPU_LIBRARY_PATH=context.environment().get("LD_LIBRARY_PATH", ""), GPU_ANYWAY="1", **more)
 
 
 def step(context):

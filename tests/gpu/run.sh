@@ -20,16 +20,19 @@
 # for have passed; 2 for bad arguments.
 #
 # Builds in BUILD_FOLDER (build-gpu) for the GPU that is there; CUDA_HOME is the toolkit (/usr/local/cuda). PYTHON is the Python
-# that has PyTorch (python3). Without a compiler or libraries there: kit.sh packs what another machine has built.
+# that has PyTorch (python3). Without a compiler or libraries there: kit.sh packs what
+# another machine has built.
 # Of several GPUs the first is used, by number or name that of CUDA_VISIBLE_DEVICES.
 set -uo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 here=$root/tests/gpu
+# shellcheck source=tests/gpu/build.sh
+source "$here/build.sh"
 python=${PYTHON:-python3}
 build=${BUILD_FOLDER:-$root/build-gpu}
 [[ $build == /* ]] || build=$PWD/$build
-out='' device=cuda no_build='' steps=conformance,costs,differential,pytorch,throughput,sanitizer
+out='' device=cuda no_build='' steps=$every_step
 words=("$@")
 rest=()
 while (($#)); do
@@ -61,39 +64,23 @@ done
 rest=(--out "$out" --build "$build" --command "bash tests/gpu/run.sh ${words[*]}" "${rest[@]}")
 "$python" "$here/steps.py" --check "${rest[@]}" || exit 2
 mkdir -p "$out" || exit 2
-
-# What the wanted steps need. The software device's kernel libraries, which take longest, are of no use on a GPU.
-# build_for_gpu <compute capability>
-build_for_gpu() {
-    local cuda=${CUDA_HOME:-/usr/local/cuda} capability=$1
-    local -a targets=(ebb ebb-cli ebb-train)
-    [[ $steps != *conformance* ]] || targets+=(conformance_programs)
-    [[ $steps != *costs* && $steps != *throughput* ]] || targets+=(gpu_costs)
-    [[ $steps != *throughput* ]] || targets+=(bench_kernels)
-    [[ $steps != *differential* && $steps != *sanitizer* ]] || targets+=(loop arena)
-    [[ $steps != *sanitizer* ]] || targets+=(kernels_passes kernels_attention kernels_attention_next kernels_attention_tensor)
-    local generator=()
-    ! command -v ninja >/dev/null || generator=(-G Ninja)
-    { cmake -S "$root" -B "$build" "${generator[@]}" -DCUDAToolkit_ROOT="$cuda" -DEBB_CUDA_ARCHITECTURES="$capability" \
-        -DSOFTGPU_KERNELS=OFF &&
-        cmake --build "$build" --parallel "$(nproc)" --target "${targets[@]}"; } >"$build.log" 2>&1
-}
+[[ ! -e $build/commit ]] || no_build=yes # a kit
 
 if [[ $device == cuda ]]; then
     # CUDA's numbers are NVML's, and one device is all that the programs see.
-    export CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=${CUDA_VISIBLE_DEVICES:-0}
-    export CUDA_VISIBLE_DEVICES=${CUDA_VISIBLE_DEVICES%%,*}
+    export CUDA_DEVICE_ORDER=PCI_BUS_ID GPU_VISIBLE=${CUDA_VISIBLE_DEVICES:-0,1,2,3,4,5,6,7}
+    export CUDA_VISIBLE_DEVICES=${GPU_VISIBLE%%,*}
     capability=$("$python" "$here/device.py") || { echo "run.sh: $capability" >&2; exit 1; }
     if [[ -z $no_build ]]; then
         began=$SECONDS
-        if ! build_for_gpu "$capability"; then
-            echo "run.sh: the build failed; $build.log ends so:" >&2
-            grep -E 'rror|FAILED|ould not|install ' "$build.log" | tail -n 20 >&2
-            echo 'run.sh: with what another machine has built: tests/gpu/kit.sh --help' >&2
+        if ! gpu_build "$build" "$capability" "$steps"; then
+            gpu_build_failed "$build" >&2
             cp "$build.log" "$out/build.log"
             exit 1
         fi
         echo "built in $((SECONDS - began)) s"
     fi
+    find_libraries "$build" "$python" >&2 || exit 1
+    [[ ! -d $build/found ]] || export LD_LIBRARY_PATH=$build/found${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 fi
 exec "$python" "$here/steps.py" "${rest[@]}"

@@ -49,7 +49,7 @@ def judge(rc, said):
         return "not looked at", 0
     if sum(found):
         return "findings", sum(found)
-    return ("clean" if rc == 0 else "failed"), 0
+    return {0: "clean", 77: "skipped"}.get(rc, "failed"), 0
 
 
 def look(context, sanitizer, tool, name, command, driven):

@@ -15,6 +15,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
 import common  # noqa: E402: beside this file
+import defaults  # noqa: E402
 import picture  # noqa: E402
 import pytorch  # noqa: E402
 import sanitizer  # noqa: E402
@@ -106,6 +107,35 @@ class Picture(unittest.TestCase):
     def test_one_point_or_none(self):
         xml.dom.minidom.parseString(picture.draw("t", "peak", [(0, 0.0, "eager", "equal")]))
         self.assertIsNone(picture.draw("t", "peak", []))
+
+
+def chunk_line(mib, count, each):
+    return {"chunk_mib": mib, "count": count, "map_us": each, "access_each_us": each, "unmap_each_us": each}
+
+
+def link_line(kib, out, back):
+    return {"kib": kib, "out_gb_s": out, "in_gb_s": back, "both_out_gb_s": 0.8 * out, "both_in_gb_s": 0.7 * back}
+
+
+class Defaults(unittest.TestCase):
+    costs = {"chunks": [chunk_line(2, 1, 1.0), chunk_line(2, 1024, 10.0), chunk_line(4, 1024, 10.0), chunk_line(16, 1024, 10.0)],
+             "link": [link_line(64, 10, 12), link_line(256, 20, 30), link_line(1024, 30, 40), link_line(4096, 49, 49), link_line(16384, 50, 50)],
+             "events": {"record_host_us": 1, "wait_host_us": 2, "kernel_after_event_us": 4}}
+
+    def test_figures_give_defaults(self):
+        # 2 MiB: 30 us beside the link's 42; 4 MiB: beside 84; 16 MiB: beside 336, more than ten times as much.
+        self.assertEqual(defaults.propose(self.costs), {"chunk": 16 << 20, "least buffer": 1 << 20, "piece": 4 << 20, "window": 16 << 20,
+                                                        "least gap": round((1 << 20) / 25e3 * 2) + 14, "link": 35_000_000_000})
+
+    def test_cheap_chunks_stay_small(self):
+        cheap = {**self.costs, "chunks": [chunk_line(2, 1024, 1.0), chunk_line(4, 1024, 1.0)]}
+        self.assertEqual(defaults.propose(cheap)["chunk"], 2 << 20)
+        dear = {**self.costs, "chunks": [chunk_line(2, 1024, 100.0), chunk_line(4, 1024, 150.0)]}
+        self.assertEqual(defaults.propose(dear)["chunk"], 4 << 20)
+
+    def test_defaults_are_found_in_the_sources(self):
+        self.assertEqual([name for name in defaults.SOURCES if defaults.now(name) is None], [])
+        self.assertEqual(defaults.now("chunk"), 2 << 20)
 
 
 class FakeNvml:

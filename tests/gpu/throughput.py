@@ -7,7 +7,7 @@ import json
 import re
 import sys
 
-from common import ROOT, json_lines, median, table, tail, train
+from common import ROOT, gpu_costs, json_lines, median, table, tail, train
 
 SHAPE = {"layers": 12, "width": 768, "heads": 12, "context": 1024, "batch": 16}
 TINY = {"layers": 2, "width": 64, "heads": 2, "context": 32, "batch": 4}
@@ -62,11 +62,7 @@ def read_kernels(lines, memory, flops):
 def kernels(context):
     """Each of the trainer's operations beside the rate that the device's memory gives to a kernel that reads and writes, and, on
     tensor cores, beside their peak."""
-    costs = context.run([context.build / "bin/gpu_costs", *(["--small"] if context.software else [])], 200)
-    try:
-        memory = json.loads(costs["out"])["alias"]["one_address_gb_s"]
-    except (ValueError, KeyError):
-        memory = None
+    memory = gpu_costs(context, 200)[0].get("alias", {}).get("one_address_gb_s")
     result = context.run([context.build / "bin/bench_kernels", *(TINY_KERNELS if context.software else KERNELS)], 200)
     rows = read_kernels(result["out"].splitlines(), memory, context.figures["trainer"].get("device_flops"))
     context.figures["kernels"] = {"memory_gb_s": memory, "rc": result["rc"], "rows": rows,

@@ -8,7 +8,7 @@
 CONFORMANCE
 {
     CUlibrary library;
-    OK(cuLibraryLoadFromFile(&library, CONFORMANCE_KERNELS, NULL, NULL, 0, NULL, NULL, 0));
+    OK(cuLibraryLoadFromFile(&library, conformance_kernels(), NULL, NULL, 0, NULL, NULL, 0));
     CUkernel k;
     OK(cuLibraryGetKernel(&k, library, "fill"));
     const char *name = NULL;

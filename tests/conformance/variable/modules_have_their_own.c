@@ -18,15 +18,15 @@ CONFORMANCE
     CUmodule a, b;
     CUfunction f;
     CUdeviceptr out = device_alloc(4);
-    OK(cuModuleLoad(&a, CONFORMANCE_KERNELS));
-    OK(cuModuleLoad(&b, CONFORMANCE_KERNELS));
+    OK(cuModuleLoad(&a, conformance_kernels()));
+    OK(cuModuleLoad(&b, conformance_kernels()));
     CHECK(counter_of(a) != counter_of(b));
     OK(cuModuleGetFunction(&f, b, "use_variables"));
     OK(cuLaunchKernel(f, 1, 1, 1, 32, 1, 1, 0, NULL, (void *[]){&out}, NULL));
     CHECK(read_int(counter_of(a)) == 5);
     CHECK(read_int(counter_of(b)) == 37);
     OK(cuModuleUnload(b));
-    OK(cuModuleLoad(&b, CONFORMANCE_KERNELS));
+    OK(cuModuleLoad(&b, conformance_kernels()));
     CHECK(read_int(counter_of(b)) == 5);
     OK(cuModuleUnload(b));
     OK(cuModuleUnload(a));

@@ -1,0 +1,58 @@
+# shellcheck shell=bash
+# build.sh: what run.sh and kit.sh share: what the steps need, and where the libraries are that it needs. Sourced.
+
+every_step=conformance,costs,differential,pytorch,throughput,sanitizer
+
+# gpu_build <build folder> <architectures> <steps>: what the steps need. The software device's kernel libraries, which take longest,
+# are of no use on a GPU. The log is <build folder>.log.
+gpu_build() {
+    local folder=$1 architectures=$2 steps=$3
+    local -a targets=(ebb ebb-cli ebb-train)
+    [[ $steps != *conformance* ]] || targets+=(conformance_programs)
+    [[ $steps != *costs* && $steps != *throughput* ]] || targets+=(gpu_costs)
+    [[ $steps != *throughput* ]] || targets+=(bench_kernels)
+    [[ $steps != *differential* && $steps != *sanitizer* ]] || targets+=(loop arena)
+    [[ $steps != *sanitizer* ]] || targets+=(kernels_passes kernels_attention kernels_attention_next kernels_attention_tensor)
+    local -a generator=()
+    ! command -v ninja >/dev/null || generator=(-G Ninja)
+    # shellcheck disable=SC2154 # root is the caller's
+    { cmake -S "$root" -B "$folder" "${generator[@]}" -DCUDAToolkit_ROOT="${CUDA_HOME:-/usr/local/cuda}" \
+        -DEBB_CUDA_ARCHITECTURES="$architectures" -DEBB_CPU=x86-64-v3 -DSOFTGPU_KERNELS=OFF &&
+        cmake --build "$folder" --parallel "$(nproc)" --target "${targets[@]}"; } >"$folder.log" 2>&1
+}
+
+# gpu_build_failed <build folder>: what to tell.
+gpu_build_failed() {
+    echo "the build failed; $1.log ends so:"
+    grep -E 'rror|FAILED|ould not|install ' "$1.log" | tail -n 20
+    echo 'the build needs cmake, gcc, g++, pkg-config, the CUDA Toolkit 13 and (Debian) libcjson-dev libcmocka-dev libjemalloc-dev'
+    echo 'libhwloc-dev libopenblas-serial-dev; a machine without can run what another has built: tests/gpu/kit.sh --help'
+}
+
+# missing_libraries <build folder>: names that its programs need and the loader does not find, but the driver's.
+missing_libraries() {
+    find "$1/bin" "$1/conformance" -maxdepth 1 -type f -executable ! -name '*.so' -exec ldd {} + 2>/dev/null |
+        sed -n 's/^[[:space:]]*\([^ ]*\) => not found.*/\1/p' | grep -v '^libcuda\.so' | sort -u
+}
+
+# find_libraries <build folder> <python>: links to those in <build folder>/found, a folder for LD_LIBRARY_PATH. They are looked for in
+# the toolkit, beside the Python's packages (NVIDIA's wheels, as PyTorch brings them), and in the kit. Returns 1, and names what there
+# is nowhere.
+find_libraries() {
+    local folder=$1 cuda=${CUDA_HOME:-/usr/local/cuda} name place failed=0
+    local -a places=("$cuda/lib64" "$cuda/lib" "$cuda/targets/x86_64-linux/lib")
+    mapfile -t -O 3 places < <("$2" -c 'import glob, sys; print(*[f for p in sys.path for f in glob.glob(p + "/nvidia/*/lib")], sep="\n")')
+    places+=("$folder/lib/more")
+    rm -rf "$folder/found"
+    while read -r name; do
+        for place in "${places[@]}"; do
+            [[ -e $place/$name ]] || continue
+            mkdir -p "$folder/found"
+            ln -s "$place/$name" "$folder/found/$name"
+            continue 2
+        done
+        echo "no $name: not where the loader looks, nor in $cuda, the Python's packages, or a kit"
+        failed=1
+    done < <(missing_libraries "$folder")
+    return $failed
+}
