@@ -11,6 +11,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 import traceback
 
@@ -58,10 +59,12 @@ def save(path, result):
 def child(name, arguments, limit, path):
     """The step itself. When its time is up it is told so by SIGALRM, and leaves the figures that it has."""
     result = {"status": "broken off", "figures": {}}
+    one_at_a_time = threading.RLock()  # a step may run programs on several threads
 
     def keep(figures):
-        result["figures"] = figures
-        save(path, result)
+        with one_at_a_time:
+            result["figures"] = figures
+            save(path, result)
 
     def too_late(number, _frame):
         raise OutOfTime(f"not done in {limit} s" if number == signal.SIGALRM else "told to stop")
