@@ -42,6 +42,10 @@
 /* Streams whose last use of a buffer is remembered one by one; beyond that all streams count. */
 #define EBB_USE_MARKS 4
 
+/* "0.1.0". The one symbol of ebb's own that libebb.so exports (node EBB_1 of libebb.map): a program that finds it by dlsym knows that it
+ * runs under ebb; nothing may depend on it. Any thread, also before cuInit. */
+const char *ebb_version(void);
+
 typedef struct ebb_chunk *ebb_chunk_t; /* chunk.h */
 
 typedef struct ebb_stream ebb_stream_t;

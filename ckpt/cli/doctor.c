@@ -3,6 +3,7 @@
 
 #include <argp.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "cli.h"
@@ -32,6 +33,22 @@ void ebb_doctor_host(void)
         printf("; `ulimit -l` is %zu KiB\n", l.memlock_bytes >> 10);
     if (ebb_limits_explain(&l, 0, budget < most ? budget : most, reason, sizeof reason))
         printf("          not all of it can be had: %s\n", reason);
+}
+
+/* What `ebb run` preloads. False: it cannot be, or is another version than this command. */
+static bool tell_library(void)
+{
+    char library[PATH_MAX], version[64];
+    const bool beside = ebb_cli_find_library(library);
+    printf("library   %s%s\n", library, beside ? "" : ": not beside this program");
+    if (!ebb_cli_library_version(library, version, sizeof version)) {
+        puts("          it cannot be preloaded here, or is older than this command");
+        return false;
+    }
+    printf("          version %s", version);
+    const bool same = !strcmp(version, EBB_VERSION);
+    puts(same ? "" : ", and this command is " EBB_VERSION ": they may not understand each other");
+    return same;
 }
 
 typedef struct request {
@@ -67,13 +84,11 @@ int ebb_doctor_command(int argc, char **argv)
                                        NULL,
                                        NULL};
     request_t r = {.measure = true};
-    char library[PATH_MAX];
     argp_parse(&parser, argc, argv, ARGP_IN_ORDER, NULL, &r);
     bool good = ebb_options_read(environ);
     good &= ebb_doctor_device(r.measure);
     ebb_doctor_host();
-    const bool beside = ebb_cli_find_library(library);
-    printf("library   %s%s\n", library, beside ? "" : ": not beside this program");
+    good &= tell_library();
     if (r.program)
         good &= ebb_doctor_program(r.program);
     return good ? 0 : 1;

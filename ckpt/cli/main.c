@@ -1,10 +1,8 @@
 /* ebb: the command. Which command it is; each has a file of its own. */
 #include <argp.h>
-#include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cli.h"
 #include "options.h"
@@ -22,6 +20,7 @@ static const struct command {
     {"trace", "show the step that EBB_TRACE=FILE has recorded", ebb_trace_command},
     {"plan", "plan that step for a budget, and prove the plan", ebb_plan_command},
     {"check", "prove a plan for a step and a budget", ebb_check_command},
+    {"version", "of this command, and of the library if it is preloaded", ebb_version_command},
     {"report", "show what became of a step's memory and time, and why", ebb_report_command},
 };
 enum { COMMANDS = sizeof commands / sizeof commands[0] };
@@ -30,24 +29,6 @@ int ebb_cli_fail(const char *what, const char *detail)
 {
     fprintf(stderr, "ebb: %s%s%s\n", what, detail ? ": " : "", detail ? detail : "");
     return 2;
-}
-
-bool ebb_cli_find_library(char out[PATH_MAX])
-{
-    static const char *const folders[] = {"lib", EBB_LIBRARY_FOLDER}; /* as built, and as installed */
-    char self[PATH_MAX], path[PATH_MAX + 64];
-    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    if (n > 0) {
-        self[n] = 0;
-        const char *const folder = dirname(self);
-        for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
-            snprintf(path, sizeof path, "%s/../%s/libebb.so", folder, folders[i]);
-            if (realpath(path, out))
-                return true;
-        }
-    }
-    snprintf(out, PATH_MAX, "libebb.so");
-    return false;
 }
 
 /* ---- ebb options ---- */

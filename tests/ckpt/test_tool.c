@@ -36,8 +36,8 @@ static int sh(const char *command)
 
 static void every_command_has_help_and_refuses_nonsense(void **state)
 {
-    static const char *const commands[] = {"run",   "top",  "doctor", "options",
-                                           "trace", "plan", "check",  "report"};
+    static const char *const commands[] = {"run",  "top",   "doctor",  "options", "trace",
+                                           "plan", "check", "version", "report"};
     (void)state;
     assert_int_equal(sh("$EBB --help"), 0);
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
@@ -174,6 +174,16 @@ static void man_page_is_clean(void **state)
     SAYS("EXIT STATUS");
 }
 
+static void versions_are_those_of_command_and_library(void **state)
+{
+    (void)state;
+    assert_int_equal(sh("env -u LD_PRELOAD $EBB version"), 0);
+    SAYS("ebb " EBB_VERSION "\nlibebb.so is not preloaded\n");
+    assert_int_equal(sh("$EBB run -- $EBB version"), 0);
+    SAYS("ebb " EBB_VERSION "\nlibebb.so " EBB_VERSION "\n");
+    assert_int_equal(sh("$EBB version 2"), 2);
+}
+
 static void doctor_sees_device_and_program(void **state)
 {
     (void)state;
@@ -184,6 +194,7 @@ static void doctor_sees_device_and_program(void **state)
     SAYS("measured now");
     SAYS("pinning   ");
     SAYS("libebb.so\n");
+    SAYS("          version " EBB_VERSION "\n");
     SAYS("calls the driver itself");
     assert_int_equal(sh("$EBB doctor -n $TEST_LOOP"), 0);
     SAYS("shared CUDA runtime");
@@ -310,6 +321,7 @@ int main(void)
         cmocka_unit_test(pytorch_keeps_what_else_was_set),
         cmocka_unit_test(readme_has_the_tables),
         cmocka_unit_test(man_page_is_clean),
+        cmocka_unit_test(versions_are_those_of_command_and_library),
         cmocka_unit_test(doctor_sees_device_and_program),
         cmocka_unit_test(doctor_knows_a_static_runtime),
         cmocka_unit_test(top_shows_a_running_program),

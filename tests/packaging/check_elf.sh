@@ -24,11 +24,23 @@ while read -r needed; do
 done < <(readelf -d "$library" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p')
 [[ $(readelf -d "$library") != *RPATH* && $(readelf -d "$library") != *RUNPATH* ]] || complain 'has a path for libraries'
 
-while read -r name; do
+# Hooks have the base version (1, no node), which answers references that carry any other; ebb's own symbols have a node of their own.
+while read -r name version; do
     case $name in
-    cu[A-Z]* | dlsym | dlvsym | InitializeInjectionNvtx2) ;;
+    cu[A-Z]* | dlsym | dlvsym | InitializeInjectionNvtx2)
+        [[ -z $version ]] || complain "gives the hook $name the version $version: references with another would pass it by"
+        ;;
+    ebb_*) [[ $version == EBB_1 ]] || complain "exports $name with the version '$version', not EBB_1" ;;
+    EBB_1) ;; # the node itself
     *) complain "exports $name" ;;
     esac
-done < <(nm -D --defined-only "$library" | awk '{ sub(/@.*/, "", $3); print $3 }')
+done < <(readelf --dyn-syms -W "$library" | awk '$7 ~ /^[0-9A]/ && $5 != "LOCAL" { n = split($8, part, "@"); print part[1], part[(n > 1) ? n : 2] }')
+[[ $(readelf --dyn-syms -W "$library") == *' ebb_version@@EBB_1'* ]] || complain 'does not export ebb_version'
+# And so it is bound: the shell's reference to dlsym has glibc's version.
+shell=$(command -v bash)
+if [[ $(nm -D --with-symbol-versions "$shell") == *' U dlsym@'* ]]; then
+    bound=$(LD_DEBUG=bindings LD_BIND_NOW=1 LD_PRELOAD=$library "$shell" -c : 2>&1 | grep -c "bash .* to $library .*\`dlsym' \[GLIBC_" || true)
+    ((bound > 0)) || complain "does not get the shell's dlsym"
+fi
 echo "$library: $newest, $(nm -D --defined-only "$library" | wc -l) exports"
 exit $failed

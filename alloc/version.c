@@ -1,0 +1,7 @@
+/* version.c: what the library says of itself. */
+#include "ebb_alloc.h"
+
+__attribute__((visibility("default"))) const char *ebb_version(void)
+{
+    return EBB_VERSION;
+}
