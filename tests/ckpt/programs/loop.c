@@ -1,6 +1,6 @@
 /* loop.c: a small training loop that can be told to misbehave. It knows nothing of ebb.
  *
- *   loop [layers=N] [steps=N] [mib=N] [through=1] [keep=N] [swap=1] [short=N] [mix=SEED] [evaluate=N] [deviate=SEED] [each=STEP] [more=STEP] [grow=STEP] [peek=STEP] [flag=STEP] [hidden=STEP]
+ *   loop [layers=N] [steps=N] [mib=N] [through=1] [keep=N] [swap=1] [short=N] [mix=SEED] [evaluate=N] [deviate=SEED] [diverge=STEP how=WAY every=N] [each=STEP] [more=STEP] [grow=STEP] [peek=STEP] [flag=STEP] [hidden=STEP]
  *
  * A step: forward through `layers` layers, each activation (mib MiB) its own stream-ordered allocation,
  * backward, update.
@@ -14,6 +14,10 @@
  * deviate=SEED  in a third of the steps after the eighth, at a random place: a launch more (which reads a live
  *               activation), an allocation more, a forward pass that is given up half-way, a free that comes
  *               late; or an activation read after its last use
+ * diverge=STEP  from this step on, every third step is another one at one launch, N launches later each time. WAY: 0 a launch
+ *               more, which changes a live activation; 1 one less, or a memset instead; 2 a launch of other geometry; 3 on
+ *               other buffers; 4 an allocation more; 5 a synchronous copy of a live activation, out and back with a change; 6 an activation
+ *               is freed that is still needed (another one stands in); 7 one is freed in the next step, at that launch
  * each=STEP     from this step on, in every second one: a launch more, which changes a live activation, each time
  *               one launch later
  * more=STEP     the same, but it only reads one, and there is an allocation for its result
@@ -26,57 +30,7 @@
  * The last line of output is a hash of weights, counter and sums. Exit code 3: a call failed (its error is on
  * stderr).
  */
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "loop.cuh"
-
-#define CHECK(call)                                                                                          \
-    do {                                                                                                     \
-        cudaError_t check_ = (call);                                                                         \
-        if (check_) {                                                                                        \
-            fprintf(stderr, "loop: %s: %s\n", #call, cudaGetErrorName(check_));                              \
-            exit(3);                                                                                         \
-        }                                                                                                    \
-    } while (0)
-
-enum { LAYERS_MAX = 64, KEEP_MAX = 8 };
-
-typedef struct loop {
-    int layers, steps, deviate, flag, hidden, each, more, grow, peek, through, keep, swap, small, mix,
-        evaluate;
-    int step, launches; /* of the step, so far */
-    int filled;         /* activations of this step */
-    size_t full, n, m;  /* floats of an activation, of this step's, of a layer's weights */
-    cudaStream_t stream;
-    float *w[LAYERS_MAX], *dw[LAYERS_MAX];
-    float *x[LAYERS_MAX + 1]; /* activations of the step */
-    float *sums;
-    unsigned *counter;
-    int *flag_word;
-    float **table;             /* on the device; leads to `shift` */
-    float *shift;              /* pinned */
-    float *late;               /* to be freed in the next step */
-    size_t late_n;             /* floats of it */
-    float *kept[KEEP_MAX + 1]; /* by age */
-    float *pair[2];            /* swap=1 */
-} loop_t;
-
-static float *new_floats(const loop_t *l, size_t count)
-{
-    void *p = NULL;
-    CHECK(cudaMallocAsync(&p, count * sizeof(float), l->stream));
-    return p;
-}
-
-static void free_floats(const loop_t *l, float **p)
-{
-    CHECK(cudaFreeAsync(*p, l->stream));
-    *p = NULL;
-}
+#include "loop.h"
 
 static void *new_permanent(size_t bytes)
 {
@@ -119,18 +73,26 @@ static void look_once_more(loop_t *l, const float *x, size_t count)
     free_floats(l, &out);
 }
 
-/* A launch of the step comes next. */
-static void launch(loop_t *l)
+/* A launch of the step comes next, about x[count]. True: it is not to be. */
+static bool launch(loop_t *l, loop_launch_t what, float *x, size_t count)
 {
     const int first = l->each ? l->each : l->more, at = l->step - first,
               i = l->filled ? l->step % l->filled : 0;
+    const bool left_out = loop_diverge(l, what, x, count);
     if (l->launches++ != at / 2 || !first || at < 0 || at % 2)
-        return;
+        return left_out;
     const bool live = l->filled && l->x[i];
     if (l->more)
         look_once_more(l, live ? l->x[i] : l->w[0], live ? l->n : l->m);
     else
         CHECK(loop_probe(live ? l->x[i] : l->w[0], l->w[1], l->m, l->stream));
+    return left_out;
+}
+
+/* Of an activation that is gone already, another one. */
+static const float *activation(const loop_t *l, int i)
+{
+    return l->x[i] ? l->x[i] : l->x[0];
 }
 
 static void forward_layer(loop_t *l, float *out, const float *in, const float *w)
@@ -150,15 +112,16 @@ static void forward(loop_t *l, int step, int count, int extra_at, int extra)
     int one = l->flag && step >= l->flag;
     CHECK(cudaMemcpyAsync(l->flag_word, &one, sizeof one, cudaMemcpyHostToDevice, l->stream));
     l->x[0] = new_floats(l, l->n);
-    launch(l);
-    CHECK(loop_fill(l->x[0], (unsigned)(step * 7919), l->n, l->stream));
+    l->backward_at = l->layers;
+    if (!launch(l, MAKES, l->x[0], l->n))
+        CHECK(loop_fill(l->x[0], (unsigned)(step * 7919), l->n, l->stream));
     for (int i = 0; i < count; i++) {
         l->filled = i + 1;
         l->x[i + 1] = new_floats(l, l->n);
-        launch(l);
-        forward_layer(l, l->x[i + 1], l->x[i], l->w[i]);
-        launch(l);
-        CHECK(loop_adjust(l->x[i + 1], l->flag_word, 0.99f, l->n, l->stream));
+        if (!launch(l, MAKES, l->x[i + 1], l->n))
+            forward_layer(l, l->x[i + 1], l->x[i], l->w[i]);
+        if (!launch(l, CHANGES, l->x[i + 1], l->n))
+            CHECK(loop_adjust(l->x[i + 1], l->flag_word, 0.99f, l->n, l->stream));
         if (i == extra_at && extra == 0)
             CHECK(loop_probe(l->sums, l->x[rand() % (i + 2)], l->n, l->stream));
         if (i == extra_at && extra == 1) {
@@ -172,26 +135,28 @@ static void forward(loop_t *l, int step, int count, int extra_at, int extra)
 static void backward(loop_t *l, int extra_at, int extra)
 {
     float *dout = new_floats(l, l->n);
-    launch(l);
-    CHECK(loop_fill(dout, 99, l->n, l->stream));
+    if (!launch(l, MAKES, dout, l->n))
+        CHECK(loop_fill(dout, 99, l->n, l->stream));
     l->filled = l->layers + 1;
     for (int i = l->layers; i-- > 0;) {
         float *din = new_floats(l, l->n);
-        launch(l);
-        CHECK(loop_backward(din, l->dw[i], dout, l->x[i], l->x[i + 1], l->w[i], l->n, l->m, l->stream));
+        l->backward_at = i;
+        if (!launch(l, MAKES, din, l->n))
+            CHECK(loop_backward(din, l->dw[i], dout, activation(l, i), activation(l, i + 1), l->w[i], l->n,
+                                l->m, l->stream));
         if (i == extra_at && extra == 4)
             CHECK(loop_probe(l->sums, l->x[rand() % (i + 2)], l->n, l->stream));
-        if (i == extra_at && extra == 3) {
+        if ((i == extra_at && extra == 3) || loop_keeps(l, i + 1)) {
             l->late = l->x[i + 1];
             l->late_n = l->n;
-        } else {
+        } else if (l->x[i + 1]) {
             free_floats(l, &l->x[i + 1]);
         }
         free_floats(l, &dout);
         dout = din;
     }
-    launch(l);
-    CHECK(loop_probe(l->sums, dout, l->n, l->stream));
+    if (!launch(l, CHANGES, l->sums, 1))
+        CHECK(loop_probe(l->sums, dout, l->n, l->stream));
     free_floats(l, &dout);
     free_floats(l, &l->x[0]);
 }
@@ -202,11 +167,11 @@ static void keep_output(loop_t *l)
     for (int i = l->keep; i > 0; i--)
         l->kept[i] = l->kept[i - 1];
     l->kept[0] = new_floats(l, l->n);
-    launch(l);
-    CHECK(loop_forward(l->kept[0], l->x[l->layers], l->w[0], NULL, l->n, l->m, l->stream));
+    if (!launch(l, MAKES, l->kept[0], l->n))
+        CHECK(loop_forward(l->kept[0], l->x[l->layers], l->w[0], NULL, l->n, l->m, l->stream));
     for (int i = 1; i <= l->keep && l->kept[i]; i++) {
-        launch(l);
-        CHECK(loop_probe(l->sums, l->kept[i], l->n, l->stream));
+        if (!launch(l, CHANGES, l->sums, 1))
+            CHECK(loop_probe(l->sums, l->kept[i], l->n, l->stream));
     }
     if (l->kept[l->keep])
         free_floats(l, &l->kept[l->keep]);
@@ -217,10 +182,10 @@ static void swap_pair(loop_t *l)
     float *last = l->pair[0];
     l->pair[0] = l->pair[1];
     l->pair[1] = last;
-    launch(l);
-    CHECK(loop_forward(l->pair[0], last, l->w[1], NULL, l->n, l->m, l->stream));
-    launch(l);
-    CHECK(loop_probe(l->sums, l->pair[0], l->n, l->stream));
+    if (!launch(l, MAKES, l->pair[0], l->n))
+        CHECK(loop_forward(l->pair[0], last, l->w[1], NULL, l->n, l->m, l->stream));
+    if (!launch(l, CHANGES, l->sums, 1))
+        CHECK(loop_probe(l->sums, l->pair[0], l->n, l->stream));
 }
 
 static void run_step(loop_t *l, int step)
@@ -241,8 +206,8 @@ static void run_step(loop_t *l, int step)
             free_floats(l, &l->x[i]);
         extra = -1;
     }
-    float *late = l->late;
-    l->late = NULL;
+    float *late = l->diverge ? NULL : l->late;
+    l->late = l->diverge ? l->late : NULL;
     forward(l, step, l->layers, extra_at, extra);
     if (late) {
         CHECK(loop_probe(l->sums, late, l->late_n, l->stream));
@@ -262,9 +227,10 @@ static void run_step(loop_t *l, int step)
     if (l->swap)
         swap_pair(l);
     for (int i = 0; i < l->layers; i++) {
-        launch(l);
-        CHECK(loop_update(l->w[i], l->dw[i], l->counter, 1e-3f, l->m, l->stream));
+        if (!launch(l, CHANGES, l->w[i], l->m))
+            CHECK(loop_update(l->w[i], l->dw[i], l->counter, 1e-3f, l->m, l->stream));
     }
+    loop_diverge_end(l);
     if (l->hidden)
         CHECK(cudaStreamSynchronize(l->stream));
 }
@@ -317,6 +283,9 @@ int main(int argc, char **argv)
     l.layers = option(argc, argv, "layers", 8);
     l.steps = option(argc, argv, "steps", 20);
     l.deviate = option(argc, argv, "deviate", 0);
+    l.diverge = option(argc, argv, "diverge", 0);
+    l.how = option(argc, argv, "how", 0);
+    l.every = option(argc, argv, "every", 1);
     l.each = option(argc, argv, "each", 0);
     l.more = option(argc, argv, "more", 0);
     l.grow = option(argc, argv, "grow", 0);
@@ -353,6 +322,7 @@ int main(int argc, char **argv)
         hash = hash_of(l.kept[i], l.n * sizeof(float), hash);
     for (int i = 0; i < 2 && l.swap; i++)
         hash = hash_of(l.pair[i], l.n * sizeof(float), hash);
+    hash ^= l.read;
     printf("%016llx\n", (unsigned long long)hash);
     return 0;
 }

@@ -1,0 +1,70 @@
+/* loop.h: what loop.c and loop_diverge.c share. */
+#ifndef EBB_TESTS_LOOP_H
+#define EBB_TESTS_LOOP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "loop.cuh"
+
+#define CHECK(call)                                                                                          \
+    do {                                                                                                     \
+        cudaError_t check_ = (call);                                                                         \
+        if (check_) {                                                                                        \
+            fprintf(stderr, "loop: %s: %s\n", #call, cudaGetErrorName(check_));                              \
+            exit(3);                                                                                         \
+        }                                                                                                    \
+    } while (0)
+
+enum { LAYERS_MAX = 64, KEEP_MAX = 8 };
+
+typedef struct loop {
+    int layers, steps, deviate, flag, hidden, each, more, grow, peek, through, keep, swap, small, mix,
+        diverge, how, every, evaluate;
+    int step, launches; /* of the step, so far */
+    int filled;         /* activations of this step */
+    float *more_memory; /* until the step is over */
+    unsigned read;      /* a hash of what synchronous copies have brought */
+    size_t full, n, m;  /* floats of an activation, of this step's, of a layer's weights */
+    cudaStream_t stream;
+    float *w[LAYERS_MAX], *dw[LAYERS_MAX];
+    float *x[LAYERS_MAX + 1]; /* activations of the step */
+    int backward_at;          /* the layer that is next in the backward pass; layers before it */
+    float *sums;
+    unsigned *counter;
+    int *flag_word;
+    float **table;             /* on the device; leads to `shift` */
+    float *shift;              /* pinned */
+    float *late;               /* to be freed in the next step */
+    size_t late_n;             /* floats of it */
+    float *kept[KEEP_MAX + 1]; /* by age */
+    float *pair[2];            /* swap=1 */
+} loop_t;
+
+static inline float *new_floats(const loop_t *l, size_t count)
+{
+    void *p = NULL;
+    CHECK(cudaMallocAsync(&p, count * sizeof(float), l->stream));
+    return p;
+}
+
+static inline void free_floats(const loop_t *l, float **p)
+{
+    CHECK(cudaFreeAsync(*p, l->stream));
+    *p = NULL;
+}
+
+/* What a launch does with the buffer that it is about. */
+typedef enum loop_launch { MAKES, CHANGES } loop_launch_t;
+
+/* A launch of the step comes next, about x[count]. True: it has been left out, or replaced by something else. */
+bool loop_diverge(loop_t *l, loop_launch_t what, float *x, size_t count);
+/* An activation that is to be freed now stays for the next step. */
+bool loop_keeps(const loop_t *l, int activation);
+/* The step is over. */
+void loop_diverge_end(loop_t *l);
+
+#endif

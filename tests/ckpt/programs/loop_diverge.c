@@ -1,0 +1,111 @@
+/* loop_diverge.c: a step that is another one at one launch; see loop.c: diverge, how, every. */
+#include "loop.h"
+
+enum { MORE, LESS, GEOMETRY, POINTERS, MEMORY, COPY, EARLY, LATE };
+
+/* The launch at which this step diverges (LATE: the one before did); -1: it does not. */
+static int turn(const loop_t *l)
+{
+    const int at = l->step - (l->how == LATE) - l->diverge;
+    return !l->diverge || at < 0 || at % 3 ? -1 : at / 3 * l->every;
+}
+
+/* A live activation that the next launch does not need; the first is always there. 0: there is none but that. */
+static int spare(const loop_t *l)
+{
+    const int most = (l->backward_at < l->layers ? l->backward_at : l->filled - 1) - 1;
+    return most < 1 || !l->x[1 + l->step % most] ? 0 : 1 + l->step % most;
+}
+
+static float *live(loop_t *l)
+{
+    return l->filled && l->x[0] ? l->x[spare(l)] : l->w[0];
+}
+
+static void copy_there_and_back(loop_t *l)
+{
+    float value[256];
+    float *from = live(l);
+    CHECK(cudaStreamSynchronize(l->stream));
+    CHECK(cudaMemcpy(value, from, sizeof value, cudaMemcpyDeviceToHost));
+    for (int i = 0; i < 256; i++) {
+        unsigned bits;
+        memcpy(&bits, &value[i], sizeof bits);
+        l->read = (l->read ^ bits) * 16777619u;
+        value[i] *= 0.5f;
+    }
+    CHECK(cudaMemcpy(from, value, sizeof value, cudaMemcpyHostToDevice));
+    CHECK(cudaDeviceSynchronize());
+}
+
+static void free_early(loop_t *l)
+{
+    const int i = spare(l);
+    if (i)
+        free_floats(l, &l->x[i]);
+}
+
+/* What the step before has kept is looked at once more. */
+static void free_late(loop_t *l)
+{
+    if (!l->late)
+        return;
+    CHECK(loop_probe(l->sums, l->late, l->late_n, l->stream));
+    free_floats(l, &l->late);
+}
+
+bool loop_keeps(const loop_t *l, int activation)
+{
+    const int at = l->step - l->diverge;
+    return l->diverge && l->how == LATE && at >= 0 && at % 3 == 0 && activation == 1 + l->step % l->layers;
+}
+
+static bool leave_out(loop_t *l, loop_launch_t what, float *x, size_t count)
+{
+    if (what == MAKES)
+        CHECK(cudaMemsetAsync(x, 0, count * sizeof *x, l->stream));
+    return true;
+}
+
+bool loop_diverge(loop_t *l, loop_launch_t what, float *x, size_t count)
+{
+    if (l->launches != turn(l))
+        return false;
+    switch (l->how) {
+    case MORE:
+        CHECK(loop_probe(live(l), l->w[1], l->m, l->stream));
+        return false;
+    case LESS:
+        return leave_out(l, what, x, count);
+    case GEOMETRY:
+        CHECK(loop_fill(x, 7, count / 2 + 1, l->stream));
+        return false;
+    case POINTERS:
+        CHECK(loop_update(l->w[l->step % l->layers], l->dw[0], l->counter, 1e-3f, l->m, l->stream));
+        return what == CHANGES;
+    case MEMORY:
+        l->more_memory = new_floats(l, l->n);
+        CHECK(loop_fill(l->more_memory, 5, l->n, l->stream));
+        return false;
+    case COPY:
+        copy_there_and_back(l);
+        return false;
+    case EARLY:
+        free_early(l);
+        return false;
+    default:
+        free_late(l);
+        return false;
+    }
+}
+
+/* What has not come to its launch, or stays to the end. */
+void loop_diverge_end(loop_t *l)
+{
+    if (l->diverge && turn(l) >= 0)
+        free_late(l);
+    if (!l->more_memory)
+        return;
+    CHECK(loop_probe(l->sums, l->more_memory, l->n, l->stream));
+    free_floats(l, &l->more_memory);
+}
