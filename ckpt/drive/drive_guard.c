@@ -90,10 +90,11 @@ bool ebb_guard_set_up(void)
     return D.open;
 }
 
-/* What stays where it is must be there. */
+/* What stays where it is must be there, unless the context is dead: then nothing can be mapped, and it has been told why. */
 void ebb_guard_tear_down(void)
 {
-    for (uint32_t i = 0; is_guarded() && i < D.plan->place_count; i++)
+    const bool alive = is_guarded() && !ebb_driver.cuCtxSynchronize();
+    for (uint32_t i = 0; alive && i < D.plan->place_count; i++)
         if (D.site[i].buffer && D.site[i].device && ebb_guard_open(i))
             ebb_log(EBB_WARN, "%s", ebb_last_failure());
     free(D.open);

@@ -208,6 +208,7 @@ static void guard_finds_an_access_that_nobody_has_seen(void **state)
     assert_int_equal(WEXITSTATUS(with.status), 3);
     const char *told = strstr(with.log, "EBB_GUARD: CUDA_ERROR_ILLEGAL_ADDRESS behind operation ");
     assert_true(told && strstr(told, "peek_kernel"));
+    assert_null(strstr(with.log, "cuMemMap")); /* which cannot be done any more */
 }
 
 /* The link that ebb is told of is faster than the one there is: what the copies took makes another plan, once. */
