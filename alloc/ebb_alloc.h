@@ -264,7 +264,8 @@ bool ebb_function_has_variables(CUfunction function);
 /* Whether a kernel (a CUkernel cast, too) is from this CUmodule or CUlibrary. What cannot be told is taken for yes. Lock held. */
 bool ebb_function_is_from(CUfunction function, const void *handle);
 
-/* Whether `ordered` is called; it costs something at each event. Lock held. */
+/* Whether `ordered` is called: from the first who wants it until nobody does any more, as many times off as on. It costs something
+ * at each event. Lock held. */
 void ebb_listen_to_order(bool on);
 
 /* What the rooms above do. All called with the lock held, about the device of ebb_slot; any may be NULL. An operation

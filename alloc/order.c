@@ -4,11 +4,11 @@
 
 #include "core.h"
 
-static atomic_bool wanted;
+static atomic_int wanted; /* by how many */
 
 void ebb_listen_to_order(bool on)
 {
-    atomic_store_explicit(&wanted, on, memory_order_relaxed);
+    atomic_fetch_add_explicit(&wanted, on ? 1 : -1, memory_order_relaxed);
 }
 
 void ebb_order_note(ebb_order_kind_t kind, CUstream stream, CUevent event)

@@ -66,10 +66,6 @@ ebb_plan_t *ebb_planning(const ebb_trace_t *trace, size_t device_bytes, const eb
 {
     ebb_plan_request_t q = request_for(device_bytes, rates);
     q.boundary = boundary;
-    if (ebb_plan_streams(trace) > 1) {
-        snprintf(why, why_bytes, "the step is of several streams: only one stream is driven");
-        return NULL;
-    }
     ebb_planned_request(&q);
     ebb_plan_t *plan = *ebb_options.plan ? given_plan(trace, &q) : NULL;
     if (!plan)

@@ -692,8 +692,10 @@ static void allocated(ebb_buffer_t *buffer, ebb_stream_t *stream)
 
 static void ordered(const ebb_order_t *order)
 {
-    if (is_ours())
-        ebb_record_order(order);
+    if (!is_ours())
+        return;
+    ebb_record_order(order);
+    ebb_drive_ordered(order);
 }
 
 static void out_of_memory(const ebb_request_t *request)

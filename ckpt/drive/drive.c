@@ -83,7 +83,7 @@ static void time_copy(uint32_t index, ebb_direction_t direction)
     D.pace.copied_bytes[direction] += (double)ebb_site_of(D.plan->action[index].place)->host_bytes;
 }
 
-/* An evict or a fetch: its stream waits for compute as it is now and for its list. */
+/* An evict or a fetch: its stream waits for compute as it is now, on the streams that the plan names, and for its list. */
 static ebb_status_t issue_copy(uint32_t index)
 {
     const ebb_action_t *a = &D.plan->action[index];
@@ -96,8 +96,7 @@ static ebb_status_t issue_copy(uint32_t index)
     CUstream stream = ebb_stream_handle(copies);
     time_copy(index, direction);
     EBB_TRY(ebb_guard_open(place));
-    EBB_DRIVER(cuEventRecord, 0, (D.before[index], ebb_stream_handle(D.stream)));
-    EBB_DRIVER(cuStreamWaitEvent, 0, (stream, D.before[index], 0));
+    EBB_TRY(ebb_streams_after(stream, a->after, D.before[index]));
     for (uint32_t i = 0; i < a->wait_count; i++)
         EBB_TRY(wait_for(stream, D.plan->wait[a->first_wait + i]));
     EBB_DRIVER(cuEventRecord, 0, (D.begun[index], stream));
@@ -130,13 +129,14 @@ static ebb_status_t relaunch(const ebb_action_t *a)
         if (range)
             pointer[count++] = (ebb_pointer_t){access->param_offset, range->base + access->offset_bytes};
     }
-    return ebb_relaunch(&D.issued[a->operation], D.stream, pointer, count);
+    return ebb_relaunch(&D.issued[a->operation], ebb_drive_stream(a->stream), pointer, count);
 }
 
-static ebb_status_t zero(uint32_t place)
+static ebb_status_t zero(uint32_t place, uint32_t stream)
 {
     EBB_DRIVER(cuMemsetD8Async, D.plan->place[place].bytes,
-               (D.site[place].range->base, 0, D.plan->place[place].bytes, ebb_stream_handle(D.stream)));
+               (D.site[place].range->base, 0, D.plan->place[place].bytes,
+                ebb_stream_handle(ebb_drive_stream(stream))));
     return 0;
 }
 
@@ -144,6 +144,7 @@ static ebb_status_t issue_replay(const ebb_action_t *a)
 {
     const ebb_trace_operation_t *o = &D.trace->operation[a->operation];
     EBB_TRY(ebb_guard_open_operation(a, a->operation));
+    EBB_TRY(ebb_streams_order(a->stream, a->after));
     for (uint32_t i = o->first_access; i < o->first_access + o->access_count; i++) {
         const ebb_trace_access_t *access = &D.trace->access[i];
         uint32_t place = ebb_replay_place(a, access->buffer);
@@ -152,7 +153,7 @@ static ebb_status_t issue_replay(const ebb_action_t *a)
             continue;
         site_written(place);
         if (access->mode == EBB_REPLACES && D.first_touch[access->buffer] != a->operation)
-            EBB_TRY(zero(place));
+            EBB_TRY(zero(place, a->stream));
     }
     EBB_TRY(relaunch(a));
     D.counts.replays++;
@@ -183,6 +184,8 @@ static ebb_status_t issue_action(uint32_t index)
         ebb_verify_discard(index);
         ebb_site_of(a->place)->given_up = true;
         return 0;
+    case EBB_ORDER:
+        return ebb_streams_order(a->stream, a->after);
     default:
         if (issue_replay(a)) {
             undo_replay(a);
@@ -218,19 +221,32 @@ static void count_stall(CUevent *pair)
     }
 }
 
-static ebb_status_t join(uint32_t operation)
+/* The operation's own stream waits, and what that costs is measured. */
+static ebb_status_t join_here(uint32_t operation, uint32_t stream)
 {
-    uint32_t first = D.join_first[operation], end = D.join_first[operation + 1];
-    if (first == end)
-        return 0;
-    CUstream compute = ebb_stream_handle(D.stream);
+    CUstream compute = ebb_stream_handle(ebb_drive_stream(stream));
     CUevent *pair = stall_events(operation, D.step);
     count_stall(pair);
     EBB_DRIVER(cuEventRecord, 0, (pair[0], compute));
-    for (uint32_t i = first; i < end; i++)
-        EBB_TRY(wait_for(compute, D.join_action[i]));
+    for (uint32_t i = D.join_first[operation]; i < D.join_first[operation + 1]; i++)
+        if (D.plan->action[D.join_action[i]].joiners >> stream & 1)
+            EBB_TRY(wait_for(compute, D.join_action[i]));
     EBB_DRIVER(cuEventRecord, 0, (pair[1], compute));
     return 0;
+}
+
+static ebb_status_t join(uint32_t operation)
+{
+    const uint32_t own = D.trace->operation[operation].stream;
+    uint32_t joiners = 0;
+    for (uint32_t i = D.join_first[operation]; i < D.join_first[operation + 1]; i++) {
+        const uint32_t action = D.join_action[i];
+        joiners |= D.plan->action[action].joiners;
+        for (uint32_t s = 0; s < D.streams; s++)
+            if (s != own && D.plan->action[action].joiners >> s & 1)
+                EBB_TRY(wait_for(ebb_stream_handle(ebb_drive_stream(s)), action));
+    }
+    return joiners >> own & 1 ? join_here(operation, own) : 0;
 }
 
 /* ---- is it the planned one? ---- */
@@ -241,7 +257,7 @@ static const char *differs(const ebb_operation_t *op)
     const char *difference = ebb_record_difference(D.learned, D.cursor, op);
     if (difference)
         return difference;
-    if (op->stream != D.stream)
+    if (op->stream != ebb_drive_stream(o->stream))
         return "another operation";
     if (o->proofs && op->kind == EBB_KERNEL && !op->plain)
         return "another geometry";
@@ -288,6 +304,7 @@ static bool begin_step(void)
     if (D.step && D.period > 1)
         turn();
     ebb_tolerate_begin_step();
+    ebb_streams_begin_step();
     D.cursor = D.next_action = 0;
     D.next_birth = first_birth(0);
     return true;
@@ -310,7 +327,7 @@ static uint32_t find_birth(const ebb_request_t *q)
     for (uint32_t id = D.next_birth; id < D.trace->buffer_count && D.trace->buffer[id].born == D.cursor;
          id = first_birth(id + 1))
         if (!ebb_site_of(id)->buffer && is_of_size(&D.trace->buffer[id], q->bytes) &&
-            (!q->stream || q->stream == D.stream) &&
+            (!q->stream || ebb_drive_stream_number(q->stream) < D.streams) &&
             (ebb_site_of(id)->range || ebb_tolerate_small_birth(D.at[id])))
             return id;
     return EBB_TRACE_NEVER;
@@ -478,16 +495,31 @@ static void note_writes(void)
     }
 }
 
+static uint32_t first_stream(void)
+{
+    return D.trace->operation[0].stream;
+}
+
+/* All streams meet. */
+static ebb_status_t begin_on_device(void)
+{
+    EBB_TRY(ebb_streams_gather(first_stream()));
+    ebb_step_clock_begin(&D.clock, D.step, ebb_stream_handle(D.stream));
+    return ebb_streams_scatter(first_stream());
+}
+
 /* Everything that comes before it. NULL, or why not. */
 static const char *arrange(const ebb_operation_t *op)
 {
     const char *why = ebb_tolerate_late_frees();
+    if (!why)
+        why = ebb_streams_before(D.cursor);
     if (why)
         return why;
     if (!ebb_issued_keep(&D.issued[D.cursor], op))
         return "no host memory";
-    if (!D.cursor)
-        ebb_step_clock_begin(&D.clock, D.step, ebb_stream_handle(D.stream));
+    if (!D.cursor && begin_on_device())
+        return "the driver refused to let streams wait for each other";
     if (!issue_actions(D.cursor) && !join(D.cursor) && !ebb_guard_open_operation(NULL, D.cursor))
         return NULL;
     ebb_log(EBB_WARN, "%s", ebb_last_failure());
@@ -516,7 +548,7 @@ bool ebb_drive_before(ebb_operation_t *op)
 
 static void end_step(void)
 {
-    if (issue_actions(UINT32_MAX - 1)) {
+    if (issue_actions(UINT32_MAX - 1) || ebb_streams_gather(first_stream())) {
         ebb_log(EBB_WARN, "%s", ebb_last_failure());
         ebb_drive_leave("the driver refused an action");
         return;
@@ -538,6 +570,8 @@ void ebb_drive_after(const ebb_operation_t *op, bool issued)
     if (!issued)
         return;
     if (tolerated) {
+        if (ebb_streams_scatter(ebb_drive_stream_number(op->stream)))
+            ebb_drive_leave("the driver refused to let streams wait for each other");
         ebb_guard_close();
         return;
     }

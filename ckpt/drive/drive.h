@@ -15,7 +15,10 @@
  * step is over another plan takes over at once (ebb_drive_change), without a copy, a mapping or a wait of the host; the program's stream
  * waits for the copies that are under way, as no plan knows of another one's. When one is left, all are taken apart.
  * A plan that was not made for that has its buffers elsewhere as a rule (ebb_drive_boundary). Not shared: buffers that go round,
- * and anything under EBB_GUARD.
+ * anything of steps of several streams, and anything under EBB_GUARD.
+ *
+ * Where the step is of several streams, there is one cursor for all, which goes by the order of issue; the events by which the program
+ * orders them are watched (drive_streams.c).
  *
  * One plan is driven at a time; everything with ebb_lock() held.
  */
@@ -88,6 +91,9 @@ bool ebb_drive_freeing(ebb_buffer_t *buffer);
 bool ebb_drive_before(ebb_operation_t *operation);
 /* After it was issued, or could not be: then the drive ends. */
 void ebb_drive_after(const ebb_operation_t *operation, bool issued);
+
+/* The program has ordered streams; alloc/'s listener. */
+void ebb_drive_ordered(const ebb_order_t *order);
 
 /* From here on the step is followed (ebb_follow_resume), with what was learned: borrowed from then on. */
 void ebb_drive_leave(const char *why);

@@ -272,7 +272,7 @@ static bool make_events(void)
     return true;
 }
 
-/* By operation, which actions the compute stream waits for. */
+/* By operation, which actions are waited for there. */
 static bool list_joins(void)
 {
     uint32_t n = D.trace->operation_count;
@@ -337,11 +337,11 @@ static bool allocate(void)
 
 static const char *install(ebb_buffer_t *const *present)
 {
-    if (ebb_plan_streams(D.trace) > 1)
-        return "it is of several streams";
     if (!allocate() || !find_rings())
         return "no host memory";
-    const char *wrong = find_persistent(present);
+    const char *wrong = ebb_streams_set_up();
+    if (!wrong)
+        wrong = find_persistent(present);
     if (wrong)
         return wrong;
     if (!settle_persistent())
@@ -380,6 +380,7 @@ bool ebb_drive_install(unsigned slot, ebb_recording_t *learned, const ebb_plan_t
     D.trace = learned->trace;
     D.plan = plan;
     D.stream = learned->stream;
+    D.streams = ebb_plan_streams(D.trace);
     D.installed = true;
     ebb_residence_waited();
     ebb_heap_reclaim(SIZE_MAX, true);
@@ -438,6 +439,7 @@ void ebb_site_release(site_t *s, uint32_t place)
 void ebb_drive_take_apart(void)
 {
     ebb_verify_tear_down();
+    ebb_streams_tear_down();
     ebb_step_clock_stop(&D.clock);
     for (uint32_t i = 0; D.site && i < D.plan->place_count; i++) {
         if (D.site[i].buffer && D.site[i].range && D.site[i].device && D.site[i].range->mapped)

@@ -284,7 +284,7 @@ bool ebb_share_note_chunks(void)
 
 static bool may_share(void)
 {
-    return D.active && D.period == 1 && !ebb_options.guard;
+    return D.active && D.period == 1 && D.streams == 1 && !ebb_options.guard;
 }
 
 /* The settled buffer that this one of a recording is, or NULL. */
@@ -307,7 +307,7 @@ ebb_boundary_t *ebb_drive_boundary(const ebb_recording_t *learned)
 {
     const ebb_trace_t *t = learned->trace;
     uint32_t total = 0;
-    if (!may_share() || rotates(t))
+    if (!may_share() || rotates(t) || ebb_plan_streams(t) > 1)
         return NULL;
     for (uint32_t i = 0; i < share.settled_count; i++)
         total += share.settled[i].chunk_count;

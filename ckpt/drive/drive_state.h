@@ -44,7 +44,9 @@ typedef struct drive {
     ebb_recording_t *learned; /* borrowed */
     const ebb_trace_t *trace; /* learned->trace */
     const ebb_plan_t *plan;   /* borrowed */
-    ebb_stream_t *stream;     /* compute */
+    ebb_stream_t
+        *stream;      /* compute; where there are several, the first operation's: steps begin and end on it */
+    uint32_t streams; /* of the program's, as the plan counts them */
 
     ebb_chunk_t *chunk; /* [plan->chunk_count] */
     uint32_t *pool;     /* [plan->chunk_count] which of all plans' chunks that is (drive_share.c) */
@@ -178,6 +180,24 @@ ebb_status_t ebb_guard_open(uint32_t place);
 ebb_status_t ebb_guard_open_operation(const ebb_action_t *replay, uint32_t operation);
 ebb_status_t ebb_guard_open_buffers(const ebb_operation_t *operation);
 void ebb_guard_close(void);
+
+/* drive_streams.c: where there are several streams; else there is nothing to wait for. */
+ebb_stream_t *ebb_drive_stream(uint32_t stream);
+/* D.streams: it is none of the plan's. */
+uint32_t ebb_drive_stream_number(const ebb_stream_t *stream);
+/* NULL, or why not. */
+const char *ebb_streams_set_up(void);
+void ebb_streams_tear_down(void);
+/* Whoever waits does so for everything that these of the program's streams (bits) have been given; by an event, which is recorded
+ * as often as need be. */
+ebb_status_t ebb_streams_after(CUstream waiter, uint32_t after, CUevent event);
+ebb_status_t ebb_streams_order(uint32_t stream, uint32_t after);
+/* The stream waits for all others, or all others, copies too, for it. */
+ebb_status_t ebb_streams_gather(uint32_t stream);
+ebb_status_t ebb_streams_scatter(uint32_t stream);
+void ebb_streams_begin_step(void);
+/* NULL, or what of the program's order has not come that was to come before the operation. */
+const char *ebb_streams_before(uint32_t operation);
 
 /* drive_tolerate.c. */
 bool ebb_tolerate_set_up(void);

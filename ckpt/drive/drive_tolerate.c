@@ -1,6 +1,6 @@
 /* drive_tolerate.c: what the plan does not know and that cannot hurt it.
  *
- * An operation more: on the plan's stream, on buffers whose contents are in their places, of which it may write none that
+ * An operation more: on one of the plan's streams (of several, all wait for each other before and after it), on buffers whose contents are in their places, of which it may write none that
  * making a dropped content could need, and none that has a copy on the host, because the plan goes by the copy. What it may
  * write is remembered: recipes end there when the plan is left. Nothing moves for it; the cursor stays.
  *
@@ -100,7 +100,7 @@ static bool is_harmless_to(const ebb_operation_t *op, const ebb_buffer_t *b)
     return !may_write_buffer(op, b) || (!D.source[b->tag - 1] && !s->on_host && !s->late);
 }
 
-/* Fetches that are under way to buffers that it touches: the compute stream waits for them. */
+/* Fetches that are under way to buffers that it touches: its stream waits for them, and for all others. */
 static ebb_status_t join_fetches(const ebb_operation_t *op)
 {
     for (uint32_t i = 0; i < op->access_count; i++) {
@@ -108,9 +108,9 @@ static ebb_status_t join_fetches(const ebb_operation_t *op)
         for (uint32_t a = 0; tag && a < D.plan->action_count; a++)
             if (D.plan->action[a].kind == EBB_FETCH && D.recorded[a] &&
                 ebb_place_now(D.plan->action[a].place) == D.at[tag - 1])
-                EBB_DRIVER(cuStreamWaitEvent, 0, (ebb_stream_handle(D.stream), D.done[a], 0));
+                EBB_DRIVER(cuStreamWaitEvent, 0, (ebb_stream_handle(op->stream), D.done[a], 0));
     }
-    return 0;
+    return ebb_streams_gather(ebb_drive_stream_number(op->stream));
 }
 
 static bool note_writes(const ebb_operation_t *op)
@@ -130,7 +130,7 @@ static bool note_writes(const ebb_operation_t *op)
 
 bool ebb_tolerate_operation(ebb_operation_t *op)
 {
-    if (op->opaque || op->kind == EBB_OTHER || op->stream != D.stream ||
+    if (op->opaque || op->kind == EBB_OTHER || ebb_drive_stream_number(op->stream) == D.streams ||
         (op->kind == EBB_KERNEL && !op->plain) || D.strays >= MOST_STRAYS ||
         D.stray_count + op->access_count > MOST_WRITES)
         return false;

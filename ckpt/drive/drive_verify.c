@@ -128,6 +128,12 @@ static ebb_status_t hash_place(const check_t *c, bool after)
                           bytes_of(c));
 }
 
+/* Where there are several streams, what comes before a hash comes before it on D.stream, and what comes after it after it. */
+static uint32_t own_stream(void)
+{
+    return D.trace->operation[0].stream;
+}
+
 static void complain(const check_t *c, bool has_copy)
 {
     D.counts.mismatches++;
@@ -276,16 +282,18 @@ void ebb_verify_discard(uint32_t action)
     check_t *c = D.check_at[action] != EBB_TRACE_NEVER ? &D.check[D.check_at[action]] : NULL;
     if (!c || !is_checked() || ebb_guard_open(ebb_place_now(place_of(c))))
         return;
-    c->begun = !hash_place(c, false);
+    c->begun = !ebb_streams_gather(own_stream()) && !hash_place(c, false);
     if (c->begun && is_first())
         keep_copy(c);
+    if (ebb_streams_scatter(own_stream()))
+        ebb_driver.cuCtxSynchronize();
 }
 
 void ebb_verify_replay(uint32_t action)
 {
     for (uint32_t i = D.check_at[action]; i != EBB_TRACE_NEVER; i = D.check[i].next) {
         check_t *c = &D.check[i];
-        if (!c->begun || hash_place(c, true))
+        if (!c->begun || ebb_streams_gather(own_stream()) || hash_place(c, true))
             continue;
         c->ended = true;
         if (is_first())
@@ -293,5 +301,7 @@ void ebb_verify_replay(uint32_t action)
         else
             c->ended = !ebb_hash_compare(D.hashes, slot_of(c), slot_of(c) + 1, D.stream,
                                          D.verdict->address + verdict_at(D.step & 1, i) * sizeof *D.arrived);
+        if (ebb_streams_scatter(own_stream()))
+            ebb_driver.cuCtxSynchronize();
     }
 }

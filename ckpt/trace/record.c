@@ -27,6 +27,7 @@ enum { STREAMS = EBB_RECORD_STREAMS, THREADS = 64 };
 
 static struct {
     ebb_recording_t result;
+    bool listens; /* to what orders streams */
     bool broken; /* no memory: there will be no trace */
     number_t *number;
     size_t number_room, number_count;
@@ -317,12 +318,14 @@ void ebb_record_begin(void)
     ebb_record_abandon();
     record.result.trace = ebb_trace_new(EBB_CHUNK_BYTES);
     record.broken = !record.result.trace || !list_present();
+    record.listens = true;
     ebb_listen_to_order(true);
 }
 
 static void reset(void)
 {
-    ebb_listen_to_order(false);
+    if (record.listens)
+        ebb_listen_to_order(false);
     free(record.number);
     free(record.event);
     memset(&record, 0, sizeof record);

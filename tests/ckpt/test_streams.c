@@ -1,4 +1,5 @@
-/* What libebb learns of a step on two streams that wait for one another: programs/nasty, `branches`. */
+/* Steps on several streams that wait for one another: what libebb learns of one on two, programs/nasty's `branches`, and how one
+ * on three is driven, programs/lanes.c. TEST_SEEDS=N: by so many orders of what is not ordered. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -87,6 +88,88 @@ static void launches_on_both_streams_are_proven_under_half_the_memory(void **sta
     }
 }
 
+/* ---- driving ---- */
+
+typedef struct driven {
+    double steps, fallbacks, tolerated, replays, offloaded, dropped;
+} driven_t;
+
+/* Runs lanes by itself and under ebb: the same bits, no more memory than the budget, and as much as was predicted. */
+static driven_t drive(const char *settings, const char *arguments, double budget_mib, program_run_t *with)
+{
+    static program_run_t alone;
+    char command[1024];
+    snprintf(command, sizeof command, "SOFTGPU_POISON=1 %s %s", getenv("TEST_LANES"), arguments);
+    program_run(command, &alone);
+    assert_int_equal(alone.status, 0);
+    snprintf(command, sizeof command,
+             "SOFTGPU_POISON=1 LD_PRELOAD=%s EBB_STATS=%s EBB_LOG=info EBB_BUDGET=%.0fMiB %s %s %s",
+             getenv("TEST_LIBEBB"), stats_path, budget_mib, settings, getenv("TEST_LANES"), arguments);
+    program_run(command, with);
+    if (with->status || strcmp(with->output, alone.output))
+        fail_msg("%s, %s: status %d, %s instead of %s: %s", settings, arguments, with->status, with->output,
+                 alone.output, with->log);
+    const driven_t out = {
+        program_statistic(stats_path, NULL, "steps_driven"), program_statistic(stats_path, NULL, "fallbacks"),
+        program_statistic(stats_path, NULL, "tolerated"),    program_statistic(stats_path, NULL, "replays"),
+        program_statistic(stats_path, NULL, "offloaded"),    program_statistic(stats_path, NULL, "dropped")};
+    print_message("%s, %s at %.0f MiB: %.0f steps driven, left %.0f times, %.0f tolerated; %.0f offloaded, "
+                  "%.0f dropped\n",
+                  settings, arguments, budget_mib, out.steps, out.fallbacks, out.tolerated, out.offloaded,
+                  out.dropped);
+    assert_true(program_statistic(stats_path, NULL, "peak_bytes") <= budget_mib * (1 << 20));
+    assert_true(program_statistic(stats_path, NULL, "mismatches") == 0);
+    assert_true(program_statistic(stats_path, NULL, "driven_peak_bytes") ==
+                program_statistic(stats_path, NULL, "predicted_peak_bytes"));
+    return out;
+}
+
+/* It holds 76 MiB: 70%, 50%, and as much as it takes with replays alone. By threads the lessons depend on time, and may be as
+ * many as there can be. */
+static void step_on_three_streams_is_driven(void **state)
+{
+    (void)state;
+    static const struct {
+        double mib;
+        const char *means;
+    } cases[] = {{54, ""}, {38, ""}, {60, "EBB_OFFLOAD=0"}, {38, "EBB_RECOMPUTE=0"}};
+    static program_run_t with;
+    const int seeds = getenv("TEST_SEEDS") ? atoi(getenv("TEST_SEEDS")) : 0;
+    for (int seed = 0; seed <= (seeds ? seeds : 1); seed++) /* 0: by threads */
+        for (size_t i = 0; i < (seeds ? 4 : seed ? 3 : 1); i++) {
+            char settings[256] = "";
+            if (seed)
+                snprintf(settings, sizeof settings, "SOFTGPU_SCHEDULER=deterministic SOFTGPU_SEED=%d ", seed);
+            strcat(settings, cases[i].means);
+            const driven_t d = drive(settings, seed ? "steps=20" : "steps=28", cases[i].mib, &with);
+            assert_true(d.steps >= 3 && d.offloaded + d.dropped > 0);
+            assert_true(!strstr(settings, "OFFLOAD=0") || (!d.offloaded && d.replays > 0));
+            assert_true(!strstr(settings, "RECOMPUTE=0") || (d.offloaded > 0 && !d.replays));
+        }
+}
+
+/* Another order of issue, a wait that is the host's, one launch more, a stream that is another: nothing is lost, and driving goes on. */
+static void streams_that_do_otherwise_are_left_or_tolerated(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *arguments, *says;
+    } cases[] = {{"steps=23 turn=17", "leaving the plan"},
+                 {"steps=23 sync=17", "a stream has not waited for another one"},
+                 {"steps=24 more=16", NULL},
+                 {"steps=32 fresh=17", "leaving the plan"}};
+    static program_run_t with;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const driven_t d =
+            drive("SOFTGPU_SCHEDULER=deterministic SOFTGPU_SEED=1", cases[i].arguments, 46, &with);
+        assert_true(d.steps >= 5);
+        if (cases[i].says)
+            assert_non_null(strstr(with.log, cases[i].says));
+        else
+            assert_true(d.tolerated >= 4 && d.fallbacks <= 1);
+    }
+}
+
 static int setup(void **state)
 {
     double peak, must, small;
@@ -113,6 +196,8 @@ static int teardown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(launches_on_both_streams_are_proven_under_half_the_memory)};
+        cmocka_unit_test(launches_on_both_streams_are_proven_under_half_the_memory),
+        cmocka_unit_test(step_on_three_streams_is_driven),
+        cmocka_unit_test(streams_that_do_otherwise_are_left_or_tolerated)};
     return cmocka_run_group_tests(tests, setup, teardown);
 }
