@@ -5,7 +5,7 @@
  * rounded to bf16 for their product with the values, their sum is of what they were before.
  *
  * By ptxas (CUDA 13.0) for 8.0, 8.6, 8.9, 9.0, 10.0 and 12.0: D 64: 128 registers, which leave room for four blocks, 17 KiB of
- * shared memory; D 128: 212-236 and 33 KiB; 4 bytes are spilled for 9.0 with D 64, else none. No GPU has run it. */
+ * shared memory; D 128: 212-236 and 33 KiB; nothing is spilled. No GPU has run it. */
 #include <math.h>
 
 #include "attention.cuh"
@@ -109,7 +109,7 @@ __global__ void __launch_bounds__(TENSOR_THREADS, D > 64 ? 2 : 4)
     __shared__ uint8_t kept[QUERIES * KEYS / 4];
     const block_place_t place = attention_place(p.T, QUERIES, p.H);
     const int T = p.T, h = place.h, b = place.b, q0 = (ceil_div(T, QUERIES) - 1 - place.tile) * QUERIES,
-              first = block_warp() * WARP_ROWS, last_key = smaller(q0 + QUERIES, T) - 1;
+              first = block_warp() * WARP_ROWS, end = ceil_div(smaller(q0 + QUERIES, T), KEYS) * KEYS;
     const size_t bh = (size_t)b * p.H + h;
     const tensor_head_t from = tensor_head(p.qkv, b, h, T, p.H, p.KV, D);
 
@@ -128,7 +128,7 @@ __global__ void __launch_bounds__(TENSOR_THREADS, D > 64 ? 2 : 4)
     for (int n = 0; n < D / 8; n++)
         o[n][0] = o[n][1] = o[n][2] = o[n][3] = 0.0f;
     running_t running = {{-INFINITY, -INFINITY}, {0.0f, 0.0f}, {0.0f, 0.0f}};
-    for (int k0 = 0; k0 <= last_key; k0 += KEYS) {
+    for (int k0 = 0; k0 < end; k0 += KEYS) {
         tile_fetch<KEYS, D>(values_tile, from.v + k0 * from.stride, from.stride, T - k0);
         cp_async_commit();
         if (p.mask.threshold)
@@ -142,7 +142,7 @@ __global__ void __launch_bounds__(TENSOR_THREADS, D > 64 ? 2 : 4)
             drop_tile<KEYS>(s, kept + first * (KEYS / 4));
         cp_async_wait<0>(); /* values */
         __syncthreads();    /* keys have been used */
-        if (k0 + KEYS <= last_key) {
+        if (k0 + KEYS < end) {
             tile_fetch<KEYS, D>(keys_tile, from.k + (k0 + KEYS) * from.stride, from.stride, T - k0 - KEYS);
             cp_async_commit();
         }
