@@ -243,11 +243,12 @@ typedef struct ebb_operation {
 
 /* What orders the program's streams and its host beside the operations themselves. */
 typedef enum ebb_order_kind {
-    EBB_ORDER_RECORD,      /* an event, on a stream */
+    EBB_ORDER_RECORD,      /* an event, on a stream: all that was issued so far, at least */
     EBB_ORDER_WAIT,        /* a stream waits for an event */
     EBB_ORDER_SYNC_EVENT,  /* the host has waited for an event */
     EBB_ORDER_SYNC_STREAM, /* for a stream, also in a blocking copy */
-    EBB_ORDER_SYNC_DEVICE  /* for everything */
+    EBB_ORDER_SYNC_DEVICE, /* for everything */
+    EBB_ORDER_NOT_RECORDED /* an event, as was told before: the driver has refused it */
 } ebb_order_kind_t;
 
 typedef struct ebb_order {

@@ -181,13 +181,16 @@ static void note_record(uint32_t stream, CUevent event)
 
 void ebb_drive_ordered(const ebb_order_t *o)
 {
-    if (!D.active || D.streams == 1 || (o->kind != EBB_ORDER_RECORD && o->kind != EBB_ORDER_WAIT) ||
-        !o->stream)
+    if (!D.active || D.streams == 1)
+        return;
+    if (o->kind == EBB_ORDER_NOT_RECORDED)
+        note_record(D.streams, o->event);
+    if ((o->kind != EBB_ORDER_RECORD && o->kind != EBB_ORDER_WAIT) || !o->stream)
         return;
     const uint32_t stream = ebb_drive_stream_number(o->stream);
+    /* On a stream that is none of the plan's, too: the event is no longer what it was. */
     if (o->kind == EBB_ORDER_RECORD) {
-        note_record(stream,
-                    o->event); /* on a stream that is none of the plan's, too: it is no longer what it was */
+        note_record(stream, o->event);
         return;
     }
     const recorded_t *r = find_recorded(o->event);

@@ -28,7 +28,7 @@ enum { STREAMS = EBB_RECORD_STREAMS, THREADS = 64 };
 static struct {
     ebb_recording_t result;
     bool listens; /* to what orders streams */
-    bool broken; /* no memory: there will be no trace */
+    bool broken;  /* no memory: there will be no trace */
     number_t *number;
     size_t number_room, number_count;
     size_t function_room, generation_room, address_room;
@@ -163,7 +163,8 @@ static uint32_t event_of(const ebb_order_t *o)
 void ebb_record_order(const ebb_order_t *o)
 {
     if (!record.broken && record.result.trace)
-        record.broken = !add_moment((ebb_moment_kind_t)(EBB_MOMENT_RECORD + (int)o->kind), o->stream,
+        record.broken = o->kind == EBB_ORDER_NOT_RECORDED ||
+                        !add_moment((ebb_moment_kind_t)(EBB_MOMENT_RECORD + (int)o->kind), o->stream,
                                     o->event ? event_of(o) : 0);
 }
 
