@@ -14,21 +14,10 @@
  * The last line of output is a hash of weights, counter and sums. Exit code 3: a call failed (its error is on stderr).
  */
 #include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
+#define TRAINER "lanes"
 #include "loop.cuh"
-
-#define CHECK(call)                                                                                          \
-    do {                                                                                                     \
-        cudaError_t check_ = (call);                                                                         \
-        if (check_) {                                                                                        \
-            fprintf(stderr, "lanes: %s: %s\n", #call, cudaGetErrorName(check_));                             \
-            exit(3);                                                                                         \
-        }                                                                                                    \
-    } while (0)
+#include "trainer_parts.h"
 
 enum { LAYERS_MAX = 32 };
 
@@ -168,35 +157,16 @@ static void run_step(lanes_t *l)
     backward(l);
 }
 
-static uint64_t hash_of(const void *device, size_t bytes, uint64_t hash)
-{
-    unsigned char *host = malloc(bytes);
-    CHECK(cudaMemcpy(host, device, bytes, cudaMemcpyDeviceToHost));
-    for (size_t i = 0; i < bytes; i++)
-        hash = (hash ^ host[i]) * 0x100000001b3u; /* FNV-1a */
-    free(host);
-    return hash;
-}
-
-static int option(int argc, char **argv, const char *name, int fallback)
-{
-    size_t length = strlen(name);
-    for (int i = 1; i < argc; i++)
-        if (!strncmp(argv[i], name, length) && argv[i][length] == '=')
-            return atoi(argv[i] + length + 1);
-    return fallback;
-}
-
 int main(int argc, char **argv)
 {
     static lanes_t l;
-    l.layers = option(argc, argv, "layers", 8);
-    l.steps = option(argc, argv, "steps", 20);
-    l.turn = option(argc, argv, "turn", 0);
-    l.sync = option(argc, argv, "sync", 0);
-    l.more = option(argc, argv, "more", 0);
-    l.fresh = option(argc, argv, "fresh", 0);
-    l.n = (size_t)option(argc, argv, "mib", 4) << 18;
+    l.layers = trainer_option(argc, argv, "layers", 8);
+    l.steps = trainer_option(argc, argv, "steps", 20);
+    l.turn = trainer_option(argc, argv, "turn", 0);
+    l.sync = trainer_option(argc, argv, "sync", 0);
+    l.more = trainer_option(argc, argv, "more", 0);
+    l.fresh = trainer_option(argc, argv, "fresh", 0);
+    l.n = (size_t)trainer_option(argc, argv, "mib", 4) << 18;
     l.m = (size_t)1 << 19;
     if (l.layers < 2 || l.layers > LAYERS_MAX)
         return 2;
@@ -206,10 +176,10 @@ int main(int argc, char **argv)
     CHECK(cudaDeviceSynchronize());
     uint64_t hash = 0xcbf29ce484222325u;
     for (int i = 0; i < l.layers; i++)
-        hash = hash_of(l.w[i], l.m * sizeof(float), hash);
-    hash = hash_of(l.counter, sizeof *l.counter, hash);
-    hash = hash_of(l.sums, (l.n / 16384 + 1) * sizeof(float), hash);
-    hash = hash_of(l.seen, (l.n / 16384 + 1) * sizeof(float), hash);
+        hash = trainer_hash(l.w[i], l.m * sizeof(float), hash);
+    hash = trainer_hash(l.counter, sizeof *l.counter, hash);
+    hash = trainer_hash(l.sums, (l.n / 16384 + 1) * sizeof(float), hash);
+    hash = trainer_hash(l.seen, (l.n / 16384 + 1) * sizeof(float), hash);
     printf("%016llx\n", (unsigned long long)hash);
     return 0;
 }

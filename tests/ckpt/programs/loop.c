@@ -252,53 +252,34 @@ static void evaluate(loop_t *l, int step)
     }
 }
 
-static uint64_t hash_of(const void *device, size_t bytes, uint64_t hash)
-{
-    unsigned char *host = malloc(bytes);
-    CHECK(cudaMemcpy(host, device, bytes, cudaMemcpyDeviceToHost));
-    for (size_t i = 0; i < bytes; i++)
-        hash = (hash ^ host[i]) * 0x100000001b3u; /* FNV-1a */
-    free(host);
-    return hash;
-}
-
 static bool hash_step(int seed, int step)
 {
     const unsigned h = ((unsigned)seed * 7919u + (unsigned)step) * 2654435761u;
     return (h ^ h >> 15) >> 7 & 1;
 }
 
-static int option(int argc, char **argv, const char *name, int fallback)
-{
-    size_t length = strlen(name);
-    for (int i = 1; i < argc; i++)
-        if (!strncmp(argv[i], name, length) && argv[i][length] == '=')
-            return atoi(argv[i] + length + 1);
-    return fallback;
-}
-
 int main(int argc, char **argv)
 {
     static loop_t l;
-    l.layers = option(argc, argv, "layers", 8);
-    l.steps = option(argc, argv, "steps", 20);
-    l.deviate = option(argc, argv, "deviate", 0);
-    l.diverge = option(argc, argv, "diverge", 0);
-    l.how = option(argc, argv, "how", 0);
-    l.every = option(argc, argv, "every", 1);
-    l.each = option(argc, argv, "each", 0);
-    l.more = option(argc, argv, "more", 0);
-    l.grow = option(argc, argv, "grow", 0);
-    l.peek = option(argc, argv, "peek", 0);
-    l.through = option(argc, argv, "through", 0);
-    l.keep = option(argc, argv, "keep", 0);
-    l.swap = option(argc, argv, "swap", 0);
-    l.flag = option(argc, argv, "flag", 0);
-    l.hidden = option(argc, argv, "hidden", 0);
-    l.small = option(argc, argv, "short", 0);
-    l.mix = option(argc, argv, "mix", 0);
-    l.evaluate = option(argc, argv, "evaluate", 0);
-    l.n = l.full = (size_t)option(argc, argv, "mib", 4) << 18;
+    l.layers = trainer_option(argc, argv, "layers", 8);
+    l.steps = trainer_option(argc, argv, "steps", 20);
+    l.deviate = trainer_option(argc, argv, "deviate", 0);
+    l.diverge = trainer_option(argc, argv, "diverge", 0);
+    l.how = trainer_option(argc, argv, "how", 0);
+    l.every = trainer_option(argc, argv, "every", 1);
+    l.each = trainer_option(argc, argv, "each", 0);
+    l.more = trainer_option(argc, argv, "more", 0);
+    l.grow = trainer_option(argc, argv, "grow", 0);
+    l.peek = trainer_option(argc, argv, "peek", 0);
+    l.through = trainer_option(argc, argv, "through", 0);
+    l.keep = trainer_option(argc, argv, "keep", 0);
+    l.swap = trainer_option(argc, argv, "swap", 0);
+    l.flag = trainer_option(argc, argv, "flag", 0);
+    l.hidden = trainer_option(argc, argv, "hidden", 0);
+    l.small = trainer_option(argc, argv, "short", 0);
+    l.mix = trainer_option(argc, argv, "mix", 0);
+    l.evaluate = trainer_option(argc, argv, "evaluate", 0);
+    l.n = l.full = (size_t)trainer_option(argc, argv, "mib", 4) << 18;
     l.m = (size_t)1 << 19;
     if (l.layers < 2 || l.layers > LAYERS_MAX || l.keep > KEEP_MAX)
         return 2;
@@ -315,13 +296,13 @@ int main(int argc, char **argv)
     CHECK(cudaStreamSynchronize(l.stream));
     uint64_t hash = 0xcbf29ce484222325u;
     for (int i = 0; i < l.layers; i++)
-        hash = hash_of(l.w[i], l.m * sizeof(float), hash);
-    hash = hash_of(l.counter, sizeof *l.counter, hash);
-    hash = hash_of(l.sums, (l.n / 16384 + 1) * sizeof(float), hash);
+        hash = trainer_hash(l.w[i], l.m * sizeof(float), hash);
+    hash = trainer_hash(l.counter, sizeof *l.counter, hash);
+    hash = trainer_hash(l.sums, (l.n / 16384 + 1) * sizeof(float), hash);
     for (int i = 0; i < l.keep; i++)
-        hash = hash_of(l.kept[i], l.n * sizeof(float), hash);
+        hash = trainer_hash(l.kept[i], l.n * sizeof(float), hash);
     for (int i = 0; i < 2 && l.swap; i++)
-        hash = hash_of(l.pair[i], l.n * sizeof(float), hash);
+        hash = trainer_hash(l.pair[i], l.n * sizeof(float), hash);
     hash ^= l.read;
     printf("%016llx\n", (unsigned long long)hash);
     return 0;

@@ -3,21 +3,10 @@
 #define EBB_TESTS_LOOP_H
 
 #include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
+#define TRAINER "loop"
 #include "loop.cuh"
-
-#define CHECK(call)                                                                                          \
-    do {                                                                                                     \
-        cudaError_t check_ = (call);                                                                         \
-        if (check_) {                                                                                        \
-            fprintf(stderr, "loop: %s: %s\n", #call, cudaGetErrorName(check_));                              \
-            exit(3);                                                                                         \
-        }                                                                                                    \
-    } while (0)
+#include "trainer_parts.h"
 
 enum { LAYERS_MAX = 64, KEEP_MAX = 8 };
 
