@@ -143,15 +143,17 @@ static void pass_moments(ordering_t *o, uint32_t point)
     }
 }
 
-/* It has the chunks of others: after all that they did. */
+/* It has the chunks of others: after all that they did. What the program did to the same place it orders by itself. */
 static void begin_stay(ordering_t *o, uint32_t index)
 {
-    const uint32_t place = o->schedule->stay[index].place;
-    uint32_t *before = clock_of(o, index, BEFORE);
+    const ebb_stay_t *stay = o->schedule->stay;
+    const uint32_t place = stay[index].place;
     for (uint32_t k = o->overlay->first[place], last = EBB_NONE; k < o->overlay->first[place + 1]; k++) {
         uint32_t *had = &o->had[o->overlay->chunk[k]];
-        for (uint32_t which = 0; *had != EBB_NONE && *had != last && which < STAY_CLOCKS; which++)
-            add(o, before, clock_of(o, *had, which));
+        for (uint32_t which = 0; *had != EBB_NONE && *had != last && which < STAY_CLOCKS; which++) {
+            const bool own = stay[*had].place == place && (which == READ || which == WRITTEN);
+            add(o, clock_of(o, index, own ? which : BEFORE), clock_of(o, *had, which));
+        }
         last = *had;
         *had = index;
     }
