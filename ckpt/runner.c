@@ -15,7 +15,7 @@
  * is another kind's (drive.c).
  *
  * A boundary is noticed with the last operation of a step and acted upon with the next thing that the program
- * does, a free excepted: what is freed in between belongs to the step that has ended.
+ * does, frees and copies to the host excepted: what is freed or read in between belongs to the step that has ended.
  *
  * Several devices: all of this is about one of them, `run.slot`; the reactive half alone has the others. It is the
  * first device, until another is found to be the one that works (is_followed), and then the first whose step is found.
@@ -87,6 +87,7 @@ static struct {
     size_t fewest_live; /* bytes of the program's, since the last operation */
     uint64_t turns;     /* of NVTX ranges, at the last operation */
     bool boundary;      /* the step has ended, nothing has happened since */
+    bool trailing;      /* the operation under way is behind the boundary, and the last step's */
     bool driven;        /* the operation under way is a planned one */
 } run;
 
@@ -107,6 +108,12 @@ static uint64_t mix(uint64_t hash, uint64_t value)
     return hash ^ hash >> 32;
 }
 
+/* A copy to the host: it logs or saves. */
+static bool is_aside(const ebb_operation_t *op)
+{
+    return op->kind == EBB_COPY && !ebb_buffer_at(op->dst);
+}
+
 /* What a step is told by: neither addresses nor the values of scalars. */
 static ebb_step_operation_t seen(const ebb_operation_t *op)
 {
@@ -120,7 +127,7 @@ static ebb_step_operation_t seen(const ebb_operation_t *op)
     for (int i = 0; i < 3; i++)
         h = mix(h, (uint64_t)op->grid[i] << 32 | op->block[i]);
     out.fine = mix(mix(h, op->shared_bytes), op->bytes);
-    out.aside = op->kind == EBB_COPY && !ebb_buffer_at(op->dst);
+    out.aside = is_aside(op);
     const uint64_t turns = ebb_nvtx_turns();
     out.turn = turns != run.turns;
     run.turns = turns;
@@ -295,9 +302,14 @@ static bool has_more_room(kind_t *k, ebb_buffer_t *const *present)
 /* What will be told of a plan; of several that are installed together, their peak. */
 static void note_plan(const kind_t *k, size_t room, bool beside)
 {
+    uint64_t small = 0; /* small regions are shared, if they are large enough */
+    for (unsigned i = 0; i < EBB_STEP_KINDS; i++)
+        if (ebb_drive_installed(i) && run.kind[i].plan->small_bytes > small)
+            small = run.kind[i].plan->small_bytes;
     const ebb_plan_sum_t sum = ebb_plan_sum(k->plan, k->learned->trace);
     const uint64_t reserved = ebb_chunks_limit() * EBB_CHUNK_BYTES - room, peak = sum.peak_bytes + reserved,
-                   both = run.steps.predicted_peak_bytes + k->plan->small_bytes;
+                   both = run.steps.predicted_peak_bytes +
+                          (k->plan->small_bytes > small ? k->plan->small_bytes : 0);
     run.steps.plan = sum;
     run.steps.predicted_peak_bytes = beside && both > peak ? both : peak;
 }
@@ -551,6 +563,8 @@ static void act_at_boundary(void)
     kind_t *ended = kind_of(ebb_step_ended(run.finder)), *next = kind_of(ebb_step_expected(run.finder));
     if (ebb_learn_running() && ended)
         learn(ended);
+    if (run.driving)
+        ebb_drive_catch_up();
     ebb_buffer_t **present = next && next->learned ? ebb_follow_present(next->learned) : NULL;
     if (run.driving && ebb_drive_active())
         run.driving =
@@ -586,7 +600,7 @@ static void follow_steps(const ebb_operation_t *op)
     const ebb_step_operation_t operation = seen(op);
     const ebb_step_event_t event = ebb_step_push(run.finder, &operation);
     run.fewest_live = ebb_program_bytes();
-    run.boundary = false;
+    run.boundary = run.trailing && event == EBB_STEP_NONE;
     switch (event) {
     case EBB_STEP_FOUND:
         say_found();
@@ -632,11 +646,19 @@ static bool is_followed(void)
     return is_ours();
 }
 
+/* Behind the last operation of a step, and still its: as recorded, while it is being recorded, or when nobody minds. */
+static bool is_the_last_steps(const ebb_operation_t *op)
+{
+    return run.boundary && is_aside(op) && (!run.driving || !ebb_drive_active() || ebb_drive_expects(op));
+}
+
 static ebb_status_t before(ebb_operation_t *op)
 {
     if (!is_followed())
         return ebb_residence_acquire(op);
-    act_at_boundary();
+    run.trailing = is_the_last_steps(op);
+    if (!run.trailing)
+        act_at_boundary();
     run.driven = ebb_drive_before(op);
     if (run.driven)
         return 0;

@@ -1,6 +1,5 @@
 /* drive.c: the cursor: what is as planned, and what is issued in between; see drive.h. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "driver.h"
 #include "drive_state.h"
@@ -251,7 +250,7 @@ static ebb_status_t join(uint32_t operation)
 
 /* ---- is it the planned one? ---- */
 
-static const char *differs(const ebb_operation_t *op)
+const char *ebb_drive_differs(const ebb_operation_t *op)
 {
     const ebb_trace_operation_t *o = &D.trace->operation[D.cursor];
     const char *difference = ebb_record_difference(D.learned, D.cursor, op);
@@ -274,7 +273,7 @@ static const char *differs(const ebb_operation_t *op)
 
 /* ---- the step ---- */
 
-static uint32_t first_birth(uint32_t from)
+uint32_t ebb_first_birth(uint32_t from)
 {
     while (from < D.trace->buffer_count && D.trace->buffer[from].born == EBB_TRACE_NEVER)
         from++;
@@ -291,7 +290,7 @@ static void turn(void)
 }
 
 /* False: the program is not where a step begins. */
-static bool begin_step(void)
+bool ebb_drive_begin_step(void)
 {
     if (D.living != D.outliving + D.late) {
         ebb_drive_leave("a buffer was not freed");
@@ -306,27 +305,16 @@ static bool begin_step(void)
     ebb_tolerate_begin_step();
     ebb_streams_begin_step();
     D.cursor = D.next_action = 0;
-    D.next_birth = first_birth(0);
+    D.next_birth = ebb_first_birth(0);
     return true;
-}
-
-static bool is_between_steps(void)
-{
-    return D.cursor == D.trace->operation_count;
-}
-
-/* A small buffer's place has room for the largest that was seen. */
-static bool is_of_size(const ebb_trace_buffer_t *t, size_t bytes)
-{
-    return ebb_is_large(t) ? bytes == t->bytes : bytes <= t->bytes;
 }
 
 /* The buffer of the plan that this request is for, of those that are due. NEVER: none. */
 static uint32_t find_birth(const ebb_request_t *q)
 {
     for (uint32_t id = D.next_birth; id < D.trace->buffer_count && D.trace->buffer[id].born == D.cursor;
-         id = first_birth(id + 1))
-        if (!ebb_site_of(id)->buffer && is_of_size(&D.trace->buffer[id], q->bytes) &&
+         id = ebb_first_birth(id + 1))
+        if (!ebb_site_of(id)->buffer && ebb_is_of_size(&D.trace->buffer[id], q->bytes) &&
             (!q->stream || ebb_drive_stream_number(q->stream) < D.streams) &&
             (ebb_site_of(id)->range || ebb_tolerate_small_birth(D.at[id])))
             return id;
@@ -348,94 +336,18 @@ static ebb_buffer_t *place(uint32_t id, const ebb_request_t *q)
     D.living++;
     while (D.next_birth < D.trace->buffer_count && D.trace->buffer[D.next_birth].born == D.cursor &&
            ebb_site_of(D.next_birth)->buffer && !ebb_site_of(D.next_birth)->late)
-        D.next_birth = first_birth(D.next_birth + 1);
+        D.next_birth = ebb_first_birth(D.next_birth + 1);
     return b;
-}
-
-/* ---- a step of another kind than was expected ---- */
-
-enum { LONGEST_PREFIX = 64 };
-
-/* So far nothing has been allocated, and the plan has done nothing: as the last step has left it. */
-static bool is_untouched(void)
-{
-    return !D.living && !D.late && !D.next_action && !D.strays && !D.stray_count &&
-           D.next_birth == first_birth(0) && D.cursor <= LONGEST_PREFIX;
-}
-
-/* Whether two plans' operations are the same, on the same buffers. */
-static bool is_same(const drive_t *a, const drive_t *b, uint32_t index)
-{
-    const ebb_trace_operation_t *o = &a->trace->operation[index], *p = &b->trace->operation[index];
-    if (o->kind != p->kind || a->learned->function[index] != b->learned->function[index] ||
-        memcmp(o->grid, p->grid, sizeof o->grid) || memcmp(o->block, p->block, sizeof o->block) ||
-        o->shared_bytes != p->shared_bytes || o->param_bytes != p->param_bytes ||
-        o->access_count != p->access_count)
-        return false;
-    for (uint32_t i = 0; i < o->access_count; i++) {
-        const ebb_trace_access_t *x = &a->trace->access[o->first_access + i],
-                                 *y = &b->trace->access[p->first_access + i];
-        if (a->settled[x->buffer] == EBB_TRACE_NEVER || a->settled[x->buffer] != b->settled[y->buffer] ||
-            x->mode != y->mode || x->offset_bytes != y->offset_bytes || x->param_offset != y->param_offset)
-            return false;
-    }
-    return true;
-}
-
-/* Whether a step of another plan can go on with this (an allocation or an operation), behind what has happened so far in this one. */
-static bool could_go_on(const drive_t *d, const ebb_request_t *q, const ebb_operation_t *op)
-{
-    const uint32_t at = is_between_steps() ? 0 : D.cursor;
-    const ebb_trace_t *t = d->trace;
-    bool suits = false;
-    if (d->stream != D.stream || t->operation_count <= at ||
-        (at && d->plan->action_count && d->plan->action[0].point < at))
-        return false;
-    for (uint32_t i = 0; i < t->buffer_count; i++) {
-        if (t->buffer[i].born < at || (op && t->buffer[i].born == at))
-            return false;
-        suits |= q && t->buffer[i].born == at && is_of_size(&t->buffer[i], q->bytes);
-    }
-    for (uint32_t i = 0; i < at; i++)
-        if (!is_same(ebb_driven, d, i))
-            return false;
-    return op ? !ebb_record_difference(d->learned, at, op) : suits;
-}
-
-/* The driven plan's step goes on as one of the plan in this slot. */
-static bool go_on_with(unsigned slot)
-{
-    drive_t *last = ebb_driven, *next = ebb_share_drive(slot);
-    const uint32_t at = is_between_steps() ? 0 : D.cursor;
-    D.cursor = D.trace->operation_count;
-    if (!ebb_drive_change(slot) || !begin_step())
-        return false;
-    D.cursor = at;
-    for (uint32_t i = 0; i < at; i++) {
-        const ebb_issued_t kept = last->issued[i];
-        last->issued[i] = next->issued[i];
-        next->issued[i] = kept;
-    }
-    if (at)
-        ebb_step_clock_begin(&D.clock, D.step, ebb_stream_handle(D.stream));
-    return true;
-}
-
-/* What comes now is not planned: on with a plan where it is. False: there is none. */
-static bool change_over(const ebb_request_t *q, const ebb_operation_t *op)
-{
-    for (unsigned i = 0; i < EBB_DRIVES && is_untouched(); i++)
-        if (ebb_drive_installed(i) && i != ebb_drive_slot() && could_go_on(ebb_share_drive(i), q, op))
-            return go_on_with(i);
-    return false;
 }
 
 ebb_buffer_t *ebb_drive_serve(const ebb_request_t *q)
 {
-    if (!D.active || (is_between_steps() && !begin_step()))
+    if (!D.active || (ebb_is_between_steps() && !ebb_drive_begin_step()))
         return NULL;
     uint32_t id = find_birth(q);
-    if (id == EBB_TRACE_NEVER && change_over(q, NULL))
+    if (id == EBB_TRACE_NEVER && ebb_drive_change_over(q, NULL))
+        id = find_birth(q);
+    if (id == EBB_TRACE_NEVER && D.active && ebb_drive_skip(q, NULL))
         id = find_birth(q);
     if (!D.active)
         return NULL;
@@ -508,15 +420,15 @@ static ebb_status_t begin_on_device(void)
     return ebb_streams_scatter(first_stream());
 }
 
-/* Everything that comes before it. NULL, or why not. */
-static const char *arrange(const ebb_operation_t *op)
+/* Everything that comes before the operation at the cursor; NULL: which is left out. NULL, or why not. */
+const char *ebb_drive_arrange(const ebb_operation_t *op)
 {
     const char *why = ebb_tolerate_late_frees();
     if (!why)
         why = ebb_streams_before(D.cursor);
     if (why)
         return why;
-    if (!ebb_issued_keep(&D.issued[D.cursor], op))
+    if (op && !ebb_issued_keep(&D.issued[D.cursor], op))
         return "no host memory";
     if (!D.cursor && begin_on_device())
         return "the driver refused to let streams wait for each other";
@@ -526,27 +438,7 @@ static const char *arrange(const ebb_operation_t *op)
     return "the driver refused an action";
 }
 
-bool ebb_drive_before(ebb_operation_t *op)
-{
-    if (!D.active || (is_between_steps() && !begin_step()))
-        return false;
-    const char *why = differs(op);
-    if (why && change_over(NULL, op))
-        why = differs(op);
-    if (!D.active)
-        return false;
-    if (why && ebb_tolerate_operation(op)) {
-        D.counts.tolerated++;
-        return true;
-    }
-    if (!why)
-        why = arrange(op);
-    if (why)
-        ebb_drive_leave(why);
-    return !why;
-}
-
-static void end_step(void)
+void ebb_drive_end_step(void)
 {
     if (issue_actions(UINT32_MAX - 1) || ebb_streams_gather(first_stream())) {
         ebb_log(EBB_WARN, "%s", ebb_last_failure());
@@ -557,6 +449,30 @@ static void end_step(void)
     ebb_verify_step_end();
     D.step++;
     D.counts.steps++;
+}
+
+/* ---- the operations ---- */
+
+bool ebb_drive_before(ebb_operation_t *op)
+{
+    if (!D.active || (ebb_is_between_steps() && !ebb_drive_begin_step()))
+        return false;
+    const char *why = ebb_drive_differs(op);
+    if (why && ebb_drive_change_over(NULL, op))
+        why = ebb_drive_differs(op);
+    if (D.active && why && ebb_drive_skip(NULL, op))
+        why = ebb_drive_differs(op);
+    if (!D.active)
+        return false;
+    if (why && ebb_tolerate_operation(op)) {
+        D.counts.tolerated++;
+        return true;
+    }
+    if (!why)
+        why = ebb_drive_arrange(op);
+    if (why)
+        ebb_drive_leave(why);
+    return !why;
 }
 
 void ebb_drive_after(const ebb_operation_t *op, bool issued)
@@ -581,7 +497,7 @@ void ebb_drive_after(const ebb_operation_t *op, bool issued)
     if (bytes > D.counts.peak_bytes)
         D.counts.peak_bytes = bytes;
     if (++D.cursor == D.trace->operation_count)
-        end_step();
+        ebb_drive_end_step();
     if (D.active)
         ebb_guard_close();
 }

@@ -82,6 +82,11 @@ bool ebb_drive_at_boundary(void);
 /* At the end of a step: from here on the plan of another slot is driven. False: it is not installed, or something is in use. */
 bool ebb_drive_change(unsigned slot);
 
+/* It is the planned operation, in the middle of a step. */
+bool ebb_drive_expects(const ebb_operation_t *operation);
+/* The step is over: copies to the host at its end have been left out, if they have not come by now. */
+void ebb_drive_catch_up(void);
+
 /* The planned buffer for a request, or NULL: none is active, or the request was not planned, and the drive has
  * ended unless there is room. */
 ebb_buffer_t *ebb_drive_serve(const ebb_request_t *request);

@@ -184,18 +184,6 @@ static bool map_place(uint32_t place)
     return !status;
 }
 
-static bool map_small(void)
-{
-    if (!D.plan->small_bytes)
-        return true;
-    size_t chunks = D.plan->small_bytes / EBB_CHUNK_BYTES;
-    if (!ebb_heap_make_room(chunks) || !(D.small_range = ebb_range_new(chunks)))
-        return false;
-    if (ebb_range_map(D.small_range))
-        return false;
-    return (D.small_slab = ebb_slab_open(D.small_range)) != NULL;
-}
-
 /* What the plan has on the device when the step begins and is not there. */
 static bool bring_in(void)
 {
@@ -353,7 +341,7 @@ static const char *install(ebb_buffer_t *const *present)
     for (uint32_t i = 0; i < D.plan->place_count; i++)
         if (!map_place(i))
             return ebb_last_failure();
-    if (!map_small() || !bring_in())
+    if (!ebb_share_open_small() || !bring_in())
         return ebb_last_failure();
     if (!ebb_share_note_chunks())
         return "no host memory";
@@ -446,10 +434,6 @@ void ebb_drive_take_apart(void)
             keep_chunks(i);
         ebb_site_release(&D.site[i], i);
     }
-    if (D.small_slab)
-        ebb_slab_close(D.small_slab);
-    else if (D.small_range && (!D.small_range->mapped || !ebb_range_unmap(D.small_range)))
-        ebb_range_delete(D.small_range);
     for (uint32_t i = 0; D.before && D.begun && D.done && i < D.plan->action_count; i++) {
         if (D.before[i])
             ebb_driver.cuEventDestroy(D.before[i]);
@@ -484,6 +468,5 @@ void ebb_drive_take_apart(void)
     D.recorded = NULL;
     D.join_first = D.join_action = D.death_first = D.death = D.first_touch = NULL;
     D.small_slab = NULL;
-    D.small_range = NULL;
     D.active = D.installed = false;
 }

@@ -23,6 +23,9 @@ static struct {
     uint32_t chunk_count, chunk_room;
     ebb_settled_t *settled;
     uint32_t settled_count, settled_room;
+    ebb_range_t *
+        small[EBB_DRIVES]; /* [small_count] under slabs, for small buffers; each larger than the one before */
+    unsigned small_count;
 } share;
 
 static drive_t drives[EBB_DRIVES];
@@ -280,6 +283,29 @@ bool ebb_share_note_chunks(void)
     return true;
 }
 
+bool ebb_share_open_small(void)
+{
+    const size_t chunks = D.plan->small_bytes / EBB_CHUNK_BYTES;
+    unsigned i = 0;
+    if (!chunks)
+        return true;
+    while (i < share.small_count && share.small[i]->chunk_count < chunks)
+        i++;
+    if (i < share.small_count) {
+        D.small_slab = share.small[i]->slab;
+        return true;
+    }
+    ebb_range_t *range = ebb_heap_make_room(chunks) ? ebb_range_new(chunks) : NULL;
+    const bool mapped = range && !ebb_range_map(range);
+    if (mapped && (D.small_slab = ebb_slab_open(range))) {
+        share.small[share.small_count++] = range;
+        return true;
+    }
+    if (range && (!mapped || !ebb_range_unmap(range)))
+        ebb_range_delete(range);
+    return false;
+}
+
 /* ---- what a further plan must agree with ---- */
 
 static bool may_share(void)
@@ -350,6 +376,7 @@ size_t ebb_share_room(const ebb_recording_t *learned)
             foreign[share.settled[i].chunk[c]] = true;
     for (uint32_t c = 0; known && foreign && c < share.chunk_count; c++)
         room += !foreign[c];
+    room += share.small_count ? share.small[share.small_count - 1]->chunk_count : 0;
     free(foreign);
     free(known);
     return room;
@@ -424,6 +451,8 @@ void ebb_share_dissolve(void)
     for (uint32_t c = 0; c < share.chunk_count; c++)
         if (share.bound[c])
             ebb_chunks_give(1, &share.chunk[c]);
+    for (unsigned i = 0; i < share.small_count; i++)
+        ebb_slab_close(share.small[i]->slab);
     for (uint32_t i = 0; i < share.settled_count; i++)
         free(share.settled[i].chunk);
     free(share.chunk);

@@ -48,16 +48,15 @@ typedef struct drive {
         *stream;      /* compute; where there are several, the first operation's: steps begin and end on it */
     uint32_t streams; /* of the program's, as the plan counts them */
 
-    ebb_chunk_t *chunk; /* [plan->chunk_count] */
-    uint32_t *pool;     /* [plan->chunk_count] which of all plans' chunks that is (drive_share.c) */
-    uint32_t *settled;  /* [buffers] among those that plans share; NEVER: it is this plan's alone */
-    site_t *site;       /* [plan->place_count] */
-    uint32_t *at;       /* [buffers] in which place each is in this step (rotate.h) */
-    uint32_t period;    /* of that, in steps */
-    uint32_t outliving; /* buffers that are others in the next step: how many are alive between steps */
-    ebb_range_t *small_range;
-    ebb_slab_t *small_slab;
-    ebb_issued_t *issued;           /* [operations] of this step; behind the cursor, of the one before */
+    ebb_chunk_t *chunk;     /* [plan->chunk_count] */
+    uint32_t *pool;         /* [plan->chunk_count] which of all plans' chunks that is (drive_share.c) */
+    uint32_t *settled;      /* [buffers] among those that plans share; NEVER: it is this plan's alone */
+    site_t *site;           /* [plan->place_count] */
+    uint32_t *at;           /* [buffers] in which place each is in this step (rotate.h) */
+    uint32_t period;        /* of that, in steps */
+    uint32_t outliving;     /* buffers that are others in the next step: how many are alive between steps */
+    ebb_slab_t *small_slab; /* plans that are installed together may have one */
+    ebb_issued_t *issued;   /* [operations] of this step; behind the cursor, of the one before */
     CUevent *before, *begun, *done; /* [actions]: compute at the action's point; its copy begins, and ends */
     bool *recorded;                 /* [actions]: `done` has been recorded at least once */
     uint32_t *join_first;           /* [operations + 1]: into join_action, sorted by operation */
@@ -161,7 +160,9 @@ bool ebb_share_note_chunks(void);
 uint32_t ebb_share_add_chunk(ebb_chunk_t chunk); /* NEVER: no host memory */
 ebb_chunk_t ebb_share_chunk(uint32_t index);
 void ebb_share_keep_chunk(uint32_t index); /* it is not given back in the end */
-/* Chunks of installed plans that another one's places could lie on. */
+/* The small region: one that another plan has, if it is large enough, as it is empty between steps. */
+bool ebb_share_open_small(void);
+/* Chunks of installed plans that another one could have, those of a small region included. */
 size_t ebb_share_room(const ebb_recording_t *learned);
 /* All plans are taken apart. The device must be idle. */
 void ebb_share_dissolve(void);
@@ -171,6 +172,33 @@ void ebb_drive_forget(void);
 
 /* Where a replay (NULL: the operation itself) finds a buffer. */
 uint32_t ebb_replay_place(const ebb_action_t *replay, uint32_t buffer);
+
+/* drive.c, for drive_other.c: the next buffer that is born in the step, of those from `from` on. */
+uint32_t ebb_first_birth(uint32_t from);
+/* False: the program is not where a step begins; the plan has been left. */
+bool ebb_drive_begin_step(void);
+/* All actions and waits before the operation at the cursor; NULL: which is left out. NULL, or why not. */
+const char *ebb_drive_arrange(const ebb_operation_t *operation);
+void ebb_drive_end_step(void);
+/* How it differs from the operation at the cursor; NULL: in nothing. */
+const char *ebb_drive_differs(const ebb_operation_t *operation);
+
+static inline bool ebb_is_between_steps(void)
+{
+    return ebb_drive.cursor == ebb_drive.trace->operation_count;
+}
+
+/* A small buffer's place has room for the largest that was seen. */
+static inline bool ebb_is_of_size(const ebb_trace_buffer_t *t, size_t bytes)
+{
+    return ebb_is_large(t) ? bytes == t->bytes : bytes <= t->bytes;
+}
+
+/* drive_other.c. What comes now (an allocation or an operation) is not planned. */
+/* On with a plan where it is. False: there is none. */
+bool ebb_drive_change_over(const ebb_request_t *request, const ebb_operation_t *operation);
+/* Leaves out copies to the host, if it is planned behind them. False: the plan has been left. */
+bool ebb_drive_skip(const ebb_request_t *request, const ebb_operation_t *operation);
 
 /* drive_guard.c: with EBB_GUARD, addresses lead to chunks only while something that is known uses them; else nothing happens. Open
  * until ebb_guard_close, which waits for the device. */

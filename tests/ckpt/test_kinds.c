@@ -84,12 +84,29 @@ static void kinds_that_alternate_leave_and_come_back(void **state)
     }
 }
 
+/* A copy to the host that comes with some steps only, and belongs to the one that it is behind. */
+static void steps_that_are_looked_at_now_and_then_stay_with_the_plan(void **state)
+{
+    (void)state;
+    static const char *const arguments[] = {"look=3 steps=40", "look=1 steps=40", "look=4 short=2 steps=50"};
+    for (int i = 0; i < MEANS; i++) {
+        loop_statistics_t s;
+        program_run_t without = loop_run("", arguments[i]);
+        program_run_t with = loop_under_ebb(means[i], arguments[i], &s);
+        print_message("%s, %s: %.0f steps driven, left %.0f times, changed %.0f times\n", arguments[i],
+                      means[i], s.driven, s.fallbacks, s.changes);
+        assert_same(&without, &with, arguments[i]);
+        assert_true(s.driven >= 24 && s.fallbacks <= 3 && s.mismatches == 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(kinds_that_alternate_share_a_boundary),
         cmocka_unit_test(kinds_that_come_as_they_like_are_driven),
         cmocka_unit_test(kinds_that_alternate_leave_and_come_back),
+        cmocka_unit_test(steps_that_are_looked_at_now_and_then_stay_with_the_plan),
     };
     if (getenv("TEST_ONLY"))
         cmocka_set_test_filter(getenv("TEST_ONLY"));

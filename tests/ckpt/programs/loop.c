@@ -1,6 +1,6 @@
 /* loop.c: a small training loop that can be told to misbehave. It knows nothing of ebb.
  *
- *   loop [layers=N] [steps=N] [mib=N] [through=1] [keep=N] [swap=1] [short=N] [mix=SEED] [evaluate=N] [deviate=SEED] [diverge=STEP how=WAY every=N] [each=STEP] [more=STEP] [grow=STEP] [peek=STEP] [flag=STEP] [hidden=STEP]
+ *   loop [layers=N] [steps=N] [mib=N] [through=1] [keep=N] [swap=1] [short=N] [look=N] [mix=SEED] [evaluate=N] [deviate=SEED] [diverge=STEP how=WAY every=N] [each=STEP] [more=STEP] [grow=STEP] [peek=STEP] [flag=STEP] [hidden=STEP]
  *
  * A step: forward through `layers` layers, each activation (mib MiB) its own stream-ordered allocation,
  * backward, update.
@@ -9,6 +9,7 @@
  * keep=N        the outputs of the last N steps stay, and are looked at in each; then the oldest is freed
  * swap=1        two buffers change places with every step: one is read, the other written
  * short=N       every N-th step is one of half the batch
+ * look=N        behind every N-th step the sums are copied to the host, and waited for
  * mix=SEED      any step may be one of half the batch, at random
  * evaluate=N    behind every N-th step a forward pass of two batches, for nothing but the sums
  * deviate=SEED  in a third of the steps after the eighth, at a random place: a launch more (which reads a live
@@ -235,6 +236,16 @@ static void run_step(loop_t *l, int step)
         CHECK(cudaStreamSynchronize(l->stream));
 }
 
+static void look(loop_t *l)
+{
+    float sum = 0;
+    unsigned bits;
+    CHECK(cudaMemcpyAsync(&sum, l->sums, sizeof sum, cudaMemcpyDeviceToHost, l->stream));
+    CHECK(cudaStreamSynchronize(l->stream));
+    memcpy(&bits, &sum, sizeof bits);
+    l->read = (l->read ^ bits) * 16777619u;
+}
+
 /* Each activation is gone as soon as the next one is there. */
 static void evaluate(loop_t *l, int step)
 {
@@ -277,6 +288,7 @@ int main(int argc, char **argv)
     l.flag = trainer_option(argc, argv, "flag", 0);
     l.hidden = trainer_option(argc, argv, "hidden", 0);
     l.small = trainer_option(argc, argv, "short", 0);
+    l.look = trainer_option(argc, argv, "look", 0);
     l.mix = trainer_option(argc, argv, "mix", 0);
     l.evaluate = trainer_option(argc, argv, "evaluate", 0);
     l.n = l.full = (size_t)trainer_option(argc, argv, "mib", 4) << 18;
@@ -290,6 +302,8 @@ int main(int argc, char **argv)
         l.n = half ? l.full / 2 : l.full;
         run_step(&l, step);
         l.n = l.full;
+        if (l.look && step % l.look == 0)
+            look(&l);
         if (l.evaluate && step % l.evaluate == 0)
             evaluate(&l, step);
     }

@@ -11,7 +11,7 @@
 enum { LAYERS_MAX = 64, KEEP_MAX = 8 };
 
 typedef struct loop {
-    int layers, steps, deviate, flag, hidden, each, more, grow, peek, through, keep, swap, small, mix,
+    int layers, steps, deviate, flag, hidden, each, more, grow, peek, through, keep, swap, small, look, mix,
         diverge, how, every, evaluate;
     int step, launches; /* of the step, so far */
     int filled;         /* activations of this step */
