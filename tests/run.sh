@@ -6,7 +6,8 @@
 #   bash tests/run.sh -R driver                       tests whose name matches
 #   bash tests/run.sh --sanitize address,undefined    most of them, in a build of their own with these sanitizers
 #
-# TEST_SWEEP=full: every budget with every means, half an hour more (tests/ckpt/test_budget.c).
+# TEST_SWEEP=full: every budget with every means, half an hour more; policies: every mode under every policy, longer
+# (tests/ckpt/test_budget.c). TEST_DIVERGE=full, TEST_KINDS=full: minutes more (test_diverge.c, test_kinds.c).
 #
 # The tests run on the software device, also where there is a GPU.
 set -euo pipefail

@@ -48,8 +48,8 @@ static void read_statistics(statistics_t *s)
 /* After every test, whether it has failed or not. */
 static int clear_environment(void **state)
 {
-    static const char *const names[] = {"LD_PRELOAD", "SOFTGPU_MEMORY", "EBB_STATS",    "EBB_TRACE",
-                                        "EBB_BUDGET", "EBB_OFFLOAD",    "EBB_RECOMPUTE"};
+    static const char *const names[] = {"LD_PRELOAD", "SOFTGPU_MEMORY", "EBB_STATS",     "EBB_TRACE",
+                                        "EBB_BUDGET", "EBB_OFFLOAD",    "EBB_RECOMPUTE", "EBB_POLICY"};
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         unsetenv(names[i]);
@@ -152,6 +152,81 @@ static void evaluations_between_steps_are_driven_or_left_alone(void **state)
     assert_true(s.driven >= 30 && s.changes >= 4);
 }
 
+/* TEST_SWEEP=policies: every mode under every policy, from 90% of its peak down to where nothing can be trained any more.
+ * TEST_MODE=PATTERN, TEST_POLICY=PATTERN: those whose words contain it. */
+static const char *const modes[] = {
+    ACCUMULATING "--attention flash",
+    SHAPE "--steps 24 --dropout 0.1 --attention naive",
+    SHAPE "--steps 24 --dtype bf16 --rounding stochastic --save lean",
+    SHAPE "--steps 24 --dtype bf16",
+    "--model llama:tiny --width 128 --heads 4 --kv-heads 2 --hidden 256 --context 128 --batch 32 --sample 0 "
+    "--steps 24",
+    SHAPE "--steps 36 --eval-every 4 --eval-batches 1",
+};
+static const char *const policies[] = {"auto",      "keep",      "offload",   "sqrt",
+                                       "uniform:2", "selective", "recursive", "revolve:2"};
+
+static bool is_wanted(const char *variable, const char *words)
+{
+    const char *pattern = getenv(variable);
+    return !pattern || strstr(words, pattern);
+}
+
+/* Whether it could be trained in so little; then with the same bits. */
+static bool survives(const char *arguments, const history_t *without, const char *policy, int percent)
+{
+    statistics_t s;
+    char all[1024], log[512], bytes[32];
+    const double budget = without->peak_bytes * percent / 100;
+    trainer_path(log, sizeof log, "swept");
+    remove(log);
+    snprintf(all, sizeof all, "%s --data %s --log %s", arguments, trainer_text(), log);
+    snprintf(bytes, sizeof bytes, "%.0f", budget);
+    setenv("SOFTGPU_MEMORY", bytes, 1);
+    setenv("EBB_STATS", stats_path, 1);
+    setenv("EBB_POLICY", policy, 1);
+    setenv("LD_PRELOAD", getenv("TEST_LIBEBB"), 1);
+    const outcome_t out = trainer_run(all);
+    clear_environment(NULL);
+    read_statistics(&s);
+    if (out.exit_code) {
+        print_message("%-10s %3d%%: out of memory\n", policy, percent);
+        assert_int_equal(out.exit_code, 1);
+        assert_non_null(strstr(out.error, "ebb: out of memory"));
+        return false;
+    }
+    const history_t with = trainer_read_log(log);
+    print_message(
+        "%-10s %3d%%: %.0f steps driven, %.0f offloaded, %.0f dropped; peak %.1f MiB (predicted %.1f)\n",
+        policy, percent, s.driven, s.offloaded, s.dropped, s.driven_peak / 1048576,
+        s.predicted_peak / 1048576);
+    assert_same_run(without, &with);
+    assert_true(s.peak <= s.budget && s.budget <= budget && s.mismatches == 0);
+    return true;
+}
+
+static void every_mode_and_policy_has_the_same_bits_down_to_the_least_budget(void **state)
+{
+    (void)state;
+    static const int percents[] = {90, 80, 70, 60, 50, 40, 30, 25, 20, 15, 10};
+    if (!getenv("TEST_SWEEP") || strcmp(getenv("TEST_SWEEP"), "policies"))
+        skip();
+    for (size_t m = 0; m < sizeof modes / sizeof *modes; m++) {
+        if (!is_wanted("TEST_MODE", modes[m]))
+            continue;
+        const history_t without = trainer_train(modes[m]);
+        print_message("%s: %.1f MiB\n", modes[m], without.peak_bytes / 1048576);
+        for (size_t p = 0; p < sizeof policies / sizeof *policies; p++) {
+            size_t i = 0, count = sizeof percents / sizeof *percents;
+            if (!is_wanted("TEST_POLICY", policies[p]))
+                continue;
+            while (i < count && survives(modes[m], &without, policies[p], percents[i]))
+                i++;
+            assert_true(i > 3); /* 60% is enough for all of them */
+        }
+    }
+}
+
 /* Where everything fits, nothing is learned, moved or planned. */
 static void ample_budget_changes_nothing(void **state)
 {
@@ -243,10 +318,14 @@ int main(void)
         cmocka_unit_test_teardown(flash_attention_under_budgets_has_the_same_bits, clear_environment),
         cmocka_unit_test_teardown(naive_attention_under_budgets_has_the_same_bits, clear_environment),
         cmocka_unit_test_teardown(evaluations_between_steps_are_driven_or_left_alone, clear_environment),
+        cmocka_unit_test_teardown(every_mode_and_policy_has_the_same_bits_down_to_the_least_budget,
+                                  clear_environment),
         cmocka_unit_test_teardown(ample_budget_changes_nothing, clear_environment),
         cmocka_unit_test_teardown(budget_below_one_operation_is_out_of_memory, clear_environment),
         cmocka_unit_test_teardown(recorded_step_agrees_with_what_the_trainer_counts, clear_environment),
         cmocka_unit_test_teardown(ebb_run_starts_a_program_under_the_library, clear_environment),
     };
+    if (getenv("TEST_SWEEP") && !strcmp(getenv("TEST_SWEEP"), "policies"))
+        cmocka_set_test_filter("every_mode*");
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -32,7 +32,7 @@ static void kinds_that_alternate_share_a_boundary(void **state)
         int driven, changes, left;
     } cases[] = {{"short=2 steps=44", 22, 20, 3},              /* every second one of half the batch */
                  {"short=5 steps=60", 38, 8, 8},               /* one in five */
-                 {"evaluate=5 steps=60", 50, 8, 8},            /* forward passes in between */
+                 {"evaluate=5 steps=50", 40, 6, 8},            /* forward passes in between */
                  {"mix=3 evaluate=4 steps=140", 100, 80, 30}}; /* all of it, in no order */
     const size_t count = getenv("TEST_KINDS") ? 4 : 3;
     for (size_t i = 0; i < count; i++) {
@@ -73,14 +73,14 @@ static void kinds_that_alternate_leave_and_come_back(void **state)
     for (int i = 0; i < MEANS; i++) {
         loop_statistics_t s;
         char arguments[64];
-        snprintf(arguments, sizeof arguments, "short=2 steps=56 deviate=%d", i + 1);
+        snprintf(arguments, sizeof arguments, "short=2 steps=44 deviate=%d", i + 1);
         program_run_t without = loop_run("", arguments);
         program_run_t with = loop_under_ebb(means[i], arguments, &s);
         print_message(
             "%s, %s: %.0f steps driven, left %.0f times, changed %.0f times, %.0f contents rebuilt\n",
             arguments, means[i], s.driven, s.fallbacks, s.changes, s.rebuilt);
         assert_same(&without, &with, arguments);
-        assert_true(s.mismatches == 0 && s.driven >= 8 && s.changes >= 4 && s.fallbacks >= 4);
+        assert_true(s.mismatches == 0 && s.driven >= 8 && s.changes >= 4 && s.fallbacks >= 3);
     }
 }
 
@@ -88,7 +88,7 @@ static void kinds_that_alternate_leave_and_come_back(void **state)
 static void steps_that_are_looked_at_now_and_then_stay_with_the_plan(void **state)
 {
     (void)state;
-    static const char *const arguments[] = {"look=3 steps=40", "look=1 steps=40", "look=4 short=2 steps=50"};
+    static const char *const arguments[] = {"look=3 steps=30", "look=1 steps=30", "look=4 short=2 steps=38"};
     for (int i = 0; i < MEANS; i++) {
         loop_statistics_t s;
         program_run_t without = loop_run("", arguments[i]);
@@ -96,7 +96,7 @@ static void steps_that_are_looked_at_now_and_then_stay_with_the_plan(void **stat
         print_message("%s, %s: %.0f steps driven, left %.0f times, changed %.0f times\n", arguments[i],
                       means[i], s.driven, s.fallbacks, s.changes);
         assert_same(&without, &with, arguments[i]);
-        assert_true(s.driven >= 24 && s.fallbacks <= 3 && s.mismatches == 0);
+        assert_true(s.driven >= 16 && s.fallbacks <= 3 && s.mismatches == 0);
     }
 }
 
