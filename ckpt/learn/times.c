@@ -123,9 +123,11 @@ static CUevent record(const ebb_operation_t *op)
 void ebb_times_before(uint32_t i, const ebb_operation_t *op)
 {
     const uint32_t stream = times.lessons->recorded.trace->operation[i].stream;
+    /* Between two operations of a stream it may have waited for another one, which is none of its time. */
+    const CUevent behind = times.lessons->recorded.stream_count > 1 ? NULL : times.behind[stream];
     if (times.measured[i]) {
-        times.span[i].first = !times.behind[stream];
-        times.span[i].start = times.behind[stream] ? times.behind[stream] : record(op);
+        times.span[i].first = !behind;
+        times.span[i].start = behind ? behind : record(op);
     }
     if (!times.origin)
         times.origin = times.span[i].start;
