@@ -174,7 +174,8 @@ cat "$work/failures"
 count=$((last - first + 1)) bad=$(grep -c '^FAILED' "$work/failures") told=$(grep -c '^told' "$work/told")
 said="$count programs, $mode, seeds $first to $last: $bad failed" keys=''
 if [[ $mode == repeats ]]; then
-    # Half of those that could be driven are, and half of those that leave their plan come back to it.
+    # Two steps per program are driven, half of those that could be driven are, and half of those that leave their plan come
+    # back to it.
     declare -i found learned driven steps calm calm_driven left resumed
     read -r found learned driven steps calm calm_driven left resumed < <(awk '
         { found += $2; learned += $3; driven += $4 > 0; steps += $4 }
@@ -185,7 +186,7 @@ if [[ $mode == repeats ]]; then
     said+=" a calm beginning $calm_driven); of those, $left left the plan when they diverged, $resumed came back to it"
     keys=$(printf '"lost_and_told": %d, "found": %d, "learned": %d, "driven": %d, "steps_driven": %d, "calm": %d, "calm_driven": %d, "left": %d, "resumed": %d, ' \
         "$told" "$found" "$learned" "$driven" "$steps" "$calm" "$calm_driven" "$left" "$resumed")
-    if ((count >= 16 && (2 * calm_driven < calm || 2 * resumed < left || left == 0))); then
+    if ((count >= 16 && (steps < 2 * count || 2 * calm_driven < calm || 2 * resumed < left || left == 0))); then
         echo 'FAILED: too few were driven, left their plan, or came back to it'
         failed=1
     fi
