@@ -52,26 +52,36 @@ function(cuda_fatbin out name source)
 endfunction()
 
 # cuda_every_architecture(<target> <file.cu>...): adds to <target>, which nothing builds by itself, the machine code of these files
-# for every architecture of packages, and PTX for what comes after: that it compiles. One command for each file and
-# architecture, so that they run side by side.
+# for every architecture of packages, and PTX for what comes after: that it compiles. One command for each file and generation,
+# so that they run side by side; within a generation the compiler proper, which takes longest, runs once (kernels ask for no
+# more than 8.0), and ptxas for each architecture.
 function(cuda_every_architecture target)
   set(outputs)
+  list(GET EBB_EVERY_ARCHITECTURE -1 last)
   foreach(source ${ARGN})
     get_filename_component(source "${source}" ABSOLUTE)
     get_filename_component(name "${source}" NAME_WE)
-    list(GET EBB_EVERY_ARCHITECTURE -1 last)
-    foreach(arch ${EBB_EVERY_ARCHITECTURE} ptx)
-      set(code -gencode=arch=compute_${arch},code=sm_${arch} -cubin)
-      if(arch STREQUAL "ptx")
-        set(code -gencode=arch=compute_${last},code=compute_${last} -ptx)
+    foreach(generation 80 90 100 120)
+      set(code)
+      foreach(arch ${EBB_EVERY_ARCHITECTURE})
+        if(arch EQUAL generation OR (generation EQUAL 80 AND arch LESS 90))
+          list(APPEND code sm_${arch})
+        endif()
+      endforeach()
+      if(NOT code)
+        continue()
       endif()
-      set(output ${CMAKE_CURRENT_BINARY_DIR}/architectures/${name}.${arch})
+      if(generation EQUAL last)
+        list(APPEND code compute_${last})
+      endif()
+      string(REPLACE ";" "," code "${code}")
+      set(output ${CMAKE_CURRENT_BINARY_DIR}/architectures/${name}.${generation})
       add_custom_command(OUTPUT ${output}
         COMMAND ${CMAKE_COMMAND} -E make_directory ${CMAKE_CURRENT_BINARY_DIR}/architectures
-        COMMAND ${CUDAToolkit_NVCC_EXECUTABLE} ${EBB_NVCC_FLAGS} ${code} -ccbin ${CMAKE_CXX_COMPILER}
-                -I ${PROJECT_SOURCE_DIR}/softgpu/include -MD -MF ${output}.d ${source} -o ${output}
+        COMMAND ${CUDAToolkit_NVCC_EXECUTABLE} ${EBB_NVCC_FLAGS} -gencode=arch=compute_${generation},code=[${code}] -fatbin
+                -ccbin ${CMAKE_CXX_COMPILER} -I ${PROJECT_SOURCE_DIR}/softgpu/include -MD -MF ${output}.d ${source} -o ${output}
         DEPENDS ${source} DEPFILE ${output}.d
-        COMMENT "nvcc ${name} for ${arch}" VERBATIM)
+        COMMENT "nvcc ${name} for ${code}" VERBATIM)
       list(APPEND outputs ${output})
     endforeach()
   endforeach()
