@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# overhead.sh [--build FOLDER] [--work FOLDER] [--output FILE] [--short] [MODEL..]: what budgets cost on an A100, an H100 and an RTX 4090, for
+# overhead.sh [--build FOLDER] [--work FOLDER] [--output FILE] [--short] [--traces] [MODEL..]: what budgets cost on an A100, an H100 and an RTX 4090, for
 # every policy: results/overhead.json and the tables in results/overhead.md. --short: one small model, two GPUs, in a
-# folder of its own, nothing written to results/.
+# folder of its own, nothing written to results/. --traces: only makes the traces.
 #
 # Shapes that no machine here can compute are planned for by their own traces, made of three kinds of runs of the unmodified ebb-train under
 # ebb on the software device (merge_traces.py has the rules):
@@ -12,13 +12,14 @@
 # batch is BATCH of MODELS below. bench_overhead.c plans, proves and simulates.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-build=$here/../build work='' output=$here/results/overhead short=0 wanted=()
+build=$here/../build work='' output=$here/results/overhead short=0 plan=1 wanted=()
 while [ $# -gt 0 ]; do
     case $1 in
     --build) build=$2; shift 2 ;;
     --work) work=$2; shift 2 ;;
     --output) output=$2; shift 2 ;;
     --short) short=1; shift ;;
+    --traces) plan=0; shift ;;
     -*) sed -n '2,3s/^# //p' "$0" >&2; exit 2 ;;
     *) wanted+=("$1"); shift ;;
     esac
@@ -101,10 +102,12 @@ while IFS='|' read -r model batch bytes flags; do
         fi
         merged=$work/$name.$gpu.merged.trace
         python3 "$here/merge_traces.py" "$work/$name.deep.trace" "$facts" "${times[@]}" -o "$merged"
+        [ $plan = 1 ] || continue
         echo "planning $model on $gpu" >&2
         "$build/bin/bench_overhead" "$merged" "$link" "$memory" >"$work/$name.$gpu.plans.json"
     done <<<"$GPUS"
 done <<<"$MODELS"
 
+[ $plan = 1 ] || exit 0
 [ $short = 0 ] || output=$work/short
 BENCH_MODELS=$MODELS BENCH_GPUS=$GPUS BENCH_SHORT=$short python3 "$here/overhead_table.py" "$work" "$output"

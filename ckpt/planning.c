@@ -4,18 +4,50 @@
 #include <stdio.h>
 
 #include "checker.h"
+#include "driver.h"
 #include "ebb_offload.h"
 #include "log.h"
 #include "options.h"
 #include "pinned.h"
 #include "planned.h"
 #include "planner.h"
+#include "prices.h"
 
 static ebb_rates_t known_rates(const ebb_rates_t *measured)
 {
     const ebb_link_t link = ebb_link();
     return (ebb_rates_t){measured->out > 0 ? measured->out : link.out,
                          measured->in > 0 ? measured->in : link.in};
+}
+
+/* What a step's work takes here. The rates are those of each way alone, or what late copies have shown. */
+static ebb_hardware_t hardware(const ebb_rates_t *rates)
+{
+    const ebb_link_t link = ebb_link();
+    const ebb_prices_t p = ebb_prices();
+    const double both = (link.out_both / link.out + link.in_both / link.in) / 2;
+    return (ebb_hardware_t){.out_bytes_per_ns = rates->out,
+                            .in_bytes_per_ns = rates->in,
+                            .out_ns = link.out_ns,
+                            .in_ns = link.in_ns,
+                            .both_ways = both < 1 ? both : 1,
+                            .slowdown = p.slowdown,
+                            .zero_ns = p.zero_ns,
+                            .zero_bytes_per_ns = p.zero_bytes_per_ns,
+                            .hash_ns = p.hash_ns,
+                            .hash_bytes_per_ns = p.hash_bytes_per_ns,
+                            .checked = ebb_options.verify ? 1.0 / (double)ebb_options.verify : 0,
+                            .call_ns = p.call_ns};
+}
+
+void ebb_planning_describe(ebb_trace_t *trace)
+{
+    CUdevice device;
+    const ebb_rates_t none = {0, 0}, rates = known_rates(&none);
+    if (ebb_driver.cuCtxGetDevice(&device) ||
+        ebb_driver.cuDeviceGetName(trace->device, (int)sizeof trace->device, device))
+        trace->device[0] = 0;
+    trace->hardware = hardware(&rates);
 }
 
 static ebb_plan_request_t request_for(size_t device_bytes, const ebb_rates_t *measured)
@@ -28,7 +60,7 @@ static ebb_plan_request_t request_for(size_t device_bytes, const ebb_rates_t *me
                                 .min_buffer = (uint64_t)ebb_options.min_buffer,
                                 .offload = ebb_options.offload,
                                 .recompute = ebb_options.recompute,
-                                .hardware = {.out_bytes_per_ns = rates.out, .in_bytes_per_ns = rates.in},
+                                .hardware = hardware(&rates),
                                 .max_cost = (double)ebb_options.recompute_max_cost / 100,
                                 .min_gap_ns = (uint64_t)ebb_options.offload_min_gap * 1000};
 }
@@ -78,23 +110,23 @@ ebb_plan_t *ebb_planning(const ebb_trace_t *trace, size_t device_bytes, const eb
 
 /* ---- afterwards ---- */
 
-/* Of a step under the plan, if nothing ever waited. */
-static double busy_ns(const ebb_trace_t *trace, const ebb_plan_t *plan)
+/* What a step under the plan waits for copies by the simulator. */
+static double foreseen_ns(const ebb_trace_t *trace, const ebb_plan_t *plan, const ebb_rates_t *rates)
 {
-    double ns = (double)ebb_plan_sum(plan, trace).replay_ns;
-    for (uint32_t i = 0; i < trace->operation_count; i++)
-        ns += (double)trace->operation[i].duration_ns;
-    return ns;
+    const ebb_hardware_t h = hardware(rates);
+    ebb_simulation_t s;
+    if (!ebb_simulate(&s, plan, trace, &h, false))
+        return 0;
+    return s.lane_ns[EBB_LANE_WAIT_OUT] + s.lane_ns[EBB_LANE_WAIT_IN];
 }
 
 bool ebb_planning_is_late(const ebb_trace_t *trace, const ebb_plan_t *plan, const ebb_drive_pace_t *pace,
                           ebb_rates_t *rates)
 {
     enum { LEAST_STEPS = 4 };
-    const double predicted = (double)plan->predicted_ns, foreseen = predicted - busy_ns(trace, plan);
     const ebb_rates_t known = known_rates(rates);
-    if (pace->steps < LEAST_STEPS ||
-        (double)pace->stall_ns / (double)pace->steps < (foreseen > 0 ? foreseen : 0) + 0.03 * predicted)
+    if (pace->steps < LEAST_STEPS || (double)pace->stall_ns / (double)pace->steps <
+                                         foreseen_ns(trace, plan, &known) + 0.03 * (double)plan->predicted_ns)
         return false;
     const double out = pace->copied_ns[0] > 0 ? pace->copied_bytes[0] / pace->copied_ns[0] : known.out;
     const double in = pace->copied_ns[1] > 0 ? pace->copied_bytes[1] / pace->copied_ns[1] : known.in;

@@ -12,6 +12,9 @@ typedef struct ebb_rates {
     double out, in; /* bytes per ns */
 } ebb_rates_t;
 
+/* The trace says on what device and link it was recorded; they are measured, if they have not been. With ebb_lock() held. */
+void ebb_planning_describe(ebb_trace_t *trace);
+
 /* A plan that has passed the checker, for so many device bytes, the host memory that is left, and the link; it agrees
  * with the boundary, if one is given; the caller's. NULL: there is none, `why` says in one line why not. With ebb_lock() held. */
 ebb_plan_t *ebb_planning(const ebb_trace_t *trace, size_t device_bytes, const ebb_rates_t *rates,

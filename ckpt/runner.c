@@ -250,6 +250,7 @@ static void learn(kind_t *k)
     if (learned == EBB_LEARNED) {
         k->learned = ebb_lessons_recording(k->lessons);
         forget_gone();
+        ebb_planning_describe(k->learned->trace);
         ebb_files_trace(number_of(k), k->learned->trace);
         k->phase = needs_plan() ? DRIVE : STAY;
         if (k->learned->hidden) {

@@ -1,4 +1,4 @@
-/* link.c: how fast the link between device and host is: out, in, and both at once. */
+/* link.c: how fast the link between device and host is: out, in, and both at once; and what a copy takes however small it is. */
 #include <stdio.h>
 #include <string.h>
 
@@ -10,57 +10,75 @@
 #include "traffic.h"
 
 /* Half of the bytes each way. */
-enum { ROUNDS = 4, BYTES = 16 << 20 };
+enum { ROUNDS = 4, BYTES = 16 << 20, LARGE = BYTES / 2, SMALL = 64 << 10 };
+
+/* Three copies one behind another: the first keeps the link busy until the host has issued the others, which are timed. */
+enum { COPIES = 3 };
+static const size_t sizes[COPIES] = {LARGE, SMALL, LARGE};
 
 typedef struct bench {
     CUdeviceptr device;
     char *host;
-    CUevent event[2][2]; /* [direction]: begin, end */
+    CUevent event[2][COPIES]; /* [direction]: the end of each copy */
 } bench_t;
 
-static bool record(const bench_t *b, ebb_direction_t d, int end)
-{
-    return !ebb_driver.cuEventRecord(b->event[d][end], ebb_stream_handle(ebb_copy_stream(d)));
-}
+typedef struct result {
+    double bytes_per_ns, copy_ns;
+} result_t;
 
-/* Copies the directions' halves at once; milliseconds by events into `ms`. */
-static bool run(const bench_t *b, const bool which[2], float ms[2])
+static bool issue(const bench_t *b, ebb_direction_t d)
 {
-    for (int d = EBB_OUT; d <= EBB_IN; d++) {
-        const size_t at = d == EBB_IN ? BYTES / 2 : 0;
-        if (which[d] && (!record(b, (ebb_direction_t)d, 0) ||
-                         ebb_copy_issue((ebb_direction_t)d, b->device + at, b->host + at, BYTES / 2) ||
-                         !record(b, (ebb_direction_t)d, 1)))
-            return false;
-    }
-    for (int d = EBB_OUT; d <= EBB_IN; d++)
-        if (which[d] && (ebb_driver.cuEventSynchronize(b->event[d][1]) ||
-                         ebb_driver.cuEventElapsedTime(&ms[d], b->event[d][0], b->event[d][1])))
+    const size_t at = d == EBB_IN ? LARGE : 0;
+    for (int i = 0; i < COPIES; i++)
+        if (ebb_copy_issue(d, b->device + at, b->host + at, sizes[i]) ||
+            ebb_driver.cuEventRecord(b->event[d][i], ebb_stream_handle(ebb_copy_stream(d))))
             return false;
     return true;
 }
 
-/* The best of some rounds, in bytes per nanosecond. 0: could not be measured. */
-static void measure(const bench_t *b, bool out, bool in, double rate[2])
+/* What the small copy and the large one took. False: could not be measured. */
+static bool read_times(const bench_t *b, int d, double *small_ns, double *large_ns)
+{
+    float ms[2];
+    if (ebb_driver.cuEventSynchronize(b->event[d][2]) ||
+        ebb_driver.cuEventElapsedTime(&ms[0], b->event[d][0], b->event[d][1]) ||
+        ebb_driver.cuEventElapsedTime(&ms[1], b->event[d][1], b->event[d][2]))
+        return false;
+    *small_ns = (double)ms[0] * 1e6;
+    *large_ns = (double)ms[1] * 1e6;
+    return true;
+}
+
+/* The best of some rounds: a copy takes so long, and its bytes at that rate. 0: could not be measured. */
+static void measure(const bench_t *b, bool out, bool in, result_t result[2])
 {
     const bool which[2] = {out, in};
-    rate[0] = rate[1] = 0;
-    for (int i = 0; i < ROUNDS; i++) {
-        float ms[2] = {0, 0};
-        if (!run(b, which, ms))
-            return;
-        for (int d = 0; d < 2; d++) {
-            const double now = ms[d] > 0 ? BYTES / 2.0 / ((double)ms[d] * 1e6) : 0;
-            rate[d] = now > rate[d] ? now : rate[d];
-        }
+    double small[2] = {1e18, 1e18}, large[2] = {1e18, 1e18}, ns[2];
+    bool good = true;
+    for (int i = 0; good && i < ROUNDS; i++) {
+        for (int d = 0; d < 2 && good; d++)
+            good = !which[d] || issue(b, (ebb_direction_t)d);
+        for (int d = 0; d < 2 && good; d++)
+            if (which[d] && (good = read_times(b, d, &ns[0], &ns[1]))) {
+                small[d] = ns[0] < small[d] ? ns[0] : small[d];
+                large[d] = ns[1] < large[d] ? ns[1] : large[d];
+            }
+    }
+    for (int d = 0; d < 2; d++) {
+        result[d] = (result_t){0, 0};
+        if (!good || !which[d] || large[d] <= small[d])
+            continue;
+        result[d].bytes_per_ns = (LARGE - SMALL) / (large[d] - small[d]);
+        const double rest = small[d] - SMALL / result[d].bytes_per_ns;
+        result[d].copy_ns = rest > 0 ? rest : 0;
     }
 }
 
 static bool make_events(bench_t *b)
 {
     bool good = ebb_copy_stream(EBB_OUT) && ebb_copy_stream(EBB_IN);
-    for (int i = 0; i < 4 && good; i++)
-        good = !ebb_driver.cuEventCreate(&b->event[i / 2][i % 2], CU_EVENT_DEFAULT);
+    for (int i = 0; i < 2 * COPIES && good; i++)
+        good = !ebb_driver.cuEventCreate(&b->event[i / COPIES][i % COPIES], CU_EVENT_DEFAULT);
     return good;
 }
 
@@ -68,7 +86,7 @@ static bool measure_all(ebb_link_t *link)
 {
     bench_t b = {.host = NULL};
     ebb_buffer_t *buffer = NULL;
-    double out[2] = {0}, in[2] = {0}, both[2] = {0};
+    result_t out[2] = {0}, in[2] = {0}, both[2] = {0};
     ebb_traffic_t before = ebb_traffic();
     if (!ebb_heap_alloc(&(ebb_request_t){.bytes = BYTES}, &buffer))
         b.host = ebb_pinned_alloc(BYTES);
@@ -81,13 +99,14 @@ static bool measure_all(ebb_link_t *link)
         buffer->held--;
     }
     ebb_traffic_uncount(&before);
-    for (int i = 0; i < 4; i++)
-        if (b.event[i / 2][i % 2])
-            ebb_driver.cuEventDestroy(b.event[i / 2][i % 2]);
+    for (int i = 0; i < 2 * COPIES; i++)
+        if (b.event[i / COPIES][i % COPIES])
+            ebb_driver.cuEventDestroy(b.event[i / COPIES][i % COPIES]);
     ebb_pinned_free(b.host, BYTES);
     if (buffer)
         ebb_heap_free(buffer, (ebb_mark_t){0});
-    *link = (ebb_link_t){out[0], in[1], both[0], both[1]};
+    *link = (ebb_link_t){out[0].bytes_per_ns,  in[1].bytes_per_ns, both[0].bytes_per_ns,
+                         both[1].bytes_per_ns, out[0].copy_ns,     in[1].copy_ns};
     return link->out > 0 && link->in > 0 && link->out_both > 0 && link->in_both > 0;
 }
 
@@ -111,7 +130,7 @@ ebb_link_t ebb_link(void)
         return *link;
     if (ebb_options.link > 0) {
         const double rate = (double)ebb_options.link * 1e-9;
-        return *link = (ebb_link_t){rate, rate, rate, rate};
+        return *link = (ebb_link_t){.out = rate, .in = rate, .out_both = rate, .in_both = rate};
     }
     const bool known = find_key(&key);
     if (!known || !ebb_link_cache_read(&key, link)) {
@@ -122,10 +141,10 @@ ebb_link_t ebb_link(void)
         } else {
             ebb_log(EBB_WARN,
                     "the link could not be measured; taking 10 GB/s each way (EBB_LINK says otherwise)");
-            *link = (ebb_link_t){10, 10, 10, 10};
+            *link = (ebb_link_t){.out = 10, .in = 10, .out_both = 10, .in_both = 10};
         }
     }
-    ebb_log(EBB_INFO, "link (%s): %.1f GB/s out, %.1f in; both at once %.1f and %.1f", how, link->out,
-            link->in, link->out_both, link->in_both);
+    ebb_log(EBB_INFO, "link (%s): %.1f GB/s out, %.1f in; both at once %.1f and %.1f; a copy %.1f us more",
+            how, link->out, link->in, link->out_both, link->in_both, (link->out_ns + link->in_ns) / 2000);
     return *link;
 }

@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { VERSION = 1, LONGEST = 320, MOST_LINES = 256 };
+enum { VERSION = 2, LONGEST = 320, MOST_LINES = 256 };
 
 /* The folder's path; false: there is none. */
 static bool folder(char out[PATH_MAX])
@@ -38,7 +38,8 @@ static bool is_of(const ebb_link_key_t *key, const char *line, ebb_link_t *out)
     if (strncmp(line, begin, strlen(begin)))
         return false;
     line += strlen(begin);
-    if (sscanf(line, "%lf %lf %lf %lf %n", &out->out, &out->in, &out->out_both, &out->in_both, &rates) != 4)
+    if (sscanf(line, "%lf %lf %lf %lf %lf %lf %n", &out->out, &out->in, &out->out_both, &out->in_both,
+               &out->out_ns, &out->in_ns, &rates) != 6)
         return false;
     const char *name = line + rates;
     return !strncmp(name, key->device, strlen(key->device)) && !strcmp(name + strlen(key->device), "\n");
@@ -47,6 +48,11 @@ static bool is_of(const ebb_link_key_t *key, const char *line, ebb_link_t *out)
 static bool is_rate(double rate)
 {
     return rate > 0.001 && rate < 10000;
+}
+
+static bool is_time(double ns)
+{
+    return ns >= 0 && ns < 1e9;
 }
 
 bool ebb_link_cache_read(const ebb_link_key_t *key, ebb_link_t *out)
@@ -61,7 +67,8 @@ bool ebb_link_cache_read(const ebb_link_key_t *key, ebb_link_t *out)
         found = is_of(key, line, out);
     if (f)
         fclose(f);
-    return found && is_rate(out->out) && is_rate(out->in) && is_rate(out->out_both) && is_rate(out->in_both);
+    return found && is_rate(out->out) && is_rate(out->in) && is_rate(out->out_both) &&
+           is_rate(out->in_both) && is_time(out->out_ns) && is_time(out->in_ns);
 }
 
 /* The other links' lines. */
@@ -95,8 +102,8 @@ void ebb_link_cache_write(const ebb_link_key_t *key, const ebb_link_t *link)
         return;
     beginning(key, begin);
     copy_others(path, key, f);
-    fprintf(f, "%s%.4f %.4f %.4f %.4f %s\n", begin, link->out, link->in, link->out_both, link->in_both,
-            key->device);
+    fprintf(f, "%s%.4f %.4f %.4f %.4f %.0f %.0f %s\n", begin, link->out, link->in, link->out_both,
+            link->in_both, link->out_ns, link->in_ns, key->device);
     bool written = !ferror(f);
     written &= !fclose(f);
     if (!written || rename(fresh, path))

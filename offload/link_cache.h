@@ -1,7 +1,7 @@
 /* link_cache.h: the link's rates in a file, so that a machine's are measured once and not in every process.
  *
  * $XDG_CACHE_HOME/ebb/links (~/.cache/ebb/links), one line a link: version, host, PCI address, driver version,
- * four rates in GB/s, and the device's name. A line counts if all but the rates agree. The file is replaced as
+ * four rates in GB/s, two times in ns, and the device's name. A line counts if all but the figures agree. The file is replaced as
  * a whole, so that processes may do so at once; nothing happens where that is not possible. For people who
  * want to measure again: remove it.
  *
@@ -12,10 +12,12 @@
 
 #include <stdbool.h>
 
-/* Bytes per nanosecond: each way alone, and each while the other is busy as well. */
+/* Bytes per nanosecond: each way alone, and each while the other is busy as well; and nanoseconds that a copy takes beside
+ * those of its bytes. */
 typedef struct ebb_link {
     double out, in;
     double out_both, in_both;
+    double out_ns, in_ns;
 } ebb_link_t;
 
 typedef struct ebb_link_key {

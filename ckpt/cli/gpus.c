@@ -37,6 +37,16 @@ const ebb_gpu_t *ebb_gpu_find(const char *name)
     return NULL;
 }
 
+const ebb_gpu_t *ebb_gpu_of_device(const char *device)
+{
+    const ebb_gpu_t *found = NULL;
+    for (const char *at = device; *at; at++)
+        for (int i = 0; i < GPUS; i++)
+            if (begins(at, gpus[i].name) && (!found || strlen(gpus[i].name) > strlen(found->name)))
+                found = &gpus[i];
+    return found;
+}
+
 const char *ebb_gpu_names(void)
 {
     static char list[256];
@@ -64,4 +74,8 @@ void ebb_gpu_rescale(ebb_trace_t *t, const ebb_gpu_t *from, const ebb_gpu_t *to)
                                                               : from->memory_gbs / to->memory_gbs;
         t->operation[i].duration_ns = (uint64_t)((double)t->operation[i].duration_ns * scale + 0.5);
     }
+    const double memory = to->memory_gbs / from->memory_gbs, link = to->link_gbs / from->link_gbs;
+    t->hardware.zero_bytes_per_ns *= memory;
+    t->hardware.hash_bytes_per_ns *= memory;
+    t->hardware.slowdown *= link / memory; /* the part of the memory's rate that a copy takes */
 }

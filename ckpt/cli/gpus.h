@@ -17,11 +17,13 @@ typedef struct ebb_gpu {
 
 /* By the beginning of a name, letters of either case, spaces and hyphens ignored. NULL: there is none. */
 const ebb_gpu_t *ebb_gpu_find(const char *name);
+/* By the name of a device, of which its own is a part. NULL: none is. */
+const ebb_gpu_t *ebb_gpu_of_device(const char *device);
 /* "A100, H100, ..." */
 const char *ebb_gpu_names(void);
 
 /* Times of a trace of one GPU as they would be on another: matrix products by the tensor cores' rates, everything else by that
- * of the memory. */
+ * of the memory, also what the trace says of work of ebb's own. */
 void ebb_gpu_rescale(ebb_trace_t *trace, const ebb_gpu_t *from, const ebb_gpu_t *to);
 
 #endif

@@ -179,10 +179,17 @@ static uint64_t keep_bytes(const ebb_plan_request_t *r, const ebb_trace_t *t)
     return bytes;
 }
 
-static ebb_hardware_t hardware_of(const arguments_t *a)
+/* The trace's, as far as it knows and nothing else is asked for. */
+static ebb_hardware_t hardware_of(const arguments_t *a, const ebb_trace_t *t)
 {
-    const double rate = a->link ? (double)a->link * 1e-9 : a->gpu ? a->gpu->link_gbs : 25;
-    return (ebb_hardware_t){.out_bytes_per_ns = rate, .in_bytes_per_ns = rate};
+    ebb_hardware_t h = t->hardware;
+    const double rate = a->link                  ? (double)a->link * 1e-9
+                        : a->gpu                 ? a->gpu->link_gbs
+                        : h.out_bytes_per_ns > 0 ? 0
+                                                 : 25;
+    if (rate > 0)
+        h.out_bytes_per_ns = h.in_bytes_per_ns = rate;
+    return h;
 }
 
 static int make_plan(const arguments_t *a, ebb_trace_t *t)
@@ -192,10 +199,11 @@ static int make_plan(const arguments_t *a, ebb_trace_t *t)
                             .host_bytes = (uint64_t)a->host,
                             .min_buffer = (uint64_t)a->min_buffer,
                             .offload = a->offload,
-                            .recompute = a->recompute,
-                            .hardware = hardware_of(a)};
-    if (a->from)
-        ebb_gpu_rescale(t, a->from, a->gpu);
+                            .recompute = a->recompute};
+    const ebb_gpu_t *from = a->from ? a->from : ebb_gpu_of_device(t->device);
+    if (a->gpu && from)
+        ebb_gpu_rescale(t, from, a->gpu);
+    r.hardware = hardware_of(a, t);
     const uint64_t all = keep_bytes(&r, t);
     if (!all)
         return 1;
@@ -225,9 +233,11 @@ int ebb_plan_command(int argc, char **argv)
         {"recompute", RECOMPUTE, "0|1", 0, "May they be dropped and recomputed (1)", 0},
         {"curve", CURVE, "FILE", OPTION_ARG_OPTIONAL, "For the range of budgets; draws it into FILE (SVG)",
          0},
-        {"gpu", GPU, "NAME", 0, "Plan for the link of this GPU", 0},
-        {"recorded-on", FROM, "NAME", 0, "Times are of this GPU: rescale them to that of --gpu", 0},
-        {"link", LINK, "RATE", 0, "Bytes a second each way (of --gpu, else 25000000000)", 0},
+        {"gpu", GPU, "NAME", 0, "Plan for this GPU: its link, and times rescaled from those of the trace's",
+         0},
+        {"recorded-on", FROM, "NAME", 0, "The trace's times are of this GPU (as it says itself)", 0},
+        {"link", LINK, "RATE", 0, "Bytes a second each way (of --gpu, else the trace's, else 25000000000)",
+         0},
         {"host", HOST, "BYTES", 0, "Pinned host memory (no limit)", 0},
         {"min-buffer", MIN_BUFFER, "BYTES", 0, "Keep what is smaller (1MiB)", 0},
         {"policy", 'p', "POLICY", 0,
@@ -260,7 +270,7 @@ int ebb_check_command(int argc, char **argv)
     if (p && (p->operation_count != t->operation_count || p->buffer_count != t->buffer_count)) {
         ebb_cli_fail(a.word[1], "is a plan for another trace");
     } else if (p) {
-        const ebb_hardware_t hardware = hardware_of(&a);
+        const ebb_hardware_t hardware = hardware_of(&a, t);
         show(p, t, &hardware);
         result = prove(t, p, (uint64_t)a.budget, (uint64_t)a.host);
     }

@@ -97,22 +97,37 @@ static int write_all(const ebb_report_files_t *a, const ebb_report_input_t *inpu
     return result;
 }
 
+/* What was asked for, else measured, else as the trace says; else assumed. */
+static ebb_hardware_t hardware_of(const ebb_report_files_t *a, const ebb_measured_t *m, const ebb_trace_t *t,
+                                  bool *assumed)
+{
+    ebb_hardware_t h = t->hardware;
+    const bool asked = a->link_bytes_per_ns > 0, known = !asked && m && m->has_request;
+    *assumed = !asked && !known && h.out_bytes_per_ns <= 0;
+    if (asked || *assumed)
+        h.out_bytes_per_ns = h.in_bytes_per_ns = asked ? a->link_bytes_per_ns : usual_link;
+    if (known) {
+        h.out_bytes_per_ns = m->out_bytes_per_ns;
+        h.in_bytes_per_ns = m->in_bytes_per_ns;
+    }
+    return h;
+}
+
 static int report(const ebb_report_files_t *a, const ebb_measured_t *m)
 {
     ebb_trace_t *t = find_trace(a, m);
     ebb_plan_t *given = t && a->plan ? ebb_cli_read_plan(a->plan) : NULL;
     const ebb_plan_t *p = given ? given : m ? m->plan : NULL;
-    const double link = a->link_bytes_per_ns > 0 ? a->link_bytes_per_ns : usual_link;
     int result = 2;
     if (t && p && (p->operation_count != t->operation_count || p->buffer_count != t->buffer_count)) {
         ebb_cli_fail(a->plan ? a->plan : a->source, "is a plan for another trace");
     } else if (t && (given || !a->plan)) {
-        const bool asked = a->link_bytes_per_ns > 0, known = !asked && m && m->has_request;
+        bool assumed;
+        const ebb_hardware_t hardware = hardware_of(a, m, t, &assumed);
         const ebb_report_input_t input = {.trace = t,
                                           .plan = p,
-                                          .hardware = {.out_bytes_per_ns = known ? m->out_bytes_per_ns : link,
-                                                       .in_bytes_per_ns = known ? m->in_bytes_per_ns : link},
-                                          .hardware_assumed = !asked && !known,
+                                          .hardware = hardware,
+                                          .hardware_assumed = assumed,
                                           .budget_bytes = m && !given ? m->device_bytes : 0,
                                           .min_buffer = m ? m->min_buffer : 0,
                                           .title = a->source,
@@ -210,7 +225,8 @@ int ebb_report_command(int argc, char **argv)
         {"trace", TRACE, "FILE", 0, "The trace that the statistics belong to, if it has been moved", 0},
         {"kind", KIND, "NUMBER", 0,
          "Of the kinds of step in the statistics this one (the one with most steps)", 0},
-        {"link", LINK, "RATE", 0, "Bytes a second each way (as measured, else 25000000000)", 0},
+        {"link", LINK, "RATE", 0, "Bytes a second each way (as measured, else the trace's, else 25000000000)",
+         0},
         {"gpu", GPU, "NAME", 0, "The link of this GPU", 0},
         {0}};
     static const struct argp parser = {

@@ -166,6 +166,26 @@ static bool read_moment(ebb_lines_t *r, ebb_trace_t *t, const cJSON *o)
     return index == t->moment_count - 1 || ebb_lines_complain(r, "moment %.0f is out of order", index);
 }
 
+/* Whatever is no number from 0 on counts as 0. */
+static double get_figure(const cJSON *o, const char *key)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(o, key);
+    return cJSON_IsNumber(item) && item->valuedouble >= 0 && item->valuedouble < 1e18 ? item->valuedouble : 0;
+}
+
+/* Where it was recorded. A link that is not known each way is not known. */
+static void read_device(ebb_trace_t *t, const cJSON *o)
+{
+    const char *device = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(o, "device"));
+    const cJSON *hardware = cJSON_GetObjectItemCaseSensitive(o, "hardware");
+    snprintf(t->device, sizeof t->device, "%s", device ? device : "");
+#define READ(name) t->hardware.name = get_figure(hardware, #name);
+    EBB_HARDWARE(READ)
+#undef READ
+    if (t->hardware.out_bytes_per_ns <= 0 || t->hardware.in_bytes_per_ns <= 0)
+        t->hardware = (ebb_hardware_t){.out_bytes_per_ns = 0};
+}
+
 static bool read_all(ebb_lines_t *r, ebb_trace_t *t)
 {
     double version, chunk, tile, operations, buffers, moments;
@@ -180,6 +200,8 @@ static bool read_all(ebb_lines_t *r, ebb_trace_t *t)
            ebb_lines_get(r, o, "tile_bytes", 1 << 30, &tile) &&
            ebb_lines_get(r, o, "buffers", UINT32_MAX - 1, &buffers) &&
            ebb_lines_get(r, o, "moments", UINT32_MAX - 1, &moments);
+    if (good)
+        read_device(t, o);
     cJSON_Delete(o);
     if (!good)
         return false;

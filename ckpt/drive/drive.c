@@ -445,7 +445,8 @@ void ebb_drive_end_step(void)
         ebb_drive_leave("the driver refused an action");
         return;
     }
-    ebb_step_clock_end(&D.clock, D.step, ebb_stream_handle(D.stream));
+    if (!ebb_verify_is_first())
+        ebb_step_clock_end(&D.clock, D.step, ebb_stream_handle(D.stream));
     ebb_verify_step_end();
     D.step++;
     D.counts.steps++;

@@ -250,6 +250,8 @@ void ebb_verify_hand_over(ebb_given_up_t *out);
 /* Compares what has arrived since; does not wait. */
 void ebb_verify_poll(void);
 void ebb_verify_step_end(void);
+/* This step's contents are compared at once, which makes it slow. */
+bool ebb_verify_is_first(void);
 /* Just before a discard, just after a replay. */
 void ebb_verify_discard(uint32_t action);
 void ebb_verify_replay(uint32_t action);

@@ -10,8 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "completions.h"
 #include "driver.h"
 #include "drive_state.h"
+#include "ebb_offload.h"
 #include "mismatch.h"
 #include "options.h"
 #include "own.h"
@@ -39,29 +41,6 @@ bool ebb_verify_prepare(drive_t *d, const ebb_trace_t *trace)
     return d->hash_slots >= slots && d->arrived && d->verdict;
 }
 
-/* The replay that completes what `discard` gave up: the last one that writes its place before something else
- * happens to it. NEVER: there is none in this step. */
-static uint32_t last_replay_of(uint32_t discard)
-{
-    uint32_t place = D.plan->action[discard].place, last = EBB_TRACE_NEVER;
-    for (uint32_t i = discard + 1; i < D.plan->action_count; i++) {
-        const ebb_action_t *a = &D.plan->action[i];
-        if (a->kind != EBB_REPLAY && a->place == place)
-            break;
-        if (a->kind != EBB_REPLAY)
-            continue;
-        const ebb_trace_operation_t *o = &D.trace->operation[a->operation];
-        bool writes = false;
-        for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++)
-            writes |= D.trace->access[k].buffer == place && D.trace->access[k].mode != EBB_READS;
-        for (uint32_t k = 0; k < a->redirect_count; k++)
-            writes &= D.plan->redirect[a->first_redirect + k].buffer != place;
-        if (writes)
-            last = i;
-    }
-    return last;
-}
-
 static bool allocate(void)
 {
     size_t actions = D.plan->action_count;
@@ -79,21 +58,30 @@ static bool allocate(void)
     return true;
 }
 
+/* False: more than can be compared; what cannot be is not recomputed. */
+static bool list_checks(const uint32_t *completion)
+{
+    for (uint32_t i = 0; i < D.plan->action_count; i++) {
+        const uint32_t last = completion[i];
+        if (last == EBB_TRACE_NEVER)
+            continue;
+        if (D.check_count == MOST_CHECKS)
+            return false;
+        D.check[D.check_count] = (check_t){.discard = i, .last_replay = last, .next = D.check_at[last]};
+        D.check_at[i] = D.check_at[last] = D.check_count++;
+    }
+    return true;
+}
+
 bool ebb_verify_set_up(void)
 {
     if (!ebb_verify_prepare(&D, D.trace) || !allocate())
         return false;
-    for (uint32_t i = 0; i < D.plan->action_count; i++) {
-        if (D.plan->action[i].kind != EBB_DISCARD)
-            continue;
-        uint32_t last = last_replay_of(i);
-        if (last == EBB_TRACE_NEVER)
-            continue; /* its buffer is freed before anybody wants it back */
-        if (D.check_count == MOST_CHECKS)
-            return false; /* what cannot be compared is not recomputed */
-        D.check[D.check_count] = (check_t){.discard = i, .last_replay = last, .next = D.check_at[last]};
-        D.check_at[i] = D.check_at[last] = D.check_count++;
-    }
+    uint32_t *completion = ebb_plan_completions(D.plan, D.trace);
+    const bool good = completion && list_checks(completion);
+    free(completion);
+    if (!good)
+        return false;
     for (int i = 0; i < 2 && D.check_count; i++)
         if (ebb_driver.cuEventCreate(&D.fetched[i], CU_EVENT_DISABLE_TIMING))
             return false;
@@ -142,7 +130,7 @@ static void complain(const check_t *c, bool has_copy)
 
 /* ---- the first steps: at once, with a copy ---- */
 
-static bool is_first(void)
+bool ebb_verify_is_first(void)
 {
     return D.step < FIRST_STEPS;
 }
@@ -178,7 +166,7 @@ static void compare_now(check_t *c)
 
 static bool is_checked(void)
 {
-    return is_first() || (ebb_options.verify && D.step % (uint64_t)ebb_options.verify == 0);
+    return ebb_verify_is_first() || (ebb_options.verify && D.step % (uint64_t)ebb_options.verify == 0);
 }
 
 static size_t verdict_at(unsigned turn, uint32_t check)
@@ -198,15 +186,21 @@ static void compare_arrived(unsigned turn)
     }
 }
 
-/* Of a step, behind all its comparisons. */
+/* Of a step, behind all its comparisons. On the stream of copies out: on the program's it would have that wait for the copies that
+ * are under way. */
 static ebb_status_t fetch_verdicts(unsigned turn)
 {
-    CUstream stream = ebb_stream_handle(D.stream);
+    ebb_stream_t *out = ebb_copy_stream(EBB_OUT);
     size_t first = verdict_at(turn, 0), bytes = D.check_count * sizeof *D.arrived;
+    if (!out)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    CUstream stream = ebb_stream_handle(out);
+    EBB_DRIVER(cuEventRecord, 0, (D.fetched[turn], ebb_stream_handle(D.stream)));
+    EBB_DRIVER(cuStreamWaitEvent, 0, (stream, D.fetched[turn], 0));
     EBB_DRIVER(cuMemcpyDtoHAsync, bytes,
                (D.arrived + first, D.verdict->address + first * sizeof *D.arrived, bytes, stream));
     EBB_DRIVER(cuEventRecord, 0, (D.fetched[turn], stream));
-    ebb_mark_issue(D.stream);
+    ebb_mark_issue(out);
     return 0;
 }
 
@@ -226,7 +220,7 @@ void ebb_verify_step_end(void)
         compare_arrived(turn);
     for (uint32_t i = 0; i < D.check_count; i++) {
         check_t *c = &D.check[i];
-        D.pending[turn][i] = c->begun && c->ended && !is_first();
+        D.pending[turn][i] = c->begun && c->ended && !ebb_verify_is_first();
         c->begun = c->ended = false;
     }
     if (is_pending(turn) && fetch_verdicts(turn))
@@ -283,7 +277,7 @@ void ebb_verify_discard(uint32_t action)
     if (!c || !is_checked() || ebb_guard_open(ebb_place_now(place_of(c))))
         return;
     c->begun = !ebb_streams_gather(own_stream()) && !hash_place(c, false);
-    if (c->begun && is_first())
+    if (c->begun && ebb_verify_is_first())
         keep_copy(c);
     if (ebb_streams_scatter(own_stream()))
         ebb_driver.cuCtxSynchronize();
@@ -296,7 +290,7 @@ void ebb_verify_replay(uint32_t action)
         if (!c->begun || ebb_streams_gather(own_stream()) || hash_place(c, true))
             continue;
         c->ended = true;
-        if (is_first())
+        if (ebb_verify_is_first())
             compare_now(c);
         else
             c->ended = !ebb_hash_compare(D.hashes, slot_of(c), slot_of(c) + 1, D.stream,

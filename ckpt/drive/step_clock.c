@@ -20,7 +20,7 @@ static void read_pair(ebb_step_clock_t *c, unsigned turn)
 
 void ebb_step_clock_begin(ebb_step_clock_t *c, uint64_t step, CUstream compute)
 {
-    const unsigned turn = step & 1;
+    const unsigned turn = step % EBB_STEP_CLOCKS;
     read_pair(c, turn);
     for (int i = 0; i < 2; i++)
         if (!c->event[turn][i] && ebb_driver.cuEventCreate(&c->event[turn][i], CU_EVENT_DEFAULT))
@@ -33,14 +33,14 @@ void ebb_step_clock_begin(ebb_step_clock_t *c, uint64_t step, CUstream compute)
 
 void ebb_step_clock_end(ebb_step_clock_t *c, uint64_t step, CUstream compute)
 {
-    const unsigned turn = step & 1;
+    const unsigned turn = step % EBB_STEP_CLOCKS;
     c->ended[turn] =
         c->event[turn][0] && c->event[turn][1] && !ebb_driver.cuEventRecord(c->event[turn][1], compute);
 }
 
 void ebb_step_clock_stop(ebb_step_clock_t *c)
 {
-    for (unsigned turn = 0; turn < 2; turn++) {
+    for (unsigned turn = 0; turn < EBB_STEP_CLOCKS; turn++) {
         read_pair(c, turn);
         for (int i = 0; i < 2; i++)
             if (c->event[turn][i])

@@ -315,9 +315,7 @@ static void note_time(ebb_lessons_t *l)
 /* An operation that the recording does not know comes in between. */
 static void note_stranger(const ebb_lessons_t *l)
 {
-    if (l->stage == EBB_STAGE_TIMES)
-        ebb_times_interrupt();
-    else if (l->stage == EBB_STAGE_WATCH || l->stage == EBB_STAGE_LOOK)
+    if (l->stage == EBB_STAGE_WATCH || l->stage == EBB_STAGE_LOOK)
         ebb_watch_interrupt();
 }
 

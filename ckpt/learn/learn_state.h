@@ -65,8 +65,7 @@ bool ebb_lessons_writes(const ebb_lessons_t *lessons, uint32_t operation, uint32
 bool ebb_times_begin(ebb_lessons_t *lessons);
 void ebb_times_before(uint32_t operation, const ebb_operation_t *op);
 void ebb_times_after(uint32_t operation, const ebb_operation_t *op);
-void ebb_times_interrupt(void); /* by an operation that is not known */
-void ebb_times_end(bool good);  /* device idle */
+void ebb_times_end(bool good); /* device idle */
 
 /* watch.c: `all` operations, or only some launches of kernels of which something is not known yet. */
 bool ebb_watch_begin(ebb_lessons_t *lessons, bool all);

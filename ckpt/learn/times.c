@@ -1,15 +1,21 @@
 /* times.c: how long the operations of a step take, by events around them, read when the step is over.
  *
  * Operations of one shape (kernel, geometry, sizes of its buffers; size of a copy) take the same time, so two of each are measured and
- * the others take the shorter of those; one, where few of a step's operations are alike. Neighbours on a stream share
- * the event between them.
+ * the others take the shorter of those; one, where few of a step's operations are alike.
+ *
+ * It is the device's time that counts: neither what the stream waits for before the operation (copies, where memory is short), so
+ * that each has an event of its own just before it; nor what copies beside it take from it, so that none runs then; nor the
+ * host's way from one call to the next, so that the stream is held (prices.h) for a while where the host is not some operations
+ * ahead.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "array.h"
 #include "driver.h"
+#include "ebb_offload.h"
 #include "learn_state.h"
+#include "prices.h"
 
 enum { OF_EACH = 2, ONE_IN = 5 /* operations is measured, at most, or one of each */ };
 
@@ -22,7 +28,6 @@ static struct {
 
 typedef struct span {
     CUevent start, stop;
-    bool first; /* start is its own */
 } span_t;
 
 static struct {
@@ -31,7 +36,6 @@ static struct {
     bool *measured;     /* [operations] */
     span_t *span;       /* [operations] */
     CUevent origin;
-    CUevent behind[EBB_RECORD_STREAMS]; /* the last operation of each stream; NULL: was not measured */
 } times;
 
 static uint64_t mixed(uint64_t h, uint64_t part)
@@ -96,6 +100,7 @@ static void clear(void)
 bool ebb_times_begin(ebb_lessons_t *l)
 {
     size_t n = (size_t)l->recorded.trace->operation_count + 1;
+    ebb_prices(); /* not in the middle of the step */
     times.lessons = l;
     times.class_of = calloc(n, sizeof *times.class_of);
     times.measured = calloc(n, sizeof *times.measured);
@@ -120,14 +125,48 @@ static CUevent record(const ebb_operation_t *op)
     return ebb_driver.cuEventRecord(e, ebb_stream_handle(op->stream)) ? NULL : e;
 }
 
+/* The host is far enough ahead if so many operations, of two microseconds at least, are not over when it issues event, operation and
+ * event; else it gets a lead of so many calls. */
+enum { AHEAD = 2, LEAD = 8, LEAST_LEAD = 3 };
+
+static bool has_copies(void)
+{
+    const ebb_traffic_t t = ebb_traffic();
+    return t.evictions || t.fetches;
+}
+
+/* Those that are under way end before, the next ones begin behind `event`. */
+static void keep_copies_away(CUevent event)
+{
+    for (int d = EBB_OUT; d <= EBB_IN; d++) {
+        ebb_stream_t *s = ebb_copy_stream((ebb_direction_t)d);
+        if (s && event)
+            ebb_driver.cuStreamWaitEvent(ebb_stream_handle(s), event, 0);
+        else if (s)
+            ebb_mark_wait(ebb_mark_here(s));
+    }
+}
+
+/* By the last event that is so far back. */
+static bool is_ahead(uint32_t i)
+{
+    uint32_t back = i > AHEAD ? i - AHEAD : 0;
+    while (back && !times.span[back].stop)
+        back--;
+    const CUevent e = times.span[back].stop;
+    return e && ebb_driver.cuEventQuery(e) == CUDA_ERROR_NOT_READY;
+}
+
 void ebb_times_before(uint32_t i, const ebb_operation_t *op)
 {
-    const uint32_t stream = times.lessons->recorded.trace->operation[i].stream;
-    /* Between two operations of a stream it may have waited for another one, which is none of its time. */
-    const CUevent behind = times.lessons->recorded.stream_count > 1 ? NULL : times.behind[stream];
     if (times.measured[i]) {
-        times.span[i].first = !behind;
-        times.span[i].start = behind ? behind : record(op);
+        if (has_copies()) {
+            keep_copies_away(NULL);
+            ebb_hold(op->stream, LEAST_LEAD);
+        } else if (!is_ahead(i)) {
+            ebb_hold(op->stream, LEAD);
+        }
+        times.span[i].start = record(op);
     }
     if (!times.origin)
         times.origin = times.span[i].start;
@@ -135,15 +174,11 @@ void ebb_times_before(uint32_t i, const ebb_operation_t *op)
 
 void ebb_times_after(uint32_t i, const ebb_operation_t *op)
 {
-    const uint32_t stream = times.lessons->recorded.trace->operation[i].stream;
-    if (times.span[i].start)
-        times.span[i].stop = record(op);
-    times.behind[stream] = times.span[i].stop;
-}
-
-void ebb_times_interrupt(void)
-{
-    memset(times.behind, 0, sizeof times.behind);
+    if (!times.span[i].start)
+        return;
+    times.span[i].stop = record(op);
+    if (times.span[i].stop && has_copies())
+        keep_copies_away(times.span[i].stop);
 }
 
 static uint64_t between(CUevent a, CUevent b)
@@ -168,7 +203,7 @@ void ebb_times_end(bool good)
         ebb_trace_operation_t *o = &t->operation[i];
         o->duration_ns = t->operation[times.class_of[i]].duration_ns;
         o->at_ns = end[o->stream];
-        if (times.span[i].first)
+        if (!o->at_ns && times.span[i].start) /* a stream's first one */
             o->at_ns = between(times.origin, times.span[i].start);
         end[o->stream] = o->at_ns + o->duration_ns;
     }

@@ -1,19 +1,15 @@
-/* simulate.c: the streams as queues. A copy's times are known when it is issued, and copies that are issued later begin
- * later than all compute before, if that is one stream: so compute goes on in one pass, also where copies slow it down. */
-#include "simulate.h"
+/* simulate.c: the host's threads, the program's streams and the link as queues. Host and streams go on in one pass over the step; the
+ * link is followed behind them (simulate_link.c): with one stream no further than to the moment that it has reached. */
+#include "simulate_parts.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "array.h"
 #include "levels.h"
 
-const char *const ebb_lane_word[EBB_LANES] = {"operation", "replay", "out", "in", "wait_out", "wait_in"};
-
-/* A direction's copies, in order; from `first` on they may still run, as far as a stream has got. */
-typedef struct busy {
-    double *begin, *end;
-    uint32_t first[EBB_PLAN_STREAMS], count;
-} busy_t;
+const char *const ebb_lane_word[EBB_LANES] = {"operation", "replay",  "out",   "in",
+                                              "wait_out",  "wait_in", "check", "wait_host"};
 
 enum { HOSTS = 64 };
 
@@ -22,18 +18,18 @@ typedef struct clocks {
     const ebb_trace_t *trace;
     const ebb_hardware_t *hardware;
     ebb_simulation_t *out;
-    bool in_detail, failed;
-    uint32_t streams; /* the program's */
-    double compute[EBB_PLAN_STREAMS],
-        stream[2];      /* when they have done what they were given; stream: out, in */
+    bool in_detail, counts, failed;
+    uint32_t streams;                 /* the program's */
+    double compute[EBB_PLAN_STREAMS]; /* when they have done what they were given */
     double *event;      /* [moments]: when what an event of this step was recorded behind has ended */
-    double host[HOSTS]; /* until when the program's threads wait, as far as they have been told apart */
+    double host[HOSTS]; /* how far the program's threads are, as far as they have been told apart */
+    uint32_t thread;    /* that issues now */
     uint32_t next_moment;
-    double begin;                 /* of the step */
+    double begin; /* of the step */
+    ebb_link_state_t link;
+    ebb_action_price_t *price;
     double *end, *end_before;     /* per action: when it ended in this step and the one before */
-    busy_t busy[2];               /* all steps' */
     uint32_t *joins, *first_join; /* actions by the operation that joins them */
-    uint32_t *first_touch;        /* see ebb_trace_first_touches */
 } clocks_t;
 
 static double later(double a, double b)
@@ -41,57 +37,49 @@ static double later(double a, double b)
     return a > b ? a : b;
 }
 
-static void add_span(clocks_t *c, ebb_lane_t lane, uint32_t index, double begin, double end)
+/* False: not asked for, or no memory. */
+static bool add_span(clocks_t *c, ebb_lane_t lane, uint32_t index, double begin, double end)
 {
-    c->out->lane_ns[lane] += end - begin;
     if (!c->in_detail)
-        return;
+        return false;
     ebb_span_t *s =
         ebb_array_append((void **)&c->out->span, &c->out->span_count, &c->out->span_room, sizeof *s);
     if (s)
         *s = (ebb_span_t){lane, index, begin - c->begin, end - c->begin};
     c->failed |= !s;
+    return s != NULL;
+}
+
+/* Of compute. */
+static void spend(clocks_t *c, ebb_lane_t lane, uint32_t index, double begin, double end)
+{
+    c->out->lane_ns[lane] += end - begin;
+    add_span(c, lane, index, begin, end);
 }
 
 /* ---- compute ---- */
 
-/* How many directions copy when the stream has got so far, and until when that stays so. */
-static int copying(clocks_t *c, uint32_t stream, double *until)
-{
-    const double now = c->compute[stream];
-    int directions = 0;
-    *until = 1e300;
-    for (int i = 0; i < 2; i++) {
-        busy_t *b = &c->busy[i];
-        uint32_t *first = &b->first[stream];
-        while (*first < b->count && b->end[*first] <= now)
-            ++*first;
-        if (*first == b->count)
-            continue;
-        const bool now_busy = b->begin[*first] <= now;
-        const double change = now_busy ? b->end[*first] : b->begin[*first];
-        directions += now_busy;
-        *until = change < *until ? change : *until;
-    }
-    return directions;
-}
-
 /* The stream is at work for `ns` of its own time. */
 static void work(clocks_t *c, uint32_t stream, ebb_lane_t lane, uint32_t index, double ns)
 {
+    const double slowdown = c->hardware->slowdown;
     double *now = &c->compute[stream];
     const double begin = *now;
     double left = ns;
-    if (c->hardware->slowdown <= 0)
+    if (slowdown <= 0)
         *now += ns;
-    while (c->hardware->slowdown > 0 && left > 0) {
-        double until;
-        const double rate = 1 / (1 + c->hardware->slowdown * copying(c, stream, &until));
-        const double done = (until - *now) * rate;
+    while (slowdown > 0 && left > 0) {
+        ebb_link_follow(&c->link, *now);
+        const double until = later(ebb_link_next(&c->link), *now);
+        const double rate = 1 / (1 + slowdown * ebb_link_busy(&c->link)), done = (until - *now) * rate;
+        if (until <= *now) { /* another stream has followed the link beyond */
+            *now += left / rate;
+            break;
+        }
         *now = done < left ? until : *now + left / rate;
         left = done < left ? left - done : 0;
     }
-    add_span(c, lane, index, begin, *now);
+    spend(c, lane, index, begin, *now);
     c->out->slowed_ns += *now - begin - ns;
     c->out->lane_ns[lane] -= *now - begin - ns;
 }
@@ -100,8 +88,8 @@ static void wait_for(clocks_t *c, uint32_t stream, uint32_t action, double end)
 {
     if (end <= c->compute[stream])
         return;
-    add_span(c, c->plan->action[action].kind == EBB_EVICT ? EBB_LANE_WAIT_OUT : EBB_LANE_WAIT_IN, action,
-             c->compute[stream], end);
+    spend(c, c->plan->action[action].kind == EBB_EVICT ? EBB_LANE_WAIT_OUT : EBB_LANE_WAIT_IN, action,
+          c->compute[stream], end);
     c->compute[stream] = end;
 }
 
@@ -127,21 +115,40 @@ static double end_of(const clocks_t *c, uint32_t streams)
     return end;
 }
 
-/* ---- the program's order, where there are several streams ---- */
+/* ---- the program's order ---- */
 
 static double *host_of(clocks_t *c, uint32_t thread)
 {
     return &c->host[thread < HOSTS ? thread : HOSTS - 1];
 }
 
+static void call(clocks_t *c, double calls)
+{
+    *host_of(c, c->thread) += calls * c->hardware->call_ns;
+}
+
+/* A stream has nothing to do before its thread has issued it. */
+static void issue(clocks_t *c, uint32_t stream, uint32_t index)
+{
+    const double host = *host_of(c, c->thread);
+    if (host <= c->compute[stream])
+        return;
+    if (c->streams == 1) /* of several it is not known what the others do meanwhile */
+        spend(c, EBB_LANE_WAIT_HOST, index, c->compute[stream], host);
+    c->compute[stream] = host;
+}
+
 static void pass_moment(clocks_t *c, const ebb_trace_moment_t *m)
 {
     const bool known = m->id < c->trace->moment_count, streams = m->stream < c->streams;
     double *host = host_of(c, m->thread);
+    c->thread = m->thread;
+    if (m->what != EBB_MOMENT_ALLOC && m->what != EBB_MOMENT_FREE)
+        call(c, 1);
     switch (m->what) {
     case EBB_MOMENT_RECORD:
         if (known && streams)
-            c->event[m->id] = c->compute[m->stream];
+            c->event[m->id] = later(c->compute[m->stream], *host);
         break;
     case EBB_MOMENT_WAIT:
         if (known && streams)
@@ -161,19 +168,15 @@ static void pass_moment(clocks_t *c, const ebb_trace_moment_t *m)
     }
 }
 
-/* Up to an operation, which its thread issues when it has waited. */
+/* Up to an operation. */
 static void pass_moments(clocks_t *c, uint32_t operation)
 {
     const ebb_trace_t *t = c->trace;
-    if (c->streams == 1)
-        return;
     for (; c->next_moment < t->moment_count && t->moment[c->next_moment].before <= operation;
          c->next_moment++)
         pass_moment(c, &t->moment[c->next_moment]);
-    if (operation == t->operation_count)
-        return;
-    double *now = &c->compute[stream_of(c, operation)];
-    *now = later(*now, *host_of(c, t->operation[operation].thread));
+    if (operation < t->operation_count)
+        c->thread = t->operation[operation].thread;
 }
 
 static void meet(clocks_t *c)
@@ -181,10 +184,37 @@ static void meet(clocks_t *c)
     const double end = end_of(c, UINT32_MAX);
     for (uint32_t s = 0; s < c->streams; s++)
         c->compute[s] = end;
-    if (c->streams > 1)
-        memset(c->event, 0, c->trace->moment_count * sizeof *c->event);
+    memset(c->event, 0, c->trace->moment_count * sizeof *c->event);
     c->next_moment = 0;
     c->begin = end;
+}
+
+/* A copy of the program's between host and device: out if it reads memory of the device. */
+static bool uses_link(const clocks_t *c, const ebb_trace_operation_t *o, int *way)
+{
+    *way = !(o->access_count && c->trace->access[o->first_access].mode == EBB_READS);
+    return o->kind == EBB_TRACE_COPY && o->verdict == EBB_HOST && c->streams == 1;
+}
+
+static void operation(clocks_t *c, uint32_t index)
+{
+    const ebb_trace_operation_t *o = &c->trace->operation[index];
+    const uint32_t stream = stream_of(c, index);
+    const double ns = (double)o->duration_ns;
+    int way;
+    call(c, 1);
+    issue(c, stream, index);
+    if (!uses_link(c, o, &way)) {
+        work(c, stream, EBB_LANE_OPERATION, index, ns);
+        return;
+    }
+    double *now = &c->compute[stream];
+    ebb_link_follow(&c->link, *now);
+    const double end = ebb_link_use(&c->link, way, ns), begin = later(end - ns, *now);
+    if (begin > *now)
+        spend(c, EBB_LANE_WAIT_HOST, index, *now, begin);
+    spend(c, EBB_LANE_OPERATION, index, begin, end);
+    *now = end;
 }
 
 /* ---- actions ---- */
@@ -193,63 +223,60 @@ static void copy(clocks_t *c, uint32_t index)
 {
     const ebb_action_t *a = &c->plan->action[index];
     const int in = a->kind == EBB_FETCH;
-    double begin = later(c->stream[in], end_of(c, a->after));
-    for (uint32_t i = a->first_wait; i < a->first_wait + a->wait_count; i++) {
-        const uint32_t other = c->plan->wait[i];
-        begin = later(begin, other < index ? c->end[other] : c->end_before[other]);
-    }
-    const double end = begin + ebb_copy_ns(c->plan->place[a->place].bytes,
-                                           in ? c->hardware->in_bytes_per_ns : c->hardware->out_bytes_per_ns);
-    busy_t *b = &c->busy[in];
-    b->begin[b->count] = begin;
-    b->end[b->count++] = c->stream[in] = c->end[index] = end;
-    add_span(c, in ? EBB_LANE_IN : EBB_LANE_OUT, index, begin, end);
+    const ebb_hardware_t *h = c->hardware;
+    ebb_way_t *w = &c->link.way[in];
+    c->end[index] = EBB_NOT_YET;
+    w->copy[w->count++] = (ebb_copy_t){
+        .ready = later(end_of(c, a->after), *host_of(c, c->thread)),
+        .left = (in ? h->in_ns : h->out_ns) +
+                ebb_copy_ns(c->plan->place[a->place].bytes, in ? h->in_bytes_per_ns : h->out_bytes_per_ns),
+        .end_now = c->end,
+        .end_before = c->end_before,
+        .end = &c->end[index],
+        .action = index,
+        .span = add_span(c, in ? EBB_LANE_IN : EBB_LANE_OUT, index, 0, 0) ? c->out->span_count - 1
+                                                                          : EBB_TRACE_NEVER,
+        .counts = c->counts};
 }
 
-static uint64_t zeroed_bytes(const clocks_t *c, const ebb_action_t *a)
+static void check(clocks_t *c, uint32_t index, uint32_t stream)
 {
-    const ebb_trace_operation_t *o = &c->trace->operation[a->operation];
-    uint64_t bytes = 0;
-    for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++) {
-        uint32_t place = c->trace->access[k].buffer;
-        for (uint32_t i = 0; i < a->redirect_count; i++)
-            if (c->plan->redirect[a->first_redirect + i].buffer == c->trace->access[k].buffer)
-                place = c->plan->redirect[a->first_redirect + i].place;
-        if (c->trace->access[k].mode == EBB_REPLACES && c->plan->place[place].chunk_count &&
-            c->first_touch[c->trace->access[k].buffer] != a->operation &&
-            ebb_trace_is_first(c->trace, a->operation, k))
-            bytes += c->plan->place[place].bytes;
-    }
-    return bytes;
-}
-
-static void replay(clocks_t *c, uint32_t index)
-{
-    const ebb_action_t *a = &c->plan->action[index];
-    double ns = (double)c->trace->operation[a->operation].duration_ns;
-    if (c->hardware->zero_bytes_per_ns > 0)
-        ns += (double)zeroed_bytes(c, a) / c->hardware->zero_bytes_per_ns;
-    c->compute[a->stream] = later(c->compute[a->stream], end_of(c, a->after));
-    work(c, a->stream, EBB_LANE_REPLAY, index, ns);
+    if (c->price[index].check_ns <= 0)
+        return;
+    issue(c, stream, index);
+    work(c, stream, EBB_LANE_CHECK, index, c->price[index].check_ns);
 }
 
 static void run_action(clocks_t *c, uint32_t index)
 {
     const ebb_action_t *a = &c->plan->action[index];
-    if (a->kind == EBB_REPLAY)
-        replay(c, index);
-    else if (a->kind == EBB_ORDER)
-        c->compute[a->stream] = later(c->compute[a->stream], end_of(c, a->after));
-    else if (a->kind != EBB_DISCARD)
+    double *now = &c->compute[a->stream];
+    call(c, c->price[index].calls);
+    if (a->kind == EBB_REPLAY || a->kind == EBB_ORDER)
+        *now = later(*now, end_of(c, a->after));
+    if (a->kind == EBB_EVICT || a->kind == EBB_FETCH)
         copy(c, index);
+    if (a->kind == EBB_REPLAY) {
+        issue(c, a->stream, index);
+        work(c, a->stream, EBB_LANE_REPLAY, index, c->price[index].replay_ns);
+    }
+    check(c, index, a->stream);
 }
+
+/* Events around the waits, and two calls that ask what they were. */
+enum { JOIN_CALLS = 4 };
 
 static void join(clocks_t *c, uint32_t operation)
 {
     const ebb_plan_t *p = c->plan;
-    for (uint32_t k = c->first_join[operation]; k < c->first_join[operation + 1]; k++) {
+    const uint32_t first = c->first_join[operation], last = c->first_join[operation + 1];
+    if (first < last)
+        call(c, JOIN_CALLS + last - first);
+    for (uint32_t k = first; k < last; k++) {
         const uint32_t a = c->joins[k];
-        const double end = p->action[a].point <= operation ? c->end[a] : c->end_before[a];
+        ebb_link_follow(&c->link, c->compute[stream_of(c, operation)]);
+        const double end =
+            ebb_link_wait(&c->link, p->action[a].point <= operation ? &c->end[a] : &c->end_before[a]);
         for (uint32_t s = 0; s < c->streams; s++) {
             if (!(p->action[a].joiners >> s & 1))
                 continue;
@@ -267,14 +294,17 @@ static void run_step(clocks_t *c)
     uint32_t action = 0;
     meet(c);
     for (uint32_t i = 0; i <= p->operation_count; i++) {
-        if (i < p->operation_count)
-            pass_moments(c, i);
+        pass_moments(c, i);
+        if (!i && c->hardware->call_ns > 0) { /* it begins with what the host issues first */
+            c->compute[stream_of(c, 0)] = later(c->begin, *host_of(c, c->thread));
+            c->begin = c->compute[stream_of(c, 0)];
+        }
         for (; action < p->action_count && p->action[action].point == i; action++)
             run_action(c, action);
         if (i == p->operation_count)
             return;
         join(c, i);
-        work(c, stream_of(c, i), EBB_LANE_OPERATION, i, (double)c->trace->operation[i].duration_ns);
+        operation(c, i);
     }
 }
 
@@ -314,13 +344,12 @@ static bool allocate(clocks_t *c)
     c->end_before = calloc(actions, sizeof *c->end_before);
     c->joins = calloc(actions, sizeof *c->joins);
     c->first_join = calloc((size_t)c->plan->operation_count + 3, sizeof *c->first_join);
-    c->first_touch = ebb_trace_first_touches(c->trace);
+    c->price = ebb_simulate_prices(c->plan, c->trace, c->hardware);
     c->event = calloc((size_t)c->trace->moment_count + 1, sizeof *c->event);
-    bool good = c->end && c->end_before && c->joins && c->first_join && c->first_touch && c->event;
+    bool good = c->end && c->end_before && c->joins && c->first_join && c->price && c->event;
     for (int i = 0; i < 2; i++) {
-        c->busy[i].begin = calloc(STEPS * actions, sizeof(double));
-        c->busy[i].end = calloc(STEPS * actions, sizeof(double));
-        good = good && c->busy[i].begin && c->busy[i].end;
+        c->link.way[i].copy = calloc(STEPS * actions, sizeof *c->link.way[i].copy);
+        good = good && c->link.way[i].copy;
     }
     return good;
 }
@@ -329,6 +358,7 @@ bool ebb_simulate(ebb_simulation_t *out, const ebb_plan_t *p, const ebb_trace_t 
                   const ebb_hardware_t *hardware, bool in_detail)
 {
     clocks_t c = {.plan = p, .trace = t, .hardware = hardware, .out = out, .streams = streams_of(t)};
+    c.link = (ebb_link_state_t){.plan = p, .hardware = hardware, .out = out};
     *out = (ebb_simulation_t){0};
     bool good = allocate(&c);
     if (good)
@@ -338,10 +368,13 @@ bool ebb_simulate(ebb_simulation_t *out, const ebb_plan_t *p, const ebb_trace_t 
         c.end = c.end_before;
         c.end_before = swap;
         *out = (ebb_simulation_t){0};
-        c.in_detail = in_detail && i + 1 == STEPS;
+        c.counts = i + 1 == STEPS;
+        c.in_detail = in_detail && c.counts;
         run_step(&c);
     }
     good = good && !c.failed;
+    if (good) /* what goes on in the next step, as if that had no copies of its own */
+        ebb_link_end(&c.link);
     if (good)
         sum_up(&c);
     if (good && in_detail)
@@ -350,12 +383,10 @@ bool ebb_simulate(ebb_simulation_t *out, const ebb_plan_t *p, const ebb_trace_t 
     free(c.end_before);
     free(c.joins);
     free(c.first_join);
-    free(c.first_touch);
+    free(c.price);
     free(c.event);
-    for (int i = 0; i < 2; i++) {
-        free(c.busy[i].begin);
-        free(c.busy[i].end);
-    }
+    for (int i = 0; i < 2; i++)
+        free(c.link.way[i].copy);
     if (!good)
         ebb_simulation_delete(out);
     return good;
@@ -372,6 +403,7 @@ double ebb_simulate_alone_ns(const ebb_trace_t *t)
     meet(&c);
     for (uint32_t i = 0; i < t->operation_count; i++) {
         pass_moments(&c, i);
+        issue(&c, stream_of(&c, i), i);
         work(&c, stream_of(&c, i), EBB_LANE_OPERATION, i, (double)t->operation[i].duration_ns);
     }
     free(c.event);

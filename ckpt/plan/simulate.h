@@ -1,9 +1,12 @@
 /* simulate.h: what a step comes to that is driven by a plan: the streams of plan.h as queues, by its rules and the times of
  * the trace, on given hardware.
  *
- * Exact for a device that runs each operation in the time that the trace gives it, and copies at a constant rate; where
- * copies slow compute down, by the factor given. A few steps are gone through, until what one step leaves to the next has
- * settled; the last one is told.
+ * Exact for a device that runs each operation in the time that the trace gives it, and copies at constant rates: one for a way
+ * that is used alone, another while both are; where copies slow compute down, by the factor given. What the runner does beside
+ * the plan's letter is part of it: what is zeroed before a replay, what is hashed to compare it, and the host's calls, which may come
+ * too late for a device that has nothing else to do. Copies of the program's own between host and device take their turn on
+ * the link. Of the host's time only its calls of the driver are known, not what the program does between them. A few steps are
+ * gone through, until what one step leaves to the next has settled; the last one is told.
  *
  * Several of the program's streams are at work at the same time and take nothing from each other: events that the trace shows,
  * and waits of its host threads, order them. There an operation is slowed down by the copies that were issued before it only.
@@ -15,31 +18,26 @@
 
 #include "plan.h"
 
-typedef struct ebb_hardware {
-    double out_bytes_per_ns, in_bytes_per_ns; /* the link, each way */
-    double
-        slowdown; /* operations take 1 + slowdown times as long while a copy runs, once for each direction that does;
-                        0: copies cost compute nothing */
-    double
-        zero_bytes_per_ns; /* what a replay replaces is zeroed before, where plan.h says so; 0: that costs nothing */
-} ebb_hardware_t;
-
-/* Who is at work; a wait is of compute, for the end of a copy: where there are several streams, of the one whose operation is the
- * next. */
+/* Who is at work; a wait is of compute, for the end of a copy or for the host: where there are several streams, of the one whose
+ * operation is the next. */
 typedef enum ebb_lane {
     EBB_LANE_OPERATION,
     EBB_LANE_REPLAY,
     EBB_LANE_OUT,
     EBB_LANE_IN,
     EBB_LANE_WAIT_OUT, /* memory is not free yet: a copy out has not ended */
-    EBB_LANE_WAIT_IN   /* data is not there yet: a copy in has not ended */
+    EBB_LANE_WAIT_IN,  /* data is not there yet: a copy in has not ended */
+    EBB_LANE_CHECK,    /* what is given up, or recomputed, is hashed and compared */
+    EBB_LANE_WAIT_HOST /* the host has not issued what comes next, or a copy of the program's own waits for the link */
 } ebb_lane_t;
-enum { EBB_LANES = EBB_LANE_WAIT_IN + 1 };
+enum { EBB_LANES = EBB_LANE_WAIT_HOST + 1 };
 extern const char *const ebb_lane_word[EBB_LANES];
 
 typedef struct ebb_span {
     ebb_lane_t lane;
-    uint32_t index;          /* operation; else the plan's action: what is replayed, copied, waited for */
+    uint32_t
+        index; /* operation, also of a wait for the host; else the plan's action: what is replayed, copied,
+                                waited for, compared */
     double begin_ns, end_ns; /* since the step's beginning; a copy may end after the step */
 } ebb_span_t;
 

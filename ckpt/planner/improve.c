@@ -33,8 +33,9 @@ static bool blame(search_t *s, double weight)
     const bool good = p && ebb_simulate(&told, p, m->trace, &m->request->hardware, true);
     for (uint32_t i = 0; good && i < told.span_count; i++) {
         const ebb_span_t *span = &told.span[i];
-        const uint32_t place = span->lane == EBB_LANE_OPERATION ? EBB_NONE : p->action[span->index].place;
-        if ((span->lane == EBB_LANE_WAIT_IN || span->lane == EBB_LANE_WAIT_OUT) && place < s->buffers)
+        const bool is_wait = span->lane == EBB_LANE_WAIT_IN || span->lane == EBB_LANE_WAIT_OUT;
+        const uint32_t place = is_wait ? p->action[span->index].place : EBB_NONE;
+        if (place < s->buffers)
             s->offload[place] += weight * (span->end_ns - span->begin_ns);
     }
     uint32_t *replays = good ? calloc((size_t)m->trace->operation_count + 1, sizeof *replays) : NULL;

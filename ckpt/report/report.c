@@ -8,8 +8,8 @@
 
 const char *const ebb_class_word[EBB_CLASSES] = {"kept", "offloaded", "dropped", "scratch", "small"};
 const char *const ebb_cause_word[EBB_CAUSES] = {
-    "replayed compute",  "extra launches",   "exposed copies out", "exposed copies in",
-    "queued copies out", "queued copies in", "slowed by copies"};
+    "replayed compute",  "waits for the host", "exposed copies out", "exposed copies in",
+    "queued copies out", "queued copies in",   "slowed by copies",   "comparing"};
 
 /* ---- a plan that keeps everything ---- */
 
@@ -94,8 +94,9 @@ static bool find_plan(ebb_report_t *r)
 
 double ebb_report_copy_ns(const ebb_report_t *r, uint32_t place, bool in)
 {
-    return ebb_copy_ns(r->in.plan->place[place].bytes,
-                       in ? r->in.hardware.in_bytes_per_ns : r->in.hardware.out_bytes_per_ns);
+    const ebb_hardware_t *h = &r->in.hardware;
+    return (in ? h->in_ns : h->out_ns) +
+           ebb_copy_ns(r->in.plan->place[place].bytes, in ? h->in_bytes_per_ns : h->out_bytes_per_ns);
 }
 
 /* The copy ends when the wait does. */
@@ -124,6 +125,8 @@ static bool find_times(ebb_report_t *r)
         const ebb_span_t *x = &s->span[i];
         r->copies_out += x->lane == EBB_LANE_OUT;
         r->copies_in += x->lane == EBB_LANE_IN;
+        r->checks += x->lane == EBB_LANE_CHECK;
+        r->host_waits += x->lane == EBB_LANE_WAIT_HOST;
         if (x->lane == EBB_LANE_OPERATION) {
             r->begin_ns[x->index] = x->begin_ns;
             r->end_ns[x->index] = x->end_ns;
@@ -133,7 +136,9 @@ static bool find_times(ebb_report_t *r)
     }
     r->operations_ns = s->alone_ns;
     r->overhead_ns[EBB_CAUSE_REPLAYS] = s->lane_ns[EBB_LANE_REPLAY];
+    r->overhead_ns[EBB_CAUSE_HOST] = s->lane_ns[EBB_LANE_WAIT_HOST];
     r->overhead_ns[EBB_CAUSE_SLOWED] = s->slowed_ns;
+    r->overhead_ns[EBB_CAUSE_CHECKS] = s->lane_ns[EBB_LANE_CHECK];
     return true;
 }
 

@@ -36,14 +36,15 @@ extern const char *const ebb_class_word[EBB_CLASSES];
 /* Where the time goes that a step takes longer than its operations. The sum of all is the whole of it. */
 typedef enum ebb_cause {
     EBB_CAUSE_REPLAYS,     /* replayed compute */
-    EBB_CAUSE_LAUNCHES,    /* what issuing replays takes beside their own time: none, by the simulator */
+    EBB_CAUSE_HOST,        /* compute waits for the host's calls, or a copy of the program's for the link */
     EBB_CAUSE_EXPOSED_OUT, /* copies out */
     EBB_CAUSE_EXPOSED_IN,
     EBB_CAUSE_QUEUED_OUT,
     EBB_CAUSE_QUEUED_IN,
-    EBB_CAUSE_SLOWED /* operations and replays beside copies */
+    EBB_CAUSE_SLOWED, /* operations and replays beside copies */
+    EBB_CAUSE_CHECKS  /* hashing and comparing what is recomputed */
 } ebb_cause_t;
-enum { EBB_CAUSES = EBB_CAUSE_SLOWED + 1 };
+enum { EBB_CAUSES = EBB_CAUSE_CHECKS + 1 };
 extern const char *const ebb_cause_word[EBB_CAUSES];
 
 typedef struct ebb_report_input {
@@ -105,7 +106,7 @@ typedef struct ebb_report {
     ebb_report_wait_t *wait;
     ebb_report_level_t *level;
     uint32_t gap_count, gap_room, wait_count, wait_room, level_count, level_room;
-    uint32_t copies_out, copies_in;
+    uint32_t copies_out, copies_in, checks, host_waits;
     char refusal[256]; /* why there can be no plan; "": there can */
 } ebb_report_t;
 

@@ -123,7 +123,7 @@ static void write_overhead(const writer_t *w)
         out += r->in.plan->action[r->wait[i].action].kind == EBB_EVICT;
     const uint32_t in = r->wait_count - out;
     const uint32_t count[EBB_CAUSES] = {
-        r->sum.replays, r->sum.replays, out, in, out, in, r->copies_out + r->copies_in};
+        r->sum.replays, r->host_waits, out, in, out, in, r->copies_out + r->copies_in, r->checks};
     fputs("\"overhead\":[", w->out);
     for (int i = 0; i < EBB_CAUSES; i++) {
         fputs(i ? ",{" : "{", w->out);

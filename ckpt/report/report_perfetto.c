@@ -76,7 +76,8 @@ static void write_copy(writer_t *w, int thread, const char *verb, uint32_t place
 
 static void write_span(writer_t *w, const ebb_span_t *s)
 {
-    const ebb_action_t *a = s->lane == EBB_LANE_OPERATION ? NULL : &w->report->in.plan->action[s->index];
+    const bool of_operation = s->lane == EBB_LANE_OPERATION || s->lane == EBB_LANE_WAIT_HOST;
+    const ebb_action_t *a = of_operation ? NULL : &w->report->in.plan->action[s->index];
     switch (s->lane) {
     case EBB_LANE_OPERATION:
         write_launch(w, COMPUTE, s->index, s->begin_ns, s->end_ns);
@@ -95,6 +96,16 @@ static void write_span(writer_t *w, const ebb_span_t *s)
         break;
     case EBB_LANE_WAIT_IN:
         write_copy(w, WAIT, "data of", a->place, s->begin_ns, s->end_ns);
+        break;
+    case EBB_LANE_CHECK:
+        begin_slice(w, REPLAY, "comparing", s->begin_ns, s->end_ns);
+        fprintf(w->out, "\"action\":%" PRIu32, s->index);
+        end_slice(w);
+        break;
+    case EBB_LANE_WAIT_HOST:
+        begin_slice(w, WAIT, "host", s->begin_ns, s->end_ns);
+        fprintf(w->out, "\"before\":%" PRIu32, s->index);
+        end_slice(w);
         break;
     }
 }

@@ -295,13 +295,32 @@ static void write_moment(FILE *out, const ebb_trace_t *t, uint32_t index)
             index, m->before, ebb_moment_word[m->what], m->stream, m->thread, m->id);
 }
 
-bool ebb_trace_write(const ebb_trace_t *t, FILE *out)
+static void write_head(FILE *out, const ebb_trace_t *t)
 {
     fprintf(out,
             "{\"ebb_trace\": %d, \"chunk_bytes\": %" PRIu64 ", \"tile_bytes\": %" PRIu64
-            ", \"operations\": %" PRIu32 ", \"buffers\": %" PRIu32 ", \"moments\": %" PRIu32 "}\n",
+            ", \"operations\": %" PRIu32 ", \"buffers\": %" PRIu32 ", \"moments\": %" PRIu32,
             EBB_TRACE_VERSION, t->chunk_bytes, t->tile_bytes, t->operation_count, t->buffer_count,
             t->moment_count);
+    if (*t->device) {
+        fputs(", \"device\": ", out);
+        write_text(out, t->device);
+    }
+    if (t->hardware.out_bytes_per_ns > 0) {
+        const char *between = ", \"hardware\": {";
+#define WRITE(name)                                                                                          \
+    fprintf(out, "%s\"" #name "\": %.9g", between, t->hardware.name);                                        \
+    between = ", ";
+        EBB_HARDWARE(WRITE)
+#undef WRITE
+        fputs("}", out);
+    }
+    fputs("}\n", out);
+}
+
+bool ebb_trace_write(const ebb_trace_t *t, FILE *out)
+{
+    write_head(out, t);
     for (uint32_t i = 0; i < t->buffer_count; i++) {
         fprintf(out, "{\"buffer\": %" PRIu32 ", \"bytes\": %" PRIu64, i, t->buffer[i].bytes);
         write_point(out, "born", t->buffer[i].born);

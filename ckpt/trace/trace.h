@@ -17,7 +17,8 @@
  * it, in this list, whose mode for the buffer is 2 or 3.
  *
  * The file is JSON lines (one object a line, UTF-8), version EBB_TRACE_VERSION in the first:
- *   {"ebb_trace": 3, "chunk_bytes": .., "tile_bytes": .., "operations": n, "buffers": m, "moments": k}
+ *   {"ebb_trace": 3, "chunk_bytes": .., "tile_bytes": .., "operations": n, "buffers": m, "moments": k,
+ *    "device": .., "hardware": {"out_bytes_per_ns": .., ..}}
  *   {"buffer": id, "bytes": .., "born": op|null, "dies": op|null, "next": id|null}    m lines, ids ascending from 0;
  *       "pinned": true in it: something else than the operations may read and write it at any time, it stays where it is
  *   {"op": index, "kind": "kernel|copy|set|other", "stream": s, "thread": t, "name": .., "nvtx": ..,
@@ -27,6 +28,9 @@
  *   {"moment": index, "before": op, "what": .., "stream": s, "thread": t, "id": ..}   k lines, in order
  * chunk_bytes  of device memory that a plan moves at once; a power of two
  * tile_bytes   the unit of first_tile and tiles; a power of two
+ * device       the name of the device on which the step was recorded, as the driver tells it; missing: not known
+ * hardware     what the link, work of ebb's own and calls of the driver took there: an object with the fields of
+ *              hardware.h; missing, or without one of them: not known
  * born         allocated before this operation (null: before the step)
  * dies         freed before this operation (null: outlives the step; n: freed after the last one)
  * next         what it is at the beginning of the next step (null: it dies, or it is not known; left out: its own number
@@ -36,7 +40,7 @@
  * nvtx         the ranges that were open on the thread, outermost first, separated by '/'
  * param_bytes  of the argument block; of a copy or memset the bytes that it writes, modulo 2^32
  * at           begin on the device, since the beginning of the step
- * ns           the operation's own time on the device
+ * ns           the operation's own time on the device: nothing it waits for, no copies beside it, and none of the host's time
  * args         the argument block of a kernel, param_bytes of it, in hexadecimal; empty if unknown
  * verdict      "proven", or why it may not be replayed: see ebb_verdict_t
  * proofs       how many replays gave the same bits; 0: it may not be replayed
@@ -57,10 +61,11 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "hardware.h"
 #include "kernels/tiles.h" /* EBB_TILE_BYTES */
 #include "status.h"
 
-enum { EBB_TRACE_VERSION = 3, EBB_TRACE_NAME = 120 };
+enum { EBB_TRACE_VERSION = 3, EBB_TRACE_NAME = 120, EBB_TRACE_DEVICE = 96 };
 #define EBB_TRACE_NEVER UINT32_MAX
 
 typedef struct ebb_trace_buffer {
@@ -147,6 +152,8 @@ typedef struct ebb_trace_moment {
 
 typedef struct ebb_trace {
     uint64_t chunk_bytes, tile_bytes;
+    char device[EBB_TRACE_DEVICE]; /* where it was recorded; empty: not known */
+    ebb_hardware_t hardware;       /* there; out_bytes_per_ns 0: not known */
     ebb_trace_operation_t *operation;
     ebb_trace_buffer_t *buffer;
     ebb_trace_access_t *access; /* of all operations, in order */

@@ -80,7 +80,7 @@ static void buffers_that_are_others_in_each_step_are_driven(void **state)
 static void every_policy_is_driven_to_the_same_bits(void **state)
 {
     (void)state;
-    static const char *const means[] = {"EBB_POLICY=offload EBB_LINK=100GB",
+    static const char *const means[] = {"EBB_POLICY=offload EBB_LINK=1000GB",
                                         "EBB_POLICY=sqrt",
                                         "EBB_POLICY=uniform:2",
                                         "EBB_POLICY=selective",
@@ -105,7 +105,7 @@ static void given_plan_is_driven_if_it_is_good(void **state)
     char plan[80], settings[256];
     loop_statistics_t s;
     snprintf(plan, sizeof plan, "%s.plan", loop_stats);
-    snprintf(settings, sizeof settings, "EBB_POLICY=offload EBB_LINK=100GB EBB_SAVE_PLAN=%s", plan);
+    snprintf(settings, sizeof settings, "EBB_POLICY=offload EBB_LINK=1000GB EBB_SAVE_PLAN=%s", plan);
     program_run_t without = loop_run("", "steps=32");
     program_run_t with = loop_under_ebb(settings, "steps=32", &s);
     assert_same(&without, &with, settings);

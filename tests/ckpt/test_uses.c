@@ -185,7 +185,7 @@ size_t ebb_leaving_bytes(void)
 
 ebb_link_t ebb_link(void)
 {
-    return (ebb_link_t){10, 10, 10, 10};
+    return (ebb_link_t){.out = 10, .in = 10, .out_both = 10, .in_both = 10};
 }
 
 static ebb_next_use_t next_use(const ebb_buffer_t *b)

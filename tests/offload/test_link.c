@@ -60,11 +60,11 @@ static void what_is_written_is_read_again(void **state)
     newer.driver_version++;
     strcpy(renamed.device, "kind)");
     assert_false(ebb_link_cache_read(&one, &link));
-    ebb_link_cache_write(&one, &(ebb_link_t){12, 13, 10, 11});
-    ebb_link_cache_write(&other, &(ebb_link_t){20, 21, 18, 19});
+    ebb_link_cache_write(&one, &(ebb_link_t){12, 13, 10, 11, 1500, 1600});
+    ebb_link_cache_write(&other, &(ebb_link_t){20, 21, 18, 19, 0, 0});
     assert_link(&one, 12, 10);
     assert_link(&other, 20, 18);
-    ebb_link_cache_write(&one, &(ebb_link_t){14, 15, 9, 10});
+    ebb_link_cache_write(&one, &(ebb_link_t){14, 15, 9, 10, 1200, 1600});
     assert_link(&one, 14, 9);
     assert_link(&other, 20, 18);
     assert_false(ebb_link_cache_read(&newer, &link));
@@ -75,7 +75,7 @@ static void damaged_lines_do_not_count(void **state)
 {
     (void)state;
     ebb_link_t link;
-    ebb_link_cache_write(&one, &(ebb_link_t){12, 13, 10, 11});
+    ebb_link_cache_write(&one, &(ebb_link_t){12, 13, 10, 11, 1500, 1600});
     FILE *f = fopen(file, "r+");
     assert_non_null(f);
     char line[512];
@@ -88,7 +88,7 @@ static void damaged_lines_do_not_count(void **state)
     fputs("no end", f);
     fclose(f);
     assert_false(ebb_link_cache_read(&one, &link));
-    ebb_link_cache_write(&one, &(ebb_link_t){12, 13, 10, 11});
+    ebb_link_cache_write(&one, &(ebb_link_t){12, 13, 10, 11, 1500, 1600});
     assert_link(&one, 12, 10);
 }
 
@@ -100,7 +100,7 @@ static void a_folder_that_cannot_be_written_is_no_trouble(void **state)
         setenv("XDG_CACHE_HOME", "/proc/self", 1); /* root may write anywhere else */
     else
         chmod(folder, 0500);
-    ebb_link_cache_write(&one, &(ebb_link_t){12, 13, 10, 11});
+    ebb_link_cache_write(&one, &(ebb_link_t){12, 13, 10, 11, 1500, 1600});
     assert_false(ebb_link_cache_read(&one, &link));
 }
 

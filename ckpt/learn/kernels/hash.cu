@@ -92,4 +92,5 @@ static inline softgpu_cost_t hash_compare_cost(dim3, dim3, uint32_t *, const uin
 KERNEL_COST(hash_compare_cost, ebb_hash_compare);
 #endif
 
+#include "hold.cu"
 #include "tiles.cu"

@@ -13,12 +13,13 @@ const count = (n, one, many) => `${n} ${n === 1 ? one : many}`;
 
 const CAUSES = [
   { color: 'var(--dropped)', help: (n) => `${count(n, 'launch', 'launches')} that rebuild what was dropped` },
-  { color: 'var(--scratch)', help: (n) => `issuing ${count(n, 'launch', 'launches')}: none, the prediction gives a launch no time beside its own` },
+  { color: 'var(--scratch)', help: (n) => `${count(n, 'time', 'times')}: its next call is late, or a copy of the program's waits for the link` },
   { color: 'var(--offloaded)', help: (n) => `${count(n, 'wait', 'waits')} for memory, while the copy out is under way` },
   { color: 'color-mix(in srgb, var(--offloaded) 65%, var(--ink))', help: (n) => `${count(n, 'wait', 'waits')} for data, while the copy in is under way` },
   { color: 'color-mix(in srgb, var(--offloaded) 45%, var(--card))', help: () => 'of the same waits: while that copy waits for other copies' },
   { color: 'color-mix(in srgb, var(--offloaded) 65%, var(--card))', help: () => 'of the same waits: while that copy waits for other copies' },
   { color: 'var(--kept)', help: (n) => `beside ${count(n, 'copy', 'copies')}` },
+  { color: 'color-mix(in srgb, var(--dropped) 55%, var(--card))', help: (n) => `${count(n, 'time', 'times')}: what is recomputed is hashed before and after (EBB_VERIFY)` },
 ];
 
 function showOverhead() {

@@ -1,0 +1,28 @@
+/* hardware.h: what work takes on a device and its link, and of the host: as measured where a trace was recorded, and what plans are
+ * simulated with. Pure data.
+ */
+#ifndef EBB_HARDWARE_H
+#define EBB_HARDWARE_H
+
+/* Rates in bytes per nanosecond, times in nanoseconds. 0, but of the link's rates: nothing of the kind takes any time. */
+#define EBB_HARDWARE(X)                                                                                      \
+    X(out_bytes_per_ns) /* the link, each way alone */                                                       \
+    X(in_bytes_per_ns)                                                                                       \
+    X(out_ns) /* of a copy, beside its bytes */                                                              \
+    X(in_ns)                                                                                                 \
+    X(both_ways) /* part of its rate that each way keeps while both are in use; 0: all */                    \
+    X(slowdown)  /* operations take 1 + slowdown times as long while a copy runs, once for each direction */ \
+    X(zero_ns)   /* what a replay replaces is zeroed before: a launch, and its bytes */                      \
+    X(zero_bytes_per_ns)                                                                                     \
+    X(hash_ns) /* a hash: a launch, and its bytes */                                                         \
+    X(hash_bytes_per_ns)                                                                                     \
+    X(checked) /* part of the steps in which what is recomputed is hashed, before and after, and compared */ \
+    X(call_ns) /* of the host: a call of the driver */
+
+typedef struct ebb_hardware {
+#define FIELD(name) double name;
+    EBB_HARDWARE(FIELD)
+#undef FIELD
+} ebb_hardware_t;
+
+#endif
