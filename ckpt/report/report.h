@@ -96,7 +96,7 @@ typedef struct ebb_report {
     ebb_simulation_t simulation;
     ebb_plan_sum_t sum;
     double overhead_ns[EBB_CAUSES];
-    double operations_ns; /* what the step would take without the plan */
+    double operations_ns;           /* what the step would take without the plan */
     uint64_t everything_peak_bytes; /* of everything_bytes */
     uint64_t *
         everything_bytes; /* [operations]: alive when each is issued, in whole chunks, as if nothing ever left */

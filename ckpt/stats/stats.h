@@ -63,7 +63,7 @@
     X(reactive_drops, "buffers dropped when memory ran out, to be recomputed")                               \
     X(reactive_replays, "launches repeated for those, and for what a plan has left behind")                  \
     X(foreign_bytes, "of overhead_bytes, what the driver serves the program: managed memory, arrays, mappings") \
-    X(driven_ns, "device time of those driven steps whose time is known")                                    \
+    X(driven_ns, "device time of those driven steps whose time is known; the first two, where contents are compared at once, left out") \
     X(driven_timed, "how many these are") \
     X(changes, "times a step of another kind followed its own plan at once")
 // clang-format on

@@ -105,7 +105,7 @@ static void given_plan_is_driven_if_it_is_good(void **state)
     char plan[80], settings[256];
     loop_statistics_t s;
     snprintf(plan, sizeof plan, "%s.plan", loop_stats);
-    snprintf(settings, sizeof settings, "EBB_POLICY=offload EBB_LINK=1000GB EBB_SAVE_PLAN=%s", plan);
+    snprintf(settings, sizeof settings, TIGHT "EBB_RECOMPUTE=0 EBB_SAVE_PLAN=%s", plan);
     program_run_t without = loop_run("", "steps=32");
     program_run_t with = loop_under_ebb(settings, "steps=32", &s);
     assert_same(&without, &with, settings);

@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# predicted_time.sh TRAINER LIBRARY: what plans of the unmodified trainer are told to take, beside what driven steps take on the software
+# device's computed clock: time within 3%, peak equal to the chunk. EBB_TEST_LONG=1: more shapes, GPUs, budgets and policies.
+set -euo pipefail
+trainer=$1 library=$2
+folder=$(mktemp -d)
+trap 'rm -r "$folder"' EXIT
+export XDG_CACHE_HOME=$folder SOFTGPU_SCHEDULER=deterministic
+seq 40000 >"$folder/text"
+
+failed=0
+check() { # check GPU BUDGET POLICY flags..
+    local gpu=$1 budget=$2 policy=$3
+    shift 3
+    rm -f "$folder/stats"
+    SOFTGPU_PROFILE=$gpu EBB_BUDGET=$budget EBB_POLICY=$policy EBB_LOG=quiet EBB_STATS=$folder/stats EBB_TRACE=$folder/trace \
+        LD_PRELOAD=$library "$trainer" --data "$folder/text" --sample 0 --eval-every 0 --steps 14 "$@" >"$folder/log" 2>&1 ||
+        { tail -5 "$folder/log"; failed=1; return; }
+    python3 - "$folder/stats" "$gpu $budget $policy $*" <<'PYTHON' || failed=1
+import json
+import sys
+stats = json.load(open(sys.argv[1]))
+plans = [p["plan"][0]["predicted_ns"] for p in stats["planned"] if "plan" in p]
+assert len(plans) == 1 and stats["driven_timed"] >= 2 and not stats["replans"], f"{sys.argv[2]}: not driven: {stats['steps_driven']} steps"
+measured = stats["driven_ns"] / stats["driven_timed"]
+print(f"{sys.argv[2]}: {plans[0] * 1e-6:.3f} ms predicted, {measured * 1e-6:.3f} measured, {100 * (plans[0] / measured - 1):+.2f}%")
+assert abs(plans[0] - measured) <= 0.03 * measured, "more than 3%"
+assert stats["predicted_peak_bytes"] == stats["driven_peak_bytes"], "another peak"
+PYTHON
+}
+
+gpt2='--layers 3 --width 192 --heads 3 --context 256 --batch 8'
+check a100 76MiB auto $gpt2
+EBB_RECOMPUTE=0 check rtx4090 90MiB auto $gpt2
+if [ "${EBB_TEST_LONG:-0}" = 1 ]; then
+    llama='--model llama:tiny --layers 4 --width 256 --heads 4 --kv-heads 2 --context 256 --batch 8'
+    for gpu in a100 h100 rtx4090; do
+        for policy in auto offload sqrt selective uniform:2; do
+            check $gpu 80MiB $policy $gpt2
+            check $gpu 140MiB $policy --layers 4 --width 256 --heads 4 --context 256 --batch 8
+        done
+        EBB_RECOMPUTE=0 check $gpu 140MiB auto --layers 4 --width 256 --heads 4 --context 256 --batch 8
+        check $gpu 100MiB auto --layers 4 --width 256 --heads 4 --context 256 --batch 8
+        check $gpu 120MiB auto $llama
+        check $gpu 120MiB auto $llama --dtype bf16
+    done
+fi
+exit $failed
