@@ -13,7 +13,7 @@ error. Which products of matrices are split depends on their size: the facts of 
 workspace updated and without its proofs. The time and memory that a proof took is not scaled; planners don't read it.
 
 DRY2 is a dry trace of the same shape with fewer layers, recorded with another GPU's profile: an operation takes what its like with the same
-grid takes there (the computed clock's times depend on the launch alone).
+grid takes there (the computed clock's times depend on the launch alone). The device that the trace names is then that one.
 """
 import argparse
 import json
@@ -23,10 +23,16 @@ import sys
 AROUND = 200  # operations compared each way
 WORKSPACE = (64, 72)  # where the arguments of a split product have its workspace and counters (softgpu/cublas/gemm.h)
 UPDATES = 3
+VERSION = 3  # of traces (ckpt/trace/trace.h)
 
 
 def load(path):
-    rows = [json.loads(line) for line in open(path)]
+    try:
+        rows = [json.loads(line) for line in open(path)]
+    except ValueError:
+        rows = []
+    if not rows or rows[0].get("ebb_trace") != VERSION:
+        sys.exit(f"{path} is not a trace of version {VERSION}")
     return {"head": rows[0], "buffers": [r for r in rows if "buffer" in r], "operations": [r for r in rows if "op" in r],
             "moments": [r for r in rows if "moment" in r], "path": path}
 
@@ -87,6 +93,10 @@ def retime(dry, times):
         if not like:
             sys.exit(f"{dry['path']}: operation {i} ({o['name']}) has no like in {times['path']}")
         o["ns"] = like[0]["operations"][like[1]]["ns"]
+    for key in ("device", "hardware"):
+        dry["head"].pop(key, None)
+        if key in times["head"]:
+            dry["head"][key] = times["head"][key]
 
 
 def merge(dry, facts):

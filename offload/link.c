@@ -49,6 +49,15 @@ static bool read_times(const bench_t *b, int d, double *small_ns, double *large_
     return true;
 }
 
+/* Where the small copy took nearly as long as the large one, the machine was busy with something else: then it tells nothing. */
+static result_t result_of(double small_ns, double large_ns)
+{
+    if (small_ns > large_ns / 2)
+        return (result_t){large_ns > 0 ? LARGE / large_ns : 0, 0};
+    const double rate = (LARGE - SMALL) / (large_ns - small_ns), rest = small_ns - SMALL / rate;
+    return (result_t){rate, rest > 0 ? rest : 0};
+}
+
 /* The best of some rounds: a copy takes so long, and its bytes at that rate. 0: could not be measured. */
 static void measure(const bench_t *b, bool out, bool in, result_t result[2])
 {
@@ -64,14 +73,8 @@ static void measure(const bench_t *b, bool out, bool in, result_t result[2])
                 large[d] = ns[1] < large[d] ? ns[1] : large[d];
             }
     }
-    for (int d = 0; d < 2; d++) {
-        result[d] = (result_t){0, 0};
-        if (!good || !which[d] || large[d] <= small[d])
-            continue;
-        result[d].bytes_per_ns = (LARGE - SMALL) / (large[d] - small[d]);
-        const double rest = small[d] - SMALL / result[d].bytes_per_ns;
-        result[d].copy_ns = rest > 0 ? rest : 0;
-    }
+    for (int d = 0; d < 2; d++)
+        result[d] = good && which[d] ? result_of(small[d], large[d]) : (result_t){0, 0};
 }
 
 static bool make_events(bench_t *b)
