@@ -9,9 +9,12 @@
  */
 #include "auto.h"
 
+#include <string.h>
+
 #include "improve.h"
 
-enum { WORK = 400000 /* operations that are walked through */, FEWEST = 40, MOST = 600, LONG_STEP = 3000 };
+enum { WORK = 200000 /* operations that are walked through */, FEWEST = 40, MOST = 200, LONG_STEP = 3000 };
+enum { FEW = 5, MANY = 8 /* walks under one limit */, FINE = 8 };
 
 typedef struct flavour {
     bool offload, recompute;
@@ -26,61 +29,111 @@ static const flavour_t flavours[] = {
     {false, true, 0, 1, 1},      {true, false, 0.25, 0.5, 1}};
 enum { FLAVOURS = sizeof flavours / sizeof flavours[0] };
 
-/* Every strategy, with some of each argument that there can be. Of long steps fewer, and none that takes more than twice the step's time for
- * replays. */
+/* Every strategy, with some of each argument that there can be. */
 static void try_strategies(ebb_candidates_t *c)
 {
     static const char *const numbers[] = {"1", "2", "3", "4", "6", "8", "12", "16", "24", "32"};
     static const char *const few[] = {"2", "3", "4", "6", "8"};
-    const uint32_t n = c->model.trace->operation_count;
-    const uint64_t most = n > LONG_STEP ? 2 * c->model.begin_ns[n] : UINT64_MAX;
-    ebb_candidates_try_strategy(c, EBB_STRATEGY_KEEP, NULL, most);
-    ebb_candidates_try_strategy(c, EBB_STRATEGY_OFFLOAD, NULL, most);
-    ebb_candidates_try_strategy(c, EBB_STRATEGY_SELECTIVE, NULL, most);
-    ebb_candidates_try_strategy(c, EBB_STRATEGY_SQRT, NULL, most);
-    ebb_candidates_try_strategy(c, EBB_STRATEGY_RECURSIVE, NULL, most);
-    const size_t stride = n > LONG_STEP ? 2 : 1;
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i += stride)
-        ebb_candidates_try_strategy(c, EBB_STRATEGY_UNIFORM, numbers[i], most);
-    for (size_t i = 0; i < sizeof few / sizeof few[0]; i += stride)
-        ebb_candidates_try_strategy(c, EBB_STRATEGY_REVOLVE, few[i], most);
+    ebb_candidates_try_strategy(c, EBB_STRATEGY_KEEP, NULL);
+    ebb_candidates_try_strategy(c, EBB_STRATEGY_OFFLOAD, NULL);
+    ebb_candidates_try_strategy(c, EBB_STRATEGY_SELECTIVE, NULL);
+    ebb_candidates_try_strategy(c, EBB_STRATEGY_SQRT, NULL);
+    ebb_candidates_try_strategy(c, EBB_STRATEGY_RECURSIVE, NULL);
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+        ebb_candidates_try_strategy(c, EBB_STRATEGY_UNIFORM, numbers[i]);
+    for (size_t i = 0; i < sizeof few / sizeof few[0]; i++)
+        ebb_candidates_try_strategy(c, EBB_STRATEGY_REVOLVE, few[i]);
 }
 
-/* So many walks under one target: first with as many tastes as there are for two thirds of them, then from the best of those on. */
-static void search_level(ebb_candidates_t *c, uint32_t target, uint32_t walks)
+typedef struct search {
+    ebb_candidates_t *candidates;
+    ebb_improver_t improver;
+    uint8_t order[FLAVOURS]; /* the tastes, the one that was best last first */
+    uint32_t level;
+} search_t;
+
+static ebb_taste_t taste_of(const search_t *s, unsigned place, uint32_t target)
 {
+    const flavour_t *f = &flavours[s->order[place]];
+    const ebb_candidate_t *rival = ebb_candidates_best(s->candidates, target);
+    return (ebb_taste_t){.target_chunks = target,
+                         .offload = f->offload,
+                         .recompute = f->recompute,
+                         .most_replay_ns = ebb_candidates_slack(s->candidates, rival),
+                         .chain = f->chain,
+                         .idle = f->idle,
+                         .caution = f->caution};
+}
+
+static void to_front(search_t *s, unsigned place)
+{
+    const uint8_t winner = s->order[place];
+    memmove(s->order + 1, s->order, place);
+    s->order[0] = winner;
+}
+
+/* So many walks under one target: half of them with the tastes that were the best ones lately and one of the others in turn, now and then
+ * with all that there are; then from the best of those on. */
+static void search_level(search_t *s, uint32_t target, uint32_t walks)
+{
+    enum { ALL = 8 };
+    ebb_candidates_t *c = s->candidates;
     const ebb_plan_request_t *r = c->model.request;
     const uint64_t step = c->model.begin_ns[c->model.trace->operation_count];
-    const uint32_t first = c->tries;
-    ebb_taste_t best = {.target_chunks = target};
+    const unsigned lately = walks / 2 - 1, turn = lately + s->level % (FLAVOURS - lately);
+    const bool all = s->level++ % ALL == 0;
+    unsigned winner = FLAVOURS;
+    ebb_taste_t best = {0};
     uint64_t least = UINT64_MAX;
-    for (size_t i = 0; i < FLAVOURS && 3 * (c->tries - first) < 2 * walks; i++) {
-        const flavour_t *f = &flavours[i];
-        if ((f->offload && !r->offload) || (f->recompute && !r->recompute))
+    for (unsigned i = 0; i < FLAVOURS; i++) {
+        const ebb_taste_t taste = taste_of(s, i, target);
+        if ((taste.offload && !r->offload) || (taste.recompute && !r->recompute) ||
+            (!all && i >= lately && i != turn))
             continue;
-        const ebb_candidate_t *rival = ebb_candidates_best(c, target);
-        const ebb_taste_t taste = {.target_chunks = target,
-                                   .offload = f->offload,
-                                   .recompute = f->recompute,
-                                   .most_replay_ns = rival ? rival->ns - step : UINT64_MAX,
-                                   .chain = f->chain,
-                                   .idle = f->idle,
-                                   .caution = f->caution};
         const uint64_t ns = ebb_candidates_try(c, &taste);
         if (ns <= step + 1)
             return;
         if (ns < least) {
             least = ns;
             best = taste;
+            winner = i;
         }
     }
-    const uint32_t done = c->tries - first;
-    if (least != UINT64_MAX && done < walks)
-        ebb_improve(c, &best, least, walks - done);
+    if (winner == FLAVOURS)
+        return;
+    to_front(s, winner);
+    ebb_improve(&s->improver, &best, least, walks - lately - 1);
 }
 
-/* From what no plan can do without up to what needs none. Above its budget a plan is only looked for as long as there is none that
- * is smaller. */
+/* Levels from what no plan can do without up to what needs none, until the first one above the budget; further only as long as there
+ * is no plan that is smaller. Then finer ones, between the budget and the level below it. What comes of these may be no faster than what
+ * the level above has found: larger budgets look at that and not at these. */
+static void search_levels(search_t *s, uint32_t lowest, uint32_t stride, uint32_t peak, uint32_t walks)
+{
+    ebb_candidates_t *c = s->candidates;
+    const uint32_t fine = stride / FINE ? stride / FINE : 1;
+    uint32_t below = EBB_NONE;
+    bool above = false;
+    for (uint32_t target = lowest; target < peak; target += stride) {
+        c->least = target > lowest + fine / 2 ? target - fine / 2 : 0;
+        if (above && c->front_count && c->front[0].chunks <= c->least)
+            break;
+        search_level(s, target, walks);
+        if (target <= c->limit)
+            below = target;
+        else if (!above)
+            c->floor_ns = ebb_candidates_best(c, target) ? ebb_candidates_best(c, target)->ns : 0;
+        above = target > c->limit;
+    }
+    for (uint32_t target = below + fine; below != EBB_NONE && target <= c->limit && target < below + stride;
+         target += fine) {
+        c->least = target - fine / 2;
+        search_level(s, target, walks);
+    }
+    c->least = 0;
+    c->floor_ns = 0;
+}
+
 static void search(ebb_candidates_t *c, uint32_t peak)
 {
     const ebb_model_t *m = &c->model;
@@ -89,15 +142,14 @@ static void search(ebb_candidates_t *c, uint32_t peak)
     walks = walks < FEWEST ? FEWEST : walks > MOST ? MOST : walks;
     if (walks > FEWEST + m->trace->operation_count) /* a short step has no more to try */
         walks = FEWEST + m->trace->operation_count;
-    const uint32_t of_each = 4 + walks / 35, levels = walks / of_each;
-    const uint32_t stride = (peak - lowest) / levels + 1;
-    for (uint32_t target = lowest; target < peak; target += stride) {
-        c->least = target > lowest + stride / 2 ? target - stride / 2 : 0;
-        if (c->least > c->limit && c->front_count && c->front[0].chunks <= c->least)
-            break;
-        search_level(c, target, of_each);
-    }
-    c->least = 0;
+    const uint32_t of_each = walks > 20 * MANY ? MANY : FEW, levels = walks / of_each;
+    search_t s = {.candidates = c};
+    for (uint8_t i = 0; i < FLAVOURS; i++)
+        s.order[i] = i;
+    if (!ebb_improver_begin(&s.improver, c))
+        return;
+    search_levels(&s, lowest, (peak - lowest) / levels + 1, peak, of_each);
+    ebb_improver_end(&s.improver);
 }
 
 ebb_plan_t *ebb_auto_make(const ebb_trace_t *trace, const ebb_plan_request_t *request, const char *argument,
@@ -110,8 +162,8 @@ ebb_plan_t *ebb_auto_make(const ebb_trace_t *trace, const ebb_plan_request_t *re
     const uint32_t peak = ebb_candidates_keep_peak(&c);
     const ebb_taste_t keep = {.most_replay_ns = UINT64_MAX, .target_chunks = peak};
     ebb_candidates_try(&c, &keep);
-    try_strategies(&c);
     if (peak > c.limit)
         search(&c, peak);
+    try_strategies(&c);
     return ebb_candidates_end(&c, why, why_bytes);
 }

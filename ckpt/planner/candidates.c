@@ -12,7 +12,7 @@ uint32_t ebb_candidates_keep_peak(ebb_candidates_t *s)
     ebb_taste_t keep = {.most_replay_ns = UINT64_MAX, .target_chunks = EBB_NONE / 2};
     if (!ebb_schedule_walk(&s->schedule, &s->model, &keep))
         return 0;
-    uint32_t peak = ebb_schedule_peak(&s->schedule, &s->model, NULL);
+    uint32_t peak = ebb_schedule_peak(&s->schedule, &s->model);
     return peak == EBB_NONE ? 0 : peak;
 }
 
@@ -58,7 +58,7 @@ static uint64_t offer(ebb_candidates_t *s)
     ebb_plan_t *plan = ebb_schedule_emit(&s->schedule, &overlay, &s->model);
     const uint64_t ns = plan ? ebb_simulate_ns(plan, s->model.trace, &s->model.request->hardware) : 0;
     s->no_memory |= !ns;
-    if (ns) {
+    if (ns && ns >= s->floor_ns) {
         plan->predicted_ns = ns;
         enter(s, overlay.chunk_count, ns, plan);
     } else {
@@ -68,19 +68,10 @@ static uint64_t offer(ebb_candidates_t *s)
     return ns ? ns : UINT64_MAX;
 }
 
-/* Stays and copies as the walk left them. */
-static void tighten(ebb_schedule_t *schedule, const ebb_stay_t *tight)
-{
-    memcpy(schedule->stay, tight, schedule->stay_count * sizeof *tight);
-    for (uint32_t i = 0; i < schedule->stay_count; i++)
-        if (tight[i].fetch != EBB_NONE)
-            schedule->move[tight[i].fetch].position = tight[i].first;
-}
-
 static bool copies(const ebb_schedule_t *s)
 {
     for (uint32_t i = 0; i < s->move_count; i++)
-        if (s->move[i].kind != EBB_DISCARD)
+        if (s->move[i].kind != EBB_DISCARD && s->move[i].position != EBB_NONE)
             return true;
     return false;
 }
@@ -91,6 +82,12 @@ bool ebb_candidates_done(const ebb_candidates_t *s, uint32_t chunks)
     return best && best->ns <= s->model.begin_ns[s->model.trace->operation_count] + 1;
 }
 
+uint64_t ebb_candidates_slack(const ebb_candidates_t *s, const ebb_candidate_t *rival)
+{
+    const uint64_t step = s->model.begin_ns[s->model.trace->operation_count];
+    return rival && rival->ns > step ? rival->ns - step : rival ? 0 : UINT64_MAX;
+}
+
 uint64_t ebb_candidates_try(ebb_candidates_t *s, const ebb_taste_t *taste)
 {
     ebb_schedule_t *schedule = &s->schedule;
@@ -98,35 +95,33 @@ uint64_t ebb_candidates_try(ebb_candidates_t *s, const ebb_taste_t *taste)
     s->tries++;
     if (!ebb_schedule_walk(schedule, &s->model, taste))
         return ns;
-    uint32_t peak = ebb_schedule_peak(schedule, &s->model, NULL);
-    uint32_t limit = peak > taste->target_chunks ? peak : taste->target_chunks;
-    size_t bytes = schedule->stay_count * sizeof *schedule->stay;
-    ebb_stay_t *tight = copies(schedule) ? malloc(bytes) : NULL;
-    if (tight) {
-        memcpy(tight, schedule->stay, bytes);
-        if (ebb_schedule_relax(schedule, &s->model, limit))
-            ns = offer(s);
-        tighten(schedule, tight);
-    }
-    free(tight);
-    if (tight && s->model.trace->operation_count > LONG_STEP)
-        return ns; /* where a try takes long, the one that is hardly ever the better one is left out */
-    const uint64_t without = offer(s);
-    return ns < without ? ns : without;
+    if (!copies(schedule))
+        return offer(s);
+    const uint32_t peak = ebb_schedule_peak(schedule, &s->model),
+                   limit = peak > taste->target_chunks ? peak : taste->target_chunks;
+    if (!taste->fates && !ebb_schedule_keep(schedule, &s->model, limit)) /* a fixed strategy is followed */
+        return ns;
+    /* As late as copies can be, where a try takes little time: it is hardly ever the better one. */
+    if (s->model.trace->operation_count <= LONG_STEP)
+        ns = offer(s);
+    if (!ebb_schedule_relax(schedule, &s->model, limit))
+        return ns;
+    const uint64_t relaxed = offer(s);
+    return ns < relaxed ? ns : relaxed;
 }
 
 static uint32_t walked_peak(ebb_candidates_t *s, const ebb_taste_t *taste)
 {
     const uint32_t peak = ebb_schedule_walk(&s->schedule, &s->model, taste)
-                              ? ebb_schedule_peak(&s->schedule, &s->model, NULL)
+                              ? ebb_schedule_peak(&s->schedule, &s->model)
                               : EBB_NONE;
     return peak == EBB_NONE ? 0 : peak;
 }
 
-void ebb_candidates_try_strategy(ebb_candidates_t *s, ebb_strategy_t strategy, const char *argument,
-                                 uint64_t most_replay_ns)
+void ebb_candidates_try_strategy(ebb_candidates_t *s, ebb_strategy_t strategy, const char *argument)
 {
     const uint32_t levels = s->model.trace->operation_count > LONG_STEP ? 3 : 8;
+    const ebb_candidate_t *rival = ebb_candidates_best(s, s->limit);
     ebb_fates_t fates;
     if (ebb_candidates_done(s, s->limit))
         return;
@@ -134,8 +129,10 @@ void ebb_candidates_try_strategy(ebb_candidates_t *s, ebb_strategy_t strategy, c
         s->no_memory = true;
         return;
     }
-    ebb_taste_t taste = {
-        .fates = &fates, .most_replay_ns = most_replay_ns, .caution = 1, .target_chunks = EBB_NONE / 2};
+    ebb_taste_t taste = {.fates = &fates,
+                         .most_replay_ns = ebb_candidates_slack(s, rival),
+                         .caution = 1,
+                         .target_chunks = EBB_NONE / 2};
     if (strategy == EBB_STRATEGY_OFFLOAD) {
         const uint32_t high = walked_peak(s, &taste);
         taste.target_chunks = 0;

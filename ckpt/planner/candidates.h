@@ -21,6 +21,7 @@ typedef struct ebb_candidates {
     ebb_schedule_t schedule;
     uint32_t limit;         /* chunks */
     uint32_t least;         /* plans that take fewer chunks take as many as these */
+    uint64_t floor_ns;      /* plans that are faster are not taken */
     ebb_candidate_t *front; /* by chunks; none is slower than one before it */
     uint32_t front_count, front_room;
     uint32_t tries; /* walks with their plans */
@@ -39,15 +40,17 @@ const ebb_candidate_t *ebb_candidates_best(const ebb_candidates_t *candidates, u
 /* Nothing can be faster than what there is for so many chunks. */
 bool ebb_candidates_done(const ebb_candidates_t *candidates, uint32_t chunks);
 
+/* What replays may take for a plan to be faster than this one; NULL: anything. */
+uint64_t ebb_candidates_slack(const ebb_candidates_t *candidates, const ebb_candidate_t *rival);
+
 /* Walks with a taste, and offers what comes of it. What came of it at best, in ns; UINT64_MAX: nothing. */
 uint64_t ebb_candidates_try(ebb_candidates_t *candidates, const ebb_taste_t *taste);
 
 /* Chunks that are in use at once if nothing is given up. 0: no memory. */
 uint32_t ebb_candidates_keep_peak(ebb_candidates_t *candidates);
 
-/* A fixed strategy (fates.h), as it is: its copies in early, or as late as they must be. Given up where replays take longer than
- * `most_replay_ns`. */
-void ebb_candidates_try_strategy(ebb_candidates_t *candidates, ebb_strategy_t strategy, const char *argument,
-                                 uint64_t most_replay_ns);
+/* A fixed strategy (fates.h), as it is: its copies in early, or as late as they must be. Given up where its replays alone make it
+ * slower than a candidate that fits. */
+void ebb_candidates_try_strategy(ebb_candidates_t *candidates, ebb_strategy_t strategy, const char *argument);
 
 #endif

@@ -13,7 +13,7 @@ static ebb_plan_t *follow(ebb_strategy_t strategy, const ebb_trace_t *trace,
     ebb_candidates_t c;
     if (!ebb_candidates_begin(&c, trace, request, why, why_bytes))
         return NULL;
-    ebb_candidates_try_strategy(&c, strategy, argument, UINT64_MAX);
+    ebb_candidates_try_strategy(&c, strategy, argument);
     return ebb_candidates_end(&c, why, why_bytes);
 }
 

@@ -161,12 +161,12 @@ static void add_join(emitter_t *e, uint32_t move, const ebb_stay_t *stay, uint32
 /* One owner of a chunk after another. */
 static void hand_over(emitter_t *e, const ebb_stay_t *from, const ebb_stay_t *to, bool next_step)
 {
-    if (from->evict == EBB_NONE)
+    if (from->evict == EBB_NONE || to->tail)
         return;
     if (to->fetch != EBB_NONE)
         add_wait(e, to->fetch, from->evict);
     else
-        add_join(e, from->evict, to, to->first, next_step);
+        add_join(e, from->evict, to, to->first, next_step || from->tail);
 }
 
 /* Stays by the positions at which they begin. `next`: per stay, the following one; the first one, or EBB_NONE. */

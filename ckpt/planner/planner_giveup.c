@@ -3,7 +3,8 @@
  * The price is in nanoseconds: what the step is expected to take longer. The shape of the score, cost over
  * size and staleness, is that of Dynamic Tensor Rematerialization (Kirisame et al., 2021); here the future is
  * known, so the time until the next use takes the place of the time since the last one. Giving up is
- * retroactive: the stay ends at its last touch, so that a copy has all of the gap. */
+ * retroactive: a copy out is issued as soon after the last touch as the link has time for it that nobody has booked before; what
+ * is wanted sooner was booked sooner. */
 #include "planner_walk.h"
 
 #include <math.h>
@@ -43,6 +44,40 @@ static double missing_ns(ebb_planner_walk_t *w, uint32_t operation, int *visits)
     return sum;
 }
 
+/* Whether what an operation has made is there, and could be dropped beside something else that it has made. */
+static bool may_be_dropped(const ebb_planner_walk_t *w, const ebb_touch_t *x)
+{
+    const ebb_seat_t *s = &w->seat[x->buffer];
+    const ebb_content_t *c = &w->model->content[x->after];
+    return w->model->buffer[x->buffer].movable && s->content == x->after && s->program == x->after &&
+           !s->pins && c->rebuild && s->next_operation != EBB_NONE && c->rebuild >= s->next_operation;
+}
+
+/* Whether it is given up, will be needed, and nothing but a replay brings it back. */
+static bool is_dropped(const ebb_planner_walk_t *w, const ebb_touch_t *x)
+{
+    const ebb_seat_t *s = &w->seat[x->buffer];
+    return w->model->buffer[x->buffer].chunks && s->content == EBB_NONE && s->program == x->after &&
+           s->host != x->after && ebb_planner_needed(w, x->buffer);
+}
+
+/* The part that a buffer has in the replay of what made it: one replay rebuilds all that was dropped of what an operation made. */
+static double part_of(const ebb_planner_walk_t *w, uint32_t buffer, uint32_t producer)
+{
+    const ebb_model_t *m = w->model;
+    uint32_t chunks = m->buffer[buffer].chunks;
+    for (uint32_t k = m->first_touch[producer]; k < m->first_touch[producer + 1]; k++) {
+        const ebb_touch_t *x = &m->touch[k];
+        if (x->mode == EBB_READS || x->buffer == buffer)
+            continue;
+        if (is_dropped(w, x))
+            return 0;
+        if (may_be_dropped(w, x))
+            chunks += m->buffer[x->buffer].chunks;
+    }
+    return (double)m->buffer[buffer].chunks / (chunks + 1e-9);
+}
+
 static double drop_price(ebb_planner_walk_t *w, uint32_t buffer, const ebb_use_t *next)
 {
     const ebb_model_t *m = w->model;
@@ -53,7 +88,7 @@ static double drop_price(ebb_planner_walk_t *w, uint32_t buffer, const ebb_use_t
         return INFINITY;
     if (!ebb_planner_needed(w, buffer))
         return 0;
-    double price = (double)c->cost_ns, limit = m->request->max_cost;
+    double price = (double)c->cost_ns * part_of(w, buffer, c->producer), limit = m->request->max_cost;
     if (m->request->offload && limit > 0 &&
         price > limit * (double)(ebb_model_transfer_ns(m, buffer, false) +
                                  ebb_model_transfer_ns(m, buffer, true)))
@@ -107,10 +142,11 @@ static bool is_agreed_on(const ebb_planner_walk_t *w, uint32_t buffer)
 static double offload_price(const ebb_planner_walk_t *w, uint32_t buffer)
 {
     const ebb_model_t *m = w->model;
-    const ebb_seat_t *s = &w->seat[buffer];
+    ebb_seat_t *s = &w->seat[buffer];
     const ebb_model_buffer_t *b = &m->buffer[buffer];
     bool wraps = b->persistent && (s->next == 0 || s->next == b->use_count);
     double now = begin_of(w, w->point), from, to, total = step_ns(w);
+    s->out_by_ns = now;
     if (!w->taste->offload || (wraps && ((s->next && !w->may_wrap) || is_agreed_on(w, buffer))) ||
         (!s->has_block && w->host_bytes + m->trace->buffer[buffer].bytes > m->request->host_bytes))
         return INFINITY;
@@ -131,7 +167,8 @@ static double offload_price(const ebb_planner_walk_t *w, uint32_t buffer)
                  : ebb_calendar_free(&w->out, from, now);
     double in_free =
         to > total ? ebb_calendar_free(&w->in, 0, to - total) : ebb_calendar_free(&w->in, now, to);
-    return positive(out - out_free) + positive(in - in_free) + 0.02 * (out + in);
+    s->out_by_ns += positive(out - out_free);
+    return positive(out - out_free) + positive(in - in_free) + m->request->hardware.slowdown * (out + in);
 }
 
 /* x to the power of `exponent`, for the few exponents that tastes have: 0, 1/4, 1/2, 1. (Without libm: sqrt is an
@@ -180,7 +217,8 @@ void ebb_planner_end_stay(ebb_planner_walk_t *w, uint32_t buffer, ebb_fate_t fat
     if (s->last != EBB_NONE) {
         if (fate == EBB_OFFLOAD && s->host != s->content) {
             stay.evict = w->schedule->move_count;
-            ebb_planner_move(w, EBB_EVICT, buffer, s->last + 1);
+            stay.last = ebb_planner_position(w) - 1; /* it is now that somebody wants the chunks */
+            ebb_planner_move(w, EBB_EVICT, buffer, s->evict > s->last ? s->evict : s->last + 1);
         } else if (fate == EBB_DROP) {
             ebb_planner_move(w, EBB_DISCARD, buffer, s->last + 1);
         }
@@ -194,7 +232,16 @@ void ebb_planner_end_stay(ebb_planner_walk_t *w, uint32_t buffer, ebb_fate_t fat
     w->seat[moved].index = s->index;
     ebb_planner_unrank(w, buffer);
     s->content = s->fetch = s->last = EBB_NONE;
+    s->evict = 0;
     s->fresh = false;
+}
+
+/* The position, from a stay's last touch on, at which the step's clock without waits reaches a moment. */
+static uint32_t position_at(const ebb_planner_walk_t *w, uint32_t last, double ns)
+{
+    const uint32_t now = ebb_planner_position(w), operation = ebb_planner_operation_at(w, 0, w->point, ns);
+    const uint32_t position = operation < w->point ? w->position_of[operation] : now;
+    return position > last ? position : last + 1;
 }
 
 /* Books the link and remembers when to fetch. */
@@ -213,8 +260,12 @@ static void book(ebb_planner_walk_t *w, uint32_t buffer)
     if (!b->use_count)
         return;
     gap_of(w, buffer, &from, &to);
-    if (s->host != s->content)
-        ebb_calendar_take_after(&w->out, from < 0 ? from + step_ns(w) : from, link_ns(w, buffer, false));
+    if (s->host != s->content) {
+        const double end =
+            ebb_calendar_take_after(&w->out, from < 0 ? from + step_ns(w) : from, link_ns(w, buffer, false));
+        if (s->last != EBB_NONE)
+            s->evict = position_at(w, s->last, end - (double)ebb_model_transfer_ns(m, buffer, false));
+    }
     if (b->persistent && !next && !w->schedule->on_host[buffer]) {
         w->schedule->on_host[buffer] = true; /* its first use was served as if it had been there */
         w->again = true;

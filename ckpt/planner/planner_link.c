@@ -35,16 +35,20 @@ double ebb_calendar_free(const ebb_calendar_t *c, double from, double to)
     return to > from ? free_before(c, to) - free_before(c, from) : 0;
 }
 
-void ebb_calendar_take_after(ebb_calendar_t *c, double from, double ns)
+double ebb_calendar_take_after(ebb_calendar_t *c, double from, double ns)
 {
     int first = slot_of(c, from);
+    double end = from;
     for (int i = 0; i < EBB_LINK_SLOTS && ns > 0; i++) {
         int slot = (first + i) % EBB_LINK_SLOTS;
         double taken = c->room[slot] < ns ? c->room[slot] : ns;
         c->room[slot] -= taken;
         ns -= taken;
+        if (taken > 0)
+            end = (first + i + 1) * c->slot_ns - c->room[slot];
     }
     sum_up(c);
+    return end;
 }
 
 double ebb_calendar_take_before(ebb_calendar_t *c, double deadline, double ns)

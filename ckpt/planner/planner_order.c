@@ -216,7 +216,7 @@ static void make_lists(ordering_t *o)
         list(o->stay_at, o->next_stay, s->stay[i].first, i);
     for (int kind = 0; kind < 2; kind++)
         for (uint32_t i = s->move_count; i-- > 0;)
-            if (s->move[i].kind == kinds[kind])
+            if (s->move[i].kind == kinds[kind] && s->move[i].position != EBB_NONE)
                 list(o->move_at, o->next_move, s->move[i].position, i);
     for (uint32_t i = 0; i < s->move_count; i++)
         if (o->join_key[i] < o->model->trace->operation_count)

@@ -45,23 +45,26 @@ typedef struct sweep {
     bool failed;
 } sweep_t;
 
-uint32_t ebb_schedule_peak(const ebb_schedule_t *s, const ebb_model_t *m, uint32_t *position)
+uint32_t *ebb_schedule_profile(const ebb_schedule_t *s, const ebb_model_t *m)
 {
-    int64_t *change = calloc((size_t)s->event_count + 2, sizeof *change), now = 0, peak = 0;
-    for (uint32_t i = 0; change && i < s->stay_count; i++) {
-        change[s->stay[i].first] += ebb_place_chunks(s, m, s->stay[i].place);
-        change[s->stay[i].last + 1] -= ebb_place_chunks(s, m, s->stay[i].place);
+    uint32_t *used = calloc((size_t)s->event_count + 2, sizeof *used);
+    for (uint32_t i = 0; used && i < s->stay_count; i++) { /* differences, modulo 2^32 */
+        const uint32_t chunks = ebb_place_chunks(s, m, s->stay[i].place);
+        used[s->stay[i].first] += chunks;
+        used[s->stay[i].last + 1] -= chunks;
     }
-    for (uint32_t i = 0; change && i < s->event_count; i++) {
-        now += change[i];
-        if (now > peak) {
-            peak = now;
-            if (position)
-                *position = i;
-        }
-    }
-    free(change);
-    return change ? (uint32_t)peak : EBB_NONE;
+    for (uint32_t i = 1; used && i <= s->event_count; i++)
+        used[i] += used[i - 1];
+    return used;
+}
+
+uint32_t ebb_schedule_peak(const ebb_schedule_t *s, const ebb_model_t *m)
+{
+    uint32_t *used = ebb_schedule_profile(s, m), peak = 0;
+    for (uint32_t i = 0; used && i < s->event_count; i++)
+        peak = used[i] > peak ? used[i] : peak;
+    free(used);
+    return used ? peak : EBB_NONE;
 }
 
 /* ---- blocks ---- */

@@ -2,13 +2,13 @@
  *
  * A score holds for a moment. Most only rise as time goes on, as what is idle comes nearer to its next use: so the first of the
  * heap is scored again when it is wanted, and sinks if it has risen. What has just been used may become cheaper, as its copy finds
- * more time behind it: such a buffer is scored again later, at ever longer intervals.
+ * more time behind it: such a buffer is scored again when there will be enough.
  */
 #include <math.h>
 
 #include "planner_walk.h"
 
-enum { SOON = 8 /* operations */, PASSED_OVER = 32 /* for a prefetch, which can wait */ };
+enum { PASSED_OVER = 32 /* for a prefetch, which can wait */ };
 
 static bool precedes(const ebb_planner_walk_t *w, uint32_t a, uint32_t b)
 {
@@ -65,12 +65,13 @@ static void enter(ebb_planner_walk_t *w, uint32_t buffer)
     sink(w, buffer);
 }
 
-/* When to score a buffer again that was last touched some operations ago. */
-static void score_later(ebb_planner_walk_t *w, uint32_t buffer, uint32_t idle)
+/* A buffer that could be copied out later for less is scored again then. */
+static void score_later(ebb_planner_walk_t *w, uint32_t buffer)
 {
     ebb_seat_t *s = &w->seat[buffer];
-    const uint32_t point = w->point + (idle < SOON ? SOON : idle);
-    if (point >= w->model->trace->operation_count || s->due != EBB_NONE)
+    const uint32_t end = w->model->trace->operation_count,
+                   point = ebb_planner_operation_at(w, w->point + 1, end, s->out_by_ns);
+    if (s->out_by_ns <= (double)w->model->begin_ns[w->point] || point >= end || s->due != EBB_NONE)
         return;
     s->due = point;
     s->next_due = w->due[point];
@@ -97,10 +98,9 @@ void ebb_planner_rank(ebb_planner_walk_t *w, uint32_t buffer)
 {
     if (!w->model->buffer[buffer].chunks || w->seat[buffer].content == EBB_NONE)
         return;
-    w->seat[buffer].touched = w->point;
     rank(w, buffer);
     if (w->seat[buffer].score >= 0 && w->taste->offload && w->model->buffer[buffer].movable)
-        score_later(w, buffer, 0);
+        score_later(w, buffer);
 }
 
 void ebb_planner_rank_due(ebb_planner_walk_t *w)
@@ -113,7 +113,7 @@ void ebb_planner_rank_due(ebb_planner_walk_t *w)
         if (s->content == EBB_NONE || s->pins || s->fresh || s->score < 0)
             continue;
         rank(w, b);
-        score_later(w, b, (w->point - s->touched) / 2);
+        score_later(w, b);
     }
 }
 

@@ -22,13 +22,14 @@ typedef struct ebb_event {
 /* A copy or discard: issued just before the event at this position. */
 typedef struct ebb_move {
     ebb_action_kind_t kind;
-    uint32_t place, position;
+    uint32_t place, position; /* position EBB_NONE: it has been taken back */
 } ebb_move_t;
 
 typedef struct ebb_stay {
     uint32_t place, first, last; /* positions, both inclusive */
     uint32_t begin;              /* position of the first touch */
     uint32_t fetch, evict;       /* moves that begin and end it, or EBB_NONE */
+    bool tail;                   /* it began in the step before, whose evict goes on */
 } ebb_stay_t;
 
 typedef struct ebb_scratch {
@@ -66,8 +67,11 @@ typedef struct ebb_taste {
  * memory. */
 bool ebb_schedule_walk(ebb_schedule_t *schedule, const ebb_model_t *model, const ebb_taste_t *taste);
 
-/* Longer stays for what is copied, where less than `limit` chunks are taken (planner_relax.c). False: no
- * memory. */
+/* Takes copies back whose memory nobody needs under `limit` chunks (planner_keep.c). False: no memory. */
+bool ebb_schedule_keep(ebb_schedule_t *schedule, const ebb_model_t *model, uint32_t limit);
+
+/* Longer stays for what is copied, where less than `limit` chunks are taken (planner_relax.c): a copy out that goes over the
+ * step's end gets a further stay, a tail. False: no memory. */
 bool ebb_schedule_relax(ebb_schedule_t *schedule, const ebb_model_t *model, uint32_t limit);
 
 /* Chunks for every place (planner_overlay.c). */
@@ -76,8 +80,10 @@ typedef struct ebb_overlay {
     uint32_t chunk_count;
 } ebb_overlay_t;
 
-/* The most chunks that are resident at once, and optionally where. */
-uint32_t ebb_schedule_peak(const ebb_schedule_t *schedule, const ebb_model_t *model, uint32_t *position);
+/* Chunks that are resident, by position, and 0 at the end. The caller's; NULL: no memory. */
+uint32_t *ebb_schedule_profile(const ebb_schedule_t *schedule, const ebb_model_t *model);
+/* The most chunks that are resident at once; EBB_NONE: no memory. */
+uint32_t ebb_schedule_peak(const ebb_schedule_t *schedule, const ebb_model_t *model);
 /* False: no memory, or it takes more than `limit` chunks. */
 bool ebb_overlay_make(ebb_overlay_t *overlay, const ebb_schedule_t *schedule, const ebb_model_t *model,
                       uint32_t limit);

@@ -89,6 +89,7 @@ static void issue(ebb_planner_walk_t *w, uint32_t from, uint32_t to)
 {
     const ebb_model_t *m = w->model;
     uint32_t position = ebb_planner_position(w);
+    w->position_of[w->point] = position;
     add_operation(w);
     for (uint32_t k = from; k < to && !w->failed; k++) {
         const ebb_touch_t *x = &m->touch[k];
@@ -266,11 +267,13 @@ bool ebb_schedule_walk(ebb_schedule_t *s, const ebb_model_t *m, const ebb_taste_
     w.due = malloc(operations * sizeof *w.due);
     w.death = deaths_of(m);
     w.seen = malloc(operations * sizeof *w.seen);
+    w.position_of = malloc(operations * sizeof *w.position_of);
     free(s->on_host);
     s->on_host = calloc(buffers, sizeof *s->on_host);
     if (s->on_host)
         agree(s, m);
-    bool good = w.seat && w.resident && w.away && w.ranking && w.due && w.death && w.seen && s->on_host;
+    bool good = w.seat && w.resident && w.away && w.ranking && w.due && w.death && w.seen && w.position_of &&
+                s->on_host;
     for (int round = 0; good && round < ROUNDS; round++) {
         memset(w.seat, 0, buffers * sizeof *w.seat);
         memset(w.seen, 0, operations * sizeof *w.seen);
@@ -298,6 +301,7 @@ bool ebb_schedule_walk(ebb_schedule_t *s, const ebb_model_t *m, const ebb_taste_
     free(w.due);
     free(w.death);
     free(w.seen);
+    free(w.position_of);
     free(w.redirect);
     return good;
 }

@@ -16,8 +16,8 @@ typedef struct ebb_calendar {
 void ebb_calendar_clear(ebb_calendar_t *calendar, double step_ns);
 /* Free time between two moments of the step. */
 double ebb_calendar_free(const ebb_calendar_t *calendar, double from, double to);
-/* Takes the first free time after `from`, going on in the next step. */
-void ebb_calendar_take_after(ebb_calendar_t *calendar, double from, double ns);
+/* Takes the first free time after `from`, going on in the next step. Returns when it ends, beyond the step's end for the next. */
+double ebb_calendar_take_after(ebb_calendar_t *calendar, double from, double ns);
 /* Takes the last free time before `deadline`; returns when it begins, 0 if that would be in the step before.
  */
 double ebb_calendar_take_before(ebb_calendar_t *calendar, double deadline, double ns);
@@ -38,18 +38,19 @@ typedef struct ebb_seat {
     uint32_t first, last;    /* positions of the stay; last: EBB_NONE, not touched in this step */
     uint32_t begin;          /* position of the stay's first touch */
     uint32_t fetch;          /* the move that began the stay, or EBB_NONE */
+    uint32_t evict;          /* position at which its copy out is issued, once that is booked */
     uint32_t pins, index;    /* index: in walk->resident */
     uint32_t away;           /* index in walk->away, or EBB_NONE */
     uint32_t booking;        /* counts the fetches that were booked or made */
     double score;            /* of giving it up, as of the point before `scored`; `scored` 0: none */
     uint32_t scored, rank;   /* rank: in walk->ranking, or EBB_NONE */
-    uint32_t touched;        /* the point at which it was */
-    uint32_t due, next_due;  /* the point at which it is scored again, or EBB_NONE; list of that point's */
-    ebb_fate_t fate;         /* how, if at all */
-    double fetch_ns;         /* when its fetch should begin */
-    bool fresh;              /* fetched and not used yet */
-    bool dead;               /* freed */
-    bool has_block;          /* counted in host_bytes */
+    double out_by_ns; /* when it can have been copied out without anybody waiting, as of when it was scored */
+    uint32_t due, next_due; /* the point at which it is scored again, or EBB_NONE; list of that point's */
+    ebb_fate_t fate;        /* how, if at all */
+    double fetch_ns;        /* when its fetch should begin */
+    bool fresh;             /* fetched and not used yet */
+    bool dead;              /* freed */
+    bool has_block;         /* counted in host_bytes */
 } ebb_seat_t;
 
 typedef struct ebb_planner_walk {
@@ -62,9 +63,10 @@ typedef struct ebb_planner_walk {
     ebb_awaited_t *awaited;              /* heap: fetches that should begin later, the next one first */
     uint32_t awaited_count, awaited_room;
     uint32_t *ranking,
-        rank_count;    /* heap: residents that can be given up, the one with the lowest score first */
-    uint32_t *due;     /* per point: the first buffer that is scored again then, or EBB_NONE */
-    uint32_t searches; /* that went through everything and may still be done */
+        rank_count;        /* heap: residents that can be given up, the one with the lowest score first */
+    uint32_t *due;         /* per point: the first buffer that is scored again then, or EBB_NONE */
+    uint32_t searches;     /* that went through everything and may still be done */
+    uint32_t *position_of; /* per operation before the one that is being prepared */
     uint32_t *seen, seen_stamp; /* per operation, for the price of a chain */
     ebb_redirect_t *redirect;   /* stack: of the replays being prepared */
     uint32_t redirect_count, redirect_room;
@@ -82,6 +84,21 @@ typedef struct ebb_planner_walk {
 static inline uint32_t ebb_planner_position(const ebb_planner_walk_t *w)
 {
     return w->schedule->event_count;
+}
+
+/* The first of the operations from `low` up to `high` that begins at a moment or later, on the step's clock without waits; `high`:
+ * none does. */
+static inline uint32_t ebb_planner_operation_at(const ebb_planner_walk_t *w, uint32_t low, uint32_t high,
+                                                double ns)
+{
+    while (low < high) {
+        const uint32_t middle = low + (high - low) / 2;
+        if ((double)w->model->begin_ns[middle] < ns)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
 }
 
 /* The next use of a buffer in this step, or NULL. */
