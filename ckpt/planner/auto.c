@@ -72,23 +72,31 @@ static void to_front(search_t *s, unsigned place)
     s->order[0] = winner;
 }
 
-/* So many walks under one target: half of them with the tastes that were the best ones lately and one of the others in turn, now and then
- * with all that there are; then from the best of those on. */
-static void search_level(search_t *s, uint32_t target, uint32_t walks)
+/* Whether a taste is tried at this level: those that were the best ones lately and one of the others in turn, now and then all that
+ * there are; and as long as no plan is known to fit, some more. */
+static bool has_its_turn(const search_t *s, unsigned place, uint32_t target, uint32_t walks)
 {
     enum { ALL = 8 };
+    const unsigned lately = walks / 2 - walks / 8;
+    return place < lately || place == lately + s->level % (FLAVOURS - lately) ||
+           (walks == MANY && s->level % ALL == 0) ||
+           (place < walks && !ebb_candidates_best(s->candidates, target));
+}
+
+/* Half of so many walks under one target with tastes, the others from the best of those on. */
+static void search_level(search_t *s, uint32_t target, uint32_t walks)
+{
     ebb_candidates_t *c = s->candidates;
     const ebb_plan_request_t *r = c->model.request;
     const uint64_t step = c->model.begin_ns[c->model.trace->operation_count];
-    const unsigned lately = walks / 2 - 1, turn = lately + s->level % (FLAVOURS - lately);
-    const bool all = s->level++ % ALL == 0;
+    const uint32_t tries = c->tries;
     unsigned winner = FLAVOURS;
     ebb_taste_t best = {0};
     uint64_t least = UINT64_MAX;
     for (unsigned i = 0; i < FLAVOURS; i++) {
         const ebb_taste_t taste = taste_of(s, i, target);
         if ((taste.offload && !r->offload) || (taste.recompute && !r->recompute) ||
-            (!all && i >= lately && i != turn))
+            !has_its_turn(s, i, target, walks))
             continue;
         const uint64_t ns = ebb_candidates_try(c, &taste);
         if (ns <= step + 1)
@@ -99,10 +107,12 @@ static void search_level(search_t *s, uint32_t target, uint32_t walks)
             winner = i;
         }
     }
+    s->level++;
     if (winner == FLAVOURS)
         return;
     to_front(s, winner);
-    ebb_improve(&s->improver, &best, least, walks - lately - 1);
+    const uint32_t done = c->tries - tries;
+    ebb_improve(&s->improver, &best, least, done + 2 < walks ? walks - done : 2);
 }
 
 /* Levels from what no plan can do without up to what needs none, until the first one above the budget; further only as long as there
@@ -111,7 +121,7 @@ static void search_level(search_t *s, uint32_t target, uint32_t walks)
 static void search_levels(search_t *s, uint32_t lowest, uint32_t stride, uint32_t peak, uint32_t walks)
 {
     ebb_candidates_t *c = s->candidates;
-    const uint32_t fine = stride / FINE ? stride / FINE : 1;
+    const uint32_t parts = walks == MANY ? FINE : FINE / 2, fine = stride / parts ? stride / parts : 1;
     uint32_t below = EBB_NONE;
     bool above = false;
     for (uint32_t target = lowest; target < peak; target += stride) {

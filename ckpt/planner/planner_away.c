@@ -1,5 +1,5 @@
-/* planner_away.c: what was copied out and must come back: a heap by the moments at which copies should begin, and a list of those
- * whose moment has come. */
+/* planner_away.c: what was copied out and must come back: a heap by the moments at which copies should begin, and a heap by the next
+ * use of those whose moment has come. */
 #include "planner_walk.h"
 
 static void sink(ebb_planner_walk_t *w, ebb_awaited_t a)
@@ -28,19 +28,46 @@ void ebb_planner_await(ebb_planner_walk_t *w, uint32_t buffer)
     w->awaited[at] = a;
 }
 
+/* ---- whose moment has come ---- */
+
+static bool sooner(const ebb_planner_walk_t *w, uint32_t a, uint32_t b)
+{
+    const uint32_t x = w->seat[a].next_operation, y = w->seat[b].next_operation;
+    return x < y || (x == y && a < b);
+}
+
+static void put_away(ebb_planner_walk_t *w, uint32_t at, uint32_t buffer)
+{
+    w->away[at] = buffer;
+    w->seat[buffer].away = at;
+}
+
+/* To its place among those between which it lies. */
+static void settle(ebb_planner_walk_t *w, uint32_t at, uint32_t buffer)
+{
+    for (; at && sooner(w, buffer, w->away[(at - 1) / 2]); at = (at - 1) / 2)
+        put_away(w, at, w->away[(at - 1) / 2]);
+    for (uint32_t child; (child = 2 * at + 1) < w->away_count; at = child) {
+        child += child + 1 < w->away_count && sooner(w, w->away[child + 1], w->away[child]);
+        if (sooner(w, buffer, w->away[child]))
+            break;
+        put_away(w, at, w->away[child]);
+    }
+    put_away(w, at, buffer);
+}
+
 void ebb_planner_not_away(ebb_planner_walk_t *w, uint32_t buffer)
 {
     const uint32_t at = w->seat[buffer].away;
     w->seat[buffer].booking++;
     if (at == EBB_NONE)
         return;
-    const uint32_t moved = w->away[--w->away_count];
-    w->away[at] = moved;
-    w->seat[moved].away = at;
     w->seat[buffer].away = EBB_NONE;
+    const uint32_t moved = w->away[--w->away_count];
+    if (moved != buffer)
+        settle(w, at, moved);
 }
 
-/* Moves those whose moment has come into the list. */
 static void collect(ebb_planner_walk_t *w)
 {
     const double now = (double)w->model->begin_ns[w->point + 1];
@@ -49,24 +76,14 @@ static void collect(ebb_planner_walk_t *w)
         w->awaited_count--;
         if (w->awaited_count)
             sink(w, w->awaited[w->awaited_count]);
-        ebb_seat_t *s = &w->seat[a.buffer];
-        if (s->booking != a.booking || s->away != EBB_NONE)
-            continue;
-        s->away = w->away_count;
-        w->away[w->away_count++] = a.buffer;
+        const ebb_seat_t *s = &w->seat[a.buffer];
+        if (s->booking == a.booking && s->away == EBB_NONE)
+            settle(w, w->away_count++, a.buffer);
     }
 }
 
 uint32_t ebb_planner_due(ebb_planner_walk_t *w)
 {
-    uint32_t best = EBB_NONE, first = EBB_NONE;
     collect(w);
-    for (uint32_t i = 0; i < w->away_count; i++) {
-        const ebb_use_t *next = ebb_planner_next(w, w->away[i]);
-        if (next && (next->operation < first || (next->operation == first && w->away[i] < best))) {
-            first = next->operation;
-            best = w->away[i];
-        }
-    }
-    return best;
+    return w->away_count && w->seat[w->away[0]].next_operation != EBB_NONE ? w->away[0] : EBB_NONE;
 }

@@ -65,12 +65,13 @@ static void enter(ebb_planner_walk_t *w, uint32_t buffer)
     sink(w, buffer);
 }
 
-/* A buffer that could be copied out later for less is scored again then. */
+/* A buffer that could be copied out later for less is scored again then; in ever longer intervals, as others take the link that it
+ * waits for. */
 static void score_later(ebb_planner_walk_t *w, uint32_t buffer)
 {
     ebb_seat_t *s = &w->seat[buffer];
-    const uint32_t end = w->model->trace->operation_count,
-                   point = ebb_planner_operation_at(w, w->point + 1, end, s->out_by_ns);
+    const uint32_t end = w->model->trace->operation_count, soon = w->point + 1 + (w->point - s->touched) / 4,
+                   point = ebb_planner_operation_at(w, soon < end ? soon : end, end, s->out_by_ns);
     if (s->out_by_ns <= (double)w->model->begin_ns[w->point] || point >= end || s->due != EBB_NONE)
         return;
     s->due = point;
@@ -98,6 +99,7 @@ void ebb_planner_rank(ebb_planner_walk_t *w, uint32_t buffer)
 {
     if (!w->model->buffer[buffer].chunks || w->seat[buffer].content == EBB_NONE)
         return;
+    w->seat[buffer].touched = w->point;
     rank(w, buffer);
     if (w->seat[buffer].score >= 0 && w->taste->offload && w->model->buffer[buffer].movable)
         score_later(w, buffer);

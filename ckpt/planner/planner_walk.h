@@ -44,6 +44,7 @@ typedef struct ebb_seat {
     uint32_t booking;        /* counts the fetches that were booked or made */
     double score;            /* of giving it up, as of the point before `scored`; `scored` 0: none */
     uint32_t scored, rank;   /* rank: in walk->ranking, or EBB_NONE */
+    uint32_t touched;        /* the point at which it was last */
     double out_by_ns; /* when it can have been copied out without anybody waiting, as of when it was scored */
     uint32_t due, next_due; /* the point at which it is scored again, or EBB_NONE; list of that point's */
     ebb_fate_t fate;        /* how, if at all */
