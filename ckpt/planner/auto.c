@@ -80,7 +80,7 @@ static bool has_its_turn(const search_t *s, unsigned place, uint32_t target, uin
     const unsigned lately = walks / 2 - walks / 8;
     return place < lately || place == lately + s->level % (FLAVOURS - lately) ||
            (walks == MANY && s->level % ALL == 0) ||
-           (place < walks && !ebb_candidates_best(s->candidates, target));
+           (place < 2 * walks && !ebb_candidates_best(s->candidates, target));
 }
 
 /* Half of so many walks under one target with tastes, the others from the best of those on. */
@@ -130,7 +130,7 @@ static void search_levels(search_t *s, uint32_t lowest, uint32_t stride, uint32_
             break;
         search_level(s, target, walks);
         if (target <= c->limit)
-            below = target;
+            below = c->reached = target;
         else if (!above)
             c->floor_ns = ebb_candidates_best(c, target) ? ebb_candidates_best(c, target)->ns : 0;
         above = target > c->limit;
@@ -138,6 +138,7 @@ static void search_levels(search_t *s, uint32_t lowest, uint32_t stride, uint32_
     for (uint32_t target = below + fine; below != EBB_NONE && target <= c->limit && target < below + stride;
          target += fine) {
         c->least = target - fine / 2;
+        c->reached = target;
         search_level(s, target, walks);
     }
     c->least = 0;
@@ -152,7 +153,7 @@ static void search(ebb_candidates_t *c, uint32_t peak)
     walks = walks < FEWEST ? FEWEST : walks > MOST ? MOST : walks;
     if (walks > FEWEST + m->trace->operation_count) /* a short step has no more to try */
         walks = FEWEST + m->trace->operation_count;
-    const uint32_t of_each = walks > 20 * MANY ? MANY : FEW, levels = walks / of_each;
+    const uint32_t of_each = m->trace->operation_count <= LONG_STEP ? MANY : FEW, levels = walks / of_each;
     search_t s = {.candidates = c};
     for (uint8_t i = 0; i < FLAVOURS; i++)
         s.order[i] = i;

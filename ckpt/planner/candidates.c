@@ -235,6 +235,8 @@ ebb_plan_t *ebb_candidates_end(ebb_candidates_t *s, char *why, size_t why_bytes)
             s->front_count ? s->front[0].chunks * m->trace->chunk_bytes + m->small_bytes : 0;
     if (!best)
         explain(s, why, why_bytes);
+    else if (plan->chunk_count < s->reached)
+        plan->chunk_count = s->reached;
     for (uint32_t i = 0; i < s->front_count; i++)
         if (s->front[i].plan != plan)
             ebb_plan_delete(s->front[i].plan);

@@ -3,7 +3,8 @@
  *
  * What is predicted does not get worse with the budget if candidates come in an order in which those of a smaller budget are the
  * beginning of those of a larger one: then the larger one chooses among more, and takes what is faster. For the peak not to fall
- * either, what only a larger budget looks at must not come out smaller than the smaller budget: `least` (auto.c).
+ * either, what only a larger budget looks at must not come out smaller than the smaller budget: `least`; nor what is taken smaller than
+ * the last level that was looked at: `reached` (auto.c).
  */
 #ifndef EBB_PLANNER_CANDIDATES_H
 #define EBB_PLANNER_CANDIDATES_H
@@ -19,9 +20,11 @@ typedef struct ebb_candidate {
 typedef struct ebb_candidates {
     ebb_model_t model;
     ebb_schedule_t schedule;
-    uint32_t limit;         /* chunks */
-    uint32_t least;         /* plans that take fewer chunks take as many as these */
-    uint64_t floor_ns;      /* plans that are faster are not taken */
+    uint32_t limit;    /* chunks */
+    uint32_t least;    /* plans that take fewer chunks take as many as these */
+    uint64_t floor_ns; /* plans that are faster are not taken */
+    uint32_t
+        reached; /* the last plan takes as many chunks, so that what it takes does not fall with the budget */
     ebb_candidate_t *front; /* by chunks; none is slower than one before it */
     uint32_t front_count, front_room;
     uint32_t tries; /* walks with their plans */

@@ -121,6 +121,23 @@ static void gap_of(const ebb_planner_walk_t *w, uint32_t buffer, double *from, d
                               : begin_of(w, m->trace->buffer[buffer].dies);
 }
 
+/* Where it is at the boundary is not for this plan to say. */
+static bool is_agreed_on(const ebb_planner_walk_t *w, uint32_t buffer)
+{
+    const ebb_boundary_t *b = w->model->request->boundary;
+    return b && b->start[buffer] != EBB_NOT_THERE && !w->schedule->on_host[buffer];
+}
+
+/* What has not been used yet in this step may go out in it, though it could have done so in the step before: a copy that goes over
+ * the step's end is ahead of what the program reads back there. Its stay then begins and ends with the step's first operation. */
+static bool goes_out_within(const ebb_planner_walk_t *w, uint32_t buffer)
+{
+    const ebb_seat_t *s = &w->seat[buffer];
+    const ebb_model_buffer_t *b = &w->model->buffer[buffer];
+    return (w->model->reads_back || is_agreed_on(w, buffer)) && b->persistent && b->use_count && !s->next &&
+           s->last == EBB_NONE && ebb_planner_position(w) && !w->schedule->on_host[buffer];
+}
+
 static double positive(double x)
 {
     return x > 0 ? x : 0;
@@ -132,22 +149,16 @@ static double link_ns(const ebb_planner_walk_t *w, uint32_t buffer, bool in)
     return w->taste->caution * (double)ebb_model_transfer_ns(w->model, buffer, in);
 }
 
-/* Where it is at the boundary is not for this plan to say. */
-static bool is_agreed_on(const ebb_planner_walk_t *w, uint32_t buffer)
-{
-    const ebb_boundary_t *b = w->model->request->boundary;
-    return b && b->start[buffer] != EBB_NOT_THERE && !w->schedule->on_host[buffer];
-}
-
 static double offload_price(const ebb_planner_walk_t *w, uint32_t buffer)
 {
     const ebb_model_t *m = w->model;
     ebb_seat_t *s = &w->seat[buffer];
     const ebb_model_buffer_t *b = &m->buffer[buffer];
-    bool wraps = b->persistent && (s->next == 0 || s->next == b->use_count);
+    const bool within = goes_out_within(w, buffer),
+               wraps = b->persistent && (s->next == 0 || s->next == b->use_count);
     double now = begin_of(w, w->point), from, to, total = step_ns(w);
     s->out_by_ns = now;
-    if (!w->taste->offload || (wraps && ((s->next && !w->may_wrap) || is_agreed_on(w, buffer))) ||
+    if (!w->taste->offload || (wraps && !within && ((s->next && !w->may_wrap) || is_agreed_on(w, buffer))) ||
         (!s->has_block && w->host_bytes + m->trace->buffer[buffer].bytes > m->request->host_bytes))
         return INFINITY;
     /* What a replay takes must have been copied out before the operation ahead of it. */
@@ -157,6 +168,8 @@ static double offload_price(const ebb_planner_walk_t *w, uint32_t buffer)
     if (!b->use_count)
         return 0;
     gap_of(w, buffer, &from, &to);
+    if (within)
+        from = 0;
     if (to - from < (double)m->request->min_gap_ns)
         return INFINITY;
     double out = s->host == s->content ? 0 : link_ns(w, buffer, false);
@@ -252,6 +265,9 @@ static void book(ebb_planner_walk_t *w, uint32_t buffer)
     ebb_seat_t *s = &w->seat[buffer];
     const ebb_use_t *next = ebb_planner_next(w, buffer);
     double from, to;
+    const bool within = goes_out_within(w, buffer);
+    if (within)
+        s->last = 0;
     if (!s->has_block)
         w->host_bytes += m->trace->buffer[buffer].bytes;
     s->has_block = true;
@@ -260,6 +276,8 @@ static void book(ebb_planner_walk_t *w, uint32_t buffer)
     if (!b->use_count)
         return;
     gap_of(w, buffer, &from, &to);
+    if (within)
+        from = 0;
     if (s->host != s->content) {
         const double end =
             ebb_calendar_take_after(&w->out, from < 0 ? from + step_ns(w) : from, link_ns(w, buffer, false));

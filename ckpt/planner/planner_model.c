@@ -182,6 +182,17 @@ static void find_recipes(ebb_model_t *m)
     }
 }
 
+static bool reads_back(const ebb_trace_t *t)
+{
+    for (uint32_t i = 0; i < t->operation_count; i++) {
+        const ebb_trace_operation_t *o = &t->operation[i];
+        if (o->kind == EBB_TRACE_COPY && o->verdict == EBB_HOST && o->access_count &&
+            t->access[o->first_access].mode == EBB_READS)
+            return true;
+    }
+    return false;
+}
+
 bool ebb_model_make(ebb_model_t *m, const ebb_trace_t *t, const ebb_plan_request_t *request, char *why,
                     size_t why_bytes)
 {
@@ -196,6 +207,7 @@ bool ebb_model_make(ebb_model_t *m, const ebb_trace_t *t, const ebb_plan_request
         set_pace(m);
         number_contents(m, scratch);
         find_recipes(m);
+        m->reads_back = reads_back(t);
         good = ebb_model_pack_small(m);
     }
     free(scratch);

@@ -55,6 +55,7 @@ typedef struct ebb_model {
     uint32_t content_count;
     uint32_t *small_offset; /* in the small region, per buffer; EBB_NONE */
     uint64_t small_bytes;
+    bool reads_back; /* the program copies something to the host: what is on its way out then makes it wait */
     uint32_t widest, widest_chunks; /* the operation that touches the most chunks, and how many */
 } ebb_model_t;
 

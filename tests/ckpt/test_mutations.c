@@ -146,7 +146,7 @@ static void mutated_plan_is_refused_or_still_right(void **state)
     tally_t tally = {0};
     const trace_shape_t shape = {
         .layers = 3, .width_chunks = 1, .weight_chunks = 1, .micro_batches = 1, .kernel_ns = 9000};
-    for (uint32_t seed = 0; seed <= 60; seed++) {
+    for (uint32_t seed = 0; seed <= 100; seed++) {
         ebb_trace_t *t = seed == 0   ? trace_of_transformer(&shape)
                          : seed == 1 ? trace_of_chain(9, 1)
                                      : trace_by_chance(seed, 40);
