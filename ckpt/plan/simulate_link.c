@@ -81,14 +81,15 @@ double ebb_link_next(ebb_link_state_t *l)
 /* No further than to the next change. */
 static void pass(ebb_link_state_t *l, double to)
 {
-    static const double nothing = 1e-6; /* what is left by rounding, in nanoseconds */
+    static const double nothing =
+        1e-6; /* what is left by rounding, in nanoseconds; or what is lost beside the time itself */
     const double done = (to - l->now) * rate(l);
     l->now = to;
     for (int i = 0; i < 2; i++)
         if (l->way[i].at)
             l->way[i].at->left -= done;
     for (int i = 0; i < 2; i++)
-        if (l->way[i].at && l->way[i].at->left <= nothing)
+        if (l->way[i].at && (l->way[i].at->left <= nothing || l->now + l->way[i].at->left <= l->now))
             end_copy(l, i, l->now);
 }
 
