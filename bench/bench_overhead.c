@@ -10,11 +10,12 @@
  * the rates is as on the computed clock (softgpu/driver/profile.h): copies slow operations down by the link's share of the memory's
  * rate, each way of the link is slower while both are in use, copies, memsets and launches have latencies, and a call of the driver takes the
  * host its time. What is recomputed is compared in every step, as EBB_VERIFY=1 has it; in one of N with BENCH_VERIFY=N, in none with 0.
- * Exit code 1: a plan did not pass.
+ * BENCH_POLICY: that policy only. Exit code 1: a plan did not pass.
  */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "checker.h"
@@ -118,10 +119,14 @@ static void run(bench_t *b, double percent, bool last)
         b->state_bytes + (uint64_t)((double)(b->keep_bytes - b->state_bytes) * percent / 100);
     printf("{\"percent\": %g, \"budget_bytes\": %" PRIu64 ", \"plans\": [\n", percent,
            b->request.device_bytes);
-    for (int i = 0; i < POLICIES; i++) {
-        plan(b, policies[i]);
-        printf(i + 1 < POLICIES ? ",\n" : "]}");
-    }
+    const char *only = getenv("BENCH_POLICY");
+    for (int i = 0, first = 1; i < POLICIES; i++)
+        if (!only || !strcmp(only, policies[i])) {
+            printf(first ? "" : ",\n");
+            plan(b, policies[i]);
+            first = 0;
+        }
+    printf("]}");
     printf(last ? "\n" : ",\n");
     fflush(stdout);
 }

@@ -2,8 +2,8 @@
  *
  * A level is a number of chunks. At each one the walk is tried with several tastes; what the best of them comes to is simulated, and
  * a local search goes on from there (improve.c). What a level looks at depends on nothing but the trace and the levels below, and a
- * budget takes the best of all levels up to its own: so a larger budget is never slower, and has no smaller peak (candidates.h). Of
- * every fixed strategy the plan is among the candidates, too.
+ * budget takes the best of all levels up to its own: so a larger budget is never slower, and has no smaller peak (candidates.h). Next
+ * to the budget the levels are finer. Of every fixed strategy the plan is among the candidates, too, if it is not slower for certain.
  *
  * The work is bounded by numbers of walks, not by time: the same request gets the same plan on any machine.
  */
