@@ -8,7 +8,7 @@ import os
 import re
 import shutil
 
-from common import MIB, read_json, table, tail, text_file
+from common import read_json, table, tail, text_file
 
 TOOLS = ["memcheck", "racecheck", "initcheck"]
 TINY = ["--layers", 2, "--width", 128, "--heads", 2, "--context", 64, "--batch", 16, "--steps", 14, "--sample", 0, "--eval-batches", 1]
@@ -21,14 +21,15 @@ def programs(context):
     trainer = [context.build / "bin/ebb-train", "--data", text_file(context), "--data-kind", "text", *TINY]
     stats = context.work / "stats"
     # A fixed strategy is driven also where everything fits.
-    ebb = [context.build / "bin/ebb", "run", "--budget", 1024 * MIB, "--stats", stats, "--policy"]
+    ebb = [context.build / "bin/ebb", "run", "--budget", "50%", "--stats", stats, "--policy"]
+    if not context.software:
+        yield from ((name, [context.build / "bin" / name], False) for name in (KERNELS[:1] if context.quick else KERNELS))
     yield "ebb-train bf16", [*trainer, "--dtype", "bf16"], False
-    yield "ebb-train driven, sqrt", [*ebb, "sqrt", "--", *trainer], True
+    yield "ebb-train bf16 driven, sqrt", [*ebb, "sqrt", "--", *trainer, "--dtype", "bf16"], True
     if context.software:
         return
     yield "ebb-train driven, offload", [*ebb, "offload", "--", *trainer], True
     yield "ebb-train fp32", trainer, False
-    yield from ((name, [context.build / "bin" / name], False) for name in (KERNELS[:1] if context.quick else KERNELS))
 
 
 def find_sanitizer(context):

@@ -11,7 +11,8 @@ from common import ROOT, gpu_costs, json_lines, median, table, tail, train
 
 SHAPE = {"layers": 12, "width": 768, "heads": 12, "context": 1024, "batch": 16}
 TINY = {"layers": 2, "width": 64, "heads": 2, "context": 32, "batch": 4}
-KERNELS, TINY_KERNELS = [16, 1024, 768, 12, 50304], [1, 32, 64, 2, 64]
+KERNELS = [[16, 1024, 768, 12, 50304], [16, 1024, 768, 6, 50304]]  # B, T, C, heads, V: head sizes 64 and 128
+TINY_KERNELS = [[1, 32, 64, 2, 64], [1, 32, 128, 1, 64]]
 
 
 def flags(shape):
@@ -63,11 +64,15 @@ def kernels(context):
     """Each of the trainer's operations beside the rate that the device's memory gives to a kernel that reads and writes, and, on
     tensor cores, beside their peak."""
     memory = gpu_costs(context, 200)[0].get("alias", {}).get("one_address_gb_s")
-    result = context.run([context.build / "bin/bench_kernels", *(TINY_KERNELS if context.software else KERNELS)], 200)
-    rows = read_kernels(result["out"].splitlines(), memory, context.figures["trainer"].get("device_flops"))
-    context.figures["kernels"] = {"memory_gb_s": memory, "rc": result["rc"], "rows": rows,
-                                  "tail": tail(result) if not rows or result["rc"] else []}
-    return bool(rows) and result["rc"] == 0
+    rows, well, said = [], True, []
+    for shape in TINY_KERNELS if context.software else KERNELS:
+        result = context.run([context.build / "bin/bench_kernels", *shape], 150)
+        found = read_kernels(result["out"].splitlines(), memory, context.figures["trainer"].get("device_flops"))
+        rows += [{"head_size": shape[2] // shape[3], **row} for row in found]
+        if not found or result["rc"]:
+            well, said = False, tail(result)
+    context.figures["kernels"] = {"memory_gb_s": memory, "rows": rows, "tail": said}
+    return well
 
 
 def step(context):
