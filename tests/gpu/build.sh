@@ -3,22 +3,38 @@
 
 every_step=conformance,costs,differential,pytorch,throughput,sanitizer
 
-# gpu_build <build folder> <architectures> <steps>: what the steps need. The software device's kernel libraries, which take longest,
-# are of no use on a GPU. The log is <build folder>.log.
+# within <seconds> <command>...: ends it with all that it has started when its time is up (124) or when this shell is told to end.
+within() {
+    local status
+    timeout --kill-after=10 "$@" &
+    # shellcheck disable=SC2064 # this process
+    trap "kill $!; exit 130" INT TERM
+    wait $!
+    status=$?
+    trap - INT TERM
+    return $status
+}
+
+# gpu_build <build folder> <architectures> <steps> [seconds]: what the steps need, and of that all that can be built; not 0 if that is
+# not all of it, 124 if it was not done in time. The software device's kernel libraries, which take longest, are of no use on a GPU.
+# The log is <build folder>.log.
 gpu_build() {
-    local folder=$1 architectures=$2 steps=$3
+    local folder=$1 architectures=$2 steps=$3 limit=${4:-100000} began=$SECONDS
     local -a targets=(ebb ebb-cli ebb-train)
     [[ $steps != *conformance* ]] || targets+=(conformance_programs)
     [[ $steps != *costs* && $steps != *throughput* ]] || targets+=(gpu_costs)
     [[ $steps != *throughput* ]] || targets+=(bench_kernels)
     [[ $steps != *differential* && $steps != *sanitizer* ]] || targets+=(loop arena)
     [[ $steps != *sanitizer* ]] || targets+=(kernels_passes kernels_attention kernels_attention_next kernels_attention_tensor)
-    local -a generator=()
+    local -a generator=() on=(-k)
     ! command -v ninja >/dev/null || generator=(-G Ninja)
+    # A folder that is there already has its generator.
+    if [[ -e $folder/build.ninja || ! -e $folder/Makefile && ${#generator[@]} -gt 0 ]]; then on=(-k 0); else generator=(); fi
     # shellcheck disable=SC2154 # root is the caller's
-    { cmake -S "$root" -B "$folder" "${generator[@]}" -DCUDAToolkit_ROOT="${CUDA_HOME:-/usr/local/cuda}" \
+    { within "$limit" cmake -S "$root" -B "$folder" "${generator[@]}" -DCUDAToolkit_ROOT="${CUDA_HOME:-/usr/local/cuda}" \
         -DEBB_CUDA_ARCHITECTURES="$architectures" -DEBB_CPU=x86-64-v3 -DSOFTGPU_KERNELS=OFF &&
-        cmake --build "$folder" --parallel "$(nproc)" --target "${targets[@]}"; } >"$folder.log" 2>&1
+        within $((limit > SECONDS - began ? limit - SECONDS + began : 1)) \
+            cmake --build "$folder" --parallel "$(nproc)" --target "${targets[@]}" -- "${on[@]}"; } >"$folder.log" 2>&1
 }
 
 # gpu_build_failed <build folder>: what to tell.

@@ -7,6 +7,7 @@ context.figures, so that a step that runs out of time leaves what it has.
 import json
 import os
 import pathlib
+import re
 import signal
 import statistics
 import subprocess
@@ -18,13 +19,16 @@ MIB = 1 << 20
 
 class Context:
     """One run of one step. `device`: cuda, software, or cpu (a trial of what needs no CUDA). `left()` seconds remain of its time;
-    `save`, if given, is called whenever the figures have grown."""
+    `save`, if given, is called whenever the figures have grown. `machine` and `command` are what the figures depend on. A step whose parts
+    are asked for one by one (pytorch) tells of each in `parts`, name -> {"status": ...}; an earlier call's are there already, with their
+    figures, if commit and device are the same."""
 
-    def __init__(self, out, build, work, device="cuda", quick=False, limit=540, models=(), save=None):
+    def __init__(self, out, build, work, device="cuda", quick=False, limit=540, models=(), save=None, machine=None, command=None):
         self.out, self.build, self.work = pathlib.Path(out), pathlib.Path(build), pathlib.Path(work)
         self.device, self.software, self.quick, self.models = device, device == "software", quick, models
         self.until = time.monotonic() + limit
-        self.figures, self.save = {}, save
+        self.figures, self.parts, self.save = {}, {}, save
+        self.machine, self.command = machine or {}, command
         self.work.mkdir(parents=True, exist_ok=True)
 
     def left(self):
@@ -105,15 +109,31 @@ def text_file(context):
     return path
 
 
+def close_json(text):
+    """What a program that was ended while it printed an object has told: the longest beginning, up to the end of a line, that is JSON
+    once what is open is closed; {} if there is none."""
+    lines = text.splitlines()
+    for count in range(len(lines), 0, -1):
+        part, closing = "\n".join(lines[:count]).rstrip().rstrip(","), []
+        for c in re.sub(r'"(\\.|[^"\\])*"', "", part):
+            if c in "{[":
+                closing.append("}" if c == "{" else "]")
+            elif c in "}]" and closing:
+                closing.pop()
+        try:
+            found = json.loads(part + "".join(reversed(closing)))
+        except ValueError:
+            continue
+        return found if isinstance(found, dict) else {}
+    return {}
+
+
 def gpu_costs(context, limit=300):
-    """bench/gpu_costs.c: what it has measured, and how it went."""
+    """bench/gpu_costs.c: what it has measured (all of it only if "right" is there), and how it went."""
     kernels = context.build / "bin/gpu_costs_kernels.fatbin"  # of a kit
     result = context.run([context.build / "bin/gpu_costs", *(["--small"] if context.software else []),
                           *([kernels] if kernels.exists() else [])], limit)
-    try:
-        return json.loads(result["out"]), result
-    except ValueError:
-        return {}, result
+    return close_json(result["out"]), result
 
 
 def train(context, name, arguments, budget=None, watch=None, limit=300):

@@ -1,18 +1,26 @@
 """What the calls that ebb is built on cost (bench/gpu_costs.c), and what that says about ebb's defaults (defaults.py)."""
 
+import json
+
 import defaults
-from common import gpu_costs, table, tail
+from common import gpu_costs, read_json, table, tail
 
 
 def step(context):
     costs, result = gpu_costs(context, context.left())
-    if not costs:
-        context.figures["output"] = tail(result)
-        return False
     context.figures.update(costs)
+    if "right" not in costs:
+        context.figures["output"] = tail(result)
     if not context.software:
-        (context.out / "gpu_costs.json").write_text(result["out"])  # as bench/results/ takes it
-    return result["rc"] == 0 and costs["right"]
+        keep(context, costs)
+    return result["rc"] == 0 and bool(costs.get("right"))
+
+
+def keep(context, costs):
+    """As bench/results/ takes it. What was ended half-way replaces nothing that is whole."""
+    path = context.out / "gpu_costs.json"
+    if costs and ("right" in costs or "right" not in read_json(path).get("figures", {})):
+        path.write_text(json.dumps({"machine": context.machine, "command": context.command, "figures": costs}, indent=1) + "\n")
 
 
 def rows(list_of_records):
@@ -20,10 +28,13 @@ def rows(list_of_records):
 
 
 def summary(figures):
-    if "output" in figures:
-        return ["```", *figures["output"], "```"]
-    lines = ["Microseconds per chunk:", "", *rows(figures["chunks"]), "", "Pinned memory:", "", *rows(figures["pinned"]), "",
-             "The link:", "", *rows(figures["link"]), ""]
+    lines = ["Not all was measured:", "", "```", *figures["output"], "```", ""] if "output" in figures else []
+    for name, title in (("chunks", "Microseconds per chunk"), ("pinned", "Pinned memory"), ("link", "The link")):
+        if figures.get(name):
+            lines += [f"{title}:", "", *rows(figures[name]), ""]
     for name in ("alias", "mapping_beside_kernels", "events", "copies_beside_products"):
-        lines += [f"{name}:", "", *rows([figures[name]]), ""]
+        if figures.get(name):
+            lines += [f"{name}:", "", *rows([figures[name]]), ""]
+    if "output" in figures:
+        return lines
     return [*lines, "What follows for the defaults:", "", *defaults.lines(figures)]

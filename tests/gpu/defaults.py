@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""defaults.py FILE: what the figures of bench/gpu_costs.c (its JSON, or a results.json) say about ebb's defaults. A table on stdout.
+"""defaults.py FILE: what the figures of bench/gpu_costs.c (gpu_costs.json, a results.json, or what it prints) say about ebb's defaults. A table on stdout.
 
 Each rule is a sentence of RULES; what the default is now is read from the sources. A proposal is for a person to judge: nothing is
 changed by it.
@@ -87,12 +87,16 @@ def lines(costs):
     return table(["default", "now", "these figures say", "rule"], [[n, say(n, now(n)), say(n, found[n]), RULES[n]] for n in RULES])
 
 
+def figures_in(found):
+    """The figures, whichever of the files they come from."""
+    return found.get("steps", {}).get("costs", found).get("figures", found)
+
+
 def main():
     if len(sys.argv) != 2:
         print(__doc__, file=sys.stderr)
         return 2
-    costs = read_json(sys.argv[1])
-    costs = costs.get("steps", {}).get("costs", {}).get("figures", costs)
+    costs = figures_in(read_json(sys.argv[1]))
     try:
         print("\n".join(lines(costs)))
     except (KeyError, ValueError) as error:

@@ -8,6 +8,7 @@ ways is followed by ebb at the peak that it had; then come shares of what all me
 """
 
 import json
+import re
 import sys
 
 import picture
@@ -71,7 +72,10 @@ def verdict(row, eager):
     """Of a row: whether its bits are eager mode's, and whether it kept to its budget."""
     budget = row.get("budget_bytes")
     if "hash" not in row:
-        return "does not fit" if budget and "memory" in " ".join(row.get("tail", [])) else "failed"
+        told = " ".join(row.get("tail", []))
+        if budget:
+            return "does not fit" if "memory" in told else "failed"
+        return "out of memory" if re.search("out of memory|OutOfMemory|ALLOC_FAILED", told) else "failed"
     if budget and max(row["seen_bytes"] or 0, row["held_bytes"]) > budget:
         return "above the budget"
     if budget and not row["held_bytes"]:
@@ -90,7 +94,7 @@ class Table:
 
     def __init__(self, context, model):
         self.context, self.model, self.watch = context, model, watch_for(context.device)
-        self.rows = context.figures.setdefault(model, [])
+        self.rows = context.figures[model] = []
 
     def add(self, name, words=(), budget=None, **environment):
         if self.context.left() < 20:
@@ -111,6 +115,11 @@ def passes(row, peak):
     return row["verdict"] == "equal" or row["verdict"] == "does not fit" and 2 * row["budget_bytes"] < peak
 
 
+def has_result(row):
+    """Whether one of PyTorch's ways was tried to its end: whatever its bits are, and having no memory is a result, too."""
+    return "hash" in row or row["verdict"] == "out of memory"
+
+
 def step_of(context, model):
     rows = Table(context, model)
     if rows.add("eager", **BACKEND)["verdict"] != "equal":
@@ -122,7 +131,7 @@ def step_of(context, model):
         well, peak = probe["verdict"] == "equal", probe.get("held_bytes") or rows.rows[0]["seen_bytes"]
     for name in ways_for(context, model):
         way = rows.add(name, WAYS[name], **BACKEND)
-        well &= under_ebb or "hash" in way or way["verdict"] == "no time"
+        well &= has_result(way)
         seen = way.get("seen_bytes")
         if under_ebb and seen and seen < peak and way["verdict"] in ("equal", "other bits") and all(abs(seen - t) > 16 * MIB for t in taken):
             taken.append(seen)
@@ -130,7 +139,7 @@ def step_of(context, model):
     for name, budget in shares_for(context, peak, taken) if under_ebb else []:
         well &= passes(rows.add(name, budget=budget), peak)
     if under_ebb:
-        rows.add("native allocator")
+        well &= has_result(rows.add("native allocator"))
     return bool(well)
 
 
@@ -139,13 +148,20 @@ def has_transformers(context):
 
 
 def step(context):
-    well = True
     for model in context.models[:1] if context.quick else context.models:
+        part = context.parts[model] = {"status": "broken off", "machine": context.machine, "command": context.command}
         if model.startswith("hf-") and not has_transformers(context):
             context.figures[model] = [{"name": "transformers", "verdict": "not installed"}]
+            part["status"] = "skipped"
             continue
-        well &= step_of(context, model)
-    return well
+        part["status"] = "passed" if step_of(context, model) else "failed"
+    return all_well(context.parts)
+
+
+def all_well(parts):
+    """Of the models of this call and of earlier ones."""
+    statuses = {part["status"] for part in parts.values()}
+    return "passed" in statuses and statuses <= {"passed", "skipped"}
 
 
 def plot(context, model):

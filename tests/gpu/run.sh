@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# run.sh OUTDIR [--only STEP,STEP...] [--quick] [--limit SECONDS] [--total SECONDS] [--models MODEL,...] [--no-build] [--software | --cpu]:
-# all that has to be shown on a GPU.
+# run.sh OUTDIR [--only STEP,STEP...] [--quick] [--limit SECONDS] [--total SECONDS] [--build-limit SECONDS] [--models MODEL,...] [--no-build]
+# [--software | --cpu]: all that has to be shown on a GPU.
 #
 #   conformance    the conformance suite against NVIDIA's driver
 #   costs          what the hardware charges for the calls that ebb is built on (bench/gpu_costs.c), and defaults that follow
@@ -12,12 +12,15 @@
 # --quick       fewer budgets and steps: a few minutes for everything
 # --limit       seconds for each step (540); what a step has shown by then is kept
 # --total       seconds for all of them together, what is built apart
+# --build-limit seconds for the build (1800)
 # --software    on the software device, what makes sense there, tiny: a test of these scripts
 # --cpu         the step pytorch, tiny, on PyTorch for the CPU: a test of that script
 #
 # Each step writes OUTDIR/results.json and OUTDIR/summary.md anew while it goes, keeping there what steps of earlier calls have
-# shown; whatever ends the call leaves what there was. A step that fails stops no other. Exit code 0 only if all that were asked
-# for have passed; 2 for bad arguments.
+# shown: of the step pytorch each model that was run at the same commit on the same device, of another step that is run again its
+# earlier entry, under "earlier". Whatever ends the call leaves what there was. A step that fails stops no other, nor does a build or
+# a library that is missing: what was made is run. Exit code 0 only if the build and all that were asked for have passed; 2 for bad
+# arguments.
 #
 # Builds in BUILD_FOLDER (build-gpu) for the GPU that is there; CUDA_HOME is the toolkit (/usr/local/cuda). PYTHON is the Python
 # that has PyTorch (python3). Without a compiler or libraries there: kit.sh packs what
@@ -32,7 +35,7 @@ source "$here/build.sh"
 python=${PYTHON:-python3}
 build=${BUILD_FOLDER:-$root/build-gpu}
 [[ $build == /* ]] || build=$PWD/$build
-out='' device=cuda no_build='' steps=$every_step
+out='' device=cuda no_build='' steps=$every_step build_limit=1800
 words=("$@")
 rest=()
 while (($#)); do
@@ -41,6 +44,11 @@ while (($#)); do
         (($# > 1)) || { echo "run.sh: $1 needs a value" >&2; exit 2; }
         [[ $1 != --only ]] || steps=$2
         rest+=("$1" "$2")
+        shift
+        ;;
+    --build-limit)
+        [[ ${2:-} =~ ^[1-9][0-9]*$ ]] || { echo 'run.sh: --build-limit is seconds' >&2; exit 2; }
+        build_limit=$2
         shift
         ;;
     --software) device=software rest+=("$1") ;;
@@ -73,14 +81,13 @@ if [[ $device == cuda ]]; then
     capability=$("$python" "$here/device.py") || { echo "run.sh: $capability" >&2; exit 1; }
     if [[ -z $no_build ]]; then
         began=$SECONDS
-        if ! gpu_build "$build" "$capability" "$steps"; then
-            gpu_build_failed "$build" >&2
-            cp "$build.log" "$out/build.log"
-            exit 1
-        fi
-        echo "built in $((SECONDS - began)) s"
+        gpu_build "$build" "$capability" "$steps" "$build_limit"
+        status=$?
+        ((status == 0)) || { gpu_build_failed "$build" && cp "$build.log" "$out/build.log"; } >&2
+        echo "built in $((SECONDS - began)) s, exit code $status"
+        rest+=(--built "$status" $((SECONDS - began)) "$build.log")
     fi
-    find_libraries "$build" "$python" >&2 || exit 1
+    find_libraries "$build" "$python" >&2 # what lacks one fails by itself
     [[ ! -d $build/found ]] || export LD_LIBRARY_PATH=$build/found${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 fi
 exec "$python" "$here/steps.py" "${rest[@]}"

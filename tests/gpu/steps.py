@@ -56,21 +56,26 @@ def save(path, result):
     fresh.replace(path)
 
 
-def child(name, arguments, limit, path):
-    """The step itself. When its time is up it is told so by SIGALRM, and leaves the figures that it has."""
+def child(name, arguments, limit, path, about, before):
+    """The step itself, on the machine `about`, with what `before`, an entry of earlier, has to go on from. When its time is up it is told
+    so by SIGALRM, and leaves the figures that it has."""
     result = {"status": "broken off", "figures": {}}
     one_at_a_time = threading.RLock()  # a step may run programs on several threads
 
     def keep(figures):
         with one_at_a_time:
             result["figures"] = figures
+            if context.parts:
+                result["parts"] = context.parts
             save(path, result)
 
     def too_late(number, _frame):
         raise OutOfTime(f"not done in {limit} s" if number == signal.SIGALRM else "told to stop")
 
     context = Context(arguments.out, arguments.build, pathlib.Path(arguments.build) / "gpu" / name, arguments.device, arguments.quick,
-                      limit, arguments.models.split(","), keep)
+                      limit, arguments.models.split(","), keep, about, arguments.command)
+    context.figures.update(before.get("figures", {}))
+    context.parts.update(before.get("parts", {}))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: the parent passes it on
     signal.signal(signal.SIGALRM, too_late)
     signal.signal(signal.SIGTERM, too_late)
@@ -90,6 +95,21 @@ def read(path):
         return None
 
 
+def entries(path):
+    """The entries of a results.json, by step, and those that they have replaced."""
+    found = read(path) or {}
+    steps = found.get("steps", {})
+    for entry in steps.values():  # of a file with one machine for all of them
+        entry.setdefault("machine", found.get("machine", {}))
+    return steps, found.get("earlier", {})
+
+
+def goes_on(entry, about):
+    """Of an earlier call's entry, what this one's figures may stand beside: those of parts, of the same commit on the same device."""
+    same = all(entry.get("machine", {}).get(key) == about.get(key) for key in ("commit", "device"))
+    return entry if same and entry.get("parts") else {}
+
+
 class OutOfTime(Exception):
     """Raised wherever the step is when it has to end."""
 
@@ -101,8 +121,9 @@ class Run:
         self.arguments, self.out = arguments, pathlib.Path(arguments.out)
         self.until = time.monotonic() + arguments.total
         self.process = None
-        self.results = {"machine": machine(arguments), "command": arguments.command,
-                        "steps": (read(self.out / "results.json") or {}).get("steps", {})}
+        self.machine = machine(arguments)
+        steps, earlier = entries(self.out / "results.json")
+        self.results = {"steps": steps, "earlier": earlier}
         signal.signal(signal.SIGTERM, self.stop)
         signal.signal(signal.SIGINT, self.stop)
 
@@ -112,20 +133,43 @@ class Run:
         if self.process and self.process.is_alive():
             self.process.terminate()
 
-    def note(self, name, result, began):
-        self.results["steps"][name] = {**result, "seconds": round(time.monotonic() - began, 1), "command": self.arguments.command}
+    def note(self, name, result, seconds):
+        self.results["steps"][name] = {**result, "seconds": round(seconds, 1), "command": self.arguments.command, "machine": self.machine}
         write(self.out, self.results)
+
+    def set_aside(self, name):
+        """What an earlier call has shown of this step stays, under "earlier": the last that has passed, or else the last with figures."""
+        old, older = self.results["steps"].get(name, {}), self.results["earlier"].get(name, {})
+        if old.get("figures") and (old["status"] == "passed" or older.get("status") != "passed"):
+            self.results["earlier"][name] = old
+
+    def build(self):
+        """How the build went, if there was one: what it has not made fails by itself."""
+        if not self.arguments.built:
+            return True
+        status, seconds, log = self.arguments.built
+        lines = pathlib.Path(log).read_text(errors="replace").splitlines() if pathlib.Path(log).exists() else ["it has left no log"]
+        result = {"status": "passed"}
+        if int(status):
+            told = [line for line in lines if re.search("rror|FAILED|ould not|install ", line)]
+            result = {"status": "failed", "reason": "not done in time" if int(status) in (124, 137) else f"exit code {status}",
+                      "error": ["what it has not made is missing, or of an earlier build", *told[-20:], "...", *lines[-10:]]}
+        self.note("build", result, float(seconds))
+        return not int(status)
 
     def step(self, name, limit):
         if name not in WITHOUT[self.arguments.device]:
-            return {"status": "skipped", "reason": "needs a GPU"}, time.monotonic()
+            return {"status": "skipped", "reason": "needs a GPU"}, 0
         if name == "sanitizer" and self.arguments.device == "software" and "COMPUTE_SANITIZER" not in os.environ:
-            return {"status": "skipped", "reason": "nothing for compute-sanitizer to look at (COMPUTE_SANITIZER)"}, time.monotonic()
+            return {"status": "skipped", "reason": "nothing for compute-sanitizer to look at (COMPUTE_SANITIZER)"}, 0
         if limit < 5:
-            return {"status": "not run", "reason": "no time was left"}, time.monotonic()
+            return {"status": "not run", "reason": "no time was left"}, 0
+        before = goes_on(self.results["steps"].get(name, {}), self.machine)
+        if not before or set(before["parts"]) & set(self.arguments.models.split(",")):
+            self.set_aside(name)
         began, path = time.monotonic(), self.out / f".{name}.json"
         path.unlink(missing_ok=True)
-        self.process = multiprocessing.get_context("fork").Process(target=child, args=(name, self.arguments, limit, path))
+        self.process = multiprocessing.get_context("fork").Process(target=child, args=(name, self.arguments, limit, path, self.machine, before))
         self.process.start()
         seen = None
         while self.process.is_alive() and time.monotonic() < began + limit + 30:
@@ -133,34 +177,52 @@ class Run:
             now = read(path)
             if now and now != seen:  # who kills all of this finds what there was
                 seen = now
-                self.note(name, now, began)
+                self.note(name, now, time.monotonic() - began)
         if self.process.is_alive():
             self.process.kill()
             self.process.join()
-        result = read(path) or {"status": "failed", "error": [f"the step ended with {self.process.exitcode} and left nothing"]}
+        result = read(path) or {**{key: before[key] for key in ("figures", "parts") if key in before}, "status": "failed",
+                                "error": [f"the step ended with {self.process.exitcode} and left nothing"]}
         path.unlink(missing_ok=True)
-        return result, began
+        return result, time.monotonic() - began
 
     def all(self, wanted):
+        statuses = {"build": "passed" if self.build() else "failed"}
         for i, name in enumerate(wanted):
             print(f"{name} ...", flush=True)
             left = self.until - time.monotonic() - LEAST_SECONDS * (len(wanted) - 1 - i)
-            result, began = self.step(name, int(min(self.arguments.limit, max(left, 0))))
-            self.note(name, result, began)
-            print(f"{name}: {result['status']}, {self.results['steps'][name]['seconds']} s", flush=True)
+            result, seconds = self.step(name, int(min(self.arguments.limit, max(left, 0))))
+            statuses[name] = result["status"]
+            if result["status"] not in ("skipped", "not run") or not self.results["steps"].get(name, {}).get("figures"):
+                self.note(name, result, seconds)  # what was not begun replaces nothing
+            print(f"{name}: {result['status']}{': ' + result['reason'] if 'reason' in result else ''}, {seconds:.1f} s", flush=True)
         print((self.out / "summary.md").read_text())
-        return all(self.results["steps"][name]["status"] in ("passed", "skipped") for name in wanted)
+        return all(status in ("passed", "skipped") for status in statuses.values())
+
+
+def about_machines(results):
+    """Lines on the machines, each with the steps that were run there."""
+    groups = {}
+    for name, r in results["steps"].items():
+        known = {key: value for key, value in r.get("machine", {}).items() if key != "date"}
+        groups.setdefault(json.dumps(known), (known, []))[1].append(name)
+    lines = ["# On " + ", ".join(dict.fromkeys(str(known.get("device")) for known, _ in groups.values())), ""]
+    for known, names in groups.values():
+        lines += ([", ".join(names) + ":", ""] if len(groups) > 1 else []) + [f"- {key}: {value}" for key, value in known.items()] + [""]
+    return lines
 
 
 def write(out, results):
     fresh = out / "results.json.new"
     fresh.write_text(json.dumps(results, indent=1) + "\n")
     fresh.replace(out / "results.json")
-    lines = ["# On " + str(results["machine"].get("device")), ""]
-    lines += [f"- {key}: {value}" for key, value in results["machine"].items()] + [f"- command: `{results['command']}`", ""]
-    lines += ["| step | status | seconds |", "| --- | --- | --- |"]
-    lines += [f"| {name} | {r['status']}{': ' + r['reason'] if 'reason' in r else ''} | {r['seconds']} |"
-              for name, r in results["steps"].items()]
+    lines = [*about_machines(results), "| step | status | seconds | date | command |", "| --- | --- | --- | --- | --- |"]
+    for name, r in results["steps"].items():
+        entry = [(name, r), *((f"{name}, {part}", p) for part, p in r.get("parts", {}).items())]
+        if name in results.get("earlier", {}):
+            entry.append((f"{name}, earlier", results["earlier"][name]))
+        lines += [f"| {n} | {e['status']}{': ' + e['reason'] if 'reason' in e else ''} | {e.get('seconds', '')} | "
+                  f"{e.get('machine', {}).get('date', '')} | `{e.get('command', '')}` |" for n, e in entry]
     for name, r in results["steps"].items():
         lines += ["", f"## {name}: {r['status']}", ""]
         if "error" in r:
@@ -183,6 +245,7 @@ def parse_arguments():
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--software", dest="device", action="store_const", const="software", default="cuda")
     parser.add_argument("--cpu", dest="device", action="store_const", const="cpu")
+    parser.add_argument("--built", nargs=3, metavar=("STATUS", "SECONDS", "LOG"), help="how the build went")
     parser.add_argument("--check", action="store_true", help="the arguments alone")
     arguments = parser.parse_args()
     for given, known in ((arguments.only, STEPS), (arguments.models, MODELS)):

@@ -10,12 +10,16 @@ import tempfile
 import time
 import unittest
 import xml.dom.minidom
+from unittest import mock
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
 import common  # noqa: E402: beside this file
+import conformance  # noqa: E402
+import costs  # noqa: E402
 import defaults  # noqa: E402
+import differential  # noqa: E402
 import picture  # noqa: E402
 import pytorch  # noqa: E402
 import sanitizer  # noqa: E402
@@ -74,7 +78,40 @@ class PyTorch(unittest.TestCase):
         self.assertEqual(pytorch.verdict({**row, "held_bytes": 101, "seen_bytes": None}, eager), "above the budget")
         self.assertEqual(pytorch.verdict({**row, "held_bytes": 0}, eager), "ebb was not there")
         self.assertEqual(pytorch.verdict({"budget_bytes": 100, "tail": ["CUDA out of memory"]}, eager), "does not fit")
-        self.assertEqual(pytorch.verdict({"tail": ["CUDA out of memory"]}, eager), "failed")
+        self.assertEqual(pytorch.verdict({"tail": ["torch.OutOfMemoryError: CUDA out of memory."]}, eager), "out of memory")
+        self.assertEqual(pytorch.verdict({"tail": ["an illegal memory access was encountered"]}, eager), "failed")
+
+    def test_ways_without_a_result_do_not_pass(self):
+        self.assertTrue(pytorch.has_result({"hash": "b", "verdict": "other bits"}))
+        self.assertTrue(pytorch.has_result({"verdict": "out of memory"}))
+        self.assertFalse(pytorch.has_result({"verdict": "failed"}))
+        self.assertFalse(pytorch.has_result({"verdict": "no time"}))
+
+    def step(self, way, models=("gpt2",)):
+        """The step as on a GPU, with runs that are none: `way` is what becomes of each of PyTorch's own."""
+        def run_model(context, watched, model, name, words=(), budget=None, **environment):
+            row = {"name": name, "rc": 0, "seen_bytes": 700 << 20, "hash": "a", "ms": 1.0}
+            if budget:
+                return {**row, "budget_bytes": budget if isinstance(budget, int) else 1000 << 20, "held_bytes": 600 << 20, "seen_bytes": 1}
+            return row if name == "eager" else {"name": name, "rc": 0, "seen_bytes": None, **way}
+
+        folder = tempfile.mkdtemp()
+        context = common.Context(folder, folder, folder, models=models)
+        with mock.patch.multiple(pytorch, run_model=run_model, watch_for=lambda device: None, plot=lambda *_: None,
+                                 shares_for=lambda *_: [("ebb, 85%", 650 << 20)], has_transformers=lambda _: False):
+            return pytorch.step(context), {name: part["status"] for name, part in context.parts.items()}
+
+    def test_step_passes_only_with_results_of_pytorchs_ways(self):
+        self.assertEqual(self.step({"hash": "b"}), (True, {"gpt2": "passed"}))
+        self.assertEqual(self.step({"tail": ["torch.OutOfMemoryError: CUDA out of memory."]}), (True, {"gpt2": "passed"}))
+        self.assertEqual(self.step({"tail": ["no such mode"]}), (False, {"gpt2": "failed"}))
+        self.assertEqual(self.step({"hash": "b"}, ("gpt2", "hf-gpt2")), (True, {"gpt2": "passed", "hf-gpt2": "skipped"}))
+        self.assertEqual(self.step({"hash": "b"}, ("hf-gpt2",)), (False, {"hf-gpt2": "skipped"}))
+
+    def test_all_models_decide(self):
+        self.assertTrue(pytorch.all_well({"gpt2": {"status": "passed"}, "hf-gpt2": {"status": "skipped"}}))
+        self.assertFalse(pytorch.all_well({"gpt2": {"status": "passed"}, "llama": {"status": "broken off"}}))
+        self.assertFalse(pytorch.all_well({"hf-gpt2": {"status": "skipped"}}))
 
     def test_only_small_budgets_may_be_too_small(self):
         row = {"verdict": "does not fit", "budget_bytes": 49}
@@ -90,6 +127,95 @@ class PyTorch(unittest.TestCase):
     def test_summary_takes_rows_that_lack_things(self):
         lines = pytorch.summary({"gpt2": [{"name": "eager", "verdict": "failed", "tail": ["no CUDA"]}, {"name": "ebb", "verdict": "no time"}]})
         self.assertIn("- eager: no CUDA", lines)
+
+
+class Differential(unittest.TestCase):
+    plain = {"bits": ["a"]}
+    ran = {"rc": 0, "bits": ["a"], "tail": [], "seen_bytes": 90, "stats": {"peak_bytes": 80, "overhead_bytes": 10, "steps_driven": 3}}
+
+    def judge(self, drives=True, **changes):
+        return differential.judge({**self.ran, **changes}, self.plain, 100, drives)
+
+    def test_verdicts(self):
+        self.assertEqual(self.judge(), "equal")
+        self.assertEqual(self.judge(bits=["b"]), "other bits")
+        self.assertEqual(self.judge(seen_bytes=101), "above the budget")
+        self.assertEqual(self.judge(stats={}), "ebb was not there")
+        self.assertEqual(self.judge(rc=3, tail=["out of memory"]), "does not fit")
+        self.assertEqual(self.judge(rc=3), "failed")
+
+    def test_regular_steps_have_to_be_driven(self):
+        reactive = {**self.ran["stats"], "steps_driven": 0}
+        self.assertEqual(self.judge(stats=reactive), "not driven")
+        self.assertEqual(self.judge(drives=False, stats=reactive), "equal")
+
+    def compare(self, name, driven):
+        context = common.Context("/nowhere", "/nowhere", tempfile.mkdtemp(), "software")
+
+        def run(budget, _watch):
+            held = budget if isinstance(budget, int) else 100
+            return {**self.ran, "ms": 1.0, "seen_bytes": None, "stats": {"peak_bytes": held, "overhead_bytes": 0, "steps_driven": driven}}
+
+        well = differential.compare(context, name, run, [100, 70, 50, 30], name == "loop")
+        return well, [row["verdict"] for row in context.figures[name][2:]]
+
+    def test_a_loop_that_no_plan_drives_fails_where_the_budget_bites(self):
+        self.assertEqual(self.compare("loop", 5), (True, ["equal"] * 4))
+        self.assertEqual(self.compare("loop", 0), (False, ["equal", "not driven", "not driven", "equal"]))
+        self.assertEqual(self.compare("loop deviate", 0), (True, ["equal"] * 4))
+
+
+class Conformance(unittest.TestCase):
+    def test_those_that_compare_free_memory_run_alone(self):
+        folder = common.ROOT / "tests/conformance"
+        asking = {f"{p.parent.name}.{p.stem}" for p in folder.glob("*/*.c") if "MemGetInfo" in p.read_text()}
+        self.assertEqual(asking, set(conformance.ALONE))
+
+    def test_all_run_once_and_alone_comes_last(self):
+        build = pathlib.Path(tempfile.mkdtemp())
+        (build / "conformance").mkdir()
+        for name in ["a.a", "b.b", *conformance.ALONE]:
+            (build / "conformance" / name).touch(0o755)
+        calls = []
+
+        class Recorder(common.Context):
+            def run(self, command, *_, **__):
+                calls.append(command[4:])
+                return {"rc": 0, "out": "".join(f"passed   {name}\n" for name in command[4:]), "err": ""}
+
+        self.assertTrue(conformance.step(Recorder(build, build, build)))
+        self.assertEqual(sorted(calls[:-1]), [["a.a"], ["b.b"]])
+        self.assertEqual(calls[-1], sorted(conformance.ALONE))
+
+
+class Costs(unittest.TestCase):
+    printed = '{\n  "device": "a [b", "cuda": 13000,\n  "chunks": [\n    {"x": 1},\n    {"x": 2}'
+
+    def test_what_was_cut_off_keeps_its_beginning(self):
+        head = {"device": "a [b", "cuda": 13000}
+        self.assertEqual(common.close_json(self.printed), {**head, "chunks": [{"x": 1}, {"x": 2}]})
+        self.assertEqual(common.close_json(self.printed[:-3]), {**head, "chunks": [{"x": 1}]})
+        self.assertEqual(common.close_json(self.printed + '\n  ],\n  "alias": {"r'), {**head, "chunks": [{"x": 1}, {"x": 2}]})
+        self.assertEqual(common.close_json(self.printed + '\n  ],\n  "right": true\n}\n')["right"], True)
+        for nothing in ("", "{", "no device", "[1, 2"):
+            self.assertEqual(common.close_json(nothing), {})
+
+    def test_a_killed_one_leaves_figures_and_a_file_that_names_the_machine(self):
+        folder = pathlib.Path(tempfile.mkdtemp())
+        (folder / "bin").mkdir()
+        program, whole = folder / "bin/gpu_costs", json.dumps({**Defaults.costs, "right": True})
+        context = common.Context(folder, folder, folder, machine={"device": "d", "commit": "c"}, command="run.sh", limit=2)
+        program.write_text(f"#!/bin/sh\necho '{self.printed}'\nsleep 60\n")
+        program.chmod(0o755)
+        self.assertFalse(costs.step(context))
+        self.assertIn("| 2 |", costs.summary(context.figures))
+        found = json.loads((folder / "gpu_costs.json").read_text())
+        self.assertEqual((found["machine"], found["command"]), ({"device": "d", "commit": "c"}, "run.sh"))
+        self.assertEqual(defaults.figures_in(found)["chunks"], [{"x": 1}, {"x": 2}])
+        # A whole one replaces it, and is replaced by none that is not.
+        costs.keep(context, json.loads(whole))
+        costs.keep(context, {"device": "cut"})
+        self.assertEqual(defaults.figures_in(json.loads((folder / "gpu_costs.json").read_text())), json.loads(whole))
 
 
 class Picture(unittest.TestCase):
@@ -132,6 +258,16 @@ class Defaults(unittest.TestCase):
         self.assertEqual(defaults.propose(cheap)["chunk"], 2 << 20)
         dear = {**self.costs, "chunks": [chunk_line(2, 1024, 100.0), chunk_line(4, 1024, 150.0)]}
         self.assertEqual(defaults.propose(dear)["chunk"], 4 << 20)
+
+    def test_figures_are_found_in_every_file(self):
+        for found in (self.costs, {"machine": {}, "figures": self.costs}, {"steps": {"costs": {"figures": self.costs}}}):
+            self.assertEqual(defaults.figures_in(found), self.costs)
+
+    def test_gpu_costs_json_is_read(self):
+        path = pathlib.Path(tempfile.mkdtemp()) / "gpu_costs.json"
+        path.write_text(json.dumps({"machine": {"device": "d"}, "command": "run.sh", "figures": self.costs}))
+        result = subprocess.run([sys.executable, HERE / "defaults.py", path], capture_output=True, text=True, check=True)
+        self.assertIn("| chunk | 2 MiB | 16 MiB |", result.stdout)
 
     def test_defaults_are_found_in_the_sources(self):
         self.assertEqual([name for name in defaults.SOURCES if defaults.now(name) is None], [])
@@ -229,11 +365,137 @@ class Running(unittest.TestCase):
         self.assertIn("{'first': 1}", (out / "summary.md").read_text())
 
 
+STEPS_OF_A_TEST = """
+import sys, types
+sys.path.insert(0, {here!r})
+import steps
+def step(c):
+    for model in c.models:
+        c.figures[model], c.parts[model] = [len(c.figures)], dict(status="broken off")
+        if model == "llama" and {dies}:
+            import os; os._exit(3)
+        c.parts[model]["status"] = "failed" if model == {bad!r} else "passed"
+    return all(p["status"] == "passed" for p in c.parts.values())
+steps.WITHOUT["software"] = steps.STEPS
+for name in ("pytorch", "costs"):
+    sys.modules[name] = types.ModuleType(name)
+    sys.modules[name].step, sys.modules[name].summary = step, lambda figures: [str(figures)]
+steps.machine = lambda arguments: dict(device="d", commit={commit!r}, date={date!r})
+sys.exit(steps.main())
+"""
+
+
+class Calls(unittest.TestCase):
+    """Several calls with one OUTDIR."""
+
+    def setUp(self):
+        self.out = pathlib.Path(tempfile.mkdtemp())
+
+    def call(self, *words, commit="c", date="1", bad=None, dies=False):
+        script = STEPS_OF_A_TEST.format(here=str(HERE), commit=commit, date=date, bad=bad, dies=dies)
+        command = [sys.executable, "-c", script, "--out", self.out, "--build", self.out, "--command", "call " + date, "--software", *words]
+        rc = subprocess.run([str(w) for w in command], capture_output=True, text=True, check=False).returncode
+        return rc, json.loads((self.out / "results.json").read_text())
+
+    def test_models_of_one_commit_stand_together(self):
+        self.call("--only", "pytorch", "--models", "gpt2")
+        rc, results = self.call("--only", "pytorch", "--models", "llama", date="2")
+        self.assertEqual(rc, 0)
+        self.assertEqual(results["steps"]["pytorch"]["figures"], {"gpt2": [0], "llama": [1]})
+        self.assertEqual(results["earlier"], {})
+
+    def test_status_comes_from_all_models(self):
+        self.call("--only", "pytorch", "--models", "gpt2", bad="gpt2")
+        rc, results = self.call("--only", "pytorch", "--models", "llama")
+        self.assertEqual((rc, results["steps"]["pytorch"]["status"]), (1, "failed"))
+        rc, results = self.call("--only", "pytorch", "--models", "gpt2")
+        self.assertEqual((rc, results["steps"]["pytorch"]["status"]), (0, "passed"))
+
+    def test_a_call_that_dies_leaves_the_earlier_models(self):
+        self.call("--only", "pytorch", "--models", "gpt2")
+        rc, results = self.call("--only", "pytorch", "--models", "llama", dies=True)
+        entry = results["steps"]["pytorch"]
+        self.assertEqual((rc, entry["status"], entry["figures"]["gpt2"]), (1, "failed", [0]))
+
+    def test_figures_of_another_commit_stand_apart(self):
+        self.call("--only", "pytorch", "--models", "gpt2")
+        _, results = self.call("--only", "pytorch", "--models", "llama", commit="other")
+        self.assertEqual(list(results["steps"]["pytorch"]["figures"]), ["llama"])
+        self.assertEqual(results["earlier"]["pytorch"]["figures"], {"gpt2": [0]})
+        self.assertEqual(results["earlier"]["pytorch"]["machine"]["commit"], "c")
+
+    def test_each_step_keeps_its_machine(self):
+        self.call("--only", "costs")
+        _, results = self.call("--only", "pytorch", commit="other", date="2")
+        told = {name: (r["machine"]["commit"], r["machine"]["date"], r["command"]) for name, r in results["steps"].items()}
+        self.assertEqual(told, {"costs": ("c", "1", "call 1"), "pytorch": ("other", "2", "call 2")})
+        summary = (self.out / "summary.md").read_text()
+        self.assertIn("- commit: c\n", summary)
+        self.assertIn("- commit: other\n", summary)
+
+    def test_what_is_not_begun_replaces_nothing(self):
+        self.call("--only", "costs")
+        rc, results = self.call("--only", "costs", "--limit", "1", date="2")
+        self.assertEqual((rc, results["steps"]["costs"]["status"]), (1, "passed"))
+
+    def test_machine_of_an_older_file_goes_to_its_steps(self):
+        (self.out / "results.json").write_text(json.dumps({"machine": {"device": "old"}, "command": "x", "steps": {
+            "costs": {"status": "passed", "seconds": 1, "figures": {"a": 1}}}}))
+        _, results = self.call("--only", "pytorch")
+        self.assertEqual(results["steps"]["costs"]["machine"], {"device": "old"})
+
+    def test_a_build_that_failed_is_told_and_the_steps_run(self):
+        log = self.out / "build.log"
+        log.write_text("FAILED: bin/loop\nninja: stopped\n")
+        rc, results = self.call("--only", "costs", "--built", "1", "12", log)
+        self.assertEqual((rc, results["steps"]["costs"]["status"], results["steps"]["build"]["status"]), (1, "passed", "failed"))
+        self.assertIn("FAILED: bin/loop", results["steps"]["build"]["error"])
+        self.assertEqual(self.call("--only", "costs", "--built", "0", "12", log)[0], 0)
+
+
+def alive(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().split()[2] not in "ZX"
+    except OSError:
+        return False
+
+
+class Building(unittest.TestCase):
+    """build.sh with a cmake that is none."""
+
+    def build(self, cmake, limit=20):
+        folder = pathlib.Path(tempfile.mkdtemp())
+        (folder / "cmake").write_text("#!/bin/bash\n" + cmake)
+        (folder / "cmake").chmod(0o755)
+        began = time.monotonic()
+        result = subprocess.run(["bash", "-uc", f"root=/nowhere; source {HERE}/build.sh; gpu_build {folder}/b 90 costs {limit}"],
+                                env={**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}, check=False)
+        return result.returncode, (folder / "b.log").read_text(), time.monotonic() - began
+
+    def test_a_target_that_fails_stops_no_other(self):
+        rc, log, _ = self.build('echo "$@"; [[ $1 != --build ]] || exit 5\n')
+        self.assertEqual(rc, 5)
+        self.assertRegex(log, r"--target ebb ebb-cli ebb-train gpu_costs -- -k")
+
+    def test_without_configuration_nothing_is_built(self):
+        rc, log, _ = self.build('echo "$1"; exit 3\n')
+        self.assertEqual((rc, log), (3, "-S\n"))
+
+    def test_its_time_is_limited_with_all_that_it_started(self):
+        rc, log, seconds = self.build('sleep 61 & echo $!; wait\n', 1)
+        self.assertEqual(rc, 124)
+        self.assertLess(seconds, 10)
+        until = time.monotonic() + 10
+        while alive(log.split()[0]) and time.monotonic() < until:
+            time.sleep(0.05)
+        self.assertFalse(alive(log.split()[0]))
+
+
 class Writing(unittest.TestCase):
     def test_incomplete_figures_are_no_end(self):
         out = pathlib.Path(tempfile.mkdtemp())
-        results = {"machine": {"device": "none"}, "command": "run", "steps": {
-            name: {"status": "failed", "seconds": 1, "figures": {"broken": "off"}} for name in steps.STEPS}}
+        results = {"steps": {name: {"status": "failed", "seconds": 1, "machine": {"device": "none"}, "command": "run",
+                                    "figures": {"broken": "off"}} for name in steps.STEPS}}
         steps.write(out, results)
         self.assertIn("figures are incomplete", (out / "summary.md").read_text())
         self.assertEqual(json.loads((out / "results.json").read_text()), results)
