@@ -48,7 +48,8 @@ static void try_strategies(ebb_candidates_t *c)
 typedef struct search {
     ebb_candidates_t *candidates;
     ebb_improver_t improver;
-    uint8_t order[FLAVOURS]; /* the tastes, the one that was best last first */
+    uint8_t order[FLAVOURS]; /* [count] the tastes that are allowed, the one that was best last first */
+    unsigned count;
     uint32_t level;
 } search_t;
 
@@ -78,7 +79,7 @@ static bool has_its_turn(const search_t *s, unsigned place, uint32_t target, uin
 {
     enum { ALL = 8 };
     const unsigned lately = walks / 2 - walks / 8;
-    return place < lately || place == lately + s->level % (FLAVOURS - lately) ||
+    return place < lately || (s->count > lately && place == lately + s->level % (s->count - lately)) ||
            (walks == MANY && s->level % ALL == 0) ||
            (place < 2 * walks && !ebb_candidates_best(s->candidates, target));
 }
@@ -87,17 +88,15 @@ static bool has_its_turn(const search_t *s, unsigned place, uint32_t target, uin
 static void search_level(search_t *s, uint32_t target, uint32_t walks)
 {
     ebb_candidates_t *c = s->candidates;
-    const ebb_plan_request_t *r = c->model.request;
     const uint64_t step = c->model.begin_ns[c->model.trace->operation_count];
     const uint32_t tries = c->tries;
     unsigned winner = FLAVOURS;
     ebb_taste_t best = {0};
     uint64_t least = UINT64_MAX;
-    for (unsigned i = 0; i < FLAVOURS; i++) {
-        const ebb_taste_t taste = taste_of(s, i, target);
-        if ((taste.offload && !r->offload) || (taste.recompute && !r->recompute) ||
-            !has_its_turn(s, i, target, walks))
+    for (unsigned i = 0; i < s->count; i++) {
+        if (!has_its_turn(s, i, target, walks))
             continue;
+        const ebb_taste_t taste = taste_of(s, i, target);
         const uint64_t ns = ebb_candidates_try(c, &taste);
         if (ns <= step + 1)
             return;
@@ -151,12 +150,14 @@ static void search(ebb_candidates_t *c, uint32_t peak)
     const uint32_t lowest = m->widest_chunks < peak ? m->widest_chunks : peak;
     uint32_t walks = WORK / (m->trace->operation_count + 1);
     walks = walks < FEWEST ? FEWEST : walks > MOST ? MOST : walks;
-    if (walks > FEWEST + m->trace->operation_count) /* a short step has no more to try */
-        walks = FEWEST + m->trace->operation_count;
+    if (walks > FEWEST + 4 * m->trace->operation_count) /* a short step has no more to try */
+        walks = FEWEST + 4 * m->trace->operation_count;
     const uint32_t of_each = m->trace->operation_count <= LONG_STEP ? MANY : FEW, levels = walks / of_each;
     search_t s = {.candidates = c};
     for (uint8_t i = 0; i < FLAVOURS; i++)
-        s.order[i] = i;
+        if ((m->request->offload || !flavours[i].offload) &&
+            (m->request->recompute || !flavours[i].recompute))
+            s.order[s.count++] = i;
     if (!ebb_improver_begin(&s.improver, c))
         return;
     search_levels(&s, lowest, (peak - lowest) / levels + 1, peak, of_each);
