@@ -14,7 +14,7 @@ enum { LONGEST_PREFIX = 64 };
 /* So far nothing has been allocated, and the plan has done nothing: as the last step has left it. */
 static bool is_untouched(void)
 {
-    return !D.living && !D.late && !D.next_action && !D.strays && !D.stray_count &&
+    return !D.refuted && !D.living && !D.late && !D.next_action && !D.strays && !D.stray_count &&
            D.next_birth == ebb_first_birth(0) && D.cursor <= LONGEST_PREFIX;
 }
 
@@ -61,9 +61,13 @@ static bool could_go_on(const drive_t *d, const ebb_request_t *q, const ebb_oper
 static bool go_on_with(unsigned slot)
 {
     drive_t *last = ebb_driven, *next = ebb_share_drive(slot);
-    const uint32_t at = ebb_is_between_steps() ? 0 : D.cursor;
+    const uint32_t before = D.cursor, at = ebb_is_between_steps() ? 0 : before;
     D.cursor = D.trace->operation_count;
-    if (!ebb_drive_change(slot) || !ebb_drive_begin_step())
+    if (!ebb_drive_change(slot)) {
+        last->cursor = before;
+        return false;
+    }
+    if (!ebb_drive_begin_step())
         return false;
     D.cursor = at;
     for (uint32_t i = 0; i < at; i++) {

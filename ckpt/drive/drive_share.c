@@ -244,8 +244,10 @@ static bool bind_rest(bool *taken)
             if (next == known && (!ebb_heap_make_room(1) || ebb_chunks_take(1, &chunk)))
                 return false;
             D.pool[c] = next < known ? next++ : ebb_share_add_chunk(chunk);
-            if (D.pool[c] == EBB_TRACE_NEVER)
+            if (D.pool[c] == EBB_TRACE_NEVER) {
+                ebb_chunks_give(1, &chunk);
                 return false;
+            }
         }
         D.chunk[c] = share.chunk[D.pool[c]];
     }

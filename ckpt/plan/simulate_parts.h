@@ -39,7 +39,7 @@ typedef struct ebb_copy {
 typedef struct ebb_way {
     ebb_copy_t *copy; /* in the order of issue */
     uint32_t first, count;
-    ebb_copy_t own; /* a copy of the program's: it goes first as soon as the way is free */
+    ebb_copy_t own; /* a copy of the program's: behind what was issued before it */
     ebb_copy_t *at; /* what runs; NULL: nothing */
     double free;    /* since then, if nothing runs */
 } ebb_way_t;
