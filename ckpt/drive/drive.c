@@ -110,10 +110,7 @@ static ebb_status_t issue_copy(uint32_t index)
 
 uint32_t ebb_replay_place(const ebb_action_t *a, uint32_t buffer)
 {
-    for (uint32_t i = 0; a && i < a->redirect_count; i++)
-        if (D.plan->redirect[a->first_redirect + i].buffer == buffer)
-            return ebb_place_now(D.plan->redirect[a->first_redirect + i].place);
-    return D.at[buffer];
+    return ebb_place_now(ebb_plan_place(D.plan, a, buffer));
 }
 
 /* Where a replay's pointers lead: redirected ones, and those to large buffers, to a place; those to small ones as they did. */

@@ -2,14 +2,6 @@
 
 #include <stdlib.h>
 
-static bool is_redirected(const ebb_plan_t *p, const ebb_action_t *a, uint32_t buffer)
-{
-    for (uint32_t i = 0; i < a->redirect_count; i++)
-        if (p->redirect[a->first_redirect + i].buffer == buffer)
-            return true;
-    return false;
-}
-
 uint32_t *ebb_plan_completions(const ebb_plan_t *p, const ebb_trace_t *t)
 {
     uint32_t *out = malloc(((size_t)p->action_count + 1) * sizeof *out);
@@ -26,7 +18,7 @@ uint32_t *ebb_plan_completions(const ebb_plan_t *p, const ebb_trace_t *t)
         const ebb_trace_operation_t *o = &t->operation[a->operation];
         for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++) {
             const uint32_t b = t->access[k].buffer;
-            if (t->access[k].mode != EBB_READS && open[b] != EBB_TRACE_NEVER && !is_redirected(p, a, b))
+            if (t->access[k].mode != EBB_READS && open[b] != EBB_TRACE_NEVER && ebb_plan_place(p, a, b) == b)
                 out[open[b]] = i;
         }
     }

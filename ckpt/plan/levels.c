@@ -66,20 +66,13 @@ static void touch(levels_t *l, uint32_t place, ebb_mode_t mode, const ebb_span_t
     u->last = by->end_ns > u->last ? by->end_ns : u->last;
 }
 
-static uint32_t place_of(const levels_t *l, const ebb_action_t *replay, uint32_t buffer)
-{
-    for (uint32_t i = 0; replay && i < replay->redirect_count; i++)
-        if (l->plan->redirect[replay->first_redirect + i].buffer == buffer)
-            return l->plan->redirect[replay->first_redirect + i].place;
-    return buffer;
-}
-
 static void touch_all(levels_t *l, uint32_t operation, const ebb_action_t *replay, const ebb_span_t *by)
 {
     const ebb_trace_operation_t *o = &l->trace->operation[operation];
     for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++)
         if (ebb_trace_is_first(l->trace, operation, k))
-            touch(l, place_of(l, replay, l->trace->access[k].buffer), l->trace->access[k].mode, by);
+            touch(l, ebb_plan_place(l->plan, replay, l->trace->access[k].buffer), l->trace->access[k].mode,
+                  by);
 }
 
 static void follow_span(levels_t *l, const ebb_span_t *s)

@@ -133,6 +133,15 @@ bool ebb_plan_add_chunk(ebb_plan_t *plan, ebb_place_t *place, uint32_t chunk);
 bool ebb_plan_add_wait(ebb_plan_t *plan, ebb_action_t *action, uint32_t other);
 bool ebb_plan_add_redirect(ebb_plan_t *plan, ebb_action_t *action, uint32_t buffer, uint32_t place);
 
+/* Where a replay finds a buffer: where a redirection says, else in its own place. NULL: the operation itself. */
+static inline uint32_t ebb_plan_place(const ebb_plan_t *plan, const ebb_action_t *replay, uint32_t buffer)
+{
+    for (uint32_t i = 0; replay && i < replay->redirect_count; i++)
+        if (plan->redirect[replay->first_redirect + i].buffer == buffer)
+            return plan->redirect[replay->first_redirect + i].place;
+    return buffer;
+}
+
 /* How many of the program's streams a plan for this trace knows: 0 .. n - 1. One, if all operations are on stream 0. More than
  * EBB_PLAN_STREAMS: there is no plan for it. */
 uint32_t ebb_plan_streams(const ebb_trace_t *trace);

@@ -19,12 +19,9 @@ static void price_replay(ebb_action_price_t *price, const ebb_plan_t *p, const e
     const ebb_trace_operation_t *o = &t->operation[a->operation];
     *price = (ebb_action_price_t){.replay_ns = (double)o->duration_ns, .calls = 1};
     for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++) {
-        uint32_t place = t->access[k].buffer;
         if (t->access[k].mode != EBB_REPLACES || !ebb_trace_is_first(t, a->operation, k))
             continue;
-        for (uint32_t i = 0; i < a->redirect_count; i++)
-            if (p->redirect[a->first_redirect + i].buffer == t->access[k].buffer)
-                place = p->redirect[a->first_redirect + i].place;
+        const uint32_t place = ebb_plan_place(p, a, t->access[k].buffer);
         if (!p->place[place].chunk_count || first_touch[t->access[k].buffer] == a->operation)
             continue;
         price->replay_ns += at_rate(h->zero_ns, p->place[place].bytes, h->zero_bytes_per_ns);

@@ -248,12 +248,6 @@ static void hand_blocks_over(emitter_t *e)
     free(fetch);
 }
 
-static int by_number(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return x < y ? -1 : x > y;
-}
-
 static void find_joins(emitter_t *e)
 {
     const ebb_schedule_t *s = e->schedule;
@@ -277,7 +271,7 @@ static void emit_waits_and_joins(emitter_t *e)
     for (uint32_t i = 0; i < e->wait_count; i++)
         e->wait[i] = (uint64_t)e->action_of[e->wait[i] >> 32] << 32 | e->action_of[(uint32_t)e->wait[i]];
     if (e->wait_count)
-        qsort(e->wait, e->wait_count, sizeof *e->wait, by_number);
+        qsort(e->wait, e->wait_count, sizeof *e->wait, ebb_by_number);
     for (uint32_t i = 0; i < e->wait_count; i++)
         if (!i || e->wait[i] != e->wait[i - 1])
             e->failed |=

@@ -80,12 +80,6 @@ static void keep_over_the_end(keep_t *k, ebb_stay_t *from, ebb_stay_t *to, uint3
     from->last = s->event_count - 1;
 }
 
-static int by_number(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return x < y ? -1 : x > y;
-}
-
 static void keep(keep_t *k)
 {
     ebb_schedule_t *s = k->schedule;
@@ -94,7 +88,7 @@ static void keep(keep_t *k)
     for (uint32_t i = 0; i < s->stay_count; i++)
         if (s->stay[i].evict != EBB_NONE)
             k->order[count++] = (uint64_t)(UINT32_MAX - chunks_of(k, i)) << 32 | i;
-    qsort(k->order, count, sizeof *k->order, by_number);
+    qsort(k->order, count, sizeof *k->order, ebb_by_number);
     for (uint32_t i = 0; i < count; i++) {
         const uint32_t index = (uint32_t)k->order[i], next = k->next[index], place = s->stay[index].place;
         if (next != EBB_NONE)

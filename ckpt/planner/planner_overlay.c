@@ -63,8 +63,9 @@ uint32_t ebb_schedule_peak(const ebb_schedule_t *s, const ebb_model_t *m)
     uint32_t *used = ebb_schedule_profile(s, m), peak = 0;
     for (uint32_t i = 0; used && i < s->event_count; i++)
         peak = used[i] > peak ? used[i] : peak;
+    const bool known = used;
     free(used);
-    return used ? peak : EBB_NONE;
+    return known ? peak : EBB_NONE;
 }
 
 /* ---- blocks ---- */

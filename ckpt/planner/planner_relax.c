@@ -58,12 +58,6 @@ static bool take(relax_t *r, const ebb_stay_t *stay, uint32_t position)
     return true;
 }
 
-static int by_number(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return x < y ? -1 : x > y;
-}
-
 /* Stays whose evict, or fetch, is set, by the position of that move: the moves' positions order them. How many. */
 static uint32_t list_copies(relax_t *r, bool fetches)
 {
@@ -74,7 +68,7 @@ static uint32_t list_copies(relax_t *r, bool fetches)
         if (move != EBB_NONE)
             r->key[count++] = (uint64_t)(fetches ? s->stay[i].begin : s->move[move].position) << 32 | i;
     }
-    qsort(r->key, count, sizeof *r->key, by_number);
+    qsort(r->key, count, sizeof *r->key, ebb_by_number);
     return count;
 }
 

@@ -108,6 +108,13 @@ ebb_plan_t *ebb_schedule_emit(const ebb_schedule_t *schedule, const ebb_overlay_
 
 void ebb_schedule_delete(ebb_schedule_t *schedule);
 
+/* For qsort: keys of 64 bits, the smallest first. */
+static inline int ebb_by_number(const void *a, const void *b)
+{
+    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
 static inline uint32_t ebb_place_chunks(const ebb_schedule_t *s, const ebb_model_t *m, uint32_t place)
 {
     uint32_t buffers = m->trace->buffer_count;

@@ -53,14 +53,6 @@ static deed_t *deed_at(const finder_t *f, uint32_t place, uint32_t point)
 
 /* ---- what the plan does ---- */
 
-static bool is_redirected(const ebb_plan_t *p, const ebb_action_t *a, uint32_t buffer)
-{
-    for (uint32_t i = 0; i < a->redirect_count; i++)
-        if (p->redirect[a->first_redirect + i].buffer == buffer)
-            return p->redirect[a->first_redirect + i].place != buffer;
-    return false;
-}
-
 /* The k-th dropped gap that a replay rebuilds, or NULL. */
 static deed_t *rebuilt_by(const finder_t *f, const ebb_action_t *a, uint32_t k)
 {
@@ -68,7 +60,7 @@ static deed_t *rebuilt_by(const finder_t *f, const ebb_action_t *a, uint32_t k)
     for (uint32_t i = o->first_access; i < o->first_access + o->access_count; i++) {
         const ebb_trace_access_t *x = &f->trace->access[i];
         if (x->mode == EBB_READS || !ebb_trace_is_first(f->trace, a->operation, i) ||
-            is_redirected(f->plan, a, x->buffer))
+            ebb_plan_place(f->plan, a, x->buffer) != x->buffer)
             continue;
         deed_t *d = deed_at(f, x->buffer, a->point);
         if (d && d->discarded && !k--)
