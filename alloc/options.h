@@ -42,8 +42,9 @@
     X(EBB_RECOMPUTE_MAX_COST, NUMBER, recompute_max_cost, "0", 0, 1000000,                                   \
       "percent of its transfer both ways that recomputing a buffer may take; 0: no limit")                   \
     X(EBB_LINK, BYTES, link, "0", 0, INT64_MAX, "bytes per second between device and host; 0: measure")      \
-    X(EBB_VERIFY, NUMBER, verify, "1", 0, INT64_MAX,                                                         \
-      "compare what is recomputed in one of so many steps; 0: only in the first two")                        \
+    X(EBB_VERIFY, NUMBER, verify, "10", 0, INT64_MAX,                                                        \
+      "compare each recomputed content in one of so many steps, a share of them in every step; 1: all in "   \
+      "every step; 0: only in the first two")                                                                \
     X(EBB_ON_MISMATCH, WORD, on_mismatch, "fail", 0, 0,                                                      \
       "fail, warn: when a recomputed buffer has other bits and no copy of it is left")                       \
     X(EBB_IPC, SWITCH, ipc, "0", 0, 1,                                                                       \

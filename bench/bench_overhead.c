@@ -9,7 +9,7 @@
  * Every plan is proven by the checker, then simulated; its time is compared with that of the operations alone. All but
  * the rates is as on the computed clock (softgpu/driver/profile.h): copies slow operations down by the link's share of the memory's
  * rate, each way of the link is slower while both are in use, copies, memsets and launches have latencies, and a call of the driver takes the
- * host its time. What is recomputed is compared in every step, as EBB_VERIFY=1 has it; in one of N with BENCH_VERIFY=N, in none with 0.
+ * host its time. Each recomputed content is compared in one of ten steps, EBB_VERIFY's default; in one of N with BENCH_VERIFY=N, in none with 0.
  * BENCH_POLICY: that policy only. Exit code 1: a plan did not pass.
  */
 #include <inttypes.h>
@@ -152,7 +152,7 @@ static bool measure_keep(bench_t *b)
 static ebb_hardware_t hardware(double link, double memory)
 {
     const char *verify = getenv("BENCH_VERIFY");
-    const double steps = verify ? atof(verify) : 1;
+    const double steps = verify ? atof(verify) : 10;
     return (ebb_hardware_t){.out_bytes_per_ns = link,
                             .in_bytes_per_ns = link,
                             .out_ns = 1500,

@@ -105,7 +105,7 @@ while IFS='|' read -r model batch bytes flags; do
         [ $plan = 1 ] || continue
         echo "planning $model on $gpu" >&2
         "$build/bin/bench_overhead" "$merged" "$link" "$memory" >"$work/$name.$gpu.plans.json"
-        BENCH_VERIFY=0 BENCH_POLICY=auto "$build/bin/bench_overhead" "$merged" "$link" "$memory" >"$work/$name.$gpu.unverified.json"
+        BENCH_VERIFY=1 BENCH_POLICY=auto "$build/bin/bench_overhead" "$merged" "$link" "$memory" >"$work/$name.$gpu.verified.json"
     done <<<"$GPUS"
 done <<<"$MODELS"
 

@@ -84,15 +84,17 @@ typedef struct drive {
 
     ebb_hashes_t *hashes; /* slots 2i and 2i + 1 are buffer slot_of[i]'s: before and after */
     unsigned hash_slots;
-    uint32_t *slot_of;     /* [buffers] */
-    ebb_buffer_t *verdict; /* device [2, MOST_CHECKS]: per check, by step in turns: is it different? */
-    uint32_t *arrived;     /* pinned, the same */
+    uint32_t *slot_of; /* [buffers] */
+    ebb_buffer_t *
+        verdict; /* device [2, MOST_VERDICTS]: of those compared in a step, by step in turns: is it different? */
+    uint32_t *arrived; /* pinned, the same */
     CUevent fetched[2];
     bool *pending[2]; /* [checks] verdicts that are on their way */
     check_t *check;
     uint32_t *check_at; /* [actions]: the check that begins or ends there; NEVER: none */
     uint32_t check_count;
-    bool refuted; /* see ebb_drive_refuted */
+    uint64_t check_every; /* in one of so many steps is each compared, after the first ones; 0: in none */
+    bool refuted;         /* see ebb_drive_refuted */
     ebb_drive_pace_t pace;
 
     ebb_step_clock_t clock;    /* of all drives in this slot */

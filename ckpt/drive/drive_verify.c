@@ -6,6 +6,9 @@
  * keeps a copy as far as there is memory for it: the copy is put back, and nothing is lost. Later the hashes
  * of a step are fetched when it ends and compared when they have arrived: the program is told
  * (EBB_ON_MISMATCH). Either way the operation may not be replayed any more.
+ *
+ * With EBB_VERIFY=N every content is compared in one of N steps, others in each: all steps cost the same, and what a
+ * function of many operations does wrong is seen in nearly every step.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -21,11 +24,11 @@
 
 #define D ebb_drive
 
-enum { FIRST_STEPS = 2, MOST_CHECKS = 4096 };
+enum { FIRST_STEPS = 2, MOST_VERDICTS = 4096 };
 
 bool ebb_verify_prepare(drive_t *d, const ebb_trace_t *trace)
 {
-    const size_t bytes = 2 * MOST_CHECKS * sizeof *d->arrived;
+    const size_t bytes = 2 * MOST_VERDICTS * sizeof *d->arrived;
     unsigned slots = 0;
     for (uint32_t i = 0; i < trace->buffer_count; i++)
         slots += ebb_is_large(&trace->buffer[i]) ? 2 : 0;
@@ -58,19 +61,24 @@ static bool allocate(void)
     return true;
 }
 
-/* False: more than can be compared; what cannot be is not recomputed. */
-static bool list_checks(const uint32_t *completion)
+/* All, in steps one after the other, if their verdicts have no room in one. */
+static uint64_t steps_for_all(void)
+{
+    const uint64_t least = (D.check_count + MOST_VERDICTS - 1) / MOST_VERDICTS;
+    const uint64_t wanted = (uint64_t)ebb_options.verify;
+    return wanted && wanted < least ? least : wanted;
+}
+
+static void list_checks(const uint32_t *completion)
 {
     for (uint32_t i = 0; i < D.plan->action_count; i++) {
         const uint32_t last = completion[i];
         if (last == EBB_TRACE_NEVER)
             continue;
-        if (D.check_count == MOST_CHECKS)
-            return false;
         D.check[D.check_count] = (check_t){.discard = i, .last_replay = last, .next = D.check_at[last]};
         D.check_at[i] = D.check_at[last] = D.check_count++;
     }
-    return true;
+    D.check_every = steps_for_all();
 }
 
 bool ebb_verify_set_up(void)
@@ -78,10 +86,10 @@ bool ebb_verify_set_up(void)
     if (!ebb_verify_prepare(&D, D.trace) || !allocate())
         return false;
     uint32_t *completion = ebb_plan_completions(D.plan, D.trace);
-    const bool good = completion && list_checks(completion);
-    free(completion);
-    if (!good)
+    if (!completion)
         return false;
+    list_checks(completion);
+    free(completion);
     for (int i = 0; i < 2 && D.check_count; i++)
         if (ebb_driver.cuEventCreate(&D.fetched[i], CU_EVENT_DISABLE_TIMING))
             return false;
@@ -164,14 +172,15 @@ static void compare_now(check_t *c)
 
 /* ---- later ones: when the hashes have arrived ---- */
 
-static bool is_checked(void)
+static bool is_checked(uint32_t check)
 {
-    return ebb_verify_is_first() || (ebb_options.verify && D.step % (uint64_t)ebb_options.verify == 0);
+    return ebb_verify_is_first() || ebb_is_compared(D.step, check, D.check_every);
 }
 
+/* Of those that are compared in one step, no two have the same. */
 static size_t verdict_at(unsigned turn, uint32_t check)
 {
-    return (size_t)turn * MOST_CHECKS + check;
+    return (size_t)turn * MOST_VERDICTS + check / D.check_every;
 }
 
 static void compare_arrived(unsigned turn)
@@ -191,7 +200,8 @@ static void compare_arrived(unsigned turn)
 static ebb_status_t fetch_verdicts(unsigned turn)
 {
     ebb_stream_t *out = ebb_copy_stream(EBB_OUT);
-    size_t first = verdict_at(turn, 0), bytes = D.check_count * sizeof *D.arrived;
+    const size_t first = verdict_at(turn, 0);
+    const size_t bytes = (verdict_at(turn, D.check_count - 1) - first + 1) * sizeof *D.arrived;
     if (!out)
         return CUDA_ERROR_OUT_OF_MEMORY;
     CUstream stream = ebb_stream_handle(out);
@@ -274,7 +284,7 @@ void ebb_verify_tear_down(void)
 void ebb_verify_discard(uint32_t action)
 {
     check_t *c = D.check_at[action] != EBB_TRACE_NEVER ? &D.check[D.check_at[action]] : NULL;
-    if (!c || !is_checked() || ebb_guard_open(ebb_place_now(place_of(c))))
+    if (!c || !is_checked(D.check_at[action]) || ebb_guard_open(ebb_place_now(place_of(c))))
         return;
     c->begun = !ebb_streams_gather(own_stream()) && !hash_place(c, false);
     if (c->begun && ebb_verify_is_first())

@@ -224,7 +224,7 @@ ebb_mark_t ebb_recheck_dropping(ebb_buffer_t *b, uint32_t id, uint32_t operation
 {
     const bool trial = F.learned->passed[operation] < TRIALS;
     *keep_copy = trial;
-    if (!trial && (!ebb_options.verify || F.step % (uint64_t)ebb_options.verify))
+    if (!trial && !ebb_is_compared(F.step, operation, (uint64_t)ebb_options.verify))
         return (ebb_mark_t){0};
     check_t *c = take();
     if (!c || hash_dropped(c, b, ready)) {

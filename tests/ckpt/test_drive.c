@@ -258,13 +258,37 @@ static void write_that_was_never_seen_is_noticed(void **state)
     assert_same(&without, &with, "flag in the first driven step");
     print_message("%.0f mismatches, %.0f steps driven\n", s.mismatches, s.driven);
     assert_true(s.mismatches > 0);
-    with = loop_under_ebb(TIGHT "EBB_OFFLOAD=0", "steps=28 flag=20", &s); /* long after */
+    with = loop_under_ebb(TIGHT "EBB_OFFLOAD=0 EBB_VERIFY=1", "steps=28 flag=20", &s); /* long after */
     assert_int_equal(WEXITSTATUS(with.status), 3);
     assert_non_null(strstr(with.log, "other bits")); /* noticed in the step, or when the plan is left */
     assert_non_null(strstr(with.log, "cudaErrorLaunchFailure"));
     with = loop_under_ebb(TIGHT "EBB_RECOMPUTE=0", "steps=28 flag=20", &s);
     without = loop_run("", "steps=28 flag=20");
     assert_same(&without, &with, "offloaded only");
+}
+
+/* By default each step compares its share: what goes on giving other bits is noticed within ten steps. */
+static void lasting_mismatch_is_noticed_by_steps_that_compare_a_share(void **state)
+{
+    (void)state;
+    double verified[2];
+    for (int i = 0; i < 2; i++) {
+        loop_statistics_t s;
+        const char *settings = i ? TIGHT "EBB_OFFLOAD=0 EBB_VERIFY=1" : TIGHT "EBB_OFFLOAD=0";
+        program_run_t with = loop_under_ebb(settings, "steps=40", &s);
+        assert_int_equal(with.status, 0);
+        verified[i] = s.verified;
+    }
+    print_message("compared: %.0f, in every step %.0f\n", verified[0], verified[1]);
+    assert_true(verified[0] > 0 && 3 * verified[0] < verified[1]);
+    for (int flag = 20; flag < 30; flag += 3) {
+        char arguments[64];
+        loop_statistics_t s;
+        snprintf(arguments, sizeof arguments, "steps=%d flag=%d", flag + 14, flag);
+        program_run_t with = loop_under_ebb(TIGHT "EBB_OFFLOAD=0", arguments, &s);
+        assert_int_equal(WEXITSTATUS(with.status), 3);
+        assert_non_null(strstr(with.log, "other bits"));
+    }
 }
 
 /* Both at once: whatever is rebuilt when the plan is left is compared as well. */
@@ -276,7 +300,7 @@ static void leaving_with_unseen_writes_is_never_silently_wrong(void **state)
         loop_statistics_t s;
         snprintf(arguments, sizeof arguments, "steps=34 flag=%d deviate=%d", 16 + 2 * seed, seed);
         program_run_t without = loop_run("", arguments);
-        program_run_t with = loop_under_ebb(TIGHT "EBB_OFFLOAD=0", arguments, &s);
+        program_run_t with = loop_under_ebb(TIGHT "EBB_OFFLOAD=0 EBB_VERIFY=1", arguments, &s);
         print_message("%s: exit code %d, %.0f steps driven, %.0f mismatches, %.0f contents rebuilt\n",
                       arguments, WEXITSTATUS(with.status), s.driven, s.mismatches, s.rebuilt);
         assert_true(s.driven > 0);
@@ -371,6 +395,7 @@ int main(void)
         cmocka_unit_test(copies_that_come_late_lead_to_a_new_plan),
         cmocka_unit_test(memory_that_is_taken_away_leads_to_a_new_plan),
         cmocka_unit_test(write_that_was_never_seen_is_noticed),
+        cmocka_unit_test(lasting_mismatch_is_noticed_by_steps_that_compare_a_share),
         cmocka_unit_test(leaving_with_unseen_writes_is_never_silently_wrong),
         cmocka_unit_test(launch_with_a_table_of_pointers_is_not_replayed),
         cmocka_unit_test(budget_below_the_device_is_kept_to),

@@ -126,7 +126,7 @@ static void writes_that_were_never_seen_are_noticed(void **state)
     (void)state;
     statistics_t s;
     const program_run_t without = run("", "steps=20 flag=15");
-    const program_run_t with = run_under_ebb("EBB_OFFLOAD=0", "steps=20 flag=15", &s);
+    const program_run_t with = run_under_ebb("EBB_OFFLOAD=0 EBB_VERIFY=1", "steps=20 flag=15", &s);
     print_message("exit code %d, %.0f mismatches\n", WEXITSTATUS(with.status), s.mismatches);
     assert_true(s.mismatches > 0);
     assert_non_null(strstr(with.log, "has other bits"));
