@@ -88,7 +88,9 @@ static void write_head(const writer_t *w)
     put(w, "out_bytes_per_s", (double)(uint64_t)(h->out_bytes_per_ns * 1e9));
     next(w);
     put(w, "in_bytes_per_s", (double)(uint64_t)(h->in_bytes_per_ns * 1e9));
-    fprintf(w->out, ",\"assumed\":%s},\n", r->in.hardware_assumed ? "true" : "false");
+    fprintf(w->out, ",\"assumed\":%s},", r->in.hardware_assumed ? "true" : "false");
+    put(w, "compared_share", h->checked);
+    fputs(",\n", w->out);
 }
 
 static void write_prediction(const writer_t *w)

@@ -291,6 +291,7 @@ static void run_ends_with_a_report(void **state)
     SAYS("\"planned\":true");
     SAYS("\"policy\":\"auto\"");
     SAYS("\"assumed\":false");
+    SAYS("\"compared_share\":0.1,");
     assert_null(strstr(text, "\"steps_driven\":0,"));
     assert_int_equal(sh("cd /tmp && grep -c '</html>' ebb-tool-report.html"), 0);
     assert_int_equal(sh("cd /tmp && mv ebb-tool-report.trace ebb-tool-report.moved; $EBB report "
