@@ -78,7 +78,8 @@ function(cuda_every_architecture target)
       set(output ${CMAKE_CURRENT_BINARY_DIR}/architectures/${name}.${generation})
       add_custom_command(OUTPUT ${output}
         COMMAND ${CMAKE_COMMAND} -E make_directory ${CMAKE_CURRENT_BINARY_DIR}/architectures
-        COMMAND ${CUDAToolkit_NVCC_EXECUTABLE} ${EBB_NVCC_FLAGS} -gencode=arch=compute_${generation},code=[${code}] -fatbin
+        COMMAND ${CUDAToolkit_NVCC_EXECUTABLE} ${EBB_NVCC_FLAGS} --Ofast-compile=max
+                -gencode=arch=compute_${generation},code=[${code}] -fatbin
                 -ccbin ${CMAKE_CXX_COMPILER} -I ${PROJECT_SOURCE_DIR}/softgpu/include -MD -MF ${output}.d ${source} -o ${output}
         DEPENDS ${source} DEPFILE ${output}.d
         COMMENT "nvcc ${name} for ${code}" VERBATIM)
