@@ -18,12 +18,20 @@ ebb_arena_t ebb_arena;
 
 ebb_status_t ebb_arena_reserve(size_t device_bytes)
 {
-    /* Many times the devices' size: ranges of evicted buffers keep their addresses. */
+    /* Many times the devices' size: ranges of evicted buffers keep their addresses. A process whose address space is limited gets
+     * along with less. */
     size_t bytes = device_bytes * 16;
     if (bytes < (size_t)64 << 30)
         bytes = (size_t)64 << 30;
-    bytes = bytes / EBB_CHUNK_BYTES * EBB_CHUNK_BYTES;
-    EBB_DRIVER(cuMemAddressReserve, bytes, (&ebb_arena.base, bytes, EBB_CHUNK_BYTES, 0, 0));
+    CUresult result;
+    for (;; bytes /= 2) {
+        bytes = bytes / EBB_CHUNK_BYTES * EBB_CHUNK_BYTES;
+        result = ebb_driver.cuMemAddressReserve(&ebb_arena.base, bytes, EBB_CHUNK_BYTES, 0, 0);
+        if (!result)
+            break;
+        if (bytes / 4 < device_bytes)
+            return ebb_fail((ebb_status_t)result, "cuMemAddressReserve", bytes);
+    }
     ebb_arena.slots = bytes / EBB_CHUNK_BYTES;
     ebb_arena.range = calloc(ebb_arena.slots, sizeof *ebb_arena.range);
     if (ebb_arena.range)

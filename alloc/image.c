@@ -14,10 +14,62 @@ static ebb_image_variables_t worse(ebb_image_variables_t a, ebb_image_variables_
     return a > b ? a : b;
 }
 
-/* Literals of printf and assert. */
-static bool is_literal(const char *name)
+/* ---- variables that no kernel writes ---- */
+
+static bool begins(const char *name, const char *with)
 {
-    return !strncmp(name, "$str", 4) || !strncmp(name, "__unnamed_", 10);
+    return !strncmp(name, with, strlen(with));
+}
+
+/* The next part of a nested name as the Itanium C++ ABI mangles it: a length and so many characters. */
+static bool next_part(const char **at, const char **part, size_t *length)
+{
+    char *behind;
+    if (**at < '1' || **at > '9')
+        return false;
+    *length = strtoul(*at, &behind, 10);
+    *part = behind;
+    if (strnlen(behind, *length) < *length)
+        return false;
+    *at = behind + *length;
+    return true;
+}
+
+static bool is_part(const char *part, size_t length, const char *name)
+{
+    return length == strlen(name) && !memcmp(part, name, length);
+}
+
+/* Objects of empty classes in the namespaces of NVIDIA's headers (thrust::seq, cuda::std::ranges::begin): whatever includes these has
+ * dozens, and has them in the image whether or not anything uses them. */
+static bool is_empty_object(const char *name, size_t bytes)
+{
+    const char *part;
+    size_t length;
+    if (bytes != 1 || !begins(name, "_ZN"))
+        return false;
+    name += 3;
+    bool named = next_part(&name, &part, &length);
+    if (named && begins(part, "_INTERNAL_")) /* where nvcc puts what has no linkage */
+        named = next_part(&name, &part, &length);
+    if (!named)
+        return false;
+    if (is_part(part, length, "cuda"))
+        return next_part(&name, &part, &length) && is_part(part, length, "std");
+    return is_part(part, length, "thrust") || is_part(part, length, "cub") || is_part(part, length, "cute");
+}
+
+/* Tables of CUDA's mathematical functions and of cuRAND's headers. */
+static bool is_table(const char *name)
+{
+    return begins(name, "__cudart_") || begins(name, "mrg32k3aM") || begins(name, "precalc_xorwow_");
+}
+
+bool ebb_image_is_constant(const char *name, size_t bytes)
+{
+    /* The first two: literals of printf and assert. */
+    return begins(name, "$str") || begins(name, "__unnamed_") || is_table(name) ||
+           is_empty_object(name, bytes);
 }
 
 /* ---- cubins ---- */
@@ -63,8 +115,8 @@ static const char *string_of(const elf_t *e, unsigned table, uint32_t offset)
     return memchr(text, 0, s->sh_size - offset) ? text : NULL;
 }
 
-/* Whether everything in section `index` is a literal. */
-static bool holds_literals(const elf_t *e, unsigned index)
+/* Whether everything in section `index` is constant. */
+static bool holds_constants(const elf_t *e, unsigned index)
 {
     unsigned seen = 0;
     for (unsigned i = 0; i < e->count; i++) {
@@ -76,7 +128,7 @@ static bool holds_literals(const elf_t *e, unsigned index)
             if (symbol[k].st_shndx != index || ELF64_ST_TYPE(symbol[k].st_info) == STT_SECTION)
                 continue;
             const char *name = string_of(e, s->sh_link, symbol[k].st_name);
-            if (!name || !is_literal(name))
+            if (!name || !ebb_image_is_constant(name, symbol[k].st_size))
                 return false;
             seen++;
         }
@@ -95,7 +147,7 @@ static ebb_image_variables_t look_at_elf(const void *image, size_t bytes)
         if (!name)
             return EBB_IMAGE_UNKNOWN;
         if ((!strcmp(name, ".nv.global") || !strcmp(name, ".nv.global.init")) && e.section[i].sh_size &&
-            !holds_literals(&e, i))
+            !holds_constants(&e, i))
             return EBB_IMAGE_SOME;
     }
     return EBB_IMAGE_NONE;
@@ -103,10 +155,11 @@ static ebb_image_variables_t look_at_elf(const void *image, size_t bytes)
 
 /* ---- PTX ---- */
 
-/* The name in a declaration such as ".global .align 4 .b8 name[12] = {..}": the first word that is no directive and no
- * number. */
-static bool declares_literal(const char *at, const char *end)
+/* The name in a declaration such as ".global .align 4 .b8 name[12] = {..}" is the first word that is no directive and no
+ * number. An empty object is one .b8. */
+static bool declares_constant(const char *at, const char *end)
 {
+    char name[1024]; /* a longer one is a constant's only by its beginning */
     while (at < end) {
         while (at < end && strchr(" \t\n", *at))
             at++;
@@ -115,10 +168,12 @@ static bool declares_literal(const char *at, const char *end)
             at++;
         if (at == word)
             return false;
-        char name[16] = "";
-        memcpy(name, word, (size_t)(at - word) < sizeof name ? (size_t)(at - word) : sizeof name - 1);
-        if (name[0] != '.' && (name[0] < '0' || name[0] > '9'))
-            return is_literal(name);
+        if (*word == '.' || (*word >= '0' && *word <= '9'))
+            continue;
+        const size_t length = (size_t)(at - word) < sizeof name ? (size_t)(at - word) : sizeof name - 1;
+        memcpy(name, word, length);
+        name[length] = 0;
+        return ebb_image_is_constant(name, end - at > 3 && !memcmp(at, "[1];", 4));
     }
     return false;
 }
@@ -131,7 +186,7 @@ static ebb_image_variables_t look_at_ptx(const char *text, size_t bytes)
     for (const char *at = text; (at = memmem(at, (size_t)(end - at), word, sizeof word - 1)); at++) {
         const char *behind = at + sizeof word - 1;
         bool declares = (at == text || strchr(" \t\n", at[-1])) && behind < end && strchr(" \t\n", *behind);
-        if (declares && !declares_literal(behind, end))
+        if (declares && !declares_constant(behind, end))
             return EBB_IMAGE_SOME;
     }
     return EBB_IMAGE_NONE;

@@ -7,6 +7,7 @@
 
 #include "arena.h"
 #include "foreign.h"
+#include "image.h"
 #include "intercept.h"
 #include "log.h"
 #include "module.h"
@@ -431,30 +432,37 @@ static CUresult note_range(CUresult result, ebb_foreign_kind_t kind, const CUdev
     return result;
 }
 
+typedef struct look_up {
+    ebb_foreign_kind_t kind;
+    const CUdeviceptr *base;
+    const size_t *bytes;
+    const void *owner;
+    const char *name;
+} look_up_t;
+
 /* A variable that the program looks up it may write, or read what kernels write there: launches of that module are
- * not to be repeated any more. */
-static CUresult look_up(CUresult result, ebb_foreign_kind_t kind, const CUdeviceptr *base,
-                        const size_t *bytes, const void *owner)
+ * not to be repeated any more. (A runtime may look up all variables of what it loads, constants included.) */
+static CUresult looked_up(CUresult result, look_up_t l)
 {
     if (result || !ebb_enter_work())
         return result;
-    if (base && *base)
-        ebb_foreign_add(&(ebb_foreign_t){*base, size_asked(bytes), kind, owner, 0});
-    if (ebb_module_looked_up(owner))
+    if (l.base && *l.base)
+        ebb_foreign_add(&(ebb_foreign_t){*l.base, size_asked(l.bytes), l.kind, l.owner, 0});
+    if (!ebb_image_is_constant(l.name, size_asked(l.bytes)) && ebb_module_looked_up(l.owner))
         ebb_interrupt_all("a variable of a module is looked up");
     ebb_unlock();
     return result;
 }
 
 PLAIN_CALL(cuModuleGetGlobal_v2, (CUdeviceptr * base, size_t *bytes, CUmodule module, const char *name),
-           look_up(EBB_PASS(cuModuleGetGlobal_v2, (base, bytes, module, name)), EBB_FOREIGN_VARIABLE, base,
-                   bytes, module))
+           looked_up(EBB_PASS(cuModuleGetGlobal_v2, (base, bytes, module, name)),
+                     (look_up_t){EBB_FOREIGN_VARIABLE, base, bytes, module, name}))
 PLAIN_CALL(cuLibraryGetGlobal, (CUdeviceptr * base, size_t *bytes, CUlibrary library, const char *name),
-           look_up(EBB_PASS(cuLibraryGetGlobal, (base, bytes, library, name)), EBB_FOREIGN_VARIABLE, base,
-                   bytes, library))
+           looked_up(EBB_PASS(cuLibraryGetGlobal, (base, bytes, library, name)),
+                     (look_up_t){EBB_FOREIGN_VARIABLE, base, bytes, library, name}))
 PLAIN_CALL(cuLibraryGetManaged, (CUdeviceptr * base, size_t *bytes, CUlibrary library, const char *name),
-           look_up(EBB_PASS(cuLibraryGetManaged, (base, bytes, library, name)), EBB_FOREIGN_MANAGED, base,
-                   bytes, library))
+           looked_up(EBB_PASS(cuLibraryGetManaged, (base, bytes, library, name)),
+                     (look_up_t){EBB_FOREIGN_MANAGED, base, bytes, library, name}))
 PLAIN_CALL(cuExternalMemoryGetMappedBuffer,
            (CUdeviceptr * base, CUexternalMemory memory, const CUDA_EXTERNAL_MEMORY_BUFFER_DESC *d),
            note_range(EBB_PASS(cuExternalMemoryGetMappedBuffer, (base, memory, d)), EBB_FOREIGN_IMPORT, base,

@@ -201,10 +201,19 @@ size_t model_mappings(void)
 
 /* ---- the driver's functions ---- */
 
+static size_t address_space;
+
+void model_address_space(size_t bytes)
+{
+    address_space = bytes;
+}
+
 static CUresult CUDAAPI reserve(CUdeviceptr *out, size_t bytes, size_t alignment, CUdeviceptr wanted,
                                 unsigned long long flags)
 {
     (void)alignment, (void)wanted, (void)flags;
+    if (address_space && bytes > address_space)
+        return CUDA_ERROR_OUT_OF_MEMORY;
     m.pages = bytes / EBB_CHUNK_BYTES;
     m.page = calloc(m.pages, sizeof *m.page);
     *out = BASE;

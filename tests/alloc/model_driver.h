@@ -19,6 +19,9 @@ typedef enum model_fault { NO_FAULT, CREATE, MAP, ACCESS, UNMAP, RECORD, FAULTS 
 /* Fills ebb_driver. At most `chunk_limit` chunks may ever exist at once. */
 void model_begin(size_t chunk_limit, unsigned seed);
 
+/* At most so much may be reserved from now on; 0: no limit. */
+void model_address_space(size_t bytes);
+
 /* One in `n` calls of a kind fails from now on (0: none), but never two calls in a row. */
 void model_fail(model_fault_t kind, unsigned n);
 unsigned model_faults(void); /* so far */

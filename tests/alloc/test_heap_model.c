@@ -373,7 +373,13 @@ static int setup(void **state)
     ebb_log_level = EBB_QUIET;
     model_begin(CHUNKS, seed);
     ebb_chunks_init(0, (CHUNKS + 2) * EBB_CHUNK_BYTES, 2 * EBB_CHUNK_BYTES);
-    return ebb_arena_reserve((size_t)1 << 30);
+    /* Less than twice the device is too little; what there is beyond that is taken, by halves of what is wanted. */
+    model_address_space(((size_t)2 << 30) - 1);
+    assert_int_equal(ebb_arena_reserve((size_t)1 << 30), CUDA_ERROR_OUT_OF_MEMORY);
+    model_address_space((size_t)20 << 30);
+    assert_int_equal(ebb_arena_reserve((size_t)1 << 30), 0);
+    assert_int_equal(ebb_arena.slots, ((size_t)16 << 30) / EBB_CHUNK_BYTES);
+    return 0;
 }
 
 int main(void)

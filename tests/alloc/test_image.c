@@ -1,5 +1,5 @@
-/* What images of device code say of variables: every form that nvcc makes of two modules, one with a variable and one
- * without, whole and damaged; and what is remembered of them once they are loaded. */
+/* What images of device code say of variables: every form that nvcc makes of modules with variables and without,
+ * whole and damaged; and what is remembered of them once they are loaded. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -42,8 +42,38 @@ static void every_form_tells_of_variables(void **state)
     static const char *const form[] = {"fatbin", "packed.fatbin", "cubin", "ptx"};
     for (unsigned i = 0; i < sizeof form / sizeof *form; i++) {
         assert_int_equal(look("variables", form[i], true), EBB_IMAGE_SOME);
+        assert_int_equal(look("flag", form[i], true), EBB_IMAGE_SOME);
         assert_int_equal(look("literals", form[i], true), EBB_IMAGE_NONE);
+        assert_int_equal(look("headers", form[i], true), EBB_IMAGE_NONE);
     }
+}
+
+static void constants_are_told_by_name_and_size(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        size_t bytes;
+        bool constant;
+    } cases[] = {
+        {"$str$16", 92, true},
+        {"__unnamed_1", 15, true},
+        {"__cudart_i2opi_f", 24, true},
+        {"precalc_xorwow_matrix", 102400, true},
+        {"_ZN6thrust6deviceE", 1, true},
+        {"_ZN34_INTERNAL_b36080e7_4_t_cu_66a49c834cuda3std3__45__cpo5beginE", 1, true},
+        {"_ZN53_INTERNAL_e135e859_22_cutlass_shader_base_cu_b371cb214cute1_E", 1, true},
+        {"_ZN34_INTERNAL_b36080e7_4_t_cu_66a49c834cuda3std3__45__cpo5beginE", 4, false},
+        {"_ZN34_INTERNAL_b36080e7_4_t_cu_66a49c834cuda5otherE", 1, false},
+        {"_ZN34_INTERNAL_b36080e7_4_t_cu_66a49c835stateE", 1, false},
+        {"_ZN9thrusters5stateE", 1, false},
+        {"_ZN99thrust", 1, false},
+        {"_ZN", 1, false},
+        {"thrust", 1, false},
+        {"counter", 4, false},
+    };
+    for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_int_equal(ebb_image_is_constant(cases[i].name, cases[i].bytes), cases[i].constant);
 }
 
 static void packed_image_is_left_for_later(void **state)
@@ -105,6 +135,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_form_tells_of_variables),
+        cmocka_unit_test(constants_are_told_by_name_and_size),
         cmocka_unit_test(packed_image_is_left_for_later),
         cmocka_unit_test(wrapper_leads_to_its_image),
         cmocka_unit_test(text_may_be_shorter_than_a_magic_number),
