@@ -25,6 +25,36 @@ losses() {
     grep -oE '"(loss_hex|state_hash)": "[^"]*"' "$1"
 }
 
+# within <versions> <most> <file>: the newest version that the file asks for is no newer.
+within() {
+    local newest
+    newest=$(objdump -T "$3" 2>/dev/null | grep -oE "\<$1_[0-9]+(\.[0-9]+)+" | sort -uV | tail -n 1 || true)
+    [[ -z $newest || $(printf '%s\n' "$newest" "$1_$2" | sort -V | tail -n 1) == "$1_$2" ]] || fail "$3 needs $newest"
+}
+
+# check_needs <prefix>: what programs and libraries ask of a system is in the package's Depends, or is CUDA's; glibc and libstdc++ as
+# old as the oldest distributions with glibc 2.34 have them.
+check_needs() {
+    local file needed count=0
+    while read -r file; do
+        readelf -h "$file" >/dev/null 2>&1 || continue
+        count=$((count + 1))
+        within GLIBC 2.34 "$file"
+        within GLIBCXX 3.4.29 "$file"
+        [[ $(readelf -d "$file") != *R*PATH*"$build"* ]] || fail "$file looks for libraries in the build folder"
+        while read -r needed; do
+            case $needed in
+            libc.so.6 | libm.so.6 | ld-linux-x86-64.so.2 | libpthread.so.0 | libdl.so.2 | libmvec.so.1) ;; # libc6
+            libgcc_s.so.1 | libstdc++.so.6 | libcjson.so.1) ;;
+            libcudart.so.13 | libcublas.so.13 | libcublasLt.so.13 | libcuda.so.1) ;;
+            libopenblas.so.0) [[ $file == */softgpu/* ]] || fail "$file needs $needed" ;;
+            *) fail "$file needs $needed" ;;
+            esac
+        done < <(readelf -d "$file" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p')
+    done < <(find "$1" -type f)
+    ((count >= 8)) || fail "$1 has $count programs and libraries only"
+}
+
 # try <prefix>
 try() {
     local prefix=$1 library softgpu plain under
@@ -34,6 +64,7 @@ try() {
     library=$(PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name ebb.pc)") pkg-config --variable=library ebb)
     softgpu=$(PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name ebb.pc)") pkg-config --variable=softgpu ebb)
     bash "$here/check_elf.sh" "$library"
+    check_needs "$prefix"
     plain=$folder/plain.jsonl under=$folder/under.jsonl
     rm -f "$plain" "$under" "$folder/stats"
     LD_LIBRARY_PATH=$softgpu train "$prefix/bin/ebb-train" --log "$plain" >"$folder/out" 2>&1 || fail "ebb-train:" "$(cat "$folder/out")"
