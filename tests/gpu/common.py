@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import statistics
 import subprocess
@@ -19,16 +20,18 @@ MIB = 1 << 20
 
 class Context:
     """One run of one step. `device`: cuda, software, or cpu (a trial of what needs no CUDA). `left()` seconds remain of its time;
-    `save`, if given, is called whenever the figures have grown. `machine` and `command` are what the figures depend on. A step whose parts
-    are asked for one by one (pytorch) tells of each in `parts`, name -> {"status": ...}; an earlier call's are there already, with their
-    figures, if commit and device are the same."""
+    `save`, if given, is called whenever the figures have grown. `machine` and `command` are what the figures depend on, `host` is
+    ebb's host budget (None: its default). A step whose parts are asked for one by one (pytorch) tells of each in `parts`, name -> {"status":
+    ...}; an earlier call's are there already, with their figures, if commit and device are the same."""
 
-    def __init__(self, out, build, work, device="cuda", quick=False, limit=540, models=(), save=None, machine=None, command=None):
+    def __init__(self, out, build, work, device="cuda", quick=False, limit=540, models=(), save=None, machine=None, command=None,
+                 host=None):
         self.out, self.build, self.work = pathlib.Path(out), pathlib.Path(build), pathlib.Path(work)
         self.device, self.software, self.quick, self.models = device, device == "software", quick, models
         self.until = time.monotonic() + limit
         self.figures, self.parts, self.save = {}, {}, save
         self.machine, self.command = machine or {}, command
+        self.host, self.crashes = host, 0
         self.work.mkdir(parents=True, exist_ok=True)
 
     def left(self):
@@ -38,9 +41,16 @@ class Context:
         env = {k: v for k, v in os.environ.items() if not k.startswith("EBB_")}
         if self.software:
             env["LD_LIBRARY_PATH"] = str(self.build / "softgpu/lib")
+        if self.host:
+            env["EBB_HOST_BUDGET"] = self.host
         env["XDG_CACHE_HOME"] = str(self.work / "cache")
         env.update(more)
         return env
+
+    def own_libraries(self):
+        """For a program that brings CUDA's libraries along: it is not to meet those that ebb's programs were given (build.sh)."""
+        path = os.environ.get("LD_LIBRARY_PATH", "").split(":")
+        return {"LD_LIBRARY_PATH": ":".join(folder for folder in path if folder != str(self.build / "found/cuda"))}
 
     def run(self, command, limit=300, watch=None, **more):
         """Runs it; what came of it: rc (124: out of time; 127: it could not be started), out, err, seconds, and with `watch`
@@ -80,6 +90,23 @@ def end_group(group):
 
 def tail(result, lines=6):
     return (result["out"] + result["err"]).strip().splitlines()[-lines:]
+
+
+def ebb_lines(result, most=40):
+    """What ebb has said on stderr."""
+    return [line for line in result["err"].splitlines() if line.startswith("ebb")][-most:]
+
+
+def crash(context, result, command, budget=None, **more):
+    """Of a program that a signal has ended: where, as a debugger sees it when it is run again. Once in a step; [] where there is none."""
+    debugger = shutil.which("cuda-gdb") or shutil.which("gdb")
+    if result["rc"] >= 0 or context.crashes or not debugger or context.left() < 30:
+        return []
+    context.crashes += 1
+    if budget:
+        command = [context.build / "bin/ebb", "run", "--budget", budget, "--", *command]
+    seen = context.run([debugger, "-batch", "-nx", "-ex", "run", "-ex", "bt 24", "-ex", "info threads", "--args", *command], 120, **more)
+    return (seen["out"] + seen["err"]).splitlines()[-60:]
 
 
 def json_lines(path):
@@ -143,8 +170,9 @@ def train(context, name, arguments, budget=None, watch=None, limit=300):
         path.unlink(missing_ok=True)
     command = [context.build / "bin/ebb-train", "--data", text_file(context), "--data-kind", "text", "--log", log, "--sample", 0,
                "--eval-batches", 1, *arguments]
+    program = command
     if budget:
-        command = [context.build / "bin/ebb", "run", "--budget", budget, "--stats", stats, "--", *command]
+        command = [context.build / "bin/ebb", "run", "--budget", budget, "--stats", stats, "--log", "info", "--", *command]
     result = context.run(command, limit, watch)
     lines = json_lines(log)
     steps = [line for line in lines if line["kind"] == "step"]
@@ -159,6 +187,9 @@ def train(context, name, arguments, budget=None, watch=None, limit=300):
         "seen_bytes": result.get("peak_bytes"),
         "run": next((line for line in lines if line["kind"] == "run"), {}),
         "stats": read_json(stats),
+        "seconds": result["seconds"],
+        "log": ebb_lines(result),
+        "crash": crash(context, result, program, budget),
     }
 
 

@@ -23,6 +23,20 @@ def run_some(context, where, programs):
                        GPU_LIBRARY_PATH=context.environment().get("LD_LIBRARY_PATH", ""), GPU_ANYWAY="1", **more)
 
 
+def complaints(lines, verdicts):
+    """What each program that has not passed has said: the lines before its verdict that begin with its name, or follow such a line."""
+    said, now = {}, []
+    for line in lines:
+        words = line.split()
+        if len(words) == 2 and words[1] in verdicts and words[0] == verdicts[words[1]]:
+            if words[0] != "passed":
+                said[words[1]] = now[-6:]
+            now = []
+        else:
+            now.append(line)
+    return said
+
+
 def step(context):
     where, programs, lanes = "soft", TINY, 1
     if not context.software:
@@ -39,7 +53,8 @@ def step(context):
     verdicts = {w[1]: w[0] for w in words if len(w) == 2 and w[0] in ("passed", "skipped", "FAILED")}
     counts = {verdict: sum(v == verdict for v in verdicts.values()) for verdict in ("passed", "skipped", "FAILED")}
     counts["not run"] = len(programs) - len(verdicts)
-    context.figures.update(counts=counts, programs=dict(sorted(verdicts.items())))
+    said = complaints(lines, verdicts)
+    context.figures.update(counts=counts, programs=dict(sorted(verdicts.items())), said=said)
     if counts["FAILED"] or counts["not run"]:
         context.figures["output"] = [line for line in lines if not line.startswith("passed ")][-300:]
     return counts["passed"] > 0 and not counts["FAILED"] and not counts["not run"]
@@ -48,4 +63,5 @@ def step(context):
 def summary(figures):
     counts = figures["counts"]
     lines = [", ".join(f"{count} {verdict}" for verdict, count in counts.items())]
-    return lines + [f"- {name}: {verdict}" for name, verdict in figures["programs"].items() if verdict != "passed"]
+    return lines + [f"- {name}: {verdict}{': ' if figures['said'].get(name) else ''}{' / '.join(figures['said'].get(name, []))[:300]}"
+                    for name, verdict in figures["programs"].items() if verdict != "passed"]

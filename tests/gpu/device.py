@@ -1,6 +1,8 @@
 """The GPU that is used, as its driver and NVML tell: no nvidia-smi is needed, which containers often lack.
 
 As a program: prints its compute capability as nvcc wants it (90), or tells in one line why there is nothing to run on (exit code 1).
+--json prints all that is known. --hold keeps the device in use, without memory of it, until its input ends: where nothing else does
+(persistence mode), each program would wait for seconds until the driver has made it ready.
 """
 
 import ctypes
@@ -54,12 +56,21 @@ def about():
         return {"device": None, "why": (result.stdout + result.stderr).strip()[-300:]}
 
 
+def hold():
+    """Until the process that calls this ends."""
+    return subprocess.Popen([sys.executable, __file__, "--hold"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                            start_new_session=True)  # a terminal's interrupt is not for it
+
+
 def main():
     try:
         found = ask_driver()
     except NoDevice as error:
         print(error)
         return 1
+    if "--hold" in sys.argv:
+        sys.stdin.read()
+        return 0
     if "--json" not in sys.argv:
         print(found["compute_capability"].replace(".", ""))
         return 0

@@ -12,7 +12,7 @@ import re
 import sys
 
 import picture
-from common import MIB, ROOT, mib, read_json, table, tail
+from common import MIB, ROOT, ebb_lines, mib, read_json, table, tail
 from watch import watch_for
 
 ASYNC = "backend:cudaMallocAsync"
@@ -48,23 +48,23 @@ def run_model(context, watch, model, name, words=(), budget=None, **environment)
     """A row of the figures."""
     stats = context.work / "stats"
     stats.unlink(missing_ok=True)
-    steps = 3 if context.device == "cpu" else 16 if context.quick else 30
+    steps = 3 if context.device == "cpu" else 24 if context.quick else 40  # a plan takes some ten steps to come about
     shape = TINY if context.device == "cpu" else SHAPES[model]
     command = [sys.executable, ROOT / "tests/gpu/pytorch_models.py", "--model", model, *shape, "--steps", steps, "--warmup", steps * 2 // 3,
                *words]
     if budget:
-        command = [context.build / "bin/ebb", "run", "--budget", budget, "--stats", stats, "--", *command]
-    result = context.run(command, 240, watch, **environment)
+        command = [context.build / "bin/ebb", "run", "--budget", budget, "--stats", stats, "--log", "info", "--", *command]
+    result = context.run(command, 240, watch, PYTHONFAULTHANDLER="1", **context.own_libraries(), **environment)
     row = {"name": name, "rc": result["rc"], "seconds": result["seconds"], "seen_bytes": result["peak_bytes"], "seen_of": watch.way}
     try:
         row.update(json.loads(result["out"].strip().splitlines()[-1]))
     except (ValueError, IndexError):
-        row["tail"] = tail(result, 8)
+        row["tail"] = tail(result, 40 if result["rc"] < 0 else 8)  # of a crash, where Python was
     if budget:
         s = read_json(stats)
         row.update(budget_bytes=budget if isinstance(budget, int) else s.get("budget_bytes"), held_bytes=s.get("peak_bytes", 0) + s.get("overhead_bytes", 0),
                    **{key: s.get(key) for key in TOLD})
-        row["log"] = [line for line in result["err"].splitlines() if line.startswith("ebb")][-12:]
+        row["log"] = ebb_lines(result)
     return row
 
 
@@ -183,5 +183,5 @@ def summary(figures):
                   mib(r.get("held_bytes")), mib(r.get("budget_bytes")), r.get("steps_driven"), r.get("offloaded"), r.get("dropped")]
                  for r in rows]
         lines += [f"{model} ({trial}pytorch-{model}.svg):", "", *table(head, cells), ""]
-        lines += [f"- {r['name']}: {' / '.join(r['tail'])}" for r in rows if r.get("tail")]
+        lines += [f"- {r['name']}: {' / '.join(r['tail'][-8:])}" for r in rows if r.get("tail")]
     return lines

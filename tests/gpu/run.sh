@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# run.sh OUTDIR [--only STEP,STEP...] [--quick] [--limit SECONDS] [--total SECONDS] [--build-limit SECONDS] [--models MODEL,...] [--no-build]
+# run.sh OUTDIR [--only STEP,STEP...] [--quick] [--limit SECONDS] [--total SECONDS] [--build-limit SECONDS] [--models MODEL,...] [--host SIZE] [--no-build]
 # [--software | --cpu]: all that has to be shown on a GPU.
 #
 #   conformance    the conformance suite against NVIDIA's driver
 #   costs          what the hardware charges for the calls that ebb is built on (bench/gpu_costs.c), and defaults that follow
-#   differential   programs and ebb-train under libebb: equal bits, never above the budget, overhead
+#   differential   programs, also those that try to break it, and ebb-train under libebb: equal bits, never above the budget, overhead
 #   pytorch        unmodified PyTorch models under ebb run beside PyTorch's own means (--models gpt2,llama,hf-gpt2,hf-llama)
 #   throughput     ebb-train beside PyTorch, its kernels beside their bounds
 #   sanitizer      compute-sanitizer on kernels and on the trainer, by itself and driven
@@ -13,13 +13,15 @@
 # --limit       seconds for each step (540); what a step has shown by then is kept
 # --total       seconds for all of them together, what is built apart
 # --build-limit seconds for the build (1800)
+# --host        pinned host memory that ebb may take, as 48GiB (half of the machine's: too little where a virtual machine's memory grows
+#               as it is used)
 # --software    on the software device, what makes sense there, tiny: a test of these scripts
 # --cpu         the step pytorch, tiny, on PyTorch for the CPU: a test of that script
 #
 # Each step writes OUTDIR/results.json and OUTDIR/summary.md anew while it goes, keeping there what steps of earlier calls have
 # shown: of the step pytorch each model that was run at the same commit on the same device, of another step that is run again its
 # earlier entry, under "earlier". Whatever ends the call leaves what there was. A step that fails stops no other, nor does a build or
-# a library that is missing: what was made is run. Exit code 0 only if the build and all that were asked for have passed; 2 for bad
+# a library that is missing: what was made of these sources is run, nothing older. Exit code 0 only if the build and all that were asked for have passed; 2 for bad
 # arguments.
 #
 # Builds in BUILD_FOLDER (build-gpu) for the GPU that is there; CUDA_HOME is the toolkit (/usr/local/cuda). PYTHON is the Python
@@ -40,7 +42,7 @@ words=("$@")
 rest=()
 while (($#)); do
     case $1 in
-    --only | --limit | --total | --models)
+    --only | --limit | --total | --models | --host)
         (($# > 1)) || { echo "run.sh: $1 needs a value" >&2; exit 2; }
         [[ $1 != --only ]] || steps=$2
         rest+=("$1" "$2")
@@ -71,14 +73,18 @@ done
 [[ $device != cpu || $steps != *,* ]] || { steps=pytorch rest+=(--only pytorch); }
 rest=(--out "$out" --build "$build" --command "bash tests/gpu/run.sh ${words[*]}" "${rest[@]}")
 "$python" "$here/steps.py" --check "${rest[@]}" || exit 2
-mkdir -p "$out" || exit 2
 [[ ! -e $build/commit ]] || no_build=yes # a kit
 
 if [[ $device == cuda ]]; then
     # CUDA's numbers are NVML's, and one device is all that the programs see.
     export CUDA_DEVICE_ORDER=PCI_BUS_ID GPU_VISIBLE=${CUDA_VISIBLE_DEVICES:-0,1,2,3,4,5,6,7}
     export CUDA_VISIBLE_DEVICES=${GPU_VISIBLE%%,*}
-    capability=$("$python" "$here/device.py") || { echo "run.sh: $capability" >&2; exit 1; }
+    capability=$("$python" "$here/device.py") || {
+        echo "run.sh: $capability" >&2
+        echo 'run.sh: without a GPU, --software tries these scripts on the software device' >&2
+        exit 1
+    }
+    mkdir -p "$out" || exit 2
     if [[ -z $no_build ]]; then
         began=$SECONDS
         gpu_build "$build" "$capability" "$steps" "$build_limit"
@@ -88,6 +94,7 @@ if [[ $device == cuda ]]; then
         rest+=(--built "$status" $((SECONDS - began)) "$build.log")
     fi
     find_libraries "$build" "$python" >&2 # what lacks one fails by itself
-    [[ ! -d $build/found ]] || export LD_LIBRARY_PATH=$build/found${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+    [[ ! -d $build/found ]] || export LD_LIBRARY_PATH=$build/found:$build/found/cuda${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 fi
+mkdir -p "$out" || exit 2
 exec "$python" "$here/steps.py" "${rest[@]}"

@@ -40,7 +40,8 @@ def machine(arguments):
     about = {"date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
              "commit": kit.read_text().strip() if kit.exists() else first_line(["git", "-C", str(ROOT), "describe", "--always", "--dirty"]),
              "toolkit": first_line([nvcc, "--version"]) or first_line(["nvcc", "--version"]),
-             "cpu": found.group(1) if found else None, "cores": multiprocessing.cpu_count()}
+             "cpu": found.group(1) if found else None, "cores": multiprocessing.cpu_count(),
+             "host_memory_mib": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20}
     about.update({"cuda": device.about, "software": lambda: {"device": "software device"},
                   "cpu": lambda: {"device": "none: a trial of the scripts on the CPU"}}[arguments.device]())
     if arguments.device != "software":
@@ -73,7 +74,7 @@ def child(name, arguments, limit, path, about, before):
         raise OutOfTime(f"not done in {limit} s" if number == signal.SIGALRM else "told to stop")
 
     context = Context(arguments.out, arguments.build, pathlib.Path(arguments.build) / "gpu" / name, arguments.device, arguments.quick,
-                      limit, arguments.models.split(","), keep, about, arguments.command)
+                      limit, arguments.models.split(","), keep, about, arguments.command, arguments.host)
     context.figures.update(before.get("figures", {}))
     context.parts.update(before.get("parts", {}))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: the parent passes it on
@@ -121,6 +122,7 @@ class Run:
         self.arguments, self.out = arguments, pathlib.Path(arguments.out)
         self.until = time.monotonic() + arguments.total
         self.process = None
+        self.holder = device.hold() if arguments.device == "cuda" else None
         self.machine = machine(arguments)
         steps, earlier = entries(self.out / "results.json")
         self.results = {"steps": steps, "earlier": earlier}
@@ -242,6 +244,7 @@ def parse_arguments():
     parser.add_argument("--models", default=",".join(MODELS))
     parser.add_argument("--limit", type=int, default=540)
     parser.add_argument("--total", type=int, default=100000)
+    parser.add_argument("--host", default=os.environ.get("EBB_HOST_BUDGET"))
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--software", dest="device", action="store_const", const="software", default="cuda")
     parser.add_argument("--cpu", dest="device", action="store_const", const="cpu")
@@ -252,6 +255,8 @@ def parse_arguments():
         unknown = [name for name in given.split(",") if name not in known]
         if unknown:
             parser.error(f"unknown: {', '.join(unknown)}; there are {', '.join(known)}")
+    if arguments.host and not re.fullmatch(r"\d+([KMGT](i?B)?)?", arguments.host):
+        parser.error("--host is a size, as 48GiB")
     if arguments.limit < 1 or arguments.total < 1:
         parser.error("--limit and --total are seconds")
     return arguments

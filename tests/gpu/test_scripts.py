@@ -20,6 +20,7 @@ import conformance  # noqa: E402
 import costs  # noqa: E402
 import defaults  # noqa: E402
 import differential  # noqa: E402
+import hostile  # noqa: E402
 import picture  # noqa: E402
 import pytorch  # noqa: E402
 import sanitizer  # noqa: E402
@@ -150,22 +151,76 @@ class Differential(unittest.TestCase):
         self.assertEqual(self.judge(drives=False, stats=reactive), "equal")
 
     def compare(self, name, driven):
+        self.limits = []
         context = common.Context("/nowhere", "/nowhere", tempfile.mkdtemp(), "software")
 
-        def run(budget, _watch):
+        def run(budget, _watch, limit):
+            self.limits.append(limit)
             held = budget if isinstance(budget, int) else 100
-            return {**self.ran, "ms": 1.0, "seen_bytes": None, "stats": {"peak_bytes": held, "overhead_bytes": 0, "steps_driven": driven}}
+            return {**self.ran, "ms": 1.0, "seconds": 3, "seen_bytes": None, "stats": {"peak_bytes": held, "overhead_bytes": 0, "steps_driven": driven}}
 
         well = differential.compare(context, name, run, [100, 70, 50, 30], name == "loop")
         return well, [row["verdict"] for row in context.figures[name][2:]]
 
     def test_a_loop_that_no_plan_drives_fails_where_the_budget_bites(self):
         self.assertEqual(self.compare("loop", 5), (True, ["equal"] * 4))
+        self.assertEqual(self.limits, [120] + 5 * [60])
         self.assertEqual(self.compare("loop", 0), (False, ["equal", "not driven", "not driven", "equal"]))
         self.assertEqual(self.compare("loop deviate", 0), (True, ["equal"] * 4))
 
 
+class Hostile(unittest.TestCase):
+    plain = {"rc": 0, "out": "hash 1\n", "err": "size 100 40 10 20\n"}
+
+    def test_verdicts(self):
+        def judge(name="zeros", held=90, **changes):
+            return hostile.judge(name, {**self.plain, **changes}, self.plain, held, 100)
+
+        self.assertEqual(judge(), "equal")
+        self.assertEqual(judge(out="hash 2\n"), "other bits")
+        self.assertEqual(judge(held=101), "above the budget")
+        self.assertEqual(judge(held=0), "ebb was not there")
+        self.assertEqual(judge(rc=124), "no time")
+        lost = {"rc": 3, "err": "ebb: launch 3 has other bits\ncudaErrorLaunchFailure\n"}
+        self.assertEqual(judge("flag", **lost), "lost, and told")
+        self.assertEqual(judge("zeros", **lost), "failed")
+        self.assertEqual(judge("flag", rc=3), "failed")
+
+    def test_sizes_stand_on_either_output_and_are_no_result(self):
+        self.assertEqual(hostile.sizes(self.plain), [100, 40, 10, 20])
+        self.assertEqual(hostile.sizes({"out": "a\nsize 1 2 3 4\n", "err": ""}), [1, 2, 3, 4])
+        self.assertIsNone(hostile.sizes({"out": "a\n", "err": ""}))
+        self.assertEqual(hostile.output({"out": "a\nsize 1 2 3 4\n"}), ["a"])
+
+    def test_budgets_lie_between_what_is_needed_and_all(self):
+        for kind in ("nasty", "fuzz"):
+            least, most = hostile.bounds(kind, [100 << 20, 30 << 20, 2 << 20, 100 << 20])
+            self.assertLess(30 << 20, least)
+            self.assertLess(least, most)
+
+    def test_a_program_is_run_without_with_and_with_less(self):
+        budgets = []
+
+        class Recorder(common.Context):
+            def run(self, command, *_, **__):
+                if "--budget" not in command:
+                    return {**Hostile.plain, "err": f"size {100 << 20} {40 << 20} {1 << 20} {20 << 20}\n", "seconds": 1}
+                budgets.append(command[command.index("--budget") + 1])
+                command[command.index("--stats") + 1].write_text(json.dumps({"peak_bytes": 60 << 20, "overhead_bytes": 500 << 20}))
+                return {**Hostile.plain, "seconds": 1}
+
+        folder = tempfile.mkdtemp()
+        rows = hostile.try_one(Recorder(folder, folder, folder), "nasty", "zeros")
+        self.assertEqual([row["verdict"] for row in rows], ["equal", "equal", "equal"])
+        self.assertEqual(budgets, ["100%", 584 << 20, 566 << 20])
+
+
 class Conformance(unittest.TestCase):
+    def test_what_a_failed_program_has_said_stands_beside_it(self):
+        lines = ["passed   a.a", "b.b (LD_LIBRARY_PATH=): exit 1", "b.c:12: 3 != 4", "FAILED   b.b", "c.c: no peer", "skipped  c.c"]
+        said = conformance.complaints(lines, {"a.a": "passed", "b.b": "FAILED", "c.c": "skipped"})
+        self.assertEqual(said, {"b.b": lines[1:3], "c.c": ["c.c: no peer"]})
+
     def test_those_that_compare_free_memory_run_alone(self):
         folder = common.ROOT / "tests/conformance"
         asking = {f"{p.parent.name}.{p.stem}" for p in folder.glob("*/*.c") if "MemGetInfo" in p.read_text()}
@@ -339,6 +394,28 @@ class Running(unittest.TestCase):
         stat = pathlib.Path(f"/proc/{result['out'].split()[1]}/stat")
         self.assertTrue(not stat.exists() or stat.read_text().split()[2] == "Z")
 
+    def test_programs_get_no_options_of_ebbs_but_the_host_budget(self):
+        folder = tempfile.mkdtemp()
+        with mock.patch.dict(os.environ, {"EBB_POLICY": "keep"}):
+            self.assertNotIn("EBB_POLICY", common.Context(folder, folder, folder).environment())
+            self.assertEqual(common.Context(folder, folder, folder, host="4GiB").environment()["EBB_HOST_BUDGET"], "4GiB")
+
+    def test_pytorch_meets_its_own_libraries(self):
+        context = self.context()
+        found = f"{context.build}/found"
+        with mock.patch.dict(os.environ, {"LD_LIBRARY_PATH": f"{found}:{found}/cuda:/else"}):
+            self.assertEqual(context.own_libraries(), {"LD_LIBRARY_PATH": f"{found}:/else"})
+
+    def test_a_crash_is_looked_at_once_by_a_debugger(self):
+        context = self.context()
+        debugger = pathlib.Path(tempfile.mkdtemp()) / "cuda-gdb"
+        debugger.write_text("#!/bin/sh\necho \"$@\"\n")
+        debugger.chmod(0o755)
+        with mock.patch.dict(os.environ, {"PATH": f"{debugger.parent}:{os.environ['PATH']}"}):
+            self.assertEqual(common.crash(context, {"rc": 1}, ["prog"]), [])
+            self.assertRegex(" ".join(common.crash(context, {"rc": -11}, ["prog", "x"], 5)), "bt 24.* --args .*/ebb run --budget 5 -- prog x$")
+            self.assertEqual(common.crash(context, {"rc": -11}, ["prog"]), [])
+
     def test_what_cannot_be_started_is_told(self):
         self.assertEqual(self.context().run(["/nowhere/program"])["rc"], 127)
 
@@ -451,44 +528,6 @@ class Calls(unittest.TestCase):
         self.assertEqual((rc, results["steps"]["costs"]["status"], results["steps"]["build"]["status"]), (1, "passed", "failed"))
         self.assertIn("FAILED: bin/loop", results["steps"]["build"]["error"])
         self.assertEqual(self.call("--only", "costs", "--built", "0", "12", log)[0], 0)
-
-
-def alive(pid):
-    try:
-        return pathlib.Path(f"/proc/{pid}/stat").read_text().split()[2] not in "ZX"
-    except OSError:
-        return False
-
-
-class Building(unittest.TestCase):
-    """build.sh with a cmake that is none."""
-
-    def build(self, cmake, limit=20):
-        folder = pathlib.Path(tempfile.mkdtemp())
-        (folder / "cmake").write_text("#!/bin/bash\n" + cmake)
-        (folder / "cmake").chmod(0o755)
-        began = time.monotonic()
-        result = subprocess.run(["bash", "-uc", f"root=/nowhere; source {HERE}/build.sh; gpu_build {folder}/b 90 costs {limit}"],
-                                env={**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}, check=False)
-        return result.returncode, (folder / "b.log").read_text(), time.monotonic() - began
-
-    def test_a_target_that_fails_stops_no_other(self):
-        rc, log, _ = self.build('echo "$@"; [[ $1 != --build ]] || exit 5\n')
-        self.assertEqual(rc, 5)
-        self.assertRegex(log, r"--target ebb ebb-cli ebb-train gpu_costs -- -k")
-
-    def test_without_configuration_nothing_is_built(self):
-        rc, log, _ = self.build('echo "$1"; exit 3\n')
-        self.assertEqual((rc, log), (3, "-S\n"))
-
-    def test_its_time_is_limited_with_all_that_it_started(self):
-        rc, log, seconds = self.build('sleep 61 & echo $!; wait\n', 1)
-        self.assertEqual(rc, 124)
-        self.assertLess(seconds, 10)
-        until = time.monotonic() + 10
-        while alive(log.split()[0]) and time.monotonic() < until:
-            time.sleep(0.05)
-        self.assertFalse(alive(log.split()[0]))
 
 
 class Writing(unittest.TestCase):

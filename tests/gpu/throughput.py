@@ -33,7 +33,7 @@ def of_trainer(context, name, words):
 def of_pytorch(context, name, words):
     # The trainer reads bytes: 256 classes.
     result = context.run([sys.executable, ROOT / "tests/gpu/pytorch_models.py", *flags(SHAPE), "--vocab", 256, "--dropout", 0, "--steps",
-                          60, "--warmup", 30, "--fast", *words], 240)
+                          60, "--warmup", 30, "--fast", *words], 240, **context.own_libraries())
     row, trainer = {"name": name, "rc": result["rc"]}, context.figures["trainer"]
     try:
         row.update(json.loads(result["out"].strip().splitlines()[-1]))

@@ -76,7 +76,7 @@ def in_group(pid, group):
 class Sampler:
     """Calls sample() on a thread, every `seconds`, between start and stop."""
 
-    seconds = 0.005
+    seconds = 0.02  # what was in use stays so for longer, and each question takes the driver some time
 
     def start(self, pid):
         self.pid, self.over = pid, threading.Event()
@@ -124,7 +124,6 @@ class Device(Sampler):
 class Resident(Sampler):
     """The process's resident set."""
 
-    seconds = 0.02
     way = "resident set"
 
     def start(self, pid):
