@@ -22,4 +22,8 @@ bool oracle_run(const ebb_trace_t *trace, const ebb_plan_t *plan, unsigned seed,
  * by rebuilding where needed. */
 bool oracle_leave(const ebb_trace_t *trace, const ebb_plan_t *plan, char *what, size_t what_bytes);
 
+/* Both: runs by so many seeds from the given one on, and leaving. */
+bool oracle_executes(const ebb_trace_t *trace, const ebb_plan_t *plan, unsigned seed, unsigned runs,
+                     char *what, size_t what_bytes);
+
 #endif

@@ -210,3 +210,12 @@ bool oracle_leave(const ebb_trace_t *trace, const ebb_plan_t *plan, char *what, 
     oracle_tear_down(&o);
     return good;
 }
+
+bool oracle_executes(const ebb_trace_t *trace, const ebb_plan_t *plan, unsigned seed, unsigned runs,
+                     char *what, size_t what_bytes)
+{
+    bool good = oracle_leave(trace, plan, what, what_bytes);
+    for (unsigned i = 0; good && i < runs; i++)
+        good = oracle_run(trace, plan, seed + i, what, what_bytes);
+    return good;
+}

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "plan_scenes.h"
+#include "trace_streams.h"
 
 enum { CHUNK = SCENE_CHUNK, NEVER = SCENE_NEVER };
 
@@ -352,25 +353,12 @@ scene_t scene_change_places(void)
 
 /* ---- several streams ---- */
 
-/* "01.2": operation 0 on stream 0, 1 on 1, .. */
-static void put_on_streams(scene_t *s, const char *streams)
+static void add_order(scene_t *s, uint32_t point, uint32_t stream, uint32_t after)
 {
-    for (uint32_t i = 0; streams[i]; i++)
-        s->trace->operation[i].stream = (uint32_t)(streams[i] - '0');
-}
-
-/* What is on stream `from` before operation `recorded` comes before what is on `to` from operation `waited` on. */
-static void add_edge(scene_t *s, uint32_t from, uint32_t recorded, uint32_t to, uint32_t waited)
-{
-    const uint32_t id = s->trace->moment_count / 2;
-    for (int waits = 0; waits < 2; waits++) {
-        ebb_trace_moment_t *m = ebb_trace_add_moment(s->trace);
-        assert_non_null(m);
-        *m = (ebb_trace_moment_t){.what = waits ? EBB_MOMENT_WAIT : EBB_MOMENT_RECORD,
-                                  .before = waits ? waited : recorded,
-                                  .stream = waits ? to : from,
-                                  .id = id};
-    }
+    ebb_action_t *a = ebb_plan_add_action(s->plan, EBB_ORDER, point);
+    assert_non_null(a);
+    a->stream = stream;
+    a->after = after;
 }
 
 static void set_streams(scene_t *s, uint32_t action, uint32_t after, uint32_t joiners)
@@ -382,22 +370,9 @@ static void set_streams(scene_t *s, uint32_t action, uint32_t after, uint32_t jo
 /* Activation 1 of the first stream goes out while 2, of the second one, uses its chunk, and comes back. */
 scene_t scene_streams_offload(void)
 {
-    scene_t s = begin();
-    add_buffer(&s, CHUNK, NEVER, NEVER);
-    add_buffer(&s, CHUNK - 1000, 0, 4);
-    add_buffer(&s, CHUNK - 900, 1, 3);
-    add_operation(&s, "w1");
-    add_operation(&s, "r0 w2");
-    add_operation(&s, "r2");
-    add_operation(&s, "r1 u0");
-    put_on_streams(&s, "0110");
-    add_edge(&s, 1, 3, 0, 3);
-    begin_plan(&s, 2, 0);
-    scene_put(&s, 0, 0, 1);
-    scene_put(&s, 1, 1, 1);
-    scene_put(&s, 2, 1, 1);
-    scene_add_copy(&s, EBB_EVICT, 1, 1, 1, NEVER);
-    scene_add_copy(&s, EBB_FETCH, 3, 1, 3, 0);
+    scene_t s = scene_offload();
+    trace_set_streams(s.trace, "0110");
+    trace_add_edge(s.trace, 1, 3, 0, 3);
     set_streams(&s, 0, 1 << 0, 1 << 1);
     set_streams(&s, 1, 1 << 1, 1 << 0);
     return s;
@@ -419,17 +394,14 @@ scene_t scene_streams_share(void)
     add_operation(&s, "w1 w5");
     add_operation(&s, "r1 r5");
     add_operation(&s, "u2");
-    put_on_streams(&s, "00112");
+    trace_set_streams(s.trace, "00112");
     begin_plan(&s, 2, CHUNK);
     scene_put(&s, 0, 0, 1);
     scene_put(&s, 1, 0, 1);
     scene_put(&s, 2, 1, 1);
     s.plan->place[3].small_offset = s.plan->place[4].small_offset = 0;
     s.plan->place[5].small_offset = 512;
-    ebb_action_t *order = ebb_plan_add_action(s.plan, EBB_ORDER, 2);
-    assert_non_null(order);
-    order->stream = 1;
-    order->after = 1 << 0;
+    add_order(&s, 2, 1, 1 << 0);
     return s;
 }
 
@@ -447,18 +419,14 @@ scene_t scene_streams_halves(void)
     add_operation(&s, "r0");
     add_operation(&s, "u0");
     add_operation(&s, "u0");
-    put_on_streams(&s, "2012012");
-    add_edge(&s, 0, 3, 2, 3);
-    add_edge(&s, 1, 3, 2, 3);
+    trace_set_streams(s.trace, "2012012");
+    trace_add_edge(s.trace, 0, 3, 2, 3);
+    trace_add_edge(s.trace, 1, 3, 2, 3);
     begin_plan(&s, 1, 0);
     scene_put(&s, 0, 0, 1);
     scene_put(&s, 1, 0, 1);
-    for (uint32_t stream = 0; stream < 2; stream++) {
-        ebb_action_t *order = ebb_plan_add_action(s.plan, EBB_ORDER, 1 + stream);
-        assert_non_null(order);
-        order->stream = stream;
-        order->after = 1 << 2;
-    }
+    for (uint32_t stream = 0; stream < 2; stream++)
+        add_order(&s, 1 + stream, stream, 1 << 2);
     scene_add_copy(&s, EBB_EVICT, 4, 0, NEVER, NEVER);
     scene_add_copy(&s, EBB_FETCH, 4, 0, 4, 2);
     set_streams(&s, 2, 1 << 2, 0);
@@ -478,18 +446,16 @@ scene_t scene_streams_drop(void)
     add_operation(&s, "w2");
     add_operation(&s, "r2");
     add_operation(&s, "r1 u0");
-    put_on_streams(&s, "00110");
+    trace_set_streams(s.trace, "00110");
     begin_plan(&s, 2, 0);
     scene_put(&s, 0, 0, 1);
     scene_put(&s, 1, 1, 1);
     scene_put(&s, 2, 1, 1);
     scene_add_copy(&s, EBB_DISCARD, 2, 1, NEVER, NEVER);
-    for (int i = 0; i < 3; i++) {
-        ebb_action_t *a =
-            i == 1 ? scene_add_replay(&s, 4, 1) : ebb_plan_add_action(s.plan, EBB_ORDER, i ? 4 : 2);
-        assert_non_null(a);
-        a->stream = i < 2;
-        a->after = i < 2 ? 1 << 0 : 1 << 1;
-    }
+    add_order(&s, 2, 1, 1 << 0);
+    ebb_action_t *replay = scene_add_replay(&s, 4, 1);
+    replay->stream = 1;
+    replay->after = 1 << 0;
+    add_order(&s, 4, 0, 1 << 1);
     return s;
 }

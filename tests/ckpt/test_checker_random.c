@@ -17,16 +17,6 @@ enum { CASES = 80, EDITS = 400, CASES_ON_STREAMS = 30, MOST_STREAMS = 4 };
 
 /* ---- edits ---- */
 
-/* What operation i does to a buffer; 0: nothing. */
-static ebb_mode_t mode_of(const ebb_trace_t *t, uint32_t operation, uint32_t buffer)
-{
-    const ebb_trace_operation_t *o = &t->operation[operation];
-    for (uint32_t i = 0; i < o->access_count; i++)
-        if (t->access[o->first_access + i].buffer == buffer)
-            return t->access[o->first_access + i].mode;
-    return (ebb_mode_t)0;
-}
-
 /* A random gap of a random large buffer: after operation *from, up to *to; wraps if the buffer outlives the
  * step. */
 static bool draw_gap(const ebb_trace_t *t, uint32_t *buffer, uint32_t *from, uint32_t *to)
@@ -35,7 +25,7 @@ static bool draw_gap(const ebb_trace_t *t, uint32_t *buffer, uint32_t *from, uin
     if (t->buffer[b].bytes <= CHUNK / 2)
         return false;
     for (uint32_t i = 0; i < t->operation_count; i++)
-        if (mode_of(t, i, b))
+        if (ebb_trace_mode(t, i, b))
             use[count++] = i;
     bool wraps = t->buffer[b].born == EBB_TRACE_NEVER;
     if (count + wraps < 2)
@@ -80,17 +70,17 @@ static bool edit_offload(draft_t *d, const ebb_trace_t *t)
 static bool add_chain(draft_t *d, const ebb_trace_t *t, uint32_t b, uint32_t upto, uint32_t point, int depth)
 {
     uint32_t w = upto;
-    while (w-- > 0 && mode_of(t, w, b) < EBB_REPLACES)
+    while (w-- > 0 && ebb_trace_mode(t, w, b) < EBB_REPLACES)
         ;
     if (w == UINT32_MAX || depth > 3)
         return false;
     const ebb_trace_operation_t *o = &t->operation[w];
-    if (mode_of(t, w, b) == EBB_UPDATES && !add_chain(d, t, b, w, point, depth + 1))
+    if (ebb_trace_mode(t, w, b) == EBB_UPDATES && !add_chain(d, t, b, w, point, depth + 1))
         return false;
     for (uint32_t i = 0; i < o->access_count;
          i++) { /* freed inputs, now and then, are rebuilt where they were */
         uint32_t x = t->access[o->first_access + i].buffer;
-        if (x != b && mode_of(t, w, x) == EBB_READS && t->buffer[x].dies <= point &&
+        if (x != b && ebb_trace_mode(t, w, x) == EBB_READS && t->buffer[x].dies <= point &&
             t->buffer[x].bytes > CHUNK / 2 && draft_draw(2))
             add_chain(d, t, x, w, point, depth + 1);
     }
@@ -389,17 +379,6 @@ static void count_plan(tally_t *tally, const ebb_plan_t *p)
             tally->shared += p->chunk[i] == p->chunk[k];
 }
 
-/* False, with words: execution went wrong. */
-static bool execute(const ebb_trace_t *t, const ebb_plan_t *p, unsigned runs, char *what, size_t what_bytes)
-{
-    if (!oracle_leave(t, p, what, what_bytes))
-        return false;
-    for (unsigned i = 0; i < runs; i++)
-        if (!oracle_run(t, p, (unsigned)rand(), what, what_bytes))
-            return false;
-    return true;
-}
-
 static void show(const ebb_trace_t *t, const ebb_plan_t *p)
 {
     ebb_trace_write(t, stderr);
@@ -418,7 +397,7 @@ static void try_edit(draft_t *d, const ebb_trace_t *t, unsigned seed, tally_t *t
     if (ebb_check_plan(t, p, &plenty, why, sizeof why)) {
         e->accepted++;
         count_plan(tally, p);
-        if (!execute(t, p, 12, what, sizeof what)) {
+        if (!oracle_executes(t, p, (unsigned)rand(), 12, what, sizeof what)) {
             show(t, p);
             fail_msg("seed %u: after \"%s\" the checker accepts what executes wrong: %s", seed, e->name,
                      what);
@@ -429,7 +408,7 @@ static void try_edit(draft_t *d, const ebb_trace_t *t, unsigned seed, tally_t *t
         e->refused++;
         assert_true(why[0]);
         if (!strncmp(why, "step ", 5)) /* refused by the walk: its indices are good */
-            e->confirmed += !execute(t, p, 12, what, sizeof what);
+            e->confirmed += !oracle_executes(t, p, (unsigned)rand(), 12, what, sizeof what);
         else if (getenv("SHOW_REFUSALS"))
             print_message("%s\n", why);
     }

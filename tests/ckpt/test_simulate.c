@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "simulate.h"
+#include "trace_streams.h"
 
 enum { OP_NS = 1000, COPY_NS = 513 }; /* a copy takes a nanosecond more than its bytes */
 #define BUFFER (UINT64_C(4) << 20)
@@ -189,30 +190,18 @@ static void copy_over_the_end_of_the_step_is_waited_for_in_the_next(void **state
 
 /* ---- several streams ---- */
 
-static void put_on(ebb_trace_t *t, const char *streams)
-{
-    for (uint32_t i = 0; streams[i]; i++)
-        t->operation[i].stream = (uint32_t)(streams[i] - '0');
-}
-
-static void add_moment(ebb_trace_t *t, ebb_moment_kind_t what, uint32_t before, uint32_t stream, uint32_t id)
-{
-    *ebb_trace_add_moment(t) = (ebb_trace_moment_t){what, before, stream, 0, id};
-    assert_null(ebb_trace_check(t));
-}
-
 static void operations_on_two_streams_overlap_but_for_events_and_waits_of_the_host(void **state)
 {
     (void)state;
     for (int order = 0; order < 3; order++) {
         ebb_simulation_t s;
         ebb_trace_t *t = three_operations();
-        put_on(t, "010");
+        trace_set_streams(t, "010");
         if (order == 1) {
-            add_moment(t, EBB_MOMENT_RECORD, 1, 0, 0);
-            add_moment(t, EBB_MOMENT_WAIT, 1, 1, 0);
+            trace_add_moment(t, EBB_MOMENT_RECORD, 1, 0, 0);
+            trace_add_moment(t, EBB_MOMENT_WAIT, 1, 1, 0);
         } else if (order == 2) {
-            add_moment(t, EBB_MOMENT_SYNC_STREAM, 1, 0, 0);
+            trace_add_moment(t, EBB_MOMENT_SYNC_STREAM, 1, 0, 0);
         }
         ebb_plan_t *p = ebb_plan_new(t);
         assert_true(ebb_simulate(&s, p, t, &fast, true));
@@ -231,7 +220,7 @@ static void copies_between_two_streams_wait_for_those_that_they_name(void **stat
     (void)state;
     ebb_simulation_t s;
     ebb_trace_t *t = three_operations();
-    put_on(t, "010");
+    trace_set_streams(t, "010");
     ebb_plan_t *p = out_and_back(t, true);
     p->action[0].joiners = 1 << 1;
     p->action[1].after = 1 << 1;
@@ -258,7 +247,7 @@ static void orders_and_replays_wait_for_the_streams_that_they_name(void **state)
     for (int replays = 0; replays < 2; replays++) {
         ebb_simulation_t s;
         ebb_trace_t *t = three_operations();
-        put_on(t, "012");
+        trace_set_streams(t, "012");
         ebb_plan_t *p = ebb_plan_new(t);
         ebb_action_t *a = ebb_plan_add_action(p, replays ? EBB_REPLAY : EBB_ORDER, 2);
         a->operation = replays ? 1 : EBB_TRACE_NEVER;
@@ -300,7 +289,7 @@ static void copies_slow_each_stream_down_as_far_as_it_has_got(void **state)
     (void)state;
     ebb_simulation_t s;
     ebb_trace_t *t = three_operations();
-    put_on(t, "011");
+    trace_set_streams(t, "011");
     ebb_plan_t *p = out_and_back(t, false);
     p->action_count = 1;
     ebb_hardware_t slow = fast;
