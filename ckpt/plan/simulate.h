@@ -8,8 +8,9 @@
  * the link. Of the host's time only its calls of the driver are known, not what the program does between them. A few steps are
  * gone through, until what one step leaves to the next has settled; the last one is told.
  *
- * Several of the program's streams are at work at the same time and take nothing from each other: events that the trace shows,
- * and waits of its host threads, order them. There an operation is slowed down by the copies that were issued before it only.
+ * Several of the program's streams share the device: their operations take turns on it, one at a time, the one first that was issued
+ * first of those that may begin (an operation of a training step fills a device; small ones that would fit beside it are thought
+ * slower than they are). Events that the trace shows, waits of its host threads and the runner's own order them.
  *
  * Knows no planner and no checker: any plan for the trace will do. Value functions: any thread.
  */
@@ -28,7 +29,8 @@ typedef enum ebb_lane {
     EBB_LANE_WAIT_OUT, /* memory is not free yet: a copy out has not ended */
     EBB_LANE_WAIT_IN,  /* data is not there yet: a copy in has not ended */
     EBB_LANE_CHECK,    /* what is given up, or recomputed, is hashed and compared */
-    EBB_LANE_WAIT_HOST /* the host has not issued what comes next, or a copy of the program's own waits for the link */
+    EBB_LANE_WAIT_HOST /* the host has not issued what comes next, or a copy of the program's own waits for the link; of
+                          several streams it is not told */
 } ebb_lane_t;
 enum { EBB_LANES = EBB_LANE_WAIT_HOST + 1 };
 extern const char *const ebb_lane_word[EBB_LANES];

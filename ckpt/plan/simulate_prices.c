@@ -39,6 +39,8 @@ static void price_checks(ebb_action_price_t *price, const ebb_plan_t *p, const u
         const double hash = at_rate(h->hash_ns, p->place[p->action[i].place].bytes, h->hash_bytes_per_ns);
         price[i].check_ns += h->checked * hash;
         price[i].calls += h->checked;
+        price[i].checks++;
+        price[completion[i]].checks++;
         price[completion[i]].check_ns += h->checked * (hash + h->hash_ns);
         price[completion[i]].calls += 2 * h->checked;
     }

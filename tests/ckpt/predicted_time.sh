@@ -1,22 +1,23 @@
 #!/usr/bin/env bash
-# predicted_time.sh TRAINER LIBRARY: what plans of the unmodified trainer are told to take, beside what driven steps take on the software
-# device's computed clock: time within 3%, peak equal to the chunk. EBB_TEST_LONG=1: more shapes, GPUs, budgets and policies.
+# predicted_time.sh TRAINER LANES LIBRARY: what plans of the unmodified trainer, and of a loop on three streams (programs/lanes.c), are told
+# to take, beside what driven steps take on the software device's computed clock: time within 3%, peak equal to the chunk.
+# EBB_TEST_LONG=1: more shapes, GPUs, budgets and policies.
 set -euo pipefail
-trainer=$1 library=$2
+trainer=$1 lanes=$2 library=$3
 folder=$(mktemp -d)
 trap 'rm -r "$folder"' EXIT
 export XDG_CACHE_HOME=$folder SOFTGPU_SCHEDULER=deterministic
 seq 40000 >"$folder/text"
 
 failed=0
-check() { # check GPU BUDGET POLICY flags..
+check_run() { # check_run GPU BUDGET POLICY command..
     local gpu=$1 budget=$2 policy=$3
     shift 3
     rm -f "$folder/stats"
     SOFTGPU_PROFILE=$gpu EBB_BUDGET=$budget EBB_POLICY=$policy EBB_LOG=quiet EBB_STATS=$folder/stats EBB_TRACE=$folder/trace \
-        LD_PRELOAD=$library "$trainer" --data "$folder/text" --sample 0 --eval-every 0 --steps 14 "$@" >"$folder/log" 2>&1 ||
+        LD_PRELOAD=$library "$@" >"$folder/log" 2>&1 ||
         { tail -5 "$folder/log"; failed=1; return; }
-    python3 - "$folder/stats" "$gpu $budget $policy $*" <<'PYTHON' || failed=1
+    python3 - "$folder/stats" "$gpu $budget $policy ${*##*/}" <<'PYTHON' || failed=1
 import json
 import sys
 stats = json.load(open(sys.argv[1]))
@@ -29,9 +30,15 @@ assert stats["predicted_peak_bytes"] == stats["driven_peak_bytes"], "another pea
 PYTHON
 }
 
+check() { # check GPU BUDGET POLICY flags..
+    check_run "${@:1:3}" "$trainer" --data "$folder/text" --sample 0 --eval-every 0 --steps 14 "${@:4}"
+}
+
 gpt2='--layers 3 --width 192 --heads 3 --context 256 --batch 8'
 check a100 76MiB auto $gpt2
 EBB_RECOMPUTE=0 check rtx4090 90MiB auto $gpt2
+check_run a100 54MiB auto "$lanes" steps=20
+EBB_OFFLOAD=0 check_run h100 120MiB auto "$lanes" steps=20 mib=12
 if [ "${EBB_TEST_LONG:-0}" = 1 ]; then
     llama='--model llama:tiny --layers 4 --width 256 --heads 4 --kv-heads 2 --context 256 --batch 8'
     for gpu in a100 h100 rtx4090; do
@@ -41,6 +48,13 @@ if [ "${EBB_TEST_LONG:-0}" = 1 ]; then
         done
         EBB_RECOMPUTE=0 check $gpu 140MiB auto --layers 4 --width 256 --heads 4 --context 256 --batch 8
         check $gpu 100MiB auto --layers 4 --width 256 --heads 4 --context 256 --batch 8
+        # so many steps that each of what is compared now and then is as often as foreseen
+        for budget in 70 60 54 46 38; do
+            check_run $gpu ${budget}MiB auto "$lanes" steps=40
+            check_run $gpu $((budget * 3))MiB auto "$lanes" steps=40 mib=12
+        done
+        EBB_OFFLOAD=0 check_run $gpu 60MiB auto "$lanes" steps=40
+        EBB_RECOMPUTE=0 check_run $gpu 38MiB auto "$lanes" steps=40
         check $gpu 120MiB auto $llama
         check $gpu 120MiB auto $llama --dtype bf16
     done

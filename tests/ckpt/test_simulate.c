@@ -190,28 +190,85 @@ static void copy_over_the_end_of_the_step_is_waited_for_in_the_next(void **state
 
 /* ---- several streams ---- */
 
-static void operations_on_two_streams_overlap_but_for_events_and_waits_of_the_host(void **state)
+/* A copy from the host to the device: it is the link that it takes. */
+static void make_upload(ebb_trace_t *t, uint32_t operation)
+{
+    t->operation[operation].kind = EBB_TRACE_COPY;
+    t->operation[operation].verdict = EBB_HOST;
+    t->access[t->operation[operation].first_access].mode = EBB_REPLACES;
+}
+
+static void operations_of_all_streams_take_turns_on_the_device(void **state)
+{
+    (void)state;
+    ebb_simulation_t s;
+    ebb_trace_t *t = three_operations();
+    trace_set_streams(t, "010");
+    ebb_plan_t *p = ebb_plan_new(t);
+    assert_true(ebb_simulate(&s, p, t, &fast, true));
+    assert_true(is(s.step_ns, 3 * OP_NS) && is(s.alone_ns, 3 * OP_NS));
+    for (uint32_t i = 0; i < 3; i++)
+        assert_true(s.span[i].index == i && is(s.span[i].begin_ns, i * OP_NS));
+    ebb_simulation_delete(&s);
+    ebb_plan_delete(p);
+    ebb_trace_delete(t);
+}
+
+/* The second stream's is there first, and is not interrupted by what was issued before it and comes later. */
+static void operation_that_may_begin_goes_before_one_that_waits(void **state)
+{
+    (void)state;
+    ebb_simulation_t s;
+    ebb_trace_t *t = three_operations();
+    trace_set_streams(t, "001");
+    make_upload(t, 0);
+    t->operation[2].duration_ns = OP_NS + OP_NS / 2;
+    ebb_plan_t *p = ebb_plan_new(t);
+    assert_true(ebb_simulate(&s, p, t, &fast, true));
+    assert_true(is(s.span[1].begin_ns, OP_NS + OP_NS / 2.0) && is(s.span[2].begin_ns, 0));
+    assert_true(is(s.step_ns, 2 * OP_NS + OP_NS / 2.0) && is(s.alone_ns, s.step_ns));
+    ebb_simulation_delete(&s);
+    ebb_plan_delete(p);
+    ebb_trace_delete(t);
+}
+
+static void events_and_waits_of_the_host_order_streams(void **state)
 {
     (void)state;
     for (int order = 0; order < 3; order++) {
         ebb_simulation_t s;
         ebb_trace_t *t = three_operations();
         trace_set_streams(t, "010");
-        if (order == 1) {
-            trace_add_moment(t, EBB_MOMENT_RECORD, 1, 0, 0);
-            trace_add_moment(t, EBB_MOMENT_WAIT, 1, 1, 0);
-        } else if (order == 2) {
+        make_upload(t, 0);
+        if (order == 1)
+            trace_add_edge(t, 0, 1, 1, 1);
+        else if (order == 2)
             trace_add_moment(t, EBB_MOMENT_SYNC_STREAM, 1, 0, 0);
-        }
         ebb_plan_t *p = ebb_plan_new(t);
         assert_true(ebb_simulate(&s, p, t, &fast, true));
-        assert_true(is(s.step_ns, 2 * OP_NS) && is(s.alone_ns, 2 * OP_NS));
+        assert_true(is(s.step_ns, (order ? 3 : 2) * OP_NS) && is(s.alone_ns, s.step_ns));
         assert_true(is(s.span[1].begin_ns, order ? OP_NS : 0)); /* the second stream's */
-        assert_true(is(s.span[2].begin_ns, OP_NS));
         ebb_simulation_delete(&s);
         ebb_plan_delete(p);
         ebb_trace_delete(t);
     }
+}
+
+static void host_that_comes_late_is_waited_for(void **state)
+{
+    (void)state;
+    ebb_hardware_t hardware = fast;
+    hardware.call_ns = 10 * OP_NS;
+    ebb_trace_t *t = three_operations();
+    ebb_plan_t *p = ebb_plan_new(t);
+    ebb_simulation_t s;
+    trace_set_streams(t, "010");
+    assert_true(ebb_simulate(&s, p, t, &hardware, false));
+    /* behind the clock: all others wait for the first stream (of the program's the second, out and in), three operations, the
+     * meeting, the clock */
+    assert_true(is(s.step_ns, (2 * 3 + 3 + 2 + 1) * hardware.call_ns));
+    ebb_plan_delete(p);
+    ebb_trace_delete(t);
 }
 
 /* Out behind the first stream, which the second one waits for; back behind the second one. */
@@ -225,17 +282,16 @@ static void copies_between_two_streams_wait_for_those_that_they_name(void **stat
     p->action[0].joiners = 1 << 1;
     p->action[1].after = 1 << 1;
     assert_true(ebb_simulate(&s, p, t, &fast, true));
-    assert_true(is(s.step_ns, 3 * OP_NS + 2 * COPY_NS) && is(s.alone_ns, 2 * OP_NS));
+    assert_true(is(s.step_ns, 3 * OP_NS + 2 * COPY_NS) && is(s.alone_ns, 3 * OP_NS));
     assert_true(
         is(s.lane_ns[EBB_LANE_WAIT_OUT], OP_NS + COPY_NS)); /* the second stream had nothing to do before */
     assert_true(is(s.lane_ns[EBB_LANE_WAIT_IN], OP_NS + 2 * COPY_NS));
     ebb_simulation_delete(&s);
 
-    p->action[1].after =
-        1 << 0; /* the second stream's operation and the way back at once, were they allowed to */
+    p->action[1].after = 1 << 0; /* both ways at once, were they allowed to */
     p->action[1].wait_count = 0;
     assert_true(ebb_simulate(&s, p, t, &fast, true));
-    assert_true(is(s.step_ns, 2 * OP_NS + COPY_NS));
+    assert_true(is(s.step_ns, 3 * OP_NS + COPY_NS));
     ebb_simulation_delete(&s);
     ebb_plan_delete(p);
     ebb_trace_delete(t);
@@ -244,17 +300,20 @@ static void copies_between_two_streams_wait_for_those_that_they_name(void **stat
 static void orders_and_replays_wait_for_the_streams_that_they_name(void **state)
 {
     (void)state;
+    enum { SHORT_NS = 200 };
     for (int replays = 0; replays < 2; replays++) {
         ebb_simulation_t s;
         ebb_trace_t *t = three_operations();
         trace_set_streams(t, "012");
+        make_upload(t, 1);
+        t->operation[0].duration_ns = SHORT_NS;
         ebb_plan_t *p = ebb_plan_new(t);
         ebb_action_t *a = ebb_plan_add_action(p, replays ? EBB_REPLAY : EBB_ORDER, 2);
         a->operation = replays ? 1 : EBB_TRACE_NEVER;
         a->stream = 2;
         a->after = 1 << 1;
         assert_true(ebb_simulate(&s, p, t, &fast, true));
-        assert_true(is(s.step_ns, (replays ? 3 : 2) * OP_NS) && is(s.alone_ns, OP_NS));
+        assert_true(is(s.step_ns, (replays ? 3 : 2) * OP_NS) && is(s.alone_ns, SHORT_NS + OP_NS));
         assert_true(is(s.lane_ns[EBB_LANE_REPLAY], replays * OP_NS));
         ebb_simulation_delete(&s);
         ebb_plan_delete(p);
@@ -283,8 +342,8 @@ static void copies_end_in_steps_of_hours(void **state)
     ebb_trace_delete(t);
 }
 
-/* The second stream is slowed down while the copy runs that was issued before, not the first one, which was done. */
-static void copies_slow_each_stream_down_as_far_as_it_has_got(void **state)
+/* Behind the first one, whichever stream that is on. */
+static void copies_slow_the_operations_of_all_streams_down(void **state)
 {
     (void)state;
     ebb_simulation_t s;
@@ -295,9 +354,9 @@ static void copies_slow_each_stream_down_as_far_as_it_has_got(void **state)
     ebb_hardware_t slow = fast;
     slow.slowdown = 1;
     assert_true(ebb_simulate(&s, p, t, &slow, true));
-    /* 1000 ns, then half the work of 513 ns is done while the copy runs */
-    assert_true(is(s.span[2].begin_ns, 0) && is(s.span[2].end_ns, OP_NS));
-    assert_true(is(s.step_ns, 2 * OP_NS + COPY_NS / 2.0));
+    assert_true(is(s.slowed_ns, COPY_NS / 2.0)); /* half the work is done while the copy runs */
+    assert_true(is(s.lane_ns[EBB_LANE_OPERATION], 3 * OP_NS));
+    assert_true(is(s.step_ns, 3 * OP_NS + COPY_NS / 2.0));
     ebb_simulation_delete(&s);
     ebb_plan_delete(p);
     ebb_trace_delete(t);
@@ -312,10 +371,13 @@ int main(void)
         cmocka_unit_test(replays_take_their_time),
         cmocka_unit_test(replay_zeroes_what_it_replaces_unless_it_was_just_born),
         cmocka_unit_test(copy_over_the_end_of_the_step_is_waited_for_in_the_next),
-        cmocka_unit_test(operations_on_two_streams_overlap_but_for_events_and_waits_of_the_host),
+        cmocka_unit_test(operations_of_all_streams_take_turns_on_the_device),
+        cmocka_unit_test(operation_that_may_begin_goes_before_one_that_waits),
+        cmocka_unit_test(events_and_waits_of_the_host_order_streams),
+        cmocka_unit_test(host_that_comes_late_is_waited_for),
         cmocka_unit_test(copies_between_two_streams_wait_for_those_that_they_name),
         cmocka_unit_test(orders_and_replays_wait_for_the_streams_that_they_name),
-        cmocka_unit_test(copies_slow_each_stream_down_as_far_as_it_has_got),
+        cmocka_unit_test(copies_slow_the_operations_of_all_streams_down),
         cmocka_unit_test(copies_end_in_steps_of_hours),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
