@@ -166,11 +166,11 @@ static bool read_moment(ebb_lines_t *r, ebb_trace_t *t, const cJSON *o)
     return index == t->moment_count - 1 || ebb_lines_complain(r, "moment %.0f is out of order", index);
 }
 
-/* Whatever is no number from 0 on counts as 0. */
+/* Whatever is no number from 0 on, or beyond all sense, counts as 0. */
 static double get_figure(const cJSON *o, const char *key)
 {
     const cJSON *item = cJSON_GetObjectItemCaseSensitive(o, key);
-    return cJSON_IsNumber(item) && item->valuedouble >= 0 && item->valuedouble < 1e18 ? item->valuedouble : 0;
+    return cJSON_IsNumber(item) && item->valuedouble >= 0 && item->valuedouble < 1e12 ? item->valuedouble : 0;
 }
 
 /* Where it was recorded. A link that is not known each way is not known. */
@@ -182,6 +182,8 @@ static void read_device(ebb_trace_t *t, const cJSON *o)
 #define READ(name) t->hardware.name = get_figure(hardware, #name);
     EBB_HARDWARE(READ)
 #undef READ
+    if (t->hardware.both_ways > 1 || t->hardware.checked > 1) /* parts of something */
+        t->hardware.both_ways = t->hardware.checked = 0;
     if (t->hardware.out_bytes_per_ns <= 0 || t->hardware.in_bytes_per_ns <= 0)
         t->hardware = (ebb_hardware_t){.out_bytes_per_ns = 0};
 }

@@ -295,6 +295,13 @@ static void write_moment(FILE *out, const ebb_trace_t *t, uint32_t index)
             index, m->before, ebb_moment_word[m->what], m->stream, m->thread, m->id);
 }
 
+/* To a millionth; by whole numbers, because how a fraction is printed depends on the program's locale. */
+static void write_figure(FILE *out, double figure)
+{
+    const uint64_t millionths = (uint64_t)(figure * 1e6 + 0.5);
+    fprintf(out, "%" PRIu64 ".%06" PRIu64, millionths / 1000000, millionths % 1000000);
+}
+
 static void write_head(FILE *out, const ebb_trace_t *t)
 {
     fprintf(out,
@@ -309,7 +316,8 @@ static void write_head(FILE *out, const ebb_trace_t *t)
     if (t->hardware.out_bytes_per_ns > 0) {
         const char *between = ", \"hardware\": {";
 #define WRITE(name)                                                                                          \
-    fprintf(out, "%s\"" #name "\": %.9g", between, t->hardware.name);                                        \
+    fprintf(out, "%s\"" #name "\": ", between);                                                              \
+    write_figure(out, t->hardware.name);                                                                     \
     between = ", ";
         EBB_HARDWARE(WRITE)
 #undef WRITE

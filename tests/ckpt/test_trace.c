@@ -175,6 +175,134 @@ static void what_outlives_the_step_is_read_again(void **state)
     ebb_trace_delete(u);
 }
 
+/* ---- where it was recorded ---- */
+
+#define HEAD                                                                                                 \
+    "{\"ebb_trace\": 3, \"chunk_bytes\": 2097152, \"tile_bytes\": 65536, \"operations\": 0, \"buffers\": "   \
+    "0, "                                                                                                    \
+    "\"moments\": 0"
+
+static ebb_trace_t *read_head(const char *more)
+{
+    char text[1024], error[256] = "";
+    const int size = snprintf(text, sizeof text, HEAD "%s}\n", more);
+    ebb_trace_t *t = from_text(text, (size_t)size, error);
+    if (!t)
+        fail_msg("%s: %s", more, error);
+    return t;
+}
+
+static bool is_known(const ebb_hardware_t *h)
+{
+    static const ebb_hardware_t none = {.out_bytes_per_ns = 0};
+    return memcmp(h, &none, sizeof none);
+}
+
+static void device_and_prices_are_read_again(void **state)
+{
+    (void)state;
+    char error[256] = "";
+    size_t size;
+    for (unsigned seed = 1; seed <= 20; seed++) {
+        srand(seed);
+        ebb_trace_t *t = make_trace(2, 1);
+        snprintf(t->device, sizeof t->device, "GPU \"%u\" of\\ %s", draw(1000), seed == 20 ? "\xc3\xa4" : "");
+#define DRAW(name) t->hardware.name = draw(4) ? 1e-6 * draw(1000000) + draw(5000) : 0;
+        EBB_HARDWARE(DRAW)
+#undef DRAW
+        t->hardware.out_bytes_per_ns = 26.25;
+        t->hardware.in_bytes_per_ns = 0.000125;
+        t->hardware.both_ways = 0.875;
+        t->hardware.checked = seed % 2 ? 1 : 1.0 / 16;
+        char *text = to_text(t, &size);
+        ebb_trace_t *u = from_text(text, size, error);
+        if (!u)
+            fail_msg("seed %u: %s", seed, error);
+        assert_string_equal(t->device, u->device);
+#define COMPARE(name)                                                                                        \
+    assert_true(u->hardware.name - t->hardware.name < 1e-6 && t->hardware.name - u->hardware.name < 1e-6);
+        EBB_HARDWARE(COMPARE)
+#undef COMPARE
+        free(text);
+        ebb_trace_delete(t);
+        ebb_trace_delete(u);
+    }
+}
+
+/* As files were before they told; or with less than is told today. */
+static void what_a_head_leaves_out_is_not_known(void **state)
+{
+    (void)state;
+    ebb_trace_t *t = read_head("");
+    assert_string_equal(t->device, "");
+    assert_false(is_known(&t->hardware));
+    ebb_trace_delete(t);
+    t = read_head(
+        ", \"device\": \"one\", \"hardware\": {\"out_bytes_per_ns\": 20, \"in_bytes_per_ns\": 2.5e1, "
+        "\"of_tomorrow\": [1]}, \"of_tomorrow\": {}");
+    assert_string_equal(t->device, "one");
+    const ebb_hardware_t link = {.out_bytes_per_ns = 20, .in_bytes_per_ns = 25};
+    assert_memory_equal(&t->hardware, &link, sizeof link);
+    size_t size;
+    char *text = to_text(t, &size);
+    assert_non_null(strstr(text, "\"hardware\": {\"out_bytes_per_ns\": 20.000000, "));
+    free(text);
+    t->hardware.out_bytes_per_ns = 0;
+    *t->device = 0;
+    text = to_text(t, &size);
+    assert_null(strstr(text, "hardware"));
+    assert_null(strstr(text, "device"));
+    free(text);
+    ebb_trace_delete(t);
+}
+
+#define LINK "\"out_bytes_per_ns\": 20, \"in_bytes_per_ns\": 25"
+
+static void damaged_head_counts_as_not_known(void **state)
+{
+    (void)state;
+    static const char *const without_link[] = {
+        ", \"hardware\": null",
+        ", \"hardware\": 7",
+        ", \"hardware\": [20, 25]",
+        ", \"hardware\": \"fast\"",
+        ", \"hardware\": {}",
+        ", \"hardware\": {\"out_bytes_per_ns\": 20}",
+        ", \"hardware\": {\"out_bytes_per_ns\": 20, \"in_bytes_per_ns\": 0}",
+        ", \"hardware\": {\"out_bytes_per_ns\": -20, \"in_bytes_per_ns\": 25}",
+        ", \"hardware\": {\"out_bytes_per_ns\": \"20\", \"in_bytes_per_ns\": 25}",
+        ", \"hardware\": {\"out_bytes_per_ns\": 1e300, \"in_bytes_per_ns\": 25}",
+        ", \"hardware\": {\"out_bytes_per_ns\": 1e999, \"in_bytes_per_ns\": 25}"};
+    for (size_t i = 0; i < sizeof without_link / sizeof *without_link; i++) {
+        ebb_trace_t *t = read_head(without_link[i]);
+        if (is_known(&t->hardware))
+            fail_msg("%s: taken for known", without_link[i]);
+        ebb_trace_delete(t);
+    }
+    static const char *const without_rest[] = {
+        ", \"hardware\": {" LINK ", \"call_ns\": -1, \"zero_ns\": \"x\"}",
+        ", \"hardware\": {" LINK ", \"checked\": 2, \"both_ways\": 0.5}",
+        ", \"hardware\": {" LINK ", \"both_ways\": 1.5, \"slowdown\": null}",
+        ", \"hardware\": {" LINK ", \"hash_ns\": 1e12, \"in_ns\": {}}"};
+    const ebb_hardware_t link = {.out_bytes_per_ns = 20, .in_bytes_per_ns = 25};
+    for (size_t i = 0; i < sizeof without_rest / sizeof *without_rest; i++) {
+        ebb_trace_t *t = read_head(without_rest[i]);
+        if (memcmp(&t->hardware, &link, sizeof link))
+            fail_msg("%s: more than the link is known", without_rest[i]);
+        ebb_trace_delete(t);
+    }
+    char more[EBB_TRACE_DEVICE + 64] = ", \"device\": \"";
+    const size_t begin = strlen(more);
+    memset(more + begin, 'x', EBB_TRACE_DEVICE + 20);
+    strcpy(more + begin + EBB_TRACE_DEVICE + 20, "\"");
+    ebb_trace_t *t = read_head(more);
+    assert_int_equal(strlen(t->device), EBB_TRACE_DEVICE - 1);
+    ebb_trace_delete(t);
+    t = read_head(", \"device\": 5");
+    assert_string_equal(t->device, "");
+    ebb_trace_delete(t);
+}
+
 /* Cut anywhere, or with any byte changed: an error with its line, or another valid trace; never a crash. */
 static void damaged_file_is_refused_or_still_a_trace(void **state)
 {
@@ -184,6 +312,7 @@ static void damaged_file_is_refused_or_still_a_trace(void **state)
     srand(seed);
     size_t size;
     ebb_trace_t *t = make_trace(12, 6);
+    t->hardware = (ebb_hardware_t){.out_bytes_per_ns = 20, .in_bytes_per_ns = 25, .call_ns = 1500};
     char *text = to_text(t, &size);
     unsigned refused = 0;
     for (size_t cut = 0; cut + 1 < size; cut += 7) {
@@ -328,6 +457,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(written_trace_is_read_again_unchanged),
         cmocka_unit_test(what_outlives_the_step_is_read_again),
+        cmocka_unit_test(device_and_prices_are_read_again),
+        cmocka_unit_test(what_a_head_leaves_out_is_not_known),
+        cmocka_unit_test(damaged_head_counts_as_not_known),
         cmocka_unit_test(damaged_file_is_refused_or_still_a_trace),
         cmocka_unit_test(mutated_file_is_refused_or_still_a_trace),
         cmocka_unit_test(older_version_is_refused_and_named),
