@@ -47,20 +47,63 @@ static uint32_t cut_best(const ebb_stages_t *s, const ebb_pass_t *p, uint32_t *s
     return segments;
 }
 
+/* What is known of a border, and of the stage behind it; in `checkpoints`, which nobody needs yet. */
+enum { GOES_OVER = 1, IS_HELD = 2, DROPS_INSIDE = 4 };
+
+static void look_at_borders(ebb_fates_t *f)
+{
+    const ebb_stages_t *s = &f->stages;
+    for (uint32_t i = 0; i < f->model->content_count; i++) {
+        const bool dropped = f->fate[i] == EBB_DROP;
+        if (s->home[i] == EBB_NONE)
+            continue;
+        f->checkpoints[s->home[i]] |= s->home[i] == s->far[i] && dropped ? DROPS_INSIDE : 0;
+        for (uint32_t k = s->home[i] + 1; k <= s->far[i]; k++)
+            f->checkpoints[k] |= dropped ? GOES_OVER : GOES_OVER | IS_HELD;
+    }
+}
+
+/* So many borders from this one on need be no checkpoints: all that goes over them is named, and the stage in front has nothing else
+ * that is dropped, so that it would save all that it makes. */
+static uint32_t row_of_named(const ebb_fates_t *f, const ebb_pass_t *p, uint32_t from)
+{
+    uint32_t to = from;
+    while (to < p->stage_count &&
+           (f->checkpoints[p->first_stage + to] & (GOES_OVER | IS_HELD)) == GOES_OVER &&
+           !(f->checkpoints[p->first_stage + to - 1] & DROPS_INSIDE))
+        to++;
+    return to - from;
+}
+
+/* Of such borders in a row the root of their number stay. */
+static uint32_t cut_by_names(ebb_fates_t *f, const ebb_pass_t *p)
+{
+    uint32_t number = 0, root = 1;
+    for (uint32_t k = 1; k < p->stage_count;) {
+        const uint32_t row = row_of_named(f, p, k);
+        if (!row)
+            f->segment[p->first_stage + k++] = ++number;
+        for (root = 1; root * root < row;)
+            root++;
+        for (uint32_t i = 1; i <= row; i++)
+            f->segment[p->first_stage + k++] = number += i % (root + 1) == 0;
+    }
+    return number + 1;
+}
+
 static void find_segments(ebb_fates_t *f)
 {
     const ebb_stages_t *s = &f->stages;
     for (uint32_t i = 0; i < s->pass_count; i++) {
         const ebb_pass_t *p = &s->pass[i];
         const uint32_t first = f->segments;
-        if (f->strategy == EBB_STRATEGY_SQRT)
-            f->segments += cut_best(s, p, f->segment);
+        const bool cut = f->strategy == EBB_STRATEGY_SQRT || f->names;
+        if (cut)
+            f->segments += f->names ? cut_by_names(f, p) : cut_best(s, p, f->segment);
         for (uint32_t k = 0; k < p->stage_count; k++) {
             uint32_t *segment = &f->segment[p->first_stage + k];
-            *segment = first + (f->strategy == EBB_STRATEGY_SQRT      ? *segment
-                                : f->strategy == EBB_STRATEGY_UNIFORM ? k / f->number
-                                                                      : k);
-            if (f->strategy != EBB_STRATEGY_SQRT && k + 1 == p->stage_count)
+            *segment = first + (cut ? *segment : f->strategy == EBB_STRATEGY_UNIFORM ? k / f->number : k);
+            if (!cut && k + 1 == p->stage_count)
                 f->segments = *segment + 1;
         }
     }
@@ -196,10 +239,12 @@ bool ebb_fates_make(ebb_fates_t *f, const ebb_model_t *m, ebb_strategy_t strateg
         ebb_fates_delete(f);
         return false;
     }
-    find_segments(f);
     const double price = mean_price(f);
     for (uint32_t i = 0; i < m->content_count; i++)
         f->fate[i] = (uint8_t)fate_of(f, i, price);
+    if (f->names)
+        look_at_borders(f);
+    find_segments(f);
     return true;
 }
 

@@ -16,7 +16,10 @@
  *   revolve:N    N checkpoints, the start counted, and the fewest stages that are possible with so many (Griewank, Walther:
  *                Algorithm 799, revolve, ACM TOMS 26(1), 2000)
  *   selective    drops what is cheap: what takes less time a byte to make again than all that is saved together (with names:
- *                what operations in NVTX ranges or kernels of such a name make), and rebuilds it from what is held
+ *                what operations in NVTX ranges or kernels of such a name make), and rebuilds it from what is held: all that is
+ *                not dropped, and what goes over borders. Names that cover stages which save nothing but what goes over their
+ *                border (a chain of single operations, say) drop that too; where they cover many in a row, but for the root of
+ *                their number
  */
 #ifndef EBB_PLANNER_FATES_H
 #define EBB_PLANNER_FATES_H

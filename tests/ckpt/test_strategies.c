@@ -269,6 +269,39 @@ static void selective_with_a_name_recomputes_what_is_named(void **state)
     ebb_trace_delete(t);
 }
 
+/* On a chain all that is saved goes over a border. */
+static void selective_with_names_of_a_whole_chain_keeps_a_root(void **state)
+{
+    (void)state;
+    for (uint32_t n = 9; n < 120; n += 11) {
+        const outcome_t o = on_chain(n, "selective:forward");
+        assert_true(o.states * o.states <= 6 * n);
+        assert_true(o.replays > n / 2 && o.replays < n);
+    }
+}
+
+/* Every third operation, as an activation function among products: it alone is dropped, and made again once. */
+static void selective_with_a_name_here_and_there_recomputes_each_once(void **state)
+{
+    (void)state;
+    enum { STAGES = 31, NAMED = STAGES / 3 };
+    ebb_trace_t *t = trace_of_chain(STAGES, 2);
+    for (uint32_t i = 1; i < STAGES; i += 3)
+        snprintf(t->operation[i].name, sizeof t->operation[i].name, "relu");
+    ebb_plan_t *keep = plan_of(t, "keep", PLENTY), *p = plan_of(t, "selective:relu", PLENTY);
+    uint32_t replays = 0;
+    for (uint32_t i = 0; i < p->action_count; i++)
+        if (p->action[i].kind == EBB_REPLAY) {
+            assert_string_equal(t->operation[p->action[i].operation].name, "relu");
+            replays++;
+        }
+    assert_int_equal(replays, NAMED);
+    assert_true(keep->chunk_count - p->chunk_count >= 2 * (NAMED - 2));
+    ebb_plan_delete(keep);
+    ebb_plan_delete(p);
+    ebb_trace_delete(t);
+}
+
 static void policy_that_is_none_is_refused(void **state)
 {
     (void)state;
@@ -297,6 +330,8 @@ int main(void)
         cmocka_unit_test(strategies_on_steps_by_chance_make_good_plans),
         cmocka_unit_test(sqrt_of_a_transformer_takes_less_than_half_and_one_forward),
         cmocka_unit_test(selective_with_a_name_recomputes_what_is_named),
+        cmocka_unit_test(selective_with_names_of_a_whole_chain_keeps_a_root),
+        cmocka_unit_test(selective_with_a_name_here_and_there_recomputes_each_once),
         cmocka_unit_test(policy_that_is_none_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
