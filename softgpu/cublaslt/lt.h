@@ -17,10 +17,13 @@ struct cublasLtContext {
     blas_context_t base;
 };
 
-/* The context behind a handle, which may also be cuBLAS's (NVIDIA documents that a cublasHandle_t will do), or NULL. */
+/* The context behind a handle, which may also be cuBLAS's (NVIDIA documents that a cublasHandle_t will do), or NULL. That library has a
+ * table of the driver of its own, so that with such a handle this one's may be empty yet. */
 static inline blas_context_t *lt_context(cublasLtHandle_t handle)
 {
     blas_context_t *context = handle ? &handle->base : NULL;
+    if (context && context->magic == BLAS_MAGIC && blas_start())
+        return NULL;
     return context && (context->magic == BLAS_LT_MAGIC || context->magic == BLAS_MAGIC) ? context : NULL;
 }
 

@@ -17,15 +17,22 @@ typedef struct operation {
 #define SET(o, what, value)                                                                                  \
     BLAS(cublasLtMatmulDescSetAttribute((o)->desc, CUBLASLT_MATMUL_DESC_##what, &(value), sizeof(value)))
 
-static inline operation_t new_operation(int m, int n, int k, cudaDataType in, cudaDataType out)
+static inline operation_t operation_with(cublasLtHandle_t handle, int m, int n, int k, cudaDataType in,
+                                         cudaDataType out)
 {
-    operation_t o = {.m = m, .n = n, .k = k};
-    BLAS(cublasLtCreate(&o.handle));
+    operation_t o = {.handle = handle, .m = m, .n = n, .k = k};
     BLAS(cublasLtMatmulDescCreate(&o.desc, CUBLAS_COMPUTE_32F, CUDA_R_32F));
     BLAS(cublasLtMatrixLayoutCreate(&o.a, in, (uint64_t)m, (uint64_t)k, m));
     BLAS(cublasLtMatrixLayoutCreate(&o.b, in, (uint64_t)k, (uint64_t)n, k));
     BLAS(cublasLtMatrixLayoutCreate(&o.c, out, (uint64_t)m, (uint64_t)n, m));
     return o;
+}
+
+static inline operation_t new_operation(int m, int n, int k, cudaDataType in, cudaDataType out)
+{
+    cublasLtHandle_t handle;
+    BLAS(cublasLtCreate(&handle));
+    return operation_with(handle, m, n, k, in, out);
 }
 
 /* The algorithms that are proposed with so much workspace; 0: the device cannot do it. */

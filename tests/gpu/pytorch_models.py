@@ -174,7 +174,7 @@ def train(o, model, optimizer, data):
         compiled = torch.compile(model)
     for i in range(o.steps):
         begin = time.perf_counter()
-        batch = data[i % len(data)]
+        batch = data[i % len(data)].to(device, non_blocking=True)
         with torch.autocast(device, torch.bfloat16):
             if o.mode == "offload":
                 with torch.autograd.graph.save_on_cpu(pin_memory=device == "cuda"):
@@ -211,7 +211,9 @@ def main():
     torch.set_float32_matmul_precision("high")
     torch.manual_seed(1)
     model = (HuggingFace if o.model.startswith("hf-") else Model)(o).to(o.device)
-    data = torch.randint(o.vocab, (8, o.batch, o.context + 1)).to(o.device)
+    data = list(torch.randint(o.vocab, (8, o.batch, o.context + 1)))  # each step copies its batch, as a loader's are
+    if o.device == "cuda":
+        data = [batch.pin_memory() for batch in data]
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, weight_decay=0.1, fused=o.device == "cuda")
     losses, times = train(o, model, optimizer, data)
     sums = hashlib.sha256(json.dumps([loss.hex() for loss in losses]).encode())
