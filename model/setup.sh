@@ -389,7 +389,7 @@ setup_build() {
         mv "$build/configured.new" "$build/configured"
     fi
     if [[ ! -e $build/bin/ebb-train ]]; then
-        say 'building: about a minute on two cores'
+        say "building: about $([[ ${targets[*]} == all ]] && echo 'five minutes' || echo 'a minute') on two cores"
     elif [[ -t 1 ]]; then
         printf 'ebb: building\r'
     fi

@@ -16,6 +16,19 @@ if(EBB_CUDA_ARCHITECTURES STREQUAL "all")
   set(EBB_ARCHITECTURES ${EBB_EVERY_ARCHITECTURE})
 endif()
 
+# Device code takes longest of all, and is the same in a build with sanitizers.
+set(EBB_DEVICE_CODE_FROM "" CACHE PATH
+    "another build folder of these sources, finished: kernels are taken from there instead of being compiled once more")
+
+# take_device_code(<file>...): makes these files of this build links to the other build's.
+function(take_device_code)
+  foreach(file ${ARGN})
+    file(RELATIVE_PATH path ${CMAKE_BINARY_DIR} ${file})
+    add_custom_command(OUTPUT ${file} COMMAND ${CMAKE_COMMAND} -E create_symlink ${EBB_DEVICE_CODE_FROM}/${path} ${file}
+      DEPENDS ${EBB_DEVICE_CODE_FROM}/${path} VERBATIM)
+  endforeach()
+endfunction()
+
 set(EBB_NVCC_FLAGS -std=c++17 -O3 --generate-line-info -Xcompiler=-fPIC -Xcompiler=-Wall)
 foreach(arch ${EBB_ARCHITECTURES})
   list(APPEND EBB_NVCC_GENCODE "-gencode=arch=compute_${arch},code=sm_${arch}")
@@ -28,12 +41,16 @@ function(cuda_object out source)
   get_filename_component(source "${source}" ABSOLUTE)
   get_filename_component(name "${source}" NAME)
   set(object ${CMAKE_CURRENT_BINARY_DIR}/${name}.o)
-  add_custom_command(
-    OUTPUT ${object}
-    COMMAND ${CUDAToolkit_NVCC_EXECUTABLE} ${EBB_NVCC_FLAGS} ${EBB_NVCC_GENCODE} -cudart shared
-            -ccbin ${CMAKE_CXX_COMPILER} -I ${PROJECT_SOURCE_DIR}/softgpu/include -MD -MF ${object}.d -c ${source} -o ${object}
-    DEPENDS ${source} DEPFILE ${object}.d
-    COMMENT "nvcc ${name}" VERBATIM)
+  if(EBB_DEVICE_CODE_FROM)
+    take_device_code(${object})
+  else()
+    add_custom_command(
+      OUTPUT ${object}
+      COMMAND ${CUDAToolkit_NVCC_EXECUTABLE} ${EBB_NVCC_FLAGS} ${EBB_NVCC_GENCODE} -cudart shared
+              -ccbin ${CMAKE_CXX_COMPILER} -I ${PROJECT_SOURCE_DIR}/softgpu/include -MD -MF ${object}.d -c ${source} -o ${object}
+      DEPENDS ${source} DEPFILE ${object}.d
+      COMMENT "nvcc ${name}" VERBATIM)
+  endif()
   set_source_files_properties(${object} PROPERTIES EXTERNAL_OBJECT TRUE GENERATED TRUE)
   set(${out} ${object} PARENT_SCOPE)
 endfunction()
@@ -42,13 +59,17 @@ endfunction()
 function(cuda_fatbin out name source)
   get_filename_component(source "${source}" ABSOLUTE)
   set(module ${CMAKE_CURRENT_BINARY_DIR}/${name}.fatbin)
+  set(${out} ${module} PARENT_SCOPE)
+  if(EBB_DEVICE_CODE_FROM)
+    take_device_code(${module})
+    return()
+  endif()
   add_custom_command(
     OUTPUT ${module}
     COMMAND ${CUDAToolkit_NVCC_EXECUTABLE} -std=c++17 ${EBB_NVCC_GENCODE} -ccbin ${CMAKE_CXX_COMPILER} -I ${PROJECT_SOURCE_DIR}/softgpu/include
             -MD -MF ${module}.d -fatbin ${source} -o ${module}
     DEPENDS ${source} DEPFILE ${module}.d
     COMMENT "nvcc -fatbin ${name}" VERBATIM)
-  set(${out} ${module} PARENT_SCOPE)
 endfunction()
 
 # cuda_every_architecture(<target> <file.cu>...): adds to <target>, which nothing builds by itself, the machine code of these files

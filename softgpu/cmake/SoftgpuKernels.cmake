@@ -7,6 +7,8 @@
 # cuda_module(<name> <file.cu> [MODES <mode>...]): builds <name>.fatbin, a module for cuModuleLoad, and its kernel libraries, in
 # the current binary directory, as target <name>.
 #
+# With EBB_DEVICE_CODE_FROM (CudaObject.cmake) both make links to the other build's kernel libraries, in all modes that it has.
+#
 # For each file `nvcc -ptx` lists the kernels with their parameter sizes, and the variables; the host compiler then compiles
 # the same source, with the table of those appended, once for each mode. Nobody runs that PTX: -G, without optimisation, is
 # enough.
@@ -34,6 +36,14 @@ option(SOFTGPU_KERNELS "build kernel libraries with their programs; off where pr
 
 function(softgpu_kernels target)
   cmake_parse_arguments(ARG "" "SAME_AS" "SOURCES;MODES" ${ARGN})
+  if(EBB_DEVICE_CODE_FROM)
+    take_kernel_libraries(command $<TARGET_FILE:${target}>)
+    add_custom_command(TARGET ${target} POST_BUILD ${command} VERBATIM)
+    if(ARG_SOURCES)
+      take_ptx(${target} ${ARG_SOURCES})
+    endif()
+    return()
+  endif()
   if(ARG_SAME_AS)
     # Named by the library for fast mode: to name the others would have them built.
     set(library ${ARG_SAME_AS}_softgpu)
@@ -61,6 +71,11 @@ function(cuda_module name source)
   cmake_parse_arguments(ARG "" "" "MODES" ${ARGN})
   get_filename_component(source "${source}" ABSOLUTE)
   cuda_fatbin(module ${name} ${source})
+  if(EBB_DEVICE_CODE_FROM)
+    take_kernel_libraries(command ${module})
+    add_custom_target(${name} ${command} DEPENDS ${module} VERBATIM)
+    return()
+  endif()
   add_custom_target(${name} DEPENDS ${module})
   softgpu_kernel_libraries(${name} ${CMAKE_CURRENT_BINARY_DIR} ${name}.fatbin "${ARG_MODES}" ${source})
   if(NOT SOFTGPU_KERNELS)
@@ -72,6 +87,24 @@ function(cuda_module name source)
       add_dependencies(${name} ${name}_softgpu_${mode})
     endif()
   endforeach()
+endfunction()
+
+# take_kernel_libraries(<out-var> <object>): the command that makes links to all kernel libraries that this object has in the other
+# build (EBB_DEVICE_CODE_FROM).
+function(take_kernel_libraries out object)
+  set(${out} COMMAND ${CMAKE_COMMAND} -DOBJECT=${object} -DBUILD=${CMAKE_BINARY_DIR} -DFROM=${EBB_DEVICE_CODE_FROM}
+    -P ${SOFTGPU_CMAKE_DIR}/TakeKernels.cmake PARENT_SCOPE)
+endfunction()
+
+# take_ptx(<target> <file.cu>...): what is otherwise a by-product.
+function(take_ptx target)
+  set(files)
+  foreach(source ${ARGN})
+    get_filename_component(name "${source}" NAME_WE)
+    list(APPEND files ${CMAKE_CURRENT_BINARY_DIR}/${target}.${name}.ptx)
+  endforeach()
+  take_device_code(${files})
+  add_custom_target(${target}_ptx ALL DEPENDS ${files})
 endfunction()
 
 # Targets <name>_softgpu, <name>_softgpu_simt, <name>_softgpu_checked: the kernel libraries of the object <folder>/<file>.

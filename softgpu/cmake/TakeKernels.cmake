@@ -1,0 +1,11 @@
+# Script (cmake -P): links to the kernel libraries that OBJECT, of the build folder BUILD, has in the build folder FROM.
+file(RELATIVE_PATH path "${BUILD}" "${OBJECT}")
+file(GLOB libraries "${FROM}/${path}.softgpu*.so")
+if(NOT libraries)
+  message(FATAL_ERROR "${FROM} has no kernel libraries of ${path}: build it first")
+endif()
+get_filename_component(folder "${OBJECT}" DIRECTORY)
+foreach(library ${libraries})
+  get_filename_component(name "${library}" NAME)
+  file(CREATE_LINK "${library}" "${folder}/${name}" SYMBOLIC)
+endforeach()
