@@ -471,7 +471,7 @@ static ebb_learned_t finish(ebb_lessons_t *l)
             "ebb stays reactive");
     conclude(l);
     double cost = l->step_ns > 0 ? (l->total_ns - l->steps * l->step_ns) / l->step_ns : 0;
-    ebb_log(EBB_INFO, "learned in %u steps, which cost %.1f steps' worth of time (a step: %.3f ms)", l->given,
+    ebb_log(EBB_INFO, "learned in %u steps, which cost %.2f steps' worth of time (a step: %.3f ms)", l->given,
             cost > 0 ? cost : 0, l->step_ns * 1e-6);
     return EBB_LEARNED;
 }

@@ -224,7 +224,7 @@ static void saved_activations_are_proven_at_bounded_cost(void **state)
     double steps = 0, cost = 100;
     setenv("SOFTGPU_SCHEDULER", "deterministic", 1);
     setenv("SOFTGPU_PROFILE", "H100", 1);
-    outcome_t out = train("--layers 3 --width 256 --heads 8 --context 128 --batch 16 --steps 20");
+    outcome_t out = train("--layers 3 --width 256 --heads 8 --context 128 --batch 16 --steps 10");
     const char *line = strstr(out.error, "learned in ");
     assert_non_null(line);
     assert_int_equal(sscanf(line, "learned in %lf steps, which cost %lf", &steps, &cost), 2);
