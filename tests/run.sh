@@ -34,6 +34,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/../model/setup.sh"
 # bring_up_to_date <build folder>: builds in another folder than $build.
 bring_up_to_date() {
     local build=$1 logs=$1/logs
+    mkdir -p "$logs"
     setup_build
 }
 
