@@ -43,7 +43,8 @@ static bool could_go_on(const drive_t *d, const ebb_request_t *q, const ebb_oper
     const uint32_t at = ebb_is_between_steps() ? 0 : D.cursor;
     const ebb_trace_t *t = d->trace;
     bool suits = false;
-    if (d->stream != D.stream || t->operation_count <= at ||
+    /* In the middle of a step of several streams, these have been told what to wait for by the plan that would be left. */
+    if ((at && (d->stream != D.stream || d->streams > 1 || D.streams > 1)) || t->operation_count <= at ||
         (at && d->plan->action_count && d->plan->action[0].point < at))
         return false;
     for (uint32_t i = 0; i < t->buffer_count; i++) {

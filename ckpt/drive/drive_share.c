@@ -312,7 +312,7 @@ bool ebb_share_open_small(void)
 
 static bool may_share(void)
 {
-    return D.active && D.period == 1 && D.streams == 1 && !ebb_options.guard;
+    return D.active && D.period == 1 && !ebb_options.guard;
 }
 
 /* The settled buffer that this one of a recording is, or NULL. */
@@ -335,7 +335,7 @@ ebb_boundary_t *ebb_drive_boundary(const ebb_recording_t *learned)
 {
     const ebb_trace_t *t = learned->trace;
     uint32_t total = 0;
-    if (!may_share() || rotates(t) || ebb_plan_streams(t) > 1)
+    if (!may_share() || rotates(t))
         return NULL;
     for (uint32_t i = 0; i < share.settled_count; i++)
         total += share.settled[i].chunk_count;
@@ -396,11 +396,12 @@ bool ebb_drive_at_boundary(void)
     return D.active && D.cursor == D.trace->operation_count && !D.living && !D.late && !D.refuted;
 }
 
-/* No plan knows of another one's copies: all of them come first. So does the other one's last operation, if that was on another stream. */
+/* No plan knows of another one's copies, nor of its streams: all that they have been given comes first. */
 static ebb_status_t order_behind(const drive_t *next)
 {
     const CUstream compute = ebb_stream_handle(next->stream);
-    EBB_TRY(ebb_mark_join(compute, ebb_mark_here(D.stream)));
+    for (uint32_t s = 0; s < D.streams; s++)
+        EBB_TRY(ebb_mark_join(compute, ebb_mark_here(ebb_drive_stream(s))));
     for (ebb_direction_t d = EBB_OUT; d <= EBB_IN; d++)
         if (ebb_copy_stream(d))
             EBB_TRY(ebb_mark_join(compute, ebb_mark_here(ebb_copy_stream(d))));

@@ -34,6 +34,29 @@ typedef struct check {
     void *copy;        /* pinned, while there is one */
 } check_t;
 
+/* drive_streams.c: the stream `to` waits before operation `waited` for what `from` is given before operation `recorded`. */
+typedef struct ebb_drive_edge {
+    uint32_t from, recorded, to, waited;
+} ebb_drive_edge_t;
+
+/* An event of the program's, recorded in this step. */
+typedef struct ebb_drive_event {
+    CUevent event;
+    uint32_t stream, cursor;
+} ebb_drive_event_t;
+
+/* How the program orders its streams, where there are several. */
+typedef struct ebb_drive_order {
+    CUevent turn;           /* recorded and waited for, at once */
+    ebb_drive_edge_t *edge; /* [edge_count] by `waited` */
+    uint32_t edge_count, edge_room, next_edge;
+    ebb_drive_event_t *recorded;
+    uint32_t recorded_count, recorded_room;
+    /* [to][from]: in this step `to` has waited for what `from` was given before this operation */
+    uint32_t reached[EBB_PLAN_STREAMS][EBB_PLAN_STREAMS];
+    bool failed; /* no memory to remember an event */
+} ebb_drive_order_t;
+
 /* Buffers of other plans that are installed have this tag. */
 #define EBB_PARKED UINT32_MAX
 
@@ -47,6 +70,7 @@ typedef struct drive {
     ebb_stream_t
         *stream;      /* compute; where there are several, the first operation's: steps begin and end on it */
     uint32_t streams; /* of the program's, as the plan counts them */
+    ebb_drive_order_t order;
 
     ebb_chunk_t *chunk;     /* [plan->chunk_count] */
     uint32_t *pool;         /* [plan->chunk_count] which of all plans' chunks that is (drive_share.c) */

@@ -15,28 +15,6 @@
 
 #define D ebb_drive
 
-/* The stream `to` waits before operation `waited` for what `from` is given before operation `recorded`. */
-typedef struct edge {
-    uint32_t from, recorded, to, waited;
-} edge_t;
-
-/* An event of the program's, recorded in this step. */
-typedef struct recorded {
-    CUevent event;
-    uint32_t stream, cursor;
-} recorded_t;
-
-static struct {
-    CUevent turn; /* recorded and waited for, at once */
-    edge_t *edge; /* [edge_count] by `waited` */
-    uint32_t edge_count, edge_room, next_edge;
-    recorded_t *recorded;
-    uint32_t recorded_count, recorded_room;
-    /* [to][from]: in this step `to` has waited for what `from` was given before this operation */
-    uint32_t reached[EBB_PLAN_STREAMS][EBB_PLAN_STREAMS];
-    bool failed; /* no memory to remember an event */
-} streams;
-
 /* ---- who waits for whom ---- */
 
 ebb_stream_t *ebb_drive_stream(uint32_t stream)
@@ -81,7 +59,7 @@ ebb_status_t ebb_streams_order(uint32_t stream, uint32_t after)
         return 0;
     if (!is_there(stream))
         return CUDA_ERROR_INVALID_HANDLE;
-    return ebb_streams_after(ebb_stream_handle(ebb_drive_stream(stream)), after, streams.turn);
+    return ebb_streams_after(ebb_stream_handle(ebb_drive_stream(stream)), after, D.order.turn);
 }
 
 ebb_status_t ebb_streams_gather(uint32_t stream)
@@ -100,7 +78,7 @@ ebb_status_t ebb_streams_scatter(uint32_t stream)
     for (int direction = 0; direction < 2; direction++) {
         ebb_stream_t *copies = ebb_copy_stream(direction ? EBB_IN : EBB_OUT);
         if (copies)
-            EBB_TRY(ebb_streams_after(ebb_stream_handle(copies), UINT32_C(1) << stream, streams.turn));
+            EBB_TRY(ebb_streams_after(ebb_stream_handle(copies), UINT32_C(1) << stream, D.order.turn));
     }
     return 0;
 }
@@ -115,9 +93,10 @@ static bool add_edge(const ebb_trace_moment_t *wait)
     if (record->what != EBB_MOMENT_RECORD || record->id != wait->id || record->stream == wait->stream ||
         !record->before || wait->before >= D.trace->operation_count)
         return true;
-    edge_t *e = ebb_array_append((void **)&streams.edge, &streams.edge_count, &streams.edge_room, sizeof *e);
+    ebb_drive_edge_t *e =
+        ebb_array_append((void **)&D.order.edge, &D.order.edge_count, &D.order.edge_room, sizeof *e);
     if (e)
-        *e = (edge_t){record->stream, record->before, wait->stream, wait->before};
+        *e = (ebb_drive_edge_t){record->stream, record->before, wait->stream, wait->before};
     return e;
 }
 
@@ -137,7 +116,7 @@ const char *ebb_streams_set_up(void)
     for (uint32_t i = 0; i < D.trace->moment_count; i++)
         if (D.trace->moment[i].what == EBB_MOMENT_WAIT && !add_edge(&D.trace->moment[i]))
             return "no host memory";
-    if (ebb_driver.cuEventCreate(&streams.turn, CU_EVENT_DISABLE_TIMING))
+    if (ebb_driver.cuEventCreate(&D.order.turn, CU_EVENT_DISABLE_TIMING))
         return "no events";
     ebb_listen_to_order(true);
     return NULL;
@@ -145,13 +124,13 @@ const char *ebb_streams_set_up(void)
 
 void ebb_streams_tear_down(void)
 {
-    if (streams.turn) {
+    if (D.order.turn) {
         ebb_listen_to_order(false);
-        ebb_driver.cuEventDestroy(streams.turn);
+        ebb_driver.cuEventDestroy(D.order.turn);
     }
-    free(streams.edge);
-    free(streams.recorded);
-    memset(&streams, 0, sizeof streams);
+    free(D.order.edge);
+    free(D.order.recorded);
+    D.order = (ebb_drive_order_t){0};
 }
 
 /* What is recorded or waited for between two steps belongs to the one to come. */
@@ -160,23 +139,23 @@ static uint32_t cursor(void)
     return D.cursor == D.trace->operation_count ? 0 : D.cursor;
 }
 
-static recorded_t *find_recorded(CUevent event)
+static ebb_drive_event_t *find_recorded(CUevent event)
 {
-    for (uint32_t i = streams.recorded_count; i-- > 0;)
-        if (streams.recorded[i].event == event)
-            return &streams.recorded[i];
+    for (uint32_t i = D.order.recorded_count; i-- > 0;)
+        if (D.order.recorded[i].event == event)
+            return &D.order.recorded[i];
     return NULL;
 }
 
 static void note_record(uint32_t stream, CUevent event)
 {
-    recorded_t *r = find_recorded(event);
+    ebb_drive_event_t *r = find_recorded(event);
     if (!r)
-        r = ebb_array_append((void **)&streams.recorded, &streams.recorded_count, &streams.recorded_room,
+        r = ebb_array_append((void **)&D.order.recorded, &D.order.recorded_count, &D.order.recorded_room,
                              sizeof *r);
     if (r)
-        *r = (recorded_t){event, stream, cursor()};
-    streams.failed |= !r;
+        *r = (ebb_drive_event_t){event, stream, cursor()};
+    D.order.failed |= !r;
 }
 
 void ebb_drive_ordered(const ebb_order_t *o)
@@ -193,10 +172,10 @@ void ebb_drive_ordered(const ebb_order_t *o)
         note_record(stream, o->event);
         return;
     }
-    const recorded_t *r = find_recorded(o->event);
+    const ebb_drive_event_t *r = find_recorded(o->event);
     if (!r || r->stream >= D.streams || stream >= D.streams)
         return;
-    uint32_t *reached = &streams.reached[stream][r->stream];
+    uint32_t *reached = &D.order.reached[stream][r->stream];
     *reached = r->cursor > *reached ? r->cursor : *reached;
 }
 
@@ -204,12 +183,12 @@ const char *ebb_streams_before(uint32_t operation)
 {
     if (D.streams == 1)
         return NULL;
-    if (streams.failed)
+    if (D.order.failed)
         return "no host memory";
-    for (; streams.next_edge < streams.edge_count && streams.edge[streams.next_edge].waited <= operation;
-         streams.next_edge++) {
-        const edge_t *e = &streams.edge[streams.next_edge];
-        if (streams.reached[e->to][e->from] < e->recorded)
+    for (; D.order.next_edge < D.order.edge_count && D.order.edge[D.order.next_edge].waited <= operation;
+         D.order.next_edge++) {
+        const ebb_drive_edge_t *e = &D.order.edge[D.order.next_edge];
+        if (D.order.reached[e->to][e->from] < e->recorded)
             return "a stream has not waited for another one";
     }
     return NULL;
@@ -219,6 +198,6 @@ void ebb_streams_begin_step(void)
 {
     if (D.streams == 1)
         return;
-    memset(streams.reached, 0, sizeof streams.reached);
-    streams.next_edge = streams.recorded_count = 0;
+    memset(D.order.reached, 0, sizeof D.order.reached);
+    D.order.next_edge = D.order.recorded_count = 0;
 }

@@ -91,7 +91,7 @@ static void launches_on_both_streams_are_proven_under_half_the_memory(void **sta
 /* ---- driving ---- */
 
 typedef struct driven {
-    double steps, fallbacks, tolerated, replays, offloaded, dropped;
+    double steps, fallbacks, tolerated, replays, offloaded, dropped, changes;
 } driven_t;
 
 /* Runs lanes by itself and under ebb: the same bits, no more memory than the budget, and as much as was predicted. */
@@ -112,11 +112,12 @@ static driven_t drive(const char *settings, const char *arguments, double budget
     const driven_t out = {
         program_statistic(stats_path, NULL, "steps_driven"), program_statistic(stats_path, NULL, "fallbacks"),
         program_statistic(stats_path, NULL, "tolerated"),    program_statistic(stats_path, NULL, "replays"),
-        program_statistic(stats_path, NULL, "offloaded"),    program_statistic(stats_path, NULL, "dropped")};
+        program_statistic(stats_path, NULL, "offloaded"),    program_statistic(stats_path, NULL, "dropped"),
+        program_statistic(stats_path, NULL, "changes")};
     print_message("%s, %s at %.0f MiB: %.0f steps driven, left %.0f times, %.0f tolerated; %.0f offloaded, "
-                  "%.0f dropped\n",
+                  "%.0f dropped; %.0f changes\n",
                   settings, arguments, budget_mib, out.steps, out.fallbacks, out.tolerated, out.offloaded,
-                  out.dropped);
+                  out.dropped, out.changes);
     assert_true(program_statistic(stats_path, NULL, "peak_bytes") <= budget_mib * (1 << 20));
     assert_true(program_statistic(stats_path, NULL, "mismatches") == 0);
     assert_true(program_statistic(stats_path, NULL, "driven_peak_bytes") ==
@@ -170,6 +171,27 @@ static void streams_that_do_otherwise_are_left_or_tolerated(void **state)
     }
 }
 
+/* Every second step, or one in three, has half the batch: its plan and the other one take turns. */
+static void kinds_of_steps_on_three_streams_share_a_boundary(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *arguments, *means;
+        double mib, driven, changes, left;
+    } cases[] = {{"short=2 steps=44", "", 60, 22, 18, 3},
+                 {"short=2 steps=44", "EBB_OFFLOAD=0", 60, 22, 18, 3},
+                 {"short=3 steps=40", "", 46, 20, 8, 6}};
+    static program_run_t with;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char settings[128];
+        snprintf(settings, sizeof settings, "SOFTGPU_SCHEDULER=deterministic SOFTGPU_SEED=%d %s", (int)i + 1,
+                 cases[i].means);
+        const driven_t d = drive(settings, cases[i].arguments, cases[i].mib, &with);
+        assert_true(d.steps >= cases[i].driven && d.changes >= cases[i].changes &&
+                    d.fallbacks <= cases[i].left);
+    }
+}
+
 static int setup(void **state)
 {
     double peak, must, small;
@@ -198,6 +220,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(launches_on_both_streams_are_proven_under_half_the_memory),
         cmocka_unit_test(step_on_three_streams_is_driven),
-        cmocka_unit_test(streams_that_do_otherwise_are_left_or_tolerated)};
+        cmocka_unit_test(streams_that_do_otherwise_are_left_or_tolerated),
+        cmocka_unit_test(kinds_of_steps_on_three_streams_share_a_boundary)};
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -1,6 +1,6 @@
 /* lanes.c: a training loop on three streams, as trainers have them, that can be told to misbehave. It knows nothing of ebb.
  *
- *   lanes [layers=N] [steps=N] [mib=N] [turn=STEP] [sync=STEP] [more=STEP] [fresh=STEP]
+ *   lanes [layers=N] [steps=N] [mib=N] [turn=STEP] [sync=STEP] [more=STEP] [fresh=STEP] [short=N]
  *
  * A step: the batch comes on the stream `upload`; forward and backward on `compute`; beside them, on `aside`, every second activation is
  * looked at in the forward pass and weights are updated as soon as their gradients are there. Events order them, and
@@ -10,6 +10,7 @@
  * sync=STEP   the same, but it is the host that waits for aside, not the stream
  * more=STEP   the same, but one launch more on aside, which reads a live activation
  * fresh=STEP  before this step, `upload` is destroyed and another one created
+ * short=N     every N-th step has half the batch
  *
  * The last line of output is a hash of weights, counter and sums. Exit code 3: a call failed (its error is on stderr).
  */
@@ -22,8 +23,9 @@
 enum { LAYERS_MAX = 32 };
 
 typedef struct lanes {
-    int layers, steps, turn, sync, more, fresh, step;
-    size_t n, m; /* floats of an activation, of a layer's weights */
+    int layers, steps, turn, sync, more, fresh, half, step;
+    size_t n, m;    /* floats of an activation (of this step), of a layer's weights */
+    size_t n_whole; /* of one of a whole batch */
     cudaStream_t compute, aside, upload;
     cudaEvent_t uploaded, done[LAYERS_MAX + 1], looked[LAYERS_MAX + 1], gradient[LAYERS_MAX], updated;
     float *w[LAYERS_MAX], *dw[LAYERS_MAX], *x[LAYERS_MAX + 1];
@@ -78,12 +80,12 @@ static void set_up(lanes_t *l)
         CHECK(cudaDeviceSynchronize());
         CHECK(loop_fill(l->w[i], (unsigned)i, l->m, l->compute));
     }
-    l->sums = new_permanent((l->n / 16384 + 1) * sizeof(float));
-    l->seen = new_permanent((l->n / 16384 + 1) * sizeof(float));
+    l->sums = new_permanent((l->n_whole / 16384 + 1) * sizeof(float));
+    l->seen = new_permanent((l->n_whole / 16384 + 1) * sizeof(float));
     l->counter = new_permanent(sizeof *l->counter);
-    CHECK(cudaMallocHost(&pinned, l->n * sizeof(float)));
+    CHECK(cudaMallocHost(&pinned, l->n_whole * sizeof(float)));
     l->batch = pinned;
-    for (size_t i = 0; i < l->n; i++)
+    for (size_t i = 0; i < l->n_whole; i++)
         l->batch[i] = (float)(i * 2654435761u >> 12 & 0xfff) / 4096 - 0.5f;
     CHECK(cudaDeviceSynchronize());
 }
@@ -153,6 +155,7 @@ static void run_step(lanes_t *l)
         CHECK(cudaStreamDestroy(l->upload));
         CHECK(cudaStreamCreateWithFlags(&l->upload, cudaStreamNonBlocking));
     }
+    l->n = l->half && l->step % l->half == 0 ? l->n_whole / 2 : l->n_whole;
     forward(l);
     backward(l);
 }
@@ -166,7 +169,8 @@ int main(int argc, char **argv)
     l.sync = trainer_option(argc, argv, "sync", 0);
     l.more = trainer_option(argc, argv, "more", 0);
     l.fresh = trainer_option(argc, argv, "fresh", 0);
-    l.n = (size_t)trainer_option(argc, argv, "mib", 4) << 18;
+    l.half = trainer_option(argc, argv, "short", 0);
+    l.n_whole = (size_t)trainer_option(argc, argv, "mib", 4) << 18;
     l.m = (size_t)1 << 19;
     if (l.layers < 2 || l.layers > LAYERS_MAX)
         return 2;
@@ -178,8 +182,8 @@ int main(int argc, char **argv)
     for (int i = 0; i < l.layers; i++)
         hash = trainer_hash(l.w[i], l.m * sizeof(float), hash);
     hash = trainer_hash(l.counter, sizeof *l.counter, hash);
-    hash = trainer_hash(l.sums, (l.n / 16384 + 1) * sizeof(float), hash);
-    hash = trainer_hash(l.seen, (l.n / 16384 + 1) * sizeof(float), hash);
+    hash = trainer_hash(l.sums, (l.n_whole / 16384 + 1) * sizeof(float), hash);
+    hash = trainer_hash(l.seen, (l.n_whole / 16384 + 1) * sizeof(float), hash);
     printf("%016llx\n", (unsigned long long)hash);
     return 0;
 }
