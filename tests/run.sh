@@ -50,7 +50,7 @@ main() {
         # test_alloc_hook looks at who answers look-ups, and here that is the sanitizer.
         # Nor what shows nothing here that others do not: kernels have no sanitizers (modes), and the plain run has all seeds.
         local left_out='test_runtime_lookup|test_cublas_handle|test_cublaslt_algorithm|test_alloc_hook|model_reference'
-        left_out+='|kernels_.*_modes|ebb_predicted_time|bench_planner|test_.*_seed_[23]'
+        left_out+='|kernels_.*_modes|ebb_predicted_time|bench_planner|test_.*_seed_[23]|test_driver_vmm_seed_1'
         (($# > 0)) || selection=(-L 'unit|differential' -E "^($left_out)$")
         # In their short forms: tests/ckpt/test_budget.c, test_nasty.c, tests/conformance/run.sh.
         export TEST_SWEEP=${TEST_SWEEP:-one} TEST_NASTY=${TEST_NASTY:-one} SEEDS=${SEEDS:-1}
