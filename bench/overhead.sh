@@ -41,7 +41,7 @@ gpt2:355M|16|2|$GPT2
 gpt2:774M|8|2|$GPT2
 gpt2:1558M|4|2|$GPT2
 llama:1B|1|4|$LLAMA --heads 4 --kv-heads 1
-llama:7B|1|2|$LLAMA --heads 2 --kv-heads 2"
+llama:7B|1|2|$LLAMA --heads 2 --kv-heads 2 --batch 7 --context 512"
 GPUS='A100|26|2039|80
 H100|55|3350|80
 RTX4090|26|1008|24' # name, link and memory in 10^9 bytes a second (softgpu/driver/profile.c), GiB
