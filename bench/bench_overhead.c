@@ -10,7 +10,7 @@
  * the rates is as on the computed clock (softgpu/driver/profile.h): copies slow operations down by the link's share of the memory's
  * rate, each way of the link is slower while both are in use, copies, memsets and launches have latencies, and a call of the driver takes the
  * host its time. Each recomputed content is compared in one of ten steps, EBB_VERIFY's default; in one of N with BENCH_VERIFY=N, in none with 0.
- * BENCH_POLICY: that policy only. Exit code 1: a plan did not pass.
+ * `bound`: the overhead that no plan goes below, whatever is compared; -1: none fits. BENCH_POLICY: that policy only. Exit code 1: a plan did not pass.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -18,6 +18,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "bound.h"
 #include "checker.h"
 #include "planner.h"
 
@@ -113,12 +114,31 @@ static void plan(bench_t *b, const char *policy)
     ebb_plan_delete(p);
 }
 
+/* What no plan can do better, without comparing (bound.h). */
+static double least_overhead(bench_t *b)
+{
+    char why[400];
+    ebb_model_t m;
+    ebb_bound_t bound;
+    double least = 0;
+    if (!ebb_model_make(&m, b->trace, &b->request, why, sizeof why))
+        return 0;
+    if (ebb_bound_make(&bound, &m)) {
+        const uint64_t chunks = (b->request.device_bytes - m.small_bytes) / b->trace->chunk_bytes,
+                       ns = ebb_bound_ns(&bound, (uint32_t)chunks);
+        least = ns == UINT64_MAX ? -1 : (double)ns / b->operations_ns - 1;
+        ebb_bound_delete(&bound);
+    }
+    ebb_model_delete(&m);
+    return least;
+}
+
 static void run(bench_t *b, double percent, bool last)
 {
     b->request.device_bytes =
         b->state_bytes + (uint64_t)((double)(b->keep_bytes - b->state_bytes) * percent / 100);
-    printf("{\"percent\": %g, \"budget_bytes\": %" PRIu64 ", \"plans\": [\n", percent,
-           b->request.device_bytes);
+    printf("{\"percent\": %g, \"budget_bytes\": %" PRIu64 ", \"bound\": %.5f, \"plans\": [\n", percent,
+           b->request.device_bytes, least_overhead(b));
     const char *only = getenv("BENCH_POLICY");
     for (int i = 0, first = 1; i < POLICIES; i++)
         if (!only || !strcmp(only, policies[i])) {

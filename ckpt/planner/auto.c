@@ -1,9 +1,16 @@
-/* auto.c: looks for the fastest plan level by level, from the smallest that can be to what keeps everything.
+/* auto.c: looks for the fastest plan at the level of the budget and at those below it from which a faster one may come.
  *
  * A level is a number of chunks. At each one the walk is tried with several tastes; what the best of them comes to is simulated, and
- * a local search goes on from there (improve.c). What a level looks at depends on nothing but the trace and the levels below, and a
- * budget takes the best of all levels up to its own: so a larger budget is never slower, and has no smaller peak (candidates.h). Next
- * to the budget the levels are finer. Of every fixed strategy the plan is among the candidates, too, if it is not slower for certain.
+ * a local search goes on from there (improve.c). There are coarse levels, finer ones from each to the next, and stretches of some coarse
+ * levels. A stretch is searched as if there were no other, from its lowest level up: what one has shown serves the next. A budget looks at
+ *   - the coarse levels of its own stretch up to its own, and those fine ones behind that which are not above the budget
+ *   - before them the next coarse level: plans of fine levels that are faster than what is known up to there are not taken, because
+ *     larger budgets look at that, and not at these. Where nothing is known up to there, they do look at the fine levels
+ *   - stretches below its own, as far as the bound (bound.h) lets a plan there be faster than what is known
+ * So a larger budget's plan is never slower, and no budget is too small if a smaller one is not. A level's plans take as many chunks at
+ * least as the smallest budget that looks at it: what is told to be enough is. And the plan that is chosen takes as many as the last level
+ * up to the budget: a larger budget's is never smaller. Of every fixed strategy the plan is among the candidates, too, if it is not slower
+ * for certain.
  *
  * The work is bounded by numbers of walks, not by time: the same request gets the same plan on any machine.
  */
@@ -11,10 +18,16 @@
 
 #include <string.h>
 
+#include "bound.h"
 #include "improve.h"
 
-enum { WORK = 200000 /* operations that are walked through */, FEWEST = 40, MOST = 200, LONG_STEP = 3000 };
-enum { FEW = 5, MANY = 8 /* walks under one limit */, FINE = 8 };
+enum { LONG_STEP = 3000 };
+
+/* How much is tried: coarse levels, how many of them are a stretch, levels from one to the next, walks at each. */
+typedef struct effort {
+    uint32_t cells, stretch, parts, walks;
+} effort_t;
+static const effort_t much = {25, 5, 8, 16}, little = {12, 4, 4, 5};
 
 typedef struct flavour {
     bool offload, recompute;
@@ -48,22 +61,20 @@ static void try_strategies(ebb_candidates_t *c)
 typedef struct search {
     ebb_candidates_t *candidates;
     ebb_improver_t improver;
+    ebb_bound_t bound;
+    effort_t effort;
     uint8_t order[FLAVOURS]; /* [count] the tastes that are allowed, the one that was best last first */
     unsigned count;
-    uint32_t level;
+    uint32_t lowest, stride, fine,
+        peak; /* chunks: the first coarse level, from one to the next; of fine ones; what needs no plan */
+    uint32_t searched; /* levels of this stretch */
+    uint64_t
+        head_ns; /* the fastest that fits the lowest level of the stretch searched last; UINT64_MAX: none */
 } search_t;
 
-static ebb_taste_t taste_of(const search_t *s, unsigned place, uint32_t target)
+static uint32_t level(const search_t *s, uint32_t cell)
 {
-    const flavour_t *f = &flavours[s->order[place]];
-    const ebb_candidate_t *rival = ebb_candidates_best(s->candidates, target);
-    return (ebb_taste_t){.target_chunks = target,
-                         .offload = f->offload,
-                         .recompute = f->recompute,
-                         .most_replay_ns = ebb_candidates_slack(s->candidates, rival),
-                         .chain = f->chain,
-                         .idle = f->idle,
-                         .caution = f->caution};
+    return s->lowest + cell * s->stride;
 }
 
 static void to_front(search_t *s, unsigned place)
@@ -73,14 +84,28 @@ static void to_front(search_t *s, unsigned place)
     s->order[0] = winner;
 }
 
+/* The walk aims at fewer chunks if a plan has taken more than it was to, because the places that share chunks did not fit together. */
+static ebb_taste_t taste_of(const search_t *s, unsigned place, uint32_t target, uint32_t aim)
+{
+    const flavour_t *f = &flavours[s->order[place]];
+    const ebb_candidate_t *rival = ebb_candidates_best(s->candidates, target);
+    return (ebb_taste_t){.target_chunks = aim,
+                         .offload = f->offload,
+                         .recompute = f->recompute,
+                         .most_replay_ns = ebb_candidates_slack(s->candidates, rival),
+                         .chain = f->chain,
+                         .idle = f->idle,
+                         .caution = f->caution};
+}
+
 /* Whether a taste is tried at this level: those that were the best ones lately and one of the others in turn, now and then all that
  * there are; and as long as no plan is known to fit, some more. */
 static bool has_its_turn(const search_t *s, unsigned place, uint32_t target, uint32_t walks)
 {
     enum { ALL = 8 };
     const unsigned lately = walks / 2 - walks / 8;
-    return place < lately || (s->count > lately && place == lately + s->level % (s->count - lately)) ||
-           (walks == MANY && s->level % ALL == 0) ||
+    return place < lately || (s->count > lately && place == lately + s->searched % (s->count - lately)) ||
+           (s->effort.walks == much.walks && s->searched % ALL == 0) ||
            (place < 2 * walks && !ebb_candidates_best(s->candidates, target));
 }
 
@@ -93,11 +118,14 @@ static void search_level(search_t *s, uint32_t target, uint32_t walks)
     unsigned winner = FLAVOURS;
     ebb_taste_t best = {0};
     uint64_t least = UINT64_MAX;
-    for (unsigned i = 0; i < s->count; i++) {
+    uint32_t aim = target;
+    for (unsigned i = 0; i < s->count && target < s->peak; i++) {
         if (!has_its_turn(s, i, target, walks))
             continue;
-        const ebb_taste_t taste = taste_of(s, i, target);
+        const ebb_taste_t taste = taste_of(s, i, target, aim);
         const uint64_t ns = ebb_candidates_try(c, &taste);
+        if (c->chunks > target && c->chunks - target <= target / 32 + 2 && 2 * target > c->chunks)
+            aim = aim < 2 * target - c->chunks ? aim : 2 * target - c->chunks;
         if (ns <= step + 1)
             return;
         if (ns < least) {
@@ -106,62 +134,141 @@ static void search_level(search_t *s, uint32_t target, uint32_t walks)
             winner = i;
         }
     }
-    s->level++;
+    s->searched++;
     if (winner == FLAVOURS)
         return;
     to_front(s, winner);
+    best.target_chunks = aim;
     const uint32_t done = c->tries - tries;
-    ebb_improve(&s->improver, &best, least, done + 2 < walks ? walks - done : 2);
+    ebb_improve(&s->improver, &best, target, least, done + 2 < walks ? walks - done : 2);
 }
 
-/* Levels from what no plan can do without up to what needs none, until the first one above the budget; further only as long as there
- * is no plan that is smaller. Then finer ones, between the budget and the level below it. What comes of these may be no faster than what
- * the level above has found: larger budgets look at that and not at these. */
-static void search_levels(search_t *s, uint32_t lowest, uint32_t stride, uint32_t peak, uint32_t walks)
+static uint64_t best_ns(const search_t *s, uint32_t chunks)
+{
+    const ebb_candidate_t *best = ebb_candidates_best(s->candidates, chunks);
+    return best ? best->ns : UINT64_MAX;
+}
+
+static void search_coarse(search_t *s, uint32_t cell, uint32_t walks)
+{
+    s->candidates->least = cell ? level(s, cell - 1) : 0;
+    search_level(s, level(s, cell), walks);
+}
+
+/* The lowest level of a stretch, the front being the stretch's own; more is tried than at others. */
+static void begin_stretch(search_t *s, uint32_t cell)
+{
+    const ebb_model_t *m = &s->candidates->model;
+    s->count = s->searched = 0;
+    for (uint8_t i = 0; i < FLAVOURS; i++)
+        if ((m->request->offload || !flavours[i].offload) &&
+            (m->request->recompute || !flavours[i].recompute))
+            s->order[s->count++] = i;
+    ebb_improver_reset(&s->improver);
+    search_coarse(s, cell, 2 * s->effort.walks);
+}
+
+/* The fine levels behind a coarse one, up to so many chunks. */
+static void search_fine(search_t *s, uint32_t cell, uint64_t floor_ns, uint32_t most)
 {
     ebb_candidates_t *c = s->candidates;
-    const uint32_t parts = walks == MANY ? FINE : FINE / 2, fine = stride / parts ? stride / parts : 1;
-    uint32_t below = EBB_NONE;
-    bool above = false;
-    for (uint32_t target = lowest; target < peak; target += stride) {
-        c->least = target > lowest + fine / 2 ? target - fine / 2 : 0;
-        if (above && c->front_count && c->front[0].chunks <= c->least)
-            break;
-        search_level(s, target, walks);
-        if (target <= c->limit)
-            below = c->reached = target;
-        else if (!above)
-            c->floor_ns = ebb_candidates_best(c, target) ? ebb_candidates_best(c, target)->ns : 0;
-        above = target > c->limit;
+    c->floor_ns = floor_ns == UINT64_MAX ? 0 : floor_ns;
+    for (uint32_t target = level(s, cell) + s->fine;
+         target <= most && target < level(s, cell + 1) && target < s->peak; target += s->fine) {
+        c->least = target;
+        search_level(s, target, s->effort.walks);
     }
-    for (uint32_t target = below + fine; below != EBB_NONE && target <= c->limit && target < below + stride;
-         target += fine) {
-        c->least = target - fine / 2;
-        c->reached = target;
-        search_level(s, target, walks);
+    c->floor_ns = 0;
+}
+
+/* A stretch as far as a budget of `most` chunks looks at it; EBB_NONE: up to the least that will do, at which such a budget would look
+ * too. What the lowest level of the next one comes to is known: head_ns. */
+static void search_stretch(search_t *s, uint32_t first, uint32_t most)
+{
+    const uint32_t end = first + s->effort.stretch;
+    const uint64_t next_head_ns = s->head_ns;
+    ebb_front_t others = ebb_candidates_apart(s->candidates);
+    begin_stretch(s, first);
+    s->head_ns = best_ns(s, level(s, first));
+    for (uint32_t cell = first; cell < end && level(s, cell) <= most; cell++) {
+        if (cell + 1 < end)
+            search_coarse(s, cell + 1, s->effort.walks);
+        uint64_t floor_ns = best_ns(s, level(s, cell + 1));
+        if (cell + 1 == end && next_head_ns < floor_ns)
+            floor_ns = next_head_ns;
+        if (floor_ns == UINT64_MAX || most < level(s, cell + 1) || most == EBB_NONE)
+            search_fine(s, cell, floor_ns, most);
+        if (most == EBB_NONE && best_ns(s, level(s, cell + 1)) != UINT64_MAX)
+            break;
+    }
+    ebb_candidates_join(s->candidates, &others);
+}
+
+static void search_head(search_t *s, uint32_t first)
+{
+    ebb_front_t others = ebb_candidates_apart(s->candidates);
+    begin_stretch(s, first);
+    s->head_ns = best_ns(s, level(s, first));
+    ebb_candidates_join(s->candidates, &others);
+}
+
+/* From the budget's own stretch down; then, if there is no plan, up to what would do. */
+static void search_levels(search_t *s)
+{
+    ebb_candidates_t *c = s->candidates;
+    const uint32_t length = s->effort.stretch, above = c->limit > s->lowest ? c->limit - s->lowest : 0,
+                   cell = above / s->stride, own = cell - cell % length;
+    for (uint32_t first = own + length; c->limit >= s->lowest && first > 0;) {
+        const ebb_candidate_t *best = ebb_candidates_best(c, c->limit);
+        if (first <= own && best && ebb_bound_ns(&s->bound, level(s, first)) >= best->ns)
+            break;
+        first -= length;
+        if (first == own && cell + 1 == own + length)
+            search_head(s, cell + 1);
+        search_stretch(s, first, first == own ? c->limit : s->peak);
+        c->reached = c->limit - above % s->stride % s->fine;
+    }
+    for (uint32_t first = own; !ebb_candidates_best(c, c->limit) && level(s, first) < s->peak;
+         first += length) {
+        search_head(s, first + length);
+        search_stretch(s, first, EBB_NONE);
+        if (c->front.count && c->front.candidate[0].chunks <= level(s, first + length))
+            break;
     }
     c->least = 0;
-    c->floor_ns = 0;
+}
+
+/* The first level: what no plan can do without. */
+static uint32_t lowest_of(const search_t *s)
+{
+    const ebb_model_t *m = &s->candidates->model;
+    uint32_t low = m->widest_chunks < s->peak ? m->widest_chunks : s->peak, high = s->peak;
+    while (low < high) {
+        const uint32_t middle = low + (high - low) / 2;
+        if (ebb_bound_ns(&s->bound, middle) == UINT64_MAX)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
 }
 
 static void search(ebb_candidates_t *c, uint32_t peak)
 {
-    const ebb_model_t *m = &c->model;
-    const uint32_t lowest = m->widest_chunks < peak ? m->widest_chunks : peak;
-    uint32_t walks = WORK / (m->trace->operation_count + 1);
-    walks = walks < FEWEST ? FEWEST : walks > MOST ? MOST : walks;
-    if (walks > FEWEST + 4 * m->trace->operation_count) /* a short step has no more to try */
-        walks = FEWEST + 4 * m->trace->operation_count;
-    const uint32_t of_each = m->trace->operation_count <= LONG_STEP ? MANY : FEW, levels = walks / of_each;
-    search_t s = {.candidates = c};
-    for (uint8_t i = 0; i < FLAVOURS; i++)
-        if ((m->request->offload || !flavours[i].offload) &&
-            (m->request->recompute || !flavours[i].recompute))
-            s.order[s.count++] = i;
-    if (!ebb_improver_begin(&s.improver, c))
+    search_t s = {.candidates = c, .peak = peak};
+    s.effort = c->model.trace->operation_count <= LONG_STEP ? much : little;
+    if (!ebb_bound_make(&s.bound, &c->model)) {
+        c->no_memory = true;
         return;
-    search_levels(&s, lowest, (peak - lowest) / levels + 1, peak, of_each);
-    ebb_improver_end(&s.improver);
+    }
+    s.lowest = lowest_of(&s);
+    s.fine = (peak - s.lowest) / (s.effort.cells * s.effort.parts) + 1;
+    s.stride = s.fine * s.effort.parts;
+    if (ebb_improver_begin(&s.improver, c)) {
+        search_levels(&s);
+        ebb_improver_end(&s.improver);
+    }
+    ebb_bound_delete(&s.bound);
 }
 
 ebb_plan_t *ebb_auto_make(const ebb_trace_t *trace, const ebb_plan_request_t *request, const char *argument,
@@ -174,6 +281,7 @@ ebb_plan_t *ebb_auto_make(const ebb_trace_t *trace, const ebb_plan_request_t *re
     const uint32_t peak = ebb_candidates_keep_peak(&c);
     const ebb_taste_t keep = {.most_replay_ns = UINT64_MAX, .target_chunks = peak};
     ebb_candidates_try(&c, &keep);
+    c.reached = peak > c.limit ? 0 : peak;
     if (peak > c.limit)
         search(&c, peak);
     try_strategies(&c);

@@ -18,33 +18,49 @@ uint32_t ebb_candidates_keep_peak(ebb_candidates_t *s)
 
 const ebb_candidate_t *ebb_candidates_best(const ebb_candidates_t *s, uint32_t chunks)
 {
+    const ebb_front_t *f = &s->front;
     uint32_t fitting = 0;
-    while (fitting < s->front_count && s->front[fitting].chunks <= chunks)
+    while (fitting < f->count && f->candidate[fitting].chunks <= chunks)
         fitting++;
-    return fitting ? &s->front[fitting - 1] : NULL;
+    return fitting ? &f->candidate[fitting - 1] : NULL;
 }
 
 /* Into the front, if nothing there is as small and as fast; those that it beats leave. Takes the plan over. */
-static void enter(ebb_candidates_t *s, uint32_t chunks, uint64_t ns, ebb_plan_t *plan)
+static void enter(ebb_candidates_t *s, ebb_candidate_t now)
 {
-    const ebb_candidate_t *rival = ebb_candidates_best(s, chunks);
-    if ((rival && (rival->ns < ns || (rival->ns == ns && rival->chunks == chunks))) ||
-        !ebb_array_append((void **)&s->front, &s->front_count, &s->front_room, sizeof *s->front)) {
+    ebb_front_t *f = &s->front;
+    const ebb_candidate_t *rival = ebb_candidates_best(s, now.chunks);
+    if ((rival && (rival->ns < now.ns || (rival->ns == now.ns && rival->chunks == now.chunks))) ||
+        !ebb_array_append((void **)&f->candidate, &f->count, &f->room, sizeof *f->candidate)) {
         s->no_memory |= !rival;
-        ebb_plan_delete(plan);
+        ebb_plan_delete(now.plan);
         return;
     }
-    uint32_t kept = 0, count = --s->front_count;
-    ebb_candidate_t now = {chunks, ns, plan};
-    while (kept < count &&
-           (s->front[kept].chunks < chunks || (s->front[kept].chunks == chunks && s->front[kept].ns <= ns)))
+    uint32_t kept = 0, count = --f->count;
+    while (kept < count && (f->candidate[kept].chunks < now.chunks ||
+                            (f->candidate[kept].chunks == now.chunks && f->candidate[kept].ns <= now.ns)))
         kept++;
     uint32_t beaten = kept;
-    for (; beaten < count && s->front[beaten].ns > ns; beaten++)
-        ebb_plan_delete(s->front[beaten].plan);
-    memmove(&s->front[kept + 1], &s->front[beaten], (count - beaten) * sizeof *s->front);
-    s->front[kept] = now;
-    s->front_count = count - (beaten - kept) + 1;
+    for (; beaten < count && f->candidate[beaten].ns > now.ns; beaten++)
+        ebb_plan_delete(f->candidate[beaten].plan);
+    memmove(&f->candidate[kept + 1], &f->candidate[beaten], (count - beaten) * sizeof *f->candidate);
+    f->candidate[kept] = now;
+    f->count = count - (beaten - kept) + 1;
+}
+
+ebb_front_t ebb_candidates_apart(ebb_candidates_t *s)
+{
+    const ebb_front_t front = s->front;
+    s->front = (ebb_front_t){0};
+    return front;
+}
+
+void ebb_candidates_join(ebb_candidates_t *s, ebb_front_t *others)
+{
+    for (uint32_t i = 0; i < others->count; i++)
+        enter(s, others->candidate[i]);
+    free(others->candidate);
+    *others = (ebb_front_t){0};
 }
 
 /* The plan of the schedule that was walked; its time. UINT64_MAX: there is none. */
@@ -53,6 +69,7 @@ static uint64_t offer(ebb_candidates_t *s)
     ebb_overlay_t overlay;
     if (!ebb_overlay_make(&overlay, &s->schedule, &s->model, EBB_NONE / 2))
         return UINT64_MAX;
+    s->chunks = overlay.chunk_count;
     if (overlay.chunk_count < s->least)
         overlay.chunk_count = s->least;
     ebb_plan_t *plan = ebb_schedule_emit(&s->schedule, &overlay, &s->model);
@@ -60,7 +77,7 @@ static uint64_t offer(ebb_candidates_t *s)
     s->no_memory |= !ns;
     if (ns && ns >= s->floor_ns) {
         plan->predicted_ns = ns;
-        enter(s, overlay.chunk_count, ns, plan);
+        enter(s, (ebb_candidate_t){overlay.chunk_count, ns, plan});
     } else {
         ebb_plan_delete(plan);
     }
@@ -93,6 +110,7 @@ uint64_t ebb_candidates_try(ebb_candidates_t *s, const ebb_taste_t *taste)
     ebb_schedule_t *schedule = &s->schedule;
     uint64_t ns = UINT64_MAX;
     s->tries++;
+    s->chunks = 0;
     if (!ebb_schedule_walk(schedule, &s->model, taste))
         return ns;
     if (!copies(schedule))
@@ -154,20 +172,20 @@ static void explain(const ebb_candidates_t *s, char *why, size_t why_bytes)
     uint64_t chunk = t->chunk_bytes;
     if (s->no_memory)
         snprintf(why, why_bytes, "out of memory");
-    else if (!s->front_count)
+    else if (!s->front.count)
         snprintf(why, why_bytes, "no plan was found at all: it would recompute too much, or too deep");
     else if (m->widest_chunks > s->limit)
         snprintf(why, why_bytes,
                  "operation %" PRIu32 " (%.60s) touches %" PRIu64
                  " bytes at once and small buffers take %" PRIu64 "; the smallest known to do is %" PRIu64,
                  m->widest, t->operation[m->widest].name, m->widest_chunks * chunk, m->small_bytes,
-                 s->front[0].chunks * chunk + m->small_bytes);
+                 s->front.candidate[0].chunks * chunk + m->small_bytes);
     else
         snprintf(why, why_bytes,
                  "no plan fits; operation %" PRIu32 " (%.60s) touches the most, %" PRIu64
                  " bytes at once; the smallest known to do is %" PRIu64,
                  m->widest, t->operation[m->widest].name, m->widest_chunks * chunk,
-                 s->front[0].chunks * chunk + m->small_bytes);
+                 s->front.candidate[0].chunks * chunk + m->small_bytes);
 }
 
 /* A program that leaves the trace gets all it has left alive: that must find room on the device and the host.
@@ -232,15 +250,15 @@ ebb_plan_t *ebb_candidates_end(ebb_candidates_t *s, char *why, size_t why_bytes)
     ebb_plan_t *plan = best ? best->plan : NULL;
     if (m->request->smallest)
         *m->request->smallest =
-            s->front_count ? s->front[0].chunks * m->trace->chunk_bytes + m->small_bytes : 0;
+            s->front.count ? s->front.candidate[0].chunks * m->trace->chunk_bytes + m->small_bytes : 0;
     if (!best)
         explain(s, why, why_bytes);
     else if (plan->chunk_count < s->reached)
         plan->chunk_count = s->reached;
-    for (uint32_t i = 0; i < s->front_count; i++)
-        if (s->front[i].plan != plan)
-            ebb_plan_delete(s->front[i].plan);
-    free(s->front);
+    for (uint32_t i = 0; i < s->front.count; i++)
+        if (s->front.candidate[i].plan != plan)
+            ebb_plan_delete(s->front.candidate[i].plan);
+    free(s->front.candidate);
     ebb_schedule_delete(&s->schedule);
     ebb_model_delete(&s->model);
     return plan;

@@ -1,10 +1,5 @@
 /* candidates.h: what all planners share: a model of the trace, schedules by the walk, plans of them, and the front of those that
  * nothing beats: from the smallest to the fastest.
- *
- * What is predicted does not get worse with the budget if candidates come in an order in which those of a smaller budget are the
- * beginning of those of a larger one: then the larger one chooses among more, and takes what is faster. For the peak not to fall
- * either, what only a larger budget looks at must not come out smaller than the smaller budget: `least`; nor what is taken smaller than
- * the last level that was looked at: `reached` (auto.c).
  */
 #ifndef EBB_PLANNER_CANDIDATES_H
 #define EBB_PLANNER_CANDIDATES_H
@@ -17,17 +12,22 @@ typedef struct ebb_candidate {
     ebb_plan_t *plan; /* owned */
 } ebb_candidate_t;
 
+/* By chunks; none is slower than one before it. Owns its array and the plans in it. */
+typedef struct ebb_front {
+    ebb_candidate_t *candidate;
+    uint32_t count, room;
+} ebb_front_t;
+
 typedef struct ebb_candidates {
     ebb_model_t model;
     ebb_schedule_t schedule;
     uint32_t limit;    /* chunks */
     uint32_t least;    /* plans that take fewer chunks take as many as these */
     uint64_t floor_ns; /* plans that are faster are not taken */
-    uint32_t
-        reached; /* the last plan takes as many chunks, so that what it takes does not fall with the budget */
-    ebb_candidate_t *front; /* by chunks; none is slower than one before it */
-    uint32_t front_count, front_room;
-    uint32_t tries; /* walks with their plans */
+    uint32_t reached;  /* the plan that is chosen takes as many chunks */
+    ebb_front_t front;
+    uint32_t tries;  /* walks with their plans */
+    uint32_t chunks; /* that the last plan takes; 0: there is none */
     bool no_memory;
 } ebb_candidates_t;
 
@@ -40,6 +40,11 @@ ebb_plan_t *ebb_candidates_end(ebb_candidates_t *candidates, char *why, size_t w
 
 /* The fastest that takes no more chunks, of equally fast ones the largest, which moves least; NULL: there is none. Valid until the next is tried. */
 const ebb_candidate_t *ebb_candidates_best(const ebb_candidates_t *candidates, uint32_t chunks);
+/* Empties the front, for a search that knows nothing of what others have found; what it was, which is to be joined with what comes of
+ * that. */
+ebb_front_t ebb_candidates_apart(ebb_candidates_t *candidates);
+void ebb_candidates_join(ebb_candidates_t *candidates, ebb_front_t *others);
+
 /* Nothing can be faster than what there is for so many chunks. */
 bool ebb_candidates_done(const ebb_candidates_t *candidates, uint32_t chunks);
 

@@ -119,7 +119,7 @@ static void change(ebb_improver_t *s, const ebb_plan_t *best)
         forbid(s, best);
 }
 
-void ebb_improve(ebb_improver_t *s, const ebb_taste_t *start, uint64_t best, uint32_t walks)
+void ebb_improve(ebb_improver_t *s, const ebb_taste_t *start, uint32_t chunks, uint64_t best, uint32_t walks)
 {
     ebb_candidates_t *c = s->candidates;
     const uint64_t step = c->model.begin_ns[c->model.trace->operation_count];
@@ -127,9 +127,9 @@ void ebb_improve(ebb_improver_t *s, const ebb_taste_t *start, uint64_t best, uin
     taste.more_to_drop = s->drop;
     taste.more_to_offload = s->offload;
     copy_prices(s, false);
-    for (uint32_t i = 0; i < walks && !ebb_candidates_done(c, taste.target_chunks); i++) {
+    for (uint32_t i = 0; i < walks && !ebb_candidates_done(c, chunks); i++) {
         taste.most_replay_ns = UINT64_MAX;
-        const ebb_candidate_t *known = ebb_candidates_best(c, taste.target_chunks);
+        const ebb_candidate_t *known = ebb_candidates_best(c, chunks);
         if (i && !known)
             return;
         if (i)
@@ -158,6 +158,13 @@ bool ebb_improver_begin(ebb_improver_t *s, ebb_candidates_t *c)
     c->no_memory = true;
     ebb_improver_end(s);
     return false;
+}
+
+void ebb_improver_reset(ebb_improver_t *s)
+{
+    forget(s);
+    s->chance = 1;
+    s->round = 0;
 }
 
 void ebb_improver_end(ebb_improver_t *s)

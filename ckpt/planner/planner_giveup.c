@@ -195,7 +195,6 @@ void ebb_planner_score(ebb_planner_walk_t *w, uint32_t buffer)
 {
     ebb_seat_t *s = &w->seat[buffer];
     const ebb_model_buffer_t *b = &w->model->buffer[buffer];
-    s->scored = w->point + 1;
     if (!ebb_planner_protected(w, buffer)) {
         s->fate = EBB_FORGET;
         s->score = -1;
@@ -215,7 +214,9 @@ void ebb_planner_score(ebb_planner_walk_t *w, uint32_t buffer)
     gap_of(w, buffer, &from, &to);
     double idle = (to - begin_of(w, w->point)) / (step_ns(w) + 1);
     s->fate = drop < offload ? EBB_DROP : EBB_OFFLOAD;
-    s->score = (price + 1) / (b->chunks * power(idle > 1e-6 ? idle : 1e-6, w->taste->idle));
+    /* Always above what is forgotten: prices that a search has lowered may be below 0. */
+    s->score = (price > 0 ? price + 1 : 1 / (1 - price)) /
+               (b->chunks * power(idle > 1e-6 ? idle : 1e-6, w->taste->idle));
 }
 
 void ebb_planner_end_stay(ebb_planner_walk_t *w, uint32_t buffer, ebb_fate_t fate)

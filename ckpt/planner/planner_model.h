@@ -38,6 +38,7 @@ typedef struct ebb_model_buffer {
     bool persistent;               /* its place is its own throughout */
     bool rotates; /* it is another one in the next step, or was in the one before: it stays */
     bool movable;
+    uint64_t out_ns, in_ns; /* that a copy takes of the link */
 } ebb_model_buffer_t;
 
 /* Owns its arrays; borrows trace and request, which must outlive it. */
@@ -76,9 +77,7 @@ static inline uint32_t ebb_model_chunks(const ebb_trace_t *t, uint64_t bytes)
 
 static inline uint64_t ebb_model_transfer_ns(const ebb_model_t *m, uint32_t buffer, bool in)
 {
-    const ebb_hardware_t *h = &m->request->hardware;
-    return (uint64_t)ebb_copy_ns(m->trace->buffer[buffer].bytes,
-                                 in ? h->in_bytes_per_ns : h->out_bytes_per_ns);
+    return in ? m->buffer[buffer].in_ns : m->buffer[buffer].out_ns;
 }
 
 #endif

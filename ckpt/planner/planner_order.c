@@ -171,11 +171,12 @@ static void issue_copy(ordering_t *o, uint32_t index, uint32_t pace)
     memcpy(done_of(o, index), now, o->streams * sizeof *now);
 }
 
-static void join(ordering_t *o, uint32_t operation)
+/* Of these streams those that are to. */
+static void join(ordering_t *o, uint32_t operation, uint32_t streams)
 {
     for (uint32_t i = o->join_at[operation]; i != EBB_NONE; i = o->next_join[i])
         for (uint32_t s = 0; s < o->streams; s++)
-            if (o->out->joiners[i] >> s & 1)
+            if ((o->out->joiners[i] & streams) >> s & 1)
                 add(o, now_of(o, s), done_of(o, i));
 }
 
@@ -193,10 +194,15 @@ static void issue_all(ordering_t *o)
         for (uint32_t k = o->move_at[i]; k != EBB_NONE; k = o->next_move[k])
             if (s->move[k].kind != EBB_DISCARD)
                 issue_copy(o, k, pace);
-        if (event && !event->replay)
-            join(o, event->operation);
-        if (event)
-            o->out->events[i] = touch_all(o, event);
+        if (!event)
+            return;
+        /* Who is waited for has not joined anything at this point yet: orders come before joins. */
+        const uint32_t own = UINT32_C(1) << stream_of(o->model, event);
+        if (!event->replay)
+            join(o, event->operation, own);
+        o->out->events[i] = touch_all(o, event);
+        if (!event->replay)
+            join(o, event->operation, ~own);
     }
 }
 

@@ -42,7 +42,7 @@ static void sink(ebb_planner_walk_t *w, uint32_t buffer)
     put(w, at, buffer);
 }
 
-void ebb_planner_unrank(ebb_planner_walk_t *w, uint32_t buffer)
+static void leave(ebb_planner_walk_t *w, uint32_t buffer)
 {
     const uint32_t at = w->seat[buffer].rank;
     if (at == EBB_NONE)
@@ -85,38 +85,63 @@ static void rank(ebb_planner_walk_t *w, uint32_t buffer)
     if (s->dead || s->content != s->program) {
         s->fate = EBB_FORGET;
         s->score = -1;
-        s->scored = w->point + 1;
     } else {
         ebb_planner_score(w, buffer);
     }
     if (isinf(s->score))
-        ebb_planner_unrank(w, buffer);
+        leave(w, buffer);
     else
         enter(w, buffer);
 }
 
 void ebb_planner_rank(ebb_planner_walk_t *w, uint32_t buffer)
 {
-    if (!w->model->buffer[buffer].chunks || w->seat[buffer].content == EBB_NONE)
+    ebb_seat_t *s = &w->seat[buffer];
+    if (!w->model->buffer[buffer].chunks || s->content == EBB_NONE)
         return;
-    w->seat[buffer].touched = w->point;
-    rank(w, buffer);
-    if (w->seat[buffer].score >= 0 && w->taste->offload && w->model->buffer[buffer].movable)
-        score_later(w, buffer);
+    s->touched = w->point;
+    s->waits = true;
+    leave(w, buffer);
+    if (!s->listed)
+        w->waiting[w->waiting_count++] = buffer;
+    s->listed = true;
 }
 
-void ebb_planner_rank_due(ebb_planner_walk_t *w)
+void ebb_planner_unrank(ebb_planner_walk_t *w, uint32_t buffer)
 {
-    uint32_t next;
-    for (uint32_t b = w->due[w->point]; b != EBB_NONE; b = next) {
-        ebb_seat_t *s = &w->seat[b];
-        next = s->next_due;
-        s->due = EBB_NONE;
-        if (s->content == EBB_NONE || s->pins || s->fresh || s->score < 0)
+    w->seat[buffer].waits = false; /* in the list it is passed over */
+    leave(w, buffer);
+}
+
+/* What has become due up to this point is scored again. */
+static void rank_due(ebb_planner_walk_t *w)
+{
+    for (; w->next_due <= w->point; w->next_due++)
+        for (uint32_t b = w->due[w->next_due], next; b != EBB_NONE; b = next) {
+            ebb_seat_t *s = &w->seat[b];
+            next = s->next_due;
+            s->due = EBB_NONE;
+            if (s->content == EBB_NONE || s->waits || s->pins || s->fresh || s->score < 0)
+                continue;
+            rank(w, b);
+            score_later(w, b);
+        }
+}
+
+/* What has been touched since. */
+static void rank_waiting(ebb_planner_walk_t *w)
+{
+    for (uint32_t i = 0; i < w->waiting_count; i++) {
+        const uint32_t b = w->waiting[i];
+        w->seat[b].listed = false;
+        if (!w->seat[b].waits)
             continue;
+        w->seat[b].waits = false;
         rank(w, b);
-        score_later(w, b);
+        if (w->seat[b].score >= 0 && w->taste->offload && w->model->buffer[b].movable)
+            score_later(w, b);
     }
+    w->waiting_count = 0;
 }
 
 /* What could not be given up before may be now: everything is scored. */
@@ -141,7 +166,7 @@ static uint32_t find(ebb_planner_walk_t *w, uint32_t beyond)
         const uint32_t best = w->ranking[0];
         ebb_seat_t *s = &w->seat[best];
         if (!may_go(w, best, beyond)) {
-            ebb_planner_unrank(w, best);
+            leave(w, best);
             aside[count++] = best;
         } else {
             const double before = s->score;
@@ -161,6 +186,8 @@ static uint32_t find(ebb_planner_walk_t *w, uint32_t beyond)
 
 uint32_t ebb_planner_find_victim(ebb_planner_walk_t *w, uint32_t beyond)
 {
+    rank_due(w);
+    rank_waiting(w);
     uint32_t victim = find(w, beyond);
     if (victim != EBB_NONE || beyond != w->point || !w->searches)
         return victim;

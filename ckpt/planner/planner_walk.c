@@ -179,12 +179,11 @@ static void end(ebb_planner_walk_t *w)
     while (w->resident_count) {
         uint32_t buffer = w->resident[w->resident_count - 1];
         ebb_seat_t *seat = &w->seat[buffer];
-        if (m->buffer[buffer].persistent) {
-            w->failed |= s->on_host[buffer] && seat->host != seat->content;
-            if (!s->on_host[buffer])
-                seat->last = s->event_count ? s->event_count - 1 : 0;
-        }
-        ebb_planner_end_stay(w, buffer, EBB_FORGET);
+        /* What begins the step on the host goes there, though a replay has brought it back since its last use. */
+        const bool goes = m->buffer[buffer].persistent && s->on_host[buffer];
+        if (m->buffer[buffer].persistent && !goes)
+            seat->last = s->event_count ? s->event_count - 1 : 0;
+        ebb_planner_end_stay(w, buffer, goes ? EBB_OFFLOAD : EBB_FORGET);
     }
     for (uint32_t i = 0; i < m->trace->buffer_count; i++)
         if (m->buffer[i].persistent && m->buffer[i].chunks && s->on_host[i])
@@ -194,7 +193,9 @@ static void end(ebb_planner_walk_t *w)
         if (stay->evict == EBB_NONE)
             continue;
         uint32_t next = stay->last + 1;
-        while (next < s->event_count && s->event[next].replay)
+        const uint32_t issued = s->move[stay->evict].position,
+                       point = issued < s->event_count ? s->event[issued].point : EBB_NONE;
+        while (next < s->event_count && s->event[next].replay && s->event[next].point == point)
             next++;
         stay->last = next - 1;
     }
@@ -210,7 +211,6 @@ static void walk_once(ebb_planner_walk_t *w)
     for (w->point = 0; w->point < m->trace->operation_count && !w->failed; w->point++) {
         uint32_t from = m->first_touch[w->point], to = m->first_touch[w->point + 1];
         free_dead(w, &next_death);
-        ebb_planner_rank_due(w);
         if (w->taste->fates && ebb_fates_turn(w->taste->fates, w->point))
             ebb_planner_let_all_go(w);
         bring_inputs(w, from, to);
@@ -265,6 +265,7 @@ bool ebb_schedule_walk(ebb_schedule_t *s, const ebb_model_t *m, const ebb_taste_
     w.away = malloc(buffers * sizeof *w.away);
     w.ranking = malloc(buffers * sizeof *w.ranking);
     w.due = malloc(operations * sizeof *w.due);
+    w.waiting = malloc(buffers * sizeof *w.waiting);
     w.death = deaths_of(m);
     w.seen = malloc(operations * sizeof *w.seen);
     w.position_of = malloc(operations * sizeof *w.position_of);
@@ -272,15 +273,15 @@ bool ebb_schedule_walk(ebb_schedule_t *s, const ebb_model_t *m, const ebb_taste_
     s->on_host = calloc(buffers, sizeof *s->on_host);
     if (s->on_host)
         agree(s, m);
-    bool good = w.seat && w.resident && w.away && w.ranking && w.due && w.death && w.seen && w.position_of &&
-                s->on_host;
+    bool good = w.seat && w.resident && w.away && w.ranking && w.due && w.waiting && w.death && w.seen &&
+                w.position_of && s->on_host;
     for (int round = 0; good && round < ROUNDS; round++) {
         memset(w.seat, 0, buffers * sizeof *w.seat);
         memset(w.seen, 0, operations * sizeof *w.seen);
         memset(w.due, 0xff, operations * sizeof *w.due);
         w.resident_count = w.rank_count = w.away_count = w.awaited_count = w.redirect_count = w.seen_stamp =
             0;
-        w.used_chunks = w.replays = w.depth = 0;
+        w.used_chunks = w.replays = w.depth = w.next_due = w.waiting_count = 0;
         w.host_bytes = 0;
         w.last_operation = EBB_NONE;
         w.searches = SEARCHES;
@@ -299,6 +300,7 @@ bool ebb_schedule_walk(ebb_schedule_t *s, const ebb_model_t *m, const ebb_taste_
     free(w.ranking);
     free(w.awaited);
     free(w.due);
+    free(w.waiting);
     free(w.death);
     free(w.seen);
     free(w.position_of);

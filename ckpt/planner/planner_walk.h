@@ -42,14 +42,15 @@ typedef struct ebb_seat {
     uint32_t pins, index;    /* index: in walk->resident */
     uint32_t away;           /* index in walk->away, or EBB_NONE */
     uint32_t booking;        /* counts the fetches that were booked or made */
-    double score;            /* of giving it up, as of the point before `scored`; `scored` 0: none */
-    uint32_t scored, rank;   /* rank: in walk->ranking, or EBB_NONE */
+    double score;            /* of giving it up, as of some moment since it was touched */
+    uint32_t rank;           /* in walk->ranking, or EBB_NONE */
     uint32_t touched;        /* the point at which it was last */
     double out_by_ns; /* when it can have been copied out without anybody waiting, as of when it was scored */
     uint32_t due, next_due; /* the point at which it is scored again, or EBB_NONE; list of that point's */
     ebb_fate_t fate;        /* how, if at all */
     double fetch_ns;        /* when its fetch should begin */
     bool fresh;             /* fetched and not used yet */
+    bool waits, listed;     /* to be ranked when a victim is looked for; in walk->waiting */
     bool dead;              /* freed */
     bool has_block;         /* counted in host_bytes */
 } ebb_seat_t;
@@ -64,12 +65,14 @@ typedef struct ebb_planner_walk {
     ebb_awaited_t *awaited;              /* heap: fetches that should begin later, the next one first */
     uint32_t awaited_count, awaited_room;
     uint32_t *ranking,
-        rank_count;        /* heap: residents that can be given up, the one with the lowest score first */
-    uint32_t *due;         /* per point: the first buffer that is scored again then, or EBB_NONE */
-    uint32_t searches;     /* that went through everything and may still be done */
-    uint32_t *position_of; /* per operation before the one that is being prepared */
-    uint32_t *seen, seen_stamp; /* per operation, for the price of a chain */
-    ebb_redirect_t *redirect;   /* stack: of the replays being prepared */
+        rank_count;    /* heap: residents that can be given up, the one with the lowest score first */
+    uint32_t *due;     /* per point: the first buffer that is scored again then, or EBB_NONE */
+    uint32_t next_due; /* the first point whose list has not been gone through */
+    uint32_t *waiting, waiting_count; /* what has been touched or freed since a victim was looked for last */
+    uint32_t searches;                /* that went through everything and may still be done */
+    uint32_t *position_of;            /* per operation before the one that is being prepared */
+    uint32_t *seen, seen_stamp;       /* per operation, for the price of a chain */
+    ebb_redirect_t *redirect;         /* stack: of the replays being prepared */
     uint32_t redirect_count, redirect_room;
     ebb_calendar_t out, in;
     uint32_t point;          /* the operation that is being prepared */
@@ -145,11 +148,9 @@ void ebb_planner_not_away(ebb_planner_walk_t *w, uint32_t buffer);
 /* The buffer that is needed next of those whose fetch should begin now, or EBB_NONE. */
 uint32_t ebb_planner_due(ebb_planner_walk_t *w);
 
-/* planner_rank.c. Scores a resident buffer, which has been touched or freed, and puts it where it belongs. */
+/* planner_rank.c. A resident buffer has been touched or freed: it is scored, and put where it belongs, when a victim is wanted. */
 void ebb_planner_rank(ebb_planner_walk_t *w, uint32_t buffer);
 void ebb_planner_unrank(ebb_planner_walk_t *w, uint32_t buffer);
-/* Scores again what is due at this point. */
-void ebb_planner_rank_due(ebb_planner_walk_t *w);
 /* Who can best be given up of those that are needed after operation `beyond`; EBB_NONE: nobody. */
 uint32_t ebb_planner_find_victim(ebb_planner_walk_t *w, uint32_t beyond);
 
