@@ -24,13 +24,13 @@ def cell(plan):
 
 
 def table(run):
-    lines = ["| activation peak | budget GiB | auto % | auto, EBB_VERIFY=1 % | hidden % | link busy % | " + " | ".join(f"{f} %" for f in FIXED[1:]) + " |",
-             "| --- " * (len(FIXED) + 5) + "|"]
+    lines = ["| activation peak | budget GiB | auto % | at least % | auto, EBB_VERIFY=1 % | hidden % | link busy % | " + " | ".join(f"{f} %" for f in FIXED[1:]) + " |",
+             "| --- " * (len(FIXED) + 6) + "|"]
     for b, every in zip(run["budgets"], run["verified"]):
         auto = best(b["plans"], "auto")
         hidden = f"{100 * auto['hidden']:.1f}" if auto and auto["hidden"] is not None else ""
         busy = f"{100 * auto['link_busy']:.0f}" if auto else ""
-        lines.append(f"| {b['percent']}% | {b['budget_bytes'] / 2**30:.2f} | **{cell(auto)}** | {cell(best(every['plans'], 'auto'))} | {hidden} | {busy} | " +
+        lines.append(f"| {b['percent']}% | {b['budget_bytes'] / 2**30:.2f} | **{cell(auto)}** | {100 * b['bound']:.1f} | {cell(best(every['plans'], 'auto'))} | {hidden} | {busy} | " +
                      " | ".join(cell(best(b["plans"], f)) for f in FIXED[1:]) + " |")
     return lines
 
