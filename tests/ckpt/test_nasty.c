@@ -35,7 +35,7 @@ typedef struct program {
     bool unseen_writes; /* may lose what it has recomputed, if it is told so */
     bool stepless;      /* no step is expected */
     bool roomy;         /* nothing may leave the device: ebb does not see what is reached */
-    bool unlearned;     /* there is a step, but it would be waited for ever, or no size recurs */
+    bool unlearned;     /* there is a step, but it would be waited for ever, or no size or operand recurs */
     bool
         rotates; /* a buffer outlives the step, the trace knows which one it is in the next, and the step is driven */
     expectation_t operation[OPERATIONS];
@@ -55,6 +55,8 @@ static const program_t programs[] = {
     {.name = "nondeterministic", .group = "contents", .operation = {{"scatter", "differs|untried"}, {"collect", "proven"}, {"set", "proven"}}},
     {.name = "scalars", .group = "contents", .operation = {{"accumulate", "proven"}}},
     {.name = "foreach", .group = "contents", .operation = {{"update_all", "proven"}}},
+    {.name = "leftovers", .group = "contents", .unlearned = true}, /* what points into a buffer counts as an operand: steps differ */
+    {.name = "stale", .group = "contents", .stepless = true}, /* in their number, too */
 
     {.name = "kept", .group = "memory", .rotates = true, .operation = {{"forward", "proven"}, {"accumulate", "proven"}}},
     {.name = "late", .group = "memory", .operation = {{"forward", "proven"}}},

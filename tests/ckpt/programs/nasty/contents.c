@@ -1,6 +1,8 @@
 /* contents.c: traits of what kernels write, and of what a hash of it says. */
 #include "nasty.h"
 
+#include <stdlib.h>
+
 /* ---- zeros: something is added to every activation, and it is zero: written, and the bits are the same ---- */
 
 static void zeros_set_up(worker_t *w)
@@ -161,6 +163,54 @@ static bool foreach_update(worker_t *w)
     return true;
 }
 
+/* ---- leftovers: a structure by value of which the host fills in a part; the rest is what others have left on its stack: pointers
+ * to buffers that are in use and to their ends, others in each step. stale: also to what was freed since, and nothing at all ---- */
+
+enum { LEFTOVERS = 4 };
+
+static void leftovers_set_up(worker_t *w)
+{
+    w->table = calloc(LEFTOVERS, sizeof *w->table); /* on the host */
+}
+
+static void launch_with_leftovers(worker_t *w, unsigned i)
+{
+    float rate = 0.01f;
+    struct nasty_pairs pairs = {.count = 1, .m = {w->n}, .w = {w->x[i + 1]}, .dw = {w->x[i]}};
+    for (unsigned k = 0; k < LEFTOVERS; k++)
+        if (k % 2)
+            pairs.w[1 + k] = w->table[k];
+        else
+            pairs.dw[1 + k] = w->table[k];
+    LAUNCH(w, update_all, blocks_of(w->n), &pairs, &rate);
+}
+
+static float *any_in_use(worker_t *w, unsigned i)
+{
+    float *in_use[] = {w->x[nasty_random(w, i + 1)], w->x[i + 1] + w->n, w->w[i], w->dw[0]};
+    return in_use[nasty_random(w, sizeof in_use / sizeof *in_use)];
+}
+
+static void leftovers_forward(worker_t *w, unsigned i)
+{
+    for (unsigned k = 0; k < LEFTOVERS; k++)
+        w->table[k] = any_in_use(w, i);
+    launch_with_leftovers(w, i);
+}
+
+static void stale_forward(worker_t *w, unsigned i)
+{
+    for (unsigned k = 0; k < LEFTOVERS; k++)
+        if (nasty_random(w, 3) == 0)
+            w->table[k] = nasty_random(w, 4) ? any_in_use(w, i) : NULL;
+    launch_with_leftovers(w, i);
+}
+
+static void leftovers_finish(worker_t *w)
+{
+    free(w->table);
+}
+
 const trait_t nasty_contents[] = {
     {.name = "plain"},
     {.name = "zeros", .set_up = zeros_set_up, .forward = zeros_forward},
@@ -174,5 +224,15 @@ const trait_t nasty_contents[] = {
     {.name = "nondeterministic", .set_up = nondeterministic_set_up, .forward = nondeterministic_forward},
     {.name = "scalars", .forward = scalars_forward},
     {.name = "foreach", .operands = 8, .update = foreach_update},
+    {.name = "leftovers",
+     .operands = 2 + LEFTOVERS,
+     .set_up = leftovers_set_up,
+     .forward = leftovers_forward,
+     .finish = leftovers_finish},
+    {.name = "stale",
+     .operands = 2 + LEFTOVERS,
+     .set_up = leftovers_set_up,
+     .forward = stale_forward,
+     .finish = leftovers_finish},
     {.name = NULL},
 };
