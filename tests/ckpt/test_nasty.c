@@ -57,6 +57,7 @@ static const program_t programs[] = {
     {.name = "foreach", .group = "contents", .operation = {{"update_all", "proven"}}},
     {.name = "leftovers", .group = "contents", .unlearned = true}, /* what points into a buffer counts as an operand: steps differ */
     {.name = "stale", .group = "contents", .stepless = true}, /* in their number, too */
+    {.name = "sometimes", .group = "contents", .unlearned = true},
 
     {.name = "kept", .group = "memory", .rotates = true, .operation = {{"forward", "proven"}, {"accumulate", "proven"}}},
     {.name = "late", .group = "memory", .operation = {{"forward", "proven"}}},

@@ -164,7 +164,8 @@ static bool foreach_update(worker_t *w)
 }
 
 /* ---- leftovers: a structure by value of which the host fills in a part; the rest is what others have left on its stack: pointers
- * to buffers that are in use and to their ends, others in each step. stale: also to what was freed since, and nothing at all ---- */
+ * to buffers that are in use and to their ends, others in each step. stale: also to what was freed since, and nothing at all.
+ * sometimes: they look no different, and in a few late steps the kernel goes by them ---- */
 
 enum { LEFTOVERS = 4 };
 
@@ -173,10 +174,11 @@ static void leftovers_set_up(worker_t *w)
     w->table = calloc(LEFTOVERS, sizeof *w->table); /* on the host */
 }
 
-static void launch_with_leftovers(worker_t *w, unsigned i)
+static void launch_with_leftovers(worker_t *w, unsigned i, unsigned count)
 {
     float rate = 0.01f;
-    struct nasty_pairs pairs = {.count = 1, .m = {w->n}, .w = {w->x[i + 1]}, .dw = {w->x[i]}};
+    struct nasty_pairs pairs = {
+        .count = count, .m = {w->n, w->n}, .w = {w->x[i + 1], w->x[i + 1]}, .dw = {w->x[i]}};
     for (unsigned k = 0; k < LEFTOVERS; k++)
         if (k % 2)
             pairs.w[1 + k] = w->table[k];
@@ -195,7 +197,7 @@ static void leftovers_forward(worker_t *w, unsigned i)
 {
     for (unsigned k = 0; k < LEFTOVERS; k++)
         w->table[k] = any_in_use(w, i);
-    launch_with_leftovers(w, i);
+    launch_with_leftovers(w, i, 1);
 }
 
 static void stale_forward(worker_t *w, unsigned i)
@@ -203,7 +205,15 @@ static void stale_forward(worker_t *w, unsigned i)
     for (unsigned k = 0; k < LEFTOVERS; k++)
         if (nasty_random(w, 3) == 0)
             w->table[k] = nasty_random(w, 4) ? any_in_use(w, i) : NULL;
-    launch_with_leftovers(w, i);
+    launch_with_leftovers(w, i, 1);
+}
+
+/* The second pair's gradients are what was the first leftover. */
+static void sometimes_forward(worker_t *w, unsigned i)
+{
+    for (unsigned k = 0; k < LEFTOVERS; k++)
+        w->table[k] = w->x[nasty_random(w, i + 1)];
+    launch_with_leftovers(w, i, w->step > 15 && w->step % 4 == 0 ? 2 : 1);
 }
 
 static void leftovers_finish(worker_t *w)
@@ -233,6 +243,11 @@ const trait_t nasty_contents[] = {
      .operands = 2 + LEFTOVERS,
      .set_up = leftovers_set_up,
      .forward = stale_forward,
+     .finish = leftovers_finish},
+    {.name = "sometimes",
+     .operands = 2 + LEFTOVERS,
+     .set_up = leftovers_set_up,
+     .forward = sometimes_forward,
      .finish = leftovers_finish},
     {.name = NULL},
 };
