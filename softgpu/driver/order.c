@@ -11,8 +11,9 @@
  *   unmap-busy    cuMemUnmap while a copy or memset there has not finished
  *
  * Known ranges are those of flat copies and memsets. Of a kernel, each argument that looks like an address counts as one
- * byte there; but an address that may be the end of what another argument points to counts not at all. Two kernels are
- * never compared: they may both only read.
+ * byte there; but an address that may be the end of what another argument points to counts not at all, and none does in a
+ * large structure, of which programs fill in a part and pass with it what the stack held before. Two kernels are never
+ * compared: they may both only read.
  *
  * A stream that waits for values in memory is ordered by what this file does not see; it is left out.
  */
@@ -30,6 +31,7 @@ typedef struct use {
 } use_t;
 
 enum { MAX_USES = 64 };
+enum { FILLED_IN_BYTES = 64 }; /* up to so many, all of a structure counts as set by the program */
 
 typedef struct uses {
     use_t use[MAX_USES];
@@ -141,18 +143,33 @@ static void add_use(uses_t *u, const void *at, size_t bytes, bool write, bool ex
         u->use[u->count++] = (use_t){p, bytes, write, exact};
 }
 
-/* Arguments that look like addresses, but for those that may be the end of what another one points to. */
+static void add_words(uses_t *u, const sg_op_t *op, bool large)
+{
+    const softgpu_kernel_t *kernel = op->kernel.function->kernel;
+    const char *params = op->kernel.launch.params;
+    for (uint32_t k = 0; k < kernel->param_count; k++) {
+        const softgpu_param_t *param = &kernel->params[k];
+        const size_t end = param->offset_bytes + param->size_bytes;
+        if ((param->size_bytes > FILLED_IN_BYTES) != large)
+            continue;
+        for (size_t i = (param->offset_bytes + 7) & ~(size_t)7; i + 8 <= end; i += 8) {
+            void *p;
+            memcpy(&p, params + i, sizeof p);
+            add_use(u, p, 1, true, false);
+        }
+    }
+}
+
+/* Arguments that look like addresses, but for those in large structures and those that may be the end of what another one, in
+ * whichever structure, points to. */
 static void add_arguments(uses_t *u, const sg_op_t *op)
 {
-    const char *params = op->kernel.launch.params;
-    unsigned first = u->count;
-    for (size_t i = 0; i + 8 <= op->kernel.function->param_bytes; i += 8) {
-        void *p;
-        memcpy(&p, params + i, sizeof p);
-        add_use(u, p, 1, true, false);
-    }
+    const unsigned first = u->count;
+    add_words(u, op, false);
+    const unsigned small = u->count;
+    add_words(u, op, true);
     unsigned kept = first;
-    for (unsigned i = first; i < u->count; i++) {
+    for (unsigned i = first; i < small; i++) {
         sg_extent_t before;
         bool may_be_end = false;
         if (sg_extent_find_locked(u->use[i].at - 1, &before))

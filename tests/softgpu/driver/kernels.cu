@@ -61,6 +61,19 @@ __global__ void take_arguments(double *out, char c, struct mixed m, short s, flo
 }
 BLOCK_SIZE_INDEPENDENT(take_arguments);
 
+/* Fills what the first `count` pointers lead to. */
+struct list {
+    int count;
+    float *p[12];
+};
+__global__ void fill_some(struct list of, float value, int n)
+{
+    for (int k = 0; k < of.count; k++)
+        for (int i = threadIdx.x; i < n; i += blockDim.x)
+            of.p[k][i] = value;
+}
+BLOCK_SIZE_INDEPENDENT(fill_some);
+
 /* seen[x + gx*(y + gy*z)] += 1: which blocks have run */
 __global__ void count_blocks(int *seen)
 {

@@ -159,6 +159,28 @@ static void kernel_argument_in_what_another_alias_writes_is_reported(void **stat
     end(s, CUDA_ERROR_LAUNCH_FAILED);
 }
 
+/* The program has filled in one pointer; the others are what was there before. */
+static void what_a_large_structure_holds_beside_is_no_use(void **state)
+{
+    (void)state;
+    scene_t s = begin();
+    CUmodule m;
+    CUfunction f;
+    OK(cuModuleLoad(&m, KERNELS));
+    OK(cuModuleGetFunction(&f, m, "_Z9fill_some4listfi"));
+    struct {
+        int count;
+        CUdeviceptr p[12];
+    } list = {1, {s.other, s.p, s.p + 64}};
+    float value = 1;
+    int n = 16;
+    void *args[] = {&list, &value, &n};
+    hold(s.a);
+    OK(cuLaunchKernel(f, 1, 1, 1, 32, 1, 1, 0, s.a, args, NULL));
+    OK(cuMemsetD32Async(s.q, 2, 16, s.b));
+    end(s, CUDA_SUCCESS);
+}
+
 static void two_kernels_are_not_compared(void **state)
 {
     (void)state;
@@ -335,6 +357,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(aliases_in_order_are_fine),
         cmocka_unit_test(aliases_apart_or_only_read_are_fine),
         cmocka_unit_test(kernel_argument_in_what_another_alias_writes_is_reported),
+        cmocka_unit_test(what_a_large_structure_holds_beside_is_no_use),
         cmocka_unit_test(two_kernels_are_not_compared),
         cmocka_unit_test(alias_that_comes_later_is_compared_with_what_is_queued),
         cmocka_unit_test(streams_ordered_by_values_are_left_out),
