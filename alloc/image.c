@@ -1,12 +1,11 @@
 #include "image.h"
 
-#include <dlfcn.h>
 #include <elf.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "hook.h"
+#include "fatbin.h"
 
 /* The worse of two answers stands further behind. */
 static ebb_image_variables_t worse(ebb_image_variables_t a, ebb_image_variables_t b)
@@ -192,77 +191,27 @@ static ebb_image_variables_t look_at_ptx(const char *text, size_t bytes)
     return EBB_IMAGE_NONE;
 }
 
-/* ---- compressed parts ---- */
-
-typedef size_t (*zstd_fn)(void *to, size_t room, const void *from, size_t bytes);
-typedef int (*lz4_fn)(const char *from, char *to, int bytes, int room);
-
-static void *function_of(const char *library, const char *name)
-{
-    void *handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
-    return handle ? ebb_real_dlsym(handle, name) : NULL;
-}
-
-/* The caller's to free. NULL: no library for it, no memory, or damaged. */
-static void *unpack(const void *from, size_t bytes, size_t unpacked, bool zstd)
-{
-    enum { LARGEST = 1 << 30 };
-    char *to = unpacked && unpacked < LARGEST && bytes < LARGEST ? malloc(unpacked + 1) : NULL;
-    void *function = to ? zstd ? function_of("libzstd.so.1", "ZSTD_decompress")
-                               : function_of("liblz4.so.1", "LZ4_decompress_safe")
-                        : NULL;
-    bool good = false;
-    if (function && zstd)
-        good = ((zstd_fn)function)(to, unpacked, from, bytes) == unpacked;
-    else if (function)
-        good = ((lz4_fn)function)(from, to, (int)bytes, (int)unpacked) == (int)unpacked;
-    if (good)
-        to[unpacked] = 0;
-    else
-        free(to);
-    return good ? to : NULL;
-}
-
 /* ---- fat binaries ---- */
 
-enum { WRAPPER_MAGIC = 0x466243b1, FAT_MAGIC = 0xba55ed50u };
-enum { PART_PTX = 1, PART_ELF = 2 };
-enum { PACKED_LZ4 = 0x2000, PACKED_ZSTD = 0x8000 };
+enum { WRAPPER_MAGIC = 0x466243b1 };
 
 typedef struct wrapper { /* fatbinary_section.h */
     uint32_t magic, version;
     const void *data;
 } wrapper_t;
 
-typedef struct fat {
-    uint32_t magic;
-    uint16_t version, header_bytes;
-    uint64_t bytes; /* of all parts */
-} fat_t;
-
-typedef struct part {
-    uint16_t kind, version;
-    uint32_t header_bytes;
-    uint64_t bytes;
-    uint32_t packed_bytes, unused[5];
-    uint64_t flags, more, unpacked_bytes;
-} part_t;
-
 static ebb_image_variables_t look_at_code(const void *code, size_t bytes, unsigned kind)
 {
-    return kind == PART_ELF ? look_at_elf(code, bytes) : look_at_ptx(code, bytes);
+    return kind == EBB_FATBIN_ELF ? look_at_elf(code, bytes) : look_at_ptx(code, bytes);
 }
 
-static ebb_image_variables_t look_at_part(const part_t *p, bool may_unpack)
+static ebb_image_variables_t look_at_part(const ebb_fatbin_part_t *p, bool may_unpack)
 {
-    const char *code = (const char *)p + p->header_bytes;
-    if (!(p->flags & (PACKED_LZ4 | PACKED_ZSTD)))
-        return look_at_code(code, p->bytes, p->kind);
+    if (!p->packing)
+        return look_at_code(p->code, p->bytes, p->kind);
     if (!may_unpack)
         return EBB_IMAGE_PACKED;
-    if (p->packed_bytes > p->bytes)
-        return EBB_IMAGE_UNKNOWN;
-    void *unpacked = unpack(code, p->packed_bytes, p->unpacked_bytes, p->flags & PACKED_ZSTD);
+    void *unpacked = ebb_fatbin_unpack(p);
     if (!unpacked)
         return EBB_IMAGE_UNKNOWN;
     ebb_image_variables_t found = look_at_code(unpacked, p->unpacked_bytes, p->kind);
@@ -271,24 +220,20 @@ static ebb_image_variables_t look_at_part(const part_t *p, bool may_unpack)
 }
 
 /* All parts of one kind. UNKNOWN: there are none, or it is damaged. */
-static ebb_image_variables_t look_at_parts(const fat_t *fat, unsigned kind, bool may_unpack)
+static ebb_image_variables_t look_at_parts(const void *fat, unsigned kind, bool may_unpack)
 {
-    const char *at = (const char *)fat + fat->header_bytes, *end = at + fat->bytes;
     ebb_image_variables_t found = EBB_IMAGE_NONE;
+    ebb_fatbin_part_t part;
+    size_t at = 0;
     unsigned count = 0;
-    while (end - at >= (ptrdiff_t)sizeof(part_t)) {
-        const part_t *p = (const void *)at;
-        const size_t left = (size_t)(end - at);
-        if (!is_aligned(at) || p->header_bytes < sizeof *p || p->header_bytes > left ||
-            p->bytes > left - p->header_bytes)
-            return EBB_IMAGE_UNKNOWN;
-        if (p->kind == kind) {
-            found = worse(found, look_at_part(p, may_unpack));
-            count++;
-        }
-        at += p->header_bytes + p->bytes;
+    int more;
+    while ((more = ebb_fatbin_next(fat, &at, &part)) > 0) {
+        if (part.kind != kind)
+            continue;
+        found = worse(found, look_at_part(&part, may_unpack));
+        count++;
     }
-    return count ? found : EBB_IMAGE_UNKNOWN;
+    return count && !more ? found : EBB_IMAGE_UNKNOWN;
 }
 
 /* Byte by byte up to the first that differs: a text may be shorter. */
@@ -303,15 +248,15 @@ static bool starts_with(const void *image, const void *magic, size_t bytes)
 
 ebb_image_variables_t ebb_image_variables(const void *image, bool may_unpack)
 {
-    static const uint32_t wrapper = WRAPPER_MAGIC, fat = FAT_MAGIC;
+    static const uint32_t wrapper = WRAPPER_MAGIC, fat = EBB_FATBIN_MAGIC;
     if (!image)
         return EBB_IMAGE_UNKNOWN;
     if (starts_with(image, &wrapper, sizeof wrapper))
         return ebb_image_variables(((const wrapper_t *)image)->data, may_unpack);
     if (starts_with(image, &fat, sizeof fat)) {
         /* PTX is translated where no cubin suits, and is of the same source. */
-        ebb_image_variables_t found = look_at_parts(image, PART_ELF, may_unpack);
-        return found == EBB_IMAGE_UNKNOWN ? look_at_parts(image, PART_PTX, may_unpack) : found;
+        ebb_image_variables_t found = look_at_parts(image, EBB_FATBIN_ELF, may_unpack);
+        return found == EBB_IMAGE_UNKNOWN ? look_at_parts(image, EBB_FATBIN_PTX, may_unpack) : found;
     }
     return starts_with(image, ELFMAG, SELFMAG) ? look_at_elf(image, SIZE_MAX) : look_at_ptx(image, SIZE_MAX);
 }

@@ -2,8 +2,7 @@
  *
  * A kernel can write a variable of its module without any argument that shows it. Whether there are such variables
  * only the image tells: a cubin (ELF; NVIDIA's "CUDA Binary Utilities" documents its sections), PTX, or a fat binary
- * of several of both, whose layout is that of fatbinary_section.h and, within, of what nvcc 11 to 13 write. Fat
- * binaries may be compressed; then libzstd.so.1 or liblz4.so.1, if the system has them, unpack them.
+ * of several of both (fatbin.h), which may be compressed.
  *
  * Some variables are in images of nearly everybody's and are written by nobody: literals, the tables of CUDA's mathematical functions, the
  * empty objects of NVIDIA's headers. They are told by their names. (Of the 444 modules of PyTorch 2.11's libtorch_cuda.so 442 have such

@@ -1,0 +1,153 @@
+#!/usr/bin/env bash
+# run.sh OUT [--torch FOLDER | --python PYTHON] [options] [-- OPTIONS]: PyTorch as it is, for CUDA 13, on the software device under ebb, with
+# kernels that do nothing (README.md): a training script of tests/gpu by itself, then within each budget. Tells of each whether ebb has found
+# the step, learned and driven it, and what its log says; 1 if PyTorch fails, the budget is exceeded, or there is less than expected;
+# 77, and what is missing, where it cannot be tried.
+#
+#   --torch FOLDER    where the wheel is unzipped or installed (pip install --target): it has a folder torch
+#   --python PYTHON   the Python that runs it (python3); without --torch the one whose torch it is
+#   --budgets LIST    bytes (210MiB) or shares of what PyTorch holds by itself at its peak (100%,70%)
+#   --expect WHAT     found (default), learned or driven: at least that, within every budget
+#   -- OPTIONS        of tests/gpu/pytorch_models.py; by default a small GPT-2
+#
+# OUT has links to the wheel, its kernels' library (made once, half a minute), and of each budget log, statistics and output. BUILD_FOLDER: build.
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+root=$(cd "$here/../.." && pwd)
+build=${BUILD_FOLDER:-$root/build}
+out='' folder='' python=python3 budgets=100%,70%,50% expect=found
+options=(--model gpt2 --layers 4 --width 256 --heads 4 --context 256 --batch 8 --vocab 4096 --steps 24 --warmup 16)
+
+skip() {
+    echo "skipped: $*"
+    exit 77
+}
+
+refuse() {
+    echo "run.sh: $*; --help tells more" >&2
+    exit 2
+}
+
+while (($#)); do
+    case $1 in
+    --torch | --python | --budgets | --expect)
+        (($# > 1)) || refuse "$1 needs a value"
+        case $1 in
+        --torch) folder=$2 ;;
+        --python) python=$2 ;;
+        --budgets) budgets=$2 ;;
+        --expect) expect=$2 ;;
+        esac
+        shift
+        ;;
+    --)
+        shift
+        options=("$@")
+        break
+        ;;
+    -h | --help)
+        sed -n '2,/^set -/{/^#/s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"
+        exit 0
+        ;;
+    -*) refuse "unknown option $1" ;;
+    *) out=$1 ;;
+    esac
+    shift
+done
+[[ -n $out ]] || refuse 'where to?'
+[[ $expect =~ ^(found|learned|driven)$ ]] || refuse "--expect $expect"
+
+# ---- what it takes ----
+
+[[ -x $build/bin/ebb && -e $build/lib/libebb.so && -e $build/softgpu/lib/libcuda.so.1 && -x $build/bin/pytorch_kernels ]] ||
+    skip "$build has not ebb, libebb.so, the software device and pytorch_kernels (BUILD_FOLDER; bash tests/run.sh builds them)"
+build=$(cd "$build" && pwd)
+command -v "$python" >/dev/null || skip "no $python"
+if [[ -n $folder ]]; then
+    [[ -d $folder/torch ]] || skip "no torch in $folder (pip download --no-deps torch, and unzip it there)"
+    export PYTHONPATH
+    PYTHONPATH=$(cd "$folder" && pwd)
+fi
+# Of the Python found without importing it, which needs the libraries.
+torch=$("$python" -c 'import importlib.util as u; print(u.find_spec("torch").submodule_search_locations[0])' 2>/dev/null) ||
+    skip "no PyTorch in $python; --torch or --python names another"
+readelf -d "$torch/lib/libtorch_cuda.so" 2>/dev/null | grep -q 'libcudart\.so\.13' || skip "$torch is not PyTorch for CUDA 13"
+tag=$("$python" -c 'import sys; print(sys.implementation.cache_tag)')
+compgen -G "$torch/_C.$tag-*.so" >/dev/null || skip "$torch is for another Python than $python ($tag)"
+lacking=$("$python" -c 'import importlib.util as u
+print(*(m for m in "typing_extensions sympy networkx jinja2 fsspec filelock numpy".split() if not u.find_spec(m)))')
+[[ -z $lacking ]] || skip "PyTorch needs these of Python: $lacking"
+
+# ---- the wheel as the loader is to see it ----
+
+# Its libraries look for CUDA's beside themselves first (RPATH), where a complete installation has NVIDIA's: so they are reached by links in a folder
+# that has none of these, and the rest of NVIDIA's by links in another, from beside PyTorch or from the toolkit.
+make_view() {
+    local place name
+    rm -rf "$out/site" "$out/libraries" "$out/kernels"
+    mkdir -p "$out/site" "$out/libraries" "$out/kernels"
+    cp -rs "$torch" "$out/site/torch"
+    for place in "$torch"/../nvidia/*/lib "${CUDA_HOME:-/usr/local/cuda}/lib64"; do
+        for name in "$place"/*.so.*; do
+            [[ ! -e $name || -e $build/softgpu/lib/${name##*/} || -e $out/libraries/${name##*/} ]] ||
+                ln -s "$(realpath "$name")" "$out/libraries/${name##*/}"
+        done
+    done
+}
+
+# make_kernels <library>: its kernel library, for SOFTGPU_KERNEL_PATH.
+make_kernels() {
+    local name=${1##*/}
+    "$build/bin/pytorch_kernels" "$1" >"$out/$name.c" || {
+        echo "not all kernels of $name can be read (are libzstd.so.1 and liblz4.so.1 there?)"
+        exit 1
+    }
+    cc -shared -fPIC -I "$root/softgpu/include" -o "$out/kernels/$name.softgpu.so" "$out/$name.c"
+    rm "$out/$name.c"
+}
+
+mkdir -p "$out"
+out=$(cd "$out" && pwd)
+of="$torch $(stat -c %Y "$torch/lib/libtorch_cuda.so")"
+if [[ $(cat "$out/of" 2>/dev/null) != "$of" ]]; then
+    rm -f "$out/of"
+    make_view
+    for library in "$out"/site/torch/lib/*.so; do
+        ! readelf -SW "$library" | grep -q ' \.nv_fatbin ' || make_kernels "$library"
+    done
+    echo "$of" >"$out/of"
+fi
+export PYTHONPATH=$out/site${PYTHONPATH:+:$PYTHONPATH} LD_LIBRARY_PATH=$build/softgpu/lib:$out/libraries
+missing=$(ldd "$out/site/torch/lib/libtorch_cuda.so" | awk '/=> not found/ { print $1 }' | sort -u | xargs)
+[[ -z $missing ]] || skip "no $missing beside PyTorch, nor in the toolkit (pip download --no-deps has each as a wheel of NVIDIA's)"
+
+# ---- runs ----
+
+export SOFTGPU_MEMORY=${SOFTGPU_MEMORY:-6G} SOFTGPU_KERNEL_PATH=$out/kernels SOFTGPU_DRY=1 CUBLAS_WORKSPACE_CONFIG=:4096:8 XDG_CACHE_HOME=$out/cache
+# trains <name> <command>...: its output in OUT/<name>.json, its log in OUT/<name>.log.
+trains() {
+    local name=$1
+    shift
+    timeout 900 "$@" "$python" -B "$root/tests/gpu/pytorch_models.py" "${options[@]}" >"$out/$name.json" 2>"$out/$name.log" || {
+        echo "PyTorch failed ($name); $out/$name.log ends so:"
+        tail -n 15 "$out/$name.log"
+        return 1
+    }
+}
+
+trains alone env PYTORCH_ALLOC_CONF=backend:cudaMallocAsync
+peak=$("$python" -c 'import json, sys; print(json.load(open(sys.argv[1]))["torch_peak_bytes"])' "$out/alone.json")
+echo "PyTorch $(sed -n "s/^__version__ = '\(.*\)'/\1/p" "$torch/version.py") by itself: $((peak >> 20)) MiB at its peak"
+failed=0
+for budget in ${budgets//,/ }; do
+    bytes=$budget
+    [[ $budget != *% ]] || bytes=$((peak * ${budget%\%} / 100))
+    rm -f "$out/$budget.stats"
+    if trains "$budget" "$build/bin/ebb" run --budget "$bytes" --log info --stats "$out/$budget.stats" --; then
+        "$python" -B "$here/report.py" "$out/$budget" "$expect" || failed=1
+    else
+        failed=1
+    fi
+done
+exit $failed
