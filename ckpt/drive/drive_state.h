@@ -109,8 +109,8 @@ typedef struct drive {
     ebb_hashes_t *hashes; /* slots 2i and 2i + 1 are buffer slot_of[i]'s: before and after */
     unsigned hash_slots;
     uint32_t *slot_of; /* [buffers] */
-    ebb_buffer_t *
-        verdict; /* device [2, MOST_VERDICTS]: of those compared in a step, by step in turns: is it different? */
+    /* device [2, MOST_VERDICTS]: of those compared in a step, by step in turns: is it different? */
+    ebb_buffer_t *verdict;
     uint32_t *arrived; /* pinned, the same */
     CUevent fetched[2];
     bool *pending[2]; /* [checks] verdicts that are on their way */

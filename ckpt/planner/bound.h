@@ -17,8 +17,8 @@
 typedef struct ebb_bound_item {
     uint32_t chunks;
     double out_ns, in_ns; /* of the link */
-    double before,
-        behind; /* from its last use to the moment, and from there to its next use, if nothing ever waits */
+    /* from its last use to the moment, and from there to its next use, if nothing ever waits */
+    double before, behind;
 } ebb_bound_item_t;
 
 typedef struct ebb_bound_group {
@@ -31,8 +31,8 @@ typedef struct ebb_bound {
     uint64_t step_ns; /* without a plan */
     double copy_cost; /* that compute takes longer, for each nanosecond of a copy */
     uint32_t needed;  /* chunks, at the moment */
-    ebb_bound_item_t *out, *in, *dense_out,
-        *dense_in; /* [item_count] by `before`, by `behind`, and by chunks for their time of the link */
+    /* [item_count] by `before`, by `behind`, and by chunks for their time of the link */
+    ebb_bound_item_t *out, *in, *dense_out, *dense_in;
     ebb_bound_group_t *group; /* by what a chunk costs */
     uint32_t item_count, group_count;
 } ebb_bound_t;

@@ -142,21 +142,27 @@ static void aliases_apart_or_only_read_are_fine(void **state)
     end(s, CUDA_SUCCESS);
 }
 
+/* The kernel on one stream, beside a memset of the other alias on the other; the launch's end says whether that was reported. */
+static void launch_beside_a_memset(scene_t s, const char *kernel, void **args, CUresult end_of_it)
+{
+    CUmodule m;
+    CUfunction f;
+    OK(cuModuleLoad(&m, KERNELS));
+    OK(cuModuleGetFunction(&f, m, kernel));
+    hold(s.a);
+    OK(cuLaunchKernel(f, 1, 1, 1, 32, 1, 1, 0, s.a, args, NULL));
+    OK(cuMemsetD32Async(s.q, 2, 16, s.b));
+    end(s, end_of_it);
+}
+
 static void kernel_argument_in_what_another_alias_writes_is_reported(void **state)
 {
     (void)state;
     scene_t s = begin();
-    CUmodule m;
-    CUfunction f;
-    OK(cuModuleLoad(&m, KERNELS));
-    OK(cuModuleGetFunction(&f, m, "_Z4fillPffi"));
     float value = 1;
     int n = 16;
     void *args[] = {&s.p, &value, &n};
-    hold(s.a);
-    OK(cuLaunchKernel(f, 1, 1, 1, 32, 1, 1, 0, s.a, args, NULL));
-    OK(cuMemsetD32Async(s.q, 2, 16, s.b));
-    end(s, CUDA_ERROR_LAUNCH_FAILED);
+    launch_beside_a_memset(s, "_Z4fillPffi", args, CUDA_ERROR_LAUNCH_FAILED);
 }
 
 /* The program has filled in one pointer; the others are what was there before. */
@@ -164,10 +170,6 @@ static void what_a_large_structure_holds_beside_is_no_use(void **state)
 {
     (void)state;
     scene_t s = begin();
-    CUmodule m;
-    CUfunction f;
-    OK(cuModuleLoad(&m, KERNELS));
-    OK(cuModuleGetFunction(&f, m, "_Z9fill_some4listfi"));
     struct {
         int count;
         CUdeviceptr p[12];
@@ -175,10 +177,7 @@ static void what_a_large_structure_holds_beside_is_no_use(void **state)
     float value = 1;
     int n = 16;
     void *args[] = {&list, &value, &n};
-    hold(s.a);
-    OK(cuLaunchKernel(f, 1, 1, 1, 32, 1, 1, 0, s.a, args, NULL));
-    OK(cuMemsetD32Async(s.q, 2, 16, s.b));
-    end(s, CUDA_SUCCESS);
+    launch_beside_a_memset(s, "_Z9fill_some4listfi", args, CUDA_SUCCESS);
 }
 
 static void two_kernels_are_not_compared(void **state)
