@@ -152,13 +152,14 @@ static void evaluations_between_steps_are_driven_or_left_alone(void **state)
     assert_true(s.driven >= 30 && s.changes >= 4);
 }
 
-/* TEST_SWEEP=policies: every mode under every policy, from 90% of its peak down to where nothing can be trained any more.
+/* TEST_SWEEP=policies: every mode under every policy, from more than its peak down to where nothing can be trained any more.
  * TEST_MODE=PATTERN, TEST_POLICY=PATTERN: those whose words contain it. */
 static const char *const modes[] = {
     ACCUMULATING "--steps 40",
     SHAPE "--steps 24 --dropout 0.1 --attention naive",
-    SHAPE "--steps 24 --dtype bf16 --rounding stochastic --save lean",
-    SHAPE "--steps 24 --dtype bf16",
+    /* Twice as many of half the size: what is small never leaves. */
+    SHAPE "--batch 64 --steps 24 --dtype bf16 --rounding stochastic --save lean",
+    SHAPE "--batch 64 --steps 24 --dtype bf16",
     "--model llama:tiny --width 128 --heads 4 --kv-heads 2 --hidden 256 --context 128 --batch 32 --sample 0 "
     "--steps 24",
     SHAPE "--steps 36 --eval-every 4 --eval-batches 1",
@@ -208,7 +209,7 @@ static bool survives(const char *arguments, const history_t *without, const char
 static void every_mode_and_policy_has_the_same_bits_down_to_the_least_budget(void **state)
 {
     (void)state;
-    static const int percents[] = {90, 80, 70, 60, 50, 40, 30, 25, 20, 15, 10};
+    static const int percents[] = {120, 90, 80, 70, 60, 50, 40, 30, 25, 20, 15, 10};
     if (!getenv("TEST_SWEEP") || strcmp(getenv("TEST_SWEEP"), "policies"))
         skip();
     for (size_t m = 0; m < sizeof modes / sizeof *modes; m++) {
@@ -222,7 +223,8 @@ static void every_mode_and_policy_has_the_same_bits_down_to_the_least_budget(voi
                 continue;
             while (i < count && survives(modes[m], &without, policies[p], percents[i]))
                 i++;
-            assert_true(i > 3); /* 60% is enough for all of them */
+            /* 60% is enough for all that may move anything. */
+            assert_true(i > (strcmp(policies[p], "keep") ? 4 : 0));
         }
     }
 }
