@@ -302,6 +302,8 @@ static bool allocate(void)
     size_t n = D.trace->operation_count, actions = D.plan->action_count;
     D.chunk = calloc((size_t)D.plan->chunk_count + 1, sizeof *D.chunk);
     D.pool = calloc((size_t)D.plan->chunk_count + 1, sizeof *D.pool);
+    if (D.pool)
+        memset(D.pool, 0xff, ((size_t)D.plan->chunk_count + 1) * sizeof *D.pool);
     D.settled = malloc(((size_t)D.trace->buffer_count + 1) * sizeof *D.settled);
     if (D.settled)
         memset(D.settled, 0xff, ((size_t)D.trace->buffer_count + 1) * sizeof *D.settled);
@@ -397,8 +399,10 @@ static void keep_chunks(uint32_t place)
     const ebb_settled_t *k = ebb_share_settled(place);
     for (uint32_t i = 0; k && i < k->chunk_count; i++)
         ebb_share_keep_chunk(k->chunk[i]);
-    for (uint32_t i = 0; !k && D.pool && i < D.plan->place[place].chunk_count; i++)
-        ebb_share_keep_chunk(D.pool[chunks_of(place)[i]]);
+    /* Not noted yet, where the plan could not be installed. */
+    for (uint32_t i = 0; !(k && k->chunk) && D.pool && i < D.plan->place[place].chunk_count; i++)
+        if (D.pool[chunks_of(place)[i]] != EBB_TRACE_NEVER)
+            ebb_share_keep_chunk(D.pool[chunks_of(place)[i]]);
 }
 
 void ebb_site_release(site_t *s, uint32_t place)

@@ -256,8 +256,6 @@ static bool bind_rest(bool *taken)
 
 bool ebb_share_bind_chunks(void)
 {
-    for (uint32_t c = 0; c < D.plan->chunk_count; c++)
-        D.pool[c] = EBB_TRACE_NEVER;
     for (uint32_t i = 0; i < D.trace->buffer_count; i++)
         if (!bind_mapped(i))
             return false;
