@@ -1,8 +1,8 @@
 /* arena.c: addresses, for all devices. One reservation, made with the first context; a place is one chunk's worth of it.
  *
- * Places are handed out first fit, each range followed by one free place: a pointer one past the end of a
- * buffer never is the beginning of another. A table from place to range makes every look-up one subtraction
- * and one load.
+ * A sixteenth at the front is never handed out: pointers into it fault. The rest is handed out first fit, each range followed by one free
+ * place: a pointer one past the end of a buffer never is the beginning of another. A table from place to range makes
+ * every look-up one subtraction and one load.
  */
 #include "arena.h"
 
@@ -33,6 +33,7 @@ ebb_status_t ebb_arena_reserve(size_t device_bytes)
             return ebb_fail((ebb_status_t)result, "cuMemAddressReserve", bytes);
     }
     ebb_arena.slots = bytes / EBB_CHUNK_BYTES;
+    ebb_arena.first_slot = ebb_arena.next_slot = ebb_arena.slots / 16;
     ebb_arena.range = calloc(ebb_arena.slots, sizeof *ebb_arena.range);
     if (ebb_arena.range)
         return 0;
@@ -40,6 +41,16 @@ ebb_status_t ebb_arena_reserve(size_t device_bytes)
     ebb_arena.slots = 0;
     return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "the table of the arena",
                     bytes / EBB_CHUNK_BYTES * sizeof *ebb_arena.range);
+}
+
+CUdeviceptr ebb_nowhere(CUdeviceptr word)
+{
+    return ebb_arena.base + ebb_arena.first_slot / 2 * EBB_CHUNK_BYTES + word % EBB_CHUNK_BYTES;
+}
+
+bool ebb_address_is_served(CUdeviceptr address)
+{
+    return ebb_arena_contains(address);
 }
 
 /* See EBB_LOW_WORDS. */
@@ -56,7 +67,7 @@ static bool find_slots(size_t count, bool choosy, size_t *first)
     size_t run = 0, at = ebb_arena.next_slot;
     for (size_t tried = 0; tried < ebb_arena.slots + count + 2; tried++, at++) {
         if (at >= ebb_arena.slots) {
-            at = 0;
+            at = ebb_arena.first_slot;
             run = 0;
         }
         run = ebb_arena.range[at] || (choosy && looks_like_a_number(at)) ? 0 : run + 1;

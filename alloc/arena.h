@@ -14,6 +14,7 @@
 typedef struct ebb_arena {
     CUdeviceptr base;
     size_t slots;
+    size_t first_slot;   /* those in front of it are nobody's, ever: ebb_nowhere */
     ebb_range_t **range; /* [slots]: the range that a place belongs to, or NULL */
     size_t next_slot;    /* where the search for room goes on */
 } ebb_arena_t;

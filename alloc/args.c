@@ -86,8 +86,9 @@ static bool ask_driver(CUfunction f, ebb_signature_t *out)
         return false;
     memcpy(copy, params, n * sizeof *copy);
     size_t end = n ? params[n - 1].offset_bytes + (size_t)params[n - 1].size_bytes : 0, filled = 0;
-    bool is_plain = true;
+    bool is_plain = true, has_structures = false;
     for (size_t i = 0; i < n; i++) {
+        has_structures |= params[i].size_bytes > 8;
         filled += params[i].size_bytes;
         is_plain &= params[i].size_bytes == 8 && params[i].offset_bytes == 8 * i;
     }
@@ -96,6 +97,7 @@ static bool ask_driver(CUfunction f, ebb_signature_t *out)
                              .param_bytes = (uint32_t)end,
                              .has_gaps = filled < end,
                              .is_plain = is_plain,
+                             .has_structures = has_structures,
                              .params = copy};
     return true;
 }

@@ -10,8 +10,9 @@ enum { EBB_MAX_PARAM_BYTES = 32764 };
 typedef struct ebb_signature {
     CUfunction function;
     uint32_t param_count, param_bytes;
-    bool has_gaps; /* between its parameters */
-    bool is_plain; /* all of 8 bytes, one behind the other */
+    bool has_gaps;       /* between its parameters */
+    bool is_plain;       /* all of 8 bytes, one behind the other */
+    bool has_structures; /* some are larger */
     const struct ebb_param {
         uint32_t offset_bytes, size_bytes;
     } * params;

@@ -153,6 +153,12 @@ static inline bool ebb_buffer_is_large(const ebb_buffer_t *b)
  */
 ebb_buffer_t *ebb_buffer_at(CUdeviceptr address);
 
+/* Whether ebb alone may have memory there: it is in the arena. */
+bool ebb_address_is_served(CUdeviceptr address);
+/* In place of a pointer that nothing may go by: where there never is memory, so that reading or writing faults, for gibibytes
+ * around it; as far into a chunk as it was, so that it is aligned alike. */
+CUdeviceptr ebb_nowhere(CUdeviceptr word);
+
 /* The live large buffer that was not used for the longest time; then `newer`. */
 ebb_buffer_t *ebb_buffer_oldest(void);
 
@@ -231,6 +237,7 @@ typedef struct ebb_operation {
     unsigned grid[3], block[3], shared_bytes;
     const unsigned char *params; /* kernel: the argument block, each argument at its offset */
     size_t param_bytes;
+    bool structures; /* kernel: some arguments are larger than 8 bytes */
     bool plain; /* kernel: launched without attributes, so that its arguments and geometry are all there is to
                    it */
     CUdeviceptr dst, src;  /* copy: either may be host memory; set: dst */
@@ -239,6 +246,8 @@ typedef struct ebb_operation {
     uint32_t access_count;
     ebb_access_t *access;
     bool opaque; /* its arguments could not be read: it may touch anything */
+    /* Set by the listener's `before`, for a plain kernel: launched with this block in place of the program's. Until `after`. */
+    const unsigned char *instead;
 } ebb_operation_t;
 
 /* What orders the program's streams and its host beside the operations themselves. */

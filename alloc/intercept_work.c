@@ -23,11 +23,23 @@ typedef struct launch {
     void **params, **extra;
     const CUlaunchConfig *config; /* cuLaunchKernelEx's, or NULL */
     bool cooperative;
+    const ebb_operation_t *op; /* what it is to ebb, or NULL */
 } launch_t;
+
+static CUresult issue_instead(const launch_t *l)
+{
+    size_t bytes = l->op->param_bytes;
+    void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, (void *)(uintptr_t)l->op->instead,
+                     CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes, CU_LAUNCH_PARAM_END};
+    return EBB_PASS(cuLaunchKernel, (l->function, l->grid[0], l->grid[1], l->grid[2], l->block[0],
+                                     l->block[1], l->block[2], l->shared, l->stream, NULL, extra));
+}
 
 static CUresult issue_launch(const void *context)
 {
     const launch_t *l = context;
+    if (l->op && l->op->instead)
+        return issue_instead(l);
     if (l->config)
         return EBB_PASS(cuLaunchKernelEx, (l->config, l->function, l->params, l->extra));
     if (l->cooperative)
@@ -63,11 +75,14 @@ static CUresult launch(const launch_t *l)
     if (s && block && access && ebb_args_pack(s, block, l->params, l->extra)) {
         op.params = block;
         op.param_bytes = bytes;
+        op.structures = s->has_structures;
         ebb_args_scan(&op, block, bytes, access);
     } else {
         op.opaque = true;
     }
-    CUresult result = ebb_issue(&op, issue_launch, l);
+    launch_t known = *l;
+    known.op = &op;
+    CUresult result = ebb_issue(&op, issue_launch, &known);
     if (ebb_signatures_grew() && ebb_enter_is_inside() && !ebb_captures_under_way())
         ebb_heap_measure(); /* its code may have been loaded just now */
     ebb_unlock();
@@ -81,11 +96,12 @@ static CUresult launch(const launch_t *l)
 ASYNC_CALL(cuLaunchKernel,
            (CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
             unsigned shared, CUstream stream, void **params, void **extra),
-           launch(&(launch_t){f, {gx, gy, gz}, {bx, by, bz}, shared, stream, params, extra, NULL, false}))
+           launch(&(launch_t){
+               f, {gx, gy, gz}, {bx, by, bz}, shared, stream, params, extra, NULL, false, NULL}))
 ASYNC_CALL(cuLaunchCooperativeKernel,
            (CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
             unsigned shared, CUstream stream, void **params),
-           launch(&(launch_t){f, {gx, gy, gz}, {bx, by, bz}, shared, stream, params, NULL, NULL, true}))
+           launch(&(launch_t){f, {gx, gy, gz}, {bx, by, bz}, shared, stream, params, NULL, NULL, true, NULL}))
 
 /* A launch that may begin before the one in front of it has ended is given up: memory that was freed in between
  * may be the second one's, and to ebb a free is no operation that would stand between them. */
@@ -120,7 +136,8 @@ static CUresult launch_ex(const CUlaunchConfig *config, CUfunction f, void **par
                               params,
                               extra,
                               &c,
-                              false});
+                              false,
+                              NULL});
 }
 
 PLAIN_CALL(cuLaunchKernelEx, (const CUlaunchConfig *config, CUfunction f, void **params, void **extra),

@@ -42,6 +42,9 @@
     X(EBB_RECOMPUTE_MAX_COST, NUMBER, recompute_max_cost, "0", 0, 1000000,                                   \
       "percent of its transfer both ways that recomputing a buffer may take; 0: no limit")                   \
     X(EBB_LINK, BYTES, link, "0", 0, INT64_MAX, "bytes per second between device and host; 0: measure")      \
+    X(EBB_LEFTOVERS, SWITCH, leftovers, "1", 0, 1,                                                           \
+      "take words of arguments that are seen to hold junk for what the host has not filled in, and not for " \
+      "operands")                                                                                            \
     X(EBB_VERIFY, NUMBER, verify, "10", 0, INT64_MAX,                                                        \
       "compare each recomputed content in one of so many steps, a share of them in every step; 1: all in "   \
       "every step; 0: only in the first two")                                                                \
@@ -66,7 +69,8 @@
 
 typedef struct ebb_options {
     int64_t budget, reserve, prealloc, min_buffer, host_budget, pageable, clean;
-    int64_t offload, recompute, offload_min_gap, recompute_max_cost, link, verify, guard, ipc, strict, live;
+    int64_t offload, recompute, offload_min_gap, recompute_max_cost, link, leftovers, verify, guard, ipc,
+        strict, live;
     char policy[256], on_mismatch[16];
     char trace[1024], plan[1024], save_plan[1024], stats[1024], log[16];
 } ebb_options_t;

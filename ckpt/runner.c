@@ -30,6 +30,7 @@
 #include "fingerprint.h"
 #include "follow.h"
 #include "left.h"
+#include "leftover.h"
 #include "live.h"
 #include "log.h"
 #include "nvtx.h"
@@ -71,7 +72,8 @@ static ebb_step_operation_t seen(const ebb_operation_t *op)
 {
     const void *what = op->kind == EBB_OTHER ? (const void *)op->name : (const void *)op->function;
     uint64_t h = mix(op->kind + 1, (uint64_t)(uintptr_t)what);
-    h = mix(mix(h, op->param_bytes), op->access_count);
+    /* How many words of a kernel's arguments lead into buffers may be chance (leftover.h). */
+    h = mix(mix(h, op->param_bytes), op->kind == EBB_KERNEL ? 0 : op->access_count);
     ebb_step_operation_t out = {.stream = (uint64_t)(uintptr_t)op->stream,
                                 .thread = (uint64_t)(uintptr_t)pthread_self(),
                                 .coarse = h,
@@ -93,8 +95,8 @@ static void begin_step(ebb_kind_t *k, ebb_buffer_t *const *present)
 {
     if (k->phase == EBB_PHASE_OBSERVE && ebb_run_is_worth_learning())
         k->phase = EBB_PHASE_LEARN;
-    if (k->phase == EBB_PHASE_STAY && k->refused && k->learned && !ebb_run.driving &&
-        ebb_kind_has_more_room(k, present))
+    if (k->phase == EBB_PHASE_STAY && k->learned && !ebb_run.driving &&
+        ((k->refused && ebb_kind_has_more_room(k, present)) || ebb_kind_is_rested(k)))
         k->phase = EBB_PHASE_DRIVE;
     if (k->phase == EBB_PHASE_DRIVE && !ebb_run.driving) {
         ebb_kind_drive(k, present);
@@ -145,6 +147,8 @@ static void act_at_boundary(void)
     if (!ebb_run.boundary)
         return;
     ebb_run.boundary = false;
+    ebb_run.views = false;
+    ebb_leftover_begin_step();
     if (ebb_plans_rest()) {
         follow(NULL);
         return;
@@ -171,6 +175,7 @@ static void act_at_boundary(void)
         begin_step(next, present);
     free(present);
     follow(next);
+    ebb_run.views = next && (next->phase == EBB_PHASE_LEARN || next->phase == EBB_PHASE_DRIVE || next->rest);
 }
 
 static void say_found(void)
@@ -250,17 +255,20 @@ static ebb_status_t before(ebb_operation_t *op)
     ebb_run.trailing = is_the_last_steps(op);
     if (!ebb_run.trailing)
         act_at_boundary();
+    ebb_leftover_pass(op);
     ebb_run.driven = ebb_drive_before(op);
     if (ebb_run.driven)
         return 0;
-    EBB_TRY(ebb_follow_before(op));
+    /* Whatever is left over has its buffers in place, but it is no part of what is learned, followed and replayed. */
+    const ebb_operation_t *view = ebb_run.view = ebb_run.views ? ebb_leftover_view(op) : op;
+    EBB_TRY(ebb_follow_before(view));
     ebb_status_t status = ebb_residence_acquire(op);
     if (status) {
-        ebb_follow_after(op, false);
+        ebb_follow_after(view, false);
         return status;
     }
     if (ebb_learn_running())
-        ebb_learn_before(op);
+        ebb_learn_before(view);
     return 0;
 }
 
@@ -275,9 +283,9 @@ static void after(const ebb_operation_t *op, CUresult result)
         ebb_drive_after(op, !result);
     } else {
         if (ebb_learn_running())
-            ebb_learn_after(op, result);
+            ebb_learn_after(ebb_run.view, result);
         ebb_residence_release(op);
-        ebb_follow_after(op, !result);
+        ebb_follow_after(ebb_run.view, !result);
         ebb_residence_look_ahead();
     }
     if (!result)
@@ -370,6 +378,7 @@ static void unloading(const void *module)
     bool any = false;
     if (!is_ours())
         return;
+    ebb_leftover_forget();
     for (unsigned i = 0; i < EBB_STEP_KINDS; i++) {
         ebb_kind_t *k = &ebb_run.kind[i];
         if (!k->learned || !ebb_recording_launches_from(k->learned, module))
@@ -401,6 +410,7 @@ static void ended(void)
     ebb_residence_ended();
     if (!is_ours())
         return;
+    ebb_leftover_forget();
     ebb_learn_abandon();
     for (unsigned i = 0; i < EBB_STEP_KINDS; i++)
         ebb_kind_forget(&ebb_run.kind[i]);

@@ -14,6 +14,10 @@
 enum { MOST_FRUITLESS = 16, MOST_FAILURES = 4, MOST_UNKNOWN = 64 };
 /* Plans that are given up for another one, at most, and after how many driven steps that is looked into. */
 enum { MOST_REPLANS = 4, PACE_STEPS = 6 };
+/* Plans that are given up because they do not fit any more: what is too small to be planned may lie anywhere in between. */
+enum { MOST_ROOM_REPLANS = 16 };
+/* Steps after which a program that does not keep to its plan is tried again; twice as many each time. */
+enum { REST_STEPS = 64, MOST_REST_STEPS = 4096 };
 
 static void report_plan(void)
 {
@@ -49,6 +53,15 @@ bool ebb_kind_has_more_room(ebb_kind_t *k, ebb_buffer_t *const *present)
     const unsigned n = ++k->refused_steps;
     return n > 1 && (n & (n - 1)) == 0 &&
            ebb_drive_room(ebb_kind_number(k), k->learned, present) > k->refused;
+}
+
+/* A program that has not kept to its plan may do so by now. */
+bool ebb_kind_is_rested(ebb_kind_t *k)
+{
+    if (!k->rest || ++k->rested < k->rest)
+        return false;
+    k->fruitless = 0;
+    return true;
 }
 
 /* What will be told of a plan; of several that are installed together, their peak. */
@@ -92,14 +105,13 @@ static void give_up_plan(ebb_kind_t *k)
 {
     ebb_plan_delete(k->plan);
     k->plan = NULL;
-    k->replans++;
     ebb_run.steps.replans++;
 }
 
 /* Less memory than when the plan was made: what ebb does not own has grown. */
 static void revise_room(ebb_kind_t *k, ebb_buffer_t *const *present)
 {
-    if (!k->plan || k->replans >= MOST_REPLANS)
+    if (!k->plan || k->room_replans >= MOST_ROOM_REPLANS)
         return;
     const size_t room = ebb_drive_room(ebb_kind_number(k), k->learned, present);
     const size_t needed = k->plan->chunk_count * EBB_CHUNK_BYTES + k->plan->small_bytes;
@@ -108,6 +120,7 @@ static void revise_room(ebb_kind_t *k, ebb_buffer_t *const *present)
     ebb_log(EBB_INFO, "a new plan: %zu MiB are left for what the last one lays on %zu, the rest has grown",
             room >> 20, needed >> 20);
     give_up_plan(k);
+    k->room_replans++;
 }
 
 void ebb_kind_revise_pace(ebb_kind_t *k)
@@ -122,6 +135,7 @@ void ebb_kind_revise_pace(ebb_kind_t *k)
     ebb_run_leave("its copies come late");
     if (k->plan)
         give_up_plan(k);
+    k->replans++;
 }
 
 /* With the buffers that are there now. */
@@ -135,7 +149,11 @@ static void begin_driving_with(ebb_kind_t *k, ebb_buffer_t *const *present, cons
     k->fruitless = driven > k->driven_before ? 0 : k->fruitless + 1;
     k->driven_before = driven;
     if (k->fruitless > MOST_FRUITLESS) {
-        ebb_log(EBB_WARN, "the program never keeps to the plan for a step: ebb stays reactive");
+        k->rest = k->rest ? 2 * k->rest : REST_STEPS;
+        k->rest = k->rest < MOST_REST_STEPS ? k->rest : MOST_REST_STEPS;
+        k->rested = 0;
+        ebb_log(EBB_WARN, "the program never keeps to the plan for a step: ebb stays reactive for %u steps",
+                k->rest);
         k->phase = EBB_PHASE_STAY;
         return;
     }

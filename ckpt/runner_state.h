@@ -23,9 +23,12 @@ typedef struct ebb_kind {
     ebb_lessons_t *lessons;   /* NULL: none yet */
     ebb_recording_t *learned; /* the lessons', when all is learned */
     ebb_plan_t *plan;
-    ebb_rates_t rates; /* of the link, as plans that came late have shown */
-    unsigned replans;  /* plans that were given up for another one */
-    bool alone;        /* none agrees with those of other kinds */
+    ebb_rates_t rates;     /* of the link, as plans that came late have shown */
+    unsigned replans;      /* plans that were given up because their copies came late */
+    unsigned room_replans; /* because there was less memory */
+    unsigned rest,
+        rested; /* STAY because the program did not keep to the plan: for so many steps, and how many have passed; 0: not that */
+    bool alone; /* none agrees with those of other kinds */
 } ebb_kind_t;
 
 extern struct ebb_run {
@@ -37,11 +40,13 @@ extern struct ebb_run {
     uint64_t operations[EBB_STATES]; /* of each device */
     ebb_step_finder_t *finder;
     ebb_steps_t steps;
-    size_t fewest_live; /* bytes of the program's, since the last operation */
-    uint64_t turns;     /* of NVTX ranges, at the last operation */
-    bool boundary;      /* the step has ended, nothing has happened since */
-    bool trailing;      /* the operation under way is behind the boundary, and the last step's */
-    bool driven;        /* the operation under way is a planned one */
+    size_t fewest_live;          /* bytes of the program's, since the last operation */
+    uint64_t turns;              /* of NVTX ranges, at the last operation */
+    bool boundary;               /* the step has ended, nothing has happened since */
+    bool trailing;               /* the operation under way is behind the boundary, and the last step's */
+    bool driven;                 /* the operation under way is a planned one */
+    bool views;                  /* operations of this step are seen without what is left over of them */
+    const ebb_operation_t *view; /* of the one under way, if it is not driven */
 } ebb_run;
 
 static inline unsigned ebb_kind_number(const ebb_kind_t *k)
@@ -66,6 +71,8 @@ void ebb_kind_learn(ebb_kind_t *kind);
 
 /* Its plan was refused for want of memory, of which there is more now. */
 bool ebb_kind_has_more_room(ebb_kind_t *kind, ebb_buffer_t *const *present);
+/* The program did not keep to its plan, and is tried again. */
+bool ebb_kind_is_rested(ebb_kind_t *kind);
 /* Makes a plan if there is none and installs it, if it is known which buffers a step begins with. */
 void ebb_kind_drive(ebb_kind_t *kind, ebb_buffer_t *const *present);
 /* What is driven is looked at now and then, at the end of a step. */

@@ -6,6 +6,7 @@
 #include "ebb_offload.h"
 #include "follow.h"
 #include "left.h"
+#include "leftover.h"
 #include "log.h"
 #include "mismatch.h"
 #include "rotate.h"
@@ -247,25 +248,55 @@ static ebb_status_t join(uint32_t operation)
 
 /* ---- is it the planned one? ---- */
 
-const char *ebb_drive_differs(const ebb_operation_t *op)
+bool ebb_is_planned_access(const ebb_trace_access_t *a, const ebb_access_t *x)
+{
+    return x->buffer->tag == a->buffer + 1 && x->offset_bytes == a->offset_bytes &&
+           x->param_offset == a->param_offset;
+}
+
+/* Recorded of a word that has turned out to be left over: nobody goes without what it was to make. */
+static bool may_be_missing(const ebb_trace_operation_t *o, const ebb_trace_access_t *a)
+{
+    return o->kind == EBB_TRACE_KERNEL && ebb_leftover_is(a->param_offset) &&
+           (a->mode == EBB_READS || (a->mode == EBB_UPDATES && !ebb_drive_replays(D.cursor)));
+}
+
+/* The planned ones, word by word, but for those. */
+static bool is_on_planned_buffers(const ebb_operation_t *op, const ebb_trace_operation_t *o)
+{
+    uint32_t next = 0;
+    for (uint32_t i = 0; i < o->access_count; i++) {
+        const ebb_trace_access_t *a = &D.trace->access[o->first_access + i];
+        if (next < op->access_count && ebb_is_planned_access(a, &op->access[next]))
+            next++;
+        else if (!may_be_missing(o, a))
+            return false;
+    }
+    return next == op->access_count;
+}
+
+/* In all but its buffers. */
+static const char *launch_differs(const ebb_operation_t *op)
 {
     const ebb_trace_operation_t *o = &D.trace->operation[D.cursor];
-    const char *difference = ebb_record_difference(D.learned, D.cursor, op);
+    const char *difference = ebb_record_other_launch(D.learned, D.cursor, op);
     if (difference)
         return difference;
     if (op->stream != ebb_drive_stream(o->stream))
         return "another operation";
     if (o->proofs && op->kind == EBB_KERNEL && !op->plain)
         return "another geometry";
-    for (uint32_t i = 0; i < op->access_count; i++) {
-        const ebb_trace_access_t *a = &D.trace->access[o->first_access + i];
-        if (op->access[i].buffer->tag != a->buffer + 1 || op->access[i].offset_bytes != a->offset_bytes ||
-            op->access[i].param_offset != a->param_offset)
-            return "other buffers";
-    }
     if (D.next_birth < D.trace->buffer_count && D.trace->buffer[D.next_birth].born <= D.cursor)
         return "a buffer was not allocated";
     return NULL;
+}
+
+const char *ebb_drive_differs(const ebb_operation_t *op)
+{
+    const char *difference = launch_differs(op);
+    return difference                                                 ? difference
+           : is_on_planned_buffers(op, &D.trace->operation[D.cursor]) ? NULL
+                                                                      : "other buffers";
 }
 
 /* ---- the step ---- */
@@ -451,25 +482,66 @@ void ebb_drive_end_step(void)
 
 /* ---- the operations ---- */
 
+/* Which words do not lead where they are to, for whoever looks for the reason. */
+static void say_other_buffers(const ebb_operation_t *op)
+{
+    const ebb_trace_operation_t *o = &D.trace->operation[D.cursor];
+    char word[128];
+    for (uint32_t i = 0; i < op->access_count; i++) {
+        const ebb_access_t *x = &op->access[i];
+        bool planned = false;
+        for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++)
+            planned |= ebb_is_planned_access(&D.trace->access[k], x);
+        if (planned)
+            continue;
+        ebb_leftover_describe(x->param_offset, word, sizeof word);
+        ebb_log(EBB_DEBUG, "operation %u: not planned: buffer %d at %zu (%s)", D.cursor,
+                x->buffer->tag == EBB_PARKED ? -2 : (int)x->buffer->tag - 1, x->offset_bytes, word);
+    }
+    for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++) {
+        const ebb_trace_access_t *a = &D.trace->access[k];
+        bool touched = ebb_leftover_is(a->param_offset);
+        for (uint32_t i = 0; i < op->access_count; i++)
+            touched |= ebb_is_planned_access(a, &op->access[i]);
+        ebb_leftover_describe(a->param_offset, word, sizeof word);
+        if (!touched)
+            ebb_log(EBB_DEBUG, "operation %u: left alone: buffer %u, mode %d (%s)", D.cursor, a->buffer,
+                    (int)a->mode, word);
+    }
+}
+
 bool ebb_drive_before(ebb_operation_t *op)
 {
     if (!D.active || (ebb_is_between_steps() && !ebb_drive_begin_step()))
         return false;
+    const ebb_operation_t *view = op;
     const char *why = ebb_drive_differs(op);
-    if (why && ebb_drive_change_over(NULL, op))
-        why = ebb_drive_differs(op);
-    if (D.active && why && ebb_drive_skip(NULL, op))
-        why = ebb_drive_differs(op);
+    if (why) {
+        view = ebb_leftover_view(op);
+        why = ebb_drive_differs(view);
+    }
+    if (why && ebb_drive_change_over(NULL, view))
+        why = ebb_drive_differs(view);
+    if (D.active && why && ebb_drive_skip(NULL, view))
+        why = ebb_drive_differs(view);
     if (!D.active)
         return false;
-    if (why && ebb_tolerate_operation(op)) {
+    const bool stands_in = why && !launch_differs(view) && ebb_tolerate_may_stand_in(view);
+    if (why && !stands_in && ebb_tolerate_operation(op)) {
         D.counts.tolerated++;
         return true;
     }
-    if (!why)
-        why = ebb_drive_arrange(op);
+    if (!why || stands_in) {
+        const char *arranged = ebb_drive_arrange(view);
+        why = arranged || (stands_in && ebb_tolerate_stand_in(view)) ? arranged : why;
+    }
+    if (why && op->kind == EBB_KERNEL && !launch_differs(view))
+        say_other_buffers(view);
     if (why)
         ebb_drive_leave(why);
+    else if (view != op)
+        op->instead = view->params; /* the plan does not provide for where these words lead */
+    D.sent_nowhere |= op->instead != NULL;
     return !why;
 }
 
@@ -555,7 +627,10 @@ void ebb_drive_leave(const char *why)
             D.trace->operation_count, (unsigned long long)D.step, why);
     D.active = false; /* allocations from here on are ordinary */
     D.counts.fallbacks++;
-    ebb_driver.cuCtxSynchronize();
+    if (ebb_driver.cuCtxSynchronize() == CUDA_ERROR_ILLEGAL_ADDRESS && D.sent_nowhere)
+        ebb_log(EBB_WARN, "the device has faulted, perhaps at a word of a kernel's arguments that had always "
+                          "held junk, and was taken for "
+                          "no operand; with EBB_LEFTOVERS=0 all count");
     const bool listed = list_left(&left);
     ebb_guard_tear_down();
     ebb_share_dissolve();

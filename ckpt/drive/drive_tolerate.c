@@ -4,6 +4,9 @@
  * making a dropped content could need, and none that has a copy on the host, because the plan goes by the copy. What it may
  * write is remembered: recipes end there when the plan is left. Nothing moves for it; the cursor stays.
  *
+ * The planned operation on some other buffers: what its words lead to beside the planned ones is where it belongs, and nobody needs it
+ * as it was. Structures that the host fills in by half say so much (leftover.h), and not all of it is known.
+ *
  * An allocation more: the allocator serves it, if nothing has to leave the device for it; if that turns out too late, with a
  * small one, the plan is left to make room (runner.c).
  *
@@ -88,6 +91,19 @@ static bool may_write_buffer(const ebb_operation_t *op, const ebb_buffer_t *b)
     return false;
 }
 
+/* Whether something is still to be made from sources as they are: by a replay that is to come, of what is given up later, or in place
+ * of a content that is, when the plan is left. */
+static bool needs_sources(void)
+{
+    for (uint32_t i = D.next_action; i < D.plan->action_count; i++)
+        if (D.plan->action[i].kind == EBB_REPLAY || D.plan->action[i].kind == EBB_DISCARD)
+            return true;
+    for (uint32_t i = 0; i < D.trace->buffer_count; i++)
+        if (ebb_site_of(i)->given_up && ebb_site_of(i)->buffer)
+            return true;
+    return false;
+}
+
 static bool is_harmless_to(const ebb_operation_t *op, const ebb_buffer_t *b)
 {
     if (!b->tag)
@@ -97,7 +113,8 @@ static bool is_harmless_to(const ebb_operation_t *op, const ebb_buffer_t *b)
     const site_t *s = ebb_site_of(b->tag - 1);
     if (s->range && !s->device)
         return false;
-    return !may_write_buffer(op, b) || (!D.source[b->tag - 1] && !s->on_host && !s->late);
+    return !may_write_buffer(op, b) ||
+           ((!D.source[b->tag - 1] || !needs_sources()) && !s->on_host && !s->late);
 }
 
 /* Fetches that are under way to buffers that it touches: its stream waits for them, and for all others. */
@@ -113,6 +130,14 @@ static ebb_status_t join_fetches(const ebb_operation_t *op)
     return ebb_streams_gather(ebb_drive_stream_number(op->stream));
 }
 
+/* By an operation that is none of the plan's, or by more than is planned. */
+static void note_write(const ebb_buffer_t *b)
+{
+    D.stray[D.stray_count++] = (ebb_stray_t){D.cursor, b->tag - 1};
+    if (ebb_site_of(b->tag - 1)->range)
+        ebb_site_take(D.at[b->tag - 1]);
+}
+
 static bool note_writes(const ebb_operation_t *op)
 {
     for (uint32_t i = 0; i < op->access_count; i++) {
@@ -121,9 +146,7 @@ static bool note_writes(const ebb_operation_t *op)
             continue;
         if (D.stray_count == MOST_WRITES)
             return false;
-        D.stray[D.stray_count++] = (ebb_stray_t){D.cursor, b->tag - 1};
-        if (ebb_site_of(b->tag - 1)->range)
-            ebb_site_take(D.at[b->tag - 1]);
+        note_write(b);
     }
     return true;
 }
@@ -144,6 +167,63 @@ bool ebb_tolerate_operation(ebb_operation_t *op)
     if (!D.tolerated)
         ebb_residence_release(op);
     return D.tolerated;
+}
+
+/* The recorded access that this one is, or NULL. */
+static const ebb_trace_access_t *planned_as(const ebb_operation_t *op, uint32_t access)
+{
+    const ebb_trace_operation_t *o = &D.trace->operation[D.cursor];
+    for (uint32_t i = o->first_access; i < o->first_access + o->access_count; i++)
+        if (ebb_is_planned_access(&D.trace->access[i], &op->access[access]))
+            return &D.trace->access[i];
+    return NULL;
+}
+
+bool ebb_drive_replays(uint32_t operation)
+{
+    for (uint32_t i = 0; i < D.plan->action_count; i++)
+        if (D.plan->action[i].kind == EBB_REPLAY && D.plan->action[i].operation == operation)
+            return true;
+    return false;
+}
+
+/* Most of it is as planned; what it leaves alone had not been given up to be replaced; it is never repeated; and no other stream has to
+ * be waited for. */
+bool ebb_tolerate_may_stand_in(const ebb_operation_t *op)
+{
+    const ebb_trace_operation_t *o = &D.trace->operation[D.cursor];
+    uint32_t planned = 0;
+    for (uint32_t i = 0; i < op->access_count; i++)
+        planned += planned_as(op, i) != NULL;
+    if (op->kind != EBB_KERNEL || !op->plain || D.streams > 1 || 2 * planned < o->access_count || !planned ||
+        ebb_drive_replays(D.cursor))
+        return false;
+    for (uint32_t i = o->first_access; i < o->first_access + o->access_count; i++) {
+        bool touched = false;
+        for (uint32_t k = 0; k < op->access_count; k++)
+            touched |= ebb_is_planned_access(&D.trace->access[i], &op->access[k]);
+        if (!touched && D.trace->access[i].mode == EBB_REPLACES)
+            return false;
+    }
+    return true;
+}
+
+bool ebb_tolerate_stand_in(const ebb_operation_t *op)
+{
+    if (D.stray_count + op->access_count > MOST_WRITES)
+        return false;
+    for (uint32_t i = 0; i < op->access_count; i++) {
+        ebb_buffer_t *b = op->access[i].buffer;
+        if (!planned_as(op, i) && (!b->range->mapped || !is_harmless_to(op, b)))
+            return false;
+    }
+    if (join_fetches(op) || ebb_guard_open_buffers(op))
+        return false;
+    for (uint32_t i = 0; i < op->access_count; i++)
+        if (!planned_as(op, i) && op->access[i].buffer->tag && may_write(op, &op->access[i]))
+            note_write(op->access[i].buffer);
+    D.counts.tolerated++;
+    return true;
 }
 
 /* ---- allocations ---- */

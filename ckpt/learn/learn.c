@@ -10,7 +10,7 @@
 #include "log.h"
 #include "match.h"
 
-/* Lessons lost in a row before giving up; lessons in all. */
+/* Lessons lost in a row before giving up; lessons since the recording. */
 enum { MOST_LOST = 8, MOST_STEPS = 16 };
 /* Times that another step is recorded, because the next one lacked something of it. */
 enum { MOST_AGAIN = 3 };
@@ -53,6 +53,7 @@ static void forget(ebb_lessons_t *l)
     *l = (ebb_lessons_t){.lost = l->lost,
                          .lost_in_a_row = l->lost_in_a_row,
                          .given = l->given,
+                         .earlier = l->given,
                          .again = l->again,
                          .all = l->all};
 }
@@ -455,7 +456,7 @@ static bool next_stage(ebb_lessons_t *l)
         return true;
     if (!ebb_afford(l))
         return false;
-    if (l->given >= MOST_STEPS || !ebb_prove_is_needed(l))
+    if (l->given - l->earlier >= MOST_STEPS || !ebb_prove_is_needed(l))
         l->stage = EBB_STAGE_DONE;
     return true;
 }

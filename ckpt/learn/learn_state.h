@@ -34,6 +34,7 @@ struct ebb_lessons {
     ebb_stage_t stage;
     bool all; /* what is hardly worth it is proven as well */
     unsigned given, lost, lost_in_a_row;
+    unsigned earlier;     /* given before what is recorded now */
     uint64_t unloaded;    /* modules, when it was recorded: the functions of others are no more */
     ebb_fact_t *fact;     /* [operations] */
     uint32_t *extent;     /* [accesses] tiles from the pointer's to the next pointer's into its buffer */

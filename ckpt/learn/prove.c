@@ -10,6 +10,7 @@
 #include "match.h"
 #include "own.h"
 #include "relaunch.h"
+#include "word.h"
 
 enum {
     MOST = 64 /* distinct buffers of an operation */,
@@ -53,26 +54,6 @@ static struct {
 
 /* ---- who may be tried ---- */
 
-/* Whether a word is a pointer to memory of CUDA's that ebb does not serve. Words come again and again: the driver is
- * asked once in a lesson for most. */
-static struct {
-    CUdeviceptr word;
-    bool foreign;
-} asked[256];
-
-static bool is_foreign(CUdeviceptr word)
-{
-    unsigned type;
-    if (word >> 16 == 0 || word >> 48 || ebb_buffer_at(word))
-        return false;
-    unsigned i = (unsigned)(word * 0x9e3779b97f4a7c15u >> 56);
-    if (asked[i].word != word) {
-        asked[i].word = word;
-        asked[i].foreign = !ebb_driver.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, word);
-    }
-    return asked[i].foreign;
-}
-
 /* Beside the words that are known to point to buffers (those of a trace may be gone by now). */
 static bool has_foreign_beside(const ebb_trace_t *t, const ebb_trace_operation_t *o)
 {
@@ -82,7 +63,7 @@ static bool has_foreign_beside(const ebb_trace_t *t, const ebb_trace_operation_t
         for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++)
             known |= t->access[k].param_offset == at;
         memcpy(&word, t->args + o->first_arg + at, sizeof word);
-        if (!known && is_foreign(word))
+        if (!known && ebb_word_is_foreign(word))
             return true;
     }
     return false;
@@ -93,7 +74,7 @@ static bool has_foreign_pointers(const unsigned char *params, size_t bytes)
     for (size_t at = 0; at + sizeof(CUdeviceptr) <= bytes; at += sizeof(CUdeviceptr)) {
         CUdeviceptr word;
         memcpy(&word, params + at, sizeof word);
-        if (is_foreign(word))
+        if (ebb_word_is_foreign(word))
             return true;
     }
     return false;
@@ -200,7 +181,7 @@ static uint32_t count_results(const ebb_lessons_t *l)
 bool ebb_prove_begin(ebb_lessons_t *l, double most_ns)
 {
     memset(&prove, 0, sizeof prove);
-    memset(asked, 0, sizeof asked);
+    ebb_words_forget();
     prove.lessons = l;
     prove.most_ns = most_ns > 0 ? most_ns : 1e18;
     prove.bytes_per_ns = guess_rate(l->recorded.trace);

@@ -15,7 +15,7 @@
 #include "stats.h"
 
 #define EBB_LIVE_MAGIC   0x65626200u
-#define EBB_LIVE_VERSION 6u
+#define EBB_LIVE_VERSION 7u
 
 typedef struct ebb_live {
     uint32_t magic, version, bytes; /* of this structure */

@@ -8,6 +8,7 @@
 
 #include "ebb_alloc.h"
 #include "ebb_offload.h"
+#include "leftover.h"
 #include "live.h"
 #include "log.h"
 #include "options.h"
@@ -95,6 +96,7 @@ void ebb_statistics_gather(ebb_statistics_t *out, ebb_device_list_t *devices)
         .driven_ns = d.ns,
         .driven_timed = d.timed,
         .changes = d.changes,
+        .leftovers = ebb_leftover_count(),
     };
     gather_kinds(&s, out);
 }

@@ -65,7 +65,8 @@
     X(foreign_bytes, "of overhead_bytes, what the driver serves the program: managed memory, arrays, mappings") \
     X(driven_ns, "device time of those driven steps whose time is known; the first two, where contents are compared at once, left out") \
     X(driven_timed, "how many these are") \
-    X(changes, "times a step of another kind followed its own plan at once")
+    X(changes, "times a step of another kind followed its own plan at once") \
+    X(leftovers, "pointers in arguments that were not taken for operands, because the host has not filled in these words")
 // clang-format on
 
 typedef struct ebb_statistics {

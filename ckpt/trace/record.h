@@ -34,6 +34,9 @@ bool ebb_recording_launches_from(const ebb_recording_t *recording, const void *m
 /* What an operation is recorded as: its kernel, or what else tells it from others; NULL for copies and sets. */
 CUfunction ebb_record_function(const ebb_operation_t *operation);
 
+/* How an operation differs from one of the recording in its kernel and its geometry; NULL: in nothing. */
+const char *ebb_record_other_launch(const ebb_recording_t *recording, uint32_t index,
+                                    const ebb_operation_t *operation);
 /* Whether it is the same but for sizes. */
 bool ebb_record_is_like(const ebb_recording_t *recording, uint32_t index, const ebb_operation_t *operation);
 /* How an operation differs from one of the recording in all but its stream and its buffers; NULL: in nothing. */

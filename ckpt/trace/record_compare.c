@@ -15,7 +15,7 @@ bool ebb_record_is_like(const ebb_recording_t *r, uint32_t index, const ebb_oper
            op->access_count == o->access_count && !op->opaque;
 }
 
-const char *ebb_record_difference(const ebb_recording_t *r, uint32_t index, const ebb_operation_t *op)
+const char *ebb_record_other_launch(const ebb_recording_t *r, uint32_t index, const ebb_operation_t *op)
 {
     const ebb_trace_operation_t *o = &r->trace->operation[index];
     const size_t bytes = op->kind == EBB_KERNEL ? op->param_bytes : op->bytes;
@@ -24,5 +24,11 @@ const char *ebb_record_difference(const ebb_recording_t *r, uint32_t index, cons
     if (memcmp(op->grid, o->grid, sizeof o->grid) || memcmp(op->block, o->block, sizeof o->block) ||
         op->shared_bytes != o->shared_bytes || (uint32_t)bytes != o->param_bytes || op->opaque)
         return "another geometry";
-    return op->access_count == o->access_count ? NULL : "other buffers";
+    return NULL;
+}
+
+const char *ebb_record_difference(const ebb_recording_t *r, uint32_t index, const ebb_operation_t *op)
+{
+    const char *launch = ebb_record_other_launch(r, index, op);
+    return launch || op->access_count == r->trace->operation[index].access_count ? launch : "other buffers";
 }

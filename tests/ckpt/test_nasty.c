@@ -32,10 +32,13 @@ typedef struct expectation {
 
 typedef struct program {
     const char *name, *group;
+    unsigned steps;     /* 0: as many as the program thinks */
     bool unseen_writes; /* may lose what it has recomputed, if it is told so */
-    bool stepless;      /* no step is expected */
-    bool roomy;         /* nothing may leave the device: ebb does not see what is reached */
-    bool unlearned;     /* there is a step, but it would be waited for ever, or no size or operand recurs */
+    bool
+        unseen_reads; /* may fault in what no argument says it reads, if it is told so; with EBB_LEFTOVERS=0 it does not */
+    bool stepless;  /* no step is expected */
+    bool roomy;     /* nothing may leave the device: ebb does not see what is reached */
+    bool unlearned; /* there is a step, but it would be waited for ever, or no size or operand recurs */
     bool
         rotates; /* a buffer outlives the step, the trace knows which one it is in the next, and the step is driven */
     expectation_t operation[OPERATIONS];
@@ -56,8 +59,10 @@ static const program_t programs[] = {
     {.name = "scalars", .group = "contents", .operation = {{"accumulate", "proven"}}},
     {.name = "foreach", .group = "contents", .operation = {{"update_all", "proven"}}},
     {.name = "leftovers", .group = "contents", .unlearned = true}, /* what points into a buffer counts as an operand: steps differ */
-    {.name = "stale", .group = "contents", .stepless = true}, /* in their number, too */
+    {.name = "stale", .group = "contents", .operation = {{"update_all", "proven"}}}, /* junk says what is left over */
     {.name = "sometimes", .group = "contents", .unlearned = true},
+    {.name = "grown", .group = "contents", .steps = 44, .operation = {{"update_all", "proven"}}},
+    {.name = "hidden", .group = "contents", .steps = 44, .unseen_reads = true, .operation = {{"update_some", "proven|differs"}}},
 
     {.name = "kept", .group = "memory", .rotates = true, .operation = {{"forward", "proven"}, {"accumulate", "proven"}}},
     {.name = "late", .group = "memory", .operation = {{"forward", "proven"}}},
@@ -102,9 +107,11 @@ static char stats_path[64], trace_path[64];
 
 static void run(const char *settings, const program_t *p, program_run_t *out)
 {
-    char command[1024];
-    snprintf(command, sizeof command, "SOFTGPU_POISON=1 %s timeout 240 %s %s", settings,
-             getenv("TEST_NASTY_PROGRAM"), p->name);
+    char command[1024], steps[32] = "";
+    if (p->steps)
+        snprintf(steps, sizeof steps, " steps=%u", p->steps);
+    snprintf(command, sizeof command, "SOFTGPU_POISON=1 %s timeout 240 %s %s%s", settings,
+             getenv("TEST_NASTY_PROGRAM"), p->name, steps);
     program_run(command, out);
 }
 
@@ -128,6 +135,12 @@ static bool run_under_ebb(const program_t *p, double bytes, const char *settings
         print_message("%s, %.1f MiB %s: content was lost, and the program was told\n", p->name,
                       bytes / 1048576, settings);
         return false;
+    }
+    if (p->unseen_reads && WEXITSTATUS(with.status) == 3 && strstr(with.log, "cudaErrorIllegalAddress") &&
+        strstr(with.log, "EBB_LEFTOVERS=0")) {
+        print_message("%s, %.1f MiB %s: it faulted, and was told\n", p->name, bytes / 1048576, settings);
+        snprintf(all, sizeof all, "EBB_LEFTOVERS=0 %s", settings);
+        return strstr(settings, "EBB_LEFTOVERS") ? fail(), false : run_under_ebb(p, bytes, all, without);
     }
     if (with.status || strcmp(with.output, without->output))
         fail_msg("%s nasty %s: exit code %d, %s: %s", all, p->name, WEXITSTATUS(with.status),

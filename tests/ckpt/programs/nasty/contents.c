@@ -164,8 +164,9 @@ static bool foreach_update(worker_t *w)
 }
 
 /* ---- leftovers: a structure by value of which the host fills in a part; the rest is what others have left on its stack: pointers
- * to buffers that are in use and to their ends, others in each step. stale: also to what was freed since, and nothing at all.
- * sometimes: they look no different, and in a few late steps the kernel goes by them ---- */
+ * to buffers that are in use and to their ends, others in each step. stale: also to what was freed since, numbers, and nothing at all.
+ * sometimes: they look no different, and in a few late steps the kernel goes by them. grown: the same of stale ones. hidden: the
+ * same, and only a word on the device says so ---- */
 
 enum { LEFTOVERS = 4 };
 
@@ -174,9 +175,8 @@ static void leftovers_set_up(worker_t *w)
     w->table = calloc(LEFTOVERS, sizeof *w->table); /* on the host */
 }
 
-static void launch_with_leftovers(worker_t *w, unsigned i, unsigned count)
+static struct nasty_pairs with_leftovers(worker_t *w, unsigned i, unsigned count)
 {
-    float rate = 0.01f;
     struct nasty_pairs pairs = {
         .count = count, .m = {w->n, w->n}, .w = {w->x[i + 1], w->x[i + 1]}, .dw = {w->x[i]}};
     for (unsigned k = 0; k < LEFTOVERS; k++)
@@ -184,6 +184,13 @@ static void launch_with_leftovers(worker_t *w, unsigned i, unsigned count)
             pairs.w[1 + k] = w->table[k];
         else
             pairs.dw[1 + k] = w->table[k];
+    return pairs;
+}
+
+static void launch_with_leftovers(worker_t *w, unsigned i, unsigned count)
+{
+    float rate = 0.01f;
+    struct nasty_pairs pairs = with_leftovers(w, i, count);
     LAUNCH(w, update_all, blocks_of(w->n), &pairs, &rate);
 }
 
@@ -200,12 +207,30 @@ static void leftovers_forward(worker_t *w, unsigned i)
     launch_with_leftovers(w, i, 1);
 }
 
-static void stale_forward(worker_t *w, unsigned i)
+/* A pointer, which may be stale soon; or a number, or nothing. */
+static float *anything(worker_t *w, unsigned i)
+{
+    float *in_use = any_in_use(w, i);
+    const unsigned number = nasty_random(w, 1000), which = nasty_random(w, 5);
+    return which < 2 ? in_use : which < 4 ? (float *)(uintptr_t)(1 + number) : NULL;
+}
+
+static void remember_anything(worker_t *w, unsigned i)
 {
     for (unsigned k = 0; k < LEFTOVERS; k++)
         if (nasty_random(w, 3) == 0)
-            w->table[k] = nasty_random(w, 4) ? any_in_use(w, i) : NULL;
+            w->table[k] = anything(w, i);
+}
+
+static void stale_forward(worker_t *w, unsigned i)
+{
+    remember_anything(w, i);
     launch_with_leftovers(w, i, 1);
+}
+
+static bool goes_by_two(const worker_t *w)
+{
+    return w->step > w->steps / 2 + 3 && w->step % 4 == 0;
 }
 
 /* The second pair's gradients are what was the first leftover. */
@@ -213,7 +238,43 @@ static void sometimes_forward(worker_t *w, unsigned i)
 {
     for (unsigned k = 0; k < LEFTOVERS; k++)
         w->table[k] = w->x[nasty_random(w, i + 1)];
-    launch_with_leftovers(w, i, w->step > 15 && w->step % 4 == 0 ? 2 : 1);
+    launch_with_leftovers(w, i, goes_by_two(w) ? 2 : 1);
+}
+
+static void remember_the_second(worker_t *w, unsigned i)
+{
+    remember_anything(w, i);
+    float *second = w->x[nasty_random(w, i + 1)];
+    w->table[0] = goes_by_two(w) ? second : w->table[0];
+}
+
+static void grown_forward(worker_t *w, unsigned i)
+{
+    remember_the_second(w, i);
+    launch_with_leftovers(w, i, goes_by_two(w) ? 2 : 1);
+}
+
+static void hidden_set_up(worker_t *w)
+{
+    leftovers_set_up(w);
+    w->word = nasty_keep(w, sizeof *w->word);
+    w->host = nasty_pinned(2 * sizeof *w->host);
+    w->host[0] = 1;
+    w->host[1] = 2;
+}
+
+static void hidden_begin(worker_t *w)
+{
+    CHECK(cudaMemcpyAsync(w->word, &w->host[goes_by_two(w)], sizeof *w->word, cudaMemcpyHostToDevice,
+                          w->stream));
+}
+
+static void hidden_forward(worker_t *w, unsigned i)
+{
+    float rate = 0.01f;
+    remember_the_second(w, i);
+    struct nasty_pairs pairs = with_leftovers(w, i, 0);
+    LAUNCH(w, update_some, blocks_of(w->n), &pairs, &w->word, &rate);
 }
 
 static void leftovers_finish(worker_t *w)
@@ -248,6 +309,17 @@ const trait_t nasty_contents[] = {
      .operands = 2 + LEFTOVERS,
      .set_up = leftovers_set_up,
      .forward = sometimes_forward,
+     .finish = leftovers_finish},
+    {.name = "grown",
+     .operands = 2 + LEFTOVERS,
+     .set_up = leftovers_set_up,
+     .forward = grown_forward,
+     .finish = leftovers_finish},
+    {.name = "hidden",
+     .operands = 3 + LEFTOVERS,
+     .set_up = hidden_set_up,
+     .begin = hidden_begin,
+     .forward = hidden_forward,
      .finish = leftovers_finish},
     {.name = NULL},
 };

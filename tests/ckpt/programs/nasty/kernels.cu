@@ -245,3 +245,10 @@ NASTY_KERNEL update_all(struct nasty_pairs pairs, float rate)
         EACH(j, pairs.m[k]) pairs.w[k][j] -= rate * pairs.dw[k][j];
 }
 BLOCK_SIZE_INDEPENDENT(update_all);
+
+NASTY_KERNEL update_some(struct nasty_pairs pairs, const unsigned *count, float rate)
+{
+    for (unsigned k = 0; k < *count; k++)
+        EACH(j, pairs.m[k]) pairs.w[k][j] -= rate * pairs.dw[k][j];
+}
+BLOCK_SIZE_INDEPENDENT(update_some);

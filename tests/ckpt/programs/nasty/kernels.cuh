@@ -46,6 +46,8 @@ NASTY_KERNEL grouped(float *out, float *const *table, unsigned count, unsigned n
 NASTY_KERNEL make_table(float **table, float *a, float *b, float *c); /* one block */
 NASTY_KERNEL span(float *first, float *end, float gain);
 NASTY_KERNEL update_all(struct nasty_pairs pairs, float rate); /* blocks of the largest */
+/* As many pairs as the word on the device says. */
+NASTY_KERNEL update_some(struct nasty_pairs pairs, const unsigned *count, float rate);
 
 /* ---- globals.cu: a module whose variables the host looks up ---- */
 NASTY_KERNEL scaled(float *x, unsigned n);
