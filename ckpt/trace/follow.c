@@ -150,16 +150,19 @@ static void place(const ebb_operation_t *op)
     if (F.cursor == trace()->operation_count)
         begin_step();
     F.at = is_shaped(op, F.cursor) ? F.cursor : find_place(op);
-    /* Where only sizes vary, the order is still the same. */
+    /* Where only sizes vary, or where some words lead, the order is still the same. */
     if (F.at == EBB_TRACE_NEVER && follow.candidate == EBB_TRACE_NEVER &&
-        F.cursor < trace()->operation_count && ebb_record_is_like(F.learned, F.cursor, op))
+        F.cursor < trace()->operation_count &&
+        (ebb_record_is_like(F.learned, F.cursor, op) ||
+         (op->structures && !ebb_record_other_launch(F.learned, F.cursor, op))))
         F.at = F.cursor;
     if (F.at == EBB_TRACE_NEVER)
         return;
     follow.candidate = EBB_TRACE_NEVER;
     follow.strays = 0;
     follow.shaped = true;
-    F.matches = is_on_recorded_buffers(op, F.at) && is_shaped(op, F.at);
+    F.matches = op->access_count == trace()->operation[F.at].access_count &&
+                is_on_recorded_buffers(op, F.at) && is_shaped(op, F.at);
 }
 
 /* ---- life ---- */

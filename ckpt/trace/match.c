@@ -30,6 +30,7 @@ static struct {
     bool *strayed;         /* [buffers] */
     uint64_t *bytes;       /* [buffers] the most so far */
     bool resized; /* the operation matched last, or one of its buffers, has another size than recorded */
+    bool partial; /* some of its words lead elsewhere */
     entry_t *entry;
     size_t room, count;
     char first[256]; /* deviation */
@@ -235,6 +236,32 @@ static bool fits(const ebb_operation_t *op, uint32_t index, bool resized)
     return true;
 }
 
+/* What this access of the operation is in a recorded one, if their words are the same and lead to what may be the same; NEVER: nothing. */
+static uint32_t recorded_as(const ebb_operation_t *op, uint32_t access, uint32_t index)
+{
+    const ebb_trace_operation_t *o = &trace()->operation[index];
+    const ebb_access_t *x = &op->access[access];
+    for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++) {
+        const ebb_trace_access_t *a = &trace()->access[k];
+        if (a->param_offset == x->param_offset)
+            return a->offset_bytes == x->offset_bytes && can_bind(x->buffer, a->buffer) ? k : EBB_TRACE_NEVER;
+    }
+    return EBB_TRACE_NEVER;
+}
+
+/* The same launch, most of whose words lead to the same: others are perhaps not filled in (leftover.h). As far as order goes it is
+ * the recorded one. */
+static bool resembles(const ebb_operation_t *op, uint32_t index)
+{
+    uint32_t same = 0;
+    if (index == EBB_TRACE_NEVER || op->kind != EBB_KERNEL || !op->structures ||
+        ebb_record_other_launch(match.recorded, index, op))
+        return false;
+    for (uint32_t k = 0; k < op->access_count; k++)
+        same += recorded_as(op, k, index) != EBB_TRACE_NEVER;
+    return same && 2 * same >= trace()->operation[index].access_count;
+}
+
 static uint32_t number_of_stream(const ebb_stream_t *stream)
 {
     uint32_t s = 0;
@@ -250,6 +277,9 @@ static uint32_t look_further(const ebb_operation_t *op, uint32_t s)
     match.candidate[s] = EBB_TRACE_NEVER;
     if (fits(op, candidate, false))
         return candidate;
+    match.partial = resembles(op, match.cursor[s]);
+    if (match.partial)
+        return match.cursor[s];
     uint32_t i = match.cursor[s];
     for (unsigned n = 0; n < LOOK && i != EBB_TRACE_NEVER; n++) {
         i = match.next[i];
@@ -292,7 +322,7 @@ uint32_t ebb_match_operation(const ebb_operation_t *op)
     if (match.difference[0])
         return EBB_TRACE_NEVER;
     uint32_t i = known ? match.cursor[s] : EBB_TRACE_NEVER;
-    match.resized = false;
+    match.resized = match.partial = false;
     if (known && !fits(op, i, false))
         i = look_further(op, s);
     if (i == EBB_TRACE_NEVER) {
@@ -302,16 +332,19 @@ uint32_t ebb_match_operation(const ebb_operation_t *op)
     match.candidate[s] = EBB_TRACE_NEVER;
     for (; match.cursor[s] != i; match.cursor[s] = match.next[match.cursor[s]], match.missing++)
         deviate("an operation that is left out", match.cursor[s], trace()->operation[match.cursor[s]].name);
-    for (uint32_t k = 0; k < op->access_count; k++)
-        bind(op->access[k].buffer, trace()->access[trace()->operation[i].first_access + k].buffer);
-    if (match.resized)
+    for (uint32_t k = 0; k < op->access_count; k++) {
+        const uint32_t as = match.partial ? recorded_as(op, k, i) : trace()->operation[i].first_access + k;
+        if (as != EBB_TRACE_NEVER)
+            bind(op->access[k].buffer, trace()->access[as].buffer);
+    }
+    if (match.resized || match.partial)
         note_strayed(op); /* nobody looks at what it does */
     return match.difference[0] ? EBB_TRACE_NEVER : i;
 }
 
 bool ebb_match_is_resized(void)
 {
-    return match.resized;
+    return match.resized || match.partial;
 }
 
 void ebb_match_advance(uint32_t operation)

@@ -27,8 +27,8 @@ void ebb_match_freed(ebb_buffer_t *buffer);
 /* The operation's number in the recording; EBB_TRACE_NEVER: it is an extra one, or the first one behind some that were left
  * out, or this step is another one from here on (ebb_match_difference). */
 uint32_t ebb_match_operation(const ebb_operation_t *operation);
-/* It is the one of the recording as far as order goes, but it or a buffer of it has another size: nothing can be learned
- * about what it does. */
+/* It is the one of the recording as far as order goes, but it or a buffer of it has another size, or some words of its structures lead
+ * elsewhere: nothing can be learned about what it does. */
 bool ebb_match_is_resized(void);
 /* Counts the one matched last as issued; before it, allocations and frees belong in front of it. */
 void ebb_match_advance(uint32_t operation);
