@@ -14,8 +14,8 @@
 enum { MOST_FRUITLESS = 16, MOST_FAILURES = 4, MOST_UNKNOWN = 64 };
 /* Plans that are given up for another one, at most, and after how many driven steps that is looked into. */
 enum { MOST_REPLANS = 4, PACE_STEPS = 6 };
-/* Plans that are given up because they do not fit any more: what is too small to be planned may lie anywhere in between. */
-enum { MOST_ROOM_REPLANS = 16 };
+/* Beyond these, those that do not fit any more when they are installed: small buffers that outlive a step keep chunks. */
+enum { MOST_MISFITS = 16 };
 /* Steps after which a program that does not keep to its plan is tried again; twice as many each time. */
 enum { REST_STEPS = 64, MOST_REST_STEPS = 4096 };
 
@@ -105,22 +105,26 @@ static void give_up_plan(ebb_kind_t *k)
 {
     ebb_plan_delete(k->plan);
     k->plan = NULL;
+    k->replans++;
     ebb_run.steps.replans++;
 }
 
 /* Less memory than when the plan was made: what ebb does not own has grown. */
-static void revise_room(ebb_kind_t *k, ebb_buffer_t *const *present)
+static bool has_outgrown(ebb_kind_t *k, ebb_buffer_t *const *present)
 {
-    if (!k->plan || k->room_replans >= MOST_ROOM_REPLANS)
-        return;
     const size_t room = ebb_drive_room(ebb_kind_number(k), k->learned, present);
     const size_t needed = k->plan->chunk_count * EBB_CHUNK_BYTES + k->plan->small_bytes;
     if (needed <= room)
-        return;
+        return false;
     ebb_log(EBB_INFO, "a new plan: %zu MiB are left for what the last one lays on %zu, the rest has grown",
             room >> 20, needed >> 20);
-    give_up_plan(k);
-    k->room_replans++;
+    return true;
+}
+
+static void revise_room(ebb_kind_t *k, ebb_buffer_t *const *present)
+{
+    if (k->plan && k->replans < MOST_REPLANS && has_outgrown(k, present))
+        give_up_plan(k);
 }
 
 void ebb_kind_revise_pace(ebb_kind_t *k)
@@ -135,7 +139,6 @@ void ebb_kind_revise_pace(ebb_kind_t *k)
     ebb_run_leave("its copies come late");
     if (k->plan)
         give_up_plan(k);
-    k->replans++;
 }
 
 /* With the buffers that are there now. */
@@ -162,6 +165,11 @@ static void begin_driving_with(ebb_kind_t *k, ebb_buffer_t *const *present, cons
         k->alone |= boundary != NULL;
         if (boundary)
             return;
+        if (k->misfits < MOST_MISFITS && has_outgrown(k, present)) {
+            k->misfits++;
+            give_up_plan(k);
+            return;
+        }
         /* What outlives the step may have become another: to be learned again. */
         ebb_kind_forget(k);
         k->phase = ++k->failures < MOST_FAILURES ? EBB_PHASE_OBSERVE : EBB_PHASE_STAY;

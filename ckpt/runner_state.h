@@ -23,9 +23,9 @@ typedef struct ebb_kind {
     ebb_lessons_t *lessons;   /* NULL: none yet */
     ebb_recording_t *learned; /* the lessons', when all is learned */
     ebb_plan_t *plan;
-    ebb_rates_t rates;     /* of the link, as plans that came late have shown */
-    unsigned replans;      /* plans that were given up because their copies came late */
-    unsigned room_replans; /* because there was less memory */
+    ebb_rates_t rates; /* of the link, as plans that came late have shown */
+    unsigned replans;  /* plans that were given up for another one */
+    unsigned misfits;  /* of them, those that could not be installed for want of memory */
     unsigned rest,
         rested; /* STAY because the program did not keep to the plan: for so many steps, and how many have passed; 0: not that */
     bool alone; /* none agrees with those of other kinds */
