@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "options.h"
+#include "table.h"
 #include "word.h"
 
 enum {
@@ -31,7 +32,7 @@ typedef enum { SAME, SETTLED_ONCE, FREE } course_t;
 
 /* Words are of 8 bytes, halves of 4; what is behind the last whole half is not looked at. */
 typedef struct place {
-    uint64_t key; /* 0: free */
+    uint64_t key;
     uint32_t bytes, launches;
     unsigned char *first; /* [bytes] the first launch's block; what follows is in the same piece of memory */
     uint8_t *junk;        /* [words] launches in which it held junk; up to 255 */
@@ -43,7 +44,7 @@ typedef struct place {
 /* A kernel with a geometry and so many bytes of arguments. What holds junk at one of its places says what numbers do not mean at
  * the others, too. */
 typedef struct shape {
-    uint64_t key; /* 0: free */
+    uint64_t key;
     uint64_t step;
     uint32_t count; /* launches in this step */
     uint32_t doubt_count, doubt_room;
@@ -60,12 +61,11 @@ typedef struct lane {
 
 static struct {
     uint64_t step;
-    shape_t *shape;
-    size_t shapes, shape_room;
+    ebb_table_t shapes; /* shape_t */
     lane_t lane[STREAMS];
     uint32_t lanes;
-    place_t *place;
-    size_t places, place_room, bytes;
+    ebb_table_t places; /* place_t */
+    size_t bytes;       /* of all */
     /* The operation passed last. */
     uint64_t key;
     shape_t *of;                 /* NULL: no kernel, or no memory */
@@ -109,43 +109,11 @@ static lane_t *lane_of(const ebb_stream_t *stream)
     return &L.lane[i];
 }
 
-static size_t slot_of(uint64_t key, size_t room)
-{
-    return (size_t)(key >> 20) & (room - 1);
-}
-
-/* NULL: no memory. */
-static shape_t *shape_at(uint64_t key)
-{
-    if (2 * L.shapes >= L.shape_room) {
-        const size_t room = L.shape_room ? 2 * L.shape_room : 256;
-        shape_t *grown = calloc(room, sizeof *grown);
-        if (!grown)
-            return NULL;
-        for (size_t i = 0; i < L.shape_room; i++) {
-            size_t at = slot_of(L.shape[i].key, room);
-            while (L.shape[i].key && grown[at].key)
-                at = (at + 1) & (room - 1);
-            if (L.shape[i].key)
-                grown[at] = L.shape[i];
-        }
-        free(L.shape);
-        L.shape = grown;
-        L.shape_room = room;
-    }
-    size_t at = slot_of(key, L.shape_room);
-    while (L.shape[at].key && L.shape[at].key != key)
-        at = (at + 1) & (L.shape_room - 1);
-    L.shapes += !L.shape[at].key;
-    L.shape[at].key = key;
-    return &L.shape[at];
-}
-
 void ebb_leftover_begin_step(void)
 {
     L.step++;
     L.lanes = 0;
-    if (L.shapes > MOST_SHAPES || L.bytes > MOST_BYTES)
+    if (L.shapes.count > MOST_SHAPES || L.bytes > MOST_BYTES)
         ebb_leftover_forget();
 }
 
@@ -163,7 +131,8 @@ void ebb_leftover_pass(const ebb_operation_t *op)
         return;
     lane_t *lane = lane_of(op->stream);
     const uint64_t key = shape_of(op) | 1;
-    shape_t *shape = op->kind == EBB_KERNEL ? shape_at(key) : NULL;
+    bool added;
+    shape_t *shape = op->kind == EBB_KERNEL ? ebb_table_add(&L.shapes, sizeof *shape, key, &added) : NULL;
     if (shape && shape->step != L.step) {
         shape->step = L.step;
         shape->count = 0;
@@ -175,37 +144,13 @@ void ebb_leftover_pass(const ebb_operation_t *op)
     *past = key;
 }
 
-static place_t *find(place_t *table, size_t room, uint64_t key)
-{
-    size_t at = slot_of(key, room);
-    while (table[at].key && table[at].key != key)
-        at = (at + 1) & (room - 1);
-    return &table[at];
-}
-
-static bool grow_places(void)
-{
-    const size_t room = L.place_room ? 2 * L.place_room : 256;
-    place_t *grown = calloc(room, sizeof *grown);
-    if (!grown)
-        return false;
-    for (size_t i = 0; i < L.place_room; i++)
-        if (L.place[i].key)
-            *find(grown, room, L.place[i].key) = L.place[i];
-    free(L.place);
-    L.place = grown;
-    L.place_room = room;
-    return true;
-}
-
 /* The one passed last; made now if there is none. NULL: no memory. */
 static place_t *here(const ebb_operation_t *op)
 {
-    if (2 * L.places >= L.place_room && !grow_places())
-        return NULL;
-    place_t *p = find(L.place, L.place_room, L.key);
-    if (p->key)
-        return p->bytes == op->param_bytes ? p : NULL;
+    bool added;
+    place_t *p = ebb_table_add(&L.places, sizeof *p, L.key, &added);
+    if (!p || !added)
+        return p && p->first && p->bytes == op->param_bytes ? p : NULL;
     const uint32_t bytes = (uint32_t)op->param_bytes, words = bytes / 8, halves = bytes / 4;
     p->first = calloc(1, (size_t)bytes + 2 * words + halves);
     if (!p->first)
@@ -214,29 +159,30 @@ static place_t *here(const ebb_operation_t *op)
     p->leads = p->junk + words;
     p->course = p->leads + words;
     memcpy(p->first, op->params, bytes);
-    p->key = L.key;
     p->bytes = bytes;
-    L.places++;
     L.bytes += sizeof *p + (size_t)bytes + 2 * words + halves;
     return p;
 }
 
 void ebb_leftover_forget(void)
 {
-    for (size_t i = 0; i < L.place_room; i++)
-        free(L.place[i].first);
-    for (size_t i = 0; i < L.shape_room; i++) {
-        for (uint32_t k = 0; k < L.shape[i].doubt_count; k++)
-            free(L.shape[i].doubt[k].dispelled);
-        free(L.shape[i].doubt);
+    place_t *place = L.places.at;
+    shape_t *shape = L.shapes.at;
+    for (size_t i = 0; i < L.places.room; i++)
+        free(place[i].first);
+    for (size_t i = 0; i < L.shapes.room; i++) {
+        for (uint32_t k = 0; k < shape[i].doubt_count; k++)
+            free(shape[i].doubt[k].dispelled);
+        free(shape[i].doubt);
     }
-    free(L.place);
-    free(L.shape);
-    L.place = NULL;
-    L.shape = NULL;
-    L.places = L.place_room = L.shapes = L.shape_room = L.bytes = 0;
-    L.current = NULL;
+    free(place);
+    free(shape);
+    L.places = L.shapes = (ebb_table_t){0};
+    L.bytes = 0;
+    L.key = 0;
     L.of = NULL;
+    L.current = NULL;
+    L.seen = NULL;
     L.lanes = 0;
 }
 

@@ -4,14 +4,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "table.h"
 #include "tiles.h"
 
-/* A buffer of this step, by its generation. Open addressing. */
+/* A buffer of this step, by its generation. */
 typedef struct entry {
-    uint64_t generation; /* 0: free */
-    uint32_t born;       /* before which operation; NEVER: it was there */
-    uint32_t id;         /* of the recording; NEVER: not touched yet */
-    bool strayed;        /* an operation that was not recorded has touched it before */
+    uint64_t generation;
+    uint32_t born; /* before which operation; NEVER: it was there */
+    uint32_t id;   /* of the recording; NEVER: not touched yet */
+    bool strayed;  /* an operation that was not recorded has touched it before */
 } entry_t;
 
 /* Operations that are looked at when some were left out. */
@@ -31,9 +32,8 @@ static struct {
     uint64_t *bytes;       /* [buffers] the most so far */
     bool resized; /* the operation matched last, or one of its buffers, has another size than recorded */
     bool partial; /* some of its words lead elsewhere */
-    entry_t *entry;
-    size_t room, count;
-    char first[256]; /* deviation */
+    ebb_table_t entries; /* entry_t */
+    char first[256];     /* deviation */
     char difference[256];
 } match;
 
@@ -60,38 +60,12 @@ static void deviate(const char *what, uint32_t operation, const char *name)
 
 /* ---- buffers ---- */
 
-static entry_t *slot_of(entry_t *table, size_t room, uint64_t generation)
-{
-    size_t i = (size_t)(generation * 0x9e3779b97f4a7c15u >> 30) & (room - 1);
-    while (table[i].generation && table[i].generation != generation)
-        i = (i + 1) & (room - 1);
-    return &table[i];
-}
-
-static bool grow(void)
-{
-    size_t room = match.room ? 2 * match.room : 1024;
-    entry_t *table = calloc(room, sizeof *table);
-    if (!table)
-        return false;
-    for (size_t i = 0; i < match.room; i++)
-        if (match.entry[i].generation)
-            *slot_of(table, room, match.entry[i].generation) = match.entry[i];
-    free(match.entry);
-    match.entry = table;
-    match.room = room;
-    return true;
-}
-
 static entry_t *entry_of(const ebb_buffer_t *b)
 {
-    if (2 * match.count >= match.room && !grow())
-        return NULL;
-    entry_t *e = slot_of(match.entry, match.room, b->generation);
-    if (!e->generation) {
-        *e = (entry_t){b->generation, EBB_TRACE_NEVER, EBB_TRACE_NEVER, false};
-        match.count++;
-    }
+    bool added;
+    entry_t *e = ebb_table_add(&match.entries, sizeof *e, b->generation, &added);
+    if (e && added)
+        e->born = e->id = EBB_TRACE_NEVER;
     return e;
 }
 
@@ -443,6 +417,6 @@ void ebb_match_end(void)
     free(match.freed);
     free(match.strayed);
     free(match.bytes);
-    free(match.entry);
+    free(match.entries.at);
     memset(&match, 0, sizeof match);
 }

@@ -10,10 +10,11 @@
 #include "know.h"
 #include "log.h"
 #include "nvtx.h"
+#include "table.h"
 
-/* A live buffer's number in the trace, by its generation. Open addressing. */
+/* A live buffer's number in the trace, by its generation. */
 typedef struct number {
-    uint64_t generation; /* 0: free */
+    uint64_t generation;
     uint32_t id;
 } number_t;
 
@@ -27,10 +28,9 @@ enum { STREAMS = EBB_RECORD_STREAMS, THREADS = 64 };
 
 static struct {
     ebb_recording_t result;
-    bool listens; /* to what orders streams */
-    bool broken;  /* no memory: there will be no trace */
-    number_t *number;
-    size_t number_room, number_count;
+    bool listens;        /* to what orders streams */
+    bool broken;         /* no memory: there will be no trace */
+    ebb_table_t numbers; /* number_t */
     size_t function_room, generation_room, address_room;
     pid_t thread[THREADS];
     uint32_t thread_count;
@@ -44,29 +44,6 @@ bool ebb_record_running(void)
 }
 
 /* ---- buffers by number ---- */
-
-static number_t *find_number(number_t *table, size_t room, uint64_t generation)
-{
-    size_t i = (size_t)(generation * 0x9e3779b97f4a7c15u >> 30) & (room - 1);
-    while (table[i].generation && table[i].generation != generation)
-        i = (i + 1) & (room - 1);
-    return &table[i];
-}
-
-static bool grow_numbers(void)
-{
-    size_t room = record.number_room ? 2 * record.number_room : 1024;
-    number_t *table = calloc(room, sizeof *table);
-    if (!table)
-        return false;
-    for (size_t i = 0; i < record.number_room; i++)
-        if (record.number[i].generation)
-            *find_number(table, room, record.number[i].generation) = record.number[i];
-    free(record.number);
-    record.number = table;
-    record.number_room = room;
-    return true;
-}
 
 /* Room for element `count` of an array beside the trace's. */
 static bool reserve(void **array, size_t *room, size_t count, size_t size)
@@ -86,10 +63,11 @@ static bool reserve(void **array, size_t *room, size_t count, size_t size)
 static ebb_trace_buffer_t *entry_of(const ebb_buffer_t *b, uint32_t *id)
 {
     ebb_recording_t *r = &record.result;
-    if (2 * record.number_count >= record.number_room && !grow_numbers())
+    bool added;
+    number_t *n = ebb_table_add(&record.numbers, sizeof *n, b->generation, &added);
+    if (!n)
         return NULL;
-    number_t *n = find_number(record.number, record.number_room, b->generation);
-    if (!n->generation) {
+    if (added) {
         uint32_t count = r->trace->buffer_count;
         if (!reserve((void **)&r->generation, &record.generation_room, count, sizeof *r->generation) ||
             !reserve((void **)&r->address, &record.address_room, count, sizeof *r->address))
@@ -102,7 +80,6 @@ static ebb_trace_buffer_t *entry_of(const ebb_buffer_t *b, uint32_t *id)
         *n = (number_t){b->generation, r->trace->buffer_count - 1};
         r->generation[n->id] = b->generation;
         r->address[n->id] = b->address;
-        record.number_count++;
     }
     *id = n->id;
     return &r->trace->buffer[n->id];
@@ -327,7 +304,7 @@ static void reset(void)
 {
     if (record.listens)
         ebb_listen_to_order(false);
-    free(record.number);
+    free(record.numbers.at);
     free(record.event);
     memset(&record, 0, sizeof record);
 }
