@@ -237,9 +237,12 @@ typedef struct ebb_operation {
     unsigned grid[3], block[3], shared_bytes;
     const unsigned char *params; /* kernel: the argument block, each argument at its offset */
     size_t param_bytes;
-    bool structures; /* kernel: some arguments are larger than 8 bytes */
-    bool plain; /* kernel: launched without attributes, so that its arguments and geometry are all there is to
-                   it */
+    bool structures;                    /* kernel: some arguments are larger than 8 bytes */
+    uint64_t attributes;                /* plain kernel: a hash of its launch attributes; 0: none */
+    const CUlaunchAttribute *attribute; /* [attribute_count] the same, valid as long as `params` */
+    unsigned attribute_count;
+    bool
+        plain; /* kernel: its arguments, its geometry and these attributes are all there is to it, and it may be issued again */
     CUdeviceptr dst, src;  /* copy: either may be host memory; set: dst */
     size_t bytes;          /* copy, set, other: what it moves */
     uint32_t value, width; /* set */

@@ -4,6 +4,7 @@
 
 #include "arena.h"
 #include "args.h"
+#include "attributes.h"
 #include "capture.h"
 #include "foreign.h"
 #include "heap.h"
@@ -31,6 +32,8 @@ static CUresult issue_instead(const launch_t *l)
     size_t bytes = l->op->param_bytes;
     void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, (void *)(uintptr_t)l->op->instead,
                      CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes, CU_LAUNCH_PARAM_END};
+    if (l->config)
+        return EBB_PASS(cuLaunchKernelEx, (l->config, l->function, NULL, extra));
     return EBB_PASS(cuLaunchKernel, (l->function, l->grid[0], l->grid[1], l->grid[2], l->block[0],
                                      l->block[1], l->block[2], l->shared, l->stream, NULL, extra));
 }
@@ -71,7 +74,9 @@ static CUresult launch(const launch_t *l)
                           .grid = {l->grid[0], l->grid[1], l->grid[2]},
                           .block = {l->block[0], l->block[1], l->block[2]},
                           .shared_bytes = l->shared,
-                          .plain = !l->cooperative && (!l->config || !l->config->numAttrs)};
+                          .plain = !l->cooperative};
+    if (l->config)
+        ebb_attributes_note(&op, l->config->attrs, l->config->numAttrs);
     if (s && block && access && ebb_args_pack(s, block, l->params, l->extra)) {
         op.params = block;
         op.param_bytes = bytes;

@@ -23,6 +23,7 @@ static bool is_same(const drive_t *a, const drive_t *b, uint32_t index)
 {
     const ebb_trace_operation_t *o = &a->trace->operation[index], *p = &b->trace->operation[index];
     if (o->kind != p->kind || a->learned->function[index] != b->learned->function[index] ||
+        a->learned->attributes[index] != b->learned->attributes[index] ||
         memcmp(o->grid, p->grid, sizeof o->grid) || memcmp(o->block, p->block, sizeof o->block) ||
         o->shared_bytes != p->shared_bytes || o->param_bytes != p->param_bytes ||
         o->access_count != p->access_count)

@@ -10,9 +10,9 @@
  * Everything is ordered on the operation's stream; the host does not wait. Large buffers that many pointers share
  * are not copied where the operation is known only to read them.
  *
- * Only qualified launches are tried: kernels without launch attributes, whose arguments are known and point to no
- * memory of CUDA's outside ebb's arena, directly or through a table of pointers in a small buffer; not of modules of
- * which the program has looked up a variable, nor NCCL's or NVSHMEM's. What does not fit into the budget beside its
+ * Only qualified launches are tried: kernels whose launch attributes, if any, name no events or memory, whose arguments
+ * are known and point to no memory of CUDA's outside ebb's arena, directly or through a table of pointers in a small
+ * buffer; not of modules of which the program has looked up a variable, nor NCCL's or NVSHMEM's. What does not fit into the budget beside its
  * copies is not proven.
  *
  * Work is spread over steps: a step is slowed down only so far, and the next one goes on from there.

@@ -16,7 +16,9 @@ ebb_issued_t ebb_issued_view(const ebb_operation_t *op)
                       .src = op->src,
                       .bytes = op->bytes,
                       .value = op->value,
-                      .width = op->width};
+                      .width = op->width,
+                      .attribute = (CUlaunchAttribute *)(uintptr_t)op->attribute,
+                      .attribute_count = op->attribute_count};
     memcpy(x.grid, op->grid, sizeof x.grid);
     memcpy(x.block, op->block, sizeof x.block);
     return x;
@@ -25,25 +27,41 @@ ebb_issued_t ebb_issued_view(const ebb_operation_t *op)
 bool ebb_issued_keep(ebb_issued_t *issued, const ebb_operation_t *op)
 {
     unsigned char *params = issued->params;
+    CUlaunchAttribute *attribute = issued->room ? issued->attribute : NULL;
     size_t room = issued->room;
-    if (op->param_bytes > room) {
-        params = realloc(params, op->param_bytes);
+    const size_t needed = op->param_bytes ? op->param_bytes : op->attribute_count != 0;
+    if (needed > room) {
+        params = realloc(params, needed);
         if (!params)
             return false;
-        room = op->param_bytes;
+        if (!room)
+            issued->attribute = NULL;
+        issued->params = params;
+        issued->room = room = needed;
+    }
+    if (op->attribute_count && (!attribute || op->attribute_count > issued->attribute_count)) {
+        CUlaunchAttribute *grown = realloc(attribute, op->attribute_count * sizeof *attribute);
+        if (!grown)
+            return false;
+        issued->attribute = attribute = grown;
     }
     if (op->param_bytes)
         memcpy(params, op->params, op->param_bytes);
+    if (op->attribute_count)
+        memcpy(attribute, op->attribute, op->attribute_count * sizeof *attribute);
     *issued = ebb_issued_view(op);
     issued->params = params;
+    issued->attribute = attribute;
     issued->room = room;
     return true;
 }
 
 void ebb_issued_forget(ebb_issued_t *issued)
 {
-    if (issued->room)
+    if (issued->room) {
         free(issued->params);
+        free(issued->attribute);
+    }
     *issued = (ebb_issued_t){0};
 }
 
@@ -60,6 +78,20 @@ static ebb_status_t relaunch_kernel(const ebb_issued_t *x, CUstream stream, cons
         memcpy(params + pointer[i].param_offset, &pointer[i].to, sizeof pointer[i].to);
     void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, params, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
                      CU_LAUNCH_PARAM_END};
+    if (x->attribute_count) {
+        const CUlaunchConfig config = {.gridDimX = x->grid[0],
+                                       .gridDimY = x->grid[1],
+                                       .gridDimZ = x->grid[2],
+                                       .blockDimX = x->block[0],
+                                       .blockDimY = x->block[1],
+                                       .blockDimZ = x->block[2],
+                                       .sharedMemBytes = x->shared_bytes,
+                                       .hStream = stream,
+                                       .attrs = x->attribute,
+                                       .numAttrs = x->attribute_count};
+        EBB_DRIVER(cuLaunchKernelEx, 0, (&config, x->function, NULL, extra));
+        return 0;
+    }
     EBB_DRIVER(cuLaunchKernel, 0,
                (x->function, x->grid[0], x->grid[1], x->grid[2], x->block[0], x->block[1], x->block[2],
                 x->shared_bytes, stream, NULL, extra));

@@ -20,6 +20,8 @@ typedef struct ebb_issued {
     CUdeviceptr dst, src;
     size_t bytes;
     uint32_t value, width;
+    CUlaunchAttribute *attribute; /* [attribute_count] owned if room is not 0, else borrowed */
+    unsigned attribute_count;
 } ebb_issued_t;
 
 /* The operation itself, borrowed: valid as long as it is. */

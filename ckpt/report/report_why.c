@@ -50,7 +50,7 @@ static const char *obstacle_of(ebb_verdict_t verdict)
         [EBB_NO_ROOM] = "there was no room to try the launch that makes it",
         [EBB_FOREIGN] = "the launch that makes it reads memory that ebb does not serve",
         [EBB_TABLE] = "the launch that makes it goes through a table of pointers",
-        [EBB_ATTRIBUTES] = "the launch that makes it has attributes (early start, cooperative, clusters)",
+        [EBB_ATTRIBUTES] = "the launch that makes it is cooperative or has attributes that name other work",
         [EBB_OPAQUE] = "the arguments of the launch that makes it cannot be read",
         [EBB_HOST] = "it comes from host memory",
         [EBB_GLOBALS] = "the module that makes it has variables",

@@ -94,7 +94,7 @@ static uint64_t shape_of(const ebb_operation_t *op)
         return h;
     for (int i = 0; i < 3; i++)
         h = mix(h, (uint64_t)op->grid[i] << 32 | op->block[i]);
-    return mix(h, (uint64_t)op->shared_bytes << 32 | (uint32_t)op->param_bytes);
+    return mix(mix(h, op->attributes), (uint64_t)op->shared_bytes << 32 | (uint32_t)op->param_bytes);
 }
 
 static lane_t *lane_of(const ebb_stream_t *stream)

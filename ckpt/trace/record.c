@@ -31,7 +31,7 @@ static struct {
     bool listens;        /* to what orders streams */
     bool broken;         /* no memory: there will be no trace */
     ebb_table_t numbers; /* number_t */
-    size_t function_room, generation_room, address_room;
+    size_t function_room, attribute_room, generation_room, address_room;
     pid_t thread[THREADS];
     uint32_t thread_count;
     event_t *event;                           /* handles, in order of appearance */
@@ -223,7 +223,9 @@ static bool record_operation(const ebb_operation_t *op)
     ebb_recording_t *r = &record.result;
     uint32_t stream = number_of_stream(op->stream), index = r->trace->operation_count;
     ebb_trace_operation_t *o =
-        stream < STREAMS && reserve((void **)&r->function, &record.function_room, index, sizeof *r->function)
+        stream < STREAMS &&
+                reserve((void **)&r->function, &record.function_room, index, sizeof *r->function) &&
+                reserve((void **)&r->attributes, &record.attribute_room, index, sizeof *r->attributes)
             ? ebb_trace_add_operation(r->trace)
             : NULL;
     if (!o || op->opaque)
@@ -231,6 +233,7 @@ static bool record_operation(const ebb_operation_t *op)
     if (!index)
         r->stream = op->stream;
     r->function[index] = ebb_record_function(op);
+    r->attributes[index] = op->attributes;
     o->kind = (ebb_trace_kind_t)op->kind;
     o->stream = stream;
     o->thread = number_of_thread();
@@ -313,6 +316,7 @@ void ebb_recording_delete(ebb_recording_t *r)
 {
     ebb_trace_delete(r->trace);
     free(r->function);
+    free(r->attributes);
     free(r->generation);
     free(r->address);
     free(r->passed);

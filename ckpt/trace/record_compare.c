@@ -22,7 +22,8 @@ const char *ebb_record_other_launch(const ebb_recording_t *r, uint32_t index, co
     if ((ebb_trace_kind_t)op->kind != o->kind || ebb_record_function(op) != r->function[index])
         return "another operation";
     if (memcmp(op->grid, o->grid, sizeof o->grid) || memcmp(op->block, o->block, sizeof o->block) ||
-        op->shared_bytes != o->shared_bytes || (uint32_t)bytes != o->param_bytes || op->opaque)
+        op->shared_bytes != o->shared_bytes || (uint32_t)bytes != o->param_bytes || op->opaque ||
+        op->attributes != (r->attributes ? r->attributes[index] : 0))
         return "another geometry";
     return NULL;
 }

@@ -106,7 +106,7 @@ typedef enum ebb_verdict {
     EBB_NO_ROOM, /* its copies do not fit into the budget */
     EBB_FOREIGN, /* an argument points to memory that ebb does not serve: mapped host, managed, peer, exported */
     EBB_TABLE,        /* a buffer that it touches holds pointers */
-    EBB_ATTRIBUTES,   /* launched with attributes: early start, cooperative, clusters */
+    EBB_ATTRIBUTES,   /* launched with attributes that name other work, or as a cooperative kernel */
     EBB_OPAQUE,       /* its arguments cannot be read */
     EBB_HOST,         /* a copy from or to host memory */
     EBB_GLOBALS,      /* its module has variables that the host has looked up */

@@ -79,6 +79,7 @@ static const program_t programs[] = {
     {.name = "words", .group = "order", .unlearned = true},
     {.name = "threads", .group = "order", .stepless = true, .operation = {{"forward", "proven"}}},
     {.name = "early_start", .group = "order", .operation = {{"forward", "proven|attributes"}, {"input_gradient", "proven"}}}, /* ebb takes the attribute off */
+    {.name = "clusters", .group = "order", .operation = {{"forward", "proven"}, {"input_gradient", "proven"}}},
     {.name = "cooperative", .group = "order", .operation = {{"in_turn", "attributes"}, {"forward", "proven"}}},
     {.name = "evaluation", .group = "order", .operation = {{"forward", "proven"}}},
     {.name = "saving", .group = "order", .operation = {{"forward", "proven"}}},

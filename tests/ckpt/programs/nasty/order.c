@@ -2,6 +2,7 @@
 #include "nasty.h"
 
 #include <cuda.h>
+#include <string.h>
 
 static void open_other(worker_t *w)
 {
@@ -114,6 +115,28 @@ static bool early_start_layer(worker_t *w, unsigned i)
     return true;
 }
 
+/* ---- clusters: every layer says how its blocks are to be placed, as libraries for Hopper do ---- */
+
+static bool clusters_layer(worker_t *w, unsigned i)
+{
+    cudaLaunchAttribute attributes[3];
+    memset(attributes, (int)(w->step & 0x7f), sizeof attributes); /* what is not filled in is anything */
+    attributes[0].id = cudaLaunchAttributeClusterDimension;
+    attributes[0].val.clusterDim.x = attributes[0].val.clusterDim.y = attributes[0].val.clusterDim.z = 1;
+    attributes[1].id = cudaLaunchAttributePriority;
+    attributes[1].val.priority = 0;
+    attributes[2].id = cudaLaunchAttributePreferredSharedMemoryCarveout;
+    attributes[2].val.sharedMemCarveout = 50;
+    const cudaLaunchConfig_t config = {.gridDim = {blocks_of(w->n), 1, 1},
+                                       .blockDim = {256, 1, 1},
+                                       .stream = w->stream,
+                                       .attrs = attributes,
+                                       .numAttrs = 3};
+    void *args[] = {&w->x[i + 1], &w->x[i], &w->w[i], &w->n, &w->m[i]};
+    CHECK(cudaLaunchKernelExC(&config, (const void *)forward, args));
+    return true;
+}
+
 /* ---- cooperative: a launch whose blocks may rely on one another ---- */
 
 static void cooperative_set_up(worker_t *w)
@@ -164,6 +187,7 @@ const trait_t nasty_order[] = {
     {.name = "words", .set_up = words_set_up, .forward = words_forward, .middle = streams_middle},
     {.name = "threads", .workers = 3},
     {.name = "early_start", .layer = early_start_layer},
+    {.name = "clusters", .layer = clusters_layer},
     {.name = "cooperative", .set_up = cooperative_set_up, .forward = cooperative_forward},
     {.name = "evaluation", .after = evaluation_after},
     {.name = "saving", .after = saving_after},
