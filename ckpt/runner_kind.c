@@ -38,6 +38,7 @@ void ebb_kind_forget(ebb_kind_t *k)
     k->lessons = NULL;
     k->learned = NULL;
     k->refused = 0;
+    k->rest = k->rested = 0;
     k->alone = false;
     k->phase = EBB_PHASE_OBSERVE;
 }

@@ -58,9 +58,9 @@ bool ebb_kind_has_more_room(ebb_kind_t *k, ebb_buffer_t *const *present)
 /* A program that has not kept to its plan may do so by now. */
 bool ebb_kind_is_rested(ebb_kind_t *k)
 {
-    if (!k->rest || ++k->rested < k->rest)
+    if (!k->rest || k->refused || ++k->rested < k->rest)
         return false;
-    k->fruitless = 0;
+    k->fruitless = k->rested = 0;
     return true;
 }
 

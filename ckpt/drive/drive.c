@@ -1,5 +1,6 @@
 /* drive.c: the cursor: what is as planned, and what is issued in between; see drive.h. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "driver.h"
 #include "drive_state.h"
@@ -114,6 +115,15 @@ uint32_t ebb_replay_place(const ebb_action_t *a, uint32_t buffer)
     return ebb_place_now(ebb_plan_place(D.plan, a, buffer));
 }
 
+/* Words that did not lead into ebb's memory when the kernel was issued were no pointers then, whatever was recorded of them. */
+static bool was_pointer(const ebb_issued_t *issued, const ebb_trace_access_t *access)
+{
+    CUdeviceptr word = 0;
+    if (issued->kind == EBB_KERNEL)
+        memcpy(&word, issued->params + access->param_offset, sizeof word);
+    return issued->kind != EBB_KERNEL || ebb_address_is_served(word);
+}
+
 /* Where a replay's pointers lead: redirected ones, and those to large buffers, to a place; those to small ones as they did. */
 static ebb_status_t relaunch(const ebb_action_t *a)
 {
@@ -123,7 +133,7 @@ static ebb_status_t relaunch(const ebb_action_t *a)
     for (uint32_t i = 0; i < o->access_count && count < EBB_RELAUNCH_POINTERS; i++) {
         const ebb_trace_access_t *access = &D.trace->access[o->first_access + i];
         const ebb_range_t *range = D.site[ebb_replay_place(a, access->buffer)].range;
-        if (range)
+        if (range && was_pointer(&D.issued[a->operation], access))
             pointer[count++] = (ebb_pointer_t){access->param_offset, range->base + access->offset_bytes};
     }
     return ebb_relaunch(&D.issued[a->operation], ebb_drive_stream(a->stream), pointer, count);
@@ -254,14 +264,7 @@ bool ebb_is_planned_access(const ebb_trace_access_t *a, const ebb_access_t *x)
            x->param_offset == a->param_offset;
 }
 
-/* Recorded of a word that has turned out to be left over: nobody goes without what it was to make. */
-static bool may_be_missing(const ebb_trace_operation_t *o, const ebb_trace_access_t *a)
-{
-    return o->kind == EBB_TRACE_KERNEL && ebb_leftover_is(a->param_offset) &&
-           (a->mode == EBB_READS || (a->mode == EBB_UPDATES && !ebb_drive_replays(D.cursor)));
-}
-
-/* The planned ones, word by word, but for those. */
+/* The planned ones, word by word, but for what was recorded of words that have turned out to be left over. */
 static bool is_on_planned_buffers(const ebb_operation_t *op, const ebb_trace_operation_t *o)
 {
     uint32_t next = 0;
@@ -269,7 +272,7 @@ static bool is_on_planned_buffers(const ebb_operation_t *op, const ebb_trace_ope
         const ebb_trace_access_t *a = &D.trace->access[o->first_access + i];
         if (next < op->access_count && ebb_is_planned_access(a, &op->access[next]))
             next++;
-        else if (!may_be_missing(o, a))
+        else if (o->kind != EBB_TRACE_KERNEL || a->mode == EBB_REPLACES || !ebb_leftover_is(a->param_offset))
             return false;
     }
     return next == op->access_count;
@@ -541,7 +544,6 @@ bool ebb_drive_before(ebb_operation_t *op)
         ebb_drive_leave(why);
     else if (view != op)
         op->instead = view->params; /* the plan does not provide for where these words lead */
-    D.sent_nowhere |= op->instead != NULL;
     return !why;
 }
 
@@ -627,7 +629,7 @@ void ebb_drive_leave(const char *why)
             D.trace->operation_count, (unsigned long long)D.step, why);
     D.active = false; /* allocations from here on are ordinary */
     D.counts.fallbacks++;
-    if (ebb_driver.cuCtxSynchronize() == CUDA_ERROR_ILLEGAL_ADDRESS && D.sent_nowhere)
+    if (ebb_driver.cuCtxSynchronize() == CUDA_ERROR_ILLEGAL_ADDRESS && ebb_leftover_count())
         ebb_log(EBB_WARN, "the device has faulted, perhaps at a word of a kernel's arguments that had always "
                           "held junk, and was taken for "
                           "no operand; with EBB_LEFTOVERS=0 all count");

@@ -105,7 +105,6 @@ typedef struct drive {
     uint32_t stray_count, strays; /* the latter: operations since the last planned one */
     uint32_t late;                /* buffers that should have been freed */
     bool tolerated;               /* the operation under way is none of the plan's */
-    bool sent_nowhere;            /* some have gone with words that lead nowhere (leftover.h) */
 
     ebb_hashes_t *hashes; /* slots 2i and 2i + 1 are buffer slot_of[i]'s: before and after */
     unsigned hash_slots;
@@ -263,8 +262,6 @@ void ebb_tolerate_tear_down(void);
 void ebb_tolerate_begin_step(void);
 /* The operation is none of the plan's, and does no harm: it may be issued. Residence holds its buffers until it has been. */
 bool ebb_tolerate_operation(ebb_operation_t *op);
-/* Whether the plan repeats it. */
-bool ebb_drive_replays(uint32_t operation);
 /* It is the planned launch on other buffers: whether it can go for it. Then, once everything that comes before is arranged, whether what
  * else it touches does no harm. */
 bool ebb_tolerate_may_stand_in(const ebb_operation_t *op);

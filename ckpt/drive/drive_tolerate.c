@@ -130,10 +130,10 @@ static ebb_status_t join_fetches(const ebb_operation_t *op)
     return ebb_streams_gather(ebb_drive_stream_number(op->stream));
 }
 
-/* By an operation that is none of the plan's, or by more than is planned. */
-static void note_write(const ebb_buffer_t *b)
+/* By what is none of the plan's and comes before this operation. */
+static void note_write(const ebb_buffer_t *b, uint32_t before)
 {
-    D.stray[D.stray_count++] = (ebb_stray_t){D.cursor, b->tag - 1};
+    D.stray[D.stray_count++] = (ebb_stray_t){before, b->tag - 1};
     if (ebb_site_of(b->tag - 1)->range)
         ebb_site_take(D.at[b->tag - 1]);
 }
@@ -146,7 +146,7 @@ static bool note_writes(const ebb_operation_t *op)
             continue;
         if (D.stray_count == MOST_WRITES)
             return false;
-        note_write(b);
+        note_write(b, D.cursor);
     }
     return true;
 }
@@ -179,12 +179,13 @@ static const ebb_trace_access_t *planned_as(const ebb_operation_t *op, uint32_t 
     return NULL;
 }
 
-bool ebb_drive_replays(uint32_t operation)
+/* By the plan, or by whoever goes on when it is left: content is made from what it writes. */
+static bool may_be_repeated(uint32_t operation)
 {
     for (uint32_t i = 0; i < D.plan->action_count; i++)
         if (D.plan->action[i].kind == EBB_REPLAY && D.plan->action[i].operation == operation)
             return true;
-    return false;
+    return writes_source(&D.trace->operation[operation]) && needs_sources();
 }
 
 /* Most of it is as planned; what it leaves alone had not been given up to be replaced; it is never repeated; and no other stream has to
@@ -196,7 +197,7 @@ bool ebb_tolerate_may_stand_in(const ebb_operation_t *op)
     for (uint32_t i = 0; i < op->access_count; i++)
         planned += planned_as(op, i) != NULL;
     if (op->kind != EBB_KERNEL || !op->plain || D.streams > 1 || 2 * planned < o->access_count || !planned ||
-        ebb_drive_replays(D.cursor))
+        may_be_repeated(D.cursor))
         return false;
     for (uint32_t i = o->first_access; i < o->first_access + o->access_count; i++) {
         bool touched = false;
@@ -214,14 +215,17 @@ bool ebb_tolerate_stand_in(const ebb_operation_t *op)
         return false;
     for (uint32_t i = 0; i < op->access_count; i++) {
         ebb_buffer_t *b = op->access[i].buffer;
-        if (!planned_as(op, i) && (!b->range->mapped || !is_harmless_to(op, b)))
+        /* What the plan does not know stays as it is only if nobody is moving it. */
+        if (!planned_as(op, i) &&
+            (!b->range->mapped || (!b->tag && b->listener_state) || !is_harmless_to(op, b)))
             return false;
     }
     if (join_fetches(op) || ebb_guard_open_buffers(op))
         return false;
     for (uint32_t i = 0; i < op->access_count; i++)
         if (!planned_as(op, i) && op->access[i].buffer->tag && may_write(op, &op->access[i]))
-            note_write(op->access[i].buffer);
+            note_write(op->access[i].buffer, D.cursor + 1);
+    ebb_issued_forget(&D.issued[D.cursor]); /* nobody repeats it */
     D.counts.tolerated++;
     return true;
 }

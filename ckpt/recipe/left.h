@@ -44,7 +44,9 @@ typedef struct ebb_stray {
 
 typedef struct ebb_left {
     ebb_recording_t *learned; /* of the step; borrowed as by ebb_follow_boundary */
-    uint32_t cursor; /* the next operation; all before it were the recorded ones, on the recorded buffers */
+    /* The next operation; all before it were the recorded ones, on the recorded buffers, but for kernels that were not kept in
+     * `issued`. */
+    uint32_t cursor;
     const ebb_stray_t
         *stray; /* [stray_count] in order; what a recipe of `given_up` needs is not among them */
     uint32_t stray_count;

@@ -156,6 +156,12 @@ static void drop(ebb_given_up_t *g, bool *marked, bool *own)
     ebb_recipe_list(g->id);
 }
 
+/* Another launch that stood in for it is not. */
+static bool is_kept(uint32_t operation)
+{
+    return ebb_recorded(operation)->kind != EBB_TRACE_KERNEL || R.issued[operation].function;
+}
+
 /* What the operations so far have made. */
 static void note_operations(ebb_left_t *left)
 {
@@ -166,7 +172,7 @@ static void note_operations(ebb_left_t *left)
         for (; stray < left->stray_count && left->stray[stray].before == i; stray++)
             ebb_recipe_note_stray(left->stray[stray].id);
         if (i < left->cursor)
-            ebb_recipe_note(i, ebb_recorded(i)->proofs != 0);
+            ebb_recipe_note(i, ebb_recorded(i)->proofs != 0 && is_kept(i));
     }
 }
 

@@ -28,7 +28,9 @@ typedef struct doubt {
     uint64_t *dispelled; /* [words / 64] */
 } doubt_t;
 
-typedef enum { SAME, SETTLED_ONCE, FREE } course_t;
+/* How a number goes: the same so far; it means nothing; or from SETTLED_ONCE, it was the same for a while and has had this many new
+ * values since. */
+typedef enum { SAME, FREE, SETTLED_ONCE } course_t;
 
 /* Words are of 8 bytes, halves of 4; what is behind the last whole half is not looked at. */
 typedef struct place {
@@ -113,8 +115,7 @@ void ebb_leftover_begin_step(void)
 {
     L.step++;
     L.lanes = 0;
-    if (L.shapes.count > MOST_SHAPES || L.bytes > MOST_BYTES)
-        ebb_leftover_forget();
+    ebb_words_forget();
 }
 
 /* The polynomial's, and its 32nd power. */
@@ -129,6 +130,8 @@ void ebb_leftover_pass(const ebb_operation_t *op)
     L.seen = NULL;
     if (!ebb_options.leftovers)
         return;
+    if (L.shapes.count > MOST_SHAPES || L.bytes > MOST_BYTES)
+        ebb_leftover_forget();
     lane_t *lane = lane_of(op->stream);
     const uint64_t key = shape_of(op) | 1;
     bool added;
@@ -248,22 +251,15 @@ static void dispel(shape_t *s, uint32_t word, const unsigned char *block)
 static void set_free(place_t *p, uint32_t half)
 {
     uint32_t kept = 0;
-    for (uint32_t i = 0; p->course[half] == SETTLED_ONCE && i < L.of->doubt_count; i++) {
+    const bool settled = p->course[half] >= SETTLED_ONCE;
+    for (uint32_t i = 0; settled && i < L.of->doubt_count; i++) {
         if (L.of->doubt[i].half == half)
             free(L.of->doubt[i].dispelled);
         else
             L.of->doubt[kept++] = L.of->doubt[i];
     }
-    L.of->doubt_count = p->course[half] == SETTLED_ONCE ? kept : L.of->doubt_count;
+    L.of->doubt_count = settled ? kept : L.of->doubt_count;
     p->course[half] = FREE;
-}
-
-static uint32_t count_values(const shape_t *s, uint32_t half)
-{
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < s->doubt_count; i++)
-        count += s->doubt[i].half == half;
-    return count;
 }
 
 /* A small number that was the same in all launches, or has been so for a while, is another small one now. */
@@ -272,7 +268,7 @@ static bool is_new(const place_t *p, const unsigned char *block, uint32_t half)
     const uint32_t was = half_at(p->first, half), is = half_at(block, half);
     return was != is && was < SMALL && is < SMALL &&
            (p->course[half] == SAME ? p->launches >= SETTLED
-                                    : p->course[half] == SETTLED_ONCE && !find_doubt(L.of, half, is));
+                                    : p->course[half] >= SETTLED_ONCE && !find_doubt(L.of, half, is));
 }
 
 static bool is_number(const place_t *p, const uint8_t *leads, uint32_t half)
@@ -287,9 +283,11 @@ static void note_numbers(place_t *p, const unsigned char *block, const uint8_t *
     for (uint32_t h = 0; h < halves && count <= MOST_NEW; h++)
         if (is_number(p, leads, h) && is_new(p, block, h))
             list[count++] = h;
+    if (count > MOST_NEW)
+        memset(p->junk, 0, p->bytes / 8);
     for (uint32_t i = 0; count <= MOST_NEW && i < count; i++) {
-        p->course[list[i]] = SETTLED_ONCE;
-        if (count_values(L.of, list[i]) == MOST_VALUES)
+        p->course[list[i]] = p->course[list[i]] == SAME ? SETTLED_ONCE : (uint8_t)(p->course[list[i]] + 1);
+        if (p->course[list[i]] == SETTLED_ONCE + MOST_VALUES)
             set_free(p, list[i]);
         else if (!find_doubt(L.of, list[i], half_at(block, list[i])))
             add_doubt(L.of, p->bytes / 8, list[i], half_at(block, list[i]));
@@ -297,7 +295,7 @@ static void note_numbers(place_t *p, const unsigned char *block, const uint8_t *
     for (uint32_t h = 0; h < halves; h++) {
         const uint32_t is = half_at(block, h);
         if (is != half_at(p->first, h) && is_number(p, leads, h) &&
-            (p->course[h] == SAME || (p->course[h] == SETTLED_ONCE && is >= SMALL)))
+            (p->course[h] == SAME || (p->course[h] >= SETTLED_ONCE && is >= SMALL)))
             set_free(p, h);
     }
 }
@@ -306,7 +304,8 @@ static void note_numbers(place_t *p, const unsigned char *block, const uint8_t *
 
 static bool is_left_over(const place_t *p, uint32_t word, const unsigned char *block)
 {
-    return p->junk[word] >= ENOUGH && !L.of->hopeless && !is_doubted(L.of, word, block);
+    return p->junk[word] >= ENOUGH && p->launches > SETTLED && !L.of->hopeless &&
+           !is_doubted(L.of, word, block);
 }
 
 static void learn(place_t *p, const ebb_operation_t *op, const uint8_t *leads)

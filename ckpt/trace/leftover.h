@@ -8,10 +8,10 @@
  * Junk proves. If a word held what nobody can follow (word.h), and the launch came off, that launch did not go by it: it would have
  * faulted. So evidence is gathered of each place of a step, which is a launch of this kernel with this geometry and this many
  * bytes of arguments, behind the same launches. A word that held junk at least twice there is left over, in whatever other launch
- * of the place it leads into a buffer; but not in one that says something else for the first time: where a small number (a count, a
+ * of the place, from the fourth on, it leads into a buffer; but not in one that says something else for the first time: where a small number (a count, a
  * kind, a flag) that had been the same in all launches is another one, the word may be meant by it. From then on it is left over in
  * launches with that number only once it held junk in one. (More than a few such numbers at once are what another call has left on
- * the stack.)
+ * the stack; what was known of words there is forgotten.)
  *
  * What cannot be told: a kernel that goes by memory (a count on the device) to know which words it goes by, or by a number that has
  * varied all along. So nothing rests on it in silence. Where a plan or a replay does not provide for what the word leads to, the
@@ -36,7 +36,7 @@ void ebb_leftover_pass(const ebb_operation_t *operation);
  * others as they are. The operation itself if there are none. Valid until the next pass. Adds to the evidence. */
 const ebb_operation_t *ebb_leftover_view(const ebb_operation_t *operation);
 
-/* Whether a word of the operation viewed last is left over, wherever it leads, or holds junk in it. */
+/* Whether a word of the operation viewed last is left over, wherever it leads, or holds junk in it: this launch does not go by it. */
 bool ebb_leftover_is(uint32_t param_offset);
 
 /* What is known of a word of the operation viewed last, for the log. */

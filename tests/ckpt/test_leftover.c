@@ -33,6 +33,10 @@ bool ebb_word_is_junk(CUdeviceptr word, bool asking)
     return word == JUNK || word >> 32;
 }
 
+void ebb_words_forget(void)
+{
+}
+
 CUdeviceptr ebb_nowhere(CUdeviceptr word)
 {
     return NOWHERE + word % 4096;
@@ -78,8 +82,8 @@ static uint32_t seen(launch_t *l)
         const uint32_t w = l->access[i].param_offset / 8;
         uint64_t word;
         memcpy(&word, view->params + 8 * (size_t)w, sizeof word);
-        assert_int_equal(word, set >> w & 1 ? l->block[w] : ebb_nowhere(l->block[w]));
         assert_int_equal(ebb_leftover_is(8 * w), !(set >> w & 1));
+        assert_int_equal(word, set >> w & 1 ? l->block[w] : ebb_nowhere(l->block[w]));
     }
     return set;
 }
@@ -119,7 +123,6 @@ static void null_says_nothing(void **state)
     for (unsigned i = 0; i < 8; i++)
         assert_int_equal(launch(1, 0, address_of(1)), FIRST | B);
     assert_int_equal(launch(1, address_of(1), address_of(1)), FIRST | A | B);
-    assert_false(ebb_leftover_is(16));
 }
 
 static void word_that_holds_junk_now_is_gone_by_in_no_launch(void **state)
@@ -210,7 +213,7 @@ static void what_a_kernel_goes_by_is_never_left_over(void **state)
         srand(seed + program);
         print_message(program ? "" : "TEST_SEED=%u\n", seed);
         ebb_leftover_forget();
-        const unsigned most = 1 + (unsigned)rand() % 3, settled = 4 + (unsigned)rand() % 8;
+        const unsigned most = 1 + (unsigned)rand() % 3, settled = 3 + (unsigned)rand() % 8;
         for (unsigned step = 0; step < 40; step++) {
             const unsigned count = step < settled ? 1 : 1 + (unsigned)rand() % most;
             uint64_t words[WORDS - 1];
