@@ -485,34 +485,6 @@ void ebb_drive_end_step(void)
 
 /* ---- the operations ---- */
 
-/* Which words do not lead where they are to, for whoever looks for the reason. */
-static void say_other_buffers(const ebb_operation_t *op)
-{
-    const ebb_trace_operation_t *o = &D.trace->operation[D.cursor];
-    char word[128];
-    for (uint32_t i = 0; i < op->access_count; i++) {
-        const ebb_access_t *x = &op->access[i];
-        bool planned = false;
-        for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++)
-            planned |= ebb_is_planned_access(&D.trace->access[k], x);
-        if (planned)
-            continue;
-        ebb_leftover_describe(x->param_offset, word, sizeof word);
-        ebb_log(EBB_DEBUG, "operation %u: not planned: buffer %d at %zu (%s)", D.cursor,
-                x->buffer->tag == EBB_PARKED ? -2 : (int)x->buffer->tag - 1, x->offset_bytes, word);
-    }
-    for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++) {
-        const ebb_trace_access_t *a = &D.trace->access[k];
-        bool touched = ebb_leftover_is(a->param_offset);
-        for (uint32_t i = 0; i < op->access_count; i++)
-            touched |= ebb_is_planned_access(a, &op->access[i]);
-        ebb_leftover_describe(a->param_offset, word, sizeof word);
-        if (!touched)
-            ebb_log(EBB_DEBUG, "operation %u: left alone: buffer %u, mode %d (%s)", D.cursor, a->buffer,
-                    (int)a->mode, word);
-    }
-}
-
 bool ebb_drive_before(ebb_operation_t *op)
 {
     if (!D.active || (ebb_is_between_steps() && !ebb_drive_begin_step()))
@@ -539,7 +511,7 @@ bool ebb_drive_before(ebb_operation_t *op)
         why = arranged || (stands_in && ebb_tolerate_stand_in(view)) ? arranged : why;
     }
     if (why && op->kind == EBB_KERNEL && !launch_differs(view))
-        say_other_buffers(view);
+        ebb_drive_say_other_buffers(view);
     if (why)
         ebb_drive_leave(why);
     else if (view != op)

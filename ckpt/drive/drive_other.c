@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "drive_state.h"
+#include "leftover.h"
+#include "log.h"
 
 #define D ebb_drive
 
@@ -148,4 +150,33 @@ void ebb_drive_catch_up(void)
 {
     if (D.active && !ebb_is_between_steps() && D.cursor && behind_looks() == D.trace->operation_count)
         leave_out(D.trace->operation_count);
+}
+
+/* ---- what was other than expected ---- */
+
+void ebb_drive_say_other_buffers(const ebb_operation_t *op)
+{
+    const ebb_trace_operation_t *o = &D.trace->operation[D.cursor];
+    char word[128];
+    for (uint32_t i = 0; i < op->access_count; i++) {
+        const ebb_access_t *x = &op->access[i];
+        bool planned = false;
+        for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++)
+            planned |= ebb_is_planned_access(&D.trace->access[k], x);
+        if (planned)
+            continue;
+        ebb_leftover_describe(x->param_offset, word, sizeof word);
+        ebb_log(EBB_DEBUG, "operation %u: not planned: buffer %d at %zu (%s)", D.cursor,
+                x->buffer->tag == EBB_PARKED ? -2 : (int)x->buffer->tag - 1, x->offset_bytes, word);
+    }
+    for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++) {
+        const ebb_trace_access_t *a = &D.trace->access[k];
+        bool touched = ebb_leftover_is(a->param_offset);
+        for (uint32_t i = 0; i < op->access_count; i++)
+            touched |= ebb_is_planned_access(a, &op->access[i]);
+        ebb_leftover_describe(a->param_offset, word, sizeof word);
+        if (!touched)
+            ebb_log(EBB_DEBUG, "operation %u: left alone: buffer %u, mode %d (%s)", D.cursor, a->buffer,
+                    (int)a->mode, word);
+    }
 }

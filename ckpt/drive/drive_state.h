@@ -225,6 +225,8 @@ static inline bool ebb_is_of_size(const ebb_trace_buffer_t *t, size_t bytes)
 bool ebb_drive_change_over(const ebb_request_t *request, const ebb_operation_t *operation);
 /* Leaves out copies to the host, if it is planned behind them. False: the plan has been left. */
 bool ebb_drive_skip(const ebb_request_t *request, const ebb_operation_t *operation);
+/* Which words of the planned launch do not lead where they are to, to the log: for whoever looks for the reason. */
+void ebb_drive_say_other_buffers(const ebb_operation_t *operation);
 
 /* drive_guard.c: with EBB_GUARD, addresses lead to chunks only while something that is known uses them; else nothing happens. Open
  * until ebb_guard_close, which waits for the device. */
