@@ -33,6 +33,7 @@
 #include "leftover.h"
 #include "live.h"
 #include "log.h"
+#include "mix.h"
 #include "nvtx.h"
 #include "own.h"
 #include "recipe.h"
@@ -55,12 +56,6 @@ ebb_steps_t ebb_steps(void)
     return ebb_run.steps;
 }
 
-static uint64_t mix(uint64_t hash, uint64_t value)
-{
-    hash = (hash ^ value) * 0xff51afd7ed558ccdu;
-    return hash ^ hash >> 32;
-}
-
 /* A copy to the host: it logs or saves. */
 static bool is_aside(const ebb_operation_t *op)
 {
@@ -71,16 +66,16 @@ static bool is_aside(const ebb_operation_t *op)
 static ebb_step_operation_t seen(const ebb_operation_t *op)
 {
     const void *what = op->kind == EBB_OTHER ? (const void *)op->name : (const void *)op->function;
-    uint64_t h = mix(op->kind + 1, (uint64_t)(uintptr_t)what);
+    uint64_t h = ebb_mix(op->kind + 1, (uint64_t)(uintptr_t)what);
     /* How many words of a kernel's arguments lead into buffers may be chance (leftover.h). */
-    h = mix(mix(h, op->param_bytes), op->kind == EBB_KERNEL ? 0 : op->access_count);
+    h = ebb_mix(ebb_mix(h, op->param_bytes), op->kind == EBB_KERNEL ? 0 : op->access_count);
     ebb_step_operation_t out = {.stream = (uint64_t)(uintptr_t)op->stream,
                                 .thread = (uint64_t)(uintptr_t)pthread_self(),
                                 .coarse = h,
                                 .live_bytes = ebb_run.fewest_live};
     for (int i = 0; i < 3; i++)
-        h = mix(h, (uint64_t)op->grid[i] << 32 | op->block[i]);
-    out.fine = mix(mix(h, op->shared_bytes), op->bytes);
+        h = ebb_mix(h, (uint64_t)op->grid[i] << 32 | op->block[i]);
+    out.fine = ebb_mix(ebb_mix(h, op->shared_bytes), op->bytes);
     out.aside = is_aside(op);
     const uint64_t turns = ebb_nvtx_turns();
     out.turn = turns != ebb_run.turns;
@@ -255,7 +250,8 @@ static ebb_status_t before(ebb_operation_t *op)
     ebb_run.trailing = is_the_last_steps(op);
     if (!ebb_run.trailing)
         act_at_boundary();
-    ebb_leftover_pass(op);
+    if (ebb_run.views || ebb_drive_active())
+        ebb_leftover_pass(op);
     ebb_run.driven = ebb_drive_before(op);
     if (ebb_run.driven)
         return 0;

@@ -258,10 +258,27 @@ static ebb_status_t join(uint32_t operation)
 
 /* ---- is it the planned one? ---- */
 
-bool ebb_is_planned_access(const ebb_trace_access_t *a, const ebb_access_t *x)
+static bool is_planned_access(const ebb_trace_access_t *a, const ebb_access_t *x)
 {
     return x->buffer->tag == a->buffer + 1 && x->offset_bytes == a->offset_bytes &&
            x->param_offset == a->param_offset;
+}
+
+bool ebb_drive_plans(const ebb_access_t *x)
+{
+    const ebb_trace_operation_t *o = &D.trace->operation[D.cursor];
+    for (uint32_t i = o->first_access; i < o->first_access + o->access_count; i++)
+        if (is_planned_access(&D.trace->access[i], x))
+            return true;
+    return false;
+}
+
+bool ebb_drive_makes(const ebb_operation_t *op, const ebb_trace_access_t *a)
+{
+    for (uint32_t i = 0; i < op->access_count; i++)
+        if (is_planned_access(a, &op->access[i]))
+            return true;
+    return false;
 }
 
 /* The planned ones, word by word, but for what was recorded of words that have turned out to be left over. */
@@ -270,7 +287,7 @@ static bool is_on_planned_buffers(const ebb_operation_t *op, const ebb_trace_ope
     uint32_t next = 0;
     for (uint32_t i = 0; i < o->access_count; i++) {
         const ebb_trace_access_t *a = &D.trace->access[o->first_access + i];
-        if (next < op->access_count && ebb_is_planned_access(a, &op->access[next]))
+        if (next < op->access_count && is_planned_access(a, &op->access[next]))
             next++;
         else if (o->kind != EBB_TRACE_KERNEL || a->mode == EBB_REPLACES || !ebb_leftover_is(a->param_offset))
             return false;

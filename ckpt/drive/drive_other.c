@@ -160,10 +160,7 @@ void ebb_drive_say_other_buffers(const ebb_operation_t *op)
     char word[128];
     for (uint32_t i = 0; i < op->access_count; i++) {
         const ebb_access_t *x = &op->access[i];
-        bool planned = false;
-        for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++)
-            planned |= ebb_is_planned_access(&D.trace->access[k], x);
-        if (planned)
+        if (ebb_drive_plans(x))
             continue;
         ebb_leftover_describe(x->param_offset, word, sizeof word);
         ebb_log(EBB_DEBUG, "operation %u: not planned: buffer %d at %zu (%s)", D.cursor,
@@ -171,12 +168,10 @@ void ebb_drive_say_other_buffers(const ebb_operation_t *op)
     }
     for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++) {
         const ebb_trace_access_t *a = &D.trace->access[k];
-        bool touched = ebb_leftover_is(a->param_offset);
-        for (uint32_t i = 0; i < op->access_count; i++)
-            touched |= ebb_is_planned_access(a, &op->access[i]);
+        if (ebb_drive_makes(op, a) || ebb_leftover_is(a->param_offset))
+            continue;
         ebb_leftover_describe(a->param_offset, word, sizeof word);
-        if (!touched)
-            ebb_log(EBB_DEBUG, "operation %u: left alone: buffer %u, mode %d (%s)", D.cursor, a->buffer,
-                    (int)a->mode, word);
+        ebb_log(EBB_DEBUG, "operation %u: left alone: buffer %u, mode %d (%s)", D.cursor, a->buffer,
+                (int)a->mode, word);
     }
 }

@@ -255,8 +255,9 @@ void ebb_streams_begin_step(void);
 /* NULL, or what of the program's order has not come that was to come before the operation. */
 const char *ebb_streams_before(uint32_t operation);
 
-/* drive.c: whether this is what was recorded of a word. */
-bool ebb_is_planned_access(const ebb_trace_access_t *recorded, const ebb_access_t *access);
+/* drive.c: whether the operation at the cursor was recorded with this access; and whether one that has come makes a recorded one. */
+bool ebb_drive_plans(const ebb_access_t *access);
+bool ebb_drive_makes(const ebb_operation_t *operation, const ebb_trace_access_t *recorded);
 
 /* drive_tolerate.c. */
 bool ebb_tolerate_set_up(void);

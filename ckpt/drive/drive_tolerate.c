@@ -169,16 +169,6 @@ bool ebb_tolerate_operation(ebb_operation_t *op)
     return D.tolerated;
 }
 
-/* The recorded access that this one is, or NULL. */
-static const ebb_trace_access_t *planned_as(const ebb_operation_t *op, uint32_t access)
-{
-    const ebb_trace_operation_t *o = &D.trace->operation[D.cursor];
-    for (uint32_t i = o->first_access; i < o->first_access + o->access_count; i++)
-        if (ebb_is_planned_access(&D.trace->access[i], &op->access[access]))
-            return &D.trace->access[i];
-    return NULL;
-}
-
 /* By the plan, or by whoever goes on when it is left: content is made from what it writes. */
 static bool may_be_repeated(uint32_t operation)
 {
@@ -195,17 +185,13 @@ bool ebb_tolerate_may_stand_in(const ebb_operation_t *op)
     const ebb_trace_operation_t *o = &D.trace->operation[D.cursor];
     uint32_t planned = 0;
     for (uint32_t i = 0; i < op->access_count; i++)
-        planned += planned_as(op, i) != NULL;
+        planned += ebb_drive_plans(&op->access[i]);
     if (op->kind != EBB_KERNEL || !op->plain || D.streams > 1 || 2 * planned < o->access_count || !planned ||
         may_be_repeated(D.cursor))
         return false;
-    for (uint32_t i = o->first_access; i < o->first_access + o->access_count; i++) {
-        bool touched = false;
-        for (uint32_t k = 0; k < op->access_count; k++)
-            touched |= ebb_is_planned_access(&D.trace->access[i], &op->access[k]);
-        if (!touched && D.trace->access[i].mode == EBB_REPLACES)
+    for (uint32_t i = o->first_access; i < o->first_access + o->access_count; i++)
+        if (D.trace->access[i].mode == EBB_REPLACES && !ebb_drive_makes(op, &D.trace->access[i]))
             return false;
-    }
     return true;
 }
 
@@ -216,14 +202,14 @@ bool ebb_tolerate_stand_in(const ebb_operation_t *op)
     for (uint32_t i = 0; i < op->access_count; i++) {
         ebb_buffer_t *b = op->access[i].buffer;
         /* What the plan does not know stays as it is only if nobody is moving it. */
-        if (!planned_as(op, i) &&
+        if (!ebb_drive_plans(&op->access[i]) &&
             (!b->range->mapped || (!b->tag && b->listener_state) || !is_harmless_to(op, b)))
             return false;
     }
     if (join_fetches(op) || ebb_guard_open_buffers(op))
         return false;
     for (uint32_t i = 0; i < op->access_count; i++)
-        if (!planned_as(op, i) && op->access[i].buffer->tag && may_write(op, &op->access[i]))
+        if (!ebb_drive_plans(&op->access[i]) && op->access[i].buffer->tag && may_write(op, &op->access[i]))
             note_write(op->access[i].buffer, D.cursor + 1);
     ebb_issued_forget(&D.issued[D.cursor]); /* nobody repeats it */
     D.counts.tolerated++;

@@ -15,6 +15,7 @@
 #include "driver.h"
 #include "ebb_offload.h"
 #include "learn_state.h"
+#include "mix.h"
 #include "prices.h"
 
 enum { OF_EACH = 2, ONE_IN = 5 /* operations is measured, at most, or one of each */ };
@@ -38,12 +39,6 @@ static struct {
     CUevent origin;
 } times;
 
-static uint64_t mixed(uint64_t h, uint64_t part)
-{
-    h = (h ^ part) * 0xff51afd7ed558ccdu;
-    return h ^ h >> 32;
-}
-
 static uint64_t shape_of(const ebb_recording_t *r, uint32_t i)
 {
     const ebb_trace_operation_t *o = &r->trace->operation[i];
@@ -51,10 +46,10 @@ static uint64_t shape_of(const ebb_recording_t *r, uint32_t i)
     const uint32_t parts[] = {o->grid[0],  o->grid[1],  o->grid[2],      o->block[0],
                               o->block[1], o->block[2], o->shared_bytes, o->param_bytes};
     for (size_t k = 0; k < sizeof parts / sizeof *parts; k++)
-        h = mixed(h, parts[k]);
+        h = ebb_mix(h, parts[k]);
     /* A library's kernel may have one geometry for all sizes. */
     for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++)
-        h = mixed(h, r->trace->buffer[r->trace->access[k].buffer].bytes);
+        h = ebb_mix(h, r->trace->buffer[r->trace->access[k].buffer].bytes);
     return h;
 }
 

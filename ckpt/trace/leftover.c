@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "mix.h"
 #include "options.h"
 #include "table.h"
 #include "word.h"
@@ -83,20 +84,14 @@ static struct {
 
 /* ---- places ---- */
 
-static uint64_t mix(uint64_t hash, uint64_t value)
-{
-    hash = (hash ^ value) * 0xff51afd7ed558ccdu;
-    return hash ^ hash >> 32;
-}
-
 static uint64_t shape_of(const ebb_operation_t *op)
 {
-    uint64_t h = mix(op->kind + 1, (uint64_t)(uintptr_t)op->function);
+    uint64_t h = ebb_mix(op->kind + 1, (uint64_t)(uintptr_t)op->function);
     if (op->kind != EBB_KERNEL)
         return h;
     for (int i = 0; i < 3; i++)
-        h = mix(h, (uint64_t)op->grid[i] << 32 | op->block[i]);
-    return mix(mix(h, op->attributes), (uint64_t)op->shared_bytes << 32 | (uint32_t)op->param_bytes);
+        h = ebb_mix(h, (uint64_t)op->grid[i] << 32 | op->block[i]);
+    return ebb_mix(ebb_mix(h, op->attributes), (uint64_t)op->shared_bytes << 32 | (uint32_t)op->param_bytes);
 }
 
 static lane_t *lane_of(const ebb_stream_t *stream)
@@ -141,7 +136,7 @@ void ebb_leftover_pass(const ebb_operation_t *op)
         shape->count = 0;
     }
     L.of = shape;
-    L.key = shape ? mix(mix(key, lane->sum), shape->count++) | 1 : 0;
+    L.key = shape ? ebb_mix(ebb_mix(key, lane->sum), shape->count++) | 1 : 0;
     uint64_t *past = &lane->past[lane->at++ % BEHIND];
     lane->sum = lane->sum * FACTOR + key - *past * OLDEST;
     *past = key;
@@ -213,6 +208,11 @@ static doubt_t *find_doubt(const shape_t *s, uint32_t half, uint32_t value)
     return NULL;
 }
 
+static size_t doubt_bytes(uint32_t words)
+{
+    return sizeof(doubt_t) + (words / 64 + 1) * sizeof(uint64_t);
+}
+
 static void add_doubt(shape_t *s, uint32_t words, uint32_t half, uint32_t value)
 {
     if (s->doubt_count == s->doubt_room) {
@@ -223,11 +223,12 @@ static void add_doubt(shape_t *s, uint32_t words, uint32_t half, uint32_t value)
         s->doubt_room = grown ? room : s->doubt_room;
     }
     uint64_t *dispelled = s->doubt_count < s->doubt_room ? calloc(words / 64 + 1, sizeof *dispelled) : NULL;
-    if (dispelled)
-        s->doubt[s->doubt_count++] = (doubt_t){half, value, dispelled};
-    else
+    if (!dispelled) {
         s->hopeless = true;
-    L.bytes += sizeof(doubt_t) + (words / 64 + 1) * sizeof *dispelled;
+        return;
+    }
+    s->doubt[s->doubt_count++] = (doubt_t){half, value, dispelled};
+    L.bytes += doubt_bytes(words);
 }
 
 static bool is_doubted(const shape_t *s, uint32_t word, const unsigned char *block)
@@ -253,10 +254,12 @@ static void set_free(place_t *p, uint32_t half)
     uint32_t kept = 0;
     const bool settled = p->course[half] >= SETTLED_ONCE;
     for (uint32_t i = 0; settled && i < L.of->doubt_count; i++) {
-        if (L.of->doubt[i].half == half)
-            free(L.of->doubt[i].dispelled);
-        else
+        if (L.of->doubt[i].half != half) {
             L.of->doubt[kept++] = L.of->doubt[i];
+            continue;
+        }
+        free(L.of->doubt[i].dispelled);
+        L.bytes -= doubt_bytes(p->bytes / 8);
     }
     L.of->doubt_count = settled ? kept : L.of->doubt_count;
     p->course[half] = FREE;

@@ -29,7 +29,7 @@
 /* A step begins. What a place is counts from here. */
 void ebb_leftover_begin_step(void);
 
-/* Every operation, before it is issued: those of a place come behind the same ones. */
+/* Every operation of a step of which any is viewed, before it is issued: those of a place come behind the same ones. */
 void ebb_leftover_pass(const ebb_operation_t *operation);
 
 /* The operation passed last, without the accesses of words that are left over, and with arguments in which these lead nowhere; all
