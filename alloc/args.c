@@ -131,6 +131,24 @@ void ebb_signatures_forget(void)
     memset(&table, 0, sizeof table);
 }
 
+const char *ebb_function_name(CUfunction f)
+{
+    const char *name = NULL;
+    if (!ebb_driver.cuFuncGetName(&name, f) && name)
+        return name;
+    return ebb_driver.cuKernelGetName && !ebb_driver.cuKernelGetName(&name, (CUkernel)f) ? name : NULL;
+}
+
+bool ebb_function_parameter(CUfunction f, uint32_t index, uint32_t *offset, uint32_t *size)
+{
+    const ebb_signature_t *s = ebb_signature_of(f);
+    if (!s || index >= s->param_count)
+        return false;
+    *offset = s->params[index].offset_bytes;
+    *size = s->params[index].size_bytes;
+    return true;
+}
+
 bool ebb_args_pack(const ebb_signature_t *s, unsigned char *block, void **params, void **extra)
 {
     if (params && !extra && s->is_plain) {

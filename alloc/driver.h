@@ -230,6 +230,7 @@
     X(cuStreamIsCapturing, cuStreamIsCapturing, 10000)                                                       \
     X(cuStreamGetCaptureInfo, cuStreamGetCaptureInfo, 10010)                                                 \
     X(cuKernelGetParamInfo, cuKernelGetParamInfo, 12040)                                                     \
+    X(cuKernelGetName, cuKernelGetName, 12030)                                                               \
     X(cuKernelGetFunction, cuKernelGetFunction, 12000)                                                       \
     X(cuCtxPushCurrent_v2, cuCtxPushCurrent, 4000)                                                           \
     X(cuCtxPopCurrent_v2, cuCtxPopCurrent, 4000)                                                             \

@@ -269,6 +269,11 @@ typedef struct ebb_order {
     CUevent event;
 } ebb_order_t;
 
+/* A kernel's name (of a CUkernel cast, too), mangled. NULL: the driver does not tell. Valid until its module is unloaded. */
+const char *ebb_function_name(CUfunction function);
+/* Where a parameter of a kernel is in its block of arguments. False: there is none, or the driver does not tell. Lock held. */
+bool ebb_function_parameter(CUfunction function, uint32_t index, uint32_t *offset_bytes, uint32_t *size_bytes);
+
 /* How often a module has been unloaded: functions may be others since. */
 uint64_t ebb_modules_unloaded(void);
 /* Whether the module of a kernel (a CUkernel cast, too) has variables, or the program has looked one up there: a kernel may

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "drive_state.h"
+#include "know.h"
 #include "leftover.h"
 #include "log.h"
 
@@ -158,6 +159,8 @@ void ebb_drive_say_other_buffers(const ebb_operation_t *op)
 {
     const ebb_trace_operation_t *o = &D.trace->operation[D.cursor];
     char word[128];
+    if (op->kind == EBB_KERNEL)
+        ebb_log(EBB_DEBUG, "operation %u: %s", D.cursor, ebb_know_name(op->function));
     for (uint32_t i = 0; i < op->access_count; i++) {
         const ebb_access_t *x = &op->access[i];
         if (ebb_drive_plans(x))

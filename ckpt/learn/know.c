@@ -94,7 +94,7 @@ const char *ebb_know_name(CUfunction function)
 {
     fact_t *f = fact_of(function, NAMES);
     const char *name = f ? f->name : NULL;
-    if (!name && (ebb_driver.cuFuncGetName(&name, function) || !name))
+    if (!name && !(name = ebb_function_name(function)))
         name = "?";
     if (f)
         f->name = name;

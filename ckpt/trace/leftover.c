@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "layout.h"
 #include "mix.h"
 #include "options.h"
 #include "table.h"
@@ -20,7 +21,8 @@ enum {
     MOST_NEW = 8, /* small numbers that are new at once: beyond, what the stack remembers is another call's */
     MOST_VALUES = 8,    /* of a small number: beyond, it is none that means words */
     MOST_DOUBTS = 1024, /* of a shape: nothing of it is left over then */
-    MOST_PARAM_BYTES = 32768
+    MOST_PARAM_BYTES = 32768,
+    MOST_PARAMETERS = 32 /* among which structures are known */
 };
 
 /* A small number that has changed when it seemed settled. It may mean any word but those that have held junk beside it since. */
@@ -55,6 +57,12 @@ typedef struct shape {
     doubt_t *doubt; /* [doubt_count] */
 } shape_t;
 
+/* Of a function. */
+typedef struct form {
+    uint64_t key;
+    ebb_layout_t layout;
+} form_t;
+
 /* The last launches on a stream: a polynomial of their shapes. */
 typedef struct lane {
     const ebb_stream_t *stream;
@@ -69,6 +77,7 @@ static struct {
     uint32_t lanes;
     ebb_table_t places; /* place_t */
     size_t bytes;       /* of all */
+    ebb_table_t forms;  /* form_t */
     /* The operation passed last. */
     uint64_t key;
     shape_t *of;                 /* NULL: no kernel, or no memory */
@@ -78,6 +87,7 @@ static struct {
     ebb_operation_t view;
     ebb_access_t *access; /* [access_room] */
     uint32_t access_room;
+    uint8_t role[MOST_PARAM_BYTES / 8];     /* of its words: ebb_role_t */
     unsigned char params[MOST_PARAM_BYTES]; /* the view's */
     uint64_t count;
 } L;
@@ -175,7 +185,8 @@ void ebb_leftover_forget(void)
     }
     free(place);
     free(shape);
-    L.places = L.shapes = (ebb_table_t){0};
+    free(L.forms.at);
+    L.places = L.shapes = L.forms = (ebb_table_t){0};
     L.bytes = 0;
     L.key = 0;
     L.of = NULL;
@@ -196,6 +207,25 @@ static uint32_t half_at(const unsigned char *block, uint32_t half)
     uint32_t value;
     memcpy(&value, block + 4 * (size_t)half, sizeof value);
     return value;
+}
+
+/* What the structure itself says of the operation's words. */
+static void ask_layout(const ebb_operation_t *op)
+{
+    bool added;
+    form_t *form = ebb_table_add(&L.forms, sizeof *form, (uint64_t)(uintptr_t)op->function, &added);
+    const char *name = form && added && op->function ? ebb_function_name(op->function) : NULL;
+    ebb_layout_parameter_t parameter[MOST_PARAMETERS];
+    uint32_t count = 0;
+    while (name && count < MOST_PARAMETERS &&
+           ebb_function_parameter(op->function, count, &parameter[count].offset_bytes,
+                                  &parameter[count].size_bytes))
+        count++;
+    if (name)
+        ebb_layout_make(name, parameter, count, &form->layout);
+    memset(L.role, EBB_ROLE_UNKNOWN, op->param_bytes / 8);
+    if (form)
+        ebb_layout_roles(&form->layout, op->params, op->param_bytes, op->grid, L.role);
 }
 
 /* ---- doubts ---- */
@@ -274,9 +304,11 @@ static bool is_new(const place_t *p, const unsigned char *block, uint32_t half)
                                     : p->course[half] >= SETTLED_ONCE && !find_doubt(L.of, half, is));
 }
 
+/* That may mean words. */
 static bool is_number(const place_t *p, const uint8_t *leads, uint32_t half)
 {
-    return half / 2 >= p->bytes / 8 || (!leads[half / 2] && !p->leads[half / 2]);
+    const uint32_t word = half / 2;
+    return word >= p->bytes / 8 || (L.role[word] == EBB_ROLE_UNKNOWN && !leads[word] && !p->leads[word]);
 }
 
 static void note_numbers(place_t *p, const unsigned char *block, const uint8_t *leads)
@@ -307,15 +339,18 @@ static void note_numbers(place_t *p, const unsigned char *block, const uint8_t *
 
 static bool is_left_over(const place_t *p, uint32_t word, const unsigned char *block)
 {
-    return p->junk[word] >= ENOUGH && p->launches > SETTLED && !L.of->hopeless &&
-           !is_doubted(L.of, word, block);
+    return L.role[word] != EBB_ROLE_UNKNOWN ? L.role[word] != EBB_ROLE_OPERAND
+                                            : p->junk[word] >= ENOUGH && p->launches > SETTLED &&
+                                                  !L.of->hopeless && !is_doubted(L.of, word, block);
 }
 
 static void learn(place_t *p, const ebb_operation_t *op, const uint8_t *leads)
 {
     note_numbers(p, op->params, leads);
     for (uint32_t w = 0; w < p->bytes / 8; w++) {
-        if (leads[w]) {
+        if (L.role[w] != EBB_ROLE_UNKNOWN) {
+            continue;
+        } else if (leads[w]) {
             p->leads[w] = 1;
         } else if (ebb_word_is_junk(word_at(op->params, w), p->leads[w])) {
             p->junk[w] = (uint8_t)(p->junk[w] + (p->junk[w] < UINT8_MAX));
@@ -345,7 +380,8 @@ static const ebb_operation_t *without(const place_t *p, const ebb_operation_t *o
         if (kept == i)
             memcpy(L.params, op->params, op->param_bytes);
         const CUdeviceptr nowhere = ebb_nowhere(word_at(op->params, at / 8));
-        memcpy(L.params + at, &nowhere, sizeof nowhere);
+        if (L.role[at / 8] != EBB_ROLE_NUMBER)
+            memcpy(L.params + at, &nowhere, sizeof nowhere);
     }
     if (kept == op->access_count)
         return op;
@@ -369,6 +405,7 @@ const ebb_operation_t *ebb_leftover_view(const ebb_operation_t *op)
     place_t *p = L.current = here(op);
     if (!p)
         return op;
+    ask_layout(op);
     memset(leads, 0, p->bytes / 8);
     for (uint32_t i = 0; i < op->access_count; i++)
         leads[op->access[i].param_offset / 8] = 1;
@@ -389,7 +426,12 @@ void ebb_leftover_describe(uint32_t param_offset, char *out, size_t size)
     const place_t *p = L.seen ? L.current : NULL;
     for (uint32_t i = 0; p && i < L.of->doubt_count; i++)
         doubts += !(L.of->doubt[i].dispelled[param_offset / 512] >> param_offset / 8 % 64 & 1);
-    if (p)
+    if (p && L.role[param_offset / 8] != EBB_ROLE_UNKNOWN)
+        snprintf(out, size, "argument word %u: by its structure %s", param_offset,
+                 L.role[param_offset / 8] == EBB_ROLE_OPERAND  ? "meant"
+                 : L.role[param_offset / 8] == EBB_ROLE_NUMBER ? "a number"
+                                                               : "not filled in");
+    else if (p)
         snprintf(out, size, "argument word %u: junk in %u of %u launches here, %u doubts%s", param_offset,
                  p->junk[param_offset / 8], p->launches, doubts,
                  is_doubted(L.of, param_offset / 8, L.op->params) ? ", also now" : "");

@@ -5,13 +5,14 @@
  * words (alloc/args.c) takes each of these for an operand, and no two steps for the same. PyTorch does so (OffsetCalculator,
  * CatArrayBatchedCopy, multi_tensor_apply).
  *
- * Junk proves. If a word held what nobody can follow (word.h), and the launch came off, that launch did not go by it: it would have
- * faulted. So evidence is gathered of each place of a step, which is a launch of this kernel with this geometry and this many
- * bytes of arguments, behind the same launches. A word that held junk at least twice there is left over, in whatever other launch
- * of the place, from the fourth on, it leads into a buffer; but not in one that says something else for the first time: where a small number (a count, a
- * kind, a flag) that had been the same in all launches is another one, the word may be meant by it. From then on it is left over in
- * launches with that number only once it held junk in one. (More than a few such numbers at once are what another call has left on
- * the stack; what was known of words there is forgotten.)
+ * Some structures say themselves what is meant (layout.h). Of all others, junk proves. If a word held what nobody can follow
+ * (word.h), and the launch came off, that launch did not go by it: it would have faulted. So evidence is gathered of each place of a
+ * step, which is a launch of this kernel with this geometry and this many bytes of arguments, behind the same launches. A word that
+ * held junk at least twice there is left over, in whatever other launch of the place, from the fourth on, it leads into a buffer; but
+ * not in one that says something else for the first time: where a small number (a count, a kind, a flag) that had been the same in all
+ * launches is another one, the word may be meant by it. From then on it is left over in launches with that number only once it held
+ * junk in one. (More than a few such numbers at once are what another call has left on the stack; what was known of words there is
+ * forgotten.)
  *
  * What cannot be told: a kernel that goes by memory (a count on the device) to know which words it goes by, or by a number that has
  * varied all along. So nothing rests on it in silence. Where a plan or a replay does not provide for what the word leads to, the

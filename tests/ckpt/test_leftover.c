@@ -42,6 +42,24 @@ CUdeviceptr ebb_nowhere(CUdeviceptr word)
     return NOWHERE + word % 4096;
 }
 
+/* One function has a name: that of a kernel which says what it goes by (layout.h), an address for each block behind a first word. */
+#define KNOWN ((CUfunction)(uintptr_t)0x3000)
+
+const char *ebb_function_name(CUfunction function)
+{
+    return function == KNOWN
+               ? "_ZN2at6native14lpnorm_cleanupIfLNS0_8NormTypeE1EfLb1EfEEvPKT3_NS0_19TensorListAddressesEi"
+               : NULL;
+}
+
+bool ebb_function_parameter(CUfunction function, uint32_t index, uint32_t *offset_bytes, uint32_t *size_bytes)
+{
+    static const uint32_t size[] = {8, 3200, 4};
+    *offset_bytes = index == 2 ? 3208 : 8 * index;
+    *size_bytes = index < 3 ? size[index] : 0;
+    return function == KNOWN && index < 3;
+}
+
 typedef struct launch {
     ebb_operation_t op;
     uint64_t block[WORDS];
@@ -232,13 +250,52 @@ static void what_a_kernel_goes_by_is_never_left_over(void **state)
                 if (w < count && !in_view)
                     fail_msg("TEST_SEED=%u, step %u: word %u is gone by, of %u, and was left out",
                              seed + program, step, w, count);
-                left_over += step > 20 && w >= most && !in_view && words[w] && !ebb_word_is_junk(words[w], true);
+                left_over +=
+                    step > 20 && w >= most && !in_view && words[w] && !ebb_word_is_junk(words[w], true);
                 remain += step > 20 && w >= most && in_view;
             }
         }
     }
     print_message("%u left over, %u not known\n", left_over, remain);
     assert_true(left_over > 20 * remain);
+}
+
+/* From the first launch on, and whatever else is known. */
+static void what_its_structure_says_is_known_at_once(void **state)
+{
+    (void)state;
+    enum { BYTES_OF_KNOWN = 3216, USED = 3 };
+    static uint64_t block[BYTES_OF_KNOWN / 8];
+    static ebb_access_t access[BYTES_OF_KNOWN / 8];
+    ebb_operation_t op = {.kind = EBB_KERNEL,
+                          .function = KNOWN,
+                          .grid = {USED, 1, 1},
+                          .block = {512, 1, 1},
+                          .params = (const unsigned char *)block,
+                          .param_bytes = BYTES_OF_KNOWN,
+                          .structures = true,
+                          .plain = true,
+                          .access = access};
+    for (uint32_t w = 0; w < BYTES_OF_KNOWN / 8; w++) {
+        block[w] = w % 3 ? address_of(w % BUFFERS) : JUNK;
+        if (w % 3)
+            access[op.access_count++] = (ebb_access_t){.buffer = &buffer[w % BUFFERS], .param_offset = 8 * w};
+    }
+    block[1 + USED - 1] = address_of(0);
+    access[op.access_count++] = (ebb_access_t){.buffer = &buffer[0], .param_offset = 8 * USED};
+    for (unsigned step = 0; step < 4; step++) {
+        ebb_leftover_begin_step();
+        ebb_leftover_pass(&op);
+        const ebb_operation_t *view = ebb_leftover_view(&op);
+        assert_int_equal(view->access_count, USED + 1); /* the last word is behind the structure */
+        for (uint32_t w = 0; w < BYTES_OF_KNOWN / 8; w++) {
+            uint64_t word;
+            memcpy(&word, view->params + 8 * (size_t)w, sizeof word);
+            const bool unused = w > USED && w < BYTES_OF_KNOWN / 8 - 1;
+            assert_int_equal(word, unused && w % 3 ? ebb_nowhere(block[w]) : block[w]);
+            assert_int_equal(ebb_leftover_is(8 * w), unused || block[w] == JUNK);
+        }
+    }
 }
 
 int main(void)
@@ -251,6 +308,7 @@ int main(void)
         cmocka_unit_test_setup(other_geometry_and_another_place_say_nothing, set_up),
         cmocka_unit_test_setup(without_the_option_and_for_launches_with_attributes_all_counts, set_up),
         cmocka_unit_test_setup(what_a_kernel_goes_by_is_never_left_over, set_up),
+        cmocka_unit_test_setup(what_its_structure_says_is_known_at_once, set_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

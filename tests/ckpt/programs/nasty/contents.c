@@ -166,7 +166,7 @@ static bool foreach_update(worker_t *w)
 /* ---- leftovers: a structure by value of which the host fills in a part; the rest is what others have left on its stack: pointers
  * to buffers that are in use and to their ends, others in each step. stale: also to what was freed since, numbers, and nothing at all.
  * sometimes: they look no different, and in a few late steps the kernel goes by them. grown: the same of stale ones. hidden: the
- * same, and only a word on the device says so ---- */
+ * same, and only a word on the device says so. lists: as leftovers, in a structure that says how much of it is meant ---- */
 
 enum { LEFTOVERS = 4 };
 
@@ -277,6 +277,22 @@ static void hidden_forward(worker_t *w, unsigned i)
     LAUNCH(w, update_some, blocks_of(w->n), &pairs, &w->word, &rate);
 }
 
+static void lists_forward(worker_t *w, unsigned i)
+{
+    const unsigned half = blocks_of(w->n) / 2 * NASTY_SLICE;
+    float rate = 0.01f;
+    struct nasty_lists lists = {.w = {w->x[i + 1], w->x[i + 1] + half},
+                                .dw = {w->x[i], w->x[i] + half},
+                                .elements = {half, w->n - half}};
+    for (unsigned b = 0; b < blocks_of(w->n); b++) {
+        lists.tensor_of_block[b] = b >= half / NASTY_SLICE;
+        lists.slice_of_block[b] = (int)(b - lists.tensor_of_block[b] * half / NASTY_SLICE);
+    }
+    for (unsigned k = 0; k < LEFTOVERS; k++)
+        lists.w[2 + k] = lists.dw[2 + k] = any_in_use(w, i);
+    LAUNCH(w, nasty_update_lists(), blocks_of(w->n), &lists, &rate);
+}
+
 static void leftovers_finish(worker_t *w)
 {
     free(w->table);
@@ -321,5 +337,6 @@ const trait_t nasty_contents[] = {
      .begin = hidden_begin,
      .forward = hidden_forward,
      .finish = leftovers_finish},
+    {.name = "lists", .operands = 4 + 2 * LEFTOVERS, .forward = lists_forward},
     {.name = NULL},
 };

@@ -1,15 +1,25 @@
-/* kernels.cuh: the kernels of kernels.cu, globals.cu and hidden.cu, as host code in C sees them. Blocks own slices of
+/* kernels.cuh: the kernels of kernels.cu, globals.cu, hidden.cu and lists.cu, as host code in C sees them. Blocks own slices of
  * NASTY_SLICE elements; kernels that say so want one block. Addresses are device addresses on either side. */
 #ifndef NASTY_KERNELS_CUH
 #define NASTY_KERNELS_CUH
 
-#define NASTY_SLICE 16384U
-#define NASTY_MOST  16 /* pointers in a structure or a table */
+#define NASTY_SLICE         16384U
+#define NASTY_MOST          16 /* pointers in a structure or a table */
+#define NASTY_LISTED        64 /* tensors in lists */
+#define NASTY_LISTED_BLOCKS 320
 
 struct nasty_pairs {
     unsigned count, m[NASTY_MOST];
     float *w[NASTY_MOST];
     const float *dw[NASTY_MOST];
+};
+
+struct nasty_lists {
+    float *w[NASTY_LISTED], *dw[NASTY_LISTED];
+    long long elements[NASTY_LISTED];
+    unsigned char tensor_of_block[NASTY_LISTED_BLOCKS];
+    int slice_of_block[NASTY_LISTED_BLOCKS];
+    int first;
 };
 
 #ifdef __CUDACC__
@@ -64,6 +74,8 @@ extern "C" {
 const void *nasty_symbol_gain(void);
 const void *nasty_symbol_shift(void);
 const void *nasty_symbol_passes(void);
+/* lists.cu: nasty_lists and a rate; the blocks that these name. */
+const void *nasty_update_lists(void);
 #ifdef __cplusplus
 }
 #endif
