@@ -16,6 +16,7 @@
 #include "gpu.h"
 #include "kernels.h"
 #include "linear.h"
+#include "peak_rate.h"
 
 typedef struct shape {
     int B, T, C, H, V;
@@ -431,8 +432,10 @@ static void bench(const shape_t *s, gpu_t *gpu)
         {"product, logits (V)", run_linear_head, N * C + V * C, N * V, 2 * N * C * V, ALIGNED},
     };
     const bool matrix = has_matrix_instructions(&t);
-    printf("B %d  T %d  C %d  H %d  V %d  dropout %g  %s\n", s->B, s->T, s->C, s->H, s->V, s->rate,
+    const double peak = peak_rate(gpu->name, TYPE);
+    printf("B %d  T %d  C %d  H %d  V %d  dropout %g  %s", s->B, s->T, s->C, s->H, s->V, s->rate,
            TYPE == DTYPE_BF16 ? "bf16" : "fp32");
+    printf(peak > 0 ? "  peak %.1f GFLOP/s\n" : "\n", peak / 1e9);
     for (size_t i = 0; i < sizeof operations / sizeof *operations; i++)
         if (possible(&operations[i], s, matrix))
             measure(&operations[i], s, &t);

@@ -72,8 +72,8 @@ function(cuda_fatbin out name source)
     COMMENT "nvcc -fatbin ${name}" VERBATIM)
 endfunction()
 
-# cuda_every_architecture(<target> <file.cu>...): adds to <target>, which nothing builds by itself, the machine code of these files
-# for every architecture of packages, and PTX for what comes after: that it compiles. One command for each file and generation,
+# cuda_every_architecture(<target> <file.cu>...): adds <target>, and it to `architectures`, which nothing builds by itself: the machine code of
+# these files for every architecture of packages, and PTX for what comes after: that it compiles. One command for each file and generation,
 # so that they run side by side; within a generation the compiler proper, which takes longest, runs once (kernels ask for no
 # more than 8.0), and ptxas for each architecture.
 function(cuda_every_architecture target)
@@ -108,4 +108,8 @@ function(cuda_every_architecture target)
     endforeach()
   endforeach()
   add_custom_target(${target} DEPENDS ${outputs})
+  if(NOT TARGET architectures)
+    add_custom_target(architectures)
+  endif()
+  add_dependencies(architectures ${target})
 endfunction()

@@ -1,7 +1,8 @@
 # shellcheck shell=bash
 # build.sh: what run.sh and kit.sh share: what the steps need, and where the libraries are that it needs. Sourced.
 
-every_step=conformance,costs,differential,pytorch,throughput,sanitizer
+kernel_tests=(kernels_attention_tensor kernels_passes kernels_attention kernels_attention_next kernels_outliers) # common.py has them, too
+every_step=conformance,kernels,costs,differential,pytorch,throughput,sanitizer
 
 # within <seconds> <command>...: ends it with all that it has started when its time is up (124) or when this shell is told to end.
 within() {
@@ -17,6 +18,7 @@ within() {
 
 # sources_now: a number that is another one when a source is.
 sources_now() {
+    # shellcheck disable=SC2154 # root is the caller's
     (cd "$root" 2>/dev/null && find CMakeLists.txt alloc bench ckpt model offload packaging softgpu tests -type f \( -name '*.c' -o -name '*.h' \
         -o -name '*.cu' -o -name '*.cuh' -o -name '*.map' -o -name '*.txt' -o -name '*.cmake' \) -printf '%p %s %T@\n' 2>/dev/null) | sort | cksum
 }
@@ -32,18 +34,30 @@ drop_older() {
     echo "$now" >"$folder/sources"
 }
 
-# gpu_build <build folder> <architectures> <steps> [seconds]: what the steps need, and of that all that can be built; not 0 if that is
-# not all of it, 124 if it was not done in time. What is there afterwards is of these
-# sources. The software device's kernel libraries, which take longest, are of no use on a GPU.
-# The log is <build folder>.log.
-gpu_build() {
-    local folder=$1 architectures=$2 steps=$3 limit=${4:-100000} began=$SECONDS status
+# gpu_targets <steps>: what has to be built for them.
+gpu_targets() {
+    local steps=$1
     local -a targets=(ebb ebb-cli ebb-train)
     [[ $steps != *conformance* ]] || targets+=(conformance_programs)
     [[ $steps != *costs* && $steps != *throughput* ]] || targets+=(gpu_costs)
     [[ $steps != *throughput* ]] || targets+=(bench_kernels)
     [[ $steps != *differential* ]] || targets+=(loop arena lanes nasty fuzz)
-    [[ $steps != *sanitizer* ]] || targets+=(kernels_passes kernels_attention kernels_attention_next kernels_attention_tensor)
+    [[ $steps != *sanitizer* && $steps != *kernels* ]] || targets+=("${kernel_tests[@]}")
+    echo "${targets[@]}"
+}
+
+# gpu_flags <architectures>: of cmake. The software device's kernel libraries, which take longest, are of no use on a GPU.
+gpu_flags() {
+    echo "-DCUDAToolkit_ROOT=${CUDA_HOME:-/usr/local/cuda}" "-DEBB_CUDA_ARCHITECTURES=$1" -DEBB_CPU=x86-64-v3 -DSOFTGPU_KERNELS=OFF
+}
+
+# gpu_build <build folder> <architectures> <steps> [seconds]: what the steps need, and of that all that can be built; not 0 if that is
+# not all of it, 124 if it was not done in time. What is there afterwards is of these sources. The log is <build folder>.log.
+gpu_build() {
+    local folder=$1 architectures=$2 steps=$3 limit=${4:-100000} began=$SECONDS status
+    local -a targets flags
+    read -ra targets < <(gpu_targets "$steps")
+    read -ra flags < <(gpu_flags "$architectures")
     local -a generator=() on=(-k)
     ! command -v ninja >/dev/null || generator=(-G Ninja)
     # A folder that is there already has its generator.
@@ -51,8 +65,7 @@ gpu_build() {
     mkdir -p "$folder"
     touch "$folder/begun"
     # shellcheck disable=SC2154 # root is the caller's
-    { within "$limit" cmake -S "$root" -B "$folder" "${generator[@]}" -DCUDAToolkit_ROOT="${CUDA_HOME:-/usr/local/cuda}" \
-        -DEBB_CUDA_ARCHITECTURES="$architectures" -DEBB_CPU=x86-64-v3 -DSOFTGPU_KERNELS=OFF &&
+    { within "$limit" cmake -S "$root" -B "$folder" "${generator[@]}" "${flags[@]}" &&
         within $((limit > SECONDS - began ? limit - SECONDS + began : 1)) \
             cmake --build "$folder" --parallel "$(nproc)" --target "${targets[@]}" -- "${on[@]}"; } >"$folder.log" 2>&1
     status=$?

@@ -18,6 +18,10 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 MIB = 1 << 20
 
 
+# Tests of the trainer's kernels against a reference on the host (tests/model/kernels), the shortest first.
+KERNELS = ["kernels_attention_tensor", "kernels_passes", "kernels_attention", "kernels_attention_next", "kernels_outliers"]
+
+
 class Context:
     """One run of one step. `device`: cuda, software, or cpu (a trial of what needs no CUDA). `left()` seconds remain of its time;
     `save`, if given, is called whenever the figures have grown. `machine` and `command` are what the figures depend on, `host` is
@@ -86,6 +90,21 @@ def end_group(group):
         os.killpg(group, signal.SIGKILL)
     except OSError:
         pass  # it has ended by itself
+
+
+# What programs, PyTorch and ebb say when memory is what they lack; and what is said of every other end, also by a program that speaks of memory.
+NO_MEMORY = re.compile(r"out of memory|OutOfMemoryError|MemoryAllocation|ALLOC_FAILED|a budget of .* would do", re.IGNORECASE)
+NOT_FOR_MEMORY = re.compile(r"illegal (memory|address|instruction)|IllegalAddress|misaligned|launch ?fail|CUBLAS_STATUS_(?!ALLOC)", re.IGNORECASE)
+
+
+def failure(result):
+    """Why a program has failed: "no time", "no memory", or "failed", which is every other reason; None where it has not."""
+    said = result["out"] + result["err"]
+    if not result["rc"]:
+        return None
+    if result["rc"] == 124:
+        return "no time"
+    return "no memory" if result["rc"] > 0 and NO_MEMORY.search(said) and not NOT_FOR_MEMORY.search(said) else "failed"
 
 
 def tail(result, lines=6):
@@ -180,6 +199,7 @@ def train(context, name, arguments, budget=None, watch=None, limit=300):
     return {
         "rc": result["rc"],
         "tail": tail(result) if result["rc"] else [],
+        "failure": failure(result),
         "bits": [s["loss_hex"] for s in steps] + [final.get("state_hash")],
         "ms": median([s["ms"] for s in steps[len(steps) // 2 :]]),
         "tokens_per_s": median([s["tokens_per_s"] for s in steps[len(steps) // 2 :]]),

@@ -37,4 +37,7 @@ def summary(figures):
             lines += [f"{name}:", "", *rows([figures[name]]), ""]
     if "output" in figures:
         return lines
-    return [*lines, "What follows for the defaults:", "", *defaults.lines(figures)]
+    try:
+        return [*lines, "What follows for the defaults:", "", *defaults.lines(figures)]
+    except (KeyError, ValueError, TypeError, ZeroDivisionError) as error:
+        return [*lines, f"Nothing follows for the defaults: {error!r}"]

@@ -14,7 +14,7 @@ NEAR = 0.9  # of the best rate: as good as the best
 RULES = {
     "chunk": "the smallest chunk whose mapping, access and unmapping, one by one, take at most a tenth of the time that the link takes for "
              "its bytes; where none does, the one that costs least per byte",
-    "least buffer": "the smallest copy that reaches half of the best rate each way",
+    "least buffer": "the smallest copy that reaches half of the best rate each way, the host's part of issuing it included",
     "piece": "the smallest copy that reaches 90% of the best rate each way",
     "window": "four pieces: one that moves, one that waits for it, and as much again for what comes late",
     "least gap": "microseconds that the least buffer is on its way out and in, with an event and a wait for each",
@@ -48,9 +48,10 @@ def choose_chunk(chunks, bytes_per_s):
 
 
 def smallest_at(link, share):
-    """Bytes of the smallest copy from which on both ways reach this share of their best rate."""
+    """Bytes of the smallest copy from which on both ways reach this share of their best rate; of the largest, if that does not itself (the
+    clock is noisy)."""
     best = {way: max(c[way] for c in link) for way in ("out_gb_s", "in_gb_s")}
-    chosen = None
+    chosen = max(c["kib"] for c in link) << 10
     for c in sorted(link, key=lambda c: -c["kib"]):
         if any(c[way] < share * best[way] for way in best):
             break
@@ -99,7 +100,7 @@ def main():
     costs = figures_in(read_json(sys.argv[1]))
     try:
         print("\n".join(lines(costs)))
-    except (KeyError, ValueError) as error:
+    except (KeyError, ValueError, TypeError, ZeroDivisionError) as error:
         print(f"defaults.py: {sys.argv[1]} has not what gpu_costs prints: {error!r}", file=sys.stderr)
         return 1
     return 0

@@ -11,10 +11,9 @@ Programs that try to break ebb (hostile.py) come last.
 """
 
 import hostile
-from common import crash, ebb_lines, mib, read_json, table, tail, train
+from common import crash, ebb_lines, failure, mib, read_json, table, tail, train
 from watch import watch_for
 
-NO_MEMORY = "emory"
 DRIVEN_AT = (70, 50)  # percent
 
 
@@ -28,14 +27,14 @@ def run_program(context, name, program, budget, watch, limit):
     lines = result["out"].strip().splitlines()
     return {"rc": result["rc"], "bits": lines[-1:], "seconds": result["seconds"], "ms": 1e3 * result["seconds"],
             "seen_bytes": result.get("peak_bytes"), "stats": read_json(stats), "tail": tail(result) if result["rc"] else [],
-            "log": ebb_lines(result), "crash": crash(context, result, program, budget)}
+            "failure": failure(result), "log": ebb_lines(result), "crash": crash(context, result, program, budget)}
 
 
 def judge(r, plain, budget, drives):
     """A run's verdict: `plain` is the one without ebb; `drives`, whether there must be steps that a plan has driven."""
     held = r["stats"].get("peak_bytes", 0) + r["stats"].get("overhead_bytes", 0)
     if r["rc"]:
-        return "does not fit" if NO_MEMORY in " ".join(r["tail"]) else "failed"
+        return "does not fit" if r["failure"] == "no memory" else r["failure"]
     if r["bits"] != plain["bits"]:
         return "other bits"
     if not held:

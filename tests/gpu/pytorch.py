@@ -1,18 +1,19 @@
 """Unmodified PyTorch programs (pytorch_models.py) under `ebb run`, beside PyTorch's own ways to save memory.
 
 Bits are compared with eager mode on the same allocator backend, cudaMallocAsync, which `ebb run` selects; that eager run is also
-what overhead is measured by. Peaks are the process's as NVML sees it (results.json has PyTorch's own figures as well). Each of PyTorch's
-ways is followed by ebb at the peak that it had; then come shares of what all memory takes.
+what overhead is measured by. It comes twice: what differs from itself proves nothing about others. Peaks are the process's as NVML sees it (results.json has PyTorch's own figures as well). Each of PyTorch's
+ways is followed by ebb at the peak that it had; shares of what all memory takes come behind the first of them, and at the end.
 
 --cpu: a trial of this step, with models that are tiny, on PyTorch for the CPU. Nothing is under ebb there, and no figure means anything.
 """
 
+import importlib.util
 import json
-import re
 import sys
+import time
 
 import picture
-from common import MIB, ROOT, ebb_lines, mib, read_json, table, tail
+from common import MIB, ROOT, ebb_lines, failure, mib, read_json, table, tail
 from watch import watch_for
 
 ASYNC = "backend:cudaMallocAsync"
@@ -60,32 +61,32 @@ def run_model(context, watch, model, name, words=(), budget=None, **environment)
         row.update(json.loads(result["out"].strip().splitlines()[-1]))
     except (ValueError, IndexError):
         row["tail"] = tail(result, 40 if result["rc"] < 0 else 8)  # of a crash, where Python was
+        row["failure"] = failure(result) or "failed"  # it has ended well, and said nothing
     if budget:
         s = read_json(stats)
-        row.update(budget_bytes=budget if isinstance(budget, int) else s.get("budget_bytes"), held_bytes=s.get("peak_bytes", 0) + s.get("overhead_bytes", 0),
+        row.update(under_ebb=True, budget_bytes=budget if isinstance(budget, int) else s.get("budget_bytes"), held_bytes=s.get("peak_bytes", 0) + s.get("overhead_bytes", 0),
                    **{key: s.get(key) for key in TOLD})
         row["log"] = ebb_lines(result)
     return row
 
 
-def verdict(row, eager):
-    """Of a row: whether its bits are eager mode's, and whether it kept to its budget."""
-    budget = row.get("budget_bytes")
+def verdict(row, eager, repeatable=True):
+    """Of a row: whether its bits are eager mode's (which says something only if that has the same twice), and whether it kept to its budget."""
     if "hash" not in row:
-        told = " ".join(row.get("tail", []))
-        if budget:
-            return "does not fit" if "memory" in told else "failed"
-        return "out of memory" if re.search("out of memory|OutOfMemory|ALLOC_FAILED", told) else "failed"
-    if budget and max(row["seen_bytes"] or 0, row["held_bytes"]) > budget:
-        return "above the budget"
-    if budget and not row["held_bytes"]:
+        return {"no memory": "does not fit" if row.get("under_ebb") else "out of memory"}.get(row["failure"], row["failure"])
+    if row.get("under_ebb") and not row["held_bytes"]:
         return "ebb was not there"
-    return "equal" if row["hash"] == eager.get("hash") else "other bits"
+    if row.get("under_ebb") and max(row["seen_bytes"] or 0, row["held_bytes"]) > row["budget_bytes"]:
+        return "above the budget"
+    return "equal" if row["hash"] == eager.get("hash") else "other bits" if repeatable else "other bits, as eager mode"
 
 
-def shares_for(context, peak, taken):
+FIRST_SHARES = (70, 50)  # percent
+
+
+def shares_for(context, percents, peak, taken):
     """(name, bytes) of the budgets that are wanted besides those in `taken`, bytes; one that is as good as there is left out."""
-    shares = [(f"ebb, {percent}%", peak * percent // 100) for percent in ([70, 50] if context.quick else [85, 70, 60, 50, 40])]
+    shares = [(f"ebb, {percent}%", peak * percent // 100) for percent in percents if percent in FIRST_SHARES or not context.quick]
     return [(name, budget) for name, budget in shares if all(abs(budget - other) > 0.02 * peak for other in taken)]
 
 
@@ -95,9 +96,14 @@ class Table:
     def __init__(self, context, model):
         self.context, self.model, self.watch = context, model, watch_for(context.device)
         self.rows = context.figures[model] = []
+        self.repeatable = True
+
+    def needs(self):
+        """Seconds that another run takes at least."""
+        return 20 + (self.rows[0].get("seconds", 0) if self.rows else 0)
 
     def add(self, name, words=(), budget=None, **environment):
-        if self.context.left() < 20:
+        if self.context.left() < self.needs():
             self.rows.append({"name": name, "verdict": "no time"})
             return self.rows[-1]
         row = run_model(self.context, self.watch, self.model, name, words, budget, **environment)
@@ -105,7 +111,7 @@ class Table:
         eager = self.rows[0]
         if eager.get("ms") and row.get("ms"):
             row["overhead"] = round(row["ms"] / eager["ms"] - 1, 4)
-        row["verdict"] = verdict(row, eager)
+        row["verdict"] = verdict(row, eager, self.repeatable)
         plot(self.context, self.model)
         return row
 
@@ -124,33 +130,44 @@ def step_of(context, model):
     rows = Table(context, model)
     if rows.add("eager", **BACKEND)["verdict"] != "equal":
         return False
+    again = rows.add("eager, again", **BACKEND)["verdict"]
+    rows.repeatable = again != "other bits"
     under_ebb = context.device == "cuda"
-    well, peak, taken = True, 0, []
+    well, peak, taken = again == "equal", 0, []
     if under_ebb:
         probe = rows.add("ebb, all memory", budget="100%")
-        well, peak = probe["verdict"] == "equal", probe.get("held_bytes") or rows.rows[0]["seen_bytes"]
+        well, peak = well and probe["verdict"] == "equal", probe.get("held_bytes") or rows.rows[0]["seen_bytes"]
+
+    def add_shares(percents):
+        shares = shares_for(context, percents, peak, taken) if under_ebb else []
+        taken.extend(budget for _, budget in shares)
+        return all([passes(rows.add(name, budget=budget), peak) for name, budget in shares])
+
     for name in ways_for(context, model):
         way = rows.add(name, WAYS[name], **BACKEND)
         well &= has_result(way)
         seen = way.get("seen_bytes")
-        if under_ebb and seen and seen < peak and way["verdict"] in ("equal", "other bits") and all(abs(seen - t) > 16 * MIB for t in taken):
+        if under_ebb and seen and seen < peak and "hash" in way and all(abs(seen - t) > 16 * MIB for t in taken):
             taken.append(seen)
             well &= passes(rows.add(f"ebb, peak of {name}", budget=seen), peak)
-    for name, budget in shares_for(context, peak, taken) if under_ebb else []:
-        well &= passes(rows.add(name, budget=budget), peak)
+        well &= add_shares(FIRST_SHARES)
+    well &= add_shares((85, 60, 40))
     if under_ebb:
         well &= has_result(rows.add("native allocator"))
     return bool(well)
 
 
-def has_transformers(context):
-    return context.run([sys.executable, "-c", "import transformers"], 60)["rc"] == 0
+def has_transformers():
+    return importlib.util.find_spec("transformers") is not None
 
 
 def step(context):
-    for model in context.models[:1] if context.quick else context.models:
+    """Each model has its share of the time that is left."""
+    models, until = context.models[:1] if context.quick else context.models, context.until
+    for i, model in enumerate(models):
+        context.until = time.monotonic() + (until - time.monotonic()) / (len(models) - i)
         part = context.parts[model] = {"status": "broken off", "machine": context.machine, "command": context.command}
-        if model.startswith("hf-") and not has_transformers(context):
+        if model.startswith("hf-") and not has_transformers():
             context.figures[model] = [{"name": "transformers", "verdict": "not installed"}]
             part["status"] = "skipped"
             continue

@@ -3,6 +3,7 @@
 # [--software | --cpu]: all that has to be shown on a GPU.
 #
 #   conformance    the conformance suite against NVIDIA's driver
+#   kernels        the trainer's kernels beside a reference on the host
 #   costs          what the hardware charges for the calls that ebb is built on (bench/gpu_costs.c), and defaults that follow
 #   differential   programs, also those that try to break it, and ebb-train under libebb: equal bits, never above the budget, overhead
 #   pytorch        unmodified PyTorch models under ebb run beside PyTorch's own means (--models gpt2,llama,hf-gpt2,hf-llama)
@@ -10,7 +11,7 @@
 #   sanitizer      compute-sanitizer on kernels and on the trainer, by itself and driven
 #
 # --quick       fewer budgets and steps: a few minutes for everything
-# --limit       seconds for each step (540); what a step has shown by then is kept
+# --limit       seconds for each step (540; for pytorch 1200 for each model, 540 with --quick); what a step has shown by then is kept
 # --total       seconds for all of them together, what is built apart
 # --build-limit seconds for the build (1800)
 # --host        pinned host memory that ebb may take, as 48GiB (half of the machine's: too little where a virtual machine's memory grows

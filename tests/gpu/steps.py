@@ -18,11 +18,18 @@ import traceback
 import device
 from common import ROOT, Context
 
-STEPS = ["conformance", "costs", "differential", "pytorch", "throughput", "sanitizer"]
+STEPS = ["conformance", "kernels", "costs", "differential", "pytorch", "throughput", "sanitizer"]
 MODELS = ["gpt2", "llama", "hf-gpt2", "hf-llama"]
 # What can be tried without a GPU, and how much time a step gets at least of what is left for all.
-WITHOUT = {"cuda": STEPS, "software": ["conformance", "costs", "differential", "throughput", "sanitizer"], "cpu": ["pytorch"]}
+WITHOUT = {"cuda": STEPS, "software": ["conformance", "kernels", "costs", "differential", "throughput", "sanitizer"], "cpu": ["pytorch"]}
 LEAST_SECONDS = 40
+
+
+def limit_of(name, arguments):
+    """Seconds of a step."""
+    if arguments.limit:
+        return arguments.limit
+    return 1200 * len(arguments.models.split(",")) if name == "pytorch" and not arguments.quick else 540
 
 
 def first_line(command):
@@ -193,7 +200,7 @@ class Run:
         for i, name in enumerate(wanted):
             print(f"{name} ...", flush=True)
             left = self.until - time.monotonic() - LEAST_SECONDS * (len(wanted) - 1 - i)
-            result, seconds = self.step(name, int(min(self.arguments.limit, max(left, 0))))
+            result, seconds = self.step(name, int(min(limit_of(name, self.arguments), max(left, 0))))
             statuses[name] = result["status"]
             if result["status"] not in ("skipped", "not run") or not self.results["steps"].get(name, {}).get("figures"):
                 self.note(name, result, seconds)  # what was not begun replaces nothing
@@ -242,7 +249,7 @@ def parse_arguments():
         parser.add_argument("--" + name, required=True)
     parser.add_argument("--only", default=",".join(STEPS))
     parser.add_argument("--models", default=",".join(MODELS))
-    parser.add_argument("--limit", type=int, default=540)
+    parser.add_argument("--limit", type=int)
     parser.add_argument("--total", type=int, default=100000)
     parser.add_argument("--host", default=os.environ.get("EBB_HOST_BUDGET"))
     parser.add_argument("--quick", action="store_true")
@@ -257,7 +264,7 @@ def parse_arguments():
             parser.error(f"unknown: {', '.join(unknown)}; there are {', '.join(known)}")
     if arguments.host and not re.fullmatch(r"\d+([KMGT](i?B)?)?", arguments.host):
         parser.error("--host is a size, as 48GiB")
-    if arguments.limit < 1 or arguments.total < 1:
+    if arguments.limit is not None and arguments.limit < 1 or arguments.total < 1:
         parser.error("--limit and --total are seconds")
     return arguments
 

@@ -4,6 +4,7 @@
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -21,6 +22,7 @@ import costs  # noqa: E402
 import defaults  # noqa: E402
 import differential  # noqa: E402
 import hostile  # noqa: E402
+import kernels  # noqa: E402
 import picture  # noqa: E402
 import pytorch  # noqa: E402
 import sanitizer  # noqa: E402
@@ -54,33 +56,89 @@ class Sanitizer(unittest.TestCase):
 
 class Kernels(unittest.TestCase):
     def test_lines_are_read_with_their_bounds(self):
-        rows = throughput.read_kernels(["NVIDIA H200", "B 16  T 1024  C 768  H 12  V 50304  dropout 0  bf16",
+        rows = throughput.read_kernels(["NVIDIA H200", "B 16  T 1024  C 768  H 12  V 50304  dropout 0  bf16  peak 989400.0 GFLOP/s",
                                         "attention_forward            0.500 ms  (median     0.510)   201.3 GB/s  412316.9 GFLOP/s",
                                         "bias_forward (3C)            0.100 ms  (median     0.120)  2000.0 GB/s",
-                                        "B 16  T 1024  C 768  H 12  V 50304  dropout 0  fp32",
-                                        "sum (N)                      0.010 ms  (median     0.010)     6.6 GB/s"], 4000.0, 989e12)
-        self.assertEqual([r["dtype"] for r in rows], ["bf16", "bf16", "fp32"])
+                                        "B 16  T 1024  C 768  H 12  V 50304  dropout 0  fp32  peak 66900.0 GFLOP/s",
+                                        "attention_forward            5.000 ms  (median     5.010)   201.3 GB/s  33450.0 GFLOP/s",
+                                        "sum (N)                      0.010 ms  (median     0.010)     6.6 GB/s"], 4000.0)
+        self.assertEqual([r["dtype"] for r in rows], ["bf16", "bf16", "fp32", "fp32"])
         self.assertEqual(rows[0]["tflop_s"], 412.32)
-        self.assertEqual(rows[0]["of_peak"], 0.417)
+        self.assertEqual((rows[0]["of_peak"], rows[2]["of_peak"], rows[3]["of_peak"]), (0.417, 0.5, None))
         self.assertEqual((rows[1]["kernel"], rows[1]["of_memory"], rows[1]["tflop_s"]), ("bias_forward (3C)", 0.5, None))
 
     def test_unknown_bounds_leave_gaps(self):
-        row = throughput.read_kernels(["sum (N)   0.010 ms  (median     0.010)     6.6 GB/s"], None, None)[0]
-        self.assertEqual((row["of_memory"], row["of_peak"]), (None, None))
+        rows = throughput.read_kernels(["B 1  T 32  C 64  H 2  V 64  dropout 0  bf16", "sum (N)   0.010 ms  (median     0.010)     6.6 GB/s  5.0 GFLOP/s"], None)
+        self.assertEqual((rows[0]["dtype"], rows[0]["of_memory"], rows[0]["of_peak"]), ("bf16", None, None))
+
+    def test_the_rate_of_memory_is_not_measured_twice(self):
+        folder = pathlib.Path(tempfile.mkdtemp())
+        machine = {"device": "d", "commit": "c"}
+        context = common.Context(folder, folder, folder, machine=machine)
+        costs.keep(context, {"alias": {"one_address_gb_s": 7.0}, "right": True})
+        with mock.patch.object(throughput, "gpu_costs", lambda *_: ({"alias": {"one_address_gb_s": 8.0}}, {})):
+            self.assertEqual(throughput.memory_rate(context), 7.0)
+            context.machine = {**machine, "commit": "other"}
+            self.assertEqual(throughput.memory_rate(context), 8.0)
+
+
+class Failure(unittest.TestCase):
+    def failure(self, rc, err, out=""):
+        return common.failure({"rc": rc, "out": out, "err": err})
+
+    def test_only_who_says_that_memory_lacks_has_lacked_it(self):
+        for said in ("torch.OutOfMemoryError: CUDA out of memory.", "cudaErrorMemoryAllocation", "CUBLAS_STATUS_ALLOC_FAILED",
+                     "ebb:   a budget of 161 MiB would do", "ebb-train: out of memory"):
+            self.assertEqual(self.failure(1, said), "no memory", said)
+        for said in ("an illegal memory access was encountered", "CUDA error: misaligned address", "cudaErrorIllegalAddress", "174.5 MiB device memory",
+                     "CUBLAS_STATUS_EXECUTION_FAILED", "cudaErrorLaunchFailure", "Traceback"):
+            self.assertEqual(self.failure(1, said), "failed", said)
+        self.assertEqual(self.failure(1, "an illegal memory access was encountered\n" + 50 * "x\n" + "out of memory"), "failed")
+
+    def test_how_it_ended_comes_first(self):
+        self.assertIsNone(self.failure(0, "out of memory"))
+        self.assertEqual(self.failure(124, "out of memory"), "no time")
+        self.assertEqual(self.failure(-11, "out of memory"), "failed")
+
+
+class KernelTests(unittest.TestCase):
+    def step(self, codes):
+        class Recorder(common.Context):
+            def run(self, command, *_, **__):
+                return {"rc": codes.get(command[0].name, 0), "out": "told", "err": "", "seconds": 1}
+
+        context = Recorder("/nowhere", "/nowhere", tempfile.mkdtemp())
+        return kernels.step(context), context.figures
+
+    def test_all_have_to_pass_that_the_device_can_run(self):
+        self.assertTrue(self.step({})[0])
+        well, figures = self.step({"kernels_attention_tensor": 77})
+        self.assertTrue(well)
+        self.assertIn("| kernels_attention_tensor | skipped | 77 | 1 |", kernels.summary(figures))
+        self.assertFalse(self.step(dict.fromkeys(common.KERNELS, 77))[0])
+        for code, verdict in ((1, "failed"), (-11, "failed"), (124, "no time")):
+            well, figures = self.step({"kernels_passes": code})
+            self.assertEqual((well, figures["tests"][1]["verdict"]), (False, verdict))
+
+    def test_the_build_makes_the_same(self):
+        made = re.search(r"kernel_tests=\((.*?)\)", (HERE / "build.sh").read_text()).group(1)
+        self.assertEqual(made.split(), common.KERNELS)
 
 
 class PyTorch(unittest.TestCase):
     def test_verdicts(self):
         eager = {"hash": "a"}
-        row = {"hash": "a", "budget_bytes": 100, "held_bytes": 90, "seen_bytes": 95}
+        row = {"hash": "a", "under_ebb": True, "budget_bytes": 100, "held_bytes": 90, "seen_bytes": 95}
         self.assertEqual(pytorch.verdict(row, eager), "equal")
         self.assertEqual(pytorch.verdict({**row, "hash": "b"}, eager), "other bits")
         self.assertEqual(pytorch.verdict({**row, "seen_bytes": 101}, eager), "above the budget")
         self.assertEqual(pytorch.verdict({**row, "held_bytes": 101, "seen_bytes": None}, eager), "above the budget")
         self.assertEqual(pytorch.verdict({**row, "held_bytes": 0}, eager), "ebb was not there")
-        self.assertEqual(pytorch.verdict({"budget_bytes": 100, "tail": ["CUDA out of memory"]}, eager), "does not fit")
-        self.assertEqual(pytorch.verdict({"tail": ["torch.OutOfMemoryError: CUDA out of memory."]}, eager), "out of memory")
-        self.assertEqual(pytorch.verdict({"tail": ["an illegal memory access was encountered"]}, eager), "failed")
+        self.assertEqual(pytorch.verdict({**row, "held_bytes": 0, "budget_bytes": None}, eager), "ebb was not there")
+        self.assertEqual(pytorch.verdict({"under_ebb": True, "failure": "no memory"}, eager), "does not fit")
+        self.assertEqual(pytorch.verdict({"failure": "no memory"}, eager), "out of memory")
+        self.assertEqual(pytorch.verdict({"under_ebb": True, "failure": "no time"}, eager), "no time")
+        self.assertEqual(pytorch.verdict({"failure": "failed"}, eager), "failed")
 
     def test_ways_without_a_result_do_not_pass(self):
         self.assertTrue(pytorch.has_result({"hash": "b", "verdict": "other bits"}))
@@ -88,24 +146,49 @@ class PyTorch(unittest.TestCase):
         self.assertFalse(pytorch.has_result({"verdict": "failed"}))
         self.assertFalse(pytorch.has_result({"verdict": "no time"}))
 
-    def step(self, way, models=("gpt2",)):
-        """The step as on a GPU, with runs that are none: `way` is what becomes of each of PyTorch's own."""
+    def step(self, way, models=("gpt2",), again="a"):
+        """The step as on a GPU, with runs that are none: `way` is what becomes of each of PyTorch's own; `again`, of eager mode's second run."""
+        self.runs = []
+
         def run_model(context, watched, model, name, words=(), budget=None, **environment):
-            row = {"name": name, "rc": 0, "seen_bytes": 700 << 20, "hash": "a", "ms": 1.0}
+            row = {"name": name, "rc": 0, "seen_bytes": 700 << 20, "hash": "a", "ms": 1.0, "seconds": 1}
+            self.runs.append(name)
             if budget:
-                return {**row, "budget_bytes": budget if isinstance(budget, int) else 1000 << 20, "held_bytes": 600 << 20, "seen_bytes": 1}
-            return row if name == "eager" else {"name": name, "rc": 0, "seen_bytes": None, **way}
+                budget = budget if isinstance(budget, int) else 1000 << 20
+                return {**row, "under_ebb": True, "budget_bytes": budget, "held_bytes": min(budget, 600 << 20), "seen_bytes": 1}
+            if name.startswith("eager"):
+                return {**row, "hash": again if "again" in name else "a"}
+            return {"name": name, "rc": 0, "seen_bytes": None, **way}
 
         folder = tempfile.mkdtemp()
-        context = common.Context(folder, folder, folder, models=models)
-        with mock.patch.multiple(pytorch, run_model=run_model, watch_for=lambda device: None, plot=lambda *_: None,
-                                 shares_for=lambda *_: [("ebb, 85%", 650 << 20)], has_transformers=lambda _: False):
-            return pytorch.step(context), {name: part["status"] for name, part in context.parts.items()}
+        self.context = common.Context(folder, folder, folder, models=models)
+        with mock.patch.multiple(pytorch, run_model=run_model, watch_for=lambda device: None, plot=lambda *_: None, has_transformers=lambda: False):
+            return pytorch.step(self.context), {name: part["status"] for name, part in self.context.parts.items()}
+
+    def test_shares_come_behind_the_first_of_pytorchs_ways(self):
+        self.step({"hash": "b"})
+        self.assertEqual(self.runs[:7], ["eager", "eager, again", "ebb, all memory", "checkpoint", "ebb, 70%", "ebb, 50%", "save_on_cpu"])
+        self.assertEqual(self.runs[-4:], ["ebb, 85%", "ebb, 60%", "ebb, 40%", "native allocator"])
+
+    def test_eager_mode_that_differs_from_itself_is_named(self):
+        self.assertEqual(self.step({"hash": "b"}, again="c"), (False, {"gpt2": "failed"}))
+        rows = {row["name"]: row["verdict"] for row in self.context.figures["gpt2"]}
+        self.assertEqual((rows["eager, again"], rows["checkpoint"], rows["ebb, 70%"]), ("other bits", "other bits, as eager mode", "equal"))
+
+    def test_without_time_nothing_is_begun(self):
+        folder = tempfile.mkdtemp()
+        context = common.Context(folder, folder, folder, limit=5)
+        with mock.patch.multiple(pytorch, watch_for=lambda device: None):
+            rows = pytorch.Table(context, "gpt2")
+            self.assertEqual(rows.add("eager")["verdict"], "no time")
+            context.until += 50
+            rows.rows[0].update(seconds=60)
+            self.assertEqual(rows.add("ebb")["verdict"], "no time")
 
     def test_step_passes_only_with_results_of_pytorchs_ways(self):
         self.assertEqual(self.step({"hash": "b"}), (True, {"gpt2": "passed"}))
-        self.assertEqual(self.step({"tail": ["torch.OutOfMemoryError: CUDA out of memory."]}), (True, {"gpt2": "passed"}))
-        self.assertEqual(self.step({"tail": ["no such mode"]}), (False, {"gpt2": "failed"}))
+        self.assertEqual(self.step({"failure": "no memory"}), (True, {"gpt2": "passed"}))
+        self.assertEqual(self.step({"failure": "failed"}), (False, {"gpt2": "failed"}))
         self.assertEqual(self.step({"hash": "b"}, ("gpt2", "hf-gpt2")), (True, {"gpt2": "passed", "hf-gpt2": "skipped"}))
         self.assertEqual(self.step({"hash": "b"}, ("hf-gpt2",)), (False, {"hf-gpt2": "skipped"}))
 
@@ -122,8 +205,8 @@ class PyTorch(unittest.TestCase):
 
     def test_budgets_that_were_there_are_not_run_again(self):
         context = common.Context("/nowhere", "/nowhere", tempfile.mkdtemp(), quick=True)
-        self.assertEqual(pytorch.shares_for(context, 1000, []), [("ebb, 70%", 700), ("ebb, 50%", 500)])
-        self.assertEqual(pytorch.shares_for(context, 1000, [690]), [("ebb, 50%", 500)])
+        self.assertEqual(pytorch.shares_for(context, (85, 70, 50), 1000, []), [("ebb, 70%", 700), ("ebb, 50%", 500)])
+        self.assertEqual(pytorch.shares_for(context, (70, 50), 1000, [690]), [("ebb, 50%", 500)])
 
     def test_summary_takes_rows_that_lack_things(self):
         lines = pytorch.summary({"gpt2": [{"name": "eager", "verdict": "failed", "tail": ["no CUDA"]}, {"name": "ebb", "verdict": "no time"}]})
@@ -142,8 +225,9 @@ class Differential(unittest.TestCase):
         self.assertEqual(self.judge(bits=["b"]), "other bits")
         self.assertEqual(self.judge(seen_bytes=101), "above the budget")
         self.assertEqual(self.judge(stats={}), "ebb was not there")
-        self.assertEqual(self.judge(rc=3, tail=["out of memory"]), "does not fit")
-        self.assertEqual(self.judge(rc=3), "failed")
+        self.assertEqual(self.judge(rc=3, failure="no memory"), "does not fit")
+        self.assertEqual(self.judge(rc=-11, failure="failed"), "failed")
+        self.assertEqual(self.judge(rc=124, failure="no time"), "no time")
 
     def test_regular_steps_have_to_be_driven(self):
         reactive = {**self.ran["stats"], "steps_driven": 0}
@@ -313,6 +397,15 @@ class Defaults(unittest.TestCase):
         self.assertEqual(defaults.propose(cheap)["chunk"], 2 << 20)
         dear = {**self.costs, "chunks": [chunk_line(2, 1024, 100.0), chunk_line(4, 1024, 150.0)]}
         self.assertEqual(defaults.propose(dear)["chunk"], 4 << 20)
+
+    def test_a_slow_largest_copy_takes_nothing_with_it(self):
+        slow = {**self.costs, "link": [*self.costs["link"][:-1], link_line(16384, 40, 50)]}
+        self.assertEqual(defaults.propose(slow)["piece"], 16 << 20)
+
+    def test_tables_stay_where_nothing_follows(self):
+        lines = costs.summary({"chunks": self.costs["chunks"], "link": [link_line(64, 0, 0)]})
+        self.assertIn("Microseconds per chunk:", lines)
+        self.assertTrue(lines[-1].startswith("Nothing follows"))
 
     def test_figures_are_found_in_every_file(self):
         for found in (self.costs, {"machine": {}, "figures": self.costs}, {"steps": {"costs": {"figures": self.costs}}}):
