@@ -208,14 +208,28 @@ bool ebb_access_add_span(ebb_operation_t *op, CUdeviceptr address, size_t bytes,
            (a->offset_bytes <= a->buffer->bytes && bytes <= a->buffer->bytes - a->offset_bytes);
 }
 
+/* Whatever its words look like, it has one address. */
+static void forget_words(ebb_operation_t *op, size_t begin, size_t end)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < op->access_count; i++)
+        if (op->access[i].param_offset < begin || op->access[i].param_offset >= end)
+            op->access[kept++] = op->access[i];
+    op->access_count = kept;
+}
+
 static void scan_tensor_maps(ebb_operation_t *op, const unsigned char *block, size_t bytes)
 {
     for (size_t at = 0; at + EBB_TENSOR_MAP_BYTES <= bytes; at += EBB_TENSOR_MAP_ALIGN) {
         CUdeviceptr address = ebb_tensor_map_address(block + at);
         if (!address)
             continue;
-        op->plain = false; /* to point it elsewhere would mean to encode it again */
+        forget_words(op, at, at + EBB_TENSOR_MAP_BYTES);
         ebb_access_add(op, address, (uint32_t)at);
+        if (op->map_count < EBB_MAPS && ebb_driver.cuTensorMapReplaceAddress)
+            op->map_at[op->map_count++] = (uint16_t)at;
+        else
+            op->plain = false;
     }
 }
 

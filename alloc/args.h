@@ -32,7 +32,7 @@ bool ebb_args_pack(const ebb_signature_t *signature, unsigned char *block, void 
 /* Accesses that a block of so many bytes can make. */
 #define EBB_ARGS_ROOM(bytes) ((bytes) / 8 + (bytes) / 64)
 
-/* Looks up every aligned 8-byte word of the block, and every tensor map in it (the operation is then not plain);
+/* Looks up every aligned 8-byte word of the block, and every tensor map in it (map_at; not plain if there are too many);
  * fills `access` (EBB_ARGS_ROOM of the block). */
 void ebb_args_scan(ebb_operation_t *op, const unsigned char *block, size_t bytes, ebb_access_t *access);
 

@@ -115,13 +115,15 @@ uint32_t ebb_replay_place(const ebb_action_t *a, uint32_t buffer)
     return ebb_place_now(ebb_plan_place(D.plan, a, buffer));
 }
 
-/* Words that did not lead into ebb's memory when the kernel was issued were no pointers then, whatever was recorded of them. */
+/* Words that did not lead into ebb's memory when the kernel was issued were no pointers then, whatever was recorded of them. Tensor maps are
+ * none, and have one. */
 static bool was_pointer(const ebb_issued_t *issued, const ebb_trace_access_t *access)
 {
     CUdeviceptr word = 0;
     if (issued->kind == EBB_KERNEL)
         memcpy(&word, issued->params + access->param_offset, sizeof word);
-    return issued->kind != EBB_KERNEL || ebb_address_is_served(word);
+    return issued->kind != EBB_KERNEL || ebb_issued_has_map(issued, access->param_offset) ||
+           ebb_address_is_served(word);
 }
 
 /* Where a replay's pointers lead: redirected ones, and those to large buffers, to a place; those to small ones as they did. */

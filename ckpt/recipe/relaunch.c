@@ -18,7 +18,9 @@ ebb_issued_t ebb_issued_view(const ebb_operation_t *op)
                       .value = op->value,
                       .width = op->width,
                       .attribute = (CUlaunchAttribute *)(uintptr_t)op->attribute,
-                      .attribute_count = op->attribute_count};
+                      .attribute_count = op->attribute_count,
+                      .map_count = op->map_count};
+    memcpy(x.map_at, op->map_at, sizeof x.map_at);
     memcpy(x.grid, op->grid, sizeof x.grid);
     memcpy(x.block, op->block, sizeof x.block);
     return x;
@@ -65,6 +67,25 @@ void ebb_issued_forget(ebb_issued_t *issued)
     *issued = (ebb_issued_t){0};
 }
 
+bool ebb_issued_has_map(const ebb_issued_t *issued, uint32_t param_offset)
+{
+    for (unsigned i = 0; i < issued->map_count; i++)
+        if (issued->map_at[i] == param_offset)
+            return true;
+    return false;
+}
+
+/* Where the address stands in a tensor map only the driver knows. */
+static ebb_status_t point_map(unsigned char *at, CUdeviceptr to)
+{
+    CUtensorMap map;
+    _Static_assert(sizeof map == EBB_MAP_BYTES, "a tensor map has another size");
+    memcpy(&map, at, sizeof map);
+    EBB_DRIVER(cuTensorMapReplaceAddress, 0, (&map, (void *)(uintptr_t)to));
+    memcpy(at, &map, sizeof map);
+    return 0;
+}
+
 static ebb_status_t relaunch_kernel(const ebb_issued_t *x, CUstream stream, const ebb_pointer_t *pointer,
                                     unsigned count)
 {
@@ -75,7 +96,10 @@ static ebb_status_t relaunch_kernel(const ebb_issued_t *x, CUstream stream, cons
     if (bytes)
         memcpy(params, x->params, bytes);
     for (unsigned i = 0; i < count; i++)
-        memcpy(params + pointer[i].param_offset, &pointer[i].to, sizeof pointer[i].to);
+        if (ebb_issued_has_map(x, pointer[i].param_offset))
+            EBB_TRY(point_map(params + pointer[i].param_offset, pointer[i].to));
+        else
+            memcpy(params + pointer[i].param_offset, &pointer[i].to, sizeof pointer[i].to);
     void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, params, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
                      CU_LAUNCH_PARAM_END};
     if (x->attribute_count) {

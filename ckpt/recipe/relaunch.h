@@ -22,6 +22,8 @@ typedef struct ebb_issued {
     uint32_t value, width;
     CUlaunchAttribute *attribute; /* [attribute_count] owned if room is not 0, else borrowed */
     unsigned attribute_count;
+    unsigned map_count;
+    uint16_t map_at[EBB_MAPS]; /* tensor maps among its arguments */
 } ebb_issued_t;
 
 /* The operation itself, borrowed: valid as long as it is. */
@@ -29,6 +31,9 @@ ebb_issued_t ebb_issued_view(const ebb_operation_t *operation);
 /* Keeps a copy in `issued`, which is zeroed or kept something before. False: no host memory. */
 bool ebb_issued_keep(ebb_issued_t *issued, const ebb_operation_t *operation);
 void ebb_issued_forget(ebb_issued_t *issued);
+
+/* Whether a tensor map is at so many bytes of its arguments, and no word. */
+bool ebb_issued_has_map(const ebb_issued_t *issued, uint32_t param_offset);
 
 /* A pointer that leads elsewhere this time: where it stands (ebb_access_t.param_offset), and to what. */
 typedef struct ebb_pointer {

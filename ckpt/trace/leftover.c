@@ -226,6 +226,10 @@ static void ask_layout(const ebb_operation_t *op)
     memset(L.role, EBB_ROLE_UNKNOWN, op->param_bytes / 8);
     if (form)
         ebb_layout_roles(&form->layout, op->params, op->param_bytes, op->grid, L.role);
+    for (unsigned i = 0; i < op->map_count; i++) {
+        memset(L.role + op->map_at[i] / 8, EBB_ROLE_NUMBER, EBB_MAP_BYTES / 8);
+        L.role[op->map_at[i] / 8] = EBB_ROLE_OPERAND;
+    }
 }
 
 /* ---- doubts ---- */

@@ -5,7 +5,8 @@
  *   words 2-5    strides of dimensions 1 to 4 in bytes
  *   words 6-8    sizes of dimensions 0 to 4 less 1, 32 bits each, then 32 bits of 0
  *   words 9-12   tiled: box sizes, im2col: corners, channels, pixels; see encode()
- *   words 13-15  element strides, a byte each, then 0
+ *   word 13      element strides, a byte each; word 14 is 0
+ *   word 15      word 0 inverted: what writes another address over that, and does not ask this driver, has made no descriptor
  *
  * The arguments are checked as NVIDIA documents it for cuTensorMapEncodeTiled and its sisters.
  */
@@ -99,6 +100,7 @@ static void encode(CUtensorMap *out, const tensor_t *t, unsigned kind, unsigned 
     memcpy(&w[6], sizes, sizeof sizes);
     memcpy(&w[9], box, 4 * sizeof box[0]);
     memcpy(&w[13], steps, sizeof steps);
+    w[15] = ~w[0];
     _Static_assert(sizeof w == sizeof out->opaque, "a descriptor has 128 bytes");
     memcpy(out->opaque, w, sizeof w);
 }
@@ -182,7 +184,7 @@ SG_EXPORT CUresult cuTensorMapReplaceAddress(CUtensorMap *map, void *address)
     SG_TRY(sg_enter());
     if (!map || (uintptr_t)map % 64 || !address || (uintptr_t)address % 16)
         return CUDA_ERROR_INVALID_VALUE;
-    uint64_t at = (uint64_t)(uintptr_t)address;
-    memcpy(map->opaque, &at, sizeof at);
+    map->opaque[0] = (uint64_t)(uintptr_t)address;
+    map->opaque[15] = ~map->opaque[0];
     return CUDA_SUCCESS;
 }

@@ -120,7 +120,9 @@ static void tensor_maps_point_to_what_they_were_encoded_for(void **state)
     assert_ptr_equal(access[0].buffer, b);
     assert_ptr_equal(access[1].buffer, a);
     assert_int_equal(access[1].offset_bytes, 64);
-    assert_false(op.plain); /* it cannot be pointed elsewhere */
+    assert_true(op.plain);
+    assert_int_equal(op.map_count, 1);
+    assert_int_equal(op.map_at[0], 128);
     /* Its bytes changed, it is none that is known. */
     block[128 + 100] ^= 1;
     op = (ebb_operation_t){.plain = true};

@@ -94,6 +94,7 @@ static const program_t programs[] = {
     {.name = "unseen", .group = "reach", .operation = {{"counted_unseen", "globals"}, {"by_count_unseen", "globals"}, {"forward", "proven"}}},
     {.name = "table", .group = "reach", .operation = {{"grouped", "table"}, {"accumulate", "proven"}, {"forward", "proven"}}},
     {.name = "device_table", .group = "reach", .roomy = true, .operation = {{"grouped", "table"}, {"make_table", "differs|table|untried"}, {"forward", "proven"}}},
+    {.name = "maps", .group = "reach", .operation = {{"accumulate_mapped", "proven"}, {"forward", "proven"}}},
     {.name = "rectangles", .group = "reach", .operation = {{"cuMemcpy2D", "other"}, {"forward", "proven"}}},
 };
 /* clang-format on */

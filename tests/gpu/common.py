@@ -93,7 +93,7 @@ def end_group(group):
 
 
 # What programs, PyTorch and ebb say when memory is what they lack; and what is said of every other end, also by a program that speaks of memory.
-NO_MEMORY = re.compile(r"out of memory|OutOfMemoryError|MemoryAllocation|ALLOC_FAILED|a budget of .* would do", re.IGNORECASE)
+NO_MEMORY = re.compile(r"out of (device )?memory|OutOfMemoryError|MemoryAllocation|ALLOC_FAILED|a budget of .* would do", re.IGNORECASE)
 NOT_FOR_MEMORY = re.compile(r"illegal (memory|address|instruction)|IllegalAddress|misaligned|launch ?fail|CUBLAS_STATUS_(?!ALLOC)", re.IGNORECASE)
 
 

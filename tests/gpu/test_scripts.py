@@ -88,7 +88,7 @@ class Failure(unittest.TestCase):
 
     def test_only_who_says_that_memory_lacks_has_lacked_it(self):
         for said in ("torch.OutOfMemoryError: CUDA out of memory.", "cudaErrorMemoryAllocation", "CUBLAS_STATUS_ALLOC_FAILED",
-                     "ebb:   a budget of 161 MiB would do", "ebb-train: out of memory"):
+                     "ebb:   a budget of 161 MiB would do", "ebb-train: out of device memory: asked"):
             self.assertEqual(self.failure(1, said), "no memory", said)
         for said in ("an illegal memory access was encountered", "CUDA error: misaligned address", "cudaErrorIllegalAddress", "174.5 MiB device memory",
                      "CUBLAS_STATUS_EXECUTION_FAILED", "cudaErrorLaunchFailure", "Traceback"):

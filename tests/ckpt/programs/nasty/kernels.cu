@@ -252,3 +252,12 @@ NASTY_KERNEL update_some(struct nasty_pairs pairs, const unsigned *count, float 
         EACH(j, pairs.m[k]) pairs.w[k][j] -= rate * pairs.dw[k][j];
 }
 BLOCK_SIZE_INDEPENDENT(update_some);
+
+NASTY_KERNEL accumulate_mapped(struct nasty_map x, struct nasty_map delta, float by, unsigned n)
+{
+    float *to = (float *)x.word[0];
+    const float *from = (const float *)delta.word[0];
+    const bool whole = NASTY_MAP_IS_READABLE(&x) && NASTY_MAP_IS_READABLE(&delta);
+    EACH(i, n) to[i] = whole ? to[i] + by * from[i] : -1e30f;
+}
+BLOCK_SIZE_INDEPENDENT(accumulate_mapped);

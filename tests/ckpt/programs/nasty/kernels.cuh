@@ -22,6 +22,18 @@ struct nasty_lists {
     int first;
 };
 
+/* A tensor map, as the software device has it (softgpu/driver/tensormap.c): its address, and its address inverted, which whoever writes one
+ * over the other does not know. */
+struct nasty_map {
+#ifdef __cplusplus
+    alignas(64)
+#else
+    _Alignas(64)
+#endif
+        unsigned long long word[16];
+};
+#define NASTY_MAP_IS_READABLE(map) ((map)->word[15] == ~(map)->word[0])
+
 #ifdef __CUDACC__
 #define NASTY_KERNEL extern "C" __global__ void
 #else
@@ -58,6 +70,7 @@ NASTY_KERNEL span(float *first, float *end, float gain);
 NASTY_KERNEL update_all(struct nasty_pairs pairs, float rate); /* blocks of the largest */
 /* As many pairs as the word on the device says. */
 NASTY_KERNEL update_some(struct nasty_pairs pairs, const unsigned *count, float rate);
+NASTY_KERNEL accumulate_mapped(struct nasty_map x, struct nasty_map delta, float by, unsigned n);
 
 /* ---- globals.cu: a module whose variables the host looks up ---- */
 NASTY_KERNEL scaled(float *x, unsigned n);

@@ -1,6 +1,10 @@
 /* reach.c: traits of memory that an operation reaches although its arguments do not say so, or that is not the
  * device's own. */
+#include <cuda.h>
+
 #include "nasty.h"
+
+enum { NASTY_MAP_ROW = 64 };
 
 /* ---- mapped: pinned host memory as a kernel's input, which the host changes twice a step ---- */
 
@@ -153,6 +157,33 @@ static void device_table_begin(worker_t *w)
     LAUNCH(w, make_table, 1, &w->table, &w->a, &w->b, &w->c);
 }
 
+/* ---- maps: a kernel's operands are tensor maps, as those of libraries for Hopper. On a GPU, where only the driver can read them, a kernel
+ * with pointers takes its place ---- */
+
+static struct nasty_map map_of(const worker_t *w, float *x)
+{
+    struct nasty_map map;
+    CUtensorMap *encoded = (CUtensorMap *)(void *)&map;
+    const cuuint64_t size[] = {NASTY_MAP_ROW, w->n / NASTY_MAP_ROW},
+                     stride[] = {NASTY_MAP_ROW * sizeof(float)};
+    const cuuint32_t box[] = {NASTY_MAP_ROW, 1}, step[] = {1, 1};
+    const CUresult result =
+        cuTensorMapEncodeTiled(encoded, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 2, x, size, stride, box, step,
+                               CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE,
+                               CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    return result ? (struct nasty_map){{0}} : map;
+}
+
+static void maps_forward(worker_t *w, unsigned i)
+{
+    const struct nasty_map x = map_of(w, w->x[i + 1]), delta = map_of(w, w->x[i]);
+    float by = 0.01f;
+    if (NASTY_MAP_IS_READABLE(&x))
+        LAUNCH(w, accumulate_mapped, blocks_of(w->n), (void *)&x, (void *)&delta, &by, &w->n);
+    else
+        LAUNCH(w, accumulate, blocks_of(w->n), &w->x[i + 1], &w->x[i], &by, &w->n);
+}
+
 /* ---- rectangles: copies of rectangles within the device ---- */
 
 static void rectangles_forward(worker_t *w, unsigned i)
@@ -190,6 +221,7 @@ const trait_t nasty_reach[] = {
      .begin = device_table_begin,
      .forward = table_forward,
      .end = table_end},
+    {.name = "maps", .forward = maps_forward},
     {.name = "rectangles", .forward = rectangles_forward},
     {.name = NULL},
 };
