@@ -149,6 +149,21 @@ static void program_that_leaves_the_plan_comes_back(void **state)
     assert_true(fallbacks > 20 && rebuilt > 0);
 }
 
+/* For a while all of its steps have an allocation that is not planned: plans are no longer tried, and after a rest they are again. */
+static void program_that_never_keeps_to_the_plan_rests_and_comes_back(void **state)
+{
+    (void)state;
+    const char *arguments = "mib=2 steps=200 diverge=14 until=60 how=4 every=3";
+    loop_statistics_t s;
+    program_run_t without = loop_run("", arguments);
+    program_run_t with = loop_under_ebb("SOFTGPU_MEMORY=42MiB", arguments, &s);
+    print_message("%.0f steps driven, left %.0f times\n", s.driven, s.fallbacks);
+    assert_same(&without, &with, arguments);
+    assert_non_null(strstr(with.log, "ebb stays reactive for 64 steps"));
+    assert_null(strstr(with.log, "ebb stays reactive for 128 steps"));
+    assert_true(s.driven > 80 && s.fallbacks > 16 && s.fallbacks < 30);
+}
+
 /* What the plan has dropped is made when it is touched; where memory is short, at once; and what that takes has perhaps been freed. */
 static void program_that_leaves_the_plan_at_any_launch_loses_nothing(void **state)
 {
@@ -390,6 +405,7 @@ int main(void)
         cmocka_unit_test(every_policy_is_driven_to_the_same_bits),
         cmocka_unit_test(given_plan_is_driven_if_it_is_good),
         cmocka_unit_test(program_that_leaves_the_plan_comes_back),
+        cmocka_unit_test(program_that_never_keeps_to_the_plan_rests_and_comes_back),
         cmocka_unit_test(program_that_leaves_the_plan_at_any_launch_loses_nothing),
         cmocka_unit_test(program_that_does_a_little_more_stays_with_the_plan),
         cmocka_unit_test(guard_finds_an_access_that_nobody_has_seen),

@@ -1,6 +1,6 @@
 /* loop.c: a small training loop that can be told to misbehave. It knows nothing of ebb.
  *
- *   loop [layers=N] [steps=N] [mib=N] [through=1] [keep=N] [swap=1] [short=N] [look=N] [mix=SEED] [evaluate=N] [deviate=SEED] [diverge=STEP how=WAY every=N] [each=STEP] [more=STEP] [grow=STEP] [peek=STEP] [flag=STEP] [hidden=STEP]
+ *   loop [layers=N] [steps=N] [mib=N] [through=1] [keep=N] [swap=1] [short=N] [look=N] [mix=SEED] [evaluate=N] [deviate=SEED] [diverge=STEP how=WAY every=N until=STEP] [each=STEP] [more=STEP] [grow=STEP] [peek=STEP] [flag=STEP] [hidden=STEP]
  *
  * A step: forward through `layers` layers, each activation (mib MiB) its own stream-ordered allocation,
  * backward, update.
@@ -19,6 +19,7 @@
  *               more, which changes a live activation; 1 one less, or a memset instead; 2 a launch of other geometry; 3 on
  *               other buffers; 4 an allocation more; 5 a synchronous copy of a live activation, out and back with a change; 6 an activation
  *               is freed that is still needed (another one stands in); 7 one is freed in the next step, at that launch
+ *               with until, every step in front of that one, at its launch N
  * each=STEP     from this step on, in every second one: a launch more, which changes a live activation, each time
  *               one launch later
  * more=STEP     the same, but it only reads one, and there is an allocation for its result
@@ -278,6 +279,7 @@ int main(int argc, char **argv)
     l.diverge = trainer_option(argc, argv, "diverge", 0);
     l.how = trainer_option(argc, argv, "how", 0);
     l.every = trainer_option(argc, argv, "every", 1);
+    l.until = trainer_option(argc, argv, "until", 0);
     l.each = trainer_option(argc, argv, "each", 0);
     l.more = trainer_option(argc, argv, "more", 0);
     l.grow = trainer_option(argc, argv, "grow", 0);

@@ -7,6 +7,8 @@ enum { MORE, LESS, GEOMETRY, POINTERS, MEMORY, COPY, EARLY, LATE };
 static int turn(const loop_t *l)
 {
     const int at = l->step - (l->how == LATE) - l->diverge;
+    if (l->until)
+        return at >= 0 && l->step < l->until ? l->every : -1;
     return !l->diverge || at < 0 || at % 3 ? -1 : at / 3 * l->every;
 }
 
