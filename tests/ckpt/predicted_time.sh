@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # predicted_time.sh TRAINER LANES LIBRARY: what plans of the unmodified trainer, and of a loop on three streams (programs/lanes.c), are told
 # to take, beside what driven steps take on the software device's computed clock: time within 3%, peak equal to the chunk.
-# EBB_TEST_LONG=1: more shapes, GPUs, budgets and policies.
+# EBB_TEST_LONG=1: more shapes, GPUs, budgets and policies; some of these fit as they are, and for some only `auto` has a plan.
 set -euo pipefail
 trainer=$1 lanes=$2 library=$3
 folder=$(mktemp -d)
@@ -19,9 +19,13 @@ check_run() { # check_run GPU BUDGET POLICY command..
         { tail -5 "$folder/log"; failed=1; return; }
     python3 - "$folder/stats" "$gpu $budget $policy ${*##*/}" <<'PYTHON' || failed=1
 import json
+import os
 import sys
 stats = json.load(open(sys.argv[1]))
 plans = [p["plan"][0]["predicted_ns"] for p in stats["planned"] if "plan" in p]
+if os.environ.get("EBB_TEST_LONG") == "1" and not plans and (" auto " not in sys.argv[2] or not stats["evictions"]):
+    print(f"{sys.argv[2]}: no plan, {stats['evictions']} evictions")
+    sys.exit()
 assert len(plans) == 1 and stats["driven_timed"] >= 2 and not stats["replans"], f"{sys.argv[2]}: not driven: {stats['steps_driven']} steps"
 measured = stats["driven_ns"] / stats["driven_timed"]
 print(f"{sys.argv[2]}: {plans[0] * 1e-6:.3f} ms predicted, {measured * 1e-6:.3f} measured, {100 * (plans[0] / measured - 1):+.2f}%")

@@ -305,20 +305,27 @@ static void tensor_info_has_as_many_dimensions_as_it_says(void **state)
     (void)state;
     static launch_t l;
     begin(&l, &dropout);
-    for (uint32_t i = 0; i < 3; i++)
-        put(&l, 216 * i + 208, i);
+    for (uint32_t i = 0; i < 3; i++) {
+        put(&l, 216 * i + 208, i + 1);
+        for (uint32_t d = 0; d <= i; d++)
+            put(&l, 216 * i + 8 + 4 * d, 5);
+    }
     ask(&l, &dropout);
     for (uint32_t i = 0; i < 3; i++) {
         check(&l, 216 * i, 216 * i + 8, EBB_ROLE_OPERAND);
-        check(&l, 216 * i + 8, 216 * i + 8 + (i + 1) / 2 * 8, EBB_ROLE_NUMBER);
-        check(&l, 216 * i + 8 + (i + 1) / 2 * 8, 216 * i + 104, EBB_ROLE_UNUSED);
+        check(&l, 216 * i + 8, 216 * i + 8 + (i + 2) / 2 * 8, EBB_ROLE_NUMBER);
+        check(&l, 216 * i + 8 + (i + 2) / 2 * 8, 216 * i + 104, EBB_ROLE_UNUSED);
         check(&l, 216 * i + 208, 216 * i + 216, EBB_ROLE_NUMBER);
     }
     check(&l, 648, l.bytes, EBB_ROLE_UNKNOWN);
-    put(&l, 216 + 208, 26); /* this one is not as it should be, the others are */
-    ask(&l, &dropout);
-    check(&l, 216, 432, EBB_ROLE_UNKNOWN);
-    check(&l, 432, 440, EBB_ROLE_OPERAND);
+    /* One that is not as it should be is not known, the others are. */
+    for (uint32_t wrong = 0; wrong < 3; wrong++) {
+        put(&l, 216 + 208, wrong == 0 ? 26 : wrong == 1 ? 0 : 2);
+        put(&l, 216 + 12, wrong == 2 ? 0 : 5);
+        ask(&l, &dropout);
+        check(&l, 216, 432, EBB_ROLE_UNKNOWN);
+        check(&l, 432, 440, EBB_ROLE_OPERAND);
+    }
 }
 
 /* Another size, another library: not known. */
@@ -350,10 +357,67 @@ static void what_is_not_exactly_so_is_not_known(void **state)
         ebb_layout_make(name, k.parameter, parameters_of(&k), &layout);
         assert_int_equal(layout.count, 0);
     }
-    kernel_t far = lambda; /* behind so large a functor it could be of more operands */
-    far.parameter[1].size_bytes = 632 + 48;
-    ebb_layout_make(far.name, far.parameter, 2, &layout);
+    kernel_t other = lists; /* whose functor is not PyTorch's own, and may go by what it likes */
+    other.name = NATIVE
+        "12_GLOBAL__N_125multi_tensor_apply_kernelINS1_18TensorListMetadataILi2EEEN4mine3AddEJEEEvT_T0_DpT1_";
+    ebb_layout_make(other.name, other.parameter, parameters_of(&other), &layout);
     assert_int_equal(layout.count, 0);
+    other = lambda; /* and one of which the name does not say how many operands it has */
+    other.name = LAMBDA "N4mine3AddEEEvRNS_18TensorIteratorBaseERKT_EUliE_EEviT1_";
+    ebb_layout_make(other.name, other.parameter, parameters_of(&other), &layout);
+    assert_int_equal(layout.count, 0);
+    other = offsets; /* two operands, where there is room for three */
+    other.name = NATIVE "19glu_backward_kernelIf16OffsetCalculatorILi2EjLb0EEEEviT_PS4_";
+    ebb_layout_make(other.name, other.parameter, parameters_of(&other), &layout);
+    assert_int_equal(layout.count, 0);
+}
+
+/* How many there are says the functor's name, or its signature, and nothing else: behind it there may be anything. */
+static void operands_are_counted_by_the_functor(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *functor;
+        uint32_t size, operands;
+    } of[] = {
+        {"NS0_11FillFunctorIfEE", 432, 1},
+        {"NS0_13AUnaryFunctorIN3c104HalfES5_bNS0_50_GLOBAL__N__8f1b29aa_17_CompareKernels_cu_"
+         "8f1b29aa16CompareEqFunctorIS5_EEEE",
+         544, 2},
+        {"NS0_50_GLOBAL__N__8f1b29aa_17_CompareKernels_cu_8f1b29aa14CompareFunctorIlEE", 648, 3},
+        {"ZZZNS0_15neg_kernel_cudaERNS_18TensorIteratorBaseEENKUlvE0_clEvENKUlvE7_clEvEUlN3c108BFloat16EE_E",
+         536, 2},
+        {"ZNS0_43_GLOBAL__N__50f1b6c4_10_Dropout_cu_0e96ed3819masked_scale_kernelIbffEEvRNS_6TensorERKS5_S8_"
+         "T1_EUlfbE_E",
+         648, 3},
+        {"ZZZNS0_49_GLOBAL__N__71e06f4e_16_TensorCompare_cu_71e06f4e17where_kernel_implERNS_"
+         "14TensorIteratorEENKUlvE_clEvENKUlvE1_clEvEUlbN3c108BFloat16ES9_E_E",
+         752, 4},
+        /* Their functors are larger than what another operand would take. */
+        {"ZZNS0_62_GLOBAL__N__c0eda84e_23_FlattenIndicesKernel_cu_ef1a7132_1876821_flatten_indices_implINS3_"
+         "18CUDAKernelLauncherEiLl8EEENS_6TensorERKS6_N3c108ArrayRefIlEEENKUlvE0_clEvEUllE_E",
+         632, 2},
+        {"ZZNS0_62_GLOBAL__N__c0eda84e_23_FlattenIndicesKernel_cu_ef1a7132_1876821_flatten_indices_implINS3_"
+         "18CUDAKernelLauncherEiLl8EEENS_6TensorERKS6_N3c108ArrayRefIlEEENKUlvE0_clEvEUllE_E",
+         672, 2},
+    };
+    static const char *const behind[] = {"EvRNS_18TensorIteratorBaseERKT_EUliE_EEviT1_",
+                                         "EvS4_RKT_EUliE_EEviS9_"};
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++)
+        for (size_t k = 0; k < 2; k++) {
+            static launch_t l;
+            char name[1024];
+            snprintf(name, sizeof name, "%s%s%s", LAMBDA, of[i].functor, behind[k]);
+            const kernel_t one = {name, {{0, 4}, {8, of[i].size}}};
+            const uint32_t addresses = 8 + (304 + 100 * of[i].operands + 7) / 8 * 8;
+            begin(&l, &one);
+            put(&l, 8, 1);
+            put_divider(&l, 12, 96);
+            ask(&l, &one);
+            check(&l, 24, 308 / 8 * 8, EBB_ROLE_UNUSED);
+            check(&l, addresses, addresses + 8 * of[i].operands, EBB_ROLE_OPERAND);
+            check(&l, addresses + 8 * of[i].operands, l.bytes, EBB_ROLE_UNKNOWN);
+        }
 }
 
 int main(void)
@@ -369,6 +433,7 @@ int main(void)
         cmocka_unit_test(reduction_has_a_second_output_if_it_says_so),
         cmocka_unit_test(tensor_info_has_as_many_dimensions_as_it_says),
         cmocka_unit_test(what_is_not_exactly_so_is_not_known),
+        cmocka_unit_test(operands_are_counted_by_the_functor),
     };
     printf("TEST_SEED=%u\n", seed);
     srand(seed);

@@ -94,7 +94,7 @@ def end_group(group):
 
 # What programs, PyTorch and ebb say when memory is what they lack; and what is said of every other end, also by a program that speaks of memory.
 NO_MEMORY = re.compile(r"out of (device )?memory|OutOfMemoryError|MemoryAllocation|ALLOC_FAILED|a budget of .* would do", re.IGNORECASE)
-NOT_FOR_MEMORY = re.compile(r"illegal (memory|address|instruction)|IllegalAddress|misaligned|launch ?fail|CUBLAS_STATUS_(?!ALLOC)", re.IGNORECASE)
+NOT_FOR_MEMORY = re.compile(r"illegal[ _]?(memory|address|instruction)|misaligned|launch[ _]?fail|CUBLAS_STATUS_(?!ALLOC|NOT_INITIALIZED)", re.IGNORECASE)
 
 
 def failure(result):

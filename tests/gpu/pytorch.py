@@ -60,8 +60,10 @@ def run_model(context, watch, model, name, words=(), budget=None, **environment)
     try:
         row.update(json.loads(result["out"].strip().splitlines()[-1]))
     except (ValueError, IndexError):
+        row["failure"] = "failed"
+    row["failure"] = failure(result) or row.get("failure")
+    if row["failure"]:
         row["tail"] = tail(result, 40 if result["rc"] < 0 else 8)  # of a crash, where Python was
-        row["failure"] = failure(result) or "failed"  # it has ended well, and said nothing
     if budget:
         s = read_json(stats)
         row.update(under_ebb=True, budget_bytes=budget if isinstance(budget, int) else s.get("budget_bytes"), held_bytes=s.get("peak_bytes", 0) + s.get("overhead_bytes", 0),
@@ -72,7 +74,7 @@ def run_model(context, watch, model, name, words=(), budget=None, **environment)
 
 def verdict(row, eager, repeatable=True):
     """Of a row: whether its bits are eager mode's (which says something only if that has the same twice), and whether it kept to its budget."""
-    if "hash" not in row:
+    if row.get("failure"):  # also at its end, when everything has been told
         return {"no memory": "does not fit" if row.get("under_ebb") else "out of memory"}.get(row["failure"], row["failure"])
     if row.get("under_ebb") and not row["held_bytes"]:
         return "ebb was not there"
@@ -123,7 +125,7 @@ def passes(row, peak):
 
 def has_result(row):
     """Whether one of PyTorch's ways was tried to its end: whatever its bits are, and having no memory is a result, too."""
-    return "hash" in row or row["verdict"] == "out of memory"
+    return row["verdict"] in ("equal", "other bits", "other bits, as eager mode", "out of memory")
 
 
 def step_of(context, model):

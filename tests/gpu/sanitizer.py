@@ -14,7 +14,7 @@ from common import KERNELS, read_json, table, tail, text_file
 # parameters until it says that there are no more, and of words that may be addresses. initcheck would see ebb hash and evict buffers whole, also where
 # the program has written nothing yet.
 TOOLS = {"memcheck": ["--report-api-errors", "no"], "racecheck": [],
-         "initcheck": ["--check-api-memory-access", "no", "--kernel-name-exclude", "kns=ebb_hash"]}
+         "initcheck": ["--check-api-memory-access", "no", "--kernel-name-exclude", "regex=ebb_(hash|tiles)"]}
 NOT_OURS = ["--kernel-name-exclude", "regex=nvjet|cutlass|cublas|gemm"]  # cuBLAS's kernels
 TINY = ["--layers", 2, "--width", 128, "--heads", 2, "--context", 64, "--batch", 16, "--steps", 14, "--sample", 0, "--eval-batches", 1]
 BAD = 9  # the exit code that compute-sanitizer is told to give when it has found something

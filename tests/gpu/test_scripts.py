@@ -44,6 +44,13 @@ class Sanitizer(unittest.TestCase):
         self.assertEqual(sanitizer.judge(9, CLEAN.replace("0 errors", "12 errors")), ("findings", 12))
         self.assertEqual(sanitizer.judge(0, RACES.replace("1 hazard ", "3 hazards ")), ("findings", 3))
 
+    def test_kernels_that_read_buffers_whole_are_left_out(self):
+        words = sanitizer.TOOLS["initcheck"]
+        out = re.compile(next(word for word in words if word.startswith("regex=")).removeprefix("regex="))
+        kernels = [name for file in ("hash.cu", "tiles.cu") for name in re.findall(r"__global__ void (\w+)\(", (common.ROOT / "ckpt/learn/kernels" / file).read_text())]
+        self.assertGreater(len(kernels), 3)
+        self.assertEqual([name for name in kernels if not out.search(name)], [])
+
     def test_several_processes_are_added(self):
         self.assertEqual(sanitizer.judge(9, CLEAN + RACES), ("findings", 1))
 
@@ -91,9 +98,11 @@ class Failure(unittest.TestCase):
                      "ebb:   a budget of 161 MiB would do", "ebb-train: out of device memory: asked"):
             self.assertEqual(self.failure(1, said), "no memory", said)
         for said in ("an illegal memory access was encountered", "CUDA error: misaligned address", "cudaErrorIllegalAddress", "174.5 MiB device memory",
-                     "CUBLAS_STATUS_EXECUTION_FAILED", "cudaErrorLaunchFailure", "Traceback"):
+                     "CUBLAS_STATUS_EXECUTION_FAILED", "cudaErrorLaunchFailure", "CUDA_ERROR_ILLEGAL_ADDRESS", "CUDA_ERROR_LAUNCH_FAILED", "Traceback"):
             self.assertEqual(self.failure(1, said), "failed", said)
         self.assertEqual(self.failure(1, "an illegal memory access was encountered\n" + 50 * "x\n" + "out of memory"), "failed")
+        self.assertEqual(self.failure(1, "out of memory\nCUBLAS_STATUS_NOT_INITIALIZED when calling cublasCreate"), "no memory")
+        self.assertEqual(self.failure(1, "CUBLAS_STATUS_NOT_INITIALIZED when calling cublasCreate"), "failed")
 
     def test_how_it_ended_comes_first(self):
         self.assertIsNone(self.failure(0, "out of memory"))
@@ -139,6 +148,7 @@ class PyTorch(unittest.TestCase):
         self.assertEqual(pytorch.verdict({"failure": "no memory"}, eager), "out of memory")
         self.assertEqual(pytorch.verdict({"under_ebb": True, "failure": "no time"}, eager), "no time")
         self.assertEqual(pytorch.verdict({"failure": "failed"}, eager), "failed")
+        self.assertEqual(pytorch.verdict({**row, "rc": -11, "failure": "failed"}, eager), "failed")
 
     def test_ways_without_a_result_do_not_pass(self):
         self.assertTrue(pytorch.has_result({"hash": "b", "verdict": "other bits"}))

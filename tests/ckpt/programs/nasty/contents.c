@@ -280,6 +280,7 @@ static void hidden_forward(worker_t *w, unsigned i)
 static void lists_forward(worker_t *w, unsigned i)
 {
     const unsigned half = blocks_of(w->n) / 2 * NASTY_SLICE;
+    char functor = 0; /* without members */
     float rate = 0.01f;
     struct nasty_lists lists = {.w = {w->x[i + 1], w->x[i + 1] + half},
                                 .dw = {w->x[i], w->x[i] + half},
@@ -290,7 +291,7 @@ static void lists_forward(worker_t *w, unsigned i)
     }
     for (unsigned k = 0; k < LEFTOVERS; k++)
         lists.w[2 + k] = lists.dw[2 + k] = any_in_use(w, i);
-    LAUNCH(w, nasty_update_lists(), blocks_of(w->n), &lists, &rate);
+    LAUNCH(w, nasty_update_lists(), blocks_of(w->n), &lists, &functor, &rate);
 }
 
 static void leftovers_finish(worker_t *w)

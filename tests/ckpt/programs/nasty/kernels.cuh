@@ -87,7 +87,7 @@ extern "C" {
 const void *nasty_symbol_gain(void);
 const void *nasty_symbol_shift(void);
 const void *nasty_symbol_passes(void);
-/* lists.cu: nasty_lists and a rate; the blocks that these name. */
+/* lists.cu: nasty_lists, a byte, and a rate; the blocks that these name. */
 const void *nasty_update_lists(void);
 #ifdef __cplusplus
 }

@@ -16,7 +16,11 @@ template <int Lists> struct TensorListMetadata {
     int first;
 };
 
-template <typename Lists, typename Number> __global__ void multi_tensor_apply_kernel(Lists lists, Number rate)
+struct Subtract {
+};
+
+template <typename Lists, typename Functor>
+__global__ void multi_tensor_apply_kernel(Lists lists, Functor, float rate)
 {
     const unsigned tensor = lists.tensor_of_block[blockIdx.x],
                    begin = (unsigned)lists.slice_of_block[blockIdx.x] * NASTY_SLICE;
@@ -26,13 +30,14 @@ template <typename Lists, typename Number> __global__ void multi_tensor_apply_ke
         lists.address[0][tensor][i] -= rate * lists.address[1][tensor][i];
 }
 
-template __global__ void multi_tensor_apply_kernel<TensorListMetadata<2>, float>(TensorListMetadata<2>,
-                                                                                 float);
+template __global__ void multi_tensor_apply_kernel<TensorListMetadata<2>, Subtract>(TensorListMetadata<2>,
+                                                                                    Subtract, float);
 
 } // namespace native
 } // namespace at
 
 extern "C" const void *nasty_update_lists(void)
 {
-    return (const void *)at::native::multi_tensor_apply_kernel<at::native::TensorListMetadata<2>, float>;
+    return (const void *)
+        at::native::multi_tensor_apply_kernel<at::native::TensorListMetadata<2>, at::native::Subtract>;
 }
