@@ -620,10 +620,7 @@ void ebb_drive_leave(const char *why)
             D.trace->operation_count, (unsigned long long)D.step, why);
     D.active = false; /* allocations from here on are ordinary */
     D.counts.fallbacks++;
-    if (ebb_driver.cuCtxSynchronize() == CUDA_ERROR_ILLEGAL_ADDRESS && ebb_leftover_count())
-        ebb_log(EBB_WARN, "the device has faulted, perhaps at a word of a kernel's arguments that had always "
-                          "held junk, and was taken for "
-                          "no operand; with EBB_LEFTOVERS=0 all count");
+    ebb_leftover_hint(ebb_driver.cuCtxSynchronize());
     const bool listed = list_left(&left);
     ebb_guard_tear_down();
     ebb_share_dissolve();

@@ -6,6 +6,7 @@
 #include "array.h"
 #include "driver.h"
 #include "know.h"
+#include "leftover.h"
 #include "log.h"
 #include "match.h"
 #include "residence.h"
@@ -643,7 +644,7 @@ static void judge_rest(uint32_t b)
 void ebb_watch_end(bool good, ebb_stream_t *stream)
 {
     if (!good || watch.failed)
-        ebb_driver.cuCtxSynchronize();
+        ebb_leftover_hint(ebb_driver.cuCtxSynchronize());
     if (good && !watch.failed && !ebb_tiles_read(watch.tiles, stream)) {
         for (uint32_t i = 0; i < trace()->operation_count; i++)
             if (watch.seen[i])
@@ -652,6 +653,7 @@ void ebb_watch_end(bool good, ebb_stream_t *stream)
             judge_rest(b);
     } else if (good) {
         ebb_log(EBB_WARN, "what a step writes could not be watched: %s", ebb_last_failure());
+        ebb_leftover_hint(ebb_driver.cuCtxSynchronize());
     }
     clear();
 }

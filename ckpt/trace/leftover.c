@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "layout.h"
+#include "log.h"
 #include "mix.h"
 #include "options.h"
 #include "table.h"
@@ -450,6 +451,13 @@ void ebb_leftover_describe(uint32_t param_offset, char *out, size_t size)
                  is_doubted(L.of, param_offset / 8, L.op->params) ? ", also now" : "");
     else
         snprintf(out, size, "argument word %u", param_offset);
+}
+
+void ebb_leftover_hint(CUresult result)
+{
+    if (result == CUDA_ERROR_ILLEGAL_ADDRESS && L.count)
+        ebb_log(EBB_WARN, "the device has faulted, perhaps at a word of a kernel's arguments that had always "
+                          "held junk, and was taken for no operand; with EBB_LEFTOVERS=0 all count");
 }
 
 uint64_t ebb_leftover_count(void)

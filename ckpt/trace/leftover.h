@@ -43,6 +43,9 @@ bool ebb_leftover_is(uint32_t param_offset);
 /* What is known of a word of the operation viewed last, for the log. */
 void ebb_leftover_describe(uint32_t param_offset, char *out, size_t size);
 
+/* Tells the program's user, where the device has faulted, that a word may have been left out that was meant. */
+void ebb_leftover_hint(CUresult result);
+
 /* Accesses that were left out, in all. */
 uint64_t ebb_leftover_count(void);
 

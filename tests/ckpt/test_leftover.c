@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "leftover.h"
+#include "log.h"
 #include "options.h"
 #include "word.h"
 
@@ -35,6 +36,13 @@ bool ebb_word_is_junk(CUdeviceptr word, bool asking)
 
 void ebb_words_forget(void)
 {
+}
+
+static unsigned told;
+
+void ebb_log(ebb_log_level_t level, const char *format, ...)
+{
+    told += level == EBB_WARN && strstr(format, "EBB_LEFTOVERS=0");
 }
 
 CUdeviceptr ebb_nowhere(CUdeviceptr word)
@@ -132,6 +140,12 @@ static void junk_in_two_launches_is_left_over(void **state)
     const uint64_t before = ebb_leftover_count();
     assert_int_equal(launch(1, address_of(2), address_of(1)), FIRST | B);
     assert_int_equal(ebb_leftover_count(), before + 1);
+    /* Only a fault makes it a suspect. */
+    ebb_leftover_hint(CUDA_SUCCESS);
+    ebb_leftover_hint(CUDA_ERROR_LAUNCH_FAILED);
+    assert_int_equal(told, 0);
+    ebb_leftover_hint(CUDA_ERROR_ILLEGAL_ADDRESS);
+    assert_int_equal(told, 1);
 }
 
 /* An optional pointer. */
