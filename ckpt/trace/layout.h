@@ -2,7 +2,7 @@
  *
  * What the host has not filled in is learned from what it holds (leftover.h). That takes several launches, and cannot tell apart what
  * launches of a kernel have in common but by chance. Where most is left over it need not be learned, because the structure says it. All
- * these are PyTorch's, as its version 2.11 has them (sources in aten/src/ATen):
+ * these are PyTorch's, as its versions 2.4 to 2.11 have them (sources in aten/src/ATen):
  *   - CatArrayBatchedCopy of torch.cat: as many inputs as the grid is high (native/cuda/Shape.cu).
  *   - multi_tensor_apply_kernel of optimizers and clipping: as many tensors as its blocks name (native/cuda/MultiTensorApply.cuh).
  *   - TensorListAddresses of lpnorm_cleanup, clipping's, and of lpmax_cleanup: an address for each block

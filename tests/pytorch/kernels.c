@@ -1,5 +1,6 @@
-/* kernels.c FILE: the kernels of all fat binaries in FILE, a program or library of nvcc's or a fat binary itself, as the source of a
+/* kernels.c [--known] FILE: the kernels of all fat binaries in FILE, a program or library of nvcc's or a fat binary itself, as the source of a
  * kernel library (softgpu/kernel_abi.h) that has them by name and parameters, and in which they do nothing. On stderr how many there are.
+ * --known: instead a table of those of PyTorch's with structures that say what is meant (ckpt/trace/layout.h), and how many of them ebb knows.
  *
  * Where a cubin has the parameters: section .nv.info.KERNEL is a list of attributes, each of a byte that tells the form, one that
  * tells which it is, and a word of 16 bits: a value, or in form 4 the length of what follows. Attribute 0x17 is a parameter (12 bytes): index,
@@ -8,6 +9,7 @@
 #include <dlfcn.h>
 #include <elf.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,16 +19,13 @@
 
 #include "fatbin.h"
 #include "hook.h"
+#include "layout.h"
 
 enum { FORM_SIZED = 4, ATTRIBUTE_PARAMETER = 0x17, ATTRIBUTE_PARAMETER_LARGE = 0x45, MOST_PARAMETERS = 1024 };
 
-typedef struct parameter {
-    uint32_t offset, bytes;
-} parameter_t;
-
 typedef struct kernel {
     char *name;
-    parameter_t *parameter;
+    ebb_layout_parameter_t *parameter;
     unsigned count;
 } kernel_t;
 
@@ -57,7 +56,7 @@ static uint16_t half_at(const unsigned char *at)
 }
 
 /* -1: there is more than this knows. */
-static int read_parameters(const unsigned char *at, size_t bytes, parameter_t *parameter)
+static int read_parameters(const unsigned char *at, size_t bytes, ebb_layout_parameter_t *parameter)
 {
     const unsigned char *end = at + bytes;
     int count = 0;
@@ -70,7 +69,7 @@ static int read_parameters(const unsigned char *at, size_t bytes, parameter_t *p
             const unsigned number = half_at(at + 4);
             if (number >= MOST_PARAMETERS)
                 return -1;
-            parameter[number] = (parameter_t){half_at(at + 6), half_at(at + 10) >> 2};
+            parameter[number] = (ebb_layout_parameter_t){half_at(at + 6), half_at(at + 10) >> 2};
             count = (int)number >= count ? (int)number + 1 : count;
         }
         at += length;
@@ -80,7 +79,7 @@ static int read_parameters(const unsigned char *at, size_t bytes, parameter_t *p
 
 static void add_kernel(const char *name, const unsigned char *info, size_t bytes)
 {
-    parameter_t parameter[MOST_PARAMETERS] = {{0, 0}};
+    ebb_layout_parameter_t parameter[MOST_PARAMETERS] = {{0, 0}};
     const int count = read_parameters(info, bytes, parameter);
     if (count < 0) {
         found.not_read++;
@@ -185,7 +184,7 @@ static void write_library(void)
         const kernel_t *k = &found.kernel[i];
         printf("static const softgpu_param_t p%zu[] = {", i);
         for (unsigned j = 0; j < k->count; j++)
-            printf("{%u, %u}, ", k->parameter[j].offset, k->parameter[j].bytes);
+            printf("{%u, %u}, ", k->parameter[j].offset_bytes, k->parameter[j].size_bytes);
         printf("{0, 0}};\nstatic const softgpu_kernel_t k%zu = {.name = \"%s\", .param_count = %u, .params = "
                "p%zu,\n"
                "    .run = {nothing, nothing, nothing}, .size_independent = 1};\n",
@@ -198,12 +197,38 @@ static void write_library(void)
          "*kernels, kernels, 0, 0};");
 }
 
+/* As far as their names tell, kernels with such structures; the first of each that is not known. */
+static void write_known(void)
+{
+    static const char *const families[] = {
+        "CatArrayBatchedCopy", "multi_tensor_apply_kernel", "_cleanupI",    "gpu_kernel_impl",
+        "16OffsetCalculatorI", "13reduce_kernelI",          "10TensorInfoI"};
+    for (size_t f = 0; f < sizeof families / sizeof *families; f++) {
+        const char *unknown = NULL;
+        unsigned all = 0, known = 0;
+        for (size_t i = 0; i < found.count; i++) {
+            const kernel_t *k = &found.kernel[i];
+            ebb_layout_t layout;
+            if (!strstr(k->name, "2at6native") || !strstr(k->name, families[f]) ||
+                (!strcmp(families[f], "gpu_kernel_impl") && !strstr(k->name, "18elementwise_kernelI")))
+                continue;
+            ebb_layout_make(k->name, k->parameter, k->count, &layout);
+            all++;
+            known += layout.count > 0;
+            unknown = layout.count || unknown ? unknown : k->name;
+        }
+        printf("%-26s %5u of %5u%s%s\n", families[f], known, all, unknown ? "; not " : "",
+               unknown ? unknown : "");
+    }
+}
+
 int main(int argc, char **argv)
 {
     struct stat about;
-    const int f = argc == 2 ? open(argv[1], O_RDONLY) : -1;
+    const bool known = argc == 3 && !strcmp(argv[1], "--known");
+    const int f = argc == 2 || known ? open(argv[argc - 1], O_RDONLY) : -1;
     if (f < 0 || fstat(f, &about) || about.st_size < (off_t)sizeof(Elf64_Ehdr)) {
-        fprintf(stderr, "kernels FILE: a program, library or fat binary of nvcc's\n");
+        fprintf(stderr, "kernels [--known] FILE: a program, library or fat binary of nvcc's\n");
         return 2;
     }
     const char *file = mmap(NULL, (size_t)about.st_size, PROT_READ, MAP_PRIVATE, f, 0);
@@ -213,8 +238,11 @@ int main(int argc, char **argv)
     if (found.count) {
         qsort(found.kernel, found.count, sizeof *found.kernel, by_name);
         found.count = drop_repeated();
-        write_library();
+        if (known)
+            write_known();
+        else
+            write_library();
     }
-    fprintf(stderr, "%s: %zu kernels, %u not read\n", argv[1], found.count, found.not_read);
+    fprintf(stderr, "%s: %zu kernels, %u not read\n", argv[argc - 1], found.count, found.not_read);
     return found.count && !found.not_read ? 0 : 1;
 }
