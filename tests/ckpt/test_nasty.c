@@ -261,8 +261,8 @@ static void check_writers(const program_t *p, const char *kernel, const char *li
     unsigned param, mode;
     const char *at = value_of(line, "access") + 1;
     for (; (at = strchr(at, '[')); at++)
-        if (sscanf(at, "[%*u,%*u,%u,%*u,%*u,%u", &param, &mode) == 2 && writers >> param / 8 & 1 &&
-            mode == 1 && !is_unseen(p, kernel, param))
+        if (sscanf(at, "[%*u,%*u,%u,%*u,%*u,%u", &param, &mode) == 2 && param < 8 * 64 &&
+            writers >> param / 8 & 1 && mode == 1 && !is_unseen(p, kernel, param))
             fail_msg("%s: %s writes its argument at %u and was not seen to", p->name, kernel, param);
 }
 

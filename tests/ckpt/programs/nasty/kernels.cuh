@@ -26,9 +26,9 @@ struct nasty_lists {
  * over the other does not know. */
 struct nasty_map {
 #ifdef __cplusplus
-    alignas(64)
+    alignas(128)
 #else
-    _Alignas(64)
+    _Alignas(128)
 #endif
         unsigned long long word[16];
 };
