@@ -226,7 +226,7 @@ static void scan_tensor_maps(ebb_operation_t *op, const unsigned char *block, si
             continue;
         forget_words(op, at, at + EBB_TENSOR_MAP_BYTES);
         ebb_access_add(op, address, (uint32_t)at);
-        if (op->map_count < EBB_MAPS && ebb_driver.cuTensorMapReplaceAddress)
+        if (op->map_count < EBB_TENSOR_MAPS && ebb_driver.cuTensorMapReplaceAddress)
             op->map_at[op->map_count++] = (uint16_t)at;
         else
             op->plain = false;

@@ -229,7 +229,8 @@ typedef struct ebb_access {
         param_offset; /* kernel: where the word stands in the argument block; else: which operand it is */
 } ebb_access_t;
 
-enum { EBB_MAPS = 8, EBB_MAP_BYTES = 128 };
+/* Tensor maps among a kernel's arguments that are told of, and how large each is. */
+enum { EBB_TENSOR_MAPS = 8, EBB_TENSOR_MAP_BYTES = 128 };
 
 typedef struct ebb_operation {
     ebb_operation_kind_t kind;
@@ -244,7 +245,7 @@ typedef struct ebb_operation {
     const CUlaunchAttribute *attribute; /* [attribute_count] the same, valid as long as `params` */
     unsigned attribute_count;
     unsigned map_count; /* plain kernel: tensor maps among its arguments, */
-    uint16_t map_at[EBB_MAPS]; /* [map_count] at so many bytes: the driver can put another address into them */
+    uint16_t map_at[EBB_TENSOR_MAPS]; /* [map_count] at so many bytes: the driver can put another address into them */
     bool
         plain; /* kernel: its arguments, its geometry and these attributes are all there is to it, and it may be issued again */
     CUdeviceptr dst, src;  /* copy: either may be host memory; set: dst */

@@ -6,7 +6,7 @@
 #include "ebb_alloc.h"
 
 /* They are copied about by value, but always to addresses of this alignment. */
-enum { EBB_TENSOR_MAP_BYTES = EBB_MAP_BYTES, EBB_TENSOR_MAP_ALIGN = 64 };
+enum { EBB_TENSOR_MAP_ALIGN = 64 };
 
 /* `map` now stands for memory from `address` on. */
 void ebb_tensor_map_note(const void *map, CUdeviceptr address);

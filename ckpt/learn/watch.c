@@ -643,16 +643,15 @@ static void judge_rest(uint32_t b)
 
 void ebb_watch_end(bool good, ebb_stream_t *stream)
 {
-    if (!good || watch.failed)
-        ebb_leftover_hint(ebb_driver.cuCtxSynchronize());
     if (good && !watch.failed && !ebb_tiles_read(watch.tiles, stream)) {
         for (uint32_t i = 0; i < trace()->operation_count; i++)
             if (watch.seen[i])
                 judge_operation(i);
         for (uint32_t b = 0; b < trace()->buffer_count; b++)
             judge_rest(b);
-    } else if (good) {
-        ebb_log(EBB_WARN, "what a step writes could not be watched: %s", ebb_last_failure());
+    } else {
+        if (good)
+            ebb_log(EBB_WARN, "what a step writes could not be watched: %s", ebb_last_failure());
         ebb_leftover_hint(ebb_driver.cuCtxSynchronize());
     }
     clear();

@@ -79,7 +79,7 @@ bool ebb_issued_has_map(const ebb_issued_t *issued, uint32_t param_offset)
 static ebb_status_t point_map(unsigned char *at, CUdeviceptr to)
 {
     CUtensorMap map;
-    _Static_assert(sizeof map == EBB_MAP_BYTES, "a tensor map has another size");
+    _Static_assert(sizeof map == EBB_TENSOR_MAP_BYTES, "a tensor map has another size");
     memcpy(&map, at, sizeof map);
     EBB_DRIVER(cuTensorMapReplaceAddress, 0, (&map, (void *)(uintptr_t)to));
     memcpy(at, &map, sizeof map);

@@ -23,7 +23,7 @@ typedef struct ebb_issued {
     CUlaunchAttribute *attribute; /* [attribute_count] owned if room is not 0, else borrowed */
     unsigned attribute_count;
     unsigned map_count;
-    uint16_t map_at[EBB_MAPS]; /* tensor maps among its arguments */
+    uint16_t map_at[EBB_TENSOR_MAPS]; /* tensor maps among its arguments */
 } ebb_issued_t;
 
 /* The operation itself, borrowed: valid as long as it is. */

@@ -229,7 +229,7 @@ static void ask_layout(const ebb_operation_t *op)
     if (form)
         ebb_layout_roles(&form->layout, op->params, op->param_bytes, op->grid, L.role);
     for (unsigned i = 0; i < op->map_count; i++) {
-        memset(L.role + op->map_at[i] / 8, EBB_ROLE_NUMBER, EBB_MAP_BYTES / 8);
+        memset(L.role + op->map_at[i] / 8, EBB_ROLE_NUMBER, EBB_TENSOR_MAP_BYTES / 8);
         L.role[op->map_at[i] / 8] = EBB_ROLE_OPERAND;
     }
 }
@@ -354,9 +354,9 @@ static void learn(place_t *p, const ebb_operation_t *op, const uint8_t *leads)
 {
     note_numbers(p, op->params, leads);
     for (uint32_t w = 0; w < p->bytes / 8; w++) {
-        if (L.role[w] != EBB_ROLE_UNKNOWN) {
+        if (L.role[w] != EBB_ROLE_UNKNOWN)
             continue;
-        } else if (leads[w]) {
+        if (leads[w]) {
             p->leads[w] = 1;
         } else if (ebb_word_is_junk(word_at(op->params, w), p->leads[w])) {
             p->junk[w] = (uint8_t)(p->junk[w] + (p->junk[w] < UINT8_MAX));

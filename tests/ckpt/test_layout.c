@@ -80,24 +80,22 @@ typedef struct launch {
     uint8_t role[WORDS];
 } launch_t;
 
-/* All junk, so that nothing is right by chance. */
-static void begin(launch_t *l, const kernel_t *k)
-{
-    uint32_t last = 0;
-    while (last + 1 < MOST_PARAMETERS && k->parameter[last + 1].size_bytes)
-        last++;
-    l->bytes = (k->parameter[last].offset_bytes + k->parameter[last].size_bytes + 7) / 8 * 8;
-    for (uint32_t i = 0; i < MOST_BYTES; i++)
-        l->block[i] = (unsigned char)rand();
-    memcpy(l->grid, (unsigned[]){1, 1, 1}, sizeof l->grid);
-}
-
 static uint32_t parameters_of(const kernel_t *k)
 {
     uint32_t count = 0;
     while (count < MOST_PARAMETERS && k->parameter[count].size_bytes)
         count++;
     return count;
+}
+
+/* All junk, so that nothing is right by chance. */
+static void begin(launch_t *l, const kernel_t *k)
+{
+    const uint32_t last = parameters_of(k) - 1;
+    l->bytes = (k->parameter[last].offset_bytes + k->parameter[last].size_bytes + 7) / 8 * 8;
+    for (uint32_t i = 0; i < MOST_BYTES; i++)
+        l->block[i] = (unsigned char)rand();
+    memcpy(l->grid, (unsigned[]){1, 1, 1}, sizeof l->grid);
 }
 
 static void ask(launch_t *l, const kernel_t *k)

@@ -18,7 +18,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 MIB = 1 << 20
 
 
-# Tests of the trainer's kernels against a reference on the host (tests/model/kernels), the shortest first.
+# Tests of the trainer's kernels against a reference on the host (tests/model/kernels): first what a GPU alone can tell most of.
 KERNELS = ["kernels_attention_tensor", "kernels_passes", "kernels_attention", "kernels_attention_next", "kernels_outliers"]
 
 
