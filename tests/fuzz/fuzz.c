@@ -130,6 +130,7 @@ static void draw(fuzz_worker_t *w, unsigned index, uint64_t seed)
     w->out = open_memstream(&w->text, &w->text_bytes);
     if (!w->out)
         abort();
+    fuzz_trace_open(w);
 }
 
 /* The first worker's stages happen around the others' lives, but for its work. */

@@ -21,7 +21,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-enum { FUZZ_BUFFERS = 96, FUZZ_STREAMS = 6, FUZZ_WORKERS = 4 };
+enum { FUZZ_BUFFERS = 96, FUZZ_STREAMS = 6, FUZZ_WORKERS = 4, FUZZ_TOUCHED = 16 };
 
 typedef enum fuzz_kernel { FILL, MIX, GATHER, PERHAPS, SPAN, DAWDLE, FUZZ_KERNELS } fuzz_kernel_t;
 extern CUfunction fuzz_kernel[FUZZ_KERNELS];
@@ -71,6 +71,8 @@ typedef struct fuzz_worker {
     FILE *out;
     char *text;
     size_t text_bytes;
+    FILE *trace;        /* NULL: not asked for (fuzz_trace.c) */
+    unsigned touched[FUZZ_TOUCHED], touched_count; /* ids of buffers that the operation under way touches */
 } fuzz_worker_t;
 
 extern bool fuzz_faults;
@@ -119,6 +121,15 @@ void fuzz_operate(fuzz_worker_t *w);
 void fuzz_touch(fuzz_worker_t *w);
 /* Prints a hash of every buffer. */
 void fuzz_checkpoint(fuzz_worker_t *w, const char *name);
+
+/* ---- fuzz_trace.c: which operation was the first to read or write other bytes ---- */
+
+/* With FUZZ_TRACE=FILE: one file for each worker, FILE.0 and so on. */
+void fuzz_trace_open(fuzz_worker_t *w);
+/* The operation that is being prepared touches the buffer. */
+void fuzz_trace_touch(fuzz_worker_t *w, const fuzz_buffer_t *b);
+/* It has been issued. The host waits for it, and a line for each buffer that it touched is written, with its hash. */
+void fuzz_trace(fuzz_worker_t *w, const char *name, unsigned s);
 
 /* ---- fuzz_repeat.c: a step, over and over, and not always the same ---- */
 

@@ -252,6 +252,7 @@ void fuzz_initialise(fuzz_worker_t *w, fuzz_buffer_t *b, unsigned s)
     default:
         launch_fill(w, b, s, fuzz_below(w, 1000) + w->salt);
     }
+    fuzz_trace(w, "initialise", s);
 }
 
 /* ---- questions, and requests that nothing can serve ---- */
@@ -295,46 +296,72 @@ static void ask_too_much(fuzz_worker_t *w)
 
 /* ---- */
 
-static void free_one(fuzz_worker_t *w)
+static void allocate_one(fuzz_worker_t *w, unsigned s)
 {
+    (void)s;
+    fuzz_allocate(w, fuzz_chance(w, 75));
+}
+
+static void free_one(fuzz_worker_t *w, unsigned s)
+{
+    (void)s;
     const unsigned index = w->buffers ? fuzz_below(w, w->buffers) : 0;
     if (w->buffers && !w->buffer[index].permanent && !w->buffer[index].shared)
         fuzz_free(w, index);
 }
 
+static void copy_part(fuzz_worker_t *w, unsigned s)
+{
+    touch_part(w, s, true);
+}
+
+static void set_part(fuzz_worker_t *w, unsigned s)
+{
+    touch_part(w, s, false);
+}
+
+static void ask_something(fuzz_worker_t *w, unsigned s)
+{
+    (void)s;
+    ask(w);
+}
+
+static void ask_for_too_much(fuzz_worker_t *w, unsigned s)
+{
+    (void)s;
+    ask_too_much(w);
+}
+
+static void wait_for_all(fuzz_worker_t *w, unsigned s)
+{
+    (void)s;
+    fuzz_wait_all(w);
+}
+
+/* Of a hundred, those below `until` and not below the row before. */
+static const struct {
+    unsigned until;
+    const char *name;
+    void (*function)(fuzz_worker_t *w, unsigned s);
+} rows[] = {{14, "allocate", allocate_one},    {22, "free", free_one},
+            {40, "mix", launch_mix},           {50, "gather", launch_gather},
+            {56, "perhaps", launch_perhaps},   {64, "span", launch_span},
+            {70, "dawdle", launch_dawdle},     {77, "copy within", copy_within},
+            {82, "copy in", copy_part},        {87, "set", set_part},
+            {92, "copy out", copy_out},        {95, "wait", fuzz_wait},
+            {97, "ask", ask_something},        {98, "ask too much", ask_for_too_much},
+            {99, "wait for all", wait_for_all}};
+
 static void operate(fuzz_worker_t *w, unsigned s, unsigned choice)
 {
+    unsigned i = 0;
     w->operations++;
-    if (choice < 14)
-        fuzz_allocate(w, fuzz_chance(w, 75));
-    else if (choice < 22)
-        free_one(w);
-    else if (choice < 40)
-        launch_mix(w, s);
-    else if (choice < 50)
-        launch_gather(w, s);
-    else if (choice < 56)
-        launch_perhaps(w, s);
-    else if (choice < 64)
-        launch_span(w, s);
-    else if (choice < 70)
-        launch_dawdle(w, s);
-    else if (choice < 77)
-        copy_within(w, s);
-    else if (choice < 82)
-        touch_part(w, s, true);
-    else if (choice < 87)
-        touch_part(w, s, false);
-    else if (choice < 92)
-        copy_out(w, s);
-    else if (choice < 95)
-        fuzz_wait(w, s);
-    else if (choice < 97)
-        ask(w);
-    else if (choice < 98)
-        ask_too_much(w);
-    else if (choice < 99)
-        fuzz_wait_all(w);
+    while (i < sizeof rows / sizeof rows[0] && choice >= rows[i].until)
+        i++;
+    if (i == sizeof rows / sizeof rows[0])
+        return;
+    rows[i].function(w, s);
+    fuzz_trace(w, rows[i].name, s);
 }
 
 void fuzz_operate(fuzz_worker_t *w)
