@@ -28,7 +28,10 @@ const char *ebb_last_failure(void)
         return "no failure";
     if (!ebb_driver.cuGetErrorName || ebb_driver.cuGetErrorName((CUresult)last.code, &name) || !name)
         name = "unknown error";
-    snprintf(text, sizeof text, "%s of %zu bytes: %s", last.operation, last.bytes, name);
+    if (last.bytes)
+        snprintf(text, sizeof text, "%s of %zu bytes: %s", last.operation, last.bytes, name);
+    else
+        snprintf(text, sizeof text, "%s: %s", last.operation, name);
     return text;
 }
 
