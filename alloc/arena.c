@@ -96,14 +96,64 @@ ebb_range_t *ebb_range_new(size_t chunk_count)
     return r;
 }
 
-void ebb_range_delete(ebb_range_t *r)
+static void forget(ebb_range_t *r)
 {
-    EBB_DCHECK(!r->mapped);
     size_t first = (r->base - ebb_arena.base) / EBB_CHUNK_BYTES;
     for (size_t i = first; i < first + r->chunk_count; i++)
         ebb_arena.range[i] = NULL;
     free(r);
 }
+
+void ebb_range_delete(ebb_range_t *r)
+{
+    EBB_DCHECK(!r->mapped);
+    if (!ebb_range_clear(r)) {
+        forget(r);
+        return;
+    }
+    r->next = ebb_arena.stale;
+    ebb_arena.stale = r;
+}
+
+/* ---- what the driver has refused to unmap ---- */
+
+/* The first `count` chunks stay mapped, and are nobody's here: like those of a ghost (spare.c). */
+static void note_stale(ebb_range_t *r, uint32_t count, const ebb_chunk_t *chunks)
+{
+    if (chunks != r->chunk)
+        memcpy(r->chunk, chunks, count * sizeof(ebb_chunk_t));
+    for (uint32_t i = 0; i < count; i++)
+        r->chunk[i]->ghosts++;
+    r->stale = count;
+    ebb_log(EBB_INFO, "%zu bytes at %#llx could not be unmapped: once more later", count * EBB_CHUNK_BYTES,
+            (unsigned long long)r->base);
+}
+
+ebb_status_t ebb_range_clear(ebb_range_t *r)
+{
+    if (!r->stale)
+        return 0;
+    EBB_DRIVER(cuMemUnmap, r->stale * EBB_CHUNK_BYTES, (r->base, r->stale * EBB_CHUNK_BYTES));
+    for (uint32_t i = 0; i < r->stale; i++)
+        r->chunk[i]->ghosts--;
+    r->stale = 0;
+    return 0;
+}
+
+void ebb_arena_clear(void)
+{
+    for (ebb_range_t **link = &ebb_arena.stale; *link;) {
+        ebb_range_t *r = *link;
+        if (r->slot != ebb_slot || ebb_range_clear(r)) {
+            link = &r->next;
+            continue;
+        }
+        *link = r->next;
+        forget(r);
+    }
+}
+
+/* ---- mapping ---- */
 
 static ebb_status_t set_access(CUdeviceptr base, size_t bytes)
 {
@@ -113,8 +163,9 @@ static ebb_status_t set_access(CUdeviceptr base, size_t bytes)
     return 0;
 }
 
-/* One call for each chunk, for a mapping takes a whole one, and one for the access to all of them. */
-static ebb_status_t map_chunks(CUdeviceptr base, size_t count, const ebb_chunk_t *chunks)
+/* One call for each chunk, for a mapping takes a whole one, and one for the access to all of them. After a failure `*stale` of
+ * them, from the first on, are mapped all the same. */
+static ebb_status_t map_chunks(CUdeviceptr base, size_t count, const ebb_chunk_t *chunks, uint32_t *stale)
 {
     size_t done = 0;
     ebb_status_t status = 0;
@@ -127,15 +178,20 @@ static ebb_status_t map_chunks(CUdeviceptr base, size_t count, const ebb_chunk_t
         status = set_access(base, count * EBB_CHUNK_BYTES);
     if (!status)
         return 0;
-    if (done && ebb_driver.cuMemUnmap(base, done * EBB_CHUNK_BYTES))
-        ebb_log(EBB_WARN, "%zu bytes could be neither mapped nor unmapped", done * EBB_CHUNK_BYTES);
+    *stale = done && ebb_driver.cuMemUnmap(base, done * EBB_CHUNK_BYTES) ? (uint32_t)done : 0;
     return ebb_fail(status, "cuMemMap", count * EBB_CHUNK_BYTES);
 }
 
 ebb_status_t ebb_range_map_on(ebb_range_t *r, const ebb_chunk_t *chunks)
 {
+    uint32_t stale = 0;
     EBB_DCHECK(!r->mapped);
-    EBB_TRY(map_chunks(r->base, r->chunk_count, chunks));
+    EBB_TRY(ebb_range_clear(r));
+    ebb_status_t status = map_chunks(r->base, r->chunk_count, chunks, &stale);
+    if (stale)
+        note_stale(r, stale, chunks);
+    if (status)
+        return status;
     if (chunks != r->chunk)
         memcpy(r->chunk, chunks, r->chunk_count * sizeof(ebb_chunk_t));
     r->mapped = true;
@@ -144,7 +200,12 @@ ebb_status_t ebb_range_map_on(ebb_range_t *r, const ebb_chunk_t *chunks)
 
 ebb_status_t ebb_range_map_part(ebb_range_t *r, uint32_t first, uint32_t count, const ebb_chunk_t *chunks)
 {
-    EBB_TRY(map_chunks(r->base + first * EBB_CHUNK_BYTES, count, chunks));
+    uint32_t stale = 0;
+    ebb_status_t status = map_chunks(r->base + first * EBB_CHUNK_BYTES, count, chunks, &stale);
+    if (stale)
+        ebb_log(EBB_WARN, "%zu bytes could be neither mapped nor unmapped", stale * EBB_CHUNK_BYTES);
+    if (status)
+        return status;
     memcpy(r->chunk + first, chunks, count * sizeof(ebb_chunk_t));
     return 0;
 }
@@ -158,19 +219,20 @@ ebb_status_t ebb_range_unmap_part(ebb_range_t *r, uint32_t first, uint32_t count
     return 0;
 }
 
-ebb_status_t ebb_range_unmap_from(ebb_range_t *r)
+void ebb_range_unmap_from(ebb_range_t *r)
 {
     EBB_DCHECK(r->mapped);
-    EBB_DRIVER(cuMemUnmap, r->chunk_count * EBB_CHUNK_BYTES, (r->base, r->chunk_count * EBB_CHUNK_BYTES));
+    if (ebb_driver.cuMemUnmap(r->base, r->chunk_count * EBB_CHUNK_BYTES))
+        note_stale(r, r->chunk_count, r->chunk);
     r->mapped = false;
     for (uint32_t i = 0; r->holds && i < r->chunk_count; i++)
         r->chunk[i]->holder = NULL;
     r->holds = false;
-    return 0;
 }
 
 ebb_status_t ebb_range_map(ebb_range_t *r)
 {
+    EBB_TRY(ebb_range_clear(r));
     EBB_TRY(ebb_chunks_take(r->chunk_count, r->chunk));
     ebb_status_t status = ebb_range_map_on(r, r->chunk);
     if (status)
@@ -178,9 +240,8 @@ ebb_status_t ebb_range_map(ebb_range_t *r)
     return status;
 }
 
-ebb_status_t ebb_range_unmap(ebb_range_t *r)
+void ebb_range_unmap(ebb_range_t *r)
 {
-    EBB_TRY(ebb_range_unmap_from(r));
+    ebb_range_unmap_from(r);
     ebb_chunks_give(r->chunk_count, r->chunk);
-    return 0;
 }

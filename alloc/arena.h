@@ -17,12 +17,17 @@ typedef struct ebb_arena {
     size_t first_slot;   /* those in front of it are nobody's, ever: ebb_nowhere */
     ebb_range_t **range; /* [slots]: the range that a place belongs to, or NULL */
     size_t next_slot;    /* where the search for room goes on */
+    ebb_range_t *stale;  /* deleted, but for what the driver has refused to unmap; through `next` */
 } ebb_arena_t;
 
 extern ebb_arena_t ebb_arena;
 
 /* Once. `device_bytes`: of all devices. */
 ebb_status_t ebb_arena_reserve(size_t device_bytes);
+
+/* What the driver has refused to unmap goes now: of a range; of those that were deleted since. */
+ebb_status_t ebb_range_clear(ebb_range_t *range);
+void ebb_arena_clear(void);
 
 /* Puts chunks under a part of a range, or gives a part's back to the pool, which nobody may use any more. */
 ebb_status_t ebb_range_map_part(ebb_range_t *range, uint32_t first, uint32_t count,

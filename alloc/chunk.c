@@ -288,7 +288,11 @@ static bool create(ebb_chunk_t *out)
 
 ebb_status_t ebb_chunks_refusal(void)
 {
-    return pool.refused_ns && pool.refusal ? pool.refusal : CUDA_ERROR_OUT_OF_MEMORY;
+    size_t free_bytes, total;
+    if (pool.refused_ns && pool.refusal)
+        return pool.refusal;
+    ebb_status_t status = ebb_driver.cuMemGetInfo(&free_bytes, &total);
+    return status ? status : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 void ebb_chunks_expect(size_t count)

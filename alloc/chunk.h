@@ -58,7 +58,8 @@ size_t ebb_chunks_create(size_t count, ebb_chunk_t *out);
 void ebb_chunks_expect(size_t count);
 
 /* What to tell the program when there are too few: CUDA_ERROR_OUT_OF_MEMORY, or, if the driver has refused the last
- * one for another reason (a kernel's fault stays with the context), that. */
+ * one for another reason, that, or a kernel's fault, which stays with the context (as its reference says, cuMemGetInfo
+ * returns it, too). */
 ebb_status_t ebb_chunks_refusal(void);
 /* For ahead.c, lock held: may one more be created? Then it counts already; end with the handle, or NULL if there is
  * none. */

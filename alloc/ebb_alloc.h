@@ -64,6 +64,8 @@ typedef struct ebb_range {
     uint32_t chunk_count;
     uint8_t slot; /* whose */
     bool mapped;
+    uint32_t
+        stale; /* not mapped, but the driver has refused to unmap so many of its first chunks, which are others' now */
     ebb_buffer_t *buffer; /* its owner, or NULL */
     ebb_slab_t *slab;     /* its owner, or NULL */
     /* Spares and ghosts (spare.c): */
@@ -77,9 +79,11 @@ typedef struct ebb_range {
 
 /* Puts chunks under a range, or takes them away. Taking: every operation on them must have completed. Giving
  * fails with CUDA_ERROR_OUT_OF_MEMORY when the pool has not enough chunks and may not create more; nothing
- * has changed then. */
+ * has changed then. Taking never fails: where the driver refuses to unmap, the addresses go on leading to chunks that are
+ * others' (they are not given back to the driver meanwhile), and it is asked again before anything else is mapped there, or
+ * the addresses are given to another range. */
 ebb_status_t ebb_range_map(ebb_range_t *range);
-ebb_status_t ebb_range_unmap(ebb_range_t *range);
+void ebb_range_unmap(ebb_range_t *range);
 
 /* The same with chunks that `stream` may use from now on: it waits for what others still do with them, the host only if
  * nothing else helps. */
@@ -93,7 +97,7 @@ void ebb_range_delete(ebb_range_t *range); /* must be unmapped and nobody's */
  * times. Between the last operation through one range and the first through another there must be a full
  * dependency. */
 ebb_status_t ebb_range_map_on(ebb_range_t *range, const ebb_chunk_t *chunks);
-ebb_status_t ebb_range_unmap_from(ebb_range_t *range);
+void ebb_range_unmap_from(ebb_range_t *range);
 
 /* ---- chunks: physical memory under the budget (chunk.c) ---- */
 
@@ -245,7 +249,8 @@ typedef struct ebb_operation {
     const CUlaunchAttribute *attribute; /* [attribute_count] the same, valid as long as `params` */
     unsigned attribute_count;
     unsigned map_count; /* plain kernel: tensor maps among its arguments, */
-    uint16_t map_at[EBB_TENSOR_MAPS]; /* [map_count] at so many bytes: the driver can put another address into them */
+    uint16_t map_at
+        [EBB_TENSOR_MAPS]; /* [map_count] at so many bytes: the driver can put another address into them */
     bool
         plain; /* kernel: its arguments, its geometry and these attributes are all there is to it, and it may be issued again */
     CUdeviceptr dst, src;  /* copy: either may be host memory; set: dst */
@@ -277,7 +282,8 @@ typedef struct ebb_order {
 /* A kernel's name (of a CUkernel cast, too), mangled. NULL: the driver does not tell. Valid until its module is unloaded. */
 const char *ebb_function_name(CUfunction function);
 /* Where a parameter of a kernel is in its block of arguments. False: there is none, or the driver does not tell. Lock held. */
-bool ebb_function_parameter(CUfunction function, uint32_t index, uint32_t *offset_bytes, uint32_t *size_bytes);
+bool ebb_function_parameter(CUfunction function, uint32_t index, uint32_t *offset_bytes,
+                            uint32_t *size_bytes);
 
 /* How often a module has been unloaded: functions may be others since. */
 uint64_t ebb_modules_unloaded(void);

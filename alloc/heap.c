@@ -12,7 +12,6 @@
 #include "chunk.h"
 #include "driver.h"
 #include "foreign.h"
-#include "log.h"
 #include "mark.h"
 #include "pool.h"
 #include "slab.h"
@@ -311,8 +310,8 @@ void ebb_heap_abandon(void)
         ebb_range_t *r = ebb_arena.range[i];
         if (r && r->slot == ebb_slot && r->slab)
             ebb_slab_strip(r->slab, 0, r->slab->units);
-        else if (r && r->slot == ebb_slot && r->buffer && r->mapped && ebb_range_unmap(r))
-            ebb_log(EBB_WARN, "%s", ebb_last_failure());
+        else if (r && r->slot == ebb_slot && r->buffer && r->mapped)
+            ebb_range_unmap(r);
     }
     ebb_chunks_release();
     ebb_pools_emptied();

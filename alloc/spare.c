@@ -17,7 +17,6 @@
 #include "ahead.h"
 #include "arena.h"
 #include "chunk.h"
-#include "log.h"
 #include "mark.h"
 
 /* Classes by chunk count: those up to EXACT have lists of their own, others share by modulo. */
@@ -75,18 +74,13 @@ static void unlink_range(range_list_t *list, ebb_range_t *r)
 
 /* ---- ghosts ---- */
 
-static bool drop_ghost(ebb_range_t *r)
+static void drop_ghost(ebb_range_t *r)
 {
     unlink_range(&lists.ghosts, r);
-    if (ebb_range_unmap_from(r)) {
-        link_range(&lists.ghosts, r);
-        ebb_log(EBB_WARN, "%s", ebb_last_failure());
-        return false;
-    }
+    ebb_range_unmap_from(r);
     for (uint32_t i = 0; i < r->chunk_count; i++)
         r->chunk[i]->ghosts--;
     ebb_range_delete(r);
-    return true;
 }
 
 static void limit_ghosts(size_t most, bool wait)
@@ -95,9 +89,9 @@ static void limit_ghosts(size_t most, bool wait)
         next = r->newer;
         if (wait ? ebb_mark_wait(r->freed) != 0 : !ebb_mark_reached_lately(r->freed))
             continue;
-        if (!drop_ghost(r))
-            return;
+        drop_ghost(r);
     }
+    ebb_arena_clear();
 }
 
 /* A spare loses its chunks to the pool. */
@@ -279,8 +273,7 @@ ebb_status_t ebb_spare_chunks(size_t count, ebb_stream_t *stream, ebb_chunk_t *o
         gather(&w);
     if (w.got < count && stream)
         rob_others(&w);
-    if (w.got < count && ebb_chunks_refusal() == CUDA_ERROR_OUT_OF_MEMORY &&
-        ebb_heap_make_room(count - w.got)) {
+    if (w.got < count && ebb_heap_make_room(count - w.got)) {
         gather(&w);
         create(&w, SIZE_MAX);
     }
@@ -301,6 +294,7 @@ size_t ebb_chunks_unowned(void)
 
 ebb_status_t ebb_range_map_for(ebb_range_t *r, ebb_stream_t *stream)
 {
+    EBB_TRY(ebb_range_clear(r));
     EBB_TRY(ebb_spare_chunks(r->chunk_count, stream, r->chunk));
     ebb_status_t status = ebb_range_map_on(r, r->chunk);
     if (status)

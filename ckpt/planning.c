@@ -3,12 +3,10 @@
 
 #include <stdio.h>
 
-#include "checker.h"
 #include "driver.h"
 #include "ebb_offload.h"
 #include "log.h"
 #include "options.h"
-#include "pinned.h"
 #include "planned.h"
 #include "planner.h"
 #include "prices.h"
@@ -50,13 +48,12 @@ void ebb_planning_describe(ebb_trace_t *trace)
     trace->hardware = hardware(&rates);
 }
 
-static ebb_plan_request_t request_for(size_t device_bytes, const ebb_rates_t *measured)
+static ebb_plan_request_t request_for(const ebb_check_limits_t *limits, const ebb_rates_t *measured)
 {
     const ebb_rates_t rates = known_rates(measured);
-    ebb_pinned_usage_t host = ebb_pinned_usage();
     return (ebb_plan_request_t){.policy = ebb_options.policy,
-                                .device_bytes = device_bytes,
-                                .host_bytes = host.budget_bytes - host.others_bytes,
+                                .device_bytes = limits->device_bytes,
+                                .host_bytes = limits->host_bytes,
                                 .min_buffer = (uint64_t)ebb_options.min_buffer,
                                 .offload = ebb_options.offload,
                                 .recompute = ebb_options.recompute,
@@ -93,10 +90,10 @@ static ebb_plan_t *own_plan(const ebb_trace_t *trace, const ebb_plan_request_t *
     return NULL;
 }
 
-ebb_plan_t *ebb_planning(const ebb_trace_t *trace, size_t device_bytes, const ebb_rates_t *rates,
+ebb_plan_t *ebb_planning(const ebb_trace_t *trace, const ebb_check_limits_t *limits, const ebb_rates_t *rates,
                          const ebb_boundary_t *boundary, char *why, size_t why_bytes)
 {
-    ebb_plan_request_t q = request_for(device_bytes, rates);
+    ebb_plan_request_t q = request_for(limits, rates);
     q.boundary = boundary;
     ebb_planned_request(&q);
     ebb_plan_t *plan = *ebb_options.plan ? given_plan(trace, &q) : NULL;

@@ -4,6 +4,7 @@
 
 #include <stddef.h>
 
+#include "checker.h"
 #include "drive.h"
 #include "plan.h"
 
@@ -15,9 +16,9 @@ typedef struct ebb_rates {
 /* The trace says on what device and link it was recorded; they are measured, if they have not been. With ebb_lock() held. */
 void ebb_planning_describe(ebb_trace_t *trace);
 
-/* A plan that has passed the checker, for so many device bytes, the host memory that is left, and the link; it agrees
+/* A plan that has passed the checker, for so many bytes of device and of pinned host memory, and the link; it agrees
  * with the boundary, if one is given; the caller's. NULL: there is none, `why` says in one line why not. With ebb_lock() held. */
-ebb_plan_t *ebb_planning(const ebb_trace_t *trace, size_t device_bytes, const ebb_rates_t *rates,
+ebb_plan_t *ebb_planning(const ebb_trace_t *trace, const ebb_check_limits_t *limits, const ebb_rates_t *rates,
                          const ebb_boundary_t *boundary, char *why, size_t why_bytes);
 
 /* The program has waited for copies longer than the plan foresaw, by more than 3% of a step, and they were slower than the rates

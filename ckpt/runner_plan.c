@@ -14,7 +14,8 @@
 enum { MOST_FRUITLESS = 16, MOST_FAILURES = 4, MOST_UNKNOWN = 64 };
 /* Plans that are given up for another one, at most, and after how many driven steps that is looked into. */
 enum { MOST_REPLANS = 4, PACE_STEPS = 6 };
-/* Beyond these, those that do not fit any more when they are installed: small buffers that outlive a step keep chunks. */
+/* Beyond these, those that do not fit any more when they are installed: small buffers that outlive a step keep chunks, and what
+ * has to be pinned is rounded. */
 enum { MOST_MISFITS = 16 };
 /* Steps after which a program that does not keep to its plan is tried again; twice as many each time. */
 enum { REST_STEPS = 64, MOST_REST_STEPS = 4096 };
@@ -60,7 +61,7 @@ bool ebb_kind_is_rested(ebb_kind_t *k)
 {
     if (!k->rest || k->refused || ++k->rested < k->rest)
         return false;
-    k->fruitless = k->rested = 0;
+    k->fruitless = k->failures = k->rested = 0;
     return true;
 }
 
@@ -79,12 +80,19 @@ static void note_plan(const ebb_kind_t *k, size_t room, bool beside)
     ebb_run.steps.predicted_peak_bytes = beside && both > peak ? both : peak;
 }
 
+static ebb_check_limits_t limits_of(ebb_kind_t *k, ebb_buffer_t *const *present)
+{
+    const size_t device = ebb_drive_room(ebb_kind_number(k), k->learned, present);
+    return (ebb_check_limits_t){device, ebb_drive_host_room(k->learned, present)};
+}
+
 /* NULL: there is none, or not yet. */
 static ebb_plan_t *make_plan(ebb_kind_t *k, ebb_buffer_t *const *present, const ebb_boundary_t *boundary)
 {
     char why[256] = "";
-    const size_t room = ebb_drive_room(ebb_kind_number(k), k->learned, present);
-    ebb_plan_t *plan = ebb_planning(k->learned->trace, room, &k->rates, boundary, why, sizeof why);
+    const ebb_check_limits_t limits = limits_of(k, present);
+    const size_t room = limits.device_bytes;
+    ebb_plan_t *plan = ebb_planning(k->learned->trace, &limits, &k->rates, boundary, why, sizeof why);
     if (!plan && boundary) {
         ebb_log(EBB_INFO, "no plan for kind %u agrees with that of another kind: %s", ebb_kind_number(k),
                 why);
@@ -141,6 +149,38 @@ void ebb_kind_revise_pace(ebb_kind_t *k)
         give_up_plan(k);
 }
 
+/* Reactive for a while, longer each time. */
+static void rest(ebb_kind_t *k, const char *why)
+{
+    k->rest = k->rest ? 2 * k->rest : REST_STEPS;
+    k->rest = k->rest < MOST_REST_STEPS ? k->rest : MOST_REST_STEPS;
+    k->rested = 0;
+    k->phase = EBB_PHASE_STAY;
+    ebb_log(EBB_WARN, "%s: ebb stays reactive for %u steps", why, k->rest);
+}
+
+/* Everything is as it was. Tried again at the next boundary, with another plan if this one does not fit any more; when what
+ * outlives the step has become another, the step is learned again. */
+static void not_installed(ebb_kind_t *k, ebb_status_t status, ebb_buffer_t *const *present,
+                          const ebb_boundary_t *boundary)
+{
+    char why[256];
+    const ebb_check_limits_t limits = limits_of(k, present);
+    if (boundary) {
+        k->alone = true;
+    } else if (k->misfits < MOST_MISFITS &&
+               !ebb_check_plan(k->learned->trace, k->plan, &limits, why, sizeof why)) {
+        ebb_log(EBB_INFO, "a new plan: in the %zu MiB that are left on the device, and %zu on the host, %s",
+                (size_t)limits.device_bytes >> 20, (size_t)limits.host_bytes >> 20, why);
+        k->misfits++;
+        give_up_plan(k);
+    } else if (++k->failures % MOST_FAILURES == 0) {
+        rest(k, "the plan can't be installed");
+    } else if (status == CUDA_ERROR_NOT_FOUND) {
+        ebb_kind_forget(k);
+    }
+}
+
 /* With the buffers that are there now. */
 static void begin_driving_with(ebb_kind_t *k, ebb_buffer_t *const *present, const ebb_boundary_t *boundary)
 {
@@ -152,29 +192,15 @@ static void begin_driving_with(ebb_kind_t *k, ebb_buffer_t *const *present, cons
     k->fruitless = driven > k->driven_before ? 0 : k->fruitless + 1;
     k->driven_before = driven;
     if (k->fruitless > MOST_FRUITLESS) {
-        k->rest = k->rest ? 2 * k->rest : REST_STEPS;
-        k->rest = k->rest < MOST_REST_STEPS ? k->rest : MOST_REST_STEPS;
-        k->rested = 0;
-        ebb_log(EBB_WARN, "the program never keeps to the plan for a step: ebb stays reactive for %u steps",
-                k->rest);
-        k->phase = EBB_PHASE_STAY;
+        rest(k, "the program never keeps to the plan for a step");
         return;
     }
-    if (!ebb_drive_install(ebb_kind_number(k), k->learned, k->plan, present)) {
-        ebb_run.driving = NULL;
-        k->alone |= boundary != NULL;
-        if (boundary)
-            return;
-        if (k->misfits < MOST_MISFITS && has_outgrown(k, present)) {
-            k->misfits++;
-            give_up_plan(k);
-            return;
-        }
-        /* What outlives the step may have become another: to be learned again. */
-        ebb_kind_forget(k);
-        k->phase = ++k->failures < MOST_FAILURES ? EBB_PHASE_OBSERVE : EBB_PHASE_STAY;
+    const ebb_status_t status = ebb_drive_install(ebb_kind_number(k), k->learned, k->plan, present);
+    if (status) {
+        not_installed(k, status, present, boundary);
         return;
     }
+    k->failures = 0;
     ebb_run.driving = k;
     if (!first)
         return;

@@ -88,14 +88,23 @@ void ebb_residence_fingerprints(const ebb_fingerprints_t *fingerprints);
  * for it. */
 bool ebb_residence_make_room(size_t chunks);
 
-/* For the rooms above, which place buffers themselves while they drive a plan: the host block of an evicted
- * buffer (NULL: it is on the device), pinned, becomes the caller's (false: it is in pageable memory and no
- * more can be pinned); and back: the content of an unmapped buffer lies
- * in `host`, which is residence's from then on (NULL: its content is lost on purpose and will be written). */
-bool ebb_residence_take(ebb_buffer_t *buffer, void **host);
+/* For the rooms above, which place large buffers themselves while they drive a plan. A content has one owner: it is residence's
+ * until `give`, which cannot fail, and the caller's until `put`.
+ *
+ * Before that, what may fail, also of buffers that are held, and leaves a content residence's: to the host, the host waiting (`send`);
+ * to the device, behind the mark of its copy (`bring`); from pageable to pinned memory (`pin`). A buffer without content has none
+ * on the host. */
+ebb_status_t ebb_residence_send(ebb_buffer_t *buffer);
+ebb_status_t ebb_residence_bring(ebb_buffer_t *buffer);
+ebb_status_t ebb_residence_pin(ebb_buffer_t *buffer);
+/* Of a buffer that has been sent and pinned, or brought: true: the content is on the device; false: it is in `*host`, pinned, the
+ * caller's from now on (NULL: there is none). */
+bool ebb_residence_give(ebb_buffer_t *buffer, void **host);
+/* And back, of an unmapped buffer: it lies in `host`, which is residence's from then on. NULL: its content is lost on purpose and will
+ * be written. */
 ebb_status_t ebb_residence_put(ebb_buffer_t *buffer, void *host);
-/* Out now, also if it is held, host waiting; the large buffer must be mapped. */
-ebb_status_t ebb_residence_evict(ebb_buffer_t *buffer);
+/* That residence has for the buffer. */
+size_t ebb_residence_pinned_bytes(const ebb_buffer_t *buffer);
 
 /* The buffer is about to be freed, as of now on `stream` (NULL: nothing uses it any more). */
 void ebb_residence_forget(ebb_buffer_t *buffer, ebb_stream_t *stream);

@@ -200,24 +200,22 @@ ebb_status_t ebb_vacate(ebb_buffer_t *b)
             status = ebb_stall(b->use[i]);
         if (!status)
             status = ebb_stall(r->ready);
-        if (!status)
-            status = ebb_range_unmap(b->range);
     }
     if (status) {
         ebb_stay(b);
         return status;
     }
     dequeue(b);
+    ebb_range_unmap(b->range);
     if (r->dropping) {
         r->dropping = false;
         r->where = EBB_DROPPED;
         tell_dropped(b, true);
         ebb_traffic_counters.drops++;
-        return 0;
+    } else {
+        r->where = EBB_ON_HOST;
+        ebb_traffic_counters.evictions++;
     }
-    r->where = EBB_ON_HOST;
-    EBB_TRY(ebb_range_unmap(b->range)); /* else it has chunks, for nothing */
-    ebb_traffic_counters.evictions++;
     return 0;
 }
 
@@ -288,15 +286,4 @@ bool ebb_residence_make_room(size_t chunks)
         ebb_victims_free(&v);
     }
     return ebb_chunks_available() >= wanted;
-}
-
-ebb_status_t ebb_residence_evict(ebb_buffer_t *b)
-{
-    if (ebb_where(b) == EBB_LEAVING)
-        ebb_stay(b);
-    if (ebb_where(b) == EBB_ON_HOST) /* chunks for nothing */
-        return ebb_range_unmap(b->range);
-    settle_hash(b);
-    EBB_TRY(ebb_leave(b, false));
-    return ebb_vacate(b);
 }

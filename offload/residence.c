@@ -22,24 +22,13 @@ ebb_residence_t *ebb_residence_of(ebb_buffer_t *b)
 
 /* ---- to the device ---- */
 
-/* Its pieces may be on their way: what they are to or from must not be taken away before they are over. */
-static void wait_for(ebb_direction_t direction)
-{
-    ebb_stream_t *s = ebb_copy_stream(direction);
-    if (s && ebb_stall(ebb_mark_here(s)))
-        ebb_log(EBB_WARN, "%s", ebb_last_failure());
-}
-
 /* Chunks under it, which `stream` may use. */
 static ebb_status_t map_for(ebb_buffer_t *b, ebb_stream_t *stream)
 {
     if (b->range->mapped)
         return 0;
-    if (!stream)
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    if (ebb_range_map_for(b->range, stream))
-        return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "bringing back a buffer", b->bytes);
-    return 0;
+    return stream ? ebb_range_map_for(b->range, stream)
+                  : ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "a stream for copies", 0);
 }
 
 ebb_status_t ebb_fetch(ebb_buffer_t *b)
@@ -54,8 +43,9 @@ ebb_status_t ebb_fetch(ebb_buffer_t *b)
     }
     ebb_status_t status = ebb_copy_in(b, r->host, &r->ready);
     if (status) {
-        wait_for(EBB_IN);
-        ebb_range_unmap(b->range); /* if not: it still is where it was, on the host */
+        /* Its pieces may be on their way. If that can't be waited for it has chunks for nothing: it is on the host. */
+        if (!ebb_stall(ebb_mark_here(in)))
+            ebb_range_unmap(b->range);
         return status;
     }
     if (r->hashed && r->host.pinned)
@@ -129,8 +119,10 @@ void ebb_residence_unblank(ebb_buffer_t *b, ebb_stream_t *stream)
     ebb_residence_t *r = b->listener_state;
     if (r->where != EBB_RESIDENT)
         return;
-    if (ebb_stall(ebb_mark_here(stream)) || (b->range->mapped && ebb_range_unmap(b->range)))
+    if (ebb_stall(ebb_mark_here(stream)))
         ebb_log(EBB_WARN, "%s", ebb_last_failure()); /* it keeps its chunks, then */
+    else if (b->range->mapped)
+        ebb_range_unmap(b->range);
     r->where = EBB_DROPPED;
 }
 
@@ -277,24 +269,65 @@ void ebb_residence_release(const ebb_operation_t *op)
 
 /* ---- handing over to and from a plan ---- */
 
-bool ebb_residence_take(ebb_buffer_t *b, void **host)
+ebb_status_t ebb_residence_send(ebb_buffer_t *b)
+{
+    ebb_residence_t *r = ebb_residence_of(b);
+    if (!r)
+        return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "calloc", sizeof *r);
+    ebb_clean_forget(b);
+    if (r->where == EBB_LEAVING && r->dropping)
+        ebb_stay(b);
+    r->hashed = r->same = false;
+    if (r->where == EBB_RESIDENT)
+        EBB_TRY(ebb_leave(b, false));
+    if (r->where == EBB_LEAVING)
+        EBB_TRY(ebb_vacate(b));
+    if (r->where == EBB_ON_HOST && b->range->mapped) { /* for nothing */
+        EBB_TRY(ebb_stall(ebb_mark_here(ebb_copy_stream(EBB_IN))));
+        ebb_range_unmap(b->range);
+    }
+    return r->where == EBB_DROPPED ? ebb_fail(CUDA_ERROR_UNKNOWN, "a dropped content", b->bytes) : 0;
+}
+
+ebb_status_t ebb_residence_bring(ebb_buffer_t *b)
+{
+    ebb_residence_t *r = ebb_residence_of(b);
+    if (!r)
+        return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "calloc", sizeof *r);
+    if (r->where == EBB_LEAVING)
+        ebb_stay(b);
+    r->hashed = false;
+    if (r->where == EBB_ON_HOST || r->where == EBB_EMPTY)
+        EBB_TRY(ebb_fetch(b));
+    ebb_clean_forget(b);
+    return r->where == EBB_DROPPED ? ebb_fail(CUDA_ERROR_UNKNOWN, "a dropped content", b->bytes) : 0;
+}
+
+ebb_status_t ebb_residence_pin(ebb_buffer_t *b)
 {
     ebb_residence_t *r = b->listener_state;
-    *host = NULL;
-    ebb_clean_forget(b);
-    if (r && r->where == EBB_LEAVING)
-        ebb_stay(b);
-    EBB_DCHECK(!r || r->where != EBB_DROPPED);
-    if (!r || r->where != EBB_ON_HOST)
-        return true;
-    if (!ebb_host_pin(&r->host, b->bytes))
-        return false;
-    if (b->range->mapped && ebb_range_unmap(b->range))
-        return false;
+    if (r && r->where == EBB_ON_HOST && !ebb_host_pin(&r->host, b->bytes))
+        return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "pinned host memory", b->bytes);
+    return 0;
+}
+
+size_t ebb_residence_pinned_bytes(const ebb_buffer_t *b)
+{
+    const ebb_residence_t *r = b->listener_state;
+    if (!r)
+        return 0;
+    return (r->host.at && r->host.pinned ? b->bytes : 0) + (r->kept.at && r->kept.pinned ? b->bytes : 0);
+}
+
+bool ebb_residence_give(ebb_buffer_t *b, void **host)
+{
+    ebb_residence_t *r = b->listener_state;
+    const bool resident = r->where == EBB_RESIDENT;
+    EBB_DCHECK(resident || r->where == EBB_EMPTY || (r->where == EBB_ON_HOST && r->host.pinned));
     *host = r->host.at;
     r->host = (ebb_host_t){0};
     r->where = EBB_RESIDENT; /* or the caller's affair */
-    return true;
+    return resident;
 }
 
 static ebb_status_t put(ebb_buffer_t *b, ebb_whereabouts_t where, void *host)

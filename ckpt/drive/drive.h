@@ -59,6 +59,8 @@ enum { EBB_DRIVES = 8 };
  * themselves. `present` [buffers]: the buffers
  * with which the step begins, as far as they are others in every step (ebb_follow_present); NULL: they are not known. */
 size_t ebb_drive_room(unsigned slot, const ebb_recording_t *learned, ebb_buffer_t *const *present);
+/* And bytes of pinned host memory: what is left, and what the buffers that outlive its steps have. */
+size_t ebb_drive_host_room(const ebb_recording_t *learned, ebb_buffer_t *const *present);
 /* Whether they are all known. */
 bool ebb_drive_knows_all(const ebb_recording_t *learned, ebb_buffer_t *const *present);
 
@@ -70,10 +72,11 @@ bool ebb_drive_is_ready(const ebb_recording_t *learned);
 ebb_boundary_t *ebb_drive_boundary(const ebb_recording_t *learned);
 
 /* Begins to drive, in a slot where nothing is installed. Borrows recording and plan until the drive ends. If another plan is driven, that
- * must be at the end of a step, and this one agree with its boundary. False: it could not be set up (logged); nothing is
- * installed any more, in any slot. */
-bool ebb_drive_install(unsigned slot, ebb_recording_t *learned, const ebb_plan_t *plan,
-                       ebb_buffer_t *const *present);
+ * must be at the end of a step, and this one agree with its boundary. It succeeds, or everything is as it was but for where residence
+ * has its contents (logged): the plan that was driven still is. CUDA_ERROR_NOT_FOUND: buffers or streams that the recording
+ * means are gone; CUDA_ERROR_OUT_OF_MEMORY: device or host have too little; else the driver's refusal. */
+ebb_status_t ebb_drive_install(unsigned slot, ebb_recording_t *learned, const ebb_plan_t *plan,
+                               ebb_buffer_t *const *present);
 bool ebb_drive_active(void);
 bool ebb_drive_installed(unsigned slot);
 /* The plan that is driven, or was last. */

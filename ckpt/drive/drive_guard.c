@@ -75,19 +75,18 @@ void ebb_guard_close(void)
         return;
     }
     for (; D.open_count; D.open_count--)
-        if (ebb_range_unmap_from(D.site[D.open[D.open_count - 1]].range))
-            ebb_log(EBB_WARN, "%s", ebb_last_failure());
+        ebb_range_unmap_from(D.site[D.open[D.open_count - 1]].range);
 }
 
-bool ebb_guard_set_up(void)
+ebb_status_t ebb_guard_set_up(void)
 {
     if (!ebb_options.guard)
-        return true;
+        return 0;
     D.open = calloc((size_t)D.plan->place_count + 1, sizeof *D.open);
     for (uint32_t i = 0; D.open && i < D.plan->place_count; i++)
         if (D.site[i].range && D.site[i].range->mapped)
             D.open[D.open_count++] = i;
-    return D.open;
+    return D.open ? 0 : ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "host memory for a plan", 0);
 }
 
 /* What stays where it is must be there, unless the context is dead: then nothing can be mapped, and it has been told why. */

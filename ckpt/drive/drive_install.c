@@ -1,6 +1,7 @@
 /* drive_install.c: from the state as it is to the plan's, and back. */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "driver.h"
 #include "drive_state.h"
@@ -62,56 +63,104 @@ size_t ebb_drive_room(unsigned slot, const ebb_recording_t *learned, ebb_buffer_
     return chunks * EBB_CHUNK_BYTES;
 }
 
-/* ---- buffers that are there ---- */
-
-/* Where its content is now; a host block becomes the site's. False: it cannot, and nothing has changed. */
-static bool note_where(site_t *s)
+size_t ebb_drive_host_room(const ebb_recording_t *learned, ebb_buffer_t *const *present)
 {
-    void *host;
-    if (!ebb_residence_take(s->buffer, &host))
-        return false;
-    s->range = s->buffer->range;
-    s->host_bytes = s->buffer->bytes;
-    s->host = host;
-    s->device = s->range->mapped;
-    s->on_host = !s->device && s->host;
-    s->written = s->device || s->on_host; /* else it was handed over without content, and not touched since */
-    return true;
+    const ebb_pinned_usage_t u = ebb_pinned_usage();
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t room = u.budget_bytes + u.cached_bytes, used = u.registered_bytes;
+    for (uint32_t i = 0; i < learned->trace->buffer_count; i++) {
+        const ebb_trace_buffer_t *t = &learned->trace->buffer[i];
+        const ebb_buffer_t *b =
+            persists(t) && ebb_is_large(t) ? ebb_recorded_buffer(learned, present, i) : NULL;
+        room += b ? ebb_residence_pinned_bytes(b) + ebb_share_pinned_bytes(b) : 0;
+        used += ebb_is_large(t) ? page : 0; /* blocks are whole pages */
+    }
+    return room > used ? room - used : 0;
 }
 
-/* NULL, or why not. */
-static const char *find_persistent(ebb_buffer_t *const *present)
+/* ---- buffers that are there: until everything else is, their contents stay residence's ---- */
+
+/* What other plans have settled stays with them for now. */
+static ebb_status_t find_persistent(ebb_buffer_t *const *present)
 {
     for (uint32_t i = 0; i < D.trace->buffer_count; i++) {
+        site_t *s = &D.site[i];
         if (!persists(&D.trace->buffer[i]))
             continue;
         ebb_buffer_t *b = ebb_recorded_buffer(D.learned, present, i);
         if (!b)
-            return "a buffer that outlives the step is gone";
-        if (ebb_stays_itself(D.trace, i) && ebb_share_take(i, b))
+            return ebb_fail(CUDA_ERROR_NOT_FOUND, "a buffer that outlives the step", 0);
+        if (ebb_stays_itself(D.trace, i) && ebb_share_find(i, b))
             continue;
-        D.site[i].buffer = b;
-        if (ebb_is_large(&D.trace->buffer[i]) && !note_where(&D.site[i])) {
-            D.site[i].buffer = NULL; /* it stays as it is, the reactive half's */
-            return "not enough host memory can be pinned";
-        }
-        b->tag = i + 1;
+        *s = (site_t){.buffer = b, .found = true};
         b->held++; /* the reactive half leaves it alone until the plan is dissolved */
-        D.site[i].found = true;
+        if (ebb_is_large(&D.trace->buffer[i])) {
+            s->range = b->range;
+            s->host_bytes = b->bytes;
+        }
         if (ebb_stays_itself(D.trace, i) && !ebb_share_add(i))
-            return "no host memory";
-        D.living += ebb_trace_rotates(D.trace, i);
+            return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "host memory for a plan", 0);
     }
-    return NULL;
+    return 0;
 }
 
-/* A host block for what the plan copies out of this place. */
+static bool starts(const site_t *s, uint32_t place, bool on_device)
+{
+    return s->found && s->range && (D.plan->place[place].at_start == EBB_ON_DEVICE) == on_device;
+}
+
+/* All of them to where the plan has them when a step begins: out, in, and then, when nothing is under way any more, to pinned
+ * memory. */
+static ebb_status_t bring_to_start(void)
+{
+    for (uint32_t i = 0; i < D.trace->buffer_count; i++)
+        if (starts(&D.site[i], i, false))
+            EBB_TRY(ebb_residence_send(D.site[i].buffer));
+    for (uint32_t i = 0; i < D.trace->buffer_count; i++)
+        if (starts(&D.site[i], i, true))
+            EBB_TRY(ebb_residence_bring(D.site[i].buffer));
+    EBB_DRIVER(cuCtxSynchronize, 0, ());
+    ebb_residence_waited();
+    for (uint32_t i = 0; i < D.trace->buffer_count; i++)
+        if (starts(&D.site[i], i, false))
+            EBB_TRY(ebb_residence_pin(D.site[i].buffer));
+    return 0;
+}
+
+/* Now nothing can fail any more: they are the plan's. */
+static void take_over(void)
+{
+    for (uint32_t i = 0; i < D.trace->buffer_count; i++) {
+        site_t *s = &D.site[i];
+        if (!persists(&D.trace->buffer[i]))
+            continue;
+        if (!s->found) {
+            ebb_share_take(i);
+        } else if (s->range) {
+            void *host;
+            s->device = ebb_residence_give(s->buffer, &host);
+            s->host = host ? host : s->host;
+            s->on_host = host != NULL;
+            s->written =
+                s->device || s->on_host; /* else handed over without content, and not touched since */
+        }
+        D.site[i].buffer->tag = i + 1;
+        D.living += ebb_trace_rotates(D.trace, i);
+    }
+    for (uint32_t i = 0; i < D.plan->place_count; i++)
+        D.site[i].owned = true;
+}
+
+/* A host block for what the plan copies out of this place, unless its content brings one. */
 static bool find_host(uint32_t place)
 {
     site_t *s = &D.site[place];
+    const ebb_settled_t *k = ebb_share_settled(place);
     s->evicted = true;
     s->host_bytes = D.plan->place[place].bytes;
-    return s->host || (s->host = ebb_pinned_alloc(s->host_bytes));
+    if (s->host || (k && k->site.host) || (s->found && ebb_residence_pinned_bytes(s->buffer)))
+        return true;
+    return (s->host = ebb_pinned_alloc(s->host_bytes)) != NULL;
 }
 
 /* Wherever it is, in all steps of a period; after it all are in their own places again. */
@@ -139,26 +188,6 @@ static bool find_rings(void)
     return D.period;
 }
 
-/* Other plans know it as well, perhaps. */
-static bool is_shared(uint32_t place)
-{
-    const ebb_settled_t *k = ebb_share_settled(place);
-    return k && k->shared;
-}
-
-/* Sends away what the plan has on the host when the step begins. */
-static bool settle_persistent(void)
-{
-    for (uint32_t i = 0; i < D.trace->buffer_count; i++) {
-        site_t *s = &D.site[i];
-        if (!s->range || !s->device || D.plan->place[i].at_start == EBB_ON_DEVICE || is_shared(i))
-            continue;
-        if (ebb_residence_evict(s->buffer) || !note_where(s))
-            return false;
-    }
-    return true;
-}
-
 /* ---- places ---- */
 
 static const uint32_t *chunks_of(uint32_t place)
@@ -166,45 +195,26 @@ static const uint32_t *chunks_of(uint32_t place)
     return D.plan->chunk + D.plan->place[place].first_chunk;
 }
 
-static bool map_place(uint32_t place)
+/* Under a settled buffer it is there as a rule. */
+static ebb_status_t map_place(uint32_t place)
 {
     const ebb_place_t *p = &D.plan->place[place];
+    const ebb_settled_t *k = ebb_share_settled(place);
     site_t *s = &D.site[place];
-    if (!p->chunk_count || (s->range && s->range->mapped))
-        return true;
-    if (!s->range && !(s->range = ebb_range_new(p->chunk_count)))
-        return false;
+    ebb_range_t *range = k && k->site.range ? k->site.range : s->range;
+    if (!p->chunk_count || (range && range->mapped))
+        return 0;
+    if (!range && !(range = s->range = ebb_range_new(p->chunk_count)))
+        return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "an address range", p->chunk_count * EBB_CHUNK_BYTES);
     ebb_chunk_t *list = malloc(p->chunk_count * sizeof *list);
     if (!list)
-        return false;
-    for (uint32_t k = 0; k < p->chunk_count; k++)
-        list[k] = D.chunk[chunks_of(place)[k]];
-    ebb_status_t status = ebb_range_map_on(s->range, list);
+        return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "malloc", p->chunk_count * sizeof *list);
+    for (uint32_t c = 0; c < p->chunk_count; c++)
+        list[c] = D.chunk[chunks_of(place)[c]];
+    ebb_status_t status = ebb_range_map_on(range, list);
     free(list);
-    return !status;
-}
-
-/* What the plan has on the device when the step begins and is not there. */
-static bool bring_in(void)
-{
-    for (uint32_t i = 0; i < D.trace->buffer_count; i++) {
-        site_t *s = &D.site[i];
-        if (D.plan->place[i].at_start != EBB_ON_DEVICE || s->device || !s->written)
-            continue;
-        if (!s->range || ebb_copy_issue(EBB_IN, s->range->base, s->host, s->host_bytes))
-            return false;
-        s->device = true;
-    }
-    if (ebb_driver.cuCtxSynchronize())
-        return false;
-    for (uint32_t i = 0; i < D.trace->buffer_count; i++) {
-        site_t *s = &D.site[i];
-        if (s->device && s->host && !s->evicted && !is_shared(i)) { /* never needed again */
-            ebb_pinned_free(s->host, s->host_bytes);
-            s->host = NULL;
-        }
-    }
-    return true;
+    s->laid = status ? NULL : range;
+    return status;
 }
 
 /* ---- rivals, events, joins ---- */
@@ -246,18 +256,26 @@ static bool find_rivals(void)
     return good;
 }
 
-static bool make_events(void)
+static ebb_status_t make_event(CUevent *event, unsigned flags)
+{
+    EBB_DRIVER(cuEventCreate, 0, (event, flags));
+    return 0;
+}
+
+static ebb_status_t make_events(void)
 {
     for (uint32_t i = 0; i < D.plan->action_count; i++) {
         ebb_action_kind_t kind = D.plan->action[i].kind;
         if (kind != EBB_EVICT && kind != EBB_FETCH)
             continue;
-        if (ebb_driver.cuEventCreate(&D.before[i], CU_EVENT_DISABLE_TIMING) ||
-            ebb_driver.cuEventCreate(&D.begun[i], CU_EVENT_DEFAULT) ||
-            ebb_driver.cuEventCreate(&D.done[i], CU_EVENT_DEFAULT))
-            return false;
+        EBB_TRY(make_event(&D.before[i], CU_EVENT_DISABLE_TIMING));
+        EBB_TRY(make_event(&D.begun[i], CU_EVENT_DEFAULT));
+        EBB_TRY(make_event(&D.done[i], CU_EVENT_DEFAULT));
     }
-    return true;
+    for (uint32_t p = 0; p < D.trace->operation_count; p++)
+        for (uint32_t k = 0; D.join_first[p] < D.join_first[p + 1] && k < 4; k++)
+            EBB_TRY(make_event(&D.stall[4 * (size_t)p + k], CU_EVENT_DEFAULT));
+    return 0;
 }
 
 /* By operation, which actions are waited for there. */
@@ -277,10 +295,6 @@ static bool list_joins(void)
         if (D.plan->action[i].join < n)
             D.join_action[next[D.plan->action[i].join]++] = i;
     free(next);
-    for (uint32_t p = 0; p < n; p++)
-        for (uint32_t k = 0; D.join_first[p] < D.join_first[p + 1] && k < 4; k++)
-            if (ebb_driver.cuEventCreate(&D.stall[4 * (size_t)p + k], CU_EVENT_DEFAULT))
-                return false;
     return true;
 }
 
@@ -325,41 +339,42 @@ static bool allocate(void)
            D.first_touch;
 }
 
-static const char *install(ebb_buffer_t *const *present)
+/* ---- all of it, or nothing ---- */
+
+static ebb_status_t no_host_memory(void)
 {
-    if (!allocate() || !find_rings())
-        return "no host memory";
-    const char *wrong = ebb_streams_set_up();
-    if (!wrong)
-        wrong = find_persistent(present);
-    if (wrong)
-        return wrong;
-    if (!settle_persistent())
-        return ebb_last_failure();
-    if (!find_hosts())
-        return "no pinned host memory";
-    if (!ebb_share_bind_chunks())
-        return "the chunks are not there";
-    for (uint32_t i = 0; i < D.plan->place_count; i++)
-        if (!map_place(i))
-            return ebb_last_failure();
-    if (!ebb_share_open_small() || !bring_in())
-        return ebb_last_failure();
-    if (!ebb_share_note_chunks())
-        return "no host memory";
-    list_deaths();
-    if (!find_rivals() || !make_events() || !list_joins() || !ebb_verify_set_up() || !ebb_tolerate_set_up() ||
-        !ebb_guard_set_up())
-        return "no host memory, or no events";
-    return NULL;
+    return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "host memory for a plan", 0);
 }
 
-bool ebb_drive_install(unsigned slot, ebb_recording_t *learned, const ebb_plan_t *plan,
-                       ebb_buffer_t *const *present)
+/* All that may fail. Contents stay residence's, which may have moved some, and plans that are installed stay as they are. */
+static ebb_status_t prepare(ebb_buffer_t *const *present)
 {
-    const CUresult error = ebb_driver.cuCtxSynchronize();
-    ebb_share_begin();
-    ebb_share_select(slot);
+    EBB_DRIVER(cuCtxSynchronize, 0, ());
+    if (!allocate() || !find_rings())
+        return no_host_memory();
+    EBB_TRY(ebb_streams_set_up());
+    EBB_TRY(find_persistent(present));
+    EBB_TRY(bring_to_start());
+    if (!find_hosts())
+        return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "pinned host memory for a plan", 0);
+    EBB_TRY(ebb_share_bind_chunks());
+    for (uint32_t i = 0; i < D.plan->place_count; i++)
+        EBB_TRY(map_place(i));
+    EBB_TRY(ebb_share_open_small());
+    list_deaths();
+    if (!find_rivals() || !list_joins())
+        return no_host_memory();
+    EBB_TRY(make_events());
+    EBB_TRY(ebb_verify_set_up());
+    EBB_TRY(ebb_tolerate_set_up());
+    EBB_TRY(ebb_guard_set_up());
+    return ebb_share_note_chunks() ? 0 : no_host_memory();
+}
+
+ebb_status_t ebb_drive_install(unsigned slot, ebb_recording_t *learned, const ebb_plan_t *plan,
+                               ebb_buffer_t *const *present)
+{
+    const ebb_share_mark_t before = ebb_share_begin(slot);
     D = (drive_t){.counts = D.counts,
                   .clock = D.clock,
                   .hashes = D.hashes,
@@ -374,21 +389,21 @@ bool ebb_drive_install(unsigned slot, ebb_recording_t *learned, const ebb_plan_t
     D.installed = true;
     ebb_residence_waited();
     ebb_heap_reclaim(SIZE_MAX, true);
-    const char *wrong = error ? "the device has failed" : install(present);
-    if (wrong) {
-        ebb_log(EBB_WARN, "the plan could not be installed: %s", wrong);
-        ebb_driver.cuCtxSynchronize();
-        ebb_guard_tear_down();
-        ebb_share_dissolve();
+    const ebb_status_t status = prepare(present);
+    if (status) {
+        ebb_log(EBB_WARN, "the plan could not be installed: %s", ebb_last_failure());
+        ebb_drive_take_apart();
         ebb_tolerate_tear_down();
         ebb_drive_forget();
-        return false;
+        ebb_share_undo(&before);
+        return status;
     }
+    take_over();
     ebb_chunks_release();
-    ebb_guard_close();
     D.active = true;
     D.cursor = D.trace->operation_count; /* a step is about to begin */
-    return true;
+    ebb_guard_close();
+    return 0;
 }
 
 /* ---- and back ---- */
@@ -405,20 +420,43 @@ static void keep_chunks(uint32_t place)
             ebb_share_keep_chunk(D.pool[chunks_of(place)[i]]);
 }
 
+/* Its buffer's content is on the device, on the chunks of its own range. */
+static bool stays(const site_t *s)
+{
+    return s->buffer && s->range && s->range->mapped && (s->owned ? s->device : !s->laid);
+}
+
+/* Of an installation that came to nothing: residence has never given the content away. */
+static void withdraw(site_t *s)
+{
+    if (s->laid)
+        ebb_range_unmap_from(s->laid);
+    if (s->range && !s->buffer)
+        ebb_range_delete(s->range);
+}
+
+static void hand_back(site_t *s, uint32_t place)
+{
+    if (!s->range || stays(s))
+        return;
+    if (s->range->mapped)
+        ebb_range_unmap_from(s->range);
+    if (!s->buffer) {
+        ebb_range_delete(s->range);
+        return;
+    }
+    if (ebb_residence_put(s->buffer, s->on_host ? s->host : NULL))
+        ebb_content_lost(place, "there is no host memory");
+    if (s->on_host)
+        s->host = NULL;
+}
+
 void ebb_site_release(site_t *s, uint32_t place)
 {
-    if (s->range && !(s->buffer && s->device && s->range->mapped)) {
-        if (s->range->mapped && ebb_range_unmap_from(s->range))
-            ebb_log(EBB_WARN, "%s", ebb_last_failure());
-        if (!s->buffer) {
-            ebb_range_delete(s->range);
-        } else {
-            if (ebb_residence_put(s->buffer, s->on_host ? s->host : NULL))
-                ebb_content_lost(place, "there is no host memory");
-            if (s->on_host)
-                s->host = NULL;
-        }
-    }
+    if (s->owned)
+        hand_back(s, place);
+    else
+        withdraw(s);
     if (s->buffer) {
         s->buffer->held--;
         s->buffer->tag = 0;
@@ -430,11 +468,12 @@ void ebb_site_release(site_t *s, uint32_t place)
 
 void ebb_drive_take_apart(void)
 {
+    ebb_guard_tear_down();
     ebb_verify_tear_down();
     ebb_streams_tear_down();
     ebb_step_clock_stop(&D.clock);
     for (uint32_t i = 0; D.site && i < D.plan->place_count; i++) {
-        if (D.site[i].buffer && D.site[i].range && D.site[i].device && D.site[i].range->mapped)
+        if (stays(&D.site[i]))
             keep_chunks(i);
         ebb_site_release(&D.site[i], i);
     }

@@ -137,16 +137,20 @@ static void move_site(site_t *to, site_t *from)
     *from = (site_t){.rival = from->rival, .rival_count = from->rival_count, .evicted = from->evicted};
 }
 
-bool ebb_share_take(uint32_t place, const ebb_buffer_t *b)
+bool ebb_share_find(uint32_t place, const ebb_buffer_t *b)
 {
-    const uint32_t index = find(b);
-    if (index == EBB_TRACE_NEVER)
-        return false;
-    D.settled[place] = index;
-    share.settled[index].shared = true;
-    move_site(&D.site[place], &share.settled[index].site);
-    D.site[place].buffer->tag = place + 1;
-    return true;
+    D.settled[place] = find(b);
+    return D.settled[place] != EBB_TRACE_NEVER;
+}
+
+void ebb_share_take(uint32_t place)
+{
+    ebb_settled_t *k = ebb_share_settled(place);
+    void *host = D.site[place].host; /* the first plan that copies it out */
+    k->shared = true;
+    move_site(&D.site[place], &k->site);
+    if (host)
+        D.site[place].host = host;
 }
 
 bool ebb_share_add(uint32_t place)
@@ -196,10 +200,37 @@ static void unpark(void)
     D.active = true;
 }
 
-void ebb_share_begin(void)
+/* All that has come since. */
+static void give_back(uint32_t chunk_count, unsigned small_count)
 {
+    while (share.chunk_count > chunk_count)
+        if (share.bound[--share.chunk_count])
+            ebb_chunks_give(1, &share.chunk[share.chunk_count]);
+    while (share.small_count > small_count)
+        ebb_slab_close(share.small[--share.small_count]->slab);
+}
+
+ebb_share_mark_t ebb_share_begin(unsigned slot)
+{
+    const ebb_share_mark_t mark = {.slot = ebb_drive_slot(),
+                                   .active = D.active,
+                                   .chunk_count = share.chunk_count,
+                                   .settled_count = share.settled_count,
+                                   .small_count = share.small_count};
     if (D.active)
         park();
+    ebb_share_select(slot);
+    return mark;
+}
+
+void ebb_share_undo(const ebb_share_mark_t *before)
+{
+    give_back(before->chunk_count, before->small_count);
+    while (share.settled_count > before->settled_count)
+        free(share.settled[--share.settled_count].chunk);
+    ebb_share_select(before->slot);
+    if (before->active)
+        unpark();
 }
 
 /* ---- laying a plan on the chunks that are there ---- */
@@ -219,7 +250,7 @@ static bool bind_mapped(uint32_t place)
 {
     const ebb_place_t *p = &D.plan->place[place];
     const ebb_settled_t *k = ebb_share_settled(place);
-    const ebb_range_t *range = D.site[place].range;
+    const ebb_range_t *range = k && k->site.range ? k->site.range : D.site[place].range;
     for (uint32_t c = 0; range && range->mapped && c < p->chunk_count; c++) {
         uint32_t *at = &D.pool[D.plan->chunk[p->first_chunk + c]];
         *at = k && k->chunk ? k->chunk[c] : ebb_share_add_chunk(range->chunk[c]);
@@ -230,7 +261,7 @@ static bool bind_mapped(uint32_t place)
 }
 
 /* What has no chunk yet gets one that is free between steps, or another one. */
-static bool bind_rest(bool *taken)
+static ebb_status_t bind_rest(bool *taken)
 {
     const uint32_t known = share.chunk_count;
     for (uint32_t c = 0; c < D.plan->chunk_count; c++)
@@ -241,69 +272,93 @@ static bool bind_rest(bool *taken)
             while (next < known && taken[next])
                 next++;
             ebb_chunk_t chunk;
-            if (next == known && (!ebb_heap_make_room(1) || ebb_chunks_take(1, &chunk)))
-                return false;
+            if (next == known && !ebb_heap_make_room(1))
+                return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "device memory for a plan", EBB_CHUNK_BYTES);
+            if (next == known)
+                EBB_TRY(ebb_chunks_take(1, &chunk));
             D.pool[c] = next < known ? next++ : ebb_share_add_chunk(chunk);
             if (D.pool[c] == EBB_TRACE_NEVER) {
                 ebb_chunks_give(1, &chunk);
-                return false;
+                return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "host memory for a plan", 0);
             }
         }
         D.chunk[c] = share.chunk[D.pool[c]];
     }
-    return true;
+    return 0;
 }
 
-bool ebb_share_bind_chunks(void)
+ebb_status_t ebb_share_bind_chunks(void)
 {
-    for (uint32_t i = 0; i < D.trace->buffer_count; i++)
-        if (!bind_mapped(i))
-            return false;
-    bool *taken = calloc((size_t)share.chunk_count + 1, sizeof *taken);
-    if (taken)
-        mark_others(taken);
-    const bool good = taken && bind_rest(taken);
+    bool good = true;
+    for (uint32_t i = 0; i < D.trace->buffer_count && good; i++)
+        good = bind_mapped(i);
+    bool *taken = good ? calloc((size_t)share.chunk_count + 1, sizeof *taken) : NULL;
+    if (!taken)
+        return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "host memory for a plan", 0);
+    mark_others(taken);
+    const ebb_status_t status = bind_rest(taken);
     free(taken);
-    return good;
+    return status;
 }
 
-bool ebb_share_note_chunks(void)
+/* `list` [buffers]: room for each. */
+static void note_chunks(uint32_t **list)
 {
     for (uint32_t i = 0; i < D.trace->buffer_count; i++) {
         const ebb_place_t *p = &D.plan->place[i];
         ebb_settled_t *k = ebb_share_settled(i);
         if (!k || k->chunk || !p->chunk_count)
             continue;
-        if (!(k->chunk = malloc(p->chunk_count * sizeof *k->chunk)))
-            return false;
+        uint32_t *const chunk = list[i];
+        list[i] = NULL;
+        k->chunk = chunk;
         k->chunk_count = p->chunk_count;
         for (uint32_t c = 0; c < p->chunk_count; c++)
-            k->chunk[c] = D.pool[D.plan->chunk[p->first_chunk + c]];
+            chunk[c] = D.pool[D.plan->chunk[p->first_chunk + c]];
     }
-    return true;
 }
 
-bool ebb_share_open_small(void)
+bool ebb_share_note_chunks(void)
+{
+    const uint32_t count = D.trace->buffer_count;
+    uint32_t **list = calloc((size_t)count + 1, sizeof *list);
+    bool good = list;
+    for (uint32_t i = 0; i < count && good; i++)
+        good = !D.plan->place[i].chunk_count ||
+               (list[i] = malloc(D.plan->place[i].chunk_count * sizeof *list[i]));
+    if (good)
+        note_chunks(list);
+    for (uint32_t i = 0; i < count && list; i++)
+        free(list[i]);
+    free(list);
+    return good;
+}
+
+ebb_status_t ebb_share_open_small(void)
 {
     const size_t chunks = D.plan->small_bytes / EBB_CHUNK_BYTES;
     unsigned i = 0;
     if (!chunks)
-        return true;
+        return 0;
     while (i < share.small_count && share.small[i]->chunk_count < chunks)
         i++;
     if (i < share.small_count) {
         D.small_slab = share.small[i]->slab;
-        return true;
+        return 0;
     }
     ebb_range_t *range = ebb_heap_make_room(chunks) ? ebb_range_new(chunks) : NULL;
-    const bool mapped = range && !ebb_range_map(range);
-    if (mapped && (D.small_slab = ebb_slab_open(range))) {
-        share.small[share.small_count++] = range;
-        return true;
+    if (!range)
+        return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "device memory for a plan", chunks * EBB_CHUNK_BYTES);
+    ebb_status_t status = ebb_range_map(range);
+    if (!status && !(D.small_slab = ebb_slab_open(range))) {
+        ebb_range_unmap(range);
+        status = ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "host memory for a plan", 0);
     }
-    if (range && (!mapped || !ebb_range_unmap(range)))
+    if (status)
         ebb_range_delete(range);
-    return false;
+    else
+        share.small[share.small_count++] = range;
+    return status;
 }
 
 /* ---- what a further plan must agree with ---- */
@@ -387,6 +442,15 @@ bool ebb_share_has(const ebb_buffer_t *b)
     return find(b) != EBB_TRACE_NEVER;
 }
 
+size_t ebb_share_pinned_bytes(const ebb_buffer_t *b)
+{
+    const uint32_t index = find(b);
+    if (index == EBB_TRACE_NEVER)
+        return 0;
+    const site_t *s = D.active && b->tag != EBB_PARKED ? &D.site[b->tag - 1] : &share.settled[index].site;
+    return s->host ? s->host_bytes : 0;
+}
+
 /* ---- changes ---- */
 
 bool ebb_drive_at_boundary(void)
@@ -449,11 +513,7 @@ void ebb_share_dissolve(void)
     ebb_drive_take_apart();
     for (uint32_t i = 0; i < share.settled_count; i++)
         release(&share.settled[i], i);
-    for (uint32_t c = 0; c < share.chunk_count; c++)
-        if (share.bound[c])
-            ebb_chunks_give(1, &share.chunk[c]);
-    for (unsigned i = 0; i < share.small_count; i++)
-        ebb_slab_close(share.small[i]->slab);
+    give_back(0, 0);
     for (uint32_t i = 0; i < share.settled_count; i++)
         free(share.settled[i].chunk);
     free(share.chunk);

@@ -24,6 +24,8 @@ typedef struct site {
     bool evicted;  /* by some action of the plan */
     bool late;     /* its buffer should have been freed */
     bool found;    /* its buffer was there before the plan: not placed by it */
+    bool owned;    /* all of this counts; else the plan is being installed, and contents are residence's */
+    ebb_range_t *laid; /* which that has put on the plan's chunks, or NULL */
 } site_t;
 
 /* A content that is compared after it was recomputed: a discard, and the replay that completes it. */
@@ -171,23 +173,33 @@ typedef struct ebb_settled {
     bool shared; /* more than one plan has it */
 } ebb_settled_t;
 ebb_settled_t *ebb_share_settled(uint32_t place); /* NULL: it is none of them */
-/* Another plan is about to be installed: the driven one rests. */
-void ebb_share_begin(void);
+/* Another plan is about to be installed, in this slot: the driven one rests. After a failure, when it has been taken apart, that goes
+ * on, with what plans share as it was. */
+typedef struct ebb_share_mark {
+    unsigned slot; /* that was driven, or was last */
+    bool active;
+    uint32_t chunk_count, settled_count;
+    unsigned small_count;
+} ebb_share_mark_t;
+ebb_share_mark_t ebb_share_begin(unsigned slot);
+void ebb_share_undo(const ebb_share_mark_t *before);
 void ebb_share_select(unsigned slot);
 drive_t *ebb_share_drive(unsigned slot);
-/* A buffer of the plan that is being installed: true, if it is settled already: it has its site. Else, when it has one: it is
- * settled from now on; false: no host memory. */
-bool ebb_share_take(uint32_t place, const ebb_buffer_t *buffer);
+/* A buffer of the plan that is being installed: true, if it is settled already; then, when nothing can fail any more: the plan
+ * has its site. Else, when it has one: it is settled from now on; false: no host memory. */
+bool ebb_share_find(uint32_t place, const ebb_buffer_t *buffer);
+void ebb_share_take(uint32_t place);
 bool ebb_share_add(uint32_t place);
 bool ebb_share_has(const ebb_buffer_t *buffer);
+size_t ebb_share_pinned_bytes(const ebb_buffer_t *buffer); /* its host block, if it is settled */
 /* Chunks for all of the plan's, new ones as far as none are free between steps; and which of them settled buffers have got. */
-bool ebb_share_bind_chunks(void);
-bool ebb_share_note_chunks(void);
+ebb_status_t ebb_share_bind_chunks(void);
+bool ebb_share_note_chunks(void);                /* false: no host memory, and none are noted */
 uint32_t ebb_share_add_chunk(ebb_chunk_t chunk); /* NEVER: no host memory */
 ebb_chunk_t ebb_share_chunk(uint32_t index);
 void ebb_share_keep_chunk(uint32_t index); /* it is not given back in the end */
 /* The small region: one that another plan has, if it is large enough, as it is empty between steps. */
-bool ebb_share_open_small(void);
+ebb_status_t ebb_share_open_small(void);
 /* Chunks of installed plans that another one could have, those of a small region included. */
 size_t ebb_share_room(const ebb_recording_t *learned);
 /* All plans are taken apart. The device must be idle. */
@@ -230,7 +242,7 @@ void ebb_drive_say_other_buffers(const ebb_operation_t *operation);
 
 /* drive_guard.c: with EBB_GUARD, addresses lead to chunks only while something that is known uses them; else nothing happens. Open
  * until ebb_guard_close, which waits for the device. */
-bool ebb_guard_set_up(void);
+ebb_status_t ebb_guard_set_up(void);
 void ebb_guard_tear_down(void);
 ebb_status_t ebb_guard_open(uint32_t place);
 ebb_status_t ebb_guard_open_operation(const ebb_action_t *replay, uint32_t operation);
@@ -241,8 +253,7 @@ void ebb_guard_close(void);
 ebb_stream_t *ebb_drive_stream(uint32_t stream);
 /* D.streams: it is none of the plan's. */
 uint32_t ebb_drive_stream_number(const ebb_stream_t *stream);
-/* NULL, or why not. */
-const char *ebb_streams_set_up(void);
+ebb_status_t ebb_streams_set_up(void);
 void ebb_streams_tear_down(void);
 /* Whoever waits does so for everything that these of the program's streams (bits) have been given; by an event, which is recorded
  * as often as need be. */
@@ -260,7 +271,7 @@ bool ebb_drive_plans(const ebb_access_t *access);
 bool ebb_drive_makes(const ebb_operation_t *operation, const ebb_trace_access_t *recorded);
 
 /* drive_tolerate.c. */
-bool ebb_tolerate_set_up(void);
+ebb_status_t ebb_tolerate_set_up(void);
 void ebb_tolerate_tear_down(void);
 void ebb_tolerate_begin_step(void);
 /* The operation is none of the plan's, and does no harm: it may be issued. Residence holds its buffers until it has been. */
@@ -279,7 +290,7 @@ void ebb_tolerate_freed(site_t *site);
 /* drive_verify.c: comparing what is recomputed with what was dropped. */
 /* Takes the memory that it needs on the device, before a plan is made. */
 bool ebb_verify_prepare(drive_t *drive, const ebb_trace_t *trace);
-bool ebb_verify_set_up(void);
+ebb_status_t ebb_verify_set_up(void);
 void ebb_verify_tear_down(void); /* the device must be idle */
 /* The plan is being left: fills in what is known of a content that is given up, its hash and its copy. */
 void ebb_verify_hand_over(ebb_given_up_t *out);

@@ -100,26 +100,24 @@ static bool add_edge(const ebb_trace_moment_t *wait)
     return e;
 }
 
-/* NULL, or why not. */
-const char *ebb_streams_set_up(void)
+ebb_status_t ebb_streams_set_up(void)
 {
     if (D.streams == 1)
-        return NULL;
+        return 0;
     if (D.streams > D.learned->stream_count)
-        return "its streams are not known";
+        return ebb_fail(CUDA_ERROR_NOT_FOUND, "the step's streams", 0);
     for (uint32_t s = 0; s < D.streams; s++) {
         if (!is_there(s))
-            return "one of its streams is gone";
+            return ebb_fail(CUDA_ERROR_NOT_FOUND, "one of the step's streams", 0);
         if (ebb_stream_handle(ebb_drive_stream(s)) == CU_STREAM_PER_THREAD)
-            return "one of its streams is a thread's own";
+            return ebb_fail(CUDA_ERROR_NOT_SUPPORTED, "a step on a thread's own stream", 0);
     }
     for (uint32_t i = 0; i < D.trace->moment_count; i++)
         if (D.trace->moment[i].what == EBB_MOMENT_WAIT && !add_edge(&D.trace->moment[i]))
-            return "no host memory";
-    if (ebb_driver.cuEventCreate(&D.order.turn, CU_EVENT_DISABLE_TIMING))
-        return "no events";
+            return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "host memory for a plan", 0);
+    EBB_DRIVER(cuEventCreate, 0, (&D.order.turn, CU_EVENT_DISABLE_TIMING));
     ebb_listen_to_order(true);
-    return NULL;
+    return 0;
 }
 
 void ebb_streams_tear_down(void)

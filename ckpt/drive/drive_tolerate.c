@@ -37,7 +37,7 @@ static bool writes_source(const ebb_trace_operation_t *o)
     return false;
 }
 
-bool ebb_tolerate_set_up(void)
+ebb_status_t ebb_tolerate_set_up(void)
 {
     D.source = calloc((size_t)D.trace->buffer_count + 1, sizeof *D.source);
     D.stray = calloc(MOST_WRITES, sizeof *D.stray);
@@ -57,7 +57,7 @@ bool ebb_tolerate_set_up(void)
             }
         }
     }
-    return D.source && D.stray;
+    return D.source && D.stray ? 0 : ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "host memory for a plan", 0);
 }
 
 void ebb_tolerate_tear_down(void)

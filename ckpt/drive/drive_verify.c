@@ -81,19 +81,18 @@ static void list_checks(const uint32_t *completion)
     D.check_every = steps_for_all();
 }
 
-bool ebb_verify_set_up(void)
+ebb_status_t ebb_verify_set_up(void)
 {
-    if (!ebb_verify_prepare(&D, D.trace) || !allocate())
-        return false;
-    uint32_t *completion = ebb_plan_completions(D.plan, D.trace);
+    if (!ebb_verify_prepare(&D, D.trace))
+        return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "memory to compare with", 0);
+    uint32_t *completion = allocate() ? ebb_plan_completions(D.plan, D.trace) : NULL;
     if (!completion)
-        return false;
+        return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "host memory for a plan", 0);
     list_checks(completion);
     free(completion);
     for (int i = 0; i < 2 && D.check_count; i++)
-        if (ebb_driver.cuEventCreate(&D.fetched[i], CU_EVENT_DISABLE_TIMING))
-            return false;
-    return true;
+        EBB_DRIVER(cuEventCreate, 0, (&D.fetched[i], CU_EVENT_DISABLE_TIMING));
+    return 0;
 }
 
 static uint32_t place_of(const check_t *c)

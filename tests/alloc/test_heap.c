@@ -244,8 +244,8 @@ static void ranges_on_one_chunk_show_the_same_bytes(void **state)
     assert_ptr_equal(ebb_buffer_at(a->base + 100), p);
     ebb_buffer_displace(p);
     assert_null(ebb_buffer_at(a->base + 100));
-    assert_int_equal(ebb_range_unmap_from(a), 0);
-    assert_int_equal(ebb_range_unmap_from(b), 0);
+    ebb_range_unmap_from(a);
+    ebb_range_unmap_from(b);
     ebb_range_delete(a);
     ebb_range_delete(b);
     ebb_chunks_give(3, chunk);

@@ -184,8 +184,7 @@ static void take_chunks(unsigned stream)
         if (ebb_range_map_on(r, chunk) == 0) {
             model_use(stream, r->base, 3 * EBB_CHUNK_BYTES, owner);
             model_synchronise();
-            while (ebb_range_unmap_from(r))
-                ;
+            ebb_range_unmap_from(r);
         }
         ebb_chunks_give(3, chunk);
     }
