@@ -116,6 +116,17 @@ bool ebb_have_driver(void)
     return atomic_load(&have_driver);
 }
 
+ebb_status_t ebb_wait_for_device(void)
+{
+    if (!ebb_driver.cuCtxSynchronize())
+        return 0;
+    const ebb_status_t status = ebb_driver.cuCtxSynchronize();
+    if (!status)
+        return 0;
+    ebb_fail_program();
+    return ebb_fail(status, "cuCtxSynchronize", 0);
+}
+
 void ebb_fail_program(void)
 {
     atomic_store(&program_failed, true);
@@ -419,7 +430,7 @@ CUresult ebb_synchronize_all(void)
 void ebb_context_ends(void)
 {
     ebb_interrupt("the context is destroyed");
-    ebb_driver.cuCtxSynchronize();
+    ebb_wait_for_device();
     ebb_streams_end();
     ebb_heap_abandon();
     ebb_served[ebb_slot].context = NULL;

@@ -385,7 +385,7 @@ static void unloading(const void *module)
         interrupt_kind(k, "modules are unloaded");
     }
     if (any && !ebb_plans_rest())
-        ebb_driver.cuCtxSynchronize();
+        ebb_wait_for_device();
 }
 
 /* Another device may be followed then, unless steps were learned on this one. */

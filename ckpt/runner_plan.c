@@ -186,6 +186,7 @@ static void begin_driving_with(ebb_kind_t *k, ebb_buffer_t *const *present, cons
 {
     revise_room(k, present);
     bool first = !k->plan;
+    ebb_log(EBB_DEBUG, first ? "making a plan" : "installing the plan again"); /* tests look for it */
     if (first && !make_plan(k, present, boundary))
         return;
     uint64_t driven = ebb_drive_counts().steps;

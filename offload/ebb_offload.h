@@ -100,9 +100,10 @@ ebb_status_t ebb_residence_pin(ebb_buffer_t *buffer);
 /* Of a buffer that has been sent and pinned, or brought: true: the content is on the device; false: it is in `*host`, pinned, the
  * caller's from now on (NULL: there is none). */
 bool ebb_residence_give(ebb_buffer_t *buffer, void **host);
-/* And back, of an unmapped buffer: it lies in `host`, which is residence's from then on. NULL: its content is lost on purpose and will
- * be written. */
-ebb_status_t ebb_residence_put(ebb_buffer_t *buffer, void *host);
+/* And back, of an unmapped buffer, which cannot fail either: it lies in `host`, which is residence's from then on. NULL: its content is
+ * lost on purpose and will be written. Of so many buffers, for which `reserve` must have seen to the host memory. */
+void ebb_residence_put(ebb_buffer_t *buffer, void *host);
+ebb_status_t ebb_residence_reserve(uint32_t buffers);
 /* That residence has for the buffer. */
 size_t ebb_residence_pinned_bytes(const ebb_buffer_t *buffer);
 

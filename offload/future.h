@@ -69,7 +69,7 @@ void ebb_residence_want(const ebb_operation_t *operation, bool wanted);
 ebb_status_t ebb_residence_used(ebb_buffer_t *buffer, ebb_mark_t mark);
 /* A content that a plan has given up: that of the unmapped buffer is nowhere, `rebuild` makes it (DROPPED). `copy`: a block
  * of pinned memory that has it too, residence's from then on; NULL: there is none. */
-ebb_status_t ebb_residence_put_dropped(ebb_buffer_t *buffer, void *copy);
+void ebb_residence_put_dropped(ebb_buffer_t *buffer, void *copy);
 /* A DROPPED buffer is made now, in order on `stream`; one that is on its way there stays. */
 ebb_status_t ebb_residence_restore(ebb_buffer_t *buffer, ebb_stream_t *stream);
 bool ebb_residence_is_dropped(const ebb_buffer_t *buffer);

@@ -13,6 +13,36 @@
 #include "staging.h"
 #include "traffic.h"
 
+/* In case that there is no host memory when a plan hands its contents back. */
+static struct {
+    ebb_residence_t *first; /* through `spare` */
+    uint32_t count;
+} reserve;
+
+ebb_status_t ebb_residence_reserve(uint32_t buffers)
+{
+    while (reserve.count < buffers) {
+        ebb_residence_t *r = calloc(1, sizeof *r);
+        if (!r)
+            return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "calloc", sizeof *r);
+        r->spare = reserve.first;
+        reserve.first = r;
+        reserve.count++;
+    }
+    return 0;
+}
+
+static ebb_residence_t *take_reserved(void)
+{
+    ebb_residence_t *r = reserve.first;
+    if (!r)
+        return NULL;
+    reserve.first = r->spare;
+    reserve.count--;
+    r->spare = NULL;
+    return r;
+}
+
 ebb_residence_t *ebb_residence_of(ebb_buffer_t *b)
 {
     if (!b->listener_state)
@@ -330,27 +360,31 @@ bool ebb_residence_give(ebb_buffer_t *b, void **host)
     return resident;
 }
 
-static ebb_status_t put(ebb_buffer_t *b, ebb_whereabouts_t where, void *host)
+static void put(ebb_buffer_t *b, ebb_whereabouts_t where, void *host)
 {
     EBB_DCHECK(!b->range->mapped);
-    ebb_residence_t *r = ebb_residence_of(b);
-    if (!r)
-        return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "calloc", sizeof *r);
+    if (!ebb_residence_of(b))
+        b->listener_state = take_reserved();
+    ebb_residence_t *r = b->listener_state;
+    EBB_ASSERT(r);
+    if (!r) {
+        ebb_fail_program();
+        return;
+    }
     r->host = (ebb_host_t){.at = host, .pinned = host != NULL};
     r->where = where;
     r->ready = r->left = (ebb_mark_t){0};
     r->hashed = false;
-    return 0;
 }
 
-ebb_status_t ebb_residence_put(ebb_buffer_t *b, void *host)
+void ebb_residence_put(ebb_buffer_t *b, void *host)
 {
-    return put(b, host ? EBB_ON_HOST : EBB_EMPTY, host);
+    put(b, host ? EBB_ON_HOST : EBB_EMPTY, host);
 }
 
-ebb_status_t ebb_residence_put_dropped(ebb_buffer_t *b, void *copy)
+void ebb_residence_put_dropped(ebb_buffer_t *b, void *copy)
 {
-    return put(b, EBB_DROPPED, copy);
+    put(b, EBB_DROPPED, copy);
 }
 
 void ebb_residence_forget(ebb_buffer_t *b, ebb_stream_t *stream)

@@ -35,6 +35,7 @@ typedef struct ebb_residence {
     ebb_host_t kept;
     uint64_t hash; /* of the bytes that left last, if `hashed` */
     bool hashed, same;
+    struct ebb_residence *spare; /* the next one that nobody has yet (residence.c) */
 } ebb_residence_t;
 
 /* NULL: no host memory. */

@@ -47,12 +47,19 @@ void ebb_drive_refute(void)
 
 /* ---- where contents are ---- */
 
-void ebb_site_take(uint32_t place)
+/* Its chunks are about to be written: nobody's content is there any more. */
+static void clear_site(site_t *s)
 {
-    site_t *s = &D.site[place];
     if (!s->device)
         for (uint32_t i = 0; i < s->rival_count; i++)
             D.site[s->rival[i]].device = false;
+    s->device = false;
+}
+
+void ebb_site_take(uint32_t place)
+{
+    site_t *s = &D.site[place];
+    clear_site(s);
     s->device = s->written = true;
     s->given_up = false;
 }
@@ -101,12 +108,14 @@ static ebb_status_t issue_copy(uint32_t index)
     for (uint32_t i = 0; i < a->wait_count; i++)
         EBB_TRY(wait_for(stream, D.plan->wait[a->first_wait + i]));
     EBB_DRIVER(cuEventRecord, 0, (D.begun[index], stream));
+    if (a->kind == EBB_FETCH)
+        clear_site(s); /* a part of the copy may be under way when the driver refuses another */
     EBB_TRY(ebb_copy_issue(direction, s->range->base, s->host, s->host_bytes));
-    EBB_DRIVER(cuEventRecord, 0, (D.done[index], stream));
-    D.recorded[index] = true;
     if (a->kind == EBB_FETCH)
         ebb_site_take(place);
     s->on_host = true;
+    EBB_DRIVER(cuEventRecord, 0, (D.done[index], stream));
+    D.recorded[index] = true;
     return 0;
 }
 
@@ -575,18 +584,15 @@ void ebb_drive_forget(void)
     D.issued = NULL;
 }
 
-/* What is alive, and of that what is neither on the device nor on the host. False: no host memory. */
-static bool list_left(ebb_left_t *left)
+/* What is alive, and of that what is neither on the device nor on the host. */
+static void list_left(ebb_left_t *left)
 {
-    const size_t count = (size_t)D.trace->buffer_count + 1;
-    *left = (ebb_left_t){.learned = D.learned,
-                         .cursor = D.cursor,
-                         .stray = D.stray,
-                         .stray_count = D.stray_count,
-                         .buffer = calloc(count, sizeof(ebb_buffer_t *)),
-                         .given_up = calloc(count, sizeof *left->given_up)};
-    if (!left->buffer || !left->given_up)
-        return false;
+    *left = D.left;
+    D.left = (ebb_left_t){.buffer = NULL};
+    left->learned = D.learned;
+    left->cursor = D.cursor;
+    left->stray = D.stray;
+    left->stray_count = D.stray_count;
     for (uint32_t i = 0; i < D.trace->buffer_count; i++) {
         const site_t *s = ebb_site_of(i);
         left->buffer[i] = s->late ? NULL : s->buffer;
@@ -597,7 +603,6 @@ static bool list_left(ebb_left_t *left)
         left->given_up[left->given_up_count] = (ebb_given_up_t){.id = i};
         ebb_verify_hand_over(&left->given_up[left->given_up_count++]);
     }
-    return true;
 }
 
 /* Whoever goes on knows where the program is, unless nothing depends on it and a step is about to begin. */
@@ -620,14 +625,11 @@ void ebb_drive_leave(const char *why)
             D.trace->operation_count, (unsigned long long)D.step, why);
     D.active = false; /* allocations from here on are ordinary */
     D.counts.fallbacks++;
-    ebb_leftover_hint(ebb_driver.cuCtxSynchronize());
-    const bool listed = list_left(&left);
+    ebb_leftover_hint(ebb_wait_for_device());
+    list_left(&left);
     ebb_guard_tear_down();
     ebb_share_dissolve();
-    if (listed)
-        hand_over(&left);
-    else
-        ebb_fail_program();
+    hand_over(&left);
     free(left.buffer);
     free(left.given_up);
     ebb_tolerate_tear_down();

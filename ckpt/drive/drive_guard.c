@@ -68,7 +68,7 @@ void ebb_guard_close(void)
 {
     if (!is_guarded())
         return;
-    const CUresult error = ebb_driver.cuCtxSynchronize();
+    const ebb_status_t error = ebb_wait_for_device();
     if (error) {
         tell(error);
         ebb_drive_leave("the device has failed");
@@ -92,7 +92,7 @@ ebb_status_t ebb_guard_set_up(void)
 /* What stays where it is must be there, unless the context is dead: then nothing can be mapped, and it has been told why. */
 void ebb_guard_tear_down(void)
 {
-    const bool alive = is_guarded() && !ebb_driver.cuCtxSynchronize();
+    const bool alive = is_guarded() && !ebb_wait_for_device();
     for (uint32_t i = 0; alive && i < D.plan->place_count; i++)
         if (D.site[i].buffer && D.site[i].device && ebb_guard_open(i))
             ebb_log(EBB_WARN, "%s", ebb_last_failure());

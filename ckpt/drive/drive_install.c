@@ -119,7 +119,7 @@ static ebb_status_t bring_to_start(void)
     for (uint32_t i = 0; i < D.trace->buffer_count; i++)
         if (starts(&D.site[i], i, true))
             EBB_TRY(ebb_residence_bring(D.site[i].buffer));
-    EBB_DRIVER(cuCtxSynchronize, 0, ());
+    EBB_TRY(ebb_wait_for_device());
     ebb_residence_waited();
     for (uint32_t i = 0; i < D.trace->buffer_count; i++)
         if (starts(&D.site[i], i, false))
@@ -333,10 +333,12 @@ static bool allocate(void)
     D.death_first = calloc(n + 3, sizeof *D.death_first);
     D.death = calloc((size_t)D.trace->buffer_count + 1, sizeof *D.death);
     D.stall = calloc(4 * n + 1, sizeof(CUevent));
+    D.left.buffer = calloc((size_t)D.trace->buffer_count + 1, sizeof(ebb_buffer_t *));
+    D.left.given_up = calloc((size_t)D.trace->buffer_count + 1, sizeof *D.left.given_up);
     D.first_touch = ebb_trace_first_touches(D.trace);
     return D.chunk && D.pool && D.settled && D.site && D.at && D.issued && D.before && D.begun && D.done &&
            D.recorded && D.join_first && D.join_action && D.death_first && D.death && D.stall &&
-           D.first_touch;
+           D.left.buffer && D.left.given_up && D.first_touch;
 }
 
 /* ---- all of it, or nothing ---- */
@@ -349,9 +351,10 @@ static ebb_status_t no_host_memory(void)
 /* All that may fail. Contents stay residence's, which may have moved some, and plans that are installed stay as they are. */
 static ebb_status_t prepare(ebb_buffer_t *const *present)
 {
-    EBB_DRIVER(cuCtxSynchronize, 0, ());
+    EBB_TRY(ebb_wait_for_device());
     if (!allocate() || !find_rings())
         return no_host_memory();
+    EBB_TRY(ebb_residence_reserve(D.trace->buffer_count));
     EBB_TRY(ebb_streams_set_up());
     EBB_TRY(find_persistent(present));
     EBB_TRY(bring_to_start());
@@ -435,7 +438,7 @@ static void withdraw(site_t *s)
         ebb_range_delete(s->range);
 }
 
-static void hand_back(site_t *s, uint32_t place)
+static void hand_back(site_t *s)
 {
     if (!s->range || stays(s))
         return;
@@ -445,16 +448,15 @@ static void hand_back(site_t *s, uint32_t place)
         ebb_range_delete(s->range);
         return;
     }
-    if (ebb_residence_put(s->buffer, s->on_host ? s->host : NULL))
-        ebb_content_lost(place, "there is no host memory");
+    ebb_residence_put(s->buffer, s->on_host ? s->host : NULL);
     if (s->on_host)
         s->host = NULL;
 }
 
-void ebb_site_release(site_t *s, uint32_t place)
+void ebb_site_release(site_t *s)
 {
     if (s->owned)
-        hand_back(s, place);
+        hand_back(s);
     else
         withdraw(s);
     if (s->buffer) {
@@ -475,7 +477,7 @@ void ebb_drive_take_apart(void)
     for (uint32_t i = 0; D.site && i < D.plan->place_count; i++) {
         if (stays(&D.site[i]))
             keep_chunks(i);
-        ebb_site_release(&D.site[i], i);
+        ebb_site_release(&D.site[i]);
     }
     for (uint32_t i = 0; D.before && D.begun && D.done && i < D.plan->action_count; i++) {
         if (D.before[i])
@@ -503,6 +505,9 @@ void ebb_drive_take_apart(void)
     free(D.death);
     free(D.first_touch);
     free(D.stall);
+    free(D.left.buffer);
+    free(D.left.given_up);
+    D.left = (ebb_left_t){.buffer = NULL};
     D.chunk = NULL;
     D.pool = D.settled = NULL;
     D.site = NULL;

@@ -488,14 +488,14 @@ bool ebb_drive_change(unsigned slot)
 
 /* ---- the end of all ---- */
 
-static void release(ebb_settled_t *k, uint32_t number)
+static void release(ebb_settled_t *k)
 {
     site_t *s = &k->site;
     if (!s->buffer)
         return; /* it was the driven plan's */
     for (uint32_t c = 0; s->device && c < k->chunk_count; c++)
         ebb_share_keep_chunk(k->chunk[c]);
-    ebb_site_release(s, number);
+    ebb_site_release(s);
 }
 
 void ebb_share_dissolve(void)
@@ -512,7 +512,7 @@ void ebb_share_dissolve(void)
     ebb_driven = driven;
     ebb_drive_take_apart();
     for (uint32_t i = 0; i < share.settled_count; i++)
-        release(&share.settled[i], i);
+        release(&share.settled[i]);
     give_back(0, 0);
     for (uint32_t i = 0; i < share.settled_count; i++)
         free(share.settled[i].chunk);

@@ -92,6 +92,7 @@ typedef struct drive {
     CUevent *stall;        /* [4 * operations]: for two steps, around each operation's joins, if it has any */
 
     uint32_t *first_touch; /* [buffers] see ebb_trace_first_touches */
+    ebb_left_t left;       /* room for what is left when the plan is: [buffers] */
     uint32_t cursor;       /* the next operation; operation_count: the step is over */
     uint32_t next_action;  /* the next one to be issued */
     uint32_t next_birth;   /* the next buffer to be allocated; buffer_count: none */
@@ -161,7 +162,7 @@ ebb_buffer_t *ebb_recorded_buffer(const ebb_recording_t *learned, ebb_buffer_t *
 /* drive_install.c: undoes an installation, whole or in part, but for what plans share. The device must be idle. */
 void ebb_drive_take_apart(void);
 /* A place's buffer, if it has one, is residence's again, its range and its host block too. Its chunks stay as they are. */
-void ebb_site_release(site_t *site, uint32_t place);
+void ebb_site_release(site_t *site);
 
 /* drive_share.c. A buffer that outlives the step and is itself in every one, as all plans that are installed have it. */
 typedef struct ebb_settled {

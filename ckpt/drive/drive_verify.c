@@ -289,7 +289,7 @@ void ebb_verify_discard(uint32_t action)
     if (c->begun && ebb_verify_is_first())
         keep_copy(c);
     if (ebb_streams_scatter(own_stream()))
-        ebb_driver.cuCtxSynchronize();
+        ebb_wait_for_device();
 }
 
 void ebb_verify_replay(uint32_t action)
@@ -305,6 +305,6 @@ void ebb_verify_replay(uint32_t action)
             c->ended = !ebb_hash_compare(D.hashes, slot_of(c), slot_of(c) + 1, D.stream,
                                          D.verdict->address + verdict_at(D.step & 1, i) * sizeof *D.arrived);
         if (ebb_streams_scatter(own_stream()))
-            ebb_driver.cuCtxSynchronize();
+            ebb_wait_for_device();
     }
 }

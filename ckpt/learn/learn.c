@@ -226,7 +226,7 @@ static void end_stage(ebb_lessons_t *l, bool good)
     case EBB_STAGE_RECORD:
         break;
     case EBB_STAGE_TIMES:
-        if (good && ebb_driver.cuCtxSynchronize())
+        if (good && ebb_wait_for_device())
             good = false;
         ebb_times_end(good);
         break;

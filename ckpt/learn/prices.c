@@ -210,9 +210,9 @@ ebb_prices_t ebb_prices(void)
         return known.prices;
     known.tried = true;
     ebb_link(); /* measures, if need be: not beside this */
-    if (!ebb_driver.cuCtxSynchronize() && open(&b))
+    if (!ebb_wait_for_device() && open(&b))
         measure(&b);
-    ebb_driver.cuCtxSynchronize();
+    ebb_wait_for_device();
     close(&b);
     const ebb_prices_t *p = &known.prices;
     ebb_log(EBB_INFO,

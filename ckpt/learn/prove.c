@@ -482,7 +482,7 @@ static void judge(const trial_t *trial)
 void ebb_prove_end(bool good, ebb_stream_t *stream)
 {
     if (!good)
-        ebb_driver.cuCtxSynchronize();
+        ebb_wait_for_device();
     prove.lessons->proofs_guessed_ns += prove.spent_ns;
     bool read = good && !ebb_tiles_read(prove.tiles, stream);
     for (uint32_t i = 0; read && i < prove.trial_count; i++)

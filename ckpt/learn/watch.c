@@ -652,7 +652,7 @@ void ebb_watch_end(bool good, ebb_stream_t *stream)
     } else {
         if (good)
             ebb_log(EBB_WARN, "what a step writes could not be watched: %s", ebb_last_failure());
-        ebb_leftover_hint(ebb_driver.cuCtxSynchronize());
+        ebb_leftover_hint(ebb_wait_for_device());
     }
     clear();
 }

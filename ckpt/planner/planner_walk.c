@@ -231,7 +231,12 @@ static uint32_t *deaths_of(const ebb_model_t *m)
     const ebb_trace_t *t = m->trace;
     uint32_t *death = malloc(((size_t)t->buffer_count + 1) * sizeof *death);
     uint32_t *first = calloc((size_t)t->operation_count + 3, sizeof *first);
-    for (int fill = 0; death && first && fill < 2; fill++) {
+    if (!death || !first) {
+        free(death);
+        free(first);
+        return NULL;
+    }
+    for (int fill = 0; fill < 2; fill++) {
         for (uint32_t i = 0; i < t->buffer_count; i++) {
             const bool stays = m->buffer[i].persistent;
             uint32_t dies = stays ? t->operation_count + 1 : t->buffer[i].dies;

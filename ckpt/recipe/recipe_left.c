@@ -126,7 +126,9 @@ void ebb_recipe_allocating(size_t bytes)
 /* It cannot be made. */
 static void take_copy(ebb_buffer_t *b, ebb_given_up_t *g, const char *why)
 {
-    if (!g->copy || ebb_residence_put(b, g->copy))
+    if (g->copy)
+        ebb_residence_put(b, g->copy);
+    else
         ebb_content_lost(g->id, why);
     g->copy = NULL;
 }
@@ -141,11 +143,11 @@ static void drop(ebb_given_up_t *g, bool *marked, bool *own)
 {
     ebb_buffer_t *b = F.buffer[g->id];
     left_t *l = new_recipe(g->id, marked);
-    if (!l || ebb_residence_put_dropped(b, g->copy)) {
-        free(l);
+    if (!l) {
         take_copy(b, g, "it cannot be made again");
         return;
     }
+    ebb_residence_put_dropped(b, g->copy);
     l->hashes = g->hashes;
     l->slot = g->slot;
     l->copied = g->copy != NULL;
