@@ -188,34 +188,46 @@ static void explain(const ebb_candidates_t *s, char *why, size_t why_bytes)
                  s->front.candidate[0].chunks * chunk + m->small_bytes);
 }
 
-/* A program that leaves the trace gets all it has left alive: that must find room on the device and the host.
- */
+/* The most bytes that are alive at once, and before which operation: large buffers in whole chunks, and the small region, which is on
+ * the device throughout. False: no memory. */
+static bool most_alive(const ebb_model_t *m, uint64_t *most, uint32_t *at)
+{
+    const ebb_trace_t *t = m->trace;
+    const uint32_t n = t->operation_count;
+    uint64_t *change = calloc((size_t)n + 2, sizeof *change), alive = m->small_bytes;
+    *most = *at = 0;
+    for (uint32_t i = 0; change && i < t->buffer_count; i++) {
+        const ebb_trace_buffer_t *b = &t->buffer[i];
+        const uint64_t bytes = m->buffer[i].chunks * t->chunk_bytes;
+        change[b->born == EBB_TRACE_NEVER ? 0 : b->born] += bytes;
+        change[b->dies == EBB_TRACE_NEVER ? n + 1 : b->dies] -= bytes; /* differences, modulo 2^64 */
+    }
+    for (uint32_t i = 0; change && i <= n; i++) {
+        alive += change[i];
+        if (alive <= *most)
+            continue;
+        *most = alive;
+        *at = i;
+    }
+    const bool known = change;
+    free(change);
+    return known;
+}
+
+/* A program that leaves the trace gets all it has left alive: that must find room on the device and in pinned memory. What is
+ * pageable is not counted on. */
 static bool room_for_all(const ebb_model_t *m, char *why, size_t why_bytes)
 {
     const ebb_trace_t *t = m->trace;
     const ebb_plan_request_t *r = m->request;
-    int64_t *change = calloc((size_t)t->operation_count + 2, sizeof *change);
-    uint64_t alive = 0, most = 0;
-    uint32_t at = 0;
-    for (uint32_t i = 0; change && i < t->buffer_count; i++) {
-        bool within = !m->buffer[i].persistent;
-        int64_t bytes = (int64_t)(m->buffer[i].chunks * t->chunk_bytes);
-        change[within ? t->buffer[i].born : 0] += bytes;
-        change[within ? t->buffer[i].dies : t->operation_count + 1] -= bytes;
-    }
-    for (uint32_t i = 0; change && i <= t->operation_count; i++) {
-        alive += (uint64_t)change[i];
-        if (alive > most) {
-            most = alive;
-            at = i;
-        }
-    }
-    bool known = change;
-    free(change);
-    if (!known)
+    uint64_t most;
+    uint32_t at;
+    if (!most_alive(m, &most, &at)) {
         snprintf(why, why_bytes, "out of memory");
-    if (!known || most <= r->device_bytes || most - r->device_bytes <= r->host_bytes)
-        return known;
+        return false;
+    }
+    if (most <= r->device_bytes || most - r->device_bytes <= r->host_bytes)
+        return true;
     if (r->smallest)
         *r->smallest = most - r->host_bytes;
     snprintf(why, why_bytes,
