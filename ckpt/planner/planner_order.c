@@ -277,12 +277,27 @@ bool ebb_schedule_order(ebb_ordering_t *out, const ebb_schedule_t *s, const ebb_
     return good;
 }
 
+/* Where a copy out and back was taken back (planner_keep.c), the place's next stay goes on with what is there: whoever touches that
+ * one waits for the fetch ahead of this one. */
+static void add_continued(uint32_t *streams, const ebb_schedule_t *s, uint32_t *next_of)
+{
+    for (uint32_t i = s->stay_count; i-- > 0;) {
+        const ebb_stay_t *stay = &s->stay[i];
+        const uint32_t next = next_of[stay->place];
+        if (next != EBB_NONE && stay->evict == EBB_NONE && s->stay[next].fetch == EBB_NONE &&
+            s->stay[next].first == stay->last + 1)
+            streams[i] |= streams[next];
+        next_of[stay->place] = i;
+    }
+}
+
 /* A stay is over before the place's next one begins. */
 bool ebb_schedule_streams(uint32_t *streams, const ebb_schedule_t *s, const ebb_model_t *m)
 {
+    const size_t places = (size_t)m->trace->buffer_count + s->scratch_count;
     uint32_t *at = filled(s->event_count, 0xff), *next = filled(s->stay_count, 0xff),
-             *stay = filled((size_t)m->trace->buffer_count + s->scratch_count, 0xff);
-    const bool good = at && next && stay;
+             *stay = filled(places, 0xff), *next_of = filled(places, 0xff);
+    const bool good = at && next && stay && next_of;
     memset(streams, 0, s->stay_count * sizeof *streams);
     for (uint32_t i = s->stay_count; good && i-- > 0;)
         list(at, next, s->stay[i].first, i);
@@ -296,8 +311,11 @@ bool ebb_schedule_streams(uint32_t *streams, const ebb_schedule_t *s, const ebb_
                 streams[of] |= UINT32_C(1) << stream_of(m, event);
         }
     }
+    if (good)
+        add_continued(streams, s, next_of);
     free(at);
     free(next);
     free(stay);
+    free(next_of);
     return good;
 }
