@@ -238,13 +238,27 @@ static bool room_for_all(const ebb_model_t *m, char *why, size_t why_bytes)
     return false;
 }
 
+/* What a boundary says is on the host has a block there throughout (planner_walk.c). */
+static bool room_between_steps(const ebb_model_t *m, char *why, size_t why_bytes)
+{
+    const ebb_boundary_t *b = m->request->boundary;
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; b && i < m->trace->buffer_count; i++)
+        bytes += m->buffer[i].chunks && b->start[i] == EBB_ON_HOST ? m->trace->buffer[i].bytes : 0;
+    if (bytes <= m->request->host_bytes)
+        return true;
+    snprintf(why, why_bytes, "%" PRIu64 " bytes are on the host between steps, where %" PRIu64 " may be",
+             bytes, m->request->host_bytes);
+    return false;
+}
+
 bool ebb_candidates_begin(ebb_candidates_t *s, const ebb_trace_t *trace, const ebb_plan_request_t *request,
                           char *why, size_t why_bytes)
 {
     *s = (ebb_candidates_t){0};
     if (!ebb_model_make(&s->model, trace, request, why, why_bytes))
         return false;
-    if (!room_for_all(&s->model, why, why_bytes)) {
+    if (!room_for_all(&s->model, why, why_bytes) || !room_between_steps(&s->model, why, why_bytes)) {
         ebb_model_delete(&s->model);
         return false;
     }

@@ -6,7 +6,9 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "checker.h"
 #include "planner.h"
@@ -136,8 +138,43 @@ static void second_plan_agrees_with_the_first(void **state)
     assert_true(away > 0);
 }
 
+/* What the boundary says is on the host must find room there, though the device had room for all of it. */
+static void host_budget_below_the_boundary_gets_no_plan(void **state)
+{
+    (void)state;
+    char why[300];
+    ebb_trace_t *first = step_of(8), *second = step_of(1);
+    ebb_plan_request_t q = request_of("auto", 0);
+    q.device_bytes = ebb_plan_floor(first, &q) * 5 / 4;
+    ebb_plan_t *leading = ebb_plan_make(first, &q, why, sizeof why);
+    assert_non_null(leading);
+    ebb_boundary_t *b = boundary_of(leading, first, second);
+    uint64_t needed = 0;
+    for (uint32_t i = 0; i < b->buffer_count; i++)
+        needed += b->start[i] == EBB_ON_HOST ? second->buffer[i].bytes : 0;
+    assert_true(needed > second->chunk_bytes);
+    q.boundary = b;
+    const uint64_t chunk = second->chunk_bytes,
+                   hosts[] = {0, chunk, needed - chunk, needed - 1, needed, PLENTY};
+    for (size_t i = 0; i < sizeof hosts / sizeof *hosts; i++) {
+        *why = 0;
+        q.host_bytes = hosts[i];
+        ebb_plan_t *p = ebb_plan_make(second, &q, why, sizeof why);
+        const ebb_check_limits_t limits = {q.device_bytes, q.host_bytes};
+        if (p && !ebb_check_plan(second, p, &limits, why, sizeof why))
+            fail_msg("%" PRIu64 " bytes on the host: %s", q.host_bytes, why);
+        assert_true(p ? hosts[i] >= needed : hosts[i] < needed && *why);
+        ebb_plan_delete(p);
+    }
+    ebb_plan_delete(leading);
+    ebb_boundary_delete(b);
+    ebb_trace_delete(first);
+    ebb_trace_delete(second);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(second_plan_agrees_with_the_first)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(second_plan_agrees_with_the_first),
+                                       cmocka_unit_test(host_budget_below_the_boundary_gets_no_plan)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
