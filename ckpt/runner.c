@@ -99,6 +99,9 @@ static void begin_step(ebb_kind_t *k, ebb_buffer_t *const *present)
             ebb_run_install_others();
     }
     if (k->phase == EBB_PHASE_LEARN && !ebb_drive_active()) {
+        if (!ebb_run.bound)
+            ebb_log(EBB_INFO, "learning begins after %llu operations",
+                    (unsigned long long)ebb_run.steps.operations);
         ebb_run.bound = true;
         ebb_kind_begin_lesson(k);
     }
