@@ -362,7 +362,8 @@ void ebb_match_note_left(ebb_trace_t *t, uint64_t *left)
     for (uint32_t id = 0; id < t->buffer_count; id++) {
         const uint64_t generation = match.generation[id];
         const uint32_t as = generation && t->buffer[id].born == EBB_TRACE_NEVER ? left_as(generation) : id;
-        if (as != id && as != EBB_TRACE_NEVER)
+        /* What is freed in the recorded step, and was not in the last one, is nothing in the next. */
+        if (as != id && as != EBB_TRACE_NEVER && t->buffer[as].dies == EBB_TRACE_NEVER)
             t->buffer[as].next = id;
     }
     for (uint32_t id = 0; id < t->buffer_count; id++) {

@@ -333,6 +333,27 @@ static void small_buffer_may_vary_in_size(void **state)
     }
 }
 
+/* What should have been freed enters the next step once, in place of what outlives it. */
+static void buffer_that_outlives_its_step_once_leaves_a_good_trace(void **state)
+{
+    (void)state;
+    program_t *p = make_program(1);
+    const unsigned id = p->operation[0].operand[0];
+    const uint32_t dies = p->role[id].dies;
+    p->role[id].bytes = p->recording.trace->buffer[id].bytes = p->role[ENTERS].bytes;
+    assert_null(take_step(p, &(accidents_t){.extra = 0}).difference);
+    p->role[id].dies = EBB_TRACE_NEVER;
+    assert_null(take_step(p, &(accidents_t){.extra = 0}).difference);
+    free(p->buffer[ENTERS]);
+    p->buffer[ENTERS] = p->buffer[id];
+    p->buffer[id] = NULL;
+    p->role[id].dies = dies;
+    assert_null(take_step(p, &(accidents_t){.extra = 0}).difference);
+    assert_int_equal(p->recording.trace->buffer[id].next, EBB_TRACE_NEVER);
+    assert_null(ebb_trace_check(p->recording.trace));
+    delete_program(p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -341,6 +362,7 @@ int main(void)
         cmocka_unit_test(another_step_is_told_apart),
         cmocka_unit_test(persistent_buffer_stays_the_same),
         cmocka_unit_test(small_buffer_may_vary_in_size),
+        cmocka_unit_test(buffer_that_outlives_its_step_once_leaves_a_good_trace),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
