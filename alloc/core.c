@@ -256,7 +256,8 @@ static bool is_awake(void)
            (ebb_have_driver() && atomic_load_explicit(&awake, memory_order_acquire));
 }
 
-/* True: the lock is held, and ebb_slot is the current context's. */
+/* True: the lock is held, and ebb_slot is the current context's. Nothing of this call is in preparation yet, so that plans may
+ * end here. */
 static bool begin(void)
 {
     CUcontext context;
@@ -265,6 +266,8 @@ static bool begin(void)
     ebb_lock();
     if (ebb_served[ebb_slot].context != context && (ebb_slot = ebb_slot_of_context(context)) == EBB_NOWHERE)
         meet(context);
+    if (ebb_broken_count())
+        ebb_end_plans("a condition of ebb's own does not hold");
     return true;
 }
 

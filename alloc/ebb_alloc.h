@@ -341,8 +341,8 @@ void ebb_keep_everything(const char *why);
 void ebb_keep_device(const char *why);
 /* Of the present device. */
 bool ebb_keeps_everything(void);
-/* From now on no step is learned and no plan followed, because both wait for the device, which perhaps waits for what the
- * program has not issued yet. Lock held. */
+/* From now on no step is learned and no plan followed, on any device: both wait for the device, which perhaps waits for what the
+ * program has not issued yet; or an invariant is broken (status.h). Lock held. */
 void ebb_end_plans(const char *why);
 /* No plan may be made or followed now: everything is kept, plans have ended, or a stream is being captured (the device may
  * not be waited for then). */

@@ -31,19 +31,19 @@ bool ebb_keeps_everything(void)
            atomic_load_explicit(&keeping[ebb_slot], memory_order_relaxed);
 }
 
-static atomic_bool awaiting;
+static atomic_bool ended;
 
 void ebb_end_plans(const char *why)
 {
-    if (!atomic_exchange(&awaiting, true)) {
+    if (!atomic_exchange(&ended, true)) {
         ebb_log(EBB_INFO, "no plans from now on: %s", why);
-        ebb_interrupt(why);
+        ebb_interrupt_all(why);
     }
 }
 
 bool ebb_plans_rest(void)
 {
-    return ebb_keeps_everything() || atomic_load_explicit(&awaiting, memory_order_relaxed) ||
+    return ebb_keeps_everything() || atomic_load_explicit(&ended, memory_order_relaxed) ||
            ebb_captures_under_way();
 }
 

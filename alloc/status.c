@@ -40,8 +40,10 @@ static atomic_uint broken;
 void ebb_broken(const char *condition, const char *file, int line)
 {
     if (!atomic_fetch_add(&broken, 1))
-        ebb_log(EBB_WARN, "a condition of ebb's own does not hold (%s, %s:%d); please report this", condition,
-                file, line);
+        ebb_log(EBB_WARN,
+                "a condition of ebb's own does not hold (%s, %s:%d); please report this. ebb makes no plans "
+                "from now on",
+                condition, file, line);
 }
 
 unsigned ebb_broken_count(void)

@@ -34,11 +34,16 @@ const char *ebb_last_failure(void);
             return ebb_fail(ebb_try_, #function, bytes);                                                     \
     } while (0)
 
-/* Broken invariants: EBB_ASSERT always, EBB_DCHECK in debug builds. A preloaded library never aborts: a
- * broken invariant is logged once and ebb stops deciding anything (everything is fetched and kept). Input is
- * never checked by these. */
+/* Broken invariants: EBB_ASSERT always, EBB_DCHECK in debug builds. Input is never checked by these. A preloaded
+ * library never aborts: the first broken invariant is logged, and with the program's next call ebb stops deciding anything.
+ * The plan is left; what it has dropped is made again; nothing is learned, planned, dropped or moved ahead of need any more, on any
+ * device. What is on the host is fetched when it is touched, and stays.
+ * Where the budget cannot hold everything, buffers still leave for what is touched, the least recently used first, each with
+ * its content on the host. To keep them would be no safer: refused memory ends the program for certain, and the mechanism that
+ * brings back what is on the host already is the one that it would avoid.
+ * Any thread, with any lock held or none. */
 void ebb_broken(const char *condition, const char *file, int line);
-unsigned ebb_broken_count(void); /* so far; for tests */
+unsigned ebb_broken_count(void); /* so far */
 #define EBB_ASSERT(condition) ((condition) ? (void)0 : ebb_broken(#condition, __FILE__, __LINE__))
 #ifdef NDEBUG
 #define EBB_DCHECK(condition) ((void)sizeof(condition))

@@ -1,0 +1,121 @@
+/* A broken invariant ends planning, not the program: the loop in programs/loop.c, under a libebb in which one breaks (break.c).
+ * TEST_ONLY=PATTERN: some of the tests. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "loop_run.h"
+
+static const char line[] = "a condition of ebb's own does not hold (hare < tortoise, ";
+
+static void assert_said_once(const program_run_t *run)
+{
+    const char *first = strstr(run->log, line);
+    assert_non_null(first);
+    assert_null(strstr(first + 1, line));
+}
+
+/* Broken behind an operation of a driven step: that step is the last one of which any operation is driven. It is a whole one if
+ * that was its last. */
+static void break_in_step(const char *settings, const char *arguments, int step, int operation)
+{
+    char all[512];
+    loop_statistics_t s;
+    snprintf(all, sizeof all, "%s TEST_BREAK=drive:%d:%d", settings, step, operation);
+    program_run_t without = loop_run("", arguments);
+    program_run_t with = loop_under_ebb(all, arguments, &s);
+    print_message("%s %s: %.0f steps driven, %.0f contents rebuilt, then %.0f evictions\n", all, arguments,
+                  s.driven, s.rebuilt, loop_statistic("evictions"));
+    assert_same(&without, &with, all);
+    assert_said_once(&with);
+    const bool whole = operation == loop_statistic("step_operations") - 1;
+    assert_true(s.driven == step + whole && s.fallbacks == 1 && s.mismatches == 0);
+}
+
+/* The budget is too small for everything: what is touched still takes the place of others. */
+static void break_in_a_driven_step_ends_driving_and_keeps_the_bits(void **state)
+{
+    (void)state;
+    static const char *const means[] = {TIGHT, TIGHT "EBB_RECOMPUTE=0", TIGHT "EBB_OFFLOAD=0 EBB_VERIFY=1"};
+    break_in_step(TIGHT, "steps=24", 0, 0);
+    const int operations = (int)loop_statistic("step_operations");
+    for (int i = 1; i <= 7; i++)
+        break_in_step(means[i % 3], "steps=24", 2, i * (operations - 1) / 7);
+    for (int i = 0; i < 3; i++)
+        break_in_step(means[i], "steps=24", i, 18);
+}
+
+static void break_on_a_thread_without_the_lock_ends_driving(void **state)
+{
+    (void)state;
+    break_in_step(TIGHT "TEST_BREAK_THREAD=1", "steps=24", 1, 20);
+}
+
+/* A plan that was made for less memory moves buffers although there is room; then they come back one by one, and stay. */
+static void break_with_room_for_everything_keeps_it_on_the_device(void **state)
+{
+    (void)state;
+    static const char *const keys[] = {"bytes_out", "bytes_in", "evictions", "fetches", "reactive_drops"};
+    double moved[2][5];
+    char settings[192], plan[80];
+    loop_statistics_t s;
+    snprintf(plan, sizeof plan, "%s.plan", loop_stats);
+    snprintf(settings, sizeof settings, TIGHT "EBB_RECOMPUTE=0 EBB_SAVE_PLAN=%s", plan);
+    assert_int_equal(loop_under_ebb(settings, "steps=16", &s).status, 0);
+    snprintf(settings, sizeof settings, "SOFTGPU_MEMORY=256MiB EBB_PLAN=%s", plan);
+    for (int i = 0; i < 2; i++) {
+        break_in_step(settings, i ? "steps=30" : "steps=22", 2, 18);
+        for (int k = 0; k < 5; k++)
+            moved[i][k] = loop_statistic(keys[k]);
+    }
+    for (int k = 0; k < 5; k++) {
+        print_message("%s: %.0f, eight steps later %.0f\n", keys[k], moved[0][k], moved[1][k]);
+        assert_true(moved[0][k] == moved[1][k]);
+    }
+    assert_true(moved[0][0] > 0 && moved[0][1] > 0);
+    remove(plan);
+}
+
+static void break_while_a_step_is_learned_ends_learning(void **state)
+{
+    (void)state;
+    loop_statistics_t s;
+    program_run_t without = loop_run("", "steps=24");
+    program_run_t with = loop_under_ebb(TIGHT "TEST_BREAK=learn:50", "steps=24", &s);
+    assert_same(&without, &with, "learn:50");
+    assert_said_once(&with);
+    assert_true(s.driven == 0 && loop_statistic("plans") == 0 && loop_statistic("evictions") > 0);
+}
+
+/* The same library without a broken invariant is the product. */
+static void whole_library_is_driven(void **state)
+{
+    (void)state;
+    loop_statistics_t s;
+    program_run_t without = loop_run("", "steps=24");
+    program_run_t with = loop_under_ebb(TIGHT, "steps=24", &s);
+    assert_same(&without, &with, "whole");
+    assert_null(strstr(with.log, "does not hold"));
+    assert_true(s.driven >= 10);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(whole_library_is_driven),
+        cmocka_unit_test(break_in_a_driven_step_ends_driving_and_keeps_the_bits),
+        cmocka_unit_test(break_on_a_thread_without_the_lock_ends_driving),
+        cmocka_unit_test(break_with_room_for_everything_keeps_it_on_the_device),
+        cmocka_unit_test(break_while_a_step_is_learned_ends_learning),
+    };
+    if (getenv("TEST_ONLY"))
+        cmocka_set_test_filter(getenv("TEST_ONLY"));
+    return cmocka_run_group_tests(tests, loop_run_setup, loop_run_teardown);
+}
