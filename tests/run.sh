@@ -1,19 +1,46 @@
 #!/usr/bin/env bash
-# run.sh [--sanitize LIST] [ctest options...]: sets up as the quickstart does, builds, and runs every test.
+# run.sh [--sanitize LIST | --threads | --full] [ctest options...]: sets up as the quickstart does, builds, and runs every test.
 #
 #   bash tests/run.sh                                 everything
 #   bash tests/run.sh -L unit                         tests with one label (unit, conformance, integration, differential, gpu)
 #   bash tests/run.sh -R driver                       tests whose name matches
 #   bash tests/run.sh --sanitize address,undefined    most of them, in a build of their own with these sanitizers
+#   bash tests/run.sh --sanitize thread               the same with ThreadSanitizer: what has no second thread is left out
+#   bash tests/run.sh --threads                       of that, what calls ebb and the software device from several threads at once
+#   bash tests/run.sh --full                          what is too long for every change, hours: every test in its long form, --threads
 #
-# TEST_SWEEP=full: every budget with every means, half an hour more; policies: every mode under every policy, longer
-# (tests/ckpt/test_budget.c). TEST_DIVERGE=full, TEST_KINDS=full: minutes more (test_diverge.c, test_kinds.c).
-# EBB_TEST_LONG=1: the default run to its end, BF16 beside fp32 for 300 steps, every element of the largest tensors (tests/model).
+# The long forms, which --full asks for:
+#   TEST_SWEEP=full       every budget with every means, half an hour more; policies: every mode under every policy, longer
+#                         (tests/ckpt/test_budget.c)
+#   TEST_DIVERGE=full, TEST_KINDS=full    minutes more (test_diverge.c, test_kinds.c)
+#   TEST_NASTY=full       programs that try to break it: every budget, means and scheduler (test_nasty.c)
+#   EBB_TEST_LONG=1       the default run to its end, BF16 beside fp32 for 300 steps, every element of the largest tensors (tests/model),
+#                         more predicted times (tests/ckpt/predicted_time.sh)
 #
 # The tests run on the software device, also where there is a GPU.
 set -euo pipefail
 
-sanitize=''
+# All forms, also when one of them fails.
+full() {
+    local self=${BASH_SOURCE[0]} failed=0
+    env TEST_SWEEP=full TEST_DIVERGE=full TEST_KINDS=full TEST_NASTY=full EBB_TEST_LONG=1 bash "$self" "$@" || failed=1
+    TEST_SWEEP=policies bash "$self" -R '^ebb_budget$' || failed=1
+    bash "$self" --threads || failed=1
+    return $failed
+}
+
+if [[ ${1:-} == --full ]]; then
+    shift
+    full "$@"
+    exit
+fi
+
+sanitize='' threads=''
+if [[ ${1:-} == --threads ]]; then
+    shift
+    threads=yes
+    set -- --sanitize thread "$@"
+fi
 if [[ ${1:-} == --sanitize ]]; then
     sanitize=${2:-}
     shift 2 || shift
@@ -38,6 +65,16 @@ bring_up_to_date() {
     setup_build
 }
 
+# Of random programs those with several threads, by their seeds.
+threaded_fuzz() {
+    local seed failed=0
+    for seed in 6 13 19 23; do
+        bash "$root/tests/fuzz/run.sh" --build "$build" --budgets "$seed" || failed=1
+    done
+    bash "$root/tests/fuzz/run.sh" --build "$build" --faults 19 || failed=1
+    return $failed
+}
+
 main() {
     local -a options=() selection=()
     local plain=$root/build
@@ -51,12 +88,23 @@ main() {
         # Nor what shows nothing here that others do not: kernels have no sanitizers (modes), and the plain run has all seeds.
         local left_out='test_runtime_lookup|test_cublas_handle|test_cublaslt_algorithm|test_alloc_hook|model_reference'
         left_out+='|kernels_.*_modes|ebb_predicted_time|bench_planner|test_.*_seed_[23]|test_driver_vmm_seed_1'
+        # Races need threads: not the planner and its checker, nor the kernels, which have no sanitizers. (The threads of a block, in simt
+        # modes, are one of the system's.)
+        [[ $sanitize != *thread* ]] || left_out+='|ckpt_.*|kernels_.*|simt_.*|fast_math|conformance_table|bench_.*|gpu_.*'
         (($# > 0)) || selection=(-L 'unit|differential' -E "^($left_out)$")
+        if [[ -n $threads ]]; then
+            local several='conformance\.(stream|context|event)\..*|test_driver_(stream|order|handles)|test_alloc_ahead|ebb_duo|ebb_nasty_order'
+            several+='|test_runtime_(errors|stream|per_thread|stream_per_thread)|model_data|model_shards'
+            selection=(-R "^($several)$")
+            export TEST_NASTY_ONLY=threads
+        fi
         # In their short forms: tests/ckpt/test_budget.c, test_nasty.c, tests/conformance/run.sh.
         export TEST_SWEEP=${TEST_SWEEP:-one} TEST_NASTY=${TEST_NASTY:-one} SEEDS=${SEEDS:-1}
         # Libraries that are never unloaded, and memory of the device, are no leaks of the tests; those that can tell look for
         # them all the same (EBB_LEAK_CHECKED in tests/CMakeLists.txt).
         export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=0:verify_asan_link_order=0} UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1:halt_on_error=1}
+        # A program with a race ends with exit code 66.
+        export TSAN_OPTIONS=${TSAN_OPTIONS:-second_deadlock_stack=1}
     fi
     # The last one unpacks modules (test_alloc_image).
     setup_packages 'command bible|bible-kjv' 'library libzstd.so.1|libzstd1'
@@ -65,6 +113,7 @@ main() {
     setup_build "${options[@]}"
     # One more than there are cores: most tests wait now and then. Those that measure time run alone (RUN_SERIAL).
     ctest --test-dir "$build" --parallel $(($(nproc) + 1)) --output-on-failure --no-tests=error "${selection[@]}" "$@"
+    [[ -z $threads ]] || threaded_fuzz
 }
 
 main "$@"
