@@ -13,6 +13,7 @@
 #   TEST_SWEEP=full       every budget with every means, half an hour more; policies: every mode under every policy, longer
 #                         (tests/ckpt/test_budget.c)
 #   TEST_DIVERGE=full, TEST_KINDS=full    minutes more (test_diverge.c, test_kinds.c)
+#   TEST_TRANSACTION=full more calls that fail, one by one, an hour (test_transaction.c)
 #   TEST_NASTY=full       programs that try to break it: every budget, means and scheduler (test_nasty.c)
 #   EBB_TEST_LONG=1       the default run to its end, BF16 beside fp32 for 300 steps, every element of the largest tensors (tests/model),
 #                         more predicted times (tests/ckpt/predicted_time.sh)
@@ -23,7 +24,7 @@ set -euo pipefail
 # All forms, also when one of them fails.
 full() {
     local self=${BASH_SOURCE[0]} failed=0
-    env TEST_SWEEP=full TEST_DIVERGE=full TEST_KINDS=full TEST_NASTY=full EBB_TEST_LONG=1 bash "$self" "$@" || failed=1
+    env TEST_SWEEP=full TEST_DIVERGE=full TEST_KINDS=full TEST_NASTY=full TEST_TRANSACTION=full EBB_TEST_LONG=1 bash "$self" "$@" || failed=1
     TEST_SWEEP=policies bash "$self" -R '^ebb_budget$' || failed=1
     bash "$self" --threads || failed=1
     return $failed
