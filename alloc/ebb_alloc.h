@@ -33,7 +33,10 @@
 #include "slot.h"
 #include "status.h"
 
-#define EBB_CHUNK_BYTES ((size_t)2 << 20)
+#ifndef EBB_CHUNK_KIB /* CMake's EBB_CHUNK_KIB: a power of two from 64 */
+#define EBB_CHUNK_KIB 2048
+#endif
+#define EBB_CHUNK_BYTES ((size_t)EBB_CHUNK_KIB << 10)
 /* Requests up to this size share slabs; larger ones get a range of whole chunks. */
 #define EBB_SMALL_BYTES (EBB_CHUNK_BYTES / 2)
 /* Every address served is aligned to this, as the driver's are. */

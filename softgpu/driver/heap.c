@@ -16,7 +16,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { BINS = 40, SLAB_SLOTS = (2 << 20) / 512 };
+enum { BINS = 40, SLAB_SLOTS = SG_CHUNK_BYTES / SG_HEAP_ALIGN };
 
 typedef struct block block_t;
 typedef struct segment segment_t;

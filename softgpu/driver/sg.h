@@ -38,7 +38,10 @@
 
 #include "softgpu/kernel_abi.h"
 
-#define SG_CHUNK_BYTES       ((size_t)2 << 20)
+#ifndef SG_CHUNK_KIB
+#define SG_CHUNK_KIB 2048
+#endif
+#define SG_CHUNK_BYTES       ((size_t)SG_CHUNK_KIB << 10)
 #define SG_DRIVER_VERSION    13000
 #define SG_MAX_WORKERS       256
 #define SG_MAX_DEVICES       8

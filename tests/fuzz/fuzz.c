@@ -116,11 +116,11 @@ static void draw(fuzz_worker_t *w, unsigned index, uint64_t seed)
     w->index = index;
     w->random = seed * 1000003 + index;
     w->next_id = index * 100000;
-    w->most_bytes = (size_t)(12 + fuzz_below(w, 52)) << 20;
-    w->largest_bytes = (size_t)(2 + fuzz_below(w, 9)) << 20;
+    w->most_bytes = (size_t)(12 + fuzz_below(w, 52)) * FUZZ_SMALL;
+    w->largest_bytes = (size_t)(2 + fuzz_below(w, 9)) * FUZZ_SMALL;
     if (fuzz_repeats) { /* many buffers, so that there is something to plan */
-        w->most_bytes = (size_t)(32 + fuzz_below(w, 32)) << 20;
-        w->largest_bytes = (size_t)(2 + fuzz_below(w, 3)) << 20;
+        w->most_bytes = (size_t)(32 + fuzz_below(w, 32)) * FUZZ_SMALL;
+        w->largest_bytes = (size_t)(2 + fuzz_below(w, 3)) * FUZZ_SMALL;
     }
     w->iterations = workers == 1 && fuzz_chance(w, 25) ? 8 + fuzz_below(w, 12) : 1;
     w->lone = fuzz_repeats && workers == 1 && fuzz_chance(w, 60);

@@ -23,6 +23,13 @@
 
 enum { FUZZ_BUFFERS = 96, FUZZ_STREAMS = 6, FUZZ_WORKERS = 4, FUZZ_TOUCHED = 16 };
 
+/* Bytes of ebb's chunks and of the largest buffer that shares one. All sizes here are parts of a chunk, so that a build with small ones
+ * runs the same programs on less memory. */
+#ifndef EBB_CHUNK_KIB
+#define EBB_CHUNK_KIB 2048
+#endif
+enum { FUZZ_CHUNK = EBB_CHUNK_KIB << 10, FUZZ_SMALL = FUZZ_CHUNK / 2 };
+
 typedef enum fuzz_kernel { FILL, MIX, GATHER, PERHAPS, SPAN, DAWDLE, FUZZ_KERNELS } fuzz_kernel_t;
 extern CUfunction fuzz_kernel[FUZZ_KERNELS];
 extern CUmemoryPool fuzz_pool; /* NULL: the device has none */
@@ -71,7 +78,7 @@ typedef struct fuzz_worker {
     FILE *out;
     char *text;
     size_t text_bytes;
-    FILE *trace;        /* NULL: not asked for (fuzz_trace.c) */
+    FILE *trace;                                   /* NULL: not asked for (fuzz_trace.c) */
     unsigned touched[FUZZ_TOUCHED], touched_count; /* ids of buffers that the operation under way touches */
 } fuzz_worker_t;
 

@@ -4,11 +4,9 @@
 
 #include "fuzz.h"
 
-enum { CHUNK = 2 << 20, SMALL = 1 << 20 };
-
 size_t fuzz_chunks(size_t bytes)
 {
-    return bytes <= SMALL ? 0 : (bytes + CHUNK - 1) / CHUNK * (size_t)CHUNK;
+    return bytes <= FUZZ_SMALL ? 0 : (bytes + FUZZ_CHUNK - 1) / FUZZ_CHUNK * (size_t)FUZZ_CHUNK;
 }
 
 void fuzz_count_need(fuzz_worker_t *w, size_t bytes)
@@ -181,9 +179,9 @@ void fuzz_close_streams(fuzz_worker_t *w)
 unsigned fuzz_choose_words(fuzz_worker_t *w, bool large)
 {
     if (!large)
-        return 1 + fuzz_below(w, fuzz_chance(w, 70) ? 4096 : SMALL / 4);
-    unsigned words = SMALL / 4 + 1 + fuzz_below(w, (unsigned)(w->largest_bytes / 4) - SMALL / 4);
-    return fuzz_chance(w, 40) ? (words + CHUNK / 4 - 1) / (CHUNK / 4) * (CHUNK / 4) : words;
+        return 1 + fuzz_below(w, fuzz_chance(w, 70) ? FUZZ_SMALL / 256 : FUZZ_SMALL / 4);
+    unsigned words = FUZZ_SMALL / 4 + 1 + fuzz_below(w, (unsigned)(w->largest_bytes / 4) - FUZZ_SMALL / 4);
+    return fuzz_chance(w, 40) ? (words + FUZZ_CHUNK / 4 - 1) / (FUZZ_CHUNK / 4) * (FUZZ_CHUNK / 4) : words;
 }
 
 void fuzz_allocate(fuzz_worker_t *w, bool large)
@@ -215,7 +213,7 @@ void fuzz_allocate_at(fuzz_worker_t *w, unsigned index, unsigned words)
     fuzz_buffer_t *placed = &w->buffer[index];
     *placed = b;
     w->live += bytes;
-    w->small += bytes <= SMALL ? bytes : 0;
+    w->small += bytes <= FUZZ_SMALL ? bytes : 0;
     w->peak = w->live > w->peak ? w->live : w->peak;
     w->chunks += fuzz_chunks(bytes);
     w->chunks_peak = w->chunks > w->chunks_peak ? w->chunks : w->chunks_peak;
@@ -236,7 +234,7 @@ void fuzz_free(fuzz_worker_t *w, unsigned index)
     }
     w->live -= (size_t)b->words * 4;
     w->chunks -= fuzz_chunks((size_t)b->words * 4);
-    w->small -= (size_t)b->words * 4 <= SMALL ? (size_t)b->words * 4 : 0;
+    w->small -= (size_t)b->words * 4 <= FUZZ_SMALL ? (size_t)b->words * 4 : 0;
     if (w->slots) {
         *b = (fuzz_buffer_t){.address = 0};
         return;

@@ -21,7 +21,7 @@ RULES = {
     "link": "bytes per second, the lesser of both ways with both in use",
 }
 SOURCES = {  # file, and the number in it
-    "chunk": ("alloc/ebb_alloc.h", r"EBB_CHUNK_BYTES \(\(size_t\)(\d+) << (\d+)\)"),
+    "chunk": ("alloc/ebb_alloc.h", r"define EBB_CHUNK_KIB (\d+)"),
     "least buffer": ("alloc/options.h", r'EBB_MIN_BUFFER, BYTES, min_buffer, "(\d+)MiB"'),
     "piece": ("offload/copy.c", r"PIECE_BYTES = (\d+) << (\d+)"),
     "window": ("offload/copy.c", r"WINDOW_BYTES = (\d+) << (\d+)"),
@@ -36,7 +36,8 @@ def now(name):
     if not found:
         return None
     number, *shift = (int(g) for g in found.groups())
-    return number << shift[0] if shift else number << 20 if "MiB" in pattern else number
+    unit = 20 if "MiB" in pattern else 10 if "KIB" in pattern else 0
+    return number << (shift[0] if shift else unit)
 
 
 def choose_chunk(chunks, bytes_per_s):

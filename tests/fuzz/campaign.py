@@ -1,0 +1,506 @@
+"""Random programs, with and without ebb: what tests/fuzz/run.sh runs; `run.sh --help` has the options.
+
+A program is a seed (fuzz.h). It runs by itself first, then under libebb.so with a budget, on a device that has no more memory than that,
+or far more: the same hashes, and never more of the device in use than the budget.
+
+  --budgets   as above
+  --faults    calls of the driver fail: the same hashes, or the same up to where the program gave up because the error stayed
+  --repeats   programs that repeat a step, with divergences: the same hashes, or the error with which ebb says that contents were lost to
+              a write that it had never seen (a kernel that writes only now and then)
+
+Budgets, policy, the device's scheduler and faults follow from the seed (`draw`), and seeds keep their meaning: what is added draws
+under names of its own. Every program's outcome goes to BUILD/fuzz/results.jsonl with the commit and a hash of the binaries, so that a
+campaign can be interrupted and continued; a failure prints the command that repeats it and leaves what both runs have said in BUILD/fuzz.
+"""
+
+from __future__ import annotations
+
+import argparse
+import concurrent.futures
+import dataclasses
+import datetime
+import hashlib
+import json
+import os
+import re
+import resource
+import shlex
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+MODES = ("budgets", "faults", "repeats")
+TIMEOUT_S = 120
+TRACE_TRIES = 5
+MIB = 1 << 20
+
+FAULTS = ("alloc free host map unmap copy set launch event stream sync any cuMemCreate cuMemMap cuMemSetAccess cuMemUnmap cuMemHostRegister"
+          " cuMemcpyDtoHAsync cuMemcpyHtoDAsync cuEventRecord cuEventQuery cuStreamWaitEvent cuEventSynchronize").split()
+# A failed unmapping or free is not made again and leaves something behind; one of these may not.
+CLEAN_FAULT = re.compile(r"(alloc|event|stream|sync|launch|copy|set|cuEvent|cuStream|cuMemcpy|cuMemCreate)[A-Za-z]*@[0-9]+")
+NOTHING_LEFT = re.compile(r'"live_bytes": 0, .*"host_bytes": 0, .*"pageable_bytes": 0, ')
+REPEATS = re.compile(r"repeats .* times, (\d+) of them undisturbed, then (\d+) percent of places diverge; streams: (\d+)")
+
+
+def make_crc_table() -> list[int]:
+    table = []
+    for byte in range(256):
+        crc = byte << 24
+        for _ in range(8):
+            crc = (crc << 1) ^ (0x04C11DB7 if crc & 0x80000000 else 0)
+        table.append(crc & 0xFFFFFFFF)
+    return table
+
+
+CRC_TABLE = make_crc_table()
+
+
+def cksum(text: str) -> int:
+    """POSIX's cksum."""
+    data, crc, length = text.encode(), 0, len(text.encode())
+    while length:
+        data += bytes([length & 0xFF])
+        length >>= 8
+    for byte in data:
+        crc = (crc << 8 & 0xFFFFFFFF) ^ CRC_TABLE[crc >> 24 ^ byte]
+    return crc ^ 0xFFFFFFFF
+
+
+class Failure(Exception):
+    """What is wrong with a run."""
+
+
+@dataclasses.dataclass
+class Outcome:
+    """Of one process."""
+    status: int
+    out: str
+    log: str
+
+
+@dataclasses.dataclass
+class Sizes:
+    """Of the line "size ..." (fuzz.c)."""
+    peak: int
+    need: int
+    small: int
+    chunks: int
+
+
+@dataclasses.dataclass
+class Build:
+    """Where the binaries are, and which they are."""
+    folder: Path
+    chunk: int
+    commit: str
+    binary: str
+
+    @property
+    def library(self) -> Path:
+        return self.folder / "lib/libebb.so"
+
+    @property
+    def fuzz(self) -> Path:
+        return self.folder / "bin/fuzz"
+
+    @property
+    def journal(self) -> Path:
+        return self.folder / "fuzz/results.jsonl"
+
+
+def find_build(folder: Path) -> Build:
+    chunk = 2048
+    cache = folder / "CMakeCache.txt"
+    if cache.exists() and (found := re.search(r"^EBB_CHUNK_KIB:\w+=(\d+)", cache.read_text(), re.M)):
+        chunk = int(found[1])
+    digest = hashlib.sha256()
+    for name in ("lib/libebb.so", "bin/fuzz", "softgpu/lib/libcuda.so.1"):
+        digest.update((folder / name).read_bytes())
+    git = subprocess.run(["git", "-C", str(HERE), "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
+    return Build(folder, chunk << 10, git.stdout.strip(), digest.hexdigest()[:16])
+
+
+def draw(seed: int, name: str, below: int) -> int:
+    """A number from seed and name: the same whenever the same is asked."""
+    return cksum(f"{seed} {name}") % below
+
+
+# ---- one program ----
+
+
+class Program:
+    """One seed of one kind, and what its runs have shown."""
+
+    def __init__(self, build: Build, mode: str, seed: int, work: Path):
+        self.build, self.mode, self.seed, self.work = build, mode, seed, work
+        self.arguments = [str(seed)] + (["--repeat"] if mode == "repeats" else [])
+        self.command = ""
+        self.reached: list = []
+        self.differs = False
+
+    def draw(self, name: str, below: int) -> int:
+        return draw(self.seed, name, below)
+
+    def file(self, ending: str) -> Path:
+        return self.work / f"{self.seed}.{ending}"
+
+    def run(self, name: str, settings: dict[str, str], arguments: list[str]) -> Outcome:
+        """What it says stays in SEED.NAME and SEED.NAME.log."""
+        common = {"LD_LIBRARY_PATH": f"{self.build.folder}/softgpu/lib", "SOFTGPU_POISON": "1", "SOFTGPU_WORKERS": "2"}
+        if os.environ.get("LD_LIBRARY_PATH"):
+            common["LD_LIBRARY_PATH"] += ":" + os.environ["LD_LIBRARY_PATH"]
+        said = " ".join(f"{key}={shlex.quote(value)}" for key, value in settings.items())
+        self.command = (f"LD_LIBRARY_PATH={self.build.folder}/softgpu/lib SOFTGPU_POISON=1 SOFTGPU_WORKERS=2 {said}{' ' if said else ''}"
+                        f"{self.build.fuzz} {' '.join(arguments)}")
+        out, log = self.file(name), self.file(name + ".log")
+        with out.open("wb") as stdout, log.open("wb") as stderr:
+            process = subprocess.Popen([str(self.build.fuzz), *arguments], stdout=stdout, stderr=stderr, stdin=subprocess.DEVNULL,
+                                       env={**os.environ, **common, **settings})
+            try:
+                status = process.wait(TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                process.send_signal(signal.SIGABRT)
+                process.wait()
+                raise Failure("it hangs") from None
+        return Outcome(status, out.read_text(errors="replace"), log.read_text(errors="replace"))
+
+    # -- what follows from the seed --
+
+    def budget(self, sizes: Sizes) -> int:
+        """Where it is tight: an operation's own memory, small buffers twice (they are cut from shared chunks), and a few chunks."""
+        chunk = self.build.chunk
+        least = sizes.need + 2 * sizes.small + 6 * chunk
+        if self.mode == "repeats":  # where a plan has something to do, and some chance
+            share = 2 * sizes.small + sizes.chunks // 100 * (60 + self.draw("share", 35))
+        else:
+            share = sizes.peak // 100 * (30 + self.draw("share", 80))
+        return max(share, least) // chunk * chunk
+
+    def fault(self) -> str:
+        rules = []
+        for i in range(3 if self.draw("several", 3) == 0 else 1):
+            rule = f"{FAULTS[self.draw(f'kind {i}', len(FAULTS))]}@{self.draw(f'nth {i}', 300) + 1}"
+            rule += "+" if self.draw(f"stays {i}", 5) == 0 else ""
+            rules.append(rule + ("!" if self.draw(f"lost {i}", 20) == 0 else ""))
+        return ",".join(rules)
+
+    def settings(self, sizes: Sizes, budget: int, time_number: int) -> dict[str, str]:
+        repeats = self.mode == "repeats"
+        hosts = ("4GiB", "4GiB", "4GiB", "16MiB") if repeats else ("4GiB", "4GiB", "16MiB", "1MiB")
+        policy = "reactive" if not repeats and self.draw("policy", 3) == 0 else "auto"
+        # The device has no more than the budget, or far more: then it tells whether that was asked for. EBB_BUDGET has a least value: with
+        # small chunks the rest of that is kept back.
+        kept_back = 0 if self.build.chunk == 2 * MIB else 4 * MIB
+        size = (budget if self.draw("device", 2) else 4 * budget) + kept_back
+        host = hosts[self.draw("host", len(hosts))]
+        if kept_back and host.endswith("MiB"):
+            host = f"{int(host[:-3]) * self.build.chunk // 2048}KiB"
+        settings = {"LD_PRELOAD": str(self.build.library), "SOFTGPU_MEMORY": str(size), "SOFTGPU_PEAK": str(self.file("peak")),
+                    "EBB_BUDGET": str(budget + kept_back), "EBB_POLICY": policy, "EBB_STATS": str(self.file("json")),
+                    "EBB_LOG": "info" if repeats else "warn", "EBB_HOST_BUDGET": host, "EBB_LINK": "10G"}
+        if kept_back:
+            settings |= {"EBB_RESERVE": str(kept_back), "EBB_MIN_BUFFER": str(self.build.chunk // 2)}
+        # Half of them under the scheduler that puts off work, or does it at once, as its seed says.
+        if self.draw("scheduler", 2):
+            order = self.draw("order", 1000000) if time_number == 0 else self.draw(f"order {time_number}", 1000000)
+            settings |= {"SOFTGPU_SCHEDULER": "deterministic", "SOFTGPU_SEED": str(order)}
+        # Where steps repeat, plans with one of their means only.
+        if repeats:
+            settings["EBB_VERIFY"] = "1"
+            means = (None, None, "EBB_OFFLOAD", "EBB_RECOMPUTE")[self.draw("means", 4)]
+            if means:
+                settings[means] = "0"
+        return settings
+
+    # -- what a run must have shown --
+
+    def without(self) -> tuple[Outcome, Sizes]:
+        plain = self.run("without", {}, self.arguments)
+        if plain.status:
+            raise Failure("without ebb")
+        found = re.search(r"^size (\d+) (\d+) (\d+) (\d+)$", plain.out, re.M)
+        if not found:
+            raise Failure("no size was told")
+        return plain, Sizes(*map(int, found.groups()))
+
+    def statistic(self, text: str, name: str) -> int:
+        found = re.search(rf'"{name}": (\d+)', text)
+        return int(found[1]) if found else 0
+
+    def note_reached(self, plain: Outcome, log: str, stats: str) -> None:
+        """What ebb has made of a program that repeats itself: its kind (several: streams or threads; differs: its steps do almost from the
+        start; same; leaves: like the same, then they differ), whether its step was found and learned, steps driven, times it left a
+        plan. On one stream the step must be found, and learned if it stays the same for long enough; what is learned is driven, or
+        there is a reason."""
+        lines = [REPEATS.match(line) for line in plain.out.splitlines() if line.startswith("repeats ")]
+        calm, percent, streams = map(int, lines[0].groups()) if lines and lines[0] else (0, 0, 0)
+        kind, found = "several", int(self.statistic(stats, "step_operations") > 0)
+        driven, learned = self.statistic(stats, "steps_driven"), int("ebb: learned in" in log)
+        if len(lines) == 1 and streams == 1:
+            kind = "differs"
+            if not found:
+                raise Failure("its step was not found")
+            if calm > 10:
+                kind = "leaves" if percent else "same"
+                # It is learned when memory is short for the first time, which may be when it diverges.
+                if not (learned or "no memory to learn with" in log or (percent and "two steps differ" in log)):
+                    raise Failure("its step was not learned")
+                if not (driven or not learned or re.search("there is no plan|could not be installed|no memory to learn with", log)):
+                    raise Failure("no step was driven")
+        self.reached = [kind, found, learned, driven, self.statistic(stats, "fallbacks")]
+
+    def judge(self, plain: Outcome, with_ebb: Outcome, budget: int, settings: dict[str, str]) -> str:
+        """"passed", "told" (contents were lost, and that was said), or Failure."""
+        log, faults = with_ebb.log, self.mode == "faults"
+        if self.mode == "repeats" and with_ebb.status == 3 and "has other bits" in log and "CUDA_ERROR_LAUNCH_FAILED" in log \
+                and settings.get("EBB_RECOMPUTE") != "0":
+            return "told"
+        if with_ebb.status:
+            raise Failure(f"exit code {with_ebb.status}")
+        if "condition of ebb" in log:
+            raise Failure("a broken condition")
+        peak = self.file("peak")
+        words = peak.read_text().split() if peak.exists() else []
+        if len(words) < 2:
+            raise Failure("the device has not told its peak")
+        if int(words[1]) > budget:
+            raise Failure(f"{words[1]} bytes of the device were in use, the budget is {budget}")
+        lines, expected = with_ebb.out.splitlines(), plain.out.splitlines()
+        if "stopped" in lines:
+            # A worker that gave up has said what it knew until then, which must be so.
+            if not faults:
+                raise Failure("it gave up")
+            if set(lines) - {"stopped"} - set(expected):
+                raise self.other_contents("other contents before it gave up")
+            return "passed"
+        if lines != expected:
+            raise self.other_contents("other contents")
+        stats = self.file("json").read_text() if self.file("json").exists() else ""
+        if self.mode == "repeats":
+            self.note_reached(plain, log, stats)
+        if not faults or CLEAN_FAULT.fullmatch(settings.get("SOFTGPU_FAULT", "")):
+            if not NOTHING_LEFT.search(stats):
+                raise Failure("something is left at the end")
+        return "passed"
+
+    def other_contents(self, what: str) -> Failure:
+        self.differs = True
+        return Failure(what)
+
+    # -- which operation was the first --
+
+    def first_difference(self, settings: dict[str, str], arguments: list[str]) -> str:
+        """Runs both once more, with hashes of what every operation touches, until a run shows it."""
+        traces = [self.file("trace.without"), self.file("trace.with")]
+        try:
+            self.run("traced.without", {"FUZZ_TRACE": str(traces[0])}, self.arguments)
+            for _ in range(TRACE_TRIES):
+                self.run("traced", {**settings, "FUZZ_TRACE": str(traces[1]), "EBB_STATS": str(self.file("traced.json")),
+                                    "SOFTGPU_PEAK": str(self.file("traced.peak"))}, arguments)
+                for worker in range(8):
+                    both = [Path(f"{trace}.{worker}") for trace in traces]
+                    if not both[0].exists() or not both[1].exists():
+                        break
+                    for expected, line in zip(*(path.read_text(errors="replace").splitlines() for path in both)):
+                        if line != expected:
+                            return f"worker {worker}: {expected}: now {line.rsplit(' ', 1)[-1]}" \
+                                if line.rsplit(" ", 1)[0] == expected.rsplit(" ", 1)[0] else f"worker {worker}: {expected}: now {line}"
+        except Failure as failure:
+            return f"with a trace {failure}"
+        return f"with a trace contents were equal, {TRACE_TRIES} times"
+
+    def once(self, plain: Outcome, sizes: Sizes, time_number: int) -> str:
+        budget = self.budget(sizes)
+        settings, arguments = self.settings(sizes, budget, time_number), list(self.arguments)
+        if self.mode == "faults":
+            settings["SOFTGPU_FAULT"] = self.fault()
+            arguments.append("--faults")
+        for ending in ("json", "peak"):
+            self.file(ending).unlink(missing_ok=True)
+        with_ebb = self.run("with", settings, arguments)
+        command = self.command
+        try:
+            return self.judge(plain, with_ebb, budget, settings)
+        except Failure as failure:
+            if self.differs:
+                failure = Failure(f"{failure}\n  first: {self.first_difference(settings, arguments)}")
+            self.command = command
+            raise failure from None
+
+    def tail(self) -> str:
+        log = self.file("with.log") if self.file("with.log").exists() else self.file("without.log")
+        lines = log.read_text(errors="replace").splitlines() if log.exists() else []
+        return "\n".join("  " + line for line in lines[-5:])
+
+    def keep(self, time_number: int) -> None:
+        """What a failed run has said is not written over by the next."""
+        for ending in ("with", "with.log", "json", "peak"):
+            if self.file(ending).exists():
+                self.file(ending).rename(self.file(f"failed-{time_number + 1}.{ending}"))
+
+    def clean_up(self) -> None:
+        for path in self.work.glob(f"{self.seed}.*"):
+            path.unlink()
+
+
+def run_program(build: Build, mode: str, seed: int, times: int) -> dict:
+    """One line of the journal."""
+    work = build.folder / "fuzz" / mode
+    work.mkdir(parents=True, exist_ok=True)
+    program = Program(build, mode, seed, work)
+    program.clean_up()
+    start, failures, told, runs = time.monotonic(), [], 0, 0
+    try:
+        plain, sizes = program.without()
+        for time_number in range(times):
+            runs += 1
+            try:
+                told += program.once(plain, sizes, time_number) == "told"
+            except Failure as failure:
+                failures.append(str(failure))
+                which = f", time {time_number + 1} of {times}" if times > 1 else ""
+                print(f"FAILED: seed {seed}: {failure}{which}\n  {program.command}\n{program.tail()}", flush=True)
+                program.keep(time_number)
+    except Failure as failure:
+        failures.append(str(failure))
+        print(f"FAILED: seed {seed}: {failure}\n  {program.command}\n{program.tail()}", flush=True)
+    if not failures:
+        program.clean_up()
+    return {"mode": mode, "seed": seed, "runs": runs, "failed": len(failures), "differs": program.differs, "failures": failures, "told": told,
+            "reached": program.reached, "seconds": round(time.monotonic() - start, 3), "commit": build.commit, "binary": build.binary}
+
+
+# ---- a campaign ----
+
+
+def read_journal(build: Build) -> dict[tuple, dict]:
+    """The last line of each program, of these binaries at this commit."""
+    rows: dict[tuple, dict] = {}
+    if build.journal.exists():
+        for line in build.journal.read_text().splitlines():
+            try:
+                row = json.loads(line)
+            except ValueError:  # a line that was cut off
+                continue
+            if row["commit"] == build.commit and row["binary"] == build.binary:
+                rows[row["mode"], row["seed"]] = row
+    return rows
+
+
+def sum_reached(rows: list[dict]) -> dict[str, int]:
+    reached = [row["reached"] for row in rows if row["reached"]]
+    calm = [r for r in reached if r[0] in ("same", "leaves")]
+    left = [r for r in reached if r[0] == "leaves" and r[4] > 0]
+    return {"lost_and_told": sum(row["told"] for row in rows), "found": sum(r[1] for r in reached), "learned": sum(r[2] for r in reached),
+            "driven": sum(r[3] > 0 for r in reached), "steps_driven": sum(r[3] for r in reached), "calm": len(calm),
+            "calm_driven": sum(r[3] > 0 for r in calm), "left": len(left), "resumed": sum(r[4] > 1 for r in left)}
+
+
+def machine() -> str:
+    found = re.search(r"^model name[^:]*: (.*)$", Path("/proc/cpuinfo").read_text(), re.M)
+    return found[1] if found else ""
+
+
+def read_arguments(words: list[str]) -> argparse.Namespace:
+    def seeds(text: str) -> tuple[int, int]:
+        found = re.fullmatch(r"(\d+)(?:-(\d+))?", text)
+        if not found:
+            raise argparse.ArgumentTypeError("which seeds?")
+        return int(found[1]), int(found[2] or found[1])
+
+    parser = argparse.ArgumentParser(prog="run.sh", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
+                                     allow_abbrev=False)
+    modes = parser.add_mutually_exclusive_group(required=True)
+    for mode in MODES:
+        modes.add_argument(f"--{mode}", type=seeds, metavar="FIRST-LAST")
+    parser.add_argument("--build", type=Path, default=HERE.parent.parent / "build", metavar="FOLDER")
+    parser.add_argument("--result", type=Path, metavar="FILE", help="a line of JSON: what was done on this commit for these seeds")
+    parser.add_argument("--times", type=int, default=1, metavar="N", help="run every seed so often (1)")
+    parser.add_argument("--continue", dest="goes_on", action="store_true",
+                        help="pass over seeds that have passed so often with these binaries at this commit")
+    parser.add_argument("--jobs", type=int, default=int(os.environ.get("FUZZ_JOBS", "2")), metavar="N", help="how many at once (FUZZ_JOBS, 2)")
+    arguments = parser.parse_args(words)
+    arguments.mode = next(mode for mode in MODES if getattr(arguments, mode))
+    arguments.first, arguments.last = getattr(arguments, arguments.mode)
+    return arguments
+
+
+def run_all(build: Build, mode: str, seeds: list[int], times: int, jobs: int) -> None:
+    """Into the journal, in the order in which they end. An interrupt ends it when those under way have ended."""
+    lock = threading.Lock()
+    left = iter(seeds)
+    with build.journal.open("a") as journal, concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        def work() -> None:
+            while True:
+                with lock:
+                    seed = next(left, None)
+                if seed is None:
+                    return
+                row = run_program(build, mode, seed, times)
+                with lock:
+                    journal.write(json.dumps(row) + "\n")
+                    journal.flush()
+
+        running = [pool.submit(work) for _ in range(jobs)]
+        try:
+            for future in running:
+                future.result()
+        except BaseException:
+            with lock:
+                left = iter(())
+            raise
+
+
+def main(words: list[str]) -> int:
+    arguments = read_arguments(words)
+    mode, build = arguments.mode, find_build(arguments.build.resolve())
+    build.journal.parent.mkdir(parents=True, exist_ok=True)
+    wanted = range(arguments.first, arguments.last + 1)
+    done = read_journal(build) if arguments.goes_on else {}
+    passed = {seed for seed in wanted
+              if (row := done.get((mode, seed))) and not row["failed"] and row["runs"] >= arguments.times}
+    start = time.monotonic()
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    run_all(build, mode, [seed for seed in wanted if seed not in passed], arguments.times, arguments.jobs)
+    seconds = time.monotonic() - start
+    now = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = now.ru_utime + now.ru_stime - used.ru_utime - used.ru_stime
+
+    journal = read_journal(build)
+    rows = [journal[mode, seed] for seed in wanted if (mode, seed) in journal]
+    runs, bad = sum(row["runs"] for row in rows), sum(row["failed"] > 0 for row in rows)
+    said = f"{len(rows)} programs, {mode}, seeds {arguments.first} to {arguments.last}: {bad} failed"
+    reached, failed = {}, bad > 0
+    if mode == "repeats":
+        # Two steps per program are driven, half of those that could be driven are, and half of those that leave their plan come back to it.
+        # Of small chunks ebb's own memory, which does not shrink with them, takes too much for that.
+        reached = sum_reached(rows)
+        said += ("; {lost_and_told} told of lost contents; {found} with a step that was found, {learned} learned, {driven} driven "
+                 "({steps_driven} steps; of {calm} with one stream and a calm beginning {calm_driven}); of those, {left} left the plan when "
+                 "they diverged, {resumed} came back to it").format(**reached)
+        if len(rows) >= 16 and build.chunk == 2 * MIB and (reached["steps_driven"] < 2 * len(rows) or 2 * reached["calm_driven"] < reached["calm"] or
+                                2 * reached["resumed"] < reached["left"] or not reached["left"]):
+            print("FAILED: too few were driven, left their plan, or came back to it")
+            failed = True
+    ran = len(rows) - len(passed)
+    print(f"{said}, {seconds:.0f} s ({cpu * 1000 / max(ran, 1):.0f} ms of CPU per program)")
+    if arguments.result:
+        result = {"command": "tests/fuzz/run.sh " + " ".join(words), "programs": len(rows), "runs": runs, "failed": bad,
+                  "differences": sum(row["differs"] for row in rows), **reached,
+                  "settings": {"times": arguments.times, "chunk_bytes": build.chunk},
+                  "seconds": round(sum(row["seconds"] for row in rows)), "jobs": arguments.jobs, "processors": os.cpu_count(),
+                  "machine": machine(), "device": "softgpu",
+                  "date": datetime.datetime.now(datetime.timezone.utc).date().isoformat(), "commit": build.commit}
+        arguments.result.write_text(json.dumps(result) + "\n")
+    return int(failed)
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except KeyboardInterrupt:
+        sys.exit(130)
