@@ -8,6 +8,15 @@ or far more: the same hashes, and never more of the device in use than the budge
   --repeats   programs that repeat a step, with divergences: the same hashes, or the error with which ebb says that contents were lost to
               a write that it had never seen (a kernel that writes only now and then)
 
+  --with LIST    axes, any of them together:
+    small-host       next to no pinned memory for ebb, and no pageable: the program may be refused memory
+    pageable         little pinned memory, the rest goes to pageable memory
+    failing-install  (--repeats) one of the last calls of the driver before ebb begins to drive a plan fails
+    streams, threads at least two of them
+    arenas           buffers are cut from few large allocations, as PyTorch cuts them
+    deterministic    always under the scheduler whose order follows from a seed
+  --pairs        every pair of axes that makes sense in that mode, one after another
+
 Budgets, policy, the device's scheduler and faults follow from the seed (`draw`), and seeds keep their meaning: what is added draws
 under names of its own. Every program's outcome goes to BUILD/fuzz/results.jsonl with the commit and a hash of the binaries, so that a
 campaign can be interrupted and continued; a failure prints the command that repeats it and leaves what both runs have said in BUILD/fuzz.
@@ -20,6 +29,7 @@ import concurrent.futures
 import dataclasses
 import datetime
 import hashlib
+import itertools
 import json
 import os
 import re
@@ -34,6 +44,8 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 MODES = ("budgets", "faults", "repeats")
+AXES = ("small-host", "pageable", "failing-install", "streams", "threads", "arenas", "deterministic")
+ARGUMENT_AXES = ("streams", "threads", "arenas")
 TIMEOUT_S = 120
 TRACE_TRIES = 5
 MIB = 1 << 20
@@ -43,6 +55,9 @@ FAULTS = ("alloc free host map unmap copy set launch event stream sync any cuMem
 # A failed unmapping or free is not made again and leaves something behind; one of these may not.
 CLEAN_FAULT = re.compile(r"(alloc|event|stream|sync|launch|copy|set|cuEvent|cuStream|cuMemcpy|cuMemCreate)[A-Za-z]*@[0-9]+")
 NOTHING_LEFT = re.compile(r'"live_bytes": 0, .*"host_bytes": 0, .*"pageable_bytes": 0, ')
+# What ebb says when it has installed a plan, or could not: what comes before is the installation.
+INSTALLED = re.compile(r"^ebb: (plan: |a new plan: |.*could not be installed)", re.M)
+TRACED_CALL = re.compile(r"^\d+ (cu\w+)\(")
 REPEATS = re.compile(r"repeats .* times, (\d+) of them undisturbed, then (\d+) percent of places diverge; streams: (\d+)")
 
 
@@ -72,6 +87,20 @@ def cksum(text: str) -> int:
 
 class Failure(Exception):
     """What is wrong with a run."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Kind:
+    """A mode, and axes in the order of AXES."""
+    mode: str
+    axes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return " with ".join([self.mode, ",".join(self.axes)] if self.axes else [self.mode])
+
+    @property
+    def folder(self) -> str:
+        return "-".join([self.mode, *self.axes])
 
 
 @dataclasses.dataclass
@@ -135,12 +164,20 @@ def draw(seed: int, name: str, below: int) -> int:
 class Program:
     """One seed of one kind, and what its runs have shown."""
 
-    def __init__(self, build: Build, mode: str, seed: int, work: Path):
-        self.build, self.mode, self.seed, self.work = build, mode, seed, work
-        self.arguments = [str(seed)] + (["--repeat"] if mode == "repeats" else [])
+    def __init__(self, build: Build, kind: Kind, seed: int, work: Path):
+        self.build, self.kind, self.mode, self.seed, self.work = build, kind, kind.mode, seed, work
+        self.arguments = [str(seed)] + (["--repeat"] if kind.mode == "repeats" else [])
+        self.arguments += [f"--{axis}" for axis in ARGUMENT_AXES if axis in kind.axes]
         self.command = ""
         self.reached: list = []
         self.differs = False
+        self.stopped = 0
+
+    @property
+    def may_stop(self) -> bool:
+        """The program may be given errors, and may end early."""
+        return self.mode == "faults" or "failing-install" in self.kind.axes or \
+            ("small-host" in self.kind.axes and "pageable" not in self.kind.axes)
 
     def draw(self, name: str, below: int) -> int:
         return draw(self.seed, name, below)
@@ -178,7 +215,29 @@ class Program:
             share = 2 * sizes.small + sizes.chunks // 100 * (60 + self.draw("share", 35))
         else:
             share = sizes.peak // 100 * (30 + self.draw("share", 80))
-        return max(share, least) // chunk * chunk
+        budget = max(share, least) // chunk * chunk
+        if self.may_stop and "small-host" in self.kind.axes and self.draw("small-host fits", 3):
+            all_there = 2 * sizes.small + sizes.chunks + 6 * chunk - self.small_host()
+            budget = max(budget, all_there // chunk * chunk)
+        return budget
+
+    def small_host(self) -> int:
+        """Bytes; 0 would stand for the default."""
+        chunk = self.build.chunk
+        return (1, chunk // 32, chunk // 2, chunk, 2 * chunk, 4 * chunk)[self.draw("small-host", 6)]
+
+    def failing_call(self, log: str) -> str:
+        """From a run's trace between ebb's own messages: one of the last calls before one of the installations."""
+        ends = [found.start() for found in INSTALLED.finditer(log)]
+        if not ends:
+            return f"{FAULTS[self.draw('kind 0', len(FAULTS))]}@{self.draw('late', 3000) + 1}"
+        lines = log[:ends[self.draw("installation", len(ends))]].splitlines()
+        calls = [found[1] for line in lines if (found := TRACED_CALL.match(line))]
+        which = max(len(calls) - 1 - self.draw("before", (20, 80, 300, 1000)[self.draw("reach", 4)]), 0)
+        name = calls[which]
+        rule = f"{name}@{calls[:which + 1].count(name)}"
+        rule += "+" if self.draw("stays", 10) == 0 else ""
+        return rule + ("!" if self.draw("lost", 30) == 0 else "")
 
     def fault(self) -> str:
         rules = []
@@ -202,10 +261,15 @@ class Program:
         settings = {"LD_PRELOAD": str(self.build.library), "SOFTGPU_MEMORY": str(size), "SOFTGPU_PEAK": str(self.file("peak")),
                     "EBB_BUDGET": str(budget + kept_back), "EBB_POLICY": policy, "EBB_STATS": str(self.file("json")),
                     "EBB_LOG": "info" if repeats else "warn", "EBB_HOST_BUDGET": host, "EBB_LINK": "10G"}
+        if "small-host" in self.kind.axes:
+            settings["EBB_HOST_BUDGET"] = str(self.small_host())
+            settings["EBB_PAGEABLE"] = "1" if "pageable" in self.kind.axes else "0"
+        elif "pageable" in self.kind.axes:
+            settings["EBB_HOST_BUDGET"] = str(self.build.chunk * (1, 3, 6, 10)[self.draw("pageable", 4)])
         if kept_back:
             settings |= {"EBB_RESERVE": str(kept_back), "EBB_MIN_BUFFER": str(self.build.chunk // 2)}
         # Half of them under the scheduler that puts off work, or does it at once, as its seed says.
-        if self.draw("scheduler", 2):
+        if self.draw("scheduler", 2) or "deterministic" in self.kind.axes:
             order = self.draw("order", 1000000) if time_number == 0 else self.draw(f"order {time_number}", 1000000)
             settings |= {"SOFTGPU_SCHEDULER": "deterministic", "SOFTGPU_SEED": str(order)}
         # Where steps repeat, plans with one of their means only.
@@ -241,11 +305,11 @@ class Program:
         kind, found = "several", int(self.statistic(stats, "step_operations") > 0)
         driven, learned = self.statistic(stats, "steps_driven"), int("ebb: learned in" in log)
         if len(lines) == 1 and streams == 1:
-            kind = "differs"
+            kind = "differs" if calm <= 10 else "leaves" if percent else "same"
+        if kind != "several" and not self.kind.axes:
             if not found:
                 raise Failure("its step was not found")
             if calm > 10:
-                kind = "leaves" if percent else "same"
                 # It is learned when memory is short for the first time, which may be when it diverges.
                 if not (learned or "no memory to learn with" in log or (percent and "two steps differ" in log)):
                     raise Failure("its step was not learned")
@@ -255,7 +319,7 @@ class Program:
 
     def judge(self, plain: Outcome, with_ebb: Outcome, budget: int, settings: dict[str, str]) -> str:
         """"passed", "told" (contents were lost, and that was said), or Failure."""
-        log, faults = with_ebb.log, self.mode == "faults"
+        log, fault = with_ebb.log, settings.get("SOFTGPU_FAULT", "")
         if self.mode == "repeats" and with_ebb.status == 3 and "has other bits" in log and "CUDA_ERROR_LAUNCH_FAILED" in log \
                 and settings.get("EBB_RECOMPUTE") != "0":
             return "told"
@@ -272,8 +336,9 @@ class Program:
         lines, expected = with_ebb.out.splitlines(), plain.out.splitlines()
         if "stopped" in lines:
             # A worker that gave up has said what it knew until then, which must be so.
-            if not faults:
+            if not self.may_stop:
                 raise Failure("it gave up")
+            self.stopped += 1
             if set(lines) - {"stopped"} - set(expected):
                 raise self.other_contents("other contents before it gave up")
             return "passed"
@@ -282,7 +347,7 @@ class Program:
         stats = self.file("json").read_text() if self.file("json").exists() else ""
         if self.mode == "repeats":
             self.note_reached(plain, log, stats)
-        if not faults or CLEAN_FAULT.fullmatch(settings.get("SOFTGPU_FAULT", "")):
+        if not fault or CLEAN_FAULT.fullmatch(fault):
             if not NOTHING_LEFT.search(stats):
                 raise Failure("something is left at the end")
         return "passed"
@@ -316,9 +381,14 @@ class Program:
     def once(self, plain: Outcome, sizes: Sizes, time_number: int) -> str:
         budget = self.budget(sizes)
         settings, arguments = self.settings(sizes, budget, time_number), list(self.arguments)
+        if self.may_stop:
+            arguments.append("--faults")
         if self.mode == "faults":
             settings["SOFTGPU_FAULT"] = self.fault()
-            arguments.append("--faults")
+        if "failing-install" in self.kind.axes:
+            whole = self.run("scouted", {**settings, "SOFTGPU_TRACE": "-"}, arguments)
+            rule = self.failing_call(whole.log)
+            settings["SOFTGPU_FAULT"] = f"{settings['SOFTGPU_FAULT']},{rule}" if self.mode == "faults" else rule
         for ending in ("json", "peak"):
             self.file(ending).unlink(missing_ok=True)
         with_ebb = self.run("with", settings, arguments)
@@ -347,13 +417,14 @@ class Program:
             path.unlink()
 
 
-def run_program(build: Build, mode: str, seed: int, times: int) -> dict:
+def run_program(build: Build, kind: Kind, seed: int, times: int) -> dict:
     """One line of the journal."""
-    work = build.folder / "fuzz" / mode
+    work = build.folder / "fuzz" / kind.folder
     work.mkdir(parents=True, exist_ok=True)
-    program = Program(build, mode, seed, work)
+    program = Program(build, kind, seed, work)
     program.clean_up()
     start, failures, told, runs = time.monotonic(), [], 0, 0
+    says = f" {kind}" if kind.axes else ""
     try:
         plain, sizes = program.without()
         for time_number in range(times):
@@ -363,23 +434,23 @@ def run_program(build: Build, mode: str, seed: int, times: int) -> dict:
             except Failure as failure:
                 failures.append(str(failure))
                 which = f", time {time_number + 1} of {times}" if times > 1 else ""
-                print(f"FAILED: seed {seed}: {failure}{which}\n  {program.command}\n{program.tail()}", flush=True)
+                print(f"FAILED: seed {seed}{says}: {failure}{which}\n  {program.command}\n{program.tail()}", flush=True)
                 program.keep(time_number)
     except Failure as failure:
         failures.append(str(failure))
-        print(f"FAILED: seed {seed}: {failure}\n  {program.command}\n{program.tail()}", flush=True)
+        print(f"FAILED: seed {seed}{says}: {failure}\n  {program.command}\n{program.tail()}", flush=True)
     if not failures:
         program.clean_up()
-    return {"mode": mode, "seed": seed, "runs": runs, "failed": len(failures), "differs": program.differs, "failures": failures, "told": told,
-            "reached": program.reached, "seconds": round(time.monotonic() - start, 3), "commit": build.commit, "binary": build.binary}
+    return {"mode": kind.mode, "with": kind.axes, "seed": seed, "runs": runs, "failed": len(failures), "differs": program.differs, "failures": failures, "told": told,
+            "stopped": program.stopped, "reached": program.reached, "seconds": round(time.monotonic() - start, 3), "commit": build.commit, "binary": build.binary}
 
 
 # ---- a campaign ----
 
 
-def read_journal(build: Build) -> dict[tuple, dict]:
+def read_journal(build: Build) -> dict[tuple[Kind, int], dict]:
     """The last line of each program, of these binaries at this commit."""
-    rows: dict[tuple, dict] = {}
+    rows: dict[tuple[Kind, int], dict] = {}
     if build.journal.exists():
         for line in build.journal.read_text().splitlines():
             try:
@@ -387,7 +458,7 @@ def read_journal(build: Build) -> dict[tuple, dict]:
             except ValueError:  # a line that was cut off
                 continue
             if row["commit"] == build.commit and row["binary"] == build.binary:
-                rows[row["mode"], row["seed"]] = row
+                rows[Kind(row["mode"], tuple(row["with"])), row["seed"]] = row
     return rows
 
 
@@ -417,6 +488,8 @@ def read_arguments(words: list[str]) -> argparse.Namespace:
     modes = parser.add_mutually_exclusive_group(required=True)
     for mode in MODES:
         modes.add_argument(f"--{mode}", type=seeds, metavar="FIRST-LAST")
+    parser.add_argument("--with", dest="axes", default="", metavar="LIST", help=", ".join(AXES))
+    parser.add_argument("--pairs", action="store_true", help="every pair of axes")
     parser.add_argument("--build", type=Path, default=HERE.parent.parent / "build", metavar="FOLDER")
     parser.add_argument("--result", type=Path, metavar="FILE", help="a line of JSON: what was done on this commit for these seeds")
     parser.add_argument("--times", type=int, default=1, metavar="N", help="run every seed so often (1)")
@@ -426,21 +499,32 @@ def read_arguments(words: list[str]) -> argparse.Namespace:
     arguments = parser.parse_args(words)
     arguments.mode = next(mode for mode in MODES if getattr(arguments, mode))
     arguments.first, arguments.last = getattr(arguments, arguments.mode)
+    axes = [axis for axis in arguments.axes.split(",") if axis]
+    if unknown := [axis for axis in axes if axis not in AXES]:
+        parser.error(f"--with {unknown[0]}: it is one of {', '.join(AXES)}")
+    if "failing-install" in axes and arguments.mode != "repeats":
+        parser.error("failing-install: plans are installed with --repeats only")
+    if arguments.pairs and axes:
+        parser.error("--pairs or --with")
+    arguments.kinds = [Kind(arguments.mode, tuple(axis for axis in AXES if axis in axes))]
+    if arguments.pairs:
+        arguments.kinds = [Kind(arguments.mode, pair) for pair in itertools.combinations(AXES, 2)
+                           if arguments.mode == "repeats" or "failing-install" not in pair]
     return arguments
 
 
-def run_all(build: Build, mode: str, seeds: list[int], times: int, jobs: int) -> None:
+def run_all(build: Build, programs: list[tuple[Kind, int]], times: int, jobs: int) -> None:
     """Into the journal, in the order in which they end. An interrupt ends it when those under way have ended."""
     lock = threading.Lock()
-    left = iter(seeds)
+    left = iter(programs)
     with build.journal.open("a") as journal, concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         def work() -> None:
             while True:
                 with lock:
-                    seed = next(left, None)
-                if seed is None:
+                    program = next(left, None)
+                if program is None:
                     return
-                row = run_program(build, mode, seed, times)
+                row = run_program(build, *program, times)
                 with lock:
                     journal.write(json.dumps(row) + "\n")
                     journal.flush()
@@ -455,46 +539,60 @@ def run_all(build: Build, mode: str, seeds: list[int], times: int, jobs: int) ->
             raise
 
 
-def main(words: list[str]) -> int:
-    arguments = read_arguments(words)
-    mode, build = arguments.mode, find_build(arguments.build.resolve())
-    build.journal.parent.mkdir(parents=True, exist_ok=True)
-    wanted = range(arguments.first, arguments.last + 1)
-    done = read_journal(build) if arguments.goes_on else {}
-    passed = {seed for seed in wanted
-              if (row := done.get((mode, seed))) and not row["failed"] and row["runs"] >= arguments.times}
-    start = time.monotonic()
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    run_all(build, mode, [seed for seed in wanted if seed not in passed], arguments.times, arguments.jobs)
-    seconds = time.monotonic() - start
-    now = resource.getrusage(resource.RUSAGE_CHILDREN)
-    cpu = now.ru_utime + now.ru_stime - used.ru_utime - used.ru_stime
-
-    journal = read_journal(build)
-    rows = [journal[mode, seed] for seed in wanted if (mode, seed) in journal]
-    runs, bad = sum(row["runs"] for row in rows), sum(row["failed"] > 0 for row in rows)
-    said = f"{len(rows)} programs, {mode}, seeds {arguments.first} to {arguments.last}: {bad} failed"
-    reached, failed = {}, bad > 0
-    if mode == "repeats":
-        # Two steps per program are driven, half of those that could be driven are, and half of those that leave their plan come back to it.
-        # Of small chunks ebb's own memory, which does not shrink with them, takes too much for that.
+def summarise(kind: Kind, rows: list[dict], build: Build) -> tuple[dict, str, bool]:
+    """For the result, for people, and whether too little was reached."""
+    figures = {"programs": len(rows), "runs": sum(row["runs"] for row in rows), "failed": sum(row["failed"] > 0 for row in rows),
+               "differences": sum(row["differs"] for row in rows)}
+    said, few = f"{figures['failed']} failed", False
+    if any(row["stopped"] for row in rows):
+        figures["stopped"] = sum(row["stopped"] for row in rows)
+        said += f", {figures['stopped']} runs gave up"
+    if kind.mode == "repeats":
         reached = sum_reached(rows)
         said += ("; {lost_and_told} told of lost contents; {found} with a step that was found, {learned} learned, {driven} driven "
                  "({steps_driven} steps; of {calm} with one stream and a calm beginning {calm_driven}); of those, {left} left the plan when "
                  "they diverged, {resumed} came back to it").format(**reached)
-        if len(rows) >= 16 and build.chunk == 2 * MIB and (reached["steps_driven"] < 2 * len(rows) or 2 * reached["calm_driven"] < reached["calm"] or
-                                2 * reached["resumed"] < reached["left"] or not reached["left"]):
+        # Two steps per program are driven, half of those that could be driven are, and half of those that leave their plan come back to it.
+        # Of small chunks ebb's own memory, which does not shrink with them, takes too much for that.
+        few = len(rows) >= 16 and build.chunk == 2 * MIB and not kind.axes and (
+            reached["steps_driven"] < 2 * len(rows) or 2 * reached["calm_driven"] < reached["calm"] or
+            2 * reached["resumed"] < reached["left"] or not reached["left"])
+        figures |= reached
+    return figures, said, few
+
+
+def main(words: list[str]) -> int:
+    arguments = read_arguments(words)
+    build = find_build(arguments.build.resolve())
+    build.journal.parent.mkdir(parents=True, exist_ok=True)
+    seeds = range(arguments.first, arguments.last + 1)
+    wanted = [(kind, seed) for kind in arguments.kinds for seed in seeds]
+    done = read_journal(build) if arguments.goes_on else {}
+    to_do = [key for key in wanted if key not in done or done[key]["failed"] or done[key]["runs"] < arguments.times]
+    start, used = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    run_all(build, to_do, arguments.times, arguments.jobs)
+    seconds, now = time.monotonic() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = now.ru_utime + now.ru_stime - used.ru_utime - used.ru_stime
+
+    journal, failed, all_figures = read_journal(build), False, []
+    for kind in arguments.kinds:
+        figures, said, few = summarise(kind, [journal[kind, seed] for seed in seeds if (kind, seed) in journal], build)
+        all_figures.append({"with": ",".join(kind.axes), **figures})
+        print(f"{figures['programs']} programs, {kind}, seeds {arguments.first} to {arguments.last}: {said}")
+        if few:
             print("FAILED: too few were driven, left their plan, or came back to it")
-            failed = True
-    ran = len(rows) - len(passed)
-    print(f"{said}, {seconds:.0f} s ({cpu * 1000 / max(ran, 1):.0f} ms of CPU per program)")
+        failed = failed or few or figures["failed"] > 0
+    print(f"{seconds:.0f} s; {cpu * 1000 / max(len(to_do), 1):.0f} ms of CPU per program")
     if arguments.result:
-        result = {"command": "tests/fuzz/run.sh " + " ".join(words), "programs": len(rows), "runs": runs, "failed": bad,
-                  "differences": sum(row["differs"] for row in rows), **reached,
-                  "settings": {"times": arguments.times, "chunk_bytes": build.chunk},
-                  "seconds": round(sum(row["seconds"] for row in rows)), "jobs": arguments.jobs, "processors": os.cpu_count(),
-                  "machine": machine(), "device": "softgpu",
+        sums = {key: sum(figures[key] for figures in all_figures) for key in ("programs", "runs", "failed", "differences")}
+        result = {"command": "tests/fuzz/run.sh " + " ".join(words), **(sums if arguments.pairs else all_figures[0]),
+                  "settings": {"times": arguments.times, "chunk_bytes": build.chunk, "with": arguments.axes},
+                  "seconds": round(sum(journal[key]["seconds"] for key in wanted if key in journal)), "jobs": arguments.jobs,
+                  "processors": os.cpu_count(), "machine": machine(), "device": "softgpu",
                   "date": datetime.datetime.now(datetime.timezone.utc).date().isoformat(), "commit": build.commit}
+        result.pop("with", None)
+        if arguments.pairs:
+            result["pairs"] = all_figures
         arguments.result.write_text(json.dumps(result) + "\n")
     return int(failed)
 

@@ -1,4 +1,4 @@
-/* fuzz.c: fuzz SEED [--faults|--repeat]. Runs the program that belongs to a seed (fuzz.h) and prints hashes of what it has
+/* fuzz.c: fuzz SEED [--faults] [--repeat] [--streams] [--threads] [--arenas]. Runs the program that belongs to a seed (fuzz.h) and prints hashes of what it has
  * computed; then "size PEAK NEED SMALL CHUNKS": bytes that were live at most, that one operation touches in large buffers at
  * most, that were live in small ones, and that large ones took at most, in whole chunks. */
 #include <pthread.h>
@@ -83,6 +83,7 @@ static void end(fuzz_worker_t *w)
         else
             fuzz_free(w, w->buffers - 1);
     }
+    fuzz_arena_close(w);
     CALL(w, cuCtxSynchronize());
     fuzz_close_streams(w);
 }
@@ -123,7 +124,7 @@ static void draw(fuzz_worker_t *w, unsigned index, uint64_t seed)
         w->largest_bytes = (size_t)(2 + fuzz_below(w, 3)) * FUZZ_SMALL;
     }
     w->iterations = workers == 1 && fuzz_chance(w, 25) ? 8 + fuzz_below(w, 12) : 1;
-    w->lone = fuzz_repeats && workers == 1 && fuzz_chance(w, 60);
+    w->lone = fuzz_repeats && workers == 1 && !fuzz_streams && fuzz_chance(w, 60);
     w->operations = w->iterations > 1 ? 10 + fuzz_below(w, 25) : 40 + fuzz_below(w, 160);
     if (workers > 1)
         w->most_bytes /= 2;
@@ -155,15 +156,33 @@ static void run_all(void)
         end(first);
 }
 
+static bool read_switch(const char *word)
+{
+    static const struct {
+        const char *name;
+        bool *value;
+    } rows[] = {{"--faults", &fuzz_faults},
+                {"--repeat", &fuzz_repeats},
+                {"--streams", &fuzz_streams},
+                {"--threads", &fuzz_threads},
+                {"--arenas", &fuzz_arenas}};
+    for (unsigned i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (!strcmp(word, rows[i].name))
+            return *rows[i].value = true;
+    fprintf(stderr, "fuzz: %s? See fuzz.c's first lines.\n", word);
+    return false;
+}
+
 int main(int argc, char **argv)
 {
     if (argc < 2)
         return 2;
     const uint64_t seed = strtoull(argv[1], NULL, 10);
-    fuzz_faults = argc > 2 && !strcmp(argv[2], "--faults");
-    fuzz_repeats = argc > 2 && !strcmp(argv[2], "--repeat");
+    for (int i = 2; i < argc; i++)
+        if (!read_switch(argv[i]))
+            return 2;
     fuzz_worker_t dice = {.random = seed};
-    workers = fuzz_chance(&dice, 70) ? 1 : 2 + fuzz_below(&dice, FUZZ_WORKERS - 1);
+    workers = fuzz_chance(&dice, fuzz_threads ? 0 : 70) ? 1 : 2 + fuzz_below(&dice, FUZZ_WORKERS - 1);
     for (unsigned k = 0; k < workers; k++)
         draw(&worker[k], k, seed);
     run_all();

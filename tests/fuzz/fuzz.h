@@ -21,7 +21,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-enum { FUZZ_BUFFERS = 96, FUZZ_STREAMS = 6, FUZZ_WORKERS = 4, FUZZ_TOUCHED = 16 };
+enum { FUZZ_BUFFERS = 96, FUZZ_STREAMS = 6, FUZZ_WORKERS = 4, FUZZ_TOUCHED = 16, FUZZ_SEGMENTS = 64 };
 
 /* Bytes of ebb's chunks and of the largest buffer that shares one. All sizes here are parts of a chunk, so that a build with small ones
  * runs the same programs on less memory. */
@@ -42,7 +42,11 @@ typedef struct fuzz_buffer {
     unsigned users, writer; /* bits; `writer`: at most one */
     bool shared;            /* read by all workers; never written or freed before they have ended */
     bool permanent;         /* outlives an iteration */
+    CUdeviceptr segment;    /* 0: an allocation of its own */
+    size_t segment_bytes;
 } fuzz_buffer_t;
+
+typedef struct fuzz_segment fuzz_segment_t; /* fuzz_arena.c */
 
 /* Host memory that copies may still be using. */
 typedef struct fuzz_host {
@@ -72,6 +76,12 @@ typedef struct fuzz_worker {
     size_t chunks, chunks_peak; /* bytes: what large buffers take, in whole chunks */
     size_t need;                /* bytes of the operation that touches most, in chunks */
     uint64_t hash;              /* of what was copied out */
+    fuzz_segment_t *segment[FUZZ_SEGMENTS];
+    unsigned segments;
+    size_t segment_bytes;              /* of all */
+    CUdeviceptr reached[FUZZ_TOUCHED]; /* segments that the operation under way touches */
+    unsigned reached_count;
+    size_t reached_bytes;
     unsigned errors;
     jmp_buf stop;
     bool stopped;
@@ -82,7 +92,8 @@ typedef struct fuzz_worker {
     unsigned touched[FUZZ_TOUCHED], touched_count; /* ids of buffers that the operation under way touches */
 } fuzz_worker_t;
 
-extern bool fuzz_faults;
+/* What the command line asks for: at least two streams, at least two threads, buffers that are cut from segments. */
+extern bool fuzz_faults, fuzz_streams, fuzz_threads, fuzz_arenas;
 
 /* ---- fuzz_calls.c: calls, tried again where that is the program's lot, and random numbers ---- */
 
@@ -119,6 +130,16 @@ void *fuzz_host_memory(fuzz_worker_t *w, size_t bytes, bool fold);
 /* Notes what an operation touches together. */
 void fuzz_count_need(fuzz_worker_t *w, size_t bytes);
 size_t fuzz_chunks(size_t bytes);
+
+/* ---- fuzz_arena.c: buffers that are cut from few large allocations ---- */
+
+/* Its address, and who may still use what lies there. False: that is more than the worker may have. */
+bool fuzz_arena_take(fuzz_worker_t *w, size_t bytes, fuzz_buffer_t *out);
+void fuzz_arena_give(fuzz_worker_t *w, const fuzz_buffer_t *b);
+/* The operation that began last touches the buffer, and with it its segment. */
+void fuzz_arena_operation(fuzz_worker_t *w);
+void fuzz_arena_touch(fuzz_worker_t *w, const fuzz_buffer_t *b);
+void fuzz_arena_close(fuzz_worker_t *w);
 
 /* ---- fuzz_work.c: what happens to contents ---- */
 

@@ -11,7 +11,7 @@ size_t fuzz_chunks(size_t bytes)
 
 void fuzz_count_need(fuzz_worker_t *w, size_t bytes)
 {
-    if (bytes > w->need)
+    if (bytes > w->need && !fuzz_arenas)
         w->need = bytes;
 }
 
@@ -26,6 +26,7 @@ static bool is_implied(const fuzz_worker_t *w, unsigned a, unsigned b)
 void fuzz_order(fuzz_worker_t *w, fuzz_buffer_t *b, unsigned s, bool write)
 {
     fuzz_trace_touch(w, b);
+    fuzz_arena_touch(w, b);
     if (b->shared)
         return;
     const unsigned own = 1U << s, before = (write ? b->users : b->writer) & ~own;
@@ -150,7 +151,8 @@ void fuzz_wait_all(fuzz_worker_t *w)
 
 void fuzz_open_streams(fuzz_worker_t *w)
 {
-    const unsigned count = w->lone ? 1 : 1 + fuzz_below(w, FUZZ_STREAMS);
+    const unsigned least = fuzz_streams ? 2 : 1;
+    const unsigned count = w->lone ? 1 : least + fuzz_below(w, FUZZ_STREAMS - least + 1);
     for (unsigned s = 0; s < count; s++) {
         w->blocking[s] = s && fuzz_chance(w, 40);
         if (s == 1 && w->blocking[s] && fuzz_chance(w, 30))
@@ -195,6 +197,19 @@ void fuzz_allocate(fuzz_worker_t *w, bool large)
         w->buffers--;
 }
 
+static void count_allocated(fuzz_worker_t *w, size_t bytes)
+{
+    w->live += bytes;
+    if (fuzz_arenas) /* counts segments */
+        return;
+    w->small += bytes <= FUZZ_SMALL ? bytes : 0;
+    w->peak = w->live > w->peak ? w->live : w->peak;
+    w->chunks += fuzz_chunks(bytes);
+    w->chunks_peak = w->chunks > w->chunks_peak ? w->chunks : w->chunks_peak;
+    w->small_peak = w->small > w->small_peak ? w->small : w->small_peak;
+    fuzz_count_need(w, fuzz_chunks(bytes));
+}
+
 void fuzz_allocate_at(fuzz_worker_t *w, unsigned index, unsigned words)
 {
     const unsigned s = fuzz_below(w, w->streams), how = fuzz_below(w, 4);
@@ -202,39 +217,38 @@ void fuzz_allocate_at(fuzz_worker_t *w, unsigned index, unsigned words)
     if (w->live + bytes > w->most_bytes)
         return;
     fuzz_buffer_t b = {.words = words, .id = w->next_id++};
-    if (how == 0)
+    if (fuzz_arenas && !fuzz_arena_take(w, bytes, &b))
+        return;
+    if (fuzz_arenas)
+        ;
+    else if (how == 0)
         CALL(w, cuMemAllocAsync(&b.address, bytes, w->stream[s]));
     else if (how == 1 && fuzz_pool)
         CALL(w, cuMemAllocFromPoolAsync(&b.address, bytes, fuzz_pool, w->stream[s]));
     else
         CALL(w, cuMemAlloc(&b.address, bytes));
-    if (how == 0 || (how == 1 && fuzz_pool))
+    if (!fuzz_arenas && (how == 0 || (how == 1 && fuzz_pool)))
         b.users = b.writer = 1U << s;
     fuzz_buffer_t *placed = &w->buffer[index];
     *placed = b;
-    w->live += bytes;
-    w->small += bytes <= FUZZ_SMALL ? bytes : 0;
-    w->peak = w->live > w->peak ? w->live : w->peak;
-    w->chunks += fuzz_chunks(bytes);
-    w->chunks_peak = w->chunks > w->chunks_peak ? w->chunks : w->chunks_peak;
-    w->small_peak = w->small > w->small_peak ? w->small : w->small_peak;
-    fuzz_count_need(w, fuzz_chunks(bytes));
+    count_allocated(w, bytes);
     fuzz_initialise(w, placed, fuzz_below(w, w->streams));
 }
-
 void fuzz_free(fuzz_worker_t *w, unsigned index)
 {
     fuzz_buffer_t *b = &w->buffer[index];
     const unsigned s = fuzz_below(w, w->streams);
-    if (fuzz_chance(w, 60)) {
+    if (fuzz_arenas) {
+        fuzz_arena_give(w, b);
+    } else if (fuzz_chance(w, 60)) {
         fuzz_order(w, b, s, true);
         CALL(w, cuMemFreeAsync(b->address, w->stream[s]));
     } else {
         CALL(w, cuMemFree(b->address)); /* which waits for whoever uses it */
     }
     w->live -= (size_t)b->words * 4;
-    w->chunks -= fuzz_chunks((size_t)b->words * 4);
-    w->small -= (size_t)b->words * 4 <= FUZZ_SMALL ? (size_t)b->words * 4 : 0;
+    w->chunks -= fuzz_arenas ? 0 : fuzz_chunks((size_t)b->words * 4);
+    w->small -= !fuzz_arenas && (size_t)b->words * 4 <= FUZZ_SMALL ? (size_t)b->words * 4 : 0;
     if (w->slots) {
         *b = (fuzz_buffer_t){.address = 0};
         return;

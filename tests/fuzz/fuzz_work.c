@@ -242,6 +242,7 @@ static void touch_part(fuzz_worker_t *w, unsigned s, bool by_copy)
 
 void fuzz_initialise(fuzz_worker_t *w, fuzz_buffer_t *b, unsigned s)
 {
+    fuzz_arena_operation(w);
     fuzz_order(w, b, s, true);
     switch (fuzz_below(w, 4)) {
     case 0:
@@ -280,7 +281,8 @@ static void ask(fuzz_worker_t *w)
         return;
     const CUdeviceptr inside = b->address + fuzz_below(w, b->words * 4);
     CALL(w, cuMemGetAddressRange(&base, &bytes, inside));
-    check(w, base == b->address && bytes >= (size_t)b->words * 4, "an address lies in its buffer");
+    check(w, base == (b->segment ? b->segment : b->address) && bytes >= (size_t)b->words * 4,
+          "an address lies in its buffer");
     CALL(w, cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, inside));
     check(w, type == CU_MEMORYTYPE_DEVICE, "a device address is one");
 }
@@ -358,6 +360,7 @@ static void operate(fuzz_worker_t *w, unsigned s, unsigned choice)
 {
     unsigned i = 0;
     w->operations++;
+    fuzz_arena_operation(w);
     while (i < sizeof rows / sizeof rows[0] && choice >= rows[i].until)
         i++;
     if (i == sizeof rows / sizeof rows[0])
