@@ -17,6 +17,10 @@ or far more: the same hashes, and never more of the device in use than the budge
     deterministic    always under the scheduler whose order follows from a seed
   --pairs        every pair of axes that makes sense in that mode, one after another
 
+Seeds from 100000 on are mean programs (fuzz_mean.c): allocations that fail between steps, memory of the driver's own that comes and goes
+so that ebb's budget shrinks and grows, frees in other threads, and where steps repeat buffers that live for several of them, writes that
+begin late, evaluations; with pinned memory from nothing to plenty.
+
 Budgets, policy, the device's scheduler and faults follow from the seed (`draw`), and seeds keep their meaning: what is added draws
 under names of its own. Every program's outcome goes to BUILD/fuzz/results.jsonl with the commit and a hash of the binaries, so that a
 campaign can be interrupted and continued; a failure prints the command that repeats it and leaves what both runs have said in BUILD/fuzz.
@@ -46,6 +50,7 @@ HERE = Path(__file__).resolve().parent
 MODES = ("budgets", "faults", "repeats")
 AXES = ("small-host", "pageable", "failing-install", "streams", "threads", "arenas", "deterministic")
 ARGUMENT_AXES = ("streams", "threads", "arenas")
+FIRST_MEAN_SEED = 100000
 TIMEOUT_S = 120
 TRACE_TRIES = 5
 MIB = 1 << 20
@@ -168,10 +173,13 @@ class Program:
         self.build, self.kind, self.mode, self.seed, self.work = build, kind, kind.mode, seed, work
         self.arguments = [str(seed)] + (["--repeat"] if kind.mode == "repeats" else [])
         self.arguments += [f"--{axis}" for axis in ARGUMENT_AXES if axis in kind.axes]
+        self.is_mean = seed >= FIRST_MEAN_SEED
+        self.arguments += ["--mean"] if self.is_mean else []
         self.command = ""
         self.reached: list = []
         self.differs = False
         self.stopped = 0
+        self.reports: list[str] = []
 
     @property
     def may_stop(self) -> bool:
@@ -264,8 +272,13 @@ class Program:
         if "small-host" in self.kind.axes:
             settings["EBB_HOST_BUDGET"] = str(self.small_host())
             settings["EBB_PAGEABLE"] = "1" if "pageable" in self.kind.axes else "0"
-        elif "pageable" in self.kind.axes:
-            settings["EBB_HOST_BUDGET"] = str(self.build.chunk * (1, 3, 6, 10)[self.draw("pageable", 4)])
+        elif "pageable" in self.kind.axes or self.is_mean:
+            share = 20 + self.draw("pageable", 140)
+            if self.is_mean and "pageable" not in self.kind.axes:
+                share = (0, share, share, share, 1000000, 1000000)[self.draw("mean host", 6)]
+            # Of what does not fit on the device. With hardly any pinned memory ebb learns nothing, and makes no plan.
+            most = max(sizes.chunks + 2 * sizes.small - budget, 4 * self.build.chunk)
+            settings["EBB_HOST_BUDGET"] = str(most * share // 100 + 1)
         if kept_back:
             settings |= {"EBB_RESERVE": str(kept_back), "EBB_MIN_BUFFER": str(self.build.chunk // 2)}
         # Half of them under the scheduler that puts off work, or does it at once, as its seed says.
@@ -306,7 +319,7 @@ class Program:
         driven, learned = self.statistic(stats, "steps_driven"), int("ebb: learned in" in log)
         if len(lines) == 1 and streams == 1:
             kind = "differs" if calm <= 10 else "leaves" if percent else "same"
-        if kind != "several" and not self.kind.axes:
+        if kind != "several" and not self.kind.axes and not self.is_mean:
             if not found:
                 raise Failure("its step was not found")
             if calm > 10:
@@ -325,6 +338,10 @@ class Program:
             return "told"
         if with_ebb.status:
             raise Failure(f"exit code {with_ebb.status}")
+        for line in log.splitlines():
+            if "please report" in line:  # a plan that did not pass its check: not driven, so no failure
+                self.reports.append(line)
+                print(f"seed {self.seed} {self.kind}: {line}\n  {self.command}", flush=True)
         if "condition of ebb" in log:
             raise Failure("a broken condition")
         peak = self.file("peak")
@@ -337,11 +354,11 @@ class Program:
         if "stopped" in lines:
             # A worker that gave up has said what it knew until then, which must be so.
             if not self.may_stop:
-                raise Failure("it gave up")
+                raise Failure("it gave up")  # its errors are exit codes
             self.stopped += 1
             if set(lines) - {"stopped"} - set(expected):
                 raise self.other_contents("other contents before it gave up")
-            return "passed"
+            return "told" if "has other bits" in log else "passed"
         if lines != expected:
             raise self.other_contents("other contents")
         stats = self.file("json").read_text() if self.file("json").exists() else ""
@@ -442,7 +459,7 @@ def run_program(build: Build, kind: Kind, seed: int, times: int) -> dict:
     if not failures:
         program.clean_up()
     return {"mode": kind.mode, "with": kind.axes, "seed": seed, "runs": runs, "failed": len(failures), "differs": program.differs, "failures": failures, "told": told,
-            "stopped": program.stopped, "reached": program.reached, "seconds": round(time.monotonic() - start, 3), "commit": build.commit, "binary": build.binary}
+            "stopped": program.stopped, "reports": program.reports, "reached": program.reached, "seconds": round(time.monotonic() - start, 3), "commit": build.commit, "binary": build.binary}
 
 
 # ---- a campaign ----
@@ -547,6 +564,9 @@ def summarise(kind: Kind, rows: list[dict], build: Build) -> tuple[dict, str, bo
     if any(row["stopped"] for row in rows):
         figures["stopped"] = sum(row["stopped"] for row in rows)
         said += f", {figures['stopped']} runs gave up"
+    if any(row["reports"] for row in rows):
+        figures["with_reports"] = sum(bool(row["reports"]) for row in rows)
+        said += f", {figures['with_reports']} in which ebb asks for a report"
     if kind.mode == "repeats":
         reached = sum_reached(rows)
         said += ("; {lost_and_told} told of lost contents; {found} with a step that was found, {learned} learned, {driven} driven "
@@ -554,7 +574,7 @@ def summarise(kind: Kind, rows: list[dict], build: Build) -> tuple[dict, str, bo
                  "they diverged, {resumed} came back to it").format(**reached)
         # Two steps per program are driven, half of those that could be driven are, and half of those that leave their plan come back to it.
         # Of small chunks ebb's own memory, which does not shrink with them, takes too much for that.
-        few = len(rows) >= 16 and build.chunk == 2 * MIB and not kind.axes and (
+        few = len(rows) >= 16 and rows[0]["seed"] < FIRST_MEAN_SEED and build.chunk == 2 * MIB and not kind.axes and (
             reached["steps_driven"] < 2 * len(rows) or 2 * reached["calm_driven"] < reached["calm"] or
             2 * reached["resumed"] < reached["left"] or not reached["left"])
         figures |= reached

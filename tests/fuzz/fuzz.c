@@ -1,4 +1,4 @@
-/* fuzz.c: fuzz SEED [--faults] [--repeat] [--streams] [--threads] [--arenas]. Runs the program that belongs to a seed (fuzz.h) and prints hashes of what it has
+/* fuzz.c: fuzz SEED [--faults] [--repeat] [--streams] [--threads] [--arenas] [--mean]. Runs the program that belongs to a seed (fuzz.h) and prints hashes of what it has
  * computed; then "size PEAK NEED SMALL CHUNKS": bytes that were live at most, that one operation touches in large buffers at
  * most, that were live in small ones, and that large ones took at most, in whole chunks. */
 #include <pthread.h>
@@ -84,6 +84,7 @@ static void end(fuzz_worker_t *w)
             fuzz_free(w, w->buffers - 1);
     }
     fuzz_arena_close(w);
+    fuzz_mean_close(w);
     CALL(w, cuCtxSynchronize());
     fuzz_close_streams(w);
 }
@@ -132,6 +133,7 @@ static void draw(fuzz_worker_t *w, unsigned index, uint64_t seed)
     if (!w->out)
         abort();
     fuzz_trace_open(w);
+    fuzz_mean_open(w, seed);
 }
 
 /* The first worker's stages happen around the others' lives, but for its work. */
@@ -161,11 +163,8 @@ static bool read_switch(const char *word)
     static const struct {
         const char *name;
         bool *value;
-    } rows[] = {{"--faults", &fuzz_faults},
-                {"--repeat", &fuzz_repeats},
-                {"--streams", &fuzz_streams},
-                {"--threads", &fuzz_threads},
-                {"--arenas", &fuzz_arenas}};
+    } rows[] = {{"--faults", &fuzz_faults},   {"--repeat", &fuzz_repeats}, {"--streams", &fuzz_streams},
+                {"--threads", &fuzz_threads}, {"--arenas", &fuzz_arenas},  {"--mean", &fuzz_is_mean}};
     for (unsigned i = 0; i < sizeof rows / sizeof rows[0]; i++)
         if (!strcmp(word, rows[i].name))
             return *rows[i].value = true;
@@ -187,7 +186,7 @@ int main(int argc, char **argv)
         draw(&worker[k], k, seed);
     run_all();
 
-    size_t peak = 0, need = 0, small = 0, chunks = 0;
+    size_t peak = 0, need = 0, small = 0, chunks = 0, foreign = 0;
     unsigned errors = 0;
     bool stopped = false;
     for (unsigned k = 0; k < workers; k++) {
@@ -198,11 +197,13 @@ int main(int argc, char **argv)
         small += w->small_peak;
         chunks += w->chunks_peak;
         need = w->need > need ? w->need : need;
+        foreign += fuzz_mean_foreign_bytes(w);
+        free(w->mean);
         errors += w->errors;
         stopped |= w->stopped;
     }
     if (!stopped)
-        printf("size %zu %zu %zu %zu\n", peak, need, small, chunks);
+        printf("size %zu %zu %zu %zu\n", peak, need + foreign, small, chunks);
     if (errors)
         fprintf(stderr, "fuzz: %u errors\n", errors);
     return 0;

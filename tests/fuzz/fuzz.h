@@ -47,6 +47,7 @@ typedef struct fuzz_buffer {
 } fuzz_buffer_t;
 
 typedef struct fuzz_segment fuzz_segment_t; /* fuzz_arena.c */
+typedef struct fuzz_mean fuzz_mean_t;       /* fuzz_mean.c */
 
 /* Host memory that copies may still be using. */
 typedef struct fuzz_host {
@@ -76,6 +77,7 @@ typedef struct fuzz_worker {
     size_t chunks, chunks_peak; /* bytes: what large buffers take, in whole chunks */
     size_t need;                /* bytes of the operation that touches most, in chunks */
     uint64_t hash;              /* of what was copied out */
+    fuzz_mean_t *mean;          /* NULL: not asked for */
     fuzz_segment_t *segment[FUZZ_SEGMENTS];
     unsigned segments;
     size_t segment_bytes;              /* of all */
@@ -158,6 +160,24 @@ void fuzz_trace_open(fuzz_worker_t *w);
 void fuzz_trace_touch(fuzz_worker_t *w, const fuzz_buffer_t *b);
 /* It has been issued. The host waits for it, and a line for each buffer that it touched is written, with its hash. */
 void fuzz_trace(fuzz_worker_t *w, const char *name, unsigned s);
+
+/* Writes `value` to the buffer's first word, from the host, and launches a kernel that writes to `x` if that is odd. */
+void fuzz_write_if(fuzz_worker_t *w, fuzz_buffer_t *x, fuzz_buffer_t *flag, unsigned value, unsigned s);
+
+/* ---- fuzz_mean.c: what happens around operations (--mean) ---- */
+
+extern bool fuzz_is_mean;
+void fuzz_mean_open(fuzz_worker_t *w, uint64_t seed);
+/* Between two steps or operations: allocations that fail, or have to be made room for; memory of the driver's own that comes and goes, and
+ * so a budget that shrinks and grows. */
+void fuzz_mean_between(fuzz_worker_t *w);
+/* Frees in another thread, or not at all: false. */
+bool fuzz_mean_free(fuzz_worker_t *w, CUdeviceptr address, CUstream stream, bool ordered);
+/* Bytes of the driver's own memory at most. */
+size_t fuzz_mean_foreign_bytes(const fuzz_worker_t *w);
+/* Random numbers for what only mean programs do; NULL: this one is none. */
+fuzz_worker_t *fuzz_mean_dice(fuzz_worker_t *w);
+void fuzz_mean_close(fuzz_worker_t *w);
 
 /* ---- fuzz_repeat.c: a step, over and over, and not always the same ---- */
 

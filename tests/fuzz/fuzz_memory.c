@@ -242,8 +242,9 @@ void fuzz_free(fuzz_worker_t *w, unsigned index)
         fuzz_arena_give(w, b);
     } else if (fuzz_chance(w, 60)) {
         fuzz_order(w, b, s, true);
-        CALL(w, cuMemFreeAsync(b->address, w->stream[s]));
-    } else {
+        if (!fuzz_mean_free(w, b->address, w->stream[s], true))
+            CALL(w, cuMemFreeAsync(b->address, w->stream[s]));
+    } else if (!fuzz_mean_free(w, b->address, NULL, false)) {
         CALL(w, cuMemFree(b->address)); /* which waits for whoever uses it */
     }
     w->live -= (size_t)b->words * 4;

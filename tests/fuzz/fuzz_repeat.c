@@ -7,19 +7,31 @@
 
 #include "fuzz.h"
 
-enum { PLACES = 48, SLOTS = 32 };
+enum { PLACES = 48, SLOTS = 32, LATE = 3 };
 
 typedef struct slot {
     unsigned born, dies; /* places; dies < born: in the next step */
     unsigned words;
     uint64_t random;
+    /* every > 1: lives for so many steps, and is born in those with this rest. Staggered, as many slots in a row take turns, so that each
+     * step has a birth and a death there. */
+    unsigned every, phase;
 } slot_t;
+
+/* A kernel that begins to write late. */
+typedef struct late {
+    unsigned place, from_round;
+    uint64_t random;
+} late_t;
 
 typedef struct script {
     unsigned places, first_slot, slots, rounds;
     unsigned calm, percent; /* rounds without divergences; of the places that diverge afterwards */
     uint64_t random[PLACES];
     slot_t slot[SLOTS];
+    unsigned evaluate_every, evaluated; /* rounds between evaluations, 0: none; places of one */
+    unsigned lates, flag_slot;          /* the slot of the buffer by which they know */
+    late_t late[LATE];
 } script_t;
 
 bool fuzz_repeats;
@@ -53,19 +65,61 @@ static script_t draw_script(fuzz_worker_t *w)
     return s;
 }
 
+/* What mean programs have beyond the others. */
+static void draw_more(script_t *s, fuzz_worker_t *dice)
+{
+    static const unsigned every[] = {0, 0, 0, 0, 0, 0, 3, 7}, lasting[] = {0, 0, 0, 0, 0, 0, 8, 25};
+    const unsigned calm = 4 + fuzz_below(dice, 16), percent = lasting[fuzz_below(dice, 8)];
+    const bool staggered = fuzz_chance(dice, 75);
+    s->calm += calm;
+    s->rounds += calm + fuzz_below(dice, 24);
+    s->evaluate_every = every[fuzz_below(dice, 8)];
+    s->evaluated = s->places / 4 + fuzz_below(dice, s->places / 2);
+    for (unsigned i = 0, count; i < s->slots; i += count) {
+        const unsigned lives = fuzz_chance(dice, percent) ? 2 + fuzz_below(dice, 3) : 1;
+        s->slot[i].every = lives;
+        s->slot[i].phase = fuzz_below(dice, lives);
+        count = staggered && lives > 1 ? lives : 1;
+        for (unsigned k = 1; k < count && i + k < s->slots; k++) {
+            s->slot[i + k] = s->slot[i];
+            s->slot[i + k].phase = (s->slot[i].phase + k) % lives;
+        }
+    }
+    s->lates = fuzz_chance(dice, 40) ? 1 + fuzz_below(dice, LATE) : 0;
+    for (unsigned i = 0; i < s->lates; i++)
+        s->late[i] = (late_t){.place = fuzz_below(dice, s->places),
+                              .from_round = s->rounds / 3 + fuzz_below(dice, s->rounds),
+                              .random = draw_seed(dice)};
+}
+
 static void free_slot(fuzz_worker_t *w, unsigned index)
 {
     if (w->buffer[index].address)
         fuzz_free(w, index);
 }
 
+/* A buffer that lives for several steps. */
+static void renew(fuzz_worker_t *w, const script_t *s, unsigned i, unsigned round)
+{
+    const unsigned index = s->first_slot + i;
+    w->random = s->slot[i].random;
+    if (round % s->slot[i].every != s->slot[i].phase)
+        return;
+    free_slot(w, index);
+    fuzz_allocate_at(w, index, s->slot[i].words);
+}
+
 /* What is born and dies at a place. `dice` decides on divergences. */
-static void change_buffers(fuzz_worker_t *w, const script_t *s, unsigned place, fuzz_worker_t *dice,
-                           unsigned percent)
+static void change_buffers(fuzz_worker_t *w, const script_t *s, unsigned place, unsigned round,
+                           fuzz_worker_t *dice, unsigned percent)
 {
     for (unsigned i = 0; i < s->slots; i++) {
         const slot_t *b = &s->slot[i];
         const unsigned index = s->first_slot + i;
+        if (b->every > 1 && b->born == place)
+            renew(w, s, i, round);
+        if (b->every > 1)
+            continue;
         w->random = b->random;
         if (b->dies == place && !fuzz_chance(dice, percent)) /* else late: before its next birth */
             free_slot(w, index);
@@ -96,30 +150,72 @@ static void operate_at(fuzz_worker_t *w, const script_t *s, unsigned place, fuzz
         free_slot(w, s->first_slot + fuzz_below(dice, s->slots));
 }
 
+static void write_late(fuzz_worker_t *w, const script_t *s, unsigned place, unsigned round)
+{
+    for (unsigned i = 0; i < s->lates; i++) {
+        const late_t *late = &s->late[i];
+        if (late->place != place)
+            continue;
+        w->random = late->random;
+        fuzz_buffer_t *flag = &w->buffer[s->flag_slot], *x = fuzz_pick(w, true);
+        const unsigned stream = fuzz_below(w, w->streams);
+        w->operations++;
+        fuzz_arena_operation(w);
+        if (x && x != flag && flag->address)
+            fuzz_write_if(w, x, flag, round >= late->from_round, stream);
+    }
+}
+
+/* The first part of a step alone, as an evaluation is; what it has made dies. */
+static void evaluate(fuzz_worker_t *w, const script_t *s, unsigned round, fuzz_worker_t *dice)
+{
+    w->salt = round * 7919 + 17;
+    for (unsigned place = 0; place < s->evaluated; place++) {
+        change_buffers(w, s, place, round, dice, 0);
+        operate_at(w, s, place, dice, 0);
+    }
+    for (unsigned i = 0; i < s->slots; i++)
+        if (s->slot[i].every <= 1 && s->slot[i].born < s->evaluated && s->slot[i].dies > s->slot[i].born)
+            free_slot(w, s->first_slot + i);
+}
+
 void fuzz_repeat(fuzz_worker_t *w)
 {
-    const script_t s = draw_script(w);
+    script_t s = draw_script(w);
     fuzz_worker_t *dice = calloc(1, sizeof *dice); /* only its random numbers */
     if (!dice)
         abort();
     dice->random = draw_seed(w);
+    if (w->mean)
+        draw_more(&s, fuzz_mean_dice(w));
     fprintf(w->out,
             "repeats %u times, %u of them undisturbed, then %u percent of places diverge; streams: %u\n",
             s.rounds, s.calm, s.percent, w->streams);
     w->slots = true;
     for (unsigned i = 0; i < s.slots; i++)
         w->buffer[w->buffers++] = (fuzz_buffer_t){.address = 0};
+    s.flag_slot = w->buffers;
+    if (s.lates && w->buffers < FUZZ_BUFFERS) {
+        w->buffer[w->buffers++] = (fuzz_buffer_t){.address = 0};
+        fuzz_allocate_at(w, s.flag_slot, 64);
+    } else {
+        s.lates = 0;
+    }
     w->operations = 0;
     for (unsigned round = 0; round < s.rounds; round++) {
         const unsigned percent = round < s.calm ? 0 : s.percent;
         w->salt = round * 7919;
         for (unsigned place = 0; place < s.places; place++) {
-            change_buffers(w, &s, place, dice, percent);
+            change_buffers(w, &s, place, round, dice, percent);
             operate_at(w, &s, place, dice, percent);
+            write_late(w, &s, place, round);
         }
         for (unsigned i = 0; i < s.slots; i++) /* what dies behind the last place */
-            if (s.slot[i].dies == s.places)
+            if (s.slot[i].every <= 1 && s.slot[i].dies == s.places)
                 free_slot(w, s.first_slot + i);
+        if (s.evaluate_every && (round + 1) % s.evaluate_every == 0)
+            evaluate(w, &s, round, dice);
+        fuzz_mean_between(w);
     }
     free(dice);
     fuzz_checkpoint(w, "end");

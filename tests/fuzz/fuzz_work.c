@@ -126,6 +126,25 @@ static void launch_perhaps(fuzz_worker_t *w, unsigned s)
            a.bytes);
 }
 
+void fuzz_write_if(fuzz_worker_t *w, fuzz_buffer_t *x, fuzz_buffer_t *flag, unsigned value, unsigned s)
+{
+    unsigned *from = fuzz_host_memory(w, sizeof *from, false), salt = 77;
+    *from = value;
+    fuzz_order(w, flag, s, true);
+    CALL(w, cuMemcpyHtoDAsync(flag->address, from, sizeof *from, w->stream[s]));
+    fuzz_order(w, flag, s, false);
+    fuzz_order(w, x, s, true);
+    block_t a = {.bytes = 0};
+    PUT(&a, x->address);
+    PUT(&a, flag->address);
+    PUT(&a, x->words);
+    PUT(&a, salt);
+    fuzz_count_need(w, fuzz_chunks((size_t)x->words * 4) + fuzz_chunks((size_t)flag->words * 4));
+    launch(w, PERHAPS, x->words, s, (void *[]){&x->address, &flag->address, &x->words, &salt}, a.byte,
+           a.bytes);
+    fuzz_trace(w, "write if", s);
+}
+
 static void launch_span(fuzz_worker_t *w, unsigned s)
 {
     fuzz_buffer_t *x = fuzz_take(w, s, true);
@@ -373,6 +392,8 @@ void fuzz_operate(fuzz_worker_t *w)
 {
     const unsigned s = fuzz_below(w, w->streams);
     operate(w, s, fuzz_below(w, 100));
+    if (w->mean && fuzz_chance(fuzz_mean_dice(w), 10))
+        fuzz_mean_between(w);
 }
 
 void fuzz_touch(fuzz_worker_t *w)
