@@ -212,7 +212,7 @@ class Program:
         out, log = self.file(name), self.file(name + ".log")
         with out.open("wb") as stdout, log.open("wb") as stderr:
             process = subprocess.Popen([str(self.build.fuzz), *arguments], stdout=stdout, stderr=stderr, stdin=subprocess.DEVNULL,
-                                       env={**os.environ, **common, **settings})
+                                       env={**os.environ, **common, **settings}, start_new_session=True)  # ^C is for the campaign
             try:
                 status = process.wait(TIMEOUT_S)
             except subprocess.TimeoutExpired:
@@ -624,7 +624,7 @@ def main(words: list[str]) -> int:
         if few:
             print("FAILED: too few were driven, left their plan, or came back to it")
         failed = failed or few or figures["failed"] > 0
-    print(f"{seconds:.0f} s; {cpu * 1000 / max(len(to_do), 1):.0f} ms of CPU per program")
+    print(f"{seconds:.0f} s; {max(cpu, 0) * 1000 / max(len(to_do), 1):.0f} ms of CPU per program")
     if arguments.result:
         sums = {key: sum(figures[key] for figures in all_figures) for key in ("programs", "runs", "failed", "differences")}
         result = {"command": "tests/fuzz/run.sh " + " ".join(words), **(sums if len(all_figures) > 1 else all_figures[0]),
