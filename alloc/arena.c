@@ -65,6 +65,8 @@ static bool looks_like_a_number(size_t slot)
 static bool find_slots(size_t count, bool choosy, size_t *first)
 {
     size_t run = 0, at = ebb_arena.next_slot;
+    if (count + 2 > ebb_arena.slots) /* a program may ask for any number of bytes */
+        return false;
     for (size_t tried = 0; tried < ebb_arena.slots + count + 2; tried++, at++) {
         if (at >= ebb_arena.slots) {
             at = ebb_arena.first_slot;

@@ -266,6 +266,7 @@ static bool begin(void)
     ebb_lock();
     if (ebb_served[ebb_slot].context != context && (ebb_slot = ebb_slot_of_context(context)) == EBB_NOWHERE)
         meet(context);
+    ebb_forget_failure();
     if (ebb_broken_count())
         ebb_end_plans("a condition of ebb's own does not hold");
     return true;

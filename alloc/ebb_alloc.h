@@ -67,8 +67,7 @@ typedef struct ebb_range {
     uint32_t chunk_count;
     uint8_t slot; /* whose */
     bool mapped;
-    uint32_t
-        stale; /* not mapped, but the driver has refused to unmap so many of its first chunks, which are others' now */
+    uint32_t stale; /* not mapped, but so many of its first chunks, others' now, could not be unmapped */
     ebb_buffer_t *buffer; /* its owner, or NULL */
     ebb_slab_t *slab;     /* its owner, or NULL */
     /* Spares and ghosts (spare.c): */
@@ -251,9 +250,8 @@ typedef struct ebb_operation {
     uint64_t attributes;                /* plain kernel: a hash of its launch attributes; 0: none */
     const CUlaunchAttribute *attribute; /* [attribute_count] the same, valid as long as `params` */
     unsigned attribute_count;
-    unsigned map_count; /* plain kernel: tensor maps among its arguments, */
-    uint16_t map_at
-        [EBB_TENSOR_MAPS]; /* [map_count] at so many bytes: the driver can put another address into them */
+    unsigned map_count;               /* plain kernel: tensor maps among its arguments, */
+    uint16_t map_at[EBB_TENSOR_MAPS]; /* [map_count] in bytes: the driver can put another address into them */
     bool
         plain; /* kernel: its arguments, its geometry and these attributes are all there is to it, and it may be issued again */
     CUdeviceptr dst, src;  /* copy: either may be host memory; set: dst */

@@ -11,18 +11,19 @@
 
 static atomic_bool keeping[EBB_STATES]; /* the last one: on every device */
 
+/* What plans have given up is made again first, for which something may have to leave. */
 void ebb_keep_everything(const char *why)
 {
+    ebb_interrupt_all(why);
     if (!atomic_exchange(&keeping[EBB_NOWHERE], true))
         ebb_log(EBB_WARN, "from now on nothing leaves the device: %s", why);
-    ebb_interrupt_all(why);
 }
 
 void ebb_keep_device(const char *why)
 {
+    ebb_interrupt(why);
     if (!atomic_exchange(&keeping[ebb_slot], true))
         ebb_log(EBB_WARN, "from now on nothing leaves device %d: %s", ebb_chunk_device(), why);
-    ebb_interrupt(why);
 }
 
 bool ebb_keeps_everything(void)

@@ -20,12 +20,17 @@ ebb_status_t ebb_fail(ebb_status_t code, const char *operation, size_t bytes)
     return code;
 }
 
+void ebb_forget_failure(void)
+{
+    last.code = 0;
+}
+
 const char *ebb_last_failure(void)
 {
     static _Thread_local char text[160];
     const char *name = NULL;
     if (!last.code)
-        return "no failure";
+        return "no host memory";
     if (!ebb_driver.cuGetErrorName || ebb_driver.cuGetErrorName((CUresult)last.code, &name) || !name)
         name = "unknown error";
     if (last.bytes)

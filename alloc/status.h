@@ -16,8 +16,10 @@ typedef int ebb_status_t;
 ebb_status_t ebb_fail(ebb_status_t code, const char *operation, size_t bytes);
 
 /* The last failure noted on this thread: "cuMemCreate of 2097152 bytes: CUDA_ERROR_OUT_OF_MEMORY". Valid
- * until the next call. */
+ * until the next call. None: "no host memory", for only malloc fails without a note. */
 const char *ebb_last_failure(void);
+/* Another call of the program's begins: what has failed in earlier ones is none of its reasons. */
+void ebb_forget_failure(void);
 
 #define EBB_TRY(call)                                                                                        \
     do {                                                                                                     \

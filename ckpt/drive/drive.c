@@ -459,10 +459,12 @@ static void note_writes(void)
         const site_t *s = ebb_site_of(a->buffer);
         if (!s->range)
             continue;
-        if (a->mode == EBB_READS)
-            EBB_DCHECK(s->device);
-        else
+        if (a->mode != EBB_READS) {
             site_written(D.at[a->buffer]);
+        } else if (!s->device) { /* too late for anything but to say so */
+            EBB_ASSERT(s->device);
+            ebb_fail_program();
+        }
     }
 }
 
