@@ -20,7 +20,7 @@
 
 #include "loop_run.h"
 
-enum { POINTS = 1 << 18, NAMES = 128, NAME = 48, FEW = 8, MORE = 100, ROW = 16 };
+enum { POINTS = 1 << 18, NAMES = 128, NAME = 48, FEW = 4, MORE = 100, ROW = 16 };
 
 typedef enum phase { BEFORE, INSTALLING, AFTER } phase_t;
 
