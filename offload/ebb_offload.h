@@ -107,7 +107,8 @@ ebb_status_t ebb_residence_reserve(uint32_t buffers);
 /* That residence has for the buffer. */
 size_t ebb_residence_pinned_bytes(const ebb_buffer_t *buffer);
 
-/* The buffer is about to be freed, as of now on `stream` (NULL: nothing uses it any more). */
+/* The buffer is about to be freed, as of now on `stream`; NULL: the program does not use it any more. Another thread may have begun to
+ * bring it out or in since: that is waited for, on the stream or by the host. */
 void ebb_residence_forget(ebb_buffer_t *buffer, ebb_stream_t *stream);
 
 /* An allocation of so many bytes could not be served: says what holds the memory, once until one can be. */

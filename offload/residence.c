@@ -57,14 +57,15 @@ static ebb_status_t map_for(ebb_buffer_t *b, ebb_stream_t *stream)
 {
     if (b->range->mapped)
         return 0;
-    return stream ? ebb_range_map_for(b->range, stream)
-                  : ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "a stream for copies", 0);
+    return ebb_range_map_for(b->range, stream);
 }
 
 ebb_status_t ebb_fetch(ebb_buffer_t *b)
 {
     ebb_residence_t *r = b->listener_state;
     ebb_stream_t *in = ebb_copy_stream(EBB_IN);
+    if (!in)
+        return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "a stream for copies", 0);
     EBB_TRY(map_for(b, in));
     if (r->where == EBB_EMPTY) {
         r->ready = ebb_mark_issue(in); /* others may have used the chunks until here */
@@ -397,7 +398,7 @@ void ebb_residence_forget(ebb_buffer_t *b, ebb_stream_t *stream)
         ebb_stay(b);
     if (r->host.at)
         ebb_host_free(r->host, b->bytes);
-    else if (stream && ebb_stream_join(stream, r->ready) && ebb_stall(r->ready))
+    else if ((!stream || ebb_stream_join(stream, r->ready)) && ebb_stall(r->ready))
         ebb_log(EBB_WARN, "%s", ebb_last_failure());
     free(r);
     b->listener_state = NULL;
