@@ -108,12 +108,9 @@ static void launch_gather(fuzz_worker_t *w, unsigned s)
     launch(w, GATHER, g.n, s, (void *[]){&g, &salt}, a.byte, a.bytes);
 }
 
-static void launch_perhaps(fuzz_worker_t *w, unsigned s)
+/* `x` is written if the flag is set. */
+static void write_perhaps(fuzz_worker_t *w, fuzz_buffer_t *x, fuzz_buffer_t *flag, unsigned salt, unsigned s)
 {
-    fuzz_buffer_t *flag = fuzz_pick(w, false), *x = fuzz_pick(w, true);
-    unsigned salt = fuzz_below(w, 1000);
-    if (!x || !flag || x == flag)
-        return;
     fuzz_order(w, flag, s, false);
     fuzz_order(w, x, s, true);
     block_t a = {.bytes = 0};
@@ -126,22 +123,22 @@ static void launch_perhaps(fuzz_worker_t *w, unsigned s)
            a.bytes);
 }
 
+static void launch_perhaps(fuzz_worker_t *w, unsigned s)
+{
+    fuzz_buffer_t *flag = fuzz_pick(w, false), *x = fuzz_pick(w, true);
+    unsigned salt = fuzz_below(w, 1000);
+    if (!x || !flag || x == flag)
+        return;
+    write_perhaps(w, x, flag, salt, s);
+}
+
 void fuzz_write_if(fuzz_worker_t *w, fuzz_buffer_t *x, fuzz_buffer_t *flag, unsigned value, unsigned s)
 {
-    unsigned *from = fuzz_host_memory(w, sizeof *from, false), salt = 77;
+    unsigned *from = fuzz_host_memory(w, sizeof *from, false);
     *from = value;
     fuzz_order(w, flag, s, true);
     CALL(w, cuMemcpyHtoDAsync(flag->address, from, sizeof *from, w->stream[s]));
-    fuzz_order(w, flag, s, false);
-    fuzz_order(w, x, s, true);
-    block_t a = {.bytes = 0};
-    PUT(&a, x->address);
-    PUT(&a, flag->address);
-    PUT(&a, x->words);
-    PUT(&a, salt);
-    fuzz_count_need(w, fuzz_chunks((size_t)x->words * 4) + fuzz_chunks((size_t)flag->words * 4));
-    launch(w, PERHAPS, x->words, s, (void *[]){&x->address, &flag->address, &x->words, &salt}, a.byte,
-           a.bytes);
+    write_perhaps(w, x, flag, 77, s);
     fuzz_trace(w, "write if", s);
 }
 
