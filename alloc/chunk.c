@@ -356,7 +356,7 @@ ebb_status_t ebb_chunks_take(size_t count, ebb_chunk_t *out)
     if (got == count)
         return 0;
     ebb_chunks_give(got, out); /* the driver has less than the budget says */
-    return ebb_chunks_refusal();
+    return ebb_fail(ebb_chunks_refusal(), "taking chunks", count * EBB_CHUNK_BYTES);
 }
 
 void ebb_chunks_release(void)

@@ -123,7 +123,9 @@ ebb_status_t ebb_wait_for_device(void)
     const ebb_status_t status = ebb_driver.cuCtxSynchronize();
     if (!status)
         return 0;
-    ebb_fail_program();
+    size_t free_bytes, total;
+    if (!ebb_driver.cuMemGetInfo(&free_bytes, &total))
+        ebb_fail_program();
     return ebb_fail(status, "cuCtxSynchronize", 0);
 }
 

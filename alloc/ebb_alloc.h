@@ -357,7 +357,8 @@ void ebb_interrupt_all(const char *why);
 void ebb_fail_program(void);
 
 /* The device has done all that the present context has given it, or will do no more: then an error. A driver that refuses once is asked
- * once more; if it refuses again the context is lost, and with it perhaps contents: the program fails, as above. */
+ * once more. If it refuses again the context is lost, as other calls say as well, and contents with it; if they do not, the program fails,
+ * as above. */
 ebb_status_t ebb_wait_for_device(void);
 
 void ebb_lock(void);

@@ -391,7 +391,6 @@ static void unloading(const void *module)
         ebb_wait_for_device();
 }
 
-/* Another device may be followed then, unless steps were learned on this one. */
 /* What learning holds beside the program's buffers is given up before any of these leaves. */
 static bool make_room(size_t chunks)
 {

@@ -159,17 +159,18 @@ static void rest(ebb_kind_t *k, const char *why)
     ebb_log(EBB_WARN, "%s: ebb stays reactive for %u steps", why, k->rest);
 }
 
-/* Everything is as it was. Tried again at the next boundary, with another plan if this one does not fit any more; when what
+/* Everything is as it was. Beside a driven plan it is not tried again; else at the next boundary, with another plan if this one does not fit any more; when what
  * outlives the step has become another, the step is learned again. */
 static void not_installed(ebb_kind_t *k, ebb_status_t status, ebb_buffer_t *const *present,
                           const ebb_boundary_t *boundary)
 {
     char why[256];
-    const ebb_check_limits_t limits = limits_of(k, present);
     if (boundary) {
         k->alone = true;
-    } else if (k->misfits < MOST_MISFITS &&
-               !ebb_check_plan(k->learned->trace, k->plan, &limits, why, sizeof why)) {
+        return;
+    }
+    const ebb_check_limits_t limits = limits_of(k, present);
+    if (k->misfits < MOST_MISFITS && !ebb_check_plan(k->learned->trace, k->plan, &limits, why, sizeof why)) {
         ebb_log(EBB_INFO, "a new plan: in the %zu MiB that are left on the device, and %zu on the host, %s",
                 (size_t)limits.device_bytes >> 20, (size_t)limits.host_bytes >> 20, why);
         k->misfits++;
@@ -283,7 +284,8 @@ void ebb_run_install_others(void)
         ebb_boundary_t *boundary = ebb_drive_boundary(k->learned);
         if (boundary && ebb_boundary_agrees(boundary, k->plan, why, sizeof why)) {
             begin_driving_with(k, NULL, boundary);
-            if (ebb_drive_active() && ebb_drive_change(ebb_kind_number(driving)))
+            if (ebb_run.driving != driving && ebb_drive_active() &&
+                ebb_drive_change(ebb_kind_number(driving)))
                 ebb_run.driving = driving;
         }
         ebb_boundary_delete(boundary);

@@ -461,7 +461,7 @@ static void note_writes(void)
             continue;
         if (a->mode != EBB_READS) {
             site_written(D.at[a->buffer]);
-        } else if (!s->device) { /* too late for anything but to say so */
+        } else if (s->written && !s->device) { /* too late for anything but to say so */
             EBB_ASSERT(s->device);
             ebb_fail_program();
         }

@@ -352,8 +352,10 @@ static ebb_status_t no_host_memory(void)
 static ebb_status_t prepare(ebb_buffer_t *const *present)
 {
     EBB_TRY(ebb_wait_for_device());
-    if (!allocate() || !find_rings())
+    if (!allocate())
         return no_host_memory();
+    if (!find_rings())
+        return ebb_fail(CUDA_ERROR_INVALID_VALUE, "buffers that follow one another", 0);
     EBB_TRY(ebb_residence_reserve(D.trace->buffer_count));
     EBB_TRY(ebb_streams_set_up());
     EBB_TRY(find_persistent(present));

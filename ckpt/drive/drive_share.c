@@ -100,11 +100,6 @@ uint32_t ebb_share_add_chunk(ebb_chunk_t chunk)
     return share.chunk_count++;
 }
 
-ebb_chunk_t ebb_share_chunk(uint32_t index)
-{
-    return share.chunk[index];
-}
-
 void ebb_share_keep_chunk(uint32_t index)
 {
     share.bound[index] = false;

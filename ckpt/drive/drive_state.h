@@ -197,7 +197,6 @@ size_t ebb_share_pinned_bytes(const ebb_buffer_t *buffer); /* its host block, if
 ebb_status_t ebb_share_bind_chunks(void);
 bool ebb_share_note_chunks(void);                /* false: no host memory, and none are noted */
 uint32_t ebb_share_add_chunk(ebb_chunk_t chunk); /* NEVER: no host memory */
-ebb_chunk_t ebb_share_chunk(uint32_t index);
 void ebb_share_keep_chunk(uint32_t index); /* it is not given back in the end */
 /* The small region: one that another plan has, if it is large enough, as it is empty between steps. */
 ebb_status_t ebb_share_open_small(void);

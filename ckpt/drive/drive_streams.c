@@ -43,7 +43,7 @@ ebb_status_t ebb_streams_after(CUstream waiter, uint32_t after, CUevent event)
         if (!(after >> s & 1))
             continue;
         if (!is_there(s))
-            return CUDA_ERROR_INVALID_HANDLE;
+            return ebb_fail(CUDA_ERROR_INVALID_HANDLE, "a stream of the plan's that is gone", 0);
         const CUstream stream = ebb_stream_handle(ebb_drive_stream(s));
         if (stream == waiter)
             continue;
@@ -58,7 +58,7 @@ ebb_status_t ebb_streams_order(uint32_t stream, uint32_t after)
     if (!after)
         return 0;
     if (!is_there(stream))
-        return CUDA_ERROR_INVALID_HANDLE;
+        return ebb_fail(CUDA_ERROR_INVALID_HANDLE, "a stream of the plan's that is gone", 0);
     return ebb_streams_after(ebb_stream_handle(ebb_drive_stream(stream)), after, D.order.turn);
 }
 
