@@ -159,8 +159,8 @@ static void rest(ebb_kind_t *k, const char *why)
     ebb_log(EBB_WARN, "%s: ebb stays reactive for %u steps", why, k->rest);
 }
 
-/* Everything is as it was. Beside a driven plan it is not tried again; else at the next boundary, with another plan if this one does not fit any more; when what
- * outlives the step has become another, the step is learned again. */
+/* Everything is as it was. Beside a driven plan it is not tried again; else at the next boundary, with another plan if this one does
+ * not fit any more; when what outlives the step has become another, the step is learned again. */
 static void not_installed(ebb_kind_t *k, ebb_status_t status, ebb_buffer_t *const *present,
                           const ebb_boundary_t *boundary)
 {

@@ -314,7 +314,8 @@ ebb_status_t ebb_residence_send(ebb_buffer_t *b)
     if (r->where == EBB_LEAVING)
         EBB_TRY(ebb_vacate(b));
     if (r->where == EBB_ON_HOST && b->range->mapped) { /* for nothing */
-        EBB_TRY(ebb_stall(ebb_mark_here(ebb_copy_stream(EBB_IN))));
+        ebb_stream_t *in = ebb_copy_stream(EBB_IN);
+        EBB_TRY(in ? ebb_stall(ebb_mark_here(in)) : 0);
         ebb_range_unmap(b->range);
     }
     return r->where == EBB_DROPPED ? ebb_fail(CUDA_ERROR_UNKNOWN, "a dropped content", b->bytes) : 0;

@@ -144,7 +144,7 @@ static void take_over(void)
             s->written =
                 s->device || s->on_host; /* else handed over without content, and not touched since */
         }
-        D.site[i].buffer->tag = i + 1;
+        s->buffer->tag = i + 1;
         D.living += ebb_trace_rotates(D.trace, i);
     }
     for (uint32_t i = 0; i < D.plan->place_count; i++)

@@ -142,7 +142,6 @@ void ebb_share_take(uint32_t place)
 {
     ebb_settled_t *k = ebb_share_settled(place);
     void *host = D.site[place].host; /* the first plan that copies it out */
-    k->shared = true;
     move_site(&D.site[place], &k->site);
     if (host)
         D.site[place].host = host;

@@ -171,7 +171,6 @@ typedef struct ebb_settled {
     ebb_start_t start; /* between steps */
     uint32_t *chunk;   /* [chunk_count] in the pool; NULL: it has no place yet, or is small */
     uint32_t chunk_count;
-    bool shared; /* more than one plan has it */
 } ebb_settled_t;
 ebb_settled_t *ebb_share_settled(uint32_t place); /* NULL: it is none of them */
 /* Another plan is about to be installed, in this slot: the driven one rests. After a failure, when it has been taken apart, that goes
@@ -197,7 +196,7 @@ size_t ebb_share_pinned_bytes(const ebb_buffer_t *buffer); /* its host block, if
 ebb_status_t ebb_share_bind_chunks(void);
 bool ebb_share_note_chunks(void);                /* false: no host memory, and none are noted */
 uint32_t ebb_share_add_chunk(ebb_chunk_t chunk); /* NEVER: no host memory */
-void ebb_share_keep_chunk(uint32_t index); /* it is not given back in the end */
+void ebb_share_keep_chunk(uint32_t index);       /* it is not given back in the end */
 /* The small region: one that another plan has, if it is large enough, as it is empty between steps. */
 ebb_status_t ebb_share_open_small(void);
 /* Chunks of installed plans that another one could have, those of a small region included. */

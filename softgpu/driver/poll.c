@@ -16,7 +16,7 @@ static _Atomic unsigned waiting; /* ops in streams that wait for a value */
 __attribute__((no_sanitize("thread"))) static uint64_t peek(const sg_poll_t *p)
 {
     bool had = sg_rights_held();
-    sg_rights_grant(); /* there may be new keys */
+    sg_rights_grant();
     const void *word = sg_host(p->address);
     uint64_t value = p->bytes == 8 ? __atomic_load_n((const uint64_t *)word, __ATOMIC_ACQUIRE)
                                    : __atomic_load_n((const uint32_t *)word, __ATOMIC_ACQUIRE);
