@@ -4,15 +4,15 @@
  * place: a pointer one past the end of a buffer never is the beginning of another. A table from place to range makes
  * every look-up one subtraction and one load.
  */
-#include "arena.h"
+#include "alloc/arena.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "chunk.h"
-#include "driver.h"
-#include "log.h"
-#include "share.h"
+#include "alloc/base/driver.h"
+#include "alloc/base/log.h"
+#include "alloc/chunk.h"
+#include "alloc/share.h"
 
 ebb_arena_t ebb_arena;
 

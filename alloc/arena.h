@@ -2,7 +2,7 @@
 #ifndef EBB_ARENA_H
 #define EBB_ARENA_H
 
-#include "ebb_alloc.h"
+#include "alloc/ebb_alloc.h"
 
 /* No buffer lies less than this above a multiple of 4 GiB, if it can be helped: a word there is a number
  * below it beside the upper half of some pointer, as the padding of a struct often holds it. */

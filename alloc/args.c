@@ -3,14 +3,17 @@
  * never one too few. A word that lies in the arena but in no live buffer is none: whatever is there is a
  * freed buffer, which the program may not touch, and most often it is not a pointer at all but what an
  * earlier one has left in the padding of a struct. */
-#include "args.h"
+#include "alloc/args.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "arena.h"
-#include "driver.h"
-#include "tensor_map.h"
+#include "alloc/arena.h"
+#include "alloc/base/driver.h"
+#include "alloc/function.h"
+#include "alloc/tensor_map.h"
+
+enum { MOST_PARAMS = 1023 }; /* of a kernel with more nothing is known */
 
 /* Open addressing by the function's address; grows, and is emptied when a module goes. */
 static struct {
@@ -42,53 +45,55 @@ static bool grow(void)
     return true;
 }
 
-typedef CUresult (*param_info_fn)(const void *function, size_t index, size_t *offset, size_t *size);
-
-static CUresult function_param(const void *f, size_t index, size_t *offset, size_t *size)
-{
-    return ebb_driver.cuFuncGetParamInfo((CUfunction)(uintptr_t)f, index, offset, size);
-}
-
-static CUresult kernel_param(const void *f, size_t index, size_t *offset, size_t *size)
-{
-    return ebb_driver.cuKernelGetParamInfo
-               ? ebb_driver.cuKernelGetParamInfo((CUkernel)(uintptr_t)f, index, offset, size)
-               : CUDA_ERROR_NOT_SUPPORTED;
-}
-
-/* False: the driver does not know the function in this form. */
-static bool list_params(param_info_fn info, CUfunction f, struct ebb_param *params, size_t room,
-                        size_t *count)
+/* False: the driver does not tell. */
+static bool list_params(CUfunction f, struct ebb_param *params, size_t room, size_t *count)
 {
     CUresult result = CUDA_SUCCESS;
     size_t n = 0, offset, size;
-    while (n < room && !(result = info(f, n, &offset, &size)))
+    while (n < room && !(result = ebb_function_ask_param(f, n, &offset, &size)))
         params[n++] = (struct ebb_param){(uint32_t)offset, (uint32_t)size};
     *count = n;
     /* The driver ends the list with INVALID_VALUE. */
     return n < room && result == CUDA_ERROR_INVALID_VALUE;
 }
 
+/* Where a kernel's constant bank has its parameters (compiled with nvcc 13.0, EIATTR_PARAM_CBANK in .nv.info). 0: not known. */
+static size_t bank_begin(void)
+{
+    CUdevice device;
+    int major = 0;
+    if (ebb_driver.cuCtxGetDevice(&device) ||
+        ebb_driver.cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device))
+        return 0;
+    return major == 7 || major == 8 ? 0x160 : major == 9 ? 0x210 : major >= 10 && major <= 12 ? 0x380 : 0;
+}
+
+/* Its address is aligned, and not its offset, if its type has an alignment that goes with both. */
+static bool is_shifted(const struct ebb_param *p, size_t begin)
+{
+    for (size_t align = 32; align <= 128; align *= 2)
+        if (p->size_bytes && p->size_bytes % align == 0 &&
+            (!begin || ((begin + p->offset_bytes) % align == 0 && p->offset_bytes % align)))
+            return true;
+    return false;
+}
+
 static bool ask_driver(CUfunction f, ebb_signature_t *out)
 {
-    struct ebb_param params[1024], *copy;
-    size_t n = 0, kernel_n;
-    bool known = list_params(function_param, f, params, 1024, &n);
-    /* What is launched may also be a CUkernel, whose parameters have a question of their own. */
-    if ((!known || !n) && list_params(kernel_param, f, params, 1024, &kernel_n)) {
-        known = true;
-        n = kernel_n;
-    }
-    if (!known)
+    struct ebb_param params[MOST_PARAMS + 1], *copy;
+    size_t n = 0;
+    if (!list_params(f, params, MOST_PARAMS + 1, &n))
         return false;
     copy = malloc((n ? n : 1) * sizeof *copy);
     if (!copy)
         return false;
     memcpy(copy, params, n * sizeof *copy);
     size_t end = n ? params[n - 1].offset_bytes + (size_t)params[n - 1].size_bytes : 0, filled = 0;
-    bool is_plain = true, has_structures = false;
+    const size_t begin = bank_begin();
+    bool is_plain = true, has_structures = false, shifted = false;
     for (size_t i = 0; i < n; i++) {
         has_structures |= params[i].size_bytes > 8;
+        shifted |= is_shifted(&params[i], begin);
         filled += params[i].size_bytes;
         is_plain &= params[i].size_bytes == 8 && params[i].offset_bytes == 8 * i;
     }
@@ -98,21 +103,23 @@ static bool ask_driver(CUfunction f, ebb_signature_t *out)
                              .has_gaps = filled < end,
                              .is_plain = is_plain,
                              .has_structures = has_structures,
+                             .is_shifted = shifted,
                              .params = copy};
     return true;
 }
 
-const ebb_signature_t *ebb_signature_of(CUfunction f)
+ebb_signature_t *ebb_signature_of(CUfunction f)
 {
+    ebb_signature_t *s = table.capacity ? &table.slot[place_of(table.slot, table.capacity, f)] : NULL;
+    if (s && s->function)
+        return s;
     if (2 * table.count >= table.capacity && !grow())
         return NULL;
-    ebb_signature_t *s = &table.slot[place_of(table.slot, table.capacity, f)];
-    if (!s->function) {
-        if (!f || !ask_driver(f, s))
-            return NULL;
-        table.count++;
-        table.grew = true;
-    }
+    s = &table.slot[place_of(table.slot, table.capacity, f)];
+    if (!f || !ask_driver(f, s))
+        return NULL;
+    table.count++;
+    table.grew = true;
     return s;
 }
 
@@ -131,14 +138,6 @@ void ebb_signatures_forget(void)
     memset(&table, 0, sizeof table);
 }
 
-const char *ebb_function_name(CUfunction f)
-{
-    const char *name = NULL;
-    if (!ebb_driver.cuFuncGetName(&name, f) && name)
-        return name;
-    return ebb_driver.cuKernelGetName && !ebb_driver.cuKernelGetName(&name, (CUkernel)f) ? name : NULL;
-}
-
 bool ebb_function_parameter(CUfunction f, uint32_t index, uint32_t *offset, uint32_t *size)
 {
     const ebb_signature_t *s = ebb_signature_of(f);
@@ -147,6 +146,18 @@ bool ebb_function_parameter(CUfunction f, uint32_t index, uint32_t *offset, uint
     *offset = s->params[index].offset_bytes;
     *size = s->params[index].size_bytes;
     return true;
+}
+
+CUresult ebb_launch_block(const CUlaunchConfig *config, CUfunction f, const unsigned char *block)
+{
+    void *params[MOST_PARAMS];
+    const ebb_signature_t *s = ebb_signature_of(f);
+    if (!s)
+        return CUDA_ERROR_OUT_OF_MEMORY; /* it was known when the block was made */
+    for (uint32_t i = 0; i < s->param_count; i++)
+        params[i] = (unsigned char *)(uintptr_t)block + s->params[i].offset_bytes;
+    return ebb_driver.cuLaunchKernelEx ? ebb_driver.cuLaunchKernelEx(config, f, params, NULL)
+                                       : CUDA_ERROR_NOT_SUPPORTED;
 }
 
 bool ebb_args_pack(const ebb_signature_t *s, unsigned char *block, void **params, void **extra)
@@ -180,7 +191,8 @@ bool ebb_args_pack(const ebb_signature_t *s, unsigned char *block, void **params
         else
             return false;
     }
-    if (params || (s->param_bytes && (!buffer || bytes < s->param_bytes)))
+    if (params || s->is_shifted || (s->param_bytes && (!buffer || bytes < s->param_bytes)) ||
+        (!s->param_bytes && bytes))
         return false;
     if (s->param_bytes)
         memcpy(block, buffer, s->param_bytes);
@@ -218,9 +230,11 @@ static void forget_words(ebb_operation_t *op, size_t begin, size_t end)
     op->access_count = kept;
 }
 
-static void scan_tensor_maps(ebb_operation_t *op, const unsigned char *block, size_t bytes)
+/* In one parameter, a map or a structure that contains some. Wherever the block has it, its own address is aligned as a map is. */
+static void scan_tensor_maps(ebb_operation_t *op, const unsigned char *block, const struct ebb_param *param)
 {
-    for (size_t at = 0; at + EBB_TENSOR_MAP_BYTES <= bytes; at += EBB_TENSOR_MAP_ALIGN) {
+    const size_t end = (size_t)param->offset_bytes + param->size_bytes;
+    for (size_t at = param->offset_bytes; at + EBB_TENSOR_MAP_BYTES <= end; at += EBB_TENSOR_MAP_ALIGN) {
         CUdeviceptr address = ebb_tensor_map_address(block + at);
         if (!address)
             continue;
@@ -233,9 +247,11 @@ static void scan_tensor_maps(ebb_operation_t *op, const unsigned char *block, si
     }
 }
 
-void ebb_args_scan(ebb_operation_t *op, const unsigned char *block, size_t bytes, ebb_access_t *access)
+void ebb_args_scan(ebb_operation_t *op, const ebb_signature_t *s, const unsigned char *block,
+                   ebb_access_t *access)
 {
     const CUdeviceptr base = ebb_arena.base, end = ebb_arena.slots * EBB_CHUNK_BYTES;
+    const size_t bytes = s->param_bytes;
     op->access = access;
     for (size_t at = 0; at + sizeof(CUdeviceptr) <= bytes; at += sizeof(CUdeviceptr)) {
         CUdeviceptr word;
@@ -248,6 +264,6 @@ void ebb_args_scan(ebb_operation_t *op, const unsigned char *block, size_t bytes
             access[op->access_count++] =
                 (ebb_access_t){.buffer = b, .offset_bytes = word - b->address, .param_offset = (uint32_t)at};
     }
-    if (ebb_tensor_map_count)
-        scan_tensor_maps(op, block, bytes);
+    for (uint32_t i = 0; ebb_tensor_map_count && i < s->param_count; i++)
+        scan_tensor_maps(op, block, &s->params[i]);
 }

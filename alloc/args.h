@@ -2,7 +2,7 @@
 #ifndef EBB_ARGS_H
 #define EBB_ARGS_H
 
-#include "ebb_alloc.h"
+#include "alloc/ebb_alloc.h"
 
 enum { EBB_MAX_PARAM_BYTES = 32764 };
 
@@ -13,28 +13,33 @@ typedef struct ebb_signature {
     bool has_gaps;       /* between its parameters */
     bool is_plain;       /* all of 8 bytes, one behind the other */
     bool has_structures; /* some are larger */
+    bool is_shifted;     /* some may be elsewhere in a structure of the same members: ebb_args_pack */
+    uint8_t view;        /* obscure.c's */
     const struct ebb_param {
         uint32_t offset_bytes, size_bytes;
     } * params;
 } ebb_signature_t;
 
 /* NULL: the driver does not tell (before 12.4, or no host memory). Valid until ebb_signatures_forget. */
-const ebb_signature_t *ebb_signature_of(CUfunction function);
+ebb_signature_t *ebb_signature_of(CUfunction function);
 /* Whether some function was asked about for the first time since this was last asked. */
 bool ebb_signatures_grew(void);
 /* A module was unloaded: functions may come again at the same address with other parameters. */
 void ebb_signatures_forget(void);
 
 /* Copies the arguments of either form of cuLaunchKernel into one block, each at its offset, zeros between
- * them. False: the driver is the one to complain about them. */
+ * them. False: the driver is the one to complain about them, or it alone knows where they are: the offsets that it reports are those
+ * in a kernel's constant bank, and what they have to do with the layout of the buffer in `extra` is documented nowhere. They differ from
+ * a structure's where a parameter may be aligned to more than the bank's beginning is. */
 bool ebb_args_pack(const ebb_signature_t *signature, unsigned char *block, void **params, void **extra);
 
 /* Accesses that a block of so many bytes can make. */
 #define EBB_ARGS_ROOM(bytes) ((bytes) / 8 + (bytes) / 64)
 
-/* Looks up every aligned 8-byte word of the block, and every tensor map in it (map_at; not plain if there are too many);
+/* Looks up every aligned 8-byte word of such a block, and every tensor map in it (map_at; not plain if there are too many);
  * fills `access` (EBB_ARGS_ROOM of the block). */
-void ebb_args_scan(ebb_operation_t *op, const unsigned char *block, size_t bytes, ebb_access_t *access);
+void ebb_args_scan(ebb_operation_t *op, const ebb_signature_t *signature, const unsigned char *block,
+                   ebb_access_t *access);
 
 /* Adds one access by address, if a live buffer is there. False: the address is ebb's, but nobody's. */
 bool ebb_access_add(ebb_operation_t *op, CUdeviceptr address, uint32_t param_offset);

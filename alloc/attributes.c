@@ -1,4 +1,4 @@
-#include "attributes.h"
+#include "alloc/attributes.h"
 
 #include <string.h>
 
@@ -38,6 +38,9 @@ static uint64_t mix(uint64_t hash, const void *bytes, size_t count)
 void ebb_attributes_note(ebb_operation_t *op, const CUlaunchAttribute *attributes, unsigned count)
 {
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    for (unsigned i = 0; attributes && i < count; i++)
+        op->cooperative |=
+            attributes[i].id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE && attributes[i].value.cooperative;
     op->plain = count <= MOST && (!count || attributes);
     for (unsigned i = 0; op->plain && i < count; i++) {
         const int bytes = value_bytes(&attributes[i]);

@@ -1,10 +1,10 @@
-#include "capture.h"
+#include "alloc/capture.h"
 
 #include <stdlib.h>
 
-#include "driver.h"
-#include "log.h"
-#include "mark.h"
+#include "alloc/base/driver.h"
+#include "alloc/base/log.h"
+#include "alloc/mark.h"
 
 _Atomic unsigned ebb_captures;
 

@@ -15,7 +15,7 @@
 
 #include <stdatomic.h>
 
-#include "mentions.h"
+#include "alloc/mentions.h"
 
 extern _Atomic unsigned ebb_captures; /* under way in this process */
 

@@ -1,14 +1,15 @@
-#include "chunk.h"
+#include "alloc/chunk.h"
 
 #include <stdlib.h>
 
 #include <time.h>
 
-#include "ahead.h"
-#include "driver.h"
-#include "log.h"
-#include "mark.h"
-#include "overhead.h"
+#include "alloc/ahead.h"
+#include "alloc/base/driver.h"
+#include "alloc/base/log.h"
+#include "alloc/mark.h"
+#include "alloc/overhead.h"
+#include "alloc/vmm.h"
 
 /* Ahead of need: one in so many of the chunks that exist, and at most so many. What is reserved beyond what is alive
  * stays small that way. */
@@ -78,14 +79,16 @@ void ebb_chunks_measure(void)
 {
     if (!pool.follow || pool.under_way)
         return;
-    /* What the driver serves itself has been taken off already, perhaps before it is there. */
-    size_t known = (pool.created + pool.ceded) * EBB_CHUNK_BYTES, before = pool.overhead_bytes;
-    size_t bytes = ebb_overhead_bytes(pool.device, known) + pool.reserve_bytes;
+    /* What the driver serves itself has been taken off already, perhaps before it is there: NVML's word is not held against it. */
+    const size_t before = pool.overhead_bytes, ceded = pool.ceded * EBB_CHUNK_BYTES;
+    const ebb_overhead_t now = ebb_overhead(pool.device, pool.created * EBB_CHUNK_BYTES);
+    const size_t bytes = (now.bytes > ceded ? now.bytes - ceded : 0) + pool.reserve_bytes;
     pool.overhead_bytes = bytes > pool.least_overhead_bytes ? bytes : pool.least_overhead_bytes;
     set_limit();
     if (pool.overhead_bytes > before && pool.created > pool.limit)
-        ebb_log(EBB_INFO, "%zu MiB are held beside ebb's memory now, %zu MiB too much of that exists",
-                pool.overhead_bytes >> 20, (pool.created - pool.limit) * EBB_CHUNK_BYTES >> 20);
+        ebb_log(EBB_INFO, "%zu MiB are held beside ebb's memory now%s, %zu MiB too much of that exists",
+                pool.overhead_bytes >> 20, now.of_all ? ", other processes' included" : "",
+                (pool.created - pool.limit) * EBB_CHUNK_BYTES >> 20);
 }
 
 int ebb_chunk_device(void)
@@ -222,6 +225,14 @@ void ebb_chunks_wait(size_t chunks)
 
 /* ---- taking ---- */
 
+size_t ebb_chunks_suiting(const ebb_stream_t *stream)
+{
+    size_t count = pool.idle.count;
+    for (size_t i = 0; i < pool.late.count; i++)
+        count += ebb_mark_suits(pool.late.chunk[i]->freed, stream);
+    return takeable(count);
+}
+
 size_t ebb_chunks_gather(size_t count, const ebb_stream_t *stream, ebb_chunk_t *out)
 {
     size_t got = 0, most = takeable(ebb_chunks_free());
@@ -258,8 +269,7 @@ size_t ebb_chunks_join(size_t count, ebb_stream_t *stream, ebb_chunk_t *out)
 
 ebb_status_t ebb_chunk_handle(CUdevice device, CUmemGenericAllocationHandle *out)
 {
-    const CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
-                                      .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device}};
+    const CUmemAllocationProp prop = ebb_chunk_properties(device);
     EBB_DRIVER(cuMemCreate, EBB_CHUNK_BYTES, (out, EBB_CHUNK_BYTES, &prop, 0));
     return 0;
 }

@@ -7,7 +7,7 @@
 #ifndef EBB_CHUNK_H
 #define EBB_CHUNK_H
 
-#include "ebb_alloc.h"
+#include "alloc/ebb_alloc.h"
 
 struct ebb_chunk {
     CUmemGenericAllocationHandle handle;
@@ -45,6 +45,8 @@ size_t ebb_chunks_free(void);
  * released when they are free, and not given out. */
 size_t ebb_chunks_excess(void);
 
+/* Free chunks that `stream` may use now, or, if it is NULL, any stream. */
+size_t ebb_chunks_suiting(const ebb_stream_t *stream);
 /* Takes up to `count` free chunks that `stream` may use now, or, if it is NULL, any stream; creates none.
  * Returns how many. */
 size_t ebb_chunks_gather(size_t count, const ebb_stream_t *stream, ebb_chunk_t *out);

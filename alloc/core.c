@@ -1,24 +1,26 @@
 /* core.c: the life of ebb in a process: asleep until a driver is looked up, set up when the first context
  * needs it, silent in the children of a fork. */
-#include "core.h"
+#include "alloc/core.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <unistd.h>
 
-#include "ahead.h"
-#include "arena.h"
-#include "capture.h"
-#include "chunk.h"
-#include "heap.h"
-#include "hook.h"
-#include "lock.h"
-#include "log.h"
-#include "mark.h"
-#include "options.h"
-#include "overhead.h"
-#include "pin.h"
+#include "alloc/ahead.h"
+#include "alloc/arena.h"
+#include "alloc/base/lock.h"
+#include "alloc/base/log.h"
+#include "alloc/base/options.h"
+#include "alloc/base/thread.h"
+#include "alloc/capture.h"
+#include "alloc/chunk.h"
+#include "alloc/heap.h"
+#include "alloc/hook.h"
+#include "alloc/mark.h"
+#include "alloc/overhead.h"
+#include "alloc/pin.h"
+#include "alloc/vmm.h"
 
 extern char **environ;
 
@@ -87,7 +89,7 @@ static void after_fork(void)
 
 void ebb_driver_seen(void *handle)
 {
-    if (atomic_load(&have_driver) || atomic_load(&asleep))
+    if (atomic_load(&have_driver) || atomic_load(&asleep) || ebb_mutex_is_held(&lock))
         return;
     void *real = ebb_real_dlsym(handle, "cuGetProcAddress_v2");
     if (!real || real == ebb_hook_by_symbol("cuGetProcAddress_v2"))
@@ -171,15 +173,20 @@ static size_t bytes_of_all_devices(size_t own)
 
 static ebb_status_t set_up(CUdevice device, size_t total)
 {
+    EBB_TRY(ebb_vmm_try(device));
     size_t budget = ebb_served[ebb_slot].budget_bytes = ebb_budget_of(total);
     /* What is gone already: the context's and the program's own, and other processes' where that cannot be told. */
-    size_t others = ebb_overhead_bytes(device, 0) + (size_t)ebb_options.reserve;
-    ebb_chunks_init(device, budget, others);
-    ebb_chunks_follow((size_t)ebb_options.reserve, ebb_options.prealloc);
+    const ebb_overhead_t now = ebb_overhead(device, 0);
+    const size_t others = now.bytes + (size_t)ebb_options.reserve;
     if (!ebb_arena.slots)
         EBB_TRY(ebb_arena_reserve(bytes_of_all_devices(total)));
-    ebb_log(EBB_INFO, "device %d: budget %zu MiB, of which %zu MiB are not ebb's to give", device,
-            budget >> 20, others >> 20);
+    ebb_chunks_init(device, budget, others);
+    ebb_chunks_follow((size_t)ebb_options.reserve, ebb_options.prealloc);
+    /* A context alone takes less. */
+    ebb_log(now.of_all && others > budget / 4 ? EBB_WARN : EBB_INFO,
+            "device %d: budget %zu MiB, of which %zu MiB are not ebb's to give%s", device, budget >> 20,
+            others >> 20,
+            now.of_all ? ": what all processes hold, for NVML does not tell what this one does" : "");
     return 0;
 }
 
@@ -243,7 +250,8 @@ static void meet(CUcontext context)
     if (ebb_slot == EBB_NOWHERE) {
         say_unmanaged();
     } else if (set_up(device, total)) {
-        ebb_log(EBB_WARN, "%s: ebb leaves device %d alone", ebb_last_failure(), device);
+        ebb_log(EBB_WARN, "%s: ebb leaves device %d alone, the program runs on it as without ebb",
+                ebb_last_failure(), device);
         ebb_served[ebb_slot].context = NULL;
         ebb_served[ebb_slot].failed = true;
         ebb_slot = EBB_NOWHERE;
@@ -252,10 +260,28 @@ static void meet(CUcontext context)
 
 /* ---- entering ---- */
 
+/* Not for calls that come out of a driver call of ebb's own, under the lock or on a thread of ebb's (a profiler makes such, and whatever
+ * libraries a driver loads): they are none of the program's, and go straight through. */
 static bool is_awake(void)
 {
-    return atomic_load_explicit(&awake, memory_order_acquire) ||
-           (ebb_have_driver() && atomic_load_explicit(&awake, memory_order_acquire));
+    return (atomic_load_explicit(&awake, memory_order_acquire) ||
+            (ebb_have_driver() && atomic_load_explicit(&awake, memory_order_acquire))) &&
+           !ebb_mutex_is_held(&lock) && !ebb_thread_is_own();
+}
+
+static _Thread_local struct {
+    bool to_ask;
+    CUdeviceptr to_free;
+} entering;
+
+void ebb_enter_to_ask(void)
+{
+    entering.to_ask = true;
+}
+
+void ebb_enter_to_free(CUdeviceptr address)
+{
+    entering.to_free = address;
 }
 
 /* True: the lock is held, and ebb_slot is the current context's. Nothing of this call is in preparation yet, so that plans may
@@ -263,6 +289,10 @@ static bool is_awake(void)
 static bool begin(void)
 {
     CUcontext context;
+    const bool to_ask = entering.to_ask;
+    const CUdeviceptr to_free = entering.to_free;
+    entering.to_ask = false;
+    entering.to_free = 0;
     if (!is_awake() || !(context = current_context()))
         return false;
     ebb_lock();
@@ -271,6 +301,9 @@ static bool begin(void)
     ebb_forget_failure();
     if (ebb_broken_count())
         ebb_end_plans("a condition of ebb's own does not hold");
+    if (!to_ask)
+        ebb_heap_back(to_free);
+    ebb_heap_measure_if_due();
     return true;
 }
 

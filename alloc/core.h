@@ -3,7 +3,7 @@
 #ifndef EBB_CORE_H
 #define EBB_CORE_H
 
-#include "ebb_alloc.h"
+#include "alloc/ebb_alloc.h"
 
 /* How calls begin. True: the lock is held, ebb_slot says which device is meant, and its context is current until
  * ebb_unlock. False: the call goes straight to the driver, no lock held. A device's state is made by the first call
@@ -26,6 +26,10 @@ bool ebb_enter_context(CUcontext context);
 bool ebb_enter_beside(void);
 /* For a question about tables of the process: true unless ebb is asleep, also without a context. */
 bool ebb_enter_any(void);
+
+/* Before one of these, for a call that only asks, or frees only this: what was allocated last needs no memory for it (heap.c). */
+void ebb_enter_to_ask(void);
+void ebb_enter_to_free(CUdeviceptr address);
 
 /* After one of these: goes on with another slot, until ebb_unlock; only if it is the same device still. False: its
  * context is gone. */

@@ -1,7 +1,7 @@
 /* dlsym.c: dlsym and dlvsym as the program sees them. Apart from hook.c, so that tests can link the rest
  * without having their own look-ups hooked.
  */
-/* dlsym(handle, name) and dlvsym(handle, name, version): ask, then either return the answer or jump to the
+/* dlsym(handle, name) and dlvsym(handle, name, version): ask, telling the return address, then either return the answer or jump to the
  * real function with registers and stack as they came, so that it sees its true caller. */
 #if defined(__x86_64__)
 #define ENTRY(symbol, next)                                                                                  \
@@ -10,6 +10,7 @@
             "  push %rdi\n.cfi_adjust_cfa_offset 8\n"                                                        \
             "  push %rsi\n.cfi_adjust_cfa_offset 8\n"                                                        \
             "  push %rdx\n.cfi_adjust_cfa_offset 8\n"                                                        \
+            "  mov 24(%rsp), %rdx\n"                                                                         \
             "  call ebb_answer_dlsym\n"                                                                      \
             "  pop %rdx\n.cfi_adjust_cfa_offset -8\n"                                                        \
             "  pop %rsi\n.cfi_adjust_cfa_offset -8\n"                                                        \
@@ -25,6 +26,7 @@
             "  stp x29, x30, [sp, #-48]!\n"                                                                  \
             "  stp x0, x1, [sp, #16]\n"                                                                      \
             "  str x2, [sp, #32]\n"                                                                          \
+            "  mov x2, x30\n"                                                                                \
             "  bl ebb_answer_dlsym\n"                                                                        \
             "  mov x3, x0\n"                                                                                 \
             "  ldp x0, x1, [sp, #16]\n"                                                                      \

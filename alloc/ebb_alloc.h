@@ -19,8 +19,11 @@
  *
  * Threads and locks. Any program thread may enter through any hooked function. One lock, ebb_lock(), guards
  * all state of this room and is held while an operation is prepared and issued, so that listener, tables and
- * driver see one order. It is recursive for no one: ebb's own driver calls go through ebb_driver and do not
- * come back. Functions below want it held unless they say otherwise, and are about the device of ebb_slot; what they
+ * driver see one order. It is recursive for no one: ebb's own driver calls go through ebb_driver, and what comes back out of one (a
+ * profiler's call, a library's that the driver has loaded) passes straight on to the driver, if ebb made it with the lock held or on a
+ * thread of its own (base/thread.h); out of any other call it enters as the program's do. What the driver itself looks up ebb does
+ * not answer (hook.c), and calls about memory that the program creates itself (cuMemCreate, cuMemMap: NCCL's) are passed on without the
+ * lock. Functions below want it held unless they say otherwise, and are about the device of ebb_slot; what they
  * are given (a buffer, a range, a chunk) belongs to it, but for marks and streams, which may be any device's.
  *
  * Errors. ebb_status_t is 0 or a CUresult (status.h): it may be given to the program as it is.
@@ -30,15 +33,10 @@
 
 #include <cuda.h>
 
-#include "slot.h"
-#include "status.h"
+#include "alloc/base/sizes.h"
+#include "alloc/base/status.h"
+#include "alloc/slot.h"
 
-#ifndef EBB_CHUNK_KIB /* CMake's EBB_CHUNK_KIB: a power of two from 64 */
-#define EBB_CHUNK_KIB 2048
-#endif
-#define EBB_CHUNK_BYTES ((size_t)EBB_CHUNK_KIB << 10)
-/* Requests up to this size share slabs; larger ones get a range of whole chunks. */
-#define EBB_SMALL_BYTES (EBB_CHUNK_BYTES / 2)
 /* Every address served is aligned to this, as the driver's are. */
 #define EBB_ALIGN_BYTES ((size_t)512)
 
@@ -172,11 +170,14 @@ typedef struct ebb_request {
     size_t bytes;
     ebb_stream_t *stream; /* stream-ordered on it; NULL: for every stream at once (cuMemAlloc) */
     CUmemoryPool pool;
+    bool later; /* the program's: its memory may come with the next call (heap.c) */
 } ebb_request_t;
 
 /* A buffer for the request, or CUDA_ERROR_OUT_OF_MEMORY after everything spare was given up and the listener
  * could make no more room. */
 ebb_status_t ebb_heap_alloc(const ebb_request_t *request, ebb_buffer_t **out);
+/* Whether a large request may do without memory until the next call. */
+bool ebb_heap_may_wait(const ebb_request_t *request);
 /* Frees at a mark: memory is used again on the mark's stream at once, elsewhere when the mark is reached. The
  * buffer is gone. */
 void ebb_heap_free(ebb_buffer_t *buffer, ebb_mark_t at);
@@ -185,6 +186,9 @@ bool ebb_heap_reclaim(size_t chunks, bool wait);
 /* Gets the pool to where it can give `chunks`, by all means there are, the listener's included. True if it
  * can. */
 bool ebb_heap_make_room(size_t chunks);
+
+/* What else is held on the device is measured when the program's next call begins: for whoever has made the driver take some. */
+void ebb_heap_measure_soon(void);
 
 /* A buffer at the beginning of a range that has no owner. NULL: no host memory. */
 ebb_buffer_t *ebb_buffer_place(ebb_range_t *range, const ebb_request_t *request);
@@ -252,6 +256,7 @@ typedef struct ebb_operation {
     unsigned attribute_count;
     unsigned map_count;               /* plain kernel: tensor maps among its arguments, */
     uint16_t map_at[EBB_TENSOR_MAPS]; /* [map_count] in bytes: the driver can put another address into them */
+    bool cooperative; /* kernel: all of its blocks are on the device at once, and may wait for each other */
     bool
         plain; /* kernel: its arguments, its geometry and these attributes are all there is to it, and it may be issued again */
     CUdeviceptr dst, src;  /* copy: either may be host memory; set: dst */
@@ -259,7 +264,8 @@ typedef struct ebb_operation {
     uint32_t value, width; /* set */
     uint32_t access_count;
     ebb_access_t *access;
-    bool opaque; /* its arguments could not be read: it may touch anything */
+    /* Its arguments could not be read, or nothing is known of what they lead to (obscure.h): it may touch anything. */
+    bool opaque;
     /* Set by the listener's `before`, for a plain kernel: launched with this block in place of the program's. Until `after`. */
     const unsigned char *instead;
 } ebb_operation_t;
@@ -285,6 +291,18 @@ const char *ebb_function_name(CUfunction function);
 /* Where a parameter of a kernel is in its block of arguments. False: there is none, or the driver does not tell. Lock held. */
 bool ebb_function_parameter(CUfunction function, uint32_t index, uint32_t *offset_bytes,
                             uint32_t *size_bytes);
+
+/* Launches a kernel with a block of arguments as ebb_operation_t.params has it. Lock held. */
+CUresult ebb_launch_block(const CUlaunchConfig *config, CUfunction function, const unsigned char *params);
+
+/* Kernels whose launches count as touching everything, because nothing is known of what they reach (obscure.h), by name. Lock held. */
+typedef struct ebb_obscure {
+    struct ebb_obscure *next;
+    uint64_t launches;
+    const char *why;
+    char name[]; /* mangled */
+} ebb_obscure_t;
+const ebb_obscure_t *ebb_obscure_kernels(void); /* the first, or NULL */
 
 /* How often a module has been unloaded: functions may be others since. */
 uint64_t ebb_modules_unloaded(void);
@@ -313,6 +331,10 @@ typedef struct ebb_listener {
     /* It has been issued, with this result of the driver's. Called for every operation that `before` let
      * pass. */
     void (*after)(const ebb_operation_t *operation, CUresult result);
+    /* A plan is followed, which would be left if memory was needed for anything else. */
+    bool (*planned)(void);
+    /* It was allocated without memory, which could not be had since: whoever touches it gives it some. */
+    void (*unbacked)(ebb_buffer_t *buffer);
     /* The pool has too few: get `chunks` more into it. False: cannot. */
     bool (*make_room)(size_t chunks);
     /* A request could not be served. */

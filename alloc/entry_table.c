@@ -1,9 +1,9 @@
 /* entry_table.c: the table of entry points, and cuGetProcAddress answered from it. */
 #include <string.h>
 
-#include "hook.h"
-#include "intercept.h"
-#include "log.h"
+#include "alloc/base/log.h"
+#include "alloc/hook.h"
+#include "alloc/intercept.h"
 
 /* Only addresses are taken here: the functions are declared without their arguments. */
 #define PLAIN(name, symbol, version) extern void ebb_at_##symbol(void) __asm__(#symbol);
@@ -11,7 +11,7 @@
     PLAIN(name, symbol, version) extern void ebb_at_##symbol##_ptds(void) __asm__(#symbol "_ptds");
 #define ASYNC(name, symbol, version, per_thread)                                                             \
     PLAIN(name, symbol, version) extern void ebb_at_##symbol##_ptsz(void) __asm__(#symbol "_ptsz");
-#include "entry_points.h"
+#include "alloc/entry_points.h"
 #undef PLAIN
 #undef SYNC
 #undef ASYNC
@@ -22,7 +22,7 @@
 #define ASYNC(name, symbol, version, per_thread)                                                             \
     {#name, #symbol, version, per_thread, (void *)ebb_at_##symbol, (void *)ebb_at_##symbol##_ptsz, "_ptsz"},
 const ebb_entry_t ebb_entries[] = {
-#include "entry_points.h"
+#include "alloc/entry_points.h"
     {0},
 };
 
@@ -91,9 +91,10 @@ static CUresult proc_address(const char *name, void **out, int version, cuuint64
         return result;
     }
     ebb_log(EBB_WARN, "this driver has a form of %s that ebb does not know", name);
-    ebb_lock();
-    ebb_keep_everything("a function that ebb does not know may touch it");
-    ebb_unlock();
+    if (ebb_enter_any()) {
+        ebb_keep_everything("a function that ebb does not know may touch it");
+        ebb_unlock();
+    }
     return result;
 }
 

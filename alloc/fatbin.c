@@ -1,11 +1,11 @@
-#include "fatbin.h"
+#include "alloc/fatbin.h"
 
 #include <dlfcn.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "hook.h"
+#include "alloc/hook.h"
 
 enum { PACKED_LZ4 = 0x2000, PACKED_ZSTD = 0x8000 };
 
@@ -19,7 +19,7 @@ typedef struct part {
     uint16_t kind, version;
     uint32_t header_bytes;
     uint64_t bytes;
-    uint32_t packed_bytes, unused[5];
+    uint32_t packed_bytes, unused[2], architecture, name[2];
     uint64_t flags, more, unpacked_bytes;
 } part_t;
 
@@ -74,6 +74,7 @@ int ebb_fatbin_next(const void *fat, size_t *at, ebb_fatbin_part_t *part)
         p->bytes > left - p->header_bytes)
         return -1;
     *part = (ebb_fatbin_part_t){.kind = p->kind,
+                                .architecture = p->architecture,
                                 .packing = p->flags & (PACKED_LZ4 | PACKED_ZSTD),
                                 .code = (const char *)p + p->header_bytes,
                                 .bytes = p->bytes,

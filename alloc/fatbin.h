@@ -15,6 +15,7 @@ enum { EBB_FATBIN_PTX = 1, EBB_FATBIN_ELF = 2 };
 
 typedef struct ebb_fatbin_part {
     unsigned kind;
+    unsigned architecture; /* as nvcc writes it in sm_90 */
     unsigned packing;      /* 0: not compressed */
     const void *code;      /* borrows from the fat binary */
     size_t bytes;          /* as it lies there */

@@ -1,10 +1,10 @@
-#include "foreign.h"
+#include "alloc/foreign.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "chunk.h"
-#include "heap.h"
+#include "alloc/chunk.h"
+#include "alloc/heap.h"
 
 typedef struct entry {
     ebb_foreign_t is;

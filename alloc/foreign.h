@@ -6,7 +6,7 @@
 #ifndef EBB_FOREIGN_H
 #define EBB_FOREIGN_H
 
-#include "ebb_alloc.h"
+#include "alloc/ebb_alloc.h"
 
 typedef enum ebb_foreign_kind {
     EBB_FOREIGN_HOST,     /* allocated or registered, and mapped */

@@ -3,29 +3,37 @@
  * A large buffer owns a range (spare.c), small ones share slabs (small.c). With mappings, fragmentation is never a
  * reason for a large request to fail.
  */
-#include "heap.h"
+#include "alloc/heap.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "arena.h"
-#include "chunk.h"
-#include "driver.h"
-#include "foreign.h"
-#include "mark.h"
-#include "pool.h"
-#include "slab.h"
-#include "spare.h"
+#include "alloc/arena.h"
+#include "alloc/base/driver.h"
+#include "alloc/capture.h"
+#include "alloc/chunk.h"
+#include "alloc/foreign.h"
+#include "alloc/mark.h"
+#include "alloc/pool.h"
+#include "alloc/slab.h"
+#include "alloc/spare.h"
 
 typedef struct heap_state {
     ebb_buffer_t *newest, *oldest; /* large buffers by last use */
     size_t live_bytes, live_peak_bytes;
+    size_t taken;         /* chunks' worth by live buffers, where small ones lie whole chunks */
     ebb_buffer_t *unused; /* records to be used again, linked through `older` */
+    bool measure;         /* with the next call */
+    ebb_buffer_t *unbacked; /* the one that has no memory yet */
 } heap_state_t;
+
+/* Large enough to be taken for a probe: so many chunks, and one in so many of the budget's. */
+enum { PROBE_CHUNKS = 8, PROBE_SHARE = 16 };
 
 static heap_state_t heaps[EBB_STATES];
 #define heap (heaps[ebb_slot])
 
+static unsigned unbacked_count; /* of all devices */
 static uint64_t generations; /* of all devices: no two buffers of the process share one */
 
 bool ebb_heap_reclaim(size_t chunks, bool wait)
@@ -70,6 +78,19 @@ void ebb_heap_measure(void)
     if (excess && ebb_listener && ebb_listener->make_room)
         ebb_listener->make_room(excess);
     ebb_chunks_release();
+}
+
+void ebb_heap_measure_soon(void)
+{
+    heap.measure = true;
+}
+
+void ebb_heap_measure_if_due(void)
+{
+    if (!heap.measure || ebb_captures_under_way())
+        return;
+    heap.measure = false;
+    ebb_heap_measure();
 }
 
 /* ---- the order of last use ---- */
@@ -158,6 +179,14 @@ void ebb_buffers_touch(ebb_mark_t mark)
 
 /* ---- buffers ---- */
 
+/* Never nothing, which a device that is full hardly ever says of itself, and with which some programs go on to compute: one chunk, for
+ * which something would leave. */
+size_t ebb_heap_told_free(void)
+{
+    const size_t limit = ebb_chunks_limit();
+    return (limit > heap.taken ? limit - heap.taken : 1) * EBB_CHUNK_BYTES;
+}
+
 /* What all buffers have, whoever found the memory. */
 static void begin_life(ebb_buffer_t *b, const ebb_request_t *q)
 {
@@ -174,8 +203,15 @@ static void begin_life(ebb_buffer_t *b, const ebb_request_t *q)
     if (q->stream) /* a range reused at once is in use on this stream until here */
         ebb_buffer_touch(b, ebb_mark_here(q->stream));
     h->live_bytes += b->bytes;
+    h->taken += ebb_buffer_is_large(b) ? b->range->chunk_count : ebb_slab_born((const ebb_block_t *)b);
     if (h->live_bytes > h->live_peak_bytes)
         h->live_peak_bytes = h->live_bytes;
+}
+
+static void end_life(const ebb_buffer_t *b)
+{
+    heap.live_bytes -= b->bytes;
+    heap.taken -= ebb_buffer_is_large(b) ? b->range->chunk_count : ebb_slab_died((const ebb_block_t *)b);
 }
 
 static ebb_buffer_t *own(ebb_range_t *range)
@@ -201,11 +237,101 @@ static void disown(ebb_buffer_t *b)
     heap.unused = b;
 }
 
+/* ---- memory that comes with the next call ----
+ *
+ * Programs allocate all that is free and give it back at once, to learn how much that is: PyTorch's cudaMallocAsync backend does, halving
+ * what is refused (cacheInfo in c10/cuda/CUDAMallocAsyncAllocator.cpp). So what is large gets its chunks when the program's next call
+ * begins that ebb sees, unless that asks, or frees this buffer (ebb_enter_to_ask, ebb_enter_to_free). There is one such buffer at most.
+ *
+ * Its stream, of cuMemAlloc every stream, may have those chunks without waiting. Events are recorded and waited for without ebb, so that a wait which is issued with
+ * the memory would come too late for other streams, which the program has ordered behind the allocation. And before anything else is freed
+ * it has its chunks: what is freed on its stream then may be in use by work behind which the stream was put since.
+ *
+ * No call of the program can touch it before. What could is a kernel that runs already, and finds the address in mapped host memory. */
+
+static size_t chunks_of(size_t bytes)
+{
+    return (bytes + EBB_CHUNK_BYTES - 1) / EBB_CHUNK_BYTES;
+}
+
+static bool driver_has(size_t chunks)
+{
+    size_t free_bytes, total;
+    return !chunks ||
+           (!ebb_driver.cuMemGetInfo(&free_bytes, &total) && free_bytes / EBB_CHUNK_BYTES >= chunks);
+}
+
+/* Without waiting, and without anything leaving the device. */
+static bool can_be_had(size_t chunks, const ebb_stream_t *stream)
+{
+    const size_t creatable = ebb_chunks_limit() - ebb_chunks_created();
+    size_t there = ebb_spare_at_once(stream);
+    if (chunks > there + creatable) {
+        ebb_small_reclaim(false); /* slabs that hold nothing */
+        there = ebb_spare_at_once(stream);
+    }
+    return chunks <= there || (chunks <= there + creatable && driver_has(chunks - there));
+}
+
+bool ebb_heap_may_wait(const ebb_request_t *q)
+{
+    const size_t limit = ebb_chunks_limit(), chunks = chunks_of(q->bytes);
+    if (!q->later || ebb_chunks_excess() || !ebb_listener || !ebb_listener->unbacked)
+        return false;
+    /* A plan owns more than lives, and is left for what is touched. */
+    if (ebb_listener->planned && ebb_listener->planned() && chunks > ebb_chunks_unowned())
+        return chunks * EBB_CHUNK_BYTES <= ebb_heap_told_free();
+    return chunks >= PROBE_CHUNKS && chunks >= limit / PROBE_SHARE && can_be_had(chunks, q->stream);
+}
+
+static ebb_status_t alloc_unbacked(size_t chunks, ebb_buffer_t **out)
+{
+    ebb_range_t *r = ebb_range_new(chunks);
+    if (r && (*out = own(r))) {
+        heap.unbacked = *out;
+        unbacked_count++;
+        return 0;
+    }
+    if (r)
+        ebb_range_delete(r);
+    return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "an address range", chunks * EBB_CHUNK_BYTES);
+}
+
+static void forget_unbacked(void)
+{
+    heap.unbacked = NULL;
+    unbacked_count--;
+}
+
+/* What cannot be had any more, or only when a plan is left, comes when it is touched: whoever touches it waits for what has used the
+ * chunks. */
+static void back(void)
+{
+    ebb_buffer_t *b = heap.unbacked;
+    forget_unbacked();
+    if (!ebb_range_map_at_once(b->range, b->use_count == 1 ? b->use[0].stream : NULL))
+        ebb_listener->unbacked(b);
+}
+
+void ebb_heap_back(CUdeviceptr but)
+{
+    ebb_visit_t visit;
+    for (unsigned slot = 0; slot < ebb_slot_count && unbacked_count; slot++)
+        if (heaps[slot].unbacked && heaps[slot].unbacked->address != but && !ebb_slot_visit(slot, &visit)) {
+            back();
+            ebb_slot_return(visit);
+        }
+}
+
 static ebb_status_t alloc_large(const ebb_request_t *q, ebb_buffer_t **out)
 {
     ebb_range_t *r;
-    size_t chunks = (q->bytes + EBB_CHUNK_BYTES - 1) / EBB_CHUNK_BYTES;
-    EBB_TRY(ebb_spare_take(chunks, q->stream, &r));
+    const size_t chunks = chunks_of(q->bytes);
+    if (!ebb_spare_take_whole(chunks, q->stream, &r)) {
+        if (ebb_heap_may_wait(q))
+            return alloc_unbacked(chunks, out);
+        EBB_TRY(ebb_spare_take(chunks, q->stream, &r));
+    }
     if ((*out = own(r)))
         return 0;
     ebb_spare_give(r, q->stream ? ebb_mark_here(q->stream) : (ebb_mark_t){0});
@@ -241,7 +367,7 @@ ebb_buffer_t *ebb_buffer_place_small(ebb_slab_t *slab, size_t offset, const ebb_
 
 void ebb_buffer_displace(ebb_buffer_t *b)
 {
-    heap.live_bytes -= b->bytes;
+    end_life(b);
     if (ebb_buffer_is_large(b))
         disown(b);
     else
@@ -250,12 +376,14 @@ void ebb_buffer_displace(ebb_buffer_t *b)
 
 void ebb_heap_free(ebb_buffer_t *b, ebb_mark_t at)
 {
-    heap.live_bytes -= b->bytes;
+    end_life(b);
     if (!ebb_buffer_is_large(b)) {
         ebb_small_free(b, at);
         return;
     }
     ebb_range_t *r = b->range;
+    if (heap.unbacked == b)
+        forget_unbacked();
     disown(b);
     if (r->mapped)
         ebb_spare_give(r, at);
@@ -315,7 +443,7 @@ void ebb_heap_abandon(void)
     }
     ebb_chunks_release();
     ebb_pools_emptied();
-    heap.live_bytes = 0;
+    heap.live_bytes = heap.taken = 0;
     if (ebb_listener && ebb_listener->ended)
         ebb_listener->ended();
 }

@@ -2,7 +2,7 @@
 #ifndef EBB_HEAP_H
 #define EBB_HEAP_H
 
-#include "ebb_alloc.h"
+#include "alloc/ebb_alloc.h"
 
 /* The live buffer that begins at an address, or NULL. */
 ebb_buffer_t *ebb_heap_find(CUdeviceptr address);
@@ -21,6 +21,14 @@ bool ebb_heap_cede(size_t chunks);
 /* Measures what else is held on the device. If that has grown so far that more chunks exist than the budget now allows,
  * plans end and something is evicted. Not while a stream is captured. */
 void ebb_heap_measure(void);
+/* If somebody has asked for it since (ebb_heap_measure_soon). */
+void ebb_heap_measure_if_due(void);
+
+/* On every device, what was allocated without memory gets it, unless it is at the address `but`. Called when a call begins. */
+void ebb_heap_back(CUdeviceptr but);
+
+/* What the program is told to be free: the budget less the chunks that live buffers take on the device when they are there. */
+size_t ebb_heap_told_free(void);
 
 /* Gives all memory of the device back to the driver, under live buffers too: it is idle, and nobody will use it again.
  * Some context must be current. */

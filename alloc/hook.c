@@ -1,10 +1,12 @@
 /* hook.c: the answer to a look-up by dlsym or dlvsym; see hook.h. */
-#include "hook.h"
+#include "alloc/hook.h"
 
+#include <dlfcn.h>
 #include <elf.h>
 #include <link.h>
+#include <string.h>
 
-#include "core.h"
+#include "alloc/core.h"
 
 /* ---- the real dlsym: by its name in libc's own symbol table ----
  *
@@ -99,10 +101,21 @@ void *ebb_real_dlsym(void *handle, const char *name)
     return ((void *(*)(void *, const char *))ebb_next_dlsym)(handle, name);
 }
 
-__attribute__((visibility("hidden"))) void *ebb_answer_dlsym(void *handle, const char *name);
+/* Whether the code is the driver's own. On WSL2 libcuda.so.1 looks up the functions of the driver that is behind it (HAMi-core pull request
+ * 326): given ebb's in their place it would call ebb, which calls it, for ever. */
+static bool is_of_driver(const void *code)
+{
+    static const char name[] = "libcuda.so";
+    Dl_info info;
+    return dladdr(code, &info) && info.dli_fname &&
+           !strncmp(base_name(info.dli_fname), name, sizeof name - 1);
+}
 
-/* Called by the entries with the program's arguments: ebb's answer, or NULL to go on to the real function. */
-void *ebb_answer_dlsym(void *handle, const char *name)
+__attribute__((visibility("hidden"))) void *ebb_answer_dlsym(void *handle, const char *name,
+                                                             const void *caller);
+
+/* Called by the entries with the program's arguments, and where it goes on: ebb's answer, or NULL to go on to the real function. */
+void *ebb_answer_dlsym(void *handle, const char *name, const void *caller)
 {
     if (!ebb_next_dlsym || !ebb_next_dlvsym) {
         ebb_next_dlsym = libc_function("dlsym");
@@ -111,7 +124,7 @@ void *ebb_answer_dlsym(void *handle, const char *name)
     if (!name || name[0] != 'c' || name[1] != 'u')
         return NULL;
     void *ours = ebb_hook_by_symbol(name);
-    if (!ours)
+    if (!ours || is_of_driver(caller))
         return NULL;
     void *real = ebb_real_dlsym(handle, name);
     if (!real || real == ours)

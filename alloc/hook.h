@@ -4,7 +4,7 @@
  *   dlsym or dlvsym on a handle of libcuda     libebb exports both (preloaded, it comes first). A name in the
  * table of entry points is answered with ebb's function if the real look-up finds one as well; anything else
  * goes to the real dlsym as if nothing had been in between (by a jump, so that RTLD_NEXT still sees its
- * caller). cuGetProcAddress, v1 and v2                ebb's own, reached by the first way. The real one is
+ * caller), and so does what the driver itself looks up. cuGetProcAddress, v1 and v2                ebb's own, reached by the first way. The real one is
  * asked first: its answer decides whether there is a function, the table whether it is ebb's. linking with
  * -lcuda                        libebb exports the entry points under their symbols' names.
  *
@@ -14,7 +14,7 @@
 #ifndef EBB_HOOK_H
 #define EBB_HOOK_H
 
-#include "driver.h"
+#include "alloc/base/driver.h"
 
 /* One entry point that ebb answers for. */
 typedef struct ebb_entry {

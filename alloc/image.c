@@ -1,11 +1,11 @@
-#include "image.h"
+#include "alloc/image.h"
 
-#include <elf.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "fatbin.h"
+#include "alloc/elf_file.h"
+#include "alloc/fatbin.h"
 
 /* The worse of two answers stands further behind. */
 static ebb_image_variables_t worse(ebb_image_variables_t a, ebb_image_variables_t b)
@@ -73,60 +73,20 @@ bool ebb_image_is_constant(const char *name, size_t bytes)
 
 /* ---- cubins ---- */
 
-typedef struct elf {
-    const unsigned char *at;
-    size_t bytes; /* SIZE_MAX: not known */
-    const Elf64_Shdr *section;
-    unsigned count;
-} elf_t;
-
-/* Structures in it are aligned as in memory. */
-static bool is_aligned(const void *at)
-{
-    return (uintptr_t)at % 8 == 0;
-}
-
-static bool lies_within(const elf_t *e, uint64_t offset, uint64_t bytes)
-{
-    return offset <= e->bytes && bytes <= e->bytes - offset;
-}
-
-static bool open_elf(elf_t *e)
-{
-    const Elf64_Ehdr *h = (const void *)e->at;
-    if (!lies_within(e, 0, sizeof *h) || !is_aligned(h) || h->e_shoff % 8 ||
-        memcmp(h->e_ident, ELFMAG, SELFMAG) || h->e_ident[EI_CLASS] != ELFCLASS64 ||
-        h->e_shentsize != sizeof(Elf64_Shdr) ||
-        !lies_within(e, h->e_shoff, (uint64_t)h->e_shnum * sizeof(Elf64_Shdr)))
-        return false;
-    e->section = (const void *)(e->at + h->e_shoff);
-    e->count = h->e_shnum;
-    return h->e_shstrndx < h->e_shnum;
-}
-
-/* NULL: damaged. */
-static const char *string_of(const elf_t *e, unsigned table, uint32_t offset)
-{
-    const Elf64_Shdr *s = table < e->count ? &e->section[table] : NULL;
-    if (!s || offset >= s->sh_size || !lies_within(e, s->sh_offset, s->sh_size))
-        return NULL;
-    const char *text = (const char *)(e->at + s->sh_offset + offset);
-    return memchr(text, 0, s->sh_size - offset) ? text : NULL;
-}
-
 /* Whether everything in section `index` is constant. */
-static bool holds_constants(const elf_t *e, unsigned index)
+static bool holds_constants(const ebb_elf_t *e, unsigned index)
 {
     unsigned seen = 0;
     for (unsigned i = 0; i < e->count; i++) {
         const Elf64_Shdr *s = &e->section[i];
-        if (s->sh_type != SHT_SYMTAB || s->sh_offset % 8 || !lies_within(e, s->sh_offset, s->sh_size))
+        const bool symbols = s->sh_type == SHT_SYMTAB && s->sh_offset % 8 == 0;
+        const Elf64_Sym *symbol = symbols ? (const void *)ebb_elf_section(e, i) : NULL;
+        if (!symbol)
             continue;
-        const Elf64_Sym *symbol = (const void *)(e->at + s->sh_offset);
         for (size_t k = 0; k < s->sh_size / sizeof *symbol; k++) {
             if (symbol[k].st_shndx != index || ELF64_ST_TYPE(symbol[k].st_info) == STT_SECTION)
                 continue;
-            const char *name = string_of(e, s->sh_link, symbol[k].st_name);
+            const char *name = ebb_elf_string(e, s->sh_link, symbol[k].st_name);
             if (!name || !ebb_image_is_constant(name, symbol[k].st_size))
                 return false;
             seen++;
@@ -137,12 +97,11 @@ static bool holds_constants(const elf_t *e, unsigned index)
 
 static ebb_image_variables_t look_at_elf(const void *image, size_t bytes)
 {
-    elf_t e = {.at = image, .bytes = bytes};
-    if (!open_elf(&e))
+    ebb_elf_t e;
+    if (!ebb_elf_open(&e, image, bytes))
         return EBB_IMAGE_UNKNOWN;
-    const unsigned names = ((const Elf64_Ehdr *)image)->e_shstrndx;
     for (unsigned i = 0; i < e.count; i++) {
-        const char *name = string_of(&e, names, e.section[i].sh_name);
+        const char *name = ebb_elf_name(&e, i);
         if (!name)
             return EBB_IMAGE_UNKNOWN;
         if ((!strcmp(name, ".nv.global") || !strcmp(name, ".nv.global.init")) && e.section[i].sh_size &&
@@ -177,11 +136,14 @@ static bool declares_constant(const char *at, const char *end)
     return false;
 }
 
-/* Instructions have the word behind another (ld.global), declarations behind a space. */
+/* Instructions have the word behind another (ld.global), declarations behind a space. What has no .version is no PTX (the manual, "PTX
+ * Module Directives"), but something that this cannot read. */
 static ebb_image_variables_t look_at_ptx(const char *text, size_t bytes)
 {
-    static const char word[] = ".global";
+    static const char word[] = ".global", version[] = ".version";
     const char *end = text + (bytes == SIZE_MAX ? strlen(text) : strnlen(text, bytes));
+    if (!memmem(text, (size_t)(end - text), version, sizeof version - 1))
+        return EBB_IMAGE_UNKNOWN;
     for (const char *at = text; (at = memmem(at, (size_t)(end - at), word, sizeof word - 1)); at++) {
         const char *behind = at + sizeof word - 1;
         bool declares = (at == text || strchr(" \t\n", at[-1])) && behind < end && strchr(" \t\n", *behind);

@@ -7,8 +7,8 @@
 #ifndef EBB_INTERCEPT_H
 #define EBB_INTERCEPT_H
 
-#include "core.h"
-#include "driver.h"
+#include "alloc/base/driver.h"
+#include "alloc/core.h"
 
 #define EBB_EXPORT __attribute__((visibility("default")))
 

@@ -1,6 +1,6 @@
 /* intercept_context.c: the end of a context. */
-#include "foreign.h"
-#include "intercept.h"
+#include "alloc/foreign.h"
+#include "alloc/intercept.h"
 
 /* Before the driver destroys it. */
 static void end_of(CUcontext context)

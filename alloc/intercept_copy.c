@@ -1,13 +1,13 @@
 /* intercept_copy.c: linear copies and memsets: all as their asynchronous forms, on the stream that says which
  * default stream is meant. Copies of other shapes: intercept_shape.c. */
-#include "arena.h"
-#include "args.h"
-#include "capture.h"
-#include "intercept.h"
-#include "mark.h"
-#include "order.h"
-#include "other.h"
-#include "tables.h"
+#include "alloc/arena.h"
+#include "alloc/args.h"
+#include "alloc/capture.h"
+#include "alloc/intercept.h"
+#include "alloc/mark.h"
+#include "alloc/order.h"
+#include "alloc/other.h"
+#include "alloc/tables.h"
 
 typedef enum direction { ANY, H2D, D2H, D2D } direction_t;
 

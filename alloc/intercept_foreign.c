@@ -5,13 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "arena.h"
-#include "foreign.h"
-#include "image.h"
-#include "intercept.h"
-#include "log.h"
-#include "module.h"
-#include "pin.h"
+#include "alloc/arena.h"
+#include "alloc/base/log.h"
+#include "alloc/foreign.h"
+#include "alloc/image.h"
+#include "alloc/intercept.h"
+#include "alloc/module.h"
+#include "alloc/pin.h"
 
 static CUdeviceptr address_of(const void *p)
 {

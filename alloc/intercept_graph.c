@@ -2,15 +2,16 @@
  */
 #include <stdlib.h>
 
-#include "args.h"
-#include "capture.h"
-#include "chunk.h"
-#include "foreign.h"
-#include "intercept.h"
-#include "log.h"
-#include "mark.h"
-#include "order.h"
-#include "other.h"
+#include "alloc/args.h"
+#include "alloc/base/log.h"
+#include "alloc/capture.h"
+#include "alloc/chunk.h"
+#include "alloc/foreign.h"
+#include "alloc/intercept.h"
+#include "alloc/mark.h"
+#include "alloc/obscure.h"
+#include "alloc/order.h"
+#include "alloc/other.h"
 
 /* ---- capture ---- */
 
@@ -97,16 +98,19 @@ static ebb_status_t mention_addresses(ebb_mentions_t *m, const CUdeviceptr *addr
 static ebb_status_t mention_kernel(ebb_mentions_t *m, CUfunction f, CUkernel kernel, void **params,
                                    void **extra)
 {
-    /* A CUkernel may stand wherever a CUfunction may. */
-    const ebb_signature_t *s = ebb_signature_of(f ? f : (CUfunction)kernel);
+    if (!f)
+        f = (CUfunction)kernel;
+    ebb_signature_t *s = ebb_signature_of(f);
     unsigned char *block = s ? malloc(s->param_bytes + 8) : NULL;
     ebb_access_t *access = s ? malloc((EBB_ARGS_ROOM(s->param_bytes) + 1) * sizeof *access) : NULL;
     ebb_operation_t op = {.kind = EBB_KERNEL};
     ebb_status_t status = 0;
     if (block && access && ebb_args_pack(s, block, params, extra)) {
-        ebb_args_scan(&op, block, s->param_bytes, access);
+        ebb_args_scan(&op, s, block, access);
         for (uint32_t i = 0; i < op.access_count && !status; i++)
             status = ebb_mentions_add(m, access[i].buffer);
+        if (ebb_is_obscure(s, &op, block))
+            ebb_mentions_all(m);
     } else {
         ebb_mentions_all(m);
     }

@@ -2,27 +2,29 @@
  * what is live; free is what ebb could still hand out; free and used together are at most total. */
 #include <limits.h>
 
-#include "arena.h"
-#include "chunk.h"
-#include "heap.h"
-#include "intercept.h"
-#include "pool.h"
-#include "share.h"
+#include "alloc/arena.h"
+#include "alloc/chunk.h"
+#include "alloc/heap.h"
+#include "alloc/intercept.h"
+#include "alloc/pool.h"
+#include "alloc/share.h"
+
+static size_t total_now(void)
+{
+    const size_t sum = ebb_live_bytes() + ebb_heap_told_free(), budget = ebb_device_budget();
+    return budget > sum ? budget : sum;
+}
 
 static CUresult get_info(size_t *free_bytes, size_t *total)
 {
+    ebb_enter_to_ask();
     if (!ebb_enter())
         return EBB_PASS(cuMemGetInfo, (free_bytes, total));
-    ebb_usage_t u = ebb_usage();
-    /* What is mapped and not live would be given up at once. */
-    size_t live = u.live_bytes;
-    size_t unused = u.budget_bytes > live ? (u.budget_bytes - live) / EBB_CHUNK_BYTES * EBB_CHUNK_BYTES : 0;
-    size_t budget = ebb_device_budget();
-    ebb_unlock();
     if (total)
-        *total = budget > live ? budget : live;
+        *total = total_now();
     if (free_bytes)
-        *free_bytes = unused;
+        *free_bytes = ebb_heap_told_free();
+    ebb_unlock();
     return CUDA_SUCCESS;
 }
 
@@ -31,14 +33,16 @@ PLAIN_CALL(cuMemGetInfo_v2, (size_t * free_bytes, size_t *total), get_info(free_
 static CUresult total_memory(size_t *bytes, CUdevice device)
 {
     CUresult result = EBB_PASS(cuDeviceTotalMem, (bytes, device));
-    if (result || !ebb_enter_any())
+    if (result)
         return result;
+    ebb_enter_to_ask();
+    if (!ebb_enter_any())
+        return CUDA_SUCCESS;
     ebb_slot = ebb_slot_of_device(device);
     if (ebb_slot == EBB_NOWHERE) { /* the question is asked before there is a context */
         *bytes = ebb_budget_of(*bytes);
     } else {
-        const size_t live = ebb_live_bytes();
-        *bytes = ebb_device_budget() > live ? ebb_device_budget() : live;
+        *bytes = total_now();
     }
     ebb_unlock();
     return CUDA_SUCCESS;

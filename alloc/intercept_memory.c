@@ -2,17 +2,17 @@
  * the same memory, but for those that it has to leave to the driver. */
 #include <stdlib.h>
 
-#include "arena.h"
-#include "capture.h"
-#include "chunk.h"
-#include "foreign.h"
-#include "heap.h"
-#include "intercept.h"
-#include "log.h"
-#include "mark.h"
-#include "pool.h"
-#include "share.h"
-#include "tables.h"
+#include "alloc/arena.h"
+#include "alloc/base/log.h"
+#include "alloc/capture.h"
+#include "alloc/chunk.h"
+#include "alloc/foreign.h"
+#include "alloc/heap.h"
+#include "alloc/intercept.h"
+#include "alloc/mark.h"
+#include "alloc/pool.h"
+#include "alloc/share.h"
+#include "alloc/tables.h"
 
 /* ---- allocation ---- */
 
@@ -75,7 +75,7 @@ static CUresult alloc(CUdeviceptr *out, size_t bytes)
         ebb_unlock();
         return ebb_alloc_natively(out, bytes);
     }
-    return serve(out, &(ebb_request_t){.bytes = bytes}, false);
+    return serve(out, &(ebb_request_t){.bytes = bytes, .later = true}, false);
 }
 
 /* Rows of the device's texture alignment, as the driver makes them. */
@@ -93,7 +93,7 @@ static CUresult alloc_pitch(CUdeviceptr *out, size_t *pitch, size_t width, size_
         ebb_unlock();
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    CUresult result = serve(out, &(ebb_request_t){.bytes = row * height}, false);
+    CUresult result = serve(out, &(ebb_request_t){.bytes = row * height, .later = true}, false);
     if (!result)
         *pitch = row;
     return result;
@@ -120,7 +120,8 @@ static CUresult alloc_async(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, C
         ebb_unlock();
         return pass_alloc_async(out, bytes, pool, stream);
     }
-    ebb_request_t request = {.bytes = bytes, .stream = s, .pool = pool ? pool : ebb_pool_current()};
+    ebb_request_t request = {
+        .bytes = bytes, .stream = s, .pool = pool ? pool : ebb_pool_current(), .later = true};
     const unsigned slot = request.pool ? ebb_pool_slot(request.pool) : ebb_slot;
     if (slot == EBB_NOWHERE || (slot != ebb_slot && !ebb_enter_goes_on(slot))) {
         ebb_unlock();
@@ -262,6 +263,7 @@ static CUresult free_now(CUdeviceptr address)
         uncount(address);
         return EBB_PASS(cuMemFree, (address));
     }
+    ebb_enter_to_free(address);
     if (!ebb_enter_at(address))
         return EBB_PASS(cuMemFree, (address));
     ebb_buffer_t *known = ebb_heap_find(address);
@@ -278,6 +280,7 @@ static CUresult free_now(CUdeviceptr address)
         result = everywhere ? ebb_synchronize_all() : synchronize(context);
     if (result)
         return result;
+    ebb_enter_to_free(address);
     if (!ebb_enter_at(address))
         return CUDA_ERROR_INVALID_CONTEXT;
     known = ebb_heap_find(address); /* another thread may have been quicker */
@@ -295,6 +298,7 @@ static CUresult free_async(CUdeviceptr address, CUstream stream)
             uncount(address);
         return EBB_PASS(cuMemFreeAsync, (address, stream));
     }
+    ebb_enter_to_free(address);
     ebb_stream_t *s = ebb_enter_stream(stream);
     if (!s)
         return free_now(address);

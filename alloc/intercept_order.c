@@ -1,8 +1,8 @@
 /* intercept_order.c: events, which ebb only listens to: they say which operations of different streams are
  * ordered. A record is told of before it is issued: behind it stands all that was issued by then, and perhaps more, when several
  * threads issue at once. */
-#include "intercept.h"
-#include "order.h"
+#include "alloc/intercept.h"
+#include "alloc/order.h"
 
 ASYNC_CALL(cuEventRecord, (CUevent event, CUstream stream),
            (ebb_order_note(EBB_ORDER_RECORD, stream, event),

@@ -6,9 +6,9 @@
  */
 #include <stdlib.h>
 
-#include "intercept.h"
-#include "order.h"
-#include "other.h"
+#include "alloc/intercept.h"
+#include "alloc/order.h"
+#include "alloc/other.h"
 
 static CUdeviceptr address_of(const void *p)
 {

@@ -3,15 +3,15 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "arena.h"
-#include "capture.h"
-#include "chunk.h"
-#include "foreign.h"
-#include "intercept.h"
-#include "log.h"
-#include "pin.h"
-#include "pool.h"
-#include "share.h"
+#include "alloc/arena.h"
+#include "alloc/base/log.h"
+#include "alloc/capture.h"
+#include "alloc/chunk.h"
+#include "alloc/foreign.h"
+#include "alloc/intercept.h"
+#include "alloc/pin.h"
+#include "alloc/pool.h"
+#include "alloc/share.h"
 
 /* Pins what lies at an address, if it is ebb's. */
 static ebb_status_t pin_at(CUdeviceptr address)

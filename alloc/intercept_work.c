@@ -2,18 +2,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "arena.h"
-#include "args.h"
-#include "attributes.h"
-#include "capture.h"
-#include "foreign.h"
-#include "heap.h"
-#include "intercept.h"
-#include "mark.h"
-#include "order.h"
-#include "other.h"
-#include "pin.h"
-#include "tensor_map.h"
+#include "alloc/arena.h"
+#include "alloc/args.h"
+#include "alloc/attributes.h"
+#include "alloc/capture.h"
+#include "alloc/foreign.h"
+#include "alloc/heap.h"
+#include "alloc/intercept.h"
+#include "alloc/mark.h"
+#include "alloc/obscure.h"
+#include "alloc/order.h"
+#include "alloc/other.h"
+#include "alloc/pin.h"
+#include "alloc/tensor_map.h"
 
 /* ---- launches ---- */
 
@@ -29,13 +30,15 @@ typedef struct launch {
 
 static CUresult issue_instead(const launch_t *l)
 {
-    size_t bytes = l->op->param_bytes;
-    void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, (void *)(uintptr_t)l->op->instead,
-                     CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes, CU_LAUNCH_PARAM_END};
-    if (l->config)
-        return EBB_PASS(cuLaunchKernelEx, (l->config, l->function, NULL, extra));
-    return EBB_PASS(cuLaunchKernel, (l->function, l->grid[0], l->grid[1], l->grid[2], l->block[0],
-                                     l->block[1], l->block[2], l->shared, l->stream, NULL, extra));
+    const CUlaunchConfig plain = {.gridDimX = l->grid[0],
+                                  .gridDimY = l->grid[1],
+                                  .gridDimZ = l->grid[2],
+                                  .blockDimX = l->block[0],
+                                  .blockDimY = l->block[1],
+                                  .blockDimZ = l->block[2],
+                                  .sharedMemBytes = l->shared,
+                                  .hStream = l->stream};
+    return ebb_launch_block(l->config ? l->config : &plain, l->function, l->op->instead);
 }
 
 static CUresult issue_launch(const void *context)
@@ -58,7 +61,7 @@ static CUresult launch(const launch_t *l)
     enum { ON_STACK = 1024 };
     if (!ebb_enter_work())
         return issue_launch(l);
-    const ebb_signature_t *s = ebb_signature_of(l->function);
+    ebb_signature_t *s = ebb_signature_of(l->function);
     _Alignas(16) unsigned char block_room[ON_STACK];
     ebb_access_t access_room[EBB_ARGS_ROOM(ON_STACK)];
     unsigned char *block = block_room;
@@ -74,6 +77,7 @@ static CUresult launch(const launch_t *l)
                           .grid = {l->grid[0], l->grid[1], l->grid[2]},
                           .block = {l->block[0], l->block[1], l->block[2]},
                           .shared_bytes = l->shared,
+                          .cooperative = l->cooperative,
                           .plain = !l->cooperative};
     if (l->config)
         ebb_attributes_note(&op, l->config->attrs, l->config->numAttrs);
@@ -81,7 +85,8 @@ static CUresult launch(const launch_t *l)
         op.params = block;
         op.param_bytes = bytes;
         op.structures = s->has_structures;
-        ebb_args_scan(&op, block, bytes, access);
+        ebb_args_scan(&op, s, block, access);
+        op.opaque = ebb_is_obscure(s, &op, block);
     } else {
         op.opaque = true;
     }
@@ -197,7 +202,7 @@ static ebb_status_t pin_arguments(const CUDA_LAUNCH_PARAMS *l)
     ebb_operation_t op = {.kind = EBB_OTHER};
     ebb_status_t status = block && access ? 0 : CUDA_ERROR_OUT_OF_MEMORY;
     if (!status && ebb_args_pack(s, block, l->kernelParams, NULL))
-        ebb_args_scan(&op, block, s->param_bytes, access);
+        ebb_args_scan(&op, s, block, access);
     for (uint32_t i = 0; i < op.access_count && !status; i++)
         if (!access[i].buffer->pinned)
             status = ebb_buffer_pin(access[i].buffer);
@@ -225,8 +230,8 @@ PLAIN_CALL(cuLaunchCooperativeKernelMultiDevice, (CUDA_LAUNCH_PARAMS * list, uns
 
 static CUresult note_tensor_map(CUresult result, const CUtensorMap *map, const void *address)
 {
-    if (!result && map && ebb_arena_contains((CUdeviceptr)(uintptr_t)address)) { /* no context is needed */
-        ebb_lock();
+    if (!result && map && ebb_arena_contains((CUdeviceptr)(uintptr_t)address) &&
+        ebb_enter_any()) { /* no context is needed */
         ebb_tensor_map_note(map, (CUdeviceptr)(uintptr_t)address);
         ebb_unlock();
     }

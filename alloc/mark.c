@@ -6,13 +6,13 @@
  * its answers. So the hot path pays one increment, and a question is at worst answered a little late, never
  * too early.
  */
-#include "mark.h"
+#include "alloc/mark.h"
 
 #include <stdlib.h>
 
-#include "capture.h"
-#include "driver.h"
-#include "log.h"
+#include "alloc/base/driver.h"
+#include "alloc/base/log.h"
+#include "alloc/capture.h"
 
 /* Pending at once on one stream. */
 enum { EVENTS = 4 };

@@ -2,7 +2,7 @@
 #ifndef EBB_MARK_H
 #define EBB_MARK_H
 
-#include "ebb_alloc.h"
+#include "alloc/ebb_alloc.h"
 
 /* `stream` continues only after all that other streams of the present device, or of all, have been given so far; or
  * the host does. */

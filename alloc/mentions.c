@@ -1,4 +1,4 @@
-#include "mentions.h"
+#include "alloc/mentions.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,30 +1,28 @@
-#include "module.h"
+#include "alloc/module.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>
 
-#include "driver.h"
-#include "image.h"
+#include "alloc/base/driver.h"
+#include "alloc/function.h"
+#include "alloc/image.h"
 
-/* Those that have none are not here. */
 typedef struct module {
     const void *handle;
-    const void
-        *image; /* packed, and part of a loaded file; looked at when somebody asks. NULL: it has some */
+    bool is_library, from_file;
+    ebb_image_variables_t found; /* PACKED: not looked at yet */
+    const void *image;           /* then: part of a loaded file */
     struct module *next;
 } module_t;
 
 static module_t *list;
 
-static void add(const void *handle, const void *image)
+static module_t *find(const void *handle)
 {
-    module_t *m = malloc(sizeof *m);
-    if (!m) {
-        ebb_keep_everything("no host memory for the list of modules");
-        return;
-    }
-    *m = (module_t){handle, image, list};
-    list = m;
+    module_t *m = list;
+    while (m && m->handle != handle)
+        m = m->next;
+    return m;
 }
 
 /* What lies in a loaded file stays where it is; other images the program may free once they are loaded. */
@@ -34,96 +32,76 @@ static bool stays(const void *image)
     return dladdr(image, &info) != 0;
 }
 
-void ebb_module_loaded(const void *handle, const void *image)
+void ebb_module_loaded(const void *handle, bool is_library, const void *image, bool from_file)
 {
+    if (find(handle))
+        ebb_module_forget(handle); /* one that has gone with its context */
+    const bool is_part = !from_file && stays(image);
     ebb_image_variables_t found = ebb_image_variables(image, false);
-    const bool later = found == EBB_IMAGE_PACKED && stays(image);
-    if (found == EBB_IMAGE_PACKED && !later)
+    if (found == EBB_IMAGE_PACKED && !is_part)
         found = ebb_image_variables(image, true);
-    if (found != EBB_IMAGE_NONE)
-        add(handle, later ? image : NULL);
-}
-
-static void take_out(module_t **link)
-{
-    module_t *m = *link;
-    *link = m->next;
-    free(m);
+    module_t *m = malloc(sizeof *m);
+    if (!m)
+        return; /* never seen, then */
+    *m = (module_t){handle, is_library, from_file || is_part, found, image, list};
+    list = m;
 }
 
 void ebb_module_forget(const void *handle)
 {
-    for (module_t **link = &list; *link;)
-        if ((*link)->handle == handle)
-            take_out(link);
-        else
-            link = &(*link)->next;
+    module_t **link = &list;
+    while (*link && (*link)->handle != handle)
+        link = &(*link)->next;
+    module_t *m = *link;
+    if (m) {
+        *link = m->next;
+        free(m);
+    }
+    ebb_functions_forget(handle);
 }
 
 bool ebb_module_looked_up(const void *handle)
 {
-    module_t *m = list;
-    while (m && m->handle != handle)
-        m = m->next;
-    const bool known = m && !m->image;
-    if (m)
-        m->image = NULL;
-    else
-        add(handle, NULL);
-    return !known;
+    module_t *m = find(ebb_module_source(handle));
+    if (!m || (m->found != EBB_IMAGE_NONE && m->found != EBB_IMAGE_PACKED))
+        return false;
+    m->found = EBB_IMAGE_SOME;
+    return true;
 }
 
-/* ---- a kernel's module ---- */
-
-/* Where a kernel is from: a CUfunction, of a module; what the runtime launches may also be a kernel of a library. */
-typedef struct origin {
-    CUmodule module;
-    CUlibrary library;
-} origin_t;
-
-static origin_t origin_of(CUfunction function)
+/* What its image says, by now for certain. */
+static ebb_image_variables_t found_in(module_t *m)
 {
-    origin_t o = {NULL, NULL};
-    if (ebb_driver.cuKernelGetLibrary && ebb_driver.cuKernelGetLibrary(&o.library, (CUkernel)function))
-        o.library = NULL;
-    if (!o.library && ebb_driver.cuFuncGetModule && ebb_driver.cuFuncGetModule(&o.module, function))
-        o.module = NULL;
-    return o;
+    if (m->found == EBB_IMAGE_PACKED)
+        m->found = ebb_image_variables(m->image, true);
+    return m->found;
 }
 
-/* A library is loaded into a context as a module. */
-static bool is_origin(const origin_t *o, const void *handle)
+bool ebb_module_is_readable(const void *handle)
 {
-    CUmodule loaded = NULL;
-    if (handle == o->library || handle == o->module)
-        return true;
-    return o->module && ebb_driver.cuLibraryGetModule &&
-           !ebb_driver.cuLibraryGetModule(&loaded, (CUlibrary)(uintptr_t)handle) && loaded == o->module;
+    module_t *m = find(handle);
+    return m && m->from_file && found_in(m) != EBB_IMAGE_UNKNOWN;
+}
+
+bool ebb_module_is_known(const void *handle)
+{
+    return find(handle) != NULL;
+}
+
+const void *ebb_module_source(const void *module)
+{
+    CUmodule loaded;
+    if (find(module) || !ebb_driver.cuLibraryGetModule)
+        return module;
+    for (const module_t *m = list; m; m = m->next)
+        if (m->is_library && !ebb_driver.cuLibraryGetModule(&loaded, (CUlibrary)(uintptr_t)m->handle) &&
+            loaded == module)
+            return m->handle;
+    return module;
 }
 
 bool ebb_function_has_variables(CUfunction function)
 {
-    if (!list)
-        return false;
-    const origin_t origin = origin_of(function);
-    if (!origin.library && !origin.module)
-        return true;
-    for (module_t **link = &list; *link; link = &(*link)->next) {
-        module_t *m = *link;
-        if (!is_origin(&origin, m->handle))
-            continue;
-        if (m->image && ebb_image_variables(m->image, true) == EBB_IMAGE_NONE) {
-            take_out(link);
-            return false;
-        }
-        m->image = NULL;
-        return true;
-    }
-    return false;
-}
-
-bool ebb_function_is_from(CUfunction function, const void *handle)
-{
-    const origin_t origin = origin_of(function);
-    return (!origin.library && !origin.module) || is_origin(&origin, handle);
+    module_t *m = find(ebb_function_owner(function));
+    return !m || found_in(m) != EBB_IMAGE_NONE;
 }

@@ -1,8 +1,8 @@
-#include "order.h"
+#include "alloc/order.h"
 
 #include <stdatomic.h>
 
-#include "core.h"
+#include "alloc/core.h"
 
 static atomic_int wanted; /* by how many */
 

@@ -3,7 +3,7 @@
 #ifndef EBB_ORDER_H
 #define EBB_ORDER_H
 
-#include "ebb_alloc.h"
+#include "alloc/ebb_alloc.h"
 
 /* After the driver has done it, a record before; the lock is not held. One load if nobody wants to know. */
 void ebb_order_note(ebb_order_kind_t kind, CUstream stream, CUevent event);

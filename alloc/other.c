@@ -1,11 +1,11 @@
-#include "other.h"
+#include "alloc/other.h"
 
 #include <stdlib.h>
 
-#include "arena.h"
-#include "args.h"
-#include "driver.h"
-#include "share.h"
+#include "alloc/arena.h"
+#include "alloc/args.h"
+#include "alloc/base/driver.h"
+#include "alloc/share.h"
 
 bool ebb_touches(const CUdeviceptr *address, size_t count)
 {

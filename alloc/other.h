@@ -2,7 +2,7 @@
 #ifndef EBB_OTHER_H
 #define EBB_OTHER_H
 
-#include "core.h"
+#include "alloc/core.h"
 
 /* What such an operation touches. An address in none of ebb's buffers is passed over, 0 among them. */
 typedef struct ebb_other {

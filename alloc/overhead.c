@@ -1,10 +1,10 @@
-#include "overhead.h"
+#include "alloc/overhead.h"
 
 #include <dlfcn.h>
 #include <unistd.h>
 
-#include "driver.h"
-#include "log.h"
+#include "alloc/base/driver.h"
+#include "alloc/base/log.h"
 
 /* NVML, as far as it is needed (its header is not part of the toolkit's smallest installations). */
 typedef struct nvml_process {
@@ -38,8 +38,10 @@ static void find_nvml(CUdevice device)
     }
 }
 
-/* What this process holds on the device. */
-static bool ask_nvml(CUdevice device, size_t *out)
+/* What this process holds on the device, `chunk_bytes` of it in chunks. What NVML says counts only where it can be true: in containers the
+ * process has 0 bytes (HAMi-core issue 112; open-gpu-kernel-modules pull request 614 shows why), or its number in another namespace, if
+ * not another process's (nvidia-docker issue 1483). */
+static bool ask_nvml(CUdevice device, size_t chunk_bytes, size_t *out)
 {
     enum { MOST = 64 };
     nvml_process_t process[MOST];
@@ -51,18 +53,19 @@ static bool ask_nvml(CUdevice device, size_t *out)
     for (unsigned i = 0; i < count && i < MOST; i++)
         if (process[i].pid == (unsigned)getpid() && process[i].used_bytes != ~0ull) {
             *out = (size_t)process[i].used_bytes;
-            return true;
+            return *out && *out >= chunk_bytes;
         }
     return false;
 }
 
-size_t ebb_overhead_bytes(CUdevice device, size_t chunk_bytes)
+ebb_overhead_t ebb_overhead(CUdevice device, size_t chunk_bytes)
 {
     size_t held, free_bytes, total;
-    if (!ask_nvml(device, &held)) {
+    const bool known = ask_nvml(device, chunk_bytes, &held);
+    if (!known) {
         if (ebb_driver.cuMemGetInfo(&free_bytes, &total))
-            return 0;
+            return (ebb_overhead_t){0};
         held = total - free_bytes;
     }
-    return held > chunk_bytes ? held - chunk_bytes : 0;
+    return (ebb_overhead_t){.bytes = held > chunk_bytes ? held - chunk_bytes : 0, .of_all = !known};
 }

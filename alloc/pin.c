@@ -1,13 +1,13 @@
-#include "pin.h"
+#include "alloc/pin.h"
 
 #include <stdatomic.h>
 
-#include "capture.h"
-#include "chunk.h"
-#include "core.h"
-#include "driver.h"
-#include "log.h"
-#include "mark.h"
+#include "alloc/base/driver.h"
+#include "alloc/base/log.h"
+#include "alloc/capture.h"
+#include "alloc/chunk.h"
+#include "alloc/core.h"
+#include "alloc/mark.h"
 
 static atomic_bool keeping[EBB_STATES]; /* the last one: on every device */
 

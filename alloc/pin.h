@@ -7,7 +7,7 @@
 #ifndef EBB_PIN_H
 #define EBB_PIN_H
 
-#include "ebb_alloc.h"
+#include "alloc/ebb_alloc.h"
 
 /* As many releases as holds. What is freed by the program is released with it. */
 void ebb_buffer_hold(ebb_buffer_t *buffer);

@@ -1,8 +1,8 @@
-#include "pool.h"
+#include "alloc/pool.h"
 
 #include <stdlib.h>
 
-#include "driver.h"
+#include "alloc/base/driver.h"
 
 /* That the program has made or imported. */
 typedef struct known {

@@ -4,7 +4,7 @@
 #ifndef EBB_POOL_H
 #define EBB_POOL_H
 
-#include "ebb_alloc.h"
+#include "alloc/ebb_alloc.h"
 
 /* The program has a pool of this device's memory, of at most so many bytes (0: any number). */
 void ebb_pool_note(CUmemoryPool pool, CUdevice device, bool native, size_t max_bytes);

@@ -1,11 +1,11 @@
-#include "share.h"
+#include "alloc/share.h"
 
-#include "arena.h"
-#include "chunk.h"
-#include "core.h"
-#include "driver.h"
-#include "foreign.h"
-#include "options.h"
+#include "alloc/arena.h"
+#include "alloc/base/driver.h"
+#include "alloc/base/options.h"
+#include "alloc/chunk.h"
+#include "alloc/core.h"
+#include "alloc/foreign.h"
 
 enum { DEVICES = 64 };
 

@@ -2,7 +2,7 @@
 #ifndef EBB_SHARE_H
 #define EBB_SHARE_H
 
-#include "ebb_alloc.h"
+#include "alloc/ebb_alloc.h"
 
 /* The rights that every mapping of the present device's memory has to give: its own, and those of the devices that
  * the program has given access. Valid until the next grant. */

@@ -1,23 +1,25 @@
 /* slab.c: see slab.h. The table of blocks is two: a bit where a block begins, and its address there; so cutting and
  * merging cost the same for a block of one unit and of thousands, and a pointer into the middle of a buffer is
  * looked up by walking back over at most 32 words of bits. */
-#include "slab.h"
+#include "alloc/slab.h"
 
 #include <stdlib.h>
 
-#include "arena.h"
-#include "chunk.h"
-#include "log.h"
+#include "alloc/arena.h"
+#include "alloc/base/log.h"
+#include "alloc/chunk.h"
 
 ebb_slab_t *ebb_slabs_of[EBB_STATES];
 
 ebb_slab_t *ebb_slab_new(ebb_range_t *range)
 {
     size_t units = range->chunk_count * (size_t)EBB_CHUNK_UNITS;
-    ebb_slab_t *s = calloc(1, sizeof *s + units * sizeof s->at[0] + units / 8);
+    ebb_slab_t *s =
+        calloc(1, sizeof *s + units * sizeof s->at[0] + units / 8 + range->chunk_count * sizeof s->live[0]);
     if (!s)
         return NULL;
     s->begins = (uint64_t *)&s->at[units];
+    s->live = (uint16_t *)&s->begins[units / 64];
     s->range = range;
     s->units = (uint32_t)units;
     for (uint32_t i = 0; i < range->chunk_count; i++)
@@ -93,6 +95,24 @@ ebb_block_t *ebb_block_of(const ebb_slab_t *s, uint32_t unit)
 }
 
 /* ---- chunks ---- */
+
+unsigned ebb_slab_born(const ebb_block_t *b)
+{
+    uint16_t *live = ebb_slab_of(b)->live;
+    unsigned count = 0;
+    for (uint32_t c = b->first / EBB_CHUNK_UNITS; c <= (b->first + b->units - 1) / EBB_CHUNK_UNITS; c++)
+        count += !live[c]++;
+    return count;
+}
+
+unsigned ebb_slab_died(const ebb_block_t *b)
+{
+    uint16_t *live = ebb_slab_of(b)->live;
+    unsigned count = 0;
+    for (uint32_t c = b->first / EBB_CHUNK_UNITS; c <= (b->first + b->units - 1) / EBB_CHUNK_UNITS; c++)
+        count += !--live[c];
+    return count;
+}
 
 unsigned ebb_slab_missing(const ebb_slab_t *s, uint32_t first, uint32_t units)
 {

@@ -6,7 +6,7 @@
 #ifndef EBB_SLAB_H
 #define EBB_SLAB_H
 
-#include "ebb_alloc.h"
+#include "alloc/ebb_alloc.h"
 
 enum {
     EBB_CHUNK_UNITS = EBB_CHUNK_BYTES / EBB_ALIGN_BYTES,
@@ -28,6 +28,7 @@ struct ebb_slab {
     struct ebb_slab *next;
     uint32_t units;
     uint32_t chunks;   /* of its range that are there */
+    uint16_t *live;    /* live blocks that touch each chunk's worth of units */
     uint64_t *begins;  /* a bit for each unit: a block begins here */
     ebb_block_t *at[]; /* [units] the block that begins there */
 };
@@ -59,6 +60,9 @@ ebb_block_t *ebb_block_of(const ebb_slab_t *slab, uint32_t unit);
 unsigned ebb_slab_missing(const ebb_slab_t *slab, uint32_t first, uint32_t units);
 /* Maps them on `chunks`; returns a failure when nothing has changed. */
 ebb_status_t ebb_slab_back(ebb_slab_t *slab, uint32_t first, uint32_t units, const ebb_chunk_t *chunks);
+/* A block comes to life, or dies. Returns in how many chunks' worth of units none was, or is, but it. */
+unsigned ebb_slab_born(const ebb_block_t *block);
+unsigned ebb_slab_died(const ebb_block_t *block);
 /* Gives the chunks that lie wholly in these units, which nobody uses any more, back to the pool. */
 void ebb_slab_strip(ebb_slab_t *slab, uint32_t first, uint32_t units);
 

@@ -1,6 +1,6 @@
-#include "slot.h"
+#include "alloc/slot.h"
 
-#include "driver.h"
+#include "alloc/base/driver.h"
 
 unsigned ebb_slot;
 ebb_served_t ebb_served[EBB_STATES];

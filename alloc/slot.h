@@ -22,7 +22,7 @@
 
 #include <cuda.h>
 
-#include "status.h"
+#include "alloc/base/status.h"
 
 enum {
     EBB_SLOTS = 16, /* contexts that are served in the life of a process; beyond, they are the driver's */

@@ -9,12 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "arena.h"
-#include "chunk.h"
-#include "heap.h"
-#include "mark.h"
-#include "slab.h"
-#include "spare.h"
+#include "alloc/arena.h"
+#include "alloc/chunk.h"
+#include "alloc/heap.h"
+#include "alloc/mark.h"
+#include "alloc/slab.h"
+#include "alloc/spare.h"
 
 enum {
     SLAB_CHUNKS = 32, /* of addresses */

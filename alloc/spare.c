@@ -12,12 +12,12 @@
  * more memory than it has alive at its peak. Without this, spares would have to be unmapped, which only work that
  * is over allows, or new memory be created beside them.
  */
-#include "spare.h"
+#include "alloc/spare.h"
 
-#include "ahead.h"
-#include "arena.h"
-#include "chunk.h"
-#include "mark.h"
+#include "alloc/ahead.h"
+#include "alloc/arena.h"
+#include "alloc/chunk.h"
+#include "alloc/mark.h"
 
 /* Classes by chunk count: those up to EXACT have lists of their own, others share by modulo. */
 enum { EXACT = 1024, SHARED = 256, CLASSES = EXACT + SHARED };
@@ -255,22 +255,34 @@ static size_t enough(size_t more)
     return most + most / SLACK;
 }
 
+/* What the stream may have without waiting, and without anything leaving the device. */
+static void take_at_once(wanted_t *w)
+{
+    gather(w);
+    size_t most = enough(w->count - w->got), created = ebb_chunks_created();
+    ebb_chunks_expect(most);
+    if (w->got < w->count && most > created)
+        create(w, most - created);
+    if (w->got < w->count)
+        rob(w);
+    if (w->got < w->count)
+        create(w, SIZE_MAX);
+    if (w->got < w->count && ebb_ahead_collect())
+        gather(w);
+}
+
+static void note_owned(void)
+{
+    if (owned() > lists.most_owned)
+        lists.most_owned = owned();
+}
+
 ebb_status_t ebb_spare_chunks(size_t count, ebb_stream_t *stream, ebb_chunk_t *out)
 {
     wanted_t w = {count, 0, stream, out};
     if (count > ebb_chunks_limit())
         return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "an allocation above the budget", count * EBB_CHUNK_BYTES);
-    gather(&w);
-    size_t most = enough(count - w.got), created = ebb_chunks_created();
-    ebb_chunks_expect(most);
-    if (w.got < count && most > created)
-        create(&w, most - created);
-    if (w.got < count)
-        rob(&w);
-    if (w.got < count)
-        create(&w, SIZE_MAX);
-    if (w.got < count && ebb_ahead_collect())
-        gather(&w);
+    take_at_once(&w);
     if (w.got < count && stream)
         rob_others(&w);
     if (w.got < count && ebb_heap_make_room(count - w.got)) {
@@ -281,9 +293,29 @@ ebb_status_t ebb_spare_chunks(size_t count, ebb_stream_t *stream, ebb_chunk_t *o
         ebb_chunks_give_back(w.got, out);
         return ebb_fail(ebb_chunks_refusal(), "an allocation", count * EBB_CHUNK_BYTES);
     }
-    if (owned() > lists.most_owned)
-        lists.most_owned = owned();
+    note_owned();
     return 0;
+}
+
+size_t ebb_spare_at_once(const ebb_stream_t *stream)
+{
+    size_t count = ebb_chunks_suiting(stream);
+    for (const ebb_range_t *r = lists.spares.oldest; r; r = r->newer)
+        count += ebb_mark_suits(r->freed, stream) ? r->chunk_count : 0;
+    return count;
+}
+
+bool ebb_range_map_at_once(ebb_range_t *r, ebb_stream_t *stream)
+{
+    wanted_t w = {r->chunk_count, 0, stream, r->chunk};
+    ebb_marks_ask_again();
+    take_at_once(&w);
+    if (w.got == w.count && !ebb_range_map_on(r, r->chunk)) {
+        note_owned();
+        return true;
+    }
+    ebb_chunks_give_back(w.got, r->chunk);
+    return false;
 }
 
 size_t ebb_chunks_unowned(void)
@@ -302,11 +334,14 @@ ebb_status_t ebb_range_map_for(ebb_range_t *r, ebb_stream_t *stream)
     return status;
 }
 
-ebb_status_t ebb_spare_take(size_t chunk_count, ebb_stream_t *stream, ebb_range_t **out)
+bool ebb_spare_take_whole(size_t chunk_count, const ebb_stream_t *stream, ebb_range_t **out)
 {
     ebb_marks_ask_again();
-    if ((*out = take_spare(chunk_count, stream)) || (*out = take_ghost(chunk_count, stream)))
-        return 0;
+    return (*out = take_spare(chunk_count, stream)) || (*out = take_ghost(chunk_count, stream));
+}
+
+ebb_status_t ebb_spare_take(size_t chunk_count, ebb_stream_t *stream, ebb_range_t **out)
+{
     limit_ghosts(GHOST_CHUNKS, false);
     ebb_range_t *r = ebb_range_new(chunk_count);
     if (!r)

@@ -1,15 +1,15 @@
-#include "tables.h"
+#include "alloc/tables.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "arena.h"
-#include "foreign.h"
-#include "log.h"
+#include "alloc/arena.h"
+#include "alloc/foreign.h"
+#include "alloc/tensor_map.h"
 
-/* A word of device memory that points to a buffer. */
+/* A word of device memory that points to a buffer, or the first of a tensor map. */
 typedef struct word {
     CUdeviceptr at;
     ebb_pinned_ref_t to;
@@ -82,24 +82,25 @@ static bool read_host(void *to, const void *from, size_t bytes)
     return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == (ssize_t)bytes;
 }
 
-/* The pointers among the words. */
+static ebb_status_t add_pointer(CUdeviceptr at, CUdeviceptr to)
+{
+    ebb_buffer_t *b = ebb_arena_contains(to) ? ebb_buffer_at(to) : NULL;
+    return b && ebb_buffer_is_large(b) ? add(at, b) : 0; /* small ones never leave */
+}
+
+/* The pointers among the words, which stand at multiples of eight, and the tensor maps. */
 static ebb_status_t add_all(CUdeviceptr to, const void *from, size_t bytes)
 {
-    enum { WORDS = 512 };
-    CUdeviceptr words[WORDS];
-    const size_t skipped = (size_t)(-to & 7); /* pointers stand at multiples of eight */
-    if (bytes > EBB_LARGEST_TABLE || ebb_arena_contains((CUdeviceptr)(uintptr_t)from))
+    static CUdeviceptr words[EBB_LARGEST_TABLE / sizeof(CUdeviceptr)];
+    const size_t skipped = (size_t)(-to & 7), count = bytes > skipped ? (bytes - skipped) / sizeof *words : 0;
+    if (!count || bytes > EBB_LARGEST_TABLE || ebb_arena_contains((CUdeviceptr)(uintptr_t)from) ||
+        !read_host(words, (const char *)from + skipped, count * sizeof *words))
         return 0;
-    for (size_t at = skipped; at + sizeof words[0] <= bytes; at += sizeof words) {
-        size_t count = (bytes - at) / sizeof words[0];
-        count = count < WORDS ? count : WORDS;
-        if (!read_host(words, (const char *)from + at, count * sizeof words[0]))
-            return 0;
-        for (size_t i = 0; i < count; i++) {
-            ebb_buffer_t *b = ebb_arena_contains(words[i]) ? ebb_buffer_at(words[i]) : NULL;
-            if (b && ebb_buffer_is_large(b)) /* small ones never leave */
-                EBB_TRY(add(to + at + i * sizeof words[0], b));
-        }
+    for (size_t i = 0; i < count; i++) {
+        const CUdeviceptr at = to + skipped + i * sizeof *words;
+        EBB_TRY(add_pointer(at, words[i]));
+        if (at % EBB_TENSOR_MAP_ALIGN == 0 && (count - i) * sizeof *words >= EBB_TENSOR_MAP_BYTES)
+            EBB_TRY(add_pointer(at, ebb_tensor_map_address(&words[i])));
     }
     return 0;
 }

@@ -1,4 +1,4 @@
-/* tables.h: pointers that the program copies into device memory, where kernels may follow them (grouped matrix
+/* tables.h: pointers and tensor maps that the program copies into device memory, where kernels may follow them (grouped matrix
  * products have such tables). What they point to is pinned for as long as they stand there: nothing else shows that
  * a kernel reaches it. Seen is what is copied from the host in small copies; what kernels write is not.
  *
@@ -7,7 +7,7 @@
 #ifndef EBB_TABLES_H
 #define EBB_TABLES_H
 
-#include "pin.h"
+#include "alloc/pin.h"
 
 /* Larger copies are data. */
 enum { EBB_LARGEST_TABLE = 64 << 10 };

@@ -1,9 +1,9 @@
-#include "tensor_map.h"
+#include "alloc/tensor_map.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "log.h"
+#include "alloc/base/log.h"
 
 typedef struct map {
     unsigned char bytes[EBB_TENSOR_MAP_BYTES];

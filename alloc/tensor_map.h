@@ -3,7 +3,7 @@
 #ifndef EBB_TENSOR_MAP_H
 #define EBB_TENSOR_MAP_H
 
-#include "ebb_alloc.h"
+#include "alloc/ebb_alloc.h"
 
 /* They are copied about by value, but always to addresses of this alignment. */
 enum { EBB_TENSOR_MAP_ALIGN = 64 };

@@ -1,5 +1,5 @@
 /* version.c: what the library says of itself. */
-#include "ebb_alloc.h"
+#include "alloc/ebb_alloc.h"
 
 __attribute__((visibility("default"))) const char *ebb_version(void)
 {

@@ -12,9 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "driver.h"
-#include "ebb_offload.h"
-#include "pinned.h"
+#include "alloc/base/driver.h"
+#include "offload/ebb_offload.h"
+#include "offload/pinned.h"
 
 #define CHECK(call)                                                                                          \
     do {                                                                                                     \

@@ -18,9 +18,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "bound.h"
-#include "checker.h"
-#include "planner.h"
+#include "ckpt/checker/checker.h"
+#include "ckpt/planner/bound.h"
+#include "ckpt/planner/planner.h"
 
 /* Of strategies with a number, several. */
 static const char *const policies[] = {
@@ -177,7 +177,8 @@ static ebb_hardware_t hardware(double link, double memory)
                             .in_bytes_per_ns = link,
                             .out_ns = 1500,
                             .in_ns = 1500,
-                            .both_ways = 0.85,
+                            .out_both = 0.85,
+                            .in_both = 0.85,
                             .slowdown = link / (memory - link),
                             .zero_ns = 1500,
                             .zero_bytes_per_ns = memory,

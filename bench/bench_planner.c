@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 
-#include "checker.h"
-#include "planner.h"
+#include "ckpt/checker/checker.h"
+#include "ckpt/planner/planner.h"
 #include "traces.h"
 
 #define PLENTY (UINT64_C(1) << 50)

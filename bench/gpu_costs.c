@@ -364,10 +364,12 @@ static void pinned(void)
 
 /* ---- the link, alone and beside products of matrices ---- */
 
+enum { MOST_COPIES = 1000 };
+
 typedef struct copies {
     CUdeviceptr out, in; /* each of buffer_bytes */
     void *host_out, *host_in;
-    CUevent begin, end_out, end_in, end_products;
+    CUevent begin, out_end[MOST_COPIES], in_end[MOST_COPIES], end_products; /* of each copy */
     CUdeviceptr a, b, c;
     cublasHandle_t blas;
 } copies_t;
@@ -386,6 +388,18 @@ typedef struct sample {
     double out_gb_s, in_gb_s, products_ms;
 } sample_t;
 
+/* GB/s of the copies that end before the `other` way has none left: what follows has the link for itself. */
+static double rate(const copies_t *k, size_t bytes, int copies, const CUevent *end, const CUevent *other)
+{
+    int i = copies - 1;
+    float until = between(k->begin, end[i]);
+    if (other && between(k->begin, other[i]) < until)
+        until = between(k->begin, other[i]);
+    while (i > 0 && between(k->begin, end[i]) > until)
+        i--;
+    return 1e-6 * (double)bytes * (i + 1) / (double)between(k->begin, end[i]);
+}
+
 /* `copies` of `bytes` each way that is asked for, and the products if asked, all at once. */
 static sample_t copy_beside(copies_t *k, size_t bytes, int copies, bool out, bool in, bool multiply)
 {
@@ -400,17 +414,17 @@ static sample_t copy_beside(copies_t *k, size_t bytes, int copies, bool out, boo
             OK(cuMemcpyDtoHAsync((char *)k->host_out + at, k->out + at, bytes, bench.other));
         if (in)
             OK(cuMemcpyHtoDAsync(k->in + at, (char *)k->host_in + at, bytes, bench.third));
+        OK(cuEventRecord(k->out_end[i], bench.other));
+        OK(cuEventRecord(k->in_end[i], bench.third));
     }
-    OK(cuEventRecord(k->end_out, bench.other));
-    OK(cuEventRecord(k->end_in, bench.third));
     if (multiply)
         products(k);
     OK(cuEventRecord(k->end_products, bench.stream));
     s.products_ms = (double)between(k->begin, k->end_products);
     if (out)
-        s.out_gb_s = 1e-6 * (double)bytes * copies / (double)between(k->begin, k->end_out);
+        s.out_gb_s = rate(k, bytes, copies, k->out_end, in ? k->in_end : NULL);
     if (in)
-        s.in_gb_s = 1e-6 * (double)bytes * copies / (double)between(k->begin, k->end_in);
+        s.in_gb_s = rate(k, bytes, copies, k->in_end, out ? k->out_end : NULL);
     return s;
 }
 
@@ -430,8 +444,10 @@ static void open_copies(copies_t *k)
     OK(cuMemsetD16Async(k->a, 0x3f33, matrix / 2, bench.stream));
     OK(cuMemsetD16Async(k->b, 0xbf8d, matrix / 2, bench.stream));
     OK(cuEventCreate(&k->begin, 0));
-    OK(cuEventCreate(&k->end_out, 0));
-    OK(cuEventCreate(&k->end_in, 0));
+    for (int i = 0; i < MOST_COPIES; i++) {
+        OK(cuEventCreate(&k->out_end[i], 0));
+        OK(cuEventCreate(&k->in_end[i], 0));
+    }
     OK(cuEventCreate(&k->end_products, 0));
     BLAS(cublasCreate(&k->blas));
     BLAS(cublasSetStream(k->blas, bench.stream));
@@ -442,8 +458,10 @@ static void close_copies(copies_t *k)
 {
     BLAS(cublasDestroy(k->blas));
     OK(cuEventDestroy(k->begin));
-    OK(cuEventDestroy(k->end_out));
-    OK(cuEventDestroy(k->end_in));
+    for (int i = 0; i < MOST_COPIES; i++) {
+        OK(cuEventDestroy(k->out_end[i]));
+        OK(cuEventDestroy(k->in_end[i]));
+    }
     OK(cuEventDestroy(k->end_products));
     OK(cuMemFree(k->out));
     OK(cuMemFree(k->in));
@@ -458,7 +476,7 @@ static void close_copies(copies_t *k)
 static int copies_for(double ms, double gb_s, size_t bytes)
 {
     const double n = ms * 1e6 * gb_s / (double)bytes;
-    return n < 1 ? 1 : n > 1000 ? 1000 : (int)n;
+    return n < 1 ? 1 : n > MOST_COPIES ? MOST_COPIES : (int)n;
 }
 
 static void link_and_products(void)

@@ -105,9 +105,8 @@ EXPORT CUresult cuDeviceTotalMem(size_t *bytes, CUdevice device)
 }
 EXPORT CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device)
 {
-    (void)attribute;
     (void)device;
-    *value = 0;
+    *value = attribute == CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED;
     return CUDA_SUCCESS;
 }
 EXPORT CUresult cuMemGetInfo(size_t *free_bytes, size_t *total)
@@ -243,7 +242,7 @@ EXPORT CUresult cuMemGetAllocationGranularity(size_t *bytes, const CUmemAllocati
 {
     (void)prop;
     (void)option;
-    *bytes = (size_t)2 << 20;
+    *bytes = (size_t)64 << 10;
     return CUDA_SUCCESS;
 }
 

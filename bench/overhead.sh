@@ -62,6 +62,7 @@ with open(f"{sys.argv[1]}/text", "w") as f:
     f.write(" ".join(str(i) for i in range(60000)))
 PYTHON
 
+# Of one architecture, so that kernels have the same arguments whatever the profile.
 record() { # record FILE PROFILE <variable=value>... -- flags...
     local file=$1 profile=$2 environment=()
     shift 2
@@ -69,7 +70,7 @@ record() { # record FILE PROFILE <variable=value>... -- flags...
     shift
     [ -s "$file" ] && return
     echo "recording $(basename "$file")" >&2
-    env SOFTGPU_SCHEDULER=deterministic SOFTGPU_PROFILE="$profile" SOFTGPU_MEMORY=160GiB EBB_LOG=warn EBB_TRACE="$file.new" \
+    env SOFTGPU_SCHEDULER=deterministic SOFTGPU_PROFILE="$profile" SOFTGPU_ARCH=80 SOFTGPU_MEMORY=160GiB EBB_LOG=warn EBB_TRACE="$file.new" \
         LD_PRELOAD="$build/lib/libebb.so" "${environment[@]}" "$build/bin/ebb-train" --dtype bf16 --sample 0 --eval-batches 1 "$@" >"$file.log" 2>&1 ||
         { tail -5 "$file.log" >&2; exit 1; }
     mv "$file.new" "$file"

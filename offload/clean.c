@@ -1,9 +1,9 @@
 /* clean.c: see clean.h. */
-#include "clean.h"
+#include "offload/clean.h"
 
-#include "log.h"
-#include "options.h"
-#include "traffic.h"
+#include "alloc/base/log.h"
+#include "alloc/base/options.h"
+#include "offload/traffic.h"
 
 /* Of the first so many looks one in eight must pay, else the next are spared. */
 enum { LOOKS = 64, SPARED = 1024, MOST_SLOTS = 64 };

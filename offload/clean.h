@@ -9,7 +9,7 @@
 #ifndef EBB_CLEAN_H
 #define EBB_CLEAN_H
 
-#include "residence.h"
+#include "offload/residence.h"
 
 /* An operation is about to be prepared. */
 void ebb_residence_prepare(void);

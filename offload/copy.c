@@ -7,10 +7,11 @@
  * are under way at any time; a fetch that comes in between waits for that much at most. Fetches are issued at
  * once and whole.
  */
-#include "driver.h"
-#include "ebb_offload.h"
-#include "staging.h"
-#include "traffic.h"
+#include "alloc/base/driver.h"
+#include "offload/ebb_offload.h"
+#include "offload/extent.h"
+#include "offload/staging.h"
+#include "offload/traffic.h"
 
 /* At 25 GB/s a piece takes 0.6 ms, 40 times what issuing it costs, and the window 2.7 ms. */
 enum { PIECE_BYTES = 16 << 20, WINDOW_BYTES = 64 << 20, MOST_PIECES = WINDOW_BYTES / PIECE_BYTES };
@@ -39,20 +40,29 @@ ebb_stream_t *ebb_copy_stream(ebb_direction_t direction)
     return stream_of[direction] = ebb_stream_of(handle);
 }
 
+ebb_status_t ebb_copy_pieces(ebb_direction_t direction, CUdeviceptr device, void *host, size_t bytes,
+                             ebb_stream_t *on)
+{
+    CUstream stream = ebb_stream_handle(on);
+    for (size_t at = 0, piece; at < bytes; at += piece) {
+        char *const part = (char *)host + at;
+        piece = ebb_pin_piece(part, bytes - at);
+        if (direction == EBB_OUT)
+            EBB_DRIVER(cuMemcpyDtoHAsync, piece, (part, device + at, piece, stream));
+        else
+            EBB_DRIVER(cuMemcpyHtoDAsync, piece, (device + at, part, piece, stream));
+        ebb_mark_issue(on);
+    }
+    return 0;
+}
+
 ebb_status_t ebb_copy_issue(ebb_direction_t direction, CUdeviceptr device, void *host, size_t bytes)
 {
     ebb_stream_t *s = ebb_copy_stream(direction);
     if (!s)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    CUstream stream = ebb_stream_handle(s);
-    if (direction == EBB_OUT) {
-        EBB_DRIVER(cuMemcpyDtoHAsync, bytes, (host, device, bytes, stream));
-        ebb_traffic_counters.bytes_out += bytes;
-    } else {
-        EBB_DRIVER(cuMemcpyHtoDAsync, bytes, (device, host, bytes, stream));
-        ebb_traffic_counters.bytes_in += bytes;
-    }
-    ebb_mark_issue(s);
+    EBB_TRY(ebb_copy_pieces(direction, device, host, bytes, s));
+    *(direction == EBB_OUT ? &ebb_traffic_counters.bytes_out : &ebb_traffic_counters.bytes_in) += bytes;
     return 0;
 }
 

@@ -21,10 +21,10 @@
 #ifndef EBB_OFFLOAD_H
 #define EBB_OFFLOAD_H
 
-#include "ebb_alloc.h"
-#include "future.h"
-#include "host.h"
-#include "link_cache.h"
+#include "alloc/ebb_alloc.h"
+#include "offload/future.h"
+#include "offload/host.h"
+#include "offload/link_cache.h"
 
 typedef struct ebb_traffic {
     uint64_t evictions, fetches;
@@ -52,6 +52,11 @@ ebb_stream_t *ebb_copy_stream(ebb_direction_t direction);
 /* Copies `bytes` between a device address and pinned host memory, behind what the direction's stream has been
  * given so far; the caller has made that wait for what it must. */
 ebb_status_t ebb_copy_issue(ebb_direction_t direction, CUdeviceptr device, void *host, size_t bytes);
+
+/* The same on any stream, not counted as the engine's: one call of the driver for each piece of host memory that is pinned by itself
+ * (extent.h). */
+ebb_status_t ebb_copy_pieces(ebb_direction_t direction, CUdeviceptr device, void *host, size_t bytes,
+                             ebb_stream_t *stream);
 
 /* The link. Measured once per machine, device and driver, with a few MiB of device memory that are free now,
  * and kept in a file (link_cache.h); EBB_LINK, if set, instead. The host waits (about 20 ms) while it is

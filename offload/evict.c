@@ -5,14 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "clean.h"
-#include "log.h"
-#include "options.h"
-#include "pinned.h"
-#include "residence.h"
-#include "staging.h"
-#include "traffic.h"
-#include "victims.h"
+#include "alloc/base/log.h"
+#include "alloc/base/options.h"
+#include "offload/clean.h"
+#include "offload/pinned.h"
+#include "offload/residence.h"
+#include "offload/staging.h"
+#include "offload/traffic.h"
+#include "offload/victims.h"
 
 /* ---- host memory whose copy is still under way ---- */
 
@@ -259,6 +259,31 @@ static ebb_status_t send(ebb_victim_t *list, size_t count)
     return status;
 }
 
+/* ---- host memory ahead of need ---- */
+
+static bool has_host(const ebb_buffer_t *b)
+{
+    const ebb_residence_t *r = b->listener_state;
+    return r && r->kept.at;
+}
+
+/* The sizes of those that were not used for the longest time: most likely they are next, and if not, others of their sizes are. Together
+ * they bound what lies pinned and unused (pinned.h). */
+static void expect_evictions(void)
+{
+    enum { MOST = 16, LOOKED_AT = 256 };
+    const size_t share = ebb_usage().budget_bytes / 32, most = (size_t)256 << 20,
+                 enough = share < most ? share : most;
+    size_t bytes[MOST], count = 0, sum = 0, looked = 0;
+    for (const ebb_buffer_t *b = ebb_buffer_oldest(); b && count < MOST && sum < enough && looked < LOOKED_AT;
+         b = b->newer, looked++)
+        if (ebb_may_evict(b) && !has_host(b)) {
+            bytes[count++] = b->bytes;
+            sum += b->bytes;
+        }
+    ebb_pinned_expect(bytes, count);
+}
+
 /* What is on its way goes first. */
 static void end_leaving(size_t wanted)
 {
@@ -285,5 +310,7 @@ bool ebb_residence_make_room(size_t chunks)
             ebb_log(EBB_INFO, "eviction: %s", ebb_last_failure());
         ebb_victims_free(&v);
     }
+    if (ebb_traffic_counters.evictions)
+        expect_evictions();
     return ebb_chunks_available() >= wanted;
 }

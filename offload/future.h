@@ -1,5 +1,5 @@
 /* future.h: what the reactive half is told about the program's next operations, by the room above, which follows the program
- * through a recorded step (ckpt/trace/follow.h). For this folder, and for whoever tells.
+ * through a recorded step (ckpt/run/tracker/follow.h). For this folder, and for whoever tells.
  *
  * All of it is advice but two things: what `rebuild` makes must be the content that was dropped, and `dropped` asks
  * whoever tells to keep that possible: by calling ebb_residence_restore before anything happens that would prevent it.
@@ -11,7 +11,7 @@
 #ifndef EBB_FUTURE_H
 #define EBB_FUTURE_H
 
-#include "ebb_alloc.h"
+#include "alloc/ebb_alloc.h"
 
 typedef struct ebb_next_use {
     bool known; /* else the rest means nothing */

@@ -1,17 +1,17 @@
 /* host.c: see host.h. Freed pageable blocks wait in a short list for the next of their size: new pages would
  * have to be cleared by the kernel first. */
-#include "host.h"
+#include "offload/host.h"
 
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "driver.h"
-#include "host_limits.h"
-#include "log.h"
-#include "options.h"
-#include "pinned.h"
-#include "topology.h"
+#include "alloc/base/driver.h"
+#include "alloc/base/log.h"
+#include "alloc/base/options.h"
+#include "offload/host_limits.h"
+#include "offload/pinned.h"
+#include "offload/topology.h"
 
 enum { KEPT = 4 };
 
@@ -71,7 +71,8 @@ static void *map_block(size_t bytes)
         return NULL;
     }
     madvise(p, bytes, MADV_DONTFORK);
-    madvise(p, bytes, MADV_HUGEPAGE);
+    if (ebb_options.huge_pages)
+        madvise(p, bytes, MADV_HUGEPAGE);
     CUdevice device;
     if (!ebb_driver.cuCtxGetDevice(&device))
         ebb_topology_bind_memory(ebb_topology_find(device), p, bytes);

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "status.h"
+#include "alloc/base/status.h"
 
 typedef struct ebb_host {
     void *at; /* NULL: none */

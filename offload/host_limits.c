@@ -1,4 +1,4 @@
-#include "host_limits.h"
+#include "offload/host_limits.h"
 
 #include <inttypes.h>
 #include <stdint.h>

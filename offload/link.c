@@ -1,116 +1,35 @@
-/* link.c: how fast the link between device and host is: out, in, and both at once; and what a copy takes however small it is. */
-#include <stdio.h>
+/* link.c: what the link carries: given, kept from the first time, or measured. */
 #include <string.h>
 
-#include "driver.h"
-#include "ebb_offload.h"
-#include "log.h"
-#include "options.h"
-#include "pinned.h"
-#include "traffic.h"
+#include "alloc/base/driver.h"
+#include "alloc/base/log.h"
+#include "alloc/base/options.h"
+#include "offload/ebb_offload.h"
+#include "offload/link_measure.h"
+#include "offload/pinned.h"
+#include "offload/traffic.h"
 
-/* Half of the bytes each way. */
-enum { ROUNDS = 4, BYTES = 16 << 20, LARGE = BYTES / 2, SMALL = 64 << 10 };
-
-/* Three copies one behind another: the first keeps the link busy until the host has issued the others, which are timed. */
-enum { COPIES = 3 };
-static const size_t sizes[COPIES] = {LARGE, SMALL, LARGE};
-
-typedef struct bench {
-    CUdeviceptr device;
-    char *host;
-    CUevent event[2][COPIES]; /* [direction]: the end of each copy */
-} bench_t;
-
-typedef struct result {
-    double bytes_per_ns, copy_ns;
-} result_t;
-
-static bool issue(const bench_t *b, ebb_direction_t d)
+static bool measure(ebb_link_t *link)
 {
-    const size_t at = d == EBB_IN ? LARGE : 0;
-    for (int i = 0; i < COPIES; i++)
-        if (ebb_copy_issue(d, b->device + at, b->host + at, sizes[i]) ||
-            ebb_driver.cuEventRecord(b->event[d][i], ebb_stream_handle(ebb_copy_stream(d))))
-            return false;
-    return true;
-}
-
-/* What the small copy and the large one took. False: could not be measured. */
-static bool read_times(const bench_t *b, int d, double *small_ns, double *large_ns)
-{
-    float ms[2];
-    if (ebb_driver.cuEventSynchronize(b->event[d][2]) ||
-        ebb_driver.cuEventElapsedTime(&ms[0], b->event[d][0], b->event[d][1]) ||
-        ebb_driver.cuEventElapsedTime(&ms[1], b->event[d][1], b->event[d][2]))
-        return false;
-    *small_ns = (double)ms[0] * 1e6;
-    *large_ns = (double)ms[1] * 1e6;
-    return true;
-}
-
-/* Where the small copy took nearly as long as the large one, the machine was busy with something else: then it tells nothing. */
-static result_t result_of(double small_ns, double large_ns)
-{
-    if (small_ns > large_ns / 2)
-        return (result_t){large_ns > 0 ? LARGE / large_ns : 0, 0};
-    const double rate = (LARGE - SMALL) / (large_ns - small_ns), rest = small_ns - SMALL / rate;
-    return (result_t){rate, rest > 0 ? rest : 0};
-}
-
-/* The best of some rounds: a copy takes so long, and its bytes at that rate. 0: could not be measured. */
-static void measure(const bench_t *b, bool out, bool in, result_t result[2])
-{
-    const bool which[2] = {out, in};
-    double small[2] = {1e18, 1e18}, large[2] = {1e18, 1e18}, ns[2];
-    bool good = true;
-    for (int i = 0; good && i < ROUNDS; i++) {
-        for (int d = 0; d < 2 && good; d++)
-            good = !which[d] || issue(b, (ebb_direction_t)d);
-        for (int d = 0; d < 2 && good; d++)
-            if (which[d] && (good = read_times(b, d, &ns[0], &ns[1]))) {
-                small[d] = ns[0] < small[d] ? ns[0] : small[d];
-                large[d] = ns[1] < large[d] ? ns[1] : large[d];
-            }
-    }
-    for (int d = 0; d < 2; d++)
-        result[d] = good && which[d] ? result_of(small[d], large[d]) : (result_t){0, 0};
-}
-
-static bool make_events(bench_t *b)
-{
-    bool good = ebb_copy_stream(EBB_OUT) && ebb_copy_stream(EBB_IN);
-    for (int i = 0; i < 2 * COPIES && good; i++)
-        good = !ebb_driver.cuEventCreate(&b->event[i / COPIES][i % COPIES], CU_EVENT_DEFAULT);
-    return good;
-}
-
-static bool measure_all(ebb_link_t *link)
-{
-    bench_t b = {.host = NULL};
+    ebb_link_bench_t b = {.device = 0};
     ebb_buffer_t *buffer = NULL;
-    result_t out[2] = {0}, in[2] = {0}, both[2] = {0};
-    ebb_traffic_t before = ebb_traffic();
-    if (!ebb_heap_alloc(&(ebb_request_t){.bytes = BYTES}, &buffer))
-        b.host = ebb_pinned_alloc(BYTES);
-    if (b.host && make_events(&b)) {
+    bool good = false;
+    const ebb_traffic_t before = ebb_traffic();
+    if (!ebb_heap_alloc(&(ebb_request_t){.bytes = EBB_LINK_BYTES}, &buffer))
+        b.host = ebb_pinned_alloc(EBB_LINK_BYTES);
+    if (b.host && ebb_copy_stream(EBB_OUT) && ebb_copy_stream(EBB_IN)) {
         buffer->held++;
         b.device = buffer->address;
-        measure(&b, true, false, out);
-        measure(&b, false, true, in);
-        measure(&b, true, true, both);
+        for (int way = 0; way < 2; way++)
+            b.stream[way] = ebb_stream_handle(ebb_copy_stream((ebb_direction_t)way));
+        good = ebb_link_measure(&b, link);
         buffer->held--;
     }
     ebb_traffic_uncount(&before);
-    for (int i = 0; i < 2 * COPIES; i++)
-        if (b.event[i / COPIES][i % COPIES])
-            ebb_driver.cuEventDestroy(b.event[i / COPIES][i % COPIES]);
-    ebb_pinned_free(b.host, BYTES);
+    ebb_pinned_free(b.host, EBB_LINK_BYTES);
     if (buffer)
         ebb_heap_free(buffer, (ebb_mark_t){0});
-    *link = (ebb_link_t){out[0].bytes_per_ns,  in[1].bytes_per_ns, both[0].bytes_per_ns,
-                         both[1].bytes_per_ns, out[0].copy_ns,     in[1].copy_ns};
-    return link->out > 0 && link->in > 0 && link->out_both > 0 && link->in_both > 0;
+    return good;
 }
 
 static bool find_key(ebb_link_key_t *key)
@@ -138,7 +57,7 @@ ebb_link_t ebb_link(void)
     const bool known = find_key(&key);
     if (!known || !ebb_link_cache_read(&key, link)) {
         how = "measured";
-        if (measure_all(link)) {
+        if (measure(link)) {
             if (known)
                 ebb_link_cache_write(&key, link);
         } else {

@@ -1,5 +1,5 @@
 /* link_cache.c: see link_cache.h. */
-#include "link_cache.h"
+#include "offload/link_cache.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { VERSION = 2, LONGEST = 320, MOST_LINES = 256 };
+enum { VERSION = 3, LONGEST = 320, MOST_LINES = 256 };
 
 /* The folder's path; false: there is none. */
 static bool folder(char out[PATH_MAX])

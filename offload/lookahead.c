@@ -7,10 +7,10 @@
  */
 #include <string.h>
 
-#include "options.h"
-#include "residence.h"
-#include "traffic.h"
-#include "victims.h"
+#include "alloc/base/options.h"
+#include "offload/residence.h"
+#include "offload/traffic.h"
+#include "offload/victims.h"
 
 /* The window: a share of the budget, and operations. On their way out at once: as much as the engine's window. */
 enum {

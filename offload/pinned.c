@@ -1,44 +1,37 @@
-/* pinned.c: for each device a jemalloc arena whose extents are pinned, and in front of it the blocks that wait to be used
- * again.
- *
- * jemalloc rounds sizes to four classes per doubling. That may cost addresses (they are plenty) but not
- * memory: the hook that makes an extent knows the block it is for and pins that much; the rest of the extent
- * stays without access rights. Therefore jemalloc's own cache of free extents, which goes by class, is off
- * (jemalloc_seam.c), and extents are neither split nor merged: an extent is one registration from its
- * beginning to its end.
+/* pinned.c: for each device the extents that are pinned (extent.h), one for each block, and in front of them the blocks that wait to be
+ * used again. Blocks below half a page share extents, by a jemalloc arena: its own cache of free extents, which goes by class, is off
+ * (jemalloc_seam.c), and extents are neither split nor merged.
  */
-#include "pinned.h"
+#include "offload/pinned.h"
 
 #include <jemalloc/jemalloc.h>
 #include <search.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
-#include "driver.h"
-#include "host_limits.h"
-#include "log.h"
-#include "options.h"
-#include "slot.h"
-#include "topology.h"
+#include "alloc/base/driver.h"
+#include "alloc/base/log.h"
+#include "alloc/base/options.h"
+#include "alloc/ebb_alloc.h"
+#include "alloc/slot.h"
+#include "offload/extent.h"
+#include "offload/host_limits.h"
+#include "offload/pin_ahead.h"
+#include "offload/topology.h"
 
 #define SMALL_ALIGN_BYTES ((size_t)64)
-#define HUGE_PAGE_BYTES   ((size_t)2 << 20)
+#define MEASURED_BYTES    ((size_t)16 << 20) /* pinned anew until what else is on the device is measured again */
 #define ROUND_UP(n, to)   (((n) + (to)-1) / (to) * (to))
-
-typedef struct extent {
-    char *base;
-    size_t mapped_bytes, pinned_bytes;
-} extent_t;
 
 /* The cached blocks of one size, the newest last. */
 typedef struct shelf {
     size_t bytes;
     uint64_t used; /* when a block was last taken or put */
     size_t count, capacity;
-    void **block; /* owns */
+    size_t unused; /* of `count`: as many would do without what was pinned ahead of need */
+    void **block;  /* owns */
 } shelf_t;
 
 /* Of the process: the budget and the machine are one for all devices. */
@@ -51,9 +44,10 @@ static struct {
     bool tried, ready;
     unsigned arena;
     const ebb_place_t *place;
-    size_t exact_bytes;   /* what the extent that the hook makes now is for; 0: a slab */
-    ebb_status_t refusal; /* why the hook last made none; -1: the budget */
-    void *extents;        /* extent_t by base (tsearch) */
+    ebb_status_t refusal; /* why the last extent could not be made; -1: the budget */
+    void *extents;        /* ebb_extent_t by base (tsearch) */
+    size_t under_way;     /* of `registered`: being pinned ahead */
+    size_t unmeasured;    /* bytes pinned since what else is on the device was measured */
     size_t shelf_count, shelf_capacity;
     shelf_t *shelf; /* sorted by size, none empty */
     uint64_t clock;
@@ -93,93 +87,110 @@ static size_t budget(void)
 
 static int by_base(const void *a, const void *b)
 {
-    const char *x = ((const extent_t *)a)->base, *y = ((const extent_t *)b)->base;
+    const char *x = ((const ebb_extent_t *)a)->base, *y = ((const ebb_extent_t *)b)->base;
     return (x > y) - (x < y);
 }
 
-/* Addresses without access rights, aligned. */
-static char *reserve(size_t bytes, size_t align)
+static bool fits_budget(size_t bytes)
 {
-    size_t room = bytes + align - all.page_bytes;
-    char *p = mmap(NULL, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (p == MAP_FAILED)
-        return NULL;
-    char *base = (char *)ROUND_UP((uintptr_t)p, align), *end = p + room;
-    if (base > p)
-        munmap(p, (size_t)(base - p));
-    if (end > base + bytes)
-        munmap(base + bytes, (size_t)(end - (base + bytes)));
-    return base;
+    return bytes <= budget() && all.registered <= budget() - bytes;
 }
 
-static ebb_status_t pin(char *base, size_t bytes)
+/* Counted before it is there, or no longer. */
+static void count(size_t bytes)
 {
-    if (mprotect(base, bytes, PROT_READ | PROT_WRITE))
-        return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "mprotect", bytes);
-    /* A page that a device writes to must not become the child's copy. */
-    madvise(base, bytes, MADV_DONTFORK);
-    /* Whole huge pages only: one at the end would reach beyond what is pinned. */
-    if (bytes >= HUGE_PAGE_BYTES)
-        madvise(base, bytes / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES, MADV_HUGEPAGE);
-    ebb_topology_bind_memory(pinned.place, base, bytes);
-    EBB_DRIVER(cuMemHostRegister, bytes, (base, bytes, CU_MEMHOSTREGISTER_PORTABLE));
-    return 0;
+    pinned.registered += bytes;
+    all.registered += bytes;
 }
+
+static void uncount(size_t bytes)
+{
+    pinned.registered -= bytes;
+    all.registered -= bytes;
+}
+
+/* What has been made and counted is this device's. False: it could not be noted, and is gone. */
+static bool adopt(const ebb_extent_t *made)
+{
+    ebb_extent_t *e = malloc(sizeof *e);
+    if (e)
+        *e = *made;
+    if (!e || !tsearch(e, &pinned.extents, by_base)) {
+        free(e);
+        ebb_extent_delete(made);
+        uncount(made->bytes);
+        return false;
+    }
+    if (all.registered > all.peak)
+        all.peak = all.registered;
+    /* Some of what is pinned is charged to the device (TensorRT-LLM issue 13693). */
+    pinned.unmeasured += made->bytes;
+    if (pinned.unmeasured >= MEASURED_BYTES) {
+        pinned.unmeasured = 0;
+        ebb_heap_measure_soon();
+    }
+    return true;
+}
+
+static void *make_extent(size_t bytes)
+{
+    ebb_extent_t made;
+    pinned.refusal = -1;
+    if (!fits_budget(bytes))
+        return NULL;
+    pinned.refusal = ebb_extent_make(pinned.place, bytes, &made);
+    if (pinned.refusal)
+        return NULL;
+    count(bytes);
+    pinned.refusal = CUDA_ERROR_OUT_OF_MEMORY;
+    return adopt(&made) ? made.base : NULL;
+}
+
+static ebb_extent_t *find_extent(const void *base)
+{
+    const ebb_extent_t key = {.base = (char *)base};
+    ebb_extent_t **found = tfind(&key, &pinned.extents, by_base);
+    EBB_ASSERT(found);
+    return found ? *found : NULL;
+}
+
+/* One that could not be unpinned stays mapped and counted: the device may still reach it. */
+static void forget_extent(ebb_extent_t *e, ebb_status_t unpinned)
+{
+    if (!e || unpinned) {
+        ebb_log(EBB_INFO, "error %d: %zu bytes of host memory stay pinned", unpinned, e ? e->bytes : 0);
+        return;
+    }
+    uncount(e->bytes);
+    tdelete(e, &pinned.extents, by_base);
+    free(e);
+}
+
+static void delete_extent(void *base)
+{
+    ebb_extent_t *e = find_extent(base);
+    forget_extent(e, e ? ebb_extent_delete(e) : 0);
+}
+
+/* ---- extents of small blocks ---- */
 
 static void *hook_alloc(extent_hooks_t *hooks, void *wanted, size_t bytes, size_t align, bool *zero,
                         bool *commit, unsigned arena)
 {
     (void)hooks, (void)arena;
-    size_t pin_bytes = pinned.exact_bytes && pinned.exact_bytes < bytes ? pinned.exact_bytes : bytes;
-    pinned.refusal = -1;
-    if (wanted || pin_bytes > budget() || all.registered > budget() - pin_bytes)
+    if (wanted || align > all.page_bytes)
         return NULL;
-    pinned.refusal = CUDA_ERROR_OUT_OF_MEMORY;
-    if (pin_bytes >= HUGE_PAGE_BYTES && align < HUGE_PAGE_BYTES)
-        align = HUGE_PAGE_BYTES;
-    extent_t *extent = malloc(sizeof *extent);
-    char *base = extent ? reserve(bytes, align) : NULL;
-    if (!base) {
-        free(extent);
-        ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "mmap", bytes);
-        return NULL;
-    }
-    *extent = (extent_t){.base = base, .mapped_bytes = bytes, .pinned_bytes = pin_bytes};
-    pinned.refusal = pin(base, pin_bytes);
-    if (pinned.refusal || !tsearch(extent, &pinned.extents, by_base)) {
-        if (!pinned.refusal)
-            ebb_driver.cuMemHostUnregister(base);
-        munmap(base, bytes);
-        free(extent);
-        return NULL;
-    }
-    pinned.registered += pin_bytes;
-    all.registered += pin_bytes;
-    if (all.registered > all.peak)
-        all.peak = all.registered;
-    *zero = *commit = true;
+    void *base = make_extent(bytes);
+    if (base && *zero)
+        memset(base, 0, bytes);
+    *commit = true;
     return base;
 }
 
-/* An extent that cannot be unpinned stays mapped and counted: the device may still reach it. */
 static bool hook_dalloc(extent_hooks_t *hooks, void *base, size_t bytes, bool committed, unsigned arena)
 {
-    (void)hooks, (void)committed, (void)arena;
-    const extent_t key = {.base = base};
-    extent_t **found = tfind(&key, &pinned.extents, by_base), *extent = found ? *found : NULL;
-    EBB_ASSERT(extent && extent->mapped_bytes == bytes);
-    CUresult result = ebb_driver.cuMemHostUnregister(base);
-    /* Not registered: its context is gone, and the registration with it. */
-    if (!extent || (result && result != CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED)) {
-        ebb_fail(result, "cuMemHostUnregister", bytes);
-        ebb_log(EBB_INFO, "%s: this host memory stays pinned", ebb_last_failure());
-        return false;
-    }
-    munmap(base, bytes);
-    pinned.registered -= extent->pinned_bytes;
-    all.registered -= extent->pinned_bytes;
-    tdelete(extent, &pinned.extents, by_base);
-    free(extent);
+    (void)hooks, (void)bytes, (void)committed, (void)arena;
+    delete_extent(base);
     return false;
 }
 
@@ -235,6 +246,20 @@ static size_t round_block(size_t bytes)
     return ROUND_UP(bytes ? bytes : 1, bytes < all.page_bytes / 2 ? SMALL_ALIGN_BYTES : all.page_bytes);
 }
 
+/* Of a block of whole pages: nothing shares its extent. */
+static bool is_alone(size_t rounded)
+{
+    return rounded % all.page_bytes == 0;
+}
+
+static void delete_block(void *block, size_t rounded)
+{
+    if (is_alone(rounded))
+        delete_extent(block);
+    else
+        dallocx(block, arena_flags());
+}
+
 /* Where the shelf for a size is or would be. */
 static size_t shelf_index(size_t bytes)
 {
@@ -269,6 +294,7 @@ static void *shelf_pop(size_t i)
 {
     shelf_t *s = &pinned.shelf[i];
     void *block = s->block[--s->count];
+    s->unused = s->unused < s->count ? s->unused : s->count;
     s->used = ++pinned.clock;
     pinned.cached -= s->bytes;
     all.cached -= s->bytes;
@@ -319,7 +345,8 @@ static bool make_room(size_t bytes)
         for (size_t i = 1; i < pinned.shelf_count; i++)
             if (pinned.shelf[i].used < pinned.shelf[oldest].used)
                 oldest = i;
-        dallocx(shelf_pop(oldest), arena_flags());
+        const size_t rounded = pinned.shelf[oldest].bytes;
+        delete_block(shelf_pop(oldest), rounded);
     }
     return pinned.registered < before;
 }
@@ -367,15 +394,15 @@ static void *new_block(size_t bytes)
 {
     size_t limit = budget();
     if (all.registered + bytes > limit)
+        ebb_pin_ahead_collect(); /* it becomes a cached block */
+    if (all.registered + bytes > limit)
         make_room_anywhere(all.registered + bytes - limit);
-    /* Aligned to pages, a block begins where its extent does. Otherwise jemalloc varies that, for caches. */
-    bool whole = bytes % all.page_bytes == 0;
-    int align = __builtin_ctzll(whole ? all.page_bytes : SMALL_ALIGN_BYTES);
-    pinned.exact_bytes = whole ? bytes : 0;
     /* A slab is more than its block, and the system may have less than the budget. */
     void *block;
     do
-        block = mallocx(bytes, arena_flags() | MALLOCX_LG_ALIGN(align));
+        block = is_alone(bytes)
+                    ? make_extent(bytes)
+                    : mallocx(bytes, arena_flags() | MALLOCX_LG_ALIGN(__builtin_ctzll(SMALL_ALIGN_BYTES)));
     while (!block && make_room_anywhere(bytes));
     if (!block)
         explain(bytes);
@@ -393,6 +420,8 @@ void *ebb_pinned_alloc(size_t bytes)
     }
     size_t rounded = round_block(bytes);
     void *block = shelf_take(rounded);
+    if (!block && ebb_pin_ahead_has(rounded) && ebb_pin_ahead_collect())
+        block = shelf_take(rounded);
     if (!block)
         block = new_block(rounded);
     if (block) {
@@ -410,15 +439,105 @@ void ebb_pinned_free(void *block, size_t bytes)
     pinned.allocated -= bytes;
     all.allocated -= bytes;
     if (!shelf_put(block, round_block(bytes)) && !atomic_load(&exiting))
-        dallocx(block, arena_flags());
+        delete_block(block, round_block(bytes));
 }
 
 size_t ebb_pinned_trim(void)
 {
+    ebb_pinned_expect(NULL, 0);
+    ebb_pin_ahead_collect();
     size_t before = pinned.registered;
     if (!atomic_load(&exiting))
         make_room(SIZE_MAX);
     return before - pinned.registered;
+}
+
+/* ---- ahead of need (pin_ahead.c) ---- */
+
+static size_t cached_of(size_t rounded)
+{
+    const size_t i = shelf_index(rounded);
+    return i < pinned.shelf_count && pinned.shelf[i].bytes == rounded ? pinned.shelf[i].count : 0;
+}
+
+static size_t count_of(size_t rounded, const size_t *bytes, size_t count)
+{
+    size_t same = 0;
+    for (size_t i = 0; i < count; i++)
+        same += round_block(bytes[i]) == rounded;
+    return same;
+}
+
+/* More of its blocks are unused than are expected: some of them are to go. NULL: of none. */
+static const shelf_t *find_surplus(const size_t *bytes, size_t count)
+{
+    for (const shelf_t *s = pinned.shelf; s < pinned.shelf + pinned.shelf_count; s++)
+        if (s->unused > count_of(s->bytes, bytes, count))
+            return s;
+    return NULL;
+}
+
+static size_t unused_bytes(void)
+{
+    size_t sum = 0;
+    for (size_t i = 0; i < pinned.shelf_count; i++)
+        sum += pinned.shelf[i].unused * pinned.shelf[i].bytes;
+    return sum;
+}
+
+bool ebb_pinned_next_ahead(const size_t *bytes, size_t count, ebb_pin_job_t *job)
+{
+    size_t sum = 0, wanted = 0; /* the first that is neither cached nor small */
+    if (!count || atomic_load(&exiting) || !start())
+        return false;
+    for (size_t i = 0; i < count; i++) {
+        const size_t rounded = round_block(bytes[i]);
+        sum += rounded;
+        if (!wanted && is_alone(rounded) && cached_of(rounded) <= count_of(rounded, bytes, i))
+            wanted = rounded;
+    }
+    const bool fits = all.registered + wanted <= budget() / 8 * 7 && unused_bytes() + wanted <= sum;
+    const shelf_t *surplus = wanted && !fits ? find_surplus(bytes, count) : NULL;
+    if (surplus) {
+        const ebb_extent_t *e = find_extent(surplus->block[surplus->count - 1]);
+        if (e)
+            *job = (ebb_pin_job_t){.unpin = true, .extent = *e};
+        return e != NULL;
+    }
+    *job = (ebb_pin_job_t){.extent.bytes = wanted, .place = pinned.place};
+    return wanted && fits;
+}
+
+void ebb_pinned_begin_ahead(const ebb_pin_job_t *job)
+{
+    if (job->unpin) {
+        const size_t i = shelf_index(job->extent.bytes);
+        pinned.shelf[i].unused--;
+        shelf_pop(i);
+    } else {
+        count(job->extent.bytes);
+        pinned.under_way += job->extent.bytes;
+    }
+}
+
+bool ebb_pinned_end_ahead(const ebb_pin_job_t *job, ebb_status_t status)
+{
+    if (job->unpin) {
+        forget_extent(find_extent(job->extent.base), status);
+        return true;
+    }
+    pinned.under_way -= job->extent.bytes;
+    if (status) {
+        uncount(job->extent.bytes);
+        return false;
+    }
+    if (!adopt(&job->extent))
+        return false;
+    if (shelf_put(job->extent.base, job->extent.bytes))
+        pinned.shelf[shelf_index(job->extent.bytes)].unused++;
+    else
+        delete_extent(job->extent.base);
+    return true;
 }
 
 ebb_pinned_usage_t ebb_pinned_usage(void)
@@ -434,25 +553,28 @@ ebb_pinned_usage_t ebb_pinned_usage(void)
 
 static void add_extent(const void *node, VISIT visit, void *sum)
 {
-    const extent_t *e = *(extent_t *const *)node;
+    const ebb_extent_t *e = *(ebb_extent_t *const *)node;
     if (visit != postorder && visit != leaf)
         return;
-    EBB_ASSERT(e->pinned_bytes && e->pinned_bytes <= e->mapped_bytes);
-    *(size_t *)sum += e->pinned_bytes;
+    EBB_ASSERT(e->bytes && e->bytes % all.page_bytes == 0);
+    *(size_t *)sum += e->bytes;
 }
 
 void ebb_pinned_check(void)
 {
     size_t sum = 0;
     twalk_r(pinned.extents, add_extent, &sum);
-    EBB_ASSERT(sum == pinned.registered && sum <= all.peak);
+    EBB_ASSERT(sum + pinned.under_way == pinned.registered && sum <= all.peak);
     sum = 0;
     for (size_t i = 0; i < pinned.shelf_count; i++) {
         const shelf_t *s = &pinned.shelf[i];
-        EBB_ASSERT(s->count && s->count <= s->capacity && (!i || s[-1].bytes < s->bytes));
+        EBB_ASSERT(s->count && s->count <= s->capacity && s->unused <= s->count &&
+                   (!i || s[-1].bytes < s->bytes));
         for (size_t k = 0; k < s->count; k++) {
-            const size_t usable = sallocx(s->block[k], 0);
-            EBB_ASSERT(usable >= s->bytes);
+            const ebb_extent_t key = {.base = s->block[k]};
+            ebb_extent_t **found = is_alone(s->bytes) ? tfind(&key, &pinned.extents, by_base) : NULL;
+            EBB_ASSERT(is_alone(s->bytes) ? found && (*found)->bytes == s->bytes
+                                          : sallocx(s->block[k], 0) >= s->bytes);
         }
         sum += s->count * s->bytes;
     }

@@ -8,8 +8,7 @@
  * Glossary
  *   block   what a caller gets; from half a page up it is rounded to pages and to nothing else, below to 64
  *           bytes
- *   extent  one mapping with one registration (cuMemHostRegister) at its start; holds one block, or a slab of
- *           small ones. No block ever straddles two registrations: such a copy would not count as pinned
+ *   extent  memory that was pinned at once (extent.h): one block, or a slab of small ones
  *   cached  of a block: pinned and free
  *
  * Memory comes from the NUMA node of the calling thread's current device (topology.h) and is not inherited by forked
@@ -17,8 +16,10 @@
  * made it: a block is given back in the slot in which it was taken. The budget is one for all.
  *
  * Threads and locks: everything here wants ebb_lock() held (alloc/ebb_alloc.h), or one thread, and takes no
- * lock of ebb's. The driver is called to register and unregister, with a current context; never after the
- * process began to exit.
+ * lock of ebb's. The driver is called to pin and unpin, with a current context; never after the process began to exit.
+ *
+ * A block that is neither cached nor expected is pinned with the lock held: who wants it is in the middle of an eviction or of
+ * installing a plan, and holds buffers, ranges and lists of them that another thread of the program would change.
  */
 #ifndef EBB_PINNED_H
 #define EBB_PINNED_H
@@ -41,6 +42,11 @@ void *ebb_pinned_alloc(size_t bytes);
 
 /* Gives a block back; `bytes` as requested. Nothing may be under way to or from it. NULL is ignored. */
 void ebb_pinned_free(void *block, size_t bytes);
+
+/* So many blocks of these sizes will be wanted next: a thread pins those that are not cached (pin_ahead.c), without the lock. What was
+ * expected before, on this device, is not any more. No more than all of these together is ever pinned and yet unused. After a refusal of
+ * the driver's, and with EBB_PREALLOC=0, none is pinned. */
+void ebb_pinned_expect(const size_t *bytes, size_t count);
 
 /* Unpins all cached blocks and returns them to the system. Returns how many bytes that were. Waits for the
  * device. */

@@ -3,15 +3,15 @@
  *
  * A buffer that is not on the device keeps its address range, without chunks.
  */
-#include "residence.h"
+#include "offload/residence.h"
 
 #include <stdlib.h>
 
-#include "clean.h"
-#include "log.h"
-#include "pinned.h"
-#include "staging.h"
-#include "traffic.h"
+#include "alloc/base/log.h"
+#include "offload/clean.h"
+#include "offload/pinned.h"
+#include "offload/staging.h"
+#include "offload/traffic.h"
 
 /* In case that there is no host memory when a plan hands its contents back. */
 static struct {

@@ -2,7 +2,7 @@
 #ifndef EBB_RESIDENCE_H
 #define EBB_RESIDENCE_H
 
-#include "ebb_offload.h"
+#include "offload/ebb_offload.h"
 
 /* Where a buffer's content is.
  *

@@ -1,10 +1,10 @@
 /* shortage.c: out of memory: what holds it, and how much would do. */
 #include <string.h>
 
-#include "driver.h"
-#include "log.h"
-#include "options.h"
-#include "residence.h"
+#include "alloc/base/driver.h"
+#include "alloc/base/log.h"
+#include "alloc/base/options.h"
+#include "offload/residence.h"
 
 enum { MOST_REPORTS = 10, LARGEST = 5 };
 

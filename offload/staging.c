@@ -1,10 +1,10 @@
 /* staging.c: see staging.h. */
-#include "staging.h"
+#include "offload/staging.h"
 
 #include <string.h>
 
-#include "pinned.h"
-#include "traffic.h"
+#include "offload/pinned.h"
+#include "offload/traffic.h"
 
 /* Large enough that a copy's start does not count, small enough that the CPU's caches hold what it copies. */
 enum { LARGEST = 1 << 20, LEAST = 64 << 10 };

@@ -7,7 +7,7 @@
 #ifndef EBB_STAGING_H
 #define EBB_STAGING_H
 
-#include "ebb_offload.h"
+#include "offload/ebb_offload.h"
 
 /* The host waits for all of it; behind what the engine's stream has been given. */
 ebb_status_t ebb_stage_out(CUdeviceptr device, void *host, size_t bytes);

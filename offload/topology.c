@@ -1,16 +1,17 @@
 /* topology.c: hwloc knows the machine; the driver knows the GPU's PCI address; the kernel knows which CPUs
  * are near it. */
-#include "topology.h"
+#include "offload/topology.h"
 
 #include <dlfcn.h>
 #include <hwloc.h>
 #include <hwloc/linux.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "driver.h"
-#include "log.h"
+#include "alloc/base/driver.h"
+#include "alloc/base/log.h"
 
 struct ebb_place {
     CUdevice device;
@@ -29,6 +30,7 @@ struct ebb_place {
     X(hwloc_get_obj_by_depth)                                                                                \
     X(hwloc_get_type_depth)                                                                                  \
     X(hwloc_linux_read_path_as_cpumask)                                                                      \
+    X(hwloc_set_cpubind)                                                                                     \
     X(hwloc_set_area_membind)                                                                                \
     X(hwloc_bitmap_alloc)                                                                                    \
     X(hwloc_bitmap_free)                                                                                     \
@@ -145,6 +147,20 @@ bool ebb_topology_bind_memory(const ebb_place_t *place, void *p, size_t bytes)
     /* Without HWLOC_MEMBIND_STRICT: preferred, not enforced. */
     return place && !hw.hwloc_set_area_membind(hw.topology, p, bytes, place->nodes, HWLOC_MEMBIND_BIND,
                                                HWLOC_MEMBIND_BYNODESET);
+}
+
+bool ebb_topology_bind_thread(const ebb_place_t *place)
+{
+    return place && !hw.hwloc_set_cpubind(hw.topology, place->cpus, HWLOC_CPUBIND_THREAD);
+}
+
+size_t ebb_topology_cpus(const ebb_place_t *place)
+{
+    cpu_set_t set;
+    const int count = place                                    ? hw.hwloc_bitmap_weight(place->cpus)
+                      : sched_getaffinity(0, sizeof set, &set) ? 1
+                                                               : CPU_COUNT(&set);
+    return count > 0 ? (size_t)count : 1;
 }
 
 void ebb_topology_reset(void)

@@ -26,6 +26,11 @@ int ebb_topology_node(const ebb_place_t *place);
  * bound. */
 bool ebb_topology_bind_memory(const ebb_place_t *place, void *p, size_t bytes);
 
+/* The calling thread runs on the place's CPUs from now on. False: anywhere. */
+bool ebb_topology_bind_thread(const ebb_place_t *place);
+/* CPUs of the place; without one, those that this process may use. At least 1. */
+size_t ebb_topology_cpus(const ebb_place_t *place);
+
 /* Forgets all places and loads hwloc again at the next look-up. For tests. */
 void ebb_topology_reset(void);
 

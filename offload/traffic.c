@@ -1,11 +1,11 @@
 /* traffic.c: see traffic.h. */
-#include "traffic.h"
+#include "offload/traffic.h"
 
 #include <time.h>
 
-#include "host.h"
-#include "pinned.h"
-#include "staging.h"
+#include "offload/host.h"
+#include "offload/pinned.h"
+#include "offload/staging.h"
 
 ebb_traffic_t ebb_traffic_of[EBB_STATES];
 

@@ -1,8 +1,8 @@
-#include "victims.h"
+#include "offload/victims.h"
 
 #include <stdlib.h>
 
-#include "options.h"
+#include "alloc/base/options.h"
 
 static bool is_idle(const ebb_buffer_t *b)
 {

@@ -14,7 +14,7 @@
 #ifndef EBB_VICTIMS_H
 #define EBB_VICTIMS_H
 
-#include "residence.h"
+#include "offload/residence.h"
 
 typedef struct ebb_victim {
     ebb_buffer_t *buffer;

@@ -34,7 +34,7 @@ void program_run(const char *command, program_run_t *out)
     read_all(f, out->log, sizeof out->log);
     fclose(f);
     remove(path);
-    /* Of ebb's own, which would go on all the same (alloc/status.h); but for the test of just that. */
+    /* Of ebb's own, which would go on all the same (alloc/base/status.h); but for the test of just that. */
     const char *broken =
         strstr(command, "TEST_BREAK=") ? NULL : strstr(out->log, "condition of ebb's own does not hold");
     if (broken)

@@ -1,12 +1,15 @@
 #!/usr/bin/env bash
-# tidy.sh [FILE...]: clang-tidy (Debian: clang-tidy) with the checks of .clang-tidy over alloc/, offload/ and ckpt/, or over these
+# tidy.sh [FILE...]: clang-tidy (Debian: clang-tidy) with the checks of .clang-tidy over alloc/, offload/, ckpt/ and cli/, or over these
 # files. Exit code 1 if it finds anything. Some minutes; BUILD_FOLDER: a configured build folder (build).
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 2
 build=${BUILD_FOLDER:-build}
 command -v clang-tidy >/dev/null || { echo 'tidy.sh: there is no clang-tidy (apt-get install clang-tidy)' >&2; exit 2; }
 [[ -e $build/compile_commands.json ]] || { echo "tidy.sh: $build is not configured: bash tests/run.sh" >&2; exit 2; }
-(($# > 0)) || set -- alloc/*.c offload/*.c ckpt/*.c ckpt/*/*.c
+if (($# == 0)); then
+    mapfile -t sources < <(find alloc offload ckpt cli -name '*.c' | sort)
+    set -- "${sources[@]}"
+fi
 
 # Without what only gcc knows (alloc/hook.c).
 mkdir -p "$build/tidy"

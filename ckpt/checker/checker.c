@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "checker_parts.h"
+#include "ckpt/checker/checker_parts.h"
 
 enum { MOST = 1 << 29 /* of anything */, GRAIN = 512 };
 #define MOST_BYTES   (UINT64_C(1) << 50) /* of a buffer */

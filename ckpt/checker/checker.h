@@ -9,6 +9,8 @@
  *     needed;
  *   - two accesses of one chunk of which one writes are ordered (vector clocks over all streams), unless both are the
  *     program's, to the same buffer in its own place;
+ *   - no chunk changes hands (a place takes it that another one had) while a resident operation may be running: each is ordered
+ *     after the other's end, or before its beginning (below);
  *   - content that is lost (its chunks taken) is on the host, was given up by a discard, or belongs to a
  *     buffer that the program has freed; what was given up is rebuilt by replays before it is read. A content
  *     that the trace does not read again is not lost for that: a program that leaves the plan may want it;
@@ -18,11 +20,22 @@
  *   - falling back is possible at every point: what was discarded can be rebuilt from what is there (on
  *     device or host, or itself rebuilt) by proven launches, and everything alive fits into device and host
  *     budgets together, the largest operation's buffers onto the device at once.
+ *
+ * Places on one chunk are aliases. "Writes to one proxy of the allocation are considered inconsistent and incoherent with any other
+ * proxy of the same memory until the writing device operation completes. Grids present on the GPU prior to a writing device operation
+ * but reading after the writing device operation completes are also considered to have inconsistent and incoherent proxies" (CUDA
+ * Programming Guide, Virtual Aliasing Support; only fence.proxy.alias, PTX ISA, membar/fence, would do within a grid, and the
+ * program's kernels have none). So it takes more than the data's being there: who uses a chunk through another address must begin
+ * after whoever wrote it through the first has ended. Of accesses that the trace shows, the order above is just that: from end to
+ * beginning. (A launch that may begin early is given that up: alloc/intercept_work.c. Events that a kernel records before its end are
+ * none of the trace's.) What it leaves open is a kernel that was there before and reaches the chunk by other means than its
+ * arguments, when a flag in memory tells it to, as kernels that communicate and persistent ones do. Those are the operations that the
+ * trace calls resident, and as it is not known what they touch, nothing changes hands beside them.
  */
 #ifndef EBB_CHECKER_H
 #define EBB_CHECKER_H
 
-#include "plan.h"
+#include "ckpt/plan/plan.h"
 
 typedef struct ebb_check_limits {
     uint64_t device_bytes; /* for places and small region together */

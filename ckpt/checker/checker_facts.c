@@ -1,7 +1,7 @@
 /* checker_facts.c: what follows from the trace alone; see checker_parts.h. */
 #include <stdlib.h>
 
-#include "checker_parts.h"
+#include "ckpt/checker/checker_parts.h"
 
 static uint32_t *numbers(size_t count)
 {

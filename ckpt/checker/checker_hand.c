@@ -11,7 +11,7 @@
  */
 #include <stdlib.h>
 
-#include "checker_parts.h"
+#include "ckpt/checker/checker_parts.h"
 
 static bool is_at_hand(const walk_t *w, uint32_t content)
 {

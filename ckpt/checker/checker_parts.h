@@ -13,7 +13,7 @@
 #ifndef EBB_CHECKER_PARTS_H
 #define EBB_CHECKER_PARTS_H
 
-#include "checker.h"
+#include "ckpt/checker/checker.h"
 
 #define EBB_NO_CONTENT UINT32_MAX
 
@@ -96,6 +96,8 @@ typedef struct walk {
     uint32_t *owner;       /* [cells]: place that wrote it last; EBB_TRACE_NEVER: none */
     uint32_t *cell;        /* [cells][CELL_REACHES][width] */
     uint32_t *now;         /* [width][width]: what each stream knows */
+    uint32_t *resident;    /* [width]: the last resident operation on each stream, */
+    uint32_t *handed;      /* [width]: and the last event that took a chunk from another place */
     uint32_t *done;        /* [actions][width]: what who waits for its last instance knows; zero: none yet */
     uint32_t
         *event; /* [moments][width]: by the number of the trace's event, the same of this step's record */
@@ -167,6 +169,8 @@ void ebb_reach_join(const walk_t *walk, uint32_t *reach, const uint32_t *other);
 void ebb_reach_join_streams(const walk_t *walk, uint32_t *reach, uint32_t streams);
 /* A new event on the stream; what it knows is now_of(stream). */
 void ebb_check_tick(walk_t *walk, uint32_t stream);
+/* The event is a resident operation: no chunk may change hands beside it. */
+bool ebb_check_resident(walk_t *walk, uint32_t stream);
 
 /* The event reads or writes a small buffer, which is where it always is: in order with all that was done to it? */
 bool ebb_check_small(walk_t *walk, actor_t who, uint32_t place, bool writes);

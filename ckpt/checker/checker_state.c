@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "checker_parts.h"
+#include "ckpt/checker/checker_parts.h"
 
 void ebb_reach_join(const walk_t *w, uint32_t *reach, const uint32_t *other)
 {
@@ -106,13 +106,19 @@ static void take(walk_t *w, uint32_t place, uint32_t content)
 
 /* ---- accesses ---- */
 
+static const char *name_of(const walk_t *w, uint32_t stream, char name[24])
+{
+    if (stream < w->streams && w->streams > 1)
+        snprintf(name, 24, "stream %u", stream);
+    else
+        strcpy(name, stream == out_of(w) ? "out" : stream == in_of(w) ? "in" : "compute");
+    return name;
+}
+
 static bool is_unordered(walk_t *w, uint32_t place, uint32_t cell, uint32_t other, bool writes, bool written)
 {
-    char name[24] = "compute";
-    if (other >= w->streams)
-        snprintf(name, sizeof name, "%s", other == out_of(w) ? "out" : "in");
-    else if (w->streams > 1)
-        snprintf(name, sizeof name, "stream %u", other);
+    char name[24];
+    name_of(w, other, name);
     if (cell < w->plan->chunk_count)
         return ebb_check_fails(w, "the %s of place %u is not ordered after the %s of chunk %u on %s",
                                writes ? "write" : "read", place, written ? "write" : "read", cell, name);
@@ -177,9 +183,39 @@ bool ebb_check_read(walk_t *w, actor_t who, uint32_t place)
     return true;
 }
 
+/* ---- resident operations ---- */
+
+bool ebb_check_resident(walk_t *w, uint32_t stream)
+{
+    char name[24];
+    const uint32_t other = unknown(w, stream, w->handed);
+    w->resident[stream] = now_of(w, stream)[stream];
+    return other == w->width ||
+           ebb_check_fails(w, "a resident kernel may run while a chunk changes hands on %s",
+                           name_of(w, other, name));
+}
+
+/* The event takes the place's chunks: from others? */
+static bool may_take(walk_t *w, uint32_t stream, uint32_t place)
+{
+    char name[24];
+    uint32_t i = 0, other;
+    const uint32_t count = w->plan->place[place].chunk_count;
+    while (i < count &&
+           (w->owner[cell_of(w, place, i)] == place || w->owner[cell_of(w, place, i)] == EBB_TRACE_NEVER))
+        i++;
+    if (i == count)
+        return true;
+    w->handed[stream] = now_of(w, stream)[stream];
+    other = unknown(w, stream, w->resident);
+    return other == w->width ||
+           ebb_check_fails(w, "place %u takes chunk %u while a resident kernel may be running on %s", place,
+                           cell_of(w, place, i), name_of(w, other, name));
+}
+
 bool ebb_check_write(walk_t *w, actor_t who, uint32_t place, uint32_t content)
 {
-    if (!is_ordered(w, who, place, true))
+    if (!is_ordered(w, who, place, true) || !may_take(w, who.stream, place))
         return false;
     take(w, place, content);
     note(w, who, place, true);

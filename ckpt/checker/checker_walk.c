@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "checker_parts.h"
+#include "ckpt/checker/checker_parts.h"
 
 bool ebb_check_fails(walk_t *w, const char *format, ...)
 {
@@ -126,6 +126,8 @@ static bool launch(walk_t *w, uint32_t operation)
     uint32_t first = f->first_touch[operation], end = f->first_touch[operation + 1];
     const actor_t who = launcher(w, operation);
     ebb_check_tick(w, who.stream);
+    if (w->trace->operation[operation].resident && !ebb_check_resident(w, who.stream))
+        return false;
     for (uint32_t k = first; k < end; k++)
         if (!read_one(w, who, &f->touch[k]))
             return false;
@@ -437,6 +439,8 @@ static bool make_room(walk_t *w)
     w->owner = calloc(cells, sizeof *w->owner);
     w->cell = calloc(cells, CELL_REACHES * reach);
     w->now = calloc(w->width, reach);
+    w->resident = calloc(w->width, sizeof *w->resident);
+    w->handed = calloc(w->width, sizeof *w->handed);
     w->done = calloc(p->action_count + one, reach);
     w->event = calloc((w->streams > 1 ? w->trace->moment_count : 0) + one, reach);
     w->current = calloc(p->buffer_count + one, sizeof *w->current);
@@ -447,9 +451,9 @@ static bool make_room(walk_t *w)
     w->lacking = calloc(p->operation_count + one, sizeof *w->lacking);
     w->written = calloc(p->place_count + one, sizeof *w->written);
     w->redirect = calloc(p->buffer_count + one, sizeof *w->redirect);
-    return w->at && w->before && w->of && w->place && w->owner && w->cell && w->now && w->done && w->event &&
-           w->current && w->alive && w->joins.first && w->joins.item && w->at_hand && w->lacking &&
-           w->written && w->redirect;
+    return w->at && w->before && w->of && w->place && w->owner && w->cell && w->now && w->resident &&
+           w->handed && w->done && w->event && w->current && w->alive && w->joins.first && w->joins.item &&
+           w->at_hand && w->lacking && w->written && w->redirect;
 }
 
 static void clean_up(walk_t *w)
@@ -461,6 +465,8 @@ static void clean_up(walk_t *w)
     free(w->owner);
     free(w->cell);
     free(w->now);
+    free(w->resident);
+    free(w->handed);
     free(w->event);
     free(w->done);
     free(w->current);

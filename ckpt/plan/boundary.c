@@ -1,5 +1,5 @@
 /* boundary.c: see boundary.h. */
-#include "boundary.h"
+#include "ckpt/plan/boundary.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -12,7 +12,7 @@
 #ifndef EBB_BOUNDARY_H
 #define EBB_BOUNDARY_H
 
-#include "plan.h"
+#include "ckpt/plan/plan.h"
 
 typedef struct ebb_boundary {
     uint32_t buffer_count; /* of the trace whose plan is to agree */

@@ -1,4 +1,4 @@
-#include "completions.h"
+#include "ckpt/plan/completions.h"
 
 #include <stdlib.h>
 

@@ -2,7 +2,7 @@
 #ifndef EBB_COMPLETIONS_H
 #define EBB_COMPLETIONS_H
 
-#include "plan.h"
+#include "ckpt/plan/plan.h"
 
 /* [actions]: of a discard the last replay in the step that writes its place before something else happens to it; EBB_TRACE_NEVER:
  * there is none (its buffer is freed before anybody wants it back), or the action is none. NULL: no memory. The caller's, by free. */

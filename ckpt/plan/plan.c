@@ -1,11 +1,11 @@
 /* plan.c: plans in memory, what they come to, and writing them. */
-#include "plan.h"
+#include "ckpt/plan/plan.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "array.h"
+#include "alloc/base/array.h"
 
 const char *const ebb_action_word[EBB_ACTION_KINDS] = {"evict", "fetch", "discard", "replay", "order"};
 

@@ -69,7 +69,7 @@
 #ifndef EBB_PLAN_H
 #define EBB_PLAN_H
 
-#include "trace.h"
+#include "ckpt/trace/trace.h"
 
 enum { EBB_PLAN_VERSION = 1, EBB_PLAN_STREAMS = 32 /* of the program's, at most */ };
 

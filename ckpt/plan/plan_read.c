@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plan.h"
+#include "ckpt/plan/plan.h"
 
 enum { MOST_FIELDS = 32, DEEPEST = 8 };
 

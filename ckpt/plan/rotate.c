@@ -1,4 +1,4 @@
-#include "rotate.h"
+#include "ckpt/plan/rotate.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -11,7 +11,7 @@
 #ifndef EBB_ROTATE_H
 #define EBB_ROTATE_H
 
-#include "trace.h"
+#include "ckpt/trace/trace.h"
 
 enum { EBB_MOST_TURNS = 12 }; /* the longest period */
 

@@ -1,13 +1,13 @@
 /* simulate.c: the host's threads, compute and the link as queues, where the program has one stream (several: simulate_streams.c). Host
  * and compute go on in one pass over the step; the link is followed behind them (simulate_link.c), no further than to the moment that
  * compute has reached. */
-#include "simulate_parts.h"
+#include "ckpt/plan/simulate_parts.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "array.h"
-#include "levels.h"
+#include "alloc/base/array.h"
+#include "ckpt/plan/levels.h"
 
 const char *const ebb_lane_word[EBB_LANES] = {"operation", "replay",  "out",   "in",
                                               "wait_out",  "wait_in", "check", "wait_host"};

@@ -1,8 +1,8 @@
 /* simulate.h: what a step comes to that is driven by a plan: the streams of plan.h as queues, by its rules and the times of
  * the trace, on given hardware.
  *
- * Exact for a device that runs each operation in the time that the trace gives it, and copies at constant rates: one for a way
- * that is used alone, another while both are; where copies slow compute down, by the factor given. What the runner does beside
+ * Exact for a device that runs each operation in the time that the trace gives it, and copies at constant rates: one for each way
+ * that is used alone, another for each while both are; where copies slow compute down, by the factor given. What the runner does beside
  * the plan's letter is part of it: what is zeroed before a replay, what is hashed to compare it, and the host's calls, which may come
  * too late for a device that has nothing else to do. Copies of the program's own between host and device take their turn on
  * the link. Of the host's time only its calls of the driver are known, not what the program does between them. A few steps are
@@ -17,7 +17,7 @@
 #ifndef EBB_SIMULATE_H
 #define EBB_SIMULATE_H
 
-#include "plan.h"
+#include "ckpt/plan/plan.h"
 
 /* Who is at work; a wait is of compute, for the end of a copy or for the host: where there are several streams, of the one whose
  * operation is the next. */

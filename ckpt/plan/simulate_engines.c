@@ -1,6 +1,6 @@
 /* simulate_engines.c: queues and engines, from event to event; see simulate_parts.h. */
-#include "array.h"
-#include "simulate_parts.h"
+#include "alloc/base/array.h"
+#include "ckpt/plan/simulate_parts.h"
 
 void ebb_engines_begin(ebb_engines_t *e, const ebb_hardware_t *hardware, uint32_t queues)
 {
@@ -96,7 +96,7 @@ static double rate(const ebb_engines_t *e, int engine)
                in = e->running[EBB_ENGINE_IN] != EBB_TRACE_NEVER;
     if (engine == EBB_ENGINE_COMPUTE)
         return 1 / (1 + e->hardware->slowdown * (out + in));
-    return out && in && e->hardware->both_ways > 0 ? e->hardware->both_ways : 1;
+    return ebb_hardware_part(e->hardware, engine == EBB_ENGINE_IN, out && in);
 }
 
 /* When something ends or comes from the host; NOT_YET: never. */

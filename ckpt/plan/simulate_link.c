@@ -1,5 +1,5 @@
 /* simulate_link.c: both ways of the link, followed from change to change; see simulate_parts.h. */
-#include "simulate_parts.h"
+#include "ckpt/plan/simulate_parts.h"
 
 /* When a copy may begin; NOT_YET: it waits for one that has not ended. */
 static double ready_at(const ebb_link_state_t *l, const ebb_copy_t *c)
@@ -53,10 +53,9 @@ static void start(ebb_link_state_t *l)
     }
 }
 
-static double rate(const ebb_link_state_t *l)
+static double rate(const ebb_link_state_t *l, int way)
 {
-    const double both = l->hardware->both_ways;
-    return l->way[0].at && l->way[1].at && both > 0 ? both : 1;
+    return ebb_hardware_part(l->hardware, way, l->way[0].at && l->way[1].at);
 }
 
 int ebb_link_busy(const ebb_link_state_t *l)
@@ -70,7 +69,7 @@ double ebb_link_next(ebb_link_state_t *l)
     start(l);
     for (int i = 0; i < 2; i++) {
         ebb_way_t *w = &l->way[i];
-        const double at = w->at     ? l->now + w->at->left / rate(l)
+        const double at = w->at     ? l->now + w->at->left / rate(l, i)
                           : head(w) ? ready_at(l, head(w))
                                     : EBB_NOT_YET;
         next = at < next ? at : next;
@@ -83,11 +82,11 @@ static void pass(ebb_link_state_t *l, double to)
 {
     static const double nothing =
         1e-6; /* what is left by rounding, in nanoseconds; or what is lost beside the time itself */
-    const double done = (to - l->now) * rate(l);
+    const double done[2] = {(to - l->now) * rate(l, 0), (to - l->now) * rate(l, 1)};
     l->now = to;
     for (int i = 0; i < 2; i++)
         if (l->way[i].at)
-            l->way[i].at->left -= done;
+            l->way[i].at->left -= done[i];
     for (int i = 0; i < 2; i++)
         if (l->way[i].at && (l->way[i].at->left <= nothing || l->now + l->way[i].at->left <= l->now))
             end_copy(l, i, l->now);

@@ -2,7 +2,7 @@
 #ifndef EBB_SIMULATE_PARTS_H
 #define EBB_SIMULATE_PARTS_H
 
-#include "simulate.h"
+#include "ckpt/plan/simulate.h"
 
 #define EBB_NOT_YET 1e300 /* later than any moment */
 

@@ -1,8 +1,8 @@
 /* simulate_prices.c: what a plan's actions take of compute and of the host, beside the copies: as the runner (drive/) does them. */
 #include <stdlib.h>
 
-#include "completions.h"
-#include "simulate_parts.h"
+#include "ckpt/plan/completions.h"
+#include "ckpt/plan/simulate_parts.h"
 
 /* Calls of the driver with which the runner issues a copy, beside its waits: three events recorded, a wait, the copy; and two that ask
  * how long the last one took. */

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "array.h"
-#include "simulate_parts.h"
+#include "alloc/base/array.h"
+#include "ckpt/plan/simulate_parts.h"
 
 enum { HOSTS = 64, STEPS = 3 };
 

@@ -14,12 +14,12 @@
  *
  * The work is bounded by numbers of walks, not by time: the same request gets the same plan on any machine.
  */
-#include "auto.h"
+#include "ckpt/planner/auto.h"
 
 #include <string.h>
 
-#include "bound.h"
-#include "improve.h"
+#include "ckpt/planner/bound.h"
+#include "ckpt/planner/improve.h"
 
 enum { LONG_STEP = 3000 };
 

@@ -1,5 +1,5 @@
 /* bound.c: see bound.h. */
-#include "bound.h"
+#include "ckpt/planner/bound.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -11,7 +11,7 @@
 #ifndef EBB_PLANNER_BOUND_H
 #define EBB_PLANNER_BOUND_H
 
-#include "planner_model.h"
+#include "ckpt/planner/planner_model.h"
 
 /* What is idle at the moment and could go; a group: what the replay of one operation brings back. */
 typedef struct ebb_bound_item {

@@ -1,5 +1,5 @@
 /* candidates.c: schedules become plans, and of those that fit the fastest is kept. */
-#include "candidates.h"
+#include "ckpt/planner/candidates.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 #ifndef EBB_PLANNER_CANDIDATES_H
 #define EBB_PLANNER_CANDIDATES_H
 
-#include "planner_schedule.h"
+#include "ckpt/planner/planner_schedule.h"
 
 typedef struct ebb_candidate {
     uint32_t chunks;

@@ -1,5 +1,5 @@
 /* fates.c: which checkpoints each strategy holds, and what meets what is not held. */
-#include "fates.h"
+#include "ckpt/planner/fates.h"
 
 #include <stdlib.h>
 #include <string.h>

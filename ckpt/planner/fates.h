@@ -24,7 +24,7 @@
 #ifndef EBB_PLANNER_FATES_H
 #define EBB_PLANNER_FATES_H
 
-#include "stages.h"
+#include "ckpt/planner/stages.h"
 
 typedef enum ebb_strategy {
     EBB_STRATEGY_KEEP,

@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "planner.h"
+#include "ckpt/planner/planner.h"
 
 static bool fits_trace(const ebb_plan_t *p, const ebb_trace_t *t, char *why, size_t why_bytes)
 {

@@ -2,7 +2,7 @@
 #ifndef EBB_IMPROVE_H
 #define EBB_IMPROVE_H
 
-#include "candidates.h"
+#include "ckpt/planner/candidates.h"
 
 /* Prices that have proven good, from one target to the next: what is dear to give up under one limit is so under another that is
  * not far from it. Owns its arrays; borrows the candidates. */

@@ -1,10 +1,10 @@
 /* planner.c: the planners in one table, and those of them that are fixed strategies. */
-#include "planner.h"
+#include "ckpt/planner/planner.h"
 
 #include <string.h>
 
-#include "auto.h"
-#include "candidates.h"
+#include "ckpt/planner/auto.h"
+#include "ckpt/planner/candidates.h"
 
 static ebb_plan_t *follow(ebb_strategy_t strategy, const ebb_trace_t *trace,
                           const ebb_plan_request_t *request, const char *argument, char *why,

@@ -8,8 +8,8 @@
 #ifndef EBB_PLANNER_H
 #define EBB_PLANNER_H
 
-#include "boundary.h"
-#include "simulate.h"
+#include "ckpt/plan/boundary.h"
+#include "ckpt/plan/simulate.h"
 
 typedef struct ebb_plan_request {
     const char *policy;    /* a planner's name, with its argument behind a colon; NULL: auto */

@@ -1,6 +1,6 @@
 /* planner_away.c: what was copied out and must come back: a heap by the moments at which copies should begin, and a heap by the next
  * use of those whose moment has come. */
-#include "planner_walk.h"
+#include "ckpt/planner/planner_walk.h"
 
 static void sink(ebb_planner_walk_t *w, ebb_awaited_t a)
 {

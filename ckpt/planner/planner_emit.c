@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "planner_schedule.h"
+#include "ckpt/planner/planner_schedule.h"
 
 typedef struct emitter {
     const ebb_schedule_t *schedule;
@@ -158,6 +158,25 @@ static void add_join(emitter_t *e, uint32_t move, const ebb_stay_t *stay, uint32
         e->join_key[move] = key;
 }
 
+/* A fetch takes chunks from others, which resident operations must not see: it is over before the next of them begins. */
+static void join_before_resident(emitter_t *e, uint32_t move)
+{
+    const ebb_trace_t *t = e->model->trace;
+    const uint32_t position = e->schedule->move[move].position, n = operations(e);
+    const uint32_t point = position < e->schedule->event_count ? e->schedule->event[position].point : n;
+    uint64_t first = UINT64_MAX;
+    for (uint32_t i = 0; i < n; i++) {
+        if (!t->operation[i].resident)
+            continue;
+        const uint64_t key = i < point ? i + n : i;
+        first = key < first ? key : first;
+        if (e->stay_streams)
+            e->order.joiners[move] |= UINT32_C(1) << t->operation[i].stream;
+    }
+    if (first < e->join_key[move])
+        e->join_key[move] = first;
+}
+
 /* One owner of a chunk after another. */
 static void hand_over(emitter_t *e, const ebb_stay_t *from, const ebb_stay_t *to, bool next_step)
 {
@@ -254,6 +273,9 @@ static void find_joins(emitter_t *e)
     for (uint32_t i = 0; i < s->stay_count; i++)
         if (s->stay[i].fetch != EBB_NONE)
             add_join(e, s->stay[i].fetch, &s->stay[i], s->stay[i].begin, false);
+    for (uint32_t i = 0; i < s->move_count; i++)
+        if (s->move[i].kind == EBB_FETCH && s->move[i].position != EBB_NONE)
+            join_before_resident(e, i);
     hand_chunks_over(e);
     if (!e->failed && e->stay_streams)
         e->failed = !ebb_schedule_order(&e->order, s, e->overlay, e->model, e->join_key);

@@ -5,7 +5,7 @@
  * known, so the time until the next use takes the place of the time since the last one. Giving up is
  * retroactive: a copy out is issued as soon after the last touch as the link has time for it that nobody has booked before; what
  * is wanted sooner was booked sooner. */
-#include "planner_walk.h"
+#include "ckpt/planner/planner_walk.h"
 
 #include <math.h>
 

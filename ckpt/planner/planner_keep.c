@@ -3,7 +3,7 @@
  * between the two stays that the copies ended and began. */
 #include <stdlib.h>
 
-#include "planner_schedule.h"
+#include "ckpt/planner/planner_schedule.h"
 
 typedef struct keep {
     ebb_schedule_t *schedule;

@@ -1,11 +1,11 @@
 /* planner_model.c: contents and their recipes, from a trace. */
-#include "planner_model.h"
+#include "ckpt/planner/planner_model.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "rotate.h"
+#include "ckpt/plan/rotate.h"
 
 #define LONG_NS (UINT64_C(1) << 50) /* what costs more costs this: sums stay in range */
 

@@ -7,7 +7,7 @@
 #ifndef EBB_PLANNER_MODEL_H
 #define EBB_PLANNER_MODEL_H
 
-#include "planner.h"
+#include "ckpt/planner/planner.h"
 
 #define EBB_NONE UINT32_MAX
 

@@ -7,12 +7,12 @@
  * waiting, whatever else they wait for, for the stream of the operation that they are issued with.
  *
  * The program orders its own accesses to a buffer among themselves. What plans add are replays, and stays on chunks that others
- * have had.
+ * have had: whoever takes such a chunk waits for all resident operations, and each of those for all who have taken any (checker.h).
  */
 #include <stdlib.h>
 #include <string.h>
 
-#include "planner_schedule.h"
+#include "ckpt/planner/planner_schedule.h"
 
 /* Of a stay, or a small buffer, clocks: what was done on its chunks before it, and since, by operations and replays. */
 enum { BEFORE, READ, WRITTEN, REPLAYED_READ, REPLAYED_WRITTEN, STAY_CLOCKS };
@@ -31,6 +31,9 @@ typedef struct ordering {
         clock; /* [stays + places][STAY_CLOCKS][streams]: those that are in no stay, small buffers, behind the stays */
     uint32_t *stay;                /* per place: the one that it is in */
     uint32_t *had;                 /* per chunk: the last stay that had it, or EBB_NONE */
+    uint32_t *holders;             /* per chunk: places */
+    uint32_t *resident, *taken;    /* clocks: of resident operations, of whoever took chunks from others */
+    bool *takes;                   /* per stay: its first write will */
     uint32_t *next_stay, *stay_at; /* lists by the position at which they begin */
     uint32_t *next_move, *move_at; /* lists by position, then evicts, discards, fetches */
     uint32_t *next_join, *join_at; /* lists by the operation at which they are joined in this step */
@@ -92,6 +95,12 @@ static uint32_t touched(const ordering_t *o, const ebb_event_t *event, uint32_t 
     return o->stay[place] != EBB_NONE ? o->stay[place] : o->schedule->stay_count + place;
 }
 
+/* Whoever is the first to write a stay takes its chunks. */
+static bool takes_chunks(const ordering_t *o, uint32_t stay, bool writes)
+{
+    return writes && stay < o->schedule->stay_count && o->takes[stay];
+}
+
 static uint32_t wait_for_touch(const ordering_t *o, uint32_t *clock, uint32_t stay, bool writes, bool replay)
 {
     uint32_t waited = wait_for(o, clock, clock_of(o, stay, BEFORE)) |
@@ -102,6 +111,8 @@ static uint32_t wait_for_touch(const ordering_t *o, uint32_t *clock, uint32_t st
         waited |= wait_for(o, clock, clock_of(o, stay, WRITTEN));
     if (replay && writes)
         waited |= wait_for(o, clock, clock_of(o, stay, READ));
+    if (takes_chunks(o, stay, writes))
+        waited |= wait_for(o, clock, o->resident);
     return waited;
 }
 
@@ -111,17 +122,25 @@ static uint32_t touch_all(ordering_t *o, const ebb_event_t *event)
     const ebb_model_t *m = o->model;
     const uint32_t stream = stream_of(m, event);
     const uint32_t from = m->first_touch[event->operation], to = m->first_touch[event->operation + 1];
-    uint32_t waited = 0;
+    const bool resident = m->trace->operation[event->operation].resident;
+    uint32_t waited = resident ? wait_for(o, now_of(o, stream), o->taken) : 0;
     for (uint32_t k = from; k < to; k++)
         waited |= wait_for_touch(o, now_of(o, stream), touched(o, event, m->touch[k].buffer),
                                  m->touch[k].mode != EBB_READS, event->replay);
     const uint32_t now = ++now_of(o, stream)[stream];
+    if (resident)
+        o->resident[stream] = now;
     for (uint32_t k = from; k < to; k++) {
         const bool writes = m->touch[k].mode != EBB_READS;
+        const uint32_t stay = touched(o, event, m->touch[k].buffer);
+        if (takes_chunks(o, stay, writes)) {
+            o->takes[stay] = false;
+            o->taken[stream] = now;
+        }
         const uint32_t which = event->replay ? (writes ? REPLAYED_WRITTEN : REPLAYED_READ)
                                : writes      ? WRITTEN
                                              : READ;
-        clock_of(o, touched(o, event, m->touch[k].buffer), which)[stream] = now;
+        clock_of(o, stay, which)[stream] = now;
     }
     return waited;
 }
@@ -143,6 +162,14 @@ static void pass_moments(ordering_t *o, uint32_t point)
     }
 }
 
+/* Its content is on the device when the step begins. */
+static bool begins_there(const ordering_t *o, uint32_t place)
+{
+    const ebb_trace_t *t = o->model->trace;
+    return place < t->buffer_count && t->buffer[place].born == EBB_TRACE_NEVER &&
+           !o->schedule->on_host[place];
+}
+
 /* It has the chunks of others: after all that they did. What the program did to the same place it orders by itself. */
 static void begin_stay(ordering_t *o, uint32_t index)
 {
@@ -150,6 +177,8 @@ static void begin_stay(ordering_t *o, uint32_t index)
     const uint32_t place = stay[index].place;
     for (uint32_t k = o->overlay->first[place], last = EBB_NONE; k < o->overlay->first[place + 1]; k++) {
         uint32_t *had = &o->had[o->overlay->chunk[k]];
+        o->takes[index] |= *had != EBB_NONE ? stay[*had].place != place || o->takes[*had]
+                                            : o->holders[o->overlay->chunk[k]] > 1 && !begins_there(o, place);
         for (uint32_t which = 0; *had != EBB_NONE && *had != last && which < STAY_CLOCKS; which++) {
             const bool own = stay[*had].place == place && (which == READ || which == WRITTEN);
             add(o, clock_of(o, index, own ? which : BEFORE), clock_of(o, *had, which));
@@ -168,6 +197,11 @@ static void issue_copy(ordering_t *o, uint32_t index, uint32_t pace)
     o->out->after[index] = UINT32_C(1) << pace;
     for (uint32_t which = 0; stay != EBB_NONE && which < STAY_CLOCKS; which++)
         o->out->after[index] |= wait_for(o, now, clock_of(o, stay, which));
+    if (move->kind == EBB_FETCH) {
+        o->out->after[index] |= wait_for(o, now, o->resident);
+        if (stay != EBB_NONE)
+            o->takes[stay] = false; /* the fetch has */
+    }
     memcpy(done_of(o, index), now, o->streams * sizeof *now);
 }
 
@@ -218,6 +252,8 @@ static void make_lists(ordering_t *o)
 {
     static const ebb_action_kind_t kinds[] = {EBB_FETCH, EBB_EVICT}; /* the last one put in comes first */
     const ebb_schedule_t *s = o->schedule;
+    for (uint32_t k = 0; k < o->overlay->first[o->model->trace->buffer_count + s->scratch_count]; k++)
+        o->holders[o->overlay->chunk[k]]++;
     for (uint32_t i = s->stay_count; i-- > 0;)
         list(o->stay_at, o->next_stay, s->stay[i].first, i);
     for (int kind = 0; kind < 2; kind++)
@@ -246,14 +282,19 @@ static bool allocate(ordering_t *o)
     o->clock = filled((s->stay_count + places) * STAY_CLOCKS * streams, 0);
     o->stay = filled(places, 0xff);
     o->had = filled(o->overlay->chunk_count, 0xff);
+    o->holders = filled(o->overlay->chunk_count, 0);
+    o->resident = filled(streams, 0);
+    o->taken = filled(streams, 0);
+    o->takes = calloc(s->stay_count + (size_t)1, sizeof *o->takes);
     o->stay_at = filled(s->event_count, 0xff);
     o->next_stay = filled(s->stay_count, 0xff);
     o->move_at = filled(s->event_count, 0xff);
     o->next_move = filled(s->move_count, 0xff);
     o->join_at = filled(t->operation_count, 0xff);
     o->next_join = filled(s->move_count, 0xff);
-    return o->now && o->done && o->event && o->clock && o->stay && o->had && o->stay_at && o->next_stay &&
-           o->move_at && o->next_move && o->join_at && o->next_join;
+    return o->now && o->done && o->event && o->clock && o->stay && o->had && o->holders && o->resident &&
+           o->taken && o->takes && o->stay_at && o->next_stay && o->move_at && o->next_move && o->join_at &&
+           o->next_join;
 }
 
 bool ebb_schedule_order(ebb_ordering_t *out, const ebb_schedule_t *s, const ebb_overlay_t *overlay,
@@ -270,8 +311,10 @@ bool ebb_schedule_order(ebb_ordering_t *out, const ebb_schedule_t *s, const ebb_
         make_lists(&o);
         issue_all(&o);
     }
-    uint32_t *arrays[] = {o.now,     o.done,      o.event,   o.clock,     o.stay,    o.had,
-                          o.stay_at, o.next_stay, o.move_at, o.next_move, o.join_at, o.next_join};
+    free(o.takes);
+    uint32_t *arrays[] = {o.now,       o.done,    o.event,     o.clock,   o.stay,
+                          o.had,       o.holders, o.resident,  o.taken,   o.stay_at,
+                          o.next_stay, o.move_at, o.next_move, o.join_at, o.next_join};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         free(arrays[i]);
     return good;

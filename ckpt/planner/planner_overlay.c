@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "planner_schedule.h"
+#include "ckpt/planner/planner_schedule.h"
 
 enum { CANDIDATES = 4000 /* blocks that a place with several stays looks at */ };
 

@@ -6,7 +6,7 @@
  */
 #include <math.h>
 
-#include "planner_walk.h"
+#include "ckpt/planner/planner_walk.h"
 
 enum { PASSED_OVER = 32 /* for a prefetch, which can wait */ };
 

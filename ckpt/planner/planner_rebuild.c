@@ -5,7 +5,7 @@
  * replays where it must be. What it updates is rebuilt as it was before, in the same place; so is the content
  * itself if the producer updates it. What it writes beside goes to its own place if that content has been
  * dropped and will be needed (one replay then serves both), else to a scratch place. */
-#include "planner_walk.h"
+#include "ckpt/planner/planner_walk.h"
 
 #include <string.h>
 

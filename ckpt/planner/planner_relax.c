@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "planner_schedule.h"
+#include "ckpt/planner/planner_schedule.h"
 
 typedef struct relax {
     ebb_schedule_t *schedule;

@@ -10,8 +10,8 @@
 #ifndef EBB_PLANNER_SCHEDULE_H
 #define EBB_PLANNER_SCHEDULE_H
 
-#include "array.h"
-#include "fates.h"
+#include "alloc/base/array.h"
+#include "ckpt/planner/fates.h"
 
 typedef struct ebb_event {
     uint32_t operation, point; /* point: the operation itself, or before which it is replayed */

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "planner_model.h"
+#include "ckpt/planner/planner_model.h"
 
 enum { ALIGN = 512 };
 

@@ -2,7 +2,7 @@
  * up; whatever is needed is brought back. What may be given up can always be brought back (planner_model.c
  * knows how long a recipe is good), so that the walk ends with a schedule, above the limit only where an
  * operation and what it takes to prepare it need more. */
-#include "planner_walk.h"
+#include "ckpt/planner/planner_walk.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #ifndef EBB_PLANNER_WALK_H
 #define EBB_PLANNER_WALK_H
 
-#include "planner_schedule.h"
+#include "ckpt/planner/planner_schedule.h"
 
 enum { EBB_LINK_SLOTS = 256 };
 

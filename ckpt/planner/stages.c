@@ -1,10 +1,10 @@
 /* stages.c: passes by the memory that is alive, borders by the data that goes over. */
-#include "stages.h"
+#include "ckpt/planner/stages.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "array.h"
+#include "alloc/base/array.h"
 
 enum { LONGEST_STAGE = 64 }; /* operations, as far as a border between two thinner ones is passed over */
 

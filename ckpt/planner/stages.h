@@ -11,7 +11,7 @@
 #ifndef EBB_PLANNER_STAGES_H
 #define EBB_PLANNER_STAGES_H
 
-#include "planner_model.h"
+#include "ckpt/planner/planner_model.h"
 
 typedef struct ebb_pass {
     uint32_t begin, peak, end; /* operations: forward [begin, peak), backward [peak, end) */

@@ -1,12 +1,12 @@
 /* trace.c: traces in memory, and writing them. Reading them is for tools only: trace_read.c, which libebb.so
  * does not hold. */
-#include "trace.h"
+#include "ckpt/trace/trace.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "array.h"
+#include "alloc/base/array.h"
 
 const char *const ebb_verdict_word[EBB_VERDICTS] = {
     "untried", "proven", "differs", "no_room",      "foreign", "table", "attributes",
@@ -19,7 +19,7 @@ ebb_trace_t *ebb_trace_new(uint64_t chunk_bytes)
     ebb_trace_t *t = calloc(1, sizeof *t);
     if (t) {
         t->chunk_bytes = chunk_bytes;
-        t->tile_bytes = EBB_TILE_BYTES;
+        t->tile_bytes = EBB_TRACE_TILE_BYTES;
     }
     return t;
 }
@@ -275,6 +275,8 @@ static void write_operation(FILE *out, const ebb_trace_t *t, uint32_t index)
             "], \"shared\": %" PRIu32 ", \"param_bytes\": %" PRIu32 ", \"at\": %" PRIu64 ", \"ns\": %" PRIu64,
             o->grid[0], o->grid[1], o->grid[2], o->block[0], o->block[1], o->block[2], o->shared_bytes,
             o->param_bytes, o->at_ns, o->duration_ns);
+    if (o->resident)
+        fputs(", \"resident\": true", out);
     fprintf(out,
             ", \"verdict\": \"%s\", \"proofs\": %" PRIu32 ", \"proof_ns\": %" PRIu64
             ", \"proof_bytes\": %" PRIu64 ", \"args\": \"",

@@ -25,6 +25,7 @@
  *    "grid": [x,y,z], "block": [x,y,z], "shared": .., "param_bytes": .., "at": .., "ns": ..,
  *    "verdict": .., "proofs": .., "proof_ns": .., "proof_bytes": .., "args": "hex",
  *    "access": [[buffer, offset, param_offset, first_tile, tiles, mode], ..]}     n lines, in order
+ *       "resident": true in it: a kernel that may touch more than its accesses tell, when memory tells it to (checker.h)
  *   {"moment": index, "before": op, "what": .., "stream": s, "thread": t, "id": ..}   k lines, in order
  * chunk_bytes  of device memory that a plan moves at once; a power of two
  * tile_bytes   the unit of first_tile and tiles; a power of two
@@ -61,11 +62,15 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "hardware.h"
-#include "kernels/tiles.h" /* EBB_TILE_BYTES */
-#include "status.h"
+#include "alloc/base/status.h"
+#include "ckpt/trace/hardware.h"
 
-enum { EBB_TRACE_VERSION = 3, EBB_TRACE_NAME = 120, EBB_TRACE_DEVICE = 96 };
+enum {
+    EBB_TRACE_VERSION = 3,
+    EBB_TRACE_NAME = 120,
+    EBB_TRACE_DEVICE = 96,
+    EBB_TRACE_TILE_BYTES = 64 << 10 /* of those that ebb records */
+};
 #define EBB_TRACE_NEVER UINT32_MAX
 
 typedef struct ebb_trace_buffer {
@@ -127,6 +132,7 @@ typedef struct ebb_trace_operation {
     ebb_verdict_t verdict;
     uint32_t proofs; /* replays that gave the same bits; 0: may not be replayed */
     uint64_t proof_ns, proof_bytes;
+    bool resident; /* may touch more than its accesses, while it runs */
     uint32_t first_access, access_count;
     uint32_t first_arg, arg_bytes; /* in the trace's argument bytes */
 } ebb_trace_operation_t;

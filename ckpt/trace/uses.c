@@ -1,8 +1,8 @@
-#include "uses.h"
+#include "ckpt/trace/uses.h"
 
 #include <stdlib.h>
 
-#include "ebb_alloc.h"
+#include "alloc/base/sizes.h"
 
 uint32_t ebb_uses_chunks(const ebb_trace_buffer_t *b)
 {

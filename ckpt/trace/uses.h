@@ -5,7 +5,7 @@
 #ifndef EBB_USES_H
 #define EBB_USES_H
 
-#include "trace.h"
+#include "ckpt/trace/trace.h"
 
 typedef struct ebb_uses {
     const ebb_trace_t *trace;    /* borrowed */

@@ -16,7 +16,8 @@ set(SOFTGPU_CMAKE_DIR ${CMAKE_CURRENT_LIST_DIR})
 
 set(SOFTGPU_COMMON_FLAGS -std=c++17 -march=${EBB_CPU} -fPIC -fvisibility=hidden -fno-math-errno -fno-trapping-math
     -fno-extern-tls-init -ffunction-sections -fdata-sections -Wall -Wno-unused-function -Wno-unused-variable
-    -Wno-unused-value -Wno-address -Wno-unknown-pragmas -Wno-uninitialized -Wno-maybe-uninitialized)
+    -Wno-unused-value -Wno-address -Wno-unknown-pragmas -Wno-uninitialized -Wno-maybe-uninitialized
+    -Wno-psabi) # gcc tells of each tensor map among parameters that gcc 4.5 passed it otherwise
 # Fast mode. Reassociation lets sums vectorise. Not -ffast-math: infinities are needed (masks), and gcc 12 would turn
 # flush-to-zero on for the whole process if it were also on the link line. No peeling for alignment: the order of a sum
 # must not depend on an address.

@@ -31,6 +31,7 @@
     F(cuLibraryGetKernel)                                                                                    \
     F(cuKernelGetFunction)                                                                                   \
     F(cuLaunchKernel)                                                                                        \
+    F(cuTensorMapEncodeTiled)                                                                                \
     F(cuMemAlloc)                                                                                            \
     F(cuMemFree)                                                                                             \
     F(cuMemsetD32Async)                                                                                      \

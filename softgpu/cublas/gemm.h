@@ -8,7 +8,8 @@
  *
  * Two ways lead to the numbers. Direct (gemm_direct.c): one type throughout, no epilogue, C = D; a tile is one
  * OpenBLAS call on the operands themselves. Mixed (gemm_mixed.c): all else; products are summed in fp32,
- * scaled, finished (finish.c) and rounded to D's type once.
+ * scaled, finished (finish.c) and rounded to D's type once. Where the device has tensor maps (compute capability 9.0)
+ * these kernels take A, B and D by them if their alignment allows it, as cuBLAS does: no argument shows an address.
  */
 #ifndef SOFTGPU_CUBLAS_GEMM_H
 #define SOFTGPU_CUBLAS_GEMM_H
@@ -95,8 +96,17 @@ typedef struct gemm_direct {
     } shape;
 } gemm_direct_t;
 
+/* GEMM_MAPS_IN_PLACE: c is NULL as well, and d. */
+enum { GEMM_POINTERS, GEMM_MAPS, GEMM_MAPS_IN_PLACE };
+
+/* A CUtensorMap each. */
+typedef struct gemm_maps {
+    cuuint64_t a[16], b[16], d[16];
+} gemm_maps_t;
+
 /* BLAS_GEMM, BLAS_GEMM_SPLITK, BLAS_SPLITK_REDUCE. In _BATCHED, a, b, c and d are tables. */
 typedef struct gemm_mixed {
+    gemm_maps_t maps; /* unless shape.mapped is GEMM_POINTERS: a, b and d are NULL */
     const void *a, *b, *c;
     void *d, *bias, *aux;
     const float *device_alpha, *device_beta;
@@ -111,6 +121,7 @@ typedef struct gemm_mixed {
         int32_t transpose_a, transpose_b, bias_by_column, splits;
         int32_t type_ab, type_d; /* cudaDataType */
         int32_t epilogue, arithmetic;
+        int32_t mapped, reserved;
     } shape;
 } gemm_mixed_t;
 

@@ -3,6 +3,7 @@
 #include "gemm.h"
 
 #include <limits.h>
+#include <string.h>
 
 int gemm_types_supported(cublasComputeType_t compute, cudaDataType a, cudaDataType b, cudaDataType c,
                          softgpu_arithmetic_t *arithmetic)
@@ -164,6 +165,47 @@ static gemm_mixed_t mixed_arguments(const gemm_call_t *call)
     };
 }
 
+static int map_type(cudaDataType type, CUtensorMapDataType *out)
+{
+    *out = type == CUDA_R_16BF  ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
+           : type == CUDA_R_16F ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
+                                : CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
+    return type == CUDA_R_16BF || type == CUDA_R_16F || type == CUDA_R_32F;
+}
+
+/* 0: the device has no maps, or none for such a matrix. */
+static int map_matrix(cuuint64_t out[16], const gemm_matrix_t *x, int64_t rows, int64_t columns, int64_t batch)
+{
+    enum { BOX_BYTES = 64 };
+    const cuuint32_t bytes = (cuuint32_t)element_bytes((int32_t)x->type);
+    const cuuint64_t size[] = {(cuuint64_t)rows, (cuuint64_t)columns, (cuuint64_t)batch},
+                     stride[] = {(cuuint64_t)x->ld * bytes, (cuuint64_t)x->stride * bytes};
+    const cuuint32_t box[] = {BOX_BYTES / bytes, 1, 1}, step[] = {1, 1, 1};
+    CUtensorMapDataType type;
+    CUtensorMap map;
+    if (!map_type(x->type, &type) || (batch > 1 && x->stride <= 0) ||
+        blas_driver.cuTensorMapEncodeTiled(
+            &map, type, batch > 1 ? 3 : 2, (void *)(uintptr_t)x->data, size, stride, box, step,
+            CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE, CU_TENSOR_MAP_L2_PROMOTION_NONE,
+            CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE))
+        return 0;
+    memcpy(out, map.opaque, sizeof map.opaque);
+    return 1;
+}
+
+static void use_maps(gemm_mixed_t *p, const gemm_call_t *call)
+{
+    const int64_t rows_a = call->transpose_a ? call->k : call->m, rows_b = call->transpose_b ? call->n : call->k;
+    if (call->tables || !map_matrix(p->maps.a, &call->a, rows_a, call->m + call->k - rows_a, call->batch) ||
+        !map_matrix(p->maps.b, &call->b, rows_b, call->n + call->k - rows_b, call->batch) ||
+        !map_matrix(p->maps.d, &call->d, call->m, call->n, call->batch))
+        return;
+    p->shape.mapped = p->c == p->d ? GEMM_MAPS_IN_PLACE : GEMM_MAPS;
+    if (p->c == p->d)
+        p->c = NULL;
+    p->a = p->b = p->d = NULL;
+}
+
 /* `kernel` or the one like it, as the call asks. */
 static blas_kernel_t mixed_kernel(blas_kernel_t kernel, const gemm_call_t *call)
 {
@@ -174,6 +216,7 @@ static blas_kernel_t mixed_kernel(blas_kernel_t kernel, const gemm_call_t *call)
 static cublasStatus_t launch_mixed(blas_context_t *context, CUstream stream, const gemm_call_t *call)
 {
     gemm_mixed_t p = mixed_arguments(call);
+    use_maps(&p, call);
     const int64_t tiles = gemm_tile_count(call);
     CUdeviceptr counters = 0;
     if (is_split(call)) {
@@ -186,7 +229,7 @@ static cublasStatus_t launch_mixed(blas_context_t *context, CUstream stream, con
             p.counters = (void *)(uintptr_t)counters;
         }
     }
-    void *arguments[] = {&p.a,           &p.b,         &p.c,        &p.d,    &p.bias, &p.aux, &p.device_alpha,
+    void *arguments[] = {&p.maps, &p.a,           &p.b,         &p.c,        &p.d,    &p.bias, &p.aux, &p.device_alpha,
                          &p.device_beta, &p.workspace, &p.counters, &p.shape};
     const blas_kernel_t kernel = mixed_kernel(is_split(call) ? BLAS_GEMM_SPLITK : BLAS_GEMM, call);
     cublasStatus_t status = blas_launch(context, stream, kernel, tiles * p.shape.splits, arguments);

@@ -47,6 +47,28 @@ static scratch_t *get_scratch(const softgpu_launch_t *launch)
     return NULL;
 }
 
+/* With the addresses that its maps stand for. 0: they are none, and the launch has failed. */
+static int read_arguments(const softgpu_launch_t *launch, gemm_mixed_t *p)
+{
+    const softgpu_services_t *device = launch->services;
+    softgpu_tensor_t a, b, d;
+    *p = *(const gemm_mixed_t *)launch->params;
+    if (p->shape.mapped == GEMM_POINTERS)
+        return 1;
+    if (!device->read_tensor_map(p->maps.a, &a) || !device->read_tensor_map(p->maps.b, &b) ||
+        !device->read_tensor_map(p->maps.d, &d)) {
+        device->fail(CUDA_ERROR_ILLEGAL_INSTRUCTION, "a product of something that is no tensor map",
+                     (softgpu_place_t){__FILE__, __LINE__});
+        return 0;
+    }
+    p->a = a.at;
+    p->b = b.at;
+    p->d = d.at;
+    if (p->shape.mapped == GEMM_MAPS_IN_PLACE)
+        p->c = p->d;
+    return 1;
+}
+
 static gemm_operands_t find_operands(const gemm_mixed_t *p, int64_t batch, int tables)
 {
     const struct gemm_mixed_shape *s = &p->shape;
@@ -175,27 +197,29 @@ static void run_part(const gemm_mixed_t *p, const gemm_operands_t *o, const gemm
 
 static void run(const softgpu_launch_t *launch, uint64_t first, uint64_t count, int tables)
 {
-    const gemm_mixed_t *p = launch->params;
+    gemm_mixed_t p;
     scratch_t *scratch = get_scratch(launch);
+    const int ready = read_arguments(launch, &p);
     blas_prepare_thread();
-    for (int64_t block = (int64_t)first; scratch && block < (int64_t)(first + count); block++) {
-        const gemm_tile_t tile = find_tile(&p->shape, block / p->shape.splits);
-        const gemm_operands_t o = find_operands(p, tile.batch, tables);
-        if (p->shape.splits > 1)
-            run_part(p, &o, &tile, block % p->shape.splits, scratch);
+    for (int64_t block = (int64_t)first; ready && scratch && block < (int64_t)(first + count); block++) {
+        const gemm_tile_t tile = find_tile(&p.shape, block / p.shape.splits);
+        const gemm_operands_t o = find_operands(&p, tile.batch, tables);
+        if (p.shape.splits > 1)
+            run_part(&p, &o, &tile, block % p.shape.splits, scratch);
         else
-            run_whole(p, &o, &tile, scratch);
+            run_whole(&p, &o, &tile, scratch);
     }
 }
 
 static void run_reduce(const softgpu_launch_t *launch, uint64_t first, uint64_t count, int tables)
 {
-    const gemm_mixed_t *p = launch->params;
+    gemm_mixed_t p;
     scratch_t *scratch = get_scratch(launch);
-    for (int64_t block = (int64_t)first; scratch && block < (int64_t)(first + count); block++) {
-        const gemm_tile_t tile = find_tile(&p->shape, block);
-        const gemm_operands_t o = find_operands(p, tile.batch, tables);
-        reduce(p, &o, &tile, scratch);
+    const int ready = read_arguments(launch, &p);
+    for (int64_t block = (int64_t)first; ready && scratch && block < (int64_t)(first + count); block++) {
+        const gemm_tile_t tile = find_tile(&p.shape, block);
+        const gemm_operands_t o = find_operands(&p, tile.batch, tables);
+        reduce(&p, &o, &tile, scratch);
     }
 }
 

@@ -8,7 +8,7 @@
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 #define ARGUMENT(type, member)                                                                               \
     {                                                                                                        \
-        offsetof(type, member), sizeof(((type *)0)->member)                                                  \
+        offsetof(type, member), sizeof(((type *)0)->member), __alignof__(((type *)0)->member)                \
     }
 
 /* clang-format off */
@@ -17,6 +17,7 @@ static const softgpu_param_t direct_params[] = {
     ARGUMENT(gemm_direct_t, device_alpha), ARGUMENT(gemm_direct_t, device_beta), ARGUMENT(gemm_direct_t, shape),
 };
 static const softgpu_param_t mixed_params[] = {
+    {offsetof(gemm_mixed_t, maps), sizeof(gemm_maps_t), _Alignof(CUtensorMap)},
     ARGUMENT(gemm_mixed_t, a), ARGUMENT(gemm_mixed_t, b), ARGUMENT(gemm_mixed_t, c), ARGUMENT(gemm_mixed_t, d),
     ARGUMENT(gemm_mixed_t, bias), ARGUMENT(gemm_mixed_t, aux), ARGUMENT(gemm_mixed_t, device_alpha),
     ARGUMENT(gemm_mixed_t, device_beta), ARGUMENT(gemm_mixed_t, workspace), ARGUMENT(gemm_mixed_t, counters),

@@ -532,4 +532,5 @@ const softgpu_services_t sg_services = {.run_blocks = run_blocks,
                                         .commit_async = sg_async_commit,
                                         .wait_async = sg_async_wait,
                                         .fail = fail,
+                                        .read_tensor_map = sg_tensor_map_read,
                                         .access = sg_check_access};

@@ -61,6 +61,11 @@ static engine_t copy_engine(const sg_op_t *op)
     return to == (int)op->stream->ctx->device || from < 0 ? ENGINE_TO_DEVICE : ENGINE_TO_HOST;
 }
 
+static sg_way_t way_of(engine_t engine)
+{
+    return engine == ENGINE_TO_DEVICE ? SG_TO_DEVICE : SG_TO_HOST;
+}
+
 static uint64_t duration_ns(const sg_op_t *op, engine_t engine)
 {
     if (op->kind == SG_OP_KERNEL) {
@@ -73,7 +78,7 @@ static uint64_t duration_ns(const sg_op_t *op, engine_t engine)
     size_t bytes = sg_copy_bytes(op);
     if (engine == ENGINE_COMPUTE) /* read once and written once, or only written */
         return sg_profile_memory_ns((op->kind == SG_OP_COPY ? 2.0 : 1.0) * (double)bytes);
-    return sg_profile_link_ns(bytes);
+    return sg_profile_link_ns(way_of(engine), bytes);
 }
 
 static engine_t engine_of(const sg_op_t *op)
@@ -172,14 +177,14 @@ static void settle_locked(void)
 
 /* ---- time passes ---- */
 
-static uint64_t rate(const machine_t *m, int engine)
+static uint64_t rate(const machine_t *m, engine_t engine)
 {
     bool in = m->running[ENGINE_TO_DEVICE], out = m->running[ENGINE_TO_HOST];
     if (engine == ENGINE_COMPUTE) {
         unsigned slower = (unsigned)(in + out) * sg_profile_copy_slowdown_permille();
         return slower < FULL_RATE ? FULL_RATE - slower : 1;
     }
-    return engine != ENGINE_CALLER && in && out ? SG_BOTH_WAYS_PERMILLE : FULL_RATE;
+    return engine != ENGINE_CALLER && in && out ? sg_profile_both_permille(way_of(engine)) : FULL_RATE;
 }
 
 /* Nanoseconds until the first running op ends; UINT64_MAX: nothing runs. */

@@ -139,13 +139,12 @@ sg_place_t sg_place_of(CUdeviceptr at, size_t bytes)
     if (!at || bytes > UINTPTR_MAX - at)
         return SG_PLACE_BAD;
     sg_lock();
-    sg_place_t place = sg_window_contains(at)                         ? place_in_window_locked(at, bytes)
-                       : sg_host_is_pinned_locked(sg_host(at), bytes) ? SG_PLACE_PINNED
-                                                                      : SG_PLACE_PAGEABLE;
+    const sg_place_t place = sg_window_contains(at) ? place_in_window_locked(at, bytes)
+                                                    : sg_host_place_locked(sg_host(at), bytes);
     sg_unlock();
     if (place == SG_PLACE_BAD)
         sg_broken(SG_RULE_ACCESSIBLE, CUDA_ERROR_INVALID_VALUE,
-                  "%zu bytes at 0x%llx are not one live allocation", bytes, at);
+                  "%zu bytes at 0x%llx are not one live allocation, or pinned in part", bytes, at);
     return place;
 }
 

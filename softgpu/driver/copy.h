@@ -15,6 +15,10 @@ typedef enum sg_place {
 
 /* All of [at, at + bytes). */
 sg_place_t sg_place_of(CUdeviceptr at, size_t bytes);
+/* The same of host memory (hostmem.c): what is pinned in part, or by several registrations, is none that a copy may use. NVIDIA says
+ * so of memory that is "both registered and not registered" (driver API, cuMemcpy*Async); of two registrations side by side it says
+ * nothing, and those who register in pieces let no copy cross from one to the other (vLLM pull request 51081). */
+sg_place_t sg_host_place_locked(const void *p, size_t bytes);
 
 typedef enum sg_direction { SG_H2D, SG_D2H, SG_D2D, SG_ANY } sg_direction_t;
 bool sg_direction_fits(sg_direction_t d, sg_place_t dst, sg_place_t src);

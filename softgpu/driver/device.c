@@ -45,6 +45,8 @@ SG_EXPORT CUresult cuDeviceGetName(char *name, int length, CUdevice device)
         return CUDA_ERROR_INVALID_VALUE;
     if (sg_profile_named)
         snprintf(name, (size_t)length, "softgpu (%s)", sg_profile->product);
+    else if (sg.config.deterministic) /* another device to whoever keeps what one has measured */
+        snprintf(name, (size_t)length, "softgpu: CUDA device in software (computed clock)");
     else
         snprintf(name, (size_t)length, "softgpu: CUDA device in software (%u CPU threads)",
                  sg.config.workers);
@@ -119,8 +121,6 @@ static const struct {
     {CU_DEVICE_ATTRIBUTE_CONCURRENT_KERNELS, 1},
     {CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT, 2},
     {CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING, 1},
-    {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 8},
-    {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 0},
     {CU_DEVICE_ATTRIBUTE_STREAM_PRIORITIES_SUPPORTED, 1},
     {CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED, 1},
     {CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM, 1},
@@ -160,10 +160,16 @@ static void profile_attribute(int *value, CUdevice_attribute attribute)
         *value = (int)sg_profile->multiprocessors;
     else if (attribute == CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)
         *value = (int)sg_profile->l2_mib << 20;
-    else if (attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)
-        *value = sg_profile->capability_major;
+}
+
+static void arch_attribute(int *value, CUdevice_attribute attribute)
+{
+    if (attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)
+        *value = (int)sg.config.arch / 10;
     else if (attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)
-        *value = sg_profile->capability_minor;
+        *value = (int)sg.config.arch % 10;
+    else if (attribute == CU_DEVICE_ATTRIBUTE_TENSOR_MAP_ACCESS_SUPPORTED)
+        *value = sg.config.arch >= 90;
 }
 
 SG_EXPORT CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device)
@@ -179,8 +185,12 @@ SG_EXPORT CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute
     for (size_t i = 0; i < sizeof attributes / sizeof attributes[0]; i++)
         if (attributes[i].attribute == attribute)
             *value = attributes[i].value;
+    arch_attribute(value, attribute);
     if (sg_profile_named)
         profile_attribute(value, attribute);
+    if ((attribute == CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED && !sg.limits.vmm) ||
+        (attribute == CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED && !sg.limits.one_registration))
+        *value = 0;
     return CUDA_SUCCESS;
 }
 

@@ -110,12 +110,3 @@ SG_EXPORT CUresult cuFlushGPUDirectRDMAWrites(CUflushGPUDirectRDMAWritesTarget t
         return CUDA_ERROR_INVALID_VALUE;
     return CUDA_SUCCESS;
 }
-
-/* Nobody outside knows the tables that NVIDIA's libraries exchange by this. */
-SG_EXPORT CUresult cuGetExportTable(const void **table, const CUuuid *id)
-{
-    if (!table || !id)
-        return CUDA_ERROR_INVALID_VALUE;
-    *table = NULL;
-    return CUDA_ERROR_NOT_FOUND;
-}

@@ -1,4 +1,4 @@
-/* function.c: kernels and their functions, which are the same thing here: a row of a kernel library's table. */
+/* function.c: functions, and kernels, which lead to them: a row of a kernel library's table. */
 #include "module.h"
 
 CUcontext sg_function_context(CUfunction f)
@@ -28,12 +28,19 @@ static CUresult check_function(CUfunction f)
     return sg_function_check(f);
 }
 
+static CUresult check_kernel(CUkernel kernel, CUfunction *f)
+{
+    SG_TRY(sg_enter_look_up());
+    return sg_kernel_resolve(kernel, f);
+}
+
 SG_EXPORT CUresult cuKernelGetFunction(CUfunction *out, CUkernel kernel)
 {
-    SG_TRY(check_function((CUfunction)kernel));
+    CUfunction f;
+    SG_TRY(check_kernel(kernel, &f));
     if (!out)
         return CUDA_ERROR_INVALID_VALUE;
-    *out = (CUfunction)kernel;
+    *out = f;
     return CUDA_SUCCESS;
 }
 
@@ -44,11 +51,6 @@ SG_EXPORT CUresult cuFuncGetModule(CUmodule *out, CUfunction f)
         return CUDA_ERROR_INVALID_VALUE;
     *out = (CUmodule)f->module;
     return CUDA_SUCCESS;
-}
-
-SG_EXPORT CUresult cuKernelGetLibrary(CUlibrary *out, CUkernel kernel)
-{
-    return cuFuncGetModule((CUmodule *)out, (CUfunction)kernel);
 }
 
 SG_EXPORT CUresult cuFuncGetName(const char **out, CUfunction f)
@@ -62,7 +64,36 @@ SG_EXPORT CUresult cuFuncGetName(const char **out, CUfunction f)
 
 SG_EXPORT CUresult cuKernelGetName(const char **out, CUkernel kernel)
 {
-    return cuFuncGetName(out, (CUfunction)kernel);
+    CUfunction f;
+    SG_TRY(check_kernel(kernel, &f));
+    return cuFuncGetName(out, f);
+}
+
+/* Where the parameters lie in a kernel's constant bank. ptxas aligns their addresses there, so that what is aligned to more than the bank's
+ * beginning lies at odd offsets: a tensor map (128) that comes first at 112 on sm_90, at 32 on sm_80, at 0 on sm_100. (Compiled with nvcc
+ * 13.0, read from EIATTR_PARAM_CBANK and EIATTR_KPARAM_INFO in .nv.info.*; the test gpu_facts_layout compiles such kernels again.) Below sm_90,
+ * parameters of more than 4352 bytes, once the most that ptxas took, lie elsewhere. */
+static uint32_t bank_begin(const softgpu_kernel_t *k)
+{
+    enum { ONCE_THE_MOST = 4352 };
+    const softgpu_param_t *last = &k->params[k->param_count - 1];
+    if (sg.config.arch >= 90)
+        return sg.config.arch >= 100 ? 0x380 : 0x210;
+    return last->offset_bytes + last->size_bytes > ONCE_THE_MOST ? 0x1a80 : 0x160;
+}
+
+static uint32_t device_offset(const softgpu_kernel_t *k, size_t index)
+{
+    const uint32_t begin = bank_begin(k);
+    uint32_t at = begin;
+    for (size_t i = 0;; i++) {
+        const softgpu_param_t *p = &k->params[i];
+        const uint32_t align = p->align_bytes;
+        at = align ? (at + align - 1) / align * align : begin + p->offset_bytes;
+        if (i == index)
+            return at - begin;
+        at += p->size_bytes;
+    }
 }
 
 SG_EXPORT CUresult cuFuncGetParamInfo(CUfunction f, size_t index, size_t *offset, size_t *size)
@@ -70,7 +101,7 @@ SG_EXPORT CUresult cuFuncGetParamInfo(CUfunction f, size_t index, size_t *offset
     SG_TRY(check_function(f));
     if (!offset || index >= f->kernel->param_count)
         return CUDA_ERROR_INVALID_VALUE;
-    *offset = f->kernel->params[index].offset_bytes;
+    *offset = device_offset(f->kernel, index);
     if (size)
         *size = f->kernel->params[index].size_bytes;
     return CUDA_SUCCESS;
@@ -78,7 +109,9 @@ SG_EXPORT CUresult cuFuncGetParamInfo(CUfunction f, size_t index, size_t *offset
 
 SG_EXPORT CUresult cuKernelGetParamInfo(CUkernel kernel, size_t index, size_t *offset, size_t *size)
 {
-    return cuFuncGetParamInfo((CUfunction)kernel, index, offset, size);
+    CUfunction f;
+    SG_TRY(check_kernel(kernel, &f));
+    return cuFuncGetParamInfo(f, index, offset, size);
 }
 
 SG_EXPORT CUresult cuFuncGetAttribute(int *out, CUfunction_attribute attribute, CUfunction f)
@@ -101,7 +134,7 @@ SG_EXPORT CUresult cuFuncGetAttribute(int *out, CUfunction_attribute attribute, 
         break;
     case CU_FUNC_ATTRIBUTE_PTX_VERSION:
     case CU_FUNC_ATTRIBUTE_BINARY_VERSION:
-        *out = 80;
+        *out = (int)sg.config.arch;
         break;
     default:
         if (attribute < 0 || attribute >= CU_FUNC_ATTRIBUTE_MAX)
@@ -114,8 +147,9 @@ SG_EXPORT CUresult cuFuncGetAttribute(int *out, CUfunction_attribute attribute, 
 SG_EXPORT CUresult cuKernelGetAttribute(int *out, CUfunction_attribute attribute, CUkernel kernel,
                                         CUdevice device)
 {
-    return sg_device_check(device) ? CUDA_ERROR_INVALID_DEVICE
-                                   : cuFuncGetAttribute(out, attribute, (CUfunction)kernel);
+    CUfunction f;
+    SG_TRY(check_kernel(kernel, &f));
+    return sg_device_check(device) ? CUDA_ERROR_INVALID_DEVICE : cuFuncGetAttribute(out, attribute, f);
 }
 
 SG_EXPORT CUresult cuFuncSetAttribute(CUfunction f, CUfunction_attribute attribute, int value)
@@ -135,8 +169,9 @@ SG_EXPORT CUresult cuFuncSetAttribute(CUfunction f, CUfunction_attribute attribu
 SG_EXPORT CUresult cuKernelSetAttribute(CUfunction_attribute attribute, int value, CUkernel kernel,
                                         CUdevice device)
 {
-    return sg_device_check(device) ? CUDA_ERROR_INVALID_DEVICE
-                                   : cuFuncSetAttribute((CUfunction)kernel, attribute, value);
+    CUfunction f;
+    SG_TRY(check_kernel(kernel, &f));
+    return sg_device_check(device) ? CUDA_ERROR_INVALID_DEVICE : cuFuncSetAttribute(f, attribute, value);
 }
 
 SG_EXPORT CUresult cuFuncSetCacheConfig(CUfunction f, CUfunc_cache config)

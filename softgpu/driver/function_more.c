@@ -30,7 +30,9 @@ SG_EXPORT CUresult cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache config, 
 {
     SG_TRY(sg_enter_context());
     SG_TRY(sg_device_check(device));
-    return cuFuncSetCacheConfig((CUfunction)kernel, config);
+    CUfunction f;
+    SG_TRY(sg_kernel_resolve(kernel, &f));
+    return cuFuncSetCacheConfig(f, config);
 }
 
 SG_EXPORT CUresult cuFuncSetSharedMemConfig(CUfunction f, CUsharedconfig config)
@@ -49,6 +51,7 @@ SG_EXPORT CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t *bytes, CUfunc
     SG_TRY(sg_enter_context());
     if (!bytes || blocks <= 0 || block_size <= 0)
         return CUDA_ERROR_INVALID_VALUE;
+    SG_TRY(sg_function_resolve(&f));
     SG_TRY(cuOccupancyMaxActiveBlocksPerMultiprocessor(&fit, f, block_size, 0));
     if (blocks > fit)
         return CUDA_ERROR_INVALID_VALUE;
@@ -70,7 +73,7 @@ SG_EXPORT CUresult cuOccupancyMaxPotentialClusterSize(int *size, CUfunction f, c
     SG_TRY(sg_enter_context());
     if (!size || !config)
         return CUDA_ERROR_INVALID_VALUE;
-    SG_TRY(sg_function_check(f));
+    SG_TRY(sg_function_resolve(&f));
     *size = 1;
     return CUDA_SUCCESS;
 }

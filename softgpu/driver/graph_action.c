@@ -80,6 +80,8 @@ CUresult sg_action_kernel(sg_action_t *out, const CUDA_KERNEL_NODE_PARAMS *p)
     *out = (sg_action_t){.type = CU_GRAPH_NODE_TYPE_KERNEL, .ctx = sg_current_context()};
     if (!wish.function)
         return CUDA_ERROR_INVALID_VALUE;
+    if (p->func) /* a kernel has a field of its own */
+        SG_TRY(sg_function_check(p->func));
     SG_TRY(sg_kernel_op(&wish, &out->op));
     if (make_view(out, p->extra))
         return CUDA_SUCCESS;
@@ -111,7 +113,7 @@ static sg_place_t place_locked(CUdeviceptr at, size_t bytes)
     if (!at || bytes > UINTPTR_MAX - at)
         return SG_PLACE_BAD;
     if (!sg_window_contains(at))
-        return sg_host_is_pinned_locked(sg_host(at), bytes) ? SG_PLACE_PINNED : SG_PLACE_PAGEABLE;
+        return sg_host_place_locked(sg_host(at), bytes);
     for (CUdeviceptr p = at; p < at + bytes;) {
         sg_extent_t extent;
         if (!sg_extent_find_locked(p, &extent))

@@ -1,6 +1,7 @@
 /* hostmem.c: pinned host memory. Here "pinned" is a promise without substance: the workers reach all host
  * memory anyway. What matters is which memory counts as pinned, because copies behave differently (copy.c).
  */
+#include "copy.h"
 #include "rules.h"
 #include "streams.h"
 
@@ -11,6 +12,10 @@
 static struct {
     sg_host_range_t *range; /* sorted by base; guarded by sg.lock */
     size_t count, capacity;
+    size_t bytes;                  /* of all of them */
+    size_t pinned[SG_MAX_DEVICES]; /* by contexts of each device */
+    uint32_t charged
+        [SG_MAX_DEVICES]; /* chunks of the device that count as used for it (SOFTGPU_LIMITS=charge:SIZE) */
 } host;
 
 static size_t host_above(const char *p)
@@ -41,6 +46,30 @@ bool sg_host_is_pinned_locked(const void *p, size_t bytes)
     return r && bytes <= r->bytes - (size_t)((const char *)p - r->base);
 }
 
+sg_place_t sg_host_place_locked(const void *p, size_t bytes)
+{
+    const size_t i = host_above(p);
+    const sg_host_range_t *r = sg_host_find_locked(p);
+    if (r ? !sg_host_is_pinned_locked(p, bytes)
+          : i < host.count && host.range[i].base < (const char *)p + bytes)
+        return SG_PLACE_BAD;
+    return r ? SG_PLACE_PINNED : SG_PLACE_PAGEABLE;
+}
+
+/* By how much the device's share of what is pinned grows or shrinks. */
+static CUresult charge_locked(unsigned device, size_t more, size_t less)
+{
+    const size_t pinned = host.pinned[device] + more - less;
+    const uint32_t chunks =
+        (uint32_t)((double)pinned / (1 << 30) * (double)sg.limits.charge / SG_CHUNK_BYTES);
+    if (!sg_phys_charge_locked(device, (int64_t)chunks - host.charged[device]))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    host.pinned[device] = pinned;
+    host.charged[device] = chunks;
+    host.bytes += more - less;
+    return CUDA_SUCCESS;
+}
+
 static CUresult host_insert(sg_host_range_t range)
 {
     size_t i = host_above(range.base);
@@ -55,6 +84,9 @@ static CUresult host_insert(sg_host_range_t range)
         host.range = grown;
         host.capacity = capacity;
     }
+    if (range.bytes > sg.limits.pinned || host.bytes > sg.limits.pinned - range.bytes)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    SG_TRY(charge_locked(range.ctx->device, range.bytes, 0));
     memmove(host.range + i + 1, host.range + i, (host.count - i) * sizeof *host.range);
     host.range[i] = range;
     host.count++;
@@ -64,6 +96,7 @@ static CUresult host_insert(sg_host_range_t range)
 static void host_remove(sg_host_range_t *r)
 {
     size_t i = (size_t)(r - host.range);
+    charge_locked(r->ctx->device, 0, r->bytes);
     memmove(r, r + 1, (host.count - i - 1) * sizeof *r);
     host.count--;
 }
@@ -74,6 +107,8 @@ SG_EXPORT CUresult cuMemHostAlloc(void **out, size_t bytes, unsigned flags)
     unsigned known = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED;
     if (!out || !bytes || flags & ~known)
         return CUDA_ERROR_INVALID_VALUE;
+    if (bytes > sg.limits.one_host_allocation)
+        return CUDA_ERROR_OUT_OF_MEMORY;
     bytes = SG_ROUND_UP(bytes, (size_t)4096);
     void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (p == MAP_FAILED)
@@ -140,6 +175,8 @@ SG_EXPORT CUresult cuMemHostRegister_v2(void *p, size_t bytes, unsigned flags)
         return flags & CU_MEMHOSTREGISTER_IOMEMORY ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
     if (sg_window_contains((CUdeviceptr)(uintptr_t)p))
         return CUDA_ERROR_INVALID_VALUE;
+    if (bytes > sg.limits.one_registration)
+        return sg.limits.one_registration ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_NOT_SUPPORTED;
     sg_host_range_t range = {.base = p,
                              .bytes = bytes,
                              .flags = flags,

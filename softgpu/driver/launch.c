@@ -43,11 +43,11 @@ static CUresult gather_params(CUfunction f, char *out, void **params, void **ext
 static CUresult blocks_per_multiprocessor(int *blocks, CUfunction f, int block_size, size_t shared);
 
 /* All blocks of a cooperative launch have to be on the device at once. */
-static CUresult check_cooperative(const sg_wish_t *w)
+static CUresult check_cooperative(const sg_wish_t *w, CUfunction f)
 {
     int each, multiprocessors;
     const unsigned threads = w->block[0] * w->block[1] * w->block[2];
-    SG_TRY(blocks_per_multiprocessor(&each, w->function, (int)threads, w->shared));
+    SG_TRY(blocks_per_multiprocessor(&each, f, (int)threads, w->shared));
     SG_TRY(cuDeviceGetAttribute(&multiprocessors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT,
                                 (CUdevice)sg_current_context()->device));
     return (uint64_t)w->grid[0] * w->grid[1] * w->grid[2] > (uint64_t)each * (uint64_t)multiprocessors
@@ -58,13 +58,13 @@ static CUresult check_cooperative(const sg_wish_t *w)
 CUresult sg_kernel_op(const sg_wish_t *w, sg_op_t **out)
 {
     CUfunction f = w->function;
-    SG_TRY(sg_function_check(f));
+    SG_TRY(sg_function_resolve(&f));
     if (!dimensions_fit(w->grid, w->block) || w->shared > sg_function_max_shared(f))
         return CUDA_ERROR_INVALID_VALUE;
     if (f->kernel->max_threads && w->block[0] * w->block[1] * w->block[2] > f->kernel->max_threads)
         return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
     if (w->cooperative)
-        SG_TRY(check_cooperative(w));
+        SG_TRY(check_cooperative(w, f));
     softgpu_mode_t mode;
     SG_TRY(sg_function_mode(f, w->cooperative, &mode));
     sg_op_t *op = sg_op_new(SG_OP_KERNEL, f->param_bytes);
@@ -178,7 +178,7 @@ SG_EXPORT CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blo
     SG_TRY(sg_enter_context());
     if (!blocks || block_size <= 0 || block_size > 1024 || flags > CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE)
         return CUDA_ERROR_INVALID_VALUE;
-    SG_TRY(sg_function_check(f));
+    SG_TRY(sg_function_resolve(&f));
     return blocks_per_multiprocessor(blocks, f, block_size, shared);
 }
 

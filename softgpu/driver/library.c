@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -116,11 +117,29 @@ const softgpu_kernel_table_t *sg_library_again(const softgpu_kernel_table_t *tab
     return again;
 }
 
+/* A program may also have mapped a file that the loader does not know. */
+static bool mapped_file(const void *image, char out[PATH_MAX])
+{
+    char line[PATH_MAX + 128];
+    uintptr_t begin, end;
+    int path = 0;
+    bool found = false;
+    FILE *maps = fopen("/proc/self/maps", "re");
+    while (maps && !found && fgets(line, sizeof line, maps)) {
+        line[strcspn(line, "\n")] = 0;
+        found = sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %*s %*s %*s %*s %n", &begin, &end, &path) == 2 &&
+                (uintptr_t)image - begin < end - begin;
+    }
+    if (maps)
+        fclose(maps);
+    return found && line[path] == '/' && realpath(line + path, out);
+}
+
 bool sg_library_origin(const void *image, char out[PATH_MAX])
 {
     Dl_info info;
     if (!image || !dladdr(image, &info) || !info.dli_fname)
-        return false;
+        return image && mapped_file(image, out);
     /* For the program itself the name may be relative, or whatever it was started as. */
     void *self = dlopen(NULL, RTLD_NOW);
     struct link_map *map = NULL;

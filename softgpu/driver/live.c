@@ -21,8 +21,10 @@ static struct {
 
 static void valid_release(sg_valid_t *v)
 {
-    if (v && atomic_fetch_sub(&v->refs, 1) == 1)
+    if (v && atomic_fetch_sub(&v->refs, 1) == 1) {
+        free(v->written);
         free(v);
+    }
 }
 
 static sg_valid_t *valid_new(size_t bytes)
@@ -107,6 +109,8 @@ void sg_live_add_mapping(CUdeviceptr base, sg_handle_t *h)
     sg_valid_t *valid = NULL;
     if (h->fd < 0 && h->device != SG_HOST) {
         valid = h->valid ? h->valid : valid_new(h->bytes);
+        if (valid && !valid->written)
+            valid->written = calloc(h->bytes / SG_WRITTEN_BYTES + 1, sizeof *valid->written);
         h->valid = valid;
         if (valid)
             atomic_fetch_add(&valid->refs, 1);
@@ -234,4 +238,36 @@ void sg_valid_set(sg_valid_t *v, size_t first, size_t count)
         if ((atomic_load_explicit(&v->bits[first / 64], memory_order_relaxed) & bits) != bits)
             atomic_fetch_or_explicit(&v->bits[first / 64], bits, memory_order_relaxed);
     }
+}
+
+/* ---- aliases ---- */
+
+static _Atomic uint64_t writes;
+
+uint64_t sg_written_now(void)
+{
+    return atomic_load(&writes);
+}
+
+void sg_written_note(const sg_live_t *e, size_t first, size_t count)
+{
+    sg_written_t *w = e->valid ? e->valid->written : NULL;
+    if (!w || !count)
+        return;
+    const uint64_t when = atomic_fetch_add(&writes, 1) + 1;
+    for (size_t i = first / SG_WRITTEN_BYTES; i <= (first + count - 1) / SG_WRITTEN_BYTES; i++) {
+        atomic_store(&w[i].through, e->base);
+        atomic_store(&w[i].when, when);
+    }
+}
+
+CUdeviceptr sg_written_through(const sg_live_t *e, size_t first, size_t count, uint64_t since)
+{
+    const sg_written_t *w = e->valid ? e->valid->written : NULL;
+    if (!w || !count)
+        return 0;
+    for (size_t i = first / SG_WRITTEN_BYTES; i <= (first + count - 1) / SG_WRITTEN_BYTES; i++)
+        if (atomic_load(&w[i].when) > since && atomic_load(&w[i].through) != e->base)
+            return atomic_load(&w[i].through);
+    return 0;
 }

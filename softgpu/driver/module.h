@@ -1,6 +1,7 @@
 /* module.h: loaded modules and the kernel libraries behind them (softgpu/kernel_abi.h).
  *
  * Glossary
+ *   module     also what stands behind a library: cuLibraryGetModule tells its CUmodule, a handle of another kind
  *   unit       what came from one .cu file; the object O of a program holds several images, each of one unit
  *   instance   one loaded copy of a kernel library. Modules share it, unless they have variables: these lie in the
  *              instance, so that a unit's second module gets an instance of its own
@@ -21,6 +22,8 @@ typedef struct sg_variables sg_variables_t;
 struct sg_module {
     uint32_t kernel_count;
     struct CUfunc_st *functions; /* [kernel_count], in the table's order */
+    struct CUkern_st *kernels;   /* [kernel_count], of the same; NULL: no library */
+    char library_handle;         /* its address is the CUlibrary, while the module's own is the CUmodule */
     char *origin;                /* the object that holds the image */
     char *library; /* its kernel library for fast mode; NULL: `origin` itself, which knows no modes */
     uint32_t unit;

@@ -5,7 +5,8 @@
  * unordered, however the race may end. What the streams have waited for is exact or too much, never too little, and
  * ranges that are not known exactly count as untouched: whoever is reported has a race.
  *
- *   alias-order   two ops use one chunk through different mappings, and one of them writes there
+ *   alias-order   two ops use one chunk through different mappings, and one of them writes there (in checked mode also: a grid
+ *                 reads what was written through another mapping since it began, whatever told it to: check.c)
  *   alloc-order   an op uses memory of cuMemAllocAsync before the allocation's turn in its stream
  *   free-order    cuMemFreeAsync while an op of another stream uses the memory
  *   unmap-busy    cuMemUnmap while a copy or memset there has not finished
@@ -157,6 +158,8 @@ static void add_words(uses_t *u, const sg_op_t *op, bool large)
             memcpy(&p, params + i, sizeof p);
             add_use(u, p, 1, true, false);
         }
+        for (size_t i = param->offset_bytes; i + sizeof(CUtensorMap) <= end; i += SG_TENSOR_MAP_ALIGN)
+            add_use(u, (void *)(uintptr_t)sg_tensor_map_address(params + i), 1, true, false);
     }
 }
 

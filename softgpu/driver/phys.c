@@ -58,6 +58,18 @@ static void take(phys_t *phys, uint32_t chunks)
         phys->most = phys->used;
 }
 
+bool sg_phys_charge_locked(unsigned device, int64_t chunks)
+{
+    phys_t *phys = &memory[device];
+    if (chunks > (int64_t)(phys->chunks - phys->used))
+        return false;
+    if (chunks > 0)
+        take(phys, (uint32_t)chunks);
+    else
+        phys->used -= (uint32_t)-chunks;
+    return true;
+}
+
 /* At the end of the program: a line for each device, its number and the most bytes that were in use at once. */
 __attribute__((destructor)) static void tell_peak(void)
 {

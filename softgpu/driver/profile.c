@@ -6,7 +6,10 @@
  * tensor rates "with sparsity", half of that stands here. Consumer GPUs: FP16 with FP32 accumulation.
  *
  * Not from data sheets: what a link carries. PCIe 4 and 5 with 16 lanes have 32 and 63 GB/s on the wire; from pinned
- * memory, programs see about 26 and 55. Latencies (profile.h) are round figures of the usual size.
+ * memory, programs see about 26 and 55 each way, and 85 per cent of that each way while both are in use. There are machines that
+ * are lopsided: GPUs whose link carries 25 GB/s out and 11 in while both are in use, and 25 each way alone (NVIDIA/nvbandwidth issue
+ * 53, A100-SXM4-80GB); 170 out and 411 in (NVIDIA/Megatron-LM issue 6491, GH200). SOFTGPU_LINK makes one. Latencies (profile.h) are
+ * round figures of the usual size.
  */
 #include "profile.h"
 #include "sg.h"
@@ -74,15 +77,47 @@ static void warn_unknown(const char *wanted)
     sg_log(1, "SOFTGPU_PROFILE=%s is not known; there are %s", wanted, names);
 }
 
-static double link_gb_s(void)
+/* A way of the link, in 10^9 bytes a second; that is bytes a nanosecond. */
+typedef struct way {
+    double alone, both; /* both: while the other way is in use */
+} way_t;
+static way_t ways[SG_WAYS];
+
+static bool read_way(const char *text, way_t out[SG_WAYS])
 {
-    return sg_profile->pcie_generation >= 5 ? 55 : 26;
+    int end = 0;
+    return sscanf(text, "%lf,%lf,%lf,%lf%n", &out[SG_TO_HOST].alone, &out[SG_TO_DEVICE].alone,
+                  &out[SG_TO_HOST].both, &out[SG_TO_DEVICE].both, &end) == SG_WAYS * 2 &&
+           !text[end];
+}
+
+static bool is_sound(const way_t *w)
+{
+    return w->both >= 0.01 && w->both <= w->alone && w->alone <= 10000;
+}
+
+static void read_link(void)
+{
+    const double alone = sg_profile->pcie_generation >= 5 ? 55 : 26;
+    const way_t usual = {alone, 0.85 * alone};
+    const char *text = getenv("SOFTGPU_LINK");
+    ways[SG_TO_HOST] = ways[SG_TO_DEVICE] = usual;
+    if (!text || !*text)
+        return;
+    way_t wanted[SG_WAYS];
+    if (read_way(text, wanted) && is_sound(&wanted[SG_TO_HOST]) && is_sound(&wanted[SG_TO_DEVICE]))
+        memcpy(ways, wanted, sizeof ways);
+    else
+        sg_log(1, "SOFTGPU_LINK=%s is not OUT,IN,OUT-WHILE-IN,IN-WHILE-OUT in GB/s; using %g each way", text,
+               alone);
 }
 
 static void read_slowdown(void)
 {
+    const double most =
+        ways[SG_TO_HOST].alone > ways[SG_TO_DEVICE].alone ? ways[SG_TO_HOST].alone : ways[SG_TO_DEVICE].alone;
     /* What a copy takes of the memory's rate is not there for kernels. */
-    slowdown_permille = (unsigned)(link_gb_s() * 1000 / sg_profile->memory_gb_s + 0.5);
+    slowdown_permille = (unsigned)(most * 1000 / sg_profile->memory_gb_s + 0.5);
     const char *text = getenv("SOFTGPU_COPY_SLOWDOWN");
     if (!text || !*text)
         return;
@@ -106,6 +141,7 @@ void sg_profile_init(void)
             warn_unknown(wanted);
         sg_profile_named = found;
     }
+    read_link();
     read_slowdown();
 }
 
@@ -116,9 +152,15 @@ static uint64_t round_up(double ns)
 }
 
 /* Rates in 10^9 a second are rates a nanosecond. */
-uint64_t sg_profile_link_ns(size_t bytes)
+uint64_t sg_profile_link_ns(sg_way_t way, size_t bytes)
 {
-    return SG_COPY_NS + round_up((double)bytes / link_gb_s());
+    return SG_COPY_NS + round_up((double)bytes / ways[way].alone);
+}
+
+unsigned sg_profile_both_permille(sg_way_t way)
+{
+    const double part = ways[way].both * 1000 / ways[way].alone;
+    return part < 1 ? 1 : (unsigned)(part + 0.5);
 }
 
 uint64_t sg_profile_memory_ns(double bytes)

@@ -21,8 +21,8 @@ typedef struct sg_profile {
     int capability_major, capability_minor;
 } sg_profile_t;
 
-/* Reads SOFTGPU_PROFILE and SOFTGPU_COPY_SLOWDOWN; once, when the driver starts. An unknown name is told with all known ones,
- * and counts as none. */
+/* Reads SOFTGPU_PROFILE, SOFTGPU_LINK and SOFTGPU_COPY_SLOWDOWN; once, when the driver starts. An unknown name is told with all
+ * known ones, and counts as none. */
 void sg_profile_init(void);
 extern const sg_profile_t *sg_profile;
 extern bool sg_profile_named; /* the program's user asked for this GPU */
@@ -33,10 +33,12 @@ enum {
     SG_KERNEL_NS = 2000, /* from a kernel's turn to its first operation, and from its last one to its end */
     SG_COPY_NS = 1500,   /* the same of a copy or memset */
     SG_HOST_FUNCTION_NS = 10000,
-    SG_BOTH_WAYS_PERMILLE = 850, /* what each direction of the link keeps while both are in use */
 };
+typedef enum sg_way { SG_TO_DEVICE, SG_TO_HOST, SG_WAYS } sg_way_t;
 uint64_t sg_profile_kernel_ns(softgpu_cost_t cost);
-uint64_t sg_profile_link_ns(size_t bytes); /* a copy between host and device */
+uint64_t sg_profile_link_ns(sg_way_t way,
+                            size_t bytes); /* a copy between host and device, had it the link for itself */
+unsigned sg_profile_both_permille(sg_way_t way); /* what a way keeps of its rate while both are in use */
 uint64_t
 sg_profile_memory_ns(double bytes); /* bytes read or written by a copy within the device or a memset */
 /* What a kernel costs that does not say: by its number of threads. */

@@ -96,19 +96,34 @@ typedef struct sg_config {
     int log_level;       /* SOFTGPU_LOG: 0 quiet, 1 warnings, 2 information */
     bool deterministic;  /* SOFTGPU_SCHEDULER */
     uint64_t seed;       /* SOFTGPU_SEED */
+    unsigned arch;       /* SOFTGPU_ARCH: ten times the compute capability; 0: not given */
 } sg_config_t;
+
+/* SOFTGPU_LIMITS (limits.c), bytes. SIZE_MAX: none. */
+typedef struct sg_limits {
+    size_t vmm;                 /* 0: the virtual memory management calls are not supported */
+    size_t reserve;             /* of one reservation of addresses */
+    size_t one_registration;    /* 0: registering is not supported */
+    size_t one_host_allocation;
+    size_t pinned;              /* of all pinned memory together */
+    size_t charge;              /* device memory for each GiB pinned; 0: none */
+} sg_limits_t;
+void sg_limits_init(void);
 
 typedef struct sg_state {
     pthread_mutex_t lock;
     atomic_bool initialised;
     atomic_bool forked; /* this process is the child of one that used the device */
     sg_config_t config;
+    sg_limits_t limits;
     struct CUctx_st primary[SG_MAX_DEVICES];
 } sg_state_t;
 
 extern sg_state_t sg;
 
 CUresult sg_initialise(void);
+/* "512MiB", "2G", "1073741824": a size with an optional binary suffix. */
+bool sg_parse_bytes(const char *text, size_t *out);
 /* What nearly every entry point begins with: initialised, not forked. */
 CUresult sg_enter(void);
 /* The same, and a current context without a sticky error. */
@@ -212,6 +227,8 @@ int sg_phys_file(unsigned device, size_t bytes);
 bool sg_phys_file_check(int fd, unsigned *device, size_t *bytes);
 void sg_phys_unref_locked(sg_handle_t *handle);
 size_t sg_phys_used_locked(unsigned device);
+/* Counts so many chunks as used, or no longer. False: there are not so many. */
+bool sg_phys_charge_locked(unsigned device, int64_t chunks);
 /* Maps all of a handle at `address`, without rights for anybody; sg_phys_protect grants. OUT_OF_MEMORY: out
  * of mappings. */
 CUresult sg_phys_map(CUdeviceptr address, const sg_handle_t *handle);
@@ -360,6 +377,13 @@ uint64_t sg_next_allocation_id(void);
 uint64_t sg_handle_publish_locked(sg_handle_t *h);
 sg_handle_t *sg_handle_find_locked(CUmemGenericAllocationHandle id); /* NULL: none */
 
+/* ---- tensormap.c ---- */
+enum { SG_TENSOR_MAP_ALIGN = 64 }; /* in a parameter, which is aligned so as well */
+/* The address that 128 bytes stand for; 0: they are no tensor map. */
+CUdeviceptr sg_tensor_map_address(const void *map);
+/* softgpu_services_t */
+int sg_tensor_map_read(const void *map, softgpu_tensor_t *out);
+
 /* ---- module.c ---- */
 struct CUfunc_st {
     const softgpu_kernel_t *kernel;
@@ -368,10 +392,19 @@ struct CUfunc_st {
     _Atomic int max_dynamic_shared;                 /* as set; -1: not set */
     _Atomic softgpu_run_fn run[SOFTGPU_MODE_COUNT]; /* NULL: not there, or not opened yet (mode.c) */
 };
+/* A library's kernel: a handle of its own kind, which leads to the function. */
+struct CUkern_st {
+    CUfunction function;
+};
 /* What the function may have of dynamic shared memory. */
 uint32_t sg_function_max_shared(CUfunction f);
-/* A function of a loaded module, or CUDA_ERROR_INVALID_HANDLE. */
+/* A function of a loaded module, or CUDA_ERROR_INVALID_HANDLE: for a CUkernel, too (seen on hardware: accel-sim pull request 521). */
 CUresult sg_function_check(CUfunction f);
+/* For calls that document a CUkernel cast to CUfunction (launches and occupancy): *f becomes the kernel's function. */
+CUresult sg_function_resolve(CUfunction *f);
+/* The function of a library's kernel, or CUDA_ERROR_INVALID_HANDLE. Of a CUfunction it does not return: it ends the process, as a real
+ * driver does (cuKernelGetFunction: NVIDIA/cuda-python issue 129; of the other calls for kernels no document says better). */
+CUresult sg_kernel_resolve(CUkernel kernel, CUfunction *out);
 bool sg_function_loaded_locked(CUfunction f);
 /* The context of its module; NULL: a library's, which belong to none. */
 CUcontext sg_function_context(CUfunction f);

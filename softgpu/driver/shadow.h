@@ -17,9 +17,17 @@
 #include "simt.h"
 
 /* ---- live.c ---- */
+
+/* When some bytes of mapped memory were written last, counted in writes, and the base of the mapping by whose addresses. */
+typedef struct sg_written {
+    _Atomic uint64_t when;
+    _Atomic CUdeviceptr through;
+} sg_written_t;
+
 typedef struct sg_valid {
     _Atomic uint32_t refs;
     size_t bytes;
+    sg_written_t *written; /* of mapped memory, by SG_WRITTEN_BYTES; NULL: not known */
     _Atomic uint64_t bits[];
 } sg_valid_t;
 
@@ -52,11 +60,20 @@ bool sg_live_was(CUdeviceptr address, CUdeviceptr *base, size_t *bytes);
 bool sg_valid_any(const sg_valid_t *valid, size_t first, size_t count);
 void sg_valid_set(sg_valid_t *valid, size_t first, size_t count);
 
+enum { SG_WRITTEN_BYTES = 1024 };
+/* Writes so far. */
+uint64_t sg_written_now(void);
+/* Bytes of the entry are written, by its addresses. */
+void sg_written_note(const sg_live_t *entry, size_t first, size_t count);
+/* By which other mapping they have been written since then; 0: by none. */
+CUdeviceptr sg_written_through(const sg_live_t *entry, size_t first, size_t count, uint64_t since);
+
 /* ---- watch.c ---- */
 typedef struct sg_watch {
     sg_live_list_t *live;
-    uint64_t serial;       /* of the launch, in the order of issue */
-    _Atomic uint64_t done; /* units */
+    uint64_t serial;        /* of the launch, in the order of issue */
+    _Atomic uint64_t began; /* sg_written_now() then, plus 1; 0: it has not */
+    _Atomic uint64_t done;  /* units */
     _Atomic(_Atomic uint64_t *)
         *touched; /* [2 * live->count]: bytes read, bytes written; NULL: none. Only with a log */
 } sg_watch_t;

@@ -57,8 +57,7 @@ void sg_set_sticky_in(CUcontext ctx, CUresult error, const char *format, ...)
     va_end(args);
 }
 
-/* "512MiB", "2G", "1073741824": a size with an optional binary suffix. */
-static bool parse_bytes(const char *text, size_t *out)
+bool sg_parse_bytes(const char *text, size_t *out)
 {
     char *end;
     errno = 0;
@@ -115,6 +114,8 @@ static void read_config(void)
     c->dry = read_number("SOFTGPU_DRY", 0, 1, 0);
     read_scheduler();
     sg_profile_init();
+    const int named = 10 * sg_profile->capability_major + sg_profile->capability_minor;
+    c->arch = read_number("SOFTGPU_ARCH", 50, 129, sg_profile_named ? (unsigned)named : 90);
     sg_times_init();
 
     /* 8 GiB, but all devices no more than half of what the machine has. */
@@ -127,7 +128,7 @@ static void read_config(void)
     const char *text = getenv("SOFTGPU_MEMORY");
     size_t wanted;
     if (text && *text) {
-        if (parse_bytes(text, &wanted) && wanted >= SG_CHUNK_BYTES)
+        if (sg_parse_bytes(text, &wanted) && wanted >= SG_CHUNK_BYTES)
             c->memory_bytes = wanted;
         else
             sg_log(1, "SOFTGPU_MEMORY=%s is not a size of at least 2MiB; using %zu MiB", text,
@@ -145,6 +146,7 @@ static void after_fork(void)
 static CUresult start_locked(void)
 {
     read_config();
+    sg_limits_init();
     sg_rules_init();
     SG_TRY(sg_modes_init());
     SG_TRY(sg_phys_init(sg.config.devices, sg.config.memory_bytes));

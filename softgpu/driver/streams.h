@@ -37,6 +37,8 @@ typedef struct sg_record {
     uint64_t floor_ns; /* it happened no earlier: see sg_lane_t */
 } sg_record_t;
 
+enum { SG_PAYLOAD_ALIGN = 128 }; /* arguments may hold structures as aligned as a CUtensorMap */
+
 struct sg_op {
     sg_op_kind_t kind;
     sg_stream_t *stream;
@@ -87,7 +89,7 @@ struct sg_op {
     struct sg_watch *watch; /* owned; of work in checked mode, else NULL (shadow.h) */
     void *heap_payload;     /* owned: arguments or a staged copy too large for `payload` */
     size_t payload_bytes;
-    _Alignas(64) char payload[256]; /* arguments may hold over-aligned structs: CUtensorMap */
+    _Alignas(SG_PAYLOAD_ALIGN) char payload[256];
 };
 
 typedef struct sg_seen {
@@ -249,7 +251,7 @@ void sg_event_forget_locked(sg_event_t *e); /* as if it had never been recorded 
 
 /* launch.c: how a launch is asked for. */
 typedef struct sg_wish {
-    CUfunction function;
+    CUfunction function; /* or a CUkernel cast */
     unsigned grid[3], block[3], shared;
     bool cooperative;
     CUstream stream;

@@ -1,16 +1,17 @@
-/* tensormap.c: descriptors of tensors for the tensor memory accelerator, encoded in a form of this device's own:
+/* tensormap.c: descriptors of tensors for the tensor memory accelerator. NVIDIA documents their size and alignment and nothing of what
+ * is in them, so here no word of one is what went in: these sixteen are scrambled, each depending on all of them.
  *
- *   word 0       the global address: whoever looks for pointers in arguments finds it on an aligned 8 bytes
+ *   word 0       the global address
  *   word 1       kind (1 tiled, 2 im2col), data type, rank, interleave, swizzle, promotion, fill, wide mode: a byte each
  *   words 2-5    strides of dimensions 1 to 4 in bytes
  *   words 6-8    sizes of dimensions 0 to 4 less 1, 32 bits each, then 32 bits of 0
  *   words 9-12   tiled: box sizes, im2col: corners, channels, pixels; see encode()
  *   word 13      element strides, a byte each; word 14 is 0
- *   word 15      word 0 inverted: what writes another address over that, and does not ask this driver, has made no descriptor
+ *   word 15      a sum of the others: bytes that were made or changed by anything but this driver are no descriptor
  *
  * The arguments are checked as NVIDIA documents it for cuTensorMapEncodeTiled and its sisters.
  */
-#include "sg.h"
+#include "streams.h"
 
 #include <string.h>
 
@@ -25,6 +26,39 @@ typedef struct tensor {
     CUtensorMapL2promotion promotion;
     CUtensorMapFloatOOBfill fill;
 } tensor_t;
+
+enum { WORDS = 16, SIZES = 6, BOX = 9, STEPS = 13, SUM = 15, TILED = 1, IM2COL = 2 };
+
+static uint64_t mix(uint64_t x, unsigned i)
+{
+    x = (x + i + 1) * 0x9e3779b97f4a7c15u;
+    x = (x ^ x >> 32) * 0xd6e8feb86659fd93u;
+    return x ^ x >> 29;
+}
+
+static uint64_t sum_of(const uint64_t w[WORDS])
+{
+    uint64_t sum = 0;
+    for (unsigned i = 0; i < SUM; i++)
+        sum = mix(sum ^ w[i], i);
+    return sum;
+}
+
+static void scramble(uint64_t w[WORDS])
+{
+    w[SUM] = sum_of(w);
+    for (unsigned i = 0; i < 2 * WORDS; i++)
+        w[i % WORDS] ^= mix(w[(i + WORDS - 1) % WORDS], i);
+}
+
+/* False: it is no descriptor. */
+static bool unscramble(uint64_t w[WORDS], const void *map)
+{
+    memcpy(w, map, WORDS * sizeof *w);
+    for (unsigned i = 2 * WORDS; i-- > 0;)
+        w[i % WORDS] ^= mix(w[(i + WORDS - 1) % WORDS], i);
+    return w[SUM] == sum_of(w);
+}
 
 /* In bits; 0: no such type. */
 static unsigned element_bits(CUtensorMapDataType type)
@@ -84,7 +118,7 @@ static bool modes_are_valid(const tensor_t *t, uint64_t inner_bytes)
 /* box: [4] 64-bit words that depend on the kind. */
 static void encode(CUtensorMap *out, const tensor_t *t, unsigned kind, unsigned wide, const uint64_t box[4])
 {
-    uint64_t w[16] = {t->address};
+    uint64_t w[WORDS] = {t->address};
     const uint8_t modes[8] = {(uint8_t)kind,          (uint8_t)t->type,    (uint8_t)t->rank,
                               (uint8_t)t->interleave, (uint8_t)t->swizzle, (uint8_t)t->promotion,
                               (uint8_t)t->fill,       (uint8_t)wide};
@@ -97,10 +131,10 @@ static void encode(CUtensorMap *out, const tensor_t *t, unsigned kind, unsigned 
         if (i + 1 < t->rank)
             w[2 + i] = t->stride[i];
     }
-    memcpy(&w[6], sizes, sizeof sizes);
-    memcpy(&w[9], box, 4 * sizeof box[0]);
-    memcpy(&w[13], steps, sizeof steps);
-    w[15] = ~w[0];
+    memcpy(&w[SIZES], sizes, sizeof sizes);
+    memcpy(&w[BOX], box, 4 * sizeof box[0]);
+    memcpy(&w[STEPS], steps, sizeof steps);
+    scramble(w);
     _Static_assert(sizeof w == sizeof out->opaque, "a descriptor has 128 bytes");
     memcpy(out->opaque, w, sizeof w);
 }
@@ -108,6 +142,8 @@ static void encode(CUtensorMap *out, const tensor_t *t, unsigned kind, unsigned 
 static CUresult check_common(const CUtensorMap *out, const tensor_t *t, unsigned min_rank)
 {
     SG_TRY(sg_enter());
+    if (sg.config.arch < 90)
+        return CUDA_ERROR_NOT_SUPPORTED;
     bool fits = out && (uintptr_t)out % 64 == 0 && element_bits(t->type) && t->rank >= min_rank &&
                 t->rank <= 5 && t->dim && t->element_stride && (t->stride || t->rank == 1);
     return fits && dims_are_valid(t) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
@@ -136,7 +172,7 @@ SG_EXPORT CUresult cuTensorMapEncodeTiled(CUtensorMap *out, CUtensorMapDataType 
         (is_spread(type) && box[0] != 128) || !modes_are_valid(&t, inner))
         return CUDA_ERROR_INVALID_VALUE;
     memcpy(words, sizes, sizeof words);
-    encode(out, &t, 1, 0, words);
+    encode(out, &t, TILED, 0, words);
     return CUDA_SUCCESS;
 }
 
@@ -175,16 +211,50 @@ SG_EXPORT CUresult cuTensorMapEncodeIm2col(CUtensorMap *out, CUtensorMapDataType
     }
     uint64_t words[4] = {0, 0, (uint64_t)pixels << 32 | channels, 0};
     memcpy(words, corners, sizeof corners);
-    encode(out, &t, 2, 0, words);
+    encode(out, &t, IM2COL, 0, words);
     return CUDA_SUCCESS;
 }
 
 SG_EXPORT CUresult cuTensorMapReplaceAddress(CUtensorMap *map, void *address)
 {
     SG_TRY(sg_enter());
-    if (!map || (uintptr_t)map % 64 || !address || (uintptr_t)address % 16)
+    uint64_t w[WORDS];
+    if (!map || (uintptr_t)map % 64 || !address || (uintptr_t)address % 16 || !unscramble(w, map))
         return CUDA_ERROR_INVALID_VALUE;
-    map->opaque[0] = (uint64_t)(uintptr_t)address;
-    map->opaque[15] = ~map->opaque[0];
+    w[0] = (uint64_t)(uintptr_t)address;
+    scramble(w);
+    memcpy(map->opaque, w, sizeof w);
     return CUDA_SUCCESS;
+}
+
+CUdeviceptr sg_tensor_map_address(const void *map)
+{
+    uint64_t w[WORDS];
+    return unscramble(w, map) ? w[0] : 0;
+}
+
+int sg_tensor_map_read(const void *map, softgpu_tensor_t *out)
+{
+    uint64_t w[WORDS];
+    uint8_t modes[8], steps[8];
+    uint32_t sizes[6];
+    if (!unscramble(w, map))
+        return 0;
+    memcpy(modes, &w[1], sizeof modes);
+    memcpy(steps, &w[STEPS], sizeof steps);
+    memcpy(sizes, &w[SIZES], sizeof sizes);
+    memcpy(out->box, &w[BOX], sizeof out->box);
+    out->at = sg_host(w[0]);
+    out->rank = modes[2];
+    const unsigned bits = element_bits((CUtensorMapDataType)modes[1]);
+    out->element_bytes = bits / 8;
+    if (modes[0] != TILED || bits % 8 || modes[3] || modes[4])
+        return 0;
+    for (unsigned i = 0; i < out->rank; i++) {
+        out->size[i] = (uint64_t)sizes[i] + 1;
+        out->stride[i] = i ? w[1 + i] : out->element_bytes;
+        if (steps[i] != 1)
+            return 0;
+    }
+    return 1;
 }

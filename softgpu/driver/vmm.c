@@ -54,6 +54,11 @@ sg_handle_t *sg_handle_find_locked(CUmemGenericAllocationHandle id)
     return handles.slot[i];
 }
 
+static CUresult check_supported(void)
+{
+    return sg.limits.vmm ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
+}
+
 /* Sets the device whose memory it is, SG_HOST for the host's. */
 static CUresult check_props(const CUmemAllocationProp *props, unsigned *device)
 {
@@ -82,6 +87,7 @@ SG_EXPORT CUresult cuMemGetAllocationGranularity(size_t *granularity, const CUme
     SG_TRY(sg_enter());
     if (!granularity || option > CU_MEM_ALLOC_GRANULARITY_RECOMMENDED)
         return CUDA_ERROR_INVALID_VALUE;
+    SG_TRY(check_supported());
     unsigned device;
     SG_TRY(check_props(props, &device));
     *granularity = SG_CHUNK_BYTES;
@@ -106,6 +112,7 @@ SG_EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle *out, size_t bytes,
 {
     unsigned device;
     SG_TRY(sg_enter_context());
+    SG_TRY(check_supported());
     SG_TRY(check_props(props, &device));
     if (!out || !bytes || bytes % SG_CHUNK_BYTES || flags)
         return CUDA_ERROR_INVALID_VALUE;
@@ -165,6 +172,9 @@ SG_EXPORT CUresult cuMemAddressReserve(CUdeviceptr *out, size_t bytes, size_t al
     SG_TRY(sg_enter_context());
     if (!out || !bytes || bytes % SG_CHUNK_BYTES || flags || (alignment & (alignment - 1)))
         return CUDA_ERROR_INVALID_VALUE;
+    SG_TRY(check_supported());
+    if (bytes > sg.limits.reserve)
+        return CUDA_ERROR_OUT_OF_MEMORY;
     sg_lock();
     sg_range_t *r = sg_window_reserve_locked(bytes, alignment, wanted, SG_RANGE_RESERVED);
     if (r)

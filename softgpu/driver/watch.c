@@ -155,6 +155,7 @@ static void copy_valid(sg_live_list_t *live, CUdeviceptr to, CUdeviceptr from, s
             n = f->base + f->bytes - from;
         if (!t->valid)
             continue;
+        sg_written_note(t, to - t->base, n);
         if (!f || !f->valid) {
             sg_valid_set(t->valid, to - t->base, n);
             continue;
@@ -183,9 +184,12 @@ void sg_watch_unchecked(const sg_op_t *op)
     enum { TABLE = 64 << 10 };
     const sg_watch_t *w = op->watch;
     const char *params = op->kernel.launch.params;
-    for (size_t at = 0; w && at + 8 <= op->kernel.function->param_bytes; at += 8) {
+    const size_t bytes = op->kernel.function->param_bytes;
+    for (size_t at = 0; w && at + 8 <= bytes; at += 8) {
         CUdeviceptr word;
         memcpy(&word, params + at, sizeof word);
+        if (at + sizeof(CUtensorMap) <= bytes)
+            all_valid(sg_live_find(w->live, sg_tensor_map_address(params + at)));
         const sg_live_t *e = sg_live_find(w->live, word);
         all_valid(e);
         if (!e || e->bytes > TABLE || e->mapped)

@@ -4,51 +4,56 @@
 
 #include <stddef.h>
 
-/* The functions that a thread used last, by what it named them with. A function belongs to a context; an
+/* The kernels that a thread used last, by what it named them with. A function belongs to a context; an
  * entry of an older epoch is stale. */
 enum { CACHE_SIZE = 64 };
-static _Thread_local struct cached_function {
+typedef struct cached_kernel {
     const void *symbol;
     CUcontext context;
     uint64_t epoch;
+    CUkernel kernel;
     CUfunction function;
-} cache[CACHE_SIZE];
+} cached_kernel_t;
+static _Thread_local cached_kernel_t cache[CACHE_SIZE];
 
-static struct cached_function *cache_slot(const void *symbol)
+static cached_kernel_t *cache_slot(const void *symbol)
 {
     return &cache[((uintptr_t)symbol >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 58];
 }
 
-/* `kernel`: what `symbol` stands for if the caller knows, else NULL. */
-static cudaError_t function_of(const void *symbol, CUkernel kernel, CUfunction *function)
+static cudaError_t find(const void *symbol, const cached_kernel_t **out)
 {
-    CUcontext context;
-    cudaError_t error = rt_enter_context(&context);
+    cached_kernel_t found = {.symbol = symbol}, *slot = cache_slot(symbol);
+    cudaError_t error = rt_enter_context(&found.context);
     if (error != cudaSuccess)
         return error;
-    struct cached_function *slot = cache_slot(symbol);
-    uint64_t epoch = rt_epoch();
-    if (slot->symbol == symbol && slot->context == context && slot->epoch == epoch) {
-        *function = slot->function;
+    *out = slot;
+    found.epoch = rt_epoch();
+    if (slot->symbol == symbol && slot->context == found.context && slot->epoch == found.epoch)
         return cudaSuccess;
-    }
-    if (!kernel)
-        error = registry_kernel(symbol, &kernel);
+    error = registry_kernel(symbol, &found.kernel)
+                ?: RT_CALL(&rt_driver[RT_LEGACY], cuKernelGetFunction, &found.function, found.kernel);
     if (error == cudaSuccess)
-        error = RT_CALL(&rt_driver[RT_LEGACY], cuKernelGetFunction, function, kernel);
-    if (error == cudaSuccess)
-        *slot = (struct cached_function){symbol, context, epoch, *function};
+        *slot = found;
     return error;
 }
 
 cudaError_t rt_function(const void *symbol, CUfunction *function)
 {
-    return function_of(symbol, NULL, function);
+    const cached_kernel_t *found;
+    cudaError_t error = find(symbol, &found);
+    if (error == cudaSuccess)
+        *function = found->function;
+    return error;
 }
 
-cudaError_t rt_kernel_function(CUkernel kernel, CUfunction *function)
+cudaError_t rt_launched(const void *symbol, CUfunction *handle)
 {
-    return function_of(kernel, kernel, function);
+    const cached_kernel_t *found;
+    cudaError_t error = find(symbol, &found);
+    if (error == cudaSuccess)
+        *handle = (CUfunction)found->kernel;
+    return error;
 }
 
 static int exceeds(CUdevice device, CUdevice_attribute attribute, uint64_t value)
@@ -93,14 +98,14 @@ cudaError_t rt_launch(const driver_t *d, CUfunction function, const rt_launch_t 
 static cudaError_t launch_symbol(const driver_t *d, const void *symbol, const rt_launch_t *launch)
 {
     CUfunction function;
-    return rt_function(symbol, &function) ?: rt_launch(d, function, launch);
+    return rt_launched(symbol, &function) ?: rt_launch(d, function, launch);
 }
 
 static cudaError_t launch_cooperative(const driver_t *d, const void *symbol, const rt_launch_t *launch)
 {
     const dim3 g = launch->grid, b = launch->block;
     CUfunction function;
-    cudaError_t error = rt_function(symbol, &function)
+    cudaError_t error = rt_launched(symbol, &function)
                             ?: RT_CALL(d, cuLaunchCooperativeKernel, function, g.x, g.y, g.z, b.x, b.y, b.z,
                                        (unsigned)launch->shared_bytes, launch->stream, launch->args);
     return launch_error(error, launch);
@@ -131,7 +136,7 @@ static cudaError_t launch_with_attributes(const driver_t *d, const cudaLaunchCon
     };
     CUfunction function;
     cudaError_t error =
-        rt_function(symbol, &function) ?: RT_CALL(d, cuLaunchKernelEx, &driver_config, function, args, NULL);
+        rt_launched(symbol, &function) ?: RT_CALL(d, cuLaunchKernelEx, &driver_config, function, args, NULL);
     return launch_error(error, &launch);
 }
 

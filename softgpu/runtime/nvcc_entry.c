@@ -132,10 +132,9 @@ cudaError_t __cudaGetKernel(cudaKernel_t *kernel, const void *host)
 
 static cudaError_t launch_handle(const driver_t *d, cudaKernel_t kernel, const rt_launch_t *launch)
 {
-    CUfunction function;
     if (!kernel)
         return (cudaError_t)atomic_load(&no_kernel_error);
-    return rt_kernel_function(kernel, &function) ?: rt_launch(d, function, launch);
+    return rt_enter() ?: rt_launch(d, (CUfunction)kernel, launch);
 }
 
 cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void **args, size_t shared,

@@ -80,8 +80,9 @@ void rt_next_epoch(void);
 /* The function that `symbol` means: the host address of a kernel, or a cudaKernel_t. Enters.
  * cudaErrorInvalidDeviceFunction if it is neither. */
 cudaError_t rt_function(const void *symbol, CUfunction *function);
-/* The same for a cudaKernel_t from __cudaGetKernel. */
-cudaError_t rt_kernel_function(CUkernel kernel, CUfunction *function);
+/* What is launched for it: the CUkernel, cast, as NVIDIA's runtime does with newer drivers (accel-sim pull request 521); the driver's
+ * documentation of cuLaunchKernel allows it. */
+cudaError_t rt_launched(const void *symbol, CUfunction *handle);
 
 /* copies (copy_nd.c) */
 

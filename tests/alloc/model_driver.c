@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "driver.h"
+#include "alloc/base/driver.h"
 
 enum { UNITS = EBB_CHUNK_BYTES / 512, EVENTS = 256, HISTORY = 1 << 16, MOST_CHUNKS = 256 };
 

@@ -10,7 +10,7 @@
 #ifndef MODEL_DRIVER_H
 #define MODEL_DRIVER_H
 
-#include "ebb_alloc.h"
+#include "alloc/ebb_alloc.h"
 
 enum { MODEL_STREAMS = 3 };
 

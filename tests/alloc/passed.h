@@ -22,10 +22,10 @@ static const struct {
     {"rights once granted stay granted on ebb's mappings",
      "cuCtxDisablePeerAccess"},
     {"code: ebb asks for a function's parameters when it is launched",
-     "cuModuleGetFunction cuModuleGetFunctionCount "
-     "cuModuleEnumerateFunctions cuModuleGetLoadingMode cuModuleGetTexRef cuModuleGetSurfRef cuLink* "
-     "cuLibraryGetKernel cuLibraryGetKernelCount cuLibraryEnumerateKernels cuLibraryGetModule "
-     "cuLibraryGetUnifiedFunction cuKernel* cuFuncGet* cuFuncSet* cuFuncIsLoaded cuFuncLoad"},
+     "cuModuleGetFunctionCount cuModuleGetLoadingMode cuModuleGetTexRef cuModuleGetSurfRef cuLink* "
+     "cuLibraryGetKernelCount cuLibraryGetModule cuLibraryGetUnifiedFunction "
+     "cuKernelGetAttribute cuKernelSetAttribute cuKernelSetCacheConfig cuKernelGetName cuKernelGetParamInfo cuKernelGetLibrary "
+     "cuFuncGet* cuFuncSet* cuFuncIsLoaded cuFuncLoad"},
     {"arguments of launches of before CUDA 4, which count as touching everything",
      "cuParamSet*"},
     {"streams and events as such: order, not memory",

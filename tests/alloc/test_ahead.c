@@ -7,9 +7,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "chunk.h"
-#include "driver.h"
-#include "heap.h"
+#include "alloc/base/driver.h"
+#include "alloc/chunk.h"
+#include "alloc/heap.h"
 
 enum { BUDGET_CHUNKS = 512, BUFFERS = 256 };
 

@@ -1,9 +1,9 @@
 /* Argument blocks: packing, and the pointers found in them. */
 #include "driver_test.h"
 
-#include "arena.h"
-#include "args.h"
-#include "heap.h"
+#include "alloc/arena.h"
+#include "alloc/args.h"
+#include "alloc/heap.h"
 
 static ebb_buffer_t *make(size_t bytes)
 {
@@ -17,8 +17,10 @@ static ebb_buffer_t *make(size_t bytes)
 static ebb_operation_t scan(const void *block, size_t bytes, ebb_access_t *access)
 {
     ebb_operation_t op = {0};
+    const struct ebb_param one = {0, (uint32_t)bytes};
+    const ebb_signature_t s = {.param_count = 1, .param_bytes = (uint32_t)bytes, .params = &one};
     ebb_lock();
-    ebb_args_scan(&op, block, bytes, access);
+    ebb_args_scan(&op, &s, block, access);
     ebb_unlock();
     return op;
 }
@@ -103,18 +105,18 @@ static void both_forms_of_arguments_pack_to_the_same_block(void **state)
     ebb_unlock();
     assert_non_null(s);
     assert_int_equal(s->param_count, 5);
-    assert_int_equal(s->param_bytes, 56);
+    assert_int_equal(s->param_bytes, 64);
     struct {
         char tag;
         double x;
-        int y[3];
-    } m = {1, 2.5, {3, 4, 5}};
+        int y[5];
+    } m = {1, 2.5, {3, 4, 5, 6, 7}};
     CUdeviceptr out = 0x1234567890;
     char c = 'c';
     short n = -7;
     float x = 0.5f;
     void *params[] = {&out, &c, &m, &n, &x};
-    unsigned char one[56], two[56] = {0};
+    unsigned char one[64], two[64] = {0};
     memset(one, 0xa5, sizeof one);
     assert_true(ebb_args_pack(s, one, params, NULL));
     for (uint32_t at = s->params[1].offset_bytes + 1; at < s->params[2].offset_bytes; at++)
@@ -127,6 +129,27 @@ static void both_forms_of_arguments_pack_to_the_same_block(void **state)
     assert_memory_equal(one + s->params[3].offset_bytes, &n, sizeof n);
     bytes = 40;
     assert_false(ebb_args_pack(s, two, NULL, extra));
+}
+
+/* Only the driver knows where a buffer has what may be aligned to more than the constant bank, or anything of a kernel without parameters. */
+static void buffers_of_unknown_layout_are_not_read(void **state)
+{
+    (void)state;
+    unsigned char buffer[1024] = {0}, block[1024];
+    size_t bytes = sizeof buffer;
+    void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, buffer, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
+                     CU_LAUNCH_PARAM_END};
+    ebb_lock();
+    const ebb_signature_t *s = ebb_signature_of(kernel("take_maps"));
+    ebb_unlock();
+    assert_non_null(s);
+    assert_true(s->param_bytes <= sizeof buffer);
+    assert_false(ebb_args_pack(s, block, NULL, extra));
+    const ebb_signature_t none = {0};
+    assert_false(ebb_args_pack(&none, block, NULL, extra));
+    bytes = 0;
+    assert_true(ebb_args_pack(&none, block, NULL, extra));
+    assert_true(ebb_args_pack(&none, block, NULL, NULL));
 }
 
 static int setup(void **state)
@@ -146,6 +169,7 @@ int main(void)
         cmocka_unit_test(freed_and_half_pointers_are_no_accesses),
         cmocka_unit_test(no_range_begins_or_ends_just_above_four_gib),
         cmocka_unit_test(both_forms_of_arguments_pack_to_the_same_block),
+        cmocka_unit_test(buffers_of_unknown_layout_are_not_read),
     };
     return cmocka_run_group_tests(tests, setup, NULL);
 }

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "hook.h"
+#include "alloc/hook.h"
 #include "passed.h"
 
 enum { PASSED = sizeof passed / sizeof passed[0] };

@@ -315,7 +315,7 @@ static void allocations_of_a_graph_are_the_drivers(void **state)
     OK(cuStreamEndCapture(stream, &graph));
     OK(cuGraphInstantiate(&exec, graph, 0));
     OK(cuMemGetInfo(&during, &total));
-    assert_true(!before || during < before); /* counted */
+    assert_true(before <= 2 << 20 || during < before); /* counted; it is never nothing */
     OK(cuGraphLaunch(exec, stream));
     check(a, 7);
     assert_true(cuMemGetAddressRange(&base, &bytes, p) != CUDA_SUCCESS || base == p);

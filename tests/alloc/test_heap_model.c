@@ -11,11 +11,11 @@
 
 #include <cmocka.h>
 
-#include "arena.h"
-#include "chunk.h"
-#include "driver.h"
-#include "heap.h"
-#include "log.h"
+#include "alloc/arena.h"
+#include "alloc/base/driver.h"
+#include "alloc/base/log.h"
+#include "alloc/chunk.h"
+#include "alloc/heap.h"
 #include "model_driver.h"
 
 enum { CHUNKS = 40, BUFFERS = 60, ROUNDS = 12000, EVERYBODY = MODEL_STREAMS };

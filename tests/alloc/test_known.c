@@ -1,15 +1,15 @@
 /* What the layer knows beside its own allocations: foreign ranges, tensor maps, pinned and mentioned buffers. */
 #include "driver_test.h"
 
-#include "arena.h"
-#include "args.h"
-#include "chunk.h"
-#include "core.h"
-#include "foreign.h"
-#include "heap.h"
-#include "mentions.h"
-#include "pin.h"
-#include "tensor_map.h"
+#include "alloc/arena.h"
+#include "alloc/args.h"
+#include "alloc/chunk.h"
+#include "alloc/core.h"
+#include "alloc/foreign.h"
+#include "alloc/heap.h"
+#include "alloc/mentions.h"
+#include "alloc/pin.h"
+#include "alloc/tensor_map.h"
 
 static ebb_buffer_t *make(size_t bytes)
 {
@@ -104,32 +104,38 @@ static void foreign_memory_takes_chunks_off_the_pool(void **state)
 static void tensor_maps_point_to_what_they_were_encoded_for(void **state)
 {
     (void)state;
-    _Alignas(64) unsigned char block[512] = {0};
-    ebb_access_t access[EBB_ARGS_ROOM(512)];
-    unsigned char map[EBB_TENSOR_MAP_BYTES];
+    /* As on sm_90: a pointer, a map, a structure with one 64 bytes into it. */
+    const struct ebb_param param[] = {{0, 8}, {112, 128}, {240, 192}};
+    const ebb_signature_t signature = {.param_count = 3, .param_bytes = 432, .params = param};
+    unsigned char block[432] = {0}, map[EBB_TENSOR_MAP_BYTES], other[EBB_TENSOR_MAP_BYTES];
+    ebb_access_t access[EBB_ARGS_ROOM(432)];
     ebb_buffer_t *a = make(3 << 20), *b = make(3 << 20);
     for (size_t i = 0; i < sizeof map; i++) /* opaque: no word of it is a pointer */
-        map[i] = (unsigned char)(i + 1);
+        map[i] = (unsigned char)(i + 1), other[i] = (unsigned char)(i + 7);
     ebb_lock();
     ebb_tensor_map_note(map, a->address + 64);
-    memcpy(block + 128, map, sizeof map);
-    memcpy(block + 256, &b->address, sizeof b->address);
+    ebb_tensor_map_note(other, b->address + 128);
+    memcpy(block, &b->address, sizeof b->address);
+    memcpy(block + 112, map, sizeof map);
+    memcpy(block + 240 + 64, other, sizeof other);
     ebb_operation_t op = {.plain = true};
-    ebb_args_scan(&op, block, sizeof block, access);
-    assert_int_equal(op.access_count, 2);
+    ebb_args_scan(&op, &signature, block, access);
+    assert_int_equal(op.access_count, 3);
     assert_ptr_equal(access[0].buffer, b);
     assert_ptr_equal(access[1].buffer, a);
     assert_int_equal(access[1].offset_bytes, 64);
+    assert_ptr_equal(access[2].buffer, b);
+    assert_int_equal(access[2].offset_bytes, 128);
     assert_true(op.plain);
-    assert_int_equal(op.map_count, 1);
-    assert_int_equal(op.map_at[0], 128);
+    assert_int_equal(op.map_count, 2);
+    assert_int_equal(op.map_at[0], 112);
+    assert_int_equal(op.map_at[1], 304);
     /* Its bytes changed, it is none that is known. */
-    block[128 + 100] ^= 1;
+    block[112 + 100] ^= 1;
     op = (ebb_operation_t){.plain = true};
-    ebb_args_scan(&op, block, sizeof block, access);
-    assert_int_equal(op.access_count, 1);
+    ebb_args_scan(&op, &signature, block, access);
+    assert_int_equal(op.access_count, 2);
     assert_true(op.plain);
-    block[128 + 100] ^= 1;
     /* Encoded again with the same bytes, the last one counts. */
     ebb_tensor_map_note(map, b->address);
     assert_int_equal(ebb_tensor_map_address(map), b->address);

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "options.h"
+#include "alloc/base/options.h"
 
 static bool read_one(char *variable)
 {

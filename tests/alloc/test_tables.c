@@ -15,7 +15,7 @@
 
 enum { BUFFER = 4 << 20, CHURN = 6, COUNT = 3 };
 
-static CUfunction chase;
+static CUfunction chase, chase_maps;
 static CUdeviceptr target[COUNT], churn[CHURN], table, out;
 
 static int set_up(void **state)
@@ -28,6 +28,7 @@ static int set_up(void **state)
     OK(cuCtxSetCurrent(context));
     OK(cuModuleLoad(&module, CHASE));
     OK(cuModuleGetFunction(&chase, module, "_Z5chasePfPKS_i"));
+    OK(cuModuleGetFunction(&chase_maps, module, "chase_maps"));
     for (int i = 0; i < COUNT; i++)
         OK(cuMemAlloc(&target[i], BUFFER));
     for (int i = 0; i < CHURN; i++)
@@ -56,16 +57,41 @@ static void fill(int from)
     evict();
 }
 
-static void follow(CUdeviceptr at, int from)
+static void follow_by(CUfunction kernel, CUdeviceptr at, int from)
 {
     int n = COUNT;
     float seen[COUNT];
     void *args[] = {&out, &at, &n};
     evict();
-    OK(cuLaunchKernel(chase, 1, 1, 1, 32, 1, 1, 0, NULL, args, NULL));
+    OK(cuLaunchKernel(kernel, 1, 1, 1, 32, 1, 1, 0, NULL, args, NULL));
     OK(cuMemcpyDtoH(seen, out, sizeof seen));
     for (int i = 0; i < COUNT; i++)
         assert_int_equal((int)seen[i], from + i);
+}
+
+static void follow(CUdeviceptr at, int from)
+{
+    follow_by(chase, at, from);
+}
+
+/* The first: no pointer holds the targets. */
+static void tensor_maps_are_seen(void **state)
+{
+    (void)state;
+    CUtensorMap maps[COUNT];
+    const cuuint64_t size[] = {64, BUFFER / 256}, stride[] = {256};
+    const cuuint32_t box[] = {4, 1}, step[] = {1, 1};
+    fill(30);
+    for (int i = 0; i < COUNT; i++)
+        OK(cuTensorMapEncodeTiled(&maps[i], CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 2,
+                                  (void *)(uintptr_t)target[i], size, stride, box, step,
+                                  CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE,
+                                  CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE));
+    OK(cuMemcpyHtoD(table + 3072, maps, sizeof maps));
+    follow_by(chase_maps, table + 3072, 30);
+    follow_by(chase_maps, table + 3072, 30);
+    memset(maps, 0, sizeof maps);
+    OK(cuMemcpyHtoD(table + 3072, maps, sizeof maps));
 }
 
 static void pointers_from_pageable_memory_are_seen(void **state)
@@ -126,6 +152,7 @@ static void overwritten_and_freed_tables_hold_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tensor_maps_are_seen),
         cmocka_unit_test(pointers_from_pageable_memory_are_seen),
         cmocka_unit_test(pointers_from_pinned_memory_are_seen_by_either_copy),
         cmocka_unit_test(overwritten_and_freed_tables_hold_nothing),

@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "drive_state.h"
-#include "learn.h"
+#include "ckpt/run/drive/drive_state.h"
+#include "ckpt/run/profile/learn.h"
 
 void __real_ebb_drive_after(const ebb_operation_t *op, bool issued);
 void __wrap_ebb_drive_after(const ebb_operation_t *op, bool issued);

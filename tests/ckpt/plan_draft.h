@@ -5,7 +5,7 @@
 #ifndef PLAN_DRAFT_H
 #define PLAN_DRAFT_H
 
-#include "plan.h"
+#include "ckpt/plan/plan.h"
 
 enum {
     CHUNK = 4096,

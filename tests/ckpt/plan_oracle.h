@@ -10,7 +10,7 @@
 #ifndef PLAN_ORACLE_H
 #define PLAN_ORACLE_H
 
-#include "plan.h"
+#include "ckpt/plan/plan.h"
 
 /* False: something read wrong values or a step ended wrong; `what` says what. The plan's indices must be in
  * range. */

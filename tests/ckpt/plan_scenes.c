@@ -459,3 +459,51 @@ scene_t scene_streams_drop(void)
     add_order(&s, 4, 0, 1 << 1);
     return s;
 }
+
+/* ---- resident operations ---- */
+
+/* As scene_offload, but for a resident operation, which the fetch is issued and over before. */
+scene_t scene_resident(void)
+{
+    scene_t s = begin();
+    add_buffer(&s, CHUNK, NEVER, NEVER);
+    add_buffer(&s, CHUNK, 0, 5);
+    add_buffer(&s, CHUNK, 1, 3);
+    add_operation(&s, "r0 w1");
+    add_operation(&s, "r0 w2");
+    add_operation(&s, "r2");
+    add_operation(&s, "r0");
+    add_operation(&s, "r1 u0");
+    s.trace->operation[3].resident = true;
+    begin_plan(&s, 2, 0);
+    scene_put(&s, 0, 0, 1);
+    scene_put(&s, 1, 1, 1);
+    scene_put(&s, 2, 1, 1);
+    scene_add_copy(&s, EBB_EVICT, 1, 1, 1, NEVER);
+    scene_add_copy(&s, EBB_FETCH, 3, 1, 3, 0);
+    return s;
+}
+
+/* A resident operation on the third stream, which touches nothing that changes hands: behind the first stream's, which takes a chunk
+ * from 1, and before the second one's, which takes it back. */
+scene_t scene_streams_resident(void)
+{
+    scene_t s = begin();
+    add_buffer(&s, CHUNK, 0, 3);
+    add_buffer(&s, CHUNK, 3, 5);
+    add_buffer(&s, CHUNK, NEVER, NEVER);
+    add_operation(&s, "w0");
+    add_operation(&s, "u2");
+    add_operation(&s, "r0");
+    add_operation(&s, "w1");
+    add_operation(&s, "r1");
+    s.trace->operation[1].resident = true;
+    trace_set_streams(s.trace, "02011");
+    begin_plan(&s, 2, 0);
+    scene_put(&s, 0, 0, 1);
+    scene_put(&s, 1, 0, 1);
+    scene_put(&s, 2, 1, 1);
+    add_order(&s, 1, 2, 1 << 0);
+    add_order(&s, 3, 1, 1 << 0 | 1 << 2);
+    return s;
+}

@@ -3,7 +3,7 @@
 #ifndef PLAN_SCENES_H
 #define PLAN_SCENES_H
 
-#include "checker.h"
+#include "ckpt/checker/checker.h"
 
 enum { SCENE_CHUNK = 4096, SCENE_NEVER = -1 };
 
@@ -31,6 +31,8 @@ scene_t scene_streams_offload(void);
 scene_t scene_streams_share(void);
 scene_t scene_streams_halves(void);
 scene_t scene_streams_drop(void);
+scene_t scene_resident(void);
+scene_t scene_streams_resident(void);
 
 void scene_end(scene_t *scene);
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # predicted_time.sh TRAINER LANES LIBRARY: what plans of the unmodified trainer, and of a loop on three streams (programs/lanes.c), are told
-# to take, beside what driven steps take on the software device's computed clock: time within 3%, peak equal to the chunk.
+# to take, beside what driven steps take on the software device's computed clock: time within 3%, peak equal to the chunk. Also over a
+# link that is lopsided while copies go both ways (softgpu/driver/profile.c has the source of such rates).
 # EBB_TEST_LONG=1: more shapes, GPUs, budgets and policies; some of these fit as they are, and for some only `auto` has a plan.
 set -euo pipefail
 trainer=$1 lanes=$2 library=$3
@@ -42,6 +43,11 @@ gpt2='--layers 3 --width 192 --heads 3 --context 256 --batch 8'
 check a100 76MiB auto $gpt2
 EBB_RECOMPUTE=0 check rtx4090 90MiB auto $gpt2
 check_run a100 54MiB auto "$lanes" steps=20
+export SOFTGPU_LINK=25,25,25,11 XDG_CACHE_HOME=$folder/lopsided
+EBB_RECOMPUTE=0 check a100 90MiB auto $gpt2
+EBB_RECOMPUTE=0 check_run a100 54MiB auto "$lanes" steps=20
+unset SOFTGPU_LINK
+export XDG_CACHE_HOME=$folder
 EBB_OFFLOAD=0 check_run h100 120MiB auto "$lanes" steps=20 mib=12
 if [ "${EBB_TEST_LONG:-0}" = 1 ]; then
     llama='--model llama:tiny --layers 4 --width 256 --heads 4 --kv-heads 2 --context 256 --batch 8'

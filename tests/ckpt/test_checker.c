@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "checker.h"
+#include "ckpt/checker/checker.h"
 #include "plan_oracle.h"
 #include "plan_scenes.h"
 
@@ -31,7 +31,9 @@ static scene_t (*const scenes[])(void) = {scene_keep,
                                           scene_change_places,
                                           scene_streams_offload,
                                           scene_streams_share,
-                                          scene_streams_drop};
+                                          scene_streams_drop,
+                                          scene_resident,
+                                          scene_streams_resident};
 enum { SCENES = sizeof scenes / sizeof *scenes };
 
 /* ---- accepted ---- */

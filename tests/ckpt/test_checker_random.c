@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "checker.h"
+#include "ckpt/checker/checker.h"
 #include "plan_draft.h"
 #include "plan_oracle.h"
 

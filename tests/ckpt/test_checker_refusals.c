@@ -6,8 +6,9 @@
 
 #include <cmocka.h>
 
-#include "checker.h"
+#include "ckpt/checker/checker.h"
 #include "plan_scenes.h"
+#include "trace_streams.h"
 
 enum { CHUNK = SCENE_CHUNK, NEVER = SCENE_NEVER };
 
@@ -56,6 +57,27 @@ EDIT(edge_forgotten)
 EDIT(no_order)
 {
     scene_remove_action(s, 0);
+}
+/* The resident kernel begins while the fetch takes chunks, or is there already. */
+EDIT(fetch_over_late)
+{
+    s->plan->action[1].join = 4;
+}
+EDIT(fetch_before_resident_ends)
+{
+    trace_set_streams(s->trace, "00010");
+    trace_add_edge(s->trace, 0, 3, 1, 3);
+    s->plan->action[0].after = s->plan->action[0].joiners = 1 << 0;
+    s->plan->action[1].after = s->plan->action[1].joiners = 1 << 0;
+    s->plan->action[1].point = s->plan->action[1].join = 4;
+}
+EDIT(resident_hasty)
+{
+    s->plan->action[0].after = 0;
+}
+EDIT(resident_forgotten)
+{
+    s->plan->action[1].after = 1 << 0;
 }
 EDIT(order_late)
 {
@@ -602,6 +624,14 @@ static const mutation_t mutations[] = {
       "operation 4: the read of place 1 is not ordered after the write of chunk 1 on stream 1"),
     M(scene_streams_drop, replay_on_none_such, "action 2 is on stream 2 of 2"),
     M(scene_streams_drop, discard_on_stream, "action 0 is on stream 1 of 2"),
+    M(scene_resident, fetch_over_late,
+      "operation 3: a resident kernel may run while a chunk changes hands on in"),
+    M(scene_resident, fetch_before_resident_ends,
+      "action 1 (fetch): place 1 takes chunk 1 while a resident kernel may be running on stream 1"),
+    M(scene_streams_resident, resident_hasty,
+      "step 2, operation 1: a resident kernel may run while a chunk changes hands on stream 0"),
+    M(scene_streams_resident, resident_forgotten,
+      "operation 3: place 1 takes chunk 0 while a resident kernel may be running on stream 2"),
     M(scene_drop, discard_older, "a discard of what live buffer 1 was"),
 };
 

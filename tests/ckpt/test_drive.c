@@ -55,6 +55,20 @@ static void program_that_keeps_to_its_step_is_driven(void **state)
     }
 }
 
+/* A program that asks between steps how much it could allocate, by allocating it, is driven as if it had not. */
+static void probe_for_free_memory_leaves_no_plan(void **state)
+{
+    (void)state;
+    loop_statistics_t s, probed;
+    const program_run_t plain = loop_under_ebb(TIGHT, "steps=26", &s);
+    const program_run_t with = loop_under_ebb(TIGHT, "steps=26 probe=16", &probed);
+    assert_same(&plain, &with, "probe=16");
+    print_message("%.0f steps driven, left %.0f times; with a probe behind each %.0f, %.0f\n", s.driven,
+                  s.fallbacks, probed.driven, probed.fallbacks);
+    assert_true(s.driven >= 15 && probed.driven == s.driven && probed.fallbacks == s.fallbacks);
+    assert_true(probed.driven_peak == s.driven_peak && probed.peak == s.peak);
+}
+
 /* Outputs that outlive the next one or two, and buffers that change places with every step: with leaving and coming back. */
 static void buffers_that_are_others_in_each_step_are_driven(void **state)
 {
@@ -401,6 +415,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(learned_step_says_who_writes_and_its_plan_is_proven),
         cmocka_unit_test(program_that_keeps_to_its_step_is_driven),
+        cmocka_unit_test(probe_for_free_memory_leaves_no_plan),
         cmocka_unit_test(buffers_that_are_others_in_each_step_are_driven),
         cmocka_unit_test(every_policy_is_driven_to_the_same_bits),
         cmocka_unit_test(given_plan_is_driven_if_it_is_good),

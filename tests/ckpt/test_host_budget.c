@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "checker.h"
-#include "planner.h"
+#include "ckpt/checker/checker.h"
+#include "ckpt/planner/planner.h"
 #include "trace_streams.h"
 #include "traces.h"
 

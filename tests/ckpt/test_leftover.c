@@ -10,10 +10,10 @@
 
 #include <cmocka.h>
 
-#include "leftover.h"
-#include "log.h"
-#include "options.h"
-#include "word.h"
+#include "alloc/base/log.h"
+#include "alloc/base/options.h"
+#include "ckpt/run/tracker/leftover.h"
+#include "ckpt/run/tracker/word.h"
 
 /* A block: a count, a rate, and so many words. */
 enum { WORDS = 6, BYTES = 8 * WORDS, JUNK = 0x5151, NOWHERE = 1 << 20, BUFFERS = 3 };

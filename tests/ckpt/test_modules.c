@@ -48,6 +48,7 @@ static void check_trace(const char *steps)
             continue;
         exchanges++;
         assert_int_equal(o->verdict, EBB_COMMUNICATES);
+        assert_true(o->resident);
     }
     ebb_trace_delete(t);
     print_message("reloaded at step %s: %u proven\n", *steps ? steps : "none", proven);

@@ -9,9 +9,9 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "bound.h"
-#include "checker.h"
-#include "planner.h"
+#include "ckpt/checker/checker.h"
+#include "ckpt/planner/bound.h"
+#include "ckpt/planner/planner.h"
 #include "trace_streams.h"
 #include "traces.h"
 
@@ -34,7 +34,8 @@ static ebb_plan_request_t request(const allowed_t *allowed, double link)
                                              .in_bytes_per_ns = link,
                                              .out_ns = 1500,
                                              .in_ns = 1500,
-                                             .both_ways = 0.85,
+                                             .out_both = 0.85,
+                                             .in_both = 0.85,
                                              .slowdown = 0.02}};
 }
 

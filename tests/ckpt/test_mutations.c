@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "checker.h"
+#include "ckpt/checker/checker.h"
+#include "ckpt/planner/planner.h"
 #include "plan_oracle.h"
-#include "planner.h"
 #include "trace_streams.h"
 #include "traces.h"
 

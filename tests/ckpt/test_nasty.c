@@ -92,6 +92,8 @@ static const program_t programs[] = {
     {.name = "symbols", .group = "reach", .operation = {{"scaled", "globals"}, {"forward", "proven"}}},
     {.name = "passes", .group = "reach", .operation = {{"counted", "globals"}, {"by_count", "globals"}, {"forward", "proven"}}},
     {.name = "unseen", .group = "reach", .operation = {{"counted_unseen", "globals"}, {"by_count_unseen", "globals"}, {"forward", "proven"}}},
+    {.name = "private", .group = "reach", .operation = {{"counted_unseen", "globals"}, {"by_count_unseen", "globals"}, {"forward", "proven"}}},
+    {.name = "masked", .group = "reach", .stepless = true}, /* what touches everything cannot be recorded */
     {.name = "table", .group = "reach", .operation = {{"grouped", "table"}, {"accumulate", "proven"}, {"forward", "proven"}}},
     {.name = "device_table", .group = "reach", .roomy = true, .operation = {{"grouped", "table"}, {"make_table", "differs|table|untried"}, {"forward", "proven"}}},
     {.name = "maps", .group = "reach", .operation = {{"accumulate_mapped", "proven"}, {"forward", "proven"}}},

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "plan.h"
+#include "ckpt/plan/plan.h"
 
 enum { CHUNK = 2 << 20 };
 

@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "checker.h"
+#include "ckpt/checker/checker.h"
+#include "ckpt/planner/planner.h"
 #include "plan_oracle.h"
-#include "planner.h"
 #include "trace_streams.h"
 #include "traces.h"
 
@@ -262,15 +262,18 @@ static uint32_t plan_on_streams(const ebb_trace_t *t, uint64_t bytes, bool offlo
     return p != NULL;
 }
 
-static void steps_by_chance_on_several_streams_get_good_plans(void **state)
+/* Steps on several streams; `residents`: some of their operations are resident, and some steps on one stream. */
+static void plan_steps_on_streams(bool residents)
 {
-    (void)state;
     const unsigned cases = getenv("TEST_CASES") ? (unsigned)atoi(getenv("TEST_CASES")) : 40;
     uint32_t plans = 0, orders = 0, spare = 0;
     for (uint32_t seed = 1; seed <= cases; seed++) {
         srand(seed);
         ebb_trace_t *t = trace_by_chance(seed, 20 + seed % 40);
-        trace_put_on_streams(t, 2 + seed % 3);
+        if (!residents || seed % 4)
+            trace_put_on_streams(t, 2 + seed % 3);
+        if (residents)
+            trace_draw_residents(t, 3 + seed % 7);
         assert_null(ebb_trace_check(t));
         ebb_plan_request_t r = request(PLENTY, false, false);
         ebb_plan_t *keep = checked_plan(t, &r);
@@ -289,6 +292,19 @@ static void steps_by_chance_on_several_streams_get_good_plans(void **state)
                   spare);
     /* Which of them find a plan depends on prices, too: the walk is a heuristic. */
     assert_true(10 * plans >= 39 * cases && orders > cases && spare <= orders / 3);
+}
+
+static void steps_by_chance_on_several_streams_get_good_plans(void **state)
+{
+    (void)state;
+    plan_steps_on_streams(false);
+}
+
+/* Nothing changes hands beside a resident kernel: the checker sees to that. */
+static void steps_with_resident_kernels_get_good_plans(void **state)
+{
+    (void)state;
+    plan_steps_on_streams(true);
 }
 
 static ebb_trace_t *one_operation(void)
@@ -422,6 +438,7 @@ int main(void)
         cmocka_unit_test(same_request_gets_the_same_plan),
         cmocka_unit_test(steps_by_chance_get_good_plans),
         cmocka_unit_test(steps_by_chance_on_several_streams_get_good_plans),
+        cmocka_unit_test(steps_with_resident_kernels_get_good_plans),
         cmocka_unit_test(what_no_periodic_plan_can_serve_is_refused),
         cmocka_unit_test(buffers_that_are_others_in_the_next_step_are_planned),
         cmocka_unit_test(budget_below_what_outlives_the_step_gets_a_plan_that_moves_it),

@@ -9,9 +9,9 @@
 #include <cjson/cJSON.h>
 #include <cmocka.h>
 
-#include "planner.h"
-#include "report.h"
-#include "report_text.h"
+#include "ckpt/planner/planner.h"
+#include "cli/report/report.h"
+#include "cli/report/report_text.h"
 #include "traces.h"
 
 typedef struct scene {

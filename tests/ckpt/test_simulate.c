@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-#include "simulate.h"
+#include "ckpt/plan/simulate.h"
 #include "trace_streams.h"
 
 enum { OP_NS = 1000, COPY_NS = 513 }; /* a copy takes a nanosecond more than its bytes */
@@ -332,7 +332,8 @@ static void copies_end_in_steps_of_hours(void **state)
     for (int i = 0; i < 100; i++) {
         ebb_hardware_t odd = fast;
         odd.out_bytes_per_ns /= 1 + 0.013 * i;
-        odd.both_ways = 0.85;
+        odd.out_both = 0.85;
+        odd.in_both = 0.4;
         odd.slowdown = 0.3;
         for (uint32_t k = 0; k < t->operation_count; k++)
             t->operation[k].duration_ns = UINT64_C(4000000000000) + (uint64_t)i;

@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "checker.h"
-#include "fates.h"
-#include "planner.h"
+#include "ckpt/checker/checker.h"
+#include "ckpt/planner/fates.h"
+#include "ckpt/planner/planner.h"
 #include "traces.h"
 
 #define PLENTY (UINT64_C(1) << 50)

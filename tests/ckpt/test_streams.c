@@ -192,6 +192,31 @@ static void kinds_of_steps_on_three_streams_share_a_boundary(void **state)
     }
 }
 
+/* Cooperative kernels, beside which no chunk changes hands: the plans order them, and the trace says which they are. */
+static void step_with_cooperative_kernels_is_driven(void **state)
+{
+    (void)state;
+    static const char *const means[] = {"", "EBB_OFFLOAD=0", "EBB_RECOMPUTE=0"};
+    static program_run_t with;
+    setenv("SOFTGPU_PROFILE", "A100", 1); /* with room for all their blocks */
+    for (int i = 0; i < 3; i++) {
+        char settings[256];
+        snprintf(settings, sizeof settings, "SOFTGPU_SCHEDULER=deterministic SOFTGPU_SEED=%d EBB_TRACE=%s %s",
+                 i + 1, trace_path, means[i]);
+        const driven_t d = drive(settings, "steps=24 together=1", 60, &with);
+        assert_true(d.steps >= 3 && d.offloaded + d.dropped > 0);
+        ebb_trace_t *t = trace_file_read(trace_path);
+        uint32_t residents = 0;
+        for (uint32_t k = 0; k < t->operation_count; k++) {
+            assert_int_equal(t->operation[k].resident, t->operation[k].verdict == EBB_ATTRIBUTES);
+            residents += t->operation[k].resident;
+        }
+        assert_true(residents >= 4);
+        ebb_trace_delete(t);
+    }
+    unsetenv("SOFTGPU_PROFILE");
+}
+
 static int setup(void **state)
 {
     double peak, must, small;
@@ -221,6 +246,7 @@ int main(void)
         cmocka_unit_test(launches_on_both_streams_are_proven_under_half_the_memory),
         cmocka_unit_test(step_on_three_streams_is_driven),
         cmocka_unit_test(streams_that_do_otherwise_are_left_or_tolerated),
-        cmocka_unit_test(kinds_of_steps_on_three_streams_share_a_boundary)};
+        cmocka_unit_test(kinds_of_steps_on_three_streams_share_a_boundary),
+        cmocka_unit_test(step_with_cooperative_kernels_is_driven)};
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "pytorch.h"
+#include "cli/pytorch.h"
 
 static char text[1 << 17]; /* both outputs of the last command */
 
@@ -209,6 +209,31 @@ static void doctor_sees_device_and_program(void **state)
     SAYS("run by bash");
 }
 
+/* By the computed clock, whose link becomes another one: lopsided while both ways are in use. */
+static void doctor_replaces_a_link_that_is_no_longer_so(void **state)
+{
+    (void)state;
+    char cache[] = "/tmp/ebb-doctor-XXXXXX", command[256];
+    assert_non_null(mkdtemp(cache));
+    static const char *const links[] = {"25,25,25,25", "25,25,25,18", "25,25,25,11", "25,25,25,11"};
+    static const char *const said[] = {"          kept from now on",
+                                       "11.0 (measured again)\n          kept from now on",
+                                       "in; both at once 25.0 and 11.0 (kept from the first time"};
+    for (int i = 0; i < 4; i++) {
+        snprintf(command, sizeof command,
+                 "XDG_CACHE_HOME=%s SOFTGPU_SCHEDULER=deterministic SOFTGPU_LINK=%s $EBB doctor", cache,
+                 links[i]);
+        assert_int_equal(sh(command), 0);
+        assert_int_equal(strstr(text, "WARNING") != NULL, i == 2); /* a factor of 1.4 is none */
+        if (i != 1)
+            SAYS(said[i ? i - 1 : 0]);
+        else
+            assert_null(strstr(text, "from now on"));
+    }
+    snprintf(command, sizeof command, "rm -r %s", cache);
+    assert_int_equal(sh(command), 0);
+}
+
 static void doctor_knows_a_static_runtime(void **state)
 {
     (void)state;
@@ -324,6 +349,7 @@ int main(void)
         cmocka_unit_test(man_page_is_clean),
         cmocka_unit_test(versions_are_those_of_command_and_library),
         cmocka_unit_test(doctor_sees_device_and_program),
+        cmocka_unit_test(doctor_replaces_a_link_that_is_no_longer_so),
         cmocka_unit_test(doctor_knows_a_static_runtime),
         cmocka_unit_test(top_shows_a_running_program),
         cmocka_unit_test(the_end_is_one_line_unless_quiet),

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "trace.h"
+#include "ckpt/trace/trace.h"
 
 static uint32_t draw(uint32_t below)
 {
@@ -57,6 +57,7 @@ static ebb_trace_t *make_trace(uint32_t operations, uint32_t buffers)
         o->shared_bytes = draw(100000);
         o->duration_ns = draw(1 << 30);
         o->proofs = draw(5);
+        o->resident = draw(2);
         o->verdict = (ebb_verdict_t)draw(EBB_VERDICTS);
         o->thread = draw(4);
         o->at_ns = draw(1 << 30);
@@ -130,6 +131,7 @@ static void written_trace_is_read_again_unchanged(void **state)
             assert_string_equal(ebb_trace_nvtx(t, o), ebb_trace_nvtx(u, p));
             assert_int_equal(o->arg_bytes, p->arg_bytes);
             assert_int_equal(o->verdict, p->verdict);
+            assert_int_equal(o->resident, p->resident);
             assert_string_equal(o->name, p->name);
         }
         free(text);
@@ -212,7 +214,8 @@ static void device_and_prices_are_read_again(void **state)
 #undef DRAW
         t->hardware.out_bytes_per_ns = 26.25;
         t->hardware.in_bytes_per_ns = 0.000125;
-        t->hardware.both_ways = 0.875;
+        t->hardware.out_both = 0.875;
+        t->hardware.in_both = 0.375;
         t->hardware.checked = seed % 2 ? 1 : 1.0 / 16;
         char *text = to_text(t, &size);
         ebb_trace_t *u = from_text(text, size, error);
@@ -281,8 +284,8 @@ static void damaged_head_counts_as_not_known(void **state)
     }
     static const char *const without_rest[] = {
         ", \"hardware\": {" LINK ", \"call_ns\": -1, \"zero_ns\": \"x\"}",
-        ", \"hardware\": {" LINK ", \"checked\": 2, \"both_ways\": 0.5}",
-        ", \"hardware\": {" LINK ", \"both_ways\": 1.5, \"slowdown\": null}",
+        ", \"hardware\": {" LINK ", \"checked\": 2, \"in_both\": 0.5}",
+        ", \"hardware\": {" LINK ", \"out_both\": 1.5, \"in_both\": 0.5, \"slowdown\": null}",
         ", \"hardware\": {" LINK ", \"hash_ns\": 1e12, \"in_ns\": {}}"};
     const ebb_hardware_t link = {.out_bytes_per_ns = 20, .in_bytes_per_ns = 25};
     for (size_t i = 0; i < sizeof without_rest / sizeof *without_rest; i++) {

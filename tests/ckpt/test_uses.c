@@ -11,9 +11,9 @@
 
 #include <cmocka.h>
 
-#include "options.h"
-#include "uses.h"
-#include "victims.h"
+#include "alloc/base/options.h"
+#include "ckpt/trace/uses.h"
+#include "offload/victims.h"
 
 enum { ROUNDS = 300, MOST_BUFFERS = 24, MOST_OPERATIONS = 60 };
 

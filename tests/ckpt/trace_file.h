@@ -2,7 +2,7 @@
 #ifndef EBB_TESTS_TRACE_FILE_H
 #define EBB_TESTS_TRACE_FILE_H
 
-#include "trace.h"
+#include "ckpt/trace/trace.h"
 
 /* The caller's, by ebb_trace_delete(). */
 ebb_trace_t *trace_file_read(const char *path);

@@ -81,3 +81,12 @@ void trace_put_on_streams(ebb_trace_t *t, uint32_t streams)
                     trace_add_moment(t, waits ? EBB_MOMENT_WAIT : EBB_MOMENT_RECORD, p,
                                      waits ? edge[e].to : edge[e].from, e);
 }
+
+void trace_draw_residents(ebb_trace_t *t, uint32_t one_of)
+{
+    for (uint32_t i = 0; i < t->operation_count; i++) {
+        t->operation[i].resident = !draw(one_of);
+        if (t->operation[i].resident)
+            t->operation[i].proofs = 0;
+    }
+}

@@ -2,7 +2,7 @@
 #ifndef TRACE_STREAMS_H
 #define TRACE_STREAMS_H
 
-#include "trace.h"
+#include "ckpt/trace/trace.h"
 
 /* "0110": operation 0 on stream 0, 1 on 1, .. */
 void trace_set_streams(ebb_trace_t *trace, const char *streams);
@@ -16,5 +16,8 @@ void trace_add_edge(ebb_trace_t *trace, uint32_t from, uint32_t recorded, uint32
 /* Draws a stream for every operation, below `streams`, and orders them by events: where two touch one buffer of which one writes
  * it, and now and then where nothing asks for it. The trace has no moments yet. */
 void trace_put_on_streams(ebb_trace_t *trace, uint32_t streams);
+
+/* Draws one of so many operations to be resident. */
+void trace_draw_residents(ebb_trace_t *trace, uint32_t one_of);
 
 #endif

@@ -2,7 +2,7 @@
 #ifndef TESTS_CKPT_TRACES_H
 #define TESTS_CKPT_TRACES_H
 
-#include "trace.h"
+#include "ckpt/trace/trace.h"
 
 typedef struct trace_shape {
     uint32_t layers;        /* fewer than 512 */

@@ -1,5 +1,7 @@
 /* kernels.cu: the kernels of the conformance programs, with C names. Blocks own slices of 1024 elements, so that they run
  * with any block size. */
+#include <cuda.h>
+
 #ifndef BLOCK_SIZE_INDEPENDENT
 #define BLOCK_SIZE_INDEPENDENT(...)
 #endif
@@ -39,6 +41,15 @@ extern "C" __global__ void wait_for(const int *gate)
     }
 }
 BLOCK_SIZE_INDEPENDENT(wait_for);
+
+/* out[0..15]: the words of the map. */
+extern "C" __global__ void copy_map(const __grid_constant__ CUtensorMap map, unsigned long long *out)
+{
+    if (blockIdx.x == 0)
+        for (int i = (int)threadIdx.x; i < 16; i += (int)blockDim.x)
+            out[i] = map.opaque[i];
+}
+BLOCK_SIZE_INDEPENDENT(copy_map);
 
 /* ---- kernels that need threads ---- */
 

@@ -2,7 +2,7 @@
 # build.sh: what run.sh and kit.sh share: what the steps need, and where the libraries are that it needs. Sourced.
 
 kernel_tests=(kernels_attention_tensor kernels_passes kernels_attention kernels_attention_next kernels_outliers) # common.py has them, too
-every_step=conformance,kernels,costs,differential,pytorch,throughput,sanitizer
+every_step=facts,conformance,kernels,costs,differential,pytorch,throughput,sanitizer
 
 # within <seconds> <command>...: ends it with all that it has started when its time is up (124) or when this shell is told to end.
 within() {
@@ -19,7 +19,7 @@ within() {
 # sources_now: a number that is another one when a source is.
 sources_now() {
     # shellcheck disable=SC2154 # root is the caller's
-    (cd "$root" 2>/dev/null && find CMakeLists.txt alloc bench ckpt model offload packaging softgpu tests -type f \( -name '*.c' -o -name '*.h' \
+    (cd "$root" 2>/dev/null && find CMakeLists.txt alloc bench ckpt cli model offload packaging softgpu tests -type f \( -name '*.c' -o -name '*.h' \
         -o -name '*.cu' -o -name '*.cuh' -o -name '*.map' -o -name '*.txt' -o -name '*.cmake' \) -printf '%p %s %T@\n' 2>/dev/null) | sort | cksum
 }
 
@@ -38,6 +38,7 @@ drop_older() {
 gpu_targets() {
     local steps=$1
     local -a targets=(ebb ebb-cli ebb-train)
+    [[ $steps != *facts* ]] || targets+=(facts)
     [[ $steps != *conformance* ]] || targets+=(conformance_programs)
     [[ $steps != *costs* && $steps != *throughput* ]] || targets+=(gpu_costs)
     [[ $steps != *throughput* ]] || targets+=(bench_kernels)

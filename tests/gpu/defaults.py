@@ -21,11 +21,11 @@ RULES = {
     "link": "bytes per second, the lesser of both ways with both in use",
 }
 SOURCES = {  # file, and the number in it
-    "chunk": ("alloc/ebb_alloc.h", r"define EBB_CHUNK_KIB (\d+)"),
-    "least buffer": ("alloc/options.h", r'EBB_MIN_BUFFER, BYTES, min_buffer, "(\d+)MiB"'),
+    "chunk": ("alloc/base/sizes.h", r"define EBB_CHUNK_KIB (\d+)"),
+    "least buffer": ("alloc/base/options.h", r'EBB_MIN_BUFFER, BYTES, min_buffer, "(\d+)MiB"'),
     "piece": ("offload/copy.c", r"PIECE_BYTES = (\d+) << (\d+)"),
     "window": ("offload/copy.c", r"WINDOW_BYTES = (\d+) << (\d+)"),
-    "least gap": ("alloc/options.h", r'EBB_OFFLOAD_MIN_GAP, NUMBER, offload_min_gap, "(\d+)"'),
+    "least gap": ("alloc/base/options.h", r'EBB_OFFLOAD_MIN_GAP, NUMBER, offload_min_gap, "(\d+)"'),
 }
 
 

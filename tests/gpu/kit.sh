@@ -46,12 +46,12 @@ mkdir -p "$kit/build-gpu/bin" "$kit/build-gpu/lib/more"
 # Scripts, and the sources that the trainer reads as text (common.py) and defaults.py for defaults.
 (cd "$root" && find README.md tests/gpu tests/conformance/{run.sh,under_ebb.txt} \
     alloc ckpt offload/copy.c -type f ! -name '*.pyc' -print0 | tar --null -T - -c) | tar -x -C "$kit"
-for program in ebb ebb-train gpu_costs bench_kernels loop arena lanes nasty fuzz "${kernel_tests[@]}"; do
+for program in ebb ebb-train facts gpu_costs bench_kernels loop arena lanes nasty fuzz "${kernel_tests[@]}"; do
     cp "$build/bin/$program" "$kit/build-gpu/bin/"
 done
 cp -r "$build/conformance" "$kit/build-gpu/"
 cp "$build/tests/conformance/conformance_kernels.fatbin" "$kit/build-gpu/conformance/"
-cp "$build/bench/gpu_costs_kernels.fatbin" "$build/tests/fuzz/fuzz_kernels.fatbin" "$kit/build-gpu/bin/"
+cp "$build/tests/gpu/facts_kernels.fatbin" "$build/bench/gpu_costs_kernels.fatbin" "$build/tests/fuzz/fuzz_kernels.fatbin" "$kit/build-gpu/bin/"
 cp "$build/lib/libebb.so" "$kit/build-gpu/lib/"
 # Libraries that are not everywhere; run.sh takes them only where the loader finds none.
 for name in libcjson.so.1 libcmocka.so.0 libcudart.so.13; do

@@ -2,6 +2,8 @@
 # run.sh OUTDIR [--only STEP,STEP...] [--quick] [--limit SECONDS] [--total SECONDS] [--build-limit SECONDS] [--models MODEL,...] [--host SIZE] [--no-build]
 # [--software | --cpu]: all that has to be shown on a GPU.
 #
+#   facts          what the driver does where documents are silent, beside what the software device does (facts.c), and which kernels of a
+#                  PyTorch step ebb sees nothing of
 #   conformance    the conformance suite against NVIDIA's driver
 #   kernels        the trainer's kernels beside a reference on the host
 #   costs          what the hardware charges for the calls that ebb is built on (bench/gpu_costs.c), and defaults that follow
@@ -11,7 +13,7 @@
 #   sanitizer      compute-sanitizer on kernels and on the trainer, by itself and driven
 #
 # --quick       fewer budgets and steps: a few minutes for everything
-# --limit       seconds for each step (540; for pytorch 1200 for each model, 540 with --quick); what a step has shown by then is kept
+# --limit       seconds for each step (540; for facts 300, for pytorch 1200 for each model, 540 with --quick); what a step has shown by then is kept
 # --total       seconds for all of them together, what is built apart
 # --build-limit seconds for the build (1800)
 # --host        pinned host memory that ebb may take, as 48GiB (half of the machine's: too little where a virtual machine's memory grows

@@ -18,10 +18,10 @@ import traceback
 import device
 from common import ROOT, Context
 
-STEPS = ["conformance", "kernels", "costs", "differential", "pytorch", "throughput", "sanitizer"]
+STEPS = ["facts", "conformance", "kernels", "costs", "differential", "pytorch", "throughput", "sanitizer"]
 MODELS = ["gpt2", "llama", "hf-gpt2", "hf-llama"]
 # What can be tried without a GPU, and how much time a step gets at least of what is left for all.
-WITHOUT = {"cuda": STEPS, "software": ["conformance", "kernels", "costs", "differential", "throughput", "sanitizer"], "cpu": ["pytorch"]}
+WITHOUT = {"cuda": STEPS, "software": ["facts", "conformance", "kernels", "costs", "differential", "throughput", "sanitizer"], "cpu": ["pytorch"]}
 LEAST_SECONDS = 40
 
 
@@ -29,6 +29,8 @@ def limit_of(name, arguments):
     """Seconds of a step."""
     if arguments.limit:
         return arguments.limit
+    if name == "facts":
+        return 300
     return 1200 * len(arguments.models.split(",")) if name == "pytorch" and not arguments.quick else 540
 
 

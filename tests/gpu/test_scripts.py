@@ -21,6 +21,7 @@ import conformance  # noqa: E402
 import costs  # noqa: E402
 import defaults  # noqa: E402
 import differential  # noqa: E402
+import facts  # noqa: E402
 import hostile  # noqa: E402
 import kernels  # noqa: E402
 import picture  # noqa: E402
@@ -47,7 +48,7 @@ class Sanitizer(unittest.TestCase):
     def test_kernels_that_read_buffers_whole_are_left_out(self):
         words = sanitizer.TOOLS["initcheck"]
         out = re.compile(next(word for word in words if word.startswith("regex=")).removeprefix("regex="))
-        kernels = [name for file in ("hash.cu", "tiles.cu") for name in re.findall(r"__global__ void (\w+)\(", (common.ROOT / "ckpt/learn/kernels" / file).read_text())]
+        kernels = [name for file in ("hash.cu", "tiles.cu") for name in re.findall(r"__global__ void (\w+)\(", (common.ROOT / "ckpt/run/profile/kernels" / file).read_text())]
         self.assertGreater(len(kernels), 3)
         self.assertEqual([name for name in kernels if not out.search(name)], [])
 
@@ -108,6 +109,82 @@ class Failure(unittest.TestCase):
         self.assertIsNone(self.failure(0, "out of memory"))
         self.assertEqual(self.failure(124, "out of memory"), "no time")
         self.assertEqual(self.failure(-11, "out of memory"), "failed")
+
+
+class Facts(unittest.TestCase):
+    SOFTWARE = {"maps.first.at": "112:128 240:8", "handles.CUfunction.cuKernelGetName": "400"}
+
+    def step(self, answer, device="cuda"):
+        """The step, with a program that answers as said: (rc, out) by question."""
+        environments = []
+
+        class Recorder(common.Context):
+            def run(self, command, *_, **more):
+                environments.append(more)
+                rc, out = answer(command[1], more.get("SOFTGPU_ARCH"))
+                return {"rc": rc, "out": out, "err": "told", "seconds": 1}
+
+        folder = pathlib.Path(tempfile.mkdtemp())
+        committed = folder / "committed.json"
+        committed.write_text(json.dumps({"80": {}, "90": self.SOFTWARE}))
+        context = Recorder(folder, folder, folder / "work", device, machine={"compute_capability": "9.0"})
+        with mock.patch.multiple(facts, SOFTWARE=committed), mock.patch.object(facts.importlib.util, "find_spec", lambda _: None):
+            return facts.step(context), context
+
+    def test_answers_are_compared_and_a_difference_is_named(self):
+        said = "fact maps.first.at 0:128 128:8\nfigure maps.words.first 0 1\nfact handles.CUfunction.cuKernelGetName signal 11\nfact cut"
+        well, context = self.step(lambda question, _: (0, said))
+        rows = {row["fact"]: row["verdict"] for row in context.figures["compared"]}
+        self.assertTrue(well)  # a difference is an answer
+        self.assertEqual(rows, {"maps.first.at": "different", "handles.CUfunction.cuKernelGetName": "different"})
+        lines = "\n".join(facts.summary(context.figures))
+        self.assertIn("2 different, beside", lines)
+        self.assertIn("| maps.first.at | 0:128 128:8 | 112:128 240:8 | different | the software device lays out", lines)
+        self.assertIn("- maps.words.first: 0 1", lines)
+        self.assertEqual(json.loads((context.out / "facts.json").read_text())["answers"]["compared"], context.figures["compared"])
+
+    def test_a_question_that_crashes_leaves_the_others_and_fails(self):
+        well, context = self.step(lambda question, _: (-11, "fact maps.first.at 112:128 240:8\n") if question == "maps" else (0, f"fact {question} 0\n"))
+        self.assertFalse(well)
+        self.assertEqual((context.figures["maps"]["ended"], context.figures["maps"]["tail"]), ("signal 11", ["fact maps.first.at 112:128 240:8", "told"]))
+        self.assertEqual(context.figures["maps"]["facts"], {"maps.first.at": "112:128 240:8"})
+        self.assertEqual(context.figures["copies"]["ended"], "well")
+        self.assertEqual({row["verdict"] for row in context.figures["compared"]}, {"same", "only here", "no answer"})
+        facts.summary(context.figures)
+
+    def test_a_stale_file_fails_on_the_software_device(self):
+        def as_committed(question, architecture):
+            return 0, "" if architecture == "80" else "".join(f"fact {name} {value}\n" for name, value in self.SOFTWARE.items())
+
+        self.assertTrue(self.step(as_committed, "software")[0])
+        well, context = self.step(lambda question, architecture: (0, "fact maps.first.at 0:128\n"), "software")
+        self.assertEqual((well, context.figures["stale"]), (False, ["80", "90"]))
+        self.assertIn("--keep", "\n".join(facts.summary(context.figures)))
+
+    def test_every_answer_has_a_meaning(self):
+        names = {name for answers in common.read_json(facts.SOFTWARE).values() for name in answers}
+        self.assertGreater(len(names), 50)
+        self.assertEqual([name for name in names if not facts.meaning(name)], [])
+
+    def test_kernels_that_ebb_sees_nothing_of(self):
+        found = facts.of_trace([{"kind": "kernel", "name": "nvjet", "param_bytes": 512, "access": [], "verdict": "untried"},
+                                {"kind": "kernel", "name": "add", "param_bytes": 8, "access": [[1, 0, 0, 0, 0, 1]], "verdict": "globals"},
+                                {"kind": "kernel", "name": "none", "param_bytes": 0, "access": [], "verdict": "untried"}, {"kind": "copy"}])
+        self.assertEqual(found, {"kernels": 3, "verdicts": {"untried": 2, "globals": 1}, "no_access": {"nvjet": 1}, "globals": {"add": 1}})
+
+
+    def test_a_step_of_pytorch_is_read(self):
+        class Recorder(common.Context):
+            def run(self, command, *_, **more):
+                words = [str(word) for word in command]
+                pathlib.Path(words[words.index("--stats") + 1]).write_text(json.dumps({"obscure": 2, "obscure_kernels": [{"name": "nvjet"}], "launches": 9}))
+                pathlib.Path(more["EBB_TRACE"]).write_text('{"kind": "kernel", "name": "gemm", "param_bytes": 8, "access": [], "verdict": "opaque"}\n')
+                return {"rc": 0, "out": "", "err": "ebb: kernel nvjet: it counts as touching everything\nebb: other\n", "seconds": 1}
+
+        folder = pathlib.Path(tempfile.mkdtemp())
+        figures = facts.pytorch_step(Recorder(folder, folder, folder / "work"))["figures"]
+        self.assertEqual((figures["statistics"], len(figures["log"])), ({"obscure": 2, "obscure_kernels": [{"name": "nvjet"}]}, 1))
+        self.assertEqual((figures["no_access"], figures["verdicts"]), ({"gemm": 1}, {"opaque": 1}))
 
 
 class KernelTests(unittest.TestCase):
@@ -458,7 +535,9 @@ class Watching(unittest.TestCase):
                 after[0][process.pid] = after[0].pop("PID")
             looker.start(process.pid)
             nvml.next()
-            time.sleep(0.05)
+            until = time.monotonic() + 30
+            while not any(looker.most.values()) and time.monotonic() < until:
+                time.sleep(0.01)
             return looker.stop(), looker.way
         finally:
             common.end_group(process.pid)

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "driver.h"
+#include "alloc/base/driver.h"
 
 #define OK(call) assert_int_equal((call), CUDA_SUCCESS)
 

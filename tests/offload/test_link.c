@@ -11,8 +11,11 @@
 
 #include <cmocka.h>
 
-#include "ebb_offload.h"
-#include "options.h"
+#include "alloc/base/options.h"
+#include "offload/ebb_offload.h"
+#include "offload/extent.h"
+#include "offload/link_measure.h"
+#include "offload/pinned.h"
 
 static char folder[64], file[128];
 
@@ -124,8 +127,39 @@ static void measured_once_then_kept(void **state)
     unsetenv("EBB_LINK");
 }
 
-/* The hooks are this program's own symbols. */
-static int measure(void)
+/* By the computed clock: each way at its own rate, however lopsided they are while both are in use. */
+static void lopsided_ways_are_measured_each_by_itself(void **state)
+{
+    (void)state;
+    static const char *const links[] = {"25,25,25,11", "170,411,160,60", "55,55,46.75,46.75"};
+    char command[512];
+    for (int i = 0; i < 3; i++) {
+        remove(file);
+        snprintf(command, sizeof command,
+                 "SOFTGPU_SCHEDULER=deterministic SOFTGPU_LINK=%s '/proc/%d/exe' measure %s", links[i],
+                 (int)getpid(), links[i]);
+        assert_int_equal(system(command), 0);
+    }
+}
+
+static bool is_near(double rate, double expected)
+{
+    return rate > 0.99 * expected && rate < 1.01 * expected;
+}
+
+static bool is_expected(const ebb_link_t *link, const char *rates)
+{
+    double out, in, out_both, in_both;
+    if (sscanf(rates, "%lf,%lf,%lf,%lf", &out, &in, &out_both, &in_both) != 4)
+        return false;
+    fprintf(stderr, "%s: measured %.2f,%.2f,%.2f,%.2f\n", rates, link->out, link->in, link->out_both,
+            link->in_both);
+    return is_near(link->out, out) && is_near(link->in, in) && is_near(link->out_both, out_both) &&
+           is_near(link->in_both, in_both);
+}
+
+/* The hooks are this program's own symbols. `expected`: rates, or NULL. */
+static int measure(const char *expected)
 {
     CUdevice device;
     CUcontext context;
@@ -143,20 +177,94 @@ static int measure(void)
         return 3;
     if (!(link.out > 0 && link.in > 0 && link.out_both > 0 && link.in_both > 0))
         return 4;
+    if (expected && !is_expected(&link, expected))
+        return 6;
     /* Nothing of it is left, and it does not count as the program's traffic. */
     return usage.live_bytes != 1 << 20 || traffic.bytes_out || traffic.host_bytes ? 5 : 0;
 }
 
+/* By a call that fails behind copies: nothing may be under way to memory that is given back next. */
+static int fail_to_measure(void)
+{
+    CUcontext context;
+    ebb_link_bench_t b = {.device = 0};
+    ebb_link_t link;
+    if (cuInit(0) || cuDevicePrimaryCtxRetain(&context, 0) || cuCtxSetCurrent(context) ||
+        cuMemAlloc(&b.device, EBB_LINK_BYTES) || cuMemHostAlloc((void **)&b.host, EBB_LINK_BYTES, 0) ||
+        cuStreamCreate(&b.stream[0], CU_STREAM_NON_BLOCKING) ||
+        cuStreamCreate(&b.stream[1], CU_STREAM_NON_BLOCKING))
+        return 2;
+    if (ebb_link_measure(&b, &link))
+        return 3;
+    return cuStreamQuery(b.stream[0]) || cuStreamQuery(b.stream[1]) ? 4 : 0;
+}
+
+static void nothing_is_under_way_after_a_failure(void **state)
+{
+    static const char *const faults[] = {"cuEventRecord@4", "cuEventElapsedTime@1", "cuMemcpyHtoDAsync@2"};
+    char command[256];
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        snprintf(command, sizeof command, "SOFTGPU_FAULT=%s exec /proc/%d/exe fail", faults[i],
+                 (int)getpid());
+        assert_int_equal(system(command), 0);
+    }
+}
+
+/* ---- copies of what is pinned in pieces: this program again ---- */
+
+enum { PIECE = 1 << 20, BYTES = 5 * PIECE / 2 };
+
+static int copy_pieces(void)
+{
+    CUcontext context;
+    CUdeviceptr p;
+    ebb_pin_piece_bytes = PIECE; /* for a GiB */
+    if (cuInit(0) || cuDevicePrimaryCtxRetain(&context, 0) || cuCtxSetCurrent(context) ||
+        cuMemAlloc(&p, BYTES) || cuMemsetD8(p, 0x5a, BYTES) || cuCtxSynchronize())
+        return 2;
+    ebb_lock();
+    unsigned char *host = ebb_pinned_alloc(BYTES);
+    bool good = host && !ebb_copy_issue(EBB_OUT, p, host, BYTES) && !cuCtxSynchronize();
+    for (int i = 0; i < BYTES && good; i++) {
+        good = host[i] == 0x5a;
+        host[i] = (unsigned char)(i >> 12);
+    }
+    good = good && !ebb_copy_issue(EBB_IN, p, host, BYTES) && !cuCtxSynchronize();
+    memset(host, 0, BYTES);
+    good = good && !ebb_copy_pieces(EBB_OUT, p, host, BYTES, ebb_stream_of(NULL)) && !cuCtxSynchronize();
+    for (int i = 0; i < BYTES && good; i++)
+        good = host[i] == (unsigned char)(i >> 12);
+    const ebb_traffic_t traffic = ebb_traffic();
+    ebb_unlock();
+    return good && traffic.bytes_out == BYTES && traffic.bytes_in == BYTES ? 0 : 3;
+}
+
+static void copies_do_not_cross_from_piece_to_piece(void **state)
+{
+    char command[64];
+    (void)state;
+    snprintf(command, sizeof command, "exec /proc/%d/exe pieces", (int)getpid());
+    assert_int_equal(system(command), 0);
+}
+
 int main(int argc, char **argv)
 {
+    if (argc > 1 && !strcmp(argv[1], "pieces"))
+        return copy_pieces();
+    if (argc > 1 && !strcmp(argv[1], "fail"))
+        return fail_to_measure();
     if (argc > 1 && !strcmp(argv[1], "measure"))
-        return measure();
+        return measure(argc > 2 ? argv[2] : NULL);
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
         TEST(what_is_written_is_read_again),
         TEST(damaged_lines_do_not_count),
         TEST(a_folder_that_cannot_be_written_is_no_trouble),
         TEST(measured_once_then_kept),
+        TEST(lopsided_ways_are_measured_each_by_itself),
+        TEST(nothing_is_under_way_after_a_failure),
+        TEST(copies_do_not_cross_from_piece_to_piece),
     };
     return cmocka_run_group_tests_name("link", tests, NULL, NULL);
 }

@@ -89,6 +89,16 @@ static void two_threads_under_budgets_have_the_same_bits(void **state)
     }
 }
 
+/* However little is left of the budget. */
+static void nothing_is_pinned_for_a_program_that_fits(void **state)
+{
+    (void)state;
+    outcome_t without = run("", "");
+    outcome_t with = run_within(without.peak * 1.04, 3 * without.peak, "", "");
+    assert_string_equal(without.run.output, with.run.output);
+    assert_true(statistic("evictions") == 0 && statistic("host_peak_bytes") == 0);
+}
+
 /* Beyond what may be pinned, or where nothing can be. */
 static void pageable_memory_is_used_where_no_more_is_pinned(void **state)
 {
@@ -102,6 +112,41 @@ static void pageable_memory_is_used_where_no_more_is_pinned(void **state)
     assert_string_equal(without.run.output, none.run.output);
     assert_true(statistic("host_peak_bytes") == 0 && statistic("pageable_peak_bytes") > 12 << 20);
     assert_non_null(strstr(none.run.log, "cannot be pinned"));
+}
+
+/* As under confidential computing: the driver allocates what may not be registered. */
+static void memory_is_pinned_where_registering_is_not_supported(void **state)
+{
+    (void)state;
+    outcome_t without = run("", "");
+    outcome_t with = run_under_ebb(without.peak * 0.5, "SOFTGPU_LIMITS=register:0", "");
+    assert_string_equal(without.run.output, with.run.output);
+    assert_true(statistic("host_peak_bytes") > 12 << 20 && statistic("pageable_peak_bytes") == 0);
+}
+
+/* A quarter of what is pinned counts on the device: the budget holds for both together, but for what is pinned until it is measured.
+ * Also where NVML says that the process holds nothing, as it does in containers. */
+static void what_pinning_takes_of_the_device_counts(void **state)
+{
+    (void)state;
+    outcome_t without = run("", "");
+    const double budget = without.peak * 0.6;
+    for (int container = 0; container < 2; container++) {
+        char all[768];
+        snprintf(all, sizeof all,
+                 "LD_LIBRARY_PATH=\"$LD_LIBRARY_PATH:%s\" NVML_SHOWS=self:0 LD_PRELOAD=%s EBB_STATS=%s "
+                 "SOFTGPU_PEAK=%s "
+                 "SOFTGPU_MEMORY=%.0f EBB_BUDGET=%.0f SOFTGPU_LIMITS=charge:256MiB EBB_LOG=info",
+                 container ? getenv("TEST_NVML") : "", getenv("TEST_LIBEBB"), stats_path, device_path,
+                 3 * without.peak, budget);
+        outcome_t with = run(all, "");
+        print_message("%.1f MiB: device %.1f, %.1f MiB pinned\n", budget / 1048576,
+                      peak_of_device() / 1048576, statistic("host_peak_bytes") / 1048576);
+        assert_string_equal(without.run.output, with.run.output);
+        assert_true(statistic("host_peak_bytes") >= 40 << 20);
+        assert_true(peak_of_device() <= budget + (8 << 20));
+        assert_non_null(strstr(with.run.log, "NVML does not tell"));
+    }
 }
 
 /* Out of memory, the program gives back what it does not need, and goes on. */
@@ -124,7 +169,10 @@ int main(void)
     snprintf(device_path, sizeof device_path, "/tmp/ebb-pair-peak-%d", (int)getpid());
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(two_threads_under_budgets_have_the_same_bits),
+        cmocka_unit_test(nothing_is_pinned_for_a_program_that_fits),
         cmocka_unit_test(pageable_memory_is_used_where_no_more_is_pinned),
+        cmocka_unit_test(memory_is_pinned_where_registering_is_not_supported),
+        cmocka_unit_test(what_pinning_takes_of_the_device_counts),
         cmocka_unit_test(a_program_that_frees_and_retries_goes_on),
     };
     int failed = cmocka_run_group_tests_name("pair", tests, NULL, NULL);

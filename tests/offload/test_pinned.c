@@ -1,15 +1,19 @@
 /* Pinned host memory against a naive model, and at its limits. Every test leaves nothing behind. */
-#include "pinned.h"
+#include "offload/pinned.h"
 
 #include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "host_limits.h"
+#include "alloc/base/options.h"
+#include "alloc/ebb_alloc.h"
+#include "offload/extent.h"
+#include "offload/host_limits.h"
 #include "offload_test.h"
-#include "options.h"
 
 #define PAGE ((size_t)4096)
 #define MIB  ((size_t)1 << 20)
@@ -32,20 +36,60 @@ static void seed_random(void)
     print_message("SEED=%llu\n", (unsigned long long)random_state);
 }
 
+/* ---- what is not linked into this test ---- */
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static size_t measurements;
+
+void ebb_lock(void)
+{
+    pthread_mutex_lock(&lock);
+}
+
+void ebb_unlock(void)
+{
+    pthread_mutex_unlock(&lock);
+}
+
+void ebb_heap_measure_soon(void)
+{
+    measurements++;
+}
+
 /* ---- the driver, watched ---- */
 
 static ebb_driver_t real;
 static size_t registrations, registered_bytes;
+static size_t attempts; /* to register */
 static CUresult register_result;
 static size_t register_limit; /* the "system" pins no more than this */
+static size_t absent_pages;   /* of what was registered, when it was */
+static pthread_t main_thread;
+static unsigned nap_ms; /* before other threads' registrations */
+
+static size_t count_absent(void *p, size_t bytes)
+{
+    static unsigned char there[1 << 16];
+    size_t absent = 0;
+    assert_true(bytes / PAGE <= sizeof there);
+    assert_int_equal(mincore(p, bytes, there), 0);
+    for (size_t i = 0; i < bytes / PAGE; i++)
+        absent += !(there[i] & 1);
+    return absent;
+}
 
 static CUresult watched_register(void *p, size_t bytes, unsigned flags)
 {
+    attempts++;
     if (register_result)
         return register_result;
     if (registered_bytes + bytes > register_limit)
         return CUDA_ERROR_OUT_OF_MEMORY;
     assert_int_equal(flags, CU_MEMHOSTREGISTER_PORTABLE);
+    assert_true(bytes <= ebb_pin_piece_bytes);
+    absent_pages += count_absent(p, bytes);
+    if (!pthread_equal(pthread_self(), main_thread))
+        nanosleep(&(struct timespec){.tv_nsec = (long)nap_ms * 1000000}, NULL);
     CUresult result = real.cuMemHostRegister(p, bytes, flags);
     if (!result) {
         registrations++;
@@ -66,7 +110,11 @@ static CUresult watched_unregister(void *p)
 
 static int suite_setup(void **state)
 {
+    CUcontext context;
     driver_setup(state);
+    OK(ebb_driver.cuCtxGetCurrent(&context));
+    ebb_slot = ebb_slot_open(context, 0);
+    main_thread = pthread_self();
     real = ebb_driver;
     ebb_driver.cuMemHostRegister = watched_register;
     ebb_driver.cuMemHostUnregister = watched_unregister;
@@ -79,6 +127,9 @@ static int each_setup(void **state)
     ebb_options.host_budget = (int64_t)(256 * MIB);
     register_result = CUDA_SUCCESS;
     register_limit = SIZE_MAX;
+    nap_ms = 0;
+    ebb_options.prealloc = 1;
+    ebb_options.huge_pages = 1;
     return 0;
 }
 
@@ -333,11 +384,10 @@ static void trim_returns_memory(void **state)
     ebb_pinned_free(kept, 2 * MIB);
 }
 
-/* What lies between an extent's registered part and its end is out of bounds. */
 static void overrun_of_a_block_faults(void **state)
 {
     (void)state;
-    size_t bytes = 2 * MIB + PAGE; /* jemalloc's class is 2.5 MiB */
+    size_t bytes = 2 * MIB + PAGE;
     char *p = ebb_pinned_alloc(bytes);
     int null = open("/dev/zero", O_RDONLY);
     assert_int_equal(read(null, p + bytes - 1, 1), 1);
@@ -357,6 +407,234 @@ static void child_does_not_inherit_the_memory(void **state)
     waitpid(child, &status, 0);
     assert_int_equal(status, 0);
     ebb_pinned_free(p, MIB);
+}
+
+/* ---- large blocks ---- */
+
+static void large_blocks_are_registered_in_pieces(void **state)
+{
+    (void)state;
+    const size_t piece = ebb_pin_piece_bytes, before = registrations;
+    ebb_pin_piece_bytes = 4 * MIB; /* for a GiB */
+    char *p = ebb_pinned_alloc(10 * MIB + PAGE), *q = ebb_pinned_alloc(4 * MIB);
+    assert_int_equal(registrations - before, 3 + 1);
+    for (size_t at = 0; at < 10 * MIB + PAGE; at += ebb_pin_piece(p + at, 10 * MIB + PAGE - at))
+        assert_in_one_registration(p + at, ebb_pin_piece(p + at, 10 * MIB + PAGE - at));
+    ebb_pinned_free(p, 10 * MIB + PAGE);
+    ebb_pinned_free(q, 4 * MIB);
+    ebb_pinned_trim();
+    /* Refused in the middle: what was registered before is not any more. */
+    register_limit = 9 * MIB;
+    assert_null(ebb_pinned_alloc(10 * MIB));
+    assert_int_equal(registered_bytes, 0);
+    ebb_pin_piece_bytes = piece;
+}
+
+/* Registering would find them one after the other. */
+static void pages_of_large_blocks_are_there_before(void **state)
+{
+    cpu_set_t cpus;
+    (void)state;
+    if (sched_getaffinity(0, sizeof cpus, &cpus) || CPU_COUNT(&cpus) < 2)
+        skip();
+    for (int huge = 0; huge < 2; huge++) {
+        ebb_options.huge_pages = huge;
+        absent_pages = 0;
+        char *p = ebb_pinned_alloc(33 * MIB + PAGE);
+        assert_non_null(p);
+        assert_int_equal(absent_pages, 0);
+        assert_int_equal(p[0] | p[33 * MIB], 0);
+        ebb_pinned_free(p, 33 * MIB + PAGE);
+        ebb_pinned_trim();
+    }
+}
+
+static void the_device_is_measured_again_after_large_pins(void **state)
+{
+    (void)state;
+    measurements = 0;
+    void *small = ebb_pinned_alloc(MIB), *large = ebb_pinned_alloc(20 * MIB);
+    assert_int_equal(measurements, 1);
+    ebb_pinned_free(small, MIB);
+    ebb_pinned_free(large, 20 * MIB);
+    large = ebb_pinned_alloc(20 * MIB); /* nothing new */
+    assert_int_equal(measurements, 1);
+    ebb_pinned_free(large, 20 * MIB);
+}
+
+/* ---- ahead of need ---- */
+
+static double now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
+}
+
+static size_t cached_bytes(void)
+{
+    ebb_lock();
+    const size_t bytes = ebb_pinned_usage().cached_bytes;
+    ebb_pinned_check();
+    ebb_unlock();
+    return bytes;
+}
+
+static void expect(const size_t *bytes, size_t count)
+{
+    ebb_lock();
+    ebb_pinned_expect(bytes, count);
+    ebb_unlock();
+}
+
+static void expected_blocks_are_pinned_without_the_lock(void **state)
+{
+    static const size_t sizes[] = {3 * MIB, 2 * MIB, 3 * MIB};
+    (void)state;
+    nap_ms = 200;
+    const double begin = now_ms();
+    expect(sizes, 3);
+    double longest = 0;
+    while (cached_bytes() < 8 * MIB && now_ms() < begin + 10000) {
+        const double before = now_ms();
+        nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+        cached_bytes();
+        longest = now_ms() - before > longest ? now_ms() - before : longest;
+    }
+    assert_int_equal(cached_bytes(), 8 * MIB);
+    assert_true(now_ms() - begin > 3 * 200 && longest < 150);
+    const size_t before = registrations;
+    ebb_lock();
+    void *a = ebb_pinned_alloc(3 * MIB), *b = ebb_pinned_alloc(3 * MIB), *c = ebb_pinned_alloc(2 * MIB);
+    ebb_unlock();
+    assert_true(a && b && c);
+    assert_int_equal(registrations, before);
+    ebb_pinned_free(a, 3 * MIB);
+    ebb_pinned_free(b, 3 * MIB);
+    ebb_pinned_free(c, 2 * MIB);
+    expect(sizes, 3); /* they are there */
+    nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+    assert_int_equal(registrations, before);
+}
+
+/* Who wants a block that is being pinned waits for it, and pins none. */
+static void a_block_under_way_is_waited_for(void **state)
+{
+    static const size_t size = 3 * MIB;
+    (void)state;
+    nap_ms = 100;
+    const size_t before = registrations;
+    expect(&size, 1);
+    while (ebb_pinned_usage().registered_bytes < size)
+        sched_yield();
+    ebb_lock();
+    void *p = ebb_pinned_alloc(size);
+    ebb_pinned_check();
+    ebb_unlock();
+    assert_non_null(p);
+    assert_int_equal(registrations - before, 1);
+    ebb_lock();
+    ebb_pinned_free(p, size);
+    ebb_pinned_trim(); /* also while another is pinned */
+    ebb_unlock();
+}
+
+static void nothing_is_pinned_ahead_that_may_not_be(void **state)
+{
+    static const size_t sizes[] = {3 * MIB, 3 * MIB};
+    (void)state;
+    ebb_options.host_budget = (int64_t)(6 * MIB);
+    expect(sizes, 2);
+    for (int i = 0; i < 100 && cached_bytes() < 3 * MIB; i++)
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+    assert_int_equal(cached_bytes(), 3 * MIB);
+}
+
+/* So many cached bytes, or 0 after some time in which there were never more. */
+static size_t wait_for_cached(size_t bytes)
+{
+    for (int i = 0; i < 500 && cached_bytes() != bytes; i++) {
+        assert_true(cached_bytes() <= bytes);
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    }
+    nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+    return cached_bytes();
+}
+
+/* However often other sizes are expected. */
+static void unused_blocks_are_never_more_than_are_expected(void **state)
+{
+    static const size_t many[] = {3 * MIB, 2 * MIB, 3 * MIB}, other[] = {3 * MIB, 5 * MIB};
+    (void)state;
+    expect(many, 3);
+    assert_int_equal(wait_for_cached(8 * MIB), 8 * MIB);
+    ebb_lock();
+    void *used[] = {ebb_pinned_alloc(2 * MIB), ebb_pinned_alloc(3 * MIB)};
+    ebb_pinned_free(used[0], 2 * MIB);
+    ebb_pinned_free(used[1], 3 * MIB);
+    ebb_unlock();
+    expect(other, 2); /* what was used stays: a block of each size, one of which is expected again */
+    assert_int_equal(wait_for_cached(13 * MIB), 13 * MIB);
+    for (size_t i = 1; i <= 10; i++) {
+        const size_t sizes[] = {6 * MIB + i * PAGE, 2 * MIB - i * PAGE};
+        expect(sizes, 2);
+        assert_int_equal(wait_for_cached(13 * MIB), 13 * MIB);
+    }
+}
+
+/* Behind the others: it is for ever. */
+static void a_refusal_ends_pinning_ahead(void **state)
+{
+    static const size_t sizes[] = {3 * MIB, 3 * MIB};
+    (void)state;
+    register_result = CUDA_ERROR_OUT_OF_MEMORY;
+    attempts = 0;
+    for (int i = 0; i < 5; i++) {
+        expect(sizes, 2);
+        nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+    }
+    assert_int_equal(attempts, 1);
+    assert_int_equal(ebb_pinned_usage().registered_bytes, 0);
+}
+
+/* ---- where registering is not supported: this program again, on such a device ---- */
+
+static int allocated_instead(void)
+{
+    void *p[3];
+    int pinned = 0;
+    unsigned flags = 0;
+    driver_setup(NULL);
+    ebb_options.host_budget = (int64_t)(64 * MIB);
+    for (int i = 0; i < 3; i++)
+        p[i] = ebb_pinned_alloc(i ? (size_t)i * 5 * MIB + 100 : 100);
+    for (int i = 0; i < 3; i++)
+        pinned += p[i] &&
+                  !((PFN_cuMemHostGetFlags_v2030)driver_function("cuMemHostGetFlags"))(&flags, p[i]) &&
+                  flags & CU_MEMHOSTALLOC_PORTABLE;
+    ebb_pinned_check();
+    for (int i = 0; i < 3; i++)
+        ebb_pinned_free(p[i], i ? (size_t)i * 5 * MIB + 100 : 100);
+    ebb_pinned_trim();
+    ebb_pinned_check();
+    const bool large_is_refused = !ebb_pinned_alloc(17 * MIB);
+    return pinned == 3 && large_is_refused && !ebb_pinned_usage().registered_bytes ? 0 : 1;
+}
+
+static void memory_is_allocated_where_registering_is_not_supported(void **state)
+{
+    (void)state;
+    fflush(stdout);
+    pid_t child = fork();
+    if (!child) {
+        setenv("SOFTGPU_LIMITS", "register:0,hostalloc:16MiB", 1);
+        execl("/proc/self/exe", "test_pinned", "allocated", (char *)NULL);
+        _exit(99);
+    }
+    int status = -1;
+    waitpid(child, &status, 0);
+    assert_int_equal(status, 0);
 }
 
 /* ---- failures ---- */
@@ -518,6 +796,8 @@ int main(int argc, char **argv)
 {
     if (argc > 1 && !strcmp(argv[1], "end"))
         return end_with_cached_blocks();
+    if (argc > 1 && !strcmp(argv[1], "allocated"))
+        return allocated_instead();
 #define TEST(f) cmocka_unit_test_setup_teardown(f, each_setup, each_teardown)
     const struct CMUnitTest tests[] = {
         TEST(random_traffic_equals_a_model),
@@ -530,7 +810,17 @@ int main(int argc, char **argv)
         TEST(trim_returns_memory),
         TEST(overrun_of_a_block_faults),
         TEST(child_does_not_inherit_the_memory),
+        TEST(pages_of_large_blocks_are_there_before),
+        TEST(the_device_is_measured_again_after_large_pins),
+        TEST(expected_blocks_are_pinned_without_the_lock),
+        TEST(a_block_under_way_is_waited_for),
+        TEST(nothing_is_pinned_ahead_that_may_not_be),
+        TEST(unused_blocks_are_never_more_than_are_expected),
+        TEST(a_refusal_ends_pinning_ahead),
+        TEST(memory_is_allocated_where_registering_is_not_supported),
         TEST(failing_registration_is_explained_once),
+        TEST(
+            large_blocks_are_registered_in_pieces), /* behind the one before, which wants to hear the first refusal */
         TEST(refusal_by_the_system_gives_up_cached_blocks_first),
         TEST(ending_process_calls_no_driver),
         TEST(limits_are_explained_with_a_remedy),

@@ -14,8 +14,8 @@
 #include <cmocka.h>
 #include <cuda.h>
 
-#include "driver.h"
-#include "residence.h"
+#include "alloc/base/driver.h"
+#include "offload/residence.h"
 
 enum { BUFFERS = 14, CHUNKS_EACH = 2, WORDS = CHUNKS_EACH * (2 << 20) / 4, OPERATIONS = 400 };
 

@@ -8,7 +8,7 @@ import sys
 
 
 class Param(c.Structure):
-    _fields_ = [("offset", c.c_uint32), ("bytes", c.c_uint32)]
+    _fields_ = [("offset", c.c_uint32), ("bytes", c.c_uint32), ("align", c.c_uint32)]
 
 
 class Kernel(c.Structure):  # its beginning: softgpu/kernel_abi.h

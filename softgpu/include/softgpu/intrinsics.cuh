@@ -1,4 +1,4 @@
-/* softgpu/intrinsics.cuh: matrix and asynchronous-copy instructions, for kernels that are compiled by nvcc and by softgpu.
+/* softgpu/intrinsics.cuh: matrix, copy and tensor-copy instructions, for kernels that are compiled by nvcc and by softgpu.
  *
  * With nvcc each function is one instruction of PTX (compute capability 8.0 and later); in softgpu it does what the
  * instruction is documented to do (PTX ISA, "Warp-level Matrix Instructions", "Data Movement and Conversion Instructions:
@@ -19,6 +19,11 @@
  *   cp_async_4(to, from), _8, _16, and cp_async_zfill_4(to, from, from_bytes), ...
  *   cp_async_commit(), cp_async_wait<N>(), cp_async_wait_all()
  *       from global to shared memory. In softgpu bytes arrive when the thread that has issued the copy waits for its group.
+ *   tensor_load_2d(box, map, x, y, bytes), tensor_store_2d(map, x, y, box), tensor_fence()
+ *       the box at element (x, y) of the two-dimensional tensor that a CUtensorMap among the kernel's parameters describes, `bytes` of
+ *       it, from global to shared memory (aligned to 128) or back; outside of the tensor it is zero. By one thread, which waits for it.
+ *       Threads that have written a box call tensor_fence() before the barrier that precedes its store. Compute capability 9.0
+ *       ("Tensor copy"); with nvcc for an earlier one it traps.
  *   grid_sync()
  *       a barrier of a cooperative launch; `arrived` is a counter in global memory, 0 before the launch.
  *   load_acquire, store_release, add_release, add_acq_rel (unsigned, device scope)
@@ -127,6 +132,49 @@ static __device__ __forceinline__ void cp_async_wait_all(void)
 {
     asm volatile("cp.async.wait_all;" ::: "memory");
 }
+
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+static __device__ __forceinline__ void tensor_load_2d(void *box, const void *map, int x, int y, unsigned bytes)
+{
+    __shared__ uint64_t arrived;
+    const unsigned barrier = softgpu_shared_address(&arrived);
+    asm volatile("{ .reg .pred done;\n"
+                 "mbarrier.init.shared::cta.b64 [%0], 1;\n"
+                 "fence.proxy.async.shared::cta;\n"
+                 "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %5;\n"
+                 "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%1], [%2, {%3, %4}], [%0];\n"
+                 "again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], 0;\n"
+                 "@!done bra again;\n"
+                 "mbarrier.inval.shared::cta.b64 [%0]; }" ::"r"(barrier),
+                 "r"(softgpu_shared_address(box)), "l"(map), "r"(x), "r"(y), "r"(bytes)
+                 : "memory");
+}
+static __device__ __forceinline__ void tensor_store_2d(const void *map, int x, int y, const void *box)
+{
+    asm volatile("fence.proxy.async.shared::cta;\n"
+                 "cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%1, %2}], [%3];\n"
+                 "cp.async.bulk.commit_group;\n"
+                 "cp.async.bulk.wait_group 0;" ::"l"(map),
+                 "r"(x), "r"(y), "r"(softgpu_shared_address(box))
+                 : "memory");
+}
+static __device__ __forceinline__ void tensor_fence(void)
+{
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+#else
+static __device__ __forceinline__ void tensor_load_2d(void *, const void *, int, int, unsigned)
+{
+    __trap();
+}
+static __device__ __forceinline__ void tensor_store_2d(const void *, int, int, const void *)
+{
+    __trap();
+}
+static __device__ __forceinline__ void tensor_fence(void)
+{
+}
+#endif
 
 static __device__ __forceinline__ unsigned load_acquire(const unsigned *p)
 {
@@ -332,7 +380,63 @@ SOFTGPU_UNSEEN void cp_async(void *to, const void *from, uint32_t bytes, uint32_
     services->copy_async(to, from, bytes, from_bytes, place);
 #endif
 }
+
+SOFTGPU_UNSEEN void announce(const void *at, size_t bytes, softgpu_access_t how)
+{
+#ifdef __SOFTGPU_CHECKED__
+    services->access(at, bytes, how, __builtin_return_address(0));
+#else
+    (void)at, (void)bytes, (void)how;
+#endif
+}
+
+/* bytes: what the program waits for; 0: a store. */
+SOFTGPU_UNSEEN void tensor_copy_2d(const void *map, int x, int y, char *box, unsigned bytes, bool store,
+                                   softgpu_place_t place)
+{
+    softgpu_tensor_t t;
+    const int found = services->read_tensor_map(map, &t);
+    if (!found || t.rank != 2 || (uintptr_t)box % 128 ||
+        (!store && bytes != t.box[0] * t.box[1] * t.element_bytes)) {
+        services->fail(715 /* CUDA_ERROR_ILLEGAL_INSTRUCTION */,
+                       found ? "a box of another size or alignment than its tensor map says"
+                             : "a tensor copy by something that is no tensor map",
+                       place);
+        return;
+    }
+    const int64_t width = (int64_t)t.size[0], row_bytes = (int64_t)(t.box[0] * t.element_bytes);
+    const int64_t first = x < 0 ? -(int64_t)x : 0,
+                  end = x + (int64_t)t.box[0] > width ? width - x : (int64_t)t.box[0];
+    for (int64_t row = 0; row < (int64_t)t.box[1]; row++) {
+        char *to = box + row * row_bytes;
+        if (!store) {
+            announce(to, (size_t)row_bytes, SOFTGPU_WRITE_STRUCT);
+            __builtin_memset(to, 0, (size_t)row_bytes);
+        }
+        if (y + row < 0 || y + row >= (int64_t)t.size[1] || first >= end)
+            continue;
+        const size_t part = (size_t)(end - first) * t.element_bytes;
+        char *at = t.at + (uint64_t)(y + row) * t.stride[1] + (x + first) * (int64_t)t.element_bytes;
+        to += first * (int64_t)t.element_bytes;
+        announce(at, part, store ? SOFTGPU_WRITE_STRUCT : SOFTGPU_READ_STRUCT);
+        __builtin_memcpy(store ? at : to, store ? to : at, part);
+    }
+}
 } // namespace softgpu
+
+static inline void tensor_load_2d(void *box, const void *map, int x, int y, unsigned bytes,
+                                  softgpu_place_t place = softgpu::here())
+{
+    softgpu::tensor_copy_2d(map, x, y, (char *)box, bytes, false, place);
+}
+static inline void tensor_store_2d(const void *map, int x, int y, const void *box,
+                                   softgpu_place_t place = softgpu::here())
+{
+    softgpu::tensor_copy_2d(map, x, y, (char *)(uintptr_t)box, 0, true, place);
+}
+static inline void tensor_fence(void)
+{
+}
 
 static inline void mma_m16n8k16_bf16(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2],
                                      const float (&c)[4], softgpu_place_t place = softgpu::here())

@@ -5,8 +5,8 @@
  * softgpu_kernel_table_t. There is one library for each mode; the tables of a module differ in `run` only.
  *
  * How the driver finds it. A module image (cuModuleLoadData, cuLibraryLoadData, or the fat binary that nvcc
- * embeds) lies inside an object file O, an executable or a shared library; for cuModuleLoad, O is the file
- * itself. Tried in turn:
+ * embeds) lies inside an object file O, an executable or a shared library, or a file that the program has mapped; for cuModuleLoad, O is
+ * the file itself. Tried in turn:
  *   1. O itself, if it is a shared library that exports the table: its kernels are host code, and modes mean nothing to
  *      them;
  *   2. O.softgpu.so, beside O;
@@ -28,7 +28,7 @@
 extern "C" {
 #endif
 
-#define SOFTGPU_ABI_VERSION  2u
+#define SOFTGPU_ABI_VERSION  3u
 #define SOFTGPU_TABLE_SYMBOL "softgpu_kernel_table"
 
 /* Room for dynamic shared memory that a kernel library has for each thread, if a kernel of it asks for any. */
@@ -82,6 +82,15 @@ typedef enum softgpu_access {
     SOFTGPU_WRITE_STRUCT
 } softgpu_access_t;
 
+/* What a tensor map describes, of those that kernels here can read: tiled, without interleaving and swizzling, every element. */
+typedef struct softgpu_tensor {
+    char *at;
+    uint32_t rank, element_bytes;
+    uint64_t size[5];   /* in elements, the innermost first */
+    uint64_t stride[5]; /* in bytes */
+    uint32_t box[5];    /* in elements */
+} softgpu_tensor_t;
+
 /* What `run` hands to the driver, which calls thread_main once for each thread. */
 typedef struct softgpu_entry {
     void (*thread_main)(const softgpu_launch_t *launch);
@@ -108,12 +117,14 @@ typedef struct softgpu_services {
         uint32_t pending); /* until no more than so many committed groups are pending; UINT32_MAX: all */
     /* The kernel has failed. Also from fast mode, where it returns: the launch is over all the same. */
     void (*fail)(int error /* CUresult */, const char *why, softgpu_place_t place);
+    /* What a tensor map's 128 bytes stand for. 0: they are none that the driver has encoded, or of another sort. */
+    int (*read_tensor_map)(const void *map, softgpu_tensor_t *out);
     /* Checked mode: about to access memory; `pc`: where. */
     void (*access)(const void *at, size_t bytes, softgpu_access_t how, const void *pc);
 } softgpu_services_t;
 
-/* One launch, as the workers see it. `params` is the argument block: each argument at its offset
- * (softgpu_param_t). */
+/* One launch, as the workers see it. `params` is the argument block, each argument at its offset (softgpu_param_t): the
+ * library's own layout, of which what the driver reports of the device's (function.c) need not be any. */
 struct softgpu_launch {
     uint32_t grid[3];
     uint32_t block[3];
@@ -129,6 +140,7 @@ typedef void (*softgpu_run_fn)(const softgpu_launch_t *launch, uint64_t first, u
 
 typedef struct softgpu_param {
     uint32_t offset_bytes, size_bytes;
+    uint32_t align_bytes; /* 0: unknown, the offset is as a device has it */
 } softgpu_param_t;
 
 /* What a launch would cost a GPU: the deterministic scheduler's clock runs by it (profile.c of the driver). Functions of the

@@ -29,6 +29,7 @@ template <auto Kernel, typename... Args> struct adapter<Kernel, void (*)(Args...
                 offset = (offset + align[i] - 1) / align[i] * align[i];
                 params[i].offset_bytes = (uint32_t)offset;
                 params[i].size_bytes = (uint32_t)size[i];
+                params[i].align_bytes = (uint32_t)align[i];
                 offset += size[i];
             }
         }

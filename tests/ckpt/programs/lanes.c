@@ -1,6 +1,6 @@
 /* lanes.c: a training loop on three streams, as trainers have them, that can be told to misbehave. It knows nothing of ebb.
  *
- *   lanes [layers=N] [steps=N] [mib=N] [turn=STEP] [sync=STEP] [more=STEP] [fresh=STEP] [short=N]
+ *   lanes [layers=N] [steps=N] [mib=N] [turn=STEP] [sync=STEP] [more=STEP] [fresh=STEP] [short=N] [together=1]
  *
  * A step: the batch comes on the stream `upload`; forward and backward on `compute`; beside them, on `aside`, every second activation is
  * looked at in the forward pass and weights are updated as soon as their gradients are there. Events order them, and
@@ -11,6 +11,7 @@
  * more=STEP   the same, but one launch more on aside, which reads a live activation
  * fresh=STEP  before this step, `upload` is destroyed and another one created
  * short=N     every N-th step has half the batch
+ * together=1  aside looks by cooperative kernels
  *
  * The last line of output is a hash of weights, counter and sums. Exit code 3: a call failed (its error is on stderr).
  */
@@ -23,7 +24,7 @@
 enum { LAYERS_MAX = 32 };
 
 typedef struct lanes {
-    int layers, steps, turn, sync, more, fresh, half, step;
+    int layers, steps, turn, sync, more, fresh, half, together, step;
     size_t n, m;    /* floats of an activation (of this step), of a layer's weights */
     size_t n_whole; /* of one of a whole batch */
     cudaStream_t compute, aside, upload;
@@ -99,7 +100,7 @@ static bool is_on(const lanes_t *l, int first)
 static void look(lanes_t *l, int i)
 {
     CHECK(cudaStreamWaitEvent(l->aside, l->done[i], 0));
-    CHECK(loop_probe(l->seen, l->x[i], l->n, l->aside));
+    CHECK((l->together ? loop_probe_together : loop_probe)(l->seen, l->x[i], l->n, l->aside));
     CHECK(cudaEventRecord(l->looked[i], l->aside));
 }
 
@@ -170,6 +171,7 @@ int main(int argc, char **argv)
     l.more = trainer_option(argc, argv, "more", 0);
     l.fresh = trainer_option(argc, argv, "fresh", 0);
     l.half = trainer_option(argc, argv, "short", 0);
+    l.together = trainer_option(argc, argv, "together", 0);
     l.n_whole = (size_t)trainer_option(argc, argv, "mib", 4) << 18;
     l.m = (size_t)1 << 19;
     if (l.layers < 2 || l.layers > LAYERS_MAX)

@@ -1,6 +1,6 @@
 /* loop.c: a small training loop that can be told to misbehave. It knows nothing of ebb.
  *
- *   loop [layers=N] [steps=N] [mib=N] [through=1] [keep=N] [swap=1] [short=N] [look=N] [mix=SEED] [evaluate=N] [deviate=SEED] [diverge=STEP how=WAY every=N until=STEP] [each=STEP] [more=STEP] [grow=STEP] [peek=STEP] [flag=STEP] [hidden=STEP]
+ *   loop [layers=N] [steps=N] [mib=N] [through=1] [keep=N] [swap=1] [short=N] [look=N] [mix=SEED] [probe=STEP] [evaluate=N] [deviate=SEED] [diverge=STEP how=WAY every=N until=STEP] [each=STEP] [more=STEP] [grow=STEP] [peek=STEP] [flag=STEP] [hidden=STEP]
  *
  * A step: forward through `layers` layers, each activation (mib MiB) its own stream-ordered allocation,
  * backward, update.
@@ -11,6 +11,7 @@
  * short=N       every N-th step is one of half the batch
  * look=N        behind every N-th step the sums are copied to the host, and waited for
  * mix=SEED      any step may be one of half the batch, at random
+ * probe=STEP    from this step on, behind each: all that is free is allocated, or half of it, and so on, and given back
  * evaluate=N    behind every N-th step a forward pass of two batches, for nothing but the sums
  * deviate=SEED  in a third of the steps after the eighth, at a random place: a launch more (which reads a live
  *               activation), an allocation more, a forward pass that is given up half-way, a free that comes
@@ -264,6 +265,18 @@ static void evaluate(loop_t *l, int step)
     }
 }
 
+static void probe_free(const loop_t *l)
+{
+    size_t bytes, total;
+    void *p = NULL;
+    CHECK(cudaMemGetInfo(&bytes, &total));
+    while (bytes && cudaMallocAsync(&p, bytes, l->stream) == cudaErrorMemoryAllocation) {
+        cudaGetLastError();
+        bytes /= 2;
+    }
+    CHECK(cudaFreeAsync(p, l->stream));
+}
+
 static bool hash_step(int seed, int step)
 {
     const unsigned h = ((unsigned)seed * 7919u + (unsigned)step) * 2654435761u;
@@ -293,6 +306,7 @@ int main(int argc, char **argv)
     l.look = trainer_option(argc, argv, "look", 0);
     l.mix = trainer_option(argc, argv, "mix", 0);
     l.evaluate = trainer_option(argc, argv, "evaluate", 0);
+    l.probe = trainer_option(argc, argv, "probe", 0);
     l.n = l.full = (size_t)trainer_option(argc, argv, "mib", 4) << 18;
     l.m = (size_t)1 << 19;
     if (l.layers < 2 || l.layers > LAYERS_MAX || l.keep > KEEP_MAX)
@@ -308,6 +322,8 @@ int main(int argc, char **argv)
             look(&l);
         if (l.evaluate && step % l.evaluate == 0)
             evaluate(&l, step);
+        if (l.probe && step >= l.probe)
+            probe_free(&l);
     }
     CHECK(cudaStreamSynchronize(l.stream));
     uint64_t hash = 0xcbf29ce484222325u;

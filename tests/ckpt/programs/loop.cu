@@ -155,6 +155,12 @@ cudaError_t loop_probe(float *sums, const float *x, size_t n, cudaStream_t strea
     return cudaGetLastError();
 }
 
+cudaError_t loop_probe_together(float *sums, const float *x, size_t n, cudaStream_t stream)
+{
+    void *parameters[] = {&sums, &x, &n};
+    return cudaLaunchCooperativeKernel((const void *)probe_kernel, blocks(n), 256, parameters, 0, stream);
+}
+
 cudaError_t loop_fill(float *x, unsigned seed, size_t n, cudaStream_t stream)
 {
     fill_kernel<<<blocks(n), 256, 0, stream>>>(x, seed, n);

@@ -22,6 +22,8 @@ cudaError_t loop_backward(float *din, float *dw, const float *dout, const float 
 cudaError_t loop_update(float *w, const float *dw, unsigned *counter, float rate, size_t m, cudaStream_t stream);
 /* sums[blocks of 16384] += sums of x[n]. */
 cudaError_t loop_probe(float *sums, const float *x, size_t n, cudaStream_t stream);
+/* The same, launched as a cooperative kernel. */
+cudaError_t loop_probe_together(float *sums, const float *x, size_t n, cudaStream_t stream);
 /* sums[0] += the float at address `hidden` ^ LOOP_MASK: nobody sees from the arguments that it is one. */
 #define LOOP_MASK 0x5a5a5a5a5a5a5a5aull
 cudaError_t loop_peek(float *sums, unsigned long long hidden, cudaStream_t stream);

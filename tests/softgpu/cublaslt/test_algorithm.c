@@ -10,7 +10,7 @@
 static lookup_fn real_lookup;
 static __typeof__(cuLaunchKernel) *real_launch;
 static __typeof__(cuMemsetD32Async) *real_memset;
-enum { WORKSPACE = 8, COUNTERS = 9 }; /* arguments of a split-K launch */
+enum { WORKSPACE = 9, COUNTERS = 10 }; /* arguments of a split-K launch */
 static struct {
     int launches, memsets;
     void *workspace, *counters; /* of the last launch */

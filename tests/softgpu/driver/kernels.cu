@@ -1,4 +1,6 @@
 /* Kernels for the driver's tests. Each block owns SLICE elements. */
+#include <cuda.h>
+
 #ifndef BLOCK_SIZE_INDEPENDENT
 #define BLOCK_SIZE_INDEPENDENT(...)
 #endif
@@ -47,7 +49,7 @@ KERNEL_COST(slow_store_cost, slow_store);
 struct mixed {
     char tag;
     double x;
-    int y[3];
+    int y[5];
 };
 __global__ void take_arguments(double *out, char c, struct mixed m, short s, float f)
 {
@@ -60,6 +62,21 @@ __global__ void take_arguments(double *out, char c, struct mixed m, short s, flo
     }
 }
 BLOCK_SIZE_INDEPENDENT(take_arguments);
+
+/* out[2][16] receives the words of both maps. */
+struct holder {
+    int n;
+    CUtensorMap map;
+};
+extern "C" __global__ void take_maps(const __grid_constant__ CUtensorMap first, unsigned long long *out,
+                                     const __grid_constant__ struct holder second)
+{
+    for (unsigned i = threadIdx.x; i < 16; i += blockDim.x) {
+        out[i] = first.opaque[i];
+        out[16 + i] = second.map.opaque[i];
+    }
+}
+BLOCK_SIZE_INDEPENDENT(take_maps);
 
 /* Fills what the first `count` pointers lead to. */
 struct list {

@@ -16,16 +16,33 @@ static CUresult encode(CUtensorMap *map, CUdeviceptr at, cuuint64_t stride, cuui
                                   CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
 }
 
-static void tensor_map_begins_with_its_address(void **state)
+/* Neither as it is nor shifted, as words or anywhere else. */
+static bool shows(const CUtensorMap *map, CUdeviceptr address)
+{
+    unsigned char bytes[sizeof *map + 8] = {0};
+    memcpy(bytes, map, sizeof *map);
+    for (size_t at = 0; at < sizeof *map; at++)
+        for (unsigned shift = 0; shift < 8; shift++) {
+            uint64_t word;
+            memcpy(&word, bytes + at, sizeof word);
+            if ((word >> shift & 0xffffffffff) == address >> 8)
+                return true;
+        }
+    return false;
+}
+
+static void tensor_map_hides_its_address(void **state)
 {
     (void)state;
     CUtensorMap map, other;
     CUdeviceptr p = device_alloc(1 << 20), q = device_alloc(1 << 20);
     OK(encode(&map, p, 1024, 64));
-    assert_int_equal(map.opaque[0], p);
+    assert_false(shows(&map, p));
     OK(encode(&other, q, 1024, 64));
     OK(cuTensorMapReplaceAddress(&map, (void *)(uintptr_t)q));
     assert_memory_equal(&map, &other, sizeof map);
+    map.opaque[7] ^= 1;
+    assert_int_equal(cuTensorMapReplaceAddress(&map, (void *)(uintptr_t)p), CUDA_ERROR_INVALID_VALUE);
     OK(cuMemFree(p));
     OK(cuMemFree(q));
 }
@@ -187,7 +204,7 @@ static void access_is_kept_for_each_device(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tensor_map_begins_with_its_address),
+        cmocka_unit_test(tensor_map_hides_its_address),
         cmocka_unit_test(tensor_map_of_wrong_arguments_is_refused),
         cmocka_unit_test(launch_attributes_are_checked),
         cmocka_unit_test(every_device_attribute_has_an_answer),

@@ -3,6 +3,10 @@
  */
 #include "driver_test.h"
 
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 enum { KINDS = 8 };
 
 /* What a program might pass by mistake instead of one kind of handle: those of the other kinds, and pointers
@@ -136,6 +140,107 @@ static void wrong_functions_are_invalid_handles(void **state)
     }
 }
 
+/* ---- kernels and functions ---- */
+
+static CUlibrary library;
+
+static CUkernel library_kernel(void)
+{
+    CUkernel k;
+    OK(cuLibraryLoadFromFile(&library, KERNELS, NULL, NULL, 0, NULL, NULL, 0));
+    OK(cuLibraryGetKernel(&k, library, "_Z4fillPffi"));
+    return k;
+}
+
+static void kernels_are_no_functions_but_can_be_launched(void **state)
+{
+    (void)state;
+    CUkernel k = library_kernel();
+    CUfunction f, cast = (CUfunction)k;
+    CUmodule m;
+    CUfunctionLoadingState loading;
+    const char *name;
+    size_t offset, size;
+    int number, n = 1;
+    float value = 3;
+    OK(cuKernelGetFunction(&f, k));
+    assert_ptr_not_equal(f, k);
+    assert_int_equal(cuFuncGetParamInfo(cast, 0, &offset, &size), CUDA_ERROR_INVALID_HANDLE);
+    assert_int_equal(cuFuncGetName(&name, cast), CUDA_ERROR_INVALID_HANDLE);
+    assert_int_equal(cuFuncGetModule(&m, cast), CUDA_ERROR_INVALID_HANDLE);
+    assert_int_equal(cuFuncLoad(cast), CUDA_ERROR_INVALID_HANDLE);
+    assert_int_equal(cuFuncIsLoaded(&loading, cast), CUDA_ERROR_INVALID_HANDLE);
+    assert_int_equal(cuFuncSetCacheConfig(cast, CU_FUNC_CACHE_PREFER_NONE), CUDA_ERROR_INVALID_HANDLE);
+    void *args[] = {&memory, &value, &n};
+    OK(cuLaunchKernel(cast, 1, 1, 1, 32, 1, 1, 0, stream, args, NULL));
+    OK(cuOccupancyMaxActiveBlocksPerMultiprocessor(&number, cast, 32, 0));
+    OK(cuStreamSynchronize(stream));
+    OK(cuLibraryUnload(library));
+    assert_int_equal(cuLaunchKernel(cast, 1, 1, 1, 32, 1, 1, 0, stream, args, NULL),
+                     CUDA_ERROR_INVALID_HANDLE);
+}
+
+static CUkernel function_as_kernel(void)
+{
+    return (CUkernel)kernel("_Z4fillPffi");
+}
+
+static void get_function(void)
+{
+    CUfunction f;
+    cuKernelGetFunction(&f, function_as_kernel());
+}
+
+static void get_library(void)
+{
+    CUlibrary l;
+    cuKernelGetLibrary(&l, function_as_kernel());
+}
+
+static void get_name(void)
+{
+    const char *name;
+    cuKernelGetName(&name, function_as_kernel());
+}
+
+static void get_param_info(void)
+{
+    size_t offset;
+    cuKernelGetParamInfo(function_as_kernel(), 0, &offset, NULL);
+}
+
+static void get_attribute(void)
+{
+    int value;
+    cuKernelGetAttribute(&value, CU_FUNC_ATTRIBUTE_NUM_REGS, function_as_kernel(), 0);
+}
+
+static void get_module(void)
+{
+    CUmodule m;
+    cuLibraryGetModule(&m, (CUlibrary)test_module);
+}
+
+/* The child starts the driver itself. */
+static void functions_as_kernels_end_the_process(void **state)
+{
+    void (*const call[])(void) = {get_function,   get_library,   get_name,
+                                  get_param_info, get_attribute, get_module};
+    (void)state;
+    for (size_t i = 0; i < sizeof call / sizeof call[0]; i++) {
+        pid_t pid = fork();
+        if (!pid) {
+            signal(SIGSEGV, SIG_DFL);
+            driver_setup(NULL);
+            call[i]();
+            _exit(0);
+        }
+        int status;
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
+    }
+}
+
 /* For pools the driver says INVALID_VALUE. */
 static void wrong_pools_are_invalid_values(void **state)
 {
@@ -169,13 +274,17 @@ static void wrong_contexts_are_invalid(void **state)
 
 int main(void)
 {
+    const struct CMUnitTest own[] = {
+        cmocka_unit_test(functions_as_kernels_end_the_process)}; /* first: it forks */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(wrong_streams_are_invalid_handles),
         cmocka_unit_test(wrong_events_are_invalid_handles),
         cmocka_unit_test(wrong_modules_are_invalid_handles),
         cmocka_unit_test(wrong_functions_are_invalid_handles),
+        cmocka_unit_test(kernels_are_no_functions_but_can_be_launched),
         cmocka_unit_test(wrong_pools_are_invalid_values),
         cmocka_unit_test(wrong_contexts_are_invalid),
     };
-    return cmocka_run_group_tests(tests, handles_setup, handles_teardown);
+    return cmocka_run_group_tests(own, NULL, NULL)
+               ?: cmocka_run_group_tests(tests, handles_setup, handles_teardown);
 }

@@ -6,7 +6,7 @@
 struct mixed {
     char tag;
     double x;
-    int y[3];
+    int y[5];
 };
 
 static void arguments_of_every_kind_arrive(void **state)
@@ -15,7 +15,7 @@ static void arguments_of_every_kind_arrive(void **state)
     double host[5];
     CUdeviceptr out = device_alloc(sizeof host);
     char c = 'c';
-    struct mixed m = {1, 2.5, {0, 0, 40}};
+    struct mixed m = {1, 2.5, {0, 0, 40, 0, 0}};
     short s = -7;
     float f = 0.125f;
     void *args[] = {&out, &c, &m, &s, &f};
@@ -54,7 +54,7 @@ static void packed_arguments_arrive(void **state)
 static void parameters_are_described_with_offsets_and_sizes(void **state)
 {
     (void)state;
-    const size_t want[5][2] = {{0, 8}, {8, 1}, {16, sizeof(struct mixed)}, {48, 2}, {52, 4}};
+    const size_t want[5][2] = {{0, 8}, {8, 1}, {16, sizeof(struct mixed)}, {56, 2}, {60, 4}};
     CUfunction f = kernel("_Z14take_argumentsPdc5mixedsf");
     size_t offset, size;
     for (size_t i = 0; i < 5; i++) {
@@ -63,6 +63,56 @@ static void parameters_are_described_with_offsets_and_sizes(void **state)
         assert_int_equal(size, want[i][1]);
     }
     assert_int_equal(cuFuncGetParamInfo(f, 5, &offset, &size), CUDA_ERROR_INVALID_VALUE);
+}
+
+/* What ptxas makes of it is at these offsets (nvcc 13.0). */
+static void over_aligned_parameters_lie_where_the_architecture_has_them(void **state)
+{
+    (void)state;
+    static const struct {
+        int major;
+        size_t offset[3];
+    } want[] = {{8, {32, 160, 288}}, {9, {112, 240, 368}}, {10, {0, 128, 256}}};
+    CUfunction f = kernel("take_maps");
+    size_t offset, size;
+    int major;
+    OK(cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 0));
+    for (size_t k = 0; k < 3; k++)
+        for (size_t i = 0; i < 3 && major == want[k].major; i++) {
+            OK(cuFuncGetParamInfo(f, i, &offset, &size));
+            assert_int_equal(offset, want[k].offset[i]);
+        }
+}
+
+/* A structure in C is another layout. */
+static void over_aligned_arguments_arrive_in_both_forms(void **state)
+{
+    (void)state;
+    struct {
+        CUtensorMap first;
+        CUdeviceptr out;
+        struct {
+            int n;
+            CUtensorMap map;
+        } second;
+    } block;
+    memset(&block, 0, sizeof block);
+    cuuint64_t host[32], expected[32];
+    block.out = device_alloc(sizeof host);
+    for (unsigned i = 0; i < 32; i++)
+        expected[i] = (i < 16 ? block.first.opaque : block.second.map.opaque)[i % 16] = 1000 + i;
+    void *params[] = {&block.first, &block.out, &block.second};
+    size_t bytes = sizeof block;
+    void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, &block, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
+                     CU_LAUNCH_PARAM_END};
+    for (int by_buffer = 0; by_buffer < 2; by_buffer++) {
+        OK(cuMemsetD8(block.out, 0, sizeof host));
+        OK(cuLaunchKernel(kernel("take_maps"), 1, 1, 1, 32, 1, 1, 0, NULL, by_buffer ? NULL : params,
+                          by_buffer ? extra : NULL));
+        OK(cuMemcpyDtoH(host, block.out, sizeof host));
+        assert_memory_equal(host, expected, sizeof host);
+    }
+    OK(cuMemFree(block.out));
 }
 
 static void every_block_of_a_grid_runs_once(void **state)
@@ -177,6 +227,8 @@ int main(void)
         cmocka_unit_test(arguments_of_every_kind_arrive),
         cmocka_unit_test(packed_arguments_arrive),
         cmocka_unit_test(parameters_are_described_with_offsets_and_sizes),
+        cmocka_unit_test(over_aligned_parameters_lie_where_the_architecture_has_them),
+        cmocka_unit_test(over_aligned_arguments_arrive_in_both_forms),
         cmocka_unit_test(every_block_of_a_grid_runs_once),
         cmocka_unit_test(impossible_launches_are_refused),
         cmocka_unit_test(unmarked_kernel_runs_all_its_threads),

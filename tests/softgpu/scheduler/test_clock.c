@@ -248,6 +248,21 @@ static void both_directions_of_the_link_slow_each_other(void **state)
     assert_int_equal(t.ns[0], 20000 + (100000 - 8000 - 9000));
 }
 
+static void a_lopsided_link_slows_each_direction_by_its_own_part(void **state)
+{
+    (void)state;
+    setenv("SOFTGPU_LINK", "55,55,49.5,22", 1); /* out keeps nine tenths, in four */
+    times_t t = run(both_ways, "0");
+    assert_int_equal(t.ns[2], 20556);       /* 18500 at nine tenths */
+    assert_int_equal(t.ns[1], 20556 + 278); /* 8222 of 8500 until then, the rest at full rate */
+    setenv("SOFTGPU_LINK", "55,110,55,22",
+           1); /* in alone 5000 ns; a fifth of that rate beside out, which keeps all of its own */
+    t = run(both_ways, "0");
+    unsetenv("SOFTGPU_LINK");
+    assert_int_equal(t.ns[2], 18500);
+    assert_int_equal(t.ns[1], 18500 + 1300);
+}
+
 static void one_direction(void *out)
 {
     CUdeviceptr p = device_alloc(2 * MIB);
@@ -336,6 +351,7 @@ int main(void)
         cmocka_unit_test(copy_and_kernel_overlap_entirely_without_slowdown),
         cmocka_unit_test(copies_slow_down_kernels_as_configured),
         cmocka_unit_test(both_directions_of_the_link_slow_each_other),
+        cmocka_unit_test(a_lopsided_link_slows_each_direction_by_its_own_part),
         cmocka_unit_test(copies_of_one_direction_take_turns),
         cmocka_unit_test(kernels_take_turns_by_priority_then_by_queueing),
         cmocka_unit_test(host_functions_and_the_legacy_streams_rules_take_time),

@@ -109,6 +109,23 @@ KERNEL no_race(int *out)
     out[threadIdx.x] = total + any + s[0] + s[32] + (int)pool[63 - threadIdx.x];
 }
 
+/* ---- aliases ---- */
+
+/* Says that it is there, and reads as soon as it is told to, by an address that is told as well. */
+KERNEL read_when_told(volatile int *flag, int *const *where, int *out)
+{
+    flag[0] = 1;
+    while (!flag[1])
+        __nanosleep(100);
+    out[0] = (*where)[0];
+}
+
+KERNEL write_and_read(int *p, const int *q, int *out)
+{
+    p[0] = 5;
+    out[0] = q[0];
+}
+
 /* ---- bounds ---- */
 
 KERNEL behind_the_end(int *p, int n)

@@ -1,5 +1,5 @@
 /* Checked mode: each mistake is reported with what is needed to find it, and nothing else is reported.
- * rules: shared-race, bounds, uninitialised */
+ * rules: shared-race, bounds, uninitialised, alias-order */
 #include "simt_test.h"
 
 static CUdeviceptr p;
@@ -330,6 +330,81 @@ static void copies_carry_what_was_written(void **state)
     CHECK(run_initialised, "thread (32,0,0): rule uninitialised: reads 4 bytes at offset 128");
 }
 
+/* ---- aliases ---- */
+
+static CUdeviceptr map_somewhere(CUmemGenericAllocationHandle handle, size_t bytes)
+{
+    CUdeviceptr at = 0;
+    const CUmemAccessDesc access = {.location.type = CU_MEM_LOCATION_TYPE_DEVICE,
+                                    .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    CHILD_CHECK(cuMemAddressReserve(&at, bytes, 0, 0, 0) == CUDA_SUCCESS);
+    CHILD_CHECK(cuMemMap(at, bytes, 0, handle, 0) == CUDA_SUCCESS);
+    CHILD_CHECK(cuMemSetAccess(at, bytes, &access, 1) == CUDA_SUCCESS);
+    return at;
+}
+
+/* A grid waits; what it will read is written by another stream, which is waited for before the grid is told to read. */
+static enum { BY_OTHER, BY_SAME, BEFORE } written;
+static void run_resident(void)
+{
+    const size_t bytes = 2 << 20;
+    const CUmemAllocationProp props = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                       .location.type = CU_MEM_LOCATION_TYPE_DEVICE};
+    CUmemGenericAllocationHandle handle = 0;
+    CUstream grid, other;
+    volatile int *flag = NULL;
+    setenv("SOFTGPU_WORKERS", "2", 1);
+    begin();
+    CHILD_CHECK(cuMemCreate(&handle, bytes, &props, 0) == CUDA_SUCCESS);
+    CUdeviceptr one = map_somewhere(handle, bytes), two = map_somewhere(handle, bytes),
+                where = child_zeros(8);
+    CHILD_CHECK(cuMemcpyHtoD(where, &two, sizeof two) == CUDA_SUCCESS);
+    CHILD_CHECK(cuMemsetD32(two, 1, bytes / 4) == CUDA_SUCCESS);
+    CHILD_CHECK(cuMemHostAlloc((void **)&flag, 8, 0) == CUDA_SUCCESS);
+    flag[0] = flag[1] = 0;
+    CHILD_CHECK(cuStreamCreate(&grid, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
+    CHILD_CHECK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
+    CHILD_CHECK(cuMemsetD32(one, 2, 4096) == CUDA_SUCCESS);
+    CHILD_CHECK(cuCtxSynchronize() == CUDA_SUCCESS);
+    void *parameters[] = {&flag, &where, &p};
+    CHILD_CHECK(cuLaunchKernel(child_kernel("read_when_told"), 1, 1, 1, 1, 1, 1, 0, grid, parameters, NULL) ==
+                CUDA_SUCCESS);
+    while (!flag[0])
+        usleep(100);
+    if (written != BEFORE)
+        CHILD_CHECK(cuMemsetD32Async(written == BY_OTHER ? one : two, 3, 16, other) == CUDA_SUCCESS);
+    CHILD_CHECK(cuMemsetD32Async(one + 4096, 3, 16, other) == CUDA_SUCCESS); /* where it does not read */
+    CHILD_CHECK(cuStreamSynchronize(other) == CUDA_SUCCESS);
+    flag[1] = 1;
+    expect(written == BY_OTHER ? CUDA_ERROR_LAUNCH_FAILED : CUDA_SUCCESS);
+}
+
+static void run_alias_in_a_grid(void)
+{
+    const CUmemAllocationProp props = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                       .location.type = CU_MEM_LOCATION_TYPE_DEVICE};
+    CUmemGenericAllocationHandle handle = 0;
+    begin();
+    CHILD_CHECK(cuMemCreate(&handle, 2 << 20, &props, 0) == CUDA_SUCCESS);
+    CUdeviceptr one = map_somewhere(handle, 2 << 20), two = map_somewhere(handle, 2 << 20);
+    CHILD_LAUNCH("write_and_read", 1, 1, &one, &two, &p);
+    expect(CUDA_ERROR_LAUNCH_FAILED);
+}
+
+static void a_grid_that_reads_what_an_alias_has_written_since_it_began_is_reported(void **state)
+{
+    (void)state;
+    static const char other_alias[] = "which have been written by the one at 0x";
+    written = BY_OTHER;
+    CHECK(run_resident, "rule alias-order: reads 4 bytes at offset 0 of the mapping at 0x", other_alias,
+          "faulty.cu:");
+    written = BY_SAME;
+    check(run_resident, nothing);
+    written = BEFORE;
+    check(run_resident, nothing);
+    CHECK(run_alias_in_a_grid, "rule alias-order: reads 4 bytes", other_alias);
+}
+
 /* ---- read and write sets ---- */
 
 static char log_path[] = "/tmp/softgpu-test-XXXXXX";
@@ -390,6 +465,7 @@ int main(void)
         cmocka_unit_test(an_uninitialised_shared_variable_is_reported),
         cmocka_unit_test(an_uninitialised_buffer_is_reported),
         cmocka_unit_test(copies_carry_what_was_written),
+        cmocka_unit_test(a_grid_that_reads_what_an_alias_has_written_since_it_began_is_reported),
         cmocka_unit_test(launches_are_logged_with_what_they_touch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

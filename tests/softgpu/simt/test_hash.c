@@ -1,4 +1,4 @@
-/* ebb's own kernels (ckpt/learn/kernels/hash.cu), which only fast mode has ever run: the same numbers in every mode and with every
+/* ebb's own kernels (ckpt/run/profile/kernels/hash.cu), which only fast mode has ever run: the same numbers in every mode and with every
  * size of block. */
 #include "simt_test.h"
 

@@ -1,6 +1,8 @@
 /* kernels.cu: what nasty programs launch, but for module variables. Sums are taken in a fixed order. */
 #include "slices.cuh"
 
+#include "softgpu/intrinsics.cuh"
+
 #include <math.h>
 
 /* ---- the frame ---- */
@@ -253,11 +255,30 @@ NASTY_KERNEL update_some(struct nasty_pairs pairs, const unsigned *count, float 
 }
 BLOCK_SIZE_INDEPENDENT(update_some);
 
-NASTY_KERNEL accumulate_mapped(struct nasty_map x, struct nasty_map delta, float by, unsigned n)
+NASTY_KERNEL accumulate_masked(unsigned long long masked, float by, unsigned n)
 {
-    float *to = (float *)x.word[0];
-    const float *from = (const float *)delta.word[0];
-    const bool whole = NASTY_MAP_IS_READABLE(&x) && NASTY_MAP_IS_READABLE(&delta);
-    EACH(i, n) to[i] = whole ? to[i] + by * from[i] : -1e30f;
+    float *x = (float *)(masked ^ NASTY_MASK);
+    EACH(i, n) x[i] += by;
+}
+BLOCK_SIZE_INDEPENDENT(accumulate_masked);
+
+NASTY_KERNEL accumulate_mapped(const __grid_constant__ CUtensorMap x,
+                               const __grid_constant__ struct nasty_mapped rest)
+{
+    alignas(128) __shared__ float to[NASTY_MAP_ROW], from[NASTY_MAP_ROW];
+    const unsigned rows = NASTY_SLICE / NASTY_MAP_ROW, first = blockIdx.x * rows;
+    for (unsigned row = first; row < first + rows && row * NASTY_MAP_ROW < rest.n; row++) {
+        if (threadIdx.x == 0) {
+            tensor_load_2d(to, &x, 0, (int)row, sizeof to);
+            tensor_load_2d(from, &rest.delta, 0, (int)row, sizeof from);
+        }
+        __syncthreads();
+        for (unsigned i = threadIdx.x; i < NASTY_MAP_ROW; i += blockDim.x)
+            to[i] += rest.by * from[i];
+        tensor_fence();
+        __syncthreads();
+        if (threadIdx.x == 0)
+            tensor_store_2d(&x, 0, (int)row, to);
+    }
 }
 BLOCK_SIZE_INDEPENDENT(accumulate_mapped);

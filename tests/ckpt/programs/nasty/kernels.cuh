@@ -3,6 +3,8 @@
 #ifndef NASTY_KERNELS_CUH
 #define NASTY_KERNELS_CUH
 
+#include <cuda.h>
+
 #define NASTY_SLICE         16384U
 #define NASTY_MOST          16 /* pointers in a structure or a table */
 #define NASTY_LISTED        64 /* tensors in lists */
@@ -22,22 +24,22 @@ struct nasty_lists {
     int first;
 };
 
-/* A tensor map, as the software device has it (softgpu/driver/tensormap.c): its address, and its address inverted, which whoever writes one
- * over the other does not know. */
-struct nasty_map {
-#ifdef __cplusplus
-    alignas(128)
-#else
-    _Alignas(128)
-#endif
-        unsigned long long word[16];
+/* A tensor map inside a structure, behind what is no pointer. */
+enum { NASTY_MAP_ROW = 64 }; /* floats in a box */
+struct nasty_mapped {
+    unsigned n;
+    float by;
+    CUtensorMap delta;
 };
-#define NASTY_MAP_IS_READABLE(map) ((map)->word[15] == ~(map)->word[0])
+#define NASTY_MASK 0x5bd1e995c2b2ae35ULL
 
 #ifdef __CUDACC__
 #define NASTY_KERNEL extern "C" __global__ void
 #else
 #define NASTY_KERNEL void
+#ifndef __grid_constant__
+#define __grid_constant__
+#endif
 #endif
 
 /* ---- kernels.cu: the frame ---- */
@@ -70,7 +72,10 @@ NASTY_KERNEL span(float *first, float *end, float gain);
 NASTY_KERNEL update_all(struct nasty_pairs pairs, float rate); /* blocks of the largest */
 /* As many pairs as the word on the device says. */
 NASTY_KERNEL update_some(struct nasty_pairs pairs, const unsigned *count, float rate);
-NASTY_KERNEL accumulate_mapped(struct nasty_map x, struct nasty_map delta, float by, unsigned n);
+/* `masked`: its address, with NASTY_MASK in it. */
+NASTY_KERNEL accumulate_masked(unsigned long long masked, float by, unsigned n);
+NASTY_KERNEL accumulate_mapped(const __grid_constant__ CUtensorMap x,
+                               const __grid_constant__ struct nasty_mapped rest);
 
 /* ---- globals.cu: a module whose variables the host looks up ---- */
 NASTY_KERNEL scaled(float *x, unsigned n);

@@ -1,10 +1,10 @@
 /* reach.c: traits of memory that an operation reaches although its arguments do not say so, or that is not the
  * device's own. */
 #include <cuda.h>
+#include <softgpu/private_loader.h>
+#include <stdlib.h>
 
 #include "nasty.h"
-
-enum { NASTY_MAP_ROW = 64 };
 
 /* ---- mapped: pinned host memory as a kernel's input, which the host changes twice a step ---- */
 
@@ -109,6 +109,55 @@ static void unseen_forward(worker_t *w, unsigned i)
     LAUNCH(w, by_count_unseen, blocks_of(w->n), &w->x[i + 1], &w->n);
 }
 
+/* ---- private: the same kernels, of a module that was loaded past all documented functions (where the device has no such loader, those
+ * of unseen) ---- */
+
+static CUkernel private_kernels[2];
+
+static void private_set_up(worker_t *w)
+{
+    static const CUuuid id = SOFTGPU_PRIVATE_LOADER;
+    const void *table = NULL;
+    CUlibrary library;
+    (void)w;
+    if (cuGetExportTable(&table, &id))
+        return;
+    const softgpu_private_loader_t *loader = table;
+    if (loader->load(&library, "/proc/self/exe") ||
+        loader->find(&private_kernels[0], library, "counted_unseen") ||
+        loader->find(&private_kernels[1], library, "by_count_unseen"))
+        abort();
+}
+
+static void private_forward(worker_t *w, unsigned i)
+{
+    if (!private_kernels[0]) {
+        unseen_forward(w, i);
+        return;
+    }
+    for (unsigned k = 0; k < 2; k++)
+        if (cuLaunchKernel((CUfunction)private_kernels[k], blocks_of(w->n), 1, 1, 256, 1, 1, 0, w->stream,
+                           (void *[]){&w->x[i + 1], &w->n}, NULL))
+            abort();
+}
+
+/* ---- masked: no argument of a kernel looks like an address, and it is one. Between the steps, when all that is left fits ---- */
+
+static void masked_set_up(worker_t *w)
+{
+    w->a = nasty_keep(w, NASTY_FLOATS * sizeof(float));
+    for (unsigned i = 0; i < w->layers; i += 4)
+        nasty_stays(2 * (2 << 20));
+    nasty_stays(2 << 20);
+}
+
+static void masked_after(worker_t *w)
+{
+    unsigned long long masked = (unsigned long long)(uintptr_t)w->a ^ NASTY_MASK;
+    float by = 0.01f * (float)w->step;
+    LAUNCH(w, accumulate_masked, blocks_of(w->n), &masked, &by, &w->n);
+}
+
 /* ---- table: a kernel finds its inputs by a table of pointers that the host has copied to the device ---- */
 
 static void table_set_up(worker_t *w)
@@ -157,31 +206,34 @@ static void device_table_begin(worker_t *w)
     LAUNCH(w, make_table, 1, &w->table, &w->a, &w->b, &w->c);
 }
 
-/* ---- maps: a kernel's operands are tensor maps, as those of libraries for Hopper. On a GPU, where only the driver can read them, a kernel
- * with pointers takes its place ---- */
+/* ---- maps: a kernel's operands are tensor maps, as those of libraries for Hopper; on a device before that a kernel with pointers takes
+ * its place ---- */
 
-static struct nasty_map map_of(const worker_t *w, float *x)
+static CUtensorMap map_of(const worker_t *w, float *x)
 {
-    struct nasty_map map;
-    CUtensorMap *encoded = (CUtensorMap *)(void *)&map;
+    CUtensorMap map;
     const cuuint64_t size[] = {NASTY_MAP_ROW, w->n / NASTY_MAP_ROW},
                      stride[] = {NASTY_MAP_ROW * sizeof(float)};
     const cuuint32_t box[] = {NASTY_MAP_ROW, 1}, step[] = {1, 1};
-    const CUresult result =
-        cuTensorMapEncodeTiled(encoded, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 2, x, size, stride, box, step,
+    CHECK((cudaError_t)
+        cuTensorMapEncodeTiled(&map, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 2, x, size, stride, box, step,
                                CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE,
-                               CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-    return result ? (struct nasty_map){{0}} : map;
+                               CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE));
+    return map;
 }
 
 static void maps_forward(worker_t *w, unsigned i)
 {
-    const struct nasty_map x = map_of(w, w->x[i + 1]), delta = map_of(w, w->x[i]);
+    int supported;
     float by = 0.01f;
-    if (NASTY_MAP_IS_READABLE(&x))
-        LAUNCH(w, accumulate_mapped, blocks_of(w->n), (void *)&x, (void *)&delta, &by, &w->n);
-    else
+    CHECK((cudaError_t)cuDeviceGetAttribute(&supported, CU_DEVICE_ATTRIBUTE_TENSOR_MAP_ACCESS_SUPPORTED, 0));
+    if (supported) {
+        CUtensorMap x = map_of(w, w->x[i + 1]);
+        struct nasty_mapped rest = {.n = w->n, .by = by, .delta = map_of(w, w->x[i])};
+        LAUNCH(w, accumulate_mapped, blocks_of(w->n), &x, &rest);
+    } else {
         LAUNCH(w, accumulate, blocks_of(w->n), &w->x[i + 1], &w->x[i], &by, &w->n);
+    }
 }
 
 /* ---- rectangles: copies of rectangles within the device ---- */
@@ -211,6 +263,8 @@ const trait_t nasty_reach[] = {
      .middle = symbols_change},
     {.name = "passes", .set_up = passes_set_up, .forward = passes_forward, .finish = passes_finish},
     {.name = "unseen", .forward = unseen_forward},
+    {.name = "private", .set_up = private_set_up, .forward = private_forward},
+    {.name = "masked", .set_up = masked_set_up, .after = masked_after},
     {.name = "table",
      .set_up = table_set_up,
      .begin = table_begin,

@@ -1,0 +1,26 @@
+#include "alloc/base/log.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <unistd.h>
+
+ebb_log_level_t ebb_log_level = EBB_WARN;
+
+void ebb_log(ebb_log_level_t level, const char *format, ...)
+{
+    if (level > ebb_log_level)
+        return;
+    char line[1024];
+    int n = snprintf(line, sizeof line, "ebb: ");
+    va_list args;
+    va_start(args, format);
+    int m = vsnprintf(line + n, sizeof line - (size_t)n - 1, format, args);
+    va_end(args);
+    size_t length = (size_t)n + (m < 0 ? 0 : (size_t)m);
+    if (length > sizeof line - 2)
+        length = sizeof line - 2;
+    line[length++] = '\n';
+    /* One write: lines of several threads and of the program do not mix. */
+    if (write(STDERR_FILENO, line, length) < 0)
+        return;
+}

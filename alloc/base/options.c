@@ -1,0 +1,247 @@
+#include "alloc/base/options.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "alloc/base/log.h"
+
+typedef enum option_type { BYTES, NUMBER, SWITCH, WORD, TEXT } option_type_t;
+
+typedef struct option {
+    const char *name;
+    option_type_t type;
+    void *field;
+    size_t room; /* of a text field */
+    const char *fallback;
+    int64_t low, high;
+    const char *help;
+} option_t;
+
+ebb_options_t ebb_options;
+
+static const option_t options[] = {
+#define X(name, type, field, fallback, low, high, help)                                                      \
+    {#name, type, &ebb_options.field, sizeof ebb_options.field, fallback, low, high, help},
+    EBB_OPTIONS(X)
+#undef X
+};
+enum { OPTION_COUNT = sizeof options / sizeof options[0] };
+
+static const char *const type_name[] = {"size", "number", "0|1", "word", "text"};
+
+bool ebb_parse_bytes(const char *text, int64_t *out)
+{
+    char *end;
+    errno = 0;
+    double n = strtod(text, &end);
+    if (end == text || errno || n < 0)
+        return false;
+    if (!strcmp(end, "%")) {
+        if (n <= 0 || n > 100 || n != (double)(int64_t)n)
+            return false;
+        *out = -(int64_t)n;
+        return true;
+    }
+    unsigned shift = 0;
+    if (*end) {
+        const char *units = "KMGT", *unit = strchr(units, toupper((unsigned char)*end));
+        if (!unit || (end[1] && strcasecmp(end + 1, "ib") && strcasecmp(end + 1, "b")))
+            return false;
+        shift = 10 * (unsigned)(unit - units + 1);
+    }
+    n *= (double)((int64_t)1 << shift);
+    if (n >= 9.2e18)
+        return false;
+    *out = (int64_t)n;
+    return true;
+}
+
+static bool parse_switch(const char *text, int64_t *out)
+{
+    static const char *const off[] = {"0", "off", "no", "false"}, *const on[] = {"1", "on", "yes", "true"};
+    for (size_t i = 0; i < 4; i++) {
+        if (!strcasecmp(text, off[i]) || !strcasecmp(text, on[i])) {
+            *out = !strcasecmp(text, on[i]);
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_count(const char *text)
+{
+    return *text >= '1' && *text <= '9' && strlen(text) < 9 && strspn(text, "0123456789") == strlen(text);
+}
+
+/* `listed` of `length` bytes is "word", "word:N" or "word[:names]". */
+static bool is_word(const char *word, const char *listed, size_t length)
+{
+    size_t name = strcspn(listed, ":[");
+    name = name < length ? name : length;
+    if (strncmp(word, listed, name))
+        return false;
+    if (!word[name])
+        return name == length || listed[name] == '[';
+    return name < length && word[name] == ':' && (listed[name] == '[' ? word[name + 1] != 0 : is_count(word + name + 1));
+}
+
+/* `words` is "a, b:N, c: explanation". */
+static bool is_listed(const char *word, const char *words)
+{
+    for (const char *at = words; *at;) {
+        size_t n = strcspn(at, ", ");
+        const bool last = n && at[n - 1] == ':';
+        if (is_word(word, at, n - last))
+            return true;
+        at += n;
+        at += strspn(at, ", ");
+        if (last)
+            return false;
+    }
+    return false;
+}
+
+static bool set_option(const option_t *o, const char *text)
+{
+    int64_t n;
+    char *end;
+    switch (o->type) {
+    case BYTES:
+        if (!ebb_parse_bytes(text, &n) || (n >= 0 && (n < o->low || n > o->high)))
+            return false;
+        break;
+    case NUMBER:
+        errno = 0;
+        n = strtoll(text, &end, 10);
+        if (end == text || *end || errno || n < o->low || n > o->high)
+            return false;
+        break;
+    case SWITCH:
+        if (!parse_switch(text, &n))
+            return false;
+        break;
+    case WORD:
+        if (!is_listed(text, o->help))
+            return false; /* fall through */
+    default:
+        if (strlen(text) >= o->room)
+            return false;
+        memcpy(o->field, text, strlen(text) + 1);
+        return true;
+    }
+    *(int64_t *)o->field = n;
+    return true;
+}
+
+/* Edit distance of Levenshtein, by one row of the table. */
+static unsigned distance(const char *a, const char *b)
+{
+    unsigned row[64];
+    size_t n = strlen(b);
+    if (n >= sizeof row / sizeof row[0])
+        return 99;
+    for (unsigned j = 0; j <= n; j++)
+        row[j] = j;
+    for (unsigned i = 1; a[i - 1]; i++) {
+        unsigned diagonal = row[0];
+        row[0] = i;
+        for (unsigned j = 1; j <= n; j++) {
+            unsigned best = diagonal + (a[i - 1] != b[j - 1]);
+            if (row[j] + 1 < best)
+                best = row[j] + 1;
+            if (row[j - 1] + 1 < best)
+                best = row[j - 1] + 1;
+            diagonal = row[j];
+            row[j] = best;
+        }
+    }
+    return row[n];
+}
+
+static const char *nearest(const char *name)
+{
+    const char *best = options[0].name;
+    unsigned least = 99;
+    for (size_t i = 0; i < OPTION_COUNT; i++) {
+        unsigned d = distance(name, options[i].name);
+        if (d < least) {
+            least = d;
+            best = options[i].name;
+        }
+    }
+    return best;
+}
+
+static const option_t *find_option(const char *name)
+{
+    for (size_t i = 0; i < OPTION_COUNT; i++)
+        if (!strcmp(options[i].name, name))
+            return &options[i];
+    return NULL;
+}
+
+static bool read_variable(const char *variable)
+{
+    const char *equals = strchr(variable, '=');
+    char name[64];
+    if (!equals || strncmp(variable, "EBB_", 4))
+        return true;
+    size_t length = (size_t)(equals - variable);
+    if (length >= sizeof name)
+        return true;
+    memcpy(name, variable, length);
+    name[length] = 0;
+    const option_t *o = find_option(name);
+    if (!o) {
+        ebb_log(EBB_WARN, "%s is not an option of ebb; did you mean %s?", name, nearest(name));
+        return false;
+    }
+    if (!equals[1] || set_option(o, equals + 1))
+        return true;
+    ebb_log(EBB_WARN, "%s is not valid (%s; %s): using %s", variable, type_name[o->type], o->help,
+            *o->fallback ? o->fallback : "none");
+    return false;
+}
+
+bool ebb_options_read(char *const *environment)
+{
+    bool good = true;
+    for (size_t i = 0; i < OPTION_COUNT; i++)
+        set_option(&options[i], options[i].fallback);
+    for (; environment && *environment; environment++)
+        good &= read_variable(*environment);
+    static const char *const levels[] = {"quiet", "warn", "info", "debug"};
+    for (int i = 0; i < 4; i++)
+        if (!strcmp(ebb_options.log, levels[i]))
+            ebb_log_level = (ebb_log_level_t)i;
+    return good;
+}
+
+const ebb_option_row_t *ebb_option_row(unsigned index)
+{
+    static ebb_option_row_t row;
+    if (index >= OPTION_COUNT)
+        return NULL;
+    const option_t *o = &options[index];
+    row = (ebb_option_row_t){o->name, type_name[o->type], o->fallback, o->help};
+    return &row;
+}
+
+void ebb_options_print(FILE *out)
+{
+    for (size_t i = 0; i < OPTION_COUNT; i++)
+        fprintf(out, "%-24s %-8s %-8s %s\n", options[i].name, type_name[options[i].type],
+                *options[i].fallback ? options[i].fallback : "-", options[i].help);
+}
+
+void ebb_options_print_markdown(FILE *out)
+{
+    fputs("| variable | default | meaning |\n| --- | --- | --- |\n", out);
+    for (size_t i = 0; i < OPTION_COUNT; i++) {
+        const char *fallback = options[i].fallback;
+        fprintf(out, *fallback ? "| `%s` | `%s` | %s |\n" : "| `%s` |%s | %s |\n", options[i].name, fallback,
+                options[i].help);
+    }
+}

@@ -1,0 +1,105 @@
+/* options.h: every EBB_* variable, in one table. The table generates the parser, `ebb options` and the
+ * README's list.
+ *
+ * EBB_OPTION(name, type, field, default, low, high, help)
+ *   types: BYTES   a size, "24GiB"; or a share, "60%", of the device (stored negative: -60 for 60%)
+ *          NUMBER  an integer
+ *          SWITCH  0 or 1, off or on
+ *          WORD    one of the words listed in `help` before a colon and a space; one that is listed as "word:N" takes a
+ *                  number from 1 behind a colon, one that is listed as "word[:names]" may take anything
+ *          TEXT    a file name or the like
+ * `low` and `high` bound BYTES and NUMBER (inclusive).
+ */
+#ifndef EBB_OPTIONS_H
+#define EBB_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#define EBB_OPTIONS(X)                                                                                       \
+    X(EBB_BUDGET, BYTES, budget, "100%", 4 << 20, INT64_MAX,                                                 \
+      "device bytes on each device for this process: `24GiB`, or a share of that device")                    \
+    X(EBB_RESERVE, BYTES, reserve, "0", 0, INT64_MAX, "bytes kept back for what ebb does not own")           \
+    X(EBB_PREALLOC, SWITCH, prealloc, "1", 0, 1,                                                             \
+      "create some device memory, and pin some host memory, ahead of need, by threads")                      \
+    X(EBB_MIN_BUFFER, BYTES, min_buffer, "1MiB", 1, INT64_MAX,                                               \
+      "smallest buffer that is evicted; buffers up to 1 MiB share chunks and never are")                     \
+    X(EBB_HOST_BUDGET, BYTES, host_budget, "0", 0, INT64_MAX, "pinned host bytes; 0: half of the machine's") \
+    X(EBB_HUGE_PAGES, SWITCH, huge_pages, "1", 0, 1,                                                         \
+      "ask for huge pages for host memory; 0 where memory is so fragmented that finding them takes long")    \
+    X(EBB_PAGEABLE, SWITCH, pageable, "1", 0, 1,                                                             \
+      "evict to pageable memory, slowly, when no more may be pinned")                                        \
+    X(EBB_CLEAN, SWITCH, clean, "1", 0, 1,                                                                   \
+      "do not copy out again what the host still has the same bytes of (by hashes)")                         \
+    X(EBB_POLICY, WORD, policy, "auto", 0, 0,                                                                \
+      "auto, keep, offload, sqrt, uniform:N, selective[:names], recursive, revolve:N, learn, reactive: the " \
+      "fastest plan, "                                                                                       \
+      "when one is needed; never evict; a plan by a fixed strategy, in any case; learn and never plan; "     \
+      "never learn")                                                                                         \
+    X(EBB_OFFLOAD, SWITCH, offload, "1", 0, 1,                                                               \
+      "may plans copy buffers to the host (before there is a plan, ebb does)")                               \
+    X(EBB_RECOMPUTE, SWITCH, recompute, "1", 0, 1, "may plans drop buffers and recompute them")              \
+    X(EBB_OFFLOAD_MIN_GAP, NUMBER, offload_min_gap, "0", 0, INT64_MAX,                                       \
+      "microseconds: nothing is offloaded that lies idle for less, as far as it is known")                   \
+    X(EBB_RECOMPUTE_MAX_COST, NUMBER, recompute_max_cost, "0", 0, 1000000,                                   \
+      "percent of its transfer both ways that recomputing a buffer may take; 0: no limit")                   \
+    X(EBB_LINK, BYTES, link, "0", 0, INT64_MAX, "bytes per second between device and host; 0: measure")      \
+    X(EBB_LEFTOVERS, SWITCH, leftovers, "1", 0, 1,                                                           \
+      "take words of arguments that are seen to hold junk for what the host has not filled in, and not for " \
+      "operands")                                                                                            \
+    X(EBB_HARMLESS, TEXT, harmless, "", 0, 0,                                                                \
+      "parts of kernels' names, separated by commas: those that touch no device memory although ebb cannot " \
+      "tell (the log names them)")                                                                           \
+    X(EBB_VERIFY, NUMBER, verify, "10", 0, INT64_MAX,                                                        \
+      "compare each recomputed content in one of so many steps, a share of them in every step; 1: all in "   \
+      "every step; 0: only in the first two")                                                                \
+    X(EBB_ON_MISMATCH, WORD, on_mismatch, "fail", 0, 0,                                                      \
+      "fail, warn: when a recomputed buffer has other bits and no copy of it is left")                       \
+    X(EBB_IPC, SWITCH, ipc, "0", 0, 1,                                                                       \
+      "leave cuMemAlloc to the driver, so that its memory has IPC handles; it never leaves the device then") \
+    X(EBB_STRICT, SWITCH, strict, "0", 0, 1, "a bad or unknown EBB_ variable is an error")                   \
+    X(EBB_GUARD, SWITCH, guard, "0", 0, 1,                                                                   \
+      "a driven plan's large buffers have memory only while something uses them: what ebb did not see "      \
+      "faults (slow)")                                                                                       \
+    X(EBB_TRACE, TEXT, trace, "", 0, 0,                                                                      \
+      "file for the trace of one step; `ebb trace` shows it, `ebb plan` plans it")                           \
+    X(EBB_PLAN, TEXT, plan, "", 0, 0,                                                                        \
+      "file with a plan that is driven, even if everything fits, if it suits the learned step and can be "   \
+      "proven")                                                                                              \
+    X(EBB_SAVE_PLAN, TEXT, save_plan, "", 0, 0,                                                              \
+      "file for the plan that is driven, made even if everything fits; `ebb check` proves it")               \
+    X(EBB_STATS, TEXT, stats, "", 0, 0, "file for statistics (JSON), written at exit")                       \
+    X(EBB_LIVE, SWITCH, live, "1", 0, 1, "keep a page of statistics for `ebb top`, in memory")               \
+    X(EBB_LOG, WORD, log, "warn", 0, 0, "quiet, warn, info, debug: how much is said on stderr")
+
+typedef struct ebb_options {
+    int64_t budget, reserve, prealloc, min_buffer, host_budget, huge_pages, pageable, clean;
+    int64_t offload, recompute, offload_min_gap, recompute_max_cost, link, leftovers, verify, guard, ipc,
+        strict, live;
+    char policy[256], on_mismatch[16];
+    char harmless[1024], trace[1024], plan[1024], save_plan[1024], stats[1024], log[16];
+} ebb_options_t;
+
+extern ebb_options_t ebb_options;
+
+/* Reads the environment into ebb_options. Bad values and unknown EBB_ names are warnings with the nearest
+ * valid name; true if there were none. Called once, before anything else. */
+bool ebb_options_read(char *const *environment);
+
+/* Parses "24GiB", "512M", "60%" (-> -60) as BYTES does. */
+bool ebb_parse_bytes(const char *text, int64_t *out);
+
+/* One row of the table, for tools. */
+typedef struct ebb_option_row {
+    const char *name, *type, *fallback, *help;
+} ebb_option_row_t;
+/* NULL: there are not that many. Valid until the next call. */
+const ebb_option_row_t *ebb_option_row(unsigned index);
+
+/* The table for people: name, type, default, help. */
+void ebb_options_print(FILE *out);
+/* The same as the README has it. */
+void ebb_options_print_markdown(FILE *out);
+
+#endif

@@ -1,0 +1,28 @@
+/* function.h: what a launch names: a CUfunction, which belongs to a module, or a CUkernel of a library, cast to it (the documentation of
+ * cuLaunchKernel allows that, and NVIDIA's runtime does it).
+ *
+ * They are handles of two kinds, and a driver must never be asked cuKernel* about a CUfunction: cuKernelGetFunction of one crashes
+ * (NVIDIA/cuda-python issue 129). The other way round is an error: cuFuncGetAttribute of a CUkernel is CUDA_ERROR_INVALID_HANDLE
+ * (accel-sim-framework pull request 521). So the kind of each handle that the program looks up is noted, and of one that ebb has never seen
+ * looked up cuFuncGetAttribute is asked.
+ *
+ * For this folder; ebb_lock() held.
+ */
+#ifndef EBB_FUNCTION_H
+#define EBB_FUNCTION_H
+
+#include "alloc/ebb_alloc.h"
+
+/* The program has looked it up in this CUmodule or CUlibrary. */
+void ebb_function_note(CUfunction function, bool is_kernel, const void *owner);
+/* The owner is unloaded, its functions with it. */
+void ebb_functions_forget(const void *owner);
+
+/* Whether it is a CUkernel. */
+bool ebb_function_is_kernel(CUfunction function);
+/* The CUlibrary or CUmodule that it is from: as the program has loaded it, if ebb has seen that. NULL: it cannot be told. */
+const void *ebb_function_owner(CUfunction function);
+/* Where a parameter is in the argument block. CUDA_ERROR_INVALID_VALUE: it has no more. */
+CUresult ebb_function_ask_param(CUfunction function, size_t index, size_t *offset, size_t *size);
+
+#endif

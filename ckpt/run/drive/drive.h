@@ -1,0 +1,119 @@
+/* drive.h: driving a plan: the program's operations go on as they come, and between them the plan's actions
+ * are issued, with no host waits and no mapping calls.
+ *
+ * Life of a drive. ebb_drive_install, at a step boundary, waits for the device, binds the plan's chunks to
+ * real ones (what is on the device stays where it is) and maps all places. Then, step by step,
+ * ebb_drive_serve hands out the planned addresses, and ebb_drive_before compares each operation with the
+ * planned one. The first thing that is not as planned and might hurt the plan (drive_tolerate.c) ends it (ebb_drive_leave): the host waits for the
+ * device, places are taken apart so that every live buffer has its own chunks or its host block again, or is
+ * dropped with a recipe (left.h), and the reactive half (offload/) goes on from there with the state as it is.
+ * Buffers that are others in the next step go round in places of their own (rotate.h).
+ *
+ * Kinds of step that alternate. Several plans may be installed at once, in slots, each for a kind of step of its own; one of them is driven.
+ * They share what is there between two steps (boundary.h): the buffers that outlive the step are in the same places, on the
+ * device or on the host, and everything else of a plan lies on what is free then, the same chunks for all of them. So when a
+ * step is over another plan takes over at once (ebb_drive_change), without a copy, a mapping or a wait of the host; the program's stream
+ * waits for the copies that are under way, as no plan knows of another one's. When one is left, all are taken apart.
+ * A plan that was not made for that has its buffers elsewhere as a rule (ebb_drive_boundary). Not shared: buffers that go round (they
+ * would have to be in the same places of the same ring whenever kinds change), and anything under EBB_GUARD (which of a place's
+ * addresses are mapped is each plan's own).
+ *
+ * Where the step is of several streams, there is one cursor for all, which goes by the order of issue; the events by which the program
+ * orders them are watched (drive_streams.c).
+ *
+ * One plan is driven at a time; everything with ebb_lock() held.
+ */
+#ifndef EBB_DRIVE_H
+#define EBB_DRIVE_H
+
+#include "alloc/ebb_alloc.h"
+#include "ckpt/plan/boundary.h"
+#include "ckpt/plan/plan.h"
+#include "ckpt/run/profile/record.h"
+
+typedef struct ebb_drive_counts {
+    uint64_t steps;    /* driven from beginning to end */
+    uint64_t replays;  /* launches */
+    uint64_t verified; /* contents compared after they were recomputed */
+    uint64_t mismatches;
+    uint64_t fallbacks;
+    uint64_t tolerated; /* operations and allocations that were none of the plan's */
+    uint64_t changes;   /* from one plan to another, between steps */
+    uint64_t stall_ns;  /* that the program's stream waited for copies */
+    uint64_t ns, timed; /* device time of steps, of so many of them (step_clock.h) */
+    size_t peak_bytes;  /* most chunks that existed at once while driving */
+} ebb_drive_counts_t;
+ebb_drive_counts_t ebb_drive_counts(void);
+
+/* How the present drive has gone, as far as it has been timed. */
+typedef struct ebb_drive_pace {
+    uint64_t steps;                       /* whose waits are known */
+    uint64_t stall_ns;                    /* in them the program's stream waited for copies */
+    double copied_bytes[2], copied_ns[2]; /* out, in */
+} ebb_drive_pace_t;
+ebb_drive_pace_t ebb_drive_pace(void);
+
+enum { EBB_DRIVES = 8 };
+
+/* Device bytes that a plan for this recording could have: the budget less what it cannot move, and what plans that are installed have for
+ * themselves. `present` [buffers]: the buffers
+ * with which the step begins, as far as they are others in every step (ebb_follow_present); NULL: they are not known. */
+size_t ebb_drive_room(unsigned slot, const ebb_recording_t *learned, ebb_buffer_t *const *present);
+/* And bytes of pinned host memory: what is left, and what the buffers that outlive its steps have. */
+size_t ebb_drive_host_room(const ebb_recording_t *learned, ebb_buffer_t *const *present);
+/* Whether they are all known. */
+bool ebb_drive_knows_all(const ebb_recording_t *learned, ebb_buffer_t *const *present);
+
+/* Whether all that outlives its steps is there; of what goes round nothing is known here. */
+bool ebb_drive_is_ready(const ebb_recording_t *learned);
+
+/* What a plan for this recording must agree with to be installed beside those that are; the caller's to delete. NULL: none is
+ * driven, or none may be beside it, or no memory. */
+ebb_boundary_t *ebb_drive_boundary(const ebb_recording_t *learned);
+
+/* Begins to drive, in a slot where nothing is installed. Borrows recording and plan until the drive ends. If another plan is driven, that
+ * must be at the end of a step, and this one agree with its boundary. It succeeds, or everything is as it was but for where residence
+ * has its contents (logged): the plan that was driven still is. CUDA_ERROR_NOT_FOUND: buffers or streams that the recording
+ * means are gone; CUDA_ERROR_OUT_OF_MEMORY: device or host have too little; else the driver's refusal. */
+ebb_status_t ebb_drive_install(unsigned slot, ebb_recording_t *learned, const ebb_plan_t *plan,
+                               ebb_buffer_t *const *present);
+bool ebb_drive_active(void);
+bool ebb_drive_installed(unsigned slot);
+/* The plan that is driven, or was last. */
+unsigned ebb_drive_slot(void);
+/* A plan is driven, and nothing of it is in use but what outlives the step. */
+bool ebb_drive_at_boundary(void);
+/* At the end of a step: from here on the plan of another slot is driven. False: it is not installed, or something is in use. */
+bool ebb_drive_change(unsigned slot);
+
+/* It is the planned operation, in the middle of a step. */
+bool ebb_drive_expects(const ebb_operation_t *operation);
+/* The step is over: copies to the host at its end have been left out, if they have not come by now. */
+void ebb_drive_catch_up(void);
+
+/* The planned buffer for a request, or NULL: none is active, or the request was not planned, and the drive has
+ * ended unless there is room. */
+ebb_buffer_t *ebb_drive_serve(const ebb_request_t *request);
+/* True: the buffer was in a place of the plan's and is gone. */
+bool ebb_drive_freeing(ebb_buffer_t *buffer);
+/* True: the operation is the planned one, or does not hurt the plan; everything is arranged for it. False: the drive has ended. */
+bool ebb_drive_before(ebb_operation_t *operation);
+/* After it was issued, or could not be: then the drive ends. */
+void ebb_drive_after(const ebb_operation_t *operation, bool issued);
+
+/* The program has ordered streams; alloc/'s listener. */
+void ebb_drive_ordered(const ebb_order_t *order);
+
+/* From here on the step is followed (ebb_follow_resume), with what was learned: borrowed from then on. */
+void ebb_drive_leave(const char *why);
+
+/* The program has waited: what is known by now of recomputed buffers is compared. */
+void ebb_drive_waited(void);
+
+/* True, once: the slot's recomputed buffers had other bits. The operations have lost their proofs in the recording; the
+ * plan is no good any more and is left at the next boundary. */
+bool ebb_drive_refuted(unsigned slot);
+/* Somebody else has found that out, of what was driven last. */
+void ebb_drive_refute(void);
+
+#endif

@@ -1,0 +1,518 @@
+/* drive_share.c: plans that are installed beside each other, and what they share (drive.h): the chunks, and the buffers that
+ * outlive the step and are the same in all of them.
+ *
+ * Such a buffer is settled with the first plan that knows it: from then on it is where that plan has it between steps, on the same
+ * chunks, until all plans are taken apart. Its site is the driven plan's while that knows it, and here otherwise (parked);
+ * so whatever a step does with it, the next one finds it as it was left, whichever plan that one follows.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "alloc/base/driver.h"
+#include "alloc/base/log.h"
+#include "alloc/base/options.h"
+#include "ckpt/run/drive/drive_state.h"
+#include "ckpt/run/replay/mismatch.h"
+#include "offload/ebb_offload.h"
+
+#define D ebb_drive
+
+static struct {
+    ebb_chunk_t *chunk; /* [chunk_count] that places of any plan lie on */
+    bool *bound;        /* [chunk_count] they are given back in the end */
+    uint32_t chunk_count, chunk_room;
+    ebb_settled_t *settled;
+    uint32_t settled_count, settled_room;
+    ebb_range_t *
+        small[EBB_DRIVES]; /* [small_count] under slabs, for small buffers; each larger than the one before */
+    unsigned small_count;
+} share;
+
+static drive_t drives[EBB_DRIVES];
+drive_t *ebb_driven = drives;
+
+/* ---- the plans ---- */
+
+unsigned ebb_drive_slot(void)
+{
+    return (unsigned)(ebb_driven - drives);
+}
+
+bool ebb_drive_installed(unsigned slot)
+{
+    return drives[slot].installed;
+}
+
+void ebb_share_select(unsigned slot)
+{
+    ebb_driven = &drives[slot];
+}
+
+drive_t *ebb_share_drive(unsigned slot)
+{
+    return &drives[slot];
+}
+
+static bool any_installed(void)
+{
+    for (unsigned i = 0; i < EBB_DRIVES; i++)
+        if (drives[i].installed)
+            return true;
+    return false;
+}
+
+ebb_drive_counts_t ebb_drive_counts(void)
+{
+    ebb_drive_counts_t sum = {0};
+    for (unsigned i = 0; i < EBB_DRIVES; i++) {
+        const ebb_drive_counts_t *c = &drives[i].counts;
+        sum.steps += c->steps;
+        sum.replays += c->replays;
+        sum.verified += c->verified;
+        sum.mismatches += c->mismatches;
+        sum.fallbacks += c->fallbacks;
+        sum.tolerated += c->tolerated;
+        sum.changes += c->changes;
+        sum.stall_ns += c->stall_ns;
+        sum.ns += drives[i].clock.ns;
+        sum.timed += drives[i].clock.count;
+        sum.peak_bytes = c->peak_bytes > sum.peak_bytes ? c->peak_bytes : sum.peak_bytes;
+    }
+    return sum;
+}
+
+/* ---- chunks ---- */
+
+uint32_t ebb_share_add_chunk(ebb_chunk_t chunk)
+{
+    if (share.chunk_count == share.chunk_room) {
+        const uint32_t room = 2 * share.chunk_room + 64;
+        ebb_chunk_t *chunks = realloc(share.chunk, room * sizeof *chunks);
+        share.chunk = chunks ? chunks : share.chunk;
+        bool *bound = chunks ? realloc(share.bound, room * sizeof *bound) : NULL;
+        share.bound = bound ? bound : share.bound;
+        if (!bound)
+            return EBB_TRACE_NEVER;
+        share.chunk_room = room;
+    }
+    share.chunk[share.chunk_count] = chunk;
+    share.bound[share.chunk_count] = true;
+    return share.chunk_count++;
+}
+
+void ebb_share_keep_chunk(uint32_t index)
+{
+    share.bound[index] = false;
+}
+
+/* ---- settled buffers ---- */
+
+static uint32_t find(const ebb_buffer_t *b)
+{
+    uint32_t i = 0;
+    while (i < share.settled_count && share.settled[i].buffer != b)
+        i++;
+    return i < share.settled_count ? i : EBB_TRACE_NEVER;
+}
+
+ebb_settled_t *ebb_share_settled(uint32_t place)
+{
+    const uint32_t index = D.settled && place < D.trace->buffer_count ? D.settled[place] : EBB_TRACE_NEVER;
+    return index == EBB_TRACE_NEVER ? NULL : &share.settled[index];
+}
+
+/* All but what belongs to the plan itself. */
+static void move_site(site_t *to, site_t *from)
+{
+    site_t moved = *from;
+    moved.rival = to->rival;
+    moved.rival_count = to->rival_count;
+    moved.evicted = to->evicted;
+    *to = moved;
+    *from = (site_t){.rival = from->rival, .rival_count = from->rival_count, .evicted = from->evicted};
+}
+
+bool ebb_share_find(uint32_t place, const ebb_buffer_t *b)
+{
+    D.settled[place] = find(b);
+    return D.settled[place] != EBB_TRACE_NEVER;
+}
+
+void ebb_share_take(uint32_t place)
+{
+    ebb_settled_t *k = ebb_share_settled(place);
+    void *host = D.site[place].host; /* the first plan that copies it out */
+    move_site(&D.site[place], &k->site);
+    if (host)
+        D.site[place].host = host;
+}
+
+bool ebb_share_add(uint32_t place)
+{
+    if (share.settled_count == share.settled_room) {
+        const uint32_t room = 2 * share.settled_room + 64;
+        ebb_settled_t *more = realloc(share.settled, room * sizeof *more);
+        if (!more)
+            return false;
+        share.settled = more;
+        share.settled_room = room;
+    }
+    share.settled[share.settled_count] =
+        (ebb_settled_t){.buffer = D.site[place].buffer, .start = D.plan->place[place].at_start};
+    D.settled[place] = share.settled_count++;
+    return true;
+}
+
+/* The driven plan's, to where they are kept while it is not driven. */
+static void park(void)
+{
+    for (uint32_t i = 0; i < D.trace->buffer_count; i++) {
+        ebb_settled_t *k = ebb_share_settled(i);
+        if (!k || !D.site[i].buffer)
+            continue;
+        D.site[i].buffer->tag = EBB_PARKED;
+        move_site(&k->site, &D.site[i]);
+        if (k->start == EBB_ON_HOST && k->site.on_host)
+            k->site.device = false; /* perhaps it is there still; its chunks are others' between steps */
+    }
+    D.active = false;
+}
+
+/* And back. Other places hold nothing when a step begins. */
+static void unpark(void)
+{
+    for (uint32_t i = 0; i < D.plan->place_count; i++) {
+        site_t *s = &D.site[i];
+        ebb_settled_t *k = ebb_share_settled(i);
+        s->written = s->device = s->on_host = s->given_up = false;
+        if (!k)
+            continue;
+        move_site(s, &k->site);
+        s->buffer->tag = i + 1;
+    }
+    D.cursor = D.trace->operation_count;
+    D.active = true;
+}
+
+/* All that has come since. */
+static void give_back(uint32_t chunk_count, unsigned small_count)
+{
+    while (share.chunk_count > chunk_count)
+        if (share.bound[--share.chunk_count])
+            ebb_chunks_give(1, &share.chunk[share.chunk_count]);
+    while (share.small_count > small_count)
+        ebb_slab_close(share.small[--share.small_count]->slab);
+}
+
+ebb_share_mark_t ebb_share_begin(unsigned slot)
+{
+    const ebb_share_mark_t mark = {.slot = ebb_drive_slot(),
+                                   .active = D.active,
+                                   .chunk_count = share.chunk_count,
+                                   .settled_count = share.settled_count,
+                                   .small_count = share.small_count};
+    if (D.active)
+        park();
+    ebb_share_select(slot);
+    return mark;
+}
+
+void ebb_share_undo(const ebb_share_mark_t *before)
+{
+    give_back(before->chunk_count, before->small_count);
+    while (share.settled_count > before->settled_count)
+        free(share.settled[--share.settled_count].chunk);
+    ebb_share_select(before->slot);
+    if (before->active)
+        unpark();
+}
+
+/* ---- laying a plan on the chunks that are there ---- */
+
+/* Chunks that the plan's places must leave alone: of what is on the device between steps and none of its buffers. */
+static void mark_others(bool *taken)
+{
+    for (uint32_t i = 0; i < share.settled_count; i++) {
+        const ebb_settled_t *k = &share.settled[i];
+        for (uint32_t c = 0; k->site.buffer && k->start == EBB_ON_DEVICE && c < k->chunk_count; c++)
+            taken[k->chunk[c]] = true;
+    }
+}
+
+/* Chunks of buffers that are mapped already; false: no host memory. */
+static bool bind_mapped(uint32_t place)
+{
+    const ebb_place_t *p = &D.plan->place[place];
+    const ebb_settled_t *k = ebb_share_settled(place);
+    const ebb_range_t *range = k && k->site.range ? k->site.range : D.site[place].range;
+    for (uint32_t c = 0; range && range->mapped && c < p->chunk_count; c++) {
+        uint32_t *at = &D.pool[D.plan->chunk[p->first_chunk + c]];
+        *at = k && k->chunk ? k->chunk[c] : ebb_share_add_chunk(range->chunk[c]);
+        if (*at == EBB_TRACE_NEVER)
+            return false;
+    }
+    return true;
+}
+
+/* What has no chunk yet gets one that is free between steps, or another one. */
+static ebb_status_t bind_rest(bool *taken)
+{
+    const uint32_t known = share.chunk_count;
+    for (uint32_t c = 0; c < D.plan->chunk_count; c++)
+        if (D.pool[c] != EBB_TRACE_NEVER)
+            taken[D.pool[c]] = true;
+    for (uint32_t c = 0, next = 0; c < D.plan->chunk_count; c++) {
+        if (D.pool[c] == EBB_TRACE_NEVER) {
+            while (next < known && taken[next])
+                next++;
+            ebb_chunk_t chunk;
+            if (next == known && !ebb_heap_make_room(1))
+                return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "device memory for a plan", EBB_CHUNK_BYTES);
+            if (next == known)
+                EBB_TRY(ebb_chunks_take(1, &chunk));
+            D.pool[c] = next < known ? next++ : ebb_share_add_chunk(chunk);
+            if (D.pool[c] == EBB_TRACE_NEVER) {
+                ebb_chunks_give(1, &chunk);
+                return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "host memory for a plan", 0);
+            }
+        }
+        D.chunk[c] = share.chunk[D.pool[c]];
+    }
+    return 0;
+}
+
+ebb_status_t ebb_share_bind_chunks(void)
+{
+    bool good = true;
+    for (uint32_t i = 0; i < D.trace->buffer_count && good; i++)
+        good = bind_mapped(i);
+    bool *taken = good ? calloc((size_t)share.chunk_count + 1, sizeof *taken) : NULL;
+    if (!taken)
+        return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "host memory for a plan", 0);
+    mark_others(taken);
+    const ebb_status_t status = bind_rest(taken);
+    free(taken);
+    return status;
+}
+
+/* `list` [buffers]: room for each. */
+static void note_chunks(uint32_t **list)
+{
+    for (uint32_t i = 0; i < D.trace->buffer_count; i++) {
+        const ebb_place_t *p = &D.plan->place[i];
+        ebb_settled_t *k = ebb_share_settled(i);
+        if (!k || k->chunk || !p->chunk_count)
+            continue;
+        uint32_t *const chunk = list[i];
+        list[i] = NULL;
+        k->chunk = chunk;
+        k->chunk_count = p->chunk_count;
+        for (uint32_t c = 0; c < p->chunk_count; c++)
+            chunk[c] = D.pool[D.plan->chunk[p->first_chunk + c]];
+    }
+}
+
+bool ebb_share_note_chunks(void)
+{
+    const uint32_t count = D.trace->buffer_count;
+    uint32_t **list = calloc((size_t)count + 1, sizeof *list);
+    bool good = list;
+    for (uint32_t i = 0; i < count && good; i++)
+        good = !D.plan->place[i].chunk_count ||
+               (list[i] = malloc(D.plan->place[i].chunk_count * sizeof *list[i]));
+    if (good)
+        note_chunks(list);
+    for (uint32_t i = 0; i < count && list; i++)
+        free(list[i]);
+    free(list);
+    return good;
+}
+
+ebb_status_t ebb_share_open_small(void)
+{
+    const size_t chunks = D.plan->small_bytes / EBB_CHUNK_BYTES;
+    unsigned i = 0;
+    if (!chunks)
+        return 0;
+    while (i < share.small_count && share.small[i]->chunk_count < chunks)
+        i++;
+    if (i < share.small_count) {
+        D.small_slab = share.small[i]->slab;
+        return 0;
+    }
+    ebb_range_t *range = ebb_heap_make_room(chunks) ? ebb_range_new(chunks) : NULL;
+    if (!range)
+        return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "device memory for a plan", chunks * EBB_CHUNK_BYTES);
+    ebb_status_t status = ebb_range_map(range);
+    if (!status && !(D.small_slab = ebb_slab_open(range))) {
+        ebb_range_unmap(range);
+        status = ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "host memory for a plan", 0);
+    }
+    if (status)
+        ebb_range_delete(range);
+    else
+        share.small[share.small_count++] = range;
+    return status;
+}
+
+/* ---- what a further plan must agree with ---- */
+
+static bool may_share(void)
+{
+    return D.active && D.period == 1 && !ebb_options.guard;
+}
+
+/* The settled buffer that this one of a recording is, or NULL. */
+static const ebb_settled_t *settled_as(const ebb_recording_t *r, uint32_t id)
+{
+    const ebb_buffer_t *b = ebb_stays_itself(r->trace, id) ? ebb_recorded_buffer(r, NULL, id) : NULL;
+    const uint32_t index = b ? find(b) : EBB_TRACE_NEVER;
+    return index == EBB_TRACE_NEVER ? NULL : &share.settled[index];
+}
+
+static bool rotates(const ebb_trace_t *t)
+{
+    for (uint32_t i = 0; i < t->buffer_count; i++)
+        if (ebb_trace_rotates(t, i))
+            return true;
+    return false;
+}
+
+ebb_boundary_t *ebb_drive_boundary(const ebb_recording_t *learned)
+{
+    const ebb_trace_t *t = learned->trace;
+    uint32_t total = 0;
+    if (!may_share() || rotates(t))
+        return NULL;
+    for (uint32_t i = 0; i < share.settled_count; i++)
+        total += share.settled[i].chunk_count;
+    ebb_boundary_t *b = ebb_boundary_new(t->buffer_count, total);
+    uint32_t *number = malloc(((size_t)share.chunk_count + 1) * sizeof *number);
+    if (number)
+        memset(number, 0xff, ((size_t)share.chunk_count + 1) * sizeof *number);
+    for (uint32_t i = 0; b && number && i < t->buffer_count; i++) {
+        const ebb_settled_t *k = settled_as(learned, i);
+        const bool large = k && ebb_is_large(&t->buffer[i]);
+        b->start[i] = large ? k->start : EBB_NOT_THERE;
+        b->first[i + 1] = b->first[i];
+        for (uint32_t c = 0; large && c < k->chunk_count; c++) {
+            uint32_t *n = &number[k->chunk[c]];
+            *n = *n == EBB_TRACE_NEVER ? b->chunk_count++ : *n;
+            b->chunk[b->first[i + 1]++] = *n;
+        }
+    }
+    if (!number) {
+        ebb_boundary_delete(b);
+        b = NULL;
+    }
+    free(number);
+    return b;
+}
+
+size_t ebb_share_room(const ebb_recording_t *learned)
+{
+    bool *foreign = calloc((size_t)share.chunk_count + 1, sizeof *foreign);
+    bool *known = calloc((size_t)share.settled_count + 1, sizeof *known);
+    size_t room = 0;
+    for (uint32_t i = 0; known && i < learned->trace->buffer_count; i++) {
+        const ebb_settled_t *k = settled_as(learned, i);
+        if (k)
+            known[k - share.settled] = true;
+    }
+    for (uint32_t i = 0; known && foreign && i < share.settled_count; i++)
+        for (uint32_t c = 0;
+             !known[i] && share.settled[i].start == EBB_ON_DEVICE && c < share.settled[i].chunk_count; c++)
+            foreign[share.settled[i].chunk[c]] = true;
+    for (uint32_t c = 0; known && foreign && c < share.chunk_count; c++)
+        room += !foreign[c];
+    room += share.small_count ? share.small[share.small_count - 1]->chunk_count : 0;
+    free(foreign);
+    free(known);
+    return room;
+}
+
+bool ebb_share_has(const ebb_buffer_t *b)
+{
+    return find(b) != EBB_TRACE_NEVER;
+}
+
+size_t ebb_share_pinned_bytes(const ebb_buffer_t *b)
+{
+    const uint32_t index = find(b);
+    if (index == EBB_TRACE_NEVER)
+        return 0;
+    const site_t *s = D.active && b->tag != EBB_PARKED ? &D.site[b->tag - 1] : &share.settled[index].site;
+    return s->host ? s->host_bytes : 0;
+}
+
+/* ---- changes ---- */
+
+bool ebb_drive_at_boundary(void)
+{
+    return D.active && D.cursor == D.trace->operation_count && !D.living && !D.late && !D.refuted;
+}
+
+/* No plan knows of another one's copies, nor of its streams: all that they have been given comes first. */
+static ebb_status_t order_behind(const drive_t *next)
+{
+    const CUstream compute = ebb_stream_handle(next->stream);
+    for (uint32_t s = 0; s < D.streams; s++)
+        EBB_TRY(ebb_mark_join(compute, ebb_mark_here(ebb_drive_stream(s))));
+    for (ebb_direction_t d = EBB_OUT; d <= EBB_IN; d++)
+        if (ebb_copy_stream(d))
+            EBB_TRY(ebb_mark_join(compute, ebb_mark_here(ebb_copy_stream(d))));
+    return 0;
+}
+
+bool ebb_drive_change(unsigned slot)
+{
+    if (!ebb_drive_at_boundary() || !drives[slot].installed)
+        return false;
+    if (order_behind(&drives[slot])) {
+        ebb_log(EBB_WARN, "%s", ebb_last_failure());
+        return false;
+    }
+    ebb_verify_poll();
+    park();
+    ebb_share_select(slot);
+    unpark();
+    D.counts.changes++;
+    return true;
+}
+
+/* ---- the end of all ---- */
+
+static void release(ebb_settled_t *k)
+{
+    site_t *s = &k->site;
+    if (!s->buffer)
+        return; /* it was the driven plan's */
+    for (uint32_t c = 0; s->device && c < k->chunk_count; c++)
+        ebb_share_keep_chunk(k->chunk[c]);
+    ebb_site_release(s);
+}
+
+void ebb_share_dissolve(void)
+{
+    drive_t *driven = ebb_driven;
+    for (unsigned i = 0; i < EBB_DRIVES; i++) {
+        ebb_driven = &drives[i];
+        if (ebb_driven == driven || !D.installed)
+            continue;
+        ebb_drive_take_apart();
+        ebb_tolerate_tear_down();
+        ebb_drive_forget();
+    }
+    ebb_driven = driven;
+    ebb_drive_take_apart();
+    for (uint32_t i = 0; i < share.settled_count; i++)
+        release(&share.settled[i]);
+    give_back(0, 0);
+    for (uint32_t i = 0; i < share.settled_count; i++)
+        free(share.settled[i].chunk);
+    free(share.chunk);
+    free(share.bound);
+    free(share.settled);
+    memset(&share, 0, sizeof share);
+    EBB_DCHECK(!any_installed());
+}

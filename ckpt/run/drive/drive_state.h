@@ -1,0 +1,305 @@
+/* drive_state.h: what the files of this room share. */
+#ifndef EBB_DRIVE_STATE_H
+#define EBB_DRIVE_STATE_H
+
+#include "ckpt/run/drive/drive.h"
+#include "ckpt/run/drive/step_clock.h"
+#include "ckpt/run/profile/hash.h"
+#include "ckpt/run/replay/left.h"
+#include "ckpt/run/replay/relaunch.h"
+
+/* A place of the plan, in this process. */
+typedef struct site {
+    ebb_range_t *range;   /* under a large place; NULL: small, or without chunks */
+    ebb_buffer_t *buffer; /* the program's, while it is alive; held: the reactive half leaves it alone */
+    void *host;           /* its block of pinned memory; owned; NULL: the plan never copies it out */
+    size_t host_bytes;
+    uint32_t *rival; /* places that share a chunk with it [rival_count] */
+    uint32_t rival_count;
+    /* Where its content is, in the order of issue. */
+    bool written;  /* it has one */
+    bool device;   /* in the place */
+    bool on_host;  /* in the host block */
+    bool given_up; /* discarded; may still be in the place */
+    bool evicted;  /* by some action of the plan */
+    bool late;     /* its buffer should have been freed */
+    bool found;    /* its buffer was there before the plan: not placed by it */
+    bool owned;    /* all of this counts; else the plan is being installed, and contents are residence's */
+    ebb_range_t *laid; /* which that has put on the plan's chunks, or NULL */
+} site_t;
+
+/* A content that is compared after it was recomputed: a discard, and the replay that completes it. */
+typedef struct check {
+    uint32_t discard, last_replay; /* actions */
+    uint32_t next;                 /* the next check that the same replay completes; NEVER: none */
+    bool begun, ended; /* in the step under way: hashed when it was given up, and after the replay */
+    void *copy;        /* pinned, while there is one */
+} check_t;
+
+/* drive_streams.c: the stream `to` waits before operation `waited` for what `from` is given before operation `recorded`. */
+typedef struct ebb_drive_edge {
+    uint32_t from, recorded, to, waited;
+} ebb_drive_edge_t;
+
+/* An event of the program's, recorded in this step. */
+typedef struct ebb_drive_event {
+    CUevent event;
+    uint32_t stream, cursor;
+} ebb_drive_event_t;
+
+/* How the program orders its streams, where there are several. */
+typedef struct ebb_drive_order {
+    CUevent turn;           /* recorded and waited for, at once */
+    ebb_drive_edge_t *edge; /* [edge_count] by `waited` */
+    uint32_t edge_count, edge_room, next_edge;
+    ebb_drive_event_t *recorded;
+    uint32_t recorded_count, recorded_room;
+    /* [to][from]: in this step `to` has waited for what `from` was given before this operation */
+    uint32_t reached[EBB_PLAN_STREAMS][EBB_PLAN_STREAMS];
+    bool failed; /* no memory to remember an event */
+} ebb_drive_order_t;
+
+/* Buffers of other plans that are installed have this tag. */
+#define EBB_PARKED UINT32_MAX
+
+/* One plan's, in its slot. */
+typedef struct drive {
+    bool installed;
+    bool active;              /* and driven */
+    ebb_recording_t *learned; /* borrowed */
+    const ebb_trace_t *trace; /* learned->trace */
+    const ebb_plan_t *plan;   /* borrowed */
+    ebb_stream_t
+        *stream;      /* compute; where there are several, the first operation's: steps begin and end on it */
+    uint32_t streams; /* of the program's, as the plan counts them */
+    ebb_drive_order_t order;
+
+    ebb_chunk_t *chunk;     /* [plan->chunk_count] */
+    uint32_t *pool;         /* [plan->chunk_count] which of all plans' chunks that is (drive_share.c) */
+    uint32_t *settled;      /* [buffers] among those that plans share; NEVER: it is this plan's alone */
+    site_t *site;           /* [plan->place_count] */
+    uint32_t *at;           /* [buffers] in which place each is in this step (rotate.h) */
+    uint32_t period;        /* of that, in steps */
+    uint32_t outliving;     /* buffers that are others in the next step: how many are alive between steps */
+    ebb_slab_t *small_slab; /* plans that are installed together may have one */
+    ebb_issued_t *issued;   /* [operations] of this step; behind the cursor, of the one before */
+    CUevent *before, *begun, *done; /* [actions]: compute at the action's point; its copy begins, and ends */
+    bool *recorded;                 /* [actions]: `done` has been recorded at least once */
+    uint32_t *join_first;           /* [operations + 1]: into join_action, sorted by operation */
+    uint32_t *join_action;
+    uint32_t *death_first; /* [operations + 2]: into death, by the operation before which a buffer dies */
+    uint32_t *death;       /* [buffers] born in the step */
+    CUevent *stall;        /* [4 * operations]: for two steps, around each operation's joins, if it has any */
+
+    uint32_t *first_touch; /* [buffers] see ebb_trace_first_touches */
+    ebb_left_t left;       /* room for what is left when the plan is: [buffers] */
+    uint32_t cursor;       /* the next operation; operation_count: the step is over */
+    uint32_t next_action;  /* the next one to be issued */
+    uint32_t next_birth;   /* the next buffer to be allocated; buffer_count: none */
+    uint32_t living;       /* buffers alive but for those that are the same in every step */
+    uint64_t step;         /* of this drive */
+
+    uint32_t *open; /* [open_count] places that are mapped for now; NULL: all are (drive_guard.c) */
+    uint32_t open_count;
+
+    /* drive_tolerate.c */
+    bool *source;                 /* [buffers] dropped contents may be made from it, by way of others */
+    ebb_stray_t *stray;           /* [stray_count] of this step */
+    uint32_t stray_count, strays; /* the latter: operations since the last planned one */
+    uint32_t late;                /* buffers that should have been freed */
+    bool tolerated;               /* the operation under way is none of the plan's */
+
+    ebb_hashes_t *hashes; /* slots 2i and 2i + 1 are buffer slot_of[i]'s: before and after */
+    unsigned hash_slots;
+    uint32_t *slot_of; /* [buffers] */
+    /* device [2, MOST_VERDICTS]: of those compared in a step, by step in turns: is it different? */
+    ebb_buffer_t *verdict;
+    uint32_t *arrived; /* pinned, the same */
+    CUevent fetched[2];
+    bool *pending[2]; /* [checks] verdicts that are on their way */
+    check_t *check;
+    uint32_t *check_at; /* [actions]: the check that begins or ends there; NEVER: none */
+    uint32_t check_count;
+    uint64_t check_every; /* in one of so many steps is each compared, after the first ones; 0: in none */
+    bool refuted;         /* see ebb_drive_refuted */
+    ebb_drive_pace_t pace;
+
+    ebb_step_clock_t clock;    /* of all drives in this slot */
+    ebb_drive_counts_t counts; /* the same; but for its times (ebb_drive_counts) */
+} drive_t;
+
+extern drive_t *ebb_driven; /* the plan that is driven, else the one that was last */
+#define ebb_drive (*ebb_driven)
+
+static inline bool ebb_is_large(const ebb_trace_buffer_t *b)
+{
+    return b->bytes > EBB_SMALL_BYTES;
+}
+
+/* Where a place of the plan's list is in this step. */
+static inline uint32_t ebb_place_now(uint32_t place)
+{
+    return place < ebb_drive.trace->buffer_count ? ebb_drive.at[place] : place;
+}
+
+static inline site_t *ebb_site_of(uint32_t place)
+{
+    return &ebb_drive.site[ebb_place_now(place)];
+}
+
+/* The same in every step. */
+static inline bool ebb_stays_itself(const ebb_trace_t *t, uint32_t buffer)
+{
+    return t->buffer[buffer].born == EBB_TRACE_NEVER && !ebb_trace_rotates(t, buffer);
+}
+
+/* The large place's chunks are written now: it has content, its rivals have lost theirs. */
+void ebb_site_take(uint32_t place);
+
+/* The live buffer that the recording means, or NULL: it is gone, or not known. */
+ebb_buffer_t *ebb_recorded_buffer(const ebb_recording_t *learned, ebb_buffer_t *const *present, uint32_t id);
+
+/* drive_install.c: undoes an installation, whole or in part, but for what plans share. The device must be idle. */
+void ebb_drive_take_apart(void);
+/* A place's buffer, if it has one, is residence's again, its range and its host block too. Its chunks stay as they are. */
+void ebb_site_release(site_t *site);
+
+/* drive_share.c. A buffer that outlives the step and is itself in every one, as all plans that are installed have it. */
+typedef struct ebb_settled {
+    ebb_buffer_t *buffer;
+    site_t site; /* while the driven plan does not know it; else that has it, and there is no buffer here */
+    ebb_start_t start; /* between steps */
+    uint32_t *chunk;   /* [chunk_count] in the pool; NULL: it has no place yet, or is small */
+    uint32_t chunk_count;
+} ebb_settled_t;
+ebb_settled_t *ebb_share_settled(uint32_t place); /* NULL: it is none of them */
+/* Another plan is about to be installed, in this slot: the driven one rests. After a failure, when it has been taken apart, that goes
+ * on, with what plans share as it was. */
+typedef struct ebb_share_mark {
+    unsigned slot; /* that was driven, or was last */
+    bool active;
+    uint32_t chunk_count, settled_count;
+    unsigned small_count;
+} ebb_share_mark_t;
+ebb_share_mark_t ebb_share_begin(unsigned slot);
+void ebb_share_undo(const ebb_share_mark_t *before);
+void ebb_share_select(unsigned slot);
+drive_t *ebb_share_drive(unsigned slot);
+/* A buffer of the plan that is being installed: true, if it is settled already; then, when nothing can fail any more: the plan
+ * has its site. Else, when it has one: it is settled from now on; false: no host memory. */
+bool ebb_share_find(uint32_t place, const ebb_buffer_t *buffer);
+void ebb_share_take(uint32_t place);
+bool ebb_share_add(uint32_t place);
+bool ebb_share_has(const ebb_buffer_t *buffer);
+size_t ebb_share_pinned_bytes(const ebb_buffer_t *buffer); /* its host block, if it is settled */
+/* Chunks for all of the plan's, new ones as far as none are free between steps; and which of them settled buffers have got. */
+ebb_status_t ebb_share_bind_chunks(void);
+bool ebb_share_note_chunks(void);                /* false: no host memory, and none are noted */
+uint32_t ebb_share_add_chunk(ebb_chunk_t chunk); /* NEVER: no host memory */
+void ebb_share_keep_chunk(uint32_t index);       /* it is not given back in the end */
+/* The small region: one that another plan has, if it is large enough, as it is empty between steps. */
+ebb_status_t ebb_share_open_small(void);
+/* Chunks of installed plans that another one could have, those of a small region included. */
+size_t ebb_share_room(const ebb_recording_t *learned);
+/* All plans are taken apart. The device must be idle. */
+void ebb_share_dissolve(void);
+
+/* drive.c: frees what is needed after that, if nobody has taken it: the operations as they were issued. */
+void ebb_drive_forget(void);
+
+/* Where a replay (NULL: the operation itself) finds a buffer. */
+uint32_t ebb_replay_place(const ebb_action_t *replay, uint32_t buffer);
+
+/* drive.c, for drive_other.c: the next buffer that is born in the step, of those from `from` on. */
+uint32_t ebb_first_birth(uint32_t from);
+/* False: the program is not where a step begins; the plan has been left. */
+bool ebb_drive_begin_step(void);
+/* All actions and waits before the operation at the cursor; NULL: which is left out. NULL, or why not. */
+const char *ebb_drive_arrange(const ebb_operation_t *operation);
+void ebb_drive_end_step(void);
+/* How it differs from the operation at the cursor; NULL: in nothing. */
+const char *ebb_drive_differs(const ebb_operation_t *operation);
+
+static inline bool ebb_is_between_steps(void)
+{
+    return ebb_drive.cursor == ebb_drive.trace->operation_count;
+}
+
+/* A small buffer's place has room for the largest that was seen. */
+static inline bool ebb_is_of_size(const ebb_trace_buffer_t *t, size_t bytes)
+{
+    return ebb_is_large(t) ? bytes == t->bytes : bytes <= t->bytes;
+}
+
+/* drive_other.c. What comes now (an allocation or an operation) is not planned. */
+/* On with a plan where it is. False: there is none. */
+bool ebb_drive_change_over(const ebb_request_t *request, const ebb_operation_t *operation);
+/* Leaves out copies to the host, if it is planned behind them. False: the plan has been left. */
+bool ebb_drive_skip(const ebb_request_t *request, const ebb_operation_t *operation);
+/* Which words of the planned launch do not lead where they are to, to the log: for whoever looks for the reason. */
+void ebb_drive_say_other_buffers(const ebb_operation_t *operation);
+
+/* drive_guard.c: with EBB_GUARD, addresses lead to chunks only while something that is known uses them; else nothing happens. Open
+ * until ebb_guard_close, which waits for the device. */
+ebb_status_t ebb_guard_set_up(void);
+void ebb_guard_tear_down(void);
+ebb_status_t ebb_guard_open(uint32_t place);
+ebb_status_t ebb_guard_open_operation(const ebb_action_t *replay, uint32_t operation);
+ebb_status_t ebb_guard_open_buffers(const ebb_operation_t *operation);
+void ebb_guard_close(void);
+
+/* drive_streams.c: where there are several streams; else there is nothing to wait for. */
+ebb_stream_t *ebb_drive_stream(uint32_t stream);
+/* D.streams: it is none of the plan's. */
+uint32_t ebb_drive_stream_number(const ebb_stream_t *stream);
+ebb_status_t ebb_streams_set_up(void);
+void ebb_streams_tear_down(void);
+/* Whoever waits does so for everything that these of the program's streams (bits) have been given; by an event, which is recorded
+ * as often as need be. */
+ebb_status_t ebb_streams_after(CUstream waiter, uint32_t after, CUevent event);
+ebb_status_t ebb_streams_order(uint32_t stream, uint32_t after);
+/* The stream waits for all others, or all others, copies too, for it. */
+ebb_status_t ebb_streams_gather(uint32_t stream);
+ebb_status_t ebb_streams_scatter(uint32_t stream);
+void ebb_streams_begin_step(void);
+/* NULL, or what of the program's order has not come that was to come before the operation. */
+const char *ebb_streams_before(uint32_t operation);
+
+/* drive.c: whether the operation at the cursor was recorded with this access; and whether one that has come makes a recorded one. */
+bool ebb_drive_plans(const ebb_access_t *access);
+bool ebb_drive_makes(const ebb_operation_t *operation, const ebb_trace_access_t *recorded);
+
+/* drive_tolerate.c. */
+ebb_status_t ebb_tolerate_set_up(void);
+void ebb_tolerate_tear_down(void);
+void ebb_tolerate_begin_step(void);
+/* The operation is none of the plan's, and does no harm: it may be issued. Residence holds its buffers until it has been. */
+bool ebb_tolerate_operation(ebb_operation_t *op);
+/* It is the planned launch on other buffers: whether it can go for it. Then, once everything that comes before is arranged, whether what
+ * else it touches does no harm. */
+bool ebb_tolerate_may_stand_in(const ebb_operation_t *op);
+bool ebb_tolerate_stand_in(const ebb_operation_t *op);
+bool ebb_tolerate_allocation(const ebb_request_t *request);
+/* Before the operation at the cursor: NULL, or why buffers that should be gone are in its way. */
+const char *ebb_tolerate_late_frees(void);
+bool ebb_tolerate_small_birth(uint32_t place);
+bool ebb_tolerate_early_free(uint32_t buffer);
+void ebb_tolerate_freed(site_t *site);
+
+/* drive_verify.c: comparing what is recomputed with what was dropped. */
+/* Takes the memory that it needs on the device, before a plan is made. */
+bool ebb_verify_prepare(drive_t *drive, const ebb_trace_t *trace);
+ebb_status_t ebb_verify_set_up(void);
+void ebb_verify_tear_down(void); /* the device must be idle */
+/* The plan is being left: fills in what is known of a content that is given up, its hash and its copy. */
+void ebb_verify_hand_over(ebb_given_up_t *out);
+/* Compares what has arrived since; does not wait. */
+void ebb_verify_poll(void);
+void ebb_verify_step_end(void);
+/* This step's contents are compared at once, which makes it slow. */
+bool ebb_verify_is_first(void);
+/* Just before a discard, just after a replay. */
+void ebb_verify_discard(uint32_t action);
+void ebb_verify_replay(uint32_t action);
+
+#endif

@@ -1,0 +1,135 @@
+/* planning.c: the request that options and measurements make, and who answers it. */
+#include "ckpt/run/planning.h"
+
+#include <stdio.h>
+
+#include "alloc/base/driver.h"
+#include "alloc/base/log.h"
+#include "alloc/base/options.h"
+#include "ckpt/planner/planner.h"
+#include "ckpt/run/profile/prices.h"
+#include "ckpt/run/stats/planned.h"
+#include "offload/ebb_offload.h"
+
+static ebb_rates_t known_rates(const ebb_rates_t *measured)
+{
+    const ebb_link_t link = ebb_link();
+    return (ebb_rates_t){measured->out > 0 ? measured->out : link.out,
+                         measured->in > 0 ? measured->in : link.in};
+}
+
+/* What a step's work takes here. The rates are those of each way alone, or what late copies have shown. */
+static ebb_hardware_t hardware(const ebb_rates_t *rates)
+{
+    const ebb_link_t link = ebb_link();
+    const ebb_prices_t p = ebb_prices();
+    const double out_both = link.out_both / link.out, in_both = link.in_both / link.in;
+    return (ebb_hardware_t){.out_bytes_per_ns = rates->out,
+                            .in_bytes_per_ns = rates->in,
+                            .out_ns = link.out_ns,
+                            .in_ns = link.in_ns,
+                            .out_both = out_both < 1 ? out_both : 1,
+                            .in_both = in_both < 1 ? in_both : 1,
+                            .slowdown = p.slowdown,
+                            .zero_ns = p.zero_ns,
+                            .zero_bytes_per_ns = p.zero_bytes_per_ns,
+                            .hash_ns = p.hash_ns,
+                            .hash_bytes_per_ns = p.hash_bytes_per_ns,
+                            .checked = ebb_options.verify ? 1.0 / (double)ebb_options.verify : 0,
+                            .call_ns = p.call_ns};
+}
+
+void ebb_planning_describe(ebb_trace_t *trace)
+{
+    CUdevice device;
+    const ebb_rates_t none = {0, 0}, rates = known_rates(&none);
+    if (ebb_driver.cuCtxGetDevice(&device) ||
+        ebb_driver.cuDeviceGetName(trace->device, (int)sizeof trace->device, device))
+        trace->device[0] = 0;
+    trace->hardware = hardware(&rates);
+}
+
+static ebb_plan_request_t request_for(const ebb_check_limits_t *limits, const ebb_rates_t *measured)
+{
+    const ebb_rates_t rates = known_rates(measured);
+    return (ebb_plan_request_t){.policy = ebb_options.policy,
+                                .device_bytes = limits->device_bytes,
+                                .host_bytes = limits->host_bytes,
+                                .min_buffer = (uint64_t)ebb_options.min_buffer,
+                                .offload = ebb_options.offload,
+                                .recompute = ebb_options.recompute,
+                                .hardware = hardware(&rates),
+                                .max_cost = (double)ebb_options.recompute_max_cost / 100,
+                                .min_gap_ns = (uint64_t)ebb_options.offload_min_gap * 1000};
+}
+
+/* EBB_PLAN's, if it is good for this step; else NULL, logged. */
+static ebb_plan_t *given_plan(const ebb_trace_t *trace, const ebb_plan_request_t *q)
+{
+    char why[256] = "";
+    const ebb_check_limits_t limits = {q->device_bytes, q->host_bytes};
+    ebb_plan_t *plan = ebb_plan_given(ebb_options.plan, trace, &q->hardware, why, sizeof why);
+    if (plan && ebb_check_plan(trace, plan, &limits, why, sizeof why)) {
+        ebb_log(EBB_INFO, "the plan in %s is good for this step", ebb_options.plan);
+        return plan;
+    }
+    ebb_log(EBB_WARN, "the plan in %s is not driven, ebb makes its own: %s", ebb_options.plan, why);
+    ebb_plan_delete(plan);
+    return NULL;
+}
+
+static ebb_plan_t *own_plan(const ebb_trace_t *trace, const ebb_plan_request_t *q, char *why,
+                            size_t why_bytes)
+{
+    char refusal[200] = "";
+    const ebb_check_limits_t limits = {q->device_bytes, q->host_bytes};
+    ebb_plan_t *plan = ebb_plan_make(trace, q, why, why_bytes);
+    if (!plan || ebb_check_plan(trace, plan, &limits, refusal, sizeof refusal))
+        return plan;
+    snprintf(why, why_bytes, "a plan of ebb's own did not pass its check, please report this: %s", refusal);
+    ebb_plan_delete(plan);
+    return NULL;
+}
+
+ebb_plan_t *ebb_planning(const ebb_trace_t *trace, const ebb_check_limits_t *limits, const ebb_rates_t *rates,
+                         const ebb_boundary_t *boundary, char *why, size_t why_bytes)
+{
+    ebb_plan_request_t q = request_for(limits, rates);
+    q.boundary = boundary;
+    ebb_planned_request(&q);
+    ebb_plan_t *plan = *ebb_options.plan ? given_plan(trace, &q) : NULL;
+    if (!plan)
+        plan = own_plan(trace, &q, why, why_bytes);
+    if (!plan || !boundary || ebb_boundary_agrees(boundary, plan, why, why_bytes))
+        return plan;
+    ebb_plan_delete(plan);
+    return NULL;
+}
+
+/* ---- afterwards ---- */
+
+/* What a step under the plan waits for copies by the simulator. */
+static double foreseen_ns(const ebb_trace_t *trace, const ebb_plan_t *plan, const ebb_rates_t *rates)
+{
+    const ebb_hardware_t h = hardware(rates);
+    ebb_simulation_t s;
+    if (!ebb_simulate(&s, plan, trace, &h, false))
+        return 0;
+    return s.lane_ns[EBB_LANE_WAIT_OUT] + s.lane_ns[EBB_LANE_WAIT_IN];
+}
+
+bool ebb_planning_is_late(const ebb_trace_t *trace, const ebb_plan_t *plan, const ebb_drive_pace_t *pace,
+                          ebb_rates_t *rates)
+{
+    enum { LEAST_STEPS = 4 };
+    const ebb_rates_t known = known_rates(rates);
+    if (pace->steps < LEAST_STEPS || (double)pace->stall_ns / (double)pace->steps <
+                                         foreseen_ns(trace, plan, &known) + 0.03 * (double)plan->predicted_ns)
+        return false;
+    const double out = pace->copied_ns[0] > 0 ? pace->copied_bytes[0] / pace->copied_ns[0] : known.out;
+    const double in = pace->copied_ns[1] > 0 ? pace->copied_bytes[1] / pace->copied_ns[1] : known.in;
+    if (out > 0.9 * known.out && in > 0.9 * known.in)
+        return false;
+    *rates = (ebb_rates_t){out < known.out ? out : known.out, in < known.in ? in : known.in};
+    return true;
+}

@@ -1,0 +1,551 @@
+#include "ckpt/run/profile/learn.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "alloc/base/driver.h"
+#include "alloc/base/log.h"
+#include "ckpt/run/profile/know.h"
+#include "ckpt/run/profile/learn_state.h"
+#include "ckpt/run/tracker/follow.h"
+#include "ckpt/run/tracker/match.h"
+
+/* Lessons lost in a row before giving up; lessons since the recording. */
+enum { MOST_LOST = 8, MOST_STEPS = 16 };
+/* Times that another step is recorded, because the next one lacked something of it. */
+enum { MOST_AGAIN = 3 };
+/* In steps' worth of time: how much slower a lesson that proves may make its step, by a guess that the lessons before have
+ * corrected, within bounds: a step may be slow for other reasons, such as evictions. */
+static const double cost_of_a_lesson = 1.25, most_wrong = 2.0;
+
+static struct {
+    ebb_lessons_t *lessons; /* NULL: none is under way */
+    bool spoiled;           /* it teaches nothing */
+    uint32_t operation;     /* between before and after */
+    bool resized;           /* nothing but its place is known of it */
+    ebb_stream_t *stream;   /* the first operation's */
+    bool timed;             /* its beginning was recorded */
+} lesson;
+
+/* A lesson's begin and end; made once. */
+static CUevent marks_of[EBB_STATES][2];
+
+/* ---- lessons as values ---- */
+
+ebb_lessons_t *ebb_lessons_new(void)
+{
+    return calloc(1, sizeof(ebb_lessons_t));
+}
+
+static void forget(ebb_lessons_t *l)
+{
+    if (ebb_follow_follows(&l->recorded))
+        ebb_follow_end();
+    ebb_recording_delete(&l->recorded);
+    free(l->fact);
+    free(l->extent);
+    free(l->first_tile);
+    free(l->arena);
+    free(l->crossed);
+    free(l->wide);
+    free(l->first_use);
+    free(l->left);
+    *l = (ebb_lessons_t){.lost = l->lost,
+                         .lost_in_a_row = l->lost_in_a_row,
+                         .given = l->given,
+                         .earlier = l->given,
+                         .again = l->again,
+                         .all = l->all};
+}
+
+void ebb_lessons_delete(ebb_lessons_t *l)
+{
+    if (!l)
+        return;
+    if (lesson.lessons == l)
+        ebb_learn_abandon();
+    forget(l);
+    free(l);
+}
+
+ebb_recording_t *ebb_lessons_recording(ebb_lessons_t *l)
+{
+    return &l->recorded;
+}
+
+bool ebb_lessons_may_write(const ebb_lessons_t *l, uint32_t operation, uint32_t access)
+{
+    const ebb_trace_access_t *a = &l->recorded.trace->access[access];
+    return l->recorded.trace->operation[operation].kind == EBB_TRACE_KERNEL
+               ? ebb_know_word(l->recorded.function[operation], a->param_offset) != EBB_WORD_READS
+               : a->mode != EBB_READS;
+}
+
+bool ebb_lessons_writes(const ebb_lessons_t *l, uint32_t operation, uint32_t buffer)
+{
+    const ebb_trace_operation_t *o = &l->recorded.trace->operation[operation];
+    for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++)
+        if (l->recorded.trace->access[k].buffer == buffer && ebb_lessons_may_write(l, operation, k))
+            return true;
+    return false;
+}
+
+/* ---- the shape of a recorded step ---- */
+
+/* Of each buffer, the offsets at which pointers into it were seen: an operation is watched up to the next one. */
+typedef struct pointer {
+    uint32_t buffer;
+    uint64_t offset;
+    uint32_t access;
+} pointer_t;
+
+static int by_place(const void *a, const void *b)
+{
+    const pointer_t *x = a, *y = b;
+    if (x->buffer != y->buffer)
+        return x->buffer < y->buffer ? -1 : 1;
+    return x->offset < y->offset ? -1 : x->offset > y->offset;
+}
+
+static void measure_extents(ebb_lessons_t *l, pointer_t *p, uint32_t count)
+{
+    qsort(p, count, sizeof *p, by_place);
+    for (uint32_t i = 0; i < count; i++) {
+        const ebb_trace_buffer_t *b = &l->recorded.trace->buffer[p[i].buffer];
+        uint32_t next = i + 1;
+        while (next < count && p[next].buffer == p[i].buffer && p[next].offset == p[i].offset)
+            next++;
+        bool last = next == count || p[next].buffer != p[i].buffer;
+        uint64_t end = last ? b->bytes : p[next].offset;
+        uint32_t tiles = ebb_tile_count(b->bytes), first = (uint32_t)(p[i].offset / EBB_TILE_BYTES);
+        first = first < tiles ? first : tiles - 1; /* one past the end */
+        uint32_t until = ebb_tile_count(end);
+        l->arena[p[i].buffer] |= !last;
+        for (; i < next; i++) {
+            l->first_tile[p[i].access] = first;
+            l->extent[p[i].access] = until > first ? until - first : 1;
+        }
+        i--;
+    }
+}
+
+/* Who touches a fresh buffer first may fill all of it: pointers that come later say nothing of how far it goes, only its own
+ * do. */
+static void reach_of_first(ebb_lessons_t *l, uint32_t buffer)
+{
+    const ebb_trace_t *t = l->recorded.trace;
+    const uint32_t tiles = ebb_tile_count(t->buffer[buffer].bytes);
+    uint32_t k = l->first_use[buffer], i = 0;
+    while (t->operation[i].first_access + t->operation[i].access_count <= k)
+        i++;
+    const uint32_t end = t->operation[i].first_access + t->operation[i].access_count;
+    for (; k < end; k++) {
+        uint32_t until = tiles;
+        for (uint32_t n = t->operation[i].first_access; n < end; n++)
+            if (t->access[n].buffer == buffer && l->first_tile[n] > l->first_tile[k] &&
+                l->first_tile[n] < until)
+                until = l->first_tile[n];
+        if (t->access[k].buffer == buffer)
+            l->extent[k] = until - l->first_tile[k];
+    }
+}
+
+static bool measure(ebb_lessons_t *l)
+{
+    const ebb_trace_t *t = l->recorded.trace;
+    uint32_t *stream = calloc((size_t)t->buffer_count + 1, sizeof *stream);
+    pointer_t *p = calloc((size_t)t->access_count + 1, sizeof *p);
+    l->fact = calloc((size_t)t->operation_count + 1, sizeof *l->fact);
+    l->extent = calloc((size_t)t->access_count + 1, sizeof *l->extent);
+    l->first_tile = calloc((size_t)t->access_count + 1, sizeof *l->first_tile);
+    l->arena = calloc((size_t)t->buffer_count + 1, sizeof *l->arena);
+    l->first_use = calloc((size_t)t->buffer_count + 1, sizeof *l->first_use);
+    l->wide = calloc((size_t)t->buffer_count + 1, sizeof *l->wide);
+    l->crossed = calloc((size_t)t->buffer_count + 1, sizeof *l->crossed);
+    l->left = calloc((size_t)t->buffer_count + 1, sizeof *l->left);
+    bool good = stream && p && l->left && l->fact && l->extent && l->first_tile && l->arena && l->crossed &&
+                l->wide && l->first_use;
+    for (uint32_t i = 0; good && i < t->operation_count; i++) {
+        const ebb_trace_operation_t *o = &t->operation[i];
+        for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++) {
+            const ebb_trace_access_t *a = &t->access[k];
+            p[k] = (pointer_t){a->buffer, a->offset_bytes, k};
+            if (!stream[a->buffer])
+                l->first_use[a->buffer] = k;
+            l->crossed[a->buffer] |= stream[a->buffer] && stream[a->buffer] != o->stream + 1;
+            stream[a->buffer] = o->stream + 1;
+        }
+    }
+    for (uint32_t i = 0; good && i < t->buffer_count; i++)
+        l->left[i] = t->buffer[i].dies == EBB_TRACE_NEVER ? l->recorded.generation[i] : 0;
+    if (good)
+        measure_extents(l, p, t->access_count);
+    for (uint32_t i = 0; good && i < t->buffer_count; i++)
+        if (l->arena[i] && t->buffer[i].born != EBB_TRACE_NEVER)
+            reach_of_first(l, i);
+    free(stream);
+    free(p);
+    return good;
+}
+
+/* ---- one lesson ---- */
+
+bool ebb_learn_running(void)
+{
+    return lesson.lessons != NULL;
+}
+
+/* What is guessed for proofs that take so long, by those that there were. */
+static double guess_for(const ebb_lessons_t *l, double ns)
+{
+    const double ratio = l->proofs_ns > 0 ? l->proofs_guessed_ns / l->proofs_ns : 1;
+    return ns * (ratio > most_wrong ? most_wrong : ratio < 1 / most_wrong ? 1 / most_wrong : ratio);
+}
+
+static bool begin_stage(ebb_lessons_t *l)
+{
+    switch (l->stage) {
+    case EBB_STAGE_RECORD:
+        ebb_record_begin();
+        return true;
+    case EBB_STAGE_TIMES:
+        return ebb_times_begin(l);
+    case EBB_STAGE_WATCH:
+        return ebb_watch_begin(l, true);
+    case EBB_STAGE_LOOK:
+        return ebb_watch_begin(l, false);
+    default:
+        return ebb_prove_begin(l, guess_for(l, cost_of_a_lesson * l->step_ns));
+    }
+}
+
+/* Ends the stage's part; `good`: what it has seen is a step. */
+static void end_stage(ebb_lessons_t *l, bool good)
+{
+    switch (l->stage) {
+    case EBB_STAGE_RECORD:
+        break;
+    case EBB_STAGE_TIMES:
+        if (good && ebb_wait_for_device())
+            good = false;
+        ebb_times_end(good);
+        break;
+    case EBB_STAGE_WATCH:
+    case EBB_STAGE_LOOK:
+        ebb_watch_end(good, lesson.stream);
+        break;
+    default:
+        ebb_prove_end(good, lesson.stream);
+    }
+}
+
+bool ebb_learn_begin(ebb_lessons_t *l)
+{
+    ebb_learn_abandon();
+    const bool anew = l->unloaded != ebb_modules_unloaded();
+    if (anew)
+        forget(l);
+    l->unloaded = ebb_modules_unloaded();
+    if (!anew && l->stage != EBB_STAGE_RECORD && !ebb_match_begin(&l->recorded, l->left))
+        return false;
+    if (!begin_stage(l)) {
+        ebb_match_end();
+        return false;
+    }
+    lesson.lessons = l;
+    return true;
+}
+
+bool ebb_learn_give(ebb_lessons_t *l)
+{
+    if (lesson.lessons == l)
+        return true;
+    if (!lesson.lessons || lesson.lessons->stage != EBB_STAGE_RECORD || l->stage != EBB_STAGE_RECORD)
+        return false;
+    l->unloaded = lesson.lessons->unloaded;
+    lesson.lessons = l;
+    return true;
+}
+
+static void close_lesson(void)
+{
+    ebb_match_end();
+    ebb_record_abandon();
+    memset(&lesson, 0, sizeof lesson);
+}
+
+void ebb_learn_abandon(void)
+{
+    if (!lesson.lessons)
+        return;
+    end_stage(lesson.lessons, false);
+    lesson.lessons->lost++;
+    close_lesson();
+}
+
+bool ebb_learn_relieve(void)
+{
+    return lesson.lessons && lesson.lessons->stage == EBB_STAGE_PROVE && ebb_prove_relieve();
+}
+
+static bool record_mark(unsigned which)
+{
+    CUevent *e = &marks_of[ebb_slot][which];
+    return (*e || !ebb_driver.cuEventCreate(e, CU_EVENT_DEFAULT)) &&
+           !ebb_driver.cuEventRecord(*e, ebb_stream_handle(lesson.stream));
+}
+
+static void note_time(ebb_lessons_t *l)
+{
+    float ms = 0;
+    const CUevent *mark = marks_of[ebb_slot];
+    if (!lesson.timed || !record_mark(1) || ebb_driver.cuEventSynchronize(mark[1]) ||
+        ebb_driver.cuEventElapsedTime(&ms, mark[0], mark[1]))
+        return;
+    if (l->stage == EBB_STAGE_RECORD)
+        l->step_ns = (double)ms * 1e6;
+    if (l->stage == EBB_STAGE_PROVE && (double)ms * 1e6 > l->step_ns)
+        l->proofs_ns += (double)ms * 1e6 - l->step_ns;
+    l->total_ns += (double)ms * 1e6;
+    l->steps++;
+    ebb_log(EBB_DEBUG, "lesson %u, stage %d: %.3f ms", l->given, (int)l->stage, (double)ms);
+}
+
+/* ---- what happens in it ---- */
+
+/* An operation that the recording does not know comes in between. */
+static void note_stranger(const ebb_lessons_t *l)
+{
+    if (l->stage == EBB_STAGE_WATCH || l->stage == EBB_STAGE_LOOK)
+        ebb_watch_interrupt();
+}
+
+void ebb_learn_before(const ebb_operation_t *op)
+{
+    ebb_lessons_t *l = lesson.lessons;
+    lesson.operation = EBB_TRACE_NEVER;
+    lesson.resized = false;
+    if (!lesson.stream) {
+        lesson.stream = op->stream;
+        lesson.timed = record_mark(0);
+    }
+    if (l->stage == EBB_STAGE_RECORD || lesson.spoiled)
+        return;
+    uint32_t i = lesson.operation = ebb_match_operation(op);
+    if (i == EBB_TRACE_NEVER)
+        lesson.spoiled = ebb_match_difference(false) != NULL;
+    else
+        lesson.resized = ebb_match_is_resized();
+    if (i == EBB_TRACE_NEVER || lesson.resized)
+        note_stranger(l);
+    else if (l->stage == EBB_STAGE_TIMES)
+        ebb_times_before(i, op);
+    else if (l->stage == EBB_STAGE_PROVE)
+        ebb_prove_before(i, op);
+    else
+        ebb_watch_before(i, op);
+}
+
+void ebb_learn_after(const ebb_operation_t *op, CUresult result)
+{
+    ebb_lessons_t *l = lesson.lessons;
+    uint32_t i = lesson.operation;
+    if (l->stage == EBB_STAGE_RECORD) {
+        if (!result)
+            ebb_record_operation(op);
+        return;
+    }
+    if (lesson.spoiled || i == EBB_TRACE_NEVER)
+        return;
+    if (result) {
+        lesson.spoiled = true;
+        return;
+    }
+    ebb_match_advance(i);
+    if (lesson.resized)
+        return;
+    if (l->stage == EBB_STAGE_TIMES)
+        ebb_times_after(i, op);
+    else if (l->stage == EBB_STAGE_PROVE)
+        ebb_prove_after(i, op);
+    else
+        ebb_watch_after(i, op);
+    /* What was issued behind the operation has touched its buffers too. */
+    for (uint32_t k = 0; l->stage > EBB_STAGE_TIMES && k < op->access_count; k++)
+        ebb_buffer_touch(op->access[k].buffer, ebb_mark_here(op->stream));
+}
+
+void ebb_learn_allocated(const ebb_buffer_t *buffer, ebb_stream_t *stream)
+{
+    if (lesson.lessons->stage == EBB_STAGE_RECORD)
+        ebb_record_allocated(buffer, stream);
+    else
+        ebb_match_allocated(buffer);
+}
+
+void ebb_learn_freed(ebb_buffer_t *buffer, ebb_stream_t *stream)
+{
+    if (lesson.lessons->stage == EBB_STAGE_RECORD)
+        ebb_record_freed(buffer, stream);
+    else
+        ebb_match_freed(buffer);
+}
+
+/* ---- what it has taught ---- */
+
+/* Distinct buffers that an operation may write. */
+static unsigned count_written(const ebb_lessons_t *l, uint32_t i)
+{
+    const ebb_trace_t *t = l->recorded.trace;
+    const ebb_trace_operation_t *o = &t->operation[i];
+    unsigned written = 0;
+    for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++)
+        written += ebb_trace_is_first(t, i, k) && ebb_lessons_writes(l, i, t->access[k].buffer);
+    return written;
+}
+
+/* The trace says what is known by now. */
+static void conclude(ebb_lessons_t *l)
+{
+    ebb_trace_t *t = l->recorded.trace;
+    l->recorded.concluded = true;
+    ebb_prove_qualify(l);
+    for (uint32_t i = 0; i < t->operation_count; i++) {
+        ebb_trace_operation_t *o = &t->operation[i];
+        const ebb_fact_t *f = &l->fact[i];
+        if (o->kind != EBB_TRACE_KERNEL)
+            continue;
+        bool proven = f->why == EBB_PROVEN && !f->refuted && f->rounds >= 2 &&
+                      f->agreed >= EBB_LEAST_PROOFS && count_written(l, i) == f->written;
+        o->proofs = proven ? f->agreed : 0;
+        o->verdict = f->refuted             ? EBB_DIFFERS
+                     : f->why != EBB_PROVEN ? f->why
+                     : proven               ? EBB_PROVEN
+                                            : EBB_UNTRIED;
+        o->proof_bytes = f->bytes;
+        o->proof_ns = f->ns;
+        unsigned written = 0;
+        for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++) {
+            if (!ebb_trace_is_first(t, i, k))
+                continue;
+            const bool writes = ebb_lessons_writes(l, i, t->access[k].buffer);
+            ebb_mode_t mode = !writes                                              ? EBB_READS
+                              : proven && written < 64 && f->zeroed >> written & 1 ? EBB_REPLACES
+                                                                                   : EBB_UPDATES;
+            written += writes;
+            for (uint32_t m = k; m < o->first_access + o->access_count; m++)
+                if (t->access[m].buffer == t->access[k].buffer) {
+                    t->access[m].mode = mode;
+                    if (!ebb_lessons_may_write(l, i, m))
+                        t->access[m].first_tile = t->access[m].tile_count = 0;
+                }
+        }
+    }
+}
+
+/* What comes after this lesson. */
+static bool next_stage(ebb_lessons_t *l)
+{
+    if (l->stage == EBB_STAGE_TIMES)
+        l->stage = EBB_STAGE_WATCH;
+    else if (l->stage == EBB_STAGE_WATCH && ebb_watch_is_needed(l))
+        l->stage = EBB_STAGE_LOOK;
+    else if (l->stage == EBB_STAGE_WATCH || l->stage == EBB_STAGE_LOOK)
+        l->stage = EBB_STAGE_PROVE;
+    if (l->stage != EBB_STAGE_PROVE)
+        return true;
+    if (!ebb_afford(l))
+        return false;
+    if (l->given - l->earlier >= MOST_STEPS || !ebb_prove_is_needed(l))
+        l->stage = EBB_STAGE_DONE;
+    return true;
+}
+
+static ebb_learned_t finish(ebb_lessons_t *l)
+{
+    if (ebb_follow_follows(&l->recorded)) /* as it was recorded, without times and proofs */
+        ebb_follow_end();
+    if (l->recorded.hidden)
+        ebb_log(
+            EBB_WARN,
+            "an operation reaches buffers through a table of pointers that another one has made: no plan, "
+            "ebb stays reactive");
+    conclude(l);
+    double cost = l->step_ns > 0 ? (l->total_ns - l->steps * l->step_ns) / l->step_ns : 0;
+    ebb_log(EBB_INFO, "learned in %u steps, which cost %.2f steps' worth of time (a step: %.3f ms)", l->given,
+            cost > 0 ? cost : 0, l->step_ns * 1e-6);
+    return EBB_LEARNED;
+}
+
+bool ebb_lessons_ask_more(ebb_lessons_t *l)
+{
+    if (l->stage != EBB_STAGE_DONE || l->all)
+        return false;
+    l->all = true;
+    /* What has turned out to differ since then stays so. */
+    for (uint32_t i = 0; i < l->recorded.trace->operation_count; i++)
+        l->fact[i].refuted |= l->recorded.trace->operation[i].verdict == EBB_DIFFERS;
+    if (!ebb_afford(l) || !ebb_prove_is_needed(l))
+        return false;
+    l->stage = EBB_STAGE_PROVE;
+    if (ebb_follow_follows(&l->recorded))
+        ebb_follow_end();
+    l->recorded.concluded = false;
+    return true;
+}
+
+static ebb_learned_t lose(ebb_lessons_t *l, const char *why)
+{
+    l->lost_in_a_row++;
+    if (why)
+        ebb_log(EBB_INFO, "two steps differ in %s", why);
+    close_lesson();
+    if (l->lost_in_a_row < MOST_LOST) {
+        if (l->lost_in_a_row > 1)
+            forget(l); /* it may be the recorded one that is no step */
+        return EBB_LEARNED_NOT;
+    }
+    ebb_log(EBB_WARN, "the program's steps differ from one another: no plan, ebb stays reactive");
+    return EBB_LEARNED_NEVER;
+}
+
+ebb_learned_t ebb_learn_end(void)
+{
+    ebb_lessons_t *l = lesson.lessons;
+    const bool records = l->stage == EBB_STAGE_RECORD;
+    l->given++;
+    if (l->unloaded != ebb_modules_unloaded()) {
+        end_stage(l, false);
+        forget(l);
+        return lose(l, "their modules: one was unloaded");
+    }
+    if (records) {
+        if (!ebb_record_end(&l->recorded) || !measure(l)) {
+            forget(l);
+            return lose(l, NULL);
+        }
+        note_time(l);
+        l->stage = EBB_STAGE_TIMES;
+    } else {
+        const char *difference = ebb_match_difference(true);
+        if (lesson.spoiled || difference) {
+            end_stage(l, false);
+            return lose(l, difference);
+        }
+        if (l->stage == EBB_STAGE_TIMES && ebb_match_missing() && l->again < MOST_AGAIN) {
+            l->again++;
+            end_stage(l, false);
+            close_lesson();
+            forget(l);
+            return EBB_LEARNED_NOT;
+        }
+        ebb_match_note_left(l->recorded.trace, l->left);
+        end_stage(l, true);
+        note_time(l);
+        if (!next_stage(l))
+            l->stage = EBB_STAGE_DONE;
+    }
+    l->lost_in_a_row = 0;
+    close_lesson();
+    return l->stage == EBB_STAGE_DONE ? finish(l) : EBB_LEARNED_NOT;
+}

@@ -1,0 +1,224 @@
+#include "ckpt/run/profile/prices.h"
+
+#include "alloc/base/driver.h"
+#include "alloc/base/log.h"
+#include "ckpt/run/own.h"
+#include "ckpt/run/profile/hash.h"
+#include "offload/ebb_offload.h"
+#include "offload/traffic.h"
+
+enum { LARGE = 8 << 20, SMALL = 64 << 10, ROUNDS = 3, EVENTS = 16, CALIBRATION = 64 };
+enum { MOST_HASHES = 64, LEAST_HASHES = 4, LONGEST_HOLD = 1 << 16 };
+
+static struct {
+    bool tried;
+    ebb_prices_t prices;
+    CUfunction hold;
+    double round_ns; /* of the kernel `hold`; 0: it cannot be used */
+} known_of[EBB_STATES];
+#define known (known_of[ebb_slot])
+
+typedef struct bench {
+    ebb_stream_t *stream; /* of its own */
+    ebb_buffer_t *buffer;
+    void *host;
+    ebb_hashes_t *hashes;
+    CUevent event[EVENTS];
+} bench_t;
+
+static bool mark(const bench_t *b, unsigned event)
+{
+    return !ebb_driver.cuEventRecord(b->event[event], ebb_stream_handle(b->stream));
+}
+
+/* Waits for the later one. Negative: not known. */
+static double between(const bench_t *b, unsigned from, unsigned to)
+{
+    float ms = 0;
+    if (ebb_driver.cuEventSynchronize(b->event[to]) ||
+        ebb_driver.cuEventElapsedTime(&ms, b->event[from], b->event[to]))
+        return -1;
+    return (double)ms * 1e6;
+}
+
+static bool hold(ebb_stream_t *stream, unsigned rounds)
+{
+    CUdeviceptr never = 0;
+    void *params[] = {&never, &rounds};
+    if (ebb_driver.cuLaunchKernel(known.hold, 1, 1, 1, 1, 1, 1, 0, ebb_stream_handle(stream), params, NULL))
+        return false;
+    ebb_mark_issue(stream);
+    return true;
+}
+
+static unsigned rounds_for(unsigned calls)
+{
+    /* A quarter more, for a host that is slower for once. */
+    const double rounds = 1.25 * calls * known.prices.call_ns / known.round_ns + 1;
+    return rounds < LONGEST_HOLD ? (unsigned)rounds : LONGEST_HOLD;
+}
+
+void ebb_hold(ebb_stream_t *stream, unsigned calls)
+{
+    ebb_prices();
+    if (known.round_ns > 0)
+        hold(stream, rounds_for(calls));
+}
+
+/* ---- one after another ---- */
+
+/* Recording an event on an idle stream: it tells the host's time. */
+static void measure_calls(bench_t *b)
+{
+    for (int round = 0; round < ROUNDS; round++) {
+        bool good = true;
+        for (unsigned i = 0; i < EVENTS && good; i++)
+            good = mark(b, i);
+        const double ns = good ? between(b, 0, EVENTS - 1) / (EVENTS - 1) : 0;
+        if (ns > 0 && (known.prices.call_ns <= 0 || ns < known.prices.call_ns))
+            known.prices.call_ns = ns;
+    }
+}
+
+/* By two lengths, behind a third. */
+static void measure_hold(bench_t *b)
+{
+    for (int round = 0; round < ROUNDS; round++) {
+        if (!hold(b->stream, CALIBRATION * 8) || !mark(b, 0) || !hold(b->stream, CALIBRATION) ||
+            !mark(b, 1) || !hold(b->stream, CALIBRATION * 9) || !mark(b, 2))
+            return;
+        const double ns = (between(b, 1, 2) - between(b, 0, 1)) / (CALIBRATION * 8);
+        if (ns > 0 && (known.round_ns <= 0 || ns < known.round_ns))
+            known.round_ns = ns;
+    }
+}
+
+static bool issue_zero(bench_t *b, size_t bytes)
+{
+    return !ebb_driver.cuMemsetD8Async(b->buffer->address, 0, bytes, ebb_stream_handle(b->stream));
+}
+
+static bool issue_hash(bench_t *b, size_t bytes)
+{
+    return !ebb_hash_issue(b->hashes, 0, b->stream, b->buffer->address, bytes);
+}
+
+/* What a launch takes, and the rate of the bytes beside. */
+static void measure_work(bench_t *b, bool (*issue)(bench_t *b, size_t bytes), double *launch_ns,
+                         double *bytes_per_ns)
+{
+    double small = 1e18, large = 1e18;
+    for (int round = 0; round < ROUNDS; round++) {
+        if (!hold(b->stream, rounds_for(6)) || !mark(b, 0) || !issue(b, SMALL) || !mark(b, 1) ||
+            !issue(b, LARGE) || !mark(b, 2))
+            return;
+        const double s = between(b, 0, 1), l = between(b, 1, 2);
+        small = s >= 0 && s < small ? s : small;
+        large = l >= 0 && l < large ? l : large;
+    }
+    if (large <= small || large >= 1e18)
+        return;
+    *bytes_per_ns = (LARGE - SMALL) / (large - small);
+    const double rest = small - SMALL / *bytes_per_ns;
+    *launch_ns = rest > 0 ? rest : 0;
+}
+
+/* Hashes one behind another, for most of the time of a copy; without it, and beside it. */
+static bool issue_hashes(bench_t *b, unsigned count, bool copy)
+{
+    bool good = hold(b->stream, rounds_for(count + 8)) && mark(b, 0);
+    if (copy) {
+        CUstream out = ebb_stream_handle(ebb_copy_stream(EBB_OUT));
+        good = good && !ebb_driver.cuStreamWaitEvent(out, b->event[0], 0) &&
+               !ebb_copy_issue(EBB_OUT, b->buffer->address, b->host, LARGE) &&
+               !ebb_driver.cuEventRecord(b->event[2], out);
+    }
+    for (unsigned i = 0; i < count && good; i++)
+        good = issue_hash(b, LARGE);
+    return good && mark(b, 1);
+}
+
+static void measure_slowdown(bench_t *b)
+{
+    const ebb_link_t link = ebb_link();
+    const double hash_ns = known.prices.hash_ns + LARGE / known.prices.hash_bytes_per_ns;
+    const double hashes = 0.8 * LARGE / link.out / hash_ns;
+    const unsigned count = hashes < MOST_HASHES ? (unsigned)hashes : MOST_HASHES;
+    double ns[2] = {1e18, 1e18};
+    for (int round = 0; round < 2 * ROUNDS && count >= LEAST_HASHES; round++) {
+        if (!issue_hashes(b, count, round % 2))
+            return;
+        const double now = between(b, 0, 1);
+        if (now <= 0 || (round % 2 && between(b, 1, 2) < 0))
+            return; /* the copy was over before */
+        ns[round % 2] = now < ns[round % 2] ? now : ns[round % 2];
+    }
+    if (ns[0] < 1e18 && ns[1] > ns[0] && ns[1] < 2 * ns[0])
+        known.prices.slowdown = ns[1] / ns[0] - 1;
+}
+
+/* ---- all of it ---- */
+
+static bool open(bench_t *b)
+{
+    CUstream stream;
+    CUmodule module = ebb_hash_module();
+    if (!module || ebb_driver.cuModuleGetFunction(&known.hold, module, "ebb_hold") ||
+        !ebb_copy_stream(EBB_OUT) || ebb_driver.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING))
+        return false;
+    b->stream = ebb_stream_of(stream);
+    for (int i = 0; i < EVENTS; i++)
+        if (ebb_driver.cuEventCreate(&b->event[i], CU_EVENT_DEFAULT))
+            return false;
+    return true;
+}
+
+/* The stream stays: its record does. */
+static void close(bench_t *b)
+{
+    for (int i = 0; i < EVENTS; i++)
+        if (b->event[i])
+            ebb_driver.cuEventDestroy(b->event[i]);
+    ebb_hashes_delete(b->hashes);
+    ebb_own_free(b->buffer, NULL);
+    ebb_own_pinned_free(b->host, LARGE);
+}
+
+static void measure(bench_t *b)
+{
+    const ebb_traffic_t before = ebb_traffic();
+    measure_calls(b);
+    measure_hold(b);
+    if (known.round_ns <= 0)
+        return;
+    b->buffer = ebb_own_alloc(LARGE, b->stream);
+    b->host = b->buffer ? ebb_own_pinned_alloc(LARGE) : NULL;
+    b->hashes = b->host ? ebb_hashes_new(1) : NULL;
+    if (!b->hashes)
+        return;
+    measure_work(b, issue_zero, &known.prices.zero_ns, &known.prices.zero_bytes_per_ns);
+    measure_work(b, issue_hash, &known.prices.hash_ns, &known.prices.hash_bytes_per_ns);
+    if (known.prices.hash_bytes_per_ns > 0)
+        measure_slowdown(b);
+    ebb_traffic_uncount(&before);
+}
+
+ebb_prices_t ebb_prices(void)
+{
+    bench_t b = {.stream = NULL};
+    if (known.tried)
+        return known.prices;
+    known.tried = true;
+    ebb_link(); /* measures, if need be: not beside this */
+    if (!ebb_wait_for_device() && open(&b))
+        measure(&b);
+    ebb_wait_for_device();
+    close(&b);
+    const ebb_prices_t *p = &known.prices;
+    ebb_log(EBB_INFO,
+            "prices: %.2f us a call; zeroing %.1f us and %.0f GB/s, hashing %.1f and %.0f; a copy slows "
+            "compute down by %.1f%%",
+            p->call_ns * 1e-3, p->zero_ns * 1e-3, p->zero_bytes_per_ns, p->hash_ns * 1e-3,
+            p->hash_bytes_per_ns, 100 * p->slowdown);
+    return *p;
+}

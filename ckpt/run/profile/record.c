@@ -1,0 +1,382 @@
+#include "ckpt/run/profile/record.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "alloc/base/array.h"
+#include "alloc/base/log.h"
+#include "alloc/base/table.h"
+#include "ckpt/run/profile/kernels/tiles.h"
+#include "ckpt/run/profile/know.h"
+#include "ckpt/run/profile/nvtx.h"
+
+_Static_assert((int)EBB_TRACE_TILE_BYTES == (int)EBB_TILE_BYTES, "a trace counts in the tiles that are looked at");
+
+/* A live buffer's number in the trace, by its generation. */
+typedef struct number {
+    uint64_t generation;
+    uint32_t id;
+} number_t;
+
+/* The event that was recorded last with a handle. */
+typedef struct event {
+    CUevent handle;
+    uint32_t id;
+} event_t;
+
+enum { STREAMS = EBB_RECORD_STREAMS, THREADS = 64 };
+
+static struct {
+    ebb_recording_t result;
+    bool listens;        /* to what orders streams */
+    bool broken;         /* no memory: there will be no trace */
+    ebb_table_t numbers; /* number_t */
+    size_t function_room, attribute_room, generation_room, address_room;
+    pid_t thread[THREADS];
+    uint32_t thread_count;
+    event_t *event;                           /* handles, in order of appearance */
+    uint32_t event_count, event_room, events; /* events: records so far */
+} record;
+
+bool ebb_record_running(void)
+{
+    return record.result.trace != NULL;
+}
+
+/* ---- buffers by number ---- */
+
+/* Room for element `count` of an array beside the trace's. */
+static bool reserve(void **array, size_t *room, size_t count, size_t size)
+{
+    if (count < *room)
+        return true;
+    size_t wanted = *room ? 2 * *room : 256;
+    void *grown = realloc(*array, wanted * size);
+    if (!grown)
+        return false;
+    *array = grown;
+    *room = wanted;
+    return true;
+}
+
+/* The buffer's entry in the trace, made now if it has none: it was there before the step, then. */
+static ebb_trace_buffer_t *entry_of(const ebb_buffer_t *b, uint32_t *id)
+{
+    ebb_recording_t *r = &record.result;
+    bool added;
+    number_t *n = ebb_table_add(&record.numbers, sizeof *n, b->generation, &added);
+    if (!n)
+        return NULL;
+    if (added) {
+        uint32_t count = r->trace->buffer_count;
+        if (!reserve((void **)&r->generation, &record.generation_room, count, sizeof *r->generation) ||
+            !reserve((void **)&r->address, &record.address_room, count, sizeof *r->address))
+            return NULL;
+        ebb_trace_buffer_t *entry = ebb_trace_add_buffer(r->trace);
+        if (!entry)
+            return NULL;
+        entry->bytes = b->bytes;
+        entry->pinned = b->pinned != 0;
+        *n = (number_t){b->generation, r->trace->buffer_count - 1};
+        r->generation[n->id] = b->generation;
+        r->address[n->id] = b->address;
+    }
+    *id = n->id;
+    return &r->trace->buffer[n->id];
+}
+
+static uint32_t number_of_stream(ebb_stream_t *stream)
+{
+    ebb_recording_t *r = &record.result;
+    uint32_t i = 0;
+    while (i < r->stream_count && r->streams[i] != stream)
+        i++;
+    if (i == r->stream_count && i < STREAMS)
+        r->streams[r->stream_count++] = stream;
+    return i;
+}
+
+/* Threads beyond the last number share it. */
+static uint32_t number_of_thread(void)
+{
+    static _Thread_local pid_t own;
+    if (!own)
+        own = (pid_t)syscall(SYS_gettid);
+    uint32_t i = 0;
+    while (i < record.thread_count && record.thread[i] != own)
+        i++;
+    if (i == record.thread_count && i < THREADS)
+        record.thread[record.thread_count++] = own;
+    return i < THREADS ? i : THREADS - 1;
+}
+
+static bool add_moment(ebb_moment_kind_t what, ebb_stream_t *stream, uint32_t id)
+{
+    uint32_t s = stream ? number_of_stream(stream) : 0;
+    ebb_trace_moment_t *m = s < STREAMS ? ebb_trace_add_moment(record.result.trace) : NULL;
+    if (m)
+        *m = (ebb_trace_moment_t){what, record.result.trace->operation_count, s, number_of_thread(), id};
+    return m != NULL;
+}
+
+/* The number of an event's last record in this step. */
+static uint32_t event_of(const ebb_order_t *o)
+{
+    uint32_t i = 0;
+    while (i < record.event_count && record.event[i].handle != o->event)
+        i++;
+    if (o->kind != EBB_ORDER_RECORD)
+        return i < record.event_count ? record.event[i].id : EBB_TRACE_NEVER;
+    if (i == record.event_count) {
+        event_t *e = ebb_array_append((void **)&record.event, &record.event_count, &record.event_room,
+                                      sizeof *record.event);
+        if (!e)
+            return EBB_TRACE_NEVER;
+        e->handle = o->event;
+    }
+    return record.event[i].id = record.events++;
+}
+
+void ebb_record_order(const ebb_order_t *o)
+{
+    if (!record.broken && record.result.trace)
+        record.broken = o->kind == EBB_ORDER_NOT_RECORDED ||
+                        !add_moment((ebb_moment_kind_t)(EBB_MOMENT_RECORD + (int)o->kind), o->stream,
+                                    o->event ? event_of(o) : 0);
+}
+
+void ebb_record_allocated(const ebb_buffer_t *b, ebb_stream_t *stream)
+{
+    uint32_t id = 0;
+    ebb_trace_buffer_t *entry = record.broken ? NULL : entry_of(b, &id);
+    if (entry)
+        entry->born = record.result.trace->operation_count;
+    record.broken = !entry || !add_moment(EBB_MOMENT_ALLOC, stream, id);
+}
+
+void ebb_record_freed(const ebb_buffer_t *b, ebb_stream_t *stream)
+{
+    uint32_t id = 0;
+    ebb_trace_buffer_t *entry = record.broken ? NULL : entry_of(b, &id);
+    if (entry)
+        entry->dies = record.result.trace->operation_count;
+    record.broken = !entry || !add_moment(EBB_MOMENT_FREE, stream, id);
+}
+
+/* ---- operations ---- */
+
+static const char *name_of(const ebb_operation_t *op)
+{
+    return op->kind == EBB_KERNEL  ? ebb_know_name(op->function)
+           : op->kind == EBB_OTHER ? op->name
+           : op->kind == EBB_COPY  ? "copy"
+                                   : "set";
+}
+
+bool ebb_record_communicates(const char *name)
+{
+    if (!strncmp(name, "_Z", 2))
+        name += 2 + strspn(name + 2, "N0123456789");
+    return !strncmp(name, "nccl", 4) || !strncmp(name, "nvshmem", 7);
+}
+
+bool ebb_record_is_resident(const ebb_operation_t *op)
+{
+    return op->kind == EBB_KERNEL && (op->cooperative || ebb_record_communicates(name_of(op)));
+}
+
+/* What a copy or memset does; of all else nothing is known. */
+static ebb_mode_t mode_of(const ebb_operation_t *op, const ebb_access_t *access)
+{
+    if (op->kind == EBB_KERNEL || op->kind == EBB_OTHER)
+        return EBB_UPDATES;
+    bool within = op->access_count == 2 && op->access[0].buffer == op->access[1].buffer;
+    if (access->param_offset && !within)
+        return EBB_READS;
+    return within || access->offset_bytes || op->bytes < access->buffer->bytes ? EBB_UPDATES : EBB_REPLACES;
+}
+
+static bool record_access(const ebb_operation_t *op, const ebb_access_t *access)
+{
+    uint32_t id;
+    if (!entry_of(access->buffer, &id))
+        return false;
+    ebb_trace_access_t *a = ebb_trace_add_access(record.result.trace);
+    if (!a)
+        return false;
+    a->buffer = id;
+    a->offset_bytes = access->offset_bytes;
+    a->param_offset = access->param_offset;
+    a->mode = mode_of(op, access);
+    if (op->kind != EBB_KERNEL && op->kind != EBB_OTHER && !access->param_offset && op->bytes) {
+        a->first_tile = (uint32_t)(access->offset_bytes / EBB_TILE_BYTES);
+        uint64_t last = access->offset_bytes + op->bytes - 1;
+        last = last < access->buffer->bytes ? last : access->buffer->bytes - 1;
+        a->tile_count = (uint32_t)(last / EBB_TILE_BYTES) + 1 - a->first_tile;
+    }
+    return true;
+}
+
+/* Copies within the device and memsets agree with themselves. */
+static void judge(const ebb_operation_t *op, ebb_trace_operation_t *o)
+{
+    bool device = op->kind == EBB_SET || (op->kind == EBB_COPY && op->access_count == 2 &&
+                                          op->access[0].buffer != op->access[1].buffer);
+    o->proofs = device ? 3 : 0;
+    o->verdict = op->kind == EBB_OTHER  ? EBB_OTHERWISE
+                 : device               ? EBB_PROVEN
+                 : op->kind == EBB_COPY ? EBB_HOST
+                 : op->plain            ? EBB_UNTRIED
+                                        : EBB_ATTRIBUTES;
+}
+
+static bool record_operation(const ebb_operation_t *op)
+{
+    ebb_recording_t *r = &record.result;
+    uint32_t stream = number_of_stream(op->stream), index = r->trace->operation_count;
+    ebb_trace_operation_t *o =
+        stream < STREAMS &&
+                reserve((void **)&r->function, &record.function_room, index, sizeof *r->function) &&
+                reserve((void **)&r->attributes, &record.attribute_room, index, sizeof *r->attributes)
+            ? ebb_trace_add_operation(r->trace)
+            : NULL;
+    if (!o || op->opaque)
+        return false;
+    if (!index)
+        r->stream = op->stream;
+    r->function[index] = ebb_record_function(op);
+    r->attributes[index] = op->attributes;
+    o->kind = (ebb_trace_kind_t)op->kind;
+    o->stream = stream;
+    o->thread = number_of_thread();
+    snprintf(o->name, sizeof o->name, "%s", name_of(op));
+    memcpy(o->grid, op->grid, sizeof o->grid);
+    memcpy(o->block, op->block, sizeof o->block);
+    o->shared_bytes = op->shared_bytes;
+    o->param_bytes = (uint32_t)(op->kind == EBB_KERNEL ? op->param_bytes : op->bytes);
+    o->resident = ebb_record_is_resident(op);
+    judge(op, o);
+    if (!ebb_trace_set_nvtx(r->trace, o, ebb_nvtx_path()) ||
+        (op->kind == EBB_KERNEL && !ebb_trace_add_args(r->trace, op->params, (uint32_t)op->param_bytes)))
+        return false;
+    for (uint32_t i = 0; i < op->access_count; i++)
+        if (!record_access(op, &op->access[i]))
+            return false;
+    return true;
+}
+
+void ebb_record_operation(const ebb_operation_t *op)
+{
+    if (!record.broken)
+        record.broken = !record_operation(op);
+}
+
+void ebb_record_spoil(void)
+{
+    record.broken = true;
+}
+
+/* ---- begin and end ---- */
+
+static int by_generation(const void *a, const void *b)
+{
+    uint64_t x = (*(ebb_buffer_t *const *)a)->generation, y = (*(ebb_buffer_t *const *)b)->generation;
+    return x < y ? -1 : x > y;
+}
+
+/* All large buffers that are there, in the order in which they were allocated: also those that the step does
+ * not touch. */
+static bool list_present(void)
+{
+    size_t count = 0;
+    uint32_t id;
+    for (const ebb_buffer_t *b = ebb_buffer_oldest(); b; b = b->newer)
+        count++;
+    ebb_buffer_t **list = calloc(count + 1, sizeof(ebb_buffer_t *));
+    if (!list)
+        return false;
+    count = 0;
+    for (ebb_buffer_t *b = ebb_buffer_oldest(); b; b = b->newer)
+        if (!b->held) /* else it is ebb's own */
+            list[count++] = b;
+    qsort(list, count, sizeof(ebb_buffer_t *), by_generation);
+    bool good = true;
+    for (size_t i = 0; good && i < count; i++)
+        good = entry_of(list[i], &id) != NULL;
+    free(list);
+    return good;
+}
+
+void ebb_record_begin(void)
+{
+    ebb_record_abandon();
+    record.result.trace = ebb_trace_new(EBB_CHUNK_BYTES);
+    record.broken = !record.result.trace || !list_present();
+    record.listens = true;
+    ebb_listen_to_order(true);
+}
+
+static void reset(void)
+{
+    if (record.listens)
+        ebb_listen_to_order(false);
+    free(record.numbers.at);
+    free(record.event);
+    memset(&record, 0, sizeof record);
+}
+
+void ebb_recording_delete(ebb_recording_t *r)
+{
+    ebb_trace_delete(r->trace);
+    free(r->function);
+    free(r->attributes);
+    free(r->generation);
+    free(r->address);
+    free(r->passed);
+    *r = (ebb_recording_t){0};
+}
+
+bool ebb_recording_launches_from(const ebb_recording_t *r, const void *module)
+{
+    CUfunction other[64] = {NULL}; /* known to be from elsewhere, by hash: the driver is asked */
+    for (uint32_t i = 0; r->trace && i < r->trace->operation_count; i++) {
+        const CUfunction f = r->function[i];
+        const unsigned at = (unsigned)((uintptr_t)f * 0x9e3779b97f4a7c15u >> 58);
+        if (r->trace->operation[i].kind != EBB_TRACE_KERNEL || other[at] == f)
+            continue;
+        if (ebb_function_is_from(f, module))
+            return true;
+        other[at] = f;
+    }
+    return false;
+}
+
+void ebb_record_abandon(void)
+{
+    ebb_recording_delete(&record.result);
+    reset();
+}
+
+bool ebb_record_end(ebb_recording_t *out)
+{
+    if (!record.result.trace)
+        return false;
+    const char *wrong = record.broken ? "there is no memory for it, or not all of it can be seen"
+                                      : ebb_trace_check(record.result.trace);
+    if (wrong) {
+        ebb_log(EBB_WARN, "the step could not be recorded: %s", wrong);
+        ebb_record_abandon();
+        return false;
+    }
+    for (uint32_t i = 0; i < record.result.trace->buffer_count; i++) {
+        ebb_trace_buffer_t *b = &record.result.trace->buffer[i];
+        if (b->born == EBB_TRACE_NEVER && b->dies == EBB_TRACE_NEVER)
+            b->next = i; /* until it is seen to be another one */
+    }
+    *out = record.result;
+    reset();
+    return true;
+}

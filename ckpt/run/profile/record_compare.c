@@ -1,0 +1,35 @@
+/* record_compare.c: operations and recorded ones; see record.h. */
+#include <string.h>
+
+#include "ckpt/run/profile/record.h"
+
+CUfunction ebb_record_function(const ebb_operation_t *op)
+{
+    return op->kind == EBB_OTHER ? (CUfunction)(uintptr_t)op->name : op->function;
+}
+
+bool ebb_record_is_like(const ebb_recording_t *r, uint32_t index, const ebb_operation_t *op)
+{
+    const ebb_trace_operation_t *o = &r->trace->operation[index];
+    return (ebb_trace_kind_t)op->kind == o->kind && ebb_record_function(op) == r->function[index] &&
+           op->access_count == o->access_count && !op->opaque;
+}
+
+const char *ebb_record_other_launch(const ebb_recording_t *r, uint32_t index, const ebb_operation_t *op)
+{
+    const ebb_trace_operation_t *o = &r->trace->operation[index];
+    const size_t bytes = op->kind == EBB_KERNEL ? op->param_bytes : op->bytes;
+    if ((ebb_trace_kind_t)op->kind != o->kind || ebb_record_function(op) != r->function[index])
+        return "another operation";
+    if (memcmp(op->grid, o->grid, sizeof o->grid) || memcmp(op->block, o->block, sizeof o->block) ||
+        op->shared_bytes != o->shared_bytes || (uint32_t)bytes != o->param_bytes || op->opaque ||
+        op->attributes != (r->attributes ? r->attributes[index] : 0) || (op->cooperative && !o->resident))
+        return "another geometry";
+    return NULL;
+}
+
+const char *ebb_record_difference(const ebb_recording_t *r, uint32_t index, const ebb_operation_t *op)
+{
+    const char *launch = ebb_record_other_launch(r, index, op);
+    return launch || op->access_count == r->trace->operation[index].access_count ? launch : "other buffers";
+}

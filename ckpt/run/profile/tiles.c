@@ -1,0 +1,179 @@
+#include "ckpt/run/profile/tiles.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "alloc/base/driver.h"
+#include "alloc/base/log.h"
+#include "ckpt/run/own.h"
+#include "ckpt/run/profile/hash.h"
+
+enum { THREADS = 256 };
+
+static CUfunction kernels_of[EBB_STATES][3]; /* the first is found last */
+#define kernels (kernels_of[ebb_slot])
+
+struct ebb_tiles {
+    ebb_buffer_t *device; /* hashes, founds, results */
+    size_t hashes, founds, results;
+    uint64_t *host; /* pinned: founds, results */
+    CUdeviceptr low, high;
+};
+
+static size_t host_bytes(const ebb_tiles_t *t)
+{
+    return (2 * t->founds * sizeof(uint64_t) + t->results + 15) & ~(size_t)7;
+}
+
+static bool load(void)
+{
+    static const char *const name[] = {"ebb_tiles_hash", "ebb_tiles_move", "ebb_tiles_compare"};
+    CUmodule module = kernels[0] ? NULL : ebb_hash_module();
+    for (int i = 2; i >= 0 && !kernels[0]; i--)
+        if (!module || ebb_driver.cuModuleGetFunction(&kernels[i], module, name[i]))
+            return false;
+    return true;
+}
+
+/* Where the program's buffers are. */
+static void find_range(ebb_tiles_t *t)
+{
+    t->low = UINT64_MAX;
+    for (const ebb_buffer_t *b = ebb_buffer_oldest(); b; b = b->newer) {
+        t->low = b->address < t->low ? b->address : t->low;
+        t->high = b->address + b->bytes > t->high ? b->address + b->bytes : t->high;
+    }
+}
+
+ebb_tiles_t *ebb_tiles_new(size_t hashes, size_t results, size_t founds)
+{
+    ebb_tiles_t *t = calloc(1, sizeof *t);
+    if (!t)
+        return NULL;
+    t->hashes = hashes;
+    t->results = results;
+    t->founds = founds;
+    size_t bytes = hashes * sizeof(uint64_t) + host_bytes(t);
+    t->host = load() ? ebb_own_pinned_alloc(host_bytes(t)) : NULL;
+    t->device = t->host ? ebb_own_alloc(bytes, NULL) : NULL;
+    if (t->device) {
+        find_range(t);
+        return t;
+    }
+    ebb_log(EBB_WARN, "there is no memory to learn with: %zu KiB on the device", bytes >> 10);
+    ebb_tiles_delete(t);
+    return NULL;
+}
+
+void ebb_tiles_delete(ebb_tiles_t *t)
+{
+    if (!t)
+        return;
+    ebb_own_free(t->device, NULL);
+    ebb_own_pinned_free(t->host, host_bytes(t));
+    free(t);
+}
+
+static CUdeviceptr founds_at(const ebb_tiles_t *t)
+{
+    return t->device->address + t->hashes * sizeof(uint64_t);
+}
+
+static CUdeviceptr results_at(const ebb_tiles_t *t)
+{
+    return founds_at(t) + 2 * t->founds * sizeof(uint64_t);
+}
+
+/* ---- jobs ---- */
+
+void ebb_tiles_begin(ebb_tile_list_t *l, ebb_tiles_t *tiles, ebb_stream_t *stream, ebb_tile_kind_t kind)
+{
+    l->tiles = tiles;
+    l->stream = stream;
+    l->kind = kind;
+    l->status = 0;
+    l->launches = 0;
+    l->jobs.count = l->jobs.tiles = 0;
+}
+
+static ebb_status_t issue(ebb_tile_list_t *l)
+{
+    void *params[] = {&l->jobs};
+    /* Whoever looks for pointers in a launch's arguments finds none of before. */
+    memset(&l->jobs.job[l->jobs.count], 0, (EBB_TILE_JOBS - l->jobs.count) * sizeof l->jobs.job[0]);
+    l->jobs.low = l->tiles->low >> 16;
+    l->jobs.high = (l->tiles->high >> 16) + 1;
+    EBB_DRIVER(cuLaunchKernel, 0,
+               (kernels[l->kind], l->jobs.tiles, 1, 1, THREADS, 1, 1, 0, ebb_stream_handle(l->stream), params,
+                NULL));
+    ebb_mark_issue(l->stream);
+    l->launches++;
+    return 0;
+}
+
+ebb_status_t ebb_tiles_end(ebb_tile_list_t *l)
+{
+    if (l->jobs.count && !l->status)
+        l->status = issue(l);
+    l->jobs.count = l->jobs.tiles = 0;
+    return l->status;
+}
+
+static void add(ebb_tile_list_t *l, const ebb_tile_job_t *job)
+{
+    if (!job->tiles)
+        return;
+    if (l->jobs.count == EBB_TILE_JOBS)
+        ebb_tiles_end(l);
+    l->jobs.job[l->jobs.count++] = *job;
+    l->jobs.tiles += job->tiles;
+}
+
+void ebb_tiles_hash(ebb_tile_list_t *l, CUdeviceptr at, size_t bytes, uint32_t hash, uint32_t result,
+                    uint32_t found)
+{
+    const ebb_tiles_t *t = l->tiles;
+    add(l, &(ebb_tile_job_t){.a = at,
+                             .b = found == EBB_NO_RESULT ? 0 : founds_at(t) + 2 * found * sizeof(uint64_t),
+                             .bytes = bytes,
+                             .table = t->device->address + hash * sizeof(uint64_t),
+                             .result = result == EBB_NO_RESULT ? 0 : results_at(t) + result,
+                             .tiles = ebb_tile_count(bytes)});
+}
+
+void ebb_tiles_move(ebb_tile_list_t *l, CUdeviceptr to, CUdeviceptr from, size_t bytes)
+{
+    add(l, &(ebb_tile_job_t){.a = to, .b = from, .bytes = bytes, .tiles = ebb_tile_count(bytes)});
+}
+
+void ebb_tiles_compare(ebb_tile_list_t *l, CUdeviceptr a, CUdeviceptr b, CUdeviceptr other, size_t bytes,
+                       uint32_t result)
+{
+    add(l, &(ebb_tile_job_t){.a = a,
+                             .b = b,
+                             .bytes = bytes,
+                             .table = other,
+                             .result = results_at(l->tiles) + result,
+                             .tiles = ebb_tile_count(bytes)});
+}
+
+/* ---- results ---- */
+
+ebb_status_t ebb_tiles_read(ebb_tiles_t *t, ebb_stream_t *stream)
+{
+    EBB_TRY(ebb_wait_for_device());
+    EBB_DRIVER(cuMemcpyDtoHAsync, host_bytes(t),
+               (t->host, founds_at(t), host_bytes(t) - 8, ebb_stream_handle(stream)));
+    EBB_DRIVER(cuStreamSynchronize, 0, (ebb_stream_handle(stream)));
+    return 0;
+}
+
+bool ebb_tiles_result(const ebb_tiles_t *t, uint32_t result)
+{
+    return ((const unsigned char *)(t->host + 2 * t->founds))[result];
+}
+
+const uint64_t *ebb_tiles_found(const ebb_tiles_t *t, uint32_t found)
+{
+    return t->host + 2 * (size_t)found;
+}

@@ -1,0 +1,206 @@
+/* times.c: how long the operations of a step take, by events around them, read when the step is over.
+ *
+ * Operations of one shape (kernel, geometry, sizes of its buffers; size of a copy) take the same time, so two of each are measured and
+ * the others take the shorter of those; one, where few of a step's operations are alike.
+ *
+ * It is the device's time that counts: neither what the stream waits for before the operation (copies, where memory is short), so
+ * that each has an event of its own just before it; nor what copies beside it take from it, so that none runs then; nor the
+ * host's way from one call to the next, so that the stream is held (prices.h) for a while where the host is not some operations
+ * ahead.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "alloc/base/array.h"
+#include "alloc/base/driver.h"
+#include "alloc/base/mix.h"
+#include "ckpt/run/profile/learn_state.h"
+#include "ckpt/run/profile/prices.h"
+#include "offload/ebb_offload.h"
+
+enum { OF_EACH = 2, ONE_IN = 5 /* operations is measured, at most, or one of each */ };
+
+/* Events, made once: making one is as dear as recording it. */
+static struct {
+    CUevent *event;
+    uint32_t count, room, used;
+} pools[EBB_STATES];
+#define pool (pools[ebb_slot])
+
+typedef struct span {
+    CUevent start, stop;
+} span_t;
+
+static struct {
+    ebb_lessons_t *lessons;
+    uint32_t *class_of; /* [operations] the first one of its shape */
+    bool *measured;     /* [operations] */
+    span_t *span;       /* [operations] */
+    CUevent origin;
+} times;
+
+static uint64_t shape_of(const ebb_recording_t *r, uint32_t i)
+{
+    const ebb_trace_operation_t *o = &r->trace->operation[i];
+    uint64_t h = (uintptr_t)r->function[i] * 0x9e3779b97f4a7c15u + (uint64_t)o->kind;
+    const uint32_t parts[] = {o->grid[0],  o->grid[1],  o->grid[2],      o->block[0],
+                              o->block[1], o->block[2], o->shared_bytes, o->param_bytes};
+    for (size_t k = 0; k < sizeof parts / sizeof *parts; k++)
+        h = ebb_mix(h, parts[k]);
+    /* A library's kernel may have one geometry for all sizes. */
+    for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++)
+        h = ebb_mix(h, r->trace->buffer[r->trace->access[k].buffer].bytes);
+    return h;
+}
+
+/* Into classes by a hash of the shape; equal hashes are taken for equal shapes. */
+static bool classify(const ebb_recording_t *r)
+{
+    uint32_t n = r->trace->operation_count, room = 64, measured = 0;
+    while (room < 2 * n)
+        room *= 2;
+    uint64_t *hash = calloc(room, sizeof *hash);
+    uint32_t *first = calloc(room, sizeof *first), *seen = calloc(room, sizeof *seen);
+    bool good = hash && first && seen;
+    for (uint32_t i = 0; good && i < n; i++) {
+        uint64_t h = shape_of(r, i) | 1;
+        uint32_t at = (uint32_t)(h >> 20) & (room - 1);
+        while (hash[at] && hash[at] != h)
+            at = (at + 1) & (room - 1);
+        if (!hash[at]) {
+            hash[at] = h;
+            first[at] = i;
+        }
+        times.class_of[i] = first[at];
+        times.measured[i] = seen[at]++ < OF_EACH;
+        measured += times.measured[i];
+    }
+    for (uint32_t i = 0; good && measured > n / ONE_IN && i < n; i++)
+        times.measured[i] = times.class_of[i] == i;
+    free(hash);
+    free(first);
+    free(seen);
+    return good;
+}
+
+static void clear(void)
+{
+    free(times.class_of);
+    free(times.measured);
+    free(times.span);
+    memset(&times, 0, sizeof times);
+    pool.used = 0;
+}
+
+bool ebb_times_begin(ebb_lessons_t *l)
+{
+    size_t n = (size_t)l->recorded.trace->operation_count + 1;
+    ebb_prices(); /* not in the middle of the step */
+    times.lessons = l;
+    times.class_of = calloc(n, sizeof *times.class_of);
+    times.measured = calloc(n, sizeof *times.measured);
+    times.span = calloc(n, sizeof *times.span);
+    if (times.class_of && times.measured && times.span && classify(&l->recorded))
+        return true;
+    clear();
+    return false;
+}
+
+static CUevent record(const ebb_operation_t *op)
+{
+    CUevent e;
+    if (pool.used == pool.count) {
+        CUevent *made = ebb_array_append((void **)&pool.event, &pool.count, &pool.room, sizeof *made);
+        if (!made || ebb_driver.cuEventCreate(made, CU_EVENT_DEFAULT)) {
+            pool.count -= made != NULL;
+            return NULL;
+        }
+    }
+    e = pool.event[pool.used++];
+    return ebb_driver.cuEventRecord(e, ebb_stream_handle(op->stream)) ? NULL : e;
+}
+
+/* The host is far enough ahead if so many operations, of two microseconds at least, are not over when it issues event, operation and
+ * event; else it gets a lead of so many calls. */
+enum { AHEAD = 2, LEAD = 8, LEAST_LEAD = 3 };
+
+static bool has_copies(void)
+{
+    const ebb_traffic_t t = ebb_traffic();
+    return t.evictions || t.fetches;
+}
+
+/* Those that are under way end before, the next ones begin behind `event`. */
+static void keep_copies_away(CUevent event)
+{
+    for (int d = EBB_OUT; d <= EBB_IN; d++) {
+        ebb_stream_t *s = ebb_copy_stream((ebb_direction_t)d);
+        if (s && event)
+            ebb_driver.cuStreamWaitEvent(ebb_stream_handle(s), event, 0);
+        else if (s)
+            ebb_mark_wait(ebb_mark_here(s));
+    }
+}
+
+/* By the last event that is so far back. */
+static bool is_ahead(uint32_t i)
+{
+    uint32_t back = i > AHEAD ? i - AHEAD : 0;
+    while (back && !times.span[back].stop)
+        back--;
+    const CUevent e = times.span[back].stop;
+    return e && ebb_driver.cuEventQuery(e) == CUDA_ERROR_NOT_READY;
+}
+
+void ebb_times_before(uint32_t i, const ebb_operation_t *op)
+{
+    if (times.measured[i]) {
+        if (has_copies()) {
+            keep_copies_away(NULL);
+            ebb_hold(op->stream, LEAST_LEAD);
+        } else if (!is_ahead(i)) {
+            ebb_hold(op->stream, LEAD);
+        }
+        times.span[i].start = record(op);
+    }
+    if (!times.origin)
+        times.origin = times.span[i].start;
+}
+
+void ebb_times_after(uint32_t i, const ebb_operation_t *op)
+{
+    if (!times.span[i].start)
+        return;
+    times.span[i].stop = record(op);
+    if (times.span[i].stop && has_copies())
+        keep_copies_away(times.span[i].stop);
+}
+
+static uint64_t between(CUevent a, CUevent b)
+{
+    float ms = 0;
+    if (!a || !b || ebb_driver.cuEventElapsedTime(&ms, a, b) || ms < 0)
+        return 0;
+    return (uint64_t)((double)ms * 1e6);
+}
+
+void ebb_times_end(bool good)
+{
+    ebb_trace_t *t = times.lessons->recorded.trace;
+    uint64_t end[EBB_RECORD_STREAMS] = {0};
+    for (uint32_t i = 0; good && i < t->operation_count; i++) {
+        ebb_trace_operation_t *c = &t->operation[times.class_of[i]];
+        uint64_t ns = times.span[i].stop ? between(times.span[i].start, times.span[i].stop) : 0;
+        if (ns && (!c->duration_ns || ns < c->duration_ns))
+            c->duration_ns = ns;
+    }
+    for (uint32_t i = 0; good && i < t->operation_count; i++) {
+        ebb_trace_operation_t *o = &t->operation[i];
+        o->duration_ns = t->operation[times.class_of[i]].duration_ns;
+        o->at_ns = end[o->stream];
+        if (!o->at_ns && times.span[i].start) /* a stream's first one */
+            o->at_ns = between(times.origin, times.span[i].start);
+        end[o->stream] = o->at_ns + o->duration_ns;
+    }
+    clear();
+}

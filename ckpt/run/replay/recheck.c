@@ -1,0 +1,279 @@
+#include "ckpt/run/replay/recheck.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "alloc/base/driver.h"
+#include "alloc/base/log.h"
+#include "alloc/base/options.h"
+#include "ckpt/run/own.h"
+#include "ckpt/run/profile/hash.h"
+#include "ckpt/run/replay/mismatch.h"
+#include "ckpt/run/tracker/follow.h"
+#include "offload/pinned.h"
+
+#define F ebb_followed
+
+/* Contents that are compared at once; those of an operation that are on trial. */
+enum { MOST = 240, TRIALS = 2 }; /* hashes of so many share a chunk with others */
+
+typedef enum state { FREE, HASHED, COMPARED, FETCHED } state_t;
+
+/* Slot i: hashes 2i (dropped) and 2i + 1 (made), verdict i. */
+typedef struct check {
+    state_t state;
+    uint32_t id, operation;
+    ebb_mark_t end; /* the last thing that was issued for it */
+} check_t;
+
+static struct {
+    ebb_hashes_t *hashes;
+    ebb_buffer_t *verdict; /* device [MOST] 32-bit words: is it different? */
+    uint32_t *arrived;     /* pinned, the same */
+    ebb_stream_t *side;
+    check_t check[MOST];
+    ebb_mark_t fetched; /* FETCHED ones have arrived then */
+    uint32_t *slot_of;  /* [buffers]: 1 + slot of those that are HASHED; 0 */
+    uint64_t verified, mismatches;
+} recheck;
+
+void ebb_recheck_count(uint64_t *verified, uint64_t *mismatches)
+{
+    *verified = recheck.verified;
+    *mismatches = recheck.mismatches;
+}
+
+static bool open_side(void)
+{
+    CUstream handle;
+    if (!recheck.side && !ebb_driver.cuStreamCreate(&handle, CU_STREAM_NON_BLOCKING))
+        recheck.side = ebb_stream_of(handle);
+    return recheck.side != NULL;
+}
+
+/* What stays for the life of the process. */
+static bool set_up(void)
+{
+    const size_t bytes = MOST * sizeof *recheck.arrived;
+    if (!recheck.hashes)
+        recheck.hashes = ebb_hashes_new(2 * MOST);
+    if (!recheck.arrived)
+        recheck.arrived = ebb_own_pinned_alloc(bytes);
+    if (!recheck.verdict)
+        recheck.verdict = ebb_own_alloc(bytes, NULL);
+    return recheck.hashes && recheck.arrived && recheck.verdict && open_side();
+}
+
+ebb_stream_t *ebb_recheck_side(void)
+{
+    return open_side() ? recheck.side : F.learned->stream;
+}
+
+bool ebb_recheck_begin(void)
+{
+    recheck.slot_of = calloc((size_t)F.learned->trace->buffer_count + 1, sizeof *recheck.slot_of);
+    if (!F.learned->passed)
+        F.learned->passed = calloc((size_t)F.learned->trace->operation_count + 1, sizeof *F.learned->passed);
+    if (recheck.slot_of && F.learned->passed && set_up())
+        return true;
+    ebb_log(EBB_INFO, "there is no memory to compare with: nothing is recomputed before there is a plan");
+    ebb_recheck_end();
+    return false;
+}
+
+/* ---- slots ---- */
+
+static check_t *check_of(uint32_t id)
+{
+    return recheck.slot_of && recheck.slot_of[id] ? &recheck.check[recheck.slot_of[id] - 1] : NULL;
+}
+
+static unsigned slot_of(const check_t *c)
+{
+    return (unsigned)(c - recheck.check);
+}
+
+void ebb_recheck_judged(uint32_t id, uint32_t operation, bool same, bool has_copy)
+{
+    uint8_t *passed = F.learned->passed;
+    recheck.verified++;
+    recheck.mismatches += !same;
+    if (!same)
+        ebb_mismatch(F.learned->trace, operation, id, has_copy);
+    else if (passed && passed[operation] < TRIALS)
+        passed[operation]++;
+}
+
+static void judge(check_t *c, bool same, bool has_copy)
+{
+    ebb_recheck_judged(c->id, c->operation, same, has_copy);
+    c->state = FREE;
+}
+
+static bool is_any(state_t state)
+{
+    for (unsigned i = 0; i < MOST; i++)
+        if (recheck.check[i].state == state)
+            return true;
+    return false;
+}
+
+static void read_verdicts(bool wait)
+{
+    if (!is_any(FETCHED) || (wait ? ebb_mark_wait(recheck.fetched) != 0 : !ebb_mark_reached(recheck.fetched)))
+        return;
+    for (unsigned i = 0; i < MOST; i++)
+        if (recheck.check[i].state == FETCHED)
+            judge(&recheck.check[i], !recheck.arrived[i], false);
+}
+
+/* The side stream waits for all comparisons: of each stream, where it has got to now. */
+static ebb_status_t join_comparisons(void)
+{
+    for (unsigned i = 0; i < MOST; i++) {
+        const check_t *c = &recheck.check[i];
+        bool last = c->state == COMPARED;
+        for (unsigned k = 0; last && k < MOST; k++)
+            last = recheck.check[k].state != COMPARED || recheck.check[k].end.stream != c->end.stream ||
+                   recheck.check[k].end.number <= c->end.number;
+        if (last)
+            EBB_TRY(ebb_mark_join(ebb_stream_handle(recheck.side), c->end));
+    }
+    return 0;
+}
+
+static ebb_status_t fetch_verdicts(void)
+{
+    EBB_TRY(join_comparisons());
+    EBB_DRIVER(cuMemcpyDtoHAsync, MOST * sizeof *recheck.arrived,
+               (recheck.arrived, recheck.verdict->address, MOST * sizeof *recheck.arrived,
+                ebb_stream_handle(recheck.side)));
+    recheck.fetched = ebb_mark_issue(recheck.side);
+    for (unsigned i = 0; i < MOST; i++)
+        if (recheck.check[i].state == COMPARED)
+            recheck.check[i].state = FETCHED;
+    return 0;
+}
+
+void ebb_recheck_step_ends(void)
+{
+    if (!recheck.slot_of || !is_any(COMPARED))
+        return;
+    read_verdicts(true); /* of the step before: they have long arrived */
+    if (fetch_verdicts())
+        ebb_log(EBB_WARN, "%s", ebb_last_failure());
+}
+
+void ebb_recheck_poll(void)
+{
+    if (recheck.slot_of)
+        read_verdicts(false);
+}
+
+void ebb_recheck_end(void)
+{
+    if (recheck.slot_of) {
+        read_verdicts(true);
+        if (is_any(COMPARED) && !fetch_verdicts())
+            read_verdicts(true);
+    }
+    memset(recheck.check, 0, sizeof recheck.check);
+    free(recheck.slot_of);
+    recheck.slot_of = NULL;
+}
+
+static check_t *find_free(void)
+{
+    for (unsigned i = 0; i < MOST; i++)
+        if (recheck.check[i].state == FREE)
+            return &recheck.check[i];
+    return NULL;
+}
+
+static check_t *take(void)
+{
+    check_t *c = find_free();
+    if (c)
+        return c;
+    ebb_recheck_step_ends();
+    read_verdicts(true);
+    return find_free();
+}
+
+bool ebb_recheck_ready(void)
+{
+    for (unsigned i = 0; recheck.slot_of && i < MOST; i++)
+        if (recheck.check[i].state != HASHED)
+            return true;
+    return false;
+}
+
+/* ---- contents ---- */
+
+static ebb_status_t hash_dropped(const check_t *c, ebb_buffer_t *b, ebb_mark_t ready)
+{
+    CUstream side = ebb_stream_handle(recheck.side);
+    EBB_TRY(ebb_mark_join(side, c->end)); /* a comparison before may still read the slot */
+    EBB_TRY(ebb_mark_join(side, ready));
+    EBB_TRY(ebb_buffer_join(side, b));
+    return ebb_hash_issue(recheck.hashes, 2 * slot_of(c), recheck.side, b->address, b->bytes);
+}
+
+ebb_mark_t ebb_recheck_dropping(ebb_buffer_t *b, uint32_t id, uint32_t operation, ebb_mark_t ready,
+                                bool *keep_copy)
+{
+    const bool trial = F.learned->passed[operation] < TRIALS;
+    *keep_copy = trial;
+    if (!trial && !ebb_is_compared(F.step, operation, (uint64_t)ebb_options.verify))
+        return (ebb_mark_t){0};
+    check_t *c = take();
+    if (!c || hash_dropped(c, b, ready)) {
+        *keep_copy = true; /* nobody could tell */
+        return (ebb_mark_t){0};
+    }
+    *c = (check_t){.state = HASHED, .id = id, .operation = operation, .end = ebb_mark_here(recheck.side)};
+    recheck.slot_of[id] = 1 + slot_of(c);
+    return c->end;
+}
+
+static ebb_status_t hash_made(const check_t *c, ebb_buffer_t *b, ebb_stream_t *stream)
+{
+    const unsigned slot = 2 * slot_of(c);
+    EBB_TRY(ebb_mark_join(ebb_stream_handle(stream), c->end));
+    EBB_TRY(ebb_hash_issue(recheck.hashes, slot + 1, stream, b->address, b->bytes));
+    EBB_TRY(ebb_hash_compare(recheck.hashes, slot, slot + 1, stream,
+                             recheck.verdict->address + slot_of(c) * sizeof *recheck.arrived));
+    return ebb_residence_used(b, ebb_mark_here(stream));
+}
+
+ebb_status_t ebb_recheck_made(ebb_buffer_t *b, uint32_t id, ebb_stream_t *stream)
+{
+    check_t *c = check_of(id);
+    if (!c)
+        return 0;
+    EBB_TRY(hash_made(c, b, stream));
+    c->state = COMPARED;
+    c->end = ebb_mark_here(stream);
+    return 0;
+}
+
+bool ebb_recheck_agrees(uint32_t id, ebb_stream_t *stream)
+{
+    check_t *c = check_of(id);
+    uint64_t hash[2] = {0, 1};
+    if (!c || c->state != COMPARED)
+        return false;
+    const bool same = !ebb_hash_read(recheck.hashes, 2 * slot_of(c), 2, stream, hash) && hash[0] == hash[1];
+    recheck.slot_of[id] = 0;
+    judge(c, same, true);
+    return same;
+}
+
+void ebb_recheck_forget(uint32_t id)
+{
+    check_t *c = check_of(id);
+    if (c && c->state == HASHED)
+        c->state = FREE; /* `end` stays: the hash may be under way */
+    if (recheck.slot_of)
+        recheck.slot_of[id] = 0;
+}

@@ -1,0 +1,117 @@
+/* recipe_state.h: what recipe.c, recipe_left.c and recipe_make.c share. */
+#ifndef EBB_RECIPE_STATE_H
+#define EBB_RECIPE_STATE_H
+
+#include "ckpt/run/replay/left.h"
+#include "ckpt/run/replay/recipe.h"
+#include "ckpt/run/replay/relaunch.h"
+#include "ckpt/run/tracker/follow.h"
+
+/* Of a content that a plan has given up (left.h). */
+typedef struct left {
+    ebb_hashes_t *hashes; /* borrowed; NULL: it is not compared */
+    unsigned slot;
+    bool copied;      /* residence has a copy */
+    size_t own_bytes; /* that making it takes beside the program's buffers, at most */
+    uint32_t count;
+    uint32_t operation[]; /* [count] its recipe */
+} left_t;
+
+/* What is known of a numbered buffer. */
+typedef struct content {
+    uint64_t version;      /* counts operations that may have written it */
+    uint32_t *chain;       /* [room] owned; [length] the operations that made it, in order */
+    uint32_t length, room; /* length 0: not known, or not to be repeated */
+    uint32_t
+        writer; /* the last operation of this step that wrote it; NEVER: none, or another than the recorded */
+    left_t *left;    /* owned; NULL: no plan has dropped it, its recipe is the chain */
+    uint32_t place;  /* in `dropped`, or NEVER */
+    uint32_t needed; /* how often recipes of dropped buffers read it */
+    uint64_t ns;     /* the chain takes the device */
+} content_t;
+
+typedef struct recipes {
+    content_t *of;        /* [buffers] NULL: nothing may be dropped */
+    ebb_issued_t *issued; /* [operations] as issued in this step */
+    uint64_t *seen;       /* [accesses] version of the buffer before the operation, in this step */
+    uint32_t *maker;      /* [accesses] its `writer` then */
+    uint32_t *dropped;    /* [buffers] numbers: those that are dropped, or about to be */
+    uint32_t dropped_count, left_count; /* the latter: of them, by a plan */
+    uint32_t *path; /* [buffers + 2] contents that are being made, each for the one before */
+    uint32_t path_length;
+    ebb_buffer_t **own; /* [buffers] what stands for a buffer while a recipe goes on; else NULL */
+    uint32_t
+        *last_read; /* [buffers] 1 + the last operation of the recipe under way that reads it there; else 0 */
+    uint64_t most_ns; /* a recipe's own operations may take */
+    const ebb_operation_t *under_way;
+    bool shut; /* nothing more is dropped: what is dropped is being made */
+    ebb_recipe_counts_t counts;
+} recipes_t;
+extern recipes_t ebb_recipes;
+
+static inline const ebb_trace_operation_t *ebb_recorded(uint32_t operation)
+{
+    return &ebb_followed.learned->trace->operation[operation];
+}
+
+static inline const ebb_trace_access_t *ebb_accesses(uint32_t operation)
+{
+    return &ebb_followed.learned->trace->access[ebb_recorded(operation)->first_access];
+}
+
+/* The first access of an operation to its buffer. */
+static inline bool ebb_is_first(uint32_t operation, uint32_t k)
+{
+    const ebb_trace_t *t = ebb_followed.learned->trace;
+    return ebb_trace_is_first(t, operation, t->operation[operation].first_access + k);
+}
+
+static inline bool ebb_is_dropped(uint32_t id)
+{
+    return ebb_recipes.of[id].place != EBB_TRACE_NEVER;
+}
+
+/* The operations that make a content, in order. */
+typedef struct recipe {
+    const uint32_t *operation;
+    uint32_t count;
+} recipe_t;
+
+static inline recipe_t ebb_recipe_of(uint32_t id)
+{
+    const content_t *c = &ebb_recipes.of[id];
+    return c->left ? (recipe_t){c->left->operation, c->left->count} : (recipe_t){c->chain, c->length};
+}
+
+/* In a recipe of `id`: the access only reads, and what it reads is in its buffer, or dropped itself. */
+static inline bool ebb_is_there(uint32_t id, uint32_t operation, uint32_t k)
+{
+    const ebb_trace_access_t *a = &ebb_accesses(operation)[k];
+    return a->buffer != id && a->mode == EBB_READS && ebb_followed.buffer[a->buffer] &&
+           ebb_recipes.of[a->buffer].version == ebb_recipes.seen[ebb_recorded(operation)->first_access + k];
+}
+
+/* The access is to memory of ebb's own, in place of the buffer. */
+static inline bool ebb_is_own(uint32_t id, uint32_t operation, uint32_t k)
+{
+    return ebb_accesses(operation)[k].buffer != id && !ebb_is_there(id, operation, k);
+}
+
+/* ---- recipe.c ---- */
+
+/* Memory to keep recipes of the step that is followed. False: there is none. */
+bool ebb_recipe_open(void);
+/* Operation `index` was issued as recorded; `kept`: R.issued has it. */
+void ebb_recipe_note(uint32_t index, bool kept);
+/* The buffer has another content, of unknown origin. */
+void ebb_recipe_note_stray(uint32_t id);
+void ebb_recipe_list(uint32_t id);
+/* Makes what is dropped and reads `input`; NEVER: all of it. */
+ebb_status_t ebb_recipe_make_readers(uint32_t input, ebb_stream_t *stream);
+
+/* ---- recipe_make.c ---- */
+
+/* Fills R.last_read for a recipe, or clears it again. */
+void ebb_recipe_note_reads(uint32_t id, const recipe_t *recipe, bool fill);
+
+#endif

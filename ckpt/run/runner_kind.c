@@ -1,0 +1,126 @@
+/* runner_kind.c: what is known of a kind of step: its lessons, and what they have come to. */
+#include "ckpt/run/runner_state.h"
+
+#include <string.h>
+
+#include "alloc/base/log.h"
+#include "alloc/base/options.h"
+#include "ckpt/run/drive/drive.h"
+#include "ckpt/run/files.h"
+#include "ckpt/run/tracker/follow.h"
+
+/* A plan whose recomputed buffers had other bits is no good
+ * any more: known of all when what it has left behind is made. */
+void ebb_run_leave(const char *why)
+{
+    _Static_assert(EBB_DRIVES >= EBB_STEP_KINDS, "a slot for each kind");
+    ebb_run.driving = NULL;
+    ebb_drive_leave(why);
+    ebb_follow_pause();
+    for (unsigned i = 0; i < EBB_STEP_KINDS; i++) {
+        ebb_kind_t *k = &ebb_run.kind[i];
+        if (!ebb_drive_refuted(i))
+            continue;
+        ebb_plan_delete(k->plan);
+        k->plan = NULL;
+    }
+}
+
+void ebb_kind_forget(ebb_kind_t *k)
+{
+    if (ebb_drive_installed(ebb_kind_number(k)))
+        ebb_run_leave("what was learned of this kind of step is forgotten");
+    if (k->lessons && ebb_follow_follows(ebb_lessons_recording(k->lessons)))
+        ebb_follow_end();
+    ebb_plan_delete(k->plan);
+    ebb_lessons_delete(k->lessons);
+    k->plan = NULL;
+    k->lessons = NULL;
+    k->learned = NULL;
+    k->refused = 0;
+    k->rest = k->rested = 0;
+    k->alone = false;
+    k->phase = EBB_PHASE_OBSERVE;
+}
+
+/* Numbers of kinds that are forgotten are given again. */
+ebb_kind_t *ebb_kind_of(int number)
+{
+    if (number < 0)
+        return NULL;
+    ebb_kind_t *k = &ebb_run.kind[number];
+    const uint64_t serial = ebb_step_kind(ebb_run.finder, (unsigned)number).serial;
+    if (k->serial != serial) {
+        ebb_files_forget((unsigned)number);
+        ebb_kind_forget(k);
+        *k = (ebb_kind_t){.serial = serial};
+    }
+    return k;
+}
+
+static void forget_gone(void)
+{
+    for (int i = 0; i < (int)EBB_STEP_KINDS; i++)
+        ebb_kind_of(i);
+}
+
+static bool is_policy(const char *name)
+{
+    return !strcmp(ebb_options.policy, name);
+}
+
+static bool may_plan(void)
+{
+    return !is_policy("learn") && !is_policy("reactive") && !is_policy("keep");
+}
+
+/* Where everything fits, there is nothing to plan; but a strategy that was asked for is followed. */
+static bool needs_plan(void)
+{
+    return may_plan() &&
+           (ebb_traffic().evictions || *ebb_options.plan || *ebb_options.save_plan || !is_policy("auto"));
+}
+
+bool ebb_run_is_worth_learning(void)
+{
+    return (may_plan() || is_policy("learn")) && !ebb_plans_rest() &&
+           (needs_plan() || ebb_traffic().evictions || *ebb_options.trace);
+}
+
+void ebb_kind_begin_lesson(ebb_kind_t *k)
+{
+    if (!k->lessons)
+        k->lessons = ebb_lessons_new();
+    if (k->lessons && ebb_learn_begin(k->lessons))
+        return;
+    ebb_log(EBB_WARN, "a step cannot be learned, ebb stays reactive: %s", ebb_last_failure());
+    ebb_kind_forget(k);
+    k->phase = EBB_PHASE_STAY;
+}
+
+void ebb_kind_learn(ebb_kind_t *k)
+{
+    if (!k->lessons && k->phase == EBB_PHASE_OBSERVE)
+        k->lessons = ebb_lessons_new();
+    if (!k->lessons || k->phase == EBB_PHASE_DRIVE || k->phase == EBB_PHASE_STAY ||
+        !ebb_learn_give(k->lessons)) {
+        ebb_learn_abandon(); /* another kind was expected */
+        return;
+    }
+    k->phase = EBB_PHASE_LEARN;
+    const ebb_learned_t learned = ebb_learn_end();
+    if (learned == EBB_LEARNED) {
+        k->learned = ebb_lessons_recording(k->lessons);
+        forget_gone();
+        ebb_planning_describe(k->learned->trace);
+        ebb_files_trace(ebb_kind_number(k), k->learned->trace);
+        k->phase = needs_plan() ? EBB_PHASE_DRIVE : EBB_PHASE_STAY;
+        if (k->learned->hidden) {
+            k->learned = NULL;
+            k->phase = EBB_PHASE_STAY;
+        }
+    } else if (learned == EBB_LEARNED_NEVER) {
+        ebb_kind_forget(k);
+        k->phase = EBB_PHASE_STAY;
+    }
+}

@@ -1,0 +1,305 @@
+/* runner_plan.c: from what was learned of a kind of step to a plan that is driven, given up for another one when the memory or the
+ * link is not what it was made for; and kinds that alternate, whose plans agree about what is between steps (boundary.h). */
+#include "ckpt/run/runner_state.h"
+
+#include <stdlib.h>
+
+#include "alloc/base/log.h"
+#include "alloc/base/options.h"
+#include "ckpt/plan/rotate.h"
+#include "ckpt/run/drive/drive.h"
+#include "ckpt/run/files.h"
+#include "ckpt/run/tracker/follow.h"
+
+enum { MOST_FRUITLESS = 16, MOST_FAILURES = 4, MOST_UNKNOWN = 64 };
+/* Plans that are given up for another one, at most, and after how many driven steps that is looked into. */
+enum { MOST_REPLANS = 4, PACE_STEPS = 6 };
+/* Beyond these, those that do not fit any more when they are installed: small buffers that outlive a step keep chunks, and what
+ * has to be pinned is rounded. */
+enum { MOST_MISFITS = 16 };
+/* Steps after which a program that does not keep to its plan is tried again; twice as many each time. */
+enum { REST_STEPS = 64, MOST_REST_STEPS = 4096 };
+
+static void report_plan(void)
+{
+    const ebb_plan_sum_t *s = &ebb_run.steps.plan;
+    ebb_log(EBB_INFO,
+            "plan: %u buffers kept, %u offloaded (%llu MiB), %u dropped (%llu MiB); a step copies %llu MiB "
+            "out, %llu in, "
+            "replays %u launches; peak %llu MiB",
+            s->kept_buffers, s->offloaded_buffers, (unsigned long long)(s->offloaded_bytes >> 20),
+            s->dropped_buffers, (unsigned long long)(s->dropped_bytes >> 20),
+            (unsigned long long)(s->bytes_out >> 20), (unsigned long long)(s->bytes_in >> 20), s->replays,
+            (unsigned long long)(s->peak_bytes >> 20));
+}
+
+/* There is no plan for so many bytes: it is learned on, to prove more, or there may be more room later. */
+static void refuse(ebb_kind_t *k, size_t room, const char *why)
+{
+    if (ebb_options.recompute && ebb_lessons_ask_more(k->lessons)) {
+        ebb_log(EBB_INFO, "there is no plan for %zu MiB with what is proven: more is", room >> 20);
+        k->learned = NULL;
+        k->phase = EBB_PHASE_LEARN;
+        return;
+    }
+    ebb_log(EBB_WARN, "there is no plan for %zu MiB, ebb stays reactive: %s", room >> 20, why);
+    k->phase = EBB_PHASE_STAY;
+    k->refused = room;
+    k->refused_steps = 0;
+}
+
+/* Looking costs what the allocator keeps: seldom, and less often the longer it lasts. */
+bool ebb_kind_has_more_room(ebb_kind_t *k, ebb_buffer_t *const *present)
+{
+    const unsigned n = ++k->refused_steps;
+    return n > 1 && (n & (n - 1)) == 0 &&
+           ebb_drive_room(ebb_kind_number(k), k->learned, present) > k->refused;
+}
+
+/* A program that has not kept to its plan may do so by now. */
+bool ebb_kind_is_rested(ebb_kind_t *k)
+{
+    if (!k->rest || k->refused || ++k->rested < k->rest)
+        return false;
+    k->fruitless = k->failures = k->rested = 0;
+    return true;
+}
+
+/* What will be told of a plan; of several that are installed together, their peak. */
+static void note_plan(const ebb_kind_t *k, size_t room, bool beside)
+{
+    uint64_t small = 0; /* small regions are shared, if they are large enough */
+    for (unsigned i = 0; i < EBB_STEP_KINDS; i++)
+        if (ebb_drive_installed(i) && ebb_run.kind[i].plan->small_bytes > small)
+            small = ebb_run.kind[i].plan->small_bytes;
+    const ebb_plan_sum_t sum = ebb_plan_sum(k->plan, k->learned->trace);
+    const uint64_t reserved = ebb_chunks_limit() * EBB_CHUNK_BYTES - room, peak = sum.peak_bytes + reserved,
+                   both = ebb_run.steps.predicted_peak_bytes +
+                          (k->plan->small_bytes > small ? k->plan->small_bytes : 0);
+    ebb_run.steps.plan = sum;
+    ebb_run.steps.predicted_peak_bytes = beside && both > peak ? both : peak;
+}
+
+static ebb_check_limits_t limits_of(ebb_kind_t *k, ebb_buffer_t *const *present)
+{
+    const size_t device = ebb_drive_room(ebb_kind_number(k), k->learned, present);
+    return (ebb_check_limits_t){device, ebb_drive_host_room(k->learned, present)};
+}
+
+/* NULL: there is none, or not yet. */
+static ebb_plan_t *make_plan(ebb_kind_t *k, ebb_buffer_t *const *present, const ebb_boundary_t *boundary)
+{
+    char why[256] = "";
+    const ebb_check_limits_t limits = limits_of(k, present);
+    const size_t room = limits.device_bytes;
+    ebb_plan_t *plan = ebb_planning(k->learned->trace, &limits, &k->rates, boundary, why, sizeof why);
+    if (!plan && boundary) {
+        ebb_log(EBB_INFO, "no plan for kind %u agrees with that of another kind: %s", ebb_kind_number(k),
+                why);
+        k->alone = true;
+    } else if (!plan) {
+        refuse(k, room, why);
+    }
+    if (!plan)
+        return NULL;
+    k->refused = 0;
+    k->plan = plan;
+    note_plan(k, room, boundary);
+    return plan;
+}
+
+/* Another one is made when driving begins again. */
+static void give_up_plan(ebb_kind_t *k)
+{
+    ebb_plan_delete(k->plan);
+    k->plan = NULL;
+    k->replans++;
+    ebb_run.steps.replans++;
+}
+
+/* Less memory than when the plan was made: what ebb does not own has grown. */
+static bool has_outgrown(ebb_kind_t *k, ebb_buffer_t *const *present)
+{
+    const size_t room = ebb_drive_room(ebb_kind_number(k), k->learned, present);
+    const size_t needed = k->plan->chunk_count * EBB_CHUNK_BYTES + k->plan->small_bytes;
+    if (needed <= room)
+        return false;
+    ebb_log(EBB_INFO, "a new plan: %zu MiB are left for what the last one lays on %zu, the rest has grown",
+            room >> 20, needed >> 20);
+    return true;
+}
+
+static void revise_room(ebb_kind_t *k, ebb_buffer_t *const *present)
+{
+    if (k->plan && k->replans < MOST_REPLANS && has_outgrown(k, present))
+        give_up_plan(k);
+}
+
+void ebb_kind_revise_pace(ebb_kind_t *k)
+{
+    const ebb_drive_pace_t pace = ebb_drive_pace();
+    if (k->replans >= MOST_REPLANS || !pace.steps || pace.steps % PACE_STEPS)
+        return;
+    if (!ebb_planning_is_late(k->learned->trace, k->plan, &pace, &k->rates))
+        return;
+    ebb_log(EBB_INFO, "a new plan: the program waited %.3f ms a step for copies; with %.1f GB/s out, %.1f in",
+            (double)pace.stall_ns / (double)pace.steps * 1e-6, k->rates.out, k->rates.in);
+    ebb_run_leave("its copies come late");
+    if (k->plan)
+        give_up_plan(k);
+}
+
+/* Reactive for a while, longer each time. */
+static void rest(ebb_kind_t *k, const char *why)
+{
+    k->rest = k->rest ? 2 * k->rest : REST_STEPS;
+    k->rest = k->rest < MOST_REST_STEPS ? k->rest : MOST_REST_STEPS;
+    k->rested = 0;
+    k->phase = EBB_PHASE_STAY;
+    ebb_log(EBB_WARN, "%s: ebb stays reactive for %u steps", why, k->rest);
+}
+
+/* Everything is as it was. Beside a driven plan it is not tried again; else at the next boundary, with another plan if this one does
+ * not fit any more; when what outlives the step has become another, the step is learned again. */
+static void not_installed(ebb_kind_t *k, ebb_status_t status, ebb_buffer_t *const *present,
+                          const ebb_boundary_t *boundary)
+{
+    char why[256];
+    if (boundary) {
+        k->alone = true;
+        return;
+    }
+    const ebb_check_limits_t limits = limits_of(k, present);
+    if (k->misfits < MOST_MISFITS && !ebb_check_plan(k->learned->trace, k->plan, &limits, why, sizeof why)) {
+        ebb_log(EBB_INFO, "a new plan: in the %zu MiB that are left on the device, and %zu on the host, %s",
+                (size_t)limits.device_bytes >> 20, (size_t)limits.host_bytes >> 20, why);
+        k->misfits++;
+        give_up_plan(k);
+    } else if (++k->failures % MOST_FAILURES == 0) {
+        rest(k, "the plan can't be installed");
+    } else if (status == CUDA_ERROR_NOT_FOUND) {
+        ebb_kind_forget(k);
+    }
+}
+
+/* With the buffers that are there now. */
+static void begin_driving_with(ebb_kind_t *k, ebb_buffer_t *const *present, const ebb_boundary_t *boundary)
+{
+    revise_room(k, present);
+    bool first = !k->plan;
+    ebb_log(EBB_DEBUG, first ? "making a plan" : "installing the plan again"); /* tests look for it */
+    if (first && !make_plan(k, present, boundary))
+        return;
+    uint64_t driven = ebb_drive_counts().steps;
+    k->fruitless = driven > k->driven_before ? 0 : k->fruitless + 1;
+    k->driven_before = driven;
+    if (k->fruitless > MOST_FRUITLESS) {
+        rest(k, "the program never keeps to the plan for a step");
+        return;
+    }
+    const ebb_status_t status = ebb_drive_install(ebb_kind_number(k), k->learned, k->plan, present);
+    if (status) {
+        not_installed(k, status, present, boundary);
+        return;
+    }
+    k->failures = 0;
+    ebb_run.driving = k;
+    if (!first)
+        return;
+    ebb_run.steps.plans++;
+    report_plan();
+    ebb_files_plan(ebb_kind_number(k), k->plan);
+}
+
+/* Not before it is known which buffers a step begins with, if that is of any use. */
+void ebb_kind_drive(ebb_kind_t *k, ebb_buffer_t *const *present)
+{
+    char why[160];
+    if (ebb_drive_knows_all(k->learned, present) ||
+        !ebb_rotation_period(k->learned->trace, why, sizeof why)) {
+        k->unknown = 0;
+        ebb_follow_pause();
+        begin_driving_with(k, present, NULL);
+    } else if (++k->unknown > MOST_UNKNOWN) {
+        ebb_log(EBB_WARN, "which buffers outlive the step as which is never known: ebb stays reactive");
+        k->phase = EBB_PHASE_STAY;
+    }
+}
+
+/* ---- kinds that alternate ---- */
+
+/* The most bytes that are alive at once. */
+static uint64_t need_of(const ebb_trace_t *t)
+{
+    uint64_t most = 0, *alive = calloc((size_t)t->operation_count + 2, sizeof *alive), now = 0;
+    for (uint32_t i = 0; alive && i < t->buffer_count; i++) {
+        const ebb_trace_buffer_t *b = &t->buffer[i];
+        alive[b->born == EBB_TRACE_NEVER ? 0 : b->born] += b->bytes;
+        alive[b->dies == EBB_TRACE_NEVER ? t->operation_count + 1 : b->dies] -= b->bytes;
+    }
+    for (uint32_t i = 0; alive && i <= t->operation_count; i++) {
+        now += alive[i];
+        most = now > most ? now : most;
+    }
+    free(alive);
+    return most;
+}
+
+/* The kind that needs the most memory has the plan that others agree with. */
+static bool leads(const ebb_kind_t *k)
+{
+    const uint64_t need = need_of(k->learned->trace);
+    for (unsigned i = 0; i < EBB_STEP_KINDS; i++)
+        if (ebb_drive_installed(i) && need_of(ebb_run.kind[i].learned->trace) >= need)
+            return false;
+    return true;
+}
+
+/* Its plan is installed beside those that are. False: it is not driven now; perhaps none is. */
+static bool install_beside(ebb_kind_t *k)
+{
+    char why[160];
+    ebb_boundary_t *boundary =
+        k->alone || !ebb_drive_is_ready(k->learned) ? NULL : ebb_drive_boundary(k->learned);
+    const bool agrees = boundary && k->plan && ebb_boundary_agrees(boundary, k->plan, why, sizeof why);
+    if (boundary && (agrees || !leads(k))) {
+        if (!agrees)
+            ebb_plan_delete(k->plan);
+        k->plan = agrees ? k->plan : NULL;
+        begin_driving_with(k, NULL, boundary);
+    }
+    ebb_boundary_delete(boundary);
+    return ebb_run.driving == k;
+}
+
+void ebb_run_install_others(void)
+{
+    char why[160];
+    ebb_kind_t *const driving = ebb_run.driving;
+    for (unsigned i = 0; i < EBB_STEP_KINDS && ebb_run.driving == driving; i++) {
+        ebb_kind_t *k = ebb_kind_of((int)i);
+        if (k == driving || k->phase != EBB_PHASE_DRIVE || !k->plan || k->alone ||
+            !ebb_drive_is_ready(k->learned))
+            continue;
+        ebb_boundary_t *boundary = ebb_drive_boundary(k->learned);
+        if (boundary && ebb_boundary_agrees(boundary, k->plan, why, sizeof why)) {
+            begin_driving_with(k, NULL, boundary);
+            if (ebb_run.driving != driving && ebb_drive_active() &&
+                ebb_drive_change(ebb_kind_number(driving)))
+                ebb_run.driving = driving;
+        }
+        ebb_boundary_delete(boundary);
+    }
+}
+
+void ebb_run_turn_to(ebb_kind_t *next)
+{
+    bool turned = false;
+    if (next && next->phase == EBB_PHASE_DRIVE && next->learned && ebb_drive_at_boundary())
+        turned = ebb_drive_installed(ebb_kind_number(next)) ? ebb_drive_change(ebb_kind_number(next))
+                                                            : install_beside(next);
+    if (turned)
+        ebb_run.driving = next;
+    else
+        ebb_run_leave("the next step is expected to be of another kind");
+}

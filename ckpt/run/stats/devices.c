@@ -1,0 +1,66 @@
+#include "ckpt/run/stats/devices.h"
+
+#include "alloc/ebb_alloc.h"
+#include "ckpt/run/own.h"
+#include "offload/ebb_offload.h"
+
+_Static_assert((int)EBB_MOST_DEVICES == (int)EBB_SLOTS, "a device has at least one slot");
+
+static uint64_t higher(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+static ebb_device_statistics_t *entry_of(ebb_device_list_t *list, CUdevice device)
+{
+    uint32_t i = 0;
+    while (i < list->count && list->device[i].device != (uint64_t)device)
+        i++;
+    if (i == list->count)
+        list->device[list->count++] = (ebb_device_statistics_t){.device = (uint64_t)device};
+    return &list->device[i];
+}
+
+/* The slot of ebb_slot. */
+static void add_slot(ebb_device_statistics_t *d)
+{
+    const ebb_usage_t u = ebb_usage();
+    const ebb_traffic_t t = ebb_traffic();
+    d->budget_bytes = u.budget_bytes;
+    d->overhead_bytes = u.overhead_bytes;
+    d->foreign_bytes = u.foreign_bytes;
+    d->mapped_bytes = u.mapped_bytes;
+    d->live_bytes = ebb_program_bytes();
+    d->host_bytes = t.host_bytes > ebb_own_pinned_bytes() ? t.host_bytes - ebb_own_pinned_bytes() : 0;
+    d->peak_bytes = higher(d->peak_bytes, u.peak_bytes);
+    d->live_peak_bytes = higher(d->live_peak_bytes, u.live_peak_bytes);
+    d->in_flight_peak_bytes = higher(d->in_flight_peak_bytes, t.in_flight_peak_bytes);
+    d->evictions += t.evictions;
+    d->unchanged += t.unchanged;
+    d->fetches += t.fetches;
+    d->bytes_out += t.bytes_out;
+    d->bytes_in += t.bytes_in;
+    d->stall_ns += t.stall_ns;
+}
+
+void ebb_devices_gather(ebb_device_list_t *out)
+{
+    const unsigned before = ebb_slot;
+    out->count = out->spare = 0;
+    for (ebb_slot = 0; ebb_slot < ebb_slot_count; ebb_slot++)
+        if (!ebb_served[ebb_slot].failed)
+            add_slot(entry_of(out, ebb_served[ebb_slot].device));
+    ebb_slot = before;
+}
+
+ebb_device_statistics_t ebb_devices_sum(const ebb_device_list_t *list)
+{
+    ebb_device_statistics_t sum = {.device = 0};
+    for (uint32_t i = 0; i < list->count; i++) {
+#define X(key, meaning) sum.key += list->device[i].key;
+        EBB_DEVICE_STATISTICS(X)
+#undef X
+    }
+    sum.device = list->count;
+    return sum;
+}

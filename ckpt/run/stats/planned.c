@@ -1,0 +1,117 @@
+/* planned.c: see planned.h. */
+#include "ckpt/run/stats/planned.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "alloc/base/options.h"
+#include "ckpt/run/tracker/step.h"
+
+static struct {
+    struct planned {
+        char *trace, *plan; /* owned; NULL: there is none. plan: with its request, as JSON */
+    } kind[EBB_STEP_KINDS];
+    ebb_plan_request_t request;
+    bool requested;
+} known;
+
+static bool is_wanted(unsigned kind)
+{
+    return *ebb_options.stats && *ebb_options.trace && kind < EBB_STEP_KINDS;
+}
+
+/* Bytes as they are: whoever reads it judges whether they are UTF-8. */
+static void put_text(FILE *f, const char *text)
+{
+    fputc('"', f);
+    for (const unsigned char *c = (const unsigned char *)text; *c; c++)
+        if (*c < 0x20 || *c == '"' || *c == '\\')
+            fprintf(f, "\\u%04x", *c);
+        else
+            fputc(*c, f);
+    fputc('"', f);
+}
+
+void ebb_planned_request(const ebb_plan_request_t *request)
+{
+    known.request = *request;
+    known.request.policy = NULL;
+    known.requested = true;
+}
+
+void ebb_planned_trace(unsigned kind, const char *path)
+{
+    char whole[PATH_MAX];
+    if (!is_wanted(kind))
+        return;
+    ebb_planned_forget(kind);
+    known.kind[kind].trace = strdup(realpath(path, whole) ? whole : path);
+}
+
+static void put_request(FILE *f)
+{
+    const ebb_plan_request_t *q = &known.request;
+    fputs(", \"request\": {\"policy\": ", f);
+    put_text(f, *ebb_options.plan ? "EBB_PLAN" : ebb_options.policy);
+    fprintf(f,
+            ", \"device_bytes\": %" PRIu64 ", \"host_bytes\": %" PRIu64 ", \"min_buffer\": %" PRIu64
+            ", \"out_bytes_per_s\": %.0f, \"in_bytes_per_s\": %.0f}",
+            q->device_bytes, q->host_bytes, q->min_buffer, q->hardware.out_bytes_per_ns * 1e9,
+            q->hardware.in_bytes_per_ns * 1e9);
+}
+
+/* The lines of a plan's file as elements of an array. */
+static void put_plan(FILE *f, char *lines)
+{
+    const char *between = ",\n\"plan\": [";
+    for (char *save, *line = strtok_r(lines, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+        fprintf(f, "%s\n%s", between, line);
+        between = ",";
+    }
+    fputs("]", f);
+}
+
+void ebb_planned_plan(unsigned kind, const ebb_plan_t *plan)
+{
+    char *lines = NULL, *text = NULL;
+    size_t bytes;
+    if (!is_wanted(kind) || !known.requested)
+        return;
+    FILE *f = open_memstream(&lines, &bytes);
+    bool good = f && ebb_plan_write(plan, f);
+    if (f && fclose(f))
+        good = false;
+    if (good && (f = open_memstream(&text, &bytes))) {
+        put_request(f);
+        put_plan(f, lines);
+        good = !fclose(f);
+    }
+    free(lines);
+    free(known.kind[kind].plan);
+    known.kind[kind].plan = good ? text : (free(text), NULL);
+}
+
+void ebb_planned_forget(unsigned kind)
+{
+    free(known.kind[kind].trace);
+    free(known.kind[kind].plan);
+    known.kind[kind] = (struct planned){0};
+}
+
+void ebb_planned_print(FILE *out)
+{
+    const char *between = ",\n\"planned\": [";
+    for (unsigned i = 0; i < EBB_STEP_KINDS; i++) {
+        const struct planned *p = &known.kind[i];
+        if (!p->trace)
+            continue;
+        fprintf(out, "%s\n{\"kind\": %u, \"trace\": ", between, i);
+        put_text(out, p->trace);
+        fprintf(out, "%s}", p->plan ? p->plan : "");
+        between = ",";
+    }
+    if (strcmp(between, ",") == 0)
+        fputs("]", out);
+}

@@ -1,0 +1,248 @@
+#include "ckpt/run/stats/stats.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "alloc/base/log.h"
+#include "alloc/base/options.h"
+#include "alloc/ebb_alloc.h"
+#include "ckpt/run/replay/recipe.h"
+#include "ckpt/run/runner.h"
+#include "ckpt/run/stats/live.h"
+#include "ckpt/run/stats/planned.h"
+#include "ckpt/run/tracker/leftover.h"
+#include "offload/ebb_offload.h"
+
+static void gather_kinds(const ebb_steps_t *steps, ebb_statistics_t *out)
+{
+    for (unsigned i = 0; i < EBB_STEP_KINDS; i++) {
+        const ebb_step_kind_t *k = &steps->kind[i];
+        out->step_kinds += k->serial != 0;
+        out->step_extras += k->extras;
+        out->step_missing += k->missing;
+    }
+}
+
+static uint64_t fetched_ahead(void)
+{
+    uint64_t sum = 0;
+    for (unsigned i = 0; i < ebb_slot_count; i++) {
+        const unsigned here = ebb_slot_swap(i);
+        sum += ebb_traffic().ahead;
+        ebb_slot_swap(here);
+    }
+    return sum;
+}
+
+static uint64_t obscure_launches(void)
+{
+    uint64_t sum = 0;
+    for (const ebb_obscure_t *o = ebb_obscure_kernels(); o; o = o->next)
+        sum += o->launches;
+    return sum;
+}
+
+void ebb_statistics_gather(ebb_statistics_t *out, ebb_device_list_t *devices)
+{
+    ebb_devices_gather(devices);
+    const ebb_device_statistics_t u = ebb_devices_sum(devices);
+    const ebb_traffic_t t = ebb_traffic(); /* only for what is the process's */
+    const ebb_steps_t s = ebb_steps();
+    const ebb_drive_counts_t d = ebb_drive_counts();
+    const ebb_recipe_counts_t r = ebb_recipe_counts();
+    *out = (ebb_statistics_t){
+        .budget_bytes = u.budget_bytes,
+        .overhead_bytes = u.overhead_bytes,
+        .foreign_bytes = u.foreign_bytes,
+        .mapped_bytes = u.mapped_bytes,
+        .peak_bytes = u.peak_bytes,
+        .live_bytes = u.live_bytes,
+        .live_peak_bytes = u.live_peak_bytes,
+        .operations = s.operations,
+        .step_operations = s.period,
+        .steps = s.completed,
+        .steps_interrupted = s.interrupted,
+        .steps_driven = d.steps,
+        .fallbacks = d.fallbacks,
+        .tolerated = d.tolerated,
+        .plans = s.plans,
+        .replans = s.replans,
+        .evictions = u.evictions,
+        .fetches = u.fetches,
+        .bytes_out = u.bytes_out,
+        .bytes_in = u.bytes_in,
+        .stall_ns = u.stall_ns,
+        .driven_stall_ns = d.stall_ns,
+        .in_flight_peak_bytes = u.in_flight_peak_bytes,
+        .host_bytes = u.host_bytes,
+        .host_peak_bytes = t.host_peak_bytes,
+        .host_budget_bytes = t.host_budget_bytes,
+        .pageable_bytes = t.pageable_bytes,
+        .pageable_peak_bytes = t.pageable_peak_bytes,
+        .replays = d.replays,
+        .verified = d.verified + r.verified,
+        .mismatches = d.mismatches + r.mismatches,
+        .rebuilt = r.rebuilt,
+        .kept = s.plan.kept_buffers,
+        .offloaded = s.plan.offloaded_buffers,
+        .dropped = s.plan.dropped_buffers,
+        .kept_bytes = s.plan.kept_bytes,
+        .offloaded_bytes = s.plan.offloaded_bytes,
+        .dropped_bytes = s.plan.dropped_bytes,
+        .predicted_peak_bytes = s.plans ? s.predicted_peak_bytes : 0,
+        .driven_peak_bytes = d.peak_bytes,
+        .unchanged = u.unchanged,
+        .step_found_after = s.found_after,
+        .step_lanes = s.lanes.count,
+        .step_lanes_recurring = s.lanes.recurring,
+        .ahead = fetched_ahead(),
+        .reactive_drops = r.dropped,
+        .reactive_replays = r.replays,
+        .driven_ns = d.ns,
+        .driven_timed = d.timed,
+        .changes = d.changes,
+        .leftovers = ebb_leftover_count(),
+        .obscure = obscure_launches(),
+    };
+    gather_kinds(&s, out);
+}
+
+/* ---- the line at the end ---- */
+
+static void append(char *line, size_t room, const char *format, uint64_t a, double b)
+{
+    const size_t at = strlen(line);
+    snprintf(line + at, room - at, format, a, b);
+}
+
+static double mib(uint64_t bytes)
+{
+    return (double)bytes / (1 << 20);
+}
+
+static void say(const ebb_statistics_t *s, const ebb_device_list_t *devices)
+{
+    char line[1024] = "peak";
+    for (uint32_t i = 0; i < devices->count; i++) {
+        const ebb_device_statistics_t *d = &devices->device[i];
+        const size_t at = strlen(line);
+        snprintf(line + at, sizeof line - at, "%s %.1f of %.1f MiB", i ? "," : "", mib(d->peak_bytes),
+                 mib(d->budget_bytes));
+        if (devices->count > 1)
+            append(line, sizeof line, " on device %" PRIu64, d->device, 0);
+    }
+    if (s->evictions + s->fetches) {
+        append(line, sizeof line, "; evicted %" PRIu64 " buffers", s->evictions, 0);
+        if (s->unchanged)
+            append(line, sizeof line, " (%" PRIu64 " unchanged)", s->unchanged, 0);
+        append(line, sizeof line, ", fetched %" PRIu64, s->fetches, 0);
+    }
+    if (s->dropped)
+        append(line, sizeof line, ", dropped %" PRIu64 " a step (%.1f MiB)", s->dropped,
+               mib(s->dropped_bytes));
+    if (s->bytes_out + s->bytes_in) {
+        append(line, sizeof line, "; copied %" PRIu64 " MiB out", s->bytes_out >> 20, 0);
+        append(line, sizeof line, " and %" PRIu64 " back", s->bytes_in >> 20, 0);
+        append(line, sizeof line, ", waited %" PRIu64 " ms", (s->stall_ns + s->driven_stall_ns) / 1000000, 0);
+    }
+    if (s->pageable_peak_bytes)
+        append(line, sizeof line, ", up to %" PRIu64 " MiB in pageable memory", s->pageable_peak_bytes >> 20,
+               0);
+    if (s->steps) {
+        append(line, sizeof line, "; drove %" PRIu64, s->steps_driven, 0);
+        append(line, sizeof line, " of %" PRIu64 " steps", s->steps + s->steps_interrupted, 0);
+    }
+    if (s->mismatches)
+        append(line, sizeof line, "; %" PRIu64 " contents were recomputed with other bits", s->mismatches, 0);
+    ebb_log(EBB_WARN, "%s", line);
+}
+
+/* ---- EBB_STATS ---- */
+
+/* %p is the process. False: too long. */
+static bool file_name(char *out, size_t room)
+{
+    size_t at = 0;
+    for (const char *c = ebb_options.stats; *c && at + 24 < room; c++) {
+        if (c[0] == '%' && c[1] == 'p') {
+            at += (size_t)snprintf(out + at, room - at, "%d", (int)getpid());
+            c++;
+        } else {
+            out[at++] = *c;
+        }
+    }
+    out[at] = 0;
+    return at + 24 < room;
+}
+
+/* One object for each kind of step that is known; behind all keys, some of which it has as well. */
+static void write_kinds(FILE *f)
+{
+    const ebb_steps_t s = ebb_steps();
+    const char *between = "";
+    fputs(", \"kinds\": [", f);
+    for (unsigned i = 0; i < EBB_STEP_KINDS; i++) {
+        const ebb_step_kind_t *k = &s.kind[i];
+        if (!k->serial)
+            continue;
+        fprintf(f,
+                "%s{\"kind\": %u, \"period\": %zu, \"count\": %" PRIu64 ", \"extras\": %" PRIu64
+                ", \"missing\": %" PRIu64 ", \"interruptions\": %" PRIu64 "}",
+                between, i, k->operations, k->count, k->extras, k->missing, k->interruptions);
+        between = ", ";
+    }
+    fputc(']', f);
+}
+
+/* What is not a character of JSON as it is becomes a question mark. */
+static void write_obscure(FILE *f)
+{
+    const char *between = "";
+    fputs(", \"obscure_kernels\": [", f);
+    for (const ebb_obscure_t *o = ebb_obscure_kernels(); o; o = o->next) {
+        fprintf(f, "%s{\"name\": \"", between);
+        for (const char *c = o->name; *c; c++)
+            fputc(*c < 0x20 || *c == '"' || *c == '\\' ? '?' : *c, f);
+        fprintf(f, "\", \"launches\": %" PRIu64 ", \"why\": \"%s\"}", o->launches, o->why);
+        between = ", ";
+    }
+    fputc(']', f);
+}
+
+static void write_file(const ebb_statistics_t *s, const ebb_device_list_t *devices)
+{
+    char path[1200];
+    FILE *f = file_name(path, sizeof path) ? fopen(path, "we") : NULL;
+    if (!f) {
+        ebb_log(EBB_WARN, "EBB_STATS=%s: %s", ebb_options.stats, strerror(errno));
+        return;
+    }
+    const char *between = "{";
+#define X(key, meaning)                                                                                      \
+    fprintf(f, "%s\"" #key "\": %" PRIu64, between, s->key);                                                 \
+    between = ", ";
+    EBB_STATISTICS(X)
+#undef X
+    ebb_devices_print(devices, f);
+    write_kinds(f);
+    write_obscure(f);
+    ebb_planned_print(f);
+    fputs("}\n", f);
+    if (fclose(f))
+        ebb_log(EBB_WARN, "EBB_STATS=%s: %s", ebb_options.stats, strerror(errno));
+}
+
+void ebb_stats_finish(void)
+{
+    ebb_statistics_t s;
+    ebb_device_list_t devices;
+    ebb_statistics_gather(&s, &devices);
+    if (s.peak_bytes)
+        say(&s, &devices);
+    if (*ebb_options.stats)
+        write_file(&s, &devices);
+    ebb_live_end();
+}

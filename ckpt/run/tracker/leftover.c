@@ -1,0 +1,466 @@
+#include "ckpt/run/tracker/leftover.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "alloc/base/log.h"
+#include "alloc/base/mix.h"
+#include "alloc/base/options.h"
+#include "alloc/base/table.h"
+#include "ckpt/run/tracker/layout.h"
+#include "ckpt/run/tracker/word.h"
+
+enum {
+    ENOUGH = 2,            /* launches with junk */
+    SETTLED = 3,           /* launches after which a number that was always the same is expected to be */
+    SMALL = 4096,          /* numbers below may say how much of a structure is meant, and which part */
+    BEHIND = 32,           /* launches on the stream by which a place is known */
+    STREAMS = 64,          /* beyond, they share */
+    MOST_SHAPES = 1 << 14, /* then all is forgotten */
+    MOST_BYTES = 64 << 20, /* the same */
+    MOST_NEW = 8, /* small numbers that are new at once: beyond, what the stack remembers is another call's */
+    MOST_VALUES = 8,    /* of a small number: beyond, it is none that means words */
+    MOST_DOUBTS = 1024, /* of a shape: nothing of it is left over then */
+    MOST_PARAM_BYTES = 32768,
+    ADDRESS_BITS = 24,   /* below, there is no memory */
+    MOST_PARAMETERS = 32 /* among which structures are known */
+};
+
+/* A small number that has changed when it seemed settled. It may mean any word but those that have held junk beside it since. */
+typedef struct doubt {
+    uint32_t half, value;
+    uint64_t *dispelled; /* [words / 64] */
+} doubt_t;
+
+/* How a number goes: the same so far; it means nothing; or from SETTLED_ONCE, it was the same for a while and has had this many new
+ * values since. */
+typedef enum { SAME, FREE, SETTLED_ONCE } course_t;
+
+/* Words are of 8 bytes, halves of 4; what is behind the last whole half is not looked at. */
+typedef struct place {
+    uint64_t key;
+    uint32_t bytes, launches;
+    unsigned char *first; /* [bytes] the first launch's block; what follows is in the same piece of memory */
+    uint8_t *junk;        /* [words] launches in which it held junk; up to 255 */
+    uint8_t *leads;       /* [words] it has led into a buffer */
+    uint8_t *
+        course; /* [halves] course_t: the same so far; a small number that was the same for a while; or it means nothing */
+} place_t;
+
+/* A kernel with a geometry and so many bytes of arguments. What holds junk at one of its places says what numbers do not mean at
+ * the others, too. */
+typedef struct shape {
+    uint64_t key;
+    uint64_t step;
+    uint32_t count; /* launches in this step */
+    uint32_t doubt_count, doubt_room;
+    bool hopeless;
+    doubt_t *doubt; /* [doubt_count] */
+} shape_t;
+
+/* Of a function. */
+typedef struct form {
+    uint64_t key;
+    ebb_layout_t layout;
+} form_t;
+
+/* The last launches on a stream: a polynomial of their shapes. */
+typedef struct lane {
+    const ebb_stream_t *stream;
+    uint64_t sum, past[BEHIND];
+    uint32_t at;
+} lane_t;
+
+static struct {
+    uint64_t step;
+    ebb_table_t shapes; /* shape_t */
+    lane_t lane[STREAMS];
+    uint32_t lanes;
+    ebb_table_t places; /* place_t */
+    size_t bytes;       /* of all */
+    ebb_table_t forms;  /* form_t */
+    /* The operation passed last. */
+    uint64_t key;
+    shape_t *of;                 /* NULL: no kernel, or no memory */
+    place_t *current;            /* NULL: not viewed, or nothing is known */
+    const ebb_operation_t *op;   /* as it was viewed */
+    const ebb_operation_t *seen; /* its view; NULL: none yet */
+    ebb_operation_t view;
+    ebb_access_t *access; /* [access_room] */
+    uint32_t access_room;
+    uint8_t role[MOST_PARAM_BYTES / 8];     /* of its words: ebb_role_t */
+    unsigned char params[MOST_PARAM_BYTES]; /* the view's */
+    uint64_t count;
+} L;
+
+/* ---- places ---- */
+
+static uint64_t shape_of(const ebb_operation_t *op)
+{
+    uint64_t h = ebb_mix(op->kind + 1, (uint64_t)(uintptr_t)op->function);
+    if (op->kind != EBB_KERNEL)
+        return h;
+    for (int i = 0; i < 3; i++)
+        h = ebb_mix(h, (uint64_t)op->grid[i] << 32 | op->block[i]);
+    return ebb_mix(ebb_mix(h, op->attributes), (uint64_t)op->shared_bytes << 32 | (uint32_t)op->param_bytes);
+}
+
+static lane_t *lane_of(const ebb_stream_t *stream)
+{
+    uint32_t i = 0;
+    while (i < L.lanes && L.lane[i].stream != stream)
+        i++;
+    if (i == STREAMS)
+        return &L.lane[STREAMS - 1];
+    if (i == L.lanes)
+        L.lane[L.lanes++] = (lane_t){.stream = stream};
+    return &L.lane[i];
+}
+
+void ebb_leftover_begin_step(void)
+{
+    L.step++;
+    L.lanes = 0;
+    ebb_words_forget();
+}
+
+/* The polynomial's, and its 32nd power. */
+#define FACTOR    UINT64_C(0x9e3779b97f4a7c15)
+#define SQUARE(x) ((x) * (x))
+#define OLDEST    SQUARE(SQUARE(SQUARE(SQUARE(SQUARE(FACTOR)))))
+_Static_assert(BEHIND == 32, "OLDEST is another power");
+
+void ebb_leftover_pass(const ebb_operation_t *op)
+{
+    L.current = NULL;
+    L.seen = NULL;
+    if (!ebb_options.leftovers)
+        return;
+    if (L.shapes.count > MOST_SHAPES || L.bytes > MOST_BYTES)
+        ebb_leftover_forget();
+    lane_t *lane = lane_of(op->stream);
+    const uint64_t key = shape_of(op) | 1;
+    bool added;
+    shape_t *shape = op->kind == EBB_KERNEL ? ebb_table_add(&L.shapes, sizeof *shape, key, &added) : NULL;
+    if (shape && shape->step != L.step) {
+        shape->step = L.step;
+        shape->count = 0;
+    }
+    L.of = shape;
+    L.key = shape ? ebb_mix(ebb_mix(key, lane->sum), shape->count++) | 1 : 0;
+    uint64_t *past = &lane->past[lane->at++ % BEHIND];
+    lane->sum = lane->sum * FACTOR + key - *past * OLDEST;
+    *past = key;
+}
+
+/* The one passed last; made now if there is none. NULL: no memory. */
+static place_t *here(const ebb_operation_t *op)
+{
+    bool added;
+    place_t *p = ebb_table_add(&L.places, sizeof *p, L.key, &added);
+    if (!p || !added)
+        return p && p->first && p->bytes == op->param_bytes ? p : NULL;
+    const uint32_t bytes = (uint32_t)op->param_bytes, words = bytes / 8, halves = bytes / 4;
+    p->first = calloc(1, (size_t)bytes + 2 * words + halves);
+    if (!p->first)
+        return NULL;
+    p->junk = p->first + bytes;
+    p->leads = p->junk + words;
+    p->course = p->leads + words;
+    memcpy(p->first, op->params, bytes);
+    p->bytes = bytes;
+    L.bytes += sizeof *p + (size_t)bytes + 2 * words + halves;
+    return p;
+}
+
+void ebb_leftover_forget(void)
+{
+    place_t *place = L.places.at;
+    shape_t *shape = L.shapes.at;
+    for (size_t i = 0; i < L.places.room; i++)
+        free(place[i].first);
+    for (size_t i = 0; i < L.shapes.room; i++) {
+        for (uint32_t k = 0; k < shape[i].doubt_count; k++)
+            free(shape[i].doubt[k].dispelled);
+        free(shape[i].doubt);
+    }
+    free(place);
+    free(shape);
+    free(L.forms.at);
+    L.places = L.shapes = L.forms = (ebb_table_t){0};
+    L.bytes = 0;
+    L.key = 0;
+    L.of = NULL;
+    L.current = NULL;
+    L.seen = NULL;
+    L.lanes = 0;
+}
+
+static uint64_t word_at(const unsigned char *block, uint32_t word)
+{
+    uint64_t value;
+    memcpy(&value, block + 8 * (size_t)word, sizeof value);
+    return value;
+}
+
+static uint32_t half_at(const unsigned char *block, uint32_t half)
+{
+    uint32_t value;
+    memcpy(&value, block + 4 * (size_t)half, sizeof value);
+    return value;
+}
+
+/* What the structure itself says of the operation's words. */
+static void ask_layout(const ebb_operation_t *op)
+{
+    bool added;
+    form_t *form = ebb_table_add(&L.forms, sizeof *form, (uint64_t)(uintptr_t)op->function, &added);
+    const char *name = form && added && op->function ? ebb_function_name(op->function) : NULL;
+    ebb_layout_parameter_t parameter[MOST_PARAMETERS];
+    uint32_t count = 0;
+    while (name && count < MOST_PARAMETERS &&
+           ebb_function_parameter(op->function, count, &parameter[count].offset_bytes,
+                                  &parameter[count].size_bytes))
+        count++;
+    if (name)
+        ebb_layout_make(name, parameter, count, &form->layout);
+    memset(L.role, EBB_ROLE_UNKNOWN, op->param_bytes / 8);
+    if (form)
+        ebb_layout_roles(&form->layout, op->params, op->param_bytes, op->grid, L.role);
+    for (unsigned i = 0; i < op->map_count; i++) {
+        memset(L.role + op->map_at[i] / 8, EBB_ROLE_NUMBER, EBB_TENSOR_MAP_BYTES / 8);
+        L.role[op->map_at[i] / 8] = EBB_ROLE_OPERAND;
+    }
+}
+
+/* ---- doubts ---- */
+
+static doubt_t *find_doubt(const shape_t *s, uint32_t half, uint32_t value)
+{
+    for (uint32_t i = 0; i < s->doubt_count; i++)
+        if (s->doubt[i].half == half && s->doubt[i].value == value)
+            return &s->doubt[i];
+    return NULL;
+}
+
+static size_t doubt_bytes(uint32_t words)
+{
+    return sizeof(doubt_t) + (words / 64 + 1) * sizeof(uint64_t);
+}
+
+static void add_doubt(shape_t *s, uint32_t words, uint32_t half, uint32_t value)
+{
+    if (s->doubt_count == s->doubt_room) {
+        const uint32_t room = s->doubt_room ? 2 * s->doubt_room : 16;
+        doubt_t *grown = room <= MOST_DOUBTS ? realloc(s->doubt, room * sizeof *grown) : NULL;
+        if (grown)
+            s->doubt = grown;
+        s->doubt_room = grown ? room : s->doubt_room;
+    }
+    uint64_t *dispelled = s->doubt_count < s->doubt_room ? calloc(words / 64 + 1, sizeof *dispelled) : NULL;
+    if (!dispelled) {
+        s->hopeless = true;
+        return;
+    }
+    s->doubt[s->doubt_count++] = (doubt_t){half, value, dispelled};
+    L.bytes += doubt_bytes(words);
+}
+
+static bool is_doubted(const shape_t *s, uint32_t word, const unsigned char *block)
+{
+    for (uint32_t i = 0; i < s->doubt_count; i++)
+        if (half_at(block, s->doubt[i].half) == s->doubt[i].value &&
+            !(s->doubt[i].dispelled[word / 64] >> word % 64 & 1))
+            return true;
+    return false;
+}
+
+/* It holds junk in a launch with these numbers, so that they do not mean it. */
+static void dispel(shape_t *s, uint32_t word, const unsigned char *block)
+{
+    for (uint32_t i = 0; i < s->doubt_count; i++)
+        if (half_at(block, s->doubt[i].half) == s->doubt[i].value)
+            s->doubt[i].dispelled[word / 64] |= (uint64_t)1 << word % 64;
+}
+
+/* It means nothing, as it varies. */
+static void set_free(place_t *p, uint32_t half)
+{
+    uint32_t kept = 0;
+    const bool settled = p->course[half] >= SETTLED_ONCE;
+    for (uint32_t i = 0; settled && i < L.of->doubt_count; i++) {
+        if (L.of->doubt[i].half != half) {
+            L.of->doubt[kept++] = L.of->doubt[i];
+            continue;
+        }
+        free(L.of->doubt[i].dispelled);
+        L.bytes -= doubt_bytes(p->bytes / 8);
+    }
+    L.of->doubt_count = settled ? kept : L.of->doubt_count;
+    p->course[half] = FREE;
+}
+
+/* A small number that was the same in all launches, or has been so for a while, is another small one now. */
+static bool is_new(const place_t *p, const unsigned char *block, uint32_t half)
+{
+    const uint32_t was = half_at(p->first, half), is = half_at(block, half);
+    return was != is && was < SMALL && is < SMALL &&
+           (p->course[half] == SAME ? p->launches >= SETTLED
+                                    : p->course[half] >= SETTLED_ONCE && !find_doubt(L.of, half, is));
+}
+
+/* That may mean words. */
+static bool is_number(const place_t *p, const uint8_t *leads, uint32_t half)
+{
+    const uint32_t word = half / 2;
+    return word >= p->bytes / 8 || (L.role[word] == EBB_ROLE_UNKNOWN && !leads[word] && !p->leads[word]);
+}
+
+static void note_numbers(place_t *p, const unsigned char *block, const uint8_t *leads)
+{
+    const uint32_t halves = p->bytes / 4;
+    uint32_t list[MOST_NEW + 1], count = 0;
+    for (uint32_t h = 0; h < halves && count <= MOST_NEW; h++)
+        if (is_number(p, leads, h) && is_new(p, block, h))
+            list[count++] = h;
+    if (count > MOST_NEW)
+        memset(p->junk, 0, p->bytes / 8);
+    for (uint32_t i = 0; count <= MOST_NEW && i < count; i++) {
+        p->course[list[i]] = p->course[list[i]] == SAME ? SETTLED_ONCE : (uint8_t)(p->course[list[i]] + 1);
+        if (p->course[list[i]] == SETTLED_ONCE + MOST_VALUES)
+            set_free(p, list[i]);
+        else if (!find_doubt(L.of, list[i], half_at(block, list[i])))
+            add_doubt(L.of, p->bytes / 8, list[i], half_at(block, list[i]));
+    }
+    for (uint32_t h = 0; h < halves; h++) {
+        const uint32_t is = half_at(block, h);
+        if (is != half_at(p->first, h) && is_number(p, leads, h) &&
+            (p->course[h] == SAME || (p->course[h] >= SETTLED_ONCE && is >= SMALL)))
+            set_free(p, h);
+    }
+}
+
+/* ---- what a launch says ---- */
+
+static bool is_left_over(const place_t *p, uint32_t word, const unsigned char *block)
+{
+    return L.role[word] != EBB_ROLE_UNKNOWN ? L.role[word] != EBB_ROLE_OPERAND
+                                            : p->junk[word] >= ENOUGH && p->launches > SETTLED &&
+                                                  !L.of->hopeless && !is_doubted(L.of, word, block);
+}
+
+static void learn(place_t *p, const ebb_operation_t *op, const uint8_t *leads)
+{
+    note_numbers(p, op->params, leads);
+    for (uint32_t w = 0; w < p->bytes / 8; w++) {
+        if (L.role[w] != EBB_ROLE_UNKNOWN)
+            continue;
+        if (leads[w]) {
+            p->leads[w] = 1;
+        } else if (ebb_word_is_junk(word_at(op->params, w), p->leads[w])) {
+            p->junk[w] = (uint8_t)(p->junk[w] + (p->junk[w] < UINT8_MAX));
+            dispel(L.of, w, op->params);
+        }
+    }
+    p->launches++;
+}
+
+/* In the view. */
+static void lead_nowhere(const ebb_operation_t *op, uint32_t word)
+{
+    const CUdeviceptr nowhere = ebb_nowhere(word_at(op->params, word));
+    if (L.view.params != L.params)
+        memcpy(L.params, op->params, op->param_bytes);
+    memcpy(L.params + 8 * (size_t)word, &nowhere, sizeof nowhere);
+    L.view.params = L.params;
+}
+
+/* Its accesses but those of words that are left over. What its structure says is not filled in leads nowhere wherever it did, also to memory that
+ * is not ebb's: for that alone nobody has to take it for more than it is. */
+static const ebb_operation_t *without(const place_t *p, const ebb_operation_t *op)
+{
+    uint32_t kept = 0;
+    if (op->access_count > L.access_room) {
+        ebb_access_t *grown = realloc(L.access, op->access_count * sizeof *grown);
+        if (!grown)
+            return op;
+        L.access = grown;
+        L.access_room = op->access_count;
+    }
+    L.view = *op;
+    for (uint32_t i = 0; i < op->access_count; i++) {
+        const uint32_t word = op->access[i].param_offset / 8;
+        if (!is_left_over(p, word, op->params))
+            L.access[kept++] = op->access[i];
+        else if (L.role[word] == EBB_ROLE_UNKNOWN)
+            lead_nowhere(op, word);
+    }
+    for (uint32_t w = 0; w < p->bytes / 8; w++)
+        if (L.role[w] == EBB_ROLE_UNUSED && word_at(op->params, w) >> ADDRESS_BITS)
+            lead_nowhere(op, w);
+    if (kept == op->access_count && L.view.params == op->params)
+        return op;
+    L.count += op->access_count - kept;
+    L.view.access = L.access;
+    L.view.access_count = kept;
+    return &L.view;
+}
+
+const ebb_operation_t *ebb_leftover_view(const ebb_operation_t *op)
+{
+    static uint8_t leads[MOST_PARAM_BYTES / 8];
+    if (L.seen)
+        return L.seen;
+    L.seen = L.op = op;
+    if (!ebb_options.leftovers || op->kind != EBB_KERNEL || !op->structures || op->opaque || !op->plain ||
+        !L.key || op->param_bytes < 8 || op->param_bytes > MOST_PARAM_BYTES)
+        return op;
+    place_t *p = L.current = here(op);
+    if (!p)
+        return op;
+    ask_layout(op);
+    memset(leads, 0, p->bytes / 8);
+    for (uint32_t i = 0; i < op->access_count; i++)
+        leads[op->access[i].param_offset / 8] = 1;
+    learn(p, op, leads);
+    return L.seen = without(p, op);
+}
+
+bool ebb_leftover_is(uint32_t param_offset)
+{
+    return L.current && L.seen &&
+           (is_left_over(L.current, param_offset / 8, L.op->params) ||
+            ebb_word_is_junk(word_at(L.op->params, param_offset / 8), true));
+}
+
+void ebb_leftover_describe(uint32_t param_offset, char *out, size_t size)
+{
+    uint32_t doubts = 0;
+    const place_t *p = L.seen ? L.current : NULL;
+    for (uint32_t i = 0; p && i < L.of->doubt_count; i++)
+        doubts += !(L.of->doubt[i].dispelled[param_offset / 512] >> param_offset / 8 % 64 & 1);
+    if (p && L.role[param_offset / 8] != EBB_ROLE_UNKNOWN)
+        snprintf(out, size, "argument word %u: by its structure %s", param_offset,
+                 L.role[param_offset / 8] == EBB_ROLE_OPERAND  ? "meant"
+                 : L.role[param_offset / 8] == EBB_ROLE_NUMBER ? "a number"
+                                                               : "not filled in");
+    else if (p)
+        snprintf(out, size, "argument word %u: junk in %u of %u launches here, %u doubts%s", param_offset,
+                 p->junk[param_offset / 8], p->launches, doubts,
+                 is_doubted(L.of, param_offset / 8, L.op->params) ? ", also now" : "");
+    else
+        snprintf(out, size, "argument word %u", param_offset);
+}
+
+void ebb_leftover_hint(CUresult result)
+{
+    if (result == CUDA_ERROR_ILLEGAL_ADDRESS && L.count)
+        ebb_log(EBB_WARN, "the device has faulted, perhaps at a word of a kernel's arguments that had always "
+                          "held junk, and was taken for no operand; with EBB_LEFTOVERS=0 all count");
+}
+
+uint64_t ebb_leftover_count(void)
+{
+    return L.count;
+}

@@ -1,0 +1,423 @@
+#include "ckpt/run/tracker/match.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "alloc/base/table.h"
+#include "ckpt/run/profile/tiles.h"
+
+/* A buffer of this step, by its generation. */
+typedef struct entry {
+    uint64_t generation;
+    uint32_t born; /* before which operation; NEVER: it was there */
+    uint32_t id;   /* of the recording; NEVER: not touched yet */
+    bool strayed;  /* an operation that was not recorded has touched it before */
+} entry_t;
+
+/* Operations that are looked at when some were left out. */
+enum { LOOK = 64 };
+
+static struct {
+    const ebb_recording_t *recorded;
+    const uint64_t *left;                   /* of lessons: what the last step has left behind */
+    uint32_t *next;                         /* [operations] on the same stream */
+    uint32_t cursor[EBB_RECORD_STREAMS];    /* per stream: the one to come */
+    uint32_t candidate[EBB_RECORD_STREAMS]; /* where it goes on if some were left out; NEVER */
+    uint32_t allocations, missing, deviations;
+    ebb_buffer_t **buffer; /* [buffers], valid while it is alive */
+    uint64_t *generation;  /* [buffers] bound; 0: none */
+    uint32_t *freed;       /* [buffers] before which operation; NEVER: it was not */
+    bool *strayed;         /* [buffers] */
+    uint64_t *bytes;       /* [buffers] the most so far */
+    bool resized; /* the operation matched last, or one of its buffers, has another size than recorded */
+    bool partial; /* some of its words lead elsewhere */
+    ebb_table_t entries; /* entry_t */
+    char first[256];     /* deviation */
+    char difference[256];
+} match;
+
+static const ebb_trace_t *trace(void)
+{
+    return match.recorded->trace;
+}
+
+static void differ(const char *what, uint32_t operation, const char *name)
+{
+    if (!match.difference[0])
+        snprintf(match.difference, sizeof match.difference, "%s, at operation %u (%.120s)", what, operation,
+                 name);
+}
+
+/* Something that steps of one kind may differ in, if it does not happen too often. */
+static void deviate(const char *what, uint32_t operation, const char *name)
+{
+    if (!match.first[0])
+        snprintf(match.first, sizeof match.first, "%s, at operation %u (%.120s)", what, operation, name);
+    if (8 * ++match.deviations > trace()->operation_count + 16 && !match.difference[0])
+        memcpy(match.difference, match.first, sizeof match.difference);
+}
+
+/* ---- buffers ---- */
+
+static entry_t *entry_of(const ebb_buffer_t *b)
+{
+    bool added;
+    entry_t *e = ebb_table_add(&match.entries, sizeof *e, b->generation, &added);
+    if (e && added)
+        e->born = e->id = EBB_TRACE_NEVER;
+    return e;
+}
+
+/* Where allocations and frees are now; without meaning where there are several streams. */
+static uint32_t place(void)
+{
+    return match.cursor[0] == EBB_TRACE_NEVER ? trace()->operation_count : match.cursor[0];
+}
+
+static bool is_single(void)
+{
+    return match.recorded->stream_count <= 1;
+}
+
+void ebb_match_allocated(const ebb_buffer_t *b)
+{
+    entry_t *e = entry_of(b);
+    match.allocations++;
+    if (e)
+        e->born = place();
+    else
+        differ("out of memory", place(), "allocations");
+}
+
+/* What the last step has left behind under a number. NEVER: nothing of that generation. */
+static uint32_t left_as(uint64_t generation)
+{
+    uint32_t id = 0;
+    while (id < trace()->buffer_count && match.left[id] != generation)
+        id++;
+    return id < trace()->buffer_count ? id : EBB_TRACE_NEVER;
+}
+
+/* Whether a buffer that is older than the step may be the one of this number: the same as recorded; or what the step
+ * before has left behind, always the same of it; or one that dies in the step, from whichever step it is. */
+static bool may_have_entered(const ebb_buffer_t *b, uint32_t id)
+{
+    if (b->generation == match.recorded->generation[id])
+        return true;
+    const uint32_t as = left_as(b->generation);
+    if (as == EBB_TRACE_NEVER)
+        return trace()->buffer[id].dies != EBB_TRACE_NEVER;
+    const uint32_t next = trace()->buffer[as].next;
+    return next == EBB_TRACE_NEVER || next == id || next == as;
+}
+
+/* As good as the recorded size: the same, or that of a small buffer with as many tiles. */
+static bool is_of_size(const ebb_buffer_t *b, uint32_t id)
+{
+    const size_t recorded = trace()->buffer[id].bytes;
+    return b->bytes == recorded || (b->bytes <= EBB_SMALL_BYTES && recorded <= EBB_SMALL_BYTES &&
+                                    ebb_tile_count(b->bytes) == ebb_tile_count(recorded));
+}
+
+static bool can_bind(const ebb_buffer_t *b, uint32_t id)
+{
+    const entry_t *e = entry_of(b);
+    const ebb_trace_buffer_t *recorded = &trace()->buffer[id];
+    if (!e || (b->pinned != 0) != recorded->pinned || (e->id != EBB_TRACE_NEVER && e->id != id) ||
+        (match.generation[id] && match.generation[id] != b->generation))
+        return false;
+    if (e->id == id)
+        return true;
+    const bool born = recorded->born != EBB_TRACE_NEVER;
+    return born == (e->born != EBB_TRACE_NEVER) && (born || may_have_entered(b, id));
+}
+
+static void bind(ebb_buffer_t *b, uint32_t id)
+{
+    entry_t *e = entry_of(b);
+    if (e->id == id)
+        return;
+    if (e->born != EBB_TRACE_NEVER && is_single() && e->born != trace()->buffer[id].born)
+        deviate("when a buffer is allocated", trace()->buffer[id].born, "allocations");
+    e->id = id;
+    match.strayed[id] |= e->strayed;
+    match.generation[id] = b->generation;
+    match.buffer[id] = b;
+    if (b->bytes > match.bytes[id])
+        match.bytes[id] = b->bytes;
+}
+
+/* One that the step frees without ever touching it. */
+static void bind_freed(ebb_buffer_t *b)
+{
+    for (uint32_t id = 0; id < trace()->buffer_count; id++) {
+        const ebb_trace_buffer_t *t = &trace()->buffer[id];
+        if (t->born == EBB_TRACE_NEVER && t->dies != EBB_TRACE_NEVER && !match.generation[id] &&
+            t->bytes == b->bytes && (!is_single() || t->dies == place()) && can_bind(b, id)) {
+            bind(b, id);
+            return;
+        }
+    }
+}
+
+void ebb_match_freed(ebb_buffer_t *b)
+{
+    entry_t *e = entry_of(b);
+    if (e && e->id == EBB_TRACE_NEVER && e->born == EBB_TRACE_NEVER) {
+        bind_freed(b);
+        e = entry_of(b); /* the table may have grown */
+    }
+    if (!e || e->id == EBB_TRACE_NEVER)
+        return;
+    const uint32_t dies = trace()->buffer[e->id].dies;
+    match.freed[e->id] = place();
+    match.buffer[e->id] = NULL;
+    if (is_single() ? dies != place() : dies == EBB_TRACE_NEVER)
+        deviate("when a buffer is freed", place(), "frees");
+}
+
+ebb_buffer_t *ebb_match_buffer(uint32_t id)
+{
+    return match.buffer[id];
+}
+
+bool ebb_match_take_strayed(uint32_t id)
+{
+    const bool strayed = match.strayed[id];
+    match.strayed[id] = false;
+    return strayed;
+}
+
+/* ---- operations ---- */
+
+/* `resized`: as far as order goes. */
+static bool fits(const ebb_operation_t *op, uint32_t index, bool resized)
+{
+    if (index == EBB_TRACE_NEVER || !ebb_record_is_like(match.recorded, index, op) ||
+        (!resized && ebb_record_difference(match.recorded, index, op)))
+        return false;
+    const ebb_trace_access_t *a = &trace()->access[trace()->operation[index].first_access];
+    for (uint32_t k = 0; k < op->access_count; k++) {
+        const ebb_access_t *x = &op->access[k];
+        if (a[k].param_offset != x->param_offset || !can_bind(x->buffer, a[k].buffer) ||
+            (!resized && (a[k].offset_bytes != x->offset_bytes || !is_of_size(x->buffer, a[k].buffer))))
+            return false;
+        for (uint32_t m = 0; m < k; m++)
+            if ((a[m].buffer == a[k].buffer) != (op->access[m].buffer == op->access[k].buffer))
+                return false;
+    }
+    return true;
+}
+
+/* What this access of the operation is in a recorded one, if their words are the same and lead to what may be the same; NEVER: nothing. */
+static uint32_t recorded_as(const ebb_operation_t *op, uint32_t access, uint32_t index)
+{
+    const ebb_trace_operation_t *o = &trace()->operation[index];
+    const ebb_access_t *x = &op->access[access];
+    for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++) {
+        const ebb_trace_access_t *a = &trace()->access[k];
+        if (a->param_offset == x->param_offset)
+            return a->offset_bytes == x->offset_bytes && can_bind(x->buffer, a->buffer) ? k : EBB_TRACE_NEVER;
+    }
+    return EBB_TRACE_NEVER;
+}
+
+/* The same launch, most of whose words lead to the same: others are perhaps not filled in (leftover.h). As far as order goes it is
+ * the recorded one. */
+static bool resembles(const ebb_operation_t *op, uint32_t index)
+{
+    uint32_t same = 0;
+    if (index == EBB_TRACE_NEVER || op->kind != EBB_KERNEL || !op->structures ||
+        ebb_record_other_launch(match.recorded, index, op))
+        return false;
+    for (uint32_t k = 0; k < op->access_count; k++)
+        same += recorded_as(op, k, index) != EBB_TRACE_NEVER;
+    return same && 2 * same >= trace()->operation[index].access_count;
+}
+
+static uint32_t number_of_stream(const ebb_stream_t *stream)
+{
+    uint32_t s = 0;
+    while (s < match.recorded->stream_count && match.recorded->streams[s] != stream)
+        s++;
+    return s;
+}
+
+/* It is not the one to come: its number, if the one before it and this one continue the step further on. */
+static uint32_t look_further(const ebb_operation_t *op, uint32_t s)
+{
+    const uint32_t candidate = match.candidate[s];
+    match.candidate[s] = EBB_TRACE_NEVER;
+    if (fits(op, candidate, false))
+        return candidate;
+    match.partial = resembles(op, match.cursor[s]);
+    if (match.partial)
+        return match.cursor[s];
+    uint32_t i = match.cursor[s];
+    for (unsigned n = 0; n < LOOK && i != EBB_TRACE_NEVER; n++) {
+        i = match.next[i];
+        if (fits(op, i, false)) {
+            match.candidate[s] = match.next[i];
+            return EBB_TRACE_NEVER;
+        }
+    }
+    match.resized = fits(op, match.cursor[s], true);
+    return match.resized ? match.cursor[s] : EBB_TRACE_NEVER;
+}
+
+/* What it touches may be another content behind it. */
+static void note_strayed(const ebb_operation_t *op)
+{
+    for (uint32_t k = 0; k < op->access_count; k++) {
+        entry_t *e = entry_of(op->access[k].buffer);
+        if (e && e->id == EBB_TRACE_NEVER)
+            e->strayed = true;
+        else if (e)
+            match.strayed[e->id] = true;
+    }
+}
+
+static void note_stray(const ebb_operation_t *op, uint32_t at)
+{
+    const bool known = at != EBB_TRACE_NEVER;
+    if (op->opaque)
+        differ("an operation that cannot be read", known ? at : trace()->operation_count, "?");
+    note_strayed(op);
+    const char *what = known ? ebb_record_difference(match.recorded, at, op) : "another operation";
+    deviate(what ? what : "the buffers that an operation touches", known ? at : trace()->operation_count,
+            known ? trace()->operation[at].name : "the end");
+}
+
+uint32_t ebb_match_operation(const ebb_operation_t *op)
+{
+    const uint32_t s = number_of_stream(op->stream);
+    const bool known = s < match.recorded->stream_count;
+    if (match.difference[0])
+        return EBB_TRACE_NEVER;
+    uint32_t i = known ? match.cursor[s] : EBB_TRACE_NEVER;
+    match.resized = match.partial = false;
+    if (known && !fits(op, i, false))
+        i = look_further(op, s);
+    if (i == EBB_TRACE_NEVER) {
+        note_stray(op, known ? match.cursor[s] : EBB_TRACE_NEVER);
+        return EBB_TRACE_NEVER;
+    }
+    match.candidate[s] = EBB_TRACE_NEVER;
+    for (; match.cursor[s] != i; match.cursor[s] = match.next[match.cursor[s]], match.missing++)
+        deviate("an operation that is left out", match.cursor[s], trace()->operation[match.cursor[s]].name);
+    for (uint32_t k = 0; k < op->access_count; k++) {
+        const uint32_t as = match.partial ? recorded_as(op, k, i) : trace()->operation[i].first_access + k;
+        if (as != EBB_TRACE_NEVER)
+            bind(op->access[k].buffer, trace()->access[as].buffer);
+    }
+    if (match.resized || match.partial)
+        note_strayed(op); /* nobody looks at what it does */
+    return match.difference[0] ? EBB_TRACE_NEVER : i;
+}
+
+bool ebb_match_is_resized(void)
+{
+    return match.resized || match.partial;
+}
+
+void ebb_match_advance(uint32_t operation)
+{
+    match.cursor[trace()->operation[operation].stream] = match.next[operation];
+}
+
+uint32_t ebb_match_next(uint32_t operation)
+{
+    return match.next[operation];
+}
+
+const char *ebb_match_difference(bool whole)
+{
+    const ebb_trace_t *t = trace();
+    uint32_t born = 0;
+    if (match.difference[0] || !whole)
+        return match.difference[0] ? match.difference : NULL;
+    for (uint32_t s = 0; s < match.recorded->stream_count; s++)
+        for (uint32_t i = match.cursor[s]; i != EBB_TRACE_NEVER; i = match.next[i], match.missing++)
+            deviate("the number of operations", i, "the end");
+    for (uint32_t i = 0; i < t->buffer_count; i++) {
+        born += t->buffer[i].born != EBB_TRACE_NEVER;
+        if (match.generation[i] && t->buffer[i].dies != EBB_TRACE_NEVER && match.freed[i] == EBB_TRACE_NEVER)
+            deviate("a buffer that is not freed", t->buffer[i].dies, "frees");
+    }
+    if (born != match.allocations)
+        deviate("the number of allocations", t->operation_count, "the end");
+    return match.difference[0] ? match.difference : NULL;
+}
+
+uint32_t ebb_match_missing(void)
+{
+    return match.missing;
+}
+
+/* ---- what outlives the step ---- */
+
+void ebb_match_note_left(ebb_trace_t *t, uint64_t *left)
+{
+    for (uint32_t id = 0; id < t->buffer_count; id++) {
+        const uint64_t generation = match.generation[id];
+        const uint32_t as = generation && t->buffer[id].born == EBB_TRACE_NEVER ? left_as(generation) : id;
+        /* What is freed in the recorded step, and was not in the last one, is nothing in the next. */
+        if (as != id && as != EBB_TRACE_NEVER && t->buffer[as].dies == EBB_TRACE_NEVER)
+            t->buffer[as].next = id;
+    }
+    for (uint32_t id = 0; id < t->buffer_count; id++) {
+        if (t->buffer[id].bytes < match.bytes[id] && match.bytes[id] <= EBB_SMALL_BYTES &&
+            ebb_tile_count(t->buffer[id].bytes) == ebb_tile_count(match.bytes[id]))
+            t->buffer[id].bytes = match.bytes[id];
+        if (match.generation[id])
+            left[id] = match.freed[id] == EBB_TRACE_NEVER ? match.generation[id] : 0;
+    }
+}
+
+/* ---- begin and end ---- */
+
+static void link_streams(void)
+{
+    const ebb_trace_t *t = trace();
+    for (uint32_t s = 0; s < EBB_RECORD_STREAMS; s++)
+        match.cursor[s] = match.candidate[s] = EBB_TRACE_NEVER;
+    for (uint32_t i = t->operation_count; i-- > 0;) {
+        uint32_t s = t->operation[i].stream;
+        match.next[i] = match.cursor[s];
+        match.cursor[s] = i;
+    }
+}
+
+bool ebb_match_begin(const ebb_recording_t *recorded, const uint64_t *left)
+{
+    const ebb_trace_t *t = recorded->trace;
+    ebb_match_end();
+    match.recorded = recorded;
+    match.left = left;
+    match.next = calloc((size_t)t->operation_count + 1, sizeof *match.next);
+    match.buffer = calloc((size_t)t->buffer_count + 1, sizeof(ebb_buffer_t *));
+    match.generation = calloc((size_t)t->buffer_count + 1, sizeof *match.generation);
+    match.freed = calloc((size_t)t->buffer_count + 1, sizeof *match.freed);
+    match.strayed = calloc((size_t)t->buffer_count + 1, sizeof *match.strayed);
+    match.bytes = calloc((size_t)t->buffer_count + 1, sizeof *match.bytes);
+    if (!match.next || !match.buffer || !match.generation || !match.freed || !match.strayed || !match.bytes) {
+        ebb_match_end();
+        return false;
+    }
+    memset(match.freed, 0xff, ((size_t)t->buffer_count + 1) * sizeof *match.freed);
+    link_streams();
+    return true;
+}
+
+void ebb_match_end(void)
+{
+    free(match.next);
+    free(match.buffer);
+    free(match.generation);
+    free(match.freed);
+    free(match.strayed);
+    free(match.bytes);
+    free(match.entries.at);
+    memset(&match, 0, sizeof match);
+}

@@ -1,0 +1,240 @@
+/* step.c: the lanes, and which of them leads; see step.h. */
+#include "ckpt/run/tracker/step.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "ckpt/run/tracker/step_parts.h"
+
+enum { LANES = 16, FIRST_ROOM = 4096 };
+
+typedef struct lane {
+    uint64_t stream;
+    bool of_thread;  /* one thread's part of a stream that several issue into */
+    bool shared;     /* of a whole stream: several issue into it */
+    uint64_t thread; /* the one, or the first that was seen */
+    past_t past;
+    search_t *search;
+    follow_t *follow;
+    uint64_t fewest;  /* live bytes since the lane's last operation */
+    uint64_t used_at; /* operation of the program */
+    bool searching;
+} lane_t;
+
+struct ebb_step_finder {
+    size_t longest_room;
+    lane_t lane[LANES];
+    unsigned lanes;
+    lane_t *last; /* used last */
+    lane_t *lead; /* NULL: no lane has a step */
+    uint64_t serials, operations;
+};
+
+ebb_step_finder_t *ebb_step_finder_new(size_t longest)
+{
+    ebb_step_finder_t *f = calloc(1, sizeof *f);
+    if (!f)
+        return NULL;
+    f->longest_room = FIRST_ROOM;
+    while (f->longest_room < 2 * longest)
+        f->longest_room *= 2;
+    return f;
+}
+
+static void close_lane(lane_t *l)
+{
+    free(l->past.entry);
+    search_delete(l->search);
+    follow_delete(l->follow);
+    memset(l, 0, sizeof *l);
+}
+
+void ebb_step_finder_delete(ebb_step_finder_t *f)
+{
+    if (!f)
+        return;
+    for (unsigned i = 0; i < f->lanes; i++)
+        close_lane(&f->lane[i]);
+    free(f);
+}
+
+/* ---- lanes ---- */
+
+static bool open_lane(ebb_step_finder_t *f, lane_t *l, const ebb_step_operation_t *op, bool of_thread)
+{
+    *l = (lane_t){.stream = op->stream,
+                  .thread = op->thread,
+                  .of_thread = of_thread,
+                  .past = {.entry = malloc(FIRST_ROOM * sizeof *l->past.entry), .room = FIRST_ROOM},
+                  .search = search_new(),
+                  .follow = follow_new(&f->serials),
+                  .fewest = UINT64_MAX};
+    if (l->past.entry && l->search && l->follow)
+        return true;
+    close_lane(l);
+    return false;
+}
+
+/* A new one, in place of the one that was used least recently if there are too many; never the lead. */
+static lane_t *new_lane(ebb_step_finder_t *f, const ebb_step_operation_t *op, bool of_thread)
+{
+    lane_t *l = &f->lane[f->lanes];
+    if (f->lanes == LANES) {
+        l = NULL;
+        for (unsigned i = 0; i < LANES; i++)
+            if (&f->lane[i] != f->lead && (!l || f->lane[i].used_at < l->used_at))
+                l = &f->lane[i];
+        close_lane(l);
+    }
+    if (!open_lane(f, l, op, of_thread))
+        return NULL;
+    if (f->lanes < LANES)
+        f->lanes++;
+    return l;
+}
+
+static bool is_lane_of(const lane_t *l, const ebb_step_operation_t *op, bool of_thread)
+{
+    return l->stream == op->stream && l->of_thread == of_thread && (!of_thread || l->thread == op->thread) &&
+           l->past.entry;
+}
+
+static lane_t *lane_of(ebb_step_finder_t *f, const ebb_step_operation_t *op, bool of_thread)
+{
+    if (f->last && is_lane_of(f->last, op, of_thread))
+        return f->last;
+    for (unsigned i = 0; i < f->lanes; i++)
+        if (is_lane_of(&f->lane[i], op, of_thread))
+            return &f->lane[i];
+    return new_lane(f, op, of_thread);
+}
+
+/* ---- one lane ---- */
+
+static bool wants(const void *context, size_t from, size_t to, bool exact)
+{
+    const lane_t *l = context;
+    return follow_wants(l->follow, &l->past, from, to, exact);
+}
+
+static ebb_step_event_t push(const ebb_step_finder_t *f, lane_t *l, const ebb_step_operation_t *op)
+{
+    const bool searching = follow_is_searching(l->follow, &l->past);
+    if (searching && !l->searching)
+        search_reset(l->search);
+    l->searching = searching;
+    if (searching && l->past.count >= l->past.room && l->past.room < f->longest_room && !past_grow(&l->past))
+        l->searching = false;
+    past_push(&l->past, op, l->fewest);
+    l->fewest = UINT64_MAX;
+    l->used_at = f->operations;
+    const ebb_step_event_t event = follow_take(l->follow, &l->past);
+    const size_t period = l->searching ? search_take(l->search, &l->past, wants, l) : 0;
+    return period && follow_adopt(l->follow, &l->past, period) ? EBB_STEP_FOUND : event;
+}
+
+/* ---- the lead ---- */
+
+static bool has_step(const lane_t *l)
+{
+    return l->past.entry && follow_knows(l->follow) && !follow_has_given_up(l->follow);
+}
+
+/* A lane with a step leads if none does, or if it has a good deal more to it. */
+static bool takes_over(const ebb_step_finder_t *f, const lane_t *l)
+{
+    return !f->lead || !has_step(f->lead) || 2 * l->past.count > 3 * f->lead->past.count;
+}
+
+/* The event for the program, of one in a lane. */
+static ebb_step_event_t lead(ebb_step_finder_t *f, lane_t *l, ebb_step_event_t event)
+{
+    if (l == f->lead)
+        return event;
+    if ((event != EBB_STEP_FOUND && event != EBB_STEP_BOUNDARY) || !has_step(l) || !takes_over(f, l))
+        return EBB_STEP_NONE;
+    f->lead = l;
+    return EBB_STEP_FOUND;
+}
+
+/* One lane takes the operation. */
+static ebb_step_event_t take(ebb_step_finder_t *f, lane_t *l, const ebb_step_operation_t *op)
+{
+    if (op->live_bytes < l->fewest)
+        l->fewest = op->live_bytes;
+    return lead(f, l, push(f, l, op));
+}
+
+ebb_step_event_t ebb_step_push(ebb_step_finder_t *f, const ebb_step_operation_t *op)
+{
+    f->operations++;
+    for (unsigned i = 0; i < f->lanes; i++)
+        if (op->live_bytes < f->lane[i].fewest)
+            f->lane[i].fewest = op->live_bytes;
+    lane_t *l = op->aside ? NULL : lane_of(f, op, false);
+    if (!l)
+        return EBB_STEP_NONE;
+    f->last = l;
+    l->shared |= l->thread != op->thread;
+    const ebb_step_event_t event = take(f, l, op);
+    lane_t *own = l->shared ? lane_of(f, op, true) : NULL;
+    const ebb_step_event_t of_thread = own ? take(f, own, op) : EBB_STEP_NONE;
+    return of_thread ? of_thread : event;
+}
+
+/* ---- what is known ---- */
+
+int ebb_step_ended(const ebb_step_finder_t *f)
+{
+    return f->lead ? follow_ended(f->lead->follow) : -1;
+}
+
+size_t ebb_step_late(const ebb_step_finder_t *f)
+{
+    return f->lead ? follow_late(f->lead->follow) : 0;
+}
+
+int ebb_step_expected(const ebb_step_finder_t *f)
+{
+    return f->lead ? follow_expected(f->lead->follow) : -1;
+}
+
+uint32_t ebb_step_possible(const ebb_step_finder_t *f)
+{
+    return f->lead ? follow_possible(f->lead->follow) : 0;
+}
+
+size_t ebb_step_position(const ebb_step_finder_t *f)
+{
+    return f->lead ? follow_position(f->lead->follow) : 0;
+}
+
+ebb_step_kind_t ebb_step_kind(const ebb_step_finder_t *f, unsigned kind)
+{
+    return f->lead && kind < EBB_STEP_KINDS ? follow_kind(f->lead->follow, kind)
+                                            : (ebb_step_kind_t){.serial = 0};
+}
+
+size_t ebb_step_period(const ebb_step_finder_t *f)
+{
+    const int expected = ebb_step_expected(f), kind = expected < 0 ? ebb_step_ended(f) : expected;
+    return kind < 0 ? 0 : ebb_step_kind(f, (unsigned)kind).operations;
+}
+
+ebb_step_lanes_t ebb_step_lanes(const ebb_step_finder_t *f)
+{
+    ebb_step_lanes_t lanes = {.count = 0};
+    for (unsigned i = 0; i < f->lanes; i++) {
+        lanes.count++;
+        lanes.recurring += has_step(&f->lane[i]);
+    }
+    return lanes;
+}
+
+bool ebb_step_check(const ebb_step_finder_t *f)
+{
+    bool good = true;
+    for (unsigned i = 0; i < f->lanes; i++)
+        good &= f->lane[i].past.room <= f->longest_room && follow_check(f->lane[i].follow);
+    return good;
+}

@@ -1,0 +1,323 @@
+/* step_follow.c: following the known kinds of step, and what stands between them.
+ *
+ * At a boundary there is a hypothesis for every kind: that a step of it begins. When none is left, the program does
+ * something else: from then on hypotheses begin wherever the beginning of a word appears, also in hindsight, until
+ * one comes to its end. What lay before that is a stretch.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "ckpt/run/tracker/step_follow.h"
+
+enum {
+    ALWAYS = 3,     /* times in a row */
+    PATIENCE = 8,   /* longest words without a known step until it is given up */
+    MOST_PARTS = 64 /* a step that was found may be one of so many micro-batches */
+};
+
+follow_t *follow_new(uint64_t *serials)
+{
+    follow_t *f = calloc(1, sizeof *f);
+    if (!f)
+        return NULL;
+    f->kinds.serials = serials;
+    f->kinds.last = f->ended = f->predicted = -1;
+    return f;
+}
+
+void follow_delete(follow_t *f)
+{
+    if (!f)
+        return;
+    kinds_free(&f->kinds);
+    for (unsigned i = 0; i < PENDING; i++)
+        free(f->pending[i].word);
+    free(f);
+}
+
+/* ---- the end of a step ---- */
+
+/* It gave back what it had allocated: a layer of a forward pass is no step, though another pass consisted of such. */
+static bool is_balanced(follow_t *f, const past_t *p, const hypothesis_t *h)
+{
+    kind_t *k = kind_at(f, h->kind);
+    const uint64_t fewest = past_extent(p, h->start < oldest(p) ? oldest(p) : h->start, h->ended).fewest;
+    const bool grew = fewest > k->fewest && 8 * (fewest - k->fewest) > k->amplitude;
+    k->fewest = fewest;
+    return !grew;
+}
+
+/* The kind of a step that has the coarse word of this hypothesis; a new one if no geometry fits. */
+static int settle_kind(follow_t *f, const past_t *p, const hypothesis_t *h)
+{
+    if (hypothesis_is_plausible(h) || h->start < oldest(p))
+        return h->kind;
+    const int made = kinds_add(&f->kinds, p, h->start, h->ended, h->kind);
+    if (made < 0)
+        return h->kind;
+    kind_at(f, made)->info.family = kind_at(f, h->kind)->info.family;
+    return made;
+}
+
+static void note_gaps(kind_t *k, const hypothesis_t *h)
+{
+    for (unsigned i = 0; i < h->gaps; i++)
+        for (uint32_t n = 0; n < h->gap[i].count; n++)
+            if (k->word[h->gap[i].from + n].missed < UINT8_MAX)
+                k->word[h->gap[i].from + n].missed++;
+}
+
+static void finish(follow_t *f, const past_t *p, const hypothesis_t *h)
+{
+    stretch_note(f, p, f->boundary, h->start + h->leading, h->kind);
+    const int number = settle_kind(f, p, h);
+    kind_t *k = kind_at(f, number);
+    k->info.count++;
+    if (number == h->kind) {
+        k->info.extras += h->track.extras;
+        k->info.missing += h->track.missing;
+        note_gaps(k, h);
+        kinds_adapt(k, p, h->start, h->ended, &h->track);
+        k->led = h->leading ? k->led + 1 : 0;
+        if (k->led == ALWAYS) {
+            kinds_renew(k, p, h->start, h->ended);
+            f->stretches = 0;
+        }
+    }
+    if (f->predicted >= 0 && f->predicted != number && kind_at(f, f->predicted)->info.serial && !f->lost)
+        kind_at(f, f->predicted)->info.interruptions++;
+    if (k->from_stretch)
+        f->last_apart = h->ended;
+    kinds_note_order(&f->kinds, number);
+    f->ended = number;
+    f->given_up = false;
+    hypotheses_begin(f, h->ended);
+}
+
+/* The one that has come to its end, if that is to be believed now; NULL: none, or one that may still go on. */
+static const hypothesis_t *ended(follow_t *f, size_t position)
+{
+    const hypothesis_t *best = NULL;
+    for (unsigned i = 0; i < f->hypotheses; i++) {
+        const hypothesis_t *h = &f->hypothesis[i];
+        if (h->ended &&
+            (!best || h->start < best->start ||
+             (h->start == best->start &&
+              (h->strange < best->strange || (h->strange == best->strange && h->kind == f->predicted)))))
+            best = h;
+    }
+    /* The one that is expected is waited for no longer, unless it is the beginning of another one: a forward pass. */
+    const bool expected = best && best->kind == f->predicted && hypothesis_is_plausible(best);
+    for (unsigned i = 0; best && i < f->hypotheses; i++) {
+        const hypothesis_t *h = &f->hypothesis[i];
+        if (expected && (h->track.open || !hypothesis_is_plausible(h)))
+            continue;
+        if (!h->ended && h->start == best->start && h->track.open < TRIPLE &&
+            position <= best->ended + REACH &&
+            h->track.extras + h->track.missing <= best->track.extras + best->track.missing + TRIPLE)
+            return NULL;
+    }
+    return best;
+}
+
+/* Those that ended long ago while another one went on were the beginnings of that one. */
+static void drop_outlived(follow_t *f, size_t position)
+{
+    for (unsigned i = 0; i < f->hypotheses;)
+        if (f->hypothesis[i].ended && position >= f->hypothesis[i].ended + REACH)
+            hypothesis_drop(f, i);
+        else
+            i++;
+}
+
+/* Takes one operation, and again what lies behind the end of a step that is recognised late. */
+static ebb_step_event_t take(follow_t *f, const past_t *p, size_t position)
+{
+    ebb_step_event_t event = EBB_STEP_NONE;
+    for (unsigned i = 0; i < f->hypotheses;)
+        if (f->hypothesis[i].ended || hypothesis_advance(f, &f->hypothesis[i], p, position))
+            i++;
+        else
+            hypothesis_drop(f, i);
+    if (f->lost)
+        hypotheses_begin_in_between(f, p, position);
+    const hypothesis_t *h = ended(f, position);
+    if (h) {
+        const hypothesis_t done = *h;
+        if (is_balanced(f, p, &done)) {
+            finish(f, p, &done);
+            for (size_t i = done.ended; i <= position; i++)
+                take(f, p, i);
+            return EBB_STEP_BOUNDARY;
+        }
+        hypothesis_drop(f, (unsigned)(h - f->hypothesis));
+    }
+    drop_outlived(f, position);
+    if (f->hypotheses || f->lost)
+        return event;
+    f->lost = true;
+    f->lost_at = position;
+    if (f->predicted >= 0)
+        kind_at(f, f->predicted)->info.interruptions++;
+    event = EBB_STEP_LOST;
+    size_t from = f->boundary + 1 > oldest(p) ? f->boundary + 1 : oldest(p);
+    for (size_t i = from; i <= position; i++)
+        if (take(f, p, i) == EBB_STEP_BOUNDARY)
+            event = EBB_STEP_BOUNDARY;
+    return event;
+}
+
+static size_t longest_word(const follow_t *f)
+{
+    size_t longest = 0;
+    for (unsigned i = 0; i < EBB_STEP_KINDS; i++)
+        if (f->kinds.kind[i].info.operations > longest)
+            longest = f->kinds.kind[i].info.operations;
+    return longest;
+}
+
+ebb_step_event_t follow_take(follow_t *f, const past_t *p)
+{
+    if (!kinds_any(&f->kinds))
+        return EBB_STEP_NONE;
+    const size_t newest = p->count - 1;
+    const ebb_step_event_t event = take(f, p, newest);
+    if (event == EBB_STEP_BOUNDARY)
+        f->late = p->count - f->boundary;
+    if (event || f->given_up || !f->lost || p->count - f->boundary <= PATIENCE * longest_word(f))
+        return event;
+    f->given_up = true;
+    return EBB_STEP_GIVEN_UP;
+}
+
+/* ---- a new kind ---- */
+
+/* Where [from, to), repeated, begins best: with the fewest bytes alive; of such points at one that the program has a
+ * name for, else behind a stretch that is part of it now, else here (`from`), else the last one. */
+static size_t best_boundary(const follow_t *f, const past_t *p, size_t from, size_t to)
+{
+    size_t best = from, after = 0;
+    unsigned best_rank = 0;
+    if (f->stretches) {
+        const stretch_t *last = &f->stretch[(f->stretches - 1) % STRETCHES];
+        after = last->start + last->operations;
+    }
+    for (size_t i = from; i < to; i++) {
+        const entry_t *e = at(p, i), *b = at(p, best);
+        const unsigned rank = e->turn ? 3 : i == after ? 2 : i == from ? 1 : 0;
+        if (e->live < b->live || (e->live == b->live && rank >= best_rank)) {
+            best = i;
+            best_rank = rank;
+        }
+    }
+    return best;
+}
+
+bool follow_adopt(follow_t *f, const past_t *p, size_t period)
+{
+    const size_t from = p->count - period, start = best_boundary(f, p, from, p->count);
+    /* What has been seen since that point is the beginning of a step, and the word is the step before. */
+    const size_t behind = start == from ? 0 : p->count - start, to = p->count - behind;
+    const int made = kinds_add(&f->kinds, p, to - period, to, -1);
+    if (made < 0)
+        return false;
+    kind_t *k = kind_at(f, made);
+    const size_t before = to - period;
+    kinds_keep_common(k, p, before > period + TAIL ? before - period - TAIL : 0, before + TAIL);
+    kinds_forget_contained(&f->kinds, made);
+    f->stretches = 0;
+    f->search_until = p->count + MOST_PARTS * period;
+    f->given_up = false;
+    f->ended = made;
+    f->late = 0;
+    k->info.count = 1;
+    kinds_note_order(&f->kinds, made);
+    hypotheses_begin(f, to);
+    f->predicted = made;
+    for (size_t i = to; i < p->count; i++)
+        take(f, p, i);
+    return true;
+}
+
+/* ---- what is known ---- */
+
+bool follow_is_searching(const follow_t *f, const past_t *p)
+{
+    return f->given_up || !kinds_any(&f->kinds) || p->count < f->search_until ||
+           (f->lost && p->count - f->boundary > longest_word(f));
+}
+
+bool follow_knows(const follow_t *f)
+{
+    return kinds_any(&f->kinds);
+}
+
+bool follow_has_given_up(const follow_t *f)
+{
+    return f->given_up;
+}
+
+int follow_ended(const follow_t *f)
+{
+    return f->ended;
+}
+
+size_t follow_late(const follow_t *f)
+{
+    return f->late;
+}
+
+/* That of the kind under way as far as can be told. */
+static const hypothesis_t *likeliest(const follow_t *f)
+{
+    const hypothesis_t *best = NULL;
+    for (unsigned i = 0; i < f->hypotheses && !f->lost; i++) {
+        const hypothesis_t *h = &f->hypothesis[i];
+        if (h->ended)
+            continue;
+        if (h->kind == f->predicted && hypothesis_is_plausible(h))
+            return h;
+        if (!best || (hypothesis_is_plausible(h) && !hypothesis_is_plausible(best)) ||
+            (hypothesis_is_plausible(h) == hypothesis_is_plausible(best) &&
+             h->track.matched > best->track.matched))
+            best = h;
+    }
+    return best;
+}
+
+int follow_expected(const follow_t *f)
+{
+    const hypothesis_t *h = likeliest(f);
+    return h ? h->kind : -1;
+}
+
+uint32_t follow_possible(const follow_t *f)
+{
+    uint32_t possible = 0;
+    for (unsigned i = 0; i < f->hypotheses && !f->lost; i++)
+        if (hypothesis_is_plausible(&f->hypothesis[i]) && !f->hypothesis[i].ended)
+            possible |= 1u << f->hypothesis[i].kind;
+    return possible;
+}
+
+size_t follow_position(const follow_t *f)
+{
+    const hypothesis_t *h = likeliest(f);
+    return h ? h->track.next : 0;
+}
+
+ebb_step_kind_t follow_kind(const follow_t *f, unsigned kind)
+{
+    return f->kinds.kind[kind].info;
+}
+
+bool follow_check(const follow_t *f)
+{
+    for (unsigned i = 0; i < f->hypotheses; i++) {
+        const hypothesis_t *h = &f->hypothesis[i];
+        const kind_t *k = &f->kinds.kind[h->kind];
+        if (!k->info.serial || h->track.next > k->info.operations || h->start < f->boundary)
+            return false;
+    }
+    return f->ended < 0 || f->ended < (int)EBB_STEP_KINDS;
+}

@@ -1,0 +1,344 @@
+/* step_search.c: looking for a period. Where an operation follows two others as it did when these were last seen, that
+ * distance is put under trial: the past is compared with itself, extra and missing operations allowed.
+ *
+ * Weights are the logarithm of how long ago a pair of operations occurred last: about what it takes to describe it
+ * (P. Elias, "Interval and recency rank source coding", IEEE Trans. Inf. Theory 33, 1987). A sequence that is mostly
+ * one function agrees with itself at any distance, and its weights do not.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "ckpt/run/tracker/step_parts.h"
+
+enum {
+    CANDIDATES = 24,
+    FALSE_LOOPS = 16,
+    SAMPLES = 4,       /* of a loop's triples */
+    BLOCK = 3,         /* more operations than these at one place are no accident */
+    ERRORS_PART = 12,  /* one in so many operations may not fit, */
+    LEAST_WEIGHT = 80, /* bits, to tell a step from chance */
+    WEIGHTS_PART = 2,  /* and one in so many bits */
+    HEAVIEST = 8
+};
+
+/* A distance under trial. */
+typedef struct candidate {
+    track_t track;         /* the past, compared with itself */
+    size_t first;          /* where track.next began */
+    size_t whole;          /* where it must be for a whole period */
+    size_t try_at;         /* not examined before this operation */
+    uint64_t right, wrong; /* weights */
+    bool complete;         /* a whole period could have been a step */
+} candidate_t;
+
+/* Where a pair of operations occurred last. Open addressing; emptied when half full. */
+typedef struct place {
+    uint64_t pair;
+    size_t at; /* 1 + position; 0: free */
+} place_t;
+
+/* A loop that repeated and ended. Loops are the same if they have most of their least triples in common (A. Broder, "On the
+ * resemblance and containment of documents", 1997). */
+typedef struct false_loop {
+    uint64_t sample[SAMPLES];
+    size_t period;
+    size_t run; /* operations, the longest time */
+} false_loop_t;
+
+struct search {
+    place_t *place; /* [2 * room] */
+    size_t room, used;
+    candidate_t candidate[CANDIDATES];
+    size_t candidates;
+    false_loop_t loop[FALSE_LOOPS];
+    size_t loops; /* noted so far */
+    uint64_t peak;
+    size_t peak_at;
+};
+
+search_t *search_new(void)
+{
+    return calloc(1, sizeof(search_t));
+}
+
+void search_delete(search_t *s)
+{
+    if (s)
+        free(s->place);
+    free(s);
+}
+
+void search_reset(search_t *s)
+{
+    s->candidates = 0;
+    s->used = s->room; /* emptied before the next use */
+}
+
+/* ---- where pairs occurred ---- */
+
+static place_t *find_place(const search_t *s, uint64_t pair)
+{
+    const size_t mask = 2 * s->room - 1;
+    size_t i = (size_t)(pair * 0xd1342543de82ef95u >> 20) & mask;
+    while (s->place[i].at && s->place[i].pair != pair)
+        i = (i + 1) & mask;
+    return &s->place[i];
+}
+
+/* As many as there is past, all that are known in it. */
+static bool grow_places(search_t *s, size_t room)
+{
+    place_t *old = s->place;
+    const size_t old_room = s->room;
+    s->place = calloc(2 * room, sizeof *s->place);
+    s->room = s->place ? room : 0;
+    for (size_t i = 0; s->place && i < 2 * old_room; i++)
+        if (old[i].at)
+            *find_place(s, old[i].pair) = old[i];
+    free(old);
+    return s->place != NULL;
+}
+
+static bool have_places(search_t *s, const past_t *p)
+{
+    if (s->room != p->room)
+        return grow_places(s, p->room);
+    if (s->used < s->room)
+        return true;
+    memset(s->place, 0, 2 * s->room * sizeof *s->place);
+    s->used = 0;
+    return true;
+}
+
+/* Of the pair that ends with the newest operation; 0: it is new. */
+static size_t distance_of_last(search_t *s, const past_t *p)
+{
+    const size_t newest = p->count - 1;
+    const uint64_t before = newest ? at(p, newest - 1)->coarse : 0;
+    const uint64_t pair = (before * 0x9e3779b97f4a7c15u ^ before >> 32) + at(p, newest)->coarse;
+    place_t *place = find_place(s, pair);
+    const size_t last = place->at;
+    s->used += !last;
+    *place = (place_t){pair, newest + 1};
+    return last ? newest + 1 - last : 0;
+}
+
+static uint8_t weight_of(size_t distance)
+{
+    unsigned bits = 0;
+    while (bits < HEAVIEST && distance >> (bits + 1))
+        bits++;
+    return (uint8_t)(distance ? bits : HEAVIEST);
+}
+
+/* ---- loops that ended ---- */
+
+static void sample_of(const past_t *p, size_t from, size_t to, uint64_t *out)
+{
+    for (unsigned k = 0; k < SAMPLES; k++)
+        out[k] = UINT64_MAX;
+    for (size_t i = from; i < to; i++) {
+        uint64_t t = at(p, i)->triple;
+        for (unsigned k = 0; k < SAMPLES && t != out[k]; k++)
+            if (t < out[k]) {
+                const uint64_t larger = out[k];
+                out[k] = t;
+                t = larger;
+            }
+    }
+}
+
+static false_loop_t *find_loop(search_t *s, const uint64_t *sample, size_t period)
+{
+    for (unsigned i = 0; i < FALSE_LOOPS; i++) {
+        const size_t other = s->loop[i].period, apart = other > period ? other - period : period - other;
+        unsigned common = 0;
+        if (8 * apart > period)
+            continue;
+        for (unsigned a = 0; a < SAMPLES; a++)
+            for (unsigned b = 0; b < SAMPLES; b++)
+                common += s->loop[i].sample[b] == sample[a];
+        if (s->loop[i].run && common >= SAMPLES - 1)
+            return &s->loop[i];
+    }
+    return NULL;
+}
+
+static size_t run_of(const candidate_t *c)
+{
+    return c->track.next - c->first;
+}
+
+static void note_false(search_t *s, const past_t *p, const candidate_t *c)
+{
+    const size_t end = p->count - c->track.open, period = end - c->track.next;
+    uint64_t sample[SAMPLES];
+    if (end < oldest(p) + period)
+        return;
+    sample_of(p, end - period, end, sample);
+    false_loop_t *l = find_loop(s, sample, period);
+    if (!l) {
+        l = &s->loop[s->loops++ % FALSE_LOOPS];
+        l->run = 0;
+    }
+    memcpy(l->sample, sample, sizeof sample);
+    l->period = period;
+    if (run_of(c) > l->run)
+        l->run = run_of(c);
+}
+
+/* ---- candidates ---- */
+
+static view_t view_of_past(const past_t *p)
+{
+    return (view_t){p->entry, p->room - 1, p->count - 1};
+}
+
+static void weigh(candidate_t *c, const past_t *p, const resumed_t *r)
+{
+    const size_t newest = p->count - 1, expected = c->track.next - r->matched_now - r->missing_now;
+    for (unsigned i = 0; i < r->matched_now; i++)
+        c->right += at(p, newest - i)->weight;
+    for (unsigned i = 0; i < r->extras_now; i++)
+        c->wrong += at(p, newest - r->matched_now - i)->weight;
+    for (unsigned i = 0; i < r->missing_now; i++)
+        c->wrong += at(p, expected + i)->weight;
+}
+
+static bool is_good(const candidate_t *c)
+{
+    const track_t *t = &c->track;
+    return ERRORS_PART * (t->extras + t->missing) <= t->matched && WEIGHTS_PART * c->wrong <= c->right &&
+           c->right >= LEAST_WEIGHT;
+}
+
+/* Some other candidate has the newest operation at this distance already. */
+static bool is_under_trial(const search_t *s, const past_t *p, size_t distance, const candidate_t *except)
+{
+    for (size_t i = 0; i < s->candidates; i++) {
+        const candidate_t *c = &s->candidate[i];
+        if (c != except && !c->track.open && p->count - c->track.next == distance)
+            return true;
+    }
+    return false;
+}
+
+/* False: it is over. */
+static bool advance(search_t *s, candidate_t *c, const past_t *p)
+{
+    const view_t v = view_of_past(p);
+    resumed_t r;
+    const moved_t moved = track_take(&c->track, &v, p, p->count - 1, &r);
+    if (moved == FITS)
+        c->right += at(p, p->count - 1)->weight;
+    if (moved == RESUMED) {
+        weigh(c, p, &r);
+        if (is_under_trial(s, p, p->count - c->track.next, c))
+            return false;
+    }
+    const bool block =
+        moved == RESUMED && (r.extras_now > r.missing_now + BLOCK || r.missing_now > r.extras_now + BLOCK);
+    const uint32_t errors = c->track.extras + c->track.missing;
+    if (moved != OFF && !block && 8 * errors <= c->track.matched + 64 && c->track.next > oldest(p) + REACH)
+        return true;
+    if (c->complete)
+        note_false(s, p, c);
+    return false;
+}
+
+/* What it allocates it gives back: the fewest bytes of both periods are about the same. */
+static bool is_balanced(const extent_t *a, const extent_t *b)
+{
+    const uint64_t change = a->fewest > b->fewest ? a->fewest - b->fewest : b->fewest - a->fewest;
+    return 64 * change <= b->most - b->fewest;
+}
+
+/* Much less memory is in use than was before: a loop at the end of a step, which repeats often, and is a part only of
+ * what has happened since. */
+static bool is_aside_of_peak(const search_t *s, const past_t *p, const candidate_t *c, size_t period,
+                             const extent_t *e)
+{
+    const size_t span = run_of(c) + period, since = p->count - s->peak_at;
+    if (s->peak <= e->fewest || s->peak - e->fewest <= 2 * (e->most - e->fewest))
+        return false;
+    return span > 8 * period ? 100 * span < 99 * since : 4 * span < 3 * since;
+}
+
+static bool could_be_a_step(search_t *s, const past_t *p, candidate_t *c, size_t period)
+{
+    uint64_t sample[SAMPLES];
+    if (period < SHORTEST || p->count < oldest(p) + 2 * period || !is_good(c))
+        return false;
+    const extent_t before = past_extent(p, p->count - 2 * period, p->count - period),
+                   now = past_extent(p, p->count - period, p->count);
+    if (!is_balanced(&before, &now))
+        return false;
+    c->complete = true;
+    if (is_aside_of_peak(s, p, c, period, &now))
+        return false;
+    sample_of(p, p->count - period, p->count, sample);
+    const false_loop_t *l = find_loop(s, sample, period);
+    return !l || 4 * run_of(c) > 5 * l->run;
+}
+
+/* The period if this candidate is one now. */
+static size_t examine(search_t *s, const past_t *p, candidate_t *c, wanted_fn wanted, const void *context)
+{
+    if (c->track.open || c->track.next < c->whole || p->count < c->try_at)
+        return 0;
+    const size_t period = p->count - c->track.next;
+    c->try_at = p->count + period / 8 + 1;
+    return could_be_a_step(s, p, c, period) &&
+                   wanted(context, p->count - period, p->count, c->track.extras + c->track.missing == 0)
+               ? period
+               : 0;
+}
+
+/* The last three operations stood at this distance before. */
+static void add_candidate(search_t *s, const past_t *p, size_t distance)
+{
+    size_t second = p->count - TRIPLE, weakest = 0;
+    for (size_t i = 0; i < distance && second > distance + oldest(p) &&
+                       at(p, second - 1)->coarse == at(p, second - 1 - distance)->coarse;
+         i++)
+        second--;
+    for (size_t i = 1; i < s->candidates; i++)
+        if (s->candidate[i].track.matched < s->candidate[weakest].track.matched)
+            weakest = i;
+    const size_t slot = s->candidates < CANDIDATES ? s->candidates++ : weakest;
+    candidate_t *c = &s->candidate[slot];
+    *c = (candidate_t){.track = {.next = p->count - distance, .matched = (uint32_t)(p->count - second)},
+                       .first = second - distance,
+                       .whole = second};
+    for (size_t i = second; i < p->count; i++)
+        c->right += at(p, i)->weight;
+}
+
+size_t search_take(search_t *s, past_t *p, wanted_fn wanted, const void *context)
+{
+    size_t best = 0;
+    if (!have_places(s, p))
+        return 0;
+    const size_t distance = distance_of_last(s, p);
+    entry_t *newest = at(p, p->count - 1);
+    newest->weight = weight_of(distance);
+    if (newest->live >= s->peak) {
+        s->peak = newest->live;
+        s->peak_at = p->count - 1;
+    }
+    for (size_t i = 0; i < s->candidates;) {
+        candidate_t *c = &s->candidate[i];
+        if (!advance(s, c, p)) {
+            *c = s->candidate[--s->candidates];
+            continue;
+        }
+        const size_t period = examine(s, p, c, wanted, context);
+        if (period && (!best || period < best))
+            best = period;
+        i++;
+    }
+    if (distance && distance <= p->room / 2 && p->count > distance + TRIPLE &&
+        at(p, p->count - 1 - distance)->triple == newest->triple && !is_under_trial(s, p, distance, NULL))
+        add_candidate(s, p, distance);
+    return best;
+}

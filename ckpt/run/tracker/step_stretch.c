@@ -1,0 +1,168 @@
+/* step_stretch.c: what stands between known steps: when it recurs it is a kind of its own, or a part of a longer step. */
+#include <stdlib.h>
+
+#include "ckpt/run/tracker/step_follow.h"
+
+enum { ACCIDENT = 3 /* operations between known steps, at most */ };
+
+static bool is_like(const pending_t *s, const past_t *p, size_t from, size_t to)
+{
+    track_t t = {.next = 0};
+    const view_t v = {s->word, SIZE_MAX, s->operations};
+    resumed_t r;
+    for (size_t i = from; i < to; i++)
+        if (track_take(&t, &v, p, i, &r) == OFF)
+            return false;
+    const size_t errors = t.extras + t.missing + t.open + (s->operations - t.next);
+    return 10 * errors <= s->operations + 10;
+}
+
+static void keep_pending(follow_t *f, const past_t *p, size_t from, size_t to)
+{
+    pending_t *s = &f->pending[f->pendings++ % PENDING];
+    free(s->word);
+    *s = (pending_t){.word = malloc((to - from) * sizeof *s->word), .operations = to - from, .count = 1};
+    if (!s->word) {
+        s->operations = 0;
+        return;
+    }
+    for (size_t i = from; i < to; i++) {
+        s->word[i - from] = *at(p, i);
+        if (i - from < 2)
+            s->word[i - from].triple = 0;
+    }
+}
+
+/* Seen so often so far, this time included. */
+static pending_t *recurrence(follow_t *f, const past_t *p, size_t from, size_t to)
+{
+    for (unsigned i = 0; i < PENDING; i++) {
+        pending_t *s = &f->pending[i];
+        if (s->word && is_like(s, p, from, to)) {
+            s->count++;
+            return s;
+        }
+    }
+    keep_pending(f, p, from, to);
+    return NULL;
+}
+
+static bool is_familiar(const past_t *p, size_t from, size_t to, const kind_t *k)
+{
+    size_t known = 0;
+    for (size_t i = from; i < to; i++)
+        known += kind_has(k, at(p, i)->coarse);
+    return 2 * known >= to - from;
+}
+
+void stretch_note(follow_t *f, const past_t *p, size_t from, size_t to, int keep)
+{
+    const int main = kinds_main(&f->kinds);
+    if (main < 0 || from < oldest(p) || to <= from)
+        return;
+    const kind_t *k = kind_at(f, main);
+    const extent_t e = past_extent(p, from, to);
+    const bool small = to - from < k->info.operations || 2 * (e.most - e.fewest) < k->amplitude,
+               part = small && !is_familiar(p, from, to, k);
+    if (part) {
+        f->stretch[f->stretches++ % STRETCHES] = (stretch_t){from, to - from};
+        if (f->search_until < p->count + p->room / 2)
+            f->search_until = p->count + p->room / 2;
+    } else if (to - from >= SHORTEST) {
+        f->last_apart = to;
+    }
+    if (to - from < SHORTEST)
+        return;
+    pending_t *s = recurrence(f, p, from, to);
+    if (!s || (part && s->count < RECURRENCES))
+        return;
+    const int made = kinds_add(&f->kinds, p, from, to, keep);
+    if (made < 0)
+        return;
+    free(s->word);
+    *s = (pending_t){.word = NULL};
+    kind_t *new = kind_at(f, made);
+    new->from_stretch = true;
+    new->info.count = RECURRENCES / 2;
+    kinds_note_order(&f->kinds, made);
+}
+
+static bool is_logged(const follow_t *f, size_t start, size_t operations)
+{
+    const size_t first = f->stretches > STRETCHES ? f->stretches - STRETCHES : 0;
+    for (size_t i = first; i < f->stretches; i++) {
+        const stretch_t *s = &f->stretch[i % STRETCHES];
+        const size_t more =
+            s->operations > operations ? s->operations - operations : operations - s->operations;
+        if (more <= 1 + operations / 16 && s->start <= start + REACH && start <= s->start + REACH)
+            return true;
+    }
+    return false;
+}
+
+/* About the same operations stood at `start`, whether or not anything was known then. */
+static bool has_happened(const past_t *p, const stretch_t *s, size_t start)
+{
+    for (size_t from = start > REACH ? start - REACH : 0; from <= start + REACH; from++) {
+        size_t same = 0;
+        for (size_t i = 0; from >= oldest(p) && i < s->operations; i++)
+            same += at(p, from + i)->coarse == at(p, s->start + i)->coarse;
+        if (4 * same > 3 * s->operations)
+            return true;
+    }
+    return false;
+}
+
+static bool stood_before(const follow_t *f, const past_t *p, const stretch_t *s, size_t period,
+                         unsigned times)
+{
+    for (unsigned n = 1; n <= times; n++)
+        if (s->start < n * period ||
+            (!is_logged(f, s->start - n * period, s->operations) &&
+             (s->operations <= ACCIDENT || !has_happened(p, s, s->start - n * period))))
+            return false;
+    return true;
+}
+
+/* Every short stretch of the last period stood in the period before as well, and there is one; and not one behind
+ * every step, which would be no more than a word with something left out. Where periods are not quite the same, a few
+ * operations may stand somewhere by accident: they explain nothing, unless they were in two periods before. */
+static bool explains_stretches(const follow_t *f, const past_t *p, size_t from, size_t to, bool exact)
+{
+    const size_t period = to - from, first = f->stretches > STRETCHES ? f->stretches - STRETCHES : 0;
+    const size_t word = f->kinds.kind[kinds_main(&f->kinds)].info.operations;
+    size_t explained = 0;
+    for (size_t i = first; i < f->stretches; i++) {
+        const stretch_t *s = &f->stretch[i % STRETCHES];
+        const bool accident = !exact && s->operations <= ACCIDENT;
+        if (s->start < from)
+            continue;
+        if (stood_before(f, p, s, period, accident ? 2 : 1))
+            explained++;
+        else if (!accident)
+            return false;
+    }
+    return explained && period >= 2 * explained * word - word / 8;
+}
+
+/* What was lost in it needs far more memory than any known kind: those are loops inside of a step. */
+static bool dwarfs_kinds(const follow_t *f, const past_t *p, size_t from, size_t to)
+{
+    uint64_t amplitude = 0;
+    for (unsigned i = 0; i < EBB_STEP_KINDS; i++)
+        if (f->kinds.kind[i].info.serial && f->kinds.kind[i].amplitude > amplitude)
+            amplitude = f->kinds.kind[i].amplitude;
+    const extent_t e = past_extent(p, from, to);
+    return f->lost_at >= from && e.most - e.fewest > 2 * amplitude;
+}
+
+bool follow_wants(const follow_t *f, const past_t *p, size_t from, size_t to, bool exact)
+{
+    const int main = kinds_main(&f->kinds);
+    if (main < 0 || f->given_up)
+        return true;
+    if (to - from <= f->kinds.kind[main].info.operations)
+        return false;
+    return dwarfs_kinds(f, p, from, to) ||
+           (f->last_apart <= from && explains_stretches(f, p, from, to, exact));
+}

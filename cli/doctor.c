@@ -1,0 +1,95 @@
+/* doctor.c: `ebb doctor`: what ebb would find on this machine, and in a program. */
+#include "cli/doctor.h"
+
+#include <argp.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "alloc/base/options.h"
+#include "cli/cli.h"
+#include "offload/host_limits.h"
+
+extern char **environ;
+
+void ebb_doctor_host(void)
+{
+    const ebb_limits_t l = ebb_limits_read();
+    const double gib = 1 << 30;
+    size_t most = l.cgroup_bytes < l.machine_bytes ? l.cgroup_bytes : l.machine_bytes, budget = most / 2;
+    const int64_t option = ebb_options.host_budget;
+    if (option)
+        budget = option < 0 ? (size_t)((double)most * (double)-option / 100) : (size_t)option;
+    printf("host      %.1f GiB of memory, %.1f available", (double)l.machine_bytes / gib,
+           (double)l.available_bytes / gib);
+    if (l.cgroup_bytes != SIZE_MAX)
+        printf("; the control group allows %.1f, %.1f in use", (double)l.cgroup_bytes / gib,
+               (double)l.cgroup_used_bytes / gib);
+    printf("\npinning   up to %.1f GiB (EBB_HOST_BUDGET)", (double)(budget < most ? budget : most) / gib);
+    char reason[256];
+    if (l.memlock_bytes == SIZE_MAX)
+        puts("; no limit of locked memory");
+    else
+        printf("; `ulimit -l` is %zu KiB\n", l.memlock_bytes >> 10);
+    if (ebb_limits_explain(&l, 0, budget < most ? budget : most, reason, sizeof reason))
+        printf("          not all of it can be had: %s\n", reason);
+}
+
+/* What `ebb run` preloads. False: it cannot be, or is another version than this command. */
+static bool tell_library(void)
+{
+    char library[PATH_MAX], version[64];
+    const bool beside = ebb_cli_find_library(library);
+    printf("library   %s%s\n", library, beside ? "" : ": not beside this program");
+    if (!ebb_cli_library_version(library, version, sizeof version)) {
+        puts("          it cannot be preloaded here, or is older than this command");
+        return false;
+    }
+    printf("          version %s", version);
+    const bool same = !strcmp(version, EBB_VERSION);
+    puts(same ? "" : ", and this command is " EBB_VERSION ": they may not understand each other");
+    return same;
+}
+
+typedef struct request {
+    const char *program;
+    bool measure;
+} request_t;
+
+static error_t parse(int key, char *word, struct argp_state *state)
+{
+    request_t *r = state->input;
+    if (key == 'n') {
+        r->measure = false;
+        return 0;
+    }
+    if (key != ARGP_KEY_ARG)
+        return ARGP_ERR_UNKNOWN;
+    r->program = word;
+    state->next = state->argc;
+    return 0;
+}
+
+int ebb_doctor_command(int argc, char **argv)
+{
+    static const struct argp_option flags[] = {{"no-measure", 'n', NULL, 0, "Do not measure the link", 0},
+                                               {0}};
+    static const struct argp parser = {flags,
+                                       parse,
+                                       "[--] [PROGRAM [ARGUMENTS...]]",
+                                       "Look at device, driver, link, NUMA node and host memory, and at what "
+                                       "ebb would hook in PROGRAM.\vExit code 1: "
+                                       "there is no device, or nothing to hook.",
+                                       NULL,
+                                       NULL,
+                                       NULL};
+    request_t r = {.measure = true};
+    argp_parse(&parser, argc, argv, ARGP_IN_ORDER, NULL, &r);
+    bool good = ebb_options_read(environ);
+    good &= ebb_doctor_device(r.measure);
+    ebb_doctor_host();
+    good &= tell_library();
+    if (r.program)
+        good &= ebb_doctor_program(r.program);
+    return good ? 0 : 1;
+}

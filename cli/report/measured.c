@@ -1,0 +1,168 @@
+/* measured.c: see measured.h. */
+#include "cli/report/measured.h"
+
+#include <cjson/cJSON.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_BYTES = 1 << 28 };
+
+bool ebb_measured_is(FILE *in)
+{
+    char begin[32] = "";
+    const size_t n = fread(begin, 1, sizeof begin - 1, in);
+    rewind(in);
+    begin[n] = 0;
+    return !strncmp(begin, "{\"budget_bytes\":", 16);
+}
+
+/* The caller's, zero-terminated; NULL: it cannot be read, or is too long. */
+static char *read_all(FILE *in)
+{
+    char *text = NULL;
+    size_t used = 0, room = 0;
+    for (;;) {
+        if (used + 1 >= room) {
+            room = room ? 2 * room : 1 << 14;
+            char *grown = room <= MOST_BYTES ? realloc(text, room) : NULL;
+            if (!grown)
+                break;
+            text = grown;
+        }
+        const size_t n = fread(text + used, 1, room - used - 1, in);
+        used += n;
+        if (!n && !ferror(in)) {
+            text[used] = 0;
+            return text;
+        }
+        if (!n)
+            break;
+    }
+    free(text);
+    return NULL;
+}
+
+static double number(const cJSON *o, const char *key)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(o, key);
+    return cJSON_IsNumber(item) && item->valuedouble > 0 && item->valuedouble < 9e15 ? item->valuedouble : 0;
+}
+
+static char *copy_text(const cJSON *o, const char *key)
+{
+    const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(o, key));
+    return text ? strdup(text) : NULL;
+}
+
+/* The elements of "plan" are the lines of a plan's file. False: there is one and it is not good. */
+static bool read_plan(ebb_measured_t *m, const cJSON *lines, char *error, size_t error_size)
+{
+    char *file = NULL, why[200];
+    size_t bytes = 0;
+    const cJSON *line;
+    if (!cJSON_IsArray(lines))
+        return true;
+    FILE *f = open_memstream(&file, &bytes);
+    cJSON_ArrayForEach(line, lines)
+    {
+        char *printed = f ? cJSON_PrintUnformatted(line) : NULL;
+        if (printed)
+            fprintf(f, "%s\n", printed);
+        free(printed);
+    }
+    if (f)
+        fclose(f);
+    f = bytes ? fmemopen(file, bytes, "r") : NULL;
+    m->plan = f ? ebb_plan_read(f, why, sizeof why) : NULL;
+    if (!m->plan)
+        snprintf(error, error_size, "the plan in it: %s", f ? why : "it is empty");
+    if (f)
+        fclose(f);
+    free(file);
+    return m->plan;
+}
+
+static bool read_numbers(ebb_measured_t *m, const cJSON *o, char *error, size_t error_size)
+{
+#define X(key, meaning)                                                                                      \
+    if (!cJSON_IsNumber(cJSON_GetObjectItemCaseSensitive(o, #key))) {                                        \
+        snprintf(error, error_size,                                                                          \
+                 "these are no statistics, or those of another version of ebb: \"" #key "\" is missing");    \
+        return false;                                                                                        \
+    }                                                                                                        \
+    m->statistics.key = (uint64_t)number(o, #key);
+    EBB_STATISTICS(X)
+#undef X
+    return true;
+}
+
+/* How many steps there were of a kind. */
+static double steps_of(const cJSON *o, double kind)
+{
+    const cJSON *k;
+    cJSON_ArrayForEach(k, cJSON_GetObjectItemCaseSensitive(o, "kinds")) if (number(k, "kind") ==
+                                                                            kind) return number(k, "count");
+    return 0;
+}
+
+/* The element of "planned" that is wanted, or NULL. */
+static const cJSON *choose(const cJSON *o, int kind)
+{
+    const cJSON *p, *best = NULL;
+    double most = -1;
+    cJSON_ArrayForEach(p, cJSON_GetObjectItemCaseSensitive(o, "planned"))
+    {
+        const double n = number(p, "kind"),
+                     worth = steps_of(o, n) + (cJSON_HasObjectItem(p, "plan") ? 1e15 : 0);
+        if (kind < 0 ? worth <= most : n != kind)
+            continue;
+        best = p;
+        most = worth;
+    }
+    return best;
+}
+
+static bool read_kind(ebb_measured_t *m, const cJSON *o, int kind, char *error, size_t error_size)
+{
+    const cJSON *p = choose(o, kind), *request = cJSON_GetObjectItemCaseSensitive(p, "request");
+    if (!p && kind >= 0) {
+        snprintf(error, error_size, "it names no trace of a step of kind %d", kind);
+        return false;
+    }
+    m->trace = copy_text(p, "trace");
+    m->policy = copy_text(request, "policy");
+    m->device_bytes = (uint64_t)number(request, "device_bytes");
+    m->min_buffer = (uint64_t)number(request, "min_buffer");
+    m->out_bytes_per_ns = number(request, "out_bytes_per_s") * 1e-9;
+    m->in_bytes_per_ns = number(request, "in_bytes_per_s") * 1e-9;
+    m->has_request = m->out_bytes_per_ns > 0 && m->in_bytes_per_ns > 0;
+    return read_plan(m, cJSON_GetObjectItemCaseSensitive(p, "plan"), error, error_size);
+}
+
+ebb_measured_t *ebb_measured_read(FILE *in, int kind, char *error, size_t error_size)
+{
+    char *text = read_all(in);
+    cJSON *o = text ? cJSON_Parse(text) : NULL;
+    ebb_measured_t *m = calloc(1, sizeof *m);
+    free(text);
+    bool good = m && cJSON_IsObject(o);
+    if (!good)
+        snprintf(error, error_size, "not a JSON object: these are no statistics, or only a part of them");
+    good = good && read_numbers(m, o, error, error_size) && read_kind(m, o, kind, error, error_size);
+    cJSON_Delete(o);
+    if (good)
+        return m;
+    ebb_measured_delete(m);
+    return NULL;
+}
+
+void ebb_measured_delete(ebb_measured_t *m)
+{
+    if (!m)
+        return;
+    free(m->trace);
+    free(m->policy);
+    ebb_plan_delete(m->plan);
+    free(m);
+}

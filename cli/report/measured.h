@@ -1,0 +1,30 @@
+/* measured.h: what the statistics of a run (EBB_STATS) say that a report needs, read from their file.
+ *
+ * All numbers of the table in stats.h, and of one kind of step (planned.h) the trace's file, what the plan was made for, and the plan.
+ */
+#ifndef EBB_REPORT_MEASURED_H
+#define EBB_REPORT_MEASURED_H
+
+#include "ckpt/plan/plan.h"
+#include "ckpt/run/stats/stats.h"
+
+/* Owns its texts and its plan. */
+typedef struct ebb_measured {
+    ebb_statistics_t statistics;
+    /* Of the kind of step that is shown: */
+    char *trace, *policy;  /* the trace's path; NULL: none is named */
+    ebb_plan_t *plan;      /* NULL: none was made */
+    bool has_request;      /* the rest is known */
+    uint64_t device_bytes; /* that the plan could have */
+    uint64_t min_buffer;
+    double out_bytes_per_ns, in_bytes_per_ns;
+} ebb_measured_t;
+
+/* Whether a file looks like statistics rather than a trace, by its beginning; leaves the file where it was. */
+bool ebb_measured_is(FILE *in);
+/* Of the kind of step with this number; below 0: of the one of which there were most steps, of those with a plan if any has one.
+ * NULL: it is not good, or there is no such kind; `error` then says what is wrong. */
+ebb_measured_t *ebb_measured_read(FILE *in, int kind, char *error, size_t error_size);
+void ebb_measured_delete(ebb_measured_t *measured);
+
+#endif

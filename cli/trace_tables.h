@@ -1,0 +1,19 @@
+/* trace_tables.h: the parts of `ebb trace FILE`, one table each; see trace_show.c. */
+#ifndef EBB_TRACE_TABLES_H
+#define EBB_TRACE_TABLES_H
+
+#include "ckpt/trace/trace.h"
+
+/* By NVTX name and by verdict: launches, time, bytes. False: no memory. */
+bool ebb_show_names(const ebb_trace_t *trace, FILE *out);
+void ebb_show_verdicts(const ebb_trace_t *trace, FILE *out);
+/* What lies idle for long, and how much of it could be made again. False: no memory. */
+bool ebb_show_saved(const ebb_trace_t *trace, FILE *out);
+/* Which arguments of each kernel may write. False: no memory. */
+bool ebb_show_writers(const ebb_trace_t *trace, FILE *out);
+/* One line each. */
+void ebb_show_launches(const ebb_trace_t *trace, FILE *out);
+void ebb_show_buffers(const ebb_trace_t *trace, FILE *out);
+void ebb_show_moments(const ebb_trace_t *trace, FILE *out);
+
+#endif

@@ -1,0 +1,37 @@
+/* extent.h: making pinned host memory, and giving it back; see pinned.h for what is made of it. For this folder.
+ *
+ * Memory of the process is registered with the driver, in pieces: one registration of 512 GiB and more fails (NVIDIA's
+ * open-gpu-kernel-modules, pull request 1234), and others wait for the driver's locks meanwhile (vLLM issue 42632). What has several
+ * pieces has them at multiples of their size; no copy crosses from one into the next (ebb_copy_pieces). Its pages are touched before by
+ * several threads near the device, because registering finds them one after the other: 8 GiB took 1.0 s instead of 2.8 (dynamo issue
+ * 13710).
+ *
+ * Where registering is not supported (confidential computing, GB10: vLLM issue 55428; asked once), the driver allocates it: in one
+ * piece, also beyond a GiB. What cuMemHostAlloc gives cannot be put side by side, and callers want one address for all of a buffer:
+ * residence for its copies, a plan for each place that it evicts from, without which it is not driven at all (drive_install.c). Others
+ * wait longer for the driver's locks meanwhile; that is still less than going without.
+ *
+ * Any thread, with or without ebb_lock(); a context must be current. */
+#ifndef EBB_EXTENT_H
+#define EBB_EXTENT_H
+
+#include "alloc/base/status.h"
+#include "offload/topology.h"
+
+typedef struct ebb_extent {
+    char *base;
+    size_t bytes;    /* whole pages; one without access rights behind them if it is registered */
+    bool registered; /* else the driver's */
+} ebb_extent_t;
+
+/* Nothing has changed on failure. */
+ebb_status_t ebb_extent_make(const ebb_place_t *place, size_t bytes, ebb_extent_t *out);
+/* Waits for the device. After a failure all of it stays as it is, but what the driver has unregistered already. */
+ebb_status_t ebb_extent_delete(const ebb_extent_t *extent);
+
+/* A power of two; tests make it smaller, before anything is pinned. */
+extern size_t ebb_pin_piece_bytes;
+/* How many of `bytes` from `host` on are in one piece, whatever it belongs to. */
+size_t ebb_pin_piece(const void *host, size_t bytes);
+
+#endif
