@@ -46,7 +46,7 @@ static struct {
     const ebb_place_t *place;
     ebb_status_t refusal; /* why the last extent could not be made; -1: the budget */
     void *extents;        /* ebb_extent_t by base (tsearch) */
-    size_t under_way;     /* of `registered`: being pinned ahead */
+    size_t apart;         /* of `registered`: no extent, being pinned or unpinned, or could not be unpinned */
     size_t unmeasured;    /* bytes pinned since what else is on the device was measured */
     size_t shelf_count, shelf_capacity;
     shelf_t *shelf; /* sorted by size, none empty */
@@ -115,12 +115,14 @@ static bool adopt(const ebb_extent_t *made)
     ebb_extent_t *e = malloc(sizeof *e);
     if (e)
         *e = *made;
-    if (!e || !tsearch(e, &pinned.extents, by_base)) {
+    ebb_extent_t **held = e ? tsearch(e, &pinned.extents, by_base) : NULL;
+    if (!held) {
         free(e);
         ebb_extent_delete(made);
         uncount(made->bytes);
         return false;
     }
+    EBB_ASSERT(*held == e);
     if (all.registered > all.peak)
         all.peak = all.registered;
     /* Some of what is pinned is charged to the device (TensorRT-LLM issue 13693). */
@@ -154,22 +156,35 @@ static ebb_extent_t *find_extent(const void *base)
     return found ? *found : NULL;
 }
 
-/* One that could not be unpinned stays mapped and counted: the device may still reach it. */
-static void forget_extent(ebb_extent_t *e, ebb_status_t unpinned)
-{
-    if (!e || unpinned) {
-        ebb_log(EBB_INFO, "error %d: %zu bytes of host memory stay pinned", unpinned, e ? e->bytes : 0);
-        return;
-    }
-    uncount(e->bytes);
-    tdelete(e, &pinned.extents, by_base);
-    free(e);
-}
-
-static void delete_extent(void *base)
+/* Forgotten before it is unmapped: from then on another may have its address. */
+static ebb_extent_t take_apart(const void *base)
 {
     ebb_extent_t *e = find_extent(base);
-    forget_extent(e, e ? ebb_extent_delete(e) : 0);
+    if (!e)
+        return (ebb_extent_t){0};
+    const ebb_extent_t taken = *e;
+    tdelete(e, &pinned.extents, by_base);
+    free(e);
+    pinned.apart += taken.bytes;
+    return taken;
+}
+
+/* What could not be unpinned stays mapped and counted: the device may still reach it. */
+static void end_unpinning(const ebb_extent_t *e, ebb_status_t status)
+{
+    if (status) {
+        ebb_log(EBB_INFO, "error %d: %zu bytes of host memory stay pinned", status, e->bytes);
+        return;
+    }
+    pinned.apart -= e->bytes;
+    uncount(e->bytes);
+}
+
+static void delete_extent(const void *base)
+{
+    const ebb_extent_t e = take_apart(base);
+    if (e.bytes)
+        end_unpinning(&e, ebb_extent_delete(&e));
 }
 
 /* ---- extents of small blocks ---- */
@@ -513,20 +528,20 @@ void ebb_pinned_begin_ahead(const ebb_pin_job_t *job)
     if (job->unpin) {
         const size_t i = shelf_index(job->extent.bytes);
         pinned.shelf[i].unused--;
-        shelf_pop(i);
+        take_apart(shelf_pop(i));
     } else {
         count(job->extent.bytes);
-        pinned.under_way += job->extent.bytes;
+        pinned.apart += job->extent.bytes;
     }
 }
 
 bool ebb_pinned_end_ahead(const ebb_pin_job_t *job, ebb_status_t status)
 {
     if (job->unpin) {
-        forget_extent(find_extent(job->extent.base), status);
+        end_unpinning(&job->extent, status);
         return true;
     }
-    pinned.under_way -= job->extent.bytes;
+    pinned.apart -= job->extent.bytes;
     if (status) {
         uncount(job->extent.bytes);
         return false;
@@ -564,7 +579,7 @@ void ebb_pinned_check(void)
 {
     size_t sum = 0;
     twalk_r(pinned.extents, add_extent, &sum);
-    EBB_ASSERT(sum + pinned.under_way == pinned.registered && sum <= all.peak);
+    EBB_ASSERT(sum + pinned.apart == pinned.registered && sum <= all.peak);
     sum = 0;
     for (size_t i = 0; i < pinned.shelf_count; i++) {
         const shelf_t *s = &pinned.shelf[i];

@@ -13,6 +13,7 @@
 #include "alloc/ebb_alloc.h"
 #include "offload/extent.h"
 #include "offload/host_limits.h"
+#include "offload/pin_ahead.h"
 #include "offload_test.h"
 
 #define PAGE ((size_t)4096)
@@ -583,6 +584,28 @@ static void unused_blocks_are_never_more_than_are_expected(void **state)
     }
 }
 
+/* An address is the next block's as soon as it is unmapped, also before the thread can say so. */
+static void an_address_is_used_again_before_its_unpinning_is_over(void **state)
+{
+    static const size_t expected[] = {3 * MIB}, other[] = {5 * MIB};
+    (void)state;
+    expect(expected, 1);
+    assert_int_equal(wait_for_cached(3 * MIB), 3 * MIB);
+    ebb_pin_job_t job;
+    ebb_lock();
+    assert_true(ebb_pinned_next_ahead(other, 1, &job) && job.unpin);
+    ebb_pinned_begin_ahead(&job);
+    ebb_pinned_check();
+    assert_int_equal(ebb_extent_delete(&job.extent), 0);
+    void *p = ebb_pinned_alloc(3 * MIB);
+    assert_ptr_equal(p, job.extent.base);
+    assert_true(ebb_pinned_end_ahead(&job, 0));
+    ebb_pinned_check();
+    ebb_pinned_free(p, 3 * MIB);
+    assert_int_equal(ebb_pinned_trim(), 3 * MIB);
+    ebb_unlock();
+}
+
 /* Behind the others: it is for ever. */
 static void a_refusal_ends_pinning_ahead(void **state)
 {
@@ -816,6 +839,7 @@ int main(int argc, char **argv)
         TEST(a_block_under_way_is_waited_for),
         TEST(nothing_is_pinned_ahead_that_may_not_be),
         TEST(unused_blocks_are_never_more_than_are_expected),
+        TEST(an_address_is_used_again_before_its_unpinning_is_over),
         TEST(a_refusal_ends_pinning_ahead),
         TEST(memory_is_allocated_where_registering_is_not_supported),
         TEST(failing_registration_is_explained_once),
