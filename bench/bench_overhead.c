@@ -9,7 +9,7 @@
  * Every plan is proven by the checker, then simulated; its time is compared with that of the operations alone. All but
  * the rates is as on the computed clock (softgpu/driver/profile.h): copies slow operations down by the link's share of the memory's
  * rate, each way of the link is slower while both are in use, copies, memsets and launches have latencies, and a call of the driver takes the
- * host its time. Each recomputed content is compared in one of ten steps, EBB_VERIFY's default; in one of N with BENCH_VERIFY=N, in none with 0.
+ * host its time. A tenth of each recomputed content is compared, EBB_VERIFY's default; one Nth with BENCH_VERIFY=N, nothing with 0.
  * `bound`: the overhead that no plan goes below, whatever is compared; -1: none fits. BENCH_POLICY: that policy only. Exit code 1: a plan did not pass.
  */
 #include <inttypes.h>
@@ -172,7 +172,7 @@ static bool measure_keep(bench_t *b)
 static ebb_hardware_t hardware(double link, double memory)
 {
     const char *verify = getenv("BENCH_VERIFY");
-    const double steps = verify ? atof(verify) : 10;
+    const double parts = verify ? atof(verify) : 10;
     return (ebb_hardware_t){.out_bytes_per_ns = link,
                             .in_bytes_per_ns = link,
                             .out_ns = 1500,
@@ -184,7 +184,7 @@ static ebb_hardware_t hardware(double link, double memory)
                             .zero_bytes_per_ns = memory,
                             .hash_ns = 2000,
                             .hash_bytes_per_ns = memory,
-                            .checked = steps > 0 ? 1 / steps : 0,
+                            .checked = parts > 0 ? 1 / parts : 0,
                             .call_ns = 2000};
 }
 

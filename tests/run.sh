@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# run.sh [--sanitize LIST | --threads | --full] [ctest options...]: sets up as the quickstart does, builds, and runs every test.
+# run.sh [--sanitize LIST | --threads | --small-chunks | --full] [ctest options...]: sets up as the quickstart does, builds, and runs every test.
 #
 #   bash tests/run.sh                                 everything
 #   bash tests/run.sh -L unit                         tests with one label (unit, conformance, integration, differential, gpu)
@@ -7,7 +7,8 @@
 #   bash tests/run.sh --sanitize address,undefined    most of them, in a build of their own with these sanitizers
 #   bash tests/run.sh --sanitize thread               the same with ThreadSanitizer: what has no second thread is left out
 #   bash tests/run.sh --threads                       of that, what calls ebb and the software device from several threads at once
-#   bash tests/run.sh --full                          what is too long for every change, hours: every test in its long form, --threads
+#   bash tests/run.sh --full                          what is too long for every change, hours: every test in its long form, --threads, --small-chunks
+#   bash tests/run.sh --small-chunks                  random programs that have failed (tests/fuzz/regressions.txt), with chunks of 256 KiB
 #
 # The long forms, which --full asks for:
 #   TEST_SWEEP=full       every budget with every means, half an hour more; policies: every mode under every policy, longer
@@ -27,6 +28,7 @@ full() {
     env TEST_SWEEP=full TEST_DIVERGE=full TEST_KINDS=full TEST_NASTY=full TEST_TRANSACTION=full EBB_TEST_LONG=1 bash "$self" "$@" || failed=1
     TEST_SWEEP=policies bash "$self" -R '^ebb_budget$' || failed=1
     bash "$self" --threads || failed=1
+    bash "$self" --small-chunks || failed=1
     return $failed
 }
 
@@ -36,7 +38,12 @@ if [[ ${1:-} == --full ]]; then
     exit
 fi
 
-sanitize='' threads=''
+sanitize='' threads='' small=''
+if [[ ${1:-} == --small-chunks ]]; then
+    shift
+    small=yes
+    BUILD_FOLDER=${BUILD_FOLDER:-$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)/build-small}
+fi
 if [[ ${1:-} == --threads ]]; then
     shift
     threads=yes
@@ -111,7 +118,12 @@ main() {
     setup_packages 'command bible|bible-kjv' 'library libzstd.so.1|libzstd1'
     setup_toolkit
     [[ -z $sanitize || -z $plain ]] || bring_up_to_date "$plain"
+    [[ -z $small ]] || options+=(-DEBB_CHUNK_KIB=256)
     setup_build "${options[@]}"
+    if [[ -n $small ]]; then
+        bash "$root/tests/fuzz/run.sh" --build "$build" --regressions
+        return
+    fi
     # One more than there are cores: most tests wait now and then. Those that measure time run alone (RUN_SERIAL).
     ctest --test-dir "$build" --parallel $(($(nproc) + 1)) --output-on-failure --no-tests=error "${selection[@]}" "$@"
     [[ -z $threads ]] || threaded_fuzz

@@ -52,8 +52,8 @@
       "parts of kernels' names, separated by commas: those that touch no device memory although ebb cannot " \
       "tell (the log names them)")                                                                           \
     X(EBB_VERIFY, NUMBER, verify, "10", 0, INT64_MAX,                                                        \
-      "compare each recomputed content in one of so many steps, a share of them in every step; 1: all in "   \
-      "every step; 0: only in the first two")                                                                \
+      "compare one of so many parts of each recomputed content in every step, another one in the next; 1: "  \
+      "all of it; 0: only in the first two steps")                                                           \
     X(EBB_ON_MISMATCH, WORD, on_mismatch, "fail", 0, 0,                                                      \
       "fail, warn: when a recomputed buffer has other bits and no copy of it is left")                       \
     X(EBB_IPC, SWITCH, ipc, "0", 0, 1,                                                                       \

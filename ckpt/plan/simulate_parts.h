@@ -10,10 +10,9 @@
 
 typedef struct ebb_action_price {
     double replay_ns; /* of compute: a replay, with what it zeroes */
-    double
-        check_ns; /* of compute: comparing what is recomputed, here or behind here, in the mean over steps */
+    double check_ns;  /* of compute: comparing what is recomputed, here or behind here */
     double calls; /* of the driver, to issue all that, where there is one stream */
-    unsigned checks; /* hashes, in a step that is compared */
+    unsigned checks; /* hashes */
 } ebb_action_price_t;
 
 /* Calls of the driver around the waits for copies before an operation: events before and behind, and two that ask what they were. */

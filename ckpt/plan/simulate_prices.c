@@ -8,9 +8,9 @@
  * how long the last one took. */
 enum { COPY_CALLS = 7 };
 
-static double at_rate(double launch_ns, uint64_t bytes, double bytes_per_ns)
+static double at_rate(double launch_ns, double bytes, double bytes_per_ns)
 {
-    return bytes_per_ns > 0 ? launch_ns + (double)bytes / bytes_per_ns : 0;
+    return bytes_per_ns > 0 ? launch_ns + bytes / bytes_per_ns : 0;
 }
 
 static void price_replay(ebb_action_price_t *price, const ebb_plan_t *p, const ebb_trace_t *t,
@@ -24,25 +24,26 @@ static void price_replay(ebb_action_price_t *price, const ebb_plan_t *p, const e
         const uint32_t place = ebb_plan_place(p, a, t->access[k].buffer);
         if (!p->place[place].chunk_count || first_touch[t->access[k].buffer] == a->operation)
             continue;
-        price->replay_ns += at_rate(h->zero_ns, p->place[place].bytes, h->zero_bytes_per_ns);
+        price->replay_ns += at_rate(h->zero_ns, (double)p->place[place].bytes, h->zero_bytes_per_ns);
         price->calls++;
     }
 }
 
-/* Hashed when it is given up, and when it is there again; then the hashes are compared. */
+/* A part of it is hashed when it is given up, and when it is there again. */
 static void price_checks(ebb_action_price_t *price, const ebb_plan_t *p, const uint32_t *completion,
                          const ebb_hardware_t *h)
 {
     for (uint32_t i = 0; i < p->action_count; i++) {
         if (completion[i] == EBB_TRACE_NEVER)
             continue;
-        const double hash = at_rate(h->hash_ns, p->place[p->action[i].place].bytes, h->hash_bytes_per_ns);
-        price[i].check_ns += h->checked * hash;
-        price[i].calls += h->checked;
+        const double hash = at_rate(h->hash_ns, (double)p->place[p->action[i].place].bytes * h->checked,
+                                    h->hash_bytes_per_ns);
+        price[i].check_ns += hash;
+        price[i].calls++;
         price[i].checks++;
+        price[completion[i]].check_ns += hash;
+        price[completion[i]].calls++;
         price[completion[i]].checks++;
-        price[completion[i]].check_ns += h->checked * (hash + h->hash_ns);
-        price[completion[i]].calls += 2 * h->checked;
     }
 }
 

@@ -80,29 +80,28 @@ static void add_wait(issue_t *s, uint32_t queue, uint32_t after, ebb_lane_t lane
                                                  .index = index});
 }
 
-/* For everything that these of the program's streams have been given so far; so often, in the mean over steps. */
-static void wait_for_streams(issue_t *s, uint32_t queue, uint32_t after, double part)
+/* For everything that these of the program's streams have been given so far. */
+static void wait_for_streams(issue_t *s, uint32_t queue, uint32_t after)
 {
     for (uint32_t k = 0; k < s->streams; k++) {
         if (!(after >> k & 1) || k == queue)
             continue;
-        call(s, TURN_CALLS * part);
-        if (part > 0.5)
-            add_wait(s, queue, s->device.newest[k], EBB_NO_LANE, 0);
+        call(s, TURN_CALLS);
+        add_wait(s, queue, s->device.newest[k], EBB_NO_LANE, 0);
     }
 }
 
-static void gather(issue_t *s, double part)
+static void gather(issue_t *s)
 {
-    wait_for_streams(s, s->first, UINT32_MAX, part);
+    wait_for_streams(s, s->first, UINT32_MAX);
 }
 
 /* All others, copies too. */
-static void scatter(issue_t *s, double part)
+static void scatter(issue_t *s)
 {
     for (uint32_t q = 0; q < s->streams + 2; q++)
         if (q != s->first)
-            wait_for_streams(s, q, UINT32_C(1) << s->first, part);
+            wait_for_streams(s, q, UINT32_C(1) << s->first);
 }
 
 static void pass_moment(issue_t *s, const ebb_trace_moment_t *m)
@@ -150,7 +149,7 @@ static void copy(issue_t *s, uint32_t index)
     const int in = a->kind == EBB_FETCH;
     const uint32_t queue = s->streams + (uint32_t)in;
     call(s, ASK_CALLS);
-    wait_for_streams(s, queue, a->after, 1);
+    wait_for_streams(s, queue, a->after);
     for (uint32_t i = a->first_wait; i < a->first_wait + a->wait_count; i++) {
         call(s, 1);
         add_wait(s, queue, s->copy[s->plan->wait[i]], EBB_NO_LANE, 0);
@@ -165,15 +164,14 @@ static void copy(issue_t *s, uint32_t index)
 }
 
 /* Hashes are taken on the first stream, with all others waiting. */
-static void check(issue_t *s, uint32_t index, double calls)
+static void check(issue_t *s, uint32_t index)
 {
     const ebb_action_price_t *price = &s->price[index];
-    const double part = s->hardware->checked;
     for (unsigned i = 0; i < price->checks; i++) {
-        gather(s, part);
-        call(s, calls * part);
+        gather(s);
+        call(s, 1);
         add(s, s->first, EBB_ENGINE_COMPUTE, price->check_ns / price->checks, EBB_LANE_CHECK, index);
-        scatter(s, part);
+        scatter(s);
     }
 }
 
@@ -187,16 +185,16 @@ static void act(issue_t *s, uint32_t index)
         copy(s, index);
         break;
     case EBB_DISCARD:
-        check(s, index, 1);
+        check(s, index);
         break;
     case EBB_ORDER:
-        wait_for_streams(s, a->stream, a->after, 1);
+        wait_for_streams(s, a->stream, a->after);
         break;
     default:
-        wait_for_streams(s, a->stream, a->after, 1);
-        call(s, price->calls - 2 * s->hardware->checked * price->checks); /* its own */
+        wait_for_streams(s, a->stream, a->after);
+        call(s, price->calls - price->checks); /* its own */
         add(s, a->stream, EBB_ENGINE_COMPUTE, price->replay_ns, EBB_LANE_REPLAY, index);
-        check(s, index, 2);
+        check(s, index);
     }
 }
 
@@ -234,14 +232,14 @@ static uint32_t read_clock(issue_t *s, double calls)
 
 static void begin_step(issue_t *s)
 {
-    gather(s, 1);
+    gather(s);
     s->begun = read_clock(s, CLOCK_CALLS);
-    scatter(s, 1);
+    scatter(s);
 }
 
 static void end_step(issue_t *s)
 {
-    gather(s, 1);
+    gather(s);
     s->ended = read_clock(s, 1);
 }
 

@@ -19,7 +19,7 @@
     X(zero_bytes_per_ns)                                                                                     \
     X(hash_ns) /* a hash: a launch, and its bytes */                                                         \
     X(hash_bytes_per_ns)                                                                                     \
-    X(checked) /* part of the steps in which what is recomputed is hashed, before and after, and compared */ \
+    X(checked) /* part of what is recomputed that is hashed, before and after, and compared */               \
     X(call_ns) /* of the host: a call of the driver */
 
 typedef struct ebb_hardware {

@@ -26,10 +26,15 @@ ebb_drive_pace_t ebb_drive_pace(void)
     return pace;
 }
 
+/* Of all that are installed: the one before may have changed into this one while its last comparisons were under way. */
 void ebb_drive_waited(void)
 {
-    if (D.active)
+    drive_t *now = ebb_driven;
+    for (unsigned slot = 0; D.active && slot < EBB_DRIVES; slot++) {
+        ebb_share_select(slot);
         ebb_verify_poll();
+        ebb_driven = now;
+    }
 }
 
 bool ebb_drive_refuted(unsigned slot)

@@ -380,12 +380,7 @@ ebb_status_t ebb_drive_install(unsigned slot, ebb_recording_t *learned, const eb
                                ebb_buffer_t *const *present)
 {
     const ebb_share_mark_t before = ebb_share_begin(slot);
-    D = (drive_t){.counts = D.counts,
-                  .clock = D.clock,
-                  .hashes = D.hashes,
-                  .hash_slots = D.hash_slots,
-                  .verdict = D.verdict,
-                  .arrived = D.arrived};
+    D = (drive_t){.counts = D.counts, .clock = D.clock, .hashes = D.hashes, .compared = D.compared};
     D.learned = learned;
     D.trace = learned->trace;
     D.plan = plan;

@@ -33,6 +33,8 @@ typedef struct check {
     uint32_t discard, last_replay; /* actions */
     uint32_t next;                 /* the next check that the same replay completes; NEVER: none */
     bool begun, ended; /* in the step under way: hashed when it was given up, and after the replay */
+    bool refuted;      /* it was another, which has been said */
+    ebb_hash_part_t part;
     void *copy;        /* pinned, while there is one */
 } check_t;
 
@@ -109,18 +111,12 @@ typedef struct drive {
     uint32_t late;                /* buffers that should have been freed */
     bool tolerated;               /* the operation under way is none of the plan's */
 
-    ebb_hashes_t *hashes; /* slots 2i and 2i + 1 are buffer slot_of[i]'s: before and after */
-    unsigned hash_slots;
-    uint32_t *slot_of; /* [buffers] */
-    /* device [2, MOST_VERDICTS]: of those compared in a step, by step in turns: is it different? */
-    ebb_buffer_t *verdict;
-    uint32_t *arrived; /* pinned, the same */
-    CUevent fetched[2];
-    bool *pending[2]; /* [checks] verdicts that are on their way */
+    ebb_hashes_t *hashes; /* [compared] of what was given up */
+    unsigned compared;    /* buffers that there are slots for */
+    uint32_t *slot_of;    /* [buffers] */
     check_t *check;
     uint32_t *check_at; /* [actions]: the check that begins or ends there; NEVER: none */
     uint32_t check_count;
-    uint64_t check_every; /* in one of so many steps is each compared, after the first ones; 0: in none */
     bool refuted;         /* see ebb_drive_refuted */
     ebb_drive_pace_t pace;
 
@@ -293,7 +289,7 @@ ebb_status_t ebb_verify_set_up(void);
 void ebb_verify_tear_down(void); /* the device must be idle */
 /* The plan is being left: fills in what is known of a content that is given up, its hash and its copy. */
 void ebb_verify_hand_over(ebb_given_up_t *out);
-/* Compares what has arrived since; does not wait. */
+/* Looks at what has been compared since; does not wait. */
 void ebb_verify_poll(void);
 void ebb_verify_step_end(void);
 /* This step's contents are compared at once, which makes it slow. */

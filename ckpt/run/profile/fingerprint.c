@@ -16,7 +16,7 @@ static bool set_up(void)
 
 static ebb_status_t issue(unsigned slot, ebb_stream_t *stream, CUdeviceptr address, size_t bytes)
 {
-    return ebb_hash_issue(hashes, slot, stream, address, bytes);
+    return ebb_hash_issue(hashes, slot, stream, address, bytes, EBB_HASH_ALL);
 }
 
 static ebb_status_t read_slots(unsigned count, ebb_stream_t *stream, uint64_t *out)

@@ -1,19 +1,22 @@
 #include "ckpt/run/profile/hash.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "alloc/base/driver.h"
 #include "alloc/base/log.h"
 #include "ckpt/run/own.h"
 
 /* Blocks of a launch, at most: that many partial sums a slot. */
-enum { BLOCKS = 256, THREADS = 256, LEAST_WORDS = 4096 };
+enum { BLOCKS = 256, THREADS = 256, LEAST_WORDS = 4096, PIECE_WORDS = 128 };
 
 struct ebb_hashes {
     unsigned slots;
     ebb_buffer_t *partials; /* device [slots, BLOCKS] */
-    uint64_t *host;         /* pinned [slots, BLOCKS] */
-    unsigned blocks[];      /* [slots] */
+    uint64_t *host;         /* pinned [EBB_HASH_READS, BLOCKS] */
+    /* [slots] written by the device. What cuMemHostAlloc gives, devices reach at the same address (Driver API, Unified Addressing). */
+    uint32_t *different;
+    unsigned blocks[]; /* [slots] */
 };
 
 extern const unsigned char ebb_hash_image[];
@@ -21,18 +24,16 @@ extern const unsigned char ebb_hash_image[];
 static struct {
     bool tried;
     CUmodule handle;
-    CUfunction hash, compare; /* NULL: could not be loaded */
+    CUfunction hash; /* NULL: could not be loaded */
 } modules[EBB_STATES];
 #define module (modules[ebb_slot])
 
 static bool load(void)
 {
     if (module.tried)
-        return module.hash && module.compare;
+        return module.hash;
     module.tried = true;
     int result = ebb_driver.cuModuleLoadData(&module.handle, ebb_hash_image);
-    if (!result)
-        result = ebb_driver.cuModuleGetFunction(&module.compare, module.handle, "ebb_hash_compare");
     if (!result)
         result = ebb_driver.cuModuleGetFunction(&module.hash, module.handle, "ebb_hash");
     if (!result)
@@ -48,16 +49,29 @@ CUmodule ebb_hash_module(void)
     return load() ? module.handle : NULL;
 }
 
+static size_t host_bytes(void)
+{
+    return EBB_HASH_READS * BLOCKS * sizeof(uint64_t);
+}
+
+static ebb_status_t new_verdicts(ebb_hashes_t *h)
+{
+    const size_t bytes = h->slots * sizeof *h->different;
+    EBB_DRIVER(cuMemHostAlloc, bytes,
+               ((void **)&h->different, bytes, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP));
+    memset(h->different, 0, bytes);
+    return 0;
+}
+
 ebb_hashes_t *ebb_hashes_new(unsigned slots)
 {
     ebb_hashes_t *h = load() ? calloc(1, sizeof *h + slots * sizeof h->blocks[0]) : NULL;
     if (!h)
         return NULL;
-    size_t bytes = (size_t)slots * BLOCKS * sizeof(uint64_t);
     h->slots = slots;
-    h->host = ebb_own_pinned_alloc(bytes);
-    h->partials = h->host ? ebb_own_alloc(bytes, NULL) : NULL;
-    if (h->partials)
+    h->host = ebb_own_pinned_alloc(host_bytes());
+    h->partials = h->host ? ebb_own_alloc(slots * BLOCKS * sizeof(uint64_t), NULL) : NULL;
+    if (h->partials && !new_verdicts(h))
         return h;
     ebb_hashes_delete(h);
     return NULL;
@@ -67,8 +81,10 @@ void ebb_hashes_delete(ebb_hashes_t *h)
 {
     if (!h)
         return;
+    if (h->different)
+        ebb_driver.cuMemFreeHost(h->different);
     ebb_own_free(h->partials, NULL);
-    ebb_own_pinned_free(h->host, (size_t)h->slots * BLOCKS * sizeof(uint64_t));
+    ebb_own_pinned_free(h->host, host_bytes());
     free(h);
 }
 
@@ -77,16 +93,20 @@ static CUdeviceptr partial_of(const ebb_hashes_t *h, unsigned slot)
     return h->partials->address + (size_t)slot * BLOCKS * sizeof(uint64_t);
 }
 
-ebb_status_t ebb_hash_issue(ebb_hashes_t *h, unsigned slot, ebb_stream_t *stream, CUdeviceptr address,
-                            size_t bytes)
+/* Into the slot, or compared with it. */
+static ebb_status_t issue(ebb_hashes_t *h, unsigned slot, ebb_stream_t *stream, CUdeviceptr address,
+                          size_t bytes, ebb_hash_part_t part, bool compare)
 {
-    size_t words = bytes / 8, slice = (words + BLOCKS - 1) / BLOCKS;
+    const size_t pieces = bytes ? (bytes - 1) / (8 * PIECE_WORDS) + 1 : 1;
+    size_t every = part.every < pieces ? part.every : pieces, turn = part.turn % every;
+    const size_t words = ((pieces - turn - 1) / every + 1) * PIECE_WORDS;
+    size_t slice = (words + BLOCKS - 1) / BLOCKS;
     if (slice < LEAST_WORDS)
         slice = LEAST_WORDS;
-    unsigned blocks = (unsigned)((words + slice - 1) / slice);
+    h->blocks[slot] = (unsigned)((words + slice - 1) / slice);
     CUdeviceptr partial = partial_of(h, slot);
-    h->blocks[slot] = blocks ? blocks : 1;
-    void *params[] = {&partial, &address, &bytes, &slice};
+    uint32_t *different = compare ? h->different + slot : NULL;
+    void *params[] = {&partial, &different, &address, &bytes, &slice, &turn, &every};
     EBB_DRIVER(
         cuLaunchKernel, bytes,
         (module.hash, h->blocks[slot], 1, 1, THREADS, 1, 1, 0, ebb_stream_handle(stream), params, NULL));
@@ -94,29 +114,39 @@ ebb_status_t ebb_hash_issue(ebb_hashes_t *h, unsigned slot, ebb_stream_t *stream
     return 0;
 }
 
-ebb_status_t ebb_hash_compare(ebb_hashes_t *h, unsigned slot, unsigned other, ebb_stream_t *stream,
-                              CUdeviceptr different)
+ebb_status_t ebb_hash_issue(ebb_hashes_t *h, unsigned slot, ebb_stream_t *stream, CUdeviceptr address,
+                            size_t bytes, ebb_hash_part_t part)
 {
-    CUdeviceptr a = partial_of(h, slot), b = partial_of(h, other);
-    unsigned count = h->blocks[slot];
-    void *params[] = {&different, &a, &b, &count};
-    EBB_DRIVER(cuLaunchKernel, 0,
-               (module.compare, 1, 1, 1, 32, 1, 1, 0, ebb_stream_handle(stream), params, NULL));
-    ebb_mark_issue(stream);
-    return 0;
+    return issue(h, slot, stream, address, bytes, part, false);
+}
+
+ebb_status_t ebb_hash_compare(ebb_hashes_t *h, unsigned slot, ebb_stream_t *stream, CUdeviceptr address,
+                              size_t bytes, ebb_hash_part_t part)
+{
+    return issue(h, slot, stream, address, bytes, part, true);
+}
+
+bool ebb_hash_differs(const ebb_hashes_t *h, unsigned slot)
+{
+    return __atomic_load_n(&h->different[slot], __ATOMIC_ACQUIRE);
+}
+
+void ebb_hash_clear(ebb_hashes_t *h, unsigned slot)
+{
+    __atomic_store_n(&h->different[slot], 0, __ATOMIC_RELEASE);
 }
 
 ebb_status_t ebb_hash_read(ebb_hashes_t *h, unsigned first, unsigned count, ebb_stream_t *stream,
                            uint64_t *out)
 {
-    size_t offset = (size_t)first * BLOCKS, bytes = (size_t)count * BLOCKS * sizeof(uint64_t);
-    EBB_DRIVER(cuMemcpyDtoHAsync, bytes,
-               (h->host + offset, partial_of(h, first), bytes, ebb_stream_handle(stream)));
+    EBB_ASSERT(count <= EBB_HASH_READS);
+    const size_t bytes = (size_t)count * BLOCKS * sizeof(uint64_t);
+    EBB_DRIVER(cuMemcpyDtoHAsync, bytes, (h->host, partial_of(h, first), bytes, ebb_stream_handle(stream)));
     EBB_TRY(ebb_mark_wait(ebb_mark_issue(stream)));
     for (unsigned i = 0; i < count; i++) {
         out[i] = 0;
         for (unsigned b = 0; b < h->blocks[first + i]; b++)
-            out[i] += h->host[((size_t)first + i) * BLOCKS + b];
+            out[i] += h->host[(size_t)i * BLOCKS + b];
     }
     return 0;
 }

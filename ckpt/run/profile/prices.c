@@ -100,7 +100,7 @@ static bool issue_zero(bench_t *b, size_t bytes)
 
 static bool issue_hash(bench_t *b, size_t bytes)
 {
-    return !ebb_hash_issue(b->hashes, 0, b->stream, b->buffer->address, bytes);
+    return !ebb_hash_issue(b->hashes, 0, b->stream, b->buffer->address, bytes, EBB_HASH_ALL);
 }
 
 /* What a launch takes, and the rate of the bytes beside. */

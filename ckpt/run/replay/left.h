@@ -31,10 +31,10 @@
 typedef struct ebb_given_up {
     uint32_t id; /* its buffer; alive, not mapped */
     void *copy;  /* a pinned block with the content; NULL: there is none */
-    ebb_hashes_t *
-        hashes; /* NULL: it is not compared. Slot `slot` is its hash; borrowed, with the one behind, until the step
-                             has ended */
+    ebb_hashes_t
+        *hashes; /* NULL: it is not compared. Slot `slot` is its hash; borrowed until the step has ended */
     unsigned slot;
+    ebb_hash_part_t part;
 } ebb_given_up_t;
 
 /* A buffer that an operation has written which is not in the recording, before the operation `before` of it. */

@@ -7,13 +7,6 @@
 
 #include "ckpt/trace/trace.h"
 
-/* Is content or operation `which` compared in step `step`, if each is in one of `every` steps? 0: never. The turns of
- * neighbours differ, so that every step compares its share. */
-static inline bool ebb_is_compared(uint64_t step, uint64_t which, uint64_t every)
-{
-    return every && (step + which) % every == 0;
-}
-
 /* Buffer `buffer` of the step, made again by `operation`, is not what it was: logged, and the operation is not repeated any
  * more, by a plan neither. `has_copy`: the right bytes are put back; else EBB_ON_MISMATCH says whether the program is told. */
 void ebb_mismatch(ebb_trace_t *trace, uint32_t operation, uint32_t buffer, bool has_copy);

@@ -17,22 +17,20 @@
 /* Contents that are compared at once; those of an operation that are on trial. */
 enum { MOST = 240, TRIALS = 2 }; /* hashes of so many share a chunk with others */
 
-typedef enum state { FREE, HASHED, COMPARED, FETCHED } state_t;
+typedef enum state { FREE, HASHED, COMPARED } state_t;
 
-/* Slot i: hashes 2i (dropped) and 2i + 1 (made), verdict i. */
+/* Slot i of the hashes: of what is dropped, and whether what is made is another. */
 typedef struct check {
     state_t state;
     uint32_t id, operation;
+    ebb_hash_part_t part;
     ebb_mark_t end; /* the last thing that was issued for it */
 } check_t;
 
 static struct {
     ebb_hashes_t *hashes;
-    ebb_buffer_t *verdict; /* device [MOST] 32-bit words: is it different? */
-    uint32_t *arrived;     /* pinned, the same */
     ebb_stream_t *side;
     check_t check[MOST];
-    ebb_mark_t fetched; /* FETCHED ones have arrived then */
     uint32_t *slot_of;  /* [buffers]: 1 + slot of those that are HASHED; 0 */
     uint64_t verified, mismatches;
 } recheck;
@@ -51,17 +49,12 @@ static bool open_side(void)
     return recheck.side != NULL;
 }
 
-/* What stays for the life of the process. */
+/* It stays for the life of the process. */
 static bool set_up(void)
 {
-    const size_t bytes = MOST * sizeof *recheck.arrived;
     if (!recheck.hashes)
-        recheck.hashes = ebb_hashes_new(2 * MOST);
-    if (!recheck.arrived)
-        recheck.arrived = ebb_own_pinned_alloc(bytes);
-    if (!recheck.verdict)
-        recheck.verdict = ebb_own_alloc(bytes, NULL);
-    return recheck.hashes && recheck.arrived && recheck.verdict && open_side();
+        recheck.hashes = ebb_hashes_new(MOST);
+    return recheck.hashes && open_side();
 }
 
 ebb_stream_t *ebb_recheck_side(void)
@@ -104,79 +97,31 @@ void ebb_recheck_judged(uint32_t id, uint32_t operation, bool same, bool has_cop
         passed[operation]++;
 }
 
-static void judge(check_t *c, bool same, bool has_copy)
+/* The comparison is over. */
+static bool judge(check_t *c, bool has_copy)
 {
+    const bool same = !ebb_hash_differs(recheck.hashes, slot_of(c));
+    ebb_hash_clear(recheck.hashes, slot_of(c));
     ebb_recheck_judged(c->id, c->operation, same, has_copy);
     c->state = FREE;
-}
-
-static bool is_any(state_t state)
-{
-    for (unsigned i = 0; i < MOST; i++)
-        if (recheck.check[i].state == state)
-            return true;
-    return false;
+    return same;
 }
 
 static void read_verdicts(bool wait)
 {
-    if (!is_any(FETCHED) || (wait ? ebb_mark_wait(recheck.fetched) != 0 : !ebb_mark_reached(recheck.fetched)))
-        return;
-    for (unsigned i = 0; i < MOST; i++)
-        if (recheck.check[i].state == FETCHED)
-            judge(&recheck.check[i], !recheck.arrived[i], false);
-}
-
-/* The side stream waits for all comparisons: of each stream, where it has got to now. */
-static ebb_status_t join_comparisons(void)
-{
-    for (unsigned i = 0; i < MOST; i++) {
-        const check_t *c = &recheck.check[i];
-        bool last = c->state == COMPARED;
-        for (unsigned k = 0; last && k < MOST; k++)
-            last = recheck.check[k].state != COMPARED || recheck.check[k].end.stream != c->end.stream ||
-                   recheck.check[k].end.number <= c->end.number;
-        if (last)
-            EBB_TRY(ebb_mark_join(ebb_stream_handle(recheck.side), c->end));
-    }
-    return 0;
-}
-
-static ebb_status_t fetch_verdicts(void)
-{
-    EBB_TRY(join_comparisons());
-    EBB_DRIVER(cuMemcpyDtoHAsync, MOST * sizeof *recheck.arrived,
-               (recheck.arrived, recheck.verdict->address, MOST * sizeof *recheck.arrived,
-                ebb_stream_handle(recheck.side)));
-    recheck.fetched = ebb_mark_issue(recheck.side);
-    for (unsigned i = 0; i < MOST; i++)
-        if (recheck.check[i].state == COMPARED)
-            recheck.check[i].state = FETCHED;
-    return 0;
-}
-
-void ebb_recheck_step_ends(void)
-{
-    if (!recheck.slot_of || !is_any(COMPARED))
-        return;
-    read_verdicts(true); /* of the step before: they have long arrived */
-    if (fetch_verdicts())
-        ebb_log(EBB_WARN, "%s", ebb_last_failure());
+    for (check_t *c = recheck.check; recheck.slot_of && c < recheck.check + MOST; c++)
+        if (c->state == COMPARED && (wait ? !ebb_mark_wait(c->end) : ebb_mark_reached(c->end)))
+            judge(c, false);
 }
 
 void ebb_recheck_poll(void)
 {
-    if (recheck.slot_of)
-        read_verdicts(false);
+    read_verdicts(false);
 }
 
 void ebb_recheck_end(void)
 {
-    if (recheck.slot_of) {
-        read_verdicts(true);
-        if (is_any(COMPARED) && !fetch_verdicts())
-            read_verdicts(true);
-    }
+    read_verdicts(true);
     memset(recheck.check, 0, sizeof recheck.check);
     free(recheck.slot_of);
     recheck.slot_of = NULL;
@@ -195,7 +140,6 @@ static check_t *take(void)
     check_t *c = find_free();
     if (c)
         return c;
-    ebb_recheck_step_ends();
     read_verdicts(true);
     return find_free();
 }
@@ -216,7 +160,7 @@ static ebb_status_t hash_dropped(const check_t *c, ebb_buffer_t *b, ebb_mark_t r
     EBB_TRY(ebb_mark_join(side, c->end)); /* a comparison before may still read the slot */
     EBB_TRY(ebb_mark_join(side, ready));
     EBB_TRY(ebb_buffer_join(side, b));
-    return ebb_hash_issue(recheck.hashes, 2 * slot_of(c), recheck.side, b->address, b->bytes);
+    return ebb_hash_issue(recheck.hashes, slot_of(c), recheck.side, b->address, b->bytes, c->part);
 }
 
 ebb_mark_t ebb_recheck_dropping(ebb_buffer_t *b, uint32_t id, uint32_t operation, ebb_mark_t ready,
@@ -224,25 +168,25 @@ ebb_mark_t ebb_recheck_dropping(ebb_buffer_t *b, uint32_t id, uint32_t operation
 {
     const bool trial = F.learned->passed[operation] < TRIALS;
     *keep_copy = trial;
-    if (!trial && !ebb_is_compared(F.step, operation, (uint64_t)ebb_options.verify))
+    const uint64_t every = trial ? 1 : (uint64_t)ebb_options.verify;
+    if (!every)
         return (ebb_mark_t){0};
     check_t *c = take();
+    if (c)
+        c->part = (ebb_hash_part_t){F.step + operation, every};
     if (!c || hash_dropped(c, b, ready)) {
         *keep_copy = true; /* nobody could tell */
         return (ebb_mark_t){0};
     }
-    *c = (check_t){.state = HASHED, .id = id, .operation = operation, .end = ebb_mark_here(recheck.side)};
+    *c = (check_t){HASHED, id, operation, c->part, ebb_mark_here(recheck.side)};
     recheck.slot_of[id] = 1 + slot_of(c);
     return c->end;
 }
 
 static ebb_status_t hash_made(const check_t *c, ebb_buffer_t *b, ebb_stream_t *stream)
 {
-    const unsigned slot = 2 * slot_of(c);
     EBB_TRY(ebb_mark_join(ebb_stream_handle(stream), c->end));
-    EBB_TRY(ebb_hash_issue(recheck.hashes, slot + 1, stream, b->address, b->bytes));
-    EBB_TRY(ebb_hash_compare(recheck.hashes, slot, slot + 1, stream,
-                             recheck.verdict->address + slot_of(c) * sizeof *recheck.arrived));
+    EBB_TRY(ebb_hash_compare(recheck.hashes, slot_of(c), stream, b->address, b->bytes, c->part));
     return ebb_residence_used(b, ebb_mark_here(stream));
 }
 
@@ -257,16 +201,13 @@ ebb_status_t ebb_recheck_made(ebb_buffer_t *b, uint32_t id, ebb_stream_t *stream
     return 0;
 }
 
-bool ebb_recheck_agrees(uint32_t id, ebb_stream_t *stream)
+bool ebb_recheck_agrees(uint32_t id)
 {
     check_t *c = check_of(id);
-    uint64_t hash[2] = {0, 1};
     if (!c || c->state != COMPARED)
         return false;
-    const bool same = !ebb_hash_read(recheck.hashes, 2 * slot_of(c), 2, stream, hash) && hash[0] == hash[1];
     recheck.slot_of[id] = 0;
-    judge(c, same, true);
-    return same;
+    return !ebb_mark_wait(c->end) && judge(c, true);
 }
 
 void ebb_recheck_forget(uint32_t id)

@@ -1,8 +1,8 @@
 /* recheck.h: whether what was made again is what was dropped (recipe.h).
  *
  * What is dropped is hashed on a stream of ebb's own, and hashed again when it is made. While an operation is on trial (its
- * first contents) the host waits for both, a copy at hand. Later the device compares; the host fetches the verdicts when
- * the step ends and looks at them when they have arrived. With ebb_lock() held.
+ * first contents) the host waits for both, a copy at hand. Later the device compares, of each a part (EBB_VERIFY); the host looks
+ * at the verdict once that is over. With ebb_lock() held.
  */
 #ifndef EBB_RECHECK_H
 #define EBB_RECHECK_H
@@ -24,13 +24,12 @@ ebb_mark_t ebb_recheck_dropping(ebb_buffer_t *buffer, uint32_t id, uint32_t oper
 /* It was made on `stream`. */
 ebb_status_t ebb_recheck_made(ebb_buffer_t *buffer, uint32_t id, ebb_stream_t *stream);
 /* Right after that, of one on trial: is it the same? The host waits. */
-bool ebb_recheck_agrees(uint32_t id, ebb_stream_t *stream);
+bool ebb_recheck_agrees(uint32_t id);
 /* The verdict on content `id`, the work of `operation`, that somebody else has compared. */
 void ebb_recheck_judged(uint32_t id, uint32_t operation, bool same, bool has_copy);
 /* It was not dropped, or is gone. */
 void ebb_recheck_forget(uint32_t id);
 
-void ebb_recheck_step_ends(void);
 void ebb_recheck_poll(void); /* does not wait */
 
 void ebb_recheck_count(uint64_t *verified, uint64_t *mismatches);

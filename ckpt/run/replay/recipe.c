@@ -312,7 +312,6 @@ void ebb_recipe_step_ends(void)
         R.of[i].length = 0;
         R.of[i].writer = EBB_TRACE_NEVER;
     }
-    ebb_recheck_step_ends();
 }
 
 ebb_status_t ebb_recipe_before(const ebb_operation_t *op)

@@ -254,9 +254,8 @@ static ebb_status_t trust(const ebb_buffer_t *b, uint32_t id)
 static bool is_same(const ebb_buffer_t *b, uint32_t id, ebb_stream_t *stream)
 {
     const left_t *l = R.of[id].left;
-    uint64_t hash[2] = {0, 1};
-    const bool same = !ebb_hash_issue(l->hashes, l->slot + 1, stream, b->address, b->bytes) &&
-                      !ebb_hash_read(l->hashes, l->slot, 2, stream, hash) && hash[0] == hash[1];
+    const bool same = !ebb_hash_compare(l->hashes, l->slot, stream, b->address, b->bytes, l->part) &&
+                      !ebb_mark_wait(ebb_mark_here(stream)) && !ebb_hash_differs(l->hashes, l->slot);
     ebb_recheck_judged(id, l->operation[l->count - 1], same, l->copied);
     return same;
 }
@@ -298,5 +297,5 @@ ebb_status_t ebb_recipe_rebuild(ebb_buffer_t *b, ebb_stream_t *stream)
 bool ebb_recipe_agrees(ebb_buffer_t *b, ebb_stream_t *stream)
 {
     const left_t *l = R.of[b->number - 1].left;
-    return l ? l->hashes && is_same(b, b->number - 1, stream) : ebb_recheck_agrees(b->number - 1, stream);
+    return l ? l->hashes && is_same(b, b->number - 1, stream) : ebb_recheck_agrees(b->number - 1);
 }

@@ -11,6 +11,7 @@
 typedef struct left {
     ebb_hashes_t *hashes; /* borrowed; NULL: it is not compared */
     unsigned slot;
+    ebb_hash_part_t part;
     bool copied;      /* residence has a copy */
     size_t own_bytes; /* that making it takes beside the program's buffers, at most */
     uint32_t count;

@@ -19,7 +19,7 @@ const CAUSES = [
   { color: 'color-mix(in srgb, var(--offloaded) 45%, var(--card))', help: () => 'of the same waits: while that copy waits for other copies' },
   { color: 'color-mix(in srgb, var(--offloaded) 65%, var(--card))', help: () => 'of the same waits: while that copy waits for other copies' },
   { color: 'var(--kept)', help: (n) => `beside ${count(n, 'copy', 'copies')}` },
-  { color: 'color-mix(in srgb, var(--dropped) 55%, var(--card))', help: (n) => `${count(n, 'hash', 'hashes')} of what is recomputed, before and after; each ${D.compared_share < 1 && D.compared_share > 0 ? `in one of ${Math.round(1 / D.compared_share)} steps` : 'in every step'} (EBB_VERIFY)` },
+  { color: 'color-mix(in srgb, var(--dropped) 55%, var(--card))', help: (n) => `${count(n, 'hash', 'hashes')} of what is recomputed, before and after; ${D.compared_share < 1 && D.compared_share > 0 ? `one part of ${Math.round(1 / D.compared_share)} in every step` : 'all of it'} (EBB_VERIFY)` },
 ];
 
 function showOverhead() {

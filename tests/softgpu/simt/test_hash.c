@@ -10,67 +10,82 @@ static uint64_t mix(uint64_t word, uint64_t index)
     return z ^ z >> 31;
 }
 
-static uint64_t hash(const unsigned char *p, size_t bytes)
+/* Of pieces of 1 KiB, those whose number % every is turn. */
+static uint64_t hash(const unsigned char *p, size_t bytes, size_t turn, size_t every)
 {
     uint64_t sum = 0;
     for (size_t i = 0; i * 8 < bytes; i++) {
         uint64_t word = 0;
         memcpy(&word, p + 8 * i, bytes - 8 * i < 8 ? bytes - 8 * i : 8);
-        sum += mix(word, i);
+        sum += i / 128 % every == turn ? mix(word, i) : 0;
     }
     return sum;
+}
+
+static unsigned char bytes[20011];
+
+static CUdeviceptr new_bytes(void)
+{
+    CUdeviceptr p;
+    for (size_t i = 0; i < sizeof bytes; i++)
+        bytes[i] = (unsigned char)(i * 7 + i / 251);
+    OK(cuMemAlloc(&p, sizeof bytes));
+    OK(cuMemcpyHtoD(p, bytes, sizeof bytes));
+    return p;
 }
 
 static void blocks_of_every_size_give_the_same_hash(void **state)
 {
     (void)state;
-    static unsigned char bytes[20011];
-    const size_t sizes[] = {1, 7, 8, 9, 255, 256, 4096, 20011};
-    for (size_t i = 0; i < sizeof bytes; i++)
-        bytes[i] = (unsigned char)(i * 7 + i / 251);
-    CUdeviceptr p, partial;
-    OK(cuMemAlloc(&p, sizeof bytes));
-    OK(cuMemcpyHtoD(p, bytes, sizeof bytes));
+    const size_t sizes[] = {1, 7, 8, 9, 255, 256, 1024, 1025, 4096, 20011};
+    CUdeviceptr p = new_bytes(), partial, none = 0;
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
-        for (unsigned block = 32; block <= 1024; block *= 2) {
-            size_t n = sizes[s], slice = 300;
-            const unsigned blocks = (unsigned)((n / 8 + slice) / slice);
-            uint64_t got[16], sum = 0;
-            assert_true(blocks <= 16);
-            OK(cuMemAlloc(&partial, sizeof got));
-            OK(LAUNCH("ebb_hash", blocks, block, &partial, &p, &n, &slice));
-            read_back(got, partial, blocks * sizeof *got);
-            for (unsigned b = 0; b < blocks; b++)
-                sum += got[b];
-            assert_true(sum == hash(bytes, n));
-            OK(cuMemFree(partial));
-        }
+        for (unsigned block = 32; block <= 1024; block *= 2)
+            for (size_t every = 1; every <= 3; every += 2) {
+                size_t n = sizes[s], slice = 300, turn = every / 2;
+                const unsigned blocks = (unsigned)((n / 8 + slice) / slice);
+                uint64_t got[16], sum = 0;
+                assert_true(blocks <= 16);
+                OK(cuMemAlloc(&partial, sizeof got));
+                OK(LAUNCH("ebb_hash", blocks, block, &partial, &none, &p, &n, &slice, &turn, &every));
+                read_back(got, partial, blocks * sizeof *got);
+                for (unsigned b = 0; b < blocks; b++)
+                    sum += got[b];
+                assert_true(sum == hash(bytes, n, turn, every));
+                OK(cuMemFree(partial));
+            }
     OK(cuMemFree(p));
 }
 
+/* One of the parts, and what is different stays so. */
 static void comparison_sees_one_bit(void **state)
 {
     (void)state;
-    uint64_t a[5] = {1, 2, 3, 4, 5};
-    unsigned count = 5;
-    uint32_t different = 9;
-    CUdeviceptr pa, pb, out;
-    OK(cuMemAlloc(&pa, sizeof a));
-    OK(cuMemAlloc(&pb, sizeof a));
-    OK(cuMemAlloc(&out, 4));
-    OK(cuMemcpyHtoD(pa, a, sizeof a));
-    for (int i = 0; i <= 5; i++) {
-        uint64_t b[5] = {1, 2, 3, 4, 5};
-        if (i < 5)
-            b[i] ^= UINT64_C(1) << 40;
-        OK(cuMemcpyHtoD(pb, b, sizeof b));
-        OK(LAUNCH("ebb_hash_compare", 1, 32, &out, &pa, &pb, &count));
-        read_back(&different, out, 4);
-        assert_int_equal(different, i < 5);
+    size_t n = sizeof bytes, slice = 300, every = 3;
+    CUdeviceptr p = new_bytes(), partial, different, none = 0;
+    const unsigned blocks = 9;
+    OK(cuMemAlloc(&partial, blocks * sizeof(uint64_t)));
+    OK(cuMemAlloc(&different, 4));
+    for (size_t at = 0; at < n; at += 997) {
+        const unsigned char other = bytes[at] ^ 64;
+        for (size_t turn = 0; turn < every; turn++) {
+            uint32_t got[2] = {9, 9};
+            OK(LAUNCH("ebb_hash", blocks, 256, &partial, &none, &p, &n, &slice, &turn, &every));
+            OK(cuMemsetD32(different, 0, 1));
+            OK(LAUNCH("ebb_hash", blocks, 256, &partial, &different, &p, &n, &slice, &turn, &every));
+            read_back(&got[0], different, 4);
+            OK(cuMemcpyHtoD(p + at, &other, 1));
+            OK(LAUNCH("ebb_hash", blocks, 256, &partial, &different, &p, &n, &slice, &turn, &every));
+            OK(cuMemcpyHtoD(p + at, &bytes[at], 1));
+            OK(LAUNCH("ebb_hash", blocks, 256, &partial, &different, &p, &n, &slice, &turn, &every));
+            read_back(&got[1], different, 4);
+            assert_int_equal(got[0], 0);
+            assert_int_equal(got[1], at / 1024 % every == turn);
+        }
     }
-    OK(cuMemFree(pa));
-    OK(cuMemFree(pb));
-    OK(cuMemFree(out));
+    OK(cuMemFree(p));
+    OK(cuMemFree(partial));
+    OK(cuMemFree(different));
 }
 
 int main(void)

@@ -47,49 +47,42 @@ static __device__ __forceinline__ uint64_t block_sum(uint64_t x)
     return x;
 }
 
-/* partial[gridDim.x] from `bytes` at `p` (aligned to 8); block b takes words [b * slice, (b + 1) * slice). */
-extern "C" __global__ void ebb_hash(uint64_t *__restrict__ partial, const unsigned char *__restrict__ p, size_t bytes,
-                                    size_t slice)
+/* partial[gridDim.x] from `bytes` at `p` (aligned to 8), of its pieces of 128 words those with number % every == turn; block b takes
+ * words [b * slice, (b + 1) * slice) of all theirs. With `different`: compared instead, and different[0] = 1 if any is another. */
+extern "C" __global__ void ebb_hash(uint64_t *__restrict__ partial, uint32_t *different,
+                                    const unsigned char *__restrict__ p, size_t bytes, size_t slice, size_t turn,
+                                    size_t every)
 {
     const uint64_t *words = (const uint64_t *)p;
-    const size_t count = bytes / 8, first = (size_t)blockIdx.x * slice;
-    const size_t end = first + slice < count ? first + slice : count;
+    const size_t count = bytes / 8, first = (size_t)blockIdx.x * slice, end = first + slice;
     uint64_t sum = 0;
-    for (size_t i = first + threadIdx.x; i < end; i += blockDim.x)
-        sum += mix(words[i], i);
-    if (bytes % 8 && blockIdx.x == 0 && threadIdx.x == 0)
-        sum += mix(tail(p + 8 * count, (unsigned)(bytes % 8)), count);
+    for (size_t k = first + threadIdx.x; k < end; k += blockDim.x) {
+        const size_t i = (k / 128 * every + turn) * 128 + k % 128;
+        if (i < count)
+            sum += mix(words[i], i);
+        else if (i > count)
+            break;
+        else if (bytes % 8)
+            sum += mix(tail(p + 8 * count, (unsigned)(bytes % 8)), count);
+    }
     sum = block_sum(sum);
-    if (threadIdx.x == 0)
+    if (threadIdx.x)
+        return;
+    if (!different)
         partial[blockIdx.x] = sum;
+    else if (partial[blockIdx.x] != sum)
+        different[0] = 1;
 }
 BLOCK_SIZE_INDEPENDENT(ebb_hash);
 #ifdef KERNEL_COST
 /* For softgpu's virtual clock: mixing a word takes some ten operations. */
-static inline softgpu_cost_t hash_cost(dim3 grid, dim3, uint64_t *, const unsigned char *, size_t bytes, size_t)
+static inline softgpu_cost_t hash_cost(dim3 grid, dim3, uint64_t *, uint32_t *, const unsigned char *, size_t bytes, size_t,
+                                       size_t, size_t every)
 {
-    return {10.0 * (double)(bytes / 8), SOFTGPU_FP32, (double)bytes + 8.0 * grid.x};
+    const double part = (double)bytes / (double)every;
+    return {10.0 * part / 8, SOFTGPU_FP32, part + 8.0 * grid.x};
 }
 KERNEL_COST(hash_cost, ebb_hash);
-#endif
-
-/* different[0] = whether two sets of partial sums, of `count` blocks, differ. One block. */
-extern "C" __global__ void ebb_hash_compare(uint32_t *different, const uint64_t *a, const uint64_t *b, unsigned count)
-{
-    if (threadIdx.x)
-        return;
-    uint32_t any = 0;
-    for (unsigned i = 0; i < count; i++)
-        any |= a[i] != b[i];
-    different[0] = any;
-}
-BLOCK_SIZE_INDEPENDENT(ebb_hash_compare);
-#ifdef KERNEL_COST
-static inline softgpu_cost_t hash_compare_cost(dim3, dim3, uint32_t *, const uint64_t *, const uint64_t *, unsigned count)
-{
-    return {(double)count, SOFTGPU_FP32, 16.0 * count};
-}
-KERNEL_COST(hash_compare_cost, ebb_hash_compare);
 #endif
 
 #include "hold.cu"
