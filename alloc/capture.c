@@ -4,9 +4,6 @@
 
 #include "alloc/base/driver.h"
 #include "alloc/base/log.h"
-#include "alloc/mark.h"
-
-_Atomic unsigned ebb_captures;
 
 /* ---- graphs ---- */
 
@@ -100,18 +97,6 @@ typedef struct capture {
 } capture_t;
 
 static capture_t *captures;
-
-bool ebb_is_capturing(CUstream stream)
-{
-    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-    return ebb_driver.cuStreamIsCapturing && !ebb_driver.cuStreamIsCapturing(stream, &status) &&
-           status != CU_STREAM_CAPTURE_STATUS_NONE;
-}
-
-bool ebb_may_record(CUstream stream)
-{
-    return !ebb_captures_under_way() || (stream && stream != CU_STREAM_LEGACY && !ebb_is_capturing(stream));
-}
 
 void ebb_capture_begins(void)
 {

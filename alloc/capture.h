@@ -13,23 +13,8 @@
 #ifndef EBB_CAPTURE_H
 #define EBB_CAPTURE_H
 
-#include <stdatomic.h>
-
+#include "alloc/mark.h"
 #include "alloc/mentions.h"
-
-extern _Atomic unsigned ebb_captures; /* under way in this process */
-
-static inline bool ebb_captures_under_way(void)
-{
-    return atomic_load_explicit(&ebb_captures, memory_order_relaxed) != 0;
-}
-
-/* Whether a stream takes part in a capture. Asks the driver; lock not wanted. */
-bool ebb_is_capturing(CUstream stream);
-
-/* Whether an event may be recorded on a stream: not on one that is captured, nor on the legacy stream while any
- * other is. */
-bool ebb_may_record(CUstream stream);
 
 /* Around the driver's call that begins a capture; `graph`: it goes on in that one, or NULL. */
 void ebb_capture_begins(void);

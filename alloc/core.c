@@ -9,6 +9,7 @@
 
 #include "alloc/ahead.h"
 #include "alloc/arena.h"
+#include "alloc/base/libc_symbol.h"
 #include "alloc/base/lock.h"
 #include "alloc/base/log.h"
 #include "alloc/base/options.h"

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "alloc/hook.h"
+#include "alloc/base/libc_symbol.h"
 
 enum { PACKED_LZ4 = 0x2000, PACKED_ZSTD = 0x8000 };
 

@@ -10,7 +10,6 @@
 
 #include "alloc/arena.h"
 #include "alloc/base/driver.h"
-#include "alloc/capture.h"
 #include "alloc/chunk.h"
 #include "alloc/foreign.h"
 #include "alloc/mark.h"

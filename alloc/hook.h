@@ -37,7 +37,4 @@ void *ebb_hook_of(const ebb_entry_t *entry, unsigned long long flags);
 /* Ebb's function for an exported symbol of the driver, or NULL. */
 void *ebb_hook_by_symbol(const char *symbol);
 
-/* The real dlsym. Found in libc's own symbol table: asking for it by name would find ours. */
-void *ebb_real_dlsym(void *handle, const char *name);
-
 #endif

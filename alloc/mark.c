@@ -12,7 +12,6 @@
 
 #include "alloc/base/driver.h"
 #include "alloc/base/log.h"
-#include "alloc/capture.h"
 
 /* Pending at once on one stream. */
 enum { EVENTS = 4 };
@@ -109,6 +108,22 @@ ebb_mark_t ebb_mark_issue(ebb_stream_t *s)
 {
     s->issued++;
     return ebb_mark_here(s);
+}
+
+/* ---- captures ---- */
+
+_Atomic unsigned ebb_captures;
+
+bool ebb_is_capturing(CUstream stream)
+{
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    return ebb_driver.cuStreamIsCapturing && !ebb_driver.cuStreamIsCapturing(stream, &status) &&
+           status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+bool ebb_may_record(CUstream stream)
+{
+    return !ebb_captures_under_way() || (stream && stream != CU_STREAM_LEGACY && !ebb_is_capturing(stream));
 }
 
 /* ---- the events of a stream ---- */

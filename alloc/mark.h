@@ -2,6 +2,8 @@
 #ifndef EBB_MARK_H
 #define EBB_MARK_H
 
+#include <stdatomic.h>
+
 #include "alloc/ebb_alloc.h"
 
 /* `stream` continues only after all that other streams of the present device, or of all, have been given so far; or
@@ -34,5 +36,21 @@ static inline bool ebb_mark_suits(ebb_mark_t mark, const ebb_stream_t *stream)
 
 /* Both marks are reached where the later is; false if neither is known to be the later one. */
 bool ebb_mark_later(ebb_mark_t *mark, ebb_mark_t other);
+
+/* ---- streams that are captured into graphs ---- */
+
+extern _Atomic unsigned ebb_captures; /* under way in this process */
+
+static inline bool ebb_captures_under_way(void)
+{
+    return atomic_load_explicit(&ebb_captures, memory_order_relaxed) != 0;
+}
+
+/* Whether a stream takes part in a capture. Asks the driver; lock not wanted. */
+bool ebb_is_capturing(CUstream stream);
+
+/* Whether an event may be recorded on a stream: not on one that is captured, nor on the legacy stream while any
+ * other is. */
+bool ebb_may_record(CUstream stream);
 
 #endif

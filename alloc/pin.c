@@ -4,7 +4,6 @@
 
 #include "alloc/base/driver.h"
 #include "alloc/base/log.h"
-#include "alloc/capture.h"
 #include "alloc/chunk.h"
 #include "alloc/core.h"
 #include "alloc/mark.h"

@@ -10,7 +10,7 @@
 
 #include "alloc/elf_file.h"
 #include "alloc/fatbin.h"
-#include "alloc/hook.h"
+#include "alloc/base/libc_symbol.h"
 
 enum {
     FORM_SIZED = 4,
