@@ -1,6 +1,6 @@
 /* ebb_alloc.h: the room that stands between a CUDA program and the driver.
  *
- * It hooks the look-ups by which a program reaches the driver (hook.h), serves the program's device memory
+ * It hooks the look-ups by which a program reaches the driver (hook/lookup.h), serves the program's device memory
  * from chunks mapped under address ranges of its own, keeps the table of buffers, and tells whoever listens
  * (ebb_listener_t: the rooms above) about every operation before and after it is issued, with the buffers
  * that its arguments point to.
@@ -22,7 +22,7 @@
  * driver see one order. It is recursive for no one: ebb's own driver calls go through ebb_driver, and what comes back out of one (a
  * profiler's call, a library's that the driver has loaded) passes straight on to the driver, if ebb made it with the lock held or on a
  * thread of its own (base/thread.h); out of any other call it enters as the program's do. What the driver itself looks up ebb does
- * not answer (hook.c), and calls about memory that the program creates itself (cuMemCreate, cuMemMap: NCCL's) are passed on without the
+ * not answer (hook/lookup.c), and calls about memory that the program creates itself (cuMemCreate, cuMemMap: NCCL's) are passed on without the
  * lock. Functions below want it held unless they say otherwise, and are about the device of ebb_slot; what they
  * are given (a buffer, a range, a chunk) belongs to it, but for marks and streams, which may be any device's.
  *

@@ -2,10 +2,7 @@
 
 #include "alloc/arena.h"
 #include "alloc/base/driver.h"
-#include "alloc/base/options.h"
 #include "alloc/chunk.h"
-#include "alloc/core.h"
-#include "alloc/foreign.h"
 
 enum { DEVICES = 64 };
 
@@ -62,21 +59,4 @@ ebb_status_t ebb_access_grant(CUdevice device)
         }
     }
     return 0;
-}
-
-bool ebb_share_natively(void)
-{
-    return ebb_options.ipc != 0;
-}
-
-CUresult ebb_alloc_natively(CUdeviceptr *out, size_t bytes)
-{
-    if (!ebb_enter())
-        return ebb_driver.cuMemAlloc(out, bytes);
-    bool counted = ebb_foreign_count(bytes);
-    CUresult result = counted ? ebb_driver.cuMemAlloc(out, bytes) : CUDA_ERROR_OUT_OF_MEMORY;
-    if (counted && (result || !ebb_foreign_add(&(ebb_foreign_t){*out, bytes, EBB_FOREIGN_POOL, NULL, bytes})))
-        ebb_foreign_uncount(bytes);
-    ebb_unlock();
-    return result;
 }

@@ -11,11 +11,4 @@ const CUmemAccessDesc *ebb_access_descs(size_t *count);
  * not all seen. */
 ebb_status_t ebb_access_grant(CUdevice device);
 
-/* EBB_IPC=1: cuMemAlloc is served by the driver, so that legacy IPC works, and counted. */
-bool ebb_share_natively(void);
-CUresult ebb_alloc_natively(CUdeviceptr *out, size_t bytes); /* lock not held */
-
-/* The program has asked that synchronous operations on some memory always wait (SYNC_MEMOPS). Any thread. */
-bool ebb_sync_memops(void);
-
 #endif

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""check_includes.py: what each room may include (alloc <- offload <- ckpt/run; traces, plans, planner and checker know neither CUDA nor anything that
+"""check_includes.py: what each room may include (alloc <- offload <- ckpt/run <- hook; traces, plans, planner and checker know neither CUDA nor anything that
 runs). A file follows the rule of the longest folder that it lies in."""
 
 import pathlib
@@ -17,6 +17,7 @@ RULES = {
     "ckpt/planner": [*BASE, "ckpt/trace", "ckpt/plan", "ckpt/checker"],
     "ckpt/checker": [*BASE, "ckpt/trace", "ckpt/plan"],
     "ckpt/run": ["alloc", "offload", "ckpt"],
+    "hook": ["alloc", "offload", "ckpt"],
     "cli": ["alloc", "offload", "ckpt"],
     "model": [],
     "softgpu": [],

@@ -8,9 +8,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "alloc/elf_file.h"
-#include "alloc/fatbin.h"
 #include "alloc/base/libc_symbol.h"
+#include "alloc/kernel/elf_file.h"
+#include "alloc/kernel/fatbin.h"
 
 enum {
     FORM_SIZED = 4,

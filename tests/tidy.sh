@@ -11,7 +11,7 @@ if (($# == 0)); then
     set -- "${sources[@]}"
 fi
 
-# Without what only gcc knows (alloc/hook.c).
+# Without what only gcc knows (hook/lookup.c).
 mkdir -p "$build/tidy"
 sed 's/ -fno-tree-loop-distribute-patterns//' "$build/compile_commands.json" >"$build/tidy/compile_commands.json"
 # Each file for itself: of several it tells at the end.

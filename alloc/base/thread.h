@@ -1,7 +1,7 @@
 /* thread.h: threads of ebb's own, which do ahead of need what takes long. For every room.
  *
  * Such a thread takes no signals, works when it is woken, and ends with the process; in the child of a fork it does not exist and is not
- * missed (alloc/core.c: asleep). What comes back out of the driver on it (a profiler's call, say) is none of the program's and goes straight
+ * missed (hook/enter.c: asleep). What comes back out of the driver on it (a profiler's call, say) is none of the program's and goes straight
  * through, as on a thread that holds ebb_lock(): whoever holds that may be waiting for this thread.
  */
 #ifndef EBB_THREAD_H

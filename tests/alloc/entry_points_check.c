@@ -13,4 +13,4 @@
     PLAIN(name, symbol, version) VARIANT(name, symbol, _ptds, per_thread)
 #define ASYNC(name, symbol, version, per_thread)                                                             \
     PLAIN(name, symbol, version) VARIANT(name, symbol, _ptsz, per_thread)
-#include "alloc/entry_points.h"
+#include "hook/entry_points.h"

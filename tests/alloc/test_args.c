@@ -2,8 +2,8 @@
 #include "driver_test.h"
 
 #include "alloc/arena.h"
-#include "alloc/args.h"
 #include "alloc/heap.h"
+#include "hook/args.h"
 
 static ebb_buffer_t *make(size_t bytes)
 {

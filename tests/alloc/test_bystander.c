@@ -120,7 +120,7 @@ static bool is_entry_point(const char *symbol)
 #define PLAIN(name, symbol, version)             #symbol,
 #define SYNC(name, symbol, version, per_thread)  #symbol, #symbol "_ptds",
 #define ASYNC(name, symbol, version, per_thread) #symbol, #symbol "_ptsz",
-#include "alloc/entry_points.h"
+#include "hook/entry_points.h"
     };
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         if (!strcmp(all[i], symbol))

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "alloc/hook.h"
+#include "hook/lookup.h"
 #include "passed.h"
 
 enum { PASSED = sizeof passed / sizeof passed[0] };

@@ -2,14 +2,14 @@
 #include "driver_test.h"
 
 #include "alloc/arena.h"
-#include "alloc/args.h"
 #include "alloc/chunk.h"
-#include "alloc/core.h"
 #include "alloc/foreign.h"
 #include "alloc/heap.h"
-#include "alloc/mentions.h"
-#include "alloc/pin.h"
-#include "alloc/tensor_map.h"
+#include "alloc/kernel/tensor_map.h"
+#include "hook/args.h"
+#include "hook/enter.h"
+#include "hook/mentions.h"
+#include "hook/pin.h"
 
 static ebb_buffer_t *make(size_t bytes)
 {

@@ -1,5 +1,5 @@
-/* Which launches count as touching everything although their arguments could be read (alloc/obscure.h), and which handles launches name
- * (alloc/function.h). */
+/* Which launches count as touching everything although their arguments could be read (hook/obscure.h), and which handles launches name
+ * (alloc/kernel/function.h). */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -7,9 +7,9 @@
 #include <unistd.h>
 
 #include "alloc/base/driver.h"
-#include "alloc/core.h"
-#include "alloc/function.h"
+#include "alloc/kernel/function.h"
 #include "driver_test.h"
+#include "hook/enter.h"
 
 static unsigned seen; /* launches */
 static bool opaque;   /* the last one */

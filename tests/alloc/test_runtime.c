@@ -30,7 +30,7 @@ static const char *const intercepted[] = {
 #define PLAIN(name, symbol, version)             #name,
 #define SYNC(name, symbol, version, per_thread)  #name,
 #define ASYNC(name, symbol, version, per_thread) #name,
-#include "alloc/entry_points.h"
+#include "hook/entry_points.h"
 };
 
 static bool is_intercepted(const char *name)

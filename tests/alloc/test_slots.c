@@ -5,11 +5,11 @@
 #include "alloc/arena.h"
 #include "alloc/base/driver.h"
 #include "alloc/chunk.h"
-#include "alloc/core.h"
 #include "alloc/heap.h"
 #include "alloc/mark.h"
-#include "alloc/pin.h"
 #include "alloc/pool.h"
+#include "hook/enter.h"
+#include "hook/pin.h"
 
 static CUcontext context[2];
 static CUstream stream[2];

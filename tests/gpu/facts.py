@@ -22,9 +22,9 @@ SOFTWARE = pathlib.Path(__file__).with_name("facts_software.json")
 ARCHITECTURES = {"8": "80", "9": "90"}  # by generation; 100 from then on
 # Of each answer what it means for ebb if the device differs from the software device.
 MEANS = {
-    "maps.*.at": "the software device lays out parameters wrongly for this architecture; ebb looks for maps from each parameter's offset on (alloc/args.c)",
+    "maps.*.at": "the software device lays out parameters wrongly for this architecture; ebb looks for maps from each parameter's offset on (hook/args.c)",
     "maps.encode": "this device has no tensor maps, or refuses them",
-    "maps.encoded_twice": "ebb knows a map by its bytes (alloc/tensor_map.c): unless they are the same, it misses maps",
+    "maps.encoded_twice": "ebb knows a map by its bytes (alloc/kernel/tensor_map.c): unless they are the same, it misses maps",
     "maps.replaced_address": "a launch that is repeated may get a map of other bytes than the program would encode",
     "maps.words_that_differ": "nothing: ebb takes no word of a map for an address",
     "maps.address_in_it": "nothing, as long as ebb takes maps by their bytes: a word that is the address is an access too many",

@@ -2,7 +2,7 @@
  *
  * A structure that goes to a kernel by value is often filled in part: so many shapes, strides, pointers, and the kernel goes by no
  * more. What is left over is what the host's stack remembers: also pointers into buffers, others in each step. Whoever only sees
- * words (alloc/args.c) takes each of these for an operand, and no two steps for the same. PyTorch does so (OffsetCalculator,
+ * words (hook/args.c) takes each of these for an operand, and no two steps for the same. PyTorch does so (OffsetCalculator,
  * CatArrayBatchedCopy, multi_tensor_apply).
  *
  * Some structures say themselves what is meant (layout.h). Of all others, junk proves. If a word held what nobody can follow

@@ -1,0 +1,107 @@
+#include "alloc/kernel/module.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+
+#include "alloc/base/driver.h"
+#include "alloc/kernel/function.h"
+#include "alloc/kernel/image.h"
+
+typedef struct module {
+    const void *handle;
+    bool is_library, from_file;
+    ebb_image_variables_t found; /* PACKED: not looked at yet */
+    const void *image;           /* then: part of a loaded file */
+    struct module *next;
+} module_t;
+
+static module_t *list;
+
+static module_t *find(const void *handle)
+{
+    module_t *m = list;
+    while (m && m->handle != handle)
+        m = m->next;
+    return m;
+}
+
+/* What lies in a loaded file stays where it is; other images the program may free once they are loaded. */
+static bool stays(const void *image)
+{
+    Dl_info info;
+    return dladdr(image, &info) != 0;
+}
+
+void ebb_module_loaded(const void *handle, bool is_library, const void *image, bool from_file)
+{
+    if (find(handle))
+        ebb_module_forget(handle); /* one that has gone with its context */
+    const bool is_part = !from_file && stays(image);
+    ebb_image_variables_t found = ebb_image_variables(image, false);
+    if (found == EBB_IMAGE_PACKED && !is_part)
+        found = ebb_image_variables(image, true);
+    module_t *m = malloc(sizeof *m);
+    if (!m)
+        return; /* never seen, then */
+    *m = (module_t){handle, is_library, from_file || is_part, found, image, list};
+    list = m;
+}
+
+void ebb_module_forget(const void *handle)
+{
+    module_t **link = &list;
+    while (*link && (*link)->handle != handle)
+        link = &(*link)->next;
+    module_t *m = *link;
+    if (m) {
+        *link = m->next;
+        free(m);
+    }
+    ebb_functions_forget(handle);
+}
+
+bool ebb_module_looked_up(const void *handle)
+{
+    module_t *m = find(ebb_module_source(handle));
+    if (!m || (m->found != EBB_IMAGE_NONE && m->found != EBB_IMAGE_PACKED))
+        return false;
+    m->found = EBB_IMAGE_SOME;
+    return true;
+}
+
+/* What its image says, by now for certain. */
+static ebb_image_variables_t found_in(module_t *m)
+{
+    if (m->found == EBB_IMAGE_PACKED)
+        m->found = ebb_image_variables(m->image, true);
+    return m->found;
+}
+
+bool ebb_module_is_readable(const void *handle)
+{
+    module_t *m = find(handle);
+    return m && m->from_file && found_in(m) != EBB_IMAGE_UNKNOWN;
+}
+
+bool ebb_module_is_known(const void *handle)
+{
+    return find(handle) != NULL;
+}
+
+const void *ebb_module_source(const void *module)
+{
+    CUmodule loaded;
+    if (find(module) || !ebb_driver.cuLibraryGetModule)
+        return module;
+    for (const module_t *m = list; m; m = m->next)
+        if (m->is_library && !ebb_driver.cuLibraryGetModule(&loaded, (CUlibrary)(uintptr_t)m->handle) &&
+            loaded == module)
+            return m->handle;
+    return module;
+}
+
+bool ebb_function_has_variables(CUfunction function)
+{
+    module_t *m = find(ebb_function_owner(function));
+    return !m || found_in(m) != EBB_IMAGE_NONE;
+}

@@ -1,0 +1,191 @@
+#include "hook/capture.h"
+
+#include <stdlib.h>
+
+#include "alloc/base/driver.h"
+#include "alloc/base/log.h"
+
+/* ---- graphs ---- */
+
+typedef struct graph {
+    const void *handle;
+    struct graph *within; /* the outermost that it is a part of, which speaks for it */
+    bool astray;          /* it is a part of another, unknown one */
+    ebb_mentions_t mentions;
+    struct graph *next;
+} graph_t;
+
+static graph_t *graphs;
+static ebb_mentions_t common;
+
+ebb_mentions_t *ebb_graph_common_mentions(void)
+{
+    return &common;
+}
+
+static graph_t *find(const void *handle)
+{
+    graph_t *g = graphs;
+    while (g && g->handle != handle)
+        g = g->next;
+    return g;
+}
+
+static graph_t *find_or_make(const void *handle)
+{
+    graph_t *g = find(handle);
+    if (!g && (g = calloc(1, sizeof *g))) {
+        g->handle = handle;
+        g->next = graphs;
+        graphs = g;
+    }
+    return g;
+}
+
+ebb_mentions_t *ebb_graph_mentions(const void *handle)
+{
+    graph_t *g = find_or_make(handle);
+    if (g && g->within)
+        g = g->within;
+    return g && !g->astray ? &g->mentions : &common;
+}
+
+const ebb_mentions_t *ebb_graph_known_mentions(const void *handle)
+{
+    const graph_t *g = find(handle);
+    if (g && g->within)
+        g = g->within;
+    return g && !g->astray ? &g->mentions : NULL;
+}
+
+void ebb_graph_contains(const void *handle, const void *body)
+{
+    graph_t *outer = handle ? find_or_make(handle) : NULL, *inner = find_or_make(body);
+    if (!inner) {
+        ebb_mentions_all(&common);
+        return;
+    }
+    while (outer && outer->within)
+        outer = outer->within;
+    inner->within = outer;
+    inner->astray = !outer;
+}
+
+void ebb_graph_forget(const void *handle)
+{
+    const graph_t *gone = find(handle);
+    for (graph_t **link = &graphs; gone && *link;) {
+        graph_t *g = *link;
+        if (g != gone && g->within != gone) {
+            link = &g->next;
+            continue;
+        }
+        *link = g->next;
+        ebb_mentions_clear(&g->mentions);
+        free(g);
+    }
+}
+
+/* ---- captures ---- */
+
+typedef struct capture {
+    cuuint64_t id;
+    const ebb_stream_t *origin;
+    CUgraph graph; /* that it adds to, or NULL */
+    ebb_mentions_t mentions;
+    struct capture *next;
+} capture_t;
+
+static capture_t *captures;
+
+void ebb_capture_begins(void)
+{
+    ebb_interrupt_all("a stream is captured");
+    ebb_streams_record(); /* later it could not be asked how far they are */
+    atomic_fetch_add(&ebb_captures, 1);
+}
+
+void ebb_capture_began(CUresult result, CUstream stream, CUgraph graph)
+{
+    CUstreamCaptureStatus status;
+    capture_t *c = result ? NULL : calloc(1, sizeof *c);
+    if (!c) { /* what is captured all the same is noted as common to all graphs */
+        if (result)
+            atomic_fetch_sub(&ebb_captures, 1);
+        return;
+    }
+    c->origin = ebb_stream_of(stream);
+    c->graph = graph;
+    if (!ebb_driver.cuStreamGetCaptureInfo || ebb_driver.cuStreamGetCaptureInfo(stream, &status, &c->id))
+        c->id = 0;
+    c->next = captures;
+    captures = c;
+}
+
+static void drop(capture_t **link)
+{
+    capture_t *c = *link;
+    *link = c->next;
+    ebb_mentions_clear(&c->mentions);
+    free(c);
+    atomic_fetch_sub(&ebb_captures, 1);
+}
+
+static capture_t **find_origin(CUstream stream)
+{
+    const ebb_stream_t *origin = ebb_stream_of(stream);
+    capture_t **link = &captures;
+    while (*link && (*link)->origin != origin)
+        link = &(*link)->next;
+    return link;
+}
+
+void ebb_capture_ended(CUresult result, CUstream stream, CUgraph graph)
+{
+    capture_t **link = find_origin(stream);
+    if (!*link || (result && ebb_is_capturing(stream)))
+        return;
+    if (!result && graph) {
+        if (!(*link)->graph) /* the handle of a new graph: what is known by it is a dead one's */
+            ebb_graph_forget(graph);
+        ebb_mentions_add_all(ebb_graph_mentions(graph), &(*link)->mentions);
+    }
+    drop(link);
+}
+
+void ebb_capture_stream_ends(CUstream stream)
+{
+    capture_t **link = ebb_captures_under_way() ? find_origin(stream) : NULL;
+    if (link && *link)
+        drop(link);
+}
+
+/* The capture that a stream takes part in has the id that the driver gives it. */
+static ebb_mentions_t *mentions_of(CUstream stream)
+{
+    CUstreamCaptureStatus status;
+    cuuint64_t id = 0;
+    if (captures && !captures->next)
+        return &captures->mentions;
+    if (!ebb_driver.cuStreamGetCaptureInfo || ebb_driver.cuStreamGetCaptureInfo(stream, &status, &id) || !id)
+        return &common;
+    for (capture_t *c = captures; c; c = c->next)
+        if (c->id == id)
+            return &c->mentions;
+    return &common;
+}
+
+ebb_status_t ebb_capture_note(const ebb_operation_t *op)
+{
+    ebb_mentions_t *m = mentions_of(ebb_stream_handle(op->stream));
+    for (uint32_t i = 0; i < op->access_count; i++)
+        EBB_TRY(ebb_mentions_add(m, op->access[i].buffer));
+    if (op->opaque)
+        ebb_mentions_all(m);
+    return 0;
+}
+
+void ebb_capture_note_alloc(CUstream stream, size_t bytes)
+{
+    mentions_of(stream)->alloc_bytes += bytes;
+}

@@ -1,0 +1,106 @@
+/* entry_table.c: the table of entry points, and cuGetProcAddress answered from it. */
+#include <string.h>
+
+#include "alloc/base/log.h"
+#include "hook/intercept.h"
+#include "hook/lookup.h"
+
+/* Only addresses are taken here: the functions are declared without their arguments. */
+#define PLAIN(name, symbol, version) extern void ebb_at_##symbol(void) __asm__(#symbol);
+#define SYNC(name, symbol, version, per_thread)                                                              \
+    PLAIN(name, symbol, version) extern void ebb_at_##symbol##_ptds(void) __asm__(#symbol "_ptds");
+#define ASYNC(name, symbol, version, per_thread)                                                             \
+    PLAIN(name, symbol, version) extern void ebb_at_##symbol##_ptsz(void) __asm__(#symbol "_ptsz");
+#include "hook/entry_points.h"
+#undef PLAIN
+#undef SYNC
+#undef ASYNC
+
+#define PLAIN(name, symbol, version) {#name, #symbol, version, 0, (void *)ebb_at_##symbol, NULL, NULL},
+#define SYNC(name, symbol, version, per_thread)                                                              \
+    {#name, #symbol, version, per_thread, (void *)ebb_at_##symbol, (void *)ebb_at_##symbol##_ptds, "_ptds"},
+#define ASYNC(name, symbol, version, per_thread)                                                             \
+    {#name, #symbol, version, per_thread, (void *)ebb_at_##symbol, (void *)ebb_at_##symbol##_ptsz, "_ptsz"},
+const ebb_entry_t ebb_entries[] = {
+#include "hook/entry_points.h"
+    {0},
+};
+
+/* The version from which on an entry answers for these flags. */
+static int version_of(const ebb_entry_t *e, bool per_thread)
+{
+    return per_thread && e->per_thread ? e->per_thread_version : e->version;
+}
+
+const ebb_entry_t *ebb_entry_by_name(const char *name, int version, unsigned long long flags)
+{
+    bool per_thread = flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
+    const ebb_entry_t *best = NULL;
+    for (const ebb_entry_t *e = ebb_entries; e->name; e++) {
+        int v = version_of(e, per_thread);
+        if (v <= version && (!best || v > version_of(best, per_thread)) && !strcmp(e->name, name))
+            best = e;
+    }
+    return best;
+}
+
+void *ebb_hook_of(const ebb_entry_t *e, unsigned long long flags)
+{
+    bool per_thread = flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
+    return per_thread && e->per_thread ? e->per_thread : e->plain;
+}
+
+void *ebb_hook_by_symbol(const char *symbol)
+{
+    for (const ebb_entry_t *e = ebb_entries; e->name; e++) {
+        size_t length = strlen(e->symbol);
+        if (strncmp(symbol, e->symbol, length))
+            continue;
+        if (!symbol[length])
+            return e->plain;
+        if (e->per_thread && !strcmp(symbol + length, e->suffix))
+            return e->per_thread;
+    }
+    return NULL;
+}
+
+/* What the driver has given for a name must be the form that the entry stands for: a newer driver may know a
+ * newer one, with other arguments. */
+static bool is_form(const ebb_entry_t *e, void *given, cuuint64_t flags)
+{
+    void *known = NULL;
+    CUdriverProcAddressQueryResult status;
+    bool per_thread = flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
+    return !ebb_driver.cuGetProcAddress(e->name, &known, version_of(e, per_thread), flags, &status) &&
+           known == given;
+}
+
+/* The driver decides whether there is such a function in that version, the table whether it is ours. */
+static CUresult proc_address(const char *name, void **out, int version, cuuint64_t flags,
+                             CUdriverProcAddressQueryResult *status)
+{
+    if (!ebb_have_driver())
+        return CUDA_ERROR_NOT_INITIALIZED;
+    CUdriverProcAddressQueryResult ignored;
+    CUresult result = ebb_driver.cuGetProcAddress(name, out, version, flags, status ? status : &ignored);
+    const ebb_entry_t *e = result || !name || !out || !*out ? NULL : ebb_entry_by_name(name, version, flags);
+    if (!e)
+        return result;
+    if (is_form(e, *out, flags)) {
+        *out = ebb_hook_of(e, flags);
+        return result;
+    }
+    ebb_log(EBB_WARN, "this driver has a form of %s that ebb does not know", name);
+    if (ebb_enter_any()) {
+        ebb_keep_everything("a function that ebb does not know may touch it");
+        ebb_unlock();
+    }
+    return result;
+}
+
+PLAIN_CALL(cuGetProcAddress, (const char *name, void **out, int version, cuuint64_t flags),
+           proc_address(name, out, version, flags, NULL))
+PLAIN_CALL(cuGetProcAddress_v2,
+           (const char *name, void **out, int version, cuuint64_t flags,
+            CUdriverProcAddressQueryResult *status),
+           proc_address(name, out, version, flags, status))

@@ -1,0 +1,473 @@
+/* foreign.c: memory that the driver serves: seen, counted against the budget where it is the device's,
+ * and left alone. */
+#include <link.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "alloc/arena.h"
+#include "alloc/base/log.h"
+#include "alloc/foreign.h"
+#include "alloc/kernel/image.h"
+#include "alloc/kernel/module.h"
+#include "hook/intercept.h"
+#include "hook/pin.h"
+
+static CUdeviceptr address_of(const void *p)
+{
+    return (CUdeviceptr)(uintptr_t)p;
+}
+
+/* A call that takes device memory: what does not fit beside what must stay is refused. */
+static bool take_here(size_t bytes)
+{
+    bool taken = ebb_foreign_count(bytes);
+    if (!taken)
+        ebb_log(EBB_WARN, "out of memory: %zu MiB that the driver is to serve do not fit into the budget",
+                bytes >> 20);
+    ebb_unlock();
+    return taken;
+}
+
+static bool take(size_t bytes)
+{
+    return !ebb_enter() || take_here(bytes);
+}
+
+static void untake_here(size_t bytes)
+{
+    ebb_foreign_uncount(bytes < ebb_foreign_counted() ? bytes : ebb_foreign_counted());
+    ebb_unlock();
+}
+
+static void untake(size_t bytes)
+{
+    if (ebb_enter())
+        untake_here(bytes);
+}
+
+static void note(ebb_foreign_kind_t kind, CUdeviceptr base, size_t bytes, const void *owner, size_t counted)
+{
+    if (!base || !bytes || !ebb_enter_work())
+        return;
+    if (!ebb_foreign_add(&(ebb_foreign_t){base, bytes, kind, owner, counted}))
+        ebb_foreign_uncount(counted);
+    ebb_unlock();
+}
+
+/* Before the driver may give the address to another. */
+static void unnote(CUdeviceptr base)
+{
+    if (base && ebb_enter_any()) {
+        ebb_foreign_remove(base);
+        ebb_foreign_forget((const void *)(uintptr_t)base); /* its other address */
+        ebb_unlock();
+    }
+}
+
+/* ---- the program's own mappings ---- */
+
+/* Physical memory that the program has created. It is given back when all its handles are released and all
+ * mappings of it are gone. */
+typedef struct physical {
+    CUmemGenericAllocationHandle handle;
+    size_t bytes;
+    unsigned slot; /* whose budget it counts on */
+    unsigned handles, mappings;
+    struct physical *next;
+} physical_t;
+
+static physical_t *physicals;
+
+static physical_t **find_physical(CUmemGenericAllocationHandle handle)
+{
+    physical_t **link = &physicals;
+    while (*link && (*link)->handle != handle)
+        link = &(*link)->next;
+    return link;
+}
+
+static void drop_if_unused(physical_t **link)
+{
+    physical_t *p = *link;
+    if (p->handles || p->mappings)
+        return;
+    *link = p->next;
+    const unsigned slot = ebb_slot_swap(p->slot);
+    ebb_foreign_uncount(p->bytes);
+    ebb_slot = slot;
+    free(p);
+}
+
+static bool is_served(CUdevice device)
+{
+    bool served = ebb_enter_device(device);
+    if (served)
+        ebb_unlock();
+    return served;
+}
+
+static int is_pytorch(struct dl_phdr_info *object, size_t size, void *found)
+{
+    (void)size;
+    return *(bool *)found = object->dlpi_name && strstr(object->dlpi_name, "libc10_cuda");
+}
+
+/* A PyTorch that maps device memory itself has been told to by its script, whatever `ebb run` has put into the
+ * environment: its tensors are then parts of large mappings that ebb cannot see into. Said once. */
+static void notice_segments(void)
+{
+    static atomic_bool asked;
+    bool found = false;
+    if (atomic_exchange(&asked, true))
+        return;
+    dl_iterate_phdr(is_pytorch, &found);
+    if (found)
+        ebb_log(
+            EBB_WARN,
+            "PyTorch maps its segments itself (expandable_segments): its tensors are hidden from ebb, and "
+            "stay on the device; let the script not set its allocator, so that backend:cudaMallocAsync "
+            "holds");
+}
+
+static CUresult create(CUmemGenericAllocationHandle *out, size_t bytes, const CUmemAllocationProp *prop,
+                       unsigned long long flags)
+{
+    bool ours = prop && prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE && is_served(prop->location.id);
+    physical_t *p = ours ? calloc(1, sizeof *p) : NULL;
+    if (ours && (!p || (ebb_enter_device(prop->location.id) && !take_here(bytes)))) {
+        free(p);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    CUresult result = EBB_PASS(cuMemCreate, (out, bytes, prop, flags));
+    if (!ours)
+        return result;
+    bool served = ebb_enter_device(prop->location.id);
+    if (result || !served) {
+        if (served)
+            untake_here(bytes);
+        free(p);
+        return result;
+    }
+    *p = (physical_t){.handle = *out, .bytes = bytes, .slot = ebb_slot, .handles = 1, .next = physicals};
+    physicals = p;
+    ebb_unlock();
+    notice_segments();
+    return result;
+}
+
+static void count_handle(CUmemGenericAllocationHandle handle, bool more)
+{
+    if (!ebb_enter_any())
+        return;
+    physical_t **link = find_physical(handle);
+    if (*link) {
+        (*link)->handles += more ? 1u : -1u;
+        drop_if_unused(link);
+    }
+    ebb_unlock();
+}
+
+static CUresult release_handle(CUmemGenericAllocationHandle handle)
+{
+    CUresult result = EBB_PASS(cuMemRelease, (handle));
+    if (!result)
+        count_handle(handle, false);
+    return result;
+}
+
+/* Ebb's own mappings are not the program's to know: to it this is memory of cuMemAlloc's. */
+static CUresult retain_handle(CUmemGenericAllocationHandle *out, void *address)
+{
+    if (ebb_arena_contains(address_of(address)))
+        return CUDA_ERROR_INVALID_VALUE;
+    CUresult result = EBB_PASS(cuMemRetainAllocationHandle, (out, address));
+    if (!result)
+        count_handle(*out, true);
+    return result;
+}
+
+static CUresult map(CUdeviceptr base, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle,
+                    unsigned long long flags)
+{
+    if (ebb_arena_contains(base))
+        return CUDA_ERROR_INVALID_VALUE;
+    CUresult result = EBB_PASS(cuMemMap, (base, bytes, offset, handle, flags));
+    if (result || !ebb_enter_any())
+        return result;
+    physical_t **link = find_physical(handle);
+    if (*link)
+        (*link)->mappings++;
+    /* The count is the handle's, so none here. */
+    ebb_foreign_add(&(ebb_foreign_t){base, bytes, EBB_FOREIGN_MAPPING, (const void *)(uintptr_t)handle, 0});
+    ebb_unlock();
+    return result;
+}
+
+static CUresult unmap(CUdeviceptr base, size_t bytes)
+{
+    if (ebb_arena_contains(base))
+        return CUDA_ERROR_INVALID_VALUE;
+    CUresult result = EBB_PASS(cuMemUnmap, (base, bytes));
+    if (result || !ebb_enter_any())
+        return result;
+    for (CUdeviceptr at = base; at - base < bytes;) {
+        const ebb_foreign_t *f = ebb_foreign_at(at);
+        if (!f || f->kind != EBB_FOREIGN_MAPPING)
+            break;
+        physical_t **link = find_physical((CUmemGenericAllocationHandle)(uintptr_t)f->owner);
+        at = f->base + f->bytes;
+        ebb_foreign_remove(f->base);
+        if (*link) {
+            (*link)->mappings--;
+            drop_if_unused(link);
+        }
+    }
+    ebb_unlock();
+    return result;
+}
+
+PLAIN_CALL(cuMemCreate,
+           (CUmemGenericAllocationHandle * out, size_t bytes, const CUmemAllocationProp *prop,
+            unsigned long long flags),
+           create(out, bytes, prop, flags))
+PLAIN_CALL(cuMemRelease, (CUmemGenericAllocationHandle handle), release_handle(handle))
+PLAIN_CALL(cuMemRetainAllocationHandle, (CUmemGenericAllocationHandle * out, void *address),
+           retain_handle(out, address))
+/* Another process's memory, counted there; from this process's own handle it is the same memory again. */
+PLAIN_CALL(cuMemImportFromShareableHandle,
+           (CUmemGenericAllocationHandle * out, void *os_handle, CUmemAllocationHandleType type),
+           EBB_PASS(cuMemImportFromShareableHandle, (out, os_handle, type)))
+PLAIN_CALL(cuMemMap,
+           (CUdeviceptr base, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle,
+            unsigned long long flags),
+           map(base, bytes, offset, handle, flags))
+PLAIN_CALL(cuMemUnmap, (CUdeviceptr base, size_t bytes), unmap(base, bytes))
+PLAIN_CALL(cuMemSetAccess, (CUdeviceptr base, size_t bytes, const CUmemAccessDesc *desc, size_t count),
+           ebb_arena_contains(base) ? CUDA_ERROR_INVALID_VALUE
+                                    : EBB_PASS(cuMemSetAccess, (base, bytes, desc, count)))
+PLAIN_CALL(cuMemAddressFree, (CUdeviceptr base, size_t bytes),
+           ebb_arena_contains(base) ? CUDA_ERROR_INVALID_VALUE : EBB_PASS(cuMemAddressFree, (base, bytes)))
+
+/* ---- managed memory: the driver itself moves it out when memory is short, so that it is never refused ---- */
+
+static CUresult alloc_managed(CUdeviceptr *out, size_t bytes, unsigned flags)
+{
+    CUresult result = EBB_PASS(cuMemAllocManaged, (out, bytes, flags));
+    if (result || !ebb_enter())
+        return result;
+    size_t counted = ebb_foreign_count(bytes) ? bytes : 0;
+    if (!ebb_foreign_add(&(ebb_foreign_t){*out, bytes, EBB_FOREIGN_MANAGED, NULL, counted}))
+        ebb_foreign_uncount(counted);
+    ebb_unlock();
+    return result;
+}
+
+PLAIN_CALL(cuMemAllocManaged, (CUdeviceptr * out, size_t bytes, unsigned flags),
+           alloc_managed(out, bytes, flags))
+
+/* ---- arrays: device memory without an address ---- */
+
+typedef struct array {
+    const void *handle;
+    size_t bytes;
+    unsigned slot; /* whose budget it counts on */
+    struct array *next;
+} array_t;
+
+static array_t *arrays;
+
+static size_t format_bytes(CUarray_format format)
+{
+    switch (format) {
+    case CU_AD_FORMAT_UNSIGNED_INT8:
+    case CU_AD_FORMAT_SIGNED_INT8:
+        return 1;
+    case CU_AD_FORMAT_UNSIGNED_INT16:
+    case CU_AD_FORMAT_SIGNED_INT16:
+    case CU_AD_FORMAT_HALF:
+        return 2;
+    default:
+        return 4; /* of block-compressed ones this is more than there is */
+    }
+}
+
+static size_t array_bytes(const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned levels)
+{
+    if (!d || d->Flags & CUDA_ARRAY3D_SPARSE) /* holds nothing until it is mapped */
+        return 0;
+    size_t texels = d->Width * (d->Height ? d->Height : 1) * (d->Depth ? d->Depth : 1);
+    size_t bytes = texels * d->NumChannels * format_bytes(d->Format);
+    return levels > 1 ? bytes + bytes / 3 : bytes;
+}
+
+static CUresult keep_array(CUresult result, const void *handle, size_t bytes)
+{
+    array_t *a = result ? NULL : malloc(sizeof *a);
+    if (a && ebb_enter()) {
+        *a = (array_t){handle, bytes, ebb_slot, arrays};
+        arrays = a;
+        ebb_unlock();
+        return result;
+    }
+    free(a);
+    untake(bytes);
+    return result;
+}
+
+static void drop_array(const void *handle)
+{
+    if (!ebb_enter_any())
+        return;
+    for (array_t **link = &arrays; *link; link = &(*link)->next)
+        if ((*link)->handle == handle) {
+            array_t *a = *link;
+            *link = a->next;
+            const unsigned slot = ebb_slot_swap(a->slot);
+            ebb_foreign_uncount(a->bytes);
+            ebb_slot = slot;
+            free(a);
+            break;
+        }
+    ebb_unlock();
+}
+
+static CUresult create_array(CUarray *out, const CUDA_ARRAY_DESCRIPTOR *d)
+{
+    CUDA_ARRAY3D_DESCRIPTOR wide = {0};
+    if (d)
+        wide = (CUDA_ARRAY3D_DESCRIPTOR){
+            .Width = d->Width, .Height = d->Height, .Format = d->Format, .NumChannels = d->NumChannels};
+    size_t bytes = d ? array_bytes(&wide, 1) : 0;
+    if (!take(bytes))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    CUresult result = EBB_PASS(cuArrayCreate_v2, (out, d));
+    return keep_array(result, result ? NULL : *out, bytes);
+}
+
+static CUresult create_array_3d(CUarray *out, const CUDA_ARRAY3D_DESCRIPTOR *d)
+{
+    size_t bytes = array_bytes(d, 1);
+    if (!take(bytes))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    CUresult result = EBB_PASS(cuArray3DCreate_v2, (out, d));
+    return keep_array(result, result ? NULL : *out, bytes);
+}
+
+static CUresult create_mipmapped(CUmipmappedArray *out, const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned levels)
+{
+    size_t bytes = array_bytes(d, levels);
+    if (!take(bytes))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    CUresult result = EBB_PASS(cuMipmappedArrayCreate, (out, d, levels));
+    return keep_array(result, result ? NULL : *out, bytes);
+}
+
+static CUresult destroyed(CUresult result, const void *handle)
+{
+    if (!result)
+        drop_array(handle);
+    return result;
+}
+
+PLAIN_CALL(cuArrayCreate_v2, (CUarray * out, const CUDA_ARRAY_DESCRIPTOR *d), create_array(out, d))
+PLAIN_CALL(cuArray3DCreate_v2, (CUarray * out, const CUDA_ARRAY3D_DESCRIPTOR *d), create_array_3d(out, d))
+PLAIN_CALL(cuMipmappedArrayCreate,
+           (CUmipmappedArray * out, const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned levels),
+           create_mipmapped(out, d, levels))
+PLAIN_CALL(cuArrayDestroy, (CUarray array), destroyed(EBB_PASS(cuArrayDestroy, (array)), array))
+PLAIN_CALL(cuMipmappedArrayDestroy, (CUmipmappedArray array),
+           destroyed(EBB_PASS(cuMipmappedArrayDestroy, (array)), array))
+
+/* ---- host memory: under unified addressing the device reaches it at the same address ---- */
+
+static CUresult note_host(CUresult result, void *const *p, size_t bytes)
+{
+    if (!result)
+        note(EBB_FOREIGN_HOST, address_of(*p), bytes, NULL, 0);
+    return result;
+}
+
+PLAIN_CALL(cuMemAllocHost_v2, (void **out, size_t bytes),
+           note_host(EBB_PASS(cuMemAllocHost_v2, (out, bytes)), out, bytes))
+PLAIN_CALL(cuMemHostAlloc, (void **out, size_t bytes, unsigned flags),
+           note_host(EBB_PASS(cuMemHostAlloc, (out, bytes, flags)), out, bytes))
+PLAIN_CALL(cuMemFreeHost, (void *p), (unnote(address_of(p)), EBB_PASS(cuMemFreeHost, (p))))
+PLAIN_CALL(cuMemHostRegister, (void *p, size_t bytes, unsigned flags),
+           note_host(EBB_PASS(cuMemHostRegister_v1, (p, bytes, flags)), &p, bytes))
+PLAIN_CALL(cuMemHostRegister_v2, (void *p, size_t bytes, unsigned flags),
+           note_host(EBB_PASS(cuMemHostRegister, (p, bytes, flags)), &p, bytes))
+PLAIN_CALL(cuMemHostUnregister, (void *p), (unnote(address_of(p)), EBB_PASS(cuMemHostUnregister, (p))))
+
+/* Registered memory may have another address on the device. */
+static CUresult get_device_pointer(CUdeviceptr *out, void *p, unsigned flags)
+{
+    CUresult result = EBB_PASS(cuMemHostGetDevicePointer_v2, (out, p, flags));
+    if (result || *out == address_of(p) || !ebb_enter_any())
+        return result;
+    const ebb_foreign_t *f = ebb_foreign_at(address_of(p));
+    if (f)
+        ebb_foreign_add(&(ebb_foreign_t){*out - (address_of(p) - f->base), f->bytes, EBB_FOREIGN_HOST,
+                                         (const void *)(uintptr_t)f->base, 0});
+    ebb_unlock();
+    return result;
+}
+
+PLAIN_CALL(cuMemHostGetDevicePointer_v2, (CUdeviceptr * out, void *p, unsigned flags),
+           get_device_pointer(out, p, flags))
+
+/* ---- what modules hold, and what others have allocated ---- */
+
+/* The size is no secret, but it may not have been asked for. */
+static size_t size_asked(const size_t *bytes)
+{
+    return bytes && *bytes ? *bytes : 1;
+}
+
+static CUresult note_range(CUresult result, ebb_foreign_kind_t kind, const CUdeviceptr *base,
+                           const size_t *bytes, const void *owner)
+{
+    if (!result && base)
+        note(kind, *base, size_asked(bytes), owner, 0);
+    return result;
+}
+
+typedef struct look_up {
+    ebb_foreign_kind_t kind;
+    const CUdeviceptr *base;
+    const size_t *bytes;
+    const void *owner;
+    const char *name;
+} look_up_t;
+
+/* A variable that the program looks up it may write, or read what kernels write there: launches of that module are
+ * not to be repeated any more. (A runtime may look up all variables of what it loads, constants included.) */
+static CUresult looked_up(CUresult result, look_up_t l)
+{
+    if (result || !ebb_enter_work())
+        return result;
+    if (l.base && *l.base)
+        ebb_foreign_add(&(ebb_foreign_t){*l.base, size_asked(l.bytes), l.kind, l.owner, 0});
+    if (!ebb_image_is_constant(l.name, size_asked(l.bytes)) && ebb_module_looked_up(l.owner))
+        ebb_interrupt_all("a variable of a module is looked up");
+    ebb_unlock();
+    return result;
+}
+
+PLAIN_CALL(cuModuleGetGlobal_v2, (CUdeviceptr * base, size_t *bytes, CUmodule module, const char *name),
+           looked_up(EBB_PASS(cuModuleGetGlobal_v2, (base, bytes, module, name)),
+                     (look_up_t){EBB_FOREIGN_VARIABLE, base, bytes, module, name}))
+PLAIN_CALL(cuLibraryGetGlobal, (CUdeviceptr * base, size_t *bytes, CUlibrary library, const char *name),
+           looked_up(EBB_PASS(cuLibraryGetGlobal, (base, bytes, library, name)),
+                     (look_up_t){EBB_FOREIGN_VARIABLE, base, bytes, library, name}))
+PLAIN_CALL(cuLibraryGetManaged, (CUdeviceptr * base, size_t *bytes, CUlibrary library, const char *name),
+           looked_up(EBB_PASS(cuLibraryGetManaged, (base, bytes, library, name)),
+                     (look_up_t){EBB_FOREIGN_MANAGED, base, bytes, library, name}))
+PLAIN_CALL(cuExternalMemoryGetMappedBuffer,
+           (CUdeviceptr * base, CUexternalMemory memory, const CUDA_EXTERNAL_MEMORY_BUFFER_DESC *d),
+           note_range(EBB_PASS(cuExternalMemoryGetMappedBuffer, (base, memory, d)), EBB_FOREIGN_IMPORT, base,
+                      d ? (const size_t *)&d->size : NULL, NULL))
+PLAIN_CALL(cuGraphicsResourceGetMappedPointer_v2,
+           (CUdeviceptr * base, size_t *bytes, CUgraphicsResource resource),
+           note_range(EBB_PASS(cuGraphicsResourceGetMappedPointer_v2, (base, bytes, resource)),
+                      EBB_FOREIGN_IMPORT, base, bytes, resource))

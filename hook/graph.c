@@ -1,0 +1,494 @@
+/* graph.c: streams captured into graphs, graphs made node by node, and their launches. See capture.h.
+ */
+#include <stdlib.h>
+
+#include "alloc/base/log.h"
+#include "alloc/chunk.h"
+#include "alloc/foreign.h"
+#include "alloc/mark.h"
+#include "hook/args.h"
+#include "hook/capture.h"
+#include "hook/intercept.h"
+#include "hook/obscure.h"
+#include "hook/order.h"
+#include "hook/other.h"
+
+/* ---- capture ---- */
+
+static void begins(void)
+{
+    if (ebb_enter_work()) {
+        ebb_capture_begins();
+        ebb_unlock();
+    }
+}
+
+static CUresult began(CUresult result, CUstream stream, CUgraph graph)
+{
+    if (ebb_enter_work()) {
+        ebb_capture_began(result, stream, graph);
+        ebb_unlock();
+    }
+    return result;
+}
+
+static CUresult begin_capture_old(CUstream stream)
+{
+    begins();
+    return began(EBB_PASS(cuStreamBeginCapture, (stream)), stream, NULL);
+}
+
+static CUresult begin_capture(CUstream stream, CUstreamCaptureMode mode)
+{
+    begins();
+    return began(EBB_PASS(cuStreamBeginCapture_v2, (stream, mode)), stream, NULL);
+}
+
+static CUresult begin_capture_to(CUstream stream, CUgraph graph, const CUgraphNode *nodes,
+                                 const CUgraphEdgeData *edges, size_t count, CUstreamCaptureMode mode)
+{
+    begins();
+    return began(EBB_PASS(cuStreamBeginCaptureToGraph, (stream, graph, nodes, edges, count, mode)), stream,
+                 graph);
+}
+
+static CUresult end_capture(CUstream stream, CUgraph *graph)
+{
+    CUresult result = EBB_PASS(cuStreamEndCapture, (stream, graph));
+    if (ebb_enter_work()) {
+        ebb_capture_ended(result, stream, result || !graph ? NULL : *graph);
+        ebb_unlock();
+    }
+    return result;
+}
+
+/* By waiting for an event of a capture a stream becomes part of it: then it is too late to ask how far it is. */
+static CUresult wait_event(CUstream stream, CUevent event, unsigned flags)
+{
+    if (ebb_captures_under_way() && ebb_enter_work()) {
+        ebb_stream_of(stream);
+        ebb_streams_record();
+        ebb_unlock();
+    }
+    return ebb_order_done(EBB_PASS(cuStreamWaitEvent, (stream, event, flags)), EBB_ORDER_WAIT, stream, event);
+}
+
+ASYNC_CALL(cuStreamBeginCapture, (CUstream stream), begin_capture_old(stream))
+ASYNC_CALL(cuStreamBeginCapture_v2, (CUstream stream, CUstreamCaptureMode mode), begin_capture(stream, mode))
+ASYNC_CALL(cuStreamBeginCaptureToGraph,
+           (CUstream stream, CUgraph graph, const CUgraphNode *nodes, const CUgraphEdgeData *edges,
+            size_t count, CUstreamCaptureMode mode),
+           begin_capture_to(stream, graph, nodes, edges, count, mode))
+ASYNC_CALL(cuStreamEndCapture, (CUstream stream, CUgraph *graph), end_capture(stream, graph))
+ASYNC_CALL(cuStreamWaitEvent, (CUstream stream, CUevent event, unsigned flags),
+           wait_event(stream, event, flags))
+
+/* ---- what nodes mention ---- */
+
+static ebb_status_t mention_addresses(ebb_mentions_t *m, const CUdeviceptr *address, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        ebb_buffer_t *b = ebb_buffer_at(address[i]);
+        if (b)
+            EBB_TRY(ebb_mentions_add(m, b));
+    }
+    return 0;
+}
+
+static ebb_status_t mention_kernel(ebb_mentions_t *m, CUfunction f, CUkernel kernel, void **params,
+                                   void **extra)
+{
+    if (!f)
+        f = (CUfunction)kernel;
+    ebb_signature_t *s = ebb_signature_of(f);
+    unsigned char *block = s ? malloc(s->param_bytes + 8) : NULL;
+    ebb_access_t *access = s ? malloc((EBB_ARGS_ROOM(s->param_bytes) + 1) * sizeof *access) : NULL;
+    ebb_operation_t op = {.kind = EBB_KERNEL};
+    ebb_status_t status = 0;
+    if (block && access && ebb_args_pack(s, block, params, extra)) {
+        ebb_args_scan(&op, s, block, access);
+        for (uint32_t i = 0; i < op.access_count && !status; i++)
+            status = ebb_mentions_add(m, access[i].buffer);
+        if (ebb_is_obscure(s, &op, block))
+            ebb_mentions_all(m);
+    } else {
+        ebb_mentions_all(m);
+    }
+    free(block);
+    free(access);
+    return status;
+}
+
+static ebb_status_t mention_copy(ebb_mentions_t *m, const CUDA_MEMCPY3D *copy)
+{
+    CUdeviceptr address[2];
+    ebb_copy_addresses(copy, address);
+    return mention_addresses(m, address, 2);
+}
+
+static ebb_status_t mention_words(ebb_mentions_t *m, const CUstreamBatchMemOpParams *op, unsigned count)
+{
+    for (unsigned i = 0; op && i < count; i++) {
+        CUdeviceptr address = ebb_word_address(&op[i]);
+        EBB_TRY(mention_addresses(m, &address, 1));
+    }
+    return 0;
+}
+
+static ebb_status_t mention_graph(ebb_mentions_t *m, CUgraph graph)
+{
+    const ebb_mentions_t *child = ebb_graph_known_mentions(graph);
+    if (child)
+        ebb_mentions_add_all(m, child);
+    return 0;
+}
+
+static ebb_status_t mention_allocation(ebb_mentions_t *m, size_t bytes)
+{
+    m->alloc_bytes += bytes;
+    return 0;
+}
+
+static ebb_status_t mention_node(ebb_mentions_t *m, const CUgraphNodeParams *p)
+{
+    switch (p->type) {
+    case CU_GRAPH_NODE_TYPE_KERNEL:
+        return mention_kernel(m, p->kernel.func, p->kernel.kern, p->kernel.kernelParams, p->kernel.extra);
+    case CU_GRAPH_NODE_TYPE_MEMCPY:
+        return mention_copy(m, &p->memcpy.copyParams);
+    case CU_GRAPH_NODE_TYPE_MEMSET:
+        return mention_addresses(m, &p->memset.dst, 1);
+    case CU_GRAPH_NODE_TYPE_GRAPH:
+        return mention_graph(m, p->graph.graph);
+    case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
+        return mention_words(m, p->memOp.paramArray, p->memOp.count);
+    case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
+        return mention_allocation(m, p->alloc.bytesize);
+    default:
+        return 0; /* no memory */
+    }
+}
+
+/* Before the driver's call, because it may look at the memory: what `mention`, a call on `m`, finds, for a graph or
+ * an executable one. NULL: for the graph of a node, which is not known: for all graphs, then. If the call fails, the
+ * graph mentions too much. */
+#define MENTION(graph, parameters, mention)                                                                  \
+    do {                                                                                                     \
+        if (parameters && ebb_enter_work()) {                                                                \
+            const void *in = (graph);                                                                        \
+            ebb_mentions_t *m = in ? ebb_graph_mentions(in) : ebb_graph_common_mentions();                   \
+            ebb_status_t status = mention;                                                                   \
+            ebb_unlock();                                                                                    \
+            return (CUresult)status;                                                                         \
+        }                                                                                                    \
+        return CUDA_SUCCESS;                                                                                 \
+    } while (0)
+
+static CUresult kernel_old(const void *graph, const CUDA_KERNEL_NODE_PARAMS_v1 *p)
+{
+    MENTION(graph, p, mention_kernel(m, p->func, NULL, p->kernelParams, p->extra));
+}
+
+static CUresult kernel(const void *graph, const CUDA_KERNEL_NODE_PARAMS_v2 *p)
+{
+    MENTION(graph, p, mention_kernel(m, p->func, p->kern, p->kernelParams, p->extra));
+}
+
+static CUresult copy(const void *graph, const CUDA_MEMCPY3D *p)
+{
+    MENTION(graph, p, mention_copy(m, p));
+}
+
+static CUresult set(const void *graph, const CUDA_MEMSET_NODE_PARAMS_v1 *p)
+{
+    MENTION(graph, p, mention_addresses(m, &p->dst, 1));
+}
+
+static CUresult words(const void *graph, const CUDA_BATCH_MEM_OP_NODE_PARAMS *p)
+{
+    MENTION(graph, p, mention_words(m, p->paramArray, p->count));
+}
+
+static CUresult child(const void *graph, CUgraph of)
+{
+    MENTION(graph, of, mention_graph(m, of));
+}
+
+static CUresult allocation(const void *graph, const CUDA_MEM_ALLOC_NODE_PARAMS *p)
+{
+    MENTION(graph, p, mention_allocation(m, p->bytesize));
+}
+
+static CUresult node(const void *graph, const CUgraphNodeParams *p)
+{
+    MENTION(graph, p, mention_node(m, p));
+}
+
+/* The bodies of a conditional node are made with it. */
+static CUresult with_bodies(CUresult result, CUgraph graph, const CUgraphNodeParams *p)
+{
+    if (result || p->type != CU_GRAPH_NODE_TYPE_CONDITIONAL || !p->conditional.phGraph_out ||
+        !ebb_enter_work())
+        return result;
+    for (unsigned i = 0; i < p->conditional.size; i++)
+        ebb_graph_contains(graph, p->conditional.phGraph_out[i]);
+    ebb_unlock();
+    return result;
+}
+
+/* The call, after what it mentions is resident. */
+#define AFTER(mentioned, call) ((mentioned) ? CUDA_ERROR_OUT_OF_MEMORY : (call))
+
+/* What is added to it through this handle is added to a part of an unknown graph. */
+static CUresult embedded(CUresult result, const CUgraph *graph)
+{
+    if (!result && graph && ebb_enter_work()) {
+        ebb_graph_contains(NULL, *graph);
+        ebb_unlock();
+    }
+    return result;
+}
+
+#define ADD_CALL(name, type, mention)                                                                        \
+    PLAIN_CALL(name,                                                                                         \
+               (CUgraphNode * out, CUgraph graph, const CUgraphNode *nodes, size_t count, const type *p),    \
+               AFTER(mention(graph, p), EBB_PASS(name, (out, graph, nodes, count, p))))
+#define ADD_IN_CONTEXT_CALL(name, type, mention)                                                             \
+    PLAIN_CALL(name,                                                                                         \
+               (CUgraphNode * out, CUgraph graph, const CUgraphNode *nodes, size_t count, const type *p,     \
+                CUcontext context),                                                                          \
+               AFTER(mention(graph, p), EBB_PASS(name, (out, graph, nodes, count, p, context))))
+#define SET_CALL(name, type, mention)                                                                        \
+    PLAIN_CALL(name, (CUgraphNode at, const type *p), AFTER(mention(NULL, p), EBB_PASS(name, (at, p))))
+#define EXEC_SET_CALL(name, type, mention)                                                                   \
+    PLAIN_CALL(name, (CUgraphExec exec, CUgraphNode at, const type *p),                                      \
+               AFTER(mention(exec, p), EBB_PASS(name, (exec, at, p))))
+#define EXEC_SET_IN_CONTEXT_CALL(name, type, mention)                                                        \
+    PLAIN_CALL(name, (CUgraphExec exec, CUgraphNode at, const type *p, CUcontext context),                   \
+               AFTER(mention(exec, p), EBB_PASS(name, (exec, at, p, context))))
+
+ADD_CALL(cuGraphAddKernelNode, CUDA_KERNEL_NODE_PARAMS_v1, kernel_old)
+ADD_CALL(cuGraphAddKernelNode_v2, CUDA_KERNEL_NODE_PARAMS_v2, kernel)
+ADD_CALL(cuGraphAddBatchMemOpNode, CUDA_BATCH_MEM_OP_NODE_PARAMS, words)
+ADD_IN_CONTEXT_CALL(cuGraphAddMemcpyNode, CUDA_MEMCPY3D, copy)
+ADD_IN_CONTEXT_CALL(cuGraphAddMemsetNode, CUDA_MEMSET_NODE_PARAMS_v1, set)
+SET_CALL(cuGraphKernelNodeSetParams, CUDA_KERNEL_NODE_PARAMS_v1, kernel_old)
+SET_CALL(cuGraphKernelNodeSetParams_v2, CUDA_KERNEL_NODE_PARAMS_v2, kernel)
+SET_CALL(cuGraphMemcpyNodeSetParams, CUDA_MEMCPY3D, copy)
+SET_CALL(cuGraphMemsetNodeSetParams, CUDA_MEMSET_NODE_PARAMS_v1, set)
+SET_CALL(cuGraphBatchMemOpNodeSetParams, CUDA_BATCH_MEM_OP_NODE_PARAMS, words)
+EXEC_SET_CALL(cuGraphExecKernelNodeSetParams, CUDA_KERNEL_NODE_PARAMS_v1, kernel_old)
+EXEC_SET_CALL(cuGraphExecKernelNodeSetParams_v2, CUDA_KERNEL_NODE_PARAMS_v2, kernel)
+EXEC_SET_CALL(cuGraphExecBatchMemOpNodeSetParams, CUDA_BATCH_MEM_OP_NODE_PARAMS, words)
+EXEC_SET_IN_CONTEXT_CALL(cuGraphExecMemcpyNodeSetParams, CUDA_MEMCPY3D, copy)
+EXEC_SET_IN_CONTEXT_CALL(cuGraphExecMemsetNodeSetParams, CUDA_MEMSET_NODE_PARAMS_v1, set)
+PLAIN_CALL(cuGraphAddMemAllocNode,
+           (CUgraphNode * out, CUgraph graph, const CUgraphNode *nodes, size_t count,
+            CUDA_MEM_ALLOC_NODE_PARAMS *p),
+           AFTER(allocation(graph, p), EBB_PASS(cuGraphAddMemAllocNode, (out, graph, nodes, count, p))))
+PLAIN_CALL(cuGraphAddChildGraphNode,
+           (CUgraphNode * out, CUgraph graph, const CUgraphNode *nodes, size_t count, CUgraph of),
+           AFTER(child(graph, of), EBB_PASS(cuGraphAddChildGraphNode, (out, graph, nodes, count, of))))
+PLAIN_CALL(cuGraphExecChildGraphNodeSetParams, (CUgraphExec exec, CUgraphNode at, CUgraph of),
+           AFTER(child(exec, of), EBB_PASS(cuGraphExecChildGraphNodeSetParams, (exec, at, of))))
+PLAIN_CALL(cuGraphChildGraphNodeGetGraph, (CUgraphNode at, CUgraph *graph),
+           embedded(EBB_PASS(cuGraphChildGraphNodeGetGraph, (at, graph)), graph))
+PLAIN_CALL(cuGraphAddNode,
+           (CUgraphNode * out, CUgraph graph, const CUgraphNode *nodes, size_t count, CUgraphNodeParams *p),
+           AFTER(node(graph, p),
+                 with_bodies(EBB_PASS(cuGraphAddNode, (out, graph, nodes, count, p)), graph, p)))
+PLAIN_CALL(cuGraphAddNode_v2,
+           (CUgraphNode * out, CUgraph graph, const CUgraphNode *nodes, const CUgraphEdgeData *edges,
+            size_t count, CUgraphNodeParams *p),
+           AFTER(node(graph, p),
+                 with_bodies(EBB_PASS(cuGraphAddNode_v2, (out, graph, nodes, edges, count, p)), graph, p)))
+PLAIN_CALL(cuGraphNodeSetParams, (CUgraphNode at, CUgraphNodeParams *p),
+           AFTER(node(NULL, p), EBB_PASS(cuGraphNodeSetParams, (at, p))))
+PLAIN_CALL(cuGraphExecNodeSetParams, (CUgraphExec exec, CUgraphNode at, CUgraphNodeParams *p),
+           AFTER(node(exec, p), EBB_PASS(cuGraphExecNodeSetParams, (exec, at, p))))
+
+/* ---- graphs as a whole ---- */
+
+/* What the graph allocates itself is the driver's, and counted for as long as it can be launched. */
+static bool count_allocations(CUgraph graph, size_t *bytes)
+{
+    *bytes = 0;
+    if (!ebb_enter())
+        return true;
+    const ebb_mentions_t *m = ebb_graph_known_mentions(graph);
+    bool counted = !m || ebb_foreign_count(m->alloc_bytes);
+    if (counted && m)
+        *bytes = m->alloc_bytes;
+    if (!counted)
+        ebb_log(EBB_WARN, "out of memory: %zu MiB that a graph allocates do not fit into the budget",
+                m->alloc_bytes >> 20);
+    ebb_unlock();
+    return counted;
+}
+
+/* A graph that the device itself may launch must find everything in place at any time. */
+static ebb_status_t pin_all(const ebb_mentions_t *m)
+{
+    ebb_status_t status = 0;
+    for (size_t i = 0; i < m->room && !status; i++) {
+        ebb_buffer_t *b = m->slot[i].generation ? ebb_pinned_get(m->slot[i]) : NULL;
+        if (b && !(status = ebb_buffer_pin(b)))
+            ebb_buffer_release(b); /* the mention still holds it */
+    }
+    return status;
+}
+
+static CUresult instantiated(CUresult result, const CUgraphExec *exec, CUgraph graph, size_t counted,
+                             bool on_device)
+{
+    if (!ebb_enter_work())
+        return result;
+    if (result) {
+        ebb_foreign_uncount(counted);
+    } else {
+        ebb_graph_forget(*exec); /* a dead one's */
+        ebb_mentions_t *m = ebb_graph_mentions(*exec);
+        mention_graph(m, graph);
+        m->alloc_bytes = counted;
+        m->alloc_slot = ebb_slot;
+        if (on_device && pin_all(m))
+            ebb_log(EBB_WARN, "%s: a graph that the device may launch needs more than there is",
+                    ebb_last_failure());
+    }
+    ebb_unlock();
+    return result;
+}
+
+static CUresult instantiate_old(CUgraphExec *exec, CUgraph graph, CUgraphNode *failed, char *text,
+                                size_t room, bool first)
+{
+    size_t counted;
+    if (!count_allocations(graph, &counted))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    CUresult result = first ? EBB_PASS(cuGraphInstantiate, (exec, graph, failed, text, room))
+                            : EBB_PASS(cuGraphInstantiate_v2, (exec, graph, failed, text, room));
+    return instantiated(result, exec, graph, counted, false);
+}
+
+static CUresult instantiate(CUgraphExec *exec, CUgraph graph, unsigned long long flags)
+{
+    size_t counted;
+    if (!count_allocations(graph, &counted))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    return instantiated(EBB_PASS(cuGraphInstantiateWithFlags, (exec, graph, flags)), exec, graph, counted,
+                        flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH);
+}
+
+static CUresult instantiate_with(CUgraphExec *exec, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *p,
+                                 bool per_thread)
+{
+    size_t counted;
+    if (!p)
+        return EBB_PASS(cuGraphInstantiateWithParams, (exec, graph, p));
+    if (!count_allocations(graph, &counted))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    CUstream stream = p->hUploadStream;
+    if (per_thread && !stream)
+        p->hUploadStream = CU_STREAM_PER_THREAD;
+    CUresult result = EBB_PASS(cuGraphInstantiateWithParams, (exec, graph, p));
+    p->hUploadStream = stream;
+    return instantiated(result, exec, graph, counted, p->flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH);
+}
+
+/* Before the driver may give the handle to another. */
+static void forget(const void *graph, bool executable)
+{
+    if (!graph || !ebb_enter_any())
+        return;
+    const ebb_mentions_t *m = ebb_graph_known_mentions(graph);
+    if (executable && m) {
+        const unsigned slot = ebb_slot_swap(m->alloc_slot);
+        ebb_foreign_uncount(m->alloc_bytes);
+        ebb_slot = slot;
+    }
+    ebb_graph_forget(graph);
+    ebb_unlock();
+}
+
+static CUresult cloned(CUresult result, const CUgraph *clone, CUgraph of)
+{
+    if (!result && ebb_enter_work()) {
+        ebb_graph_forget(*clone);
+        mention_graph(ebb_graph_mentions(*clone), of);
+        ebb_unlock();
+    }
+    return result;
+}
+
+static CUresult updated(CUresult result, CUgraphExec exec, CUgraph by)
+{
+    if (!result && ebb_enter_work()) {
+        ebb_mentions_t *m = ebb_graph_mentions(exec);
+        size_t alloc_bytes = m->alloc_bytes; /* an update cannot change it */
+        mention_graph(m, by);
+        m->alloc_bytes = alloc_bytes;
+        ebb_unlock();
+    }
+    return result;
+}
+
+PLAIN_CALL(cuGraphInstantiate,
+           (CUgraphExec * exec, CUgraph graph, CUgraphNode *failed, char *text, size_t room),
+           instantiate_old(exec, graph, failed, text, room, true))
+PLAIN_CALL(cuGraphInstantiate_v2,
+           (CUgraphExec * exec, CUgraph graph, CUgraphNode *failed, char *text, size_t room),
+           instantiate_old(exec, graph, failed, text, room, false))
+PLAIN_CALL(cuGraphInstantiateWithFlags, (CUgraphExec * exec, CUgraph graph, unsigned long long flags),
+           instantiate(exec, graph, flags))
+PLAIN_CALL(cuGraphInstantiateWithParams,
+           (CUgraphExec * exec, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *p),
+           instantiate_with(exec, graph, p, false))
+PLAIN_CALL(cuGraphInstantiateWithParams_ptsz,
+           (CUgraphExec * exec, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *p),
+           instantiate_with(exec, graph, p, true))
+PLAIN_CALL(cuGraphDestroy, (CUgraph graph), (forget(graph, false), EBB_PASS(cuGraphDestroy, (graph))))
+PLAIN_CALL(cuGraphExecDestroy, (CUgraphExec exec), (forget(exec, true), EBB_PASS(cuGraphExecDestroy, (exec))))
+PLAIN_CALL(cuGraphClone, (CUgraph * clone, CUgraph of),
+           cloned(EBB_PASS(cuGraphClone, (clone, of)), clone, of))
+PLAIN_CALL(cuGraphExecUpdate,
+           (CUgraphExec exec, CUgraph by, CUgraphNode *failed, CUgraphExecUpdateResult *how),
+           updated(EBB_PASS(cuGraphExecUpdate, (exec, by, failed, how)), exec, by))
+PLAIN_CALL(cuGraphExecUpdate_v2, (CUgraphExec exec, CUgraph by, CUgraphExecUpdateResultInfo *how),
+           updated(EBB_PASS(cuGraphExecUpdate_v2, (exec, by, how)), exec, by))
+
+/* ---- launches ---- */
+
+typedef struct graph_launch {
+    CUgraphExec exec;
+    CUstream stream;
+} graph_launch_t;
+
+static CUresult issue_graph(const void *context)
+{
+    const graph_launch_t *l = context;
+    return EBB_PASS(cuGraphLaunch, (l->exec, l->stream));
+}
+
+static CUresult launch_graph(const graph_launch_t *l)
+{
+    if (!ebb_enter_work())
+        return issue_graph(l);
+    const ebb_mentions_t *m = ebb_graph_known_mentions(l->exec), *common = ebb_graph_common_mentions();
+    size_t room = (m ? m->count : 0) + common->count + 1;
+    ebb_access_t *access = malloc(room * sizeof *access);
+    ebb_operation_t op = {.kind = EBB_OTHER,
+                          .stream = ebb_stream_of(l->stream),
+                          .name = "cuGraphLaunch",
+                          .access = access,
+                          .opaque = !access};
+    if (access && m)
+        ebb_mentions_list(m, &op);
+    if (access)
+        ebb_mentions_list(common, &op);
+    CUresult result = ebb_issue(&op, issue_graph, l);
+    ebb_unlock();
+    free(access);
+    return result;
+}
+
+ASYNC_CALL(cuGraphLaunch, (CUgraphExec exec, CUstream stream), launch_graph(&(graph_launch_t){exec, stream}))

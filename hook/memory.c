@@ -1,0 +1,327 @@
+/* memory.c: allocation and freeing; pools, which to ebb are names that the program gives to one and
+ * the same memory, but for those that it has to leave to the driver. */
+#include <stdlib.h>
+
+#include "alloc/arena.h"
+#include "alloc/base/log.h"
+#include "alloc/base/options.h"
+#include "alloc/chunk.h"
+#include "alloc/foreign.h"
+#include "alloc/heap.h"
+#include "alloc/mark.h"
+#include "alloc/pool.h"
+#include "hook/capture.h"
+#include "hook/intercept.h"
+#include "hook/tables.h"
+
+/* ---- allocation ---- */
+
+/* Lock held on entry, not on return. */
+static CUresult serve(CUdeviceptr *out, const ebb_request_t *request, bool stream_ordered)
+{
+    ebb_buffer_t *b = ebb_listener && ebb_listener->serve ? ebb_listener->serve(request) : NULL;
+    ebb_status_t status = b ? 0 : ebb_heap_alloc(request, &b);
+    if (!status) {
+        *out = b->address;
+        b->stream_ordered = stream_ordered;
+        if (stream_ordered)
+            ebb_pool_took(b->pool, b->bytes);
+        if (ebb_listener && ebb_listener->allocated)
+            ebb_listener->allocated(b, request->stream);
+    } else if (status == CUDA_ERROR_OUT_OF_MEMORY) {
+        if (ebb_listener && ebb_listener->out_of_memory)
+            ebb_listener->out_of_memory(request);
+    }
+    ebb_unlock();
+    return (CUresult)status;
+}
+
+static CUresult pass_alloc_async(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, CUstream stream)
+{
+    return pool ? EBB_PASS(cuMemAllocFromPoolAsync, (out, bytes, pool, stream))
+                : EBB_PASS(cuMemAllocAsync, (out, bytes, stream));
+}
+
+/* By the driver, counted on the device that ebb is at. Lock held on entry, not on return; the driver is called without
+ * it, in the program's context. */
+static CUresult alloc_from_driver(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, const CUstream *stream)
+{
+    const unsigned slot = ebb_slot;
+    bool counted = ebb_foreign_count(bytes);
+    ebb_unlock();
+    CUcontext context = NULL;
+    if (!counted || ebb_driver.cuCtxGetCurrent(&context))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    const void *owner = stream ? (const void *)pool : (const void *)context; /* what it ends with */
+    CUresult result =
+        stream ? pass_alloc_async(out, bytes, pool, *stream) : EBB_PASS(cuMemAlloc, (out, bytes));
+    if (!ebb_enter_any())
+        return result;
+    ebb_slot = slot;
+    if (result || !ebb_foreign_add(&(ebb_foreign_t){*out, bytes, EBB_FOREIGN_POOL, owner, bytes}))
+        ebb_foreign_uncount(bytes);
+    ebb_unlock();
+    return result;
+}
+
+static CUresult alloc(CUdeviceptr *out, size_t bytes)
+{
+    if (!out || !bytes)
+        return EBB_PASS(cuMemAlloc, (out, bytes));
+    if (!ebb_enter())
+        return ebb_enter_beside() ? alloc_from_driver(out, bytes, NULL, NULL)
+                                  : EBB_PASS(cuMemAlloc, (out, bytes));
+    if (ebb_options.ipc)
+        return alloc_from_driver(out, bytes, NULL, NULL);
+    return serve(out, &(ebb_request_t){.bytes = bytes, .later = true}, false);
+}
+
+/* Rows of the device's texture alignment, as the driver makes them. */
+static CUresult alloc_pitch(CUdeviceptr *out, size_t *pitch, size_t width, size_t height, unsigned element)
+{
+    int align = 0;
+    bool valid = out && pitch && width && height && (element == 4 || element == 8 || element == 16);
+    if (!valid || !ebb_enter())
+        return EBB_PASS(cuMemAllocPitch_v2, (out, pitch, width, height, element));
+    if (ebb_driver.cuDeviceGetAttribute(&align, CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT, ebb_chunk_device()) ||
+        align < (int)EBB_ALIGN_BYTES)
+        align = (int)EBB_ALIGN_BYTES;
+    size_t row = (width + (size_t)align - 1) / (size_t)align * (size_t)align;
+    if (row < width || row > SIZE_MAX / height) {
+        ebb_unlock();
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    CUresult result = serve(out, &(ebb_request_t){.bytes = row * height, .later = true}, false);
+    if (!result)
+        *pitch = row;
+    return result;
+}
+
+/* ---- pools ---- */
+
+/* Under capture an allocation becomes a node of the graph, whose memory is the driver's. */
+static bool is_captured(CUstream stream)
+{
+    return ebb_captures_under_way() && ebb_is_capturing(stream);
+}
+
+static CUresult alloc_async(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, CUstream stream)
+{
+    if (!out || !bytes)
+        return pass_alloc_async(out, bytes, pool, stream);
+    ebb_stream_t *s = ebb_enter_stream(stream);
+    if (!s) /* a further context's stream, or none of a device that ebb serves */
+        return !is_captured(stream) && ebb_enter_beside() ? alloc_from_driver(out, bytes, pool, &stream)
+                                                          : pass_alloc_async(out, bytes, pool, stream);
+    if (is_captured(stream)) {
+        ebb_capture_note_alloc(stream, bytes);
+        ebb_unlock();
+        return pass_alloc_async(out, bytes, pool, stream);
+    }
+    ebb_request_t request = {
+        .bytes = bytes, .stream = s, .pool = pool ? pool : ebb_pool_current(), .later = true};
+    const unsigned slot = request.pool ? ebb_pool_slot(request.pool) : ebb_slot;
+    if (slot == EBB_NOWHERE || (slot != ebb_slot && !ebb_enter_goes_on(slot))) {
+        ebb_unlock();
+        return pass_alloc_async(out, bytes, pool, stream);
+    }
+    if (ebb_pool_is_native(request.pool))
+        return alloc_from_driver(out, bytes, pool, &stream);
+    if (!ebb_pool_has_room(request.pool, bytes)) {
+        ebb_unlock();
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    if (ebb_stream_slot(s) != slot)
+        request.stream = NULL; /* of another device: memory that no stream still uses */
+    return serve(out, &request, true);
+}
+
+static CUresult create_pool(CUmemoryPool *out, const CUmemPoolProps *props)
+{
+    CUresult result = EBB_PASS(cuMemPoolCreate, (out, props));
+    if (result || !ebb_enter_any())
+        return result;
+    bool device = props->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
+    ebb_pool_note(*out, device ? props->location.id : -1,
+                  !device || props->handleTypes || props->allocType != CU_MEM_ALLOCATION_TYPE_PINNED,
+                  props->maxSize);
+    ebb_unlock();
+    return result;
+}
+
+static CUresult import_pool(CUmemoryPool *out, void *handle, CUmemAllocationHandleType type,
+                            unsigned long long flags)
+{
+    CUresult result = EBB_PASS(cuMemPoolImportFromShareableHandle, (out, handle, type, flags));
+    if (!result && ebb_enter_any()) {
+        ebb_pool_note(*out, -1, true, 0);
+        ebb_unlock();
+    }
+    return result;
+}
+
+static CUresult destroy_pool(CUmemoryPool pool)
+{
+    CUresult result = EBB_PASS(cuMemPoolDestroy, (pool));
+    if (!result && ebb_enter_any()) {
+        ebb_pool_forget(pool);
+        ebb_unlock();
+    }
+    return result;
+}
+
+static CUresult set_current_pool(CUresult result, CUdevice device, CUmemoryPool pool)
+{
+    if (!result && ebb_enter_any()) {
+        ebb_pool_set_current(device, pool);
+        ebb_unlock();
+    }
+    return result;
+}
+
+/* -1: none that ebb serves. */
+static CUdevice device_of(const CUmemLocation *location, CUmemAllocationType type)
+{
+    return location && location->type == CU_MEM_LOCATION_TYPE_DEVICE && type == CU_MEM_ALLOCATION_TYPE_PINNED
+               ? location->id
+               : -1;
+}
+
+PLAIN_CALL(cuMemPoolCreate, (CUmemoryPool * out, const CUmemPoolProps *props), create_pool(out, props))
+PLAIN_CALL(cuMemPoolImportFromShareableHandle,
+           (CUmemoryPool * out, void *handle, CUmemAllocationHandleType type, unsigned long long flags),
+           import_pool(out, handle, type, flags))
+PLAIN_CALL(cuMemPoolDestroy, (CUmemoryPool pool), destroy_pool(pool))
+PLAIN_CALL(cuDeviceSetMemPool, (CUdevice device, CUmemoryPool pool),
+           set_current_pool(EBB_PASS(cuDeviceSetMemPool, (device, pool)), device, pool))
+PLAIN_CALL(cuMemSetMemPool, (CUmemLocation * location, CUmemAllocationType type, CUmemoryPool pool),
+           set_current_pool(EBB_PASS(cuMemSetMemPool, (location, type, pool)), device_of(location, type),
+                            pool))
+
+/* ---- freeing ---- */
+
+static void release(ebb_buffer_t *b, ebb_stream_t *stream)
+{
+    ebb_table_gone(b->address, b->bytes);
+    if (b->stream_ordered)
+        ebb_pool_gave(b->pool, b->bytes);
+    if (ebb_listener && ebb_listener->freeing && ebb_listener->freeing(b, stream))
+        return;
+    ebb_heap_free(b, stream ? ebb_mark_here(stream) : (ebb_mark_t){0});
+}
+
+/* Memory of the driver's goes: before it may give the address to another. */
+static void uncount(CUdeviceptr address)
+{
+    if (address && ebb_enter_any()) {
+        ebb_foreign_remove(address);
+        ebb_unlock();
+    }
+}
+
+/* What cuMemAllocAsync gave is freed by cuMemFree without waiting (its documentation says so): the program has waited
+ * for its own work. What ebb knows to be under way on the memory nevertheless is put before the free on one of
+ * its streams. False: that cannot be done. */
+static bool free_without_waiting(ebb_buffer_t *b)
+{
+    if (b->abroad)
+        return false;
+    ebb_stream_t *s = b->use_count > EBB_USE_MARKS ? b->use[0].stream : NULL;
+    for (unsigned i = 0; i < b->use_count && i < EBB_USE_MARKS; i++)
+        if (!ebb_mark_reached(b->use[i]))
+            s = b->use[i].stream;
+    if (!b->stream_ordered || (!s && b->listener_state) || (s && is_captured(ebb_stream_handle(s))) ||
+        (s && ebb_buffer_join(ebb_stream_handle(s), b)))
+        return false;
+    if (s)
+        ebb_mark_issue(s);
+    release(b, s);
+    return true;
+}
+
+/* The device whose memory it is, whatever is current. */
+static CUresult synchronize(CUcontext context)
+{
+    CUcontext current = NULL, none;
+    if (ebb_driver.cuCtxGetCurrent(&current) || current == context)
+        return ebb_driver.cuCtxSynchronize();
+    CUresult result = EBB_PASS(cuCtxPushCurrent_v2, (context));
+    if (!result) {
+        result = ebb_driver.cuCtxSynchronize();
+        ebb_driver.cuCtxPopCurrent_v2(&none);
+    }
+    return result;
+}
+
+/* As the driver's, cuMemFree of what cuMemAlloc gave returns when the device is done with everything: programs
+ * rely on it. */
+static CUresult free_now(CUdeviceptr address)
+{
+    if (!ebb_arena_contains(address)) {
+        uncount(address);
+        return EBB_PASS(cuMemFree, (address));
+    }
+    ebb_enter_to_free(address);
+    if (!ebb_enter_at(address))
+        return EBB_PASS(cuMemFree, (address));
+    ebb_buffer_t *known = ebb_heap_find(address);
+    bool everywhere = known && known->abroad, done = known && free_without_waiting(known);
+    bool captures = ebb_captures_under_way();
+    CUcontext context = known ? ebb_context() : NULL;
+    CUresult result = CUDA_SUCCESS;
+    if (known && !done && captures) /* the whole device may not be waited for */
+        result = (CUresult)ebb_buffer_wait(known);
+    ebb_unlock();
+    if (done || !known)
+        return done ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    if (!captures)
+        result = everywhere ? ebb_synchronize_all() : synchronize(context);
+    if (result)
+        return result;
+    ebb_enter_to_free(address);
+    if (!ebb_enter_at(address))
+        return CUDA_ERROR_INVALID_CONTEXT;
+    known = ebb_heap_find(address); /* another thread may have been quicker */
+    if (known)
+        release(known, NULL);
+    ebb_unlock();
+    return known ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+/* Of memory that is ebb's: also from a stream of another context, where it waits as cuMemFree does. */
+static CUresult free_async(CUdeviceptr address, CUstream stream)
+{
+    if (!ebb_arena_contains(address)) {
+        if (!ebb_captures_under_way() || !ebb_is_capturing(stream))
+            uncount(address);
+        return EBB_PASS(cuMemFreeAsync, (address, stream));
+    }
+    ebb_enter_to_free(address);
+    ebb_stream_t *s = ebb_enter_stream(stream);
+    if (!s)
+        return free_now(address);
+    if (is_captured(stream)) { /* only what a graph has allocated may be freed there: the driver says so */
+        ebb_unlock();
+        return EBB_PASS(cuMemFreeAsync, (address, stream));
+    }
+    ebb_buffer_t *b = ebb_heap_find(address);
+    if (b && (b->range->slot == ebb_slot || ebb_enter_goes_on(b->range->slot))) {
+        /* The free is ordered on `stream`, which the program has put behind every use. */
+        ebb_mark_issue(s);
+        release(b, s);
+    }
+    ebb_unlock();
+    return b ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+PLAIN_CALL(cuMemAlloc_v2, (CUdeviceptr * out, size_t bytes), alloc(out, bytes))
+PLAIN_CALL(cuMemAllocPitch_v2,
+           (CUdeviceptr * out, size_t *pitch, size_t width, size_t height, unsigned element),
+           alloc_pitch(out, pitch, width, height, element))
+PLAIN_CALL(cuMemFree_v2, (CUdeviceptr address), free_now(address))
+ASYNC_CALL(cuMemAllocAsync, (CUdeviceptr * out, size_t bytes, CUstream stream),
+           alloc_async(out, bytes, NULL, stream))
+ASYNC_CALL(cuMemAllocFromPoolAsync, (CUdeviceptr * out, size_t bytes, CUmemoryPool pool, CUstream stream),
+           pool ? alloc_async(out, bytes, pool, stream)
+                : EBB_PASS(cuMemAllocFromPoolAsync, (out, bytes, pool, stream))) /* which refuses it */
+ASYNC_CALL(cuMemFreeAsync, (CUdeviceptr address, CUstream stream), free_async(address, stream))

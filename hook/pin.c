@@ -1,0 +1,127 @@
+#include "hook/pin.h"
+
+#include <stdatomic.h>
+
+#include "alloc/base/driver.h"
+#include "alloc/base/log.h"
+#include "alloc/chunk.h"
+#include "alloc/mark.h"
+#include "hook/enter.h"
+
+static atomic_bool keeping[EBB_STATES]; /* the last one: on every device */
+
+/* What plans have given up is made again first, for which something may have to leave. */
+void ebb_keep_everything(const char *why)
+{
+    ebb_interrupt_all(why);
+    if (!atomic_exchange(&keeping[EBB_NOWHERE], true))
+        ebb_log(EBB_WARN, "from now on nothing leaves the device: %s", why);
+}
+
+void ebb_keep_device(const char *why)
+{
+    ebb_interrupt(why);
+    if (!atomic_exchange(&keeping[ebb_slot], true))
+        ebb_log(EBB_WARN, "from now on nothing leaves device %d: %s", ebb_chunk_device(), why);
+}
+
+bool ebb_keeps_everything(void)
+{
+    return atomic_load_explicit(&keeping[EBB_NOWHERE], memory_order_relaxed) ||
+           atomic_load_explicit(&keeping[ebb_slot], memory_order_relaxed);
+}
+
+static atomic_bool ended;
+
+void ebb_end_plans(const char *why)
+{
+    if (!atomic_exchange(&ended, true)) {
+        ebb_log(EBB_INFO, "no plans from now on: %s", why);
+        ebb_interrupt_all(why);
+    }
+}
+
+bool ebb_plans_rest(void)
+{
+    return ebb_keeps_everything() || atomic_load_explicit(&ended, memory_order_relaxed) ||
+           ebb_captures_under_way();
+}
+
+void ebb_interrupt(const char *why)
+{
+    if (ebb_listener && ebb_listener->interrupted)
+        ebb_listener->interrupted(why);
+}
+
+void ebb_interrupt_all(const char *why)
+{
+    ebb_visit_t visit;
+    for (unsigned slot = 0; slot < ebb_slot_count; slot++)
+        if (ebb_served[slot].context && !ebb_slot_visit(slot, &visit)) {
+            ebb_interrupt(why);
+            ebb_slot_return(visit);
+        }
+}
+
+void ebb_buffer_hold(ebb_buffer_t *b)
+{
+    if (!b->pinned++) {
+        ebb_interrupt("a buffer must stay where it is");
+        b->held++;
+    }
+}
+
+void ebb_buffer_release(ebb_buffer_t *b)
+{
+    if (b->pinned && !--b->pinned)
+        b->held--;
+}
+
+/* Residence is made on a stream of ebb's own, which nobody waits for but the host. */
+static ebb_stream_t *stream_of[EBB_STATES];
+
+static ebb_status_t make_resident(ebb_buffer_t *b)
+{
+    ebb_stream_t *stream = stream_of[ebb_slot];
+    CUstream handle;
+    if (b->range->mapped && !b->listener_state)
+        return 0; /* it never left */
+    if (!stream) {
+        EBB_DRIVER(cuStreamCreate, 0, (&handle, CU_STREAM_NON_BLOCKING));
+        stream = stream_of[ebb_slot] = ebb_stream_of(handle);
+    }
+    ebb_access_t access = {.buffer = b};
+    ebb_operation_t op = {
+        .kind = EBB_OTHER, .name = "pin", .stream = stream, .access = &access, .access_count = 1};
+    if (ebb_listener && ebb_listener->before)
+        EBB_TRY(ebb_listener->before(&op));
+    CUresult result = ebb_driver.cuStreamSynchronize(ebb_stream_handle(stream));
+    if (ebb_listener && ebb_listener->after)
+        ebb_listener->after(&op, CUDA_ERROR_NOT_READY); /* was none of the program's */
+    return (ebb_status_t)result;
+}
+
+ebb_status_t ebb_buffer_pin(ebb_buffer_t *b)
+{
+    ebb_visit_t visit;
+    EBB_TRY(ebb_slot_visit(b->range->slot, &visit));
+    ebb_buffer_hold(b);
+    ebb_status_t status = make_resident(b);
+    if (status)
+        ebb_buffer_release(b);
+    ebb_slot_return(visit);
+    return status;
+}
+
+ebb_buffer_t *ebb_pinned_get(ebb_pinned_ref_t ref)
+{
+    ebb_buffer_t *b = ebb_buffer_at(ref.address);
+    return b && b->generation == ref.generation ? b : NULL;
+}
+
+void ebb_pinned_release(ebb_pinned_ref_t ref)
+{
+    ebb_buffer_t *b = ebb_pinned_get(ref);
+    if (b)
+        ebb_buffer_release(b);
+}

@@ -1,0 +1,253 @@
+/* share.c: calls by which something else gets at ebb's memory: other devices, other processes, network
+ * cards, textures. What they reach stays where it is. */
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "alloc/arena.h"
+#include "alloc/base/log.h"
+#include "alloc/chunk.h"
+#include "alloc/foreign.h"
+#include "alloc/pool.h"
+#include "alloc/share.h"
+#include "hook/capture.h"
+#include "hook/intercept.h"
+#include "hook/pin.h"
+
+/* Pins what lies at an address, if it is ebb's. */
+static ebb_status_t pin_at(CUdeviceptr address)
+{
+    if (!ebb_arena_contains(address) || !ebb_enter_at(address))
+        return 0;
+    ebb_buffer_t *b = ebb_buffer_at(address);
+    ebb_status_t status = b ? ebb_buffer_pin(b) : 0;
+    ebb_unlock();
+    return status;
+}
+
+/* `call` after what lies at the address was pinned. */
+#define PINNED(address, call) (pin_at(address) ? CUDA_ERROR_OUT_OF_MEMORY : (call))
+
+/* ---- other devices ---- */
+
+/* The current context is given access to `peer`'s memory. */
+static CUresult enable_peer(CUcontext peer, unsigned flags)
+{
+    CUdevice device;
+    CUresult result = EBB_PASS(cuCtxEnablePeerAccess, (peer, flags));
+    if (result || ebb_driver.cuCtxGetDevice(&device) || !ebb_enter_context(peer))
+        return result;
+    if (device != ebb_chunk_device())
+        result = (CUresult)ebb_access_grant(device);
+    ebb_unlock();
+    if (result && ebb_driver.cuCtxDisablePeerAccess)
+        ebb_driver.cuCtxDisablePeerAccess(peer);
+    return result;
+}
+
+static CUresult set_pool_access(CUmemoryPool pool, const CUmemAccessDesc *desc, size_t count)
+{
+    CUresult result = EBB_PASS(cuMemPoolSetAccess, (pool, desc, count));
+    if (result || !ebb_enter_any())
+        return result;
+    unsigned slot = ebb_pool_slot(pool);
+    bool served = slot != EBB_NOWHERE && !ebb_pool_is_native(pool) && ebb_enter_goes_on(slot);
+    for (size_t i = 0; i < count && !result && served; i++)
+        if (desc[i].location.type == CU_MEM_LOCATION_TYPE_DEVICE && desc[i].flags &&
+            desc[i].location.id != ebb_chunk_device())
+            result = (CUresult)ebb_access_grant(desc[i].location.id);
+    ebb_unlock();
+    return result;
+}
+
+/* The driver would tell of ebb's mappings, which come and go. */
+static CUresult get_access(unsigned long long *flags, const CUmemLocation *location, CUdeviceptr address)
+{
+    if (!flags || !location || !ebb_arena_contains(address) || !ebb_enter_at(address))
+        return EBB_PASS(cuMemGetAccess, (flags, location, address));
+    size_t count;
+    const CUmemAccessDesc *desc = ebb_access_descs(&count);
+    *flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
+    for (size_t i = 0; i < count; i++)
+        if (location->type == CU_MEM_LOCATION_TYPE_DEVICE && location->id == desc[i].location.id)
+            *flags = desc[i].flags;
+    bool live = ebb_buffer_at(address) != NULL;
+    ebb_unlock();
+    return live ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+PLAIN_CALL(cuCtxEnablePeerAccess, (CUcontext peer, unsigned flags), enable_peer(peer, flags))
+PLAIN_CALL(cuMemPoolSetAccess, (CUmemoryPool pool, const CUmemAccessDesc *desc, size_t count),
+           set_pool_access(pool, desc, count))
+PLAIN_CALL(cuMemGetAccess, (unsigned long long *flags, const CUmemLocation *location, CUdeviceptr address),
+           get_access(flags, location, address))
+PLAIN_CALL(cuMulticastBindAddr,
+           (CUmemGenericAllocationHandle multicast, size_t offset, CUdeviceptr address, size_t bytes,
+            unsigned long long flags),
+           PINNED(address, EBB_PASS(cuMulticastBindAddr, (multicast, offset, address, bytes, flags))))
+
+/* ---- other processes ---- */
+
+static CUresult get_ipc_handle(CUipcMemHandle *out, CUdeviceptr address)
+{
+    static atomic_flag said = ATOMIC_FLAG_INIT;
+    if (!ebb_arena_contains(address))
+        return EBB_PASS(cuIpcGetMemHandle, (out, address));
+    if (!atomic_flag_test_and_set(&said))
+        ebb_log(EBB_WARN,
+                "cuIpcGetMemHandle: ebb's memory has no IPC handles; with EBB_IPC=1 what cuMemAlloc "
+                "gives is the driver's, and has");
+    return CUDA_ERROR_INVALID_VALUE;
+}
+
+static CUresult note_import(CUresult result, const CUdeviceptr *address)
+{
+    CUdeviceptr base;
+    size_t bytes = 1;
+    if (result || !address || !ebb_enter_work())
+        return result;
+    if (ebb_driver.cuMemGetAddressRange(&base, &bytes, *address))
+        base = *address;
+    ebb_foreign_add(&(ebb_foreign_t){base, bytes, EBB_FOREIGN_IMPORT, NULL, 0});
+    ebb_unlock();
+    return result;
+}
+
+static CUresult close_import(CUdeviceptr address)
+{
+    if (ebb_enter_any()) {
+        ebb_foreign_remove(address);
+        ebb_unlock();
+    }
+    return EBB_PASS(cuIpcCloseMemHandle, (address));
+}
+
+PLAIN_CALL(cuIpcGetMemHandle, (CUipcMemHandle * out, CUdeviceptr address), get_ipc_handle(out, address))
+PLAIN_CALL(cuIpcOpenMemHandle, (CUdeviceptr * out, CUipcMemHandle handle, unsigned flags),
+           note_import(EBB_PASS(cuIpcOpenMemHandle, (out, handle, flags)), out))
+PLAIN_CALL(cuIpcOpenMemHandle_v2, (CUdeviceptr * out, CUipcMemHandle handle, unsigned flags),
+           note_import(EBB_PASS(cuIpcOpenMemHandle_v2, (out, handle, flags)), out))
+PLAIN_CALL(cuIpcCloseMemHandle, (CUdeviceptr address), close_import(address))
+/* Only what comes from a pool that can be exported can be: that is the driver's. */
+PLAIN_CALL(cuMemPoolExportPointer, (CUmemPoolPtrExportData * out, CUdeviceptr address),
+           ebb_arena_contains(address) ? CUDA_ERROR_INVALID_VALUE
+                                       : EBB_PASS(cuMemPoolExportPointer, (out, address)))
+PLAIN_CALL(cuMemPoolImportPointer, (CUdeviceptr * out, CUmemoryPool pool, CUmemPoolPtrExportData *data),
+           note_import(EBB_PASS(cuMemPoolImportPointer, (out, pool, data)), out))
+
+/* ---- network cards and the like ---- */
+
+/* All that lies in the range. */
+static CUresult get_range_handle(void *out, CUdeviceptr address, size_t bytes, CUmemRangeHandleType type,
+                                 unsigned long long flags)
+{
+    if (ebb_arena_contains(address) && ebb_enter_at(address)) {
+        ebb_buffer_t *b = ebb_buffer_at(address);
+        ebb_status_t status = b ? ebb_buffer_pin(b) : 0;
+        if (b && address - b->address + bytes > b->range->chunk_count * EBB_CHUNK_BYTES)
+            ebb_keep_device("more than a buffer of it is shown to another device");
+        ebb_unlock();
+        if (status)
+            return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    return EBB_PASS(cuMemGetHandleForAddressRange, (out, address, bytes, type, flags));
+}
+
+static atomic_bool sync_memops;
+
+bool ebb_sync_memops(void)
+{
+    return atomic_load_explicit(&sync_memops, memory_order_relaxed);
+}
+
+/* The driver need not know of it where the memory is ebb's (it would refuse: its own mappings have no such
+ * attribute): all synchronous operations wait from then on. */
+static CUresult set_pointer_attribute(const void *value, CUpointer_attribute attribute, CUdeviceptr address)
+{
+    if (attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS || !value || !ebb_arena_contains(address))
+        return EBB_PASS(cuPointerSetAttribute, (value, attribute, address));
+    if (!*(const unsigned *)value)
+        return CUDA_SUCCESS;
+    if (pin_at(address))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    atomic_store(&sync_memops, true);
+    return ebb_captures_under_way() ? CUDA_SUCCESS : ebb_waited(EBB_PASS(cuCtxSynchronize, ()));
+}
+
+PLAIN_CALL(cuMemGetHandleForAddressRange,
+           (void *out, CUdeviceptr address, size_t bytes, CUmemRangeHandleType type,
+            unsigned long long flags),
+           get_range_handle(out, address, bytes, type, flags))
+PLAIN_CALL(cuPointerSetAttribute, (const void *value, CUpointer_attribute attribute, CUdeviceptr address),
+           set_pointer_attribute(value, attribute, address))
+
+/* ---- textures: kernels get an object, not an address ---- */
+
+typedef struct texture {
+    CUtexObject object;
+    ebb_pinned_ref_t buffer;
+    struct texture *next;
+} texture_t;
+
+static texture_t *textures;
+
+static CUdeviceptr texture_address(const CUDA_RESOURCE_DESC *d)
+{
+    if (d && d->resType == CU_RESOURCE_TYPE_LINEAR)
+        return d->res.linear.devPtr;
+    if (d && d->resType == CU_RESOURCE_TYPE_PITCH2D)
+        return d->res.pitch2D.devPtr;
+    return 0;
+}
+
+static CUresult create_texture(CUtexObject *out, const CUDA_RESOURCE_DESC *resource,
+                               const CUDA_TEXTURE_DESC *texture, const CUDA_RESOURCE_VIEW_DESC *view)
+{
+    CUdeviceptr address = texture_address(resource);
+    if (pin_at(address))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    CUresult result = EBB_PASS(cuTexObjectCreate, (out, resource, texture, view));
+    if (!ebb_arena_contains(address) || !ebb_enter_at(address))
+        return result;
+    ebb_buffer_t *b = ebb_buffer_at(address);
+    texture_t *t = b && !result ? malloc(sizeof *t) : NULL; /* without it, it stays pinned */
+    if (t) {
+        *t = (texture_t){*out, ebb_pinned_ref(b), textures};
+        textures = t;
+    } else if (b && result) {
+        ebb_buffer_release(b);
+    }
+    ebb_unlock();
+    return result;
+}
+
+static CUresult destroy_texture(CUtexObject object)
+{
+    CUresult result = EBB_PASS(cuTexObjectDestroy, (object));
+    if (result || !ebb_enter_any())
+        return result;
+    for (texture_t **link = &textures; *link; link = &(*link)->next)
+        if ((*link)->object == object) {
+            texture_t *t = *link;
+            *link = t->next;
+            ebb_pinned_release(t->buffer);
+            free(t);
+            break;
+        }
+    ebb_unlock();
+    return result;
+}
+
+PLAIN_CALL(cuTexObjectCreate,
+           (CUtexObject * out, const CUDA_RESOURCE_DESC *resource, const CUDA_TEXTURE_DESC *texture,
+            const CUDA_RESOURCE_VIEW_DESC *view),
+           create_texture(out, resource, texture, view))
+PLAIN_CALL(cuTexObjectDestroy, (CUtexObject object), destroy_texture(object))
+/* Texture references are bound for good, so their memory is pinned for good. */
+PLAIN_CALL(cuTexRefSetAddress_v2, (size_t * offset, CUtexref texture, CUdeviceptr address, size_t bytes),
+           PINNED(address, EBB_PASS(cuTexRefSetAddress_v2, (offset, texture, address, bytes))))
+PLAIN_CALL(cuTexRefSetAddress2D_v2,
+           (CUtexref texture, const CUDA_ARRAY_DESCRIPTOR *d, CUdeviceptr address, size_t pitch),
+           PINNED(address, EBB_PASS(cuTexRefSetAddress2D_v2, (texture, d, address, pitch))))
+PLAIN_CALL(cuTexRefSetAddress2D_v3,
+           (CUtexref texture, const CUDA_ARRAY_DESCRIPTOR *d, CUdeviceptr address, size_t pitch),
+           PINNED(address, EBB_PASS(cuTexRefSetAddress2D_v3, (texture, d, address, pitch))))

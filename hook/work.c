@@ -1,0 +1,316 @@
+/* work.c: launches, and the calls that wait for them. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "alloc/arena.h"
+#include "alloc/foreign.h"
+#include "alloc/heap.h"
+#include "alloc/kernel/tensor_map.h"
+#include "alloc/mark.h"
+#include "hook/args.h"
+#include "hook/attributes.h"
+#include "hook/capture.h"
+#include "hook/intercept.h"
+#include "hook/obscure.h"
+#include "hook/order.h"
+#include "hook/other.h"
+#include "hook/pin.h"
+
+/* ---- launches ---- */
+
+typedef struct launch {
+    CUfunction function;
+    unsigned grid[3], block[3], shared;
+    CUstream stream;
+    void **params, **extra;
+    const CUlaunchConfig *config; /* cuLaunchKernelEx's, or NULL */
+    bool cooperative;
+    const ebb_operation_t *op; /* what it is to ebb, or NULL */
+} launch_t;
+
+static CUresult issue_instead(const launch_t *l)
+{
+    const CUlaunchConfig plain = {.gridDimX = l->grid[0],
+                                  .gridDimY = l->grid[1],
+                                  .gridDimZ = l->grid[2],
+                                  .blockDimX = l->block[0],
+                                  .blockDimY = l->block[1],
+                                  .blockDimZ = l->block[2],
+                                  .sharedMemBytes = l->shared,
+                                  .hStream = l->stream};
+    return ebb_launch_block(l->config ? l->config : &plain, l->function, l->op->instead);
+}
+
+static CUresult issue_launch(const void *context)
+{
+    const launch_t *l = context;
+    if (l->op && l->op->instead)
+        return issue_instead(l);
+    if (l->config)
+        return EBB_PASS(cuLaunchKernelEx, (l->config, l->function, l->params, l->extra));
+    if (l->cooperative)
+        return EBB_PASS(cuLaunchCooperativeKernel,
+                        (l->function, l->grid[0], l->grid[1], l->grid[2], l->block[0], l->block[1],
+                         l->block[2], l->shared, l->stream, l->params));
+    return EBB_PASS(cuLaunchKernel, (l->function, l->grid[0], l->grid[1], l->grid[2], l->block[0],
+                                     l->block[1], l->block[2], l->shared, l->stream, l->params, l->extra));
+}
+
+static CUresult launch(const launch_t *l)
+{
+    enum { ON_STACK = 1024 };
+    if (!ebb_enter_work())
+        return issue_launch(l);
+    ebb_signature_t *s = ebb_signature_of(l->function);
+    _Alignas(16) unsigned char block_room[ON_STACK];
+    ebb_access_t access_room[EBB_ARGS_ROOM(ON_STACK)];
+    unsigned char *block = block_room;
+    ebb_access_t *access = access_room;
+    size_t bytes = s ? s->param_bytes : 0;
+    if (bytes > ON_STACK) {
+        block = malloc(bytes);
+        access = malloc(EBB_ARGS_ROOM(bytes) * sizeof *access);
+    }
+    ebb_operation_t op = {.kind = EBB_KERNEL,
+                          .stream = ebb_stream_of(l->stream),
+                          .function = l->function,
+                          .grid = {l->grid[0], l->grid[1], l->grid[2]},
+                          .block = {l->block[0], l->block[1], l->block[2]},
+                          .shared_bytes = l->shared,
+                          .cooperative = l->cooperative,
+                          .plain = !l->cooperative};
+    if (l->config)
+        ebb_attributes_note(&op, l->config->attrs, l->config->numAttrs);
+    if (s && block && access && ebb_args_pack(s, block, l->params, l->extra)) {
+        op.params = block;
+        op.param_bytes = bytes;
+        op.structures = s->has_structures;
+        ebb_args_scan(&op, s, block, access);
+        op.opaque = ebb_is_obscure(s, &op, block);
+    } else {
+        op.opaque = true;
+    }
+    launch_t known = *l;
+    known.op = &op;
+    CUresult result = ebb_issue(&op, issue_launch, &known);
+    if (ebb_signatures_grew() && ebb_enter_is_inside() && !ebb_captures_under_way())
+        ebb_heap_measure(); /* its code may have been loaded just now */
+    ebb_unlock();
+    if (bytes > ON_STACK) {
+        free(block);
+        free(access);
+    }
+    return result;
+}
+
+ASYNC_CALL(cuLaunchKernel,
+           (CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+            unsigned shared, CUstream stream, void **params, void **extra),
+           launch(&(launch_t){
+               f, {gx, gy, gz}, {bx, by, bz}, shared, stream, params, extra, NULL, false, NULL}))
+ASYNC_CALL(cuLaunchCooperativeKernel,
+           (CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+            unsigned shared, CUstream stream, void **params),
+           launch(&(launch_t){f, {gx, gy, gz}, {bx, by, bz}, shared, stream, params, NULL, NULL, true, NULL}))
+
+/* A launch that may begin before the one in front of it has ended is given up: memory that was freed in between
+ * may be the second one's, and to ebb a free is no operation that would stand between them. */
+static unsigned without_early_start(const CUlaunchConfig *config, CUlaunchAttribute *out, unsigned room)
+{
+    unsigned count = 0;
+    for (unsigned i = 0; i < config->numAttrs && i < room; i++)
+        if (config->attrs[i].id != CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION)
+            out[count++] = config->attrs[i];
+    return count;
+}
+
+static CUresult launch_ex(const CUlaunchConfig *config, CUfunction f, void **params, void **extra,
+                          bool per_thread)
+{
+    enum { ROOM = 32 }; /* more than there are kinds of */
+    CUlaunchAttribute attributes[ROOM];
+    if (!config)
+        return EBB_PASS(cuLaunchKernelEx, (config, f, params, extra));
+    CUlaunchConfig c = *config;
+    if (!c.hStream && per_thread)
+        c.hStream = CU_STREAM_PER_THREAD;
+    if (c.attrs && c.numAttrs && c.numAttrs <= ROOM && !ebb_captures_under_way()) {
+        c.numAttrs = without_early_start(config, attributes, ROOM);
+        c.attrs = attributes;
+    }
+    return launch(&(launch_t){f,
+                              {c.gridDimX, c.gridDimY, c.gridDimZ},
+                              {c.blockDimX, c.blockDimY, c.blockDimZ},
+                              c.sharedMemBytes,
+                              c.hStream,
+                              params,
+                              extra,
+                              &c,
+                              false,
+                              NULL});
+}
+
+PLAIN_CALL(cuLaunchKernelEx, (const CUlaunchConfig *config, CUfunction f, void **params, void **extra),
+           launch_ex(config, f, params, extra, false))
+PLAIN_CALL(cuLaunchKernelEx_ptsz, (const CUlaunchConfig *config, CUfunction f, void **params, void **extra),
+           launch_ex(config, f, params, extra, true))
+
+/* ---- launches of before CUDA 4, whose arguments are the function's state: they may touch anything ---- */
+
+typedef struct old_launch {
+    CUfunction function;
+    int width, height;
+    CUstream stream;
+    enum { ONE, GRID, GRID_ASYNC } form;
+} old_launch_t;
+
+static CUresult issue_old(const void *context)
+{
+    const old_launch_t *l = context;
+    if (l->form == ONE)
+        return EBB_PASS(cuLaunch, (l->function));
+    if (l->form == GRID)
+        return EBB_PASS(cuLaunchGrid, (l->function, l->width, l->height));
+    return EBB_PASS(cuLaunchGridAsync, (l->function, l->width, l->height, l->stream));
+}
+
+static CUresult launch_old(const old_launch_t *l)
+{
+    if (!ebb_enter_work())
+        return issue_old(l);
+    ebb_operation_t op = {
+        .kind = EBB_KERNEL, .stream = ebb_stream_of(l->stream), .function = l->function, .opaque = true};
+    CUresult result = ebb_issue(&op, issue_old, l);
+    ebb_unlock();
+    return result;
+}
+
+PLAIN_CALL(cuLaunch, (CUfunction f), launch_old(&(old_launch_t){f, 0, 0, CU_STREAM_LEGACY, ONE}))
+PLAIN_CALL(cuLaunchGrid, (CUfunction f, int width, int height),
+           launch_old(&(old_launch_t){f, width, height, CU_STREAM_LEGACY, GRID}))
+PLAIN_CALL(cuLaunchGridAsync, (CUfunction f, int width, int height, CUstream stream),
+           launch_old(&(old_launch_t){f, width, height, stream, GRID_ASYNC}))
+
+/* ---- one launch per device: whatever of it touches ebb's memory is pinned, for there is no one stream on which
+ * it could be ordered ---- */
+
+static ebb_status_t pin_arguments(const CUDA_LAUNCH_PARAMS *l)
+{
+    const ebb_signature_t *s = ebb_signature_of(l->function);
+    unsigned char *block = s ? malloc(s->param_bytes + 8) : NULL;
+    ebb_access_t *access = s ? malloc((EBB_ARGS_ROOM(s->param_bytes) + 1) * sizeof *access) : NULL;
+    ebb_operation_t op = {.kind = EBB_OTHER};
+    ebb_status_t status = block && access ? 0 : CUDA_ERROR_OUT_OF_MEMORY;
+    if (!status && ebb_args_pack(s, block, l->kernelParams, NULL))
+        ebb_args_scan(&op, s, block, access);
+    for (uint32_t i = 0; i < op.access_count && !status; i++)
+        if (!access[i].buffer->pinned)
+            status = ebb_buffer_pin(access[i].buffer);
+    free(block);
+    free(access);
+    return status;
+}
+
+static CUresult launch_many(CUDA_LAUNCH_PARAMS *list, unsigned count, unsigned flags)
+{
+    ebb_status_t status = 0;
+    for (unsigned i = 0; list && i < count && !status; i++) {
+        if (!ebb_enter_any())
+            continue;
+        status = pin_arguments(&list[i]);
+        ebb_unlock();
+    }
+    return status ? (CUresult)status : EBB_PASS(cuLaunchCooperativeKernelMultiDevice, (list, count, flags));
+}
+
+PLAIN_CALL(cuLaunchCooperativeKernelMultiDevice, (CUDA_LAUNCH_PARAMS * list, unsigned count, unsigned flags),
+           launch_many(list, count, flags))
+
+/* ---- tensor maps ---- */
+
+static CUresult note_tensor_map(CUresult result, const CUtensorMap *map, const void *address)
+{
+    if (!result && map && ebb_arena_contains((CUdeviceptr)(uintptr_t)address) &&
+        ebb_enter_any()) { /* no context is needed */
+        ebb_tensor_map_note(map, (CUdeviceptr)(uintptr_t)address);
+        ebb_unlock();
+    }
+    return result;
+}
+
+PLAIN_CALL(cuTensorMapEncodeTiled,
+           (CUtensorMap * map, CUtensorMapDataType type, cuuint32_t rank, void *address,
+            const cuuint64_t *dim, const cuuint64_t *strides, const cuuint32_t *box,
+            const cuuint32_t *element_strides, CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
+            CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill fill),
+           note_tensor_map(EBB_PASS(cuTensorMapEncodeTiled,
+                                    (map, type, rank, address, dim, strides, box, element_strides, interleave,
+                                     swizzle, promotion, fill)),
+                           map, address))
+PLAIN_CALL(cuTensorMapEncodeIm2col,
+           (CUtensorMap * map, CUtensorMapDataType type, cuuint32_t rank, void *address,
+            const cuuint64_t *dim, const cuuint64_t *strides, const int *lower, const int *upper,
+            cuuint32_t channels, cuuint32_t pixels, const cuuint32_t *element_strides,
+            CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion,
+            CUtensorMapFloatOOBfill fill),
+           note_tensor_map(EBB_PASS(cuTensorMapEncodeIm2col,
+                                    (map, type, rank, address, dim, strides, lower, upper, channels, pixels,
+                                     element_strides, interleave, swizzle, promotion, fill)),
+                           map, address))
+PLAIN_CALL(cuTensorMapEncodeIm2colWide,
+           (CUtensorMap * map, CUtensorMapDataType type, cuuint32_t rank, void *address,
+            const cuuint64_t *dim, const cuuint64_t *strides, int lower, int upper, cuuint32_t channels,
+            cuuint32_t pixels, const cuuint32_t *element_strides, CUtensorMapInterleave interleave,
+            CUtensorMapIm2ColWideMode mode, CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion,
+            CUtensorMapFloatOOBfill fill),
+           note_tensor_map(EBB_PASS(cuTensorMapEncodeIm2colWide,
+                                    (map, type, rank, address, dim, strides, lower, upper, channels, pixels,
+                                     element_strides, interleave, mode, swizzle, promotion, fill)),
+                           map, address))
+PLAIN_CALL(cuTensorMapReplaceAddress, (CUtensorMap * map, void *address),
+           note_tensor_map(EBB_PASS(cuTensorMapReplaceAddress, (map, address)), map, address))
+
+/* ---- waiting: what the program has waited for need not be asked of events ---- */
+
+static CUresult synchronize_stream(CUstream stream)
+{
+    if (!ebb_enter())
+        return EBB_PASS(cuStreamSynchronize, (stream));
+    ebb_mark_t mark = ebb_mark_here(ebb_stream_of(stream));
+    ebb_unlock();
+    CUresult result = ebb_driver.cuStreamSynchronize(stream);
+    if (!result) {
+        ebb_lock();
+        ebb_stream_synchronised(mark.stream, mark.number);
+        ebb_unlock();
+    }
+    return ebb_waited(ebb_order_done(result, EBB_ORDER_SYNC_STREAM, stream, NULL));
+}
+
+ASYNC_CALL(cuStreamSynchronize, (CUstream stream), synchronize_stream(stream))
+
+static CUresult synchronize_device(CUresult result)
+{
+    return ebb_waited(ebb_order_done(result, EBB_ORDER_SYNC_DEVICE, NULL, NULL));
+}
+
+/* Other threads may issue while this one waits, so nothing is concluded from it. */
+PLAIN_CALL(cuCtxSynchronize, (void), synchronize_device(EBB_PASS(cuCtxSynchronize, ())))
+PLAIN_CALL(cuCtxSynchronize_v2, (CUcontext context),
+           synchronize_device(EBB_PASS(cuCtxSynchronize_v2, (context))))
+PLAIN_CALL(cuEventSynchronize, (CUevent event),
+           ebb_waited(ebb_order_done(EBB_PASS(cuEventSynchronize, (event)), EBB_ORDER_SYNC_EVENT, NULL,
+                                     event)))
+
+static CUresult destroy_stream(CUstream stream, bool older)
+{
+    if (stream && stream != CU_STREAM_LEGACY && stream != CU_STREAM_PER_THREAD && ebb_enter_any()) {
+        ebb_capture_stream_ends(stream);
+        ebb_stream_forget(ebb_stream_of(stream));
+        ebb_unlock();
+    }
+    return older ? EBB_PASS(cuStreamDestroy_v1, (stream)) : EBB_PASS(cuStreamDestroy, (stream));
+}
+
+PLAIN_CALL(cuStreamDestroy, (CUstream stream), destroy_stream(stream, true))
+PLAIN_CALL(cuStreamDestroy_v2, (CUstream stream), destroy_stream(stream, false))
