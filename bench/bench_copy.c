@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "alloc/base/driver.h"
+#include "ckpt/run/residence/residence.h"
 #include "offload/ebb_offload.h"
 #include "offload/pinned.h"
 

@@ -1,7 +1,7 @@
 /* runner.c: what libebb does at each of the program's operations. It listens to alloc/, follows the program's
  * steps, and decides who acts.
  *
- *   OBSERVE  no step is known, or there is no need for a plan: the reactive half (offload/residence.c)
+ *   OBSERVE  no step is known, or there is no need for a plan: the reactive half (ckpt/run/residence/residence.c)
  *   LEARN    some steps are lessons (learn.h); reactive otherwise, guided by what was recorded first (follow.h)
  *   DRIVE    there is a plan. While the program keeps to it, drive.h acts; when it does not, the reactive
  *            half does until the next boundary
@@ -30,10 +30,10 @@
 #include "alloc/base/mix.h"
 #include "ckpt/run/drive/drive.h"
 #include "ckpt/run/own.h"
-#include "ckpt/run/profile/fingerprint.h"
 #include "ckpt/run/profile/nvtx.h"
 #include "ckpt/run/replay/left.h"
 #include "ckpt/run/replay/recipe.h"
+#include "ckpt/run/residence/residence.h"
 #include "ckpt/run/stats/live.h"
 #include "ckpt/run/stats/stats.h"
 #include "ckpt/run/tracker/follow.h"
@@ -457,7 +457,5 @@ static const ebb_listener_t listener = {.serve = serve,
 
 __attribute__((constructor)) static void listen(void)
 {
-    ebb_residence_fingerprints(&ebb_fingerprints);
-    ebb_residence_future(&ebb_follow_future);
     ebb_listen(&listener);
 }

@@ -12,8 +12,10 @@
 #include <cmocka.h>
 
 #include "alloc/base/options.h"
+#include "ckpt/run/replay/recipe.h"
+#include "ckpt/run/residence/victims.h"
+#include "ckpt/run/tracker/follow.h"
 #include "ckpt/trace/uses.h"
-#include "offload/victims.h"
 
 enum { ROUNDS = 300, MOST_BUFFERS = 24, MOST_OPERATIONS = 60 };
 
@@ -188,7 +190,7 @@ ebb_link_t ebb_link(void)
     return (ebb_link_t){.out = 10, .in = 10, .out_both = 10, .in_both = 10};
 }
 
-static ebb_next_use_t next_use(const ebb_buffer_t *b)
+ebb_next_use_t ebb_follow_next_use(const ebb_buffer_t *b)
 {
     const uint32_t id = (uint32_t)(b - scene.buffer), next = naive_next(scene.trace, id, scene.cursor);
     const uint32_t to = next == EBB_TRACE_NEVER ? 4 * scene.trace->operation_count : next;
@@ -198,17 +200,15 @@ static ebb_next_use_t next_use(const ebb_buffer_t *b)
                             .behind = 1};
 }
 
-static bool can_rebuild(const ebb_buffer_t *b, uint64_t *cost_ns)
+bool ebb_recipe_can_rebuild(const ebb_buffer_t *b, uint64_t *cost_ns)
 {
     *cost_ns = scene.replay_ns[b - scene.buffer];
     return *cost_ns != 0;
 }
 
-static const ebb_future_t scene_future = {.next_use = next_use, .can_rebuild = can_rebuild};
-
-const ebb_future_t *ebb_future(void)
+bool ebb_follow_known(void)
 {
-    return &scene_future;
+    return true;
 }
 
 static void set_scene(bool same_size)
@@ -253,7 +253,7 @@ static void with_copies_alone_the_farthest_next_use_leaves_first(void **state)
         if (ebb_victims_choose(&v, wanted)) {
             uint64_t nearest = UINT64_MAX;
             for (size_t i = 0; i < v.count; i++) {
-                const uint64_t ns = next_use(v.list[i].buffer).ns;
+                const uint64_t ns = ebb_follow_next_use(v.list[i].buffer).ns;
                 assert_true(ns <= nearest && !v.list[i].drop);
                 nearest = ns;
             }
@@ -262,7 +262,7 @@ static void with_copies_alone_the_farthest_next_use_leaves_first(void **state)
                 for (size_t k = 0; k < v.count; k++)
                     listed |= v.list[k].buffer == &scene.buffer[i];
                 assert_true(listed ? !scene.stays[i]
-                                   : scene.stays[i] || next_use(&scene.buffer[i]).ns <= nearest);
+                                   : scene.stays[i] || ebb_follow_next_use(&scene.buffer[i]).ns <= nearest);
             }
             ebb_victims_free(&v);
         }
@@ -279,7 +279,8 @@ static double copies_ns(const ebb_buffer_t *b)
 static bool should_drop(const ebb_buffer_t *b, bool *nothing_else)
 {
     const size_t i = (size_t)(b - scene.buffer);
-    const double ns = (double)next_use(b).ns, replay = (double)scene.replay_ns[i], copies = copies_ns(b);
+    const double ns = (double)ebb_follow_next_use(b).ns, replay = (double)scene.replay_ns[i],
+                 copies = copies_ns(b);
     const bool offload = ebb_options.offload && ns >= (double)ebb_options.offload_min_gap * 1000;
     const double shown = copies - ns / 2 > copies / 2 ? copies - ns / 2 : copies / 2;
     const bool allowed =
@@ -317,7 +318,7 @@ static void the_cheaper_way_out_is_taken_that_the_options_allow(void **state)
         if (ebb_victims_choose_ahead(&v, SIZE_MAX, beyond)) {
             for (size_t i = 0; i < v.count; i++) {
                 assert_int_equal(v.list[i].drop, should_drop(v.list[i].buffer, &nothing_else));
-                assert_true(!nothing_else && next_use(v.list[i].buffer).ahead >= beyond);
+                assert_true(!nothing_else && ebb_follow_next_use(v.list[i].buffer).ahead >= beyond);
             }
             ebb_victims_free(&v);
         }

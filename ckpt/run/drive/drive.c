@@ -8,6 +8,7 @@
 #include "ckpt/run/drive/drive_state.h"
 #include "ckpt/run/replay/left.h"
 #include "ckpt/run/replay/mismatch.h"
+#include "ckpt/run/residence/residence.h"
 #include "ckpt/run/tracker/follow.h"
 #include "ckpt/run/tracker/leftover.h"
 #include "offload/ebb_offload.h"

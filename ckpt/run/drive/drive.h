@@ -6,7 +6,7 @@
  * ebb_drive_serve hands out the planned addresses, and ebb_drive_before compares each operation with the
  * planned one. The first thing that is not as planned and might hurt the plan (drive_tolerate.c) ends it (ebb_drive_leave): the host waits for the
  * device, places are taken apart so that every live buffer has its own chunks or its host block again, or is
- * dropped with a recipe (left.h), and the reactive half (offload/) goes on from there with the state as it is.
+ * dropped with a recipe (left.h), and the reactive half (residence/) goes on from there with the state as it is.
  * Buffers that are others in the next step go round in places of their own (rotate.h).
  *
  * Kinds of step that alternate. Several plans may be installed at once, in slots, each for a kind of step of its own; one of them is driven.

@@ -8,6 +8,7 @@
 #include "ckpt/plan/rotate.h"
 #include "ckpt/run/drive/drive_state.h"
 #include "ckpt/run/replay/mismatch.h"
+#include "ckpt/run/residence/residence.h"
 #include "offload/ebb_offload.h"
 #include "offload/pinned.h"
 

@@ -21,6 +21,7 @@
 #include "alloc/base/driver.h"
 #include "ckpt/run/drive/drive_state.h"
 #include "ckpt/run/profile/know.h"
+#include "ckpt/run/residence/residence.h"
 #include "offload/ebb_offload.h"
 
 #define D ebb_drive

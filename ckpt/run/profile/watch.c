@@ -9,7 +9,7 @@
 #include "ckpt/run/profile/know.h"
 #include "ckpt/run/tracker/leftover.h"
 #include "ckpt/run/tracker/match.h"
-#include "offload/residence.h"
+#include "ckpt/run/residence/residence_state.h"
 
 enum { LAUNCHES_OF_EACH = 1 }; /* of a kernel, in a second look: all of a step were watched in the first */
 

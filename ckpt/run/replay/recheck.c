@@ -9,6 +9,7 @@
 #include "ckpt/run/own.h"
 #include "ckpt/run/profile/hash.h"
 #include "ckpt/run/replay/mismatch.h"
+#include "ckpt/run/residence/residence.h"
 #include "ckpt/run/tracker/follow.h"
 #include "offload/pinned.h"
 

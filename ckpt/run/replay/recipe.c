@@ -7,6 +7,7 @@
 #include "alloc/base/options.h"
 #include "ckpt/run/replay/recheck.h"
 #include "ckpt/run/replay/recipe_state.h"
+#include "ckpt/run/residence/residence.h"
 
 #define F ebb_followed
 #define R ebb_recipes

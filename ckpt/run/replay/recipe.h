@@ -39,11 +39,19 @@ void ebb_recipe_freeing(ebb_buffer_t *buffer, ebb_stream_t *stream); /* on the s
 /* The program has waited: comparisons that are over are looked at. */
 void ebb_recipe_waited(void);
 
-/* Of ebb_future_t (future.h). */
+/* ---- for residence/ ---- */
+
+/* Whether the content can be made again, and how long that would take the device. */
 bool ebb_recipe_can_rebuild(const ebb_buffer_t *buffer, uint64_t *cost_ns);
+/* The content is about to be dropped: behind `ready` and all that touched it its bytes may be looked at, until the mark that is
+ * returned. `keep_copy`: the host shall keep them as well, if it has memory for that. */
 ebb_mark_t ebb_recipe_dropping(ebb_buffer_t *buffer, ebb_mark_t ready, bool *keep_copy);
+/* It is dropped (true), or is not after all (false). */
 void ebb_recipe_dropped(ebb_buffer_t *buffer, bool dropped);
+/* Makes the content of a DROPPED buffer, for `stream`, by ebb_residence_blank and launches behind that. On failure nothing has changed, but
+ * what was fetched for it. */
 ebb_status_t ebb_recipe_rebuild(ebb_buffer_t *buffer, ebb_stream_t *stream);
+/* After that, of a buffer that the host has a copy of: whether it is the same. The host waits. */
 bool ebb_recipe_agrees(ebb_buffer_t *buffer, ebb_stream_t *stream);
 
 #endif

@@ -1,14 +1,14 @@
 /* recipe_left.c: recipes of what a plan has given up; see left.h. */
-#include "ckpt/run/replay/left.h"
-
 #include <stdlib.h>
 #include <string.h>
 
 #include "alloc/base/log.h"
 #include "ckpt/run/own.h"
+#include "ckpt/run/replay/left.h"
 #include "ckpt/run/replay/mismatch.h"
 #include "ckpt/run/replay/recheck.h"
 #include "ckpt/run/replay/recipe_state.h"
+#include "ckpt/run/residence/residence.h"
 #include "offload/pinned.h"
 
 #define F ebb_followed

@@ -290,12 +290,12 @@ void ebb_follow_freeing(ebb_buffer_t *b, ebb_stream_t *stream)
 
 /* ---- what it says ---- */
 
-static bool is_known(void)
+bool ebb_follow_known(void)
 {
     return F.learned && F.known && F.slot == ebb_slot;
 }
 
-static ebb_next_use_t next_use(const ebb_buffer_t *b)
+ebb_next_use_t ebb_follow_next_use(const ebb_buffer_t *b)
 {
     if (!b->number)
         return (ebb_next_use_t){.known = false};
@@ -322,7 +322,7 @@ static size_t freed_chunks(uint32_t operation)
     return chunks;
 }
 
-static bool coming(uint32_t ahead, ebb_coming_t *out)
+bool ebb_follow_coming(uint32_t ahead, ebb_coming_t *out)
 {
     const uint32_t n = trace()->operation_count, at = F.cursor + ahead;
     if (ahead >= n)
@@ -334,19 +334,9 @@ static bool coming(uint32_t ahead, ebb_coming_t *out)
     return true;
 }
 
-static ebb_buffer_t *touched(uint32_t ahead, uint32_t i)
+ebb_buffer_t *ebb_follow_touched(uint32_t ahead, uint32_t i)
 {
     const uint32_t n = trace()->operation_count, at = F.cursor + ahead;
     const uint32_t id = trace()->access[trace()->operation[at % n].first_access + i].buffer;
     return at >= n && trace()->buffer[id].born != EBB_TRACE_NEVER ? NULL : F.buffer[id];
 }
-
-const ebb_future_t ebb_follow_future = {.known = is_known,
-                                        .next_use = next_use,
-                                        .coming = coming,
-                                        .touched = touched,
-                                        .can_rebuild = ebb_recipe_can_rebuild,
-                                        .dropping = ebb_recipe_dropping,
-                                        .dropped = ebb_recipe_dropped,
-                                        .rebuild = ebb_recipe_rebuild,
-                                        .agrees = ebb_recipe_agrees};

@@ -6,7 +6,7 @@
  * as well. After too many strays nothing is known until the next boundary. Buffers get their numbers in the trace when they
  * are first touched as recorded; one that outlives the step goes by its next number (trace.h) behind the boundary.
  *
- * What the cursor says is advice (future.h): next uses, what is allocated and touched next. What is dropped rests on more
+ * What the cursor says is advice to residence/: next uses, what is allocated and touched next. What is dropped rests on more
  * (recipe.h).
  *
  * One step is followed at a time; with ebb_lock() held.
@@ -15,6 +15,7 @@
 #define EBB_FOLLOW_H
 
 #include "ckpt/run/profile/record.h"
+#include "ckpt/run/residence/residence.h"
 #include "ckpt/trace/uses.h"
 #include "offload/ebb_offload.h"
 
@@ -43,7 +44,30 @@ void ebb_follow_after(const ebb_operation_t *operation, bool issued);
 /* A buffer of the program is about to be freed, on the stream; NULL: now. */
 void ebb_follow_freeing(ebb_buffer_t *buffer, ebb_stream_t *stream);
 
-extern const ebb_future_t ebb_follow_future;
+/* ---- what comes next, for residence/ ---- */
+
+typedef struct ebb_next_use {
+    bool known; /* else the rest means nothing */
+    uint32_t
+        ahead; /* operations until it is touched; 0: by the next one. A buffer that is freed untouched: until then */
+    uint64_t ns;     /* until then, by what the operations took on the device */
+    uint32_t behind; /* operations since it was touched last */
+} ebb_next_use_t;
+
+/* One of the next operations, by what it asks of memory. */
+typedef struct ebb_coming {
+    size_t born_chunks;  /* allocated just before it */
+    size_t freed_chunks; /* freed just before it, of those that will be on the device as things are */
+    uint32_t buffers;    /* that it touches */
+} ebb_coming_t;
+
+/* False: nothing is known at the moment, and the others may not be asked. */
+bool ebb_follow_known(void);
+ebb_next_use_t ebb_follow_next_use(const ebb_buffer_t *buffer);
+/* The operation `ahead` operations from now. False: nothing is known that far ahead. */
+bool ebb_follow_coming(uint32_t ahead, ebb_coming_t *out);
+/* The i-th buffer that it touches. NULL: not allocated yet. */
+ebb_buffer_t *ebb_follow_touched(uint32_t ahead, uint32_t i);
 
 /* ---- for recipe.c ---- */
 

@@ -1,7 +1,8 @@
-/* residence.h: what residence.c, evict.c, victims.c and lookahead.c share. For this folder. */
-#ifndef EBB_RESIDENCE_H
-#define EBB_RESIDENCE_H
+/* residence_state.h: what residence.c, evict.c, victims.c and lookahead.c share. For this folder. */
+#ifndef EBB_RESIDENCE_STATE_H
+#define EBB_RESIDENCE_STATE_H
 
+#include "ckpt/run/residence/residence.h"
 #include "offload/ebb_offload.h"
 
 /* Where a buffer's content is.
@@ -9,7 +10,7 @@
  *   RESIDENT  on the device, or it will be when `ready` is reached
  *   LEAVING   on the device, and until `left` on its way out or to be dropped: any access makes it RESIDENT again
  *   ON_HOST   in the host block `host`; the range has no chunks (or could not be rid of them)
- *   DROPPED   nowhere: ebb_future_t.rebuild makes it. Perhaps there is a block for the case that it fails
+ *   DROPPED   nowhere: ebb_recipe_rebuild makes it. Perhaps there is a block for the case that it fails
  *   EMPTY     it has none: handed over by a plan without content; the range has no chunks
  *
  * make room, look ahead:  RESIDENT -> LEAVING -> ON_HOST | DROPPED;  acquire: all -> RESIDENT;
@@ -54,11 +55,6 @@ static inline bool ebb_is_resident(const ebb_buffer_t *b)
 
 /* Whether the reactive half may send it away now. */
 bool ebb_may_evict(const ebb_buffer_t *buffer);
-
-/* What is known now (future.h); NULL: nothing. */
-const ebb_future_t *ebb_future(void);
-/* Also while nothing is known; NULL: there never is. */
-const ebb_future_t *ebb_future_always(void);
 
 /* evict.c: the buffers that are LEAVING, in order through `evicting`. */
 ebb_buffer_t *ebb_leaving_first(void);

@@ -1,8 +1,10 @@
-#include "offload/victims.h"
+#include "ckpt/run/residence/victims.h"
 
 #include <stdlib.h>
 
 #include "alloc/base/options.h"
+#include "ckpt/run/replay/recipe.h"
+#include "ckpt/run/tracker/follow.h"
 
 static bool is_idle(const ebb_buffer_t *b)
 {
@@ -33,9 +35,9 @@ static bool is_wanted(const ebb_buffer_t *b)
 /* Of buffers that the step does not know: touched again after as long as they were not touched. */
 enum { UNKNOWN_NS = 2000 };
 
-static ebb_next_use_t next_use(const ebb_future_t *f, const ebb_buffer_t *b, uint32_t *age)
+static ebb_next_use_t next_use(const ebb_buffer_t *b, uint32_t *age)
 {
-    ebb_next_use_t n = f->next_use(b);
+    ebb_next_use_t n = ebb_follow_next_use(b);
     if (n.known) {
         *age = n.behind; /* the list is in the order of last use */
         return n;
@@ -70,8 +72,7 @@ static bool may_drop(const ebb_buffer_t *b)
 }
 
 /* The cheaper of the two ways that are allowed. False: none is. */
-static bool appraise(const rates_t *q, const ebb_future_t *f, ebb_buffer_t *b, const ebb_next_use_t *n,
-                     ebb_victim_t *out)
+static bool appraise(const rates_t *q, ebb_buffer_t *b, const ebb_next_use_t *n, ebb_victim_t *out)
 {
     const double most = (double)ebb_options.recompute_max_cost / 100 * transfer_ns(q, b->bytes);
     uint64_t replay_ns;
@@ -80,7 +81,7 @@ static bool appraise(const rates_t *q, const ebb_future_t *f, ebb_buffer_t *b, c
     if (good)
         cost = offload_cost(q, b, n);
     *out = (ebb_victim_t){.buffer = b};
-    if (may_drop(b) && f->can_rebuild(b, &replay_ns) &&
+    if (may_drop(b) && ebb_recipe_can_rebuild(b, &replay_ns) &&
         (!ebb_options.recompute_max_cost || (double)replay_ns <= most) &&
         (!good || (double)replay_ns < cost)) {
         out->drop = good = true;
@@ -105,7 +106,7 @@ static size_t bytes_on_host(void)
 }
 
 /* Appends, in the order of their scores, until there are `chunks`. */
-static void choose_by_score(ebb_victims_t *v, const ebb_future_t *f, size_t chunks, uint32_t beyond)
+static void choose_by_score(ebb_victims_t *v, size_t chunks, uint32_t beyond)
 {
     rates_t q = {.link = ebb_link()};
     q.waiting_ns = (double)ebb_leaving_bytes() / q.link.out + (double)bytes_on_host() / q.link.in;
@@ -113,8 +114,8 @@ static void choose_by_score(ebb_victims_t *v, const ebb_future_t *f, size_t chun
     size_t count = 0;
     uint32_t age = 0;
     for (ebb_buffer_t *b = ebb_buffer_oldest(); b; b = b->newer) {
-        const ebb_next_use_t n = next_use(f, b, &age);
-        if (ebb_may_evict(b) && n.ahead >= beyond && appraise(&q, f, b, &n, &first[count]))
+        const ebb_next_use_t n = next_use(b, &age);
+        if (ebb_may_evict(b) && n.ahead >= beyond && appraise(&q, b, &n, &first[count]))
             count++;
     }
     qsort(first, count, sizeof *first, by_score);
@@ -161,9 +162,8 @@ bool ebb_victims_choose(ebb_victims_t *v, size_t chunks)
 {
     if (!open_list(v))
         return false;
-    const ebb_future_t *f = ebb_future();
-    if (f)
-        choose_by_score(v, f, chunks, 0);
+    if (ebb_follow_known())
+        choose_by_score(v, chunks, 0);
     choose_by_age(v, chunks, true);
     choose_by_age(v, chunks, false);
     return close_list(v);
@@ -171,10 +171,9 @@ bool ebb_victims_choose(ebb_victims_t *v, size_t chunks)
 
 bool ebb_victims_choose_ahead(ebb_victims_t *v, size_t chunks, uint32_t beyond)
 {
-    const ebb_future_t *f = ebb_future();
-    if (!f || !open_list(v))
+    if (!ebb_follow_known() || !open_list(v))
         return false;
-    choose_by_score(v, f, chunks, beyond);
+    choose_by_score(v, chunks, beyond);
     return close_list(v);
 }
 

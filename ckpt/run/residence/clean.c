@@ -1,38 +1,33 @@
 /* clean.c: see clean.h. */
-#include "offload/clean.h"
+#include "ckpt/run/residence/clean.h"
 
 #include "alloc/base/log.h"
 #include "alloc/base/options.h"
+#include "ckpt/run/profile/hash.h"
 #include "offload/traffic.h"
 
 /* Of the first so many looks one in eight must pay, else the next are spared. */
-enum { LOOKS = 64, SPARED = 1024, MOST_SLOTS = 64 };
-
-static const ebb_fingerprints_t *prints;
+enum { LOOKS = 64, SPARED = 1024 };
 
 static struct {
-    bool tried, ready;
+    bool tried;
+    ebb_hashes_t *hashes; /* [EBB_HASH_READS]; NULL: there are none */
     unsigned looks, same, spared;
 } cleans[EBB_STATES];
 #define state (cleans[ebb_slot])
 
-void ebb_residence_fingerprints(const ebb_fingerprints_t *f)
-{
-    prints = f;
-}
-
 /* Not while room is being made: it takes a little device memory. */
 void ebb_residence_prepare(void)
 {
-    if (state.tried || !prints || !ebb_options.clean || !ebb_traffic_counters.evictions)
+    if (state.tried || !ebb_options.clean || !ebb_traffic_counters.evictions)
         return;
     state.tried = true; /* also against coming back here from below */
-    state.ready = prints->open();
+    state.hashes = ebb_hashes_new(EBB_HASH_READS);
 }
 
 static bool is_worth_it(void)
 {
-    if (!state.ready)
+    if (!state.hashes)
         return false;
     if (state.spared) {
         state.spared--;
@@ -51,7 +46,7 @@ static ebb_status_t issue(ebb_buffer_t *b, unsigned slot, ebb_stream_t *stream)
     const ebb_residence_t *r = b->listener_state;
     EBB_TRY(ebb_buffer_join(ebb_stream_handle(stream), b));
     EBB_TRY(ebb_mark_join(ebb_stream_handle(stream), r->ready));
-    return prints->issue(slot, stream, b->address, b->bytes);
+    return ebb_hash_issue(state.hashes, slot, stream, b->address, b->bytes, EBB_HASH_ALL);
 }
 
 static void compare(ebb_buffer_t *b, uint64_t hash)
@@ -69,14 +64,14 @@ static void compare(ebb_buffer_t *b, uint64_t hash)
 /* As many as there are slots; the first that was not. */
 static ebb_buffer_t *look_at_some(ebb_buffer_t *list, ebb_stream_t *stream)
 {
-    uint64_t hash[MOST_SLOTS];
+    uint64_t hash[EBB_HASH_READS];
     ebb_buffer_t *b = list;
     unsigned count = 0;
     ebb_status_t status = 0;
-    for (; b && count < prints->slots && count < MOST_SLOTS && !status; b = b->evicting)
+    for (; b && count < EBB_HASH_READS && !status; b = b->evicting)
         status = issue(b, count++, stream);
     if (!status)
-        status = prints->read(count, stream, hash);
+        status = ebb_hash_read(state.hashes, 0, count, stream, hash);
     for (unsigned i = 0; i < count; i++, list = list->evicting) {
         if (status)
             ((ebb_residence_t *)list->listener_state)->hashed = false;

@@ -1,4 +1,4 @@
-/* lookahead.c: memory is moved before it has to be, by what is known of the program's next operations (future.h).
+/* lookahead.c: memory is moved before it has to be, by what is known of the program's next operations (tracker/follow.h).
  *
  * After each operation the next ones are gone through, up to a window of bytes that they need: what is on the host is
  * fetched, as long as there are chunks without an owner for it; for what is missing, buffers that are needed later than
@@ -8,9 +8,10 @@
 #include <string.h>
 
 #include "alloc/base/options.h"
-#include "offload/residence.h"
+#include "ckpt/run/residence/residence_state.h"
+#include "ckpt/run/residence/victims.h"
+#include "ckpt/run/tracker/follow.h"
 #include "offload/traffic.h"
-#include "offload/victims.h"
 
 /* The window: a share of the budget, and operations. On their way out at once: as much as the engine's window. */
 enum {
@@ -73,15 +74,15 @@ static void consider(sight_t *s, ebb_buffer_t *b)
         s->missing += (long)chunks;
 }
 
-static sight_t look(const ebb_future_t *f)
+static sight_t look(void)
 {
     sight_t s = {.window = window_chunks()};
     ebb_coming_t c;
-    for (; s.end < FARTHEST && s.needed < s.window && f->coming(s.end, &c); s.end++) {
+    for (; s.end < FARTHEST && s.needed < s.window && ebb_follow_coming(s.end, &c); s.end++) {
         s.missing += (long)c.born_chunks - (long)c.freed_chunks;
         s.needed += c.born_chunks;
         for (uint32_t i = 0; i < c.buffers && s.needed < s.window; i++) {
-            ebb_buffer_t *b = f->touched(s.end, i);
+            ebb_buffer_t *b = ebb_follow_touched(s.end, i);
             if (b)
                 consider(&s, b);
         }
@@ -108,11 +109,10 @@ static void send_ahead(const sight_t *s, size_t chunks)
 
 void ebb_residence_look_ahead(void)
 {
-    const ebb_future_t *f = ebb_future();
-    if (!f || !(ebb_traffic_counters.evictions + ebb_traffic_counters.drops) || ebb_keeps_everything() ||
-        !strcmp(ebb_options.policy, "keep"))
+    if (!ebb_follow_known() || !(ebb_traffic_counters.evictions + ebb_traffic_counters.drops) ||
+        ebb_keeps_everything() || !strcmp(ebb_options.policy, "keep"))
         return;
-    const sight_t s = look(f);
+    const sight_t s = look();
     const size_t most = (size_t)s.most;
     size_t unowned = ebb_chunks_unowned();
     if (most > unowned && ebb_leaving_first()) {

@@ -1,15 +1,14 @@
 /* clean.h: host blocks that outlive the fetch: when their buffer leaves again and has not changed, nothing need be
  * copied. For this folder.
  *
- * Whether it has changed is not believed but looked up: every content that leaves is hashed on the device, by whoever
- * has a kernel for that (ebb_fingerprints_t), and only the same hash as when the block was filled counts. A program for
+ * Whether it has changed is not believed but looked up: every content that leaves is hashed on the device, and only the same hash as when the block was filled counts. A program for
  * which that seldom pays (its buffers are always written) is left in peace for a while. EBB_CLEAN=0: never.
  * Threads and locks: ebb_lock() held.
  */
 #ifndef EBB_CLEAN_H
 #define EBB_CLEAN_H
 
-#include "offload/residence.h"
+#include "ckpt/run/residence/residence_state.h"
 
 /* An operation is about to be prepared. */
 void ebb_residence_prepare(void);

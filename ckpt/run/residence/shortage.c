@@ -4,7 +4,7 @@
 #include "alloc/base/driver.h"
 #include "alloc/base/log.h"
 #include "alloc/base/options.h"
-#include "offload/residence.h"
+#include "ckpt/run/residence/residence_state.h"
 
 enum { MOST_REPORTS = 10, LARGEST = 5 };
 

@@ -3,12 +3,13 @@
  *
  * A buffer that is not on the device keeps its address range, without chunks.
  */
-#include "offload/residence.h"
+#include "ckpt/run/residence/residence_state.h"
 
 #include <stdlib.h>
 
 #include "alloc/base/log.h"
-#include "offload/clean.h"
+#include "ckpt/run/replay/recipe.h"
+#include "ckpt/run/residence/clean.h"
 #include "offload/pinned.h"
 #include "offload/staging.h"
 #include "offload/traffic.h"
@@ -112,23 +113,6 @@ static ebb_status_t acquire(ebb_buffer_t *b, ebb_stream_t *stream)
 
 /* ---- rebuilding ---- */
 
-static const ebb_future_t *future;
-
-void ebb_residence_future(const ebb_future_t *f)
-{
-    future = f;
-}
-
-const ebb_future_t *ebb_future(void)
-{
-    return future && future->known() ? future : NULL;
-}
-
-const ebb_future_t *ebb_future_always(void)
-{
-    return future;
-}
-
 bool ebb_residence_is_dropped(const ebb_buffer_t *b)
 {
     return ebb_where(b) == EBB_DROPPED;
@@ -184,11 +168,11 @@ ebb_status_t ebb_residence_restore(ebb_buffer_t *b, ebb_stream_t *stream)
         ebb_stay(b);
     if (ebb_where(b) != EBB_DROPPED)
         return 0;
-    ebb_status_t status = future->rebuild(b, stream);
-    const bool good = !status && (!r->host.at || future->agrees(b, stream));
+    ebb_status_t status = ebb_recipe_rebuild(b, stream);
+    const bool good = !status && (!r->host.at || ebb_recipe_agrees(b, stream));
     if (!good && !r->host.at)
         return status;
-    future->dropped(b, false);
+    ebb_recipe_dropped(b, false);
     if (!good)
         return bring_copy(b, r);
     if (r->host.at)

@@ -1,6 +1,6 @@
 /* victims.h: who makes room, and how. For this folder.
  *
- * While the program's next operations are known (future.h), a victim's score is what bringing it back will cost the
+ * While the program's next operations are known (tracker/follow.h), a victim's score is what bringing it back will cost the
  * device, by its bytes and by the time for which its memory is free: the cheapest go first. With copies only, that is
  * farthest next use first (Belady, "A study of replacement algorithms for a virtual-storage computer", IBM Systems J. 5,
  * 1966). Of the two ways out a victim takes the cheaper: copying out and in at the link's rates, of which nothing counts
@@ -14,7 +14,7 @@
 #ifndef EBB_VICTIMS_H
 #define EBB_VICTIMS_H
 
-#include "offload/residence.h"
+#include "ckpt/run/residence/residence_state.h"
 
 typedef struct ebb_victim {
     ebb_buffer_t *buffer;

@@ -7,12 +7,13 @@
 
 #include "alloc/base/log.h"
 #include "alloc/base/options.h"
-#include "offload/clean.h"
+#include "ckpt/run/replay/recipe.h"
+#include "ckpt/run/residence/clean.h"
+#include "ckpt/run/residence/residence_state.h"
+#include "ckpt/run/residence/victims.h"
 #include "offload/pinned.h"
-#include "offload/residence.h"
 #include "offload/staging.h"
 #include "offload/traffic.h"
-#include "offload/victims.h"
 
 /* ---- host memory whose copy is still under way ---- */
 
@@ -72,8 +73,7 @@ bool ebb_may_evict(const ebb_buffer_t *b)
 
 static void tell_dropped(ebb_buffer_t *b, bool dropped)
 {
-    if (ebb_future_always())
-        ebb_future_always()->dropped(b, dropped);
+    ebb_recipe_dropped(b, dropped);
 }
 
 /* ---- those that are on their way, in the order in which they left, linked through `evicting` ---- */
@@ -151,7 +151,7 @@ static ebb_status_t copy_out(ebb_buffer_t *b, ebb_residence_t *r)
 static void begin_drop(ebb_buffer_t *b, ebb_residence_t *r)
 {
     bool keep_copy = false;
-    ebb_mark_t looked = ebb_future()->dropping(b, r->ready, &keep_copy);
+    ebb_mark_t looked = ebb_recipe_dropping(b, r->ready, &keep_copy);
     ebb_stream_t *out = ebb_copy_stream(EBB_OUT);
     r->same = false;
     r->dropping = true;

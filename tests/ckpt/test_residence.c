@@ -15,7 +15,10 @@
 #include <cuda.h>
 
 #include "alloc/base/driver.h"
-#include "offload/residence.h"
+#include "ckpt/run/profile/hash.h"
+#include "ckpt/run/replay/recipe.h"
+#include "ckpt/run/residence/residence_state.h"
+#include "ckpt/run/tracker/follow.h"
 
 enum { BUFFERS = 14, CHUNKS_EACH = 2, WORDS = CHUNKS_EACH * (2 << 20) / 4, OPERATIONS = 400 };
 
@@ -56,12 +59,12 @@ static unsigned index_of(const ebb_buffer_t *b)
 
 /* ---- the stand-in for the room above ---- */
 
-static bool is_known(void)
+bool ebb_follow_known(void)
 {
     return stand_in.known;
 }
 
-static ebb_next_use_t next_use(const ebb_buffer_t *b)
+ebb_next_use_t ebb_follow_next_use(const ebb_buffer_t *b)
 {
     const unsigned i = index_of(b);
     unsigned ahead = 0;
@@ -74,33 +77,33 @@ static ebb_next_use_t next_use(const ebb_buffer_t *b)
     return (ebb_next_use_t){.known = true, .ahead = ahead, .ns = ahead * 20000ull, .behind = 1};
 }
 
-static bool coming(uint32_t ahead, ebb_coming_t *out)
+bool ebb_follow_coming(uint32_t ahead, ebb_coming_t *out)
 {
     *out = (ebb_coming_t){.buffers = 1};
     return script.at + ahead < OPERATIONS;
 }
 
-static ebb_buffer_t *touched(uint32_t ahead, uint32_t i)
+ebb_buffer_t *ebb_follow_touched(uint32_t ahead, uint32_t i)
 {
     (void)i;
     return ebb_buffer_at(model[stand_in.lies ? below(BUFFERS) : script.buffer[script.at + ahead]].address);
 }
 
-static bool can_rebuild(const ebb_buffer_t *b, uint64_t *cost_ns)
+bool ebb_recipe_can_rebuild(const ebb_buffer_t *b, uint64_t *cost_ns)
 {
     const unsigned i = index_of(b);
     *cost_ns = 1 + below(1000000);
     return i < BUFFERS && !model[i].patched;
 }
 
-static ebb_mark_t dropping(ebb_buffer_t *b, ebb_mark_t ready, bool *keep_copy)
+ebb_mark_t ebb_recipe_dropping(ebb_buffer_t *b, ebb_mark_t ready, bool *keep_copy)
 {
     (void)ready;
     *keep_copy = model[index_of(b)].has_copy = below(2);
     return (ebb_mark_t){0};
 }
 
-static void dropped(ebb_buffer_t *b, bool is)
+void ebb_recipe_dropped(ebb_buffer_t *b, bool is)
 {
     (void)b;
     stand_in.dropped += is;
@@ -112,7 +115,7 @@ static bool copy_is_kept(const ebb_buffer_t *b)
     return r->host.at != NULL;
 }
 
-static ebb_status_t rebuild(ebb_buffer_t *b, ebb_stream_t *stream)
+ebb_status_t ebb_recipe_rebuild(ebb_buffer_t *b, ebb_stream_t *stream)
 {
     const unsigned i = index_of(b);
     assert_true(ebb_residence_is_dropped(b) && i < BUFFERS);
@@ -128,7 +131,7 @@ static ebb_status_t rebuild(ebb_buffer_t *b, ebb_stream_t *stream)
     return ebb_residence_used(b, ebb_mark_issue(stream));
 }
 
-static bool agrees(ebb_buffer_t *b, ebb_stream_t *stream)
+bool ebb_recipe_agrees(ebb_buffer_t *b, ebb_stream_t *stream)
 {
     (void)stream;
     const bool wrong = model[index_of(b)].wrong;
@@ -137,15 +140,26 @@ static bool agrees(ebb_buffer_t *b, ebb_stream_t *stream)
     return !wrong;
 }
 
-static const ebb_future_t future = {.known = is_known,
-                                    .next_use = next_use,
-                                    .coming = coming,
-                                    .touched = touched,
-                                    .can_rebuild = can_rebuild,
-                                    .dropping = dropping,
-                                    .dropped = dropped,
-                                    .rebuild = rebuild,
-                                    .agrees = agrees};
+/* Nothing is known to be unchanged. */
+ebb_hashes_t *ebb_hashes_new(unsigned slots)
+{
+    (void)slots;
+    return NULL;
+}
+
+ebb_status_t ebb_hash_issue(ebb_hashes_t *hashes, unsigned slot, ebb_stream_t *stream, CUdeviceptr address,
+                            size_t bytes, ebb_hash_part_t part)
+{
+    (void)hashes, (void)slot, (void)stream, (void)address, (void)bytes, (void)part;
+    return CUDA_ERROR_UNKNOWN;
+}
+
+ebb_status_t ebb_hash_read(ebb_hashes_t *hashes, unsigned first, unsigned count, ebb_stream_t *stream,
+                           uint64_t *out)
+{
+    (void)hashes, (void)first, (void)count, (void)stream, (void)out;
+    return CUDA_ERROR_UNKNOWN;
+}
 
 static ebb_status_t before(ebb_operation_t *op)
 {
@@ -236,7 +250,6 @@ static int setup(void **state)
     (void)state;
     CUdevice device;
     CUcontext context;
-    ebb_residence_future(&future);
     ebb_listen(&listener);
     OK(cuInit(0));
     OK(cuDeviceGet(&device, 0));
