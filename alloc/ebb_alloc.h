@@ -1,9 +1,7 @@
-/* ebb_alloc.h: the room that stands between a CUDA program and the driver.
+/* ebb_alloc.h: device memory: the program's is served from chunks that are mapped under address ranges of ebb's own.
  *
- * It hooks the look-ups by which a program reaches the driver (hook/lookup.h), serves the program's device memory
- * from chunks mapped under address ranges of its own, keeps the table of buffers, and tells whoever listens
- * (ebb_listener_t: the rooms above) about every operation before and after it is issued, with the buffers
- * that its arguments point to.
+ * Here are the table of buffers, streams and how far they are, the budget, and what is known of kernels and modules (kernel/). What a CUDA
+ * program calls comes in by hook/, and from there here and to ckpt/run. One call goes upwards: ebb_heap_make_room_by.
  *
  * Glossary
  *   driver     the real one, called only through ebb_driver, a table of functions (driver.h)
@@ -12,13 +10,13 @@
  *   range      consecutive chunks' worth of arena, owned by one large buffer or by one slab; mapped or not
  *   slab       a range that is cut into small buffers
  *   buffer     one allocation of the program
- *   placed     of a buffer: put into a range of its own making by a listener (a plan), not by the allocator
+ *   placed     of a buffer: put into a range of its own making by a plan, not by the allocator
  *   operation  a kernel launch, copy or memset on a stream
  *   mark       (stream, number): the point in a stream after its number-th operation
  *   slot       the state of one device (slot.h)
  *
  * Threads and locks. Any program thread may enter through any hooked function. One lock, ebb_lock(), guards
- * all state of this room and is held while an operation is prepared and issued, so that listener, tables and
+ * all state of this room and is held while an operation is prepared and issued, so that runner, tables and
  * driver see one order. It is recursive for no one: ebb's own driver calls go through ebb_driver, and what comes back out of one (a
  * profiler's call, a library's that the driver has loaded) passes straight on to the driver, if ebb made it with the lock held or on a
  * thread of its own (base/thread.h); out of any other call it enters as the program's do. What the driver itself looks up ebb does
@@ -143,7 +141,7 @@ struct ebb_buffer {
     unsigned pinned; /* > 0: something that ebb does not see reaches it (pin.h); no plan knows it */
     bool abroad;     /* some of its uses were on streams of other devices */
     ebb_buffer_t *newer, *older; /* all live large buffers, by last use */
-    void *listener_state;        /* offload/; freed by the listener's `freeing` */
+    void *residence;             /* ckpt/run/residence; NULL: it never left */
     uint32_t tag;                /* ckpt/: 1 + its number in the plan; 0: none */
     uint32_t number;             /* ckpt/: 1 + its number in the step that is followed; 0: none */
 };
@@ -170,11 +168,12 @@ typedef struct ebb_request {
     size_t bytes;
     ebb_stream_t *stream; /* stream-ordered on it; NULL: for every stream at once (cuMemAlloc) */
     CUmemoryPool pool;
-    bool later; /* the program's: its memory may come with the next call (heap.c) */
+    bool later;   /* the program's: its memory may come with the next call (heap.c) */
+    bool planned; /* a plan is driven, which would be left if memory was needed for anything else */
 } ebb_request_t;
 
-/* A buffer for the request, or CUDA_ERROR_OUT_OF_MEMORY after everything spare was given up and the listener
- * could make no more room. */
+/* A buffer for the request, or CUDA_ERROR_OUT_OF_MEMORY after everything spare was given up and no more
+ * could be evicted. */
 ebb_status_t ebb_heap_alloc(const ebb_request_t *request, ebb_buffer_t **out);
 /* Whether a large request may do without memory until the next call. */
 bool ebb_heap_may_wait(const ebb_request_t *request);
@@ -183,7 +182,7 @@ bool ebb_heap_may_wait(const ebb_request_t *request);
 void ebb_heap_free(ebb_buffer_t *buffer, ebb_mark_t at);
 /* Unmaps spare memory until the pool can give `chunks`; waits for marks only if `wait`. True if it can. */
 bool ebb_heap_reclaim(size_t chunks, bool wait);
-/* Gets the pool to where it can give `chunks`, by all means there are, the listener's included. True if it
+/* Gets the pool to where it can give `chunks`, by all means there are, evicting included. True if it
  * can. */
 bool ebb_heap_make_room(size_t chunks);
 
@@ -266,7 +265,7 @@ typedef struct ebb_operation {
     ebb_access_t *access;
     /* Its arguments could not be read, or nothing is known of what they lead to (obscure.h): it may touch anything. */
     bool opaque;
-    /* Set by the listener's `before`, for a plain kernel: launched with this block in place of the program's. Until `after`. */
+    /* Set by ebb_run_before, for a plain kernel: launched with this block in place of the program's. Until `after`. */
     const unsigned char *instead;
 } ebb_operation_t;
 
@@ -311,68 +310,6 @@ uint64_t ebb_modules_unloaded(void);
 bool ebb_function_has_variables(CUfunction function);
 /* Whether a kernel (a CUkernel cast, too) is from this CUmodule or CUlibrary. What cannot be told is taken for yes. Lock held. */
 bool ebb_function_is_from(CUfunction function, const void *handle);
-
-/* Whether `ordered` is called: from the first who wants it until nobody does any more, as many times off as on. It costs something
- * at each event. Lock held. */
-void ebb_listen_to_order(bool on);
-
-/* What the rooms above do. All called with the lock held, about the device of ebb_slot; any may be NULL. An operation
- * belongs to the device of its stream; buffers of others among its accesses are pinned while it is prepared and
- * issued. */
-typedef struct ebb_listener {
-    /* May serve a request by a placed buffer. NULL: the allocator shall. */
-    ebb_buffer_t *(*serve)(const ebb_request_t *request);
-    void (*allocated)(ebb_buffer_t *buffer, ebb_stream_t *stream);
-    /* The program frees it. True: it was a placed one and is gone now. */
-    bool (*freeing)(ebb_buffer_t *buffer, ebb_stream_t *stream);
-    /* Makes all buffers of the operation resident, ordered before it on its stream. A failure goes to the
-     * program. */
-    ebb_status_t (*before)(ebb_operation_t *operation);
-    /* It has been issued, with this result of the driver's. Called for every operation that `before` let
-     * pass. */
-    void (*after)(const ebb_operation_t *operation, CUresult result);
-    /* A plan is followed, which would be left if memory was needed for anything else. */
-    bool (*planned)(void);
-    /* It was allocated without memory, which could not be had since: whoever touches it gives it some. */
-    void (*unbacked)(ebb_buffer_t *buffer);
-    /* The pool has too few: get `chunks` more into it. False: cannot. */
-    bool (*make_room)(size_t chunks);
-    /* A request could not be served. */
-    void (*out_of_memory)(const ebb_request_t *request);
-    /* Something has ordered operations; only after ebb_listen_to_order(true). */
-    void (*ordered)(const ebb_order_t *order);
-    /* The program has waited for work of its own. */
-    void (*waited)(void);
-    /* Something has come up that no plan knows: a drive ends, what was learned is forgotten. */
-    void (*interrupted)(const char *why);
-    /* A CUmodule or CUlibrary of the program is about to be unloaded, its functions with it: the last chance to launch one. */
-    void (*unloading)(const void *handle);
-    /* The context of ebb_slot is at its end, and nothing is under way: what is held for it goes back. */
-    void (*ended)(void);
-    /* The process ends (also with CUDA gone); the driver may not be called. */
-    void (*finish)(void);
-} ebb_listener_t;
-
-/* Set by the library's constructor, before any operation. */
-void ebb_listen(const ebb_listener_t *listener);
-extern const ebb_listener_t *ebb_listener;
-
-/* From now on nothing leaves any device, and no plan is followed, because something may reach any buffer at any
- * time. Lock held. */
-void ebb_keep_everything(const char *why);
-/* The same for the present device. */
-void ebb_keep_device(const char *why);
-/* Of the present device. */
-bool ebb_keeps_everything(void);
-/* From now on no step is learned and no plan followed, on any device: both wait for the device, which perhaps waits for what the
- * program has not issued yet; or an invariant is broken (status.h). Lock held. */
-void ebb_end_plans(const char *why);
-/* No plan may be made or followed now: everything is kept, plans have ended, or a stream is being captured (the device may
- * not be waited for then). */
-bool ebb_plans_rest(void);
-/* Tells the listener, about the present device or about each. */
-void ebb_interrupt(const char *why);
-void ebb_interrupt_all(const char *why);
 
 /* Something was lost that cannot be brought back: from now on every call with which the program waits for its
  * work returns CUDA_ERROR_LAUNCH_FAILED. */

@@ -35,6 +35,13 @@ static heap_state_t heaps[EBB_STATES];
 static unsigned unbacked_count; /* of all devices */
 static uint64_t generations; /* of all devices: no two buffers of the process share one */
 
+static bool (*make_room)(size_t chunks);
+
+void ebb_heap_make_room_by(bool (*evict)(size_t chunks))
+{
+    make_room = evict;
+}
+
 bool ebb_heap_reclaim(size_t chunks, bool wait)
 {
     ebb_marks_ask_again();
@@ -58,24 +65,24 @@ bool ebb_heap_make_room(size_t chunks)
 {
     if (chunks > ebb_chunks_limit())
         return false; /* nothing leaves the device for what would not fit anyway */
-    /* From cheap to dear: spares that are done, the listener's means, spares that must be waited for. */
+    /* From cheap to dear: spares that are done, what may leave the device, spares that must be waited for. */
     return ebb_chunks_available() >= chunks || ebb_heap_reclaim(chunks, false) ||
-           (ebb_listener && ebb_listener->make_room &&
-            ebb_listener->make_room(chunks - ebb_chunks_available())) ||
-           ebb_heap_reclaim(chunks, true);
+           (make_room && make_room(chunks - ebb_chunks_available())) || ebb_heap_reclaim(chunks, true);
 }
 
-void ebb_heap_measure(void)
+bool ebb_heap_measure(void)
 {
     ebb_chunks_measure();
-    if (!ebb_chunks_excess())
-        return;
-    ebb_interrupt("what is held beside ebb's memory has grown"); /* a plan has given its part of it away */
+    return ebb_chunks_excess() == 0;
+}
+
+void ebb_heap_shrink(void)
+{
     ebb_heap_reclaim(SIZE_MAX, false);
     ebb_chunks_release();
     size_t excess = ebb_chunks_excess();
-    if (excess && ebb_listener && ebb_listener->make_room)
-        ebb_listener->make_room(excess);
+    if (excess && make_room)
+        make_room(excess);
     ebb_chunks_release();
 }
 
@@ -84,12 +91,12 @@ void ebb_heap_measure_soon(void)
     heap.measure = true;
 }
 
-void ebb_heap_measure_if_due(void)
+bool ebb_heap_measure_if_due(void)
 {
     if (!heap.measure || ebb_captures_under_way())
-        return;
+        return true;
     heap.measure = false;
-    ebb_heap_measure();
+    return ebb_heap_measure();
 }
 
 /* ---- the order of last use ---- */
@@ -275,10 +282,10 @@ static bool can_be_had(size_t chunks, const ebb_stream_t *stream)
 bool ebb_heap_may_wait(const ebb_request_t *q)
 {
     const size_t limit = ebb_chunks_limit(), chunks = chunks_of(q->bytes);
-    if (!q->later || ebb_chunks_excess() || !ebb_listener || !ebb_listener->unbacked)
+    if (!q->later || ebb_chunks_excess())
         return false;
     /* A plan owns more than lives, and is left for what is touched. */
-    if (ebb_listener->planned && ebb_listener->planned() && chunks > ebb_chunks_unowned())
+    if (q->planned && chunks > ebb_chunks_unowned())
         return chunks * EBB_CHUNK_BYTES <= ebb_heap_told_free();
     return chunks >= PROBE_CHUNKS && chunks >= limit / PROBE_SHARE && can_be_had(chunks, q->stream);
 }
@@ -304,20 +311,20 @@ static void forget_unbacked(void)
 
 /* What cannot be had any more, or only when a plan is left, comes when it is touched: whoever touches it waits for what has used the
  * chunks. */
-static void back(void)
+static void back(void (*unbacked)(ebb_buffer_t *buffer))
 {
     ebb_buffer_t *b = heap.unbacked;
     forget_unbacked();
     if (!ebb_range_map_at_once(b->range, b->use_count == 1 ? b->use[0].stream : NULL))
-        ebb_listener->unbacked(b);
+        unbacked(b);
 }
 
-void ebb_heap_back(CUdeviceptr but)
+void ebb_heap_back(CUdeviceptr but, void (*unbacked)(ebb_buffer_t *buffer))
 {
     ebb_visit_t visit;
     for (unsigned slot = 0; slot < ebb_slot_count && unbacked_count; slot++)
         if (heaps[slot].unbacked && heaps[slot].unbacked->address != but && !ebb_slot_visit(slot, &visit)) {
-            back();
+            back(unbacked);
             ebb_slot_return(visit);
         }
 }
@@ -427,10 +434,10 @@ ebb_usage_t ebb_usage(void)
     return u;
 }
 
-void ebb_heap_abandon(void)
+void ebb_heap_abandon(bool (*freeing)(ebb_buffer_t *buffer, ebb_stream_t *stream))
 {
     for (ebb_buffer_t *b = heap.oldest, *before = NULL; b && b != before; before = b, b = heap.oldest)
-        if (!ebb_listener || !ebb_listener->freeing || !ebb_listener->freeing(b, NULL))
+        if (!freeing(b, NULL))
             ebb_heap_free(b, (ebb_mark_t){0});
     ebb_heap_reclaim(SIZE_MAX, true);
     for (size_t i = 0; i < ebb_arena.slots; i++) {
@@ -443,8 +450,6 @@ void ebb_heap_abandon(void)
     ebb_chunks_release();
     ebb_pools_emptied();
     heap.live_bytes = heap.taken = 0;
-    if (ebb_listener && ebb_listener->ended)
-        ebb_listener->ended();
 }
 
 void ebb_heap_check(void)

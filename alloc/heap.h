@@ -18,21 +18,27 @@ void ebb_operation_touch(const ebb_operation_t *operation, ebb_mark_t mark);
 /* Makes room for so many chunks and leaves it to the driver (ebb_chunks_cede). */
 bool ebb_heap_cede(size_t chunks);
 
-/* Measures what else is held on the device. If that has grown so far that more chunks exist than the budget now allows,
- * plans end and something is evicted. Not while a stream is captured. */
-void ebb_heap_measure(void);
-/* If somebody has asked for it since (ebb_heap_measure_soon). */
-void ebb_heap_measure_if_due(void);
+/* Measures what else is held on the device. False: that has grown so far that more chunks exist than the budget now allows. Not while a
+ * stream is captured. */
+bool ebb_heap_measure(void);
+/* If that was asked for since (ebb_heap_measure_soon). */
+bool ebb_heap_measure_if_due(void);
+/* Then something is evicted. No plan may be driven: it has given its part of the chunks away. */
+void ebb_heap_shrink(void);
 
-/* On every device, what was allocated without memory gets it, unless it is at the address `but`. Called when a call begins. */
-void ebb_heap_back(CUdeviceptr but);
+/* On every device, what was allocated without memory gets it, unless it is at the address `but`. Called when a call begins. What cannot be
+ * had any more goes through `unbacked`: whoever touches it gives it some. */
+void ebb_heap_back(CUdeviceptr but, void (*unbacked)(ebb_buffer_t *buffer));
 
 /* What the program is told to be free: the budget less the chunks that live buffers take on the device when they are there. */
 size_t ebb_heap_told_free(void);
 
 /* Gives all memory of the device back to the driver, under live buffers too: it is idle, and nobody will use it again.
- * Some context must be current. */
-void ebb_heap_abandon(void);
+ * Some context must be current. `freeing` is asked of each large buffer: true: it is gone already (a placed one). */
+void ebb_heap_abandon(bool (*freeing)(ebb_buffer_t *buffer, ebb_stream_t *stream));
+
+/* How chunks are got that live buffers have: `evict` gets so many into the pool. False: it cannot. The one call from here upwards. */
+void ebb_heap_make_room_by(bool (*evict)(size_t chunks));
 
 /* Checks all structures (debug builds and tests). */
 void ebb_heap_check(void);

@@ -326,3 +326,30 @@ void ebb_stream_forget(ebb_stream_t *s)
         s->reached = s->issued;
     become_nobodys(s);
 }
+
+/* ---- the device as a whole ---- */
+
+static atomic_bool program_failed;
+
+ebb_status_t ebb_wait_for_device(void)
+{
+    if (!ebb_driver.cuCtxSynchronize())
+        return 0;
+    const ebb_status_t status = ebb_driver.cuCtxSynchronize();
+    if (!status)
+        return 0;
+    size_t free_bytes, total;
+    if (!ebb_driver.cuMemGetInfo(&free_bytes, &total))
+        ebb_fail_program();
+    return ebb_fail(status, "cuCtxSynchronize", 0);
+}
+
+void ebb_fail_program(void)
+{
+    atomic_store(&program_failed, true);
+}
+
+bool ebb_program_has_failed(void)
+{
+    return atomic_load(&program_failed);
+}

@@ -37,6 +37,9 @@ static inline bool ebb_mark_suits(ebb_mark_t mark, const ebb_stream_t *stream)
 /* Both marks are reached where the later is; false if neither is known to be the later one. */
 bool ebb_mark_later(ebb_mark_t *mark, ebb_mark_t other);
 
+/* After ebb_fail_program. Any thread. */
+bool ebb_program_has_failed(void);
+
 /* ---- streams that are captured into graphs ---- */
 
 extern _Atomic unsigned ebb_captures; /* under way in this process */

@@ -34,15 +34,14 @@ static known_t *find(CUmemoryPool pool)
     return k;
 }
 
-void ebb_pool_note(CUmemoryPool pool, CUdevice device, bool native, size_t max_bytes)
+bool ebb_pool_note(CUmemoryPool pool, CUdevice device, bool native, size_t max_bytes)
 {
     known_t *k = malloc(sizeof *k);
-    if (!k) {
-        ebb_keep_everything("no host memory for the list of pools");
-        return;
-    }
+    if (!k)
+        return false;
     *k = (known_t){pool, device, native, max_bytes, {0, 0}, list};
     list = k;
+    return true;
 }
 
 bool ebb_pool_is_native(CUmemoryPool pool)

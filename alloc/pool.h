@@ -6,8 +6,8 @@
 
 #include "alloc/ebb_alloc.h"
 
-/* The program has a pool of this device's memory, of at most so many bytes (0: any number). */
-void ebb_pool_note(CUmemoryPool pool, CUdevice device, bool native, size_t max_bytes);
+/* The program has a pool of this device's memory, of at most so many bytes (0: any number). False: no host memory. */
+bool ebb_pool_note(CUmemoryPool pool, CUdevice device, bool native, size_t max_bytes);
 /* NULL: the present device's current one. */
 bool ebb_pool_is_native(CUmemoryPool pool);
 /* Of the device whose memory it gives; EBB_NOWHERE: ebb does not serve that. NULL, or a pool that is not known: the

@@ -45,7 +45,6 @@ ebb_status_t ebb_access_grant(CUdevice device)
             return 0;
     if (count == DEVICES)
         return ebb_fail(CUDA_ERROR_TOO_MANY_PEERS, "a grant of access", 0);
-    ebb_keep_device("another device may access it");
     descs[desc_count] = descs[0];
     descs[desc_count++].location.id = device;
     for (size_t i = 0; i < ebb_arena.slots; i++) {

@@ -7,8 +7,7 @@
 /* The rights that every mapping of the present device's memory has to give: its own, and those of the devices that
  * the program has given access. Valid until the next grant. */
 const CUmemAccessDesc *ebb_access_descs(size_t *count);
-/* One more device; all present mappings get it now. Nothing leaves the present device from then on: what another device does is
- * not all seen. */
+/* One more device; all present mappings get it now. */
 ebb_status_t ebb_access_grant(CUdevice device);
 
 #endif

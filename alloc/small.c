@@ -326,7 +326,7 @@ void ebb_small_free(ebb_buffer_t *buffer, ebb_mark_t at)
     ebb_block_t *b = (ebb_block_t *)buffer;
     queue_t *q = queue_of(b->units, at.stream);
     b->freed = at;
-    b->buffer.listener_state = NULL;
+    b->buffer.residence = NULL;
     if (!q) { /* no host memory */
         set_free(b);
         return;

@@ -2,30 +2,9 @@
 #ifndef EBB_ARGS_H
 #define EBB_ARGS_H
 
-#include "alloc/ebb_alloc.h"
+#include "alloc/kernel/signature.h"
 
 enum { EBB_MAX_PARAM_BYTES = 32764 };
-
-/* The layout of a function's argument block, asked of the driver once per function. */
-typedef struct ebb_signature {
-    CUfunction function;
-    uint32_t param_count, param_bytes;
-    bool has_gaps;       /* between its parameters */
-    bool is_plain;       /* all of 8 bytes, one behind the other */
-    bool has_structures; /* some are larger */
-    bool is_shifted;     /* some may be elsewhere in a structure of the same members: ebb_args_pack */
-    uint8_t view;        /* obscure.c's */
-    const struct ebb_param {
-        uint32_t offset_bytes, size_bytes;
-    } * params;
-} ebb_signature_t;
-
-/* NULL: the driver does not tell (before 12.4, or no host memory). Valid until ebb_signatures_forget. */
-ebb_signature_t *ebb_signature_of(CUfunction function);
-/* Whether some function was asked about for the first time since this was last asked. */
-bool ebb_signatures_grew(void);
-/* A module was unloaded: functions may come again at the same address with other parameters. */
-void ebb_signatures_forget(void);
 
 /* Copies the arguments of either form of cuLaunchKernel into one block, each at its offset, zeros between
  * them. False: the driver is the one to complain about them, or it alone knows where they are: the offsets that it reports are those

@@ -4,6 +4,7 @@
 
 #include "alloc/base/driver.h"
 #include "alloc/base/log.h"
+#include "ckpt/run/pin.h"
 
 /* ---- graphs ---- */
 

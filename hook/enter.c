@@ -10,77 +10,26 @@
 #include "alloc/ahead.h"
 #include "alloc/arena.h"
 #include "alloc/base/libc_symbol.h"
-#include "alloc/base/lock.h"
 #include "alloc/base/log.h"
 #include "alloc/base/options.h"
 #include "alloc/base/thread.h"
 #include "alloc/chunk.h"
 #include "alloc/heap.h"
+#include "alloc/lock.h"
 #include "alloc/mark.h"
 #include "alloc/overhead.h"
 #include "alloc/vmm.h"
+#include "ckpt/run/pin.h"
+#include "ckpt/run/run.h"
+#include "ckpt/run/stats/stats.h"
 #include "hook/capture.h"
 #include "hook/lookup.h"
-#include "hook/pin.h"
 
 extern char **environ;
 
-const ebb_listener_t *ebb_listener;
-
-static ebb_mutex_t lock = EBB_MUTEX(EBB_RANK_STATE);
 static atomic_bool have_driver; /* the table is filled */
 static atomic_bool awake;       /* and ebb works with it: what every call asks first */
 static atomic_bool asleep; /* for ever: no usable driver, bad options under EBB_STRICT, or a forked child */
-
-static atomic_bool program_failed;
-
-static struct {
-    bool said_unmanaged;
-    /* Of the thread that holds the lock. */
-    unsigned pushed; /* contexts that ebb has made current, the last of them ebb_slot's */
-    bool relaxed;    /* ebb has exchanged the thread's capture mode; what it was: */
-    CUstreamCaptureMode mode;
-} core;
-
-static void relax(void)
-{
-    core.mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    core.relaxed = !ebb_driver.cuThreadExchangeStreamCaptureMode(&core.mode);
-}
-
-static void unrelax(void)
-{
-    if (core.relaxed)
-        ebb_driver.cuThreadExchangeStreamCaptureMode(&core.mode);
-    core.relaxed = false;
-}
-
-void ebb_lock(void)
-{
-    ebb_mutex_lock(&lock);
-    if (ebb_captures_under_way())
-        relax();
-}
-
-static void pop_all(void)
-{
-    CUcontext none;
-    for (; core.pushed; core.pushed--)
-        ebb_driver.cuCtxPopCurrent_v2(&none);
-}
-
-void ebb_unlock(void)
-{
-    if (core.pushed)
-        pop_all();
-    unrelax();
-    ebb_mutex_unlock(&lock);
-}
-
-void ebb_listen(const ebb_listener_t *listener)
-{
-    ebb_listener = listener;
-}
 
 static void after_fork(void)
 {
@@ -90,7 +39,7 @@ static void after_fork(void)
 
 void ebb_driver_seen(void *handle)
 {
-    if (atomic_load(&have_driver) || atomic_load(&asleep) || ebb_mutex_is_held(&lock))
+    if (atomic_load(&have_driver) || atomic_load(&asleep) || ebb_lock_is_held())
         return;
     void *real = ebb_real_dlsym(handle, "cuGetProcAddress_v2");
     if (!real || real == ebb_hook_by_symbol("cuGetProcAddress_v2"))
@@ -119,31 +68,13 @@ bool ebb_have_driver(void)
     return atomic_load(&have_driver);
 }
 
-ebb_status_t ebb_wait_for_device(void)
-{
-    if (!ebb_driver.cuCtxSynchronize())
-        return 0;
-    const ebb_status_t status = ebb_driver.cuCtxSynchronize();
-    if (!status)
-        return 0;
-    size_t free_bytes, total;
-    if (!ebb_driver.cuMemGetInfo(&free_bytes, &total))
-        ebb_fail_program();
-    return ebb_fail(status, "cuCtxSynchronize", 0);
-}
-
-void ebb_fail_program(void)
-{
-    atomic_store(&program_failed, true);
-}
-
 CUresult ebb_waited(CUresult result)
 {
-    if (!result && ebb_listener && ebb_listener->waited && ebb_enter()) {
-        ebb_listener->waited();
+    if (!result && ebb_enter()) {
+        ebb_run_waited();
         ebb_unlock();
     }
-    return result ? result : atomic_load(&program_failed) ? CUDA_ERROR_LAUNCH_FAILED : CUDA_SUCCESS;
+    return result ? result : ebb_program_has_failed() ? CUDA_ERROR_LAUNCH_FAILED : CUDA_SUCCESS;
 }
 
 size_t ebb_device_budget(void)
@@ -182,6 +113,7 @@ static ebb_status_t set_up(CUdevice device, size_t total)
     if (!ebb_arena.slots)
         EBB_TRY(ebb_arena_reserve(bytes_of_all_devices(total)));
     ebb_chunks_init(device, budget, others);
+    ebb_heap_make_room_by(ebb_run_make_room);
     ebb_chunks_follow((size_t)ebb_options.reserve, ebb_options.prealloc);
     /* A context alone takes less. */
     ebb_log(now.of_all && others > budget / 4 ? EBB_WARN : EBB_INFO,
@@ -193,11 +125,12 @@ static ebb_status_t set_up(CUdevice device, size_t total)
 
 static void say_unmanaged(void)
 {
-    if (!core.said_unmanaged)
+    static bool said;
+    if (!said)
         ebb_log(EBB_WARN, "ebb serves one context of each device, the first; what another one allocates is "
                           "the driver's, counts "
                           "against the budget and never leaves");
-    core.said_unmanaged = true;
+    said = true;
 }
 
 /* NULL: none. A question that fails says nothing about what is current; to let an operation pass for that would have
@@ -228,7 +161,8 @@ static void give_back_leftovers(CUdevice device)
             continue;
         const unsigned now = ebb_slot_swap(i);
         ebb_served[i].leftovers = false;
-        ebb_heap_abandon();
+        ebb_heap_abandon(ebb_run_freeing);
+        ebb_run_ended();
         ebb_slot = now;
     }
 }
@@ -267,7 +201,7 @@ static bool is_awake(void)
 {
     return (atomic_load_explicit(&awake, memory_order_acquire) ||
             (ebb_have_driver() && atomic_load_explicit(&awake, memory_order_acquire))) &&
-           !ebb_mutex_is_held(&lock) && !ebb_thread_is_own();
+           !ebb_lock_is_held() && !ebb_thread_is_own();
 }
 
 static _Thread_local struct {
@@ -283,6 +217,18 @@ void ebb_enter_to_ask(void)
 void ebb_enter_to_free(CUdeviceptr address)
 {
     entering.to_free = address;
+}
+
+static void shrink(void)
+{
+    ebb_interrupt("what is held beside ebb's memory has grown");
+    ebb_heap_shrink();
+}
+
+void ebb_measure(void)
+{
+    if (!ebb_heap_measure())
+        shrink();
 }
 
 /* True: the lock is held, and ebb_slot is the current context's. Nothing of this call is in preparation yet, so that plans may
@@ -303,24 +249,10 @@ static bool begin(void)
     if (ebb_broken_count())
         ebb_end_plans("a condition of ebb's own does not hold");
     if (!to_ask)
-        ebb_heap_back(to_free);
-    ebb_heap_measure_if_due();
+        ebb_heap_back(to_free, ebb_run_unbacked);
+    if (!ebb_heap_measure_if_due())
+        shrink();
     return true;
-}
-
-/* To another slot until the lock is given back. */
-static bool go_abroad(unsigned slot)
-{
-    ebb_visit_t visit;
-    if (!ebb_served[slot].context || ebb_slot_visit(slot, &visit))
-        return false;
-    core.pushed += visit.pushed;
-    return true;
-}
-
-static bool go_to(unsigned slot)
-{
-    return slot == ebb_slot || go_abroad(slot);
 }
 
 /* False, and no lock any more, unless `good`. */
@@ -343,7 +275,8 @@ bool ebb_enter_at(CUdeviceptr address)
     if (!ebb_arena_contains(address))
         return held_if(ebb_slot != EBB_NOWHERE);
     unsigned slot = ebb_arena_slot(address);
-    return slot == EBB_NOWHERE || held_if(go_to(slot)); /* of nobody's: whoever looks it up will see */
+    return slot == EBB_NOWHERE ||
+           held_if(ebb_lock_go_to(slot)); /* of nobody's: whoever looks it up will see */
 }
 
 bool ebb_enter_work(void)
@@ -357,7 +290,7 @@ ebb_stream_t *ebb_enter_stream(CUstream stream)
         return NULL;
     ebb_stream_t *s = ebb_stream_of(stream);
     unsigned slot = ebb_stream_slot(s);
-    return held_if(slot != EBB_NOWHERE && go_to(slot)) ? s : NULL;
+    return held_if(slot != EBB_NOWHERE && ebb_lock_go_to(slot)) ? s : NULL;
 }
 
 bool ebb_enter_device(CUdevice device)
@@ -365,7 +298,7 @@ bool ebb_enter_device(CUdevice device)
     if (!ebb_enter_any())
         return false;
     unsigned slot = ebb_slot_of_device(device);
-    return held_if(slot != EBB_NOWHERE && go_to(slot));
+    return held_if(slot != EBB_NOWHERE && ebb_lock_go_to(slot));
 }
 
 bool ebb_enter_context(CUcontext context)
@@ -375,14 +308,14 @@ bool ebb_enter_context(CUcontext context)
         return false;
     unsigned slot = ebb_slot_of_context(context);
     if (slot != EBB_NOWHERE)
-        return held_if(go_to(slot));
+        return held_if(ebb_lock_go_to(slot));
     if (!ebb_driver.cuCtxPushCurrent_v2 || ebb_driver.cuCtxPushCurrent_v2(context))
         return held_if(false);
     meet(context);
     if (ebb_slot == EBB_NOWHERE)
         ebb_driver.cuCtxPopCurrent_v2(&none);
     else
-        core.pushed++;
+        ebb_lock_pushed();
     return held_if(ebb_slot != EBB_NOWHERE);
 }
 
@@ -394,7 +327,7 @@ bool ebb_enter_beside(void)
     unsigned slot = ebb_slot == EBB_NOWHERE && !ebb_driver.cuCtxGetDevice(&device)
                         ? ebb_slot_of_device(device)
                         : EBB_NOWHERE;
-    return held_if(slot != EBB_NOWHERE && go_to(slot));
+    return held_if(slot != EBB_NOWHERE && ebb_lock_go_to(slot));
 }
 
 bool ebb_enter_any(void)
@@ -410,7 +343,7 @@ bool ebb_enter_any(void)
 
 bool ebb_enter_goes_on(unsigned slot)
 {
-    return go_to(slot);
+    return ebb_lock_go_to(slot);
 }
 
 bool ebb_enter_is_inside(void)
@@ -472,7 +405,8 @@ void ebb_context_ends(void)
     ebb_interrupt("the context is destroyed");
     ebb_wait_for_device();
     ebb_streams_end();
-    ebb_heap_abandon();
+    ebb_heap_abandon(ebb_run_freeing);
+    ebb_run_ended();
     ebb_served[ebb_slot].context = NULL;
     ebb_log(EBB_INFO, "device %d: the context is destroyed, ebb's work in it ends",
             ebb_served[ebb_slot].device);
@@ -493,21 +427,6 @@ void ebb_context_gone(CUdevice device)
 
 /* ---- operations ---- */
 
-/* As the program would: in the context and the capture mode that it has. */
-static CUresult issue_plainly(CUresult (*issue)(const void *context), const void *context)
-{
-    bool relaxed = core.relaxed, pushed = core.pushed;
-    if (pushed)
-        pop_all();
-    unrelax();
-    CUresult result = issue(context);
-    if (relaxed)
-        relax();
-    if (pushed && !ebb_driver.cuCtxPushCurrent_v2(ebb_context()))
-        core.pushed++;
-    return result;
-}
-
 /* On a stream of a context that ebb does not serve: what it touches of ebb's memory can neither be ordered nor be
  * taken away. */
 static CUresult issue_outside(const ebb_operation_t *op, CUresult (*issue)(const void *context),
@@ -516,7 +435,7 @@ static CUresult issue_outside(const ebb_operation_t *op, CUresult (*issue)(const
     for (uint32_t i = 0; i < op->access_count; i++)
         if (!op->access[i].buffer->pinned)
             EBB_TRY(ebb_buffer_pin(op->access[i].buffer));
-    return issue_plainly(issue, context);
+    return ebb_lock_step_out(issue, context);
 }
 
 /* Buffers of other devices than the stream's are pinned until the operation is issued; then it counts as a use of
@@ -561,24 +480,23 @@ static void note_use(const ebb_operation_t *op)
 
 static CUresult issue_inside(ebb_operation_t *op, CUresult (*issue)(const void *context), const void *context)
 {
-    if (ebb_listener && ebb_listener->before)
-        EBB_TRY(ebb_listener->before(op));
-    CUresult result = issue_plainly(issue, context);
+    EBB_TRY(ebb_run_before(op));
+    CUresult result = ebb_lock_step_out(issue, context);
     if (!result)
         note_use(op);
-    if (ebb_listener && ebb_listener->after)
-        ebb_listener->after(op, result);
+    ebb_run_after(op, result);
     return result;
 }
 
 CUresult ebb_issue(ebb_operation_t *op, CUresult (*issue)(const void *context), const void *context)
 {
     const unsigned slot = ebb_stream_slot(op->stream);
-    if (slot == EBB_NOWHERE || !go_to(slot))
+    if (slot == EBB_NOWHERE || !ebb_lock_go_to(slot))
         return issue_outside(op, issue, context);
     if (ebb_captures_under_way() && ebb_is_capturing(ebb_stream_handle(op->stream))) {
         EBB_TRY(ebb_capture_note(op));
-        return issue_plainly(issue, context); /* what the program may not do while capturing, it is told */
+        return ebb_lock_step_out(issue,
+                                 context); /* what the program may not do while capturing, it is told */
     }
     if (ebb_slot_count == 1)
         return issue_inside(op, issue, context);
@@ -592,6 +510,6 @@ __attribute__((destructor)) static void at_exit(void)
 {
     if (!atomic_load(&asleep))
         ebb_ahead_stop();
-    if (ebb_slot_count && !atomic_load(&asleep) && ebb_listener && ebb_listener->finish)
-        ebb_listener->finish();
+    if (ebb_slot_count && !atomic_load(&asleep))
+        ebb_stats_finish();
 }

@@ -53,6 +53,10 @@ bool ebb_is_context(CUcontext context);
 /* Whether it serves the device's primary context. Lock not held. */
 bool ebb_is_primary_of(CUdevice device);
 
+/* Measures what else is held on the present device; if there is more than the budget allows now, plans end and something is evicted. Not
+ * while a stream is captured. Lock held. */
+void ebb_measure(void);
+
 /* Waits for every device that ebb serves. Lock not held. */
 CUresult ebb_synchronize_all(void);
 
@@ -62,8 +66,8 @@ void ebb_context_ends(void);
 /* The one of this device has been destroyed: the same, as far as it still can be done. Lock not held. */
 void ebb_context_gone(CUdevice device);
 
-/* Issues an operation on the device of its stream: listener before, `issue(context)` in the program's own context,
- * marks, listener after. Lock held. */
+/* Issues an operation on the device of its stream: ebb_run_before, `issue(context)` in the program's own context,
+ * marks, ebb_run_after. Lock held. */
 CUresult ebb_issue(ebb_operation_t *op, CUresult (*issue)(const void *context), const void *context);
 
 #endif

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "alloc/base/log.h"
+#include "ckpt/run/pin.h"
 #include "hook/intercept.h"
 #include "hook/lookup.h"
 

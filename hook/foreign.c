@@ -10,8 +10,8 @@
 #include "alloc/foreign.h"
 #include "alloc/kernel/image.h"
 #include "alloc/kernel/module.h"
+#include "ckpt/run/pin.h"
 #include "hook/intercept.h"
-#include "hook/pin.h"
 
 static CUdeviceptr address_of(const void *p)
 {

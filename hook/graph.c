@@ -5,11 +5,11 @@
 #include "alloc/base/log.h"
 #include "alloc/chunk.h"
 #include "alloc/foreign.h"
+#include "alloc/kernel/obscure.h"
 #include "alloc/mark.h"
 #include "hook/args.h"
 #include "hook/capture.h"
 #include "hook/intercept.h"
-#include "hook/obscure.h"
 #include "hook/order.h"
 #include "hook/other.h"
 

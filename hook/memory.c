@@ -10,6 +10,8 @@
 #include "alloc/heap.h"
 #include "alloc/mark.h"
 #include "alloc/pool.h"
+#include "ckpt/run/pin.h"
+#include "ckpt/run/run.h"
 #include "hook/capture.h"
 #include "hook/intercept.h"
 #include "hook/tables.h"
@@ -19,18 +21,18 @@
 /* Lock held on entry, not on return. */
 static CUresult serve(CUdeviceptr *out, const ebb_request_t *request, bool stream_ordered)
 {
-    ebb_buffer_t *b = ebb_listener && ebb_listener->serve ? ebb_listener->serve(request) : NULL;
-    ebb_status_t status = b ? 0 : ebb_heap_alloc(request, &b);
+    ebb_buffer_t *b = ebb_run_serve(request);
+    ebb_request_t unplanned = *request;
+    unplanned.planned = ebb_run_drives();
+    ebb_status_t status = b ? 0 : ebb_heap_alloc(&unplanned, &b);
     if (!status) {
         *out = b->address;
         b->stream_ordered = stream_ordered;
         if (stream_ordered)
             ebb_pool_took(b->pool, b->bytes);
-        if (ebb_listener && ebb_listener->allocated)
-            ebb_listener->allocated(b, request->stream);
+        ebb_run_allocated(b, request->stream);
     } else if (status == CUDA_ERROR_OUT_OF_MEMORY) {
-        if (ebb_listener && ebb_listener->out_of_memory)
-            ebb_listener->out_of_memory(request);
+        ebb_run_out_of_memory(request);
     }
     ebb_unlock();
     return (CUresult)status;
@@ -136,15 +138,21 @@ static CUresult alloc_async(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, C
     return serve(out, &request, true);
 }
 
+static void note_pool(CUmemoryPool pool, CUdevice device, bool native, size_t max_bytes)
+{
+    if (!ebb_pool_note(pool, device, native, max_bytes))
+        ebb_keep_everything("no host memory for the list of pools");
+}
+
 static CUresult create_pool(CUmemoryPool *out, const CUmemPoolProps *props)
 {
     CUresult result = EBB_PASS(cuMemPoolCreate, (out, props));
     if (result || !ebb_enter_any())
         return result;
     bool device = props->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
-    ebb_pool_note(*out, device ? props->location.id : -1,
-                  !device || props->handleTypes || props->allocType != CU_MEM_ALLOCATION_TYPE_PINNED,
-                  props->maxSize);
+    note_pool(*out, device ? props->location.id : -1,
+              !device || props->handleTypes || props->allocType != CU_MEM_ALLOCATION_TYPE_PINNED,
+              props->maxSize);
     ebb_unlock();
     return result;
 }
@@ -154,7 +162,7 @@ static CUresult import_pool(CUmemoryPool *out, void *handle, CUmemAllocationHand
 {
     CUresult result = EBB_PASS(cuMemPoolImportFromShareableHandle, (out, handle, type, flags));
     if (!result && ebb_enter_any()) {
-        ebb_pool_note(*out, -1, true, 0);
+        note_pool(*out, -1, true, 0);
         ebb_unlock();
     }
     return result;
@@ -205,7 +213,7 @@ static void release(ebb_buffer_t *b, ebb_stream_t *stream)
     ebb_table_gone(b->address, b->bytes);
     if (b->stream_ordered)
         ebb_pool_gave(b->pool, b->bytes);
-    if (ebb_listener && ebb_listener->freeing && ebb_listener->freeing(b, stream))
+    if (ebb_run_freeing(b, stream))
         return;
     ebb_heap_free(b, stream ? ebb_mark_here(stream) : (ebb_mark_t){0});
 }
@@ -230,7 +238,7 @@ static bool free_without_waiting(ebb_buffer_t *b)
     for (unsigned i = 0; i < b->use_count && i < EBB_USE_MARKS; i++)
         if (!ebb_mark_reached(b->use[i]))
             s = b->use[i].stream;
-    if (!b->stream_ordered || (!s && b->listener_state) || (s && is_captured(ebb_stream_handle(s))) ||
+    if (!b->stream_ordered || (!s && b->residence) || (s && is_captured(ebb_stream_handle(s))) ||
         (s && ebb_buffer_join(ebb_stream_handle(s), b)))
         return false;
     if (s)

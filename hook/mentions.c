@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ckpt/run/pin.h"
+
 static ebb_pinned_ref_t *place_of(ebb_pinned_ref_t *slots, size_t room, uint64_t generation)
 {
     size_t at = (size_t)(generation * 0x9e3779b97f4a7c15u >> 30) & (room - 1);

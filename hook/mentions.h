@@ -3,7 +3,7 @@
 #ifndef EBB_MENTIONS_H
 #define EBB_MENTIONS_H
 
-#include "hook/pin.h"
+#include "ckpt/run/pin.h"
 
 typedef struct ebb_mentions {
     ebb_pinned_ref_t *slot; /* open addressing by generation; 0: free */

@@ -12,6 +12,7 @@
 #include "alloc/heap.h"
 #include "alloc/kernel/function.h"
 #include "alloc/kernel/module.h"
+#include "ckpt/run/run.h"
 #include "hook/args.h"
 #include "hook/capture.h"
 #include "hook/enter.h"
@@ -25,8 +26,8 @@ static bool give_way(unsigned round)
     enum { ROUNDS = 3, PART = 16 };
     if (round >= ROUNDS || !ebb_enter())
         return false;
-    if (round && ebb_listener && ebb_listener->make_room)
-        ebb_listener->make_room(ebb_chunks_limit() / PART * round + 1);
+    if (round)
+        ebb_run_make_room(ebb_chunks_limit() / PART * round + 1);
     ebb_heap_reclaim(SIZE_MAX, true);
     ebb_chunks_release();
     ebb_unlock();
@@ -41,7 +42,7 @@ static CUresult noted(CUresult result, const void *out, bool is_library, const v
         ebb_unlock();
     }
     if (!result && !ebb_captures_under_way() && ebb_enter()) {
-        ebb_heap_measure();
+        ebb_measure();
         ebb_unlock();
     }
     return result;
@@ -165,21 +166,13 @@ PLAIN_CALL(cuLibraryEnumerateKernels, (CUkernel * out, unsigned count, CUlibrary
 
 /* ---- they go ---- */
 
-/* Functions of an unloaded module may come again as others, and so may its variables. */
-static uint64_t modules_unloaded;
-
-uint64_t ebb_modules_unloaded(void)
-{
-    return modules_unloaded;
-}
-
 /* A library may be loaded on every device. */
-static void tell_listener(const void *handle)
+static void tell(const void *handle)
 {
     ebb_visit_t visit;
-    for (unsigned slot = 0; slot < ebb_slot_count && ebb_listener && ebb_listener->unloading; slot++)
+    for (unsigned slot = 0; slot < ebb_slot_count; slot++)
         if (ebb_served[slot].context && !ebb_slot_visit(slot, &visit)) {
-            ebb_listener->unloading(handle);
+            ebb_run_unloading(handle);
             ebb_slot_return(visit);
         }
 }
@@ -187,9 +180,8 @@ static void tell_listener(const void *handle)
 static CUresult unload(CUmodule module, CUlibrary library)
 {
     if (ebb_enter_work()) {
-        tell_listener(module ? (const void *)module : library);
+        tell(module ? (const void *)module : library);
         ebb_signatures_forget();
-        modules_unloaded++;
         ebb_foreign_forget(module ? (const void *)module : library);
         ebb_module_forget(module ? (const void *)module : library);
         ebb_unlock();

@@ -1,5 +1,4 @@
-/* order.h: telling the listener what orders the program's streams and its host; see ebb_listener_t. For this
- * folder. */
+/* order.h: telling ckpt/run what orders the program's streams and its host. */
 #ifndef EBB_ORDER_H
 #define EBB_ORDER_H
 

@@ -9,9 +9,9 @@
 #include "alloc/foreign.h"
 #include "alloc/pool.h"
 #include "alloc/share.h"
+#include "ckpt/run/pin.h"
 #include "hook/capture.h"
 #include "hook/intercept.h"
-#include "hook/pin.h"
 
 /* Pins what lies at an address, if it is ebb's. */
 static ebb_status_t pin_at(CUdeviceptr address)
@@ -29,6 +29,13 @@ static ebb_status_t pin_at(CUdeviceptr address)
 
 /* ---- other devices ---- */
 
+/* What another device does is not all seen. */
+static ebb_status_t grant(CUdevice device)
+{
+    ebb_keep_device("another device may access it");
+    return ebb_access_grant(device);
+}
+
 /* The current context is given access to `peer`'s memory. */
 static CUresult enable_peer(CUcontext peer, unsigned flags)
 {
@@ -37,7 +44,7 @@ static CUresult enable_peer(CUcontext peer, unsigned flags)
     if (result || ebb_driver.cuCtxGetDevice(&device) || !ebb_enter_context(peer))
         return result;
     if (device != ebb_chunk_device())
-        result = (CUresult)ebb_access_grant(device);
+        result = (CUresult)grant(device);
     ebb_unlock();
     if (result && ebb_driver.cuCtxDisablePeerAccess)
         ebb_driver.cuCtxDisablePeerAccess(peer);
@@ -54,7 +61,7 @@ static CUresult set_pool_access(CUmemoryPool pool, const CUmemAccessDesc *desc, 
     for (size_t i = 0; i < count && !result && served; i++)
         if (desc[i].location.type == CU_MEM_LOCATION_TYPE_DEVICE && desc[i].flags &&
             desc[i].location.id != ebb_chunk_device())
-            result = (CUresult)ebb_access_grant(desc[i].location.id);
+            result = (CUresult)grant(desc[i].location.id);
     ebb_unlock();
     return result;
 }

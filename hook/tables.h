@@ -7,7 +7,7 @@
 #ifndef EBB_TABLES_H
 #define EBB_TABLES_H
 
-#include "hook/pin.h"
+#include "ckpt/run/pin.h"
 
 /* Larger copies are data. */
 enum { EBB_LARGEST_TABLE = 64 << 10 };

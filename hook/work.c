@@ -5,16 +5,16 @@
 #include "alloc/arena.h"
 #include "alloc/foreign.h"
 #include "alloc/heap.h"
+#include "alloc/kernel/obscure.h"
 #include "alloc/kernel/tensor_map.h"
 #include "alloc/mark.h"
+#include "ckpt/run/pin.h"
 #include "hook/args.h"
 #include "hook/attributes.h"
 #include "hook/capture.h"
 #include "hook/intercept.h"
-#include "hook/obscure.h"
 #include "hook/order.h"
 #include "hook/other.h"
-#include "hook/pin.h"
 
 /* ---- launches ---- */
 
@@ -94,7 +94,7 @@ static CUresult launch(const launch_t *l)
     known.op = &op;
     CUresult result = ebb_issue(&op, issue_launch, &known);
     if (ebb_signatures_grew() && ebb_enter_is_inside() && !ebb_captures_under_way())
-        ebb_heap_measure(); /* its code may have been loaded just now */
+        ebb_measure(); /* its code may have been loaded just now */
     ebb_unlock();
     if (bytes > ON_STACK) {
         free(block);
@@ -232,7 +232,8 @@ static CUresult note_tensor_map(CUresult result, const CUtensorMap *map, const v
 {
     if (!result && map && ebb_arena_contains((CUdeviceptr)(uintptr_t)address) &&
         ebb_enter_any()) { /* no context is needed */
-        ebb_tensor_map_note(map, (CUdeviceptr)(uintptr_t)address);
+        if (!ebb_tensor_map_note(map, (CUdeviceptr)(uintptr_t)address))
+            ebb_keep_everything("no host memory for what a tensor map points to");
         ebb_unlock();
     }
     return result;

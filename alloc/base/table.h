@@ -33,6 +33,13 @@ static inline char *ebb_table_slot(const ebb_table_t *t, size_t size, uint64_t k
     return e;
 }
 
+/* NULL: there is none. */
+static inline void *ebb_table_find(const ebb_table_t *t, size_t size, uint64_t key)
+{
+    char *e = t->room ? ebb_table_slot(t, size, key) : NULL;
+    return e && ebb_table_key(e) ? e : NULL;
+}
+
 /* The element of `size` bytes; made, zero but for its key, if there is none yet (*added). NULL: no memory. */
 static inline void *ebb_table_add(ebb_table_t *t, size_t size, uint64_t key, bool *added)
 {

@@ -4,72 +4,46 @@
 #include <string.h>
 
 #include "alloc/base/driver.h"
+#include "alloc/base/table.h"
 #include "alloc/kernel/module.h"
 
 typedef struct known {
-    CUfunction function; /* NULL: free */
-    const void *owner;   /* NULL: not asked yet */
+    uint64_t function;
+    const void *owner; /* NULL: not asked yet */
     bool is_kernel;
 } known_t;
 
-/* By hash of the function. */
-static struct {
-    known_t *slot;
-    size_t count, room; /* room: 0 or a power of two */
-} table;
-
-static known_t *place_of(known_t *slots, size_t room, CUfunction f)
-{
-    size_t i = (size_t)((uintptr_t)f * 0x9e3779b97f4a7c15u >> 20) & (room - 1);
-    while (slots[i].function && slots[i].function != f)
-        i = (i + 1) & (room - 1);
-    return &slots[i];
-}
-
-/* The table anew, without the functions of `gone`. */
-static bool rebuild(size_t room, const void *gone)
-{
-    known_t *slots = calloc(room, sizeof *slots);
-    if (!slots)
-        return false;
-    size_t count = 0;
-    for (size_t i = 0; i < table.room; i++) {
-        const known_t *k = &table.slot[i];
-        if (!k->function || (gone && k->owner == gone))
-            continue;
-        *place_of(slots, room, k->function) = *k;
-        count++;
-    }
-    free(table.slot);
-    table.slot = slots;
-    table.room = room;
-    table.count = count;
-    return true;
-}
+static ebb_table_t table;
 
 static known_t *find(CUfunction f)
 {
-    known_t *k = table.room ? place_of(table.slot, table.room, f) : NULL;
-    return k && k->function ? k : NULL;
+    return ebb_table_find(&table, sizeof(known_t), (uintptr_t)f);
+}
+
+/* Without memory the driver is asked again. */
+static void put(known_t known)
+{
+    bool added;
+    known_t *k = ebb_table_add(&table, sizeof *k, known.function, &added);
+    if (k)
+        *k = known;
 }
 
 void ebb_function_note(CUfunction f, bool is_kernel, const void *owner)
 {
-    if (!f || (2 * table.count >= table.room && !rebuild(table.room ? 2 * table.room : 256, NULL)))
-        return; /* the driver is asked, then */
-    if (owner && !is_kernel)
-        owner = ebb_module_source(owner);
-    known_t *k = place_of(table.slot, table.room, f);
-    table.count += !k->function;
-    *k = (known_t){f, owner, is_kernel};
+    if (f)
+        put((known_t){(uintptr_t)f, owner && !is_kernel ? ebb_module_source(owner) : owner, is_kernel});
 }
 
 void ebb_functions_forget(const void *owner)
 {
-    if (!table.count || rebuild(table.room, owner))
-        return;
-    free(table.slot); /* rather nothing than what may be another one's */
+    const ebb_table_t old = table;
+    const known_t *k = old.at;
     memset(&table, 0, sizeof table);
+    for (size_t i = 0; i < old.room; i++)
+        if (k[i].function && k[i].owner != owner)
+            put(k[i]);
+    free(old.at);
 }
 
 bool ebb_function_is_kernel(CUfunction f)

@@ -16,6 +16,7 @@ typedef struct module {
 } module_t;
 
 static module_t *list;
+static uint64_t unloaded;
 
 static module_t *find(const void *handle)
 {
@@ -58,6 +59,12 @@ void ebb_module_forget(const void *handle)
         free(m);
     }
     ebb_functions_forget(handle);
+    unloaded++;
+}
+
+uint64_t ebb_modules_unloaded(void)
+{
+    return unloaded;
 }
 
 bool ebb_module_looked_up(const void *handle)

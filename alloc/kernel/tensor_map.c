@@ -49,18 +49,17 @@ static bool make_space(void)
     return true;
 }
 
-void ebb_tensor_map_note(const void *map, CUdeviceptr address)
+bool ebb_tensor_map_note(const void *map, CUdeviceptr address)
 {
     if (!address)
-        return;
-    if (2 * ebb_tensor_map_count >= capacity && !make_space()) {
-        ebb_keep_everything("no host memory for what a tensor map points to");
-        return;
-    }
+        return true;
+    if (2 * ebb_tensor_map_count >= capacity && !make_space())
+        return false;
     map_t *m = &table[place_of(table, capacity, map)];
     ebb_tensor_map_count += !m->address;
     memcpy(m->bytes, map, sizeof m->bytes);
     m->address = address;
+    return true;
 }
 
 CUdeviceptr ebb_tensor_map_address(const void *bytes)

@@ -8,8 +8,8 @@
 /* They are copied about by value, but always to addresses of this alignment. */
 enum { EBB_TENSOR_MAP_ALIGN = 64 };
 
-/* `map` now stands for memory from `address` on. */
-void ebb_tensor_map_note(const void *map, CUdeviceptr address);
+/* `map` now stands for memory from `address` on. False: no host memory. */
+bool ebb_tensor_map_note(const void *map, CUdeviceptr address);
 /* The address that these bytes stand for, or 0: they are none that was encoded. */
 CUdeviceptr ebb_tensor_map_address(const void *bytes);
 

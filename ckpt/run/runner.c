@@ -1,5 +1,5 @@
-/* runner.c: what libebb does at each of the program's operations. It listens to alloc/, follows the program's
- * steps, and decides who acts.
+/* runner.c: what libebb does at each of the program's operations. It follows the program's steps, and decides
+ * which part acts.
  *
  *   OBSERVE  no step is known, or there is no need for a plan: the reactive half (ckpt/run/residence/residence.c)
  *   LEARN    some steps are lessons (learn.h); reactive otherwise, guided by what was recorded first (follow.h)
@@ -23,6 +23,7 @@
 #include "ckpt/run/runner_state.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "alloc/base/driver.h"
@@ -30,10 +31,12 @@
 #include "alloc/base/mix.h"
 #include "ckpt/run/drive/drive.h"
 #include "ckpt/run/own.h"
+#include "ckpt/run/pin.h"
 #include "ckpt/run/profile/nvtx.h"
 #include "ckpt/run/replay/left.h"
 #include "ckpt/run/replay/recipe.h"
 #include "ckpt/run/residence/residence.h"
+#include "ckpt/run/run.h"
 #include "ckpt/run/stats/live.h"
 #include "ckpt/run/stats/stats.h"
 #include "ckpt/run/tracker/follow.h"
@@ -217,7 +220,7 @@ static void follow_steps(const ebb_operation_t *op)
     }
 }
 
-/* ---- the listener ---- */
+/* ---- what the hook calls (run.h) ---- */
 
 static bool is_ours(void)
 {
@@ -246,7 +249,7 @@ static bool is_the_last_steps(const ebb_operation_t *op)
            (!ebb_run.driving || !ebb_drive_active() || ebb_drive_expects(op));
 }
 
-static ebb_status_t before(ebb_operation_t *op)
+ebb_status_t ebb_run_before(ebb_operation_t *op)
 {
     if (!is_followed())
         return ebb_residence_acquire(op);
@@ -271,7 +274,7 @@ static ebb_status_t before(ebb_operation_t *op)
     return 0;
 }
 
-static void after(const ebb_operation_t *op, CUresult result)
+void ebb_run_after(const ebb_operation_t *op, CUresult result)
 {
     if (!is_ours()) {
         ebb_residence_release(op);
@@ -292,7 +295,7 @@ static void after(const ebb_operation_t *op, CUresult result)
     ebb_live_tick();
 }
 
-static ebb_buffer_t *serve(const ebb_request_t *request)
+ebb_buffer_t *ebb_run_serve(const ebb_request_t *request)
 {
     if (!is_ours() || request->bytes > ebb_chunks_limit() * EBB_CHUNK_BYTES)
         return NULL; /* the latter is refused: no reason to leave a plan */
@@ -303,14 +306,14 @@ static ebb_buffer_t *serve(const ebb_request_t *request)
     return b;
 }
 
-static void allocated(ebb_buffer_t *buffer, ebb_stream_t *stream)
+void ebb_run_allocated(ebb_buffer_t *buffer, ebb_stream_t *stream)
 {
     ebb_shortage_over();
     if (is_ours() && ebb_learn_running())
         ebb_learn_allocated(buffer, stream);
 }
 
-static void ordered(const ebb_order_t *order)
+void ebb_run_ordered(const ebb_order_t *order)
 {
     if (!is_ours())
         return;
@@ -318,13 +321,13 @@ static void ordered(const ebb_order_t *order)
     ebb_drive_ordered(order);
 }
 
-static void out_of_memory(const ebb_request_t *request)
+void ebb_run_out_of_memory(const ebb_request_t *request)
 {
     ebb_shortage_of(request->bytes);
     ebb_live_update();
 }
 
-static bool freeing(ebb_buffer_t *buffer, ebb_stream_t *stream)
+bool ebb_run_freeing(ebb_buffer_t *buffer, ebb_stream_t *stream)
 {
     if (!is_ours()) {
         ebb_residence_forget(buffer, stream);
@@ -352,7 +355,7 @@ static void interrupt_kind(ebb_kind_t *k, const char *why)
     k->phase = EBB_PHASE_STAY;
 }
 
-static void interrupted(const char *why)
+void ebb_run_interrupted(const char *why)
 {
     if (!is_ours())
         return;
@@ -372,7 +375,7 @@ static void interrupted(const char *why)
 }
 
 /* What has been dropped is made while its kernels are there; a step that launches some is learned again. */
-static void unloading(const void *module)
+void ebb_run_unloading(const void *module)
 {
     bool any = false;
     if (!is_ours())
@@ -392,7 +395,7 @@ static void unloading(const void *module)
 }
 
 /* What learning holds beside the program's buffers is given up before any of these leaves. */
-static bool make_room(size_t chunks)
+bool ebb_run_make_room(size_t chunks)
 {
     const size_t wanted = ebb_chunks_available() + chunks;
     if (is_ours() && ebb_learn_running() && ebb_learn_relieve() && ebb_heap_reclaim(wanted, true))
@@ -403,7 +406,7 @@ static bool make_room(size_t chunks)
     return ebb_residence_make_room(wanted - ebb_chunks_available());
 }
 
-static void ended(void)
+void ebb_run_ended(void)
 {
     ebb_residence_ended();
     if (!is_ours())
@@ -419,7 +422,7 @@ static void ended(void)
     ebb_run.operations[ebb_slot] = 0;
 }
 
-static void waited(void)
+void ebb_run_waited(void)
 {
     if (is_ours()) {
         ebb_drive_waited();
@@ -429,33 +432,25 @@ static void waited(void)
     ebb_live_tick();
 }
 
-static bool planned(void)
+bool ebb_run_drives(void)
 {
     return is_ours() && ebb_drive_active();
 }
 
-static void unbacked(ebb_buffer_t *buffer)
+void ebb_run_unbacked(ebb_buffer_t *buffer)
 {
     ebb_residence_put(buffer, NULL);
 }
 
-static const ebb_listener_t listener = {.serve = serve,
-                                        .allocated = allocated,
-                                        .planned = planned,
-                                        .unbacked = unbacked,
-                                        .freeing = freeing,
-                                        .before = before,
-                                        .after = after,
-                                        .make_room = make_room,
-                                        .out_of_memory = out_of_memory,
-                                        .ordered = ordered,
-                                        .waited = waited,
-                                        .interrupted = interrupted,
-                                        .unloading = unloading,
-                                        .ended = ended,
-                                        .finish = ebb_stats_finish};
+/* By so many. */
+static atomic_int order_wanted;
 
-__attribute__((constructor)) static void listen(void)
+void ebb_run_want_order(bool wanted)
 {
-    ebb_listen(&listener);
+    atomic_fetch_add_explicit(&order_wanted, wanted ? 1 : -1, memory_order_relaxed);
+}
+
+bool ebb_run_wants_order(void)
+{
+    return atomic_load_explicit(&order_wanted, memory_order_relaxed) != 0;
 }

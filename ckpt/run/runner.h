@@ -1,4 +1,4 @@
-/* runner.h: the listener that makes the library out of its rooms; see runner.c. */
+/* runner.h: how far the runner is; see runner.c. */
 #ifndef EBB_RUNNER_H
 #define EBB_RUNNER_H
 

@@ -7,6 +7,7 @@
 #include "alloc/base/options.h"
 #include "ckpt/run/drive/drive.h"
 #include "ckpt/run/files.h"
+#include "ckpt/run/pin.h"
 #include "ckpt/run/tracker/follow.h"
 
 /* A plan whose recomputed buffers had other bits is no good

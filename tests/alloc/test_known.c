@@ -6,10 +6,11 @@
 #include "alloc/foreign.h"
 #include "alloc/heap.h"
 #include "alloc/kernel/tensor_map.h"
+#include "ckpt/run/pin.h"
 #include "hook/args.h"
 #include "hook/enter.h"
 #include "hook/mentions.h"
-#include "hook/pin.h"
+#include "run_stand_in.h"
 
 static ebb_buffer_t *make(size_t bytes)
 {
@@ -179,9 +180,8 @@ static void interrupted(const char *why)
 static void pinned_buffers_are_held_until_released_as_often(void **state)
 {
     (void)state;
-    static const ebb_listener_t listener = {.interrupted = interrupted};
     ebb_buffer_t *b = make(3 << 20);
-    ebb_listen(&listener);
+    run_stand_in.interrupted = interrupted;
     interruptions = 0;
     ebb_lock();
     assert_int_equal(ebb_buffer_pin(b), 0);
@@ -203,7 +203,7 @@ static void pinned_buffers_are_held_until_released_as_often(void **state)
     assert_null(ebb_pinned_get(ref));
     assert_int_equal(again->pinned, 0);
     release_buffer(again);
-    ebb_listen(NULL);
+    run_stand_in.interrupted = NULL;
 }
 
 static void mentions_hold_each_buffer_once_per_graph(void **state)

@@ -1,4 +1,4 @@
-/* Which launches count as touching everything although their arguments could be read (hook/obscure.h), and which handles launches name
+/* Which launches count as touching everything although their arguments could be read (alloc/kernel/obscure.h), and which handles launches name
  * (alloc/kernel/function.h). */
 #include <fcntl.h>
 #include <stdlib.h>
@@ -10,6 +10,7 @@
 #include "alloc/kernel/function.h"
 #include "driver_test.h"
 #include "hook/enter.h"
+#include "run_stand_in.h"
 
 static unsigned seen; /* launches */
 static bool opaque;   /* the last one */
@@ -20,8 +21,6 @@ static ebb_status_t before(ebb_operation_t *op)
     opaque = op->opaque;
     return 0;
 }
-
-static const ebb_listener_t listener = {.before = before};
 
 /* A function that has never been launched. */
 static CUfunction fresh(void)
@@ -222,7 +221,7 @@ static void what_was_never_seen_loading_may_have_variables(void **state)
 
 static int enter(void **state)
 {
-    ebb_listen(&listener);
+    run_stand_in.before = before;
     return driver_setup(state);
 }
 

@@ -8,8 +8,8 @@
 #include "alloc/heap.h"
 #include "alloc/mark.h"
 #include "alloc/pool.h"
+#include "ckpt/run/pin.h"
 #include "hook/enter.h"
-#include "hook/pin.h"
 
 static CUcontext context[2];
 static CUstream stream[2];

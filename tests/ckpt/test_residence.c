@@ -19,6 +19,7 @@
 #include "ckpt/run/replay/recipe.h"
 #include "ckpt/run/residence/residence_state.h"
 #include "ckpt/run/tracker/follow.h"
+#include "tests/alloc/run_stand_in.h"
 
 enum { BUFFERS = 14, CHUNKS_EACH = 2, WORDS = CHUNKS_EACH * (2 << 20) / 4, OPERATIONS = 400 };
 
@@ -111,7 +112,7 @@ void ebb_recipe_dropped(ebb_buffer_t *b, bool is)
 
 static bool copy_is_kept(const ebb_buffer_t *b)
 {
-    const ebb_residence_t *r = b->listener_state;
+    const ebb_residence_t *r = b->residence;
     return r->host.at != NULL;
 }
 
@@ -181,12 +182,6 @@ static bool freeing(ebb_buffer_t *b, ebb_stream_t *stream)
     return false;
 }
 
-static const ebb_listener_t listener = {.before = before,
-                                        .after = after,
-                                        .freeing = freeing,
-                                        .make_room = ebb_residence_make_room,
-                                        .waited = ebb_residence_waited};
-
 /* ---- the program ---- */
 
 static void write_all(unsigned i)
@@ -250,7 +245,11 @@ static int setup(void **state)
     (void)state;
     CUdevice device;
     CUcontext context;
-    ebb_listen(&listener);
+    run_stand_in = (struct run_stand_in){.before = before,
+                                         .after = after,
+                                         .freeing = freeing,
+                                         .make_room = ebb_residence_make_room,
+                                         .waited = ebb_residence_waited};
     OK(cuInit(0));
     OK(cuDeviceGet(&device, 0));
     OK(cuDevicePrimaryCtxRetain(&context, device));

@@ -224,7 +224,7 @@ static void set_scene(bool same_size)
         scene.buffer[i] =
             (ebb_buffer_t){.range = scene.range[i],
                            .bytes = bytes,
-                           .listener_state = &scene.residence[i],
+                           .residence = &scene.residence[i],
                            .newer = i + 1 < scene.trace->buffer_count ? &scene.buffer[i + 1] : NULL};
         scene.replay_ns[i] = below(2) ? 1 + below(2000000) : 0;
         scene.stays[i] = below(6) == 0;

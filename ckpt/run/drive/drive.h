@@ -101,7 +101,7 @@ bool ebb_drive_before(ebb_operation_t *operation);
 /* After it was issued, or could not be: then the drive ends. */
 void ebb_drive_after(const ebb_operation_t *operation, bool issued);
 
-/* The program has ordered streams; alloc/'s listener. */
+/* The program has ordered streams. */
 void ebb_drive_ordered(const ebb_order_t *order);
 
 /* From here on the step is followed (ebb_follow_resume), with what was learned: borrowed from then on. */

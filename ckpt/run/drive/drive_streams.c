@@ -11,6 +11,7 @@
 #include "alloc/base/array.h"
 #include "alloc/base/driver.h"
 #include "ckpt/run/drive/drive_state.h"
+#include "ckpt/run/run.h"
 #include "offload/ebb_offload.h"
 
 #define D ebb_drive
@@ -116,14 +117,14 @@ ebb_status_t ebb_streams_set_up(void)
         if (D.trace->moment[i].what == EBB_MOMENT_WAIT && !add_edge(&D.trace->moment[i]))
             return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "host memory for a plan", 0);
     EBB_DRIVER(cuEventCreate, 0, (&D.order.turn, CU_EVENT_DISABLE_TIMING));
-    ebb_listen_to_order(true);
+    ebb_run_want_order(true);
     return 0;
 }
 
 void ebb_streams_tear_down(void)
 {
     if (D.order.turn) {
-        ebb_listen_to_order(false);
+        ebb_run_want_order(false);
         ebb_driver.cuEventDestroy(D.order.turn);
     }
     free(D.order.edge);

@@ -204,7 +204,7 @@ bool ebb_tolerate_stand_in(const ebb_operation_t *op)
         ebb_buffer_t *b = op->access[i].buffer;
         /* What the plan does not know stays as it is only if nobody is moving it. */
         if (!ebb_drive_plans(&op->access[i]) &&
-            (!b->range->mapped || (!b->tag && b->listener_state) || !is_harmless_to(op, b)))
+            (!b->range->mapped || (!b->tag && b->residence) || !is_harmless_to(op, b)))
             return false;
     }
     if (join_fetches(op) || ebb_guard_open_buffers(op))
@@ -222,7 +222,9 @@ bool ebb_tolerate_stand_in(const ebb_operation_t *op)
 bool ebb_tolerate_allocation(const ebb_request_t *q)
 {
     const size_t chunks = (q->bytes + EBB_CHUNK_BYTES - 1) / EBB_CHUNK_BYTES;
-    return q->bytes <= EBB_SMALL_BYTES || ebb_chunks_unowned() >= chunks || ebb_heap_may_wait(q);
+    ebb_request_t unplanned = *q;
+    unplanned.planned = true;
+    return q->bytes <= EBB_SMALL_BYTES || ebb_chunks_unowned() >= chunks || ebb_heap_may_wait(&unplanned);
 }
 
 /* ---- frees ---- */

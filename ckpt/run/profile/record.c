@@ -12,6 +12,7 @@
 #include "ckpt/run/profile/kernels/tiles.h"
 #include "ckpt/run/profile/know.h"
 #include "ckpt/run/profile/nvtx.h"
+#include "ckpt/run/run.h"
 
 _Static_assert((int)EBB_TRACE_TILE_BYTES == (int)EBB_TILE_BYTES, "a trace counts in the tiles that are looked at");
 
@@ -316,13 +317,13 @@ void ebb_record_begin(void)
     record.result.trace = ebb_trace_new(EBB_CHUNK_BYTES);
     record.broken = !record.result.trace || !list_present();
     record.listens = true;
-    ebb_listen_to_order(true);
+    ebb_run_want_order(true);
 }
 
 static void reset(void)
 {
     if (record.listens)
-        ebb_listen_to_order(false);
+        ebb_run_want_order(false);
     free(record.numbers.at);
     free(record.event);
     memset(&record, 0, sizeof record);

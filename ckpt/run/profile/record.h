@@ -57,7 +57,7 @@ bool ebb_record_running(void);
 /* `stream`: on which it was asked for; NULL: none. */
 void ebb_record_allocated(const ebb_buffer_t *buffer, ebb_stream_t *stream);
 void ebb_record_freed(const ebb_buffer_t *buffer, ebb_stream_t *stream);
-/* What orders streams and host; alloc/'s listener. */
+/* What orders streams and host. */
 void ebb_record_order(const ebb_order_t *order);
 /* After it was issued. */
 void ebb_record_operation(const ebb_operation_t *operation);

@@ -339,7 +339,7 @@ static bool is_early(const piece_t *p)
 /* On the device, and no copy to it under way. */
 static bool is_at_hand(const ebb_buffer_t *b)
 {
-    const ebb_residence_t *r = b->listener_state;
+    const ebb_residence_t *r = b->residence;
     return ebb_is_resident(b) && (!r || ebb_mark_reached(r->ready));
 }
 

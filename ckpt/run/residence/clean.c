@@ -43,7 +43,7 @@ static bool is_worth_it(void)
 
 static ebb_status_t issue(ebb_buffer_t *b, unsigned slot, ebb_stream_t *stream)
 {
-    const ebb_residence_t *r = b->listener_state;
+    const ebb_residence_t *r = b->residence;
     EBB_TRY(ebb_buffer_join(ebb_stream_handle(stream), b));
     EBB_TRY(ebb_mark_join(ebb_stream_handle(stream), r->ready));
     return ebb_hash_issue(state.hashes, slot, stream, b->address, b->bytes, EBB_HASH_ALL);
@@ -51,7 +51,7 @@ static ebb_status_t issue(ebb_buffer_t *b, unsigned slot, ebb_stream_t *stream)
 
 static void compare(ebb_buffer_t *b, uint64_t hash)
 {
-    ebb_residence_t *r = b->listener_state;
+    ebb_residence_t *r = b->residence;
     r->same = r->kept.at && r->hashed && r->hash == hash;
     if (r->kept.at && r->hashed) {
         state.looks++;
@@ -74,7 +74,7 @@ static ebb_buffer_t *look_at_some(ebb_buffer_t *list, ebb_stream_t *stream)
         status = ebb_hash_read(state.hashes, 0, count, stream, hash);
     for (unsigned i = 0; i < count; i++, list = list->evicting) {
         if (status)
-            ((ebb_residence_t *)list->listener_state)->hashed = false;
+            ((ebb_residence_t *)list->residence)->hashed = false;
         else
             compare(list, hash[i]);
     }
@@ -93,7 +93,7 @@ void ebb_clean_look(ebb_buffer_t *list)
     if (!list || !stream || !is_worth_it()) {
         /* A hash from before would be compared with a later block. */
         for (ebb_buffer_t *b = list; b; b = b->evicting)
-            ((ebb_residence_t *)b->listener_state)->hashed = false;
+            ((ebb_residence_t *)b->residence)->hashed = false;
         return;
     }
     while (list)
@@ -102,7 +102,7 @@ void ebb_clean_look(ebb_buffer_t *list)
 
 void ebb_clean_forget(ebb_buffer_t *b)
 {
-    ebb_residence_t *r = b->listener_state;
+    ebb_residence_t *r = b->residence;
     if (!r || !r->kept.at)
         return;
     ebb_free_host_at(r->kept, b->bytes, r->ready); /* it may be on its way in */
@@ -113,7 +113,7 @@ bool ebb_clean_drop(size_t bytes)
 {
     size_t dropped = 0;
     for (ebb_buffer_t *b = ebb_buffer_oldest(); b && dropped < bytes; b = b->newer) {
-        const ebb_residence_t *r = b->listener_state;
+        const ebb_residence_t *r = b->residence;
         if (!r || !r->kept.at || r->same)
             continue;
         dropped += b->bytes;

@@ -7,6 +7,7 @@
 
 #include "alloc/base/log.h"
 #include "alloc/base/options.h"
+#include "ckpt/run/pin.h"
 #include "ckpt/run/replay/recipe.h"
 #include "ckpt/run/residence/clean.h"
 #include "ckpt/run/residence/residence_state.h"
@@ -177,7 +178,7 @@ ebb_status_t ebb_leave(ebb_buffer_t *b, bool drop)
 
 void ebb_stay(ebb_buffer_t *b)
 {
-    ebb_residence_t *r = b->listener_state;
+    ebb_residence_t *r = b->residence;
     EBB_DCHECK(r->where == EBB_LEAVING);
     dequeue(b);
     if (r->dropping)
@@ -193,7 +194,7 @@ void ebb_stay(ebb_buffer_t *b)
 
 ebb_status_t ebb_vacate(ebb_buffer_t *b)
 {
-    ebb_residence_t *r = b->listener_state;
+    ebb_residence_t *r = b->residence;
     ebb_status_t status = ebb_stall(r->left);
     if (!status && r->dropping) { /* without a copy nothing else tells when its users are done */
         for (unsigned i = 0; !status && i < b->use_count && i < EBB_USE_MARKS; i++)
@@ -223,7 +224,7 @@ ebb_status_t ebb_vacate(ebb_buffer_t *b)
 
 static void settle_hash(ebb_buffer_t *b)
 {
-    ebb_residence_t *r = b->listener_state;
+    ebb_residence_t *r = b->residence;
     if (r)
         r->same = r->hashed = false;
 }
@@ -263,7 +264,7 @@ static ebb_status_t send(ebb_victim_t *list, size_t count)
 
 static bool has_host(const ebb_buffer_t *b)
 {
-    const ebb_residence_t *r = b->listener_state;
+    const ebb_residence_t *r = b->residence;
     return r && r->kept.at;
 }
 

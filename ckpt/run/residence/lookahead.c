@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "alloc/base/options.h"
+#include "ckpt/run/pin.h"
 #include "ckpt/run/residence/residence_state.h"
 #include "ckpt/run/residence/victims.h"
 #include "ckpt/run/tracker/follow.h"
@@ -41,7 +42,7 @@ static size_t window_chunks(void)
 static void take_what_has_left(void)
 {
     for (ebb_buffer_t *b = ebb_leaving_first(), *next; b; b = next) {
-        const ebb_residence_t *r = b->listener_state;
+        const ebb_residence_t *r = b->residence;
         next = b->evicting;
         bool over = ebb_mark_reached(r->left);
         for (unsigned i = 0; over && r->dropping && i < b->use_count && i < EBB_USE_MARKS; i++)
@@ -53,7 +54,7 @@ static void take_what_has_left(void)
 
 static bool may_come(const ebb_buffer_t *b)
 {
-    const ebb_residence_t *r = b->listener_state;
+    const ebb_residence_t *r = b->residence;
     return !b->range->mapped && r && r->where == EBB_ON_HOST && r->host.pinned;
 }
 

@@ -46,9 +46,9 @@ static ebb_residence_t *take_reserved(void)
 
 ebb_residence_t *ebb_residence_of(ebb_buffer_t *b)
 {
-    if (!b->listener_state)
-        b->listener_state = calloc(1, sizeof(ebb_residence_t));
-    return b->listener_state;
+    if (!b->residence)
+        b->residence = calloc(1, sizeof(ebb_residence_t));
+    return b->residence;
 }
 
 /* ---- to the device ---- */
@@ -63,7 +63,7 @@ static ebb_status_t map_for(ebb_buffer_t *b, ebb_stream_t *stream)
 
 ebb_status_t ebb_fetch(ebb_buffer_t *b)
 {
-    ebb_residence_t *r = b->listener_state;
+    ebb_residence_t *r = b->residence;
     ebb_stream_t *in = ebb_copy_stream(EBB_IN);
     if (!in)
         return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "a stream for copies", 0);
@@ -107,7 +107,7 @@ static ebb_status_t acquire(ebb_buffer_t *b, ebb_stream_t *stream)
     default:
         break;
     }
-    const ebb_residence_t *r = b->listener_state;
+    const ebb_residence_t *r = b->residence;
     return r ? ebb_mark_join(ebb_stream_handle(stream), r->ready) : 0;
 }
 
@@ -120,7 +120,7 @@ bool ebb_residence_is_dropped(const ebb_buffer_t *b)
 
 ebb_status_t ebb_residence_blank(ebb_buffer_t *b, ebb_stream_t *stream)
 {
-    ebb_residence_t *r = b->listener_state;
+    ebb_residence_t *r = b->residence;
     EBB_DCHECK(r && r->where == EBB_DROPPED);
     EBB_TRY(map_for(b, stream));
     r->ready = ebb_mark_issue(stream);
@@ -131,7 +131,7 @@ ebb_status_t ebb_residence_blank(ebb_buffer_t *b, ebb_stream_t *stream)
 
 void ebb_residence_unblank(ebb_buffer_t *b, ebb_stream_t *stream)
 {
-    ebb_residence_t *r = b->listener_state;
+    ebb_residence_t *r = b->residence;
     if (r->where != EBB_RESIDENT)
         return;
     if (ebb_stall(ebb_mark_here(stream)))
@@ -163,7 +163,7 @@ static ebb_status_t bring_copy(ebb_buffer_t *b, ebb_residence_t *r)
 
 ebb_status_t ebb_residence_restore(ebb_buffer_t *b, ebb_stream_t *stream)
 {
-    ebb_residence_t *r = b->listener_state;
+    ebb_residence_t *r = b->residence;
     if (r && r->where == EBB_LEAVING && r->dropping)
         ebb_stay(b);
     if (ebb_where(b) != EBB_DROPPED)
@@ -185,7 +185,7 @@ void ebb_residence_want(const ebb_operation_t *op, bool wanted)
 {
     for (uint32_t i = 0; i < op->access_count; i++) {
         ebb_buffer_t *b = op->access[i].buffer;
-        ebb_residence_t *r = wanted ? ebb_residence_of(b) : b->listener_state;
+        ebb_residence_t *r = wanted ? ebb_residence_of(b) : b->residence;
         if (r && (wanted || r->wanted))
             r->wanted += wanted ? 1 : -1u;
     }
@@ -216,15 +216,15 @@ static ebb_status_t restore_all(ebb_stream_t *stream)
     ebb_status_t status = 0;
     for (ebb_buffer_t *b = ebb_buffer_oldest(); b; b = b->newer)
         if (ebb_residence_of(b))
-            ((ebb_residence_t *)b->listener_state)->wanted++;
+            ((ebb_residence_t *)b->residence)->wanted++;
     for (ebb_buffer_t *b = ebb_buffer_oldest(); b && !status;) {
         const bool dropped = ebb_where(b) == EBB_DROPPED;
         status = ebb_residence_restore(b, stream);
         b = dropped ? ebb_buffer_oldest() : b->newer;
     }
     for (ebb_buffer_t *b = ebb_buffer_oldest(); b; b = b->newer)
-        if (b->listener_state && ((ebb_residence_t *)b->listener_state)->wanted)
-            ((ebb_residence_t *)b->listener_state)->wanted--;
+        if (b->residence && ((ebb_residence_t *)b->residence)->wanted)
+            ((ebb_residence_t *)b->residence)->wanted--;
     return status;
 }
 
@@ -251,7 +251,7 @@ static bool hold_unmoved(const ebb_operation_t *op)
     for (uint32_t i = 0; i < op->access_count; i++) {
         ebb_buffer_t *b = op->access[i].buffer;
         b->held++;
-        unmoved &= !b->listener_state;
+        unmoved &= !b->residence;
     }
     return unmoved;
 }
@@ -321,7 +321,7 @@ ebb_status_t ebb_residence_bring(ebb_buffer_t *b)
 
 ebb_status_t ebb_residence_pin(ebb_buffer_t *b)
 {
-    ebb_residence_t *r = b->listener_state;
+    ebb_residence_t *r = b->residence;
     if (r && r->where == EBB_ON_HOST && !ebb_host_pin(&r->host, b->bytes))
         return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "pinned host memory", b->bytes);
     return 0;
@@ -329,7 +329,7 @@ ebb_status_t ebb_residence_pin(ebb_buffer_t *b)
 
 size_t ebb_residence_pinned_bytes(const ebb_buffer_t *b)
 {
-    const ebb_residence_t *r = b->listener_state;
+    const ebb_residence_t *r = b->residence;
     if (!r)
         return 0;
     return (r->host.at && r->host.pinned ? b->bytes : 0) + (r->kept.at && r->kept.pinned ? b->bytes : 0);
@@ -337,7 +337,7 @@ size_t ebb_residence_pinned_bytes(const ebb_buffer_t *b)
 
 bool ebb_residence_give(ebb_buffer_t *b, void **host)
 {
-    ebb_residence_t *r = b->listener_state;
+    ebb_residence_t *r = b->residence;
     const bool resident = r->where == EBB_RESIDENT;
     EBB_DCHECK(resident || r->where == EBB_EMPTY || (r->where == EBB_ON_HOST && r->host.pinned));
     *host = r->host.at;
@@ -350,8 +350,8 @@ static void put(ebb_buffer_t *b, ebb_whereabouts_t where, void *host)
 {
     EBB_DCHECK(!b->range->mapped);
     if (!ebb_residence_of(b))
-        b->listener_state = take_reserved();
-    ebb_residence_t *r = b->listener_state;
+        b->residence = take_reserved();
+    ebb_residence_t *r = b->residence;
     EBB_ASSERT(r);
     if (!r) {
         ebb_fail_program();
@@ -375,7 +375,7 @@ void ebb_residence_put_dropped(ebb_buffer_t *b, void *copy)
 
 void ebb_residence_forget(ebb_buffer_t *b, ebb_stream_t *stream)
 {
-    ebb_residence_t *r = b->listener_state;
+    ebb_residence_t *r = b->residence;
     if (!r)
         return;
     ebb_clean_forget(b);
@@ -386,7 +386,7 @@ void ebb_residence_forget(ebb_buffer_t *b, ebb_stream_t *stream)
     else if ((!stream || ebb_stream_join(stream, r->ready)) && ebb_stall(r->ready))
         ebb_log(EBB_WARN, "%s", ebb_last_failure());
     free(r);
-    b->listener_state = NULL;
+    b->residence = NULL;
 }
 
 void ebb_residence_waited(void)

@@ -23,7 +23,7 @@ typedef enum ebb_whereabouts {
     EBB_EMPTY
 } ebb_whereabouts_t;
 
-/* A buffer's listener_state. */
+/* A buffer's residence. */
 typedef struct ebb_residence {
     ebb_whereabouts_t where;
     ebb_host_t host; /* ON_HOST, LEAVING, DROPPED: the block; owned */
@@ -44,7 +44,7 @@ ebb_residence_t *ebb_residence_of(ebb_buffer_t *buffer);
 
 static inline ebb_whereabouts_t ebb_where(const ebb_buffer_t *b)
 {
-    const ebb_residence_t *r = b->listener_state;
+    const ebb_residence_t *r = b->residence;
     return r ? r->where : EBB_RESIDENT;
 }
 

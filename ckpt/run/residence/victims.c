@@ -26,7 +26,7 @@ static size_t count_candidates(void)
 
 static bool is_wanted(const ebb_buffer_t *b)
 {
-    const ebb_residence_t *r = b->listener_state;
+    const ebb_residence_t *r = b->residence;
     return r && r->wanted;
 }
 

@@ -1,4 +1,4 @@
-#include "hook/obscure.h"
+#include "alloc/kernel/obscure.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -15,12 +15,12 @@
  *
  * What this lets through: an address hidden beside one that is seen, or in two numbers of 32 bits.
  *
- * Each such kernel is told in the log once, and tallied by its name. For this folder; ebb_lock() held.
+ * Each such kernel is told in the log once, and tallied by its name. With ebb_lock() held.
  */
 #ifndef EBB_OBSCURE_H
 #define EBB_OBSCURE_H
 
-#include "hook/args.h"
+#include "alloc/kernel/signature.h"
 
 /* After ebb_args_scan, also where it has found something: whether the launch counts as touching everything. */
 bool ebb_is_obscure(ebb_signature_t *signature, const ebb_operation_t *op, const unsigned char *block);

@@ -1,4 +1,4 @@
-#include "hook/pin.h"
+#include "ckpt/run/pin.h"
 
 #include <stdatomic.h>
 
@@ -6,7 +6,7 @@
 #include "alloc/base/log.h"
 #include "alloc/chunk.h"
 #include "alloc/mark.h"
-#include "hook/enter.h"
+#include "ckpt/run/run.h"
 
 static atomic_bool keeping[EBB_STATES]; /* the last one: on every device */
 
@@ -49,8 +49,7 @@ bool ebb_plans_rest(void)
 
 void ebb_interrupt(const char *why)
 {
-    if (ebb_listener && ebb_listener->interrupted)
-        ebb_listener->interrupted(why);
+    ebb_run_interrupted(why);
 }
 
 void ebb_interrupt_all(const char *why)
@@ -84,7 +83,7 @@ static ebb_status_t make_resident(ebb_buffer_t *b)
 {
     ebb_stream_t *stream = stream_of[ebb_slot];
     CUstream handle;
-    if (b->range->mapped && !b->listener_state)
+    if (b->range->mapped && !b->residence)
         return 0; /* it never left */
     if (!stream) {
         EBB_DRIVER(cuStreamCreate, 0, (&handle, CU_STREAM_NON_BLOCKING));
@@ -93,11 +92,9 @@ static ebb_status_t make_resident(ebb_buffer_t *b)
     ebb_access_t access = {.buffer = b};
     ebb_operation_t op = {
         .kind = EBB_OTHER, .name = "pin", .stream = stream, .access = &access, .access_count = 1};
-    if (ebb_listener && ebb_listener->before)
-        EBB_TRY(ebb_listener->before(&op));
+    EBB_TRY(ebb_run_before(&op));
     CUresult result = ebb_driver.cuStreamSynchronize(ebb_stream_handle(stream));
-    if (ebb_listener && ebb_listener->after)
-        ebb_listener->after(&op, CUDA_ERROR_NOT_READY); /* was none of the program's */
+    ebb_run_after(&op, CUDA_ERROR_NOT_READY); /* was none of the program's */
     return (ebb_status_t)result;
 }
 

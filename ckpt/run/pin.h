@@ -1,5 +1,5 @@
 /* pin.h: memory that must stay where it is, because something reaches it that ebb does not see: another
- * process, another device, a captured graph, a network card. For this folder.
+ * process, another device, a captured graph, a network card. 
  *
  * A held buffer is not evicted; a pinned one is also resident. Neither is part of a plan: a step with it is learned,
  * but none is driven. Buffers may be any device's. All with ebb_lock() held.
@@ -8,6 +8,23 @@
 #define EBB_PIN_H
 
 #include "alloc/ebb_alloc.h"
+
+/* From now on nothing leaves any device, and no plan is followed, because something may reach any buffer at any
+ * time. Lock held. */
+void ebb_keep_everything(const char *why);
+/* The same for the present device. */
+void ebb_keep_device(const char *why);
+/* Of the present device. */
+bool ebb_keeps_everything(void);
+/* From now on no step is learned and no plan followed, on any device: both wait for the device, which perhaps waits for what the
+ * program has not issued yet; or an invariant is broken (status.h). Lock held. */
+void ebb_end_plans(const char *why);
+/* No plan may be made or followed now: everything is kept, plans have ended, or a stream is being captured (the device may
+ * not be waited for then). */
+bool ebb_plans_rest(void);
+/* Tells the listener, about the present device or about each. */
+void ebb_interrupt(const char *why);
+void ebb_interrupt_all(const char *why);
 
 /* As many releases as holds. What is freed by the program is released with it. */
 void ebb_buffer_hold(ebb_buffer_t *buffer);

@@ -1,0 +1,85 @@
+/* lock.c: ebb_lock(), and what its holder has changed of its own thread. */
+#include "alloc/lock.h"
+
+#include "alloc/base/driver.h"
+#include "alloc/base/lock.h"
+#include "alloc/mark.h"
+
+static ebb_mutex_t lock = EBB_MUTEX(EBB_RANK_STATE);
+
+/* Of the thread that holds it. */
+static struct {
+    unsigned pushed; /* contexts that ebb has made current, the last of them ebb_slot's */
+    bool relaxed;    /* ebb has exchanged the thread's capture mode; what it was: */
+    CUstreamCaptureMode mode;
+} held;
+
+static void relax(void)
+{
+    held.mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    held.relaxed = !ebb_driver.cuThreadExchangeStreamCaptureMode(&held.mode);
+}
+
+static void unrelax(void)
+{
+    if (held.relaxed)
+        ebb_driver.cuThreadExchangeStreamCaptureMode(&held.mode);
+    held.relaxed = false;
+}
+
+void ebb_lock(void)
+{
+    ebb_mutex_lock(&lock);
+    if (ebb_captures_under_way())
+        relax();
+}
+
+static void pop_all(void)
+{
+    CUcontext none;
+    for (; held.pushed; held.pushed--)
+        ebb_driver.cuCtxPopCurrent_v2(&none);
+}
+
+void ebb_unlock(void)
+{
+    if (held.pushed)
+        pop_all();
+    unrelax();
+    ebb_mutex_unlock(&lock);
+}
+
+bool ebb_lock_is_held(void)
+{
+    return ebb_mutex_is_held(&lock);
+}
+
+bool ebb_lock_go_to(unsigned slot)
+{
+    ebb_visit_t visit;
+    if (slot == ebb_slot)
+        return true;
+    if (!ebb_served[slot].context || ebb_slot_visit(slot, &visit))
+        return false;
+    held.pushed += visit.pushed;
+    return true;
+}
+
+void ebb_lock_pushed(void)
+{
+    held.pushed++;
+}
+
+CUresult ebb_lock_step_out(CUresult (*issue)(const void *context), const void *context)
+{
+    bool relaxed = held.relaxed, pushed = held.pushed;
+    if (pushed)
+        pop_all();
+    unrelax();
+    CUresult result = issue(context);
+    if (relaxed)
+        relax();
+    if (pushed && !ebb_driver.cuCtxPushCurrent_v2(ebb_served[ebb_slot].context))
+        held.pushed++;
+    return result;
+}

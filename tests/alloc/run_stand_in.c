@@ -1,0 +1,87 @@
+#include "run_stand_in.h"
+
+#include "ckpt/run/stats/stats.h"
+
+struct run_stand_in run_stand_in;
+
+ebb_status_t ebb_run_before(ebb_operation_t *operation)
+{
+    return run_stand_in.before ? run_stand_in.before(operation) : 0;
+}
+
+void ebb_run_after(const ebb_operation_t *operation, CUresult result)
+{
+    if (run_stand_in.after)
+        run_stand_in.after(operation, result);
+}
+
+ebb_buffer_t *ebb_run_serve(const ebb_request_t *request)
+{
+    (void)request;
+    return NULL;
+}
+
+bool ebb_run_drives(void)
+{
+    return false;
+}
+
+void ebb_run_allocated(ebb_buffer_t *buffer, ebb_stream_t *stream)
+{
+    (void)buffer, (void)stream;
+}
+
+void ebb_run_out_of_memory(const ebb_request_t *request)
+{
+    (void)request;
+}
+
+void ebb_run_unbacked(ebb_buffer_t *buffer)
+{
+    (void)buffer;
+}
+
+bool ebb_run_freeing(ebb_buffer_t *buffer, ebb_stream_t *stream)
+{
+    return run_stand_in.freeing && run_stand_in.freeing(buffer, stream);
+}
+
+bool ebb_run_make_room(size_t chunks)
+{
+    return run_stand_in.make_room && run_stand_in.make_room(chunks);
+}
+
+void ebb_run_ordered(const ebb_order_t *order)
+{
+    (void)order;
+}
+
+bool ebb_run_wants_order(void)
+{
+    return false;
+}
+
+void ebb_run_waited(void)
+{
+    if (run_stand_in.waited)
+        run_stand_in.waited();
+}
+
+void ebb_run_interrupted(const char *why)
+{
+    if (run_stand_in.interrupted)
+        run_stand_in.interrupted(why);
+}
+
+void ebb_run_unloading(const void *handle)
+{
+    (void)handle;
+}
+
+void ebb_run_ended(void)
+{
+}
+
+void ebb_stats_finish(void)
+{
+}
