@@ -2,7 +2,7 @@
 #ifndef EBB_ARGS_H
 #define EBB_ARGS_H
 
-#include "alloc/kernel/signature.h"
+#include "alloc/kernel/function.h"
 
 enum { EBB_MAX_PARAM_BYTES = 32764 };
 

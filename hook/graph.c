@@ -329,13 +329,12 @@ static bool count_allocations(CUgraph graph, size_t *bytes)
 /* A graph that the device itself may launch must find everything in place at any time. */
 static ebb_status_t pin_all(const ebb_mentions_t *m)
 {
-    ebb_status_t status = 0;
-    for (size_t i = 0; i < m->room && !status; i++) {
-        ebb_buffer_t *b = m->slot[i].generation ? ebb_pinned_get(m->slot[i]) : NULL;
-        if (b && !(status = ebb_buffer_pin(b)))
-            ebb_buffer_release(b); /* the mention still holds it */
+    size_t at = 0;
+    for (ebb_buffer_t *b = ebb_mentions_next(m, &at); b; b = ebb_mentions_next(m, &at)) {
+        EBB_TRY(ebb_buffer_pin(b));
+        ebb_buffer_release(b); /* the mention still holds it */
     }
-    return status;
+    return 0;
 }
 
 static CUresult instantiated(CUresult result, const CUgraphExec *exec, CUgraph graph, size_t counted,
@@ -474,7 +473,7 @@ static CUresult launch_graph(const graph_launch_t *l)
     if (!ebb_enter_work())
         return issue_graph(l);
     const ebb_mentions_t *m = ebb_graph_known_mentions(l->exec), *common = ebb_graph_common_mentions();
-    size_t room = (m ? m->count : 0) + common->count + 1;
+    size_t room = (m ? m->refs.count : 0) + common->refs.count + 1;
     ebb_access_t *access = malloc(room * sizeof *access);
     ebb_operation_t op = {.kind = EBB_OTHER,
                           .stream = ebb_stream_of(l->stream),

@@ -25,4 +25,27 @@ const void *ebb_function_owner(CUfunction function);
 /* Where a parameter is in the argument block. CUDA_ERROR_INVALID_VALUE: it has no more. */
 CUresult ebb_function_ask_param(CUfunction function, size_t index, size_t *offset, size_t *size);
 
+/* ---- parameters ---- */
+
+/* The layout of a function's argument block, asked of the driver once per function. */
+typedef struct ebb_signature {
+    CUfunction function;
+    uint32_t param_count, param_bytes;
+    bool has_gaps;       /* between its parameters */
+    bool is_plain;       /* all of 8 bytes, one behind the other */
+    bool has_structures; /* some are larger */
+    bool is_shifted;     /* some may be elsewhere in a structure of the same members: ebb_args_pack */
+    uint8_t view;        /* obscure.c's */
+    const struct ebb_param {
+        uint32_t offset_bytes, size_bytes;
+    } * params;
+} ebb_signature_t;
+
+/* NULL: the driver does not tell (before 12.4, or no host memory). Valid until ebb_signatures_forget. */
+ebb_signature_t *ebb_signature_of(CUfunction function);
+/* Whether some function was asked about for the first time since this was last asked. */
+bool ebb_signatures_grew(void);
+/* A module was unloaded: functions may come again at the same address with other parameters. */
+void ebb_signatures_forget(void);
+
 #endif

@@ -20,7 +20,7 @@
 #ifndef EBB_OBSCURE_H
 #define EBB_OBSCURE_H
 
-#include "alloc/kernel/signature.h"
+#include "alloc/kernel/function.h"
 
 /* After ebb_args_scan, also where it has found something: whether the launch counts as touching everything. */
 bool ebb_is_obscure(ebb_signature_t *signature, const ebb_operation_t *op, const unsigned char *block);

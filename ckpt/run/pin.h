@@ -36,12 +36,12 @@ ebb_status_t ebb_buffer_pin(ebb_buffer_t *buffer);
 
 /* A buffer that may be gone when it is to be released. */
 typedef struct ebb_pinned_ref {
+    uint64_t generation; /* 0: none */
     CUdeviceptr address;
-    uint64_t generation;
 } ebb_pinned_ref_t;
 static inline ebb_pinned_ref_t ebb_pinned_ref(const ebb_buffer_t *b)
 {
-    return (ebb_pinned_ref_t){b->address, b->generation};
+    return (ebb_pinned_ref_t){b->generation, b->address};
 }
 /* The buffer, or NULL. */
 ebb_buffer_t *ebb_pinned_get(ebb_pinned_ref_t ref);
