@@ -7,7 +7,7 @@
  * that are there before the step and after it, weights and moments, say. A budget is the state and its share of the rest.
  *
  * Every plan is proven by the checker, then simulated; its time is compared with that of the operations alone. All but
- * the rates is as on the computed clock (softgpu/driver/profile.h): copies slow operations down by the link's share of the memory's
+ * the rates is as on the computed clock (softgpu/driver/scheduler/profile.h): copies slow operations down by the link's share of the memory's
  * rate, each way of the link is slower while both are in use, copies, memsets and launches have latencies, and a call of the driver takes the
  * host its time. A tenth of each recomputed content is compared, EBB_VERIFY's default; one Nth with BENCH_VERIFY=N, nothing with 0.
  * `bound`: the overhead that no plan goes below, whatever is compared; -1: none fits. BENCH_POLICY: that policy only. Exit code 1: a plan did not pass.

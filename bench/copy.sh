@@ -5,7 +5,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 build=${1:-$here/../build}
 export LD_LIBRARY_PATH=$build/softgpu/lib SOFTGPU_SCHEDULER=deterministic
 {
-    printf '{"command": "bench/copy.sh", "clock": "computed (softgpu/driver/clock.h)", "commit": "%s", "date": "%s", "runs": [\n' \
+    printf '{"command": "bench/copy.sh", "clock": "computed (softgpu/driver/scheduler/clock.h)", "commit": "%s", "date": "%s", "runs": [\n' \
         "$(git -C "$here" rev-parse --short HEAD)" "$(date -u +%F)"
     comma=''
     for profile in A100 H100; do

@@ -44,7 +44,7 @@ llama:1B|1|4|$LLAMA --heads 4 --kv-heads 1
 llama:7B|1|2|$LLAMA --heads 2 --kv-heads 2 --batch 7 --context 512"
 GPUS='A100|26|2039|80
 H100|55|3350|80
-RTX4090|26|1008|24' # name, link and memory in 10^9 bytes a second (softgpu/driver/profile.c), GiB
+RTX4090|26|1008|24' # name, link and memory in 10^9 bytes a second (softgpu/driver/scheduler/profile.c), GiB
 if [ $short = 1 ]; then
     MODELS="gpt2:124M|4|2|--layers 3 --width 128 --heads 2 --context 256 --batch 18 --vocab 512"
     SHAPE='--layers 4 --width 256 --heads 4 --context 256 --vocab 512 --batch 18'

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # reactive.sh [--build FOLDER] [--policy NAME] [--label NAME] [--baseline FILE] [PROFILE..]: what the reactive half of ebb costs ebb-train on the
-# software device's computed clock (softgpu/driver/clock.h), at 70, 50 and 40% of the activation peak above what must stay
+# software device's computed clock (softgpu/driver/scheduler/clock.h), at 70, 50 and 40% of the activation peak above what must stay
 # (weights, gradients, moments: 16 bytes a parameter). No plan is driven. Written to results/reactive-LABEL.json.
 #
 # A step's time is that of the steps between FIRST and LAST, by two runs: what comes before (setting up, learning, the first
@@ -111,7 +111,7 @@ for profile in profiles:
 
 result = {"date": str(datetime.date.today()), "command": f"bash bench/reactive.sh --policy {policy} --label {label} {' '.join(profiles)}",
           "commit": subprocess.run(["git", "describe", "--always", "--dirty"], capture_output=True, text=True).stdout.strip(),
-          "clock": "computed (softgpu/driver/clock.h): the same on every machine", "program": f"ebb-train {SHAPE}",
+          "clock": "computed (softgpu/driver/scheduler/clock.h): the same on every machine", "program": f"ebb-train {SHAPE}",
           "steps_measured": [FIRST, LAST], "policy": policy, "runs": rows}
 with open(f"bench/results/reactive-{label}.json", "w") as f:
     json.dump(result, f, indent=1)

@@ -1,5 +1,5 @@
 /* limits.c: SOFTGPU_LIMITS=NAME:SIZE,...: what machines, drivers and their surroundings refuse although the API has it. */
-#include "sg.h"
+#include "softgpu/driver/sg.h"
 
 #include <stdlib.h>
 #include <string.h>

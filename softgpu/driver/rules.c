@@ -1,6 +1,6 @@
 /* rules.c: which rules are enforced, and how a breach is told. */
-#include "rules.h"
-#include "sg.h"
+#include "softgpu/driver/rules.h"
+#include "softgpu/driver/sg.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -14,7 +14,7 @@
 
 #include <stdbool.h>
 
-#include "sg.h"
+#include "softgpu/driver/sg.h"
 
 // clang-format off
 #define SG_RULES(RULE)                                                                                                  \

@@ -131,7 +131,7 @@ CUresult sg_enter_context(void);
 /* The same for what only looks something up: in virtual time it takes none. The runtime's look-ups depend on addresses. */
 CUresult sg_enter_look_up(void);
 /* For calls that a stream capture would not see (cuMemAlloc): also that no capture forbids them to this thread, else
- * STREAM_CAPTURE_UNSUPPORTED (graph_capture.c). */
+ * STREAM_CAPTURE_UNSUPPORTED (graph/capture.c). */
 CUresult sg_enter_unsafe(void);
 /* The calling thread's, or NULL. Not NULL after sg_enter_context. */
 CUcontext sg_current_context(void);
@@ -276,7 +276,7 @@ struct sg_range {
     size_t bytes;
     sg_range_kind_t kind;
     void *
-        segment; /* SG_RANGE_SEGMENT: the heap's; _MODULE: the variables'; _GRAPH: a block's (graph_memory.c) */
+        segment; /* SG_RANGE_SEGMENT: the heap's; _MODULE: the variables'; _GRAPH: a block's (graph/memory.c) */
     sg_mapping_t *mappings; /* SG_RANGE_RESERVED: sorted by address */
     size_t mapping_count, mapping_capacity;
 };

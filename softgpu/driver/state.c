@@ -1,8 +1,8 @@
 /* state.c: the driver's one state: configuration from SOFTGPU_*, initialisation, the log. */
-#include "module.h"
-#include "profile.h"
-#include "rules.h"
-#include "streams.h"
+#include "softgpu/driver/module/module.h"
+#include "softgpu/driver/rules.h"
+#include "softgpu/driver/scheduler/profile.h"
+#include "softgpu/driver/stream/streams.h"
 
 #include <ctype.h>
 #include <errno.h>

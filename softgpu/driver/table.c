@@ -1,5 +1,5 @@
 /* table.c: open addressing with linear probing; removal closes the gap (Knuth, volume 3, section 6.4, algorithm R). */
-#include "table.h"
+#include "softgpu/driver/table.h"
 
 #include <stdint.h>
 #include <stdlib.h>

@@ -136,7 +136,7 @@ static void the_user_may_vouch_for_a_kernel(void **state)
 
 /* ---- handles ---- */
 
-/* Whatever the driver is asked about: a wrong question ends this process (softgpu/driver/module.c). */
+/* Whatever the driver is asked about: a wrong question ends this process (softgpu/driver/module/module.c). */
 static void check_handle(CUfunction f, bool is_kernel, const void *owner)
 {
     uint32_t offset, size;

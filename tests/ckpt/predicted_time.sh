@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # predicted_time.sh TRAINER LANES LIBRARY: what plans of the unmodified trainer, and of a loop on three streams (programs/lanes.c), are told
 # to take, beside what driven steps take on the software device's computed clock: time within 3%, peak equal to the chunk. Also over a
-# link that is lopsided while copies go both ways (softgpu/driver/profile.c has the source of such rates).
+# link that is lopsided while copies go both ways (softgpu/driver/scheduler/profile.c has the source of such rates).
 # EBB_TEST_LONG=1: more shapes, GPUs, budgets and policies; some of these fit as they are, and for some only `auto` has a plan.
 set -euo pipefail
 trainer=$1 lanes=$2 library=$3

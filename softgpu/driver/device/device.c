@@ -1,0 +1,208 @@
+/* device.c: the devices, and what they say of themselves. */
+#include "softgpu/driver/scheduler/profile.h"
+#include "softgpu/driver/stream/streams.h"
+
+#include <stdio.h>
+#include <string.h>
+
+SG_EXPORT CUresult cuInit(unsigned flags)
+{
+    if (flags)
+        return CUDA_ERROR_INVALID_VALUE;
+    return sg_initialise();
+}
+
+SG_EXPORT CUresult cuDriverGetVersion(int *version)
+{
+    if (!version)
+        return CUDA_ERROR_INVALID_VALUE;
+    *version = SG_DRIVER_VERSION;
+    return CUDA_SUCCESS;
+}
+
+SG_EXPORT CUresult cuDeviceGetCount(int *count)
+{
+    SG_TRY(sg_enter());
+    if (!count)
+        return CUDA_ERROR_INVALID_VALUE;
+    *count = (int)sg.config.devices;
+    return CUDA_SUCCESS;
+}
+
+SG_EXPORT CUresult cuDeviceGet(CUdevice *device, int ordinal)
+{
+    SG_TRY(sg_device_check(ordinal));
+    if (!device)
+        return CUDA_ERROR_INVALID_VALUE;
+    *device = ordinal;
+    return CUDA_SUCCESS;
+}
+
+SG_EXPORT CUresult cuDeviceGetName(char *name, int length, CUdevice device)
+{
+    SG_TRY(sg_device_check(device));
+    if (!name || length <= 0)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (sg_profile_named)
+        snprintf(name, (size_t)length, "softgpu (%s)", sg_profile->product);
+    else if (sg.config.deterministic) /* another device to whoever keeps what one has measured */
+        snprintf(name, (size_t)length, "softgpu: CUDA device in software (computed clock)");
+    else
+        snprintf(name, (size_t)length, "softgpu: CUDA device in software (%u CPU threads)",
+                 sg.config.workers);
+    return CUDA_SUCCESS;
+}
+
+SG_EXPORT CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device)
+{
+    SG_TRY(sg_device_check(device));
+    if (!uuid)
+        return CUDA_ERROR_INVALID_VALUE;
+    memcpy(uuid->bytes, "softgpu-device-", sizeof uuid->bytes - 1);
+    uuid->bytes[sizeof uuid->bytes - 1] = (char)('0' + device);
+    return CUDA_SUCCESS;
+}
+
+SG_EXPORT CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice device)
+{
+    return cuDeviceGetUuid_v2(uuid, device);
+}
+
+SG_EXPORT CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device)
+{
+    SG_TRY(sg_device_check(device));
+    if (!bytes)
+        return CUDA_ERROR_INVALID_VALUE;
+    *bytes = sg.config.memory_bytes;
+    return CUDA_SUCCESS;
+}
+
+SG_EXPORT CUresult cuDeviceGetPCIBusId(char *out, int length, CUdevice device)
+{
+    SG_TRY(sg_device_check(device));
+    if (!out || length <= 0)
+        return CUDA_ERROR_INVALID_VALUE;
+    snprintf(out, (size_t)length, "0000:%02x:00.0", (unsigned)device);
+    return CUDA_SUCCESS;
+}
+
+/* Attributes that are not listed are 0: the feature is not there. */
+static const struct {
+    CUdevice_attribute attribute;
+    int value;
+} attributes[] = {
+    {CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK, 1024},
+    {CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X, 1024},
+    {CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y, 1024},
+    {CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z, 64},
+    {CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X, 0x7fffffff},
+    {CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y, 65535},
+    {CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z, 65535},
+    {CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH, 1},
+    {CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK, 48 << 10},
+    {CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, 163 << 10},
+    {CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR, 164 << 10},
+    {CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK, 1 << 10},
+    {CU_DEVICE_ATTRIBUTE_TOTAL_CONSTANT_MEMORY, 64 << 10},
+    {CU_DEVICE_ATTRIBUTE_WARP_SIZE, 32},
+    {CU_DEVICE_ATTRIBUTE_MAX_PITCH, 0x7fffffff},
+    {CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK, 65536},
+    {CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR, 65536},
+    {CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR, 2048},
+    {CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR, 32},
+    {CU_DEVICE_ATTRIBUTE_CLOCK_RATE, 1000000},
+    {CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE, 1000000},
+    {CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH, 128},
+    {CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE, 32 << 20},
+    {CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT, 512},
+    {CU_DEVICE_ATTRIBUTE_TEXTURE_PITCH_ALIGNMENT, 32},
+    {CU_DEVICE_ATTRIBUTE_GPU_OVERLAP, 1},
+    {CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY, 1},
+    {CU_DEVICE_ATTRIBUTE_CONCURRENT_KERNELS, 1},
+    {CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT, 2},
+    {CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING, 1},
+    {CU_DEVICE_ATTRIBUTE_STREAM_PRIORITIES_SUPPORTED, 1},
+    {CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED, 1},
+    {CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM, 1},
+    {CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 1},
+    {CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, 1},
+    {CU_DEVICE_ATTRIBUTE_SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO, 2},
+    {CU_DEVICE_ATTRIBUTE_SURFACE_ALIGNMENT, 512},
+    {CU_DEVICE_ATTRIBUTE_GLOBAL_L1_CACHE_SUPPORTED, 1},
+    {CU_DEVICE_ATTRIBUTE_LOCAL_L1_CACHE_SUPPORTED, 1},
+    {CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY, 1},
+    {CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS, 1},
+    {CU_DEVICE_ATTRIBUTE_COMPUTE_PREEMPTION_SUPPORTED, 1},
+    {CU_DEVICE_ATTRIBUTE_CAN_FLUSH_REMOTE_WRITES, 1},
+    {CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS, 1},
+    {CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_WAIT_VALUE_NOR, 1},
+    {CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, 1},
+    {CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR},
+    {CU_DEVICE_ATTRIBUTE_MAX_PERSISTING_L2_CACHE_SIZE, 20 << 20},
+    {CU_DEVICE_ATTRIBUTE_MAX_ACCESS_POLICY_WINDOW_SIZE, 128 << 20},
+    {CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED, 1},
+    {CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED, 1},
+    {CU_DEVICE_ATTRIBUTE_MEM_SYNC_DOMAIN_COUNT, 1},
+    {CU_DEVICE_ATTRIBUTE_UNIFIED_FUNCTION_POINTERS, 0},
+    {CU_DEVICE_ATTRIBUTE_NUMA_CONFIG, CU_DEVICE_NUMA_CONFIG_NONE},
+    {CU_DEVICE_ATTRIBUTE_NUMA_ID, -1},
+    {CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 1},
+    {CU_DEVICE_ATTRIBUTE_HOST_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 1},
+    {CU_DEVICE_ATTRIBUTE_HOST_NUMA_MEMORY_POOLS_SUPPORTED, 1},
+    {CU_DEVICE_ATTRIBUTE_HOST_MEMORY_POOLS_SUPPORTED, 1},
+    {CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING, CU_GPU_DIRECT_RDMA_WRITES_ORDERING_ALL_DEVICES},
+};
+
+/* Those in which GPUs differ and by which programs choose. */
+static void profile_attribute(int *value, CUdevice_attribute attribute)
+{
+    if (attribute == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)
+        *value = (int)sg_profile->multiprocessors;
+    else if (attribute == CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)
+        *value = (int)sg_profile->l2_mib << 20;
+}
+
+static void arch_attribute(int *value, CUdevice_attribute attribute)
+{
+    if (attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)
+        *value = (int)sg.config.arch / 10;
+    else if (attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)
+        *value = (int)sg.config.arch % 10;
+    else if (attribute == CU_DEVICE_ATTRIBUTE_TENSOR_MAP_ACCESS_SUPPORTED)
+        *value = sg.config.arch >= 90;
+}
+
+SG_EXPORT CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device)
+{
+    SG_TRY(sg_device_check(device));
+    if (!value || attribute <= 0 || attribute >= CU_DEVICE_ATTRIBUTE_MAX)
+        return CUDA_ERROR_INVALID_VALUE;
+    *value = 0;
+    if (attribute == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)
+        *value = (int)sg.config.workers;
+    if (attribute == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID)
+        *value = device;
+    for (size_t i = 0; i < sizeof attributes / sizeof attributes[0]; i++)
+        if (attributes[i].attribute == attribute)
+            *value = attributes[i].value;
+    arch_attribute(value, attribute);
+    if (sg_profile_named)
+        profile_attribute(value, attribute);
+    if ((attribute == CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED && !sg.limits.vmm) ||
+        (attribute == CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED && !sg.limits.one_registration))
+        *value = 0;
+    return CUDA_SUCCESS;
+}
+
+/* There is no profiler to switch, which is no error. */
+SG_EXPORT CUresult cuProfilerStart(void);
+SG_EXPORT CUresult cuProfilerStart(void)
+{
+    return sg_enter_context();
+}
+
+SG_EXPORT CUresult cuProfilerStop(void);
+SG_EXPORT CUresult cuProfilerStop(void)
+{
+    return sg_enter_context();
+}

@@ -1,0 +1,195 @@
+/* function.c: functions, and kernels, which lead to them: a row of a kernel library's table. */
+#include "softgpu/driver/module/module.h"
+
+CUcontext sg_function_context(CUfunction f)
+{
+    return f->module->ctx;
+}
+
+static uint32_t device_limit(CUfunction f, CUdevice_attribute what)
+{
+    int limit = 0;
+    cuDeviceGetAttribute(&limit, what, f->module->ctx ? (CUdevice)f->module->ctx->device : 0);
+    return (uint32_t)limit;
+}
+
+uint32_t sg_function_max_shared(CUfunction f)
+{
+    const int set = atomic_load(&f->max_dynamic_shared);
+    if (set >= 0)
+        return (uint32_t)set;
+    const uint32_t limit = device_limit(f, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK);
+    return f->kernel->static_shared_bytes < limit ? limit - f->kernel->static_shared_bytes : 0;
+}
+
+static CUresult check_function(CUfunction f)
+{
+    SG_TRY(sg_enter_look_up());
+    return sg_function_check(f);
+}
+
+static CUresult check_kernel(CUkernel kernel, CUfunction *f)
+{
+    SG_TRY(sg_enter_look_up());
+    return sg_kernel_resolve(kernel, f);
+}
+
+SG_EXPORT CUresult cuKernelGetFunction(CUfunction *out, CUkernel kernel)
+{
+    CUfunction f;
+    SG_TRY(check_kernel(kernel, &f));
+    if (!out)
+        return CUDA_ERROR_INVALID_VALUE;
+    *out = f;
+    return CUDA_SUCCESS;
+}
+
+SG_EXPORT CUresult cuFuncGetModule(CUmodule *out, CUfunction f)
+{
+    SG_TRY(check_function(f));
+    if (!out)
+        return CUDA_ERROR_INVALID_VALUE;
+    *out = (CUmodule)f->module;
+    return CUDA_SUCCESS;
+}
+
+SG_EXPORT CUresult cuFuncGetName(const char **out, CUfunction f)
+{
+    SG_TRY(check_function(f));
+    if (!out)
+        return CUDA_ERROR_INVALID_VALUE;
+    *out = f->kernel->name;
+    return CUDA_SUCCESS;
+}
+
+SG_EXPORT CUresult cuKernelGetName(const char **out, CUkernel kernel)
+{
+    CUfunction f;
+    SG_TRY(check_kernel(kernel, &f));
+    return cuFuncGetName(out, f);
+}
+
+/* Where the parameters lie in a kernel's constant bank. ptxas aligns their addresses there, so that what is aligned to more than the bank's
+ * beginning lies at odd offsets: a tensor map (128) that comes first at 112 on sm_90, at 32 on sm_80, at 0 on sm_100. (Compiled with nvcc
+ * 13.0, read from EIATTR_PARAM_CBANK and EIATTR_KPARAM_INFO in .nv.info.*; the test gpu_facts_layout compiles such kernels again.) Below sm_90,
+ * parameters of more than 4352 bytes, once the most that ptxas took, lie elsewhere. */
+static uint32_t bank_begin(const softgpu_kernel_t *k)
+{
+    enum { ONCE_THE_MOST = 4352 };
+    const softgpu_param_t *last = &k->params[k->param_count - 1];
+    if (sg.config.arch >= 90)
+        return sg.config.arch >= 100 ? 0x380 : 0x210;
+    return last->offset_bytes + last->size_bytes > ONCE_THE_MOST ? 0x1a80 : 0x160;
+}
+
+static uint32_t device_offset(const softgpu_kernel_t *k, size_t index)
+{
+    const uint32_t begin = bank_begin(k);
+    uint32_t at = begin;
+    for (size_t i = 0;; i++) {
+        const softgpu_param_t *p = &k->params[i];
+        const uint32_t align = p->align_bytes;
+        at = align ? (at + align - 1) / align * align : begin + p->offset_bytes;
+        if (i == index)
+            return at - begin;
+        at += p->size_bytes;
+    }
+}
+
+SG_EXPORT CUresult cuFuncGetParamInfo(CUfunction f, size_t index, size_t *offset, size_t *size)
+{
+    SG_TRY(check_function(f));
+    if (!offset || index >= f->kernel->param_count)
+        return CUDA_ERROR_INVALID_VALUE;
+    *offset = device_offset(f->kernel, index);
+    if (size)
+        *size = f->kernel->params[index].size_bytes;
+    return CUDA_SUCCESS;
+}
+
+SG_EXPORT CUresult cuKernelGetParamInfo(CUkernel kernel, size_t index, size_t *offset, size_t *size)
+{
+    CUfunction f;
+    SG_TRY(check_kernel(kernel, &f));
+    return cuFuncGetParamInfo(f, index, offset, size);
+}
+
+SG_EXPORT CUresult cuFuncGetAttribute(int *out, CUfunction_attribute attribute, CUfunction f)
+{
+    SG_TRY(check_function(f));
+    if (!out)
+        return CUDA_ERROR_INVALID_VALUE;
+    switch (attribute) {
+    case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
+        *out = f->kernel->max_threads && f->kernel->max_threads < 1024 ? (int)f->kernel->max_threads : 1024;
+        break;
+    case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES:
+        *out = (int)f->kernel->static_shared_bytes;
+        break;
+    case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
+        *out = (int)sg_function_max_shared(f);
+        break;
+    case CU_FUNC_ATTRIBUTE_NUM_REGS:
+        *out = 32;
+        break;
+    case CU_FUNC_ATTRIBUTE_PTX_VERSION:
+    case CU_FUNC_ATTRIBUTE_BINARY_VERSION:
+        *out = (int)sg.config.arch;
+        break;
+    default:
+        if (attribute < 0 || attribute >= CU_FUNC_ATTRIBUTE_MAX)
+            return CUDA_ERROR_INVALID_VALUE;
+        *out = 0;
+    }
+    return CUDA_SUCCESS;
+}
+
+SG_EXPORT CUresult cuKernelGetAttribute(int *out, CUfunction_attribute attribute, CUkernel kernel,
+                                        CUdevice device)
+{
+    CUfunction f;
+    SG_TRY(check_kernel(kernel, &f));
+    return sg_device_check(device) ? CUDA_ERROR_INVALID_DEVICE : cuFuncGetAttribute(out, attribute, f);
+}
+
+SG_EXPORT CUresult cuFuncSetAttribute(CUfunction f, CUfunction_attribute attribute, int value)
+{
+    SG_TRY(check_function(f));
+    if (attribute == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES) {
+        if (value < 0 || (unsigned)value + f->kernel->static_shared_bytes >
+                             device_limit(f, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN))
+            return CUDA_ERROR_INVALID_VALUE;
+        f->max_dynamic_shared = value;
+        return CUDA_SUCCESS;
+    }
+    return attribute == CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT ? CUDA_SUCCESS
+                                                                           : CUDA_ERROR_INVALID_VALUE;
+}
+
+SG_EXPORT CUresult cuKernelSetAttribute(CUfunction_attribute attribute, int value, CUkernel kernel,
+                                        CUdevice device)
+{
+    CUfunction f;
+    SG_TRY(check_kernel(kernel, &f));
+    return sg_device_check(device) ? CUDA_ERROR_INVALID_DEVICE : cuFuncSetAttribute(f, attribute, value);
+}
+
+SG_EXPORT CUresult cuFuncSetCacheConfig(CUfunction f, CUfunc_cache config)
+{
+    (void)config;
+    return check_function(f);
+}
+
+SG_EXPORT CUresult cuFuncLoad(CUfunction f)
+{
+    return check_function(f);
+}
+
+SG_EXPORT CUresult cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction f)
+{
+    SG_TRY(check_function(f));
+    if (!state)
+        return CUDA_ERROR_INVALID_VALUE;
+    *state = CU_FUNCTION_LOADING_STATE_LOADED;
+    return CUDA_SUCCESS;
+}

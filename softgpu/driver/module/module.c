@@ -1,0 +1,427 @@
+/* module.c: modules and libraries, which have handles of two kinds (module.h). */
+#include "softgpu/driver/module/module.h"
+#include "softgpu/driver/rules.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+static sg_module_t *modules; /* loaded ones; guarded by sg.lock */
+
+/* ---- loading ---- */
+
+static uint32_t param_bytes(const softgpu_kernel_t *k)
+{
+    return k->param_count
+               ? k->params[k->param_count - 1].offset_bytes + k->params[k->param_count - 1].size_bytes
+               : 0;
+}
+
+static void module_free_locked(sg_module_t *m)
+{
+    sg_variables_free_locked(m->variables);
+    free(m->functions);
+    free(m->kernels);
+    free(m->origin);
+    free(m->library);
+    free(m);
+}
+
+static CUresult fill(sg_module_t *m)
+{
+    const softgpu_kernel_table_t *table = m->table[SOFTGPU_FAST];
+    const bool all = m->unit == SG_ALL_UNITS;
+    SG_TRY(sg_variables_create(m, sg_current_context()->device));
+    table = m->table[SOFTGPU_FAST];
+    const softgpu_kernel_t *const *rows = all ? table->kernels : table->units[m->unit].kernels;
+    m->kernel_count = all ? table->kernel_count : table->units[m->unit].kernel_count;
+    m->functions = calloc(m->kernel_count ? m->kernel_count : 1, sizeof *m->functions);
+    m->kernels = m->ctx ? NULL : calloc(m->kernel_count ? m->kernel_count : 1, sizeof *m->kernels);
+    if (!m->functions || (!m->ctx && !m->kernels))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    for (uint32_t i = 0; i < m->kernel_count; i++) {
+        CUfunction f = &m->functions[i];
+        f->kernel = rows[i];
+        f->module = m;
+        f->param_bytes = param_bytes(rows[i]);
+        atomic_store(&f->max_dynamic_shared, -1);
+        atomic_store(&f->run[SOFTGPU_FAST], rows[i]->run[SOFTGPU_FAST]);
+        if (m->kernels)
+            m->kernels[i].function = f;
+    }
+    /* A mode that was asked for must be there; what auto needs is seen when a kernel is launched. */
+    for (int mode = SOFTGPU_SIMT; mode < SOFTGPU_MODE_COUNT; mode++)
+        if (m->library && sg_mode_is((softgpu_mode_t)mode))
+            SG_TRY(sg_module_open(m, (softgpu_mode_t)mode));
+    return CUDA_SUCCESS;
+}
+
+/* `image`: in memory, or NULL. */
+static CUresult load(const char *origin, const void *image, CUcontext ctx, sg_module_t **out)
+{
+    sg_module_t *m = calloc(1, sizeof *m);
+    if (!m || !(m->origin = strdup(origin))) {
+        free(m);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    pthread_mutex_lock(&sg_libraries_lock);
+    m->table[SOFTGPU_FAST] = sg_library_find(origin, &m->library);
+    CUresult result = CUDA_ERROR_NO_BINARY_FOR_GPU;
+    if (m->table[SOFTGPU_FAST]) {
+        m->ctx = ctx;
+        m->unit = image ? sg_library_unit(m->table[SOFTGPU_FAST], image) : SG_ALL_UNITS;
+        result = fill(m);
+        if (result == CUDA_ERROR_NOT_SUPPORTED)
+            result = CUDA_ERROR_NO_BINARY_FOR_GPU;
+    }
+    pthread_mutex_unlock(&sg_libraries_lock);
+    sg_lock();
+    if (result) {
+        module_free_locked(m);
+    } else {
+        m->next = modules;
+        modules = m;
+        *out = m;
+    }
+    sg_unlock();
+    return result;
+}
+
+static CUresult load_image(const void *image, CUcontext ctx, sg_module_t **out)
+{
+    char origin[PATH_MAX];
+    if (!image || !out)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!sg_library_origin(image, origin)) {
+        sg_log(1, "a module image at %p lies in no file, so no kernel library belongs to it", image);
+        return CUDA_ERROR_NO_BINARY_FOR_GPU;
+    }
+    return load(origin, image, ctx, out);
+}
+
+static CUresult load_file(const char *path, CUcontext ctx, sg_module_t **out)
+{
+    char origin[PATH_MAX];
+    if (!path || !out)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!realpath(path, origin))
+        return CUDA_ERROR_FILE_NOT_FOUND;
+    return load(origin, NULL, ctx, out);
+}
+
+void sg_modules_drop_locked(CUcontext ctx)
+{
+    for (sg_module_t **link = &modules, *m; (m = *link);) {
+        if (m->ctx != ctx) {
+            link = &m->next;
+            continue;
+        }
+        *link = m->next;
+        module_free_locked(m);
+    }
+}
+
+/* ---- handles ---- */
+
+/* No document says what a driver does with a handle of one of these kinds in place of the other; that it crashes with a function in place
+ * of a kernel is known (sg.h). */
+static _Noreturn void die_of(const char *given, const char *wanted)
+{
+    sg_log(0, "rule %s: a %s is given as a %s: a driver follows it and crashes", sg_rule_name(SG_RULE_HANDLE),
+           given, wanted);
+    signal(SIGSEGV, SIG_DFL);
+    raise(SIGSEGV);
+    abort();
+}
+
+static sg_module_t *module_locked(CUmodule handle)
+{
+    sg_module_t *m = modules;
+    while (m && (const void *)m != handle)
+        m = m->next;
+    return m;
+}
+
+static sg_module_t *library_locked(CUlibrary handle)
+{
+    sg_module_t *m = modules;
+    while (m && (m->ctx || (const void *)&m->library_handle != handle)) {
+        if ((const void *)m == handle)
+            die_of("CUmodule", "CUlibrary");
+        m = m->next;
+    }
+    return m;
+}
+
+/* Which of a module's functions, or of its kernels, the address is; -1: none. */
+static int64_t place_in(const void *address, const void *array, size_t count, size_t size)
+{
+    const uintptr_t at = (uintptr_t)address - (uintptr_t)array;
+    return array && at < count * size && at % size == 0 ? (int64_t)(at / size) : -1;
+}
+
+bool sg_function_loaded_locked(CUfunction f)
+{
+    const sg_module_t *m = modules;
+    while (m && place_in(f, m->functions, m->kernel_count, sizeof *m->functions) < 0)
+        m = m->next;
+    return m != NULL;
+}
+
+static CUfunction function_of_locked(CUkernel kernel)
+{
+    const sg_module_t *m = modules;
+    while (m && place_in(kernel, m->kernels, m->kernel_count, sizeof *m->kernels) < 0)
+        m = m->next;
+    return m ? kernel->function : NULL;
+}
+
+CUresult sg_function_check(CUfunction f)
+{
+    sg_lock();
+    const bool found = sg_function_loaded_locked(f);
+    if (!found && function_of_locked((CUkernel)f))
+        sg_broken(SG_RULE_HANDLE, CUDA_ERROR_INVALID_HANDLE, "a CUkernel is given as a CUfunction");
+    sg_unlock();
+    return found ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+CUresult sg_function_resolve(CUfunction *f)
+{
+    sg_lock();
+    if (!sg_function_loaded_locked(*f))
+        *f = function_of_locked((CUkernel)*f);
+    sg_unlock();
+    return *f ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+CUresult sg_kernel_resolve(CUkernel kernel, CUfunction *out)
+{
+    sg_lock();
+    *out = function_of_locked(kernel);
+    if (!*out && sg_function_loaded_locked((CUfunction)kernel))
+        die_of("CUfunction", "CUkernel");
+    sg_unlock();
+    return *out ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+/* ---- unloading and looking up ---- */
+
+static CUresult unload(CUmodule module, CUlibrary library)
+{
+    SG_TRY(sg_enter_context());
+    SG_TRY(sg_wait_context(NULL));
+    sg_lock();
+    sg_module_t *m = module ? module_locked(module) : library_locked(library), **link = &modules;
+    if (m && module && !m->ctx)
+        m = NULL; /* its library's, which goes by its own call */
+    while (m && *link != m)
+        link = &(*link)->next;
+    if (m) {
+        *link = m->next;
+        module_free_locked(m);
+    }
+    sg_unlock();
+    return m ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+/* Which of the module's kernels; -1: there is none of the name. */
+static int64_t find_name(const sg_module_t *m, const char *name)
+{
+    int64_t i = (int64_t)m->kernel_count - 1;
+    while (i >= 0 && !sg_names_match(m->functions[i].kernel->name, name))
+        i--;
+    return i;
+}
+
+SG_EXPORT CUresult cuModuleLoad(CUmodule *out, const char *path)
+{
+    SG_TRY(sg_enter_unsafe());
+    return load_file(path, sg_current_context(), (sg_module_t **)out);
+}
+
+SG_EXPORT CUresult cuModuleLoadData(CUmodule *out, const void *image)
+{
+    SG_TRY(sg_enter_unsafe());
+    return load_image(image, sg_current_context(), (sg_module_t **)out);
+}
+
+SG_EXPORT CUresult cuModuleLoadDataEx(CUmodule *out, const void *image, unsigned count, CUjit_option *options,
+                                      void **values)
+{
+    (void)count, (void)options, (void)values; /* nothing is compiled */
+    return cuModuleLoadData(out, image);
+}
+
+SG_EXPORT CUresult cuModuleLoadFatBinary(CUmodule *out, const void *image)
+{
+    return cuModuleLoadData(out, image);
+}
+
+SG_EXPORT CUresult cuModuleUnload(CUmodule module)
+{
+    SG_TRY(sg_enter_unsafe());
+    return module ? unload(module, NULL) : CUDA_ERROR_INVALID_HANDLE;
+}
+
+/* A call on a module: `found` is its result with the module as `m`, under the lock. */
+#define LOOK_UP(wrong, find, found)                                                                          \
+    SG_TRY(sg_enter_context());                                                                              \
+    if (wrong)                                                                                               \
+        return CUDA_ERROR_INVALID_VALUE;                                                                     \
+    sg_lock();                                                                                               \
+    const sg_module_t *m = find;                                                                             \
+    const CUresult result = m ? (found) : CUDA_ERROR_INVALID_HANDLE;                                         \
+    sg_unlock();                                                                                             \
+    return result
+
+static CUresult function_by_name(CUfunction *out, const sg_module_t *m, const char *name)
+{
+    const int64_t i = find_name(m, name);
+    if (i < 0)
+        return CUDA_ERROR_NOT_FOUND;
+    *out = &m->functions[i];
+    return CUDA_SUCCESS;
+}
+
+static CUresult kernel_by_name(CUkernel *out, const sg_module_t *m, const char *name)
+{
+    const int64_t i = find_name(m, name);
+    if (i < 0)
+        return CUDA_ERROR_NOT_FOUND;
+    *out = &m->kernels[i];
+    return CUDA_SUCCESS;
+}
+
+static CUresult count_functions(unsigned *count, const sg_module_t *m)
+{
+    *count = m->kernel_count;
+    return CUDA_SUCCESS;
+}
+
+static CUresult list_functions(CUfunction *out, unsigned count, const sg_module_t *m)
+{
+    for (unsigned i = 0; i < count && i < m->kernel_count; i++)
+        out[i] = &m->functions[i];
+    return CUDA_SUCCESS;
+}
+
+static CUresult list_kernels(CUkernel *out, unsigned count, const sg_module_t *m)
+{
+    for (unsigned i = 0; i < count && i < m->kernel_count; i++)
+        out[i] = &m->kernels[i];
+    return CUDA_SUCCESS;
+}
+
+static CUresult variable_by_name(CUdeviceptr *out, size_t *bytes, const sg_module_t *m, const char *name)
+{
+    CUdeviceptr address;
+    size_t size;
+    if (!sg_variable_find(m->variables, name, &address, &size))
+        return CUDA_ERROR_NOT_FOUND;
+    if (out)
+        *out = address;
+    if (bytes)
+        *bytes = size;
+    return CUDA_SUCCESS;
+}
+
+SG_EXPORT CUresult cuModuleGetFunction(CUfunction *out, CUmodule module, const char *name)
+{
+    LOOK_UP(!out || !name, module_locked(module), function_by_name(out, m, name));
+}
+
+SG_EXPORT CUresult cuModuleGetFunctionCount(unsigned *count, CUmodule module)
+{
+    LOOK_UP(!count, module_locked(module), count_functions(count, m));
+}
+
+SG_EXPORT CUresult cuModuleGetGlobal_v2(CUdeviceptr *out, size_t *bytes, CUmodule module, const char *name)
+{
+    LOOK_UP(!name || (!out && !bytes), module_locked(module), variable_by_name(out, bytes, m, name));
+}
+
+SG_EXPORT CUresult cuModuleEnumerateFunctions(CUfunction *out, unsigned count, CUmodule module)
+{
+    LOOK_UP(!out || !count, module_locked(module), list_functions(out, count, m));
+}
+
+SG_EXPORT CUresult cuLibraryEnumerateKernels(CUkernel *out, unsigned count, CUlibrary library)
+{
+    LOOK_UP(!out || !count, library_locked(library), list_kernels(out, count, m));
+}
+
+SG_EXPORT CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode *mode)
+{
+    SG_TRY(sg_enter());
+    if (!mode)
+        return CUDA_ERROR_INVALID_VALUE;
+    *mode = CU_MODULE_LAZY_LOADING;
+    return CUDA_SUCCESS;
+}
+
+SG_EXPORT CUresult cuLibraryLoadData(CUlibrary *out, const void *image, CUjit_option *jit, void **jit_values,
+                                     unsigned jit_count, CUlibraryOption *options, void **values,
+                                     unsigned count)
+{
+    sg_module_t *m;
+    (void)jit, (void)jit_values, (void)jit_count, (void)options, (void)values, (void)count;
+    SG_TRY(sg_enter_context());
+    SG_TRY(load_image(image, NULL, out ? &m : NULL));
+    *out = (CUlibrary)(void *)&m->library_handle;
+    return CUDA_SUCCESS;
+}
+
+SG_EXPORT CUresult cuLibraryLoadFromFile(CUlibrary *out, const char *path, CUjit_option *jit,
+                                         void **jit_values, unsigned jit_count, CUlibraryOption *options,
+                                         void **values, unsigned count)
+{
+    sg_module_t *m;
+    (void)jit, (void)jit_values, (void)jit_count, (void)options, (void)values, (void)count;
+    SG_TRY(sg_enter_context());
+    SG_TRY(load_file(path, NULL, out ? &m : NULL));
+    *out = (CUlibrary)(void *)&m->library_handle;
+    return CUDA_SUCCESS;
+}
+
+SG_EXPORT CUresult cuLibraryUnload(CUlibrary library)
+{
+    return unload(NULL, library);
+}
+
+SG_EXPORT CUresult cuLibraryGetKernel(CUkernel *out, CUlibrary library, const char *name)
+{
+    LOOK_UP(!out || !name, library_locked(library), kernel_by_name(out, m, name));
+}
+
+SG_EXPORT CUresult cuLibraryGetKernelCount(unsigned *count, CUlibrary library)
+{
+    LOOK_UP(!count, library_locked(library), count_functions(count, m));
+}
+
+static CUresult module_of(CUmodule *out, const sg_module_t *m)
+{
+    *out = (CUmodule)(uintptr_t)m;
+    return CUDA_SUCCESS;
+}
+
+SG_EXPORT CUresult cuLibraryGetModule(CUmodule *out, CUlibrary library)
+{
+    LOOK_UP(!out, library_locked(library), module_of(out, m));
+}
+
+SG_EXPORT CUresult cuLibraryGetGlobal(CUdeviceptr *out, size_t *bytes, CUlibrary library, const char *name)
+{
+    LOOK_UP(!name || (!out && !bytes), library_locked(library), variable_by_name(out, bytes, m, name));
+}
+
+SG_EXPORT CUresult cuKernelGetLibrary(CUlibrary *out, CUkernel kernel)
+{
+    CUfunction f;
+    SG_TRY(sg_enter_look_up());
+    if (!out)
+        return CUDA_ERROR_INVALID_VALUE;
+    SG_TRY(sg_kernel_resolve(kernel, &f));
+    *out = (CUlibrary)(void *)&f->module->library_handle;
+    return CUDA_SUCCESS;
+}

@@ -1,0 +1,77 @@
+/* module.h: loaded modules and the kernel libraries behind them (softgpu/kernel_abi.h).
+ *
+ * Glossary
+ *   module     also what stands behind a library: cuLibraryGetModule tells its CUmodule, a handle of another kind
+ *   unit       what came from one .cu file; the object O of a program holds several images, each of one unit
+ *   instance   one loaded copy of a kernel library. Modules share it, unless they have variables: these lie in the
+ *              instance, so that a unit's second module gets an instance of its own
+ *
+ * Locks: sg.lock guards the list of modules; sg_libraries_lock, taken before it, guards the opening of kernel libraries.
+ */
+#ifndef SG_MODULE_H
+#define SG_MODULE_H
+
+#include <limits.h>
+
+#include "softgpu/driver/stream/streams.h"
+
+#define SG_ALL_UNITS UINT32_MAX
+
+typedef struct sg_variables sg_variables_t;
+
+struct sg_module {
+    uint32_t kernel_count;
+    struct CUfunc_st *functions; /* [kernel_count], in the table's order */
+    struct CUkern_st *kernels;   /* [kernel_count], of the same; NULL: no library */
+    char library_handle;         /* its address is the CUlibrary, while the module's own is the CUmodule */
+    char *origin;                /* the object that holds the image */
+    char *library; /* its kernel library for fast mode; NULL: `origin` itself, which knows no modes */
+    uint32_t unit;
+    const softgpu_kernel_table_t *table[SOFTGPU_MODE_COUNT]; /* NULL: not opened */
+    sg_variables_t *variables;                               /* owns; NULL: none */
+    CUcontext ctx;                                           /* NULL: a library, which belongs to none */
+    sg_module_t *next;
+};
+
+extern pthread_mutex_t sg_libraries_lock;
+
+/* ---- library.c ---- */
+/* The file that an image in memory belongs to; false if it is in none. */
+bool sg_library_origin(const void *image, char out[PATH_MAX]);
+/* Its kernel library: the table, and in *path (owned by the caller) where it was found; NULL there: in `origin`. */
+const softgpu_kernel_table_t *sg_library_find(const char *origin, char **path);
+/* The same library for another mode, or NULL. */
+const softgpu_kernel_table_t *sg_library_for_mode(const char *path, softgpu_mode_t mode);
+/* Another instance of the library that holds the table. */
+const softgpu_kernel_table_t *sg_library_again(const softgpu_kernel_table_t *table);
+/* Which unit an image is of, by the names in it; SG_ALL_UNITS: no telling, or only one. */
+uint32_t sg_library_unit(const softgpu_kernel_table_t *table, const void *image);
+
+/* ---- mode.c ---- */
+CUresult sg_modes_init(void); /* SOFTGPU_MODE, SOFTGPU_BLOCK, SOFTGPU_SEED */
+/* True if SOFTGPU_MODE wants this one for all kernels. */
+bool sg_mode_is(softgpu_mode_t mode);
+uint64_t sg_mode_seed(void);  /* 0: threads run in order */
+uint32_t sg_mode_block(void); /* SOFTGPU_BLOCK: threads for each block of a marked kernel; 0: as launched */
+/* Opens the module's library for a mode. NOT_SUPPORTED: there is none, and the log says so. */
+CUresult sg_module_open(sg_module_t *module, softgpu_mode_t mode);
+/* In which mode the function is to run; its `run` of that mode is there. */
+CUresult sg_function_mode(CUfunction f, bool cooperative, softgpu_mode_t *mode);
+
+/* ---- variables.c ---- */
+/* Gives the module's variables device memory, initialised. No variables: success, and m->variables stays NULL. */
+CUresult sg_variables_create(sg_module_t *module, unsigned device);
+/* Lays that memory under the variables of an instance, or of another one if this one is in use: *table changes then. */
+CUresult sg_variables_attach(sg_module_t *module, const softgpu_kernel_table_t **table);
+void sg_variables_free_locked(sg_variables_t *variables);
+bool sg_variable_find(const sg_variables_t *variables, const char *name, CUdeviceptr *address, size_t *bytes);
+/* The device address of what kernels see at `at`, in an instance's pages; 0: not there. */
+CUdeviceptr sg_variables_address(const sg_variables_t *variables, const void *at);
+
+/* ---- names.c ---- */
+/* A mangled name without what nvcc makes up for each compilation: what is local to a file (_INTERNAL_...) and unnamed
+ * namespaces (_GLOBAL__N_...). */
+void sg_name_plain(const char *name, char *out, size_t bytes);
+bool sg_names_match(const char *a, const char *b);
+
+#endif

@@ -1,0 +1,272 @@
+/* variables.c: __device__ and __constant__ variables.
+ *
+ * A module's variables have device memory like any other allocation, at a device address, which is what cuModuleGetGlobal
+ * gives. Kernels, however, were compiled with the variables of their own library, whose linker script has put those into
+ * pages of their own (softgpu_unit_t). The same memory is mapped there, over the library's pages, in the library of
+ * each mode that is opened. So a kernel that takes a variable's address gets another one than the host does; both lead to the
+ * same bytes.
+ *
+ * Nothing else may be in those pages, and the variables must lie at the same offsets in the libraries of all modes (each
+ * is aligned to 256 bytes by the script): that is checked, and where it does not hold loading fails.
+ */
+#include "softgpu/driver/module/module.h"
+#include "softgpu/driver/simt/shadow.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+/* A unit's pages. */
+typedef struct piece {
+    uint32_t unit;
+    size_t offset, bytes; /* in the device memory */
+} piece_t;
+
+/* Pages of an instance over which device memory is mapped. */
+typedef struct attachment {
+    char *at;
+    size_t offset, bytes;
+    char *image; /* owns: what was there */
+    struct attachment *next, *next_of_all;
+} attachment_t;
+
+typedef struct variable {
+    const char *name; /* borrowed of the table, which stays */
+    size_t offset, bytes;
+} variable_t;
+
+struct sg_variables {
+    sg_range_t *range;
+    sg_handle_t *handle;
+    piece_t *pieces;
+    variable_t *variables;
+    uint32_t piece_count, count;
+    attachment_t *attachments;
+};
+
+static attachment_t *attached; /* all; guarded by sg.lock */
+
+static bool has_unit(const sg_module_t *m, const softgpu_kernel_table_t *t, uint32_t unit)
+{
+    return (m->unit == SG_ALL_UNITS || m->unit == unit) && t->units[unit].end > t->units[unit].begin;
+}
+
+static uint32_t collect_pieces(sg_module_t *m, const softgpu_kernel_table_t *t, sg_variables_t *v)
+{
+    size_t offset = 0;
+    for (uint32_t u = 0; u < t->unit_count; u++) {
+        const softgpu_unit_t *unit = &t->units[u];
+        if (!has_unit(m, t, u))
+            continue;
+        const size_t bytes = (size_t)(unit->end - unit->begin);
+        v->pieces[v->piece_count++] = (piece_t){u, offset, bytes};
+        for (uint32_t i = 0; i < unit->variable_count; i++)
+            v->variables[v->count++] = (variable_t){
+                unit->variables[i].name, offset + (size_t)((char *)unit->variables[i].storage - unit->begin),
+                unit->variables[i].bytes};
+        offset += bytes;
+    }
+    return (uint32_t)offset;
+}
+
+static CUresult map_memory(sg_variables_t *v, size_t bytes, unsigned device)
+{
+    bytes = SG_ROUND_UP(bytes, SG_CHUNK_BYTES);
+    sg_lock();
+    v->handle = sg_phys_create_locked(device, bytes);
+    v->range = v->handle ? sg_window_reserve_locked(bytes, 0, 0, SG_RANGE_MODULE) : NULL;
+    CUresult result = v->range ? sg_phys_map(v->range->base, v->handle) : CUDA_ERROR_OUT_OF_MEMORY;
+    const sg_access_t access = sg_access_of_device(device);
+    if (!result)
+        result = sg_phys_protect_locked(v->range->base, bytes, &access);
+    if (v->range)
+        v->range->segment = v;
+    sg_unlock();
+    return result;
+}
+
+CUresult sg_variables_create(sg_module_t *m, unsigned device)
+{
+    const softgpu_kernel_table_t *t = m->table[SOFTGPU_FAST];
+    uint32_t variables = 0, pieces = 0;
+    for (uint32_t u = 0; u < t->unit_count; u++)
+        if (has_unit(m, t, u)) {
+            variables += t->units[u].variable_count;
+            pieces++;
+        }
+    if (!pieces)
+        return CUDA_SUCCESS;
+    sg_variables_t *v = calloc(1, sizeof *v);
+    if (!v)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    m->variables = v;
+    v->pieces = calloc(pieces, sizeof *v->pieces);
+    v->variables = calloc(variables ? variables : 1, sizeof *v->variables);
+    if (!v->pieces || !v->variables)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    const size_t bytes = collect_pieces(m, t, v);
+    SG_TRY(map_memory(v, bytes, device));
+    for (uint32_t i = 0; i < v->count; i++)
+        sg_live_add_valid(v->range->base + v->variables[i].offset, v->variables[i].bytes);
+    SG_TRY(sg_variables_attach(m, &m->table[SOFTGPU_FAST]));
+    for (const attachment_t *a = v->attachments; a; a = a->next)
+        if (!sg_phys_write(v->handle, a->offset, a->image, a->bytes))
+            return CUDA_ERROR_OUT_OF_MEMORY;
+    return CUDA_SUCCESS;
+}
+
+/* ---- instances ---- */
+
+static bool in_use(const sg_variables_t *v, const softgpu_kernel_table_t *t)
+{
+    bool found = false;
+    sg_lock();
+    for (const attachment_t *a = attached; a; a = a->next_of_all)
+        for (uint32_t i = 0; i < v->piece_count; i++)
+            found = found || a->at == t->units[v->pieces[i].unit].begin;
+    sg_unlock();
+    return found;
+}
+
+/* The same variables at the same offsets as where the device memory was laid out? */
+static bool fits(const sg_module_t *m, const softgpu_kernel_table_t *t)
+{
+    const sg_variables_t *v = m->variables;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < v->piece_count; i++) {
+        if (v->pieces[i].unit >= t->unit_count)
+            return false;
+        const softgpu_unit_t *unit = &t->units[v->pieces[i].unit];
+        if ((size_t)(unit->end - unit->begin) != v->pieces[i].bytes || n + unit->variable_count > v->count)
+            return false;
+        for (uint32_t k = 0; k < unit->variable_count; k++, n++)
+            if (strcmp(unit->variables[k].name, v->variables[n].name) != 0 ||
+                (size_t)((char *)unit->variables[k].storage - unit->begin) + v->pieces[i].offset !=
+                    v->variables[n].offset ||
+                unit->variables[k].bytes != v->variables[n].bytes)
+                return false;
+    }
+    return n == v->count;
+}
+
+static CUresult attach_piece(sg_variables_t *v, const piece_t *piece, const softgpu_unit_t *unit)
+{
+    attachment_t *a = calloc(1, sizeof *a);
+    if (!a || !(a->image = malloc(piece->bytes))) {
+        free(a);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    a->at = unit->begin;
+    a->offset = piece->offset;
+    a->bytes = piece->bytes;
+    memcpy(a->image, a->at, a->bytes);
+    sg_lock();
+    CUresult result = sg_phys_alias_locked(a->at, v->handle, a->offset, a->bytes);
+    if (!result) {
+        a->next = v->attachments;
+        v->attachments = a;
+        a->next_of_all = attached;
+        attached = a;
+    }
+    sg_unlock();
+    if (result) {
+        free(a->image);
+        free(a);
+    }
+    return result;
+}
+
+CUresult sg_variables_attach(sg_module_t *m, const softgpu_kernel_table_t **table)
+{
+    sg_variables_t *v = m->variables;
+    if (!v)
+        return CUDA_SUCCESS;
+    if (in_use(v, *table)) {
+        const softgpu_kernel_table_t *again = sg_library_again(*table);
+        if (!again)
+            return CUDA_ERROR_OUT_OF_MEMORY;
+        *table = again;
+    }
+    if (!fits(m, *table)) {
+        sg_log(1, "%s: its variables lie differently in its kernel libraries; rebuild them", m->origin);
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
+    for (uint32_t i = 0; i < v->piece_count; i++)
+        SG_TRY(attach_piece(v, &v->pieces[i], &(*table)->units[v->pieces[i].unit]));
+    return CUDA_SUCCESS;
+}
+
+/* The library as it was loaded: it may be used again. */
+static void detach_locked(attachment_t *a)
+{
+    attachment_t **link = &attached;
+    while (*link != a)
+        link = &(*link)->next_of_all;
+    *link = a->next_of_all;
+    if (mmap(a->at, a->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) ==
+        a->at)
+        memcpy(a->at, a->image, a->bytes);
+    else
+        sg_log(1, "out of mappings: the variables at %p are lost", (void *)a->at);
+    free(a->image);
+    free(a);
+}
+
+void sg_variables_free_locked(sg_variables_t *v)
+{
+    if (!v)
+        return;
+    for (attachment_t *a = v->attachments, *next; a; a = next) {
+        next = a->next;
+        detach_locked(a);
+    }
+    if (v->range) {
+        sg_live_remove(v->range->base, v->range->bytes);
+        sg_phys_unmap(v->range->base, v->range->bytes);
+        sg_window_free_locked(v->range);
+    }
+    if (v->handle)
+        sg_phys_unref_locked(v->handle);
+    free(v->pieces);
+    free(v->variables);
+    free(v);
+}
+
+/* ---- where they are ---- */
+
+bool sg_variable_find(const sg_variables_t *v, const char *name, CUdeviceptr *address, size_t *bytes)
+{
+    for (uint32_t i = 0; v && i < v->count; i++)
+        if (sg_names_match(v->variables[i].name, name)) {
+            *address = v->range->base + v->variables[i].offset;
+            *bytes = v->variables[i].bytes;
+            return true;
+        }
+    return false;
+}
+
+bool sg_variables_extent_locked(const void *variables, CUdeviceptr address, sg_extent_t *out)
+{
+    const sg_variables_t *v = variables;
+    const size_t offset = address - v->range->base;
+    for (uint32_t i = 0; i < v->count; i++)
+        if (offset - v->variables[i].offset < v->variables[i].bytes) {
+            *out = (sg_extent_t){.base = v->range->base + v->variables[i].offset,
+                                 .bytes = v->variables[i].bytes,
+                                 .handle = v->handle,
+                                 .range = v->range,
+                                 .access = sg_access_of_device(v->handle->device),
+                                 .device = v->handle->device,
+                                 .managed_by_heap = true};
+            return true;
+        }
+    return false;
+}
+
+CUdeviceptr sg_variables_address(const sg_variables_t *v, const void *at)
+{
+    for (const attachment_t *a = v ? v->attachments : NULL; a; a = a->next)
+        if ((size_t)((const char *)at - a->at) < a->bytes)
+            return v->range->base + a->offset + (size_t)((const char *)at - a->at);
+    return 0;
+}

@@ -1,0 +1,33 @@
+/* clock.h: virtual time: when each op would begin and end on the GPU of the profile. Who runs an op's work, and when in
+ * real time, is none of its business (deterministic.c).
+ *
+ * The model
+ *   host      One clock for all host threads. A call of the API moves it on by SG_CALL_NS; a call that waits moves it to
+ *             the end of what it waited for. Whatever else the host does takes no time.
+ *   kernels   One after another: when one ends, the next is, of those whose turn has come in their streams, the one of
+ *             highest priority, and of those the one that was queued first. A running kernel is not interrupted. Copies
+ *             within the device and memsets take their turns among kernels.
+ *   copies    One at a time in each direction over the link, beside kernels, in the same order. While both directions are
+ *             in use each is slower; while copies run, kernels are (profile.h).
+ *   devices   Each has kernels and copies of its own; a copy between two of them goes over the link, in the direction to
+ *             the device whose stream it is in.
+ *   host functions   One at a time on each device, each SG_HOST_FUNCTION_NS.
+ *   waits, records   No time.
+ * All of it in whole nanoseconds, by integer arithmetic: the same on every machine.
+ *
+ * Guarded by sg.lock.
+ */
+#ifndef SG_CLOCK_H
+#define SG_CLOCK_H
+
+#include "softgpu/driver/stream/streams.h"
+
+void sg_clock_call_locked(void); /* a call begins */
+uint64_t sg_clock_now_locked(void);
+void sg_clock_add_locked(const sg_op_t *op); /* it is queued now */
+/* The stream has reached the number by the host's time. */
+bool sg_clock_over_locked(const sg_stream_t *stream, uint64_t number);
+/* Moves the host's clock on until the stream has. The caller holds a reference. */
+void sg_clock_wait_locked(const sg_stream_t *stream, uint64_t number);
+
+#endif

@@ -1,0 +1,164 @@
+/* simt.h: the engine of SIMT mode: a block's threads as fibers of one worker.
+ *
+ * Glossary
+ *   fiber     a CUDA thread: a stack, and what it waits for
+ *   context   where a fiber, or the worker itself, goes on (fiber.c)
+ *   block     a CUDA block under way: its fibers and barriers (block.c)
+ *   group     lanes of a warp that have come to one operation with one mask (warp.c)
+ *   run       one call of a kernel library's `run`: some blocks, one after the other; of a cooperative launch all
+ *             blocks, taking turns
+ *
+ * A fiber runs until it has to wait; then it picks the next one that can run and goes there directly. If there is none,
+ * either lanes wait in __activemask, which lets go now, or the block is stuck: some barrier or mask is wrong, and the
+ * launch ends with an error that says who waits where.
+ *
+ * __shared__ variables are thread-local variables of the kernel library: fibers never leave their worker. Blocks of a
+ * cooperative launch swap them.
+ *
+ * Order: fibers run by number, or, with SOFTGPU_SEED, in an order drawn from seed, kernel launch and block. A kernel whose
+ * result changes with the seed lacks a barrier.
+ *
+ * Threads: everything here belongs to one worker (thread-local); no locks.
+ */
+#ifndef SG_SIMT_H
+#define SG_SIMT_H
+
+#include <setjmp.h>
+
+#include "softgpu/driver/stream/streams.h"
+
+#define SG_FIBER_STACK_BYTES ((size_t)256 << 10)
+#define SG_MAX_THREADS       1024u
+#define SG_WARP              32u
+
+/* fault.c has the library's thread-local storage in the static block anyway. */
+#define SG_FAST_TLS __attribute__((tls_model("initial-exec")))
+
+/* ---- fiber.c: contexts and stacks ---- */
+#if defined(__x86_64__) && !defined(SG_PORTABLE_FIBERS)
+typedef struct sg_context {
+    void *sp;
+} sg_context_t;
+#else
+#include <ucontext.h>
+typedef struct sg_context {
+    ucontext_t uc;
+} sg_context_t;
+#endif
+
+/* A context that will call `main`, which must not return, on this stack. */
+void sg_context_make(sg_context_t *context, char *stack, size_t bytes, void (*main)(void));
+void sg_context_switch(sg_context_t *from, sg_context_t *to);
+/* Stack `index` of this worker; kept for ever. NULL: out of memory. */
+char *sg_stack(uint32_t index);
+
+/* ---- fibers and blocks ---- */
+typedef enum sg_wait {
+    SG_RUNS,    /* or can run */
+    SG_BARRIER, /* of the block */
+    SG_GROUP,   /* of its warp */
+    SG_ACTIVE,  /* __activemask: until no other lane of the warp can run */
+    SG_GRID,    /* a cooperative launch's barrier */
+    SG_EXITED
+} sg_wait_t;
+
+/* A copy to shared memory that is under way. */
+typedef struct sg_async {
+    void *to;
+    const void *from;
+    uint32_t bytes, from_bytes;
+    uint32_t group;
+    softgpu_place_t place;
+} sg_async_t;
+
+typedef struct sg_fiber {
+    sg_context_t context;
+    softgpu_thread_t thread;
+    char *stack;
+    uint32_t index; /* in the block */
+    sg_wait_t wait;
+    softgpu_place_t place; /* where it waits */
+    softgpu_barrier_t barrier;
+    int predicate;
+    const softgpu_warp_op_t *op; /* SG_GROUP */
+    uint32_t mask;
+    void *data;
+    uint32_t active;   /* __activemask's result */
+    sg_async_t *async; /* owned: copies that are not waited for; committed ones have a group below `groups` */
+    uint32_t async_count, async_capacity, groups;
+} sg_fiber_t;
+
+struct sg_check_block;
+
+typedef struct sg_block {
+    uint64_t number;
+    uint32_t threads, warps;
+    uint32_t alive; /* not exited */
+    uint32_t at_barrier, at_grid;
+    uint32_t ready_warps;                    /* a bit for each warp with a lane that can run */
+    uint32_t ready[SG_WARP], lives[SG_WARP]; /* lanes of each warp */
+    uint32_t cursor;                         /* the fiber that ran last */
+    uint32_t pauses;                         /* since something else happened */
+    uint64_t random;                         /* 0: in order */
+    int barrier_result;
+    bool exit_noted;
+    sg_fiber_t *fibers; /* [threads] */
+    char *shared;       /* owned: its shared memory while another block of a cooperative launch runs */
+    struct sg_check_block *check; /* checked mode */
+} sg_block_t;
+
+/* This worker's run. */
+typedef struct sg_run {
+    CUfunction function;
+    softgpu_launch_t launch_copy; /* what kernels see: outlives a jump out of them */
+    const softgpu_launch_t *launch;
+    const softgpu_entry_t *entry;
+    sg_block_t *block; /* that runs */
+    sg_fiber_t *fiber; /* that runs; NULL: the worker itself */
+    sg_context_t worker;
+    bool failed;
+    bool checked;
+    uint64_t blocks; /* of a cooperative launch: all */
+    sg_block_t *all;
+    struct sg_check *check; /* checked mode: of the launch */
+} sg_run_t;
+
+extern _Thread_local sg_run_t sg_run SG_FAST_TLS;
+extern const softgpu_services_t sg_services;
+
+/* block.c */
+/* The thread-local storage of the kernel library that runs, which holds its shared variables. */
+void sg_run_shared_area(char **at, size_t *bytes);
+/* Makes the running fiber wait until somebody sets it free with sg_fiber_ready. */
+void sg_fiber_wait(sg_wait_t what, softgpu_place_t place);
+void sg_fiber_ready(sg_block_t *b, sg_fiber_t *f);
+static inline sg_fiber_t *sg_fiber_of(sg_block_t *b, uint32_t warp, uint32_t lane)
+{
+    return &b->fibers[warp * SG_WARP + lane];
+}
+/* Ends the launch: the context gets the sticky error, the log the kernel, the block, the thread and the text. On a fiber it
+ * does not return. */
+void sg_run_fail(CUresult error, softgpu_place_t place, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* "kernel k, block (0,0,0), thread (1,0,0)" of what runs now. */
+void sg_run_describe(char *out, size_t bytes);
+/* After a fault, which has left the run by a jump. */
+void sg_run_abandon(void);
+
+/* warp.c */
+void sg_warp_collect(const softgpu_warp_op_t *op, uint32_t mask, void *data, softgpu_place_t place);
+uint32_t sg_warp_active(softgpu_place_t place);
+/* A lane has exited: groups that waited for it may be complete. */
+void sg_warp_exited(sg_block_t *b, uint32_t warp);
+/* Nobody can run: lets lanes go that wait in __activemask. False: there are none. */
+bool sg_warp_let_go(sg_block_t *b);
+
+/* async.c */
+void sg_async_copy(void *to, const void *from, uint32_t bytes, uint32_t from_bytes, softgpu_place_t place);
+void sg_async_commit(void);
+void sg_async_wait(uint32_t pending);
+
+/* stuck.c: why nobody can run, as text. */
+void sg_block_explain(const sg_block_t *b, char *out, size_t bytes);
+
+#endif
