@@ -5,7 +5,7 @@
 #ifndef SOFTGPU_CUBLAS_CONTEXT_H
 #define SOFTGPU_CUBLAS_CONTEXT_H
 
-#include "device.h"
+#include "softgpu/blas/device.h"
 
 struct cublasContext {
     blas_context_t base; /* first: see there */

@@ -1,6 +1,6 @@
 /* geam.c: cublasSgeam. */
-#include "context.h"
-#include "vector.h"
+#include "softgpu/blas/vector.h"
+#include "softgpu/cublas/context.h"
 
 typedef struct sum {
     cublasOperation_t transa, transb;

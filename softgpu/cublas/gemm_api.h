@@ -2,7 +2,7 @@
 #ifndef SOFTGPU_CUBLAS_GEMM_API_H
 #define SOFTGPU_CUBLAS_GEMM_API_H
 
-#include "gemm.h"
+#include "softgpu/blas/gemm.h"
 
 typedef struct blas_product {
     cublasOperation_t transa, transb;

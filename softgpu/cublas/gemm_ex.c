@@ -1,6 +1,6 @@
 /* gemm_ex.c: cublasGemmEx and its batched forms, and cublasSgemmEx, with 32- and 64-bit sizes. */
-#include "context.h"
-#include "gemm_api.h"
+#include "softgpu/cublas/context.h"
+#include "softgpu/cublas/gemm_api.h"
 
 static int is_algorithm(cublasGemmAlgo_t algo)
 {

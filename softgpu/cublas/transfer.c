@@ -1,5 +1,5 @@
 /* transfer.c: cublasSetVector, cublasGetMatrix and the like: copies between host and device with strides. */
-#include "device.h"
+#include "softgpu/blas/device.h"
 
 typedef struct transfer {
     int64_t rows, columns, element_bytes; /* columns of rows contiguous elements */

@@ -1,8 +1,8 @@
 /* vector.c: axpy, scal, copy, dot, nrm2, asum, iamax and iamin for fp32, and as ...Ex for bf16 and fp16 stored,
  * computed in fp32; with 32- and 64-bit sizes. */
-#include "context.h"
-#include "element.h"
-#include "vector.h"
+#include "softgpu/blas/vector.h"
+#include "softgpu/blas/element.h"
+#include "softgpu/cublas/context.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* algorithm.c: the two algorithms, how they can be configured, and what they can do. */
-#include "lt.h"
-#include "../cublas/element.h"
+#include "softgpu/blas/element.h"
+#include "softgpu/cublaslt/lt.h"
 
 #include <string.h>
 

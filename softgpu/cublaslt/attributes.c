@@ -1,5 +1,5 @@
 /* attributes.c: descriptors: how they are made, and what can be set on them and asked. */
-#include "lt.h"
+#include "softgpu/cublaslt/lt.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* handle.c: handles, versions, texts, and the settings that change nothing here. */
-#include "lt.h"
+#include "softgpu/cublaslt/lt.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>

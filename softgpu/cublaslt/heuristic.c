@@ -4,7 +4,7 @@
  * A product with a small D and a long k has few tiles: then k is worth splitting. That is the case of a layer's weight
  * gradient, and the first choice wherever the workspace allows it; otherwise the split forms come second.
  */
-#include "lt.h"
+#include "softgpu/cublaslt/lt.h"
 
 enum { ENOUGH_TILES = 8, SPLIT_BLOCKS = 16, SHORTEST_PART = 256 };
 

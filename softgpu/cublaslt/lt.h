@@ -9,7 +9,7 @@
 #ifndef SOFTGPU_CUBLASLT_LT_H
 #define SOFTGPU_CUBLASLT_LT_H
 
-#include "../cublas/gemm.h"
+#include "softgpu/blas/gemm.h"
 
 #include <cublasLt.h>
 

@@ -1,5 +1,5 @@
 /* matmul.c: cublasLtMatmul. */
-#include "lt.h"
+#include "softgpu/cublaslt/lt.h"
 
 #include <string.h>
 

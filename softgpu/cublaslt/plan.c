@@ -4,8 +4,8 @@
  * dimension: for A and B that turns their transposition round, for D (C must be like it) it makes of
  * D = op(A) op(B) the product D^T = op(B)^T op(A)^T, rows and columns changing places throughout.
  */
-#include "lt.h"
-#include "../cublas/element.h"
+#include "softgpu/blas/element.h"
+#include "softgpu/cublaslt/lt.h"
 
 #include <limits.h>
 

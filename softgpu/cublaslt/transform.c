@@ -1,7 +1,7 @@
 /* transform.c: cublasLtMatrixTransform, C = alpha op(A) + beta op(B) between types and orders. */
-#include "lt.h"
-#include "../cublas/element.h"
-#include "../cublas/vector.h"
+#include "softgpu/blas/element.h"
+#include "softgpu/blas/vector.h"
+#include "softgpu/cublaslt/lt.h"
 
 #include <limits.h>
 

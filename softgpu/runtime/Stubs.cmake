@@ -23,6 +23,7 @@ function(softgpu_library target name script)
     LIBRARY_OUTPUT_DIRECTORY ${SOFTGPU_LIBRARY_DIR} BUILD_WITH_INSTALL_RPATH TRUE INSTALL_RPATH "$ORIGIN"
     LINK_DEPENDS ${script})
   target_compile_options(${target} PRIVATE ${EBB_WARNINGS})
+  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_options(${target} PRIVATE -Wl,-soname,${name} -Wl,--version-script=${script} -Wl,-Bsymbolic-functions
     -Wl,--enable-new-dtags -Wl,-z,defs)
   target_link_libraries(${target} PRIVATE softgpu_headers Threads::Threads ${CMAKE_DL_LIBS})

@@ -1,6 +1,6 @@
 /* batch.c: what came with CUDA 12.8 and 13: batches of boxes, of prefetches and discards, questions about atomics; and
  * boxes between devices. */
-#include "runtime.h"
+#include "softgpu/runtime/runtime.h"
 
 #include <stddef.h>
 

@@ -1,6 +1,6 @@
 /* context.c: opening the driver, the current device, primary contexts. */
-#include "runtime.h"
-#include "driver_loader.h"
+#include "softgpu/runtime/runtime.h"
+#include "softgpu/runtime/driver_loader.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -13,7 +13,7 @@ driver_t rt_driver[RT_FORM_COUNT];
 static const driver_entry_t driver_entries[] = {
 #define DRIVER(name)        {#name, offsetof(driver_t, name), 0},
 #define DRIVER_STREAM(name) {#name, offsetof(driver_t, name), 1},
-#include "driver_functions.h"
+#include "softgpu/runtime/driver_functions.h"
 #undef DRIVER
 #undef DRIVER_STREAM
 };

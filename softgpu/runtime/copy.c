@@ -1,6 +1,6 @@
 /* copy.c: copies between flat ranges: memory, symbols, peers, batches. */
-#include "runtime.h"
-#include "registry.h"
+#include "softgpu/runtime/runtime.h"
+#include "softgpu/runtime/registry.h"
 
 #include <stddef.h>
 

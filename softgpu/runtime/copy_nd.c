@@ -1,6 +1,6 @@
 /* copy_nd.c: copies and sets of rectangles and boxes, and sets of flat ranges. CUDA arrays are not provided.
  */
-#include "runtime.h"
+#include "softgpu/runtime/runtime.h"
 
 /* copies */
 

@@ -1,5 +1,5 @@
 /* device.c: limits, flags, peers, inter-process handles, and the driver's own entry points. */
-#include "runtime.h"
+#include "softgpu/runtime/runtime.h"
 
 #include <cuda_profiler_api.h>
 #include <string.h>

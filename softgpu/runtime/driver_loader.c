@@ -1,6 +1,6 @@
 /* driver_loader.c: see driver_loader.h. */
 #define _GNU_SOURCE
-#include "driver_loader.h"
+#include "softgpu/runtime/driver_loader.h"
 
 #include <dlfcn.h>
 #include <string.h>

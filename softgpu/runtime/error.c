@@ -1,6 +1,6 @@
 /* error.c: error names and texts, the last error of each thread, and the names that this runtime does not
  * provide. */
-#include "runtime.h"
+#include "softgpu/runtime/runtime.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@ static const struct error_text {
     const char *name, *text;
 } error_texts[] = {
 #define ERROR(error, text) {error, #error, text},
-#include "error_texts.h"
+#include "softgpu/runtime/error_texts.h"
 #undef ERROR
 };
 

@@ -1,5 +1,5 @@
 /* function.c: what a program can ask about its kernels and set on them, occupancy, libraries of kernels. */
-#include "registry.h"
+#include "softgpu/runtime/registry.h"
 
 #include <stddef.h>
 

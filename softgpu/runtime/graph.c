@@ -1,5 +1,5 @@
 /* graph.c: stream capture, and what of graphs is passed to the driver as it is. */
-#include "graph.h"
+#include "softgpu/runtime/graph.h"
 
 _Static_assert(sizeof(cudaGraphEdgeData) == sizeof(CUgraphEdgeData) &&
                    sizeof(cudaGraphInstantiateParams) == sizeof(CUDA_GRAPH_INSTANTIATE_PARAMS) &&

@@ -4,7 +4,7 @@
 #ifndef SOFTGPU_RUNTIME_GRAPH_H
 #define SOFTGPU_RUNTIME_GRAPH_H
 
-#include "runtime.h"
+#include "softgpu/runtime/runtime.h"
 
 /* Where a new node goes. */
 #define NODE_PARAMETERS                                                                                      \

@@ -1,8 +1,8 @@
 /* graph_nodes.c: kernel, copy and set nodes, whose descriptions differ from the driver's, and the union that describes
  * any node.
  */
-#include "graph.h"
-#include "registry.h"
+#include "softgpu/runtime/graph.h"
+#include "softgpu/runtime/registry.h"
 
 #include <string.h>
 

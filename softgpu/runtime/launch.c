@@ -1,6 +1,6 @@
 /* launch.c: from a host function or kernel handle to a launch by the driver. */
-#include "launch.h"
-#include "registry.h"
+#include "softgpu/runtime/launch.h"
+#include "softgpu/runtime/registry.h"
 
 #include <stddef.h>
 

@@ -2,7 +2,7 @@
 #ifndef SOFTGPU_LAUNCH_H
 #define SOFTGPU_LAUNCH_H
 
-#include "runtime.h"
+#include "softgpu/runtime/runtime.h"
 
 typedef struct rt_launch {
     dim3 grid, block;

@@ -1,5 +1,5 @@
 /* memory.c: device and host memory that is allocated at once, and what can be asked about a pointer. */
-#include "runtime.h"
+#include "softgpu/runtime/runtime.h"
 
 #include <string.h>
 

@@ -5,8 +5,8 @@
  * kernel's handle once
  * (__cudaGetKernel, in a static initialiser), pops the configuration and calls __cudaLaunchKernel.
  */
-#include "registry.h"
-#include "launch.h"
+#include "softgpu/runtime/registry.h"
+#include "softgpu/runtime/launch.h"
 
 #include <stdatomic.h>
 #include <stdio.h>

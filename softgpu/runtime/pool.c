@@ -1,5 +1,5 @@
 /* pool.c: stream-ordered memory and the pools that it comes from. The driver does it all. */
-#include "runtime.h"
+#include "softgpu/runtime/runtime.h"
 
 _Static_assert(sizeof(struct cudaMemPoolProps) == sizeof(CUmemPoolProps) &&
                    sizeof(struct cudaMemAccessDesc) == sizeof(CUmemAccessDesc) &&

@@ -1,5 +1,5 @@
 /* properties.c: cudaGetDeviceProperties, from the driver's attributes. */
-#include "runtime.h"
+#include "softgpu/runtime/runtime.h"
 
 #include <stddef.h>
 #include <string.h>

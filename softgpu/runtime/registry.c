@@ -1,6 +1,6 @@
 /* registry.c: see registry.h. */
 #define _GNU_SOURCE
-#include "registry.h"
+#include "softgpu/runtime/registry.h"
 
 #include <dlfcn.h>
 #include <pthread.h>

@@ -9,7 +9,7 @@
 #ifndef SOFTGPU_REGISTRY_H
 #define SOFTGPU_REGISTRY_H
 
-#include "runtime.h"
+#include "softgpu/runtime/runtime.h"
 
 typedef struct rt_image rt_image_t;
 

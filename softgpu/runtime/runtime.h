@@ -30,7 +30,7 @@
 typedef struct driver {
 #define DRIVER(name)        __typeof__(name) *name;
 #define DRIVER_STREAM(name) __typeof__(name) *name;
-#include "driver_functions.h"
+#include "softgpu/runtime/driver_functions.h"
 #undef DRIVER
 #undef DRIVER_STREAM
 } driver_t;

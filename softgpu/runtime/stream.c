@@ -1,6 +1,6 @@
 /* stream.c: streams and events. cudaStream_t and cudaEvent_t are the driver's handles; cudaStreamLegacy and
  * cudaStreamPerThread have the driver's values. */
-#include "runtime.h"
+#include "softgpu/runtime/runtime.h"
 
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /* What the kernels of cuBLAS say that they would cost a GPU: by shape and types, whatever the pointers are. */
 #include "cublas_test.h"
 
-#include "../../../softgpu/cublas/gemm.h"
-#include "../../../softgpu/cublas/vector.h"
+#include "softgpu/blas/gemm.h"
+#include "softgpu/blas/vector.h"
 
 #include <dlfcn.h>
 

@@ -3,8 +3,8 @@
  * A reduction is one block, which adds in an order that depends on n alone: into LANES sums, so that the loop
  * vectorises, and then those. Sums are fp64: squares of fp32 neither overflow nor vanish in it.
  */
-#include "vector.h"
-#include "element.h"
+#include "softgpu/blas/element.h"
+#include "softgpu/blas/vector.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* texts.c: names and texts of statuses, version numbers, and what a routine that is not provided says. */
-#include "device.h"
+#include "softgpu/blas/device.h"
 
 #include <stdatomic.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* gemm_launch.c: which kernel computes a product, and its arguments. */
-#include "element.h"
-#include "gemm.h"
+#include "softgpu/blas/element.h"
+#include "softgpu/blas/gemm.h"
 
 #include <limits.h>
 #include <string.h>

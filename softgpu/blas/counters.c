@@ -8,7 +8,7 @@
  * Where no row will do (the stream is being captured, so that nobody knows what the launch will run beside;
  * rows are used up; another context is current), the caller's own memory serves, zeroed before each launch.
  */
-#include "device.h"
+#include "softgpu/blas/device.h"
 
 static int is_captured(CUstream stream)
 {

@@ -7,14 +7,14 @@
  * depend on shape and operands only: not on who computes a tile, on addresses, or on what else runs.
  *
  * Two ways lead to the numbers. Direct (gemm_direct.c): one type throughout, no epilogue, C = D; a tile is one
- * OpenBLAS call on the operands themselves. Mixed (gemm_mixed.c): all else; products are summed in fp32,
- * scaled, finished (finish.c) and rounded to D's type once. Where the device has tensor maps (compute capability 9.0)
+ * OpenBLAS call on the operands themselves. Mixed (kernels/gemm_mixed.c): all else; products are summed in fp32,
+ * scaled, finished (kernels/finish.c) and rounded to D's type once. Where the device has tensor maps (compute capability 9.0)
  * these kernels take A, B and D by them if their alignment allows it, as cuBLAS does: no argument shows an address.
  */
 #ifndef SOFTGPU_CUBLAS_GEMM_H
 #define SOFTGPU_CUBLAS_GEMM_H
 
-#include "device.h"
+#include "softgpu/blas/device.h"
 #include "softgpu/kernel_abi.h"
 
 /* What follows the product, in this order. The numbers are those of cublasLtEpilogue_t. */
@@ -154,7 +154,7 @@ typedef struct gemm_operands {
     char *d;
 } gemm_operands_t;
 
-/* finish.c: x[rows,columns], `rows` apart, holds the finished sums of a tile and is used up: scales, applies the epilogue and
+/* kernels/finish.c: x[rows,columns], `rows` apart, holds the finished sums of a tile and is used up: scales, applies the epilogue and
  * stores. With GEMM_BGRAD, row_sums[rows] grow by the sums of the result's rows. */
 void gemm_finish(const gemm_mixed_t *p, const gemm_operands_t *o, const gemm_tile_t *tile, float *x,
                  double *row_sums);

@@ -3,7 +3,7 @@
  *
  * bf16 is the upper half of fp32. fp16 has 5 exponent bits, bias 15, and 10 of mantissa (IEEE 754-2019, binary16).
  */
-#include "element.h"
+#include "softgpu/blas/element.h"
 
 #include <string.h>
 

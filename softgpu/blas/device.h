@@ -61,7 +61,7 @@ typedef enum blas_kernel {
     BLAS_SGEMM_BATCHED,
     BLAS_DGEMM,
     BLAS_DGEMM_BATCHED,
-    BLAS_GEMM, /* gemm_mixed.c: other types, epilogues, C apart from D */
+    BLAS_GEMM, /* kernels/gemm_mixed.c: other types, epilogues, C apart from D */
     BLAS_GEMM_BATCHED,
     BLAS_GEMM_SPLITK, /* the same with the sum over k in parts */
     BLAS_GEMM_SPLITK_BATCHED,
@@ -75,7 +75,7 @@ typedef enum blas_kernel {
     BLAS_GRAD_SPLITK_REDUCE,
     BLAS_GRAD_SPLITK_REDUCE_BATCHED,
     BLAS_GEAM, /* geam_kernel.c */
-    BLAS_AXPY, /* vector_kernel.c */
+    BLAS_AXPY, /* kernels/vector_kernel.c */
     BLAS_SCAL,
     BLAS_COPY,
     BLAS_DOT,

@@ -4,7 +4,7 @@
  * workers busy, and equally so. Chosen by measurement (tests/softgpu/cublas/measure_sgemm.c) on two cores
  * with AVX-512: one thread loses 2-5% against a single call for y and dx of a layer, 5-12% for dW, whose sides
  * are short. Columns of C are long in memory and cheap to cut between: n is divided first. */
-#include "gemm.h"
+#include "softgpu/blas/gemm.h"
 
 enum {
     UNIT = 16,      /* tiles are multiples of OpenBLAS's register tile */

@@ -1,7 +1,7 @@
 /* finish.c: from the sums of a tile to D: scaling, epilogue, rounding. A column of the tile at a time, each step a
  * loop over the column. */
-#include "element.h"
-#include "gemm.h"
+#include "softgpu/blas/element.h"
+#include "softgpu/blas/gemm.h"
 
 /* max(x, 0) as NVIDIA's kernels take it: NaN becomes 0. */
 static void relu(float *x, int64_t count)

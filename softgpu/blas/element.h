@@ -35,7 +35,7 @@ void element_load(float *to, const void *from, int64_t count, int64_t stride, in
 /* The way back, rounded to nearest, ties to even; too large becomes infinite, NaN stays NaN. */
 void element_store(void *to, const float *from, int64_t count, int64_t stride, int32_t type);
 
-/* gelu.cpp: GELU in its tanh form, x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), and its derivative. */
+/* kernels/gelu.cpp: GELU in its tanh form, x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), and its derivative. */
 void element_gelu(float *x, int64_t count);
 void element_gelu_gradient(float *y, const float *x, int64_t count); /* y *= GELU'(x) */
 

@@ -1,6 +1,6 @@
 /* device.c: the driver, the kernels of this library, and what every handle begins with. */
-#include "device.h"
-#include "../runtime/driver_loader.h"
+#include "softgpu/blas/device.h"
+#include "softgpu/runtime/driver_loader.h"
 
 #include <limits.h>
 #include <string.h>

@@ -4,7 +4,7 @@
  * The sum over k is never split, so a tile's bits are those of one call of the tile's shape: they depend on the
  * shape only, not on threads, addresses or what else runs.
  */
-#include "gemm.h"
+#include "softgpu/blas/gemm.h"
 
 #include <cblas.h>
 

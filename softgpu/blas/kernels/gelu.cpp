@@ -1,6 +1,6 @@
 /* gelu.cpp: GELU and its derivative over arrays. C++ only because softgpu/fast_math.h is: its tanhf is inlined and
  * vectorises. The constants are those of Hendrycks and Gimpel, "Gaussian Error Linear Units", section 2. */
-#include "element.h"
+#include "softgpu/blas/element.h"
 #include "softgpu/fast_math.h"
 
 static const float ROOT = 0.797884561f /* sqrt(2 / pi) */, CUBE = 0.044715f;

@@ -1,7 +1,7 @@
 /* geam_kernel.c: the device side of the sum of two matrices: squares of C, a column at a time; a transposed operand is
  * read across its columns, which a square's worth of cache makes bearable. */
-#include "vector.h"
-#include "element.h"
+#include "softgpu/blas/element.h"
+#include "softgpu/blas/vector.h"
 
 #include <math.h>
 

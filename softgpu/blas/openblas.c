@@ -10,7 +10,7 @@
  * they would fight with the workers for the CPUs, and have no rights to device memory. With OpenMP that is a
  * setting of each thread.
  */
-#include "gemm.h"
+#include "softgpu/blas/gemm.h"
 
 #include <pthread.h>
 

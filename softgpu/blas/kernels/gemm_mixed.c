@@ -7,8 +7,8 @@
  * in the parts' order whatever the order of arrival, finishes the tile and puts its counter back to zero; or a
  * second kernel does (gemm_run_reduce).
  */
-#include "element.h"
-#include "gemm.h"
+#include "softgpu/blas/element.h"
+#include "softgpu/blas/gemm.h"
 
 #include <cblas.h>
 #include <stdatomic.h>

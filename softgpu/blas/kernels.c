@@ -1,7 +1,7 @@
 /* kernels.c: the table of this library's kernels (softgpu/kernel_abi.h). */
-#include "device.h"
-#include "gemm.h"
-#include "vector.h"
+#include "softgpu/blas/device.h"
+#include "softgpu/blas/gemm.h"
+#include "softgpu/blas/vector.h"
 
 #include <stddef.h>
 
