@@ -13,10 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu.h"
-#include "kernels.h"
-#include "linear.h"
-#include "peak_rate.h"
+#include "model/base/gpu.h"
+#include "model/kernels/kernels.h"
+#include "model/layers/linear.h"
+#include "model/train/peak_rate.h"
 
 typedef struct shape {
     int B, T, C, H, V;

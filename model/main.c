@@ -1,7 +1,7 @@
 /* ebb-train: trains a GPT-2 style transformer on text, on a CUDA device. See --help. */
-#include "dry_run.h"
-#include "options.h"
-#include "train.h"
+#include "model/options/options.h"
+#include "model/train/dry_run.h"
+#include "model/train/train.h"
 
 int main(int argc, char **argv)
 {

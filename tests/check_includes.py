@@ -20,6 +20,12 @@ RULES = {
     "hook": ["alloc", "offload", "ckpt"],
     "cli": ["alloc", "offload", "ckpt"],
     "model": [],
+    "model/base": ["model/kernels"],
+    "model/options": ["model/base", "model/kernels"],
+    "model/data": ["model/base", "model/kernels"],
+    "model/layers": ["model/base", "model/kernels", "model/options", "model/data"],
+    "model/files": ["model/base", "model/kernels", "model/options", "model/data", "model/layers"],
+    "model/train": ["model"],
     "softgpu": [],
 }
 PURE = re.compile(r"ckpt/(trace|plan|planner|checker)/")

@@ -1,4 +1,4 @@
-#include "ahead.h"
+#include "model/data/ahead.h"
 
 #include <pthread.h>
 #include <signal.h>

@@ -7,7 +7,7 @@
 #ifndef EBB_MODEL_DATA_AHEAD_H
 #define EBB_MODEL_DATA_AHEAD_H
 
-#include "data.h"
+#include "model/data/data.h"
 
 #define AHEAD_BATCHES 4
 

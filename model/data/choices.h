@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "fault.h"
+#include "model/base/fault.h"
 
 #define CHOICES_MOST 64 /* completions of an example */
 

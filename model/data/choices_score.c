@@ -1,4 +1,4 @@
-#include "choices.h"
+#include "model/data/choices.h"
 
 #include <stdlib.h>
 

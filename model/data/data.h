@@ -31,7 +31,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "fault.h"
+#include "model/base/fault.h"
 
 typedef enum data_kind {
     DATA_AUTO, /* shards by their magic; text, if its beginning has no zero byte; all else is refused */

@@ -1,4 +1,4 @@
-#include "data.h"
+#include "model/data/data.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -9,8 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "order.h"
-#include "rng.h"
+#include "model/base/rng.h"
+#include "model/data/order.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the files' numbers are read as they are");
 

@@ -1,4 +1,4 @@
-#include "tokenizer.h"
+#include "model/data/tokenizer.h"
 
 #include <limits.h>
 #include <stdlib.h>

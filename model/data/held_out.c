@@ -1,4 +1,4 @@
-#include "data.h"
+#include "model/data/data.h"
 
 held_out_t held_out_of(const dataset_t *training, const dataset_t *separate)
 {

@@ -1,6 +1,6 @@
-#include "order.h"
+#include "model/data/order.h"
 
-#include "rng.h"
+#include "model/base/rng.h"
 
 order_t order_of(uint64_t key, uint64_t count)
 {

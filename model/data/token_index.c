@@ -1,4 +1,4 @@
-#include "token_index.h"
+#include "model/data/token_index.h"
 
 #include <stddef.h>
 #include <string.h>

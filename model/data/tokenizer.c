@@ -1,4 +1,4 @@
-#include "tokenizer.h"
+#include "model/data/tokenizer.h"
 
 #include <errno.h>
 #include <stdio.h>

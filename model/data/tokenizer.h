@@ -19,7 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "fault.h"
+#include "model/base/fault.h"
 
 #define TOKEN_MAX_BYTES 255
 

@@ -1,15 +1,15 @@
-#include "checkpoint.h"
+#include "model/files/checkpoint.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-#include "check.h"
-#include "element.h"
-#include "kernels.h"
-#include "state.h"
-#include "weights.h"
+#include "model/base/check.h"
+#include "model/files/element.h"
+#include "model/files/state.h"
+#include "model/files/weights.h"
+#include "model/kernels/kernels.h"
 
 /* ---- device and host ---- */
 

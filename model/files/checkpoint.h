@@ -26,10 +26,10 @@
 
 #include <stdint.h>
 
-#include "fault.h"
-#include "folder.h"
-#include "options.h"
-#include "transformer.h"
+#include "model/base/fault.h"
+#include "model/files/folder.h"
+#include "model/layers/transformer.h"
+#include "model/options/options.h"
 
 /* Where a training is. */
 typedef struct place {

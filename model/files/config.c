@@ -1,4 +1,4 @@
-#include "weights.h"
+#include "model/files/weights.h"
 
 #include <cjson/cJSON.h>
 #include <errno.h>

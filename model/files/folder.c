@@ -1,4 +1,4 @@
-#include "folder.h"
+#include "model/files/folder.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -16,7 +16,7 @@
 #include <limits.h>
 #include <stdint.h>
 
-#include "fault.h"
+#include "model/base/fault.h"
 
 #define FOLDER_MODEL  "model.safetensors"
 #define FOLDER_CONFIG "config.json"

@@ -1,4 +1,4 @@
-#include "safetensors.h"
+#include "model/files/safetensors.h"
 
 #include <cjson/cJSON.h>
 #include <errno.h>
@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "element.h"
+#include "model/files/element.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the files' numbers are read as they are");
 

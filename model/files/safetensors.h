@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "fault.h"
+#include "model/base/fault.h"
 
 #define SAFETENSORS_DIMENSIONS 8
 

@@ -1,4 +1,4 @@
-#include "safetensors.h"
+#include "model/files/safetensors.h"
 
 #include <cjson/cJSON.h>
 #include <errno.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "element.h"
+#include "model/files/element.h"
 
 #define BUFFER_BYTES ((size_t)1 << 20)
 

@@ -1,4 +1,4 @@
-#include "state.h"
+#include "model/files/state.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "rng.h"
+#include "model/base/rng.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the files' numbers are read as they are");
 

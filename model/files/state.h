@@ -20,7 +20,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "fault.h"
+#include "model/base/fault.h"
 
 #define STATE_VERSION 1
 

@@ -1,4 +1,4 @@
-#include "weights.h"
+#include "model/files/weights.h"
 
 #include <cjson/cJSON.h>
 #include <errno.h>
@@ -9,8 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "element.h"
-#include "rng.h"
+#include "model/base/rng.h"
+#include "model/files/element.h"
 
 #define PREFIX     "transformer."
 #define NAME_BYTES (sizeof(((layout_tensor_t *)0)->name) + sizeof PREFIX)

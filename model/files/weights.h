@@ -12,9 +12,9 @@
 
 #include <stdint.h>
 
-#include "fault.h"
-#include "layout.h"
-#include "safetensors.h"
+#include "model/base/fault.h"
+#include "model/base/layout.h"
+#include "model/files/safetensors.h"
 
 /* Fetches a group's values [groups[group].count], or takes them. */
 typedef void (*weights_fetch_fn)(void *context, int group, float *values);

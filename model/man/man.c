@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "flags.h"
+#include "model/options/flags.h"
 
 /* Text in roff: hyphens that can be copied, no control lines, no escapes. */
 static void put(const char *text)

@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "rng.h"
-#include "state.h"
+#include "model/base/rng.h"
+#include "model/files/state.h"
 
 static char folder[64];
 

@@ -12,8 +12,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "safetensors.h"
-#include "state.h"
+#include "model/files/safetensors.h"
+#include "model/files/state.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "layout.h"
-#include "options.h"
+#include "model/base/layout.h"
+#include "model/options/options.h"
 #include "trainer.h"
 
 enum { LAYERS = 3 };

@@ -10,9 +10,9 @@
 
 #include <cmocka.h>
 
-#include "choices.h"
 #include "files.h"
-#include "rng.h"
+#include "model/base/rng.h"
+#include "model/data/choices.h"
 
 #define VOCAB 500
 

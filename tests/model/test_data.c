@@ -10,10 +10,10 @@
 
 #include <cmocka.h>
 
-#include "data.h"
 #include "files.h"
-#include "rng.h"
-#include "token_index.h"
+#include "model/base/rng.h"
+#include "model/data/data.h"
+#include "model/data/token_index.h"
 
 static dataset_t open_text(size_t count, uint64_t seed, int T)
 {

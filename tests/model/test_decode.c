@@ -10,10 +10,10 @@
 
 #include <cmocka.h>
 
-#include "decode.h"
-#include "linear.h"
-#include "rng.h"
-#include "sample.h"
+#include "model/base/rng.h"
+#include "model/layers/linear.h"
+#include "model/train/decode.h"
+#include "model/train/sample.h"
 #include "trainer.h"
 
 enum { CONTEXT = 24, CLASSES = 256, WANTED = 70 };

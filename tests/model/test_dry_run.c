@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "gpu.h"
+#include "model/base/gpu.h"
 #include "trainer.h"
 
 typedef struct record {

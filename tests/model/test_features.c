@@ -12,8 +12,8 @@
 #include <cmocka.h>
 
 #include "files.h"
-#include "kernels.h"
-#include "layout.h"
+#include "model/base/layout.h"
+#include "model/kernels/kernels.h"
 #include "trainer.h"
 
 #define SMALL "--layers 1 --width 16 --heads 2 --context 16 --batch 2 --sample 0 "

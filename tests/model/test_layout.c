@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "layout.h"
-#include "rng.h"
+#include "model/base/layout.h"
+#include "model/base/rng.h"
 
 static const shape_t gpt2 = {.family = FAMILY_GPT2,
                              .layers = 3,

@@ -10,9 +10,9 @@
 
 #include <cmocka.h>
 
-#include "layout.h"
-#include "optimizer.h"
-#include "options.h"
+#include "model/base/layout.h"
+#include "model/options/options.h"
+#include "model/train/optimizer.h"
 
 #define PARSE(options, ...)                                                                                  \
     do {                                                                                                     \

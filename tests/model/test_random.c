@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "rng.h"
-#include "sample.h"
+#include "model/base/rng.h"
+#include "model/train/sample.h"
 #include "text.h"
 #include "trainer.h"
 

@@ -10,12 +10,12 @@
 
 #include <cmocka.h>
 
-#include "choices.h"
-#include "data.h"
 #include "files.h"
-#include "safetensors.h"
-#include "state.h"
-#include "tokenizer.h"
+#include "model/data/choices.h"
+#include "model/data/data.h"
+#include "model/data/tokenizer.h"
+#include "model/files/safetensors.h"
+#include "model/files/state.h"
 
 #define VOCAB 500
 #define FILES 6

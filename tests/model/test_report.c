@@ -10,10 +10,10 @@
 
 #include <cmocka.h>
 
-#include "flops.h"
-#include "peak_rate.h"
-#include "plot.h"
-#include "progress.h"
+#include "model/train/flops.h"
+#include "model/train/peak_rate.h"
+#include "model/train/plot.h"
+#include "model/train/progress.h"
 #include "trainer.h"
 
 static void peak_rates_are_dense_and_of_exact_names(void **state)

@@ -14,10 +14,10 @@
 
 #include <cmocka.h>
 
-#include "element.h"
 #include "files.h"
-#include "rng.h"
-#include "safetensors.h"
+#include "model/base/rng.h"
+#include "model/files/element.h"
+#include "model/files/safetensors.h"
 
 /* ---- elements ---- */
 

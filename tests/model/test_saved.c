@@ -9,10 +9,10 @@
 
 #include <cmocka.h>
 
-#include "batch.h"
-#include "linear.h"
+#include "model/data/batch.h"
+#include "model/layers/linear.h"
+#include "model/layers/transformer.h"
 #include "trainer.h"
-#include "transformer.h"
 
 /* Of layer 1. */
 typedef struct list {

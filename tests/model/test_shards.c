@@ -13,11 +13,11 @@
 
 #include <cmocka.h>
 
-#include "ahead.h"
-#include "data.h"
 #include "files.h"
-#include "order.h"
-#include "rng.h"
+#include "model/base/rng.h"
+#include "model/data/ahead.h"
+#include "model/data/data.h"
+#include "model/data/order.h"
 
 static void order_is_a_permutation_of_every_size(void **state)
 {

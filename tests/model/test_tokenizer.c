@@ -10,8 +10,8 @@
 #include <cmocka.h>
 
 #include "files.h"
-#include "rng.h"
-#include "tokenizer.h"
+#include "model/base/rng.h"
+#include "model/data/tokenizer.h"
 
 static void bytes_are_their_own_tokens(void **state)
 {

@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "rng.h"
+#include "model/base/rng.h"
 #include "trainer.h"
 
 #define SMALL "--layers 2 --width 48 --heads 3 --context 40 --batch 3 --steps 6 --warmup 0.2 "

@@ -11,10 +11,10 @@
 
 #include <cmocka.h>
 
-#include "element.h"
 #include "files.h"
-#include "rng.h"
-#include "weights.h"
+#include "model/base/rng.h"
+#include "model/files/element.h"
+#include "model/files/weights.h"
 
 static const shape_t shapes[] = {
     {.family = FAMILY_GPT2,

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "rng.h"
+#include "model/base/rng.h"
 
 #define WORDS 200
 

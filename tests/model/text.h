@@ -1,7 +1,7 @@
 /* text.h: a text for the tests, made from a seed: pseudo-words in sentences, some words much more frequent
  * than others.
  *
- * Numbers are drawn one after the other: the i-th is rng_at(seed, i) (model/rng.h), taken modulo what is
+ * Numbers are drawn one after the other: the i-th is rng_at(seed, i) (model/base/rng.h), taken modulo what is
  * needed. 200 words: 1 + draw(4) syllables, each a consonant of "bdfgklmnprst" and a vowel of "aeiou";
  *   sentences of 4 + draw(8) words, each word number a * draw(200) / 200 with a = draw(200) drawn before; the
  * first letter is a capital; a full stop and a space end a sentence, every third one a full stop and a new

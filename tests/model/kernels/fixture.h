@@ -18,7 +18,7 @@
 
 #include <cuda_runtime_api.h>
 
-#include "dtype.h"
+#include "model/kernels/dtype.h"
 
 /* For cmocka_run_group_tests: takes the device, prints the seed (EBB_TEST_SEED, or a fixed one). The whole
  * program skips (exit code 77) where there is no device. */

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "fixture.h"
-#include "kernels.h"
+#include "model/kernels/kernels.h"
 #include "reference.h"
 
 /* One token, lengths around and off the tiles (multiples of 8, 16, 32, 64 and none), every padded head size

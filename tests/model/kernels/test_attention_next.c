@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "fixture.h"
-#include "kernels.h"
+#include "model/kernels/kernels.h"
 #include "reference.h"
 
 /* Tokens on both sides of the 512 whose scores a block holds; shared keys; every kind of head size. */

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "fixture.h"
-#include "kernels.h"
+#include "model/kernels/kernels.h"
 #include "reference.h"
 
 /* One token, lengths on and off the tiles of 32 and 64; keys of their own and shared ones; lengths that Philox's counters

@@ -13,7 +13,7 @@
 #include <cmocka.h>
 #include <cuda_runtime_api.h>
 
-#include "kernels.h"
+#include "model/kernels/kernels.h"
 
 #define OK(call) assert_int_equal((call), cudaSuccess)
 

@@ -15,7 +15,7 @@
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 
-#include "kernels.h"
+#include "model/kernels/kernels.h"
 
 #define OK(call) assert_int_equal((call), cudaSuccess)
 

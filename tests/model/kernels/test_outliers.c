@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "kernels.h"
+#include "model/kernels/kernels.h"
 
 #define STEPS 500
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "fixture.h"
-#include "kernels.h"
+#include "model/kernels/kernels.h"
 #include "reference.h"
 
 /* Rows and columns: single elements, odd numbers, more rows than one chunk of a column sum, more columns than

@@ -41,7 +41,7 @@ VOCAB = 256
 MASK = (1 << 64) - 1
 
 
-# ---- random numbers: model/rng.h ----
+# ---- random numbers: model/base/rng.h ----
 GAMMA = 0x9E3779B97F4A7C15
 
 
@@ -91,7 +91,7 @@ def philox(counters, seed):
 
 
 class Dropout:
-    """Masks in the order in which the trainer uses them: model/kernels/kernels.h (dropout_t), model/pass.h (counters)."""
+    """Masks in the order in which the trainer uses them: model/kernels/kernels.h (dropout_t), model/layers/pass.h (counters)."""
 
     def __init__(self, seed, rate):
         self.seed, self.rate, self.counter = at(seed, 2 << 32), float(np.float32(rate)), 0
@@ -142,7 +142,7 @@ def hash_bytes(data):
     return h
 
 
-# ---- the models: model/layout.h, model/transformer.h ----
+# ---- the models: model/base/layout.h, model/layers/transformer.h ----
 def wide(x):
     """What sums are made in."""
     return x.float() if x.dtype == torch.bfloat16 else x
@@ -281,7 +281,7 @@ def model_loss(p, o, inputs, targets, dropout):
     return cross_entropy(F.layer_norm(x, (C,), p["norm_w"], p["norm_b"]), p["wte"], targets)
 
 
-# ---- the data: model/data.h ----
+# ---- the data: model/data/data.h ----
 def sequences(o, train, first, count):
     T = o["context"]
     key = at(o["seed"], 1 << 32)
@@ -302,7 +302,7 @@ def held_out_loss(p, o, held):
     return total / (len(held) - 1)
 
 
-# ---- the training: model/optimizer.h, model/train.h ----
+# ---- the training: model/train/optimizer.h, model/train/train.h ----
 def rate_of(o, step):
     warmup = round(o["warmup"] * o["steps"])
     if step <= warmup:

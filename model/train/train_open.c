@@ -1,0 +1,222 @@
+/* train_open.c: what precedes the first step: files, the device, the model, and what is said of them; and their closing. */
+#include "model/train/training.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "model/base/check.h"
+#include "model/base/rng.h"
+#include "model/layers/linear.h"
+#include "model/train/flops.h"
+#include "model/train/peak_rate.h"
+
+/* ---- files ---- */
+
+void must(bool good, const fault_t *fault)
+{
+    if (!good)
+        usage_error("%s", fault->text);
+}
+
+static void open_data(trainer_t *t)
+{
+    const options_t *o = t->options;
+    fault_t fault;
+    data_kind_t kind = (data_kind_t)o->data_kind;
+    bool separate = o->eval_data != NULL;
+    must(dataset_open(&t->data, "--data", o->data, kind, o->vocab, &fault), &fault);
+    must(dataset_split(&t->data, o->context, separate, &fault), &fault);
+    if (separate)
+        must(dataset_open(&t->eval_data, "--eval-data", o->eval_data, kind, o->vocab, &fault), &fault);
+    t->held_out = held_out_of(&t->data, separate ? &t->eval_data : NULL);
+    if (t->held_out.count < 2)
+        usage_error("--eval-data %s: %llu tokens are too few, it takes two to predict one", o->eval_data,
+                    (unsigned long long)t->held_out.count);
+    if (separate && (t->data.token_bytes == 1) != (t->eval_data.token_bytes == 1))
+        usage_error("--eval-data %s: one of it and --data is a text, the other is not", o->eval_data);
+    if (t->data.token_bytes == 1 && o->tokenizer != NULL)
+        usage_error("--tokenizer %s: the tokens of a text are its bytes, only shards need one", o->tokenizer);
+    if (t->data.token_bytes == 1 || o->tokenizer != NULL)
+        must(tokenizer_open(&t->tokenizer, o->tokenizer, &fault), &fault);
+    if (t->tokenizer.count > o->vocab)
+        usage_error("--tokenizer: it has %d tokens, more than the model's %d classes (--vocab)",
+                    t->tokenizer.count, o->vocab);
+    if (o->choices != NULL)
+        must(choices_open(&t->choices, o->choices, o->vocab, &fault), &fault);
+}
+
+/* path may be NULL: no such file is asked for. */
+static void must_be_writable(const char *flag, const char *path)
+{
+    FILE *file = path != NULL ? fopen(path, "ab") : NULL;
+    if (path != NULL && file == NULL)
+        usage_error("%s %s: %s", flag, path, strerror(errno));
+    if (file != NULL)
+        fclose(file);
+}
+
+void open_files(trainer_t *t)
+{
+    const options_t *o = t->options;
+    fault_t fault;
+    open_data(t);
+    must_be_writable("--dump", o->dump);
+    must_be_writable("--plot", o->plot);
+    plot_open(&t->plot, o->plot);
+    must(dataset_fingerprint(&t->data, &t->checkpoint.data, &fault), &fault);
+    if (o->checkpoint != NULL)
+        must(folder_prepare(o->checkpoint, &fault), &fault);
+    must(checkpoint_find(o, &t->resumed, t->resumed_from, &fault), &fault);
+    if (o->resume != NULL && !t->resumed)
+        fprintf(stderr, "no checkpoint in %s yet: the training begins at the beginning\n", o->checkpoint);
+    t->checkpoint.options = o;
+    t->checkpoint.past = &t->optimizer.past;
+    t->checkpoint.end = t->tokenizer.count > 0 ? t->tokenizer.end : 0;
+    log_open(&t->log, o->log, t->resumed);
+}
+
+/* ---- device ---- */
+
+/* Another beginning than the initial values. */
+static void load_model(trainer_t *t)
+{
+    const options_t *o = t->options;
+    fault_t fault;
+    if (t->resumed)
+        must(checkpoint_load(&t->checkpoint, t->resumed_from, &t->model, &t->place, &fault), &fault);
+    else if (o->init != NULL)
+        must(checkpoint_init(o->init, &t->model, &fault), &fault);
+    t->saved = t->place.step;
+    t->steps_done = (int)t->place.step;
+}
+
+/* For bf16's products: 32 MiB, as NVIDIA advises, but no more than a small model's largest weight matrix in fp32. */
+static size_t workspace_bytes(const options_t *o)
+{
+    size_t advised = (size_t)32 << 20, largest = (size_t)o->width * (size_t)(8 * o->width) * sizeof(float);
+    return o->dtype != DTYPE_BF16 ? 0 : largest < advised ? largest : advised;
+}
+
+void open_model(trainer_t *t)
+{
+    const options_t *o = t->options;
+    linear_open(&t->gpu, workspace_bytes(o));
+    transformer_open(&t->model, &t->gpu, o);
+    optimizer_open(&t->optimizer, &t->model.parameters, o);
+    t->results = tensor_new_permanent(&t->gpu, MEMORY_OTHER, DTYPE_FP32, RESULT_COUNT);
+    step_graph_open(&t->graph, &t->gpu, o, STEPS_IN_FLIGHT);
+}
+
+void open_device(trainer_t *t)
+{
+    const options_t *o = t->options;
+    gpu_open(&t->gpu, o->device);
+    printf("GPU: %s, %.1f GiB, CUDA driver %d.%d\n", t->gpu.name, (double)t->gpu.total_bytes / 0x1p30,
+           t->gpu.driver_version / 1000, t->gpu.driver_version % 1000 / 10);
+    fflush(stdout);
+
+    open_model(t);
+    int slots = STEPS_IN_FLIGHT * o->accumulate;
+    batch_ring_open(&t->ring, &t->gpu, o->batch * o->context, o->vocab, slots > 8 ? slots : 8);
+    void *pinned = NULL;
+    CUDA(cudaMallocHost(&pinned, STEPS_IN_FLIGHT * RESULT_COUNT * sizeof(float)));
+    t->pinned = pinned;
+    for (int i = 0; i < STEPS_IN_FLIGHT; i++) {
+        t->pending[i].results = t->pinned + (size_t)i * RESULT_COUNT;
+        CUDA(cudaEventCreateWithFlags(&t->pending[i].done, cudaEventDisableTiming));
+    }
+    t->dropout_seed = rng_at(o->seed, RNG_DROPOUT);
+    t->flops_per_token = (double)flops_per_token(&t->model.layout);
+    t->most_tokens_per_s = peak_rate(t->gpu.name, t->model.dtype) / t->flops_per_token;
+    load_model(t);
+}
+
+void close_model(trainer_t *t)
+{
+    step_graph_close(&t->graph);
+    tensor_free_permanent(&t->gpu, &t->results);
+    optimizer_close(&t->optimizer);
+    transformer_close(&t->model);
+    linear_close(&t->gpu);
+}
+
+void close_all(trainer_t *t)
+{
+    for (int i = 0; i < STEPS_IN_FLIGHT; i++)
+        CUDA(cudaEventDestroy(t->pending[i].done));
+    CUDA(cudaFreeHost(t->pinned));
+    batch_ring_close(&t->ring);
+    close_model(t);
+    gpu_close(&t->gpu);
+    tokenizer_close(&t->tokenizer);
+    choices_close(&t->choices);
+    dataset_close(&t->data);
+    dataset_close(&t->eval_data);
+    log_close(&t->log);
+    plot_close(&t->plot);
+}
+
+/* ---- words ---- */
+
+static void log_option(void *context, const char *name, const char *value, bool number)
+{
+    json_log_t *log = context;
+    if (number || value == NULL)
+        log_literal(log, name, value != NULL ? value : "null");
+    else
+        log_text(log, name, value);
+}
+
+const char *unit_of(const trainer_t *t)
+{
+    return t->data.token_bytes == 1 ? "byte" : "token";
+}
+
+void describe_model(const trainer_t *t)
+{
+    const shape_t *s = &t->model.shape;
+    printf("model: %s, %d layers, width %d, %d heads%s, context %d, %d classes: %zu parameters\n",
+           s->family == FAMILY_LLAMA ? "Llama" : "GPT-2", s->layers, s->width, s->heads,
+           s->kv_heads < s->heads ? " that share keys" : "", s->context, s->vocab,
+           parameters_count(&t->model.parameters));
+}
+
+void describe_run(trainer_t *t)
+{
+    const options_t *o = t->options;
+    describe_model(t);
+    printf("data: %s, %llu %ss for training, %llu held out\n", o->data,
+           (unsigned long long)t->data.train_count, unit_of(t), (unsigned long long)t->held_out.count);
+    printf("training: %d steps of %d x %d sequences\n", o->steps, o->accumulate, o->batch);
+    if (t->resumed)
+        printf("going on after step %d: %s\n", t->steps_done, t->resumed_from);
+    else if (o->init != NULL)
+        printf("weights: %s\n", o->init);
+    fflush(stdout);
+
+    json_log_t *log = &t->log;
+    log_begin(log, "run");
+    log_object_begin(log, "options");
+    options_each(o, log_option, log);
+    log_object_end(log);
+    log_count(log, "vocab", (uint64_t)o->vocab);
+    log_count(log, "parameters", parameters_count(&t->model.parameters));
+    log_count(log, "train_tokens", t->data.train_count);
+    log_count(log, "held_out_tokens", t->held_out.count);
+    log_text(log, "attention", transformer_attention(&t->model));
+    log_real(log, "flops_per_token", t->flops_per_token);
+    log_text(log, "device_name", t->gpu.name);
+    if (t->most_tokens_per_s > 0)
+        log_real(log, "device_flops", t->most_tokens_per_s * t->flops_per_token);
+    log_count(log, "device_total_bytes", t->gpu.total_bytes);
+    log_count(log, "driver_version", (uint64_t)t->gpu.driver_version);
+    log_count(log, "runtime_version", (uint64_t)t->gpu.runtime_version);
+    log_end(log);
+    if (!t->resumed)
+        return;
+    log_begin(log, "resume");
+    log_count(log, "step", t->place.step);
+    log_text(log, "path", t->resumed_from);
+    log_end(log);
+}
