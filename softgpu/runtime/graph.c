@@ -109,24 +109,12 @@ PASS(cudaGraphAddEventRecordNode, (NODE_PARAMETERS, cudaEvent_t event), cuGraphA
      NODE_ARGUMENTS, event)
 PASS(cudaGraphEventRecordNodeGetEvent, (cudaGraphNode_t node, cudaEvent_t *event),
      cuGraphEventRecordNodeGetEvent, node, event)
-PASS(cudaGraphEventRecordNodeSetEvent, (cudaGraphNode_t node, cudaEvent_t event),
-     cuGraphEventRecordNodeSetEvent, node, event)
-PASS(cudaGraphExecEventRecordNodeSetEvent, (cudaGraphExec_t exec, cudaGraphNode_t node, cudaEvent_t event),
-     cuGraphExecEventRecordNodeSetEvent, exec, node, event)
 PASS(cudaGraphAddEventWaitNode, (NODE_PARAMETERS, cudaEvent_t event), cuGraphAddEventWaitNode,
      NODE_ARGUMENTS, event)
 PASS(cudaGraphEventWaitNodeGetEvent, (cudaGraphNode_t node, cudaEvent_t *event),
      cuGraphEventWaitNodeGetEvent, node, event)
-PASS(cudaGraphEventWaitNodeSetEvent, (cudaGraphNode_t node, cudaEvent_t event), cuGraphEventWaitNodeSetEvent,
-     node, event)
-PASS(cudaGraphExecEventWaitNodeSetEvent, (cudaGraphExec_t exec, cudaGraphNode_t node, cudaEvent_t event),
-     cuGraphExecEventWaitNodeSetEvent, exec, node, event)
 PASS(cudaGraphAddHostNode, (NODE_PARAMETERS, const struct cudaHostNodeParams *params),
      cuGraphAddHostNode, NODE_ARGUMENTS, (const CUDA_HOST_NODE_PARAMS *)params)
-PASS(cudaGraphHostNodeGetParams, (cudaGraphNode_t node, struct cudaHostNodeParams *params),
-     cuGraphHostNodeGetParams, node, (CUDA_HOST_NODE_PARAMS *)params)
-PASS(cudaGraphHostNodeSetParams, (cudaGraphNode_t node, const struct cudaHostNodeParams *params),
-     cuGraphHostNodeSetParams, node, (const CUDA_HOST_NODE_PARAMS *)params)
 PASS(cudaGraphExecHostNodeSetParams, (cudaGraphExec_t exec, cudaGraphNode_t node,
                                       const struct cudaHostNodeParams *params),
      cuGraphExecHostNodeSetParams, exec, node, (const CUDA_HOST_NODE_PARAMS *)params)
@@ -139,16 +127,4 @@ PASS(cudaGraphAddMemAllocNode, (NODE_PARAMETERS, struct cudaMemAllocNodeParams *
 PASS(cudaGraphMemAllocNodeGetParams, (cudaGraphNode_t node, struct cudaMemAllocNodeParams *params),
      cuGraphMemAllocNodeGetParams, node, (CUDA_MEM_ALLOC_NODE_PARAMS *)params)
 
-/* user objects */
-
-PASS(cudaUserObjectCreate, (cudaUserObject_t *object, void *pointer, cudaHostFn_t destroy,
-                            unsigned int count, unsigned int flags),
-     cuUserObjectCreate, object, pointer, destroy, count, flags)
-PASS(cudaUserObjectRetain, (cudaUserObject_t object, unsigned int count), cuUserObjectRetain, object, count)
-PASS(cudaUserObjectRelease, (cudaUserObject_t object, unsigned int count), cuUserObjectRelease, object, count)
-PASS(cudaGraphRetainUserObject, (cudaGraph_t graph, cudaUserObject_t object, unsigned int count,
-                                 unsigned int flags),
-     cuGraphRetainUserObject, graph, object, count, flags)
-PASS(cudaGraphReleaseUserObject, (cudaGraph_t graph, cudaUserObject_t object, unsigned int count),
-     cuGraphReleaseUserObject, graph, object, count)
 /* clang-format on */

@@ -182,7 +182,6 @@ void sg_graph_delete_locked(sg_graph_t *g)
         /* From the end: edges mostly go forward, so there is little to take out of lists. */
         sg_node_delete_locked(g->last);
     }
-    sg_users_drop_locked(g, NULL, 0);
     sg_object_remove_locked(&g->object);
     free(g);
 }
@@ -223,7 +222,7 @@ sg_graph_t *sg_graph_clone_locked(const sg_graph_t *from, bool handles)
         copy->disabled = n->disabled;
         n->pair = copy;
     }
-    if (!clone_edges(from) || !sg_users_copy_locked(g, from)) {
+    if (!clone_edges(from)) {
         sg_graph_delete_locked(g);
         return NULL;
     }

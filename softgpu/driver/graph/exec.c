@@ -141,10 +141,8 @@ static void delete_exec_locked(sg_exec_t *e)
             e->lane[i]->destroyed = true;
             sg_stream_unref_locked(e->lane[i]); /* what runs in it keeps it */
         }
-    if (e->image) {
-        sg_users_drop_locked(e->image, e->last, e->last_number);
+    if (e->image)
         sg_graph_delete_locked(e->image);
-    }
     if (e->last)
         sg_stream_unref_locked(e->last);
     sg_object_remove_locked(&e->object);

@@ -24,14 +24,12 @@ typedef struct sg_node sg_node_t;
 typedef struct sg_exec sg_exec_t;
 typedef struct sg_capture sg_capture_t;
 typedef struct sg_block sg_block_t;
-typedef struct sg_user_object sg_user_object_t;
 
 /* ---- graph/table.c: handles ---- */
 typedef enum sg_object_kind {
     SG_OBJECT_GRAPH = 1,
     SG_OBJECT_NODE,
     SG_OBJECT_EXEC,
-    SG_OBJECT_USER,
 } sg_object_kind_t;
 
 /* Begins every object with a handle. */
@@ -152,16 +150,11 @@ struct sg_graph {
     sg_capture_t *capture; /* being captured into */
     unsigned execs;        /* executable graphs made of it that are alive */
     bool has_memory;       /* holds, or child graphs hold, allocation or free nodes */
-    struct sg_user_reference {
-        sg_user_object_t *object;
-        uint64_t count;
-    } * users;
-    size_t user_count;
 };
 
 sg_graph_t *sg_graph_new_locked(bool handle); /* NULL: out of host memory */
 void sg_graph_delete_locked(sg_graph_t *g);
-/* NULL: out of host memory. User objects are retained for the clone. */
+/* NULL: out of host memory. */
 sg_graph_t *sg_graph_clone_locked(const sg_graph_t *g, bool handles);
 
 /* The dependencies that a call gives: INVALID_VALUE unless they are nodes of `g`, each once, with valid data. */
@@ -299,10 +292,5 @@ CUresult sg_memory_check_locked(const sg_exec_t *e, const sg_node_t **bad);
 CUresult sg_memory_prepare_locked(sg_exec_t *e, sg_stream_t *stream);
 /* In the course of a launch, in stream order. */
 void sg_memory_run_locked(const sg_action_t *a, sg_stream_t *stream);
-
-/* ---- graph/user.c ---- */
-bool sg_users_copy_locked(sg_graph_t *to, const sg_graph_t *from);
-/* Gives back what the graph holds, once `stream` has reached `number` (NULL: at once). */
-void sg_users_drop_locked(sg_graph_t *g, sg_stream_t *stream, uint64_t number);
 
 #endif

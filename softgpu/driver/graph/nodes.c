@@ -260,14 +260,6 @@ SG_EXPORT CUresult cuGraphAddHostNode(SPOT_PARAMETERS, const CUDA_HOST_NODE_PARA
     return sg_params_add(SPOT, &p);
 }
 
-SG_EXPORT CUresult cuGraphHostNodeSetParams(CUgraphNode node, const CUDA_HOST_NODE_PARAMS *h)
-{
-    if (!h)
-        return CUDA_ERROR_INVALID_VALUE;
-    const CUgraphNodeParams p = of_host(h);
-    return sg_params_set(node, &p);
-}
-
 SG_EXPORT CUresult cuGraphExecHostNodeSetParams(CUgraphExec exec, CUgraphNode node,
                                                 const CUDA_HOST_NODE_PARAMS *h)
 {
@@ -275,11 +267,6 @@ SG_EXPORT CUresult cuGraphExecHostNodeSetParams(CUgraphExec exec, CUgraphNode no
         return CUDA_ERROR_INVALID_VALUE;
     const CUgraphNodeParams p = of_host(h);
     return sg_params_set_in_exec(exec, node, &p);
-}
-
-SG_EXPORT CUresult cuGraphHostNodeGetParams(CUgraphNode node, CUDA_HOST_NODE_PARAMS *h)
-{
-    return get(node, CU_GRAPH_NODE_TYPE_HOST, h, sizeof *h);
 }
 
 /* ---- child graphs, nothing ---- */
@@ -319,17 +306,6 @@ SG_EXPORT CUresult cuGraphAddEmptyNode(SPOT_PARAMETERS)
     SG_EXPORT CUresult cuGraphEvent##name##NodeGetEvent(CUgraphNode node, CUevent *event)                    \
     {                                                                                                        \
         return get(node, kind, event, sizeof *event);                                                        \
-    }                                                                                                        \
-    SG_EXPORT CUresult cuGraphEvent##name##NodeSetEvent(CUgraphNode node, CUevent event)                     \
-    {                                                                                                        \
-        const CUgraphNodeParams p = {.type = kind, .eventRecord = {event}};                                  \
-        return sg_params_set(node, &p);                                                                      \
-    }                                                                                                        \
-    SG_EXPORT CUresult cuGraphExecEvent##name##NodeSetEvent(CUgraphExec exec, CUgraphNode node,              \
-                                                            CUevent event)                                   \
-    {                                                                                                        \
-        const CUgraphNodeParams p = {.type = kind, .eventRecord = {event}};                                  \
-        return sg_params_set_in_exec(exec, node, &p);                                                        \
     }
 EVENT_CALLS(Record, CU_GRAPH_NODE_TYPE_EVENT_RECORD)
 EVENT_CALLS(Wait, CU_GRAPH_NODE_TYPE_WAIT_EVENT)

@@ -1,4 +1,4 @@
-/* table.c: handles of graphs, nodes, executable graphs and user objects: a hash table from numbers to
+/* table.c: handles of graphs, nodes and executable graphs: a hash table from numbers to
  * objects, with linear probing. A number is used once.
  */
 #include "softgpu/driver/graph/graph.h"

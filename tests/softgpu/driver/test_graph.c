@@ -305,35 +305,6 @@ static void event_of_an_ended_capture_cannot_be_waited_for(void **state)
     OK(cuEventSynchronize(event));
 }
 
-static int destroyed;
-
-static void CUDA_CB note_destroyed(void *data)
-{
-    (void)data;
-    __atomic_add_fetch(&destroyed, 1, __ATOMIC_SEQ_CST);
-}
-
-static void references_that_nobody_has_are_refused(void **state)
-{
-    (void)state;
-    CUuserObject o;
-    CUgraph g;
-    OK(cuGraphCreate(&g, 0));
-    OK(cuUserObjectCreate(&o, NULL, note_destroyed, 2, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC));
-    assert_int_equal(cuUserObjectRelease(o, 3), CUDA_ERROR_INVALID_VALUE);
-    assert_int_equal(cuUserObjectRelease(o, 0), CUDA_ERROR_INVALID_VALUE);
-    assert_int_equal(cuGraphRetainUserObject(g, o, 3, CU_GRAPH_USER_OBJECT_MOVE), CUDA_ERROR_INVALID_VALUE);
-    OK(cuGraphRetainUserObject(g, o, 2, CU_GRAPH_USER_OBJECT_MOVE));
-    assert_int_equal(cuUserObjectRelease(o, 1), CUDA_ERROR_INVALID_VALUE);
-    assert_int_equal(cuGraphReleaseUserObject(g, o, 3), CUDA_ERROR_INVALID_VALUE);
-    OK(cuGraphReleaseUserObject(g, o, 1));
-    OK(cuGraphDestroy(g));
-    for (int i = 0; i < 5000 && !__atomic_load_n(&destroyed, __ATOMIC_SEQ_CST); i++)
-        usleep(1000);
-    assert_int_equal(destroyed, 1);
-    assert_int_equal(cuUserObjectRetain(o, 1), CUDA_ERROR_INVALID_VALUE);
-}
-
 static void what_is_not_provided_says_so(void **state)
 {
     (void)state;
@@ -417,7 +388,6 @@ int main(void)
         cmocka_unit_test(free_beside_its_allocation_is_refused),
         cmocka_unit_test(a_stream_that_captures_is_not_destroyed),
         cmocka_unit_test(event_of_an_ended_capture_cannot_be_waited_for),
-        cmocka_unit_test(references_that_nobody_has_are_refused),
         cmocka_unit_test(what_is_not_provided_says_so),
         cmocka_unit_test(dot_file_names_kernels),
         cmocka_unit_test(reset_ends_captures),
