@@ -101,7 +101,7 @@ cudaError_t rt_missing(const char *name, _Atomic int *said)
     return cudaErrorNotSupported;
 }
 
-/* What a name in names.txt does that no file here defines (the generated stubs call it). */
+/* What a function of NVIDIA's library does that no file here defines (the generated stubs call it). */
 int rt_stub(const char *name, _Atomic int *said);
 int rt_stub(const char *name, _Atomic int *said)
 {

@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # coverage.sh <cuda.h>: which functions of the driver API this device provides (entry_points.h), counted by their documented
-# names, and a list of those that it does not: stubs that return CUDA_ERROR_NOT_SUPPORTED. Fails if the toolkit's header
-# declares a function that names.txt lacks, for which there would not even be a stub, or if entry_points.h names one that
-# names.txt does not.
+# names, and a list of those that it does not: stubs that return CUDA_ERROR_NOT_SUPPORTED. Fails if entry_points.h names
+# one that the toolkit's headers do not declare.
 set -euo pipefail
 header=$1
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -12,9 +11,8 @@ plain() {
     sed -E 's/_pt(ds|sz)$//; s/_v[0-9]$//' | sort -u
 }
 
-# What programs that are compiled against the header may call, as symbols of the library.
 declared() {
-    grep -oE 'CUDAAPI cu[A-Z][A-Za-z0-9_]*\(' "$header" | sed -E 's/CUDAAPI //; s/\(//' | sort -u
+    bash "$here/../../cmake/names.sh" driver "${CC:-cc}" "$(dirname "$header")" | sort -u
 }
 
 provided() {
@@ -27,15 +25,12 @@ provided() {
 }
 
 main() {
-    local failed=0 lacking unknown all have
-    lacking=$(comm -23 <(declared) <(sort -u "$here/names.txt"))
-    [[ -z $lacking ]] || { echo "in $header, not in names.txt:" $lacking; failed=1; }
-    unknown=$(comm -23 <(provided) <(sort -u "$here/names.txt"))
-    [[ -z $unknown ]] || { echo "in entry_points.h, not in names.txt:" $unknown; failed=1; }
-    all=$(plain <"$here/names.txt" | wc -l)
-    have=$(provided | plain | wc -l)
-    echo "provided: $have of $all functions, $(provided | wc -l) of $(wc -l <"$here/names.txt") symbols"
-    echo "not provided:" $(comm -13 <(provided | plain) <(plain <"$here/names.txt"))
+    local failed=0 unknown
+    unknown=$(comm -23 <(provided) <(declared))
+    [[ -z $unknown ]] || { echo "in entry_points.h, not in $header:" $unknown; failed=1; }
+    echo "provided: $(provided | plain | wc -l) of $(declared | plain | wc -l) functions," \
+        "$(provided | wc -l) of $(declared | wc -l) symbols"
+    echo "not provided:" $(comm -13 <(provided | plain) <(declared | plain))
     return $failed
 }
 

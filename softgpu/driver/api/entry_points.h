@@ -4,7 +4,7 @@
  *   SYNC(...), ASYNC(...)          the same, and symbol_ptds / symbol_ptsz for the per-thread default stream
  *
  * Versions are those of NVIDIA's cudaTypedefs.h: when that form of the function appeared. A name may have
- * several rows, newest last. All other names of the driver's interface (names.txt) become stubs that return
+ * several rows, newest last. All other functions that NVIDIA's headers declare become stubs that return
  * CUDA_ERROR_NOT_SUPPORTED. CMake reads this file too: one row per line, `symbol` spelled out.
  */
 // clang-format off

@@ -71,7 +71,7 @@ static void (*find_stub(const char *name, bool per_thread))(void)
             rest += 3;
         bool variant = !strcmp(rest, "_ptsz") || !strcmp(rest, "_ptds");
         if (!*rest || (variant && per_thread))
-            best = sg_stubs[i].function; /* names.txt is sorted: later versions and variants come last */
+            best = sg_stubs[i].function; /* they are sorted: later versions and variants come last */
     }
     return best;
 }
