@@ -1,5 +1,4 @@
 /* stream.c: the calls on streams, events and contexts' synchronisation. The queues themselves: streams.h. */
-#include "softgpu/driver/module/launch.h"
 #include "softgpu/driver/rules.h"
 #include "softgpu/driver/stream/streams.h"
 #include "softgpu/driver/table.h"

@@ -248,6 +248,8 @@ sg_event_t *sg_event_find_locked(CUevent handle);
 CUresult sg_event_record_locked(sg_event_t *e, sg_stream_t *s);
 CUresult sg_event_wait_locked(sg_event_t *e, sg_stream_t *s); /* the stream, for its last record */
 void sg_event_forget_locked(sg_event_t *e); /* as if it had never been recorded */
+/* The flags of an event; false if it is none. */
+bool sg_event_flags(CUevent event, unsigned *flags);
 
 /* launch.c: how a launch is asked for. */
 typedef struct sg_wish {
