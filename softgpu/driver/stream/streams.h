@@ -250,6 +250,7 @@ CUresult sg_event_wait_locked(sg_event_t *e, sg_stream_t *s); /* the stream, for
 void sg_event_forget_locked(sg_event_t *e); /* as if it had never been recorded */
 /* The flags of an event; false if it is none. */
 bool sg_event_flags(CUevent event, unsigned *flags);
+CUresult cuEventRecord(CUevent event, CUstream stream);
 
 /* launch.c: how a launch is asked for. */
 typedef struct sg_wish {
