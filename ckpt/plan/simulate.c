@@ -1,243 +1,103 @@
-/* simulate.c: the host's threads, compute and the link as queues, where the program has one stream (several: simulate_streams.c). Host
- * and compute go on in one pass over the step; the link is followed behind them (simulate_link.c), no further than to the moment that
- * compute has reached. */
-#include "ckpt/plan/simulate_parts.h"
+/* simulate.c: what the host issues to whom and when: the program's operations, and what the runner (drive/) issues beside them, call
+ * by call. The device works it off (engines.c).
+ */
+#include "ckpt/plan/simulate.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "alloc/base/array.h"
+#include "ckpt/plan/completions.h"
+#include "ckpt/plan/engines.h"
 #include "ckpt/plan/levels.h"
 
 const char *const ebb_lane_word[EBB_LANES] = {"operation", "replay",  "out",   "in",
                                               "wait_out",  "wait_in", "check", "wait_host"};
 
-enum { HOSTS = 64 };
+enum { NO_LANE = EBB_LANES }; /* nothing that is told */
+enum { HOSTS = 64, STEPS = 3 };
 
-typedef struct clocks {
-    const ebb_plan_t *plan;
-    const ebb_trace_t *trace;
-    const ebb_hardware_t *hardware;
-    ebb_simulation_t *out;
-    bool in_detail, counts, failed;
-    double compute;     /* when it has done what it was given */
-    double *event;      /* [moments]: when what an event of this step was recorded behind has ended */
-    double host[HOSTS]; /* how far the program's threads are, as far as they have been told apart */
-    uint32_t thread;    /* that issues now */
-    uint32_t next_moment;
-    double begin; /* of the step */
-    ebb_link_state_t link;
-    ebb_action_price_t *price;
-    double *end, *end_before; /* per action: when it ended in this step and the one before */
-    ebb_joins_t joins;
-} clocks_t;
+/* Calls of the driver: an event recorded and waited for; how long something took two steps ago; the clock of steps at their
+ * beginning; events before and behind the waits for copies before an operation, and two that ask what they were; a copy with an event
+ * before and behind it. */
+enum { TURN_CALLS = 2, ASK_CALLS = 2, CLOCK_CALLS = 3, JOIN_CALLS = 4, COPY_CALLS = 3 };
 
-static double later(double a, double b)
+/* ---- what actions take of compute and of the host, beside the copies ---- */
+
+typedef struct price {
+    double replay_ns; /* a replay, with what it zeroes */
+    double check_ns;  /* comparing what is recomputed, here or behind here */
+    double calls;     /* of the driver, to issue all that, but for what streams have to meet for */
+    unsigned checks;  /* hashes */
+} price_t;
+
+static double at_rate(double launch_ns, double bytes, double bytes_per_ns)
 {
-    return a > b ? a : b;
+    return bytes_per_ns > 0 ? launch_ns + bytes / bytes_per_ns : 0;
 }
 
-/* False: not asked for, or no memory. */
-static bool add_span(clocks_t *c, ebb_lane_t lane, uint32_t index, double begin, double end)
+static void price_replay(price_t *price, const ebb_plan_t *p, const ebb_trace_t *t,
+                         const uint32_t *first_touch, const ebb_action_t *a, const ebb_hardware_t *h)
 {
-    if (!c->in_detail)
-        return false;
-    ebb_span_t *s =
-        ebb_array_append((void **)&c->out->span, &c->out->span_count, &c->out->span_room, sizeof *s);
-    if (s)
-        *s = (ebb_span_t){lane, index, begin - c->begin, end - c->begin};
-    c->failed |= !s;
-    return s != NULL;
-}
-
-/* Of compute. */
-static void spend(clocks_t *c, ebb_lane_t lane, uint32_t index, double begin, double end)
-{
-    c->out->lane_ns[lane] += end - begin;
-    add_span(c, lane, index, begin, end);
-}
-
-/* ---- compute ---- */
-
-/* It is at work for `ns` of its own time. */
-static void work(clocks_t *c, ebb_lane_t lane, uint32_t index, double ns)
-{
-    const double slowdown = c->hardware->slowdown, begin = c->compute;
-    double left = ns;
-    if (slowdown <= 0)
-        c->compute += ns;
-    while (slowdown > 0 && left > 0) {
-        ebb_link_follow(&c->link, c->compute);
-        const double until = later(ebb_link_next(&c->link), c->compute);
-        const double rate = 1 / (1 + slowdown * ebb_link_busy(&c->link)), done = (until - c->compute) * rate;
-        c->compute = done < left ? until : c->compute + left / rate;
-        left = done < left ? left - done : 0;
-    }
-    spend(c, lane, index, begin, c->compute);
-    c->out->slowed_ns += c->compute - begin - ns;
-    c->out->lane_ns[lane] -= c->compute - begin - ns;
-}
-
-static void wait_for(clocks_t *c, uint32_t action, double end)
-{
-    if (end <= c->compute)
-        return;
-    spend(c, c->plan->action[action].kind == EBB_EVICT ? EBB_LANE_WAIT_OUT : EBB_LANE_WAIT_IN, action,
-          c->compute, end);
-    c->compute = end;
-}
-
-/* ---- the program's order ---- */
-
-static double *host_of(clocks_t *c, uint32_t thread)
-{
-    return &c->host[thread < HOSTS ? thread : HOSTS - 1];
-}
-
-static void call(clocks_t *c, double calls)
-{
-    *host_of(c, c->thread) += calls * c->hardware->call_ns;
-}
-
-/* There is nothing to do before the thread has issued it. */
-static void issue(clocks_t *c, uint32_t index)
-{
-    const double host = *host_of(c, c->thread);
-    if (host <= c->compute)
-        return;
-    spend(c, EBB_LANE_WAIT_HOST, index, c->compute, host);
-    c->compute = host;
-}
-
-static void pass_moment(clocks_t *c, const ebb_trace_moment_t *m)
-{
-    const bool known = m->id < c->trace->moment_count;
-    double *host = host_of(c, m->thread);
-    c->thread = m->thread;
-    if (m->what != EBB_MOMENT_ALLOC && m->what != EBB_MOMENT_FREE)
-        call(c, 1);
-    if (m->what == EBB_MOMENT_RECORD && known)
-        c->event[m->id] = later(c->compute, *host);
-    else if (m->what == EBB_MOMENT_WAIT && known)
-        c->compute = later(c->compute, c->event[m->id]);
-    else if (m->what == EBB_MOMENT_SYNC_EVENT && known)
-        *host = later(*host, c->event[m->id]);
-    else if (m->what == EBB_MOMENT_SYNC_STREAM || m->what == EBB_MOMENT_SYNC_DEVICE)
-        *host = later(*host, c->compute);
-}
-
-/* Up to an operation. */
-static void pass_moments(clocks_t *c, uint32_t operation)
-{
-    const ebb_trace_t *t = c->trace;
-    for (; c->next_moment < t->moment_count && t->moment[c->next_moment].before <= operation;
-         c->next_moment++)
-        pass_moment(c, &t->moment[c->next_moment]);
-    if (operation < t->operation_count)
-        c->thread = t->operation[operation].thread;
-}
-
-bool ebb_simulate_uses_link(const ebb_trace_t *t, const ebb_trace_operation_t *o, int *way)
-{
-    *way = !(o->access_count && t->access[o->first_access].mode == EBB_READS);
-    return o->kind == EBB_TRACE_COPY && o->verdict == EBB_HOST;
-}
-
-static void operation(clocks_t *c, uint32_t index)
-{
-    const ebb_trace_operation_t *o = &c->trace->operation[index];
-    const double ns = (double)o->duration_ns;
-    int way;
-    call(c, 1);
-    issue(c, index);
-    if (!ebb_simulate_uses_link(c->trace, o, &way)) {
-        work(c, EBB_LANE_OPERATION, index, ns);
-        return;
-    }
-    ebb_link_follow(&c->link, c->compute);
-    const double end = ebb_link_use(&c->link, way, ns), begin = later(end - ns, c->compute);
-    if (begin > c->compute)
-        spend(c, EBB_LANE_WAIT_HOST, index, c->compute, begin);
-    spend(c, EBB_LANE_OPERATION, index, begin, end);
-    c->compute = end;
-}
-
-/* ---- actions ---- */
-
-static void copy(clocks_t *c, uint32_t index)
-{
-    const ebb_action_t *a = &c->plan->action[index];
-    const int in = a->kind == EBB_FETCH;
-    const ebb_hardware_t *h = c->hardware;
-    ebb_way_t *w = &c->link.way[in];
-    c->end[index] = EBB_NOT_YET;
-    w->copy[w->count++] = (ebb_copy_t){
-        .ready = later(c->compute, *host_of(c, c->thread)),
-        .left = (in ? h->in_ns : h->out_ns) +
-                ebb_copy_ns(c->plan->place[a->place].bytes, in ? h->in_bytes_per_ns : h->out_bytes_per_ns),
-        .end_now = c->end,
-        .end_before = c->end_before,
-        .end = &c->end[index],
-        .action = index,
-        .span = add_span(c, in ? EBB_LANE_IN : EBB_LANE_OUT, index, 0, 0) ? c->out->span_count - 1
-                                                                          : EBB_TRACE_NEVER,
-        .counts = c->counts};
-}
-
-static void run_action(clocks_t *c, uint32_t index)
-{
-    const ebb_action_t *a = &c->plan->action[index];
-    const ebb_action_price_t *price = &c->price[index];
-    call(c, price->calls);
-    if (a->kind == EBB_EVICT || a->kind == EBB_FETCH)
-        copy(c, index);
-    if (a->kind == EBB_REPLAY) {
-        issue(c, index);
-        work(c, EBB_LANE_REPLAY, index, price->replay_ns);
-    }
-    if (price->check_ns <= 0)
-        return;
-    issue(c, index);
-    work(c, EBB_LANE_CHECK, index, price->check_ns);
-}
-
-static void join(clocks_t *c, uint32_t operation)
-{
-    const uint32_t first = c->joins.first[operation], last = c->joins.first[operation + 1];
-    if (first < last)
-        call(c, EBB_JOIN_CALLS + last - first);
-    for (uint32_t k = first; k < last; k++) {
-        const uint32_t a = c->joins.action[k];
-        ebb_link_follow(&c->link, c->compute);
-        wait_for(
-            c, a,
-            ebb_link_wait(&c->link, c->plan->action[a].point <= operation ? &c->end[a] : &c->end_before[a]));
+    const ebb_trace_operation_t *o = &t->operation[a->operation];
+    *price = (price_t){.replay_ns = (double)o->duration_ns, .calls = 1};
+    for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++) {
+        if (t->access[k].mode != EBB_REPLACES || !ebb_trace_is_first(t, a->operation, k))
+            continue;
+        const uint32_t place = ebb_plan_place(p, a, t->access[k].buffer);
+        if (!p->place[place].chunk_count || first_touch[t->access[k].buffer] == a->operation)
+            continue;
+        price->replay_ns += at_rate(h->zero_ns, (double)p->place[place].bytes, h->zero_bytes_per_ns);
+        price->calls++;
     }
 }
 
-static void run_step(clocks_t *c)
+/* A part of it is hashed when it is given up, and when it is there again. */
+static void price_checks(price_t *price, const ebb_plan_t *p, const uint32_t *completion,
+                         const ebb_hardware_t *h)
 {
-    const ebb_plan_t *p = c->plan;
-    uint32_t action = 0;
-    memset(c->event, 0, c->trace->moment_count * sizeof *c->event);
-    c->next_moment = 0;
-    c->begin = c->compute;
-    for (uint32_t i = 0; i <= p->operation_count; i++) {
-        pass_moments(c, i);
-        if (!i && c->hardware->call_ns > 0) /* it begins with what the host issues first */
-            c->begin = c->compute = later(c->begin, *host_of(c, c->thread));
-        for (; action < p->action_count && p->action[action].point == i; action++)
-            run_action(c, action);
-        if (i == p->operation_count)
-            return;
-        join(c, i);
-        operation(c, i);
+    for (uint32_t i = 0; i < p->action_count; i++) {
+        if (completion[i] == EBB_TRACE_NEVER)
+            continue;
+        const double hash = at_rate(h->hash_ns, (double)p->place[p->action[i].place].bytes * h->checked,
+                                    h->hash_bytes_per_ns);
+        price[i].check_ns += hash;
+        price[i].calls++;
+        price[i].checks++;
+        price[completion[i]].check_ns += hash;
+        price[completion[i]].calls++;
+        price[completion[i]].checks++;
     }
 }
 
-/* ---- all of it ---- */
+/* [actions], or NULL: no memory. */
+static price_t *find_prices(const ebb_plan_t *p, const ebb_trace_t *t, const ebb_hardware_t *h)
+{
+    price_t *price = calloc((size_t)p->action_count + 1, sizeof *price);
+    uint32_t *completion = ebb_plan_completions(p, t), *first_touch = ebb_trace_first_touches(t);
+    const bool good = price && completion && first_touch;
+    for (uint32_t i = 0; good && i < p->action_count; i++)
+        if (p->action[i].kind == EBB_REPLAY)
+            price_replay(&price[i], p, t, first_touch, &p->action[i], h);
+    if (good && h->checked > 0)
+        price_checks(price, p, completion, h);
+    free(completion);
+    free(first_touch);
+    if (good)
+        return price;
+    free(price);
+    return NULL;
+}
 
-bool ebb_simulate_joins(ebb_joins_t *out, const ebb_plan_t *p)
+/* ---- what is waited for before an operation ---- */
+
+typedef struct joins {
+    uint32_t *action; /* by operation */
+    uint32_t *first;  /* [operations + 1] into `action` */
+} joins_t;
+
+/* False: no memory. What is there is the caller's to free in any case. */
+static bool find_joins(joins_t *out, const ebb_plan_t *p)
 {
     out->action = calloc((size_t)p->action_count + 1, sizeof *out->action);
     out->first = calloc((size_t)p->operation_count + 3, sizeof *out->first);
@@ -254,88 +114,398 @@ bool ebb_simulate_joins(ebb_joins_t *out, const ebb_plan_t *p)
     return true;
 }
 
-enum { STEPS = 3 };
+/* ---- the step as it is issued ---- */
 
-static bool allocate(clocks_t *c)
+typedef struct issue {
+    const ebb_plan_t *plan; /* NULL: none, and nothing but the program is at work */
+    const ebb_trace_t *trace;
+    const ebb_hardware_t *hardware;
+    const price_t *price;
+    const joins_t *joins;
+    uint32_t
+        streams; /* the program's; then out, then in. One: all are, where there are more than a plan can be of */
+    uint32_t first; /* of them: that of operation 0, on which steps begin and end */
+    bool several;   /* streams; of one all calls for an action come before it */
+    ebb_engines_t device;
+    uint32_t *event;    /* [moments]: the task that it was recorded behind in this step, or NEVER */
+    uint32_t *copy;     /* [actions]: its task, the one before until it is issued, or NEVER */
+    double host[HOSTS]; /* how far the program's threads are, as far as they have been told apart */
+    double last;        /* call of any: they come in the order of the trace */
+    uint32_t thread;    /* that issues now */
+    uint32_t next_moment;
+    uint32_t first_task, begun,
+        ended; /* of the step under way; the last two: NEVER, or where its clock was read */
+} issue_t;
+
+/* ---- the host ---- */
+
+static uint32_t stream_of(const issue_t *s, uint32_t stream)
 {
-    const size_t actions = (size_t)c->plan->action_count + 1;
-    c->end = calloc(actions, sizeof *c->end);
-    c->end_before = calloc(actions, sizeof *c->end_before);
-    c->price = ebb_simulate_prices(c->plan, c->trace, c->hardware);
-    c->event = calloc((size_t)c->trace->moment_count + 1, sizeof *c->event);
-    bool good = ebb_simulate_joins(&c->joins, c->plan) && c->end && c->end_before && c->price && c->event;
-    for (int i = 0; i < 2; i++) {
-        c->link.way[i].copy = calloc(STEPS * actions, sizeof *c->link.way[i].copy);
-        good = good && c->link.way[i].copy;
-    }
-    return good;
+    return s->several ? stream : 0;
 }
 
-static bool simulate_stream(ebb_simulation_t *out, const ebb_plan_t *p, const ebb_trace_t *t,
-                            const ebb_hardware_t *hardware, bool in_detail)
+static double *host_of(issue_t *s, uint32_t thread)
 {
-    clocks_t c = {.plan = p, .trace = t, .hardware = hardware, .out = out};
-    c.link = (ebb_link_state_t){.plan = p, .hardware = hardware, .out = out};
-    bool good = allocate(&c);
-    for (int i = 0; good && i < STEPS; i++) {
-        double *swap = c.end;
-        c.end = c.end_before;
-        c.end_before = swap;
-        *out = (ebb_simulation_t){0};
-        c.counts = i + 1 == STEPS;
-        c.in_detail = in_detail && c.counts;
-        run_step(&c);
-    }
-    good = good && !c.failed;
-    if (good) /* what goes on in the next step, as if that had no copies of its own */
-        ebb_link_end(&c.link);
-    out->step_ns = c.compute - c.begin;
-    free(c.end);
-    free(c.end_before);
-    free(c.joins.action);
-    free(c.joins.first);
-    free(c.price);
-    free(c.event);
-    for (int i = 0; i < 2; i++)
-        free(c.link.way[i].copy);
-    return good;
+    return &s->host[thread < HOSTS ? thread : HOSTS - 1];
 }
 
-/* Where there are more than a plan can be of, all are one. */
-static bool has_streams(const ebb_trace_t *t)
+static void call(issue_t *s, double calls)
+{
+    double *host = host_of(s, s->thread);
+    s->last = (*host > s->last ? *host : s->last) + calls * s->hardware->call_ns;
+    *host = s->last;
+}
+
+static void sync(issue_t *s, uint32_t task)
+{
+    double *host = host_of(s, s->thread);
+    if (task == EBB_TRACE_NEVER)
+        return;
+    ebb_engines_run(&s->device, task);
+    const double end = s->device.task[task].end;
+    *host = end > *host && end < EBB_NOT_YET ? end : *host;
+}
+
+/* ---- what it issues ---- */
+
+static uint32_t add(issue_t *s, uint32_t queue, uint32_t engine, double work, uint32_t lane, uint32_t index)
+{
+    return ebb_engines_add(&s->device, &(ebb_task_t){.queue = (uint8_t)queue,
+                                                     .engine = (uint8_t)engine,
+                                                     .after = EBB_TRACE_NEVER,
+                                                     .issued = s->last,
+                                                     .work = work,
+                                                     .lane = (uint8_t)lane,
+                                                     .index = index});
+}
+
+/* Of one stream a wait for a copy counts before that for the host, which is told there. */
+static void add_wait(issue_t *s, uint32_t queue, uint32_t after, uint32_t lane, uint32_t index)
+{
+    if (after != EBB_TRACE_NEVER)
+        ebb_engines_add(&s->device, &(ebb_task_t){.queue = (uint8_t)queue,
+                                                  .engine = EBB_ENGINE_NONE,
+                                                  .after = after,
+                                                  .issued = s->several ? s->last : 0,
+                                                  .lane = (uint8_t)lane,
+                                                  .index = index});
+}
+
+/* For everything that these of the program's streams have been given so far. */
+static void wait_for_streams(issue_t *s, uint32_t queue, uint32_t after)
+{
+    for (uint32_t k = 0; k < s->streams; k++) {
+        if (!(after >> k & 1) || k == queue)
+            continue;
+        call(s, TURN_CALLS);
+        add_wait(s, queue, s->device.newest[k], NO_LANE, 0);
+    }
+}
+
+static void gather(issue_t *s)
+{
+    wait_for_streams(s, s->first, UINT32_MAX);
+}
+
+/* All others, copies too, if there are several. */
+static void scatter(issue_t *s)
+{
+    for (uint32_t q = 0; s->several && q < s->streams + 2; q++)
+        if (q != s->first)
+            wait_for_streams(s, q, UINT32_C(1) << s->first);
+}
+
+static void pass_moment(issue_t *s, const ebb_trace_moment_t *m)
+{
+    const uint32_t on = stream_of(s, m->stream);
+    const bool known = m->id < s->trace->moment_count, stream = on < s->streams;
+    s->thread = m->thread;
+    if (m->what != EBB_MOMENT_ALLOC && m->what != EBB_MOMENT_FREE)
+        call(s, 1);
+    if (m->what == EBB_MOMENT_RECORD && known && stream)
+        s->event[m->id] = s->device.newest[on];
+    else if (m->what == EBB_MOMENT_WAIT && known && stream)
+        add_wait(s, on, s->event[m->id], NO_LANE, 0);
+    else if (m->what == EBB_MOMENT_SYNC_EVENT && known)
+        sync(s, s->event[m->id]);
+    for (uint32_t k = 0; k < s->streams; k++)
+        if (m->what == EBB_MOMENT_SYNC_DEVICE || (m->what == EBB_MOMENT_SYNC_STREAM && k == on))
+            sync(s, s->device.newest[k]);
+}
+
+static void pass_moments(issue_t *s, uint32_t operation)
+{
+    const ebb_trace_t *t = s->trace;
+    while (s->next_moment < t->moment_count && t->moment[s->next_moment].before <= operation)
+        pass_moment(s, &t->moment[s->next_moment++]);
+    if (operation < t->operation_count)
+        s->thread = t->operation[operation].thread;
+}
+
+/* A copy of the program's between host and device: out if it reads memory of the device. */
+static uint32_t engine_of(const ebb_trace_t *t, const ebb_trace_operation_t *o)
+{
+    if (o->kind != EBB_TRACE_COPY || o->verdict != EBB_HOST)
+        return EBB_ENGINE_COMPUTE;
+    return o->access_count && t->access[o->first_access].mode == EBB_READS ? EBB_ENGINE_OUT : EBB_ENGINE_IN;
+}
+
+static void operation(issue_t *s, uint32_t index)
+{
+    const ebb_trace_operation_t *o = &s->trace->operation[index];
+    call(s, 1);
+    add(s, stream_of(s, o->stream), engine_of(s->trace, o), (double)o->duration_ns, EBB_LANE_OPERATION,
+        index);
+}
+
+/* ---- actions ---- */
+
+static void copy(issue_t *s, uint32_t index)
+{
+    const ebb_action_t *a = &s->plan->action[index];
+    const ebb_hardware_t *h = s->hardware;
+    const int in = a->kind == EBB_FETCH;
+    const uint32_t queue = s->streams + (uint32_t)in;
+    call(s, ASK_CALLS);
+    wait_for_streams(s, queue, a->after);
+    for (uint32_t i = a->first_wait; i < a->first_wait + a->wait_count; i++) {
+        call(s, 1);
+        add_wait(s, queue, s->copy[s->plan->wait[i]], NO_LANE, 0);
+    }
+    call(s, COPY_CALLS - s->several);
+    s->copy[index] =
+        add(s, queue, in ? EBB_ENGINE_IN : EBB_ENGINE_OUT,
+            (in ? h->in_ns : h->out_ns) +
+                ebb_copy_ns(s->plan->place[a->place].bytes, in ? h->in_bytes_per_ns : h->out_bytes_per_ns),
+            in ? EBB_LANE_IN : EBB_LANE_OUT, index);
+    call(s, s->several); /* the event behind it */
+}
+
+/* Hashes are taken on the first stream, with all others waiting. */
+static void check(issue_t *s, uint32_t index)
+{
+    const price_t *price = &s->price[index];
+    const unsigned parts = s->several ? price->checks : price->checks > 0;
+    for (unsigned i = 0; i < parts; i++) {
+        gather(s);
+        call(s, s->several);
+        add(s, s->first, EBB_ENGINE_COMPUTE, price->check_ns / parts, EBB_LANE_CHECK, index);
+        scatter(s);
+    }
+}
+
+static void act(issue_t *s, uint32_t index)
+{
+    const ebb_action_t *a = &s->plan->action[index];
+    const price_t *price = &s->price[index];
+    switch (a->kind) {
+    case EBB_EVICT:
+    case EBB_FETCH:
+        copy(s, index);
+        break;
+    case EBB_DISCARD:
+        call(s, price->calls - (s->several ? price->checks : 0));
+        check(s, index);
+        break;
+    case EBB_ORDER:
+        wait_for_streams(s, a->stream, a->after);
+        break;
+    default:
+        wait_for_streams(s, a->stream, a->after);
+        call(s, price->calls - (s->several ? price->checks : 0));
+        add(s, a->stream, EBB_ENGINE_COMPUTE, price->replay_ns, EBB_LANE_REPLAY, index);
+        check(s, index);
+    }
+}
+
+/* Other streams first. */
+static void join(issue_t *s, uint32_t operation)
+{
+    const joins_t *j = s->joins;
+    const uint32_t own = stream_of(s, s->trace->operation[operation].stream);
+    bool own_waits = false;
+    for (uint32_t turn = 0; turn < 2 && j->first[operation] < j->first[operation + 1]; turn++)
+        for (uint32_t k = j->first[operation]; k < j->first[operation + 1]; k++) {
+            const uint32_t index = j->action[k];
+            const ebb_action_t *a = &s->plan->action[index];
+            for (uint32_t stream = 0; stream < s->streams; stream++) {
+                if (!(a->joiners >> stream & 1) || (stream == own) != (turn == 1))
+                    continue;
+                call(s, 1 + (stream == own && !own_waits ? JOIN_CALLS : 0));
+                own_waits |= stream == own;
+                add_wait(s, stream, s->copy[index],
+                         stream != own          ? NO_LANE
+                         : a->kind == EBB_EVICT ? EBB_LANE_WAIT_OUT
+                                                : EBB_LANE_WAIT_IN,
+                         index);
+            }
+        }
+}
+
+/* ---- steps ---- */
+
+static uint32_t read_clock(issue_t *s, double calls)
+{
+    call(s, calls);
+    return add(s, s->first, EBB_ENGINE_NONE, 0, NO_LANE, 0);
+}
+
+/* Of one stream the clock's own calls are not counted, nor is the host behind the last task. */
+static void begin_step(issue_t *s)
+{
+    gather(s);
+    s->begun = read_clock(s, s->several ? CLOCK_CALLS : 0);
+    scatter(s);
+}
+
+static void end_step(issue_t *s)
+{
+    gather(s);
+    s->ended = s->several ? read_clock(s, 1) : s->device.newest[s->first];
+}
+
+static void run_step(issue_t *s)
+{
+    const ebb_plan_t *p = s->plan;
+    const uint32_t n = s->trace->operation_count;
+    uint32_t action = 0;
+    memset(s->event, 0xff, s->trace->moment_count * sizeof *s->event);
+    s->next_moment = 0;
+    s->first_task = s->device.task_count;
+    for (uint32_t i = 0; i < n; i++) {
+        pass_moments(s, i);
+        if (!i && p)
+            begin_step(s);
+        for (; p && action < p->action_count && p->action[action].point == i; action++)
+            act(s, action);
+        if (p)
+            join(s, i);
+        operation(s, i);
+    }
+    for (; p && action < p->action_count; action++)
+        act(s, action);
+    if (p && n)
+        end_step(s);
+    pass_moments(s, n);
+}
+
+/* ---- what has come of it ---- */
+
+typedef struct told {
+    ebb_simulation_t *out;
+    double begin; /* of the step */
+    bool in_detail, failed;
+} told_t;
+
+static void tell_span(told_t *to, uint32_t lane, uint32_t index, double begin, double end)
+{
+    ebb_simulation_t *out = to->out;
+    if (!to->in_detail)
+        return;
+    ebb_span_t *span = ebb_array_append((void **)&out->span, &out->span_count, &out->span_room, sizeof *span);
+    if (span)
+        *span = (ebb_span_t){(ebb_lane_t)lane, index, begin - to->begin, end - to->begin};
+    to->failed |= !span;
+}
+
+static void tell_task(told_t *to, const ebb_task_t *t)
+{
+    const double ns = t->end - t->begin;
+    if (t->lane == NO_LANE)
+        return;
+    if (t->engine == EBB_ENGINE_COMPUTE)
+        to->out->slowed_ns += ns - t->work;
+    to->out->lane_ns[t->lane] += t->engine == EBB_ENGINE_COMPUTE ? t->work : ns;
+    if (ns > 0 || t->engine != EBB_ENGINE_NONE)
+        tell_span(to, t->lane, t->index, t->begin, t->end);
+}
+
+/* Of one stream also what it waits for the host, or to be let onto the link. False: no memory. */
+static bool tell(const issue_t *s, ebb_simulation_t *out, bool in_detail)
+{
+    const ebb_task_t *task = s->device.task;
+    const double begin = s->begun != EBB_TRACE_NEVER ? task[s->begun].end : 0;
+    told_t to = {.out = out, .begin = begin, .in_detail = in_detail};
+    double before = begin; /* the end of the one before on that stream */
+    out->step_ns = (s->ended != EBB_TRACE_NEVER ? task[s->ended].end : s->device.now) - begin;
+    for (uint32_t i = s->first_task; i < s->device.task_count; i++) {
+        const ebb_task_t *t = &task[i];
+        if (t->end >= EBB_NOT_YET)
+            continue;
+        if (!s->several && t->queue == s->first && t->engine != EBB_ENGINE_NONE && t->begin > before) {
+            out->lane_ns[EBB_LANE_WAIT_HOST] += t->begin - before;
+            tell_span(&to, EBB_LANE_WAIT_HOST, t->index, before, t->begin);
+        }
+        before = t->queue == s->first && t->end > before ? t->end : before;
+        tell_task(&to, t);
+    }
+    return !to.failed;
+}
+
+/* Without a plan (NULL): what the step takes then. */
+static bool simulate(ebb_simulation_t *out, const ebb_plan_t *p, const ebb_trace_t *t,
+                     const ebb_hardware_t *hardware, bool in_detail)
 {
     const uint32_t streams = ebb_plan_streams(t);
-    return streams > 1 && streams <= EBB_PLAN_STREAMS;
+    issue_t s = {.plan = p,
+                 .trace = t,
+                 .hardware = hardware,
+                 .streams = streams <= EBB_PLAN_STREAMS ? streams : 1,
+                 .several = streams > 1 && streams <= EBB_PLAN_STREAMS,
+                 .begun = EBB_TRACE_NEVER,
+                 .ended = EBB_TRACE_NEVER};
+    const size_t actions = p ? p->action_count : 0;
+    joins_t joins = {0};
+    price_t *price = p ? find_prices(p, t, hardware) : NULL;
+    s.first = t->operation_count ? stream_of(&s, t->operation[0].stream) : 0;
+    s.event = malloc(((size_t)t->moment_count + 1) * sizeof *s.event);
+    s.copy = malloc((actions + 1) * sizeof *s.copy);
+    bool good = s.event && s.copy && (!p || (price && find_joins(&joins, p)));
+    s.price = price;
+    s.joins = &joins;
+    /* most actions have a wait in front and are waited for, where there is one stream */
+    ebb_engines_begin(&s.device, hardware, s.streams + 2, STEPS * (t->operation_count + 3 * actions + 2));
+    *out = (ebb_simulation_t){0};
+    if (good)
+        memset(s.copy, 0xff, (actions + 1) * sizeof *s.copy);
+    for (int i = 0; good && i < (p ? STEPS : 1); i++)
+        run_step(&s);
+    if (good) /* what goes on in the next step, as if that had no copies of its own */
+        ebb_engines_run(&s.device, EBB_TRACE_NEVER);
+    good = good && !s.device.failed && tell(&s, out, in_detail);
+    if (!good)
+        ebb_simulation_delete(out);
+    ebb_engines_end(&s.device);
+    free(s.event);
+    free(s.copy);
+    free(joins.action);
+    free(joins.first);
+    free(price);
+    return good;
 }
 
 bool ebb_simulate(ebb_simulation_t *out, const ebb_plan_t *p, const ebb_trace_t *t,
                   const ebb_hardware_t *hardware, bool in_detail)
 {
-    *out = (ebb_simulation_t){0};
-    bool good = (has_streams(t) ? ebb_simulate_streams : simulate_stream)(out, p, t, hardware, in_detail);
+    if (!simulate(out, p, t, hardware, in_detail))
+        return false;
     /* What of the step's copies ran while compute was at work: by waiting for it nothing was hidden. */
     const double copies = out->lane_ns[EBB_LANE_OUT] + out->lane_ns[EBB_LANE_IN],
                  exposed = out->lane_ns[EBB_LANE_WAIT_OUT] + out->lane_ns[EBB_LANE_WAIT_IN];
     out->hidden_ns = copies > exposed ? copies - exposed : 0;
-    out->alone_ns = has_streams(t) ? ebb_simulate_alone_ns(t) : out->lane_ns[EBB_LANE_OPERATION];
+    out->alone_ns = ebb_simulate_alone_ns(t);
     out->peak_bytes = p->chunk_count * p->chunk_bytes + p->small_bytes;
-    if (good && in_detail)
-        good = ebb_simulate_levels(out, p, t);
-    if (!good)
-        ebb_simulation_delete(out);
-    return good;
+    if (!in_detail || ebb_simulate_levels(out, p, t))
+        return true;
+    ebb_simulation_delete(out);
+    return false;
 }
 
 double ebb_simulate_alone_ns(const ebb_trace_t *t)
 {
     static const ebb_hardware_t any = {.out_bytes_per_ns = 1, .in_bytes_per_ns = 1};
     ebb_simulation_t alone;
-    double ns = 0;
-    if (has_streams(t))
-        return ebb_simulate_streams(&alone, NULL, t, &any, false) ? alone.step_ns : 0;
-    for (uint32_t i = 0; i < t->operation_count; i++)
-        ns += (double)t->operation[i].duration_ns;
-    return ns;
+    return simulate(&alone, NULL, t, &any, false) ? alone.step_ns : 0;
 }
 
 void ebb_simulation_delete(ebb_simulation_t *s)
@@ -349,5 +519,5 @@ void ebb_simulation_delete(ebb_simulation_t *s)
 uint64_t ebb_simulate_ns(const ebb_plan_t *p, const ebb_trace_t *t, const ebb_hardware_t *hardware)
 {
     ebb_simulation_t s;
-    return ebb_simulate(&s, p, t, hardware, false) ? (uint64_t)s.step_ns + 1 : 0;
+    return simulate(&s, p, t, hardware, false) ? (uint64_t)s.step_ns + 1 : 0;
 }
