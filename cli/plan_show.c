@@ -30,23 +30,11 @@ static void take_size(struct argp_state *state, const char *word, bool percent, 
         argp_error(state, "not a number or size: %s", word);
 }
 
-/* The policies that there are, in a complaint. */
 static void check_policy(struct argp_state *state, const char *word)
 {
-    const char *argument;
-    char list[512] = "";
-    if (ebb_planner_find(word, &argument))
-        return;
-    for (unsigned i = 0; ebb_planner(i); i++) {
-        const ebb_planner_t *p = ebb_planner(i);
-        const size_t used = strlen(list);
-        snprintf(list + used, sizeof list - used,
-                 p->argument_needed ? "%s%s:%s"
-                 : p->argument      ? "%s%s[:%s]"
-                                    : "%s%s",
-                 i ? ", " : "", p->name, p->argument ? p->argument : "");
-    }
-    argp_error(state, "no such policy: %s (there are %s)", word, list);
+    ebb_policy_t policy;
+    if (!ebb_planner_find(&policy, word))
+        argp_error(state, "no such policy: %s (there are %s)", word, &EBB_PLANNER_POLICIES[2]);
 }
 
 static error_t parse(int key, char *word, struct argp_state *state)
@@ -240,8 +228,7 @@ int ebb_plan_command(int argc, char **argv)
          0},
         {"host", HOST, "BYTES", 0, "Pinned host memory (no limit)", 0},
         {"min-buffer", MIN_BUFFER, "BYTES", 0, "Keep what is smaller (1MiB)", 0},
-        {"policy", 'p', "POLICY", 0,
-         "Who plans (auto): keep, offload, sqrt, uniform:N, selective[:names], recursive, revolve:N", 0},
+        {"policy", 'p', "POLICY", 0, &(EBB_PLANNER_POLICIES ": who plans; auto unless given")[2], 0},
         {"output", 'o', "FILE", 0, "Write the plan", 0},
         {0}};
     static const struct argp parser = {

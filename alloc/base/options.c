@@ -7,7 +7,7 @@
 
 #include "alloc/base/log.h"
 
-typedef enum option_type { BYTES, NUMBER, SWITCH, WORD, TEXT } option_type_t;
+typedef enum option_type { BYTES, NUMBER, SWITCH, WORD, POLICY, TEXT } option_type_t;
 
 typedef struct option {
     const char *name;
@@ -29,7 +29,7 @@ static const option_t options[] = {
 };
 enum { OPTION_COUNT = sizeof options / sizeof options[0] };
 
-static const char *const type_name[] = {"size", "number", "0|1", "word", "text"};
+static const char *const type_name[] = {"size", "number", "0|1", "word", "word", "text"};
 
 bool ebb_parse_bytes(const char *text, int64_t *out)
 {
@@ -75,25 +75,41 @@ static bool is_count(const char *text)
     return *text >= '1' && *text <= '9' && strlen(text) < 9 && strspn(text, "0123456789") == strlen(text);
 }
 
-/* `listed` of `length` bytes is "word", "word:N" or "word[:names]". */
-static bool is_word(const char *word, const char *listed, size_t length)
+bool ebb_policy_parse(ebb_policy_t *out, const char *text)
 {
-    size_t name = strcspn(listed, ":[");
-    name = name < length ? name : length;
-    if (strncmp(word, listed, name))
+    enum argument { NONE, NUMBER, NAMES };
+    static const struct {
+        const char *name;
+        enum argument argument;
+    } policies[] = {
+#define X(code, name, argument, make, tries) {#name, argument},
+        EBB_POLICIES(X)
+#undef X
+    };
+    const size_t length = strcspn(text, ":");
+    unsigned i = 0;
+    while (i < EBB_POLICY_COUNT && (strncmp(text, policies[i].name, length) || policies[i].name[length]))
+        i++;
+    if (i == EBB_POLICY_COUNT || strlen(text) >= sizeof out->text)
         return false;
-    if (!word[name])
-        return name == length || listed[name] == '[';
-    return name < length && word[name] == ':' && (listed[name] == '[' ? word[name + 1] != 0 : is_count(word + name + 1));
+    *out = (ebb_policy_t){.code = (ebb_policy_code_t)i, .number = 1};
+    memcpy(out->text, text, strlen(text) + 1);
+    const char *given = text[length] ? out->text + length + 1 : NULL;
+    if (policies[i].argument == NUMBER) {
+        out->number = given ? (uint32_t)strtoul(given, NULL, 10) : 0;
+        return given && is_count(given);
+    }
+    out->names = given;
+    return !given || (policies[i].argument == NAMES && *given);
 }
 
-/* `words` is "a, b:N, c: explanation". */
+/* `words` is "a, b, c: explanation". */
 static bool is_listed(const char *word, const char *words)
 {
     for (const char *at = words; *at;) {
         size_t n = strcspn(at, ", ");
         const bool last = n && at[n - 1] == ':';
-        if (is_word(word, at, n - last))
+        if (strlen(word) == n - last && !strncmp(word, at, n - last))
             return true;
         at += n;
         at += strspn(at, ", ");
@@ -122,6 +138,10 @@ static bool set_option(const option_t *o, const char *text)
         if (!parse_switch(text, &n))
             return false;
         break;
+    case POLICY: {
+        ebb_policy_t policy;
+        return ebb_policy_parse(&policy, text) && ebb_policy_parse(o->field, text);
+    }
     case WORD:
         if (!is_listed(text, o->help))
             return false; /* fall through */

@@ -1,14 +1,19 @@
-/* options.h: every EBB_* variable, in one table. The table generates the parser, `ebb options` and the
- * README's list.
+/* options.h: every EBB_* variable, in one table, and every policy, in another. They generate the parsers, `ebb options`, the list of
+ * policies in `ebb plan --help` and the README's table.
  *
  * EBB_OPTION(name, type, field, default, low, high, help)
  *   types: BYTES   a size, "24GiB"; or a share, "60%", of the device (stored negative: -60 for 60%)
  *          NUMBER  an integer
  *          SWITCH  0 or 1, off or on
- *          WORD    one of the words listed in `help` before a colon and a space; one that is listed as "word:N" takes a
- *                  number from 1 behind a colon, one that is listed as "word[:names]" may take anything
+ *          WORD    one of the words listed in `help` before a colon and a space
+ *          POLICY  one of EBB_POLICIES
  *          TEXT    a file name or the like
  * `low` and `high` bound BYTES and NUMBER (inclusive).
+ *
+ * EBB_POLICY(code, name, argument, make, tries)
+ *   argument: NONE; NUMBER, from 1, behind a colon; NAMES, which may follow there, separated by commas
+ *   make      the function that makes the plan (planner.h), expanded there; NULL: none does. What a strategy does is in fates.c
+ *   tries     the numbers that `auto` tries a strategy with, in this order: a strategy that comes later must be faster
  */
 #ifndef EBB_OPTIONS_H
 #define EBB_OPTIONS_H
@@ -16,6 +21,38 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+
+#define EBB_POLICIES(X)                                                                                      \
+    X(AUTO, auto, NONE, ebb_auto_make, "")                                                                   \
+    X(KEEP, keep, NONE, ebb_strategy_make, "")                                                               \
+    X(OFFLOAD, offload, NONE, ebb_strategy_make, "")                                                         \
+    X(SELECTIVE, selective, NAMES, ebb_strategy_make, "")                                                    \
+    X(SQRT, sqrt, NONE, ebb_strategy_make, "")                                                               \
+    X(RECURSIVE, recursive, NONE, ebb_strategy_make, "")                                                     \
+    X(UNIFORM, uniform, NUMBER, ebb_strategy_make, "1 2 3 4 6 8 12 16 24 32")                                \
+    X(REVOLVE, revolve, NUMBER, ebb_strategy_make, "2 3 4 6 8")                                              \
+    X(LEARN, learn, NONE, NULL, "")                                                                          \
+    X(REACTIVE, reactive, NONE, NULL, "")
+
+typedef enum ebb_policy_code {
+#define X(code, name, argument, make, tries) EBB_POLICY_##code,
+    EBB_POLICIES(X)
+#undef X
+        EBB_POLICY_COUNT
+} ebb_policy_code_t;
+
+typedef struct ebb_policy {
+    ebb_policy_code_t code;
+    uint32_t number;   /* its argument; 1: none */
+    const char *names; /* its argument, in `text`; NULL: none */
+    char text[256];    /* as it was given */
+} ebb_policy_t;
+
+/* ", name, name:N, name[:names]": as literals, in the order of the table. */
+#define EBB_POLICY_WORD_NONE
+#define EBB_POLICY_WORD_NUMBER                             ":N"
+#define EBB_POLICY_WORD_NAMES                              "[:names]"
+#define EBB_POLICY_LIST(code, name, argument, make, tries) ", " #name EBB_POLICY_WORD_##argument
 
 #define EBB_OPTIONS(X)                                                                                       \
     X(EBB_BUDGET, BYTES, budget, "100%", 4 << 20, INT64_MAX,                                                 \
@@ -32,11 +69,10 @@
       "evict to pageable memory, slowly, when no more may be pinned")                                        \
     X(EBB_CLEAN, SWITCH, clean, "1", 0, 1,                                                                   \
       "do not copy out again what the host still has the same bytes of (by hashes)")                         \
-    X(EBB_POLICY, WORD, policy, "auto", 0, 0,                                                                \
-      "auto, keep, offload, sqrt, uniform:N, selective[:names], recursive, revolve:N, learn, reactive: the " \
-      "fastest plan, "                                                                                       \
-      "when one is needed; never evict; a plan by a fixed strategy, in any case; learn and never plan; "     \
-      "never learn")                                                                                         \
+    X(EBB_POLICY, POLICY, policy, "auto", 0, 0,                                                              \
+      &(EBB_POLICIES(EBB_POLICY_LIST) ": the fastest plan, when one is needed; never evict; a plan by a "    \
+                                      "fixed strategy, in any case; learn and never plan; "                  \
+                                      "never learn")[2])                                                     \
     X(EBB_OFFLOAD, SWITCH, offload, "1", 0, 1,                                                               \
       "may plans copy buffers to the host (before there is a plan, ebb does)")                               \
     X(EBB_RECOMPUTE, SWITCH, recompute, "1", 0, 1, "may plans drop buffers and recompute them")              \
@@ -77,7 +113,8 @@ typedef struct ebb_options {
     int64_t budget, reserve, prealloc, min_buffer, host_budget, huge_pages, pageable, clean;
     int64_t offload, recompute, offload_min_gap, recompute_max_cost, link, leftovers, verify, guard, ipc,
         strict, live;
-    char policy[256], on_mismatch[16];
+    ebb_policy_t policy;
+    char on_mismatch[16];
     char harmless[1024], trace[1024], plan[1024], save_plan[1024], stats[1024], log[16];
 } ebb_options_t;
 
@@ -89,6 +126,9 @@ bool ebb_options_read(char *const *environment);
 
 /* Parses "24GiB", "512M", "60%" (-> -60) as BYTES does. */
 bool ebb_parse_bytes(const char *text, int64_t *out);
+
+/* A policy with its argument. False: it is none, or the argument is not one of its. `out` may not be moved while `names` is used. */
+bool ebb_policy_parse(ebb_policy_t *out, const char *text);
 
 /* One row of the table, for tools. */
 typedef struct ebb_option_row {

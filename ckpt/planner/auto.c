@@ -14,8 +14,7 @@
  *
  * The work is bounded by numbers of walks, not by time: the same request gets the same plan on any machine.
  */
-#include "ckpt/planner/auto.h"
-
+#include <stdlib.h>
 #include <string.h>
 
 #include "ckpt/planner/bound.h"
@@ -42,20 +41,30 @@ static const flavour_t flavours[] = {
     {false, true, 0, 1, 1},      {true, false, 0.25, 0.5, 1}};
 enum { FLAVOURS = sizeof flavours / sizeof flavours[0] };
 
-/* Every strategy, with some of each argument that there can be. */
+/* Every strategy, with those arguments that its row names. */
 static void try_strategies(ebb_candidates_t *c)
 {
-    static const char *const numbers[] = {"1", "2", "3", "4", "6", "8", "12", "16", "24", "32"};
-    static const char *const few[] = {"2", "3", "4", "6", "8"};
-    ebb_candidates_try_strategy(c, EBB_STRATEGY_KEEP, NULL);
-    ebb_candidates_try_strategy(c, EBB_STRATEGY_OFFLOAD, NULL);
-    ebb_candidates_try_strategy(c, EBB_STRATEGY_SELECTIVE, NULL);
-    ebb_candidates_try_strategy(c, EBB_STRATEGY_SQRT, NULL);
-    ebb_candidates_try_strategy(c, EBB_STRATEGY_RECURSIVE, NULL);
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
-        ebb_candidates_try_strategy(c, EBB_STRATEGY_UNIFORM, numbers[i]);
-    for (size_t i = 0; i < sizeof few / sizeof few[0]; i++)
-        ebb_candidates_try_strategy(c, EBB_STRATEGY_REVOLVE, few[i]);
+    static const struct {
+        ebb_plan_maker_t *make;
+        const char *tries;
+    } policies[] = {
+#define X(code, name, argument, make, tries) {make, tries},
+        EBB_POLICIES(X)
+#undef X
+    };
+    for (unsigned i = 0; i < EBB_POLICY_COUNT; i++) {
+        ebb_policy_t policy = {.code = (ebb_policy_code_t)i, .number = 1};
+        const char *at = policies[i].tries;
+        char *end;
+        if (policies[i].make != ebb_strategy_make)
+            continue;
+        do {
+            const uint32_t number = (uint32_t)strtoul(at, &end, 10);
+            policy.number = number ? number : 1;
+            ebb_candidates_try_strategy(c, &policy);
+            at = end;
+        } while (*at);
+    }
 }
 
 typedef struct search {
@@ -271,10 +280,10 @@ static void search(ebb_candidates_t *c, uint32_t peak)
     ebb_bound_delete(&s.bound);
 }
 
-ebb_plan_t *ebb_auto_make(const ebb_trace_t *trace, const ebb_plan_request_t *request, const char *argument,
-                          char *why, size_t why_bytes)
+ebb_plan_t *ebb_auto_make(const ebb_trace_t *trace, const ebb_plan_request_t *request,
+                          const ebb_policy_t *policy, char *why, size_t why_bytes)
 {
-    (void)argument;
+    (void)policy;
     ebb_candidates_t c;
     if (!ebb_candidates_begin(&c, trace, request, why, why_bytes))
         return NULL;

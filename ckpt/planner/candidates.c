@@ -136,14 +136,14 @@ static uint32_t walked_peak(ebb_candidates_t *s, const ebb_taste_t *taste)
     return peak == EBB_NONE ? 0 : peak;
 }
 
-void ebb_candidates_try_strategy(ebb_candidates_t *s, ebb_strategy_t strategy, const char *argument)
+void ebb_candidates_try_strategy(ebb_candidates_t *s, const ebb_policy_t *policy)
 {
     const uint32_t levels = s->model.trace->operation_count > LONG_STEP ? 3 : 8;
     const ebb_candidate_t *rival = ebb_candidates_best(s, s->limit);
     ebb_fates_t fates;
     if (ebb_candidates_done(s, s->limit))
         return;
-    if (!ebb_fates_make(&fates, &s->model, strategy, argument)) {
+    if (!ebb_fates_make(&fates, &s->model, policy)) {
         s->no_memory = true;
         return;
     }
@@ -151,7 +151,7 @@ void ebb_candidates_try_strategy(ebb_candidates_t *s, ebb_strategy_t strategy, c
                          .most_replay_ns = ebb_candidates_slack(s, rival),
                          .caution = 1,
                          .target_chunks = EBB_NONE / 2};
-    if (strategy == EBB_STRATEGY_OFFLOAD) {
+    if (policy->code == EBB_POLICY_OFFLOAD) {
         const uint32_t high = walked_peak(s, &taste);
         taste.target_chunks = 0;
         const uint32_t low = walked_peak(s, &taste);

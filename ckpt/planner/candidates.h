@@ -59,6 +59,6 @@ uint32_t ebb_candidates_keep_peak(ebb_candidates_t *candidates);
 
 /* A fixed strategy (fates.h), as it is: its copies in early, or as late as they must be. Given up where its replays alone make it
  * slower than a candidate that fits. */
-void ebb_candidates_try_strategy(ebb_candidates_t *candidates, ebb_strategy_t strategy, const char *argument);
+void ebb_candidates_try_strategy(ebb_candidates_t *candidates, const ebb_policy_t *policy);
 
 #endif

@@ -97,12 +97,12 @@ static void find_segments(ebb_fates_t *f)
     for (uint32_t i = 0; i < s->pass_count; i++) {
         const ebb_pass_t *p = &s->pass[i];
         const uint32_t first = f->segments;
-        const bool cut = f->strategy == EBB_STRATEGY_SQRT || f->names;
+        const bool cut = f->strategy == EBB_POLICY_SQRT || f->names;
         if (cut)
             f->segments += f->names ? cut_by_names(f, p) : cut_best(s, p, f->segment);
         for (uint32_t k = 0; k < p->stage_count; k++) {
             uint32_t *segment = &f->segment[p->first_stage + k];
-            *segment = first + (cut ? *segment : f->strategy == EBB_STRATEGY_UNIFORM ? k / f->number : k);
+            *segment = first + (cut ? *segment : f->strategy == EBB_POLICY_UNIFORM ? k / f->number : k);
             if (!cut && k + 1 == p->stage_count)
                 f->segments = *segment + 1;
         }
@@ -148,10 +148,9 @@ static uint32_t revolve_split(uint32_t length, uint32_t checkpoints)
 static void hold_nested(const ebb_fates_t *f, uint32_t n, uint32_t k, uint32_t *held)
 {
     uint32_t low = 0, high = n, left = f->number;
-    while (high - low > 1 && (f->strategy == EBB_STRATEGY_RECURSIVE || left > 1)) {
+    while (high - low > 1 && (f->strategy == EBB_POLICY_RECURSIVE || left > 1)) {
         const uint32_t middle =
-            low +
-            (f->strategy == EBB_STRATEGY_RECURSIVE ? (high - low) / 2 : revolve_split(high - low, left));
+            low + (f->strategy == EBB_POLICY_RECURSIVE ? (high - low) / 2 : revolve_split(high - low, left));
         if (k < middle) {
             high = middle;
             continue;
@@ -166,7 +165,7 @@ static void find_checkpoints(ebb_fates_t *f, const ebb_pass_t *p)
 {
     uint32_t *held = f->checkpoints + p->first_stage;
     memset(f->checkpoints, 0, f->stages.stage_count * sizeof *held);
-    if (f->strategy == EBB_STRATEGY_RECURSIVE || f->strategy == EBB_STRATEGY_REVOLVE)
+    if (f->strategy == EBB_POLICY_RECURSIVE || f->strategy == EBB_POLICY_REVOLVE)
         hold_nested(f, p->stage_count, f->stage - p->first_stage, held);
     else
         for (uint32_t k = 1; k < p->stage_count; k++)
@@ -210,28 +209,28 @@ static ebb_fate_t fate_of(const ebb_fates_t *f, uint32_t content, double price)
     const ebb_content_t *c = &f->model->content[content];
     const ebb_trace_t *t = f->model->trace;
     if (f->stages.home[content] == EBB_NONE || !f->model->buffer[c->buffer].movable ||
-        f->strategy == EBB_STRATEGY_KEEP)
+        f->strategy == EBB_POLICY_KEEP)
         return EBB_KEEP;
-    if (f->strategy == EBB_STRATEGY_OFFLOAD)
+    if (f->strategy == EBB_POLICY_OFFLOAD)
         return f->model->request->offload ? EBB_OFFLOAD : EBB_KEEP;
     if (!f->model->request->recompute || !c->rebuild)
         return EBB_KEEP;
-    if (f->strategy != EBB_STRATEGY_SELECTIVE)
+    if (f->strategy != EBB_POLICY_SELECTIVE)
         return EBB_DROP;
     if (f->names)
         return is_named(f->names, t, &t->operation[c->producer]) ? EBB_DROP : EBB_KEEP;
     return (double)c->cost_ns < price * (double)t->buffer[c->buffer].bytes ? EBB_DROP : EBB_KEEP;
 }
 
-bool ebb_fates_make(ebb_fates_t *f, const ebb_model_t *m, ebb_strategy_t strategy, const char *argument)
+bool ebb_fates_make(ebb_fates_t *f, const ebb_model_t *m, const ebb_policy_t *policy)
 {
-    *f = (ebb_fates_t){.model = m, .strategy = strategy, .stage = EBB_NONE};
+    *f = (ebb_fates_t){.model = m,
+                       .strategy = policy->code,
+                       .number = policy->number,
+                       .names = policy->names,
+                       .stage = EBB_NONE};
     if (!ebb_stages_find(&f->stages, m))
         return false;
-    const bool names = strategy == EBB_STRATEGY_SELECTIVE && argument && *argument;
-    const unsigned long number = argument && !names ? strtoul(argument, NULL, 10) : 0;
-    f->names = names ? argument : NULL;
-    f->number = number < 1 ? 1 : number < EBB_NONE ? (uint32_t)number : EBB_NONE;
     f->segment = calloc((size_t)f->stages.stage_count + 1, sizeof *f->segment);
     f->checkpoints = calloc((size_t)f->stages.stage_count + 1, sizeof *f->checkpoints);
     f->fate = calloc((size_t)m->content_count + 1, 1);

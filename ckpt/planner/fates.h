@@ -26,24 +26,14 @@
 
 #include "ckpt/planner/stages.h"
 
-typedef enum ebb_strategy {
-    EBB_STRATEGY_KEEP,
-    EBB_STRATEGY_OFFLOAD,
-    EBB_STRATEGY_SQRT,
-    EBB_STRATEGY_UNIFORM,
-    EBB_STRATEGY_SELECTIVE,
-    EBB_STRATEGY_RECURSIVE,
-    EBB_STRATEGY_REVOLVE
-} ebb_strategy_t;
-
 typedef enum ebb_fate { EBB_KEEP, EBB_FORGET, EBB_DROP, EBB_OFFLOAD } ebb_fate_t;
 
 /* Owns its arrays; borrows the model. */
 typedef struct ebb_fates {
     const ebb_model_t *model;
-    ebb_strategy_t strategy;
+    ebb_policy_code_t strategy;
     uint32_t number;   /* of uniform and revolve */
-    const char *names; /* of selective, with commas; NULL: none */
+    const char *names; /* of selective, with commas; NULL: none. Borrowed from the policy */
     ebb_stages_t stages;
     uint32_t *segment; /* per stage */
     uint8_t *fate;     /* per content: what it meets when it is not held */
@@ -53,8 +43,7 @@ typedef struct ebb_fates {
 } ebb_fates_t;
 
 /* False: no memory. */
-bool ebb_fates_make(ebb_fates_t *fates, const ebb_model_t *model, ebb_strategy_t strategy,
-                    const char *argument);
+bool ebb_fates_make(ebb_fates_t *fates, const ebb_model_t *model, const ebb_policy_t *policy);
 void ebb_fates_delete(ebb_fates_t *fates);
 
 /* Another operation is being prepared. True: another segment is reversed from here on. */

@@ -8,11 +8,12 @@
 #ifndef EBB_PLANNER_H
 #define EBB_PLANNER_H
 
+#include "alloc/base/options.h"
 #include "ckpt/plan/boundary.h"
 #include "ckpt/plan/simulate.h"
 
 typedef struct ebb_plan_request {
-    const char *policy;    /* a planner's name, with its argument behind a colon; NULL: auto */
+    const char *policy;    /* a policy's name, with its argument behind a colon; NULL: auto */
     uint64_t device_bytes; /* for places and the small region together */
     uint64_t host_bytes;   /* pinned, for host blocks */
     uint64_t min_buffer;   /* smaller ones are kept */
@@ -27,20 +28,21 @@ typedef struct ebb_plan_request {
                             not */
 } ebb_plan_request_t;
 
-/* A way to plan. `make` as ebb_plan_make; `argument` is what followed the name and a colon, or NULL. */
-typedef struct ebb_planner {
-    const char *name,
-        *argument; /* argument: "N", a number from 1; "names", with commas; NULL: there is none */
-    bool argument_needed;
-    const char *help;
-    ebb_plan_t *(*make)(const ebb_trace_t *trace, const ebb_plan_request_t *request, const char *argument,
-                        char *why, size_t why_bytes);
-} ebb_planner_t;
+/* A way to plan, as ebb_plan_make; the policies' (options.h). */
+typedef ebb_plan_t *ebb_plan_maker_t(const ebb_trace_t *trace, const ebb_plan_request_t *request,
+                                     const ebb_policy_t *policy, char *why, size_t why_bytes);
+ebb_plan_maker_t ebb_auto_make, ebb_strategy_make;
 
-/* The planners one after another; NULL: there are not that many. The first one is `auto`. */
-const ebb_planner_t *ebb_planner(unsigned index);
-/* The planner that a policy names, with its argument; NULL: there is none, or the argument is not one of its. */
-const ebb_planner_t *ebb_planner_find(const char *policy, const char **argument);
+/* ", auto, keep, ..": the policies that make plans. */
+#define EBB_PLANNER_LISTED_NULL(text)
+#define EBB_PLANNER_LISTED_ebb_auto_make(text)     text
+#define EBB_PLANNER_LISTED_ebb_strategy_make(text) text
+#define EBB_PLANNER_LIST(code, name, argument, make, tries)                                                  \
+    EBB_PLANNER_LISTED_##make(EBB_POLICY_LIST(code, name, argument, make, tries))
+#define EBB_PLANNER_POLICIES EBB_POLICIES(EBB_PLANNER_LIST)
+
+/* The policy with its argument. False: there is none that makes plans, or the argument is not one of its. */
+bool ebb_planner_find(ebb_policy_t *policy, const char *text);
 
 /* A plan that fits, or NULL: `why` then says what is in the way, in one line, with the smallest device_bytes
  * that would do as far as it is known. Deterministic: the same trace and request give the same plan. A value

@@ -52,7 +52,7 @@ void ebb_planning_describe(ebb_trace_t *trace)
 static ebb_plan_request_t request_for(const ebb_check_limits_t *limits, const ebb_rates_t *measured)
 {
     const ebb_rates_t rates = known_rates(measured);
-    return (ebb_plan_request_t){.policy = ebb_options.policy,
+    return (ebb_plan_request_t){.policy = ebb_options.policy.text,
                                 .device_bytes = limits->device_bytes,
                                 .host_bytes = limits->host_bytes,
                                 .min_buffer = (uint64_t)ebb_options.min_buffer,

@@ -1,8 +1,6 @@
 /* runner_kind.c: what is known of a kind of step: its lessons, and what they have come to. */
 #include "ckpt/run/runner_state.h"
 
-#include <string.h>
-
 #include "alloc/base/log.h"
 #include "alloc/base/options.h"
 #include "ckpt/run/drive/drive.h"
@@ -65,26 +63,26 @@ static void forget_gone(void)
         ebb_kind_of(i);
 }
 
-static bool is_policy(const char *name)
+static bool is_policy(ebb_policy_code_t code)
 {
-    return !strcmp(ebb_options.policy, name);
+    return ebb_options.policy.code == code;
 }
 
 static bool may_plan(void)
 {
-    return !is_policy("learn") && !is_policy("reactive") && !is_policy("keep");
+    return !is_policy(EBB_POLICY_LEARN) && !is_policy(EBB_POLICY_REACTIVE) && !is_policy(EBB_POLICY_KEEP);
 }
 
 /* Where everything fits, there is nothing to plan; but a strategy that was asked for is followed. */
 static bool needs_plan(void)
 {
-    return may_plan() &&
-           (ebb_traffic().evictions || *ebb_options.plan || *ebb_options.save_plan || !is_policy("auto"));
+    return may_plan() && (ebb_traffic().evictions || *ebb_options.plan || *ebb_options.save_plan ||
+                          !is_policy(EBB_POLICY_AUTO));
 }
 
 bool ebb_run_is_worth_learning(void)
 {
-    return (may_plan() || is_policy("learn")) && !ebb_plans_rest() &&
+    return (may_plan() || is_policy(EBB_POLICY_LEARN)) && !ebb_plans_rest() &&
            (needs_plan() || ebb_traffic().evictions || *ebb_options.trace);
 }
 

@@ -62,12 +62,13 @@ static void words_take_the_arguments_that_are_listed(void **state)
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
         snprintf(variable, sizeof variable, "EBB_POLICY=%s", good[i]);
         assert_true(read_one(variable));
-        assert_string_equal(ebb_options.policy, good[i]);
+        assert_string_equal(ebb_options.policy.text, good[i]);
     }
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         snprintf(variable, sizeof variable, "EBB_POLICY=%s", bad[i]);
         assert_false(read_one(variable));
-        assert_string_equal(ebb_options.policy, "auto");
+        assert_string_equal(ebb_options.policy.text, "auto");
+        assert_int_equal(ebb_options.policy.code, EBB_POLICY_AUTO);
     }
 }
 

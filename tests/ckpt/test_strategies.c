@@ -305,16 +305,16 @@ static void selective_with_a_name_here_and_there_recomputes_each_once(void **sta
 static void policy_that_is_none_is_refused(void **state)
 {
     (void)state;
-    static const char *const wrong[] = {"",          "sqr",       "sqrt:2",     "uniform", "uniform:",
-                                        "uniform:0", "uniform:x", "revolve:-1", "keep:",   "auto:1"};
-    const char *argument;
+    static const char *const wrong[] = {"",         "sqr",       "sqrt:2",    "uniform",
+                                        "uniform:", "uniform:0", "uniform:x", "revolve:-1",
+                                        "keep:",    "auto:1",    "learn"};
+    ebb_policy_t policy;
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
-        assert_null(ebb_planner_find(wrong[i], &argument));
-    assert_non_null(ebb_planner_find("selective", &argument));
-    assert_null(argument);
-    assert_non_null(ebb_planner_find("selective:mlp,attention", &argument));
-    assert_string_equal(argument, "mlp,attention");
-    assert_string_equal(ebb_planner(0)->name, "auto");
+        assert_false(ebb_planner_find(&policy, wrong[i]));
+    assert_true(ebb_planner_find(&policy, "selective"));
+    assert_null(policy.names);
+    assert_true(ebb_planner_find(&policy, "selective:mlp,attention"));
+    assert_string_equal(policy.names, "mlp,attention");
 }
 
 int main(void)

@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "alloc/base/options.h"
 #include "cli/pytorch.h"
 
 static char text[1 << 17]; /* both outputs of the last command */
@@ -160,6 +161,28 @@ static void readme_has_the_tables(void **state)
         assert_true(strlen(text) > 500);
         if (!strstr(readme, text))
             fail_msg("README.md has not what `ebb %s` prints", tables[i]);
+    }
+}
+
+static void every_policy_is_in_the_man_page_and_in_help(void **state)
+{
+    static const struct {
+        const char *name;
+        bool plans;
+    } policies[] = {
+#define ebb_auto_make                        true
+#define ebb_strategy_make                    true
+#define X(code, name, argument, make, tries) {#name, (bool)(make)},
+        EBB_POLICIES(X)
+#undef X
+    };
+    (void)state;
+    for (size_t i = 0; i < EBB_POLICY_COUNT; i++) {
+        char command[256];
+        snprintf(command, sizeof command, "set -e; $EBB plan --help | grep -w %s; grep -w %s " MAN_PAGE,
+                 policies[i].name, policies[i].name);
+        if ((policies[i].plans && sh(command)) || (!policies[i].plans && !sh(command)))
+            fail_msg("%s: %s", policies[i].name, text);
     }
 }
 
@@ -346,6 +369,7 @@ int main(void)
         cmocka_unit_test(run_sets_what_it_is_told),
         cmocka_unit_test(pytorch_keeps_what_else_was_set),
         cmocka_unit_test(readme_has_the_tables),
+        cmocka_unit_test(every_policy_is_in_the_man_page_and_in_help),
         cmocka_unit_test(man_page_is_clean),
         cmocka_unit_test(versions_are_those_of_command_and_library),
         cmocka_unit_test(doctor_sees_device_and_program),

@@ -1,7 +1,5 @@
 /* afford.c: which launches are proven: those that are worth it; when no plan fits with these, the rest. */
 
-#include <string.h>
-
 #include "alloc/base/options.h"
 #include "alloc/ebb_alloc.h"
 #include "ckpt/run/profile/learn_state.h"
@@ -52,7 +50,8 @@ bool ebb_afford(ebb_lessons_t *l)
     ebb_prove_qualify(l);
     choose_replacements(l, worth.need);
     /* A fixed strategy gives up what it says, worth it or not. */
-    const bool all = l->all || (strcmp(ebb_options.policy, "auto") && strcmp(ebb_options.policy, "learn"));
+    const bool all =
+        l->all || (ebb_options.policy.code != EBB_POLICY_AUTO && ebb_options.policy.code != EBB_POLICY_LEARN);
     const ebb_need_t least = all ? EBB_WANTED_LAST : EBB_WANTED;
     for (uint32_t i = 0; i < t->operation_count; i++)
         l->fact[i].wanted = worth.need[i] >= least && t->operation[i].kind == EBB_TRACE_KERNEL;

@@ -3,7 +3,6 @@
  * change under work that is under way. What lookahead.c has sent away before it had to is first.
  */
 #include <stdlib.h>
-#include <string.h>
 
 #include "alloc/base/log.h"
 #include "alloc/base/options.h"
@@ -297,7 +296,7 @@ static void end_leaving(size_t wanted)
 
 bool ebb_residence_make_room(size_t chunks)
 {
-    if (!strcmp(ebb_options.policy, "keep") || ebb_keeps_everything())
+    if (ebb_options.policy.code == EBB_POLICY_KEEP || ebb_keeps_everything())
         return false;
     const size_t wanted = ebb_chunks_available() + chunks;
     ebb_stage_prepare();

@@ -5,7 +5,6 @@
  * all of that are sent on their way. Their chunks are taken when their copies are over, later. So the host waits for
  * nothing here; it does in evict.c, when memory runs out nevertheless.
  */
-#include <string.h>
 
 #include "alloc/base/options.h"
 #include "ckpt/run/pin.h"
@@ -111,7 +110,7 @@ static void send_ahead(const sight_t *s, size_t chunks)
 void ebb_residence_look_ahead(void)
 {
     if (!ebb_follow_known() || !(ebb_traffic_counters.evictions + ebb_traffic_counters.drops) ||
-        ebb_keeps_everything() || !strcmp(ebb_options.policy, "keep"))
+        ebb_keeps_everything() || ebb_options.policy.code == EBB_POLICY_KEEP)
         return;
     const sight_t s = look();
     const size_t most = (size_t)s.most;

@@ -51,11 +51,11 @@ static void rank(holders_t *h, const ebb_buffer_t *b)
 
 static const char *why_here(const ebb_operation_t *op, const ebb_buffer_t *b)
 {
-    return is_accessed(op, b)                          ? "the operation needs it"
-           : b->held                                   ? "held"
-           : b->bytes < (size_t)ebb_options.min_buffer ? "smaller than EBB_MIN_BUFFER"
-           : !strcmp(ebb_options.policy, "keep")       ? "EBB_POLICY=keep"
-                                                       : "could leave";
+    return is_accessed(op, b)                           ? "the operation needs it"
+           : b->held                                    ? "held"
+           : b->bytes < (size_t)ebb_options.min_buffer  ? "smaller than EBB_MIN_BUFFER"
+           : ebb_options.policy.code == EBB_POLICY_KEEP ? "EBB_POLICY=keep"
+                                                        : "could leave";
 }
 
 static holders_t look_around(const ebb_operation_t *op)
@@ -73,7 +73,7 @@ static holders_t look_around(const ebb_operation_t *op)
             continue;
         if (b->held)
             h.held += chunk_bytes(b);
-        else if (ebb_may_evict(b) && strcmp(ebb_options.policy, "keep"))
+        else if (ebb_may_evict(b) && ebb_options.policy.code != EBB_POLICY_KEEP)
             h.may_leave += chunk_bytes(b);
         else
             h.too_small += chunk_bytes(b);

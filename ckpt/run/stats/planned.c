@@ -54,7 +54,7 @@ static void put_request(FILE *f)
 {
     const ebb_plan_request_t *q = &known.request;
     fputs(", \"request\": {\"policy\": ", f);
-    put_text(f, *ebb_options.plan ? "EBB_PLAN" : ebb_options.policy);
+    put_text(f, *ebb_options.plan ? "EBB_PLAN" : ebb_options.policy.text);
     fprintf(f,
             ", \"device_bytes\": %" PRIu64 ", \"host_bytes\": %" PRIu64 ", \"min_buffer\": %" PRIu64
             ", \"out_bytes_per_s\": %.0f, \"in_bytes_per_s\": %.0f}",
