@@ -10,6 +10,12 @@
 
 #include <cmocka.h>
 
+bool test_is_long(void)
+{
+    const char *set = getenv("EBB_TEST_LONG");
+    return set && strcmp(set, "0");
+}
+
 /* To the end, so that nobody writes into a closed pipe. */
 static void read_all(FILE *f, char *text, size_t size)
 {

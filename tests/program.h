@@ -4,6 +4,11 @@
 #ifndef EBB_TESTS_PROGRAM_H
 #define EBB_TESTS_PROGRAM_H
 
+#include <stdbool.h>
+
+/* EBB_TEST_LONG is set (tests/run.sh --full): every case, not only what guards behaviour of its own. */
+bool test_is_long(void);
+
 typedef struct program_run {
     int status;                     /* as of waitpid() */
     char output[16384], log[65536]; /* the beginning of its stdout and stderr */

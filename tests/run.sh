@@ -1,23 +1,21 @@
 #!/usr/bin/env bash
 # run.sh [--sanitize LIST | --threads | --small-chunks | --full] [ctest options...]: sets up as the quickstart does, builds, and runs every test.
 #
-#   bash tests/run.sh                                 everything
+#   bash tests/run.sh                                 every test in its short form, but those with the label `long`: eight minutes on two cores
 #   bash tests/run.sh -L unit                         tests with one label (unit, conformance, integration, differential, gpu)
 #   bash tests/run.sh -R driver                       tests whose name matches
-#   bash tests/run.sh --sanitize address,undefined    most of them, in a build of their own with these sanitizers
-#   bash tests/run.sh --sanitize thread               the same with ThreadSanitizer: what has no second thread is left out
+#   bash tests/run.sh --sanitize address,undefined    tests of the library (alloc, offload, ckpt), in a build of their own with these sanitizers
+#   bash tests/run.sh --sanitize thread               the same with ThreadSanitizer and most of the other tests: what has no second thread is left out
 #   bash tests/run.sh --threads                       of that, what calls ebb and the software device from several threads at once
-#   bash tests/run.sh --full                          what is too long for every change, hours: every test in its long form, --threads, --small-chunks
+#   bash tests/run.sh --full                          what is too long for every change, hours: every test in its long form, most of them with
+#                                                     --sanitize address,undefined as well, --threads, --small-chunks
 #   bash tests/run.sh --small-chunks                  random programs that have failed (tests/fuzz/regressions.txt), with chunks of 256 KiB
 #
-# The long forms, which --full asks for:
-#   TEST_SWEEP=full       every budget with every means, half an hour more; policies: every mode under every policy, longer
-#                         (tests/ckpt/test_budget.c)
-#   TEST_DIVERGE=full, TEST_KINDS=full    minutes more (test_diverge.c, test_kinds.c)
-#   TEST_TRANSACTION=full more calls that fail, one by one, an hour (test_transaction.c)
-#   TEST_NASTY=full       programs that try to break it: every budget, means and scheduler (test_nasty.c)
-#   EBB_TEST_LONG=1       the default run to its end, BF16 beside fp32 for 300 steps, every element of the largest tensors (tests/model),
-#                         more predicted times (tests/ckpt/predicted_time.sh)
+# --full sets EBB_TEST_LONG=1, by which tests run all of their cases, seeds, budgets and means: more calls that fail, one by one
+# (test_transaction.c), every budget with every means (test_budget.c), the default run to its end, BF16 beside fp32 for 300 steps, every element
+# of the largest tensors (tests/model). Tests with the label `long` run in no other way unless they are named.
+#   TEST_SWEEP=full|policies|one      of test_budget.c alone; policies: every mode under every policy, hours
+#   TEST_NASTY=full|some|one|learn    of programs that try to break it (test_nasty.c)
 #
 # The tests run on the software device, also where there is a GPU.
 set -euo pipefail
@@ -25,8 +23,9 @@ set -euo pipefail
 # All forms, also when one of them fails.
 full() {
     local self=${BASH_SOURCE[0]} failed=0
-    env TEST_SWEEP=full TEST_DIVERGE=full TEST_KINDS=full TEST_NASTY=full TEST_TRANSACTION=full EBB_TEST_LONG=1 bash "$self" "$@" || failed=1
+    EBB_TEST_LONG=1 bash "$self" "$@" || failed=1
     TEST_SWEEP=policies bash "$self" -R '^ebb_budget$' || failed=1
+    EBB_TEST_LONG=1 bash "$self" --sanitize address,undefined || failed=1
     bash "$self" --threads || failed=1
     bash "$self" --small-chunks || failed=1
     return $failed
@@ -99,14 +98,21 @@ main() {
         # Races need threads: not the planner and its checker, nor the kernels, which have no sanitizers. (The threads of a block, in simt
         # modes, are one of the system's.)
         [[ $sanitize != *thread* ]] || left_out+='|ckpt_.*|kernels_.*|simt_.*|fast_math|conformance_table|bench_.*|gpu_.*'
-        (($# > 0)) || selection=(-L 'unit|differential' -E "^($left_out)$")
+        if (($# == 0)) && [[ $sanitize == *thread* || -n ${EBB_TEST_LONG:-} ]]; then
+            selection=(-L 'unit|differential' -E "^($left_out)$")
+        elif (($# == 0)); then
+            # The library, by its unit tests, and under programs of each kind: the trainer, a loop, two threads, random contents.
+            left_out+='|ebb_(nasty.*|streams|broken|kinds|learn)'
+            selection=(-L '^(alloc|offload|ckpt)$' -E "^($left_out)$")
+            targets=(layer_tests)
+        fi
         if [[ -n $threads ]]; then
             local several='conformance\.(stream|context|event)\..*|test_driver_(stream|order|handles)|test_alloc_ahead|ebb_duo|ebb_nasty_order'
             several+='|test_runtime_(errors|stream|per_thread|stream_per_thread)|model_data|model_shards'
             selection=(-R "^($several)$")
             export TEST_NASTY_ONLY=threads
         fi
-        # In their short forms: tests/ckpt/test_budget.c, test_nasty.c, tests/conformance/run.sh.
+        # Long forms would take days: tests/ckpt/test_budget.c, test_nasty.c, tests/conformance/run.sh.
         export TEST_SWEEP=${TEST_SWEEP:-one} TEST_NASTY=${TEST_NASTY:-one} SEEDS=${SEEDS:-1}
         # Libraries that are never unloaded, and memory of the device, are no leaks of the tests; those that can tell look for
         # them all the same (EBB_LEAK_CHECKED in tests/CMakeLists.txt).
@@ -124,8 +130,10 @@ main() {
         bash "$root/tests/fuzz/run.sh" --build "$build" --regressions
         return
     fi
+    (($# > 0 || ${#selection[@]} > 0)) || [[ -n ${EBB_TEST_LONG:-} ]] || { selection=(-LE '^long$') && export SEEDS=${SEEDS:-1}; }
     # One more than there are cores: most tests wait now and then. Those that measure time run alone (RUN_SERIAL).
-    ctest --test-dir "$build" --parallel $(($(nproc) + 1)) --output-on-failure --no-tests=error "${selection[@]}" "$@"
+    ctest --test-dir "$build" --parallel $(($(nproc) + 1)) --output-on-failure --no-tests=error "${selection[@]}" "$@" |
+        python3 -B "$root/tests/slowest.py"
     [[ -z $threads ]] || threaded_fuzz
 }
 

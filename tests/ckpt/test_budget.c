@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "program.h"
 #include "trainer.h"
 
 /* Activations of several chunks (N x C floats are 2 MiB), and little state beside them. */
@@ -108,13 +109,20 @@ static void compare_at(const char *arguments, int steps, const history_t *withou
         assert_true(s.offloaded + s.dropped > 0);
 }
 
-/* All combinations with TEST_SWEEP=full, one with TEST_SWEEP=one, else each budget up to `most` percent with one of the
- * means in turn. */
-static void sweep(const char *arguments, int most)
+static bool is_swept(const char *how)
+{
+    const char *wanted = getenv("TEST_SWEEP");
+    return !strcmp(wanted ? wanted : test_is_long() ? "full" : "", how);
+}
+
+/* All combinations with TEST_SWEEP=full or EBB_TEST_LONG=1, the least with TEST_SWEEP=one, else each budget from `least` to `most`
+ * percent with one of the means in turn. */
+static void sweep(const char *arguments, int least, int most)
 {
     static const int percents[] = {100, 80, 60, 50};
-    const char *wanted = getenv("TEST_SWEEP");
-    bool full = wanted && !strcmp(wanted, "full"), one = wanted && !strcmp(wanted, "one");
+    const bool full = is_swept("full");
+    if (is_swept("one"))
+        most = least;
     const int steps = full ? 40 : 26;
     /* Deeper, so that half of the peak holds three times what the largest operation touches: less cannot be proven. */
     char all[512];
@@ -122,20 +130,20 @@ static void sweep(const char *arguments, int most)
     history_t without = trainer_train(all);
     for (unsigned i = 0; i < 4; i++)
         for (means_t means = BOTH; means <= RECOMPUTE; means++)
-            if (full || (means == (means_t)(i % 3) && percents[i] <= most && (!one || percents[i] == 60)))
+            if (full || (means == (means_t)(i % 3) && percents[i] >= least && percents[i] <= most))
                 compare_at(all, steps, &without, percents[i], means);
 }
 
 static void flash_attention_under_budgets_has_the_same_bits(void **state)
 {
     (void)state;
-    sweep(ACCUMULATING, 100);
+    sweep(ACCUMULATING, 60, 60);
 }
 
 static void naive_attention_under_budgets_has_the_same_bits(void **state)
 {
     (void)state;
-    sweep(SHAPE "--dropout 0.1 --attention naive", 60);
+    sweep(SHAPE "--dropout 0.1 --attention naive", 50, 50);
 }
 
 /* Evaluations are learned as a kind of their own; before that the plan is left for them, and taken up again. */
@@ -210,7 +218,7 @@ static void every_mode_and_policy_has_the_same_bits_down_to_the_least_budget(voi
 {
     (void)state;
     static const int percents[] = {120, 90, 80, 70, 60, 50, 40, 30, 25, 20, 15, 10};
-    if (!getenv("TEST_SWEEP") || strcmp(getenv("TEST_SWEEP"), "policies"))
+    if (!is_swept("policies"))
         skip();
     for (size_t m = 0; m < sizeof modes / sizeof *modes; m++) {
         if (!is_wanted("TEST_MODE", modes[m]))
@@ -327,7 +335,7 @@ int main(void)
         cmocka_unit_test_teardown(recorded_step_agrees_with_what_the_trainer_counts, clear_environment),
         cmocka_unit_test_teardown(ebb_run_starts_a_program_under_the_library, clear_environment),
     };
-    if (getenv("TEST_SWEEP") && !strcmp(getenv("TEST_SWEEP"), "policies"))
+    if (is_swept("policies"))
         cmocka_set_test_filter("every_mode*");
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -1,5 +1,5 @@
 /* A step that departs from the plan at one launch, at each of its launches in turn, under libebb: the loop in programs/loop.c.
- * TEST_DIVERGE=full: every launch, and every means of a plan; else every fourth launch, and the means in turn. TEST_ONLY=PATTERN. */
+ * EBB_TEST_LONG=1: every launch, and every means of a plan; else every fourth launch, and the means in turn. TEST_ONLY=PATTERN. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -21,15 +21,10 @@ static const char *const means[] = {"SOFTGPU_MEMORY=36MiB EBB_VERIFY=1",
                                     "SOFTGPU_MEMORY=36MiB EBB_RECOMPUTE=0"};
 enum { MEANS = sizeof means / sizeof *means };
 
-static bool is_full(void)
-{
-    return getenv("TEST_DIVERGE") && !strcmp(getenv("TEST_DIVERGE"), "full");
-}
-
 /* The steps in between are driven: the plan resumes at each boundary. Of the others so many, at least, leave it, or are tolerated. */
 static void depart(int how, const char *means_now, double least_left)
 {
-    const int every = is_full() ? 1 : 4, departing = (LAUNCHES + every - 1) / every,
+    const int every = test_is_long() ? 1 : 4, departing = (LAUNCHES + every - 1) / every,
               steps = FIRST + APART * departing;
     char arguments[96];
     loop_statistics_t s;
@@ -50,7 +45,7 @@ static void depart(int how, const char *means_now, double least_left)
 static void at_each_launch(int how, double least_left)
 {
     for (int i = 0; i < MEANS; i++)
-        if (is_full() || i == how % MEANS)
+        if (test_is_long() || i == how % MEANS)
             depart(how, means[i], least_left);
 }
 

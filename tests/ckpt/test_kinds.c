@@ -1,5 +1,5 @@
 /* Kinds of step that alternate, under libebb: the loop in programs/loop.c. TEST_ONLY=PATTERN: some of the tests;
- * TEST_KINDS=full: a long one more. */
+ * EBB_TEST_LONG=1: each by every means, and a long one more. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -34,8 +34,8 @@ static void kinds_that_alternate_share_a_boundary(void **state)
                  {"short=5 steps=60", 38, 8, 8},               /* one in five */
                  {"evaluate=5 steps=50", 40, 6, 8},            /* forward passes in between */
                  {"mix=3 evaluate=4 steps=140", 100, 80, 30}}; /* all of it, in no order */
-    const size_t count = getenv("TEST_KINDS") ? 4 : 3;
-    for (size_t i = 0; i < count; i++) {
+    const size_t count = test_is_long() ? 4 : 3;
+    for (size_t i = 0; i < count; i += test_is_long() ? 1 : 2) {
         loop_statistics_t s;
         program_run_t without = loop_run("", cases[i].arguments);
         program_run_t with = loop_under_ebb(means[i % MEANS], cases[i].arguments, &s);
@@ -52,7 +52,7 @@ static void kinds_that_alternate_share_a_boundary(void **state)
 static void kinds_that_come_as_they_like_are_driven(void **state)
 {
     (void)state;
-    for (int i = 0; i < MEANS; i++) {
+    for (int i = 0; i < (test_is_long() ? MEANS : 1); i++) {
         loop_statistics_t s;
         char arguments[64];
         snprintf(arguments, sizeof arguments, "mix=%d steps=50", i + 1);
@@ -70,7 +70,7 @@ static void kinds_that_come_as_they_like_are_driven(void **state)
 static void kinds_that_alternate_leave_and_come_back(void **state)
 {
     (void)state;
-    for (int i = 0; i < MEANS; i++) {
+    for (int i = test_is_long() ? 0 : MEANS - 1; i < MEANS; i++) {
         loop_statistics_t s;
         char arguments[64];
         snprintf(arguments, sizeof arguments, "short=2 steps=44 deviate=%d", i + 1);
@@ -89,7 +89,7 @@ static void steps_that_are_looked_at_now_and_then_stay_with_the_plan(void **stat
 {
     (void)state;
     static const char *const arguments[] = {"look=3 steps=30", "look=1 steps=30", "look=4 short=2 steps=38"};
-    for (int i = 0; i < MEANS; i++) {
+    for (int i = test_is_long() ? 0 : MEANS - 1; i < MEANS; i++) {
         loop_statistics_t s;
         program_run_t without = loop_run("", arguments[i]);
         program_run_t with = loop_under_ebb(means[i], arguments[i], &s);

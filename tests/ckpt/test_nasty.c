@@ -4,8 +4,8 @@
  * And what ebb is to make of each: whether it finds a step, and the verdict on the operations that carry the trait.
  *
  *   TEST_NASTY_GROUP=contents|memory|order|reach    the programs of one file
- *   TEST_NASTY=full|one|learn                       all budgets, means and schedulers instead of some; or one; or verdicts
- *                                                   only
+ *   TEST_NASTY=full|some|one|learn                  all budgets, means and schedulers (also with EBB_TEST_LONG=1); or three; or
+ *                                                   one, in turn (the default); or verdicts only
  *   TEST_NASTY_ONLY=NAME                            one program
  */
 #include <setjmp.h>
@@ -23,7 +23,7 @@
 
 #include "program.h"
 
-enum { OPERATIONS = 4, SEEDS = 2 };
+enum { OPERATIONS = 4, SEEDS = 2, WAYS = 3 };
 
 /* Where `proven` is expected, `untried` will do: ebb tries only what somebody needs. */
 typedef struct expectation {
@@ -335,13 +335,22 @@ static void try_all(const program_t *p, const sizes_t *s, const program_run_t *w
 }
 
 /* Recomputing where there is some room, whatever seems best where there is little, and neither plan nor replay. */
-static void try_some(const program_t *p, const sizes_t *s, const program_run_t *without)
+static void try_one(const program_t *p, const sizes_t *s, const program_run_t *without, unsigned which)
 {
-    run_under_ebb(p, budget_of(s, 70), "EBB_OFFLOAD=0", without);
-    assert_true(!p->rotates || statistic("steps_driven") > 6);
-    run_under_ebb(p, budget_of(s, 40), "SOFTGPU_SCHEDULER=deterministic SOFTGPU_SEED=1 EBB_OFFLOAD=0",
-                  without);
-    run_under_ebb(p, budget_of(s, 30), "SOFTGPU_SCHEDULER=deterministic SOFTGPU_SEED=2", without);
+    static const struct {
+        unsigned percent;
+        const char *settings;
+    } ways[WAYS] = {{70, "EBB_OFFLOAD=0"},
+                    {40, "SOFTGPU_SCHEDULER=deterministic SOFTGPU_SEED=1 EBB_OFFLOAD=0"},
+                    {30, "SOFTGPU_SCHEDULER=deterministic SOFTGPU_SEED=2"}};
+    run_under_ebb(p, budget_of(s, ways[which].percent), ways[which].settings, without);
+    assert_true(which || !p->rotates || statistic("steps_driven") > 6);
+}
+
+/* By threads for what rotates, which must be driven; else by the place in the table. */
+static unsigned way_of(const program_t *p)
+{
+    return p->rotates ? 0 : (unsigned)(p - programs) % WAYS;
 }
 
 static void has_the_same_bits(void **state)
@@ -349,18 +358,20 @@ static void has_the_same_bits(void **state)
     static program_run_t without;
     const program_t *p = *state;
     const char *form = getenv("TEST_NASTY");
+    form = form ? form : test_is_long() ? "full" : "one";
     sizes_t s;
     run("", p, &without);
     if (without.status ||
         sscanf(without.log, "size %lf %lf %lf %lf", &s.peak, &s.must, &s.small, &s.largest) != 4)
         fail_msg("%s without ebb: exit code %d: %s", p->name, WEXITSTATUS(without.status), without.log);
     learn(p, &s, &without);
-    if (!p->roomy && form && !strcmp(form, "full"))
+    if (p->roomy)
+        return;
+    if (!strcmp(form, "full"))
         try_all(p, &s, &without);
-    else if (!p->roomy && form && !strcmp(form, "one"))
-        run_under_ebb(p, budget_of(&s, 40), "SOFTGPU_SCHEDULER=deterministic SOFTGPU_SEED=1", &without);
-    else if (!p->roomy && (!form || strcmp(form, "learn")))
-        try_some(p, &s, &without);
+    for (unsigned way = 0; way < WAYS; way++)
+        if (!strcmp(form, "full") || !strcmp(form, "some") || (!strcmp(form, "one") && way == way_of(p)))
+            try_one(p, &s, &without, way);
 }
 
 /* Out of memory, the program gives back its caches, and goes on. */

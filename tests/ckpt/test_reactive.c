@@ -103,8 +103,7 @@ static void programs_that_leave_the_step_keep_their_bits(void **state)
 {
     (void)state;
     double rebuilt = 0;
-    const char *full = getenv("TEST_SWEEP");
-    const int seeds = full && !strcmp(full, "full") ? 12 : 3;
+    const int seeds = test_is_long() ? 12 : 1;
     for (int seed = 1; seed <= seeds; seed++) {
         char arguments[64];
         statistics_t s;
@@ -145,17 +144,16 @@ static void assert_same_run(const history_t *a, const history_t *b)
     assert_true(strlen(a->state_hash) > 8);
 }
 
-/* Percent of the peak. All three budgets with TEST_SWEEP=full. */
+/* Percent of the peak. All three budgets with EBB_TEST_LONG=1. */
 static void the_trainer_has_the_same_bits(void **state)
 {
     (void)state;
     static const int percents[] = {50, 70, 40};
     static const char *const off[] = {"", "EBB_OFFLOAD", "EBB_RECOMPUTE"};
-    const char *full = getenv("TEST_SWEEP"),
-               *shape = "--layers 3 --width 64 --heads 2 --context 128 --batch 64 --sample 0 "
+    const char *shape = "--layers 3 --width 64 --heads 2 --context 128 --batch 64 --sample 0 "
                         "--steps 12 --dropout 0.1";
     const history_t without = trainer_train(shape);
-    for (unsigned k = 0; k < (full && !strcmp(full, "full") ? 9u : 2u); k++) {
+    for (unsigned k = 0; k < (test_is_long() ? 9u : 2u); k++) {
         char bytes[32];
         snprintf(bytes, sizeof bytes, "%.0f", without.peak_bytes * percents[k / 3] / 100);
         setenv("SOFTGPU_MEMORY", bytes, 1);

@@ -1,5 +1,5 @@
 /* Steps on several streams that wait for one another: what libebb learns of one on two, programs/nasty's `branches`, and how one
- * on three is driven, programs/lanes.c. TEST_SEEDS=N: by so many orders of what is not ordered. */
+ * on three is driven, programs/lanes.c. TEST_SEEDS=N: by so many orders of what is not ordered; EBB_TEST_LONG=1: more of the rest. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -137,7 +137,7 @@ static void step_on_three_streams_is_driven(void **state)
     static program_run_t with;
     const int seeds = getenv("TEST_SEEDS") ? atoi(getenv("TEST_SEEDS")) : 0;
     for (int seed = 0; seed <= (seeds ? seeds : 1); seed++) /* 0: by threads */
-        for (size_t i = 0; i < (seeds ? 4 : seed ? 3 : 1); i++) {
+        for (size_t i = seed && !test_is_long() && !seeds ? 1 : 0; i < (seeds ? 4 : seed ? 3 : 1); i++) {
             char settings[256] = "";
             if (seed)
                 snprintf(settings, sizeof settings, "SOFTGPU_SCHEDULER=deterministic SOFTGPU_SEED=%d ", seed);
@@ -182,7 +182,7 @@ static void kinds_of_steps_on_three_streams_share_a_boundary(void **state)
                  {"short=2 steps=44", "EBB_OFFLOAD=0", 60, 22, 18, 3},
                  {"short=3 steps=40", "", 46, 20, 8, 6}};
     static program_run_t with;
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = test_is_long() ? 0 : 1; i < sizeof cases / sizeof *cases; i++) {
         char settings[128];
         snprintf(settings, sizeof settings, "SOFTGPU_SCHEDULER=deterministic SOFTGPU_SEED=%d %s", (int)i + 1,
                  cases[i].means);
@@ -199,7 +199,7 @@ static void step_with_cooperative_kernels_is_driven(void **state)
     static const char *const means[] = {"", "EBB_OFFLOAD=0", "EBB_RECOMPUTE=0"};
     static program_run_t with;
     setenv("SOFTGPU_PROFILE", "A100", 1); /* with room for all their blocks */
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < (test_is_long() ? 3 : 1); i++) {
         char settings[256];
         snprintf(settings, sizeof settings, "SOFTGPU_SCHEDULER=deterministic SOFTGPU_SEED=%d EBB_TRACE=%s %s",
                  i + 1, trace_path, means[i]);

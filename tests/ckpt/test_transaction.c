@@ -2,8 +2,8 @@
  * the end of the program. While a plan is installed none of them may be noticed: the same output, and the plan, or one after it, is
  * driven in the end. While it is driven, left, changed, or contents are rebuilt, the program may at most be told of an error.
  *
- * Of a row of calls with one name the first and the last are taken, and of those a few, spread over each phase. TEST_TRANSACTION=full: while
- * a plan is installed all of those, and every sixteenth of a row; more after that.
+ * Of a row of calls with one name the first and the last are taken, and of those a few, spread over each phase. EBB_TEST_LONG=1: while
+ * a plan is installed all of those, and every sixteenth of a row; more after that; and all scenes.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,7 +20,7 @@
 
 #include "loop_run.h"
 
-enum { POINTS = 1 << 18, NAMES = 128, NAME = 48, FEW = 4, MORE = 100, ROW = 16 };
+enum { POINTS = 1 << 18, NAMES = 128, NAME = 48, FEW = 2, MORE = 100, ROW = 16 };
 
 typedef enum phase { BEFORE, INSTALLING, AFTER } phase_t;
 
@@ -32,17 +32,20 @@ typedef struct point {
 typedef struct scene {
     const char *what, *settings, *arguments;
     unsigned driven; /* steps, at least, if nothing fails; 0: nothing is planned */
+    enum { LONG_FORM, DRIVER, BOTH } what_fails; /* in the short form */
 } scene_t;
 
 /* With 50 steps after the first plan, at least. */
 static const scene_t scenes[] = {
-    {"copies", "SOFTGPU_MEMORY=26MiB EBB_RECOMPUTE=0", "mib=1 layers=6 steps=64", 50},
-    {"drops", "SOFTGPU_MEMORY=34MiB EBB_OFFLOAD=0", "mib=2 layers=6 steps=64", 50},
-    {"small buffers", "SOFTGPU_MEMORY=26MiB", "mib=1 layers=6 steps=64 look=1", 50},
-    {"other places in every step", "SOFTGPU_MEMORY=30MiB", "mib=1 layers=5 steps=64 keep=1 swap=1", 50},
-    {"two plans", "SOFTGPU_MEMORY=26MiB", "mib=1 layers=6 steps=72 short=3", 50},
-    {"leaving", "SOFTGPU_MEMORY=34MiB EBB_OFFLOAD=0", "mib=2 layers=6 steps=72 each=10", 20},
-    {"rebuilding", "SOFTGPU_MEMORY=30MiB EBB_OFFLOAD=0 EBB_POLICY=learn", "mib=2 layers=6 steps=64", 0},
+    {"copies", "SOFTGPU_MEMORY=26MiB EBB_RECOMPUTE=0", "mib=1 layers=6 steps=64", 50, LONG_FORM},
+    {"drops", "SOFTGPU_MEMORY=34MiB EBB_OFFLOAD=0", "mib=2 layers=6 steps=64", 50, LONG_FORM},
+    {"small buffers", "SOFTGPU_MEMORY=26MiB", "mib=1 layers=6 steps=64 look=1", 50, BOTH},
+    {"other places in every step", "SOFTGPU_MEMORY=30MiB", "mib=1 layers=5 steps=64 keep=1 swap=1", 50,
+     LONG_FORM},
+    {"two plans", "SOFTGPU_MEMORY=26MiB", "mib=1 layers=6 steps=72 short=3", 50, LONG_FORM},
+    {"leaving", "SOFTGPU_MEMORY=34MiB EBB_OFFLOAD=0", "mib=2 layers=6 steps=72 each=10", 20, DRIVER},
+    {"rebuilding", "SOFTGPU_MEMORY=30MiB EBB_OFFLOAD=0 EBB_POLICY=learn", "mib=2 layers=6 steps=64", 0,
+     DRIVER},
 };
 
 /* ---- which calls there are ---- */
@@ -90,16 +93,10 @@ static void list_points(const char *path, bool reactive)
     fclose(f);
 }
 
-static bool is_full(void)
-{
-    const char *how = getenv("TEST_TRANSACTION");
-    return how && !strcmp(how, "full");
-}
-
 /* How many of a phase are tried. */
 static unsigned most_of(phase_t phase)
 {
-    return !is_full() ? FEW : phase == INSTALLING ? POINTS : MORE;
+    return !test_is_long() ? FEW : phase == INSTALLING ? POINTS : MORE;
 }
 
 /* The ends of rows. (Of host memory there is one name only, and no row.) */
@@ -110,7 +107,7 @@ static void keep_ends(void)
         const bool first = !i || points[i - 1].name != points[i].name;
         const bool last = i + 1 == point_count || points[i + 1].name != points[i].name;
         row = first ? 0 : row + 1;
-        if (first || last || name_count == 1 || (is_full() && row % ROW == 0))
+        if (first || last || name_count == 1 || (test_is_long() && row % ROW == 0))
             points[kept++] = points[i];
     }
     point_count = kept;
@@ -225,14 +222,18 @@ int main(void)
 {
     enum { SCENES = sizeof scenes / sizeof scenes[0] };
     struct CMUnitTest tests[2 * SCENES];
-    for (unsigned i = 0; i < SCENES; i++) {
-        tests[2 * i] =
-            (struct CMUnitTest){scenes[i].what, a_call_of_the_driver_fails, NULL, NULL, (void *)&scenes[i]};
-        tests[2 * i + 1] = (struct CMUnitTest){scenes[i].what, an_allocation_of_host_memory_fails, NULL, NULL,
-                                               (void *)&scenes[i]};
-    }
+    size_t count = 0;
     const char *only = getenv("TEST_SCENE");
+    for (unsigned i = 0; i < SCENES; i++) {
+        const bool all = only || test_is_long();
+        if (all || scenes[i].what_fails != LONG_FORM)
+            tests[count++] = (struct CMUnitTest){scenes[i].what, a_call_of_the_driver_fails, NULL, NULL,
+                                                 (void *)&scenes[i]};
+        if (all || scenes[i].what_fails == BOTH)
+            tests[count++] = (struct CMUnitTest){scenes[i].what, an_allocation_of_host_memory_fails, NULL,
+                                                 NULL, (void *)&scenes[i]};
+    }
     if (only)
         cmocka_set_test_filter(only);
-    return cmocka_run_group_tests(tests, loop_run_setup, loop_run_teardown);
+    return _cmocka_run_group_tests("transaction", tests, count, loop_run_setup, loop_run_teardown);
 }
