@@ -77,7 +77,7 @@ static bool is_count(const char *text)
 
 bool ebb_policy_parse(ebb_policy_t *out, const char *text)
 {
-    enum argument { NONE, NUMBER, NAMES };
+    enum argument { NONE, INTEGER, NAMES };
     static const struct {
         const char *name;
         enum argument argument;
@@ -95,7 +95,7 @@ bool ebb_policy_parse(ebb_policy_t *out, const char *text)
     *out = (ebb_policy_t){.code = (ebb_policy_code_t)i, .number = 1};
     memcpy(out->text, text, strlen(text) + 1);
     const char *given = text[length] ? out->text + length + 1 : NULL;
-    if (policies[i].argument == NUMBER) {
+    if (policies[i].argument == INTEGER) {
         out->number = given ? (uint32_t)strtoul(given, NULL, 10) : 0;
         return given && is_count(given);
     }

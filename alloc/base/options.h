@@ -11,7 +11,7 @@
  * `low` and `high` bound BYTES and NUMBER (inclusive).
  *
  * EBB_POLICY(code, name, argument, make, tries)
- *   argument: NONE; NUMBER, from 1, behind a colon; NAMES, which may follow there, separated by commas
+ *   argument: NONE; INTEGER, from 1, behind a colon; NAMES, which may follow there, separated by commas
  *   make      the function that makes the plan (planner.h), expanded there; NULL: none does. What a strategy does is in fates.c
  *   tries     the numbers that `auto` tries a strategy with, in this order: a strategy that comes later must be faster
  */
@@ -29,8 +29,8 @@
     X(SELECTIVE, selective, NAMES, ebb_strategy_make, "")                                                    \
     X(SQRT, sqrt, NONE, ebb_strategy_make, "")                                                               \
     X(RECURSIVE, recursive, NONE, ebb_strategy_make, "")                                                     \
-    X(UNIFORM, uniform, NUMBER, ebb_strategy_make, "1 2 3 4 6 8 12 16 24 32")                                \
-    X(REVOLVE, revolve, NUMBER, ebb_strategy_make, "2 3 4 6 8")                                              \
+    X(UNIFORM, uniform, INTEGER, ebb_strategy_make, "1 2 3 4 6 8 12 16 24 32")                               \
+    X(REVOLVE, revolve, INTEGER, ebb_strategy_make, "2 3 4 6 8")                                             \
     X(LEARN, learn, NONE, NULL, "")                                                                          \
     X(REACTIVE, reactive, NONE, NULL, "")
 
@@ -50,7 +50,7 @@ typedef struct ebb_policy {
 
 /* ", name, name:N, name[:names]": as literals, in the order of the table. */
 #define EBB_POLICY_WORD_NONE
-#define EBB_POLICY_WORD_NUMBER                             ":N"
+#define EBB_POLICY_WORD_INTEGER                            ":N"
 #define EBB_POLICY_WORD_NAMES                              "[:names]"
 #define EBB_POLICY_LIST(code, name, argument, make, tries) ", " #name EBB_POLICY_WORD_##argument
 
