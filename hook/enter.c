@@ -221,7 +221,7 @@ void ebb_enter_to_free(CUdeviceptr address)
 
 static void shrink(void)
 {
-    ebb_interrupt("what is held beside ebb's memory has grown");
+    ebb_run_interrupted("what is held beside ebb's memory has grown");
     ebb_heap_shrink();
 }
 
@@ -402,7 +402,7 @@ CUresult ebb_synchronize_all(void)
 /* What ebb holds is the device's, not the context's, so it goes back here. */
 void ebb_context_ends(void)
 {
-    ebb_interrupt("the context is destroyed");
+    ebb_run_interrupted("the context is destroyed");
     ebb_wait_for_device();
     ebb_streams_end();
     ebb_heap_abandon(ebb_run_freeing);

@@ -19,20 +19,19 @@
 /* ---- allocation ---- */
 
 /* Lock held on entry, not on return. */
-static CUresult serve(CUdeviceptr *out, const ebb_request_t *request, bool stream_ordered)
+static CUresult serve(CUdeviceptr *out, ebb_request_t request, bool stream_ordered)
 {
-    ebb_buffer_t *b = ebb_run_serve(request);
-    ebb_request_t unplanned = *request;
-    unplanned.planned = ebb_run_drives();
-    ebb_status_t status = b ? 0 : ebb_heap_alloc(&unplanned, &b);
+    ebb_buffer_t *b = ebb_run_serve(&request);
+    request.planned = ebb_run_drives(); /* still, although it has not served this */
+    ebb_status_t status = b ? 0 : ebb_heap_alloc(&request, &b);
     if (!status) {
         *out = b->address;
         b->stream_ordered = stream_ordered;
         if (stream_ordered)
             ebb_pool_took(b->pool, b->bytes);
-        ebb_run_allocated(b, request->stream);
+        ebb_run_allocated(b, request.stream);
     } else if (status == CUDA_ERROR_OUT_OF_MEMORY) {
-        ebb_run_out_of_memory(request);
+        ebb_run_out_of_memory(&request);
     }
     ebb_unlock();
     return (CUresult)status;
@@ -75,7 +74,7 @@ static CUresult alloc(CUdeviceptr *out, size_t bytes)
                                   : EBB_PASS(cuMemAlloc, (out, bytes));
     if (ebb_options.ipc)
         return alloc_from_driver(out, bytes, NULL, NULL);
-    return serve(out, &(ebb_request_t){.bytes = bytes, .later = true}, false);
+    return serve(out, (ebb_request_t){.bytes = bytes, .later = true}, false);
 }
 
 /* Rows of the device's texture alignment, as the driver makes them. */
@@ -93,7 +92,7 @@ static CUresult alloc_pitch(CUdeviceptr *out, size_t *pitch, size_t width, size_
         ebb_unlock();
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    CUresult result = serve(out, &(ebb_request_t){.bytes = row * height, .later = true}, false);
+    CUresult result = serve(out, (ebb_request_t){.bytes = row * height, .later = true}, false);
     if (!result)
         *pitch = row;
     return result;
@@ -135,7 +134,7 @@ static CUresult alloc_async(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, C
     }
     if (ebb_stream_slot(s) != slot)
         request.stream = NULL; /* of another device: memory that no stream still uses */
-    return serve(out, &request, true);
+    return serve(out, request, true);
 }
 
 static void note_pool(CUmemoryPool pool, CUdevice device, bool native, size_t max_bytes)

@@ -20,7 +20,7 @@ void ebb_keep_everything(const char *why)
 
 void ebb_keep_device(const char *why)
 {
-    ebb_interrupt(why);
+    ebb_run_interrupted(why);
     if (!atomic_exchange(&keeping[ebb_slot], true))
         ebb_log(EBB_WARN, "from now on nothing leaves device %d: %s", ebb_chunk_device(), why);
 }
@@ -47,17 +47,12 @@ bool ebb_plans_rest(void)
            ebb_captures_under_way();
 }
 
-void ebb_interrupt(const char *why)
-{
-    ebb_run_interrupted(why);
-}
-
 void ebb_interrupt_all(const char *why)
 {
     ebb_visit_t visit;
     for (unsigned slot = 0; slot < ebb_slot_count; slot++)
         if (ebb_served[slot].context && !ebb_slot_visit(slot, &visit)) {
-            ebb_interrupt(why);
+            ebb_run_interrupted(why);
             ebb_slot_return(visit);
         }
 }
@@ -65,7 +60,7 @@ void ebb_interrupt_all(const char *why)
 void ebb_buffer_hold(ebb_buffer_t *b)
 {
     if (!b->pinned++) {
-        ebb_interrupt("a buffer must stay where it is");
+        ebb_run_interrupted("a buffer must stay where it is");
         b->held++;
     }
 }

@@ -22,8 +22,7 @@ void ebb_end_plans(const char *why);
 /* No plan may be made or followed now: everything is kept, plans have ended, or a stream is being captured (the device may
  * not be waited for then). */
 bool ebb_plans_rest(void);
-/* Tells the listener, about the present device or about each. */
-void ebb_interrupt(const char *why);
+/* ebb_run_interrupted, about each device. */
 void ebb_interrupt_all(const char *why);
 
 /* As many releases as holds. What is freed by the program is released with it. */

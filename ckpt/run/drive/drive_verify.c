@@ -4,13 +4,13 @@
  * Different hashes mean that the launch does not give the same bits any more, or that something has written
  * the content which was believed only to read it. In the first steps of a drive the host looks at once, and
  * keeps a copy as far as there is memory for it: the copy is put back, and nothing is lost. Later the device
- * compares, and the program is told (EBB_ON_MISMATCH) by the call with which it waits for what came behind. Either way the operation may not be replayed any more.
+ * compares, and the program is told (EBB_ON_MISMATCH) by the call with which it waits for what came behind. Either way the
+ * operation may not be replayed any more. Contents of one buffer share a slot: all their operations are refuted together.
  *
  * With EBB_VERIFY=N another Nth of each content is compared in every step, in pieces (hash.h): all steps cost the same, and a launch
  * that begins to write all of what it was only seen to read, long after it was learned, is noticed in that step.
  */
 #include <stdlib.h>
-#include <string.h>
 
 #include "alloc/base/driver.h"
 #include "alloc/base/options.h"
