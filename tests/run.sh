@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # run.sh [--sanitize LIST | --threads | --small-chunks | --full] [ctest options...]: sets up as the quickstart does, builds, and runs every test.
 #
-#   bash tests/run.sh                                 every test in its short form, but those with the label `long`: eight minutes on two cores
+#   bash tests/run.sh                                 every test in its short form, but those with the label `long`
 #   bash tests/run.sh -L unit                         tests with one label (unit, conformance, integration, differential, gpu)
 #   bash tests/run.sh -R driver                       tests whose name matches
 #   bash tests/run.sh --sanitize address,undefined    tests of the library (alloc, offload, ckpt), in a build of their own with these sanitizers
