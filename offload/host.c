@@ -100,9 +100,14 @@ static void *alloc_pageable(size_t bytes)
     return p;
 }
 
+static void *alloc_pinned(size_t bytes)
+{
+    return ebb_options.pageable ? ebb_pinned_alloc_content(bytes) : ebb_pinned_alloc(bytes);
+}
+
 ebb_status_t ebb_host_alloc(size_t bytes, ebb_host_t *out)
 {
-    *out = (ebb_host_t){.at = ebb_pinned_alloc(bytes), .pinned = true};
+    *out = (ebb_host_t){.at = alloc_pinned(bytes), .pinned = true};
     if (out->at)
         return 0;
     if (!ebb_options.pageable)
@@ -135,7 +140,7 @@ bool ebb_host_pin(ebb_host_t *host, size_t bytes)
 {
     if (!host->at || host->pinned)
         return true;
-    ebb_host_t better = {.at = ebb_pinned_alloc(bytes), .pinned = true};
+    ebb_host_t better = {.at = alloc_pinned(bytes), .pinned = true};
     if (!better.at)
         return false;
     memcpy(better.at, host->at, bytes);

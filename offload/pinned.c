@@ -446,6 +446,15 @@ void *ebb_pinned_alloc(size_t bytes)
     return block;
 }
 
+void *ebb_pinned_alloc_content(size_t bytes)
+{
+    if (bytes + all.allocated <= budget() - budget() / 8)
+        return ebb_pinned_alloc(bytes);
+    pinned.refusal = -1;
+    explain(bytes);
+    return NULL;
+}
+
 void ebb_pinned_free(void *block, size_t bytes)
 {
     if (!block)

@@ -40,6 +40,9 @@ typedef struct ebb_pinned_usage {
  * pinned; the first time, the log says why and what to do. */
 void *ebb_pinned_alloc(size_t bytes);
 
+/* The same for contents that may be pageable: an eighth of the budget is left to ebb's own memory, without which no step is learned. */
+void *ebb_pinned_alloc_content(size_t bytes);
+
 /* Gives a block back; `bytes` as requested. Nothing may be under way to or from it. NULL is ignored. */
 void ebb_pinned_free(void *block, size_t bytes);
 

@@ -6,8 +6,9 @@
 #include "offload/pinned.h"
 #include "offload/traffic.h"
 
-/* Large enough that a copy's start does not count, small enough that the CPU's caches hold what it copies. */
-enum { LARGEST = 1 << 20, LEAST = 64 << 10 };
+/* Large enough that a copy's start does not count, small enough that the CPU's caches hold what it copies; both together no more than
+ * that part of the host budget. */
+enum { LARGEST = 1 << 20, LEAST = 4 << 10, SHARE = 16 };
 
 static struct {
     void *block[2];
@@ -22,10 +23,13 @@ static bool find_blocks(void)
 {
     if (staging.bytes)
         return true;
-    const size_t pinned = ebb_pinned_usage().registered_bytes;
+    const ebb_pinned_usage_t u = ebb_pinned_usage();
+    const size_t pinned = u.registered_bytes;
     if (staging.refused_pinned && pinned >= staging.refused_pinned)
         return false;
     for (size_t bytes = LARGEST; bytes >= LEAST; bytes /= 4) {
+        if (2 * bytes > u.budget_bytes / SHARE)
+            continue;
         staging.block[0] = ebb_pinned_alloc(bytes);
         staging.block[1] = staging.block[0] ? ebb_pinned_alloc(bytes) : NULL;
         if (staging.block[1]) {

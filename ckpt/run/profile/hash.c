@@ -7,8 +7,8 @@
 #include "alloc/base/log.h"
 #include "ckpt/run/own.h"
 
-/* Blocks of a launch, at most: that many partial sums a slot. */
-enum { BLOCKS = 256, THREADS = 256, LEAST_WORDS = 4096, PIECE_WORDS = 128 };
+/* Blocks of a launch, at most (256): that many partial sums a slot. They take the part of a chunk that they take with large ones. */
+enum { BLOCKS = EBB_CHUNK_BYTES >> 13, THREADS = 256, LEAST_WORDS = EBB_CHUNK_BYTES >> 9, PIECE_WORDS = 128 };
 
 struct ebb_hashes {
     unsigned slots;
