@@ -29,8 +29,11 @@ static ebb_status_t ask(CUdevice device, const CUmemAllocationProp *prop)
 static ebb_status_t write_on(CUstream stream, CUdeviceptr at)
 {
     EBB_DRIVER(cuMemsetD32Async, EBB_CHUNK_BYTES, (at, 0, EBB_CHUNK_BYTES / 4, stream));
-    EBB_DRIVER(cuStreamSynchronize, 0, (stream));
-    return 0;
+    const CUresult waited = ebb_driver.cuStreamSynchronize(stream);
+    /* What comes next unmaps the chunk, which unmapping does not wait for: a wait that has failed is no wait. */
+    while (waited && ebb_driver.cuStreamQuery(stream) == CUDA_ERROR_NOT_READY)
+        continue;
+    return waited ? ebb_fail(waited, "cuStreamSynchronize", 0) : 0;
 }
 
 static ebb_status_t write_to(CUdeviceptr at)

@@ -58,6 +58,7 @@
     X(cuStreamDestroy, 4000)                                                                                 \
     X(cuStreamSynchronize, 2000)                                                                             \
     X(cuStreamWaitEvent, 3020)                                                                               \
+    X(cuStreamQuery, 2000)                                                                                   \
     X(cuStreamGetId, 12000)                                                                                  \
     X(cuEventCreate, 2000)                                                                                   \
     X(cuEventDestroy, 4000)                                                                                  \
