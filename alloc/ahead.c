@@ -9,54 +9,45 @@
 #include "alloc/base/driver.h"
 #include "alloc/base/thread.h"
 #include "alloc/chunk.h"
-
-static struct helper {
-    ebb_thread_t thread;
-    unsigned slot_of; /* the device it works for */
-    CUdevice device;
-    CUcontext context; /* of the program's thread that made this one start */
-    /* The chunk that is being created. Filled by this thread, emptied under ebb_lock() by whoever comes first. */
-    _Atomic enum { EMPTY, CREATING, DONE } slot;
-    CUmemGenericAllocationHandle handle;
-    bool created; /* handle is one */
-} aheads[EBB_STATES];
-#define ahead (aheads[ebb_slot]) /* under the lock; the thread itself has a pointer */
+#include "alloc/device.h"
 
 /* What has been created goes into the pool. Lock held. */
-static void hand_over(void)
+static void hand_over(ebb_device_t *dev)
 {
-    if (atomic_load(&ahead.slot) != DONE)
+    if (atomic_load(&dev->ahead.slot) != EBB_AHEAD_DONE)
         return;
-    ebb_chunks_end_ahead(ahead.created ? &ahead.handle : NULL);
-    atomic_store(&ahead.slot, EMPTY);
+    ebb_chunks_end_ahead(dev, dev->ahead.created ? &dev->ahead.handle : NULL);
+    atomic_store(&dev->ahead.slot, EBB_AHEAD_EMPTY);
 }
 
-bool ebb_ahead_collect(void)
+bool ebb_ahead_collect(ebb_device_t *dev)
 {
-    if (atomic_load(&ahead.slot) == EMPTY)
+    if (atomic_load(&dev->ahead.slot) == EBB_AHEAD_EMPTY)
         return false;
-    while (atomic_load(&ahead.slot) == CREATING)
+    while (atomic_load(&dev->ahead.slot) == EBB_AHEAD_CREATING)
         nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
-    hand_over();
+    hand_over(dev);
     return true;
 }
 
-static void lock_for(const struct helper *a)
+/* The present device of the lock's holder is this one. */
+static void lock_for(ebb_device_t *dev)
 {
     ebb_lock();
-    ebb_slot = a->slot_of;
+    ebb_slot_swap(dev->number);
 }
 
-static void create_what_is_wanted(struct helper *a)
+static void create_what_is_wanted(ebb_device_t *dev)
 {
-    lock_for(a);
-    while (!ebb_thread_ends(&a->thread) && ebb_chunks_begin_ahead()) {
-        atomic_store(&a->slot, CREATING);
+    ebb_ahead_t *a = &dev->ahead;
+    lock_for(dev);
+    while (!ebb_thread_ends(&a->thread) && ebb_chunks_begin_ahead(dev)) {
+        atomic_store(&a->slot, EBB_AHEAD_CREATING);
         ebb_unlock();
-        a->created = ebb_chunk_handle(a->device, &a->handle) == 0;
-        atomic_store(&a->slot, DONE);
-        lock_for(a);
-        hand_over(); /* unless somebody has been quicker */
+        a->created = ebb_chunk_handle(dev->device, &a->handle) == 0;
+        atomic_store(&a->slot, EBB_AHEAD_DONE);
+        lock_for(dev);
+        hand_over(dev); /* unless somebody has been quicker */
     }
     ebb_unlock();
 }
@@ -64,30 +55,28 @@ static void create_what_is_wanted(struct helper *a)
 /* Nothing is said about whether cuMemCreate needs a current context. */
 static void work(void *mine)
 {
-    struct helper *a = mine;
+    ebb_device_t *dev = mine;
     CUcontext none;
-    const bool pushed = ebb_driver.cuCtxPushCurrent_v2 && !ebb_driver.cuCtxPushCurrent_v2(a->context);
-    create_what_is_wanted(a);
+    const bool pushed = ebb_driver.cuCtxPushCurrent_v2 && !ebb_driver.cuCtxPushCurrent_v2(dev->ahead.context);
+    create_what_is_wanted(dev);
     if (pushed)
         ebb_driver.cuCtxPopCurrent_v2(&none);
 }
 
-void ebb_ahead_wake(void)
+void ebb_ahead_wake(ebb_device_t *dev)
 {
-    if (!ahead.thread.work) {
-        if (ebb_driver.cuCtxGetCurrent(&ahead.context))
+    if (!dev->ahead.thread.work) {
+        if (ebb_driver.cuCtxGetCurrent(&dev->ahead.context))
             return;
-        ahead.slot_of = ebb_slot;
-        ahead.device = ebb_chunk_device();
-        ahead.thread.name = "ebb-chunks";
-        ahead.thread.argument = &ahead;
-        ahead.thread.work = work;
+        dev->ahead.thread.name = "ebb-chunks";
+        dev->ahead.thread.argument = dev;
+        dev->ahead.thread.work = work;
     }
-    ebb_thread_wake(&ahead.thread);
+    ebb_thread_wake(&dev->ahead.thread);
 }
 
-void ebb_ahead_stop(void)
+void ebb_ahead_stop(ebb_t *ebb)
 {
     for (unsigned i = 0; i < EBB_SLOTS; i++)
-        ebb_thread_stop(&aheads[i].thread);
+        ebb_thread_stop(&ebb->device[i].ahead.thread);
 }

@@ -2,13 +2,13 @@
 #ifndef EBB_AHEAD_H
 #define EBB_AHEAD_H
 
-#include <stdbool.h>
+#include "alloc/ebb_alloc.h"
 
 /* Lets the thread create what the pool wants (ebb_chunks_wanted); starts it at the first call. Lock held. */
-void ebb_ahead_wake(void);
+void ebb_ahead_wake(ebb_device_t *dev);
 /* If a chunk is being created, waits until it is in the pool. True if so. Lock held. */
-bool ebb_ahead_collect(void);
+bool ebb_ahead_collect(ebb_device_t *dev);
 /* Ends the threads, for the end of the process. Lock not held. */
-void ebb_ahead_stop(void);
+void ebb_ahead_stop(ebb_t *ebb);
 
 #endif

@@ -21,57 +21,57 @@ struct ebb_chunk {
 
 /* Fixes device and budget. `others_bytes` of the budget are held by what ebb does not serve (context,
  * modules, libraries). */
-void ebb_chunks_init(CUdevice device, size_t budget_bytes, size_t others_bytes);
+void ebb_chunks_init(ebb_device_t *dev, CUdevice device, size_t budget_bytes, size_t others_bytes);
 /* From now on what else the process holds is measured before chunks are created, `reserve_bytes` more are held back,
  * and `ahead` of need some are created by a thread (ahead.c). */
-void ebb_chunks_follow(size_t reserve_bytes, bool ahead);
+void ebb_chunks_follow(ebb_device_t *dev, size_t reserve_bytes, bool ahead);
 /* Measures now: for whoever knows that something was loaded. */
-void ebb_chunks_measure(void);
-int ebb_chunk_device(void);
+void ebb_chunks_measure(ebb_device_t *dev);
+int ebb_chunk_device(ebb_device_t *dev);
 
 /* So many chunks less may exist, because the driver serves memory of that size itself; those that nobody has
  * taken go back to it. False: more of them are taken than that. And back. */
-bool ebb_chunks_cede(size_t count);
-void ebb_chunks_regain(size_t count);
+bool ebb_chunks_cede(ebb_device_t *dev, size_t count);
+void ebb_chunks_regain(ebb_device_t *dev, size_t count);
 
 /* All of ebb_usage() but the live bytes, which the heap knows. */
-ebb_usage_t ebb_chunks_usage(void);
+ebb_usage_t ebb_chunks_usage(ebb_device_t *dev);
 
 /* Chunks that exist, and those of them that are free, whether or not in use until some mark. */
-size_t ebb_chunks_created(void);
-size_t ebb_chunks_free(void);
+size_t ebb_chunks_created(ebb_device_t *dev);
+size_t ebb_chunks_free(ebb_device_t *dev);
 
 /* Chunks that exist beyond what the budget now allows, because what else the process holds has grown: they are
  * released when they are free, and not given out. */
-size_t ebb_chunks_excess(void);
+size_t ebb_chunks_excess(ebb_device_t *dev);
 
 /* Free chunks that `stream` may use now, or, if it is NULL, any stream. */
-size_t ebb_chunks_suiting(const ebb_stream_t *stream);
+size_t ebb_chunks_suiting(ebb_device_t *dev, const ebb_stream_t *stream);
 /* Takes up to `count` free chunks that `stream` may use now, or, if it is NULL, any stream; creates none.
  * Returns how many. */
-size_t ebb_chunks_gather(size_t count, const ebb_stream_t *stream, ebb_chunk_t *out);
+size_t ebb_chunks_gather(ebb_device_t *dev, size_t count, const ebb_stream_t *stream, ebb_chunk_t *out);
 /* The same, of those that `stream` may use after waiting for other streams: makes it wait. */
-size_t ebb_chunks_join(size_t count, ebb_stream_t *stream, ebb_chunk_t *out);
+size_t ebb_chunks_join(ebb_device_t *dev, size_t count, ebb_stream_t *stream, ebb_chunk_t *out);
 /* Waits for marks of free chunks until `chunks` can be taken, or there are none left to wait for. */
-void ebb_chunks_wait(size_t chunks);
+void ebb_chunks_wait(ebb_device_t *dev, size_t chunks);
 /* Takes up to `count` new ones, as far as budget and driver allow. Returns how many. */
-size_t ebb_chunks_create(size_t count, ebb_chunk_t *out);
+size_t ebb_chunks_create(ebb_device_t *dev, size_t count, ebb_chunk_t *out);
 /* So many are needed for what is alive: no more are created ahead than a few beyond these. */
-void ebb_chunks_expect(size_t count);
+void ebb_chunks_expect(ebb_device_t *dev, size_t count);
 
 /* What to tell the program when there are too few: CUDA_ERROR_OUT_OF_MEMORY, or, if the driver has refused the last
  * one for another reason, that, or a kernel's fault, which stays with the context (as its reference says, cuMemGetInfo
  * returns it, too). */
-ebb_status_t ebb_chunks_refusal(void);
+ebb_status_t ebb_chunks_refusal(ebb_device_t *dev);
 /* For ahead.c, lock held: may one more be created? Then it counts already; end with the handle, or NULL if there is
  * none. */
-bool ebb_chunks_begin_ahead(void);
-void ebb_chunks_end_ahead(const CUmemGenericAllocationHandle *handle);
+bool ebb_chunks_begin_ahead(ebb_device_t *dev);
+void ebb_chunks_end_ahead(ebb_device_t *dev, const CUmemGenericAllocationHandle *handle);
 /* The driver's call; no lock. */
 ebb_status_t ebb_chunk_handle(CUdevice device, CUmemGenericAllocationHandle *out);
 /* Takes a free one. */
-void ebb_chunk_claim(ebb_chunk_t chunk);
+void ebb_chunk_claim(ebb_device_t *dev, ebb_chunk_t chunk);
 /* Gives chunks that are in use until their marks `freed`. */
-void ebb_chunks_give_back(size_t count, const ebb_chunk_t *chunks);
+void ebb_chunks_give_back(ebb_device_t *dev, size_t count, const ebb_chunk_t *chunks);
 
 #endif

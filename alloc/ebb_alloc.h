@@ -13,7 +13,7 @@
  *   placed     of a buffer: put into a range of its own making by a plan, not by the allocator
  *   operation  a kernel launch, copy or memset on a stream
  *   mark       (stream, number): the point in a stream after its number-th operation
- *   slot       the state of one device (slot.h)
+ *   device     the state of one, for the life of one context (device.h)
  *
  * Threads and locks. Any program thread may enter through any hooked function. One lock, ebb_lock(), guards
  * all state of this room and is held while an operation is prepared and issued, so that runner, tables and
@@ -21,7 +21,7 @@
  * profiler's call, a library's that the driver has loaded) passes straight on to the driver, if ebb made it with the lock held or on a
  * thread of its own (base/thread.h); out of any other call it enters as the program's do. What the driver itself looks up ebb does
  * not answer (hook/lookup.c), and calls about memory that the program creates itself (cuMemCreate, cuMemMap: NCCL's) are passed on without the
- * lock. Functions below want it held unless they say otherwise, and are about the device of ebb_slot; what they
+ * lock. Functions below want it held unless they say otherwise, and are about the device that they are given; what they
  * are given (a buffer, a range, a chunk) belongs to it, but for marks and streams, which may be any device's.
  *
  * Errors. ebb_status_t is 0 or a CUresult (status.h): it may be given to the program as it is.
@@ -33,7 +33,6 @@
 
 #include "alloc/base/sizes.h"
 #include "alloc/base/status.h"
-#include "alloc/slot.h"
 
 /* Every address served is aligned to this, as the driver's are. */
 #define EBB_ALIGN_BYTES ((size_t)512)
@@ -46,6 +45,9 @@
 const char *ebb_version(void);
 
 typedef struct ebb_chunk *ebb_chunk_t; /* chunk.h */
+
+typedef struct ebb ebb_t;               /* the process: device.h */
+typedef struct ebb_device ebb_device_t; /* one device */
 
 typedef struct ebb_stream ebb_stream_t;
 typedef struct ebb_mark {
@@ -61,7 +63,7 @@ typedef struct ebb_slab ebb_slab_t;
 typedef struct ebb_range {
     CUdeviceptr base;
     uint32_t chunk_count;
-    uint8_t slot; /* whose */
+    ebb_device_t *device; /* whose */
     bool mapped;
     uint32_t stale; /* not mapped, but so many of its first chunks, others' now, could not be unmapped */
     ebb_buffer_t *buffer; /* its owner, or NULL */
@@ -88,7 +90,7 @@ void ebb_range_unmap(ebb_range_t *range);
 ebb_status_t ebb_range_map_for(ebb_range_t *range, ebb_stream_t *stream);
 
 /* Addresses without chunks, for `chunk_count` of them. NULL: no host memory, or no room left in the arena. */
-ebb_range_t *ebb_range_new(size_t chunk_count);
+ebb_range_t *ebb_range_new(ebb_device_t *dev, size_t chunk_count);
 void ebb_range_delete(ebb_range_t *range); /* must be unmapped and nobody's */
 
 /* The same with chunks that stay the caller's: several ranges may be mapped on one chunk, in use at different
@@ -110,20 +112,20 @@ typedef struct ebb_usage {
     size_t live_bytes;     /* in buffers of the program, as requested */
     size_t live_peak_bytes;
 } ebb_usage_t;
-ebb_usage_t ebb_usage(void);
-size_t ebb_live_bytes(void); /* the same as its live_bytes */
+ebb_usage_t ebb_usage(ebb_device_t *dev);
+size_t ebb_live_bytes(ebb_device_t *dev); /* the same as its live_bytes */
 
 /* Takes `count` chunks, creating what is missing. Nothing is taken on failure: CUDA_ERROR_OUT_OF_MEMORY when
  * that would exceed the budget or the driver has none. */
-ebb_status_t ebb_chunks_take(size_t count, ebb_chunk_t *out);
-void ebb_chunks_give(size_t count, const ebb_chunk_t *chunks);
+ebb_status_t ebb_chunks_take(ebb_device_t *dev, size_t count, ebb_chunk_t *out);
+void ebb_chunks_give(ebb_device_t *dev, size_t count, const ebb_chunk_t *chunks);
 /* How many can be taken; how many the budget allows in all. */
-size_t ebb_chunks_available(void);
+size_t ebb_chunks_available(ebb_device_t *dev);
 /* Chunks that may exist and have no owner, whether or not work that is under way still uses them. Asks the driver nothing. */
-size_t ebb_chunks_unowned(void);
-size_t ebb_chunks_limit(void);
+size_t ebb_chunks_unowned(ebb_device_t *dev);
+size_t ebb_chunks_limit(ebb_device_t *dev);
 /* Gives the chunks that nobody has taken back to the driver. */
-void ebb_chunks_release(void);
+void ebb_chunks_release(ebb_device_t *dev);
 
 /* ---- buffers (heap.c) ---- */
 
@@ -153,16 +155,16 @@ static inline bool ebb_buffer_is_large(const ebb_buffer_t *b)
 
 /* The live buffer that holds an address; one past the end counts, if nothing else begins there. NULL: none.
  */
-ebb_buffer_t *ebb_buffer_at(CUdeviceptr address);
+ebb_buffer_t *ebb_buffer_at(ebb_t *ebb, CUdeviceptr address);
 
 /* Whether ebb alone may have memory there: it is in the arena. */
-bool ebb_address_is_served(CUdeviceptr address);
+bool ebb_address_is_served(ebb_t *ebb, CUdeviceptr address);
 /* In place of a pointer that nothing may go by: where there never is memory, so that reading or writing faults, for gibibytes
  * around it; as far into a chunk as it was, so that it is aligned alike. */
-CUdeviceptr ebb_nowhere(CUdeviceptr word);
+CUdeviceptr ebb_nowhere(ebb_t *ebb, CUdeviceptr word);
 
 /* The live large buffer that was not used for the longest time; then `newer`. */
-ebb_buffer_t *ebb_buffer_oldest(void);
+ebb_buffer_t *ebb_buffer_oldest(ebb_device_t *dev);
 
 typedef struct ebb_request {
     size_t bytes;
@@ -174,20 +176,20 @@ typedef struct ebb_request {
 
 /* A buffer for the request, or CUDA_ERROR_OUT_OF_MEMORY after everything spare was given up and no more
  * could be evicted. */
-ebb_status_t ebb_heap_alloc(const ebb_request_t *request, ebb_buffer_t **out);
+ebb_status_t ebb_heap_alloc(ebb_device_t *dev, const ebb_request_t *request, ebb_buffer_t **out);
 /* Whether a large request may do without memory until the next call. */
-bool ebb_heap_may_wait(const ebb_request_t *request);
+bool ebb_heap_may_wait(ebb_device_t *dev, const ebb_request_t *request);
 /* Frees at a mark: memory is used again on the mark's stream at once, elsewhere when the mark is reached. The
  * buffer is gone. */
 void ebb_heap_free(ebb_buffer_t *buffer, ebb_mark_t at);
 /* Unmaps spare memory until the pool can give `chunks`; waits for marks only if `wait`. True if it can. */
-bool ebb_heap_reclaim(size_t chunks, bool wait);
+bool ebb_heap_reclaim(ebb_device_t *dev, size_t chunks, bool wait);
 /* Gets the pool to where it can give `chunks`, by all means there are, evicting included. True if it
  * can. */
-bool ebb_heap_make_room(size_t chunks);
+bool ebb_heap_make_room(ebb_device_t *dev, size_t chunks);
 
 /* What else is held on the device is measured when the program's next call begins: for whoever has made the driver take some. */
-void ebb_heap_measure_soon(void);
+void ebb_heap_measure_soon(ebb_device_t *dev);
 
 /* A buffer at the beginning of a range that has no owner. NULL: no host memory. */
 ebb_buffer_t *ebb_buffer_place(ebb_range_t *range, const ebb_request_t *request);
@@ -203,7 +205,7 @@ ebb_buffer_t *ebb_buffer_place_small(ebb_slab_t *slab, size_t offset_bytes, cons
 /* ---- streams and marks (mark.c) ---- */
 
 /* The record of a stream handle (legacy and per-thread handles resolved, in the present slot). Never NULL. */
-ebb_stream_t *ebb_stream_of(CUstream handle);
+ebb_stream_t *ebb_stream_of(ebb_device_t *dev, CUstream handle);
 /* Whose it is; EBB_NOWHERE: it belongs to a context that ebb does not serve. */
 unsigned ebb_stream_slot(const ebb_stream_t *stream);
 CUstream ebb_stream_handle(const ebb_stream_t *stream);
@@ -286,13 +288,14 @@ typedef struct ebb_order {
 } ebb_order_t;
 
 /* A kernel's name (of a CUkernel cast, too), mangled. NULL: the driver does not tell. Valid until its module is unloaded. */
-const char *ebb_function_name(CUfunction function);
+const char *ebb_function_name(ebb_t *ebb, CUfunction function);
 /* Where a parameter of a kernel is in its block of arguments. False: there is none, or the driver does not tell. Lock held. */
-bool ebb_function_parameter(CUfunction function, uint32_t index, uint32_t *offset_bytes,
+bool ebb_function_parameter(ebb_t *ebb, CUfunction function, uint32_t index, uint32_t *offset_bytes,
                             uint32_t *size_bytes);
 
 /* Launches a kernel with a block of arguments as ebb_operation_t.params has it. Lock held. */
-CUresult ebb_launch_block(const CUlaunchConfig *config, CUfunction function, const unsigned char *params);
+CUresult ebb_launch_block(ebb_t *ebb, const CUlaunchConfig *config, CUfunction function,
+                          const unsigned char *params);
 
 /* Kernels whose launches count as touching everything, because nothing is known of what they reach (obscure.h), by name. Lock held. */
 typedef struct ebb_obscure {
@@ -301,15 +304,15 @@ typedef struct ebb_obscure {
     const char *why;
     char name[]; /* mangled */
 } ebb_obscure_t;
-const ebb_obscure_t *ebb_obscure_kernels(void); /* the first, or NULL */
+const ebb_obscure_t *ebb_obscure_kernels(ebb_t *ebb); /* the first, or NULL */
 
 /* How often a module has been unloaded: functions may be others since. */
-uint64_t ebb_modules_unloaded(void);
+uint64_t ebb_modules_unloaded(ebb_t *ebb);
 /* Whether the module of a kernel (a CUkernel cast, too) has variables, or the program has looked one up there: a kernel may
  * then read what the program writes there unseen, or write what it reads. What cannot be told is taken for yes. Lock held. */
-bool ebb_function_has_variables(CUfunction function);
+bool ebb_function_has_variables(ebb_t *ebb, CUfunction function);
 /* Whether a kernel (a CUkernel cast, too) is from this CUmodule or CUlibrary. What cannot be told is taken for yes. Lock held. */
-bool ebb_function_is_from(CUfunction function, const void *handle);
+bool ebb_function_is_from(ebb_t *ebb, CUfunction function, const void *handle);
 
 /* Something was lost that cannot be brought back: from now on every call with which the program waits for its
  * work returns CUDA_ERROR_LAUNCH_FAILED. */

@@ -4,28 +4,21 @@
 #include <string.h>
 
 #include "alloc/chunk.h"
+#include "alloc/device.h"
 #include "alloc/heap.h"
 
-typedef struct entry {
+typedef struct ebb_foreign_range {
     ebb_foreign_t is;
-    unsigned slot; /* on whose budget it counts */
+    ebb_device_t *device; /* on whose budget it counts */
 } entry_t;
 
-static struct {
-    entry_t *range; /* by base; they do not overlap */
-    size_t count, room;
-} foreign;
-
-static size_t counted_of[EBB_STATES];
-#define counted_here (counted_of[ebb_slot])
-
 /* The first range that begins behind the address. */
-static size_t behind(CUdeviceptr address)
+static size_t behind(ebb_t *ebb, CUdeviceptr address)
 {
-    size_t low = 0, high = foreign.count;
+    size_t low = 0, high = ebb->foreign.count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (foreign.range[middle].is.base > address)
+        if (ebb->foreign.range[middle].is.base > address)
             high = middle;
         else
             low = middle + 1;
@@ -33,59 +26,59 @@ static size_t behind(CUdeviceptr address)
     return low;
 }
 
-const ebb_foreign_t *ebb_foreign_at(CUdeviceptr address)
+const ebb_foreign_t *ebb_foreign_at(ebb_t *ebb, CUdeviceptr address)
 {
-    size_t i = behind(address);
-    const ebb_foreign_t *f = i ? &foreign.range[i - 1].is : NULL;
+    size_t i = behind(ebb, address);
+    const ebb_foreign_t *f = i ? &ebb->foreign.range[i - 1].is : NULL;
     return f && address - f->base < f->bytes ? f : NULL;
 }
 
-static bool grow(void)
+static bool grow(ebb_t *ebb)
 {
-    size_t room = foreign.room ? 2 * foreign.room : 64;
-    entry_t *range = realloc(foreign.range, room * sizeof *range);
+    size_t room = ebb->foreign.room ? 2 * ebb->foreign.room : 64;
+    entry_t *range = realloc(ebb->foreign.range, room * sizeof *range);
     if (!range)
         return false;
-    foreign.range = range;
-    foreign.room = room;
+    ebb->foreign.range = range;
+    ebb->foreign.room = room;
     return true;
 }
 
-bool ebb_foreign_add(const ebb_foreign_t *range)
+bool ebb_foreign_add(ebb_device_t *dev, const ebb_foreign_t *range)
 {
-    ebb_foreign_remove(range->base);
-    if (foreign.count == foreign.room && !grow())
+    ebb_foreign_remove(dev->ebb, range->base);
+    if (dev->ebb->foreign.count == dev->ebb->foreign.room && !grow(dev->ebb))
         return false;
-    size_t i = behind(range->base);
-    memmove(&foreign.range[i + 1], &foreign.range[i], (foreign.count - i) * sizeof *foreign.range);
-    foreign.range[i] = (entry_t){*range, ebb_slot};
-    foreign.count++;
+    size_t i = behind(dev->ebb, range->base);
+    memmove(&dev->ebb->foreign.range[i + 1], &dev->ebb->foreign.range[i],
+            (dev->ebb->foreign.count - i) * sizeof *dev->ebb->foreign.range);
+    dev->ebb->foreign.range[i] = (entry_t){*range, dev};
+    dev->ebb->foreign.count++;
     return true;
 }
 
-static void remove_at(size_t i)
+static void remove_at(ebb_t *ebb, size_t i)
 {
-    const unsigned slot = ebb_slot_swap(foreign.range[i].slot);
-    ebb_foreign_uncount(foreign.range[i].is.counted);
-    ebb_slot = slot;
-    foreign.count--;
-    memmove(&foreign.range[i], &foreign.range[i + 1], (foreign.count - i) * sizeof *foreign.range);
+    entry_t *e = &ebb->foreign.range[i];
+    ebb_foreign_uncount(e->device, e->is.counted);
+    ebb->foreign.count--;
+    memmove(e, e + 1, (ebb->foreign.count - i) * sizeof *e);
 }
 
-bool ebb_foreign_remove(CUdeviceptr base)
+bool ebb_foreign_remove(ebb_t *ebb, CUdeviceptr base)
 {
-    size_t i = behind(base);
-    if (!i || foreign.range[i - 1].is.base != base)
+    size_t i = behind(ebb, base);
+    if (!i || ebb->foreign.range[i - 1].is.base != base)
         return false;
-    remove_at(i - 1);
+    remove_at(ebb, i - 1);
     return true;
 }
 
-void ebb_foreign_forget(const void *owner)
+void ebb_foreign_forget(ebb_t *ebb, const void *owner)
 {
-    for (size_t i = foreign.count; i-- > 0;)
-        if (foreign.range[i].is.owner == owner)
-            remove_at(i);
+    for (size_t i = ebb->foreign.count; i-- > 0;)
+        if (ebb->foreign.range[i].is.owner == owner)
+            remove_at(ebb, i);
 }
 
 /* ---- the budget: in whole chunks, of the sum ---- */
@@ -95,23 +88,23 @@ static size_t chunks_for(size_t bytes)
     return (bytes + EBB_CHUNK_BYTES - 1) / EBB_CHUNK_BYTES;
 }
 
-bool ebb_foreign_count(size_t bytes)
+bool ebb_foreign_count(ebb_device_t *dev, size_t bytes)
 {
-    size_t more = chunks_for(counted_here + bytes) - chunks_for(counted_here);
-    if (more && !ebb_heap_cede(more))
+    size_t more = chunks_for(dev->foreign_bytes + bytes) - chunks_for(dev->foreign_bytes);
+    if (more && !ebb_heap_cede(dev, more))
         return false;
-    counted_here += bytes;
+    dev->foreign_bytes += bytes;
     return true;
 }
 
-void ebb_foreign_uncount(size_t bytes)
+void ebb_foreign_uncount(ebb_device_t *dev, size_t bytes)
 {
-    size_t before = chunks_for(counted_here);
-    counted_here -= bytes;
-    ebb_chunks_regain(before - chunks_for(counted_here));
+    size_t before = chunks_for(dev->foreign_bytes);
+    dev->foreign_bytes -= bytes;
+    ebb_chunks_regain(dev, before - chunks_for(dev->foreign_bytes));
 }
 
-size_t ebb_foreign_counted(void)
+size_t ebb_foreign_counted(ebb_device_t *dev)
 {
-    return counted_here;
+    return dev->foreign_bytes;
 }

@@ -26,18 +26,18 @@ typedef struct ebb_foreign {
 } ebb_foreign_t;
 
 /* The range at an address, or NULL. Valid until the next change. */
-const ebb_foreign_t *ebb_foreign_at(CUdeviceptr address);
+const ebb_foreign_t *ebb_foreign_at(ebb_t *ebb, CUdeviceptr address);
 /* Counts on the present device. What has the same base is replaced. False: no host memory (it is then unknown; the driver knows it). */
-bool ebb_foreign_add(const ebb_foreign_t *range);
+bool ebb_foreign_add(ebb_device_t *dev, const ebb_foreign_t *range);
 /* Also uncounts it. False: there is none with that base. */
-bool ebb_foreign_remove(CUdeviceptr base);
+bool ebb_foreign_remove(ebb_t *ebb, CUdeviceptr base);
 /* All of one owner. */
-void ebb_foreign_forget(const void *owner);
+void ebb_foreign_forget(ebb_t *ebb, const void *owner);
 
 /* Of the present device: takes device bytes off the budget for memory that the driver is about to serve, evicting what must go. False:
  * they are not there. */
-bool ebb_foreign_count(size_t bytes);
-void ebb_foreign_uncount(size_t bytes);
-size_t ebb_foreign_counted(void);
+bool ebb_foreign_count(ebb_device_t *dev, size_t bytes);
+void ebb_foreign_uncount(ebb_device_t *dev, size_t bytes);
+size_t ebb_foreign_counted(ebb_device_t *dev);
 
 #endif

@@ -11,103 +11,88 @@
 #include "alloc/arena.h"
 #include "alloc/base/driver.h"
 #include "alloc/chunk.h"
+#include "alloc/device.h"
 #include "alloc/foreign.h"
 #include "alloc/mark.h"
 #include "alloc/pool.h"
 #include "alloc/slab.h"
 #include "alloc/spare.h"
 
-typedef struct heap_state {
-    ebb_buffer_t *newest, *oldest; /* large buffers by last use */
-    size_t live_bytes, live_peak_bytes;
-    size_t taken;         /* chunks' worth by live buffers, where small ones lie whole chunks */
-    ebb_buffer_t *unused; /* records to be used again, linked through `older` */
-    bool measure;         /* with the next call */
-    ebb_buffer_t *unbacked; /* the one that has no memory yet */
-} heap_state_t;
-
 /* Large enough to be taken for a probe: so many chunks, and one in so many of the budget's. */
 enum { PROBE_CHUNKS = 8, PROBE_SHARE = 16 };
 
-static heap_state_t heaps[EBB_STATES];
-#define heap (heaps[ebb_slot])
-
-static unsigned unbacked_count; /* of all devices */
-static uint64_t generations; /* of all devices: no two buffers of the process share one */
-
-static bool (*make_room)(size_t chunks);
-
-void ebb_heap_make_room_by(bool (*evict)(size_t chunks))
+void ebb_heap_make_room_by(ebb_t *ebb, bool (*evict)(size_t chunks))
 {
-    make_room = evict;
+    ebb->make_room = evict;
 }
 
-bool ebb_heap_reclaim(size_t chunks, bool wait)
+bool ebb_heap_reclaim(ebb_device_t *dev, size_t chunks, bool wait)
 {
     ebb_marks_ask_again();
-    ebb_small_reclaim(wait);
-    ebb_spare_reclaim(ebb_chunks_excess() ? SIZE_MAX : chunks,
+    ebb_small_reclaim(dev, wait);
+    ebb_spare_reclaim(dev, ebb_chunks_excess(dev) ? SIZE_MAX : chunks,
                       wait); /* ghosts keep chunks from being released */
-    return ebb_chunks_available() >= chunks;
+    return ebb_chunks_available(dev) >= chunks;
 }
 
-bool ebb_heap_cede(size_t chunks)
+bool ebb_heap_cede(ebb_device_t *dev, size_t chunks)
 {
-    if (!ebb_heap_make_room(chunks))
+    if (!ebb_heap_make_room(dev, chunks))
         return false;
-    if (ebb_chunks_cede(chunks))
+    if (ebb_chunks_cede(dev, chunks))
         return true;
-    ebb_spare_drop_ghosts(true); /* they keep chunks from being released */
-    return ebb_chunks_cede(chunks);
+    ebb_spare_drop_ghosts(dev, true); /* they keep chunks from being released */
+    return ebb_chunks_cede(dev, chunks);
 }
 
-bool ebb_heap_make_room(size_t chunks)
+bool ebb_heap_make_room(ebb_device_t *dev, size_t chunks)
 {
-    if (chunks > ebb_chunks_limit())
+    if (chunks > ebb_chunks_limit(dev))
         return false; /* nothing leaves the device for what would not fit anyway */
     /* From cheap to dear: spares that are done, what may leave the device, spares that must be waited for. */
-    return ebb_chunks_available() >= chunks || ebb_heap_reclaim(chunks, false) ||
-           (make_room && make_room(chunks - ebb_chunks_available())) || ebb_heap_reclaim(chunks, true);
+    return ebb_chunks_available(dev) >= chunks || ebb_heap_reclaim(dev, chunks, false) ||
+           (dev->ebb->make_room && dev->ebb->make_room(chunks - ebb_chunks_available(dev))) ||
+           ebb_heap_reclaim(dev, chunks, true);
 }
 
-bool ebb_heap_measure(void)
+bool ebb_heap_measure(ebb_device_t *dev)
 {
-    ebb_chunks_measure();
-    return ebb_chunks_excess() == 0;
+    ebb_chunks_measure(dev);
+    return ebb_chunks_excess(dev) == 0;
 }
 
-void ebb_heap_shrink(void)
+void ebb_heap_shrink(ebb_device_t *dev)
 {
-    ebb_heap_reclaim(SIZE_MAX, false);
-    ebb_chunks_release();
-    size_t excess = ebb_chunks_excess();
-    if (excess && make_room)
-        make_room(excess);
-    ebb_chunks_release();
+    ebb_heap_reclaim(dev, SIZE_MAX, false);
+    ebb_chunks_release(dev);
+    size_t excess = ebb_chunks_excess(dev);
+    if (excess && dev->ebb->make_room)
+        dev->ebb->make_room(excess);
+    ebb_chunks_release(dev);
 }
 
-void ebb_heap_measure_soon(void)
+void ebb_heap_measure_soon(ebb_device_t *dev)
 {
-    heap.measure = true;
+    dev->heap.measure = true;
 }
 
-bool ebb_heap_measure_if_due(void)
+bool ebb_heap_measure_if_due(ebb_device_t *dev)
 {
-    if (!heap.measure || ebb_captures_under_way())
+    if (!dev->heap.measure || ebb_captures_under_way())
         return true;
-    heap.measure = false;
-    return ebb_heap_measure();
+    dev->heap.measure = false;
+    return ebb_heap_measure(dev);
 }
 
 /* ---- the order of last use ---- */
 
-static inline void unlink_buffer(heap_state_t *h, ebb_buffer_t *b)
+static inline void unlink_buffer(ebb_heap_t *h, ebb_buffer_t *b)
 {
     *(b->newer ? &b->newer->older : &h->newest) = b->older;
     *(b->older ? &b->older->newer : &h->oldest) = b->newer;
 }
 
-static inline void link_newest(heap_state_t *h, ebb_buffer_t *b)
+static inline void link_newest(ebb_heap_t *h, ebb_buffer_t *b)
 {
     b->older = h->newest;
     b->newer = NULL;
@@ -117,8 +102,9 @@ static inline void link_newest(heap_state_t *h, ebb_buffer_t *b)
 
 ebb_status_t ebb_buffer_join(CUstream stream, const ebb_buffer_t *b)
 {
+    ebb_device_t *dev = b->range->device;
     if (b->use_count > EBB_USE_MARKS)
-        return ebb_streams_join(stream, b->abroad);
+        return ebb_streams_join(dev, stream, b->abroad);
     for (unsigned i = 0; i < b->use_count; i++)
         EBB_TRY(ebb_mark_join(stream, b->use[i]));
     return 0;
@@ -126,16 +112,17 @@ ebb_status_t ebb_buffer_join(CUstream stream, const ebb_buffer_t *b)
 
 ebb_status_t ebb_buffer_wait(const ebb_buffer_t *b)
 {
+    ebb_device_t *dev = b->range->device;
     if (b->use_count > EBB_USE_MARKS)
-        return ebb_streams_wait(b->abroad);
+        return ebb_streams_wait(dev, b->abroad);
     for (unsigned i = 0; i < b->use_count; i++)
         EBB_TRY(ebb_mark_wait(b->use[i]));
     return 0;
 }
 
-ebb_buffer_t *ebb_buffer_oldest(void)
+ebb_buffer_t *ebb_buffer_oldest(ebb_device_t *dev)
 {
-    return heap.oldest;
+    return dev->heap.oldest;
 }
 
 static void add_mark(ebb_buffer_t *b, ebb_mark_t mark)
@@ -150,7 +137,7 @@ static void add_mark(ebb_buffer_t *b, ebb_mark_t mark)
 }
 
 /* Mostly it was used by the same stream alone. */
-static inline void touch(heap_state_t *h, ebb_buffer_t *b, ebb_mark_t mark)
+static inline void touch(ebb_heap_t *h, ebb_buffer_t *b, ebb_mark_t mark)
 {
     if (b->use_count == 1 && b->use[0].stream == mark.stream)
         b->use[0] = mark;
@@ -164,20 +151,21 @@ static inline void touch(heap_state_t *h, ebb_buffer_t *b, ebb_mark_t mark)
 
 void ebb_buffer_touch(ebb_buffer_t *b, ebb_mark_t mark)
 {
-    touch(&heap, b, mark);
+    ebb_device_t *dev = b->range->device;
+    touch(&dev->heap, b, mark);
 }
 
-void ebb_operation_touch(const ebb_operation_t *op, ebb_mark_t mark)
+void ebb_operation_touch(ebb_device_t *dev, const ebb_operation_t *op, ebb_mark_t mark)
 {
-    heap_state_t *h = &heap;
+    ebb_heap_t *h = &dev->heap;
     for (uint32_t i = 0; i < op->access_count; i++)
         touch(h, op->access[i].buffer, mark);
 }
 
-void ebb_buffers_touch(ebb_mark_t mark)
+void ebb_buffers_touch(ebb_device_t *dev, ebb_mark_t mark)
 {
-    const ebb_buffer_t *last = heap.newest;
-    for (ebb_buffer_t *b = heap.oldest, *next; b; b = next) {
+    const ebb_buffer_t *last = dev->heap.newest;
+    for (ebb_buffer_t *b = dev->heap.oldest, *next; b; b = next) {
         next = b == last ? NULL : b->newer; /* what was touched stands behind the last one */
         ebb_buffer_touch(b, mark);
     }
@@ -187,19 +175,20 @@ void ebb_buffers_touch(ebb_mark_t mark)
 
 /* Never nothing, which a device that is full hardly ever says of itself, and with which some programs go on to compute: one chunk, for
  * which something would leave. */
-size_t ebb_heap_told_free(void)
+size_t ebb_heap_told_free(ebb_device_t *dev)
 {
-    const size_t limit = ebb_chunks_limit();
-    return (limit > heap.taken ? limit - heap.taken : 1) * EBB_CHUNK_BYTES;
+    const size_t limit = ebb_chunks_limit(dev);
+    return (limit > dev->heap.taken ? limit - dev->heap.taken : 1) * EBB_CHUNK_BYTES;
 }
 
 /* What all buffers have, whoever found the memory. */
 static void begin_life(ebb_buffer_t *b, const ebb_request_t *q)
 {
-    heap_state_t *h = &heap;
+    ebb_device_t *dev = b->range->device;
+    ebb_heap_t *h = &dev->heap;
     // NOLINTNEXTLINE(clang-analyzer-core.NullDereference): without a buffer ebb_fail() has said so, never by 0
     b->bytes = q->bytes;
-    b->generation = ++generations;
+    b->generation = ++dev->ebb->generations;
     b->stream_ordered = q->stream != NULL;
     b->pool = q->pool;
     b->use_count = 0;
@@ -216,31 +205,34 @@ static void begin_life(ebb_buffer_t *b, const ebb_request_t *q)
 
 static void end_life(const ebb_buffer_t *b)
 {
-    heap.live_bytes -= b->bytes;
-    heap.taken -= ebb_buffer_is_large(b) ? b->range->chunk_count : ebb_slab_died((const ebb_block_t *)b);
+    ebb_device_t *dev = b->range->device;
+    dev->heap.live_bytes -= b->bytes;
+    dev->heap.taken -= ebb_buffer_is_large(b) ? b->range->chunk_count : ebb_slab_died((const ebb_block_t *)b);
 }
 
 static ebb_buffer_t *own(ebb_range_t *range)
 {
-    ebb_buffer_t *b = heap.unused ? heap.unused : malloc(sizeof *b);
+    ebb_device_t *dev = range->device;
+    ebb_buffer_t *b = dev->heap.unused ? dev->heap.unused : malloc(sizeof *b);
     if (!b)
         return NULL;
-    if (heap.unused)
-        heap.unused = b->older;
+    if (dev->heap.unused)
+        dev->heap.unused = b->older;
     memset(b, 0, sizeof *b);
     b->range = range;
     b->address = range->base;
     range->buffer = b;
-    link_newest(&heap, b);
+    link_newest(&dev->heap, b);
     return b;
 }
 
 static void disown(ebb_buffer_t *b)
 {
+    ebb_device_t *dev = b->range->device;
     b->range->buffer = NULL;
-    unlink_buffer(&heap, b);
-    b->older = heap.unused;
-    heap.unused = b;
+    unlink_buffer(&dev->heap, b);
+    b->older = dev->heap.unused;
+    dev->heap.unused = b;
 }
 
 /* ---- memory that comes with the next call ----
@@ -268,34 +260,34 @@ static bool driver_has(size_t chunks)
 }
 
 /* Without waiting, and without anything leaving the device. */
-static bool can_be_had(size_t chunks, const ebb_stream_t *stream)
+static bool can_be_had(ebb_device_t *dev, size_t chunks, const ebb_stream_t *stream)
 {
-    const size_t creatable = ebb_chunks_limit() - ebb_chunks_created();
-    size_t there = ebb_spare_at_once(stream);
+    const size_t creatable = ebb_chunks_limit(dev) - ebb_chunks_created(dev);
+    size_t there = ebb_spare_at_once(dev, stream);
     if (chunks > there + creatable) {
-        ebb_small_reclaim(false); /* slabs that hold nothing */
-        there = ebb_spare_at_once(stream);
+        ebb_small_reclaim(dev, false); /* slabs that hold nothing */
+        there = ebb_spare_at_once(dev, stream);
     }
     return chunks <= there || (chunks <= there + creatable && driver_has(chunks - there));
 }
 
-bool ebb_heap_may_wait(const ebb_request_t *q)
+bool ebb_heap_may_wait(ebb_device_t *dev, const ebb_request_t *q)
 {
-    const size_t limit = ebb_chunks_limit(), chunks = chunks_of(q->bytes);
-    if (!q->later || ebb_chunks_excess())
+    const size_t limit = ebb_chunks_limit(dev), chunks = chunks_of(q->bytes);
+    if (!q->later || ebb_chunks_excess(dev))
         return false;
     /* A plan owns more than lives, and is left for what is touched. */
-    if (q->planned && chunks > ebb_chunks_unowned())
-        return chunks * EBB_CHUNK_BYTES <= ebb_heap_told_free();
-    return chunks >= PROBE_CHUNKS && chunks >= limit / PROBE_SHARE && can_be_had(chunks, q->stream);
+    if (q->planned && chunks > ebb_chunks_unowned(dev))
+        return chunks * EBB_CHUNK_BYTES <= ebb_heap_told_free(dev);
+    return chunks >= PROBE_CHUNKS && chunks >= limit / PROBE_SHARE && can_be_had(dev, chunks, q->stream);
 }
 
-static ebb_status_t alloc_unbacked(size_t chunks, ebb_buffer_t **out)
+static ebb_status_t alloc_unbacked(ebb_device_t *dev, size_t chunks, ebb_buffer_t **out)
 {
-    ebb_range_t *r = ebb_range_new(chunks);
+    ebb_range_t *r = ebb_range_new(dev, chunks);
     if (r && (*out = own(r))) {
-        heap.unbacked = *out;
-        unbacked_count++;
+        dev->heap.unbacked = *out;
+        dev->ebb->unbacked_count++;
         return 0;
     }
     if (r)
@@ -303,40 +295,42 @@ static ebb_status_t alloc_unbacked(size_t chunks, ebb_buffer_t **out)
     return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "an address range", chunks * EBB_CHUNK_BYTES);
 }
 
-static void forget_unbacked(void)
+static void forget_unbacked(ebb_device_t *dev)
 {
-    heap.unbacked = NULL;
-    unbacked_count--;
+    dev->heap.unbacked = NULL;
+    dev->ebb->unbacked_count--;
 }
 
 /* What cannot be had any more, or only when a plan is left, comes when it is touched: whoever touches it waits for what has used the
  * chunks. */
-static void back(void (*unbacked)(ebb_buffer_t *buffer))
+static void back(ebb_device_t *dev, void (*unbacked)(ebb_buffer_t *buffer))
 {
-    ebb_buffer_t *b = heap.unbacked;
-    forget_unbacked();
+    ebb_buffer_t *b = dev->heap.unbacked;
+    forget_unbacked(dev);
     if (!ebb_range_map_at_once(b->range, b->use_count == 1 ? b->use[0].stream : NULL))
         unbacked(b);
 }
 
-void ebb_heap_back(CUdeviceptr but, void (*unbacked)(ebb_buffer_t *buffer))
+void ebb_heap_back(ebb_t *ebb, CUdeviceptr but, void (*unbacked)(ebb_buffer_t *buffer))
 {
     ebb_visit_t visit;
-    for (unsigned slot = 0; slot < ebb_slot_count && unbacked_count; slot++)
-        if (heaps[slot].unbacked && heaps[slot].unbacked->address != but && !ebb_slot_visit(slot, &visit)) {
-            back(unbacked);
+    for (unsigned i = 0; i < ebb->device_count && ebb->unbacked_count; i++) {
+        ebb_device_t *dev = &ebb->device[i];
+        if (dev->heap.unbacked && dev->heap.unbacked->address != but && !ebb_slot_visit(i, &visit)) {
+            back(dev, unbacked);
             ebb_slot_return(visit);
         }
+    }
 }
 
-static ebb_status_t alloc_large(const ebb_request_t *q, ebb_buffer_t **out)
+static ebb_status_t alloc_large(ebb_device_t *dev, const ebb_request_t *q, ebb_buffer_t **out)
 {
     ebb_range_t *r;
     const size_t chunks = chunks_of(q->bytes);
-    if (!ebb_spare_take_whole(chunks, q->stream, &r)) {
-        if (ebb_heap_may_wait(q))
-            return alloc_unbacked(chunks, out);
-        EBB_TRY(ebb_spare_take(chunks, q->stream, &r));
+    if (!ebb_spare_take_whole(dev, chunks, q->stream, &r)) {
+        if (ebb_heap_may_wait(dev, q))
+            return alloc_unbacked(dev, chunks, out);
+        EBB_TRY(ebb_spare_take(dev, chunks, q->stream, &r));
     }
     if ((*out = own(r)))
         return 0;
@@ -344,12 +338,12 @@ static ebb_status_t alloc_large(const ebb_request_t *q, ebb_buffer_t **out)
     return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "calloc", sizeof **out);
 }
 
-ebb_status_t ebb_heap_alloc(const ebb_request_t *q, ebb_buffer_t **out)
+ebb_status_t ebb_heap_alloc(ebb_device_t *dev, const ebb_request_t *q, ebb_buffer_t **out)
 {
     if (!q->bytes)
         return ebb_fail(CUDA_ERROR_INVALID_VALUE, "an allocation", 0);
     ebb_marks_ask_again();
-    EBB_TRY(q->bytes <= EBB_SMALL_BYTES ? ebb_small_alloc(q, out) : alloc_large(q, out));
+    EBB_TRY(q->bytes <= EBB_SMALL_BYTES ? ebb_small_alloc(dev, q, out) : alloc_large(dev, q, out));
     begin_life(*out, q);
     return 0;
 }
@@ -382,14 +376,15 @@ void ebb_buffer_displace(ebb_buffer_t *b)
 
 void ebb_heap_free(ebb_buffer_t *b, ebb_mark_t at)
 {
+    ebb_device_t *dev = b->range->device;
     end_life(b);
     if (!ebb_buffer_is_large(b)) {
         ebb_small_free(b, at);
         return;
     }
     ebb_range_t *r = b->range;
-    if (heap.unbacked == b)
-        forget_unbacked();
+    if (dev->heap.unbacked == b)
+        forget_unbacked(dev);
     disown(b);
     if (r->mapped)
         ebb_spare_give(r, at);
@@ -397,11 +392,11 @@ void ebb_heap_free(ebb_buffer_t *b, ebb_mark_t at)
         ebb_range_delete(r);
 }
 
-ebb_buffer_t *ebb_buffer_at(CUdeviceptr address)
+ebb_buffer_t *ebb_buffer_at(ebb_t *ebb, CUdeviceptr address)
 {
-    if (!ebb_arena_contains(address))
+    if (!ebb_arena_contains(ebb, address))
         return NULL;
-    ebb_range_t *r = ebb_arena_range(address);
+    ebb_range_t *r = ebb_arena_range(ebb, address);
     if (r && r->slab) {
         ebb_buffer_t *b = ebb_small_at(r->slab, address);
         if (b)
@@ -409,66 +404,67 @@ ebb_buffer_t *ebb_buffer_at(CUdeviceptr address)
         /* One past the end of its neighbour? */
         return address > r->base ? ebb_small_at(r->slab, address - 1) : NULL;
     }
-    if (!r && address > ebb_arena.base)
-        r = ebb_arena_range(address - 1); /* the slot behind a range is never another's */
+    if (!r && address > ebb->arena.base)
+        r = ebb_arena_range(ebb, address - 1); /* the slot behind a range is never another's */
     return r ? r->buffer : NULL;
 }
 
-ebb_buffer_t *ebb_heap_find(CUdeviceptr address)
+ebb_buffer_t *ebb_heap_find(ebb_t *ebb, CUdeviceptr address)
 {
-    ebb_buffer_t *b = ebb_buffer_at(address);
+    ebb_buffer_t *b = ebb_buffer_at(ebb, address);
     return b && b->address == address ? b : NULL;
 }
 
-size_t ebb_live_bytes(void)
+size_t ebb_live_bytes(ebb_device_t *dev)
 {
-    return heap.live_bytes;
+    return dev->heap.live_bytes;
 }
 
-ebb_usage_t ebb_usage(void)
+ebb_usage_t ebb_usage(ebb_device_t *dev)
 {
-    ebb_usage_t u = ebb_chunks_usage();
-    u.foreign_bytes = ebb_foreign_counted();
-    u.live_bytes = heap.live_bytes;
-    u.live_peak_bytes = heap.live_peak_bytes;
+    ebb_usage_t u = ebb_chunks_usage(dev);
+    u.foreign_bytes = ebb_foreign_counted(dev);
+    u.live_bytes = dev->heap.live_bytes;
+    u.live_peak_bytes = dev->heap.live_peak_bytes;
     return u;
 }
 
-void ebb_heap_abandon(bool (*freeing)(ebb_buffer_t *buffer, ebb_stream_t *stream))
+void ebb_heap_abandon(ebb_device_t *dev, bool (*freeing)(ebb_buffer_t *buffer, ebb_stream_t *stream))
 {
-    for (ebb_buffer_t *b = heap.oldest, *before = NULL; b && b != before; before = b, b = heap.oldest)
+    for (ebb_buffer_t *b = dev->heap.oldest, *before = NULL; b && b != before;
+         before = b, b = dev->heap.oldest)
         if (!freeing(b, NULL))
             ebb_heap_free(b, (ebb_mark_t){0});
-    ebb_heap_reclaim(SIZE_MAX, true);
-    for (size_t i = 0; i < ebb_arena.slots; i++) {
-        ebb_range_t *r = ebb_arena.range[i];
-        if (r && r->slot == ebb_slot && r->slab)
+    ebb_heap_reclaim(dev, SIZE_MAX, true);
+    for (size_t i = 0; i < dev->ebb->arena.slots; i++) {
+        ebb_range_t *r = dev->ebb->arena.range[i];
+        if (r && r->device == dev && r->slab)
             ebb_slab_strip(r->slab, 0, r->slab->units);
-        else if (r && r->slot == ebb_slot && r->buffer && r->mapped)
+        else if (r && r->device == dev && r->buffer && r->mapped)
             ebb_range_unmap(r);
     }
-    ebb_chunks_release();
-    ebb_pools_emptied();
-    heap.live_bytes = heap.taken = 0;
+    ebb_chunks_release(dev);
+    ebb_pools_emptied(dev);
+    dev->heap.live_bytes = dev->heap.taken = 0;
 }
 
-void ebb_heap_check(void)
+void ebb_heap_check(ebb_device_t *dev)
 {
-    size_t mapped = 0, ghosts = ebb_spare_ghosts();
-    for (const ebb_buffer_t *b = heap.oldest; b; b = b->newer) {
+    size_t mapped = 0, ghosts = ebb_spare_ghosts(dev);
+    for (const ebb_buffer_t *b = dev->heap.oldest; b; b = b->newer) {
         EBB_ASSERT(b->range->buffer == b && b->address == b->range->base);
         EBB_ASSERT(b->bytes > EBB_SMALL_BYTES && b->bytes <= b->range->chunk_count * EBB_CHUNK_BYTES);
-        EBB_ASSERT(b->newer ? b->newer->older == b : heap.newest == b);
+        EBB_ASSERT(b->newer ? b->newer->older == b : dev->heap.newest == b);
     }
-    for (size_t i = 0; i < ebb_arena.slots; i++) {
-        const ebb_range_t *r = ebb_arena.range[i];
-        if (!r || r->slot != ebb_slot)
+    for (size_t i = 0; i < dev->ebb->arena.slots; i++) {
+        const ebb_range_t *r = dev->ebb->arena.range[i];
+        if (!r || r->device != dev)
             continue;
         EBB_ASSERT(!(r->buffer && r->slab));
-        size_t chunk = i - (r->base - ebb_arena.base) / EBB_CHUNK_BYTES;
+        size_t chunk = i - (r->base - dev->ebb->arena.base) / EBB_CHUNK_BYTES;
         mapped += r->mapped && r->chunk[chunk]; /* not while a plan's ranges share chunks */
     }
-    EBB_ASSERT(mapped == ebb_chunks_created() - ebb_chunks_free() + ghosts);
-    ebb_spare_check();
-    ebb_small_check();
+    EBB_ASSERT(mapped == ebb_chunks_created(dev) - ebb_chunks_free(dev) + ghosts);
+    ebb_spare_check(dev);
+    ebb_small_check(dev);
 }

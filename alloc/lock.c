@@ -3,13 +3,14 @@
 
 #include "alloc/base/driver.h"
 #include "alloc/base/lock.h"
+#include "alloc/device.h"
 #include "alloc/mark.h"
 
 static ebb_mutex_t lock = EBB_MUTEX(EBB_RANK_STATE);
 
 /* Of the thread that holds it. */
 static struct {
-    unsigned pushed; /* contexts that ebb has made current, the last of them ebb_slot's */
+    unsigned pushed; /* contexts that ebb has made current, the last of them the present device's */
     bool relaxed;    /* ebb has exchanged the thread's capture mode; what it was: */
     CUstreamCaptureMode mode;
 } held;
@@ -57,9 +58,9 @@ bool ebb_lock_is_held(void)
 bool ebb_lock_go_to(unsigned slot)
 {
     ebb_visit_t visit;
-    if (slot == ebb_slot)
+    if (slot == ebb_here->number)
         return true;
-    if (!ebb_served[slot].context || ebb_slot_visit(slot, &visit))
+    if (!ebb_process.device[slot].context || ebb_slot_visit(slot, &visit))
         return false;
     held.pushed += visit.pushed;
     return true;
@@ -79,7 +80,7 @@ CUresult ebb_lock_step_out(CUresult (*issue)(const void *context), const void *c
     CUresult result = issue(context);
     if (relaxed)
         relax();
-    if (pushed && !ebb_driver.cuCtxPushCurrent_v2(ebb_served[ebb_slot].context))
+    if (pushed && !ebb_driver.cuCtxPushCurrent_v2(ebb_here->context))
         held.pushed++;
     return result;
 }

@@ -12,13 +12,14 @@
 
 #include "alloc/base/driver.h"
 #include "alloc/base/log.h"
+#include "alloc/device.h"
 
 /* Pending at once on one stream. */
 enum { EVENTS = 4 };
 
 struct ebb_stream {
     CUstream handle;
-    unsigned slot;         /* whose; EBB_NOWHERE: a context's that ebb does not serve */
+    ebb_device_t *device;  /* whose; number EBB_NOWHERE: a context's that ebb does not serve */
     unsigned long long id; /* the driver's: a handle may come again for another stream */
     uint64_t issued, reached;
     CUevent event[EVENTS];     /* a ring, made when first needed */
@@ -28,9 +29,6 @@ struct ebb_stream {
     ebb_stream_t *next;
 };
 
-/* Of all devices, because a mark may be any device's. */
-static ebb_stream_t *streams;
-static ebb_stream_t *last_of[EBB_STATES]; /* looked up last, by the slot that asked */
 static uint64_t round_of_questions = 1;
 
 /* Handles that mean different streams at different times or in different threads are told apart by the
@@ -60,38 +58,39 @@ static CUstream handle_here(const ebb_stream_t *s)
 }
 
 /* Out of the way of the common case. */
-__attribute__((noinline)) static ebb_stream_t *look_up(CUstream handle)
+__attribute__((noinline)) static ebb_stream_t *look_up(ebb_device_t *dev, CUstream handle)
 {
     const unsigned long long id = is_ambiguous(handle) ? own_id() : 0;
-    for (ebb_stream_t *s = streams; s; s = s->next)
-        if (s->handle == handle && s->id == id && (!is_default(handle) || s->slot == ebb_slot))
-            return last_of[ebb_slot] = s;
+    for (ebb_stream_t *s = dev->ebb->streams; s; s = s->next)
+        if (s->handle == handle && s->id == id && (!is_default(handle) || s->device == dev))
+            return dev->last_stream = s;
     ebb_stream_t *s = calloc(1, sizeof *s);
     if (!s) {
-        /* All streams without a record share one: its marks are reached later than need be. */
+        /* All dev->ebb->streams without a record share one: its marks are reached later than need be. */
         ebb_log(EBB_WARN, "out of host memory");
         static ebb_stream_t shared;
+        shared.device = dev;
         return &shared;
     }
     s->handle = handle;
-    s->slot = is_default(handle) ? ebb_slot : ebb_slot_of_stream(handle);
+    s->device = is_default(handle) ? dev : &dev->ebb->device[ebb_slot_of_stream(dev, handle)];
     s->id = id;
-    s->next = streams;
-    streams = s;
-    return last_of[ebb_slot] = s;
+    s->next = dev->ebb->streams;
+    dev->ebb->streams = s;
+    return dev->last_stream = s;
 }
 
-ebb_stream_t *ebb_stream_of(CUstream handle)
+ebb_stream_t *ebb_stream_of(ebb_device_t *dev, CUstream handle)
 {
     if (handle == CU_STREAM_LEGACY)
         handle = NULL;
-    ebb_stream_t *last = last_of[ebb_slot];
-    return last && last->handle == handle && !is_ambiguous(handle) ? last : look_up(handle);
+    ebb_stream_t *last = dev->last_stream;
+    return last && last->handle == handle && !is_ambiguous(handle) ? last : look_up(dev, handle);
 }
 
 unsigned ebb_stream_slot(const ebb_stream_t *s)
 {
-    return s->slot;
+    return s->device->number;
 }
 
 CUstream ebb_stream_handle(const ebb_stream_t *s)
@@ -156,9 +155,9 @@ static ebb_status_t record_here(ebb_stream_t *s)
 static ebb_status_t record(ebb_stream_t *s)
 {
     ebb_visit_t visit;
-    if (s->slot == ebb_slot)
+    if (s->device == ebb_here)
         return record_here(s);
-    EBB_TRY(ebb_slot_visit(s->slot, &visit));
+    EBB_TRY(ebb_slot_visit(s->device->number, &visit));
     ebb_status_t status = record_here(s);
     ebb_slot_return(visit);
     return status;
@@ -239,8 +238,8 @@ ebb_status_t ebb_mark_join(CUstream stream, ebb_mark_t mark)
 {
     ebb_stream_t *s = mark.stream;
     CUevent event;
-    bool same =
-        s && s->handle == stream && (s->slot == ebb_slot || !is_default(stream)) && handle_here(s) == stream;
+    bool same = s && s->handle == stream && (s->device == ebb_here || !is_default(stream)) &&
+                handle_here(s) == stream;
     if (!s || s->reached >= mark.number || same)
         return 0;
     EBB_TRY(event_behind(s, mark.number, &event));
@@ -251,7 +250,7 @@ ebb_status_t ebb_mark_join(CUstream stream, ebb_mark_t mark)
 ebb_status_t ebb_stream_join(const ebb_stream_t *s, ebb_mark_t mark)
 {
     ebb_visit_t visit;
-    EBB_TRY(ebb_slot_visit(s->slot, &visit));
+    EBB_TRY(ebb_slot_visit(s->device->number, &visit));
     ebb_status_t status = ebb_mark_join(s->handle, mark);
     ebb_slot_return(visit);
     return status;
@@ -270,9 +269,9 @@ ebb_status_t ebb_mark_wait(ebb_mark_t mark)
     return 0;
 }
 
-void ebb_streams_record(void)
+void ebb_streams_record(ebb_t *ebb)
 {
-    for (ebb_stream_t *s = streams; s; s = s->next)
+    for (ebb_stream_t *s = ebb->streams; s; s = s->next)
         if (s->handle != (CUstream)s && s->reached < s->issued && !is_recorded(s, s->issued))
             record(s);
 }
@@ -283,48 +282,48 @@ void ebb_stream_synchronised(ebb_stream_t *s, uint64_t number)
         s->reached = number;
 }
 
-ebb_status_t ebb_streams_join(CUstream stream, bool abroad)
+ebb_status_t ebb_streams_join(ebb_device_t *dev, CUstream stream, bool abroad)
 {
-    for (ebb_stream_t *s = streams; s; s = s->next)
-        if (abroad || s->slot == ebb_slot)
+    for (ebb_stream_t *s = dev->ebb->streams; s; s = s->next)
+        if (abroad || s->device == dev)
             EBB_TRY(ebb_mark_join(stream, ebb_mark_here(s)));
     return 0;
 }
 
-ebb_status_t ebb_streams_wait(bool abroad)
+ebb_status_t ebb_streams_wait(ebb_device_t *dev, bool abroad)
 {
-    for (ebb_stream_t *s = streams; s; s = s->next)
-        if (abroad || s->slot == ebb_slot)
+    for (ebb_stream_t *s = dev->ebb->streams; s; s = s->next)
+        if (abroad || s->device == dev)
             EBB_TRY(ebb_mark_wait(ebb_mark_here(s)));
     return 0;
 }
 
-static void become_nobodys(ebb_stream_t *s)
+static void become_nobodys(ebb_device_t *dev, ebb_stream_t *s)
 {
     s->handle = (CUstream)s;
     for (unsigned i = 0; i < EBB_STATES; i++)
-        if (last_of[i] == s)
-            last_of[i] = NULL;
+        if (dev->ebb->device[i].last_stream == s)
+            dev->ebb->device[i].last_stream = NULL;
 }
 
-void ebb_streams_end(void)
+void ebb_streams_end(ebb_device_t *dev)
 {
-    for (ebb_stream_t *s = streams; s; s = s->next) {
-        if (s->slot != ebb_slot)
+    for (ebb_stream_t *s = dev->ebb->streams; s; s = s->next) {
+        if (s->device != dev)
             continue;
         s->reached = s->issued;
         s->pending = 0;
-        become_nobodys(s);
+        become_nobodys(dev, s);
     }
 }
 
-void ebb_stream_forget(ebb_stream_t *s)
+void ebb_stream_forget(ebb_device_t *dev, ebb_stream_t *s)
 {
     /* Marks may name it for as long as the process lives, so the record stays; the handle may come again. */
     if (s->reached < s->issued && !is_recorded(s, s->issued) && record(s) &&
         !ebb_driver.cuStreamSynchronize(s->handle))
         s->reached = s->issued;
-    become_nobodys(s);
+    become_nobodys(dev, s);
 }
 
 /* ---- the device as a whole ---- */

@@ -8,20 +8,20 @@
 
 /* `stream` continues only after all that other streams of the present device, or of all, have been given so far; or
  * the host does. */
-ebb_status_t ebb_streams_join(CUstream stream, bool abroad);
-ebb_status_t ebb_streams_wait(bool abroad);
+ebb_status_t ebb_streams_join(ebb_device_t *dev, CUstream stream, bool abroad);
+ebb_status_t ebb_streams_wait(ebb_device_t *dev, bool abroad);
 
 /* The present slot's context is at its end, its work done: every mark of its streams is reached. */
-void ebb_streams_end(void);
+void ebb_streams_end(ebb_device_t *dev);
 
 /* Makes sure that how far each stream of every device is can be asked later without recording an event on it. */
-void ebb_streams_record(void);
+void ebb_streams_record(ebb_t *ebb);
 
 /* The program itself has waited for a stream up to a number. */
 void ebb_stream_synchronised(ebb_stream_t *stream, uint64_t number);
 
 /* The program is about to destroy the stream. */
-void ebb_stream_forget(ebb_stream_t *stream);
+void ebb_stream_forget(ebb_device_t *dev, ebb_stream_t *stream);
 
 /* Like ebb_mark_reached, but asks the driver at most once about each stream until ebb_marks_ask_again: for
  * walks over many marks. May say no a little longer than need be. */

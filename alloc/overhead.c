@@ -5,35 +5,30 @@
 
 #include "alloc/base/driver.h"
 #include "alloc/base/log.h"
+#include "alloc/device.h"
 
 /* NVML, as far as it is needed (its header is not part of the toolkit's smallest installations). */
-typedef struct nvml_process {
+struct ebb_nvml_process {
     unsigned pid;
     unsigned long long used_bytes; /* all ones: not known */
     unsigned gpu_instance, compute_instance;
-} nvml_process_t;
-
-static struct {
-    bool tried;
-    void *device; /* nvmlDevice_t; NULL: not to be had */
-    int (*processes)(void *device, unsigned *count, nvml_process_t *out);
-} nvml;
+};
 
 /* The driver's device numbers are not NVML's; the bus tells. */
-static void find_nvml(CUdevice device)
+static void find_nvml(ebb_t *ebb, CUdevice device)
 {
     char bus[32];
-    nvml.tried = true;
+    ebb->nvml.tried = true;
     void *library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
     if (!library)
         return;
     int (*init)(void) = (int (*)(void))dlsym(library, "nvmlInit_v2");
     int (*by_bus)(const char *, void **) =
         (int (*)(const char *, void **))dlsym(library, "nvmlDeviceGetHandleByPciBusId_v2");
-    *(void **)&nvml.processes = dlsym(library, "nvmlDeviceGetComputeRunningProcesses_v3");
-    if (!init || !by_bus || !nvml.processes || init() ||
-        ebb_driver.cuDeviceGetPCIBusId(bus, sizeof bus, device) || by_bus(bus, &nvml.device)) {
-        nvml.device = NULL;
+    *(void **)&ebb->nvml.processes = dlsym(library, "nvmlDeviceGetComputeRunningProcesses_v3");
+    if (!init || !by_bus || !ebb->nvml.processes || init() ||
+        ebb_driver.cuDeviceGetPCIBusId(bus, sizeof bus, device) || by_bus(bus, &ebb->nvml.device)) {
+        ebb->nvml.device = NULL;
         dlclose(library);
     }
 }
@@ -41,14 +36,14 @@ static void find_nvml(CUdevice device)
 /* What this process holds on the device, `chunk_bytes` of it in chunks. What NVML says counts only where it can be true: in containers the
  * process has 0 bytes (HAMi-core issue 112; open-gpu-kernel-modules pull request 614 shows why), or its number in another namespace, if
  * not another process's (nvidia-docker issue 1483). */
-static bool ask_nvml(CUdevice device, size_t chunk_bytes, size_t *out)
+static bool ask_nvml(ebb_t *ebb, CUdevice device, size_t chunk_bytes, size_t *out)
 {
     enum { MOST = 64 };
-    nvml_process_t process[MOST];
+    struct ebb_nvml_process process[MOST];
     unsigned count = MOST;
-    if (!nvml.tried)
-        find_nvml(device);
-    if (!nvml.device || nvml.processes(nvml.device, &count, process))
+    if (!ebb->nvml.tried)
+        find_nvml(ebb, device);
+    if (!ebb->nvml.device || ebb->nvml.processes(ebb->nvml.device, &count, process))
         return false;
     for (unsigned i = 0; i < count && i < MOST; i++)
         if (process[i].pid == (unsigned)getpid() && process[i].used_bytes != ~0ull) {
@@ -58,10 +53,10 @@ static bool ask_nvml(CUdevice device, size_t chunk_bytes, size_t *out)
     return false;
 }
 
-ebb_overhead_t ebb_overhead(CUdevice device, size_t chunk_bytes)
+ebb_overhead_t ebb_overhead(ebb_t *ebb, CUdevice device, size_t chunk_bytes)
 {
     size_t held, free_bytes, total;
-    const bool known = ask_nvml(device, chunk_bytes, &held);
+    const bool known = ask_nvml(ebb, device, chunk_bytes, &held);
     if (!known) {
         if (ebb_driver.cuMemGetInfo(&free_bytes, &total))
             return (ebb_overhead_t){0};

@@ -12,6 +12,6 @@ typedef struct ebb_overhead {
 /* `chunk_bytes`: what ebb has created. NVML says what this process holds; without it, or where what it says cannot be (as in
  * containers), all that is not free on the device counts: never too little. A context must be current. A few microseconds to some
  * ten. */
-ebb_overhead_t ebb_overhead(CUdevice device, size_t chunk_bytes);
+ebb_overhead_t ebb_overhead(ebb_t *ebb, CUdevice device, size_t chunk_bytes);
 
 #endif

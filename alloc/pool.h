@@ -7,29 +7,29 @@
 #include "alloc/ebb_alloc.h"
 
 /* The program has a pool of this device's memory, of at most so many bytes (0: any number). False: no host memory. */
-bool ebb_pool_note(CUmemoryPool pool, CUdevice device, bool native, size_t max_bytes);
+bool ebb_pool_note(ebb_t *ebb, CUmemoryPool pool, CUdevice device, bool native, size_t max_bytes);
 /* NULL: the present device's current one. */
-bool ebb_pool_is_native(CUmemoryPool pool);
+bool ebb_pool_is_native(ebb_device_t *dev, CUmemoryPool pool);
 /* Of the device whose memory it gives; EBB_NOWHERE: ebb does not serve that. NULL, or a pool that is not known: the
  * present one. */
-unsigned ebb_pool_slot(CUmemoryPool pool);
-void ebb_pool_forget(CUmemoryPool pool);
+unsigned ebb_pool_slot(ebb_device_t *dev, CUmemoryPool pool);
+void ebb_pool_forget(ebb_t *ebb, CUmemoryPool pool);
 
 /* Bytes that the program has in one pool, in whole EBB_ALIGN_BYTES. */
 typedef struct ebb_pool_usage {
     size_t used_bytes, high_bytes; /* now; at most, since the program has last asked to forget it */
 } ebb_pool_usage_t;
 /* NULL: the present device's default one; the same for the handle of that. */
-ebb_pool_usage_t *ebb_pool_usage(CUmemoryPool pool);
+ebb_pool_usage_t *ebb_pool_usage(ebb_device_t *dev, CUmemoryPool pool);
 /* Whether so many bytes more are within the pool's size. */
-bool ebb_pool_has_room(CUmemoryPool pool, size_t bytes);
-void ebb_pool_took(CUmemoryPool pool, size_t bytes);
-void ebb_pool_gave(CUmemoryPool pool, size_t bytes);
+bool ebb_pool_has_room(ebb_t *ebb, CUmemoryPool pool, size_t bytes);
+void ebb_pool_took(ebb_device_t *dev, CUmemoryPool pool, size_t bytes);
+void ebb_pool_gave(ebb_device_t *dev, CUmemoryPool pool, size_t bytes);
 /* Whatever was allocated on the present device is gone. */
-void ebb_pools_emptied(void);
+void ebb_pools_emptied(ebb_device_t *dev);
 
 /* What cuMemAllocAsync takes from on the present device; NULL: its default pool. */
-CUmemoryPool ebb_pool_current(void);
-void ebb_pool_set_current(CUdevice device, CUmemoryPool pool);
+CUmemoryPool ebb_pool_current(ebb_device_t *dev);
+void ebb_pool_set_current(ebb_t *ebb, CUdevice device, CUmemoryPool pool);
 
 #endif

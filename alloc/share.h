@@ -6,8 +6,8 @@
 
 /* The rights that every mapping of the present device's memory has to give: its own, and those of the devices that
  * the program has given access. Valid until the next grant. */
-const CUmemAccessDesc *ebb_access_descs(size_t *count);
+const CUmemAccessDesc *ebb_access_descs(ebb_device_t *dev, size_t *count);
 /* One more device; all present mappings get it now. */
-ebb_status_t ebb_access_grant(CUdevice device);
+ebb_status_t ebb_access_grant(ebb_device_t *dev, CUdevice device);
 
 #endif

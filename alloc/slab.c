@@ -9,8 +9,6 @@
 #include "alloc/base/log.h"
 #include "alloc/chunk.h"
 
-ebb_slab_t *ebb_slabs_of[EBB_STATES];
-
 ebb_slab_t *ebb_slab_new(ebb_range_t *range)
 {
     size_t units = range->chunk_count * (size_t)EBB_CHUNK_UNITS;

@@ -33,9 +33,6 @@ struct ebb_slab {
     ebb_block_t *at[]; /* [units] the block that begins there */
 };
 
-extern ebb_slab_t *ebb_slabs_of[EBB_STATES];
-#define ebb_slabs (ebb_slabs_of[ebb_slot]) /* all that are closed */
-
 /* A slab on a range, without blocks, not in the list. NULL: no host memory. */
 ebb_slab_t *ebb_slab_new(ebb_range_t *range);
 /* Unmaps and deletes range and slab; there must be no live block. False: the driver does not want to. */

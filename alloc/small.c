@@ -11,6 +11,7 @@
 
 #include "alloc/arena.h"
 #include "alloc/chunk.h"
+#include "alloc/device.h"
 #include "alloc/heap.h"
 #include "alloc/mark.h"
 #include "alloc/slab.h"
@@ -18,28 +19,9 @@
 
 enum {
     SLAB_CHUNKS = 32, /* of addresses */
-    EXACT = 64, /* free blocks of fewer units have a bin for each size, others eight for each power of two */
-    BINS = EXACT + 26 * 8,
+    EXACT = EBB_EXACT_UNITS,
     TRIES = 64, /* blocks of one bin that are looked at */
 };
-
-/* Waiting blocks of one size that were freed on one stream. */
-typedef struct queue {
-    const ebb_stream_t *stream;
-    ebb_block_t *head;
-    struct queue *next;
-} queue_t;
-
-typedef struct small_state {
-    queue_t *waiting[EBB_LARGEST_UNITS + 1]; /* by units */
-    size_t waiting_count;
-    ebb_block_t *bin[BINS];
-    uint64_t filled[(BINS + 63) / 64]; /* a bit for each bin that is not empty */
-    bool seams;                        /* some neighbours could not be merged because their streams differ */
-} small_state_t;
-
-static small_state_t smalls[EBB_STATES];
-#define small (smalls[ebb_slot])
 
 /* ---- free blocks ---- */
 
@@ -53,37 +35,39 @@ static unsigned bin_of(uint32_t units)
 
 static void put_free(ebb_block_t *b)
 {
+    ebb_device_t *dev = b->buffer.range->device;
     unsigned i = bin_of(b->units);
     b->state = EBB_FREE;
     b->prev = NULL;
-    b->next = small.bin[i];
+    b->next = dev->small.bin[i];
     if (b->next)
         b->next->prev = b;
-    small.bin[i] = b;
-    small.filled[i / 64] |= (uint64_t)1 << i % 64;
+    dev->small.bin[i] = b;
+    dev->small.filled[i / 64] |= (uint64_t)1 << i % 64;
 }
 
 static void take_free(ebb_block_t *b)
 {
+    ebb_device_t *dev = b->buffer.range->device;
     unsigned i = bin_of(b->units);
-    *(b->prev ? &b->prev->next : &small.bin[i]) = b->next;
+    *(b->prev ? &b->prev->next : &dev->small.bin[i]) = b->next;
     if (b->next)
         b->next->prev = b->prev;
-    if (!small.bin[i])
-        small.filled[i / 64] &= ~((uint64_t)1 << i % 64);
+    if (!dev->small.bin[i])
+        dev->small.filled[i / 64] &= ~((uint64_t)1 << i % 64);
     b->next = b->prev = NULL;
 }
 
-/* The first bin from `i` on that is not empty; BINS: none. */
-static unsigned filled_from(unsigned i)
+/* The first bin from `i` on that is not empty; EBB_BINS: none. */
+static unsigned filled_from(ebb_device_t *dev, unsigned i)
 {
-    if (i >= BINS)
-        return BINS;
+    if (i >= EBB_BINS)
+        return EBB_BINS;
     unsigned word = i / 64;
-    uint64_t bits = small.filled[word] & UINT64_MAX << i % 64;
-    while (!bits && ++word < sizeof small.filled / sizeof *small.filled)
-        bits = small.filled[word];
-    return bits ? word * 64 + (unsigned)__builtin_ctzll(bits) : BINS;
+    uint64_t bits = dev->small.filled[word] & UINT64_MAX << i % 64;
+    while (!bits && ++word < sizeof dev->small.filled / sizeof *dev->small.filled)
+        bits = dev->small.filled[word];
+    return bits ? word * 64 + (unsigned)__builtin_ctzll(bits) : EBB_BINS;
 }
 
 /* Where `units` fit into a free block: as low as can be; where there are chunks, if it must be `backed`. */
@@ -102,12 +86,13 @@ static bool fits(const ebb_block_t *b, uint32_t units, bool backed, uint32_t *fi
 }
 
 /* The smallest free block, among those looked at, that takes `units` of `stream`. */
-static ebb_block_t *find(uint32_t units, const ebb_stream_t *stream, bool backed, uint32_t *first)
+static ebb_block_t *find(ebb_device_t *dev, uint32_t units, const ebb_stream_t *stream, bool backed,
+                         uint32_t *first)
 {
     ebb_block_t *best = NULL;
-    for (unsigned i = filled_from(bin_of(units)); i < BINS && !best; i = filled_from(i + 1)) {
+    for (unsigned i = filled_from(dev, bin_of(units)); i < EBB_BINS && !best; i = filled_from(dev, i + 1)) {
         unsigned tries = 0;
-        for (ebb_block_t *b = small.bin[i]; b && tries < TRIES; b = b->next, tries++) {
+        for (ebb_block_t *b = dev->small.bin[i]; b && tries < TRIES; b = b->next, tries++) {
             uint32_t at;
             if (b->units >= units && (!best || b->units < best->units) && ebb_mark_suits(b->freed, stream) &&
                 fits(b, units, backed, &at)) {
@@ -147,18 +132,18 @@ static ebb_block_t *cut(ebb_block_t *b, uint32_t first, uint32_t units)
 
 /* ---- waiting blocks ---- */
 
-static queue_t *queue_of(uint32_t units, const ebb_stream_t *stream)
+static ebb_queue_t *queue_of(ebb_device_t *dev, uint32_t units, const ebb_stream_t *stream)
 {
-    small_state_t *here = &small;
-    for (queue_t **link = &here->waiting[units]; *link; link = &(*link)->next) {
-        queue_t *q = *link;
+    ebb_small_t *here = &dev->small;
+    for (ebb_queue_t **link = &here->waiting[units]; *link; link = &(*link)->next) {
+        ebb_queue_t *q = *link;
         if (q->stream != stream)
             continue;
         *link = q->next; /* to the front */
         q->next = here->waiting[units];
         return here->waiting[units] = q;
     }
-    queue_t *q = calloc(1, sizeof *q);
+    ebb_queue_t *q = calloc(1, sizeof *q);
     if (q) {
         q->stream = stream;
         q->next = here->waiting[units];
@@ -167,10 +152,10 @@ static queue_t *queue_of(uint32_t units, const ebb_stream_t *stream)
     return q;
 }
 
-static ebb_block_t *take_waiting(uint32_t units, const ebb_stream_t *stream)
+static ebb_block_t *take_waiting(ebb_device_t *dev, uint32_t units, const ebb_stream_t *stream)
 {
-    small_state_t *here = &small;
-    for (queue_t *q = here->waiting[units]; q; q = q->next) {
+    ebb_small_t *here = &dev->small;
+    for (ebb_queue_t *q = here->waiting[units]; q; q = q->next) {
         ebb_block_t *b = q->head;
         if (!b || !ebb_mark_suits(b->freed, stream))
             continue;
@@ -186,9 +171,10 @@ static ebb_block_t *take_waiting(uint32_t units, const ebb_stream_t *stream)
 /* Merges a free block, in no bin, with those behind it that are free as well. */
 static void merge_behind(ebb_block_t *b)
 {
+    ebb_device_t *dev = b->buffer.range->device;
     for (ebb_block_t *n = ebb_block_behind(b); n && n->state == EBB_FREE; n = ebb_block_behind(b)) {
         if (!ebb_mark_later(&b->freed, n->freed)) {
-            small.seams = true;
+            dev->small.seams = true;
             return;
         }
         take_free(n);
@@ -212,14 +198,14 @@ static void set_free(ebb_block_t *b)
 }
 
 /* Neighbours that could not be merged before; if need be, waits until they can. */
-static void close_seams(bool wait)
+static void close_seams(ebb_device_t *dev, bool wait)
 {
-    small.seams = false;
-    for (unsigned i = 0; wait && i < BINS; i++)
-        for (const ebb_block_t *b = small.bin[i]; b; b = b->next)
+    dev->small.seams = false;
+    for (unsigned i = 0; wait && i < EBB_BINS; i++)
+        for (const ebb_block_t *b = dev->small.bin[i]; b; b = b->next)
             if (ebb_mark_wait(b->freed))
-                small.seams = true;
-    for (const ebb_slab_t *s = ebb_slabs; s; s = s->next)
+                dev->small.seams = true;
+    for (const ebb_slab_t *s = dev->slabs; s; s = s->next)
         for (ebb_block_t *b = s->at[0]; b; b = ebb_block_behind(b)) {
             if (b->state != EBB_FREE)
                 continue;
@@ -229,32 +215,32 @@ static void close_seams(bool wait)
         }
 }
 
-static void merge_waiting(bool wait)
+static void merge_waiting(ebb_device_t *dev, bool wait)
 {
-    for (uint32_t units = 1; small.waiting_count && units <= EBB_LARGEST_UNITS; units++)
-        for (queue_t *q = small.waiting[units]; q; q = q->next)
+    for (uint32_t units = 1; dev->small.waiting_count && units <= EBB_LARGEST_UNITS; units++)
+        for (ebb_queue_t *q = dev->small.waiting[units]; q; q = q->next)
             while (q->head) {
                 ebb_block_t *b = q->head;
                 q->head = b->next;
                 b->next = b->prev = NULL;
                 set_free(b);
             }
-    small.waiting_count = 0;
-    if (small.seams)
-        close_seams(wait);
+    dev->small.waiting_count = 0;
+    if (dev->small.seams)
+        close_seams(dev, wait);
 }
 
 /* ---- memory for them ---- */
 
-static ebb_status_t add_slab(void)
+static ebb_status_t add_slab(ebb_device_t *dev)
 {
-    ebb_range_t *range = ebb_range_new(SLAB_CHUNKS);
+    ebb_range_t *range = ebb_range_new(dev, SLAB_CHUNKS);
     ebb_slab_t *s = range ? ebb_slab_new(range) : NULL;
     ebb_block_t *b = s ? ebb_block_new(s, 0, s->units) : NULL;
     if (b) {
         range->mapped = true;
-        s->next = ebb_slabs;
-        ebb_slabs = s;
+        s->next = dev->slabs;
+        dev->slabs = s;
         put_free(b);
         return 0;
     }
@@ -268,7 +254,7 @@ static ebb_status_t add_slab(void)
 
 /* A block on memory that is not all there yet. Getting chunks may change every list, so it begins anew until there
  * are enough of them. */
-static ebb_status_t cut_new(uint32_t units, const ebb_stream_t *stream, ebb_block_t **out)
+static ebb_status_t cut_new(ebb_device_t *dev, uint32_t units, const ebb_stream_t *stream, ebb_block_t **out)
 {
     ebb_chunk_t chunk[2]; /* a small buffer touches no more */
     unsigned got = 0, missing = 0;
@@ -276,15 +262,15 @@ static ebb_status_t cut_new(uint32_t units, const ebb_stream_t *stream, ebb_bloc
     *out = NULL;
     while (!status && !*out) {
         uint32_t first;
-        ebb_block_t *b = find(units, stream, false, &first);
+        ebb_block_t *b = find(dev, units, stream, false, &first);
         if (!b) {
-            status = add_slab();
+            status = add_slab(dev);
             continue;
         }
         missing = ebb_slab_missing(ebb_slab_of(b), first, units);
         if (missing > got) {
             /* Other streams may get blocks of it next, so a chunk that is still in use somewhere will not do. */
-            status = ebb_spare_chunks(missing - got, NULL, chunk + got);
+            status = ebb_spare_chunks(dev, missing - got, NULL, chunk + got);
             got = status ? got : missing;
             continue;
         }
@@ -297,34 +283,35 @@ static ebb_status_t cut_new(uint32_t units, const ebb_stream_t *stream, ebb_bloc
         if (!*out)
             status = ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "calloc", sizeof **out);
     }
-    ebb_chunks_give_back(got, chunk);
+    ebb_chunks_give_back(dev, got, chunk);
     return status;
 }
 
 /* ---- what heap.c calls ---- */
 
-ebb_status_t ebb_small_alloc(const ebb_request_t *q, ebb_buffer_t **out)
+ebb_status_t ebb_small_alloc(ebb_device_t *dev, const ebb_request_t *q, ebb_buffer_t **out)
 {
     uint32_t units = (uint32_t)((q->bytes + EBB_ALIGN_BYTES - 1) / EBB_ALIGN_BYTES), first;
-    ebb_block_t *b = take_waiting(units, q->stream);
+    ebb_block_t *b = take_waiting(dev, units, q->stream);
     if (!b) {
-        ebb_block_t *from = find(units, q->stream, true, &first);
-        if (!from && (small.waiting_count || small.seams)) {
-            merge_waiting(false);
-            from = find(units, q->stream, true, &first);
+        ebb_block_t *from = find(dev, units, q->stream, true, &first);
+        if (!from && (dev->small.waiting_count || dev->small.seams)) {
+            merge_waiting(dev, false);
+            from = find(dev, units, q->stream, true, &first);
         }
         b = from ? cut(from, first, units) : NULL;
     }
     if (!b)
-        EBB_TRY(cut_new(units, q->stream, &b));
+        EBB_TRY(cut_new(dev, units, q->stream, &b));
     *out = &b->buffer;
     return 0;
 }
 
 void ebb_small_free(ebb_buffer_t *buffer, ebb_mark_t at)
 {
+    ebb_device_t *dev = buffer->range->device;
     ebb_block_t *b = (ebb_block_t *)buffer;
-    queue_t *q = queue_of(b->units, at.stream);
+    ebb_queue_t *q = queue_of(dev, b->units, at.stream);
     b->freed = at;
     b->buffer.residence = NULL;
     if (!q) { /* no host memory */
@@ -334,13 +321,13 @@ void ebb_small_free(ebb_buffer_t *buffer, ebb_mark_t at)
     b->state = EBB_WAITING;
     b->next = q->head;
     q->head = b;
-    small.waiting_count++;
+    dev->small.waiting_count++;
 }
 
-void ebb_small_reclaim(bool wait)
+void ebb_small_reclaim(ebb_device_t *dev, bool wait)
 {
-    merge_waiting(wait);
-    for (ebb_slab_t **link = &ebb_slabs; *link;) {
+    merge_waiting(dev, wait);
+    for (ebb_slab_t **link = &dev->slabs; *link;) {
         ebb_slab_t *s = *link;
         for (ebb_block_t *b = s->at[0]; b && s->chunks; b = ebb_block_behind(b))
             if (b->state == EBB_FREE && b->units >= EBB_CHUNK_UNITS &&
@@ -391,6 +378,7 @@ void ebb_small_displace(ebb_buffer_t *buffer)
 
 void ebb_slab_close(ebb_slab_t *s)
 {
+    ebb_device_t *dev = s->range->device;
     uint32_t end = 0; /* of the blocks so far */
     for (uint32_t u = 0; u <= s->units; u++) {
         if (u < s->units && !s->at[u])
@@ -405,8 +393,8 @@ void ebb_slab_close(ebb_slab_t *s)
         end = b ? u + b->units : u;
         u = b ? end - 1 : u;
     }
-    s->next = ebb_slabs;
-    ebb_slabs = s;
+    s->next = dev->slabs;
+    dev->slabs = s;
 }
 
 /* ---- check ---- */
@@ -434,19 +422,19 @@ static size_t check_slab(const ebb_slab_t *s)
     return free_blocks;
 }
 
-void ebb_small_check(void)
+void ebb_small_check(ebb_device_t *dev)
 {
     size_t waiting = 0, in_slabs = 0, in_bins = 0;
-    for (const ebb_slab_t *s = ebb_slabs; s; s = s->next)
+    for (const ebb_slab_t *s = dev->slabs; s; s = s->next)
         in_slabs += check_slab(s);
     for (uint32_t units = 1; units <= EBB_LARGEST_UNITS; units++)
-        for (const queue_t *q = small.waiting[units]; q; q = q->next)
+        for (const ebb_queue_t *q = dev->small.waiting[units]; q; q = q->next)
             for (const ebb_block_t *b = q->head; b; b = b->next, waiting++)
                 EBB_ASSERT(b->state == EBB_WAITING && b->units == units && b->freed.stream == q->stream);
-    EBB_ASSERT(waiting == small.waiting_count);
-    for (unsigned i = 0; i < BINS; i++) {
-        EBB_ASSERT((small.bin[i] != NULL) == (small.filled[i / 64] >> i % 64 & 1));
-        for (const ebb_block_t *b = small.bin[i]; b; b = b->next, in_bins++)
+    EBB_ASSERT(waiting == dev->small.waiting_count);
+    for (unsigned i = 0; i < EBB_BINS; i++) {
+        EBB_ASSERT((dev->small.bin[i] != NULL) == (dev->small.filled[i / 64] >> i % 64 & 1));
+        for (const ebb_block_t *b = dev->small.bin[i]; b; b = b->next, in_bins++)
             EBB_ASSERT(b->state == EBB_FREE && bin_of(b->units) == i && (!b->next || b->next->prev == b));
     }
     EBB_ASSERT(in_slabs == in_bins);

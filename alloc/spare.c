@@ -17,36 +17,23 @@
 #include "alloc/ahead.h"
 #include "alloc/arena.h"
 #include "alloc/chunk.h"
+#include "alloc/device.h"
 #include "alloc/mark.h"
 
-/* Classes by chunk count: those up to EXACT have lists of their own, others share by modulo. */
-enum { EXACT = 1024, SHARED = 256, CLASSES = EXACT + SHARED };
 /* Mappings that ghosts may keep (each is a mapping of the process on the software device, of which there are 65,530),
  * and how many of a size are looked at. */
 enum { GHOST_CHUNKS = 16384, GHOST_TRIES = 16 };
 /* Beyond what was ever alive at once, one in so many is created rather than taken from a spare. */
 enum { SLACK = 64 };
 
-typedef struct range_list {
-    ebb_range_t *of_class[CLASSES];
-    ebb_range_t *newest, *oldest;
-    size_t chunks;
-} range_list_t;
-
-static struct {
-    range_list_t spares, ghosts;
-    size_t most_owned; /* chunks under owners at once */
-} lists_of[EBB_STATES];
-#define lists (lists_of[ebb_slot])
-
 /* ---- lists ---- */
 
 static size_t class_of(size_t chunk_count)
 {
-    return chunk_count < EXACT ? chunk_count : EXACT + chunk_count % SHARED;
+    return chunk_count < EBB_EXACT_CHUNKS ? chunk_count : EBB_EXACT_CHUNKS + chunk_count % EBB_SHARED_CLASSES;
 }
 
-static void link_range(range_list_t *list, ebb_range_t *r)
+static void link_range(ebb_range_list_t *list, ebb_range_t *r)
 {
     ebb_range_t **head = &list->of_class[class_of(r->chunk_count)];
     r->prev = NULL;
@@ -61,7 +48,7 @@ static void link_range(range_list_t *list, ebb_range_t *r)
     list->chunks += r->chunk_count;
 }
 
-static void unlink_range(range_list_t *list, ebb_range_t *r)
+static void unlink_range(ebb_range_list_t *list, ebb_range_t *r)
 {
     *(r->prev ? &r->prev->next : &list->of_class[class_of(r->chunk_count)]) = r->next;
     if (r->next)
@@ -76,35 +63,37 @@ static void unlink_range(range_list_t *list, ebb_range_t *r)
 
 static void drop_ghost(ebb_range_t *r)
 {
-    unlink_range(&lists.ghosts, r);
+    ebb_device_t *dev = r->device;
+    unlink_range(&dev->spare.ghosts, r);
     ebb_range_unmap_from(r);
     for (uint32_t i = 0; i < r->chunk_count; i++)
         r->chunk[i]->ghosts--;
     ebb_range_delete(r);
 }
 
-static void limit_ghosts(size_t most, bool wait)
+static void limit_ghosts(ebb_device_t *dev, size_t most, bool wait)
 {
-    for (ebb_range_t *r = lists.ghosts.oldest, *next; r && lists.ghosts.chunks > most; r = next) {
+    for (ebb_range_t *r = dev->spare.ghosts.oldest, *next; r && dev->spare.ghosts.chunks > most; r = next) {
         next = r->newer;
         if (wait ? ebb_mark_wait(r->freed) != 0 : !ebb_mark_reached_lately(r->freed))
             continue;
         drop_ghost(r);
     }
-    ebb_arena_clear();
+    ebb_arena_clear(dev);
 }
 
 /* A spare loses its chunks to the pool. */
 static void break_spare(ebb_range_t *r)
 {
-    unlink_range(&lists.spares, r);
+    ebb_device_t *dev = r->device;
+    unlink_range(&dev->spare.spares, r);
     r->spare = r->holds = false;
     for (uint32_t i = 0; i < r->chunk_count; i++) {
         r->chunk[i]->ghosts++;
         r->chunk[i]->freed = r->freed;
     }
-    ebb_chunks_give_back(r->chunk_count, r->chunk);
-    link_range(&lists.ghosts, r);
+    ebb_chunks_give_back(dev, r->chunk_count, r->chunk);
+    link_range(&dev->spare.ghosts, r);
 }
 
 /* Can the stream have all chunks of a ghost? */
@@ -121,10 +110,10 @@ static bool may_rise(const ebb_range_t *r, const ebb_stream_t *stream)
     return true;
 }
 
-static ebb_range_t *take_ghost(size_t chunk_count, const ebb_stream_t *stream)
+static ebb_range_t *take_ghost(ebb_device_t *dev, size_t chunk_count, const ebb_stream_t *stream)
 {
     unsigned tried = 0;
-    ebb_range_t *r = lists.ghosts.of_class[class_of(chunk_count)];
+    ebb_range_t *r = dev->spare.ghosts.of_class[class_of(chunk_count)];
     for (; r && tried < GHOST_TRIES; r = r->next) {
         if (r->chunk_count != chunk_count)
             continue;
@@ -134,11 +123,11 @@ static ebb_range_t *take_ghost(size_t chunk_count, const ebb_stream_t *stream)
     }
     if (!r || tried == GHOST_TRIES)
         return NULL;
-    unlink_range(&lists.ghosts, r);
+    unlink_range(&dev->spare.ghosts, r);
     for (uint32_t i = 0; i < chunk_count; i++) {
         if (!r->chunk[i]->free)
             break_spare(r->chunk[i]->holder);
-        ebb_chunk_claim(r->chunk[i]);
+        ebb_chunk_claim(dev, r->chunk[i]);
         r->chunk[i]->ghosts--;
     }
     return r;
@@ -146,12 +135,12 @@ static ebb_range_t *take_ghost(size_t chunk_count, const ebb_stream_t *stream)
 
 /* ---- spares ---- */
 
-static ebb_range_t *take_spare(size_t chunk_count, const ebb_stream_t *stream)
+static ebb_range_t *take_spare(ebb_device_t *dev, size_t chunk_count, const ebb_stream_t *stream)
 {
-    for (ebb_range_t *r = lists.spares.of_class[class_of(chunk_count)]; r; r = r->next) {
+    for (ebb_range_t *r = dev->spare.spares.of_class[class_of(chunk_count)]; r; r = r->next) {
         if (r->chunk_count != chunk_count || !ebb_mark_suits(r->freed, stream))
             continue;
-        unlink_range(&lists.spares, r);
+        unlink_range(&dev->spare.spares, r);
         r->spare = false;
         return r;
     }
@@ -160,39 +149,40 @@ static ebb_range_t *take_spare(size_t chunk_count, const ebb_stream_t *stream)
 
 void ebb_spare_give(ebb_range_t *r, ebb_mark_t at)
 {
+    ebb_device_t *dev = r->device;
     r->freed = at;
     for (uint32_t i = 0; !r->holds && i < r->chunk_count; i++)
         r->chunk[i]->holder = r;
     r->spare = r->holds = true;
-    link_range(&lists.spares, r);
+    link_range(&dev->spare.spares, r);
 }
 
-size_t ebb_spare_ghosts(void)
+size_t ebb_spare_ghosts(ebb_device_t *dev)
 {
-    return lists.ghosts.chunks;
+    return dev->spare.ghosts.chunks;
 }
 
-void ebb_spare_reclaim(size_t chunks, bool wait)
+void ebb_spare_reclaim(ebb_device_t *dev, size_t chunks, bool wait)
 {
     if (wait)
-        ebb_chunks_wait(chunks);
+        ebb_chunks_wait(dev, chunks);
     ebb_marks_ask_again();
-    size_t available = ebb_chunks_available();
-    for (ebb_range_t *r = lists.spares.oldest, *next; r && available < chunks; r = next) {
+    size_t available = ebb_chunks_available(dev);
+    for (ebb_range_t *r = dev->spare.spares.oldest, *next; r && available < chunks; r = next) {
         next = r->newer;
         if (wait ? ebb_mark_wait(r->freed) != 0 : !ebb_mark_reached_lately(r->freed))
             continue;
         available += r->chunk_count;
         break_spare(r);
     }
-    if (chunks == SIZE_MAX || ebb_chunks_excess())
-        limit_ghosts(0, wait);
+    if (chunks == SIZE_MAX || ebb_chunks_excess(dev))
+        limit_ghosts(dev, 0, wait);
 }
 
-void ebb_spare_drop_ghosts(bool wait)
+void ebb_spare_drop_ghosts(ebb_device_t *dev, bool wait)
 {
     ebb_marks_ask_again();
-    limit_ghosts(0, wait);
+    limit_ghosts(dev, 0, wait);
 }
 
 /* ---- chunks for a new range ---- */
@@ -203,152 +193,155 @@ typedef struct wanted {
     ebb_chunk_t *out;
 } wanted_t;
 
-static void gather(wanted_t *w)
+static void gather(ebb_device_t *dev, wanted_t *w)
 {
-    w->got += ebb_chunks_gather(w->count - w->got, w->stream, w->out + w->got);
+    w->got += ebb_chunks_gather(dev, w->count - w->got, w->stream, w->out + w->got);
 }
 
-static void create(wanted_t *w, size_t most)
+static void create(ebb_device_t *dev, wanted_t *w, size_t most)
 {
     size_t missing = w->count - w->got;
-    w->got += ebb_chunks_create(missing < most ? missing : most, w->out + w->got);
+    w->got += ebb_chunks_create(dev, missing < most ? missing : most, w->out + w->got);
 }
 
 /* Takes chunks from the spares that have waited longest. */
-static void rob(wanted_t *w)
+static void rob(ebb_device_t *dev, wanted_t *w)
 {
-    for (ebb_range_t *r = lists.spares.oldest, *next; r && w->got < w->count; r = next) {
+    for (ebb_range_t *r = dev->spare.spares.oldest, *next; r && w->got < w->count; r = next) {
         next = r->newer;
         if (!ebb_mark_suits(r->freed, w->stream))
             continue;
         break_spare(r);
-        gather(w);
+        gather(dev, w);
     }
 }
 
 /* The same from what is in use on other streams: this one waits for them. (So do the driver's own pools:
  * CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES.) */
-static void rob_others(wanted_t *w)
+static void rob_others(ebb_device_t *dev, wanted_t *w)
 {
     size_t before = w->got;
     for (;;) {
-        w->got += ebb_chunks_join(w->count - w->got, w->stream, w->out + w->got);
-        if (w->got == w->count || !lists.spares.oldest)
+        w->got += ebb_chunks_join(dev, w->count - w->got, w->stream, w->out + w->got);
+        if (w->got == w->count || !dev->spare.spares.oldest)
             break;
-        break_spare(lists.spares.oldest);
-        gather(w);
+        break_spare(dev->spare.spares.oldest);
+        gather(dev, w);
     }
     /* What the stream has been given so far is over only when that wait is. */
     if (w->got > before)
         ebb_mark_issue(w->stream);
 }
 
-static size_t owned(void)
+static size_t owned(ebb_device_t *dev)
 {
-    return ebb_chunks_created() - ebb_chunks_free() - lists.spares.chunks;
+    return ebb_chunks_created(dev) - ebb_chunks_free(dev) - dev->spare.spares.chunks;
 }
 
 /* How many chunks may exist without being too many for what is alive. */
-static size_t enough(size_t more)
+static size_t enough(ebb_device_t *dev, size_t more)
 {
-    size_t most = owned() + more > lists.most_owned ? owned() + more : lists.most_owned;
+    size_t most = owned(dev) + more > dev->spare.most_owned ? owned(dev) + more : dev->spare.most_owned;
     return most + most / SLACK;
 }
 
 /* What the stream may have without waiting, and without anything leaving the device. */
-static void take_at_once(wanted_t *w)
+static void take_at_once(ebb_device_t *dev, wanted_t *w)
 {
-    gather(w);
-    size_t most = enough(w->count - w->got), created = ebb_chunks_created();
-    ebb_chunks_expect(most);
+    gather(dev, w);
+    size_t most = enough(dev, w->count - w->got), created = ebb_chunks_created(dev);
+    ebb_chunks_expect(dev, most);
     if (w->got < w->count && most > created)
-        create(w, most - created);
+        create(dev, w, most - created);
     if (w->got < w->count)
-        rob(w);
+        rob(dev, w);
     if (w->got < w->count)
-        create(w, SIZE_MAX);
-    if (w->got < w->count && ebb_ahead_collect())
-        gather(w);
+        create(dev, w, SIZE_MAX);
+    if (w->got < w->count && ebb_ahead_collect(dev))
+        gather(dev, w);
 }
 
-static void note_owned(void)
+static void note_owned(ebb_device_t *dev)
 {
-    if (owned() > lists.most_owned)
-        lists.most_owned = owned();
+    if (owned(dev) > dev->spare.most_owned)
+        dev->spare.most_owned = owned(dev);
 }
 
-ebb_status_t ebb_spare_chunks(size_t count, ebb_stream_t *stream, ebb_chunk_t *out)
+ebb_status_t ebb_spare_chunks(ebb_device_t *dev, size_t count, ebb_stream_t *stream, ebb_chunk_t *out)
 {
     wanted_t w = {count, 0, stream, out};
-    if (count > ebb_chunks_limit())
+    if (count > ebb_chunks_limit(dev))
         return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "an allocation above the budget", count * EBB_CHUNK_BYTES);
-    take_at_once(&w);
+    take_at_once(dev, &w);
     if (w.got < count && stream)
-        rob_others(&w);
-    if (w.got < count && ebb_heap_make_room(count - w.got)) {
-        gather(&w);
-        create(&w, SIZE_MAX);
+        rob_others(dev, &w);
+    if (w.got < count && ebb_heap_make_room(dev, count - w.got)) {
+        gather(dev, &w);
+        create(dev, &w, SIZE_MAX);
     }
     if (w.got < count) {
-        ebb_chunks_give_back(w.got, out);
-        return ebb_fail(ebb_chunks_refusal(), "an allocation", count * EBB_CHUNK_BYTES);
+        ebb_chunks_give_back(dev, w.got, out);
+        return ebb_fail(ebb_chunks_refusal(dev), "an allocation", count * EBB_CHUNK_BYTES);
     }
-    note_owned();
+    note_owned(dev);
     return 0;
 }
 
-size_t ebb_spare_at_once(const ebb_stream_t *stream)
+size_t ebb_spare_at_once(ebb_device_t *dev, const ebb_stream_t *stream)
 {
-    size_t count = ebb_chunks_suiting(stream);
-    for (const ebb_range_t *r = lists.spares.oldest; r; r = r->newer)
+    size_t count = ebb_chunks_suiting(dev, stream);
+    for (const ebb_range_t *r = dev->spare.spares.oldest; r; r = r->newer)
         count += ebb_mark_suits(r->freed, stream) ? r->chunk_count : 0;
     return count;
 }
 
 bool ebb_range_map_at_once(ebb_range_t *r, ebb_stream_t *stream)
 {
+    ebb_device_t *dev = r->device;
     wanted_t w = {r->chunk_count, 0, stream, r->chunk};
     ebb_marks_ask_again();
-    take_at_once(&w);
+    take_at_once(dev, &w);
     if (w.got == w.count && !ebb_range_map_on(r, r->chunk)) {
-        note_owned();
+        note_owned(dev);
         return true;
     }
-    ebb_chunks_give_back(w.got, r->chunk);
+    ebb_chunks_give_back(dev, w.got, r->chunk);
     return false;
 }
 
-size_t ebb_chunks_unowned(void)
+size_t ebb_chunks_unowned(ebb_device_t *dev)
 {
-    size_t limit = ebb_chunks_limit(), taken = owned();
+    size_t limit = ebb_chunks_limit(dev), taken = owned(dev);
     return limit > taken ? limit - taken : 0;
 }
 
 ebb_status_t ebb_range_map_for(ebb_range_t *r, ebb_stream_t *stream)
 {
+    ebb_device_t *dev = r->device;
     EBB_TRY(ebb_range_clear(r));
-    EBB_TRY(ebb_spare_chunks(r->chunk_count, stream, r->chunk));
+    EBB_TRY(ebb_spare_chunks(dev, r->chunk_count, stream, r->chunk));
     ebb_status_t status = ebb_range_map_on(r, r->chunk);
     if (status)
-        ebb_chunks_give_back(r->chunk_count, r->chunk);
+        ebb_chunks_give_back(dev, r->chunk_count, r->chunk);
     return status;
 }
 
-bool ebb_spare_take_whole(size_t chunk_count, const ebb_stream_t *stream, ebb_range_t **out)
+bool ebb_spare_take_whole(ebb_device_t *dev, size_t chunk_count, const ebb_stream_t *stream,
+                          ebb_range_t **out)
 {
     ebb_marks_ask_again();
-    return (*out = take_spare(chunk_count, stream)) || (*out = take_ghost(chunk_count, stream));
+    return (*out = take_spare(dev, chunk_count, stream)) || (*out = take_ghost(dev, chunk_count, stream));
 }
 
-ebb_status_t ebb_spare_take(size_t chunk_count, ebb_stream_t *stream, ebb_range_t **out)
+ebb_status_t ebb_spare_take(ebb_device_t *dev, size_t chunk_count, ebb_stream_t *stream, ebb_range_t **out)
 {
-    limit_ghosts(GHOST_CHUNKS, false);
-    ebb_range_t *r = ebb_range_new(chunk_count);
+    limit_ghosts(dev, GHOST_CHUNKS, false);
+    ebb_range_t *r = ebb_range_new(dev, chunk_count);
     if (!r)
         return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "an address range", chunk_count * EBB_CHUNK_BYTES);
-    ebb_status_t status = ebb_spare_chunks(chunk_count, stream, r->chunk);
+    ebb_status_t status = ebb_spare_chunks(dev, chunk_count, stream, r->chunk);
     if (!status && (status = ebb_range_map_on(r, r->chunk)))
-        ebb_chunks_give_back(chunk_count, r->chunk);
+        ebb_chunks_give_back(dev, chunk_count, r->chunk);
     if (status)
         ebb_range_delete(r);
     else
@@ -356,7 +349,7 @@ ebb_status_t ebb_spare_take(size_t chunk_count, ebb_stream_t *stream, ebb_range_
     return status;
 }
 
-static void check_list(const range_list_t *list, bool is_spare)
+static void check_list(const ebb_range_list_t *list, bool is_spare)
 {
     size_t chunks = 0;
     for (const ebb_range_t *r = list->oldest; r; r = r->newer) {
@@ -372,8 +365,8 @@ static void check_list(const range_list_t *list, bool is_spare)
     EBB_ASSERT(chunks == list->chunks);
 }
 
-void ebb_spare_check(void)
+void ebb_spare_check(ebb_device_t *dev)
 {
-    check_list(&lists.spares, true);
-    check_list(&lists.ghosts, false);
+    check_list(&dev->spare.spares, true);
+    check_list(&dev->spare.ghosts, false);
 }

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "alloc/device.h"
 #include "alloc/base/driver.h"
 #include "ckpt/run/residence/residence.h"
 #include "offload/ebb_offload.h"
@@ -98,7 +99,7 @@ static double engine(bool out, bool in)
 static double evict_all(void)
 {
     CUevent begin = now();
-    const size_t chunks = ebb_chunks_limit(); /* more than there is: everything must go */
+    const size_t chunks = ebb_chunks_limit(ebb_here); /* more than there is: everything must go */
     ebb_residence_make_room(chunks);
     const double rate = rate_since(begin, bench.count);
     for (size_t i = 0; i < bench.count; i++)
@@ -114,8 +115,10 @@ static double fetch_all(void)
     CUevent begin = now();
     for (size_t i = 0; i < bench.count; i++) {
         ebb_access_t access = {.buffer = bench.buffer[i]};
-        ebb_operation_t op = {
-            .kind = EBB_SET, .stream = ebb_stream_of(bench.clock), .access = &access, .access_count = 1};
+        ebb_operation_t op = {.kind = EBB_SET,
+                              .stream = ebb_stream_of(ebb_here, bench.clock),
+                              .access = &access,
+                              .access_count = 1};
         CHECK(ebb_residence_acquire(&op));
         ebb_residence_release(&op);
     }
@@ -141,7 +144,7 @@ static void set_up(int argc, char **argv)
     ebb_lock();
     CHECK(ebb_driver.cuStreamCreate(&bench.clock, CU_STREAM_NON_BLOCKING));
     for (size_t i = 0; i < bench.count; i++) {
-        CHECK(ebb_heap_alloc(&(ebb_request_t){.bytes = bench.bytes}, &bench.buffer[i]));
+        CHECK(ebb_heap_alloc(ebb_here, &(ebb_request_t){.bytes = bench.bytes}, &bench.buffer[i]));
         CHECK(ebb_host_alloc(bench.bytes, &bench.host[i]));
         if (!bench.host[i].pinned)
             exit(1);
@@ -160,6 +163,7 @@ static void say(const char *name, double rate, double link, bool counts)
 
 int main(int argc, char **argv)
 {
+    ebb_open(&ebb_process);
     set_up(argc, argv);
     plain(true, true); /* pages, streams, events */
     const double out = plain(true, false), in = plain(false, true), both = plain(true, true);

@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "alloc/device.h"
 #include "alloc/arena.h"
 #include "alloc/base/driver.h"
 #include "alloc/kernel/tensor_map.h"
@@ -52,9 +53,9 @@ bool ebb_args_pack(const ebb_signature_t *s, unsigned char *block, void **params
 
 bool ebb_access_add(ebb_operation_t *op, CUdeviceptr address, uint32_t param_offset)
 {
-    if (!ebb_arena_contains(address))
+    if (!ebb_arena_contains(ebb_here->ebb, address))
         return true;
-    ebb_buffer_t *b = ebb_buffer_at(address);
+    ebb_buffer_t *b = ebb_buffer_at(ebb_here->ebb, address);
     if (b)
         op->access[op->access_count++] =
             (ebb_access_t){.buffer = b, .offset_bytes = address - b->address, .param_offset = param_offset};
@@ -86,7 +87,7 @@ static void scan_tensor_maps(ebb_operation_t *op, const unsigned char *block, co
 {
     const size_t end = (size_t)param->offset_bytes + param->size_bytes;
     for (size_t at = param->offset_bytes; at + EBB_TENSOR_MAP_BYTES <= end; at += EBB_TENSOR_MAP_ALIGN) {
-        CUdeviceptr address = ebb_tensor_map_address(block + at);
+        CUdeviceptr address = ebb_tensor_map_address(ebb_here->ebb, block + at);
         if (!address)
             continue;
         forget_words(op, at, at + EBB_TENSOR_MAP_BYTES);
@@ -101,7 +102,7 @@ static void scan_tensor_maps(ebb_operation_t *op, const unsigned char *block, co
 void ebb_args_scan(ebb_operation_t *op, const ebb_signature_t *s, const unsigned char *block,
                    ebb_access_t *access)
 {
-    const CUdeviceptr base = ebb_arena.base, end = ebb_arena.slots * EBB_CHUNK_BYTES;
+    const CUdeviceptr base = ebb_here->ebb->arena.base, end = ebb_here->ebb->arena.slots * EBB_CHUNK_BYTES;
     const size_t bytes = s->param_bytes;
     op->access = access;
     for (size_t at = 0; at + sizeof(CUdeviceptr) <= bytes; at += sizeof(CUdeviceptr)) {
@@ -109,12 +110,12 @@ void ebb_args_scan(ebb_operation_t *op, const ebb_signature_t *s, const unsigned
         memcpy(&word, block + at, sizeof word);
         if (word - base >= end)
             continue;
-        const ebb_range_t *r = ebb_arena_range(word);
-        ebb_buffer_t *b = r && !r->slab ? r->buffer : ebb_buffer_at(word);
+        const ebb_range_t *r = ebb_arena_range(ebb_here->ebb, word);
+        ebb_buffer_t *b = r && !r->slab ? r->buffer : ebb_buffer_at(ebb_here->ebb, word);
         if (b)
             access[op->access_count++] =
                 (ebb_access_t){.buffer = b, .offset_bytes = word - b->address, .param_offset = (uint32_t)at};
     }
-    for (uint32_t i = 0; ebb_tensor_map_count && i < s->param_count; i++)
+    for (uint32_t i = 0; ebb_here->ebb->tensor_maps.count && i < s->param_count; i++)
         scan_tensor_maps(op, block, &s->params[i]);
 }

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "alloc/device.h"
 #include "alloc/base/driver.h"
 #include "alloc/base/log.h"
 #include "ckpt/run/pin.h"
@@ -102,7 +103,7 @@ static capture_t *captures;
 void ebb_capture_begins(void)
 {
     ebb_interrupt_all("a stream is captured");
-    ebb_streams_record(); /* later it could not be asked how far they are */
+    ebb_streams_record(ebb_here->ebb); /* later it could not be asked how far they are */
     atomic_fetch_add(&ebb_captures, 1);
 }
 
@@ -115,7 +116,7 @@ void ebb_capture_began(CUresult result, CUstream stream, CUgraph graph)
             atomic_fetch_sub(&ebb_captures, 1);
         return;
     }
-    c->origin = ebb_stream_of(stream);
+    c->origin = ebb_stream_of(ebb_here, stream);
     c->graph = graph;
     if (!ebb_driver.cuStreamGetCaptureInfo || ebb_driver.cuStreamGetCaptureInfo(stream, &status, &c->id))
         c->id = 0;
@@ -134,7 +135,7 @@ static void drop(capture_t **link)
 
 static capture_t **find_origin(CUstream stream)
 {
-    const ebb_stream_t *origin = ebb_stream_of(stream);
+    const ebb_stream_t *origin = ebb_stream_of(ebb_here, stream);
     capture_t **link = &captures;
     while (*link && (*link)->origin != origin)
         link = &(*link)->next;

@@ -1,4 +1,5 @@
 /* context.c: the end of a context. */
+#include "alloc/device.h"
 #include "alloc/foreign.h"
 #include "hook/intercept.h"
 
@@ -9,7 +10,7 @@ static void end_of(CUcontext context)
         ebb_context_ends();
         ebb_unlock();
     } else if (context && ebb_enter_any()) {
-        ebb_foreign_forget(context); /* what the driver has served there */
+        ebb_foreign_forget(ebb_here->ebb, context); /* what the driver has served there */
         ebb_unlock();
     }
 }
@@ -46,7 +47,7 @@ static CUresult detach(CUcontext context)
     CUdevice device = -1;
     unsigned version;
     if (ebb_have_driver() && ebb_is_context(context) && ebb_enter_context(context)) {
-        device = ebb_served[ebb_slot].device;
+        device = ebb_here->device;
         ebb_unlock();
     }
     CUresult result = EBB_PASS(cuCtxDetach, (context));

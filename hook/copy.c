@@ -1,5 +1,6 @@
 /* copy.c: linear copies and memsets: all as their asynchronous forms, on the stream that says which
  * default stream is meant. Copies of other shapes: shape.c. */
+#include "alloc/device.h"
 #include "alloc/arena.h"
 #include "alloc/mark.h"
 #include "hook/args.h"
@@ -62,9 +63,9 @@ static CUcontext context_of(CUdeviceptr address)
 {
     CUcontext context = NULL;
     CUmemorytype type = CU_MEMORYTYPE_HOST;
-    const unsigned slot = ebb_arena_slot(address);
+    const unsigned slot = ebb_arena_slot(ebb_here->ebb, address);
     if (slot != EBB_NOWHERE)
-        return ebb_served[slot].context;
+        return ebb_process.device[slot].context;
     if (ebb_driver.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address) ||
         type != CU_MEMORYTYPE_DEVICE ||
         ebb_driver.cuPointerGetAttribute(&context, CU_POINTER_ATTRIBUTE_CONTEXT, address))
@@ -76,8 +77,9 @@ static CUcontext context_of(CUdeviceptr address)
  * of what cuMemAlloc gives it does so always. So the copy says that it is one between devices. */
 static bool is_between(const copy_t *c, between_t *out)
 {
-    if (ebb_slot_count < 2 || ebb_captures_under_way() || c->direction == H2D || c->direction == D2H ||
-        (!ebb_arena_contains(c->dst) && !ebb_arena_contains(c->src)))
+    if (ebb_process.device_count < 2 || ebb_captures_under_way() || c->direction == H2D ||
+        c->direction == D2H ||
+        (!ebb_arena_contains(ebb_here->ebb, c->dst) && !ebb_arena_contains(ebb_here->ebb, c->src)))
         return false;
     *out = (between_t){c, context_of(c->dst), context_of(c->src)};
     return out->to && out->from && out->to != out->from;
@@ -92,7 +94,7 @@ static CUresult copy(const copy_t *c)
         return issue_copy(c);
     ebb_access_t access[2];
     ebb_operation_t op = {.kind = EBB_COPY,
-                          .stream = ebb_stream_of(c->stream),
+                          .stream = ebb_stream_of(ebb_here, c->stream),
                           .dst = c->dst,
                           .src = c->src,
                           .bytes = c->bytes,
@@ -162,7 +164,7 @@ static CUresult set(const set_t *s)
         return issue_set(s);
     ebb_access_t access[1];
     ebb_operation_t op = {.kind = EBB_SET,
-                          .stream = ebb_stream_of(s->stream),
+                          .stream = ebb_stream_of(ebb_here, s->stream),
                           .dst = s->dst,
                           .bytes = s->count > SIZE_MAX / s->width ? SIZE_MAX : s->count * s->width,
                           .value = s->value,

@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
+#include "alloc/device.h"
 #include "alloc/ahead.h"
 #include "alloc/arena.h"
 #include "alloc/base/libc_symbol.h"
@@ -46,6 +47,7 @@ void ebb_driver_seen(void *handle)
         return;
     ebb_lock();
     if (!atomic_load(&have_driver)) {
+        ebb_open(&ebb_process);
         bool good = ebb_options_read(environ);
         if (!good && ebb_options.strict)
             ebb_log(EBB_WARN, "EBB_STRICT=1: ebb does nothing in this process");
@@ -79,7 +81,7 @@ CUresult ebb_waited(CUresult result)
 
 size_t ebb_device_budget(void)
 {
-    return ebb_served[ebb_slot].budget_bytes;
+    return ebb_here->budget_bytes;
 }
 
 /* ---- a device's state is made ---- */
@@ -106,15 +108,15 @@ static size_t bytes_of_all_devices(size_t own)
 static ebb_status_t set_up(CUdevice device, size_t total)
 {
     EBB_TRY(ebb_vmm_try(device));
-    size_t budget = ebb_served[ebb_slot].budget_bytes = ebb_budget_of(total);
+    size_t budget = ebb_here->budget_bytes = ebb_budget_of(total);
     /* What is gone already: the context's and the program's own, and other processes' where that cannot be told. */
-    const ebb_overhead_t now = ebb_overhead(device, 0);
+    const ebb_overhead_t now = ebb_overhead(ebb_here->ebb, device, 0);
     const size_t others = now.bytes + (size_t)ebb_options.reserve;
-    if (!ebb_arena.slots)
-        EBB_TRY(ebb_arena_reserve(bytes_of_all_devices(total)));
-    ebb_chunks_init(device, budget, others);
-    ebb_heap_make_room_by(ebb_run_make_room);
-    ebb_chunks_follow((size_t)ebb_options.reserve, ebb_options.prealloc);
+    if (!ebb_here->ebb->arena.slots)
+        EBB_TRY(ebb_arena_reserve(ebb_here->ebb, bytes_of_all_devices(total)));
+    ebb_chunks_init(ebb_here, device, budget, others);
+    ebb_heap_make_room_by(ebb_here->ebb, ebb_run_make_room);
+    ebb_chunks_follow(ebb_here, (size_t)ebb_options.reserve, ebb_options.prealloc);
     /* A context alone takes less. */
     ebb_log(now.of_all && others > budget / 4 ? EBB_WARN : EBB_INFO,
             "device %d: budget %zu MiB, of which %zu MiB are not ebb's to give%s", device, budget >> 20,
@@ -147,8 +149,8 @@ static CUcontext current_context(void)
 
 static bool is_given_up(CUdevice device)
 {
-    for (unsigned i = 0; i < ebb_slot_count; i++)
-        if (ebb_served[i].failed && ebb_served[i].device == device)
+    for (unsigned i = 0; i < ebb_process.device_count; i++)
+        if (ebb_process.device[i].failed && ebb_process.device[i].device == device)
             return true;
     return false;
 }
@@ -156,14 +158,14 @@ static bool is_given_up(CUdevice device)
 /* What could not be given back when an earlier context of the device was gone already. */
 static void give_back_leftovers(CUdevice device)
 {
-    for (unsigned i = 0; i < ebb_slot_count; i++) {
-        if (!ebb_served[i].leftovers || ebb_served[i].device != device)
+    for (unsigned i = 0; i < ebb_process.device_count; i++) {
+        if (!ebb_process.device[i].leftovers || ebb_process.device[i].device != device)
             continue;
         const unsigned now = ebb_slot_swap(i);
-        ebb_served[i].leftovers = false;
-        ebb_heap_abandon(ebb_run_freeing);
+        ebb_process.device[i].leftovers = false;
+        ebb_heap_abandon(ebb_here, ebb_run_freeing);
         ebb_run_ended();
-        ebb_slot = now;
+        ebb_here = &ebb_process.device[now];
     }
 }
 
@@ -172,24 +174,24 @@ static void meet(CUcontext context)
 {
     CUdevice device;
     size_t free_bytes, total = 0;
-    ebb_slot = EBB_NOWHERE;
+    ebb_here = &ebb_process.device[EBB_NOWHERE];
     /* The second question fails in a context that has been destroyed and is still current. */
     if (ebb_driver.cuCtxGetDevice(&device) || is_given_up(device))
         return;
-    if (ebb_slot_of_device(device) == EBB_NOWHERE) {
+    if (ebb_slot_of_device(ebb_here->ebb, device) == EBB_NOWHERE) {
         if (ebb_driver.cuMemGetInfo(&free_bytes, &total))
             return;
         give_back_leftovers(device);
-        ebb_slot = ebb_slot_open(context, device);
+        ebb_here = &ebb_process.device[ebb_slot_open(ebb_here->ebb, context, device)];
     }
-    if (ebb_slot == EBB_NOWHERE) {
+    if (ebb_here->number == EBB_NOWHERE) {
         say_unmanaged();
     } else if (set_up(device, total)) {
         ebb_log(EBB_WARN, "%s: ebb leaves device %d alone, the program runs on it as without ebb",
                 ebb_last_failure(), device);
-        ebb_served[ebb_slot].context = NULL;
-        ebb_served[ebb_slot].failed = true;
-        ebb_slot = EBB_NOWHERE;
+        ebb_here->context = NULL;
+        ebb_here->failed = true;
+        ebb_here = &ebb_process.device[EBB_NOWHERE];
     }
 }
 
@@ -222,16 +224,16 @@ void ebb_enter_to_free(CUdeviceptr address)
 static void shrink(void)
 {
     ebb_run_interrupted("what is held beside ebb's memory has grown");
-    ebb_heap_shrink();
+    ebb_heap_shrink(ebb_here);
 }
 
 void ebb_measure(void)
 {
-    if (!ebb_heap_measure())
+    if (!ebb_heap_measure(ebb_here))
         shrink();
 }
 
-/* True: the lock is held, and ebb_slot is the current context's. Nothing of this call is in preparation yet, so that plans may
+/* True: the lock is held, and ebb_here->number is the current context's. Nothing of this call is in preparation yet, so that plans may
  * end here. */
 static bool begin(void)
 {
@@ -243,14 +245,17 @@ static bool begin(void)
     if (!is_awake() || !(context = current_context()))
         return false;
     ebb_lock();
-    if (ebb_served[ebb_slot].context != context && (ebb_slot = ebb_slot_of_context(context)) == EBB_NOWHERE)
-        meet(context);
+    if (ebb_here->context != context) {
+        ebb_here = &ebb_process.device[ebb_slot_of_context(&ebb_process, context)];
+        if (ebb_here->number == EBB_NOWHERE)
+            meet(context);
+    }
     ebb_forget_failure();
     if (ebb_broken_count())
         ebb_end_plans("a condition of ebb's own does not hold");
     if (!to_ask)
-        ebb_heap_back(to_free, ebb_run_unbacked);
-    if (!ebb_heap_measure_if_due())
+        ebb_heap_back(ebb_here->ebb, to_free, ebb_run_unbacked);
+    if (!ebb_heap_measure_if_due(ebb_here))
         shrink();
     return true;
 }
@@ -265,16 +270,16 @@ static bool held_if(bool good)
 
 bool ebb_enter(void)
 {
-    return begin() && held_if(ebb_slot != EBB_NOWHERE);
+    return begin() && held_if(ebb_here->number != EBB_NOWHERE);
 }
 
 bool ebb_enter_at(CUdeviceptr address)
 {
     if (!begin())
         return false;
-    if (!ebb_arena_contains(address))
-        return held_if(ebb_slot != EBB_NOWHERE);
-    unsigned slot = ebb_arena_slot(address);
+    if (!ebb_arena_contains(ebb_here->ebb, address))
+        return held_if(ebb_here->number != EBB_NOWHERE);
+    unsigned slot = ebb_arena_slot(ebb_here->ebb, address);
     return slot == EBB_NOWHERE ||
            held_if(ebb_lock_go_to(slot)); /* of nobody's: whoever looks it up will see */
 }
@@ -288,7 +293,7 @@ ebb_stream_t *ebb_enter_stream(CUstream stream)
 {
     if (!begin())
         return NULL;
-    ebb_stream_t *s = ebb_stream_of(stream);
+    ebb_stream_t *s = ebb_stream_of(ebb_here, stream);
     unsigned slot = ebb_stream_slot(s);
     return held_if(slot != EBB_NOWHERE && ebb_lock_go_to(slot)) ? s : NULL;
 }
@@ -297,7 +302,7 @@ bool ebb_enter_device(CUdevice device)
 {
     if (!ebb_enter_any())
         return false;
-    unsigned slot = ebb_slot_of_device(device);
+    unsigned slot = ebb_slot_of_device(ebb_here->ebb, device);
     return held_if(slot != EBB_NOWHERE && ebb_lock_go_to(slot));
 }
 
@@ -306,17 +311,17 @@ bool ebb_enter_context(CUcontext context)
     CUcontext none;
     if (!context || !ebb_enter_any())
         return false;
-    unsigned slot = ebb_slot_of_context(context);
+    unsigned slot = ebb_slot_of_context(ebb_here->ebb, context);
     if (slot != EBB_NOWHERE)
         return held_if(ebb_lock_go_to(slot));
     if (!ebb_driver.cuCtxPushCurrent_v2 || ebb_driver.cuCtxPushCurrent_v2(context))
         return held_if(false);
     meet(context);
-    if (ebb_slot == EBB_NOWHERE)
+    if (ebb_here->number == EBB_NOWHERE)
         ebb_driver.cuCtxPopCurrent_v2(&none);
     else
         ebb_lock_pushed();
-    return held_if(ebb_slot != EBB_NOWHERE);
+    return held_if(ebb_here->number != EBB_NOWHERE);
 }
 
 bool ebb_enter_beside(void)
@@ -324,8 +329,8 @@ bool ebb_enter_beside(void)
     CUdevice device;
     if (!begin())
         return false;
-    unsigned slot = ebb_slot == EBB_NOWHERE && !ebb_driver.cuCtxGetDevice(&device)
-                        ? ebb_slot_of_device(device)
+    unsigned slot = ebb_here->number == EBB_NOWHERE && !ebb_driver.cuCtxGetDevice(&device)
+                        ? ebb_slot_of_device(ebb_here->ebb, device)
                         : EBB_NOWHERE;
     return held_if(slot != EBB_NOWHERE && ebb_lock_go_to(slot));
 }
@@ -337,7 +342,7 @@ bool ebb_enter_any(void)
     if (!is_awake())
         return false;
     ebb_lock();
-    ebb_slot = EBB_NOWHERE;
+    ebb_here = &ebb_process.device[EBB_NOWHERE];
     return true;
 }
 
@@ -348,12 +353,12 @@ bool ebb_enter_goes_on(unsigned slot)
 
 bool ebb_enter_is_inside(void)
 {
-    return ebb_slot != EBB_NOWHERE;
+    return ebb_here->number != EBB_NOWHERE;
 }
 
 CUcontext ebb_context(void)
 {
-    return ebb_served[ebb_slot].context;
+    return ebb_here->context;
 }
 
 bool ebb_is_context(CUcontext context)
@@ -361,7 +366,7 @@ bool ebb_is_context(CUcontext context)
     if (!is_awake())
         return false;
     ebb_lock();
-    bool served = ebb_slot_of_context(context) != EBB_NOWHERE;
+    bool served = ebb_slot_of_context(ebb_here->ebb, context) != EBB_NOWHERE;
     ebb_unlock();
     return served;
 }
@@ -385,9 +390,9 @@ CUresult ebb_synchronize_all(void)
     unsigned count = 0;
     CUresult result = CUDA_SUCCESS;
     ebb_lock();
-    for (unsigned i = 0; i < ebb_slot_count; i++)
-        if (ebb_served[i].context)
-            context[count++] = ebb_served[i].context;
+    for (unsigned i = 0; i < ebb_process.device_count; i++)
+        if (ebb_process.device[i].context)
+            context[count++] = ebb_process.device[i].context;
     ebb_unlock();
     for (unsigned i = 0; i < count && !result; i++)
         if (!(result = ebb_driver.cuCtxPushCurrent_v2(context[i]))) {
@@ -404,22 +409,21 @@ void ebb_context_ends(void)
 {
     ebb_run_interrupted("the context is destroyed");
     ebb_wait_for_device();
-    ebb_streams_end();
-    ebb_heap_abandon(ebb_run_freeing);
+    ebb_streams_end(ebb_here);
+    ebb_heap_abandon(ebb_here, ebb_run_freeing);
     ebb_run_ended();
-    ebb_served[ebb_slot].context = NULL;
-    ebb_log(EBB_INFO, "device %d: the context is destroyed, ebb's work in it ends",
-            ebb_served[ebb_slot].device);
+    ebb_here->context = NULL;
+    ebb_log(EBB_INFO, "device %d: the context is destroyed, ebb's work in it ends", ebb_here->device);
 }
 
 void ebb_context_gone(CUdevice device)
 {
     ebb_lock();
-    ebb_slot = ebb_slot_of_device(device);
-    if (ebb_slot != EBB_NOWHERE) {
-        ebb_streams_end();
-        ebb_served[ebb_slot].context = NULL;
-        ebb_served[ebb_slot].leftovers = true;
+    ebb_here = &ebb_process.device[ebb_slot_of_device(ebb_here->ebb, device)];
+    if (ebb_here->number != EBB_NOWHERE) {
+        ebb_streams_end(ebb_here);
+        ebb_here->context = NULL;
+        ebb_here->leftovers = true;
         ebb_log(EBB_INFO, "device %d: the context is gone, ebb's work in it ends", device);
     }
     ebb_unlock();
@@ -443,7 +447,7 @@ static CUresult issue_outside(const ebb_operation_t *op, CUresult (*issue)(const
 static void let_go(const ebb_operation_t *op, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
-        if (op->access[i].buffer->range->slot != ebb_slot)
+        if (op->access[i].buffer->range->device->number != ebb_here->number)
             ebb_buffer_release(op->access[i].buffer);
 }
 
@@ -451,7 +455,7 @@ static ebb_status_t bring(const ebb_operation_t *op)
 {
     for (uint32_t i = 0; i < op->access_count; i++) {
         ebb_buffer_t *b = op->access[i].buffer;
-        ebb_status_t status = b->range->slot == ebb_slot ? 0 : ebb_buffer_pin(b);
+        ebb_status_t status = b->range->device->number == ebb_here->number ? 0 : ebb_buffer_pin(b);
         if (status) {
             let_go(op, i);
             return status;
@@ -463,19 +467,19 @@ static ebb_status_t bring(const ebb_operation_t *op)
 static void note_use(const ebb_operation_t *op)
 {
     ebb_mark_t mark = ebb_mark_issue(op->stream);
-    if (ebb_slot_count == 1) {
-        ebb_operation_touch(op, mark);
+    if (ebb_process.device_count == 1) {
+        ebb_operation_touch(ebb_here, op, mark);
     } else {
         for (uint32_t i = 0; i < op->access_count; i++) {
             ebb_buffer_t *b = op->access[i].buffer;
-            const unsigned own = ebb_slot_swap(b->range->slot);
-            b->abroad |= b->range->slot != own;
+            const unsigned own = ebb_slot_swap(b->range->device->number);
+            b->abroad |= b->range->device->number != own;
             ebb_buffer_touch(b, mark);
-            ebb_slot = own;
+            ebb_here = &ebb_process.device[own];
         }
     }
     if (op->opaque)
-        ebb_buffers_touch(mark);
+        ebb_buffers_touch(ebb_here, mark);
 }
 
 static CUresult issue_inside(ebb_operation_t *op, CUresult (*issue)(const void *context), const void *context)
@@ -498,7 +502,7 @@ CUresult ebb_issue(ebb_operation_t *op, CUresult (*issue)(const void *context), 
         return ebb_lock_step_out(issue,
                                  context); /* what the program may not do while capturing, it is told */
     }
-    if (ebb_slot_count == 1)
+    if (ebb_process.device_count == 1)
         return issue_inside(op, issue, context);
     EBB_TRY(bring(op));
     CUresult result = issue_inside(op, issue, context);
@@ -509,7 +513,7 @@ CUresult ebb_issue(ebb_operation_t *op, CUresult (*issue)(const void *context), 
 __attribute__((destructor)) static void at_exit(void)
 {
     if (!atomic_load(&asleep))
-        ebb_ahead_stop();
-    if (ebb_slot_count && !atomic_load(&asleep))
+        ebb_ahead_stop(&ebb_process);
+    if (ebb_process.device_count && !atomic_load(&asleep))
         ebb_stats_finish();
 }

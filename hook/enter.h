@@ -3,18 +3,19 @@
 #ifndef EBB_CORE_H
 #define EBB_CORE_H
 
+#include "alloc/device.h"
 #include "alloc/ebb_alloc.h"
 
-/* How calls begin. True: the lock is held, ebb_slot says which device is meant, and its context is current until
+/* How calls begin. True: the lock is held, ebb_here->number says which device is meant, and its context is current until
  * ebb_unlock. False: the call goes straight to the driver, no lock held. A device's state is made by the first call
  * that finds a context of it; of each device one context is served, the first. */
 
 /* The device of the current context. False: ebb does not serve that one. */
 bool ebb_enter(void);
-/* The device whose address it is. For an address of ebb's true in every context; if it is nobody's (any more), ebb_slot
+/* The device whose address it is. For an address of ebb's true in every context; if it is nobody's (any more), ebb_here->number
  * may be EBB_NOWHERE. For another address as ebb_enter. */
 bool ebb_enter_at(CUdeviceptr address);
-/* For an operation: as ebb_enter, but true in every context, because any may touch ebb's memory (ebb_slot is
+/* For an operation: as ebb_enter, but true in every context, because any may touch ebb's memory (ebb_here->number is
  * EBB_NOWHERE then); ebb_issue knows what to do. */
 bool ebb_enter_work(void);
 /* The device of a stream, which may be another than the current context's; NULL: false. */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "alloc/device.h"
 #include "alloc/arena.h"
 #include "alloc/base/log.h"
 #include "alloc/foreign.h"
@@ -21,7 +22,7 @@ static CUdeviceptr address_of(const void *p)
 /* A call that takes device memory: what does not fit beside what must stay is refused. */
 static bool take_here(size_t bytes)
 {
-    bool taken = ebb_foreign_count(bytes);
+    bool taken = ebb_foreign_count(ebb_here, bytes);
     if (!taken)
         ebb_log(EBB_WARN, "out of memory: %zu MiB that the driver is to serve do not fit into the budget",
                 bytes >> 20);
@@ -36,7 +37,8 @@ static bool take(size_t bytes)
 
 static void untake_here(size_t bytes)
 {
-    ebb_foreign_uncount(bytes < ebb_foreign_counted() ? bytes : ebb_foreign_counted());
+    ebb_foreign_uncount(ebb_here,
+                        bytes < ebb_foreign_counted(ebb_here) ? bytes : ebb_foreign_counted(ebb_here));
     ebb_unlock();
 }
 
@@ -50,8 +52,8 @@ static void note(ebb_foreign_kind_t kind, CUdeviceptr base, size_t bytes, const 
 {
     if (!base || !bytes || !ebb_enter_work())
         return;
-    if (!ebb_foreign_add(&(ebb_foreign_t){base, bytes, kind, owner, counted}))
-        ebb_foreign_uncount(counted);
+    if (!ebb_foreign_add(ebb_here, &(ebb_foreign_t){base, bytes, kind, owner, counted}))
+        ebb_foreign_uncount(ebb_here, counted);
     ebb_unlock();
 }
 
@@ -59,8 +61,8 @@ static void note(ebb_foreign_kind_t kind, CUdeviceptr base, size_t bytes, const 
 static void unnote(CUdeviceptr base)
 {
     if (base && ebb_enter_any()) {
-        ebb_foreign_remove(base);
-        ebb_foreign_forget((const void *)(uintptr_t)base); /* its other address */
+        ebb_foreign_remove(ebb_here->ebb, base);
+        ebb_foreign_forget(ebb_here->ebb, (const void *)(uintptr_t)base); /* its other address */
         ebb_unlock();
     }
 }
@@ -94,8 +96,8 @@ static void drop_if_unused(physical_t **link)
         return;
     *link = p->next;
     const unsigned slot = ebb_slot_swap(p->slot);
-    ebb_foreign_uncount(p->bytes);
-    ebb_slot = slot;
+    ebb_foreign_uncount(ebb_here, p->bytes);
+    ebb_here = &ebb_process.device[slot];
     free(p);
 }
 
@@ -149,7 +151,8 @@ static CUresult create(CUmemGenericAllocationHandle *out, size_t bytes, const CU
         free(p);
         return result;
     }
-    *p = (physical_t){.handle = *out, .bytes = bytes, .slot = ebb_slot, .handles = 1, .next = physicals};
+    *p = (physical_t){
+        .handle = *out, .bytes = bytes, .slot = ebb_here->number, .handles = 1, .next = physicals};
     physicals = p;
     ebb_unlock();
     notice_segments();
@@ -179,7 +182,7 @@ static CUresult release_handle(CUmemGenericAllocationHandle handle)
 /* Ebb's own mappings are not the program's to know: to it this is memory of cuMemAlloc's. */
 static CUresult retain_handle(CUmemGenericAllocationHandle *out, void *address)
 {
-    if (ebb_arena_contains(address_of(address)))
+    if (ebb_arena_contains(ebb_here->ebb, address_of(address)))
         return CUDA_ERROR_INVALID_VALUE;
     CUresult result = EBB_PASS(cuMemRetainAllocationHandle, (out, address));
     if (!result)
@@ -190,7 +193,7 @@ static CUresult retain_handle(CUmemGenericAllocationHandle *out, void *address)
 static CUresult map(CUdeviceptr base, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle,
                     unsigned long long flags)
 {
-    if (ebb_arena_contains(base))
+    if (ebb_arena_contains(ebb_here->ebb, base))
         return CUDA_ERROR_INVALID_VALUE;
     CUresult result = EBB_PASS(cuMemMap, (base, bytes, offset, handle, flags));
     if (result || !ebb_enter_any())
@@ -199,25 +202,26 @@ static CUresult map(CUdeviceptr base, size_t bytes, size_t offset, CUmemGenericA
     if (*link)
         (*link)->mappings++;
     /* The count is the handle's, so none here. */
-    ebb_foreign_add(&(ebb_foreign_t){base, bytes, EBB_FOREIGN_MAPPING, (const void *)(uintptr_t)handle, 0});
+    ebb_foreign_add(ebb_here,
+                    &(ebb_foreign_t){base, bytes, EBB_FOREIGN_MAPPING, (const void *)(uintptr_t)handle, 0});
     ebb_unlock();
     return result;
 }
 
 static CUresult unmap(CUdeviceptr base, size_t bytes)
 {
-    if (ebb_arena_contains(base))
+    if (ebb_arena_contains(ebb_here->ebb, base))
         return CUDA_ERROR_INVALID_VALUE;
     CUresult result = EBB_PASS(cuMemUnmap, (base, bytes));
     if (result || !ebb_enter_any())
         return result;
     for (CUdeviceptr at = base; at - base < bytes;) {
-        const ebb_foreign_t *f = ebb_foreign_at(at);
+        const ebb_foreign_t *f = ebb_foreign_at(ebb_here->ebb, at);
         if (!f || f->kind != EBB_FOREIGN_MAPPING)
             break;
         physical_t **link = find_physical((CUmemGenericAllocationHandle)(uintptr_t)f->owner);
         at = f->base + f->bytes;
-        ebb_foreign_remove(f->base);
+        ebb_foreign_remove(ebb_here->ebb, f->base);
         if (*link) {
             (*link)->mappings--;
             drop_if_unused(link);
@@ -244,10 +248,11 @@ PLAIN_CALL(cuMemMap,
            map(base, bytes, offset, handle, flags))
 PLAIN_CALL(cuMemUnmap, (CUdeviceptr base, size_t bytes), unmap(base, bytes))
 PLAIN_CALL(cuMemSetAccess, (CUdeviceptr base, size_t bytes, const CUmemAccessDesc *desc, size_t count),
-           ebb_arena_contains(base) ? CUDA_ERROR_INVALID_VALUE
-                                    : EBB_PASS(cuMemSetAccess, (base, bytes, desc, count)))
+           ebb_arena_contains(ebb_here->ebb, base) ? CUDA_ERROR_INVALID_VALUE
+                                                   : EBB_PASS(cuMemSetAccess, (base, bytes, desc, count)))
 PLAIN_CALL(cuMemAddressFree, (CUdeviceptr base, size_t bytes),
-           ebb_arena_contains(base) ? CUDA_ERROR_INVALID_VALUE : EBB_PASS(cuMemAddressFree, (base, bytes)))
+           ebb_arena_contains(ebb_here->ebb, base) ? CUDA_ERROR_INVALID_VALUE
+                                                   : EBB_PASS(cuMemAddressFree, (base, bytes)))
 
 /* ---- managed memory: the driver itself moves it out when memory is short, so that it is never refused ---- */
 
@@ -256,9 +261,9 @@ static CUresult alloc_managed(CUdeviceptr *out, size_t bytes, unsigned flags)
     CUresult result = EBB_PASS(cuMemAllocManaged, (out, bytes, flags));
     if (result || !ebb_enter())
         return result;
-    size_t counted = ebb_foreign_count(bytes) ? bytes : 0;
-    if (!ebb_foreign_add(&(ebb_foreign_t){*out, bytes, EBB_FOREIGN_MANAGED, NULL, counted}))
-        ebb_foreign_uncount(counted);
+    size_t counted = ebb_foreign_count(ebb_here, bytes) ? bytes : 0;
+    if (!ebb_foreign_add(ebb_here, &(ebb_foreign_t){*out, bytes, EBB_FOREIGN_MANAGED, NULL, counted}))
+        ebb_foreign_uncount(ebb_here, counted);
     ebb_unlock();
     return result;
 }
@@ -305,7 +310,7 @@ static CUresult keep_array(CUresult result, const void *handle, size_t bytes)
 {
     array_t *a = result ? NULL : malloc(sizeof *a);
     if (a && ebb_enter()) {
-        *a = (array_t){handle, bytes, ebb_slot, arrays};
+        *a = (array_t){handle, bytes, ebb_here->number, arrays};
         arrays = a;
         ebb_unlock();
         return result;
@@ -324,8 +329,8 @@ static void drop_array(const void *handle)
             array_t *a = *link;
             *link = a->next;
             const unsigned slot = ebb_slot_swap(a->slot);
-            ebb_foreign_uncount(a->bytes);
-            ebb_slot = slot;
+            ebb_foreign_uncount(ebb_here, a->bytes);
+            ebb_here = &ebb_process.device[slot];
             free(a);
             break;
         }
@@ -405,10 +410,10 @@ static CUresult get_device_pointer(CUdeviceptr *out, void *p, unsigned flags)
     CUresult result = EBB_PASS(cuMemHostGetDevicePointer_v2, (out, p, flags));
     if (result || *out == address_of(p) || !ebb_enter_any())
         return result;
-    const ebb_foreign_t *f = ebb_foreign_at(address_of(p));
+    const ebb_foreign_t *f = ebb_foreign_at(ebb_here->ebb, address_of(p));
     if (f)
-        ebb_foreign_add(&(ebb_foreign_t){*out - (address_of(p) - f->base), f->bytes, EBB_FOREIGN_HOST,
-                                         (const void *)(uintptr_t)f->base, 0});
+        ebb_foreign_add(ebb_here, &(ebb_foreign_t){*out - (address_of(p) - f->base), f->bytes,
+                                                   EBB_FOREIGN_HOST, (const void *)(uintptr_t)f->base, 0});
     ebb_unlock();
     return result;
 }
@@ -447,8 +452,8 @@ static CUresult looked_up(CUresult result, look_up_t l)
     if (result || !ebb_enter_work())
         return result;
     if (l.base && *l.base)
-        ebb_foreign_add(&(ebb_foreign_t){*l.base, size_asked(l.bytes), l.kind, l.owner, 0});
-    if (!ebb_image_is_constant(l.name, size_asked(l.bytes)) && ebb_module_looked_up(l.owner))
+        ebb_foreign_add(ebb_here, &(ebb_foreign_t){*l.base, size_asked(l.bytes), l.kind, l.owner, 0});
+    if (!ebb_image_is_constant(l.name, size_asked(l.bytes)) && ebb_module_looked_up(ebb_here->ebb, l.owner))
         ebb_interrupt_all("a variable of a module is looked up");
     ebb_unlock();
     return result;

@@ -2,6 +2,7 @@
  */
 #include <stdlib.h>
 
+#include "alloc/device.h"
 #include "alloc/base/log.h"
 #include "alloc/chunk.h"
 #include "alloc/foreign.h"
@@ -66,8 +67,8 @@ static CUresult end_capture(CUstream stream, CUgraph *graph)
 static CUresult wait_event(CUstream stream, CUevent event, unsigned flags)
 {
     if (ebb_captures_under_way() && ebb_enter_work()) {
-        ebb_stream_of(stream);
-        ebb_streams_record();
+        ebb_stream_of(ebb_here, stream);
+        ebb_streams_record(ebb_here->ebb);
         ebb_unlock();
     }
     return ebb_order_done(EBB_PASS(cuStreamWaitEvent, (stream, event, flags)), EBB_ORDER_WAIT, stream, event);
@@ -88,7 +89,7 @@ ASYNC_CALL(cuStreamWaitEvent, (CUstream stream, CUevent event, unsigned flags),
 static ebb_status_t mention_addresses(ebb_mentions_t *m, const CUdeviceptr *address, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        ebb_buffer_t *b = ebb_buffer_at(address[i]);
+        ebb_buffer_t *b = ebb_buffer_at(ebb_here->ebb, address[i]);
         if (b)
             EBB_TRY(ebb_mentions_add(m, b));
     }
@@ -100,7 +101,7 @@ static ebb_status_t mention_kernel(ebb_mentions_t *m, CUfunction f, CUkernel ker
 {
     if (!f)
         f = (CUfunction)kernel;
-    ebb_signature_t *s = ebb_signature_of(f);
+    ebb_signature_t *s = ebb_signature_of(ebb_here->ebb, f);
     unsigned char *block = s ? malloc(s->param_bytes + 8) : NULL;
     ebb_access_t *access = s ? malloc((EBB_ARGS_ROOM(s->param_bytes) + 1) * sizeof *access) : NULL;
     ebb_operation_t op = {.kind = EBB_KERNEL};
@@ -109,7 +110,7 @@ static ebb_status_t mention_kernel(ebb_mentions_t *m, CUfunction f, CUkernel ker
         ebb_args_scan(&op, s, block, access);
         for (uint32_t i = 0; i < op.access_count && !status; i++)
             status = ebb_mentions_add(m, access[i].buffer);
-        if (ebb_is_obscure(s, &op, block))
+        if (ebb_is_obscure(ebb_here->ebb, s, &op, block))
             ebb_mentions_all(m);
     } else {
         ebb_mentions_all(m);
@@ -316,7 +317,7 @@ static bool count_allocations(CUgraph graph, size_t *bytes)
     if (!ebb_enter())
         return true;
     const ebb_mentions_t *m = ebb_graph_known_mentions(graph);
-    bool counted = !m || ebb_foreign_count(m->alloc_bytes);
+    bool counted = !m || ebb_foreign_count(ebb_here, m->alloc_bytes);
     if (counted && m)
         *bytes = m->alloc_bytes;
     if (!counted)
@@ -343,13 +344,13 @@ static CUresult instantiated(CUresult result, const CUgraphExec *exec, CUgraph g
     if (!ebb_enter_work())
         return result;
     if (result) {
-        ebb_foreign_uncount(counted);
+        ebb_foreign_uncount(ebb_here, counted);
     } else {
         ebb_graph_forget(*exec); /* a dead one's */
         ebb_mentions_t *m = ebb_graph_mentions(*exec);
         mention_graph(m, graph);
         m->alloc_bytes = counted;
-        m->alloc_slot = ebb_slot;
+        m->alloc_slot = ebb_here->number;
         if (on_device && pin_all(m))
             ebb_log(EBB_WARN, "%s: a graph that the device may launch needs more than there is",
                     ebb_last_failure());
@@ -402,8 +403,8 @@ static void forget(const void *graph, bool executable)
     const ebb_mentions_t *m = ebb_graph_known_mentions(graph);
     if (executable && m) {
         const unsigned slot = ebb_slot_swap(m->alloc_slot);
-        ebb_foreign_uncount(m->alloc_bytes);
-        ebb_slot = slot;
+        ebb_foreign_uncount(ebb_here, m->alloc_bytes);
+        ebb_here = &ebb_process.device[slot];
     }
     ebb_graph_forget(graph);
     ebb_unlock();
@@ -476,7 +477,7 @@ static CUresult launch_graph(const graph_launch_t *l)
     size_t room = (m ? m->refs.count : 0) + common->refs.count + 1;
     ebb_access_t *access = malloc(room * sizeof *access);
     ebb_operation_t op = {.kind = EBB_OTHER,
-                          .stream = ebb_stream_of(l->stream),
+                          .stream = ebb_stream_of(ebb_here, l->stream),
                           .name = "cuGraphLaunch",
                           .access = access,
                           .opaque = !access};

@@ -2,6 +2,7 @@
  * what is live; free is what ebb could still hand out; free and used together are at most total. */
 #include <limits.h>
 
+#include "alloc/device.h"
 #include "alloc/arena.h"
 #include "alloc/chunk.h"
 #include "alloc/heap.h"
@@ -10,7 +11,7 @@
 
 static size_t total_now(void)
 {
-    const size_t sum = ebb_live_bytes() + ebb_heap_told_free(), budget = ebb_device_budget();
+    const size_t sum = ebb_live_bytes(ebb_here) + ebb_heap_told_free(ebb_here), budget = ebb_device_budget();
     return budget > sum ? budget : sum;
 }
 
@@ -22,7 +23,7 @@ static CUresult get_info(size_t *free_bytes, size_t *total)
     if (total)
         *total = total_now();
     if (free_bytes)
-        *free_bytes = ebb_heap_told_free();
+        *free_bytes = ebb_heap_told_free(ebb_here);
     ebb_unlock();
     return CUDA_SUCCESS;
 }
@@ -37,8 +38,8 @@ static CUresult total_memory(size_t *bytes, CUdevice device)
     ebb_enter_to_ask();
     if (!ebb_enter_any())
         return CUDA_SUCCESS;
-    ebb_slot = ebb_slot_of_device(device);
-    if (ebb_slot == EBB_NOWHERE) { /* the question is asked before there is a context */
+    ebb_here = &ebb_process.device[ebb_slot_of_device(ebb_here->ebb, device)];
+    if (ebb_here->number == EBB_NOWHERE) { /* the question is asked before there is a context */
         *bytes = ebb_budget_of(*bytes);
     } else {
         *bytes = total_now();
@@ -54,8 +55,8 @@ static bool enter_pool(CUmemoryPool pool)
 {
     if (!ebb_enter_work())
         return false;
-    unsigned slot = ebb_pool_slot(pool);
-    bool served = slot != EBB_NOWHERE && !ebb_pool_is_native(pool) && ebb_enter_goes_on(slot);
+    unsigned slot = ebb_pool_slot(ebb_here, pool);
+    bool served = slot != EBB_NOWHERE && !ebb_pool_is_native(ebb_here, pool) && ebb_enter_goes_on(slot);
     if (!served)
         ebb_unlock();
     return served;
@@ -65,7 +66,7 @@ static bool enter_pool(CUmemoryPool pool)
  * has it. */
 static size_t reserved_in(size_t used)
 {
-    ebb_usage_t u = ebb_usage();
+    ebb_usage_t u = ebb_usage(ebb_here);
     return used + (u.mapped_bytes > u.live_bytes ? u.mapped_bytes - u.live_bytes : 0);
 }
 
@@ -74,7 +75,7 @@ static CUresult pool_attribute(CUmemoryPool pool, CUmemPool_attribute attribute,
     CUresult result = EBB_PASS(cuMemPoolGetAttribute, (pool, attribute, value));
     if (result || !enter_pool(pool))
         return result;
-    const ebb_pool_usage_t u = *ebb_pool_usage(pool);
+    const ebb_pool_usage_t u = *ebb_pool_usage(ebb_here, pool);
     const size_t reserved = reserved_in(u.used_bytes);
     ebb_unlock();
     switch (attribute) {
@@ -105,7 +106,7 @@ static CUresult set_pool_attribute(CUmemoryPool pool, CUmemPool_attribute attrib
     CUresult result = EBB_PASS(cuMemPoolSetAttribute, (pool, attribute, value));
     bool high = attribute == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH || attribute == CU_MEMPOOL_ATTR_USED_MEM_HIGH;
     if (!result && high && enter_pool(pool)) {
-        ebb_pool_usage_t *u = ebb_pool_usage(pool);
+        ebb_pool_usage_t *u = ebb_pool_usage(ebb_here, pool);
         u->high_bytes = u->used_bytes;
         ebb_unlock();
     }
@@ -120,8 +121,8 @@ static CUresult trim(CUmemoryPool pool, size_t keep)
     CUresult result = EBB_PASS(cuMemPoolTrimTo, (pool, keep));
     if (result || !enter_pool(pool))
         return result;
-    if (ebb_usage().mapped_bytes > keep)
-        ebb_heap_reclaim(SIZE_MAX, false);
+    if (ebb_usage(ebb_here).mapped_bytes > keep)
+        ebb_heap_reclaim(ebb_here, SIZE_MAX, false);
     ebb_unlock();
     return CUDA_SUCCESS;
 }
@@ -134,11 +135,11 @@ PLAIN_CALL(cuMemPoolTrimTo, (CUmemoryPool pool, size_t keep), trim(pool, keep))
 static bool ask(CUdeviceptr address, ebb_buffer_t **b)
 {
     *b = NULL;
-    if (!ebb_arena_contains(address) || !ebb_enter_any())
+    if (!ebb_arena_contains(ebb_here->ebb, address) || !ebb_enter_any())
         return false;
-    *b = ebb_buffer_at(address);
+    *b = ebb_buffer_at(ebb_here->ebb, address);
     if (*b)
-        ebb_slot = (*b)->range->slot;
+        ebb_here = &ebb_process.device[(*b)->range->device->number];
     if (*b && address - (*b)->address >= (*b)->bytes)
         *b = NULL; /* one past the end is nobody's to these calls */
     return true;
@@ -180,13 +181,13 @@ static bool answer_pointer(const ebb_buffer_t *b, CUpointer_attribute attribute,
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
         *(CUmemoryPool *)out = b->pool;
         if (b->stream_ordered && !b->pool)
-            ebb_driver.cuDeviceGetDefaultMemPool(out, ebb_chunk_device());
+            ebb_driver.cuDeviceGetDefaultMemPool(out, ebb_chunk_device(ebb_here));
         return true;
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE: /* also while it is evicted */
         *(unsigned *)out = CU_MEMORYTYPE_DEVICE;
         return true;
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-        *(int *)out = ebb_chunk_device();
+        *(int *)out = ebb_chunk_device(ebb_here);
         return true;
     case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
         *(unsigned long long *)out = CU_MEM_HANDLE_TYPE_NONE;

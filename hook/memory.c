@@ -2,6 +2,7 @@
  * the same memory, but for those that it has to leave to the driver. */
 #include <stdlib.h>
 
+#include "alloc/device.h"
 #include "alloc/arena.h"
 #include "alloc/base/log.h"
 #include "alloc/base/options.h"
@@ -23,12 +24,12 @@ static CUresult serve(CUdeviceptr *out, ebb_request_t request, bool stream_order
 {
     ebb_buffer_t *b = ebb_run_serve(&request);
     request.planned = ebb_run_drives(); /* still, although it has not served this */
-    ebb_status_t status = b ? 0 : ebb_heap_alloc(&request, &b);
+    ebb_status_t status = b ? 0 : ebb_heap_alloc(ebb_here, &request, &b);
     if (!status) {
         *out = b->address;
         b->stream_ordered = stream_ordered;
         if (stream_ordered)
-            ebb_pool_took(b->pool, b->bytes);
+            ebb_pool_took(ebb_here, b->pool, b->bytes);
         ebb_run_allocated(b, request.stream);
     } else if (status == CUDA_ERROR_OUT_OF_MEMORY) {
         ebb_run_out_of_memory(&request);
@@ -47,8 +48,8 @@ static CUresult pass_alloc_async(CUdeviceptr *out, size_t bytes, CUmemoryPool po
  * it, in the program's context. */
 static CUresult alloc_from_driver(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, const CUstream *stream)
 {
-    const unsigned slot = ebb_slot;
-    bool counted = ebb_foreign_count(bytes);
+    const unsigned slot = ebb_here->number;
+    bool counted = ebb_foreign_count(ebb_here, bytes);
     ebb_unlock();
     CUcontext context = NULL;
     if (!counted || ebb_driver.cuCtxGetCurrent(&context))
@@ -58,9 +59,9 @@ static CUresult alloc_from_driver(CUdeviceptr *out, size_t bytes, CUmemoryPool p
         stream ? pass_alloc_async(out, bytes, pool, *stream) : EBB_PASS(cuMemAlloc, (out, bytes));
     if (!ebb_enter_any())
         return result;
-    ebb_slot = slot;
-    if (result || !ebb_foreign_add(&(ebb_foreign_t){*out, bytes, EBB_FOREIGN_POOL, owner, bytes}))
-        ebb_foreign_uncount(bytes);
+    ebb_here = &ebb_process.device[slot];
+    if (result || !ebb_foreign_add(ebb_here, &(ebb_foreign_t){*out, bytes, EBB_FOREIGN_POOL, owner, bytes}))
+        ebb_foreign_uncount(ebb_here, bytes);
     ebb_unlock();
     return result;
 }
@@ -84,7 +85,8 @@ static CUresult alloc_pitch(CUdeviceptr *out, size_t *pitch, size_t width, size_
     bool valid = out && pitch && width && height && (element == 4 || element == 8 || element == 16);
     if (!valid || !ebb_enter())
         return EBB_PASS(cuMemAllocPitch_v2, (out, pitch, width, height, element));
-    if (ebb_driver.cuDeviceGetAttribute(&align, CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT, ebb_chunk_device()) ||
+    if (ebb_driver.cuDeviceGetAttribute(&align, CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT,
+                                        ebb_chunk_device(ebb_here)) ||
         align < (int)EBB_ALIGN_BYTES)
         align = (int)EBB_ALIGN_BYTES;
     size_t row = (width + (size_t)align - 1) / (size_t)align * (size_t)align;
@@ -120,15 +122,15 @@ static CUresult alloc_async(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, C
         return pass_alloc_async(out, bytes, pool, stream);
     }
     ebb_request_t request = {
-        .bytes = bytes, .stream = s, .pool = pool ? pool : ebb_pool_current(), .later = true};
-    const unsigned slot = request.pool ? ebb_pool_slot(request.pool) : ebb_slot;
-    if (slot == EBB_NOWHERE || (slot != ebb_slot && !ebb_enter_goes_on(slot))) {
+        .bytes = bytes, .stream = s, .pool = pool ? pool : ebb_pool_current(ebb_here), .later = true};
+    const unsigned slot = request.pool ? ebb_pool_slot(ebb_here, request.pool) : ebb_here->number;
+    if (slot == EBB_NOWHERE || (slot != ebb_here->number && !ebb_enter_goes_on(slot))) {
         ebb_unlock();
         return pass_alloc_async(out, bytes, pool, stream);
     }
-    if (ebb_pool_is_native(request.pool))
+    if (ebb_pool_is_native(ebb_here, request.pool))
         return alloc_from_driver(out, bytes, pool, &stream);
-    if (!ebb_pool_has_room(request.pool, bytes)) {
+    if (!ebb_pool_has_room(ebb_here->ebb, request.pool, bytes)) {
         ebb_unlock();
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
@@ -139,7 +141,7 @@ static CUresult alloc_async(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, C
 
 static void note_pool(CUmemoryPool pool, CUdevice device, bool native, size_t max_bytes)
 {
-    if (!ebb_pool_note(pool, device, native, max_bytes))
+    if (!ebb_pool_note(ebb_here->ebb, pool, device, native, max_bytes))
         ebb_keep_everything("no host memory for the list of pools");
 }
 
@@ -171,7 +173,7 @@ static CUresult destroy_pool(CUmemoryPool pool)
 {
     CUresult result = EBB_PASS(cuMemPoolDestroy, (pool));
     if (!result && ebb_enter_any()) {
-        ebb_pool_forget(pool);
+        ebb_pool_forget(ebb_here->ebb, pool);
         ebb_unlock();
     }
     return result;
@@ -180,7 +182,7 @@ static CUresult destroy_pool(CUmemoryPool pool)
 static CUresult set_current_pool(CUresult result, CUdevice device, CUmemoryPool pool)
 {
     if (!result && ebb_enter_any()) {
-        ebb_pool_set_current(device, pool);
+        ebb_pool_set_current(ebb_here->ebb, device, pool);
         ebb_unlock();
     }
     return result;
@@ -211,7 +213,7 @@ static void release(ebb_buffer_t *b, ebb_stream_t *stream)
 {
     ebb_table_gone(b->address, b->bytes);
     if (b->stream_ordered)
-        ebb_pool_gave(b->pool, b->bytes);
+        ebb_pool_gave(ebb_here, b->pool, b->bytes);
     if (ebb_run_freeing(b, stream))
         return;
     ebb_heap_free(b, stream ? ebb_mark_here(stream) : (ebb_mark_t){0});
@@ -221,7 +223,7 @@ static void release(ebb_buffer_t *b, ebb_stream_t *stream)
 static void uncount(CUdeviceptr address)
 {
     if (address && ebb_enter_any()) {
-        ebb_foreign_remove(address);
+        ebb_foreign_remove(ebb_here->ebb, address);
         ebb_unlock();
     }
 }
@@ -264,14 +266,14 @@ static CUresult synchronize(CUcontext context)
  * rely on it. */
 static CUresult free_now(CUdeviceptr address)
 {
-    if (!ebb_arena_contains(address)) {
+    if (!ebb_arena_contains(ebb_here->ebb, address)) {
         uncount(address);
         return EBB_PASS(cuMemFree, (address));
     }
     ebb_enter_to_free(address);
     if (!ebb_enter_at(address))
         return EBB_PASS(cuMemFree, (address));
-    ebb_buffer_t *known = ebb_heap_find(address);
+    ebb_buffer_t *known = ebb_heap_find(ebb_here->ebb, address);
     bool everywhere = known && known->abroad, done = known && free_without_waiting(known);
     bool captures = ebb_captures_under_way();
     CUcontext context = known ? ebb_context() : NULL;
@@ -288,7 +290,7 @@ static CUresult free_now(CUdeviceptr address)
     ebb_enter_to_free(address);
     if (!ebb_enter_at(address))
         return CUDA_ERROR_INVALID_CONTEXT;
-    known = ebb_heap_find(address); /* another thread may have been quicker */
+    known = ebb_heap_find(ebb_here->ebb, address); /* another thread may have been quicker */
     if (known)
         release(known, NULL);
     ebb_unlock();
@@ -298,7 +300,7 @@ static CUresult free_now(CUdeviceptr address)
 /* Of memory that is ebb's: also from a stream of another context, where it waits as cuMemFree does. */
 static CUresult free_async(CUdeviceptr address, CUstream stream)
 {
-    if (!ebb_arena_contains(address)) {
+    if (!ebb_arena_contains(ebb_here->ebb, address)) {
         if (!ebb_captures_under_way() || !ebb_is_capturing(stream))
             uncount(address);
         return EBB_PASS(cuMemFreeAsync, (address, stream));
@@ -311,8 +313,8 @@ static CUresult free_async(CUdeviceptr address, CUstream stream)
         ebb_unlock();
         return EBB_PASS(cuMemFreeAsync, (address, stream));
     }
-    ebb_buffer_t *b = ebb_heap_find(address);
-    if (b && (b->range->slot == ebb_slot || ebb_enter_goes_on(b->range->slot))) {
+    ebb_buffer_t *b = ebb_heap_find(ebb_here->ebb, address);
+    if (b && (b->range->device->number == ebb_here->number || ebb_enter_goes_on(b->range->device->number))) {
         /* The free is ordered on `stream`, which the program has put behind every use. */
         ebb_mark_issue(s);
         release(b, s);

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "alloc/device.h"
 #include "alloc/chunk.h"
 #include "alloc/foreign.h"
 #include "alloc/heap.h"
@@ -27,9 +28,9 @@ static bool give_way(unsigned round)
     if (round >= ROUNDS || !ebb_enter())
         return false;
     if (round)
-        ebb_run_make_room(ebb_chunks_limit() / PART * round + 1);
-    ebb_heap_reclaim(SIZE_MAX, true);
-    ebb_chunks_release();
+        ebb_run_make_room(ebb_chunks_limit(ebb_here) / PART * round + 1);
+    ebb_heap_reclaim(ebb_here, SIZE_MAX, true);
+    ebb_chunks_release(ebb_here);
     ebb_unlock();
     return true;
 }
@@ -38,7 +39,7 @@ static bool give_way(unsigned round)
 static CUresult noted(CUresult result, const void *out, bool is_library, const void *image, bool from_file)
 {
     if (!result && ebb_enter_any()) {
-        ebb_module_loaded(*(const void *const *)out, is_library, image, from_file);
+        ebb_module_loaded(ebb_here->ebb, *(const void *const *)out, is_library, image, from_file);
         ebb_unlock();
     }
     if (!result && !ebb_captures_under_way() && ebb_enter()) {
@@ -115,7 +116,7 @@ static CUresult found(CUresult result, const void *list, unsigned count, bool ke
     if (result || !list || !ebb_enter_any())
         return result;
     for (unsigned i = 0; i < count; i++)
-        ebb_function_note(((const CUfunction *)list)[i], kernels, owner);
+        ebb_function_note(ebb_here->ebb, ((const CUfunction *)list)[i], kernels, owner);
     ebb_unlock();
     return result;
 }
@@ -123,7 +124,7 @@ static CUresult found(CUresult result, const void *list, unsigned count, bool ke
 static CUresult found_by_kernel(CUresult result, const CUfunction *out, CUkernel kernel)
 {
     if (!result && ebb_enter_any()) {
-        ebb_function_note(*out, false, ebb_function_owner((CUfunction)kernel));
+        ebb_function_note(ebb_here->ebb, *out, false, ebb_function_owner(ebb_here->ebb, (CUfunction)kernel));
         ebb_unlock();
     }
     return result;
@@ -170,8 +171,8 @@ PLAIN_CALL(cuLibraryEnumerateKernels, (CUkernel * out, unsigned count, CUlibrary
 static void tell(const void *handle)
 {
     ebb_visit_t visit;
-    for (unsigned slot = 0; slot < ebb_slot_count; slot++)
-        if (ebb_served[slot].context && !ebb_slot_visit(slot, &visit)) {
+    for (unsigned slot = 0; slot < ebb_process.device_count; slot++)
+        if (ebb_process.device[slot].context && !ebb_slot_visit(slot, &visit)) {
             ebb_run_unloading(handle);
             ebb_slot_return(visit);
         }
@@ -181,9 +182,9 @@ static CUresult unload(CUmodule module, CUlibrary library)
 {
     if (ebb_enter_work()) {
         tell(module ? (const void *)module : library);
-        ebb_signatures_forget();
-        ebb_foreign_forget(module ? (const void *)module : library);
-        ebb_module_forget(module ? (const void *)module : library);
+        ebb_signatures_forget(ebb_here->ebb);
+        ebb_foreign_forget(ebb_here->ebb, module ? (const void *)module : library);
+        ebb_module_forget(ebb_here->ebb, module ? (const void *)module : library);
         ebb_unlock();
     }
     return module ? EBB_PASS(cuModuleUnload, (module)) : EBB_PASS(cuLibraryUnload, (library));

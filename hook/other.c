@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "alloc/device.h"
 #include "alloc/arena.h"
 #include "alloc/base/driver.h"
 #include "hook/args.h"
@@ -10,7 +11,7 @@
 bool ebb_touches(const CUdeviceptr *address, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        if (ebb_arena_contains(address[i]))
+        if (ebb_arena_contains(ebb_here->ebb, address[i]))
             return true;
     return false;
 }
@@ -21,9 +22,10 @@ static bool is_device_memory(CUdeviceptr address)
     unsigned type = 0, managed = 1;
     CUpointer_attribute attribute[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED};
     void *out[] = {&type, &managed};
-    return ebb_arena_contains(address) || (ebb_driver.cuPointerGetAttributes &&
-                                           !ebb_driver.cuPointerGetAttributes(2, attribute, out, address) &&
-                                           type == CU_MEMORYTYPE_DEVICE && !managed);
+    return ebb_arena_contains(ebb_here->ebb, address) ||
+           (ebb_driver.cuPointerGetAttributes &&
+            !ebb_driver.cuPointerGetAttributes(2, attribute, out, address) && type == CU_MEMORYTYPE_DEVICE &&
+            !managed);
 }
 
 bool ebb_host_waits(const CUdeviceptr *address, size_t count)
@@ -43,7 +45,7 @@ CUresult ebb_issue_other(const ebb_other_t *o, CUresult (*issue)(const void *con
     if (o->count > ON_STACK)
         access = malloc(o->count * sizeof *access);
     ebb_operation_t op = {.kind = EBB_OTHER,
-                          .stream = ebb_stream_of(o->stream),
+                          .stream = ebb_stream_of(ebb_here, o->stream),
                           .name = o->name,
                           .bytes = o->bytes,
                           .access = access,

@@ -3,6 +3,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "alloc/device.h"
 #include "alloc/arena.h"
 #include "alloc/base/log.h"
 #include "alloc/chunk.h"
@@ -16,9 +17,9 @@
 /* Pins what lies at an address, if it is ebb's. */
 static ebb_status_t pin_at(CUdeviceptr address)
 {
-    if (!ebb_arena_contains(address) || !ebb_enter_at(address))
+    if (!ebb_arena_contains(ebb_here->ebb, address) || !ebb_enter_at(address))
         return 0;
-    ebb_buffer_t *b = ebb_buffer_at(address);
+    ebb_buffer_t *b = ebb_buffer_at(ebb_here->ebb, address);
     ebb_status_t status = b ? ebb_buffer_pin(b) : 0;
     ebb_unlock();
     return status;
@@ -33,7 +34,7 @@ static ebb_status_t pin_at(CUdeviceptr address)
 static ebb_status_t grant(CUdevice device)
 {
     ebb_keep_device("another device may access it");
-    return ebb_access_grant(device);
+    return ebb_access_grant(ebb_here, device);
 }
 
 /* The current context is given access to `peer`'s memory. */
@@ -43,7 +44,7 @@ static CUresult enable_peer(CUcontext peer, unsigned flags)
     CUresult result = EBB_PASS(cuCtxEnablePeerAccess, (peer, flags));
     if (result || ebb_driver.cuCtxGetDevice(&device) || !ebb_enter_context(peer))
         return result;
-    if (device != ebb_chunk_device())
+    if (device != ebb_chunk_device(ebb_here))
         result = (CUresult)grant(device);
     ebb_unlock();
     if (result && ebb_driver.cuCtxDisablePeerAccess)
@@ -56,11 +57,11 @@ static CUresult set_pool_access(CUmemoryPool pool, const CUmemAccessDesc *desc, 
     CUresult result = EBB_PASS(cuMemPoolSetAccess, (pool, desc, count));
     if (result || !ebb_enter_any())
         return result;
-    unsigned slot = ebb_pool_slot(pool);
-    bool served = slot != EBB_NOWHERE && !ebb_pool_is_native(pool) && ebb_enter_goes_on(slot);
+    unsigned slot = ebb_pool_slot(ebb_here, pool);
+    bool served = slot != EBB_NOWHERE && !ebb_pool_is_native(ebb_here, pool) && ebb_enter_goes_on(slot);
     for (size_t i = 0; i < count && !result && served; i++)
         if (desc[i].location.type == CU_MEM_LOCATION_TYPE_DEVICE && desc[i].flags &&
-            desc[i].location.id != ebb_chunk_device())
+            desc[i].location.id != ebb_chunk_device(ebb_here))
             result = (CUresult)grant(desc[i].location.id);
     ebb_unlock();
     return result;
@@ -69,15 +70,15 @@ static CUresult set_pool_access(CUmemoryPool pool, const CUmemAccessDesc *desc, 
 /* The driver would tell of ebb's mappings, which come and go. */
 static CUresult get_access(unsigned long long *flags, const CUmemLocation *location, CUdeviceptr address)
 {
-    if (!flags || !location || !ebb_arena_contains(address) || !ebb_enter_at(address))
+    if (!flags || !location || !ebb_arena_contains(ebb_here->ebb, address) || !ebb_enter_at(address))
         return EBB_PASS(cuMemGetAccess, (flags, location, address));
     size_t count;
-    const CUmemAccessDesc *desc = ebb_access_descs(&count);
+    const CUmemAccessDesc *desc = ebb_access_descs(ebb_here, &count);
     *flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
     for (size_t i = 0; i < count; i++)
         if (location->type == CU_MEM_LOCATION_TYPE_DEVICE && location->id == desc[i].location.id)
             *flags = desc[i].flags;
-    bool live = ebb_buffer_at(address) != NULL;
+    bool live = ebb_buffer_at(ebb_here->ebb, address) != NULL;
     ebb_unlock();
     return live ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
@@ -97,7 +98,7 @@ PLAIN_CALL(cuMulticastBindAddr,
 static CUresult get_ipc_handle(CUipcMemHandle *out, CUdeviceptr address)
 {
     static atomic_flag said = ATOMIC_FLAG_INIT;
-    if (!ebb_arena_contains(address))
+    if (!ebb_arena_contains(ebb_here->ebb, address))
         return EBB_PASS(cuIpcGetMemHandle, (out, address));
     if (!atomic_flag_test_and_set(&said))
         ebb_log(EBB_WARN,
@@ -114,7 +115,7 @@ static CUresult note_import(CUresult result, const CUdeviceptr *address)
         return result;
     if (ebb_driver.cuMemGetAddressRange(&base, &bytes, *address))
         base = *address;
-    ebb_foreign_add(&(ebb_foreign_t){base, bytes, EBB_FOREIGN_IMPORT, NULL, 0});
+    ebb_foreign_add(ebb_here, &(ebb_foreign_t){base, bytes, EBB_FOREIGN_IMPORT, NULL, 0});
     ebb_unlock();
     return result;
 }
@@ -122,7 +123,7 @@ static CUresult note_import(CUresult result, const CUdeviceptr *address)
 static CUresult close_import(CUdeviceptr address)
 {
     if (ebb_enter_any()) {
-        ebb_foreign_remove(address);
+        ebb_foreign_remove(ebb_here->ebb, address);
         ebb_unlock();
     }
     return EBB_PASS(cuIpcCloseMemHandle, (address));
@@ -136,8 +137,8 @@ PLAIN_CALL(cuIpcOpenMemHandle_v2, (CUdeviceptr * out, CUipcMemHandle handle, uns
 PLAIN_CALL(cuIpcCloseMemHandle, (CUdeviceptr address), close_import(address))
 /* Only what comes from a pool that can be exported can be: that is the driver's. */
 PLAIN_CALL(cuMemPoolExportPointer, (CUmemPoolPtrExportData * out, CUdeviceptr address),
-           ebb_arena_contains(address) ? CUDA_ERROR_INVALID_VALUE
-                                       : EBB_PASS(cuMemPoolExportPointer, (out, address)))
+           ebb_arena_contains(ebb_here->ebb, address) ? CUDA_ERROR_INVALID_VALUE
+                                                      : EBB_PASS(cuMemPoolExportPointer, (out, address)))
 PLAIN_CALL(cuMemPoolImportPointer, (CUdeviceptr * out, CUmemoryPool pool, CUmemPoolPtrExportData *data),
            note_import(EBB_PASS(cuMemPoolImportPointer, (out, pool, data)), out))
 
@@ -147,8 +148,8 @@ PLAIN_CALL(cuMemPoolImportPointer, (CUdeviceptr * out, CUmemoryPool pool, CUmemP
 static CUresult get_range_handle(void *out, CUdeviceptr address, size_t bytes, CUmemRangeHandleType type,
                                  unsigned long long flags)
 {
-    if (ebb_arena_contains(address) && ebb_enter_at(address)) {
-        ebb_buffer_t *b = ebb_buffer_at(address);
+    if (ebb_arena_contains(ebb_here->ebb, address) && ebb_enter_at(address)) {
+        ebb_buffer_t *b = ebb_buffer_at(ebb_here->ebb, address);
         ebb_status_t status = b ? ebb_buffer_pin(b) : 0;
         if (b && address - b->address + bytes > b->range->chunk_count * EBB_CHUNK_BYTES)
             ebb_keep_device("more than a buffer of it is shown to another device");
@@ -170,7 +171,8 @@ bool ebb_sync_memops(void)
  * attribute): all synchronous operations wait from then on. */
 static CUresult set_pointer_attribute(const void *value, CUpointer_attribute attribute, CUdeviceptr address)
 {
-    if (attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS || !value || !ebb_arena_contains(address))
+    if (attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS || !value ||
+        !ebb_arena_contains(ebb_here->ebb, address))
         return EBB_PASS(cuPointerSetAttribute, (value, attribute, address));
     if (!*(const unsigned *)value)
         return CUDA_SUCCESS;
@@ -213,9 +215,9 @@ static CUresult create_texture(CUtexObject *out, const CUDA_RESOURCE_DESC *resou
     if (pin_at(address))
         return CUDA_ERROR_OUT_OF_MEMORY;
     CUresult result = EBB_PASS(cuTexObjectCreate, (out, resource, texture, view));
-    if (!ebb_arena_contains(address) || !ebb_enter_at(address))
+    if (!ebb_arena_contains(ebb_here->ebb, address) || !ebb_enter_at(address))
         return result;
-    ebb_buffer_t *b = ebb_buffer_at(address);
+    ebb_buffer_t *b = ebb_buffer_at(ebb_here->ebb, address);
     texture_t *t = b && !result ? malloc(sizeof *t) : NULL; /* without it, it stays pinned */
     if (t) {
         *t = (texture_t){*out, ebb_pinned_ref(b), textures};

@@ -5,6 +5,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "alloc/device.h"
 #include "alloc/arena.h"
 #include "alloc/foreign.h"
 #include "alloc/kernel/tensor_map.h"
@@ -72,7 +73,7 @@ static ebb_status_t add(CUdeviceptr at, ebb_buffer_t *b)
 /* Whatever the program may have passed: an address that the host cannot read is no fault of ebb's. */
 static bool read_host(void *to, const void *from, size_t bytes)
 {
-    const ebb_foreign_t *f = ebb_foreign_at((CUdeviceptr)(uintptr_t)from);
+    const ebb_foreign_t *f = ebb_foreign_at(ebb_here->ebb, (CUdeviceptr)(uintptr_t)from);
     if (f && (CUdeviceptr)(uintptr_t)from + bytes - f->base <= f->bytes &&
         (f->kind == EBB_FOREIGN_HOST || f->kind == EBB_FOREIGN_MANAGED)) {
         memcpy(to, from, bytes);
@@ -84,7 +85,7 @@ static bool read_host(void *to, const void *from, size_t bytes)
 
 static ebb_status_t add_pointer(CUdeviceptr at, CUdeviceptr to)
 {
-    ebb_buffer_t *b = ebb_arena_contains(to) ? ebb_buffer_at(to) : NULL;
+    ebb_buffer_t *b = ebb_arena_contains(ebb_here->ebb, to) ? ebb_buffer_at(ebb_here->ebb, to) : NULL;
     return b && ebb_buffer_is_large(b) ? add(at, b) : 0; /* small ones never leave */
 }
 
@@ -93,14 +94,15 @@ static ebb_status_t add_all(CUdeviceptr to, const void *from, size_t bytes)
 {
     static CUdeviceptr words[EBB_LARGEST_TABLE / sizeof(CUdeviceptr)];
     const size_t skipped = (size_t)(-to & 7), count = bytes > skipped ? (bytes - skipped) / sizeof *words : 0;
-    if (!count || bytes > EBB_LARGEST_TABLE || ebb_arena_contains((CUdeviceptr)(uintptr_t)from) ||
+    if (!count || bytes > EBB_LARGEST_TABLE ||
+        ebb_arena_contains(ebb_here->ebb, (CUdeviceptr)(uintptr_t)from) ||
         !read_host(words, (const char *)from + skipped, count * sizeof *words))
         return 0;
     for (size_t i = 0; i < count; i++) {
         const CUdeviceptr at = to + skipped + i * sizeof *words;
         EBB_TRY(add_pointer(at, words[i]));
         if (at % EBB_TENSOR_MAP_ALIGN == 0 && (count - i) * sizeof *words >= EBB_TENSOR_MAP_BYTES)
-            EBB_TRY(add_pointer(at, ebb_tensor_map_address(&words[i])));
+            EBB_TRY(add_pointer(at, ebb_tensor_map_address(ebb_here->ebb, &words[i])));
     }
     return 0;
 }

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "alloc/device.h"
 #include "alloc/arena.h"
 #include "alloc/foreign.h"
 #include "alloc/heap.h"
@@ -38,7 +39,7 @@ static CUresult issue_instead(const launch_t *l)
                                   .blockDimZ = l->block[2],
                                   .sharedMemBytes = l->shared,
                                   .hStream = l->stream};
-    return ebb_launch_block(l->config ? l->config : &plain, l->function, l->op->instead);
+    return ebb_launch_block(ebb_here->ebb, l->config ? l->config : &plain, l->function, l->op->instead);
 }
 
 static CUresult issue_launch(const void *context)
@@ -61,7 +62,7 @@ static CUresult launch(const launch_t *l)
     enum { ON_STACK = 1024 };
     if (!ebb_enter_work())
         return issue_launch(l);
-    ebb_signature_t *s = ebb_signature_of(l->function);
+    ebb_signature_t *s = ebb_signature_of(ebb_here->ebb, l->function);
     _Alignas(16) unsigned char block_room[ON_STACK];
     ebb_access_t access_room[EBB_ARGS_ROOM(ON_STACK)];
     unsigned char *block = block_room;
@@ -72,7 +73,7 @@ static CUresult launch(const launch_t *l)
         access = malloc(EBB_ARGS_ROOM(bytes) * sizeof *access);
     }
     ebb_operation_t op = {.kind = EBB_KERNEL,
-                          .stream = ebb_stream_of(l->stream),
+                          .stream = ebb_stream_of(ebb_here, l->stream),
                           .function = l->function,
                           .grid = {l->grid[0], l->grid[1], l->grid[2]},
                           .block = {l->block[0], l->block[1], l->block[2]},
@@ -86,14 +87,14 @@ static CUresult launch(const launch_t *l)
         op.param_bytes = bytes;
         op.structures = s->has_structures;
         ebb_args_scan(&op, s, block, access);
-        op.opaque = ebb_is_obscure(s, &op, block);
+        op.opaque = ebb_is_obscure(ebb_here->ebb, s, &op, block);
     } else {
         op.opaque = true;
     }
     launch_t known = *l;
     known.op = &op;
     CUresult result = ebb_issue(&op, issue_launch, &known);
-    if (ebb_signatures_grew() && ebb_enter_is_inside() && !ebb_captures_under_way())
+    if (ebb_signatures_grew(ebb_here->ebb) && ebb_enter_is_inside() && !ebb_captures_under_way())
         ebb_measure(); /* its code may have been loaded just now */
     ebb_unlock();
     if (bytes > ON_STACK) {
@@ -178,8 +179,10 @@ static CUresult launch_old(const old_launch_t *l)
 {
     if (!ebb_enter_work())
         return issue_old(l);
-    ebb_operation_t op = {
-        .kind = EBB_KERNEL, .stream = ebb_stream_of(l->stream), .function = l->function, .opaque = true};
+    ebb_operation_t op = {.kind = EBB_KERNEL,
+                          .stream = ebb_stream_of(ebb_here, l->stream),
+                          .function = l->function,
+                          .opaque = true};
     CUresult result = ebb_issue(&op, issue_old, l);
     ebb_unlock();
     return result;
@@ -196,7 +199,7 @@ PLAIN_CALL(cuLaunchGridAsync, (CUfunction f, int width, int height, CUstream str
 
 static ebb_status_t pin_arguments(const CUDA_LAUNCH_PARAMS *l)
 {
-    const ebb_signature_t *s = ebb_signature_of(l->function);
+    const ebb_signature_t *s = ebb_signature_of(ebb_here->ebb, l->function);
     unsigned char *block = s ? malloc(s->param_bytes + 8) : NULL;
     ebb_access_t *access = s ? malloc((EBB_ARGS_ROOM(s->param_bytes) + 1) * sizeof *access) : NULL;
     ebb_operation_t op = {.kind = EBB_OTHER};
@@ -230,9 +233,9 @@ PLAIN_CALL(cuLaunchCooperativeKernelMultiDevice, (CUDA_LAUNCH_PARAMS * list, uns
 
 static CUresult note_tensor_map(CUresult result, const CUtensorMap *map, const void *address)
 {
-    if (!result && map && ebb_arena_contains((CUdeviceptr)(uintptr_t)address) &&
+    if (!result && map && ebb_arena_contains(ebb_here->ebb, (CUdeviceptr)(uintptr_t)address) &&
         ebb_enter_any()) { /* no context is needed */
-        if (!ebb_tensor_map_note(map, (CUdeviceptr)(uintptr_t)address))
+        if (!ebb_tensor_map_note(ebb_here->ebb, map, (CUdeviceptr)(uintptr_t)address))
             ebb_keep_everything("no host memory for what a tensor map points to");
         ebb_unlock();
     }
@@ -277,7 +280,7 @@ static CUresult synchronize_stream(CUstream stream)
 {
     if (!ebb_enter())
         return EBB_PASS(cuStreamSynchronize, (stream));
-    ebb_mark_t mark = ebb_mark_here(ebb_stream_of(stream));
+    ebb_mark_t mark = ebb_mark_here(ebb_stream_of(ebb_here, stream));
     ebb_unlock();
     CUresult result = ebb_driver.cuStreamSynchronize(stream);
     if (!result) {
@@ -307,7 +310,7 @@ static CUresult destroy_stream(CUstream stream, bool older)
 {
     if (stream && stream != CU_STREAM_LEGACY && stream != CU_STREAM_PER_THREAD && ebb_enter_any()) {
         ebb_capture_stream_ends(stream);
-        ebb_stream_forget(ebb_stream_of(stream));
+        ebb_stream_forget(ebb_here, ebb_stream_of(ebb_here, stream));
         ebb_unlock();
     }
     return older ? EBB_PASS(cuStreamDestroy_v1, (stream)) : EBB_PASS(cuStreamDestroy, (stream));

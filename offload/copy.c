@@ -7,6 +7,7 @@
  * are under way at any time; a fetch that comes in between waits for that much at most. Fetches are issued at
  * once and whole.
  */
+#include "alloc/device.h"
 #include "alloc/base/driver.h"
 #include "offload/ebb_offload.h"
 #include "offload/extent.h"
@@ -17,7 +18,7 @@
 enum { PIECE_BYTES = 16 << 20, WINDOW_BYTES = 64 << 20, MOST_PIECES = WINDOW_BYTES / PIECE_BYTES };
 
 static ebb_stream_t *streams_of[EBB_STATES][2];
-#define stream_of (streams_of[ebb_slot])
+#define stream_of (streams_of[ebb_here->number])
 
 /* The last pieces out, in a ring: those from `first` on may still be under way. */
 static struct {
@@ -25,7 +26,7 @@ static struct {
     size_t bytes[MOST_PIECES], in_flight;
     unsigned first, count;
 } windows[EBB_STATES];
-#define window (windows[ebb_slot])
+#define window (windows[ebb_here->number])
 
 ebb_stream_t *ebb_copy_stream(ebb_direction_t direction)
 {
@@ -37,7 +38,7 @@ ebb_stream_t *ebb_copy_stream(ebb_direction_t direction)
         ebb_fail(result, "cuStreamCreate", 0);
         return NULL;
     }
-    return stream_of[direction] = ebb_stream_of(handle);
+    return stream_of[direction] = ebb_stream_of(ebb_here, handle);
 }
 
 ebb_status_t ebb_copy_pieces(ebb_direction_t direction, CUdeviceptr device, void *host, size_t bytes,

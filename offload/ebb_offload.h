@@ -6,14 +6,15 @@
  *   fetch      put chunks under it again and copy it back
  *   engine     two streams of ebb's own, one each way (copy.c)
  *
- * Every device has its own (alloc/slot.h): engine, link, pinned memory (a registration ends with its context, and the
+ * Every device has its own (alloc/device.h): engine, link, pinned memory (a registration ends with its context, and the
  * nearest NUMA node is the device's), counters. EBB_HOST_BUDGET and pageable memory are the process's.
  *
- * Threads and locks: everything here is called with ebb_lock() held, about the device of ebb_slot.
+ * Threads and locks: everything here is called with ebb_lock() held, about the present device.
  */
 #ifndef EBB_OFFLOAD_H
 #define EBB_OFFLOAD_H
 
+#include "alloc/device.h"
 #include "alloc/ebb_alloc.h"
 #include "offload/host.h"
 #include "offload/link_cache.h"

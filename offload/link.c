@@ -1,6 +1,7 @@
 /* link.c: what the link carries: given, kept from the first time, or measured. */
 #include <string.h>
 
+#include "alloc/device.h"
 #include "alloc/base/driver.h"
 #include "alloc/base/log.h"
 #include "alloc/base/options.h"
@@ -15,7 +16,7 @@ static bool measure(ebb_link_t *link)
     ebb_buffer_t *buffer = NULL;
     bool good = false;
     const ebb_traffic_t before = ebb_traffic();
-    if (!ebb_heap_alloc(&(ebb_request_t){.bytes = EBB_LINK_BYTES}, &buffer))
+    if (!ebb_heap_alloc(ebb_here, &(ebb_request_t){.bytes = EBB_LINK_BYTES}, &buffer))
         b.host = ebb_pinned_alloc(EBB_LINK_BYTES);
     if (b.host && ebb_copy_stream(EBB_OUT) && ebb_copy_stream(EBB_IN)) {
         buffer->held++;
@@ -45,7 +46,7 @@ static bool find_key(ebb_link_key_t *key)
 ebb_link_t ebb_link(void)
 {
     static ebb_link_t links[EBB_STATES];
-    ebb_link_t *link = &links[ebb_slot];
+    ebb_link_t *link = &links[ebb_here->number];
     ebb_link_key_t key;
     const char *how = "kept";
     if (link->out > 0)

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "alloc/device.h"
 #include "alloc/base/driver.h"
 #include "alloc/base/options.h"
 #include "alloc/base/thread.h"
@@ -42,16 +43,16 @@ static void hand_over(void)
     const unsigned now = ebb_slot_swap(current.slot);
     const bool pushed = !ebb_driver.cuCtxPushCurrent_v2(current.context);
     if (!ebb_pinned_end_ahead(&current.job, current.status))
-        expected_of[ebb_slot].refused = true;
+        expected_of[ebb_here->number].refused = true;
     if (pushed)
         ebb_driver.cuCtxPopCurrent_v2(&none);
-    ebb_slot = now;
+    ebb_here = &ebb_process.device[now];
     atomic_store(&current.state, IDLE);
 }
 
 bool ebb_pin_ahead_has(size_t rounded)
 {
-    return atomic_load(&current.state) != IDLE && current.slot == ebb_slot && !current.job.unpin &&
+    return atomic_load(&current.state) != IDLE && current.slot == ebb_here->number && !current.job.unpin &&
            current.job.extent.bytes == rounded;
 }
 
@@ -68,25 +69,26 @@ bool ebb_pin_ahead_collect(void)
 /* What there is to do for the present device. */
 static bool find_next(ebb_pin_job_t *job)
 {
-    return !expected_of[ebb_slot].refused &&
-           ebb_pinned_next_ahead(expected_of[ebb_slot].bytes, expected_of[ebb_slot].count, job);
+    return !expected_of[ebb_here->number].refused &&
+           ebb_pinned_next_ahead(expected_of[ebb_here->number].bytes, expected_of[ebb_here->number].count,
+                                 job);
 }
 
 static bool begin_any(void)
 {
-    const unsigned now = ebb_slot;
+    const unsigned now = ebb_here->number;
     bool begun = false;
-    for (unsigned slot = 0; slot < ebb_slot_count && !begun; slot++) {
-        ebb_slot = slot;
-        if (!ebb_served[slot].context || !find_next(&current.job))
+    for (unsigned slot = 0; slot < ebb_process.device_count && !begun; slot++) {
+        ebb_here = &ebb_process.device[slot];
+        if (!ebb_process.device[slot].context || !find_next(&current.job))
             continue;
         ebb_pinned_begin_ahead(&current.job);
         current.slot = slot;
-        current.context = ebb_served[slot].context;
+        current.context = ebb_process.device[slot].context;
         atomic_store(&current.state, WORKING);
         begun = true;
     }
-    ebb_slot = now;
+    ebb_here = &ebb_process.device[now];
     return begun;
 }
 
@@ -123,9 +125,9 @@ void ebb_pinned_expect(const size_t *bytes, size_t count)
 {
     ebb_pin_job_t next;
     count = !ebb_options.prealloc ? 0 : count < MOST ? count : MOST;
-    expected_of[ebb_slot].count = count;
+    expected_of[ebb_here->number].count = count;
     if (count)
-        memcpy(expected_of[ebb_slot].bytes, bytes, count * sizeof *bytes);
+        memcpy(expected_of[ebb_here->number].bytes, bytes, count * sizeof *bytes);
     if (ebb_driver.cuCtxPushCurrent_v2 && ebb_driver.cuCtxPopCurrent_v2 && find_next(&next))
         ebb_thread_wake(&thread);
 }

@@ -1,8 +1,9 @@
-/* pin_ahead.h: between pinned.c and pin_ahead.c. All of it with ebb_lock() held, about the device of ebb_slot but for the last one. */
+/* pin_ahead.h: between pinned.c and pin_ahead.c. All of it with ebb_lock() held, about the present device but for the last one. */
 #ifndef EBB_PIN_AHEAD_H
 #define EBB_PIN_AHEAD_H
 
 #include "offload/extent.h"
+#include "alloc/device.h"
 #include "offload/pinned.h"
 
 /* One thing to do without the lock. */

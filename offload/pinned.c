@@ -11,11 +11,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "alloc/device.h"
 #include "alloc/base/driver.h"
 #include "alloc/base/log.h"
 #include "alloc/base/options.h"
 #include "alloc/ebb_alloc.h"
-#include "alloc/slot.h"
 #include "offload/extent.h"
 #include "offload/host_limits.h"
 #include "offload/pin_ahead.h"
@@ -53,7 +53,7 @@ static struct {
     uint64_t clock;
     size_t allocated, cached, registered;
 } pinneds[EBB_STATES];
-#define pinned (pinneds[ebb_slot])
+#define pinned (pinneds[ebb_here->number])
 
 static atomic_bool exiting;
 
@@ -129,7 +129,7 @@ static bool adopt(const ebb_extent_t *made)
     pinned.unmeasured += made->bytes;
     if (pinned.unmeasured >= MEASURED_BYTES) {
         pinned.unmeasured = 0;
-        ebb_heap_measure_soon();
+        ebb_heap_measure_soon(ebb_here);
     }
     return true;
 }
@@ -372,8 +372,8 @@ static bool make_room_anywhere(size_t bytes)
     const size_t before = all.registered;
     ebb_visit_t visit;
     make_room(bytes);
-    for (unsigned slot = 0; slot < ebb_slot_count && before - all.registered < bytes; slot++)
-        if (slot != ebb_slot && ebb_served[slot].context && !ebb_slot_visit(slot, &visit)) {
+    for (unsigned slot = 0; slot < ebb_process.device_count && before - all.registered < bytes; slot++)
+        if (slot != ebb_here->number && ebb_process.device[slot].context && !ebb_slot_visit(slot, &visit)) {
             make_room(bytes - (before - all.registered));
             ebb_slot_return(visit);
         }

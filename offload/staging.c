@@ -1,5 +1,6 @@
 /* staging.c: see staging.h. */
 #include "offload/staging.h"
+#include "alloc/device.h"
 
 #include <string.h>
 
@@ -16,7 +17,7 @@ static struct {
     ebb_mark_t busy[2];    /* a copy to or from it is under way until here */
     size_t refused_pinned; /* bytes that were pinned when there was no room for the blocks */
 } stagings[EBB_STATES];
-#define staging (stagings[ebb_slot])
+#define staging (stagings[ebb_here->number])
 
 /* Once there are blocks they stay: they are needed when nothing else can be pinned. */
 static bool find_blocks(void)

@@ -1,5 +1,6 @@
 /* traffic.c: see traffic.h. */
 #include "offload/traffic.h"
+#include "alloc/device.h"
 
 #include <time.h>
 

@@ -3,9 +3,10 @@
 #define EBB_TRAFFIC_H
 
 #include "offload/ebb_offload.h"
+#include "alloc/device.h"
 
 extern ebb_traffic_t ebb_traffic_of[EBB_STATES];
-#define ebb_traffic_counters (ebb_traffic_of[ebb_slot])
+#define ebb_traffic_counters (ebb_traffic_of[ebb_here->number])
 
 /* Forgets the bytes copied since then: what ebb measured for itself. */
 void ebb_traffic_uncount(const ebb_traffic_t *before);

@@ -14,16 +14,16 @@
 #include "alloc/ebb_alloc.h"
 
 /* The program has looked it up in this CUmodule or CUlibrary. */
-void ebb_function_note(CUfunction function, bool is_kernel, const void *owner);
+void ebb_function_note(ebb_t *ebb, CUfunction function, bool is_kernel, const void *owner);
 /* The owner is unloaded, its functions with it. */
-void ebb_functions_forget(const void *owner);
+void ebb_functions_forget(ebb_t *ebb, const void *owner);
 
 /* Whether it is a CUkernel. */
-bool ebb_function_is_kernel(CUfunction function);
+bool ebb_function_is_kernel(ebb_t *ebb, CUfunction function);
 /* The CUlibrary or CUmodule that it is from: as the program has loaded it, if ebb has seen that. NULL: it cannot be told. */
-const void *ebb_function_owner(CUfunction function);
+const void *ebb_function_owner(ebb_t *ebb, CUfunction function);
 /* Where a parameter is in the argument block. CUDA_ERROR_INVALID_VALUE: it has no more. */
-CUresult ebb_function_ask_param(CUfunction function, size_t index, size_t *offset, size_t *size);
+CUresult ebb_function_ask_param(ebb_t *ebb, CUfunction function, size_t index, size_t *offset, size_t *size);
 
 /* ---- parameters ---- */
 
@@ -42,10 +42,10 @@ typedef struct ebb_signature {
 } ebb_signature_t;
 
 /* NULL: the driver does not tell (before 12.4, or no host memory). Valid until ebb_signatures_forget. */
-ebb_signature_t *ebb_signature_of(CUfunction function);
+ebb_signature_t *ebb_signature_of(ebb_t *ebb, CUfunction function);
 /* Whether some function was asked about for the first time since this was last asked. */
-bool ebb_signatures_grew(void);
+bool ebb_signatures_grew(ebb_t *ebb);
 /* A module was unloaded: functions may come again at the same address with other parameters. */
-void ebb_signatures_forget(void);
+void ebb_signatures_forget(ebb_t *ebb);
 
 #endif

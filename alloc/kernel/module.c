@@ -4,23 +4,21 @@
 #include <stdlib.h>
 
 #include "alloc/base/driver.h"
+#include "alloc/device.h"
 #include "alloc/kernel/function.h"
 #include "alloc/kernel/image.h"
 
-typedef struct module {
+typedef struct ebb_module {
     const void *handle;
     bool is_library, from_file;
     ebb_image_variables_t found; /* PACKED: not looked at yet */
     const void *image;           /* then: part of a loaded file */
-    struct module *next;
+    struct ebb_module *next;
 } module_t;
 
-static module_t *list;
-static uint64_t unloaded;
-
-static module_t *find(const void *handle)
+static module_t *find(ebb_t *ebb, const void *handle)
 {
-    module_t *m = list;
+    module_t *m = ebb->modules.list;
     while (m && m->handle != handle)
         m = m->next;
     return m;
@@ -33,10 +31,10 @@ static bool stays(const void *image)
     return dladdr(image, &info) != 0;
 }
 
-void ebb_module_loaded(const void *handle, bool is_library, const void *image, bool from_file)
+void ebb_module_loaded(ebb_t *ebb, const void *handle, bool is_library, const void *image, bool from_file)
 {
-    if (find(handle))
-        ebb_module_forget(handle); /* one that has gone with its context */
+    if (find(ebb, handle))
+        ebb_module_forget(ebb, handle); /* one that has gone with its context */
     const bool is_part = !from_file && stays(image);
     ebb_image_variables_t found = ebb_image_variables(image, false);
     if (found == EBB_IMAGE_PACKED && !is_part)
@@ -44,13 +42,13 @@ void ebb_module_loaded(const void *handle, bool is_library, const void *image, b
     module_t *m = malloc(sizeof *m);
     if (!m)
         return; /* never seen, then */
-    *m = (module_t){handle, is_library, from_file || is_part, found, image, list};
-    list = m;
+    *m = (module_t){handle, is_library, from_file || is_part, found, image, ebb->modules.list};
+    ebb->modules.list = m;
 }
 
-void ebb_module_forget(const void *handle)
+void ebb_module_forget(ebb_t *ebb, const void *handle)
 {
-    module_t **link = &list;
+    module_t **link = &ebb->modules.list;
     while (*link && (*link)->handle != handle)
         link = &(*link)->next;
     module_t *m = *link;
@@ -58,18 +56,18 @@ void ebb_module_forget(const void *handle)
         *link = m->next;
         free(m);
     }
-    ebb_functions_forget(handle);
-    unloaded++;
+    ebb_functions_forget(ebb, handle);
+    ebb->modules.unloaded++;
 }
 
-uint64_t ebb_modules_unloaded(void)
+uint64_t ebb_modules_unloaded(ebb_t *ebb)
 {
-    return unloaded;
+    return ebb->modules.unloaded;
 }
 
-bool ebb_module_looked_up(const void *handle)
+bool ebb_module_looked_up(ebb_t *ebb, const void *handle)
 {
-    module_t *m = find(ebb_module_source(handle));
+    module_t *m = find(ebb, ebb_module_source(ebb, handle));
     if (!m || (m->found != EBB_IMAGE_NONE && m->found != EBB_IMAGE_PACKED))
         return false;
     m->found = EBB_IMAGE_SOME;
@@ -84,31 +82,31 @@ static ebb_image_variables_t found_in(module_t *m)
     return m->found;
 }
 
-bool ebb_module_is_readable(const void *handle)
+bool ebb_module_is_readable(ebb_t *ebb, const void *handle)
 {
-    module_t *m = find(handle);
+    module_t *m = find(ebb, handle);
     return m && m->from_file && found_in(m) != EBB_IMAGE_UNKNOWN;
 }
 
-bool ebb_module_is_known(const void *handle)
+bool ebb_module_is_known(ebb_t *ebb, const void *handle)
 {
-    return find(handle) != NULL;
+    return find(ebb, handle) != NULL;
 }
 
-const void *ebb_module_source(const void *module)
+const void *ebb_module_source(ebb_t *ebb, const void *module)
 {
     CUmodule loaded;
-    if (find(module) || !ebb_driver.cuLibraryGetModule)
+    if (find(ebb, module) || !ebb_driver.cuLibraryGetModule)
         return module;
-    for (const module_t *m = list; m; m = m->next)
+    for (const module_t *m = ebb->modules.list; m; m = m->next)
         if (m->is_library && !ebb_driver.cuLibraryGetModule(&loaded, (CUlibrary)(uintptr_t)m->handle) &&
             loaded == module)
             return m->handle;
     return module;
 }
 
-bool ebb_function_has_variables(CUfunction function)
+bool ebb_function_has_variables(ebb_t *ebb, CUfunction function)
 {
-    module_t *m = find(ebb_function_owner(function));
+    module_t *m = find(ebb, ebb_function_owner(ebb, function));
     return !m || found_in(m) != EBB_IMAGE_NONE;
 }

@@ -7,17 +7,16 @@
 #include "alloc/base/driver.h"
 #include "alloc/base/log.h"
 #include "alloc/base/options.h"
+#include "alloc/device.h"
 #include "alloc/foreign.h"
 #include "alloc/kernel/function.h"
 #include "alloc/kernel/module.h"
 
 /* ---- by name ---- */
 
-static ebb_obscure_t *tally;
-
-const ebb_obscure_t *ebb_obscure_kernels(void)
+const ebb_obscure_t *ebb_obscure_kernels(ebb_t *ebb)
 {
-    return tally;
+    return ebb->obscure;
 }
 
 /* Whether one of the user's words, separated by commas, is in the name. */
@@ -31,16 +30,16 @@ static bool is_vouched_for(const char *name)
     return false;
 }
 
-static void count(const char *name, const char *why)
+static void count(ebb_t *ebb, const char *name, const char *why)
 {
-    ebb_obscure_t *o = tally;
+    ebb_obscure_t *o = ebb->obscure;
     while (o && strcmp(o->name, name))
         o = o->next;
     if (!o && (o = calloc(1, sizeof *o + strlen(name) + 1))) {
         memcpy(o->name, name, strlen(name) + 1);
         o->why = why;
-        o->next = tally;
-        tally = o;
+        o->next = ebb->obscure;
+        ebb->obscure = o;
         ebb_log(EBB_WARN,
                 "kernel %s: %s, and no argument leads to memory that ebb knows, so it counts as touching "
                 "everything: all buffers must be on the device, and no step with it is learned (if it "
@@ -60,12 +59,12 @@ typedef enum view {
     DARK
 } view_t;
 
-static view_t view_of(CUfunction f)
+static view_t view_of(ebb_t *ebb, CUfunction f)
 {
-    const char *name = *ebb_options.harmless ? ebb_function_name(f) : NULL;
+    const char *name = *ebb_options.harmless ? ebb_function_name(ebb, f) : NULL;
     if (name && is_vouched_for(name))
         return CLEAR;
-    return ebb_module_is_readable(ebb_function_owner(f)) ? FILE_OK : DARK;
+    return ebb_module_is_readable(ebb, ebb_function_owner(ebb, f)) ? FILE_OK : DARK;
 }
 
 /* ---- its arguments ---- */
@@ -83,19 +82,19 @@ static bool is_reachable_by_host(CUdeviceptr address)
            (type == CU_MEMORYTYPE_HOST || managed);
 }
 
-static word_t word_at(const unsigned char *at)
+static word_t word_at(ebb_t *ebb, const unsigned char *at)
 {
     CUdeviceptr word;
     memcpy(&word, at, sizeof word);
     if (word + ((CUdeviceptr)1 << 31) < (CUdeviceptr)3 << 31) /* from -2^31 to 2^32 */
         return NUMBER;
-    if (ebb_arena_contains(word)) /* freed */
+    if (ebb_arena_contains(ebb, word)) /* freed */
         return NUMBER;
-    return ebb_foreign_at(word) || is_reachable_by_host(word) ? ELSEWHERE : UNEXPLAINED;
+    return ebb_foreign_at(ebb, word) || is_reachable_by_host(word) ? ELSEWHERE : UNEXPLAINED;
 }
 
 /* NULL: they are explained. */
-static const char *what_is_hidden(const ebb_signature_t *s, const unsigned char *block)
+static const char *what_is_hidden(ebb_t *ebb, const ebb_signature_t *s, const unsigned char *block)
 {
     unsigned unexplained = 0, elsewhere = 0;
     bool large = false;
@@ -103,7 +102,7 @@ static const char *what_is_hidden(const ebb_signature_t *s, const unsigned char 
         const uint32_t begin = s->params[i].offset_bytes, end = begin + s->params[i].size_bytes;
         large |= s->params[i].size_bytes >= EBB_TENSOR_MAP_BYTES;
         for (uint32_t at = (begin + 7) & ~7u; at + 8 <= end; at += 8) {
-            const word_t word = word_at(block + at);
+            const word_t word = word_at(ebb, block + at);
             unexplained += word == UNEXPLAINED;
             elsewhere += word == ELSEWHERE;
         }
@@ -111,21 +110,21 @@ static const char *what_is_hidden(const ebb_signature_t *s, const unsigned char 
     return !unexplained || (elsewhere && !large) ? NULL : "its arguments are no plain numbers";
 }
 
-bool ebb_is_obscure(ebb_signature_t *s, const ebb_operation_t *op, const unsigned char *block)
+bool ebb_is_obscure(ebb_t *ebb, ebb_signature_t *s, const ebb_operation_t *op, const unsigned char *block)
 {
-    if (!ebb_arena.slots) /* ebb serves no device: there is nothing to touch */
+    if (!ebb->arena.slots) /* ebb serves no device: there is nothing to touch */
         return false;
     if (op->access_count)
         s->view = CLEAR;
     else if (s->view == NEW && s->param_count)
-        s->view = (uint8_t)view_of(s->function);
+        s->view = (uint8_t)view_of(ebb, s->function);
     if (s->view == CLEAR || !s->param_count)
         return false;
     const char *why = s->view == DARK
                           ? "its code was made at run time, or cannot be read, or ebb has not seen it loading"
-                          : what_is_hidden(s, block);
-    const char *name = why ? ebb_function_name(s->function) : NULL;
+                          : what_is_hidden(ebb, s, block);
+    const char *name = why ? ebb_function_name(ebb, s->function) : NULL;
     if (why)
-        count(name ? name : "(no name)", why);
+        count(ebb, name ? name : "(no name)", why);
     return why != NULL;
 }

@@ -23,6 +23,7 @@
 #include "alloc/kernel/function.h"
 
 /* After ebb_args_scan, also where it has found something: whether the launch counts as touching everything. */
-bool ebb_is_obscure(ebb_signature_t *signature, const ebb_operation_t *op, const unsigned char *block);
+bool ebb_is_obscure(ebb_t *ebb, ebb_signature_t *signature, const ebb_operation_t *op,
+                    const unsigned char *block);
 
 #endif

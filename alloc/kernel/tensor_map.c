@@ -4,18 +4,15 @@
 #include <string.h>
 
 #include "alloc/base/log.h"
+#include "alloc/device.h"
 
-typedef struct map {
+typedef struct ebb_tensor_map {
     unsigned char bytes[EBB_TENSOR_MAP_BYTES];
     CUdeviceptr address; /* 0: free */
 } map_t;
 
 /* Open addressing by the bytes. Programs encode descriptors anew for every tensor, so when the table fills, those
  * go whose memory is no live buffer's. */
-static map_t *table;
-static size_t capacity; /* 0 or a power of two */
-size_t ebb_tensor_map_count;
-
 static size_t place_of(const map_t *slots, size_t room, const void *bytes)
 {
     uint64_t word[EBB_TENSOR_MAP_BYTES / 8], h = 0;
@@ -28,41 +25,44 @@ static size_t place_of(const map_t *slots, size_t room, const void *bytes)
     return at;
 }
 
-static bool make_space(void)
+static bool make_space(ebb_t *ebb)
 {
     size_t live = 0;
-    for (size_t i = 0; i < capacity; i++)
-        live += table[i].address && ebb_buffer_at(table[i].address);
+    for (size_t i = 0; i < ebb->tensor_maps.capacity; i++)
+        live += ebb->tensor_maps.table[i].address && ebb_buffer_at(ebb, ebb->tensor_maps.table[i].address);
     size_t room = 256;
     while (room < 4 * live)
         room *= 2;
     map_t *slots = calloc(room, sizeof *slots);
     if (!slots)
         return false;
-    for (size_t i = 0; i < capacity; i++)
-        if (table[i].address && ebb_buffer_at(table[i].address))
-            slots[place_of(slots, room, table[i].bytes)] = table[i];
-    free(table);
-    table = slots;
-    capacity = room;
-    ebb_tensor_map_count = live;
+    for (size_t i = 0; i < ebb->tensor_maps.capacity; i++)
+        if (ebb->tensor_maps.table[i].address && ebb_buffer_at(ebb, ebb->tensor_maps.table[i].address))
+            slots[place_of(slots, room, ebb->tensor_maps.table[i].bytes)] = ebb->tensor_maps.table[i];
+    free(ebb->tensor_maps.table);
+    ebb->tensor_maps.table = slots;
+    ebb->tensor_maps.capacity = room;
+    ebb->tensor_maps.count = live;
     return true;
 }
 
-bool ebb_tensor_map_note(const void *map, CUdeviceptr address)
+bool ebb_tensor_map_note(ebb_t *ebb, const void *map, CUdeviceptr address)
 {
     if (!address)
         return true;
-    if (2 * ebb_tensor_map_count >= capacity && !make_space())
+    if (2 * ebb->tensor_maps.count >= ebb->tensor_maps.capacity && !make_space(ebb))
         return false;
-    map_t *m = &table[place_of(table, capacity, map)];
-    ebb_tensor_map_count += !m->address;
+    map_t *m = &ebb->tensor_maps.table[place_of(ebb->tensor_maps.table, ebb->tensor_maps.capacity, map)];
+    ebb->tensor_maps.count += !m->address;
     memcpy(m->bytes, map, sizeof m->bytes);
     m->address = address;
     return true;
 }
 
-CUdeviceptr ebb_tensor_map_address(const void *bytes)
+CUdeviceptr ebb_tensor_map_address(ebb_t *ebb, const void *bytes)
 {
-    return ebb_tensor_map_count ? table[place_of(table, capacity, bytes)].address : 0;
+    return ebb->tensor_maps.count
+               ? ebb->tensor_maps.table[place_of(ebb->tensor_maps.table, ebb->tensor_maps.capacity, bytes)]
+                     .address
+               : 0;
 }

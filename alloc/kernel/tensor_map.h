@@ -9,10 +9,8 @@
 enum { EBB_TENSOR_MAP_ALIGN = 64 };
 
 /* `map` now stands for memory from `address` on. False: no host memory. */
-bool ebb_tensor_map_note(const void *map, CUdeviceptr address);
+bool ebb_tensor_map_note(ebb_t *ebb, const void *map, CUdeviceptr address);
 /* The address that these bytes stand for, or 0: they are none that was encoded. */
-CUdeviceptr ebb_tensor_map_address(const void *bytes);
-
-extern size_t ebb_tensor_map_count;
+CUdeviceptr ebb_tensor_map_address(ebb_t *ebb, const void *bytes);
 
 #endif

@@ -1,16 +1,17 @@
 #include "ckpt/run/own.h"
+#include "alloc/device.h"
 
 #include "offload/pinned.h"
 
 static struct {
     size_t device, pinned;
 } counts[EBB_STATES];
-#define counted (counts[ebb_slot])
+#define counted (counts[ebb_here->number])
 
 ebb_buffer_t *ebb_own_alloc(size_t bytes, ebb_stream_t *stream)
 {
     ebb_buffer_t *b;
-    if (ebb_heap_alloc(&(ebb_request_t){.bytes = bytes, .stream = stream}, &b))
+    if (ebb_heap_alloc(ebb_here, &(ebb_request_t){.bytes = bytes, .stream = stream}, &b))
         return NULL;
     b->held++;
     counted.device += bytes;
@@ -52,6 +53,6 @@ size_t ebb_own_pinned_bytes(void)
 
 size_t ebb_program_bytes(void)
 {
-    const size_t live = ebb_live_bytes();
+    const size_t live = ebb_live_bytes(ebb_here);
     return live > counted.device ? live - counted.device : 0;
 }

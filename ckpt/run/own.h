@@ -1,9 +1,10 @@
 /* own.h: memory of this folder's own: hashes, verdicts, scratch for learning. It counts against the budgets, and is none of the
- * program's buffers: statistics leave it out of live_bytes and host_bytes. For the device of ebb_slot; ebb_lock() held.
+ * program's buffers: statistics leave it out of live_bytes and host_bytes. For the present device; ebb_lock() held.
  */
 #ifndef EBB_OWN_H
 #define EBB_OWN_H
 
+#include "alloc/device.h"
 #include "alloc/ebb_alloc.h"
 
 /* Device memory that stays where it is (held), for use in the order of a stream; of none (NULL): at once. NULL: there is

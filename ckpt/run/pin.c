@@ -2,6 +2,7 @@
 
 #include <stdatomic.h>
 
+#include "alloc/device.h"
 #include "alloc/base/driver.h"
 #include "alloc/base/log.h"
 #include "alloc/chunk.h"
@@ -21,14 +22,14 @@ void ebb_keep_everything(const char *why)
 void ebb_keep_device(const char *why)
 {
     ebb_run_interrupted(why);
-    if (!atomic_exchange(&keeping[ebb_slot], true))
-        ebb_log(EBB_WARN, "from now on nothing leaves device %d: %s", ebb_chunk_device(), why);
+    if (!atomic_exchange(&keeping[ebb_here->number], true))
+        ebb_log(EBB_WARN, "from now on nothing leaves device %d: %s", ebb_chunk_device(ebb_here), why);
 }
 
 bool ebb_keeps_everything(void)
 {
     return atomic_load_explicit(&keeping[EBB_NOWHERE], memory_order_relaxed) ||
-           atomic_load_explicit(&keeping[ebb_slot], memory_order_relaxed);
+           atomic_load_explicit(&keeping[ebb_here->number], memory_order_relaxed);
 }
 
 static atomic_bool ended;
@@ -50,8 +51,8 @@ bool ebb_plans_rest(void)
 void ebb_interrupt_all(const char *why)
 {
     ebb_visit_t visit;
-    for (unsigned slot = 0; slot < ebb_slot_count; slot++)
-        if (ebb_served[slot].context && !ebb_slot_visit(slot, &visit)) {
+    for (unsigned slot = 0; slot < ebb_process.device_count; slot++)
+        if (ebb_process.device[slot].context && !ebb_slot_visit(slot, &visit)) {
             ebb_run_interrupted(why);
             ebb_slot_return(visit);
         }
@@ -76,13 +77,13 @@ static ebb_stream_t *stream_of[EBB_STATES];
 
 static ebb_status_t make_resident(ebb_buffer_t *b)
 {
-    ebb_stream_t *stream = stream_of[ebb_slot];
+    ebb_stream_t *stream = stream_of[ebb_here->number];
     CUstream handle;
     if (b->range->mapped && !b->residence)
         return 0; /* it never left */
     if (!stream) {
         EBB_DRIVER(cuStreamCreate, 0, (&handle, CU_STREAM_NON_BLOCKING));
-        stream = stream_of[ebb_slot] = ebb_stream_of(handle);
+        stream = stream_of[ebb_here->number] = ebb_stream_of(ebb_here, handle);
     }
     ebb_access_t access = {.buffer = b};
     ebb_operation_t op = {
@@ -96,7 +97,7 @@ static ebb_status_t make_resident(ebb_buffer_t *b)
 ebb_status_t ebb_buffer_pin(ebb_buffer_t *b)
 {
     ebb_visit_t visit;
-    EBB_TRY(ebb_slot_visit(b->range->slot, &visit));
+    EBB_TRY(ebb_slot_visit(b->range->device->number, &visit));
     ebb_buffer_hold(b);
     ebb_status_t status = make_resident(b);
     if (status)
@@ -107,7 +108,7 @@ ebb_status_t ebb_buffer_pin(ebb_buffer_t *b)
 
 ebb_buffer_t *ebb_pinned_get(ebb_pinned_ref_t ref)
 {
-    ebb_buffer_t *b = ebb_buffer_at(ref.address);
+    ebb_buffer_t *b = ebb_buffer_at(ebb_here->ebb, ref.address);
     return b && b->generation == ref.generation ? b : NULL;
 }
 

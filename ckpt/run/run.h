@@ -1,11 +1,12 @@
 /* run.h: what happens at each of the program's operations, called by the edge (hook/); see runner.c.
  *
- * All with ebb_lock() held, about the device of ebb_slot. An operation belongs to the device of its stream; buffers of others among its
+ * All with ebb_lock() held, about the present device. An operation belongs to the device of its stream; buffers of others among its
  * accesses are pinned while it is prepared and issued.
  */
 #ifndef EBB_RUN_H
 #define EBB_RUN_H
 
+#include "alloc/device.h"
 #include "alloc/ebb_alloc.h"
 
 /* Makes all buffers of the operation resident, ordered before it on its stream. A failure goes to the program. */
@@ -39,7 +40,7 @@ void ebb_run_waited(void);
 void ebb_run_interrupted(const char *why);
 /* A CUmodule or CUlibrary of the program is about to be unloaded, its functions with it: the last chance to launch one. */
 void ebb_run_unloading(const void *handle);
-/* The context of ebb_slot is at its end, and nothing is under way: what is held for it goes back. */
+/* The context of the present device is at its end, and nothing is under way: what is held for it goes back. */
 void ebb_run_ended(void);
 
 #endif

@@ -26,6 +26,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "alloc/device.h"
 #include "alloc/base/driver.h"
 #include "alloc/base/log.h"
 #include "alloc/base/mix.h"
@@ -62,7 +63,7 @@ ebb_steps_t ebb_steps(void)
 /* A copy to the host: it logs or saves. */
 static bool is_aside(const ebb_operation_t *op)
 {
-    return op->kind == EBB_COPY && !ebb_buffer_at(op->dst);
+    return op->kind == EBB_COPY && !ebb_buffer_at(ebb_here->ebb, op->dst);
 }
 
 /* What a step is told by: neither addresses nor the values of scalars. */
@@ -168,7 +169,8 @@ static void act_at_boundary(void)
         ebb_run_leave("it was left in the last step");
     else if (ebb_run.driving && ebb_run.driving != next)
         ebb_run_turn_to(next);
-    else if (ebb_run.driving && ebb_usage().created_bytes > ebb_chunks_limit() * EBB_CHUNK_BYTES)
+    else if (ebb_run.driving &&
+             ebb_usage(ebb_here).created_bytes > ebb_chunks_limit(ebb_here) * EBB_CHUNK_BYTES)
         ebb_run_leave("what is not ebb's has grown beyond its reserve");
     else if (ebb_run.driving)
         ebb_kind_revise_pace(ebb_run.driving);
@@ -224,20 +226,20 @@ static void follow_steps(const ebb_operation_t *op)
 
 static bool is_ours(void)
 {
-    return ebb_slot == ebb_run.slot;
+    return ebb_here->number == ebb_run.slot;
 }
 
 /* An operation is about to be issued. */
 static bool is_followed(void)
 {
     const uint64_t *n = ebb_run.operations;
-    ebb_run.operations[ebb_slot]++;
-    if (!is_ours() && !ebb_run.bound && n[ebb_slot] > BUSIER * (n[ebb_run.slot] + LEAST_OPERATIONS) &&
+    ebb_run.operations[ebb_here->number]++;
+    if (!is_ours() && !ebb_run.bound && n[ebb_here->number] > BUSIER * (n[ebb_run.slot] + LEAST_OPERATIONS) &&
         !(ebb_run.finder && ebb_step_period(ebb_run.finder))) {
         ebb_step_finder_delete(ebb_run.finder);
         ebb_run.finder = NULL;
         ebb_run.boundary = false;
-        ebb_run.slot = ebb_slot;
+        ebb_run.slot = ebb_here->number;
     }
     return is_ours();
 }
@@ -297,7 +299,7 @@ void ebb_run_after(const ebb_operation_t *op, CUresult result)
 
 ebb_buffer_t *ebb_run_serve(const ebb_request_t *request)
 {
-    if (!is_ours() || request->bytes > ebb_chunks_limit() * EBB_CHUNK_BYTES)
+    if (!is_ours() || request->bytes > ebb_chunks_limit(ebb_here) * EBB_CHUNK_BYTES)
         return NULL; /* the latter is refused: no reason to leave a plan */
     act_at_boundary();
     ebb_buffer_t *b = ebb_drive_serve(request);
@@ -397,13 +399,13 @@ void ebb_run_unloading(const void *module)
 /* What learning holds beside the program's buffers is given up before any of these leaves. */
 bool ebb_run_make_room(size_t chunks)
 {
-    const size_t wanted = ebb_chunks_available() + chunks;
-    if (is_ours() && ebb_learn_running() && ebb_learn_relieve() && ebb_heap_reclaim(wanted, true))
+    const size_t wanted = ebb_chunks_available(ebb_here) + chunks;
+    if (is_ours() && ebb_learn_running() && ebb_learn_relieve() && ebb_heap_reclaim(ebb_here, wanted, true))
         return true;
-    if (ebb_residence_make_room(wanted - ebb_chunks_available()) || !is_ours() || !ebb_drive_active())
-        return ebb_chunks_available() >= wanted;
+    if (ebb_residence_make_room(wanted - ebb_chunks_available(ebb_here)) || !is_ours() || !ebb_drive_active())
+        return ebb_chunks_available(ebb_here) >= wanted;
     ebb_drive_leave("memory for something that was not planned");
-    return ebb_residence_make_room(wanted - ebb_chunks_available());
+    return ebb_residence_make_room(wanted - ebb_chunks_available(ebb_here));
 }
 
 void ebb_run_ended(void)
@@ -419,7 +421,7 @@ void ebb_run_ended(void)
     ebb_run.finder = NULL;
     ebb_run.boundary = false;
     ebb_run.over = ebb_run.bound;
-    ebb_run.operations[ebb_slot] = 0;
+    ebb_run.operations[ebb_here->number] = 0;
 }
 
 void ebb_run_waited(void)

@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#include "alloc/device.h"
 #include "alloc/base/log.h"
 #include "alloc/base/options.h"
 #include "ckpt/plan/rotate.h"
@@ -73,7 +74,8 @@ static void note_plan(const ebb_kind_t *k, size_t room, bool beside)
         if (ebb_drive_installed(i) && ebb_run.kind[i].plan->small_bytes > small)
             small = ebb_run.kind[i].plan->small_bytes;
     const ebb_plan_sum_t sum = ebb_plan_sum(k->plan, k->learned->trace);
-    const uint64_t reserved = ebb_chunks_limit() * EBB_CHUNK_BYTES - room, peak = sum.peak_bytes + reserved,
+    const uint64_t reserved = ebb_chunks_limit(ebb_here) * EBB_CHUNK_BYTES - room,
+                   peak = sum.peak_bytes + reserved,
                    both = ebb_run.steps.predicted_peak_bytes +
                           (k->plan->small_bytes > small ? k->plan->small_bytes : 0);
     ebb_run.steps.plan = sum;

@@ -4,6 +4,7 @@
 #define EBB_RUNNER_STATE_H
 
 #include "ckpt/run/planning.h"
+#include "alloc/device.h"
 #include "ckpt/run/profile/learn.h"
 #include "ckpt/run/runner.h"
 #include "ckpt/run/tracker/step.h"

@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "alloc/device.h"
 #include "alloc/base/driver.h"
 #include "alloc/chunk.h"
 #include "alloc/heap.h"
@@ -34,7 +35,7 @@ static int thread_of_ebb(void)
 static size_t created(void)
 {
     ebb_lock();
-    size_t chunks = ebb_chunks_created();
+    size_t chunks = ebb_chunks_created(ebb_here);
     ebb_unlock();
     return chunks;
 }
@@ -71,8 +72,8 @@ static void some_chunks_are_created_ahead_by_a_quiet_thread(void **state)
     for (int i = 0; i < BUFFERS; i++)
         OK(cuMemFree_v2(p[i]));
     ebb_lock();
-    ebb_heap_reclaim(SIZE_MAX, true);
-    ebb_chunks_release();
+    ebb_heap_reclaim(ebb_here, SIZE_MAX, true);
+    ebb_chunks_release(ebb_here);
     ebb_unlock();
     nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
     assert_int_equal(created(), 0);
@@ -110,6 +111,7 @@ static void child_of_a_fork_has_no_thread_and_ends(void **state)
 
 int main(void)
 {
+    ebb_open(&ebb_process);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(some_chunks_are_created_ahead_by_a_quiet_thread),
         cmocka_unit_test(budget_holds_with_the_thread_at_work),

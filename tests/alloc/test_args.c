@@ -1,6 +1,7 @@
 /* Argument blocks: packing, and the pointers found in them. */
 #include "driver_test.h"
 
+#include "alloc/device.h"
 #include "alloc/arena.h"
 #include "alloc/heap.h"
 #include "hook/args.h"
@@ -9,7 +10,7 @@ static ebb_buffer_t *make(size_t bytes)
 {
     ebb_buffer_t *b;
     ebb_lock();
-    assert_int_equal(ebb_heap_alloc(&(ebb_request_t){.bytes = bytes}, &b), 0);
+    assert_int_equal(ebb_heap_alloc(ebb_here, &(ebb_request_t){.bytes = bytes}, &b), 0);
     ebb_unlock();
     return b;
 }
@@ -84,7 +85,7 @@ static void no_range_begins_or_ends_just_above_four_gib(void **state)
     (void)state;
     for (int i = 0; i < 4000; i++) {
         ebb_lock();
-        ebb_range_t *r = ebb_range_new(1 + (size_t)i % 40);
+        ebb_range_t *r = ebb_range_new(ebb_here, 1 + (size_t)i % 40);
         ebb_unlock();
         assert_non_null(r);
         CUdeviceptr end = r->base + r->chunk_count * EBB_CHUNK_BYTES;
@@ -101,7 +102,7 @@ static void both_forms_of_arguments_pack_to_the_same_block(void **state)
     (void)state;
     CUfunction f = kernel("_Z14take_argumentsPdc5mixedsf");
     ebb_lock();
-    const ebb_signature_t *s = ebb_signature_of(f);
+    const ebb_signature_t *s = ebb_signature_of(&ebb_process, f);
     ebb_unlock();
     assert_non_null(s);
     assert_int_equal(s->param_count, 5);
@@ -140,7 +141,7 @@ static void buffers_of_unknown_layout_are_not_read(void **state)
     void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, buffer, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
                      CU_LAUNCH_PARAM_END};
     ebb_lock();
-    const ebb_signature_t *s = ebb_signature_of(kernel("take_maps"));
+    const ebb_signature_t *s = ebb_signature_of(&ebb_process, kernel("take_maps"));
     ebb_unlock();
     assert_non_null(s);
     assert_true(s->param_bytes <= sizeof buffer);
@@ -157,12 +158,13 @@ static int setup(void **state)
     CUdeviceptr p;
     int failed = driver_setup(state);
     OK(cuMemAlloc_v2(&p, 16)); /* the first call sets ebb up */
-    assert_true(ebb_arena_contains(p));
+    assert_true(ebb_arena_contains(&ebb_process, p));
     return failed;
 }
 
 int main(void)
 {
+    ebb_open(&ebb_process);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pointers_are_found_wherever_they_stand),
         cmocka_unit_test(pointer_past_the_end_belongs_to_its_own_buffer),

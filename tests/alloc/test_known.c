@@ -1,6 +1,7 @@
 /* What the layer knows beside its own allocations: foreign ranges, tensor maps, pinned and mentioned buffers. */
 #include "driver_test.h"
 
+#include "alloc/device.h"
 #include "alloc/arena.h"
 #include "alloc/chunk.h"
 #include "alloc/foreign.h"
@@ -16,7 +17,7 @@ static ebb_buffer_t *make(size_t bytes)
 {
     ebb_buffer_t *b;
     ebb_lock();
-    assert_int_equal(ebb_heap_alloc(&(ebb_request_t){.bytes = bytes}, &b), 0);
+    assert_int_equal(ebb_heap_alloc(ebb_here, &(ebb_request_t){.bytes = bytes}, &b), 0);
     ebb_unlock();
     return b;
 }
@@ -54,33 +55,33 @@ static void foreign_ranges_match_a_naive_model(void **state)
             for (unsigned i = first; room && i < first + length; i++)
                 room = !model[i];
             if (room) {
-                assert_true(ebb_foreign_add(&(ebb_foreign_t){.base = 1000 + first,
-                                                             .bytes = length,
-                                                             .kind = EBB_FOREIGN_HOST,
-                                                             .owner = &owners[length % 4]}));
+                assert_true(ebb_foreign_add(ebb_here, &(ebb_foreign_t){.base = 1000 + first,
+                                                                       .bytes = length,
+                                                                       .kind = EBB_FOREIGN_HOST,
+                                                                       .owner = &owners[length % 4]}));
                 for (unsigned i = first; i < first + length; i++)
                     model[i] = 1 + (int)first;
             }
         } else if (random_below(50)) {
             bool begins = model[first] == 1 + (int)first;
-            assert_int_equal(ebb_foreign_remove(1000 + first), begins);
+            assert_int_equal(ebb_foreign_remove(ebb_here, 1000 + first), begins);
             for (unsigned i = first; begins && i < UNITS && model[i] == 1 + (int)first; i++)
                 model[i] = 0;
         } else {
             const void *owner = &owners[length % 4];
             for (unsigned i = 0; i < UNITS; i++) {
-                const ebb_foreign_t *f = ebb_foreign_at(1000 + i);
+                const ebb_foreign_t *f = ebb_foreign_at(&ebb_process, 1000 + i);
                 if (f && f->owner == owner)
                     model[i] = 0;
             }
-            ebb_foreign_forget(owner);
+            ebb_foreign_forget(ebb_here, owner);
         }
         unsigned asked = random_below(UNITS);
-        const ebb_foreign_t *f = ebb_foreign_at(1000 + asked);
+        const ebb_foreign_t *f = ebb_foreign_at(&ebb_process, 1000 + asked);
         assert_int_equal(f ? f->base - 1000 + 1 : 0, model[asked]);
     }
     for (unsigned i = 0; i < 4; i++)
-        ebb_foreign_forget(&owners[i]);
+        ebb_foreign_forget(ebb_here, &owners[i]);
     ebb_unlock();
 }
 
@@ -88,17 +89,17 @@ static void foreign_memory_takes_chunks_off_the_pool(void **state)
 {
     (void)state;
     ebb_lock();
-    size_t limit = ebb_chunks_limit();
-    assert_true(ebb_foreign_count(1));
-    assert_true(ebb_foreign_count(EBB_CHUNK_BYTES - 1));
-    assert_int_equal(ebb_chunks_limit(), limit - 1); /* whole chunks of the sum */
-    assert_true(ebb_foreign_count(1));
-    assert_int_equal(ebb_chunks_limit(), limit - 2);
-    assert_false(ebb_foreign_count(limit * EBB_CHUNK_BYTES));
-    assert_int_equal(ebb_chunks_limit(), limit - 2);
-    ebb_foreign_uncount(EBB_CHUNK_BYTES + 1);
-    assert_int_equal(ebb_foreign_counted(), 0);
-    assert_int_equal(ebb_chunks_limit(), limit);
+    size_t limit = ebb_chunks_limit(ebb_here);
+    assert_true(ebb_foreign_count(ebb_here, 1));
+    assert_true(ebb_foreign_count(ebb_here, EBB_CHUNK_BYTES - 1));
+    assert_int_equal(ebb_chunks_limit(ebb_here), limit - 1); /* whole chunks of the sum */
+    assert_true(ebb_foreign_count(ebb_here, 1));
+    assert_int_equal(ebb_chunks_limit(ebb_here), limit - 2);
+    assert_false(ebb_foreign_count(ebb_here, limit * EBB_CHUNK_BYTES));
+    assert_int_equal(ebb_chunks_limit(ebb_here), limit - 2);
+    ebb_foreign_uncount(ebb_here, EBB_CHUNK_BYTES + 1);
+    assert_int_equal(ebb_foreign_counted(ebb_here), 0);
+    assert_int_equal(ebb_chunks_limit(ebb_here), limit);
     ebb_unlock();
 }
 
@@ -114,8 +115,8 @@ static void tensor_maps_point_to_what_they_were_encoded_for(void **state)
     for (size_t i = 0; i < sizeof map; i++) /* opaque: no word of it is a pointer */
         map[i] = (unsigned char)(i + 1), other[i] = (unsigned char)(i + 7);
     ebb_lock();
-    ebb_tensor_map_note(map, a->address + 64);
-    ebb_tensor_map_note(other, b->address + 128);
+    ebb_tensor_map_note(&ebb_process, map, a->address + 64);
+    ebb_tensor_map_note(&ebb_process, other, b->address + 128);
     memcpy(block, &b->address, sizeof b->address);
     memcpy(block + 112, map, sizeof map);
     memcpy(block + 240 + 64, other, sizeof other);
@@ -138,8 +139,8 @@ static void tensor_maps_point_to_what_they_were_encoded_for(void **state)
     assert_int_equal(op.access_count, 2);
     assert_true(op.plain);
     /* Encoded again with the same bytes, the last one counts. */
-    ebb_tensor_map_note(map, b->address);
-    assert_int_equal(ebb_tensor_map_address(map), b->address);
+    ebb_tensor_map_note(&ebb_process, map, b->address);
+    assert_int_equal(ebb_tensor_map_address(&ebb_process, map), b->address);
     ebb_unlock();
     release_buffer(a);
     release_buffer(b);
@@ -155,16 +156,16 @@ static void many_tensor_maps_are_kept_while_their_buffers_live(void **state)
     ebb_lock();
     for (uint32_t i = 0; i < COUNT; i++) {
         memcpy(map, &i, sizeof i);
-        ebb_tensor_map_note(map, i % 2 ? kept : gone);
+        ebb_tensor_map_note(&ebb_process, map, i % 2 ? kept : gone);
         if (i == COUNT / 2)
             ebb_heap_free(goes, (ebb_mark_t){0});
     }
     for (uint32_t i = 0; i < COUNT; i++) {
         memcpy(map, &i, sizeof i);
         if (i % 2)
-            assert_int_equal(ebb_tensor_map_address(map), kept);
+            assert_int_equal(ebb_tensor_map_address(&ebb_process, map), kept);
     }
-    assert_true(ebb_tensor_map_count < COUNT); /* those of the freed one did not pile up */
+    assert_true(ebb_process.tensor_maps.count < COUNT); /* those of the freed one did not pile up */
     ebb_unlock();
     release_buffer(keeps);
 }
@@ -251,6 +252,7 @@ static int enter(void **state)
 
 int main(void)
 {
+    ebb_open(&ebb_process);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(foreign_ranges_match_a_naive_model),
         cmocka_unit_test(foreign_memory_takes_chunks_off_the_pool),

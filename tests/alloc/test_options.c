@@ -55,9 +55,10 @@ static void values_arrive_and_absent_ones_have_their_default(void **state)
 static void words_take_the_arguments_that_are_listed(void **state)
 {
     (void)state;
-    static const char *const good[] = {"auto", "uniform:3", "selective", "selective:mlp,attention", "revolve:12", "reactive"};
-    static const char *const bad[] = {"aut", "autos", "auto:1", "uniform", "uniform:", "uniform:0", "uniform:x", "selective:", "the",
-                                      "N", "when"};
+    static const char *const good[] = {"auto",       "uniform:3", "selective", "selective:mlp,attention",
+                                       "revolve:12", "reactive"};
+    static const char *const bad[] = {"aut",       "autos",      "auto:1", "uniform", "uniform:", "uniform:0",
+                                      "uniform:x", "selective:", "the",    "N",       "when"};
     char variable[64];
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
         snprintf(variable, sizeof variable, "EBB_POLICY=%s", good[i]);

@@ -2,6 +2,7 @@
  * in; under it is the software driver with SOFTGPU_DEVICES=2. */
 #include "driver_test.h"
 
+#include "alloc/device.h"
 #include "alloc/arena.h"
 #include "alloc/base/driver.h"
 #include "alloc/chunk.h"
@@ -17,8 +18,8 @@ static CUstream stream[2];
 static ebb_usage_t usage_of(unsigned device)
 {
     assert_true(ebb_enter_device((CUdevice)device));
-    ebb_usage_t u = ebb_usage();
-    ebb_heap_check();
+    ebb_usage_t u = ebb_usage(ebb_here);
+    ebb_heap_check(ebb_here);
     ebb_unlock();
     assert_int_equal(ebb_broken_count(), 0);
     return u;
@@ -27,7 +28,7 @@ static ebb_usage_t usage_of(unsigned device)
 static unsigned slot_of(unsigned device)
 {
     assert_true(ebb_enter_device((CUdevice)device));
-    unsigned slot = ebb_slot;
+    unsigned slot = ebb_here->number;
     ebb_unlock();
     return slot;
 }
@@ -47,30 +48,31 @@ static void calls_find_the_device_that_they_are_about(void **state)
     OK(cuMemAlloc(&p, 3 << 20));
     OK(cuCtxSetCurrent(context[0]));
     assert_int_not_equal(slot_of(0), slot_of(1));
-    assert_int_equal(ebb_arena_slot(p), slot_of(1));
-    assert_int_equal(ebb_arena_slot(1), EBB_NOWHERE);
+    assert_int_equal(ebb_arena_slot(&ebb_process, p), slot_of(1));
+    assert_int_equal(ebb_arena_slot(&ebb_process, 1), EBB_NOWHERE);
     assert_true(ebb_enter());
-    assert_int_equal(ebb_chunk_device(), 0);
+    assert_int_equal(ebb_chunk_device(ebb_here), 0);
     ebb_unlock();
     assert_true(ebb_enter_at(p));
-    assert_int_equal(ebb_chunk_device(), 1);
+    assert_int_equal(ebb_chunk_device(ebb_here), 1);
     assert_current(context[1]);
     ebb_unlock();
     assert_current(context[0]);
     assert_non_null(ebb_enter_stream(stream[1]));
-    assert_int_equal(ebb_chunk_device(), 1);
-    assert_true(ebb_enter_goes_on(ebb_slot_of_device(0))); /* there and back in one call */
+    assert_int_equal(ebb_chunk_device(ebb_here), 1);
+    assert_true(ebb_enter_goes_on(ebb_slot_of_device(&ebb_process, 0))); /* there and back in one call */
     assert_current(context[0]);
     ebb_unlock();
     assert_current(context[0]);
     assert_non_null(ebb_enter_stream(NULL));
-    assert_int_equal(ebb_chunk_device(), 0);
-    assert_int_equal(ebb_stream_slot(ebb_stream_of(stream[1])), ebb_slot_of_device(1));
-    assert_ptr_equal(ebb_stream_of(stream[1]), ebb_stream_of(stream[1]));
-    ebb_stream_t *mine = ebb_stream_of(NULL);
+    assert_int_equal(ebb_chunk_device(ebb_here), 0);
+    assert_int_equal(ebb_stream_slot(ebb_stream_of(ebb_here, stream[1])),
+                     ebb_slot_of_device(&ebb_process, 1));
+    assert_ptr_equal(ebb_stream_of(ebb_here, stream[1]), ebb_stream_of(ebb_here, stream[1]));
+    ebb_stream_t *mine = ebb_stream_of(ebb_here, NULL);
     ebb_unlock();
     assert_true(ebb_enter_context(context[1]));
-    assert_ptr_not_equal(ebb_stream_of(NULL), mine); /* each context has a default stream */
+    assert_ptr_not_equal(ebb_stream_of(ebb_here, NULL), mine); /* each context has a default stream */
     ebb_unlock();
     OK(cuMemFree(p));
 }
@@ -80,16 +82,16 @@ static void visits_are_nested_and_come_back(void **state)
     (void)state;
     ebb_visit_t first, second;
     assert_true(ebb_enter_device(0));
-    unsigned here = ebb_slot, there = ebb_slot_of_device(1);
+    unsigned here = ebb_here->number, there = ebb_slot_of_device(&ebb_process, 1);
     assert_int_equal(ebb_slot_visit(there, &first), 0);
     assert_current(context[1]);
     assert_int_equal(ebb_slot_visit(here, &second), 0);
     assert_current(context[0]);
     ebb_slot_return(second);
-    assert_int_equal(ebb_slot, there);
+    assert_int_equal(ebb_here->number, there);
     assert_current(context[1]);
     ebb_slot_return(first);
-    assert_int_equal(ebb_slot, here);
+    assert_int_equal(ebb_here->number, here);
     ebb_unlock();
     assert_current(context[0]);
 }
@@ -133,7 +135,7 @@ static void random_traffic_is_counted_on_its_device(void **state)
         live[i].bytes = bytes;
         live[i].device = device;
         sum[device] += bytes;
-        assert_int_equal(ebb_arena_slot(live[i].p), slot_of(device));
+        assert_int_equal(ebb_arena_slot(&ebb_process, live[i].p), slot_of(device));
         for (unsigned d = 0; d < 2 && round % 16 == 0; d++) {
             ebb_usage_t u = usage_of(d);
             assert_int_equal(u.live_bytes, sum[d]);
@@ -182,13 +184,13 @@ static void a_mark_of_another_devices_stream_is_waited_for(void **state)
     OK(cuCtxSetCurrent(context[0]));
     OK(cuMemcpyPeerAsync(dst, context[0], src, context[1], 3 << 20, stream[0]));
     assert_true(ebb_enter_at(src));
-    ebb_buffer_t *b = ebb_buffer_at(src);
+    ebb_buffer_t *b = ebb_buffer_at(&ebb_process, src);
     assert_int_equal(b->pinned, 0);
     assert_int_equal(b->held, 0);
     assert_true(b->abroad);
     bool found = false;
     for (unsigned i = 0; i < b->use_count; i++)
-        found |= b->use[i].stream == ebb_stream_of(stream[0]);
+        found |= b->use[i].stream == ebb_stream_of(ebb_here, stream[0]);
     assert_true(found);
     assert_int_equal(ebb_buffer_join(stream[1], b), 0);
     assert_int_equal(ebb_buffer_wait(b), 0);
@@ -213,13 +215,13 @@ static void pools_belong_to_their_device(void **state)
         OK(cuDeviceGetDefaultMemPool(&usual[i], i));
     unsigned slot[2] = {slot_of(0), slot_of(1)};
     assert_true(ebb_enter());
-    assert_int_equal(ebb_pool_slot(made), slot[1]);
-    assert_int_equal(ebb_pool_slot(usual[0]), slot[0]);
-    assert_int_equal(ebb_pool_slot(usual[1]), slot[1]);
+    assert_int_equal(ebb_pool_slot(ebb_here, made), slot[1]);
+    assert_int_equal(ebb_pool_slot(ebb_here, usual[0]), slot[0]);
+    assert_int_equal(ebb_pool_slot(ebb_here, usual[1]), slot[1]);
     ebb_unlock();
     /* On a stream of the first device, of the second's memory. */
     OK(cuMemAllocFromPoolAsync(&p, 3 << 20, made, stream[0]));
-    assert_int_equal(ebb_arena_slot(p), slot[1]);
+    assert_int_equal(ebb_arena_slot(&ebb_process, p), slot[1]);
     cuuint64_t used;
     OK(cuMemPoolGetAttribute(made, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used));
     assert_int_equal(used, 3 << 20);
@@ -255,7 +257,7 @@ static void a_slot_ends_with_its_context(void **state)
     OK(cuDevicePrimaryCtxReset(1));
     OK(cuCtxSetCurrent(context[0]));
     assert_true(ebb_enter_any());
-    assert_int_equal(ebb_slot_of_device(1), EBB_NOWHERE);
+    assert_int_equal(ebb_slot_of_device(&ebb_process, 1), EBB_NOWHERE);
     ebb_unlock();
     assert_int_not_equal(cuMemFree(p), CUDA_SUCCESS);
     OK(cuCtxSetCurrent(context[0]));
@@ -289,6 +291,7 @@ static int setup(void **state)
 
 int main(void)
 {
+    ebb_open(&ebb_process);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(calls_find_the_device_that_they_are_about),
         cmocka_unit_test(visits_are_nested_and_come_back),

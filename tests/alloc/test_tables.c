@@ -83,10 +83,10 @@ static void tensor_maps_are_seen(void **state)
     const cuuint32_t box[] = {4, 1}, step[] = {1, 1};
     fill(30);
     for (int i = 0; i < COUNT; i++)
-        OK(cuTensorMapEncodeTiled(&maps[i], CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 2,
-                                  (void *)(uintptr_t)target[i], size, stride, box, step,
-                                  CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE,
-                                  CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE));
+        OK(cuTensorMapEncodeTiled(&maps[i], CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 2, (void *)(uintptr_t)target[i],
+                                  size, stride, box, step, CU_TENSOR_MAP_INTERLEAVE_NONE,
+                                  CU_TENSOR_MAP_SWIZZLE_NONE, CU_TENSOR_MAP_L2_PROMOTION_NONE,
+                                  CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE));
     OK(cuMemcpyHtoD(table + 3072, maps, sizeof maps));
     follow_by(chase_maps, table + 3072, 30);
     follow_by(chase_maps, table + 3072, 30);

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "alloc/device.h"
 #include "alloc/base/log.h"
 #include "alloc/base/options.h"
 #include "ckpt/run/tracker/leftover.h"
@@ -19,6 +20,8 @@
 enum { WORDS = 6, BYTES = 8 * WORDS, JUNK = 0x5151, NOWHERE = 1 << 20, BUFFERS = 3 };
 
 ebb_options_t ebb_options;
+ebb_t ebb_process;
+ebb_device_t *ebb_here = &ebb_process.device[0];
 
 /* Buffers are at 16 MiB each; what lies above 4 GiB is junk, and between them is memory that is not ebb's. */
 static ebb_buffer_t buffer[BUFFERS];
@@ -45,7 +48,7 @@ void ebb_log(ebb_log_level_t level, const char *format, ...)
     told += level == EBB_WARN && strstr(format, "EBB_LEFTOVERS=0");
 }
 
-CUdeviceptr ebb_nowhere(CUdeviceptr word)
+CUdeviceptr ebb_nowhere(ebb_t *ebb, CUdeviceptr word)
 {
     return NOWHERE + word % 4096;
 }
@@ -53,14 +56,15 @@ CUdeviceptr ebb_nowhere(CUdeviceptr word)
 /* One function has a name: that of a kernel which says what it goes by (layout.h), an address for each block behind a first word. */
 #define KNOWN ((CUfunction)(uintptr_t)0x3000)
 
-const char *ebb_function_name(CUfunction function)
+const char *ebb_function_name(ebb_t *ebb, CUfunction function)
 {
     return function == KNOWN
                ? "_ZN2at6native14lpnorm_cleanupIfLNS0_8NormTypeE1EfLb1EfEEvPKT3_NS0_19TensorListAddressesEi"
                : NULL;
 }
 
-bool ebb_function_parameter(CUfunction function, uint32_t index, uint32_t *offset_bytes, uint32_t *size_bytes)
+bool ebb_function_parameter(ebb_t *ebb, CUfunction function, uint32_t index, uint32_t *offset_bytes,
+                            uint32_t *size_bytes)
 {
     static const uint32_t size[] = {8, 3200, 4};
     *offset_bytes = index == 2 ? 3208 : 8 * index;
@@ -109,7 +113,7 @@ static uint32_t seen(launch_t *l)
         uint64_t word;
         memcpy(&word, view->params + 8 * (size_t)w, sizeof word);
         assert_int_equal(ebb_leftover_is(8 * w), !(set >> w & 1));
-        assert_int_equal(word, set >> w & 1 ? l->block[w] : ebb_nowhere(l->block[w]));
+        assert_int_equal(word, set >> w & 1 ? l->block[w] : ebb_nowhere(&ebb_process, l->block[w]));
     }
     return set;
 }
@@ -306,7 +310,8 @@ static void what_its_structure_says_is_known_at_once(void **state)
             uint64_t word;
             memcpy(&word, view->params + 8 * (size_t)w, sizeof word);
             const bool unused = w > USED && w < BYTES_OF_KNOWN / 8 - 1;
-            assert_int_equal(word, unused && block[w] != JUNK ? ebb_nowhere(block[w]) : block[w]);
+            assert_int_equal(word,
+                             unused && block[w] != JUNK ? ebb_nowhere(&ebb_process, block[w]) : block[w]);
             assert_int_equal(ebb_leftover_is(8 * w), unused || (w % 3 == 0 && w != USED));
         }
     }

@@ -9,11 +9,14 @@
 #include <cmocka.h>
 
 #include "alloc/base/driver.h"
+#include "alloc/device.h"
 #include "ckpt/run/replay/relaunch.h"
 
 enum { PARAMS = 512 };
 
 ebb_driver_t ebb_driver;
+ebb_t ebb_process;
+ebb_device_t *ebb_here = &ebb_process.device[0];
 
 static struct {
     unsigned char params[PARAMS];
@@ -44,7 +47,7 @@ ebb_mark_t ebb_mark_issue(ebb_stream_t *stream)
 }
 
 /* The kernels here have as many bytes of arguments as blocks. */
-CUresult ebb_launch_block(const CUlaunchConfig *config, CUfunction f, const unsigned char *params)
+CUresult ebb_launch_block(ebb_t *ebb, const CUlaunchConfig *config, CUfunction f, const unsigned char *params)
 {
     (void)f;
     seen.bytes = seen.grid = config->gridDimX;

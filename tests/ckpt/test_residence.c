@@ -14,6 +14,7 @@
 #include <cmocka.h>
 #include <cuda.h>
 
+#include "alloc/device.h"
 #include "alloc/base/driver.h"
 #include "ckpt/run/profile/hash.h"
 #include "ckpt/run/replay/recipe.h"
@@ -87,7 +88,8 @@ bool ebb_follow_coming(uint32_t ahead, ebb_coming_t *out)
 ebb_buffer_t *ebb_follow_touched(uint32_t ahead, uint32_t i)
 {
     (void)i;
-    return ebb_buffer_at(model[stand_in.lies ? below(BUFFERS) : script.buffer[script.at + ahead]].address);
+    return ebb_buffer_at(&ebb_process,
+                         model[stand_in.lies ? below(BUFFERS) : script.buffer[script.at + ahead]].address);
 }
 
 bool ebb_recipe_can_rebuild(const ebb_buffer_t *b, uint64_t *cost_ns)
@@ -277,18 +279,19 @@ static void contents_survive_under_a_known_future(void **state)
                   (unsigned long long)t.fetches);
     assert_true(stand_in.dropped && stand_in.rebuilt && stand_in.refused && stand_in.disagreed);
     assert_true(t.evictions && t.ahead && t.drops == stand_in.dropped);
-    assert_true(ebb_usage().peak_bytes <= ebb_usage().budget_bytes);
+    assert_true(ebb_usage(ebb_here).peak_bytes <= ebb_usage(ebb_here).budget_bytes);
 }
 
 static void a_wrong_future_costs_time_and_nothing_else(void **state)
 {
     (void)state;
     run_script(true);
-    assert_true(ebb_usage().peak_bytes <= ebb_usage().budget_bytes);
+    assert_true(ebb_usage(ebb_here).peak_bytes <= ebb_usage(ebb_here).budget_bytes);
 }
 
 int main(void)
 {
+    ebb_open(&ebb_process);
     const char *given = getenv("TEST_SEED");
     const unsigned seed = given ? (unsigned)strtoul(given, NULL, 10) : (unsigned)time(NULL);
     print_message("TEST_SEED=%u\n", seed);

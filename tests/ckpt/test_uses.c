@@ -165,7 +165,7 @@ static struct {
     bool stays[MOST_BUFFERS];
 } scene;
 
-ebb_buffer_t *ebb_buffer_oldest(void)
+ebb_buffer_t *ebb_buffer_oldest(ebb_device_t *dev)
 {
     return scene.trace->buffer_count ? &scene.buffer[0] : NULL;
 }

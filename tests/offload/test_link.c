@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "alloc/device.h"
 #include "alloc/base/options.h"
 #include "offload/ebb_offload.h"
 #include "offload/extent.h"
@@ -169,7 +170,7 @@ static int measure(const char *expected)
         return 2;
     ebb_lock();
     const ebb_link_t link = ebb_link();
-    const ebb_usage_t usage = ebb_usage();
+    const ebb_usage_t usage = ebb_usage(ebb_here);
     const ebb_traffic_t traffic = ebb_traffic();
     ebb_unlock();
     const char *given = getenv("EBB_LINK");
@@ -232,7 +233,8 @@ static int copy_pieces(void)
     }
     good = good && !ebb_copy_issue(EBB_IN, p, host, BYTES) && !cuCtxSynchronize();
     memset(host, 0, BYTES);
-    good = good && !ebb_copy_pieces(EBB_OUT, p, host, BYTES, ebb_stream_of(NULL)) && !cuCtxSynchronize();
+    good = good && !ebb_copy_pieces(EBB_OUT, p, host, BYTES, ebb_stream_of(ebb_here, NULL)) &&
+           !cuCtxSynchronize();
     for (int i = 0; i < BYTES && good; i++)
         good = host[i] == (unsigned char)(i >> 12);
     const ebb_traffic_t traffic = ebb_traffic();
@@ -250,6 +252,7 @@ static void copies_do_not_cross_from_piece_to_piece(void **state)
 
 int main(int argc, char **argv)
 {
+    ebb_open(&ebb_process);
     if (argc > 1 && !strcmp(argv[1], "pieces"))
         return copy_pieces();
     if (argc > 1 && !strcmp(argv[1], "fail"))

@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "alloc/device.h"
 #include "alloc/base/options.h"
 #include "alloc/ebb_alloc.h"
 #include "offload/extent.h"
@@ -52,7 +53,7 @@ void ebb_unlock(void)
     pthread_mutex_unlock(&lock);
 }
 
-void ebb_heap_measure_soon(void)
+void ebb_heap_measure_soon(ebb_device_t *dev)
 {
     measurements++;
 }
@@ -114,7 +115,7 @@ static int suite_setup(void **state)
     CUcontext context;
     driver_setup(state);
     OK(ebb_driver.cuCtxGetCurrent(&context));
-    ebb_slot = ebb_slot_open(context, 0);
+    ebb_here = &ebb_process.device[ebb_slot_open(&ebb_process, context, 0)];
     main_thread = pthread_self();
     real = ebb_driver;
     ebb_driver.cuMemHostRegister = watched_register;
@@ -817,6 +818,7 @@ static int forgiving_teardown(void **state)
 
 int main(int argc, char **argv)
 {
+    ebb_open(&ebb_process);
     if (argc > 1 && !strcmp(argv[1], "end"))
         return end_with_cached_blocks();
     if (argc > 1 && !strcmp(argv[1], "allocated"))

@@ -200,7 +200,8 @@ static void a_full_device_says_that_a_little_is_free(void **state)
     const outcome_t o = run("full");
     assert_int_equal(o.granted, 2 * MIB);
     assert_true(o.peak <= 128 * MIB);
-    assert_true(o.evictions <= FULL - 2 * BUFFERS + 1); /* one of them for the first probe; the next find its memory */
+    assert_true(o.evictions <=
+                FULL - 2 * BUFFERS + 1); /* one of them for the first probe; the next find its memory */
 }
 
 /* What is under way on another stream when memory comes to a buffer is waited for by all that use the buffer. */

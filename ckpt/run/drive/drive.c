@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "alloc/device.h"
 #include "alloc/base/driver.h"
 #include "alloc/base/log.h"
 #include "ckpt/plan/rotate.h"
@@ -138,7 +139,7 @@ static bool was_pointer(const ebb_issued_t *issued, const ebb_trace_access_t *ac
     if (issued->kind == EBB_KERNEL)
         memcpy(&word, issued->params + access->param_offset, sizeof word);
     return issued->kind != EBB_KERNEL || ebb_issued_has_map(issued, access->param_offset) ||
-           ebb_address_is_served(word);
+           ebb_address_is_served(ebb_here->ebb, word);
 }
 
 /* Where a replay's pointers lead: redirected ones, and those to large buffers, to a place; those to small ones as they did. */
@@ -573,7 +574,7 @@ void ebb_drive_after(const ebb_operation_t *op, bool issued)
     }
     D.strays = 0;
     note_writes();
-    size_t bytes = ebb_usage().created_bytes;
+    size_t bytes = ebb_usage(ebb_here).created_bytes;
     if (bytes > D.counts.peak_bytes)
         D.counts.peak_bytes = bytes;
     if (++D.cursor == D.trace->operation_count)

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "alloc/device.h"
 #include "alloc/base/driver.h"
 #include "alloc/base/log.h"
 #include "ckpt/plan/rotate.h"
@@ -27,7 +28,7 @@ ebb_buffer_t *ebb_recorded_buffer(const ebb_recording_t *learned, ebb_buffer_t *
         const bool fits = b && (ebb_is_large(t) ? b->bytes == t->bytes : b->bytes <= t->bytes);
         return fits ? b : NULL;
     }
-    ebb_buffer_t *b = ebb_buffer_at(learned->address[id]);
+    ebb_buffer_t *b = ebb_buffer_at(ebb_here->ebb, learned->address[id]);
     return b && b->generation == learned->generation[id] ? b : NULL;
 }
 
@@ -52,8 +53,8 @@ bool ebb_drive_is_ready(const ebb_recording_t *learned)
 size_t ebb_drive_room(unsigned slot, const ebb_recording_t *learned, ebb_buffer_t *const *present)
 {
     ebb_verify_prepare(ebb_share_drive(slot), learned->trace);
-    ebb_heap_reclaim(SIZE_MAX, true);
-    size_t chunks = ebb_chunks_available() + ebb_share_room(learned);
+    ebb_heap_reclaim(ebb_here, SIZE_MAX, true);
+    size_t chunks = ebb_chunks_available(ebb_here) + ebb_share_room(learned);
     for (uint32_t i = 0; i < learned->trace->buffer_count; i++) {
         const ebb_trace_buffer_t *t = &learned->trace->buffer[i];
         const ebb_buffer_t *b =
@@ -205,7 +206,7 @@ static ebb_status_t map_place(uint32_t place)
     ebb_range_t *range = k && k->site.range ? k->site.range : s->range;
     if (!p->chunk_count || (range && range->mapped))
         return 0;
-    if (!range && !(range = s->range = ebb_range_new(p->chunk_count)))
+    if (!range && !(range = s->range = ebb_range_new(ebb_here, p->chunk_count)))
         return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "an address range", p->chunk_count * EBB_CHUNK_BYTES);
     ebb_chunk_t *list = malloc(p->chunk_count * sizeof *list);
     if (!list)
@@ -389,7 +390,7 @@ ebb_status_t ebb_drive_install(unsigned slot, ebb_recording_t *learned, const eb
     D.streams = ebb_plan_streams(D.trace);
     D.installed = true;
     ebb_residence_waited();
-    ebb_heap_reclaim(SIZE_MAX, true);
+    ebb_heap_reclaim(ebb_here, SIZE_MAX, true);
     const ebb_status_t status = prepare(present);
     if (status) {
         ebb_log(EBB_WARN, "the plan could not be installed: %s", ebb_last_failure());
@@ -400,7 +401,7 @@ ebb_status_t ebb_drive_install(unsigned slot, ebb_recording_t *learned, const eb
         return status;
     }
     take_over();
-    ebb_chunks_release();
+    ebb_chunks_release(ebb_here);
     D.active = true;
     D.cursor = D.trace->operation_count; /* a step is about to begin */
     ebb_guard_close();

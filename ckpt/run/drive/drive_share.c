@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "alloc/device.h"
 #include "alloc/base/driver.h"
 #include "alloc/base/log.h"
 #include "alloc/base/options.h"
@@ -199,7 +200,7 @@ static void give_back(uint32_t chunk_count, unsigned small_count)
 {
     while (share.chunk_count > chunk_count)
         if (share.bound[--share.chunk_count])
-            ebb_chunks_give(1, &share.chunk[share.chunk_count]);
+            ebb_chunks_give(ebb_here, 1, &share.chunk[share.chunk_count]);
     while (share.small_count > small_count)
         ebb_slab_close(share.small[--share.small_count]->slab);
 }
@@ -266,13 +267,13 @@ static ebb_status_t bind_rest(bool *taken)
             while (next < known && taken[next])
                 next++;
             ebb_chunk_t chunk;
-            if (next == known && !ebb_heap_make_room(1))
+            if (next == known && !ebb_heap_make_room(ebb_here, 1))
                 return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "device memory for a plan", EBB_CHUNK_BYTES);
             if (next == known)
-                EBB_TRY(ebb_chunks_take(1, &chunk));
+                EBB_TRY(ebb_chunks_take(ebb_here, 1, &chunk));
             D.pool[c] = next < known ? next++ : ebb_share_add_chunk(chunk);
             if (D.pool[c] == EBB_TRACE_NEVER) {
-                ebb_chunks_give(1, &chunk);
+                ebb_chunks_give(ebb_here, 1, &chunk);
                 return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "host memory for a plan", 0);
             }
         }
@@ -340,7 +341,7 @@ ebb_status_t ebb_share_open_small(void)
         D.small_slab = share.small[i]->slab;
         return 0;
     }
-    ebb_range_t *range = ebb_heap_make_room(chunks) ? ebb_range_new(chunks) : NULL;
+    ebb_range_t *range = ebb_heap_make_room(ebb_here, chunks) ? ebb_range_new(ebb_here, chunks) : NULL;
     if (!range)
         return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "device memory for a plan", chunks * EBB_CHUNK_BYTES);
     ebb_status_t status = ebb_range_map(range);

@@ -35,7 +35,7 @@ typedef struct check {
     bool begun, ended; /* in the step under way: hashed when it was given up, and after the replay */
     bool refuted;      /* it was another, which has been said */
     ebb_hash_part_t part;
-    void *copy;        /* pinned, while there is one */
+    void *copy; /* pinned, while there is one */
 } check_t;
 
 /* drive_streams.c: the stream `to` waits before operation `waited` for what `from` is given before operation `recorded`. */
@@ -117,7 +117,7 @@ typedef struct drive {
     check_t *check;
     uint32_t *check_at; /* [actions]: the check that begins or ends there; NEVER: none */
     uint32_t check_count;
-    bool refuted;         /* see ebb_drive_refuted */
+    bool refuted; /* see ebb_drive_refuted */
     ebb_drive_pace_t pace;
 
     ebb_step_clock_t clock;    /* of all drives in this slot */

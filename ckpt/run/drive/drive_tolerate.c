@@ -18,6 +18,7 @@
  */
 #include <stdlib.h>
 
+#include "alloc/device.h"
 #include "alloc/base/driver.h"
 #include "ckpt/run/drive/drive_state.h"
 #include "ckpt/run/profile/know.h"
@@ -224,7 +225,8 @@ bool ebb_tolerate_allocation(const ebb_request_t *q)
     const size_t chunks = (q->bytes + EBB_CHUNK_BYTES - 1) / EBB_CHUNK_BYTES;
     ebb_request_t unplanned = *q;
     unplanned.planned = true;
-    return q->bytes <= EBB_SMALL_BYTES || ebb_chunks_unowned() >= chunks || ebb_heap_may_wait(&unplanned);
+    return q->bytes <= EBB_SMALL_BYTES || ebb_chunks_unowned(ebb_here) >= chunks ||
+           ebb_heap_may_wait(ebb_here, &unplanned);
 }
 
 /* ---- frees ---- */

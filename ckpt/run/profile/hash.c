@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "alloc/device.h"
 #include "alloc/base/driver.h"
 #include "alloc/base/log.h"
 #include "ckpt/run/own.h"
@@ -26,7 +27,7 @@ static struct {
     CUmodule handle;
     CUfunction hash; /* NULL: could not be loaded */
 } modules[EBB_STATES];
-#define module (modules[ebb_slot])
+#define module (modules[ebb_here->number])
 
 static bool load(void)
 {

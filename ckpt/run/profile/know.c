@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "alloc/device.h"
 #include "alloc/base/driver.h"
 
 /* Launches in which a word has to stay unchanged, over two steps. */
@@ -49,10 +50,10 @@ static bool grow(void)
 /* NULL: no memory; what is not known counts as a writer. */
 static fact_t *fact_of(CUfunction function, uint32_t offset)
 {
-    if (know.unloaded != ebb_modules_unloaded()) {
+    if (know.unloaded != ebb_modules_unloaded(ebb_here->ebb)) {
         free(know.fact);
         memset(&know, 0, sizeof know);
-        know.unloaded = ebb_modules_unloaded();
+        know.unloaded = ebb_modules_unloaded(ebb_here->ebb);
     }
     if (2 * know.count >= know.room && !grow())
         return NULL;
@@ -94,7 +95,7 @@ const char *ebb_know_name(CUfunction function)
 {
     fact_t *f = fact_of(function, NAMES);
     const char *name = f ? f->name : NULL;
-    if (!name && !(name = ebb_function_name(function)))
+    if (!name && !(name = ebb_function_name(ebb_here->ebb, function)))
         name = "?";
     if (f)
         f->name = name;

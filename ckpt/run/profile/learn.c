@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "alloc/device.h"
 #include "alloc/base/driver.h"
 #include "alloc/base/log.h"
 #include "ckpt/run/profile/know.h"
@@ -242,10 +243,10 @@ static void end_stage(ebb_lessons_t *l, bool good)
 bool ebb_learn_begin(ebb_lessons_t *l)
 {
     ebb_learn_abandon();
-    const bool anew = l->unloaded != ebb_modules_unloaded();
+    const bool anew = l->unloaded != ebb_modules_unloaded(ebb_here->ebb);
     if (anew)
         forget(l);
-    l->unloaded = ebb_modules_unloaded();
+    l->unloaded = ebb_modules_unloaded(ebb_here->ebb);
     if (!anew && l->stage != EBB_STAGE_RECORD && !ebb_match_begin(&l->recorded, l->left))
         return false;
     if (!begin_stage(l)) {
@@ -290,7 +291,7 @@ bool ebb_learn_relieve(void)
 
 static bool record_mark(unsigned which)
 {
-    CUevent *e = &marks_of[ebb_slot][which];
+    CUevent *e = &marks_of[ebb_here->number][which];
     return (*e || !ebb_driver.cuEventCreate(e, CU_EVENT_DEFAULT)) &&
            !ebb_driver.cuEventRecord(*e, ebb_stream_handle(lesson.stream));
 }
@@ -298,7 +299,7 @@ static bool record_mark(unsigned which)
 static void note_time(ebb_lessons_t *l)
 {
     float ms = 0;
-    const CUevent *mark = marks_of[ebb_slot];
+    const CUevent *mark = marks_of[ebb_here->number];
     if (!lesson.timed || !record_mark(1) || ebb_driver.cuEventSynchronize(mark[1]) ||
         ebb_driver.cuEventElapsedTime(&ms, mark[0], mark[1]))
         return;
@@ -514,7 +515,7 @@ ebb_learned_t ebb_learn_end(void)
     ebb_lessons_t *l = lesson.lessons;
     const bool records = l->stage == EBB_STAGE_RECORD;
     l->given++;
-    if (l->unloaded != ebb_modules_unloaded()) {
+    if (l->unloaded != ebb_modules_unloaded(ebb_here->ebb)) {
         end_stage(l, false);
         forget(l);
         return lose(l, "their modules: one was unloaded");

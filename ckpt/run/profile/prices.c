@@ -1,5 +1,6 @@
 #include "ckpt/run/profile/prices.h"
 
+#include "alloc/device.h"
 #include "alloc/base/driver.h"
 #include "alloc/base/log.h"
 #include "ckpt/run/own.h"
@@ -16,7 +17,7 @@ static struct {
     CUfunction hold;
     double round_ns; /* of the kernel `hold`; 0: it cannot be used */
 } known_of[EBB_STATES];
-#define known (known_of[ebb_slot])
+#define known (known_of[ebb_here->number])
 
 typedef struct bench {
     ebb_stream_t *stream; /* of its own */
@@ -166,7 +167,7 @@ static bool open(bench_t *b)
     if (!module || ebb_driver.cuModuleGetFunction(&known.hold, module, "ebb_hold") ||
         !ebb_copy_stream(EBB_OUT) || ebb_driver.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING))
         return false;
-    b->stream = ebb_stream_of(stream);
+    b->stream = ebb_stream_of(ebb_here, stream);
     for (int i = 0; i < EVENTS; i++)
         if (ebb_driver.cuEventCreate(&b->event[i], CU_EVENT_DEFAULT))
             return false;

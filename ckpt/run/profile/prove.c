@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "alloc/device.h"
 #include "alloc/base/array.h"
 #include "alloc/base/driver.h"
 #include "alloc/base/log.h"
@@ -121,7 +122,7 @@ void ebb_prove_qualify(ebb_lessons_t *l)
         unsigned at = (unsigned)((uintptr_t)f * 0x9e3779b97f4a7c15u >> 58);
         if (last[at] != f) {
             last[at] = f;
-            has[at] = ebb_function_has_variables(f);
+            has[at] = ebb_function_has_variables(ebb_here->ebb, f);
         }
         l->fact[i].why = qualify(l, i, has[at]);
     }

@@ -6,6 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "alloc/device.h"
 #include "alloc/base/array.h"
 #include "alloc/base/log.h"
 #include "alloc/base/table.h"
@@ -14,7 +15,8 @@
 #include "ckpt/run/profile/nvtx.h"
 #include "ckpt/run/run.h"
 
-_Static_assert((int)EBB_TRACE_TILE_BYTES == (int)EBB_TILE_BYTES, "a trace counts in the tiles that are looked at");
+_Static_assert((int)EBB_TRACE_TILE_BYTES == (int)EBB_TILE_BYTES,
+               "a trace counts in the tiles that are looked at");
 
 /* A live buffer's number in the trace, by its generation. */
 typedef struct number {
@@ -294,13 +296,13 @@ static bool list_present(void)
 {
     size_t count = 0;
     uint32_t id;
-    for (const ebb_buffer_t *b = ebb_buffer_oldest(); b; b = b->newer)
+    for (const ebb_buffer_t *b = ebb_buffer_oldest(ebb_here); b; b = b->newer)
         count++;
     ebb_buffer_t **list = calloc(count + 1, sizeof(ebb_buffer_t *));
     if (!list)
         return false;
     count = 0;
-    for (ebb_buffer_t *b = ebb_buffer_oldest(); b; b = b->newer)
+    for (ebb_buffer_t *b = ebb_buffer_oldest(ebb_here); b; b = b->newer)
         if (!b->held) /* else it is ebb's own */
             list[count++] = b;
     qsort(list, count, sizeof(ebb_buffer_t *), by_generation);
@@ -348,7 +350,7 @@ bool ebb_recording_launches_from(const ebb_recording_t *r, const void *module)
         const unsigned at = (unsigned)((uintptr_t)f * 0x9e3779b97f4a7c15u >> 58);
         if (r->trace->operation[i].kind != EBB_TRACE_KERNEL || other[at] == f)
             continue;
-        if (ebb_function_is_from(f, module))
+        if (ebb_function_is_from(ebb_here->ebb, f, module))
             return true;
         other[at] = f;
     }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "alloc/device.h"
 #include "alloc/base/driver.h"
 #include "alloc/base/log.h"
 #include "ckpt/run/own.h"
@@ -11,7 +12,7 @@
 enum { THREADS = 256 };
 
 static CUfunction kernels_of[EBB_STATES][3]; /* the first is found last */
-#define kernels (kernels_of[ebb_slot])
+#define kernels (kernels_of[ebb_here->number])
 
 struct ebb_tiles {
     ebb_buffer_t *device; /* hashes, founds, results */
@@ -39,7 +40,7 @@ static bool load(void)
 static void find_range(ebb_tiles_t *t)
 {
     t->low = UINT64_MAX;
-    for (const ebb_buffer_t *b = ebb_buffer_oldest(); b; b = b->newer) {
+    for (const ebb_buffer_t *b = ebb_buffer_oldest(ebb_here); b; b = b->newer) {
         t->low = b->address < t->low ? b->address : t->low;
         t->high = b->address + b->bytes > t->high ? b->address + b->bytes : t->high;
     }

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "alloc/device.h"
 #include "alloc/base/array.h"
 #include "alloc/base/driver.h"
 #include "alloc/base/mix.h"
@@ -25,7 +26,7 @@ static struct {
     CUevent *event;
     uint32_t count, room, used;
 } pools[EBB_STATES];
-#define pool (pools[ebb_slot])
+#define pool (pools[ebb_here->number])
 
 typedef struct span {
     CUevent start, stop;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "alloc/device.h"
 #include "alloc/base/array.h"
 #include "alloc/base/driver.h"
 #include "alloc/base/log.h"
@@ -585,7 +586,7 @@ static void judge_pointers(uint32_t i, const piece_t *p)
     unsigned type;
     if (!found)
         return;
-    const ebb_buffer_t *inside = found[0] ? ebb_buffer_at(found[0]) : NULL;
+    const ebb_buffer_t *inside = found[0] ? ebb_buffer_at(ebb_here->ebb, found[0]) : NULL;
     bool outside =
         found[1] && !ebb_driver.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, found[1]);
     /* What the host has copied there is pinned. */

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "alloc/device.h"
 #include "alloc/base/driver.h"
 #include "alloc/base/log.h"
 #include "alloc/base/options.h"
@@ -32,7 +33,7 @@ static struct {
     ebb_hashes_t *hashes;
     ebb_stream_t *side;
     check_t check[MOST];
-    uint32_t *slot_of;  /* [buffers]: 1 + slot of those that are HASHED; 0 */
+    uint32_t *slot_of; /* [buffers]: 1 + slot of those that are HASHED; 0 */
     uint64_t verified, mismatches;
 } recheck;
 
@@ -46,7 +47,7 @@ static bool open_side(void)
 {
     CUstream handle;
     if (!recheck.side && !ebb_driver.cuStreamCreate(&handle, CU_STREAM_NON_BLOCKING))
-        recheck.side = ebb_stream_of(handle);
+        recheck.side = ebb_stream_of(ebb_here, handle);
     return recheck.side != NULL;
 }
 

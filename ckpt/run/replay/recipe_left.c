@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "alloc/device.h"
 #include "alloc/base/log.h"
 #include "ckpt/run/own.h"
 #include "ckpt/run/replay/left.h"
@@ -95,7 +96,7 @@ static bool has_room(size_t more)
 {
     const ebb_pinned_usage_t host = ebb_pinned_usage();
     size_t large = 0, mapped = 0, own = 0, copies = 0;
-    for (const ebb_buffer_t *b = ebb_buffer_oldest(); b; b = b->newer) {
+    for (const ebb_buffer_t *b = ebb_buffer_oldest(ebb_here); b; b = b->newer) {
         large += b->range->chunk_count * EBB_CHUNK_BYTES;
         mapped += b->range->mapped ? b->range->chunk_count * EBB_CHUNK_BYTES : 0;
     }
@@ -106,10 +107,10 @@ static bool has_room(size_t more)
         own = l->own_bytes > own ? l->own_bytes : own;
         copies += l->copied ? F.buffer[R.dropped[i]]->bytes : 0;
     }
-    const size_t rest = ebb_usage().mapped_bytes - mapped; /* small buffers, and spare memory */
+    const size_t rest = ebb_usage(ebb_here).mapped_bytes - mapped; /* small buffers, and spare memory */
     const size_t pinned = host.budget_bytes > host.others_bytes ? host.budget_bytes - host.others_bytes : 0;
     return large + rest + own + copies + ebb_own_pinned_bytes() + more + EBB_CHUNK_BYTES <=
-           ebb_chunks_limit() * EBB_CHUNK_BYTES + pinned;
+           ebb_chunks_limit(ebb_here) * EBB_CHUNK_BYTES + pinned;
 }
 
 void ebb_recipe_allocating(size_t bytes)

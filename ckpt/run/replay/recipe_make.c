@@ -1,6 +1,7 @@
 /* recipe_make.c: making what was dropped: the operations of its recipe are issued again (recipe.h). */
 #include <string.h>
 
+#include "alloc/device.h"
 #include "alloc/base/driver.h"
 #include "alloc/base/log.h"
 #include "alloc/base/options.h"
@@ -53,7 +54,7 @@ static ebb_status_t take_own(const making_t *m, uint32_t operation)
             continue;
         const ebb_request_t q = {.bytes = F.learned->trace->buffer[a->buffer].bytes, .stream = m->stream};
         if (!R.own[a->buffer]) {
-            EBB_TRY(ebb_heap_alloc(&q, &R.own[a->buffer]));
+            EBB_TRY(ebb_heap_alloc(ebb_here, &q, &R.own[a->buffer]));
             R.own[a->buffer]->held++;
         }
         EBB_TRY(zero(R.own[a->buffer], m->stream));

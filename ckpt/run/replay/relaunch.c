@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "alloc/device.h"
 #include "alloc/base/driver.h"
 
 ebb_issued_t ebb_issued_view(const ebb_operation_t *op)
@@ -110,7 +111,7 @@ static ebb_status_t relaunch_kernel(const ebb_issued_t *x, CUstream stream, cons
                                    .hStream = stream,
                                    .attrs = x->attribute,
                                    .numAttrs = x->attribute_count};
-    const CUresult result = ebb_launch_block(&config, x->function, params);
+    const CUresult result = ebb_launch_block(ebb_here->ebb, &config, x->function, params);
     return result ? ebb_fail(result, "cuLaunchKernelEx", bytes) : 0;
 }
 

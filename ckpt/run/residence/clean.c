@@ -1,6 +1,7 @@
 /* clean.c: see clean.h. */
 #include "ckpt/run/residence/clean.h"
 
+#include "alloc/device.h"
 #include "alloc/base/log.h"
 #include "alloc/base/options.h"
 #include "ckpt/run/profile/hash.h"
@@ -14,7 +15,7 @@ static struct {
     ebb_hashes_t *hashes; /* [EBB_HASH_READS]; NULL: there are none */
     unsigned looks, same, spared;
 } cleans[EBB_STATES];
-#define state (cleans[ebb_slot])
+#define state (cleans[ebb_here->number])
 
 /* Not while room is being made: it takes a little device memory. */
 void ebb_residence_prepare(void)
@@ -112,7 +113,7 @@ void ebb_clean_forget(ebb_buffer_t *b)
 bool ebb_clean_drop(size_t bytes)
 {
     size_t dropped = 0;
-    for (ebb_buffer_t *b = ebb_buffer_oldest(); b && dropped < bytes; b = b->newer) {
+    for (ebb_buffer_t *b = ebb_buffer_oldest(ebb_here); b && dropped < bytes; b = b->newer) {
         const ebb_residence_t *r = b->residence;
         if (!r || !r->kept.at || r->same)
             continue;

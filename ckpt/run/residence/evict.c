@@ -4,6 +4,7 @@
  */
 #include <stdlib.h>
 
+#include "alloc/device.h"
 #include "alloc/base/log.h"
 #include "alloc/base/options.h"
 #include "ckpt/run/pin.h"
@@ -25,7 +26,7 @@ typedef struct leftover {
 } leftover_t;
 
 static leftover_t *leftovers_of[EBB_STATES];
-#define leftovers (leftovers_of[ebb_slot])
+#define leftovers (leftovers_of[ebb_here->number])
 
 void ebb_collect_hosts(void)
 {
@@ -82,7 +83,7 @@ static struct {
     ebb_buffer_t *first, *last;
     size_t chunks, bytes;
 } leaving_of[EBB_STATES];
-#define leaving (leaving_of[ebb_slot])
+#define leaving (leaving_of[ebb_here->number])
 
 static void enqueue(ebb_buffer_t *b)
 {
@@ -272,11 +273,11 @@ static bool has_host(const ebb_buffer_t *b)
 static void expect_evictions(void)
 {
     enum { MOST = 16, LOOKED_AT = 256 };
-    const size_t share = ebb_usage().budget_bytes / 32, most = (size_t)256 << 20,
+    const size_t share = ebb_usage(ebb_here).budget_bytes / 32, most = (size_t)256 << 20,
                  enough = share < most ? share : most;
     size_t bytes[MOST], count = 0, sum = 0, looked = 0;
-    for (const ebb_buffer_t *b = ebb_buffer_oldest(); b && count < MOST && sum < enough && looked < LOOKED_AT;
-         b = b->newer, looked++)
+    for (const ebb_buffer_t *b = ebb_buffer_oldest(ebb_here);
+         b && count < MOST && sum < enough && looked < LOOKED_AT; b = b->newer, looked++)
         if (ebb_may_evict(b) && !has_host(b)) {
             bytes[count++] = b->bytes;
             sum += b->bytes;
@@ -287,7 +288,7 @@ static void expect_evictions(void)
 /* What is on its way goes first. */
 static void end_leaving(size_t wanted)
 {
-    while (leaving.first && ebb_chunks_available() < wanted)
+    while (leaving.first && ebb_chunks_available(ebb_here) < wanted)
         if (ebb_vacate(leaving.first)) {
             ebb_log(EBB_INFO, "eviction: %s", ebb_last_failure());
             return;
@@ -298,13 +299,13 @@ bool ebb_residence_make_room(size_t chunks)
 {
     if (ebb_options.policy.code == EBB_POLICY_KEEP || ebb_keeps_everything())
         return false;
-    const size_t wanted = ebb_chunks_available() + chunks;
+    const size_t wanted = ebb_chunks_available(ebb_here) + chunks;
     ebb_stage_prepare();
     end_leaving(wanted);
     /* Once more, because a victim may turn out not to be one: a drop that needs a copy, say. */
-    for (int round = 0; round < 2 && ebb_chunks_available() < wanted; round++) {
+    for (int round = 0; round < 2 && ebb_chunks_available(ebb_here) < wanted; round++) {
         ebb_victims_t v;
-        if (!ebb_victims_choose(&v, wanted - ebb_chunks_available()))
+        if (!ebb_victims_choose(&v, wanted - ebb_chunks_available(ebb_here)))
             break;
         if (send(v.list, v.count))
             ebb_log(EBB_INFO, "eviction: %s", ebb_last_failure());
@@ -312,5 +313,5 @@ bool ebb_residence_make_room(size_t chunks)
     }
     if (ebb_traffic_counters.evictions)
         expect_evictions();
-    return ebb_chunks_available() >= wanted;
+    return ebb_chunks_available(ebb_here) >= wanted;
 }

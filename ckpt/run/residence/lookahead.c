@@ -6,6 +6,7 @@
  * nothing here; it does in evict.c, when memory runs out nevertheless.
  */
 
+#include "alloc/device.h"
 #include "alloc/base/options.h"
 #include "ckpt/run/pin.h"
 #include "ckpt/run/residence/residence_state.h"
@@ -31,7 +32,7 @@ typedef struct sight {
 
 static size_t window_chunks(void)
 {
-    size_t chunks = ebb_chunks_limit() / WINDOW_SHARE;
+    size_t chunks = ebb_chunks_limit(ebb_here) / WINDOW_SHARE;
     return chunks < LEAST_WINDOW_CHUNKS  ? LEAST_WINDOW_CHUNKS
            : chunks > MOST_WINDOW_CHUNKS ? MOST_WINDOW_CHUNKS
                                          : chunks;
@@ -68,7 +69,7 @@ static void consider(sight_t *s, ebb_buffer_t *b)
     s->needed += chunks;
     /* What will be freed by then counts for what is missing already, not for more. */
     const long before = s->missing > 0 ? s->missing : 0;
-    if (may_come(b) && before + (long)chunks <= (long)ebb_chunks_unowned() && !ebb_fetch(b))
+    if (may_come(b) && before + (long)chunks <= (long)ebb_chunks_unowned(ebb_here) && !ebb_fetch(b))
         ebb_traffic_counters.ahead++;
     else
         s->missing += (long)chunks;
@@ -114,10 +115,10 @@ void ebb_residence_look_ahead(void)
         return;
     const sight_t s = look();
     const size_t most = (size_t)s.most;
-    size_t unowned = ebb_chunks_unowned();
+    size_t unowned = ebb_chunks_unowned(ebb_here);
     if (most > unowned && ebb_leaving_first()) {
         take_what_has_left();
-        unowned = ebb_chunks_unowned();
+        unowned = ebb_chunks_unowned(ebb_here);
     }
     if (most > unowned + ebb_leaving_chunks())
         send_ahead(&s, most - unowned - ebb_leaving_chunks());

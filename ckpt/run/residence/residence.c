@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 
+#include "alloc/device.h"
 #include "alloc/base/log.h"
 #include "ckpt/run/replay/recipe.h"
 #include "ckpt/run/residence/clean.h"
@@ -214,15 +215,15 @@ static ebb_status_t restore_dropped(const ebb_operation_t *op)
 static ebb_status_t restore_all(ebb_stream_t *stream)
 {
     ebb_status_t status = 0;
-    for (ebb_buffer_t *b = ebb_buffer_oldest(); b; b = b->newer)
+    for (ebb_buffer_t *b = ebb_buffer_oldest(ebb_here); b; b = b->newer)
         if (ebb_residence_of(b))
             ((ebb_residence_t *)b->residence)->wanted++;
-    for (ebb_buffer_t *b = ebb_buffer_oldest(); b && !status;) {
+    for (ebb_buffer_t *b = ebb_buffer_oldest(ebb_here); b && !status;) {
         const bool dropped = ebb_where(b) == EBB_DROPPED;
         status = ebb_residence_restore(b, stream);
-        b = dropped ? ebb_buffer_oldest() : b->newer;
+        b = dropped ? ebb_buffer_oldest(ebb_here) : b->newer;
     }
-    for (ebb_buffer_t *b = ebb_buffer_oldest(); b; b = b->newer)
+    for (ebb_buffer_t *b = ebb_buffer_oldest(ebb_here); b; b = b->newer)
         if (b->residence && ((ebb_residence_t *)b->residence)->wanted)
             ((ebb_residence_t *)b->residence)->wanted--;
     return status;
@@ -233,13 +234,13 @@ static ebb_status_t acquire_all(ebb_stream_t *stream)
 {
     EBB_TRY(restore_all(stream));
     ebb_status_t status = 0;
-    for (ebb_buffer_t *b = ebb_buffer_oldest(); b; b = b->newer)
+    for (ebb_buffer_t *b = ebb_buffer_oldest(ebb_here); b; b = b->newer)
         b->held++;
-    for (ebb_buffer_t *b = ebb_buffer_oldest(); b && !status; b = b->newer)
+    for (ebb_buffer_t *b = ebb_buffer_oldest(ebb_here); b && !status; b = b->newer)
         status = acquire(b, stream);
     if (status == CUDA_ERROR_OUT_OF_MEMORY)
         ebb_report_shortage(&(ebb_operation_t){.opaque = true}, 0);
-    for (ebb_buffer_t *b = ebb_buffer_oldest(); b; b = b->newer)
+    for (ebb_buffer_t *b = ebb_buffer_oldest(ebb_here); b; b = b->newer)
         b->held--;
     return status;
 }

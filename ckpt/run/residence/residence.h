@@ -11,11 +11,12 @@
  * What ebb_recipe_rebuild makes must be the content that was dropped, and ebb_recipe_dropped keeps that possible: by calling
  * ebb_residence_restore before anything happens that would prevent it. All else that is known of the future is advice.
  *
- * Threads and locks: everything here is called with ebb_lock() held, about the device of ebb_slot.
+ * Threads and locks: everything here is called with ebb_lock() held, about the present device.
  */
 #ifndef EBB_RESIDENCE_H
 #define EBB_RESIDENCE_H
 
+#include "alloc/device.h"
 #include "alloc/ebb_alloc.h"
 
 /* Makes all buffers of the operation resident and orders it behind their copies. They stay until

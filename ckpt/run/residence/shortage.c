@@ -1,6 +1,7 @@
 /* shortage.c: out of memory: what holds it, and how much would do. */
 #include <string.h>
 
+#include "alloc/device.h"
 #include "alloc/base/driver.h"
 #include "alloc/base/log.h"
 #include "alloc/base/options.h"
@@ -12,7 +13,7 @@ static struct {
     bool on;
     unsigned reports;
 } shortages[EBB_STATES];
-#define shortage (shortages[ebb_slot])
+#define shortage (shortages[ebb_here->number])
 
 /* Bytes of device memory, by what can be done about them. */
 typedef struct holders {
@@ -61,7 +62,7 @@ static const char *why_here(const ebb_operation_t *op, const ebb_buffer_t *b)
 static holders_t look_around(const ebb_operation_t *op)
 {
     holders_t h = {.needed = 0};
-    for (const ebb_buffer_t *b = ebb_buffer_oldest(); b; b = b->newer) {
+    for (const ebb_buffer_t *b = ebb_buffer_oldest(ebb_here); b; b = b->newer) {
         const bool accessed = is_accessed(op, b);
         h.needed += accessed ? chunk_bytes(b) : 0;
         if (!b->range->mapped)
@@ -119,12 +120,12 @@ void ebb_report_shortage(const ebb_operation_t *op, size_t bytes)
         return;
     shortage.on = true;
     shortage.reports++;
-    const ebb_usage_t u = ebb_usage();
+    const ebb_usage_t u = ebb_usage(ebb_here);
     const holders_t h = look_around(op);
     const size_t wanted = op ? h.needed : (bytes + EBB_CHUNK_BYTES - 1) / EBB_CHUNK_BYTES * EBB_CHUNK_BYTES;
     const size_t stays = u.mapped_bytes - h.present - h.may_leave;
-    if (ebb_slot_count > 1)
-        ebb_log(EBB_WARN, "device %d:", ebb_served[ebb_slot].device);
+    if (ebb_process.device_count > 1)
+        ebb_log(EBB_WARN, "device %d:", ebb_here->device);
     if (op)
         ebb_log(EBB_WARN, "out of memory: an operation on %u buffers needs %.1f MiB of them at once (%s)",
                 op->access_count, mib(h.needed), ebb_last_failure());

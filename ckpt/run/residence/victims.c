@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "alloc/device.h"
 #include "alloc/base/options.h"
 #include "ckpt/run/replay/recipe.h"
 #include "ckpt/run/tracker/follow.h"
@@ -19,7 +20,7 @@ static bool is_idle(const ebb_buffer_t *b)
 static size_t count_candidates(void)
 {
     size_t count = 0;
-    for (const ebb_buffer_t *b = ebb_buffer_oldest(); b; b = b->newer)
+    for (const ebb_buffer_t *b = ebb_buffer_oldest(ebb_here); b; b = b->newer)
         count += ebb_may_evict(b);
     return count;
 }
@@ -100,7 +101,7 @@ static int by_score(const void *a, const void *b)
 static size_t bytes_on_host(void)
 {
     size_t bytes = 0;
-    for (const ebb_buffer_t *b = ebb_buffer_oldest(); b; b = b->newer)
+    for (const ebb_buffer_t *b = ebb_buffer_oldest(ebb_here); b; b = b->newer)
         bytes += ebb_where(b) == EBB_ON_HOST ? b->bytes : 0;
     return bytes;
 }
@@ -113,7 +114,7 @@ static void choose_by_score(ebb_victims_t *v, size_t chunks, uint32_t beyond)
     ebb_victim_t *first = v->list + v->count;
     size_t count = 0;
     uint32_t age = 0;
-    for (ebb_buffer_t *b = ebb_buffer_oldest(); b; b = b->newer) {
+    for (ebb_buffer_t *b = ebb_buffer_oldest(ebb_here); b; b = b->newer) {
         const ebb_next_use_t n = next_use(b, &age);
         if (ebb_may_evict(b) && n.ahead >= beyond && appraise(&q, b, &n, &first[count]))
             count++;
@@ -137,7 +138,7 @@ static bool is_listed(const ebb_victims_t *v, const ebb_buffer_t *b)
 
 static void choose_by_age(ebb_victims_t *v, size_t chunks, bool idle_only)
 {
-    for (ebb_buffer_t *b = ebb_buffer_oldest(); b && v->chunks < chunks; b = b->newer) {
+    for (ebb_buffer_t *b = ebb_buffer_oldest(ebb_here); b && v->chunks < chunks; b = b->newer) {
         if (!ebb_may_evict(b) || (idle_only && !is_idle(b)) || is_listed(v, b))
             continue;
         v->list[v->count++] = (ebb_victim_t){.buffer = b};

@@ -1,5 +1,6 @@
 #include "ckpt/run/stats/devices.h"
 
+#include "alloc/device.h"
 #include "alloc/ebb_alloc.h"
 #include "ckpt/run/own.h"
 #include "offload/ebb_offload.h"
@@ -21,10 +22,10 @@ static ebb_device_statistics_t *entry_of(ebb_device_list_t *list, CUdevice devic
     return &list->device[i];
 }
 
-/* The slot of ebb_slot. */
+/* The present device. */
 static void add_slot(ebb_device_statistics_t *d)
 {
-    const ebb_usage_t u = ebb_usage();
+    const ebb_usage_t u = ebb_usage(ebb_here);
     const ebb_traffic_t t = ebb_traffic();
     d->budget_bytes = u.budget_bytes;
     d->overhead_bytes = u.overhead_bytes;
@@ -45,12 +46,14 @@ static void add_slot(ebb_device_statistics_t *d)
 
 void ebb_devices_gather(ebb_device_list_t *out)
 {
-    const unsigned before = ebb_slot;
+    const unsigned before = ebb_here->number;
     out->count = out->spare = 0;
-    for (ebb_slot = 0; ebb_slot < ebb_slot_count; ebb_slot++)
-        if (!ebb_served[ebb_slot].failed)
-            add_slot(entry_of(out, ebb_served[ebb_slot].device));
-    ebb_slot = before;
+    for (unsigned i = 0; i < ebb_process.device_count; i++) {
+        ebb_slot_swap(i);
+        if (!ebb_here->failed)
+            add_slot(entry_of(out, ebb_here->device));
+    }
+    ebb_slot_swap(before);
 }
 
 ebb_device_statistics_t ebb_devices_sum(const ebb_device_list_t *list)

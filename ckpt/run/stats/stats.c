@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "alloc/device.h"
 #include "alloc/base/log.h"
 #include "alloc/base/options.h"
 #include "alloc/ebb_alloc.h"
@@ -29,7 +30,7 @@ static void gather_kinds(const ebb_steps_t *steps, ebb_statistics_t *out)
 static uint64_t fetched_ahead(void)
 {
     uint64_t sum = 0;
-    for (unsigned i = 0; i < ebb_slot_count; i++) {
+    for (unsigned i = 0; i < ebb_process.device_count; i++) {
         const unsigned here = ebb_slot_swap(i);
         sum += ebb_traffic().ahead;
         ebb_slot_swap(here);
@@ -40,7 +41,7 @@ static uint64_t fetched_ahead(void)
 static uint64_t obscure_launches(void)
 {
     uint64_t sum = 0;
-    for (const ebb_obscure_t *o = ebb_obscure_kernels(); o; o = o->next)
+    for (const ebb_obscure_t *o = ebb_obscure_kernels(ebb_here->ebb); o; o = o->next)
         sum += o->launches;
     return sum;
 }
@@ -202,7 +203,7 @@ static void write_obscure(FILE *f)
 {
     const char *between = "";
     fputs(", \"obscure_kernels\": [", f);
-    for (const ebb_obscure_t *o = ebb_obscure_kernels(); o; o = o->next) {
+    for (const ebb_obscure_t *o = ebb_obscure_kernels(ebb_here->ebb); o; o = o->next) {
         fprintf(f, "%s{\"name\": \"", between);
         for (const char *c = o->name; *c; c++)
             fputc(*c < 0x20 || *c == '"' || *c == '\\' ? '?' : *c, f);

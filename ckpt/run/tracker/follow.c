@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "alloc/device.h"
 #include "alloc/base/log.h"
 #include "ckpt/run/replay/left.h"
 #include "ckpt/run/replay/recipe.h"
@@ -65,7 +66,7 @@ static bool is_bound(ebb_buffer_t *b, uint32_t id)
 static void bind_persistent(void)
 {
     for (uint32_t i = 0; i < trace()->buffer_count; i++) {
-        ebb_buffer_t *b = persists(i) ? ebb_buffer_at(F.learned->address[i]) : NULL;
+        ebb_buffer_t *b = persists(i) ? ebb_buffer_at(ebb_here->ebb, F.learned->address[i]) : NULL;
         if (b)
             is_bound(b, i);
     }
@@ -182,7 +183,7 @@ static bool take_up(ebb_recording_t *learned)
         return false;
     }
     F.learned = learned;
-    F.slot = ebb_slot;
+    F.slot = ebb_here->number;
     F.step = 0;
     return true;
 }
@@ -292,7 +293,7 @@ void ebb_follow_freeing(ebb_buffer_t *b, ebb_stream_t *stream)
 
 bool ebb_follow_known(void)
 {
-    return F.learned && F.known && F.slot == ebb_slot;
+    return F.learned && F.known && F.slot == ebb_here->number;
 }
 
 ebb_next_use_t ebb_follow_next_use(const ebb_buffer_t *b)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "alloc/device.h"
 #include "alloc/base/log.h"
 #include "alloc/base/mix.h"
 #include "alloc/base/options.h"
@@ -216,11 +217,11 @@ static void ask_layout(const ebb_operation_t *op)
 {
     bool added;
     form_t *form = ebb_table_add(&L.forms, sizeof *form, (uint64_t)(uintptr_t)op->function, &added);
-    const char *name = form && added && op->function ? ebb_function_name(op->function) : NULL;
+    const char *name = form && added && op->function ? ebb_function_name(ebb_here->ebb, op->function) : NULL;
     ebb_layout_parameter_t parameter[MOST_PARAMETERS];
     uint32_t count = 0;
     while (name && count < MOST_PARAMETERS &&
-           ebb_function_parameter(op->function, count, &parameter[count].offset_bytes,
+           ebb_function_parameter(ebb_here->ebb, op->function, count, &parameter[count].offset_bytes,
                                   &parameter[count].size_bytes))
         count++;
     if (name)
@@ -369,7 +370,7 @@ static void learn(place_t *p, const ebb_operation_t *op, const uint8_t *leads)
 /* In the view. */
 static void lead_nowhere(const ebb_operation_t *op, uint32_t word)
 {
-    const CUdeviceptr nowhere = ebb_nowhere(word_at(op->params, word));
+    const CUdeviceptr nowhere = ebb_nowhere(ebb_here->ebb, word_at(op->params, word));
     if (L.view.params != L.params)
         memcpy(L.params, op->params, op->param_bytes);
     memcpy(L.params + 8 * (size_t)word, &nowhere, sizeof nowhere);

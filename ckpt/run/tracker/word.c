@@ -2,8 +2,8 @@
 
 #include <string.h>
 
+#include "alloc/device.h"
 #include "alloc/base/driver.h"
-#include "alloc/slot.h"
 
 /* Words come again and again: the driver is asked once for most. */
 static struct {
@@ -23,7 +23,7 @@ static bool is_no_address(CUdeviceptr word)
 bool ebb_word_is_foreign(CUdeviceptr word)
 {
     unsigned type;
-    if (is_no_address(word) || ebb_address_is_served(word))
+    if (is_no_address(word) || ebb_address_is_served(ebb_here->ebb, word))
         return false;
     const unsigned i = (unsigned)(word * 0x9e3779b97f4a7c15u >> 56);
     if (asked[i].word != word) {
@@ -35,12 +35,12 @@ bool ebb_word_is_foreign(CUdeviceptr word)
 
 static bool reads_host_memory(void)
 {
-    const uint64_t bit = (uint64_t)1 << ebb_slot;
+    const uint64_t bit = (uint64_t)1 << ebb_here->number;
     int does = 1;
     if (!(pageable_known & bit)) {
         pageable_known |= bit;
         if (ebb_driver.cuDeviceGetAttribute(&does, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS,
-                                            ebb_served[ebb_slot].device) ||
+                                            ebb_here->device) ||
             does)
             pageable |= bit;
     }
@@ -49,9 +49,9 @@ static bool reads_host_memory(void)
 
 bool ebb_word_is_junk(CUdeviceptr word, bool asking)
 {
-    if (!word || ebb_buffer_at(word))
+    if (!word || ebb_buffer_at(ebb_here->ebb, word))
         return false;
-    return is_no_address(word) || ebb_address_is_served(word) ||
+    return is_no_address(word) || ebb_address_is_served(ebb_here->ebb, word) ||
            (asking && !reads_host_memory() && !ebb_word_is_foreign(word));
 }
 

@@ -19,7 +19,8 @@ typedef struct ebb_tile_job {
 } ebb_tile_job_t;
 
 typedef struct ebb_tile_jobs {
-    uint64_t low, high; /* where buffers are, in units of 64 KiB: these are no pointers, and do not look like any */
+    uint64_t low,
+        high; /* where buffers are, in units of 64 KiB: these are no pointers, and do not look like any */
     uint32_t count, tiles;
     ebb_tile_job_t job[EBB_TILE_JOBS];
 } ebb_tile_jobs_t;
