@@ -301,7 +301,7 @@ ebb_status_t ebb_chunks_refusal(void)
     size_t free_bytes, total;
     if (pool.refused_ns && pool.refusal)
         return pool.refusal;
-    ebb_status_t status = ebb_driver.cuMemGetInfo(&free_bytes, &total);
+    ebb_status_t status = ebb_driver.cuMemGetInfo_v2(&free_bytes, &total);
     return status ? status : CUDA_ERROR_OUT_OF_MEMORY;
 }
 

@@ -99,7 +99,7 @@ static size_t bytes_of_all_devices(size_t own)
     if (!ebb_driver.cuDeviceGetCount || ebb_driver.cuDeviceGetCount(&count))
         count = 0;
     for (int i = 0; i < count && i < EBB_SLOTS; i++)
-        sum += ebb_driver.cuDeviceTotalMem(&bytes, i) ? 0 : bytes;
+        sum += ebb_driver.cuDeviceTotalMem_v2(&bytes, i) ? 0 : bytes;
     return sum > own ? sum : own;
 }
 
@@ -177,7 +177,7 @@ static void meet(CUcontext context)
     if (ebb_driver.cuCtxGetDevice(&device) || is_given_up(device))
         return;
     if (ebb_slot_of_device(device) == EBB_NOWHERE) {
-        if (ebb_driver.cuMemGetInfo(&free_bytes, &total))
+        if (ebb_driver.cuMemGetInfo_v2(&free_bytes, &total))
             return;
         give_back_leftovers(device);
         ebb_slot = ebb_slot_open(context, device);

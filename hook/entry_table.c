@@ -7,30 +7,26 @@
 #include "hook/lookup.h"
 
 /* Only addresses are taken here: the functions are declared without their arguments. */
-#define PLAIN(name, symbol, version) extern void ebb_at_##symbol(void) __asm__(#symbol);
-#define SYNC(name, symbol, version, per_thread)                                                              \
-    PLAIN(name, symbol, version) extern void ebb_at_##symbol##_ptds(void) __asm__(#symbol "_ptds");
-#define ASYNC(name, symbol, version, per_thread)                                                             \
-    PLAIN(name, symbol, version) extern void ebb_at_##symbol##_ptsz(void) __asm__(#symbol "_ptsz");
-#include "hook/entry_points.h"
-#undef PLAIN
-#undef SYNC
-#undef ASYNC
+#define DECLARE(symbol)                          extern void ebb_at_##symbol(void) __asm__(#symbol);
+#define DECLARE_PLAIN(symbol)                    DECLARE(symbol)
+#define DECLARE_SYNC(symbol)                     DECLARE(symbol) DECLARE(symbol##_ptds)
+#define DECLARE_ASYNC(symbol)                    DECLARE(symbol) DECLARE(symbol##_ptsz)
+#define HOOKED(name, symbol, version, form, use) DECLARE_##form(symbol)
+#include "alloc/base/driver_calls.h"
 
-#define PLAIN(name, symbol, version) {#name, #symbol, version, 0, (void *)ebb_at_##symbol, NULL, NULL},
-#define SYNC(name, symbol, version, per_thread)                                                              \
-    {#name, #symbol, version, per_thread, (void *)ebb_at_##symbol, (void *)ebb_at_##symbol##_ptds, "_ptds"},
-#define ASYNC(name, symbol, version, per_thread)                                                             \
-    {#name, #symbol, version, per_thread, (void *)ebb_at_##symbol, (void *)ebb_at_##symbol##_ptsz, "_ptsz"},
+#define AT_PLAIN(symbol)                         (void *)ebb_at_##symbol, NULL, NULL
+#define AT_SYNC(symbol)                          (void *)ebb_at_##symbol, (void *)ebb_at_##symbol##_ptds, "_ptds"
+#define AT_ASYNC(symbol)                         (void *)ebb_at_##symbol, (void *)ebb_at_##symbol##_ptsz, "_ptsz"
+#define HOOKED(name, symbol, version, form, use) {#name, #symbol, version, AT_##form(symbol)},
 const ebb_entry_t ebb_entries[] = {
-#include "hook/entry_points.h"
+#include "alloc/base/driver_calls.h"
     {0},
 };
 
-/* The version from which on an entry answers for these flags. */
+/* The version from which on an entry answers for these flags: the per-thread default stream came with CUDA 7. */
 static int version_of(const ebb_entry_t *e, bool per_thread)
 {
-    return per_thread && e->per_thread ? e->per_thread_version : e->version;
+    return per_thread && e->per_thread && e->version < 7000 ? 7000 : e->version;
 }
 
 const ebb_entry_t *ebb_entry_by_name(const char *name, int version, unsigned long long flags)
@@ -72,7 +68,7 @@ static bool is_form(const ebb_entry_t *e, void *given, cuuint64_t flags)
     void *known = NULL;
     CUdriverProcAddressQueryResult status;
     bool per_thread = flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
-    return !ebb_driver.cuGetProcAddress(e->name, &known, version_of(e, per_thread), flags, &status) &&
+    return !ebb_driver.cuGetProcAddress_v2(e->name, &known, version_of(e, per_thread), flags, &status) &&
            known == given;
 }
 
@@ -83,7 +79,7 @@ static CUresult proc_address(const char *name, void **out, int version, cuuint64
     if (!ebb_have_driver())
         return CUDA_ERROR_NOT_INITIALIZED;
     CUdriverProcAddressQueryResult ignored;
-    CUresult result = ebb_driver.cuGetProcAddress(name, out, version, flags, status ? status : &ignored);
+    CUresult result = ebb_driver.cuGetProcAddress_v2(name, out, version, flags, status ? status : &ignored);
     const ebb_entry_t *e = result || !name || !out || !*out ? NULL : ebb_entry_by_name(name, version, flags);
     if (!e)
         return result;

@@ -21,14 +21,12 @@ typedef struct ebb_entry {
     const char *name;   /* as cuGetProcAddress has it */
     const char *symbol; /* as dlsym has it */
     int version;        /* the form that appeared with this version */
-    int per_thread_version;
     void *plain;
-    void
-        *per_thread; /* the same for the per-thread default stream (symbol with _ptsz or _ptds); NULL: none */
-    const char *suffix;
+    void *per_thread;   /* the same for the per-thread default stream; NULL: none */
+    const char *suffix; /* of its symbol: _ptsz, _ptds */
 } ebb_entry_t;
 
-/* The table (entry_points.h), ended by a NULL name. */
+/* The SERVED and WATCHED rows of driver_calls.h, ended by a NULL name. */
 extern const ebb_entry_t ebb_entries[];
 
 /* The entry that answers for cuGetProcAddress(name, version, flags), or NULL; its function for these flags. */

@@ -112,7 +112,7 @@ static CUresult note_import(CUresult result, const CUdeviceptr *address)
     size_t bytes = 1;
     if (result || !address || !ebb_enter_work())
         return result;
-    if (ebb_driver.cuMemGetAddressRange(&base, &bytes, *address))
+    if (ebb_driver.cuMemGetAddressRange_v2(&base, &bytes, *address))
         base = *address;
     ebb_foreign_add(&(ebb_foreign_t){base, bytes, EBB_FOREIGN_IMPORT, NULL, 0});
     ebb_unlock();

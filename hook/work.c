@@ -310,7 +310,7 @@ static CUresult destroy_stream(CUstream stream, bool older)
         ebb_stream_forget(ebb_stream_of(stream));
         ebb_unlock();
     }
-    return older ? EBB_PASS(cuStreamDestroy_v1, (stream)) : EBB_PASS(cuStreamDestroy, (stream));
+    return older ? EBB_PASS(cuStreamDestroy, (stream)) : EBB_PASS(cuStreamDestroy_v2, (stream));
 }
 
 PLAIN_CALL(cuStreamDestroy, (CUstream stream), destroy_stream(stream, true))

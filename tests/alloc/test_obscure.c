@@ -183,7 +183,7 @@ static void *unseen(const char *name)
 {
     void *function = NULL;
     CUdriverProcAddressQueryResult status;
-    OK(ebb_driver.cuGetProcAddress(name, &function, 12000, 0, &status));
+    OK(ebb_driver.cuGetProcAddress_v2(name, &function, 12000, 0, &status));
     return function;
 }
 

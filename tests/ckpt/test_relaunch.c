@@ -79,7 +79,7 @@ static int set_up(void **state)
     (void)state;
     memset(&seen, 0, sizeof seen);
     ebb_driver.cuTensorMapReplaceAddress = replace;
-    ebb_driver.cuMemcpyDtoDAsync = copy;
+    ebb_driver.cuMemcpyDtoDAsync_v2 = copy;
     return 0;
 }
 
