@@ -8,7 +8,7 @@
  *     static struct {...} heaps[EBB_STATES];
  *     #define heap (heaps[ebb_slot])
  *
- * There is one lock for all of them (ebb_lock). ebb_slot belongs to the thread that holds it: ebb_enter* (hook/enter.h) set
+ * There is one lock for all of them (ebb_lock). ebb_slot belongs to the thread that holds it: ebb_enter* (hook/hook.h) set
  * it, by the current context, by the address that a call is about, or by the stream; while it is set, the slot's
  * context is current. What has to do with another device in the middle of a call visits its slot.
  *

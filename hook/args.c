@@ -11,10 +11,7 @@
 #include "alloc/arena.h"
 #include "alloc/base/driver.h"
 #include "alloc/kernel/tensor_map.h"
-#include "hook/args.h"
-#include "hook/attributes.h"
-#include "hook/intercept.h"
-#include "hook/other.h"
+#include "hook/internal.h"
 
 /* ---- arguments ---- */
 

@@ -4,8 +4,7 @@
 #include "alloc/base/driver.h"
 #include "alloc/base/log.h"
 #include "ckpt/run/pin.h"
-#include "hook/capture.h"
-#include "hook/mentions.h"
+#include "hook/internal.h"
 
 /* ---- what a graph mentions ---- */
 

@@ -1,6 +1,6 @@
 /* context.c: the end of a context. */
 #include "alloc/foreign.h"
-#include "hook/intercept.h"
+#include "hook/internal.h"
 
 /* Before the driver destroys it. */
 static void end_of(CUcontext context)

@@ -2,12 +2,7 @@
  * default stream is meant. Copies of other shapes: shape.c. */
 #include "alloc/arena.h"
 #include "alloc/mark.h"
-#include "hook/args.h"
-#include "hook/capture.h"
-#include "hook/intercept.h"
-#include "hook/order.h"
-#include "hook/other.h"
-#include "hook/tables.h"
+#include "hook/internal.h"
 
 typedef enum direction { ANY, H2D, D2H, D2D } direction_t;
 

@@ -1,6 +1,6 @@
 /* enter.c: the life of ebb in a process: asleep until a driver is looked up, set up when the first context
  * needs it, silent in the children of a fork. */
-#include "hook/enter.h"
+#include "hook/internal.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -22,8 +22,6 @@
 #include "ckpt/run/pin.h"
 #include "ckpt/run/run.h"
 #include "ckpt/run/stats/stats.h"
-#include "hook/capture.h"
-#include "hook/lookup.h"
 
 extern char **environ;
 

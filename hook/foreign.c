@@ -11,7 +11,7 @@
 #include "alloc/kernel/image.h"
 #include "alloc/kernel/module.h"
 #include "ckpt/run/pin.h"
-#include "hook/intercept.h"
+#include "hook/internal.h"
 
 static CUdeviceptr address_of(const void *p)
 {

@@ -6,7 +6,7 @@
 #include "alloc/chunk.h"
 #include "alloc/heap.h"
 #include "alloc/pool.h"
-#include "hook/intercept.h"
+#include "hook/internal.h"
 
 static size_t total_now(void)
 {

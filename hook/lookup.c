@@ -1,5 +1,5 @@
-/* lookup.c: the answers to look-ups by cuGetProcAddress, dlsym and dlvsym; see lookup.h. */
-#include "hook/lookup.h"
+/* lookup.c: the answers to look-ups by cuGetProcAddress, dlsym and dlvsym; see hook.h. */
+#include "hook/internal.h"
 
 #include <dlfcn.h>
 #include <string.h>
@@ -7,7 +7,6 @@
 #include "alloc/base/libc_symbol.h"
 #include "alloc/base/log.h"
 #include "ckpt/run/pin.h"
-#include "hook/intercept.h"
 
 /* ---- the SERVED and WATCHED rows ---- */
 

@@ -12,9 +12,7 @@
 #include "alloc/pool.h"
 #include "ckpt/run/pin.h"
 #include "ckpt/run/run.h"
-#include "hook/capture.h"
-#include "hook/intercept.h"
-#include "hook/tables.h"
+#include "hook/internal.h"
 
 /* ---- allocation ---- */
 

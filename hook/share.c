@@ -10,8 +10,7 @@
 #include "alloc/pool.h"
 #include "alloc/share.h"
 #include "ckpt/run/pin.h"
-#include "hook/capture.h"
-#include "hook/intercept.h"
+#include "hook/internal.h"
 
 /* Pins what lies at an address, if it is ebb's. */
 static ebb_status_t pin_at(CUdeviceptr address)

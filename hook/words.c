@@ -3,8 +3,7 @@
 #include <stdlib.h>
 
 #include "ckpt/run/pin.h"
-#include "hook/intercept.h"
-#include "hook/other.h"
+#include "hook/internal.h"
 
 /* A buffer with a word that a stream waits for is pinned for good: to evict it, the host would wait for the
  * stream, and the stream perhaps for the host. Such words stand in small buffers, which never leave anyway. For the

@@ -10,12 +10,7 @@
 #include "alloc/mark.h"
 #include "ckpt/run/pin.h"
 #include "ckpt/run/run.h"
-#include "hook/args.h"
-#include "hook/attributes.h"
-#include "hook/capture.h"
-#include "hook/intercept.h"
-#include "hook/order.h"
-#include "hook/other.h"
+#include "hook/internal.h"
 
 /* ---- launches ---- */
 

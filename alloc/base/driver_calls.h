@@ -17,7 +17,7 @@
  *   use       REQUIRED: ebb leaves the program alone without it. OPTIONAL: NULL where the driver lacks it. UNUSED: ebb never calls it
  *             (it issues the asynchronous form of a copy and waits)
  *
- * To add a function: its row, and, if it is SERVED or WATCHED, its body in hook/ under the symbol's name (hook/intercept.h). Then
+ * To add a function: its row, and, if it is SERVED or WATCHED, its body in hook/ under the symbol's name (hook/internal.h). Then
  * `test_alloc_driver_calls --page >docs/driver-calls.md`. The test names what cuda.h declares and this table lacks.
  * Forms of before CUDA 3.2, whose addresses and sizes have 32 bits, need no row: they cannot name memory of ebb's.
  *

@@ -3,7 +3,7 @@
 
 #include "alloc/arena.h"
 #include "alloc/heap.h"
-#include "hook/args.h"
+#include "hook/internal.h"
 
 static ebb_buffer_t *make(size_t bytes)
 {

@@ -13,7 +13,7 @@
 #include <cuda.h>
 #include <cudaTypedefs.h>
 
-#include "hook/lookup.h"
+#include "hook/hook.h"
 
 /* Never read: what ebb defines has the type that NVIDIA's header gives to its form, or this does not compile. */
 #define TYPED(type, symbol)                                                                                  \

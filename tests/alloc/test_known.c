@@ -7,9 +7,7 @@
 #include "alloc/heap.h"
 #include "alloc/kernel/tensor_map.h"
 #include "ckpt/run/pin.h"
-#include "hook/args.h"
-#include "hook/enter.h"
-#include "hook/mentions.h"
+#include "hook/internal.h"
 #include "run_stand_in.h"
 
 static ebb_buffer_t *make(size_t bytes)

@@ -9,7 +9,7 @@
 #include "alloc/base/driver.h"
 #include "alloc/kernel/function.h"
 #include "driver_test.h"
-#include "hook/enter.h"
+#include "hook/hook.h"
 #include "run_stand_in.h"
 
 static unsigned seen; /* launches */
