@@ -278,7 +278,7 @@ ebb_status_t ebb_chunks_refusal(ebb_device_t *dev)
     size_t free_bytes, total;
     if (dev->chunks.refused_ns && dev->chunks.refusal)
         return dev->chunks.refusal;
-    ebb_status_t status = ebb_driver.cuMemGetInfo(&free_bytes, &total);
+    ebb_status_t status = ebb_driver.cuMemGetInfo_v2(&free_bytes, &total);
     return status ? status : CUDA_ERROR_OUT_OF_MEMORY;
 }
 

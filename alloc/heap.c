@@ -256,7 +256,7 @@ static bool driver_has(size_t chunks)
 {
     size_t free_bytes, total;
     return !chunks ||
-           (!ebb_driver.cuMemGetInfo(&free_bytes, &total) && free_bytes / EBB_CHUNK_BYTES >= chunks);
+           (!ebb_driver.cuMemGetInfo_v2(&free_bytes, &total) && free_bytes / EBB_CHUNK_BYTES >= chunks);
 }
 
 /* Without waiting, and without anything leaving the device. */

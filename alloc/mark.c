@@ -338,7 +338,7 @@ ebb_status_t ebb_wait_for_device(void)
     if (!status)
         return 0;
     size_t free_bytes, total;
-    if (!ebb_driver.cuMemGetInfo(&free_bytes, &total))
+    if (!ebb_driver.cuMemGetInfo_v2(&free_bytes, &total))
         ebb_fail_program();
     return ebb_fail(status, "cuCtxSynchronize", 0);
 }

@@ -58,7 +58,7 @@ ebb_overhead_t ebb_overhead(ebb_t *ebb, CUdevice device, size_t chunk_bytes)
     size_t held, free_bytes, total;
     const bool known = ask_nvml(ebb, device, chunk_bytes, &held);
     if (!known) {
-        if (ebb_driver.cuMemGetInfo(&free_bytes, &total))
+        if (ebb_driver.cuMemGetInfo_v2(&free_bytes, &total))
             return (ebb_overhead_t){0};
         held = total - free_bytes;
     }

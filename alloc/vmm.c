@@ -41,7 +41,7 @@ static ebb_status_t write_to(CUdeviceptr at)
     CUstream stream;
     EBB_DRIVER(cuStreamCreate, 0, (&stream, CU_STREAM_NON_BLOCKING));
     const ebb_status_t status = write_on(stream, at);
-    ebb_driver.cuStreamDestroy(stream);
+    ebb_driver.cuStreamDestroy_v2(stream);
     return status;
 }
 
@@ -68,7 +68,7 @@ static ebb_status_t map_and_use(CUdevice device, CUdeviceptr at, CUmemGenericAll
 static bool is_full(void)
 {
     size_t free_bytes, total;
-    return !ebb_driver.cuMemGetInfo(&free_bytes, &total) && free_bytes < EBB_CHUNK_BYTES;
+    return !ebb_driver.cuMemGetInfo_v2(&free_bytes, &total) && free_bytes < EBB_CHUNK_BYTES;
 }
 
 static ebb_status_t try_at(CUdevice device, const CUmemAllocationProp *prop, CUdeviceptr at)

@@ -52,8 +52,8 @@ static double rate_since(CUevent begin, size_t buffers)
     CUevent end = now();
     CHECK(ebb_driver.cuEventSynchronize(end));
     CHECK(ebb_driver.cuEventElapsedTime(&ms, begin, end));
-    ebb_driver.cuEventDestroy(begin);
-    ebb_driver.cuEventDestroy(end);
+    ebb_driver.cuEventDestroy_v2(begin);
+    ebb_driver.cuEventDestroy_v2(end);
     return (double)buffers * (double)bench.bytes / ((double)ms * 1e6);
 }
 
@@ -62,9 +62,11 @@ static double rate_since(CUevent begin, size_t buffers)
 static void copy_plainly(size_t i, bool in, CUstream stream)
 {
     if (in)
-        CHECK(ebb_driver.cuMemcpyHtoDAsync(bench.buffer[i]->address, bench.host[i].at, bench.bytes, stream));
+        CHECK(
+            ebb_driver.cuMemcpyHtoDAsync_v2(bench.buffer[i]->address, bench.host[i].at, bench.bytes, stream));
     else
-        CHECK(ebb_driver.cuMemcpyDtoHAsync(bench.host[i].at, bench.buffer[i]->address, bench.bytes, stream));
+        CHECK(
+            ebb_driver.cuMemcpyDtoHAsync_v2(bench.host[i].at, bench.buffer[i]->address, bench.bytes, stream));
 }
 
 static double plain(bool out, bool in)

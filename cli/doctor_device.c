@@ -16,7 +16,7 @@ static void *function(const char *name)
 {
     void *found = NULL;
     CUdriverProcAddressQueryResult status;
-    return ebb_driver.cuGetProcAddress(name, &found, 12000, 0, &status) ? NULL : found;
+    return ebb_driver.cuGetProcAddress_v2(name, &found, 12000, 0, &status) ? NULL : found;
 }
 
 static const char *name_of(CUresult code)
@@ -72,7 +72,7 @@ static void show_device(CUdevice device, ebb_link_key_t *key)
     ebb_driver.cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device);
     ebb_driver.cuDeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device);
     ebb_driver.cuDeviceGetAttribute(&vmm, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, device);
-    ebb_driver.cuMemGetInfo(&available, &total);
+    ebb_driver.cuMemGetInfo_v2(&available, &total);
     printf("device    %s, %s, compute capability %d.%d, %.1f GiB, %.1f free%s\n", key->device, key->pci,
            major, minor, (double)total / gib, (double)available / gib,
            vmm ? "" : "; it has no virtual memory management, which ebb needs");
@@ -101,7 +101,7 @@ static void show_rates(const ebb_link_t *l, const char *how)
 static bool measure_link(ebb_link_t *link)
 {
     ebb_link_bench_t b = {.host = NULL};
-    bool good = !ebb_driver.cuMemAlloc(&b.device, EBB_LINK_BYTES) &&
+    bool good = !ebb_driver.cuMemAlloc_v2(&b.device, EBB_LINK_BYTES) &&
                 !ebb_driver.cuMemHostAlloc((void **)&b.host, EBB_LINK_BYTES, CU_MEMHOSTALLOC_PORTABLE);
     for (int i = 0; i < 2 && good; i++)
         good = !ebb_driver.cuStreamCreate(&b.stream[i], CU_STREAM_NON_BLOCKING);
@@ -110,9 +110,9 @@ static bool measure_link(ebb_link_t *link)
     good = good && ebb_link_measure(&b, link);
     for (int i = 0; i < 2; i++)
         if (b.stream[i])
-            ebb_driver.cuStreamDestroy(b.stream[i]);
+            ebb_driver.cuStreamDestroy_v2(b.stream[i]);
     if (b.device)
-        ebb_driver.cuMemFree(b.device);
+        ebb_driver.cuMemFree_v2(b.device);
     if (b.host)
         ebb_driver.cuMemFreeHost(b.host);
     if (!good)

@@ -1,16 +1,20 @@
-/* args.c: see args.h. Types are not known at this boundary, only offsets and sizes; so every aligned word
+/* args.c: what operations touch: a launch by its arguments and attributes, others by the addresses that they name.
+ *
+ * Types are not known at this boundary, only offsets and sizes; so every aligned word
  * that could be a pointer is looked up. A number that happens to lie in a buffer makes an access too many,
  * never one too few. A word that lies in the arena but in no live buffer is none: whatever is there is a
  * freed buffer, which the program may not touch, and most often it is not a pointer at all but what an
  * earlier one has left in the padding of a struct. */
-#include "hook/args.h"
-
+#include <stdlib.h>
 #include <string.h>
 
 #include "alloc/device.h"
 #include "alloc/arena.h"
 #include "alloc/base/driver.h"
 #include "alloc/kernel/tensor_map.h"
+#include "hook/internal.h"
+
+/* ---- arguments ---- */
 
 bool ebb_args_pack(const ebb_signature_t *s, unsigned char *block, void **params, void **extra)
 {
@@ -118,4 +122,113 @@ void ebb_args_scan(ebb_operation_t *op, const ebb_signature_t *s, const unsigned
     }
     for (uint32_t i = 0; ebb_here->ebb->tensor_maps.count && i < s->param_count; i++)
         scan_tensor_maps(op, block, &s->params[i]);
+}
+
+/* ---- attributes ---- */
+
+enum { MOST = 16 };
+
+/* The bytes of its value that count, the rest of the union is anything; -1: not to be issued again. */
+static int value_bytes(const CUlaunchAttribute *a)
+{
+    const CUlaunchAttributeValue *v = &a->value;
+    switch ((int)a->id) {
+    case CU_LAUNCH_ATTRIBUTE_IGNORE:
+        return 0;
+    case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
+    case CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION:
+        return sizeof v->clusterDim;
+    case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY:
+    case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
+    case CU_LAUNCH_ATTRIBUTE_PRIORITY:
+    case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
+    case CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
+        return sizeof v->priority;
+    case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
+        return sizeof v->memSyncDomainMap;
+    default:
+        return -1;
+    }
+}
+
+static uint64_t mix(uint64_t hash, const void *bytes, size_t count)
+{
+    const unsigned char *p = bytes;
+    for (size_t i = 0; i < count; i++)
+        hash = (hash ^ p[i]) * UINT64_C(0x100000001b3); /* FNV-1a */
+    return hash;
+}
+
+void ebb_attributes_note(ebb_operation_t *op, const CUlaunchAttribute *attributes, unsigned count)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    for (unsigned i = 0; attributes && i < count; i++)
+        op->cooperative |=
+            attributes[i].id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE && attributes[i].value.cooperative;
+    op->plain = count <= MOST && (!count || attributes);
+    for (unsigned i = 0; op->plain && i < count; i++) {
+        const int bytes = value_bytes(&attributes[i]);
+        op->plain = bytes >= 0;
+        hash = mix(hash, &attributes[i].id, sizeof attributes[i].id);
+        hash = mix(hash, &attributes[i].value, bytes > 0 ? (size_t)bytes : 0);
+    }
+    if (!op->plain || !count)
+        return;
+    op->attribute = attributes;
+    op->attribute_count = count;
+    op->attributes = hash | 1;
+}
+
+/* ---- operations that are neither launches nor linear copies and memsets ---- */
+
+bool ebb_touches(const CUdeviceptr *address, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (ebb_arena_contains(ebb_here->ebb, address[i]))
+            return true;
+    return false;
+}
+
+/* What neither ebb nor the driver knows is the host's. */
+static bool is_device_memory(CUdeviceptr address)
+{
+    unsigned type = 0, managed = 1;
+    CUpointer_attribute attribute[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED};
+    void *out[] = {&type, &managed};
+    return ebb_arena_contains(ebb_here->ebb, address) ||
+           (ebb_driver.cuPointerGetAttributes &&
+            !ebb_driver.cuPointerGetAttributes(2, attribute, out, address) && type == CU_MEMORYTYPE_DEVICE &&
+            !managed);
+}
+
+bool ebb_host_waits(const CUdeviceptr *address, size_t count)
+{
+    bool waits = ebb_sync_memops() || !ebb_have_driver();
+    for (size_t i = 0; i < count && !waits; i++)
+        waits = !is_device_memory(address[i]);
+    return waits;
+}
+
+CUresult ebb_issue_other(const ebb_other_t *o, CUresult (*issue)(const void *context), const void *context)
+{
+    enum { ON_STACK = 16 };
+    if (!ebb_enter_work())
+        return issue(context);
+    ebb_access_t room[ON_STACK], *access = room;
+    if (o->count > ON_STACK)
+        access = malloc(o->count * sizeof *access);
+    ebb_operation_t op = {.kind = EBB_OTHER,
+                          .stream = ebb_stream_of(ebb_here, o->stream),
+                          .name = o->name,
+                          .bytes = o->bytes,
+                          .access = access,
+                          .opaque = !access};
+    bool known = true;
+    for (size_t i = 0; access && i < o->count; i++)
+        known = ebb_access_add_span(&op, o->address[i], o->span ? o->span[i] : 0, (uint32_t)i) && known;
+    CUresult result = known || !o->bytes ? ebb_issue(&op, issue, context) : CUDA_ERROR_INVALID_VALUE;
+    ebb_unlock();
+    if (access != room)
+        free(access);
+    return result;
 }

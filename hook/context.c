@@ -1,7 +1,7 @@
 /* context.c: the end of a context. */
 #include "alloc/device.h"
 #include "alloc/foreign.h"
-#include "hook/intercept.h"
+#include "hook/internal.h"
 
 /* Before the driver destroys it. */
 static void end_of(CUcontext context)

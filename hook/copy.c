@@ -3,12 +3,7 @@
 #include "alloc/device.h"
 #include "alloc/arena.h"
 #include "alloc/mark.h"
-#include "hook/args.h"
-#include "hook/capture.h"
-#include "hook/intercept.h"
-#include "hook/order.h"
-#include "hook/other.h"
-#include "hook/tables.h"
+#include "hook/internal.h"
 
 typedef enum direction { ANY, H2D, D2H, D2D } direction_t;
 
@@ -34,11 +29,11 @@ static CUresult issue_copy(const void *context)
     const copy_t *c = context;
     switch (c->direction) {
     case H2D:
-        return EBB_PASS(cuMemcpyHtoDAsync, (c->dst, host(c->src), c->bytes, c->stream));
+        return EBB_PASS(cuMemcpyHtoDAsync_v2, (c->dst, host(c->src), c->bytes, c->stream));
     case D2H:
-        return EBB_PASS(cuMemcpyDtoHAsync, (host(c->dst), c->src, c->bytes, c->stream));
+        return EBB_PASS(cuMemcpyDtoHAsync_v2, (host(c->dst), c->src, c->bytes, c->stream));
     case D2D:
-        return EBB_PASS(cuMemcpyDtoDAsync, (c->dst, c->src, c->bytes, c->stream));
+        return EBB_PASS(cuMemcpyDtoDAsync_v2, (c->dst, c->src, c->bytes, c->stream));
     default:
         return EBB_PASS(cuMemcpyAsync, (c->dst, c->src, c->bytes, c->stream));
     }

@@ -1,6 +1,6 @@
 /* enter.c: the life of ebb in a process: asleep until a driver is looked up, set up when the first context
  * needs it, silent in the children of a fork. */
-#include "hook/enter.h"
+#include "hook/internal.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -23,8 +23,6 @@
 #include "ckpt/run/pin.h"
 #include "ckpt/run/run.h"
 #include "ckpt/run/stats/stats.h"
-#include "hook/capture.h"
-#include "hook/lookup.h"
 
 extern char **environ;
 
@@ -101,7 +99,7 @@ static size_t bytes_of_all_devices(size_t own)
     if (!ebb_driver.cuDeviceGetCount || ebb_driver.cuDeviceGetCount(&count))
         count = 0;
     for (int i = 0; i < count && i < EBB_SLOTS; i++)
-        sum += ebb_driver.cuDeviceTotalMem(&bytes, i) ? 0 : bytes;
+        sum += ebb_driver.cuDeviceTotalMem_v2(&bytes, i) ? 0 : bytes;
     return sum > own ? sum : own;
 }
 
@@ -179,7 +177,7 @@ static void meet(CUcontext context)
     if (ebb_driver.cuCtxGetDevice(&device) || is_given_up(device))
         return;
     if (ebb_slot_of_device(ebb_here->ebb, device) == EBB_NOWHERE) {
-        if (ebb_driver.cuMemGetInfo(&free_bytes, &total))
+        if (ebb_driver.cuMemGetInfo_v2(&free_bytes, &total))
             return;
         give_back_leftovers(device);
         ebb_here = &ebb_process.device[ebb_slot_open(ebb_here->ebb, context, device)];

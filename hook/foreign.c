@@ -12,7 +12,7 @@
 #include "alloc/kernel/image.h"
 #include "alloc/kernel/module.h"
 #include "ckpt/run/pin.h"
-#include "hook/intercept.h"
+#include "hook/internal.h"
 
 static CUdeviceptr address_of(const void *p)
 {
@@ -238,10 +238,6 @@ PLAIN_CALL(cuMemCreate,
 PLAIN_CALL(cuMemRelease, (CUmemGenericAllocationHandle handle), release_handle(handle))
 PLAIN_CALL(cuMemRetainAllocationHandle, (CUmemGenericAllocationHandle * out, void *address),
            retain_handle(out, address))
-/* Another process's memory, counted there; from this process's own handle it is the same memory again. */
-PLAIN_CALL(cuMemImportFromShareableHandle,
-           (CUmemGenericAllocationHandle * out, void *os_handle, CUmemAllocationHandleType type),
-           EBB_PASS(cuMemImportFromShareableHandle, (out, os_handle, type)))
 PLAIN_CALL(cuMemMap,
            (CUdeviceptr base, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle,
             unsigned long long flags),
@@ -399,9 +395,9 @@ PLAIN_CALL(cuMemHostAlloc, (void **out, size_t bytes, unsigned flags),
            note_host(EBB_PASS(cuMemHostAlloc, (out, bytes, flags)), out, bytes))
 PLAIN_CALL(cuMemFreeHost, (void *p), (unnote(address_of(p)), EBB_PASS(cuMemFreeHost, (p))))
 PLAIN_CALL(cuMemHostRegister, (void *p, size_t bytes, unsigned flags),
-           note_host(EBB_PASS(cuMemHostRegister_v1, (p, bytes, flags)), &p, bytes))
-PLAIN_CALL(cuMemHostRegister_v2, (void *p, size_t bytes, unsigned flags),
            note_host(EBB_PASS(cuMemHostRegister, (p, bytes, flags)), &p, bytes))
+PLAIN_CALL(cuMemHostRegister_v2, (void *p, size_t bytes, unsigned flags),
+           note_host(EBB_PASS(cuMemHostRegister_v2, (p, bytes, flags)), &p, bytes))
 PLAIN_CALL(cuMemHostUnregister, (void *p), (unnote(address_of(p)), EBB_PASS(cuMemHostUnregister, (p))))
 
 /* Registered memory may have another address on the device. */

@@ -8,11 +8,7 @@
 #include "alloc/foreign.h"
 #include "alloc/kernel/obscure.h"
 #include "alloc/mark.h"
-#include "hook/args.h"
-#include "hook/capture.h"
-#include "hook/intercept.h"
-#include "hook/order.h"
-#include "hook/other.h"
+#include "hook/internal.h"
 
 /* ---- capture ---- */
 

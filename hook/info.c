@@ -7,7 +7,7 @@
 #include "alloc/chunk.h"
 #include "alloc/heap.h"
 #include "alloc/pool.h"
-#include "hook/intercept.h"
+#include "hook/internal.h"
 
 static size_t total_now(void)
 {
@@ -19,7 +19,7 @@ static CUresult get_info(size_t *free_bytes, size_t *total)
 {
     ebb_enter_to_ask();
     if (!ebb_enter())
-        return EBB_PASS(cuMemGetInfo, (free_bytes, total));
+        return EBB_PASS(cuMemGetInfo_v2, (free_bytes, total));
     if (total)
         *total = total_now();
     if (free_bytes)
@@ -32,7 +32,7 @@ PLAIN_CALL(cuMemGetInfo_v2, (size_t * free_bytes, size_t *total), get_info(free_
 
 static CUresult total_memory(size_t *bytes, CUdevice device)
 {
-    CUresult result = EBB_PASS(cuDeviceTotalMem, (bytes, device));
+    CUresult result = EBB_PASS(cuDeviceTotalMem_v2, (bytes, device));
     if (result)
         return result;
     ebb_enter_to_ask();
@@ -149,7 +149,7 @@ static CUresult address_range(CUdeviceptr *base, size_t *bytes, CUdeviceptr addr
 {
     ebb_buffer_t *b;
     if (!ask(address, &b))
-        return EBB_PASS(cuMemGetAddressRange, (base, bytes, address));
+        return EBB_PASS(cuMemGetAddressRange_v2, (base, bytes, address));
     if (b && base)
         *base = b->address;
     if (b && bytes)

@@ -1,11 +1,114 @@
-/* lookup.c: the answer to a look-up by dlsym or dlvsym; see lookup.h. */
-#include "hook/lookup.h"
+/* lookup.c: the answers to look-ups by cuGetProcAddress, dlsym and dlvsym; see hook.h. */
+#include "hook/internal.h"
 
 #include <dlfcn.h>
 #include <string.h>
 
 #include "alloc/base/libc_symbol.h"
-#include "hook/enter.h"
+#include "alloc/base/log.h"
+#include "ckpt/run/pin.h"
+
+/* ---- the SERVED and WATCHED rows ---- */
+
+/* Only addresses are taken here: the functions are declared without their arguments. */
+#define DECLARE(symbol)                          extern void ebb_at_##symbol(void) __asm__(#symbol);
+#define DECLARE_PLAIN(symbol)                    DECLARE(symbol)
+#define DECLARE_SYNC(symbol)                     DECLARE(symbol) DECLARE(symbol##_ptds)
+#define DECLARE_ASYNC(symbol)                    DECLARE(symbol) DECLARE(symbol##_ptsz)
+#define HOOKED(name, symbol, version, form, use) DECLARE_##form(symbol)
+#include "alloc/base/driver_calls.h"
+
+#define AT_PLAIN(symbol)                         (void *)ebb_at_##symbol, NULL, NULL
+#define AT_SYNC(symbol)                          (void *)ebb_at_##symbol, (void *)ebb_at_##symbol##_ptds, "_ptds"
+#define AT_ASYNC(symbol)                         (void *)ebb_at_##symbol, (void *)ebb_at_##symbol##_ptsz, "_ptsz"
+#define HOOKED(name, symbol, version, form, use) {#name, #symbol, version, AT_##form(symbol)},
+const ebb_entry_t ebb_entries[] = {
+#include "alloc/base/driver_calls.h"
+    {0},
+};
+
+/* The version from which on an entry answers for these flags: the per-thread default stream came with CUDA 7. */
+static int version_of(const ebb_entry_t *e, bool per_thread)
+{
+    return per_thread && e->per_thread && e->version < 7000 ? 7000 : e->version;
+}
+
+const ebb_entry_t *ebb_entry_by_name(const char *name, int version, unsigned long long flags)
+{
+    bool per_thread = flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
+    const ebb_entry_t *best = NULL;
+    for (const ebb_entry_t *e = ebb_entries; e->name; e++) {
+        int v = version_of(e, per_thread);
+        if (v <= version && (!best || v > version_of(best, per_thread)) && !strcmp(e->name, name))
+            best = e;
+    }
+    return best;
+}
+
+void *ebb_hook_of(const ebb_entry_t *e, unsigned long long flags)
+{
+    bool per_thread = flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
+    return per_thread && e->per_thread ? e->per_thread : e->plain;
+}
+
+void *ebb_hook_by_symbol(const char *symbol)
+{
+    for (const ebb_entry_t *e = ebb_entries; e->name; e++) {
+        size_t length = strlen(e->symbol);
+        if (strncmp(symbol, e->symbol, length))
+            continue;
+        if (!symbol[length])
+            return e->plain;
+        if (e->per_thread && !strcmp(symbol + length, e->suffix))
+            return e->per_thread;
+    }
+    return NULL;
+}
+
+/* ---- cuGetProcAddress ---- */
+
+/* What the driver has given for a name must be the form that the entry stands for: a newer driver may know a
+ * newer one, with other arguments. */
+static bool is_form(const ebb_entry_t *e, void *given, cuuint64_t flags)
+{
+    void *known = NULL;
+    CUdriverProcAddressQueryResult status;
+    bool per_thread = flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
+    return !ebb_driver.cuGetProcAddress_v2(e->name, &known, version_of(e, per_thread), flags, &status) &&
+           known == given;
+}
+
+/* The driver decides whether there is such a function in that version, the table whether it is ours. */
+static CUresult proc_address(const char *name, void **out, int version, cuuint64_t flags,
+                             CUdriverProcAddressQueryResult *status)
+{
+    if (!ebb_have_driver())
+        return CUDA_ERROR_NOT_INITIALIZED;
+    CUdriverProcAddressQueryResult ignored;
+    CUresult result = ebb_driver.cuGetProcAddress_v2(name, out, version, flags, status ? status : &ignored);
+    const ebb_entry_t *e = result || !name || !out || !*out ? NULL : ebb_entry_by_name(name, version, flags);
+    if (!e)
+        return result;
+    if (is_form(e, *out, flags)) {
+        *out = ebb_hook_of(e, flags);
+        return result;
+    }
+    ebb_log(EBB_WARN, "this driver has a form of %s that ebb does not know", name);
+    if (ebb_enter_any()) {
+        ebb_keep_everything("a function that ebb does not know may touch it");
+        ebb_unlock();
+    }
+    return result;
+}
+
+PLAIN_CALL(cuGetProcAddress, (const char *name, void **out, int version, cuuint64_t flags),
+           proc_address(name, out, version, flags, NULL))
+PLAIN_CALL(cuGetProcAddress_v2,
+           (const char *name, void **out, int version, cuuint64_t flags,
+            CUdriverProcAddressQueryResult *status),
+           proc_address(name, out, version, flags, status))
+
+/* ---- dlsym and dlvsym ---- */
 
 /* What the entries in dlsym.c jump to. Resolved on first use: whoever asks twice at once finds the same. */
 __attribute__((visibility("hidden"))) void *ebb_next_dlsym, *ebb_next_dlvsym;

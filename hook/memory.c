@@ -13,9 +13,7 @@
 #include "alloc/pool.h"
 #include "ckpt/run/pin.h"
 #include "ckpt/run/run.h"
-#include "hook/capture.h"
-#include "hook/intercept.h"
-#include "hook/tables.h"
+#include "hook/internal.h"
 
 /* ---- allocation ---- */
 
@@ -56,7 +54,7 @@ static CUresult alloc_from_driver(CUdeviceptr *out, size_t bytes, CUmemoryPool p
         return CUDA_ERROR_OUT_OF_MEMORY;
     const void *owner = stream ? (const void *)pool : (const void *)context; /* what it ends with */
     CUresult result =
-        stream ? pass_alloc_async(out, bytes, pool, *stream) : EBB_PASS(cuMemAlloc, (out, bytes));
+        stream ? pass_alloc_async(out, bytes, pool, *stream) : EBB_PASS(cuMemAlloc_v2, (out, bytes));
     if (!ebb_enter_any())
         return result;
     ebb_here = &ebb_process.device[slot];
@@ -69,10 +67,10 @@ static CUresult alloc_from_driver(CUdeviceptr *out, size_t bytes, CUmemoryPool p
 static CUresult alloc(CUdeviceptr *out, size_t bytes)
 {
     if (!out || !bytes)
-        return EBB_PASS(cuMemAlloc, (out, bytes));
+        return EBB_PASS(cuMemAlloc_v2, (out, bytes));
     if (!ebb_enter())
         return ebb_enter_beside() ? alloc_from_driver(out, bytes, NULL, NULL)
-                                  : EBB_PASS(cuMemAlloc, (out, bytes));
+                                  : EBB_PASS(cuMemAlloc_v2, (out, bytes));
     if (ebb_options.ipc)
         return alloc_from_driver(out, bytes, NULL, NULL);
     return serve(out, (ebb_request_t){.bytes = bytes, .later = true}, false);
@@ -268,11 +266,11 @@ static CUresult free_now(CUdeviceptr address)
 {
     if (!ebb_arena_contains(ebb_here->ebb, address)) {
         uncount(address);
-        return EBB_PASS(cuMemFree, (address));
+        return EBB_PASS(cuMemFree_v2, (address));
     }
     ebb_enter_to_free(address);
     if (!ebb_enter_at(address))
-        return EBB_PASS(cuMemFree, (address));
+        return EBB_PASS(cuMemFree_v2, (address));
     ebb_buffer_t *known = ebb_heap_find(ebb_here->ebb, address);
     bool everywhere = known && known->abroad, done = known && free_without_waiting(known);
     bool captures = ebb_captures_under_way();

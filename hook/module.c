@@ -14,10 +14,7 @@
 #include "alloc/kernel/function.h"
 #include "alloc/kernel/module.h"
 #include "ckpt/run/run.h"
-#include "hook/args.h"
-#include "hook/capture.h"
-#include "hook/enter.h"
-#include "hook/intercept.h"
+#include "hook/internal.h"
 
 /* ---- they come ---- */
 

@@ -6,9 +6,7 @@
  */
 #include <stdlib.h>
 
-#include "hook/intercept.h"
-#include "hook/order.h"
-#include "hook/other.h"
+#include "hook/internal.h"
 
 static CUdeviceptr address_of(const void *p)
 {

@@ -11,8 +11,7 @@
 #include "alloc/pool.h"
 #include "alloc/share.h"
 #include "ckpt/run/pin.h"
-#include "hook/capture.h"
-#include "hook/intercept.h"
+#include "hook/internal.h"
 
 /* Pins what lies at an address, if it is ebb's. */
 static ebb_status_t pin_at(CUdeviceptr address)
@@ -113,7 +112,7 @@ static CUresult note_import(CUresult result, const CUdeviceptr *address)
     size_t bytes = 1;
     if (result || !address || !ebb_enter_work())
         return result;
-    if (ebb_driver.cuMemGetAddressRange(&base, &bytes, *address))
+    if (ebb_driver.cuMemGetAddressRange_v2(&base, &bytes, *address))
         base = *address;
     ebb_foreign_add(ebb_here, &(ebb_foreign_t){base, bytes, EBB_FOREIGN_IMPORT, NULL, 0});
     ebb_unlock();

@@ -1,4 +1,4 @@
-#include "hook/tables.h"
+#include "hook/internal.h"
 
 #include <stdlib.h>
 #include <string.h>

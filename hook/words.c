@@ -4,8 +4,7 @@
 
 #include "ckpt/run/pin.h"
 #include "alloc/device.h"
-#include "hook/intercept.h"
-#include "hook/other.h"
+#include "hook/internal.h"
 
 /* A buffer with a word that a stream waits for is pinned for good: to evict it, the host would wait for the
  * stream, and the stream perhaps for the host. Such words stand in small buffers, which never leave anyway. For the

@@ -1,4 +1,4 @@
-/* work.c: launches, and the calls that wait for them. */
+/* work.c: launches, events, and the calls that wait for them. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,12 +10,8 @@
 #include "alloc/kernel/tensor_map.h"
 #include "alloc/mark.h"
 #include "ckpt/run/pin.h"
-#include "hook/args.h"
-#include "hook/attributes.h"
-#include "hook/capture.h"
-#include "hook/intercept.h"
-#include "hook/order.h"
-#include "hook/other.h"
+#include "ckpt/run/run.h"
+#include "hook/internal.h"
 
 /* ---- launches ---- */
 
@@ -274,6 +270,25 @@ PLAIN_CALL(cuTensorMapEncodeIm2colWide,
 PLAIN_CALL(cuTensorMapReplaceAddress, (CUtensorMap * map, void *address),
            note_tensor_map(EBB_PASS(cuTensorMapReplaceAddress, (map, address)), map, address))
 
+/* ---- what orders streams: events, and whatever the host waits for. A record is told of before it is issued: behind it stands all that
+ * was issued by then, and perhaps more, when several threads issue at once ---- */
+
+void ebb_order_note(ebb_order_kind_t kind, CUstream stream, CUevent event)
+{
+    if (!ebb_run_wants_order() || !ebb_enter())
+        return;
+    const bool has_stream = kind <= EBB_ORDER_SYNC_STREAM && kind != EBB_ORDER_SYNC_EVENT;
+    ebb_run_ordered(&(ebb_order_t){kind, has_stream ? ebb_stream_of(ebb_here, stream) : NULL, event});
+    ebb_unlock();
+}
+
+ASYNC_CALL(cuEventRecord, (CUevent event, CUstream stream),
+           (ebb_order_note(EBB_ORDER_RECORD, stream, event),
+            ebb_order_recorded(EBB_PASS(cuEventRecord, (event, stream)), event)))
+ASYNC_CALL(cuEventRecordWithFlags, (CUevent event, CUstream stream, unsigned flags),
+           (ebb_order_note(EBB_ORDER_RECORD, stream, event),
+            ebb_order_recorded(EBB_PASS(cuEventRecordWithFlags, (event, stream, flags)), event)))
+
 /* ---- waiting: what the program has waited for need not be asked of events ---- */
 
 static CUresult synchronize_stream(CUstream stream)
@@ -313,7 +328,7 @@ static CUresult destroy_stream(CUstream stream, bool older)
         ebb_stream_forget(ebb_here, ebb_stream_of(ebb_here, stream));
         ebb_unlock();
     }
-    return older ? EBB_PASS(cuStreamDestroy_v1, (stream)) : EBB_PASS(cuStreamDestroy, (stream));
+    return older ? EBB_PASS(cuStreamDestroy, (stream)) : EBB_PASS(cuStreamDestroy_v2, (stream));
 }
 
 PLAIN_CALL(cuStreamDestroy, (CUstream stream), destroy_stream(stream, true))

@@ -49,9 +49,9 @@ ebb_status_t ebb_copy_pieces(ebb_direction_t direction, CUdeviceptr device, void
         char *const part = (char *)host + at;
         piece = ebb_pin_piece(part, bytes - at);
         if (direction == EBB_OUT)
-            EBB_DRIVER(cuMemcpyDtoHAsync, piece, (part, device + at, piece, stream));
+            EBB_DRIVER(cuMemcpyDtoHAsync_v2, piece, (part, device + at, piece, stream));
         else
-            EBB_DRIVER(cuMemcpyHtoDAsync, piece, (device + at, part, piece, stream));
+            EBB_DRIVER(cuMemcpyHtoDAsync_v2, piece, (device + at, part, piece, stream));
         ebb_mark_issue(on);
     }
     return 0;

@@ -126,7 +126,8 @@ static ebb_status_t register_pieces(char *base, size_t bytes)
 {
     for (size_t at = 0; at < bytes; at += piece_at(at, bytes)) {
         const size_t piece = piece_at(at, bytes);
-        const CUresult result = ebb_driver.cuMemHostRegister(base + at, piece, CU_MEMHOSTREGISTER_PORTABLE);
+        const CUresult result =
+            ebb_driver.cuMemHostRegister_v2(base + at, piece, CU_MEMHOSTREGISTER_PORTABLE);
         if (!result)
             continue;
         unregister(base, at);

@@ -23,8 +23,8 @@ typedef struct result {
 static bool copy(const ebb_link_bench_t *b, int way, size_t bytes)
 {
     const size_t at = way ? LARGE : 0;
-    return !(way ? ebb_driver.cuMemcpyHtoDAsync(b->device + at, b->host + at, bytes, b->stream[way])
-                 : ebb_driver.cuMemcpyDtoHAsync(b->host + at, b->device + at, bytes, b->stream[way]));
+    return !(way ? ebb_driver.cuMemcpyHtoDAsync_v2(b->device + at, b->host + at, bytes, b->stream[way])
+                 : ebb_driver.cuMemcpyDtoHAsync_v2(b->host + at, b->device + at, bytes, b->stream[way]));
 }
 
 static bool issue(const meter_t *m, int way, unsigned beside)
@@ -94,7 +94,7 @@ bool ebb_link_measure(const ebb_link_bench_t *bench, ebb_link_t *link)
         ebb_driver.cuStreamSynchronize(bench->stream[way]);
     for (int i = 0; i < EVENTS; i++)
         if (m.event[i])
-            ebb_driver.cuEventDestroy(m.event[i]);
+            ebb_driver.cuEventDestroy_v2(m.event[i]);
     *link = (ebb_link_t){result[0][0].bytes_per_ns, result[0][1].bytes_per_ns, result[1][0].bytes_per_ns,
                          result[1][1].bytes_per_ns, result[0][0].copy_ns,      result[0][1].copy_ns};
     return good;

@@ -7,29 +7,33 @@
 
 ebb_driver_t ebb_driver;
 
-/* What the driver is asked for has a form of CUDA 12 at least. */
-static int at_least_12(int version)
-{
-    return version < 12000 ? 12000 : version;
-}
+static const struct {
+    const char *name;
+    int version;
+    bool required;
+    void **field;
+} calls[] = {
+#define CALL_REQUIRED(name, version, field) {name, version, true, field},
+#define CALL_OPTIONAL(name, version, field) {name, version, false, field},
+#define CALL_UNUSED(name, version, field)
+#define CALL(name, symbol, version, form, use) CALL_##use(#name, version, (void **)&ebb_driver.symbol)
+#include "alloc/base/driver_calls.h"
+};
 
 ebb_status_t ebb_driver_fill(PFN_cuGetProcAddress_v12000 real)
 {
     CUdriverProcAddressQueryResult status;
     ebb_status_t result = 0;
-    ebb_driver.cuGetProcAddress = real;
-#define X(name, version)                                                                                     \
-    if (real(#name, (void **)&ebb_driver.name, at_least_12(version), 0, &status) || !ebb_driver.name) {      \
-        ebb_log(EBB_WARN, "the driver has no %s (CUDA %d.%d): ebb leaves this program alone", #name,         \
-                version / 1000, version % 1000 / 10);                                                        \
-        result = CUDA_ERROR_NOT_FOUND;                                                                       \
+    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
+        if (real(calls[i].name, calls[i].field, calls[i].version, 0, &status))
+            *calls[i].field = NULL;
+        if (*calls[i].field || !calls[i].required)
+            continue;
+        ebb_log(EBB_WARN, "the driver has no %s (CUDA %d.%d): ebb leaves this program alone", calls[i].name,
+                calls[i].version / 1000, calls[i].version % 1000 / 10);
+        result = CUDA_ERROR_NOT_FOUND;
     }
-    EBB_DRIVER_FUNCTIONS(X)
-#undef X
-#define X(field, name, version)                                                                              \
-    if (real(#name, (void **)&ebb_driver.field, version, 0, &status))                                        \
-        ebb_driver.field = NULL;
-    EBB_DRIVER_MORE(X)
-#undef X
+    ebb_driver.cuGetProcAddress_v2 =
+        real; /* by which the program's look-ups go on, whatever the driver calls its own */
     return result;
 }

@@ -123,7 +123,7 @@ cublasStatus_t cublasGetLoggerCallback(cublasLogCallback *callback)
     return CUBLAS_STATUS_SUCCESS;
 }
 
-/* What a name in names.txt does that no file here defines (the generated stubs call it). */
+/* What a function of NVIDIA's library does that no file here defines (the generated stubs call it). */
 int blas_stub(const char *name, _Atomic int *said);
 int blas_stub(const char *name, _Atomic int *said)
 {

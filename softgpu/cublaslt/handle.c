@@ -112,7 +112,7 @@ cublasStatus_t cublasLtLoggerForceDisable(void)
     return CUBLAS_STATUS_SUCCESS;
 }
 
-/* What a name in names.txt does that no file here defines (the generated stubs call it). */
+/* What a function of NVIDIA's library does that no file here defines (the generated stubs call it). */
 int lt_stub(const char *name, _Atomic int *said);
 int lt_stub(const char *name, _Atomic int *said)
 {

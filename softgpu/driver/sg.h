@@ -413,6 +413,5 @@ void sg_modules_drop_locked(CUcontext ctx);
 bool sg_variables_extent_locked(const void *variables, CUdeviceptr address, sg_extent_t *out);
 
 /* ---- procaddr.c ---- */
-CUresult sg_not_supported(const char *name); /* returns CUDA_ERROR_NOT_SUPPORTED, says so once per name */
 
 #endif

@@ -371,7 +371,7 @@ void model_begin(size_t chunk_limit, unsigned seed)
     for (int i = 0; i < MODEL_STREAMS; i++)
         m.history[i] = calloc(HISTORY, sizeof *m.history[i]);
     ebb_driver.cuMemAddressReserve = reserve;
-    ebb_driver.cuMemGetInfo = memory_info;
+    ebb_driver.cuMemGetInfo_v2 = memory_info;
     ebb_driver.cuMemCreate = create;
     ebb_driver.cuMemRelease = release;
     ebb_driver.cuMemMap = map;

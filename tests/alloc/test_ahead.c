@@ -86,7 +86,7 @@ static void budget_holds_with_the_thread_at_work(void **state)
     int served = 0;
     while (served < BUDGET_CHUNKS + 8 && !cuMemAlloc_v2(&p[served], EBB_CHUNK_BYTES)) {
         size_t free_bytes, total;
-        OK(ebb_driver.cuMemGetInfo(&free_bytes, &total)); /* what the device says */
+        OK(ebb_driver.cuMemGetInfo_v2(&free_bytes, &total)); /* what the device says */
         assert_true(total - free_bytes <= BUDGET_CHUNKS * EBB_CHUNK_BYTES);
         served++;
     }

@@ -4,7 +4,7 @@
 #include "alloc/device.h"
 #include "alloc/arena.h"
 #include "alloc/heap.h"
-#include "hook/args.h"
+#include "hook/internal.h"
 
 static ebb_buffer_t *make(size_t bytes)
 {

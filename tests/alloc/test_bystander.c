@@ -117,10 +117,11 @@ static void preloading_costs_well_under_a_millisecond(void **state)
 static bool is_entry_point(const char *symbol)
 {
     static const char *const all[] = {
-#define PLAIN(name, symbol, version)             #symbol,
-#define SYNC(name, symbol, version, per_thread)  #symbol, #symbol "_ptds",
-#define ASYNC(name, symbol, version, per_thread) #symbol, #symbol "_ptsz",
-#include "hook/entry_points.h"
+#define PLAIN(symbol)                            symbol,
+#define SYNC(symbol)                             symbol, symbol "_ptds",
+#define ASYNC(symbol)                            symbol, symbol "_ptsz",
+#define HOOKED(name, symbol, version, form, use) form(#symbol)
+#include "alloc/base/driver_calls.h"
     };
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         if (!strcmp(all[i], symbol))

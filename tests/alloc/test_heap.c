@@ -23,7 +23,7 @@ static ebb_usage_t usage(void)
 static size_t device_used(void)
 {
     size_t free_bytes, total;
-    OK(ebb_driver.cuMemGetInfo(&free_bytes, &total));
+    OK(ebb_driver.cuMemGetInfo_v2(&free_bytes, &total));
     return total - free_bytes;
 }
 
@@ -238,7 +238,7 @@ static void ranges_on_one_chunk_show_the_same_bytes(void **state)
     assert_int_equal(ebb_usage(ebb_here).mapped_bytes - before, 3 * EBB_CHUNK_BYTES);
     OK(ebb_driver.cuMemsetD32Async(a->base + EBB_CHUNK_BYTES, 1234, 4, NULL));
     OK(ebb_driver.cuCtxSynchronize());
-    OK(ebb_driver.cuMemcpyDtoHAsync(&value, b->base, 4, NULL));
+    OK(ebb_driver.cuMemcpyDtoHAsync_v2(&value, b->base, 4, NULL));
     OK(ebb_driver.cuCtxSynchronize());
     assert_int_equal(value, 1234);
     ebb_buffer_t *p = ebb_buffer_place(a, &(ebb_request_t){.bytes = 3 << 20});

@@ -8,9 +8,7 @@
 #include "alloc/heap.h"
 #include "alloc/kernel/tensor_map.h"
 #include "ckpt/run/pin.h"
-#include "hook/args.h"
-#include "hook/enter.h"
-#include "hook/mentions.h"
+#include "hook/internal.h"
 #include "run_stand_in.h"
 
 static ebb_buffer_t *make(size_t bytes)
@@ -64,7 +62,7 @@ static void foreign_ranges_match_a_naive_model(void **state)
             }
         } else if (random_below(50)) {
             bool begins = model[first] == 1 + (int)first;
-            assert_int_equal(ebb_foreign_remove(ebb_here, 1000 + first), begins);
+            assert_int_equal(ebb_foreign_remove(ebb_here->ebb, 1000 + first), begins);
             for (unsigned i = first; begins && i < UNITS && model[i] == 1 + (int)first; i++)
                 model[i] = 0;
         } else {
@@ -74,14 +72,14 @@ static void foreign_ranges_match_a_naive_model(void **state)
                 if (f && f->owner == owner)
                     model[i] = 0;
             }
-            ebb_foreign_forget(ebb_here, owner);
+            ebb_foreign_forget(ebb_here->ebb, owner);
         }
         unsigned asked = random_below(UNITS);
         const ebb_foreign_t *f = ebb_foreign_at(&ebb_process, 1000 + asked);
         assert_int_equal(f ? f->base - 1000 + 1 : 0, model[asked]);
     }
     for (unsigned i = 0; i < 4; i++)
-        ebb_foreign_forget(ebb_here, &owners[i]);
+        ebb_foreign_forget(ebb_here->ebb, &owners[i]);
     ebb_unlock();
 }
 

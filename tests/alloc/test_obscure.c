@@ -10,7 +10,7 @@
 #include "alloc/base/driver.h"
 #include "alloc/kernel/function.h"
 #include "driver_test.h"
-#include "hook/enter.h"
+#include "hook/hook.h"
 #include "run_stand_in.h"
 
 static unsigned seen; /* launches */
@@ -184,7 +184,7 @@ static void *unseen(const char *name)
 {
     void *function = NULL;
     CUdriverProcAddressQueryResult status;
-    OK(ebb_driver.cuGetProcAddress(name, &function, 12000, 0, &status));
+    OK(ebb_driver.cuGetProcAddress_v2(name, &function, 12000, 0, &status));
     return function;
 }
 

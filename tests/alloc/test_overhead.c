@@ -23,8 +23,8 @@ static int setup(void **state)
     nvml_shows("self:8388608");
     if (driver_setup(state)) /* with which ebb is there */
         return -1;
-    OK(ebb_driver.cuMemAlloc(&p, 128 * MIB));
-    OK(ebb_driver.cuMemGetInfo(&free_bytes, &total));
+    OK(ebb_driver.cuMemAlloc_v2(&p, 128 * MIB));
+    OK(ebb_driver.cuMemGetInfo_v2(&free_bytes, &total));
     held = total - free_bytes;
     return 0;
 }

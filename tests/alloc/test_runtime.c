@@ -27,10 +27,8 @@ typedef struct lookups {
 } lookups_t;
 
 static const char *const intercepted[] = {
-#define PLAIN(name, symbol, version)             #name,
-#define SYNC(name, symbol, version, per_thread)  #name,
-#define ASYNC(name, symbol, version, per_thread) #name,
-#include "hook/entry_points.h"
+#define HOOKED(name, symbol, version, form, use) #name,
+#include "alloc/base/driver_calls.h"
 };
 
 static bool is_intercepted(const char *name)

@@ -10,7 +10,7 @@
 #include "alloc/mark.h"
 #include "alloc/pool.h"
 #include "ckpt/run/pin.h"
-#include "hook/enter.h"
+#include "hook/hook.h"
 
 static CUcontext context[2];
 static CUstream stream[2];

@@ -49,6 +49,7 @@ ebb_mark_t ebb_mark_issue(ebb_stream_t *stream)
 /* The kernels here have as many bytes of arguments as blocks. */
 CUresult ebb_launch_block(ebb_t *ebb, const CUlaunchConfig *config, CUfunction f, const unsigned char *params)
 {
+    (void)ebb;
     (void)f;
     seen.bytes = seen.grid = config->gridDimX;
     memcpy(seen.params, params, seen.bytes);
@@ -82,7 +83,7 @@ static int set_up(void **state)
     (void)state;
     memset(&seen, 0, sizeof seen);
     ebb_driver.cuTensorMapReplaceAddress = replace;
-    ebb_driver.cuMemcpyDtoDAsync = copy;
+    ebb_driver.cuMemcpyDtoDAsync_v2 = copy;
     return 0;
 }
 

@@ -167,6 +167,7 @@ static struct {
 
 ebb_buffer_t *ebb_buffer_oldest(ebb_device_t *dev)
 {
+    (void)dev;
     return scene.trace->buffer_count ? &scene.buffer[0] : NULL;
 }
 

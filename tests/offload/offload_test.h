@@ -22,7 +22,7 @@ static inline void *driver_function(const char *name)
 {
     void *function = NULL;
     CUdriverProcAddressQueryResult found;
-    OK(ebb_driver.cuGetProcAddress(name, &function, 12000, 0, &found));
+    OK(ebb_driver.cuGetProcAddress_v2(name, &function, 12000, 0, &found));
     assert_non_null(function);
     return function;
 }

@@ -55,6 +55,7 @@ void ebb_unlock(void)
 
 void ebb_heap_measure_soon(ebb_device_t *dev)
 {
+    (void)dev;
     measurements++;
 }
 
@@ -92,7 +93,7 @@ static CUresult watched_register(void *p, size_t bytes, unsigned flags)
     absent_pages += count_absent(p, bytes);
     if (!pthread_equal(pthread_self(), main_thread))
         nanosleep(&(struct timespec){.tv_nsec = (long)nap_ms * 1000000}, NULL);
-    CUresult result = real.cuMemHostRegister(p, bytes, flags);
+    CUresult result = real.cuMemHostRegister_v2(p, bytes, flags);
     if (!result) {
         registrations++;
         registered_bytes += bytes;
@@ -118,7 +119,7 @@ static int suite_setup(void **state)
     ebb_here = &ebb_process.device[ebb_slot_open(&ebb_process, context, 0)];
     main_thread = pthread_self();
     real = ebb_driver;
-    ebb_driver.cuMemHostRegister = watched_register;
+    ebb_driver.cuMemHostRegister_v2 = watched_register;
     ebb_driver.cuMemHostUnregister = watched_unregister;
     return 0;
 }
@@ -762,7 +763,7 @@ static int end_with_cached_blocks(void)
     driver_setup(NULL);
     void *p = ebb_pinned_alloc(MIB);
     ebb_pinned_free(p, MIB);
-    ebb_driver.cuMemHostRegister = late_register;
+    ebb_driver.cuMemHostRegister_v2 = late_register;
     ebb_driver.cuMemHostUnregister = late_unregister;
     ending = true;
     return p ? 6 : 7;

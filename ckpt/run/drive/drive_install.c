@@ -480,15 +480,15 @@ void ebb_drive_take_apart(void)
     }
     for (uint32_t i = 0; D.before && D.begun && D.done && i < D.plan->action_count; i++) {
         if (D.before[i])
-            ebb_driver.cuEventDestroy(D.before[i]);
+            ebb_driver.cuEventDestroy_v2(D.before[i]);
         if (D.begun[i])
-            ebb_driver.cuEventDestroy(D.begun[i]);
+            ebb_driver.cuEventDestroy_v2(D.begun[i]);
         if (D.done[i])
-            ebb_driver.cuEventDestroy(D.done[i]);
+            ebb_driver.cuEventDestroy_v2(D.done[i]);
     }
     for (size_t i = 0; D.stall && i < 4 * (size_t)D.trace->operation_count; i++)
         if (D.stall[i])
-            ebb_driver.cuEventDestroy(D.stall[i]);
+            ebb_driver.cuEventDestroy_v2(D.stall[i]);
     free(D.chunk);
     free(D.pool);
     free(D.settled);

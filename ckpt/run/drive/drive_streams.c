@@ -125,7 +125,7 @@ void ebb_streams_tear_down(void)
 {
     if (D.order.turn) {
         ebb_run_want_order(false);
-        ebb_driver.cuEventDestroy(D.order.turn);
+        ebb_driver.cuEventDestroy_v2(D.order.turn);
     }
     free(D.order.edge);
     free(D.order.recorded);

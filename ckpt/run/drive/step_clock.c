@@ -26,7 +26,7 @@ void ebb_step_clock_begin(ebb_step_clock_t *c, uint64_t step, CUstream compute)
         if (!c->event[turn][i] && ebb_driver.cuEventCreate(&c->event[turn][i], CU_EVENT_DEFAULT))
             c->event[turn][i] = NULL;
     if (c->event[turn][0] && ebb_driver.cuEventRecord(c->event[turn][0], compute)) {
-        ebb_driver.cuEventDestroy(c->event[turn][0]);
+        ebb_driver.cuEventDestroy_v2(c->event[turn][0]);
         c->event[turn][0] = NULL;
     }
 }
@@ -44,7 +44,7 @@ void ebb_step_clock_stop(ebb_step_clock_t *c)
         read_pair(c, turn);
         for (int i = 0; i < 2; i++)
             if (c->event[turn][i])
-                ebb_driver.cuEventDestroy(c->event[turn][i]);
+                ebb_driver.cuEventDestroy_v2(c->event[turn][i]);
         c->event[turn][0] = c->event[turn][1] = NULL;
     }
 }

@@ -142,7 +142,8 @@ ebb_status_t ebb_hash_read(ebb_hashes_t *h, unsigned first, unsigned count, ebb_
 {
     EBB_ASSERT(count <= EBB_HASH_READS);
     const size_t bytes = (size_t)count * BLOCKS * sizeof(uint64_t);
-    EBB_DRIVER(cuMemcpyDtoHAsync, bytes, (h->host, partial_of(h, first), bytes, ebb_stream_handle(stream)));
+    EBB_DRIVER(cuMemcpyDtoHAsync_v2, bytes,
+               (h->host, partial_of(h, first), bytes, ebb_stream_handle(stream)));
     EBB_TRY(ebb_mark_wait(ebb_mark_issue(stream)));
     for (unsigned i = 0; i < count; i++) {
         out[i] = 0;

@@ -179,7 +179,7 @@ static void close(bench_t *b)
 {
     for (int i = 0; i < EVENTS; i++)
         if (b->event[i])
-            ebb_driver.cuEventDestroy(b->event[i]);
+            ebb_driver.cuEventDestroy_v2(b->event[i]);
     ebb_hashes_delete(b->hashes);
     ebb_own_free(b->buffer, NULL);
     ebb_own_pinned_free(b->host, LARGE);

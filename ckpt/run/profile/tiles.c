@@ -163,7 +163,7 @@ void ebb_tiles_compare(ebb_tile_list_t *l, CUdeviceptr a, CUdeviceptr b, CUdevic
 ebb_status_t ebb_tiles_read(ebb_tiles_t *t, ebb_stream_t *stream)
 {
     EBB_TRY(ebb_wait_for_device());
-    EBB_DRIVER(cuMemcpyDtoHAsync, host_bytes(t),
+    EBB_DRIVER(cuMemcpyDtoHAsync_v2, host_bytes(t),
                (t->host, founds_at(t), host_bytes(t) - 8, ebb_stream_handle(stream)));
     EBB_DRIVER(cuStreamSynchronize, 0, (ebb_stream_handle(stream)));
     return 0;

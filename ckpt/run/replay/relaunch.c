@@ -123,7 +123,7 @@ static ebb_status_t relaunch_copy(const ebb_issued_t *x, CUstream stream, const 
     for (unsigned i = 0; i < count; i++)
         *(pointer[i].param_offset ? &src : &dst) = pointer[i].to;
     if (x->kind == EBB_COPY)
-        EBB_DRIVER(cuMemcpyDtoDAsync, x->bytes, (dst, src, x->bytes, stream));
+        EBB_DRIVER(cuMemcpyDtoDAsync_v2, x->bytes, (dst, src, x->bytes, stream));
     else if (x->width == 1)
         EBB_DRIVER(cuMemsetD8Async, x->bytes, (dst, (unsigned char)x->value, x->bytes, stream));
     else if (x->width == 2)

@@ -87,7 +87,7 @@ static size_t device_bytes(void)
     CUdevice device;
     size_t bytes = SIZE_MAX;
     if (!ebb_driver.cuCtxGetDevice(&device))
-        ebb_driver.cuDeviceTotalMem(&bytes, device);
+        ebb_driver.cuDeviceTotalMem_v2(&bytes, device);
     return bytes;
 }
 

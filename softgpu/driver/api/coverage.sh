@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# coverage.sh <cuda.h>: which functions of the driver API this device provides (entry_points.h), counted by their documented
-# names, and a list of those that it does not: stubs that return CUDA_ERROR_NOT_SUPPORTED. Fails if entry_points.h names
-# one that the toolkit's headers do not declare.
+# coverage.sh <cuda.h>: which functions of the driver API this device provides (what its sources define), counted by their documented
+# names, and a list of those that it does not: stubs that return CUDA_ERROR_NOT_SUPPORTED. Fails if a source defines one
+# that the toolkit's headers do not declare.
 set -euo pipefail
 header=$1
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -16,18 +16,18 @@ declared() {
 }
 
 provided() {
-    sed -nE 's/^(PLAIN|SYNC|ASYNC)\([A-Za-z0-9_]+, ([A-Za-z0-9_]+), [0-9]+\)/\1 \2/p' "$here/entry_points.h" |
-        while read -r kind symbol; do
-            echo "$symbol"
-            [[ $kind != SYNC ]] || echo "${symbol}_ptds"
-            [[ $kind != ASYNC ]] || echo "${symbol}_ptsz"
+    cat "$here"/../*.c "$here"/../*/*.c | tr '\n' ' ' | grep -oE '(SG_EXPORT CUresult|A?SYNC_CALL\(|EVENT_CALLS\((cu\w+,)?) *cu\w+' |
+        while read -r definition; do
+            grep -oE 'cu\w+' <<<"$definition"
+            [[ $definition != SYNC* ]] || echo "${definition##*[( ]}_ptds"
+            [[ $definition != ASYNC* ]] || echo "${definition##*[( ]}_ptsz"
         done | sort -u
 }
 
 main() {
     local failed=0 unknown
     unknown=$(comm -23 <(provided) <(declared))
-    [[ -z $unknown ]] || { echo "in entry_points.h, not in $header:" $unknown; failed=1; }
+    [[ -z $unknown ]] || { echo "defined, not in $header:" $unknown; failed=1; }
     echo "provided: $(provided | plain | wc -l) of $(declared | plain | wc -l) functions," \
         "$(provided | wc -l) of $(declared | wc -l) symbols"
     echo "not provided:" $(comm -13 <(provided | plain) <(declared | plain))

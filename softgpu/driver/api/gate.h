@@ -12,10 +12,13 @@
  *   SOFTGPU_TRACE=FILE       a line per call, in the order of return, "-" for stderr: thread, name, arguments,
  *                            result. Calls that one function of this driver makes of another are not listed.
  *
- * Names, parameters: generated from entry_points.h and NVIDIA's cudaTypedefs.h (Gate.cmake).
+ * Names, versions, parameters: generated from NVIDIA's headers (Gate.cmake), and so are the stubs behind the gates of
+ * what is not provided.
  */
 #ifndef SG_GATE_H
 #define SG_GATE_H
+
+#include <stddef.h>
 
 typedef struct sg_gate_row {
     const char *symbol;
@@ -26,10 +29,33 @@ typedef struct sg_gate_row {
 extern const sg_gate_row_t sg_gate_table[];
 extern const unsigned sg_gate_count;
 
+/* cuGetProcAddress(name, v) gives the last row of that name whose version is at most v. */
+typedef struct sg_form {
+    const char *name;
+    int version; /* that brought this form; 0: unknown */
+    void (*plain)(void);
+    void (*per_thread)(void); /* with the per-thread default stream; NULL: it has no default stream */
+} sg_form_t;
+
+/* The forms of each name in the order of their versions, ended by a NULL name. */
+extern const sg_form_t sg_forms[];
+
+/* Says once that a function is not provided. Returns CUDA_ERROR_NOT_SUPPORTED. */
+unsigned sg_not_supported(const char *name);
+
+/* What stands behind a gate unless a file defines it: a caller cleans up its own arguments. */
+#define SG_STUB(symbol)                                                                                      \
+    unsigned sg_stub_##symbol(void) __asm__("sg_impl_" #symbol);                                             \
+    __attribute__((weak)) unsigned sg_stub_##symbol(void)                                                    \
+    {                                                                                                        \
+        return sg_not_supported(#symbol);                                                                    \
+    }
+
 /* The public symbol: a jump to the implementation, or into sg_gate_enter (gate.c) with the row's index in eax,
  * all argument registers as the caller left them. */
 #if defined(__x86_64__)
 #define SG_GATE(symbol, index)                                                                               \
+    SG_STUB(symbol)                                                                                          \
     extern void sg_at_impl_##symbol(void) __asm__("sg_impl_" #symbol);                                       \
     __asm__(".text\n.p2align 4\n.globl " #symbol "\n.type " #symbol ",@function\n" #symbol ":\n"             \
             "    cmpb $0, sg_gate_armed(%rip)\n"                                                             \
@@ -37,10 +63,13 @@ extern const unsigned sg_gate_count;
             "    movl $" #index ", %eax\n"                                                                   \
             "    jmp sg_gate_enter\n"                                                                        \
             ".size " #symbol ", . - " #symbol "\n");
-#else /* no faults, no trace */
+#else /* AArch64: no faults, no trace */
 #define SG_GATE(symbol, index)                                                                               \
+    SG_STUB(symbol)                                                                                          \
     extern void sg_at_impl_##symbol(void) __asm__("sg_impl_" #symbol);                                       \
-    __asm__(".globl " #symbol "\n.set " #symbol ", sg_impl_" #symbol "\n");
+    __asm__(".text\n.p2align 4\n.globl " #symbol "\n.type " #symbol ",%function\n" #symbol ":\n"             \
+            "    b sg_impl_" #symbol "\n"                                                                    \
+            ".size " #symbol ", . - " #symbol "\n");
 #endif
 
 #endif

@@ -1,46 +1,11 @@
 /* procaddr.c: how functions are found by name and version, and what is not provided. */
+#include "softgpu/driver/api/gate.h"
 #include "softgpu/driver/stream/streams.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Only addresses are taken here, so the functions are declared without their arguments. */
-#define PLAIN(name, symbol, version) extern void sg_at_##symbol(void) __asm__(#symbol);
-#define SYNC(name, symbol, version)                                                                          \
-    PLAIN(name, symbol, version) extern void sg_at_##symbol##_ptds(void) __asm__(#symbol "_ptds");
-#define ASYNC(name, symbol, version)                                                                         \
-    PLAIN(name, symbol, version) extern void sg_at_##symbol##_ptsz(void) __asm__(#symbol "_ptsz");
-#include "softgpu/driver/api/entry_points.h"
-#undef PLAIN
-#undef SYNC
-#undef ASYNC
-
-typedef struct entry {
-    const char *name, *symbol;
-    int version;
-    void (*plain)(void);
-    void (*per_thread)(void); /* NULL: the function has no default stream */
-} entry_t;
-
-#define PLAIN(name, symbol, version) {#name, #symbol, version, sg_at_##symbol, NULL},
-#define SYNC(name, symbol, version)  {#name, #symbol, version, sg_at_##symbol, sg_at_##symbol##_ptds},
-#define ASYNC(name, symbol, version) {#name, #symbol, version, sg_at_##symbol, sg_at_##symbol##_ptsz},
-static const entry_t entries[] = {
-#include "softgpu/driver/api/entry_points.h"
-};
-#undef PLAIN
-#undef SYNC
-#undef ASYNC
-
-/* Generated: the stubs of every other name (CMakeLists.txt). */
-typedef struct stub {
-    const char *name;
-    void (*function)(void);
-} stub_t;
-extern const stub_t sg_stubs[];
-extern const unsigned sg_stub_count;
-
-CUresult sg_not_supported(const char *name)
+unsigned sg_not_supported(const char *name)
 {
     static _Atomic(const char *) said[1024]; /* by stub or caller: names are literals, so addresses do */
     for (size_t i = 0; i < sizeof said / sizeof said[0]; i++) {
@@ -57,25 +22,6 @@ CUresult sg_not_supported(const char *name)
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-/* Version suffixes that a stub's symbol may carry beyond the name asked for. */
-static void (*find_stub(const char *name, bool per_thread))(void)
-{
-    size_t length = strlen(name);
-    void (*best)(void) = NULL;
-    for (unsigned i = 0; i < sg_stub_count; i++) {
-        const char *rest = sg_stubs[i].name;
-        if (strncmp(rest, name, length))
-            continue;
-        rest += length;
-        if (rest[0] == '_' && rest[1] == 'v' && rest[2] >= '1' && rest[2] <= '9')
-            rest += 3;
-        bool variant = !strcmp(rest, "_ptsz") || !strcmp(rest, "_ptds");
-        if (!*rest || (variant && per_thread))
-            best = sg_stubs[i].function; /* they are sorted: later versions and variants come last */
-    }
-    return best;
-}
-
 static CUresult look_up(const char *name, void **out, int version, cuuint64_t flags,
                         CUdriverProcAddressQueryResult *status)
 {
@@ -87,22 +33,16 @@ static CUresult look_up(const char *name, void **out, int version, cuuint64_t fl
     *out = NULL;
     *status = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
     bool per_thread = flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
-    for (size_t i = 0; i < sizeof entries / sizeof entries[0]; i++) {
-        const entry_t *e = &entries[i];
-        if (strcmp(e->name, name))
+    for (const sg_form_t *f = sg_forms; f->name; f++) {
+        if (strcmp(f->name, name))
             continue;
-        if (e->version > version) {
+        if (f->version > version) {
             if (!*out)
                 *status = CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT;
             continue;
         }
-        *out = (void *)(uintptr_t)(per_thread && e->per_thread ? e->per_thread : e->plain);
+        *out = (void *)(uintptr_t)(per_thread && f->per_thread ? f->per_thread : f->plain);
         *status = CU_GET_PROC_ADDRESS_SUCCESS;
-    }
-    if (*status == CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND) {
-        *out = (void *)(uintptr_t)find_stub(name, per_thread);
-        if (*out)
-            *status = CU_GET_PROC_ADDRESS_SUCCESS;
     }
     return *out ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 }

@@ -1,5 +1,6 @@
 /* batch.c: several copies with one call. They run in the order given, one of the orders that a program must expect.
  * All are checked before the first is submitted, so that a call that fails has copied nothing. */
+#include "softgpu/driver/api/gate.h"
 #include "softgpu/driver/copy/copy.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 /* boxes.c: copies of rectangles and boxes, and between contexts. Arrays are not provided. */
+#include "softgpu/driver/api/gate.h"
 #include "softgpu/driver/copy/copy.h"
 
 #include <stdlib.h>

@@ -297,18 +297,18 @@ SG_EXPORT CUresult cuGraphAddEmptyNode(SPOT_PARAMETERS)
 /* ---- events ---- */
 
 /* The calls on event nodes of one type. */
-#define EVENT_CALLS(name, kind)                                                                              \
-    SG_EXPORT CUresult cuGraphAddEvent##name##Node(SPOT_PARAMETERS, CUevent event)                           \
+#define EVENT_CALLS(add, get_event, kind)                                                                    \
+    SG_EXPORT CUresult add(SPOT_PARAMETERS, CUevent event)                                                   \
     {                                                                                                        \
         CUgraphNodeParams p = {.type = kind, .eventRecord = {event}};                                        \
         return sg_params_add(SPOT, &p);                                                                      \
     }                                                                                                        \
-    SG_EXPORT CUresult cuGraphEvent##name##NodeGetEvent(CUgraphNode node, CUevent *event)                    \
+    SG_EXPORT CUresult get_event(CUgraphNode node, CUevent *event)                                           \
     {                                                                                                        \
         return get(node, kind, event, sizeof *event);                                                        \
     }
-EVENT_CALLS(Record, CU_GRAPH_NODE_TYPE_EVENT_RECORD)
-EVENT_CALLS(Wait, CU_GRAPH_NODE_TYPE_WAIT_EVENT)
+EVENT_CALLS(cuGraphAddEventRecordNode, cuGraphEventRecordNodeGetEvent, CU_GRAPH_NODE_TYPE_EVENT_RECORD)
+EVENT_CALLS(cuGraphAddEventWaitNode, cuGraphEventWaitNodeGetEvent, CU_GRAPH_NODE_TYPE_WAIT_EVENT)
 
 /* ---- values in memory ---- */
 

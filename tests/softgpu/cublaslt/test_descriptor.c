@@ -226,14 +226,15 @@ static void versions_texts_and_settings(void **state)
     assert_int_equal(cublasLtDestroy(NULL), CUBLAS_STATUS_NOT_INITIALIZED);
 }
 
-/* NAMES lists the real library's. */
+/* NAMES lists the real library's, if the toolkit has it. */
 static void every_name_has_the_version_node(void **state)
 {
     (void)state;
     void *library = dlopen("libcublasLt.so.13", RTLD_NOW);
     FILE *names = fopen(NAMES, "r");
     assert_non_null(library);
-    assert_non_null(names);
+    if (!names)
+        skip();
     char name[128];
     int count = 0, (*stub)(void);
     for (; fscanf(names, "%127s", name) == 1; count++)

@@ -1,12 +1,50 @@
-/* enter.h: whether ebb is at work in this process, and how every intercepted call begins and ends. For this
- * folder. */
-#ifndef EBB_CORE_H
-#define EBB_CORE_H
+/* hook.h: the edge of libebb: the program's calls of the CUDA driver end here, each becomes one call into ckpt/run (an operation, an
+ * allocation, a wait), and most go on to the driver. Which calls, and what becomes of them: alloc/base/driver_calls.h.
+ *
+ * A program gets at a function of the driver in three ways, and each leads here:
+ *   dlsym or dlvsym on a handle of libcuda   libebb exports both (preloaded, it comes first). A name in the table is answered
+ *                                            with ebb's function if the real look-up finds one as well; anything else goes to
+ *                                            the real dlsym as if nothing had been in between (by a jump, so that RTLD_NEXT
+ *                                            still sees its caller), and so does what the driver itself looks up
+ *   cuGetProcAddress, v1 and v2              ebb's own, reached by the first way. The real one is asked first: its answer
+ *                                            decides whether there is a function, the table whether it is ebb's
+ *   linking with -lcuda                      libebb exports its functions under their symbols' names
+ * The runtime, static or shared, uses the first way for one name, cuGetProcAddress_v2, and the second for all others.
+ *
+ * Threads: any thread of the program may call in. A call takes ebb_lock() as it enters (below) and gives it back around the driver's
+ * work; "lock held" below is that one.
+ */
+#ifndef EBB_HOOK_H
+#define EBB_HOOK_H
 
+#include "alloc/base/driver.h"
 #include "alloc/device.h"
 #include "alloc/ebb_alloc.h"
 
-/* How calls begin. True: the lock is held, ebb_here->number says which device is meant, and its context is current until
+/* ---- look-ups (lookup.c) ---- */
+
+/* One entry point that ebb answers for. */
+typedef struct ebb_entry {
+    const char *name;   /* as cuGetProcAddress has it */
+    const char *symbol; /* as dlsym has it */
+    int version;        /* the form that appeared with this version */
+    void *plain;
+    void *per_thread;   /* the same for the per-thread default stream; NULL: none */
+    const char *suffix; /* of its symbol: _ptsz, _ptds */
+} ebb_entry_t;
+
+/* The SERVED and WATCHED rows of driver_calls.h, ended by a NULL name. */
+extern const ebb_entry_t ebb_entries[];
+
+/* The entry that answers for cuGetProcAddress(name, version, flags), or NULL; its function for these flags. */
+const ebb_entry_t *ebb_entry_by_name(const char *name, int version, unsigned long long flags);
+void *ebb_hook_of(const ebb_entry_t *entry, unsigned long long flags);
+/* Ebb's function for an exported symbol of the driver, or NULL. */
+void *ebb_hook_by_symbol(const char *symbol);
+
+/* ---- how a call begins and ends (enter.c) ---- */
+
+/* How calls begin. True: the lock is held, ebb_here is the device that is meant, and its context is current until
  * ebb_unlock. False: the call goes straight to the driver, no lock held. A device's state is made by the first call
  * that finds a context of it; of each device one context is served, the first. */
 

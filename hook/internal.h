@@ -1,0 +1,219 @@
+/* internal.h: what the files of this folder share beyond hook.h. */
+#ifndef EBB_HOOK_INTERNAL_H
+#define EBB_HOOK_INTERNAL_H
+
+#include "alloc/base/driver.h"
+#include "alloc/base/table.h"
+#include "alloc/ebb_alloc.h"
+#include "alloc/kernel/function.h"
+#include "alloc/mark.h"
+#include "ckpt/run/pin.h"
+#include "hook/hook.h"
+
+/* ---- how the functions are written ---- */
+
+/* What answers for a row of driver_calls.h has the name of a driver's symbol and is exported under it. SYNC_CALL and
+ * ASYNC_CALL define also the form for the per-thread default stream; in both, `stream` is a handle that says
+ * which default stream is meant.
+ */
+#define EBB_EXPORT __attribute__((visibility("default")))
+
+/* Straight to the driver. */
+#define EBB_PASS(function, arguments)                                                                        \
+    (!ebb_have_driver()    ? CUDA_ERROR_NOT_INITIALIZED                                                      \
+     : ebb_driver.function ? ebb_driver.function arguments                                                   \
+                           : CUDA_ERROR_NOT_SUPPORTED)
+
+#define PLAIN_CALL(name, parameters, call)                                                                   \
+    EBB_EXPORT CUresult name parameters;                                                                     \
+    CUresult name parameters                                                                                 \
+    {                                                                                                        \
+        return call;                                                                                         \
+    }
+#define SYNC_CALL(name, parameters, call)                                                                    \
+    EBB_EXPORT CUresult name parameters;                                                                     \
+    EBB_EXPORT CUresult name##_ptds parameters;                                                              \
+    CUresult name parameters                                                                                 \
+    {                                                                                                        \
+        const CUstream stream = CU_STREAM_LEGACY;                                                            \
+        return call;                                                                                         \
+    }                                                                                                        \
+    CUresult name##_ptds parameters                                                                          \
+    {                                                                                                        \
+        const CUstream stream = CU_STREAM_PER_THREAD;                                                        \
+        return call;                                                                                         \
+    }
+#define ASYNC_CALL(name, parameters, call)                                                                   \
+    EBB_EXPORT CUresult name parameters;                                                                     \
+    EBB_EXPORT CUresult name##_ptsz parameters;                                                              \
+    CUresult name parameters                                                                                 \
+    {                                                                                                        \
+        return call;                                                                                         \
+    }                                                                                                        \
+    CUresult name##_ptsz parameters                                                                          \
+    {                                                                                                        \
+        if (!stream)                                                                                         \
+            stream = CU_STREAM_PER_THREAD;                                                                   \
+        return call;                                                                                         \
+    }
+
+/* ---- what a launch's arguments point to (args.c) ---- */
+
+enum { EBB_MAX_PARAM_BYTES = 32764 };
+
+/* Copies the arguments of either form of cuLaunchKernel into one block, each at its offset, zeros between
+ * them. False: the driver is the one to complain about them, or it alone knows where they are: the offsets that it reports are those
+ * in a kernel's constant bank, and what they have to do with the layout of the buffer in `extra` is documented nowhere. They differ from
+ * a structure's where a parameter may be aligned to more than the bank's beginning is. */
+bool ebb_args_pack(const ebb_signature_t *signature, unsigned char *block, void **params, void **extra);
+
+/* Accesses that a block of so many bytes can make. */
+#define EBB_ARGS_ROOM(bytes) ((bytes) / 8 + (bytes) / 64)
+
+/* Looks up every aligned 8-byte word of such a block, and every tensor map in it (map_at; not plain if there are too many);
+ * fills `access` (EBB_ARGS_ROOM of the block). */
+void ebb_args_scan(ebb_operation_t *op, const ebb_signature_t *signature, const unsigned char *block,
+                   ebb_access_t *access);
+
+/* Adds one access by address, if a live buffer is there. False: the address is ebb's, but nobody's. */
+bool ebb_access_add(ebb_operation_t *op, CUdeviceptr address, uint32_t param_offset);
+/* The same for a stretch of so many bytes: false also if it ends behind its buffer. */
+bool ebb_access_add_span(ebb_operation_t *op, CUdeviceptr address, size_t bytes, uint32_t param_offset);
+
+/* ---- launch attributes (args.c) ---- */
+
+/* Notes a launch's attributes in the operation: whether it is cooperative, and plain. It is that if all of them only say how its
+ * blocks are placed and served, and name nothing else: no event, no other launch, no memory. */
+void ebb_attributes_note(ebb_operation_t *operation, const CUlaunchAttribute *attributes, unsigned count);
+
+/* ---- operations that are neither launches nor linear copies and memsets: EBB_OTHER (args.c) ---- */
+
+/* What such an operation touches. An address in none of ebb's buffers is passed over, 0 among them. */
+typedef struct ebb_other {
+    const char *name; /* the driver's function: a literal of its own for each */
+    CUstream stream;
+    size_t bytes;               /* that it moves: part of what tells operations apart */
+    const CUdeviceptr *address; /* [count] */
+    size_t count;
+    const size_t *span; /* [count] bytes from each address to the end of what it touches; NULL: not known */
+} ebb_other_t;
+
+/* Issues it by `issue(context)`, with everything resident that it touches. CUDA_ERROR_INVALID_VALUE, as from the
+ * driver: an address lies in memory of ebb's that is no buffer (any more), or the span ends behind its buffer. */
+CUresult ebb_issue_other(const ebb_other_t *other, CUresult (*issue)(const void *context),
+                         const void *context);
+
+/* The word that a memory operation of a stream is about, or 0. */
+CUdeviceptr ebb_word_address(const CUstreamBatchMemOpParams *operation);
+/* Where the two sides of a three-dimensional copy begin, the destination first; 0 for arrays. */
+void ebb_copy_addresses(const CUDA_MEMCPY3D *copy, CUdeviceptr address[2]);
+
+/* Whether one of the addresses lies in ebb's memory. Any thread. */
+bool ebb_touches(const CUdeviceptr *address, size_t count);
+
+/* Whether the host has to wait at the end of a synchronous memset or copy within the device: where one of the
+ * addresses is host or managed memory, or has CU_POINTER_ATTRIBUTE_SYNC_MEMOPS (CUDA driver API, "API
+ * synchronization behavior"). Any thread, lock not held. */
+bool ebb_host_waits(const CUdeviceptr *address, size_t count);
+/* The program has asked that synchronous operations on some memory always wait (share.c). Any thread. */
+bool ebb_sync_memops(void);
+
+/* ---- the buffers that a graph mentions, each pinned once for each graph; lock held (capture.c) ---- */
+
+typedef struct ebb_mentions {
+    ebb_table_t refs;    /* ebb_pinned_ref_t */
+    size_t alloc_bytes;  /* that the graph allocates itself */
+    unsigned alloc_slot; /* on whose budget they count, once they do */
+    bool all;            /* something of it could not be read: it may touch anything */
+} ebb_mentions_t;
+
+/* Makes it resident. CUDA_ERROR_OUT_OF_MEMORY: it cannot be. */
+ebb_status_t ebb_mentions_add(ebb_mentions_t *mentions, ebb_buffer_t *buffer);
+/* What another graph mentions is resident already. */
+void ebb_mentions_add_all(ebb_mentions_t *to, const ebb_mentions_t *from);
+/* Something was mentioned that cannot be read. */
+void ebb_mentions_all(ebb_mentions_t *mentions);
+/* Releases what it holds; it is empty then. */
+void ebb_mentions_clear(ebb_mentions_t *mentions);
+/* The next one that is alive, from *at on, 0 at first. NULL: there is none. */
+ebb_buffer_t *ebb_mentions_next(const ebb_mentions_t *mentions, size_t *at);
+/* Appends an access for each that is alive, room for refs.count of them. */
+void ebb_mentions_list(const ebb_mentions_t *mentions, ebb_operation_t *operation);
+
+/* ---- captures (capture.c) ---- */
+
+/* An operation on a capturing stream does not run. The buffers that it mentions are made resident (the driver
+ * looks at the operands of copies when it makes a node of them) and stay so from then on, until the graph and
+ * everything instantiated from it are destroyed. A launch of a graph is an operation (EBB_OTHER) on all buffers
+ * that it mentions.
+ *
+ * While any stream is captured no plan is followed, the device as a whole is never waited for, and no event of
+ * ebb's is recorded on a capturing stream: how far that one is, is asked before the capture begins. What has not
+ * been mentioned may be evicted then as ever, on ebb's own streams. All with ebb_lock() held, unless it says
+ * otherwise.
+ */
+
+/* Around the driver's call that begins a capture; `graph`: it goes on in that one, or NULL. */
+void ebb_capture_begins(void);
+void ebb_capture_began(CUresult result, CUstream stream, CUgraph graph);
+/* After the call that ends it: what was mentioned becomes the graph's. */
+void ebb_capture_ended(CUresult result, CUstream stream, CUgraph graph);
+/* The stream is about to be destroyed, and with it a capture that began on it. */
+void ebb_capture_stream_ends(CUstream stream);
+
+/* An operation on a capturing stream: what it mentions belongs to the graph to be. CUDA_ERROR_OUT_OF_MEMORY: it
+ * does not fit beside what else must stay. */
+ebb_status_t ebb_capture_note(const ebb_operation_t *operation);
+/* An allocation that the graph will make. */
+void ebb_capture_note_alloc(CUstream stream, size_t bytes);
+
+/* What a graph, or an executable one, mentions: made with the first question. Of a graph that lies within
+ * another, what the other mentions; where that one is not known, what every graph is taken to mention. */
+ebb_mentions_t *ebb_graph_mentions(const void *graph);
+/* The same without making it: NULL, or what was there. */
+const ebb_mentions_t *ebb_graph_known_mentions(const void *graph);
+/* `body` lies within `graph`; NULL: within an unknown one. */
+void ebb_graph_contains(const void *graph, const void *body);
+void ebb_graph_forget(const void *graph);
+/* What every graph is taken to mention. */
+ebb_mentions_t *ebb_graph_common_mentions(void);
+
+/* ---- what orders the program's streams and its host, told to ckpt/run (work.c) ---- */
+
+/* After the driver has done it, a record before; the lock is not held. One load if nobody wants to know. */
+void ebb_order_note(ebb_order_kind_t kind, CUstream stream, CUevent event);
+/* The same if `result` is a success; returns it. */
+static inline CUresult ebb_order_done(CUresult result, ebb_order_kind_t kind, CUstream stream, CUevent event)
+{
+    if (!result)
+        ebb_order_note(kind, stream, event);
+    return result;
+}
+
+/* After a record. */
+static inline CUresult ebb_order_recorded(CUresult result, CUevent event)
+{
+    if (result)
+        ebb_order_note(EBB_ORDER_NOT_RECORDED, NULL, event);
+    return result;
+}
+
+/* ---- tables (tables.c) ---- */
+
+/* Pointers and tensor maps that the program copies into device memory, where kernels may follow them (grouped matrix
+ * products have such tables). What they point to is pinned for as long as they stand there: nothing else shows that
+ * a kernel reaches it. Seen is what is copied from the host in small copies; what kernels write is not.
+ *
+ * Lock held.
+ */
+
+/* Larger copies are data. */
+enum { EBB_LARGEST_TABLE = 64 << 10 };
+
+/* `bytes` from host address `from` are about to be copied to `to`. CUDA_ERROR_OUT_OF_MEMORY: what they point to
+ * does not fit beside what else must stay. What cannot be read is no host memory, and passed over. */
+ebb_status_t ebb_table_written(CUdeviceptr to, const void *from, size_t bytes);
+/* The memory is freed. */
+void ebb_table_gone(CUdeviceptr base, size_t bytes);
+
+#endif
