@@ -476,7 +476,7 @@ def run_program(build: Build, kind: Kind, seed: int, times: int) -> dict:
 
 
 def read_journal(build: Build) -> dict[tuple[Kind, int], dict]:
-    """The last line of each program, of these binaries at this commit."""
+    """Of each program the last line in which it failed, or else the last one; of these binaries at this commit."""
     rows: dict[tuple[Kind, int], dict] = {}
     if build.journal.exists():
         for line in build.journal.read_text().splitlines():
@@ -484,8 +484,9 @@ def read_journal(build: Build) -> dict[tuple[Kind, int], dict]:
                 row = json.loads(line)
             except ValueError:  # a line that was cut off
                 continue
-            if row["commit"] == build.commit and row["binary"] == build.binary:
-                rows[Kind(row["mode"], tuple(row["with"])), row["seed"]] = row
+            key = Kind(row["mode"], tuple(row["with"])), row["seed"]
+            if row["commit"] == build.commit and row["binary"] == build.binary and (row["failed"] or not rows.get(key, row)["failed"]):
+                rows[key] = row
     return rows
 
 
