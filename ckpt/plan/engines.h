@@ -9,7 +9,7 @@
 #define EBB_ENGINES_H
 
 #include "ckpt/plan/plan.h"
-#include "ckpt/trace/hardware.h"
+#include "ckpt/trace/trace.h"
 
 #define EBB_NOT_YET 1e300 /* later than any moment */
 

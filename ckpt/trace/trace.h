@@ -31,7 +31,7 @@
  * tile_bytes   the unit of first_tile and tiles; a power of two
  * device       the name of the device on which the step was recorded, as the driver tells it; missing: not known
  * hardware     what the link, work of ebb's own and calls of the driver took there: an object with the fields of
- *              hardware.h; missing, or without one of them: not known
+ *              ebb_hardware_t; missing, or without one of them: not known
  * born         allocated before this operation (null: before the step)
  * dies         freed before this operation (null: outlives the step; n: freed after the last one)
  * next         what it is at the beginning of the next step (null: it dies, or it is not known; left out: its own number
@@ -59,11 +59,48 @@
 #ifndef EBB_TRACE_H
 #define EBB_TRACE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
 #include "alloc/base/status.h"
-#include "ckpt/trace/hardware.h"
+
+/* ---- hardware ----
+ *
+ * What work takes on a device and its link, and of the host: as measured where a trace was recorded, and what plans are
+ * simulated with. Pure data.
+ */
+
+/* Rates in bytes per nanosecond, times in nanoseconds. 0, but of the link's rates: nothing of the kind takes any time. */
+#define EBB_HARDWARE(X)                                                                                      \
+    X(out_bytes_per_ns) /* the link, each way alone */                                                       \
+    X(in_bytes_per_ns)                                                                                       \
+    X(out_ns) /* of a copy, beside its bytes */                                                              \
+    X(in_ns)                                                                                                 \
+    X(out_both) /* part of its rate that each way keeps while both are in use (link_measure.h); 0: all */    \
+    X(in_both)                                                                                               \
+    X(slowdown) /* operations take 1 + slowdown times as long while a copy runs, once for each direction */  \
+    X(zero_ns)  /* what a replay replaces is zeroed before: a launch, and its bytes */                       \
+    X(zero_bytes_per_ns)                                                                                     \
+    X(hash_ns) /* a hash: a launch, and its bytes */                                                         \
+    X(hash_bytes_per_ns)                                                                                     \
+    X(checked) /* part of what is recomputed that is hashed, before and after, and compared */               \
+    X(call_ns) /* of the host: a call of the driver */
+
+typedef struct ebb_hardware {
+#define FIELD(name) double name;
+    EBB_HARDWARE(FIELD)
+#undef FIELD
+} ebb_hardware_t;
+
+/* The part of its rate that a way has (0 out, 1 in); `both`: the other one is in use as well. */
+static inline double ebb_hardware_part(const ebb_hardware_t *hardware, int way, bool both)
+{
+    const double part = way ? hardware->in_both : hardware->out_both;
+    return both && part > 0 ? part : 1;
+}
+
+/* ---- the trace ---- */
 
 enum {
     EBB_TRACE_VERSION = 3,
@@ -229,5 +266,38 @@ ebb_trace_t *ebb_trace_read(FILE *in, char *error, size_t error_size);
 /* A reader's and recorder's check: indices in range, lifetimes in order, accesses only while alive and
  * inside. NULL: all holds, else what does not. */
 const char *ebb_trace_check(const ebb_trace_t *trace);
+
+/* ---- uses ----
+ *
+ * When the buffers of a recorded step are touched: what a trace says about the future, for any place in it.
+ *
+ * A value of its own beside the trace, which it borrows. Pure C, any thread, one at a time.
+ */
+
+typedef struct ebb_uses {
+    const ebb_trace_t *trace;    /* borrowed */
+    uint32_t *first, *operation; /* [buffers + 1], [accesses]: the operations that touch buffer i are
+                                      operation[first[i]] .. operation[first[i + 1] - 1], ascending, each once */
+    uint64_t *begin_ns;          /* [operations + 1]: when each would begin, one behind the other */
+    uint64_t *born; /* [operations + 1]: chunks of large buffers that are allocated just before */
+    uint32_t *first_death,
+        *death; /* [operations + 2], [buffers]: those that are freed just before operation i are
+                                        death[first_death[i]] .. death[first_death[i + 1] - 1] */
+} ebb_uses_t;
+
+/* False: no memory; nothing is owned then. */
+bool ebb_uses_make(ebb_uses_t *out, const ebb_trace_t *trace);
+void ebb_uses_free(ebb_uses_t *uses);
+
+/* The first operation at or behind `at` that touches the buffer, or where it dies untouched; counted on into the next step
+ * (operations + i) for a buffer that outlives this one. NEVER: no more. */
+uint32_t ebb_uses_next(const ebb_uses_t *uses, uint32_t buffer, uint32_t at);
+/* The last one before `at`, as how many operations that was ago (1: the one just before). NEVER: none; a buffer
+ * that outlives the step counts back into the one before. */
+uint32_t ebb_uses_behind(const ebb_uses_t *uses, uint32_t buffer, uint32_t at);
+/* Chunks of a buffer; small ones have none. */
+uint32_t ebb_uses_chunks(const ebb_trace_buffer_t *buffer);
+/* Device time from the beginning of operation `at` to that of `to` (>= at; both may lie in the next step). */
+uint64_t ebb_uses_ns(const ebb_uses_t *uses, uint32_t at, uint32_t to);
 
 #endif

@@ -1,4 +1,4 @@
-#include "ckpt/trace/uses.h"
+#include "ckpt/trace/trace.h"
 
 #include <stdlib.h>
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "alloc/base/array.h"
-#include "ckpt/trace/uses.h"
+#include "ckpt/trace/trace.h"
 #include "cli/report/report_parts.h"
 
 /* What the plan does in a gap; one for each use of each buffer, the one that begins it. The last is the wrap-around gap of a

@@ -15,7 +15,7 @@
 #include "ckpt/run/replay/recipe.h"
 #include "ckpt/run/residence/victims.h"
 #include "ckpt/run/tracker/follow.h"
-#include "ckpt/trace/uses.h"
+#include "ckpt/trace/trace.h"
 
 enum { ROUNDS = 300, MOST_BUFFERS = 24, MOST_OPERATIONS = 60 };
 
