@@ -1,5 +1,5 @@
-/* engines.c: see engines.h. */
-#include "ckpt/plan/engines.h"
+/* engines.c: the device of the simulator; see internal.h. */
+#include "ckpt/plan/internal.h"
 
 #include <stdlib.h>
 

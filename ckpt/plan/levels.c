@@ -1,7 +1,7 @@
 /* levels.c: memory in use over a simulated step. A place is in use from the beginning of what puts something there (an
  * operation, a replay, a copy in) to the end of what touches it last before that happens again: before a discard, a copy in, an
  * operation that replaces it all, or the end of the buffer's life. */
-#include "ckpt/plan/levels.h"
+#include "ckpt/plan/internal.h"
 
 #include "alloc/base/array.h"
 

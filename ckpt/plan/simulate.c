@@ -1,15 +1,12 @@
 /* simulate.c: what the host issues to whom and when: the program's operations, and what the runner (drive/) issues beside them, call
  * by call. The device works it off (engines.c).
  */
-#include "ckpt/plan/simulate.h"
+#include "ckpt/plan/internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "alloc/base/array.h"
-#include "ckpt/plan/completions.h"
-#include "ckpt/plan/engines.h"
-#include "ckpt/plan/levels.h"
 
 const char *const ebb_lane_word[EBB_LANES] = {"operation", "replay",  "out",   "in",
                                               "wait_out",  "wait_in", "check", "wait_host"};

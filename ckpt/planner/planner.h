@@ -9,8 +9,7 @@
 #define EBB_PLANNER_H
 
 #include "alloc/base/options.h"
-#include "ckpt/plan/boundary.h"
-#include "ckpt/plan/simulate.h"
+#include "ckpt/plan/plan.h"
 
 typedef struct ebb_plan_request {
     const char *policy;    /* a policy's name, with its argument behind a colon; NULL: auto */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ckpt/plan/rotate.h"
+#include "ckpt/plan/plan.h"
 
 #define LONG_NS (UINT64_C(1) << 50) /* what costs more costs this: sums stay in range */
 

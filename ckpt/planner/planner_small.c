@@ -1,5 +1,5 @@
 /* planner_small.c: the small region: where the small buffers of a step lie, packed by their lifetimes; those that are others
- * in the next step (rotate.h) have places of their own. Where there are several streams, only buffers that are used on the same one
+ * in the next step (plan.h) have places of their own. Where there are several streams, only buffers that are used on the same one
  * follow each other, and those that are used on several have places of their own. */
 #include <stdlib.h>
 #include <string.h>

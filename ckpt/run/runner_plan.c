@@ -1,12 +1,12 @@
 /* runner_plan.c: from what was learned of a kind of step to a plan that is driven, given up for another one when the memory or the
- * link is not what it was made for; and kinds that alternate, whose plans agree about what is between steps (boundary.h). */
+ * link is not what it was made for; and kinds that alternate, whose plans agree about what is between steps (plan.h). */
 #include "ckpt/run/runner_state.h"
 
 #include <stdlib.h>
 
 #include "alloc/base/log.h"
 #include "alloc/base/options.h"
-#include "ckpt/plan/rotate.h"
+#include "ckpt/plan/plan.h"
 #include "ckpt/run/drive/drive.h"
 #include "ckpt/run/files.h"
 #include "ckpt/run/tracker/follow.h"

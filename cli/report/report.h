@@ -1,7 +1,7 @@
 /* report.h: what becomes of a step's memory and time under a plan, and why, as facts gathered into one value; and the forms in
  * which people and programs read it. `ebb report` is made of it; it is no part of libebb.so.
  *
- * The source is a trace with a plan, gone through by the simulator (simulate.h): times are what the plan is predicted to take
+ * The source is a trace with a plan, gone through by the simulator (plan.h): times are what the plan is predicted to take
  * on given hardware. What a run has measured (measured.h) stands beside that and changes nothing in it.
  *
  * Glossary
@@ -20,7 +20,7 @@
 #ifndef EBB_REPORT_H
 #define EBB_REPORT_H
 
-#include "ckpt/plan/simulate.h"
+#include "ckpt/plan/plan.h"
 #include "cli/report/measured.h"
 
 typedef enum ebb_report_class {

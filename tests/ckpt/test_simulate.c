@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-#include "ckpt/plan/simulate.h"
+#include "ckpt/plan/plan.h"
 #include "trace_streams.h"
 
 enum { OP_NS = 1000, COPY_NS = 513 }; /* a copy takes a nanosecond more than its bytes */

@@ -5,7 +5,7 @@
 
 #include "alloc/base/driver.h"
 #include "alloc/base/log.h"
-#include "ckpt/plan/rotate.h"
+#include "ckpt/plan/plan.h"
 #include "ckpt/run/drive/drive_state.h"
 #include "ckpt/run/replay/mismatch.h"
 #include "ckpt/run/residence/residence.h"

@@ -80,7 +80,7 @@ typedef struct drive {
     uint32_t *pool;         /* [plan->chunk_count] which of all plans' chunks that is (drive_share.c) */
     uint32_t *settled;      /* [buffers] among those that plans share; NEVER: it is this plan's alone */
     site_t *site;           /* [plan->place_count] */
-    uint32_t *at;           /* [buffers] in which place each is in this step (rotate.h) */
+    uint32_t *at;           /* [buffers] in which place each is in this step (plan.h) */
     uint32_t period;        /* of that, in steps */
     uint32_t outliving;     /* buffers that are others in the next step: how many are alive between steps */
     ebb_slab_t *small_slab; /* plans that are installed together may have one */

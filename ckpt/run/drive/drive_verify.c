@@ -14,7 +14,7 @@
 
 #include "alloc/base/driver.h"
 #include "alloc/base/options.h"
-#include "ckpt/plan/completions.h"
+#include "ckpt/plan/plan.h"
 #include "ckpt/run/drive/drive_state.h"
 #include "ckpt/run/own.h"
 #include "ckpt/run/replay/mismatch.h"

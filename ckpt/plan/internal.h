@@ -1,15 +1,19 @@
-/* engines.h: a device as the simulator sees it: queues of tasks, and engines that work them off, from event to event.
+/* internal.h: the parts of the simulator: the device, and the memory in use. */
+#ifndef EBB_PLAN_INTERNAL_H
+#define EBB_PLAN_INTERNAL_H
+
+#include "ckpt/plan/plan.h"
+
+/* ---- engines ----
+ *
+ * A device as the simulator sees it: queues of tasks, and engines that work them off, from event to event.
  *
  * What is issued goes into queues: the program's streams, then out, then in. Each queue is worked off in order. Operations take
  * turns on one engine, copies on one for each way: what is at the head of its queue and has been issued first is the next. A
  * wait needs no engine: it is over when that has ended what it is for.
  *
- * A value with its own memory: any thread. */
-#ifndef EBB_ENGINES_H
-#define EBB_ENGINES_H
-
-#include "ckpt/plan/plan.h"
-#include "ckpt/trace/trace.h"
+ * A value with its own memory: any thread.
+ */
 
 #define EBB_NOT_YET 1e300 /* later than any moment */
 
@@ -49,5 +53,13 @@ uint32_t ebb_engines_add(ebb_engines_t *engines, const ebb_task_t *task);
 /* Until that task is over; NEVER: until nothing goes on any more. */
 void ebb_engines_run(ebb_engines_t *engines, uint32_t task);
 void ebb_engines_end(ebb_engines_t *engines);
+
+/* ---- levels ----
+ *
+ * How much memory is in use over a simulated step (plan.h).
+ */
+
+/* Fills in `level`, from the spans. False: no memory. */
+bool ebb_simulate_levels(ebb_simulation_t *simulation, const ebb_plan_t *plan, const ebb_trace_t *trace);
 
 #endif
