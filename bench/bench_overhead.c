@@ -19,7 +19,6 @@
 #include <time.h>
 
 #include "ckpt/checker/checker.h"
-#include "ckpt/planner/bound.h"
 #include "ckpt/planner/planner.h"
 
 /* Of strategies with a number, several. */
@@ -114,7 +113,7 @@ static void plan(bench_t *b, const char *policy)
     ebb_plan_delete(p);
 }
 
-/* What no plan can do better, without comparing (bound.h). */
+/* What no plan can do better, without comparing (planner.h). */
 static double least_overhead(bench_t *b)
 {
     char why[400];

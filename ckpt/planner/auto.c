@@ -6,7 +6,7 @@
  *   - the coarse levels of its own stretch up to its own, and those fine ones behind that which are not above the budget
  *   - before them the next coarse level: plans of fine levels that are faster than what is known up to there are not taken, because
  *     larger budgets look at that, and not at these. Where nothing is known up to there, they do look at the fine levels
- *   - stretches below its own, as far as the bound (bound.h) lets a plan there be faster than what is known
+ *   - stretches below its own, as far as the bound (planner.h) lets a plan there be faster than what is known
  * So a larger budget's plan is never slower, and no budget is too small if a smaller one is not. A level's plans take as many chunks at
  * least as the smallest budget that looks at it: what is told to be enough is. And the plan that is chosen takes as many as the last level
  * up to the budget: a larger budget's is never smaller. Of every fixed strategy the plan is among the candidates, too, if it is not slower
@@ -17,8 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ckpt/planner/bound.h"
-#include "ckpt/planner/improve.h"
+#include "ckpt/planner/internal.h"
 
 enum { LONG_STEP = 3000 };
 

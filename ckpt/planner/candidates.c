@@ -1,5 +1,5 @@
 /* candidates.c: schedules become plans, and of those that fit the fastest is kept. */
-#include "ckpt/planner/candidates.h"
+#include "ckpt/planner/internal.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -238,7 +238,7 @@ static bool room_for_all(const ebb_model_t *m, char *why, size_t why_bytes)
     return false;
 }
 
-/* What a boundary says is on the host has a block there throughout (planner_walk.c). */
+/* What a boundary says is on the host has a block there throughout (walk.c). */
 static bool room_between_steps(const ebb_model_t *m, char *why, size_t why_bytes)
 {
     const ebb_boundary_t *b = m->request->boundary;

@@ -1,5 +1,5 @@
 /* fates.c: which checkpoints each strategy holds, and what meets what is not held. */
-#include "ckpt/planner/fates.h"
+#include "ckpt/planner/internal.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
-/* improve.c: see improve.h. The walk decides by prices; a local search in the prices reaches what all its decisions together come to,
+/* improve.c: see internal.h. The walk decides by prices; a local search in the prices reaches what all its decisions together come to,
  * which a search in single decisions would have to repair after each step. */
-#include "ckpt/planner/improve.h"
+#include "ckpt/planner/internal.h"
 
 #include <stdlib.h>
 #include <string.h>

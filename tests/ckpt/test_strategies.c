@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "ckpt/checker/checker.h"
-#include "ckpt/planner/fates.h"
+#include "ckpt/planner/internal.h"
 #include "ckpt/planner/planner.h"
 #include "traces.h"
 

@@ -1,11 +1,11 @@
-/* planner_rebuild.c: bringing contents back: fetches, and replays with everything that they need and write
+/* rebuild.c: bringing contents back: fetches, and replays with everything that they need and write
  * beside.
  *
  * A content is rebuilt by replaying its producer. What the producer reads is brought first, by further
  * replays where it must be. What it updates is rebuilt as it was before, in the same place; so is the content
  * itself if the producer updates it. What it writes beside goes to its own place if that content has been
  * dropped and will be needed (one replay then serves both), else to a scratch place. */
-#include "ckpt/planner/planner_walk.h"
+#include "ckpt/planner/internal.h"
 
 #include <string.h>
 

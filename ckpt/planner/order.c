@@ -1,4 +1,4 @@
-/* planner_order.c: where there are several streams, who has to wait for whom; see planner_schedule.h.
+/* order.c: where there are several streams, who has to wait for whom; see internal.h.
  *
  * One walk through the schedule in the order of issue. Each of the program's streams counts what it is given; a clock says how far
  * each of them has got, as far as somebody knows: a stream, out and in, who waits for a move, for an event of the program's. A stay
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ckpt/planner/planner_schedule.h"
+#include "ckpt/planner/internal.h"
 
 /* Of a stay, or a small buffer, clocks: what was done on its chunks before it, and since, by operations and replays. */
 enum { BEFORE, READ, WRITTEN, REPLAYED_READ, REPLAYED_WRITTEN, STAY_CLOCKS };
@@ -320,7 +320,7 @@ bool ebb_schedule_order(ebb_ordering_t *out, const ebb_schedule_t *s, const ebb_
     return good;
 }
 
-/* Where a copy out and back was taken back (planner_keep.c), the place's next stay goes on with what is there: whoever touches that
+/* Where a copy out and back was taken back (copies.c), the place's next stay goes on with what is there: whoever touches that
  * one waits for the fetch ahead of this one. */
 static void add_continued(uint32_t *streams, const ebb_schedule_t *s, uint32_t *next_of)
 {

@@ -1,4 +1,4 @@
-/* planner_overlay.c: chunks for every place. A place keeps its chunks for the whole plan, so two places may
+/* overlay.c: chunks for every place. A place keeps its chunks for the whole plan, so two places may
  * share one only if none of their stays meet: colouring of sets of intervals.
  *
  * In one sweep through the positions. Chunks that have always met the same are one block, which is split when only some of it
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ckpt/planner/planner_schedule.h"
+#include "ckpt/planner/internal.h"
 
 enum { CANDIDATES = 4000 /* blocks that a place with several stays looks at */ };
 

@@ -1,9 +1,9 @@
-/* planner_emit.c: from a schedule on chunks to a plan: actions in their order, with the waits and joins that
+/* emit.c: from a schedule on chunks to a plan: actions in their order, with the waits and joins that
  * hand chunks and host blocks over. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "ckpt/planner/planner_schedule.h"
+#include "ckpt/planner/internal.h"
 
 typedef struct emitter {
     const ebb_schedule_t *schedule;

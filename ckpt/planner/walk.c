@@ -1,8 +1,8 @@
-/* planner_walk.c: the step in one walk under a limit of chunks: whenever memory runs out, something is given
- * up; whatever is needed is brought back. What may be given up can always be brought back (planner_model.c
+/* walk.c: the step in one walk under a limit of chunks: whenever memory runs out, something is given
+ * up; whatever is needed is brought back. What may be given up can always be brought back (model.c
  * knows how long a recipe is good), so that the walk ends with a schedule, above the limit only where an
  * operation and what it takes to prepare it need more. */
-#include "ckpt/planner/planner_walk.h"
+#include "ckpt/planner/internal.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,11 +1,11 @@
-/* planner_giveup.c: whom to give up when memory runs out: the cheapest by price per chunk and idle time.
+/* giveup.c: whom to give up when memory runs out: the cheapest by price per chunk and idle time.
  *
  * The price is in nanoseconds: what the step is expected to take longer. The shape of the score, cost over
  * size and staleness, is that of Dynamic Tensor Rematerialization (Kirisame et al., 2021); here the future is
  * known, so the time until the next use takes the place of the time since the last one. Giving up is
  * retroactive: a copy out is issued as soon after the last touch as the link has time for it that nobody has booked before; what
  * is wanted sooner was booked sooner. */
-#include "ckpt/planner/planner_walk.h"
+#include "ckpt/planner/internal.h"
 
 #include <math.h>
 

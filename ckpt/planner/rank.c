@@ -1,4 +1,4 @@
-/* planner_rank.c: who is given up next: a heap of the resident buffers by their scores.
+/* rank.c: who is given up next: a heap of the resident buffers by their scores.
  *
  * A score holds for a moment. Most only rise as time goes on, as what is idle comes nearer to its next use: so the first of the
  * heap is scored again when it is wanted, and sinks if it has risen. What has just been used may become cheaper, as its copy finds
@@ -6,7 +6,7 @@
  */
 #include <math.h>
 
-#include "ckpt/planner/planner_walk.h"
+#include "ckpt/planner/internal.h"
 
 enum { PASSED_OVER = 32 /* for a prefetch, which can wait */ };
 
