@@ -1,11 +1,11 @@
 /* checker.c: what can be seen of a plan without walking through it, and the way in; see checker.h,
- * checker_parts.h. */
+ * internal.h. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "ckpt/checker/checker_parts.h"
+#include "ckpt/checker/internal.h"
 
 enum { MOST = 1 << 29 /* of anything */, GRAIN = 512 };
 #define MOST_BYTES   (UINT64_C(1) << 50) /* of a buffer */

@@ -1,4 +1,4 @@
-/* checker_walk.c: two periods of a plan, in the order of issue; see checker_parts.h. A period is one step, unless buffers go
+/* walk.c: two periods of a plan, in the order of issue; see internal.h. A period is one step, unless buffers go
  * round (trace.h: next); then it is as many as it takes until all are in their own places again.
  *
  * Why two are enough. Waits and joins reach back one step at most, the same accesses come in every step, and
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ckpt/checker/checker_parts.h"
+#include "ckpt/checker/internal.h"
 
 bool ebb_check_fails(walk_t *w, const char *format, ...)
 {

@@ -1,4 +1,4 @@
-/* checker_state.c: places, chunks, host blocks and clocks; see checker_parts.h.
+/* state.c: places, chunks, host blocks and clocks; see internal.h.
  *
  * What a place holds follows from the order of issue, because every two accesses of a chunk of which one
  * writes must be ordered by the streams, events, waits and joins (vector clocks: Mattern, 1989; with single accesses as epochs,
@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "ckpt/checker/checker_parts.h"
+#include "ckpt/checker/internal.h"
 
 void ebb_reach_join(const walk_t *w, uint32_t *reach, const uint32_t *other)
 {

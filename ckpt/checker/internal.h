@@ -1,17 +1,17 @@
-/* checker_parts.h: what the files of the checker share; see checker.h for what it proves.
+/* internal.h: what the files of the checker share; see checker.h for what it proves.
  *
  * checker.c        what needs no walk: shapes, indices, lifetimes, budgets, the small region
- * checker_facts.c  what follows from the trace alone: who makes and who reads which content
- * checker_walk.c   two steps, operation by operation and action by action
- * checker_state.c  what the walk changes: places, chunks, host blocks, clocks
- * checker_hand.c   what could be rebuilt if the plan were left now
+ * facts.c  what follows from the trace alone: who makes and who reads which content
+ * walk.c   two steps, operation by operation and action by action
+ * state.c  what the walk changes: places, chunks, host blocks, clocks
+ * recovery.c   what could be rebuilt if the plan were left now
  *
  * Contents are numbered through: buffer b has contents first_content[b] .. first_content[b + 1] - 1, one for
  * each version in a step. The first is what the buffer holds when the step begins; of one born in the step it
  * is what happens to be there: `undefined`.
  */
-#ifndef EBB_CHECKER_PARTS_H
-#define EBB_CHECKER_PARTS_H
+#ifndef EBB_CHECKER_INTERNAL_H
+#define EBB_CHECKER_INTERNAL_H
 
 #include "ckpt/checker/checker.h"
 
@@ -106,7 +106,7 @@ typedef struct walk {
     bool *alive;       /* [buffers] */
     lists_t joins;     /* by operation: actions */
 
-    /* checker_hand.c */
+    /* recovery.c */
     bool *at_hand;     /* [contents] */
     uint32_t *lacking; /* [operations before `issued`]: inputs that are neither at hand nor can be rebuilt */
     uint32_t *changed; /* contents whose being at hand may have changed */
@@ -162,7 +162,7 @@ static inline uint32_t *now_of(const walk_t *w, uint32_t stream)
     return w->now + (size_t)stream * w->width;
 }
 
-/* ---- checker_state.c ---- */
+/* ---- state.c ---- */
 
 void ebb_reach_join(const walk_t *walk, uint32_t *reach, const uint32_t *other);
 /* What these of the program's streams (bits) know becomes known. */
@@ -186,7 +186,7 @@ bool ebb_check_fetch(walk_t *walk, uint32_t place);
 void ebb_check_drop(walk_t *walk, uint32_t place);
 void ebb_check_drop_host(walk_t *walk, uint32_t place);
 
-/* ---- checker_hand.c ---- */
+/* ---- recovery.c ---- */
 
 /* Where the content can be had has changed, or will have when the event is over. No memory: the next settle
  * fails. */

@@ -1,7 +1,7 @@
-/* checker_facts.c: what follows from the trace alone; see checker_parts.h. */
+/* facts.c: what follows from the trace alone; see internal.h. */
 #include <stdlib.h>
 
-#include "ckpt/checker/checker_parts.h"
+#include "ckpt/checker/internal.h"
 
 static uint32_t *numbers(size_t count)
 {

@@ -1,4 +1,4 @@
-/* checker_hand.c: what could be rebuilt if the plan were left now; see checker_parts.h.
+/* recovery.c: what could be rebuilt if the plan were left now; see internal.h.
  *
  * A content is `at hand` if it is the last version of a live buffer and lies in the buffer's own place or
  * host block (a small one: always). It is `good` if it is at hand, or if the operation that made it has run
@@ -11,7 +11,7 @@
  */
 #include <stdlib.h>
 
-#include "ckpt/checker/checker_parts.h"
+#include "ckpt/checker/internal.h"
 
 static bool is_at_hand(const walk_t *w, uint32_t content)
 {
