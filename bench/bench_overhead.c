@@ -50,7 +50,7 @@ static uint64_t state_bytes(const ebb_trace_t *t)
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < t->buffer_count; i++) {
         const ebb_trace_buffer_t *b = &t->buffer[i];
-        if (b->born == EBB_TRACE_NEVER && b->dies == EBB_TRACE_NEVER && b->bytes > t->chunk_bytes / 2)
+        if (b->born == EBB_NONE && b->dies == EBB_NONE && b->bytes > t->chunk_bytes / 2)
             bytes += (b->bytes + t->chunk_bytes - 1) / t->chunk_bytes * t->chunk_bytes;
     }
     return bytes;

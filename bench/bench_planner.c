@@ -100,9 +100,8 @@ static bool plan_all(uint32_t layers, uint32_t micro_batches, double bound, unsi
     const uint64_t all = keep_bytes(t, r);
     uint64_t persistent = 0, before = 0;
     for (uint32_t i = 0; i < t->buffer_count; i++)
-        persistent += t->buffer[i].born == EBB_TRACE_NEVER && t->buffer[i].bytes > t->chunk_bytes / 2
-                          ? t->buffer[i].bytes
-                          : 0;
+        persistent +=
+            t->buffer[i].born == EBB_NONE && t->buffer[i].bytes > t->chunk_bytes / 2 ? t->buffer[i].bytes : 0;
     printf("%" PRIu32 " layers, %" PRIu32 " micro-batches: %" PRIu32 " launches, %.1f GiB\n", layers,
            micro_batches, t->operation_count, (double)all / (1 << 30));
     bool good = all > 0;

@@ -15,8 +15,6 @@
 
 #include "ckpt/checker/checker.h"
 
-#define EBB_NO_CONTENT UINT32_MAX
-
 /* What one operation does to one buffer, all its accesses taken together. */
 typedef struct touch {
     uint32_t buffer;
@@ -35,7 +33,7 @@ typedef struct facts {
     uint32_t *first_touch;   /* [operations + 1] */
     uint32_t *first_content; /* [buffers + 1] */
     uint32_t *owner;         /* [contents]: its buffer */
-    uint32_t *producer;      /* [contents]: operation, EBB_TRACE_NEVER of first ones */
+    uint32_t *producer;      /* [contents]: operation, EBB_NONE of first ones */
     lists_t readers;         /* by content: operations that read or update it, ascending */
     lists_t births, deaths;  /* by point: buffers */
     uint32_t *whose;         /* [buffers]: whose place of the step before is its place in this one */
@@ -54,7 +52,7 @@ static inline bool is_large(const ebb_trace_t *t, uint32_t buffer)
 
 static inline bool is_persistent(const ebb_trace_t *t, uint32_t buffer)
 {
-    return t->buffer[buffer].born == EBB_TRACE_NEVER;
+    return t->buffer[buffer].born == EBB_NONE;
 }
 
 static inline bool is_undefined(const facts_t *f, uint32_t content)
@@ -75,7 +73,7 @@ enum { OWN_WRITES, OTHER_WRITES, OWN_READS, OTHER_READS, CELL_REACHES };
 
 /* A place and its host block. */
 typedef struct holding {
-    uint32_t content, host_content;         /* or EBB_NO_CONTENT */
+    uint32_t content, host_content;         /* or EBB_NONE */
     uint32_t host_written_at, host_read_at; /* by OUT, by IN */
     bool given_up;                          /* discarded, not made again since */
     bool noted;                             /* in walk->written */
@@ -93,7 +91,7 @@ typedef struct walk {
     holding_t *place;      /* [places] */
     uint32_t streams;      /* the program's; out is the next one, and then in */
     uint32_t width;        /* all */
-    uint32_t *owner;       /* [cells]: place that wrote it last; EBB_TRACE_NEVER: none */
+    uint32_t *owner;       /* [cells]: place that wrote it last; EBB_NONE: none */
     uint32_t *cell;        /* [cells][CELL_REACHES][width] */
     uint32_t *now;         /* [width][width]: what each stream knows */
     uint32_t *resident;    /* [width]: the last resident operation on each stream, */
@@ -116,10 +114,10 @@ typedef struct walk {
 
     uint32_t *written; /* places that actions of this point wrote */
     uint32_t written_count;
-    uint32_t *redirect; /* [buffers]: place, EBB_TRACE_NEVER: its own */
+    uint32_t *redirect; /* [buffers]: place, EBB_NONE: its own */
 
     /* Where the walk is, for `why`. */
-    uint32_t step, point, action; /* action: EBB_TRACE_NEVER: at the operation itself */
+    uint32_t step, point, action; /* action: EBB_NONE: at the operation itself */
 } walk_t;
 
 /* Steps that are walked: MOST_STEPS at most, else the trace is refused. */

@@ -65,23 +65,23 @@ static uint32_t unknown(const walk_t *w, uint32_t stream, const uint32_t *reach)
 void ebb_check_drop(walk_t *w, uint32_t place)
 {
     holding_t *h = &w->place[place];
-    if (h->content != EBB_NO_CONTENT)
+    if (h->content != EBB_NONE)
         ebb_hand_note(w, h->content);
-    h->content = EBB_NO_CONTENT;
+    h->content = EBB_NONE;
 }
 
 void ebb_check_drop_host(walk_t *w, uint32_t place)
 {
     holding_t *h = &w->place[place];
-    if (h->host_content != EBB_NO_CONTENT)
+    if (h->host_content != EBB_NONE)
         ebb_hand_note(w, h->host_content);
-    h->host_content = EBB_NO_CONTENT;
+    h->host_content = EBB_NONE;
 }
 
 /* What was done to the cell by its owner's operations was done by others now. */
 static void change_owner(walk_t *w, uint32_t cell, uint32_t place)
 {
-    if (w->owner[cell] != EBB_TRACE_NEVER)
+    if (w->owner[cell] != EBB_NONE)
         ebb_check_drop(w, w->owner[cell]);
     w->owner[cell] = place;
     for (uint32_t which = OWN_WRITES; which < CELL_REACHES; which += OWN_READS - OWN_WRITES) {
@@ -99,7 +99,7 @@ static void take(walk_t *w, uint32_t place, uint32_t content)
             change_owner(w, cell_of(w, place, i), place);
     w->place[place].content = content;
     /* An older version is one on the way to what was given up. */
-    if (place >= w->plan->buffer_count || content == EBB_NO_CONTENT || content >= w->current[w->of[place]])
+    if (place >= w->plan->buffer_count || content == EBB_NONE || content >= w->current[w->of[place]])
         w->place[place].given_up = false;
     ebb_hand_note(w, content);
 }
@@ -202,7 +202,7 @@ static bool may_take(walk_t *w, uint32_t stream, uint32_t place)
     uint32_t i = 0, other;
     const uint32_t count = w->plan->place[place].chunk_count;
     while (i < count &&
-           (w->owner[cell_of(w, place, i)] == place || w->owner[cell_of(w, place, i)] == EBB_TRACE_NEVER))
+           (w->owner[cell_of(w, place, i)] == place || w->owner[cell_of(w, place, i)] == EBB_NONE))
         i++;
     if (i == count)
         return true;
@@ -225,7 +225,7 @@ bool ebb_check_write(walk_t *w, actor_t who, uint32_t place, uint32_t content)
 bool ebb_check_evict(walk_t *w, uint32_t place)
 {
     holding_t *h = &w->place[place];
-    if (h->content == EBB_NO_CONTENT)
+    if (h->content == EBB_NONE)
         return ebb_check_fails(w, "an evict of a place that holds nothing");
     if (!ebb_check_read(w, (actor_t){out_of(w), true}, place))
         return false;
@@ -241,7 +241,7 @@ bool ebb_check_evict(walk_t *w, uint32_t place)
 bool ebb_check_fetch(walk_t *w, uint32_t place)
 {
     holding_t *h = &w->place[place];
-    if (h->host_content == EBB_NO_CONTENT)
+    if (h->host_content == EBB_NONE)
         return ebb_check_fails(w, "a fetch of what is not on the host");
     if (!comes_after(w, in_of(w), out_of(w), h->host_written_at))
         return ebb_check_fails(w, "the fetch is not ordered after its evict");

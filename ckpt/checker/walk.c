@@ -17,7 +17,7 @@
 bool ebb_check_fails(walk_t *w, const char *format, ...)
 {
     int n;
-    if (w->action != EBB_TRACE_NEVER)
+    if (w->action != EBB_NONE)
         n = snprintf(w->why, w->why_bytes, "step %u, point %u, action %u (%s): ", w->step, w->point,
                      w->action, ebb_action_word[w->plan->action[w->action].kind]);
     else
@@ -34,19 +34,19 @@ bool ebb_check_fails(walk_t *w, const char *format, ...)
 
 static uint32_t target_of(const walk_t *w, uint32_t buffer)
 {
-    return place_now(w, w->redirect[buffer] != EBB_TRACE_NEVER ? w->redirect[buffer] : buffer);
+    return place_now(w, w->redirect[buffer] != EBB_NONE ? w->redirect[buffer] : buffer);
 }
 
 /* Neither redirected nor large: at its own address, where the program and nobody else writes. */
 static bool is_at_home(const walk_t *w, uint32_t buffer)
 {
-    return w->redirect[buffer] == EBB_TRACE_NEVER && !is_large(w->trace, buffer);
+    return w->redirect[buffer] == EBB_NONE && !is_large(w->trace, buffer);
 }
 
 /* The launch under way. */
 static actor_t launcher(const walk_t *w, uint32_t operation)
 {
-    if (w->action == EBB_TRACE_NEVER)
+    if (w->action == EBB_NONE)
         return (actor_t){w->trace->operation[operation].stream, false};
     return (actor_t){w->plan->action[w->action].stream, true};
 }
@@ -168,7 +168,7 @@ static bool replay(walk_t *w, const ebb_action_t *a)
     ebb_reach_join_streams(w, now_of(w, a->stream), a->after);
     bool good = launch(w, a->operation);
     for (uint32_t i = 0; i < a->redirect_count; i++)
-        w->redirect[r[i].buffer] = EBB_TRACE_NEVER;
+        w->redirect[r[i].buffer] = EBB_NONE;
     return good;
 }
 
@@ -201,10 +201,10 @@ static bool order(walk_t *w, const ebb_action_t *a)
 static bool discard(walk_t *w, uint32_t place)
 {
     const uint32_t content = w->place[place].content;
-    const uint32_t buffer = place < w->plan->buffer_count ? w->of[place] : EBB_TRACE_NEVER;
-    if (content == EBB_NO_CONTENT)
+    const uint32_t buffer = place < w->plan->buffer_count ? w->of[place] : EBB_NONE;
+    if (content == EBB_NONE)
         return ebb_check_fails(w, "a discard of a place that holds nothing");
-    if (buffer != EBB_TRACE_NEVER && w->alive[buffer] && content != w->current[buffer])
+    if (buffer != EBB_NONE && w->alive[buffer] && content != w->current[buffer])
         return ebb_check_fails(
             w, "a discard of what live buffer %u was: it may stay there and be taken for what it is", buffer);
     w->place[place].given_up = true;
@@ -218,10 +218,9 @@ static bool check_written(walk_t *w)
 {
     for (uint32_t i = 0; i < w->written_count; i++) {
         uint32_t place = w->written[i], content = w->place[place].content;
-        uint32_t buffer = place < w->plan->buffer_count ? w->of[place] : EBB_TRACE_NEVER;
+        uint32_t buffer = place < w->plan->buffer_count ? w->of[place] : EBB_NONE;
         w->place[place].noted = false;
-        if (buffer != EBB_TRACE_NEVER && w->alive[buffer] && content != EBB_NO_CONTENT &&
-            content != w->current[buffer])
+        if (buffer != EBB_NONE && w->alive[buffer] && content != EBB_NONE && content != w->current[buffer])
             return ebb_check_fails(w, "the place of live buffer %u is left with something else in it", place);
     }
     w->written_count = 0;
@@ -241,7 +240,7 @@ static bool act(walk_t *w, uint32_t *next)
         if (!good)
             return false;
     }
-    w->action = EBB_TRACE_NEVER;
+    w->action = EBB_NONE;
     return check_written(w);
 }
 
@@ -304,7 +303,7 @@ static bool check_end(walk_t *w)
 {
     for (uint32_t b = 0; b < w->plan->buffer_count; b++) {
         const holding_t *h = &w->place[w->at[b]];
-        if (w->trace->buffer[b].dies != EBB_TRACE_NEVER || !is_large(w->trace, b) ||
+        if (w->trace->buffer[b].dies != EBB_NONE || !is_large(w->trace, b) ||
             is_undefined(w->facts, last_content(w->facts, b)))
             continue;
         ebb_start_t start = w->plan->place[ebb_trace_next(w->trace, b)].at_start;
@@ -318,12 +317,12 @@ static bool check_end(walk_t *w)
 /* The same content under its number in the next step. */
 static uint32_t carry_over(const facts_t *f, uint32_t content)
 {
-    if (content == EBB_NO_CONTENT)
+    if (content == EBB_NONE)
         return content;
     uint32_t b = f->owner[content];
-    return f->trace->buffer[b].dies == EBB_TRACE_NEVER && content == last_content(f, b)
+    return f->trace->buffer[b].dies == EBB_NONE && content == last_content(f, b)
                ? f->first_content[ebb_trace_next(f->trace, b)]
-               : EBB_NO_CONTENT;
+               : EBB_NONE;
 }
 
 static void turn_rings(walk_t *w)
@@ -383,7 +382,7 @@ static bool begin_with(walk_t *w, uint32_t buffer)
     place = &w->plan->place[w->at[buffer]];
     for (uint32_t i = 0; i < place->chunk_count; i++) {
         uint32_t *owner = &w->owner[w->plan->chunk[place->first_chunk + i]];
-        if (*owner != EBB_TRACE_NEVER)
+        if (*owner != EBB_NONE)
             return ebb_check_fails(w, "places %u and %u share a chunk when the step begins", *owner,
                                    w->at[buffer]);
         *owner = w->at[buffer];
@@ -396,17 +395,17 @@ static bool begin_walk(walk_t *w)
 {
     const ebb_plan_t *p = w->plan;
     for (uint32_t i = 0; i < p->chunk_count; i++)
-        w->owner[i] = EBB_TRACE_NEVER;
+        w->owner[i] = EBB_NONE;
     for (uint32_t i = 0; i < p->place_count; i++) {
-        w->place[i] = (holding_t){.content = EBB_NO_CONTENT, .host_content = EBB_NO_CONTENT};
+        w->place[i] = (holding_t){.content = EBB_NONE, .host_content = EBB_NONE};
         w->owner[p->chunk_count + i] = i;
     }
     for (uint32_t b = 0; b < p->buffer_count; b++) {
-        w->redirect[b] = EBB_TRACE_NEVER;
+        w->redirect[b] = EBB_NONE;
         w->at[w->facts->whose[b]] = b;
     }
     for (uint32_t b = 0; b < p->buffer_count; b++)
-        if (w->trace->buffer[b].dies == EBB_TRACE_NEVER && is_large(w->trace, b) && !begin_with(w, b))
+        if (w->trace->buffer[b].dies == EBB_NONE && is_large(w->trace, b) && !begin_with(w, b))
             return false;
     return true;
 }
@@ -487,7 +486,7 @@ bool ebb_check_walk(const facts_t *facts, const ebb_plan_t *plan, char *why, siz
     w.streams = ebb_plan_streams(facts->trace);
     w.width = w.streams + 2;
     w.step = 1;
-    w.action = EBB_TRACE_NEVER;
+    w.action = EBB_NONE;
     bool good = make_room(&w) || ebb_check_fails(&w, "no memory");
     if (good) {
         list_joins(&w);

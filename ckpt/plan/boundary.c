@@ -32,14 +32,14 @@ void ebb_boundary_delete(ebb_boundary_t *b)
     free(b);
 }
 
-/* Which of the one's chunks is which of the other's; EBB_TRACE_NEVER: not known yet. */
+/* Which of the one's chunks is which of the other's; EBB_NONE: not known yet. */
 typedef struct pairing {
     uint32_t *of_plan, *of_boundary;
 } pairing_t;
 
 static bool pair(pairing_t *p, uint32_t plan, uint32_t boundary)
 {
-    if (p->of_plan[plan] == EBB_TRACE_NEVER && p->of_boundary[boundary] == EBB_TRACE_NEVER) {
+    if (p->of_plan[plan] == EBB_NONE && p->of_boundary[boundary] == EBB_NONE) {
         p->of_plan[plan] = boundary;
         p->of_boundary[boundary] = plan;
     }
@@ -93,9 +93,9 @@ bool ebb_boundary_agrees(const ebb_boundary_t *b, const ebb_plan_t *plan, char *
 static bool begins_ring(const ebb_trace_t *t, uint32_t i)
 {
     uint32_t b = ebb_trace_next(t, i);
-    if (!ebb_trace_rotates(t, i) || t->buffer[i].born != EBB_TRACE_NEVER)
+    if (!ebb_trace_rotates(t, i) || t->buffer[i].born != EBB_NONE)
         return ebb_trace_rotates(t, i);
-    while (b > i && b != EBB_TRACE_NEVER)
+    while (b > i && b != EBB_NONE)
         b = ebb_trace_next(t, b);
     return b == i;
 }
@@ -104,27 +104,27 @@ static bool begins_ring(const ebb_trace_t *t, uint32_t i)
 static const char *ring_fault(const ebb_trace_t *t, uint32_t i, const uint32_t *before)
 {
     const ebb_trace_buffer_t *b = &t->buffer[i];
-    const bool older = b->born == EBB_TRACE_NEVER;
-    if (b->dies == EBB_TRACE_NEVER && b->next == EBB_TRACE_NEVER)
+    const bool older = b->born == EBB_NONE;
+    if (b->dies == EBB_NONE && b->next == EBB_NONE)
         return "is allocated in the step and outlives it";
-    if (older && before[i] == EBB_TRACE_NEVER)
-        return b->dies == EBB_TRACE_NEVER ? "is older than the step, as nobody knows what"
-                                          : "is older than the step and freed in it";
+    if (older && before[i] == EBB_NONE)
+        return b->dies == EBB_NONE ? "is older than the step, as nobody knows what"
+                                   : "is older than the step and freed in it";
     if (older && t->buffer[before[i]].bytes != b->bytes)
         return "has had another size in the step before";
     return NULL;
 }
 
-/* [buffers]: which one each was in the step before; NEVER: none; TWO: two. NULL: no memory. */
+/* [buffers]: which one each was in the step before; EBB_NONE: none; TWO: two. NULL: no memory. */
 static uint32_t *list_before(const ebb_trace_t *t)
 {
     uint32_t *before = malloc(((size_t)t->buffer_count + 1) * sizeof *before);
     for (uint32_t i = 0; before && i < t->buffer_count; i++)
-        before[i] = EBB_TRACE_NEVER;
+        before[i] = EBB_NONE;
     for (uint32_t i = 0; before && i < t->buffer_count; i++)
-        if (ebb_trace_next(t, i) != EBB_TRACE_NEVER) {
+        if (ebb_trace_next(t, i) != EBB_NONE) {
             uint32_t *of = &before[ebb_trace_next(t, i)];
-            *of = *of == EBB_TRACE_NEVER ? i : TWO;
+            *of = *of == EBB_NONE ? i : TWO;
         }
     return before;
 }
@@ -132,7 +132,7 @@ static uint32_t *list_before(const ebb_trace_t *t)
 static uint32_t length_from(const ebb_trace_t *t, uint32_t first)
 {
     uint32_t length = 1;
-    for (uint32_t b = ebb_trace_next(t, first); b != first && b != EBB_TRACE_NEVER; b = ebb_trace_next(t, b))
+    for (uint32_t b = ebb_trace_next(t, first); b != first && b != EBB_NONE; b = ebb_trace_next(t, b))
         length++;
     return length;
 }
@@ -180,8 +180,7 @@ uint32_t ebb_rotation_period(const ebb_trace_t *t, char *why, size_t why_bytes)
 static void turn_ring(const ebb_trace_t *t, uint32_t first, uint32_t *place)
 {
     uint32_t carried = place[first];
-    for (uint32_t b = ebb_trace_next(t, first); b != first && b != EBB_TRACE_NEVER;
-         b = ebb_trace_next(t, b)) {
+    for (uint32_t b = ebb_trace_next(t, first); b != first && b != EBB_NONE; b = ebb_trace_next(t, b)) {
         const uint32_t own = place[b];
         place[b] = carried;
         carried = own;

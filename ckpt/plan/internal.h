@@ -24,7 +24,7 @@ typedef struct ebb_task {
     double work;          /* ns, had it the device for itself */
     double begin;         /* at work; of a wait: head of its queue; or NOT_YET */
     double end;           /* over, or NOT_YET */
-    uint32_t after, next; /* a wait: for this task; NEVER: for nothing. The next one in the queue */
+    uint32_t after, next; /* a wait: for this task; EBB_NONE: for nothing. The next one in the queue */
     uint32_t index;       /* the caller's, as `lane` */
     uint8_t lane, queue, engine;
     bool awaited; /* by a wait */
@@ -35,7 +35,7 @@ typedef struct ebb_engines {
     uint32_t queues;
     ebb_task_t *task; /* owned; in the order of issue */
     uint32_t task_count, task_room;
-    uint32_t head[EBB_PLAN_STREAMS + 2], newest[EBB_PLAN_STREAMS + 2]; /* NEVER: none */
+    uint32_t head[EBB_PLAN_STREAMS + 2], newest[EBB_PLAN_STREAMS + 2]; /* EBB_NONE: none */
     uint32_t waits[EBB_PLAN_STREAMS + 2]
                   [EBB_PLAN_STREAMS + 2]; /* of a queue for another: for tasks below this */
     uint32_t running[EBB_ENGINES];
@@ -50,7 +50,7 @@ void ebb_engines_begin(ebb_engines_t *engines, const ebb_hardware_t *hardware, u
 /* Issues it; of `task`, what is before `begin` and from `after` on, but for `next`. Its number; of a wait that is void what it is
  * for. */
 uint32_t ebb_engines_add(ebb_engines_t *engines, const ebb_task_t *task);
-/* Until that task is over; NEVER: until nothing goes on any more. */
+/* Until that task is over; EBB_NONE: until nothing goes on any more. */
 void ebb_engines_run(ebb_engines_t *engines, uint32_t task);
 void ebb_engines_end(ebb_engines_t *engines);
 

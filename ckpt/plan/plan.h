@@ -42,7 +42,7 @@
  * With one stream all of this is stream 0 (`after` and `joiners` are {0} where they mean anything), and nothing is ordered.
  * A wait on an action with a lower index means this step's, on itself or a higher one the step before's (none
  * in the first step). Joins are operations (below operation_count). A join below the action's own point means
- * the next step's operation; EBB_TRACE_NEVER: the compute stream never waits for it.
+ * the next step's operation; EBB_NONE: the compute stream never waits for it.
  * At the beginning of every step the places of buffers that outlive it hold their content (`at_start`
  * EBB_ON_DEVICE) or do not and the host block does (EBB_ON_HOST); what the end of the step leaves must agree
  * with that.
@@ -84,9 +84,9 @@ typedef struct ebb_redirect {
 typedef struct ebb_action {
     ebb_action_kind_t kind;
     uint32_t point;
-    uint32_t place;                          /* evict, fetch, discard; else EBB_TRACE_NEVER */
-    uint32_t operation;                      /* replay; else EBB_TRACE_NEVER */
-    uint32_t join;                           /* evict, fetch; else EBB_TRACE_NEVER */
+    uint32_t place;                          /* evict, fetch, discard; else EBB_NONE */
+    uint32_t operation;                      /* replay; else EBB_NONE */
+    uint32_t join;                           /* evict, fetch; else EBB_NONE */
     uint32_t first_wait, wait_count;         /* in plan->wait; evict, fetch */
     uint32_t first_redirect, redirect_count; /* in plan->redirect; replay */
     uint32_t stream;                         /* replay, order: one of the program's; else 0 */
@@ -101,7 +101,7 @@ typedef struct ebb_place {
     uint32_t first_chunk,
         chunk_count;       /* in plan->chunk; 0 chunks: small, or never touched and on the host throughout */
     ebb_start_t at_start;  /* EBB_NOT_THERE: born in the step, or scratch */
-    uint32_t small_offset; /* in the small region, a multiple of 512; EBB_TRACE_NEVER: not small, or outlives
+    uint32_t small_offset; /* in the small region, a multiple of 512; EBB_NONE: not small, or outlives
                               the step */
 } ebb_place_t;
 
@@ -124,7 +124,7 @@ typedef struct ebb_plan {
 ebb_plan_t *ebb_plan_new(const ebb_trace_t *trace);
 void ebb_plan_delete(ebb_plan_t *plan);
 
-/* Append; the new element, zeroed (indices that are not used: EBB_TRACE_NEVER), or NULL: no memory. Waits,
+/* Append; the new element, zeroed (indices that are not used: EBB_NONE), or NULL: no memory. Waits,
  * redirections and chunks belong to the action or place given, which must be the one that got the last of its
  * kind, or have none yet. An action is as with one stream. */
 ebb_place_t *ebb_plan_add_place(ebb_plan_t *plan);
@@ -169,7 +169,7 @@ ebb_plan_t *ebb_plan_read(FILE *in, char *error, size_t error_size);
  * Which replay completes what a discard has given up.
  */
 
-/* [actions]: of a discard the last replay in the step that writes its place before something else happens to it; EBB_TRACE_NEVER:
+/* [actions]: of a discard the last replay in the step that writes its place before something else happens to it; EBB_NONE:
  * there is none (its buffer is freed before anybody wants it back), or the action is none. NULL: no memory. The caller's, by free. */
 uint32_t *ebb_plan_completions(const ebb_plan_t *plan, const ebb_trace_t *trace);
 

@@ -54,7 +54,7 @@ static void price_checks(price_t *price, const ebb_plan_t *p, const uint32_t *co
                          const ebb_hardware_t *h)
 {
     for (uint32_t i = 0; i < p->action_count; i++) {
-        if (completion[i] == EBB_TRACE_NEVER)
+        if (completion[i] == EBB_NONE)
             continue;
         const double hash = at_rate(h->hash_ns, (double)p->place[p->action[i].place].bytes * h->checked,
                                     h->hash_bytes_per_ns);
@@ -124,14 +124,14 @@ typedef struct issue {
     uint32_t first; /* of them: that of operation 0, on which steps begin and end */
     bool several;   /* streams; of one all calls for an action come before it */
     ebb_engines_t device;
-    uint32_t *event;    /* [moments]: the task that it was recorded behind in this step, or NEVER */
-    uint32_t *copy;     /* [actions]: its task, the one before until it is issued, or NEVER */
+    uint32_t *event;    /* [moments]: the task that it was recorded behind in this step, or EBB_NONE */
+    uint32_t *copy;     /* [actions]: its task, the one before until it is issued, or EBB_NONE */
     double host[HOSTS]; /* how far the program's threads are, as far as they have been told apart */
     double last;        /* call of any: they come in the order of the trace */
     uint32_t thread;    /* that issues now */
     uint32_t next_moment;
     uint32_t first_task, begun,
-        ended; /* of the step under way; the last two: NEVER, or where its clock was read */
+        ended; /* of the step under way; the last two: EBB_NONE, or where its clock was read */
 } issue_t;
 
 /* ---- the host ---- */
@@ -156,7 +156,7 @@ static void call(issue_t *s, double calls)
 static void sync(issue_t *s, uint32_t task)
 {
     double *host = host_of(s, s->thread);
-    if (task == EBB_TRACE_NEVER)
+    if (task == EBB_NONE)
         return;
     ebb_engines_run(&s->device, task);
     const double end = s->device.task[task].end;
@@ -169,7 +169,7 @@ static uint32_t add(issue_t *s, uint32_t queue, uint32_t engine, double work, ui
 {
     return ebb_engines_add(&s->device, &(ebb_task_t){.queue = (uint8_t)queue,
                                                      .engine = (uint8_t)engine,
-                                                     .after = EBB_TRACE_NEVER,
+                                                     .after = EBB_NONE,
                                                      .issued = s->last,
                                                      .work = work,
                                                      .lane = (uint8_t)lane,
@@ -179,7 +179,7 @@ static uint32_t add(issue_t *s, uint32_t queue, uint32_t engine, double work, ui
 /* Of one stream a wait for a copy counts before that for the host, which is told there. */
 static void add_wait(issue_t *s, uint32_t queue, uint32_t after, uint32_t lane, uint32_t index)
 {
-    if (after != EBB_TRACE_NEVER)
+    if (after != EBB_NONE)
         ebb_engines_add(&s->device, &(ebb_task_t){.queue = (uint8_t)queue,
                                                   .engine = EBB_ENGINE_NONE,
                                                   .after = after,
@@ -421,10 +421,10 @@ static void tell_task(told_t *to, const ebb_task_t *t)
 static bool tell(const issue_t *s, ebb_simulation_t *out, bool in_detail)
 {
     const ebb_task_t *task = s->device.task;
-    const double begin = s->begun != EBB_TRACE_NEVER ? task[s->begun].end : 0;
+    const double begin = s->begun != EBB_NONE ? task[s->begun].end : 0;
     told_t to = {.out = out, .begin = begin, .in_detail = in_detail};
     double before = begin; /* the end of the one before on that stream */
-    out->step_ns = (s->ended != EBB_TRACE_NEVER ? task[s->ended].end : s->device.now) - begin;
+    out->step_ns = (s->ended != EBB_NONE ? task[s->ended].end : s->device.now) - begin;
     for (uint32_t i = s->first_task; i < s->device.task_count; i++) {
         const ebb_task_t *t = &task[i];
         if (t->end >= EBB_NOT_YET)
@@ -449,8 +449,8 @@ static bool simulate(ebb_simulation_t *out, const ebb_plan_t *p, const ebb_trace
                  .hardware = hardware,
                  .streams = streams <= EBB_PLAN_STREAMS ? streams : 1,
                  .several = streams > 1 && streams <= EBB_PLAN_STREAMS,
-                 .begun = EBB_TRACE_NEVER,
-                 .ended = EBB_TRACE_NEVER};
+                 .begun = EBB_NONE,
+                 .ended = EBB_NONE};
     const size_t actions = p ? p->action_count : 0;
     joins_t joins = {0};
     price_t *price = p ? find_prices(p, t, hardware) : NULL;
@@ -468,7 +468,7 @@ static bool simulate(ebb_simulation_t *out, const ebb_plan_t *p, const ebb_trace
     for (int i = 0; good && i < (p ? STEPS : 1); i++)
         run_step(&s);
     if (good) /* what goes on in the next step, as if that had no copies of its own */
-        ebb_engines_run(&s.device, EBB_TRACE_NEVER);
+        ebb_engines_run(&s.device, EBB_NONE);
     good = good && !s.device.failed && tell(&s, out, in_detail);
     if (!good)
         ebb_simulation_delete(out);

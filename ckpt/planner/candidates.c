@@ -199,8 +199,8 @@ static bool most_alive(const ebb_model_t *m, uint64_t *most, uint32_t *at)
     for (uint32_t i = 0; change && i < t->buffer_count; i++) {
         const ebb_trace_buffer_t *b = &t->buffer[i];
         const uint64_t bytes = m->buffer[i].chunks * t->chunk_bytes;
-        change[b->born == EBB_TRACE_NEVER ? 0 : b->born] += bytes;
-        change[b->dies == EBB_TRACE_NEVER ? n + 1 : b->dies] -= bytes; /* differences, modulo 2^64 */
+        change[b->born == EBB_NONE ? 0 : b->born] += bytes;
+        change[b->dies == EBB_NONE ? n + 1 : b->dies] -= bytes; /* differences, modulo 2^64 */
     }
     for (uint32_t i = 0; change && i <= n; i++) {
         alive += change[i];

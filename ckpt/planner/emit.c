@@ -49,7 +49,7 @@ static void emit_place(emitter_t *e, uint32_t index)
     if (index >= buffers)
         return;
     place->small_offset = m->small_offset[index];
-    if (m->trace->buffer[index].born == EBB_TRACE_NEVER && m->buffer[index].chunks)
+    if (m->trace->buffer[index].born == EBB_NONE && m->buffer[index].chunks)
         place->at_start = e->schedule->on_host[index] ? EBB_ON_HOST : EBB_ON_DEVICE;
 }
 

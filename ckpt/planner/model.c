@@ -56,7 +56,7 @@ static void read_buffers(ebb_model_t *m)
     for (uint32_t i = 0; i < t->buffer_count; i++) {
         ebb_model_buffer_t *b = &m->buffer[i];
         b->rotates = ebb_trace_rotates(t, i);
-        b->persistent = t->buffer[i].born == EBB_TRACE_NEVER || b->rotates;
+        b->persistent = t->buffer[i].born == EBB_NONE || b->rotates;
         b->chunks = t->buffer[i].bytes > t->chunk_bytes / 2 ? ebb_model_chunks(t, t->buffer[i].bytes) : 0;
         b->out_ns = (uint64_t)ebb_copy_ns(t->buffer[i].bytes, m->request->hardware.out_bytes_per_ns);
         b->in_ns = (uint64_t)ebb_copy_ns(t->buffer[i].bytes, m->request->hardware.in_bytes_per_ns);
@@ -142,12 +142,12 @@ static uint32_t held_until(const ebb_model_t *m, uint32_t content)
 {
     uint32_t buffer = m->content[content].buffer, over = overwritten_by(m, content);
     const ebb_model_buffer_t *b = &m->buffer[buffer];
-    if (content == b->first_content && m->trace->buffer[buffer].born != EBB_TRACE_NEVER)
+    if (content == b->first_content && m->trace->buffer[buffer].born != EBB_NONE)
         return 0; /* whatever an allocation holds */
     if (over != EBB_NONE)
         return over;
-    return m->trace->buffer[buffer].dies == EBB_TRACE_NEVER ? m->trace->operation_count
-                                                            : m->trace->buffer[buffer].dies - 1;
+    return m->trace->buffer[buffer].dies == EBB_NONE ? m->trace->operation_count
+                                                     : m->trace->buffer[buffer].dies - 1;
 }
 
 /* Contents in the order in which they come into being: a recipe's inputs before what it makes. */
@@ -318,7 +318,7 @@ bool ebb_model_pack_small(ebb_model_t *m)
         for (uint32_t i = 0; i < count; i++) {
             uint32_t b = birth[i].buffer;
             const bool apart = m->buffer[b].rotates || birth[i].stream == EBB_PLAN_STREAMS;
-            const uint32_t dies = apart ? EBB_TRACE_NEVER : t->buffer[b].dies;
+            const uint32_t dies = apart ? EBB_NONE : t->buffer[b].dies;
             if (i && birth[i].stream != birth[i - 1].stream) {
                 pieces = 0;
                 bottom = top;

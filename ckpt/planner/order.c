@@ -166,8 +166,7 @@ static void pass_moments(ordering_t *o, uint32_t point)
 static bool begins_there(const ordering_t *o, uint32_t place)
 {
     const ebb_trace_t *t = o->model->trace;
-    return place < t->buffer_count && t->buffer[place].born == EBB_TRACE_NEVER &&
-           !o->schedule->on_host[place];
+    return place < t->buffer_count && t->buffer[place].born == EBB_NONE && !o->schedule->on_host[place];
 }
 
 /* It has the chunks of others: after all that they did. What the program did to the same place it orders by itself. */

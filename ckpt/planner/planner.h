@@ -66,8 +66,6 @@ ebb_plan_t *ebb_plan_given(const char *path, const ebb_trace_t *trace, const ebb
  * buffer plus the version). Version 0 is what a buffer holds when the step begins or when it is allocated.
  */
 
-#define EBB_NONE UINT32_MAX
-
 /* What an operation does with a buffer, all its accesses taken together. */
 typedef struct ebb_touch {
     uint32_t buffer;

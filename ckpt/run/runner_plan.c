@@ -234,8 +234,8 @@ static uint64_t need_of(const ebb_trace_t *t)
     uint64_t most = 0, *alive = calloc((size_t)t->operation_count + 2, sizeof *alive), now = 0;
     for (uint32_t i = 0; alive && i < t->buffer_count; i++) {
         const ebb_trace_buffer_t *b = &t->buffer[i];
-        alive[b->born == EBB_TRACE_NEVER ? 0 : b->born] += b->bytes;
-        alive[b->dies == EBB_TRACE_NEVER ? t->operation_count + 1 : b->dies] -= b->bytes;
+        alive[b->born == EBB_NONE ? 0 : b->born] += b->bytes;
+        alive[b->dies == EBB_NONE ? t->operation_count + 1 : b->dies] -= b->bytes;
     }
     for (uint32_t i = 0; alive && i <= t->operation_count; i++) {
         now += alive[i];

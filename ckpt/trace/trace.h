@@ -108,12 +108,12 @@ enum {
     EBB_TRACE_DEVICE = 96,
     EBB_TRACE_TILE_BYTES = 64 << 10 /* of those that ebb records */
 };
-#define EBB_TRACE_NEVER UINT32_MAX
+#define EBB_NONE UINT32_MAX /* no operation, buffer, content, action, chunk or place; never */
 
 typedef struct ebb_trace_buffer {
     uint64_t bytes;
-    uint32_t born, dies; /* operation, or EBB_TRACE_NEVER */
-    uint32_t next;       /* buffer, or EBB_TRACE_NEVER */
+    uint32_t born, dies; /* operation, or EBB_NONE */
+    uint32_t next;       /* buffer, or EBB_NONE */
     bool pinned;         /* something else may read and write it at any time */
 } ebb_trace_buffer_t;
 
@@ -237,25 +237,23 @@ static inline bool ebb_trace_is_first(const ebb_trace_t *trace, uint32_t operati
 }
 
 /* By buffer: the operation that touches it first, if the buffer is born in the step; else, and if nothing touches it,
- * EBB_TRACE_NEVER. What that operation finds there, if it replaces it, is what an allocation holds: nothing that a program can
+ * EBB_NONE. What that operation finds there, if it replaces it, is what an allocation holds: nothing that a program can
  * count on. The caller's, to be freed; NULL: no memory. */
 uint32_t *ebb_trace_first_touches(const ebb_trace_t *trace);
 
-/* What a buffer is in the next step; NEVER: nothing, or it is not known. What is neither born nor dies is itself, unless the
+/* What a buffer is in the next step; EBB_NONE: nothing, or it is not known. What is neither born nor dies is itself, unless the
  * trace says otherwise. */
 static inline uint32_t ebb_trace_next(const ebb_trace_t *trace, uint32_t buffer)
 {
     const ebb_trace_buffer_t *b = &trace->buffer[buffer];
-    return b->next == EBB_TRACE_NEVER && b->born == EBB_TRACE_NEVER && b->dies == EBB_TRACE_NEVER ? buffer
-                                                                                                  : b->next;
+    return b->next == EBB_NONE && b->born == EBB_NONE && b->dies == EBB_NONE ? buffer : b->next;
 }
 
 /* It is another one in the next step, or was in the one before. */
 static inline bool ebb_trace_rotates(const ebb_trace_t *trace, uint32_t buffer)
 {
     const ebb_trace_buffer_t *b = &trace->buffer[buffer];
-    return (b->born == EBB_TRACE_NEVER || b->dies == EBB_TRACE_NEVER) &&
-           ebb_trace_next(trace, buffer) != buffer;
+    return (b->born == EBB_NONE || b->dies == EBB_NONE) && ebb_trace_next(trace, buffer) != buffer;
 }
 
 /* False: the file could not be written; errno tells. */
@@ -290,9 +288,9 @@ bool ebb_uses_make(ebb_uses_t *out, const ebb_trace_t *trace);
 void ebb_uses_free(ebb_uses_t *uses);
 
 /* The first operation at or behind `at` that touches the buffer, or where it dies untouched; counted on into the next step
- * (operations + i) for a buffer that outlives this one. NEVER: no more. */
+ * (operations + i) for a buffer that outlives this one. EBB_NONE: no more. */
 uint32_t ebb_uses_next(const ebb_uses_t *uses, uint32_t buffer, uint32_t at);
-/* The last one before `at`, as how many operations that was ago (1: the one just before). NEVER: none; a buffer
+/* The last one before `at`, as how many operations that was ago (1: the one just before). EBB_NONE: none; a buffer
  * that outlives the step counts back into the one before. */
 uint32_t ebb_uses_behind(const ebb_uses_t *uses, uint32_t buffer, uint32_t at);
 /* Chunks of a buffer; small ones have none. */

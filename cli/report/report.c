@@ -27,8 +27,8 @@ static bool is_small(const ebb_trace_t *t, uint32_t buffer)
 static void add_life(const ebb_trace_t *t, uint32_t buffer, uint64_t bytes, uint64_t *alive)
 {
     const ebb_trace_buffer_t *b = &t->buffer[buffer];
-    alive[b->born == EBB_TRACE_NEVER ? 0 : b->born] += bytes;
-    alive[b->dies == EBB_TRACE_NEVER ? t->operation_count + 1 : b->dies] -= bytes; /* modulo 2^64 */
+    alive[b->born == EBB_NONE ? 0 : b->born] += bytes;
+    alive[b->dies == EBB_NONE ? t->operation_count + 1 : b->dies] -= bytes; /* modulo 2^64 */
 }
 
 /* Bytes of large buffers alive at each operation, in whole chunks, and of small ones born in the step as they are; the latter
@@ -40,7 +40,7 @@ static uint64_t *find_everything(const ebb_trace_t *t, uint64_t *small_bytes)
     for (uint32_t i = 0; large && small && i < t->buffer_count; i++) {
         if (!is_small(t, i))
             add_life(t, i, chunks_of(t, t->buffer[i].bytes) * t->chunk_bytes, large);
-        else if (t->buffer[i].born != EBB_TRACE_NEVER)
+        else if (t->buffer[i].born != EBB_NONE)
             add_life(t, i, t->buffer[i].bytes, small);
     }
     *small_bytes = 0;

@@ -72,8 +72,8 @@ typedef struct ebb_report_gap {
 
 typedef struct ebb_report_buffer {
     uint32_t first_gap, gap_count; /* those in which it leaves the device, else the longest; in report->gap */
-    uint32_t decisive;             /* in report->gap; EBB_TRACE_NEVER: none, it has no gap */
-    uint32_t maker;                /* the operation that touches it first; EBB_TRACE_NEVER: none does */
+    uint32_t decisive;             /* in report->gap; EBB_NONE: none, it has no gap */
+    uint32_t maker;                /* the operation that touches it first; EBB_NONE: none does */
     ebb_report_class_t fate;
     const char *why; /* owned by the gap, or constant */
 } ebb_report_buffer_t;

@@ -303,13 +303,13 @@ static void write_buffer(const writer_t *w, uint32_t index)
 {
     const ebb_report_t *r = w->report;
     const ebb_report_buffer_t *b = &r->buffer[index];
-    const bool made = b->maker != EBB_TRACE_NEVER;
+    const bool made = b->maker != EBB_NONE;
     const char *between = "";
     fprintf(w->out, "{\"buffer\":%" PRIu32 ",\"bytes\":%" PRIu64 ",\"nvtx\":%" PRIu32 ",\"maker\":", index,
             r->in.trace->buffer[index].bytes, made ? w->nvtx_of[b->maker] : 0);
     fprintf(w->out, made ? "%" PRIu32 : "null", b->maker);
     fprintf(w->out, ",\"persistent\":%s,\"fate\":\"%s\",",
-            r->in.trace->buffer[index].born == EBB_TRACE_NEVER ? "true" : "false", ebb_class_word[b->fate]);
+            r->in.trace->buffer[index].born == EBB_NONE ? "true" : "false", ebb_class_word[b->fate]);
     put_text(w, "why", b->why);
     fputs(",\"gaps\":[", w->out);
     for (uint32_t k = 0; k < b->gap_count; k++) {

@@ -20,9 +20,9 @@ static ebb_trace_t *three_operations(void)
     static const uint32_t used[] = {0, 1, 0};
     ebb_trace_t *t = ebb_trace_new(2 << 20);
     ebb_trace_buffer_t *b = ebb_trace_add_buffer(t);
-    *b = (ebb_trace_buffer_t){.bytes = BUFFER, .born = EBB_TRACE_NEVER, .dies = EBB_TRACE_NEVER};
+    *b = (ebb_trace_buffer_t){.bytes = BUFFER, .born = EBB_NONE, .dies = EBB_NONE};
     b = ebb_trace_add_buffer(t);
-    *b = (ebb_trace_buffer_t){.bytes = BUFFER, .born = 1, .dies = 2, .next = EBB_TRACE_NEVER};
+    *b = (ebb_trace_buffer_t){.bytes = BUFFER, .born = 1, .dies = 2, .next = EBB_NONE};
     for (int i = 0; i < 3; i++) {
         ebb_trace_add_operation(t)->duration_ns = OP_NS;
         *ebb_trace_add_access(t) =
@@ -41,7 +41,7 @@ static ebb_plan_t *out_and_back(const ebb_trace_t *t, bool shared)
         assert_true(ebb_plan_add_chunk(p, &p->place[i / 2], shared ? i % 2 : i));
     ebb_action_t *a = ebb_plan_add_action(p, EBB_EVICT, 1);
     a->place = 0;
-    a->join = shared ? 1 : EBB_TRACE_NEVER;
+    a->join = shared ? 1 : EBB_NONE;
     a = ebb_plan_add_action(p, EBB_FETCH, 2);
     a->place = 0;
     a->join = 2;
@@ -159,7 +159,7 @@ static void replay_zeroes_what_it_replaces_unless_it_was_just_born(void **state)
     for (int persists = 0; persists < 2; persists++) {
         ebb_trace_t *t = three_operations();
         if (persists)
-            t->buffer[1].born = t->buffer[1].dies = EBB_TRACE_NEVER;
+            t->buffer[1].born = t->buffer[1].dies = EBB_NONE;
         ebb_plan_t *p = out_and_back(t, false);
         p->action_count = 0;
         ebb_plan_add_action(p, EBB_REPLAY, 2)->operation = 1;
@@ -309,7 +309,7 @@ static void orders_and_replays_wait_for_the_streams_that_they_name(void **state)
         t->operation[0].duration_ns = SHORT_NS;
         ebb_plan_t *p = ebb_plan_new(t);
         ebb_action_t *a = ebb_plan_add_action(p, replays ? EBB_REPLAY : EBB_ORDER, 2);
-        a->operation = replays ? 1 : EBB_TRACE_NEVER;
+        a->operation = replays ? 1 : EBB_NONE;
         a->stream = 2;
         a->after = 1 << 1;
         assert_true(ebb_simulate(&s, p, t, &fast, true));

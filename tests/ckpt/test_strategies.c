@@ -240,7 +240,7 @@ static void sqrt_of_a_transformer_takes_less_than_half_and_one_forward(void **st
         const ebb_plan_sum_t sum = ebb_plan_sum(p, t);
         uint64_t fixed = 0;
         for (uint32_t i = 0; i < t->buffer_count; i++)
-            fixed += t->buffer[i].born == EBB_TRACE_NEVER ? t->buffer[i].bytes : 0;
+            fixed += t->buffer[i].born == EBB_NONE ? t->buffer[i].bytes : 0;
         assert_true(2 * (sum.peak_bytes - fixed) < ebb_plan_sum(keep, t).peak_bytes - fixed);
         assert_true(sum.replay_ns > 0 && sum.replay_ns <= forward);
         ebb_plan_delete(keep);
