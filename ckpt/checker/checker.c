@@ -203,7 +203,7 @@ static uint32_t *streams_of_buffers(const check_t *c, const facts_t *f)
     return streams;
 }
 
-/* A 512th byte of the region: who lies there, plus 1, and who did last. */
+/* A 512th byte of the region: which buffer lies there, plus 1, and which did last. */
 typedef struct grain {
     uint32_t now, last;
 } grain_t;
@@ -404,7 +404,7 @@ static bool check_replay(const check_t *c, uint32_t index, const facts_t *f, uin
     const ebb_plan_t *p = c->plan;
     const ebb_action_t *a = &p->action[index];
     if (a->place != EBB_NONE || a->join != EBB_NONE || a->wait_count)
-        return fails(c, "action %u: a replay has no place of its own, and nobody waits for it", index);
+        return fails(c, "action %u: a replay has no place of its own, and nothing waits for it", index);
     if (a->operation >= p->operation_count)
         return fails(c, "action %u: a replay of no operation", index);
     if (a->first_redirect > p->redirect_count || a->redirect_count > p->redirect_count - a->first_redirect)
@@ -416,7 +416,7 @@ static bool check_replay(const check_t *c, uint32_t index, const facts_t *f, uin
     return good;
 }
 
-/* Who is meant, where there are several streams; else it can be stream 0 only. */
+/* Which stream is meant, where there are several streams; else it can be stream 0 only. */
 static bool check_streams(const check_t *c, uint32_t index)
 {
     const ebb_action_t *a = &c->plan->action[index];

@@ -1,7 +1,7 @@
 /* internal.h: what the files of the checker share; see checker.h for what it proves.
  *
  * checker.c        what needs no walk: shapes, indices, lifetimes, budgets, the small region
- * facts.c  what follows from the trace alone: who makes and who reads which content
+ * facts.c  what follows from the trace alone: what makes and what reads which content
  * walk.c   two steps, operation by operation and action by action
  * state.c  what the walk changes: places, chunks, host blocks, clocks
  * recovery.c   what could be rebuilt if the plan were left now
@@ -64,7 +64,7 @@ static inline bool is_undefined(const facts_t *f, uint32_t content)
 /* ---- streams ----
  *
  * The program's come first, by their numbers; out and in behind them. A `reach` is how far each stream has got, as far as
- * somebody knows: [width] numbers of events, which count from 1 on their stream.
+ * another one knows: [width] numbers of events, which count from 1 on their stream.
  *
  * A cell is a chunk, or a small buffer's home: cells chunk_count + place. What has been done to it is kept in four reaches: by the
  * program's operations on the buffer of the place that owns the cell, and by everybody else. The former are in order among
@@ -96,7 +96,7 @@ typedef struct walk {
     uint32_t *now;         /* [width][width]: what each stream knows */
     uint32_t *resident;    /* [width]: the last resident operation on each stream, */
     uint32_t *handed;      /* [width]: and the last event that took a chunk from another place */
-    uint32_t *done;        /* [actions][width]: what who waits for its last instance knows; zero: none yet */
+    uint32_t *done; /* [actions][width]: what a wait for its last instance makes known; zero: none yet */
     uint32_t
         *event; /* [moments][width]: by the number of the trace's event, the same of this step's record */
     uint32_t next_moment;
@@ -105,9 +105,10 @@ typedef struct walk {
     lists_t joins;     /* by operation: actions */
 
     /* recovery.c */
-    bool *at_hand;     /* [contents] */
-    uint32_t *lacking; /* [operations before `issued`]: inputs that are neither at hand nor can be rebuilt */
-    uint32_t *changed; /* contents whose being at hand may have changed */
+    bool *recoverable; /* [contents] */
+    uint32_t
+        *lacking; /* [operations before `issued`]: inputs that are neither recoverable nor can be rebuilt */
+    uint32_t *changed; /* contents whose being recoverable may have changed */
     uint32_t *stack;   /* contents */
     uint32_t changed_count, changed_room, stack_room;
     uint32_t issued; /* operations of this step */
@@ -139,7 +140,7 @@ bool ebb_check_walk(const facts_t *facts, const ebb_plan_t *plan, char *why, siz
 /* Always false; leaves in `why` where the walk is, and what is wrong. */
 bool ebb_check_fails(walk_t *walk, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Who does something: the program's operation on a stream, or an action of the plan's. */
+/* What acts: the program's operation on a stream, or an action of the plan's. */
 typedef struct actor {
     uint32_t stream;
     bool is_plan;
@@ -171,12 +172,12 @@ void ebb_check_tick(walk_t *walk, uint32_t stream);
 bool ebb_check_resident(walk_t *walk, uint32_t stream);
 
 /* The event reads or writes a small buffer, which is where it always is: in order with all that was done to it? */
-bool ebb_check_small(walk_t *walk, actor_t who, uint32_t place, bool writes);
+bool ebb_check_small(walk_t *walk, actor_t actor, uint32_t place, bool writes);
 bool ebb_check_holds(walk_t *walk, uint32_t place, uint32_t content);
 /* The event reads the place. */
-bool ebb_check_read(walk_t *walk, actor_t who, uint32_t place);
+bool ebb_check_read(walk_t *walk, actor_t actor, uint32_t place);
 /* The event writes the content to the place and takes its chunks. */
-bool ebb_check_write(walk_t *walk, actor_t who, uint32_t place, uint32_t content);
+bool ebb_check_write(walk_t *walk, actor_t actor, uint32_t place, uint32_t content);
 bool ebb_check_evict(walk_t *walk, uint32_t place);
 bool ebb_check_fetch(walk_t *walk, uint32_t place);
 
@@ -188,12 +189,12 @@ void ebb_check_drop_host(walk_t *walk, uint32_t place);
 
 /* Where the content can be had has changed, or will have when the event is over. No memory: the next settle
  * fails. */
-void ebb_hand_note(walk_t *walk, uint32_t content);
+void ebb_recovery_note(walk_t *walk, uint32_t content);
 /* The event is over: what was lost must be dead, or given up and rebuildable. */
-bool ebb_hand_settle(walk_t *walk);
+bool ebb_recovery_check(walk_t *walk);
 /* Operation walk->issued is issued now; to be called before anything that it does. */
-void ebb_hand_issue(walk_t *walk);
+void ebb_recovery_issue(walk_t *walk);
 /* A step begins. */
-void ebb_hand_begin(walk_t *walk);
+void ebb_recovery_begin(walk_t *walk);
 
 #endif

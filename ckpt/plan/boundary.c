@@ -108,7 +108,7 @@ static const char *ring_fault(const ebb_trace_t *t, uint32_t i, const uint32_t *
     if (b->dies == EBB_NONE && b->next == EBB_NONE)
         return "is allocated in the step and outlives it";
     if (older && before[i] == EBB_NONE)
-        return b->dies == EBB_NONE ? "is older than the step, as nobody knows what"
+        return b->dies == EBB_NONE ? "is older than the step, as it is not known what"
                                    : "is older than the step and freed in it";
     if (older && t->buffer[before[i]].bytes != b->bytes)
         return "has had another size in the step before";

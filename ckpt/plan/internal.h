@@ -25,8 +25,8 @@ typedef struct ebb_task {
     double begin;         /* at work; of a wait: head of its queue; or NOT_YET */
     double end;           /* over, or NOT_YET */
     uint32_t after, next; /* a wait: for this task; EBB_NONE: for nothing. The next one in the queue */
-    uint32_t index;       /* the caller's, as `lane` */
-    uint8_t lane, queue, engine;
+    uint32_t index;       /* the caller's, as `track` */
+    uint8_t track, queue, engine;
     bool awaited; /* by a wait */
 } ebb_task_t;
 

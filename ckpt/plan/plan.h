@@ -170,7 +170,7 @@ ebb_plan_t *ebb_plan_read(FILE *in, char *error, size_t error_size);
  */
 
 /* [actions]: of a discard the last replay in the step that writes its place before something else happens to it; EBB_NONE:
- * there is none (its buffer is freed before anybody wants it back), or the action is none. NULL: no memory. The caller's, by free. */
+ * there is none (its buffer is freed before it is wanted again), or the action is none. NULL: no memory. The caller's, by free. */
 uint32_t *ebb_plan_completions(const ebb_plan_t *plan, const ebb_trace_t *trace);
 
 /* ---- boundary ----
@@ -190,9 +190,9 @@ uint32_t *ebb_plan_completions(const ebb_plan_t *plan, const ebb_trace_t *trace)
 typedef struct ebb_boundary {
     uint32_t buffer_count; /* of the trace whose plan is to agree */
     ebb_start_t *start;    /* [buffers]; EBB_NOT_THERE: not agreed on, the plan is free */
-    uint32_t *first; /* [buffers + 1] into `chunk`; none: on the host, and nobody has a place for it yet */
-    uint32_t *chunk; /* from 0 on */
-    uint32_t chunk_count; /* different ones */
+    uint32_t *first;       /* [buffers + 1] into `chunk`; none: on the host, and it has no place yet */
+    uint32_t *chunk;       /* from 0 on */
+    uint32_t chunk_count;  /* different ones */
 } ebb_boundary_t;
 
 /* `chunks`: room for so many, of all buffers together. NULL: no memory. */
@@ -248,24 +248,24 @@ void ebb_rotation_turn(const ebb_trace_t *trace, uint32_t *place);
  * Knows no planner and no checker: any plan for the trace will do. Value functions: any thread.
  */
 
-/* Who is at work; a wait is of compute, for the end of a copy or for the host: where there are several streams, of the one whose
+/* What is at work; a wait is of compute, for the end of a copy or for the host: where there are several streams, of the one whose
  * operation is the next. */
-typedef enum ebb_lane {
-    EBB_LANE_OPERATION,
-    EBB_LANE_REPLAY,
-    EBB_LANE_OUT,
-    EBB_LANE_IN,
-    EBB_LANE_WAIT_OUT, /* memory is not free yet: a copy out has not ended */
-    EBB_LANE_WAIT_IN,  /* data is not there yet: a copy in has not ended */
-    EBB_LANE_CHECK,    /* what is given up, or recomputed, is hashed and compared */
-    EBB_LANE_WAIT_HOST /* the host has not issued what comes next, or a copy of the program's own waits for the link; of
+typedef enum ebb_track {
+    EBB_TRACK_OPERATION,
+    EBB_TRACK_REPLAY,
+    EBB_TRACK_OUT,
+    EBB_TRACK_IN,
+    EBB_TRACK_WAIT_OUT, /* memory is not free yet: a copy out has not ended */
+    EBB_TRACK_WAIT_IN,  /* data is not there yet: a copy in has not ended */
+    EBB_TRACK_CHECK,    /* what is given up, or recomputed, is hashed and compared */
+    EBB_TRACK_WAIT_HOST /* the host has not issued what comes next, or a copy of the program's own waits for the link; of
                           several streams it is not told */
-} ebb_lane_t;
-enum { EBB_LANES = EBB_LANE_WAIT_HOST + 1 };
-extern const char *const ebb_lane_word[EBB_LANES];
+} ebb_track_t;
+enum { EBB_TRACKS = EBB_TRACK_WAIT_HOST + 1 };
+extern const char *const ebb_track_word[EBB_TRACKS];
 
 typedef struct ebb_span {
-    ebb_lane_t lane;
+    ebb_track_t track;
     uint32_t
         index; /* operation, also of a wait for the host; else the plan's action: what is replayed, copied,
                                 waited for, compared */
@@ -290,10 +290,10 @@ typedef struct ebb_simulation {
     double step_ns;
     double
         alone_ns; /* what the step would take without the plan: the operations' time if there is one stream */
-    double lane_ns[EBB_LANES]; /* operations as if nothing slowed them down */
-    double slowed_ns;          /* that operations and replays took longer because of copies */
-    double hidden_ns;          /* of the copies' time: while compute was at work */
-    uint64_t peak_bytes;       /* the plan's chunks and the small region */
+    double track_ns[EBB_TRACKS]; /* operations as if nothing slowed them down */
+    double slowed_ns;            /* that operations and replays took longer because of copies */
+    double hidden_ns;            /* of the copies' time: while compute was at work */
+    uint64_t peak_bytes;         /* the plan's chunks and the small region */
 
     /* If asked for; owned. */
     ebb_span_t *span;   /* in the order in which they were issued */

@@ -7,8 +7,8 @@
 /* ---- copies that need not be ----
  *
  * What the walk need not have moved. It gives up at each moment what it must at that moment; when the step has been
- * gone through, there are copies whose memory nobody has taken. They are taken back, the largest first: the place keeps its content
- * between the two stays that the copies ended and began.
+ * gone through, there are copies whose memory has not been taken. They are taken back, the largest first: the place keeps its content
+ * between the two intervals that the copies ended and began.
  */
 
 typedef struct keep {
@@ -16,22 +16,22 @@ typedef struct keep {
     const ebb_model_t *model;
     uint32_t limit;
     uint32_t *used;  /* chunks, per position */
-    uint32_t *first; /* per place: its first stay, or EBB_NONE */
-    uint32_t *next;  /* per stay: the place's next one, or EBB_NONE */
-    uint64_t *order; /* stays that end with a copy out */
+    uint32_t *first; /* per place: its first interval, or EBB_NONE */
+    uint32_t *next;  /* per interval: the place's next one, or EBB_NONE */
+    uint64_t *order; /* intervals that end with a copy out */
 } keep_t;
 
-static uint32_t chunks_of(const keep_t *k, uint32_t stay)
+static uint32_t chunks_of(const keep_t *k, uint32_t interval)
 {
-    return ebb_place_chunks(k->schedule, k->model, k->schedule->stay[stay].place);
+    return ebb_place_chunks(k->schedule, k->model, k->schedule->interval[interval].place);
 }
 
-static void find_next_stays(keep_t *k)
+static void find_next_intervals(keep_t *k)
 {
     const ebb_schedule_t *s = k->schedule;
-    for (uint32_t i = s->stay_count; i-- > 0;) {
-        k->next[i] = k->first[s->stay[i].place];
-        k->first[s->stay[i].place] = i;
+    for (uint32_t i = s->interval_count; i-- > 0;) {
+        k->next[i] = k->first[s->interval[i].place];
+        k->first[s->interval[i].place] = i;
     }
 }
 
@@ -57,8 +57,8 @@ static void take_back(ebb_schedule_t *s, uint32_t *move)
     *move = EBB_NONE;
 }
 
-/* Between two stays. */
-static void keep_between(keep_t *k, ebb_stay_t *from, ebb_stay_t *to, uint32_t chunks)
+/* Between two intervals. */
+static void keep_between(keep_t *k, ebb_interval_t *from, ebb_interval_t *to, uint32_t chunks)
 {
     if (to->fetch == EBB_NONE || !fits(k, chunks, from->last + 1, to->first))
         return;
@@ -68,8 +68,8 @@ static void keep_between(keep_t *k, ebb_stay_t *from, ebb_stay_t *to, uint32_t c
     take_back(k->schedule, &to->fetch);
 }
 
-/* From a buffer's last stay in a step to its first one in the next. */
-static void keep_over_the_end(keep_t *k, ebb_stay_t *from, ebb_stay_t *to, uint32_t chunks)
+/* From a buffer's last interval in a step to its first one in the next. */
+static void keep_over_the_end(keep_t *k, ebb_interval_t *from, ebb_interval_t *to, uint32_t chunks)
 {
     ebb_schedule_t *s = k->schedule;
     const ebb_boundary_t *agreed = k->model->request->boundary;
@@ -90,28 +90,28 @@ static void keep(keep_t *k)
 {
     ebb_schedule_t *s = k->schedule;
     uint32_t count = 0;
-    find_next_stays(k);
-    for (uint32_t i = 0; i < s->stay_count; i++)
-        if (s->stay[i].evict != EBB_NONE)
+    find_next_intervals(k);
+    for (uint32_t i = 0; i < s->interval_count; i++)
+        if (s->interval[i].evict != EBB_NONE)
             k->order[count++] = (uint64_t)(UINT32_MAX - chunks_of(k, i)) << 32 | i;
     qsort(k->order, count, sizeof *k->order, ebb_by_number);
     for (uint32_t i = 0; i < count; i++) {
-        const uint32_t index = (uint32_t)k->order[i], next = k->next[index], place = s->stay[index].place;
+        const uint32_t index = (uint32_t)k->order[i], next = k->next[index], place = s->interval[index].place;
         if (next != EBB_NONE)
-            keep_between(k, &s->stay[index], &s->stay[next], chunks_of(k, index));
+            keep_between(k, &s->interval[index], &s->interval[next], chunks_of(k, index));
         else if (place < k->model->trace->buffer_count && s->on_host[place])
-            keep_over_the_end(k, &s->stay[index], &s->stay[k->first[place]], chunks_of(k, index));
+            keep_over_the_end(k, &s->interval[index], &s->interval[k->first[place]], chunks_of(k, index));
     }
 }
 
 bool ebb_schedule_keep(ebb_schedule_t *s, const ebb_model_t *m, uint32_t limit)
 {
     const size_t places = (size_t)m->trace->buffer_count + s->scratch_count + 1,
-                 stays = (size_t)s->stay_count + 1;
+                 intervals = (size_t)s->interval_count + 1;
     keep_t k = {.schedule = s, .model = m, .limit = limit, .used = ebb_schedule_profile(s, m)};
     k.first = malloc(places * sizeof *k.first);
-    k.next = malloc(stays * sizeof *k.next);
-    k.order = malloc(stays * sizeof *k.order);
+    k.next = malloc(intervals * sizeof *k.next);
+    k.order = malloc(intervals * sizeof *k.order);
     const bool good = k.used && k.first && k.next && k.order;
     for (size_t i = 0; good && i < places; i++)
         k.first[i] = EBB_NONE;
@@ -126,22 +126,22 @@ bool ebb_schedule_keep(ebb_schedule_t *s, const ebb_model_t *m, uint32_t limit)
 
 /* ---- time for the others ----
  *
- * Gives copies the time that they take. The walk ends a stay at its last touch and begins it
+ * Gives copies the time that they take. The walk ends an interval at its last touch and begins it
  * as late as it can; where there is room, chunks that are copied out stay taken until the copy has ended, so
- * that nobody is given them and has to wait, and copies in begin early enough to end in time.
+ * that nothing is given them and has to wait, and copies in begin early enough to end in time.
  */
 
 typedef struct relax {
     ebb_schedule_t *schedule;
     const ebb_model_t *model;
-    uint32_t limit;     /* chunks */
-    uint32_t *used;     /* per position */
-    double *begin_ns;   /* per position, and the end */
-    uint32_t *previous; /* per stay: the last position before it that its place needs, plus 1 */
-    uint32_t *next;     /* per stay: the first position after it */
-    uint32_t *first;    /* per place: where its first stay begins */
-    uint64_t *key;      /* stays with copies, in the order of these */
-    ebb_stay_t *tail;   /* [tail_count] of copies that go over the step's end */
+    uint32_t limit;       /* chunks */
+    uint32_t *used;       /* per position */
+    double *begin_ns;     /* per position, and the end */
+    uint32_t *previous;   /* per interval: the last position before it that its place needs, plus 1 */
+    uint32_t *next;       /* per interval: the first position after it */
+    uint32_t *first;      /* per place: where its first interval begins */
+    uint64_t *key;        /* intervals with copies, in the order of these */
+    ebb_interval_t *tail; /* [tail_count] of copies that go over the step's end */
     uint32_t tail_count;
 } relax_t;
 
@@ -154,7 +154,7 @@ static void set_clock(relax_t *r)
             r->model->pace * (double)r->model->trace->operation[s->event[i].operation].duration_ns;
 }
 
-/* A place's stays are in the order of time among themselves. */
+/* A place's intervals are in the order of time among themselves. */
 static void find_neighbours(relax_t *r)
 {
     const ebb_schedule_t *s = r->schedule;
@@ -162,50 +162,53 @@ static void find_neighbours(relax_t *r)
     uint32_t *at = r->first;
     for (uint32_t i = 0; i < places; i++)
         at[i] = 0;
-    for (uint32_t i = 0; i < s->stay_count; i++) {
-        r->previous[i] = at[s->stay[i].place];
-        at[s->stay[i].place] = s->stay[i].last + 1;
+    for (uint32_t i = 0; i < s->interval_count; i++) {
+        r->previous[i] = at[s->interval[i].place];
+        at[s->interval[i].place] = s->interval[i].last + 1;
     }
     for (uint32_t i = 0; i < places; i++)
         at[i] = s->event_count;
-    for (uint32_t i = s->stay_count; i-- > 0;) {
-        r->next[i] = at[s->stay[i].place];
-        at[s->stay[i].place] = s->stay[i].first;
+    for (uint32_t i = s->interval_count; i-- > 0;) {
+        r->next[i] = at[s->interval[i].place];
+        at[s->interval[i].place] = s->interval[i].first;
     }
 }
 
-static bool take(relax_t *r, const ebb_stay_t *stay, uint32_t position)
+static bool take(relax_t *r, const ebb_interval_t *interval, uint32_t position)
 {
-    uint32_t chunks = ebb_place_chunks(r->schedule, r->model, stay->place);
+    uint32_t chunks = ebb_place_chunks(r->schedule, r->model, interval->place);
     if (r->used[position] + chunks > r->limit)
         return false;
     r->used[position] += chunks;
     return true;
 }
 
-/* Stays whose evict, or fetch, is set, by the position of that move: the moves' positions order them. How many. */
+/* Intervals whose evict, or fetch, is set, by the position of that move: the moves' positions order them. How many. */
 static uint32_t list_copies(relax_t *r, bool fetches)
 {
     const ebb_schedule_t *s = r->schedule;
     uint32_t count = 0;
-    for (uint32_t i = 0; i < s->stay_count; i++) {
-        uint32_t move = fetches ? s->stay[i].fetch : s->stay[i].evict;
+    for (uint32_t i = 0; i < s->interval_count; i++) {
+        uint32_t move = fetches ? s->interval[i].fetch : s->interval[i].evict;
         if (move != EBB_NONE)
-            r->key[count++] = (uint64_t)(fetches ? s->stay[i].begin : s->move[move].position) << 32 | i;
+            r->key[count++] = (uint64_t)(fetches ? s->interval[i].begin : s->move[move].position) << 32 | i;
     }
     qsort(r->key, count, sizeof *r->key, ebb_by_number);
     return count;
 }
 
-/* A stay's chunks stay taken in the next step, too, until a moment of it. */
-static void add_tail(relax_t *r, const ebb_stay_t *stay, double until)
+/* An interval's chunks stay taken in the next step, too, until a moment of it. */
+static void add_tail(relax_t *r, const ebb_interval_t *interval, double until)
 {
     uint32_t next = 0;
-    while (next < r->first[stay->place] && r->begin_ns[next] < until && take(r, stay, next))
+    while (next < r->first[interval->place] && r->begin_ns[next] < until && take(r, interval, next))
         next++;
     if (next)
-        r->tail[r->tail_count++] = (ebb_stay_t){
-            .place = stay->place, .last = next - 1, .fetch = EBB_NONE, .evict = stay->evict, .tail = true};
+        r->tail[r->tail_count++] = (ebb_interval_t){.place = interval->place,
+                                                    .last = next - 1,
+                                                    .fetch = EBB_NONE,
+                                                    .evict = interval->evict,
+                                                    .tail = true};
 }
 
 /* Copies out, first come first served, from when the link is free of those of the step before; when it is free of these. */
@@ -216,14 +219,14 @@ static double copy_out(relax_t *r, double out, bool lengthen)
     const uint32_t count = list_copies(r, false);
     for (uint32_t i = 0; i < count; i++) {
         const uint32_t index = (uint32_t)r->key[i];
-        ebb_stay_t *stay = &s->stay[index];
-        const double issued = r->begin_ns[s->move[stay->evict].position];
-        out = (out > issued ? out : issued) + (double)ebb_model_transfer_ns(r->model, stay->place, false);
-        while (lengthen && stay->last + 1 < r->next[index] && r->begin_ns[stay->last + 1] < out &&
-               take(r, stay, stay->last + 1))
-            stay->last++;
-        if (lengthen && stay->last + 1 == s->event_count && out > end)
-            add_tail(r, stay, out - end);
+        ebb_interval_t *interval = &s->interval[index];
+        const double issued = r->begin_ns[s->move[interval->evict].position];
+        out = (out > issued ? out : issued) + (double)ebb_model_transfer_ns(r->model, interval->place, false);
+        while (lengthen && interval->last + 1 < r->next[index] && r->begin_ns[interval->last + 1] < out &&
+               take(r, interval, interval->last + 1))
+            interval->last++;
+        if (lengthen && interval->last + 1 == s->event_count && out > end)
+            add_tail(r, interval, out - end);
     }
     return out;
 }
@@ -234,26 +237,27 @@ static void copy_in(relax_t *r)
     double in = r->begin_ns[r->schedule->event_count];
     for (uint32_t i = list_copies(r, true); i-- > 0;) {
         uint32_t index = (uint32_t)r->key[i];
-        ebb_stay_t *stay = &r->schedule->stay[index];
-        double needed = r->begin_ns[stay->begin];
-        in = (in < needed ? in : needed) - (double)ebb_model_transfer_ns(r->model, stay->place, true);
-        while (stay->first > r->previous[index] && r->begin_ns[stay->first] > in &&
-               take(r, stay, stay->first - 1))
-            stay->first--;
-        r->schedule->move[stay->fetch].position = stay->first;
+        ebb_interval_t *interval = &r->schedule->interval[index];
+        double needed = r->begin_ns[interval->begin];
+        in = (in < needed ? in : needed) - (double)ebb_model_transfer_ns(r->model, interval->place, true);
+        while (interval->first > r->previous[index] && r->begin_ns[interval->first] > in &&
+               take(r, interval, interval->first - 1))
+            interval->first--;
+        r->schedule->move[interval->fetch].position = interval->first;
     }
 }
 
-/* Tails come before all other stays of their places. */
+/* Tails come before all other intervals of their places. */
 static bool insert_tails(relax_t *r)
 {
     ebb_schedule_t *s = r->schedule;
-    const uint32_t stays = s->stay_count;
+    const uint32_t intervals = s->interval_count;
     for (uint32_t i = 0; i < r->tail_count; i++)
-        if (!ebb_array_append((void **)&s->stay, &s->stay_count, &s->stay_room, sizeof *s->stay))
+        if (!ebb_array_append((void **)&s->interval, &s->interval_count, &s->interval_room,
+                              sizeof *s->interval))
             return false;
-    memmove(s->stay + r->tail_count, s->stay, stays * sizeof *s->stay);
-    memcpy(s->stay, r->tail, r->tail_count * sizeof *s->stay);
+    memmove(s->interval + r->tail_count, s->interval, intervals * sizeof *s->interval);
+    memcpy(s->interval, r->tail, r->tail_count * sizeof *s->interval);
     return true;
 }
 
@@ -273,14 +277,14 @@ static bool relax(relax_t *r)
 bool ebb_schedule_relax(ebb_schedule_t *s, const ebb_model_t *m, uint32_t limit)
 {
     relax_t r = {.schedule = s, .model = m, .limit = limit};
-    const size_t stays = 2 * (size_t)s->stay_count + 1, events = (size_t)s->event_count + 1;
+    const size_t intervals = 2 * (size_t)s->interval_count + 1, events = (size_t)s->event_count + 1;
     r.used = ebb_schedule_profile(s, m);
     r.begin_ns = calloc(events, sizeof *r.begin_ns);
-    r.previous = calloc(stays, sizeof *r.previous);
-    r.next = calloc(stays, sizeof *r.next);
+    r.previous = calloc(intervals, sizeof *r.previous);
+    r.next = calloc(intervals, sizeof *r.next);
     r.first = calloc((size_t)m->trace->buffer_count + s->scratch_count + 1, sizeof *r.first);
-    r.key = calloc(stays, sizeof *r.key);
-    r.tail = calloc(stays, sizeof *r.tail);
+    r.key = calloc(intervals, sizeof *r.key);
+    r.tail = calloc(intervals, sizeof *r.tail);
     const bool good = r.used && r.begin_ns && r.previous && r.next && r.first && r.key && r.tail && relax(&r);
     free(r.used);
     free(r.begin_ns);

@@ -112,7 +112,7 @@ uint64_t ebb_revolve_cost(uint32_t length, uint32_t checkpoints);
  *
  * Glossary
  *   position   index into the order of the compute stream: operations and replays
- *   stay       a place holds something from one position to another; then its chunks are free for other
+ *   interval       a place holds something from one position to another; then its chunks are free for other
  * places
  */
 
@@ -128,12 +128,12 @@ typedef struct ebb_move {
     uint32_t place, position; /* position EBB_NONE: it has been taken back */
 } ebb_move_t;
 
-typedef struct ebb_stay {
+typedef struct ebb_interval {
     uint32_t place, first, last; /* positions, both inclusive */
     uint32_t begin;              /* position of the first touch */
     uint32_t fetch, evict;       /* moves that begin and end it, or EBB_NONE */
     bool tail;                   /* it began in the step before, whose evict goes on */
-} ebb_stay_t;
+} ebb_interval_t;
 
 typedef struct ebb_scratch {
     uint64_t bytes;
@@ -144,17 +144,17 @@ typedef struct ebb_scratch {
 typedef struct ebb_schedule {
     ebb_event_t *event;
     ebb_move_t *move;
-    ebb_stay_t *stay;
+    ebb_interval_t *interval;
     ebb_scratch_t *scratch; /* place buffer_count + i */
     ebb_redirect_t *redirect;
-    uint32_t event_count, move_count, stay_count, scratch_count, redirect_count;
-    uint32_t event_room, move_room, stay_room, scratch_room, redirect_room;
+    uint32_t event_count, move_count, interval_count, scratch_count, redirect_count;
+    uint32_t event_room, move_room, interval_room, scratch_room, redirect_room;
     bool *on_host; /* per buffer: at the beginning of the step */
     uint64_t replay_ns;
 } ebb_schedule_t;
 
 /* How the walk weighs what it may give up. */
-typedef struct ebb_taste {
+typedef struct ebb_search_params {
     uint32_t target_chunks;
     bool offload, recompute;
     uint64_t most_replay_ns; /* replays that take longer are not worth it */
@@ -163,18 +163,18 @@ typedef struct ebb_taste {
     double idle;    /* exponent of the time until the next use in the score */
     const double *more_to_drop, *more_to_offload; /* per buffer: ns on top of the price; NULL: none */
     ebb_fates_t *fates; /* a fixed strategy, which says what is given up and when; NULL: none does */
-} ebb_taste_t;
+} ebb_search_params_t;
 
 /* The step under a limit of target_chunks, in one walk (walk.c). It may use more than that where it
  * finds nothing to give up; the overlay tells. False: given up (more replays than are worth it), or no
  * memory. */
-bool ebb_schedule_walk(ebb_schedule_t *schedule, const ebb_model_t *model, const ebb_taste_t *taste);
+bool ebb_schedule_walk(ebb_schedule_t *schedule, const ebb_model_t *model, const ebb_search_params_t *params);
 
-/* Takes copies back whose memory nobody needs under `limit` chunks (copies.c). False: no memory. */
+/* Takes copies back whose memory is not needed under `limit` chunks (copies.c). False: no memory. */
 bool ebb_schedule_keep(ebb_schedule_t *schedule, const ebb_model_t *model, uint32_t limit);
 
-/* Longer stays for what is copied, where less than `limit` chunks are taken (copies.c): a copy out that goes over the
- * step's end gets a further stay, a tail. False: no memory. */
+/* Longer intervals for what is copied, where less than `limit` chunks are taken (copies.c): a copy out that goes over the
+ * step's end gets a further interval, a tail. False: no memory. */
 bool ebb_schedule_relax(ebb_schedule_t *schedule, const ebb_model_t *model, uint32_t limit);
 
 /* Chunks for every place (overlay.c). */
@@ -192,13 +192,13 @@ bool ebb_overlay_make(ebb_overlay_t *overlay, const ebb_schedule_t *schedule, co
                       uint32_t limit);
 void ebb_overlay_delete(ebb_overlay_t *overlay);
 
-/* Where there are several streams: who waits for whom, as bits. */
+/* Where there are several streams: which waits for which, as bits. */
 typedef struct ebb_order {
     uint32_t *after, *joiners; /* per move: of copies */
     uint32_t *events; /* per event: a replay's `after`, or what the operation's stream has to wait for */
 } ebb_ordering_t;
 
-/* Per stay: the streams whose events touch it, or a stay that goes on with what it holds. False: no memory. */
+/* Per interval: the streams whose events touch it, or an interval that goes on with what it holds. False: no memory. */
 bool ebb_schedule_streams(uint32_t *streams, const ebb_schedule_t *schedule, const ebb_model_t *model);
 /* Fills in `after` and `events`; `joiners` are given, and where each move is joined: an operation, or from operation_count on one
  * of the next step (order.c). False: no memory. */
@@ -253,22 +253,22 @@ double ebb_calendar_take_after(ebb_calendar_t *calendar, double from, double ns)
  */
 double ebb_calendar_take_before(ebb_calendar_t *calendar, double deadline, double ns);
 
-/* A fetch that should begin at a moment; `booking`: the seat's then, else it is void. */
+/* A fetch that should begin at a moment; `booking`: the buffer state's then, else it is void. */
 typedef struct ebb_awaited {
     double ns;
     uint32_t buffer, booking;
 } ebb_awaited_t;
 
 /* What a buffer's place holds at the moment. */
-typedef struct ebb_seat {
+typedef struct ebb_buffer_state {
     uint32_t content;        /* resident, or EBB_NONE */
     uint32_t program;        /* the version that the program has made last */
     uint32_t host;           /* the host block's content, or EBB_NONE */
     uint32_t next_operation; /* of the next use, or EBB_NONE */
     uint32_t next;           /* index of the next use, from the buffer's first_use */
-    uint32_t first, last;    /* positions of the stay; last: EBB_NONE, not touched in this step */
-    uint32_t begin;          /* position of the stay's first touch */
-    uint32_t fetch;          /* the move that began the stay, or EBB_NONE */
+    uint32_t first, last;    /* positions of the interval; last: EBB_NONE, not touched in this step */
+    uint32_t begin;          /* position of the interval's first touch */
+    uint32_t fetch;          /* the move that began the interval, or EBB_NONE */
     uint32_t evict;          /* position at which its copy out is issued, once that is booked */
     uint32_t pins, index;    /* index: in walk->resident */
     uint32_t away;           /* index in walk->away, or EBB_NONE */
@@ -276,21 +276,21 @@ typedef struct ebb_seat {
     double score;            /* of giving it up, as of some moment since it was touched */
     uint32_t rank;           /* in walk->ranking, or EBB_NONE */
     uint32_t touched;        /* the point at which it was last */
-    double out_by_ns; /* when it can have been copied out without anybody waiting, as of when it was scored */
-    uint32_t due, next_due; /* the point at which it is scored again, or EBB_NONE; list of that point's */
-    ebb_fate_t fate;        /* how, if at all */
-    double fetch_ns;        /* when its fetch should begin */
-    bool fresh;             /* fetched and not used yet */
-    bool waits, listed;     /* to be ranked when a victim is looked for; in walk->waiting */
-    bool dead;              /* freed */
-    bool has_block;         /* counted in host_bytes */
-} ebb_seat_t;
+    double out_by_ns;        /* when it can have been copied out without a wait, as of when it was scored */
+    uint32_t due, next_due;  /* the point at which it is scored again, or EBB_NONE; list of that point's */
+    ebb_fate_t fate;         /* how, if at all */
+    double fetch_ns;         /* when its fetch should begin */
+    bool fresh;              /* fetched and not used yet */
+    bool waits, listed;      /* to be ranked when a victim is looked for; in walk->waiting */
+    bool dead;               /* freed */
+    bool has_block;          /* counted in host_bytes */
+} ebb_buffer_state_t;
 
 typedef struct ebb_planner_walk {
     const ebb_model_t *model;
-    const ebb_taste_t *taste;
+    const ebb_search_params_t *params;
     ebb_schedule_t *schedule;
-    ebb_seat_t *seat;
+    ebb_buffer_state_t *state;
     uint32_t *resident, *away, *death;   /* death: all buffers, by the point at which they are freed */
     uint32_t resident_count, away_count; /* away: those whose fetch should begin now */
     ebb_awaited_t *awaited;              /* heap: fetches that should begin later, the next one first */
@@ -340,7 +340,7 @@ static inline uint32_t ebb_planner_operation_at(const ebb_planner_walk_t *w, uin
 static inline const ebb_use_t *ebb_planner_next(const ebb_planner_walk_t *w, uint32_t buffer)
 {
     const ebb_model_buffer_t *b = &w->model->buffer[buffer];
-    uint32_t next = w->seat[buffer].next;
+    uint32_t next = w->state[buffer].next;
     return next < b->use_count ? &w->model->use[b->first_use + next] : NULL;
 }
 
@@ -355,7 +355,7 @@ static inline bool ebb_planner_needed(const ebb_planner_walk_t *w, uint32_t buff
  * this trace, but a program that leaves the trace may read it. Nor what is another one's place in the next step. */
 static inline bool ebb_planner_protected(const ebb_planner_walk_t *w, uint32_t buffer)
 {
-    const ebb_seat_t *s = &w->seat[buffer];
+    const ebb_buffer_state_t *s = &w->state[buffer];
     return w->model->buffer[buffer].rotates ||
            (!s->dead && s->content == s->program && w->model->content[s->content].until);
 }
@@ -366,13 +366,13 @@ void ebb_planner_make_room(ebb_planner_walk_t *w, uint32_t chunks, uint32_t beyo
 /* What a fixed strategy does not hold is given up: of one buffer that has been touched, or of all. */
 void ebb_planner_let_go(ebb_planner_walk_t *w, uint32_t buffer);
 void ebb_planner_let_all_go(ebb_planner_walk_t *w);
-/* Ends the stay of a buffer now, that is: just after its last touch. */
-void ebb_planner_end_stay(ebb_planner_walk_t *w, uint32_t buffer, ebb_fate_t fate);
+/* Ends the interval of a buffer now, that is: just after its last touch. */
+void ebb_planner_end_interval(ebb_planner_walk_t *w, uint32_t buffer, ebb_fate_t fate);
 
-/* The score of giving up a resident buffer, and how, into its seat: the lower the sooner. Infinity: it can't be. */
+/* The score of giving up a resident buffer, and how, into its state: the lower the sooner. Infinity: it can't be. */
 void ebb_planner_score(ebb_planner_walk_t *w, uint32_t buffer);
 
-/* link.c. The fetch of a buffer is to begin at fetch_ns of its seat. */
+/* link.c. The fetch of a buffer is to begin at fetch_ns of its state. */
 void ebb_planner_await(ebb_planner_walk_t *w, uint32_t buffer);
 /* It is being fetched, or need not be. */
 void ebb_planner_not_away(ebb_planner_walk_t *w, uint32_t buffer);
@@ -382,11 +382,11 @@ uint32_t ebb_planner_due(ebb_planner_walk_t *w);
 /* rank.c. A resident buffer has been touched or freed: it is scored, and put where it belongs, when a victim is wanted. */
 void ebb_planner_rank(ebb_planner_walk_t *w, uint32_t buffer);
 void ebb_planner_unrank(ebb_planner_walk_t *w, uint32_t buffer);
-/* Who can best be given up of those that are needed after operation `beyond`; EBB_NONE: nobody. */
+/* What can best be given up of those that are needed after operation `beyond`; EBB_NONE: nothing. */
 uint32_t ebb_planner_find_victim(ebb_planner_walk_t *w, uint32_t beyond);
 
-/* rebuild.c. Begins a stay with what is to be written there; makes room. */
-void ebb_planner_seat(ebb_planner_walk_t *w, uint32_t buffer, uint32_t content, uint32_t first);
+/* rebuild.c. Begins an interval with what is to be written there; makes room. */
+void ebb_planner_admit(ebb_planner_walk_t *w, uint32_t buffer, uint32_t content, uint32_t first);
 /* Fetches a buffer; issued before the event at `position`. */
 void ebb_planner_fetch(ebb_planner_walk_t *w, uint32_t buffer, uint32_t position);
 /* Makes a content of a buffer resident by replays. */
@@ -394,7 +394,7 @@ void ebb_planner_rebuild(ebb_planner_walk_t *w, uint32_t content);
 
 void ebb_planner_touch(ebb_planner_walk_t *w, uint32_t buffer, uint32_t position);
 void ebb_planner_move(ebb_planner_walk_t *w, ebb_action_kind_t kind, uint32_t place, uint32_t position);
-void ebb_planner_stay(ebb_planner_walk_t *w, ebb_stay_t stay);
+void ebb_planner_add_interval(ebb_planner_walk_t *w, ebb_interval_t interval);
 
 /* ---- candidates ----
  *
@@ -447,8 +447,8 @@ bool ebb_candidates_done(const ebb_candidates_t *candidates, uint32_t chunks);
 /* What replays may take for a plan to be faster than this one; NULL: anything. */
 uint64_t ebb_candidates_slack(const ebb_candidates_t *candidates, const ebb_candidate_t *rival);
 
-/* Walks with a taste, and offers what comes of it. What came of it at best, in ns; UINT64_MAX: nothing. */
-uint64_t ebb_candidates_try(ebb_candidates_t *candidates, const ebb_taste_t *taste);
+/* Walks with these parameters, and offers what comes of it. What came of it at best, in ns; UINT64_MAX: nothing. */
+uint64_t ebb_candidates_try(ebb_candidates_t *candidates, const ebb_search_params_t *params);
 
 /* Chunks that are in use at once if nothing is given up. 0: no memory. */
 uint32_t ebb_candidates_keep_peak(ebb_candidates_t *candidates);
@@ -478,11 +478,11 @@ bool ebb_improver_begin(ebb_improver_t *improver, ebb_candidates_t *candidates);
 void ebb_improver_reset(ebb_improver_t *improver);
 void ebb_improver_end(ebb_improver_t *improver);
 
-/* Walks `walks` times more with this taste, which came to `ns` without prices, for plans that fit `chunks`: first with those that are known; then, from the best
+/* Walks `walks` times more with these parameters, which came to `ns` without prices, for plans that fit `chunks`: first with those that are known; then, from the best
  * so far each time, with what the simulator says was wrong about it: what compute waited for becomes dearer to move, what was
  * replayed again and again dearer to drop; and a little of everything by chance. What comes of it goes to the candidates.
  * Deterministic. */
-void ebb_improve(ebb_improver_t *improver, const ebb_taste_t *taste, uint32_t chunks, uint64_t ns,
+void ebb_improve(ebb_improver_t *improver, const ebb_search_params_t *params, uint32_t chunks, uint64_t ns,
                  uint32_t walks);
 
 #endif

@@ -92,7 +92,7 @@ static void sink(ebb_planner_walk_t *w, ebb_awaited_t a)
 
 void ebb_planner_await(ebb_planner_walk_t *w, uint32_t buffer)
 {
-    ebb_seat_t *s = &w->seat[buffer];
+    ebb_buffer_state_t *s = &w->state[buffer];
     const ebb_awaited_t a = {s->fetch_ns, buffer, ++s->booking};
     if (!ebb_array_append((void **)&w->awaited, &w->awaited_count, &w->awaited_room, sizeof a)) {
         w->failed = true;
@@ -108,14 +108,14 @@ void ebb_planner_await(ebb_planner_walk_t *w, uint32_t buffer)
 
 static bool sooner(const ebb_planner_walk_t *w, uint32_t a, uint32_t b)
 {
-    const uint32_t x = w->seat[a].next_operation, y = w->seat[b].next_operation;
+    const uint32_t x = w->state[a].next_operation, y = w->state[b].next_operation;
     return x < y || (x == y && a < b);
 }
 
 static void put_away(ebb_planner_walk_t *w, uint32_t at, uint32_t buffer)
 {
     w->away[at] = buffer;
-    w->seat[buffer].away = at;
+    w->state[buffer].away = at;
 }
 
 /* To its place among those between which it lies. */
@@ -134,11 +134,11 @@ static void settle(ebb_planner_walk_t *w, uint32_t at, uint32_t buffer)
 
 void ebb_planner_not_away(ebb_planner_walk_t *w, uint32_t buffer)
 {
-    const uint32_t at = w->seat[buffer].away;
-    w->seat[buffer].booking++;
+    const uint32_t at = w->state[buffer].away;
+    w->state[buffer].booking++;
     if (at == EBB_NONE)
         return;
-    w->seat[buffer].away = EBB_NONE;
+    w->state[buffer].away = EBB_NONE;
     const uint32_t moved = w->away[--w->away_count];
     if (moved != buffer)
         settle(w, at, moved);
@@ -152,7 +152,7 @@ static void collect(ebb_planner_walk_t *w)
         w->awaited_count--;
         if (w->awaited_count)
             sink(w, w->awaited[w->awaited_count]);
-        const ebb_seat_t *s = &w->seat[a.buffer];
+        const ebb_buffer_state_t *s = &w->state[a.buffer];
         if (s->booking == a.booking && s->away == EBB_NONE)
             settle(w, w->away_count++, a.buffer);
     }
@@ -161,5 +161,5 @@ static void collect(ebb_planner_walk_t *w)
 uint32_t ebb_planner_due(ebb_planner_walk_t *w)
 {
     collect(w);
-    return w->away_count && w->seat[w->away[0]].next_operation != EBB_NONE ? w->away[0] : EBB_NONE;
+    return w->away_count && w->state[w->away[0]].next_operation != EBB_NONE ? w->away[0] : EBB_NONE;
 }

@@ -1,4 +1,4 @@
-/* planner.c: who makes a policy's plan. */
+/* planner.c: what makes a policy's plan. */
 #include "ckpt/planner/internal.h"
 
 #include <errno.h>
@@ -59,7 +59,7 @@ uint64_t ebb_plan_floor(const ebb_trace_t *trace, const ebb_plan_request_t *requ
 
 /* ---- plans from a file ----
  *
- * A plan that somebody else has made.
+ * A plan made elsewhere.
  */
 
 static bool fits_trace(const ebb_plan_t *p, const ebb_trace_t *t, char *why, size_t why_bytes)

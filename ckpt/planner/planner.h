@@ -59,7 +59,7 @@ ebb_plan_t *ebb_plan_given(const char *path, const ebb_trace_t *trace, const ebb
 
 /* ---- model ----
  *
- * A trace as the planner sees it: contents, who makes them, who needs them, how long each
+ * A trace as the planner sees it: contents, what makes them, what needs them, how long each
  * can be had.
  *
  * A content is one version of one buffer; contents are numbered through all buffers (`first_content` of the

@@ -142,7 +142,7 @@ typedef enum ebb_trace_kind {
 
 /* Whether an operation may be replayed, and if not, why. */
 typedef enum ebb_verdict {
-    EBB_UNTRIED, /* nobody needed it, or learning was short */
+    EBB_UNTRIED, /* it was not needed, or learning was short */
     EBB_PROVEN,  /* at least three replays over two steps gave the same bits */
     EBB_DIFFERS, /* one gave others */
     EBB_NO_ROOM, /* its copies do not fit into the budget */

@@ -70,17 +70,17 @@ static void copies_on_chunks_of_their_own_expose_the_way_back(void **state)
     ebb_simulation_t s;
     assert_true(ebb_simulate(&s, p, t, &fast, true));
     assert_true(is(s.step_ns, 3 * OP_NS + COPY_NS));
-    assert_true(is(s.lane_ns[EBB_LANE_OPERATION], 3 * OP_NS));
-    assert_true(is(s.lane_ns[EBB_LANE_OUT], COPY_NS));
-    assert_true(is(s.lane_ns[EBB_LANE_IN], COPY_NS));
-    assert_true(is(s.lane_ns[EBB_LANE_WAIT_IN], COPY_NS));
-    assert_true(is(s.lane_ns[EBB_LANE_WAIT_OUT], 0));
+    assert_true(is(s.track_ns[EBB_TRACK_OPERATION], 3 * OP_NS));
+    assert_true(is(s.track_ns[EBB_TRACK_OUT], COPY_NS));
+    assert_true(is(s.track_ns[EBB_TRACK_IN], COPY_NS));
+    assert_true(is(s.track_ns[EBB_TRACK_WAIT_IN], COPY_NS));
+    assert_true(is(s.track_ns[EBB_TRACK_WAIT_OUT], 0));
     assert_true(is(s.hidden_ns, COPY_NS));
     assert_int_equal(s.peak_bytes, 2 * BUFFER);
     assert_int_equal(s.span_count, 6);
-    assert_int_equal(s.span[1].lane, EBB_LANE_OUT);
+    assert_int_equal(s.span[1].track, EBB_TRACK_OUT);
     assert_true(is(s.span[1].begin_ns, OP_NS) && is(s.span[1].end_ns, OP_NS + COPY_NS));
-    assert_int_equal(s.span[4].lane, EBB_LANE_WAIT_IN);
+    assert_int_equal(s.span[4].track, EBB_TRACK_WAIT_IN);
     assert_int_equal(s.span[4].index, 1);
     assert_int_equal(level_at(&s, 0), BUFFER);
     assert_int_equal(level_at(&s, OP_NS), 2 * BUFFER);
@@ -101,8 +101,8 @@ static void copies_on_shared_chunks_expose_both_ways(void **state)
     ebb_simulation_t s;
     assert_true(ebb_simulate(&s, p, t, &fast, true));
     assert_true(is(s.step_ns, 3 * OP_NS + 2 * COPY_NS));
-    assert_true(is(s.lane_ns[EBB_LANE_WAIT_OUT], COPY_NS));
-    assert_true(is(s.lane_ns[EBB_LANE_WAIT_IN], COPY_NS));
+    assert_true(is(s.track_ns[EBB_TRACK_WAIT_OUT], COPY_NS));
+    assert_true(is(s.track_ns[EBB_TRACK_WAIT_IN], COPY_NS));
     assert_true(is(s.hidden_ns, 0));
     for (uint32_t i = 0; i < s.level_count; i++)
         assert_true(s.level[i].bytes <= s.peak_bytes);
@@ -126,7 +126,7 @@ static void copies_slow_operations_down_while_they_run(void **state)
         COPY_NS - COPY_NS / 1.5; /* the copy out lies beside the second operation, the copy in beside none */
     assert_true(is(s.slowed_ns, lost));
     assert_true(is(s.step_ns, 3 * OP_NS + lost + COPY_NS));
-    assert_true(is(s.lane_ns[EBB_LANE_OPERATION], 3 * OP_NS));
+    assert_true(is(s.track_ns[EBB_TRACK_OPERATION], 3 * OP_NS));
     assert_int_equal(s.span_count, 0);
     ebb_plan_delete(p);
     ebb_trace_delete(t);
@@ -141,8 +141,8 @@ static void replays_take_their_time(void **state)
     ebb_simulation_t s;
     assert_true(ebb_simulate(&s, p, t, &fast, true));
     assert_true(is(s.step_ns, 4 * OP_NS));
-    assert_true(is(s.lane_ns[EBB_LANE_REPLAY], OP_NS));
-    assert_int_equal(s.span[2].lane, EBB_LANE_REPLAY);
+    assert_true(is(s.track_ns[EBB_TRACK_REPLAY], OP_NS));
+    assert_int_equal(s.span[2].track, EBB_TRACK_REPLAY);
     assert_int_equal(s.span[2].index, 0);
     ebb_simulation_delete(&s);
     ebb_plan_delete(p);
@@ -183,7 +183,7 @@ static void copy_over_the_end_of_the_step_is_waited_for_in_the_next(void **state
     ebb_simulation_t s;
     assert_true(ebb_simulate(&s, p, t, &fast, false));
     assert_true(is(s.step_ns, 3 * OP_NS + COPY_NS));
-    assert_true(is(s.lane_ns[EBB_LANE_WAIT_OUT], COPY_NS));
+    assert_true(is(s.track_ns[EBB_TRACK_WAIT_OUT], COPY_NS));
     ebb_plan_delete(p);
     ebb_trace_delete(t);
 }
@@ -284,8 +284,8 @@ static void copies_between_two_streams_wait_for_those_that_they_name(void **stat
     assert_true(ebb_simulate(&s, p, t, &fast, true));
     assert_true(is(s.step_ns, 3 * OP_NS + 2 * COPY_NS) && is(s.alone_ns, 3 * OP_NS));
     assert_true(
-        is(s.lane_ns[EBB_LANE_WAIT_OUT], OP_NS + COPY_NS)); /* the second stream had nothing to do before */
-    assert_true(is(s.lane_ns[EBB_LANE_WAIT_IN], OP_NS + 2 * COPY_NS));
+        is(s.track_ns[EBB_TRACK_WAIT_OUT], OP_NS + COPY_NS)); /* the second stream had nothing to do before */
+    assert_true(is(s.track_ns[EBB_TRACK_WAIT_IN], OP_NS + 2 * COPY_NS));
     ebb_simulation_delete(&s);
 
     p->action[1].after = 1 << 0; /* both ways at once, were they allowed to */
@@ -314,7 +314,7 @@ static void orders_and_replays_wait_for_the_streams_that_they_name(void **state)
         a->after = 1 << 1;
         assert_true(ebb_simulate(&s, p, t, &fast, true));
         assert_true(is(s.step_ns, (replays ? 3 : 2) * OP_NS) && is(s.alone_ns, SHORT_NS + OP_NS));
-        assert_true(is(s.lane_ns[EBB_LANE_REPLAY], replays * OP_NS));
+        assert_true(is(s.track_ns[EBB_TRACK_REPLAY], replays * OP_NS));
         ebb_simulation_delete(&s);
         ebb_plan_delete(p);
         ebb_trace_delete(t);
@@ -356,7 +356,7 @@ static void copies_slow_the_operations_of_all_streams_down(void **state)
     slow.slowdown = 1;
     assert_true(ebb_simulate(&s, p, t, &slow, true));
     assert_true(is(s.slowed_ns, COPY_NS / 2.0)); /* half the work is done while the copy runs */
-    assert_true(is(s.lane_ns[EBB_LANE_OPERATION], 3 * OP_NS));
+    assert_true(is(s.track_ns[EBB_TRACK_OPERATION], 3 * OP_NS));
     assert_true(is(s.step_ns, 3 * OP_NS + COPY_NS / 2.0));
     ebb_simulation_delete(&s);
     ebb_plan_delete(p);

@@ -30,8 +30,8 @@ static void check_simulation(const ebb_trace_t *t, const ebb_plan_t *p, const eb
 {
     ebb_simulation_t s;
     assert_true(ebb_simulate(&s, p, t, hardware, true));
-    const double sum = s.lane_ns[EBB_LANE_OPERATION] + s.lane_ns[EBB_LANE_REPLAY] +
-                       s.lane_ns[EBB_LANE_WAIT_OUT] + s.lane_ns[EBB_LANE_WAIT_IN] + s.slowed_ns;
+    const double sum = s.track_ns[EBB_TRACK_OPERATION] + s.track_ns[EBB_TRACK_REPLAY] +
+                       s.track_ns[EBB_TRACK_WAIT_OUT] + s.track_ns[EBB_TRACK_WAIT_IN] + s.slowed_ns;
     assert_true(sum > s.step_ns - 1 && sum < s.step_ns + 1);
     assert_int_equal(p->predicted_ns, (uint64_t)s.step_ns + 1);
     for (uint32_t i = 0; i < s.level_count; i++)
