@@ -109,8 +109,9 @@ static ebb_search_params_t params_of(const search_t *s, unsigned place, uint32_t
 
 /* Whether an entry of the portfolio is tried at this level: those that were the best ones lately and one of the others in turn, now and then all that
  * there are; and as long as no plan is known to fit, some more. */
-static bool has_its_turn(const search_t *s, unsigned place, uint32_t target, uint32_t walks)
+static bool has_its_turn(const search_t *s, unsigned place, uint32_t target)
 {
+    const uint32_t walks = s->effort.walks;
     enum { ALL = 8 };
     const unsigned lately = walks / 2 - walks / 8;
     return place < lately || (s->count > lately && place == lately + s->searched % (s->count - lately)) ||
@@ -118,8 +119,8 @@ static bool has_its_turn(const search_t *s, unsigned place, uint32_t target, uin
            (place < 2 * walks && !ebb_candidates_best(s->candidates, target));
 }
 
-/* Half of so many walks under one target with the portfolio, the others from the best of those on. */
-static void search_level(search_t *s, uint32_t target, uint32_t walks)
+/* Half of the walks under one target with the portfolio, the others from the best of those on. */
+static void search_level(search_t *s, uint32_t target)
 {
     ebb_candidates_t *c = s->candidates;
     const uint64_t step = c->model.begin_ns[c->model.trace->operation_count];
@@ -129,7 +130,7 @@ static void search_level(search_t *s, uint32_t target, uint32_t walks)
     uint64_t least = UINT64_MAX;
     uint32_t aim = target;
     for (unsigned i = 0; i < s->count && target < s->peak; i++) {
-        if (!has_its_turn(s, i, target, walks))
+        if (!has_its_turn(s, i, target))
             continue;
         const ebb_search_params_t params = params_of(s, i, target, aim);
         const uint64_t ns = ebb_candidates_try(c, &params);
@@ -148,7 +149,7 @@ static void search_level(search_t *s, uint32_t target, uint32_t walks)
         return;
     to_front(s, winner);
     best.target_chunks = aim;
-    const uint32_t done = c->tries - tries;
+    const uint32_t done = c->tries - tries, walks = s->effort.walks;
     ebb_improve(&s->improver, &best, target, least, done + 2 < walks ? walks - done : 2);
 }
 
@@ -158,13 +159,13 @@ static uint64_t best_ns(const search_t *s, uint32_t chunks)
     return best ? best->ns : UINT64_MAX;
 }
 
-static void search_coarse(search_t *s, uint32_t cell, uint32_t walks)
+static void search_coarse(search_t *s, uint32_t cell)
 {
     s->candidates->least = cell ? level(s, cell - 1) : 0;
-    search_level(s, level(s, cell), walks);
+    search_level(s, level(s, cell));
 }
 
-/* The lowest level of a stretch, the front being the stretch's own; more is tried than at others. */
+/* The lowest level of a stretch, the front being the stretch's own. */
 static void begin_stretch(search_t *s, uint32_t cell)
 {
     const ebb_model_t *m = &s->candidates->model;
@@ -174,7 +175,7 @@ static void begin_stretch(search_t *s, uint32_t cell)
             (m->request->recompute || !portfolio[i].recompute))
             s->order[s->count++] = i;
     ebb_improver_reset(&s->improver);
-    search_coarse(s, cell, 2 * s->effort.walks);
+    search_coarse(s, cell);
 }
 
 /* The fine levels behind a coarse one, up to so many chunks. */
@@ -185,7 +186,7 @@ static void search_fine(search_t *s, uint32_t cell, uint64_t floor_ns, uint32_t 
     for (uint32_t target = level(s, cell) + s->fine;
          target <= most && target < level(s, cell + 1) && target < s->peak; target += s->fine) {
         c->least = target;
-        search_level(s, target, s->effort.walks);
+        search_level(s, target);
     }
     c->floor_ns = 0;
 }
@@ -201,7 +202,7 @@ static void search_stretch(search_t *s, uint32_t first, uint32_t most)
     s->head_ns = best_ns(s, level(s, first));
     for (uint32_t cell = first; cell < end && level(s, cell) <= most; cell++) {
         if (cell + 1 < end)
-            search_coarse(s, cell + 1, s->effort.walks);
+            search_coarse(s, cell + 1);
         uint64_t floor_ns = best_ns(s, level(s, cell + 1));
         if (cell + 1 == end && next_head_ns < floor_ns)
             floor_ns = next_head_ns;
