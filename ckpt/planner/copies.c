@@ -211,24 +211,24 @@ static void add_tail(relax_t *r, const ebb_interval_t *interval, double until)
                                                     .tail = true};
 }
 
-/* Copies out, first come first served, from when the link is free of those of the step before; when it is free of these. */
-static double copy_out(relax_t *r, double out, bool lengthen)
+/* Copies out, first come first served. */
+static void copy_out(relax_t *r)
 {
     const ebb_schedule_t *s = r->schedule;
     const double end = r->begin_ns[s->event_count];
+    double out = 0; /* when the link is free */
     const uint32_t count = list_copies(r, false);
     for (uint32_t i = 0; i < count; i++) {
         const uint32_t index = (uint32_t)r->key[i];
         ebb_interval_t *interval = &s->interval[index];
         const double issued = r->begin_ns[s->move[interval->evict].position];
         out = (out > issued ? out : issued) + (double)ebb_model_transfer_ns(r->model, interval->place, false);
-        while (lengthen && interval->last + 1 < r->next[index] && r->begin_ns[interval->last + 1] < out &&
+        while (interval->last + 1 < r->next[index] && r->begin_ns[interval->last + 1] < out &&
                take(r, interval, interval->last + 1))
             interval->last++;
-        if (lengthen && interval->last + 1 == s->event_count && out > end)
+        if (interval->last + 1 == s->event_count && out > end)
             add_tail(r, interval, out - end);
     }
-    return out;
 }
 
 /* Copies in, from the last one back: each ends before its first use and before the next one begins. */
@@ -265,8 +265,7 @@ static bool relax(relax_t *r)
 {
     find_neighbours(r);
     set_clock(r);
-    const double carried = copy_out(r, 0, false) - r->begin_ns[r->schedule->event_count];
-    copy_out(r, carried > 0 ? carried : 0, true);
+    copy_out(r);
     if (!insert_tails(r))
         return false;
     find_neighbours(r);
