@@ -29,15 +29,13 @@ static const effort_t much = {25, 5, 8, 16}, little = {12, 4, 4, 5};
 
 typedef struct portfolio_entry {
     bool offload, recompute;
-    double chain, idle, caution;
+    double chain, idle;
 } portfolio_entry_t;
 
 /* Those that win more often come first. */
 static const portfolio_entry_t portfolio[] = {
-    {true, true, 0, 1, 1},       {true, true, 0.25, 0.5, 1}, {true, false, 0, 1, 1}, {true, true, 0, 0, 1},
-    {false, true, 0.25, 0.5, 1}, {true, true, 1, 0, 3},      {true, true, 1, 1, 1},  {false, true, 1, 1, 1},
-    {true, true, 0, 0, 2},       {false, true, 0, 0, 1},     {true, false, 0, 0, 1}, {true, false, 0, 0, 2},
-    {false, true, 0, 1, 1},      {true, false, 0.25, 0.5, 1}};
+    {true, true, 0, 1},       {true, true, 0.25, 0.5}, {true, false, 0, 1}, {true, true, 0, 0},
+    {false, true, 0.25, 0.5}, {true, true, 1, 0},      {true, true, 1, 1},  {false, true, 1, 1}};
 enum { PORTFOLIO = sizeof portfolio / sizeof portfolio[0] };
 
 /* Every strategy, with those arguments that its row names. */
@@ -103,8 +101,7 @@ static ebb_search_params_t params_of(const search_t *s, unsigned place, uint32_t
                                  .recompute = f->recompute,
                                  .most_replay_ns = ebb_candidates_slack(s->candidates, rival),
                                  .chain = f->chain,
-                                 .idle = f->idle,
-                                 .caution = f->caution};
+                                 .idle = f->idle};
 }
 
 /* Whether an entry of the portfolio is tried at this level: those that were the best ones lately and one of the others in turn, now and then all that

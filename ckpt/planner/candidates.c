@@ -147,10 +147,8 @@ void ebb_candidates_try_strategy(ebb_candidates_t *s, const ebb_policy_t *policy
         s->no_memory = true;
         return;
     }
-    ebb_search_params_t params = {.fates = &fates,
-                                  .most_replay_ns = ebb_candidates_slack(s, rival),
-                                  .caution = 1,
-                                  .target_chunks = EBB_NONE / 2};
+    ebb_search_params_t params = {
+        .fates = &fates, .most_replay_ns = ebb_candidates_slack(s, rival), .target_chunks = EBB_NONE / 2};
     if (policy->code == EBB_POLICY_OFFLOAD) {
         const uint32_t high = walked_peak(s, &params);
         params.target_chunks = 0;

@@ -143,12 +143,6 @@ static double positive(double x)
     return x > 0 ? x : 0;
 }
 
-/* What a copy takes up of the link. */
-static double link_ns(const ebb_planner_walk_t *w, uint32_t buffer, bool in)
-{
-    return w->params->caution * (double)ebb_model_transfer_ns(w->model, buffer, in);
-}
-
 static double offload_price(const ebb_planner_walk_t *w, uint32_t buffer)
 {
     const ebb_model_t *m = w->model;
@@ -172,9 +166,9 @@ static double offload_price(const ebb_planner_walk_t *w, uint32_t buffer)
         from = 0;
     if (to - from < (double)m->request->min_gap_ns)
         return INFINITY;
-    double out = s->host == s->content ? 0 : link_ns(w, buffer, false);
+    double out = s->host == s->content ? 0 : (double)ebb_model_transfer_ns(m, buffer, false);
     bool comes_back = ebb_planner_needed(w, buffer) && !(wraps && m->use[b->first_use].mode == EBB_REPLACES);
-    double in = comes_back ? link_ns(w, buffer, true) : 0;
+    double in = comes_back ? (double)ebb_model_transfer_ns(m, buffer, true) : 0;
     double out_free =
         from < 0 ? ebb_calendar_free(&w->out, from + total, total) + ebb_calendar_free(&w->out, 0, now)
                  : ebb_calendar_free(&w->out, from, now);
@@ -280,8 +274,8 @@ static void book(ebb_planner_walk_t *w, uint32_t buffer)
     if (within)
         from = 0;
     if (s->host != s->content) {
-        const double end =
-            ebb_calendar_take_after(&w->out, from < 0 ? from + step_ns(w) : from, link_ns(w, buffer, false));
+        const double end = ebb_calendar_take_after(&w->out, from < 0 ? from + step_ns(w) : from,
+                                                   (double)ebb_model_transfer_ns(m, buffer, false));
         if (s->last != EBB_NONE)
             s->evict = position_at(w, s->last, end - (double)ebb_model_transfer_ns(m, buffer, false));
     }
@@ -291,7 +285,7 @@ static void book(ebb_planner_walk_t *w, uint32_t buffer)
     }
     if (!next || next->mode == EBB_REPLACES)
         return;
-    s->fetch_ns = ebb_calendar_take_before(&w->in, to, link_ns(w, buffer, true));
+    s->fetch_ns = ebb_calendar_take_before(&w->in, to, (double)ebb_model_transfer_ns(m, buffer, true));
     ebb_planner_await(w, buffer);
 }
 

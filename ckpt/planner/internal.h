@@ -158,9 +158,8 @@ typedef struct ebb_search_params {
     uint32_t target_chunks;
     bool offload, recompute;
     uint64_t most_replay_ns; /* replays that take longer are not worth it */
-    double caution; /* how many times its time a copy takes of the link: it may not fall where it fits */
-    double chain;   /* how much of the replays of missing inputs counts into the price of a drop */
-    double idle;    /* exponent of the time until the next use in the score */
+    double chain;            /* how much of the replays of missing inputs counts into the price of a drop */
+    double idle;             /* exponent of the time until the next use in the score */
     const double *more_to_drop, *more_to_offload; /* per buffer: ns on top of the price; NULL: none */
     ebb_fates_t *fates; /* a fixed strategy, which says what is given up and when; NULL: none does */
 } ebb_search_params_t;
