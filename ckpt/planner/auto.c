@@ -104,15 +104,13 @@ static ebb_search_params_t params_of(const search_t *s, unsigned place, uint32_t
                                  .idle = f->idle};
 }
 
-/* Whether an entry of the portfolio is tried at this level: those that were the best ones lately and one of the others in turn, now and then all that
- * there are; and as long as no plan is known to fit, some more. */
+/* Whether an entry of the portfolio is tried at this level: those that were the best ones lately and one of the others in turn; and as long
+ * as no plan is known to fit, some more. */
 static bool has_its_turn(const search_t *s, unsigned place, uint32_t target)
 {
     const uint32_t walks = s->effort.walks;
-    enum { ALL = 8 };
     const unsigned lately = walks / 2 - walks / 8;
     return place < lately || (s->count > lately && place == lately + s->searched % (s->count - lately)) ||
-           (s->effort.walks == much.walks && s->searched % ALL == 0) ||
            (place < 2 * walks && !ebb_candidates_best(s->candidates, target));
 }
 
