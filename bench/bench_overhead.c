@@ -19,7 +19,6 @@
 #include <time.h>
 
 #include "ckpt/checker/checker.h"
-#include "ckpt/planner/bound.h"
 #include "ckpt/planner/planner.h"
 
 /* Of strategies with a number, several. */
@@ -51,7 +50,7 @@ static uint64_t state_bytes(const ebb_trace_t *t)
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < t->buffer_count; i++) {
         const ebb_trace_buffer_t *b = &t->buffer[i];
-        if (b->born == EBB_TRACE_NEVER && b->dies == EBB_TRACE_NEVER && b->bytes > t->chunk_bytes / 2)
+        if (b->born == EBB_NONE && b->dies == EBB_NONE && b->bytes > t->chunk_bytes / 2)
             bytes += (b->bytes + t->chunk_bytes - 1) / t->chunk_bytes * t->chunk_bytes;
     }
     return bytes;
@@ -81,7 +80,7 @@ static void print_plan(bench_t *b, const ebb_plan_t *p, double planning_s)
         printf("\"why\": \"no memory\"");
         return;
     }
-    const double copies = s.lane_ns[EBB_LANE_OUT] + s.lane_ns[EBB_LANE_IN];
+    const double copies = s.track_ns[EBB_TRACK_OUT] + s.track_ns[EBB_TRACK_IN];
     printf("\"step_ns\": %.0f, \"overhead\": %.5f, \"peak_bytes\": %" PRIu64 ", \"bytes_out\": %" PRIu64
            ", \"bytes_in\": %" PRIu64 ", \"hidden\": ",
            s.step_ns, s.step_ns / b->operations_ns - 1, s.peak_bytes, sum.bytes_out, sum.bytes_in);
@@ -91,8 +90,8 @@ static void print_plan(bench_t *b, const ebb_plan_t *p, double planning_s)
         printf("null");
     printf(", \"link_busy\": %.4f, \"replays\": %" PRIu32 ", \"replay_ns\": %.0f, \"wait_ns\": %.0f, "
            "\"slowed_ns\": %.0f, \"planning_s\": %.3f",
-           copies / (2 * s.step_ns), sum.replays, s.lane_ns[EBB_LANE_REPLAY],
-           s.lane_ns[EBB_LANE_WAIT_OUT] + s.lane_ns[EBB_LANE_WAIT_IN], s.slowed_ns, planning_s);
+           copies / (2 * s.step_ns), sum.replays, s.track_ns[EBB_TRACK_REPLAY],
+           s.track_ns[EBB_TRACK_WAIT_OUT] + s.track_ns[EBB_TRACK_WAIT_IN], s.slowed_ns, planning_s);
     ebb_simulation_delete(&s);
 }
 
@@ -114,7 +113,7 @@ static void plan(bench_t *b, const char *policy)
     ebb_plan_delete(p);
 }
 
-/* What no plan can do better, without comparing (bound.h). */
+/* What no plan can do better, without comparing (planner.h). */
 static double least_overhead(bench_t *b)
 {
     char why[400];

@@ -63,7 +63,7 @@ static bool plan_one(const ebb_trace_t *t, const ebb_plan_request_t *r, unsigned
     if (!good)
         printf("not a good plan: %s\n", why);
     if (ebb_simulate(&s, p, t, &r->hardware, false)) {
-        const double copies = s.lane_ns[EBB_LANE_OUT] + s.lane_ns[EBB_LANE_IN];
+        const double copies = s.track_ns[EBB_TRACK_OUT] + s.track_ns[EBB_TRACK_IN];
         printf("%6u%% %8.0f ms %+8.2f%% longer, %5" PRIu32
                " replays, %6.0f MiB each way, %5.1f%% of it hidden; checked in %.1f ms\n",
                percent, took, 100 * (s.step_ns / ns - 1), sum.replays, (double)sum.bytes_in / (1 << 20),
@@ -100,9 +100,8 @@ static bool plan_all(uint32_t layers, uint32_t micro_batches, double bound, unsi
     const uint64_t all = keep_bytes(t, r);
     uint64_t persistent = 0, before = 0;
     for (uint32_t i = 0; i < t->buffer_count; i++)
-        persistent += t->buffer[i].born == EBB_TRACE_NEVER && t->buffer[i].bytes > t->chunk_bytes / 2
-                          ? t->buffer[i].bytes
-                          : 0;
+        persistent +=
+            t->buffer[i].born == EBB_NONE && t->buffer[i].bytes > t->chunk_bytes / 2 ? t->buffer[i].bytes : 0;
     printf("%" PRIu32 " layers, %" PRIu32 " micro-batches: %" PRIu32 " launches, %.1f GiB\n", layers,
            micro_batches, t->operation_count, (double)all / (1 << 30));
     bool good = all > 0;

@@ -21,7 +21,7 @@ import math
 import sys
 
 AROUND = 200  # operations compared each way
-WORKSPACE = (64, 72)  # where the arguments of a split product have its workspace and counters (softgpu/blas/gemm.h)
+WORKSPACE = (480, 488)  # where the arguments of a split product have its workspace and counters on architecture 80 (gemm_mixed_t, softgpu/blas/gemm.h)
 UPDATES = 3
 VERSION = 3  # of traces (ckpt/trace/trace.h)
 

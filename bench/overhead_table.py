@@ -59,6 +59,15 @@ def verdicts(runs):
     return missed, wrong
 
 
+def rows(head, runs):
+    """JSON with a line for each budget of each run."""
+    def run(r):
+        facts = {key: value for key, value in r.items() if key not in ("budgets", "verified")}
+        lists = (f'"{key}": [\n' + ",\n".join(map(json.dumps, r[key])) + "\n]" for key in ("budgets", "verified"))
+        return json.dumps(facts)[:-1] + ", " + ", ".join(lists) + "}"
+    return json.dumps(head, indent=1)[:-2] + ',\n "runs": [\n' + ",\n".join(map(run, runs)) + "\n]}\n"
+
+
 def main():
     work, output = sys.argv[1:]
     models = [line.split("|") for line in os.environ["BENCH_MODELS"].splitlines()]
@@ -76,8 +85,7 @@ def main():
     head = {"date": str(datetime.date.today()), "command": "bash bench/overhead.sh", "commit": commit,
             "clock": "computed: the simulator's, on traces of the software device's clock", "planned_on": platform.machine()}
     with open(output + ".json", "w") as f:
-        json.dump({**head, "missed": missed, "wrong": wrong, "runs": runs}, f, indent=1)
-        f.write("\n")
+        f.write(rows({**head, "missed": missed, "wrong": wrong}, runs))
     with open(output + ".md", "w") as f:
         f.write(f"# What budgets cost\n\n`{head['command']}`, {head['date']}, commit {commit}. Longer step in percent, by the simulator; `-`: there is no "
                 "plan. Of `uniform:N` and `revolve:N` the best of several N. README.md tells how it is made.\n")

@@ -108,15 +108,15 @@ static void show_time(const ebb_plan_t *p, const ebb_trace_t *t, const ebb_hardw
     ebb_simulation_t s;
     if (!ebb_simulate(&s, p, t, hardware, false))
         return;
-    const double ns = s.alone_ns, copies = s.lane_ns[EBB_LANE_OUT] + s.lane_ns[EBB_LANE_IN];
+    const double ns = s.alone_ns, copies = s.track_ns[EBB_TRACK_OUT] + s.track_ns[EBB_TRACK_IN];
     printf("time       %.3f ms predicted, %.3f ms of operations (%+.1f%%): %.3f ms replays, %.3f ms waiting "
            "for memory, %.3f "
            "for data\n",
-           s.step_ns * 1e-6, ns * 1e-6, percent(s.step_ns - ns, ns), s.lane_ns[EBB_LANE_REPLAY] * 1e-6,
-           s.lane_ns[EBB_LANE_WAIT_OUT] * 1e-6, s.lane_ns[EBB_LANE_WAIT_IN] * 1e-6);
+           s.step_ns * 1e-6, ns * 1e-6, percent(s.step_ns - ns, ns), s.track_ns[EBB_TRACK_REPLAY] * 1e-6,
+           s.track_ns[EBB_TRACK_WAIT_OUT] * 1e-6, s.track_ns[EBB_TRACK_WAIT_IN] * 1e-6);
     if (copies > 0)
-        printf("copies     %.3f ms out, %.3f ms in, %.1f%% hidden\n", s.lane_ns[EBB_LANE_OUT] * 1e-6,
-               s.lane_ns[EBB_LANE_IN] * 1e-6, percent(s.hidden_ns, copies));
+        printf("copies     %.3f ms out, %.3f ms in, %.1f%% hidden\n", s.track_ns[EBB_TRACK_OUT] * 1e-6,
+               s.track_ns[EBB_TRACK_IN] * 1e-6, percent(s.hidden_ns, copies));
 }
 
 static void show(const ebb_plan_t *p, const ebb_trace_t *t, const ebb_hardware_t *hardware)

@@ -32,7 +32,7 @@ static bool read_buffer(ebb_lines_t *r, ebb_trace_t *t, const cJSON *o, double o
     b->bytes = (uint64_t)bytes;
     b->pinned = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(o, "pinned"));
     if (!cJSON_HasObjectItem(o, "next"))
-        b->next = b->born == EBB_TRACE_NEVER && b->dies == EBB_TRACE_NEVER ? (uint32_t)id : EBB_TRACE_NEVER;
+        b->next = b->born == EBB_NONE && b->dies == EBB_NONE ? (uint32_t)id : EBB_NONE;
     else if (!ebb_lines_get_index(r, o, "next", UINT32_MAX - 1, &b->next))
         return false;
     return id == t->buffer_count - 1 || ebb_lines_complain(r, "buffer %.0f is out of order", id);

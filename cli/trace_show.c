@@ -29,8 +29,8 @@ static uint64_t *live_bytes(const ebb_trace_t *t)
         return NULL;
     for (uint32_t i = 0; i < t->buffer_count; i++) {
         const ebb_trace_buffer_t *b = &t->buffer[i];
-        uint32_t from = b->born == EBB_TRACE_NEVER ? 0 : b->born;
-        uint32_t to = b->dies == EBB_TRACE_NEVER ? t->operation_count + 1 : b->dies;
+        uint32_t from = b->born == EBB_NONE ? 0 : b->born;
+        uint32_t to = b->dies == EBB_NONE ? t->operation_count + 1 : b->dies;
         live[from] += b->bytes;
         live[to] -= b->bytes; /* modulo 2^64: the sums below come out right */
     }
@@ -101,7 +101,7 @@ static bool show_trace(const ebb_trace_t *t, FILE *out)
     if (good) {
         uint32_t inside = 0;
         for (uint32_t i = 0; i < t->buffer_count; i++)
-            inside += t->buffer[i].born != EBB_TRACE_NEVER;
+            inside += t->buffer[i].born != EBB_NONE;
         fprintf(out,
                 "%" PRIu32 " operations in %.3f ms; %" PRIu32 " buffers, %" PRIu32
                 " of them allocated in the step\n",

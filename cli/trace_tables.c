@@ -59,7 +59,7 @@ bool ebb_show_names(const ebb_trace_t *t, FILE *out)
         s->ns += o->duration_ns;
     }
     for (uint32_t b = 0; b < t->buffer_count; b++)
-        if (t->buffer[b].born != EBB_TRACE_NEVER && t->buffer[b].born < t->operation_count)
+        if (t->buffer[b].born != EBB_NONE && t->buffer[b].born < t->operation_count)
             of[t->buffer[b].born]->bytes += t->buffer[b].bytes;
     qsort(list, count, sizeof *list, by_time);
     if (count > 1)
@@ -191,7 +191,7 @@ void ebb_show_launches(const ebb_trace_t *t, FILE *out)
 
 static void show_point(uint32_t operation, FILE *out)
 {
-    if (operation == EBB_TRACE_NEVER)
+    if (operation == EBB_NONE)
         fprintf(out, " %8s", "-");
     else
         fprintf(out, " %8" PRIu32, operation);
@@ -223,7 +223,7 @@ void ebb_show_moments(const ebb_trace_t *t, FILE *out)
         const ebb_trace_moment_t *m = &t->moment[i];
         fprintf(out, "%8" PRIu32 " %6" PRIu32 " %6" PRIu32 "  %-11s", m->before, m->stream, m->thread,
                 ebb_moment_word[m->what]);
-        if (m->what <= EBB_MOMENT_SYNC_EVENT && m->id != EBB_TRACE_NEVER)
+        if (m->what <= EBB_MOMENT_SYNC_EVENT && m->id != EBB_NONE)
             fprintf(out, " %4" PRIu32, m->id);
         fputc('\n', out);
     }

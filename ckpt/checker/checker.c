@@ -1,11 +1,11 @@
 /* checker.c: what can be seen of a plan without walking through it, and the way in; see checker.h,
- * checker_parts.h. */
+ * internal.h. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "ckpt/checker/checker_parts.h"
+#include "ckpt/checker/internal.h"
 
 enum { MOST = 1 << 29 /* of anything */, GRAIN = 512 };
 #define MOST_BYTES   (UINT64_C(1) << 50) /* of a buffer */
@@ -44,10 +44,10 @@ static uint64_t chunks_for(const check_t *c, uint64_t bytes)
 static bool check_next(const check_t *c, uint32_t index, uint32_t *from)
 {
     const ebb_trace_buffer_t *b = &c->trace->buffer[index];
-    if (b->dies != EBB_TRACE_NEVER)
+    if (b->dies != EBB_NONE)
         return true;
     const uint32_t next = ebb_trace_next(c->trace, index);
-    if (next == EBB_TRACE_NEVER)
+    if (next == EBB_NONE)
         return fails(c, "buffer %u outlives the step, and nothing in the next one is it", index);
     if (from[next]++)
         return fails(c, "two buffers are buffer %u in the next step", next);
@@ -63,7 +63,7 @@ static bool check_rings(const check_t *c)
     for (uint32_t i = 0; good && i < t->buffer_count; i++)
         good = check_next(c, i, from);
     for (uint32_t i = 0; good && i < t->buffer_count; i++)
-        good = t->buffer[i].born != EBB_TRACE_NEVER || from[i] ||
+        good = t->buffer[i].born != EBB_NONE || from[i] ||
                fails(c, "buffer %u is older than the step, and nothing in the one before was it", i);
     free(from);
     return good;
@@ -111,7 +111,7 @@ static bool check_small_place(const check_t *c, uint32_t index)
     bool persists = is_persistent(c->trace, index) && !ebb_trace_rotates(c->trace, index);
     if (p->chunk_count)
         return fails(c, "small buffer %u on chunks", index);
-    if (persists != (p->small_offset == EBB_TRACE_NEVER))
+    if (persists != (p->small_offset == EBB_NONE))
         return fails(c, "small buffer %u %s", index,
                      persists ? "outlives the step and lies in the small region" : "lies nowhere");
     if (!persists && (p->small_offset % GRAIN || p->small_offset + p->bytes > c->plan->small_bytes))
@@ -124,7 +124,7 @@ static bool check_chunks(const check_t *c, uint32_t index, uint32_t *seen)
 {
     const ebb_plan_t *plan = c->plan;
     const ebb_place_t *p = &plan->place[index];
-    if (p->small_offset != EBB_TRACE_NEVER)
+    if (p->small_offset != EBB_NONE)
         return fails(c, "large place %u in the small region", index);
     if (p->chunk_count != chunks_for(c, p->bytes) &&
         (p->chunk_count || index >= plan->buffer_count || p->at_start != EBB_ON_HOST ||
@@ -203,7 +203,7 @@ static uint32_t *streams_of_buffers(const check_t *c, const facts_t *f)
     return streams;
 }
 
-/* A 512th byte of the region: who lies there, plus 1, and who did last. */
+/* A 512th byte of the region: which buffer lies there, plus 1, and which did last. */
 typedef struct grain {
     uint32_t now, last;
 } grain_t;
@@ -231,7 +231,7 @@ static bool check_small_region(const check_t *c, const facts_t *f)
     const ebb_trace_t *t = c->trace;
     uint64_t end = 0;
     for (uint32_t b = 0; b < t->buffer_count; b++)
-        if (!is_large(t, b) && c->plan->place[b].small_offset != EBB_TRACE_NEVER &&
+        if (!is_large(t, b) && c->plan->place[b].small_offset != EBB_NONE &&
             c->plan->place[b].small_offset + t->buffer[b].bytes > end)
             end = c->plan->place[b].small_offset + t->buffer[b].bytes;
     grain_t *grain = calloc((size_t)(end / GRAIN) + 2, sizeof *grain);
@@ -277,7 +277,7 @@ static void count_rings(const check_t *c, bool *counted)
     while (more) {
         more = false;
         for (uint32_t i = 0; i < t->buffer_count; i++) {
-            const uint32_t next = t->buffer[i].dies == EBB_TRACE_NEVER ? ebb_trace_next(t, i) : i;
+            const uint32_t next = t->buffer[i].dies == EBB_NONE ? ebb_trace_next(t, i) : i;
             const bool any = counted[i] || counted[next] || c->plan->place[i].at_start == EBB_ON_HOST ||
                              c->plan->place[next].at_start == EBB_ON_HOST;
             if (next == i || !any || (counted[i] && counted[next]))
@@ -359,9 +359,9 @@ static bool check_copy(const check_t *c, uint32_t index)
 {
     const ebb_plan_t *p = c->plan;
     const ebb_action_t *a = &p->action[index];
-    if (a->operation != EBB_TRACE_NEVER || a->redirect_count)
+    if (a->operation != EBB_NONE || a->redirect_count)
         return fails(c, "action %u: a copy launches nothing", index);
-    if (a->join != EBB_TRACE_NEVER && a->join >= p->operation_count)
+    if (a->join != EBB_NONE && a->join >= p->operation_count)
         return fails(c, "action %u: joined at %u, which is no operation", index, a->join);
     if (a->first_wait > p->wait_count || a->wait_count > p->wait_count - a->first_wait)
         return fails(c, "action %u: its waits are not there", index);
@@ -403,8 +403,8 @@ static bool check_replay(const check_t *c, uint32_t index, const facts_t *f, uin
 {
     const ebb_plan_t *p = c->plan;
     const ebb_action_t *a = &p->action[index];
-    if (a->place != EBB_TRACE_NEVER || a->join != EBB_TRACE_NEVER || a->wait_count)
-        return fails(c, "action %u: a replay has no place of its own, and nobody waits for it", index);
+    if (a->place != EBB_NONE || a->join != EBB_NONE || a->wait_count)
+        return fails(c, "action %u: a replay has no place of its own, and nothing waits for it", index);
     if (a->operation >= p->operation_count)
         return fails(c, "action %u: a replay of no operation", index);
     if (a->first_redirect > p->redirect_count || a->redirect_count > p->redirect_count - a->first_redirect)
@@ -416,7 +416,7 @@ static bool check_replay(const check_t *c, uint32_t index, const facts_t *f, uin
     return good;
 }
 
-/* Who is meant, where there are several streams; else it can be stream 0 only. */
+/* Which stream is meant, where there are several streams; else it can be stream 0 only. */
 static bool check_streams(const check_t *c, uint32_t index)
 {
     const ebb_action_t *a = &c->plan->action[index];
@@ -444,14 +444,13 @@ static bool check_action(const check_t *c, uint32_t index, const facts_t *f, uin
     if (a->kind == EBB_REPLAY)
         return check_replay(c, index, f, place_of);
     if (a->kind == EBB_ORDER)
-        return (a->place == EBB_TRACE_NEVER && a->operation == EBB_TRACE_NEVER &&
-                a->join == EBB_TRACE_NEVER && !a->wait_count && !a->redirect_count) ||
+        return (a->place == EBB_NONE && a->operation == EBB_NONE && a->join == EBB_NONE && !a->wait_count &&
+                !a->redirect_count) ||
                fails(c, "action %u: an order that does something", index);
     if (a->place >= p->place_count || !p->place[a->place].chunk_count)
         return fails(c, "action %u: place %u has no chunks", index, a->place);
     if (a->kind == EBB_DISCARD)
-        return (a->operation == EBB_TRACE_NEVER && a->join == EBB_TRACE_NEVER && !a->wait_count &&
-                !a->redirect_count) ||
+        return (a->operation == EBB_NONE && a->join == EBB_NONE && !a->wait_count && !a->redirect_count) ||
                fails(c, "action %u: a discard that does something", index);
     return check_copy(c, index);
 }

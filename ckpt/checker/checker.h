@@ -25,8 +25,8 @@
  * proxy of the same memory until the writing device operation completes. Grids present on the GPU prior to a writing device operation
  * but reading after the writing device operation completes are also considered to have inconsistent and incoherent proxies" (CUDA
  * Programming Guide, Virtual Aliasing Support; only fence.proxy.alias, PTX ISA, membar/fence, would do within a grid, and the
- * program's kernels have none). So it takes more than the data's being there: who uses a chunk through another address must begin
- * after whoever wrote it through the first has ended. Of accesses that the trace shows, the order above is just that: from end to
+ * program's kernels have none). So it takes more than the data's being there: what uses a chunk through another address must begin
+ * after what wrote it through the first has ended. Of accesses that the trace shows, the order above is just that: from end to
  * beginning. (A launch that may begin early is given that up: hook/work.c. Events that a kernel records before its end are
  * none of the trace's.) What it leaves open is a kernel that was there before and reaches the chunk by other means than its
  * arguments, when a flag in memory tells it to, as kernels that communicate and persistent ones do. Those are the operations that the

@@ -1,5 +1,5 @@
-/* engines.c: see engines.h. */
-#include "ckpt/plan/engines.h"
+/* engines.c: the device of the simulator; see internal.h. */
+#include "ckpt/plan/internal.h"
 
 #include <stdlib.h>
 
@@ -12,9 +12,9 @@ void ebb_engines_begin(ebb_engines_t *e, const ebb_hardware_t *hardware, uint32_
         tasks < UINT32_MAX ? malloc(tasks * sizeof *e->task) : NULL; /* else room is made as it is needed */
     e->task_room = e->task ? (uint32_t)tasks : 0;
     for (uint32_t q = 0; q < queues; q++)
-        e->head[q] = e->newest[q] = EBB_TRACE_NEVER;
+        e->head[q] = e->newest[q] = EBB_NONE;
     for (int i = 0; i < EBB_ENGINES; i++)
-        e->running[i] = EBB_TRACE_NEVER;
+        e->running[i] = EBB_NONE;
 }
 
 void ebb_engines_end(ebb_engines_t *e)
@@ -36,17 +36,17 @@ static bool waits_already(ebb_engines_t *e, uint32_t queue, uint32_t after)
 
 uint32_t ebb_engines_add(ebb_engines_t *e, const ebb_task_t *task)
 {
-    if (task->after != EBB_TRACE_NEVER && waits_already(e, task->queue, task->after))
+    if (task->after != EBB_NONE && waits_already(e, task->queue, task->after))
         return task->after;
     ebb_task_t *t = ebb_array_append((void **)&e->task, &e->task_count, &e->task_room, sizeof *t);
     e->failed |= !t;
     if (!t)
-        return EBB_TRACE_NEVER;
+        return EBB_NONE;
     const uint32_t id = e->task_count - 1, last = e->newest[task->queue];
     *t = *task;
     t->begin = t->end = EBB_NOT_YET;
-    t->next = EBB_TRACE_NEVER;
-    if (e->head[task->queue] == EBB_TRACE_NEVER)
+    t->next = EBB_NONE;
+    if (e->head[task->queue] == EBB_NONE)
         e->head[task->queue] = id;
     else
         e->task[last].next = id;
@@ -56,7 +56,7 @@ uint32_t ebb_engines_add(ebb_engines_t *e, const ebb_task_t *task)
 
 static bool is_over(const ebb_engines_t *e, uint32_t task)
 {
-    return task == EBB_TRACE_NEVER || e->task[task].end < EBB_NOT_YET;
+    return task == EBB_NONE || e->task[task].end < EBB_NOT_YET;
 }
 
 /* The head of its queue. */
@@ -70,7 +70,7 @@ static void end_task(ebb_engines_t *e, ebb_task_t *t)
 static bool settle_queue(ebb_engines_t *e, uint32_t queue)
 {
     bool any = false;
-    while (e->head[queue] != EBB_TRACE_NEVER) {
+    while (e->head[queue] != EBB_NONE) {
         ebb_task_t *t = &e->task[e->head[queue]];
         if (t->engine != EBB_ENGINE_NONE || t->issued > e->now)
             break;
@@ -92,8 +92,7 @@ static void take_up(ebb_engines_t *e, uint32_t engine, uint32_t task)
 
 static void set_rates(ebb_engines_t *e)
 {
-    const bool out = e->running[EBB_ENGINE_OUT] != EBB_TRACE_NEVER,
-               in = e->running[EBB_ENGINE_IN] != EBB_TRACE_NEVER;
+    const bool out = e->running[EBB_ENGINE_OUT] != EBB_NONE, in = e->running[EBB_ENGINE_IN] != EBB_NONE;
     e->rate[EBB_ENGINE_COMPUTE] = 1 / (1 + e->hardware->slowdown * (out + in));
     for (int way = 0; way < 2; way++)
         e->rate[EBB_ENGINE_OUT + way] = ebb_hardware_part(e->hardware, way, out && in);
@@ -102,7 +101,7 @@ static void set_rates(ebb_engines_t *e)
 /* All that is over by now without an engine is; an engine that is free takes up what was issued first. */
 static void settle(ebb_engines_t *e)
 {
-    uint32_t first[EBB_ENGINES] = {EBB_TRACE_NEVER, EBB_TRACE_NEVER, EBB_TRACE_NEVER}, computing = 0;
+    uint32_t first[EBB_ENGINES] = {EBB_NONE, EBB_NONE, EBB_NONE}, computing = 0;
     for (bool any = true; any;) {
         any = false;
         for (uint32_t q = 0; q < e->queues; q++)
@@ -111,7 +110,7 @@ static void settle(ebb_engines_t *e)
     e->arrival = EBB_NOT_YET;
     for (uint32_t q = 0; q < e->queues; q++) {
         const uint32_t id = e->head[q];
-        const ebb_task_t *t = id == EBB_TRACE_NEVER ? NULL : &e->task[id];
+        const ebb_task_t *t = id == EBB_NONE ? NULL : &e->task[id];
         if (!t)
             continue;
         computing += t->engine == EBB_ENGINE_COMPUTE;
@@ -122,14 +121,14 @@ static void settle(ebb_engines_t *e)
     }
     e->contended = computing > 1;
     for (uint32_t i = 0; i < EBB_ENGINES; i++)
-        if (e->running[i] == EBB_TRACE_NEVER && first[i] != EBB_TRACE_NEVER)
+        if (e->running[i] == EBB_NONE && first[i] != EBB_NONE)
             take_up(e, i, first[i]);
     set_rates(e);
 }
 
 static void work_off(ebb_engines_t *e, int engine, double ns)
 {
-    if (e->running[engine] != EBB_TRACE_NEVER)
+    if (e->running[engine] != EBB_NONE)
         e->left[engine] -= ns * e->rate[engine];
 }
 
@@ -139,7 +138,7 @@ static void compute_on(ebb_engines_t *e, double until)
     const double begin = e->now, rate = e->rate[EBB_ENGINE_COMPUTE];
     double left = e->left[EBB_ENGINE_COMPUTE];
     ebb_task_t *t = &e->task[e->running[EBB_ENGINE_COMPUTE]];
-    while (!t->awaited && t->next != EBB_TRACE_NEVER && e->now + left / rate < until) {
+    while (!t->awaited && t->next != EBB_NONE && e->now + left / rate < until) {
         ebb_task_t *next = &e->task[t->next];
         const double end = e->now + left / rate;
         if (next->engine != EBB_ENGINE_COMPUTE || next->issued > end)
@@ -156,7 +155,7 @@ static void compute_on(ebb_engines_t *e, double until)
 
 static double end_of(const ebb_engines_t *e, int engine)
 {
-    return e->running[engine] == EBB_TRACE_NEVER ? EBB_NOT_YET : e->now + e->left[engine] / e->rate[engine];
+    return e->running[engine] == EBB_NONE ? EBB_NOT_YET : e->now + e->left[engine] / e->rate[engine];
 }
 
 static double sooner(double a, double b)
@@ -169,7 +168,7 @@ static bool pass(ebb_engines_t *e)
 {
     static const double nothing = 1e-6; /* what is left by rounding, or is lost beside the time itself */
     const double other = sooner(e->arrival, sooner(end_of(e, EBB_ENGINE_OUT), end_of(e, EBB_ENGINE_IN)));
-    if (e->running[EBB_ENGINE_COMPUTE] != EBB_TRACE_NEVER && !e->contended)
+    if (e->running[EBB_ENGINE_COMPUTE] != EBB_NONE && !e->contended)
         compute_on(e, other);
     const double now = e->now, to = sooner(other, end_of(e, EBB_ENGINE_COMPUTE));
     if (to >= EBB_NOT_YET)
@@ -177,20 +176,20 @@ static bool pass(ebb_engines_t *e)
     e->now = to;
     for (int i = 0; i < EBB_ENGINES; i++) {
         work_off(e, i, to - now);
-        if (e->running[i] == EBB_TRACE_NEVER || (e->left[i] > nothing && to + e->left[i] > to))
+        if (e->running[i] == EBB_NONE || (e->left[i] > nothing && to + e->left[i] > to))
             continue;
         end_task(e, &e->task[e->running[i]]);
-        e->running[i] = EBB_TRACE_NEVER;
+        e->running[i] = EBB_NONE;
     }
     return true;
 }
 
 void ebb_engines_run(ebb_engines_t *e, uint32_t task)
 {
-    if (task != EBB_TRACE_NEVER)
+    if (task != EBB_NONE)
         e->task[task].awaited = true;
     do
         settle(e);
-    while ((task == EBB_TRACE_NEVER || !is_over(e, task)) &&
+    while ((task == EBB_NONE || !is_over(e, task)) &&
            pass(e)); /* what waits for ever the checker would have refused */
 }

@@ -1,13 +1,13 @@
 /* levels.c: memory in use over a simulated step. A place is in use from the beginning of what puts something there (an
  * operation, a replay, a copy in) to the end of what touches it last before that happens again: before a discard, a copy in, an
  * operation that replaces it all, or the end of the buffer's life. */
-#include "ckpt/plan/levels.h"
+#include "ckpt/plan/internal.h"
 
 #include "alloc/base/array.h"
 
 typedef struct use {
     double begin, last; /* begin < 0: not in use */
-    bool written;       /* else it is whatever an allocation holds, which nobody needs to keep */
+    bool written;       /* else it is whatever an allocation holds, which need not be kept */
 } use_t;
 
 typedef struct levels {
@@ -77,18 +77,18 @@ static void touch_all(levels_t *l, uint32_t operation, const ebb_action_t *repla
 
 static void follow_span(levels_t *l, const ebb_span_t *s)
 {
-    const ebb_action_t *a = s->lane == EBB_LANE_OPERATION ? NULL : &l->plan->action[s->index];
-    switch (s->lane) {
-    case EBB_LANE_OPERATION:
+    const ebb_action_t *a = s->track == EBB_TRACK_OPERATION ? NULL : &l->plan->action[s->index];
+    switch (s->track) {
+    case EBB_TRACK_OPERATION:
         touch_all(l, s->index, NULL, s);
         break;
-    case EBB_LANE_REPLAY:
+    case EBB_TRACK_REPLAY:
         touch_all(l, a->operation, a, s);
         break;
-    case EBB_LANE_OUT:
+    case EBB_TRACK_OUT:
         l->use[a->place].last = s->end_ns;
         break;
-    case EBB_LANE_IN:
+    case EBB_TRACK_IN:
         give_up(l, a->place);
         l->use[a->place] = (use_t){s->begin_ns, s->end_ns, true};
         break;
@@ -103,10 +103,10 @@ static void follow_all(levels_t *l)
     uint32_t action = 0;
     for (uint32_t i = 0; i < l->simulation->span_count; i++) {
         const ebb_span_t *s = &l->simulation->span[i];
-        const bool waits = s->lane == EBB_LANE_WAIT_OUT || s->lane == EBB_LANE_WAIT_IN;
+        const bool waits = s->track == EBB_TRACK_WAIT_OUT || s->track == EBB_TRACK_WAIT_IN;
         for (; !waits && action < l->plan->action_count; action++) {
             const ebb_action_t *a = &l->plan->action[action];
-            if (s->lane == EBB_LANE_OPERATION ? a->point > s->index : action >= s->index)
+            if (s->track == EBB_TRACK_OPERATION ? a->point > s->index : action >= s->index)
                 break;
             if (a->kind == EBB_DISCARD)
                 give_up(l, a->place);

@@ -24,7 +24,7 @@ ebb_plan_t *ebb_plan_new(const ebb_trace_t *trace)
             return NULL;
         }
         place->bytes = trace->buffer[i].bytes;
-        place->at_start = trace->buffer[i].born == EBB_TRACE_NEVER ? EBB_ON_DEVICE : EBB_NOT_THERE;
+        place->at_start = trace->buffer[i].born == EBB_NONE ? EBB_ON_DEVICE : EBB_NOT_THERE;
     }
     return p;
 }
@@ -47,7 +47,7 @@ ebb_place_t *ebb_plan_add_place(ebb_plan_t *p)
         ebb_array_append((void **)&p->place, &p->place_count, &p->place_room, sizeof *p->place);
     if (place) {
         place->first_chunk = p->chunk_index_count;
-        place->small_offset = EBB_TRACE_NEVER;
+        place->small_offset = EBB_NONE;
     }
     return place;
 }
@@ -59,7 +59,7 @@ ebb_action_t *ebb_plan_add_action(ebb_plan_t *p, ebb_action_kind_t kind, uint32_
     if (a) {
         a->kind = kind;
         a->point = point;
-        a->place = a->operation = a->join = EBB_TRACE_NEVER;
+        a->place = a->operation = a->join = EBB_NONE;
         a->first_wait = p->wait_count;
         a->first_redirect = p->redirect_count;
         a->after = kind == EBB_EVICT || kind == EBB_FETCH;
@@ -163,7 +163,7 @@ ebb_plan_sum_t ebb_plan_sum(const ebb_plan_t *p, const ebb_trace_t *trace)
     for (uint32_t i = 0; i < p->action_count; i++) {
         const ebb_action_t *a = &p->action[i];
         count_action(&sum, p, trace, a);
-        if (fate && a->place != EBB_TRACE_NEVER)
+        if (fate && a->place != EBB_NONE)
             fate[a->place] |= fate_of(a);
     }
     for (uint32_t i = 0; fate && i < p->buffer_count; i++) {
@@ -187,7 +187,7 @@ ebb_plan_sum_t ebb_plan_sum(const ebb_plan_t *p, const ebb_trace_t *trace)
 
 static void write_index(FILE *out, const char *key, uint32_t index)
 {
-    if (index == EBB_TRACE_NEVER)
+    if (index == EBB_NONE)
         fprintf(out, ", \"%s\": null", key);
     else
         fprintf(out, ", \"%s\": %" PRIu32, key, index);
@@ -262,4 +262,32 @@ bool ebb_plan_write(const ebb_plan_t *p, FILE *out)
     for (uint32_t i = 0; i < p->action_count; i++)
         write_action(out, p, i);
     return !fflush(out) && !ferror(out);
+}
+
+uint32_t *ebb_plan_completions(const ebb_plan_t *p, const ebb_trace_t *t)
+{
+    uint32_t *out = malloc(((size_t)p->action_count + 1) * sizeof *out);
+    uint32_t *open = malloc(((size_t)p->place_count + 1) * sizeof *open); /* discards */
+    for (uint32_t i = 0; open && i < p->place_count; i++)
+        open[i] = EBB_NONE;
+    for (uint32_t i = 0; out && open && i < p->action_count; i++) {
+        const ebb_action_t *a = &p->action[i];
+        out[i] = EBB_NONE;
+        if (a->place != EBB_NONE)
+            open[a->place] = a->kind == EBB_DISCARD ? i : EBB_NONE;
+        if (a->kind != EBB_REPLAY)
+            continue;
+        const ebb_trace_operation_t *o = &t->operation[a->operation];
+        for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++) {
+            const uint32_t b = t->access[k].buffer;
+            if (t->access[k].mode != EBB_READS && open[b] != EBB_NONE && ebb_plan_place(p, a, b) == b)
+                out[open[b]] = i;
+        }
+    }
+    if (!open) {
+        free(out);
+        out = NULL;
+    }
+    free(open);
+    return out;
 }

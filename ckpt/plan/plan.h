@@ -42,12 +42,12 @@
  * With one stream all of this is stream 0 (`after` and `joiners` are {0} where they mean anything), and nothing is ordered.
  * A wait on an action with a lower index means this step's, on itself or a higher one the step before's (none
  * in the first step). Joins are operations (below operation_count). A join below the action's own point means
- * the next step's operation; EBB_TRACE_NEVER: the compute stream never waits for it.
+ * the next step's operation; EBB_NONE: the compute stream never waits for it.
  * At the beginning of every step the places of buffers that outlive it hold their content (`at_start`
  * EBB_ON_DEVICE) or do not and the host block does (EBB_ON_HOST); what the end of the step leaves must agree
  * with that.
  *
- * Buffers that are others in the next step (`next` is another number) take turns with their places (rotate.h): in the first step
+ * Buffers that are others in the next step (`next` is another number) take turns with their places (below): in the first step
  * of a plan buffer i lies in place i; in the next one buffer next[i] lies where i does in this one, and the one that is born at
  * the beginning of such a chain where the one that died at its end did. The number of such a place, in an action or a redirection,
  * means that buffer's place in the step under way. Planners keep these buffers on the device.
@@ -84,9 +84,9 @@ typedef struct ebb_redirect {
 typedef struct ebb_action {
     ebb_action_kind_t kind;
     uint32_t point;
-    uint32_t place;                          /* evict, fetch, discard; else EBB_TRACE_NEVER */
-    uint32_t operation;                      /* replay; else EBB_TRACE_NEVER */
-    uint32_t join;                           /* evict, fetch; else EBB_TRACE_NEVER */
+    uint32_t place;                          /* evict, fetch, discard; else EBB_NONE */
+    uint32_t operation;                      /* replay; else EBB_NONE */
+    uint32_t join;                           /* evict, fetch; else EBB_NONE */
     uint32_t first_wait, wait_count;         /* in plan->wait; evict, fetch */
     uint32_t first_redirect, redirect_count; /* in plan->redirect; replay */
     uint32_t stream;                         /* replay, order: one of the program's; else 0 */
@@ -101,7 +101,7 @@ typedef struct ebb_place {
     uint32_t first_chunk,
         chunk_count;       /* in plan->chunk; 0 chunks: small, or never touched and on the host throughout */
     ebb_start_t at_start;  /* EBB_NOT_THERE: born in the step, or scratch */
-    uint32_t small_offset; /* in the small region, a multiple of 512; EBB_TRACE_NEVER: not small, or outlives
+    uint32_t small_offset; /* in the small region, a multiple of 512; EBB_NONE: not small, or outlives
                               the step */
 } ebb_place_t;
 
@@ -124,7 +124,7 @@ typedef struct ebb_plan {
 ebb_plan_t *ebb_plan_new(const ebb_trace_t *trace);
 void ebb_plan_delete(ebb_plan_t *plan);
 
-/* Append; the new element, zeroed (indices that are not used: EBB_TRACE_NEVER), or NULL: no memory. Waits,
+/* Append; the new element, zeroed (indices that are not used: EBB_NONE), or NULL: no memory. Waits,
  * redirections and chunks belong to the action or place given, which must be the one that got the last of its
  * kind, or have none yet. An action is as with one stream. */
 ebb_place_t *ebb_plan_add_place(ebb_plan_t *plan);
@@ -163,5 +163,160 @@ bool ebb_plan_write(const ebb_plan_t *plan, FILE *out);
 /* NULL: not a plan; `error` then says what is wrong and in which line. Indices are in range in what is
  * returned; whether it is a good plan the checker tells. */
 ebb_plan_t *ebb_plan_read(FILE *in, char *error, size_t error_size);
+
+/* ---- completions ----
+ *
+ * Which replay completes what a discard has given up.
+ */
+
+/* [actions]: of a discard the last replay in the step that writes its place before something else happens to it; EBB_NONE:
+ * there is none (its buffer is freed before it is wanted again), or the action is none. NULL: no memory. The caller's, by free. */
+uint32_t *ebb_plan_completions(const ebb_plan_t *plan, const ebb_trace_t *trace);
+
+/* ---- boundary ----
+ *
+ * What is between two steps, where: the buffers that outlive the step, as they lie while no step is under way.
+ *
+ * Plans of kinds of step that alternate agree on it: one of them may then begin where another one has ended, and nothing moves.
+ * What agrees: the same buffer is on the device, or on the host, when the step begins (and so when it ends), and its
+ * place is on the same chunks. Everything else of a plan is its own affair, as nothing else outlives a step: which chunks other
+ * places lie on, where such a buffer is in between, and what becomes of chunks of those that are on the host.
+ *
+ * Chunks of a boundary have numbers of its own: two buffers that have one in common share that chunk.
+ *
+ * Values; any thread.
+ */
+
+typedef struct ebb_boundary {
+    uint32_t buffer_count; /* of the trace whose plan is to agree */
+    ebb_start_t *start;    /* [buffers]; EBB_NOT_THERE: not agreed on, the plan is free */
+    uint32_t *first;       /* [buffers + 1] into `chunk`; none: on the host, and it has no place yet */
+    uint32_t *chunk;       /* from 0 on */
+    uint32_t chunk_count;  /* different ones */
+} ebb_boundary_t;
+
+/* `chunks`: room for so many, of all buffers together. NULL: no memory. */
+ebb_boundary_t *ebb_boundary_new(uint32_t buffer_count, uint32_t chunks);
+void ebb_boundary_delete(ebb_boundary_t *boundary);
+
+/* Whether a plan can be driven from there. False: `why` says what is elsewhere, in one line. */
+bool ebb_boundary_agrees(const ebb_boundary_t *boundary, const ebb_plan_t *plan, char *why, size_t why_bytes);
+
+static inline uint32_t ebb_boundary_chunks(const ebb_boundary_t *b, uint32_t buffer)
+{
+    return b->first[buffer + 1] - b->first[buffer];
+}
+
+/* ---- rotation ----
+ *
+ * Buffers that are another one of the trace in the next step (trace.h: next).
+ *
+ * Such buffers form rings. A chain begins with one that is born in the step and outlives it, goes on through those that it is
+ * in the steps behind, and ends with one that dies; a cycle is what changes places. A ring of n buffers has n places: in the
+ * first step of a plan, buffer i is in place i; with each step every content stays where it is and goes by its next number,
+ * and the one that is born gets the place of the one that has died. After n steps all is as in the first one; after the
+ * period, the least common multiple of all rings, the whole step is.
+ *
+ * Values; any thread.
+ */
+
+enum { EBB_MOST_TURNS = 12 }; /* the longest period */
+
+/* The period in steps; 1: nothing rotates. 0: what outlives the step forms no rings of equal buffers, or the period is too
+ * long; `why` says which buffer, in one line. */
+uint32_t ebb_rotation_period(const ebb_trace_t *trace, char *why, size_t why_bytes);
+
+/* From one step to the next: place [buffers], by the buffers' numbers. The period must not be 0. */
+void ebb_rotation_turn(const ebb_trace_t *trace, uint32_t *place);
+
+/* ---- simulation ----
+ *
+ * What a step comes to that is driven by a plan: its streams as queues, by its rules and the times of
+ * the trace, on given hardware.
+ *
+ * Exact for a device that runs each operation in the time that the trace gives it, and copies at constant rates: one for each way
+ * that is used alone, another for each while both are; where copies slow compute down, by the factor given. What the runner does beside
+ * the plan's letter is part of it: what is zeroed before a replay, what is hashed to compare it, and the host's calls, which may come
+ * too late for a device that has nothing else to do. Copies of the program's own between host and device take their turn on
+ * the link. Of the host's time only its calls of the driver are known, not what the program does between them. A few steps are
+ * gone through, until what one step leaves to the next has settled; the last one is told.
+ *
+ * Several of the program's streams share the device: their operations take turns on it, one at a time, the one first that was issued
+ * first of those that may begin (an operation of a training step fills a device; small ones that would fit beside it are thought
+ * slower than they are). Events that the trace shows, waits of its host threads and the runner's own order them.
+ *
+ * Knows no planner and no checker: any plan for the trace will do. Value functions: any thread.
+ */
+
+/* What is at work; a wait is of compute, for the end of a copy or for the host: where there are several streams, of the one whose
+ * operation is the next. */
+typedef enum ebb_track {
+    EBB_TRACK_OPERATION,
+    EBB_TRACK_REPLAY,
+    EBB_TRACK_OUT,
+    EBB_TRACK_IN,
+    EBB_TRACK_WAIT_OUT, /* memory is not free yet: a copy out has not ended */
+    EBB_TRACK_WAIT_IN,  /* data is not there yet: a copy in has not ended */
+    EBB_TRACK_CHECK,    /* what is given up, or recomputed, is hashed and compared */
+    EBB_TRACK_WAIT_HOST /* the host has not issued what comes next, or a copy of the program's own waits for the link; of
+                          several streams it is not told */
+} ebb_track_t;
+enum { EBB_TRACKS = EBB_TRACK_WAIT_HOST + 1 };
+extern const char *const ebb_track_word[EBB_TRACKS];
+
+typedef struct ebb_span {
+    ebb_track_t track;
+    uint32_t
+        index; /* operation, also of a wait for the host; else the plan's action: what is replayed, copied,
+                                waited for, compared */
+    double begin_ns, end_ns; /* since the step's beginning; a copy may end after the step */
+} ebb_span_t;
+
+/* From a moment on, so many bytes are in use: of places that hold what the program or the plan needs again, whole chunks, and
+ * the small region. Never more than the plan's chunks. */
+typedef struct ebb_level {
+    double ns;
+    uint64_t bytes;
+} ebb_level_t;
+
+/* What those bytes are: a place is in use. Levels are the sums of these, in whole chunks, and the small region. What goes over
+ * the step's end is two. */
+typedef struct ebb_hold {
+    uint32_t place;
+    double begin_ns, end_ns;
+} ebb_hold_t;
+
+typedef struct ebb_simulation {
+    double step_ns;
+    double
+        alone_ns; /* what the step would take without the plan: the operations' time if there is one stream */
+    double track_ns[EBB_TRACKS]; /* operations as if nothing slowed them down */
+    double slowed_ns;            /* that operations and replays took longer because of copies */
+    double hidden_ns;            /* of the copies' time: while compute was at work */
+    uint64_t peak_bytes;         /* the plan's chunks and the small region */
+
+    /* If asked for; owned. */
+    ebb_span_t *span;   /* in the order in which they were issued */
+    ebb_level_t *level; /* by time */
+    ebb_hold_t *hold;   /* in no order */
+    uint32_t span_count, span_room, level_count, level_room, hold_count, hold_room;
+} ebb_simulation_t;
+
+/* False: no memory; nothing is owned then. In detail: with spans, levels and holds. */
+bool ebb_simulate(ebb_simulation_t *out, const ebb_plan_t *plan, const ebb_trace_t *trace,
+                  const ebb_hardware_t *hardware, bool in_detail);
+void ebb_simulation_delete(ebb_simulation_t *simulation);
+
+/* The same for a trace; 0: no memory. */
+double ebb_simulate_alone_ns(const ebb_trace_t *trace);
+
+/* The step's time alone, rounded up; at least 1. 0: no memory. */
+uint64_t ebb_simulate_ns(const ebb_plan_t *plan, const ebb_trace_t *trace, const ebb_hardware_t *hardware);
+
+/* Bytes over one copy direction, as a time. */
+static inline double ebb_copy_ns(uint64_t bytes, double bytes_per_ns)
+{
+    return (double)(uint64_t)((double)bytes / (bytes_per_ns > 0 ? bytes_per_ns : 1e-9)) + 1;
+}
 
 #endif

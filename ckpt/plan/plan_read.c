@@ -157,12 +157,12 @@ static bool is_word(const char *value, const char *word)
     return value[0] == '"' && !strncmp(value + 1, word, length) && value[1 + length] == '"';
 }
 
-/* An index below `count`, or null: EBB_TRACE_NEVER. */
+/* An index below `count`, or null: EBB_NONE. */
 static bool get_index(reader_t *r, const char *key, uint64_t count, uint32_t *out)
 {
     uint64_t n;
     const char *at = value_of(r, key);
-    *out = EBB_TRACE_NEVER;
+    *out = EBB_NONE;
     if (!strncmp(at, "null", 4))
         return true;
     if (!whole(&at, UINT32_MAX, &n) || n >= count)
@@ -304,9 +304,8 @@ static bool read_action(reader_t *r, ebb_plan_t *p, uint64_t actions)
         !get_index(r, "join", p->operation_count, &a->join))
         return false;
     const bool launches = a->kind == EBB_REPLAY, copies = a->kind == EBB_EVICT || a->kind == EBB_FETCH;
-    if (launches != (a->operation != EBB_TRACE_NEVER) ||
-        (launches || a->kind == EBB_ORDER) != (a->place == EBB_TRACE_NEVER) ||
-        (!copies && a->join != EBB_TRACE_NEVER))
+    if (launches != (a->operation != EBB_NONE) ||
+        (launches || a->kind == EBB_ORDER) != (a->place == EBB_NONE) || (!copies && a->join != EBB_NONE))
         return complain(r, "\"place\", \"operation\" and \"join\" do not go with the kind");
     if (index && point < p->action[p->action_count - 2].point)
         return complain(r, "the actions are not in the order of their points");

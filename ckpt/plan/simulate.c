@@ -1,20 +1,17 @@
-/* simulate.c: what the host issues to whom and when: the program's operations, and what the runner (drive/) issues beside them, call
+/* simulate.c: what the host issues to which stream and when: the program's operations, and what the runner (drive/) issues beside them, call
  * by call. The device works it off (engines.c).
  */
-#include "ckpt/plan/simulate.h"
+#include "ckpt/plan/internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "alloc/base/array.h"
-#include "ckpt/plan/completions.h"
-#include "ckpt/plan/engines.h"
-#include "ckpt/plan/levels.h"
 
-const char *const ebb_lane_word[EBB_LANES] = {"operation", "replay",  "out",   "in",
-                                              "wait_out",  "wait_in", "check", "wait_host"};
+const char *const ebb_track_word[EBB_TRACKS] = {"operation", "replay",  "out",   "in",
+                                                "wait_out",  "wait_in", "check", "wait_host"};
 
-enum { NO_LANE = EBB_LANES }; /* nothing that is told */
+enum { NO_TRACK = EBB_TRACKS }; /* nothing that is told */
 enum { HOSTS = 64, STEPS = 3 };
 
 /* Calls of the driver: an event recorded and waited for; how long something took two steps ago; the clock of steps at their
@@ -57,7 +54,7 @@ static void price_checks(price_t *price, const ebb_plan_t *p, const uint32_t *co
                          const ebb_hardware_t *h)
 {
     for (uint32_t i = 0; i < p->action_count; i++) {
-        if (completion[i] == EBB_TRACE_NEVER)
+        if (completion[i] == EBB_NONE)
             continue;
         const double hash = at_rate(h->hash_ns, (double)p->place[p->action[i].place].bytes * h->checked,
                                     h->hash_bytes_per_ns);
@@ -127,14 +124,14 @@ typedef struct issue {
     uint32_t first; /* of them: that of operation 0, on which steps begin and end */
     bool several;   /* streams; of one all calls for an action come before it */
     ebb_engines_t device;
-    uint32_t *event;    /* [moments]: the task that it was recorded behind in this step, or NEVER */
-    uint32_t *copy;     /* [actions]: its task, the one before until it is issued, or NEVER */
+    uint32_t *event;    /* [moments]: the task that it was recorded behind in this step, or EBB_NONE */
+    uint32_t *copy;     /* [actions]: its task, the one before until it is issued, or EBB_NONE */
     double host[HOSTS]; /* how far the program's threads are, as far as they have been told apart */
     double last;        /* call of any: they come in the order of the trace */
     uint32_t thread;    /* that issues now */
     uint32_t next_moment;
     uint32_t first_task, begun,
-        ended; /* of the step under way; the last two: NEVER, or where its clock was read */
+        ended; /* of the step under way; the last two: EBB_NONE, or where its clock was read */
 } issue_t;
 
 /* ---- the host ---- */
@@ -159,7 +156,7 @@ static void call(issue_t *s, double calls)
 static void sync(issue_t *s, uint32_t task)
 {
     double *host = host_of(s, s->thread);
-    if (task == EBB_TRACE_NEVER)
+    if (task == EBB_NONE)
         return;
     ebb_engines_run(&s->device, task);
     const double end = s->device.task[task].end;
@@ -168,26 +165,26 @@ static void sync(issue_t *s, uint32_t task)
 
 /* ---- what it issues ---- */
 
-static uint32_t add(issue_t *s, uint32_t queue, uint32_t engine, double work, uint32_t lane, uint32_t index)
+static uint32_t add(issue_t *s, uint32_t queue, uint32_t engine, double work, uint32_t track, uint32_t index)
 {
     return ebb_engines_add(&s->device, &(ebb_task_t){.queue = (uint8_t)queue,
                                                      .engine = (uint8_t)engine,
-                                                     .after = EBB_TRACE_NEVER,
+                                                     .after = EBB_NONE,
                                                      .issued = s->last,
                                                      .work = work,
-                                                     .lane = (uint8_t)lane,
+                                                     .track = (uint8_t)track,
                                                      .index = index});
 }
 
 /* Of one stream a wait for a copy counts before that for the host, which is told there. */
-static void add_wait(issue_t *s, uint32_t queue, uint32_t after, uint32_t lane, uint32_t index)
+static void add_wait(issue_t *s, uint32_t queue, uint32_t after, uint32_t track, uint32_t index)
 {
-    if (after != EBB_TRACE_NEVER)
+    if (after != EBB_NONE)
         ebb_engines_add(&s->device, &(ebb_task_t){.queue = (uint8_t)queue,
                                                   .engine = EBB_ENGINE_NONE,
                                                   .after = after,
                                                   .issued = s->several ? s->last : 0,
-                                                  .lane = (uint8_t)lane,
+                                                  .track = (uint8_t)track,
                                                   .index = index});
 }
 
@@ -198,7 +195,7 @@ static void wait_for_streams(issue_t *s, uint32_t queue, uint32_t after)
         if (!(after >> k & 1) || k == queue)
             continue;
         call(s, TURN_CALLS);
-        add_wait(s, queue, s->device.newest[k], NO_LANE, 0);
+        add_wait(s, queue, s->device.newest[k], NO_TRACK, 0);
     }
 }
 
@@ -225,7 +222,7 @@ static void pass_moment(issue_t *s, const ebb_trace_moment_t *m)
     if (m->what == EBB_MOMENT_RECORD && known && stream)
         s->event[m->id] = s->device.newest[on];
     else if (m->what == EBB_MOMENT_WAIT && known && stream)
-        add_wait(s, on, s->event[m->id], NO_LANE, 0);
+        add_wait(s, on, s->event[m->id], NO_TRACK, 0);
     else if (m->what == EBB_MOMENT_SYNC_EVENT && known)
         sync(s, s->event[m->id]);
     for (uint32_t k = 0; k < s->streams; k++)
@@ -254,7 +251,7 @@ static void operation(issue_t *s, uint32_t index)
 {
     const ebb_trace_operation_t *o = &s->trace->operation[index];
     call(s, 1);
-    add(s, stream_of(s, o->stream), engine_of(s->trace, o), (double)o->duration_ns, EBB_LANE_OPERATION,
+    add(s, stream_of(s, o->stream), engine_of(s->trace, o), (double)o->duration_ns, EBB_TRACK_OPERATION,
         index);
 }
 
@@ -270,14 +267,14 @@ static void copy(issue_t *s, uint32_t index)
     wait_for_streams(s, queue, a->after);
     for (uint32_t i = a->first_wait; i < a->first_wait + a->wait_count; i++) {
         call(s, 1);
-        add_wait(s, queue, s->copy[s->plan->wait[i]], NO_LANE, 0);
+        add_wait(s, queue, s->copy[s->plan->wait[i]], NO_TRACK, 0);
     }
     call(s, COPY_CALLS - s->several);
     s->copy[index] =
         add(s, queue, in ? EBB_ENGINE_IN : EBB_ENGINE_OUT,
             (in ? h->in_ns : h->out_ns) +
                 ebb_copy_ns(s->plan->place[a->place].bytes, in ? h->in_bytes_per_ns : h->out_bytes_per_ns),
-            in ? EBB_LANE_IN : EBB_LANE_OUT, index);
+            in ? EBB_TRACK_IN : EBB_TRACK_OUT, index);
     call(s, s->several); /* the event behind it */
 }
 
@@ -289,7 +286,7 @@ static void check(issue_t *s, uint32_t index)
     for (unsigned i = 0; i < parts; i++) {
         gather(s);
         call(s, s->several);
-        add(s, s->first, EBB_ENGINE_COMPUTE, price->check_ns / parts, EBB_LANE_CHECK, index);
+        add(s, s->first, EBB_ENGINE_COMPUTE, price->check_ns / parts, EBB_TRACK_CHECK, index);
         scatter(s);
     }
 }
@@ -313,7 +310,7 @@ static void act(issue_t *s, uint32_t index)
     default:
         wait_for_streams(s, a->stream, a->after);
         call(s, price->calls - (s->several ? price->checks : 0));
-        add(s, a->stream, EBB_ENGINE_COMPUTE, price->replay_ns, EBB_LANE_REPLAY, index);
+        add(s, a->stream, EBB_ENGINE_COMPUTE, price->replay_ns, EBB_TRACK_REPLAY, index);
         check(s, index);
     }
 }
@@ -334,9 +331,9 @@ static void join(issue_t *s, uint32_t operation)
                 call(s, 1 + (stream == own && !own_waits ? JOIN_CALLS : 0));
                 own_waits |= stream == own;
                 add_wait(s, stream, s->copy[index],
-                         stream != own          ? NO_LANE
-                         : a->kind == EBB_EVICT ? EBB_LANE_WAIT_OUT
-                                                : EBB_LANE_WAIT_IN,
+                         stream != own          ? NO_TRACK
+                         : a->kind == EBB_EVICT ? EBB_TRACK_WAIT_OUT
+                                                : EBB_TRACK_WAIT_IN,
                          index);
             }
         }
@@ -347,7 +344,7 @@ static void join(issue_t *s, uint32_t operation)
 static uint32_t read_clock(issue_t *s, double calls)
 {
     call(s, calls);
-    return add(s, s->first, EBB_ENGINE_NONE, 0, NO_LANE, 0);
+    return add(s, s->first, EBB_ENGINE_NONE, 0, NO_TRACK, 0);
 }
 
 /* Of one stream the clock's own calls are not counted, nor is the host behind the last task. */
@@ -397,44 +394,44 @@ typedef struct told {
     bool in_detail, failed;
 } told_t;
 
-static void tell_span(told_t *to, uint32_t lane, uint32_t index, double begin, double end)
+static void tell_span(told_t *to, uint32_t track, uint32_t index, double begin, double end)
 {
     ebb_simulation_t *out = to->out;
     if (!to->in_detail)
         return;
     ebb_span_t *span = ebb_array_append((void **)&out->span, &out->span_count, &out->span_room, sizeof *span);
     if (span)
-        *span = (ebb_span_t){(ebb_lane_t)lane, index, begin - to->begin, end - to->begin};
+        *span = (ebb_span_t){(ebb_track_t)track, index, begin - to->begin, end - to->begin};
     to->failed |= !span;
 }
 
 static void tell_task(told_t *to, const ebb_task_t *t)
 {
     const double ns = t->end - t->begin;
-    if (t->lane == NO_LANE)
+    if (t->track == NO_TRACK)
         return;
     if (t->engine == EBB_ENGINE_COMPUTE)
         to->out->slowed_ns += ns - t->work;
-    to->out->lane_ns[t->lane] += t->engine == EBB_ENGINE_COMPUTE ? t->work : ns;
+    to->out->track_ns[t->track] += t->engine == EBB_ENGINE_COMPUTE ? t->work : ns;
     if (ns > 0 || t->engine != EBB_ENGINE_NONE)
-        tell_span(to, t->lane, t->index, t->begin, t->end);
+        tell_span(to, t->track, t->index, t->begin, t->end);
 }
 
 /* Of one stream also what it waits for the host, or to be let onto the link. False: no memory. */
 static bool tell(const issue_t *s, ebb_simulation_t *out, bool in_detail)
 {
     const ebb_task_t *task = s->device.task;
-    const double begin = s->begun != EBB_TRACE_NEVER ? task[s->begun].end : 0;
+    const double begin = s->begun != EBB_NONE ? task[s->begun].end : 0;
     told_t to = {.out = out, .begin = begin, .in_detail = in_detail};
     double before = begin; /* the end of the one before on that stream */
-    out->step_ns = (s->ended != EBB_TRACE_NEVER ? task[s->ended].end : s->device.now) - begin;
+    out->step_ns = (s->ended != EBB_NONE ? task[s->ended].end : s->device.now) - begin;
     for (uint32_t i = s->first_task; i < s->device.task_count; i++) {
         const ebb_task_t *t = &task[i];
         if (t->end >= EBB_NOT_YET)
             continue;
         if (!s->several && t->queue == s->first && t->engine != EBB_ENGINE_NONE && t->begin > before) {
-            out->lane_ns[EBB_LANE_WAIT_HOST] += t->begin - before;
-            tell_span(&to, EBB_LANE_WAIT_HOST, t->index, before, t->begin);
+            out->track_ns[EBB_TRACK_WAIT_HOST] += t->begin - before;
+            tell_span(&to, EBB_TRACK_WAIT_HOST, t->index, before, t->begin);
         }
         before = t->queue == s->first && t->end > before ? t->end : before;
         tell_task(&to, t);
@@ -452,8 +449,8 @@ static bool simulate(ebb_simulation_t *out, const ebb_plan_t *p, const ebb_trace
                  .hardware = hardware,
                  .streams = streams <= EBB_PLAN_STREAMS ? streams : 1,
                  .several = streams > 1 && streams <= EBB_PLAN_STREAMS,
-                 .begun = EBB_TRACE_NEVER,
-                 .ended = EBB_TRACE_NEVER};
+                 .begun = EBB_NONE,
+                 .ended = EBB_NONE};
     const size_t actions = p ? p->action_count : 0;
     joins_t joins = {0};
     price_t *price = p ? find_prices(p, t, hardware) : NULL;
@@ -471,7 +468,7 @@ static bool simulate(ebb_simulation_t *out, const ebb_plan_t *p, const ebb_trace
     for (int i = 0; good && i < (p ? STEPS : 1); i++)
         run_step(&s);
     if (good) /* what goes on in the next step, as if that had no copies of its own */
-        ebb_engines_run(&s.device, EBB_TRACE_NEVER);
+        ebb_engines_run(&s.device, EBB_NONE);
     good = good && !s.device.failed && tell(&s, out, in_detail);
     if (!good)
         ebb_simulation_delete(out);
@@ -490,8 +487,8 @@ bool ebb_simulate(ebb_simulation_t *out, const ebb_plan_t *p, const ebb_trace_t 
     if (!simulate(out, p, t, hardware, in_detail))
         return false;
     /* What of the step's copies ran while compute was at work: by waiting for it nothing was hidden. */
-    const double copies = out->lane_ns[EBB_LANE_OUT] + out->lane_ns[EBB_LANE_IN],
-                 exposed = out->lane_ns[EBB_LANE_WAIT_OUT] + out->lane_ns[EBB_LANE_WAIT_IN];
+    const double copies = out->track_ns[EBB_TRACK_OUT] + out->track_ns[EBB_TRACK_IN],
+                 exposed = out->track_ns[EBB_TRACK_WAIT_OUT] + out->track_ns[EBB_TRACK_WAIT_IN];
     out->hidden_ns = copies > exposed ? copies - exposed : 0;
     out->alone_ns = ebb_simulate_alone_ns(t);
     out->peak_bytes = p->chunk_count * p->chunk_bytes + p->small_bytes;

@@ -1,12 +1,12 @@
 /* auto.c: looks for the fastest plan at the level of the budget and at those below it from which a faster one may come.
  *
- * A level is a number of chunks. At each one the walk is tried with several tastes; what the best of them comes to is simulated, and
+ * A level is a number of chunks. At each one the walk is tried with several search parameters; what the best of them comes to is simulated, and
  * a local search goes on from there (improve.c). There are coarse levels, finer ones from each to the next, and stretches of some coarse
  * levels. A stretch is searched as if there were no other, from its lowest level up: what one has shown serves the next. A budget looks at
  *   - the coarse levels of its own stretch up to its own, and those fine ones behind that which are not above the budget
  *   - before them the next coarse level: plans of fine levels that are faster than what is known up to there are not taken, because
  *     larger budgets look at that, and not at these. Where nothing is known up to there, they do look at the fine levels
- *   - stretches below its own, as far as the bound (bound.h) lets a plan there be faster than what is known
+ *   - stretches below its own, as far as the bound (planner.h) lets a plan there be faster than what is known
  * So a larger budget's plan is never slower, and no budget is too small if a smaller one is not. A level's plans take as many chunks at
  * least as the smallest budget that looks at it: what is told to be enough is. And the plan that is chosen takes as many as the last level
  * up to the budget: a larger budget's is never smaller. Of every fixed strategy the plan is among the candidates, too, if it is not slower
@@ -17,8 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ckpt/planner/bound.h"
-#include "ckpt/planner/improve.h"
+#include "ckpt/planner/internal.h"
 
 enum { LONG_STEP = 3000 };
 
@@ -28,18 +27,16 @@ typedef struct effort {
 } effort_t;
 static const effort_t much = {25, 5, 8, 16}, little = {12, 4, 4, 5};
 
-typedef struct flavour {
+typedef struct portfolio_entry {
     bool offload, recompute;
-    double chain, idle, caution;
-} flavour_t;
+    double chain, idle;
+} portfolio_entry_t;
 
 /* Those that win more often come first. */
-static const flavour_t flavours[] = {
-    {true, true, 0, 1, 1},       {true, true, 0.25, 0.5, 1}, {true, false, 0, 1, 1}, {true, true, 0, 0, 1},
-    {false, true, 0.25, 0.5, 1}, {true, true, 1, 0, 3},      {true, true, 1, 1, 1},  {false, true, 1, 1, 1},
-    {true, true, 0, 0, 2},       {false, true, 0, 0, 1},     {true, false, 0, 0, 1}, {true, false, 0, 0, 2},
-    {false, true, 0, 1, 1},      {true, false, 0.25, 0.5, 1}};
-enum { FLAVOURS = sizeof flavours / sizeof flavours[0] };
+static const portfolio_entry_t portfolio[] = {
+    {true, true, 0, 1},       {true, true, 0.25, 0.5}, {true, false, 0, 1}, {true, true, 0, 0},
+    {false, true, 0.25, 0.5}, {true, true, 1, 0},      {true, true, 1, 1},  {false, true, 1, 1}};
+enum { PORTFOLIO = sizeof portfolio / sizeof portfolio[0] };
 
 /* Every strategy, with those arguments that its row names. */
 static void try_strategies(ebb_candidates_t *c)
@@ -72,7 +69,8 @@ typedef struct search {
     ebb_improver_t improver;
     ebb_bound_t bound;
     effort_t effort;
-    uint8_t order[FLAVOURS]; /* [count] the tastes that are allowed, the one that was best last first */
+    uint8_t order
+        [PORTFOLIO]; /* [count] entries of the portfolio that are allowed, the one that was best last first */
     unsigned count;
     uint32_t lowest, stride, fine,
         peak; /* chunks: the first coarse level, from one to the next; of fine ones; what needs no plan */
@@ -94,61 +92,59 @@ static void to_front(search_t *s, unsigned place)
 }
 
 /* The walk aims at fewer chunks if a plan has taken more than it was to, because the places that share chunks did not fit together. */
-static ebb_taste_t taste_of(const search_t *s, unsigned place, uint32_t target, uint32_t aim)
+static ebb_search_params_t params_of(const search_t *s, unsigned place, uint32_t target, uint32_t aim)
 {
-    const flavour_t *f = &flavours[s->order[place]];
+    const portfolio_entry_t *f = &portfolio[s->order[place]];
     const ebb_candidate_t *rival = ebb_candidates_best(s->candidates, target);
-    return (ebb_taste_t){.target_chunks = aim,
-                         .offload = f->offload,
-                         .recompute = f->recompute,
-                         .most_replay_ns = ebb_candidates_slack(s->candidates, rival),
-                         .chain = f->chain,
-                         .idle = f->idle,
-                         .caution = f->caution};
+    return (ebb_search_params_t){.target_chunks = aim,
+                                 .offload = f->offload,
+                                 .recompute = f->recompute,
+                                 .most_replay_ns = ebb_candidates_slack(s->candidates, rival),
+                                 .chain = f->chain,
+                                 .idle = f->idle};
 }
 
-/* Whether a taste is tried at this level: those that were the best ones lately and one of the others in turn, now and then all that
- * there are; and as long as no plan is known to fit, some more. */
-static bool has_its_turn(const search_t *s, unsigned place, uint32_t target, uint32_t walks)
+/* Whether an entry of the portfolio is tried at this level: those that were the best ones lately and one of the others in turn; and as long
+ * as no plan is known to fit, some more. */
+static bool has_its_turn(const search_t *s, unsigned place, uint32_t target)
 {
-    enum { ALL = 8 };
+    const uint32_t walks = s->effort.walks;
     const unsigned lately = walks / 2 - walks / 8;
     return place < lately || (s->count > lately && place == lately + s->searched % (s->count - lately)) ||
-           (s->effort.walks == much.walks && s->searched % ALL == 0) ||
            (place < 2 * walks && !ebb_candidates_best(s->candidates, target));
 }
 
-/* Half of so many walks under one target with tastes, the others from the best of those on. */
-static void search_level(search_t *s, uint32_t target, uint32_t walks)
+/* Half of the walks under one target with the portfolio, the others from the best of those on. */
+static void search_level(search_t *s, uint32_t target)
 {
     ebb_candidates_t *c = s->candidates;
     const uint64_t step = c->model.begin_ns[c->model.trace->operation_count];
     const uint32_t tries = c->tries;
-    unsigned winner = FLAVOURS;
-    ebb_taste_t best = {0};
+    unsigned winner = PORTFOLIO;
+    ebb_search_params_t best = {0};
     uint64_t least = UINT64_MAX;
     uint32_t aim = target;
     for (unsigned i = 0; i < s->count && target < s->peak; i++) {
-        if (!has_its_turn(s, i, target, walks))
+        if (!has_its_turn(s, i, target))
             continue;
-        const ebb_taste_t taste = taste_of(s, i, target, aim);
-        const uint64_t ns = ebb_candidates_try(c, &taste);
+        const ebb_search_params_t params = params_of(s, i, target, aim);
+        const uint64_t ns = ebb_candidates_try(c, &params);
         if (c->chunks > target && c->chunks - target <= target / 32 + 2 && 2 * target > c->chunks)
             aim = aim < 2 * target - c->chunks ? aim : 2 * target - c->chunks;
         if (ns <= step + 1)
             return;
         if (ns < least) {
             least = ns;
-            best = taste;
+            best = params;
             winner = i;
         }
     }
     s->searched++;
-    if (winner == FLAVOURS)
+    if (winner == PORTFOLIO)
         return;
     to_front(s, winner);
     best.target_chunks = aim;
-    const uint32_t done = c->tries - tries;
+    const uint32_t done = c->tries - tries, walks = s->effort.walks;
     ebb_improve(&s->improver, &best, target, least, done + 2 < walks ? walks - done : 2);
 }
 
@@ -158,23 +154,23 @@ static uint64_t best_ns(const search_t *s, uint32_t chunks)
     return best ? best->ns : UINT64_MAX;
 }
 
-static void search_coarse(search_t *s, uint32_t cell, uint32_t walks)
+static void search_coarse(search_t *s, uint32_t cell)
 {
     s->candidates->least = cell ? level(s, cell - 1) : 0;
-    search_level(s, level(s, cell), walks);
+    search_level(s, level(s, cell));
 }
 
-/* The lowest level of a stretch, the front being the stretch's own; more is tried than at others. */
+/* The lowest level of a stretch, the front being the stretch's own. */
 static void begin_stretch(search_t *s, uint32_t cell)
 {
     const ebb_model_t *m = &s->candidates->model;
     s->count = s->searched = 0;
-    for (uint8_t i = 0; i < FLAVOURS; i++)
-        if ((m->request->offload || !flavours[i].offload) &&
-            (m->request->recompute || !flavours[i].recompute))
+    for (uint8_t i = 0; i < PORTFOLIO; i++)
+        if ((m->request->offload || !portfolio[i].offload) &&
+            (m->request->recompute || !portfolio[i].recompute))
             s->order[s->count++] = i;
     ebb_improver_reset(&s->improver);
-    search_coarse(s, cell, 2 * s->effort.walks);
+    search_coarse(s, cell);
 }
 
 /* The fine levels behind a coarse one, up to so many chunks. */
@@ -185,7 +181,7 @@ static void search_fine(search_t *s, uint32_t cell, uint64_t floor_ns, uint32_t 
     for (uint32_t target = level(s, cell) + s->fine;
          target <= most && target < level(s, cell + 1) && target < s->peak; target += s->fine) {
         c->least = target;
-        search_level(s, target, s->effort.walks);
+        search_level(s, target);
     }
     c->floor_ns = 0;
 }
@@ -201,7 +197,7 @@ static void search_stretch(search_t *s, uint32_t first, uint32_t most)
     s->head_ns = best_ns(s, level(s, first));
     for (uint32_t cell = first; cell < end && level(s, cell) <= most; cell++) {
         if (cell + 1 < end)
-            search_coarse(s, cell + 1, s->effort.walks);
+            search_coarse(s, cell + 1);
         uint64_t floor_ns = best_ns(s, level(s, cell + 1));
         if (cell + 1 == end && next_head_ns < floor_ns)
             floor_ns = next_head_ns;
@@ -288,7 +284,7 @@ ebb_plan_t *ebb_auto_make(const ebb_trace_t *trace, const ebb_plan_request_t *re
     if (!ebb_candidates_begin(&c, trace, request, why, why_bytes))
         return NULL;
     const uint32_t peak = ebb_candidates_keep_peak(&c);
-    const ebb_taste_t keep = {.most_replay_ns = UINT64_MAX, .target_chunks = peak};
+    const ebb_search_params_t keep = {.most_replay_ns = UINT64_MAX, .target_chunks = peak};
     ebb_candidates_try(&c, &keep);
     c.reached = peak > c.limit ? 0 : peak;
     if (peak > c.limit)

@@ -1,5 +1,5 @@
-/* bound.c: see bound.h. */
-#include "ckpt/planner/bound.h"
+/* bound.c: see planner.h. */
+#include "ckpt/planner/internal.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* candidates.c: schedules become plans, and of those that fit the fastest is kept. */
-#include "ckpt/planner/candidates.h"
+#include "ckpt/planner/internal.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@ enum { LONG_STEP = 3000 };
 
 uint32_t ebb_candidates_keep_peak(ebb_candidates_t *s)
 {
-    ebb_taste_t keep = {.most_replay_ns = UINT64_MAX, .target_chunks = EBB_NONE / 2};
+    ebb_search_params_t keep = {.most_replay_ns = UINT64_MAX, .target_chunks = EBB_NONE / 2};
     if (!ebb_schedule_walk(&s->schedule, &s->model, &keep))
         return 0;
     uint32_t peak = ebb_schedule_peak(&s->schedule, &s->model);
@@ -105,19 +105,19 @@ uint64_t ebb_candidates_slack(const ebb_candidates_t *s, const ebb_candidate_t *
     return rival && rival->ns > step ? rival->ns - step : rival ? 0 : UINT64_MAX;
 }
 
-uint64_t ebb_candidates_try(ebb_candidates_t *s, const ebb_taste_t *taste)
+uint64_t ebb_candidates_try(ebb_candidates_t *s, const ebb_search_params_t *params)
 {
     ebb_schedule_t *schedule = &s->schedule;
     uint64_t ns = UINT64_MAX;
     s->tries++;
     s->chunks = 0;
-    if (!ebb_schedule_walk(schedule, &s->model, taste))
+    if (!ebb_schedule_walk(schedule, &s->model, params))
         return ns;
     if (!copies(schedule))
         return offer(s);
     const uint32_t peak = ebb_schedule_peak(schedule, &s->model),
-                   limit = peak > taste->target_chunks ? peak : taste->target_chunks;
-    if (!taste->fates && !ebb_schedule_keep(schedule, &s->model, limit)) /* a fixed strategy is followed */
+                   limit = peak > params->target_chunks ? peak : params->target_chunks;
+    if (!params->fates && !ebb_schedule_keep(schedule, &s->model, limit)) /* a fixed strategy is followed */
         return ns;
     /* As late as copies can be, where a try takes little time: it is hardly ever the better one. */
     if (s->model.trace->operation_count <= LONG_STEP)
@@ -128,9 +128,9 @@ uint64_t ebb_candidates_try(ebb_candidates_t *s, const ebb_taste_t *taste)
     return ns < relaxed ? ns : relaxed;
 }
 
-static uint32_t walked_peak(ebb_candidates_t *s, const ebb_taste_t *taste)
+static uint32_t walked_peak(ebb_candidates_t *s, const ebb_search_params_t *params)
 {
-    const uint32_t peak = ebb_schedule_walk(&s->schedule, &s->model, taste)
+    const uint32_t peak = ebb_schedule_walk(&s->schedule, &s->model, params)
                               ? ebb_schedule_peak(&s->schedule, &s->model)
                               : EBB_NONE;
     return peak == EBB_NONE ? 0 : peak;
@@ -147,21 +147,19 @@ void ebb_candidates_try_strategy(ebb_candidates_t *s, const ebb_policy_t *policy
         s->no_memory = true;
         return;
     }
-    ebb_taste_t taste = {.fates = &fates,
-                         .most_replay_ns = ebb_candidates_slack(s, rival),
-                         .caution = 1,
-                         .target_chunks = EBB_NONE / 2};
+    ebb_search_params_t params = {
+        .fates = &fates, .most_replay_ns = ebb_candidates_slack(s, rival), .target_chunks = EBB_NONE / 2};
     if (policy->code == EBB_POLICY_OFFLOAD) {
-        const uint32_t high = walked_peak(s, &taste);
-        taste.target_chunks = 0;
-        const uint32_t low = walked_peak(s, &taste);
+        const uint32_t high = walked_peak(s, &params);
+        params.target_chunks = 0;
+        const uint32_t low = walked_peak(s, &params);
         for (uint32_t i = levels; i > 0 && low < high; i--) {
-            taste.target_chunks = low + (uint32_t)((uint64_t)(high - low) * i / levels);
-            ebb_candidates_try(s, &taste);
+            params.target_chunks = low + (uint32_t)((uint64_t)(high - low) * i / levels);
+            ebb_candidates_try(s, &params);
         }
-        taste.target_chunks = low;
+        params.target_chunks = low;
     }
-    ebb_candidates_try(s, &taste);
+    ebb_candidates_try(s, &params);
     ebb_fates_delete(&fates);
 }
 
@@ -199,8 +197,8 @@ static bool most_alive(const ebb_model_t *m, uint64_t *most, uint32_t *at)
     for (uint32_t i = 0; change && i < t->buffer_count; i++) {
         const ebb_trace_buffer_t *b = &t->buffer[i];
         const uint64_t bytes = m->buffer[i].chunks * t->chunk_bytes;
-        change[b->born == EBB_TRACE_NEVER ? 0 : b->born] += bytes;
-        change[b->dies == EBB_TRACE_NEVER ? n + 1 : b->dies] -= bytes; /* differences, modulo 2^64 */
+        change[b->born == EBB_NONE ? 0 : b->born] += bytes;
+        change[b->dies == EBB_NONE ? n + 1 : b->dies] -= bytes; /* differences, modulo 2^64 */
     }
     for (uint32_t i = 0; change && i <= n; i++) {
         alive += change[i];
@@ -238,7 +236,7 @@ static bool room_for_all(const ebb_model_t *m, char *why, size_t why_bytes)
     return false;
 }
 
-/* What a boundary says is on the host has a block there throughout (planner_walk.c). */
+/* What a boundary says is on the host has a block there throughout (walk.c). */
 static bool room_between_steps(const ebb_model_t *m, char *why, size_t why_bytes)
 {
     const ebb_boundary_t *b = m->request->boundary;

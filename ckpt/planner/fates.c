@@ -1,5 +1,5 @@
 /* fates.c: which checkpoints each strategy holds, and what meets what is not held. */
-#include "ckpt/planner/fates.h"
+#include "ckpt/planner/internal.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -47,7 +47,7 @@ static uint32_t cut_best(const ebb_stages_t *s, const ebb_pass_t *p, uint32_t *s
     return segments;
 }
 
-/* What is known of a border, and of the stage behind it; in `checkpoints`, which nobody needs yet. */
+/* What is known of a border, and of the stage behind it; in `checkpoints`, which is not needed yet. */
 enum { GOES_OVER = 1, IS_HELD = 2, DROPS_INSIDE = 4 };
 
 static void look_at_borders(ebb_fates_t *f)
@@ -174,7 +174,7 @@ static void find_checkpoints(ebb_fates_t *f, const ebb_pass_t *p)
         f->checkpoints[k] += f->checkpoints[k - 1];
 }
 
-/* ---- who meets what ---- */
+/* ---- what becomes of a content ---- */
 
 static bool is_named(const char *names, const ebb_trace_t *t, const ebb_trace_operation_t *o)
 {

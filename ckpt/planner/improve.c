@@ -1,6 +1,6 @@
-/* improve.c: see improve.h. The walk decides by prices; a local search in the prices reaches what all its decisions together come to,
+/* improve.c: see internal.h. The walk decides by prices; a local search in the prices reaches what all its decisions together come to,
  * which a search in single decisions would have to repair after each step. */
-#include "ckpt/planner/improve.h"
+#include "ckpt/planner/internal.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +22,7 @@ static bool blame_waits(ebb_improver_t *s, const ebb_plan_t *p, double weight)
         return false;
     for (uint32_t i = 0; i < told.span_count; i++) {
         const ebb_span_t *span = &told.span[i];
-        if (span->lane != EBB_LANE_WAIT_IN && span->lane != EBB_LANE_WAIT_OUT)
+        if (span->track != EBB_TRACK_WAIT_IN && span->track != EBB_TRACK_WAIT_OUT)
             continue;
         const uint32_t place = p->action[span->index].place;
         if (place < s->buffers) {
@@ -119,23 +119,24 @@ static void change(ebb_improver_t *s, const ebb_plan_t *best)
         forbid(s, best);
 }
 
-void ebb_improve(ebb_improver_t *s, const ebb_taste_t *start, uint32_t chunks, uint64_t best, uint32_t walks)
+void ebb_improve(ebb_improver_t *s, const ebb_search_params_t *start, uint32_t chunks, uint64_t best,
+                 uint32_t walks)
 {
     ebb_candidates_t *c = s->candidates;
     const uint64_t step = c->model.begin_ns[c->model.trace->operation_count];
-    ebb_taste_t taste = *start;
-    taste.more_to_drop = s->drop;
-    taste.more_to_offload = s->offload;
+    ebb_search_params_t params = *start;
+    params.more_to_drop = s->drop;
+    params.more_to_offload = s->offload;
     copy_prices(s, false);
     for (uint32_t i = 0; i < walks && !ebb_candidates_done(c, chunks); i++) {
-        taste.most_replay_ns = UINT64_MAX;
+        params.most_replay_ns = UINT64_MAX;
         const ebb_candidate_t *known = ebb_candidates_best(c, chunks);
         if (i && !known)
             return;
         if (i)
             change(s, known->plan);
-        taste.most_replay_ns = best - step;
-        const uint64_t ns = ebb_candidates_try(c, &taste);
+        params.most_replay_ns = best - step;
+        const uint64_t ns = ebb_candidates_try(c, &params);
         if (ns < best) {
             best = ns;
             copy_prices(s, true);

@@ -9,8 +9,7 @@
 #define EBB_PLANNER_H
 
 #include "alloc/base/options.h"
-#include "ckpt/plan/boundary.h"
-#include "ckpt/plan/simulate.h"
+#include "ckpt/plan/plan.h"
 
 typedef struct ebb_plan_request {
     const char *policy;    /* a policy's name, with its argument behind a colon; NULL: auto */
@@ -57,5 +56,128 @@ uint64_t ebb_plan_floor(const ebb_trace_t *trace, const ebb_plan_request_t *requ
  * pass the checker like any other. */
 ebb_plan_t *ebb_plan_given(const char *path, const ebb_trace_t *trace, const ebb_hardware_t *hardware,
                            char *why, size_t why_bytes);
+
+/* ---- model ----
+ *
+ * A trace as the planner sees it: contents, what makes them, what needs them, how long each
+ * can be had.
+ *
+ * A content is one version of one buffer; contents are numbered through all buffers (`first_content` of the
+ * buffer plus the version). Version 0 is what a buffer holds when the step begins or when it is allocated.
+ */
+
+/* What an operation does with a buffer, all its accesses taken together. */
+typedef struct ebb_touch {
+    uint32_t buffer;
+    ebb_mode_t mode;
+    uint32_t before, after; /* contents; the same when it only reads */
+} ebb_touch_t;
+
+typedef struct ebb_content {
+    uint32_t buffer;
+    uint32_t producer; /* operation; EBB_NONE: version 0 */
+    uint32_t rebuild;  /* the last point at which replays can rebuild it; 0: never */
+    uint32_t until;    /* the last point at which a replay can count on reading it in its own place */
+    uint64_t cost_ns;  /* of the replays that rebuild it when what they read is there */
+} ebb_content_t;
+
+typedef struct ebb_use {
+    uint32_t operation, before;
+    ebb_mode_t mode;
+} ebb_use_t;
+
+typedef struct ebb_model_buffer {
+    uint32_t chunks; /* 0: small */
+    uint32_t first_content, content_count;
+    uint32_t first_use, use_count; /* in `use`, by operation */
+    bool persistent;               /* its place is its own throughout */
+    bool rotates; /* it is another one in the next step, or was in the one before: it stays */
+    bool movable;
+    uint64_t out_ns, in_ns; /* that a copy takes of the link */
+} ebb_model_buffer_t;
+
+/* Owns its arrays; borrows trace and request, which must outlive it. */
+typedef struct ebb_model {
+    const ebb_trace_t *trace;
+    const ebb_plan_request_t *request;
+    ebb_model_buffer_t *buffer;
+    ebb_touch_t *touch;
+    uint32_t *first_touch; /* per operation, and one more */
+    ebb_content_t *content;
+    ebb_use_t *use;
+    uint64_t *begin_ns; /* of each operation if nothing ever waits, and the end */
+    uint32_t streams;   /* of the program's */
+    double pace; /* of that clock: where there are several, as many operations run at once as do on average */
+    uint32_t content_count;
+    uint32_t *small_offset; /* in the small region, per buffer; EBB_NONE */
+    uint64_t small_bytes;
+    bool reads_back; /* the program copies something to the host: what is on its way out then makes it wait */
+    uint32_t widest, widest_chunks; /* the operation that touches the most chunks, and how many */
+} ebb_model_t;
+
+/* False: `why` says why the trace is refused, or that there is no memory; the model needs no deletion then.
+ */
+bool ebb_model_make(ebb_model_t *model, const ebb_trace_t *trace, const ebb_plan_request_t *request,
+                    char *why, size_t why_bytes);
+void ebb_model_delete(ebb_model_t *model);
+
+/* Packs the small buffers that live within the step by their lifetimes (model.c). False: no memory.
+ */
+bool ebb_model_pack_small(ebb_model_t *model);
+
+static inline uint32_t ebb_model_chunks(const ebb_trace_t *t, uint64_t bytes)
+{
+    return (uint32_t)((bytes + t->chunk_bytes - 1) / t->chunk_bytes);
+}
+
+static inline uint64_t ebb_model_transfer_ns(const ebb_model_t *m, uint32_t buffer, bool in)
+{
+    return in ? m->buffer[buffer].in_ns : m->buffer[buffer].out_ns;
+}
+
+/* ---- bound ----
+ *
+ * What no plan can do better: the least time of a step within so many chunks. For levels that need not be searched
+ * (auto.c), and to tell how far a plan is from the best one.
+ *
+ * One moment of the step is looked at: an operation is at work, and of all that the step still needs then, besides what that
+ * operation touches, what does not fit is on the host or dropped. What is on the host goes over the link both ways, between its
+ * last use before and its next one after; what is dropped is made again, each replay that this takes counted once, with all that it
+ * reads at hand. What the step takes longer may give the link more time: the least that is enough is the bound. It is a relaxation:
+ * fractions of buffers may go, either way of the link has the other's waits, memory at other moments is free, and so are
+ * comparing, the host's calls and the latency of copies.
+ */
+
+/* What is idle at the moment and could go; a group: what the replay of one operation brings back. */
+typedef struct ebb_bound_item {
+    uint32_t chunks;
+    double out_ns, in_ns; /* of the link */
+    /* from its last use to the moment, and from there to its next use, if nothing ever waits */
+    double before, behind;
+} ebb_bound_item_t;
+
+typedef struct ebb_bound_group {
+    uint32_t chunks;
+    double ns;
+} ebb_bound_group_t;
+
+/* Owns its arrays. */
+typedef struct ebb_bound {
+    uint64_t step_ns; /* without a plan */
+    double copy_cost; /* that compute takes longer, for each nanosecond of a copy */
+    uint32_t needed;  /* chunks, at the moment */
+    /* [item_count] by `before`, by `behind`, and by chunks for their time of the link */
+    ebb_bound_item_t *out, *in, *dense_out, *dense_in;
+    ebb_bound_group_t *group; /* by what a chunk costs */
+    uint32_t item_count, group_count;
+} ebb_bound_t;
+
+/* Takes the moment at which most is needed. False: no memory; nothing is owned then. */
+bool ebb_bound_make(ebb_bound_t *bound, const ebb_model_t *model);
+void ebb_bound_delete(ebb_bound_t *bound);
+
+/* No plan within so many chunks has a shorter step; UINT64_MAX: there is none. Where the program has several streams: what the step
+ * takes without a plan. */
+uint64_t ebb_bound_ns(const ebb_bound_t *bound, uint32_t chunks);
 
 #endif

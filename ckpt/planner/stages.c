@@ -1,5 +1,5 @@
 /* stages.c: passes by the memory that is alive, borders by the data that goes over. */
-#include "ckpt/planner/stages.h"
+#include "ckpt/planner/internal.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -115,7 +115,7 @@ static double foreseen_ns(const ebb_trace_t *trace, const ebb_plan_t *plan, cons
     ebb_simulation_t s;
     if (!ebb_simulate(&s, plan, trace, &h, false))
         return 0;
-    return s.lane_ns[EBB_LANE_WAIT_OUT] + s.lane_ns[EBB_LANE_WAIT_IN];
+    return s.track_ns[EBB_TRACK_WAIT_OUT] + s.track_ns[EBB_TRACK_WAIT_IN];
 }
 
 bool ebb_planning_is_late(const ebb_trace_t *trace, const ebb_plan_t *plan, const ebb_drive_pace_t *pace,

@@ -11,7 +11,7 @@
  * Each kind of step (step.h) has its own phase, lessons and plan. At a boundary it is known which kind has ended, and
  * only expected which one begins: a recording belongs to the kind that has ended when it is over; a plan is driven
  * for the expected kind. When another one is expected, its plan takes over, if it agrees with the driven one about what is
- * between steps (boundary.h), for which it is made; else the driven one is left. The same when the first thing that a step does
+ * between steps (plan.h), for which it is made; else the driven one is left. The same when the first thing that a step does
  * is another kind's (drive.c).
  *
  * A boundary is noticed with the last operation of a step and acted upon with the next thing that the program

@@ -1,5 +1,5 @@
 /* runner_plan.c: from what was learned of a kind of step to a plan that is driven, given up for another one when the memory or the
- * link is not what it was made for; and kinds that alternate, whose plans agree about what is between steps (boundary.h). */
+ * link is not what it was made for; and kinds that alternate, whose plans agree about what is between steps (plan.h). */
 #include "ckpt/run/runner_state.h"
 
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 #include "alloc/device.h"
 #include "alloc/base/log.h"
 #include "alloc/base/options.h"
-#include "ckpt/plan/rotate.h"
+#include "ckpt/plan/plan.h"
 #include "ckpt/run/drive/drive.h"
 #include "ckpt/run/files.h"
 #include "ckpt/run/tracker/follow.h"
@@ -236,8 +236,8 @@ static uint64_t need_of(const ebb_trace_t *t)
     uint64_t most = 0, *alive = calloc((size_t)t->operation_count + 2, sizeof *alive), now = 0;
     for (uint32_t i = 0; alive && i < t->buffer_count; i++) {
         const ebb_trace_buffer_t *b = &t->buffer[i];
-        alive[b->born == EBB_TRACE_NEVER ? 0 : b->born] += b->bytes;
-        alive[b->dies == EBB_TRACE_NEVER ? t->operation_count + 1 : b->dies] -= b->bytes;
+        alive[b->born == EBB_NONE ? 0 : b->born] += b->bytes;
+        alive[b->dies == EBB_NONE ? t->operation_count + 1 : b->dies] -= b->bytes;
     }
     for (uint32_t i = 0; alive && i <= t->operation_count; i++) {
         now += alive[i];

@@ -53,7 +53,7 @@ ebb_trace_buffer_t *ebb_trace_add_buffer(ebb_trace_t *t)
     ebb_trace_buffer_t *b =
         ebb_array_append((void **)&t->buffer, &t->buffer_count, &t->buffer_room, sizeof *t->buffer);
     if (b)
-        b->born = b->dies = b->next = EBB_TRACE_NEVER;
+        b->born = b->dies = b->next = EBB_NONE;
     return b;
 }
 
@@ -117,11 +117,11 @@ uint32_t *ebb_trace_first_touches(const ebb_trace_t *t)
 {
     uint32_t *first = malloc(((size_t)t->buffer_count + 1) * sizeof *first);
     for (uint32_t i = 0; first && i < t->buffer_count; i++)
-        first[i] = EBB_TRACE_NEVER;
+        first[i] = EBB_NONE;
     for (uint32_t i = 0; first && i < t->operation_count; i++)
         for (uint32_t k = 0; k < t->operation[i].access_count; k++) {
             const uint32_t buffer = t->access[t->operation[i].first_access + k].buffer;
-            if (t->buffer[buffer].born != EBB_TRACE_NEVER && first[buffer] == EBB_TRACE_NEVER)
+            if (t->buffer[buffer].born != EBB_NONE && first[buffer] == EBB_NONE)
                 first[buffer] = i;
         }
     return first;
@@ -171,8 +171,7 @@ static const char *check_operation(const ebb_trace_t *t, uint32_t index)
             return "an access that writes beyond the end of its buffer";
         if (a->mode == EBB_READS && a->tile_count)
             return "an access that reads and writes";
-        if ((b->born != EBB_TRACE_NEVER && b->born > index) ||
-            (b->dies != EBB_TRACE_NEVER && b->dies <= index))
+        if ((b->born != EBB_NONE && b->born > index) || (b->dies != EBB_NONE && b->dies <= index))
             return "an access to a buffer outside its lifetime";
     }
     return NULL;
@@ -205,13 +204,13 @@ const char *ebb_trace_check(const ebb_trace_t *t)
         const ebb_trace_buffer_t *b = &t->buffer[i];
         if (!b->bytes)
             return "a buffer without bytes";
-        if ((b->born != EBB_TRACE_NEVER && b->born > t->operation_count) ||
-            (b->dies != EBB_TRACE_NEVER && b->dies > t->operation_count))
+        if ((b->born != EBB_NONE && b->born > t->operation_count) ||
+            (b->dies != EBB_NONE && b->dies > t->operation_count))
             return "a lifetime beyond the last operation";
-        if (b->born != EBB_TRACE_NEVER && b->dies != EBB_TRACE_NEVER && b->dies < b->born)
+        if (b->born != EBB_NONE && b->dies != EBB_NONE && b->dies < b->born)
             return "a buffer that dies before it is born";
-        if (b->next != EBB_TRACE_NEVER && (b->next >= t->buffer_count || b->dies != EBB_TRACE_NEVER ||
-                                           t->buffer[b->next].born != EBB_TRACE_NEVER))
+        if (b->next != EBB_NONE &&
+            (b->next >= t->buffer_count || b->dies != EBB_NONE || t->buffer[b->next].born != EBB_NONE))
             return "a buffer that cannot be what it is said to be in the next step";
     }
     for (uint32_t i = 0; i < t->operation_count; i++) {
@@ -245,7 +244,7 @@ static void write_text(FILE *out, const char *text)
 
 static void write_point(FILE *out, const char *key, uint32_t operation)
 {
-    if (operation == EBB_TRACE_NEVER)
+    if (operation == EBB_NONE)
         fprintf(out, ", \"%s\": null", key);
     else
         fprintf(out, ", \"%s\": %" PRIu32, key, operation);

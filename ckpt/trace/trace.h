@@ -31,7 +31,7 @@
  * tile_bytes   the unit of first_tile and tiles; a power of two
  * device       the name of the device on which the step was recorded, as the driver tells it; missing: not known
  * hardware     what the link, work of ebb's own and calls of the driver took there: an object with the fields of
- *              hardware.h; missing, or without one of them: not known
+ *              ebb_hardware_t; missing, or without one of them: not known
  * born         allocated before this operation (null: before the step)
  * dies         freed before this operation (null: outlives the step; n: freed after the last one)
  * next         what it is at the beginning of the next step (null: it dies, or it is not known; left out: its own number
@@ -59,11 +59,48 @@
 #ifndef EBB_TRACE_H
 #define EBB_TRACE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
 #include "alloc/base/status.h"
-#include "ckpt/trace/hardware.h"
+
+/* ---- hardware ----
+ *
+ * What work takes on a device and its link, and of the host: as measured where a trace was recorded, and what plans are
+ * simulated with. Pure data.
+ */
+
+/* Rates in bytes per nanosecond, times in nanoseconds. 0, but of the link's rates: nothing of the kind takes any time. */
+#define EBB_HARDWARE(X)                                                                                      \
+    X(out_bytes_per_ns) /* the link, each way alone */                                                       \
+    X(in_bytes_per_ns)                                                                                       \
+    X(out_ns) /* of a copy, beside its bytes */                                                              \
+    X(in_ns)                                                                                                 \
+    X(out_both) /* part of its rate that each way keeps while both are in use (link_measure.h); 0: all */    \
+    X(in_both)                                                                                               \
+    X(slowdown) /* operations take 1 + slowdown times as long while a copy runs, once for each direction */  \
+    X(zero_ns)  /* what a replay replaces is zeroed before: a launch, and its bytes */                       \
+    X(zero_bytes_per_ns)                                                                                     \
+    X(hash_ns) /* a hash: a launch, and its bytes */                                                         \
+    X(hash_bytes_per_ns)                                                                                     \
+    X(checked) /* part of what is recomputed that is hashed, before and after, and compared */               \
+    X(call_ns) /* of the host: a call of the driver */
+
+typedef struct ebb_hardware {
+#define FIELD(name) double name;
+    EBB_HARDWARE(FIELD)
+#undef FIELD
+} ebb_hardware_t;
+
+/* The part of its rate that a way has (0 out, 1 in); `both`: the other one is in use as well. */
+static inline double ebb_hardware_part(const ebb_hardware_t *hardware, int way, bool both)
+{
+    const double part = way ? hardware->in_both : hardware->out_both;
+    return both && part > 0 ? part : 1;
+}
+
+/* ---- the trace ---- */
 
 enum {
     EBB_TRACE_VERSION = 3,
@@ -71,12 +108,12 @@ enum {
     EBB_TRACE_DEVICE = 96,
     EBB_TRACE_TILE_BYTES = 64 << 10 /* of those that ebb records */
 };
-#define EBB_TRACE_NEVER UINT32_MAX
+#define EBB_NONE UINT32_MAX /* no operation, buffer, content, action, chunk or place; never */
 
 typedef struct ebb_trace_buffer {
     uint64_t bytes;
-    uint32_t born, dies; /* operation, or EBB_TRACE_NEVER */
-    uint32_t next;       /* buffer, or EBB_TRACE_NEVER */
+    uint32_t born, dies; /* operation, or EBB_NONE */
+    uint32_t next;       /* buffer, or EBB_NONE */
     bool pinned;         /* something else may read and write it at any time */
 } ebb_trace_buffer_t;
 
@@ -105,7 +142,7 @@ typedef enum ebb_trace_kind {
 
 /* Whether an operation may be replayed, and if not, why. */
 typedef enum ebb_verdict {
-    EBB_UNTRIED, /* nobody needed it, or learning was short */
+    EBB_UNTRIED, /* it was not needed, or learning was short */
     EBB_PROVEN,  /* at least three replays over two steps gave the same bits */
     EBB_DIFFERS, /* one gave others */
     EBB_NO_ROOM, /* its copies do not fit into the budget */
@@ -200,25 +237,23 @@ static inline bool ebb_trace_is_first(const ebb_trace_t *trace, uint32_t operati
 }
 
 /* By buffer: the operation that touches it first, if the buffer is born in the step; else, and if nothing touches it,
- * EBB_TRACE_NEVER. What that operation finds there, if it replaces it, is what an allocation holds: nothing that a program can
+ * EBB_NONE. What that operation finds there, if it replaces it, is what an allocation holds: nothing that a program can
  * count on. The caller's, to be freed; NULL: no memory. */
 uint32_t *ebb_trace_first_touches(const ebb_trace_t *trace);
 
-/* What a buffer is in the next step; NEVER: nothing, or it is not known. What is neither born nor dies is itself, unless the
+/* What a buffer is in the next step; EBB_NONE: nothing, or it is not known. What is neither born nor dies is itself, unless the
  * trace says otherwise. */
 static inline uint32_t ebb_trace_next(const ebb_trace_t *trace, uint32_t buffer)
 {
     const ebb_trace_buffer_t *b = &trace->buffer[buffer];
-    return b->next == EBB_TRACE_NEVER && b->born == EBB_TRACE_NEVER && b->dies == EBB_TRACE_NEVER ? buffer
-                                                                                                  : b->next;
+    return b->next == EBB_NONE && b->born == EBB_NONE && b->dies == EBB_NONE ? buffer : b->next;
 }
 
 /* It is another one in the next step, or was in the one before. */
 static inline bool ebb_trace_rotates(const ebb_trace_t *trace, uint32_t buffer)
 {
     const ebb_trace_buffer_t *b = &trace->buffer[buffer];
-    return (b->born == EBB_TRACE_NEVER || b->dies == EBB_TRACE_NEVER) &&
-           ebb_trace_next(trace, buffer) != buffer;
+    return (b->born == EBB_NONE || b->dies == EBB_NONE) && ebb_trace_next(trace, buffer) != buffer;
 }
 
 /* False: the file could not be written; errno tells. */
@@ -229,5 +264,38 @@ ebb_trace_t *ebb_trace_read(FILE *in, char *error, size_t error_size);
 /* A reader's and recorder's check: indices in range, lifetimes in order, accesses only while alive and
  * inside. NULL: all holds, else what does not. */
 const char *ebb_trace_check(const ebb_trace_t *trace);
+
+/* ---- uses ----
+ *
+ * When the buffers of a recorded step are touched: what a trace says about the future, for any place in it.
+ *
+ * A value of its own beside the trace, which it borrows. Pure C, any thread, one at a time.
+ */
+
+typedef struct ebb_uses {
+    const ebb_trace_t *trace;    /* borrowed */
+    uint32_t *first, *operation; /* [buffers + 1], [accesses]: the operations that touch buffer i are
+                                      operation[first[i]] .. operation[first[i + 1] - 1], ascending, each once */
+    uint64_t *begin_ns;          /* [operations + 1]: when each would begin, one behind the other */
+    uint64_t *born; /* [operations + 1]: chunks of large buffers that are allocated just before */
+    uint32_t *first_death,
+        *death; /* [operations + 2], [buffers]: those that are freed just before operation i are
+                                        death[first_death[i]] .. death[first_death[i + 1] - 1] */
+} ebb_uses_t;
+
+/* False: no memory; nothing is owned then. */
+bool ebb_uses_make(ebb_uses_t *out, const ebb_trace_t *trace);
+void ebb_uses_free(ebb_uses_t *uses);
+
+/* The first operation at or behind `at` that touches the buffer, or where it dies untouched; counted on into the next step
+ * (operations + i) for a buffer that outlives this one. EBB_NONE: no more. */
+uint32_t ebb_uses_next(const ebb_uses_t *uses, uint32_t buffer, uint32_t at);
+/* The last one before `at`, as how many operations that was ago (1: the one just before). EBB_NONE: none; a buffer
+ * that outlives the step counts back into the one before. */
+uint32_t ebb_uses_behind(const ebb_uses_t *uses, uint32_t buffer, uint32_t at);
+/* Chunks of a buffer; small ones have none. */
+uint32_t ebb_uses_chunks(const ebb_trace_buffer_t *buffer);
+/* Device time from the beginning of operation `at` to that of `to` (>= at; both may lie in the next step). */
+uint64_t ebb_uses_ns(const ebb_uses_t *uses, uint32_t at, uint32_t to);
 
 #endif

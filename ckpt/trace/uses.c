@@ -1,4 +1,4 @@
-#include "ckpt/trace/uses.h"
+#include "ckpt/trace/trace.h"
 
 #include <stdlib.h>
 
@@ -14,7 +14,7 @@ static void go_through(ebb_uses_t *u, uint32_t *last, uint32_t *next)
 {
     const ebb_trace_t *t = u->trace;
     for (uint32_t i = 0; i < t->buffer_count; i++)
-        last[i] = EBB_TRACE_NEVER;
+        last[i] = EBB_NONE;
     for (uint32_t o = 0; o < t->operation_count; o++)
         for (uint32_t k = 0; k < t->operation[o].access_count; k++) {
             const uint32_t b = t->access[t->operation[o].first_access + k].buffer;
@@ -109,17 +109,15 @@ uint32_t ebb_uses_next(const ebb_uses_t *u, uint32_t buffer, uint32_t at)
     const ebb_trace_buffer_t *b = &u->trace->buffer[buffer];
     if (i < u->first[buffer + 1])
         return u->operation[i];
-    if (b->dies != EBB_TRACE_NEVER)
+    if (b->dies != EBB_NONE)
         return b->dies > at ? b->dies : at;
-    const uint32_t next = b->next != EBB_TRACE_NEVER   ? b->next
-                          : b->born == EBB_TRACE_NEVER ? buffer
-                                                       : EBB_TRACE_NEVER;
-    if (next == EBB_TRACE_NEVER)
-        return EBB_TRACE_NEVER;
+    const uint32_t next = b->next != EBB_NONE ? b->next : b->born == EBB_NONE ? buffer : EBB_NONE;
+    if (next == EBB_NONE)
+        return EBB_NONE;
     if (u->first[next] < u->first[next + 1])
         return n + u->operation[u->first[next]];
-    return next != buffer && u->trace->buffer[next].dies != EBB_TRACE_NEVER ? n + u->trace->buffer[next].dies
-                                                                            : EBB_TRACE_NEVER;
+    return next != buffer && u->trace->buffer[next].dies != EBB_NONE ? n + u->trace->buffer[next].dies
+                                                                     : EBB_NONE;
 }
 
 uint32_t ebb_uses_behind(const ebb_uses_t *u, uint32_t buffer, uint32_t at)
@@ -127,8 +125,8 @@ uint32_t ebb_uses_behind(const ebb_uses_t *u, uint32_t buffer, uint32_t at)
     const uint32_t i = find(u, buffer, at), end = u->first[buffer + 1];
     if (i > u->first[buffer])
         return at - u->operation[i - 1];
-    if (u->trace->buffer[buffer].born != EBB_TRACE_NEVER || i == end)
-        return EBB_TRACE_NEVER;
+    if (u->trace->buffer[buffer].born != EBB_NONE || i == end)
+        return EBB_NONE;
     return at + u->trace->operation_count - u->operation[end - 1];
 }
 

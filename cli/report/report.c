@@ -27,8 +27,8 @@ static bool is_small(const ebb_trace_t *t, uint32_t buffer)
 static void add_life(const ebb_trace_t *t, uint32_t buffer, uint64_t bytes, uint64_t *alive)
 {
     const ebb_trace_buffer_t *b = &t->buffer[buffer];
-    alive[b->born == EBB_TRACE_NEVER ? 0 : b->born] += bytes;
-    alive[b->dies == EBB_TRACE_NEVER ? t->operation_count + 1 : b->dies] -= bytes; /* modulo 2^64 */
+    alive[b->born == EBB_NONE ? 0 : b->born] += bytes;
+    alive[b->dies == EBB_NONE ? t->operation_count + 1 : b->dies] -= bytes; /* modulo 2^64 */
 }
 
 /* Bytes of large buffers alive at each operation, in whole chunks, and of small ones born in the step as they are; the latter
@@ -40,7 +40,7 @@ static uint64_t *find_everything(const ebb_trace_t *t, uint64_t *small_bytes)
     for (uint32_t i = 0; large && small && i < t->buffer_count; i++) {
         if (!is_small(t, i))
             add_life(t, i, chunks_of(t, t->buffer[i].bytes) * t->chunk_bytes, large);
-        else if (t->buffer[i].born != EBB_TRACE_NEVER)
+        else if (t->buffer[i].born != EBB_NONE)
             add_life(t, i, t->buffer[i].bytes, small);
     }
     *small_bytes = 0;
@@ -102,7 +102,7 @@ double ebb_report_copy_ns(const ebb_report_t *r, uint32_t place, bool in)
 /* The copy ends when the wait does. */
 static bool add_wait(ebb_report_t *r, const ebb_span_t *s)
 {
-    const bool in = s->lane == EBB_LANE_WAIT_IN;
+    const bool in = s->track == EBB_TRACK_WAIT_IN;
     const double copy = s->end_ns - ebb_report_copy_ns(r, r->in.plan->action[s->index].place, in);
     ebb_report_wait_t *w = ebb_array_append((void **)&r->wait, &r->wait_count, &r->wait_room, sizeof *w);
     if (!w)
@@ -123,22 +123,22 @@ static bool find_times(ebb_report_t *r)
         return false;
     for (uint32_t i = 0; i < s->span_count; i++) {
         const ebb_span_t *x = &s->span[i];
-        r->copies_out += x->lane == EBB_LANE_OUT;
-        r->copies_in += x->lane == EBB_LANE_IN;
-        r->checks += x->lane == EBB_LANE_CHECK;
-        r->host_waits += x->lane == EBB_LANE_WAIT_HOST;
-        if (x->lane == EBB_LANE_OPERATION) {
+        r->copies_out += x->track == EBB_TRACK_OUT;
+        r->copies_in += x->track == EBB_TRACK_IN;
+        r->checks += x->track == EBB_TRACK_CHECK;
+        r->host_waits += x->track == EBB_TRACK_WAIT_HOST;
+        if (x->track == EBB_TRACK_OPERATION) {
             r->begin_ns[x->index] = x->begin_ns;
             r->end_ns[x->index] = x->end_ns;
-        } else if ((x->lane == EBB_LANE_WAIT_OUT || x->lane == EBB_LANE_WAIT_IN) && !add_wait(r, x)) {
+        } else if ((x->track == EBB_TRACK_WAIT_OUT || x->track == EBB_TRACK_WAIT_IN) && !add_wait(r, x)) {
             return false;
         }
     }
     r->operations_ns = s->alone_ns;
-    r->overhead_ns[EBB_CAUSE_REPLAYS] = s->lane_ns[EBB_LANE_REPLAY];
-    r->overhead_ns[EBB_CAUSE_HOST] = s->lane_ns[EBB_LANE_WAIT_HOST];
+    r->overhead_ns[EBB_CAUSE_REPLAYS] = s->track_ns[EBB_TRACK_REPLAY];
+    r->overhead_ns[EBB_CAUSE_HOST] = s->track_ns[EBB_TRACK_WAIT_HOST];
     r->overhead_ns[EBB_CAUSE_SLOWED] = s->slowed_ns;
-    r->overhead_ns[EBB_CAUSE_CHECKS] = s->lane_ns[EBB_LANE_CHECK];
+    r->overhead_ns[EBB_CAUSE_CHECKS] = s->track_ns[EBB_TRACK_CHECK];
     return true;
 }
 

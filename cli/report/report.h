@@ -1,7 +1,7 @@
 /* report.h: what becomes of a step's memory and time under a plan, and why, as facts gathered into one value; and the forms in
  * which people and programs read it. `ebb report` is made of it; it is no part of libebb.so.
  *
- * The source is a trace with a plan, gone through by the simulator (simulate.h): times are what the plan is predicted to take
+ * The source is a trace with a plan, gone through by the simulator (plan.h): times are what the plan is predicted to take
  * on given hardware. What a run has measured (measured.h) stands beside that and changes nothing in it.
  *
  * Glossary
@@ -20,7 +20,7 @@
 #ifndef EBB_REPORT_H
 #define EBB_REPORT_H
 
-#include "ckpt/plan/simulate.h"
+#include "ckpt/plan/plan.h"
 #include "cli/report/measured.h"
 
 typedef enum ebb_report_class {
@@ -72,8 +72,8 @@ typedef struct ebb_report_gap {
 
 typedef struct ebb_report_buffer {
     uint32_t first_gap, gap_count; /* those in which it leaves the device, else the longest; in report->gap */
-    uint32_t decisive;             /* in report->gap; EBB_TRACE_NEVER: none, it has no gap */
-    uint32_t maker;                /* the operation that touches it first; EBB_TRACE_NEVER: none does */
+    uint32_t decisive;             /* in report->gap; EBB_NONE: none, it has no gap */
+    uint32_t maker;                /* the operation that touches it first; EBB_NONE: none does */
     ebb_report_class_t fate;
     const char *why; /* owned by the gap, or constant */
 } ebb_report_buffer_t;

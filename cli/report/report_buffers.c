@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "alloc/base/array.h"
-#include "ckpt/trace/uses.h"
+#include "ckpt/trace/trace.h"
 #include "cli/report/report_parts.h"
 
 /* What the plan does in a gap; one for each use of each buffer, the one that begins it. The last is the wrap-around gap of a
@@ -26,7 +26,7 @@ typedef struct finder {
     uint32_t pending;
 } finder_t;
 
-/* The gap of a buffer in which a point lies, as an index of `deed`; EBB_TRACE_NEVER: in none. */
+/* The gap of a buffer in which a point lies, as an index of `deed`; EBB_NONE: in none. */
 static uint32_t gap_at(const finder_t *f, uint32_t buffer, uint32_t point)
 {
     const uint32_t first = f->uses.first[buffer], end = f->uses.first[buffer + 1];
@@ -41,14 +41,14 @@ static uint32_t gap_at(const finder_t *f, uint32_t buffer, uint32_t point)
     if (low > first && low < end)
         return low - 1;
     const bool persists =
-        f->trace->buffer[buffer].born == EBB_TRACE_NEVER && f->trace->buffer[buffer].dies == EBB_TRACE_NEVER;
-    return first < end && persists ? end - 1 : EBB_TRACE_NEVER;
+        f->trace->buffer[buffer].born == EBB_NONE && f->trace->buffer[buffer].dies == EBB_NONE;
+    return first < end && persists ? end - 1 : EBB_NONE;
 }
 
 static deed_t *deed_at(const finder_t *f, uint32_t place, uint32_t point)
 {
-    const uint32_t gap = place < f->plan->buffer_count ? gap_at(f, place, point) : EBB_TRACE_NEVER;
-    return gap == EBB_TRACE_NEVER ? NULL : &f->deed[gap];
+    const uint32_t gap = place < f->plan->buffer_count ? gap_at(f, place, point) : EBB_NONE;
+    return gap == EBB_NONE ? NULL : &f->deed[gap];
 }
 
 /* ---- what the plan does ---- */
@@ -137,7 +137,7 @@ static bool is_gap(const finder_t *f, uint32_t buffer, uint32_t index, ebb_repor
 {
     const uint32_t first = f->uses.first[buffer], end = f->uses.first[buffer + 1];
     const bool wraps = index + 1 == end;
-    if (wraps && gap_at(f, buffer, 0) == EBB_TRACE_NEVER)
+    if (wraps && gap_at(f, buffer, 0) == EBB_NONE)
         return false;
     *out = (ebb_report_gap_t){.from = f->uses.operation[index],
                               .to = f->uses.operation[wraps ? first : index + 1],
@@ -189,7 +189,7 @@ static bool find_gaps(finder_t *f, uint32_t buffer)
 {
     ebb_report_t *r = f->report;
     ebb_report_buffer_t *b = &r->buffer[buffer];
-    uint32_t longest = EBB_TRACE_NEVER;
+    uint32_t longest = EBB_NONE;
     double most = -1;
     ebb_report_gap_t g;
     b->first_gap = r->gap_count;
@@ -203,10 +203,10 @@ static bool find_gaps(finder_t *f, uint32_t buffer)
             most = g.ns;
         }
     }
-    if (r->gap_count == b->first_gap && longest != EBB_TRACE_NEVER && !add_gap(f, buffer, longest))
+    if (r->gap_count == b->first_gap && longest != EBB_NONE && !add_gap(f, buffer, longest))
         return false;
     b->gap_count = r->gap_count - b->first_gap;
-    b->decisive = b->gap_count ? b->first_gap : EBB_TRACE_NEVER;
+    b->decisive = b->gap_count ? b->first_gap : EBB_NONE;
     for (uint32_t k = b->first_gap; k < r->gap_count; k++)
         if (r->gap[k].ns > r->gap[b->decisive].ns)
             b->decisive = k;
@@ -218,8 +218,8 @@ static void judge(finder_t *f, uint32_t buffer)
     ebb_report_t *r = f->report;
     ebb_report_buffer_t *b = &r->buffer[buffer];
     const uint32_t first = f->uses.first[buffer];
-    b->maker = first < f->uses.first[buffer + 1] ? f->uses.operation[first] : EBB_TRACE_NEVER;
-    if (b->decisive != EBB_TRACE_NEVER) {
+    b->maker = first < f->uses.first[buffer + 1] ? f->uses.operation[first] : EBB_NONE;
+    if (b->decisive != EBB_NONE) {
         b->fate = r->gap[b->decisive].fate;
         b->why = r->gap[b->decisive].why;
         return;

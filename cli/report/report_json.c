@@ -106,8 +106,8 @@ static void write_prediction(const writer_t *w)
                    {"small_bytes", (double)r->in.plan->small_bytes},
                    {"bytes_out", (double)r->sum.bytes_out},
                    {"bytes_in", (double)r->sum.bytes_in},
-                   {"out_ns", r->simulation.lane_ns[EBB_LANE_OUT]},
-                   {"in_ns", r->simulation.lane_ns[EBB_LANE_IN]},
+                   {"out_ns", r->simulation.track_ns[EBB_TRACK_OUT]},
+                   {"in_ns", r->simulation.track_ns[EBB_TRACK_IN]},
                    {"hidden_ns", r->simulation.hidden_ns}};
     fputs("\"predicted\":{", w->out);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
@@ -219,18 +219,18 @@ static void write_operations(const writer_t *w)
     fputs("],\n", w->out);
 }
 
-static void write_lane(const writer_t *w, const char *key, ebb_lane_t lane)
+static void write_lane(const writer_t *w, const char *key, ebb_track_t lane)
 {
     const ebb_report_t *r = w->report;
     uint32_t count = 0;
     fprintf(w->out, "\"%s\":[", key);
     for (uint32_t i = 0; i < r->simulation.span_count; i++) {
         const ebb_span_t *s = &r->simulation.span[i];
-        if (s->lane != lane)
+        if (s->track != lane)
             continue;
         const ebb_action_t *a = &r->in.plan->action[s->index];
         begin_tuple(w, &count);
-        put_span(w, s->begin_ns, s->end_ns, lane == EBB_LANE_REPLAY ? a->operation : a->place);
+        put_span(w, s->begin_ns, s->end_ns, lane == EBB_TRACK_REPLAY ? a->operation : a->place);
         fputc(']', w->out);
     }
     fputs("],\n", w->out);
@@ -303,13 +303,13 @@ static void write_buffer(const writer_t *w, uint32_t index)
 {
     const ebb_report_t *r = w->report;
     const ebb_report_buffer_t *b = &r->buffer[index];
-    const bool made = b->maker != EBB_TRACE_NEVER;
+    const bool made = b->maker != EBB_NONE;
     const char *between = "";
     fprintf(w->out, "{\"buffer\":%" PRIu32 ",\"bytes\":%" PRIu64 ",\"nvtx\":%" PRIu32 ",\"maker\":", index,
             r->in.trace->buffer[index].bytes, made ? w->nvtx_of[b->maker] : 0);
     fprintf(w->out, made ? "%" PRIu32 : "null", b->maker);
     fprintf(w->out, ",\"persistent\":%s,\"fate\":\"%s\",",
-            r->in.trace->buffer[index].born == EBB_TRACE_NEVER ? "true" : "false", ebb_class_word[b->fate]);
+            r->in.trace->buffer[index].born == EBB_NONE ? "true" : "false", ebb_class_word[b->fate]);
     put_text(w, "why", b->why);
     fputs(",\"gaps\":[", w->out);
     for (uint32_t k = 0; k < b->gap_count; k++) {
@@ -338,9 +338,9 @@ bool ebb_report_write_json(const ebb_report_t *r, FILE *out)
         ebb_text_list_write(&w.nvtx, out);
         fputs(",\n", out);
         write_operations(&w);
-        write_lane(&w, "replays", EBB_LANE_REPLAY);
-        write_lane(&w, "out", EBB_LANE_OUT);
-        write_lane(&w, "in", EBB_LANE_IN);
+        write_lane(&w, "replays", EBB_TRACK_REPLAY);
+        write_lane(&w, "out", EBB_TRACK_OUT);
+        write_lane(&w, "in", EBB_TRACK_IN);
         write_waits(&w);
         write_memory(&w);
         fputs("\"buffers\":[", out);

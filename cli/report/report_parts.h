@@ -2,7 +2,7 @@
 #ifndef EBB_REPORT_PARTS_H
 #define EBB_REPORT_PARTS_H
 
-#include "ckpt/planner/planner_model.h"
+#include "ckpt/planner/planner.h"
 #include "cli/report/report.h"
 
 /* A copy of a place, one way. */

@@ -76,33 +76,33 @@ static void write_copy(writer_t *w, int thread, const char *verb, uint32_t place
 
 static void write_span(writer_t *w, const ebb_span_t *s)
 {
-    const bool of_operation = s->lane == EBB_LANE_OPERATION || s->lane == EBB_LANE_WAIT_HOST;
+    const bool of_operation = s->track == EBB_TRACK_OPERATION || s->track == EBB_TRACK_WAIT_HOST;
     const ebb_action_t *a = of_operation ? NULL : &w->report->in.plan->action[s->index];
-    switch (s->lane) {
-    case EBB_LANE_OPERATION:
+    switch (s->track) {
+    case EBB_TRACK_OPERATION:
         write_launch(w, COMPUTE, s->index, s->begin_ns, s->end_ns);
         break;
-    case EBB_LANE_REPLAY:
+    case EBB_TRACK_REPLAY:
         write_launch(w, REPLAY, a->operation, s->begin_ns, s->end_ns);
         break;
-    case EBB_LANE_OUT:
+    case EBB_TRACK_OUT:
         write_copy(w, COPY_OUT, "out:", a->place, s->begin_ns, s->end_ns);
         break;
-    case EBB_LANE_IN:
+    case EBB_TRACK_IN:
         write_copy(w, COPY_IN, "in:", a->place, s->begin_ns, s->end_ns);
         break;
-    case EBB_LANE_WAIT_OUT:
+    case EBB_TRACK_WAIT_OUT:
         write_copy(w, WAIT, "memory held by", a->place, s->begin_ns, s->end_ns);
         break;
-    case EBB_LANE_WAIT_IN:
+    case EBB_TRACK_WAIT_IN:
         write_copy(w, WAIT, "data of", a->place, s->begin_ns, s->end_ns);
         break;
-    case EBB_LANE_CHECK:
+    case EBB_TRACK_CHECK:
         begin_slice(w, REPLAY, "comparing", s->begin_ns, s->end_ns);
         fprintf(w->out, "\"action\":%" PRIu32, s->index);
         end_slice(w);
         break;
-    case EBB_LANE_WAIT_HOST:
+    case EBB_TRACK_WAIT_HOST:
         begin_slice(w, WAIT, "host", s->begin_ns, s->end_ns);
         fprintf(w->out, "\"before\":%" PRIu32, s->index);
         end_slice(w);

@@ -86,8 +86,10 @@ class Merge(unittest.TestCase):
     def test_a_split_product_has_no_proofs(self):
         facts, dry = step(3, 2 * TILE, True), step(3, 8 * TILE, False)
         facts[-1]["name"], dry[-1]["name"] = "softgpu_gemm", "softgpu_gemm_splitk"
+        dry[-1]["access"] += [[0, 0, 480, 0, 0, 1], [0, 4096, 488, 0, 0, 1]]  # workspace and counters, which are updated
         last = self.operations(dry, facts)[-1]
         self.assertEqual((last["verdict"], last["proofs"]), ("untried", 0))
+        self.assertEqual([a[5] for a in last["access"][2:]], [3, 3])
 
     def test_an_operation_without_its_like_is_refused(self):
         dry = step(4, 8 * TILE, False)

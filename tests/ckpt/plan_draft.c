@@ -49,7 +49,7 @@ ebb_trace_t *draft_trace(uint32_t streams)
     assert_non_null(t);
     uint32_t n = 6 + draft_draw(24), outliving = 1 + draft_draw(4);
     for (uint32_t i = 0; i < outliving; i++)
-        add_buffer(t, EBB_TRACE_NEVER, !draft_draw(4));
+        add_buffer(t, EBB_NONE, !draft_draw(4));
     for (uint32_t i = 0; i < n; i++) {
         ebb_trace_operation_t *o = ebb_trace_add_operation(t);
         assert_non_null(o);
@@ -62,16 +62,16 @@ ebb_trace_t *draft_trace(uint32_t streams)
             add_access(t, draft_draw(t->buffer_count), draft_draw(4) ? EBB_UPDATES : EBB_REPLACES);
     }
     for (uint32_t b = 0; b < t->buffer_count; b++)
-        if (t->buffer[b].born != EBB_TRACE_NEVER)
+        if (t->buffer[b].born != EBB_NONE)
             t->buffer[b].dies = t->buffer[b].born + 1;
     for (uint32_t i = 0; i < n; i++)
         for (uint32_t k = 0; k < t->operation[i].access_count; k++) {
             ebb_trace_buffer_t *b = &t->buffer[t->access[t->operation[i].first_access + k].buffer];
-            if (b->born != EBB_TRACE_NEVER && b->dies <= i)
+            if (b->born != EBB_NONE && b->dies <= i)
                 b->dies = i + 1;
         }
     for (uint32_t b = 0; b < t->buffer_count; b++)
-        if (t->buffer[b].born != EBB_TRACE_NEVER && !draft_draw(3))
+        if (t->buffer[b].born != EBB_NONE && !draft_draw(3))
             t->buffer[b].dies += draft_draw(n - t->buffer[b].dies + 1);
     if (streams > 1)
         trace_put_on_streams(t, streams);
@@ -88,7 +88,7 @@ uint32_t draft_add_place(draft_t *d, uint64_t bytes, ebb_start_t start)
 {
     ebb_place_t *p = &d->place[d->place_count];
     *p = (ebb_place_t){
-        .bytes = bytes, .chunk_count = chunks_for(bytes), .at_start = start, .small_offset = EBB_TRACE_NEVER};
+        .bytes = bytes, .chunk_count = chunks_for(bytes), .at_start = start, .small_offset = EBB_NONE};
     for (uint32_t i = 0; i < p->chunk_count; i++)
         d->chunk[d->place_count][i] = d->chunk_count++;
     return d->place_count++;
@@ -117,7 +117,7 @@ static uint32_t small_offset_for(const draft_t *d, const ebb_trace_t *t, uint32_
         const ebb_trace_buffer_t *y = &t->buffer[i];
         uint32_t at = d->place[i].small_offset;
         const bool apart = (x->born >= y->dies || y->born >= x->dies) && may_follow(t, b, i);
-        if (at == EBB_TRACE_NEVER || apart || offset >= at + y->bytes || at >= offset + x->bytes)
+        if (at == EBB_NONE || apart || offset >= at + y->bytes || at >= offset + x->bytes)
             continue;
         offset += 512;
         i = UINT32_MAX; /* from the beginning */
@@ -131,12 +131,12 @@ void draft_begin(draft_t *d, const ebb_trace_t *t)
     d->streams = ebb_plan_streams(t);
     for (uint32_t b = 0; b < t->buffer_count; b++) {
         uint64_t bytes = t->buffer[b].bytes;
-        bool outlives = t->buffer[b].born == EBB_TRACE_NEVER;
+        bool outlives = t->buffer[b].born == EBB_NONE;
         if (bytes > CHUNK / 2) {
             draft_add_place(d, bytes, outlives ? EBB_ON_DEVICE : EBB_NOT_THERE);
             continue;
         }
-        uint32_t offset = outlives ? EBB_TRACE_NEVER : small_offset_for(d, t, b);
+        uint32_t offset = outlives ? EBB_NONE : small_offset_for(d, t, b);
         d->place[d->place_count++] = (ebb_place_t){.bytes = bytes, .small_offset = offset};
         if (!outlives && offset + bytes > d->small_bytes)
             d->small_bytes = chunks_for(offset + bytes) * CHUNK;
@@ -166,12 +166,9 @@ draft_action_t *draft_insert(draft_t *d, ebb_action_kind_t kind, uint32_t point)
     uint32_t at = d->action_count++;
     for (; at > 0 && d->action[at - 1].a.point > point; at--)
         d->action[at] = d->action[at - 1];
-    d->action[at] = (draft_action_t){.id = ++d->next_id,
-                                     .a = {.kind = kind,
-                                           .point = point,
-                                           .place = EBB_TRACE_NEVER,
-                                           .operation = EBB_TRACE_NEVER,
-                                           .join = EBB_TRACE_NEVER}};
+    d->action[at] = (draft_action_t){
+        .id = ++d->next_id,
+        .a = {.kind = kind, .point = point, .place = EBB_NONE, .operation = EBB_NONE, .join = EBB_NONE}};
     give_streams(d, &d->action[at].a);
     return &d->action[at];
 }

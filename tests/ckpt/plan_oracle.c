@@ -38,7 +38,7 @@ bool oracle_is_large(const oracle_t *o, uint32_t b)
 
 bool oracle_outlives(const oracle_t *o, uint32_t b)
 {
-    return o->trace->buffer[b].born == EBB_TRACE_NEVER;
+    return o->trace->buffer[b].born == EBB_NONE;
 }
 
 /* ---- from step to step ---- */
@@ -55,7 +55,7 @@ void oracle_pass_on(const oracle_t *o, void *item, size_t bytes)
     char *old = oracle_room(t->buffer_count, bytes), *now = item;
     memcpy(old, now, t->buffer_count * bytes);
     for (uint32_t b = 0; b < t->buffer_count; b++)
-        if (t->buffer[b].dies == EBB_TRACE_NEVER)
+        if (t->buffer[b].dies == EBB_NONE)
             memcpy(now + ebb_trace_next(t, b) * bytes, old + b * bytes, bytes);
     free(old);
 }
@@ -74,9 +74,9 @@ static void find_places(oracle_t *o)
         oracle_pass_on(o, at, sizeof *at);
         for (uint32_t b = 0; b < n; b++) {
             uint32_t last = b;
-            if (t->buffer[b].born == EBB_TRACE_NEVER || t->buffer[b].dies != EBB_TRACE_NEVER)
+            if (t->buffer[b].born == EBB_NONE || t->buffer[b].dies != EBB_NONE)
                 continue;
-            while (t->buffer[last].dies == EBB_TRACE_NEVER)
+            while (t->buffer[last].dies == EBB_NONE)
                 last = ebb_trace_next(t, last);
             at[b] = (at - n)[last];
         }
@@ -150,15 +150,15 @@ static cell_t *cell_of(oracle_t *o, uint32_t place, uint32_t part)
     const ebb_place_t *p = &o->plan->place[place];
     if (p->chunk_count)
         return &o->chunk[o->plan->chunk[p->first_chunk + part]];
-    return p->small_offset == EBB_TRACE_NEVER ? &o->outliving[place]
-                                              : &o->small[p->small_offset / SMALL_GRAIN + part];
+    return p->small_offset == EBB_NONE ? &o->outliving[place]
+                                       : &o->small[p->small_offset / SMALL_GRAIN + part];
 }
 
 static uint32_t parts_of(const oracle_t *o, uint32_t place, uint64_t bytes)
 {
     const ebb_place_t *p = &o->plan->place[place];
     uint64_t unit = p->chunk_count ? o->plan->chunk_bytes : SMALL_GRAIN;
-    return !p->chunk_count && p->small_offset == EBB_TRACE_NEVER ? 1 : (uint32_t)((bytes + unit - 1) / unit);
+    return !p->chunk_count && p->small_offset == EBB_NONE ? 1 : (uint32_t)((bytes + unit - 1) / unit);
 }
 
 static uint64_t value_of(const cell_t *const *cells, uint32_t count)
@@ -257,7 +257,7 @@ static void add_after_streams(oracle_t *o, uint32_t task, uint32_t streams)
 /* The stream waits for one thing, or for streams. */
 static void issue_wait(oracle_t *o, uint32_t stream, uint32_t step, uint32_t plus_one, uint32_t streams)
 {
-    uint32_t id = add_task(o, (task_t){.stream = stream, .operation = EBB_TRACE_NEVER, .step = step}, 1);
+    uint32_t id = add_task(o, (task_t){.stream = stream, .operation = EBB_NONE, .step = step}, 1);
     add_after(o, id, plus_one);
     add_after_streams(o, id, streams);
     o->newest[stream] = id + 1;
@@ -272,7 +272,7 @@ static void issue_action(oracle_t *o, uint32_t index, uint32_t step)
     if (a->kind == EBB_DISCARD || a->kind == EBB_ORDER)
         return;
     task_t t = {.action = a, .step = step, .operation = a->operation};
-    t.place = a->operation == EBB_TRACE_NEVER ? oracle_place(o, step, a->place) : EBB_TRACE_NEVER;
+    t.place = a->operation == EBB_NONE ? oracle_place(o, step, a->place) : EBB_NONE;
     t.stream = a->kind == EBB_EVICT ? o->streams : a->kind == EBB_FETCH ? o->streams + 1 : a->stream;
     uint32_t id = add_task(o, t, a->wait_count);
     add_after_streams(o, id, a->after);
@@ -374,16 +374,16 @@ static bool begin_launch(oracle_t *o, const task_t *t)
 
 uint32_t oracle_pieces_of(const oracle_t *o, const task_t *t)
 {
-    if (t->operation == EBB_TRACE_NEVER)
+    if (t->operation == EBB_NONE)
         return t->action ? o->plan->place[t->place].chunk_count : 1;
     return 1 + o->first_use[t->operation + 1] - o->first_use[t->operation];
 }
 
 bool oracle_run_piece(oracle_t *o, const task_t *t, uint32_t piece)
 {
-    if (t->operation == EBB_TRACE_NEVER && !t->action)
+    if (t->operation == EBB_NONE && !t->action)
         return true;
-    if (t->operation == EBB_TRACE_NEVER) {
+    if (t->operation == EBB_NONE) {
         cell_t *device = cell_of(o, t->place, piece), *host = &o->host[t->place][piece];
         const bool out = t->action->kind == EBB_EVICT;
         *(out ? host : device) = *(out ? device : host);

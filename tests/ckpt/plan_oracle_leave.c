@@ -39,7 +39,7 @@ static void book_written(leave_t *l, uint32_t place, bool on_host)
 static void book_action(leave_t *l, const ebb_action_t *a)
 {
     oracle_t *o = l->o;
-    uint32_t own = a->operation == EBB_TRACE_NEVER ? oracle_place(o, l->step, a->place) : EBB_TRACE_NEVER;
+    uint32_t own = a->operation == EBB_NONE ? oracle_place(o, l->step, a->place) : EBB_NONE;
     if (a->kind == EBB_DISCARD)
         l->book[own].given_up = true;
     else if (a->kind == EBB_EVICT)
@@ -60,7 +60,7 @@ static uint32_t last_write(const oracle_t *o, uint32_t b, uint32_t upto)
         for (uint32_t u = o->first_use[i]; u < o->first_use[i + 1]; u++)
             if (o->use[u].buffer == b && o->use[u].mode != EBB_READS)
                 return i;
-    return EBB_TRACE_NEVER;
+    return EBB_NONE;
 }
 
 static bool is_dropped(const leave_t *l, uint32_t b)
@@ -76,7 +76,7 @@ static bool can_provide(leave_t *l, uint32_t b, uint32_t upto)
     uint32_t w = last_write(o, b, upto);
     if (l->alive[b] && !is_dropped(l, b) && w == last_write(o, b, l->cursor))
         return true;
-    if (w == EBB_TRACE_NEVER || !o->trace->operation[w].proofs)
+    if (w == EBB_NONE || !o->trace->operation[w].proofs)
         return false;
     uint8_t *memo = &l->memo[(size_t)w * o->plan->buffer_count + b];
     if (*memo)
@@ -137,12 +137,12 @@ static bool leave_action(leave_t *l, const ebb_action_t *a, uint32_t step)
     if (a->kind == EBB_ORDER)
         return true;
     book_action(l, a);
-    return a->kind == EBB_DISCARD || run_now(l->o, (task_t){.operation = a->operation,
-                                                            .action = a,
-                                                            .step = step,
-                                                            .place = a->operation == EBB_TRACE_NEVER
-                                                                         ? oracle_place(l->o, step, a->place)
-                                                                         : EBB_TRACE_NEVER});
+    return a->kind == EBB_DISCARD ||
+           run_now(l->o, (task_t){.operation = a->operation,
+                                  .action = a,
+                                  .step = step,
+                                  .place = a->operation == EBB_NONE ? oracle_place(l->o, step, a->place)
+                                                                    : EBB_NONE});
 }
 
 static bool leave_operation(leave_t *l, uint32_t step)

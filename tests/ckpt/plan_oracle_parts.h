@@ -15,7 +15,7 @@ typedef struct cell {
 /* One thing on one stream: a launch, a copy, or nothing but the end of a wait. */
 typedef struct task {
     uint32_t stream;
-    uint32_t operation;         /* launch; else EBB_TRACE_NEVER */
+    uint32_t operation;         /* launch; else EBB_NONE */
     const ebb_action_t *action; /* NULL: the program's own operation, or nothing */
     uint32_t step;
     uint32_t *after, after_count; /* tasks */

@@ -150,7 +150,7 @@ scene_t scene_offload_apart(void)
     scene_t s = scene_offload();
     s.plan->chunk[2] = 2;
     s.plan->chunk_count = 3;
-    s.plan->action[0].join = EBB_TRACE_NEVER;
+    s.plan->action[0].join = EBB_NONE;
     return s;
 }
 
@@ -178,7 +178,7 @@ scene_t scene_wrap_apart(void)
     scene_t s = scene_wrap();
     s.plan->chunk[1] = 1;
     s.plan->chunk_count = 2;
-    s.plan->action[1].join = EBB_TRACE_NEVER;
+    s.plan->action[1].join = EBB_NONE;
     return s;
 }
 

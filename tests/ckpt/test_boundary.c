@@ -40,9 +40,9 @@ static ebb_boundary_t *boundary_of(const ebb_plan_t *p, const ebb_trace_t *of, c
     b->chunk_count = p->chunk_count;
     for (uint32_t i = 0; i < t->buffer_count; i++) {
         b->first[i + 1] = b->first[i];
-        if (t->buffer[i].born != EBB_TRACE_NEVER)
+        if (t->buffer[i].born != EBB_NONE)
             continue;
-        assert_true(of->buffer[i].born == EBB_TRACE_NEVER && of->buffer[i].bytes == t->buffer[i].bytes);
+        assert_true(of->buffer[i].born == EBB_NONE && of->buffer[i].bytes == t->buffer[i].bytes);
         b->start[i] = p->place[i].at_start;
         for (uint32_t k = 0; k < p->place[i].chunk_count; k++)
             b->chunk[b->first[i + 1]++] = p->chunk[p->place[i].first_chunk + k];

@@ -28,7 +28,7 @@ static bool draw_gap(const ebb_trace_t *t, uint32_t *buffer, uint32_t *from, uin
     for (uint32_t i = 0; i < t->operation_count; i++)
         if (ebb_trace_mode(t, i, b))
             use[count++] = i;
-    bool wraps = t->buffer[b].born == EBB_TRACE_NEVER;
+    bool wraps = t->buffer[b].born == EBB_NONE;
     if (count + wraps < 2)
         return false;
     uint32_t k = draft_draw(count - !wraps);
@@ -168,9 +168,9 @@ static bool edit_join(draft_t *d, const ebb_trace_t *t)
     draft_action_t *x = draw_copy(d);
     if (!x)
         return false;
-    x->a.join = draft_draw(3) && x->a.join != EBB_TRACE_NEVER
+    x->a.join = draft_draw(3) && x->a.join != EBB_NONE
                     ? (x->a.join + t->operation_count + draft_draw(3) - 1) % t->operation_count
-                : draft_draw(2) ? EBB_TRACE_NEVER
+                : draft_draw(2) ? EBB_NONE
                                 : draft_draw(t->operation_count);
     return true;
 }
@@ -229,9 +229,9 @@ static bool edit_place(draft_t *d, const ebb_trace_t *t)
 {
     uint32_t b = draft_draw(t->buffer_count);
     ebb_place_t *p = &d->place[b];
-    if (p->small_offset != EBB_TRACE_NEVER)
+    if (p->small_offset != EBB_NONE)
         p->small_offset = draft_draw(d->small_bytes / 512) * 512;
-    else if (t->buffer[b].born == EBB_TRACE_NEVER && p->chunk_count)
+    else if (t->buffer[b].born == EBB_NONE && p->chunk_count)
         p->at_start = p->at_start == EBB_ON_HOST ? EBB_ON_DEVICE : EBB_ON_HOST;
     else
         return false;

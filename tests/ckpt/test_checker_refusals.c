@@ -145,7 +145,7 @@ EDIT(discard_older)
 }
 EDIT(never_dies)
 {
-    s->trace->buffer[1].dies = EBB_TRACE_NEVER;
+    s->trace->buffer[1].dies = EBB_NONE;
 }
 EDIT(dies_unborn)
 {
@@ -173,7 +173,7 @@ EDIT(small_outside)
 }
 EDIT(small_nowhere)
 {
-    s->plan->place[3].small_offset = EBB_TRACE_NEVER;
+    s->plan->place[3].small_offset = EBB_NONE;
 }
 EDIT(small_region_odd)
 {
@@ -235,11 +235,11 @@ EDIT(replay_side_effect)
 
 EDIT(no_join_evict)
 {
-    s->plan->action[0].join = EBB_TRACE_NEVER;
+    s->plan->action[0].join = EBB_NONE;
 }
 EDIT(no_join_fetch)
 {
-    s->plan->action[1].join = EBB_TRACE_NEVER;
+    s->plan->action[1].join = EBB_NONE;
 }
 EDIT(late_join_evict)
 {
@@ -301,7 +301,7 @@ EDIT(evict_small)
 
 EDIT(wrap_no_join)
 {
-    s->plan->action[1].join = EBB_TRACE_NEVER;
+    s->plan->action[1].join = EBB_NONE;
 }
 EDIT(wrap_no_wait)
 {
@@ -456,7 +456,7 @@ typedef struct mutation {
 EDIT(ring_torn)
 {
     s->trace->buffer[0].dies = 3;
-    s->trace->buffer[0].next = EBB_TRACE_NEVER;
+    s->trace->buffer[0].next = EBB_NONE;
 }
 EDIT(ring_of_two_sizes)
 {
@@ -464,7 +464,7 @@ EDIT(ring_of_two_sizes)
 }
 EDIT(ring_with_two_heads)
 {
-    s->trace->buffer[2].dies = EBB_TRACE_NEVER;
+    s->trace->buffer[2].dies = EBB_NONE;
     s->trace->buffer[2].next = 1;
 }
 EDIT(ring_on_one_chunk)

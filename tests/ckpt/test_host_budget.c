@@ -61,7 +61,7 @@ static void add_small(ebb_trace_t *t)
         b->bytes = t->chunk_bytes / 2 - draw(4096);
         b->born = born;
         b->dies = born + 1 + draw(t->operation_count - born);
-        b->next = EBB_TRACE_NEVER;
+        b->next = EBB_NONE;
     }
 }
 
@@ -72,7 +72,7 @@ static void add_chain(ebb_trace_t *t)
     for (uint32_t i = 0; i < 2; i++) {
         ebb_trace_buffer_t *b = ebb_trace_add_buffer(t);
         b->bytes = 2 * t->chunk_bytes;
-        b->born = b->dies = b->next = EBB_TRACE_NEVER;
+        b->born = b->dies = b->next = EBB_NONE;
     }
     t->buffer[first].born = born;
     t->buffer[first].next = first + 1;
@@ -109,7 +109,7 @@ static uint64_t most_alive(const ebb_trace_t *t, uint64_t small_bytes)
         uint64_t chunks = 0;
         for (uint32_t i = 0; i < t->buffer_count; i++) {
             const ebb_trace_buffer_t *b = &t->buffer[i];
-            if ((b->born == EBB_TRACE_NEVER || b->born <= p) && (b->dies == EBB_TRACE_NEVER || b->dies > p))
+            if ((b->born == EBB_NONE || b->born <= p) && (b->dies == EBB_NONE || b->dies > p))
                 chunks += chunks_of(t, i);
         }
         most = chunks * t->chunk_bytes > most ? chunks * t->chunk_bytes : most;

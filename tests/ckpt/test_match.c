@@ -64,16 +64,16 @@ static bool chance(program_t *p, double of)
 
 static bool is_alive(const role_t *r, unsigned operation)
 {
-    return (r->born == EBB_TRACE_NEVER || r->born <= operation) && operation < r->dies;
+    return (r->born == EBB_NONE || r->born <= operation) && operation < r->dies;
 }
 
 static void make_roles(program_t *p)
 {
     const unsigned n = p->operations;
     for (unsigned i = 0; i < PERSISTENT; i++)
-        p->role[i] = (role_t){EBB_TRACE_NEVER, EBB_TRACE_NEVER, (4u + i) << 20};
-    p->role[LEAVES] = (role_t){n / 2, EBB_TRACE_NEVER, 5 << 20};
-    p->role[ENTERS] = (role_t){EBB_TRACE_NEVER, n / 4, 5 << 20};
+        p->role[i] = (role_t){EBB_NONE, EBB_NONE, (4u + i) << 20};
+    p->role[LEAVES] = (role_t){n / 2, EBB_NONE, 5 << 20};
+    p->role[ENTERS] = (role_t){EBB_NONE, n / 4, 5 << 20};
     p->roles = ENTERS + 1;
     for (unsigned i = 0; i < n; i++)
         p->role[p->roles++] = (role_t){i, i + 1 + below(p, n - i), (2u + below(p, 3)) << 20};
@@ -117,11 +117,11 @@ static void record(program_t *p)
         b->bytes = p->role[i].bytes;
         b->born = p->role[i].born;
         b->dies = p->role[i].dies;
-        b->next = i < PERSISTENT ? i : EBB_TRACE_NEVER;
-        if (b->born == EBB_TRACE_NEVER)
+        b->next = i < PERSISTENT ? i : EBB_NONE;
+        if (b->born == EBB_NONE)
             p->buffer[i] = allocate(p, p->role[i].bytes);
         r->generation[i] = p->buffer[i] ? p->buffer[i]->generation : ++p->generations;
-        p->left[i] = b->dies == EBB_TRACE_NEVER ? r->generation[i] : 0;
+        p->left[i] = b->dies == EBB_NONE ? r->generation[i] : 0;
     }
     for (unsigned i = 0; i < p->operations; i++) {
         ebb_trace_operation_t *o = ebb_trace_add_operation(r->trace);
@@ -177,7 +177,7 @@ static uint32_t issue(unsigned function, ebb_buffer_t *const *buffer, unsigned c
                                 .access = access,
                                 .access_count = count};
     const uint32_t index = ebb_match_operation(&op);
-    if (index != EBB_TRACE_NEVER)
+    if (index != EBB_NONE)
         ebb_match_advance(index);
     return index;
 }
@@ -214,7 +214,7 @@ static void take_operation(program_t *p, unsigned i, const accidents_t *a, outco
     ebb_buffer_t *operand[OPERANDS];
     if (chance(p, a->extra)) {
         out->accidents++;
-        assert_int_equal(issue(99, &p->buffer[below(p, PERSISTENT)], 1), EBB_TRACE_NEVER);
+        assert_int_equal(issue(99, &p->buffer[below(p, PERSISTENT)], 1), EBB_NONE);
     }
     if (chance(p, a->missing)) {
         out->accidents++;
@@ -223,7 +223,7 @@ static void take_operation(program_t *p, unsigned i, const accidents_t *a, outco
     for (unsigned k = 0; k < p->operation[i].count; k++)
         operand[k] = p->buffer[p->operation[i].operand[k]];
     const uint32_t index = issue(p->operation[i].function, operand, p->operation[i].count);
-    if (index != EBB_TRACE_NEVER && index != i)
+    if (index != EBB_NONE && index != i)
         fail_msg("operation %u is taken for %u", i, index);
     out->matched += index == i;
     for (unsigned k = 0; index == i && k < p->operation[i].count; k++)
@@ -342,14 +342,14 @@ static void buffer_that_outlives_its_step_once_leaves_a_good_trace(void **state)
     const uint32_t dies = p->role[id].dies;
     p->role[id].bytes = p->recording.trace->buffer[id].bytes = p->role[ENTERS].bytes;
     assert_null(take_step(p, &(accidents_t){.extra = 0}).difference);
-    p->role[id].dies = EBB_TRACE_NEVER;
+    p->role[id].dies = EBB_NONE;
     assert_null(take_step(p, &(accidents_t){.extra = 0}).difference);
     free(p->buffer[ENTERS]);
     p->buffer[ENTERS] = p->buffer[id];
     p->buffer[id] = NULL;
     p->role[id].dies = dies;
     assert_null(take_step(p, &(accidents_t){.extra = 0}).difference);
-    assert_int_equal(p->recording.trace->buffer[id].next, EBB_TRACE_NEVER);
+    assert_int_equal(p->recording.trace->buffer[id].next, EBB_NONE);
     assert_null(ebb_trace_check(p->recording.trace));
     delete_program(p);
 }

@@ -10,7 +10,6 @@
 #include <stdlib.h>
 
 #include "ckpt/checker/checker.h"
-#include "ckpt/planner/bound.h"
 #include "ckpt/planner/planner.h"
 #include "program.h"
 #include "trace_streams.h"

@@ -53,7 +53,7 @@ static ebb_plan_t *compose(const ebb_trace_t *t, const ebb_plan_t *p, const sour
     assert_true(q && new);
     copy_places(q, p);
     for (uint32_t i = 0; i < p->action_count; i++)
-        new[i] = EBB_TRACE_NEVER;
+        new[i] = EBB_NONE;
     for (uint32_t i = count; i-- > 0;)
         new[source[i].old] = i;
     for (uint32_t i = 0; i < count; i++) {
@@ -66,7 +66,7 @@ static ebb_plan_t *compose(const ebb_trace_t *t, const ebb_plan_t *p, const sour
         a->after = old->after;
         a->joiners = old->joiners;
         for (uint32_t k = old->first_wait; k < old->first_wait + old->wait_count; k++)
-            if (new[p->wait[k]] != EBB_TRACE_NEVER)
+            if (new[p->wait[k]] != EBB_NONE)
                 assert_true(ebb_plan_add_wait(q, a, new[p->wait[k]]));
         for (uint32_t k = old->first_redirect; k < old->first_redirect + old->redirect_count; k++)
             assert_true(ebb_plan_add_redirect(q, a, p->redirect[k].buffer, p->redirect[k].place));

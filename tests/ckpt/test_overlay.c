@@ -36,13 +36,13 @@ static ebb_trace_t *read_allocations(const char *path, uint64_t chunk_bytes)
         if (sscanf(line, "a %u %llu", &id, &bytes) == 2 && id < IDS) {
             ebb_trace_buffer_t *b = ebb_trace_add_buffer(t);
             buffer_of[id] = t->buffer_count - 1;
-            *b = (ebb_trace_buffer_t){.bytes = bytes, .born = in_step ? t->operation_count : EBB_TRACE_NEVER};
-            b->dies = b->next = EBB_TRACE_NEVER;
+            *b = (ebb_trace_buffer_t){.bytes = bytes, .born = in_step ? t->operation_count : EBB_NONE};
+            b->dies = b->next = EBB_NONE;
             if (!in_step)
                 b->next = t->buffer_count - 1;
         } else if (sscanf(line, "f %u", &id) == 1 && id < IDS) {
             ebb_trace_buffer_t *b = &t->buffer[buffer_of[id]];
-            b->dies = b->born == EBB_TRACE_NEVER ? EBB_TRACE_NEVER : t->operation_count;
+            b->dies = b->born == EBB_NONE ? EBB_NONE : t->operation_count;
         } else if (line[0] == 'k') {
             ebb_trace_add_operation(t)->duration_ns = 1000;
             for (char *at = strtok(line + 1, " \n"); at; at = strtok(NULL, " \n"))
@@ -52,7 +52,7 @@ static ebb_trace_t *read_allocations(const char *path, uint64_t chunk_bytes)
     }
     fclose(f);
     for (uint32_t i = 0; i < t->buffer_count; i++)
-        if (t->buffer[i].born != EBB_TRACE_NEVER && t->buffer[i].dies == EBB_TRACE_NEVER)
+        if (t->buffer[i].born != EBB_NONE && t->buffer[i].dies == EBB_NONE)
             t->buffer[i].dies = t->operation_count;
     return t;
 }
@@ -65,7 +65,7 @@ static uint64_t live_peak(const ebb_trace_t *t)
         uint64_t now = 0;
         for (uint32_t b = 0; b < t->buffer_count; b++) {
             const ebb_trace_buffer_t *x = &t->buffer[b];
-            const bool alive = x->born == EBB_TRACE_NEVER || (x->born <= i && x->dies > i);
+            const bool alive = x->born == EBB_NONE || (x->born <= i && x->dies > i);
             now +=
                 alive && x->bytes > t->chunk_bytes / 2 ? (x->bytes + t->chunk_bytes - 1) / t->chunk_bytes : 0;
         }

@@ -56,7 +56,7 @@ static void add_random_action(ebb_plan_t *p, uint32_t point, uint32_t actions)
     a->place = draw(p->place_count);
     if (a->kind == EBB_DISCARD)
         return;
-    a->join = draw(4) ? draw(p->operation_count) : EBB_TRACE_NEVER;
+    a->join = draw(4) ? draw(p->operation_count) : EBB_NONE;
     for (uint32_t k = draw(4); k > 0; k--)
         assert_true(ebb_plan_add_wait(p, a, draw(actions)));
 }
@@ -76,7 +76,7 @@ static ebb_plan_t *make_plan(const ebb_trace_t *t, uint32_t scratch, uint32_t ac
     }
     for (uint32_t i = 0; i < p->place_count; i++) {
         p->place[i].at_start = (ebb_start_t)draw(3);
-        p->place[i].small_offset = draw(3) ? EBB_TRACE_NEVER : 512 * draw(100);
+        p->place[i].small_offset = draw(3) ? EBB_NONE : 512 * draw(100);
         for (uint32_t k = draw(6); k > 0; k--)
             assert_true(ebb_plan_add_chunk(p, &p->place[i], draw(p->chunk_count)));
     }
@@ -174,7 +174,7 @@ static void assert_indices_good(const ebb_plan_t *p)
     for (uint32_t i = 0; i < p->action_count; i++) {
         const ebb_action_t *a = &p->action[i];
         assert_true(a->point <= p->operation_count && (!i || a->point >= p->action[i - 1].point));
-        assert_true(a->kind == EBB_ORDER    ? a->place == EBB_TRACE_NEVER
+        assert_true(a->kind == EBB_ORDER    ? a->place == EBB_NONE
                     : a->kind == EBB_REPLAY ? a->operation < p->operation_count
                                             : a->place < p->place_count);
     }

@@ -330,11 +330,11 @@ static void what_no_periodic_plan_can_serve_is_refused(void **state)
     t->buffer[0].born = 0;
     assert_null(ebb_plan_make(t, &r, why, sizeof why));
     assert_non_null(strstr(why, "outlives"));
-    t->buffer[0].born = EBB_TRACE_NEVER;
+    t->buffer[0].born = EBB_NONE;
     t->buffer[0].dies = 1;
     assert_null(ebb_plan_make(t, &r, why, sizeof why));
     assert_non_null(strstr(why, "freed in it"));
-    t->buffer[0].dies = EBB_TRACE_NEVER;
+    t->buffer[0].dies = EBB_NONE;
     t->buffer[0].pinned = true;
     assert_null(ebb_plan_make(t, &r, why, sizeof why));
     assert_non_null(strstr(why, "must stay where it is"));
@@ -362,7 +362,7 @@ static void buffers_that_are_others_in_the_next_step_are_planned(void **state)
     for (uint32_t i = 0; i < 6; i++) {
         ebb_trace_buffer_t *b = ebb_trace_add_buffer(t);
         b->bytes = i < 4 ? 2 << 20 : 40;
-        b->born = b->dies = b->next = EBB_TRACE_NEVER;
+        b->born = b->dies = b->next = EBB_NONE;
     }
     for (uint32_t i = 0; i < 6; i += 4) {
         t->buffer[first + i].born = n;
@@ -396,7 +396,7 @@ static void budget_below_what_outlives_the_step_gets_a_plan_that_moves_it(void *
     ebb_trace_t *t = trace_of_transformer(&plain);
     uint64_t outlives = 0;
     for (uint32_t i = 0; i < t->buffer_count; i++)
-        outlives += t->buffer[i].born == EBB_TRACE_NEVER ? t->buffer[i].bytes : 0;
+        outlives += t->buffer[i].born == EBB_NONE ? t->buffer[i].bytes : 0;
     ebb_plan_request_t r = request(outlives * 7 / 10, true, true);
     ebb_plan_t *p = checked_plan(t, &r);
     assert_non_null(p);
@@ -404,7 +404,7 @@ static void budget_below_what_outlives_the_step_gets_a_plan_that_moves_it(void *
     for (uint32_t i = 0; i < t->buffer_count; i++)
         on_host += p->place[i].at_start == EBB_ON_HOST;
     for (uint32_t i = 0; i < p->action_count; i++)
-        moved += p->action[i].kind == EBB_EVICT && t->buffer[p->action[i].place].born == EBB_TRACE_NEVER;
+        moved += p->action[i].kind == EBB_EVICT && t->buffer[p->action[i].place].born == EBB_NONE;
     assert_true(on_host > 0 && moved >= on_host);
     ebb_plan_delete(p);
     ebb_trace_delete(t);

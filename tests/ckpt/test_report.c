@@ -136,8 +136,8 @@ static void check_figures(uint64_t percent, double slowdown)
     /* What is laid to buffers is all that replays and waits cost. */
     double cost = 0;
     cJSON_ArrayForEach(x, at(o, "buffers")) cost += sum_of(at(x, "gaps"), "cost_ns");
-    assert_true(is(cost, sim.lane_ns[EBB_LANE_REPLAY] + sim.lane_ns[EBB_LANE_WAIT_OUT] +
-                             sim.lane_ns[EBB_LANE_WAIT_IN]));
+    assert_true(is(cost, sim.track_ns[EBB_TRACK_REPLAY] + sim.track_ns[EBB_TRACK_WAIT_OUT] +
+                             sim.track_ns[EBB_TRACK_WAIT_IN]));
     ebb_simulation_delete(&sim);
     cJSON_Delete(o);
     scene_end(&s);

@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-#include "ckpt/plan/simulate.h"
+#include "ckpt/plan/plan.h"
 #include "trace_streams.h"
 
 enum { OP_NS = 1000, COPY_NS = 513 }; /* a copy takes a nanosecond more than its bytes */
@@ -20,9 +20,9 @@ static ebb_trace_t *three_operations(void)
     static const uint32_t used[] = {0, 1, 0};
     ebb_trace_t *t = ebb_trace_new(2 << 20);
     ebb_trace_buffer_t *b = ebb_trace_add_buffer(t);
-    *b = (ebb_trace_buffer_t){.bytes = BUFFER, .born = EBB_TRACE_NEVER, .dies = EBB_TRACE_NEVER};
+    *b = (ebb_trace_buffer_t){.bytes = BUFFER, .born = EBB_NONE, .dies = EBB_NONE};
     b = ebb_trace_add_buffer(t);
-    *b = (ebb_trace_buffer_t){.bytes = BUFFER, .born = 1, .dies = 2, .next = EBB_TRACE_NEVER};
+    *b = (ebb_trace_buffer_t){.bytes = BUFFER, .born = 1, .dies = 2, .next = EBB_NONE};
     for (int i = 0; i < 3; i++) {
         ebb_trace_add_operation(t)->duration_ns = OP_NS;
         *ebb_trace_add_access(t) =
@@ -41,7 +41,7 @@ static ebb_plan_t *out_and_back(const ebb_trace_t *t, bool shared)
         assert_true(ebb_plan_add_chunk(p, &p->place[i / 2], shared ? i % 2 : i));
     ebb_action_t *a = ebb_plan_add_action(p, EBB_EVICT, 1);
     a->place = 0;
-    a->join = shared ? 1 : EBB_TRACE_NEVER;
+    a->join = shared ? 1 : EBB_NONE;
     a = ebb_plan_add_action(p, EBB_FETCH, 2);
     a->place = 0;
     a->join = 2;
@@ -70,17 +70,17 @@ static void copies_on_chunks_of_their_own_expose_the_way_back(void **state)
     ebb_simulation_t s;
     assert_true(ebb_simulate(&s, p, t, &fast, true));
     assert_true(is(s.step_ns, 3 * OP_NS + COPY_NS));
-    assert_true(is(s.lane_ns[EBB_LANE_OPERATION], 3 * OP_NS));
-    assert_true(is(s.lane_ns[EBB_LANE_OUT], COPY_NS));
-    assert_true(is(s.lane_ns[EBB_LANE_IN], COPY_NS));
-    assert_true(is(s.lane_ns[EBB_LANE_WAIT_IN], COPY_NS));
-    assert_true(is(s.lane_ns[EBB_LANE_WAIT_OUT], 0));
+    assert_true(is(s.track_ns[EBB_TRACK_OPERATION], 3 * OP_NS));
+    assert_true(is(s.track_ns[EBB_TRACK_OUT], COPY_NS));
+    assert_true(is(s.track_ns[EBB_TRACK_IN], COPY_NS));
+    assert_true(is(s.track_ns[EBB_TRACK_WAIT_IN], COPY_NS));
+    assert_true(is(s.track_ns[EBB_TRACK_WAIT_OUT], 0));
     assert_true(is(s.hidden_ns, COPY_NS));
     assert_int_equal(s.peak_bytes, 2 * BUFFER);
     assert_int_equal(s.span_count, 6);
-    assert_int_equal(s.span[1].lane, EBB_LANE_OUT);
+    assert_int_equal(s.span[1].track, EBB_TRACK_OUT);
     assert_true(is(s.span[1].begin_ns, OP_NS) && is(s.span[1].end_ns, OP_NS + COPY_NS));
-    assert_int_equal(s.span[4].lane, EBB_LANE_WAIT_IN);
+    assert_int_equal(s.span[4].track, EBB_TRACK_WAIT_IN);
     assert_int_equal(s.span[4].index, 1);
     assert_int_equal(level_at(&s, 0), BUFFER);
     assert_int_equal(level_at(&s, OP_NS), 2 * BUFFER);
@@ -101,8 +101,8 @@ static void copies_on_shared_chunks_expose_both_ways(void **state)
     ebb_simulation_t s;
     assert_true(ebb_simulate(&s, p, t, &fast, true));
     assert_true(is(s.step_ns, 3 * OP_NS + 2 * COPY_NS));
-    assert_true(is(s.lane_ns[EBB_LANE_WAIT_OUT], COPY_NS));
-    assert_true(is(s.lane_ns[EBB_LANE_WAIT_IN], COPY_NS));
+    assert_true(is(s.track_ns[EBB_TRACK_WAIT_OUT], COPY_NS));
+    assert_true(is(s.track_ns[EBB_TRACK_WAIT_IN], COPY_NS));
     assert_true(is(s.hidden_ns, 0));
     for (uint32_t i = 0; i < s.level_count; i++)
         assert_true(s.level[i].bytes <= s.peak_bytes);
@@ -126,7 +126,7 @@ static void copies_slow_operations_down_while_they_run(void **state)
         COPY_NS - COPY_NS / 1.5; /* the copy out lies beside the second operation, the copy in beside none */
     assert_true(is(s.slowed_ns, lost));
     assert_true(is(s.step_ns, 3 * OP_NS + lost + COPY_NS));
-    assert_true(is(s.lane_ns[EBB_LANE_OPERATION], 3 * OP_NS));
+    assert_true(is(s.track_ns[EBB_TRACK_OPERATION], 3 * OP_NS));
     assert_int_equal(s.span_count, 0);
     ebb_plan_delete(p);
     ebb_trace_delete(t);
@@ -141,8 +141,8 @@ static void replays_take_their_time(void **state)
     ebb_simulation_t s;
     assert_true(ebb_simulate(&s, p, t, &fast, true));
     assert_true(is(s.step_ns, 4 * OP_NS));
-    assert_true(is(s.lane_ns[EBB_LANE_REPLAY], OP_NS));
-    assert_int_equal(s.span[2].lane, EBB_LANE_REPLAY);
+    assert_true(is(s.track_ns[EBB_TRACK_REPLAY], OP_NS));
+    assert_int_equal(s.span[2].track, EBB_TRACK_REPLAY);
     assert_int_equal(s.span[2].index, 0);
     ebb_simulation_delete(&s);
     ebb_plan_delete(p);
@@ -159,7 +159,7 @@ static void replay_zeroes_what_it_replaces_unless_it_was_just_born(void **state)
     for (int persists = 0; persists < 2; persists++) {
         ebb_trace_t *t = three_operations();
         if (persists)
-            t->buffer[1].born = t->buffer[1].dies = EBB_TRACE_NEVER;
+            t->buffer[1].born = t->buffer[1].dies = EBB_NONE;
         ebb_plan_t *p = out_and_back(t, false);
         p->action_count = 0;
         ebb_plan_add_action(p, EBB_REPLAY, 2)->operation = 1;
@@ -183,7 +183,7 @@ static void copy_over_the_end_of_the_step_is_waited_for_in_the_next(void **state
     ebb_simulation_t s;
     assert_true(ebb_simulate(&s, p, t, &fast, false));
     assert_true(is(s.step_ns, 3 * OP_NS + COPY_NS));
-    assert_true(is(s.lane_ns[EBB_LANE_WAIT_OUT], COPY_NS));
+    assert_true(is(s.track_ns[EBB_TRACK_WAIT_OUT], COPY_NS));
     ebb_plan_delete(p);
     ebb_trace_delete(t);
 }
@@ -284,8 +284,8 @@ static void copies_between_two_streams_wait_for_those_that_they_name(void **stat
     assert_true(ebb_simulate(&s, p, t, &fast, true));
     assert_true(is(s.step_ns, 3 * OP_NS + 2 * COPY_NS) && is(s.alone_ns, 3 * OP_NS));
     assert_true(
-        is(s.lane_ns[EBB_LANE_WAIT_OUT], OP_NS + COPY_NS)); /* the second stream had nothing to do before */
-    assert_true(is(s.lane_ns[EBB_LANE_WAIT_IN], OP_NS + 2 * COPY_NS));
+        is(s.track_ns[EBB_TRACK_WAIT_OUT], OP_NS + COPY_NS)); /* the second stream had nothing to do before */
+    assert_true(is(s.track_ns[EBB_TRACK_WAIT_IN], OP_NS + 2 * COPY_NS));
     ebb_simulation_delete(&s);
 
     p->action[1].after = 1 << 0; /* both ways at once, were they allowed to */
@@ -309,12 +309,12 @@ static void orders_and_replays_wait_for_the_streams_that_they_name(void **state)
         t->operation[0].duration_ns = SHORT_NS;
         ebb_plan_t *p = ebb_plan_new(t);
         ebb_action_t *a = ebb_plan_add_action(p, replays ? EBB_REPLAY : EBB_ORDER, 2);
-        a->operation = replays ? 1 : EBB_TRACE_NEVER;
+        a->operation = replays ? 1 : EBB_NONE;
         a->stream = 2;
         a->after = 1 << 1;
         assert_true(ebb_simulate(&s, p, t, &fast, true));
         assert_true(is(s.step_ns, (replays ? 3 : 2) * OP_NS) && is(s.alone_ns, SHORT_NS + OP_NS));
-        assert_true(is(s.lane_ns[EBB_LANE_REPLAY], replays * OP_NS));
+        assert_true(is(s.track_ns[EBB_TRACK_REPLAY], replays * OP_NS));
         ebb_simulation_delete(&s);
         ebb_plan_delete(p);
         ebb_trace_delete(t);
@@ -356,7 +356,7 @@ static void copies_slow_the_operations_of_all_streams_down(void **state)
     slow.slowdown = 1;
     assert_true(ebb_simulate(&s, p, t, &slow, true));
     assert_true(is(s.slowed_ns, COPY_NS / 2.0)); /* half the work is done while the copy runs */
-    assert_true(is(s.lane_ns[EBB_LANE_OPERATION], 3 * OP_NS));
+    assert_true(is(s.track_ns[EBB_TRACK_OPERATION], 3 * OP_NS));
     assert_true(is(s.step_ns, 3 * OP_NS + COPY_NS / 2.0));
     ebb_simulation_delete(&s);
     ebb_plan_delete(p);

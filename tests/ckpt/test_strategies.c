@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "ckpt/checker/checker.h"
-#include "ckpt/planner/fates.h"
+#include "ckpt/planner/internal.h"
 #include "ckpt/planner/planner.h"
 #include "traces.h"
 
@@ -30,8 +30,8 @@ static void check_simulation(const ebb_trace_t *t, const ebb_plan_t *p, const eb
 {
     ebb_simulation_t s;
     assert_true(ebb_simulate(&s, p, t, hardware, true));
-    const double sum = s.lane_ns[EBB_LANE_OPERATION] + s.lane_ns[EBB_LANE_REPLAY] +
-                       s.lane_ns[EBB_LANE_WAIT_OUT] + s.lane_ns[EBB_LANE_WAIT_IN] + s.slowed_ns;
+    const double sum = s.track_ns[EBB_TRACK_OPERATION] + s.track_ns[EBB_TRACK_REPLAY] +
+                       s.track_ns[EBB_TRACK_WAIT_OUT] + s.track_ns[EBB_TRACK_WAIT_IN] + s.slowed_ns;
     assert_true(sum > s.step_ns - 1 && sum < s.step_ns + 1);
     assert_int_equal(p->predicted_ns, (uint64_t)s.step_ns + 1);
     for (uint32_t i = 0; i < s.level_count; i++)
@@ -240,7 +240,7 @@ static void sqrt_of_a_transformer_takes_less_than_half_and_one_forward(void **st
         const ebb_plan_sum_t sum = ebb_plan_sum(p, t);
         uint64_t fixed = 0;
         for (uint32_t i = 0; i < t->buffer_count; i++)
-            fixed += t->buffer[i].born == EBB_TRACE_NEVER ? t->buffer[i].bytes : 0;
+            fixed += t->buffer[i].born == EBB_NONE ? t->buffer[i].bytes : 0;
         assert_true(2 * (sum.peak_bytes - fixed) < ebb_plan_sum(keep, t).peak_bytes - fixed);
         assert_true(sum.replay_ns > 0 && sum.replay_ns <= forward);
         ebb_plan_delete(keep);

@@ -39,10 +39,9 @@ static ebb_trace_t *make_trace(uint32_t operations, uint32_t buffers)
         ebb_trace_buffer_t *b = ebb_trace_add_buffer(t);
         assert_non_null(b);
         b->bytes = 1 + draw(1 << 24);
-        b->born = draw(3) ? draw(operations) : EBB_TRACE_NEVER;
+        b->born = draw(3) ? draw(operations) : EBB_NONE;
         if (draw(3))
-            b->dies =
-                b->born == EBB_TRACE_NEVER ? draw(operations + 1) : b->born + draw(operations + 1 - b->born);
+            b->dies = b->born == EBB_NONE ? draw(operations + 1) : b->born + draw(operations + 1 - b->born);
     }
     for (uint32_t i = 0; i < operations; i++) {
         ebb_trace_operation_t *o = ebb_trace_add_operation(t);
@@ -72,8 +71,8 @@ static ebb_trace_t *make_trace(uint32_t operations, uint32_t buffers)
             assert_true(ebb_trace_add_args(t, args, o->param_bytes));
         for (uint32_t b = 0; b < buffers; b++) {
             const ebb_trace_buffer_t *buffer = &t->buffer[b];
-            bool alive = (buffer->born == EBB_TRACE_NEVER || buffer->born <= i) &&
-                         (buffer->dies == EBB_TRACE_NEVER || buffer->dies > i);
+            bool alive = (buffer->born == EBB_NONE || buffer->born <= i) &&
+                         (buffer->dies == EBB_NONE || buffer->dies > i);
             if (!alive || draw(4))
                 continue;
             ebb_trace_access_t *a = ebb_trace_add_access(t);
@@ -438,7 +437,7 @@ static void trace_that_contradicts_itself_is_found(void **state)
     assert_non_null(ebb_trace_check(t));
     *a = good_access;
     b->born = 20; /* after its use */
-    b->dies = EBB_TRACE_NEVER;
+    b->dies = EBB_NONE;
     assert_non_null(ebb_trace_check(t));
     b->born = 5;
     b->dies = 4;

@@ -15,7 +15,7 @@
 #include "ckpt/run/replay/recipe.h"
 #include "ckpt/run/residence/victims.h"
 #include "ckpt/run/tracker/follow.h"
-#include "ckpt/trace/uses.h"
+#include "ckpt/trace/trace.h"
 
 enum { ROUNDS = 300, MOST_BUFFERS = 24, MOST_OPERATIONS = 60 };
 
@@ -33,7 +33,7 @@ static ebb_trace_t *make_trace(void)
     for (uint32_t i = 0; i < buffers; i++) {
         ebb_trace_buffer_t *b = ebb_trace_add_buffer(t);
         b->bytes = (1 + below(4)) * EBB_CHUNK_BYTES;
-        b->born = b->dies = EBB_TRACE_NEVER;
+        b->born = b->dies = EBB_NONE;
         if (below(2)) {
             b->born = below(operations);
             b->dies = b->born + 1 + below(operations - b->born);
@@ -42,7 +42,7 @@ static ebb_trace_t *make_trace(void)
     for (uint32_t i = 0; i + 1 < buffers; i += 2)
         if (!below(4)) { /* the first one outlives the step, and is what the second one was */
             t->buffer[i].born = below(operations);
-            t->buffer[i].dies = t->buffer[i + 1].born = EBB_TRACE_NEVER;
+            t->buffer[i].dies = t->buffer[i + 1].born = EBB_NONE;
             t->buffer[i].next = i + 1;
             t->buffer[i + 1].dies = 1 + below(operations);
         }
@@ -50,7 +50,7 @@ static ebb_trace_t *make_trace(void)
         ebb_trace_add_operation(t)->duration_ns = 1000 + below(100000);
         for (unsigned k = below(5); k--;) {
             const uint32_t b = below(buffers);
-            if ((t->buffer[b].born != EBB_TRACE_NEVER && t->buffer[b].born > o) || t->buffer[b].dies <= o)
+            if ((t->buffer[b].born != EBB_NONE && t->buffer[b].born > o) || t->buffer[b].dies <= o)
                 continue;
             ebb_trace_access_t *a = ebb_trace_add_access(t);
             a->buffer = b;
@@ -76,13 +76,13 @@ static uint32_t naive_next(const ebb_trace_t *t, uint32_t buffer, uint32_t at)
     for (uint32_t o = at; o < n && o < b->dies; o++)
         if (touches(t, o, buffer))
             return o;
-    if (b->dies != EBB_TRACE_NEVER)
+    if (b->dies != EBB_NONE)
         return b->dies > at ? b->dies : at;
-    const uint32_t next = b->born == EBB_TRACE_NEVER ? buffer : b->next;
-    for (uint32_t o = 0; next != EBB_TRACE_NEVER && o < n; o++)
+    const uint32_t next = b->born == EBB_NONE ? buffer : b->next;
+    for (uint32_t o = 0; next != EBB_NONE && o < n; o++)
         if (o + 1 == t->buffer[next].dies || touches(t, o, next))
             return touches(t, o, next) ? n + o : n + o + 1;
-    return EBB_TRACE_NEVER;
+    return EBB_NONE;
 }
 
 static uint32_t naive_behind(const ebb_trace_t *t, uint32_t buffer, uint32_t at)
@@ -90,11 +90,10 @@ static uint32_t naive_behind(const ebb_trace_t *t, uint32_t buffer, uint32_t at)
     for (uint32_t ago = 1; ago <= at; ago++)
         if (touches(t, at - ago, buffer))
             return ago;
-    for (uint32_t ago = at + 1; t->buffer[buffer].born == EBB_TRACE_NEVER && ago <= at + t->operation_count;
-         ago++)
+    for (uint32_t ago = at + 1; t->buffer[buffer].born == EBB_NONE && ago <= at + t->operation_count; ago++)
         if (touches(t, at + t->operation_count - ago, buffer))
             return ago;
-    return EBB_TRACE_NEVER;
+    return EBB_NONE;
 }
 
 /* The large ones that die are listed, each once and where it dies; what is born, by chunks. */
@@ -194,7 +193,7 @@ ebb_link_t ebb_link(void)
 ebb_next_use_t ebb_follow_next_use(const ebb_buffer_t *b)
 {
     const uint32_t id = (uint32_t)(b - scene.buffer), next = naive_next(scene.trace, id, scene.cursor);
-    const uint32_t to = next == EBB_TRACE_NEVER ? 4 * scene.trace->operation_count : next;
+    const uint32_t to = next == EBB_NONE ? 4 * scene.trace->operation_count : next;
     return (ebb_next_use_t){.known = true,
                             .ahead = to - scene.cursor,
                             .ns = ebb_uses_ns(&scene.uses, scene.cursor, to),

@@ -16,7 +16,7 @@ static uint32_t add_buffer(maker_t *m, uint64_t bytes, bool born)
 {
     ebb_trace_buffer_t *b = ebb_trace_add_buffer(m->t);
     b->bytes = bytes;
-    b->born = born ? m->t->operation_count : EBB_TRACE_NEVER;
+    b->born = born ? m->t->operation_count : EBB_NONE;
     return m->t->buffer_count - 1;
 }
 

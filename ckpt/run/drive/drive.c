@@ -5,7 +5,7 @@
 #include "alloc/device.h"
 #include "alloc/base/driver.h"
 #include "alloc/base/log.h"
-#include "ckpt/plan/rotate.h"
+#include "ckpt/plan/plan.h"
 #include "ckpt/run/drive/drive_state.h"
 #include "ckpt/run/replay/left.h"
 #include "ckpt/run/replay/mismatch.h"
@@ -341,7 +341,7 @@ const char *ebb_drive_differs(const ebb_operation_t *op)
 
 uint32_t ebb_first_birth(uint32_t from)
 {
-    while (from < D.trace->buffer_count && D.trace->buffer[from].born == EBB_TRACE_NEVER)
+    while (from < D.trace->buffer_count && D.trace->buffer[from].born == EBB_NONE)
         from++;
     return from;
 }
@@ -375,7 +375,7 @@ bool ebb_drive_begin_step(void)
     return true;
 }
 
-/* The buffer of the plan that this request is for, of those that are due. NEVER: none. */
+/* The buffer of the plan that this request is for, of those that are due. EBB_NONE: none. */
 static uint32_t find_birth(const ebb_request_t *q)
 {
     for (uint32_t id = D.next_birth; id < D.trace->buffer_count && D.trace->buffer[id].born == D.cursor;
@@ -384,7 +384,7 @@ static uint32_t find_birth(const ebb_request_t *q)
             (!q->stream || ebb_drive_stream_number(q->stream) < D.streams) &&
             (ebb_site_of(id)->range || ebb_tolerate_small_birth(D.at[id])))
             return id;
-    return EBB_TRACE_NEVER;
+    return EBB_NONE;
 }
 
 static ebb_buffer_t *place(uint32_t id, const ebb_request_t *q)
@@ -411,17 +411,17 @@ ebb_buffer_t *ebb_drive_serve(const ebb_request_t *q)
     if (!D.active || (ebb_is_between_steps() && !ebb_drive_begin_step()))
         return NULL;
     uint32_t id = find_birth(q);
-    if (id == EBB_TRACE_NEVER && ebb_drive_change_over(q, NULL))
+    if (id == EBB_NONE && ebb_drive_change_over(q, NULL))
         id = find_birth(q);
-    if (id == EBB_TRACE_NEVER && D.active && ebb_drive_skip(q, NULL))
+    if (id == EBB_NONE && D.active && ebb_drive_skip(q, NULL))
         id = find_birth(q);
     if (!D.active)
         return NULL;
-    ebb_buffer_t *b = id != EBB_TRACE_NEVER ? place(id, q) : NULL;
-    if (id == EBB_TRACE_NEVER && ebb_tolerate_allocation(q))
+    ebb_buffer_t *b = id != EBB_NONE ? place(id, q) : NULL;
+    if (id == EBB_NONE && ebb_tolerate_allocation(q))
         D.counts.tolerated++;
     else if (!b)
-        ebb_drive_leave(id == EBB_TRACE_NEVER ? "an allocation that was not planned" : "no host memory");
+        ebb_drive_leave(id == EBB_NONE ? "an allocation that was not planned" : "no host memory");
     return b;
 }
 

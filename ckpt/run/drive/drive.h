@@ -7,10 +7,10 @@
  * planned one. The first thing that is not as planned and might hurt the plan (drive_tolerate.c) ends it (ebb_drive_leave): the host waits for the
  * device, places are taken apart so that every live buffer has its own chunks or its host block again, or is
  * dropped with a recipe (left.h), and the reactive half (residence/) goes on from there with the state as it is.
- * Buffers that are others in the next step go round in places of their own (rotate.h).
+ * Buffers that are others in the next step go round in places of their own (plan.h).
  *
  * Kinds of step that alternate. Several plans may be installed at once, in slots, each for a kind of step of its own; one of them is driven.
- * They share what is there between two steps (boundary.h): the buffers that outlive the step are in the same places, on the
+ * They share what is there between two steps (plan.h): the buffers that outlive the step are in the same places, on the
  * device or on the host, and everything else of a plan lies on what is free then, the same chunks for all of them. So when a
  * step is over another plan takes over at once (ebb_drive_change), without a copy, a mapping or a wait of the host; the program's stream
  * waits for the copies that are under way, as no plan knows of another one's. When one is left, all are taken apart.
@@ -27,7 +27,6 @@
 #define EBB_DRIVE_H
 
 #include "alloc/ebb_alloc.h"
-#include "ckpt/plan/boundary.h"
 #include "ckpt/plan/plan.h"
 #include "ckpt/run/profile/record.h"
 

@@ -6,7 +6,7 @@
 #include "alloc/device.h"
 #include "alloc/base/driver.h"
 #include "alloc/base/log.h"
-#include "ckpt/plan/rotate.h"
+#include "ckpt/plan/plan.h"
 #include "ckpt/run/drive/drive_state.h"
 #include "ckpt/run/replay/mismatch.h"
 #include "ckpt/run/residence/residence.h"
@@ -17,7 +17,7 @@
 
 static bool persists(const ebb_trace_buffer_t *b)
 {
-    return b->born == EBB_TRACE_NEVER;
+    return b->born == EBB_NONE;
 }
 
 ebb_buffer_t *ebb_recorded_buffer(const ebb_recording_t *learned, ebb_buffer_t *const *present, uint32_t id)
@@ -185,7 +185,7 @@ static bool find_rings(void)
     D.period = ebb_rotation_period(D.trace, why, sizeof why);
     for (uint32_t i = 0; i < D.trace->buffer_count; i++) {
         D.at[i] = i;
-        D.outliving += ebb_trace_rotates(D.trace, i) && D.trace->buffer[i].dies == EBB_TRACE_NEVER;
+        D.outliving += ebb_trace_rotates(D.trace, i) && D.trace->buffer[i].dies == EBB_NONE;
     }
     return D.period;
 }
@@ -418,7 +418,7 @@ static void keep_chunks(uint32_t place)
         ebb_share_keep_chunk(k->chunk[i]);
     /* Not noted yet, where the plan could not be installed. */
     for (uint32_t i = 0; !(k && k->chunk) && D.pool && i < D.plan->place[place].chunk_count; i++)
-        if (D.pool[chunks_of(place)[i]] != EBB_TRACE_NEVER)
+        if (D.pool[chunks_of(place)[i]] != EBB_NONE)
             ebb_share_keep_chunk(D.pool[chunks_of(place)[i]]);
 }
 

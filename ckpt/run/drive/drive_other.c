@@ -34,7 +34,7 @@ static bool is_same(const drive_t *a, const drive_t *b, uint32_t index)
     for (uint32_t i = 0; i < o->access_count; i++) {
         const ebb_trace_access_t *x = &a->trace->access[o->first_access + i],
                                  *y = &b->trace->access[p->first_access + i];
-        if (a->settled[x->buffer] == EBB_TRACE_NEVER || a->settled[x->buffer] != b->settled[y->buffer] ||
+        if (a->settled[x->buffer] == EBB_NONE || a->settled[x->buffer] != b->settled[y->buffer] ||
             x->mode != y->mode || x->offset_bytes != y->offset_bytes || x->param_offset != y->param_offset)
             return false;
     }

@@ -93,7 +93,7 @@ uint32_t ebb_share_add_chunk(ebb_chunk_t chunk)
         bool *bound = chunks ? realloc(share.bound, room * sizeof *bound) : NULL;
         share.bound = bound ? bound : share.bound;
         if (!bound)
-            return EBB_TRACE_NEVER;
+            return EBB_NONE;
         share.chunk_room = room;
     }
     share.chunk[share.chunk_count] = chunk;
@@ -113,13 +113,13 @@ static uint32_t find(const ebb_buffer_t *b)
     uint32_t i = 0;
     while (i < share.settled_count && share.settled[i].buffer != b)
         i++;
-    return i < share.settled_count ? i : EBB_TRACE_NEVER;
+    return i < share.settled_count ? i : EBB_NONE;
 }
 
 ebb_settled_t *ebb_share_settled(uint32_t place)
 {
-    const uint32_t index = D.settled && place < D.trace->buffer_count ? D.settled[place] : EBB_TRACE_NEVER;
-    return index == EBB_TRACE_NEVER ? NULL : &share.settled[index];
+    const uint32_t index = D.settled && place < D.trace->buffer_count ? D.settled[place] : EBB_NONE;
+    return index == EBB_NONE ? NULL : &share.settled[index];
 }
 
 /* All but what belongs to the plan itself. */
@@ -136,7 +136,7 @@ static void move_site(site_t *to, site_t *from)
 bool ebb_share_find(uint32_t place, const ebb_buffer_t *b)
 {
     D.settled[place] = find(b);
-    return D.settled[place] != EBB_TRACE_NEVER;
+    return D.settled[place] != EBB_NONE;
 }
 
 void ebb_share_take(uint32_t place)
@@ -249,7 +249,7 @@ static bool bind_mapped(uint32_t place)
     for (uint32_t c = 0; range && range->mapped && c < p->chunk_count; c++) {
         uint32_t *at = &D.pool[D.plan->chunk[p->first_chunk + c]];
         *at = k && k->chunk ? k->chunk[c] : ebb_share_add_chunk(range->chunk[c]);
-        if (*at == EBB_TRACE_NEVER)
+        if (*at == EBB_NONE)
             return false;
     }
     return true;
@@ -260,10 +260,10 @@ static ebb_status_t bind_rest(bool *taken)
 {
     const uint32_t known = share.chunk_count;
     for (uint32_t c = 0; c < D.plan->chunk_count; c++)
-        if (D.pool[c] != EBB_TRACE_NEVER)
+        if (D.pool[c] != EBB_NONE)
             taken[D.pool[c]] = true;
     for (uint32_t c = 0, next = 0; c < D.plan->chunk_count; c++) {
-        if (D.pool[c] == EBB_TRACE_NEVER) {
+        if (D.pool[c] == EBB_NONE) {
             while (next < known && taken[next])
                 next++;
             ebb_chunk_t chunk;
@@ -272,7 +272,7 @@ static ebb_status_t bind_rest(bool *taken)
             if (next == known)
                 EBB_TRY(ebb_chunks_take(ebb_here, 1, &chunk));
             D.pool[c] = next < known ? next++ : ebb_share_add_chunk(chunk);
-            if (D.pool[c] == EBB_TRACE_NEVER) {
+            if (D.pool[c] == EBB_NONE) {
                 ebb_chunks_give(ebb_here, 1, &chunk);
                 return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "host memory for a plan", 0);
             }
@@ -367,8 +367,8 @@ static bool may_share(void)
 static const ebb_settled_t *settled_as(const ebb_recording_t *r, uint32_t id)
 {
     const ebb_buffer_t *b = ebb_stays_itself(r->trace, id) ? ebb_recorded_buffer(r, NULL, id) : NULL;
-    const uint32_t index = b ? find(b) : EBB_TRACE_NEVER;
-    return index == EBB_TRACE_NEVER ? NULL : &share.settled[index];
+    const uint32_t index = b ? find(b) : EBB_NONE;
+    return index == EBB_NONE ? NULL : &share.settled[index];
 }
 
 static bool rotates(const ebb_trace_t *t)
@@ -398,7 +398,7 @@ ebb_boundary_t *ebb_drive_boundary(const ebb_recording_t *learned)
         b->first[i + 1] = b->first[i];
         for (uint32_t c = 0; large && c < k->chunk_count; c++) {
             uint32_t *n = &number[k->chunk[c]];
-            *n = *n == EBB_TRACE_NEVER ? b->chunk_count++ : *n;
+            *n = *n == EBB_NONE ? b->chunk_count++ : *n;
             b->chunk[b->first[i + 1]++] = *n;
         }
     }
@@ -434,13 +434,13 @@ size_t ebb_share_room(const ebb_recording_t *learned)
 
 bool ebb_share_has(const ebb_buffer_t *b)
 {
-    return find(b) != EBB_TRACE_NEVER;
+    return find(b) != EBB_NONE;
 }
 
 size_t ebb_share_pinned_bytes(const ebb_buffer_t *b)
 {
     const uint32_t index = find(b);
-    if (index == EBB_TRACE_NEVER)
+    if (index == EBB_NONE)
         return 0;
     const site_t *s = D.active && b->tag != EBB_PARKED ? &D.site[b->tag - 1] : &share.settled[index].site;
     return s->host ? s->host_bytes : 0;

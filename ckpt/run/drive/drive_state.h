@@ -31,7 +31,7 @@ typedef struct site {
 /* A content that is compared after it was recomputed: a discard, and the replay that completes it. */
 typedef struct check {
     uint32_t discard, last_replay; /* actions */
-    uint32_t next;                 /* the next check that the same replay completes; NEVER: none */
+    uint32_t next;                 /* the next check that the same replay completes; EBB_NONE: none */
     bool begun, ended; /* in the step under way: hashed when it was given up, and after the replay */
     bool refuted;      /* it was another, which has been said */
     ebb_hash_part_t part;
@@ -78,9 +78,9 @@ typedef struct drive {
 
     ebb_chunk_t *chunk;     /* [plan->chunk_count] */
     uint32_t *pool;         /* [plan->chunk_count] which of all plans' chunks that is (drive_share.c) */
-    uint32_t *settled;      /* [buffers] among those that plans share; NEVER: it is this plan's alone */
+    uint32_t *settled;      /* [buffers] among those that plans share; EBB_NONE: it is this plan's alone */
     site_t *site;           /* [plan->place_count] */
-    uint32_t *at;           /* [buffers] in which place each is in this step (rotate.h) */
+    uint32_t *at;           /* [buffers] in which place each is in this step (plan.h) */
     uint32_t period;        /* of that, in steps */
     uint32_t outliving;     /* buffers that are others in the next step: how many are alive between steps */
     ebb_slab_t *small_slab; /* plans that are installed together may have one */
@@ -115,7 +115,7 @@ typedef struct drive {
     unsigned compared;    /* buffers that there are slots for */
     uint32_t *slot_of;    /* [buffers] */
     check_t *check;
-    uint32_t *check_at; /* [actions]: the check that begins or ends there; NEVER: none */
+    uint32_t *check_at; /* [actions]: the check that begins or ends there; EBB_NONE: none */
     uint32_t check_count;
     bool refuted; /* see ebb_drive_refuted */
     ebb_drive_pace_t pace;
@@ -146,7 +146,7 @@ static inline site_t *ebb_site_of(uint32_t place)
 /* The same in every step. */
 static inline bool ebb_stays_itself(const ebb_trace_t *t, uint32_t buffer)
 {
-    return t->buffer[buffer].born == EBB_TRACE_NEVER && !ebb_trace_rotates(t, buffer);
+    return t->buffer[buffer].born == EBB_NONE && !ebb_trace_rotates(t, buffer);
 }
 
 /* The large place's chunks are written now: it has content, its rivals have lost theirs. */
@@ -191,7 +191,7 @@ size_t ebb_share_pinned_bytes(const ebb_buffer_t *buffer); /* its host block, if
 /* Chunks for all of the plan's, new ones as far as none are free between steps; and which of them settled buffers have got. */
 ebb_status_t ebb_share_bind_chunks(void);
 bool ebb_share_note_chunks(void);                /* false: no host memory, and none are noted */
-uint32_t ebb_share_add_chunk(ebb_chunk_t chunk); /* NEVER: no host memory */
+uint32_t ebb_share_add_chunk(ebb_chunk_t chunk); /* EBB_NONE: no host memory */
 void ebb_share_keep_chunk(uint32_t index);       /* it is not given back in the end */
 /* The small region: one that another plan has, if it is large enough, as it is empty between steps. */
 ebb_status_t ebb_share_open_small(void);

@@ -302,7 +302,7 @@ bool ebb_tolerate_small_birth(uint32_t place)
     const ebb_place_t *p = &D.plan->place[place];
     for (uint32_t i = 0; D.late && i < D.trace->buffer_count; i++) {
         const ebb_place_t *other = &D.plan->place[i];
-        if (D.site[i].late && !D.site[i].range && other->small_offset != EBB_TRACE_NEVER &&
+        if (D.site[i].late && !D.site[i].range && other->small_offset != EBB_NONE &&
             other->small_offset < p->small_offset + p->bytes &&
             p->small_offset < other->small_offset + other->bytes)
             return false;

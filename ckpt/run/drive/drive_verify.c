@@ -14,7 +14,7 @@
 
 #include "alloc/base/driver.h"
 #include "alloc/base/options.h"
-#include "ckpt/plan/completions.h"
+#include "ckpt/plan/plan.h"
 #include "ckpt/run/drive/drive_state.h"
 #include "ckpt/run/own.h"
 #include "ckpt/run/replay/mismatch.h"
@@ -47,7 +47,7 @@ static bool allocate(void)
     if (!D.check || !D.check_at || !D.slot_of)
         return false;
     for (uint32_t i = 0; i < actions; i++)
-        D.check_at[i] = EBB_TRACE_NEVER;
+        D.check_at[i] = EBB_NONE;
     for (uint32_t i = 0, slot = 0; i < D.trace->buffer_count; i++)
         D.slot_of[i] = ebb_is_large(&D.trace->buffer[i]) ? slot++ : 0;
     return true;
@@ -57,7 +57,7 @@ static void list_checks(const uint32_t *completion)
 {
     for (uint32_t i = 0; i < D.plan->action_count; i++) {
         const uint32_t last = completion[i];
-        if (last == EBB_TRACE_NEVER)
+        if (last == EBB_NONE)
             continue;
         D.check[D.check_count] = (check_t){.discard = i, .last_replay = last, .next = D.check_at[last]};
         D.check_at[i] = D.check_at[last] = D.check_count++;
@@ -194,7 +194,7 @@ void ebb_verify_tear_down(void)
 
 void ebb_verify_discard(uint32_t action)
 {
-    check_t *c = D.check_at[action] != EBB_TRACE_NEVER ? &D.check[D.check_at[action]] : NULL;
+    check_t *c = D.check_at[action] != EBB_NONE ? &D.check[D.check_at[action]] : NULL;
     const uint64_t every = ebb_verify_is_first() ? 1 : (uint64_t)ebb_options.verify;
     if (!c || !every || ebb_guard_open(ebb_place_now(place_of(c))))
         return;
@@ -209,7 +209,7 @@ void ebb_verify_discard(uint32_t action)
 
 void ebb_verify_replay(uint32_t action)
 {
-    for (uint32_t i = D.check_at[action]; i != EBB_TRACE_NEVER; i = D.check[i].next) {
+    for (uint32_t i = D.check_at[action]; i != EBB_NONE; i = D.check[i].next) {
         check_t *c = &D.check[i];
         if (!c->begun || ebb_streams_gather(own_stream()) ||
             ebb_hash_compare(D.hashes, slot_of(c), D.stream, address_of(c), bytes_of(c), c->part))

@@ -178,11 +178,11 @@ static bool measure(ebb_lessons_t *l)
         }
     }
     for (uint32_t i = 0; good && i < t->buffer_count; i++)
-        l->left[i] = t->buffer[i].dies == EBB_TRACE_NEVER ? l->recorded.generation[i] : 0;
+        l->left[i] = t->buffer[i].dies == EBB_NONE ? l->recorded.generation[i] : 0;
     if (good)
         measure_extents(l, p, t->access_count);
     for (uint32_t i = 0; good && i < t->buffer_count; i++)
-        if (l->arena[i] && t->buffer[i].born != EBB_TRACE_NEVER)
+        if (l->arena[i] && t->buffer[i].born != EBB_NONE)
             reach_of_first(l, i);
     free(stream);
     free(p);
@@ -324,7 +324,7 @@ static void note_stranger(const ebb_lessons_t *l)
 void ebb_learn_before(const ebb_operation_t *op)
 {
     ebb_lessons_t *l = lesson.lessons;
-    lesson.operation = EBB_TRACE_NEVER;
+    lesson.operation = EBB_NONE;
     lesson.resized = false;
     if (!lesson.stream) {
         lesson.stream = op->stream;
@@ -333,11 +333,11 @@ void ebb_learn_before(const ebb_operation_t *op)
     if (l->stage == EBB_STAGE_RECORD || lesson.spoiled)
         return;
     uint32_t i = lesson.operation = ebb_match_operation(op);
-    if (i == EBB_TRACE_NEVER)
+    if (i == EBB_NONE)
         lesson.spoiled = ebb_match_difference(false) != NULL;
     else
         lesson.resized = ebb_match_is_resized();
-    if (i == EBB_TRACE_NEVER || lesson.resized)
+    if (i == EBB_NONE || lesson.resized)
         note_stranger(l);
     else if (l->stage == EBB_STAGE_TIMES)
         ebb_times_before(i, op);
@@ -356,7 +356,7 @@ void ebb_learn_after(const ebb_operation_t *op, CUresult result)
             ebb_record_operation(op);
         return;
     }
-    if (lesson.spoiled || i == EBB_TRACE_NEVER)
+    if (lesson.spoiled || i == EBB_NONE)
         return;
     if (result) {
         lesson.spoiled = true;

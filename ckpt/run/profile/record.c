@@ -132,12 +132,12 @@ static uint32_t event_of(const ebb_order_t *o)
     while (i < record.event_count && record.event[i].handle != o->event)
         i++;
     if (o->kind != EBB_ORDER_RECORD)
-        return i < record.event_count ? record.event[i].id : EBB_TRACE_NEVER;
+        return i < record.event_count ? record.event[i].id : EBB_NONE;
     if (i == record.event_count) {
         event_t *e = ebb_array_append((void **)&record.event, &record.event_count, &record.event_room,
                                       sizeof *record.event);
         if (!e)
-            return EBB_TRACE_NEVER;
+            return EBB_NONE;
         e->handle = o->event;
     }
     return record.event[i].id = record.events++;
@@ -376,7 +376,7 @@ bool ebb_record_end(ebb_recording_t *out)
     }
     for (uint32_t i = 0; i < record.result.trace->buffer_count; i++) {
         ebb_trace_buffer_t *b = &record.result.trace->buffer[i];
-        if (b->born == EBB_TRACE_NEVER && b->dies == EBB_TRACE_NEVER)
+        if (b->born == EBB_NONE && b->dies == EBB_NONE)
             b->next = i; /* until it is seen to be another one */
     }
     *out = record.result;

@@ -269,7 +269,7 @@ static bool lay_out(void)
     if (!watch.state || !watch.rest || !watch.hashed_by)
         return false;
     for (uint32_t b = 0; b < t->buffer_count; b++)
-        if (t->buffer[b].born == EBB_TRACE_NEVER)
+        if (t->buffer[b].born == EBB_NONE)
             memset(watch.state + watch.hash_at[b], STALE, ebb_tile_count(t->buffer[b].bytes));
     return true;
 }
@@ -389,7 +389,7 @@ static bool is_first_of_whole(const piece_t *p, uint32_t i)
 static void hash_first(ebb_tile_list_t *list, const ebb_buffer_t *b, uint32_t id, uint32_t hashed_by)
 {
     const uint32_t at = watch.hash_at[id];
-    hash_whole(list, b, id, STALE, false, EBB_TRACE_NEVER);
+    hash_whole(list, b, id, STALE, false, EBB_NONE);
     for (uint32_t n = 0; n < ebb_tile_count(b->bytes); n++)
         if (watch.state[at + n] == STALE) {
             watch.state[at + n] = FRESH;
@@ -402,7 +402,7 @@ static void hash_first(ebb_tile_list_t *list, const ebb_buffer_t *b, uint32_t id
 static void ask_for_next(ebb_tile_list_t *list, uint32_t i)
 {
     uint32_t next = ebb_match_next(i);
-    if (next == EBB_TRACE_NEVER)
+    if (next == EBB_NONE)
         return;
     for (uint32_t k = watch.first_piece[next]; k < watch.first_piece[next + 1]; k++) {
         piece_t *p = &watch.piece[k];
@@ -433,8 +433,8 @@ static void ask_for_next(ebb_tile_list_t *list, uint32_t i)
 static void touch_next(uint32_t i, ebb_stream_t *stream)
 {
     uint32_t next = ebb_match_next(i);
-    for (uint32_t k = next == EBB_TRACE_NEVER ? 0 : watch.first_piece[next];
-         next != EBB_TRACE_NEVER && k < watch.first_piece[next + 1]; k++)
+    for (uint32_t k = next == EBB_NONE ? 0 : watch.first_piece[next];
+         next != EBB_NONE && k < watch.first_piece[next + 1]; k++)
         if ((watch.piece[k].done_early || watch.piece[k].is_ready) && ebb_match_buffer(watch.piece[k].buffer))
             ebb_buffer_touch(ebb_match_buffer(watch.piece[k].buffer), ebb_mark_here(stream));
 }

@@ -61,7 +61,7 @@ static bool list_uses(work_t *w, ebb_may_write_fn may_write, void *context)
     /* What several accesses of an operation have left over, at the end of each buffer's. */
     for (uint32_t b = 0; b < t->buffer_count; b++)
         for (uint32_t k = next[b]; k < w->first[b + 1]; k++)
-            w->use[k] = (use_t){.operation = EBB_TRACE_NEVER};
+            w->use[k] = (use_t){.operation = EBB_NONE};
     free(next);
     return true;
 }
@@ -69,7 +69,7 @@ static bool list_uses(work_t *w, ebb_may_write_fn may_write, void *context)
 static uint32_t use_count(const work_t *w, uint32_t buffer)
 {
     uint32_t n = w->first[buffer + 1] - w->first[buffer];
-    while (n && w->use[w->first[buffer] + n - 1].operation == EBB_TRACE_NEVER)
+    while (n && w->use[w->first[buffer] + n - 1].operation == EBB_NONE)
         n--;
     return n;
 }
@@ -97,11 +97,11 @@ static bool is_real_gap(const work_t *w, uint32_t from, uint32_t to)
 static bool is_there_at(const work_t *w, uint32_t buffer, uint32_t read_by, uint32_t at)
 {
     const ebb_trace_buffer_t *b = &w->t->buffer[buffer];
-    if (b->dies != EBB_TRACE_NEVER && b->dies <= at)
+    if (b->dies != EBB_NONE && b->dies <= at)
         return false;
     for (uint32_t k = w->first[buffer]; k < w->first[buffer + 1]; k++) {
         const use_t *u = &w->use[k];
-        if (u->operation != EBB_TRACE_NEVER && u->writes && u->operation >= read_by && u->operation < at)
+        if (u->operation != EBB_NONE && u->writes && u->operation >= read_by && u->operation < at)
             return false;
     }
     return true;
@@ -111,11 +111,11 @@ static bool is_there_at(const work_t *w, uint32_t buffer, uint32_t read_by, uint
 static bool make(work_t *w, uint32_t buffer, uint32_t upto, uint32_t at, unsigned depth)
 {
     const ebb_trace_t *t = w->t;
-    if (t->buffer[buffer].born == EBB_TRACE_NEVER || depth > DEEPEST)
+    if (t->buffer[buffer].born == EBB_NONE || depth > DEEPEST)
         return false;
     for (uint32_t k = w->first[buffer]; k < w->first[buffer + 1]; k++) {
         const use_t *u = &w->use[k];
-        if (u->operation == EBB_TRACE_NEVER || u->operation > upto)
+        if (u->operation == EBB_NONE || u->operation > upto)
             break;
         if (!u->writes || w->seen[u->operation] == w->turn)
             continue;
@@ -124,7 +124,7 @@ static bool make(work_t *w, uint32_t buffer, uint32_t upto, uint32_t at, unsigne
         w->made[w->made_count++] = u->operation;
         for (uint32_t a = o->first_access; a < o->first_access + o->access_count; a++) {
             uint32_t other = t->access[a].buffer;
-            bool first = t->buffer[other].born != EBB_TRACE_NEVER && w->first[other] < w->first[other + 1] &&
+            bool first = t->buffer[other].born != EBB_NONE && w->first[other] < w->first[other + 1] &&
                          w->use[w->first[other]].operation == u->operation;
             if (other == buffer || first || t->access[a].mode == EBB_REPLACES ||
                 is_there_at(w, other, u->operation, at))
@@ -164,7 +164,7 @@ static bool find(work_t *w, uint64_t least_bytes, ebb_worth_t *out)
     for (uint32_t b = 0; b < w->t->buffer_count; b++) {
         uint32_t n = use_count(w, b);
         bool written = false;
-        for (uint32_t k = 0; k + 1 < n && w->t->buffer[b].born != EBB_TRACE_NEVER; k++) {
+        for (uint32_t k = 0; k + 1 < n && w->t->buffer[b].born != EBB_NONE; k++) {
             const use_t *u = &w->use[w->first[b] + k];
             written |= u->writes;
             if (!written || !is_real_gap(w, u->operation, u[1].operation))

@@ -180,7 +180,7 @@ static void unlist(uint32_t id)
     const uint32_t last = R.dropped[--R.dropped_count];
     R.dropped[R.of[id].place] = last;
     R.of[last].place = R.of[id].place;
-    R.of[id].place = EBB_TRACE_NEVER;
+    R.of[id].place = EBB_NONE;
     R.left_count -= R.of[id].left != NULL;
     free(R.of[id].left);
     R.of[id].left = NULL;
@@ -221,7 +221,7 @@ ebb_status_t ebb_recipe_make_readers(uint32_t input, ebb_stream_t *stream)
     R.shut = true;
     for (uint32_t i = 0; i < R.dropped_count && !status;) {
         const uint32_t id = R.dropped[i];
-        if (input != EBB_TRACE_NEVER && !reads(id, input)) {
+        if (input != EBB_NONE && !reads(id, input)) {
             i++;
             continue;
         }
@@ -237,7 +237,7 @@ ebb_status_t ebb_recipe_make_readers(uint32_t input, ebb_stream_t *stream)
 /* All that is dropped is made; what cannot be is lost. */
 static void make_all(void)
 {
-    while (R.dropped_count && ebb_recipe_make_readers(EBB_TRACE_NEVER, ebb_recheck_side())) {
+    while (R.dropped_count && ebb_recipe_make_readers(EBB_NONE, ebb_recheck_side())) {
         const uint32_t id = R.dropped[0];
         if (ebb_residence_restore(F.buffer[id], ebb_recheck_side()))
             tell_lost(F.buffer[id]);
@@ -281,7 +281,7 @@ bool ebb_recipe_open(void)
         return false;
     }
     for (size_t i = 0; i < m; i++)
-        R.of[i].place = R.of[i].writer = EBB_TRACE_NEVER;
+        R.of[i].place = R.of[i].writer = EBB_NONE;
     R.most_ns = ebb_uses_ns(&F.uses, 0, trace()->operation_count) / MOST_SHARE + ISSUE_NS;
     return true;
 }
@@ -311,7 +311,7 @@ void ebb_recipe_step_ends(void)
     make_all();
     for (uint32_t i = 0; i < trace()->buffer_count; i++) {
         R.of[i].length = 0;
-        R.of[i].writer = EBB_TRACE_NEVER;
+        R.of[i].writer = EBB_NONE;
     }
 }
 
@@ -373,7 +373,7 @@ void ebb_recipe_note_stray(uint32_t id)
 {
     R.of[id].version++;
     R.of[id].length = 0;
-    R.of[id].writer = EBB_TRACE_NEVER;
+    R.of[id].writer = EBB_NONE;
 }
 
 static bool keep_arguments(const ebb_operation_t *op)

@@ -27,7 +27,7 @@ static bool mark_makers(uint32_t id, uint32_t operation, bool *marked)
         if (ebb_accesses(operation)[k].mode == EBB_REPLACES || ebb_is_there(id, operation, k))
             continue;
         const uint32_t maker = R.maker[o->first_access + k];
-        if (maker == EBB_TRACE_NEVER)
+        if (maker == EBB_NONE)
             return false;
         marked[maker] = true;
     }
@@ -39,7 +39,7 @@ static left_t *new_recipe(uint32_t id, bool *marked)
 {
     const uint32_t last = R.of[id].writer;
     uint32_t count = 0;
-    if (last == EBB_TRACE_NEVER)
+    if (last == EBB_NONE)
         return NULL;
     memset(marked, 0, (last + 1) * sizeof *marked);
     marked[last] = true;
@@ -118,7 +118,7 @@ void ebb_recipe_allocating(size_t bytes)
     if (!R.left_count || has_room(bytes))
         return;
     ebb_log(EBB_INFO, "what the plan has given up is made at once: later there might be no room for it");
-    if (ebb_recipe_make_readers(EBB_TRACE_NEVER, ebb_recheck_side()))
+    if (ebb_recipe_make_readers(EBB_NONE, ebb_recheck_side()))
         ebb_log(EBB_INFO, "what the plan has given up: %s", ebb_last_failure());
 }
 

@@ -185,7 +185,7 @@ static void want_inputs(uint32_t id, bool wanted)
         }
 }
 
-/* An input that is dropped; NEVER: all are there. */
+/* An input that is dropped; EBB_NONE: all are there. */
 static uint32_t find_missing(uint32_t id)
 {
     const recipe_t r = ebb_recipe_of(id);
@@ -193,7 +193,7 @@ static uint32_t find_missing(uint32_t id)
         for (uint32_t k = 0; k < ebb_recorded(r.operation[i])->access_count; k++)
             if (ebb_is_there(id, r.operation[i], k) && ebb_is_dropped(ebb_accesses(r.operation[i])[k].buffer))
                 return ebb_accesses(r.operation[i])[k].buffer;
-    return EBB_TRACE_NEVER;
+    return EBB_NONE;
 }
 
 static void enter(uint32_t id)
@@ -217,7 +217,7 @@ static ebb_status_t make_inputs(uint32_t id, ebb_stream_t *stream)
     enter(id);
     while (!status) {
         const uint32_t top = R.path[R.path_length - 1], missing = find_missing(top);
-        if (missing != EBB_TRACE_NEVER) {
+        if (missing != EBB_NONE) {
             enter(missing);
             continue;
         }

@@ -24,9 +24,9 @@ typedef struct content {
     uint32_t *chain;       /* [room] owned; [length] the operations that made it, in order */
     uint32_t length, room; /* length 0: not known, or not to be repeated */
     uint32_t
-        writer; /* the last operation of this step that wrote it; NEVER: none, or another than the recorded */
+        writer; /* the last operation of this step that wrote it; EBB_NONE: none, or another than the recorded */
     left_t *left;    /* owned; NULL: no plan has dropped it, its recipe is the chain */
-    uint32_t place;  /* in `dropped`, or NEVER */
+    uint32_t place;  /* in `dropped`, or EBB_NONE */
     uint32_t needed; /* how often recipes of dropped buffers read it */
     uint64_t ns;     /* the chain takes the device */
 } content_t;
@@ -69,7 +69,7 @@ static inline bool ebb_is_first(uint32_t operation, uint32_t k)
 
 static inline bool ebb_is_dropped(uint32_t id)
 {
-    return ebb_recipes.of[id].place != EBB_TRACE_NEVER;
+    return ebb_recipes.of[id].place != EBB_NONE;
 }
 
 /* The operations that make a content, in order. */
@@ -107,7 +107,7 @@ void ebb_recipe_note(uint32_t index, bool kept);
 /* The buffer has another content, of unknown origin. */
 void ebb_recipe_note_stray(uint32_t id);
 void ebb_recipe_list(uint32_t id);
-/* Makes what is dropped and reads `input`; NEVER: all of it. */
+/* Makes what is dropped and reads `input`; EBB_NONE: all of it. */
 ebb_status_t ebb_recipe_make_readers(uint32_t input, ebb_stream_t *stream);
 
 /* ---- recipe_make.c ---- */

@@ -16,7 +16,7 @@ ebb_followed_t ebb_followed;
 
 static struct {
     ebb_buffer_t **heir; /* [buffers] */
-    uint32_t candidate;  /* where the program may have got to; NEVER */
+    uint32_t candidate;  /* where the program may have got to; EBB_NONE */
     unsigned strays;
     bool shaped; /* the operation under way is the one at F.at, whatever its buffers */
 } follow;
@@ -43,7 +43,7 @@ static void unbind(uint32_t id)
 /* The same in every step. */
 static bool persists(uint32_t id)
 {
-    return trace()->buffer[id].born == EBB_TRACE_NEVER && trace()->buffer[id].next == id;
+    return trace()->buffer[id].born == EBB_NONE && trace()->buffer[id].next == id;
 }
 
 static void give_number(ebb_buffer_t *b, uint32_t id)
@@ -107,7 +107,7 @@ static void renumber(bool behind_another)
     }
     for (uint32_t i = 0; i < trace()->buffer_count; i++) {
         const uint32_t next = trace()->buffer[i].next;
-        if (follow.heir[i] && next != EBB_TRACE_NEVER && next != i && !F.buffer[next])
+        if (follow.heir[i] && next != EBB_NONE && next != i && !F.buffer[next])
             give_number(follow.heir[i], next);
     }
 }
@@ -116,7 +116,7 @@ static void go_on(void)
 {
     F.known = true;
     F.paused = false;
-    follow.candidate = EBB_TRACE_NEVER;
+    follow.candidate = EBB_NONE;
     follow.strays = 0;
     follow.shaped = false;
 }
@@ -133,9 +133,9 @@ static void begin_step(void)
 /* The operation is not the one at the cursor. Its place if the one before and this continue the step further on. */
 static uint32_t find_place(const ebb_operation_t *op)
 {
-    if (follow.candidate != EBB_TRACE_NEVER && is_shaped(op, follow.candidate))
+    if (follow.candidate != EBB_NONE && is_shaped(op, follow.candidate))
         return follow.candidate;
-    follow.candidate = EBB_TRACE_NEVER;
+    follow.candidate = EBB_NONE;
     for (uint32_t i = F.cursor + 1; i < F.cursor + LOOK && i < trace()->operation_count; i++)
         if (is_shaped(op, i)) {
             follow.candidate = i + 1;
@@ -143,7 +143,7 @@ static uint32_t find_place(const ebb_operation_t *op)
         }
     if (++follow.strays > STRAYS)
         F.known = false;
-    return EBB_TRACE_NEVER;
+    return EBB_NONE;
 }
 
 static void place(const ebb_operation_t *op)
@@ -152,14 +152,13 @@ static void place(const ebb_operation_t *op)
         begin_step();
     F.at = is_shaped(op, F.cursor) ? F.cursor : find_place(op);
     /* Where only sizes vary, or where some words lead, the order is still the same. */
-    if (F.at == EBB_TRACE_NEVER && follow.candidate == EBB_TRACE_NEVER &&
-        F.cursor < trace()->operation_count &&
+    if (F.at == EBB_NONE && follow.candidate == EBB_NONE && F.cursor < trace()->operation_count &&
         (ebb_record_is_like(F.learned, F.cursor, op) ||
          (op->structures && !ebb_record_other_launch(F.learned, F.cursor, op))))
         F.at = F.cursor;
-    if (F.at == EBB_TRACE_NEVER)
+    if (F.at == EBB_NONE)
         return;
-    follow.candidate = EBB_TRACE_NEVER;
+    follow.candidate = EBB_NONE;
     follow.strays = 0;
     follow.shaped = true;
     F.matches = op->access_count == trace()->operation[F.at].access_count &&
@@ -244,7 +243,7 @@ ebb_buffer_t **ebb_follow_present(const ebb_recording_t *learned)
     ebb_buffer_t **present = calloc((size_t)trace()->buffer_count + 1, sizeof(ebb_buffer_t *));
     for (uint32_t i = 0; present && i < trace()->buffer_count; i++) {
         const uint32_t number = F.cursor ? ebb_trace_next(trace(), i) : i;
-        if (number != EBB_TRACE_NEVER && F.buffer[i])
+        if (number != EBB_NONE && F.buffer[i])
             present[number] = F.buffer[i];
     }
     return present;
@@ -264,7 +263,7 @@ void ebb_follow_pause(void)
 ebb_status_t ebb_follow_before(const ebb_operation_t *op)
 {
     F.matches = follow.shaped = false;
-    F.at = EBB_TRACE_NEVER;
+    F.at = EBB_NONE;
     if (!F.learned)
         return 0;
     if (F.known)
@@ -302,12 +301,12 @@ ebb_next_use_t ebb_follow_next_use(const ebb_buffer_t *b)
         return (ebb_next_use_t){.known = false};
     const uint32_t id = b->number - 1, n = trace()->operation_count;
     uint32_t next = ebb_uses_next(&F.uses, id, F.cursor), behind = ebb_uses_behind(&F.uses, id, F.cursor);
-    if (next == EBB_TRACE_NEVER) /* as far as can be thought */
+    if (next == EBB_NONE) /* as far as can be thought */
         next = 4 * n;
     return (ebb_next_use_t){.known = true,
                             .ahead = next - F.cursor,
                             .ns = ebb_uses_ns(&F.uses, F.cursor, next),
-                            .behind = behind == EBB_TRACE_NEVER ? n : behind};
+                            .behind = behind == EBB_NONE ? n : behind};
 }
 
 /* Those that die just before an operation, and are on the device or touched before that. */
@@ -339,5 +338,5 @@ ebb_buffer_t *ebb_follow_touched(uint32_t ahead, uint32_t i)
 {
     const uint32_t n = trace()->operation_count, at = F.cursor + ahead;
     const uint32_t id = trace()->access[trace()->operation[at % n].first_access + i].buffer;
-    return at >= n && trace()->buffer[id].born != EBB_TRACE_NEVER ? NULL : F.buffer[id];
+    return at >= n && trace()->buffer[id].born != EBB_NONE ? NULL : F.buffer[id];
 }

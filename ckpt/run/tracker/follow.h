@@ -16,7 +16,7 @@
 
 #include "ckpt/run/profile/record.h"
 #include "ckpt/run/residence/residence.h"
-#include "ckpt/trace/uses.h"
+#include "ckpt/trace/trace.h"
 #include "offload/ebb_offload.h"
 
 /* The next operation is the first one of a step like this one, which is borrowed until the next call or ebb_follow_end.

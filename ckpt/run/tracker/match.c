@@ -10,8 +10,8 @@
 /* A buffer of this step, by its generation. */
 typedef struct entry {
     uint64_t generation;
-    uint32_t born; /* before which operation; NEVER: it was there */
-    uint32_t id;   /* of the recording; NEVER: not touched yet */
+    uint32_t born; /* before which operation; EBB_NONE: it was there */
+    uint32_t id;   /* of the recording; EBB_NONE: not touched yet */
     bool strayed;  /* an operation that was not recorded has touched it before */
 } entry_t;
 
@@ -23,11 +23,11 @@ static struct {
     const uint64_t *left;                   /* of lessons: what the last step has left behind */
     uint32_t *next;                         /* [operations] on the same stream */
     uint32_t cursor[EBB_RECORD_STREAMS];    /* per stream: the one to come */
-    uint32_t candidate[EBB_RECORD_STREAMS]; /* where it goes on if some were left out; NEVER */
+    uint32_t candidate[EBB_RECORD_STREAMS]; /* where it goes on if some were left out; EBB_NONE */
     uint32_t allocations, missing, deviations;
     ebb_buffer_t **buffer; /* [buffers], valid while it is alive */
     uint64_t *generation;  /* [buffers] bound; 0: none */
-    uint32_t *freed;       /* [buffers] before which operation; NEVER: it was not */
+    uint32_t *freed;       /* [buffers] before which operation; EBB_NONE: it was not */
     bool *strayed;         /* [buffers] */
     uint64_t *bytes;       /* [buffers] the most so far */
     bool resized; /* the operation matched last, or one of its buffers, has another size than recorded */
@@ -65,14 +65,14 @@ static entry_t *entry_of(const ebb_buffer_t *b)
     bool added;
     entry_t *e = ebb_table_add(&match.entries, sizeof *e, b->generation, &added);
     if (e && added)
-        e->born = e->id = EBB_TRACE_NEVER;
+        e->born = e->id = EBB_NONE;
     return e;
 }
 
 /* Where allocations and frees are now; without meaning where there are several streams. */
 static uint32_t place(void)
 {
-    return match.cursor[0] == EBB_TRACE_NEVER ? trace()->operation_count : match.cursor[0];
+    return match.cursor[0] == EBB_NONE ? trace()->operation_count : match.cursor[0];
 }
 
 static bool is_single(void)
@@ -90,13 +90,13 @@ void ebb_match_allocated(const ebb_buffer_t *b)
         differ("out of memory", place(), "allocations");
 }
 
-/* What the last step has left behind under a number. NEVER: nothing of that generation. */
+/* What the last step has left behind under a number. EBB_NONE: nothing of that generation. */
 static uint32_t left_as(uint64_t generation)
 {
     uint32_t id = 0;
     while (id < trace()->buffer_count && match.left[id] != generation)
         id++;
-    return id < trace()->buffer_count ? id : EBB_TRACE_NEVER;
+    return id < trace()->buffer_count ? id : EBB_NONE;
 }
 
 /* Whether a buffer that is older than the step may be the one of this number: the same as recorded; or what the step
@@ -106,10 +106,10 @@ static bool may_have_entered(const ebb_buffer_t *b, uint32_t id)
     if (b->generation == match.recorded->generation[id])
         return true;
     const uint32_t as = left_as(b->generation);
-    if (as == EBB_TRACE_NEVER)
-        return trace()->buffer[id].dies != EBB_TRACE_NEVER;
+    if (as == EBB_NONE)
+        return trace()->buffer[id].dies != EBB_NONE;
     const uint32_t next = trace()->buffer[as].next;
-    return next == EBB_TRACE_NEVER || next == id || next == as;
+    return next == EBB_NONE || next == id || next == as;
 }
 
 /* As good as the recorded size: the same, or that of a small buffer with as many tiles. */
@@ -124,13 +124,13 @@ static bool can_bind(const ebb_buffer_t *b, uint32_t id)
 {
     const entry_t *e = entry_of(b);
     const ebb_trace_buffer_t *recorded = &trace()->buffer[id];
-    if (!e || (b->pinned != 0) != recorded->pinned || (e->id != EBB_TRACE_NEVER && e->id != id) ||
+    if (!e || (b->pinned != 0) != recorded->pinned || (e->id != EBB_NONE && e->id != id) ||
         (match.generation[id] && match.generation[id] != b->generation))
         return false;
     if (e->id == id)
         return true;
-    const bool born = recorded->born != EBB_TRACE_NEVER;
-    return born == (e->born != EBB_TRACE_NEVER) && (born || may_have_entered(b, id));
+    const bool born = recorded->born != EBB_NONE;
+    return born == (e->born != EBB_NONE) && (born || may_have_entered(b, id));
 }
 
 static void bind(ebb_buffer_t *b, uint32_t id)
@@ -138,7 +138,7 @@ static void bind(ebb_buffer_t *b, uint32_t id)
     entry_t *e = entry_of(b);
     if (e->id == id)
         return;
-    if (e->born != EBB_TRACE_NEVER && is_single() && e->born != trace()->buffer[id].born)
+    if (e->born != EBB_NONE && is_single() && e->born != trace()->buffer[id].born)
         deviate("when a buffer is allocated", trace()->buffer[id].born, "allocations");
     e->id = id;
     match.strayed[id] |= e->strayed;
@@ -153,8 +153,8 @@ static void bind_freed(ebb_buffer_t *b)
 {
     for (uint32_t id = 0; id < trace()->buffer_count; id++) {
         const ebb_trace_buffer_t *t = &trace()->buffer[id];
-        if (t->born == EBB_TRACE_NEVER && t->dies != EBB_TRACE_NEVER && !match.generation[id] &&
-            t->bytes == b->bytes && (!is_single() || t->dies == place()) && can_bind(b, id)) {
+        if (t->born == EBB_NONE && t->dies != EBB_NONE && !match.generation[id] && t->bytes == b->bytes &&
+            (!is_single() || t->dies == place()) && can_bind(b, id)) {
             bind(b, id);
             return;
         }
@@ -164,16 +164,16 @@ static void bind_freed(ebb_buffer_t *b)
 void ebb_match_freed(ebb_buffer_t *b)
 {
     entry_t *e = entry_of(b);
-    if (e && e->id == EBB_TRACE_NEVER && e->born == EBB_TRACE_NEVER) {
+    if (e && e->id == EBB_NONE && e->born == EBB_NONE) {
         bind_freed(b);
         e = entry_of(b); /* the table may have grown */
     }
-    if (!e || e->id == EBB_TRACE_NEVER)
+    if (!e || e->id == EBB_NONE)
         return;
     const uint32_t dies = trace()->buffer[e->id].dies;
     match.freed[e->id] = place();
     match.buffer[e->id] = NULL;
-    if (is_single() ? dies != place() : dies == EBB_TRACE_NEVER)
+    if (is_single() ? dies != place() : dies == EBB_NONE)
         deviate("when a buffer is freed", place(), "frees");
 }
 
@@ -194,7 +194,7 @@ bool ebb_match_take_strayed(uint32_t id)
 /* `resized`: as far as order goes. */
 static bool fits(const ebb_operation_t *op, uint32_t index, bool resized)
 {
-    if (index == EBB_TRACE_NEVER || !ebb_record_is_like(match.recorded, index, op) ||
+    if (index == EBB_NONE || !ebb_record_is_like(match.recorded, index, op) ||
         (!resized && ebb_record_difference(match.recorded, index, op)))
         return false;
     const ebb_trace_access_t *a = &trace()->access[trace()->operation[index].first_access];
@@ -210,7 +210,7 @@ static bool fits(const ebb_operation_t *op, uint32_t index, bool resized)
     return true;
 }
 
-/* What this access of the operation is in a recorded one, if their words are the same and lead to what may be the same; NEVER: nothing. */
+/* What this access of the operation is in a recorded one, if their words are the same and lead to what may be the same; EBB_NONE: nothing. */
 static uint32_t recorded_as(const ebb_operation_t *op, uint32_t access, uint32_t index)
 {
     const ebb_trace_operation_t *o = &trace()->operation[index];
@@ -218,9 +218,9 @@ static uint32_t recorded_as(const ebb_operation_t *op, uint32_t access, uint32_t
     for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++) {
         const ebb_trace_access_t *a = &trace()->access[k];
         if (a->param_offset == x->param_offset)
-            return a->offset_bytes == x->offset_bytes && can_bind(x->buffer, a->buffer) ? k : EBB_TRACE_NEVER;
+            return a->offset_bytes == x->offset_bytes && can_bind(x->buffer, a->buffer) ? k : EBB_NONE;
     }
-    return EBB_TRACE_NEVER;
+    return EBB_NONE;
 }
 
 /* The same launch, most of whose words lead to the same: others are perhaps not filled in (leftover.h). As far as order goes it is
@@ -228,11 +228,11 @@ static uint32_t recorded_as(const ebb_operation_t *op, uint32_t access, uint32_t
 static bool resembles(const ebb_operation_t *op, uint32_t index)
 {
     uint32_t same = 0;
-    if (index == EBB_TRACE_NEVER || op->kind != EBB_KERNEL || !op->structures ||
+    if (index == EBB_NONE || op->kind != EBB_KERNEL || !op->structures ||
         ebb_record_other_launch(match.recorded, index, op))
         return false;
     for (uint32_t k = 0; k < op->access_count; k++)
-        same += recorded_as(op, k, index) != EBB_TRACE_NEVER;
+        same += recorded_as(op, k, index) != EBB_NONE;
     return same && 2 * same >= trace()->operation[index].access_count;
 }
 
@@ -248,22 +248,22 @@ static uint32_t number_of_stream(const ebb_stream_t *stream)
 static uint32_t look_further(const ebb_operation_t *op, uint32_t s)
 {
     const uint32_t candidate = match.candidate[s];
-    match.candidate[s] = EBB_TRACE_NEVER;
+    match.candidate[s] = EBB_NONE;
     if (fits(op, candidate, false))
         return candidate;
     match.partial = resembles(op, match.cursor[s]);
     if (match.partial)
         return match.cursor[s];
     uint32_t i = match.cursor[s];
-    for (unsigned n = 0; n < LOOK && i != EBB_TRACE_NEVER; n++) {
+    for (unsigned n = 0; n < LOOK && i != EBB_NONE; n++) {
         i = match.next[i];
         if (fits(op, i, false)) {
             match.candidate[s] = match.next[i];
-            return EBB_TRACE_NEVER;
+            return EBB_NONE;
         }
     }
     match.resized = fits(op, match.cursor[s], true);
-    return match.resized ? match.cursor[s] : EBB_TRACE_NEVER;
+    return match.resized ? match.cursor[s] : EBB_NONE;
 }
 
 /* What it touches may be another content behind it. */
@@ -271,7 +271,7 @@ static void note_strayed(const ebb_operation_t *op)
 {
     for (uint32_t k = 0; k < op->access_count; k++) {
         entry_t *e = entry_of(op->access[k].buffer);
-        if (e && e->id == EBB_TRACE_NEVER)
+        if (e && e->id == EBB_NONE)
             e->strayed = true;
         else if (e)
             match.strayed[e->id] = true;
@@ -280,7 +280,7 @@ static void note_strayed(const ebb_operation_t *op)
 
 static void note_stray(const ebb_operation_t *op, uint32_t at)
 {
-    const bool known = at != EBB_TRACE_NEVER;
+    const bool known = at != EBB_NONE;
     if (op->opaque)
         differ("an operation that cannot be read", known ? at : trace()->operation_count, "?");
     note_strayed(op);
@@ -294,26 +294,26 @@ uint32_t ebb_match_operation(const ebb_operation_t *op)
     const uint32_t s = number_of_stream(op->stream);
     const bool known = s < match.recorded->stream_count;
     if (match.difference[0])
-        return EBB_TRACE_NEVER;
-    uint32_t i = known ? match.cursor[s] : EBB_TRACE_NEVER;
+        return EBB_NONE;
+    uint32_t i = known ? match.cursor[s] : EBB_NONE;
     match.resized = match.partial = false;
     if (known && !fits(op, i, false))
         i = look_further(op, s);
-    if (i == EBB_TRACE_NEVER) {
-        note_stray(op, known ? match.cursor[s] : EBB_TRACE_NEVER);
-        return EBB_TRACE_NEVER;
+    if (i == EBB_NONE) {
+        note_stray(op, known ? match.cursor[s] : EBB_NONE);
+        return EBB_NONE;
     }
-    match.candidate[s] = EBB_TRACE_NEVER;
+    match.candidate[s] = EBB_NONE;
     for (; match.cursor[s] != i; match.cursor[s] = match.next[match.cursor[s]], match.missing++)
         deviate("an operation that is left out", match.cursor[s], trace()->operation[match.cursor[s]].name);
     for (uint32_t k = 0; k < op->access_count; k++) {
         const uint32_t as = match.partial ? recorded_as(op, k, i) : trace()->operation[i].first_access + k;
-        if (as != EBB_TRACE_NEVER)
+        if (as != EBB_NONE)
             bind(op->access[k].buffer, trace()->access[as].buffer);
     }
     if (match.resized || match.partial)
         note_strayed(op); /* nobody looks at what it does */
-    return match.difference[0] ? EBB_TRACE_NEVER : i;
+    return match.difference[0] ? EBB_NONE : i;
 }
 
 bool ebb_match_is_resized(void)
@@ -338,11 +338,11 @@ const char *ebb_match_difference(bool whole)
     if (match.difference[0] || !whole)
         return match.difference[0] ? match.difference : NULL;
     for (uint32_t s = 0; s < match.recorded->stream_count; s++)
-        for (uint32_t i = match.cursor[s]; i != EBB_TRACE_NEVER; i = match.next[i], match.missing++)
+        for (uint32_t i = match.cursor[s]; i != EBB_NONE; i = match.next[i], match.missing++)
             deviate("the number of operations", i, "the end");
     for (uint32_t i = 0; i < t->buffer_count; i++) {
-        born += t->buffer[i].born != EBB_TRACE_NEVER;
-        if (match.generation[i] && t->buffer[i].dies != EBB_TRACE_NEVER && match.freed[i] == EBB_TRACE_NEVER)
+        born += t->buffer[i].born != EBB_NONE;
+        if (match.generation[i] && t->buffer[i].dies != EBB_NONE && match.freed[i] == EBB_NONE)
             deviate("a buffer that is not freed", t->buffer[i].dies, "frees");
     }
     if (born != match.allocations)
@@ -361,9 +361,9 @@ void ebb_match_note_left(ebb_trace_t *t, uint64_t *left)
 {
     for (uint32_t id = 0; id < t->buffer_count; id++) {
         const uint64_t generation = match.generation[id];
-        const uint32_t as = generation && t->buffer[id].born == EBB_TRACE_NEVER ? left_as(generation) : id;
+        const uint32_t as = generation && t->buffer[id].born == EBB_NONE ? left_as(generation) : id;
         /* What is freed in the recorded step, and was not in the last one, is nothing in the next. */
-        if (as != id && as != EBB_TRACE_NEVER && t->buffer[as].dies == EBB_TRACE_NEVER)
+        if (as != id && as != EBB_NONE && t->buffer[as].dies == EBB_NONE)
             t->buffer[as].next = id;
     }
     for (uint32_t id = 0; id < t->buffer_count; id++) {
@@ -371,7 +371,7 @@ void ebb_match_note_left(ebb_trace_t *t, uint64_t *left)
             ebb_tile_count(t->buffer[id].bytes) == ebb_tile_count(match.bytes[id]))
             t->buffer[id].bytes = match.bytes[id];
         if (match.generation[id])
-            left[id] = match.freed[id] == EBB_TRACE_NEVER ? match.generation[id] : 0;
+            left[id] = match.freed[id] == EBB_NONE ? match.generation[id] : 0;
     }
 }
 
@@ -381,7 +381,7 @@ static void link_streams(void)
 {
     const ebb_trace_t *t = trace();
     for (uint32_t s = 0; s < EBB_RECORD_STREAMS; s++)
-        match.cursor[s] = match.candidate[s] = EBB_TRACE_NEVER;
+        match.cursor[s] = match.candidate[s] = EBB_NONE;
     for (uint32_t i = t->operation_count; i-- > 0;) {
         uint32_t s = t->operation[i].stream;
         match.next[i] = match.cursor[s];

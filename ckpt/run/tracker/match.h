@@ -24,7 +24,7 @@ void ebb_match_end(void);
 
 void ebb_match_allocated(const ebb_buffer_t *buffer);
 void ebb_match_freed(ebb_buffer_t *buffer);
-/* The operation's number in the recording; EBB_TRACE_NEVER: it is an extra one, or the first one behind some that were left
+/* The operation's number in the recording; EBB_NONE: it is an extra one, or the first one behind some that were left
  * out, or this step is another one from here on (ebb_match_difference). */
 uint32_t ebb_match_operation(const ebb_operation_t *operation);
 /* It is the one of the recording as far as order goes, but it or a buffer of it has another size, or some words of its structures lead
@@ -32,7 +32,7 @@ uint32_t ebb_match_operation(const ebb_operation_t *operation);
 bool ebb_match_is_resized(void);
 /* Counts the one matched last as issued; before it, allocations and frees belong in front of it. */
 void ebb_match_advance(uint32_t operation);
-/* The one behind it on its stream; NEVER: there is none. */
+/* The one behind it on its stream; EBB_NONE: there is none. */
 uint32_t ebb_match_next(uint32_t operation);
 /* What differs, valid until the next call; NULL: it is this step so far, and if `whole`, to the end. */
 const char *ebb_match_difference(bool whole);

@@ -1,8 +1,8 @@
-/* planner_walk.c: the step in one walk under a limit of chunks: whenever memory runs out, something is given
- * up; whatever is needed is brought back. What may be given up can always be brought back (planner_model.c
+/* walk.c: the step in one walk under a limit of chunks: whenever memory runs out, something is given
+ * up; whatever is needed is brought back. What may be given up can always be brought back (model.c
  * knows how long a recipe is good), so that the walk ends with a schedule, above the limit only where an
  * operation and what it takes to prepare it need more. */
-#include "ckpt/planner/planner_walk.h"
+#include "ckpt/planner/internal.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@ void ebb_schedule_delete(ebb_schedule_t *s)
 {
     free(s->event);
     free(s->move);
-    free(s->stay);
+    free(s->interval);
     free(s->scratch);
     free(s->redirect);
     free(s->on_host);
@@ -32,14 +32,15 @@ static void add_operation(ebb_planner_walk_t *w)
  * not wait for. Resident afterwards and pinned once. */
 static void bring_input(ebb_planner_walk_t *w, const ebb_touch_t *x, bool replays)
 {
-    ebb_seat_t *s = &w->seat[x->buffer];
+    ebb_buffer_state_t *s = &w->state[x->buffer];
     bool on_host = s->host == x->before, fresh = w->model->content[x->before].producer == EBB_NONE;
     if (s->content == EBB_NONE && replays == (on_host || fresh))
         return;
     if (s->content == EBB_NONE && on_host)
         ebb_planner_fetch(w, x->buffer, ebb_planner_position(w));
     else if (s->content == EBB_NONE && fresh)
-        ebb_planner_seat(w, x->buffer, x->before, ebb_planner_position(w)); /* whatever an allocation holds */
+        ebb_planner_admit(w, x->buffer, x->before,
+                          ebb_planner_position(w)); /* whatever an allocation holds */
     else if (s->content == EBB_NONE)
         ebb_planner_rebuild(w, x->before);
     if (!s->pins)
@@ -51,8 +52,8 @@ static void bring_inputs(ebb_planner_walk_t *w, uint32_t from, uint32_t to)
 {
     const ebb_model_t *m = w->model;
     for (uint32_t k = from; k < to; k++)
-        if (w->seat[m->touch[k].buffer].content != EBB_NONE && m->touch[k].mode != EBB_REPLACES)
-            w->seat[m->touch[k].buffer].pins = 1;
+        if (w->state[m->touch[k].buffer].content != EBB_NONE && m->touch[k].mode != EBB_REPLACES)
+            w->state[m->touch[k].buffer].pins = 1;
     for (int round = 0; round < 2; round++)
         for (uint32_t k = from; k < to && !w->failed; k++)
             if (m->buffer[m->touch[k].buffer].chunks && m->touch[k].mode != EBB_REPLACES)
@@ -60,15 +61,15 @@ static void bring_inputs(ebb_planner_walk_t *w, uint32_t from, uint32_t to)
 }
 
 /* Places for what the operation replaces, unless it is resident. */
-static void seat_outputs(ebb_planner_walk_t *w, uint32_t from, uint32_t to)
+static void admit_outputs(ebb_planner_walk_t *w, uint32_t from, uint32_t to)
 {
     for (uint32_t k = from; k < to && !w->failed; k++) {
         const ebb_touch_t *x = &w->model->touch[k];
         if (x->mode != EBB_REPLACES || !w->model->buffer[x->buffer].chunks)
             continue;
-        if (w->seat[x->buffer].content == EBB_NONE)
-            ebb_planner_seat(w, x->buffer, x->after, ebb_planner_position(w));
-        w->seat[x->buffer].pins++;
+        if (w->state[x->buffer].content == EBB_NONE)
+            ebb_planner_admit(w, x->buffer, x->after, ebb_planner_position(w));
+        w->state[x->buffer].pins++;
     }
 }
 
@@ -78,7 +79,7 @@ static void prefetch(ebb_planner_walk_t *w)
     for (uint32_t buffer; (buffer = ebb_planner_due(w)) != EBB_NONE && !w->failed;) {
         uint32_t chunks = w->model->buffer[buffer].chunks;
         ebb_planner_make_room(w, chunks, ebb_planner_next(w, buffer)->operation);
-        if (w->used_chunks + chunks > w->taste->target_chunks)
+        if (w->used_chunks + chunks > w->params->target_chunks)
             return;
         ebb_planner_fetch(w, buffer, ebb_planner_position(w));
     }
@@ -93,7 +94,7 @@ static void issue(ebb_planner_walk_t *w, uint32_t from, uint32_t to)
     add_operation(w);
     for (uint32_t k = from; k < to && !w->failed; k++) {
         const ebb_touch_t *x = &m->touch[k];
-        ebb_seat_t *s = &w->seat[x->buffer];
+        ebb_buffer_state_t *s = &w->state[x->buffer];
         s->program = x->after;
         s->next++;
         const ebb_use_t *next = ebb_planner_next(w, x->buffer);
@@ -104,10 +105,10 @@ static void issue(ebb_planner_walk_t *w, uint32_t from, uint32_t to)
         s->pins = 0;
         ebb_planner_touch(w, x->buffer, position);
         if (w->schedule->on_host[x->buffer] && s->next == m->buffer[x->buffer].use_count)
-            ebb_planner_end_stay(w, x->buffer, EBB_OFFLOAD);
+            ebb_planner_end_interval(w, x->buffer, EBB_OFFLOAD);
     }
     w->last_operation = position;
-    for (uint32_t k = from; k < to && w->taste->fates; k++)
+    for (uint32_t k = from; k < to && w->params->fates; k++)
         if (m->buffer[m->touch[k].buffer].chunks)
             ebb_planner_let_go(w, m->touch[k].buffer);
 }
@@ -120,7 +121,7 @@ static void begin(ebb_planner_walk_t *w)
     ebb_calendar_clear(&w->in, step);
     for (uint32_t i = 0; i < m->trace->buffer_count; i++) {
         const ebb_model_buffer_t *b = &m->buffer[i];
-        ebb_seat_t *s = &w->seat[i];
+        ebb_buffer_state_t *s = &w->state[i];
         s->content = s->host = s->last = s->fetch = s->away = s->rank = s->due = EBB_NONE;
         s->program = b->first_content;
         s->next_operation = b->use_count ? m->use[b->first_use].operation : EBB_NONE;
@@ -151,7 +152,7 @@ static void begin(ebb_planner_walk_t *w)
     }
 }
 
-/* What is freed at this point has stayed until now. Its place may keep it, for recipes, as long as nobody
+/* What is freed at this point has stayed until now. Its place may keep it, for recipes, as long as nothing
  * wants the chunks. */
 static void free_dead(ebb_planner_walk_t *w, uint32_t *next)
 {
@@ -160,7 +161,7 @@ static void free_dead(ebb_planner_walk_t *w, uint32_t *next)
         const uint32_t buffer = w->death[*next];
         if (m->buffer[buffer].persistent || m->trace->buffer[buffer].dies > w->point)
             break;
-        ebb_seat_t *s = &w->seat[buffer];
+        ebb_buffer_state_t *s = &w->state[buffer];
         s->dead = true;
         s->host = EBB_NONE;
         if (s->content != EBB_NONE && ebb_planner_position(w))
@@ -170,7 +171,7 @@ static void free_dead(ebb_planner_walk_t *w, uint32_t *next)
     }
 }
 
-/* Ends all stays: what outlives the step stays up to its end. An evicted place is not free for the replays at
+/* Ends all intervals: what outlives the step stays up to its end. An evicted place is not free for the replays at
  * the point of its evict: they are issued before compute can wait for it. */
 static void end(ebb_planner_walk_t *w)
 {
@@ -178,44 +179,44 @@ static void end(ebb_planner_walk_t *w)
     ebb_schedule_t *s = w->schedule;
     while (w->resident_count) {
         uint32_t buffer = w->resident[w->resident_count - 1];
-        ebb_seat_t *seat = &w->seat[buffer];
+        ebb_buffer_state_t *state = &w->state[buffer];
         /* What begins the step on the host goes there, though a replay has brought it back since its last use. */
         const bool goes = m->buffer[buffer].persistent && s->on_host[buffer];
         if (m->buffer[buffer].persistent && !goes)
-            seat->last = s->event_count ? s->event_count - 1 : 0;
-        ebb_planner_end_stay(w, buffer, goes ? EBB_OFFLOAD : EBB_FORGET);
+            state->last = s->event_count ? s->event_count - 1 : 0;
+        ebb_planner_end_interval(w, buffer, goes ? EBB_OFFLOAD : EBB_FORGET);
     }
     for (uint32_t i = 0; i < m->trace->buffer_count; i++)
         if (m->buffer[i].persistent && m->buffer[i].chunks && s->on_host[i])
-            w->failed |= w->seat[i].host != w->seat[i].program;
-    for (uint32_t i = 0; i < s->stay_count; i++) {
-        ebb_stay_t *stay = &s->stay[i];
-        if (stay->evict == EBB_NONE)
+            w->failed |= w->state[i].host != w->state[i].program;
+    for (uint32_t i = 0; i < s->interval_count; i++) {
+        ebb_interval_t *interval = &s->interval[i];
+        if (interval->evict == EBB_NONE)
             continue;
-        uint32_t next = stay->last + 1;
-        const uint32_t issued = s->move[stay->evict].position,
+        uint32_t next = interval->last + 1;
+        const uint32_t issued = s->move[interval->evict].position,
                        point = issued < s->event_count ? s->event[issued].point : EBB_NONE;
         while (next < s->event_count && s->event[next].replay && s->event[next].point == point)
             next++;
-        stay->last = next - 1;
+        interval->last = next - 1;
     }
 }
 
 static void walk_once(ebb_planner_walk_t *w)
 {
     const ebb_model_t *m = w->model;
-    if (w->taste->fates)
-        w->taste->fates->stage = EBB_NONE;
+    if (w->params->fates)
+        w->params->fates->stage = EBB_NONE;
     uint32_t next_death = 0;
     begin(w);
     for (w->point = 0; w->point < m->trace->operation_count && !w->failed; w->point++) {
         uint32_t from = m->first_touch[w->point], to = m->first_touch[w->point + 1];
         free_dead(w, &next_death);
-        if (w->taste->fates && ebb_fates_turn(w->taste->fates, w->point))
+        if (w->params->fates && ebb_fates_turn(w->params->fates, w->point))
             ebb_planner_let_all_go(w);
         bring_inputs(w, from, to);
         ebb_planner_make_room(w, 0, w->point);
-        seat_outputs(w, from, to);
+        admit_outputs(w, from, to);
         prefetch(w);
         if (!w->failed)
             issue(w, from, to);
@@ -260,12 +261,12 @@ static void agree(ebb_schedule_t *s, const ebb_model_t *m)
         s->on_host[i] = m->buffer[i].chunks && b->start[i] == EBB_ON_HOST;
 }
 
-bool ebb_schedule_walk(ebb_schedule_t *s, const ebb_model_t *m, const ebb_taste_t *taste)
+bool ebb_schedule_walk(ebb_schedule_t *s, const ebb_model_t *m, const ebb_search_params_t *params)
 {
     enum { ROUNDS = 4, SEARCHES = 64 };
     size_t buffers = (size_t)m->trace->buffer_count + 1, operations = (size_t)m->trace->operation_count + 1;
-    ebb_planner_walk_t w = {.model = m, .taste = taste, .schedule = s};
-    w.seat = malloc(buffers * sizeof *w.seat);
+    ebb_planner_walk_t w = {.model = m, .params = params, .schedule = s};
+    w.state = malloc(buffers * sizeof *w.state);
     w.resident = malloc(buffers * sizeof *w.resident);
     w.away = malloc(buffers * sizeof *w.away);
     w.ranking = malloc(buffers * sizeof *w.ranking);
@@ -278,10 +279,10 @@ bool ebb_schedule_walk(ebb_schedule_t *s, const ebb_model_t *m, const ebb_taste_
     s->on_host = calloc(buffers, sizeof *s->on_host);
     if (s->on_host)
         agree(s, m);
-    bool good = w.seat && w.resident && w.away && w.ranking && w.due && w.waiting && w.death && w.seen &&
+    bool good = w.state && w.resident && w.away && w.ranking && w.due && w.waiting && w.death && w.seen &&
                 w.position_of && s->on_host;
     for (int round = 0; good && round < ROUNDS; round++) {
-        memset(w.seat, 0, buffers * sizeof *w.seat);
+        memset(w.state, 0, buffers * sizeof *w.state);
         memset(w.seen, 0, operations * sizeof *w.seen);
         memset(w.due, 0xff, operations * sizeof *w.due);
         w.resident_count = w.rank_count = w.away_count = w.awaited_count = w.redirect_count = w.seen_stamp =
@@ -292,14 +293,14 @@ bool ebb_schedule_walk(ebb_schedule_t *s, const ebb_model_t *m, const ebb_taste_
         w.searches = SEARCHES;
         w.replaying = w.again = w.failed = false;
         w.may_wrap = round + 1 < ROUNDS;
-        s->event_count = s->move_count = s->stay_count = s->scratch_count = s->redirect_count = 0;
+        s->event_count = s->move_count = s->interval_count = s->scratch_count = s->redirect_count = 0;
         s->replay_ns = 0;
         walk_once(&w);
         if (!w.again)
             break;
     }
     good = good && !w.failed;
-    free(w.seat);
+    free(w.state);
     free(w.resident);
     free(w.away);
     free(w.ranking);

@@ -1,9 +1,9 @@
-/* planner_emit.c: from a schedule on chunks to a plan: actions in their order, with the waits and joins that
+/* emit.c: from a schedule on chunks to a plan: actions in their order, with the waits and joins that
  * hand chunks and host blocks over. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "ckpt/planner/planner_schedule.h"
+#include "ckpt/planner/internal.h"
 
 typedef struct emitter {
     const ebb_schedule_t *schedule;
@@ -16,8 +16,8 @@ typedef struct emitter {
         *join_key; /* per move: operation, those of the next step after those of this one; UINT64_MAX: none */
     uint64_t *wait; /* (move << 32 | awaited move); then of their actions, sorted before they are added */
     uint32_t wait_count, wait_room;
-    uint32_t *stay_streams; /* per stay; NULL: there is one stream */
-    ebb_ordering_t order;   /* where there are several */
+    uint32_t *interval_streams; /* per interval; NULL: there is one stream */
+    ebb_ordering_t order;       /* where there are several */
     bool failed;
 } emitter_t;
 
@@ -49,7 +49,7 @@ static void emit_place(emitter_t *e, uint32_t index)
     if (index >= buffers)
         return;
     place->small_offset = m->small_offset[index];
-    if (m->trace->buffer[index].born == EBB_TRACE_NEVER && m->buffer[index].chunks)
+    if (m->trace->buffer[index].born == EBB_NONE && m->buffer[index].chunks)
         place->at_start = e->schedule->on_host[index] ? EBB_ON_HOST : EBB_ON_DEVICE;
 }
 
@@ -79,7 +79,7 @@ static void emit_move(emitter_t *e, uint32_t move, uint32_t point)
     if (!a)
         return;
     a->place = m->place;
-    if (e->stay_streams && m->kind != EBB_DISCARD) {
+    if (e->interval_streams && m->kind != EBB_DISCARD) {
         a->after = e->order.after[move];
         a->joiners = e->order.joiners[move];
     }
@@ -92,7 +92,7 @@ static ebb_action_t *emit_on_stream(emitter_t *e, ebb_action_kind_t kind, const 
 {
     ebb_action_t *a = ebb_plan_add_action(e->plan, kind, event->point);
     e->failed |= !a;
-    if (a && e->stay_streams) {
+    if (a && e->interval_streams) {
         a->stream = e->model->trace->operation[event->operation].stream;
         a->after = e->order.events[event - e->schedule->event];
     }
@@ -129,7 +129,7 @@ static void emit_actions(emitter_t *e)
             emit_move(e, order[at].move, point);
         if (i < s->event_count && s->event[i].replay)
             emit_replay(e, &s->event[i]);
-        else if (i < s->event_count && e->stay_streams && e->order.events[i] &&
+        else if (i < s->event_count && e->interval_streams && e->order.events[i] &&
                  emit_on_stream(e, EBB_ORDER, &s->event[i]))
             e->move_of[e->plan->action_count - 1] = EBB_NONE;
     }
@@ -146,12 +146,13 @@ static void add_wait(emitter_t *e, uint32_t move, uint32_t awaited)
         *w = (uint64_t)move << 32 | awaited;
 }
 
-/* The streams that touch a stay wait for a move before the event at `position`. A replay is issued before the joins of
+/* The streams that touch an interval wait for a move before the event at `position`. A replay is issued before the joins of
  * its point: it relies on those of the operation before. */
-static void add_join(emitter_t *e, uint32_t move, const ebb_stay_t *stay, uint32_t position, bool next_step)
+static void add_join(emitter_t *e, uint32_t move, const ebb_interval_t *interval, uint32_t position,
+                     bool next_step)
 {
-    if (e->stay_streams)
-        e->order.joiners[move] |= e->stay_streams[stay - e->schedule->stay];
+    if (e->interval_streams)
+        e->order.joiners[move] |= e->interval_streams[interval - e->schedule->interval];
     const ebb_event_t *event = &e->schedule->event[position];
     uint64_t key = (uint64_t)event->point + (next_step ? operations(e) : 0) - (event->replay ? 1 : 0);
     if (key < e->join_key[move])
@@ -170,7 +171,7 @@ static void join_before_resident(emitter_t *e, uint32_t move)
             continue;
         const uint64_t key = i < point ? i + n : i;
         first = key < first ? key : first;
-        if (e->stay_streams)
+        if (e->interval_streams)
             e->order.joiners[move] |= UINT32_C(1) << t->operation[i].stream;
     }
     if (first < e->join_key[move])
@@ -178,7 +179,7 @@ static void join_before_resident(emitter_t *e, uint32_t move)
 }
 
 /* One owner of a chunk after another. */
-static void hand_over(emitter_t *e, const ebb_stay_t *from, const ebb_stay_t *to, bool next_step)
+static void hand_over(emitter_t *e, const ebb_interval_t *from, const ebb_interval_t *to, bool next_step)
 {
     if (from->evict == EBB_NONE || to->tail)
         return;
@@ -188,15 +189,15 @@ static void hand_over(emitter_t *e, const ebb_stay_t *from, const ebb_stay_t *to
         add_join(e, from->evict, to, to->first, next_step || from->tail);
 }
 
-/* Stays by the positions at which they begin. `next`: per stay, the following one; the first one, or EBB_NONE. */
-static uint32_t sort_stays(const ebb_schedule_t *s, uint32_t *next, uint32_t *head)
+/* Intervals by the positions at which they begin. `next`: per interval, the following one; the first one, or EBB_NONE. */
+static uint32_t sort_intervals(const ebb_schedule_t *s, uint32_t *next, uint32_t *head)
 {
     uint32_t first = EBB_NONE;
     for (uint32_t i = 0; i < s->event_count; i++)
         head[i] = EBB_NONE;
-    for (uint32_t i = s->stay_count; i-- > 0;) {
-        next[i] = head[s->stay[i].first];
-        head[s->stay[i].first] = i;
+    for (uint32_t i = s->interval_count; i-- > 0;) {
+        next[i] = head[s->interval[i].first];
+        head[s->interval[i].first] = i;
     }
     for (uint32_t i = s->event_count; i-- > 0;)
         if (head[i] != EBB_NONE) {
@@ -209,32 +210,32 @@ static uint32_t sort_stays(const ebb_schedule_t *s, uint32_t *next, uint32_t *he
     return first;
 }
 
-/* Every chunk goes from hand to hand; who has it last hands it to the next step's first. */
+/* Every chunk goes from owner to owner; the last one hands it to the next step's first. */
 static void hand_chunks_over(emitter_t *e)
 {
     const ebb_schedule_t *s = e->schedule;
     const ebb_overlay_t *o = e->overlay;
-    const size_t stays = (size_t)s->stay_count + 1, chunks = (size_t)o->chunk_count + 1;
-    uint32_t *next = malloc(stays * sizeof *next),
+    const size_t intervals = (size_t)s->interval_count + 1, chunks = (size_t)o->chunk_count + 1;
+    uint32_t *next = malloc(intervals * sizeof *next),
              *head = malloc(((size_t)s->event_count + 1) * sizeof *head),
              *first = malloc(chunks * sizeof *first), *last = malloc(chunks * sizeof *last);
     e->failed |= !next || !head || !first || !last;
     if (!e->failed) {
         memset(first, 0xff, chunks * sizeof *first);
-        for (uint32_t i = sort_stays(s, next, head); i != EBB_NONE; i = next[i]) {
-            const uint32_t place = s->stay[i].place;
+        for (uint32_t i = sort_intervals(s, next, head); i != EBB_NONE; i = next[i]) {
+            const uint32_t place = s->interval[i].place;
             for (uint32_t k = o->first[place], before = EBB_NONE; k < o->first[place + 1]; k++) {
                 const uint32_t chunk = o->chunk[k];
                 if (first[chunk] == EBB_NONE)
                     first[chunk] = i;
                 else if (last[chunk] != before) /* not as the chunk before */
-                    hand_over(e, &s->stay[before = last[chunk]], &s->stay[i], false);
+                    hand_over(e, &s->interval[before = last[chunk]], &s->interval[i], false);
                 last[chunk] = i;
             }
         }
         for (uint32_t i = 0; i < o->chunk_count; i++)
             if (first[i] != EBB_NONE && (!i || last[i] != last[i - 1] || first[i] != first[i - 1]))
-                hand_over(e, &s->stay[last[i]], &s->stay[first[i]], true);
+                hand_over(e, &s->interval[last[i]], &s->interval[first[i]], true);
     }
     free(next);
     free(head);
@@ -270,14 +271,14 @@ static void hand_blocks_over(emitter_t *e)
 static void find_joins(emitter_t *e)
 {
     const ebb_schedule_t *s = e->schedule;
-    for (uint32_t i = 0; i < s->stay_count; i++)
-        if (s->stay[i].fetch != EBB_NONE)
-            add_join(e, s->stay[i].fetch, &s->stay[i], s->stay[i].begin, false);
+    for (uint32_t i = 0; i < s->interval_count; i++)
+        if (s->interval[i].fetch != EBB_NONE)
+            add_join(e, s->interval[i].fetch, &s->interval[i], s->interval[i].begin, false);
     for (uint32_t i = 0; i < s->move_count; i++)
         if (s->move[i].kind == EBB_FETCH && s->move[i].position != EBB_NONE)
             join_before_resident(e, i);
     hand_chunks_over(e);
-    if (!e->failed && e->stay_streams)
+    if (!e->failed && e->interval_streams)
         e->failed = !ebb_schedule_order(&e->order, s, e->overlay, e->model, e->join_key);
 }
 
@@ -306,12 +307,12 @@ static void begin_streams(emitter_t *e)
     const ebb_schedule_t *s = e->schedule;
     if (e->model->streams == 1)
         return;
-    e->stay_streams = calloc((size_t)s->stay_count + 1, sizeof *e->stay_streams);
+    e->interval_streams = calloc((size_t)s->interval_count + 1, sizeof *e->interval_streams);
     e->order.after = calloc((size_t)s->move_count + 1, sizeof *e->order.after);
     e->order.joiners = calloc((size_t)s->move_count + 1, sizeof *e->order.joiners);
     e->order.events = calloc((size_t)s->event_count + 1, sizeof *e->order.events);
-    e->failed |= !e->stay_streams || !e->order.after || !e->order.joiners || !e->order.events ||
-                 !ebb_schedule_streams(e->stay_streams, s, e->model);
+    e->failed |= !e->interval_streams || !e->order.after || !e->order.joiners || !e->order.events ||
+                 !ebb_schedule_streams(e->interval_streams, s, e->model);
 }
 
 ebb_plan_t *ebb_schedule_emit(const ebb_schedule_t *s, const ebb_overlay_t *o, const ebb_model_t *m)
@@ -343,7 +344,7 @@ ebb_plan_t *ebb_schedule_emit(const ebb_schedule_t *s, const ebb_overlay_t *o, c
     free(e.move_of);
     free(e.join_key);
     free(e.wait);
-    free(e.stay_streams);
+    free(e.interval_streams);
     free(e.order.after);
     free(e.order.joiners);
     free(e.order.events);

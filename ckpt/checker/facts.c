@@ -1,7 +1,7 @@
-/* checker_facts.c: what follows from the trace alone; see checker_parts.h. */
+/* facts.c: what follows from the trace alone; see internal.h. */
 #include <stdlib.h>
 
-#include "ckpt/checker/checker_parts.h"
+#include "ckpt/checker/internal.h"
 
 static uint32_t *numbers(size_t count)
 {
@@ -57,7 +57,7 @@ static bool number_contents(facts_t *f)
     bool good = f->owner && f->producer;
     for (uint32_t b = 0; good && b < t->buffer_count; b++) {
         f->owner[current[b]] = b;
-        f->producer[current[b]] = EBB_TRACE_NEVER;
+        f->producer[current[b]] = EBB_NONE;
     }
     for (uint32_t i = 0; good && i < t->operation_count; i++)
         for (touch_t *u = f->touch + f->first_touch[i]; u < f->touch + f->first_touch[i + 1]; u++) {
@@ -118,7 +118,7 @@ static bool list_lives(facts_t *f, lists_t *l, bool births)
             return false;
         for (uint32_t b = 0; b < t->buffer_count; b++) {
             uint32_t p = births ? t->buffer[b].born : t->buffer[b].dies;
-            if (p == EBB_TRACE_NEVER)
+            if (p == EBB_NONE)
                 continue;
             if (fill)
                 l->item[l->first[p]++] = b;
@@ -140,19 +140,19 @@ static bool list_rings(facts_t *f)
     for (uint32_t b = 0; b < t->buffer_count; b++)
         f->whose[b] = b;
     for (uint32_t b = 0; b < t->buffer_count; b++)
-        if (t->buffer[b].dies == EBB_TRACE_NEVER)
+        if (t->buffer[b].dies == EBB_NONE)
             f->whose[ebb_trace_next(t, b)] = b;
     for (uint32_t b = 0; b < t->buffer_count; b++) {
         if (!ebb_trace_rotates(t, b))
             continue;
         uint32_t length = 1, last = b, steps = f->period;
-        while (t->buffer[last].dies == EBB_TRACE_NEVER && ebb_trace_next(t, last) != b) {
+        while (t->buffer[last].dies == EBB_NONE && ebb_trace_next(t, last) != b) {
             last = ebb_trace_next(t, last);
             length++;
         }
-        if (t->buffer[b].born != EBB_TRACE_NEVER)
+        if (t->buffer[b].born != EBB_NONE)
             f->whose[b] = last;
-        else if (t->buffer[last].dies != EBB_TRACE_NEVER)
+        else if (t->buffer[last].dies != EBB_NONE)
             continue; /* in the middle of a chain */
         while (f->period % length && f->period < MOST_STEPS)
             f->period += steps;

@@ -1,4 +1,4 @@
-/* checker_walk.c: two periods of a plan, in the order of issue; see checker_parts.h. A period is one step, unless buffers go
+/* walk.c: two periods of a plan, in the order of issue; see internal.h. A period is one step, unless buffers go
  * round (trace.h: next); then it is as many as it takes until all are in their own places again.
  *
  * Why two are enough. Waits and joins reach back one step at most, the same accesses come in every step, and
@@ -12,12 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ckpt/checker/checker_parts.h"
+#include "ckpt/checker/internal.h"
 
 bool ebb_check_fails(walk_t *w, const char *format, ...)
 {
     int n;
-    if (w->action != EBB_TRACE_NEVER)
+    if (w->action != EBB_NONE)
         n = snprintf(w->why, w->why_bytes, "step %u, point %u, action %u (%s): ", w->step, w->point,
                      w->action, ebb_action_word[w->plan->action[w->action].kind]);
     else
@@ -34,28 +34,28 @@ bool ebb_check_fails(walk_t *w, const char *format, ...)
 
 static uint32_t target_of(const walk_t *w, uint32_t buffer)
 {
-    return place_now(w, w->redirect[buffer] != EBB_TRACE_NEVER ? w->redirect[buffer] : buffer);
+    return place_now(w, w->redirect[buffer] != EBB_NONE ? w->redirect[buffer] : buffer);
 }
 
-/* Neither redirected nor large: at its own address, where the program and nobody else writes. */
+/* Neither redirected nor large: at its own address, where only the program writes. */
 static bool is_at_home(const walk_t *w, uint32_t buffer)
 {
-    return w->redirect[buffer] == EBB_TRACE_NEVER && !is_large(w->trace, buffer);
+    return w->redirect[buffer] == EBB_NONE && !is_large(w->trace, buffer);
 }
 
 /* The launch under way. */
 static actor_t launcher(const walk_t *w, uint32_t operation)
 {
-    if (w->action == EBB_TRACE_NEVER)
+    if (w->action == EBB_NONE)
         return (actor_t){w->trace->operation[operation].stream, false};
     return (actor_t){w->plan->action[w->action].stream, true};
 }
 
-static bool check_small(walk_t *w, actor_t who, const touch_t *u)
+static bool check_small(walk_t *w, actor_t actor, const touch_t *u)
 {
     const ebb_trace_buffer_t *b = &w->trace->buffer[u->buffer];
-    if (!who.is_plan) /* alive as the trace says, and nobody else writes it */
-        return ebb_check_small(w, who, w->at[u->buffer], u->mode != EBB_READS);
+    if (!actor.is_plan) /* alive as the trace says, and nothing else writes it */
+        return ebb_check_small(w, actor, w->at[u->buffer], u->mode != EBB_READS);
     if (u->mode != EBB_READS)
         return ebb_check_fails(w, "operation %u writes small buffer %u and is not redirected",
                                w->plan->action[w->action].operation, u->buffer);
@@ -64,24 +64,24 @@ static bool check_small(walk_t *w, actor_t who, const touch_t *u)
     if (w->current[u->buffer] != u->before)
         return ebb_check_fails(w, "small buffer %u is not what operation %u read", u->buffer,
                                w->plan->action[w->action].operation);
-    return ebb_check_small(w, who, w->at[u->buffer], false);
+    return ebb_check_small(w, actor, w->at[u->buffer], false);
 }
 
-static bool read_one(walk_t *w, actor_t who, const touch_t *u)
+static bool read_one(walk_t *w, actor_t actor, const touch_t *u)
 {
     bool undefined = is_undefined(w->facts, u->before);
     if (u->mode == EBB_REPLACES)
-        return !is_at_home(w, u->buffer) || check_small(w, who, u);
-    if (undefined && who.is_plan)
+        return !is_at_home(w, u->buffer) || check_small(w, actor, u);
+    if (undefined && actor.is_plan)
         return ebb_check_fails(w,
                                "operation %u read buffer %u before it was written: that cannot be replayed",
                                w->plan->action[w->action].operation, u->buffer);
     if (is_at_home(w, u->buffer))
-        return check_small(w, who, u);
+        return check_small(w, actor, u);
     const uint32_t place = target_of(w, u->buffer);
     if (!undefined && !ebb_check_holds(w, place, u->before))
         return false;
-    return u->mode == EBB_UPDATES || ebb_check_read(w, who, place); /* else the write of it is in order */
+    return u->mode == EBB_UPDATES || ebb_check_read(w, actor, place); /* else the write of it is in order */
 }
 
 static void note_written(walk_t *w, uint32_t place)
@@ -92,22 +92,22 @@ static void note_written(walk_t *w, uint32_t place)
 }
 
 /* Small ones at home are the program's only: check_small has seen to that. */
-static bool write_one(walk_t *w, actor_t who, const touch_t *u)
+static bool write_one(walk_t *w, actor_t actor, const touch_t *u)
 {
     if (u->mode == EBB_READS)
         return true;
-    if (!who.is_plan) {
+    if (!actor.is_plan) {
         w->current[u->buffer] = u->after;
-        ebb_hand_note(w, u->before);
-        ebb_hand_note(w, u->after);
+        ebb_recovery_note(w, u->before);
+        ebb_recovery_note(w, u->after);
     }
     if (is_at_home(w, u->buffer))
         return true;
     uint32_t place = target_of(w, u->buffer);
-    if (who.is_plan)
+    if (actor.is_plan)
         note_written(w, place);
     ebb_check_drop_host(w, place);
-    return ebb_check_write(w, who, place, u->after);
+    return ebb_check_write(w, actor, place, u->after);
 }
 
 /* After a launch everything it touched must still be there: no two of its places share a chunk. */
@@ -124,20 +124,20 @@ static bool launch(walk_t *w, uint32_t operation)
 {
     const facts_t *f = w->facts;
     uint32_t first = f->first_touch[operation], end = f->first_touch[operation + 1];
-    const actor_t who = launcher(w, operation);
-    ebb_check_tick(w, who.stream);
-    if (w->trace->operation[operation].resident && !ebb_check_resident(w, who.stream))
+    const actor_t actor = launcher(w, operation);
+    ebb_check_tick(w, actor.stream);
+    if (w->trace->operation[operation].resident && !ebb_check_resident(w, actor.stream))
         return false;
     for (uint32_t k = first; k < end; k++)
-        if (!read_one(w, who, &f->touch[k]))
+        if (!read_one(w, actor, &f->touch[k]))
             return false;
     for (uint32_t k = first; k < end; k++)
-        if (!write_one(w, who, &f->touch[k]))
+        if (!write_one(w, actor, &f->touch[k]))
             return false;
     for (uint32_t k = first; k < end; k++)
         if (!check_apart(w, &f->touch[k]))
             return false;
-    return ebb_hand_settle(w);
+    return ebb_recovery_check(w);
 }
 
 static uint32_t *done_of(const walk_t *w, uint32_t action)
@@ -152,7 +152,7 @@ static bool issue_operation(walk_t *w)
         for (uint32_t s = 0; s < w->streams; s++)
             if (w->plan->action[joins->item[i]].joiners >> s & 1)
                 ebb_reach_join(w, now_of(w, s), done_of(w, joins->item[i]));
-    ebb_hand_issue(w);
+    ebb_recovery_issue(w);
     return launch(w, w->point);
 }
 
@@ -168,7 +168,7 @@ static bool replay(walk_t *w, const ebb_action_t *a)
     ebb_reach_join_streams(w, now_of(w, a->stream), a->after);
     bool good = launch(w, a->operation);
     for (uint32_t i = 0; i < a->redirect_count; i++)
-        w->redirect[r[i].buffer] = EBB_TRACE_NEVER;
+        w->redirect[r[i].buffer] = EBB_NONE;
     return good;
 }
 
@@ -189,7 +189,7 @@ static bool copy(walk_t *w, const ebb_action_t *a)
     if (!out)
         note_written(w, place);
     memcpy(done_of(w, w->action), now, w->width * sizeof *now);
-    return ebb_hand_settle(w);
+    return ebb_recovery_check(w);
 }
 
 static bool order(walk_t *w, const ebb_action_t *a)
@@ -201,27 +201,26 @@ static bool order(walk_t *w, const ebb_action_t *a)
 static bool discard(walk_t *w, uint32_t place)
 {
     const uint32_t content = w->place[place].content;
-    const uint32_t buffer = place < w->plan->buffer_count ? w->of[place] : EBB_TRACE_NEVER;
-    if (content == EBB_NO_CONTENT)
+    const uint32_t buffer = place < w->plan->buffer_count ? w->of[place] : EBB_NONE;
+    if (content == EBB_NONE)
         return ebb_check_fails(w, "a discard of a place that holds nothing");
-    if (buffer != EBB_TRACE_NEVER && w->alive[buffer] && content != w->current[buffer])
+    if (buffer != EBB_NONE && w->alive[buffer] && content != w->current[buffer])
         return ebb_check_fails(
             w, "a discard of what live buffer %u was: it may stay there and be taken for what it is", buffer);
     w->place[place].given_up = true;
     ebb_check_drop(w, place);
-    return ebb_hand_settle(w);
+    return ebb_recovery_check(w);
 }
 
-/* The place of a live buffer holds what the program left in it, or nothing: who falls back takes it for that.
+/* The place of a live buffer holds what the program left in it, or nothing: falling back takes it for that.
  */
 static bool check_written(walk_t *w)
 {
     for (uint32_t i = 0; i < w->written_count; i++) {
         uint32_t place = w->written[i], content = w->place[place].content;
-        uint32_t buffer = place < w->plan->buffer_count ? w->of[place] : EBB_TRACE_NEVER;
+        uint32_t buffer = place < w->plan->buffer_count ? w->of[place] : EBB_NONE;
         w->place[place].noted = false;
-        if (buffer != EBB_TRACE_NEVER && w->alive[buffer] && content != EBB_NO_CONTENT &&
-            content != w->current[buffer])
+        if (buffer != EBB_NONE && w->alive[buffer] && content != EBB_NONE && content != w->current[buffer])
             return ebb_check_fails(w, "the place of live buffer %u is left with something else in it", place);
     }
     w->written_count = 0;
@@ -241,7 +240,7 @@ static bool act(walk_t *w, uint32_t *next)
         if (!good)
             return false;
     }
-    w->action = EBB_TRACE_NEVER;
+    w->action = EBB_NONE;
     return check_written(w);
 }
 
@@ -253,7 +252,7 @@ static bool free_and_allocate(walk_t *w)
     for (uint32_t i = f->deaths.first[w->point]; i < f->deaths.first[w->point + 1]; i++) {
         uint32_t b = f->deaths.item[i];
         w->alive[b] = false;
-        ebb_hand_note(w, w->current[b]);
+        ebb_recovery_note(w, w->current[b]);
     }
     for (uint32_t i = f->births.first[w->point]; i < f->births.first[w->point + 1]; i++) {
         uint32_t b = f->births.item[i];
@@ -262,7 +261,7 @@ static bool free_and_allocate(walk_t *w)
         ebb_check_drop(w, w->at[b]);
         ebb_check_drop_host(w, w->at[b]);
     }
-    return ebb_hand_settle(w);
+    return ebb_recovery_check(w);
 }
 
 /* ---- what the program orders ---- */
@@ -304,7 +303,7 @@ static bool check_end(walk_t *w)
 {
     for (uint32_t b = 0; b < w->plan->buffer_count; b++) {
         const holding_t *h = &w->place[w->at[b]];
-        if (w->trace->buffer[b].dies != EBB_TRACE_NEVER || !is_large(w->trace, b) ||
+        if (w->trace->buffer[b].dies != EBB_NONE || !is_large(w->trace, b) ||
             is_undefined(w->facts, last_content(w->facts, b)))
             continue;
         ebb_start_t start = w->plan->place[ebb_trace_next(w->trace, b)].at_start;
@@ -318,12 +317,12 @@ static bool check_end(walk_t *w)
 /* The same content under its number in the next step. */
 static uint32_t carry_over(const facts_t *f, uint32_t content)
 {
-    if (content == EBB_NO_CONTENT)
+    if (content == EBB_NONE)
         return content;
     uint32_t b = f->owner[content];
-    return f->trace->buffer[b].dies == EBB_TRACE_NEVER && content == last_content(f, b)
+    return f->trace->buffer[b].dies == EBB_NONE && content == last_content(f, b)
                ? f->first_content[ebb_trace_next(f->trace, b)]
-               : EBB_NO_CONTENT;
+               : EBB_NONE;
 }
 
 static void turn_rings(walk_t *w)
@@ -348,7 +347,7 @@ static void begin_step(walk_t *w)
         w->current[b] = f->first_content[b];
         w->alive[b] = is_persistent(w->trace, b);
     }
-    ebb_hand_begin(w);
+    ebb_recovery_begin(w);
     meet(w);
     w->next_moment = 0;
     if (w->streams > 1)
@@ -383,7 +382,7 @@ static bool begin_with(walk_t *w, uint32_t buffer)
     place = &w->plan->place[w->at[buffer]];
     for (uint32_t i = 0; i < place->chunk_count; i++) {
         uint32_t *owner = &w->owner[w->plan->chunk[place->first_chunk + i]];
-        if (*owner != EBB_TRACE_NEVER)
+        if (*owner != EBB_NONE)
             return ebb_check_fails(w, "places %u and %u share a chunk when the step begins", *owner,
                                    w->at[buffer]);
         *owner = w->at[buffer];
@@ -396,17 +395,17 @@ static bool begin_walk(walk_t *w)
 {
     const ebb_plan_t *p = w->plan;
     for (uint32_t i = 0; i < p->chunk_count; i++)
-        w->owner[i] = EBB_TRACE_NEVER;
+        w->owner[i] = EBB_NONE;
     for (uint32_t i = 0; i < p->place_count; i++) {
-        w->place[i] = (holding_t){.content = EBB_NO_CONTENT, .host_content = EBB_NO_CONTENT};
+        w->place[i] = (holding_t){.content = EBB_NONE, .host_content = EBB_NONE};
         w->owner[p->chunk_count + i] = i;
     }
     for (uint32_t b = 0; b < p->buffer_count; b++) {
-        w->redirect[b] = EBB_TRACE_NEVER;
+        w->redirect[b] = EBB_NONE;
         w->at[w->facts->whose[b]] = b;
     }
     for (uint32_t b = 0; b < p->buffer_count; b++)
-        if (w->trace->buffer[b].dies == EBB_TRACE_NEVER && is_large(w->trace, b) && !begin_with(w, b))
+        if (w->trace->buffer[b].dies == EBB_NONE && is_large(w->trace, b) && !begin_with(w, b))
             return false;
     return true;
 }
@@ -447,13 +446,13 @@ static bool make_room(walk_t *w)
     w->alive = calloc(p->buffer_count + one, sizeof *w->alive);
     w->joins.first = calloc(p->operation_count + 2 * one, sizeof *w->joins.first);
     w->joins.item = calloc(p->action_count + one, sizeof *w->joins.item);
-    w->at_hand = calloc(w->facts->content_count + one, sizeof *w->at_hand);
+    w->recoverable = calloc(w->facts->content_count + one, sizeof *w->recoverable);
     w->lacking = calloc(p->operation_count + one, sizeof *w->lacking);
     w->written = calloc(p->place_count + one, sizeof *w->written);
     w->redirect = calloc(p->buffer_count + one, sizeof *w->redirect);
     return w->at && w->before && w->of && w->place && w->owner && w->cell && w->now && w->resident &&
            w->handed && w->done && w->event && w->current && w->alive && w->joins.first && w->joins.item &&
-           w->at_hand && w->lacking && w->written && w->redirect;
+           w->recoverable && w->lacking && w->written && w->redirect;
 }
 
 static void clean_up(walk_t *w)
@@ -473,7 +472,7 @@ static void clean_up(walk_t *w)
     free(w->alive);
     free(w->joins.first);
     free(w->joins.item);
-    free(w->at_hand);
+    free(w->recoverable);
     free(w->lacking);
     free(w->changed);
     free(w->stack);
@@ -487,7 +486,7 @@ bool ebb_check_walk(const facts_t *facts, const ebb_plan_t *plan, char *why, siz
     w.streams = ebb_plan_streams(facts->trace);
     w.width = w.streams + 2;
     w.step = 1;
-    w.action = EBB_TRACE_NEVER;
+    w.action = EBB_NONE;
     bool good = make_room(&w) || ebb_check_fails(&w, "no memory");
     if (good) {
         list_joins(&w);

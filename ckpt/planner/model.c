@@ -1,11 +1,9 @@
-/* planner_model.c: contents and their recipes, from a trace. */
-#include "ckpt/planner/planner_model.h"
+/* model.c: contents and their recipes, from a trace; the small region. */
+#include "ckpt/planner/internal.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "ckpt/plan/rotate.h"
 
 #define LONG_NS (UINT64_C(1) << 50) /* what costs more costs this: sums stay in range */
 
@@ -58,7 +56,7 @@ static void read_buffers(ebb_model_t *m)
     for (uint32_t i = 0; i < t->buffer_count; i++) {
         ebb_model_buffer_t *b = &m->buffer[i];
         b->rotates = ebb_trace_rotates(t, i);
-        b->persistent = t->buffer[i].born == EBB_TRACE_NEVER || b->rotates;
+        b->persistent = t->buffer[i].born == EBB_NONE || b->rotates;
         b->chunks = t->buffer[i].bytes > t->chunk_bytes / 2 ? ebb_model_chunks(t, t->buffer[i].bytes) : 0;
         b->out_ns = (uint64_t)ebb_copy_ns(t->buffer[i].bytes, m->request->hardware.out_bytes_per_ns);
         b->in_ns = (uint64_t)ebb_copy_ns(t->buffer[i].bytes, m->request->hardware.in_bytes_per_ns);
@@ -144,12 +142,12 @@ static uint32_t held_until(const ebb_model_t *m, uint32_t content)
 {
     uint32_t buffer = m->content[content].buffer, over = overwritten_by(m, content);
     const ebb_model_buffer_t *b = &m->buffer[buffer];
-    if (content == b->first_content && m->trace->buffer[buffer].born != EBB_TRACE_NEVER)
+    if (content == b->first_content && m->trace->buffer[buffer].born != EBB_NONE)
         return 0; /* whatever an allocation holds */
     if (over != EBB_NONE)
         return over;
-    return m->trace->buffer[buffer].dies == EBB_TRACE_NEVER ? m->trace->operation_count
-                                                            : m->trace->buffer[buffer].dies - 1;
+    return m->trace->buffer[buffer].dies == EBB_NONE ? m->trace->operation_count
+                                                     : m->trace->buffer[buffer].dies - 1;
 }
 
 /* Contents in the order in which they come into being: a recipe's inputs before what it makes. */
@@ -230,4 +228,109 @@ void ebb_model_delete(ebb_model_t *m)
     free(m->begin_ns);
     free(m->small_offset);
     *m = (ebb_model_t){0};
+}
+
+/* ---- the small region ----
+ *
+ * The small region: where the small buffers of a step lie, packed by their lifetimes; those that are others
+ * in the next step (plan.h) have places of their own. Where there are several streams, only buffers that are used on the same one
+ * follow each other, and those that are used on several have places of their own.
+ */
+
+enum { ALIGN = 512 };
+
+typedef struct piece {
+    uint64_t offset, bytes;
+    uint32_t dies;
+} piece_t;
+
+static uint64_t aligned(uint64_t bytes)
+{
+    return (bytes + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+/* The first hole among the pieces in use (by offset) that takes `bytes`, after those that died before `born`
+ * have left. Two lifetimes that meet in a point count as overlapping: which comes first there, free or
+ * allocation, is not known. */
+static uint64_t first_fit(piece_t *piece, uint32_t *count, uint32_t born, uint32_t dies, uint64_t bytes)
+{
+    uint32_t left = 0, at;
+    for (uint32_t i = 0; i < *count; i++)
+        if (piece[i].dies >= born)
+            piece[left++] = piece[i];
+    uint64_t end = 0;
+    for (at = 0; at < left && piece[at].offset - end < bytes; at++)
+        end = piece[at].offset + piece[at].bytes;
+    memmove(&piece[at + 1], &piece[at], (left - at) * sizeof *piece);
+    piece[at] = (piece_t){end, bytes, dies};
+    *count = left + 1;
+    return end;
+}
+
+typedef struct birth {
+    uint32_t stream, born, buffer;
+    uint64_t bytes;
+} birth_t;
+
+/* By birth, the larger ones first; stream by stream. */
+static int earlier(const void *a, const void *b)
+{
+    const birth_t *x = a, *y = b;
+    if (x->stream != y->stream)
+        return x->stream < y->stream ? -1 : 1;
+    if (x->born != y->born)
+        return x->born < y->born ? -1 : 1;
+    if (x->bytes != y->bytes)
+        return x->bytes > y->bytes ? -1 : 1;
+    return x->buffer < y->buffer ? -1 : 1;
+}
+
+/* The only one that uses the buffer, EBB_PLAN_STREAMS: several do. Replays are on the streams of their operations. */
+static uint32_t stream_of(const ebb_model_t *m, uint32_t buffer)
+{
+    const ebb_model_buffer_t *b = &m->buffer[buffer];
+    uint32_t stream = 0;
+    for (uint32_t i = 0; i < b->use_count; i++) {
+        const uint32_t other = m->trace->operation[m->use[b->first_use + i].operation].stream;
+        if (i && other != stream)
+            return EBB_PLAN_STREAMS;
+        stream = other;
+    }
+    return stream;
+}
+
+bool ebb_model_pack_small(ebb_model_t *m)
+{
+    const ebb_trace_t *t = m->trace;
+    birth_t *birth = calloc((size_t)t->buffer_count + 1, sizeof *birth);
+    piece_t *piece = calloc((size_t)t->buffer_count + 1, sizeof *piece);
+    uint32_t count = 0, pieces = 0;
+    uint64_t top = 0, bottom = 0; /* bottom: of the stream's part */
+    for (uint32_t i = 0; birth && i < t->buffer_count; i++) {
+        m->small_offset[i] = EBB_NONE;
+        if (m->buffer[i].chunks || (m->buffer[i].persistent && !m->buffer[i].rotates))
+            continue;
+        const uint32_t born = m->buffer[i].rotates ? 0 : t->buffer[i].born;
+        birth[count++] = (birth_t){stream_of(m, i), born, i, aligned(t->buffer[i].bytes)};
+    }
+    if (birth && piece) {
+        qsort(birth, count, sizeof *birth, earlier);
+        for (uint32_t i = 0; i < count; i++) {
+            uint32_t b = birth[i].buffer;
+            const bool apart = m->buffer[b].rotates || birth[i].stream == EBB_PLAN_STREAMS;
+            const uint32_t dies = apart ? EBB_NONE : t->buffer[b].dies;
+            if (i && birth[i].stream != birth[i - 1].stream) {
+                pieces = 0;
+                bottom = top;
+            }
+            uint64_t at = bottom + first_fit(piece, &pieces, birth[i].born, dies, birth[i].bytes);
+            m->small_offset[b] = (uint32_t)at;
+            top = at + birth[i].bytes > top ? at + birth[i].bytes : top;
+        }
+    }
+    m->small_bytes = ebb_model_chunks(t, top) * t->chunk_bytes;
+    bool good = birth && piece && top < UINT32_MAX;
+    free(birth);
+    free(piece);
+    return good;
 }

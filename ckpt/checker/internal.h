@@ -1,21 +1,19 @@
-/* checker_parts.h: what the files of the checker share; see checker.h for what it proves.
+/* internal.h: what the files of the checker share; see checker.h for what it proves.
  *
  * checker.c        what needs no walk: shapes, indices, lifetimes, budgets, the small region
- * checker_facts.c  what follows from the trace alone: who makes and who reads which content
- * checker_walk.c   two steps, operation by operation and action by action
- * checker_state.c  what the walk changes: places, chunks, host blocks, clocks
- * checker_hand.c   what could be rebuilt if the plan were left now
+ * facts.c  what follows from the trace alone: what makes and what reads which content
+ * walk.c   two steps, operation by operation and action by action
+ * state.c  what the walk changes: places, chunks, host blocks, clocks
+ * recovery.c   what could be rebuilt if the plan were left now
  *
  * Contents are numbered through: buffer b has contents first_content[b] .. first_content[b + 1] - 1, one for
  * each version in a step. The first is what the buffer holds when the step begins; of one born in the step it
  * is what happens to be there: `undefined`.
  */
-#ifndef EBB_CHECKER_PARTS_H
-#define EBB_CHECKER_PARTS_H
+#ifndef EBB_CHECKER_INTERNAL_H
+#define EBB_CHECKER_INTERNAL_H
 
 #include "ckpt/checker/checker.h"
-
-#define EBB_NO_CONTENT UINT32_MAX
 
 /* What one operation does to one buffer, all its accesses taken together. */
 typedef struct touch {
@@ -35,7 +33,7 @@ typedef struct facts {
     uint32_t *first_touch;   /* [operations + 1] */
     uint32_t *first_content; /* [buffers + 1] */
     uint32_t *owner;         /* [contents]: its buffer */
-    uint32_t *producer;      /* [contents]: operation, EBB_TRACE_NEVER of first ones */
+    uint32_t *producer;      /* [contents]: operation, EBB_NONE of first ones */
     lists_t readers;         /* by content: operations that read or update it, ascending */
     lists_t births, deaths;  /* by point: buffers */
     uint32_t *whose;         /* [buffers]: whose place of the step before is its place in this one */
@@ -54,7 +52,7 @@ static inline bool is_large(const ebb_trace_t *t, uint32_t buffer)
 
 static inline bool is_persistent(const ebb_trace_t *t, uint32_t buffer)
 {
-    return t->buffer[buffer].born == EBB_TRACE_NEVER;
+    return t->buffer[buffer].born == EBB_NONE;
 }
 
 static inline bool is_undefined(const facts_t *f, uint32_t content)
@@ -66,7 +64,7 @@ static inline bool is_undefined(const facts_t *f, uint32_t content)
 /* ---- streams ----
  *
  * The program's come first, by their numbers; out and in behind them. A `reach` is how far each stream has got, as far as
- * somebody knows: [width] numbers of events, which count from 1 on their stream.
+ * another one knows: [width] numbers of events, which count from 1 on their stream.
  *
  * A cell is a chunk, or a small buffer's home: cells chunk_count + place. What has been done to it is kept in four reaches: by the
  * program's operations on the buffer of the place that owns the cell, and by everybody else. The former are in order among
@@ -75,7 +73,7 @@ enum { OWN_WRITES, OTHER_WRITES, OWN_READS, OTHER_READS, CELL_REACHES };
 
 /* A place and its host block. */
 typedef struct holding {
-    uint32_t content, host_content;         /* or EBB_NO_CONTENT */
+    uint32_t content, host_content;         /* or EBB_NONE */
     uint32_t host_written_at, host_read_at; /* by OUT, by IN */
     bool given_up;                          /* discarded, not made again since */
     bool noted;                             /* in walk->written */
@@ -93,12 +91,12 @@ typedef struct walk {
     holding_t *place;      /* [places] */
     uint32_t streams;      /* the program's; out is the next one, and then in */
     uint32_t width;        /* all */
-    uint32_t *owner;       /* [cells]: place that wrote it last; EBB_TRACE_NEVER: none */
+    uint32_t *owner;       /* [cells]: place that wrote it last; EBB_NONE: none */
     uint32_t *cell;        /* [cells][CELL_REACHES][width] */
     uint32_t *now;         /* [width][width]: what each stream knows */
     uint32_t *resident;    /* [width]: the last resident operation on each stream, */
     uint32_t *handed;      /* [width]: and the last event that took a chunk from another place */
-    uint32_t *done;        /* [actions][width]: what who waits for its last instance knows; zero: none yet */
+    uint32_t *done; /* [actions][width]: what a wait for its last instance makes known; zero: none yet */
     uint32_t
         *event; /* [moments][width]: by the number of the trace's event, the same of this step's record */
     uint32_t next_moment;
@@ -106,20 +104,21 @@ typedef struct walk {
     bool *alive;       /* [buffers] */
     lists_t joins;     /* by operation: actions */
 
-    /* checker_hand.c */
-    bool *at_hand;     /* [contents] */
-    uint32_t *lacking; /* [operations before `issued`]: inputs that are neither at hand nor can be rebuilt */
-    uint32_t *changed; /* contents whose being at hand may have changed */
+    /* recovery.c */
+    bool *recoverable; /* [contents] */
+    uint32_t
+        *lacking; /* [operations before `issued`]: inputs that are neither recoverable nor can be rebuilt */
+    uint32_t *changed; /* contents whose being recoverable may have changed */
     uint32_t *stack;   /* contents */
     uint32_t changed_count, changed_room, stack_room;
     uint32_t issued; /* operations of this step */
 
     uint32_t *written; /* places that actions of this point wrote */
     uint32_t written_count;
-    uint32_t *redirect; /* [buffers]: place, EBB_TRACE_NEVER: its own */
+    uint32_t *redirect; /* [buffers]: place, EBB_NONE: its own */
 
     /* Where the walk is, for `why`. */
-    uint32_t step, point, action; /* action: EBB_TRACE_NEVER: at the operation itself */
+    uint32_t step, point, action; /* action: EBB_NONE: at the operation itself */
 } walk_t;
 
 /* Steps that are walked: MOST_STEPS at most, else the trace is refused. */
@@ -141,7 +140,7 @@ bool ebb_check_walk(const facts_t *facts, const ebb_plan_t *plan, char *why, siz
 /* Always false; leaves in `why` where the walk is, and what is wrong. */
 bool ebb_check_fails(walk_t *walk, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Who does something: the program's operation on a stream, or an action of the plan's. */
+/* What acts: the program's operation on a stream, or an action of the plan's. */
 typedef struct actor {
     uint32_t stream;
     bool is_plan;
@@ -162,7 +161,7 @@ static inline uint32_t *now_of(const walk_t *w, uint32_t stream)
     return w->now + (size_t)stream * w->width;
 }
 
-/* ---- checker_state.c ---- */
+/* ---- state.c ---- */
 
 void ebb_reach_join(const walk_t *walk, uint32_t *reach, const uint32_t *other);
 /* What these of the program's streams (bits) know becomes known. */
@@ -173,12 +172,12 @@ void ebb_check_tick(walk_t *walk, uint32_t stream);
 bool ebb_check_resident(walk_t *walk, uint32_t stream);
 
 /* The event reads or writes a small buffer, which is where it always is: in order with all that was done to it? */
-bool ebb_check_small(walk_t *walk, actor_t who, uint32_t place, bool writes);
+bool ebb_check_small(walk_t *walk, actor_t actor, uint32_t place, bool writes);
 bool ebb_check_holds(walk_t *walk, uint32_t place, uint32_t content);
 /* The event reads the place. */
-bool ebb_check_read(walk_t *walk, actor_t who, uint32_t place);
+bool ebb_check_read(walk_t *walk, actor_t actor, uint32_t place);
 /* The event writes the content to the place and takes its chunks. */
-bool ebb_check_write(walk_t *walk, actor_t who, uint32_t place, uint32_t content);
+bool ebb_check_write(walk_t *walk, actor_t actor, uint32_t place, uint32_t content);
 bool ebb_check_evict(walk_t *walk, uint32_t place);
 bool ebb_check_fetch(walk_t *walk, uint32_t place);
 
@@ -186,16 +185,16 @@ bool ebb_check_fetch(walk_t *walk, uint32_t place);
 void ebb_check_drop(walk_t *walk, uint32_t place);
 void ebb_check_drop_host(walk_t *walk, uint32_t place);
 
-/* ---- checker_hand.c ---- */
+/* ---- recovery.c ---- */
 
 /* Where the content can be had has changed, or will have when the event is over. No memory: the next settle
  * fails. */
-void ebb_hand_note(walk_t *walk, uint32_t content);
+void ebb_recovery_note(walk_t *walk, uint32_t content);
 /* The event is over: what was lost must be dead, or given up and rebuildable. */
-bool ebb_hand_settle(walk_t *walk);
+bool ebb_recovery_check(walk_t *walk);
 /* Operation walk->issued is issued now; to be called before anything that it does. */
-void ebb_hand_issue(walk_t *walk);
+void ebb_recovery_issue(walk_t *walk);
 /* A step begins. */
-void ebb_hand_begin(walk_t *walk);
+void ebb_recovery_begin(walk_t *walk);
 
 #endif

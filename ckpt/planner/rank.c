@@ -1,4 +1,4 @@
-/* planner_rank.c: who is given up next: a heap of the resident buffers by their scores.
+/* rank.c: what is given up next: a heap of the resident buffers by their scores.
  *
  * A score holds for a moment. Most only rise as time goes on, as what is idle comes nearer to its next use: so the first of the
  * heap is scored again when it is wanted, and sinks if it has risen. What has just been used may become cheaper, as its copy finds
@@ -6,25 +6,25 @@
  */
 #include <math.h>
 
-#include "ckpt/planner/planner_walk.h"
+#include "ckpt/planner/internal.h"
 
 enum { PASSED_OVER = 32 /* for a prefetch, which can wait */ };
 
 static bool precedes(const ebb_planner_walk_t *w, uint32_t a, uint32_t b)
 {
-    const double x = w->seat[a].score, y = w->seat[b].score;
+    const double x = w->state[a].score, y = w->state[b].score;
     return x < y || (x <= y && a < b);
 }
 
 static void put(ebb_planner_walk_t *w, uint32_t at, uint32_t buffer)
 {
     w->ranking[at] = buffer;
-    w->seat[buffer].rank = at;
+    w->state[buffer].rank = at;
 }
 
 static void rise(ebb_planner_walk_t *w, uint32_t buffer)
 {
-    uint32_t at = w->seat[buffer].rank;
+    uint32_t at = w->state[buffer].rank;
     for (; at && precedes(w, buffer, w->ranking[(at - 1) / 2]); at = (at - 1) / 2)
         put(w, at, w->ranking[(at - 1) / 2]);
     put(w, at, buffer);
@@ -32,7 +32,7 @@ static void rise(ebb_planner_walk_t *w, uint32_t buffer)
 
 static void sink(ebb_planner_walk_t *w, uint32_t buffer)
 {
-    uint32_t at = w->seat[buffer].rank;
+    uint32_t at = w->state[buffer].rank;
     for (uint32_t child; (child = 2 * at + 1) < w->rank_count; at = child) {
         child += child + 1 < w->rank_count && precedes(w, w->ranking[child + 1], w->ranking[child]);
         if (!precedes(w, w->ranking[child], buffer))
@@ -44,10 +44,10 @@ static void sink(ebb_planner_walk_t *w, uint32_t buffer)
 
 static void leave(ebb_planner_walk_t *w, uint32_t buffer)
 {
-    const uint32_t at = w->seat[buffer].rank;
+    const uint32_t at = w->state[buffer].rank;
     if (at == EBB_NONE)
         return;
-    w->seat[buffer].rank = EBB_NONE;
+    w->state[buffer].rank = EBB_NONE;
     const uint32_t moved = w->ranking[--w->rank_count];
     if (moved == buffer)
         return;
@@ -59,7 +59,7 @@ static void leave(ebb_planner_walk_t *w, uint32_t buffer)
 /* Into the heap, by the score that it has. */
 static void enter(ebb_planner_walk_t *w, uint32_t buffer)
 {
-    if (w->seat[buffer].rank == EBB_NONE)
+    if (w->state[buffer].rank == EBB_NONE)
         put(w, w->rank_count++, buffer);
     rise(w, buffer);
     sink(w, buffer);
@@ -69,7 +69,7 @@ static void enter(ebb_planner_walk_t *w, uint32_t buffer)
  * waits for. */
 static void score_later(ebb_planner_walk_t *w, uint32_t buffer)
 {
-    ebb_seat_t *s = &w->seat[buffer];
+    ebb_buffer_state_t *s = &w->state[buffer];
     const uint32_t end = w->model->trace->operation_count, soon = w->point + 1 + (w->point - s->touched) / 4,
                    point = ebb_planner_operation_at(w, soon < end ? soon : end, end, s->out_by_ns);
     if (s->out_by_ns <= (double)w->model->begin_ns[w->point] || point >= end || s->due != EBB_NONE)
@@ -81,7 +81,7 @@ static void score_later(ebb_planner_walk_t *w, uint32_t buffer)
 
 static void rank(ebb_planner_walk_t *w, uint32_t buffer)
 {
-    ebb_seat_t *s = &w->seat[buffer];
+    ebb_buffer_state_t *s = &w->state[buffer];
     if (s->dead || s->content != s->program) {
         s->fate = EBB_FORGET;
         s->score = -1;
@@ -96,7 +96,7 @@ static void rank(ebb_planner_walk_t *w, uint32_t buffer)
 
 void ebb_planner_rank(ebb_planner_walk_t *w, uint32_t buffer)
 {
-    ebb_seat_t *s = &w->seat[buffer];
+    ebb_buffer_state_t *s = &w->state[buffer];
     if (!w->model->buffer[buffer].chunks || s->content == EBB_NONE)
         return;
     s->touched = w->point;
@@ -109,7 +109,7 @@ void ebb_planner_rank(ebb_planner_walk_t *w, uint32_t buffer)
 
 void ebb_planner_unrank(ebb_planner_walk_t *w, uint32_t buffer)
 {
-    w->seat[buffer].waits = false; /* in the list it is passed over */
+    w->state[buffer].waits = false; /* in the list it is passed over */
     leave(w, buffer);
 }
 
@@ -118,7 +118,7 @@ static void rank_due(ebb_planner_walk_t *w)
 {
     for (; w->next_due <= w->point; w->next_due++)
         for (uint32_t b = w->due[w->next_due], next; b != EBB_NONE; b = next) {
-            ebb_seat_t *s = &w->seat[b];
+            ebb_buffer_state_t *s = &w->state[b];
             next = s->next_due;
             s->due = EBB_NONE;
             if (s->content == EBB_NONE || s->waits || s->pins || s->fresh || s->score < 0)
@@ -133,12 +133,12 @@ static void rank_waiting(ebb_planner_walk_t *w)
 {
     for (uint32_t i = 0; i < w->waiting_count; i++) {
         const uint32_t b = w->waiting[i];
-        w->seat[b].listed = false;
-        if (!w->seat[b].waits)
+        w->state[b].listed = false;
+        if (!w->state[b].waits)
             continue;
-        w->seat[b].waits = false;
+        w->state[b].waits = false;
         rank(w, b);
-        if (w->seat[b].score >= 0 && w->taste->offload && w->model->buffer[b].movable)
+        if (w->state[b].score >= 0 && w->params->offload && w->model->buffer[b].movable)
             score_later(w, b);
     }
     w->waiting_count = 0;
@@ -148,13 +148,13 @@ static void rank_waiting(ebb_planner_walk_t *w)
 static void rank_all(ebb_planner_walk_t *w)
 {
     for (uint32_t i = 0; i < w->resident_count; i++)
-        if (!w->seat[w->resident[i]].fresh)
+        if (!w->state[w->resident[i]].fresh)
             rank(w, w->resident[i]);
 }
 
 static bool may_go(const ebb_planner_walk_t *w, uint32_t buffer, uint32_t beyond)
 {
-    const ebb_seat_t *s = &w->seat[buffer];
+    const ebb_buffer_state_t *s = &w->state[buffer];
     return !s->pins && !s->fresh && (s->score < 0 || s->next_operation > beyond);
 }
 
@@ -164,7 +164,7 @@ static uint32_t find(ebb_planner_walk_t *w, uint32_t beyond)
     uint32_t aside[PASSED_OVER], count = 0, found = EBB_NONE;
     while (w->rank_count && found == EBB_NONE && count < PASSED_OVER) {
         const uint32_t best = w->ranking[0];
-        ebb_seat_t *s = &w->seat[best];
+        ebb_buffer_state_t *s = &w->state[best];
         if (!may_go(w, best, beyond)) {
             leave(w, best);
             aside[count++] = best;

@@ -1,9 +1,9 @@
-/* checker_hand.c: what could be rebuilt if the plan were left now; see checker_parts.h.
+/* recovery.c: what could be rebuilt if the plan were left now; see internal.h.
  *
- * A content is `at hand` if it is the last version of a live buffer and lies in the buffer's own place or
- * host block (a small one: always). It is `good` if it is at hand, or if the operation that made it has run
+ * A content is `recoverable` if it is the last version of a live buffer and lies in the buffer's own place or
+ * host block (a small one: always). It is `good` if it is recoverable, or if the operation that made it has run
  * in this step, has proofs, and all that it read is good. Contents that are left in places of freed buffers
- * or in scratch don't count: who falls back has taken the places apart. What a live large buffer has been
+ * or in scratch don't count: falling back takes the places apart. What a live large buffer has been
  * written to hold must always be good.
  *
  * Operations and contents form a graph without cycles; `lacking` counts for each operation the inputs that
@@ -11,9 +11,9 @@
  */
 #include <stdlib.h>
 
-#include "ckpt/checker/checker_parts.h"
+#include "ckpt/checker/internal.h"
 
-static bool is_at_hand(const walk_t *w, uint32_t content)
+static bool is_recoverable(const walk_t *w, uint32_t content)
 {
     uint32_t b = w->facts->owner[content];
     if (!w->alive[b] || w->current[b] != content || is_undefined(w->facts, content))
@@ -36,7 +36,7 @@ static bool can_run(const walk_t *w, uint32_t operation)
 
 static bool is_good(const walk_t *w, uint32_t content)
 {
-    return w->at_hand[content] || can_run(w, w->facts->producer[content]);
+    return w->recoverable[content] || can_run(w, w->facts->producer[content]);
 }
 
 static bool grow(uint32_t **array, uint32_t *room, uint32_t wanted)
@@ -52,20 +52,20 @@ static bool grow(uint32_t **array, uint32_t *room, uint32_t wanted)
     return true;
 }
 
-void ebb_hand_note(walk_t *w, uint32_t content)
+void ebb_recovery_note(walk_t *w, uint32_t content)
 {
     if (grow(&w->changed, &w->changed_room, w->changed_count + 1))
         w->changed[w->changed_count] = content;
     w->changed_count++; /* beyond the room: settle says so */
 }
 
-/* The operation's results that are not at hand change with it: onto the stack. */
+/* The operation's results that are not recoverable change with it: onto the stack. */
 static bool push_results(walk_t *w, uint32_t operation, uint32_t *count)
 {
     const facts_t *f = w->facts;
     for (uint32_t k = f->first_touch[operation]; k < f->first_touch[operation + 1]; k++) {
         const touch_t *u = &f->touch[k];
-        if (u->mode == EBB_READS || w->at_hand[u->after])
+        if (u->mode == EBB_READS || w->recoverable[u->after])
             continue;
         if (!grow(&w->stack, &w->stack_room, *count + 1))
             return ebb_check_fails(w, "no memory");
@@ -108,9 +108,9 @@ static bool spread(walk_t *w, uint32_t content, bool good)
 
 static bool settle_one(walk_t *w, uint32_t content, bool now)
 {
-    if (w->at_hand[content] == now || is_at_hand(w, content) != now)
+    if (w->recoverable[content] == now || is_recoverable(w, content) != now)
         return true;
-    w->at_hand[content] = now;
+    w->recoverable[content] = now;
     uint32_t b = w->facts->owner[content];
     if (!now && is_needed(w, content) && !w->place[w->at[b]].given_up)
         return ebb_check_fails(w, "buffer %u in version %u is lost and was not given up", b,
@@ -118,7 +118,7 @@ static bool settle_one(walk_t *w, uint32_t content, bool now)
     return can_run(w, w->facts->producer[content]) || spread(w, content, now);
 }
 
-bool ebb_hand_settle(walk_t *w)
+bool ebb_recovery_check(walk_t *w)
 {
     uint32_t count = w->changed_count;
     if (count > w->changed_room)
@@ -131,7 +131,7 @@ bool ebb_hand_settle(walk_t *w)
     return true;
 }
 
-void ebb_hand_issue(walk_t *w)
+void ebb_recovery_issue(walk_t *w)
 {
     const facts_t *f = w->facts;
     uint32_t p = w->issued, lacking = 0;
@@ -141,9 +141,9 @@ void ebb_hand_issue(walk_t *w)
     w->issued = p + 1;
 }
 
-void ebb_hand_begin(walk_t *w)
+void ebb_recovery_begin(walk_t *w)
 {
     w->issued = 0;
     for (uint32_t c = 0; c < w->facts->content_count; c++)
-        w->at_hand[c] = is_at_hand(w, c);
+        w->recoverable[c] = is_recoverable(w, c);
 }

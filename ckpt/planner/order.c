@@ -1,21 +1,21 @@
-/* planner_order.c: where there are several streams, who has to wait for whom; see planner_schedule.h.
+/* order.c: where there are several streams, which has to wait for which; see internal.h.
  *
  * One walk through the schedule in the order of issue. Each of the program's streams counts what it is given; a clock says how far
- * each of them has got, as far as somebody knows: a stream, out and in, who waits for a move, for an event of the program's. A stay
- * remembers who has touched its place. What somebody must know and does not, the streams are waited for that have done it.
+ * each of them has got, as far as another one knows: a stream, out and in, what waits for a move, for an event of the program's. An interval
+ * remembers what has touched its place. What must be known and is not, the streams are waited for that have done it.
  * At the beginning of a step all streams know all of the one before, so that one step is enough; the copies learn that by
  * waiting, whatever else they wait for, for the stream of the operation that they are issued with.
  *
- * The program orders its own accesses to a buffer among themselves. What plans add are replays, and stays on chunks that others
- * have had: whoever takes such a chunk waits for all resident operations, and each of those for all who have taken any (checker.h).
+ * The program orders its own accesses to a buffer among themselves. What plans add are replays, and intervals on chunks that others
+ * have had: what takes such a chunk waits for all resident operations, and each of those for all that have taken any (checker.h).
  */
 #include <stdlib.h>
 #include <string.h>
 
-#include "ckpt/planner/planner_schedule.h"
+#include "ckpt/planner/internal.h"
 
-/* Of a stay, or a small buffer, clocks: what was done on its chunks before it, and since, by operations and replays. */
-enum { BEFORE, READ, WRITTEN, REPLAYED_READ, REPLAYED_WRITTEN, STAY_CLOCKS };
+/* Of an interval, or a small buffer, clocks: what was done on its chunks before it, and since, by operations and replays. */
+enum { BEFORE, READ, WRITTEN, REPLAYED_READ, REPLAYED_WRITTEN, INTERVAL_CLOCKS };
 
 typedef struct ordering {
     const ebb_schedule_t *schedule;
@@ -25,18 +25,18 @@ typedef struct ordering {
     const uint64_t *join_key;
     uint32_t streams;
     uint32_t *now;   /* [streams + 2][streams]: of each stream, out, in */
-    uint32_t *done;  /* [moves][streams]: of who waits for it */
+    uint32_t *done;  /* [moves][streams]: of what waits for it */
     uint32_t *event; /* [moments][streams] */
     uint32_t *
-        clock; /* [stays + places][STAY_CLOCKS][streams]: those that are in no stay, small buffers, behind the stays */
-    uint32_t *stay;                /* per place: the one that it is in */
-    uint32_t *had;                 /* per chunk: the last stay that had it, or EBB_NONE */
-    uint32_t *holders;             /* per chunk: places */
-    uint32_t *resident, *taken;    /* clocks: of resident operations, of whoever took chunks from others */
-    bool *takes;                   /* per stay: its first write will */
-    uint32_t *next_stay, *stay_at; /* lists by the position at which they begin */
-    uint32_t *next_move, *move_at; /* lists by position, then evicts, discards, fetches */
-    uint32_t *next_join, *join_at; /* lists by the operation at which they are joined in this step */
+        clock; /* [intervals + places][INTERVAL_CLOCKS][streams]: those that are in no interval, small buffers, behind the intervals */
+    uint32_t *interval;                /* per place: the one that it is in */
+    uint32_t *had;                     /* per chunk: the last interval that had it, or EBB_NONE */
+    uint32_t *holders;                 /* per chunk: places */
+    uint32_t *resident, *taken;        /* clocks: of resident operations, of what took chunks from others */
+    bool *takes;                       /* per interval: its first write will */
+    uint32_t *next_interval, *stay_at; /* lists by the position at which they begin */
+    uint32_t *next_move, *move_at;     /* lists by position, then evicts, discards, fetches */
+    uint32_t *next_join, *join_at;     /* lists by the operation at which they are joined in this step */
     uint32_t moment;
 } ordering_t;
 
@@ -50,9 +50,9 @@ static uint32_t *done_of(const ordering_t *o, uint32_t move)
     return o->done + (size_t)move * o->streams;
 }
 
-static uint32_t *clock_of(const ordering_t *o, uint32_t stay, uint32_t which)
+static uint32_t *clock_of(const ordering_t *o, uint32_t interval, uint32_t which)
 {
-    return o->clock + ((size_t)stay * STAY_CLOCKS + which) * o->streams;
+    return o->clock + ((size_t)interval * INTERVAL_CLOCKS + which) * o->streams;
 }
 
 static void add(const ordering_t *o, uint32_t *clock, const uint32_t *other)
@@ -61,7 +61,7 @@ static void add(const ordering_t *o, uint32_t *clock, const uint32_t *other)
         clock[s] = other[s] > clock[s] ? other[s] : clock[s];
 }
 
-/* Who must wait, who has this clock, waits for the streams that have done what is not known. Those, as bits. */
+/* A stream with this clock waits for the streams that have done what is not known. Those, as bits. */
 static uint32_t wait_for(const ordering_t *o, uint32_t *clock, const uint32_t *wanted)
 {
     uint32_t waited = 0;
@@ -92,26 +92,27 @@ static uint32_t place_of(const ebb_schedule_t *s, const ebb_event_t *event, uint
 static uint32_t touched(const ordering_t *o, const ebb_event_t *event, uint32_t buffer)
 {
     const uint32_t place = place_of(o->schedule, event, buffer);
-    return o->stay[place] != EBB_NONE ? o->stay[place] : o->schedule->stay_count + place;
+    return o->interval[place] != EBB_NONE ? o->interval[place] : o->schedule->interval_count + place;
 }
 
-/* Whoever is the first to write a stay takes its chunks. */
-static bool takes_chunks(const ordering_t *o, uint32_t stay, bool writes)
+/* The first to write an interval takes its chunks. */
+static bool takes_chunks(const ordering_t *o, uint32_t interval, bool writes)
 {
-    return writes && stay < o->schedule->stay_count && o->takes[stay];
+    return writes && interval < o->schedule->interval_count && o->takes[interval];
 }
 
-static uint32_t wait_for_touch(const ordering_t *o, uint32_t *clock, uint32_t stay, bool writes, bool replay)
+static uint32_t wait_for_touch(const ordering_t *o, uint32_t *clock, uint32_t interval, bool writes,
+                               bool replay)
 {
-    uint32_t waited = wait_for(o, clock, clock_of(o, stay, BEFORE)) |
-                      wait_for(o, clock, clock_of(o, stay, REPLAYED_WRITTEN));
+    uint32_t waited = wait_for(o, clock, clock_of(o, interval, BEFORE)) |
+                      wait_for(o, clock, clock_of(o, interval, REPLAYED_WRITTEN));
     if (writes)
-        waited |= wait_for(o, clock, clock_of(o, stay, REPLAYED_READ));
+        waited |= wait_for(o, clock, clock_of(o, interval, REPLAYED_READ));
     if (replay)
-        waited |= wait_for(o, clock, clock_of(o, stay, WRITTEN));
+        waited |= wait_for(o, clock, clock_of(o, interval, WRITTEN));
     if (replay && writes)
-        waited |= wait_for(o, clock, clock_of(o, stay, READ));
-    if (takes_chunks(o, stay, writes))
+        waited |= wait_for(o, clock, clock_of(o, interval, READ));
+    if (takes_chunks(o, interval, writes))
         waited |= wait_for(o, clock, o->resident);
     return waited;
 }
@@ -132,15 +133,15 @@ static uint32_t touch_all(ordering_t *o, const ebb_event_t *event)
         o->resident[stream] = now;
     for (uint32_t k = from; k < to; k++) {
         const bool writes = m->touch[k].mode != EBB_READS;
-        const uint32_t stay = touched(o, event, m->touch[k].buffer);
-        if (takes_chunks(o, stay, writes)) {
-            o->takes[stay] = false;
+        const uint32_t interval = touched(o, event, m->touch[k].buffer);
+        if (takes_chunks(o, interval, writes)) {
+            o->takes[interval] = false;
             o->taken[stream] = now;
         }
         const uint32_t which = event->replay ? (writes ? REPLAYED_WRITTEN : REPLAYED_READ)
                                : writes      ? WRITTEN
                                              : READ;
-        clock_of(o, stay, which)[stream] = now;
+        clock_of(o, interval, which)[stream] = now;
     }
     return waited;
 }
@@ -166,41 +167,40 @@ static void pass_moments(ordering_t *o, uint32_t point)
 static bool begins_there(const ordering_t *o, uint32_t place)
 {
     const ebb_trace_t *t = o->model->trace;
-    return place < t->buffer_count && t->buffer[place].born == EBB_TRACE_NEVER &&
-           !o->schedule->on_host[place];
+    return place < t->buffer_count && t->buffer[place].born == EBB_NONE && !o->schedule->on_host[place];
 }
 
 /* It has the chunks of others: after all that they did. What the program did to the same place it orders by itself. */
-static void begin_stay(ordering_t *o, uint32_t index)
+static void begin_interval(ordering_t *o, uint32_t index)
 {
-    const ebb_stay_t *stay = o->schedule->stay;
-    const uint32_t place = stay[index].place;
+    const ebb_interval_t *interval = o->schedule->interval;
+    const uint32_t place = interval[index].place;
     for (uint32_t k = o->overlay->first[place], last = EBB_NONE; k < o->overlay->first[place + 1]; k++) {
         uint32_t *had = &o->had[o->overlay->chunk[k]];
-        o->takes[index] |= *had != EBB_NONE ? stay[*had].place != place || o->takes[*had]
+        o->takes[index] |= *had != EBB_NONE ? interval[*had].place != place || o->takes[*had]
                                             : o->holders[o->overlay->chunk[k]] > 1 && !begins_there(o, place);
-        for (uint32_t which = 0; *had != EBB_NONE && *had != last && which < STAY_CLOCKS; which++) {
-            const bool own = stay[*had].place == place && (which == READ || which == WRITTEN);
+        for (uint32_t which = 0; *had != EBB_NONE && *had != last && which < INTERVAL_CLOCKS; which++) {
+            const bool own = interval[*had].place == place && (which == READ || which == WRITTEN);
             add(o, clock_of(o, index, own ? which : BEFORE), clock_of(o, *had, which));
         }
         last = *had;
         *had = index;
     }
-    o->stay[place] = index;
+    o->interval[place] = index;
 }
 
 static void issue_copy(ordering_t *o, uint32_t index, uint32_t pace)
 {
     const ebb_move_t *move = &o->schedule->move[index];
-    uint32_t *now = now_of(o, o->streams + (move->kind == EBB_FETCH)), stay = o->stay[move->place];
+    uint32_t *now = now_of(o, o->streams + (move->kind == EBB_FETCH)), interval = o->interval[move->place];
     add(o, now, now_of(o, pace));
     o->out->after[index] = UINT32_C(1) << pace;
-    for (uint32_t which = 0; stay != EBB_NONE && which < STAY_CLOCKS; which++)
-        o->out->after[index] |= wait_for(o, now, clock_of(o, stay, which));
+    for (uint32_t which = 0; interval != EBB_NONE && which < INTERVAL_CLOCKS; which++)
+        o->out->after[index] |= wait_for(o, now, clock_of(o, interval, which));
     if (move->kind == EBB_FETCH) {
         o->out->after[index] |= wait_for(o, now, o->resident);
-        if (stay != EBB_NONE)
-            o->takes[stay] = false; /* the fetch has */
+        if (interval != EBB_NONE)
+            o->takes[interval] = false; /* the fetch has */
     }
     memcpy(done_of(o, index), now, o->streams * sizeof *now);
 }
@@ -223,14 +223,14 @@ static void issue_all(ordering_t *o)
         const uint32_t pace = o->model->trace->operation[event ? event->point : operations - 1].stream;
         if (event)
             pass_moments(o, event->point);
-        for (uint32_t k = o->stay_at[i]; k != EBB_NONE; k = o->next_stay[k])
-            begin_stay(o, k);
+        for (uint32_t k = o->stay_at[i]; k != EBB_NONE; k = o->next_interval[k])
+            begin_interval(o, k);
         for (uint32_t k = o->move_at[i]; k != EBB_NONE; k = o->next_move[k])
             if (s->move[k].kind != EBB_DISCARD)
                 issue_copy(o, k, pace);
         if (!event)
             return;
-        /* Who is waited for has not joined anything at this point yet: orders come before joins. */
+        /* What is waited for has not joined anything at this point yet: orders come before joins. */
         const uint32_t own = UINT32_C(1) << stream_of(o->model, event);
         if (!event->replay)
             join(o, event->operation, own);
@@ -254,8 +254,8 @@ static void make_lists(ordering_t *o)
     const ebb_schedule_t *s = o->schedule;
     for (uint32_t k = 0; k < o->overlay->first[o->model->trace->buffer_count + s->scratch_count]; k++)
         o->holders[o->overlay->chunk[k]]++;
-    for (uint32_t i = s->stay_count; i-- > 0;)
-        list(o->stay_at, o->next_stay, s->stay[i].first, i);
+    for (uint32_t i = s->interval_count; i-- > 0;)
+        list(o->stay_at, o->next_interval, s->interval[i].first, i);
     for (int kind = 0; kind < 2; kind++)
         for (uint32_t i = s->move_count; i-- > 0;)
             if (s->move[i].kind == kinds[kind] && s->move[i].position != EBB_NONE)
@@ -279,22 +279,22 @@ static bool allocate(ordering_t *o)
     o->now = filled((streams + 2) * streams, 0);
     o->done = filled(s->move_count * streams, 0);
     o->event = filled(t->moment_count * streams, 0);
-    o->clock = filled((s->stay_count + places) * STAY_CLOCKS * streams, 0);
-    o->stay = filled(places, 0xff);
+    o->clock = filled((s->interval_count + places) * INTERVAL_CLOCKS * streams, 0);
+    o->interval = filled(places, 0xff);
     o->had = filled(o->overlay->chunk_count, 0xff);
     o->holders = filled(o->overlay->chunk_count, 0);
     o->resident = filled(streams, 0);
     o->taken = filled(streams, 0);
-    o->takes = calloc(s->stay_count + (size_t)1, sizeof *o->takes);
+    o->takes = calloc(s->interval_count + (size_t)1, sizeof *o->takes);
     o->stay_at = filled(s->event_count, 0xff);
-    o->next_stay = filled(s->stay_count, 0xff);
+    o->next_interval = filled(s->interval_count, 0xff);
     o->move_at = filled(s->event_count, 0xff);
     o->next_move = filled(s->move_count, 0xff);
     o->join_at = filled(t->operation_count, 0xff);
     o->next_join = filled(s->move_count, 0xff);
-    return o->now && o->done && o->event && o->clock && o->stay && o->had && o->holders && o->resident &&
-           o->taken && o->takes && o->stay_at && o->next_stay && o->move_at && o->next_move && o->join_at &&
-           o->next_join;
+    return o->now && o->done && o->event && o->clock && o->interval && o->had && o->holders && o->resident &&
+           o->taken && o->takes && o->stay_at && o->next_interval && o->move_at && o->next_move &&
+           o->join_at && o->next_join;
 }
 
 bool ebb_schedule_order(ebb_ordering_t *out, const ebb_schedule_t *s, const ebb_overlay_t *overlay,
@@ -312,44 +312,44 @@ bool ebb_schedule_order(ebb_ordering_t *out, const ebb_schedule_t *s, const ebb_
         issue_all(&o);
     }
     free(o.takes);
-    uint32_t *arrays[] = {o.now,       o.done,    o.event,     o.clock,   o.stay,
-                          o.had,       o.holders, o.resident,  o.taken,   o.stay_at,
-                          o.next_stay, o.move_at, o.next_move, o.join_at, o.next_join};
+    uint32_t *arrays[] = {o.now,           o.done,    o.event,     o.clock,   o.interval,
+                          o.had,           o.holders, o.resident,  o.taken,   o.stay_at,
+                          o.next_interval, o.move_at, o.next_move, o.join_at, o.next_join};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         free(arrays[i]);
     return good;
 }
 
-/* Where a copy out and back was taken back (planner_keep.c), the place's next stay goes on with what is there: whoever touches that
+/* Where a copy out and back was taken back (copies.c), the place's next interval goes on with what is there: what touches that
  * one waits for the fetch ahead of this one. */
 static void add_continued(uint32_t *streams, const ebb_schedule_t *s, uint32_t *next_of)
 {
-    for (uint32_t i = s->stay_count; i-- > 0;) {
-        const ebb_stay_t *stay = &s->stay[i];
-        const uint32_t next = next_of[stay->place];
-        if (next != EBB_NONE && stay->evict == EBB_NONE && s->stay[next].fetch == EBB_NONE &&
-            s->stay[next].first == stay->last + 1)
+    for (uint32_t i = s->interval_count; i-- > 0;) {
+        const ebb_interval_t *interval = &s->interval[i];
+        const uint32_t next = next_of[interval->place];
+        if (next != EBB_NONE && interval->evict == EBB_NONE && s->interval[next].fetch == EBB_NONE &&
+            s->interval[next].first == interval->last + 1)
             streams[i] |= streams[next];
-        next_of[stay->place] = i;
+        next_of[interval->place] = i;
     }
 }
 
-/* A stay is over before the place's next one begins. */
+/* An interval is over before the place's next one begins. */
 bool ebb_schedule_streams(uint32_t *streams, const ebb_schedule_t *s, const ebb_model_t *m)
 {
     const size_t places = (size_t)m->trace->buffer_count + s->scratch_count;
-    uint32_t *at = filled(s->event_count, 0xff), *next = filled(s->stay_count, 0xff),
-             *stay = filled(places, 0xff), *next_of = filled(places, 0xff);
-    const bool good = at && next && stay && next_of;
-    memset(streams, 0, s->stay_count * sizeof *streams);
-    for (uint32_t i = s->stay_count; good && i-- > 0;)
-        list(at, next, s->stay[i].first, i);
+    uint32_t *at = filled(s->event_count, 0xff), *next = filled(s->interval_count, 0xff),
+             *interval = filled(places, 0xff), *next_of = filled(places, 0xff);
+    const bool good = at && next && interval && next_of;
+    memset(streams, 0, s->interval_count * sizeof *streams);
+    for (uint32_t i = s->interval_count; good && i-- > 0;)
+        list(at, next, s->interval[i].first, i);
     for (uint32_t i = 0; good && i < s->event_count; i++) {
         const ebb_event_t *event = &s->event[i];
         for (uint32_t k = at[i]; k != EBB_NONE; k = next[k])
-            stay[s->stay[k].place] = k;
+            interval[s->interval[k].place] = k;
         for (uint32_t k = m->first_touch[event->operation]; k < m->first_touch[event->operation + 1]; k++) {
-            const uint32_t of = stay[place_of(s, event, m->touch[k].buffer)];
+            const uint32_t of = interval[place_of(s, event, m->touch[k].buffer)];
             if (of != EBB_NONE)
                 streams[of] |= UINT32_C(1) << stream_of(m, event);
         }
@@ -358,7 +358,7 @@ bool ebb_schedule_streams(uint32_t *streams, const ebb_schedule_t *s, const ebb_
         add_continued(streams, s, next_of);
     free(at);
     free(next);
-    free(stay);
+    free(interval);
     free(next_of);
     return good;
 }

@@ -1,11 +1,11 @@
-/* planner_giveup.c: whom to give up when memory runs out: the cheapest by price per chunk and idle time.
+/* giveup.c: what to give up when memory runs out: the cheapest by price per chunk and idle time.
  *
  * The price is in nanoseconds: what the step is expected to take longer. The shape of the score, cost over
  * size and staleness, is that of Dynamic Tensor Rematerialization (Kirisame et al., 2021); here the future is
  * known, so the time until the next use takes the place of the time since the last one. Giving up is
- * retroactive: a copy out is issued as soon after the last touch as the link has time for it that nobody has booked before; what
+ * retroactive: a copy out is issued as soon after the last touch as the link has time for it that is not booked; what
  * is wanted sooner was booked sooner. */
-#include "ckpt/planner/planner_walk.h"
+#include "ckpt/planner/internal.h"
 
 #include <math.h>
 
@@ -30,7 +30,7 @@ static double missing_ns(ebb_planner_walk_t *w, uint32_t operation, int *visits)
     for (uint32_t k = m->first_touch[operation]; k < m->first_touch[operation + 1] && *visits < CHAIN_VISITS;
          k++) {
         const ebb_touch_t *x = &m->touch[k];
-        const ebb_seat_t *s = &w->seat[x->buffer];
+        const ebb_buffer_state_t *s = &w->state[x->buffer];
         uint32_t producer = m->content[x->before].producer;
         if (x->mode == EBB_REPLACES || !m->buffer[x->buffer].chunks || producer == EBB_NONE ||
             (x->mode == EBB_READS && (s->content == x->before || s->host == x->before)) ||
@@ -47,7 +47,7 @@ static double missing_ns(ebb_planner_walk_t *w, uint32_t operation, int *visits)
 /* Whether what an operation has made is there, and could be dropped beside something else that it has made. */
 static bool may_be_dropped(const ebb_planner_walk_t *w, const ebb_touch_t *x)
 {
-    const ebb_seat_t *s = &w->seat[x->buffer];
+    const ebb_buffer_state_t *s = &w->state[x->buffer];
     const ebb_content_t *c = &w->model->content[x->after];
     return w->model->buffer[x->buffer].movable && s->content == x->after && s->program == x->after &&
            !s->pins && c->rebuild && s->next_operation != EBB_NONE && c->rebuild >= s->next_operation;
@@ -56,7 +56,7 @@ static bool may_be_dropped(const ebb_planner_walk_t *w, const ebb_touch_t *x)
 /* Whether it is given up, will be needed, and nothing but a replay brings it back. */
 static bool is_dropped(const ebb_planner_walk_t *w, const ebb_touch_t *x)
 {
-    const ebb_seat_t *s = &w->seat[x->buffer];
+    const ebb_buffer_state_t *s = &w->state[x->buffer];
     return w->model->buffer[x->buffer].chunks && s->content == EBB_NONE && s->program == x->after &&
            s->host != x->after && ebb_planner_needed(w, x->buffer);
 }
@@ -81,10 +81,10 @@ static double part_of(const ebb_planner_walk_t *w, uint32_t buffer, uint32_t pro
 static double drop_price(ebb_planner_walk_t *w, uint32_t buffer, const ebb_use_t *next)
 {
     const ebb_model_t *m = w->model;
-    const ebb_content_t *c = &m->content[w->seat[buffer].content];
+    const ebb_content_t *c = &m->content[w->state[buffer].content];
     uint32_t deadline =
         next ? next->operation : m->trace->buffer[buffer].dies; /* never: it outlives the step */
-    if (!w->taste->recompute || !c->rebuild || c->rebuild < deadline)
+    if (!w->params->recompute || !c->rebuild || c->rebuild < deadline)
         return INFINITY;
     if (!ebb_planner_needed(w, buffer))
         return 0;
@@ -93,10 +93,10 @@ static double drop_price(ebb_planner_walk_t *w, uint32_t buffer, const ebb_use_t
         price > limit * (double)(ebb_model_transfer_ns(m, buffer, false) +
                                  ebb_model_transfer_ns(m, buffer, true)))
         return INFINITY;
-    if (w->taste->chain > 0) {
+    if (w->params->chain > 0) {
         int visits = 0;
         w->seen_stamp++;
-        price += w->taste->chain * missing_ns(w, c->producer, &visits);
+        price += w->params->chain * missing_ns(w, c->producer, &visits);
     }
     return price;
 }
@@ -107,7 +107,7 @@ static void gap_of(const ebb_planner_walk_t *w, uint32_t buffer, double *from, d
 {
     const ebb_model_t *m = w->model;
     const ebb_model_buffer_t *b = &m->buffer[buffer];
-    uint32_t next = w->seat[buffer].next;
+    uint32_t next = w->state[buffer].next;
     const ebb_use_t *use = &m->use[b->first_use];
     if (!b->use_count) {
         *from = 0;
@@ -129,10 +129,10 @@ static bool is_agreed_on(const ebb_planner_walk_t *w, uint32_t buffer)
 }
 
 /* What has not been used yet in this step may go out in it, though it could have done so in the step before: a copy that goes over
- * the step's end is ahead of what the program reads back there. Its stay then begins and ends with the step's first operation. */
+ * the step's end is ahead of what the program reads back there. Its interval then begins and ends with the step's first operation. */
 static bool goes_out_within(const ebb_planner_walk_t *w, uint32_t buffer)
 {
-    const ebb_seat_t *s = &w->seat[buffer];
+    const ebb_buffer_state_t *s = &w->state[buffer];
     const ebb_model_buffer_t *b = &w->model->buffer[buffer];
     return (w->model->reads_back || is_agreed_on(w, buffer)) && b->persistent && b->use_count && !s->next &&
            s->last == EBB_NONE && ebb_planner_position(w) && !w->schedule->on_host[buffer];
@@ -143,22 +143,16 @@ static double positive(double x)
     return x > 0 ? x : 0;
 }
 
-/* What a copy takes up of the link. */
-static double link_ns(const ebb_planner_walk_t *w, uint32_t buffer, bool in)
-{
-    return w->taste->caution * (double)ebb_model_transfer_ns(w->model, buffer, in);
-}
-
 static double offload_price(const ebb_planner_walk_t *w, uint32_t buffer)
 {
     const ebb_model_t *m = w->model;
-    ebb_seat_t *s = &w->seat[buffer];
+    ebb_buffer_state_t *s = &w->state[buffer];
     const ebb_model_buffer_t *b = &m->buffer[buffer];
     const bool within = goes_out_within(w, buffer),
                wraps = b->persistent && (s->next == 0 || s->next == b->use_count);
     double now = begin_of(w, w->point), from, to, total = step_ns(w);
     s->out_by_ns = now;
-    if (!w->taste->offload || (wraps && !within && ((s->next && !w->may_wrap) || is_agreed_on(w, buffer))) ||
+    if (!w->params->offload || (wraps && !within && ((s->next && !w->may_wrap) || is_agreed_on(w, buffer))) ||
         (!s->has_block && w->host_bytes + m->trace->buffer[buffer].bytes > m->request->host_bytes))
         return INFINITY;
     /* What a replay takes must have been copied out before the operation ahead of it. */
@@ -172,9 +166,9 @@ static double offload_price(const ebb_planner_walk_t *w, uint32_t buffer)
         from = 0;
     if (to - from < (double)m->request->min_gap_ns)
         return INFINITY;
-    double out = s->host == s->content ? 0 : link_ns(w, buffer, false);
+    double out = s->host == s->content ? 0 : (double)ebb_model_transfer_ns(m, buffer, false);
     bool comes_back = ebb_planner_needed(w, buffer) && !(wraps && m->use[b->first_use].mode == EBB_REPLACES);
-    double in = comes_back ? link_ns(w, buffer, true) : 0;
+    double in = comes_back ? (double)ebb_model_transfer_ns(m, buffer, true) : 0;
     double out_free =
         from < 0 ? ebb_calendar_free(&w->out, from + total, total) + ebb_calendar_free(&w->out, 0, now)
                  : ebb_calendar_free(&w->out, from, now);
@@ -184,7 +178,7 @@ static double offload_price(const ebb_planner_walk_t *w, uint32_t buffer)
     return positive(out - out_free) + positive(in - in_free) + m->request->hardware.slowdown * (out + in);
 }
 
-/* x to the power of `exponent`, for the few exponents that tastes have: 0, 1/4, 1/2, 1. (Without libm: sqrt is an
+/* x to the power of `exponent`, for the few exponents of the portfolio: 0, 1/4, 1/2, 1. (Without libm: sqrt is an
  * instruction here.) */
 static double power(double x, double exponent)
 {
@@ -193,7 +187,7 @@ static double power(double x, double exponent)
 
 void ebb_planner_score(ebb_planner_walk_t *w, uint32_t buffer)
 {
-    ebb_seat_t *s = &w->seat[buffer];
+    ebb_buffer_state_t *s = &w->state[buffer];
     const ebb_model_buffer_t *b = &w->model->buffer[buffer];
     if (!ebb_planner_protected(w, buffer)) {
         s->fate = EBB_FORGET;
@@ -206,9 +200,9 @@ void ebb_planner_score(ebb_planner_walk_t *w, uint32_t buffer)
         return;
     double drop = drop_price(w, buffer, ebb_planner_next(w, buffer)), offload = offload_price(w, buffer),
            from, to;
-    if (w->taste->more_to_drop) {
-        drop += w->taste->more_to_drop[buffer];
-        offload += w->taste->more_to_offload[buffer];
+    if (w->params->more_to_drop) {
+        drop += w->params->more_to_drop[buffer];
+        offload += w->params->more_to_offload[buffer];
     }
     double price = drop < offload ? drop : offload;
     gap_of(w, buffer, &from, &to);
@@ -216,41 +210,41 @@ void ebb_planner_score(ebb_planner_walk_t *w, uint32_t buffer)
     s->fate = drop < offload ? EBB_DROP : EBB_OFFLOAD;
     /* Always above what is forgotten: prices that a search has lowered may be below 0. */
     s->score = (price > 0 ? price + 1 : 1 / (1 - price)) /
-               (b->chunks * power(idle > 1e-6 ? idle : 1e-6, w->taste->idle));
+               (b->chunks * power(idle > 1e-6 ? idle : 1e-6, w->params->idle));
 }
 
-void ebb_planner_end_stay(ebb_planner_walk_t *w, uint32_t buffer, ebb_fate_t fate)
+void ebb_planner_end_interval(ebb_planner_walk_t *w, uint32_t buffer, ebb_fate_t fate)
 {
-    ebb_seat_t *s = &w->seat[buffer];
-    ebb_stay_t stay = {.place = buffer,
-                       .first = s->first,
-                       .last = s->last,
-                       .begin = s->begin,
-                       .fetch = s->fetch,
-                       .evict = EBB_NONE};
+    ebb_buffer_state_t *s = &w->state[buffer];
+    ebb_interval_t interval = {.place = buffer,
+                               .first = s->first,
+                               .last = s->last,
+                               .begin = s->begin,
+                               .fetch = s->fetch,
+                               .evict = EBB_NONE};
     if (s->last != EBB_NONE) {
         if (fate == EBB_OFFLOAD && s->host != s->content) {
-            stay.evict = w->schedule->move_count;
-            stay.last = ebb_planner_position(w) - 1; /* it is now that somebody wants the chunks */
+            interval.evict = w->schedule->move_count;
+            interval.last = ebb_planner_position(w) - 1; /* it is now that the chunks are wanted */
             ebb_planner_move(w, EBB_EVICT, buffer, s->evict > s->last ? s->evict : s->last + 1);
         } else if (fate == EBB_DROP) {
             ebb_planner_move(w, EBB_DISCARD, buffer, s->last + 1);
         }
-        ebb_planner_stay(w, stay);
+        ebb_planner_add_interval(w, interval);
     }
     if (fate == EBB_OFFLOAD)
         s->host = s->content;
     w->used_chunks -= w->model->buffer[buffer].chunks;
     uint32_t moved = w->resident[--w->resident_count];
     w->resident[s->index] = moved;
-    w->seat[moved].index = s->index;
+    w->state[moved].index = s->index;
     ebb_planner_unrank(w, buffer);
     s->content = s->fetch = s->last = EBB_NONE;
     s->evict = 0;
     s->fresh = false;
 }
 
-/* The position, from a stay's last touch on, at which the step's clock without waits reaches a moment. */
+/* The position, from an interval's last touch on, at which the step's clock without waits reaches a moment. */
 static uint32_t position_at(const ebb_planner_walk_t *w, uint32_t last, double ns)
 {
     const uint32_t now = ebb_planner_position(w), operation = ebb_planner_operation_at(w, 0, w->point, ns);
@@ -263,7 +257,7 @@ static void book(ebb_planner_walk_t *w, uint32_t buffer)
 {
     const ebb_model_t *m = w->model;
     const ebb_model_buffer_t *b = &m->buffer[buffer];
-    ebb_seat_t *s = &w->seat[buffer];
+    ebb_buffer_state_t *s = &w->state[buffer];
     const ebb_use_t *next = ebb_planner_next(w, buffer);
     double from, to;
     const bool within = goes_out_within(w, buffer);
@@ -280,8 +274,8 @@ static void book(ebb_planner_walk_t *w, uint32_t buffer)
     if (within)
         from = 0;
     if (s->host != s->content) {
-        const double end =
-            ebb_calendar_take_after(&w->out, from < 0 ? from + step_ns(w) : from, link_ns(w, buffer, false));
+        const double end = ebb_calendar_take_after(&w->out, from < 0 ? from + step_ns(w) : from,
+                                                   (double)ebb_model_transfer_ns(m, buffer, false));
         if (s->last != EBB_NONE)
             s->evict = position_at(w, s->last, end - (double)ebb_model_transfer_ns(m, buffer, false));
     }
@@ -291,29 +285,29 @@ static void book(ebb_planner_walk_t *w, uint32_t buffer)
     }
     if (!next || next->mode == EBB_REPLACES)
         return;
-    s->fetch_ns = ebb_calendar_take_before(&w->in, to, link_ns(w, buffer, true));
+    s->fetch_ns = ebb_calendar_take_before(&w->in, to, (double)ebb_model_transfer_ns(m, buffer, true));
     ebb_planner_await(w, buffer);
 }
 
 void ebb_planner_make_room(ebb_planner_walk_t *w, uint32_t chunks, uint32_t beyond)
 {
-    while (w->used_chunks + chunks > w->taste->target_chunks) {
+    while (w->used_chunks + chunks > w->params->target_chunks) {
         const uint32_t victim = ebb_planner_find_victim(w, beyond);
         if (victim == EBB_NONE)
             return;
-        if (w->seat[victim].fate == EBB_OFFLOAD)
+        if (w->state[victim].fate == EBB_OFFLOAD)
             book(w, victim);
-        ebb_planner_end_stay(w, victim, w->seat[victim].fate);
+        ebb_planner_end_interval(w, victim, w->state[victim].fate);
     }
 }
 
 void ebb_planner_let_go(ebb_planner_walk_t *w, uint32_t buffer)
 {
-    const ebb_seat_t *s = &w->seat[buffer];
+    const ebb_buffer_state_t *s = &w->state[buffer];
     if (s->content == EBB_NONE || s->pins || s->fresh)
         return;
     const ebb_use_t *next = ebb_planner_next(w, buffer);
-    ebb_fate_t fate = ebb_fates_of(w->taste->fates, s->content, w->point,
+    ebb_fate_t fate = ebb_fates_of(w->params->fates, s->content, w->point,
                                    next && s->content == s->program ? next->operation : EBB_NONE);
     if (fate == EBB_KEEP)
         return;
@@ -327,7 +321,7 @@ void ebb_planner_let_go(ebb_planner_walk_t *w, uint32_t buffer)
         return;
     if (fate == EBB_OFFLOAD)
         book(w, buffer);
-    ebb_planner_end_stay(w, buffer, fate);
+    ebb_planner_end_interval(w, buffer, fate);
 }
 
 void ebb_planner_let_all_go(ebb_planner_walk_t *w)

@@ -1,11 +1,11 @@
-/* planner_rebuild.c: bringing contents back: fetches, and replays with everything that they need and write
+/* rebuild.c: bringing contents back: fetches, and replays with everything that they need and write
  * beside.
  *
  * A content is rebuilt by replaying its producer. What the producer reads is brought first, by further
  * replays where it must be. What it updates is rebuilt as it was before, in the same place; so is the content
  * itself if the producer updates it. What it writes beside goes to its own place if that content has been
  * dropped and will be needed (one replay then serves both), else to a scratch place. */
-#include "ckpt/planner/planner_walk.h"
+#include "ckpt/planner/internal.h"
 
 #include <string.h>
 
@@ -22,7 +22,7 @@ static bool is_scratch(const ebb_planner_walk_t *w, uint32_t place)
 
 void ebb_planner_touch(ebb_planner_walk_t *w, uint32_t buffer, uint32_t position)
 {
-    ebb_seat_t *s = &w->seat[buffer];
+    ebb_buffer_state_t *s = &w->state[buffer];
     if (s->fresh)
         s->begin = position;
     s->last = position;
@@ -39,19 +39,20 @@ void ebb_planner_move(ebb_planner_walk_t *w, ebb_action_kind_t kind, uint32_t pl
     w->failed |= !move;
 }
 
-void ebb_planner_stay(ebb_planner_walk_t *w, ebb_stay_t stay)
+void ebb_planner_add_interval(ebb_planner_walk_t *w, ebb_interval_t interval)
 {
     ebb_schedule_t *s = w->schedule;
-    ebb_stay_t *new = ebb_array_append((void **)&s->stay, &s->stay_count, &s->stay_room, sizeof *s->stay);
+    ebb_interval_t *new =
+        ebb_array_append((void **)&s->interval, &s->interval_count, &s->interval_room, sizeof *s->interval);
     if (new)
-        *new = stay;
+        *new = interval;
     w->failed |= !new;
 }
 
-void ebb_planner_seat(ebb_planner_walk_t *w, uint32_t buffer, uint32_t content, uint32_t first)
+void ebb_planner_admit(ebb_planner_walk_t *w, uint32_t buffer, uint32_t content, uint32_t first)
 {
     uint32_t chunks = w->model->buffer[buffer].chunks;
-    ebb_seat_t *s = &w->seat[buffer];
+    ebb_buffer_state_t *s = &w->state[buffer];
     ebb_planner_make_room(w, chunks, w->point);
     w->used_chunks += chunks;
     s->content = content;
@@ -63,13 +64,13 @@ void ebb_planner_seat(ebb_planner_walk_t *w, uint32_t buffer, uint32_t content, 
 
 void ebb_planner_fetch(ebb_planner_walk_t *w, uint32_t buffer, uint32_t position)
 {
-    ebb_planner_seat(w, buffer, w->seat[buffer].host, position);
-    /* The copy is not used again, even if nobody is seen to write the buffer: equality has proven nothing, and there is no
+    ebb_planner_admit(w, buffer, w->state[buffer].host, position);
+    /* The copy is not used again, even if nothing is seen to write the buffer: equality has proven nothing, and there is no
      * check on the device that would say when it must not be. */
-    w->seat[buffer].host = EBB_NONE;
+    w->state[buffer].host = EBB_NONE;
     ebb_planner_not_away(w, buffer);
-    w->seat[buffer].fetch = w->schedule->move_count;
-    w->seat[buffer].fresh = true;
+    w->state[buffer].fetch = w->schedule->move_count;
+    w->state[buffer].fresh = true;
     ebb_planner_move(w, EBB_FETCH, buffer, position);
 }
 
@@ -87,15 +88,15 @@ static uint32_t new_scratch(ebb_planner_walk_t *w, uint32_t buffer)
     return w->model->trace->buffer_count + s->scratch_count - 1;
 }
 
-/* Chunks for a scratch place; its stay begins with the next event. Pinned by nature: nobody gives it up. */
+/* Chunks for a scratch place; its interval begins with the next event. Pinned by nature: it is not given up. */
 static void take_scratch(ebb_planner_walk_t *w, uint32_t place)
 {
     uint32_t chunks = ebb_place_chunks(w->schedule, w->model, place);
     ebb_planner_make_room(w, chunks, w->point);
     w->used_chunks += chunks;
-    ebb_planner_stay(
-        w,
-        (ebb_stay_t){.place = place, .first = ebb_planner_position(w), .fetch = EBB_NONE, .evict = EBB_NONE});
+    ebb_planner_add_interval(
+        w, (ebb_interval_t){
+               .place = place, .first = ebb_planner_position(w), .fetch = EBB_NONE, .evict = EBB_NONE});
 }
 
 static void push_redirect(ebb_planner_walk_t *w, uint32_t buffer, uint32_t place)
@@ -110,7 +111,7 @@ static void push_redirect(ebb_planner_walk_t *w, uint32_t buffer, uint32_t place
 /* Whether what a replay writes to `buffer` is what the buffer should hold and doesn't. */
 static bool is_missing(const ebb_planner_walk_t *w, uint32_t buffer, uint32_t content)
 {
-    const ebb_seat_t *s = &w->seat[buffer];
+    const ebb_buffer_state_t *s = &w->state[buffer];
     return w->model->buffer[buffer].movable && s->content == EBB_NONE && s->program == content &&
            s->host != content && ebb_planner_needed(w, buffer);
 }
@@ -120,7 +121,7 @@ static void rebuild_at(ebb_planner_walk_t *w, uint32_t content, uint32_t place);
 /* An input of a replay: resident and pinned. */
 static void bring_input(ebb_planner_walk_t *w, const ebb_touch_t *x)
 {
-    ebb_seat_t *s = &w->seat[x->buffer];
+    ebb_buffer_state_t *s = &w->state[x->buffer];
     if (!w->model->buffer[x->buffer].chunks)
         return;
     if (s->content == EBB_NONE && s->host == x->before) {
@@ -151,11 +152,11 @@ static void prepare_output(ebb_planner_walk_t *w, const ebb_touch_t *x, uint32_t
     else if (is_scratch(w, place))
         take_scratch(w, place);
     else
-        ebb_planner_seat(w, place, x->after, EBB_NONE);
+        ebb_planner_admit(w, place, x->after, EBB_NONE);
     if (is_scratch(w, place))
         push_redirect(w, x->buffer, place);
     else
-        w->seat[place].pins++;
+        w->state[place].pins++;
 }
 
 /* The place of an output while its replay is being prepared. */
@@ -186,17 +187,17 @@ static void add_replay(ebb_planner_walk_t *w, uint32_t operation, uint32_t base)
     }
     s->replay_ns += w->model->trace->operation[operation].duration_ns;
     const uint32_t most =
-        w->taste->fates ? MOST_REPLAYS : REPLAYS_PER_OPERATION * w->model->trace->operation_count;
-    w->failed |= ++w->replays > most || s->replay_ns >= w->taste->most_replay_ns;
+        w->params->fates ? MOST_REPLAYS : REPLAYS_PER_OPERATION * w->model->trace->operation_count;
+    w->failed |= ++w->replays > most || s->replay_ns >= w->params->most_replay_ns;
 }
 
-/* The end of a scratch place's stay, if it isn't the one that the caller wants. */
+/* The end of a scratch place's interval, if it isn't the one that the caller wants. */
 static void release_scratch(ebb_planner_walk_t *w, uint32_t place, uint32_t position, bool done)
 {
     ebb_schedule_t *s = w->schedule;
-    for (uint32_t i = s->stay_count; i-- > 0;)
-        if (s->stay[i].place == place) {
-            s->stay[i].last = position;
+    for (uint32_t i = s->interval_count; i-- > 0;)
+        if (s->interval[i].place == place) {
+            s->interval[i].last = position;
             break;
         }
     if (done)
@@ -231,7 +232,7 @@ static void rebuild_at(ebb_planner_walk_t *w, uint32_t content, uint32_t place)
         if (is_scratch(w, at)) {
             release_scratch(w, at, position, at != place);
         } else if (m->buffer[x->buffer].chunks) {
-            ebb_seat_t *s = &w->seat[at];
+            ebb_buffer_state_t *s = &w->state[at];
             s->content = x->after;
             if (s->first == EBB_NONE)
                 s->first = position;
@@ -239,7 +240,7 @@ static void rebuild_at(ebb_planner_walk_t *w, uint32_t content, uint32_t place)
             s->pins--;
         }
     }
-    for (uint32_t k = from; k < to && w->taste->fates && !w->failed; k++)
+    for (uint32_t k = from; k < to && w->params->fates && !w->failed; k++)
         if (m->buffer[m->touch[k].buffer].chunks && m->touch[k].buffer != place)
             ebb_planner_let_go(w, m->touch[k].buffer);
     w->redirect_count = base;

@@ -1,4 +1,4 @@
-/* checker_state.c: places, chunks, host blocks and clocks; see checker_parts.h.
+/* state.c: places, chunks, host blocks and clocks; see internal.h.
  *
  * What a place holds follows from the order of issue, because every two accesses of a chunk of which one
  * writes must be ordered by the streams, events, waits and joins (vector clocks: Mattern, 1989; with single accesses as epochs,
@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "ckpt/checker/checker_parts.h"
+#include "ckpt/checker/internal.h"
 
 void ebb_reach_join(const walk_t *w, uint32_t *reach, const uint32_t *other)
 {
@@ -65,23 +65,23 @@ static uint32_t unknown(const walk_t *w, uint32_t stream, const uint32_t *reach)
 void ebb_check_drop(walk_t *w, uint32_t place)
 {
     holding_t *h = &w->place[place];
-    if (h->content != EBB_NO_CONTENT)
-        ebb_hand_note(w, h->content);
-    h->content = EBB_NO_CONTENT;
+    if (h->content != EBB_NONE)
+        ebb_recovery_note(w, h->content);
+    h->content = EBB_NONE;
 }
 
 void ebb_check_drop_host(walk_t *w, uint32_t place)
 {
     holding_t *h = &w->place[place];
-    if (h->host_content != EBB_NO_CONTENT)
-        ebb_hand_note(w, h->host_content);
-    h->host_content = EBB_NO_CONTENT;
+    if (h->host_content != EBB_NONE)
+        ebb_recovery_note(w, h->host_content);
+    h->host_content = EBB_NONE;
 }
 
 /* What was done to the cell by its owner's operations was done by others now. */
 static void change_owner(walk_t *w, uint32_t cell, uint32_t place)
 {
-    if (w->owner[cell] != EBB_TRACE_NEVER)
+    if (w->owner[cell] != EBB_NONE)
         ebb_check_drop(w, w->owner[cell]);
     w->owner[cell] = place;
     for (uint32_t which = OWN_WRITES; which < CELL_REACHES; which += OWN_READS - OWN_WRITES) {
@@ -99,9 +99,9 @@ static void take(walk_t *w, uint32_t place, uint32_t content)
             change_owner(w, cell_of(w, place, i), place);
     w->place[place].content = content;
     /* An older version is one on the way to what was given up. */
-    if (place >= w->plan->buffer_count || content == EBB_NO_CONTENT || content >= w->current[w->of[place]])
+    if (place >= w->plan->buffer_count || content == EBB_NONE || content >= w->current[w->of[place]])
         w->place[place].given_up = false;
-    ebb_hand_note(w, content);
+    ebb_recovery_note(w, content);
 }
 
 /* ---- accesses ---- */
@@ -126,44 +126,44 @@ static bool is_unordered(walk_t *w, uint32_t place, uint32_t cell, uint32_t othe
                            writes ? "write" : "read", place, written ? "write" : "read", name);
 }
 
-/* Whether who reads or writes a cell of the place knows all that it has to. */
-static bool knows(walk_t *w, actor_t who, uint32_t place, uint32_t cell, bool writes)
+/* Whether an actor that reads or writes a cell of the place knows all that it has to. */
+static bool knows(walk_t *w, actor_t actor, uint32_t place, uint32_t cell, bool writes)
 {
-    const bool own = !who.is_plan && w->owner[cell] == place;
+    const bool own = !actor.is_plan && w->owner[cell] == place;
     for (uint32_t which = 0; which < (writes ? CELL_REACHES : OWN_READS); which++) {
         if (own && (which == OWN_WRITES || which == OWN_READS))
             continue;
-        const uint32_t other = unknown(w, who.stream, reach_of(w, cell, which));
+        const uint32_t other = unknown(w, actor.stream, reach_of(w, cell, which));
         if (other < w->width)
             return is_unordered(w, place, cell, other, writes, which < OWN_READS);
     }
     return true;
 }
 
-static bool is_ordered(walk_t *w, actor_t who, uint32_t place, bool writes)
+static bool is_ordered(walk_t *w, actor_t actor, uint32_t place, bool writes)
 {
     for (uint32_t i = 0; i < cells_of(w, place); i++)
-        if (!knows(w, who, place, cell_of(w, place, i), writes))
+        if (!knows(w, actor, place, cell_of(w, place, i), writes))
             return false;
     return true;
 }
 
 /* After the place has taken its chunks, if it was written. */
-static void note(walk_t *w, actor_t who, uint32_t place, bool writes)
+static void note(walk_t *w, actor_t actor, uint32_t place, bool writes)
 {
     for (uint32_t i = 0; i < cells_of(w, place); i++) {
         const uint32_t cell = cell_of(w, place, i);
-        const bool own = !who.is_plan && w->owner[cell] == place;
+        const bool own = !actor.is_plan && w->owner[cell] == place;
         const uint32_t which = writes ? (own ? OWN_WRITES : OTHER_WRITES) : own ? OWN_READS : OTHER_READS;
-        reach_of(w, cell, which)[who.stream] = now_of(w, who.stream)[who.stream];
+        reach_of(w, cell, which)[actor.stream] = now_of(w, actor.stream)[actor.stream];
     }
 }
 
-bool ebb_check_small(walk_t *w, actor_t who, uint32_t place, bool writes)
+bool ebb_check_small(walk_t *w, actor_t actor, uint32_t place, bool writes)
 {
-    if (!is_ordered(w, who, place, writes))
+    if (!is_ordered(w, actor, place, writes))
         return false;
-    note(w, who, place, writes);
+    note(w, actor, place, writes);
     return true;
 }
 
@@ -175,11 +175,11 @@ bool ebb_check_holds(walk_t *w, uint32_t place, uint32_t content)
                            content - w->facts->first_content[b]);
 }
 
-bool ebb_check_read(walk_t *w, actor_t who, uint32_t place)
+bool ebb_check_read(walk_t *w, actor_t actor, uint32_t place)
 {
-    if (!is_ordered(w, who, place, false))
+    if (!is_ordered(w, actor, place, false))
         return false;
-    note(w, who, place, false);
+    note(w, actor, place, false);
     return true;
 }
 
@@ -202,7 +202,7 @@ static bool may_take(walk_t *w, uint32_t stream, uint32_t place)
     uint32_t i = 0, other;
     const uint32_t count = w->plan->place[place].chunk_count;
     while (i < count &&
-           (w->owner[cell_of(w, place, i)] == place || w->owner[cell_of(w, place, i)] == EBB_TRACE_NEVER))
+           (w->owner[cell_of(w, place, i)] == place || w->owner[cell_of(w, place, i)] == EBB_NONE))
         i++;
     if (i == count)
         return true;
@@ -213,19 +213,19 @@ static bool may_take(walk_t *w, uint32_t stream, uint32_t place)
                            cell_of(w, place, i), name_of(w, other, name));
 }
 
-bool ebb_check_write(walk_t *w, actor_t who, uint32_t place, uint32_t content)
+bool ebb_check_write(walk_t *w, actor_t actor, uint32_t place, uint32_t content)
 {
-    if (!is_ordered(w, who, place, true) || !may_take(w, who.stream, place))
+    if (!is_ordered(w, actor, place, true) || !may_take(w, actor.stream, place))
         return false;
     take(w, place, content);
-    note(w, who, place, true);
+    note(w, actor, place, true);
     return true;
 }
 
 bool ebb_check_evict(walk_t *w, uint32_t place)
 {
     holding_t *h = &w->place[place];
-    if (h->content == EBB_NO_CONTENT)
+    if (h->content == EBB_NONE)
         return ebb_check_fails(w, "an evict of a place that holds nothing");
     if (!ebb_check_read(w, (actor_t){out_of(w), true}, place))
         return false;
@@ -234,14 +234,14 @@ bool ebb_check_evict(walk_t *w, uint32_t place)
     ebb_check_drop_host(w, place);
     h->host_content = h->content;
     h->host_written_at = now_of(w, out_of(w))[out_of(w)];
-    ebb_hand_note(w, h->host_content);
+    ebb_recovery_note(w, h->host_content);
     return true;
 }
 
 bool ebb_check_fetch(walk_t *w, uint32_t place)
 {
     holding_t *h = &w->place[place];
-    if (h->host_content == EBB_NO_CONTENT)
+    if (h->host_content == EBB_NONE)
         return ebb_check_fails(w, "a fetch of what is not on the host");
     if (!comes_after(w, in_of(w), out_of(w), h->host_written_at))
         return ebb_check_fails(w, "the fetch is not ordered after its evict");

@@ -1,10 +1,10 @@
-/* planner_overlay.c: chunks for every place. A place keeps its chunks for the whole plan, so two places may
- * share one only if none of their stays meet: colouring of sets of intervals.
+/* overlay.c: chunks for every place. A place keeps its chunks for the whole plan, so two places may
+ * share one only if none of their intervals meet: colouring of interval sets.
  *
  * In one sweep through the positions. Chunks that have always met the same are one block, which is split when only some of it
- * is wanted. A block is busy, until a stay ends, or free, until a further stay of a place that has had it before begins; free
- * blocks lie in lists by that moment. Who begins a stay takes what is free for hardly longer than needed (best fit), a place with
- * several stays what is free in all of them. Where every place has one stay that is optimal: chunks are added only when all are
+ * is wanted. A block is busy, until an interval ends, or free, until a further interval of a place that has had it before begins; free
+ * blocks lie in lists by that moment. A place that begins an interval takes what is free for hardly longer than needed (best fit), a place with
+ * several intervals what is free in all of them. Where every place has one interval that is optimal: chunks are added only when all are
  * busy.
  *
  * Places whose chunks the request's boundary fixes have booked them before the sweep begins.
@@ -12,11 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ckpt/planner/planner_schedule.h"
+#include "ckpt/planner/internal.h"
 
-enum { CANDIDATES = 4000 /* blocks that a place with several stays looks at */ };
+enum { CANDIDATES = 4000 /* blocks that a place with several intervals looks at */ };
 
-/* Another stay, of a place that has the block. */
+/* Another interval, of a place that has the block. */
 typedef struct booking {
     uint32_t first, last, next; /* next: booking, EBB_NONE */
 } booking_t;
@@ -32,10 +32,11 @@ typedef struct sweep {
     const ebb_schedule_t *schedule;
     const ebb_model_t *model;
     const ebb_overlay_t *overlay;
-    uint32_t end, limit, top;  /* top: chunks so far */
-    uint32_t *next_stay, *got; /* per stay: the place's next one, EBB_NONE; per place: chunks that it has */
+    uint32_t end, limit, top; /* top: chunks so far */
+    uint32_t *next_interval,
+        *got; /* per interval: the place's next one, EBB_NONE; per place: chunks that it has */
     uint32_t *first_at,
-        *next_at; /* per position: a place's first stay that begins there; per stay: another one; EBB_NONE */
+        *next_at; /* per position: a place's first interval that begins there; per interval: another one; EBB_NONE */
     uint32_t *free_at; /* per position: a block that is free until then, EBB_NONE */
     uint32_t *busy_at; /* per position: a block that is busy until then */
     uint64_t *some;    /* bits: free_at is not empty */
@@ -48,10 +49,10 @@ typedef struct sweep {
 uint32_t *ebb_schedule_profile(const ebb_schedule_t *s, const ebb_model_t *m)
 {
     uint32_t *used = calloc((size_t)s->event_count + 2, sizeof *used);
-    for (uint32_t i = 0; used && i < s->stay_count; i++) { /* differences, modulo 2^32 */
-        const uint32_t chunks = ebb_place_chunks(s, m, s->stay[i].place);
-        used[s->stay[i].first] += chunks;
-        used[s->stay[i].last + 1] -= chunks;
+    for (uint32_t i = 0; used && i < s->interval_count; i++) { /* differences, modulo 2^32 */
+        const uint32_t chunks = ebb_place_chunks(s, m, s->interval[i].place);
+        used[s->interval[i].first] += chunks;
+        used[s->interval[i].last + 1] -= chunks;
     }
     for (uint32_t i = 1; used && i <= s->event_count; i++)
         used[i] += used[i - 1];
@@ -150,12 +151,12 @@ static uint32_t split(sweep_t *w, uint32_t block, uint32_t count)
 
 /* ---- places ---- */
 
-/* Whether all stays of a place from this one on fit between the block's bookings. */
-static bool suits(const sweep_t *w, uint32_t block, uint32_t stay)
+/* Whether all intervals of a place from this one on fit between the block's bookings. */
+static bool suits(const sweep_t *w, uint32_t block, uint32_t interval)
 {
     uint32_t i = w->block[block].booking;
-    for (; stay != EBB_NONE; stay = w->next_stay[stay]) {
-        const ebb_stay_t *s = &w->schedule->stay[stay];
+    for (; interval != EBB_NONE; interval = w->next_interval[interval]) {
+        const ebb_interval_t *s = &w->schedule->interval[interval];
         while (i != EBB_NONE && w->booking[i].last < s->first)
             i = w->booking[i].next;
         if (i != EBB_NONE && w->booking[i].first <= s->last)
@@ -164,12 +165,13 @@ static bool suits(const sweep_t *w, uint32_t block, uint32_t stay)
     return true;
 }
 
-/* Books all stays of a place behind this one. */
-static void book(sweep_t *w, uint32_t block, uint32_t stay)
+/* Books all intervals of a place behind this one. */
+static void book(sweep_t *w, uint32_t block, uint32_t interval)
 {
     uint32_t before = EBB_NONE, at = w->block[block].booking;
-    for (stay = w->next_stay[stay]; stay != EBB_NONE && !w->failed; stay = w->next_stay[stay]) {
-        const ebb_stay_t *s = &w->schedule->stay[stay];
+    for (interval = w->next_interval[interval]; interval != EBB_NONE && !w->failed;
+         interval = w->next_interval[interval]) {
+        const ebb_interval_t *s = &w->schedule->interval[interval];
         for (; at != EBB_NONE && w->booking[at].first < s->first; at = w->booking[at].next)
             before = at;
         const uint32_t new = new_booking(w, s->first, s->last, at);
@@ -181,9 +183,9 @@ static void book(sweep_t *w, uint32_t block, uint32_t stay)
 }
 
 /* Gives a block, or some of it, to the place. */
-static void give(sweep_t *w, uint32_t block, uint32_t stay)
+static void give(sweep_t *w, uint32_t block, uint32_t interval)
 {
-    const ebb_stay_t *s = &w->schedule->stay[stay];
+    const ebb_interval_t *s = &w->schedule->interval[interval];
     const uint32_t first = w->overlay->first[s->place],
                    wanted = w->overlay->first[s->place + 1] - first - w->got[s->place];
     if (w->block[block].count > wanted) {
@@ -195,50 +197,50 @@ static void give(sweep_t *w, uint32_t block, uint32_t stay)
     const block_t *b = &w->block[block];
     for (uint32_t i = 0; i < b->count; i++)
         w->overlay->chunk[first + w->got[s->place]++] = b->chunk + i;
-    book(w, block, stay);
+    book(w, block, interval);
     set_busy(w, block, s->last);
 }
 
-/* A place with several stays: the first few blocks that are free long enough, then any that nobody has booked. */
-static void take_suiting(sweep_t *w, uint32_t stay, uint32_t chunks)
+/* A place with several intervals: the first few blocks that are free long enough, then any that is not booked. */
+static void take_suiting(sweep_t *w, uint32_t interval, uint32_t chunks)
 {
-    const ebb_stay_t *s = &w->schedule->stay[stay];
+    const ebb_interval_t *s = &w->schedule->interval[interval];
     uint32_t left = CANDIDATES;
     for (uint32_t until = next_free(w, s->last + 1); until < w->end && left && !w->failed;
          until = next_free(w, until + 1))
         for (uint32_t *link = &w->free_at[until]; *link != EBB_NONE && left && w->got[s->place] < chunks;
              left--) {
             const uint32_t block = *link;
-            if (!suits(w, block, stay)) {
+            if (!suits(w, block, interval)) {
                 link = &w->block[block].next;
                 continue;
             }
             *link = w->block[block].next;
             if (w->free_at[until] == EBB_NONE)
                 w->some[until / 64] &= ~(UINT64_C(1) << until % 64);
-            give(w, block, stay);
+            give(w, block, interval);
             break; /* the list may have moved, and got its rest back */
         }
 }
 
 /* False: there are not so many chunks. */
-static bool seat(sweep_t *w, uint32_t stay)
+static bool place_interval(sweep_t *w, uint32_t interval)
 {
-    const ebb_stay_t *s = &w->schedule->stay[stay];
+    const ebb_interval_t *s = &w->schedule->interval[interval];
     const uint32_t chunks = w->overlay->first[s->place + 1] - w->overlay->first[s->place];
-    if (w->next_stay[stay] != EBB_NONE)
-        take_suiting(w, stay, chunks);
+    if (w->next_interval[interval] != EBB_NONE)
+        take_suiting(w, interval, chunks);
     while (w->got[s->place] < chunks && !w->failed) {
-        const uint32_t until = next_free(w, w->next_stay[stay] == EBB_NONE ? s->last + 1 : w->end);
+        const uint32_t until = next_free(w, w->next_interval[interval] == EBB_NONE ? s->last + 1 : w->end);
         if (until <= w->end) {
-            give(w, pop_free(w, until), stay);
+            give(w, pop_free(w, until), interval);
             continue;
         }
         const uint32_t missing = chunks - w->got[s->place], block = new_block(w, w->top, missing);
         if (w->failed || missing > w->limit - w->top)
             return false;
         w->top += missing;
-        give(w, block, stay);
+        give(w, block, interval);
     }
     return !w->failed;
 }
@@ -268,8 +270,8 @@ static bool is_given(const sweep_t *w, uint32_t place)
     return b && place < b->buffer_count && ebb_boundary_chunks(b, place);
 }
 
-/* Books a stay among those that the block has. False: it is taken then, or no memory. */
-static bool book_given(sweep_t *w, uint32_t block, const ebb_stay_t *s)
+/* Books an interval among those that the block has. False: it is taken then, or no memory. */
+static bool book_given(sweep_t *w, uint32_t block, const ebb_interval_t *s)
 {
     uint32_t before = EBB_NONE, at = w->block[block].booking;
     for (; at != EBB_NONE && w->booking[at].first < s->first; at = w->booking[at].next)
@@ -283,20 +285,20 @@ static bool book_given(sweep_t *w, uint32_t block, const ebb_stay_t *s)
     return !w->failed;
 }
 
-/* Of a place: its chunks, for all its stays from this one on. */
-static bool seat_given(sweep_t *w, uint32_t place, uint32_t stay)
+/* Of a place: its chunks, for all its intervals from this one on. */
+static bool place_given(sweep_t *w, uint32_t place, uint32_t interval)
 {
     const ebb_boundary_t *b = w->model->request->boundary;
     const uint32_t first = w->overlay->first[place], count = w->overlay->first[place + 1] - first;
-    if (stay == EBB_NONE || !is_given(w, place))
+    if (interval == EBB_NONE || !is_given(w, place))
         return true;
     if (count != ebb_boundary_chunks(b, place))
         return false;
     for (; w->got[place] < count; w->got[place]++) {
         const uint32_t chunk = b->chunk[b->first[place] + w->got[place]];
         w->overlay->chunk[first + w->got[place]] = chunk;
-        for (uint32_t i = stay; i != EBB_NONE; i = w->next_stay[i])
-            if (!book_given(w, chunk, &w->schedule->stay[i]))
+        for (uint32_t i = interval; i != EBB_NONE; i = w->next_interval[i])
+            if (!book_given(w, chunk, &w->schedule->interval[i]))
                 return false;
     }
     return true;
@@ -315,40 +317,40 @@ static bool make_given(sweep_t *w)
 
 /* ---- sweeps ---- */
 
-/* Places by their first stays; those with several, and of those that begin together the longer ones, come first. */
-static bool list_stays(sweep_t *w, uint32_t places)
+/* Places by their first intervals; those with several, and of those that begin together the longer ones, come first. */
+static bool list_intervals(sweep_t *w, uint32_t places)
 {
     const ebb_schedule_t *s = w->schedule;
     uint32_t *later = malloc(((size_t)places + 1) * sizeof *later);
     if (!later)
         return false;
     memset(later, 0xff, ((size_t)places + 1) * sizeof *later);
-    for (uint32_t i = s->stay_count; i-- > 0;) {
-        w->next_stay[i] = later[s->stay[i].place];
-        later[s->stay[i].place] = i;
+    for (uint32_t i = s->interval_count; i-- > 0;) {
+        w->next_interval[i] = later[s->interval[i].place];
+        later[s->interval[i].place] = i;
     }
     bool good = make_given(w);
     for (uint32_t i = 0; i < places && good; i++)
-        good = seat_given(w, i, later[i]);
+        good = place_given(w, i, later[i]);
     for (uint32_t i = 0; i < w->top && good; i++)
         set_free(w, i);
     for (int several = 0; several < 2 && good; several++) /* each goes to the head of its list */
         for (uint32_t i = 0; i < places; i++) {
-            const uint32_t stay = later[i];
-            if (stay == EBB_NONE || (w->next_stay[stay] != EBB_NONE) != several || is_given(w, i))
+            const uint32_t interval = later[i];
+            if (interval == EBB_NONE || (w->next_interval[interval] != EBB_NONE) != several || is_given(w, i))
                 continue;
-            uint32_t *link = &w->first_at[s->stay[stay].first];
-            while (*link != EBB_NONE && (w->next_stay[*link] != EBB_NONE) == several &&
-                   s->stay[*link].last > s->stay[stay].last)
+            uint32_t *link = &w->first_at[s->interval[interval].first];
+            while (*link != EBB_NONE && (w->next_interval[*link] != EBB_NONE) == several &&
+                   s->interval[*link].last > s->interval[interval].last)
                 link = &w->next_at[*link];
-            w->next_at[stay] = *link;
-            *link = stay;
+            w->next_at[interval] = *link;
+            *link = interval;
         }
     free(later);
     return good;
 }
 
-static uint32_t *nowhere(size_t count)
+static uint32_t *unset(size_t count)
 {
     uint32_t *list = malloc((count + 1) * sizeof *list);
     if (list)
@@ -362,21 +364,21 @@ static bool sweep(ebb_overlay_t *o, const ebb_schedule_t *s, const ebb_model_t *
 {
     sweep_t w = {
         .schedule = s, .model = m, .overlay = o, .end = s->event_count, .limit = limit, .unused = EBB_NONE};
-    w.next_stay = nowhere(s->stay_count);
-    w.next_at = nowhere(s->stay_count);
+    w.next_interval = unset(s->interval_count);
+    w.next_at = unset(s->interval_count);
     w.got = calloc((size_t)places + 1, sizeof *w.got);
-    w.first_at = nowhere(w.end);
-    w.free_at = nowhere(w.end);
-    w.busy_at = nowhere(w.end);
+    w.first_at = unset(w.end);
+    w.free_at = unset(w.end);
+    w.busy_at = unset(w.end);
     w.some = calloc((size_t)w.end / 64 + 1, sizeof *w.some);
-    bool good = w.next_stay && w.next_at && w.got && w.first_at && w.free_at && w.busy_at && w.some &&
-                list_stays(&w, places);
+    bool good = w.next_interval && w.next_at && w.got && w.first_at && w.free_at && w.busy_at && w.some &&
+                list_intervals(&w, places);
     for (uint32_t i = 0; good && i < w.end; i++) {
         turn(&w, i);
-        for (uint32_t stay = w.first_at[i]; good && stay != EBB_NONE; stay = w.next_at[stay])
-            good = seat(&w, stay);
+        for (uint32_t interval = w.first_at[i]; good && interval != EBB_NONE; interval = w.next_at[interval])
+            good = place_interval(&w, interval);
     }
-    free(w.next_stay);
+    free(w.next_interval);
     free(w.next_at);
     free(w.got);
     free(w.first_at);
@@ -410,18 +412,18 @@ bool ebb_overlay_make(ebb_overlay_t *o, const ebb_schedule_t *s, const ebb_model
 {
     const uint32_t places = m->trace->buffer_count + s->scratch_count;
     uint32_t total = 0;
-    bool *stays = calloc((size_t)places + 1, sizeof *stays);
+    bool *occupied = calloc((size_t)places + 1, sizeof *occupied);
     *o = (ebb_overlay_t){.first = calloc((size_t)places + 2, sizeof *o->first)};
-    for (uint32_t i = 0; stays && i < s->stay_count; i++)
-        stays[s->stay[i].place] = true;
-    for (uint32_t i = 0; stays && o->first && i < places; i++) {
+    for (uint32_t i = 0; occupied && i < s->interval_count; i++)
+        occupied[s->interval[i].place] = true;
+    for (uint32_t i = 0; occupied && o->first && i < places; i++) {
         o->first[i] = total;
-        total += stays[i] || is_idle(s, m, i) ? ebb_place_chunks(s, m, i) : 0;
+        total += occupied[i] || is_idle(s, m, i) ? ebb_place_chunks(s, m, i) : 0;
         o->first[i + 1] = total;
     }
     o->chunk = malloc(((size_t)total + 1) * sizeof *o->chunk);
-    const bool good = stays && o->first && o->chunk && sweep(o, s, m, places, limit);
-    free(stays);
+    const bool good = occupied && o->first && o->chunk && sweep(o, s, m, places, limit);
+    free(occupied);
     if (good)
         lay_idle(o, s, m);
     if (good && o->chunk_count <= limit)
