@@ -15,6 +15,7 @@
 #include "hook/capture.h"
 #include "hook/intercept.h"
 #include "hook/tables.h"
+#include "offload/pinned.h"
 
 /* ---- allocation ---- */
 
@@ -23,14 +24,16 @@ static CUresult serve(CUdeviceptr *out, ebb_request_t request, bool stream_order
 {
     ebb_buffer_t *b = ebb_run_serve(&request);
     request.planned = ebb_run_drives(); /* still, although it has not served this */
+    ebb_pinned_defer(true);
     ebb_status_t status = b ? 0 : ebb_heap_alloc(&request, &b);
+    ebb_pinned_defer(false);
     if (!status) {
         *out = b->address;
         b->stream_ordered = stream_ordered;
         if (stream_ordered)
             ebb_pool_took(b->pool, b->bytes);
         ebb_run_allocated(b, request.stream);
-    } else if (status == CUDA_ERROR_OUT_OF_MEMORY) {
+    } else if (status == CUDA_ERROR_OUT_OF_MEMORY && !ebb_pinned_is_wanted()) {
         ebb_run_out_of_memory(&request);
     }
     ebb_unlock();

@@ -22,8 +22,10 @@
 #include "offload/topology.h"
 
 #define SMALL_ALIGN_BYTES ((size_t)64)
-#define MEASURED_BYTES    ((size_t)16 << 20) /* pinned anew until what else is on the device is measured again */
-#define ROUND_UP(n, to)   (((n) + (to)-1) / (to) * (to))
+#define AT_ONCE_BYTES                                                                                        \
+    ((size_t)1 << 20) /* are pinned in less than a millisecond: no call is made again for them */
+#define MEASURED_BYTES  ((size_t)16 << 20) /* pinned anew until what else is on the device is measured again */
+#define ROUND_UP(n, to) (((n) + (to)-1) / (to) * (to))
 
 /* The cached blocks of one size, the newest last. */
 typedef struct shelf {
@@ -561,6 +563,39 @@ bool ebb_pinned_end_ahead(const ebb_pin_job_t *job, ebb_status_t status)
         pinned.shelf[shelf_index(job->extent.bytes)].unused++;
     else
         delete_extent(job->extent.base);
+    return true;
+}
+
+size_t ebb_pinned_missing(const size_t *bytes, size_t count, size_t *missing)
+{
+    const size_t limit = ebb_options.pageable ? budget() - budget() / 8 : budget();
+    size_t found = 0, sum = all.allocated;
+    if (atomic_load(&exiting) || !start())
+        return 0;
+    for (size_t i = 0; i < count; i++) {
+        const size_t rounded = round_block(bytes[i]);
+        sum += rounded;
+        if (rounded > AT_ONCE_BYTES && sum <= limit && cached_of(rounded) <= count_of(rounded, bytes, i))
+            missing[found++] = rounded;
+    }
+    return found;
+}
+
+bool ebb_pinned_make_room(size_t bytes)
+{
+    return make_room_anywhere(bytes);
+}
+
+bool ebb_pinned_begin_wanted(size_t rounded, ebb_pin_job_t *job)
+{
+    if (atomic_load(&exiting) || rounded > budget())
+        return false;
+    if (!fits_budget(rounded))
+        make_room_anywhere(all.registered + rounded - budget());
+    if (!fits_budget(rounded))
+        return false;
+    *job = (ebb_pin_job_t){.extent.bytes = rounded, .place = pinned.place};
+    ebb_pinned_begin_ahead(job);
     return true;
 }
 
