@@ -48,6 +48,7 @@ static struct {
     const ebb_place_t *place;
     ebb_status_t refusal; /* why the last extent could not be made; -1: the budget */
     void *extents;        /* ebb_extent_t by base (tsearch) */
+    size_t scattered;     /* of the extents, those in several places (extent.h) */
     size_t apart;         /* of `registered`: no extent, being pinned or unpinned, or could not be unpinned */
     size_t unmeasured;    /* bytes pinned since what else is on the device was measured */
     size_t shelf_count, shelf_capacity;
@@ -93,6 +94,13 @@ static int by_base(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* An address in the middle is as good. */
+static int by_address(const void *a, const void *b)
+{
+    const ebb_extent_t *key = a, *e = b;
+    return key->base < e->base ? -1 : key->base >= e->base + e->bytes;
+}
+
 static bool fits_budget(size_t bytes)
 {
     return bytes <= budget() && all.registered <= budget() - bytes;
@@ -125,6 +133,7 @@ static bool adopt(const ebb_extent_t *made)
         return false;
     }
     EBB_ASSERT(*held == e);
+    pinned.scattered += made->piece != NULL;
     if (all.registered > all.peak)
         all.peak = all.registered;
     /* Some of what is pinned is charged to the device (TensorRT-LLM issue 13693). */
@@ -168,6 +177,7 @@ static ebb_extent_t take_apart(const void *base)
     tdelete(e, &pinned.extents, by_base);
     free(e);
     pinned.apart += taken.bytes;
+    pinned.scattered -= taken.piece != NULL;
     return taken;
 }
 
@@ -455,6 +465,19 @@ void *ebb_pinned_alloc_content(size_t bytes)
     pinned.refusal = -1;
     explain(bytes);
     return NULL;
+}
+
+size_t ebb_pinned_piece(void **at, size_t bytes)
+{
+    const ebb_extent_t key = {.base = *at};
+    const size_t count = ebb_pin_piece(*at, bytes);
+    ebb_extent_t **found = pinned.scattered ? tfind(&key, &pinned.extents, by_address) : NULL;
+    const ebb_extent_t *e = found ? *found : NULL;
+    if (e && e->piece) {
+        const size_t offset = (size_t)(key.base - e->base);
+        *at = e->piece[offset / ebb_pin_piece_bytes] + offset % ebb_pin_piece_bytes;
+    }
+    return count;
 }
 
 void ebb_pinned_free(void *block, size_t bytes)

@@ -47,6 +47,10 @@ void *ebb_pinned_alloc(size_t bytes);
 /* The same for contents that may be pageable: an eighth of the budget is left to ebb's own memory, without which no step is learned. */
 void *ebb_pinned_alloc_content(size_t bytes);
 
+/* Where the memory of a block is from `*at` on, and how much of `bytes` is pinned at once there: for copies, which no more than that may
+ * be (extent.h). A block that is larger than a piece is known to the CPU by this alone. */
+size_t ebb_pinned_piece(void **at, size_t bytes);
+
 /* Gives a block back; `bytes` as requested. Nothing may be under way to or from it. NULL is ignored. */
 void ebb_pinned_free(void *block, size_t bytes);
 
