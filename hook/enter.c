@@ -23,6 +23,7 @@
 #include "ckpt/run/pin.h"
 #include "ckpt/run/run.h"
 #include "ckpt/run/stats/stats.h"
+#include "offload/pinned.h"
 
 extern char **environ;
 
@@ -197,11 +198,27 @@ static void meet(CUcontext context)
 
 /* Not for calls that come out of a driver call of ebb's own, under the lock or on a thread of ebb's (a profiler makes such, and whatever
  * libraries a driver loads): they are none of the program's, and go straight through. */
+static bool is_own(void)
+{
+    return ebb_lock_is_held() || ebb_thread_is_own();
+}
+
 static bool is_awake(void)
 {
     return (atomic_load_explicit(&awake, memory_order_acquire) ||
             (ebb_have_driver() && atomic_load_explicit(&awake, memory_order_acquire))) &&
-           !ebb_lock_is_held() && !ebb_thread_is_own();
+           !is_own();
+}
+
+void ebb_call_begins(void)
+{
+    if (!is_own())
+        ebb_pinned_call_begins(true);
+}
+
+bool ebb_call_again(CUresult result)
+{
+    return !is_own() && ebb_pinned_call_again(result != CUDA_SUCCESS);
 }
 
 static _Thread_local struct {

@@ -24,11 +24,20 @@
      : ebb_driver.function ? ebb_driver.function arguments                                                   \
                            : CUDA_ERROR_NOT_SUPPORTED)
 
+/* Once more, if what it lacked was host memory that had to be pinned without the lock: then the driver has not been called for it. */
+#define EBB_MAKE(call)                                                                                       \
+    CUresult result_of_call;                                                                                 \
+    ebb_call_begins();                                                                                       \
+    do                                                                                                       \
+        result_of_call = call;                                                                               \
+    while (ebb_call_again(result_of_call));                                                                  \
+    return result_of_call
+
 #define PLAIN_CALL(name, parameters, call)                                                                   \
     EBB_EXPORT CUresult name parameters;                                                                     \
     CUresult name parameters                                                                                 \
     {                                                                                                        \
-        return call;                                                                                         \
+        EBB_MAKE(call);                                                                                      \
     }
 #define SYNC_CALL(name, parameters, call)                                                                    \
     EBB_EXPORT CUresult name parameters;                                                                     \
@@ -36,25 +45,25 @@
     CUresult name parameters                                                                                 \
     {                                                                                                        \
         const CUstream stream = CU_STREAM_LEGACY;                                                            \
-        return call;                                                                                         \
+        EBB_MAKE(call);                                                                                      \
     }                                                                                                        \
     CUresult name##_ptds parameters                                                                          \
     {                                                                                                        \
         const CUstream stream = CU_STREAM_PER_THREAD;                                                        \
-        return call;                                                                                         \
+        EBB_MAKE(call);                                                                                      \
     }
 #define ASYNC_CALL(name, parameters, call)                                                                   \
     EBB_EXPORT CUresult name parameters;                                                                     \
     EBB_EXPORT CUresult name##_ptsz parameters;                                                              \
     CUresult name parameters                                                                                 \
     {                                                                                                        \
-        return call;                                                                                         \
+        EBB_MAKE(call);                                                                                      \
     }                                                                                                        \
     CUresult name##_ptsz parameters                                                                          \
     {                                                                                                        \
         if (!stream)                                                                                         \
             stream = CU_STREAM_PER_THREAD;                                                                   \
-        return call;                                                                                         \
+        EBB_MAKE(call);                                                                                      \
     }
 
 /* ---- what a launch's arguments point to (args.c) ---- */

@@ -14,6 +14,7 @@
 #include "ckpt/run/pin.h"
 #include "ckpt/run/run.h"
 #include "hook/internal.h"
+#include "offload/pinned.h"
 
 /* ---- allocation ---- */
 
@@ -22,14 +23,16 @@ static CUresult serve(CUdeviceptr *out, ebb_request_t request, bool stream_order
 {
     ebb_buffer_t *b = ebb_run_serve(&request);
     request.planned = ebb_run_drives(); /* still, although it has not served this */
+    ebb_pinned_defer(true);
     ebb_status_t status = b ? 0 : ebb_heap_alloc(ebb_here, &request, &b);
+    ebb_pinned_defer(false);
     if (!status) {
         *out = b->address;
         b->stream_ordered = stream_ordered;
         if (stream_ordered)
             ebb_pool_took(ebb_here, b->pool, b->bytes);
         ebb_run_allocated(b, request.stream);
-    } else if (status == CUDA_ERROR_OUT_OF_MEMORY) {
+    } else if (status == CUDA_ERROR_OUT_OF_MEMORY && !ebb_pinned_is_wanted()) {
         ebb_run_out_of_memory(&request);
     }
     ebb_unlock();

@@ -10,7 +10,7 @@
 #include "alloc/device.h"
 #include "alloc/base/driver.h"
 #include "offload/ebb_offload.h"
-#include "offload/extent.h"
+#include "offload/pinned.h"
 #include "offload/staging.h"
 #include "offload/traffic.h"
 
@@ -46,8 +46,8 @@ ebb_status_t ebb_copy_pieces(ebb_direction_t direction, CUdeviceptr device, void
 {
     CUstream stream = ebb_stream_handle(on);
     for (size_t at = 0, piece; at < bytes; at += piece) {
-        char *const part = (char *)host + at;
-        piece = ebb_pin_piece(part, bytes - at);
+        void *part = (char *)host + at;
+        piece = ebb_pinned_piece(&part, bytes - at);
         if (direction == EBB_OUT)
             EBB_DRIVER(cuMemcpyDtoHAsync_v2, piece, (part, device + at, piece, stream));
         else

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -150,12 +151,52 @@ static ebb_status_t make_registered(const ebb_place_t *place, char *base, size_t
     return register_pieces(base, bytes);
 }
 
+/* Not the driver's: its context is gone, and this memory with it. */
+static ebb_status_t free_allocated(char *base, size_t bytes)
+{
+    const CUresult result = ebb_driver.cuMemFreeHost(base);
+    return result && result != CUDA_ERROR_INVALID_VALUE
+               ? ebb_fail((ebb_status_t)result, "cuMemFreeHost", bytes)
+               : 0;
+}
+
+static ebb_status_t free_pieces(const ebb_extent_t *e)
+{
+    ebb_status_t first = 0;
+    for (size_t at = 0, i = 0; at < e->bytes && e->piece[i]; at += ebb_pin_piece_bytes, i++) {
+        const ebb_status_t status = free_allocated(e->piece[i], piece_at(at, e->bytes));
+        first = first ? first : status;
+    }
+    if (first)
+        return first;
+    free(e->piece);
+    munmap(e->base, e->bytes + page_bytes());
+    return 0;
+}
+
+static ebb_status_t allocate(size_t bytes, char **out)
+{
+    EBB_DRIVER(cuMemHostAlloc, bytes, ((void **)out, bytes, CU_MEMHOSTALLOC_PORTABLE));
+    return 0;
+}
+
 static ebb_status_t make_allocated(size_t bytes, ebb_extent_t *out)
 {
-    EBB_DRIVER(cuMemHostAlloc, bytes, ((void **)&out->base, bytes, CU_MEMHOSTALLOC_PORTABLE));
-    out->bytes = bytes;
-    out->registered = false;
-    return 0;
+    *out = (ebb_extent_t){.bytes = bytes};
+    if (bytes <= ebb_pin_piece_bytes)
+        return allocate(bytes, &out->base);
+    out->piece = calloc(bytes / ebb_pin_piece_bytes + 2, sizeof *out->piece);
+    out->base = out->piece ? reserve(bytes) : NULL;
+    if (!out->base) {
+        free(out->piece);
+        return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "mmap", bytes);
+    }
+    ebb_status_t status = 0;
+    for (size_t at = 0, i = 0; at < bytes && !status; at += ebb_pin_piece_bytes, i++)
+        status = allocate(piece_at(at, bytes), &out->piece[i]);
+    if (status)
+        free_pieces(out);
+    return status;
 }
 
 ebb_status_t ebb_extent_make(const ebb_place_t *place, size_t bytes, ebb_extent_t *out)
@@ -166,7 +207,7 @@ ebb_status_t ebb_extent_make(const ebb_place_t *place, size_t bytes, ebb_extent_
     if (!base)
         return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "mmap", bytes);
     const ebb_status_t status = make_registered(place, base, bytes);
-    *out = (ebb_extent_t){base, bytes, true};
+    *out = (ebb_extent_t){.base = base, .bytes = bytes, .registered = true};
     if (!status)
         return 0;
     munmap(base, bytes + page_bytes());
@@ -179,13 +220,8 @@ ebb_status_t ebb_extent_make(const ebb_place_t *place, size_t bytes, ebb_extent_
 
 ebb_status_t ebb_extent_delete(const ebb_extent_t *e)
 {
-    if (!e->registered) {
-        const CUresult result = ebb_driver.cuMemFreeHost(e->base);
-        /* Not the driver's: its context is gone, and this memory with it. */
-        return result && result != CUDA_ERROR_INVALID_VALUE
-                   ? ebb_fail((ebb_status_t)result, "cuMemFreeHost", e->bytes)
-                   : 0;
-    }
+    if (!e->registered)
+        return e->piece ? free_pieces(e) : free_allocated(e->base, e->bytes);
     EBB_TRY(unregister(e->base, e->bytes));
     munmap(e->base, e->bytes + page_bytes());
     return 0;

@@ -6,10 +6,9 @@
  * several threads near the device, because registering finds them one after the other: 8 GiB took 1.0 s instead of 2.8 (dynamo issue
  * 13710).
  *
- * Where registering is not supported (confidential computing, GB10: vLLM issue 55428; asked once), the driver allocates it: in one
- * piece, also beyond a GiB. What cuMemHostAlloc gives cannot be put side by side, and callers want one address for all of a buffer:
- * residence for its copies, a plan for each place that it evicts from, without which it is not driven at all (drive_install.c). Others
- * wait longer for the driver's locks meanwhile; that is still less than going without.
+ * Where registering is not supported (confidential computing, GB10: vLLM issue 55428; asked once), the driver allocates it, in pieces of the
+ * same size; more at once is refused in places (2 GiB, WSL2). They can't be put side by side: what has several of them has addresses
+ * without memory, one range for all of it, and the copies find the pieces by these (ebb_pinned_piece).
  *
  * Any thread, with or without ebb_lock(); a context must be current. */
 #ifndef EBB_EXTENT_H
@@ -20,8 +19,9 @@
 
 typedef struct ebb_extent {
     char *base;
-    size_t bytes;    /* whole pages; one without access rights behind them if it is registered */
+    size_t bytes;    /* whole pages; one without access rights behind them if the addresses are ebb's */
     bool registered; /* else the driver's */
+    char **piece;    /* the driver's, where it has given several; owned. NULL: all of it is at `base` */
 } ebb_extent_t;
 
 /* Nothing has changed on failure. */

@@ -143,7 +143,11 @@ bool ebb_host_pin(ebb_host_t *host, size_t bytes)
     ebb_host_t better = {.at = alloc_pinned(bytes), .pinned = true};
     if (!better.at)
         return false;
-    memcpy(better.at, host->at, bytes);
+    for (size_t at = 0, count; at < bytes; at += count) {
+        void *part = (char *)better.at + at;
+        count = ebb_pinned_piece(&part, bytes - at);
+        memcpy(part, (const char *)host->at + at, count);
+    }
     ebb_host_free(*host, bytes);
     *host = better;
     return true;

@@ -1,8 +1,10 @@
-/* pin_ahead.c: a thread that pins host memory before it is asked for: pinning a GiB takes 0.1 s and more, and what evicts has the lock.
- * It takes ebb_lock() only to say what it is about to do and what it has got. It starts when something is first expected. */
+/* pin_ahead.c: pinning without ebb_lock(), for a GiB takes 0.1 s and more. A thread does it before a block is asked for; it starts when
+ * something is first expected. A call of the program that wants a block which is not there gives up what it has prepared, does it, and
+ * begins again. Both take the lock only to say what they are about to do and what they have got. */
 #include "offload/pin_ahead.h"
 
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -56,12 +58,17 @@ bool ebb_pin_ahead_has(size_t rounded)
            current.job.extent.bytes == rounded;
 }
 
+static void wait_for_thread(void)
+{
+    while (atomic_load(&current.state) == WORKING)
+        nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
+}
+
 bool ebb_pin_ahead_collect(void)
 {
     if (atomic_load(&current.state) == IDLE)
         return false;
-    while (atomic_load(&current.state) == WORKING)
-        nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
+    wait_for_thread();
     hand_over();
     return true;
 }
@@ -92,27 +99,27 @@ static bool begin_any(void)
     return begun;
 }
 
-/* ---- the thread ---- */
+/* ---- without the lock ---- */
 
-static void do_job(void)
+static ebb_status_t do_job(const ebb_pin_job_t *job, CUcontext context, ebb_extent_t *made)
 {
     CUcontext none;
-    const ebb_pin_job_t *job = &current.job;
-    current.status = (ebb_status_t)ebb_driver.cuCtxPushCurrent_v2(current.context);
-    if (!current.status) {
-        current.status = job->unpin ? ebb_extent_delete(&job->extent)
-                                    : ebb_extent_make(job->place, job->extent.bytes, &current.made);
-        ebb_driver.cuCtxPopCurrent_v2(&none);
-    }
-    atomic_store(&current.state, DONE);
+    EBB_DRIVER(cuCtxPushCurrent_v2, 0, (context));
+    const ebb_status_t status =
+        job->unpin ? ebb_extent_delete(&job->extent) : ebb_extent_make(job->place, job->extent.bytes, made);
+    ebb_driver.cuCtxPopCurrent_v2(&none);
+    return status;
 }
+
+/* ---- the thread ---- */
 
 static void pin_what_is_expected(void *thread)
 {
     ebb_lock();
     while (!ebb_thread_ends(thread) && begin_any()) {
         ebb_unlock();
-        do_job();
+        current.status = do_job(&current.job, current.context, &current.made);
+        atomic_store(&current.state, DONE);
         ebb_lock();
         hand_over(); /* unless somebody has been quicker */
     }
@@ -135,4 +142,115 @@ void ebb_pinned_expect(const size_t *bytes, size_t count)
 __attribute__((destructor)) static void stop(void)
 {
     ebb_thread_stop(&thread);
+}
+
+/* ---- a call of the program that wants what is not pinned ---- */
+
+enum { MOST_TRIES = 4 };
+
+static _Thread_local struct {
+    bool repeatable, deferring;
+    unsigned tries, slot;
+    CUcontext context;    /* the slot's */
+    size_t *bytes, count; /* owns; what is wanted there */
+} call;
+
+void ebb_pinned_call_begins(bool repeatable)
+{
+    call.repeatable = repeatable;
+    call.tries = 0;
+}
+
+void ebb_pinned_defer(bool defer)
+{
+    call.deferring = defer && call.repeatable;
+}
+
+bool ebb_pinned_want(const size_t *bytes, size_t count)
+{
+    if (!call.deferring || call.count)
+        return !call.count;
+    call.bytes = malloc((count + 1) * sizeof *call.bytes);
+    call.count = call.bytes ? ebb_pinned_missing(bytes, count, call.bytes) : 0;
+    call.slot = ebb_here->number;
+    call.context = ebb_here->context;
+    if (!call.count)
+        free(call.bytes);
+    return !call.count;
+}
+
+bool ebb_pinned_is_wanted(void)
+{
+    return call.count != 0;
+}
+
+/* With the lock, at the slot of what is wanted. */
+typedef struct place {
+    unsigned from;
+    bool pushed;
+} place_t;
+
+static place_t come_back(CUcontext context)
+{
+    ebb_lock();
+    const unsigned from = ebb_slot_swap(call.slot);
+    return (place_t){from, context && !ebb_driver.cuCtxPushCurrent_v2(context)};
+}
+
+static void step_out(place_t place)
+{
+    CUcontext none;
+    if (place.pushed)
+        ebb_driver.cuCtxPopCurrent_v2(&none);
+    ebb_slot_swap(place.from);
+    ebb_unlock();
+}
+
+/* Once. `again`: it could not be, but others that were cached have made room. */
+static bool try_to_pin(size_t bytes, CUcontext context, bool *again)
+{
+    ebb_pin_job_t job;
+    place_t place = come_back(context);
+    const bool has = ebb_pin_ahead_has(bytes),
+               begun = !has && place.pushed && ebb_pinned_begin_wanted(bytes, &job);
+    step_out(place);
+    *again = false;
+    if (!has && !begun)
+        return false;
+    if (has)
+        wait_for_thread();
+    ebb_thread_lend(true);
+    const ebb_status_t status = has ? 0 : do_job(&job, context, &job.extent);
+    ebb_thread_lend(false);
+    place = come_back(context);
+    if (has)
+        hand_over();
+    const bool pinned = has || ebb_pinned_end_ahead(&job, status);
+    *again = !pinned && place.pushed && ebb_pinned_make_room(bytes);
+    step_out(place);
+    return pinned;
+}
+
+static bool pin(size_t bytes)
+{
+    bool pinned, again;
+    do
+        pinned = try_to_pin(bytes, call.context, &again);
+    while (again);
+    return pinned;
+}
+
+bool ebb_pinned_call_again(bool failed)
+{
+    bool good = true;
+    if (!call.count) {
+        call.repeatable = false;
+        return false;
+    }
+    for (size_t i = 0; i < call.count && good; i++)
+        good = pin(call.bytes[i]);
+    free(call.bytes);
+    call.count = 0;
+    call.repeatable = good && ++call.tries < MOST_TRIES;
+    return failed;
 }

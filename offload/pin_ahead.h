@@ -22,6 +22,14 @@ void ebb_pinned_begin_ahead(const ebb_pin_job_t *job);
 /* It is done, or could not be; a block that has been pinned is cached. False: there is none. */
 bool ebb_pinned_end_ahead(const ebb_pin_job_t *job, ebb_status_t status);
 
+/* Of these, those that are not cached, rounded, into `missing` [count]: what takes longer than a call of the driver, and what the budget
+ * allows. Returns how many. */
+size_t ebb_pinned_missing(const size_t *bytes, size_t count, size_t *missing);
+/* One of this size, rounded, is about to be pinned, after others have made room. False: the budget does not allow it. */
+bool ebb_pinned_begin_wanted(size_t rounded, ebb_pin_job_t *job);
+/* Cached blocks are unpinned, so many bytes at least. False: there is none. */
+bool ebb_pinned_make_room(size_t bytes);
+
 /* Whether the thread is pinning a block of this size, for the present device. */
 bool ebb_pin_ahead_has(size_t rounded);
 /* What the thread is pinning or unpinning, for any device, becomes a cached block or is gone; the host waits for it. False: it does

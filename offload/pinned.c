@@ -22,8 +22,10 @@
 #include "offload/topology.h"
 
 #define SMALL_ALIGN_BYTES ((size_t)64)
-#define MEASURED_BYTES    ((size_t)16 << 20) /* pinned anew until what else is on the device is measured again */
-#define ROUND_UP(n, to)   (((n) + (to)-1) / (to) * (to))
+#define AT_ONCE_BYTES                                                                                        \
+    (EBB_CHUNK_BYTES / 2) /* are pinned in less than a millisecond: no call is made again for them */
+#define MEASURED_BYTES  ((size_t)16 << 20) /* pinned anew until what else is on the device is measured again */
+#define ROUND_UP(n, to) (((n) + (to)-1) / (to) * (to))
 
 /* The cached blocks of one size, the newest last. */
 typedef struct shelf {
@@ -46,6 +48,7 @@ static struct {
     const ebb_place_t *place;
     ebb_status_t refusal; /* why the last extent could not be made; -1: the budget */
     void *extents;        /* ebb_extent_t by base (tsearch) */
+    size_t scattered;     /* of the extents, those in several places (extent.h) */
     size_t apart;         /* of `registered`: no extent, being pinned or unpinned, or could not be unpinned */
     size_t unmeasured;    /* bytes pinned since what else is on the device was measured */
     size_t shelf_count, shelf_capacity;
@@ -91,6 +94,13 @@ static int by_base(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* An address in the middle is as good. */
+static int by_address(const void *a, const void *b)
+{
+    const ebb_extent_t *key = a, *e = b;
+    return key->base < e->base ? -1 : key->base >= e->base + e->bytes;
+}
+
 static bool fits_budget(size_t bytes)
 {
     return bytes <= budget() && all.registered <= budget() - bytes;
@@ -123,6 +133,7 @@ static bool adopt(const ebb_extent_t *made)
         return false;
     }
     EBB_ASSERT(*held == e);
+    pinned.scattered += made->piece != NULL;
     if (all.registered > all.peak)
         all.peak = all.registered;
     /* Some of what is pinned is charged to the device (TensorRT-LLM issue 13693). */
@@ -166,6 +177,7 @@ static ebb_extent_t take_apart(const void *base)
     tdelete(e, &pinned.extents, by_base);
     free(e);
     pinned.apart += taken.bytes;
+    pinned.scattered -= taken.piece != NULL;
     return taken;
 }
 
@@ -455,6 +467,19 @@ void *ebb_pinned_alloc_content(size_t bytes)
     return NULL;
 }
 
+size_t ebb_pinned_piece(void **at, size_t bytes)
+{
+    const ebb_extent_t key = {.base = *at};
+    const size_t count = ebb_pin_piece(*at, bytes);
+    ebb_extent_t **found = pinned.scattered ? tfind(&key, &pinned.extents, by_address) : NULL;
+    const ebb_extent_t *e = found ? *found : NULL;
+    if (e && e->piece) {
+        const size_t offset = (size_t)(key.base - e->base);
+        *at = e->piece[offset / ebb_pin_piece_bytes] + offset % ebb_pin_piece_bytes;
+    }
+    return count;
+}
+
 void ebb_pinned_free(void *block, size_t bytes)
 {
     if (!block)
@@ -561,6 +586,39 @@ bool ebb_pinned_end_ahead(const ebb_pin_job_t *job, ebb_status_t status)
         pinned.shelf[shelf_index(job->extent.bytes)].unused++;
     else
         delete_extent(job->extent.base);
+    return true;
+}
+
+size_t ebb_pinned_missing(const size_t *bytes, size_t count, size_t *missing)
+{
+    const size_t limit = ebb_options.pageable ? budget() - budget() / 8 : budget();
+    size_t found = 0, sum = all.allocated;
+    if (atomic_load(&exiting) || !start())
+        return 0;
+    for (size_t i = 0; i < count; i++) {
+        const size_t rounded = round_block(bytes[i]);
+        sum += rounded;
+        if (rounded > AT_ONCE_BYTES && sum <= limit && cached_of(rounded) <= count_of(rounded, bytes, i))
+            missing[found++] = rounded;
+    }
+    return found;
+}
+
+bool ebb_pinned_make_room(size_t bytes)
+{
+    return make_room_anywhere(bytes);
+}
+
+bool ebb_pinned_begin_wanted(size_t rounded, ebb_pin_job_t *job)
+{
+    if (atomic_load(&exiting) || rounded > budget())
+        return false;
+    if (!fits_budget(rounded))
+        make_room_anywhere(all.registered + rounded - budget());
+    if (!fits_budget(rounded))
+        return false;
+    *job = (ebb_pin_job_t){.extent.bytes = rounded, .place = pinned.place};
+    ebb_pinned_begin_ahead(job);
     return true;
 }
 

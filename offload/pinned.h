@@ -18,12 +18,16 @@
  * Threads and locks: everything here wants ebb_lock() held (alloc/ebb_alloc.h), or one thread, and takes no
  * lock of ebb's. The driver is called to pin and unpin, with a current context; never after the process began to exit.
  *
- * A block that is neither cached nor expected is pinned with the lock held: who wants it is in the middle of an eviction or of
- * installing a plan, and holds buffers, ranges and lists of them that another thread of the program would change.
+ * An operation or an allocation whose evictions want blocks that are not cached says so before it has changed anything (ebb_pinned_want).
+ * It ends as if there was no memory; the call pins the blocks without the lock, and is made again (hook/intercept.h). A plan is installed at
+ * the next boundary. The lock is held for a MiB and less, which takes less than a millisecond, and where nothing can be given up: scratch
+ * memory of learning, copies that the first driven steps keep, what is dropped and has to be made before the program frees something,
+ * buffers that are to stay where they are, memory that is lent to the driver; and when the fourth attempt wants more still.
  */
 #ifndef EBB_PINNED_H
 #define EBB_PINNED_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 typedef struct ebb_pinned_usage {
@@ -43,6 +47,10 @@ void *ebb_pinned_alloc(size_t bytes);
 /* The same for contents that may be pageable: an eighth of the budget is left to ebb's own memory, without which no step is learned. */
 void *ebb_pinned_alloc_content(size_t bytes);
 
+/* Where the memory of a block is from `*at` on, and how much of `bytes` is pinned at once there: for copies, which no more than that may
+ * be (extent.h). A block that is larger than a piece is known to the CPU by this alone. */
+size_t ebb_pinned_piece(void **at, size_t bytes);
+
 /* Gives a block back; `bytes` as requested. Nothing may be under way to or from it. NULL is ignored. */
 void ebb_pinned_free(void *block, size_t bytes);
 
@@ -50,6 +58,19 @@ void ebb_pinned_free(void *block, size_t bytes);
  * expected before, on this device, is not any more. No more than all of these together is ever pinned and yet unused. After a refusal of
  * the driver's, and with EBB_PREALLOC=0, none is pinned. */
 void ebb_pinned_expect(const size_t *bytes, size_t count);
+
+/* ---- what is pinned before it is needed, by the call that needs it ----
+ *
+ * The lock is not held for the first two. A call of the program begins; `repeatable`: it can be made again. When it has ended, with the
+ * driver's error or not, what it wanted is pinned. True: it is to be made again. */
+void ebb_pinned_call_begins(bool repeatable);
+bool ebb_pinned_call_again(bool failed);
+/* From here on, what this thread does can be given up, or not any more. */
+void ebb_pinned_defer(bool defer);
+/* So many blocks of these sizes will be asked for. False: some have to be pinned first, and what is under way shall be given up. */
+bool ebb_pinned_want(const size_t *bytes, size_t count);
+/* It is being given up. */
+bool ebb_pinned_is_wanted(void);
 
 /* Unpins all cached blocks and returns them to the system. Returns how many bytes that were. Waits for the
  * device. */

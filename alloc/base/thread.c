@@ -15,13 +15,21 @@ bool ebb_thread_is_own(void)
     return own;
 }
 
+/* Some thread may capture in the mode that forbids others what ebb does. */
+void ebb_thread_lend(bool lent)
+{
+    static _Thread_local CUstreamCaptureMode mode; /* the other one */
+    if (lent)
+        mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    own = true;
+    ebb_driver.cuThreadExchangeStreamCaptureMode(&mode);
+    own = lent;
+}
+
 static void *run(void *thread)
 {
     ebb_thread_t *t = thread;
-    /* Another thread may capture in the mode that forbids this to all others. */
-    CUstreamCaptureMode relaxed = CU_STREAM_CAPTURE_MODE_RELAXED;
-    own = true;
-    ebb_driver.cuThreadExchangeStreamCaptureMode(&relaxed);
+    ebb_thread_lend(true);
     while (!ebb_thread_ends(t))
         if (!sem_wait(&t->wake))
             t->work(t->argument);

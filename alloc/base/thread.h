@@ -32,7 +32,9 @@ bool ebb_thread_ends(const ebb_thread_t *thread);
 /* Ends it, for the end of the process. ebb_lock() not held. */
 void ebb_thread_stop(ebb_thread_t *thread);
 
-/* Whether the caller is one. */
+/* The program's thread does something of ebb's without the lock, as one of these would, or does so no more. */
+void ebb_thread_lend(bool lent);
+/* Whether the caller is one, or lent. */
 bool ebb_thread_is_own(void);
 
 #endif

@@ -42,6 +42,7 @@
 #include "ckpt/run/stats/stats.h"
 #include "ckpt/run/tracker/follow.h"
 #include "ckpt/run/tracker/leftover.h"
+#include "offload/pinned.h"
 
 /* Another device is followed when it has had so many times the operations of the one in which no step is found. */
 enum { BUSIER = 4, LEAST_OPERATIONS = 64 };
@@ -251,14 +252,24 @@ static bool is_the_last_steps(const ebb_operation_t *op)
            (!ebb_run.driving || !ebb_drive_active() || ebb_drive_expects(op));
 }
 
+/* The operation has changed nothing yet that it would not find again. */
+static ebb_status_t acquire(ebb_operation_t *op)
+{
+    ebb_pinned_defer(true);
+    const ebb_status_t status = ebb_residence_acquire(op);
+    ebb_pinned_defer(false);
+    return status;
+}
+
 ebb_status_t ebb_run_before(ebb_operation_t *op)
 {
     if (!is_followed())
-        return ebb_residence_acquire(op);
+        return acquire(op);
     ebb_run.trailing = is_the_last_steps(op);
     if (!ebb_run.trailing)
         act_at_boundary();
-    if (ebb_run.views || ebb_drive_active())
+    const bool passed = ebb_run.views || ebb_drive_active();
+    if (passed)
         ebb_leftover_pass(op);
     ebb_run.driven = ebb_drive_before(op);
     if (ebb_run.driven)
@@ -266,9 +277,11 @@ ebb_status_t ebb_run_before(ebb_operation_t *op)
     /* Whatever is left over has its buffers in place, but it is no part of what is learned, followed and replayed. */
     const ebb_operation_t *view = ebb_run.view = ebb_run.views ? ebb_leftover_view(op) : op;
     EBB_TRY(ebb_follow_before(view));
-    ebb_status_t status = ebb_residence_acquire(op);
+    ebb_status_t status = acquire(op);
     if (status) {
         ebb_follow_after(view, false);
+        if (passed)
+            ebb_leftover_take_back();
         return status;
     }
     if (ebb_learn_running())
@@ -290,7 +303,9 @@ void ebb_run_after(const ebb_operation_t *op, CUresult result)
             ebb_learn_after(ebb_run.view, result);
         ebb_residence_release(op);
         ebb_follow_after(ebb_run.view, !result);
+        ebb_pinned_defer(!result);
         ebb_residence_look_ahead();
+        ebb_pinned_defer(false);
     }
     if (!result)
         follow_steps(op);
@@ -402,7 +417,8 @@ bool ebb_run_make_room(size_t chunks)
     const size_t wanted = ebb_chunks_available(ebb_here) + chunks;
     if (is_ours() && ebb_learn_running() && ebb_learn_relieve() && ebb_heap_reclaim(ebb_here, wanted, true))
         return true;
-    if (ebb_residence_make_room(wanted - ebb_chunks_available(ebb_here)) || !is_ours() || !ebb_drive_active())
+    if (ebb_residence_make_room(wanted - ebb_chunks_available(ebb_here)) || !is_ours() || !ebb_drive_active() ||
+        ebb_pinned_is_wanted())
         return ebb_chunks_available(ebb_here) >= wanted;
     ebb_drive_leave("memory for something that was not planned");
     return ebb_residence_make_room(wanted - ebb_chunks_available(ebb_here));

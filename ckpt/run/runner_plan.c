@@ -11,6 +11,7 @@
 #include "ckpt/run/drive/drive.h"
 #include "ckpt/run/files.h"
 #include "ckpt/run/tracker/follow.h"
+#include "offload/pinned.h"
 
 enum { MOST_FRUITLESS = 16, MOST_FAILURES = 4, MOST_UNKNOWN = 64 };
 /* Plans that are given up for another one, at most, and after how many driven steps that is looked into. */
@@ -18,6 +19,8 @@ enum { MOST_REPLANS = 4, PACE_STEPS = 6 };
 /* Beyond these, those that do not fit any more when they are installed: small buffers that outlive a step keep chunks, and what
  * has to be pinned is rounded. */
 enum { MOST_MISFITS = 16 };
+/* Boundaries at which a plan is not installed, because what it needs is pinned first, without the lock: a step in between may take it. */
+enum { MOST_POSTPONED = 2 };
 /* Steps after which a program that does not keep to its plan is tried again; twice as many each time. */
 enum { REST_STEPS = 64, MOST_REST_STEPS = 4096 };
 
@@ -106,6 +109,7 @@ static ebb_plan_t *make_plan(ebb_kind_t *k, ebb_buffer_t *const *present, const 
         return NULL;
     k->refused = 0;
     k->plan = plan;
+    k->untold = true;
     note_plan(k, room, boundary);
     return plan;
 }
@@ -188,26 +192,35 @@ static void not_installed(ebb_kind_t *k, ebb_status_t status, ebb_buffer_t *cons
 static void begin_driving_with(ebb_kind_t *k, ebb_buffer_t *const *present, const ebb_boundary_t *boundary)
 {
     revise_room(k, present);
-    bool first = !k->plan;
+    const bool first = !k->plan;
     ebb_log(EBB_DEBUG, first ? "making a plan" : "installing the plan again"); /* tests look for it */
     if (first && !make_plan(k, present, boundary))
         return;
     uint64_t driven = ebb_drive_counts().steps;
-    k->fruitless = driven > k->driven_before ? 0 : k->fruitless + 1;
-    k->driven_before = driven;
-    if (k->fruitless > MOST_FRUITLESS) {
+    k->fruitless = driven > k->driven_before ? 0 : k->fruitless;
+    if (k->fruitless == MOST_FRUITLESS) {
         rest(k, "the program never keeps to the plan for a step");
         return;
     }
+    ebb_pinned_defer(k->postponed < MOST_POSTPONED);
     const ebb_status_t status = ebb_drive_install(ebb_kind_number(k), k->learned, k->plan, present);
+    ebb_pinned_defer(false);
+    if (status && ebb_pinned_is_wanted()) { /* the call that is under way does without */
+        k->postponed++;
+        return;
+    }
+    k->postponed = 0;
+    k->fruitless++;
+    k->driven_before = driven;
     if (status) {
         not_installed(k, status, present, boundary);
         return;
     }
     k->failures = 0;
     ebb_run.driving = k;
-    if (!first)
+    if (!k->untold)
         return;
+    k->untold = false;
     ebb_run.steps.plans++;
     report_plan();
     ebb_files_plan(ebb_kind_number(k), k->plan);

@@ -16,6 +16,7 @@ typedef struct ebb_kind {
     enum { EBB_PHASE_OBSERVE, EBB_PHASE_LEARN, EBB_PHASE_DRIVE, EBB_PHASE_STAY } phase;
     unsigned fruitless;       /* installations in a row without a driven step */
     unsigned failures;        /* installations that failed */
+    unsigned postponed;       /* in a row: some of what they need had to be pinned first */
     unsigned unknown;         /* boundaries in a row at which it was not known which buffers there are */
     size_t refused;           /* STAY because there was no plan for so many bytes; 0: it was not that */
     unsigned refused_steps;   /* steps since */
@@ -24,6 +25,7 @@ typedef struct ebb_kind {
     ebb_lessons_t *lessons;   /* NULL: none yet */
     ebb_recording_t *learned; /* the lessons', when all is learned */
     ebb_plan_t *plan;
+    bool untold;       /* it has not been driven yet */
     ebb_rates_t rates; /* of the link, as plans that came late have shown */
     unsigned replans;  /* plans that were given up for another one */
     unsigned misfits;  /* of them, those that could not be installed for want of memory */

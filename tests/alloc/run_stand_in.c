@@ -1,6 +1,7 @@
 #include "run_stand_in.h"
 
 #include "ckpt/run/stats/stats.h"
+#include "offload/pinned.h"
 
 struct run_stand_in run_stand_in;
 
@@ -84,4 +85,27 @@ void ebb_run_ended(void)
 
 void ebb_stats_finish(void)
 {
+}
+
+/* ---- of offload, where that is not linked ---- */
+
+__attribute__((weak)) void ebb_pinned_call_begins(bool repeatable)
+{
+    (void)repeatable;
+}
+
+__attribute__((weak)) bool ebb_pinned_call_again(bool failed)
+{
+    (void)failed;
+    return false;
+}
+
+__attribute__((weak)) void ebb_pinned_defer(bool defer)
+{
+    (void)defer;
+}
+
+__attribute__((weak)) bool ebb_pinned_is_wanted(void)
+{
+    return false;
 }

@@ -153,29 +153,50 @@ static void take_over(void)
         D.site[i].owned = true;
 }
 
-/* A host block for what the plan copies out of this place, unless its content brings one. */
-static bool find_host(uint32_t place)
-{
-    site_t *s = &D.site[place];
-    const ebb_settled_t *k = ebb_share_settled(place);
-    s->evicted = true;
-    s->host_bytes = D.plan->place[place].bytes;
-    if (s->host || (k && k->site.host) || (s->found && ebb_residence_pinned_bytes(s->buffer)))
-        return true;
-    return (s->host = ebb_pinned_alloc(s->host_bytes)) != NULL;
-}
-
 /* Wherever it is, in all steps of a period; after it all are in their own places again. */
-static bool find_hosts(void)
+static void note_evicted(void)
 {
     for (uint32_t step = 0; step < D.period; step++) {
         for (uint32_t i = 0; i < D.plan->action_count; i++)
-            if (D.plan->action[i].kind == EBB_EVICT && !find_host(ebb_place_now(D.plan->action[i].place)))
-                return false;
+            if (D.plan->action[i].kind == EBB_EVICT)
+                D.site[ebb_place_now(D.plan->action[i].place)].evicted = true;
         if (D.period > 1)
             ebb_rotation_turn(D.trace, D.at);
     }
-    return true;
+}
+
+/* What the plan copies out of this place has no host memory yet. */
+static bool lacks_host(uint32_t place)
+{
+    const site_t *s = &D.site[place];
+    const ebb_settled_t *k = ebb_share_settled(place);
+    return !s->host && !(k && k->site.host) && !(s->found && ebb_residence_pinned_bytes(s->buffer));
+}
+
+static ebb_status_t want_hosts(void)
+{
+    size_t count = 0, *bytes = malloc(((size_t)D.plan->place_count + 1) * sizeof *bytes);
+    for (uint32_t i = 0; bytes && i < D.plan->place_count; i++)
+        if ((D.site[i].evicted || (i < D.trace->buffer_count && starts(&D.site[i], i, false))) &&
+            lacks_host(i))
+            bytes[count++] = D.plan->place[i].bytes;
+    const bool have = !bytes || ebb_pinned_want(bytes, count);
+    free(bytes);
+    return have ? 0 : ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "pinned host memory for a plan", 0);
+}
+
+/* A host block for what the plan copies out of each place, unless its content brings one. */
+static ebb_status_t find_hosts(void)
+{
+    for (uint32_t i = 0; i < D.plan->place_count; i++) {
+        site_t *s = &D.site[i];
+        if (!s->evicted)
+            continue;
+        s->host_bytes = D.plan->place[i].bytes;
+        if (lacks_host(i) && !(s->host = ebb_pinned_alloc(s->host_bytes)))
+            return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "pinned host memory for a plan", s->host_bytes);
+    }
+    return 0;
 }
 
 /* False: the trace is none that a plan can be driven for. */
@@ -361,9 +382,10 @@ static ebb_status_t prepare(ebb_buffer_t *const *present)
     EBB_TRY(ebb_residence_reserve(D.trace->buffer_count));
     EBB_TRY(ebb_streams_set_up());
     EBB_TRY(find_persistent(present));
+    note_evicted();
+    EBB_TRY(want_hosts());
     EBB_TRY(bring_to_start());
-    if (!find_hosts())
-        return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "pinned host memory for a plan", 0);
+    EBB_TRY(find_hosts());
     EBB_TRY(ebb_share_bind_chunks());
     for (uint32_t i = 0; i < D.plan->place_count; i++)
         EBB_TRY(map_place(i));
@@ -393,7 +415,8 @@ ebb_status_t ebb_drive_install(unsigned slot, ebb_recording_t *learned, const eb
     ebb_heap_reclaim(ebb_here, SIZE_MAX, true);
     const ebb_status_t status = prepare(present);
     if (status) {
-        ebb_log(EBB_WARN, "the plan could not be installed: %s", ebb_last_failure());
+        ebb_log(ebb_pinned_is_wanted() ? EBB_INFO : EBB_WARN, "the plan could not be installed%s: %s",
+                ebb_pinned_is_wanted() ? " yet" : "", ebb_last_failure());
         ebb_drive_take_apart();
         ebb_tolerate_tear_down();
         ebb_drive_forget();

@@ -165,10 +165,15 @@ static ebb_status_t hash_dropped(const check_t *c, ebb_buffer_t *b, ebb_mark_t r
     return ebb_hash_issue(recheck.hashes, slot_of(c), recheck.side, b->address, b->bytes, c->part);
 }
 
+bool ebb_recheck_is_trial(uint32_t operation)
+{
+    return F.learned->passed[operation] < TRIALS;
+}
+
 ebb_mark_t ebb_recheck_dropping(ebb_buffer_t *b, uint32_t id, uint32_t operation, ebb_mark_t ready,
                                 bool *keep_copy)
 {
-    const bool trial = F.learned->passed[operation] < TRIALS;
+    const bool trial = ebb_recheck_is_trial(operation);
     *keep_copy = trial;
     const uint64_t every = trial ? 1 : (uint64_t)ebb_options.verify;
     if (!every)

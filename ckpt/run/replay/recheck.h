@@ -17,6 +17,9 @@ ebb_stream_t *ebb_recheck_side(void);
 /* One more content can be compared. */
 bool ebb_recheck_ready(void);
 
+/* Of what an operation makes, it has not been seen often enough that it was the same. */
+bool ebb_recheck_is_trial(uint32_t operation);
+
 /* Content `id`, the work of `operation`, is about to be dropped; what ebb does with it on the device ends with `ready`. Its
  * bytes are looked at until the mark that is returned. `keep_copy`: the operation is on trial. */
 ebb_mark_t ebb_recheck_dropping(ebb_buffer_t *buffer, uint32_t id, uint32_t operation, ebb_mark_t ready,

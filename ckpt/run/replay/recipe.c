@@ -198,6 +198,11 @@ ebb_mark_t ebb_recipe_dropping(ebb_buffer_t *b, ebb_mark_t ready, bool *keep_cop
     return ebb_recheck_dropping(b, id, last_of(id), ready, keep_copy);
 }
 
+bool ebb_recipe_may_keep_copy(const ebb_buffer_t *b)
+{
+    return ebb_recheck_is_trial(last_of(b->number - 1));
+}
+
 void ebb_recipe_dropped(ebb_buffer_t *b, bool dropped)
 {
     R.counts.dropped += dropped;

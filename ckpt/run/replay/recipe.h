@@ -46,6 +46,8 @@ bool ebb_recipe_can_rebuild(const ebb_buffer_t *buffer, uint64_t *cost_ns);
 /* The content is about to be dropped: behind `ready` and all that touched it its bytes may be looked at, until the mark that is
  * returned. `keep_copy`: the host shall keep them as well, if it has memory for that. */
 ebb_mark_t ebb_recipe_dropping(ebb_buffer_t *buffer, ebb_mark_t ready, bool *keep_copy);
+/* Whether that may be so. */
+bool ebb_recipe_may_keep_copy(const ebb_buffer_t *buffer);
 /* It is dropped (true), or is not after all (false). */
 void ebb_recipe_dropped(ebb_buffer_t *buffer, bool dropped);
 /* Makes the content of a DROPPED buffer, for `stream`, by ebb_residence_blank and launches behind that. On failure nothing has changed, but

@@ -5,6 +5,7 @@
 #include "alloc/base/log.h"
 #include "alloc/base/options.h"
 #include "ckpt/run/profile/hash.h"
+#include "offload/pinned.h"
 #include "offload/traffic.h"
 
 /* Of the first so many looks one in eight must pay, else the next are spared. */
@@ -24,6 +25,7 @@ void ebb_residence_prepare(void)
         return;
     state.tried = true; /* also against coming back here from below */
     state.hashes = ebb_hashes_new(EBB_HASH_READS);
+    state.tried = state.hashes || !ebb_pinned_is_wanted();
 }
 
 static bool is_worth_it(void)

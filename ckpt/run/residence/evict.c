@@ -55,13 +55,18 @@ void ebb_free_host_at(ebb_host_t host, size_t bytes, ebb_mark_t until)
     leftovers = l;
 }
 
-static ebb_status_t find_host(size_t bytes, ebb_host_t *out)
+static void make_host_room(size_t bytes)
 {
     if (leftovers)
         ebb_collect_hosts();
     const ebb_pinned_usage_t u = ebb_pinned_usage();
     if (u.allocated_bytes + bytes > u.budget_bytes)
         ebb_clean_drop(u.allocated_bytes + bytes - u.budget_bytes);
+}
+
+static ebb_status_t find_host(size_t bytes, ebb_host_t *out)
+{
+    make_host_room(bytes);
     return ebb_host_alloc(bytes, out);
 }
 
@@ -285,6 +290,28 @@ static void expect_evictions(void)
     ebb_pinned_expect(bytes, count);
 }
 
+static size_t list_wanted(const ebb_victims_t *v, size_t *bytes, size_t *sum)
+{
+    size_t count = 0;
+    *sum = 0;
+    for (size_t i = 0; i < v->count; i++)
+        if ((!v->list[i].drop || ebb_recipe_may_keep_copy(v->list[i].buffer)) && !has_host(v->list[i].buffer))
+            *sum += bytes[count++] = v->list[i].buffer->bytes;
+    return count;
+}
+
+bool ebb_victims_have_hosts(const ebb_victims_t *v)
+{
+    size_t sum, *bytes = malloc((v->count + 1) * sizeof *bytes);
+    if (!bytes)
+        return true;
+    list_wanted(v, bytes, &sum);
+    make_host_room(sum); /* clean copies go, perhaps theirs */
+    const bool have = ebb_pinned_want(bytes, list_wanted(v, bytes, &sum));
+    free(bytes);
+    return have;
+}
+
 /* What is on its way goes first. */
 static void end_leaving(size_t wanted)
 {
@@ -307,9 +334,12 @@ bool ebb_residence_make_room(size_t chunks)
         ebb_victims_t v;
         if (!ebb_victims_choose(&v, wanted - ebb_chunks_available(ebb_here)))
             break;
-        if (send(v.list, v.count))
+        const bool have = ebb_victims_have_hosts(&v);
+        if (have && send(v.list, v.count))
             ebb_log(EBB_INFO, "eviction: %s", ebb_last_failure());
         ebb_victims_free(&v);
+        if (!have)
+            break;
     }
     if (ebb_traffic_counters.evictions)
         expect_evictions();

@@ -97,7 +97,8 @@ static void send_ahead(const sight_t *s, size_t chunks)
     ebb_victims_t v;
     if (ebb_leaving_bytes() >= MOST_LEAVING_BYTES || !ebb_victims_choose_ahead(&v, chunks, s->end))
         return;
-    for (size_t i = 0; i < v.count && ebb_leaving_bytes() < MOST_LEAVING_BYTES; i++) {
+    const bool have = ebb_victims_have_hosts(&v);
+    for (size_t i = 0; have && i < v.count && ebb_leaving_bytes() < MOST_LEAVING_BYTES; i++) {
         ebb_residence_t *r = ebb_residence_of(v.list[i].buffer);
         if (!r)
             break;

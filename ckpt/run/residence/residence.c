@@ -238,7 +238,7 @@ static ebb_status_t acquire_all(ebb_stream_t *stream)
         b->held++;
     for (ebb_buffer_t *b = ebb_buffer_oldest(ebb_here); b && !status; b = b->newer)
         status = acquire(b, stream);
-    if (status == CUDA_ERROR_OUT_OF_MEMORY)
+    if (status == CUDA_ERROR_OUT_OF_MEMORY && !ebb_pinned_is_wanted())
         ebb_report_shortage(&(ebb_operation_t){.opaque = true}, 0);
     for (ebb_buffer_t *b = ebb_buffer_oldest(ebb_here); b; b = b->newer)
         b->held--;
@@ -268,7 +268,7 @@ ebb_status_t ebb_residence_acquire(ebb_operation_t *op)
         op->access[i].buffer->held++;
     for (uint32_t i = 0; i < op->access_count && !status; i++)
         status = acquire(op->access[i].buffer, op->stream);
-    if (status == CUDA_ERROR_OUT_OF_MEMORY)
+    if (status == CUDA_ERROR_OUT_OF_MEMORY && !ebb_pinned_is_wanted())
         ebb_report_shortage(op, 0);
     if (!status && op->opaque)
         status = acquire_all(op->stream);

@@ -84,6 +84,8 @@ static struct {
     /* The operation passed last. */
     uint64_t key;
     shape_t *of;                 /* NULL: no kernel, or no memory */
+    lane_t *passed;              /* in this lane; NULL: none */
+    uint64_t sum, oldest;        /* the lane's, before */
     place_t *current;            /* NULL: not viewed, or nothing is known */
     const ebb_operation_t *op;   /* as it was viewed */
     const ebb_operation_t *seen; /* its view; NULL: none yet */
@@ -136,6 +138,7 @@ void ebb_leftover_pass(const ebb_operation_t *op)
 {
     L.current = NULL;
     L.seen = NULL;
+    L.passed = NULL;
     if (!ebb_options.leftovers)
         return;
     if (L.shapes.count > MOST_SHAPES || L.bytes > MOST_BYTES)
@@ -151,8 +154,22 @@ void ebb_leftover_pass(const ebb_operation_t *op)
     L.of = shape;
     L.key = shape ? ebb_mix(ebb_mix(key, lane->sum), shape->count++) | 1 : 0;
     uint64_t *past = &lane->past[lane->at++ % BEHIND];
+    L.passed = lane;
+    L.sum = lane->sum;
+    L.oldest = *past;
     lane->sum = lane->sum * FACTOR + key - *past * OLDEST;
     *past = key;
+}
+
+void ebb_leftover_take_back(void)
+{
+    if (!L.passed)
+        return;
+    L.passed->past[--L.passed->at % BEHIND] = L.oldest;
+    L.passed->sum = L.sum;
+    if (L.of)
+        L.of->count--;
+    L.passed = NULL;
 }
 
 /* The one passed last; made now if there is none. NULL: no memory. */

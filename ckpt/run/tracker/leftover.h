@@ -32,6 +32,8 @@ void ebb_leftover_begin_step(void);
 
 /* Every operation of a step of which any is viewed, before it is issued: those of a place come behind the same ones. */
 void ebb_leftover_pass(const ebb_operation_t *operation);
+/* The operation passed last was not issued. */
+void ebb_leftover_take_back(void);
 
 /* The operation passed last, without the accesses of words that are left over, and with arguments in which these lead nowhere; all
  * others as they are. The operation itself if there are none. Valid until the next pass. Adds to the evidence. */
