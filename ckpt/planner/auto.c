@@ -95,11 +95,11 @@ static void to_front(search_t *s, unsigned place)
 static ebb_search_params_t params_of(const search_t *s, unsigned place, uint32_t target, uint32_t aim)
 {
     const portfolio_entry_t *f = &portfolio[s->order[place]];
-    const ebb_candidate_t *rival = ebb_candidates_best(s->candidates, target);
+    const ebb_candidate_t *incumbent = ebb_candidates_best(s->candidates, target);
     return (ebb_search_params_t){.target_chunks = aim,
                                  .offload = f->offload,
                                  .recompute = f->recompute,
-                                 .most_replay_ns = ebb_candidates_slack(s->candidates, rival),
+                                 .most_replay_ns = ebb_candidates_slack(s->candidates, incumbent),
                                  .chain = f->chain,
                                  .idle = f->idle};
 }

@@ -29,10 +29,11 @@ const ebb_candidate_t *ebb_candidates_best(const ebb_candidates_t *s, uint32_t c
 static void enter(ebb_candidates_t *s, ebb_candidate_t now)
 {
     ebb_front_t *f = &s->front;
-    const ebb_candidate_t *rival = ebb_candidates_best(s, now.chunks);
-    if ((rival && (rival->ns < now.ns || (rival->ns == now.ns && rival->chunks == now.chunks))) ||
+    const ebb_candidate_t *incumbent = ebb_candidates_best(s, now.chunks);
+    if ((incumbent &&
+         (incumbent->ns < now.ns || (incumbent->ns == now.ns && incumbent->chunks == now.chunks))) ||
         !ebb_array_append((void **)&f->candidate, &f->count, &f->room, sizeof *f->candidate)) {
-        s->no_memory |= !rival;
+        s->no_memory |= !incumbent;
         ebb_plan_delete(now.plan);
         return;
     }
@@ -99,10 +100,10 @@ bool ebb_candidates_done(const ebb_candidates_t *s, uint32_t chunks)
     return best && best->ns <= s->model.begin_ns[s->model.trace->operation_count] + 1;
 }
 
-uint64_t ebb_candidates_slack(const ebb_candidates_t *s, const ebb_candidate_t *rival)
+uint64_t ebb_candidates_slack(const ebb_candidates_t *s, const ebb_candidate_t *incumbent)
 {
     const uint64_t step = s->model.begin_ns[s->model.trace->operation_count];
-    return rival && rival->ns > step ? rival->ns - step : rival ? 0 : UINT64_MAX;
+    return incumbent && incumbent->ns > step ? incumbent->ns - step : incumbent ? 0 : UINT64_MAX;
 }
 
 uint64_t ebb_candidates_try(ebb_candidates_t *s, const ebb_search_params_t *params)
@@ -139,7 +140,7 @@ static uint32_t walked_peak(ebb_candidates_t *s, const ebb_search_params_t *para
 void ebb_candidates_try_strategy(ebb_candidates_t *s, const ebb_policy_t *policy)
 {
     const uint32_t levels = s->model.trace->operation_count > LONG_STEP ? 3 : 8;
-    const ebb_candidate_t *rival = ebb_candidates_best(s, s->limit);
+    const ebb_candidate_t *incumbent = ebb_candidates_best(s, s->limit);
     ebb_fates_t fates;
     if (ebb_candidates_done(s, s->limit))
         return;
@@ -148,7 +149,7 @@ void ebb_candidates_try_strategy(ebb_candidates_t *s, const ebb_policy_t *policy
         return;
     }
     ebb_search_params_t params = {
-        .fates = &fates, .most_replay_ns = ebb_candidates_slack(s, rival), .target_chunks = EBB_NONE / 2};
+        .fates = &fates, .most_replay_ns = ebb_candidates_slack(s, incumbent), .target_chunks = EBB_NONE / 2};
     if (policy->code == EBB_POLICY_OFFLOAD) {
         const uint32_t high = walked_peak(s, &params);
         params.target_chunks = 0;

@@ -444,7 +444,7 @@ void ebb_candidates_join(ebb_candidates_t *candidates, ebb_front_t *others);
 bool ebb_candidates_done(const ebb_candidates_t *candidates, uint32_t chunks);
 
 /* What replays may take for a plan to be faster than this one; NULL: anything. */
-uint64_t ebb_candidates_slack(const ebb_candidates_t *candidates, const ebb_candidate_t *rival);
+uint64_t ebb_candidates_slack(const ebb_candidates_t *candidates, const ebb_candidate_t *incumbent);
 
 /* Walks with these parameters, and offers what comes of it. What came of it at best, in ns; UINT64_MAX: nothing. */
 uint64_t ebb_candidates_try(ebb_candidates_t *candidates, const ebb_search_params_t *params);
