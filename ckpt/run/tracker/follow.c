@@ -18,6 +18,8 @@ static struct {
     ebb_buffer_t **heir; /* [buffers] */
     uint32_t candidate;  /* where the program may have got to; EBB_NONE */
     unsigned strays;
+    uint32_t candidate_before; /* the same, before the operation under way */
+    unsigned strays_before;
     bool shaped; /* the operation under way is the one at F.at, whatever its buffers */
 } follow;
 
@@ -150,6 +152,8 @@ static void place(const ebb_operation_t *op)
 {
     if (F.cursor == trace()->operation_count)
         begin_step();
+    follow.candidate_before = follow.candidate;
+    follow.strays_before = follow.strays;
     F.at = is_shaped(op, F.cursor) ? F.cursor : find_place(op);
     /* Where only sizes vary, or where some words lead, the order is still the same. */
     if (F.at == EBB_NONE && follow.candidate == EBB_NONE && F.cursor < trace()->operation_count &&
@@ -278,6 +282,10 @@ void ebb_follow_after(const ebb_operation_t *op, bool issued)
     ebb_recipe_after(op, issued);
     if (issued && follow.shaped)
         F.cursor = F.at + 1;
+    if (!issued && F.known) { /* it may come once more */
+        follow.candidate = follow.candidate_before;
+        follow.strays = follow.strays_before;
+    }
 }
 
 void ebb_follow_freeing(ebb_buffer_t *b, ebb_stream_t *stream)
