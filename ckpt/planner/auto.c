@@ -35,7 +35,8 @@ typedef struct portfolio_entry {
 /* Those that win more often come first. */
 static const portfolio_entry_t portfolio[] = {
     {true, true, 0, 1},       {true, true, 0.25, 0.5}, {true, false, 0, 1}, {true, true, 0, 0},
-    {false, true, 0.25, 0.5}, {true, true, 1, 0},      {true, true, 1, 1},  {false, true, 1, 1}};
+    {false, true, 0.25, 0.5}, {true, true, 1, 0},      {true, true, 1, 1},  {false, true, 1, 1},
+    {false, true, 0, 0},      {false, true, 0, 1}};
 enum { PORTFOLIO = sizeof portfolio / sizeof portfolio[0] };
 
 /* Every strategy, with those arguments that its row names. */

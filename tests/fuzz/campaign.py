@@ -374,7 +374,8 @@ class Program:
         if self.mode == "repeats":
             self.note_reached(plain, log, stats)
         if not fault or CLEAN_FAULT.fullmatch(fault):
-            if not NOTHING_LEFT.search(stats):
+            # A plan that was never left keeps its blocks of host memory.
+            if not NOTHING_LEFT.search(stats) and not (self.statistic(stats, "steps_driven") and not self.statistic(stats, "fallbacks")):
                 raise Failure("something is left at the end")
         return "passed"
 
