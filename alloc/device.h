@@ -199,10 +199,10 @@ struct ebb {
     unsigned device_count; /* those below have been opened */
 
     ebb_arena_t arena;
-    bool (*make_room)(size_t chunks); /* heap.c */
-    unsigned unbacked_count;          /* buffers without memory */
-    uint64_t generations;             /* of buffers: no two of the process share one */
-    ebb_stream_t *streams;            /* mark.c: of all devices, because a mark may be any device's */
+    bool (*make_room)(ebb_device_t *dev, size_t chunks); /* heap.c */
+    unsigned unbacked_count;                             /* buffers without memory */
+    uint64_t generations;                                /* of buffers: no two of the process share one */
+    ebb_stream_t *streams; /* mark.c: of all devices, because a mark may be any device's */
     ebb_foreign_ranges_t foreign;
     ebb_pools_t pools;
     /* kernel/ */
@@ -218,6 +218,8 @@ struct ebb {
     ebb_obscure_t *obscure; /* by name */
     ebb_tensor_maps_t tensor_maps;
     ebb_nvml_t nvml;
+
+    struct ebb_run *run; /* ckpt/run/state.h */
 };
 
 /* Numbers the devices. Once, before anything else of this folder. */

@@ -21,7 +21,7 @@
 /* Large enough to be taken for a probe: so many chunks, and one in so many of the budget's. */
 enum { PROBE_CHUNKS = 8, PROBE_SHARE = 16 };
 
-void ebb_heap_make_room_by(ebb_t *ebb, bool (*evict)(size_t chunks))
+void ebb_heap_make_room_by(ebb_t *ebb, bool (*evict)(ebb_device_t *dev, size_t chunks))
 {
     ebb->make_room = evict;
 }
@@ -51,7 +51,7 @@ bool ebb_heap_make_room(ebb_device_t *dev, size_t chunks)
         return false; /* nothing leaves the device for what would not fit anyway */
     /* From cheap to dear: spares that are done, what may leave the device, spares that must be waited for. */
     return ebb_chunks_available(dev) >= chunks || ebb_heap_reclaim(dev, chunks, false) ||
-           (dev->ebb->make_room && dev->ebb->make_room(chunks - ebb_chunks_available(dev))) ||
+           (dev->ebb->make_room && dev->ebb->make_room(dev, chunks - ebb_chunks_available(dev))) ||
            ebb_heap_reclaim(dev, chunks, true);
 }
 
@@ -67,7 +67,7 @@ void ebb_heap_shrink(ebb_device_t *dev)
     ebb_chunks_release(dev);
     size_t excess = ebb_chunks_excess(dev);
     if (excess && dev->ebb->make_room)
-        dev->ebb->make_room(excess);
+        dev->ebb->make_room(dev, excess);
     ebb_chunks_release(dev);
 }
 

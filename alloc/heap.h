@@ -38,7 +38,7 @@ size_t ebb_heap_told_free(ebb_device_t *dev);
 void ebb_heap_abandon(ebb_device_t *dev, bool (*freeing)(ebb_buffer_t *buffer, ebb_stream_t *stream));
 
 /* How chunks are got that live buffers have: `evict` gets so many into the pool. False: it cannot. The one call from here upwards. */
-void ebb_heap_make_room_by(ebb_t *ebb, bool (*evict)(size_t chunks));
+void ebb_heap_make_room_by(ebb_t *ebb, bool (*evict)(ebb_device_t *dev, size_t chunks));
 
 /* Checks all structures (debug builds and tests). */
 void ebb_heap_check(ebb_device_t *dev);

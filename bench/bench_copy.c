@@ -102,7 +102,7 @@ static double evict_all(void)
 {
     CUevent begin = now();
     const size_t chunks = ebb_chunks_limit(ebb_here); /* more than there is: everything must go */
-    ebb_residence_make_room(chunks);
+    ebb_residence_make_room(ebb_here, chunks);
     const double rate = rate_since(begin, bench.count);
     for (size_t i = 0; i < bench.count; i++)
         if (bench.buffer[i]->range->mapped) {
@@ -121,7 +121,7 @@ static double fetch_all(void)
                               .stream = ebb_stream_of(ebb_here, bench.clock),
                               .access = &access,
                               .access_count = 1};
-        CHECK(ebb_residence_acquire(&op));
+        CHECK(ebb_residence_acquire(ebb_here, &op));
         ebb_residence_release(&op);
     }
     return rate_since(begin, bench.count);

@@ -12,7 +12,7 @@
 void ebb_mentions_all(ebb_mentions_t *m)
 {
     if (!m->all)
-        ebb_keep_everything("a graph may mention any of it");
+        ebb_keep_everything(ebb_here, "a graph may mention any of it");
     m->all = true;
 }
 
@@ -35,7 +35,7 @@ ebb_buffer_t *ebb_mentions_next(const ebb_mentions_t *m, size_t *at)
     const ebb_pinned_ref_t *ref = m->refs.at;
     ebb_buffer_t *b = NULL;
     for (; !b && *at < m->refs.room; ++*at)
-        b = ref[*at].generation ? ebb_pinned_get(ref[*at]) : NULL;
+        b = ref[*at].generation ? ebb_pinned_get(ebb_here, ref[*at]) : NULL;
     return b;
 }
 
@@ -164,7 +164,7 @@ static capture_t *captures;
 
 void ebb_capture_begins(void)
 {
-    ebb_interrupt_all("a stream is captured");
+    ebb_interrupt_all(&ebb_process, "a stream is captured");
     ebb_streams_record(ebb_here->ebb); /* later it could not be asked how far they are */
     atomic_fetch_add(&ebb_captures, 1);
 }

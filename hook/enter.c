@@ -50,7 +50,8 @@ void ebb_driver_seen(void *handle)
         bool good = ebb_options_read(environ);
         if (!good && ebb_options.strict)
             ebb_log(EBB_WARN, "EBB_STRICT=1: ebb does nothing in this process");
-        if (ebb_driver_fill((PFN_cuGetProcAddress_v12000)real) || (!good && ebb_options.strict))
+        if (ebb_driver_fill((PFN_cuGetProcAddress_v12000)real) || (!good && ebb_options.strict) ||
+            !ebb_run_open(&ebb_process))
             atomic_store(&asleep, true);
         else if (!pthread_atfork(NULL, NULL, after_fork))
             atomic_store(&awake, true);
@@ -72,7 +73,7 @@ bool ebb_have_driver(void)
 CUresult ebb_waited(CUresult result)
 {
     if (!result && ebb_enter()) {
-        ebb_run_waited();
+        ebb_run_waited(ebb_here);
         ebb_unlock();
     }
     return result ? result : ebb_program_has_failed() ? CUDA_ERROR_LAUNCH_FAILED : CUDA_SUCCESS;
@@ -163,7 +164,7 @@ static void give_back_leftovers(CUdevice device)
         const unsigned now = ebb_slot_swap(i);
         ebb_process.device[i].leftovers = false;
         ebb_heap_abandon(ebb_here, ebb_run_freeing);
-        ebb_run_ended();
+        ebb_run_ended(ebb_here);
         ebb_here = &ebb_process.device[now];
     }
 }
@@ -238,7 +239,7 @@ void ebb_enter_to_free(CUdeviceptr address)
 
 static void shrink(void)
 {
-    ebb_run_interrupted("what is held beside ebb's memory has grown");
+    ebb_run_interrupted(ebb_here, "what is held beside ebb's memory has grown");
     ebb_heap_shrink(ebb_here);
 }
 
@@ -267,7 +268,7 @@ static bool begin(void)
     }
     ebb_forget_failure();
     if (ebb_broken_count())
-        ebb_end_plans("a condition of ebb's own does not hold");
+        ebb_end_plans(ebb_here, "a condition of ebb's own does not hold");
     if (!to_ask)
         ebb_heap_back(ebb_here->ebb, to_free, ebb_run_unbacked);
     if (!ebb_heap_measure_if_due(ebb_here))
@@ -422,11 +423,11 @@ CUresult ebb_synchronize_all(void)
 /* What ebb holds is the device's, not the context's, so it goes back here. */
 void ebb_context_ends(void)
 {
-    ebb_run_interrupted("the context is destroyed");
+    ebb_run_interrupted(ebb_here, "the context is destroyed");
     ebb_wait_for_device();
     ebb_streams_end(ebb_here);
     ebb_heap_abandon(ebb_here, ebb_run_freeing);
-    ebb_run_ended();
+    ebb_run_ended(ebb_here);
     ebb_here->context = NULL;
     ebb_log(EBB_INFO, "device %d: the context is destroyed, ebb's work in it ends", ebb_here->device);
 }
@@ -499,11 +500,11 @@ static void note_use(const ebb_operation_t *op)
 
 static CUresult issue_inside(ebb_operation_t *op, CUresult (*issue)(const void *context), const void *context)
 {
-    EBB_TRY(ebb_run_before(op));
+    EBB_TRY(ebb_run_before(ebb_here, op));
     CUresult result = ebb_lock_step_out(issue, context);
     if (!result)
         note_use(op);
-    ebb_run_after(op, result);
+    ebb_run_after(ebb_here, op, result);
     return result;
 }
 
@@ -530,5 +531,5 @@ __attribute__((destructor)) static void at_exit(void)
     if (!atomic_load(&asleep))
         ebb_ahead_stop(&ebb_process);
     if (ebb_process.device_count && !atomic_load(&asleep))
-        ebb_stats_finish();
+        ebb_stats_finish(ebb_here);
 }

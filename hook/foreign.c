@@ -450,7 +450,7 @@ static CUresult looked_up(CUresult result, look_up_t l)
     if (l.base && *l.base)
         ebb_foreign_add(ebb_here, &(ebb_foreign_t){*l.base, size_asked(l.bytes), l.kind, l.owner, 0});
     if (!ebb_image_is_constant(l.name, size_asked(l.bytes)) && ebb_module_looked_up(ebb_here->ebb, l.owner))
-        ebb_interrupt_all("a variable of a module is looked up");
+        ebb_interrupt_all(&ebb_process, "a variable of a module is looked up");
     ebb_unlock();
     return result;
 }

@@ -21,8 +21,8 @@
 /* Lock held on entry, not on return. */
 static CUresult serve(CUdeviceptr *out, ebb_request_t request, bool stream_ordered)
 {
-    ebb_buffer_t *b = ebb_run_serve(&request);
-    request.planned = ebb_run_drives(); /* still, although it has not served this */
+    ebb_buffer_t *b = ebb_run_serve(ebb_here, &request);
+    request.planned = ebb_run_drives(ebb_here); /* still, although it has not served this */
     ebb_pinned_defer(true);
     ebb_status_t status = b ? 0 : ebb_heap_alloc(ebb_here, &request, &b);
     ebb_pinned_defer(false);
@@ -33,7 +33,7 @@ static CUresult serve(CUdeviceptr *out, ebb_request_t request, bool stream_order
             ebb_pool_took(ebb_here, b->pool, b->bytes);
         ebb_run_allocated(b, request.stream);
     } else if (status == CUDA_ERROR_OUT_OF_MEMORY && !ebb_pinned_is_wanted()) {
-        ebb_run_out_of_memory(&request);
+        ebb_run_out_of_memory(ebb_here, &request);
     }
     ebb_unlock();
     return (CUresult)status;
@@ -143,7 +143,7 @@ static CUresult alloc_async(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, C
 static void note_pool(CUmemoryPool pool, CUdevice device, bool native, size_t max_bytes)
 {
     if (!ebb_pool_note(ebb_here->ebb, pool, device, native, max_bytes))
-        ebb_keep_everything("no host memory for the list of pools");
+        ebb_keep_everything(ebb_here, "no host memory for the list of pools");
 }
 
 static CUresult create_pool(CUmemoryPool *out, const CUmemPoolProps *props)

@@ -25,7 +25,7 @@ static bool give_way(unsigned round)
     if (round >= ROUNDS || !ebb_enter())
         return false;
     if (round)
-        ebb_run_make_room(ebb_chunks_limit(ebb_here) / PART * round + 1);
+        ebb_run_make_room(ebb_here, ebb_chunks_limit(ebb_here) / PART * round + 1);
     ebb_heap_reclaim(ebb_here, SIZE_MAX, true);
     ebb_chunks_release(ebb_here);
     ebb_unlock();
@@ -170,7 +170,7 @@ static void tell(const void *handle)
     ebb_visit_t visit;
     for (unsigned slot = 0; slot < ebb_process.device_count; slot++)
         if (ebb_process.device[slot].context && !ebb_slot_visit(slot, &visit)) {
-            ebb_run_unloading(handle);
+            ebb_run_unloading(ebb_here, handle);
             ebb_slot_return(visit);
         }
 }

@@ -32,7 +32,7 @@ static ebb_status_t pin_at(CUdeviceptr address)
 /* What another device does is not all seen. */
 static ebb_status_t grant(CUdevice device)
 {
-    ebb_keep_device("another device may access it");
+    ebb_keep_device(ebb_here, "another device may access it");
     return ebb_access_grant(ebb_here, device);
 }
 
@@ -151,7 +151,7 @@ static CUresult get_range_handle(void *out, CUdeviceptr address, size_t bytes, C
         ebb_buffer_t *b = ebb_buffer_at(ebb_here->ebb, address);
         ebb_status_t status = b ? ebb_buffer_pin(b) : 0;
         if (b && address - b->address + bytes > b->range->chunk_count * EBB_CHUNK_BYTES)
-            ebb_keep_device("more than a buffer of it is shown to another device");
+            ebb_keep_device(ebb_here, "more than a buffer of it is shown to another device");
         ebb_unlock();
         if (status)
             return CUDA_ERROR_OUT_OF_MEMORY;
@@ -237,7 +237,7 @@ static CUresult destroy_texture(CUtexObject object)
         if ((*link)->object == object) {
             texture_t *t = *link;
             *link = t->next;
-            ebb_pinned_release(t->buffer);
+            ebb_pinned_release(ebb_here, t->buffer);
             free(t);
             break;
         }

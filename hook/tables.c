@@ -48,7 +48,7 @@ void ebb_table_gone(CUdeviceptr base, size_t bytes)
         return;
     const size_t first = first_from(base), end = first_from(base + bytes);
     for (size_t i = first; i < end; i++)
-        ebb_pinned_release(table.word[i].to);
+        ebb_pinned_release(ebb_here, table.word[i].to);
     take_out(first, end - first);
 }
 
@@ -120,7 +120,7 @@ ebb_status_t ebb_table_written(CUdeviceptr to, const void *from, size_t bytes)
         take_out(first, count);
     const ebb_status_t status = add_all(to, from, bytes);
     for (size_t i = 0; before && i < count; i++)
-        ebb_pinned_release(before[i]);
+        ebb_pinned_release(ebb_here, before[i]);
     free(before);
     return status;
 }

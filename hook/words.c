@@ -13,7 +13,7 @@ static void pin_awaited(CUdeviceptr address)
 {
     if (!ebb_enter_at(address))
         return;
-    ebb_end_plans("a stream waits for a value in memory");
+    ebb_end_plans(ebb_here, "a stream waits for a value in memory");
     ebb_buffer_t *b = ebb_buffer_at(ebb_here->ebb, address);
     if (b && ebb_buffer_is_large(b) && !b->pinned)
         ebb_buffer_pin(b);

@@ -232,7 +232,7 @@ static CUresult note_tensor_map(CUresult result, const CUtensorMap *map, const v
     if (!result && map && ebb_arena_contains(ebb_here->ebb, (CUdeviceptr)(uintptr_t)address) &&
         ebb_enter_any()) { /* no context is needed */
         if (!ebb_tensor_map_note(ebb_here->ebb, map, (CUdeviceptr)(uintptr_t)address))
-            ebb_keep_everything("no host memory for what a tensor map points to");
+            ebb_keep_everything(ebb_here, "no host memory for what a tensor map points to");
         ebb_unlock();
     }
     return result;
@@ -275,10 +275,11 @@ PLAIN_CALL(cuTensorMapReplaceAddress, (CUtensorMap * map, void *address),
 
 void ebb_order_note(ebb_order_kind_t kind, CUstream stream, CUevent event)
 {
-    if (!ebb_run_wants_order() || !ebb_enter())
+    if (!ebb_run_wants_order(&ebb_process) || !ebb_enter())
         return;
     const bool has_stream = kind <= EBB_ORDER_SYNC_STREAM && kind != EBB_ORDER_SYNC_EVENT;
-    ebb_run_ordered(&(ebb_order_t){kind, has_stream ? ebb_stream_of(ebb_here, stream) : NULL, event});
+    ebb_run_ordered(ebb_here,
+                    &(ebb_order_t){kind, has_stream ? ebb_stream_of(ebb_here, stream) : NULL, event});
     ebb_unlock();
 }
 

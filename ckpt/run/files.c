@@ -6,14 +6,16 @@
 
 #include "alloc/base/log.h"
 #include "alloc/base/options.h"
+#include "ckpt/run/state.h"
 #include "ckpt/run/stats/planned.h"
 
 enum { PATH_BYTES = sizeof ebb_options.trace + 16 };
 
-static struct {
+struct ebb_file_names {
     bool taken;
     unsigned by; /* the kind that has the names of the options */
-} names;
+};
+const size_t ebb_part_file_names = sizeof(struct ebb_file_names);
 
 typedef bool (*write_fn)(const void *what, FILE *out);
 
@@ -28,15 +30,15 @@ static bool write_plan(const void *what, FILE *out)
 }
 
 /* Gives the name; false: it was not wanted, or could not be written. */
-static bool write_file(unsigned kind, const char *name, const char *option, write_fn write, const void *what,
-                       char path[PATH_BYTES])
+static bool write_file(struct ebb_file_names *names, unsigned kind, const char *name, const char *option,
+                       write_fn write, const void *what, char path[PATH_BYTES])
 {
     if (!*option)
         return false;
-    if (!names.taken)
-        names.by = kind;
-    names.taken = true;
-    snprintf(path, PATH_BYTES, kind == names.by ? "%s" : "%s.%u", option, kind);
+    if (!names->taken)
+        names->by = kind;
+    names->taken = true;
+    snprintf(path, PATH_BYTES, kind == names->by ? "%s" : "%s.%u", option, kind);
     FILE *f = fopen(path, "w");
     bool written = f && write(what, f);
     if (f && fclose(f))
@@ -48,22 +50,25 @@ static bool write_file(unsigned kind, const char *name, const char *option, writ
     return written;
 }
 
-void ebb_files_trace(unsigned kind, const ebb_trace_t *trace)
+void ebb_files_trace(ebb_t *ebb, unsigned kind, const ebb_trace_t *trace)
 {
+    struct ebb_file_names *names = ebb->run->file_names;
     char path[PATH_BYTES];
-    if (write_file(kind, "the trace of a step", ebb_options.trace, write_trace, trace, path))
-        ebb_planned_trace(kind, path);
+    if (write_file(names, kind, "the trace of a step", ebb_options.trace, write_trace, trace, path))
+        ebb_planned_trace(ebb, kind, path);
 }
 
-void ebb_files_plan(unsigned kind, const ebb_plan_t *plan)
+void ebb_files_plan(ebb_t *ebb, unsigned kind, const ebb_plan_t *plan)
 {
+    struct ebb_file_names *names = ebb->run->file_names;
     char path[PATH_BYTES];
-    write_file(kind, "the plan", ebb_options.save_plan, write_plan, plan, path);
-    ebb_planned_plan(kind, plan);
+    write_file(names, kind, "the plan", ebb_options.save_plan, write_plan, plan, path);
+    ebb_planned_plan(ebb, kind, plan);
 }
 
-void ebb_files_forget(unsigned kind)
+void ebb_files_forget(ebb_t *ebb, unsigned kind)
 {
-    names.taken &= names.by != kind;
-    ebb_planned_forget(kind);
+    struct ebb_file_names *names = ebb->run->file_names;
+    names->taken &= names->by != kind;
+    ebb_planned_forget(ebb, kind);
 }

@@ -10,12 +10,13 @@
 #ifndef EBB_FILES_H
 #define EBB_FILES_H
 
+#include "alloc/ebb_alloc.h"
 #include "ckpt/plan/plan.h"
 #include "ckpt/trace/trace.h"
 
-void ebb_files_trace(unsigned kind, const ebb_trace_t *trace);
-void ebb_files_plan(unsigned kind, const ebb_plan_t *plan);
+void ebb_files_trace(ebb_t *ebb, unsigned kind, const ebb_trace_t *trace);
+void ebb_files_plan(ebb_t *ebb, unsigned kind, const ebb_plan_t *plan);
 /* There is no such kind any more: the names that it had are free. */
-void ebb_files_forget(unsigned kind);
+void ebb_files_forget(ebb_t *ebb, unsigned kind);
 
 #endif

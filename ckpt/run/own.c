@@ -1,20 +1,22 @@
 #include "ckpt/run/own.h"
 #include "alloc/device.h"
 
+#include "ckpt/run/state.h"
 #include "offload/pinned.h"
 
-static struct {
+struct ebb_own {
     size_t device, pinned;
-} counts[EBB_STATES];
-#define counted (counts[ebb_here->number])
+};
+const size_t ebb_part_own = sizeof(struct ebb_own);
 
-ebb_buffer_t *ebb_own_alloc(size_t bytes, ebb_stream_t *stream)
+ebb_buffer_t *ebb_own_alloc(ebb_device_t *dev, size_t bytes, ebb_stream_t *stream)
 {
+    struct ebb_own *own = &dev->ebb->run->own[dev->number];
     ebb_buffer_t *b;
-    if (ebb_heap_alloc(ebb_here, &(ebb_request_t){.bytes = bytes, .stream = stream}, &b))
+    if (ebb_heap_alloc(dev, &(ebb_request_t){.bytes = bytes, .stream = stream}, &b))
         return NULL;
     b->held++;
-    counted.device += bytes;
+    own->device += bytes;
     return b;
 }
 
@@ -22,37 +24,43 @@ void ebb_own_free(ebb_buffer_t *b, ebb_stream_t *stream)
 {
     if (!b)
         return;
-    counted.device -= b->bytes;
+    ebb_device_t *dev = b->range->device;
+    dev->ebb->run->own[dev->number].device -= b->bytes;
     ebb_heap_free(b, stream ? ebb_mark_here(stream) : (ebb_mark_t){0});
 }
 
-void *ebb_own_pinned_alloc(size_t bytes)
+void *ebb_own_pinned_alloc(ebb_device_t *dev, size_t bytes)
 {
+    struct ebb_own *own = &dev->ebb->run->own[dev->number];
     void *p = ebb_pinned_alloc(bytes);
-    counted.pinned += p ? bytes : 0;
+    own->pinned += p ? bytes : 0;
     if (!p)
         ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "pinned host memory", bytes);
     return p;
 }
 
-void ebb_own_pinned_free(void *p, size_t bytes)
+void ebb_own_pinned_free(ebb_device_t *dev, void *p, size_t bytes)
 {
-    counted.pinned -= p ? bytes : 0;
+    struct ebb_own *own = &dev->ebb->run->own[dev->number];
+    own->pinned -= p ? bytes : 0;
     ebb_pinned_free(p, bytes);
 }
 
-size_t ebb_own_bytes(void)
+size_t ebb_own_bytes(ebb_device_t *dev)
 {
-    return counted.device;
+    struct ebb_own *own = &dev->ebb->run->own[dev->number];
+    return own->device;
 }
 
-size_t ebb_own_pinned_bytes(void)
+size_t ebb_own_pinned_bytes(ebb_device_t *dev)
 {
-    return counted.pinned;
+    struct ebb_own *own = &dev->ebb->run->own[dev->number];
+    return own->pinned;
 }
 
-size_t ebb_program_bytes(void)
+size_t ebb_program_bytes(ebb_device_t *dev)
 {
-    const size_t live = ebb_live_bytes(ebb_here);
-    return live > counted.device ? live - counted.device : 0;
+    struct ebb_own *own = &dev->ebb->run->own[dev->number];
+    const size_t live = ebb_live_bytes(dev);
+    return live > own->device ? live - own->device : 0;
 }

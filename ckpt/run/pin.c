@@ -8,61 +8,68 @@
 #include "alloc/chunk.h"
 #include "alloc/mark.h"
 #include "ckpt/run/run.h"
+#include "ckpt/run/state.h"
 #include "offload/pinned.h"
 
-static atomic_bool keeping[EBB_STATES]; /* the last one: on every device */
+struct ebb_pins {
+    atomic_bool keeping[EBB_STATES]; /* nothing leaves the device; the last one: any */
+    atomic_bool ended;               /* no plans any more */
+    ebb_stream_t
+        *stream[EBB_STATES]; /* of ebb's own, on which residence is made: only the host waits for it */
+};
+const size_t ebb_part_pins = sizeof(struct ebb_pins);
 
 /* What plans have given up is made again first, for which something may have to leave. */
-void ebb_keep_everything(const char *why)
+void ebb_keep_everything(ebb_device_t *dev, const char *why)
 {
-    ebb_interrupt_all(why);
-    if (!atomic_exchange(&keeping[EBB_NOWHERE], true))
+    ebb_interrupt_all(dev->ebb, why);
+    if (!atomic_exchange(&dev->ebb->run->pins->keeping[EBB_NOWHERE], true))
         ebb_log(EBB_WARN, "from now on nothing leaves the device: %s", why);
 }
 
-void ebb_keep_device(const char *why)
+void ebb_keep_device(ebb_device_t *dev, const char *why)
 {
-    ebb_run_interrupted(why);
-    if (!atomic_exchange(&keeping[ebb_here->number], true))
-        ebb_log(EBB_WARN, "from now on nothing leaves device %d: %s", ebb_chunk_device(ebb_here), why);
+    ebb_run_interrupted(dev, why);
+    if (!atomic_exchange(&dev->ebb->run->pins->keeping[dev->number], true))
+        ebb_log(EBB_WARN, "from now on nothing leaves device %d: %s", ebb_chunk_device(dev), why);
 }
 
-bool ebb_keeps_everything(void)
+bool ebb_keeps_everything(ebb_device_t *dev)
 {
-    return atomic_load_explicit(&keeping[EBB_NOWHERE], memory_order_relaxed) ||
-           atomic_load_explicit(&keeping[ebb_here->number], memory_order_relaxed);
+    return atomic_load_explicit(&dev->ebb->run->pins->keeping[EBB_NOWHERE], memory_order_relaxed) ||
+           atomic_load_explicit(&dev->ebb->run->pins->keeping[dev->number], memory_order_relaxed);
 }
 
-static atomic_bool ended;
-
-void ebb_end_plans(const char *why)
+void ebb_end_plans(ebb_device_t *dev, const char *why)
 {
-    if (!atomic_exchange(&ended, true)) {
+    if (!atomic_exchange(&dev->ebb->run->pins->ended, true)) {
         ebb_log(EBB_INFO, "no plans from now on: %s", why);
-        ebb_interrupt_all(why);
+        ebb_interrupt_all(dev->ebb, why);
     }
 }
 
-bool ebb_plans_rest(void)
+bool ebb_plans_rest(ebb_device_t *dev)
 {
-    return ebb_keeps_everything() || atomic_load_explicit(&ended, memory_order_relaxed) ||
+    return ebb_keeps_everything(dev) ||
+           atomic_load_explicit(&dev->ebb->run->pins->ended, memory_order_relaxed) ||
            ebb_captures_under_way();
 }
 
-void ebb_interrupt_all(const char *why)
+void ebb_interrupt_all(ebb_t *ebb, const char *why)
 {
     ebb_visit_t visit;
-    for (unsigned slot = 0; slot < ebb_process.device_count; slot++)
-        if (ebb_process.device[slot].context && !ebb_slot_visit(slot, &visit)) {
-            ebb_run_interrupted(why);
+    for (unsigned i = 0; i < ebb->device_count; i++)
+        if (ebb->device[i].context && !ebb_slot_visit(i, &visit)) {
+            ebb_run_interrupted(&ebb->device[i], why);
             ebb_slot_return(visit);
         }
 }
 
 void ebb_buffer_hold(ebb_buffer_t *b)
 {
+    ebb_device_t *dev = b->range->device;
     if (!b->pinned++) {
-        ebb_run_interrupted("a buffer must stay where it is");
+        ebb_run_interrupted(dev, "a buffer must stay where it is");
         b->held++;
     }
 }
@@ -73,26 +80,24 @@ void ebb_buffer_release(ebb_buffer_t *b)
         b->held--;
 }
 
-/* Residence is made on a stream of ebb's own, which nobody waits for but the host. */
-static ebb_stream_t *stream_of[EBB_STATES];
-
 static ebb_status_t make_resident(ebb_buffer_t *b)
 {
-    ebb_stream_t *stream = stream_of[ebb_here->number];
+    ebb_device_t *dev = b->range->device;
+    ebb_stream_t *stream = dev->ebb->run->pins->stream[dev->number];
     CUstream handle;
     if (b->range->mapped && !b->residence)
         return 0; /* it never left */
     if (!stream) {
         EBB_DRIVER(cuStreamCreate, 0, (&handle, CU_STREAM_NON_BLOCKING));
-        stream = stream_of[ebb_here->number] = ebb_stream_of(ebb_here, handle);
+        stream = dev->ebb->run->pins->stream[dev->number] = ebb_stream_of(dev, handle);
     }
     ebb_access_t access = {.buffer = b};
     ebb_operation_t op = {
         .kind = EBB_OTHER, .name = "pin", .stream = stream, .access = &access, .access_count = 1};
     ebb_pinned_call_begins(false); /* the call that wants this may have changed something already */
-    EBB_TRY(ebb_run_before(&op));
+    EBB_TRY(ebb_run_before(dev, &op));
     CUresult result = ebb_driver.cuStreamSynchronize(ebb_stream_handle(stream));
-    ebb_run_after(&op, CUDA_ERROR_NOT_READY); /* was none of the program's */
+    ebb_run_after(dev, &op, CUDA_ERROR_NOT_READY); /* was none of the program's */
     return (ebb_status_t)result;
 }
 
@@ -108,15 +113,15 @@ ebb_status_t ebb_buffer_pin(ebb_buffer_t *b)
     return status;
 }
 
-ebb_buffer_t *ebb_pinned_get(ebb_pinned_ref_t ref)
+ebb_buffer_t *ebb_pinned_get(ebb_device_t *dev, ebb_pinned_ref_t ref)
 {
-    ebb_buffer_t *b = ebb_buffer_at(ebb_here->ebb, ref.address);
+    ebb_buffer_t *b = ebb_buffer_at(dev->ebb, ref.address);
     return b && b->generation == ref.generation ? b : NULL;
 }
 
-void ebb_pinned_release(ebb_pinned_ref_t ref)
+void ebb_pinned_release(ebb_device_t *dev, ebb_pinned_ref_t ref)
 {
-    ebb_buffer_t *b = ebb_pinned_get(ref);
+    ebb_buffer_t *b = ebb_pinned_get(dev, ref);
     if (b)
         ebb_buffer_release(b);
 }

@@ -19,10 +19,10 @@ static ebb_rates_t known_rates(const ebb_rates_t *measured)
 }
 
 /* What a step's work takes here. The rates are those of each way alone, or what late copies have shown. */
-static ebb_hardware_t hardware(const ebb_rates_t *rates)
+static ebb_hardware_t hardware(ebb_device_t *dev, const ebb_rates_t *rates)
 {
     const ebb_link_t link = ebb_link();
-    const ebb_prices_t p = ebb_prices();
+    const ebb_prices_t p = ebb_prices(dev);
     const double out_both = link.out_both / link.out, in_both = link.in_both / link.in;
     return (ebb_hardware_t){.out_bytes_per_ns = rates->out,
                             .in_bytes_per_ns = rates->in,
@@ -39,17 +39,18 @@ static ebb_hardware_t hardware(const ebb_rates_t *rates)
                             .call_ns = p.call_ns};
 }
 
-void ebb_planning_describe(ebb_trace_t *trace)
+void ebb_planning_describe(ebb_device_t *dev, ebb_trace_t *trace)
 {
     CUdevice device;
     const ebb_rates_t none = {0, 0}, rates = known_rates(&none);
     if (ebb_driver.cuCtxGetDevice(&device) ||
         ebb_driver.cuDeviceGetName(trace->device, (int)sizeof trace->device, device))
         trace->device[0] = 0;
-    trace->hardware = hardware(&rates);
+    trace->hardware = hardware(dev, &rates);
 }
 
-static ebb_plan_request_t request_for(const ebb_check_limits_t *limits, const ebb_rates_t *measured)
+static ebb_plan_request_t request_for(ebb_device_t *dev, const ebb_check_limits_t *limits,
+                                      const ebb_rates_t *measured)
 {
     const ebb_rates_t rates = known_rates(measured);
     return (ebb_plan_request_t){.policy = ebb_options.policy.text,
@@ -58,7 +59,7 @@ static ebb_plan_request_t request_for(const ebb_check_limits_t *limits, const eb
                                 .min_buffer = (uint64_t)ebb_options.min_buffer,
                                 .offload = ebb_options.offload,
                                 .recompute = ebb_options.recompute,
-                                .hardware = hardware(&rates),
+                                .hardware = hardware(dev, &rates),
                                 .max_cost = (double)ebb_options.recompute_max_cost / 100,
                                 .min_gap_ns = (uint64_t)ebb_options.offload_min_gap * 1000};
 }
@@ -91,12 +92,13 @@ static ebb_plan_t *own_plan(const ebb_trace_t *trace, const ebb_plan_request_t *
     return NULL;
 }
 
-ebb_plan_t *ebb_planning(const ebb_trace_t *trace, const ebb_check_limits_t *limits, const ebb_rates_t *rates,
-                         const ebb_boundary_t *boundary, char *why, size_t why_bytes)
+ebb_plan_t *ebb_planning(ebb_device_t *dev, const ebb_trace_t *trace, const ebb_check_limits_t *limits,
+                         const ebb_rates_t *rates, const ebb_boundary_t *boundary, char *why,
+                         size_t why_bytes)
 {
-    ebb_plan_request_t q = request_for(limits, rates);
+    ebb_plan_request_t q = request_for(dev, limits, rates);
     q.boundary = boundary;
-    ebb_planned_request(&q);
+    ebb_planned_request(dev->ebb, &q);
     ebb_plan_t *plan = *ebb_options.plan ? given_plan(trace, &q) : NULL;
     if (!plan)
         plan = own_plan(trace, &q, why, why_bytes);
@@ -109,22 +111,24 @@ ebb_plan_t *ebb_planning(const ebb_trace_t *trace, const ebb_check_limits_t *lim
 /* ---- afterwards ---- */
 
 /* What a step under the plan waits for copies by the simulator. */
-static double foreseen_ns(const ebb_trace_t *trace, const ebb_plan_t *plan, const ebb_rates_t *rates)
+static double foreseen_ns(ebb_device_t *dev, const ebb_trace_t *trace, const ebb_plan_t *plan,
+                          const ebb_rates_t *rates)
 {
-    const ebb_hardware_t h = hardware(rates);
+    const ebb_hardware_t h = hardware(dev, rates);
     ebb_simulation_t s;
     if (!ebb_simulate(&s, plan, trace, &h, false))
         return 0;
     return s.track_ns[EBB_TRACK_WAIT_OUT] + s.track_ns[EBB_TRACK_WAIT_IN];
 }
 
-bool ebb_planning_is_late(const ebb_trace_t *trace, const ebb_plan_t *plan, const ebb_drive_pace_t *pace,
-                          ebb_rates_t *rates)
+bool ebb_planning_is_late(ebb_device_t *dev, const ebb_trace_t *trace, const ebb_plan_t *plan,
+                          const ebb_drive_pace_t *pace, ebb_rates_t *rates)
 {
     enum { LEAST_STEPS = 4 };
     const ebb_rates_t known = known_rates(rates);
-    if (pace->steps < LEAST_STEPS || (double)pace->stall_ns / (double)pace->steps <
-                                         foreseen_ns(trace, plan, &known) + 0.03 * (double)plan->predicted_ns)
+    if (pace->steps < LEAST_STEPS ||
+        (double)pace->stall_ns / (double)pace->steps <
+            foreseen_ns(dev, trace, plan, &known) + 0.03 * (double)plan->predicted_ns)
         return false;
     const double out = pace->copied_ns[0] > 0 ? pace->copied_bytes[0] / pace->copied_ns[0] : known.out;
     const double in = pace->copied_ns[1] > 0 ? pace->copied_bytes[1] / pace->copied_ns[1] : known.in;

@@ -38,6 +38,7 @@
 #include "ckpt/run/replay/recipe.h"
 #include "ckpt/run/residence/residence.h"
 #include "ckpt/run/run.h"
+#include "ckpt/run/state.h"
 #include "ckpt/run/stats/live.h"
 #include "ckpt/run/stats/stats.h"
 #include "ckpt/run/tracker/follow.h"
@@ -48,28 +49,30 @@
 enum { BUSIER = 4, LEAST_OPERATIONS = 64 };
 enum { LONGEST_STEP = 1 << 18, MOST_INTERRUPTIONS = 8 };
 
-struct ebb_run ebb_run;
+const size_t ebb_part_runner = sizeof(struct ebb_runner);
 
-ebb_steps_t ebb_steps(void)
+ebb_steps_t ebb_steps(ebb_t *ebb)
 {
-    if (!ebb_run.finder)
-        return ebb_run.steps;
-    ebb_run.steps.period = ebb_step_period(ebb_run.finder);
-    ebb_run.steps.lanes = ebb_step_lanes(ebb_run.finder);
+    struct ebb_runner *runner = ebb->run->runner;
+    if (!runner->finder)
+        return runner->steps;
+    runner->steps.period = ebb_step_period(runner->finder);
+    runner->steps.lanes = ebb_step_lanes(runner->finder);
     for (unsigned i = 0; i < EBB_STEP_KINDS; i++)
-        ebb_run.steps.kind[i] = ebb_step_kind(ebb_run.finder, i);
-    return ebb_run.steps;
+        runner->steps.kind[i] = ebb_step_kind(runner->finder, i);
+    return runner->steps;
 }
 
 /* A copy to the host: it logs or saves. */
-static bool is_aside(const ebb_operation_t *op)
+static bool is_aside(ebb_device_t *dev, const ebb_operation_t *op)
 {
-    return op->kind == EBB_COPY && !ebb_buffer_at(ebb_here->ebb, op->dst);
+    return op->kind == EBB_COPY && !ebb_buffer_at(dev->ebb, op->dst);
 }
 
 /* What a step is told by: neither addresses nor the values of scalars. */
-static ebb_step_operation_t seen(const ebb_operation_t *op)
+static ebb_step_operation_t seen(ebb_device_t *dev, const ebb_operation_t *op)
 {
+    struct ebb_runner *runner = dev->ebb->run->runner;
     const void *what = op->kind == EBB_OTHER ? (const void *)op->name : (const void *)op->function;
     uint64_t h = ebb_mix(op->kind + 1, (uint64_t)(uintptr_t)what);
     /* How many words of a kernel's arguments lead into buffers may be chance (leftover.h). */
@@ -77,45 +80,47 @@ static ebb_step_operation_t seen(const ebb_operation_t *op)
     ebb_step_operation_t out = {.stream = (uint64_t)(uintptr_t)op->stream,
                                 .thread = (uint64_t)(uintptr_t)pthread_self(),
                                 .coarse = h,
-                                .live_bytes = ebb_run.fewest_live};
+                                .live_bytes = runner->fewest_live};
     for (int i = 0; i < 3; i++)
         h = ebb_mix(h, (uint64_t)op->grid[i] << 32 | op->block[i]);
     out.fine = ebb_mix(ebb_mix(h, op->shared_bytes), op->bytes);
-    out.aside = is_aside(op);
+    out.aside = is_aside(dev, op);
     const uint64_t turns = ebb_nvtx_turns();
-    out.turn = turns != ebb_run.turns;
-    ebb_run.turns = turns;
+    out.turn = turns != runner->turns;
+    runner->turns = turns;
     return out;
 }
 
 /* ---- steps ---- */
 
 /* A step of this kind is expected, with these buffers (ebb_follow_present). */
-static void begin_step(ebb_kind_t *k, ebb_buffer_t *const *present)
+static void begin_step(ebb_device_t *dev, ebb_kind_t *k, ebb_buffer_t *const *present)
 {
-    if (k->phase == EBB_PHASE_OBSERVE && ebb_run_is_worth_learning())
+    struct ebb_runner *runner = dev->ebb->run->runner;
+    if (k->phase == EBB_PHASE_OBSERVE && ebb_run_is_worth_learning(dev))
         k->phase = EBB_PHASE_LEARN;
-    if (k->phase == EBB_PHASE_STAY && k->learned && !ebb_run.driving &&
-        ((k->refused && ebb_kind_has_more_room(k, present)) || ebb_kind_is_rested(k)))
+    if (k->phase == EBB_PHASE_STAY && k->learned && !runner->driving &&
+        ((k->refused && ebb_kind_has_more_room(dev, k, present)) || ebb_kind_is_rested(k)))
         k->phase = EBB_PHASE_DRIVE;
-    if (k->phase == EBB_PHASE_DRIVE && !ebb_run.driving) {
-        ebb_kind_drive(k, present);
-        if (ebb_run.driving)
-            ebb_run_install_others();
+    if (k->phase == EBB_PHASE_DRIVE && !runner->driving) {
+        ebb_kind_drive(dev, k, present);
+        if (runner->driving)
+            ebb_run_install_others(dev);
     }
-    if (k->phase == EBB_PHASE_LEARN && !ebb_drive_active()) {
-        if (!ebb_run.bound)
+    if (k->phase == EBB_PHASE_LEARN && !ebb_drive_active(dev->ebb)) {
+        if (!runner->bound)
             ebb_log(EBB_INFO, "learning begins after %llu operations",
-                    (unsigned long long)ebb_run.steps.operations);
-        ebb_run.bound = true;
-        ebb_kind_begin_lesson(k);
+                    (unsigned long long)runner->steps.operations);
+        runner->bound = true;
+        ebb_kind_begin_lesson(dev, k);
     }
 }
 
 /* NULL: nothing is recorded of it, or it is of another family. */
-static ebb_recording_t *recording_of(const ebb_kind_t *k, uint64_t family)
+static ebb_recording_t *recording_of(ebb_t *ebb, const ebb_kind_t *k, uint64_t family)
 {
-    const ebb_step_kind_t info = ebb_step_kind(ebb_run.finder, ebb_kind_number(k));
+    struct ebb_runner *runner = ebb->run->runner;
+    const ebb_step_kind_t info = ebb_step_kind(runner->finder, ebb_kind_number(ebb, k));
     ebb_recording_t *r = k->lessons && info.serial == k->serial && info.family == family
                              ? ebb_lessons_recording(k->lessons)
                              : NULL;
@@ -124,99 +129,103 @@ static ebb_recording_t *recording_of(const ebb_kind_t *k, uint64_t family)
 
 /* What was learned of the kind; else what is recorded of it or of one that differs in sizes only, and of these the one that is
  * followed already. NULL: there is none yet. */
-static ebb_recording_t *recorded(const ebb_kind_t *k)
+static ebb_recording_t *recorded(ebb_t *ebb, const ebb_kind_t *k)
 {
-    const uint64_t family = ebb_step_kind(ebb_run.finder, ebb_kind_number(k)).family;
+    struct ebb_runner *runner = ebb->run->runner;
+    const uint64_t family = ebb_step_kind(runner->finder, ebb_kind_number(ebb, k)).family;
     ebb_recording_t *best = k->learned;
     for (unsigned i = 0; i < EBB_STEP_KINDS && !k->learned; i++) {
-        ebb_recording_t *r = recording_of(&ebb_run.kind[i], family);
-        if (r && (!best || ebb_follow_follows(r)))
+        ebb_recording_t *r = recording_of(ebb, &runner->kind[i], family);
+        if (r && (!best || ebb_follow_follows(ebb, r)))
             best = r;
     }
     return best;
 }
 
 /* What is driven needs no other guide. What is not learned yet, or is of another size, says at least what comes next. */
-static void follow(const ebb_kind_t *k)
+static void follow(ebb_device_t *dev, const ebb_kind_t *k)
 {
-    if (ebb_run.driving)
-        ebb_follow_pause();
+    struct ebb_runner *runner = dev->ebb->run->runner;
+    if (runner->driving)
+        ebb_follow_pause(dev);
     else
-        ebb_follow_boundary(!k || (k->phase == EBB_PHASE_STAY && !k->learned) ? NULL : recorded(k));
+        ebb_follow_boundary(dev,
+                            !k || (k->phase == EBB_PHASE_STAY && !k->learned) ? NULL : recorded(dev->ebb, k));
 }
 
-static void act_at_boundary(void)
+static void act_at_boundary(ebb_device_t *dev)
 {
-    if (!ebb_run.boundary)
+    struct ebb_runner *runner = dev->ebb->run->runner;
+    if (!runner->boundary)
         return;
-    ebb_run.boundary = false;
-    ebb_run.views = false;
-    ebb_leftover_begin_step();
-    if (ebb_plans_rest()) {
-        follow(NULL);
+    runner->boundary = false;
+    runner->views = false;
+    ebb_leftover_begin_step(dev->ebb);
+    if (ebb_plans_rest(dev)) {
+        follow(dev, NULL);
         return;
     }
-    ebb_kind_t *ended = ebb_kind_of(ebb_step_ended(ebb_run.finder)),
-               *next = ebb_kind_of(ebb_step_expected(ebb_run.finder));
-    if (ebb_learn_running() && ended)
-        ebb_kind_learn(ended);
-    if (ebb_run.driving)
-        ebb_drive_catch_up();
-    ebb_buffer_t **present = next && next->learned ? ebb_follow_present(next->learned) : NULL;
-    if (ebb_run.driving && ebb_drive_active())
-        ebb_run.driving =
-            &ebb_run.kind[ebb_drive_slot()]; /* a step may have begun as another one than was expected */
-    if (ebb_run.driving && !ebb_drive_active())
-        ebb_run_leave("it was left in the last step");
-    else if (ebb_run.driving && ebb_run.driving != next)
-        ebb_run_turn_to(next);
-    else if (ebb_run.driving &&
-             ebb_usage(ebb_here).created_bytes > ebb_chunks_limit(ebb_here) * EBB_CHUNK_BYTES)
-        ebb_run_leave("what is not ebb's has grown beyond its reserve");
-    else if (ebb_run.driving)
-        ebb_kind_revise_pace(ebb_run.driving);
+    ebb_kind_t *ended = ebb_kind_of(dev, ebb_step_ended(runner->finder)),
+               *next = ebb_kind_of(dev, ebb_step_expected(runner->finder));
+    if (ebb_learn_running(dev->ebb) && ended)
+        ebb_kind_learn(dev, ended);
+    if (runner->driving)
+        ebb_drive_catch_up(dev);
+    ebb_buffer_t **present = next && next->learned ? ebb_follow_present(dev->ebb, next->learned) : NULL;
+    if (runner->driving && ebb_drive_active(dev->ebb))
+        runner->driving = &runner->kind[ebb_drive_slot(
+            dev->ebb)]; /* a step may have begun as another one than was expected */
+    if (runner->driving && !ebb_drive_active(dev->ebb))
+        ebb_run_leave(dev, "it was left in the last step");
+    else if (runner->driving && runner->driving != next)
+        ebb_run_turn_to(dev, next);
+    else if (runner->driving && ebb_usage(dev).created_bytes > ebb_chunks_limit(dev) * EBB_CHUNK_BYTES)
+        ebb_run_leave(dev, "what is not ebb's has grown beyond its reserve");
+    else if (runner->driving)
+        ebb_kind_revise_pace(dev, runner->driving);
     if (next)
-        begin_step(next, present);
+        begin_step(dev, next, present);
     free(present);
-    follow(next);
-    ebb_run.views = next && (next->phase == EBB_PHASE_LEARN || next->phase == EBB_PHASE_DRIVE || next->rest);
+    follow(dev, next);
+    runner->views = next && (next->phase == EBB_PHASE_LEARN || next->phase == EBB_PHASE_DRIVE || next->rest);
 }
 
-static void say_found(void)
+static void say_found(struct ebb_runner *runner)
 {
-    const int number = ebb_step_ended(ebb_run.finder);
+    const int number = ebb_step_ended(runner->finder);
     if (number >= 0)
         ebb_log(EBB_INFO, "a step of %zu operations (kind %d), after %llu",
-                ebb_step_kind(ebb_run.finder, (unsigned)number).operations, number,
-                (unsigned long long)ebb_run.steps.operations);
+                ebb_step_kind(runner->finder, (unsigned)number).operations, number,
+                (unsigned long long)runner->steps.operations);
 }
 
-static void follow_steps(const ebb_operation_t *op)
+static void follow_steps(ebb_device_t *dev, const ebb_operation_t *op)
 {
-    if (ebb_run.over || (!ebb_run.finder && !(ebb_run.finder = ebb_step_finder_new(LONGEST_STEP))))
+    struct ebb_runner *runner = dev->ebb->run->runner;
+    if (runner->over || (!runner->finder && !(runner->finder = ebb_step_finder_new(LONGEST_STEP))))
         return;
-    ebb_run.steps.operations++;
-    const ebb_step_operation_t operation = seen(op);
-    const ebb_step_event_t event = ebb_step_push(ebb_run.finder, &operation);
-    ebb_run.fewest_live = ebb_program_bytes();
-    ebb_run.boundary = ebb_run.trailing && event == EBB_STEP_NONE;
+    runner->steps.operations++;
+    const ebb_step_operation_t operation = seen(dev, op);
+    const ebb_step_event_t event = ebb_step_push(runner->finder, &operation);
+    runner->fewest_live = ebb_program_bytes(dev);
+    runner->boundary = runner->trailing && event == EBB_STEP_NONE;
     switch (event) {
     case EBB_STEP_FOUND:
-        say_found();
-        if (!ebb_run.steps.found_after)
-            ebb_run.steps.found_after = ebb_run.steps.operations;
-        ebb_learn_abandon(); /* what was under way began somewhere else */
-        ebb_run.boundary = !ebb_step_position(ebb_run.finder);
+        say_found(runner);
+        if (!runner->steps.found_after)
+            runner->steps.found_after = runner->steps.operations;
+        ebb_learn_abandon(dev); /* what was under way began somewhere else */
+        runner->boundary = !ebb_step_position(runner->finder);
         break;
     case EBB_STEP_BOUNDARY:
-        ebb_run.steps.completed++;
-        ebb_run.boundary = !ebb_step_late(ebb_run.finder);
-        if (!ebb_run.boundary)
-            ebb_learn_abandon();
+        runner->steps.completed++;
+        runner->boundary = !ebb_step_late(runner->finder);
+        if (!runner->boundary)
+            ebb_learn_abandon(dev);
         break;
     case EBB_STEP_LOST:
-        ebb_run.steps.interrupted++;
-        ebb_learn_abandon();
+        runner->steps.interrupted++;
+        ebb_learn_abandon(dev);
         break;
     default:
         break;
@@ -225,234 +234,246 @@ static void follow_steps(const ebb_operation_t *op)
 
 /* ---- what the hook calls (run.h) ---- */
 
-static bool is_ours(void)
+static bool is_ours(ebb_device_t *dev)
 {
-    return ebb_here->number == ebb_run.slot;
+    struct ebb_runner *runner = dev->ebb->run->runner;
+    return dev->number == runner->slot;
 }
 
 /* An operation is about to be issued. */
-static bool is_followed(void)
+static bool is_followed(ebb_device_t *dev)
 {
-    const uint64_t *n = ebb_run.operations;
-    ebb_run.operations[ebb_here->number]++;
-    if (!is_ours() && !ebb_run.bound && n[ebb_here->number] > BUSIER * (n[ebb_run.slot] + LEAST_OPERATIONS) &&
-        !(ebb_run.finder && ebb_step_period(ebb_run.finder))) {
-        ebb_step_finder_delete(ebb_run.finder);
-        ebb_run.finder = NULL;
-        ebb_run.boundary = false;
-        ebb_run.slot = ebb_here->number;
+    struct ebb_runner *runner = dev->ebb->run->runner;
+    const uint64_t *n = runner->operations;
+    runner->operations[dev->number]++;
+    if (!is_ours(dev) && !runner->bound && n[dev->number] > BUSIER * (n[runner->slot] + LEAST_OPERATIONS) &&
+        !(runner->finder && ebb_step_period(runner->finder))) {
+        ebb_step_finder_delete(runner->finder);
+        runner->finder = NULL;
+        runner->boundary = false;
+        runner->slot = dev->number;
     }
-    return is_ours();
+    return is_ours(dev);
 }
 
 /* Behind the last operation of a step, and still its: as recorded, while it is being recorded, or when nobody minds. */
-static bool is_the_last_steps(const ebb_operation_t *op)
+static bool is_the_last_steps(ebb_device_t *dev, const ebb_operation_t *op)
 {
-    return ebb_run.boundary && is_aside(op) &&
-           (!ebb_run.driving || !ebb_drive_active() || ebb_drive_expects(op));
+    struct ebb_runner *runner = dev->ebb->run->runner;
+    return runner->boundary && is_aside(dev, op) &&
+           (!runner->driving || !ebb_drive_active(dev->ebb) || ebb_drive_expects(dev, op));
 }
 
 /* The operation has changed nothing yet that it would not find again. */
-static ebb_status_t acquire(ebb_operation_t *op)
+static ebb_status_t acquire(ebb_device_t *dev, ebb_operation_t *op)
 {
     ebb_pinned_defer(true);
-    const ebb_status_t status = ebb_residence_acquire(op);
+    const ebb_status_t status = ebb_residence_acquire(dev, op);
     ebb_pinned_defer(false);
     return status;
 }
 
-ebb_status_t ebb_run_before(ebb_operation_t *op)
+ebb_status_t ebb_run_before(ebb_device_t *dev, ebb_operation_t *op)
 {
-    if (!is_followed())
-        return acquire(op);
-    ebb_run.trailing = is_the_last_steps(op);
-    if (!ebb_run.trailing)
-        act_at_boundary();
-    const bool passed = ebb_run.views || ebb_drive_active();
+    struct ebb_runner *runner = dev->ebb->run->runner;
+    if (!is_followed(dev))
+        return acquire(dev, op);
+    runner->trailing = is_the_last_steps(dev, op);
+    if (!runner->trailing)
+        act_at_boundary(dev);
+    const bool passed = runner->views || ebb_drive_active(dev->ebb);
     if (passed)
-        ebb_leftover_pass(op);
-    ebb_run.driven = ebb_drive_before(op);
-    if (ebb_run.driven)
+        ebb_leftover_pass(dev->ebb, op);
+    runner->driven = ebb_drive_before(dev, op);
+    if (runner->driven)
         return 0;
     /* Whatever is left over has its buffers in place, but it is no part of what is learned, followed and replayed. */
-    const ebb_operation_t *view = ebb_run.view = ebb_run.views ? ebb_leftover_view(op) : op;
-    EBB_TRY(ebb_follow_before(view));
-    ebb_status_t status = acquire(op);
+    const ebb_operation_t *view = runner->view = runner->views ? ebb_leftover_view(dev, op) : op;
+    EBB_TRY(ebb_follow_before(dev, view));
+    ebb_status_t status = acquire(dev, op);
     if (status) {
-        ebb_follow_after(view, false);
+        ebb_follow_after(dev->ebb, view, false);
         if (passed)
-            ebb_leftover_take_back();
+            ebb_leftover_take_back(dev->ebb);
         return status;
     }
-    if (ebb_learn_running())
-        ebb_learn_before(view);
+    if (ebb_learn_running(dev->ebb))
+        ebb_learn_before(dev, view);
     return 0;
 }
 
-void ebb_run_after(const ebb_operation_t *op, CUresult result)
+void ebb_run_after(ebb_device_t *dev, const ebb_operation_t *op, CUresult result)
 {
-    if (!is_ours()) {
+    struct ebb_runner *runner = dev->ebb->run->runner;
+    if (!is_ours(dev)) {
         ebb_residence_release(op);
-        ebb_live_tick();
+        ebb_live_tick(dev);
         return;
     }
-    if (ebb_run.driven) {
-        ebb_drive_after(op, !result);
+    if (runner->driven) {
+        ebb_drive_after(dev, op, !result);
     } else {
-        if (ebb_learn_running())
-            ebb_learn_after(ebb_run.view, result);
+        if (ebb_learn_running(dev->ebb))
+            ebb_learn_after(dev, runner->view, result);
         ebb_residence_release(op);
-        ebb_follow_after(ebb_run.view, !result);
+        ebb_follow_after(dev->ebb, runner->view, !result);
         ebb_pinned_defer(!result);
-        ebb_residence_look_ahead();
+        ebb_residence_look_ahead(dev);
         ebb_pinned_defer(false);
     }
     if (!result)
-        follow_steps(op);
-    ebb_live_tick();
+        follow_steps(dev, op);
+    ebb_live_tick(dev);
 }
 
-ebb_buffer_t *ebb_run_serve(const ebb_request_t *request)
+ebb_buffer_t *ebb_run_serve(ebb_device_t *dev, const ebb_request_t *request)
 {
-    if (!is_ours() || request->bytes > ebb_chunks_limit(ebb_here) * EBB_CHUNK_BYTES)
+    if (!is_ours(dev) || request->bytes > ebb_chunks_limit(dev) * EBB_CHUNK_BYTES)
         return NULL; /* the latter is refused: no reason to leave a plan */
-    act_at_boundary();
-    ebb_buffer_t *b = ebb_drive_serve(request);
+    act_at_boundary(dev);
+    ebb_buffer_t *b = ebb_drive_serve(dev, request);
     if (!b)
-        ebb_recipe_allocating(request->bytes);
+        ebb_recipe_allocating(dev, request->bytes);
     return b;
 }
 
 void ebb_run_allocated(ebb_buffer_t *buffer, ebb_stream_t *stream)
 {
-    ebb_shortage_over();
-    if (is_ours() && ebb_learn_running())
+    ebb_device_t *dev = buffer->range->device;
+    ebb_shortage_over(dev);
+    if (is_ours(dev) && ebb_learn_running(dev->ebb))
         ebb_learn_allocated(buffer, stream);
 }
 
-void ebb_run_ordered(const ebb_order_t *order)
+void ebb_run_ordered(ebb_device_t *dev, const ebb_order_t *order)
 {
-    if (!is_ours())
+    if (!is_ours(dev))
         return;
-    ebb_record_order(order);
-    ebb_drive_ordered(order);
+    ebb_record_order(dev->ebb, order);
+    ebb_drive_ordered(dev->ebb, order);
 }
 
-void ebb_run_out_of_memory(const ebb_request_t *request)
+void ebb_run_out_of_memory(ebb_device_t *dev, const ebb_request_t *request)
 {
-    ebb_shortage_of(request->bytes);
-    ebb_live_update();
+    ebb_shortage_of(dev, request->bytes);
+    ebb_live_update(dev);
 }
 
 bool ebb_run_freeing(ebb_buffer_t *buffer, ebb_stream_t *stream)
 {
-    if (!is_ours()) {
+    ebb_device_t *dev = buffer->range->device;
+    struct ebb_runner *runner = dev->ebb->run->runner;
+    if (!is_ours(dev)) {
         ebb_residence_forget(buffer, stream);
         return false;
     }
-    size_t left = ebb_program_bytes() - buffer->bytes;
-    if (left < ebb_run.fewest_live)
-        ebb_run.fewest_live = left;
+    size_t left = ebb_program_bytes(dev) - buffer->bytes;
+    if (left < runner->fewest_live)
+        runner->fewest_live = left;
     if (ebb_drive_freeing(buffer))
         return true;
     ebb_follow_freeing(buffer, stream);
-    if (ebb_learn_running())
+    if (ebb_learn_running(dev->ebb))
         ebb_learn_freed(buffer, stream);
     ebb_residence_forget(buffer, stream);
     return false;
 }
 
 /* What has come up is no part of any plan, so the step is learned again. */
-static void interrupt_kind(ebb_kind_t *k, const char *why)
+static void interrupt_kind(ebb_device_t *dev, ebb_kind_t *k, const char *why)
 {
-    ebb_kind_forget(k);
+    ebb_kind_forget(dev, k);
     if (++k->interruptions <= MOST_INTERRUPTIONS)
         return;
     ebb_log(EBB_WARN, "no plan, ebb stays reactive: %s, again and again", why);
     k->phase = EBB_PHASE_STAY;
 }
 
-void ebb_run_interrupted(const char *why)
+void ebb_run_interrupted(ebb_device_t *dev, const char *why)
 {
-    if (!is_ours())
+    struct ebb_runner *runner = dev->ebb->run->runner;
+    if (!is_ours(dev))
         return;
-    ebb_follow_end(); /* until the next boundary */
+    ebb_follow_end(dev); /* until the next boundary */
     bool any = false;
     for (unsigned i = 0; i < EBB_STEP_KINDS; i++) {
-        ebb_kind_t *k = &ebb_run.kind[i];
+        ebb_kind_t *k = &runner->kind[i];
         if (k->phase != EBB_PHASE_LEARN && k->phase != EBB_PHASE_DRIVE)
             continue;
         if (!any)
             ebb_log(EBB_INFO, "the plan and what was learned are given up: %s", why);
         any = true;
-        interrupt_kind(k, why);
+        interrupt_kind(dev, k, why);
     }
     if (any)
-        ebb_learn_abandon();
+        ebb_learn_abandon(dev);
 }
 
 /* What has been dropped is made while its kernels are there; a step that launches some is learned again. */
-void ebb_run_unloading(const void *module)
+void ebb_run_unloading(ebb_device_t *dev, const void *module)
 {
+    struct ebb_runner *runner = dev->ebb->run->runner;
     bool any = false;
-    if (!is_ours())
+    if (!is_ours(dev))
         return;
-    ebb_leftover_forget();
+    ebb_leftover_forget(dev->ebb);
     for (unsigned i = 0; i < EBB_STEP_KINDS; i++) {
-        ebb_kind_t *k = &ebb_run.kind[i];
-        if (!k->learned || !ebb_recording_launches_from(k->learned, module))
+        ebb_kind_t *k = &runner->kind[i];
+        if (!k->learned || !ebb_recording_launches_from(dev, k->learned, module))
             continue;
         if (!any)
             ebb_log(EBB_INFO, "what was learned is given up: a module that a step launches from is unloaded");
         any = true;
-        interrupt_kind(k, "modules are unloaded");
+        interrupt_kind(dev, k, "modules are unloaded");
     }
-    if (any && !ebb_plans_rest())
+    if (any && !ebb_plans_rest(dev))
         ebb_wait_for_device();
 }
 
 /* What learning holds beside the program's buffers is given up before any of these leaves. */
-bool ebb_run_make_room(size_t chunks)
+bool ebb_run_make_room(ebb_device_t *dev, size_t chunks)
 {
-    const size_t wanted = ebb_chunks_available(ebb_here) + chunks;
-    if (is_ours() && ebb_learn_running() && ebb_learn_relieve() && ebb_heap_reclaim(ebb_here, wanted, true))
+    const size_t wanted = ebb_chunks_available(dev) + chunks;
+    if (is_ours(dev) && ebb_learn_running(dev->ebb) && ebb_learn_relieve(dev->ebb) &&
+        ebb_heap_reclaim(dev, wanted, true))
         return true;
-    if (ebb_residence_make_room(wanted - ebb_chunks_available(ebb_here)) || !is_ours() || !ebb_drive_active() ||
-        ebb_pinned_is_wanted())
-        return ebb_chunks_available(ebb_here) >= wanted;
-    ebb_drive_leave("memory for something that was not planned");
-    return ebb_residence_make_room(wanted - ebb_chunks_available(ebb_here));
+    if (ebb_residence_make_room(dev, wanted - ebb_chunks_available(dev)) || !is_ours(dev) ||
+        !ebb_drive_active(dev->ebb) || ebb_pinned_is_wanted())
+        return ebb_chunks_available(dev) >= wanted;
+    ebb_drive_leave(dev, "memory for something that was not planned");
+    return ebb_residence_make_room(dev, wanted - ebb_chunks_available(dev));
 }
 
-void ebb_run_ended(void)
+void ebb_run_ended(ebb_device_t *dev)
 {
-    ebb_residence_ended();
-    if (!is_ours())
+    struct ebb_runner *runner = dev->ebb->run->runner;
+    ebb_residence_ended(dev);
+    if (!is_ours(dev))
         return;
-    ebb_leftover_forget();
-    ebb_learn_abandon();
+    ebb_leftover_forget(dev->ebb);
+    ebb_learn_abandon(dev);
     for (unsigned i = 0; i < EBB_STEP_KINDS; i++)
-        ebb_kind_forget(&ebb_run.kind[i]);
-    ebb_step_finder_delete(ebb_run.finder);
-    ebb_run.finder = NULL;
-    ebb_run.boundary = false;
-    ebb_run.over = ebb_run.bound;
-    ebb_run.operations[ebb_here->number] = 0;
+        ebb_kind_forget(dev, &runner->kind[i]);
+    ebb_step_finder_delete(runner->finder);
+    runner->finder = NULL;
+    runner->boundary = false;
+    runner->over = runner->bound;
+    runner->operations[dev->number] = 0;
 }
 
-void ebb_run_waited(void)
+void ebb_run_waited(ebb_device_t *dev)
 {
-    if (is_ours()) {
-        ebb_drive_waited();
-        ebb_recipe_waited();
+    if (is_ours(dev)) {
+        ebb_drive_waited(dev->ebb);
+        ebb_recipe_waited(dev->ebb);
     }
-    ebb_residence_waited();
-    ebb_live_tick();
+    ebb_residence_waited(dev);
+    ebb_live_tick(dev);
 }
 
-bool ebb_run_drives(void)
+bool ebb_run_drives(ebb_device_t *dev)
 {
-    return is_ours() && ebb_drive_active();
+    return is_ours(dev) && ebb_drive_active(dev->ebb);
 }
 
 void ebb_run_unbacked(ebb_buffer_t *buffer)
@@ -461,14 +482,12 @@ void ebb_run_unbacked(ebb_buffer_t *buffer)
 }
 
 /* By so many. */
-static atomic_int order_wanted;
-
-void ebb_run_want_order(bool wanted)
+void ebb_run_want_order(ebb_t *ebb, bool wanted)
 {
-    atomic_fetch_add_explicit(&order_wanted, wanted ? 1 : -1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&ebb->run->runner->order_wanted, wanted ? 1 : -1, memory_order_relaxed);
 }
 
-bool ebb_run_wants_order(void)
+bool ebb_run_wants_order(ebb_t *ebb)
 {
-    return atomic_load_explicit(&order_wanted, memory_order_relaxed) != 0;
+    return atomic_load_explicit(&ebb->run->runner->order_wanted, memory_order_relaxed) != 0;
 }

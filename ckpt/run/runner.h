@@ -20,6 +20,6 @@ typedef struct ebb_steps {
         predicted_peak_bytes; /* of all chunks: that plan's, those of plans that are installed with it, slabs, and what
                                       plans do not know */
 } ebb_steps_t;
-ebb_steps_t ebb_steps(void);
+ebb_steps_t ebb_steps(ebb_t *ebb);
 
 #endif

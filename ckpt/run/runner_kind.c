@@ -6,33 +6,35 @@
 #include "ckpt/run/drive/drive.h"
 #include "ckpt/run/files.h"
 #include "ckpt/run/pin.h"
+#include "ckpt/run/state.h"
 #include "ckpt/run/tracker/follow.h"
 
 /* A plan whose recomputed buffers had other bits is no good
  * any more: known of all when what it has left behind is made. */
-void ebb_run_leave(const char *why)
+void ebb_run_leave(ebb_device_t *dev, const char *why)
 {
+    struct ebb_runner *runner = dev->ebb->run->runner;
     _Static_assert(EBB_DRIVES >= EBB_STEP_KINDS, "a slot for each kind");
-    ebb_run.driving = NULL;
-    ebb_drive_leave(why);
-    ebb_follow_pause();
+    runner->driving = NULL;
+    ebb_drive_leave(dev, why);
+    ebb_follow_pause(dev);
     for (unsigned i = 0; i < EBB_STEP_KINDS; i++) {
-        ebb_kind_t *k = &ebb_run.kind[i];
-        if (!ebb_drive_refuted(i))
+        ebb_kind_t *k = &runner->kind[i];
+        if (!ebb_drive_refuted(dev->ebb, i))
             continue;
         ebb_plan_delete(k->plan);
         k->plan = NULL;
     }
 }
 
-void ebb_kind_forget(ebb_kind_t *k)
+void ebb_kind_forget(ebb_device_t *dev, ebb_kind_t *k)
 {
-    if (ebb_drive_installed(ebb_kind_number(k)))
-        ebb_run_leave("what was learned of this kind of step is forgotten");
-    if (k->lessons && ebb_follow_follows(ebb_lessons_recording(k->lessons)))
-        ebb_follow_end();
+    if (ebb_drive_installed(dev->ebb, ebb_kind_number(dev->ebb, k)))
+        ebb_run_leave(dev, "what was learned of this kind of step is forgotten");
+    if (k->lessons && ebb_follow_follows(dev->ebb, ebb_lessons_recording(k->lessons)))
+        ebb_follow_end(dev);
     ebb_plan_delete(k->plan);
-    ebb_lessons_delete(k->lessons);
+    ebb_lessons_delete(dev, k->lessons);
     k->plan = NULL;
     k->lessons = NULL;
     k->learned = NULL;
@@ -43,24 +45,25 @@ void ebb_kind_forget(ebb_kind_t *k)
 }
 
 /* Numbers of kinds that are forgotten are given again. */
-ebb_kind_t *ebb_kind_of(int number)
+ebb_kind_t *ebb_kind_of(ebb_device_t *dev, int number)
 {
+    struct ebb_runner *runner = dev->ebb->run->runner;
     if (number < 0)
         return NULL;
-    ebb_kind_t *k = &ebb_run.kind[number];
-    const uint64_t serial = ebb_step_kind(ebb_run.finder, (unsigned)number).serial;
+    ebb_kind_t *k = &runner->kind[number];
+    const uint64_t serial = ebb_step_kind(runner->finder, (unsigned)number).serial;
     if (k->serial != serial) {
-        ebb_files_forget((unsigned)number);
-        ebb_kind_forget(k);
+        ebb_files_forget(dev->ebb, (unsigned)number);
+        ebb_kind_forget(dev, k);
         *k = (ebb_kind_t){.serial = serial};
     }
     return k;
 }
 
-static void forget_gone(void)
+static void forget_gone(ebb_device_t *dev)
 {
     for (int i = 0; i < (int)EBB_STEP_KINDS; i++)
-        ebb_kind_of(i);
+        ebb_kind_of(dev, i);
 }
 
 static bool is_policy(ebb_policy_code_t code)
@@ -80,46 +83,46 @@ static bool needs_plan(void)
                           !is_policy(EBB_POLICY_AUTO));
 }
 
-bool ebb_run_is_worth_learning(void)
+bool ebb_run_is_worth_learning(ebb_device_t *dev)
 {
-    return (may_plan() || is_policy(EBB_POLICY_LEARN)) && !ebb_plans_rest() &&
+    return (may_plan() || is_policy(EBB_POLICY_LEARN)) && !ebb_plans_rest(dev) &&
            (needs_plan() || ebb_traffic().evictions || *ebb_options.trace);
 }
 
-void ebb_kind_begin_lesson(ebb_kind_t *k)
+void ebb_kind_begin_lesson(ebb_device_t *dev, ebb_kind_t *k)
 {
     if (!k->lessons)
         k->lessons = ebb_lessons_new();
-    if (k->lessons && ebb_learn_begin(k->lessons))
+    if (k->lessons && ebb_learn_begin(dev, k->lessons))
         return;
     ebb_log(EBB_WARN, "a step cannot be learned, ebb stays reactive: %s", ebb_last_failure());
-    ebb_kind_forget(k);
+    ebb_kind_forget(dev, k);
     k->phase = EBB_PHASE_STAY;
 }
 
-void ebb_kind_learn(ebb_kind_t *k)
+void ebb_kind_learn(ebb_device_t *dev, ebb_kind_t *k)
 {
     if (!k->lessons && k->phase == EBB_PHASE_OBSERVE)
         k->lessons = ebb_lessons_new();
     if (!k->lessons || k->phase == EBB_PHASE_DRIVE || k->phase == EBB_PHASE_STAY ||
-        !ebb_learn_give(k->lessons)) {
-        ebb_learn_abandon(); /* another kind was expected */
+        !ebb_learn_give(dev->ebb, k->lessons)) {
+        ebb_learn_abandon(dev); /* another kind was expected */
         return;
     }
     k->phase = EBB_PHASE_LEARN;
-    const ebb_learned_t learned = ebb_learn_end();
+    const ebb_learned_t learned = ebb_learn_end(dev);
     if (learned == EBB_LEARNED) {
         k->learned = ebb_lessons_recording(k->lessons);
-        forget_gone();
-        ebb_planning_describe(k->learned->trace);
-        ebb_files_trace(ebb_kind_number(k), k->learned->trace);
+        forget_gone(dev);
+        ebb_planning_describe(dev, k->learned->trace);
+        ebb_files_trace(dev->ebb, ebb_kind_number(dev->ebb, k), k->learned->trace);
         k->phase = needs_plan() ? EBB_PHASE_DRIVE : EBB_PHASE_STAY;
         if (k->learned->hidden) {
             k->learned = NULL;
             k->phase = EBB_PHASE_STAY;
         }
     } else if (learned == EBB_LEARNED_NEVER) {
-        ebb_kind_forget(k);
+        ebb_kind_forget(dev, k);
         k->phase = EBB_PHASE_STAY;
     }
 }

@@ -10,6 +10,7 @@
 #include "ckpt/plan/plan.h"
 #include "ckpt/run/drive/drive.h"
 #include "ckpt/run/files.h"
+#include "ckpt/run/state.h"
 #include "ckpt/run/tracker/follow.h"
 #include "offload/pinned.h"
 
@@ -24,9 +25,9 @@ enum { MOST_POSTPONED = 2 };
 /* Steps after which a program that does not keep to its plan is tried again; twice as many each time. */
 enum { REST_STEPS = 64, MOST_REST_STEPS = 4096 };
 
-static void report_plan(void)
+static void report_plan(struct ebb_runner *runner)
 {
-    const ebb_plan_sum_t *s = &ebb_run.steps.plan;
+    const ebb_plan_sum_t *s = &runner->steps.plan;
     ebb_log(EBB_INFO,
             "plan: %u buffers kept, %u offloaded (%llu MiB), %u dropped (%llu MiB); a step copies %llu MiB "
             "out, %llu in, "
@@ -38,9 +39,9 @@ static void report_plan(void)
 }
 
 /* There is no plan for so many bytes: it is learned on, to prove more, or there may be more room later. */
-static void refuse(ebb_kind_t *k, size_t room, const char *why)
+static void refuse(ebb_device_t *dev, ebb_kind_t *k, size_t room, const char *why)
 {
-    if (ebb_options.recompute && ebb_lessons_ask_more(k->lessons)) {
+    if (ebb_options.recompute && ebb_lessons_ask_more(dev, k->lessons)) {
         ebb_log(EBB_INFO, "there is no plan for %zu MiB with what is proven: more is", room >> 20);
         k->learned = NULL;
         k->phase = EBB_PHASE_LEARN;
@@ -53,11 +54,11 @@ static void refuse(ebb_kind_t *k, size_t room, const char *why)
 }
 
 /* Looking costs what the allocator keeps: seldom, and less often the longer it lasts. */
-bool ebb_kind_has_more_room(ebb_kind_t *k, ebb_buffer_t *const *present)
+bool ebb_kind_has_more_room(ebb_device_t *dev, ebb_kind_t *k, ebb_buffer_t *const *present)
 {
     const unsigned n = ++k->refused_steps;
     return n > 1 && (n & (n - 1)) == 0 &&
-           ebb_drive_room(ebb_kind_number(k), k->learned, present) > k->refused;
+           ebb_drive_room(dev, ebb_kind_number(dev->ebb, k), k->learned, present) > k->refused;
 }
 
 /* A program that has not kept to its plan may do so by now. */
@@ -70,63 +71,65 @@ bool ebb_kind_is_rested(ebb_kind_t *k)
 }
 
 /* What will be told of a plan; of several that are installed together, their peak. */
-static void note_plan(const ebb_kind_t *k, size_t room, bool beside)
+static void note_plan(ebb_device_t *dev, const ebb_kind_t *k, size_t room, bool beside)
 {
+    struct ebb_runner *runner = dev->ebb->run->runner;
     uint64_t small = 0; /* small regions are shared, if they are large enough */
     for (unsigned i = 0; i < EBB_STEP_KINDS; i++)
-        if (ebb_drive_installed(i) && ebb_run.kind[i].plan->small_bytes > small)
-            small = ebb_run.kind[i].plan->small_bytes;
+        if (ebb_drive_installed(dev->ebb, i) && runner->kind[i].plan->small_bytes > small)
+            small = runner->kind[i].plan->small_bytes;
     const ebb_plan_sum_t sum = ebb_plan_sum(k->plan, k->learned->trace);
-    const uint64_t reserved = ebb_chunks_limit(ebb_here) * EBB_CHUNK_BYTES - room,
+    const uint64_t reserved = ebb_chunks_limit(dev) * EBB_CHUNK_BYTES - room,
                    peak = sum.peak_bytes + reserved,
-                   both = ebb_run.steps.predicted_peak_bytes +
+                   both = runner->steps.predicted_peak_bytes +
                           (k->plan->small_bytes > small ? k->plan->small_bytes : 0);
-    ebb_run.steps.plan = sum;
-    ebb_run.steps.predicted_peak_bytes = beside && both > peak ? both : peak;
+    runner->steps.plan = sum;
+    runner->steps.predicted_peak_bytes = beside && both > peak ? both : peak;
 }
 
-static ebb_check_limits_t limits_of(ebb_kind_t *k, ebb_buffer_t *const *present)
+static ebb_check_limits_t limits_of(ebb_device_t *dev, ebb_kind_t *k, ebb_buffer_t *const *present)
 {
-    const size_t device = ebb_drive_room(ebb_kind_number(k), k->learned, present);
-    return (ebb_check_limits_t){device, ebb_drive_host_room(k->learned, present)};
+    const size_t device = ebb_drive_room(dev, ebb_kind_number(dev->ebb, k), k->learned, present);
+    return (ebb_check_limits_t){device, ebb_drive_host_room(dev, k->learned, present)};
 }
 
 /* NULL: there is none, or not yet. */
-static ebb_plan_t *make_plan(ebb_kind_t *k, ebb_buffer_t *const *present, const ebb_boundary_t *boundary)
+static ebb_plan_t *make_plan(ebb_device_t *dev, ebb_kind_t *k, ebb_buffer_t *const *present,
+                             const ebb_boundary_t *boundary)
 {
     char why[256] = "";
-    const ebb_check_limits_t limits = limits_of(k, present);
+    const ebb_check_limits_t limits = limits_of(dev, k, present);
     const size_t room = limits.device_bytes;
-    ebb_plan_t *plan = ebb_planning(k->learned->trace, &limits, &k->rates, boundary, why, sizeof why);
+    ebb_plan_t *plan = ebb_planning(dev, k->learned->trace, &limits, &k->rates, boundary, why, sizeof why);
     if (!plan && boundary) {
-        ebb_log(EBB_INFO, "no plan for kind %u agrees with that of another kind: %s", ebb_kind_number(k),
-                why);
+        ebb_log(EBB_INFO, "no plan for kind %u agrees with that of another kind: %s",
+                ebb_kind_number(dev->ebb, k), why);
         k->alone = true;
     } else if (!plan) {
-        refuse(k, room, why);
+        refuse(dev, k, room, why);
     }
     if (!plan)
         return NULL;
     k->refused = 0;
     k->plan = plan;
     k->untold = true;
-    note_plan(k, room, boundary);
+    note_plan(dev, k, room, boundary);
     return plan;
 }
 
 /* Another one is made when driving begins again. */
-static void give_up_plan(ebb_kind_t *k)
+static void give_up_plan(struct ebb_runner *runner, ebb_kind_t *k)
 {
     ebb_plan_delete(k->plan);
     k->plan = NULL;
     k->replans++;
-    ebb_run.steps.replans++;
+    runner->steps.replans++;
 }
 
 /* Less memory than when the plan was made: what ebb does not own has grown. */
-static bool has_outgrown(ebb_kind_t *k, ebb_buffer_t *const *present)
+static bool has_outgrown(ebb_device_t *dev, ebb_kind_t *k, ebb_buffer_t *const *present)
 {
-    const size_t room = ebb_drive_room(ebb_kind_number(k), k->learned, present);
+    const size_t room = ebb_drive_room(dev, ebb_kind_number(dev->ebb, k), k->learned, present);
     const size_t needed = k->plan->chunk_count * EBB_CHUNK_BYTES + k->plan->small_bytes;
     if (needed <= room)
         return false;
@@ -135,24 +138,26 @@ static bool has_outgrown(ebb_kind_t *k, ebb_buffer_t *const *present)
     return true;
 }
 
-static void revise_room(ebb_kind_t *k, ebb_buffer_t *const *present)
+static void revise_room(ebb_device_t *dev, ebb_kind_t *k, ebb_buffer_t *const *present)
 {
-    if (k->plan && k->replans < MOST_REPLANS && has_outgrown(k, present))
-        give_up_plan(k);
+    struct ebb_runner *runner = dev->ebb->run->runner;
+    if (k->plan && k->replans < MOST_REPLANS && has_outgrown(dev, k, present))
+        give_up_plan(runner, k);
 }
 
-void ebb_kind_revise_pace(ebb_kind_t *k)
+void ebb_kind_revise_pace(ebb_device_t *dev, ebb_kind_t *k)
 {
-    const ebb_drive_pace_t pace = ebb_drive_pace();
+    struct ebb_runner *runner = dev->ebb->run->runner;
+    const ebb_drive_pace_t pace = ebb_drive_pace(dev->ebb);
     if (k->replans >= MOST_REPLANS || !pace.steps || pace.steps % PACE_STEPS)
         return;
-    if (!ebb_planning_is_late(k->learned->trace, k->plan, &pace, &k->rates))
+    if (!ebb_planning_is_late(dev, k->learned->trace, k->plan, &pace, &k->rates))
         return;
     ebb_log(EBB_INFO, "a new plan: the program waited %.3f ms a step for copies; with %.1f GB/s out, %.1f in",
             (double)pace.stall_ns / (double)pace.steps * 1e-6, k->rates.out, k->rates.in);
-    ebb_run_leave("its copies come late");
+    ebb_run_leave(dev, "its copies come late");
     if (k->plan)
-        give_up_plan(k);
+        give_up_plan(runner, k);
 }
 
 /* Reactive for a while, longer each time. */
@@ -167,43 +172,47 @@ static void rest(ebb_kind_t *k, const char *why)
 
 /* Everything is as it was. Beside a driven plan it is not tried again; else at the next boundary, with another plan if this one does
  * not fit any more; when what outlives the step has become another, the step is learned again. */
-static void not_installed(ebb_kind_t *k, ebb_status_t status, ebb_buffer_t *const *present,
+static void not_installed(ebb_device_t *dev, ebb_kind_t *k, ebb_status_t status, ebb_buffer_t *const *present,
                           const ebb_boundary_t *boundary)
 {
+    struct ebb_runner *runner = dev->ebb->run->runner;
     char why[256];
     if (boundary) {
         k->alone = true;
         return;
     }
-    const ebb_check_limits_t limits = limits_of(k, present);
+    const ebb_check_limits_t limits = limits_of(dev, k, present);
     if (k->misfits < MOST_MISFITS && !ebb_check_plan(k->learned->trace, k->plan, &limits, why, sizeof why)) {
         ebb_log(EBB_INFO, "a new plan: in the %zu MiB that are left on the device, and %zu on the host, %s",
                 (size_t)limits.device_bytes >> 20, (size_t)limits.host_bytes >> 20, why);
         k->misfits++;
-        give_up_plan(k);
+        give_up_plan(runner, k);
     } else if (++k->failures % MOST_FAILURES == 0) {
         rest(k, "the plan can't be installed");
     } else if (status == CUDA_ERROR_NOT_FOUND) {
-        ebb_kind_forget(k);
+        ebb_kind_forget(dev, k);
     }
 }
 
 /* With the buffers that are there now. */
-static void begin_driving_with(ebb_kind_t *k, ebb_buffer_t *const *present, const ebb_boundary_t *boundary)
+static void begin_driving_with(ebb_device_t *dev, ebb_kind_t *k, ebb_buffer_t *const *present,
+                               const ebb_boundary_t *boundary)
 {
-    revise_room(k, present);
+    struct ebb_runner *runner = dev->ebb->run->runner;
+    revise_room(dev, k, present);
     const bool first = !k->plan;
     ebb_log(EBB_DEBUG, first ? "making a plan" : "installing the plan again"); /* tests look for it */
-    if (first && !make_plan(k, present, boundary))
+    if (first && !make_plan(dev, k, present, boundary))
         return;
-    uint64_t driven = ebb_drive_counts().steps;
+    uint64_t driven = ebb_drive_counts(dev->ebb).steps;
     k->fruitless = driven > k->driven_before ? 0 : k->fruitless;
     if (k->fruitless == MOST_FRUITLESS) {
         rest(k, "the program never keeps to the plan for a step");
         return;
     }
     ebb_pinned_defer(k->postponed < MOST_POSTPONED);
-    const ebb_status_t status = ebb_drive_install(ebb_kind_number(k), k->learned, k->plan, present);
+    const ebb_status_t status =
+        ebb_drive_install(dev, ebb_kind_number(dev->ebb, k), k->learned, k->plan, present);
     ebb_pinned_defer(false);
     if (status && ebb_pinned_is_wanted()) { /* the call that is under way does without */
         k->postponed++;
@@ -213,28 +222,28 @@ static void begin_driving_with(ebb_kind_t *k, ebb_buffer_t *const *present, cons
     k->fruitless++;
     k->driven_before = driven;
     if (status) {
-        not_installed(k, status, present, boundary);
+        not_installed(dev, k, status, present, boundary);
         return;
     }
     k->failures = 0;
-    ebb_run.driving = k;
+    runner->driving = k;
     if (!k->untold)
         return;
     k->untold = false;
-    ebb_run.steps.plans++;
-    report_plan();
-    ebb_files_plan(ebb_kind_number(k), k->plan);
+    runner->steps.plans++;
+    report_plan(runner);
+    ebb_files_plan(dev->ebb, ebb_kind_number(dev->ebb, k), k->plan);
 }
 
 /* Not before it is known which buffers a step begins with, if that is of any use. */
-void ebb_kind_drive(ebb_kind_t *k, ebb_buffer_t *const *present)
+void ebb_kind_drive(ebb_device_t *dev, ebb_kind_t *k, ebb_buffer_t *const *present)
 {
     char why[160];
-    if (ebb_drive_knows_all(k->learned, present) ||
+    if (ebb_drive_knows_all(dev, k->learned, present) ||
         !ebb_rotation_period(k->learned->trace, why, sizeof why)) {
         k->unknown = 0;
-        ebb_follow_pause();
-        begin_driving_with(k, present, NULL);
+        ebb_follow_pause(dev);
+        begin_driving_with(dev, k, present, NULL);
     } else if (++k->unknown > MOST_UNKNOWN) {
         ebb_log(EBB_WARN, "which buffers outlive the step as which is never known: ebb stays reactive");
         k->phase = EBB_PHASE_STAY;
@@ -261,60 +270,65 @@ static uint64_t need_of(const ebb_trace_t *t)
 }
 
 /* The kind that needs the most memory has the plan that others agree with. */
-static bool leads(const ebb_kind_t *k)
+static bool leads(ebb_t *ebb, const ebb_kind_t *k)
 {
+    struct ebb_runner *runner = ebb->run->runner;
     const uint64_t need = need_of(k->learned->trace);
     for (unsigned i = 0; i < EBB_STEP_KINDS; i++)
-        if (ebb_drive_installed(i) && need_of(ebb_run.kind[i].learned->trace) >= need)
+        if (ebb_drive_installed(ebb, i) && need_of(runner->kind[i].learned->trace) >= need)
             return false;
     return true;
 }
 
 /* Its plan is installed beside those that are. False: it is not driven now; perhaps none is. */
-static bool install_beside(ebb_kind_t *k)
+static bool install_beside(ebb_device_t *dev, ebb_kind_t *k)
 {
+    struct ebb_runner *runner = dev->ebb->run->runner;
     char why[160];
     ebb_boundary_t *boundary =
-        k->alone || !ebb_drive_is_ready(k->learned) ? NULL : ebb_drive_boundary(k->learned);
+        k->alone || !ebb_drive_is_ready(dev, k->learned) ? NULL : ebb_drive_boundary(dev, k->learned);
     const bool agrees = boundary && k->plan && ebb_boundary_agrees(boundary, k->plan, why, sizeof why);
-    if (boundary && (agrees || !leads(k))) {
+    if (boundary && (agrees || !leads(dev->ebb, k))) {
         if (!agrees)
             ebb_plan_delete(k->plan);
         k->plan = agrees ? k->plan : NULL;
-        begin_driving_with(k, NULL, boundary);
+        begin_driving_with(dev, k, NULL, boundary);
     }
     ebb_boundary_delete(boundary);
-    return ebb_run.driving == k;
+    return runner->driving == k;
 }
 
-void ebb_run_install_others(void)
+void ebb_run_install_others(ebb_device_t *dev)
 {
+    struct ebb_runner *runner = dev->ebb->run->runner;
     char why[160];
-    ebb_kind_t *const driving = ebb_run.driving;
-    for (unsigned i = 0; i < EBB_STEP_KINDS && ebb_run.driving == driving; i++) {
-        ebb_kind_t *k = ebb_kind_of((int)i);
+    ebb_kind_t *const driving = runner->driving;
+    for (unsigned i = 0; i < EBB_STEP_KINDS && runner->driving == driving; i++) {
+        ebb_kind_t *k = ebb_kind_of(dev, (int)i);
         if (k == driving || k->phase != EBB_PHASE_DRIVE || !k->plan || k->alone ||
-            !ebb_drive_is_ready(k->learned))
+            !ebb_drive_is_ready(dev, k->learned))
             continue;
-        ebb_boundary_t *boundary = ebb_drive_boundary(k->learned);
+        ebb_boundary_t *boundary = ebb_drive_boundary(dev, k->learned);
         if (boundary && ebb_boundary_agrees(boundary, k->plan, why, sizeof why)) {
-            begin_driving_with(k, NULL, boundary);
-            if (ebb_run.driving != driving && ebb_drive_active() &&
-                ebb_drive_change(ebb_kind_number(driving)))
-                ebb_run.driving = driving;
+            begin_driving_with(dev, k, NULL, boundary);
+            if (runner->driving != driving && ebb_drive_active(dev->ebb) &&
+                ebb_drive_change(dev->ebb, ebb_kind_number(dev->ebb, driving)))
+                runner->driving = driving;
         }
         ebb_boundary_delete(boundary);
     }
 }
 
-void ebb_run_turn_to(ebb_kind_t *next)
+void ebb_run_turn_to(ebb_device_t *dev, ebb_kind_t *next)
 {
+    struct ebb_runner *runner = dev->ebb->run->runner;
     bool turned = false;
-    if (next && next->phase == EBB_PHASE_DRIVE && next->learned && ebb_drive_at_boundary())
-        turned = ebb_drive_installed(ebb_kind_number(next)) ? ebb_drive_change(ebb_kind_number(next))
-                                                            : install_beside(next);
+    if (next && next->phase == EBB_PHASE_DRIVE && next->learned && ebb_drive_at_boundary(dev->ebb))
+        turned = ebb_drive_installed(dev->ebb, ebb_kind_number(dev->ebb, next))
+                     ? ebb_drive_change(dev->ebb, ebb_kind_number(dev->ebb, next))
+                     : install_beside(dev, next);
     if (turned)
-        ebb_run.driving = next;
+        runner->driving = next;
     else
-        ebb_run_leave("the next step is expected to be of another kind");
+        ebb_run_leave(dev, "the next step is expected to be of another kind");
 }

@@ -7,8 +7,11 @@
 #include "alloc/device.h"
 #include "ckpt/run/profile/learn.h"
 #include "ckpt/run/runner.h"
+#include "ckpt/run/state.h"
 #include "ckpt/run/tracker/step.h"
 #include "offload/ebb_offload.h"
+
+#include <stdatomic.h>
 
 /* A kind of step. */
 typedef struct ebb_kind {
@@ -34,7 +37,7 @@ typedef struct ebb_kind {
     bool alone; /* none agrees with those of other kinds */
 } ebb_kind_t;
 
-extern struct ebb_run {
+struct ebb_runner {
     ebb_kind_t kind[EBB_STEP_KINDS];
     ebb_kind_t *driving; /* whose plan is driven; NULL: none is */
     unsigned slot;       /* the device that is followed */
@@ -50,39 +53,41 @@ extern struct ebb_run {
     bool driven;                 /* the operation under way is a planned one */
     bool views;                  /* operations of this step are seen without what is left over of them */
     const ebb_operation_t *view; /* of the one under way, if it is not driven */
-} ebb_run;
+    atomic_int order_wanted;     /* ebb_run_want_order, as often as not any more */
+};
 
-static inline unsigned ebb_kind_number(const ebb_kind_t *k)
+static inline unsigned ebb_kind_number(ebb_t *ebb, const ebb_kind_t *k)
 {
-    return (unsigned)(k - ebb_run.kind);
+    struct ebb_runner *runner = ebb->run->runner;
+    return (unsigned)(k - runner->kind);
 }
 
 /* ---- runner_kind.c ---- */
 
 /* By the finder's number; NULL: below 0. */
-ebb_kind_t *ebb_kind_of(int number);
+ebb_kind_t *ebb_kind_of(ebb_device_t *dev, int number);
 /* What is known of one kind; a recording under way may be of any. */
-void ebb_kind_forget(ebb_kind_t *kind);
+void ebb_kind_forget(ebb_device_t *dev, ebb_kind_t *kind);
 /* The plan that is driven, and all that are installed beside it: at a boundary, or when it is of no interest where the program is. */
-void ebb_run_leave(const char *why);
-bool ebb_run_is_worth_learning(void);
+void ebb_run_leave(ebb_device_t *dev, const char *why);
+bool ebb_run_is_worth_learning(ebb_device_t *dev);
 /* A lesson begins, for a step that is expected to be of this kind; it has ended, in a step of this kind. */
-void ebb_kind_begin_lesson(ebb_kind_t *kind);
-void ebb_kind_learn(ebb_kind_t *kind);
+void ebb_kind_begin_lesson(ebb_device_t *dev, ebb_kind_t *kind);
+void ebb_kind_learn(ebb_device_t *dev, ebb_kind_t *kind);
 
 /* ---- runner_plan.c ---- `present`: the buffers with which the step begins (ebb_follow_present) ---- */
 
 /* Its plan was refused for want of memory, of which there is more now. */
-bool ebb_kind_has_more_room(ebb_kind_t *kind, ebb_buffer_t *const *present);
+bool ebb_kind_has_more_room(ebb_device_t *dev, ebb_kind_t *kind, ebb_buffer_t *const *present);
 /* The program did not keep to its plan, and is tried again. */
 bool ebb_kind_is_rested(ebb_kind_t *kind);
 /* Makes a plan if there is none and installs it, if it is known which buffers a step begins with. */
-void ebb_kind_drive(ebb_kind_t *kind, ebb_buffer_t *const *present);
+void ebb_kind_drive(ebb_device_t *dev, ebb_kind_t *kind, ebb_buffer_t *const *present);
 /* What is driven is looked at now and then, at the end of a step. */
-void ebb_kind_revise_pace(ebb_kind_t *kind);
+void ebb_kind_revise_pace(ebb_device_t *dev, ebb_kind_t *kind);
 /* A plan was installed: those that have agreed with it before are, too. */
-void ebb_run_install_others(void);
+void ebb_run_install_others(ebb_device_t *dev);
 /* Another kind is expected than the one whose plan is driven; NULL: none. */
-void ebb_run_turn_to(ebb_kind_t *next);
+void ebb_run_turn_to(ebb_device_t *dev, ebb_kind_t *next);
 
 #endif

@@ -5,25 +5,29 @@
 
 struct run_stand_in run_stand_in;
 
-ebb_status_t ebb_run_before(ebb_operation_t *operation)
+ebb_status_t ebb_run_before(ebb_device_t *dev, ebb_operation_t *operation)
 {
+    (void)dev;
     return run_stand_in.before ? run_stand_in.before(operation) : 0;
 }
 
-void ebb_run_after(const ebb_operation_t *operation, CUresult result)
+void ebb_run_after(ebb_device_t *dev, const ebb_operation_t *operation, CUresult result)
 {
+    (void)dev;
     if (run_stand_in.after)
         run_stand_in.after(operation, result);
 }
 
-ebb_buffer_t *ebb_run_serve(const ebb_request_t *request)
+ebb_buffer_t *ebb_run_serve(ebb_device_t *dev, const ebb_request_t *request)
 {
+    (void)dev;
     (void)request;
     return NULL;
 }
 
-bool ebb_run_drives(void)
+bool ebb_run_drives(ebb_device_t *dev)
 {
+    (void)dev;
     return false;
 }
 
@@ -32,8 +36,9 @@ void ebb_run_allocated(ebb_buffer_t *buffer, ebb_stream_t *stream)
     (void)buffer, (void)stream;
 }
 
-void ebb_run_out_of_memory(const ebb_request_t *request)
+void ebb_run_out_of_memory(ebb_device_t *dev, const ebb_request_t *request)
 {
+    (void)dev;
     (void)request;
 }
 
@@ -47,44 +52,50 @@ bool ebb_run_freeing(ebb_buffer_t *buffer, ebb_stream_t *stream)
     return run_stand_in.freeing && run_stand_in.freeing(buffer, stream);
 }
 
-bool ebb_run_make_room(size_t chunks)
+bool ebb_run_make_room(ebb_device_t *dev, size_t chunks)
 {
-    return run_stand_in.make_room && run_stand_in.make_room(chunks);
+    return run_stand_in.make_room && run_stand_in.make_room(dev, chunks);
 }
 
-void ebb_run_ordered(const ebb_order_t *order)
+void ebb_run_ordered(ebb_device_t *dev, const ebb_order_t *order)
 {
+    (void)dev;
     (void)order;
 }
 
-bool ebb_run_wants_order(void)
+bool ebb_run_wants_order(ebb_t *ebb)
 {
+    (void)ebb;
     return false;
 }
 
-void ebb_run_waited(void)
+void ebb_run_waited(ebb_device_t *dev)
 {
     if (run_stand_in.waited)
-        run_stand_in.waited();
+        run_stand_in.waited(dev);
 }
 
-void ebb_run_interrupted(const char *why)
+void ebb_run_interrupted(ebb_device_t *dev, const char *why)
 {
+    (void)dev;
     if (run_stand_in.interrupted)
         run_stand_in.interrupted(why);
 }
 
-void ebb_run_unloading(const void *handle)
+void ebb_run_unloading(ebb_device_t *dev, const void *handle)
 {
+    (void)dev;
     (void)handle;
 }
 
-void ebb_run_ended(void)
+void ebb_run_ended(ebb_device_t *dev)
 {
+    (void)dev;
 }
 
-void ebb_stats_finish(void)
+void ebb_stats_finish(ebb_device_t *dev)
 {
+    (void)dev;
 }
 
 /* ---- of offload, where that is not linked ---- */

@@ -9,8 +9,8 @@ extern struct run_stand_in {
     ebb_status_t (*before)(ebb_operation_t *operation);
     void (*after)(const ebb_operation_t *operation, CUresult result);
     bool (*freeing)(ebb_buffer_t *buffer, ebb_stream_t *stream);
-    bool (*make_room)(size_t chunks);
-    void (*waited)(void);
+    bool (*make_room)(ebb_device_t *dev, size_t chunks);
+    void (*waited)(ebb_device_t *dev);
     void (*interrupted)(const char *why);
 } run_stand_in;
 

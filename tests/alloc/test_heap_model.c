@@ -319,8 +319,9 @@ static void growing_overhead_is_made_room_for(void **state)
 /* The same while nothing is asked for: what can be evicted goes. */
 static ebb_buffer_t *sacrifice;
 
-static bool evict_sacrifice(size_t chunks)
+static bool evict_sacrifice(ebb_device_t *dev, size_t chunks)
 {
+    (void)dev;
     if (!chunks || !sacrifice || !sacrifice->range->mapped)
         return false;
     evict(sacrifice);

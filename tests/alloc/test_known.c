@@ -194,12 +194,12 @@ static void pinned_buffers_are_held_until_released_as_often(void **state)
     ebb_buffer_release(b); /* one too many does no harm */
     assert_int_equal(b->held, 0);
     ebb_pinned_ref_t ref = ebb_pinned_ref(b);
-    assert_ptr_equal(ebb_pinned_get(ref), b);
+    assert_ptr_equal(ebb_pinned_get(ebb_here, ref), b);
     ebb_heap_free(b, (ebb_mark_t){0});
-    assert_null(ebb_pinned_get(ref));
+    assert_null(ebb_pinned_get(ebb_here, ref));
     ebb_unlock();
     ebb_buffer_t *again = make(3 << 20); /* at the same address: another one */
-    assert_null(ebb_pinned_get(ref));
+    assert_null(ebb_pinned_get(ebb_here, ref));
     assert_int_equal(again->pinned, 0);
     release_buffer(again);
     run_stand_in.interrupted = NULL;

@@ -13,10 +13,10 @@
 #include "ckpt/run/drive/drive_state.h"
 #include "ckpt/run/profile/learn.h"
 
-void __real_ebb_drive_after(const ebb_operation_t *op, bool issued);
-void __wrap_ebb_drive_after(const ebb_operation_t *op, bool issued);
-void __real_ebb_learn_after(const ebb_operation_t *op, CUresult result);
-void __wrap_ebb_learn_after(const ebb_operation_t *op, CUresult result);
+void __real_ebb_drive_after(ebb_device_t *dev, const ebb_operation_t *op, bool issued);
+void __wrap_ebb_drive_after(ebb_device_t *dev, const ebb_operation_t *op, bool issued);
+void __real_ebb_learn_after(ebb_device_t *dev, const ebb_operation_t *op, CUresult result);
+void __wrap_ebb_learn_after(ebb_device_t *dev, const ebb_operation_t *op, CUresult result);
 
 static void *break_thrice(void *unused)
 {
@@ -38,23 +38,23 @@ static void break_once(void)
         pthread_join(other, NULL);
 }
 
-void __wrap_ebb_drive_after(const ebb_operation_t *op, bool issued)
+void __wrap_ebb_drive_after(ebb_device_t *dev, const ebb_operation_t *op, bool issued)
 {
     unsigned long long step;
     unsigned operation;
     const char *where = getenv("TEST_BREAK");
-    if (where && sscanf(where, "drive:%llu:%u", &step, &operation) == 2 && ebb_drive.step == step &&
-        ebb_drive.cursor == operation)
+    if (where && sscanf(where, "drive:%llu:%u", &step, &operation) == 2 &&
+        ebb_driven(&ebb_process)->step == step && ebb_driven(&ebb_process)->cursor == operation)
         break_once();
-    __real_ebb_drive_after(op, issued);
+    __real_ebb_drive_after(dev, op, issued);
 }
 
-void __wrap_ebb_learn_after(const ebb_operation_t *op, CUresult result)
+void __wrap_ebb_learn_after(ebb_device_t *dev, const ebb_operation_t *op, CUresult result)
 {
     static unsigned learned;
     unsigned operation;
     const char *where = getenv("TEST_BREAK");
     if (where && sscanf(where, "learn:%u", &operation) == 1 && learned++ == operation)
         break_once();
-    __real_ebb_learn_after(op, result);
+    __real_ebb_learn_after(dev, op, result);
 }

@@ -66,8 +66,9 @@ static unsigned index_of(const ebb_buffer_t *b)
 
 /* ---- the stand-in for the room above ---- */
 
-bool ebb_follow_known(void)
+bool ebb_follow_known(ebb_device_t *dev)
 {
+    (void)dev;
     return stand_in.known;
 }
 
@@ -84,14 +85,16 @@ ebb_next_use_t ebb_follow_next_use(const ebb_buffer_t *b)
     return (ebb_next_use_t){.known = true, .ahead = ahead, .ns = ahead * 20000ull, .behind = 1};
 }
 
-bool ebb_follow_coming(uint32_t ahead, ebb_coming_t *out)
+bool ebb_follow_coming(ebb_t *ebb, uint32_t ahead, ebb_coming_t *out)
 {
+    (void)ebb;
     *out = (ebb_coming_t){.buffers = 1};
     return script.at + ahead < OPERATIONS;
 }
 
-ebb_buffer_t *ebb_follow_touched(uint32_t ahead, uint32_t i)
+ebb_buffer_t *ebb_follow_touched(ebb_t *ebb, uint32_t ahead, uint32_t i)
 {
+    (void)ebb;
     (void)i;
     return ebb_buffer_at(&ebb_process,
                          model[stand_in.lies ? below(BUFFERS) : script.buffer[script.at + ahead]].address);
@@ -155,15 +158,17 @@ bool ebb_recipe_agrees(ebb_buffer_t *b, ebb_stream_t *stream)
 }
 
 /* Nothing is known to be unchanged. */
-ebb_hashes_t *ebb_hashes_new(unsigned slots)
+ebb_hashes_t *ebb_hashes_new(ebb_device_t *dev, unsigned slots)
 {
+    (void)dev;
     (void)slots;
     return NULL;
 }
 
-ebb_status_t ebb_hash_issue(ebb_hashes_t *hashes, unsigned slot, ebb_stream_t *stream, CUdeviceptr address,
-                            size_t bytes, ebb_hash_part_t part)
+ebb_status_t ebb_hash_issue(ebb_device_t *dev, ebb_hashes_t *hashes, unsigned slot, ebb_stream_t *stream,
+                            CUdeviceptr address, size_t bytes, ebb_hash_part_t part)
 {
+    (void)dev;
     (void)hashes, (void)slot, (void)stream, (void)address, (void)bytes, (void)part;
     return CUDA_ERROR_UNKNOWN;
 }
@@ -178,7 +183,7 @@ ebb_status_t ebb_hash_read(ebb_hashes_t *hashes, unsigned first, unsigned count,
 static ebb_status_t before(ebb_operation_t *op)
 {
     ebb_pinned_defer(true);
-    const ebb_status_t status = ebb_residence_acquire(op);
+    const ebb_status_t status = ebb_residence_acquire(ebb_here, op);
     ebb_pinned_defer(false);
     return status;
 }
@@ -189,7 +194,7 @@ static void after(const ebb_operation_t *op, CUresult result)
         assert_true(ebb_is_resident(op->access[i].buffer) && op->access[i].buffer->range->mapped);
     ebb_residence_release(op);
     ebb_pinned_defer(!result);
-    ebb_residence_look_ahead();
+    ebb_residence_look_ahead(ebb_here);
     ebb_pinned_defer(false);
 }
 

@@ -180,7 +180,7 @@ bool ebb_mark_reached(ebb_mark_t mark)
     return mark.number == 0;
 }
 
-size_t ebb_leaving_bytes(void)
+size_t ebb_leaving_bytes(ebb_device_t *dev)
 {
     return 0;
 }
@@ -206,7 +206,7 @@ bool ebb_recipe_can_rebuild(const ebb_buffer_t *b, uint64_t *cost_ns)
     return *cost_ns != 0;
 }
 
-bool ebb_follow_known(void)
+bool ebb_follow_known(ebb_device_t *dev)
 {
     return true;
 }
@@ -250,7 +250,7 @@ static void with_copies_alone_the_farthest_next_use_leaves_first(void **state)
         set_scene(true);
         ebb_victims_t v;
         const size_t wanted = 1 + below(scene.trace->buffer_count);
-        if (ebb_victims_choose(&v, wanted)) {
+        if (ebb_victims_choose(ebb_here, &v, wanted)) {
             uint64_t nearest = UINT64_MAX;
             for (size_t i = 0; i < v.count; i++) {
                 const uint64_t ns = ebb_follow_next_use(v.list[i].buffer).ns;
@@ -303,7 +303,7 @@ static void the_cheaper_way_out_is_taken_that_the_options_allow(void **state)
         set_scene(false);
         ebb_victims_t v;
         bool late = false, nothing_else;
-        if (ebb_victims_choose(&v, SIZE_MAX)) {
+        if (ebb_victims_choose(ebb_here, &v, SIZE_MAX)) {
             for (size_t i = 0; i < v.count; i++) {
                 assert_int_equal(v.list[i].drop, should_drop(v.list[i].buffer, &nothing_else));
                 assert_true(!late || nothing_else);
@@ -315,7 +315,7 @@ static void the_cheaper_way_out_is_taken_that_the_options_allow(void **state)
             ebb_victims_free(&v);
         }
         const uint32_t beyond = below(20);
-        if (ebb_victims_choose_ahead(&v, SIZE_MAX, beyond)) {
+        if (ebb_victims_choose_ahead(ebb_here, &v, SIZE_MAX, beyond)) {
             for (size_t i = 0; i < v.count; i++) {
                 assert_int_equal(v.list[i].drop, should_drop(v.list[i].buffer, &nothing_else));
                 assert_true(!nothing_else && ebb_follow_next_use(v.list[i].buffer).ahead >= beyond);

@@ -42,7 +42,7 @@ typedef struct ebb_drive_counts {
     uint64_t ns, timed; /* device time of steps, of so many of them (step_clock.h) */
     size_t peak_bytes;  /* most chunks that existed at once while driving */
 } ebb_drive_counts_t;
-ebb_drive_counts_t ebb_drive_counts(void);
+ebb_drive_counts_t ebb_drive_counts(ebb_t *ebb);
 
 /* How the present drive has gone, as far as it has been timed. */
 typedef struct ebb_drive_pace {
@@ -50,69 +50,70 @@ typedef struct ebb_drive_pace {
     uint64_t stall_ns;                    /* in them the program's stream waited for copies */
     double copied_bytes[2], copied_ns[2]; /* out, in */
 } ebb_drive_pace_t;
-ebb_drive_pace_t ebb_drive_pace(void);
+ebb_drive_pace_t ebb_drive_pace(ebb_t *ebb);
 
 enum { EBB_DRIVES = 8 };
 
 /* Device bytes that a plan for this recording could have: the budget less what it cannot move, and what plans that are installed have for
  * themselves. `present` [buffers]: the buffers
  * with which the step begins, as far as they are others in every step (ebb_follow_present); NULL: they are not known. */
-size_t ebb_drive_room(unsigned slot, const ebb_recording_t *learned, ebb_buffer_t *const *present);
+size_t ebb_drive_room(ebb_device_t *dev, unsigned slot, const ebb_recording_t *learned,
+                      ebb_buffer_t *const *present);
 /* And bytes of pinned host memory: what is left, and what the buffers that outlive its steps have. */
-size_t ebb_drive_host_room(const ebb_recording_t *learned, ebb_buffer_t *const *present);
+size_t ebb_drive_host_room(ebb_device_t *dev, const ebb_recording_t *learned, ebb_buffer_t *const *present);
 /* Whether they are all known. */
-bool ebb_drive_knows_all(const ebb_recording_t *learned, ebb_buffer_t *const *present);
+bool ebb_drive_knows_all(ebb_device_t *dev, const ebb_recording_t *learned, ebb_buffer_t *const *present);
 
 /* Whether all that outlives its steps is there; of what goes round nothing is known here. */
-bool ebb_drive_is_ready(const ebb_recording_t *learned);
+bool ebb_drive_is_ready(ebb_device_t *dev, const ebb_recording_t *learned);
 
 /* What a plan for this recording must agree with to be installed beside those that are; the caller's to delete. NULL: none is
  * driven, or none may be beside it, or no memory. */
-ebb_boundary_t *ebb_drive_boundary(const ebb_recording_t *learned);
+ebb_boundary_t *ebb_drive_boundary(ebb_device_t *dev, const ebb_recording_t *learned);
 
 /* Begins to drive, in a slot where nothing is installed. Borrows recording and plan until the drive ends. If another plan is driven, that
  * must be at the end of a step, and this one agree with its boundary. It succeeds, or everything is as it was but for where residence
  * has its contents (logged): the plan that was driven still is. CUDA_ERROR_NOT_FOUND: buffers or streams that the recording
  * means are gone; CUDA_ERROR_OUT_OF_MEMORY: device or host have too little; else the driver's refusal. */
-ebb_status_t ebb_drive_install(unsigned slot, ebb_recording_t *learned, const ebb_plan_t *plan,
-                               ebb_buffer_t *const *present);
-bool ebb_drive_active(void);
-bool ebb_drive_installed(unsigned slot);
+ebb_status_t ebb_drive_install(ebb_device_t *dev, unsigned slot, ebb_recording_t *learned,
+                               const ebb_plan_t *plan, ebb_buffer_t *const *present);
+bool ebb_drive_active(ebb_t *ebb);
+bool ebb_drive_installed(ebb_t *ebb, unsigned slot);
 /* The plan that is driven, or was last. */
-unsigned ebb_drive_slot(void);
+unsigned ebb_drive_slot(ebb_t *ebb);
 /* A plan is driven, and nothing of it is in use but what outlives the step. */
-bool ebb_drive_at_boundary(void);
+bool ebb_drive_at_boundary(ebb_t *ebb);
 /* At the end of a step: from here on the plan of another slot is driven. False: it is not installed, or something is in use. */
-bool ebb_drive_change(unsigned slot);
+bool ebb_drive_change(ebb_t *ebb, unsigned slot);
 
 /* It is the planned operation, in the middle of a step. */
-bool ebb_drive_expects(const ebb_operation_t *operation);
+bool ebb_drive_expects(ebb_device_t *dev, const ebb_operation_t *operation);
 /* The step is over: copies to the host at its end have been left out, if they have not come by now. */
-void ebb_drive_catch_up(void);
+void ebb_drive_catch_up(ebb_device_t *dev);
 
 /* The planned buffer for a request, or NULL: none is active, or the request was not planned, and the drive has
  * ended unless there is room. */
-ebb_buffer_t *ebb_drive_serve(const ebb_request_t *request);
+ebb_buffer_t *ebb_drive_serve(ebb_device_t *dev, const ebb_request_t *request);
 /* True: the buffer was in a place of the plan's and is gone. */
 bool ebb_drive_freeing(ebb_buffer_t *buffer);
 /* True: the operation is the planned one, or does not hurt the plan; everything is arranged for it. False: the drive has ended. */
-bool ebb_drive_before(ebb_operation_t *operation);
+bool ebb_drive_before(ebb_device_t *dev, ebb_operation_t *operation);
 /* After it was issued, or could not be: then the drive ends. */
-void ebb_drive_after(const ebb_operation_t *operation, bool issued);
+void ebb_drive_after(ebb_device_t *dev, const ebb_operation_t *operation, bool issued);
 
 /* The program has ordered streams. */
-void ebb_drive_ordered(const ebb_order_t *order);
+void ebb_drive_ordered(ebb_t *ebb, const ebb_order_t *order);
 
 /* From here on the step is followed (ebb_follow_resume), with what was learned: borrowed from then on. */
-void ebb_drive_leave(const char *why);
+void ebb_drive_leave(ebb_device_t *dev, const char *why);
 
 /* The program has waited: what is known by now of recomputed buffers is compared. */
-void ebb_drive_waited(void);
+void ebb_drive_waited(ebb_t *ebb);
 
 /* True, once: the slot's recomputed buffers had other bits. The operations have lost their proofs in the recording; the
  * plan is no good any more and is left at the next boundary. */
-bool ebb_drive_refuted(unsigned slot);
+bool ebb_drive_refuted(ebb_t *ebb, unsigned slot);
 /* Somebody else has found that out, of what was driven last. */
-void ebb_drive_refute(void);
+void ebb_drive_refute(ebb_t *ebb);
 
 #endif

@@ -13,14 +13,13 @@
 #include "offload/ebb_offload.h"
 #include "offload/pinned.h"
 
-#define D ebb_drive
-
 static bool persists(const ebb_trace_buffer_t *b)
 {
     return b->born == EBB_NONE;
 }
 
-ebb_buffer_t *ebb_recorded_buffer(const ebb_recording_t *learned, ebb_buffer_t *const *present, uint32_t id)
+ebb_buffer_t *ebb_recorded_buffer(ebb_device_t *dev, const ebb_recording_t *learned,
+                                  ebb_buffer_t *const *present, uint32_t id)
 {
     const ebb_trace_buffer_t *t = &learned->trace->buffer[id];
     if (ebb_trace_rotates(learned->trace, id)) {
@@ -28,44 +27,45 @@ ebb_buffer_t *ebb_recorded_buffer(const ebb_recording_t *learned, ebb_buffer_t *
         const bool fits = b && (ebb_is_large(t) ? b->bytes == t->bytes : b->bytes <= t->bytes);
         return fits ? b : NULL;
     }
-    ebb_buffer_t *b = ebb_buffer_at(ebb_here->ebb, learned->address[id]);
+    ebb_buffer_t *b = ebb_buffer_at(dev->ebb, learned->address[id]);
     return b && b->generation == learned->generation[id] ? b : NULL;
 }
 
-bool ebb_drive_knows_all(const ebb_recording_t *learned, ebb_buffer_t *const *present)
+bool ebb_drive_knows_all(ebb_device_t *dev, const ebb_recording_t *learned, ebb_buffer_t *const *present)
 {
     for (uint32_t i = 0; i < learned->trace->buffer_count; i++)
         if (persists(&learned->trace->buffer[i]) && ebb_trace_rotates(learned->trace, i) &&
-            !ebb_recorded_buffer(learned, present, i))
+            !ebb_recorded_buffer(dev, learned, present, i))
             return false;
     return true;
 }
 
-bool ebb_drive_is_ready(const ebb_recording_t *learned)
+bool ebb_drive_is_ready(ebb_device_t *dev, const ebb_recording_t *learned)
 {
     for (uint32_t i = 0; i < learned->trace->buffer_count; i++)
         if (persists(&learned->trace->buffer[i]) && !ebb_trace_rotates(learned->trace, i) &&
-            !ebb_recorded_buffer(learned, NULL, i))
+            !ebb_recorded_buffer(dev, learned, NULL, i))
             return false;
     return true;
 }
 
-size_t ebb_drive_room(unsigned slot, const ebb_recording_t *learned, ebb_buffer_t *const *present)
+size_t ebb_drive_room(ebb_device_t *dev, unsigned slot, const ebb_recording_t *learned,
+                      ebb_buffer_t *const *present)
 {
-    ebb_verify_prepare(ebb_share_drive(slot), learned->trace);
-    ebb_heap_reclaim(ebb_here, SIZE_MAX, true);
-    size_t chunks = ebb_chunks_available(ebb_here) + ebb_share_room(learned);
+    ebb_verify_prepare(dev, ebb_share_drive(dev->ebb, slot), learned->trace);
+    ebb_heap_reclaim(dev, SIZE_MAX, true);
+    size_t chunks = ebb_chunks_available(dev) + ebb_share_room(dev, learned);
     for (uint32_t i = 0; i < learned->trace->buffer_count; i++) {
         const ebb_trace_buffer_t *t = &learned->trace->buffer[i];
         const ebb_buffer_t *b =
-            persists(t) && ebb_is_large(t) ? ebb_recorded_buffer(learned, present, i) : NULL;
+            persists(t) && ebb_is_large(t) ? ebb_recorded_buffer(dev, learned, present, i) : NULL;
         if (b && b->range->mapped && !ebb_share_has(b))
             chunks += b->range->chunk_count;
     }
     return chunks * EBB_CHUNK_BYTES;
 }
 
-size_t ebb_drive_host_room(const ebb_recording_t *learned, ebb_buffer_t *const *present)
+size_t ebb_drive_host_room(ebb_device_t *dev, const ebb_recording_t *learned, ebb_buffer_t *const *present)
 {
     const ebb_pinned_usage_t u = ebb_pinned_usage();
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -73,7 +73,7 @@ size_t ebb_drive_host_room(const ebb_recording_t *learned, ebb_buffer_t *const *
     for (uint32_t i = 0; i < learned->trace->buffer_count; i++) {
         const ebb_trace_buffer_t *t = &learned->trace->buffer[i];
         const ebb_buffer_t *b =
-            persists(t) && ebb_is_large(t) ? ebb_recorded_buffer(learned, present, i) : NULL;
+            persists(t) && ebb_is_large(t) ? ebb_recorded_buffer(dev, learned, present, i) : NULL;
         room += b ? ebb_residence_pinned_bytes(b) + ebb_share_pinned_bytes(b) : 0;
         used += ebb_is_large(t) ? page : 0; /* blocks are whole pages */
     }
@@ -83,61 +83,64 @@ size_t ebb_drive_host_room(const ebb_recording_t *learned, ebb_buffer_t *const *
 /* ---- buffers that are there: until everything else is, their contents stay residence's ---- */
 
 /* What other plans have settled stays with them for now. */
-static ebb_status_t find_persistent(ebb_buffer_t *const *present)
+static ebb_status_t find_persistent(ebb_device_t *dev, ebb_buffer_t *const *present)
 {
-    for (uint32_t i = 0; i < D.trace->buffer_count; i++) {
-        site_t *s = &D.site[i];
-        if (!persists(&D.trace->buffer[i]))
+    drive_t *drive = ebb_driven(dev->ebb);
+    for (uint32_t i = 0; i < drive->trace->buffer_count; i++) {
+        site_t *s = &drive->site[i];
+        if (!persists(&drive->trace->buffer[i]))
             continue;
-        ebb_buffer_t *b = ebb_recorded_buffer(D.learned, present, i);
+        ebb_buffer_t *b = ebb_recorded_buffer(dev, drive->learned, present, i);
         if (!b)
             return ebb_fail(CUDA_ERROR_NOT_FOUND, "a buffer that outlives the step", 0);
-        if (ebb_stays_itself(D.trace, i) && ebb_share_find(i, b))
+        if (ebb_stays_itself(drive->trace, i) && ebb_share_find(i, b))
             continue;
         *s = (site_t){.buffer = b, .found = true};
         b->held++; /* the reactive half leaves it alone until the plan is dissolved */
-        if (ebb_is_large(&D.trace->buffer[i])) {
+        if (ebb_is_large(&drive->trace->buffer[i])) {
             s->range = b->range;
             s->host_bytes = b->bytes;
         }
-        if (ebb_stays_itself(D.trace, i) && !ebb_share_add(i))
+        if (ebb_stays_itself(drive->trace, i) && !ebb_share_add(dev->ebb, i))
             return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "host memory for a plan", 0);
     }
     return 0;
 }
 
-static bool starts(const site_t *s, uint32_t place, bool on_device)
+static bool starts(drive_t *drive, const site_t *s, uint32_t place, bool on_device)
 {
-    return s->found && s->range && (D.plan->place[place].at_start == EBB_ON_DEVICE) == on_device;
+    return s->found && s->range && (drive->plan->place[place].at_start == EBB_ON_DEVICE) == on_device;
 }
 
 /* All of them to where the plan has them when a step begins: out, in, and then, when nothing is under way any more, to pinned
  * memory. */
-static ebb_status_t bring_to_start(void)
+static ebb_status_t bring_to_start(ebb_device_t *dev)
 {
-    for (uint32_t i = 0; i < D.trace->buffer_count; i++)
-        if (starts(&D.site[i], i, false))
-            EBB_TRY(ebb_residence_send(D.site[i].buffer));
-    for (uint32_t i = 0; i < D.trace->buffer_count; i++)
-        if (starts(&D.site[i], i, true))
-            EBB_TRY(ebb_residence_bring(D.site[i].buffer));
+    drive_t *drive = ebb_driven(dev->ebb);
+    for (uint32_t i = 0; i < drive->trace->buffer_count; i++)
+        if (starts(drive, &drive->site[i], i, false))
+            EBB_TRY(ebb_residence_send(drive->site[i].buffer));
+    for (uint32_t i = 0; i < drive->trace->buffer_count; i++)
+        if (starts(drive, &drive->site[i], i, true))
+            EBB_TRY(ebb_residence_bring(drive->site[i].buffer));
     EBB_TRY(ebb_wait_for_device());
-    ebb_residence_waited();
-    for (uint32_t i = 0; i < D.trace->buffer_count; i++)
-        if (starts(&D.site[i], i, false))
-            EBB_TRY(ebb_residence_pin(D.site[i].buffer));
+    ebb_residence_waited(dev);
+    for (uint32_t i = 0; i < drive->trace->buffer_count; i++)
+        if (starts(drive, &drive->site[i], i, false))
+            EBB_TRY(ebb_residence_pin(drive->site[i].buffer));
     return 0;
 }
 
 /* Now nothing can fail any more: they are the plan's. */
-static void take_over(void)
+static void take_over(ebb_t *ebb)
 {
-    for (uint32_t i = 0; i < D.trace->buffer_count; i++) {
-        site_t *s = &D.site[i];
-        if (!persists(&D.trace->buffer[i]))
+    drive_t *drive = ebb_driven(ebb);
+    for (uint32_t i = 0; i < drive->trace->buffer_count; i++) {
+        site_t *s = &drive->site[i];
+        if (!persists(&drive->trace->buffer[i]))
             continue;
         if (!s->found) {
-            ebb_share_take(i);
+            ebb_share_take(ebb, i);
         } else if (s->range) {
             void *host;
             s->device = ebb_residence_give(s->buffer, &host);
@@ -147,93 +150,99 @@ static void take_over(void)
                 s->device || s->on_host; /* else handed over without content, and not touched since */
         }
         s->buffer->tag = i + 1;
-        D.living += ebb_trace_rotates(D.trace, i);
+        drive->living += ebb_trace_rotates(drive->trace, i);
     }
-    for (uint32_t i = 0; i < D.plan->place_count; i++)
-        D.site[i].owned = true;
+    for (uint32_t i = 0; i < drive->plan->place_count; i++)
+        drive->site[i].owned = true;
 }
 
 /* Wherever it is, in all steps of a period; after it all are in their own places again. */
-static void note_evicted(void)
+static void note_evicted(ebb_t *ebb)
 {
-    for (uint32_t step = 0; step < D.period; step++) {
-        for (uint32_t i = 0; i < D.plan->action_count; i++)
-            if (D.plan->action[i].kind == EBB_EVICT)
-                D.site[ebb_place_now(D.plan->action[i].place)].evicted = true;
-        if (D.period > 1)
-            ebb_rotation_turn(D.trace, D.at);
+    drive_t *drive = ebb_driven(ebb);
+    for (uint32_t step = 0; step < drive->period; step++) {
+        for (uint32_t i = 0; i < drive->plan->action_count; i++)
+            if (drive->plan->action[i].kind == EBB_EVICT)
+                drive->site[ebb_place_now(ebb, drive->plan->action[i].place)].evicted = true;
+        if (drive->period > 1)
+            ebb_rotation_turn(drive->trace, drive->at);
     }
 }
 
 /* What the plan copies out of this place has no host memory yet. */
-static bool lacks_host(uint32_t place)
+static bool lacks_host(ebb_t *ebb, uint32_t place)
 {
-    const site_t *s = &D.site[place];
-    const ebb_settled_t *k = ebb_share_settled(place);
+    drive_t *drive = ebb_driven(ebb);
+    const site_t *s = &drive->site[place];
+    const ebb_settled_t *k = ebb_share_settled(ebb, place);
     return !s->host && !(k && k->site.host) && !(s->found && ebb_residence_pinned_bytes(s->buffer));
 }
 
-static ebb_status_t want_hosts(void)
+static ebb_status_t want_hosts(ebb_t *ebb)
 {
-    size_t count = 0, *bytes = malloc(((size_t)D.plan->place_count + 1) * sizeof *bytes);
-    for (uint32_t i = 0; bytes && i < D.plan->place_count; i++)
-        if ((D.site[i].evicted || (i < D.trace->buffer_count && starts(&D.site[i], i, false))) &&
-            lacks_host(i))
-            bytes[count++] = D.plan->place[i].bytes;
+    drive_t *drive = ebb_driven(ebb);
+    size_t count = 0, *bytes = malloc(((size_t)drive->plan->place_count + 1) * sizeof *bytes);
+    for (uint32_t i = 0; bytes && i < drive->plan->place_count; i++)
+        if ((drive->site[i].evicted ||
+             (i < drive->trace->buffer_count && starts(drive, &drive->site[i], i, false))) &&
+            lacks_host(ebb, i))
+            bytes[count++] = drive->plan->place[i].bytes;
     const bool have = !bytes || ebb_pinned_want(bytes, count);
     free(bytes);
     return have ? 0 : ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "pinned host memory for a plan", 0);
 }
 
 /* A host block for what the plan copies out of each place, unless its content brings one. */
-static ebb_status_t find_hosts(void)
+static ebb_status_t find_hosts(ebb_t *ebb)
 {
-    for (uint32_t i = 0; i < D.plan->place_count; i++) {
-        site_t *s = &D.site[i];
+    drive_t *drive = ebb_driven(ebb);
+    for (uint32_t i = 0; i < drive->plan->place_count; i++) {
+        site_t *s = &drive->site[i];
         if (!s->evicted)
             continue;
-        s->host_bytes = D.plan->place[i].bytes;
-        if (lacks_host(i) && !(s->host = ebb_pinned_alloc(s->host_bytes)))
+        s->host_bytes = drive->plan->place[i].bytes;
+        if (lacks_host(ebb, i) && !(s->host = ebb_pinned_alloc(s->host_bytes)))
             return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "pinned host memory for a plan", s->host_bytes);
     }
     return 0;
 }
 
 /* False: the trace is none that a plan can be driven for. */
-static bool find_rings(void)
+static bool find_rings(drive_t *drive)
 {
     char why[160];
-    D.period = ebb_rotation_period(D.trace, why, sizeof why);
-    for (uint32_t i = 0; i < D.trace->buffer_count; i++) {
-        D.at[i] = i;
-        D.outliving += ebb_trace_rotates(D.trace, i) && D.trace->buffer[i].dies == EBB_NONE;
+    drive->period = ebb_rotation_period(drive->trace, why, sizeof why);
+    for (uint32_t i = 0; i < drive->trace->buffer_count; i++) {
+        drive->at[i] = i;
+        drive->outliving += ebb_trace_rotates(drive->trace, i) && drive->trace->buffer[i].dies == EBB_NONE;
     }
-    return D.period;
+    return drive->period;
 }
 
 /* ---- places ---- */
 
-static const uint32_t *chunks_of(uint32_t place)
+static const uint32_t *chunks_of(drive_t *drive, uint32_t place)
 {
-    return D.plan->chunk + D.plan->place[place].first_chunk;
+    return drive->plan->chunk + drive->plan->place[place].first_chunk;
 }
 
 /* Under a settled buffer it is there as a rule. */
-static ebb_status_t map_place(uint32_t place)
+static ebb_status_t map_place(ebb_device_t *dev, uint32_t place)
 {
-    const ebb_place_t *p = &D.plan->place[place];
-    const ebb_settled_t *k = ebb_share_settled(place);
-    site_t *s = &D.site[place];
+    drive_t *drive = ebb_driven(dev->ebb);
+    const ebb_place_t *p = &drive->plan->place[place];
+    const ebb_settled_t *k = ebb_share_settled(dev->ebb, place);
+    site_t *s = &drive->site[place];
     ebb_range_t *range = k && k->site.range ? k->site.range : s->range;
     if (!p->chunk_count || (range && range->mapped))
         return 0;
-    if (!range && !(range = s->range = ebb_range_new(ebb_here, p->chunk_count)))
+    if (!range && !(range = s->range = ebb_range_new(dev, p->chunk_count)))
         return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "an address range", p->chunk_count * EBB_CHUNK_BYTES);
     ebb_chunk_t *list = malloc(p->chunk_count * sizeof *list);
     if (!list)
         return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "malloc", p->chunk_count * sizeof *list);
     for (uint32_t c = 0; c < p->chunk_count; c++)
-        list[c] = D.chunk[chunks_of(place)[c]];
+        list[c] = drive->chunk[chunks_of(drive, place)[c]];
     ebb_status_t status = ebb_range_map_on(range, list);
     free(list);
     s->laid = status ? NULL : range;
@@ -242,35 +251,35 @@ static ebb_status_t map_place(uint32_t place)
 
 /* ---- rivals, events, joins ---- */
 
-static bool find_rivals(void)
+static bool find_rivals(drive_t *drive)
 {
-    uint32_t places = D.plan->place_count;
+    uint32_t places = drive->plan->place_count;
     uint32_t *seen = calloc((size_t)places + 1, sizeof *seen);
     uint32_t *list = calloc((size_t)places + 1, sizeof *list);
     /* Which places lie on a chunk: lists by chunk, in one array. */
-    uint32_t *first = calloc((size_t)D.plan->chunk_count + 2, sizeof *first);
-    uint32_t *on = calloc((size_t)D.plan->chunk_index_count + 1, sizeof *on);
+    uint32_t *first = calloc((size_t)drive->plan->chunk_count + 2, sizeof *first);
+    uint32_t *on = calloc((size_t)drive->plan->chunk_index_count + 1, sizeof *on);
     bool good = seen && list && first && on;
     for (uint32_t p = 0; good && p < places; p++)
-        for (uint32_t k = 0; k < D.plan->place[p].chunk_count; k++)
-            first[chunks_of(p)[k] + 2]++;
-    for (uint32_t c = 0; good && c < D.plan->chunk_count; c++)
+        for (uint32_t k = 0; k < drive->plan->place[p].chunk_count; k++)
+            first[chunks_of(drive, p)[k] + 2]++;
+    for (uint32_t c = 0; good && c < drive->plan->chunk_count; c++)
         first[c + 2] += first[c + 1];
     for (uint32_t p = 0; good && p < places; p++)
-        for (uint32_t k = 0; k < D.plan->place[p].chunk_count; k++)
-            on[first[chunks_of(p)[k] + 1]++] = p;
+        for (uint32_t k = 0; k < drive->plan->place[p].chunk_count; k++)
+            on[first[chunks_of(drive, p)[k] + 1]++] = p;
     for (uint32_t p = 0; good && p < places; p++) {
         uint32_t count = 0;
-        for (uint32_t k = 0; k < D.plan->place[p].chunk_count; k++)
-            for (uint32_t i = first[chunks_of(p)[k]]; i < first[chunks_of(p)[k] + 1]; i++)
+        for (uint32_t k = 0; k < drive->plan->place[p].chunk_count; k++)
+            for (uint32_t i = first[chunks_of(drive, p)[k]]; i < first[chunks_of(drive, p)[k] + 1]; i++)
                 if (on[i] != p && seen[on[i]] != p + 1) {
                     seen[on[i]] = p + 1;
                     list[count++] = on[i];
                 }
-        if (count && (D.site[p].rival = malloc(count * sizeof *list)))
-            memcpy(D.site[p].rival, list, count * sizeof *list);
-        good = !count || D.site[p].rival;
-        D.site[p].rival_count = count;
+        if (count && (drive->site[p].rival = malloc(count * sizeof *list)))
+            memcpy(drive->site[p].rival, list, count * sizeof *list);
+        good = !count || drive->site[p].rival;
+        drive->site[p].rival_count = count;
     }
     free(seen);
     free(list);
@@ -285,83 +294,84 @@ static ebb_status_t make_event(CUevent *event, unsigned flags)
     return 0;
 }
 
-static ebb_status_t make_events(void)
+static ebb_status_t make_events(drive_t *drive)
 {
-    for (uint32_t i = 0; i < D.plan->action_count; i++) {
-        ebb_action_kind_t kind = D.plan->action[i].kind;
+    for (uint32_t i = 0; i < drive->plan->action_count; i++) {
+        ebb_action_kind_t kind = drive->plan->action[i].kind;
         if (kind != EBB_EVICT && kind != EBB_FETCH)
             continue;
-        EBB_TRY(make_event(&D.before[i], CU_EVENT_DISABLE_TIMING));
-        EBB_TRY(make_event(&D.begun[i], CU_EVENT_DEFAULT));
-        EBB_TRY(make_event(&D.done[i], CU_EVENT_DEFAULT));
+        EBB_TRY(make_event(&drive->before[i], CU_EVENT_DISABLE_TIMING));
+        EBB_TRY(make_event(&drive->begun[i], CU_EVENT_DEFAULT));
+        EBB_TRY(make_event(&drive->done[i], CU_EVENT_DEFAULT));
     }
-    for (uint32_t p = 0; p < D.trace->operation_count; p++)
-        for (uint32_t k = 0; D.join_first[p] < D.join_first[p + 1] && k < 4; k++)
-            EBB_TRY(make_event(&D.stall[4 * (size_t)p + k], CU_EVENT_DEFAULT));
+    for (uint32_t p = 0; p < drive->trace->operation_count; p++)
+        for (uint32_t k = 0; drive->join_first[p] < drive->join_first[p + 1] && k < 4; k++)
+            EBB_TRY(make_event(&drive->stall[4 * (size_t)p + k], CU_EVENT_DEFAULT));
     return 0;
 }
 
 /* By operation, which actions are waited for there. */
-static bool list_joins(void)
+static bool list_joins(drive_t *drive)
 {
-    uint32_t n = D.trace->operation_count;
-    for (uint32_t i = 0; i < D.plan->action_count; i++)
-        if (D.plan->action[i].join < n)
-            D.join_first[D.plan->action[i].join + 1]++;
+    uint32_t n = drive->trace->operation_count;
+    for (uint32_t i = 0; i < drive->plan->action_count; i++)
+        if (drive->plan->action[i].join < n)
+            drive->join_first[drive->plan->action[i].join + 1]++;
     for (uint32_t p = 0; p < n; p++)
-        D.join_first[p + 1] += D.join_first[p];
+        drive->join_first[p + 1] += drive->join_first[p];
     uint32_t *next = malloc(((size_t)n + 1) * sizeof *next);
     if (!next)
         return false;
-    memcpy(next, D.join_first, ((size_t)n + 1) * sizeof *next);
-    for (uint32_t i = 0; i < D.plan->action_count; i++)
-        if (D.plan->action[i].join < n)
-            D.join_action[next[D.plan->action[i].join]++] = i;
+    memcpy(next, drive->join_first, ((size_t)n + 1) * sizeof *next);
+    for (uint32_t i = 0; i < drive->plan->action_count; i++)
+        if (drive->plan->action[i].join < n)
+            drive->join_action[next[drive->plan->action[i].join]++] = i;
     free(next);
     return true;
 }
 
-static void list_deaths(void)
+static void list_deaths(drive_t *drive)
 {
-    uint32_t n = D.trace->operation_count;
-    for (uint32_t i = 0; i < D.trace->buffer_count; i++)
-        if (D.trace->buffer[i].dies <= n)
-            D.death_first[D.trace->buffer[i].dies + 2]++;
+    uint32_t n = drive->trace->operation_count;
+    for (uint32_t i = 0; i < drive->trace->buffer_count; i++)
+        if (drive->trace->buffer[i].dies <= n)
+            drive->death_first[drive->trace->buffer[i].dies + 2]++;
     for (uint32_t p = 0; p <= n; p++)
-        D.death_first[p + 2] += D.death_first[p + 1];
-    for (uint32_t i = 0; i < D.trace->buffer_count; i++)
-        if (D.trace->buffer[i].dies <= n)
-            D.death[D.death_first[D.trace->buffer[i].dies + 1]++] = i;
+        drive->death_first[p + 2] += drive->death_first[p + 1];
+    for (uint32_t i = 0; i < drive->trace->buffer_count; i++)
+        if (drive->trace->buffer[i].dies <= n)
+            drive->death[drive->death_first[drive->trace->buffer[i].dies + 1]++] = i;
 }
 
-static bool allocate(void)
+static bool allocate(drive_t *drive)
 {
-    size_t n = D.trace->operation_count, actions = D.plan->action_count;
-    D.chunk = calloc((size_t)D.plan->chunk_count + 1, sizeof *D.chunk);
-    D.pool = calloc((size_t)D.plan->chunk_count + 1, sizeof *D.pool);
-    if (D.pool)
-        memset(D.pool, 0xff, ((size_t)D.plan->chunk_count + 1) * sizeof *D.pool);
-    D.settled = malloc(((size_t)D.trace->buffer_count + 1) * sizeof *D.settled);
-    if (D.settled)
-        memset(D.settled, 0xff, ((size_t)D.trace->buffer_count + 1) * sizeof *D.settled);
-    D.site = calloc((size_t)D.plan->place_count + 1, sizeof *D.site);
-    D.at = calloc((size_t)D.trace->buffer_count + 1, sizeof *D.at);
-    D.issued = calloc(n + 1, sizeof *D.issued);
-    D.before = calloc(actions + 1, sizeof(CUevent));
-    D.begun = calloc(actions + 1, sizeof(CUevent));
-    D.done = calloc(actions + 1, sizeof(CUevent));
-    D.recorded = calloc(actions + 1, sizeof *D.recorded);
-    D.join_first = calloc(n + 2, sizeof *D.join_first);
-    D.join_action = calloc(actions + 1, sizeof *D.join_action);
-    D.death_first = calloc(n + 3, sizeof *D.death_first);
-    D.death = calloc((size_t)D.trace->buffer_count + 1, sizeof *D.death);
-    D.stall = calloc(4 * n + 1, sizeof(CUevent));
-    D.left.buffer = calloc((size_t)D.trace->buffer_count + 1, sizeof(ebb_buffer_t *));
-    D.left.given_up = calloc((size_t)D.trace->buffer_count + 1, sizeof *D.left.given_up);
-    D.first_touch = ebb_trace_first_touches(D.trace);
-    return D.chunk && D.pool && D.settled && D.site && D.at && D.issued && D.before && D.begun && D.done &&
-           D.recorded && D.join_first && D.join_action && D.death_first && D.death && D.stall &&
-           D.left.buffer && D.left.given_up && D.first_touch;
+    size_t n = drive->trace->operation_count, actions = drive->plan->action_count;
+    drive->chunk = calloc((size_t)drive->plan->chunk_count + 1, sizeof *drive->chunk);
+    drive->pool = calloc((size_t)drive->plan->chunk_count + 1, sizeof *drive->pool);
+    if (drive->pool)
+        memset(drive->pool, 0xff, ((size_t)drive->plan->chunk_count + 1) * sizeof *drive->pool);
+    drive->settled = malloc(((size_t)drive->trace->buffer_count + 1) * sizeof *drive->settled);
+    if (drive->settled)
+        memset(drive->settled, 0xff, ((size_t)drive->trace->buffer_count + 1) * sizeof *drive->settled);
+    drive->site = calloc((size_t)drive->plan->place_count + 1, sizeof *drive->site);
+    drive->at = calloc((size_t)drive->trace->buffer_count + 1, sizeof *drive->at);
+    drive->issued = calloc(n + 1, sizeof *drive->issued);
+    drive->before = calloc(actions + 1, sizeof(CUevent));
+    drive->begun = calloc(actions + 1, sizeof(CUevent));
+    drive->done = calloc(actions + 1, sizeof(CUevent));
+    drive->recorded = calloc(actions + 1, sizeof *drive->recorded);
+    drive->join_first = calloc(n + 2, sizeof *drive->join_first);
+    drive->join_action = calloc(actions + 1, sizeof *drive->join_action);
+    drive->death_first = calloc(n + 3, sizeof *drive->death_first);
+    drive->death = calloc((size_t)drive->trace->buffer_count + 1, sizeof *drive->death);
+    drive->stall = calloc(4 * n + 1, sizeof(CUevent));
+    drive->left.buffer = calloc((size_t)drive->trace->buffer_count + 1, sizeof(ebb_buffer_t *));
+    drive->left.given_up = calloc((size_t)drive->trace->buffer_count + 1, sizeof *drive->left.given_up);
+    drive->first_touch = ebb_trace_first_touches(drive->trace);
+    return drive->chunk && drive->pool && drive->settled && drive->site && drive->at && drive->issued &&
+           drive->before && drive->begun && drive->done && drive->recorded && drive->join_first &&
+           drive->join_action && drive->death_first && drive->death && drive->stall && drive->left.buffer &&
+           drive->left.given_up && drive->first_touch;
 }
 
 /* ---- all of it, or nothing ---- */
@@ -372,77 +382,81 @@ static ebb_status_t no_host_memory(void)
 }
 
 /* All that may fail. Contents stay residence's, which may have moved some, and plans that are installed stay as they are. */
-static ebb_status_t prepare(ebb_buffer_t *const *present)
+static ebb_status_t prepare(ebb_device_t *dev, ebb_buffer_t *const *present)
 {
+    drive_t *drive = ebb_driven(dev->ebb);
     EBB_TRY(ebb_wait_for_device());
-    if (!allocate())
+    if (!allocate(drive))
         return no_host_memory();
-    if (!find_rings())
+    if (!find_rings(drive))
         return ebb_fail(CUDA_ERROR_INVALID_VALUE, "buffers that follow one another", 0);
-    EBB_TRY(ebb_residence_reserve(D.trace->buffer_count));
-    EBB_TRY(ebb_streams_set_up());
-    EBB_TRY(find_persistent(present));
-    note_evicted();
-    EBB_TRY(want_hosts());
-    EBB_TRY(bring_to_start());
-    EBB_TRY(find_hosts());
-    EBB_TRY(ebb_share_bind_chunks());
-    for (uint32_t i = 0; i < D.plan->place_count; i++)
-        EBB_TRY(map_place(i));
-    EBB_TRY(ebb_share_open_small());
-    list_deaths();
-    if (!find_rivals() || !list_joins())
+    EBB_TRY(ebb_residence_reserve(dev->ebb, drive->trace->buffer_count));
+    EBB_TRY(ebb_streams_set_up(dev->ebb));
+    EBB_TRY(find_persistent(dev, present));
+    note_evicted(dev->ebb);
+    EBB_TRY(want_hosts(dev->ebb));
+    EBB_TRY(bring_to_start(dev));
+    EBB_TRY(find_hosts(dev->ebb));
+    EBB_TRY(ebb_share_bind_chunks(dev));
+    for (uint32_t i = 0; i < drive->plan->place_count; i++)
+        EBB_TRY(map_place(dev, i));
+    EBB_TRY(ebb_share_open_small(dev));
+    list_deaths(drive);
+    if (!find_rivals(drive) || !list_joins(drive))
         return no_host_memory();
-    EBB_TRY(make_events());
-    EBB_TRY(ebb_verify_set_up());
-    EBB_TRY(ebb_tolerate_set_up());
-    EBB_TRY(ebb_guard_set_up());
-    return ebb_share_note_chunks() ? 0 : no_host_memory();
+    EBB_TRY(make_events(drive));
+    EBB_TRY(ebb_verify_set_up(dev));
+    EBB_TRY(ebb_tolerate_set_up(dev->ebb));
+    EBB_TRY(ebb_guard_set_up(dev->ebb));
+    return ebb_share_note_chunks(dev->ebb) ? 0 : no_host_memory();
 }
 
-ebb_status_t ebb_drive_install(unsigned slot, ebb_recording_t *learned, const ebb_plan_t *plan,
-                               ebb_buffer_t *const *present)
+ebb_status_t ebb_drive_install(ebb_device_t *dev, unsigned slot, ebb_recording_t *learned,
+                               const ebb_plan_t *plan, ebb_buffer_t *const *present)
 {
-    const ebb_share_mark_t before = ebb_share_begin(slot);
-    D = (drive_t){.counts = D.counts, .clock = D.clock, .hashes = D.hashes, .compared = D.compared};
-    D.learned = learned;
-    D.trace = learned->trace;
-    D.plan = plan;
-    D.stream = learned->stream;
-    D.streams = ebb_plan_streams(D.trace);
-    D.installed = true;
-    ebb_residence_waited();
-    ebb_heap_reclaim(ebb_here, SIZE_MAX, true);
-    const ebb_status_t status = prepare(present);
+    const ebb_share_mark_t before = ebb_share_begin(dev->ebb, slot);
+    drive_t *drive = ebb_driven(dev->ebb);
+    *drive = (drive_t){
+        .counts = drive->counts, .clock = drive->clock, .hashes = drive->hashes, .compared = drive->compared};
+    drive->learned = learned;
+    drive->trace = learned->trace;
+    drive->plan = plan;
+    drive->stream = learned->stream;
+    drive->streams = ebb_plan_streams(drive->trace);
+    drive->installed = true;
+    ebb_residence_waited(dev);
+    ebb_heap_reclaim(dev, SIZE_MAX, true);
+    const ebb_status_t status = prepare(dev, present);
     if (status) {
         ebb_log(ebb_pinned_is_wanted() ? EBB_INFO : EBB_WARN, "the plan could not be installed%s: %s",
                 ebb_pinned_is_wanted() ? " yet" : "", ebb_last_failure());
-        ebb_drive_take_apart();
-        ebb_tolerate_tear_down();
-        ebb_drive_forget();
-        ebb_share_undo(&before);
+        ebb_drive_take_apart(dev->ebb);
+        ebb_tolerate_tear_down(dev->ebb);
+        ebb_drive_forget(dev->ebb);
+        ebb_share_undo(dev, &before);
         return status;
     }
-    take_over();
-    ebb_chunks_release(ebb_here);
-    D.active = true;
-    D.cursor = D.trace->operation_count; /* a step is about to begin */
-    ebb_guard_close();
+    take_over(dev->ebb);
+    ebb_chunks_release(dev);
+    drive->active = true;
+    drive->cursor = drive->trace->operation_count; /* a step is about to begin */
+    ebb_guard_close(dev);
     return 0;
 }
 
 /* ---- and back ---- */
 
 /* What stays where it is keeps its chunks. */
-static void keep_chunks(uint32_t place)
+static void keep_chunks(ebb_t *ebb, uint32_t place)
 {
-    const ebb_settled_t *k = ebb_share_settled(place);
+    drive_t *drive = ebb_driven(ebb);
+    const ebb_settled_t *k = ebb_share_settled(ebb, place);
     for (uint32_t i = 0; k && i < k->chunk_count; i++)
-        ebb_share_keep_chunk(k->chunk[i]);
+        ebb_share_keep_chunk(ebb, k->chunk[i]);
     /* Not noted yet, where the plan could not be installed. */
-    for (uint32_t i = 0; !(k && k->chunk) && D.pool && i < D.plan->place[place].chunk_count; i++)
-        if (D.pool[chunks_of(place)[i]] != EBB_NONE)
-            ebb_share_keep_chunk(D.pool[chunks_of(place)[i]]);
+    for (uint32_t i = 0; !(k && k->chunk) && drive->pool && i < drive->plan->place[place].chunk_count; i++)
+        if (drive->pool[chunks_of(drive, place)[i]] != EBB_NONE)
+            ebb_share_keep_chunk(ebb, drive->pool[chunks_of(drive, place)[i]]);
 }
 
 /* Its buffer's content is on the device, on the chunks of its own range. */
@@ -490,53 +504,54 @@ void ebb_site_release(site_t *s)
     free(s->rival);
 }
 
-void ebb_drive_take_apart(void)
+void ebb_drive_take_apart(ebb_t *ebb)
 {
-    ebb_guard_tear_down();
-    ebb_verify_tear_down();
-    ebb_streams_tear_down();
-    ebb_step_clock_stop(&D.clock);
-    for (uint32_t i = 0; D.site && i < D.plan->place_count; i++) {
-        if (stays(&D.site[i]))
-            keep_chunks(i);
-        ebb_site_release(&D.site[i]);
+    drive_t *drive = ebb_driven(ebb);
+    ebb_guard_tear_down(ebb);
+    ebb_verify_tear_down(ebb);
+    ebb_streams_tear_down(ebb);
+    ebb_step_clock_stop(&drive->clock);
+    for (uint32_t i = 0; drive->site && i < drive->plan->place_count; i++) {
+        if (stays(&drive->site[i]))
+            keep_chunks(ebb, i);
+        ebb_site_release(&drive->site[i]);
     }
-    for (uint32_t i = 0; D.before && D.begun && D.done && i < D.plan->action_count; i++) {
-        if (D.before[i])
-            ebb_driver.cuEventDestroy_v2(D.before[i]);
-        if (D.begun[i])
-            ebb_driver.cuEventDestroy_v2(D.begun[i]);
-        if (D.done[i])
-            ebb_driver.cuEventDestroy_v2(D.done[i]);
+    for (uint32_t i = 0; drive->before && drive->begun && drive->done && i < drive->plan->action_count; i++) {
+        if (drive->before[i])
+            ebb_driver.cuEventDestroy_v2(drive->before[i]);
+        if (drive->begun[i])
+            ebb_driver.cuEventDestroy_v2(drive->begun[i]);
+        if (drive->done[i])
+            ebb_driver.cuEventDestroy_v2(drive->done[i]);
     }
-    for (size_t i = 0; D.stall && i < 4 * (size_t)D.trace->operation_count; i++)
-        if (D.stall[i])
-            ebb_driver.cuEventDestroy_v2(D.stall[i]);
-    free(D.chunk);
-    free(D.pool);
-    free(D.settled);
-    free(D.site);
-    free(D.at);
-    free(D.before);
-    free(D.begun);
-    free(D.done);
-    free(D.recorded);
-    free(D.join_first);
-    free(D.join_action);
-    free(D.death_first);
-    free(D.death);
-    free(D.first_touch);
-    free(D.stall);
-    free(D.left.buffer);
-    free(D.left.given_up);
-    D.left = (ebb_left_t){.buffer = NULL};
-    D.chunk = NULL;
-    D.pool = D.settled = NULL;
-    D.site = NULL;
-    D.at = NULL;
-    D.before = D.begun = D.done = D.stall = NULL;
-    D.recorded = NULL;
-    D.join_first = D.join_action = D.death_first = D.death = D.first_touch = NULL;
-    D.small_slab = NULL;
-    D.active = D.installed = false;
+    for (size_t i = 0; drive->stall && i < 4 * (size_t)drive->trace->operation_count; i++)
+        if (drive->stall[i])
+            ebb_driver.cuEventDestroy_v2(drive->stall[i]);
+    free(drive->chunk);
+    free(drive->pool);
+    free(drive->settled);
+    free(drive->site);
+    free(drive->at);
+    free(drive->before);
+    free(drive->begun);
+    free(drive->done);
+    free(drive->recorded);
+    free(drive->join_first);
+    free(drive->join_action);
+    free(drive->death_first);
+    free(drive->death);
+    free(drive->first_touch);
+    free(drive->stall);
+    free(drive->left.buffer);
+    free(drive->left.given_up);
+    drive->left = (ebb_left_t){.buffer = NULL};
+    drive->chunk = NULL;
+    drive->pool = drive->settled = NULL;
+    drive->site = NULL;
+    drive->at = NULL;
+    drive->before = drive->begun = drive->done = drive->stall = NULL;
+    drive->recorded = NULL;
+    drive->join_first = drive->join_action = drive->death_first = drive->death = drive->first_touch = NULL;
+    drive->small_slab = NULL;
+    drive->active = drive->installed = false;
 }

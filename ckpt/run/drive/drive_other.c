@@ -6,19 +6,20 @@
 #include "alloc/base/log.h"
 #include "ckpt/run/drive/drive_state.h"
 #include "ckpt/run/profile/know.h"
+#include "ckpt/run/state.h"
 #include "ckpt/run/tracker/leftover.h"
-
-#define D ebb_drive
 
 /* ---- a step of another kind than was expected ---- */
 
 enum { LONGEST_PREFIX = 64 };
 
 /* So far nothing has been allocated, and the plan has done nothing: as the last step has left it. */
-static bool is_untouched(void)
+static bool is_untouched(ebb_t *ebb)
 {
-    return !D.refuted && !D.living && !D.late && !D.next_action && !D.strays && !D.stray_count &&
-           D.next_birth == ebb_first_birth(0) && D.cursor <= LONGEST_PREFIX;
+    drive_t *drive = ebb_driven(ebb);
+    return !drive->refuted && !drive->living && !drive->late && !drive->next_action && !drive->strays &&
+           !drive->stray_count && drive->next_birth == ebb_first_birth(ebb, 0) &&
+           drive->cursor <= LONGEST_PREFIX;
 }
 
 /* Whether two plans' operations are the same, on the same buffers. */
@@ -42,14 +43,15 @@ static bool is_same(const drive_t *a, const drive_t *b, uint32_t index)
 }
 
 /* Whether a step of another plan can go on with this (an allocation or an operation), behind what has happened so far in this one. */
-static bool could_go_on(const drive_t *d, const ebb_request_t *q, const ebb_operation_t *op)
+static bool could_go_on(ebb_t *ebb, const drive_t *d, const ebb_request_t *q, const ebb_operation_t *op)
 {
-    const uint32_t at = ebb_is_between_steps() ? 0 : D.cursor;
+    drive_t *drive = ebb_driven(ebb);
+    const uint32_t at = ebb_is_between_steps(ebb) ? 0 : drive->cursor;
     const ebb_trace_t *t = d->trace;
     bool suits = false;
     /* In the middle of a step of several streams, these have been told what to wait for by the plan that would be left. */
-    if ((at && (d->stream != D.stream || d->streams > 1 || D.streams > 1)) || t->operation_count <= at ||
-        (at && d->plan->action_count && d->plan->action[0].point < at))
+    if ((at && (d->stream != drive->stream || d->streams > 1 || drive->streams > 1)) ||
+        t->operation_count <= at || (at && d->plan->action_count && d->plan->action[0].point < at))
         return false;
     for (uint32_t i = 0; i < t->buffer_count; i++) {
         if (t->buffer[i].born < at || (op && t->buffer[i].born == at))
@@ -57,124 +59,133 @@ static bool could_go_on(const drive_t *d, const ebb_request_t *q, const ebb_oper
         suits |= q && t->buffer[i].born == at && ebb_is_of_size(&t->buffer[i], q->bytes);
     }
     for (uint32_t i = 0; i < at; i++)
-        if (!is_same(ebb_driven, d, i))
+        if (!is_same(ebb_driven(ebb), d, i))
             return false;
     return op ? !ebb_record_difference(d->learned, at, op) : suits;
 }
 
 /* The driven plan's step goes on as one of the plan in this slot. */
-static bool go_on_with(unsigned slot)
+static bool go_on_with(ebb_device_t *dev, unsigned slot)
 {
-    drive_t *last = ebb_driven, *next = ebb_share_drive(slot);
-    const uint32_t before = D.cursor, at = ebb_is_between_steps() ? 0 : before;
-    D.cursor = D.trace->operation_count;
-    if (!ebb_drive_change(slot)) {
+    drive_t *last = ebb_driven(dev->ebb), *next = ebb_share_drive(dev->ebb, slot);
+    const uint32_t before = ebb_driven(dev->ebb)->cursor, at = ebb_is_between_steps(dev->ebb) ? 0 : before;
+    ebb_driven(dev->ebb)->cursor = ebb_driven(dev->ebb)->trace->operation_count;
+    if (!ebb_drive_change(dev->ebb, slot)) {
         last->cursor = before;
         return false;
     }
-    if (!ebb_drive_begin_step())
+    if (!ebb_drive_begin_step(dev))
         return false;
-    D.cursor = at;
+    ebb_driven(dev->ebb)->cursor = at;
     for (uint32_t i = 0; i < at; i++) {
         const ebb_issued_t kept = last->issued[i];
         last->issued[i] = next->issued[i];
         next->issued[i] = kept;
     }
     if (at)
-        ebb_step_clock_begin(&D.clock, D.step, ebb_stream_handle(D.stream));
+        ebb_step_clock_begin(&ebb_driven(dev->ebb)->clock, ebb_driven(dev->ebb)->step,
+                             ebb_stream_handle(ebb_driven(dev->ebb)->stream));
     return true;
 }
 
-bool ebb_drive_change_over(const ebb_request_t *q, const ebb_operation_t *op)
+bool ebb_drive_change_over(ebb_device_t *dev, const ebb_request_t *q, const ebb_operation_t *op)
 {
-    for (unsigned i = 0; i < EBB_DRIVES && is_untouched(); i++)
-        if (ebb_drive_installed(i) && i != ebb_drive_slot() && could_go_on(ebb_share_drive(i), q, op))
-            return go_on_with(i);
+    for (unsigned i = 0; i < EBB_DRIVES && is_untouched(dev->ebb); i++)
+        if (ebb_drive_installed(dev->ebb, i) && i != ebb_drive_slot(dev->ebb) &&
+            could_go_on(dev->ebb, ebb_share_drive(dev->ebb, i), q, op))
+            return go_on_with(dev, i);
     return false;
 }
 
 /* ---- copies to the host that the program leaves out ---- */
 
 /* It changes nothing that a plan rests on: whether it comes, and how often, is the program's business. */
-static bool only_looks(uint32_t operation)
+static bool only_looks(drive_t *drive, uint32_t operation)
 {
-    const ebb_trace_operation_t *o = &D.trace->operation[operation];
+    const ebb_trace_operation_t *o = &drive->trace->operation[operation];
     for (uint32_t i = o->first_access; i < o->first_access + o->access_count; i++)
-        if (D.trace->access[i].mode != EBB_READS)
+        if (drive->trace->access[i].mode != EBB_READS)
             return false;
     return o->kind == EBB_TRACE_COPY;
 }
 
 /* The first operation from the cursor on that does more than look, or the end. */
-static uint32_t behind_looks(void)
+static uint32_t behind_looks(drive_t *drive)
 {
-    uint32_t at = D.cursor;
-    while (at < D.trace->operation_count && only_looks(at))
+    uint32_t at = drive->cursor;
+    while (at < drive->trace->operation_count && only_looks(drive, at))
         at++;
     return at;
 }
 
 /* The program is at a later operation, and has left out what comes before. False: the plan has been left. */
-static bool leave_out(uint32_t up_to)
+static bool leave_out(ebb_device_t *dev, uint32_t up_to)
 {
-    while (D.active && D.cursor < up_to) {
+    while (ebb_driven(dev->ebb)->active && ebb_driven(dev->ebb)->cursor < up_to) {
         const char *why =
-            D.next_birth < D.trace->buffer_count && D.trace->buffer[D.next_birth].born <= D.cursor
+            ebb_driven(dev->ebb)->next_birth < ebb_driven(dev->ebb)->trace->buffer_count &&
+                    ebb_driven(dev->ebb)->trace->buffer[ebb_driven(dev->ebb)->next_birth].born <=
+                        ebb_driven(dev->ebb)->cursor
                 ? "a buffer was not allocated"
-                : ebb_drive_arrange(NULL);
+                : ebb_drive_arrange(dev, NULL);
         if (why)
-            ebb_drive_leave(why);
-        else if (++D.cursor == D.trace->operation_count)
-            ebb_drive_end_step();
+            ebb_drive_leave(dev, why);
+        else if (++ebb_driven(dev->ebb)->cursor == ebb_driven(dev->ebb)->trace->operation_count)
+            ebb_drive_end_step(dev);
     }
-    return D.active;
+    return ebb_driven(dev->ebb)->active;
 }
 
-bool ebb_drive_skip(const ebb_request_t *q, const ebb_operation_t *op)
+bool ebb_drive_skip(ebb_device_t *dev, const ebb_request_t *q, const ebb_operation_t *op)
 {
-    const uint32_t at = behind_looks();
-    if (at == D.cursor || at == D.trace->operation_count)
+    const uint32_t at = behind_looks(ebb_driven(dev->ebb));
+    if (at == ebb_driven(dev->ebb)->cursor || at == ebb_driven(dev->ebb)->trace->operation_count)
         return true;
-    for (uint32_t i = D.next_birth; q && i < D.trace->buffer_count && D.trace->buffer[i].born <= at;
-         i = ebb_first_birth(i + 1))
-        if (D.trace->buffer[i].born > D.cursor && ebb_is_of_size(&D.trace->buffer[i], q->bytes))
-            return leave_out(D.trace->buffer[i].born);
-    return q || ebb_record_difference(D.learned, at, op) ? true : leave_out(at);
+    for (uint32_t i = ebb_driven(dev->ebb)->next_birth; q && i < ebb_driven(dev->ebb)->trace->buffer_count &&
+                                                        ebb_driven(dev->ebb)->trace->buffer[i].born <= at;
+         i = ebb_first_birth(dev->ebb, i + 1))
+        if (ebb_driven(dev->ebb)->trace->buffer[i].born > ebb_driven(dev->ebb)->cursor &&
+            ebb_is_of_size(&ebb_driven(dev->ebb)->trace->buffer[i], q->bytes))
+            return leave_out(dev, ebb_driven(dev->ebb)->trace->buffer[i].born);
+    return q || ebb_record_difference(ebb_driven(dev->ebb)->learned, at, op) ? true : leave_out(dev, at);
 }
 
-bool ebb_drive_expects(const ebb_operation_t *op)
+bool ebb_drive_expects(ebb_device_t *dev, const ebb_operation_t *op)
 {
-    return D.active && !ebb_is_between_steps() && !ebb_drive_differs(op);
+    drive_t *drive = ebb_driven(dev->ebb);
+    return drive->active && !ebb_is_between_steps(dev->ebb) && !ebb_drive_differs(dev, op);
 }
 
-void ebb_drive_catch_up(void)
+void ebb_drive_catch_up(ebb_device_t *dev)
 {
-    if (D.active && !ebb_is_between_steps() && D.cursor && behind_looks() == D.trace->operation_count)
-        leave_out(D.trace->operation_count);
+    if (ebb_driven(dev->ebb)->active && !ebb_is_between_steps(dev->ebb) && ebb_driven(dev->ebb)->cursor &&
+        behind_looks(ebb_driven(dev->ebb)) == ebb_driven(dev->ebb)->trace->operation_count)
+        leave_out(dev, ebb_driven(dev->ebb)->trace->operation_count);
 }
 
 /* ---- what was other than expected ---- */
 
-void ebb_drive_say_other_buffers(const ebb_operation_t *op)
+void ebb_drive_say_other_buffers(ebb_device_t *dev, const ebb_operation_t *op)
 {
-    const ebb_trace_operation_t *o = &D.trace->operation[D.cursor];
+    drive_t *drive = ebb_driven(dev->ebb);
+    const ebb_trace_operation_t *o = &drive->trace->operation[drive->cursor];
     char word[128];
     if (op->kind == EBB_KERNEL)
-        ebb_log(EBB_DEBUG, "operation %u: %s", D.cursor, ebb_know_name(op->function));
+        ebb_log(EBB_DEBUG, "operation %u: %s", drive->cursor, ebb_know_name(dev, op->function));
     for (uint32_t i = 0; i < op->access_count; i++) {
         const ebb_access_t *x = &op->access[i];
-        if (ebb_drive_plans(x))
+        if (ebb_drive_plans(dev->ebb, x))
             continue;
-        ebb_leftover_describe(x->param_offset, word, sizeof word);
-        ebb_log(EBB_DEBUG, "operation %u: not planned: buffer %d at %zu (%s)", D.cursor,
+        ebb_leftover_describe(dev->ebb, x->param_offset, word, sizeof word);
+        ebb_log(EBB_DEBUG, "operation %u: not planned: buffer %d at %zu (%s)", drive->cursor,
                 x->buffer->tag == EBB_PARKED ? -2 : (int)x->buffer->tag - 1, x->offset_bytes, word);
     }
     for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++) {
-        const ebb_trace_access_t *a = &D.trace->access[k];
-        if (ebb_drive_makes(op, a) || ebb_leftover_is(a->param_offset))
+        const ebb_trace_access_t *a = &drive->trace->access[k];
+        if (ebb_drive_makes(op, a) || ebb_leftover_is(dev, a->param_offset))
             continue;
-        ebb_leftover_describe(a->param_offset, word, sizeof word);
-        ebb_log(EBB_DEBUG, "operation %u: left alone: buffer %u, mode %d (%s)", D.cursor, a->buffer,
+        ebb_leftover_describe(dev->ebb, a->param_offset, word, sizeof word);
+        ebb_log(EBB_DEBUG, "operation %u: left alone: buffer %u, mode %d (%s)", drive->cursor, a->buffer,
                 (int)a->mode, word);
     }
 }

@@ -14,11 +14,10 @@
 #include "alloc/base/options.h"
 #include "ckpt/run/drive/drive_state.h"
 #include "ckpt/run/replay/mismatch.h"
+#include "ckpt/run/state.h"
 #include "offload/ebb_offload.h"
 
-#define D ebb_drive
-
-static struct {
+struct ebb_drive_share {
     ebb_chunk_t *chunk; /* [chunk_count] that places of any plan lie on */
     bool *bound;        /* [chunk_count] they are given back in the end */
     uint32_t chunk_count, chunk_room;
@@ -27,46 +26,46 @@ static struct {
     ebb_range_t *
         small[EBB_DRIVES]; /* [small_count] under slabs, for small buffers; each larger than the one before */
     unsigned small_count;
-} share;
+};
+const size_t ebb_part_drive_share = sizeof(struct ebb_drive_share);
 
-static drive_t drives[EBB_DRIVES];
-drive_t *ebb_driven = drives;
+const size_t ebb_part_drives = sizeof(struct ebb_drives);
 
 /* ---- the plans ---- */
 
-unsigned ebb_drive_slot(void)
+unsigned ebb_drive_slot(ebb_t *ebb)
 {
-    return (unsigned)(ebb_driven - drives);
+    return ebb->run->drives->driven;
 }
 
-bool ebb_drive_installed(unsigned slot)
+bool ebb_drive_installed(ebb_t *ebb, unsigned slot)
 {
-    return drives[slot].installed;
+    return ebb->run->drives->of[slot].installed;
 }
 
-void ebb_share_select(unsigned slot)
+void ebb_share_select(ebb_t *ebb, unsigned slot)
 {
-    ebb_driven = &drives[slot];
+    ebb->run->drives->driven = slot;
 }
 
-drive_t *ebb_share_drive(unsigned slot)
+drive_t *ebb_share_drive(ebb_t *ebb, unsigned slot)
 {
-    return &drives[slot];
+    return &ebb->run->drives->of[slot];
 }
 
-static bool any_installed(void)
+static bool any_installed(ebb_t *ebb)
 {
     for (unsigned i = 0; i < EBB_DRIVES; i++)
-        if (drives[i].installed)
+        if (ebb->run->drives->of[i].installed)
             return true;
     return false;
 }
 
-ebb_drive_counts_t ebb_drive_counts(void)
+ebb_drive_counts_t ebb_drive_counts(ebb_t *ebb)
 {
     ebb_drive_counts_t sum = {0};
     for (unsigned i = 0; i < EBB_DRIVES; i++) {
-        const ebb_drive_counts_t *c = &drives[i].counts;
+        const ebb_drive_counts_t *c = &ebb->run->drives->of[i].counts;
         sum.steps += c->steps;
         sum.replays += c->replays;
         sum.verified += c->verified;
@@ -75,8 +74,8 @@ ebb_drive_counts_t ebb_drive_counts(void)
         sum.tolerated += c->tolerated;
         sum.changes += c->changes;
         sum.stall_ns += c->stall_ns;
-        sum.ns += drives[i].clock.ns;
-        sum.timed += drives[i].clock.count;
+        sum.ns += ebb->run->drives->of[i].clock.ns;
+        sum.timed += ebb->run->drives->of[i].clock.count;
         sum.peak_bytes = c->peak_bytes > sum.peak_bytes ? c->peak_bytes : sum.peak_bytes;
     }
     return sum;
@@ -84,42 +83,49 @@ ebb_drive_counts_t ebb_drive_counts(void)
 
 /* ---- chunks ---- */
 
-uint32_t ebb_share_add_chunk(ebb_chunk_t chunk)
+uint32_t ebb_share_add_chunk(ebb_t *ebb, ebb_chunk_t chunk)
 {
-    if (share.chunk_count == share.chunk_room) {
-        const uint32_t room = 2 * share.chunk_room + 64;
-        ebb_chunk_t *chunks = realloc(share.chunk, room * sizeof *chunks);
-        share.chunk = chunks ? chunks : share.chunk;
-        bool *bound = chunks ? realloc(share.bound, room * sizeof *bound) : NULL;
-        share.bound = bound ? bound : share.bound;
+    struct ebb_drive_share *share = ebb->run->drive_share;
+    if (share->chunk_count == share->chunk_room) {
+        const uint32_t room = 2 * share->chunk_room + 64;
+        ebb_chunk_t *chunks = realloc(share->chunk, room * sizeof *chunks);
+        share->chunk = chunks ? chunks : share->chunk;
+        bool *bound = chunks ? realloc(share->bound, room * sizeof *bound) : NULL;
+        share->bound = bound ? bound : share->bound;
         if (!bound)
             return EBB_NONE;
-        share.chunk_room = room;
+        share->chunk_room = room;
     }
-    share.chunk[share.chunk_count] = chunk;
-    share.bound[share.chunk_count] = true;
-    return share.chunk_count++;
+    share->chunk[share->chunk_count] = chunk;
+    share->bound[share->chunk_count] = true;
+    return share->chunk_count++;
 }
 
-void ebb_share_keep_chunk(uint32_t index)
+void ebb_share_keep_chunk(ebb_t *ebb, uint32_t index)
 {
-    share.bound[index] = false;
+    struct ebb_drive_share *share = ebb->run->drive_share;
+    share->bound[index] = false;
 }
 
 /* ---- settled buffers ---- */
 
 static uint32_t find(const ebb_buffer_t *b)
 {
+    ebb_t *ebb = b->range->device->ebb;
+    struct ebb_drive_share *share = ebb->run->drive_share;
     uint32_t i = 0;
-    while (i < share.settled_count && share.settled[i].buffer != b)
+    while (i < share->settled_count && share->settled[i].buffer != b)
         i++;
-    return i < share.settled_count ? i : EBB_NONE;
+    return i < share->settled_count ? i : EBB_NONE;
 }
 
-ebb_settled_t *ebb_share_settled(uint32_t place)
+ebb_settled_t *ebb_share_settled(ebb_t *ebb, uint32_t place)
 {
-    const uint32_t index = D.settled && place < D.trace->buffer_count ? D.settled[place] : EBB_NONE;
-    return index == EBB_NONE ? NULL : &share.settled[index];
+    struct ebb_drive_share *share = ebb->run->drive_share;
+    drive_t *drive = ebb_driven(ebb);
+    const uint32_t index =
+        drive->settled && place < drive->trace->buffer_count ? drive->settled[place] : EBB_NONE;
+    return index == EBB_NONE ? NULL : &share->settled[index];
 }
 
 /* All but what belongs to the plan itself. */
@@ -135,120 +141,132 @@ static void move_site(site_t *to, site_t *from)
 
 bool ebb_share_find(uint32_t place, const ebb_buffer_t *b)
 {
-    D.settled[place] = find(b);
-    return D.settled[place] != EBB_NONE;
+    ebb_t *ebb = b->range->device->ebb;
+    drive_t *drive = ebb_driven(ebb);
+    drive->settled[place] = find(b);
+    return drive->settled[place] != EBB_NONE;
 }
 
-void ebb_share_take(uint32_t place)
+void ebb_share_take(ebb_t *ebb, uint32_t place)
 {
-    ebb_settled_t *k = ebb_share_settled(place);
-    void *host = D.site[place].host; /* the first plan that copies it out */
-    move_site(&D.site[place], &k->site);
+    drive_t *drive = ebb_driven(ebb);
+    ebb_settled_t *k = ebb_share_settled(ebb, place);
+    void *host = drive->site[place].host; /* the first plan that copies it out */
+    move_site(&drive->site[place], &k->site);
     if (host)
-        D.site[place].host = host;
+        drive->site[place].host = host;
 }
 
-bool ebb_share_add(uint32_t place)
+bool ebb_share_add(ebb_t *ebb, uint32_t place)
 {
-    if (share.settled_count == share.settled_room) {
-        const uint32_t room = 2 * share.settled_room + 64;
-        ebb_settled_t *more = realloc(share.settled, room * sizeof *more);
+    struct ebb_drive_share *share = ebb->run->drive_share;
+    drive_t *drive = ebb_driven(ebb);
+    if (share->settled_count == share->settled_room) {
+        const uint32_t room = 2 * share->settled_room + 64;
+        ebb_settled_t *more = realloc(share->settled, room * sizeof *more);
         if (!more)
             return false;
-        share.settled = more;
-        share.settled_room = room;
+        share->settled = more;
+        share->settled_room = room;
     }
-    share.settled[share.settled_count] =
-        (ebb_settled_t){.buffer = D.site[place].buffer, .start = D.plan->place[place].at_start};
-    D.settled[place] = share.settled_count++;
+    share->settled[share->settled_count] =
+        (ebb_settled_t){.buffer = drive->site[place].buffer, .start = drive->plan->place[place].at_start};
+    drive->settled[place] = share->settled_count++;
     return true;
 }
 
 /* The driven plan's, to where they are kept while it is not driven. */
-static void park(void)
+static void park(ebb_t *ebb)
 {
-    for (uint32_t i = 0; i < D.trace->buffer_count; i++) {
-        ebb_settled_t *k = ebb_share_settled(i);
-        if (!k || !D.site[i].buffer)
+    drive_t *drive = ebb_driven(ebb);
+    for (uint32_t i = 0; i < drive->trace->buffer_count; i++) {
+        ebb_settled_t *k = ebb_share_settled(ebb, i);
+        if (!k || !drive->site[i].buffer)
             continue;
-        D.site[i].buffer->tag = EBB_PARKED;
-        move_site(&k->site, &D.site[i]);
+        drive->site[i].buffer->tag = EBB_PARKED;
+        move_site(&k->site, &drive->site[i]);
         if (k->start == EBB_ON_HOST && k->site.on_host)
             k->site.device = false; /* perhaps it is there still; its chunks are others' between steps */
     }
-    D.active = false;
+    drive->active = false;
 }
 
 /* And back. Other places hold nothing when a step begins. */
-static void unpark(void)
+static void unpark(ebb_t *ebb)
 {
-    for (uint32_t i = 0; i < D.plan->place_count; i++) {
-        site_t *s = &D.site[i];
-        ebb_settled_t *k = ebb_share_settled(i);
+    drive_t *drive = ebb_driven(ebb);
+    for (uint32_t i = 0; i < drive->plan->place_count; i++) {
+        site_t *s = &drive->site[i];
+        ebb_settled_t *k = ebb_share_settled(ebb, i);
         s->written = s->device = s->on_host = s->given_up = false;
         if (!k)
             continue;
         move_site(s, &k->site);
         s->buffer->tag = i + 1;
     }
-    D.cursor = D.trace->operation_count;
-    D.active = true;
+    drive->cursor = drive->trace->operation_count;
+    drive->active = true;
 }
 
 /* All that has come since. */
-static void give_back(uint32_t chunk_count, unsigned small_count)
+static void give_back(ebb_device_t *dev, uint32_t chunk_count, unsigned small_count)
 {
-    while (share.chunk_count > chunk_count)
-        if (share.bound[--share.chunk_count])
-            ebb_chunks_give(ebb_here, 1, &share.chunk[share.chunk_count]);
-    while (share.small_count > small_count)
-        ebb_slab_close(share.small[--share.small_count]->slab);
+    struct ebb_drive_share *share = dev->ebb->run->drive_share;
+    while (share->chunk_count > chunk_count)
+        if (share->bound[--share->chunk_count])
+            ebb_chunks_give(dev, 1, &share->chunk[share->chunk_count]);
+    while (share->small_count > small_count)
+        ebb_slab_close(share->small[--share->small_count]->slab);
 }
 
-ebb_share_mark_t ebb_share_begin(unsigned slot)
+ebb_share_mark_t ebb_share_begin(ebb_t *ebb, unsigned slot)
 {
-    const ebb_share_mark_t mark = {.slot = ebb_drive_slot(),
-                                   .active = D.active,
-                                   .chunk_count = share.chunk_count,
-                                   .settled_count = share.settled_count,
-                                   .small_count = share.small_count};
-    if (D.active)
-        park();
-    ebb_share_select(slot);
+    struct ebb_drive_share *share = ebb->run->drive_share;
+    const ebb_share_mark_t mark = {.slot = ebb_drive_slot(ebb),
+                                   .active = ebb_driven(ebb)->active,
+                                   .chunk_count = share->chunk_count,
+                                   .settled_count = share->settled_count,
+                                   .small_count = share->small_count};
+    if (ebb_driven(ebb)->active)
+        park(ebb);
+    ebb_share_select(ebb, slot);
     return mark;
 }
 
-void ebb_share_undo(const ebb_share_mark_t *before)
+void ebb_share_undo(ebb_device_t *dev, const ebb_share_mark_t *before)
 {
-    give_back(before->chunk_count, before->small_count);
-    while (share.settled_count > before->settled_count)
-        free(share.settled[--share.settled_count].chunk);
-    ebb_share_select(before->slot);
+    struct ebb_drive_share *share = dev->ebb->run->drive_share;
+    give_back(dev, before->chunk_count, before->small_count);
+    while (share->settled_count > before->settled_count)
+        free(share->settled[--share->settled_count].chunk);
+    ebb_share_select(dev->ebb, before->slot);
     if (before->active)
-        unpark();
+        unpark(dev->ebb);
 }
 
 /* ---- laying a plan on the chunks that are there ---- */
 
 /* Chunks that the plan's places must leave alone: of what is on the device between steps and none of its buffers. */
-static void mark_others(bool *taken)
+static void mark_others(ebb_t *ebb, bool *taken)
 {
-    for (uint32_t i = 0; i < share.settled_count; i++) {
-        const ebb_settled_t *k = &share.settled[i];
+    struct ebb_drive_share *share = ebb->run->drive_share;
+    for (uint32_t i = 0; i < share->settled_count; i++) {
+        const ebb_settled_t *k = &share->settled[i];
         for (uint32_t c = 0; k->site.buffer && k->start == EBB_ON_DEVICE && c < k->chunk_count; c++)
             taken[k->chunk[c]] = true;
     }
 }
 
 /* Chunks of buffers that are mapped already; false: no host memory. */
-static bool bind_mapped(uint32_t place)
+static bool bind_mapped(ebb_t *ebb, uint32_t place)
 {
-    const ebb_place_t *p = &D.plan->place[place];
-    const ebb_settled_t *k = ebb_share_settled(place);
-    const ebb_range_t *range = k && k->site.range ? k->site.range : D.site[place].range;
+    drive_t *drive = ebb_driven(ebb);
+    const ebb_place_t *p = &drive->plan->place[place];
+    const ebb_settled_t *k = ebb_share_settled(ebb, place);
+    const ebb_range_t *range = k && k->site.range ? k->site.range : drive->site[place].range;
     for (uint32_t c = 0; range && range->mapped && c < p->chunk_count; c++) {
-        uint32_t *at = &D.pool[D.plan->chunk[p->first_chunk + c]];
-        *at = k && k->chunk ? k->chunk[c] : ebb_share_add_chunk(range->chunk[c]);
+        uint32_t *at = &drive->pool[drive->plan->chunk[p->first_chunk + c]];
+        *at = k && k->chunk ? k->chunk[c] : ebb_share_add_chunk(ebb, range->chunk[c]);
         if (*at == EBB_NONE)
             return false;
     }
@@ -256,52 +274,57 @@ static bool bind_mapped(uint32_t place)
 }
 
 /* What has no chunk yet gets one that is free between steps, or another one. */
-static ebb_status_t bind_rest(bool *taken)
+static ebb_status_t bind_rest(ebb_device_t *dev, bool *taken)
 {
-    const uint32_t known = share.chunk_count;
-    for (uint32_t c = 0; c < D.plan->chunk_count; c++)
-        if (D.pool[c] != EBB_NONE)
-            taken[D.pool[c]] = true;
-    for (uint32_t c = 0, next = 0; c < D.plan->chunk_count; c++) {
-        if (D.pool[c] == EBB_NONE) {
+    struct ebb_drive_share *share = dev->ebb->run->drive_share;
+    drive_t *drive = ebb_driven(dev->ebb);
+    const uint32_t known = share->chunk_count;
+    for (uint32_t c = 0; c < drive->plan->chunk_count; c++)
+        if (drive->pool[c] != EBB_NONE)
+            taken[drive->pool[c]] = true;
+    for (uint32_t c = 0, next = 0; c < drive->plan->chunk_count; c++) {
+        if (drive->pool[c] == EBB_NONE) {
             while (next < known && taken[next])
                 next++;
             ebb_chunk_t chunk;
-            if (next == known && !ebb_heap_make_room(ebb_here, 1))
+            if (next == known && !ebb_heap_make_room(dev, 1))
                 return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "device memory for a plan", EBB_CHUNK_BYTES);
             if (next == known)
-                EBB_TRY(ebb_chunks_take(ebb_here, 1, &chunk));
-            D.pool[c] = next < known ? next++ : ebb_share_add_chunk(chunk);
-            if (D.pool[c] == EBB_NONE) {
-                ebb_chunks_give(ebb_here, 1, &chunk);
+                EBB_TRY(ebb_chunks_take(dev, 1, &chunk));
+            drive->pool[c] = next < known ? next++ : ebb_share_add_chunk(dev->ebb, chunk);
+            if (drive->pool[c] == EBB_NONE) {
+                ebb_chunks_give(dev, 1, &chunk);
                 return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "host memory for a plan", 0);
             }
         }
-        D.chunk[c] = share.chunk[D.pool[c]];
+        drive->chunk[c] = share->chunk[drive->pool[c]];
     }
     return 0;
 }
 
-ebb_status_t ebb_share_bind_chunks(void)
+ebb_status_t ebb_share_bind_chunks(ebb_device_t *dev)
 {
+    struct ebb_drive_share *share = dev->ebb->run->drive_share;
+    drive_t *drive = ebb_driven(dev->ebb);
     bool good = true;
-    for (uint32_t i = 0; i < D.trace->buffer_count && good; i++)
-        good = bind_mapped(i);
-    bool *taken = good ? calloc((size_t)share.chunk_count + 1, sizeof *taken) : NULL;
+    for (uint32_t i = 0; i < drive->trace->buffer_count && good; i++)
+        good = bind_mapped(dev->ebb, i);
+    bool *taken = good ? calloc((size_t)share->chunk_count + 1, sizeof *taken) : NULL;
     if (!taken)
         return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "host memory for a plan", 0);
-    mark_others(taken);
-    const ebb_status_t status = bind_rest(taken);
+    mark_others(dev->ebb, taken);
+    const ebb_status_t status = bind_rest(dev, taken);
     free(taken);
     return status;
 }
 
 /* `list` [buffers]: room for each. */
-static void note_chunks(uint32_t **list)
+static void note_chunks(ebb_t *ebb, uint32_t **list)
 {
-    for (uint32_t i = 0; i < D.trace->buffer_count; i++) {
-        const ebb_place_t *p = &D.plan->place[i];
-        ebb_settled_t *k = ebb_share_settled(i);
+    drive_t *drive = ebb_driven(ebb);
+    for (uint32_t i = 0; i < drive->trace->buffer_count; i++) {
+        const ebb_place_t *p = &drive->plan->place[i];
+        ebb_settled_t *k = ebb_share_settled(ebb, i);
         if (!k || k->chunk || !p->chunk_count)
             continue;
         uint32_t *const chunk = list[i];
@@ -309,66 +332,71 @@ static void note_chunks(uint32_t **list)
         k->chunk = chunk;
         k->chunk_count = p->chunk_count;
         for (uint32_t c = 0; c < p->chunk_count; c++)
-            chunk[c] = D.pool[D.plan->chunk[p->first_chunk + c]];
+            chunk[c] = drive->pool[drive->plan->chunk[p->first_chunk + c]];
     }
 }
 
-bool ebb_share_note_chunks(void)
+bool ebb_share_note_chunks(ebb_t *ebb)
 {
-    const uint32_t count = D.trace->buffer_count;
+    drive_t *drive = ebb_driven(ebb);
+    const uint32_t count = drive->trace->buffer_count;
     uint32_t **list = calloc((size_t)count + 1, sizeof *list);
     bool good = list;
     for (uint32_t i = 0; i < count && good; i++)
-        good = !D.plan->place[i].chunk_count ||
-               (list[i] = malloc(D.plan->place[i].chunk_count * sizeof *list[i]));
+        good = !drive->plan->place[i].chunk_count ||
+               (list[i] = malloc(drive->plan->place[i].chunk_count * sizeof *list[i]));
     if (good)
-        note_chunks(list);
+        note_chunks(ebb, list);
     for (uint32_t i = 0; i < count && list; i++)
         free(list[i]);
     free(list);
     return good;
 }
 
-ebb_status_t ebb_share_open_small(void)
+ebb_status_t ebb_share_open_small(ebb_device_t *dev)
 {
-    const size_t chunks = D.plan->small_bytes / EBB_CHUNK_BYTES;
+    struct ebb_drive_share *share = dev->ebb->run->drive_share;
+    drive_t *drive = ebb_driven(dev->ebb);
+    const size_t chunks = drive->plan->small_bytes / EBB_CHUNK_BYTES;
     unsigned i = 0;
     if (!chunks)
         return 0;
-    while (i < share.small_count && share.small[i]->chunk_count < chunks)
+    while (i < share->small_count && share->small[i]->chunk_count < chunks)
         i++;
-    if (i < share.small_count) {
-        D.small_slab = share.small[i]->slab;
+    if (i < share->small_count) {
+        drive->small_slab = share->small[i]->slab;
         return 0;
     }
-    ebb_range_t *range = ebb_heap_make_room(ebb_here, chunks) ? ebb_range_new(ebb_here, chunks) : NULL;
+    ebb_range_t *range = ebb_heap_make_room(dev, chunks) ? ebb_range_new(dev, chunks) : NULL;
     if (!range)
         return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "device memory for a plan", chunks * EBB_CHUNK_BYTES);
     ebb_status_t status = ebb_range_map(range);
-    if (!status && !(D.small_slab = ebb_slab_open(range))) {
+    if (!status && !(drive->small_slab = ebb_slab_open(range))) {
         ebb_range_unmap(range);
         status = ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "host memory for a plan", 0);
     }
     if (status)
         ebb_range_delete(range);
     else
-        share.small[share.small_count++] = range;
+        share->small[share->small_count++] = range;
     return status;
 }
 
 /* ---- what a further plan must agree with ---- */
 
-static bool may_share(void)
+static bool may_share(ebb_t *ebb)
 {
-    return D.active && D.period == 1 && !ebb_options.guard;
+    drive_t *drive = ebb_driven(ebb);
+    return drive->active && drive->period == 1 && !ebb_options.guard;
 }
 
 /* The settled buffer that this one of a recording is, or NULL. */
-static const ebb_settled_t *settled_as(const ebb_recording_t *r, uint32_t id)
+static const ebb_settled_t *settled_as(ebb_device_t *dev, const ebb_recording_t *r, uint32_t id)
 {
-    const ebb_buffer_t *b = ebb_stays_itself(r->trace, id) ? ebb_recorded_buffer(r, NULL, id) : NULL;
+    struct ebb_drive_share *share = dev->ebb->run->drive_share;
+    const ebb_buffer_t *b = ebb_stays_itself(r->trace, id) ? ebb_recorded_buffer(dev, r, NULL, id) : NULL;
     const uint32_t index = b ? find(b) : EBB_NONE;
-    return index == EBB_NONE ? NULL : &share.settled[index];
+    return index == EBB_NONE ? NULL : &share->settled[index];
 }
 
 static bool rotates(const ebb_trace_t *t)
@@ -379,20 +407,21 @@ static bool rotates(const ebb_trace_t *t)
     return false;
 }
 
-ebb_boundary_t *ebb_drive_boundary(const ebb_recording_t *learned)
+ebb_boundary_t *ebb_drive_boundary(ebb_device_t *dev, const ebb_recording_t *learned)
 {
+    struct ebb_drive_share *share = dev->ebb->run->drive_share;
     const ebb_trace_t *t = learned->trace;
     uint32_t total = 0;
-    if (!may_share() || rotates(t))
+    if (!may_share(dev->ebb) || rotates(t))
         return NULL;
-    for (uint32_t i = 0; i < share.settled_count; i++)
-        total += share.settled[i].chunk_count;
+    for (uint32_t i = 0; i < share->settled_count; i++)
+        total += share->settled[i].chunk_count;
     ebb_boundary_t *b = ebb_boundary_new(t->buffer_count, total);
-    uint32_t *number = malloc(((size_t)share.chunk_count + 1) * sizeof *number);
+    uint32_t *number = malloc(((size_t)share->chunk_count + 1) * sizeof *number);
     if (number)
-        memset(number, 0xff, ((size_t)share.chunk_count + 1) * sizeof *number);
+        memset(number, 0xff, ((size_t)share->chunk_count + 1) * sizeof *number);
     for (uint32_t i = 0; b && number && i < t->buffer_count; i++) {
-        const ebb_settled_t *k = settled_as(learned, i);
+        const ebb_settled_t *k = settled_as(dev, learned, i);
         const bool large = k && ebb_is_large(&t->buffer[i]);
         b->start[i] = large ? k->start : EBB_NOT_THERE;
         b->first[i + 1] = b->first[i];
@@ -410,23 +439,24 @@ ebb_boundary_t *ebb_drive_boundary(const ebb_recording_t *learned)
     return b;
 }
 
-size_t ebb_share_room(const ebb_recording_t *learned)
+size_t ebb_share_room(ebb_device_t *dev, const ebb_recording_t *learned)
 {
-    bool *foreign = calloc((size_t)share.chunk_count + 1, sizeof *foreign);
-    bool *known = calloc((size_t)share.settled_count + 1, sizeof *known);
+    struct ebb_drive_share *share = dev->ebb->run->drive_share;
+    bool *foreign = calloc((size_t)share->chunk_count + 1, sizeof *foreign);
+    bool *known = calloc((size_t)share->settled_count + 1, sizeof *known);
     size_t room = 0;
     for (uint32_t i = 0; known && i < learned->trace->buffer_count; i++) {
-        const ebb_settled_t *k = settled_as(learned, i);
+        const ebb_settled_t *k = settled_as(dev, learned, i);
         if (k)
-            known[k - share.settled] = true;
+            known[k - share->settled] = true;
     }
-    for (uint32_t i = 0; known && foreign && i < share.settled_count; i++)
+    for (uint32_t i = 0; known && foreign && i < share->settled_count; i++)
         for (uint32_t c = 0;
-             !known[i] && share.settled[i].start == EBB_ON_DEVICE && c < share.settled[i].chunk_count; c++)
-            foreign[share.settled[i].chunk[c]] = true;
-    for (uint32_t c = 0; known && foreign && c < share.chunk_count; c++)
+             !known[i] && share->settled[i].start == EBB_ON_DEVICE && c < share->settled[i].chunk_count; c++)
+            foreign[share->settled[i].chunk[c]] = true;
+    for (uint32_t c = 0; known && foreign && c < share->chunk_count; c++)
         room += !foreign[c];
-    room += share.small_count ? share.small[share.small_count - 1]->chunk_count : 0;
+    room += share->small_count ? share->small[share->small_count - 1]->chunk_count : 0;
     free(foreign);
     free(known);
     return room;
@@ -439,81 +469,89 @@ bool ebb_share_has(const ebb_buffer_t *b)
 
 size_t ebb_share_pinned_bytes(const ebb_buffer_t *b)
 {
+    ebb_t *ebb = b->range->device->ebb;
+    struct ebb_drive_share *share = ebb->run->drive_share;
+    drive_t *drive = ebb_driven(ebb);
     const uint32_t index = find(b);
     if (index == EBB_NONE)
         return 0;
-    const site_t *s = D.active && b->tag != EBB_PARKED ? &D.site[b->tag - 1] : &share.settled[index].site;
+    const site_t *s =
+        drive->active && b->tag != EBB_PARKED ? &drive->site[b->tag - 1] : &share->settled[index].site;
     return s->host ? s->host_bytes : 0;
 }
 
 /* ---- changes ---- */
 
-bool ebb_drive_at_boundary(void)
+bool ebb_drive_at_boundary(ebb_t *ebb)
 {
-    return D.active && D.cursor == D.trace->operation_count && !D.living && !D.late && !D.refuted;
+    drive_t *drive = ebb_driven(ebb);
+    return drive->active && drive->cursor == drive->trace->operation_count && !drive->living &&
+           !drive->late && !drive->refuted;
 }
 
 /* No plan knows of another one's copies, nor of its streams: all that they have been given comes first. */
-static ebb_status_t order_behind(const drive_t *next)
+static ebb_status_t order_behind(ebb_t *ebb, const drive_t *next)
 {
+    drive_t *drive = ebb_driven(ebb);
     const CUstream compute = ebb_stream_handle(next->stream);
-    for (uint32_t s = 0; s < D.streams; s++)
-        EBB_TRY(ebb_mark_join(compute, ebb_mark_here(ebb_drive_stream(s))));
+    for (uint32_t s = 0; s < drive->streams; s++)
+        EBB_TRY(ebb_mark_join(compute, ebb_mark_here(ebb_drive_stream(ebb, s))));
     for (ebb_direction_t d = EBB_OUT; d <= EBB_IN; d++)
         if (ebb_copy_stream(d))
             EBB_TRY(ebb_mark_join(compute, ebb_mark_here(ebb_copy_stream(d))));
     return 0;
 }
 
-bool ebb_drive_change(unsigned slot)
+bool ebb_drive_change(ebb_t *ebb, unsigned slot)
 {
-    if (!ebb_drive_at_boundary() || !drives[slot].installed)
+    if (!ebb_drive_at_boundary(ebb) || !ebb->run->drives->of[slot].installed)
         return false;
-    if (order_behind(&drives[slot])) {
+    if (order_behind(ebb, &ebb->run->drives->of[slot])) {
         ebb_log(EBB_WARN, "%s", ebb_last_failure());
         return false;
     }
-    ebb_verify_poll();
-    park();
-    ebb_share_select(slot);
-    unpark();
-    D.counts.changes++;
+    ebb_verify_poll(ebb);
+    park(ebb);
+    ebb_share_select(ebb, slot);
+    unpark(ebb);
+    ebb_driven(ebb)->counts.changes++;
     return true;
 }
 
 /* ---- the end of all ---- */
 
-static void release(ebb_settled_t *k)
+static void release(ebb_t *ebb, ebb_settled_t *k)
 {
     site_t *s = &k->site;
     if (!s->buffer)
         return; /* it was the driven plan's */
     for (uint32_t c = 0; s->device && c < k->chunk_count; c++)
-        ebb_share_keep_chunk(k->chunk[c]);
+        ebb_share_keep_chunk(ebb, k->chunk[c]);
     ebb_site_release(s);
 }
 
-void ebb_share_dissolve(void)
+void ebb_share_dissolve(ebb_device_t *dev)
 {
-    drive_t *driven = ebb_driven;
+    struct ebb_drive_share *share = dev->ebb->run->drive_share;
+    const unsigned driven = dev->ebb->run->drives->driven;
     for (unsigned i = 0; i < EBB_DRIVES; i++) {
-        ebb_driven = &drives[i];
-        if (ebb_driven == driven || !D.installed)
+        dev->ebb->run->drives->driven = i;
+        if (i == driven || !ebb_driven(dev->ebb)->installed)
             continue;
-        ebb_drive_take_apart();
-        ebb_tolerate_tear_down();
-        ebb_drive_forget();
+        ebb_drive_take_apart(dev->ebb);
+        ebb_tolerate_tear_down(dev->ebb);
+        ebb_drive_forget(dev->ebb);
     }
-    ebb_driven = driven;
-    ebb_drive_take_apart();
-    for (uint32_t i = 0; i < share.settled_count; i++)
-        release(&share.settled[i]);
-    give_back(0, 0);
-    for (uint32_t i = 0; i < share.settled_count; i++)
-        free(share.settled[i].chunk);
-    free(share.chunk);
-    free(share.bound);
-    free(share.settled);
-    memset(&share, 0, sizeof share);
-    EBB_DCHECK(!any_installed());
+    dev->ebb->run->drives->driven = driven;
+    ebb_drive_take_apart(dev->ebb);
+    for (uint32_t i = 0; i < share->settled_count; i++)
+        release(dev->ebb, &share->settled[i]);
+    give_back(dev, 0, 0);
+    for (uint32_t i = 0; i < share->settled_count; i++)
+        free(share->settled[i].chunk);
+    free(share->chunk);
+    free(share->bound);
+    free(share->settled);
+    memset(share, 0, sizeof *share);
+    EBB_DCHECK(!any_installed(dev->ebb));
 }

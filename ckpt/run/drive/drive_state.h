@@ -7,6 +7,7 @@
 #include "ckpt/run/profile/hash.h"
 #include "ckpt/run/replay/left.h"
 #include "ckpt/run/replay/relaunch.h"
+#include "ckpt/run/state.h"
 
 /* A place of the plan, in this process. */
 typedef struct site {
@@ -124,8 +125,15 @@ typedef struct drive {
     ebb_drive_counts_t counts; /* the same; but for its times (ebb_drive_counts) */
 } drive_t;
 
-extern drive_t *ebb_driven; /* the plan that is driven, else the one that was last */
-#define ebb_drive (*ebb_driven)
+struct ebb_drives {
+    drive_t of[EBB_DRIVES];
+    unsigned driven; /* the one that is driven, else the one that was last */
+};
+
+static inline drive_t *ebb_driven(ebb_t *ebb)
+{
+    return &ebb->run->drives->of[ebb->run->drives->driven];
+}
 
 static inline bool ebb_is_large(const ebb_trace_buffer_t *b)
 {
@@ -133,14 +141,16 @@ static inline bool ebb_is_large(const ebb_trace_buffer_t *b)
 }
 
 /* Where a place of the plan's list is in this step. */
-static inline uint32_t ebb_place_now(uint32_t place)
+static inline uint32_t ebb_place_now(ebb_t *ebb, uint32_t place)
 {
-    return place < ebb_drive.trace->buffer_count ? ebb_drive.at[place] : place;
+    drive_t *drive = ebb_driven(ebb);
+    return place < drive->trace->buffer_count ? drive->at[place] : place;
 }
 
-static inline site_t *ebb_site_of(uint32_t place)
+static inline site_t *ebb_site_of(ebb_t *ebb, uint32_t place)
 {
-    return &ebb_drive.site[ebb_place_now(place)];
+    drive_t *drive = ebb_driven(ebb);
+    return &drive->site[ebb_place_now(ebb, place)];
 }
 
 /* The same in every step. */
@@ -150,13 +160,14 @@ static inline bool ebb_stays_itself(const ebb_trace_t *t, uint32_t buffer)
 }
 
 /* The large place's chunks are written now: it has content, its rivals have lost theirs. */
-void ebb_site_take(uint32_t place);
+void ebb_site_take(ebb_t *ebb, uint32_t place);
 
 /* The live buffer that the recording means, or NULL: it is gone, or not known. */
-ebb_buffer_t *ebb_recorded_buffer(const ebb_recording_t *learned, ebb_buffer_t *const *present, uint32_t id);
+ebb_buffer_t *ebb_recorded_buffer(ebb_device_t *dev, const ebb_recording_t *learned,
+                                  ebb_buffer_t *const *present, uint32_t id);
 
 /* drive_install.c: undoes an installation, whole or in part, but for what plans share. The device must be idle. */
-void ebb_drive_take_apart(void);
+void ebb_drive_take_apart(ebb_t *ebb);
 /* A place's buffer, if it has one, is residence's again, its range and its host block too. Its chunks stay as they are. */
 void ebb_site_release(site_t *site);
 
@@ -168,7 +179,7 @@ typedef struct ebb_settled {
     uint32_t *chunk;   /* [chunk_count] in the pool; NULL: it has no place yet, or is small */
     uint32_t chunk_count;
 } ebb_settled_t;
-ebb_settled_t *ebb_share_settled(uint32_t place); /* NULL: it is none of them */
+ebb_settled_t *ebb_share_settled(ebb_t *ebb, uint32_t place); /* NULL: it is none of them */
 /* Another plan is about to be installed, in this slot: the driven one rests. After a failure, when it has been taken apart, that goes
  * on, with what plans share as it was. */
 typedef struct ebb_share_mark {
@@ -177,48 +188,49 @@ typedef struct ebb_share_mark {
     uint32_t chunk_count, settled_count;
     unsigned small_count;
 } ebb_share_mark_t;
-ebb_share_mark_t ebb_share_begin(unsigned slot);
-void ebb_share_undo(const ebb_share_mark_t *before);
-void ebb_share_select(unsigned slot);
-drive_t *ebb_share_drive(unsigned slot);
+ebb_share_mark_t ebb_share_begin(ebb_t *ebb, unsigned slot);
+void ebb_share_undo(ebb_device_t *dev, const ebb_share_mark_t *before);
+void ebb_share_select(ebb_t *ebb, unsigned slot);
+drive_t *ebb_share_drive(ebb_t *ebb, unsigned slot);
 /* A buffer of the plan that is being installed: true, if it is settled already; then, when nothing can fail any more: the plan
  * has its site. Else, when it has one: it is settled from now on; false: no host memory. */
 bool ebb_share_find(uint32_t place, const ebb_buffer_t *buffer);
-void ebb_share_take(uint32_t place);
-bool ebb_share_add(uint32_t place);
+void ebb_share_take(ebb_t *ebb, uint32_t place);
+bool ebb_share_add(ebb_t *ebb, uint32_t place);
 bool ebb_share_has(const ebb_buffer_t *buffer);
 size_t ebb_share_pinned_bytes(const ebb_buffer_t *buffer); /* its host block, if it is settled */
 /* Chunks for all of the plan's, new ones as far as none are free between steps; and which of them settled buffers have got. */
-ebb_status_t ebb_share_bind_chunks(void);
-bool ebb_share_note_chunks(void);                /* false: no host memory, and none are noted */
-uint32_t ebb_share_add_chunk(ebb_chunk_t chunk); /* EBB_NONE: no host memory */
-void ebb_share_keep_chunk(uint32_t index);       /* it is not given back in the end */
+ebb_status_t ebb_share_bind_chunks(ebb_device_t *dev);
+bool ebb_share_note_chunks(ebb_t *ebb);                      /* false: no host memory, and none are noted */
+uint32_t ebb_share_add_chunk(ebb_t *ebb, ebb_chunk_t chunk); /* EBB_NONE: no host memory */
+void ebb_share_keep_chunk(ebb_t *ebb, uint32_t index);       /* it is not given back in the end */
 /* The small region: one that another plan has, if it is large enough, as it is empty between steps. */
-ebb_status_t ebb_share_open_small(void);
+ebb_status_t ebb_share_open_small(ebb_device_t *dev);
 /* Chunks of installed plans that another one could have, those of a small region included. */
-size_t ebb_share_room(const ebb_recording_t *learned);
+size_t ebb_share_room(ebb_device_t *dev, const ebb_recording_t *learned);
 /* All plans are taken apart. The device must be idle. */
-void ebb_share_dissolve(void);
+void ebb_share_dissolve(ebb_device_t *dev);
 
 /* drive.c: frees what is needed after that, if nobody has taken it: the operations as they were issued. */
-void ebb_drive_forget(void);
+void ebb_drive_forget(ebb_t *ebb);
 
 /* Where a replay (NULL: the operation itself) finds a buffer. */
-uint32_t ebb_replay_place(const ebb_action_t *replay, uint32_t buffer);
+uint32_t ebb_replay_place(ebb_t *ebb, const ebb_action_t *replay, uint32_t buffer);
 
 /* drive.c, for drive_other.c: the next buffer that is born in the step, of those from `from` on. */
-uint32_t ebb_first_birth(uint32_t from);
+uint32_t ebb_first_birth(ebb_t *ebb, uint32_t from);
 /* False: the program is not where a step begins; the plan has been left. */
-bool ebb_drive_begin_step(void);
+bool ebb_drive_begin_step(ebb_device_t *dev);
 /* All actions and waits before the operation at the cursor; NULL: which is left out. NULL, or why not. */
-const char *ebb_drive_arrange(const ebb_operation_t *operation);
-void ebb_drive_end_step(void);
+const char *ebb_drive_arrange(ebb_device_t *dev, const ebb_operation_t *operation);
+void ebb_drive_end_step(ebb_device_t *dev);
 /* How it differs from the operation at the cursor; NULL: in nothing. */
-const char *ebb_drive_differs(const ebb_operation_t *operation);
+const char *ebb_drive_differs(ebb_device_t *dev, const ebb_operation_t *operation);
 
-static inline bool ebb_is_between_steps(void)
+static inline bool ebb_is_between_steps(ebb_t *ebb)
 {
-    return ebb_drive.cursor == ebb_drive.trace->operation_count;
+    drive_t *drive = ebb_driven(ebb);
+    return drive->cursor == drive->trace->operation_count;
 }
 
 /* A small buffer's place has room for the largest that was seen. */
@@ -229,73 +241,73 @@ static inline bool ebb_is_of_size(const ebb_trace_buffer_t *t, size_t bytes)
 
 /* drive_other.c. What comes now (an allocation or an operation) is not planned. */
 /* On with a plan where it is. False: there is none. */
-bool ebb_drive_change_over(const ebb_request_t *request, const ebb_operation_t *operation);
+bool ebb_drive_change_over(ebb_device_t *dev, const ebb_request_t *request, const ebb_operation_t *operation);
 /* Leaves out copies to the host, if it is planned behind them. False: the plan has been left. */
-bool ebb_drive_skip(const ebb_request_t *request, const ebb_operation_t *operation);
+bool ebb_drive_skip(ebb_device_t *dev, const ebb_request_t *request, const ebb_operation_t *operation);
 /* Which words of the planned launch do not lead where they are to, to the log: for whoever looks for the reason. */
-void ebb_drive_say_other_buffers(const ebb_operation_t *operation);
+void ebb_drive_say_other_buffers(ebb_device_t *dev, const ebb_operation_t *operation);
 
 /* drive_guard.c: with EBB_GUARD, addresses lead to chunks only while something that is known uses them; else nothing happens. Open
  * until ebb_guard_close, which waits for the device. */
-ebb_status_t ebb_guard_set_up(void);
-void ebb_guard_tear_down(void);
-ebb_status_t ebb_guard_open(uint32_t place);
-ebb_status_t ebb_guard_open_operation(const ebb_action_t *replay, uint32_t operation);
-ebb_status_t ebb_guard_open_buffers(const ebb_operation_t *operation);
-void ebb_guard_close(void);
+ebb_status_t ebb_guard_set_up(ebb_t *ebb);
+void ebb_guard_tear_down(ebb_t *ebb);
+ebb_status_t ebb_guard_open(ebb_t *ebb, uint32_t place);
+ebb_status_t ebb_guard_open_operation(ebb_t *ebb, const ebb_action_t *replay, uint32_t operation);
+ebb_status_t ebb_guard_open_buffers(ebb_t *ebb, const ebb_operation_t *operation);
+void ebb_guard_close(ebb_device_t *dev);
 
 /* drive_streams.c: where there are several streams; else there is nothing to wait for. */
-ebb_stream_t *ebb_drive_stream(uint32_t stream);
+ebb_stream_t *ebb_drive_stream(ebb_t *ebb, uint32_t stream);
 /* D.streams: it is none of the plan's. */
-uint32_t ebb_drive_stream_number(const ebb_stream_t *stream);
-ebb_status_t ebb_streams_set_up(void);
-void ebb_streams_tear_down(void);
+uint32_t ebb_drive_stream_number(ebb_t *ebb, const ebb_stream_t *stream);
+ebb_status_t ebb_streams_set_up(ebb_t *ebb);
+void ebb_streams_tear_down(ebb_t *ebb);
 /* Whoever waits does so for everything that these of the program's streams (bits) have been given; by an event, which is recorded
  * as often as need be. */
-ebb_status_t ebb_streams_after(CUstream waiter, uint32_t after, CUevent event);
-ebb_status_t ebb_streams_order(uint32_t stream, uint32_t after);
+ebb_status_t ebb_streams_after(ebb_t *ebb, CUstream waiter, uint32_t after, CUevent event);
+ebb_status_t ebb_streams_order(ebb_t *ebb, uint32_t stream, uint32_t after);
 /* The stream waits for all others, or all others, copies too, for it. */
-ebb_status_t ebb_streams_gather(uint32_t stream);
-ebb_status_t ebb_streams_scatter(uint32_t stream);
-void ebb_streams_begin_step(void);
+ebb_status_t ebb_streams_gather(ebb_t *ebb, uint32_t stream);
+ebb_status_t ebb_streams_scatter(ebb_t *ebb, uint32_t stream);
+void ebb_streams_begin_step(ebb_t *ebb);
 /* NULL, or what of the program's order has not come that was to come before the operation. */
-const char *ebb_streams_before(uint32_t operation);
+const char *ebb_streams_before(ebb_t *ebb, uint32_t operation);
 
 /* drive.c: whether the operation at the cursor was recorded with this access; and whether one that has come makes a recorded one. */
-bool ebb_drive_plans(const ebb_access_t *access);
+bool ebb_drive_plans(ebb_t *ebb, const ebb_access_t *access);
 bool ebb_drive_makes(const ebb_operation_t *operation, const ebb_trace_access_t *recorded);
 
 /* drive_tolerate.c. */
-ebb_status_t ebb_tolerate_set_up(void);
-void ebb_tolerate_tear_down(void);
-void ebb_tolerate_begin_step(void);
+ebb_status_t ebb_tolerate_set_up(ebb_t *ebb);
+void ebb_tolerate_tear_down(ebb_t *ebb);
+void ebb_tolerate_begin_step(ebb_t *ebb);
 /* The operation is none of the plan's, and does no harm: it may be issued. Residence holds its buffers until it has been. */
-bool ebb_tolerate_operation(ebb_operation_t *op);
+bool ebb_tolerate_operation(ebb_device_t *dev, ebb_operation_t *op);
 /* It is the planned launch on other buffers: whether it can go for it. Then, once everything that comes before is arranged, whether what
  * else it touches does no harm. */
-bool ebb_tolerate_may_stand_in(const ebb_operation_t *op);
-bool ebb_tolerate_stand_in(const ebb_operation_t *op);
-bool ebb_tolerate_allocation(const ebb_request_t *request);
+bool ebb_tolerate_may_stand_in(ebb_t *ebb, const ebb_operation_t *op);
+bool ebb_tolerate_stand_in(ebb_device_t *dev, const ebb_operation_t *op);
+bool ebb_tolerate_allocation(ebb_device_t *dev, const ebb_request_t *request);
 /* Before the operation at the cursor: NULL, or why buffers that should be gone are in its way. */
-const char *ebb_tolerate_late_frees(void);
-bool ebb_tolerate_small_birth(uint32_t place);
-bool ebb_tolerate_early_free(uint32_t buffer);
-void ebb_tolerate_freed(site_t *site);
+const char *ebb_tolerate_late_frees(ebb_t *ebb);
+bool ebb_tolerate_small_birth(ebb_t *ebb, uint32_t place);
+bool ebb_tolerate_early_free(ebb_t *ebb, uint32_t buffer);
+void ebb_tolerate_freed(ebb_t *ebb, site_t *site);
 
 /* drive_verify.c: comparing what is recomputed with what was dropped. */
 /* Takes the memory that it needs on the device, before a plan is made. */
-bool ebb_verify_prepare(drive_t *drive, const ebb_trace_t *trace);
-ebb_status_t ebb_verify_set_up(void);
-void ebb_verify_tear_down(void); /* the device must be idle */
+bool ebb_verify_prepare(ebb_device_t *dev, drive_t *drive, const ebb_trace_t *trace);
+ebb_status_t ebb_verify_set_up(ebb_device_t *dev);
+void ebb_verify_tear_down(ebb_t *ebb); /* the device must be idle */
 /* The plan is being left: fills in what is known of a content that is given up, its hash and its copy. */
-void ebb_verify_hand_over(ebb_given_up_t *out);
+void ebb_verify_hand_over(ebb_t *ebb, ebb_given_up_t *out);
 /* Looks at what has been compared since; does not wait. */
-void ebb_verify_poll(void);
-void ebb_verify_step_end(void);
+void ebb_verify_poll(ebb_t *ebb);
+void ebb_verify_step_end(ebb_t *ebb);
 /* This step's contents are compared at once, which makes it slow. */
-bool ebb_verify_is_first(void);
+bool ebb_verify_is_first(ebb_t *ebb);
 /* Just before a discard, just after a replay. */
-void ebb_verify_discard(uint32_t action);
-void ebb_verify_replay(uint32_t action);
+void ebb_verify_discard(ebb_device_t *dev, uint32_t action);
+void ebb_verify_replay(ebb_device_t *dev, uint32_t action);
 
 #endif

@@ -25,220 +25,239 @@
 #include "ckpt/run/residence/residence.h"
 #include "offload/ebb_offload.h"
 
-#define D ebb_drive
-
 enum { MOST_STRAYS = 64 /* operations in a row that are not the planned one */, MOST_WRITES = 256 };
 
 /* ---- what dropped contents are made of ---- */
 
-static bool writes_source(const ebb_trace_operation_t *o)
+static bool writes_source(drive_t *drive, const ebb_trace_operation_t *o)
 {
     for (uint32_t i = o->first_access; i < o->first_access + o->access_count; i++)
-        if (D.trace->access[i].mode != EBB_READS && D.source[D.trace->access[i].buffer])
+        if (drive->trace->access[i].mode != EBB_READS && drive->source[drive->trace->access[i].buffer])
             return true;
     return false;
 }
 
-ebb_status_t ebb_tolerate_set_up(void)
+ebb_status_t ebb_tolerate_set_up(ebb_t *ebb)
 {
-    D.source = calloc((size_t)D.trace->buffer_count + 1, sizeof *D.source);
-    D.stray = calloc(MOST_WRITES, sizeof *D.stray);
-    bool more = D.source && D.stray;
-    for (uint32_t i = 0; more && i < D.plan->action_count; i++)
-        if (D.plan->action[i].kind == EBB_DISCARD && D.plan->action[i].place < D.trace->buffer_count)
-            D.source[D.plan->action[i].place] = true;
+    drive_t *drive = ebb_driven(ebb);
+    drive->source = calloc((size_t)drive->trace->buffer_count + 1, sizeof *drive->source);
+    drive->stray = calloc(MOST_WRITES, sizeof *drive->stray);
+    bool more = drive->source && drive->stray;
+    for (uint32_t i = 0; more && i < drive->plan->action_count; i++)
+        if (drive->plan->action[i].kind == EBB_DISCARD &&
+            drive->plan->action[i].place < drive->trace->buffer_count)
+            drive->source[drive->plan->action[i].place] = true;
     while (more) {
         more = false;
-        for (uint32_t o = D.trace->operation_count; o-- > 0;) {
-            const ebb_trace_operation_t *op = &D.trace->operation[o];
-            if (!writes_source(op))
+        for (uint32_t o = drive->trace->operation_count; o-- > 0;) {
+            const ebb_trace_operation_t *op = &drive->trace->operation[o];
+            if (!writes_source(drive, op))
                 continue;
             for (uint32_t i = op->first_access; i < op->first_access + op->access_count; i++) {
-                more |= !D.source[D.trace->access[i].buffer];
-                D.source[D.trace->access[i].buffer] = true;
+                more |= !drive->source[drive->trace->access[i].buffer];
+                drive->source[drive->trace->access[i].buffer] = true;
             }
         }
     }
-    return D.source && D.stray ? 0 : ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "host memory for a plan", 0);
+    return drive->source && drive->stray ? 0
+                                         : ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "host memory for a plan", 0);
 }
 
-void ebb_tolerate_tear_down(void)
+void ebb_tolerate_tear_down(ebb_t *ebb)
 {
-    free(D.source);
-    free(D.stray);
-    D.source = NULL;
-    D.stray = NULL;
+    drive_t *drive = ebb_driven(ebb);
+    free(drive->source);
+    free(drive->stray);
+    drive->source = NULL;
+    drive->stray = NULL;
 }
 
-void ebb_tolerate_begin_step(void)
+void ebb_tolerate_begin_step(ebb_t *ebb)
 {
-    D.strays = D.stray_count = 0;
+    drive_t *drive = ebb_driven(ebb);
+    drive->strays = drive->stray_count = 0;
 }
 
 /* ---- operations ---- */
 
-static bool may_write(const ebb_operation_t *op, const ebb_access_t *a)
+static bool may_write(ebb_device_t *dev, const ebb_operation_t *op, const ebb_access_t *a)
 {
     if (op->kind == EBB_COPY)
         return a->param_offset == 0;
-    return op->kind != EBB_KERNEL || ebb_know_word(op->function, a->param_offset) != EBB_WORD_READS;
+    return op->kind != EBB_KERNEL || ebb_know_word(dev, op->function, a->param_offset) != EBB_WORD_READS;
 }
 
 /* Several words may lead to one buffer. */
 static bool may_write_buffer(const ebb_operation_t *op, const ebb_buffer_t *b)
 {
+    ebb_device_t *dev = b->range->device;
     for (uint32_t i = 0; i < op->access_count; i++)
-        if (op->access[i].buffer == b && may_write(op, &op->access[i]))
+        if (op->access[i].buffer == b && may_write(dev, op, &op->access[i]))
             return true;
     return false;
 }
 
 /* Whether something is still to be made from sources as they are: by a replay that is to come, of what is given up later, or in place
  * of a content that is, when the plan is left. */
-static bool needs_sources(void)
+static bool needs_sources(ebb_t *ebb)
 {
-    for (uint32_t i = D.next_action; i < D.plan->action_count; i++)
-        if (D.plan->action[i].kind == EBB_REPLAY || D.plan->action[i].kind == EBB_DISCARD)
+    drive_t *drive = ebb_driven(ebb);
+    for (uint32_t i = drive->next_action; i < drive->plan->action_count; i++)
+        if (drive->plan->action[i].kind == EBB_REPLAY || drive->plan->action[i].kind == EBB_DISCARD)
             return true;
-    for (uint32_t i = 0; i < D.trace->buffer_count; i++)
-        if (ebb_site_of(i)->given_up && ebb_site_of(i)->buffer)
+    for (uint32_t i = 0; i < drive->trace->buffer_count; i++)
+        if (ebb_site_of(ebb, i)->given_up && ebb_site_of(ebb, i)->buffer)
             return true;
     return false;
 }
 
 static bool is_harmless_to(const ebb_operation_t *op, const ebb_buffer_t *b)
 {
+    ebb_t *ebb = b->range->device->ebb;
+    drive_t *drive = ebb_driven(ebb);
     if (!b->tag)
         return true;
     if (b->tag == EBB_PARKED)
         return false;
-    const site_t *s = ebb_site_of(b->tag - 1);
+    const site_t *s = ebb_site_of(ebb, b->tag - 1);
     if (s->range && !s->device)
         return false;
     return !may_write_buffer(op, b) ||
-           ((!D.source[b->tag - 1] || !needs_sources()) && !s->on_host && !s->late);
+           ((!drive->source[b->tag - 1] || !needs_sources(ebb)) && !s->on_host && !s->late);
 }
 
 /* Fetches that are under way to buffers that it touches: its stream waits for them, and for all others. */
-static ebb_status_t join_fetches(const ebb_operation_t *op)
+static ebb_status_t join_fetches(ebb_t *ebb, const ebb_operation_t *op)
 {
+    drive_t *drive = ebb_driven(ebb);
     for (uint32_t i = 0; i < op->access_count; i++) {
         const uint32_t tag = op->access[i].buffer->tag;
-        for (uint32_t a = 0; tag && a < D.plan->action_count; a++)
-            if (D.plan->action[a].kind == EBB_FETCH && D.recorded[a] &&
-                ebb_place_now(D.plan->action[a].place) == D.at[tag - 1])
-                EBB_DRIVER(cuStreamWaitEvent, 0, (ebb_stream_handle(op->stream), D.done[a], 0));
+        for (uint32_t a = 0; tag && a < drive->plan->action_count; a++)
+            if (drive->plan->action[a].kind == EBB_FETCH && drive->recorded[a] &&
+                ebb_place_now(ebb, drive->plan->action[a].place) == drive->at[tag - 1])
+                EBB_DRIVER(cuStreamWaitEvent, 0, (ebb_stream_handle(op->stream), drive->done[a], 0));
     }
-    return ebb_streams_gather(ebb_drive_stream_number(op->stream));
+    return ebb_streams_gather(ebb, ebb_drive_stream_number(ebb, op->stream));
 }
 
 /* By what is none of the plan's and comes before this operation. */
 static void note_write(const ebb_buffer_t *b, uint32_t before)
 {
-    D.stray[D.stray_count++] = (ebb_stray_t){before, b->tag - 1};
-    if (ebb_site_of(b->tag - 1)->range)
-        ebb_site_take(D.at[b->tag - 1]);
+    ebb_t *ebb = b->range->device->ebb;
+    drive_t *drive = ebb_driven(ebb);
+    drive->stray[drive->stray_count++] = (ebb_stray_t){before, b->tag - 1};
+    if (ebb_site_of(ebb, b->tag - 1)->range)
+        ebb_site_take(ebb, drive->at[b->tag - 1]);
 }
 
-static bool note_writes(const ebb_operation_t *op)
+static bool note_writes(ebb_device_t *dev, const ebb_operation_t *op)
 {
+    drive_t *drive = ebb_driven(dev->ebb);
     for (uint32_t i = 0; i < op->access_count; i++) {
         const ebb_buffer_t *b = op->access[i].buffer;
-        if (!b->tag || !may_write(op, &op->access[i]))
+        if (!b->tag || !may_write(dev, op, &op->access[i]))
             continue;
-        if (D.stray_count == MOST_WRITES)
+        if (drive->stray_count == MOST_WRITES)
             return false;
-        note_write(b, D.cursor);
+        note_write(b, drive->cursor);
     }
     return true;
 }
 
-bool ebb_tolerate_operation(ebb_operation_t *op)
+bool ebb_tolerate_operation(ebb_device_t *dev, ebb_operation_t *op)
 {
-    if (op->opaque || op->kind == EBB_OTHER || ebb_drive_stream_number(op->stream) == D.streams ||
-        (op->kind == EBB_KERNEL && !op->plain) || ebb_record_is_resident(op) || D.strays >= MOST_STRAYS ||
-        D.stray_count + op->access_count > MOST_WRITES)
+    drive_t *drive = ebb_driven(dev->ebb);
+    if (op->opaque || op->kind == EBB_OTHER ||
+        ebb_drive_stream_number(dev->ebb, op->stream) == drive->streams ||
+        (op->kind == EBB_KERNEL && !op->plain) || ebb_record_is_resident(dev, op) ||
+        drive->strays >= MOST_STRAYS || drive->stray_count + op->access_count > MOST_WRITES)
         return false;
     for (uint32_t i = 0; i < op->access_count; i++)
         if (!is_harmless_to(op, op->access[i].buffer))
             return false;
-    if (join_fetches(op) || ebb_guard_open_buffers(op) || ebb_residence_acquire(op))
+    if (join_fetches(dev->ebb, op) || ebb_guard_open_buffers(dev->ebb, op) || ebb_residence_acquire(dev, op))
         return false;
-    D.strays++;
-    D.tolerated = D.active && note_writes(op); /* the plan may have had to make room */
-    if (!D.tolerated)
+    drive->strays++;
+    drive->tolerated = drive->active && note_writes(dev, op); /* the plan may have had to make room */
+    if (!drive->tolerated)
         ebb_residence_release(op);
-    return D.tolerated;
+    return drive->tolerated;
 }
 
 /* By the plan, or by whoever goes on when it is left: content is made from what it writes. */
-static bool may_be_repeated(uint32_t operation)
+static bool may_be_repeated(ebb_t *ebb, uint32_t operation)
 {
-    for (uint32_t i = 0; i < D.plan->action_count; i++)
-        if (D.plan->action[i].kind == EBB_REPLAY && D.plan->action[i].operation == operation)
+    drive_t *drive = ebb_driven(ebb);
+    for (uint32_t i = 0; i < drive->plan->action_count; i++)
+        if (drive->plan->action[i].kind == EBB_REPLAY && drive->plan->action[i].operation == operation)
             return true;
-    return writes_source(&D.trace->operation[operation]) && needs_sources();
+    return writes_source(drive, &drive->trace->operation[operation]) && needs_sources(ebb);
 }
 
 /* Most of it is as planned; what it leaves alone had not been given up to be replaced; it is never repeated; and no other stream has to
  * be waited for. */
-bool ebb_tolerate_may_stand_in(const ebb_operation_t *op)
+bool ebb_tolerate_may_stand_in(ebb_t *ebb, const ebb_operation_t *op)
 {
-    const ebb_trace_operation_t *o = &D.trace->operation[D.cursor];
+    drive_t *drive = ebb_driven(ebb);
+    const ebb_trace_operation_t *o = &drive->trace->operation[drive->cursor];
     uint32_t planned = 0;
     for (uint32_t i = 0; i < op->access_count; i++)
-        planned += ebb_drive_plans(&op->access[i]);
-    if (op->kind != EBB_KERNEL || !op->plain || D.streams > 1 || 2 * planned < o->access_count || !planned ||
-        may_be_repeated(D.cursor))
+        planned += ebb_drive_plans(ebb, &op->access[i]);
+    if (op->kind != EBB_KERNEL || !op->plain || drive->streams > 1 || 2 * planned < o->access_count ||
+        !planned || may_be_repeated(ebb, drive->cursor))
         return false;
     for (uint32_t i = o->first_access; i < o->first_access + o->access_count; i++)
-        if (D.trace->access[i].mode == EBB_REPLACES && !ebb_drive_makes(op, &D.trace->access[i]))
+        if (drive->trace->access[i].mode == EBB_REPLACES && !ebb_drive_makes(op, &drive->trace->access[i]))
             return false;
     return true;
 }
 
-bool ebb_tolerate_stand_in(const ebb_operation_t *op)
+bool ebb_tolerate_stand_in(ebb_device_t *dev, const ebb_operation_t *op)
 {
-    if (D.stray_count + op->access_count > MOST_WRITES)
+    drive_t *drive = ebb_driven(dev->ebb);
+    if (drive->stray_count + op->access_count > MOST_WRITES)
         return false;
     for (uint32_t i = 0; i < op->access_count; i++) {
         ebb_buffer_t *b = op->access[i].buffer;
         /* What the plan does not know stays as it is only if nobody is moving it. */
-        if (!ebb_drive_plans(&op->access[i]) &&
+        if (!ebb_drive_plans(dev->ebb, &op->access[i]) &&
             (!b->range->mapped || (!b->tag && b->residence) || !is_harmless_to(op, b)))
             return false;
     }
-    if (join_fetches(op) || ebb_guard_open_buffers(op))
+    if (join_fetches(dev->ebb, op) || ebb_guard_open_buffers(dev->ebb, op))
         return false;
     for (uint32_t i = 0; i < op->access_count; i++)
-        if (!ebb_drive_plans(&op->access[i]) && op->access[i].buffer->tag && may_write(op, &op->access[i]))
-            note_write(op->access[i].buffer, D.cursor + 1);
-    ebb_issued_forget(&D.issued[D.cursor]); /* nobody repeats it */
-    D.counts.tolerated++;
+        if (!ebb_drive_plans(dev->ebb, &op->access[i]) && op->access[i].buffer->tag &&
+            may_write(dev, op, &op->access[i]))
+            note_write(op->access[i].buffer, drive->cursor + 1);
+    ebb_issued_forget(&drive->issued[drive->cursor]); /* nobody repeats it */
+    drive->counts.tolerated++;
     return true;
 }
 
 /* ---- allocations ---- */
 
-bool ebb_tolerate_allocation(const ebb_request_t *q)
+bool ebb_tolerate_allocation(ebb_device_t *dev, const ebb_request_t *q)
 {
     const size_t chunks = (q->bytes + EBB_CHUNK_BYTES - 1) / EBB_CHUNK_BYTES;
     ebb_request_t unplanned = *q;
     unplanned.planned = true;
-    return q->bytes <= EBB_SMALL_BYTES || ebb_chunks_unowned(ebb_here) >= chunks ||
-           ebb_heap_may_wait(ebb_here, &unplanned);
+    return q->bytes <= EBB_SMALL_BYTES || ebb_chunks_unowned(dev) >= chunks ||
+           ebb_heap_may_wait(dev, &unplanned);
 }
 
 /* ---- frees ---- */
 
-bool ebb_tolerate_early_free(uint32_t buffer)
+bool ebb_tolerate_early_free(ebb_t *ebb, uint32_t buffer)
 {
-    return D.trace->buffer[buffer].dies <= D.cursor || !D.source[buffer];
+    drive_t *drive = ebb_driven(ebb);
+    return drive->trace->buffer[buffer].dies <= drive->cursor || !drive->source[buffer];
 }
 
-void ebb_tolerate_freed(site_t *s)
+void ebb_tolerate_freed(ebb_t *ebb, site_t *s)
 {
-    D.late -= s->late;
+    drive_t *drive = ebb_driven(ebb);
+    drive->late -= s->late;
     s->late = false;
 }
 
@@ -249,60 +268,65 @@ static bool may_stay(const site_t *s)
 }
 
 /* The place's chunks hold what is nowhere else. */
-static bool would_take_late(uint32_t place)
+static bool would_take_late(drive_t *drive, uint32_t place)
 {
-    const site_t *s = &D.site[place];
+    const site_t *s = &drive->site[place];
     for (uint32_t i = 0; i < s->rival_count; i++) {
-        const site_t *rival = &D.site[s->rival[i]];
+        const site_t *rival = &drive->site[s->rival[i]];
         if (rival->late && rival->device && !rival->on_host)
             return true;
     }
     return false;
 }
 
-static bool operation_takes_late(const ebb_action_t *replay, const ebb_trace_operation_t *o)
+static bool operation_takes_late(ebb_t *ebb, const ebb_action_t *replay, const ebb_trace_operation_t *o)
 {
+    drive_t *drive = ebb_driven(ebb);
     for (uint32_t i = o->first_access; i < o->first_access + o->access_count; i++)
-        if (D.trace->access[i].mode != EBB_READS &&
-            would_take_late(ebb_replay_place(replay, D.trace->access[i].buffer)))
+        if (drive->trace->access[i].mode != EBB_READS &&
+            would_take_late(drive, ebb_replay_place(ebb, replay, drive->trace->access[i].buffer)))
             return true;
     return false;
 }
 
-static bool action_takes_late(const ebb_action_t *a)
+static bool action_takes_late(ebb_t *ebb, const ebb_action_t *a)
 {
-    return a->kind == EBB_FETCH    ? would_take_late(ebb_place_now(a->place))
-           : a->kind == EBB_REPLAY ? operation_takes_late(a, &D.trace->operation[a->operation])
+    drive_t *drive = ebb_driven(ebb);
+    return a->kind == EBB_FETCH    ? would_take_late(drive, ebb_place_now(ebb, a->place))
+           : a->kind == EBB_REPLAY ? operation_takes_late(ebb, a, &drive->trace->operation[a->operation])
                                    : false;
 }
 
-const char *ebb_tolerate_late_frees(void)
+const char *ebb_tolerate_late_frees(ebb_t *ebb)
 {
-    for (uint32_t i = D.death_first[D.cursor]; i < D.death_first[D.cursor + 1]; i++) {
-        site_t *s = ebb_site_of(D.death[i]);
+    drive_t *drive = ebb_driven(ebb);
+    for (uint32_t i = drive->death_first[drive->cursor]; i < drive->death_first[drive->cursor + 1]; i++) {
+        site_t *s = ebb_site_of(ebb, drive->death[i]);
         if (!s->buffer || s->late)
             continue;
         if (!may_stay(s))
             return "a buffer was not freed";
         s->late = true;
-        D.late++;
+        drive->late++;
     }
-    if (!D.late)
+    if (!drive->late)
         return NULL;
-    for (uint32_t i = D.next_action; i < D.plan->action_count && D.plan->action[i].point <= D.cursor; i++)
-        if (action_takes_late(&D.plan->action[i]))
+    for (uint32_t i = drive->next_action;
+         i < drive->plan->action_count && drive->plan->action[i].point <= drive->cursor; i++)
+        if (action_takes_late(ebb, &drive->plan->action[i]))
             return "a buffer was not freed, and the plan needs its memory";
-    return operation_takes_late(NULL, &D.trace->operation[D.cursor])
+    return operation_takes_late(ebb, NULL, &drive->trace->operation[drive->cursor])
                ? "a buffer was not freed, and the plan needs its memory"
                : NULL;
 }
 
-bool ebb_tolerate_small_birth(uint32_t place)
+bool ebb_tolerate_small_birth(ebb_t *ebb, uint32_t place)
 {
-    const ebb_place_t *p = &D.plan->place[place];
-    for (uint32_t i = 0; D.late && i < D.trace->buffer_count; i++) {
-        const ebb_place_t *other = &D.plan->place[i];
-        if (D.site[i].late && !D.site[i].range && other->small_offset != EBB_NONE &&
+    drive_t *drive = ebb_driven(ebb);
+    const ebb_place_t *p = &drive->plan->place[place];
+    for (uint32_t i = 0; drive->late && i < drive->trace->buffer_count; i++) {
+        const ebb_place_t *other = &drive->plan->place[i];
+        if (drive->site[i].late && !drive->site[i].range && other->small_offset != EBB_NONE &&
             other->small_offset < p->small_offset + p->bytes &&
             p->small_offset < other->small_offset + other->bytes)
             return false;

@@ -21,204 +21,220 @@
 #include "offload/ebb_offload.h"
 #include "offload/pinned.h"
 
-#define D ebb_drive
-
 enum { FIRST_STEPS = 2 };
 
-bool ebb_verify_prepare(drive_t *d, const ebb_trace_t *trace)
+bool ebb_verify_prepare(ebb_device_t *dev, drive_t *d, const ebb_trace_t *trace)
 {
     unsigned count = 1;
     for (uint32_t i = 0; i < trace->buffer_count; i++)
         count += ebb_is_large(&trace->buffer[i]);
     if (count <= d->compared)
         return true;
-    ebb_hashes_delete(d->hashes);
-    d->hashes = ebb_hashes_new(count);
+    ebb_hashes_delete(dev, d->hashes);
+    d->hashes = ebb_hashes_new(dev, count);
     d->compared = d->hashes ? count : 0;
     return d->hashes;
 }
 
-static bool allocate(void)
+static bool allocate(drive_t *drive)
 {
-    size_t actions = D.plan->action_count;
-    D.check = calloc(actions + 1, sizeof *D.check);
-    D.check_at = malloc((actions + 1) * sizeof *D.check_at);
-    D.slot_of = calloc((size_t)D.trace->buffer_count + 1, sizeof *D.slot_of);
-    if (!D.check || !D.check_at || !D.slot_of)
+    size_t actions = drive->plan->action_count;
+    drive->check = calloc(actions + 1, sizeof *drive->check);
+    drive->check_at = malloc((actions + 1) * sizeof *drive->check_at);
+    drive->slot_of = calloc((size_t)drive->trace->buffer_count + 1, sizeof *drive->slot_of);
+    if (!drive->check || !drive->check_at || !drive->slot_of)
         return false;
     for (uint32_t i = 0; i < actions; i++)
-        D.check_at[i] = EBB_NONE;
-    for (uint32_t i = 0, slot = 0; i < D.trace->buffer_count; i++)
-        D.slot_of[i] = ebb_is_large(&D.trace->buffer[i]) ? slot++ : 0;
+        drive->check_at[i] = EBB_NONE;
+    for (uint32_t i = 0, slot = 0; i < drive->trace->buffer_count; i++)
+        drive->slot_of[i] = ebb_is_large(&drive->trace->buffer[i]) ? slot++ : 0;
     return true;
 }
 
-static void list_checks(const uint32_t *completion)
+static void list_checks(drive_t *drive, const uint32_t *completion)
 {
-    for (uint32_t i = 0; i < D.plan->action_count; i++) {
+    for (uint32_t i = 0; i < drive->plan->action_count; i++) {
         const uint32_t last = completion[i];
         if (last == EBB_NONE)
             continue;
-        D.check[D.check_count] = (check_t){.discard = i, .last_replay = last, .next = D.check_at[last]};
-        D.check_at[i] = D.check_at[last] = D.check_count++;
+        drive->check[drive->check_count] =
+            (check_t){.discard = i, .last_replay = last, .next = drive->check_at[last]};
+        drive->check_at[i] = drive->check_at[last] = drive->check_count++;
     }
 }
 
-ebb_status_t ebb_verify_set_up(void)
+ebb_status_t ebb_verify_set_up(ebb_device_t *dev)
 {
-    if (!ebb_verify_prepare(&D, D.trace))
+    drive_t *drive = ebb_driven(dev->ebb);
+    if (!ebb_verify_prepare(dev, drive, drive->trace))
         return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "memory to compare with", 0);
-    uint32_t *completion = allocate() ? ebb_plan_completions(D.plan, D.trace) : NULL;
+    uint32_t *completion = allocate(drive) ? ebb_plan_completions(drive->plan, drive->trace) : NULL;
     if (!completion)
         return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "host memory for a plan", 0);
-    list_checks(completion);
+    list_checks(drive, completion);
     free(completion);
-    for (unsigned i = 0; i < D.compared; i++)
-        ebb_hash_clear(D.hashes, i);
+    for (unsigned i = 0; i < drive->compared; i++)
+        ebb_hash_clear(drive->hashes, i);
     return 0;
 }
 
-static uint32_t place_of(const check_t *c)
+static uint32_t place_of(drive_t *drive, const check_t *c)
 {
-    return D.plan->action[c->discard].place;
+    return drive->plan->action[c->discard].place;
 }
 
-static size_t bytes_of(const check_t *c)
+static size_t bytes_of(drive_t *drive, const check_t *c)
 {
-    return D.plan->place[place_of(c)].bytes;
+    return drive->plan->place[place_of(drive, c)].bytes;
 }
 
-static void free_copy(check_t *c)
+static void free_copy(drive_t *drive, check_t *c)
 {
     if (c->copy)
-        ebb_pinned_free(c->copy, bytes_of(c));
+        ebb_pinned_free(c->copy, bytes_of(drive, c));
     c->copy = NULL;
 }
 
-static unsigned slot_of(const check_t *c)
+static unsigned slot_of(drive_t *drive, const check_t *c)
 {
-    return D.slot_of[place_of(c)];
+    return drive->slot_of[place_of(drive, c)];
 }
 
-static CUdeviceptr address_of(const check_t *c)
+static CUdeviceptr address_of(ebb_t *ebb, const check_t *c)
 {
-    return ebb_site_of(place_of(c))->range->base;
+    drive_t *drive = ebb_driven(ebb);
+    return ebb_site_of(ebb, place_of(drive, c))->range->base;
 }
 
 /* Where there are several streams, what comes before a hash comes before it on D.stream, and what comes after it after it. */
-static uint32_t own_stream(void)
+static uint32_t own_stream(drive_t *drive)
 {
-    return D.trace->operation[0].stream;
+    return drive->trace->operation[0].stream;
 }
 
-static void complain(const check_t *c, bool has_copy)
+static void complain(ebb_t *ebb, const check_t *c, bool has_copy)
 {
-    D.counts.mismatches++;
-    ebb_mismatch(D.learned->trace, D.plan->action[c->last_replay].operation, place_of(c), has_copy);
+    drive_t *drive = ebb_driven(ebb);
+    drive->counts.mismatches++;
+    ebb_mismatch(ebb, drive->learned->trace, drive->plan->action[c->last_replay].operation,
+                 place_of(drive, c), has_copy);
 }
 
 /* ---- the first steps: at once, with a copy ---- */
 
-bool ebb_verify_is_first(void)
+bool ebb_verify_is_first(ebb_t *ebb)
 {
-    return D.step < FIRST_STEPS;
+    drive_t *drive = ebb_driven(ebb);
+    return drive->step < FIRST_STEPS;
 }
 
-static void keep_copy(check_t *c)
+static void keep_copy(ebb_t *ebb, check_t *c)
 {
-    c->copy = ebb_pinned_alloc(bytes_of(c));
-    if (c->copy && ebb_copy_pieces(EBB_OUT, address_of(c), c->copy, bytes_of(c), D.stream))
-        free_copy(c);
+    drive_t *drive = ebb_driven(ebb);
+    c->copy = ebb_pinned_alloc(bytes_of(drive, c));
+    if (c->copy && ebb_copy_pieces(EBB_OUT, address_of(ebb, c), c->copy, bytes_of(drive, c), drive->stream))
+        free_copy(drive, c);
 }
 
-static bool restore(const check_t *c)
+static bool restore(ebb_t *ebb, const check_t *c)
 {
-    return c->copy && !ebb_copy_pieces(EBB_IN, address_of(c), c->copy, bytes_of(c), D.stream) &&
-           !ebb_driver.cuStreamSynchronize(ebb_stream_handle(D.stream));
+    drive_t *drive = ebb_driven(ebb);
+    return c->copy &&
+           !ebb_copy_pieces(EBB_IN, address_of(ebb, c), c->copy, bytes_of(drive, c), drive->stream) &&
+           !ebb_driver.cuStreamSynchronize(ebb_stream_handle(drive->stream));
 }
 
-static void compare_now(check_t *c)
+static void compare_now(ebb_t *ebb, check_t *c)
 {
-    if (ebb_mark_wait(ebb_mark_here(D.stream)) || ebb_hash_differs(D.hashes, slot_of(c)))
-        complain(c, restore(c));
-    ebb_hash_clear(D.hashes, slot_of(c));
-    free_copy(c);
+    drive_t *drive = ebb_driven(ebb);
+    if (ebb_mark_wait(ebb_mark_here(drive->stream)) || ebb_hash_differs(drive->hashes, slot_of(drive, c)))
+        complain(ebb, c, restore(ebb, c));
+    ebb_hash_clear(drive->hashes, slot_of(drive, c));
+    free_copy(drive, c);
 }
 
 /* ---- later ones: when that is over ---- */
 
-void ebb_verify_poll(void)
+void ebb_verify_poll(ebb_t *ebb)
 {
-    for (check_t *c = D.check; c < D.check + D.check_count; c++)
-        if (!c->refuted && ebb_hash_differs(D.hashes, slot_of(c))) {
+    drive_t *drive = ebb_driven(ebb);
+    for (check_t *c = drive->check; c < drive->check + drive->check_count; c++)
+        if (!c->refuted && ebb_hash_differs(drive->hashes, slot_of(drive, c))) {
             c->refuted = true;
-            complain(c, false);
+            complain(ebb, c, false);
         }
 }
 
-void ebb_verify_step_end(void)
+void ebb_verify_step_end(ebb_t *ebb)
 {
-    ebb_verify_poll();
-    for (uint32_t i = 0; i < D.check_count; i++)
-        D.check[i].begun = D.check[i].ended = false;
+    drive_t *drive = ebb_driven(ebb);
+    ebb_verify_poll(ebb);
+    for (uint32_t i = 0; i < drive->check_count; i++)
+        drive->check[i].begun = drive->check[i].ended = false;
 }
 
-void ebb_verify_hand_over(ebb_given_up_t *out)
+void ebb_verify_hand_over(ebb_t *ebb, ebb_given_up_t *out)
 {
-    for (uint32_t i = 0; i < D.check_count; i++) {
-        check_t *c = &D.check[i];
-        if (place_of(c) != out->id || !c->begun || c->ended)
+    drive_t *drive = ebb_driven(ebb);
+    for (uint32_t i = 0; i < drive->check_count; i++) {
+        check_t *c = &drive->check[i];
+        if (place_of(drive, c) != out->id || !c->begun || c->ended)
             continue;
-        out->hashes = D.hashes;
-        out->slot = slot_of(c);
+        out->hashes = drive->hashes;
+        out->slot = slot_of(drive, c);
         out->part = c->part;
         out->copy = c->copy;
         c->copy = NULL;
     }
 }
 
-void ebb_verify_tear_down(void)
+void ebb_verify_tear_down(ebb_t *ebb)
 {
-    ebb_verify_poll();
-    for (uint32_t i = 0; i < D.check_count; i++)
-        free_copy(&D.check[i]);
-    free(D.check);
-    free(D.check_at);
-    free(D.slot_of);
-    D.check = NULL;
-    D.check_at = D.slot_of = NULL;
-    D.check_count = 0;
+    drive_t *drive = ebb_driven(ebb);
+    ebb_verify_poll(ebb);
+    for (uint32_t i = 0; i < drive->check_count; i++)
+        free_copy(drive, &drive->check[i]);
+    free(drive->check);
+    free(drive->check_at);
+    free(drive->slot_of);
+    drive->check = NULL;
+    drive->check_at = drive->slot_of = NULL;
+    drive->check_count = 0;
 }
 
 /* ---- around the plan's actions ---- */
 
-void ebb_verify_discard(uint32_t action)
+void ebb_verify_discard(ebb_device_t *dev, uint32_t action)
 {
-    check_t *c = D.check_at[action] != EBB_NONE ? &D.check[D.check_at[action]] : NULL;
-    const uint64_t every = ebb_verify_is_first() ? 1 : (uint64_t)ebb_options.verify;
-    if (!c || !every || ebb_guard_open(ebb_place_now(place_of(c))))
+    drive_t *drive = ebb_driven(dev->ebb);
+    check_t *c = drive->check_at[action] != EBB_NONE ? &drive->check[drive->check_at[action]] : NULL;
+    const uint64_t every = ebb_verify_is_first(dev->ebb) ? 1 : (uint64_t)ebb_options.verify;
+    if (!c || !every || ebb_guard_open(dev->ebb, ebb_place_now(dev->ebb, place_of(drive, c))))
         return;
-    c->part = (ebb_hash_part_t){D.step + D.check_at[action], every};
-    c->begun = !ebb_streams_gather(own_stream()) &&
-               !ebb_hash_issue(D.hashes, slot_of(c), D.stream, address_of(c), bytes_of(c), c->part);
-    if (c->begun && ebb_verify_is_first())
-        keep_copy(c);
-    if (ebb_streams_scatter(own_stream()))
+    c->part = (ebb_hash_part_t){drive->step + drive->check_at[action], every};
+    c->begun = !ebb_streams_gather(dev->ebb, own_stream(drive)) &&
+               !ebb_hash_issue(dev, drive->hashes, slot_of(drive, c), drive->stream, address_of(dev->ebb, c),
+                               bytes_of(drive, c), c->part);
+    if (c->begun && ebb_verify_is_first(dev->ebb))
+        keep_copy(dev->ebb, c);
+    if (ebb_streams_scatter(dev->ebb, own_stream(drive)))
         ebb_wait_for_device();
 }
 
-void ebb_verify_replay(uint32_t action)
+void ebb_verify_replay(ebb_device_t *dev, uint32_t action)
 {
-    for (uint32_t i = D.check_at[action]; i != EBB_NONE; i = D.check[i].next) {
-        check_t *c = &D.check[i];
-        if (!c->begun || ebb_streams_gather(own_stream()) ||
-            ebb_hash_compare(D.hashes, slot_of(c), D.stream, address_of(c), bytes_of(c), c->part))
+    drive_t *drive = ebb_driven(dev->ebb);
+    for (uint32_t i = drive->check_at[action]; i != EBB_NONE; i = drive->check[i].next) {
+        check_t *c = &drive->check[i];
+        if (!c->begun || ebb_streams_gather(dev->ebb, own_stream(drive)) ||
+            ebb_hash_compare(dev, drive->hashes, slot_of(drive, c), drive->stream, address_of(dev->ebb, c),
+                             bytes_of(drive, c), c->part))
             continue;
         c->ended = true;
-        D.counts.verified++;
-        if (ebb_verify_is_first())
-            compare_now(c);
-        if (ebb_streams_scatter(own_stream()))
+        drive->counts.verified++;
+        if (ebb_verify_is_first(dev->ebb))
+            compare_now(dev->ebb, c);
+        if (ebb_streams_scatter(dev->ebb, own_stream(drive)))
             ebb_wait_for_device();
     }
 }

@@ -5,9 +5,16 @@
 #include "ckpt/run/profile/learn_state.h"
 #include "ckpt/run/profile/worth.h"
 
+/* For ebb_worth_find. */
+typedef struct asked {
+    ebb_device_t *dev;
+    const ebb_lessons_t *lessons;
+} asked_t;
+
 static bool may_write(void *context, uint32_t operation, uint32_t access)
 {
-    return ebb_lessons_may_write(context, operation, access);
+    const asked_t *a = context;
+    return ebb_lessons_may_write(a->dev, a->lessons, operation, access);
 }
 
 static bool is_used_later(const ebb_trace_t *t, uint32_t operation, uint32_t buffer)
@@ -39,15 +46,15 @@ static void choose_replacements(ebb_lessons_t *l, ebb_need_t *need)
     }
 }
 
-bool ebb_afford(ebb_lessons_t *l)
+bool ebb_afford(ebb_device_t *dev, ebb_lessons_t *l)
 {
     const ebb_trace_t *t = l->recorded.trace;
     const uint64_t evictable = (uint64_t)ebb_options.min_buffer;
     ebb_worth_t worth;
-    if (!ebb_worth_find(t, may_write, l, evictable > EBB_SMALL_BYTES ? evictable : EBB_SMALL_BYTES + 1,
-                        &worth))
+    if (!ebb_worth_find(t, may_write, &(asked_t){dev, l},
+                        evictable > EBB_SMALL_BYTES ? evictable : EBB_SMALL_BYTES + 1, &worth))
         return false;
-    ebb_prove_qualify(l);
+    ebb_prove_qualify(dev, l);
     choose_replacements(l, worth.need);
     /* A fixed strategy gives up what it says, worth it or not. */
     const bool all =

@@ -7,6 +7,7 @@
 #include "alloc/base/driver.h"
 #include "alloc/base/log.h"
 #include "ckpt/run/own.h"
+#include "ckpt/run/state.h"
 
 /* Blocks of a launch, at most (256): that many partial sums a slot. They take the part of a chunk that they take with large ones. */
 enum { BLOCKS = EBB_CHUNK_BYTES >> 13, THREADS = 256, LEAST_WORDS = EBB_CHUNK_BYTES >> 9, PIECE_WORDS = 128 };
@@ -22,32 +23,34 @@ struct ebb_hashes {
 
 extern const unsigned char ebb_hash_image[];
 
-static struct {
+struct ebb_hash_module {
     bool tried;
     CUmodule handle;
     CUfunction hash; /* NULL: could not be loaded */
-} modules[EBB_STATES];
-#define module (modules[ebb_here->number])
+};
+const size_t ebb_part_hash_module = sizeof(struct ebb_hash_module);
 
-static bool load(void)
+static bool load(ebb_device_t *dev)
 {
-    if (module.tried)
-        return module.hash;
-    module.tried = true;
-    int result = ebb_driver.cuModuleLoadData(&module.handle, ebb_hash_image);
+    struct ebb_hash_module *module = &dev->ebb->run->hash_module[dev->number];
+    if (module->tried)
+        return module->hash;
+    module->tried = true;
+    int result = ebb_driver.cuModuleLoadData(&module->handle, ebb_hash_image);
     if (!result)
-        result = ebb_driver.cuModuleGetFunction(&module.hash, module.handle, "ebb_hash");
+        result = ebb_driver.cuModuleGetFunction(&module->hash, module->handle, "ebb_hash");
     if (!result)
         return true;
     ebb_fail(result, "cuModuleLoadData", 0);
     ebb_log(EBB_WARN, "%s: nothing can be learned, ebb stays reactive", ebb_last_failure());
-    module.hash = NULL;
+    module->hash = NULL;
     return false;
 }
 
-CUmodule ebb_hash_module(void)
+CUmodule ebb_hash_module(ebb_device_t *dev)
 {
-    return load() ? module.handle : NULL;
+    struct ebb_hash_module *module = &dev->ebb->run->hash_module[dev->number];
+    return load(dev) ? module->handle : NULL;
 }
 
 static size_t host_bytes(void)
@@ -64,28 +67,28 @@ static ebb_status_t new_verdicts(ebb_hashes_t *h)
     return 0;
 }
 
-ebb_hashes_t *ebb_hashes_new(unsigned slots)
+ebb_hashes_t *ebb_hashes_new(ebb_device_t *dev, unsigned slots)
 {
-    ebb_hashes_t *h = load() ? calloc(1, sizeof *h + slots * sizeof h->blocks[0]) : NULL;
+    ebb_hashes_t *h = load(dev) ? calloc(1, sizeof *h + slots * sizeof h->blocks[0]) : NULL;
     if (!h)
         return NULL;
     h->slots = slots;
-    h->host = ebb_own_pinned_alloc(host_bytes());
-    h->partials = h->host ? ebb_own_alloc(slots * BLOCKS * sizeof(uint64_t), NULL) : NULL;
+    h->host = ebb_own_pinned_alloc(dev, host_bytes());
+    h->partials = h->host ? ebb_own_alloc(dev, slots * BLOCKS * sizeof(uint64_t), NULL) : NULL;
     if (h->partials && !new_verdicts(h))
         return h;
-    ebb_hashes_delete(h);
+    ebb_hashes_delete(dev, h);
     return NULL;
 }
 
-void ebb_hashes_delete(ebb_hashes_t *h)
+void ebb_hashes_delete(ebb_device_t *dev, ebb_hashes_t *h)
 {
     if (!h)
         return;
     if (h->different)
         ebb_driver.cuMemFreeHost(h->different);
     ebb_own_free(h->partials, NULL);
-    ebb_own_pinned_free(h->host, host_bytes());
+    ebb_own_pinned_free(dev, h->host, host_bytes());
     free(h);
 }
 
@@ -95,9 +98,10 @@ static CUdeviceptr partial_of(const ebb_hashes_t *h, unsigned slot)
 }
 
 /* Into the slot, or compared with it. */
-static ebb_status_t issue(ebb_hashes_t *h, unsigned slot, ebb_stream_t *stream, CUdeviceptr address,
-                          size_t bytes, ebb_hash_part_t part, bool compare)
+static ebb_status_t issue(ebb_device_t *dev, ebb_hashes_t *h, unsigned slot, ebb_stream_t *stream,
+                          CUdeviceptr address, size_t bytes, ebb_hash_part_t part, bool compare)
 {
+    struct ebb_hash_module *module = &dev->ebb->run->hash_module[dev->number];
     const size_t pieces = bytes ? (bytes - 1) / (8 * PIECE_WORDS) + 1 : 1;
     size_t every = part.every < pieces ? part.every : pieces, turn = part.turn % every;
     const size_t words = ((pieces - turn - 1) / every + 1) * PIECE_WORDS;
@@ -110,21 +114,21 @@ static ebb_status_t issue(ebb_hashes_t *h, unsigned slot, ebb_stream_t *stream, 
     void *params[] = {&partial, &different, &address, &bytes, &slice, &turn, &every};
     EBB_DRIVER(
         cuLaunchKernel, bytes,
-        (module.hash, h->blocks[slot], 1, 1, THREADS, 1, 1, 0, ebb_stream_handle(stream), params, NULL));
+        (module->hash, h->blocks[slot], 1, 1, THREADS, 1, 1, 0, ebb_stream_handle(stream), params, NULL));
     ebb_mark_issue(stream);
     return 0;
 }
 
-ebb_status_t ebb_hash_issue(ebb_hashes_t *h, unsigned slot, ebb_stream_t *stream, CUdeviceptr address,
-                            size_t bytes, ebb_hash_part_t part)
+ebb_status_t ebb_hash_issue(ebb_device_t *dev, ebb_hashes_t *h, unsigned slot, ebb_stream_t *stream,
+                            CUdeviceptr address, size_t bytes, ebb_hash_part_t part)
 {
-    return issue(h, slot, stream, address, bytes, part, false);
+    return issue(dev, h, slot, stream, address, bytes, part, false);
 }
 
-ebb_status_t ebb_hash_compare(ebb_hashes_t *h, unsigned slot, ebb_stream_t *stream, CUdeviceptr address,
-                              size_t bytes, ebb_hash_part_t part)
+ebb_status_t ebb_hash_compare(ebb_device_t *dev, ebb_hashes_t *h, unsigned slot, ebb_stream_t *stream,
+                              CUdeviceptr address, size_t bytes, ebb_hash_part_t part)
 {
-    return issue(h, slot, stream, address, bytes, part, true);
+    return issue(dev, h, slot, stream, address, bytes, part, true);
 }
 
 bool ebb_hash_differs(const ebb_hashes_t *h, unsigned slot)

@@ -5,6 +5,7 @@
 
 #include "alloc/device.h"
 #include "alloc/base/driver.h"
+#include "ckpt/run/state.h"
 
 /* Launches in which a word has to stay unchanged, over two steps. */
 enum { LEAST_LAUNCHES = 2, NAMES = ~0u };
@@ -18,11 +19,12 @@ typedef struct fact {
     const char *name;
 } fact_t;
 
-static struct {
+struct ebb_knowledge {
     fact_t *fact;
     size_t room, count;
     uint64_t unloaded; /* modules, when it was filled */
-} know;
+};
+const size_t ebb_part_knowledge = sizeof(struct ebb_knowledge);
 
 static fact_t *slot_of(fact_t *table, size_t room, CUfunction function, uint32_t offset)
 {
@@ -32,49 +34,50 @@ static fact_t *slot_of(fact_t *table, size_t room, CUfunction function, uint32_t
     return &table[i];
 }
 
-static bool grow(void)
+static bool grow(struct ebb_knowledge *know)
 {
-    size_t room = know.room ? 2 * know.room : 1024;
+    size_t room = know->room ? 2 * know->room : 1024;
     fact_t *table = calloc(room, sizeof *table);
     if (!table)
         return false;
-    for (size_t i = 0; i < know.room; i++)
-        if (know.fact[i].function)
-            *slot_of(table, room, know.fact[i].function, know.fact[i].param_offset) = know.fact[i];
-    free(know.fact);
-    know.fact = table;
-    know.room = room;
+    for (size_t i = 0; i < know->room; i++)
+        if (know->fact[i].function)
+            *slot_of(table, room, know->fact[i].function, know->fact[i].param_offset) = know->fact[i];
+    free(know->fact);
+    know->fact = table;
+    know->room = room;
     return true;
 }
 
 /* NULL: no memory; what is not known counts as a writer. */
-static fact_t *fact_of(CUfunction function, uint32_t offset)
+static fact_t *fact_of(ebb_device_t *dev, CUfunction function, uint32_t offset)
 {
-    if (know.unloaded != ebb_modules_unloaded(ebb_here->ebb)) {
-        free(know.fact);
-        memset(&know, 0, sizeof know);
-        know.unloaded = ebb_modules_unloaded(ebb_here->ebb);
+    struct ebb_knowledge *know = dev->ebb->run->knowledge;
+    if (know->unloaded != ebb_modules_unloaded(dev->ebb)) {
+        free(know->fact);
+        memset(know, 0, sizeof *know);
+        know->unloaded = ebb_modules_unloaded(dev->ebb);
     }
-    if (2 * know.count >= know.room && !grow())
+    if (2 * know->count >= know->room && !grow(know))
         return NULL;
-    fact_t *f = slot_of(know.fact, know.room, function, offset);
+    fact_t *f = slot_of(know->fact, know->room, function, offset);
     if (!f->function) {
         *f = (fact_t){.function = function, .param_offset = offset};
-        know.count++;
+        know->count++;
     }
     return f;
 }
 
-void ebb_know_write(CUfunction function, uint32_t offset)
+void ebb_know_write(ebb_device_t *dev, CUfunction function, uint32_t offset)
 {
-    fact_t *f = fact_of(function, offset);
+    fact_t *f = fact_of(dev, function, offset);
     if (f)
         f->writes = true;
 }
 
-void ebb_know_unchanged(CUfunction function, uint32_t offset, uint32_t step)
+void ebb_know_unchanged(ebb_device_t *dev, CUfunction function, uint32_t offset, uint32_t step)
 {
-    fact_t *f = fact_of(function, offset);
+    fact_t *f = fact_of(dev, function, offset);
     if (!f)
         return;
     f->launches++;
@@ -82,20 +85,20 @@ void ebb_know_unchanged(CUfunction function, uint32_t offset, uint32_t step)
     f->last_step = step;
 }
 
-ebb_word_t ebb_know_word(CUfunction function, uint32_t offset)
+ebb_word_t ebb_know_word(ebb_device_t *dev, CUfunction function, uint32_t offset)
 {
-    const fact_t *f = fact_of(function, offset);
+    const fact_t *f = fact_of(dev, function, offset);
     return !f                                               ? EBB_WORD_UNKNOWN
            : f->writes                                      ? EBB_WORD_WRITES
            : f->steps >= 2 && f->launches >= LEAST_LAUNCHES ? EBB_WORD_READS
                                                             : EBB_WORD_UNKNOWN;
 }
 
-const char *ebb_know_name(CUfunction function)
+const char *ebb_know_name(ebb_device_t *dev, CUfunction function)
 {
-    fact_t *f = fact_of(function, NAMES);
+    fact_t *f = fact_of(dev, function, NAMES);
     const char *name = f ? f->name : NULL;
-    if (!name && !(name = ebb_function_name(ebb_here->ebb, function)))
+    if (!name && !(name = ebb_function_name(dev->ebb, function)))
         name = "?";
     if (f)
         f->name = name;

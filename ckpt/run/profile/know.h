@@ -13,12 +13,12 @@
 
 typedef enum ebb_word { EBB_WORD_UNKNOWN, EBB_WORD_READS, EBB_WORD_WRITES } ebb_word_t;
 
-void ebb_know_write(CUfunction function, uint32_t param_offset);
+void ebb_know_write(ebb_device_t *dev, CUfunction function, uint32_t param_offset);
 /* It stayed as it was in a launch, in a step with this number (of all steps that were watched). */
-void ebb_know_unchanged(CUfunction function, uint32_t param_offset, uint32_t step);
-ebb_word_t ebb_know_word(CUfunction function, uint32_t param_offset);
+void ebb_know_unchanged(ebb_device_t *dev, CUfunction function, uint32_t param_offset, uint32_t step);
+ebb_word_t ebb_know_word(ebb_device_t *dev, CUfunction function, uint32_t param_offset);
 
 /* A kernel's name, asked of the driver once. Never NULL. */
-const char *ebb_know_name(CUfunction function);
+const char *ebb_know_name(ebb_device_t *dev, CUfunction function);
 
 #endif

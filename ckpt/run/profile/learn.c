@@ -8,6 +8,7 @@
 #include "alloc/base/log.h"
 #include "ckpt/run/profile/know.h"
 #include "ckpt/run/profile/learn_state.h"
+#include "ckpt/run/state.h"
 #include "ckpt/run/tracker/follow.h"
 #include "ckpt/run/tracker/match.h"
 
@@ -19,17 +20,16 @@ enum { MOST_AGAIN = 3 };
  * corrected, within bounds: a step may be slow for other reasons, such as evictions. */
 static const double cost_of_a_lesson = 1.25, most_wrong = 2.0;
 
-static struct {
-    ebb_lessons_t *lessons; /* NULL: none is under way */
-    bool spoiled;           /* it teaches nothing */
-    uint32_t operation;     /* between before and after */
-    bool resized;           /* nothing but its place is known of it */
-    ebb_stream_t *stream;   /* the first operation's */
-    bool timed;             /* its beginning was recorded */
-} lesson;
-
-/* A lesson's begin and end; made once. */
-static CUevent marks_of[EBB_STATES][2];
+struct ebb_lesson {
+    ebb_lessons_t *lessons;      /* NULL: none is under way */
+    bool spoiled;                /* it teaches nothing */
+    uint32_t operation;          /* between before and after */
+    bool resized;                /* nothing but its place is known of it */
+    ebb_stream_t *stream;        /* the first operation's */
+    bool timed;                  /* its beginning was recorded */
+    CUevent mark[EBB_STATES][2]; /* its begin and end; made once */
+};
+const size_t ebb_part_lesson = sizeof(struct ebb_lesson);
 
 /* ---- lessons as values ---- */
 
@@ -38,10 +38,10 @@ ebb_lessons_t *ebb_lessons_new(void)
     return calloc(1, sizeof(ebb_lessons_t));
 }
 
-static void forget(ebb_lessons_t *l)
+static void forget(ebb_device_t *dev, ebb_lessons_t *l)
 {
-    if (ebb_follow_follows(&l->recorded))
-        ebb_follow_end();
+    if (ebb_follow_follows(dev->ebb, &l->recorded))
+        ebb_follow_end(dev);
     ebb_recording_delete(&l->recorded);
     free(l->fact);
     free(l->extent);
@@ -59,13 +59,14 @@ static void forget(ebb_lessons_t *l)
                          .all = l->all};
 }
 
-void ebb_lessons_delete(ebb_lessons_t *l)
+void ebb_lessons_delete(ebb_device_t *dev, ebb_lessons_t *l)
 {
+    struct ebb_lesson *lesson = dev->ebb->run->lesson;
     if (!l)
         return;
-    if (lesson.lessons == l)
-        ebb_learn_abandon();
-    forget(l);
+    if (lesson->lessons == l)
+        ebb_learn_abandon(dev);
+    forget(dev, l);
     free(l);
 }
 
@@ -74,19 +75,19 @@ ebb_recording_t *ebb_lessons_recording(ebb_lessons_t *l)
     return &l->recorded;
 }
 
-bool ebb_lessons_may_write(const ebb_lessons_t *l, uint32_t operation, uint32_t access)
+bool ebb_lessons_may_write(ebb_device_t *dev, const ebb_lessons_t *l, uint32_t operation, uint32_t access)
 {
     const ebb_trace_access_t *a = &l->recorded.trace->access[access];
     return l->recorded.trace->operation[operation].kind == EBB_TRACE_KERNEL
-               ? ebb_know_word(l->recorded.function[operation], a->param_offset) != EBB_WORD_READS
+               ? ebb_know_word(dev, l->recorded.function[operation], a->param_offset) != EBB_WORD_READS
                : a->mode != EBB_READS;
 }
 
-bool ebb_lessons_writes(const ebb_lessons_t *l, uint32_t operation, uint32_t buffer)
+bool ebb_lessons_writes(ebb_device_t *dev, const ebb_lessons_t *l, uint32_t operation, uint32_t buffer)
 {
     const ebb_trace_operation_t *o = &l->recorded.trace->operation[operation];
     for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++)
-        if (l->recorded.trace->access[k].buffer == buffer && ebb_lessons_may_write(l, operation, k))
+        if (l->recorded.trace->access[k].buffer == buffer && ebb_lessons_may_write(dev, l, operation, k))
             return true;
     return false;
 }
@@ -191,9 +192,10 @@ static bool measure(ebb_lessons_t *l)
 
 /* ---- one lesson ---- */
 
-bool ebb_learn_running(void)
+bool ebb_learn_running(ebb_t *ebb)
 {
-    return lesson.lessons != NULL;
+    struct ebb_lesson *lesson = ebb->run->lesson;
+    return lesson->lessons != NULL;
 }
 
 /* What is guessed for proofs that take so long, by those that there were. */
@@ -203,104 +205,112 @@ static double guess_for(const ebb_lessons_t *l, double ns)
     return ns * (ratio > most_wrong ? most_wrong : ratio < 1 / most_wrong ? 1 / most_wrong : ratio);
 }
 
-static bool begin_stage(ebb_lessons_t *l)
+static bool begin_stage(ebb_device_t *dev, ebb_lessons_t *l)
 {
     switch (l->stage) {
     case EBB_STAGE_RECORD:
-        ebb_record_begin();
+        ebb_record_begin(dev);
         return true;
     case EBB_STAGE_TIMES:
-        return ebb_times_begin(l);
+        return ebb_times_begin(dev, l);
     case EBB_STAGE_WATCH:
-        return ebb_watch_begin(l, true);
+        return ebb_watch_begin(dev, l, true);
     case EBB_STAGE_LOOK:
-        return ebb_watch_begin(l, false);
+        return ebb_watch_begin(dev, l, false);
     default:
-        return ebb_prove_begin(l, guess_for(l, cost_of_a_lesson * l->step_ns));
+        return ebb_prove_begin(dev, l, guess_for(l, cost_of_a_lesson * l->step_ns));
     }
 }
 
 /* Ends the stage's part; `good`: what it has seen is a step. */
-static void end_stage(ebb_lessons_t *l, bool good)
+static void end_stage(ebb_device_t *dev, ebb_lessons_t *l, bool good)
 {
+    struct ebb_lesson *lesson = dev->ebb->run->lesson;
     switch (l->stage) {
     case EBB_STAGE_RECORD:
         break;
     case EBB_STAGE_TIMES:
         if (good && ebb_wait_for_device())
             good = false;
-        ebb_times_end(good);
+        ebb_times_end(dev, good);
         break;
     case EBB_STAGE_WATCH:
     case EBB_STAGE_LOOK:
-        ebb_watch_end(good, lesson.stream);
+        ebb_watch_end(dev, good, lesson->stream);
         break;
     default:
-        ebb_prove_end(good, lesson.stream);
+        ebb_prove_end(dev, good, lesson->stream);
     }
 }
 
-bool ebb_learn_begin(ebb_lessons_t *l)
+bool ebb_learn_begin(ebb_device_t *dev, ebb_lessons_t *l)
 {
-    ebb_learn_abandon();
-    const bool anew = l->unloaded != ebb_modules_unloaded(ebb_here->ebb);
+    struct ebb_lesson *lesson = dev->ebb->run->lesson;
+    ebb_learn_abandon(dev);
+    const bool anew = l->unloaded != ebb_modules_unloaded(dev->ebb);
     if (anew)
-        forget(l);
-    l->unloaded = ebb_modules_unloaded(ebb_here->ebb);
-    if (!anew && l->stage != EBB_STAGE_RECORD && !ebb_match_begin(&l->recorded, l->left))
+        forget(dev, l);
+    l->unloaded = ebb_modules_unloaded(dev->ebb);
+    if (!anew && l->stage != EBB_STAGE_RECORD && !ebb_match_begin(dev->ebb, &l->recorded, l->left))
         return false;
-    if (!begin_stage(l)) {
-        ebb_match_end();
+    if (!begin_stage(dev, l)) {
+        ebb_match_end(dev->ebb);
         return false;
     }
-    lesson.lessons = l;
+    lesson->lessons = l;
     return true;
 }
 
-bool ebb_learn_give(ebb_lessons_t *l)
+bool ebb_learn_give(ebb_t *ebb, ebb_lessons_t *l)
 {
-    if (lesson.lessons == l)
+    struct ebb_lesson *lesson = ebb->run->lesson;
+    if (lesson->lessons == l)
         return true;
-    if (!lesson.lessons || lesson.lessons->stage != EBB_STAGE_RECORD || l->stage != EBB_STAGE_RECORD)
+    if (!lesson->lessons || lesson->lessons->stage != EBB_STAGE_RECORD || l->stage != EBB_STAGE_RECORD)
         return false;
-    l->unloaded = lesson.lessons->unloaded;
-    lesson.lessons = l;
+    l->unloaded = lesson->lessons->unloaded;
+    lesson->lessons = l;
     return true;
 }
 
-static void close_lesson(void)
+static void close_lesson(ebb_t *ebb)
 {
-    ebb_match_end();
-    ebb_record_abandon();
-    memset(&lesson, 0, sizeof lesson);
+    struct ebb_lesson *lesson = ebb->run->lesson;
+    ebb_match_end(ebb);
+    ebb_record_abandon(ebb);
+    memset(lesson, 0, sizeof *lesson);
 }
 
-void ebb_learn_abandon(void)
+void ebb_learn_abandon(ebb_device_t *dev)
 {
-    if (!lesson.lessons)
+    struct ebb_lesson *lesson = dev->ebb->run->lesson;
+    if (!lesson->lessons)
         return;
-    end_stage(lesson.lessons, false);
-    lesson.lessons->lost++;
-    close_lesson();
+    end_stage(dev, lesson->lessons, false);
+    lesson->lessons->lost++;
+    close_lesson(dev->ebb);
 }
 
-bool ebb_learn_relieve(void)
+bool ebb_learn_relieve(ebb_t *ebb)
 {
-    return lesson.lessons && lesson.lessons->stage == EBB_STAGE_PROVE && ebb_prove_relieve();
+    struct ebb_lesson *lesson = ebb->run->lesson;
+    return lesson->lessons && lesson->lessons->stage == EBB_STAGE_PROVE && ebb_prove_relieve(ebb);
 }
 
-static bool record_mark(unsigned which)
+static bool record_mark(ebb_device_t *dev, unsigned which)
 {
-    CUevent *e = &marks_of[ebb_here->number][which];
+    struct ebb_lesson *lesson = dev->ebb->run->lesson;
+    CUevent *e = &dev->ebb->run->lesson->mark[dev->number][which];
     return (*e || !ebb_driver.cuEventCreate(e, CU_EVENT_DEFAULT)) &&
-           !ebb_driver.cuEventRecord(*e, ebb_stream_handle(lesson.stream));
+           !ebb_driver.cuEventRecord(*e, ebb_stream_handle(lesson->stream));
 }
 
-static void note_time(ebb_lessons_t *l)
+static void note_time(ebb_device_t *dev, ebb_lessons_t *l)
 {
+    struct ebb_lesson *lesson = dev->ebb->run->lesson;
     float ms = 0;
-    const CUevent *mark = marks_of[ebb_here->number];
-    if (!lesson.timed || !record_mark(1) || ebb_driver.cuEventSynchronize(mark[1]) ||
+    const CUevent *mark = dev->ebb->run->lesson->mark[dev->number];
+    if (!lesson->timed || !record_mark(dev, 1) || ebb_driver.cuEventSynchronize(mark[1]) ||
         ebb_driver.cuEventElapsedTime(&ms, mark[0], mark[1]))
         return;
     if (l->stage == EBB_STAGE_RECORD)
@@ -315,62 +325,64 @@ static void note_time(ebb_lessons_t *l)
 /* ---- what happens in it ---- */
 
 /* An operation that the recording does not know comes in between. */
-static void note_stranger(const ebb_lessons_t *l)
+static void note_stranger(ebb_t *ebb, const ebb_lessons_t *l)
 {
     if (l->stage == EBB_STAGE_WATCH || l->stage == EBB_STAGE_LOOK)
-        ebb_watch_interrupt();
+        ebb_watch_interrupt(ebb);
 }
 
-void ebb_learn_before(const ebb_operation_t *op)
+void ebb_learn_before(ebb_device_t *dev, const ebb_operation_t *op)
 {
-    ebb_lessons_t *l = lesson.lessons;
-    lesson.operation = EBB_NONE;
-    lesson.resized = false;
-    if (!lesson.stream) {
-        lesson.stream = op->stream;
-        lesson.timed = record_mark(0);
+    struct ebb_lesson *lesson = dev->ebb->run->lesson;
+    ebb_lessons_t *l = lesson->lessons;
+    lesson->operation = EBB_NONE;
+    lesson->resized = false;
+    if (!lesson->stream) {
+        lesson->stream = op->stream;
+        lesson->timed = record_mark(dev, 0);
     }
-    if (l->stage == EBB_STAGE_RECORD || lesson.spoiled)
+    if (l->stage == EBB_STAGE_RECORD || lesson->spoiled)
         return;
-    uint32_t i = lesson.operation = ebb_match_operation(op);
+    uint32_t i = lesson->operation = ebb_match_operation(dev->ebb, op);
     if (i == EBB_NONE)
-        lesson.spoiled = ebb_match_difference(false) != NULL;
+        lesson->spoiled = ebb_match_difference(dev->ebb, false) != NULL;
     else
-        lesson.resized = ebb_match_is_resized();
-    if (i == EBB_NONE || lesson.resized)
-        note_stranger(l);
+        lesson->resized = ebb_match_is_resized(dev->ebb);
+    if (i == EBB_NONE || lesson->resized)
+        note_stranger(dev->ebb, l);
     else if (l->stage == EBB_STAGE_TIMES)
-        ebb_times_before(i, op);
+        ebb_times_before(dev, i, op);
     else if (l->stage == EBB_STAGE_PROVE)
-        ebb_prove_before(i, op);
+        ebb_prove_before(dev, i, op);
     else
-        ebb_watch_before(i, op);
+        ebb_watch_before(dev, i, op);
 }
 
-void ebb_learn_after(const ebb_operation_t *op, CUresult result)
+void ebb_learn_after(ebb_device_t *dev, const ebb_operation_t *op, CUresult result)
 {
-    ebb_lessons_t *l = lesson.lessons;
-    uint32_t i = lesson.operation;
+    struct ebb_lesson *lesson = dev->ebb->run->lesson;
+    ebb_lessons_t *l = lesson->lessons;
+    uint32_t i = lesson->operation;
     if (l->stage == EBB_STAGE_RECORD) {
         if (!result)
-            ebb_record_operation(op);
+            ebb_record_operation(dev, op);
         return;
     }
-    if (lesson.spoiled || i == EBB_NONE)
+    if (lesson->spoiled || i == EBB_NONE)
         return;
     if (result) {
-        lesson.spoiled = true;
+        lesson->spoiled = true;
         return;
     }
-    ebb_match_advance(i);
-    if (lesson.resized)
+    ebb_match_advance(dev->ebb, i);
+    if (lesson->resized)
         return;
     if (l->stage == EBB_STAGE_TIMES)
-        ebb_times_after(i, op);
+        ebb_times_after(dev, i, op);
     else if (l->stage == EBB_STAGE_PROVE)
-        ebb_prove_after(i, op);
+        ebb_prove_after(dev, i, op);
     else
-        ebb_watch_after(i, op);
+        ebb_watch_after(dev, i, op);
     /* What was issued behind the operation has touched its buffers too. */
     for (uint32_t k = 0; l->stage > EBB_STAGE_TIMES && k < op->access_count; k++)
         ebb_buffer_touch(op->access[k].buffer, ebb_mark_here(op->stream));
@@ -378,7 +390,9 @@ void ebb_learn_after(const ebb_operation_t *op, CUresult result)
 
 void ebb_learn_allocated(const ebb_buffer_t *buffer, ebb_stream_t *stream)
 {
-    if (lesson.lessons->stage == EBB_STAGE_RECORD)
+    ebb_t *ebb = buffer->range->device->ebb;
+    struct ebb_lesson *lesson = ebb->run->lesson;
+    if (lesson->lessons->stage == EBB_STAGE_RECORD)
         ebb_record_allocated(buffer, stream);
     else
         ebb_match_allocated(buffer);
@@ -386,7 +400,9 @@ void ebb_learn_allocated(const ebb_buffer_t *buffer, ebb_stream_t *stream)
 
 void ebb_learn_freed(ebb_buffer_t *buffer, ebb_stream_t *stream)
 {
-    if (lesson.lessons->stage == EBB_STAGE_RECORD)
+    ebb_t *ebb = buffer->range->device->ebb;
+    struct ebb_lesson *lesson = ebb->run->lesson;
+    if (lesson->lessons->stage == EBB_STAGE_RECORD)
         ebb_record_freed(buffer, stream);
     else
         ebb_match_freed(buffer);
@@ -395,29 +411,29 @@ void ebb_learn_freed(ebb_buffer_t *buffer, ebb_stream_t *stream)
 /* ---- what it has taught ---- */
 
 /* Distinct buffers that an operation may write. */
-static unsigned count_written(const ebb_lessons_t *l, uint32_t i)
+static unsigned count_written(ebb_device_t *dev, const ebb_lessons_t *l, uint32_t i)
 {
     const ebb_trace_t *t = l->recorded.trace;
     const ebb_trace_operation_t *o = &t->operation[i];
     unsigned written = 0;
     for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++)
-        written += ebb_trace_is_first(t, i, k) && ebb_lessons_writes(l, i, t->access[k].buffer);
+        written += ebb_trace_is_first(t, i, k) && ebb_lessons_writes(dev, l, i, t->access[k].buffer);
     return written;
 }
 
 /* The trace says what is known by now. */
-static void conclude(ebb_lessons_t *l)
+static void conclude(ebb_device_t *dev, ebb_lessons_t *l)
 {
     ebb_trace_t *t = l->recorded.trace;
     l->recorded.concluded = true;
-    ebb_prove_qualify(l);
+    ebb_prove_qualify(dev, l);
     for (uint32_t i = 0; i < t->operation_count; i++) {
         ebb_trace_operation_t *o = &t->operation[i];
         const ebb_fact_t *f = &l->fact[i];
         if (o->kind != EBB_TRACE_KERNEL)
             continue;
         bool proven = f->why == EBB_PROVEN && !f->refuted && f->rounds >= 2 &&
-                      f->agreed >= EBB_LEAST_PROOFS && count_written(l, i) == f->written;
+                      f->agreed >= EBB_LEAST_PROOFS && count_written(dev, l, i) == f->written;
         o->proofs = proven ? f->agreed : 0;
         o->verdict = f->refuted             ? EBB_DIFFERS
                      : f->why != EBB_PROVEN ? f->why
@@ -429,7 +445,7 @@ static void conclude(ebb_lessons_t *l)
         for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++) {
             if (!ebb_trace_is_first(t, i, k))
                 continue;
-            const bool writes = ebb_lessons_writes(l, i, t->access[k].buffer);
+            const bool writes = ebb_lessons_writes(dev, l, i, t->access[k].buffer);
             ebb_mode_t mode = !writes                                              ? EBB_READS
                               : proven && written < 64 && f->zeroed >> written & 1 ? EBB_REPLACES
                                                                                    : EBB_UPDATES;
@@ -437,7 +453,7 @@ static void conclude(ebb_lessons_t *l)
             for (uint32_t m = k; m < o->first_access + o->access_count; m++)
                 if (t->access[m].buffer == t->access[k].buffer) {
                     t->access[m].mode = mode;
-                    if (!ebb_lessons_may_write(l, i, m))
+                    if (!ebb_lessons_may_write(dev, l, i, m))
                         t->access[m].first_tile = t->access[m].tile_count = 0;
                 }
         }
@@ -445,40 +461,40 @@ static void conclude(ebb_lessons_t *l)
 }
 
 /* What comes after this lesson. */
-static bool next_stage(ebb_lessons_t *l)
+static bool next_stage(ebb_device_t *dev, ebb_lessons_t *l)
 {
     if (l->stage == EBB_STAGE_TIMES)
         l->stage = EBB_STAGE_WATCH;
-    else if (l->stage == EBB_STAGE_WATCH && ebb_watch_is_needed(l))
+    else if (l->stage == EBB_STAGE_WATCH && ebb_watch_is_needed(dev, l))
         l->stage = EBB_STAGE_LOOK;
     else if (l->stage == EBB_STAGE_WATCH || l->stage == EBB_STAGE_LOOK)
         l->stage = EBB_STAGE_PROVE;
     if (l->stage != EBB_STAGE_PROVE)
         return true;
-    if (!ebb_afford(l))
+    if (!ebb_afford(dev, l))
         return false;
     if (l->given - l->earlier >= MOST_STEPS || !ebb_prove_is_needed(l))
         l->stage = EBB_STAGE_DONE;
     return true;
 }
 
-static ebb_learned_t finish(ebb_lessons_t *l)
+static ebb_learned_t finish(ebb_device_t *dev, ebb_lessons_t *l)
 {
-    if (ebb_follow_follows(&l->recorded)) /* as it was recorded, without times and proofs */
-        ebb_follow_end();
+    if (ebb_follow_follows(dev->ebb, &l->recorded)) /* as it was recorded, without times and proofs */
+        ebb_follow_end(dev);
     if (l->recorded.hidden)
         ebb_log(
             EBB_WARN,
             "an operation reaches buffers through a table of pointers that another one has made: no plan, "
             "ebb stays reactive");
-    conclude(l);
+    conclude(dev, l);
     double cost = l->step_ns > 0 ? (l->total_ns - l->steps * l->step_ns) / l->step_ns : 0;
     ebb_log(EBB_INFO, "learned in %u steps, which cost %.2f steps' worth of time (a step: %.3f ms)", l->given,
             cost > 0 ? cost : 0, l->step_ns * 1e-6);
     return EBB_LEARNED;
 }
 
-bool ebb_lessons_ask_more(ebb_lessons_t *l)
+bool ebb_lessons_ask_more(ebb_device_t *dev, ebb_lessons_t *l)
 {
     if (l->stage != EBB_STAGE_DONE || l->all)
         return false;
@@ -486,67 +502,68 @@ bool ebb_lessons_ask_more(ebb_lessons_t *l)
     /* What has turned out to differ since then stays so. */
     for (uint32_t i = 0; i < l->recorded.trace->operation_count; i++)
         l->fact[i].refuted |= l->recorded.trace->operation[i].verdict == EBB_DIFFERS;
-    if (!ebb_afford(l) || !ebb_prove_is_needed(l))
+    if (!ebb_afford(dev, l) || !ebb_prove_is_needed(l))
         return false;
     l->stage = EBB_STAGE_PROVE;
-    if (ebb_follow_follows(&l->recorded))
-        ebb_follow_end();
+    if (ebb_follow_follows(dev->ebb, &l->recorded))
+        ebb_follow_end(dev);
     l->recorded.concluded = false;
     return true;
 }
 
-static ebb_learned_t lose(ebb_lessons_t *l, const char *why)
+static ebb_learned_t lose(ebb_device_t *dev, ebb_lessons_t *l, const char *why)
 {
     l->lost_in_a_row++;
     if (why)
         ebb_log(EBB_INFO, "two steps differ in %s", why);
-    close_lesson();
+    close_lesson(dev->ebb);
     if (l->lost_in_a_row < MOST_LOST) {
         if (l->lost_in_a_row > 1)
-            forget(l); /* it may be the recorded one that is no step */
+            forget(dev, l); /* it may be the recorded one that is no step */
         return EBB_LEARNED_NOT;
     }
     ebb_log(EBB_WARN, "the program's steps differ from one another: no plan, ebb stays reactive");
     return EBB_LEARNED_NEVER;
 }
 
-ebb_learned_t ebb_learn_end(void)
+ebb_learned_t ebb_learn_end(ebb_device_t *dev)
 {
-    ebb_lessons_t *l = lesson.lessons;
+    struct ebb_lesson *lesson = dev->ebb->run->lesson;
+    ebb_lessons_t *l = lesson->lessons;
     const bool records = l->stage == EBB_STAGE_RECORD;
     l->given++;
-    if (l->unloaded != ebb_modules_unloaded(ebb_here->ebb)) {
-        end_stage(l, false);
-        forget(l);
-        return lose(l, "their modules: one was unloaded");
+    if (l->unloaded != ebb_modules_unloaded(dev->ebb)) {
+        end_stage(dev, l, false);
+        forget(dev, l);
+        return lose(dev, l, "their modules: one was unloaded");
     }
     if (records) {
-        if (!ebb_record_end(&l->recorded) || !measure(l)) {
-            forget(l);
-            return lose(l, NULL);
+        if (!ebb_record_end(dev->ebb, &l->recorded) || !measure(l)) {
+            forget(dev, l);
+            return lose(dev, l, NULL);
         }
-        note_time(l);
+        note_time(dev, l);
         l->stage = EBB_STAGE_TIMES;
     } else {
-        const char *difference = ebb_match_difference(true);
-        if (lesson.spoiled || difference) {
-            end_stage(l, false);
-            return lose(l, difference);
+        const char *difference = ebb_match_difference(dev->ebb, true);
+        if (lesson->spoiled || difference) {
+            end_stage(dev, l, false);
+            return lose(dev, l, difference);
         }
-        if (l->stage == EBB_STAGE_TIMES && ebb_match_missing() && l->again < MOST_AGAIN) {
+        if (l->stage == EBB_STAGE_TIMES && ebb_match_missing(dev->ebb) && l->again < MOST_AGAIN) {
             l->again++;
-            end_stage(l, false);
-            close_lesson();
-            forget(l);
+            end_stage(dev, l, false);
+            close_lesson(dev->ebb);
+            forget(dev, l);
             return EBB_LEARNED_NOT;
         }
-        ebb_match_note_left(l->recorded.trace, l->left);
-        end_stage(l, true);
-        note_time(l);
-        if (!next_stage(l))
+        ebb_match_note_left(dev->ebb, l->recorded.trace, l->left);
+        end_stage(dev, l, true);
+        note_time(dev, l);
+        if (!next_stage(dev, l))
             l->stage = EBB_STAGE_DONE;
     }
     l->lost_in_a_row = 0;
-    close_lesson();
-    return l->stage == EBB_STAGE_DONE ? finish(l) : EBB_LEARNED_NOT;
+    close_lesson(dev->ebb);
+    return l->stage == EBB_STAGE_DONE ? finish(dev, l) : EBB_LEARNED_NOT;
 }

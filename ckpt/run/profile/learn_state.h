@@ -57,37 +57,38 @@ static inline bool ebb_is_watched_kind(const ebb_trace_operation_t *o)
 }
 
 /* Of a kernel's access, by what is known of the word. */
-bool ebb_lessons_may_write(const ebb_lessons_t *lessons, uint32_t operation, uint32_t access);
+bool ebb_lessons_may_write(ebb_device_t *dev, const ebb_lessons_t *lessons, uint32_t operation,
+                           uint32_t access);
 
 /* Whether an operation may write the buffer, by any of its accesses. */
-bool ebb_lessons_writes(const ebb_lessons_t *lessons, uint32_t operation, uint32_t buffer);
+bool ebb_lessons_writes(ebb_device_t *dev, const ebb_lessons_t *lessons, uint32_t operation, uint32_t buffer);
 
 /* times.c */
-bool ebb_times_begin(ebb_lessons_t *lessons);
-void ebb_times_before(uint32_t operation, const ebb_operation_t *op);
-void ebb_times_after(uint32_t operation, const ebb_operation_t *op);
-void ebb_times_end(bool good); /* device idle */
+bool ebb_times_begin(ebb_device_t *dev, ebb_lessons_t *lessons);
+void ebb_times_before(ebb_device_t *dev, uint32_t operation, const ebb_operation_t *op);
+void ebb_times_after(ebb_device_t *dev, uint32_t operation, const ebb_operation_t *op);
+void ebb_times_end(ebb_device_t *dev, bool good); /* device idle */
 
 /* watch.c: `all` operations, or only some launches of kernels of which something is not known yet. */
-bool ebb_watch_begin(ebb_lessons_t *lessons, bool all);
-void ebb_watch_before(uint32_t operation, const ebb_operation_t *op);
-void ebb_watch_after(uint32_t operation, const ebb_operation_t *op);
-void ebb_watch_interrupt(void);                      /* by an operation that is not known */
-void ebb_watch_end(bool good, ebb_stream_t *stream); /* waits */
-bool ebb_watch_is_needed(const ebb_lessons_t *lessons);
+bool ebb_watch_begin(ebb_device_t *dev, ebb_lessons_t *lessons, bool all);
+void ebb_watch_before(ebb_device_t *dev, uint32_t operation, const ebb_operation_t *op);
+void ebb_watch_after(ebb_device_t *dev, uint32_t operation, const ebb_operation_t *op);
+void ebb_watch_interrupt(ebb_t *ebb); /* by an operation that is not known */
+void ebb_watch_end(ebb_device_t *dev, bool good, ebb_stream_t *stream); /* waits */
+bool ebb_watch_is_needed(ebb_device_t *dev, const ebb_lessons_t *lessons);
 
 /* afford.c: chooses what is proven. False: no memory. */
-bool ebb_afford(ebb_lessons_t *lessons);
+bool ebb_afford(ebb_device_t *dev, ebb_lessons_t *lessons);
 
 /* prove.c */
-bool ebb_prove_begin(ebb_lessons_t *lessons, double most_ns);
-void ebb_prove_before(uint32_t operation, const ebb_operation_t *op);
-void ebb_prove_after(uint32_t operation, const ebb_operation_t *op);
-void ebb_prove_end(bool good, ebb_stream_t *stream); /* waits */
+bool ebb_prove_begin(ebb_device_t *dev, ebb_lessons_t *lessons, double most_ns);
+void ebb_prove_before(ebb_device_t *dev, uint32_t operation, const ebb_operation_t *op);
+void ebb_prove_after(ebb_device_t *dev, uint32_t operation, const ebb_operation_t *op);
+void ebb_prove_end(ebb_device_t *dev, bool good, ebb_stream_t *stream); /* waits */
 /* Memory is short: gives back what is not in use just now. False: nothing. */
-bool ebb_prove_relieve(void);
+bool ebb_prove_relieve(ebb_t *ebb);
 bool ebb_prove_is_needed(const ebb_lessons_t *lessons);
 /* Says of every operation why it may not be replayed, or PROVEN if its replays agree. */
-void ebb_prove_qualify(ebb_lessons_t *lessons);
+void ebb_prove_qualify(ebb_device_t *dev, ebb_lessons_t *lessons);
 
 #endif

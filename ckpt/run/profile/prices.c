@@ -5,21 +5,23 @@
 #include "alloc/base/log.h"
 #include "ckpt/run/own.h"
 #include "ckpt/run/profile/hash.h"
+#include "ckpt/run/state.h"
 #include "offload/ebb_offload.h"
 #include "offload/traffic.h"
 
 enum { LARGE = 4 * EBB_CHUNK_BYTES, SMALL = EBB_CHUNK_BYTES / 32, ROUNDS = 3, EVENTS = 16, CALIBRATION = 64 };
 enum { MOST_HASHES = 64, LEAST_HASHES = 4, LONGEST_HOLD = 1 << 16 };
 
-static struct {
+struct ebb_price_list {
     bool tried;
     ebb_prices_t prices;
     CUfunction hold;
     double round_ns; /* of the kernel `hold`; 0: it cannot be used */
-} known_of[EBB_STATES];
-#define known (known_of[ebb_here->number])
+};
+const size_t ebb_part_price_list = sizeof(struct ebb_price_list);
 
 typedef struct bench {
+    ebb_device_t *dev;
     ebb_stream_t *stream; /* of its own */
     ebb_buffer_t *buffer;
     void *host;
@@ -42,55 +44,56 @@ static double between(const bench_t *b, unsigned from, unsigned to)
     return (double)ms * 1e6;
 }
 
-static bool hold(ebb_stream_t *stream, unsigned rounds)
+static bool hold(struct ebb_price_list *known, ebb_stream_t *stream, unsigned rounds)
 {
     CUdeviceptr never = 0;
     void *params[] = {&never, &rounds};
-    if (ebb_driver.cuLaunchKernel(known.hold, 1, 1, 1, 1, 1, 1, 0, ebb_stream_handle(stream), params, NULL))
+    if (ebb_driver.cuLaunchKernel(known->hold, 1, 1, 1, 1, 1, 1, 0, ebb_stream_handle(stream), params, NULL))
         return false;
     ebb_mark_issue(stream);
     return true;
 }
 
-static unsigned rounds_for(unsigned calls)
+static unsigned rounds_for(struct ebb_price_list *known, unsigned calls)
 {
     /* A quarter more, for a host that is slower for once. */
-    const double rounds = 1.25 * calls * known.prices.call_ns / known.round_ns + 1;
+    const double rounds = 1.25 * calls * known->prices.call_ns / known->round_ns + 1;
     return rounds < LONGEST_HOLD ? (unsigned)rounds : LONGEST_HOLD;
 }
 
-void ebb_hold(ebb_stream_t *stream, unsigned calls)
+void ebb_hold(ebb_device_t *dev, ebb_stream_t *stream, unsigned calls)
 {
-    ebb_prices();
-    if (known.round_ns > 0)
-        hold(stream, rounds_for(calls));
+    struct ebb_price_list *known = &dev->ebb->run->price_list[dev->number];
+    ebb_prices(dev);
+    if (known->round_ns > 0)
+        hold(known, stream, rounds_for(known, calls));
 }
 
 /* ---- one after another ---- */
 
 /* Recording an event on an idle stream: it tells the host's time. */
-static void measure_calls(bench_t *b)
+static void measure_calls(struct ebb_price_list *known, bench_t *b)
 {
     for (int round = 0; round < ROUNDS; round++) {
         bool good = true;
         for (unsigned i = 0; i < EVENTS && good; i++)
             good = mark(b, i);
         const double ns = good ? between(b, 0, EVENTS - 1) / (EVENTS - 1) : 0;
-        if (ns > 0 && (known.prices.call_ns <= 0 || ns < known.prices.call_ns))
-            known.prices.call_ns = ns;
+        if (ns > 0 && (known->prices.call_ns <= 0 || ns < known->prices.call_ns))
+            known->prices.call_ns = ns;
     }
 }
 
 /* By two lengths, behind a third. */
-static void measure_hold(bench_t *b)
+static void measure_hold(struct ebb_price_list *known, bench_t *b)
 {
     for (int round = 0; round < ROUNDS; round++) {
-        if (!hold(b->stream, CALIBRATION * 8) || !mark(b, 0) || !hold(b->stream, CALIBRATION) ||
-            !mark(b, 1) || !hold(b->stream, CALIBRATION * 9) || !mark(b, 2))
+        if (!hold(known, b->stream, CALIBRATION * 8) || !mark(b, 0) || !hold(known, b->stream, CALIBRATION) ||
+            !mark(b, 1) || !hold(known, b->stream, CALIBRATION * 9) || !mark(b, 2))
             return;
         const double ns = (between(b, 1, 2) - between(b, 0, 1)) / (CALIBRATION * 8);
-        if (ns > 0 && (known.round_ns <= 0 || ns < known.round_ns))
-            known.round_ns = ns;
+        if (ns > 0 && (known->round_ns <= 0 || ns < known->round_ns))
+            known->round_ns = ns;
     }
 }
 
@@ -101,16 +104,16 @@ static bool issue_zero(bench_t *b, size_t bytes)
 
 static bool issue_hash(bench_t *b, size_t bytes)
 {
-    return !ebb_hash_issue(b->hashes, 0, b->stream, b->buffer->address, bytes, EBB_HASH_ALL);
+    return !ebb_hash_issue(b->dev, b->hashes, 0, b->stream, b->buffer->address, bytes, EBB_HASH_ALL);
 }
 
 /* What a launch takes, and the rate of the bytes beside. */
-static void measure_work(bench_t *b, bool (*issue)(bench_t *b, size_t bytes), double *launch_ns,
-                         double *bytes_per_ns)
+static void measure_work(struct ebb_price_list *known, bench_t *b, bool (*issue)(bench_t *b, size_t bytes),
+                         double *launch_ns, double *bytes_per_ns)
 {
     double small = 1e18, large = 1e18;
     for (int round = 0; round < ROUNDS; round++) {
-        if (!hold(b->stream, rounds_for(6)) || !mark(b, 0) || !issue(b, SMALL) || !mark(b, 1) ||
+        if (!hold(known, b->stream, rounds_for(known, 6)) || !mark(b, 0) || !issue(b, SMALL) || !mark(b, 1) ||
             !issue(b, LARGE) || !mark(b, 2))
             return;
         const double s = between(b, 0, 1), l = between(b, 1, 2);
@@ -125,9 +128,10 @@ static void measure_work(bench_t *b, bool (*issue)(bench_t *b, size_t bytes), do
 }
 
 /* Hashes one behind another, for most of the time of a copy; without it, and beside it. */
-static bool issue_hashes(bench_t *b, unsigned count, bool copy)
+static bool issue_hashes(ebb_device_t *dev, bench_t *b, unsigned count, bool copy)
 {
-    bool good = hold(b->stream, rounds_for(count + 8)) && mark(b, 0);
+    struct ebb_price_list *known = &dev->ebb->run->price_list[dev->number];
+    bool good = hold(known, b->stream, rounds_for(known, count + 8)) && mark(b, 0);
     if (copy) {
         CUstream out = ebb_stream_handle(ebb_copy_stream(EBB_OUT));
         good = good && !ebb_driver.cuStreamWaitEvent(out, b->event[0], 0) &&
@@ -139,15 +143,16 @@ static bool issue_hashes(bench_t *b, unsigned count, bool copy)
     return good && mark(b, 1);
 }
 
-static void measure_slowdown(bench_t *b)
+static void measure_slowdown(ebb_device_t *dev, bench_t *b)
 {
+    struct ebb_price_list *known = &dev->ebb->run->price_list[dev->number];
     const ebb_link_t link = ebb_link();
-    const double hash_ns = known.prices.hash_ns + LARGE / known.prices.hash_bytes_per_ns;
+    const double hash_ns = known->prices.hash_ns + LARGE / known->prices.hash_bytes_per_ns;
     const double hashes = 0.8 * LARGE / link.out / hash_ns;
     const unsigned count = hashes < MOST_HASHES ? (unsigned)hashes : MOST_HASHES;
     double ns[2] = {1e18, 1e18};
     for (int round = 0; round < 2 * ROUNDS && count >= LEAST_HASHES; round++) {
-        if (!issue_hashes(b, count, round % 2))
+        if (!issue_hashes(dev, b, count, round % 2))
             return;
         const double now = between(b, 0, 1);
         if (now <= 0 || (round % 2 && between(b, 1, 2) < 0))
@@ -155,19 +160,20 @@ static void measure_slowdown(bench_t *b)
         ns[round % 2] = now < ns[round % 2] ? now : ns[round % 2];
     }
     if (ns[0] < 1e18 && ns[1] > ns[0] && ns[1] < 2 * ns[0])
-        known.prices.slowdown = ns[1] / ns[0] - 1;
+        known->prices.slowdown = ns[1] / ns[0] - 1;
 }
 
 /* ---- all of it ---- */
 
-static bool open(bench_t *b)
+static bool open(ebb_device_t *dev, bench_t *b)
 {
+    struct ebb_price_list *known = &dev->ebb->run->price_list[dev->number];
     CUstream stream;
-    CUmodule module = ebb_hash_module();
-    if (!module || ebb_driver.cuModuleGetFunction(&known.hold, module, "ebb_hold") ||
+    CUmodule module = ebb_hash_module(dev);
+    if (!module || ebb_driver.cuModuleGetFunction(&known->hold, module, "ebb_hold") ||
         !ebb_copy_stream(EBB_OUT) || ebb_driver.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING))
         return false;
-    b->stream = ebb_stream_of(ebb_here, stream);
+    b->stream = ebb_stream_of(dev, stream);
     for (int i = 0; i < EVENTS; i++)
         if (ebb_driver.cuEventCreate(&b->event[i], CU_EVENT_DEFAULT))
             return false;
@@ -175,47 +181,49 @@ static bool open(bench_t *b)
 }
 
 /* The stream stays: its record does. */
-static void close(bench_t *b)
+static void close(ebb_device_t *dev, bench_t *b)
 {
     for (int i = 0; i < EVENTS; i++)
         if (b->event[i])
             ebb_driver.cuEventDestroy_v2(b->event[i]);
-    ebb_hashes_delete(b->hashes);
+    ebb_hashes_delete(dev, b->hashes);
     ebb_own_free(b->buffer, NULL);
-    ebb_own_pinned_free(b->host, LARGE);
+    ebb_own_pinned_free(dev, b->host, LARGE);
 }
 
-static void measure(bench_t *b)
+static void measure(ebb_device_t *dev, bench_t *b)
 {
+    struct ebb_price_list *known = &dev->ebb->run->price_list[dev->number];
     const ebb_traffic_t before = ebb_traffic();
-    measure_calls(b);
-    measure_hold(b);
-    if (known.round_ns <= 0)
+    measure_calls(known, b);
+    measure_hold(known, b);
+    if (known->round_ns <= 0)
         return;
-    b->buffer = ebb_own_alloc(LARGE, b->stream);
-    b->host = b->buffer ? ebb_own_pinned_alloc(LARGE) : NULL;
-    b->hashes = b->host ? ebb_hashes_new(1) : NULL;
+    b->buffer = ebb_own_alloc(dev, LARGE, b->stream);
+    b->host = b->buffer ? ebb_own_pinned_alloc(dev, LARGE) : NULL;
+    b->hashes = b->host ? ebb_hashes_new(dev, 1) : NULL;
     if (!b->hashes)
         return;
-    measure_work(b, issue_zero, &known.prices.zero_ns, &known.prices.zero_bytes_per_ns);
-    measure_work(b, issue_hash, &known.prices.hash_ns, &known.prices.hash_bytes_per_ns);
-    if (known.prices.hash_bytes_per_ns > 0)
-        measure_slowdown(b);
+    measure_work(known, b, issue_zero, &known->prices.zero_ns, &known->prices.zero_bytes_per_ns);
+    measure_work(known, b, issue_hash, &known->prices.hash_ns, &known->prices.hash_bytes_per_ns);
+    if (known->prices.hash_bytes_per_ns > 0)
+        measure_slowdown(dev, b);
     ebb_traffic_uncount(&before);
 }
 
-ebb_prices_t ebb_prices(void)
+ebb_prices_t ebb_prices(ebb_device_t *dev)
 {
-    bench_t b = {.stream = NULL};
-    if (known.tried)
-        return known.prices;
-    known.tried = true;
+    struct ebb_price_list *known = &dev->ebb->run->price_list[dev->number];
+    bench_t b = {.dev = dev};
+    if (known->tried)
+        return known->prices;
+    known->tried = true;
     ebb_link(); /* measures, if need be: not beside this */
-    if (!ebb_wait_for_device() && open(&b))
-        measure(&b);
+    if (!ebb_wait_for_device() && open(dev, &b))
+        measure(dev, &b);
     ebb_wait_for_device();
-    close(&b);
-    const ebb_prices_t *p = &known.prices;
+    close(dev, &b);
+    const ebb_prices_t *p = &known->prices;
     ebb_log(EBB_INFO,
             "prices: %.2f us a call; zeroing %.1f us and %.0f GB/s, hashing %.1f and %.0f; a copy slows "
             "compute down by %.1f%%",

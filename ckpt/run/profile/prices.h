@@ -20,11 +20,11 @@ typedef struct ebb_prices {
 } ebb_prices_t;
 
 /* What could be measured; the device is waited for at the first call. */
-ebb_prices_t ebb_prices(void);
+ebb_prices_t ebb_prices(ebb_device_t *dev);
 
 /* Keeps the stream busy for the time that the host takes for so many calls of the driver: then what comes behind is begun when the
  * device can, not when the host gets there. Whatever the stream has to do: it may be about to end. Nothing happens if it cannot be
  * done. */
-void ebb_hold(ebb_stream_t *stream, unsigned calls);
+void ebb_hold(ebb_device_t *dev, ebb_stream_t *stream, unsigned calls);
 
 #endif

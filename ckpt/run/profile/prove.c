@@ -10,6 +10,7 @@
 #include "ckpt/run/own.h"
 #include "ckpt/run/profile/know.h"
 #include "ckpt/run/replay/relaunch.h"
+#include "ckpt/run/state.h"
 #include "ckpt/run/tracker/match.h"
 #include "ckpt/run/tracker/word.h"
 
@@ -36,7 +37,7 @@ typedef struct trial {
     bool copy, zero; /* which replays there were */
 } trial_t;
 
-static struct {
+struct ebb_prove {
     ebb_lessons_t *lessons;
     ebb_tiles_t *tiles;
     trial_t *trial;
@@ -51,12 +52,13 @@ static struct {
     ebb_buffer_t *scratch; /* NULL: none */
     ebb_stream_t *stream;  /* that its use is ordered on */
     bool is_short;         /* of memory: it goes after each operation */
-} prove;
+};
+const size_t ebb_part_prove = sizeof(struct ebb_prove);
 
 /* ---- who may be tried ---- */
 
 /* Beside the words that are known to point to buffers (those of a trace may be gone by now). */
-static bool has_foreign_beside(const ebb_trace_t *t, const ebb_trace_operation_t *o)
+static bool has_foreign_beside(ebb_device_t *dev, const ebb_trace_t *t, const ebb_trace_operation_t *o)
 {
     for (uint32_t at = 0; at + sizeof(CUdeviceptr) <= o->arg_bytes; at += (uint32_t)sizeof(CUdeviceptr)) {
         CUdeviceptr word;
@@ -64,18 +66,18 @@ static bool has_foreign_beside(const ebb_trace_t *t, const ebb_trace_operation_t
         for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++)
             known |= t->access[k].param_offset == at;
         memcpy(&word, t->args + o->first_arg + at, sizeof word);
-        if (!known && ebb_word_is_foreign(word))
+        if (!known && ebb_word_is_foreign(dev, word))
             return true;
     }
     return false;
 }
 
-static bool has_foreign_pointers(const unsigned char *params, size_t bytes)
+static bool has_foreign_pointers(ebb_device_t *dev, const unsigned char *params, size_t bytes)
 {
     for (size_t at = 0; at + sizeof(CUdeviceptr) <= bytes; at += sizeof(CUdeviceptr)) {
         CUdeviceptr word;
         memcpy(&word, params + at, sizeof word);
-        if (ebb_word_is_foreign(word))
+        if (ebb_word_is_foreign(dev, word))
             return true;
     }
     return false;
@@ -90,7 +92,7 @@ static bool touches_pinned(const ebb_trace_t *t, const ebb_trace_operation_t *o)
     return false;
 }
 
-static ebb_verdict_t qualify(const ebb_lessons_t *l, uint32_t i, bool has_variables)
+static ebb_verdict_t qualify(ebb_device_t *dev, const ebb_lessons_t *l, uint32_t i, bool has_variables)
 {
     const ebb_trace_t *t = l->recorded.trace;
     const ebb_trace_operation_t *o = &t->operation[i];
@@ -104,13 +106,13 @@ static ebb_verdict_t qualify(const ebb_lessons_t *l, uint32_t i, bool has_variab
         return EBB_UNTRIED;
     if (!o->arg_bytes || o->arg_bytes > EBB_RELAUNCH_PARAM_BYTES)
         return EBB_OPAQUE;
-    return ebb_record_communicates(ebb_know_name(l->recorded.function[i])) ? EBB_COMMUNICATES
-           : has_foreign_beside(t, o)                                      ? EBB_FOREIGN
+    return ebb_record_communicates(ebb_know_name(dev, l->recorded.function[i])) ? EBB_COMMUNICATES
+           : has_foreign_beside(dev, t, o)                                      ? EBB_FOREIGN
            : touches_pinned(t, o) ? l->fact[i].wanted ? EBB_FOREIGN : EBB_UNTRIED
                                   : EBB_PROVEN;
 }
 
-void ebb_prove_qualify(ebb_lessons_t *l)
+void ebb_prove_qualify(ebb_device_t *dev, ebb_lessons_t *l)
 {
     /* Of a function at a time: neighbours in a table, because the driver is asked. */
     CUfunction last[64] = {NULL};
@@ -122,9 +124,9 @@ void ebb_prove_qualify(ebb_lessons_t *l)
         unsigned at = (unsigned)((uintptr_t)f * 0x9e3779b97f4a7c15u >> 58);
         if (last[at] != f) {
             last[at] = f;
-            has[at] = ebb_function_has_variables(ebb_here->ebb, f);
+            has[at] = ebb_function_has_variables(dev->ebb, f);
         }
-        l->fact[i].why = qualify(l, i, has[at]);
+        l->fact[i].why = qualify(dev, l, i, has[at]);
     }
 }
 
@@ -171,37 +173,39 @@ static uint32_t count_results(const ebb_lessons_t *l)
     return sum < UINT32_MAX / 2 ? (uint32_t)sum : UINT32_MAX / 2;
 }
 
-bool ebb_prove_begin(ebb_lessons_t *l, double most_ns)
+bool ebb_prove_begin(ebb_device_t *dev, ebb_lessons_t *l, double most_ns)
 {
-    memset(&prove, 0, sizeof prove);
-    ebb_words_forget();
-    prove.lessons = l;
-    prove.most_ns = most_ns > 0 ? most_ns : 1e18;
-    prove.bytes_per_ns = guess_rate(l->recorded.trace);
-    prove.most_results = count_results(l);
-    prove.tiles = ebb_tiles_new(1, prove.most_results, 0);
-    return prove.tiles != NULL;
+    struct ebb_prove *prove = dev->ebb->run->prove;
+    memset(prove, 0, sizeof *prove);
+    ebb_words_forget(dev->ebb);
+    prove->lessons = l;
+    prove->most_ns = most_ns > 0 ? most_ns : 1e18;
+    prove->bytes_per_ns = guess_rate(l->recorded.trace);
+    prove->most_results = count_results(l);
+    prove->tiles = ebb_tiles_new(dev, 1, prove->most_results, 0);
+    return prove->tiles != NULL;
 }
 
 /* ---- before ---- */
 
 /* False: too many. */
-static bool list_subjects(uint32_t i, const ebb_operation_t *op)
+static bool list_subjects(ebb_device_t *dev, uint32_t i, const ebb_operation_t *op)
 {
-    const ebb_lessons_t *l = prove.lessons;
+    struct ebb_prove *prove = dev->ebb->run->prove;
+    const ebb_lessons_t *l = prove->lessons;
     const ebb_trace_operation_t *o = &l->recorded.trace->operation[i];
-    prove.count = 0;
+    prove->count = 0;
     for (uint32_t k = 0; k < op->access_count; k++) {
         unsigned at = 0;
-        while (at < prove.count && prove.subject[at].buffer != op->access[k].buffer)
+        while (at < prove->count && prove->subject[at].buffer != op->access[k].buffer)
             at++;
         if (at == MOST)
             return false;
-        if (at < prove.count)
+        if (at < prove->count)
             continue;
         const uint32_t id = l->recorded.trace->access[o->first_access + k].buffer;
-        const bool writes = ebb_lessons_writes(l, i, id);
-        prove.subject[prove.count++] = (subject_t){
+        const bool writes = ebb_lessons_writes(dev, l, i, id);
+        prove->subject[prove->count++] = (subject_t){
             .id = id, .buffer = op->access[k].buffer, .writes = writes, .direct = !writes && l->arena[id]};
     }
     return true;
@@ -213,14 +217,14 @@ static size_t room_for(size_t bytes)
 }
 
 /* Of the written buffers those that no operation of the step has touched before, a bit each. */
-static uint64_t untouched(uint32_t i)
+static uint64_t untouched(struct ebb_prove *prove, uint32_t i)
 {
-    const ebb_lessons_t *l = prove.lessons;
+    const ebb_lessons_t *l = prove->lessons;
     const ebb_trace_operation_t *o = &l->recorded.trace->operation[i];
     uint64_t set = 0;
     unsigned written = 0;
-    for (unsigned s = 0; s < prove.count; s++) {
-        const subject_t *x = &prove.subject[s];
+    for (unsigned s = 0; s < prove->count; s++) {
+        const subject_t *x = &prove->subject[s];
         if (x->writes && written < 64 && l->first_use[x->id] >= o->first_access)
             set |= (uint64_t)1 << written;
         written += x->writes;
@@ -232,31 +236,31 @@ static uint64_t untouched(uint32_t i)
  * zeroed that came out the same, and where that would still be too few, another one of what was there. Zeroed are those
  * that may well be replaced, because nothing has touched them before: one that is updated would change what is made from
  * it. Where there are none, all are. */
-static void choose_replays(uint32_t i)
+static void choose_replays(struct ebb_prove *prove, uint32_t i)
 {
-    const ebb_fact_t *f = &prove.lessons->fact[i];
+    const ebb_fact_t *f = &prove->lessons->fact[i];
     unsigned written = 0;
-    for (unsigned s = 0; s < prove.count; s++)
-        written += prove.subject[s].writes;
-    uint64_t all = written < 64 ? ((uint64_t)1 << written) - 1 : ~(uint64_t)0, fresh = untouched(i);
-    prove.now = (trial_t){.operation = i, .result = prove.results};
-    prove.now.zeroed = f->rounds ? f->zeroed : fresh ? fresh : all;
-    prove.now.zero = written != 0; /* of nothing: another one of what was there */
-    prove.now.copy = !prove.now.zero || !f->rounds || f->agreed + 1 < EBB_LEAST_PROOFS;
+    for (unsigned s = 0; s < prove->count; s++)
+        written += prove->subject[s].writes;
+    uint64_t all = written < 64 ? ((uint64_t)1 << written) - 1 : ~(uint64_t)0, fresh = untouched(prove, i);
+    prove->now = (trial_t){.operation = i, .result = prove->results};
+    prove->now.zeroed = f->rounds ? f->zeroed : fresh ? fresh : all;
+    prove->now.zero = written != 0; /* of nothing: another one of what was there */
+    prove->now.copy = !prove->now.zero || !f->rounds || f->agreed + 1 < EBB_LEAST_PROOFS;
 }
 
-static size_t place_subjects(void)
+static size_t place_subjects(struct ebb_prove *prove)
 {
     size_t at = 0;
-    for (unsigned s = 0; s < prove.count; s++) {
-        subject_t *x = &prove.subject[s];
+    for (unsigned s = 0; s < prove->count; s++) {
+        subject_t *x = &prove->subject[s];
         if (x->direct)
             continue;
-        if (!x->writes || prove.now.copy) {
+        if (!x->writes || prove->now.copy) {
             x->copy = at;
             at += room_for(x->buffer->bytes);
         }
-        if (x->writes && prove.now.zero) {
+        if (x->writes && prove->now.zero) {
             x->zero = at;
             at += room_for(x->buffer->bytes);
         }
@@ -265,179 +269,188 @@ static size_t place_subjects(void)
 }
 
 /* Of the replays, with filling and comparing. */
-static double time_needed(uint64_t duration_ns)
+static double time_needed(struct ebb_prove *prove, uint64_t duration_ns)
 {
-    const int replays = prove.now.copy + prove.now.zero;
+    const int replays = prove->now.copy + prove->now.zero;
     double bytes = 0;
-    for (unsigned s = 0; s < prove.count; s++) {
-        const subject_t *x = &prove.subject[s];
-        const int moved = x->direct ? 0 : x->writes ? 1 + 2 * prove.now.copy + 2 * prove.now.zero : 4;
+    for (unsigned s = 0; s < prove->count; s++) {
+        const subject_t *x = &prove->subject[s];
+        const int moved = x->direct ? 0 : x->writes ? 1 + 2 * prove->now.copy + 2 * prove->now.zero : 4;
         bytes += moved * (double)x->buffer->bytes;
     }
-    return replays * (double)duration_ns + 2.0 * LAUNCH_NS + bytes / prove.bytes_per_ns;
+    return replays * (double)duration_ns + 2.0 * LAUNCH_NS + bytes / prove->bytes_per_ns;
 }
 
-static void give_scratch_back(void)
+static void give_scratch_back(ebb_t *ebb)
 {
-    ebb_own_free(prove.scratch, prove.stream);
-    prove.scratch = NULL;
+    struct ebb_prove *prove = ebb->run->prove;
+    ebb_own_free(prove->scratch, prove->stream);
+    prove->scratch = NULL;
 }
 
 /* Used in the order of the stream. Another stream gets another. */
-static bool take_scratch(size_t bytes, ebb_stream_t *stream)
+static bool take_scratch(ebb_device_t *dev, size_t bytes, ebb_stream_t *stream)
 {
-    if (prove.scratch && prove.stream == stream && prove.scratch->bytes >= bytes)
+    struct ebb_prove *prove = dev->ebb->run->prove;
+    if (prove->scratch && prove->stream == stream && prove->scratch->bytes >= bytes)
         return true;
-    give_scratch_back();
-    prove.scratch = ebb_own_alloc(bytes, stream);
-    prove.stream = stream;
-    return prove.scratch != NULL;
+    give_scratch_back(dev->ebb);
+    prove->scratch = ebb_own_alloc(dev, bytes, stream);
+    prove->stream = stream;
+    return prove->scratch != NULL;
 }
 
-bool ebb_prove_relieve(void)
+bool ebb_prove_relieve(ebb_t *ebb)
 {
-    if (!prove.scratch || prove.tried)
+    struct ebb_prove *prove = ebb->run->prove;
+    if (!prove->scratch || prove->tried)
         return false;
-    prove.is_short = true;
-    give_scratch_back();
+    prove->is_short = true;
+    give_scratch_back(ebb);
     return true;
 }
 
-static uint32_t tiles_asked(void)
+static uint32_t tiles_asked(struct ebb_prove *prove)
 {
     uint32_t sum = 0;
-    for (unsigned s = 0; s < prove.count; s++) {
-        const subject_t *x = &prove.subject[s];
+    for (unsigned s = 0; s < prove->count; s++) {
+        const subject_t *x = &prove->subject[s];
         uint32_t tiles = ebb_tile_count(x->buffer->bytes);
-        sum += x->direct ? 0 : x->writes ? tiles * (uint32_t)(prove.now.copy + prove.now.zero) : tiles;
+        sum += x->direct ? 0 : x->writes ? tiles * (uint32_t)(prove->now.copy + prove->now.zero) : tiles;
     }
     return sum;
 }
 
 /* The scratch begins as the replays shall find it. */
-static ebb_status_t fill(const ebb_operation_t *op)
+static ebb_status_t fill(ebb_device_t *dev, const ebb_operation_t *op)
 {
+    struct ebb_prove *prove = dev->ebb->run->prove;
     ebb_tile_list_t list;
     unsigned written = 0;
-    ebb_tiles_begin(&list, prove.tiles, op->stream, EBB_TILES_MOVE);
-    for (unsigned s = 0; s < prove.count; s++) {
-        subject_t *x = &prove.subject[s];
+    ebb_tiles_begin(&list, prove->tiles, op->stream, EBB_TILES_MOVE);
+    for (unsigned s = 0; s < prove->count; s++) {
+        subject_t *x = &prove->subject[s];
         if (x->direct)
             continue;
-        x->copy += prove.scratch->address;
-        x->zero += prove.scratch->address;
-        if (!x->writes || prove.now.copy)
-            ebb_tiles_move(&list, x->copy, x->buffer->address, x->buffer->bytes);
-        if (x->writes && prove.now.zero) {
-            bool zeroed = written < 64 && prove.now.zeroed >> written & 1;
-            ebb_tiles_move(&list, x->zero, zeroed ? 0 : x->buffer->address, x->buffer->bytes);
+        x->copy += prove->scratch->address;
+        x->zero += prove->scratch->address;
+        if (!x->writes || prove->now.copy)
+            ebb_tiles_move(dev, &list, x->copy, x->buffer->address, x->buffer->bytes);
+        if (x->writes && prove->now.zero) {
+            bool zeroed = written < 64 && prove->now.zeroed >> written & 1;
+            ebb_tiles_move(dev, &list, x->zero, zeroed ? 0 : x->buffer->address, x->buffer->bytes);
         }
         written += x->writes;
     }
-    return ebb_tiles_end(&list);
+    return ebb_tiles_end(dev, &list);
 }
 
-void ebb_prove_before(uint32_t i, const ebb_operation_t *op)
+void ebb_prove_before(ebb_device_t *dev, uint32_t i, const ebb_operation_t *op)
 {
-    ebb_fact_t *f = &prove.lessons->fact[i];
-    const ebb_trace_operation_t *o = &prove.lessons->recorded.trace->operation[i];
-    prove.tried = false;
-    if (!is_open(f) || prove.spent_ns >= prove.most_ns || !op->plain)
+    struct ebb_prove *prove = dev->ebb->run->prove;
+    ebb_fact_t *f = &prove->lessons->fact[i];
+    const ebb_trace_operation_t *o = &prove->lessons->recorded.trace->operation[i];
+    prove->tried = false;
+    if (!is_open(f) || prove->spent_ns >= prove->most_ns || !op->plain)
         return;
-    if (!list_subjects(i, op) || has_foreign_pointers(op->params, op->param_bytes)) {
-        f->why = prove.count == MOST ? EBB_NO_ROOM : EBB_FOREIGN;
+    if (!list_subjects(dev, i, op) || has_foreign_pointers(dev, op->params, op->param_bytes)) {
+        f->why = prove->count == MOST ? EBB_NO_ROOM : EBB_FOREIGN;
         return;
     }
-    choose_replays(i);
-    size_t bytes = place_subjects();
-    double ns = time_needed(o->duration_ns);
-    if (!bytes || prove.results + tiles_asked() > prove.most_results) {
+    choose_replays(prove, i);
+    size_t bytes = place_subjects(prove);
+    double ns = time_needed(prove, o->duration_ns);
+    if (!bytes || prove->results + tiles_asked(prove) > prove->most_results) {
         f->why = EBB_UNTRIED;
         return;
     }
-    if (prove.spent_ns && prove.spent_ns + ns > prove.most_ns)
+    if (prove->spent_ns && prove->spent_ns + ns > prove->most_ns)
         return; /* in the next step */
-    if (!take_scratch(bytes, op->stream)) {
+    if (!take_scratch(dev, bytes, op->stream)) {
         f->why = EBB_NO_ROOM;
         return;
     }
-    prove.tried = true;
-    prove.spent_ns += ns;
+    prove->tried = true;
+    prove->spent_ns += ns;
     f->bytes = bytes > f->bytes ? bytes : f->bytes;
-    f->ns = (uint64_t)ns / (prove.now.copy + prove.now.zero);
-    if (fill(op))
+    f->ns = (uint64_t)ns / (prove->now.copy + prove->now.zero);
+    if (fill(dev, op))
         f->why = EBB_REFUSED;
 }
 
 /* ---- behind ---- */
 
-static ebb_status_t replay(const ebb_operation_t *op, bool zero)
+static ebb_status_t replay(ebb_device_t *dev, const ebb_operation_t *op, bool zero)
 {
+    struct ebb_prove *prove = dev->ebb->run->prove;
     const ebb_issued_t issued = ebb_issued_view(op);
     ebb_pointer_t pointer[EBB_RELAUNCH_POINTERS];
     unsigned count = 0;
     for (uint32_t k = 0; k < op->access_count && count < EBB_RELAUNCH_POINTERS; k++) {
         const ebb_access_t *a = &op->access[k];
-        const subject_t *x = prove.subject;
+        const subject_t *x = prove->subject;
         while (x->buffer != a->buffer)
             x++;
         if (!x->direct)
             pointer[count++] =
                 (ebb_pointer_t){a->param_offset, (x->writes && zero ? x->zero : x->copy) + a->offset_bytes};
     }
-    return ebb_relaunch(&issued, op->stream, pointer, count);
+    return ebb_relaunch(dev, &issued, op->stream, pointer, count);
 }
 
 /* What came out, in the order in which it is read in judge: of each subject, the replays'. */
-static ebb_status_t compare(const ebb_operation_t *op)
+static ebb_status_t compare(ebb_device_t *dev, const ebb_operation_t *op)
 {
+    struct ebb_prove *prove = dev->ebb->run->prove;
     ebb_tile_list_t list;
-    ebb_tiles_begin(&list, prove.tiles, op->stream, EBB_TILES_COMPARE);
-    for (unsigned s = 0; s < prove.count; s++) {
-        const subject_t *x = &prove.subject[s];
+    ebb_tiles_begin(&list, prove->tiles, op->stream, EBB_TILES_COMPARE);
+    for (unsigned s = 0; s < prove->count; s++) {
+        const subject_t *x = &prove->subject[s];
         size_t bytes = x->buffer->bytes;
         if (x->direct)
             continue;
-        const bool copy = !x->writes || prove.now.copy, zero = x->writes && prove.now.zero;
-        ebb_tiles_compare(&list, x->buffer->address, copy ? x->copy : x->zero, copy && zero ? x->zero : 0,
-                          bytes, prove.results);
-        prove.results += ebb_tile_count(bytes) * (uint32_t)(copy + zero);
+        const bool copy = !x->writes || prove->now.copy, zero = x->writes && prove->now.zero;
+        ebb_tiles_compare(dev, &list, x->buffer->address, copy ? x->copy : x->zero,
+                          copy && zero ? x->zero : 0, bytes, prove->results);
+        prove->results += ebb_tile_count(bytes) * (uint32_t)(copy + zero);
     }
-    return ebb_tiles_end(&list);
+    return ebb_tiles_end(dev, &list);
 }
 
-void ebb_prove_after(uint32_t i, const ebb_operation_t *op)
+void ebb_prove_after(ebb_device_t *dev, uint32_t i, const ebb_operation_t *op)
 {
-    ebb_fact_t *f = &prove.lessons->fact[i];
-    if (!prove.tried)
+    struct ebb_prove *prove = dev->ebb->run->prove;
+    ebb_fact_t *f = &prove->lessons->fact[i];
+    if (!prove->tried)
         return;
-    prove.tried = false;
+    prove->tried = false;
     if (f->why == EBB_PROVEN &&
-        ((prove.now.copy && replay(op, false)) || (prove.now.zero && replay(op, true))))
+        ((prove->now.copy && replay(dev, op, false)) || (prove->now.zero && replay(dev, op, true))))
         f->why = EBB_REFUSED;
-    if (f->why == EBB_PROVEN && !compare(op)) {
+    if (f->why == EBB_PROVEN && !compare(dev, op)) {
         trial_t *t =
-            ebb_array_append((void **)&prove.trial, &prove.trial_count, &prove.trial_room, sizeof *t);
+            ebb_array_append((void **)&prove->trial, &prove->trial_count, &prove->trial_room, sizeof *t);
         if (t)
-            *t = prove.now;
+            *t = prove->now;
     }
-    if (prove.is_short)
-        give_scratch_back();
+    if (prove->is_short)
+        give_scratch_back(dev->ebb);
 }
 
 /* ---- what came out ---- */
 
-static bool differs(uint32_t *result, uint32_t tiles)
+static bool differs(struct ebb_prove *prove, uint32_t *result, uint32_t tiles)
 {
     bool any = false;
     for (uint32_t k = 0; k < tiles; k++)
-        any |= ebb_tiles_result(prove.tiles, (*result)++);
+        any |= ebb_tiles_result(prove->tiles, (*result)++);
     return any;
 }
 
-static void judge(const trial_t *trial)
+static void judge(ebb_device_t *dev, const trial_t *trial)
 {
-    ebb_lessons_t *l = prove.lessons;
+    struct ebb_prove *prove = dev->ebb->run->prove;
+    ebb_lessons_t *l = prove->lessons;
     const ebb_trace_t *t = l->recorded.trace;
     const ebb_trace_operation_t *o = &t->operation[trial->operation];
     ebb_fact_t *f = &l->fact[trial->operation];
@@ -447,12 +460,12 @@ static void judge(const trial_t *trial)
     unsigned written = 0;
     for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++) {
         const uint32_t b = t->access[k].buffer, tiles = ebb_tile_count(t->buffer[b].bytes);
-        const bool writes = ebb_lessons_writes(l, trial->operation, b);
+        const bool writes = ebb_lessons_writes(dev, l, trial->operation, b);
         if (!ebb_trace_is_first(t, trial->operation, k) || (!writes && l->arena[b]))
             continue;
         if (!writes || trial->copy)
-            copy_same &= !differs(&result, tiles);
-        if (writes && trial->zero && !differs(&result, tiles))
+            copy_same &= !differs(prove, &result, tiles);
+        if (writes && trial->zero && !differs(prove, &result, tiles))
             same |= (uint64_t)1 << (written & 63);
         written += writes;
     }
@@ -472,16 +485,17 @@ static void judge(const trial_t *trial)
     f->rounds++;
 }
 
-void ebb_prove_end(bool good, ebb_stream_t *stream)
+void ebb_prove_end(ebb_device_t *dev, bool good, ebb_stream_t *stream)
 {
+    struct ebb_prove *prove = dev->ebb->run->prove;
     if (!good)
         ebb_wait_for_device();
-    prove.lessons->proofs_guessed_ns += prove.spent_ns;
-    bool read = good && !ebb_tiles_read(prove.tiles, stream);
-    for (uint32_t i = 0; read && i < prove.trial_count; i++)
-        judge(&prove.trial[i]);
-    give_scratch_back();
-    ebb_tiles_delete(prove.tiles);
-    free(prove.trial);
-    memset(&prove, 0, sizeof prove);
+    prove->lessons->proofs_guessed_ns += prove->spent_ns;
+    bool read = good && !ebb_tiles_read(prove->tiles, stream);
+    for (uint32_t i = 0; read && i < prove->trial_count; i++)
+        judge(dev, &prove->trial[i]);
+    give_scratch_back(dev->ebb);
+    ebb_tiles_delete(dev, prove->tiles);
+    free(prove->trial);
+    memset(prove, 0, sizeof *prove);
 }

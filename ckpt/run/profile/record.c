@@ -14,6 +14,7 @@
 #include "ckpt/run/profile/know.h"
 #include "ckpt/run/profile/nvtx.h"
 #include "ckpt/run/run.h"
+#include "ckpt/run/state.h"
 
 _Static_assert((int)EBB_TRACE_TILE_BYTES == (int)EBB_TILE_BYTES,
                "a trace counts in the tiles that are looked at");
@@ -32,7 +33,7 @@ typedef struct event {
 
 enum { STREAMS = EBB_RECORD_STREAMS, THREADS = 64 };
 
-static struct {
+struct ebb_record {
     ebb_recording_t result;
     bool listens;        /* to what orders streams */
     bool broken;         /* no memory: there will be no trace */
@@ -42,11 +43,13 @@ static struct {
     uint32_t thread_count;
     event_t *event;                           /* handles, in order of appearance */
     uint32_t event_count, event_room, events; /* events: records so far */
-} record;
+};
+const size_t ebb_part_record = sizeof(struct ebb_record);
 
-bool ebb_record_running(void)
+bool ebb_record_running(ebb_t *ebb)
 {
-    return record.result.trace != NULL;
+    struct ebb_record *record = ebb->run->record;
+    return record->result.trace != NULL;
 }
 
 /* ---- buffers by number ---- */
@@ -66,17 +69,17 @@ static bool reserve(void **array, size_t *room, size_t count, size_t size)
 }
 
 /* The buffer's entry in the trace, made now if it has none: it was there before the step, then. */
-static ebb_trace_buffer_t *entry_of(const ebb_buffer_t *b, uint32_t *id)
+static ebb_trace_buffer_t *entry_of(struct ebb_record *record, const ebb_buffer_t *b, uint32_t *id)
 {
-    ebb_recording_t *r = &record.result;
+    ebb_recording_t *r = &record->result;
     bool added;
-    number_t *n = ebb_table_add(&record.numbers, sizeof *n, b->generation, &added);
+    number_t *n = ebb_table_add(&record->numbers, sizeof *n, b->generation, &added);
     if (!n)
         return NULL;
     if (added) {
         uint32_t count = r->trace->buffer_count;
-        if (!reserve((void **)&r->generation, &record.generation_room, count, sizeof *r->generation) ||
-            !reserve((void **)&r->address, &record.address_room, count, sizeof *r->address))
+        if (!reserve((void **)&r->generation, &record->generation_room, count, sizeof *r->generation) ||
+            !reserve((void **)&r->address, &record->address_room, count, sizeof *r->address))
             return NULL;
         ebb_trace_buffer_t *entry = ebb_trace_add_buffer(r->trace);
         if (!entry)
@@ -91,9 +94,9 @@ static ebb_trace_buffer_t *entry_of(const ebb_buffer_t *b, uint32_t *id)
     return &r->trace->buffer[n->id];
 }
 
-static uint32_t number_of_stream(ebb_stream_t *stream)
+static uint32_t number_of_stream(struct ebb_record *record, ebb_stream_t *stream)
 {
-    ebb_recording_t *r = &record.result;
+    ebb_recording_t *r = &record->result;
     uint32_t i = 0;
     while (i < r->stream_count && r->streams[i] != stream)
         i++;
@@ -103,77 +106,83 @@ static uint32_t number_of_stream(ebb_stream_t *stream)
 }
 
 /* Threads beyond the last number share it. */
-static uint32_t number_of_thread(void)
+static uint32_t number_of_thread(struct ebb_record *record)
 {
     static _Thread_local pid_t own;
     if (!own)
         own = (pid_t)syscall(SYS_gettid);
     uint32_t i = 0;
-    while (i < record.thread_count && record.thread[i] != own)
+    while (i < record->thread_count && record->thread[i] != own)
         i++;
-    if (i == record.thread_count && i < THREADS)
-        record.thread[record.thread_count++] = own;
+    if (i == record->thread_count && i < THREADS)
+        record->thread[record->thread_count++] = own;
     return i < THREADS ? i : THREADS - 1;
 }
 
-static bool add_moment(ebb_moment_kind_t what, ebb_stream_t *stream, uint32_t id)
+static bool add_moment(struct ebb_record *record, ebb_moment_kind_t what, ebb_stream_t *stream, uint32_t id)
 {
-    uint32_t s = stream ? number_of_stream(stream) : 0;
-    ebb_trace_moment_t *m = s < STREAMS ? ebb_trace_add_moment(record.result.trace) : NULL;
+    uint32_t s = stream ? number_of_stream(record, stream) : 0;
+    ebb_trace_moment_t *m = s < STREAMS ? ebb_trace_add_moment(record->result.trace) : NULL;
     if (m)
-        *m = (ebb_trace_moment_t){what, record.result.trace->operation_count, s, number_of_thread(), id};
+        *m = (ebb_trace_moment_t){what, record->result.trace->operation_count, s, number_of_thread(record),
+                                  id};
     return m != NULL;
 }
 
 /* The number of an event's last record in this step. */
-static uint32_t event_of(const ebb_order_t *o)
+static uint32_t event_of(struct ebb_record *record, const ebb_order_t *o)
 {
     uint32_t i = 0;
-    while (i < record.event_count && record.event[i].handle != o->event)
+    while (i < record->event_count && record->event[i].handle != o->event)
         i++;
     if (o->kind != EBB_ORDER_RECORD)
-        return i < record.event_count ? record.event[i].id : EBB_NONE;
-    if (i == record.event_count) {
-        event_t *e = ebb_array_append((void **)&record.event, &record.event_count, &record.event_room,
-                                      sizeof *record.event);
+        return i < record->event_count ? record->event[i].id : EBB_NONE;
+    if (i == record->event_count) {
+        event_t *e = ebb_array_append((void **)&record->event, &record->event_count, &record->event_room,
+                                      sizeof *record->event);
         if (!e)
             return EBB_NONE;
         e->handle = o->event;
     }
-    return record.event[i].id = record.events++;
+    return record->event[i].id = record->events++;
 }
 
-void ebb_record_order(const ebb_order_t *o)
+void ebb_record_order(ebb_t *ebb, const ebb_order_t *o)
 {
-    if (!record.broken && record.result.trace)
-        record.broken = o->kind == EBB_ORDER_NOT_RECORDED ||
-                        !add_moment((ebb_moment_kind_t)(EBB_MOMENT_RECORD + (int)o->kind), o->stream,
-                                    o->event ? event_of(o) : 0);
+    struct ebb_record *record = ebb->run->record;
+    if (!record->broken && record->result.trace)
+        record->broken = o->kind == EBB_ORDER_NOT_RECORDED ||
+                         !add_moment(record, (ebb_moment_kind_t)(EBB_MOMENT_RECORD + (int)o->kind), o->stream,
+                                     o->event ? event_of(record, o) : 0);
 }
 
 void ebb_record_allocated(const ebb_buffer_t *b, ebb_stream_t *stream)
 {
+    ebb_t *ebb = b->range->device->ebb;
+    struct ebb_record *record = ebb->run->record;
     uint32_t id = 0;
-    ebb_trace_buffer_t *entry = record.broken ? NULL : entry_of(b, &id);
+    ebb_trace_buffer_t *entry = record->broken ? NULL : entry_of(record, b, &id);
     if (entry)
-        entry->born = record.result.trace->operation_count;
-    record.broken = !entry || !add_moment(EBB_MOMENT_ALLOC, stream, id);
+        entry->born = record->result.trace->operation_count;
+    record->broken = !entry || !add_moment(record, EBB_MOMENT_ALLOC, stream, id);
 }
 
 void ebb_record_freed(const ebb_buffer_t *b, ebb_stream_t *stream)
 {
+    ebb_t *ebb = b->range->device->ebb;
+    struct ebb_record *record = ebb->run->record;
     uint32_t id = 0;
-    ebb_trace_buffer_t *entry = record.broken ? NULL : entry_of(b, &id);
+    ebb_trace_buffer_t *entry = record->broken ? NULL : entry_of(record, b, &id);
     if (entry)
-        entry->dies = record.result.trace->operation_count;
-    record.broken = !entry || !add_moment(EBB_MOMENT_FREE, stream, id);
+        entry->dies = record->result.trace->operation_count;
+    record->broken = !entry || !add_moment(record, EBB_MOMENT_FREE, stream, id);
 }
 
 /* ---- operations ---- */
 
-static const char *name_of(const ebb_operation_t *op)
+static const char *name_of(ebb_device_t *dev, const ebb_operation_t *op)
 {
-    return op->kind == EBB_KERNEL  ? ebb_know_name(op->function)
+    return op->kind == EBB_KERNEL  ? ebb_know_name(dev, op->function)
            : op->kind == EBB_OTHER ? op->name
            : op->kind == EBB_COPY  ? "copy"
                                    : "set";
@@ -186,9 +195,9 @@ bool ebb_record_communicates(const char *name)
     return !strncmp(name, "nccl", 4) || !strncmp(name, "nvshmem", 7);
 }
 
-bool ebb_record_is_resident(const ebb_operation_t *op)
+bool ebb_record_is_resident(ebb_device_t *dev, const ebb_operation_t *op)
 {
-    return op->kind == EBB_KERNEL && (op->cooperative || ebb_record_communicates(name_of(op)));
+    return op->kind == EBB_KERNEL && (op->cooperative || ebb_record_communicates(name_of(dev, op)));
 }
 
 /* What a copy or memset does; of all else nothing is known. */
@@ -202,12 +211,12 @@ static ebb_mode_t mode_of(const ebb_operation_t *op, const ebb_access_t *access)
     return within || access->offset_bytes || op->bytes < access->buffer->bytes ? EBB_UPDATES : EBB_REPLACES;
 }
 
-static bool record_access(const ebb_operation_t *op, const ebb_access_t *access)
+static bool record_access(struct ebb_record *record, const ebb_operation_t *op, const ebb_access_t *access)
 {
     uint32_t id;
-    if (!entry_of(access->buffer, &id))
+    if (!entry_of(record, access->buffer, &id))
         return false;
-    ebb_trace_access_t *a = ebb_trace_add_access(record.result.trace);
+    ebb_trace_access_t *a = ebb_trace_add_access(record->result.trace);
     if (!a)
         return false;
     a->buffer = id;
@@ -236,14 +245,15 @@ static void judge(const ebb_operation_t *op, ebb_trace_operation_t *o)
                                         : EBB_ATTRIBUTES;
 }
 
-static bool record_operation(const ebb_operation_t *op)
+static bool record_operation(ebb_device_t *dev, const ebb_operation_t *op)
 {
-    ebb_recording_t *r = &record.result;
-    uint32_t stream = number_of_stream(op->stream), index = r->trace->operation_count;
+    struct ebb_record *record = dev->ebb->run->record;
+    ebb_recording_t *r = &record->result;
+    uint32_t stream = number_of_stream(record, op->stream), index = r->trace->operation_count;
     ebb_trace_operation_t *o =
         stream < STREAMS &&
-                reserve((void **)&r->function, &record.function_room, index, sizeof *r->function) &&
-                reserve((void **)&r->attributes, &record.attribute_room, index, sizeof *r->attributes)
+                reserve((void **)&r->function, &record->function_room, index, sizeof *r->function) &&
+                reserve((void **)&r->attributes, &record->attribute_room, index, sizeof *r->attributes)
             ? ebb_trace_add_operation(r->trace)
             : NULL;
     if (!o || op->opaque)
@@ -254,32 +264,34 @@ static bool record_operation(const ebb_operation_t *op)
     r->attributes[index] = op->attributes;
     o->kind = (ebb_trace_kind_t)op->kind;
     o->stream = stream;
-    o->thread = number_of_thread();
-    snprintf(o->name, sizeof o->name, "%s", name_of(op));
+    o->thread = number_of_thread(record);
+    snprintf(o->name, sizeof o->name, "%s", name_of(dev, op));
     memcpy(o->grid, op->grid, sizeof o->grid);
     memcpy(o->block, op->block, sizeof o->block);
     o->shared_bytes = op->shared_bytes;
     o->param_bytes = (uint32_t)(op->kind == EBB_KERNEL ? op->param_bytes : op->bytes);
-    o->resident = ebb_record_is_resident(op);
+    o->resident = ebb_record_is_resident(dev, op);
     judge(op, o);
     if (!ebb_trace_set_nvtx(r->trace, o, ebb_nvtx_path()) ||
         (op->kind == EBB_KERNEL && !ebb_trace_add_args(r->trace, op->params, (uint32_t)op->param_bytes)))
         return false;
     for (uint32_t i = 0; i < op->access_count; i++)
-        if (!record_access(op, &op->access[i]))
+        if (!record_access(record, op, &op->access[i]))
             return false;
     return true;
 }
 
-void ebb_record_operation(const ebb_operation_t *op)
+void ebb_record_operation(ebb_device_t *dev, const ebb_operation_t *op)
 {
-    if (!record.broken)
-        record.broken = !record_operation(op);
+    struct ebb_record *record = dev->ebb->run->record;
+    if (!record->broken)
+        record->broken = !record_operation(dev, op);
 }
 
-void ebb_record_spoil(void)
+void ebb_record_spoil(ebb_t *ebb)
 {
-    record.broken = true;
+    struct ebb_record *record = ebb->run->record;
+    record->broken = true;
 }
 
 /* ---- begin and end ---- */
@@ -292,43 +304,46 @@ static int by_generation(const void *a, const void *b)
 
 /* All large buffers that are there, in the order in which they were allocated: also those that the step does
  * not touch. */
-static bool list_present(void)
+static bool list_present(ebb_device_t *dev)
 {
+    struct ebb_record *record = dev->ebb->run->record;
     size_t count = 0;
     uint32_t id;
-    for (const ebb_buffer_t *b = ebb_buffer_oldest(ebb_here); b; b = b->newer)
+    for (const ebb_buffer_t *b = ebb_buffer_oldest(dev); b; b = b->newer)
         count++;
     ebb_buffer_t **list = calloc(count + 1, sizeof(ebb_buffer_t *));
     if (!list)
         return false;
     count = 0;
-    for (ebb_buffer_t *b = ebb_buffer_oldest(ebb_here); b; b = b->newer)
+    for (ebb_buffer_t *b = ebb_buffer_oldest(dev); b; b = b->newer)
         if (!b->held) /* else it is ebb's own */
             list[count++] = b;
     qsort(list, count, sizeof(ebb_buffer_t *), by_generation);
     bool good = true;
     for (size_t i = 0; good && i < count; i++)
-        good = entry_of(list[i], &id) != NULL;
+        good = entry_of(record, list[i], &id) != NULL;
     free(list);
     return good;
 }
 
-void ebb_record_begin(void)
+void ebb_record_begin(ebb_device_t *dev)
 {
-    ebb_record_abandon();
-    record.result.trace = ebb_trace_new(EBB_CHUNK_BYTES);
-    record.broken = !record.result.trace || !list_present();
-    record.listens = true;
-    ebb_run_want_order(true);
+    struct ebb_record *record = dev->ebb->run->record;
+    ebb_record_abandon(dev->ebb);
+    record->result.trace = ebb_trace_new(EBB_CHUNK_BYTES);
+    record->broken = !record->result.trace || !list_present(dev);
+    record->listens = true;
+    ebb_run_want_order(dev->ebb, true);
 }
 
-static void reset(void)
+static void reset(ebb_t *ebb)
 {
-    if (record.listens)
-        ebb_run_want_order(false);
-    free(record.numbers.at);
-    free(record.event);
-    memset(&record, 0, sizeof record);
+    struct ebb_record *record = ebb->run->record;
+    if (record->listens)
+        ebb_run_want_order(ebb, false);
+    free(record->numbers.at);
+    free(record->event);
+    memset(record, 0, sizeof *record);
 }
 
 void ebb_recording_delete(ebb_recording_t *r)
@@ -342,7 +357,7 @@ void ebb_recording_delete(ebb_recording_t *r)
     *r = (ebb_recording_t){0};
 }
 
-bool ebb_recording_launches_from(const ebb_recording_t *r, const void *module)
+bool ebb_recording_launches_from(ebb_device_t *dev, const ebb_recording_t *r, const void *module)
 {
     CUfunction other[64] = {NULL}; /* known to be from elsewhere, by hash: the driver is asked */
     for (uint32_t i = 0; r->trace && i < r->trace->operation_count; i++) {
@@ -350,36 +365,38 @@ bool ebb_recording_launches_from(const ebb_recording_t *r, const void *module)
         const unsigned at = (unsigned)((uintptr_t)f * 0x9e3779b97f4a7c15u >> 58);
         if (r->trace->operation[i].kind != EBB_TRACE_KERNEL || other[at] == f)
             continue;
-        if (ebb_function_is_from(ebb_here->ebb, f, module))
+        if (ebb_function_is_from(dev->ebb, f, module))
             return true;
         other[at] = f;
     }
     return false;
 }
 
-void ebb_record_abandon(void)
+void ebb_record_abandon(ebb_t *ebb)
 {
-    ebb_recording_delete(&record.result);
-    reset();
+    struct ebb_record *record = ebb->run->record;
+    ebb_recording_delete(&record->result);
+    reset(ebb);
 }
 
-bool ebb_record_end(ebb_recording_t *out)
+bool ebb_record_end(ebb_t *ebb, ebb_recording_t *out)
 {
-    if (!record.result.trace)
+    struct ebb_record *record = ebb->run->record;
+    if (!record->result.trace)
         return false;
-    const char *wrong = record.broken ? "there is no memory for it, or not all of it can be seen"
-                                      : ebb_trace_check(record.result.trace);
+    const char *wrong = record->broken ? "there is no memory for it, or not all of it can be seen"
+                                       : ebb_trace_check(record->result.trace);
     if (wrong) {
         ebb_log(EBB_WARN, "the step could not be recorded: %s", wrong);
-        ebb_record_abandon();
+        ebb_record_abandon(ebb);
         return false;
     }
-    for (uint32_t i = 0; i < record.result.trace->buffer_count; i++) {
-        ebb_trace_buffer_t *b = &record.result.trace->buffer[i];
+    for (uint32_t i = 0; i < record->result.trace->buffer_count; i++) {
+        ebb_trace_buffer_t *b = &record->result.trace->buffer[i];
         if (b->born == EBB_NONE && b->dies == EBB_NONE)
             b->next = i; /* until it is seen to be another one */
     }
-    *out = record.result;
-    reset();
+    *out = record->result;
+    reset(ebb);
     return true;
 }

@@ -30,7 +30,7 @@ typedef struct ebb_recording {
 } ebb_recording_t;
 
 /* Whether one of its kernels is from this CUmodule or CUlibrary. */
-bool ebb_recording_launches_from(const ebb_recording_t *recording, const void *module);
+bool ebb_recording_launches_from(ebb_device_t *dev, const ebb_recording_t *recording, const void *module);
 
 /* What an operation is recorded as: its kernel, or what else tells it from others; NULL for copies and sets. */
 CUfunction ebb_record_function(const ebb_operation_t *operation);
@@ -39,7 +39,7 @@ CUfunction ebb_record_function(const ebb_operation_t *operation);
 bool ebb_record_communicates(const char *name);
 /* A kernel that waits for more than its stream, and may then touch what its arguments don't name: it communicates, or has been
  * launched as a cooperative one, as persistent kernels are. */
-bool ebb_record_is_resident(const ebb_operation_t *operation);
+bool ebb_record_is_resident(ebb_device_t *dev, const ebb_operation_t *operation);
 
 /* How an operation differs from one of the recording in its kernel and its geometry; NULL: in nothing. */
 const char *ebb_record_other_launch(const ebb_recording_t *recording, uint32_t index,
@@ -51,24 +51,24 @@ const char *ebb_record_difference(const ebb_recording_t *recording, uint32_t ind
                                   const ebb_operation_t *operation);
 
 /* Begins, behind all that was issued so far. */
-void ebb_record_begin(void);
-bool ebb_record_running(void);
+void ebb_record_begin(ebb_device_t *dev);
+bool ebb_record_running(ebb_t *ebb);
 
 /* `stream`: on which it was asked for; NULL: none. */
 void ebb_record_allocated(const ebb_buffer_t *buffer, ebb_stream_t *stream);
 void ebb_record_freed(const ebb_buffer_t *buffer, ebb_stream_t *stream);
 /* What orders streams and host. */
-void ebb_record_order(const ebb_order_t *order);
+void ebb_record_order(ebb_t *ebb, const ebb_order_t *order);
 /* After it was issued. */
-void ebb_record_operation(const ebb_operation_t *operation);
+void ebb_record_operation(ebb_device_t *dev, const ebb_operation_t *operation);
 
 /* Something of the step is not known: there will be no recording of it. */
-void ebb_record_spoil(void);
+void ebb_record_spoil(ebb_t *ebb);
 
 /* Ends: gives the recording, the caller's to delete. False: something did not fit (logged), there is none. */
-bool ebb_record_end(ebb_recording_t *out);
+bool ebb_record_end(ebb_t *ebb, ebb_recording_t *out);
 /* Ends without a result: what was recorded was no step. */
-void ebb_record_abandon(void);
+void ebb_record_abandon(ebb_t *ebb);
 
 void ebb_recording_delete(ebb_recording_t *recording);
 

@@ -8,11 +8,14 @@
 #include "alloc/base/log.h"
 #include "ckpt/run/own.h"
 #include "ckpt/run/profile/hash.h"
+#include "ckpt/run/state.h"
 
 enum { THREADS = 256 };
 
-static CUfunction kernels_of[EBB_STATES][3]; /* the first is found last */
-#define kernels (kernels_of[ebb_here->number])
+struct ebb_tile_kernels {
+    CUfunction of[3]; /* the first is found last */
+};
+const size_t ebb_part_tile_kernels = sizeof(struct ebb_tile_kernels);
 
 struct ebb_tiles {
     ebb_buffer_t *device; /* hashes, founds, results */
@@ -26,27 +29,28 @@ static size_t host_bytes(const ebb_tiles_t *t)
     return (2 * t->founds * sizeof(uint64_t) + t->results + 15) & ~(size_t)7;
 }
 
-static bool load(void)
+static bool load(ebb_device_t *dev)
 {
     static const char *const name[] = {"ebb_tiles_hash", "ebb_tiles_move", "ebb_tiles_compare"};
-    CUmodule module = kernels[0] ? NULL : ebb_hash_module();
-    for (int i = 2; i >= 0 && !kernels[0]; i--)
-        if (!module || ebb_driver.cuModuleGetFunction(&kernels[i], module, name[i]))
+    CUmodule module = dev->ebb->run->tile_kernels[dev->number].of[0] ? NULL : ebb_hash_module(dev);
+    for (int i = 2; i >= 0 && !dev->ebb->run->tile_kernels[dev->number].of[0]; i--)
+        if (!module ||
+            ebb_driver.cuModuleGetFunction(&dev->ebb->run->tile_kernels[dev->number].of[i], module, name[i]))
             return false;
     return true;
 }
 
 /* Where the program's buffers are. */
-static void find_range(ebb_tiles_t *t)
+static void find_range(ebb_device_t *dev, ebb_tiles_t *t)
 {
     t->low = UINT64_MAX;
-    for (const ebb_buffer_t *b = ebb_buffer_oldest(ebb_here); b; b = b->newer) {
+    for (const ebb_buffer_t *b = ebb_buffer_oldest(dev); b; b = b->newer) {
         t->low = b->address < t->low ? b->address : t->low;
         t->high = b->address + b->bytes > t->high ? b->address + b->bytes : t->high;
     }
 }
 
-ebb_tiles_t *ebb_tiles_new(size_t hashes, size_t results, size_t founds)
+ebb_tiles_t *ebb_tiles_new(ebb_device_t *dev, size_t hashes, size_t results, size_t founds)
 {
     ebb_tiles_t *t = calloc(1, sizeof *t);
     if (!t)
@@ -55,23 +59,23 @@ ebb_tiles_t *ebb_tiles_new(size_t hashes, size_t results, size_t founds)
     t->results = results;
     t->founds = founds;
     size_t bytes = hashes * sizeof(uint64_t) + host_bytes(t);
-    t->host = load() ? ebb_own_pinned_alloc(host_bytes(t)) : NULL;
-    t->device = t->host ? ebb_own_alloc(bytes, NULL) : NULL;
+    t->host = load(dev) ? ebb_own_pinned_alloc(dev, host_bytes(t)) : NULL;
+    t->device = t->host ? ebb_own_alloc(dev, bytes, NULL) : NULL;
     if (t->device) {
-        find_range(t);
+        find_range(dev, t);
         return t;
     }
     ebb_log(EBB_WARN, "there is no memory to learn with: %zu KiB on the device", bytes >> 10);
-    ebb_tiles_delete(t);
+    ebb_tiles_delete(dev, t);
     return NULL;
 }
 
-void ebb_tiles_delete(ebb_tiles_t *t)
+void ebb_tiles_delete(ebb_device_t *dev, ebb_tiles_t *t)
 {
     if (!t)
         return;
     ebb_own_free(t->device, NULL);
-    ebb_own_pinned_free(t->host, host_bytes(t));
+    ebb_own_pinned_free(dev, t->host, host_bytes(t));
     free(t);
 }
 
@@ -97,7 +101,7 @@ void ebb_tiles_begin(ebb_tile_list_t *l, ebb_tiles_t *tiles, ebb_stream_t *strea
     l->jobs.count = l->jobs.tiles = 0;
 }
 
-static ebb_status_t issue(ebb_tile_list_t *l)
+static ebb_status_t issue(ebb_device_t *dev, ebb_tile_list_t *l)
 {
     void *params[] = {&l->jobs};
     /* Whoever looks for pointers in a launch's arguments finds none of before. */
@@ -105,57 +109,59 @@ static ebb_status_t issue(ebb_tile_list_t *l)
     l->jobs.low = l->tiles->low >> 16;
     l->jobs.high = (l->tiles->high >> 16) + 1;
     EBB_DRIVER(cuLaunchKernel, 0,
-               (kernels[l->kind], l->jobs.tiles, 1, 1, THREADS, 1, 1, 0, ebb_stream_handle(l->stream), params,
-                NULL));
+               (dev->ebb->run->tile_kernels[dev->number].of[l->kind], l->jobs.tiles, 1, 1, THREADS, 1, 1, 0,
+                ebb_stream_handle(l->stream), params, NULL));
     ebb_mark_issue(l->stream);
     l->launches++;
     return 0;
 }
 
-ebb_status_t ebb_tiles_end(ebb_tile_list_t *l)
+ebb_status_t ebb_tiles_end(ebb_device_t *dev, ebb_tile_list_t *l)
 {
     if (l->jobs.count && !l->status)
-        l->status = issue(l);
+        l->status = issue(dev, l);
     l->jobs.count = l->jobs.tiles = 0;
     return l->status;
 }
 
-static void add(ebb_tile_list_t *l, const ebb_tile_job_t *job)
+static void add(ebb_device_t *dev, ebb_tile_list_t *l, const ebb_tile_job_t *job)
 {
     if (!job->tiles)
         return;
     if (l->jobs.count == EBB_TILE_JOBS)
-        ebb_tiles_end(l);
+        ebb_tiles_end(dev, l);
     l->jobs.job[l->jobs.count++] = *job;
     l->jobs.tiles += job->tiles;
 }
 
-void ebb_tiles_hash(ebb_tile_list_t *l, CUdeviceptr at, size_t bytes, uint32_t hash, uint32_t result,
-                    uint32_t found)
+void ebb_tiles_hash(ebb_device_t *dev, ebb_tile_list_t *l, CUdeviceptr at, size_t bytes, uint32_t hash,
+                    uint32_t result, uint32_t found)
 {
     const ebb_tiles_t *t = l->tiles;
-    add(l, &(ebb_tile_job_t){.a = at,
-                             .b = found == EBB_NO_RESULT ? 0 : founds_at(t) + 2 * found * sizeof(uint64_t),
-                             .bytes = bytes,
-                             .table = t->device->address + hash * sizeof(uint64_t),
-                             .result = result == EBB_NO_RESULT ? 0 : results_at(t) + result,
-                             .tiles = ebb_tile_count(bytes)});
+    add(dev, l,
+        &(ebb_tile_job_t){.a = at,
+                          .b = found == EBB_NO_RESULT ? 0 : founds_at(t) + 2 * found * sizeof(uint64_t),
+                          .bytes = bytes,
+                          .table = t->device->address + hash * sizeof(uint64_t),
+                          .result = result == EBB_NO_RESULT ? 0 : results_at(t) + result,
+                          .tiles = ebb_tile_count(bytes)});
 }
 
-void ebb_tiles_move(ebb_tile_list_t *l, CUdeviceptr to, CUdeviceptr from, size_t bytes)
+void ebb_tiles_move(ebb_device_t *dev, ebb_tile_list_t *l, CUdeviceptr to, CUdeviceptr from, size_t bytes)
 {
-    add(l, &(ebb_tile_job_t){.a = to, .b = from, .bytes = bytes, .tiles = ebb_tile_count(bytes)});
+    add(dev, l, &(ebb_tile_job_t){.a = to, .b = from, .bytes = bytes, .tiles = ebb_tile_count(bytes)});
 }
 
-void ebb_tiles_compare(ebb_tile_list_t *l, CUdeviceptr a, CUdeviceptr b, CUdeviceptr other, size_t bytes,
-                       uint32_t result)
+void ebb_tiles_compare(ebb_device_t *dev, ebb_tile_list_t *l, CUdeviceptr a, CUdeviceptr b, CUdeviceptr other,
+                       size_t bytes, uint32_t result)
 {
-    add(l, &(ebb_tile_job_t){.a = a,
-                             .b = b,
-                             .bytes = bytes,
-                             .table = other,
-                             .result = results_at(l->tiles) + result,
-                             .tiles = ebb_tile_count(bytes)});
+    add(dev, l,
+        &(ebb_tile_job_t){.a = a,
+                          .b = b,
+                          .bytes = bytes,
+                          .table = other,
+                          .result = results_at(l->tiles) + result,
+                          .tiles = ebb_tile_count(bytes)});
 }
 
 /* ---- results ---- */

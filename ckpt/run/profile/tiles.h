@@ -20,8 +20,8 @@ typedef struct ebb_tiles ebb_tiles_t;
 
 /* Room for so many hashes, results and pairs of found pointers. NULL: the kernels could not be loaded, or there is no
  * memory (logged). */
-ebb_tiles_t *ebb_tiles_new(size_t hashes, size_t results, size_t founds);
-void ebb_tiles_delete(ebb_tiles_t *tiles); /* nothing may be under way */
+ebb_tiles_t *ebb_tiles_new(ebb_device_t *dev, size_t hashes, size_t results, size_t founds);
+void ebb_tiles_delete(ebb_device_t *dev, ebb_tiles_t *tiles); /* nothing may be under way */
 
 typedef enum ebb_tile_kind { EBB_TILES_HASH, EBB_TILES_MOVE, EBB_TILES_COMPARE } ebb_tile_kind_t;
 
@@ -38,15 +38,15 @@ typedef struct ebb_tile_list {
 void ebb_tiles_begin(ebb_tile_list_t *list, ebb_tiles_t *tiles, ebb_stream_t *stream, ebb_tile_kind_t kind);
 /* Each may issue what has been collected. `hash`: the number of the first tile's; `result`: of its answer, or
  * EBB_NO_RESULT; `found`: where pointers in the first tile are noted, or EBB_NO_RESULT. */
-void ebb_tiles_hash(ebb_tile_list_t *list, CUdeviceptr at, size_t bytes, uint32_t hash, uint32_t result,
-                    uint32_t found);
-void ebb_tiles_move(ebb_tile_list_t *list, CUdeviceptr to, CUdeviceptr from,
+void ebb_tiles_hash(ebb_device_t *dev, ebb_tile_list_t *list, CUdeviceptr at, size_t bytes, uint32_t hash,
+                    uint32_t result, uint32_t found);
+void ebb_tiles_move(ebb_device_t *dev, ebb_tile_list_t *list, CUdeviceptr to, CUdeviceptr from,
                     size_t bytes); /* from 0: zeros */
 /* With `other` not 0: that with `a` too, its answers behind those of `b`. */
-void ebb_tiles_compare(ebb_tile_list_t *list, CUdeviceptr a, CUdeviceptr b, CUdeviceptr other, size_t bytes,
-                       uint32_t result);
+void ebb_tiles_compare(ebb_device_t *dev, ebb_tile_list_t *list, CUdeviceptr a, CUdeviceptr b,
+                       CUdeviceptr other, size_t bytes, uint32_t result);
 /* Issues the rest; the first failure of all. */
-ebb_status_t ebb_tiles_end(ebb_tile_list_t *list);
+ebb_status_t ebb_tiles_end(ebb_device_t *dev, ebb_tile_list_t *list);
 
 /* The host waits for everything that was issued, and for the results. After that they may be asked for. */
 ebb_status_t ebb_tiles_read(ebb_tiles_t *tiles, ebb_stream_t *stream);

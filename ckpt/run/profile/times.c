@@ -17,28 +17,30 @@
 #include "alloc/base/mix.h"
 #include "ckpt/run/profile/learn_state.h"
 #include "ckpt/run/profile/prices.h"
+#include "ckpt/run/state.h"
 #include "offload/ebb_offload.h"
 
 enum { OF_EACH = 2, ONE_IN = 5 /* operations is measured, at most, or one of each */ };
 
 /* Events, made once: making one is as dear as recording it. */
-static struct {
+struct ebb_event_pool {
     CUevent *event;
     uint32_t count, room, used;
-} pools[EBB_STATES];
-#define pool (pools[ebb_here->number])
+};
+const size_t ebb_part_event_pool = sizeof(struct ebb_event_pool);
 
 typedef struct span {
     CUevent start, stop;
 } span_t;
 
-static struct {
+struct ebb_times {
     ebb_lessons_t *lessons;
     uint32_t *class_of; /* [operations] the first one of its shape */
     bool *measured;     /* [operations] */
     span_t *span;       /* [operations] */
     CUevent origin;
-} times;
+};
+const size_t ebb_part_times = sizeof(struct ebb_times);
 
 static uint64_t shape_of(const ebb_recording_t *r, uint32_t i)
 {
@@ -55,7 +57,7 @@ static uint64_t shape_of(const ebb_recording_t *r, uint32_t i)
 }
 
 /* Into classes by a hash of the shape; equal hashes are taken for equal shapes. */
-static bool classify(const ebb_recording_t *r)
+static bool classify(struct ebb_times *times, const ebb_recording_t *r)
 {
     uint32_t n = r->trace->operation_count, room = 64, measured = 0;
     while (room < 2 * n)
@@ -72,52 +74,56 @@ static bool classify(const ebb_recording_t *r)
             hash[at] = h;
             first[at] = i;
         }
-        times.class_of[i] = first[at];
-        times.measured[i] = seen[at]++ < OF_EACH;
-        measured += times.measured[i];
+        times->class_of[i] = first[at];
+        times->measured[i] = seen[at]++ < OF_EACH;
+        measured += times->measured[i];
     }
     for (uint32_t i = 0; good && measured > n / ONE_IN && i < n; i++)
-        times.measured[i] = times.class_of[i] == i;
+        times->measured[i] = times->class_of[i] == i;
     free(hash);
     free(first);
     free(seen);
     return good;
 }
 
-static void clear(void)
+static void clear(ebb_device_t *dev)
 {
-    free(times.class_of);
-    free(times.measured);
-    free(times.span);
-    memset(&times, 0, sizeof times);
-    pool.used = 0;
+    struct ebb_event_pool *pool = &dev->ebb->run->event_pool[dev->number];
+    struct ebb_times *times = dev->ebb->run->times;
+    free(times->class_of);
+    free(times->measured);
+    free(times->span);
+    memset(times, 0, sizeof *times);
+    pool->used = 0;
 }
 
-bool ebb_times_begin(ebb_lessons_t *l)
+bool ebb_times_begin(ebb_device_t *dev, ebb_lessons_t *l)
 {
+    struct ebb_times *times = dev->ebb->run->times;
     size_t n = (size_t)l->recorded.trace->operation_count + 1;
-    ebb_prices(); /* not in the middle of the step */
-    times.lessons = l;
-    times.class_of = calloc(n, sizeof *times.class_of);
-    times.measured = calloc(n, sizeof *times.measured);
-    times.span = calloc(n, sizeof *times.span);
-    if (times.class_of && times.measured && times.span && classify(&l->recorded))
+    ebb_prices(dev); /* not in the middle of the step */
+    times->lessons = l;
+    times->class_of = calloc(n, sizeof *times->class_of);
+    times->measured = calloc(n, sizeof *times->measured);
+    times->span = calloc(n, sizeof *times->span);
+    if (times->class_of && times->measured && times->span && classify(times, &l->recorded))
         return true;
-    clear();
+    clear(dev);
     return false;
 }
 
-static CUevent record(const ebb_operation_t *op)
+static CUevent record(ebb_device_t *dev, const ebb_operation_t *op)
 {
+    struct ebb_event_pool *pool = &dev->ebb->run->event_pool[dev->number];
     CUevent e;
-    if (pool.used == pool.count) {
-        CUevent *made = ebb_array_append((void **)&pool.event, &pool.count, &pool.room, sizeof *made);
+    if (pool->used == pool->count) {
+        CUevent *made = ebb_array_append((void **)&pool->event, &pool->count, &pool->room, sizeof *made);
         if (!made || ebb_driver.cuEventCreate(made, CU_EVENT_DEFAULT)) {
-            pool.count -= made != NULL;
+            pool->count -= made != NULL;
             return NULL;
         }
     }
-    e = pool.event[pool.used++];
+    e = pool->event[pool->used++];
     return ebb_driver.cuEventRecord(e, ebb_stream_handle(op->stream)) ? NULL : e;
 }
 
@@ -144,37 +150,39 @@ static void keep_copies_away(CUevent event)
 }
 
 /* By the last event that is so far back. */
-static bool is_ahead(uint32_t i)
+static bool is_ahead(struct ebb_times *times, uint32_t i)
 {
     uint32_t back = i > AHEAD ? i - AHEAD : 0;
-    while (back && !times.span[back].stop)
+    while (back && !times->span[back].stop)
         back--;
-    const CUevent e = times.span[back].stop;
+    const CUevent e = times->span[back].stop;
     return e && ebb_driver.cuEventQuery(e) == CUDA_ERROR_NOT_READY;
 }
 
-void ebb_times_before(uint32_t i, const ebb_operation_t *op)
+void ebb_times_before(ebb_device_t *dev, uint32_t i, const ebb_operation_t *op)
 {
-    if (times.measured[i]) {
+    struct ebb_times *times = dev->ebb->run->times;
+    if (times->measured[i]) {
         if (has_copies()) {
             keep_copies_away(NULL);
-            ebb_hold(op->stream, LEAST_LEAD);
-        } else if (!is_ahead(i)) {
-            ebb_hold(op->stream, LEAD);
+            ebb_hold(dev, op->stream, LEAST_LEAD);
+        } else if (!is_ahead(times, i)) {
+            ebb_hold(dev, op->stream, LEAD);
         }
-        times.span[i].start = record(op);
+        times->span[i].start = record(dev, op);
     }
-    if (!times.origin)
-        times.origin = times.span[i].start;
+    if (!times->origin)
+        times->origin = times->span[i].start;
 }
 
-void ebb_times_after(uint32_t i, const ebb_operation_t *op)
+void ebb_times_after(ebb_device_t *dev, uint32_t i, const ebb_operation_t *op)
 {
-    if (!times.span[i].start)
+    struct ebb_times *times = dev->ebb->run->times;
+    if (!times->span[i].start)
         return;
-    times.span[i].stop = record(op);
-    if (times.span[i].stop && has_copies())
-        keep_copies_away(times.span[i].stop);
+    times->span[i].stop = record(dev, op);
+    if (times->span[i].stop && has_copies())
+        keep_copies_away(times->span[i].stop);
 }
 
 static uint64_t between(CUevent a, CUevent b)
@@ -185,23 +193,24 @@ static uint64_t between(CUevent a, CUevent b)
     return (uint64_t)((double)ms * 1e6);
 }
 
-void ebb_times_end(bool good)
+void ebb_times_end(ebb_device_t *dev, bool good)
 {
-    ebb_trace_t *t = times.lessons->recorded.trace;
+    struct ebb_times *times = dev->ebb->run->times;
+    ebb_trace_t *t = times->lessons->recorded.trace;
     uint64_t end[EBB_RECORD_STREAMS] = {0};
     for (uint32_t i = 0; good && i < t->operation_count; i++) {
-        ebb_trace_operation_t *c = &t->operation[times.class_of[i]];
-        uint64_t ns = times.span[i].stop ? between(times.span[i].start, times.span[i].stop) : 0;
+        ebb_trace_operation_t *c = &t->operation[times->class_of[i]];
+        uint64_t ns = times->span[i].stop ? between(times->span[i].start, times->span[i].stop) : 0;
         if (ns && (!c->duration_ns || ns < c->duration_ns))
             c->duration_ns = ns;
     }
     for (uint32_t i = 0; good && i < t->operation_count; i++) {
         ebb_trace_operation_t *o = &t->operation[i];
-        o->duration_ns = t->operation[times.class_of[i]].duration_ns;
+        o->duration_ns = t->operation[times->class_of[i]].duration_ns;
         o->at_ns = end[o->stream];
-        if (!o->at_ns && times.span[i].start) /* a stream's first one */
-            o->at_ns = between(times.origin, times.span[i].start);
+        if (!o->at_ns && times->span[i].start) /* a stream's first one */
+            o->at_ns = between(times->origin, times->span[i].start);
         end[o->stream] = o->at_ns + o->duration_ns;
     }
-    clear();
+    clear(dev);
 }

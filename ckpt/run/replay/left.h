@@ -58,11 +58,11 @@ typedef struct ebb_left {
 
 /* For follow.c, when it follows the step with these buffers: from here on recipes are kept as if it had all along. What
  * has no recipe is taken from its copy, or is lost (mismatch.h). */
-void ebb_recipe_resume(ebb_left_t *left);
+void ebb_recipe_resume(ebb_device_t *dev, ebb_left_t *left);
 /* It cannot be followed: copies are all that counts. */
 void ebb_recipe_abandon(ebb_left_t *left);
 
 /* The program is about to allocate: what was left behind is made before that would take the memory that it needs. */
-void ebb_recipe_allocating(size_t bytes);
+void ebb_recipe_allocating(ebb_device_t *dev, size_t bytes);
 
 #endif

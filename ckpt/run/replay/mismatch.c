@@ -14,12 +14,12 @@ void ebb_content_lost(uint32_t buffer, const char *why)
     ebb_fail_program();
 }
 
-void ebb_mismatch(ebb_trace_t *trace, uint32_t operation, uint32_t buffer, bool has_copy)
+void ebb_mismatch(ebb_t *ebb, ebb_trace_t *trace, uint32_t operation, uint32_t buffer, bool has_copy)
 {
     ebb_trace_operation_t *o = &trace->operation[operation];
     o->proofs = 0;
     o->verdict = EBB_DIFFERS;
-    ebb_drive_refute();
+    ebb_drive_refute(ebb);
     ebb_log(EBB_WARN,
             "buffer %u, recomputed by %s (operation %u), has other bits: it is not recomputed any more",
             buffer, o->name, operation);

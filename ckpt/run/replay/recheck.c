@@ -11,10 +11,9 @@
 #include "ckpt/run/profile/hash.h"
 #include "ckpt/run/replay/mismatch.h"
 #include "ckpt/run/residence/residence.h"
+#include "ckpt/run/state.h"
 #include "ckpt/run/tracker/follow.h"
 #include "offload/pinned.h"
-
-#define F ebb_followed
 
 /* Contents that are compared at once; those of an operation that are on trial. */
 enum { MOST = 240, TRIALS = 2 }; /* hashes of so many share a chunk with others */
@@ -29,127 +28,143 @@ typedef struct check {
     ebb_mark_t end; /* the last thing that was issued for it */
 } check_t;
 
-static struct {
+struct ebb_recheck {
     ebb_hashes_t *hashes;
     ebb_stream_t *side;
     check_t check[MOST];
     uint32_t *slot_of; /* [buffers]: 1 + slot of those that are HASHED; 0 */
     uint64_t verified, mismatches;
-} recheck;
+};
+const size_t ebb_part_recheck = sizeof(struct ebb_recheck);
 
-void ebb_recheck_count(uint64_t *verified, uint64_t *mismatches)
+void ebb_recheck_count(ebb_t *ebb, uint64_t *verified, uint64_t *mismatches)
 {
-    *verified = recheck.verified;
-    *mismatches = recheck.mismatches;
+    struct ebb_recheck *recheck = ebb->run->recheck;
+    *verified = recheck->verified;
+    *mismatches = recheck->mismatches;
 }
 
-static bool open_side(void)
+static bool open_side(ebb_device_t *dev)
 {
+    struct ebb_recheck *recheck = dev->ebb->run->recheck;
     CUstream handle;
-    if (!recheck.side && !ebb_driver.cuStreamCreate(&handle, CU_STREAM_NON_BLOCKING))
-        recheck.side = ebb_stream_of(ebb_here, handle);
-    return recheck.side != NULL;
+    if (!recheck->side && !ebb_driver.cuStreamCreate(&handle, CU_STREAM_NON_BLOCKING))
+        recheck->side = ebb_stream_of(dev, handle);
+    return recheck->side != NULL;
 }
 
 /* It stays for the life of the process. */
-static bool set_up(void)
+static bool set_up(ebb_device_t *dev)
 {
-    if (!recheck.hashes)
-        recheck.hashes = ebb_hashes_new(MOST);
-    return recheck.hashes && open_side();
+    struct ebb_recheck *recheck = dev->ebb->run->recheck;
+    if (!recheck->hashes)
+        recheck->hashes = ebb_hashes_new(dev, MOST);
+    return recheck->hashes && open_side(dev);
 }
 
-ebb_stream_t *ebb_recheck_side(void)
+ebb_stream_t *ebb_recheck_side(ebb_device_t *dev)
 {
-    return open_side() ? recheck.side : F.learned->stream;
+    struct ebb_recheck *recheck = dev->ebb->run->recheck;
+    ebb_followed_t *followed = dev->ebb->run->followed;
+    return open_side(dev) ? recheck->side : followed->learned->stream;
 }
 
-bool ebb_recheck_begin(void)
+bool ebb_recheck_begin(ebb_device_t *dev)
 {
-    recheck.slot_of = calloc((size_t)F.learned->trace->buffer_count + 1, sizeof *recheck.slot_of);
-    if (!F.learned->passed)
-        F.learned->passed = calloc((size_t)F.learned->trace->operation_count + 1, sizeof *F.learned->passed);
-    if (recheck.slot_of && F.learned->passed && set_up())
+    struct ebb_recheck *recheck = dev->ebb->run->recheck;
+    ebb_followed_t *followed = dev->ebb->run->followed;
+    recheck->slot_of = calloc((size_t)followed->learned->trace->buffer_count + 1, sizeof *recheck->slot_of);
+    if (!followed->learned->passed)
+        followed->learned->passed =
+            calloc((size_t)followed->learned->trace->operation_count + 1, sizeof *followed->learned->passed);
+    if (recheck->slot_of && followed->learned->passed && set_up(dev))
         return true;
     ebb_log(EBB_INFO, "there is no memory to compare with: nothing is recomputed before there is a plan");
-    ebb_recheck_end();
+    ebb_recheck_end(dev->ebb);
     return false;
 }
 
 /* ---- slots ---- */
 
-static check_t *check_of(uint32_t id)
+static check_t *check_of(struct ebb_recheck *recheck, uint32_t id)
 {
-    return recheck.slot_of && recheck.slot_of[id] ? &recheck.check[recheck.slot_of[id] - 1] : NULL;
+    return recheck->slot_of && recheck->slot_of[id] ? &recheck->check[recheck->slot_of[id] - 1] : NULL;
 }
 
-static unsigned slot_of(const check_t *c)
+static unsigned slot_of(struct ebb_recheck *recheck, const check_t *c)
 {
-    return (unsigned)(c - recheck.check);
+    return (unsigned)(c - recheck->check);
 }
 
-void ebb_recheck_judged(uint32_t id, uint32_t operation, bool same, bool has_copy)
+void ebb_recheck_judged(ebb_t *ebb, uint32_t id, uint32_t operation, bool same, bool has_copy)
 {
-    uint8_t *passed = F.learned->passed;
-    recheck.verified++;
-    recheck.mismatches += !same;
+    struct ebb_recheck *recheck = ebb->run->recheck;
+    ebb_followed_t *followed = ebb->run->followed;
+    uint8_t *passed = followed->learned->passed;
+    recheck->verified++;
+    recheck->mismatches += !same;
     if (!same)
-        ebb_mismatch(F.learned->trace, operation, id, has_copy);
+        ebb_mismatch(ebb, followed->learned->trace, operation, id, has_copy);
     else if (passed && passed[operation] < TRIALS)
         passed[operation]++;
 }
 
 /* The comparison is over. */
-static bool judge(check_t *c, bool has_copy)
+static bool judge(ebb_t *ebb, check_t *c, bool has_copy)
 {
-    const bool same = !ebb_hash_differs(recheck.hashes, slot_of(c));
-    ebb_hash_clear(recheck.hashes, slot_of(c));
-    ebb_recheck_judged(c->id, c->operation, same, has_copy);
+    struct ebb_recheck *recheck = ebb->run->recheck;
+    const bool same = !ebb_hash_differs(recheck->hashes, slot_of(recheck, c));
+    ebb_hash_clear(recheck->hashes, slot_of(recheck, c));
+    ebb_recheck_judged(ebb, c->id, c->operation, same, has_copy);
     c->state = FREE;
     return same;
 }
 
-static void read_verdicts(bool wait)
+static void read_verdicts(ebb_t *ebb, bool wait)
 {
-    for (check_t *c = recheck.check; recheck.slot_of && c < recheck.check + MOST; c++)
+    struct ebb_recheck *recheck = ebb->run->recheck;
+    for (check_t *c = recheck->check; recheck->slot_of && c < recheck->check + MOST; c++)
         if (c->state == COMPARED && (wait ? !ebb_mark_wait(c->end) : ebb_mark_reached(c->end)))
-            judge(c, false);
+            judge(ebb, c, false);
 }
 
-void ebb_recheck_poll(void)
+void ebb_recheck_poll(ebb_t *ebb)
 {
-    read_verdicts(false);
+    read_verdicts(ebb, false);
 }
 
-void ebb_recheck_end(void)
+void ebb_recheck_end(ebb_t *ebb)
 {
-    read_verdicts(true);
-    memset(recheck.check, 0, sizeof recheck.check);
-    free(recheck.slot_of);
-    recheck.slot_of = NULL;
+    struct ebb_recheck *recheck = ebb->run->recheck;
+    read_verdicts(ebb, true);
+    memset(recheck->check, 0, sizeof recheck->check);
+    free(recheck->slot_of);
+    recheck->slot_of = NULL;
 }
 
-static check_t *find_free(void)
+static check_t *find_free(struct ebb_recheck *recheck)
 {
     for (unsigned i = 0; i < MOST; i++)
-        if (recheck.check[i].state == FREE)
-            return &recheck.check[i];
+        if (recheck->check[i].state == FREE)
+            return &recheck->check[i];
     return NULL;
 }
 
-static check_t *take(void)
+static check_t *take(ebb_t *ebb)
 {
-    check_t *c = find_free();
+    struct ebb_recheck *recheck = ebb->run->recheck;
+    check_t *c = find_free(recheck);
     if (c)
         return c;
-    read_verdicts(true);
-    return find_free();
+    read_verdicts(ebb, true);
+    return find_free(recheck);
 }
 
-bool ebb_recheck_ready(void)
+bool ebb_recheck_ready(ebb_t *ebb)
 {
-    for (unsigned i = 0; recheck.slot_of && i < MOST; i++)
-        if (recheck.check[i].state != HASHED)
+    struct ebb_recheck *recheck = ebb->run->recheck;
+    for (unsigned i = 0; recheck->slot_of && i < MOST; i++)
+        if (recheck->check[i].state != HASHED)
             return true;
     return false;
 }
@@ -158,48 +173,60 @@ bool ebb_recheck_ready(void)
 
 static ebb_status_t hash_dropped(const check_t *c, ebb_buffer_t *b, ebb_mark_t ready)
 {
-    CUstream side = ebb_stream_handle(recheck.side);
+    ebb_device_t *dev = b->range->device;
+    struct ebb_recheck *recheck = dev->ebb->run->recheck;
+    CUstream side = ebb_stream_handle(recheck->side);
     EBB_TRY(ebb_mark_join(side, c->end)); /* a comparison before may still read the slot */
     EBB_TRY(ebb_mark_join(side, ready));
     EBB_TRY(ebb_buffer_join(side, b));
-    return ebb_hash_issue(recheck.hashes, slot_of(c), recheck.side, b->address, b->bytes, c->part);
+    return ebb_hash_issue(dev, recheck->hashes, slot_of(recheck, c), recheck->side, b->address, b->bytes,
+                          c->part);
 }
 
-bool ebb_recheck_is_trial(uint32_t operation)
+bool ebb_recheck_is_trial(ebb_t *ebb, uint32_t operation)
 {
-    return F.learned->passed[operation] < TRIALS;
+    ebb_followed_t *followed = ebb->run->followed;
+    return followed->learned->passed[operation] < TRIALS;
 }
 
 ebb_mark_t ebb_recheck_dropping(ebb_buffer_t *b, uint32_t id, uint32_t operation, ebb_mark_t ready,
                                 bool *keep_copy)
 {
-    const bool trial = ebb_recheck_is_trial(operation);
+    ebb_t *ebb = b->range->device->ebb;
+    struct ebb_recheck *recheck = ebb->run->recheck;
+    ebb_followed_t *followed = ebb->run->followed;
+    const bool trial = ebb_recheck_is_trial(ebb, operation);
     *keep_copy = trial;
     const uint64_t every = trial ? 1 : (uint64_t)ebb_options.verify;
     if (!every)
         return (ebb_mark_t){0};
-    check_t *c = take();
+    check_t *c = take(ebb);
     if (c)
-        c->part = (ebb_hash_part_t){F.step + operation, every};
+        c->part = (ebb_hash_part_t){followed->step + operation, every};
     if (!c || hash_dropped(c, b, ready)) {
         *keep_copy = true; /* nobody could tell */
         return (ebb_mark_t){0};
     }
-    *c = (check_t){HASHED, id, operation, c->part, ebb_mark_here(recheck.side)};
-    recheck.slot_of[id] = 1 + slot_of(c);
+    *c = (check_t){HASHED, id, operation, c->part, ebb_mark_here(recheck->side)};
+    recheck->slot_of[id] = 1 + slot_of(recheck, c);
     return c->end;
 }
 
 static ebb_status_t hash_made(const check_t *c, ebb_buffer_t *b, ebb_stream_t *stream)
 {
+    ebb_device_t *dev = b->range->device;
+    struct ebb_recheck *recheck = dev->ebb->run->recheck;
     EBB_TRY(ebb_mark_join(ebb_stream_handle(stream), c->end));
-    EBB_TRY(ebb_hash_compare(recheck.hashes, slot_of(c), stream, b->address, b->bytes, c->part));
+    EBB_TRY(
+        ebb_hash_compare(dev, recheck->hashes, slot_of(recheck, c), stream, b->address, b->bytes, c->part));
     return ebb_residence_used(b, ebb_mark_here(stream));
 }
 
 ebb_status_t ebb_recheck_made(ebb_buffer_t *b, uint32_t id, ebb_stream_t *stream)
 {
-    check_t *c = check_of(id);
+    ebb_t *ebb = b->range->device->ebb;
+    struct ebb_recheck *recheck = ebb->run->recheck;
+    check_t *c = check_of(recheck, id);
     if (!c)
         return 0;
     EBB_TRY(hash_made(c, b, stream));
@@ -208,20 +235,22 @@ ebb_status_t ebb_recheck_made(ebb_buffer_t *b, uint32_t id, ebb_stream_t *stream
     return 0;
 }
 
-bool ebb_recheck_agrees(uint32_t id)
+bool ebb_recheck_agrees(ebb_t *ebb, uint32_t id)
 {
-    check_t *c = check_of(id);
+    struct ebb_recheck *recheck = ebb->run->recheck;
+    check_t *c = check_of(recheck, id);
     if (!c || c->state != COMPARED)
         return false;
-    recheck.slot_of[id] = 0;
-    return !ebb_mark_wait(c->end) && judge(c, true);
+    recheck->slot_of[id] = 0;
+    return !ebb_mark_wait(c->end) && judge(ebb, c, true);
 }
 
-void ebb_recheck_forget(uint32_t id)
+void ebb_recheck_forget(ebb_t *ebb, uint32_t id)
 {
-    check_t *c = check_of(id);
+    struct ebb_recheck *recheck = ebb->run->recheck;
+    check_t *c = check_of(recheck, id);
     if (c && c->state == HASHED)
         c->state = FREE; /* `end` stays: the hash may be under way */
-    if (recheck.slot_of)
-        recheck.slot_of[id] = 0;
+    if (recheck->slot_of)
+        recheck->slot_of[id] = 0;
 }

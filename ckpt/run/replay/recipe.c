@@ -8,9 +8,7 @@
 #include "ckpt/run/replay/recheck.h"
 #include "ckpt/run/replay/recipe_state.h"
 #include "ckpt/run/residence/residence.h"
-
-#define F ebb_followed
-#define R ebb_recipes
+#include "ckpt/run/state.h"
 
 /* Dropped buffers that need one another, in a row; of several operations, a recipe takes at
  * most this share of a step. */
@@ -18,109 +16,121 @@ enum { DEEPEST = 12, MOST_SHARE = 4 };
 /* What zeroing, and issuing at all, adds to a launch's time. */
 enum { ISSUE_NS = 4000 };
 
-recipes_t ebb_recipes;
+const size_t ebb_part_recipes = sizeof(recipes_t);
 
-ebb_recipe_counts_t ebb_recipe_counts(void)
+ebb_recipe_counts_t ebb_recipe_counts(ebb_t *ebb)
 {
-    ebb_recipe_counts_t c = R.counts;
-    ebb_recheck_count(&c.verified, &c.mismatches);
+    recipes_t *recipes = ebb->run->recipes;
+    ebb_recipe_counts_t c = recipes->counts;
+    ebb_recheck_count(ebb, &c.verified, &c.mismatches);
     return c;
 }
 
-static const ebb_trace_t *trace(void)
+static const ebb_trace_t *trace(ebb_followed_t *followed)
 {
-    return F.learned->trace;
+    return followed->learned->trace;
 }
 
 /* ---- does a recipe hold? ---- */
 
 /* Whether the recipe of `id` reads buffer `input`. */
-static bool reads(uint32_t id, uint32_t input)
+static bool reads(ebb_t *ebb, uint32_t id, uint32_t input)
 {
-    const recipe_t r = ebb_recipe_of(id);
+    const recipe_t r = ebb_recipe_of(ebb, id);
     for (uint32_t i = 0; i < r.count; i++)
-        for (uint32_t k = 0; k < ebb_recorded(r.operation[i])->access_count; k++)
-            if (ebb_accesses(r.operation[i])[k].buffer == input && ebb_is_there(id, r.operation[i], k))
+        for (uint32_t k = 0; k < ebb_recorded(ebb, r.operation[i])->access_count; k++)
+            if (ebb_accesses(ebb, r.operation[i])[k].buffer == input &&
+                ebb_is_there(ebb, id, r.operation[i], k))
                 return true;
     return false;
 }
 
 static bool may_write(const ebb_operation_t *op, const ebb_buffer_t *b)
 {
+    ebb_t *ebb = b->range->device->ebb;
+    ebb_followed_t *followed = ebb->run->followed;
     for (uint32_t i = 0; i < op->access_count; i++)
-        if (op->access[i].buffer == b && (!F.matches || ebb_accesses(F.at)[i].mode != EBB_READS))
+        if (op->access[i].buffer == b &&
+            (!followed->matches || ebb_accesses(ebb, followed->at)[i].mode != EBB_READS))
             return true;
     return op->opaque;
 }
 
 /* What a recipe reads: there, and as it was. */
-static bool is_unchanged(uint32_t operation, uint32_t k)
+static bool is_unchanged(ebb_t *ebb, uint32_t operation, uint32_t k)
 {
-    const ebb_trace_access_t *a = &ebb_accesses(operation)[k];
-    const ebb_buffer_t *b = F.buffer[a->buffer];
-    return b && !b->pinned && R.of[a->buffer].version == R.seen[ebb_recorded(operation)->first_access + k] &&
-           !(R.under_way && may_write(R.under_way, b));
+    ebb_followed_t *followed = ebb->run->followed;
+    recipes_t *recipes = ebb->run->recipes;
+    const ebb_trace_access_t *a = &ebb_accesses(ebb, operation)[k];
+    const ebb_buffer_t *b = followed->buffer[a->buffer];
+    return b && !b->pinned &&
+           recipes->of[a->buffer].version == recipes->seen[ebb_recorded(ebb, operation)->first_access + k] &&
+           !(recipes->under_way && may_write(recipes->under_way, b));
 }
 
 /* By the trace: not written and not freed before operation `until`. */
-static bool stays(uint32_t id, uint32_t until)
+static bool stays(ebb_t *ebb, uint32_t id, uint32_t until)
 {
-    if (trace()->buffer[id].dies <= until)
+    ebb_followed_t *followed = ebb->run->followed;
+    if (trace(followed)->buffer[id].dies <= until)
         return false;
-    for (uint32_t at = F.cursor; at < until; at++) {
-        at = ebb_uses_next(&F.uses, id, at);
+    for (uint32_t at = followed->cursor; at < until; at++) {
+        at = ebb_uses_next(&followed->uses, id, at);
         if (at >= until)
             break;
-        for (uint32_t k = 0; k < ebb_recorded(at)->access_count; k++)
-            if (ebb_accesses(at)[k].buffer == id && ebb_accesses(at)[k].mode != EBB_READS)
+        for (uint32_t k = 0; k < ebb_recorded(ebb, at)->access_count; k++)
+            if (ebb_accesses(ebb, at)[k].buffer == id && ebb_accesses(ebb, at)[k].mode != EBB_READS)
                 return false;
     }
     return true;
 }
 
-static bool holds(uint32_t id)
+static bool holds(ebb_t *ebb, uint32_t id)
 {
-    const content_t *c = &R.of[id];
+    recipes_t *recipes = ebb->run->recipes;
+    const content_t *c = &recipes->of[id];
     for (uint32_t i = 0; i < c->length; i++) {
-        const ebb_trace_operation_t *o = ebb_recorded(c->chain[i]);
+        const ebb_trace_operation_t *o = ebb_recorded(ebb, c->chain[i]);
         if (!o->proofs || o->access_count > EBB_RELAUNCH_POINTERS)
             return false;
         for (uint32_t k = 0; k < o->access_count; k++) {
-            const ebb_trace_access_t *a = &ebb_accesses(c->chain[i])[k];
+            const ebb_trace_access_t *a = &ebb_accesses(ebb, c->chain[i])[k];
             if (a->buffer == id || a->mode == EBB_REPLACES)
                 continue;
-            if (a->mode != EBB_READS || !is_unchanged(c->chain[i], k))
+            if (a->mode != EBB_READS || !is_unchanged(ebb, c->chain[i], k))
                 return false;
         }
     }
     return c->length != 0;
 }
 
-static bool inputs_stay(uint32_t id, uint32_t until)
+static bool inputs_stay(ebb_t *ebb, uint32_t id, uint32_t until)
 {
-    const content_t *c = &R.of[id];
+    recipes_t *recipes = ebb->run->recipes;
+    const content_t *c = &recipes->of[id];
     for (uint32_t i = 0; i < c->length; i++)
-        for (uint32_t k = 0; k < ebb_recorded(c->chain[i])->access_count; k++) {
-            const ebb_trace_access_t *a = &ebb_accesses(c->chain[i])[k];
-            if (a->buffer != id && a->mode == EBB_READS && !stays(a->buffer, until))
+        for (uint32_t k = 0; k < ebb_recorded(ebb, c->chain[i])->access_count; k++) {
+            const ebb_trace_access_t *a = &ebb_accesses(ebb, c->chain[i])[k];
+            if (a->buffer != id && a->mode == EBB_READS && !stays(ebb, a->buffer, until))
                 return false;
         }
     return true;
 }
 
 /* The longest row of dropped buffers that the recipe of one needs, no more than `left`; their time, itself included. */
-static unsigned needs(uint32_t id, unsigned left, uint64_t *ns)
+static unsigned needs(ebb_t *ebb, uint32_t id, unsigned left, uint64_t *ns)
 {
-    const content_t *c = &R.of[id];
+    recipes_t *recipes = ebb->run->recipes;
+    const content_t *c = &recipes->of[id];
     unsigned most = 0;
     *ns += c->ns;
     for (uint32_t i = 0; i < c->length; i++) {
-        const ebb_trace_operation_t *o = ebb_recorded(c->chain[i]);
+        const ebb_trace_operation_t *o = ebb_recorded(ebb, c->chain[i]);
         for (uint32_t k = 0; left && k < o->access_count; k++) {
-            const uint32_t other = ebb_accesses(c->chain[i])[k].buffer;
-            if (!ebb_is_there(id, c->chain[i], k) || !ebb_is_dropped(other))
+            const uint32_t other = ebb_accesses(ebb, c->chain[i])[k].buffer;
+            if (!ebb_is_there(ebb, id, c->chain[i], k) || !ebb_is_dropped(ebb, other))
                 continue;
-            const unsigned d = 1 + needs(other, left - 1, ns);
+            const unsigned d = 1 + needs(ebb, other, left - 1, ns);
             most = d > most ? d : most;
         }
     }
@@ -128,14 +138,15 @@ static unsigned needs(uint32_t id, unsigned left, uint64_t *ns)
 }
 
 /* The longest row of those that need it. */
-static unsigned needed_by(uint32_t id, unsigned left)
+static unsigned needed_by(ebb_t *ebb, uint32_t id, unsigned left)
 {
+    recipes_t *recipes = ebb->run->recipes;
     unsigned most = 0;
-    if (!left || !R.of[id].needed)
+    if (!left || !recipes->of[id].needed)
         return 0;
-    for (uint32_t i = 0; i < R.dropped_count; i++)
-        if (reads(R.dropped[i], id)) {
-            const unsigned d = 1 + needed_by(R.dropped[i], left - 1);
+    for (uint32_t i = 0; i < recipes->dropped_count; i++)
+        if (reads(ebb, recipes->dropped[i], id)) {
+            const unsigned d = 1 + needed_by(ebb, recipes->dropped[i], left - 1);
             most = d > most ? d : most;
         }
     return most;
@@ -143,73 +154,88 @@ static unsigned needed_by(uint32_t id, unsigned left)
 
 bool ebb_recipe_can_rebuild(const ebb_buffer_t *b, uint64_t *cost_ns)
 {
-    if (!F.learned || !F.known || !b->number || b->pinned || R.shut || !R.of || !ebb_recheck_ready())
+    ebb_t *ebb = b->range->device->ebb;
+    ebb_followed_t *followed = ebb->run->followed;
+    recipes_t *recipes = ebb->run->recipes;
+    if (!followed->learned || !followed->known || !b->number || b->pinned || recipes->shut || !recipes->of ||
+        !ebb_recheck_ready(ebb))
         return false;
-    const uint32_t id = b->number - 1, until = ebb_uses_next(&F.uses, id, F.cursor);
-    if (ebb_is_dropped(id) || until >= trace()->operation_count || !holds(id) || !inputs_stay(id, until))
+    const uint32_t id = b->number - 1, until = ebb_uses_next(&followed->uses, id, followed->cursor);
+    if (ebb_is_dropped(ebb, id) || until >= trace(followed)->operation_count || !holds(ebb, id) ||
+        !inputs_stay(ebb, id, until))
         return false;
     *cost_ns = 0;
-    return needs(id, DEEPEST, cost_ns) + needed_by(id, DEEPEST) < DEEPEST;
+    return needs(ebb, id, DEEPEST, cost_ns) + needed_by(ebb, id, DEEPEST) < DEEPEST;
 }
 
 /* ---- dropping ---- */
 
-static void count_needed(uint32_t id, bool more)
+static void count_needed(ebb_t *ebb, uint32_t id, bool more)
 {
-    const recipe_t r = ebb_recipe_of(id);
+    recipes_t *recipes = ebb->run->recipes;
+    const recipe_t r = ebb_recipe_of(ebb, id);
     for (uint32_t i = 0; i < r.count; i++)
-        for (uint32_t k = 0; k < ebb_recorded(r.operation[i])->access_count; k++)
-            if (ebb_is_there(id, r.operation[i], k))
-                R.of[ebb_accesses(r.operation[i])[k].buffer].needed += more ? 1 : -1u;
+        for (uint32_t k = 0; k < ebb_recorded(ebb, r.operation[i])->access_count; k++)
+            if (ebb_is_there(ebb, id, r.operation[i], k))
+                recipes->of[ebb_accesses(ebb, r.operation[i])[k].buffer].needed += more ? 1 : -1u;
 }
 
-void ebb_recipe_list(uint32_t id)
+void ebb_recipe_list(ebb_t *ebb, uint32_t id)
 {
-    if (ebb_is_dropped(id))
+    recipes_t *recipes = ebb->run->recipes;
+    if (ebb_is_dropped(ebb, id))
         return;
-    count_needed(id, true);
-    R.of[id].place = R.dropped_count;
-    R.dropped[R.dropped_count++] = id;
+    count_needed(ebb, id, true);
+    recipes->of[id].place = recipes->dropped_count;
+    recipes->dropped[recipes->dropped_count++] = id;
 }
 
-static void unlist(uint32_t id)
+static void unlist(ebb_t *ebb, uint32_t id)
 {
-    if (!ebb_is_dropped(id))
+    recipes_t *recipes = ebb->run->recipes;
+    if (!ebb_is_dropped(ebb, id))
         return;
-    count_needed(id, false);
-    const uint32_t last = R.dropped[--R.dropped_count];
-    R.dropped[R.of[id].place] = last;
-    R.of[last].place = R.of[id].place;
-    R.of[id].place = EBB_NONE;
-    R.left_count -= R.of[id].left != NULL;
-    free(R.of[id].left);
-    R.of[id].left = NULL;
+    count_needed(ebb, id, false);
+    const uint32_t last = recipes->dropped[--recipes->dropped_count];
+    recipes->dropped[recipes->of[id].place] = last;
+    recipes->of[last].place = recipes->of[id].place;
+    recipes->of[id].place = EBB_NONE;
+    recipes->left_count -= recipes->of[id].left != NULL;
+    free(recipes->of[id].left);
+    recipes->of[id].left = NULL;
 }
 
-static uint32_t last_of(uint32_t id)
+static uint32_t last_of(recipes_t *recipes, uint32_t id)
 {
-    return R.of[id].chain[R.of[id].length - 1];
+    return recipes->of[id].chain[recipes->of[id].length - 1];
 }
 
 ebb_mark_t ebb_recipe_dropping(ebb_buffer_t *b, ebb_mark_t ready, bool *keep_copy)
 {
+    ebb_t *ebb = b->range->device->ebb;
+    recipes_t *recipes = ebb->run->recipes;
     const uint32_t id = b->number - 1;
-    ebb_recipe_list(id);
-    return ebb_recheck_dropping(b, id, last_of(id), ready, keep_copy);
+    ebb_recipe_list(ebb, id);
+    return ebb_recheck_dropping(b, id, last_of(recipes, id), ready, keep_copy);
 }
 
 bool ebb_recipe_may_keep_copy(const ebb_buffer_t *b)
 {
-    return ebb_recheck_is_trial(last_of(b->number - 1));
+    ebb_t *ebb = b->range->device->ebb;
+    recipes_t *recipes = ebb->run->recipes;
+    return ebb_recheck_is_trial(ebb, last_of(recipes, b->number - 1));
 }
 
 void ebb_recipe_dropped(ebb_buffer_t *b, bool dropped)
 {
-    R.counts.dropped += dropped;
-    if (dropped || !F.learned || !b->number || !R.of)
+    ebb_t *ebb = b->range->device->ebb;
+    ebb_followed_t *followed = ebb->run->followed;
+    recipes_t *recipes = ebb->run->recipes;
+    recipes->counts.dropped += dropped;
+    if (dropped || !followed->learned || !b->number || !recipes->of)
         return;
-    unlist(b->number - 1);
-    ebb_recheck_forget(b->number - 1);
+    unlist(ebb, b->number - 1);
+    ebb_recheck_forget(ebb, b->number - 1);
 }
 
 static void tell_lost(const ebb_buffer_t *b)
@@ -220,118 +246,134 @@ static void tell_lost(const ebb_buffer_t *b)
     ebb_fail_program();
 }
 
-ebb_status_t ebb_recipe_make_readers(uint32_t input, ebb_stream_t *stream)
+ebb_status_t ebb_recipe_make_readers(ebb_t *ebb, uint32_t input, ebb_stream_t *stream)
 {
+    ebb_followed_t *followed = ebb->run->followed;
+    recipes_t *recipes = ebb->run->recipes;
     ebb_status_t status = 0;
-    R.shut = true;
-    for (uint32_t i = 0; i < R.dropped_count && !status;) {
-        const uint32_t id = R.dropped[i];
-        if (input != EBB_NONE && !reads(id, input)) {
+    recipes->shut = true;
+    for (uint32_t i = 0; i < recipes->dropped_count && !status;) {
+        const uint32_t id = recipes->dropped[i];
+        if (input != EBB_NONE && !reads(ebb, id, input)) {
             i++;
             continue;
         }
-        status = ebb_residence_restore(F.buffer[id], stream);
-        if (!status && ebb_is_dropped(id)) /* it was nothing of the kind */
-            unlist(id);
+        status = ebb_residence_restore(followed->buffer[id], stream);
+        if (!status && ebb_is_dropped(ebb, id)) /* it was nothing of the kind */
+            unlist(ebb, id);
         i = 0;
     }
-    R.shut = false;
+    recipes->shut = false;
     return status;
 }
 
 /* All that is dropped is made; what cannot be is lost. */
-static void make_all(void)
+static void make_all(ebb_device_t *dev)
 {
-    while (R.dropped_count && ebb_recipe_make_readers(EBB_NONE, ebb_recheck_side())) {
-        const uint32_t id = R.dropped[0];
-        if (ebb_residence_restore(F.buffer[id], ebb_recheck_side()))
-            tell_lost(F.buffer[id]);
-        unlist(id);
+    ebb_followed_t *followed = dev->ebb->run->followed;
+    recipes_t *recipes = dev->ebb->run->recipes;
+    while (recipes->dropped_count && ebb_recipe_make_readers(dev->ebb, EBB_NONE, ebb_recheck_side(dev))) {
+        const uint32_t id = recipes->dropped[0];
+        if (ebb_residence_restore(followed->buffer[id], ebb_recheck_side(dev)))
+            tell_lost(followed->buffer[id]);
+        unlist(dev->ebb, id);
     }
 }
 
 /* ---- along with the program ---- */
 
-static void release(void)
+static void release(ebb_t *ebb)
 {
-    for (uint32_t i = 0; R.issued && i < trace()->operation_count; i++)
-        ebb_issued_forget(&R.issued[i]);
-    for (uint32_t i = 0; R.of && i < trace()->buffer_count; i++) {
-        free(R.of[i].chain);
-        free(R.of[i].left);
+    ebb_followed_t *followed = ebb->run->followed;
+    recipes_t *recipes = ebb->run->recipes;
+    for (uint32_t i = 0; recipes->issued && i < trace(followed)->operation_count; i++)
+        ebb_issued_forget(&recipes->issued[i]);
+    for (uint32_t i = 0; recipes->of && i < trace(followed)->buffer_count; i++) {
+        free(recipes->of[i].chain);
+        free(recipes->of[i].left);
     }
-    free(R.of);
-    free(R.issued);
-    free(R.seen);
-    free(R.maker);
-    free(R.dropped);
-    free(R.path);
-    free(R.own);
-    free(R.last_read);
-    R = (recipes_t){.counts = R.counts};
+    free(recipes->of);
+    free(recipes->issued);
+    free(recipes->seen);
+    free(recipes->maker);
+    free(recipes->dropped);
+    free(recipes->path);
+    free(recipes->own);
+    free(recipes->last_read);
+    *recipes = (recipes_t){.counts = recipes->counts};
 }
 
-bool ebb_recipe_open(void)
+bool ebb_recipe_open(ebb_t *ebb)
 {
-    const size_t m = trace()->buffer_count, accesses = trace()->access_count;
-    R.of = calloc(m + 1, sizeof *R.of);
-    R.seen = calloc(accesses + 1, sizeof *R.seen);
-    R.maker = calloc(accesses + 1, sizeof *R.maker);
-    R.dropped = calloc(m + 1, sizeof *R.dropped);
-    R.path = calloc(m + 2, sizeof *R.path);
-    R.own = calloc(m + 1, sizeof(ebb_buffer_t *));
-    R.last_read = calloc(m + 1, sizeof *R.last_read);
-    if (!R.of || !R.seen || !R.maker || !R.dropped || !R.path || !R.own || !R.last_read) {
-        release();
+    ebb_followed_t *followed = ebb->run->followed;
+    recipes_t *recipes = ebb->run->recipes;
+    const size_t m = trace(followed)->buffer_count, accesses = trace(followed)->access_count;
+    recipes->of = calloc(m + 1, sizeof *recipes->of);
+    recipes->seen = calloc(accesses + 1, sizeof *recipes->seen);
+    recipes->maker = calloc(accesses + 1, sizeof *recipes->maker);
+    recipes->dropped = calloc(m + 1, sizeof *recipes->dropped);
+    recipes->path = calloc(m + 2, sizeof *recipes->path);
+    recipes->own = calloc(m + 1, sizeof(ebb_buffer_t *));
+    recipes->last_read = calloc(m + 1, sizeof *recipes->last_read);
+    if (!recipes->of || !recipes->seen || !recipes->maker || !recipes->dropped || !recipes->path ||
+        !recipes->own || !recipes->last_read) {
+        release(ebb);
         return false;
     }
     for (size_t i = 0; i < m; i++)
-        R.of[i].place = R.of[i].writer = EBB_NONE;
-    R.most_ns = ebb_uses_ns(&F.uses, 0, trace()->operation_count) / MOST_SHARE + ISSUE_NS;
+        recipes->of[i].place = recipes->of[i].writer = EBB_NONE;
+    recipes->most_ns =
+        ebb_uses_ns(&followed->uses, 0, trace(followed)->operation_count) / MOST_SHARE + ISSUE_NS;
     return true;
 }
 
-void ebb_recipe_begin(void)
+void ebb_recipe_begin(ebb_device_t *dev)
 {
-    if (!ebb_options.recompute || !F.learned->concluded || !ebb_recipe_open())
+    ebb_followed_t *followed = dev->ebb->run->followed;
+    recipes_t *recipes = dev->ebb->run->recipes;
+    if (!ebb_options.recompute || !followed->learned->concluded || !ebb_recipe_open(dev->ebb))
         return;
-    R.issued = calloc((size_t)trace()->operation_count + 1, sizeof *R.issued);
-    if (!R.issued || !ebb_recheck_begin())
-        release();
+    recipes->issued = calloc((size_t)trace(followed)->operation_count + 1, sizeof *recipes->issued);
+    if (!recipes->issued || !ebb_recheck_begin(dev))
+        release(dev->ebb);
 }
 
-void ebb_recipe_end(void)
+void ebb_recipe_end(ebb_device_t *dev)
 {
-    if (!R.of)
+    recipes_t *recipes = dev->ebb->run->recipes;
+    if (!recipes->of)
         return;
-    make_all();
-    ebb_recheck_end();
-    release();
+    make_all(dev);
+    ebb_recheck_end(dev->ebb);
+    release(dev->ebb);
 }
 
-void ebb_recipe_step_ends(void)
+void ebb_recipe_step_ends(ebb_device_t *dev)
 {
-    if (!R.of)
+    ebb_followed_t *followed = dev->ebb->run->followed;
+    recipes_t *recipes = dev->ebb->run->recipes;
+    if (!recipes->of)
         return;
-    make_all();
-    for (uint32_t i = 0; i < trace()->buffer_count; i++) {
-        R.of[i].length = 0;
-        R.of[i].writer = EBB_NONE;
+    make_all(dev);
+    for (uint32_t i = 0; i < trace(followed)->buffer_count; i++) {
+        recipes->of[i].length = 0;
+        recipes->of[i].writer = EBB_NONE;
     }
 }
 
-ebb_status_t ebb_recipe_before(const ebb_operation_t *op)
+ebb_status_t ebb_recipe_before(ebb_t *ebb, const ebb_operation_t *op)
 {
-    R.under_way = op;
-    for (uint32_t i = 0; R.dropped_count && i < op->access_count; i++) {
+    recipes_t *recipes = ebb->run->recipes;
+    recipes->under_way = op;
+    for (uint32_t i = 0; recipes->dropped_count && i < op->access_count; i++) {
         ebb_buffer_t *b = op->access[i].buffer;
-        if (b->number && R.of[b->number - 1].needed && may_write(op, b))
-            EBB_TRY(ebb_recipe_make_readers(b->number - 1, op->stream));
+        if (b->number && recipes->of[b->number - 1].needed && may_write(op, b))
+            EBB_TRY(ebb_recipe_make_readers(ebb, b->number - 1, op->stream));
     }
     return 0;
 }
 
-static bool append(content_t *c, uint32_t operation)
+static bool append(ebb_t *ebb, content_t *c, uint32_t operation)
 {
     if (c->length == c->room) {
         const uint32_t room = c->room ? 2 * c->room : 4;
@@ -342,94 +384,107 @@ static bool append(content_t *c, uint32_t operation)
         c->room = room;
     }
     c->chain[c->length++] = operation;
-    c->ns += ebb_recorded(operation)->duration_ns + ISSUE_NS;
+    c->ns += ebb_recorded(ebb, operation)->duration_ns + ISSUE_NS;
     return true;
 }
 
 /* What operation `index` has made of a buffer. */
-static void note_write(uint32_t index, uint32_t k, bool good)
+static void note_write(ebb_t *ebb, uint32_t index, uint32_t k, bool good)
 {
-    content_t *c = &R.of[ebb_accesses(index)[k].buffer];
-    const bool updates = ebb_accesses(index)[k].mode != EBB_REPLACES, known = good && (!updates || c->length);
+    recipes_t *recipes = ebb->run->recipes;
+    content_t *c = &recipes->of[ebb_accesses(ebb, index)[k].buffer];
+    const bool updates = ebb_accesses(ebb, index)[k].mode != EBB_REPLACES,
+               known = good && (!updates || c->length);
     c->version++;
     c->writer = index;
     if (!updates) {
         c->length = 0;
         c->ns = 0;
     }
-    if (!known || !append(c, index) || (updates && c->ns > R.most_ns))
+    if (!known || !append(ebb, c, index) || (updates && c->ns > recipes->most_ns))
         c->length = 0;
 }
 
-void ebb_recipe_note(uint32_t index, bool kept)
+void ebb_recipe_note(ebb_t *ebb, uint32_t index, bool kept)
 {
-    const ebb_trace_operation_t *o = ebb_recorded(index);
+    recipes_t *recipes = ebb->run->recipes;
+    const ebb_trace_operation_t *o = ebb_recorded(ebb, index);
     for (uint32_t k = 0; k < o->access_count; k++) {
-        const content_t *c = &R.of[ebb_accesses(index)[k].buffer];
-        R.seen[o->first_access + k] = c->version;
-        R.maker[o->first_access + k] = c->writer;
+        const content_t *c = &recipes->of[ebb_accesses(ebb, index)[k].buffer];
+        recipes->seen[o->first_access + k] = c->version;
+        recipes->maker[o->first_access + k] = c->writer;
     }
     for (uint32_t k = 0; k < o->access_count; k++)
-        if (ebb_accesses(index)[k].mode != EBB_READS && ebb_is_first(index, k))
-            note_write(index, k, kept);
+        if (ebb_accesses(ebb, index)[k].mode != EBB_READS && ebb_is_first(ebb, index, k))
+            note_write(ebb, index, k, kept);
 }
 
-void ebb_recipe_note_stray(uint32_t id)
+void ebb_recipe_note_stray(ebb_t *ebb, uint32_t id)
 {
-    R.of[id].version++;
-    R.of[id].length = 0;
-    R.of[id].writer = EBB_NONE;
+    recipes_t *recipes = ebb->run->recipes;
+    recipes->of[id].version++;
+    recipes->of[id].length = 0;
+    recipes->of[id].writer = EBB_NONE;
 }
 
-static bool keep_arguments(const ebb_operation_t *op)
+static bool keep_arguments(ebb_t *ebb, const ebb_operation_t *op)
 {
-    return ebb_recorded(F.at)->proofs && (op->kind != EBB_KERNEL || op->plain) &&
-           ebb_issued_keep(&R.issued[F.at], op);
+    ebb_followed_t *followed = ebb->run->followed;
+    recipes_t *recipes = ebb->run->recipes;
+    return ebb_recorded(ebb, followed->at)->proofs && (op->kind != EBB_KERNEL || op->plain) &&
+           ebb_issued_keep(&recipes->issued[followed->at], op);
 }
 
-void ebb_recipe_after(const ebb_operation_t *op, bool issued)
+void ebb_recipe_after(ebb_t *ebb, const ebb_operation_t *op, bool issued)
 {
-    R.under_way = NULL;
-    if (!R.of || !issued)
+    ebb_followed_t *followed = ebb->run->followed;
+    recipes_t *recipes = ebb->run->recipes;
+    recipes->under_way = NULL;
+    if (!recipes->of || !issued)
         return;
-    for (uint32_t i = 0; op->opaque && i < trace()->buffer_count; i++)
-        ebb_recipe_note_stray(i);
-    for (uint32_t i = 0; !F.matches && i < op->access_count; i++)
+    for (uint32_t i = 0; op->opaque && i < trace(followed)->buffer_count; i++)
+        ebb_recipe_note_stray(ebb, i);
+    for (uint32_t i = 0; !followed->matches && i < op->access_count; i++)
         if (op->access[i].buffer->number)
-            ebb_recipe_note_stray(op->access[i].buffer->number - 1);
-    if (F.matches)
-        ebb_recipe_note(F.at, keep_arguments(op));
+            ebb_recipe_note_stray(ebb, op->access[i].buffer->number - 1);
+    if (followed->matches)
+        ebb_recipe_note(ebb, followed->at, keep_arguments(ebb, op));
 }
 
 /* They could not be made. */
-static void lose_readers(uint32_t input)
+static void lose_readers(ebb_t *ebb, uint32_t input)
 {
-    for (uint32_t i = R.dropped_count; i-- > 0;)
-        if (reads(R.dropped[i], input)) {
-            tell_lost(F.buffer[R.dropped[i]]);
-            unlist(R.dropped[i]);
+    ebb_followed_t *followed = ebb->run->followed;
+    recipes_t *recipes = ebb->run->recipes;
+    for (uint32_t i = recipes->dropped_count; i-- > 0;)
+        if (reads(ebb, recipes->dropped[i], input)) {
+            tell_lost(followed->buffer[recipes->dropped[i]]);
+            unlist(ebb, recipes->dropped[i]);
         }
 }
 
 void ebb_recipe_freeing(ebb_buffer_t *b, ebb_stream_t *stream)
 {
+    ebb_device_t *dev = b->range->device;
+    recipes_t *recipes = dev->ebb->run->recipes;
     const uint32_t id = b->number - 1;
-    if (!R.of)
+    if (!recipes->of)
         return;
-    ebb_stream_t *s = stream ? stream : ebb_recheck_side();
-    if (R.of[id].needed) {
-        if (ebb_recipe_make_readers(id, s))
-            lose_readers(id);
+    ebb_stream_t *s = stream ? stream : ebb_recheck_side(dev);
+    if (recipes->of[id].needed) {
+        if (ebb_recipe_make_readers(dev->ebb, id, s))
+            lose_readers(dev->ebb, id);
         if (!stream && ebb_mark_wait(ebb_mark_here(s))) /* its memory may be used at once */
             ebb_log(EBB_WARN, "%s", ebb_last_failure());
     }
-    unlist(id);
-    ebb_recheck_forget(id);
-    ebb_recipe_note_stray(id);
+    unlist(dev->ebb, id);
+    ebb_recheck_forget(dev->ebb, id);
+    ebb_recipe_note_stray(dev->ebb, id);
 }
 
-void ebb_recipe_waited(void)
+void ebb_recipe_waited(ebb_t *ebb)
 {
-    if (F.learned)
-        ebb_recheck_poll();
+    ebb_followed_t *followed = ebb->run->followed;
+    if (followed->learned)
+        ebb_recheck_poll(ebb);
 }

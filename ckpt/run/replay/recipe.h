@@ -28,16 +28,16 @@
 typedef struct ebb_recipe_counts {
     uint64_t dropped, rebuilt, replays, verified, mismatches;
 } ebb_recipe_counts_t;
-ebb_recipe_counts_t ebb_recipe_counts(void);
+ebb_recipe_counts_t ebb_recipe_counts(ebb_t *ebb);
 
-void ebb_recipe_begin(void);
-void ebb_recipe_end(void);
-void ebb_recipe_step_ends(void);
-ebb_status_t ebb_recipe_before(const ebb_operation_t *operation);
-void ebb_recipe_after(const ebb_operation_t *operation, bool issued);
+void ebb_recipe_begin(ebb_device_t *dev);
+void ebb_recipe_end(ebb_device_t *dev);
+void ebb_recipe_step_ends(ebb_device_t *dev);
+ebb_status_t ebb_recipe_before(ebb_t *ebb, const ebb_operation_t *operation);
+void ebb_recipe_after(ebb_t *ebb, const ebb_operation_t *operation, bool issued);
 void ebb_recipe_freeing(ebb_buffer_t *buffer, ebb_stream_t *stream); /* on the stream; NULL: now */
 /* The program has waited: comparisons that are over are looked at. */
-void ebb_recipe_waited(void);
+void ebb_recipe_waited(ebb_t *ebb);
 
 /* ---- for residence/ ---- */
 

@@ -10,23 +10,22 @@
 #include "ckpt/run/replay/recheck.h"
 #include "ckpt/run/replay/recipe_state.h"
 #include "ckpt/run/residence/residence.h"
+#include "ckpt/run/state.h"
 #include "offload/pinned.h"
-
-#define F ebb_followed
-#define R ebb_recipes
 
 /* ---- which operations ---- */
 
 /* Marks those that made what `operation` needs and is not there. False: something cannot be made again. */
-static bool mark_makers(uint32_t id, uint32_t operation, bool *marked)
+static bool mark_makers(ebb_t *ebb, uint32_t id, uint32_t operation, bool *marked)
 {
-    const ebb_trace_operation_t *o = ebb_recorded(operation);
+    recipes_t *recipes = ebb->run->recipes;
+    const ebb_trace_operation_t *o = ebb_recorded(ebb, operation);
     if (!o->proofs || o->access_count > EBB_RELAUNCH_POINTERS)
         return false;
     for (uint32_t k = 0; k < o->access_count; k++) {
-        if (ebb_accesses(operation)[k].mode == EBB_REPLACES || ebb_is_there(id, operation, k))
+        if (ebb_accesses(ebb, operation)[k].mode == EBB_REPLACES || ebb_is_there(ebb, id, operation, k))
             continue;
-        const uint32_t maker = R.maker[o->first_access + k];
+        const uint32_t maker = recipes->maker[o->first_access + k];
         if (maker == EBB_NONE)
             return false;
         marked[maker] = true;
@@ -35,16 +34,17 @@ static bool mark_makers(uint32_t id, uint32_t operation, bool *marked)
 }
 
 /* NULL: there is no recipe, or no host memory. */
-static left_t *new_recipe(uint32_t id, bool *marked)
+static left_t *new_recipe(ebb_t *ebb, uint32_t id, bool *marked)
 {
-    const uint32_t last = R.of[id].writer;
+    recipes_t *recipes = ebb->run->recipes;
+    const uint32_t last = recipes->of[id].writer;
     uint32_t count = 0;
     if (last == EBB_NONE)
         return NULL;
     memset(marked, 0, (last + 1) * sizeof *marked);
     marked[last] = true;
     for (uint32_t o = last + 1; o-- > 0;) {
-        if (marked[o] && !mark_makers(id, o, marked))
+        if (marked[o] && !mark_makers(ebb, id, o, marked))
             return NULL;
         count += marked[o];
     }
@@ -57,68 +57,73 @@ static left_t *new_recipe(uint32_t id, bool *marked)
 
 /* ---- and how much memory beside the program's ---- */
 
-static size_t whole_bytes(uint32_t id)
+static size_t whole_bytes(ebb_followed_t *followed, uint32_t id)
 {
-    const ebb_trace_buffer_t *b = &F.learned->trace->buffer[id];
+    const ebb_trace_buffer_t *b = &followed->learned->trace->buffer[id];
     return ebb_uses_chunks(b) ? ebb_uses_chunks(b) * EBB_CHUNK_BYTES : b->bytes;
 }
 
 /* The most that is there at once. `own` [buffers]: false before and after. */
-static size_t most_own_bytes(uint32_t id, bool *own)
+static size_t most_own_bytes(ebb_t *ebb, uint32_t id, bool *own)
 {
-    const recipe_t r = ebb_recipe_of(id);
+    ebb_followed_t *followed = ebb->run->followed;
+    recipes_t *recipes = ebb->run->recipes;
+    const recipe_t r = ebb_recipe_of(ebb, id);
     size_t bytes = 0, most = 0;
-    ebb_recipe_note_reads(id, &r, true);
+    ebb_recipe_note_reads(ebb, id, &r, true);
     for (uint32_t i = 0; i < r.count; i++) {
         const uint32_t operation = r.operation[i];
-        for (uint32_t k = 0; k < ebb_recorded(operation)->access_count; k++) {
-            const uint32_t other = ebb_accesses(operation)[k].buffer;
-            if (!ebb_is_own(id, operation, k) || own[other])
+        for (uint32_t k = 0; k < ebb_recorded(ebb, operation)->access_count; k++) {
+            const uint32_t other = ebb_accesses(ebb, operation)[k].buffer;
+            if (!ebb_is_own(ebb, id, operation, k) || own[other])
                 continue;
             own[other] = true;
-            bytes += whole_bytes(other);
+            bytes += whole_bytes(followed, other);
         }
         most = bytes > most ? bytes : most;
-        for (uint32_t k = 0; k < ebb_recorded(operation)->access_count; k++) {
-            const uint32_t other = ebb_accesses(operation)[k].buffer;
-            if (!own[other] || R.last_read[other] > i + 1)
+        for (uint32_t k = 0; k < ebb_recorded(ebb, operation)->access_count; k++) {
+            const uint32_t other = ebb_accesses(ebb, operation)[k].buffer;
+            if (!own[other] || recipes->last_read[other] > i + 1)
                 continue;
             own[other] = false;
-            bytes -= whole_bytes(other);
+            bytes -= whole_bytes(followed, other);
         }
     }
-    ebb_recipe_note_reads(id, &r, false);
+    ebb_recipe_note_reads(ebb, id, &r, false);
     return most;
 }
 
 /* Whether all that is alive, and what making needs beside it, fits into device and host together, with `more` bytes. */
-static bool has_room(size_t more)
+static bool has_room(ebb_device_t *dev, size_t more)
 {
+    ebb_followed_t *followed = dev->ebb->run->followed;
+    recipes_t *recipes = dev->ebb->run->recipes;
     const ebb_pinned_usage_t host = ebb_pinned_usage();
     size_t large = 0, mapped = 0, own = 0, copies = 0;
-    for (const ebb_buffer_t *b = ebb_buffer_oldest(ebb_here); b; b = b->newer) {
+    for (const ebb_buffer_t *b = ebb_buffer_oldest(dev); b; b = b->newer) {
         large += b->range->chunk_count * EBB_CHUNK_BYTES;
         mapped += b->range->mapped ? b->range->chunk_count * EBB_CHUNK_BYTES : 0;
     }
-    for (uint32_t i = 0; i < R.dropped_count; i++) {
-        const left_t *l = R.of[R.dropped[i]].left;
+    for (uint32_t i = 0; i < recipes->dropped_count; i++) {
+        const left_t *l = recipes->of[recipes->dropped[i]].left;
         if (!l)
             continue;
         own = l->own_bytes > own ? l->own_bytes : own;
-        copies += l->copied ? F.buffer[R.dropped[i]]->bytes : 0;
+        copies += l->copied ? followed->buffer[recipes->dropped[i]]->bytes : 0;
     }
-    const size_t rest = ebb_usage(ebb_here).mapped_bytes - mapped; /* small buffers, and spare memory */
+    const size_t rest = ebb_usage(dev).mapped_bytes - mapped; /* small buffers, and spare memory */
     const size_t pinned = host.budget_bytes > host.others_bytes ? host.budget_bytes - host.others_bytes : 0;
-    return large + rest + own + copies + ebb_own_pinned_bytes() + more + EBB_CHUNK_BYTES <=
-           ebb_chunks_limit(ebb_here) * EBB_CHUNK_BYTES + pinned;
+    return large + rest + own + copies + ebb_own_pinned_bytes(dev) + more + EBB_CHUNK_BYTES <=
+           ebb_chunks_limit(dev) * EBB_CHUNK_BYTES + pinned;
 }
 
-void ebb_recipe_allocating(size_t bytes)
+void ebb_recipe_allocating(ebb_device_t *dev, size_t bytes)
 {
-    if (!R.left_count || has_room(bytes))
+    recipes_t *recipes = dev->ebb->run->recipes;
+    if (!recipes->left_count || has_room(dev, bytes))
         return;
     ebb_log(EBB_INFO, "what the plan has given up is made at once: later there might be no room for it");
-    if (ebb_recipe_make_readers(EBB_NONE, ebb_recheck_side()))
+    if (ebb_recipe_make_readers(dev->ebb, EBB_NONE, ebb_recheck_side(dev)))
         ebb_log(EBB_INFO, "what the plan has given up: %s", ebb_last_failure());
 }
 
@@ -140,10 +145,12 @@ void ebb_recipe_abandon(ebb_left_t *left)
         take_copy(left->buffer[left->given_up[i].id], &left->given_up[i], "there is no host memory");
 }
 
-static void drop(ebb_given_up_t *g, bool *marked, bool *own)
+static void drop(ebb_t *ebb, ebb_given_up_t *g, bool *marked, bool *own)
 {
-    ebb_buffer_t *b = F.buffer[g->id];
-    left_t *l = new_recipe(g->id, marked);
+    ebb_followed_t *followed = ebb->run->followed;
+    recipes_t *recipes = ebb->run->recipes;
+    ebb_buffer_t *b = followed->buffer[g->id];
+    left_t *l = new_recipe(ebb, g->id, marked);
     if (!l) {
         take_copy(b, g, "it cannot be made again");
         return;
@@ -154,41 +161,44 @@ static void drop(ebb_given_up_t *g, bool *marked, bool *own)
     l->part = g->part;
     l->copied = g->copy != NULL;
     g->copy = NULL;
-    R.of[g->id].left = l;
-    l->own_bytes = most_own_bytes(g->id, own);
-    R.left_count++;
-    ebb_recipe_list(g->id);
+    recipes->of[g->id].left = l;
+    l->own_bytes = most_own_bytes(ebb, g->id, own);
+    recipes->left_count++;
+    ebb_recipe_list(ebb, g->id);
 }
 
 /* Another launch that stood in for it is not. */
-static bool is_kept(uint32_t operation)
+static bool is_kept(ebb_t *ebb, uint32_t operation)
 {
-    return ebb_recorded(operation)->kind != EBB_TRACE_KERNEL || R.issued[operation].function;
+    recipes_t *recipes = ebb->run->recipes;
+    return ebb_recorded(ebb, operation)->kind != EBB_TRACE_KERNEL || recipes->issued[operation].function;
 }
 
 /* What the operations so far have made. */
-static void note_operations(ebb_left_t *left)
+static void note_operations(ebb_t *ebb, ebb_left_t *left)
 {
+    recipes_t *recipes = ebb->run->recipes;
     uint32_t stray = 0;
-    R.issued = left->issued;
+    recipes->issued = left->issued;
     left->issued = NULL;
     for (uint32_t i = 0; i <= left->cursor; i++) {
         for (; stray < left->stray_count && left->stray[stray].before == i; stray++)
-            ebb_recipe_note_stray(left->stray[stray].id);
+            ebb_recipe_note_stray(ebb, left->stray[stray].id);
         if (i < left->cursor)
-            ebb_recipe_note(i, ebb_recorded(i)->proofs != 0 && is_kept(i));
+            ebb_recipe_note(ebb, i, ebb_recorded(ebb, i)->proofs != 0 && is_kept(ebb, i));
     }
 }
 
-void ebb_recipe_resume(ebb_left_t *left)
+void ebb_recipe_resume(ebb_device_t *dev, ebb_left_t *left)
 {
-    bool *marked = calloc((size_t)F.learned->trace->operation_count + 1, sizeof *marked);
-    bool *own = calloc((size_t)F.learned->trace->buffer_count + 1, sizeof *own);
-    if (marked && own && ebb_recipe_open()) {
-        note_operations(left);
+    ebb_followed_t *followed = dev->ebb->run->followed;
+    bool *marked = calloc((size_t)followed->learned->trace->operation_count + 1, sizeof *marked);
+    bool *own = calloc((size_t)followed->learned->trace->buffer_count + 1, sizeof *own);
+    if (marked && own && ebb_recipe_open(dev->ebb)) {
+        note_operations(dev->ebb, left);
         for (uint32_t i = 0; i < left->given_up_count; i++)
-            drop(&left->given_up[i], marked, own);
-        ebb_recipe_allocating(0);
+            drop(dev->ebb, &left->given_up[i], marked, own);
+        ebb_recipe_allocating(dev, 0);
     } else {
         ebb_recipe_abandon(left);
     }

@@ -9,9 +9,7 @@
 #include "ckpt/run/replay/recheck.h"
 #include "ckpt/run/replay/recipe_state.h"
 #include "ckpt/run/residence/residence.h"
-
-#define F ebb_followed
-#define R ebb_recipes
+#include "ckpt/run/state.h"
 
 /* A content under way. */
 typedef struct making {
@@ -37,95 +35,106 @@ static ebb_status_t zero(const ebb_buffer_t *b, ebb_stream_t *stream)
 
 /* ---- memory of ebb's own, in place of what is not there ---- */
 
-void ebb_recipe_note_reads(uint32_t id, const recipe_t *r, bool fill)
+void ebb_recipe_note_reads(ebb_t *ebb, uint32_t id, const recipe_t *r, bool fill)
 {
+    recipes_t *recipes = ebb->run->recipes;
     for (uint32_t i = 0; i < r->count; i++)
-        for (uint32_t k = 0; k < ebb_recorded(r->operation[i])->access_count; k++)
-            if (ebb_is_own(id, r->operation[i], k) && ebb_accesses(r->operation[i])[k].mode != EBB_REPLACES)
-                R.last_read[ebb_accesses(r->operation[i])[k].buffer] = fill ? i + 1 : 0;
+        for (uint32_t k = 0; k < ebb_recorded(ebb, r->operation[i])->access_count; k++)
+            if (ebb_is_own(ebb, id, r->operation[i], k) &&
+                ebb_accesses(ebb, r->operation[i])[k].mode != EBB_REPLACES)
+                recipes->last_read[ebb_accesses(ebb, r->operation[i])[k].buffer] = fill ? i + 1 : 0;
 }
 
 /* What the launch replaces, beside the buffer that is wanted. */
-static ebb_status_t take_own(const making_t *m, uint32_t operation)
+static ebb_status_t take_own(ebb_device_t *dev, const making_t *m, uint32_t operation)
 {
-    for (uint32_t k = 0; k < ebb_recorded(operation)->access_count; k++) {
-        const ebb_trace_access_t *a = &ebb_accesses(operation)[k];
-        if (a->mode != EBB_REPLACES || !ebb_is_own(m->id, operation, k) || !ebb_is_first(operation, k))
+    ebb_followed_t *followed = dev->ebb->run->followed;
+    recipes_t *recipes = dev->ebb->run->recipes;
+    for (uint32_t k = 0; k < ebb_recorded(dev->ebb, operation)->access_count; k++) {
+        const ebb_trace_access_t *a = &ebb_accesses(dev->ebb, operation)[k];
+        if (a->mode != EBB_REPLACES || !ebb_is_own(dev->ebb, m->id, operation, k) ||
+            !ebb_is_first(dev->ebb, operation, k))
             continue;
-        const ebb_request_t q = {.bytes = F.learned->trace->buffer[a->buffer].bytes, .stream = m->stream};
-        if (!R.own[a->buffer]) {
-            EBB_TRY(ebb_heap_alloc(ebb_here, &q, &R.own[a->buffer]));
-            R.own[a->buffer]->held++;
+        const ebb_request_t q = {.bytes = followed->learned->trace->buffer[a->buffer].bytes,
+                                 .stream = m->stream};
+        if (!recipes->own[a->buffer]) {
+            EBB_TRY(ebb_heap_alloc(dev, &q, &recipes->own[a->buffer]));
+            recipes->own[a->buffer]->held++;
         }
-        EBB_TRY(zero(R.own[a->buffer], m->stream));
+        EBB_TRY(zero(recipes->own[a->buffer], m->stream));
     }
     return 0;
 }
 
 /* The i-th operation of the recipe is over: what no later one reads goes, what stays may leave the device meanwhile. */
-static void give_own(const making_t *m, uint32_t i)
+static void give_own(ebb_t *ebb, const making_t *m, uint32_t i)
 {
+    recipes_t *recipes = ebb->run->recipes;
     const uint32_t operation = m->recipe.operation[i];
-    for (uint32_t k = 0; k < ebb_recorded(operation)->access_count; k++) {
-        const uint32_t other = ebb_accesses(operation)[k].buffer;
-        ebb_buffer_t *b = R.own[other];
+    for (uint32_t k = 0; k < ebb_recorded(ebb, operation)->access_count; k++) {
+        const uint32_t other = ebb_accesses(ebb, operation)[k].buffer;
+        ebb_buffer_t *b = recipes->own[other];
         if (!b)
             continue;
         b->held = 0;
-        if (R.last_read[other] > i + 1)
+        if (recipes->last_read[other] > i + 1)
             continue;
         ebb_residence_forget(b, m->stream);
         ebb_heap_free(b, ebb_mark_here(m->stream));
-        R.own[other] = NULL;
+        recipes->own[other] = NULL;
     }
 }
 
 /* Also after a failure. */
-static void give_all_own(const making_t *m)
+static void give_all_own(ebb_t *ebb, const making_t *m)
 {
-    ebb_recipe_note_reads(m->id, &m->recipe, false);
+    ebb_recipe_note_reads(ebb, m->id, &m->recipe, false);
     for (uint32_t i = 0; i < m->recipe.count; i++)
-        give_own(m, i);
+        give_own(ebb, m, i);
 }
 
 /* ---- one operation ---- */
 
 /* NULL: it has no memory yet. */
-static ebb_buffer_t *stands_for(const making_t *m, uint32_t operation, uint32_t k)
+static ebb_buffer_t *stands_for(ebb_t *ebb, const making_t *m, uint32_t operation, uint32_t k)
 {
-    const uint32_t id = ebb_accesses(operation)[k].buffer;
-    return id == m->id                         ? m->begun ? m->buffer : NULL
-           : ebb_is_there(m->id, operation, k) ? F.buffer[id]
-                                               : R.own[id];
+    ebb_followed_t *followed = ebb->run->followed;
+    recipes_t *recipes = ebb->run->recipes;
+    const uint32_t id = ebb_accesses(ebb, operation)[k].buffer;
+    return id == m->id                              ? m->begun ? m->buffer : NULL
+           : ebb_is_there(ebb, m->id, operation, k) ? followed->buffer[id]
+                                                    : recipes->own[id];
 }
 
 /* All that is there already. */
-static void list_uses(const making_t *m, uint32_t operation, cast_t *c)
+static void list_uses(ebb_t *ebb, const making_t *m, uint32_t operation, cast_t *c)
 {
-    for (uint32_t k = 0; k < ebb_recorded(operation)->access_count; k++) {
-        ebb_buffer_t *b = stands_for(m, operation, k);
-        if (b && ebb_is_first(operation, k))
+    for (uint32_t k = 0; k < ebb_recorded(ebb, operation)->access_count; k++) {
+        ebb_buffer_t *b = stands_for(ebb, m, operation, k);
+        if (b && ebb_is_first(ebb, operation, k))
             c->use[c->count++] = (ebb_access_t){.buffer = b};
     }
 }
 
-static ebb_status_t relaunch(const making_t *m, uint32_t operation)
+static ebb_status_t relaunch(ebb_device_t *dev, const making_t *m, uint32_t operation)
 {
+    recipes_t *recipes = dev->ebb->run->recipes;
     ebb_pointer_t pointer[EBB_RELAUNCH_POINTERS];
     unsigned count = 0;
-    for (uint32_t k = 0; k < ebb_recorded(operation)->access_count; k++) {
-        const ebb_trace_access_t *a = &ebb_accesses(operation)[k];
-        if (ebb_is_own(m->id, operation, k))
-            pointer[count++] = (ebb_pointer_t){a->param_offset, R.own[a->buffer]->address + a->offset_bytes};
+    for (uint32_t k = 0; k < ebb_recorded(dev->ebb, operation)->access_count; k++) {
+        const ebb_trace_access_t *a = &ebb_accesses(dev->ebb, operation)[k];
+        if (ebb_is_own(dev->ebb, m->id, operation, k))
+            pointer[count++] =
+                (ebb_pointer_t){a->param_offset, recipes->own[a->buffer]->address + a->offset_bytes};
     }
-    R.counts.replays++;
-    return ebb_relaunch(&R.issued[operation], m->stream, pointer, count);
+    recipes->counts.replays++;
+    return ebb_relaunch(dev, &recipes->issued[operation], m->stream, pointer, count);
 }
 
 /* The buffer gets memory with the first operation that writes it, and keeps it. */
-static ebb_status_t prepare(making_t *m, uint32_t operation)
+static ebb_status_t prepare(ebb_followed_t *followed, making_t *m, uint32_t operation)
 {
-    const ebb_mode_t mode = ebb_trace_mode(F.learned->trace, operation, m->id);
+    const ebb_mode_t mode = ebb_trace_mode(followed->learned->trace, operation, m->id);
     if (mode && !m->begun) {
         EBB_TRY(ebb_residence_blank(m->buffer, m->stream));
         m->buffer->held++;
@@ -135,101 +144,109 @@ static ebb_status_t prepare(making_t *m, uint32_t operation)
 }
 
 /* Whoever uses any of them next is behind this. */
-static ebb_status_t note_used(const making_t *m, uint32_t operation)
+static ebb_status_t note_used(ebb_t *ebb, const making_t *m, uint32_t operation)
 {
     const ebb_mark_t mark = ebb_mark_here(m->stream);
-    for (uint32_t k = 0; k < ebb_recorded(operation)->access_count; k++) {
-        ebb_buffer_t *b = stands_for(m, operation, k);
-        if (b && ebb_is_first(operation, k))
+    for (uint32_t k = 0; k < ebb_recorded(ebb, operation)->access_count; k++) {
+        ebb_buffer_t *b = stands_for(ebb, m, operation, k);
+        if (b && ebb_is_first(ebb, operation, k))
             EBB_TRY(ebb_residence_used(b, mark));
     }
     return 0;
 }
 
 /* Ordered behind every use of each argument. */
-static ebb_status_t issue(making_t *m, uint32_t operation, const cast_t *c)
+static ebb_status_t issue(ebb_device_t *dev, making_t *m, uint32_t operation, const cast_t *c)
 {
-    EBB_TRY(prepare(m, operation));
-    EBB_TRY(take_own(m, operation));
+    ebb_followed_t *followed = dev->ebb->run->followed;
+    EBB_TRY(prepare(followed, m, operation));
+    EBB_TRY(take_own(dev, m, operation));
     for (uint32_t i = 0; i < c->count; i++)
         EBB_TRY(ebb_buffer_join(ebb_stream_handle(m->stream), c->use[i].buffer));
-    EBB_TRY(relaunch(m, operation));
-    return note_used(m, operation);
+    EBB_TRY(relaunch(dev, m, operation));
+    return note_used(dev->ebb, m, operation);
 }
 
-static ebb_status_t repeat(making_t *m, uint32_t i)
+static ebb_status_t repeat(ebb_device_t *dev, making_t *m, uint32_t i)
 {
     const uint32_t operation = m->recipe.operation[i];
     cast_t c = {.count = 0};
-    list_uses(m, operation, &c);
+    list_uses(dev->ebb, m, operation, &c);
     ebb_operation_t op = {.kind = EBB_KERNEL, .stream = m->stream, .access = c.use, .access_count = c.count};
-    EBB_TRY(ebb_residence_acquire(&op));
-    ebb_status_t status = issue(m, operation, &c);
+    EBB_TRY(ebb_residence_acquire(dev, &op));
+    ebb_status_t status = issue(dev, m, operation, &c);
     ebb_residence_release(&op);
-    give_own(m, i);
+    give_own(dev->ebb, m, i);
     return status;
 }
 
 /* ---- what it takes, which may be dropped itself ---- */
 
 /* Inputs may be copied out while others are made, not dropped. */
-static void want_inputs(uint32_t id, bool wanted)
+static void want_inputs(ebb_t *ebb, uint32_t id, bool wanted)
 {
-    const recipe_t r = ebb_recipe_of(id);
+    ebb_followed_t *followed = ebb->run->followed;
+    const recipe_t r = ebb_recipe_of(ebb, id);
     for (uint32_t i = 0; i < r.count; i++)
-        for (uint32_t k = 0; k < ebb_recorded(r.operation[i])->access_count; k++) {
-            if (!ebb_is_there(id, r.operation[i], k))
+        for (uint32_t k = 0; k < ebb_recorded(ebb, r.operation[i])->access_count; k++) {
+            if (!ebb_is_there(ebb, id, r.operation[i], k))
                 continue;
-            ebb_access_t input = {.buffer = F.buffer[ebb_accesses(r.operation[i])[k].buffer]};
+            ebb_access_t input = {.buffer = followed->buffer[ebb_accesses(ebb, r.operation[i])[k].buffer]};
             ebb_residence_want(&(ebb_operation_t){.access = &input, .access_count = 1}, wanted);
         }
 }
 
 /* An input that is dropped; EBB_NONE: all are there. */
-static uint32_t find_missing(uint32_t id)
+static uint32_t find_missing(ebb_t *ebb, uint32_t id)
 {
-    const recipe_t r = ebb_recipe_of(id);
+    const recipe_t r = ebb_recipe_of(ebb, id);
     for (uint32_t i = 0; i < r.count; i++)
-        for (uint32_t k = 0; k < ebb_recorded(r.operation[i])->access_count; k++)
-            if (ebb_is_there(id, r.operation[i], k) && ebb_is_dropped(ebb_accesses(r.operation[i])[k].buffer))
-                return ebb_accesses(r.operation[i])[k].buffer;
+        for (uint32_t k = 0; k < ebb_recorded(ebb, r.operation[i])->access_count; k++)
+            if (ebb_is_there(ebb, id, r.operation[i], k) &&
+                ebb_is_dropped(ebb, ebb_accesses(ebb, r.operation[i])[k].buffer))
+                return ebb_accesses(ebb, r.operation[i])[k].buffer;
     return EBB_NONE;
 }
 
-static void enter(uint32_t id)
+static void enter(ebb_t *ebb, uint32_t id)
 {
-    EBB_DCHECK(R.path_length < F.learned->trace->buffer_count + 2);
-    R.path[R.path_length++] = id;
-    want_inputs(id, true);
+    ebb_followed_t *followed = ebb->run->followed;
+    recipes_t *recipes = ebb->run->recipes;
+    EBB_DCHECK(recipes->path_length < followed->learned->trace->buffer_count + 2);
+    recipes->path[recipes->path_length++] = id;
+    want_inputs(ebb, id, true);
 }
 
-static void leave(void)
+static void leave(ebb_t *ebb)
 {
-    want_inputs(R.path[--R.path_length], false);
+    recipes_t *recipes = ebb->run->recipes;
+    want_inputs(ebb, recipes->path[--recipes->path_length], false);
 }
 
 /* Enters the content, and makes what it reads, which was made earlier; what that reads first. A row of dropped contents may
  * be as long as there are buffers: so the way down to those whose inputs are there is a list, and not the host's stack. */
-static ebb_status_t make_inputs(uint32_t id, ebb_stream_t *stream)
+static ebb_status_t make_inputs(ebb_t *ebb, uint32_t id, ebb_stream_t *stream)
 {
-    const uint32_t base = R.path_length;
+    ebb_followed_t *followed = ebb->run->followed;
+    recipes_t *recipes = ebb->run->recipes;
+    const uint32_t base = recipes->path_length;
     ebb_status_t status = 0;
-    enter(id);
+    enter(ebb, id);
     while (!status) {
-        const uint32_t top = R.path[R.path_length - 1], missing = find_missing(top);
+        const uint32_t top = recipes->path[recipes->path_length - 1], missing = find_missing(ebb, top);
         if (missing != EBB_NONE) {
-            enter(missing);
+            enter(ebb, missing);
             continue;
         }
-        if (R.path_length == base + 1)
+        if (recipes->path_length == base + 1)
             return 0;
-        leave();
-        status = ebb_residence_restore(F.buffer[top], stream);
+        leave(ebb);
+        status = ebb_residence_restore(followed->buffer[top], stream);
         if (!status)
-            ebb_recipe_dropped(F.buffer[top], false); /* also if it was nothing of the kind */
+            ebb_recipe_dropped(followed->buffer[top], false); /* also if it was nothing of the kind */
     }
-    while (R.path_length > base + 1)
-        leave();
+    while (recipes->path_length > base + 1)
+        leave(ebb);
     return status;
 }
 
@@ -239,10 +256,12 @@ static ebb_status_t make_inputs(uint32_t id, ebb_stream_t *stream)
  * all the same, unless there is a copy. */
 static ebb_status_t trust(const ebb_buffer_t *b, uint32_t id)
 {
-    const left_t *l = R.of[id].left;
+    ebb_t *ebb = b->range->device->ebb;
+    recipes_t *recipes = ebb->run->recipes;
+    const left_t *l = recipes->of[id].left;
     bool proven = true;
     for (uint32_t i = 0; l && i < l->count; i++)
-        proven &= ebb_recorded(l->operation[i])->proofs != 0;
+        proven &= ebb_recorded(ebb, l->operation[i])->proofs != 0;
     if (proven)
         return 0;
     if (l->copied)
@@ -255,21 +274,24 @@ static ebb_status_t trust(const ebb_buffer_t *b, uint32_t id)
 /* Of what a plan has given up, hashed: right after it was made. The host waits. */
 static bool is_same(const ebb_buffer_t *b, uint32_t id, ebb_stream_t *stream)
 {
-    const left_t *l = R.of[id].left;
-    const bool same = !ebb_hash_compare(l->hashes, l->slot, stream, b->address, b->bytes, l->part) &&
+    ebb_device_t *dev = b->range->device;
+    recipes_t *recipes = dev->ebb->run->recipes;
+    const left_t *l = recipes->of[id].left;
+    const bool same = !ebb_hash_compare(dev, l->hashes, l->slot, stream, b->address, b->bytes, l->part) &&
                       !ebb_mark_wait(ebb_mark_here(stream)) && !ebb_hash_differs(l->hashes, l->slot);
-    ebb_recheck_judged(id, l->operation[l->count - 1], same, l->copied);
+    ebb_recheck_judged(dev->ebb, id, l->operation[l->count - 1], same, l->copied);
     return same;
 }
 
-static ebb_status_t make(making_t *m)
+static ebb_status_t make(ebb_device_t *dev, making_t *m)
 {
-    const left_t *l = R.of[m->id].left;
+    recipes_t *recipes = dev->ebb->run->recipes;
+    const left_t *l = recipes->of[m->id].left;
     ebb_status_t status = 0;
-    ebb_recipe_note_reads(m->id, &m->recipe, true);
+    ebb_recipe_note_reads(dev->ebb, m->id, &m->recipe, true);
     for (uint32_t i = 0; i < m->recipe.count && !status; i++)
-        status = repeat(m, i);
-    give_all_own(m);
+        status = repeat(dev, m, i);
+    give_all_own(dev->ebb, m);
     if (!status)
         status = ebb_recheck_made(m->buffer, m->id, m->stream);
     if (!status && l && l->hashes && !l->copied)
@@ -279,25 +301,30 @@ static ebb_status_t make(making_t *m)
 
 ebb_status_t ebb_recipe_rebuild(ebb_buffer_t *b, ebb_stream_t *stream)
 {
-    if (!F.learned || !b->number || !ebb_is_dropped(b->number - 1))
+    ebb_device_t *dev = b->range->device;
+    ebb_followed_t *followed = dev->ebb->run->followed;
+    recipes_t *recipes = dev->ebb->run->recipes;
+    if (!followed->learned || !b->number || !ebb_is_dropped(dev->ebb, b->number - 1))
         return ebb_fail(CUDA_ERROR_UNKNOWN, "a buffer without a recipe", b->bytes);
-    making_t m = {b->number - 1, b, stream, ebb_recipe_of(b->number - 1), false};
+    making_t m = {b->number - 1, b, stream, ebb_recipe_of(dev->ebb, b->number - 1), false};
     const uint32_t held = b->held;
     EBB_TRY(trust(b, m.id));
-    ebb_status_t status = make_inputs(m.id, stream);
+    ebb_status_t status = make_inputs(dev->ebb, m.id, stream);
     if (!status)
-        status = make(&m);
+        status = make(dev, &m);
     b->held = held;
-    leave();
+    leave(dev->ebb);
     if (status)
         ebb_residence_unblank(b, stream);
     else
-        R.counts.rebuilt++;
+        recipes->counts.rebuilt++;
     return status;
 }
 
 bool ebb_recipe_agrees(ebb_buffer_t *b, ebb_stream_t *stream)
 {
-    const left_t *l = R.of[b->number - 1].left;
-    return l ? l->hashes && is_same(b, b->number - 1, stream) : ebb_recheck_agrees(b->number - 1);
+    ebb_t *ebb = b->range->device->ebb;
+    recipes_t *recipes = ebb->run->recipes;
+    const left_t *l = recipes->of[b->number - 1].left;
+    return l ? l->hashes && is_same(b, b->number - 1, stream) : ebb_recheck_agrees(ebb, b->number - 1);
 }

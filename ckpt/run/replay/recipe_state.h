@@ -5,6 +5,7 @@
 #include "ckpt/run/replay/left.h"
 #include "ckpt/run/replay/recipe.h"
 #include "ckpt/run/replay/relaunch.h"
+#include "ckpt/run/state.h"
 #include "ckpt/run/tracker/follow.h"
 
 /* Of a content that a plan has given up (left.h). */
@@ -31,7 +32,7 @@ typedef struct content {
     uint64_t ns;     /* the chain takes the device */
 } content_t;
 
-typedef struct recipes {
+typedef struct ebb_recipes {
     content_t *of;        /* [buffers] NULL: nothing may be dropped */
     ebb_issued_t *issued; /* [operations] as issued in this step */
     uint64_t *seen;       /* [accesses] version of the buffer before the operation, in this step */
@@ -48,28 +49,31 @@ typedef struct recipes {
     bool shut; /* nothing more is dropped: what is dropped is being made */
     ebb_recipe_counts_t counts;
 } recipes_t;
-extern recipes_t ebb_recipes;
 
-static inline const ebb_trace_operation_t *ebb_recorded(uint32_t operation)
+static inline const ebb_trace_operation_t *ebb_recorded(ebb_t *ebb, uint32_t operation)
 {
-    return &ebb_followed.learned->trace->operation[operation];
+    ebb_followed_t *followed = ebb->run->followed;
+    return &followed->learned->trace->operation[operation];
 }
 
-static inline const ebb_trace_access_t *ebb_accesses(uint32_t operation)
+static inline const ebb_trace_access_t *ebb_accesses(ebb_t *ebb, uint32_t operation)
 {
-    return &ebb_followed.learned->trace->access[ebb_recorded(operation)->first_access];
+    ebb_followed_t *followed = ebb->run->followed;
+    return &followed->learned->trace->access[ebb_recorded(ebb, operation)->first_access];
 }
 
 /* The first access of an operation to its buffer. */
-static inline bool ebb_is_first(uint32_t operation, uint32_t k)
+static inline bool ebb_is_first(ebb_t *ebb, uint32_t operation, uint32_t k)
 {
-    const ebb_trace_t *t = ebb_followed.learned->trace;
+    ebb_followed_t *followed = ebb->run->followed;
+    const ebb_trace_t *t = followed->learned->trace;
     return ebb_trace_is_first(t, operation, t->operation[operation].first_access + k);
 }
 
-static inline bool ebb_is_dropped(uint32_t id)
+static inline bool ebb_is_dropped(ebb_t *ebb, uint32_t id)
 {
-    return ebb_recipes.of[id].place != EBB_NONE;
+    recipes_t *recipes = ebb->run->recipes;
+    return recipes->of[id].place != EBB_NONE;
 }
 
 /* The operations that make a content, in order. */
@@ -78,41 +82,44 @@ typedef struct recipe {
     uint32_t count;
 } recipe_t;
 
-static inline recipe_t ebb_recipe_of(uint32_t id)
+static inline recipe_t ebb_recipe_of(ebb_t *ebb, uint32_t id)
 {
-    const content_t *c = &ebb_recipes.of[id];
+    recipes_t *recipes = ebb->run->recipes;
+    const content_t *c = &recipes->of[id];
     return c->left ? (recipe_t){c->left->operation, c->left->count} : (recipe_t){c->chain, c->length};
 }
 
 /* In a recipe of `id`: the access only reads, and what it reads is in its buffer, or dropped itself. */
-static inline bool ebb_is_there(uint32_t id, uint32_t operation, uint32_t k)
+static inline bool ebb_is_there(ebb_t *ebb, uint32_t id, uint32_t operation, uint32_t k)
 {
-    const ebb_trace_access_t *a = &ebb_accesses(operation)[k];
-    return a->buffer != id && a->mode == EBB_READS && ebb_followed.buffer[a->buffer] &&
-           ebb_recipes.of[a->buffer].version == ebb_recipes.seen[ebb_recorded(operation)->first_access + k];
+    ebb_followed_t *followed = ebb->run->followed;
+    recipes_t *recipes = ebb->run->recipes;
+    const ebb_trace_access_t *a = &ebb_accesses(ebb, operation)[k];
+    return a->buffer != id && a->mode == EBB_READS && followed->buffer[a->buffer] &&
+           recipes->of[a->buffer].version == recipes->seen[ebb_recorded(ebb, operation)->first_access + k];
 }
 
 /* The access is to memory of ebb's own, in place of the buffer. */
-static inline bool ebb_is_own(uint32_t id, uint32_t operation, uint32_t k)
+static inline bool ebb_is_own(ebb_t *ebb, uint32_t id, uint32_t operation, uint32_t k)
 {
-    return ebb_accesses(operation)[k].buffer != id && !ebb_is_there(id, operation, k);
+    return ebb_accesses(ebb, operation)[k].buffer != id && !ebb_is_there(ebb, id, operation, k);
 }
 
 /* ---- recipe.c ---- */
 
 /* Memory to keep recipes of the step that is followed. False: there is none. */
-bool ebb_recipe_open(void);
+bool ebb_recipe_open(ebb_t *ebb);
 /* Operation `index` was issued as recorded; `kept`: R.issued has it. */
-void ebb_recipe_note(uint32_t index, bool kept);
+void ebb_recipe_note(ebb_t *ebb, uint32_t index, bool kept);
 /* The buffer has another content, of unknown origin. */
-void ebb_recipe_note_stray(uint32_t id);
-void ebb_recipe_list(uint32_t id);
+void ebb_recipe_note_stray(ebb_t *ebb, uint32_t id);
+void ebb_recipe_list(ebb_t *ebb, uint32_t id);
 /* Makes what is dropped and reads `input`; EBB_NONE: all of it. */
-ebb_status_t ebb_recipe_make_readers(uint32_t input, ebb_stream_t *stream);
+ebb_status_t ebb_recipe_make_readers(ebb_t *ebb, uint32_t input, ebb_stream_t *stream);
 
 /* ---- recipe_make.c ---- */
 
 /* Fills R.last_read for a recipe, or clears it again. */
-void ebb_recipe_note_reads(uint32_t id, const recipe_t *recipe, bool fill);
+void ebb_recipe_note_reads(ebb_t *ebb, uint32_t id, const recipe_t *recipe, bool fill);
 
 #endif

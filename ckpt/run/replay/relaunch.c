@@ -87,8 +87,8 @@ static ebb_status_t point_map(unsigned char *at, CUdeviceptr to)
     return 0;
 }
 
-static ebb_status_t relaunch_kernel(const ebb_issued_t *x, CUstream stream, const ebb_pointer_t *pointer,
-                                    unsigned count)
+static ebb_status_t relaunch_kernel(ebb_device_t *dev, const ebb_issued_t *x, CUstream stream,
+                                    const ebb_pointer_t *pointer, unsigned count)
 {
     _Alignas(16) unsigned char params[EBB_RELAUNCH_PARAM_BYTES];
     const size_t bytes = x->param_bytes;
@@ -111,7 +111,7 @@ static ebb_status_t relaunch_kernel(const ebb_issued_t *x, CUstream stream, cons
                                    .hStream = stream,
                                    .attrs = x->attribute,
                                    .numAttrs = x->attribute_count};
-    const CUresult result = ebb_launch_block(ebb_here->ebb, &config, x->function, params);
+    const CUresult result = ebb_launch_block(dev->ebb, &config, x->function, params);
     return result ? ebb_fail(result, "cuLaunchKernelEx", bytes) : 0;
 }
 
@@ -133,11 +133,11 @@ static ebb_status_t relaunch_copy(const ebb_issued_t *x, CUstream stream, const 
     return 0;
 }
 
-ebb_status_t ebb_relaunch(const ebb_issued_t *x, ebb_stream_t *stream, const ebb_pointer_t *pointer,
-                          unsigned count)
+ebb_status_t ebb_relaunch(ebb_device_t *dev, const ebb_issued_t *x, ebb_stream_t *stream,
+                          const ebb_pointer_t *pointer, unsigned count)
 {
     CUstream handle = ebb_stream_handle(stream);
-    EBB_TRY(x->kind == EBB_KERNEL ? relaunch_kernel(x, handle, pointer, count)
+    EBB_TRY(x->kind == EBB_KERNEL ? relaunch_kernel(dev, x, handle, pointer, count)
                                   : relaunch_copy(x, handle, pointer, count));
     ebb_mark_issue(stream);
     return 0;

@@ -43,7 +43,7 @@ typedef struct ebb_pointer {
 
 /* Issues it again on `stream`. Kernels with at most EBB_RELAUNCH_PARAM_BYTES of arguments (else
  * CUDA_ERROR_INVALID_VALUE), copies within the device, memsets. */
-ebb_status_t ebb_relaunch(const ebb_issued_t *issued, ebb_stream_t *stream, const ebb_pointer_t *pointer,
-                          unsigned count);
+ebb_status_t ebb_relaunch(ebb_device_t *dev, const ebb_issued_t *issued, ebb_stream_t *stream,
+                          const ebb_pointer_t *pointer, unsigned count);
 
 #endif

@@ -5,60 +5,64 @@
 #include "alloc/base/log.h"
 #include "alloc/base/options.h"
 #include "ckpt/run/profile/hash.h"
+#include "ckpt/run/state.h"
 #include "offload/pinned.h"
 #include "offload/traffic.h"
 
 /* Of the first so many looks one in eight must pay, else the next are spared. */
 enum { LOOKS = 64, SPARED = 1024 };
 
-static struct {
+struct ebb_clean {
     bool tried;
     ebb_hashes_t *hashes; /* [EBB_HASH_READS]; NULL: there are none */
     unsigned looks, same, spared;
-} cleans[EBB_STATES];
-#define state (cleans[ebb_here->number])
+};
+const size_t ebb_part_clean = sizeof(struct ebb_clean);
 
 /* Not while room is being made: it takes a little device memory. */
-void ebb_residence_prepare(void)
+void ebb_residence_prepare(ebb_device_t *dev)
 {
-    if (state.tried || !ebb_options.clean || !ebb_traffic_counters.evictions)
+    struct ebb_clean *clean = &dev->ebb->run->clean[dev->number];
+    if (clean->tried || !ebb_options.clean || !ebb_traffic_counters.evictions)
         return;
-    state.tried = true; /* also against coming back here from below */
-    state.hashes = ebb_hashes_new(EBB_HASH_READS);
-    state.tried = state.hashes || !ebb_pinned_is_wanted();
+    clean->tried = true; /* also against coming back here from below */
+    clean->hashes = ebb_hashes_new(dev, EBB_HASH_READS);
+    clean->tried = clean->hashes || !ebb_pinned_is_wanted();
 }
 
-static bool is_worth_it(void)
+static bool is_worth_it(struct ebb_clean *clean)
 {
-    if (!state.hashes)
+    if (!clean->hashes)
         return false;
-    if (state.spared) {
-        state.spared--;
+    if (clean->spared) {
+        clean->spared--;
         return false;
     }
-    if (state.looks < LOOKS)
+    if (clean->looks < LOOKS)
         return true;
-    if (state.same * 8 < state.looks)
-        state.spared = SPARED;
-    state.looks = state.same = 0;
+    if (clean->same * 8 < clean->looks)
+        clean->spared = SPARED;
+    clean->looks = clean->same = 0;
     return true;
 }
 
 static ebb_status_t issue(ebb_buffer_t *b, unsigned slot, ebb_stream_t *stream)
 {
+    ebb_device_t *dev = b->range->device;
+    struct ebb_clean *clean = &dev->ebb->run->clean[dev->number];
     const ebb_residence_t *r = b->residence;
     EBB_TRY(ebb_buffer_join(ebb_stream_handle(stream), b));
     EBB_TRY(ebb_mark_join(ebb_stream_handle(stream), r->ready));
-    return ebb_hash_issue(state.hashes, slot, stream, b->address, b->bytes, EBB_HASH_ALL);
+    return ebb_hash_issue(dev, clean->hashes, slot, stream, b->address, b->bytes, EBB_HASH_ALL);
 }
 
-static void compare(ebb_buffer_t *b, uint64_t hash)
+static void compare(struct ebb_clean *clean, ebb_buffer_t *b, uint64_t hash)
 {
     ebb_residence_t *r = b->residence;
     r->same = r->kept.at && r->hashed && r->hash == hash;
     if (r->kept.at && r->hashed) {
-        state.looks++;
-        state.same += r->same;
+        clean->looks++;
+        clean->same += r->same;
     }
     r->hash = hash;
     r->hashed = true;
@@ -67,6 +71,8 @@ static void compare(ebb_buffer_t *b, uint64_t hash)
 /* As many as there are slots; the first that was not. */
 static ebb_buffer_t *look_at_some(ebb_buffer_t *list, ebb_stream_t *stream)
 {
+    ebb_device_t *dev = list->range->device;
+    struct ebb_clean *clean = &dev->ebb->run->clean[dev->number];
     uint64_t hash[EBB_HASH_READS];
     ebb_buffer_t *b = list;
     unsigned count = 0;
@@ -74,18 +80,22 @@ static ebb_buffer_t *look_at_some(ebb_buffer_t *list, ebb_stream_t *stream)
     for (; b && count < EBB_HASH_READS && !status; b = b->evicting)
         status = issue(b, count++, stream);
     if (!status)
-        status = ebb_hash_read(state.hashes, 0, count, stream, hash);
+        status = ebb_hash_read(clean->hashes, 0, count, stream, hash);
     for (unsigned i = 0; i < count; i++, list = list->evicting) {
         if (status)
             ((ebb_residence_t *)list->residence)->hashed = false;
         else
-            compare(list, hash[i]);
+            compare(clean, list, hash[i]);
     }
     return b;
 }
 
 void ebb_clean_look(ebb_buffer_t *list)
 {
+    if (!list)
+        return;
+    ebb_device_t *dev = list->range->device;
+    struct ebb_clean *clean = &dev->ebb->run->clean[dev->number];
     for (ebb_buffer_t *b = list; b; b = b->evicting) {
         ebb_residence_t *r = ebb_residence_of(b);
         if (!r)
@@ -93,7 +103,7 @@ void ebb_clean_look(ebb_buffer_t *list)
         r->same = false;
     }
     ebb_stream_t *stream = ebb_copy_stream(EBB_OUT);
-    if (!list || !stream || !is_worth_it()) {
+    if (!stream || !is_worth_it(clean)) {
         /* A hash from before would be compared with a later block. */
         for (ebb_buffer_t *b = list; b; b = b->evicting)
             ((ebb_residence_t *)b->residence)->hashed = false;
@@ -105,17 +115,18 @@ void ebb_clean_look(ebb_buffer_t *list)
 
 void ebb_clean_forget(ebb_buffer_t *b)
 {
+    ebb_device_t *dev = b->range->device;
     ebb_residence_t *r = b->residence;
     if (!r || !r->kept.at)
         return;
-    ebb_free_host_at(r->kept, b->bytes, r->ready); /* it may be on its way in */
+    ebb_free_host_at(dev, r->kept, b->bytes, r->ready); /* it may be on its way in */
     r->kept = (ebb_host_t){0};
 }
 
-bool ebb_clean_drop(size_t bytes)
+bool ebb_clean_drop(ebb_device_t *dev, size_t bytes)
 {
     size_t dropped = 0;
-    for (ebb_buffer_t *b = ebb_buffer_oldest(ebb_here); b && dropped < bytes; b = b->newer) {
+    for (ebb_buffer_t *b = ebb_buffer_oldest(dev); b && dropped < bytes; b = b->newer) {
         const ebb_residence_t *r = b->residence;
         if (!r || !r->kept.at || r->same)
             continue;

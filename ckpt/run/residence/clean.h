@@ -11,14 +11,14 @@
 #include "ckpt/run/residence/residence_state.h"
 
 /* An operation is about to be prepared. */
-void ebb_residence_prepare(void);
+void ebb_residence_prepare(ebb_device_t *dev);
 
 /* Hashes a list of buffers (by `evicting`) that are about to leave, after all that touched them; the host waits. Notes in
  * each residence its hash, and `same` if its block holds the same bytes. */
 void ebb_clean_look(ebb_buffer_t *list);
 
 /* Kept blocks of other buffers go until `bytes` of them are free. False: there are none any more. */
-bool ebb_clean_drop(size_t bytes);
+bool ebb_clean_drop(ebb_device_t *dev, size_t bytes);
 
 /* The buffer has no use for its kept block any more. */
 void ebb_clean_forget(ebb_buffer_t *buffer);

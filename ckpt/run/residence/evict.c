@@ -12,6 +12,7 @@
 #include "ckpt/run/residence/clean.h"
 #include "ckpt/run/residence/residence_state.h"
 #include "ckpt/run/residence/victims.h"
+#include "ckpt/run/state.h"
 #include "offload/pinned.h"
 #include "offload/staging.h"
 #include "offload/traffic.h"
@@ -25,12 +26,14 @@ typedef struct leftover {
     struct leftover *next;
 } leftover_t;
 
-static leftover_t *leftovers_of[EBB_STATES];
-#define leftovers (leftovers_of[ebb_here->number])
+struct ebb_deferred_frees {
+    leftover_t *first;
+};
+const size_t ebb_part_deferred_frees = sizeof(struct ebb_deferred_frees);
 
-void ebb_collect_hosts(void)
+void ebb_collect_hosts(ebb_device_t *dev)
 {
-    for (leftover_t **link = &leftovers; *link;) {
+    for (leftover_t **link = &dev->ebb->run->deferred_frees[dev->number].first; *link;) {
         leftover_t *l = *link;
         if (!ebb_mark_reached(l->until)) {
             link = &l->next;
@@ -42,7 +45,7 @@ void ebb_collect_hosts(void)
     }
 }
 
-void ebb_free_host_at(ebb_host_t host, size_t bytes, ebb_mark_t until)
+void ebb_free_host_at(ebb_device_t *dev, ebb_host_t host, size_t bytes, ebb_mark_t until)
 {
     leftover_t *l = ebb_mark_reached(until) ? NULL : malloc(sizeof *l);
     if (!l) {
@@ -51,22 +54,25 @@ void ebb_free_host_at(ebb_host_t host, size_t bytes, ebb_mark_t until)
         ebb_host_free(host, bytes);
         return;
     }
-    *l = (leftover_t){.host = host, .bytes = bytes, .until = until, .next = leftovers};
-    leftovers = l;
+    *l = (leftover_t){.host = host,
+                      .bytes = bytes,
+                      .until = until,
+                      .next = dev->ebb->run->deferred_frees[dev->number].first};
+    dev->ebb->run->deferred_frees[dev->number].first = l;
 }
 
-static void make_host_room(size_t bytes)
+static void make_host_room(ebb_device_t *dev, size_t bytes)
 {
-    if (leftovers)
-        ebb_collect_hosts();
+    if (dev->ebb->run->deferred_frees[dev->number].first)
+        ebb_collect_hosts(dev);
     const ebb_pinned_usage_t u = ebb_pinned_usage();
     if (u.allocated_bytes + bytes > u.budget_bytes)
-        ebb_clean_drop(u.allocated_bytes + bytes - u.budget_bytes);
+        ebb_clean_drop(dev, u.allocated_bytes + bytes - u.budget_bytes);
 }
 
-static ebb_status_t find_host(size_t bytes, ebb_host_t *out)
+static ebb_status_t find_host(ebb_device_t *dev, size_t bytes, ebb_host_t *out)
 {
-    make_host_room(bytes);
+    make_host_room(dev, bytes);
     return ebb_host_alloc(bytes, out);
 }
 
@@ -84,51 +90,55 @@ static void tell_dropped(ebb_buffer_t *b, bool dropped)
 
 /* ---- those that are on their way, in the order in which they left, linked through `evicting` ---- */
 
-static struct {
+struct ebb_leaving {
     ebb_buffer_t *first, *last;
     size_t chunks, bytes;
-} leaving_of[EBB_STATES];
-#define leaving (leaving_of[ebb_here->number])
+};
+const size_t ebb_part_leaving = sizeof(struct ebb_leaving);
 
-static void enqueue(ebb_buffer_t *b)
+static void enqueue(struct ebb_leaving *leaving, ebb_buffer_t *b)
 {
     b->evicting = NULL;
-    *(leaving.last ? &leaving.last->evicting : &leaving.first) = b;
-    leaving.last = b;
-    leaving.chunks += b->range->chunk_count;
-    leaving.bytes += b->bytes;
+    *(leaving->last ? &leaving->last->evicting : &leaving->first) = b;
+    leaving->last = b;
+    leaving->chunks += b->range->chunk_count;
+    leaving->bytes += b->bytes;
 }
 
-static void dequeue(ebb_buffer_t *b)
+static void dequeue(struct ebb_leaving *leaving, ebb_buffer_t *b)
 {
     ebb_buffer_t *before = NULL;
-    for (ebb_buffer_t *at = leaving.first; at != b; at = at->evicting)
+    for (ebb_buffer_t *at = leaving->first; at != b; at = at->evicting)
         before = at;
-    *(before ? &before->evicting : &leaving.first) = b->evicting;
-    if (leaving.last == b)
-        leaving.last = before;
-    leaving.chunks -= b->range->chunk_count;
-    leaving.bytes -= b->bytes;
+    *(before ? &before->evicting : &leaving->first) = b->evicting;
+    if (leaving->last == b)
+        leaving->last = before;
+    leaving->chunks -= b->range->chunk_count;
+    leaving->bytes -= b->bytes;
 }
 
-ebb_buffer_t *ebb_leaving_first(void)
+ebb_buffer_t *ebb_leaving_first(ebb_device_t *dev)
 {
-    return leaving.first;
+    struct ebb_leaving *leaving = &dev->ebb->run->leaving[dev->number];
+    return leaving->first;
 }
 
-size_t ebb_leaving_chunks(void)
+size_t ebb_leaving_chunks(ebb_device_t *dev)
 {
-    return leaving.chunks;
+    struct ebb_leaving *leaving = &dev->ebb->run->leaving[dev->number];
+    return leaving->chunks;
 }
 
-size_t ebb_leaving_bytes(void)
+size_t ebb_leaving_bytes(ebb_device_t *dev)
 {
-    return leaving.bytes;
+    struct ebb_leaving *leaving = &dev->ebb->run->leaving[dev->number];
+    return leaving->bytes;
 }
 
 /* Starts the copy out, unless the host has the same bytes. */
 static ebb_status_t copy_out(ebb_buffer_t *b, ebb_residence_t *r)
 {
+    ebb_device_t *dev = b->range->device;
     ebb_host_t host = r->kept;
     r->kept = (ebb_host_t){0};
     if (r->same) { /* the device has got to where its hash was taken */
@@ -140,13 +150,13 @@ static ebb_status_t copy_out(ebb_buffer_t *b, ebb_residence_t *r)
     }
     ebb_stream_t *out = ebb_copy_stream(EBB_OUT);
     if (!host.at)
-        EBB_TRY(find_host(b->bytes, &host));
+        EBB_TRY(find_host(dev, b->bytes, &host));
     /* It may have been fetched and not used since. */
     ebb_status_t status = out ? ebb_mark_join(ebb_stream_handle(out), r->ready) : CUDA_ERROR_OUT_OF_MEMORY;
     if (!status)
         status = ebb_copy_out(b, host, &r->left);
     if (status) {
-        ebb_free_host_at(host, b->bytes, out ? ebb_mark_here(out) : (ebb_mark_t){0});
+        ebb_free_host_at(dev, host, b->bytes, out ? ebb_mark_here(out) : (ebb_mark_t){0});
         return status;
     }
     r->host = host;
@@ -177,19 +187,22 @@ ebb_status_t ebb_leave(ebb_buffer_t *b, bool drop)
     else
         EBB_TRY(copy_out(b, r));
     r->where = EBB_LEAVING;
-    enqueue(b);
+    ebb_device_t *dev = b->range->device;
+    enqueue(&dev->ebb->run->leaving[dev->number], b);
     return 0;
 }
 
 void ebb_stay(ebb_buffer_t *b)
 {
+    ebb_device_t *dev = b->range->device;
+    struct ebb_leaving *leaving = &dev->ebb->run->leaving[dev->number];
     ebb_residence_t *r = b->residence;
     EBB_DCHECK(r->where == EBB_LEAVING);
-    dequeue(b);
+    dequeue(leaving, b);
     if (r->dropping)
         tell_dropped(b, false);
     if (r->host.at)
-        ebb_free_host_at(r->host, b->bytes, r->left);
+        ebb_free_host_at(dev, r->host, b->bytes, r->left);
     r->host = (ebb_host_t){0};
     r->dropping = false;
     r->where = EBB_RESIDENT;
@@ -199,6 +212,8 @@ void ebb_stay(ebb_buffer_t *b)
 
 ebb_status_t ebb_vacate(ebb_buffer_t *b)
 {
+    ebb_device_t *dev = b->range->device;
+    struct ebb_leaving *leaving = &dev->ebb->run->leaving[dev->number];
     ebb_residence_t *r = b->residence;
     ebb_status_t status = ebb_stall(r->left);
     if (!status && r->dropping) { /* without a copy nothing else tells when its users are done */
@@ -211,7 +226,7 @@ ebb_status_t ebb_vacate(ebb_buffer_t *b)
         ebb_stay(b);
         return status;
     }
-    dequeue(b);
+    dequeue(leaving, b);
     ebb_range_unmap(b->range);
     if (r->dropping) {
         r->dropping = false;
@@ -275,13 +290,13 @@ static bool has_host(const ebb_buffer_t *b)
 
 /* The sizes of those that were not used for the longest time: most likely they are next, and if not, others of their sizes are. Together
  * they bound what lies pinned and unused (pinned.h). */
-static void expect_evictions(void)
+static void expect_evictions(ebb_device_t *dev)
 {
     enum { MOST = 16, LOOKED_AT = 256 };
-    const size_t share = ebb_usage(ebb_here).budget_bytes / 32, most = (size_t)256 << 20,
+    const size_t share = ebb_usage(dev).budget_bytes / 32, most = (size_t)256 << 20,
                  enough = share < most ? share : most;
     size_t bytes[MOST], count = 0, sum = 0, looked = 0;
-    for (const ebb_buffer_t *b = ebb_buffer_oldest(ebb_here);
+    for (const ebb_buffer_t *b = ebb_buffer_oldest(dev);
          b && count < MOST && sum < enough && looked < LOOKED_AT; b = b->newer, looked++)
         if (ebb_may_evict(b) && !has_host(b)) {
             bytes[count++] = b->bytes;
@@ -300,41 +315,42 @@ static size_t list_wanted(const ebb_victims_t *v, size_t *bytes, size_t *sum)
     return count;
 }
 
-bool ebb_victims_have_hosts(const ebb_victims_t *v)
+bool ebb_victims_have_hosts(ebb_device_t *dev, const ebb_victims_t *v)
 {
     size_t sum, *bytes = malloc((v->count + 1) * sizeof *bytes);
     if (!bytes)
         return true;
     list_wanted(v, bytes, &sum);
-    make_host_room(sum); /* clean copies go, perhaps theirs */
+    make_host_room(dev, sum); /* clean copies go, perhaps theirs */
     const bool have = ebb_pinned_want(bytes, list_wanted(v, bytes, &sum));
     free(bytes);
     return have;
 }
 
 /* What is on its way goes first. */
-static void end_leaving(size_t wanted)
+static void end_leaving(ebb_device_t *dev, size_t wanted)
 {
-    while (leaving.first && ebb_chunks_available(ebb_here) < wanted)
-        if (ebb_vacate(leaving.first)) {
+    struct ebb_leaving *leaving = &dev->ebb->run->leaving[dev->number];
+    while (leaving->first && ebb_chunks_available(dev) < wanted)
+        if (ebb_vacate(leaving->first)) {
             ebb_log(EBB_INFO, "eviction: %s", ebb_last_failure());
             return;
         }
 }
 
-bool ebb_residence_make_room(size_t chunks)
+bool ebb_residence_make_room(ebb_device_t *dev, size_t chunks)
 {
-    if (ebb_options.policy.code == EBB_POLICY_KEEP || ebb_keeps_everything())
+    if (ebb_options.policy.code == EBB_POLICY_KEEP || ebb_keeps_everything(dev))
         return false;
-    const size_t wanted = ebb_chunks_available(ebb_here) + chunks;
+    const size_t wanted = ebb_chunks_available(dev) + chunks;
     ebb_stage_prepare();
-    end_leaving(wanted);
+    end_leaving(dev, wanted);
     /* Once more, because a victim may turn out not to be one: a drop that needs a copy, say. */
-    for (int round = 0; round < 2 && ebb_chunks_available(ebb_here) < wanted; round++) {
+    for (int round = 0; round < 2 && ebb_chunks_available(dev) < wanted; round++) {
         ebb_victims_t v;
-        if (!ebb_victims_choose(&v, wanted - ebb_chunks_available(ebb_here)))
+        if (!ebb_victims_choose(dev, &v, wanted - ebb_chunks_available(dev)))
             break;
-        const bool have = ebb_victims_have_hosts(&v);
+        const bool have = ebb_victims_have_hosts(dev, &v);
         if (have && send(v.list, v.count))
             ebb_log(EBB_INFO, "eviction: %s", ebb_last_failure());
         ebb_victims_free(&v);
@@ -342,6 +358,6 @@ bool ebb_residence_make_room(size_t chunks)
             break;
     }
     if (ebb_traffic_counters.evictions)
-        expect_evictions();
-    return ebb_chunks_available(ebb_here) >= wanted;
+        expect_evictions(dev);
+    return ebb_chunks_available(dev) >= wanted;
 }

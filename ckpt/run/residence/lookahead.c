@@ -30,18 +30,18 @@ typedef struct sight {
     uint32_t end;       /* operations looked at */
 } sight_t;
 
-static size_t window_chunks(void)
+static size_t window_chunks(ebb_device_t *dev)
 {
-    size_t chunks = ebb_chunks_limit(ebb_here) / WINDOW_SHARE;
+    size_t chunks = ebb_chunks_limit(dev) / WINDOW_SHARE;
     return chunks < LEAST_WINDOW_CHUNKS  ? LEAST_WINDOW_CHUNKS
            : chunks > MOST_WINDOW_CHUNKS ? MOST_WINDOW_CHUNKS
                                          : chunks;
 }
 
 /* Chunks that leaving buffers can give now. The driver is asked about one mark at most. */
-static void take_what_has_left(void)
+static void take_what_has_left(ebb_device_t *dev)
 {
-    for (ebb_buffer_t *b = ebb_leaving_first(), *next; b; b = next) {
+    for (ebb_buffer_t *b = ebb_leaving_first(dev), *next; b; b = next) {
         const ebb_residence_t *r = b->residence;
         next = b->evicting;
         bool over = ebb_mark_reached(r->left);
@@ -61,6 +61,7 @@ static bool may_come(const ebb_buffer_t *b)
 /* A buffer that the operation touches. */
 static void consider(sight_t *s, ebb_buffer_t *b)
 {
+    ebb_device_t *dev = b->range->device;
     if (ebb_where(b) == EBB_LEAVING)
         ebb_stay(b);
     if (b->range->mapped)
@@ -69,21 +70,21 @@ static void consider(sight_t *s, ebb_buffer_t *b)
     s->needed += chunks;
     /* What will be freed by then counts for what is missing already, not for more. */
     const long before = s->missing > 0 ? s->missing : 0;
-    if (may_come(b) && before + (long)chunks <= (long)ebb_chunks_unowned(ebb_here) && !ebb_fetch(b))
+    if (may_come(b) && before + (long)chunks <= (long)ebb_chunks_unowned(dev) && !ebb_fetch(b))
         ebb_traffic_counters.ahead++;
     else
         s->missing += (long)chunks;
 }
 
-static sight_t look(void)
+static sight_t look(ebb_device_t *dev)
 {
-    sight_t s = {.window = window_chunks()};
+    sight_t s = {.window = window_chunks(dev)};
     ebb_coming_t c;
-    for (; s.end < FARTHEST && s.needed < s.window && ebb_follow_coming(s.end, &c); s.end++) {
+    for (; s.end < FARTHEST && s.needed < s.window && ebb_follow_coming(dev->ebb, s.end, &c); s.end++) {
         s.missing += (long)c.born_chunks - (long)c.freed_chunks;
         s.needed += c.born_chunks;
         for (uint32_t i = 0; i < c.buffers && s.needed < s.window; i++) {
-            ebb_buffer_t *b = ebb_follow_touched(s.end, i);
+            ebb_buffer_t *b = ebb_follow_touched(dev->ebb, s.end, i);
             if (b)
                 consider(&s, b);
         }
@@ -92,13 +93,13 @@ static sight_t look(void)
     return s;
 }
 
-static void send_ahead(const sight_t *s, size_t chunks)
+static void send_ahead(ebb_device_t *dev, const sight_t *s, size_t chunks)
 {
     ebb_victims_t v;
-    if (ebb_leaving_bytes() >= MOST_LEAVING_BYTES || !ebb_victims_choose_ahead(&v, chunks, s->end))
+    if (ebb_leaving_bytes(dev) >= MOST_LEAVING_BYTES || !ebb_victims_choose_ahead(dev, &v, chunks, s->end))
         return;
-    const bool have = ebb_victims_have_hosts(&v);
-    for (size_t i = 0; have && i < v.count && ebb_leaving_bytes() < MOST_LEAVING_BYTES; i++) {
+    const bool have = ebb_victims_have_hosts(dev, &v);
+    for (size_t i = 0; have && i < v.count && ebb_leaving_bytes(dev) < MOST_LEAVING_BYTES; i++) {
         ebb_residence_t *r = ebb_residence_of(v.list[i].buffer);
         if (!r)
             break;
@@ -109,18 +110,18 @@ static void send_ahead(const sight_t *s, size_t chunks)
     ebb_victims_free(&v);
 }
 
-void ebb_residence_look_ahead(void)
+void ebb_residence_look_ahead(ebb_device_t *dev)
 {
-    if (!ebb_follow_known() || !(ebb_traffic_counters.evictions + ebb_traffic_counters.drops) ||
-        ebb_keeps_everything() || ebb_options.policy.code == EBB_POLICY_KEEP)
+    if (!ebb_follow_known(dev) || !(ebb_traffic_counters.evictions + ebb_traffic_counters.drops) ||
+        ebb_keeps_everything(dev) || ebb_options.policy.code == EBB_POLICY_KEEP)
         return;
-    const sight_t s = look();
+    const sight_t s = look(dev);
     const size_t most = (size_t)s.most;
-    size_t unowned = ebb_chunks_unowned(ebb_here);
-    if (most > unowned && ebb_leaving_first()) {
-        take_what_has_left();
-        unowned = ebb_chunks_unowned(ebb_here);
+    size_t unowned = ebb_chunks_unowned(dev);
+    if (most > unowned && ebb_leaving_first(dev)) {
+        take_what_has_left(dev);
+        unowned = ebb_chunks_unowned(dev);
     }
-    if (most > unowned + ebb_leaving_chunks())
-        send_ahead(&s, most - unowned - ebb_leaving_chunks());
+    if (most > unowned + ebb_leaving_chunks(dev))
+        send_ahead(dev, &s, most - unowned - ebb_leaving_chunks(dev));
 }

@@ -11,36 +11,40 @@
 #include "alloc/base/log.h"
 #include "ckpt/run/replay/recipe.h"
 #include "ckpt/run/residence/clean.h"
+#include "ckpt/run/state.h"
 #include "offload/pinned.h"
 #include "offload/staging.h"
 #include "offload/traffic.h"
 
 /* In case that there is no host memory when a plan hands its contents back. */
-static struct {
+struct ebb_reserve {
     ebb_residence_t *first; /* through `spare` */
     uint32_t count;
-} reserve;
+};
+const size_t ebb_part_reserve = sizeof(struct ebb_reserve);
 
-ebb_status_t ebb_residence_reserve(uint32_t buffers)
+ebb_status_t ebb_residence_reserve(ebb_t *ebb, uint32_t buffers)
 {
-    while (reserve.count < buffers) {
+    struct ebb_reserve *reserve = ebb->run->reserve;
+    while (reserve->count < buffers) {
         ebb_residence_t *r = calloc(1, sizeof *r);
         if (!r)
             return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "calloc", sizeof *r);
-        r->spare = reserve.first;
-        reserve.first = r;
-        reserve.count++;
+        r->spare = reserve->first;
+        reserve->first = r;
+        reserve->count++;
     }
     return 0;
 }
 
-static ebb_residence_t *take_reserved(void)
+static ebb_residence_t *take_reserved(ebb_t *ebb)
 {
-    ebb_residence_t *r = reserve.first;
+    struct ebb_reserve *reserve = ebb->run->reserve;
+    ebb_residence_t *r = reserve->first;
     if (!r)
         return NULL;
-    reserve.first = r->spare;
-    reserve.count--;
+    reserve->first = r->spare;
+    reserve->count--;
     r->spare = NULL;
     return r;
 }
@@ -64,6 +68,7 @@ static ebb_status_t map_for(ebb_buffer_t *b, ebb_stream_t *stream)
 
 ebb_status_t ebb_fetch(ebb_buffer_t *b)
 {
+    ebb_device_t *dev = b->range->device;
     ebb_residence_t *r = b->residence;
     ebb_stream_t *in = ebb_copy_stream(EBB_IN);
     if (!in)
@@ -84,7 +89,7 @@ ebb_status_t ebb_fetch(ebb_buffer_t *b)
     if (r->hashed && r->host.pinned)
         r->kept = r->host;
     else
-        ebb_free_host_at(r->host, b->bytes, r->host.pinned ? r->ready : (ebb_mark_t){0});
+        ebb_free_host_at(dev, r->host, b->bytes, r->host.pinned ? r->ready : (ebb_mark_t){0});
     r->host = (ebb_host_t){0};
     r->where = EBB_RESIDENT;
     ebb_traffic_counters.fetches++;
@@ -164,6 +169,7 @@ static ebb_status_t bring_copy(ebb_buffer_t *b, ebb_residence_t *r)
 
 ebb_status_t ebb_residence_restore(ebb_buffer_t *b, ebb_stream_t *stream)
 {
+    ebb_device_t *dev = b->range->device;
     ebb_residence_t *r = b->residence;
     if (r && r->where == EBB_LEAVING && r->dropping)
         ebb_stay(b);
@@ -177,7 +183,7 @@ ebb_status_t ebb_residence_restore(ebb_buffer_t *b, ebb_stream_t *stream)
     if (!good)
         return bring_copy(b, r);
     if (r->host.at)
-        ebb_free_host_at(r->host, b->bytes, r->left);
+        ebb_free_host_at(dev, r->host, b->bytes, r->left);
     r->host = (ebb_host_t){0};
     return 0;
 }
@@ -212,35 +218,35 @@ static ebb_status_t restore_dropped(const ebb_operation_t *op)
 /* ---- operations ---- */
 
 /* Rebuilding changes the order of the list, and may send others away, but drops nothing that is wanted. */
-static ebb_status_t restore_all(ebb_stream_t *stream)
+static ebb_status_t restore_all(ebb_device_t *dev, ebb_stream_t *stream)
 {
     ebb_status_t status = 0;
-    for (ebb_buffer_t *b = ebb_buffer_oldest(ebb_here); b; b = b->newer)
+    for (ebb_buffer_t *b = ebb_buffer_oldest(dev); b; b = b->newer)
         if (ebb_residence_of(b))
             ((ebb_residence_t *)b->residence)->wanted++;
-    for (ebb_buffer_t *b = ebb_buffer_oldest(ebb_here); b && !status;) {
+    for (ebb_buffer_t *b = ebb_buffer_oldest(dev); b && !status;) {
         const bool dropped = ebb_where(b) == EBB_DROPPED;
         status = ebb_residence_restore(b, stream);
-        b = dropped ? ebb_buffer_oldest(ebb_here) : b->newer;
+        b = dropped ? ebb_buffer_oldest(dev) : b->newer;
     }
-    for (ebb_buffer_t *b = ebb_buffer_oldest(ebb_here); b; b = b->newer)
+    for (ebb_buffer_t *b = ebb_buffer_oldest(dev); b; b = b->newer)
         if (b->residence && ((ebb_residence_t *)b->residence)->wanted)
             ((ebb_residence_t *)b->residence)->wanted--;
     return status;
 }
 
 /* An operation that nobody can see through may touch anything: everything must be there. */
-static ebb_status_t acquire_all(ebb_stream_t *stream)
+static ebb_status_t acquire_all(ebb_device_t *dev, ebb_stream_t *stream)
 {
-    EBB_TRY(restore_all(stream));
+    EBB_TRY(restore_all(dev, stream));
     ebb_status_t status = 0;
-    for (ebb_buffer_t *b = ebb_buffer_oldest(ebb_here); b; b = b->newer)
+    for (ebb_buffer_t *b = ebb_buffer_oldest(dev); b; b = b->newer)
         b->held++;
-    for (ebb_buffer_t *b = ebb_buffer_oldest(ebb_here); b && !status; b = b->newer)
+    for (ebb_buffer_t *b = ebb_buffer_oldest(dev); b && !status; b = b->newer)
         status = acquire(b, stream);
     if (status == CUDA_ERROR_OUT_OF_MEMORY && !ebb_pinned_is_wanted())
-        ebb_report_shortage(&(ebb_operation_t){.opaque = true}, 0);
-    for (ebb_buffer_t *b = ebb_buffer_oldest(ebb_here); b; b = b->newer)
+        ebb_report_shortage(dev, &(ebb_operation_t){.opaque = true}, 0);
+    for (ebb_buffer_t *b = ebb_buffer_oldest(dev); b; b = b->newer)
         b->held--;
     return status;
 }
@@ -257,9 +263,9 @@ static bool hold_unmoved(const ebb_operation_t *op)
     return unmoved;
 }
 
-ebb_status_t ebb_residence_acquire(ebb_operation_t *op)
+ebb_status_t ebb_residence_acquire(ebb_device_t *dev, ebb_operation_t *op)
 {
-    ebb_residence_prepare();
+    ebb_residence_prepare(dev);
     if (hold_unmoved(op))
         return 0;
     ebb_residence_release(op);
@@ -269,9 +275,9 @@ ebb_status_t ebb_residence_acquire(ebb_operation_t *op)
     for (uint32_t i = 0; i < op->access_count && !status; i++)
         status = acquire(op->access[i].buffer, op->stream);
     if (status == CUDA_ERROR_OUT_OF_MEMORY && !ebb_pinned_is_wanted())
-        ebb_report_shortage(op, 0);
+        ebb_report_shortage(dev, op, 0);
     if (!status && op->opaque)
-        status = acquire_all(op->stream);
+        status = acquire_all(dev, op->stream);
     if (status)
         ebb_residence_release(op);
     return status;
@@ -349,9 +355,10 @@ bool ebb_residence_give(ebb_buffer_t *b, void **host)
 
 static void put(ebb_buffer_t *b, ebb_whereabouts_t where, void *host)
 {
+    ebb_t *ebb = b->range->device->ebb;
     EBB_DCHECK(!b->range->mapped);
     if (!ebb_residence_of(b))
-        b->residence = take_reserved();
+        b->residence = take_reserved(ebb);
     ebb_residence_t *r = b->residence;
     EBB_ASSERT(r);
     if (!r) {
@@ -390,14 +397,14 @@ void ebb_residence_forget(ebb_buffer_t *b, ebb_stream_t *stream)
     b->residence = NULL;
 }
 
-void ebb_residence_waited(void)
+void ebb_residence_waited(ebb_device_t *dev)
 {
-    ebb_collect_hosts();
+    ebb_collect_hosts(dev);
 }
 
-void ebb_residence_ended(void)
+void ebb_residence_ended(ebb_device_t *dev)
 {
-    ebb_collect_hosts();
+    ebb_collect_hosts(dev);
     ebb_stage_end();
     ebb_pinned_trim();
 }

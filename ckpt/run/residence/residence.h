@@ -21,12 +21,12 @@
 
 /* Makes all buffers of the operation resident and orders it behind their copies. They stay until
  * ebb_residence_release. CUDA_ERROR_OUT_OF_MEMORY: they do not fit into the budget together. */
-ebb_status_t ebb_residence_acquire(ebb_operation_t *operation);
+ebb_status_t ebb_residence_acquire(ebb_device_t *dev, ebb_operation_t *operation);
 void ebb_residence_release(const ebb_operation_t *operation);
 
 /* Evicts until the pool can give `chunks` more. False: not enough may be evicted, or there is no host memory
  * for it. */
-bool ebb_residence_make_room(size_t chunks);
+bool ebb_residence_make_room(ebb_device_t *dev, size_t chunks);
 
 /* For the rooms above, which place large buffers themselves while they drive a plan. A content has one owner: it is residence's
  * until `give`, which cannot fail, and the caller's until `put`.
@@ -43,7 +43,7 @@ bool ebb_residence_give(ebb_buffer_t *buffer, void **host);
 /* And back, of an unmapped buffer, which cannot fail either: it lies in `host`, which is residence's from then on. NULL: its content is
  * lost on purpose and will be written. Of so many buffers, for which `reserve` must have seen to the host memory. */
 void ebb_residence_put(ebb_buffer_t *buffer, void *host);
-ebb_status_t ebb_residence_reserve(uint32_t buffers);
+ebb_status_t ebb_residence_reserve(ebb_t *ebb, uint32_t buffers);
 /* That residence has for the buffer. */
 size_t ebb_residence_pinned_bytes(const ebb_buffer_t *buffer);
 
@@ -52,18 +52,18 @@ size_t ebb_residence_pinned_bytes(const ebb_buffer_t *buffer);
 void ebb_residence_forget(ebb_buffer_t *buffer, ebb_stream_t *stream);
 
 /* An allocation of so many bytes could not be served: says what holds the memory, once until one can be. */
-void ebb_shortage_of(size_t bytes);
-void ebb_shortage_over(void);
+void ebb_shortage_of(ebb_device_t *dev, size_t bytes);
+void ebb_shortage_over(ebb_device_t *dev);
 
 /* The program has waited for the device: host memory that only a copy kept busy is free. */
-void ebb_residence_waited(void);
+void ebb_residence_waited(ebb_device_t *dev);
 
 /* The device's context is at its end, no buffer is left: host memory that was pinned for it goes back. */
-void ebb_residence_ended(void);
+void ebb_residence_ended(ebb_device_t *dev);
 
 /* After an operation of the program: what is needed next is brought in, into chunks that are free or of buffers needed later,
  * and room is made for it. The host does not wait for the device. */
-void ebb_residence_look_ahead(void);
+void ebb_residence_look_ahead(ebb_device_t *dev);
 
 /* For rebuilding. A DROPPED buffer gets memory, contents undefined, and counts as resident; the host waits only if there
  * are no chunks. `stream` is behind whatever used them. */

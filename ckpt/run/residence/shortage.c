@@ -6,14 +6,15 @@
 #include "alloc/base/log.h"
 #include "alloc/base/options.h"
 #include "ckpt/run/residence/residence_state.h"
+#include "ckpt/run/state.h"
 
 enum { MOST_REPORTS = 10, LARGEST = 5 };
 
-static struct {
+struct ebb_shortage {
     bool on;
     unsigned reports;
-} shortages[EBB_STATES];
-#define shortage (shortages[ebb_here->number])
+};
+const size_t ebb_part_shortage = sizeof(struct ebb_shortage);
 
 /* Bytes of device memory, by what can be done about them. */
 typedef struct holders {
@@ -59,10 +60,10 @@ static const char *why_here(const ebb_operation_t *op, const ebb_buffer_t *b)
                                                         : "could leave";
 }
 
-static holders_t look_around(const ebb_operation_t *op)
+static holders_t look_around(ebb_device_t *dev, const ebb_operation_t *op)
 {
     holders_t h = {.needed = 0};
-    for (const ebb_buffer_t *b = ebb_buffer_oldest(ebb_here); b; b = b->newer) {
+    for (const ebb_buffer_t *b = ebb_buffer_oldest(dev); b; b = b->newer) {
         const bool accessed = is_accessed(op, b);
         h.needed += accessed ? chunk_bytes(b) : 0;
         if (!b->range->mapped)
@@ -114,18 +115,19 @@ static void say_holders(const ebb_operation_t *op, const holders_t *h, const ebb
                 why_here(op, h->largest[i]));
 }
 
-void ebb_report_shortage(const ebb_operation_t *op, size_t bytes)
+void ebb_report_shortage(ebb_device_t *dev, const ebb_operation_t *op, size_t bytes)
 {
-    if (shortage.on || shortage.reports == MOST_REPORTS)
+    struct ebb_shortage *shortage = &dev->ebb->run->shortage[dev->number];
+    if (shortage->on || shortage->reports == MOST_REPORTS)
         return;
-    shortage.on = true;
-    shortage.reports++;
-    const ebb_usage_t u = ebb_usage(ebb_here);
-    const holders_t h = look_around(op);
+    shortage->on = true;
+    shortage->reports++;
+    const ebb_usage_t u = ebb_usage(dev);
+    const holders_t h = look_around(dev, op);
     const size_t wanted = op ? h.needed : (bytes + EBB_CHUNK_BYTES - 1) / EBB_CHUNK_BYTES * EBB_CHUNK_BYTES;
     const size_t stays = u.mapped_bytes - h.present - h.may_leave;
-    if (ebb_process.device_count > 1)
-        ebb_log(EBB_WARN, "device %d:", ebb_here->device);
+    if (dev->ebb->device_count > 1)
+        ebb_log(EBB_WARN, "device %d:", dev->device);
     if (op)
         ebb_log(EBB_WARN, "out of memory: an operation on %u buffers needs %.1f MiB of them at once (%s)",
                 op->access_count, mib(h.needed), ebb_last_failure());
@@ -140,16 +142,17 @@ void ebb_report_shortage(const ebb_operation_t *op, size_t bytes)
     else
         ebb_log(EBB_WARN,
                 "  it would fit if more could leave: what is in the way is host memory or the driver");
-    if (shortage.reports == MOST_REPORTS)
+    if (shortage->reports == MOST_REPORTS)
         ebb_log(EBB_WARN, "  further shortages are not reported");
 }
 
-void ebb_shortage_of(size_t bytes)
+void ebb_shortage_of(ebb_device_t *dev, size_t bytes)
 {
-    ebb_report_shortage(NULL, bytes);
+    ebb_report_shortage(dev, NULL, bytes);
 }
 
-void ebb_shortage_over(void)
+void ebb_shortage_over(ebb_device_t *dev)
 {
-    shortage.on = false;
+    struct ebb_shortage *shortage = &dev->ebb->run->shortage[dev->number];
+    shortage->on = false;
 }

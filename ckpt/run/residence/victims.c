@@ -17,10 +17,10 @@ static bool is_idle(const ebb_buffer_t *b)
     return true;
 }
 
-static size_t count_candidates(void)
+static size_t count_candidates(ebb_device_t *dev)
 {
     size_t count = 0;
-    for (const ebb_buffer_t *b = ebb_buffer_oldest(ebb_here); b; b = b->newer)
+    for (const ebb_buffer_t *b = ebb_buffer_oldest(dev); b; b = b->newer)
         count += ebb_may_evict(b);
     return count;
 }
@@ -98,23 +98,23 @@ static int by_score(const void *a, const void *b)
     return x->score < y->score ? -1 : x->score > y->score;
 }
 
-static size_t bytes_on_host(void)
+static size_t bytes_on_host(ebb_device_t *dev)
 {
     size_t bytes = 0;
-    for (const ebb_buffer_t *b = ebb_buffer_oldest(ebb_here); b; b = b->newer)
+    for (const ebb_buffer_t *b = ebb_buffer_oldest(dev); b; b = b->newer)
         bytes += ebb_where(b) == EBB_ON_HOST ? b->bytes : 0;
     return bytes;
 }
 
 /* Appends, in the order of their scores, until there are `chunks`. */
-static void choose_by_score(ebb_victims_t *v, size_t chunks, uint32_t beyond)
+static void choose_by_score(ebb_device_t *dev, ebb_victims_t *v, size_t chunks, uint32_t beyond)
 {
     rates_t q = {.link = ebb_link()};
-    q.waiting_ns = (double)ebb_leaving_bytes() / q.link.out + (double)bytes_on_host() / q.link.in;
+    q.waiting_ns = (double)ebb_leaving_bytes(dev) / q.link.out + (double)bytes_on_host(dev) / q.link.in;
     ebb_victim_t *first = v->list + v->count;
     size_t count = 0;
     uint32_t age = 0;
-    for (ebb_buffer_t *b = ebb_buffer_oldest(ebb_here); b; b = b->newer) {
+    for (ebb_buffer_t *b = ebb_buffer_oldest(dev); b; b = b->newer) {
         const ebb_next_use_t n = next_use(b, &age);
         if (ebb_may_evict(b) && n.ahead >= beyond && appraise(&q, b, &n, &first[count]))
             count++;
@@ -136,9 +136,9 @@ static bool is_listed(const ebb_victims_t *v, const ebb_buffer_t *b)
     return i < v->count;
 }
 
-static void choose_by_age(ebb_victims_t *v, size_t chunks, bool idle_only)
+static void choose_by_age(ebb_device_t *dev, ebb_victims_t *v, size_t chunks, bool idle_only)
 {
-    for (ebb_buffer_t *b = ebb_buffer_oldest(ebb_here); b && v->chunks < chunks; b = b->newer) {
+    for (ebb_buffer_t *b = ebb_buffer_oldest(dev); b && v->chunks < chunks; b = b->newer) {
         if (!ebb_may_evict(b) || (idle_only && !is_idle(b)) || is_listed(v, b))
             continue;
         v->list[v->count++] = (ebb_victim_t){.buffer = b};
@@ -146,9 +146,9 @@ static void choose_by_age(ebb_victims_t *v, size_t chunks, bool idle_only)
     }
 }
 
-static bool open_list(ebb_victims_t *v)
+static bool open_list(ebb_device_t *dev, ebb_victims_t *v)
 {
-    *v = (ebb_victims_t){.list = malloc((count_candidates() + 1) * sizeof(ebb_victim_t))};
+    *v = (ebb_victims_t){.list = malloc((count_candidates(dev) + 1) * sizeof(ebb_victim_t))};
     return v->list != NULL;
 }
 
@@ -159,22 +159,22 @@ static bool close_list(ebb_victims_t *v)
     return v->count != 0;
 }
 
-bool ebb_victims_choose(ebb_victims_t *v, size_t chunks)
+bool ebb_victims_choose(ebb_device_t *dev, ebb_victims_t *v, size_t chunks)
 {
-    if (!open_list(v))
+    if (!open_list(dev, v))
         return false;
-    if (ebb_follow_known())
-        choose_by_score(v, chunks, 0);
-    choose_by_age(v, chunks, true);
-    choose_by_age(v, chunks, false);
+    if (ebb_follow_known(dev))
+        choose_by_score(dev, v, chunks, 0);
+    choose_by_age(dev, v, chunks, true);
+    choose_by_age(dev, v, chunks, false);
     return close_list(v);
 }
 
-bool ebb_victims_choose_ahead(ebb_victims_t *v, size_t chunks, uint32_t beyond)
+bool ebb_victims_choose_ahead(ebb_device_t *dev, ebb_victims_t *v, size_t chunks, uint32_t beyond)
 {
-    if (!ebb_follow_known() || !open_list(v))
+    if (!ebb_follow_known(dev) || !open_list(dev, v))
         return false;
-    choose_by_score(v, chunks, beyond);
+    choose_by_score(dev, v, chunks, beyond);
     return close_list(v);
 }
 

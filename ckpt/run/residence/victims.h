@@ -28,12 +28,12 @@ typedef struct ebb_victims {
 } ebb_victims_t;
 
 /* Some that have `chunks` together, or all there are. False: none, or no host memory to list them. */
-bool ebb_victims_choose(ebb_victims_t *out, size_t chunks);
+bool ebb_victims_choose(ebb_device_t *dev, ebb_victims_t *out, size_t chunks);
 /* The same of those that are not touched within the next `beyond` operations, and only what the options allow; by
  * what is known of the future. */
-bool ebb_victims_choose_ahead(ebb_victims_t *out, size_t chunks, uint32_t beyond);
+bool ebb_victims_choose_ahead(ebb_device_t *dev, ebb_victims_t *out, size_t chunks, uint32_t beyond);
 /* Host memory for all that are copied out is there, or can't be waited for (offload/pinned.h). False: they stay. In evict.c. */
-bool ebb_victims_have_hosts(const ebb_victims_t *victims);
+bool ebb_victims_have_hosts(ebb_device_t *dev, const ebb_victims_t *victims);
 void ebb_victims_free(ebb_victims_t *victims);
 
 #endif

@@ -23,16 +23,16 @@ static ebb_device_statistics_t *entry_of(ebb_device_list_t *list, CUdevice devic
 }
 
 /* The present device. */
-static void add_slot(ebb_device_statistics_t *d)
+static void add_slot(ebb_device_t *dev, ebb_device_statistics_t *d)
 {
-    const ebb_usage_t u = ebb_usage(ebb_here);
+    const ebb_usage_t u = ebb_usage(dev);
     const ebb_traffic_t t = ebb_traffic();
     d->budget_bytes = u.budget_bytes;
     d->overhead_bytes = u.overhead_bytes;
     d->foreign_bytes = u.foreign_bytes;
     d->mapped_bytes = u.mapped_bytes;
-    d->live_bytes = ebb_program_bytes();
-    d->host_bytes = t.host_bytes > ebb_own_pinned_bytes() ? t.host_bytes - ebb_own_pinned_bytes() : 0;
+    d->live_bytes = ebb_program_bytes(dev);
+    d->host_bytes = t.host_bytes > ebb_own_pinned_bytes(dev) ? t.host_bytes - ebb_own_pinned_bytes(dev) : 0;
     d->peak_bytes = higher(d->peak_bytes, u.peak_bytes);
     d->live_peak_bytes = higher(d->live_peak_bytes, u.live_peak_bytes);
     d->in_flight_peak_bytes = higher(d->in_flight_peak_bytes, t.in_flight_peak_bytes);
@@ -44,14 +44,14 @@ static void add_slot(ebb_device_statistics_t *d)
     d->stall_ns += t.stall_ns;
 }
 
-void ebb_devices_gather(ebb_device_list_t *out)
+void ebb_devices_gather(ebb_t *ebb, ebb_device_list_t *out)
 {
     const unsigned before = ebb_here->number;
     out->count = out->spare = 0;
-    for (unsigned i = 0; i < ebb_process.device_count; i++) {
+    for (unsigned i = 0; i < ebb->device_count; i++) {
         ebb_slot_swap(i);
-        if (!ebb_here->failed)
-            add_slot(entry_of(out, ebb_here->device));
+        if (!ebb->device[i].failed)
+            add_slot(&ebb->device[i], entry_of(out, ebb->device[i].device));
     }
     ebb_slot_swap(before);
 }

@@ -7,6 +7,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "alloc/ebb_alloc.h"
+
 enum { EBB_MOST_DEVICES = 16 };
 
 /* X(key, meaning), as in stats.h. Where a device has had several contexts one after the other, counts are of all of
@@ -43,7 +45,7 @@ typedef struct ebb_device_list {
 } ebb_device_list_t;
 
 /* As of now. ebb_lock() held, or at the end of the process; the driver is not called. */
-void ebb_devices_gather(ebb_device_list_t *out);
+void ebb_devices_gather(ebb_t *ebb, ebb_device_list_t *out);
 /* Of all; `device` is their count. */
 ebb_device_statistics_t ebb_devices_sum(const ebb_device_list_t *list);
 /* `, "devices": [...]`: the last member of a JSON object (devices_print.c, of libebb.so and the command). */

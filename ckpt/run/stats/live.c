@@ -10,15 +10,17 @@
 
 #include "alloc/base/log.h"
 #include "alloc/base/options.h"
+#include "ckpt/run/state.h"
 
 enum { TICKS = 64 }; /* operations between two times of writing: gathering takes about a microsecond */
 
-static struct {
+struct ebb_live_page {
     ebb_live_t *page; /* NULL: none */
     bool tried;
     unsigned ticks;
     char path[128];
-} live;
+};
+const size_t ebb_part_live_page = sizeof(struct ebb_live_page);
 
 static uint64_t now_ns(void)
 {
@@ -27,63 +29,66 @@ static uint64_t now_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-static void open_page(void)
+static void open_page(struct ebb_live_page *live)
 {
-    live.tried = true;
-    if (!ebb_options.live || !ebb_live_path(getpid(), live.path, sizeof live.path))
+    live->tried = true;
+    if (!ebb_options.live || !ebb_live_path(getpid(), live->path, sizeof live->path))
         return;
-    unlink(live.path); /* of an earlier process of that number */
-    int file = open(live.path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    unlink(live->path); /* of an earlier process of that number */
+    int file = open(live->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     void *p = MAP_FAILED;
-    if (file >= 0 && !ftruncate(file, sizeof *live.page))
-        p = mmap(NULL, sizeof *live.page, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    if (file >= 0 && !ftruncate(file, sizeof *live->page))
+        p = mmap(NULL, sizeof *live->page, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     if (p == MAP_FAILED) {
-        ebb_log(EBB_DEBUG, "%s cannot be made: nothing for ebb top", live.path);
+        ebb_log(EBB_DEBUG, "%s cannot be made: nothing for ebb top", live->path);
         if (file >= 0)
-            unlink(live.path);
+            unlink(live->path);
     } else {
-        madvise(p, sizeof *live.page, MADV_DONTFORK);
-        live.page = p;
-        live.page->bytes = sizeof *live.page;
-        live.page->process = getpid();
-        live.page->started_ns = now_ns();
-        live.page->version = EBB_LIVE_VERSION;
-        live.page->magic = EBB_LIVE_MAGIC;
+        madvise(p, sizeof *live->page, MADV_DONTFORK);
+        live->page = p;
+        live->page->bytes = sizeof *live->page;
+        live->page->process = getpid();
+        live->page->started_ns = now_ns();
+        live->page->version = EBB_LIVE_VERSION;
+        live->page->magic = EBB_LIVE_MAGIC;
     }
     if (file >= 0)
         close(file);
 }
 
-void ebb_live_update(void)
+void ebb_live_update(ebb_device_t *dev)
 {
-    if (!live.tried)
-        open_page();
-    if (!live.page)
+    struct ebb_live_page *live = dev->ebb->run->live_page;
+    if (!live->tried)
+        open_page(live);
+    if (!live->page)
         return;
     ebb_statistics_t s;
     ebb_device_list_t devices;
-    ebb_statistics_gather(&s, &devices);
-    live.ticks = 0;
-    const uint32_t before = atomic_load_explicit(&live.page->sequence, memory_order_relaxed);
-    atomic_store_explicit(&live.page->sequence, before + 1, memory_order_relaxed);
+    ebb_statistics_gather(dev, &s, &devices);
+    live->ticks = 0;
+    const uint32_t before = atomic_load_explicit(&live->page->sequence, memory_order_relaxed);
+    atomic_store_explicit(&live->page->sequence, before + 1, memory_order_relaxed);
     atomic_thread_fence(memory_order_release);
-    live.page->statistics = s;
-    live.page->devices.count = devices.count;
-    memcpy(live.page->devices.device, devices.device, devices.count * sizeof devices.device[0]);
-    live.page->updated_ns = now_ns();
-    atomic_store_explicit(&live.page->sequence, before + 2, memory_order_release);
+    live->page->statistics = s;
+    live->page->devices.count = devices.count;
+    memcpy(live->page->devices.device, devices.device, devices.count * sizeof devices.device[0]);
+    live->page->updated_ns = now_ns();
+    atomic_store_explicit(&live->page->sequence, before + 2, memory_order_release);
 }
 
-void ebb_live_tick(void)
+void ebb_live_tick(ebb_device_t *dev)
 {
-    if (++live.ticks == TICKS || !live.tried)
-        ebb_live_update();
+    struct ebb_live_page *live = dev->ebb->run->live_page;
+    if (++live->ticks == TICKS || !live->tried)
+        ebb_live_update(dev);
 }
 
-void ebb_live_end(void)
+void ebb_live_end(ebb_t *ebb)
 {
-    if (!live.page || live.page->process != getpid())
+    struct ebb_live_page *live = ebb->run->live_page;
+    if (!live->page || live->page->process != getpid())
         return;
-    unlink(live.path);
-    live.page = NULL; /* the mapping ends with the process */
+    unlink(live->path);
+    live->page = NULL; /* the mapping ends with the process */
 }

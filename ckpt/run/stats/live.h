@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
+#include "alloc/ebb_alloc.h"
 #include "ckpt/run/stats/stats.h"
 
 #define EBB_LIVE_MAGIC   0x65626200u
@@ -33,10 +34,10 @@ typedef struct ebb_live {
 bool ebb_live_path(pid_t process, char *out, size_t out_bytes);
 
 /* An operation has been issued: every now and then the page is written. ebb_lock() held. */
-void ebb_live_tick(void);
+void ebb_live_tick(ebb_device_t *dev);
 /* The page is written now: the program waits, or runs out of memory. ebb_lock() held. */
-void ebb_live_update(void);
+void ebb_live_update(ebb_device_t *dev);
 /* The page is gone. */
-void ebb_live_end(void);
+void ebb_live_end(ebb_t *ebb);
 
 #endif

@@ -7,15 +7,17 @@
 #include <string.h>
 
 #include "alloc/base/options.h"
+#include "ckpt/run/state.h"
 #include "ckpt/run/tracker/step.h"
 
-static struct {
+struct ebb_planned {
     struct planned {
         char *trace, *plan; /* owned; NULL: there is none. plan: with its request, as JSON */
     } kind[EBB_STEP_KINDS];
     ebb_plan_request_t request;
     bool requested;
-} known;
+};
+const size_t ebb_part_planned = sizeof(struct ebb_planned);
 
 static bool is_wanted(unsigned kind)
 {
@@ -34,25 +36,27 @@ static void put_text(FILE *f, const char *text)
     fputc('"', f);
 }
 
-void ebb_planned_request(const ebb_plan_request_t *request)
+void ebb_planned_request(ebb_t *ebb, const ebb_plan_request_t *request)
 {
-    known.request = *request;
-    known.request.policy = NULL;
-    known.requested = true;
+    struct ebb_planned *known = ebb->run->planned;
+    known->request = *request;
+    known->request.policy = NULL;
+    known->requested = true;
 }
 
-void ebb_planned_trace(unsigned kind, const char *path)
+void ebb_planned_trace(ebb_t *ebb, unsigned kind, const char *path)
 {
+    struct ebb_planned *known = ebb->run->planned;
     char whole[PATH_MAX];
     if (!is_wanted(kind))
         return;
-    ebb_planned_forget(kind);
-    known.kind[kind].trace = strdup(realpath(path, whole) ? whole : path);
+    ebb_planned_forget(ebb, kind);
+    known->kind[kind].trace = strdup(realpath(path, whole) ? whole : path);
 }
 
-static void put_request(FILE *f)
+static void put_request(struct ebb_planned *known, FILE *f)
 {
-    const ebb_plan_request_t *q = &known.request;
+    const ebb_plan_request_t *q = &known->request;
     fputs(", \"request\": {\"policy\": ", f);
     put_text(f, *ebb_options.plan ? "EBB_PLAN" : ebb_options.policy.text);
     fprintf(f,
@@ -73,38 +77,41 @@ static void put_plan(FILE *f, char *lines)
     fputs("]", f);
 }
 
-void ebb_planned_plan(unsigned kind, const ebb_plan_t *plan)
+void ebb_planned_plan(ebb_t *ebb, unsigned kind, const ebb_plan_t *plan)
 {
+    struct ebb_planned *known = ebb->run->planned;
     char *lines = NULL, *text = NULL;
     size_t bytes;
-    if (!is_wanted(kind) || !known.requested)
+    if (!is_wanted(kind) || !known->requested)
         return;
     FILE *f = open_memstream(&lines, &bytes);
     bool good = f && ebb_plan_write(plan, f);
     if (f && fclose(f))
         good = false;
     if (good && (f = open_memstream(&text, &bytes))) {
-        put_request(f);
+        put_request(known, f);
         put_plan(f, lines);
         good = !fclose(f);
     }
     free(lines);
-    free(known.kind[kind].plan);
-    known.kind[kind].plan = good ? text : (free(text), NULL);
+    free(known->kind[kind].plan);
+    known->kind[kind].plan = good ? text : (free(text), NULL);
 }
 
-void ebb_planned_forget(unsigned kind)
+void ebb_planned_forget(ebb_t *ebb, unsigned kind)
 {
-    free(known.kind[kind].trace);
-    free(known.kind[kind].plan);
-    known.kind[kind] = (struct planned){0};
+    struct ebb_planned *known = ebb->run->planned;
+    free(known->kind[kind].trace);
+    free(known->kind[kind].plan);
+    known->kind[kind] = (struct planned){0};
 }
 
-void ebb_planned_print(FILE *out)
+void ebb_planned_print(ebb_t *ebb, FILE *out)
 {
+    struct ebb_planned *known = ebb->run->planned;
     const char *between = ",\n\"planned\": [";
     for (unsigned i = 0; i < EBB_STEP_KINDS; i++) {
-        const struct planned *p = &known.kind[i];
+        const struct planned *p = &known->kind[i];
         if (!p->trace)
             continue;
         fprintf(out, "%s\n{\"kind\": %u, \"trace\": ", between, i);

@@ -11,16 +11,17 @@
 #ifndef EBB_STATS_PLANNED_H
 #define EBB_STATS_PLANNED_H
 
+#include "alloc/ebb_alloc.h"
 #include "ckpt/planner/planner.h"
 
 /* What the next plan is for, whatever its kind. The policy is not kept. */
-void ebb_planned_request(const ebb_plan_request_t *request);
-void ebb_planned_trace(unsigned kind, const char *path);
-void ebb_planned_plan(unsigned kind, const ebb_plan_t *plan);
+void ebb_planned_request(ebb_t *ebb, const ebb_plan_request_t *request);
+void ebb_planned_trace(ebb_t *ebb, unsigned kind, const char *path);
+void ebb_planned_plan(ebb_t *ebb, unsigned kind, const ebb_plan_t *plan);
 /* There is no such kind any more. */
-void ebb_planned_forget(unsigned kind);
+void ebb_planned_forget(ebb_t *ebb, unsigned kind);
 
 /* ", "planned": [..]", on lines of its own; nothing if nothing is known. */
-void ebb_planned_print(FILE *out);
+void ebb_planned_print(ebb_t *ebb, FILE *out);
 
 #endif

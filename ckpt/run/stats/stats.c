@@ -27,10 +27,10 @@ static void gather_kinds(const ebb_steps_t *steps, ebb_statistics_t *out)
     }
 }
 
-static uint64_t fetched_ahead(void)
+static uint64_t fetched_ahead(ebb_t *ebb)
 {
     uint64_t sum = 0;
-    for (unsigned i = 0; i < ebb_process.device_count; i++) {
+    for (unsigned i = 0; i < ebb->device_count; i++) {
         const unsigned here = ebb_slot_swap(i);
         sum += ebb_traffic().ahead;
         ebb_slot_swap(here);
@@ -38,22 +38,22 @@ static uint64_t fetched_ahead(void)
     return sum;
 }
 
-static uint64_t obscure_launches(void)
+static uint64_t obscure_launches(ebb_device_t *dev)
 {
     uint64_t sum = 0;
-    for (const ebb_obscure_t *o = ebb_obscure_kernels(ebb_here->ebb); o; o = o->next)
+    for (const ebb_obscure_t *o = ebb_obscure_kernels(dev->ebb); o; o = o->next)
         sum += o->launches;
     return sum;
 }
 
-void ebb_statistics_gather(ebb_statistics_t *out, ebb_device_list_t *devices)
+void ebb_statistics_gather(ebb_device_t *dev, ebb_statistics_t *out, ebb_device_list_t *devices)
 {
-    ebb_devices_gather(devices);
+    ebb_devices_gather(dev->ebb, devices);
     const ebb_device_statistics_t u = ebb_devices_sum(devices);
     const ebb_traffic_t t = ebb_traffic(); /* only for what is the process's */
-    const ebb_steps_t s = ebb_steps();
-    const ebb_drive_counts_t d = ebb_drive_counts();
-    const ebb_recipe_counts_t r = ebb_recipe_counts();
+    const ebb_steps_t s = ebb_steps(dev->ebb);
+    const ebb_drive_counts_t d = ebb_drive_counts(dev->ebb);
+    const ebb_recipe_counts_t r = ebb_recipe_counts(dev->ebb);
     *out = (ebb_statistics_t){
         .budget_bytes = u.budget_bytes,
         .overhead_bytes = u.overhead_bytes,
@@ -99,14 +99,14 @@ void ebb_statistics_gather(ebb_statistics_t *out, ebb_device_list_t *devices)
         .step_found_after = s.found_after,
         .step_lanes = s.lanes.count,
         .step_lanes_recurring = s.lanes.recurring,
-        .ahead = fetched_ahead(),
+        .ahead = fetched_ahead(dev->ebb),
         .reactive_drops = r.dropped,
         .reactive_replays = r.replays,
         .driven_ns = d.ns,
         .driven_timed = d.timed,
         .changes = d.changes,
-        .leftovers = ebb_leftover_count(),
-        .obscure = obscure_launches(),
+        .leftovers = ebb_leftover_count(dev->ebb),
+        .obscure = obscure_launches(dev),
     };
     gather_kinds(&s, out);
 }
@@ -180,9 +180,9 @@ static bool file_name(char *out, size_t room)
 }
 
 /* One object for each kind of step that is known; behind all keys, some of which it has as well. */
-static void write_kinds(FILE *f)
+static void write_kinds(ebb_t *ebb, FILE *f)
 {
-    const ebb_steps_t s = ebb_steps();
+    const ebb_steps_t s = ebb_steps(ebb);
     const char *between = "";
     fputs(", \"kinds\": [", f);
     for (unsigned i = 0; i < EBB_STEP_KINDS; i++) {
@@ -199,11 +199,11 @@ static void write_kinds(FILE *f)
 }
 
 /* What is not a character of JSON as it is becomes a question mark. */
-static void write_obscure(FILE *f)
+static void write_obscure(ebb_device_t *dev, FILE *f)
 {
     const char *between = "";
     fputs(", \"obscure_kernels\": [", f);
-    for (const ebb_obscure_t *o = ebb_obscure_kernels(ebb_here->ebb); o; o = o->next) {
+    for (const ebb_obscure_t *o = ebb_obscure_kernels(dev->ebb); o; o = o->next) {
         fprintf(f, "%s{\"name\": \"", between);
         for (const char *c = o->name; *c; c++)
             fputc(*c < 0x20 || *c == '"' || *c == '\\' ? '?' : *c, f);
@@ -213,7 +213,7 @@ static void write_obscure(FILE *f)
     fputc(']', f);
 }
 
-static void write_file(const ebb_statistics_t *s, const ebb_device_list_t *devices)
+static void write_file(ebb_device_t *dev, const ebb_statistics_t *s, const ebb_device_list_t *devices)
 {
     char path[1200];
     FILE *f = file_name(path, sizeof path) ? fopen(path, "we") : NULL;
@@ -228,22 +228,22 @@ static void write_file(const ebb_statistics_t *s, const ebb_device_list_t *devic
     EBB_STATISTICS(X)
 #undef X
     ebb_devices_print(devices, f);
-    write_kinds(f);
-    write_obscure(f);
-    ebb_planned_print(f);
+    write_kinds(dev->ebb, f);
+    write_obscure(dev, f);
+    ebb_planned_print(dev->ebb, f);
     fputs("}\n", f);
     if (fclose(f))
         ebb_log(EBB_WARN, "EBB_STATS=%s: %s", ebb_options.stats, strerror(errno));
 }
 
-void ebb_stats_finish(void)
+void ebb_stats_finish(ebb_device_t *dev)
 {
     ebb_statistics_t s;
     ebb_device_list_t devices;
-    ebb_statistics_gather(&s, &devices);
+    ebb_statistics_gather(dev, &s, &devices);
     if (s.peak_bytes)
         say(&s, &devices);
     if (*ebb_options.stats)
-        write_file(&s, &devices);
-    ebb_live_end();
+        write_file(dev, &s, &devices);
+    ebb_live_end(dev->ebb);
 }

@@ -7,6 +7,7 @@
 
 #include <stdint.h>
 
+#include "alloc/ebb_alloc.h"
 #include "ckpt/run/stats/devices.h"
 
 /* X(key, meaning). Of all devices together. Bytes on the device are those of whole chunks where not said otherwise. New keys go to the
@@ -77,10 +78,10 @@ typedef struct ebb_statistics {
 } ebb_statistics_t;
 
 /* As of now. ebb_lock() held; the driver is not called. */
-void ebb_statistics_gather(ebb_statistics_t *out, ebb_device_list_t *devices);
+void ebb_statistics_gather(ebb_device_t *dev, ebb_statistics_t *out, ebb_device_list_t *devices);
 
 /* The end: the file, if wanted, and one line on stderr, if the program has used device memory. Does not call
  * the driver. */
-void ebb_stats_finish(void);
+void ebb_stats_finish(ebb_device_t *dev);
 
 #endif

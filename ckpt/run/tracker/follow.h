@@ -21,26 +21,26 @@
 
 /* The next operation is the first one of a step like this one, which is borrowed until the next call or ebb_follow_end.
  * NULL, or without a trace: like the one before, if any. What is dropped is made before another step is followed. */
-void ebb_follow_boundary(ebb_recording_t *learned);
+void ebb_follow_boundary(ebb_device_t *dev, ebb_recording_t *learned);
 /* What is dropped is made. Does nothing if nothing is followed. */
-void ebb_follow_end(void);
-bool ebb_follow_follows(const ebb_recording_t *learned);
+void ebb_follow_end(ebb_device_t *dev);
+bool ebb_follow_follows(ebb_t *ebb, const ebb_recording_t *learned);
 
 /* At a boundary: [buffers] those with which the next step like this one begins, by their numbers in it, as far as they are
  * known; the caller's to free. NULL: nothing is known. */
-ebb_buffer_t **ebb_follow_present(const ebb_recording_t *learned);
+ebb_buffer_t **ebb_follow_present(ebb_t *ebb, const ebb_recording_t *learned);
 
 /* What is dropped is made. The cursor is lost, and buffers have no numbers, until the next boundary: the program's
  * operations are not shown to this module for now. */
-void ebb_follow_pause(void);
+void ebb_follow_pause(ebb_device_t *dev);
 /* The program is in the middle of a step, where a plan has left it (left.h): followed from here on. */
 struct ebb_left;
-void ebb_follow_resume(struct ebb_left *left);
+void ebb_follow_resume(ebb_device_t *dev, struct ebb_left *left);
 
 /* Around every operation. `before` is for the moment when nothing has been done for it yet; an error goes to the
  * program. */
-ebb_status_t ebb_follow_before(const ebb_operation_t *operation);
-void ebb_follow_after(const ebb_operation_t *operation, bool issued);
+ebb_status_t ebb_follow_before(ebb_device_t *dev, const ebb_operation_t *operation);
+void ebb_follow_after(ebb_t *ebb, const ebb_operation_t *operation, bool issued);
 /* A buffer of the program is about to be freed, on the stream; NULL: now. */
 void ebb_follow_freeing(ebb_buffer_t *buffer, ebb_stream_t *stream);
 
@@ -62,12 +62,12 @@ typedef struct ebb_coming {
 } ebb_coming_t;
 
 /* False: nothing is known at the moment, and the others may not be asked. */
-bool ebb_follow_known(void);
+bool ebb_follow_known(ebb_device_t *dev);
 ebb_next_use_t ebb_follow_next_use(const ebb_buffer_t *buffer);
 /* The operation `ahead` operations from now. False: nothing is known that far ahead. */
-bool ebb_follow_coming(uint32_t ahead, ebb_coming_t *out);
+bool ebb_follow_coming(ebb_t *ebb, uint32_t ahead, ebb_coming_t *out);
 /* The i-th buffer that it touches. NULL: not allocated yet. */
-ebb_buffer_t *ebb_follow_touched(uint32_t ahead, uint32_t i);
+ebb_buffer_t *ebb_follow_touched(ebb_t *ebb, uint32_t ahead, uint32_t i);
 
 /* ---- for recipe.c ---- */
 
@@ -84,6 +84,5 @@ typedef struct ebb_followed {
     bool matches;    /* the operation under way is the one at the cursor, on the recorded buffers */
     uint32_t at;     /* its number then */
 } ebb_followed_t;
-extern ebb_followed_t ebb_followed;
 
 #endif

@@ -9,6 +9,7 @@
 #include "alloc/base/mix.h"
 #include "alloc/base/options.h"
 #include "alloc/base/table.h"
+#include "ckpt/run/state.h"
 #include "ckpt/run/tracker/layout.h"
 #include "ckpt/run/tracker/word.h"
 
@@ -73,7 +74,7 @@ typedef struct lane {
     uint32_t at;
 } lane_t;
 
-static struct {
+struct ebb_stale {
     uint64_t step;
     ebb_table_t shapes; /* shape_t */
     lane_t lane[STREAMS];
@@ -95,7 +96,8 @@ static struct {
     uint8_t role[MOST_PARAM_BYTES / 8];     /* of its words: ebb_role_t */
     unsigned char params[MOST_PARAM_BYTES]; /* the view's */
     uint64_t count;
-} L;
+};
+const size_t ebb_part_stale = sizeof(struct ebb_stale);
 
 /* ---- places ---- */
 
@@ -109,23 +111,24 @@ static uint64_t shape_of(const ebb_operation_t *op)
     return ebb_mix(ebb_mix(h, op->attributes), (uint64_t)op->shared_bytes << 32 | (uint32_t)op->param_bytes);
 }
 
-static lane_t *lane_of(const ebb_stream_t *stream)
+static lane_t *lane_of(struct ebb_stale *stale, const ebb_stream_t *stream)
 {
     uint32_t i = 0;
-    while (i < L.lanes && L.lane[i].stream != stream)
+    while (i < stale->lanes && stale->lane[i].stream != stream)
         i++;
     if (i == STREAMS)
-        return &L.lane[STREAMS - 1];
-    if (i == L.lanes)
-        L.lane[L.lanes++] = (lane_t){.stream = stream};
-    return &L.lane[i];
+        return &stale->lane[STREAMS - 1];
+    if (i == stale->lanes)
+        stale->lane[stale->lanes++] = (lane_t){.stream = stream};
+    return &stale->lane[i];
 }
 
-void ebb_leftover_begin_step(void)
+void ebb_leftover_begin_step(ebb_t *ebb)
 {
-    L.step++;
-    L.lanes = 0;
-    ebb_words_forget();
+    struct ebb_stale *stale = ebb->run->stale;
+    stale->step++;
+    stale->lanes = 0;
+    ebb_words_forget(ebb);
 }
 
 /* The polynomial's, and its 32nd power. */
@@ -134,49 +137,52 @@ void ebb_leftover_begin_step(void)
 #define OLDEST    SQUARE(SQUARE(SQUARE(SQUARE(SQUARE(FACTOR)))))
 _Static_assert(BEHIND == 32, "OLDEST is another power");
 
-void ebb_leftover_pass(const ebb_operation_t *op)
+void ebb_leftover_pass(ebb_t *ebb, const ebb_operation_t *op)
 {
-    L.current = NULL;
-    L.seen = NULL;
-    L.passed = NULL;
+    struct ebb_stale *stale = ebb->run->stale;
+    stale->current = NULL;
+    stale->seen = NULL;
+    stale->passed = NULL;
     if (!ebb_options.leftovers)
         return;
-    if (L.shapes.count > MOST_SHAPES || L.bytes > MOST_BYTES)
-        ebb_leftover_forget();
-    lane_t *lane = lane_of(op->stream);
+    if (stale->shapes.count > MOST_SHAPES || stale->bytes > MOST_BYTES)
+        ebb_leftover_forget(ebb);
+    lane_t *lane = lane_of(stale, op->stream);
     const uint64_t key = shape_of(op) | 1;
     bool added;
-    shape_t *shape = op->kind == EBB_KERNEL ? ebb_table_add(&L.shapes, sizeof *shape, key, &added) : NULL;
-    if (shape && shape->step != L.step) {
-        shape->step = L.step;
+    shape_t *shape =
+        op->kind == EBB_KERNEL ? ebb_table_add(&stale->shapes, sizeof *shape, key, &added) : NULL;
+    if (shape && shape->step != stale->step) {
+        shape->step = stale->step;
         shape->count = 0;
     }
-    L.of = shape;
-    L.key = shape ? ebb_mix(ebb_mix(key, lane->sum), shape->count++) | 1 : 0;
+    stale->of = shape;
+    stale->key = shape ? ebb_mix(ebb_mix(key, lane->sum), shape->count++) | 1 : 0;
     uint64_t *past = &lane->past[lane->at++ % BEHIND];
-    L.passed = lane;
-    L.sum = lane->sum;
-    L.oldest = *past;
+    stale->passed = lane;
+    stale->sum = lane->sum;
+    stale->oldest = *past;
     lane->sum = lane->sum * FACTOR + key - *past * OLDEST;
     *past = key;
 }
 
-void ebb_leftover_take_back(void)
+void ebb_leftover_take_back(ebb_t *ebb)
 {
-    if (!L.passed)
+    struct ebb_stale *stale = ebb->run->stale;
+    if (!stale->passed)
         return;
-    L.passed->past[--L.passed->at % BEHIND] = L.oldest;
-    L.passed->sum = L.sum;
-    if (L.of)
-        L.of->count--;
-    L.passed = NULL;
+    stale->passed->past[--stale->passed->at % BEHIND] = stale->oldest;
+    stale->passed->sum = stale->sum;
+    if (stale->of)
+        stale->of->count--;
+    stale->passed = NULL;
 }
 
 /* The one passed last; made now if there is none. NULL: no memory. */
-static place_t *here(const ebb_operation_t *op)
+static place_t *here(struct ebb_stale *stale, const ebb_operation_t *op)
 {
     bool added;
-    place_t *p = ebb_table_add(&L.places, sizeof *p, L.key, &added);
+    place_t *p = ebb_table_add(&stale->places, sizeof *p, stale->key, &added);
     if (!p || !added)
         return p && p->first && p->bytes == op->param_bytes ? p : NULL;
     const uint32_t bytes = (uint32_t)op->param_bytes, words = bytes / 8, halves = bytes / 4;
@@ -188,31 +194,32 @@ static place_t *here(const ebb_operation_t *op)
     p->course = p->leads + words;
     memcpy(p->first, op->params, bytes);
     p->bytes = bytes;
-    L.bytes += sizeof *p + (size_t)bytes + 2 * words + halves;
+    stale->bytes += sizeof *p + (size_t)bytes + 2 * words + halves;
     return p;
 }
 
-void ebb_leftover_forget(void)
+void ebb_leftover_forget(ebb_t *ebb)
 {
-    place_t *place = L.places.at;
-    shape_t *shape = L.shapes.at;
-    for (size_t i = 0; i < L.places.room; i++)
+    struct ebb_stale *stale = ebb->run->stale;
+    place_t *place = stale->places.at;
+    shape_t *shape = stale->shapes.at;
+    for (size_t i = 0; i < stale->places.room; i++)
         free(place[i].first);
-    for (size_t i = 0; i < L.shapes.room; i++) {
+    for (size_t i = 0; i < stale->shapes.room; i++) {
         for (uint32_t k = 0; k < shape[i].doubt_count; k++)
             free(shape[i].doubt[k].dispelled);
         free(shape[i].doubt);
     }
     free(place);
     free(shape);
-    free(L.forms.at);
-    L.places = L.shapes = L.forms = (ebb_table_t){0};
-    L.bytes = 0;
-    L.key = 0;
-    L.of = NULL;
-    L.current = NULL;
-    L.seen = NULL;
-    L.lanes = 0;
+    free(stale->forms.at);
+    stale->places = stale->shapes = stale->forms = (ebb_table_t){0};
+    stale->bytes = 0;
+    stale->key = 0;
+    stale->of = NULL;
+    stale->current = NULL;
+    stale->seen = NULL;
+    stale->lanes = 0;
 }
 
 static uint64_t word_at(const unsigned char *block, uint32_t word)
@@ -230,25 +237,26 @@ static uint32_t half_at(const unsigned char *block, uint32_t half)
 }
 
 /* What the structure itself says of the operation's words. */
-static void ask_layout(const ebb_operation_t *op)
+static void ask_layout(ebb_device_t *dev, const ebb_operation_t *op)
 {
+    struct ebb_stale *stale = dev->ebb->run->stale;
     bool added;
-    form_t *form = ebb_table_add(&L.forms, sizeof *form, (uint64_t)(uintptr_t)op->function, &added);
-    const char *name = form && added && op->function ? ebb_function_name(ebb_here->ebb, op->function) : NULL;
+    form_t *form = ebb_table_add(&stale->forms, sizeof *form, (uint64_t)(uintptr_t)op->function, &added);
+    const char *name = form && added && op->function ? ebb_function_name(dev->ebb, op->function) : NULL;
     ebb_layout_parameter_t parameter[MOST_PARAMETERS];
     uint32_t count = 0;
     while (name && count < MOST_PARAMETERS &&
-           ebb_function_parameter(ebb_here->ebb, op->function, count, &parameter[count].offset_bytes,
+           ebb_function_parameter(dev->ebb, op->function, count, &parameter[count].offset_bytes,
                                   &parameter[count].size_bytes))
         count++;
     if (name)
         ebb_layout_make(name, parameter, count, &form->layout);
-    memset(L.role, EBB_ROLE_UNKNOWN, op->param_bytes / 8);
+    memset(stale->role, EBB_ROLE_UNKNOWN, op->param_bytes / 8);
     if (form)
-        ebb_layout_roles(&form->layout, op->params, op->param_bytes, op->grid, L.role);
+        ebb_layout_roles(&form->layout, op->params, op->param_bytes, op->grid, stale->role);
     for (unsigned i = 0; i < op->map_count; i++) {
-        memset(L.role + op->map_at[i] / 8, EBB_ROLE_NUMBER, EBB_TENSOR_MAP_BYTES / 8);
-        L.role[op->map_at[i] / 8] = EBB_ROLE_OPERAND;
+        memset(stale->role + op->map_at[i] / 8, EBB_ROLE_NUMBER, EBB_TENSOR_MAP_BYTES / 8);
+        stale->role[op->map_at[i] / 8] = EBB_ROLE_OPERAND;
     }
 }
 
@@ -267,7 +275,7 @@ static size_t doubt_bytes(uint32_t words)
     return sizeof(doubt_t) + (words / 64 + 1) * sizeof(uint64_t);
 }
 
-static void add_doubt(shape_t *s, uint32_t words, uint32_t half, uint32_t value)
+static void add_doubt(struct ebb_stale *stale, shape_t *s, uint32_t words, uint32_t half, uint32_t value)
 {
     if (s->doubt_count == s->doubt_room) {
         const uint32_t room = s->doubt_room ? 2 * s->doubt_room : 16;
@@ -282,7 +290,7 @@ static void add_doubt(shape_t *s, uint32_t words, uint32_t half, uint32_t value)
         return;
     }
     s->doubt[s->doubt_count++] = (doubt_t){half, value, dispelled};
-    L.bytes += doubt_bytes(words);
+    stale->bytes += doubt_bytes(words);
 }
 
 static bool is_doubted(const shape_t *s, uint32_t word, const unsigned char *block)
@@ -303,182 +311,192 @@ static void dispel(shape_t *s, uint32_t word, const unsigned char *block)
 }
 
 /* It means nothing, as it varies. */
-static void set_free(place_t *p, uint32_t half)
+static void set_free(struct ebb_stale *stale, place_t *p, uint32_t half)
 {
     uint32_t kept = 0;
     const bool settled = p->course[half] >= SETTLED_ONCE;
-    for (uint32_t i = 0; settled && i < L.of->doubt_count; i++) {
-        if (L.of->doubt[i].half != half) {
-            L.of->doubt[kept++] = L.of->doubt[i];
+    for (uint32_t i = 0; settled && i < stale->of->doubt_count; i++) {
+        if (stale->of->doubt[i].half != half) {
+            stale->of->doubt[kept++] = stale->of->doubt[i];
             continue;
         }
-        free(L.of->doubt[i].dispelled);
-        L.bytes -= doubt_bytes(p->bytes / 8);
+        free(stale->of->doubt[i].dispelled);
+        stale->bytes -= doubt_bytes(p->bytes / 8);
     }
-    L.of->doubt_count = settled ? kept : L.of->doubt_count;
+    stale->of->doubt_count = settled ? kept : stale->of->doubt_count;
     p->course[half] = FREE;
 }
 
 /* A small number that was the same in all launches, or has been so for a while, is another small one now. */
-static bool is_new(const place_t *p, const unsigned char *block, uint32_t half)
+static bool is_new(struct ebb_stale *stale, const place_t *p, const unsigned char *block, uint32_t half)
 {
     const uint32_t was = half_at(p->first, half), is = half_at(block, half);
     return was != is && was < SMALL && is < SMALL &&
            (p->course[half] == SAME ? p->launches >= SETTLED
-                                    : p->course[half] >= SETTLED_ONCE && !find_doubt(L.of, half, is));
+                                    : p->course[half] >= SETTLED_ONCE && !find_doubt(stale->of, half, is));
 }
 
 /* That may mean words. */
-static bool is_number(const place_t *p, const uint8_t *leads, uint32_t half)
+static bool is_number(struct ebb_stale *stale, const place_t *p, const uint8_t *leads, uint32_t half)
 {
     const uint32_t word = half / 2;
-    return word >= p->bytes / 8 || (L.role[word] == EBB_ROLE_UNKNOWN && !leads[word] && !p->leads[word]);
+    return word >= p->bytes / 8 || (stale->role[word] == EBB_ROLE_UNKNOWN && !leads[word] && !p->leads[word]);
 }
 
-static void note_numbers(place_t *p, const unsigned char *block, const uint8_t *leads)
+static void note_numbers(struct ebb_stale *stale, place_t *p, const unsigned char *block,
+                         const uint8_t *leads)
 {
     const uint32_t halves = p->bytes / 4;
     uint32_t list[MOST_NEW + 1], count = 0;
     for (uint32_t h = 0; h < halves && count <= MOST_NEW; h++)
-        if (is_number(p, leads, h) && is_new(p, block, h))
+        if (is_number(stale, p, leads, h) && is_new(stale, p, block, h))
             list[count++] = h;
     if (count > MOST_NEW)
         memset(p->junk, 0, p->bytes / 8);
     for (uint32_t i = 0; count <= MOST_NEW && i < count; i++) {
         p->course[list[i]] = p->course[list[i]] == SAME ? SETTLED_ONCE : (uint8_t)(p->course[list[i]] + 1);
         if (p->course[list[i]] == SETTLED_ONCE + MOST_VALUES)
-            set_free(p, list[i]);
-        else if (!find_doubt(L.of, list[i], half_at(block, list[i])))
-            add_doubt(L.of, p->bytes / 8, list[i], half_at(block, list[i]));
+            set_free(stale, p, list[i]);
+        else if (!find_doubt(stale->of, list[i], half_at(block, list[i])))
+            add_doubt(stale, stale->of, p->bytes / 8, list[i], half_at(block, list[i]));
     }
     for (uint32_t h = 0; h < halves; h++) {
         const uint32_t is = half_at(block, h);
-        if (is != half_at(p->first, h) && is_number(p, leads, h) &&
+        if (is != half_at(p->first, h) && is_number(stale, p, leads, h) &&
             (p->course[h] == SAME || (p->course[h] >= SETTLED_ONCE && is >= SMALL)))
-            set_free(p, h);
+            set_free(stale, p, h);
     }
 }
 
 /* ---- what a launch says ---- */
 
-static bool is_left_over(const place_t *p, uint32_t word, const unsigned char *block)
+static bool is_left_over(struct ebb_stale *stale, const place_t *p, uint32_t word, const unsigned char *block)
 {
-    return L.role[word] != EBB_ROLE_UNKNOWN ? L.role[word] != EBB_ROLE_OPERAND
-                                            : p->junk[word] >= ENOUGH && p->launches > SETTLED &&
-                                                  !L.of->hopeless && !is_doubted(L.of, word, block);
+    return stale->role[word] != EBB_ROLE_UNKNOWN
+               ? stale->role[word] != EBB_ROLE_OPERAND
+               : p->junk[word] >= ENOUGH && p->launches > SETTLED && !stale->of->hopeless &&
+                     !is_doubted(stale->of, word, block);
 }
 
-static void learn(place_t *p, const ebb_operation_t *op, const uint8_t *leads)
+static void learn(ebb_device_t *dev, place_t *p, const ebb_operation_t *op, const uint8_t *leads)
 {
-    note_numbers(p, op->params, leads);
+    struct ebb_stale *stale = dev->ebb->run->stale;
+    note_numbers(stale, p, op->params, leads);
     for (uint32_t w = 0; w < p->bytes / 8; w++) {
-        if (L.role[w] != EBB_ROLE_UNKNOWN)
+        if (stale->role[w] != EBB_ROLE_UNKNOWN)
             continue;
         if (leads[w]) {
             p->leads[w] = 1;
-        } else if (ebb_word_is_junk(word_at(op->params, w), p->leads[w])) {
+        } else if (ebb_word_is_junk(dev, word_at(op->params, w), p->leads[w])) {
             p->junk[w] = (uint8_t)(p->junk[w] + (p->junk[w] < UINT8_MAX));
-            dispel(L.of, w, op->params);
+            dispel(stale->of, w, op->params);
         }
     }
     p->launches++;
 }
 
 /* In the view. */
-static void lead_nowhere(const ebb_operation_t *op, uint32_t word)
+static void lead_nowhere(ebb_device_t *dev, const ebb_operation_t *op, uint32_t word)
 {
-    const CUdeviceptr nowhere = ebb_nowhere(ebb_here->ebb, word_at(op->params, word));
-    if (L.view.params != L.params)
-        memcpy(L.params, op->params, op->param_bytes);
-    memcpy(L.params + 8 * (size_t)word, &nowhere, sizeof nowhere);
-    L.view.params = L.params;
+    struct ebb_stale *stale = dev->ebb->run->stale;
+    const CUdeviceptr nowhere = ebb_nowhere(dev->ebb, word_at(op->params, word));
+    if (stale->view.params != stale->params)
+        memcpy(stale->params, op->params, op->param_bytes);
+    memcpy(stale->params + 8 * (size_t)word, &nowhere, sizeof nowhere);
+    stale->view.params = stale->params;
 }
 
 /* Its accesses but those of words that are left over. What its structure says is not filled in leads nowhere wherever it did, also to memory that
  * is not ebb's: for that alone nobody has to take it for more than it is. */
-static const ebb_operation_t *without(const place_t *p, const ebb_operation_t *op)
+static const ebb_operation_t *without(ebb_device_t *dev, const place_t *p, const ebb_operation_t *op)
 {
+    struct ebb_stale *stale = dev->ebb->run->stale;
     uint32_t kept = 0;
-    if (op->access_count > L.access_room) {
-        ebb_access_t *grown = realloc(L.access, op->access_count * sizeof *grown);
+    if (op->access_count > stale->access_room) {
+        ebb_access_t *grown = realloc(stale->access, op->access_count * sizeof *grown);
         if (!grown)
             return op;
-        L.access = grown;
-        L.access_room = op->access_count;
+        stale->access = grown;
+        stale->access_room = op->access_count;
     }
-    L.view = *op;
+    stale->view = *op;
     for (uint32_t i = 0; i < op->access_count; i++) {
         const uint32_t word = op->access[i].param_offset / 8;
-        if (!is_left_over(p, word, op->params))
-            L.access[kept++] = op->access[i];
-        else if (L.role[word] == EBB_ROLE_UNKNOWN)
-            lead_nowhere(op, word);
+        if (!is_left_over(stale, p, word, op->params))
+            stale->access[kept++] = op->access[i];
+        else if (stale->role[word] == EBB_ROLE_UNKNOWN)
+            lead_nowhere(dev, op, word);
     }
     for (uint32_t w = 0; w < p->bytes / 8; w++)
-        if (L.role[w] == EBB_ROLE_UNUSED && word_at(op->params, w) >> ADDRESS_BITS)
-            lead_nowhere(op, w);
-    if (kept == op->access_count && L.view.params == op->params)
+        if (stale->role[w] == EBB_ROLE_UNUSED && word_at(op->params, w) >> ADDRESS_BITS)
+            lead_nowhere(dev, op, w);
+    if (kept == op->access_count && stale->view.params == op->params)
         return op;
-    L.count += op->access_count - kept;
-    L.view.access = L.access;
-    L.view.access_count = kept;
-    return &L.view;
+    stale->count += op->access_count - kept;
+    stale->view.access = stale->access;
+    stale->view.access_count = kept;
+    return &stale->view;
 }
 
-const ebb_operation_t *ebb_leftover_view(const ebb_operation_t *op)
+const ebb_operation_t *ebb_leftover_view(ebb_device_t *dev, const ebb_operation_t *op)
 {
+    struct ebb_stale *stale = dev->ebb->run->stale;
     static uint8_t leads[MOST_PARAM_BYTES / 8];
-    if (L.seen)
-        return L.seen;
-    L.seen = L.op = op;
+    if (stale->seen)
+        return stale->seen;
+    stale->seen = stale->op = op;
     if (!ebb_options.leftovers || op->kind != EBB_KERNEL || !op->structures || op->opaque || !op->plain ||
-        !L.key || op->param_bytes < 8 || op->param_bytes > MOST_PARAM_BYTES)
+        !stale->key || op->param_bytes < 8 || op->param_bytes > MOST_PARAM_BYTES)
         return op;
-    place_t *p = L.current = here(op);
+    place_t *p = stale->current = here(stale, op);
     if (!p)
         return op;
-    ask_layout(op);
+    ask_layout(dev, op);
     memset(leads, 0, p->bytes / 8);
     for (uint32_t i = 0; i < op->access_count; i++)
         leads[op->access[i].param_offset / 8] = 1;
-    learn(p, op, leads);
-    return L.seen = without(p, op);
+    learn(dev, p, op, leads);
+    return stale->seen = without(dev, p, op);
 }
 
-bool ebb_leftover_is(uint32_t param_offset)
+bool ebb_leftover_is(ebb_device_t *dev, uint32_t param_offset)
 {
-    return L.current && L.seen &&
-           (is_left_over(L.current, param_offset / 8, L.op->params) ||
-            ebb_word_is_junk(word_at(L.op->params, param_offset / 8), true));
+    struct ebb_stale *stale = dev->ebb->run->stale;
+    return stale->current && stale->seen &&
+           (is_left_over(stale, stale->current, param_offset / 8, stale->op->params) ||
+            ebb_word_is_junk(dev, word_at(stale->op->params, param_offset / 8), true));
 }
 
-void ebb_leftover_describe(uint32_t param_offset, char *out, size_t size)
+void ebb_leftover_describe(ebb_t *ebb, uint32_t param_offset, char *out, size_t size)
 {
+    struct ebb_stale *stale = ebb->run->stale;
     uint32_t doubts = 0;
-    const place_t *p = L.seen ? L.current : NULL;
-    for (uint32_t i = 0; p && i < L.of->doubt_count; i++)
-        doubts += !(L.of->doubt[i].dispelled[param_offset / 512] >> param_offset / 8 % 64 & 1);
-    if (p && L.role[param_offset / 8] != EBB_ROLE_UNKNOWN)
+    const place_t *p = stale->seen ? stale->current : NULL;
+    for (uint32_t i = 0; p && i < stale->of->doubt_count; i++)
+        doubts += !(stale->of->doubt[i].dispelled[param_offset / 512] >> param_offset / 8 % 64 & 1);
+    if (p && stale->role[param_offset / 8] != EBB_ROLE_UNKNOWN)
         snprintf(out, size, "argument word %u: by its structure %s", param_offset,
-                 L.role[param_offset / 8] == EBB_ROLE_OPERAND  ? "meant"
-                 : L.role[param_offset / 8] == EBB_ROLE_NUMBER ? "a number"
-                                                               : "not filled in");
+                 stale->role[param_offset / 8] == EBB_ROLE_OPERAND  ? "meant"
+                 : stale->role[param_offset / 8] == EBB_ROLE_NUMBER ? "a number"
+                                                                    : "not filled in");
     else if (p)
         snprintf(out, size, "argument word %u: junk in %u of %u launches here, %u doubts%s", param_offset,
                  p->junk[param_offset / 8], p->launches, doubts,
-                 is_doubted(L.of, param_offset / 8, L.op->params) ? ", also now" : "");
+                 is_doubted(stale->of, param_offset / 8, stale->op->params) ? ", also now" : "");
     else
         snprintf(out, size, "argument word %u", param_offset);
 }
 
-void ebb_leftover_hint(CUresult result)
+void ebb_leftover_hint(ebb_t *ebb, CUresult result)
 {
-    if (result == CUDA_ERROR_ILLEGAL_ADDRESS && L.count)
+    struct ebb_stale *stale = ebb->run->stale;
+    if (result == CUDA_ERROR_ILLEGAL_ADDRESS && stale->count)
         ebb_log(EBB_WARN, "the device has faulted, perhaps at a word of a kernel's arguments that had always "
                           "held junk, and was taken for no operand; with EBB_LEFTOVERS=0 all count");
 }
 
-uint64_t ebb_leftover_count(void)
+uint64_t ebb_leftover_count(ebb_t *ebb)
 {
-    return L.count;
+    struct ebb_stale *stale = ebb->run->stale;
+    return stale->count;
 }

@@ -28,30 +28,30 @@
 #include "alloc/ebb_alloc.h"
 
 /* A step begins. What a place is counts from here. */
-void ebb_leftover_begin_step(void);
+void ebb_leftover_begin_step(ebb_t *ebb);
 
 /* Every operation of a step of which any is viewed, before it is issued: those of a place come behind the same ones. */
-void ebb_leftover_pass(const ebb_operation_t *operation);
+void ebb_leftover_pass(ebb_t *ebb, const ebb_operation_t *operation);
 /* The operation passed last was not issued. */
-void ebb_leftover_take_back(void);
+void ebb_leftover_take_back(ebb_t *ebb);
 
 /* The operation passed last, without the accesses of words that are left over, and with arguments in which these lead nowhere; all
  * others as they are. The operation itself if there are none. Valid until the next pass. Adds to the evidence. */
-const ebb_operation_t *ebb_leftover_view(const ebb_operation_t *operation);
+const ebb_operation_t *ebb_leftover_view(ebb_device_t *dev, const ebb_operation_t *operation);
 
 /* Whether a word of the operation viewed last is left over, wherever it leads, or holds junk in it: this launch does not go by it. */
-bool ebb_leftover_is(uint32_t param_offset);
+bool ebb_leftover_is(ebb_device_t *dev, uint32_t param_offset);
 
 /* What is known of a word of the operation viewed last, for the log. */
-void ebb_leftover_describe(uint32_t param_offset, char *out, size_t size);
+void ebb_leftover_describe(ebb_t *ebb, uint32_t param_offset, char *out, size_t size);
 
 /* Tells the program's user, where the device has faulted, that a word may have been left out that was meant. */
-void ebb_leftover_hint(CUresult result);
+void ebb_leftover_hint(ebb_t *ebb, CUresult result);
 
 /* Accesses that were left out, in all. */
-uint64_t ebb_leftover_count(void);
+uint64_t ebb_leftover_count(ebb_t *ebb);
 
 /* Everything: functions may be others. */
-void ebb_leftover_forget(void);
+void ebb_leftover_forget(ebb_t *ebb);
 
 #endif

@@ -4,15 +4,18 @@
 
 #include "alloc/device.h"
 #include "alloc/base/driver.h"
+#include "ckpt/run/state.h"
 
 /* Words come again and again: the driver is asked once for most. */
-static struct {
-    CUdeviceptr word;
-    bool foreign;
-} asked[256];
-
-/* Whether the device reads the host's memory as it is (HMM, or the hardware's); a bit for each device, and whether it is known. */
-static uint64_t pageable, pageable_known;
+struct ebb_words {
+    struct {
+        CUdeviceptr word;
+        bool foreign;
+    } asked[256];
+    /* Whether the device reads the host's memory as it is (HMM, or the hardware's); a bit for each device, and whether it is known. */
+    uint64_t pageable, pageable_known;
+};
+const size_t ebb_part_words = sizeof(struct ebb_words);
 
 /* Too small, or not canonical. */
 static bool is_no_address(CUdeviceptr word)
@@ -20,42 +23,42 @@ static bool is_no_address(CUdeviceptr word)
     return word >> 16 == 0 || word >> 48;
 }
 
-bool ebb_word_is_foreign(CUdeviceptr word)
+bool ebb_word_is_foreign(ebb_device_t *dev, CUdeviceptr word)
 {
     unsigned type;
-    if (is_no_address(word) || ebb_address_is_served(ebb_here->ebb, word))
+    if (is_no_address(word) || ebb_address_is_served(dev->ebb, word))
         return false;
     const unsigned i = (unsigned)(word * 0x9e3779b97f4a7c15u >> 56);
-    if (asked[i].word != word) {
-        asked[i].word = word;
-        asked[i].foreign = !ebb_driver.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, word);
+    if (dev->ebb->run->words->asked[i].word != word) {
+        dev->ebb->run->words->asked[i].word = word;
+        dev->ebb->run->words->asked[i].foreign =
+            !ebb_driver.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, word);
     }
-    return asked[i].foreign;
+    return dev->ebb->run->words->asked[i].foreign;
 }
 
-static bool reads_host_memory(void)
+static bool reads_host_memory(ebb_device_t *dev)
 {
-    const uint64_t bit = (uint64_t)1 << ebb_here->number;
+    const uint64_t bit = (uint64_t)1 << dev->number;
     int does = 1;
-    if (!(pageable_known & bit)) {
-        pageable_known |= bit;
-        if (ebb_driver.cuDeviceGetAttribute(&does, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS,
-                                            ebb_here->device) ||
+    if (!(dev->ebb->run->words->pageable_known & bit)) {
+        dev->ebb->run->words->pageable_known |= bit;
+        if (ebb_driver.cuDeviceGetAttribute(&does, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS, dev->device) ||
             does)
-            pageable |= bit;
+            dev->ebb->run->words->pageable |= bit;
     }
-    return pageable & bit;
+    return dev->ebb->run->words->pageable & bit;
 }
 
-bool ebb_word_is_junk(CUdeviceptr word, bool asking)
+bool ebb_word_is_junk(ebb_device_t *dev, CUdeviceptr word, bool asking)
 {
-    if (!word || ebb_buffer_at(ebb_here->ebb, word))
+    if (!word || ebb_buffer_at(dev->ebb, word))
         return false;
-    return is_no_address(word) || ebb_address_is_served(ebb_here->ebb, word) ||
-           (asking && !reads_host_memory() && !ebb_word_is_foreign(word));
+    return is_no_address(word) || ebb_address_is_served(dev->ebb, word) ||
+           (asking && !reads_host_memory(dev) && !ebb_word_is_foreign(dev, word));
 }
 
-void ebb_words_forget(void)
+void ebb_words_forget(ebb_t *ebb)
 {
-    memset(asked, 0, sizeof asked);
+    memset(ebb->run->words->asked, 0, sizeof ebb->run->words->asked);
 }

@@ -7,13 +7,13 @@
 #include "alloc/ebb_alloc.h"
 
 /* A pointer to memory of CUDA's that ebb does not serve. */
-bool ebb_word_is_foreign(CUdeviceptr word);
+bool ebb_word_is_foreign(ebb_device_t *dev, CUdeviceptr word);
 
 /* Nothing that a kernel could follow: not NULL, which says something, but no address either; who reads there faults. Also where a
  * buffer was that the program has freed: it may not touch it. `asking`: where only the driver knows, it is asked; else that is not called junk. */
-bool ebb_word_is_junk(CUdeviceptr word, bool asking);
+bool ebb_word_is_junk(ebb_device_t *dev, CUdeviceptr word, bool asking);
 
 /* What the driver has said of words is asked anew. */
-void ebb_words_forget(void);
+void ebb_words_forget(ebb_t *ebb);
 
 #endif

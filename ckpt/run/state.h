@@ -1,0 +1,48 @@
+/* state.h: what this folder remembers: parts, each known to the file (or the few) that it is of, which alone say what is in it. A part is
+ * one for the process, or [EBB_STATES] of them by the number of the device. Guarded by ebb_lock() but for what is atomic.
+ */
+#ifndef EBB_RUN_STATE_H
+#define EBB_RUN_STATE_H
+
+#include "alloc/device.h"
+
+/* X(part, how many) */
+#define EBB_RUN_PARTS(X)                                                                                     \
+    X(runner, 1)               /* runner_state.h */                                                          \
+    X(file_names, 1)           /* files.c */                                                                 \
+    X(own, EBB_STATES)         /* own.c */                                                                   \
+    X(pins, 1)                 /* pin.c */                                                                   \
+    X(drives, 1)               /* drive/drive_state.h */                                                     \
+    X(drive_share, 1)          /* drive/drive_share.c */                                                     \
+    X(hash_module, EBB_STATES) /* profile/hash.c */                                                          \
+    X(tile_kernels, EBB_STATES)                                                                              \
+    X(knowledge, 1)                                                                                          \
+    X(lesson, 1)                                                                                             \
+    X(price_list, EBB_STATES)                                                                                \
+    X(prove, 1)                                                                                              \
+    X(record, 1)                                                                                             \
+    X(event_pool, EBB_STATES) /* profile/times.c */                                                          \
+    X(times, 1)                                                                                              \
+    X(watch, 1)                                                                                              \
+    X(recheck, 1) /* replay/ */                                                                              \
+    X(recipes, 1)                                                                                            \
+    X(clean, EBB_STATES) /* residence/ */                                                                    \
+    X(leaving, EBB_STATES)                                                                                   \
+    X(deferred_frees, EBB_STATES)                                                                            \
+    X(reserve, 1)                                                                                            \
+    X(shortage, EBB_STATES)                                                                                  \
+    X(live_page, 1) /* stats/ */                                                                             \
+    X(planned, 1)                                                                                            \
+    X(followed, 1) /* tracker/ */                                                                            \
+    X(follow, 1)                                                                                             \
+    X(match, 1)                                                                                              \
+    X(stale, 1)                                                                                              \
+    X(words, 1)
+
+struct ebb_run {
+#define EBB_RUN_PART(part, count) struct ebb_##part *part;
+    EBB_RUN_PARTS(EBB_RUN_PART)
+#undef EBB_RUN_PART
+};
+
+#endif

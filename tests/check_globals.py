@@ -1,0 +1,69 @@
+#!/usr/bin/env python3
+"""check_globals.py OBJECT...: the mutable file-scope variables of libebb are those below. State is passed along (alloc/device.h, ckpt/run/state.h):
+what is new here wants a place there. Those marked "to go" are to follow: no more than ten shall be left."""
+
+import pathlib
+import re
+import subprocess
+import sys
+
+# What cannot be passed.
+STAYS = {
+    "alloc/base/driver.c": "ebb_driver",
+    "alloc/base/options.c": "ebb_options",
+    "alloc/base/log.c": "ebb_log_level",
+    "alloc/base/lock.c": "held",
+    "alloc/base/status.c": "broken last text",
+    "alloc/base/thread.c": "mode own",
+    "alloc/base/libc_symbol.c": "real",
+    "alloc/lock.c": "held lock",
+    "hook/lookup.c": "ebb_next_dlsym ebb_next_dlvsym",
+    "hook/enter.c": "asleep awake entering have_driver last said",
+    "ckpt/run/profile/nvtx.c": "all_kept at_thread_end once ranges",  # called by NVTX, which passes nothing
+    "ckpt/run/profile/record.c": "own",
+    "offload/jemalloc_seam.c": "malloc_conf",
+    "offload/pinned.c": "exiting hooks",
+}
+TO_GO = {
+    "alloc/base/options.c": "row",
+    "alloc/device.c": "ebb_here ebb_process",
+    "alloc/mark.c": "ebb_captures program_failed round_of_questions shared",
+    "ckpt/run/tracker/leftover.c": "leads",
+    "hook/capture.c": "captures common graphs",
+    "hook/foreign.c": "arrays asked physicals",
+    "hook/share.c": "said sync_memops textures",
+    "hook/tables.c": "table words",
+    "offload/copy.c": "streams_of windows",
+    "offload/extent.c": "allocates ebb_pin_piece_bytes",
+    "offload/host.c": "pageable said",
+    "offload/link.c": "links",
+    "offload/pin_ahead.c": "call current expected_of thread",
+    "offload/pinned.c": "all pinneds said_budget said_other",
+    "offload/staging.c": "stagings",
+    "offload/topology.c": "hw",
+    "offload/traffic.c": "ebb_traffic_of",
+}
+MUTABLE = re.compile(r"^\S+ .{7} (?:\.data|\.bss|\.tdata|\.tbss)(?!\.rel\.ro)\S*\s+[0-9a-f]+ (?:\.hidden )?([^.\s]\S*)$")
+
+
+def variables(objects):
+    for path in objects:
+        source = re.sub(r"^.*CMakeFiles/ebb_(\w+)\.dir/(?:\./)?(.*)\.o$", lambda m: {"plan": "ckpt"}.get(m[1], m[1]) + "/" + m[2], path)
+        for line in subprocess.run(["objdump", "-t", path], capture_output=True, text=True, check=True).stdout.splitlines():
+            if found := MUTABLE.match(line):
+                yield source, re.sub(r"\.\d+$", "", found[1])
+
+
+def main():
+    expected = {(path, name) for table in (STAYS, TO_GO) for path, names in table.items() for name in names.split()}
+    found = set(variables(path for argument in sys.argv[1:] for path in argument.split(";")))
+    for path, name in sorted(found - expected):
+        print(f"{path}: {name} is a mutable variable of the process: pass it along")
+    for path, name in sorted(expected - found):
+        print(f"{path}: {name} is gone: take it from the list")
+    print(f"{len(found)} mutable file-scope variables, {sum(len(n.split()) for n in TO_GO.values())} of them to go")
+    sys.exit(found != expected)
+
+
+if __name__ == "__main__":
+    main()
