@@ -161,17 +161,18 @@ void ebb_pinned_call_begins(bool repeatable)
     call.tries = 0;
 }
 
-void ebb_pinned_defer(bool defer)
+bool ebb_pinned_defer(bool defer)
 {
     call.deferring = defer && call.repeatable;
+    return call.deferring;
 }
 
-bool ebb_pinned_want(const size_t *bytes, size_t count)
+bool ebb_pinned_want(const size_t *bytes, size_t count, bool content)
 {
     if (!call.deferring || call.count)
         return !call.count;
     call.bytes = malloc((count + 1) * sizeof *call.bytes);
-    call.count = call.bytes ? ebb_pinned_missing(bytes, count, call.bytes) : 0;
+    call.count = call.bytes ? ebb_pinned_missing(bytes, count, content, call.bytes) : 0;
     call.slot = ebb_here->number;
     call.context = ebb_here->context;
     if (!call.count)

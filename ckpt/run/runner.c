@@ -145,16 +145,18 @@ static void follow(const ebb_kind_t *k)
         ebb_follow_boundary(!k || (k->phase == EBB_PHASE_STAY && !k->learned) ? NULL : recorded(k));
 }
 
-static void act_at_boundary(void)
+/* False: what a plan needs has to be pinned before it is installed. The call is to be given up; the boundary is acted upon when it is
+ * made again. */
+static bool act_at_boundary(void)
 {
     if (!ebb_run.boundary)
-        return;
+        return true;
     ebb_run.boundary = false;
     ebb_run.views = false;
     ebb_leftover_begin_step();
     if (ebb_plans_rest()) {
         follow(NULL);
-        return;
+        return true;
     }
     ebb_kind_t *ended = ebb_kind_of(ebb_step_ended(ebb_run.finder)),
                *next = ebb_kind_of(ebb_step_expected(ebb_run.finder));
@@ -175,11 +177,15 @@ static void act_at_boundary(void)
         ebb_run_leave("what is not ebb's has grown beyond its reserve");
     else if (ebb_run.driving)
         ebb_kind_revise_pace(ebb_run.driving);
-    if (next)
+    if (next && !ebb_pinned_is_wanted())
         begin_step(next, present);
     free(present);
+    ebb_run.boundary = ebb_pinned_is_wanted();
+    if (ebb_run.boundary)
+        return false;
     follow(next);
     ebb_run.views = next && (next->phase == EBB_PHASE_LEARN || next->phase == EBB_PHASE_DRIVE || next->rest);
+    return true;
 }
 
 static void say_found(void)
@@ -266,8 +272,8 @@ ebb_status_t ebb_run_before(ebb_operation_t *op)
     if (!is_followed())
         return acquire(op);
     ebb_run.trailing = is_the_last_steps(op);
-    if (!ebb_run.trailing)
-        act_at_boundary();
+    if (!ebb_run.trailing && !act_at_boundary())
+        return CUDA_ERROR_OUT_OF_MEMORY;
     const bool passed = ebb_run.views || ebb_drive_active();
     if (passed)
         ebb_leftover_pass(op);
@@ -316,7 +322,8 @@ ebb_buffer_t *ebb_run_serve(const ebb_request_t *request)
 {
     if (!is_ours() || request->bytes > ebb_chunks_limit(ebb_here) * EBB_CHUNK_BYTES)
         return NULL; /* the latter is refused: no reason to leave a plan */
-    act_at_boundary();
+    if (!act_at_boundary())
+        return NULL;
     ebb_buffer_t *b = ebb_drive_serve(request);
     if (!b)
         ebb_recipe_allocating(request->bytes);
@@ -417,8 +424,8 @@ bool ebb_run_make_room(size_t chunks)
     const size_t wanted = ebb_chunks_available(ebb_here) + chunks;
     if (is_ours() && ebb_learn_running() && ebb_learn_relieve() && ebb_heap_reclaim(ebb_here, wanted, true))
         return true;
-    if (ebb_residence_make_room(wanted - ebb_chunks_available(ebb_here)) || !is_ours() || !ebb_drive_active() ||
-        ebb_pinned_is_wanted())
+    if (ebb_residence_make_room(wanted - ebb_chunks_available(ebb_here)) || !is_ours() ||
+        !ebb_drive_active() || ebb_pinned_is_wanted())
         return ebb_chunks_available(ebb_here) >= wanted;
     ebb_drive_leave("memory for something that was not planned");
     return ebb_residence_make_room(wanted - ebb_chunks_available(ebb_here));

@@ -100,9 +100,10 @@ __attribute__((weak)) bool ebb_pinned_call_again(bool failed)
     return false;
 }
 
-__attribute__((weak)) void ebb_pinned_defer(bool defer)
+__attribute__((weak)) bool ebb_pinned_defer(bool defer)
 {
     (void)defer;
+    return false;
 }
 
 __attribute__((weak)) bool ebb_pinned_is_wanted(void)

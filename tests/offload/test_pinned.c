@@ -629,7 +629,7 @@ static bool want(const size_t *bytes, size_t count)
 {
     ebb_lock();
     ebb_pinned_defer(true);
-    const bool have = ebb_pinned_want(bytes, count);
+    const bool have = ebb_pinned_want(bytes, count, true);
     ebb_pinned_defer(false);
     assert_int_equal(ebb_pinned_is_wanted(), !have);
     ebb_pinned_check();

@@ -180,7 +180,7 @@ static ebb_status_t want_hosts(void)
         if ((D.site[i].evicted || (i < D.trace->buffer_count && starts(&D.site[i], i, false))) &&
             lacks_host(i))
             bytes[count++] = D.plan->place[i].bytes;
-    const bool have = !bytes || ebb_pinned_want(bytes, count);
+    const bool have = !bytes || ebb_pinned_want(bytes, count, false);
     free(bytes);
     return have ? 0 : ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "pinned host memory for a plan", 0);
 }
