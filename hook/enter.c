@@ -210,12 +210,6 @@ static bool is_awake(void)
            !is_own();
 }
 
-void ebb_call_begins(void)
-{
-    if (!is_own())
-        ebb_pinned_call_begins(true);
-}
-
 bool ebb_call_again(CUresult result)
 {
     return !is_own() && ebb_pinned_call_again(result != CUDA_SUCCESS);

@@ -66,8 +66,8 @@ bool ebb_enter_beside(void);
 /* For a question about tables of the process: true unless ebb is asleep, also without a context. */
 bool ebb_enter_any(void);
 
-/* Before all that a call does, and after it: whether it is to be made again. Lock not held, unless the call comes out of one of ebb's own. */
-void ebb_call_begins(void);
+/* After all that a call does, if it is open (pinned.h): whether it is to be made again. Lock not held, unless the call comes out of one of
+ * ebb's own. */
 bool ebb_call_again(CUresult result);
 
 /* Before one of these, for a call that only asks, or frees only this: what was allocated last needs no memory for it (heap.c). */

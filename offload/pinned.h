@@ -60,14 +60,16 @@ void ebb_pinned_free(void *block, size_t bytes);
  * the driver's, and with EBB_PREALLOC=0, none is pinned. */
 void ebb_pinned_expect(const size_t *bytes, size_t count);
 
-/* ---- what is pinned before it is needed, by the call that needs it ----
- *
- * The lock is not held for the first two. A call of the program begins; `repeatable`: it can be made again. When it has ended, with the
- * driver's error or not, what it wanted is pinned. True: it is to be made again. */
-void ebb_pinned_call_begins(bool repeatable);
+/* ---- what is pinned before it is needed, by the call that needs it ---- */
+
+/* The thread's call has wanted something, or is final. It is false for nearly all, so asking it is all that they pay. */
+extern _Thread_local bool ebb_pinned_call_open __attribute__((tls_model("initial-exec")));
+/* Such a call has ended, with the driver's error or not: what it wanted is pinned. True: it is to be made again. Lock not held. */
 bool ebb_pinned_call_again(bool failed);
-/* From here on, what this thread does can be given up, or not any more. False: it cannot, for the call is not repeatable, or has been made
- * again too often. */
+/* The call under way cannot be made again: it may have changed something. */
+void ebb_pinned_call_is_final(void);
+/* From here on, what this thread does can be given up, or not any more. False: it cannot, for the call is final, or has been made again too
+ * often. */
 bool ebb_pinned_defer(bool defer);
 /* So many blocks of these sizes will be asked for; `content`: by ebb_pinned_alloc_content, where contents may be pageable. False: some have
  * to be pinned first, and what is under way shall be given up. */

@@ -89,9 +89,10 @@ void ebb_stats_finish(void)
 
 /* ---- of offload, where that is not linked ---- */
 
-__attribute__((weak)) void ebb_pinned_call_begins(bool repeatable)
+__attribute__((weak)) _Thread_local bool ebb_pinned_call_open;
+
+__attribute__((weak)) void ebb_pinned_call_is_final(void)
 {
-    (void)repeatable;
 }
 
 __attribute__((weak)) bool ebb_pinned_call_again(bool failed)

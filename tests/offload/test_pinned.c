@@ -642,9 +642,11 @@ static void what_a_call_wants_is_pinned_before_it_is_made_again(void **state)
     static const size_t sizes[] = {3 * MIB, 5 * MIB, 3 * MIB, PAGE};
     (void)state;
     const size_t before = attempts;
-    ebb_pinned_call_begins(false);
+    assert_false(ebb_pinned_call_open);
+    ebb_pinned_call_is_final();
     assert_true(want(sizes, 4)); /* it goes on, and pins what it needs */
-    ebb_pinned_call_begins(true);
+    assert_true(ebb_pinned_call_open);
+    assert_false(ebb_pinned_call_again(true));
     assert_false(want(sizes, 4));
     assert_int_equal(attempts, before);
     assert_true(ebb_pinned_call_again(true));
@@ -652,8 +654,8 @@ static void what_a_call_wants_is_pinned_before_it_is_made_again(void **state)
     assert_int_equal(attempts, before + 3);
     assert_true(want(sizes, 4));
     assert_false(ebb_pinned_call_again(true));
+    assert_false(ebb_pinned_call_open);
     /* What it has done without. */
-    ebb_pinned_call_begins(true);
     assert_false(want((size_t[]){7 * MIB}, 1));
     assert_false(ebb_pinned_call_again(false));
     assert_int_equal(cached_bytes(), 18 * MIB);
@@ -663,7 +665,6 @@ static void what_cannot_be_pinned_is_not_wanted_twice(void **state)
 {
     static const size_t large = 300 * MIB, size = 3 * MIB;
     (void)state;
-    ebb_pinned_call_begins(true);
     assert_true(want(&large, 1)); /* beyond the budget */
     register_result = CUDA_ERROR_OUT_OF_MEMORY;
     assert_false(want(&size, 1));
@@ -681,7 +682,6 @@ static void a_call_is_not_made_again_for_ever(void **state)
     (void)state;
     ebb_options.host_budget = (int64_t)(8 * MIB);
     register_limit = 7 * MIB; /* the system has less */
-    ebb_pinned_call_begins(true);
     do
         tries += !want(sizes, 2);
     while (ebb_pinned_call_again(true) && tries < 100);
