@@ -688,7 +688,7 @@ static void a_call_is_not_made_again_for_ever(void **state)
     assert_true(tries && tries < 10);
 }
 
-/* ---- where registering is not supported: this program again, on such a device ---- */
+/* ---- where registering is not supported, or only so much at once: this program again, on such a device ---- */
 
 /* What one allocation is too large for: all of it can be written, and is pinned. */
 static int in_pieces(void)
@@ -740,19 +740,40 @@ static int allocated_instead(void)
     return pinned == 3 && large_is_refused && !ebb_pinned_usage().registered_bytes ? in_pieces() : 1;
 }
 
-static void memory_is_allocated_where_registering_is_not_supported(void **state)
+/* One registration of 512 GiB is refused, here of more than 16 MiB: a block that is larger has several, as long as a piece is no larger.
+ * The driver allocates nothing here. */
+static int registered_in_pieces(void)
 {
-    (void)state;
+    driver_setup(NULL);
+    ebb_options.host_budget = (int64_t)(64 * MIB);
+    return ebb_pinned_alloc(33 * MIB) ? 1 : in_pieces();
+}
+
+static int run_under(const char *limits, const char *part)
+{
     fflush(stdout);
     pid_t child = fork();
     if (!child) {
-        setenv("SOFTGPU_LIMITS", "register:0,hostalloc:16MiB", 1);
-        execl("/proc/self/exe", "test_pinned", "allocated", (char *)NULL);
+        setenv("SOFTGPU_LIMITS", limits, 1);
+        execl("/proc/self/exe", "test_pinned", part, (char *)NULL);
         _exit(99);
     }
     int status = -1;
     waitpid(child, &status, 0);
-    assert_int_equal(status, 0);
+    return status;
+}
+
+static void memory_is_allocated_where_registering_is_not_supported(void **state)
+{
+    (void)state;
+    assert_int_equal(run_under("register:0,hostalloc:16MiB", "allocated"), 0);
+}
+
+static void memory_is_registered_in_pieces_where_one_registration_is_limited(void **state)
+{
+    (void)state;
+    assert_int_equal(run_under("register:16MiB,hostalloc:0", "registered"), 0);
+    assert_int_not_equal(run_under("register:15MiB,hostalloc:0", "registered"), 0); /* a piece is refused */
 }
 
 /* ---- failures ---- */
@@ -917,6 +938,8 @@ int main(int argc, char **argv)
         return end_with_cached_blocks();
     if (argc > 1 && !strcmp(argv[1], "allocated"))
         return allocated_instead();
+    if (argc > 1 && !strcmp(argv[1], "registered"))
+        return registered_in_pieces();
 #define TEST(f) cmocka_unit_test_setup_teardown(f, each_setup, each_teardown)
     const struct CMUnitTest tests[] = {
         TEST(random_traffic_equals_a_model),
@@ -941,6 +964,7 @@ int main(int argc, char **argv)
         TEST(what_cannot_be_pinned_is_not_wanted_twice),
         TEST(a_call_is_not_made_again_for_ever),
         TEST(memory_is_allocated_where_registering_is_not_supported),
+        TEST(memory_is_registered_in_pieces_where_one_registration_is_limited),
         TEST(failing_registration_is_explained_once),
         TEST(
             large_blocks_are_registered_in_pieces), /* behind the one before, which wants to hear the first refusal */
