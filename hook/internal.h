@@ -207,6 +207,11 @@ static inline CUresult ebb_order_recorded(CUresult result, CUevent event)
     return result;
 }
 
+/* ---- the program's own mappings (foreign.c) ---- */
+
+/* What has become of them since the last time is known from now on. Lock held, nothing in preparation. */
+void ebb_mappings_take_in(void);
+
 /* ---- tables (tables.c) ---- */
 
 /* Pointers and tensor maps that the program copies into device memory, where kernels may follow them (grouped matrix
