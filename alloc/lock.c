@@ -35,6 +35,15 @@ void ebb_lock(void)
         relax();
 }
 
+bool ebb_try_lock(void)
+{
+    if (!ebb_mutex_try_lock(&lock))
+        return false;
+    if (ebb_captures_under_way())
+        relax();
+    return true;
+}
+
 static void pop_all(void)
 {
     CUcontext none;

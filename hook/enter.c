@@ -204,17 +204,11 @@ static bool is_own(void)
     return ebb_lock_is_held() || ebb_thread_is_own();
 }
 
-static bool is_awake(void)
+bool ebb_is_awake(void)
 {
     return (atomic_load_explicit(&awake, memory_order_acquire) ||
             (ebb_have_driver() && atomic_load_explicit(&awake, memory_order_acquire))) &&
            !is_own();
-}
-
-void ebb_call_begins(void)
-{
-    if (!is_own())
-        ebb_pinned_call_begins(true);
 }
 
 bool ebb_call_again(CUresult result)
@@ -250,17 +244,20 @@ void ebb_measure(void)
 }
 
 /* True: the lock is held, and ebb_here->number is the current context's. Nothing of this call is in preparation yet, so that plans may
- * end here. */
-static bool begin(void)
+ * end here. False also if another thread holds it, unless it is to be waited for. */
+static bool begin_if(bool wait)
 {
     CUcontext context;
     const bool to_ask = entering.to_ask;
     const CUdeviceptr to_free = entering.to_free;
     entering.to_ask = false;
     entering.to_free = 0;
-    if (!is_awake() || !(context = current_context()))
+    if (!ebb_is_awake() || !(context = current_context()))
         return false;
-    ebb_lock();
+    if (wait)
+        ebb_lock();
+    else if (!ebb_try_lock())
+        return false;
     if (ebb_here->context != context) {
         ebb_here = &ebb_process.device[ebb_slot_of_context(&ebb_process, context)];
         if (ebb_here->number == EBB_NOWHERE)
@@ -269,11 +266,17 @@ static bool begin(void)
     ebb_forget_failure();
     if (ebb_broken_count())
         ebb_end_plans(ebb_here, "a condition of ebb's own does not hold");
+    ebb_mappings_take_in();
     if (!to_ask)
         ebb_heap_back(ebb_here->ebb, to_free, ebb_run_unbacked);
     if (!ebb_heap_measure_if_due(ebb_here))
         shrink();
     return true;
+}
+
+static bool begin(void)
+{
+    return begin_if(true);
 }
 
 /* False, and no lock any more, unless `good`. */
@@ -322,6 +325,22 @@ bool ebb_enter_device(CUdevice device)
     return held_if(slot != EBB_NOWHERE && ebb_lock_go_to(slot));
 }
 
+bool ebb_enter_any_now(void)
+{
+    if (!ebb_is_awake() || !ebb_try_lock())
+        return false;
+    ebb_here = &ebb_process.device[EBB_NOWHERE];
+    return true;
+}
+
+bool ebb_enter_device_now(CUdevice device)
+{
+    if (!begin_if(false))
+        return false;
+    unsigned slot = ebb_slot_of_device(ebb_here->ebb, device);
+    return held_if(slot != EBB_NOWHERE && ebb_lock_go_to(slot));
+}
+
 bool ebb_enter_context(CUcontext context)
 {
     CUcontext none;
@@ -355,7 +374,7 @@ bool ebb_enter_any(void)
 {
     if (begin())
         return true;
-    if (!is_awake())
+    if (!ebb_is_awake())
         return false;
     ebb_lock();
     ebb_here = &ebb_process.device[EBB_NOWHERE];
@@ -379,7 +398,7 @@ CUcontext ebb_context(void)
 
 bool ebb_is_context(CUcontext context)
 {
-    if (!is_awake())
+    if (!ebb_is_awake())
         return false;
     ebb_lock();
     bool served = ebb_slot_of_context(ebb_here->ebb, context) != EBB_NOWHERE;

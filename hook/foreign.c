@@ -9,6 +9,7 @@
 #include "alloc/arena.h"
 #include "alloc/base/log.h"
 #include "alloc/foreign.h"
+#include "alloc/heap.h"
 #include "alloc/kernel/image.h"
 #include "alloc/kernel/module.h"
 #include "ckpt/run/pin.h"
@@ -35,17 +36,13 @@ static bool take(size_t bytes)
     return !ebb_enter() || take_here(bytes);
 }
 
-static void untake_here(size_t bytes)
+static void untake(size_t bytes)
 {
+    if (!ebb_enter())
+        return;
     ebb_foreign_uncount(ebb_here,
                         bytes < ebb_foreign_counted(ebb_here) ? bytes : ebb_foreign_counted(ebb_here));
     ebb_unlock();
-}
-
-static void untake(size_t bytes)
-{
-    if (ebb_enter())
-        untake_here(bytes);
 }
 
 static void note(ebb_foreign_kind_t kind, CUdeviceptr base, size_t bytes, const void *owner, size_t counted)
@@ -67,19 +64,36 @@ static void unnote(CUdeviceptr base)
     }
 }
 
-/* ---- the program's own mappings ---- */
+/* ---- the program's own mappings ----
+ *
+ * Libraries make them on threads of their own, on which others may wait (NCCL): none of these calls waits for ebb_lock(). What they have
+ * done is noted, and taken in at once if the lock is free, else by the next call that has it. Whether there is room for memory that is to
+ * be created is asked before if the lock is free; else it counts when it is there. */
 
 /* Physical memory that the program has created. It is given back when all its handles are released and all
  * mappings of it are gone. */
 typedef struct physical {
     CUmemGenericAllocationHandle handle;
-    size_t bytes;
-    unsigned slot; /* whose budget it counts on */
+    size_t bytes;  /* that count */
+    unsigned slot; /* on whose budget */
     unsigned handles, mappings;
     struct physical *next;
 } physical_t;
 
 static physical_t *physicals;
+
+/* Something that has been done. */
+typedef struct change {
+    enum { CREATED, NOT_CREATED, RETAINED, RELEASED, MAPPED, UNMAPPED } what;
+    CUmemGenericAllocationHandle handle;
+    CUdeviceptr base;
+    size_t bytes;
+    CUdevice device; /* on which it is created */
+    bool counted;    /* before */
+    struct change *next;
+} change_t;
+
+static _Atomic(change_t *) changes; /* owns; the last one first */
 
 static physical_t **find_physical(CUmemGenericAllocationHandle handle)
 {
@@ -101,12 +115,111 @@ static void drop_if_unused(physical_t **link)
     free(p);
 }
 
-static bool is_served(CUdevice device)
+static void take_in_created(const change_t *c)
 {
-    bool served = ebb_enter_device(device);
-    if (served)
+    const unsigned slot = ebb_slot_of_device(ebb_here->ebb, c->device);
+    ebb_visit_t visit;
+    if (slot == EBB_NOWHERE || ebb_slot_visit(slot, &visit))
+        return;
+    const bool counted = c->counted || ebb_foreign_count(ebb_here, c->bytes);
+    physical_t *p = c->what == CREATED ? calloc(1, sizeof *p) : NULL;
+    if (p) {
+        *p = (physical_t){c->handle, counted ? c->bytes : 0, slot, .handles = 1, .next = physicals};
+        physicals = p;
+    } else if (counted) {
+        ebb_foreign_uncount(ebb_here, c->bytes);
+    }
+    if (!counted)
+        ebb_heap_measure_soon(ebb_here); /* it is there nevertheless */
+    ebb_slot_return(visit);
+}
+
+static void take_in_mapped(const change_t *c)
+{
+    physical_t **link = find_physical(c->handle);
+    if (*link)
+        (*link)->mappings++;
+    /* The count is the handle's, so none here. */
+    ebb_foreign_add(ebb_here, &(ebb_foreign_t){c->base, c->bytes, EBB_FOREIGN_MAPPING,
+                                               (const void *)(uintptr_t)c->handle, 0});
+}
+
+static void take_in_unmapped(const change_t *c)
+{
+    for (CUdeviceptr at = c->base; at - c->base < c->bytes;) {
+        const ebb_foreign_t *f = ebb_foreign_at(ebb_here->ebb, at);
+        if (!f || f->kind != EBB_FOREIGN_MAPPING)
+            break;
+        physical_t **link = find_physical((CUmemGenericAllocationHandle)(uintptr_t)f->owner);
+        at = f->base + f->bytes;
+        ebb_foreign_remove(ebb_here->ebb, f->base);
+        if (*link) {
+            (*link)->mappings--;
+            drop_if_unused(link);
+        }
+    }
+}
+
+static void take_in_handle(const change_t *c)
+{
+    physical_t **link = find_physical(c->handle);
+    if (!*link)
+        return;
+    (*link)->handles += c->what == RETAINED ? 1u : -1u;
+    drop_if_unused(link);
+}
+
+static void take_in(const change_t *c)
+{
+    if (c->what == CREATED || c->what == NOT_CREATED)
+        take_in_created(c);
+    else if (c->what == MAPPED)
+        take_in_mapped(c);
+    else if (c->what == UNMAPPED)
+        take_in_unmapped(c);
+    else
+        take_in_handle(c);
+}
+
+void ebb_mappings_take_in(void)
+{
+    if (!atomic_load_explicit(&changes, memory_order_relaxed))
+        return;
+    change_t *first = NULL, *next;
+    for (change_t *c = atomic_exchange(&changes, NULL); c; c = next) {
+        next = c->next;
+        c->next = first;
+        first = c;
+    }
+    for (change_t *c = first; c; c = next) {
+        next = c->next;
+        take_in(c);
+        free(c);
+    }
+}
+
+static void note_change(change_t what)
+{
+    change_t *c = ebb_is_awake() ? malloc(sizeof *c) : NULL;
+    if (c) {
+        *c = what;
+        c->next = atomic_load(&changes);
+        while (!atomic_compare_exchange_weak(&changes, &c->next, c))
+            ;
+    }
+    if (c ? ebb_enter_any_now() : ebb_enter_any()) {
+        ebb_mappings_take_in();
+        if (!c)
+            take_in(&what);
         ebb_unlock();
-    return served;
+    }
+}
+
+static CUresult did(CUresult result, change_t what)
+{
+    if (!result)
+        note_change(what);
+    return result;
 }
 
 static int is_pytorch(struct dl_phdr_info *object, size_t size, void *found)
@@ -132,51 +245,37 @@ static void notice_segments(void)
             "holds");
 }
 
+/* False: what must stay leaves no room for it. */
+static bool fits(CUdevice device, size_t bytes, bool *counted)
+{
+    if (!ebb_enter_device_now(device))
+        return true;
+    return *counted = take_here(bytes);
+}
+
 static CUresult create(CUmemGenericAllocationHandle *out, size_t bytes, const CUmemAllocationProp *prop,
                        unsigned long long flags)
 {
-    bool ours = prop && prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE && is_served(prop->location.id);
-    physical_t *p = ours ? calloc(1, sizeof *p) : NULL;
-    if (ours && (!p || (ebb_enter_device(prop->location.id) && !take_here(bytes)))) {
-        free(p);
+    if (!prop || prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+        return EBB_PASS(cuMemCreate, (out, bytes, prop, flags));
+    change_t change = {.what = CREATED, .bytes = bytes, .device = prop->location.id};
+    if (!fits(change.device, bytes, &change.counted))
         return CUDA_ERROR_OUT_OF_MEMORY;
-    }
-    CUresult result = EBB_PASS(cuMemCreate, (out, bytes, prop, flags));
-    if (!ours)
+    const CUresult result = EBB_PASS(cuMemCreate, (out, bytes, prop, flags));
+    if (result && !change.counted)
         return result;
-    bool served = ebb_enter_device(prop->location.id);
-    if (result || !served) {
-        if (served)
-            untake_here(bytes);
-        free(p);
-        return result;
-    }
-    *p = (physical_t){
-        .handle = *out, .bytes = bytes, .slot = ebb_here->number, .handles = 1, .next = physicals};
-    physicals = p;
-    ebb_unlock();
+    if (result)
+        change.what = NOT_CREATED;
+    else
+        change.handle = *out;
+    note_change(change);
     notice_segments();
     return result;
 }
 
-static void count_handle(CUmemGenericAllocationHandle handle, bool more)
-{
-    if (!ebb_enter_any())
-        return;
-    physical_t **link = find_physical(handle);
-    if (*link) {
-        (*link)->handles += more ? 1u : -1u;
-        drop_if_unused(link);
-    }
-    ebb_unlock();
-}
-
 static CUresult release_handle(CUmemGenericAllocationHandle handle)
 {
-    CUresult result = EBB_PASS(cuMemRelease, (handle));
-    if (!result)
-        count_handle(handle, false);
-    return result;
+    return did(EBB_PASS(cuMemRelease, (handle)), (change_t){.what = RELEASED, .handle = handle});
 }
 
 /* Ebb's own mappings are not the program's to know: to it this is memory of cuMemAlloc's. */
@@ -184,10 +283,8 @@ static CUresult retain_handle(CUmemGenericAllocationHandle *out, void *address)
 {
     if (ebb_arena_contains(ebb_here->ebb, address_of(address)))
         return CUDA_ERROR_INVALID_VALUE;
-    CUresult result = EBB_PASS(cuMemRetainAllocationHandle, (out, address));
-    if (!result)
-        count_handle(*out, true);
-    return result;
+    const CUresult result = EBB_PASS(cuMemRetainAllocationHandle, (out, address));
+    return result ? result : did(result, (change_t){.what = RETAINED, .handle = *out});
 }
 
 static CUresult map(CUdeviceptr base, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle,
@@ -195,40 +292,16 @@ static CUresult map(CUdeviceptr base, size_t bytes, size_t offset, CUmemGenericA
 {
     if (ebb_arena_contains(ebb_here->ebb, base))
         return CUDA_ERROR_INVALID_VALUE;
-    CUresult result = EBB_PASS(cuMemMap, (base, bytes, offset, handle, flags));
-    if (result || !ebb_enter_any())
-        return result;
-    physical_t **link = find_physical(handle);
-    if (*link)
-        (*link)->mappings++;
-    /* The count is the handle's, so none here. */
-    ebb_foreign_add(ebb_here,
-                    &(ebb_foreign_t){base, bytes, EBB_FOREIGN_MAPPING, (const void *)(uintptr_t)handle, 0});
-    ebb_unlock();
-    return result;
+    return did(EBB_PASS(cuMemMap, (base, bytes, offset, handle, flags)),
+               (change_t){.what = MAPPED, .handle = handle, .base = base, .bytes = bytes});
 }
 
 static CUresult unmap(CUdeviceptr base, size_t bytes)
 {
     if (ebb_arena_contains(ebb_here->ebb, base))
         return CUDA_ERROR_INVALID_VALUE;
-    CUresult result = EBB_PASS(cuMemUnmap, (base, bytes));
-    if (result || !ebb_enter_any())
-        return result;
-    for (CUdeviceptr at = base; at - base < bytes;) {
-        const ebb_foreign_t *f = ebb_foreign_at(ebb_here->ebb, at);
-        if (!f || f->kind != EBB_FOREIGN_MAPPING)
-            break;
-        physical_t **link = find_physical((CUmemGenericAllocationHandle)(uintptr_t)f->owner);
-        at = f->base + f->bytes;
-        ebb_foreign_remove(ebb_here->ebb, f->base);
-        if (*link) {
-            (*link)->mappings--;
-            drop_if_unused(link);
-        }
-    }
-    ebb_unlock();
-    return result;
+    return did(EBB_PASS(cuMemUnmap, (base, bytes)),
+               (change_t){.what = UNMAPPED, .base = base, .bytes = bytes});
 }
 
 PLAIN_CALL(cuMemCreate,

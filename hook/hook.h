@@ -12,7 +12,7 @@
  * The runtime, static or shared, uses the first way for one name, cuGetProcAddress_v2, and the second for all others.
  *
  * Threads: any thread of the program may call in. A call takes ebb_lock() as it enters (below) and gives it back around the driver's
- * work; "lock held" below is that one.
+ * work; "lock held" below is that one. The program's own mappings wait for no lock (foreign.c).
  */
 #ifndef EBB_HOOK_H
 #define EBB_HOOK_H
@@ -65,9 +65,14 @@ bool ebb_enter_context(CUcontext context);
 bool ebb_enter_beside(void);
 /* For a question about tables of the process: true unless ebb is asleep, also without a context. */
 bool ebb_enter_any(void);
+/* Two of these without waiting for the lock: false also if another thread holds it. */
+bool ebb_enter_device_now(CUdevice device);
+bool ebb_enter_any_now(void);
 
-/* Before all that a call does, and after it: whether it is to be made again. Lock not held, unless the call comes out of one of ebb's own. */
-void ebb_call_begins(void);
+/* Whether this call is the program's, and ebb serves any. Lock not held, unless the call comes out of one of ebb's own. */
+bool ebb_is_awake(void);
+/* After all that a call does, if it is open (pinned.h): whether it is to be made again. Lock not held, unless the call comes out of one of
+ * ebb's own. */
 bool ebb_call_again(CUresult result);
 
 /* Before one of these, for a call that only asks, or frees only this: what was allocated last needs no memory for it (heap.c). */

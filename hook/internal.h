@@ -9,6 +9,7 @@
 #include "alloc/mark.h"
 #include "ckpt/run/pin.h"
 #include "hook/hook.h"
+#include "offload/pinned.h"
 
 /* ---- how the functions are written ---- */
 
@@ -27,10 +28,9 @@
 /* Once more, if what it lacked was host memory that had to be pinned without the lock: then the driver has not been called for it. */
 #define EBB_MAKE(call)                                                                                       \
     CUresult result_of_call;                                                                                 \
-    ebb_call_begins();                                                                                       \
     do                                                                                                       \
         result_of_call = call;                                                                               \
-    while (ebb_call_again(result_of_call));                                                                  \
+    while (ebb_pinned_call_open && ebb_call_again(result_of_call));                                          \
     return result_of_call
 
 #define PLAIN_CALL(name, parameters, call)                                                                   \
@@ -206,6 +206,11 @@ static inline CUresult ebb_order_recorded(CUresult result, CUevent event)
         ebb_order_note(EBB_ORDER_NOT_RECORDED, NULL, event);
     return result;
 }
+
+/* ---- the program's own mappings (foreign.c) ---- */
+
+/* What has become of them since the last time is known from now on. Lock held, nothing in preparation. */
+void ebb_mappings_take_in(void);
 
 /* ---- tables (tables.c) ---- */
 

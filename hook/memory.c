@@ -23,8 +23,10 @@ static CUresult serve(CUdeviceptr *out, ebb_request_t request, bool stream_order
 {
     ebb_buffer_t *b = ebb_run_serve(ebb_here, &request);
     request.planned = ebb_run_drives(ebb_here); /* still, although it has not served this */
+    ebb_status_t status = ebb_pinned_is_wanted() ? CUDA_ERROR_OUT_OF_MEMORY : 0;
     ebb_pinned_defer(true);
-    ebb_status_t status = b ? 0 : ebb_heap_alloc(ebb_here, &request, &b);
+    if (!b && !status)
+        status = ebb_heap_alloc(ebb_here, &request, &b);
     ebb_pinned_defer(false);
     if (!status) {
         *out = b->address;

@@ -149,33 +149,34 @@ __attribute__((destructor)) static void stop(void)
 enum { MOST_TRIES = 4 };
 
 static _Thread_local struct {
-    bool repeatable, deferring;
+    bool final, deferring;
     unsigned tries, slot;
     CUcontext context;    /* the slot's */
     size_t *bytes, count; /* owns; what is wanted there */
-} call;
+} call __attribute__((tls_model("initial-exec")));
+_Thread_local bool ebb_pinned_call_open;
 
-void ebb_pinned_call_begins(bool repeatable)
+void ebb_pinned_call_is_final(void)
 {
-    call.repeatable = repeatable;
-    call.tries = 0;
+    call.final = ebb_pinned_call_open = true;
 }
 
-void ebb_pinned_defer(bool defer)
+bool ebb_pinned_defer(bool defer)
 {
-    call.deferring = defer && call.repeatable;
+    call.deferring = defer && !call.final;
+    return call.deferring;
 }
 
-bool ebb_pinned_want(const size_t *bytes, size_t count)
+bool ebb_pinned_want(const size_t *bytes, size_t count, bool content)
 {
     if (!call.deferring || call.count)
         return !call.count;
+    free(call.bytes);
     call.bytes = malloc((count + 1) * sizeof *call.bytes);
-    call.count = call.bytes ? ebb_pinned_missing(bytes, count, call.bytes) : 0;
+    call.count = call.bytes ? ebb_pinned_missing(bytes, count, content, call.bytes) : 0;
     call.slot = ebb_here->number;
     call.context = ebb_here->context;
-    if (!call.count)
-        free(call.bytes);
+    ebb_pinned_call_open |= call.count != 0;
     return !call.count;
 }
 
@@ -242,15 +243,15 @@ static bool pin(size_t bytes)
 
 bool ebb_pinned_call_again(bool failed)
 {
+    const bool again = failed && call.count;
     bool good = true;
-    if (!call.count) {
-        call.repeatable = false;
-        return false;
-    }
     for (size_t i = 0; i < call.count && good; i++)
         good = pin(call.bytes[i]);
     free(call.bytes);
+    call.bytes = NULL;
     call.count = 0;
-    call.repeatable = good && ++call.tries < MOST_TRIES;
-    return failed;
+    call.tries = again ? call.tries + 1 : 0;
+    call.final = again && !(good && call.tries < MOST_TRIES);
+    ebb_pinned_call_open = again;
+    return again;
 }

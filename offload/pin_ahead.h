@@ -23,8 +23,8 @@ void ebb_pinned_begin_ahead(const ebb_pin_job_t *job);
 bool ebb_pinned_end_ahead(const ebb_pin_job_t *job, ebb_status_t status);
 
 /* Of these, those that are not cached, rounded, into `missing` [count]: what takes longer than a call of the driver, and what the budget
- * allows. Returns how many. */
-size_t ebb_pinned_missing(const size_t *bytes, size_t count, size_t *missing);
+ * allows, of contents as of others. Returns how many. */
+size_t ebb_pinned_missing(const size_t *bytes, size_t count, bool content, size_t *missing);
 /* One of this size, rounded, is about to be pinned, after others have made room. False: the budget does not allow it. */
 bool ebb_pinned_begin_wanted(size_t rounded, ebb_pin_job_t *job);
 /* Cached blocks are unpinned, so many bytes at least. False: there is none. */

@@ -458,9 +458,14 @@ void *ebb_pinned_alloc(size_t bytes)
     return block;
 }
 
+static size_t content_budget(void)
+{
+    return budget() - budget() / 8;
+}
+
 void *ebb_pinned_alloc_content(size_t bytes)
 {
-    if (bytes + all.allocated <= budget() - budget() / 8)
+    if (bytes + all.allocated <= content_budget())
         return ebb_pinned_alloc(bytes);
     pinned.refusal = -1;
     explain(bytes);
@@ -589,9 +594,9 @@ bool ebb_pinned_end_ahead(const ebb_pin_job_t *job, ebb_status_t status)
     return true;
 }
 
-size_t ebb_pinned_missing(const size_t *bytes, size_t count, size_t *missing)
+size_t ebb_pinned_missing(const size_t *bytes, size_t count, bool content, size_t *missing)
 {
-    const size_t limit = ebb_options.pageable ? budget() - budget() / 8 : budget();
+    const size_t limit = content && ebb_options.pageable ? content_budget() : budget();
     size_t found = 0, sum = all.allocated;
     if (atomic_load(&exiting) || !start())
         return 0;

@@ -19,10 +19,11 @@
  * lock of ebb's. The driver is called to pin and unpin, with a current context; never after the process began to exit.
  *
  * An operation or an allocation whose evictions want blocks that are not cached says so before it has changed anything (ebb_pinned_want).
- * It ends as if there was no memory; the call pins the blocks without the lock, and is made again (hook/intercept.h). A plan is installed at
- * the next boundary. The lock is held for a MiB and less, which takes less than a millisecond, and where nothing can be given up: scratch
- * memory of learning, copies that the first driven steps keep, what is dropped and has to be made before the program frees something,
- * buffers that are to stay where they are, memory that is lent to the driver; and when the fourth attempt wants more still.
+ * It ends as if there was no memory; the call pins the blocks without the lock, and is made again (hook/internal.h). So does the operation
+ * or allocation at whose beginning a plan is to be installed, which is not by a call that cannot be made again. The lock is held for a MiB
+ * and less, which takes less than a millisecond, and where nothing can be given up: scratch memory of learning, copies that the first driven
+ * steps keep, what is dropped and has to be made before the program frees something, buffers that are to stay where they are, memory that is
+ * lent to the driver; and when the fourth attempt of an eviction wants more still.
  */
 #ifndef EBB_PINNED_H
 #define EBB_PINNED_H
@@ -59,16 +60,20 @@ void ebb_pinned_free(void *block, size_t bytes);
  * the driver's, and with EBB_PREALLOC=0, none is pinned. */
 void ebb_pinned_expect(const size_t *bytes, size_t count);
 
-/* ---- what is pinned before it is needed, by the call that needs it ----
- *
- * The lock is not held for the first two. A call of the program begins; `repeatable`: it can be made again. When it has ended, with the
- * driver's error or not, what it wanted is pinned. True: it is to be made again. */
-void ebb_pinned_call_begins(bool repeatable);
+/* ---- what is pinned before it is needed, by the call that needs it ---- */
+
+/* The thread's call has wanted something, or is final. It is false for nearly all, so asking it is all that they pay. */
+extern _Thread_local bool ebb_pinned_call_open __attribute__((tls_model("initial-exec")));
+/* Such a call has ended, with the driver's error or not: what it wanted is pinned. True: it is to be made again. Lock not held. */
 bool ebb_pinned_call_again(bool failed);
-/* From here on, what this thread does can be given up, or not any more. */
-void ebb_pinned_defer(bool defer);
-/* So many blocks of these sizes will be asked for. False: some have to be pinned first, and what is under way shall be given up. */
-bool ebb_pinned_want(const size_t *bytes, size_t count);
+/* The call under way cannot be made again: it may have changed something. */
+void ebb_pinned_call_is_final(void);
+/* From here on, what this thread does can be given up, or not any more. False: it cannot, for the call is final, or has been made again too
+ * often. */
+bool ebb_pinned_defer(bool defer);
+/* So many blocks of these sizes will be asked for; `content`: by ebb_pinned_alloc_content, where contents may be pageable. False: some have
+ * to be pinned first, and what is under way shall be given up. */
+bool ebb_pinned_want(const size_t *bytes, size_t count, bool content);
 /* It is being given up. */
 bool ebb_pinned_is_wanted(void);
 

@@ -12,6 +12,15 @@ void ebb_mutex_lock(ebb_mutex_t *m)
     held |= 1u << m->rank;
 }
 
+bool ebb_mutex_try_lock(ebb_mutex_t *m)
+{
+    EBB_DCHECK(!(held >> m->rank));
+    if (pthread_mutex_trylock(&m->mutex))
+        return false;
+    held |= 1u << m->rank;
+    return true;
+}
+
 void ebb_mutex_unlock(ebb_mutex_t *m)
 {
     EBB_DCHECK(held >> m->rank & 1);

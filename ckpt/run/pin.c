@@ -94,7 +94,7 @@ static ebb_status_t make_resident(ebb_buffer_t *b)
     ebb_access_t access = {.buffer = b};
     ebb_operation_t op = {
         .kind = EBB_OTHER, .name = "pin", .stream = stream, .access = &access, .access_count = 1};
-    ebb_pinned_call_begins(false); /* the call that wants this may have changed something already */
+    ebb_pinned_call_is_final(); /* it may have changed something already */
     EBB_TRY(ebb_run_before(dev, &op));
     CUresult result = ebb_driver.cuStreamSynchronize(ebb_stream_handle(stream));
     ebb_run_after(dev, &op, CUDA_ERROR_NOT_READY); /* was none of the program's */

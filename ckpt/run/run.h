@@ -17,7 +17,7 @@ ebb_status_t ebb_run_before(ebb_device_t *dev, ebb_operation_t *operation);
 /* It has been issued, with this result of the driver's. Called for every operation that ebb_run_before let pass. */
 void ebb_run_after(ebb_device_t *dev, const ebb_operation_t *operation, CUresult result);
 
-/* May serve a request by a placed buffer. NULL: the allocator shall. */
+/* May serve a request by a placed buffer. NULL: the allocator shall, unless the call is to be given up (ebb_pinned_is_wanted). */
 ebb_buffer_t *ebb_run_serve(ebb_device_t *dev, const ebb_request_t *request);
 /* A plan is driven, which would be left if memory was needed for anything else. */
 bool ebb_run_drives(ebb_device_t *dev);

@@ -153,17 +153,19 @@ static void follow(ebb_device_t *dev, const ebb_kind_t *k)
                             !k || (k->phase == EBB_PHASE_STAY && !k->learned) ? NULL : recorded(dev->ebb, k));
 }
 
-static void act_at_boundary(ebb_device_t *dev)
+/* False: what a plan needs has to be pinned before it is installed. The call is to be given up; the boundary is acted upon when it is
+ * made again. */
+static bool act_at_boundary(ebb_device_t *dev)
 {
     struct ebb_runner *runner = dev->ebb->run->runner;
     if (!runner->boundary)
-        return;
+        return true;
     runner->boundary = false;
     runner->views = false;
     ebb_leftover_begin_step(dev->ebb);
     if (ebb_plans_rest(dev)) {
         follow(dev, NULL);
-        return;
+        return true;
     }
     ebb_kind_t *ended = ebb_kind_of(dev, ebb_step_ended(runner->finder)),
                *next = ebb_kind_of(dev, ebb_step_expected(runner->finder));
@@ -183,11 +185,15 @@ static void act_at_boundary(ebb_device_t *dev)
         ebb_run_leave(dev, "what is not ebb's has grown beyond its reserve");
     else if (runner->driving)
         ebb_kind_revise_pace(dev, runner->driving);
-    if (next)
+    if (next && !ebb_pinned_is_wanted())
         begin_step(dev, next, present);
     free(present);
+    runner->boundary = ebb_pinned_is_wanted();
+    if (runner->boundary)
+        return false;
     follow(dev, next);
     runner->views = next && (next->phase == EBB_PHASE_LEARN || next->phase == EBB_PHASE_DRIVE || next->rest);
+    return true;
 }
 
 static void say_found(struct ebb_runner *runner)
@@ -279,8 +285,8 @@ ebb_status_t ebb_run_before(ebb_device_t *dev, ebb_operation_t *op)
     if (!is_followed(dev))
         return acquire(dev, op);
     runner->trailing = is_the_last_steps(dev, op);
-    if (!runner->trailing)
-        act_at_boundary(dev);
+    if (!runner->trailing && !act_at_boundary(dev))
+        return CUDA_ERROR_OUT_OF_MEMORY;
     const bool passed = runner->views || ebb_drive_active(dev->ebb);
     if (passed)
         ebb_leftover_pass(dev->ebb, op);
@@ -330,7 +336,8 @@ ebb_buffer_t *ebb_run_serve(ebb_device_t *dev, const ebb_request_t *request)
 {
     if (!is_ours(dev) || request->bytes > ebb_chunks_limit(dev) * EBB_CHUNK_BYTES)
         return NULL; /* the latter is refused: no reason to leave a plan */
-    act_at_boundary(dev);
+    if (!act_at_boundary(dev))
+        return NULL;
     ebb_buffer_t *b = ebb_drive_serve(dev, request);
     if (!b)
         ebb_recipe_allocating(dev, request->bytes);

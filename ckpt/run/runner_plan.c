@@ -20,8 +20,6 @@ enum { MOST_REPLANS = 4, PACE_STEPS = 6 };
 /* Beyond these, those that do not fit any more when they are installed: small buffers that outlive a step keep chunks, and what
  * has to be pinned is rounded. */
 enum { MOST_MISFITS = 16 };
-/* Boundaries at which a plan is not installed, because what it needs is pinned first, without the lock: a step in between may take it. */
-enum { MOST_POSTPONED = 2 };
 /* Steps after which a program that does not keep to its plan is tried again; twice as many each time. */
 enum { REST_STEPS = 64, MOST_REST_STEPS = 4096 };
 
@@ -194,6 +192,17 @@ static void not_installed(ebb_device_t *dev, ebb_kind_t *k, ebb_status_t status,
     }
 }
 
+/* By a call that can be made again, when what the plan needs has been pinned without the lock (ebb_pinned_is_wanted): by no other. */
+static ebb_status_t install(ebb_device_t *dev, ebb_kind_t *k, ebb_buffer_t *const *present)
+{
+    if (!ebb_pinned_defer(true))
+        return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "pinned host memory for a plan", 0);
+    const ebb_status_t status =
+        ebb_drive_install(dev, ebb_kind_number(dev->ebb, k), k->learned, k->plan, present);
+    ebb_pinned_defer(false);
+    return status;
+}
+
 /* With the buffers that are there now. */
 static void begin_driving_with(ebb_device_t *dev, ebb_kind_t *k, ebb_buffer_t *const *present,
                                const ebb_boundary_t *boundary)
@@ -210,15 +219,9 @@ static void begin_driving_with(ebb_device_t *dev, ebb_kind_t *k, ebb_buffer_t *c
         rest(k, "the program never keeps to the plan for a step");
         return;
     }
-    ebb_pinned_defer(k->postponed < MOST_POSTPONED);
-    const ebb_status_t status =
-        ebb_drive_install(dev, ebb_kind_number(dev->ebb, k), k->learned, k->plan, present);
-    ebb_pinned_defer(false);
-    if (status && ebb_pinned_is_wanted()) { /* the call that is under way does without */
-        k->postponed++;
+    const ebb_status_t status = install(dev, k, present);
+    if (status && ebb_pinned_is_wanted())
         return;
-    }
-    k->postponed = 0;
     k->fruitless++;
     k->driven_before = driven;
     if (status) {
@@ -329,6 +332,6 @@ void ebb_run_turn_to(ebb_device_t *dev, ebb_kind_t *next)
                      : install_beside(dev, next);
     if (turned)
         runner->driving = next;
-    else
+    else if (!ebb_pinned_is_wanted())
         ebb_run_leave(dev, "the next step is expected to be of another kind");
 }

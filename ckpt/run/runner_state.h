@@ -19,7 +19,6 @@ typedef struct ebb_kind {
     enum { EBB_PHASE_OBSERVE, EBB_PHASE_LEARN, EBB_PHASE_DRIVE, EBB_PHASE_STAY } phase;
     unsigned fruitless;       /* installations in a row without a driven step */
     unsigned failures;        /* installations that failed */
-    unsigned postponed;       /* in a row: some of what they need had to be pinned first */
     unsigned unknown;         /* boundaries in a row at which it was not known which buffers there are */
     size_t refused;           /* STAY because there was no plan for so many bytes; 0: it was not that */
     unsigned refused_steps;   /* steps since */

@@ -100,9 +100,10 @@ void ebb_stats_finish(ebb_device_t *dev)
 
 /* ---- of offload, where that is not linked ---- */
 
-__attribute__((weak)) void ebb_pinned_call_begins(bool repeatable)
+__attribute__((weak)) _Thread_local bool ebb_pinned_call_open;
+
+__attribute__((weak)) void ebb_pinned_call_is_final(void)
 {
-    (void)repeatable;
 }
 
 __attribute__((weak)) bool ebb_pinned_call_again(bool failed)
@@ -111,9 +112,10 @@ __attribute__((weak)) bool ebb_pinned_call_again(bool failed)
     return false;
 }
 
-__attribute__((weak)) void ebb_pinned_defer(bool defer)
+__attribute__((weak)) bool ebb_pinned_defer(bool defer)
 {
     (void)defer;
+    return false;
 }
 
 __attribute__((weak)) bool ebb_pinned_is_wanted(void)

@@ -153,6 +153,55 @@ static void buffers_of_unknown_layout_are_not_read(void **state)
     assert_true(ebb_args_pack(&none, block, NULL, NULL));
 }
 
+static CUtensorMap map_of(CUdeviceptr p)
+{
+    CUtensorMap map;
+    const cuuint64_t size[] = {64, 16}, stride[] = {64 * sizeof(float)};
+    const cuuint32_t box[] = {64, 1}, step[] = {1, 1};
+    OK(cuTensorMapEncodeTiled(&map, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 2, (void *)(uintptr_t)p, size, stride,
+                              box, step, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE,
+                              CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE));
+    return map;
+}
+
+/* The first parameter is at 112 on sm_90, for the bank begins at 0x210: no multiple of 64. The second map is within a structure. */
+static void maps_are_found_where_the_architecture_has_them(void **state)
+{
+    (void)state;
+    CUdeviceptr p[3];
+    for (int i = 0; i < 3; i++)
+        OK(cuMemAlloc(&p[i], 4096));
+    struct {
+        int n;
+        CUtensorMap map;
+    } second = {.n = 1, .map = map_of(p[1])};
+    CUtensorMap first = map_of(p[0]);
+    void *params[] = {&first, &p[2], &second};
+    unsigned char block[1024];
+    ebb_access_t access[EBB_ARGS_ROOM(sizeof block)];
+    ebb_operation_t op = {0};
+    ebb_lock();
+    const ebb_signature_t *s = ebb_signature_of(&ebb_process, kernel("take_maps"));
+    ebb_unlock();
+    assert_true(s && s->param_count == 3 && s->param_bytes <= sizeof block);
+    assert_int_not_equal(s->params[0].offset_bytes % 64, 0);
+    assert_true(ebb_args_pack(s, block, params, NULL));
+    ebb_lock();
+    ebb_args_scan(&op, s, block, access);
+    ebb_unlock();
+    assert_int_equal(op.access_count, 3);
+    const uint32_t in_structure = (uint32_t)((char *)&second.map - (char *)&second);
+    const uint32_t at[] = {s->params[0].offset_bytes, s->params[2].offset_bytes + in_structure,
+                           s->params[1].offset_bytes};
+    for (int i = 0; i < 3; i++) {
+        bool found = false;
+        for (uint32_t k = 0; k < op.access_count; k++)
+            found |= access[k].buffer->address == p[i] && access[k].param_offset == at[i];
+        assert_true(found);
+        OK(cuMemFree(p[i]));
+    }
+}
+
 static int setup(void **state)
 {
     CUdeviceptr p;
@@ -172,6 +221,7 @@ int main(void)
         cmocka_unit_test(no_range_begins_or_ends_just_above_four_gib),
         cmocka_unit_test(both_forms_of_arguments_pack_to_the_same_block),
         cmocka_unit_test(buffers_of_unknown_layout_are_not_read),
+        cmocka_unit_test(maps_are_found_where_the_architecture_has_them),
     };
     return cmocka_run_group_tests(tests, setup, NULL);
 }

@@ -1,6 +1,9 @@
 /* What the layer knows beside its own allocations: foreign ranges, tensor maps, pinned and mentioned buffers. */
 #include "driver_test.h"
 
+#include <pthread.h>
+#include <time.h>
+
 #include "alloc/device.h"
 #include "alloc/arena.h"
 #include "alloc/chunk.h"
@@ -248,6 +251,89 @@ static int enter(void **state)
     return 0;
 }
 
+/* ---- mappings that a library makes on a thread of its own, as NCCL does ---- */
+
+typedef struct own_mapping {
+    CUcontext context;
+    CUmemGenericAllocationHandle handle;
+    CUdeviceptr at;
+    bool keeps;
+    CUresult result;
+} own_mapping_t;
+
+static CUresult map_memory(own_mapping_t *m, size_t bytes)
+{
+    CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
+    CUmemAccessDesc access = {.location = prop.location, .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    CUresult result = cuMemAddressReserve(&m->at, bytes, 0, 0, 0);
+    result = result ? result : cuMemCreate(&m->handle, bytes, &prop, 0);
+    result = result ? result : cuMemMap(m->at, bytes, 0, m->handle, 0);
+    return result ? result : cuMemSetAccess(m->at, bytes, &access, 1);
+}
+
+static CUresult unmap_memory(const own_mapping_t *m, size_t bytes)
+{
+    CUresult result = cuMemUnmap(m->at, bytes);
+    result = result ? result : cuMemRelease(m->handle);
+    return result ? result : cuMemAddressFree(m->at, bytes);
+}
+
+static void *map_on_a_thread(void *argument)
+{
+    own_mapping_t *m = argument;
+    m->result = cuCtxSetCurrent(m->context);
+    for (int i = 0; i < 3 && !m->result; i++) {
+        m->result = map_memory(m, 4 * CHUNK);
+        if (!m->result && (i < 2 || !m->keeps))
+            m->result = unmap_memory(m, 4 * CHUNK);
+    }
+    return NULL;
+}
+
+/* While another thread is inside a call of ebb's, for as long as it likes. */
+static void map_beside_the_lock(own_mapping_t *m)
+{
+    pthread_t thread;
+    struct timespec end;
+    clock_gettime(CLOCK_REALTIME, &end);
+    end.tv_sec += 10;
+    OK(cuCtxGetCurrent(&m->context));
+    ebb_lock();
+    assert_int_equal(pthread_create(&thread, NULL, map_on_a_thread, m), 0);
+    const int late = pthread_timedjoin_np(thread, NULL, &end);
+    ebb_unlock();
+    if (late)
+        pthread_join(thread, NULL);
+    assert_int_equal(late, 0);
+    OK(m->result);
+}
+
+static size_t counted_bytes(void)
+{
+    assert_true(ebb_enter()); /* what has been done meanwhile is known from here on */
+    const size_t bytes = ebb_foreign_counted(ebb_here);
+    ebb_unlock();
+    return bytes;
+}
+
+static void a_librarys_own_mappings_wait_for_no_call_of_ebbs(void **state)
+{
+    (void)state;
+    own_mapping_t gone = {0}, stays = {.keeps = true};
+    const size_t before = counted_bytes();
+    map_beside_the_lock(&gone);
+    assert_int_equal(counted_bytes(), before);
+    map_beside_the_lock(&stays);
+    assert_int_equal(counted_bytes(), before + 4 * CHUNK);
+    ebb_lock();
+    const ebb_foreign_t *f = ebb_foreign_at(&ebb_process, stays.at + CHUNK);
+    assert_true(f && f->base == stays.at && f->bytes == 4 * CHUNK && f->kind == EBB_FOREIGN_MAPPING);
+    ebb_unlock();
+    OK(unmap_memory(&stays, 4 * CHUNK));
+    assert_int_equal(counted_bytes(), before);
+}
+
 int main(void)
 {
     ebb_open(&ebb_process);
@@ -258,6 +344,7 @@ int main(void)
         cmocka_unit_test(many_tensor_maps_are_kept_while_their_buffers_live),
         cmocka_unit_test(pinned_buffers_are_held_until_released_as_often),
         cmocka_unit_test(mentions_hold_each_buffer_once_per_graph),
+        cmocka_unit_test(a_librarys_own_mappings_wait_for_no_call_of_ebbs),
     };
     setenv("EBB_BUDGET", "64MiB", 1);
     return cmocka_run_group_tests(tests, enter, NULL);

@@ -1,10 +1,12 @@
-/* break.c: a libebb of the tests' own in which an invariant is broken at a given operation. It is linked like the product, with
- * two of its functions wrapped by the linker (CMakeLists.txt). TEST_BREAK tells where:
+/* break.c: a libebb of the tests' own, linked like the product, with some of its functions wrapped by the linker (CMakeLists.txt). An
+ * invariant is broken in it at a given operation. TEST_BREAK tells where:
  *
  *   drive:STEP:OPERATION   behind that operation of that driven step, both counted from 0
  *   learn:OPERATION        behind so many operations that are learned
  *
  * Three times in a row, under ebb's lock; with TEST_BREAK_THREAD=1 by another thread, which has no lock.
+ *
+ * And it tells what is pinned, above a MiB, while a plan is installed: with the lock held.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -12,11 +14,18 @@
 
 #include "ckpt/run/drive/drive_state.h"
 #include "ckpt/run/profile/learn.h"
+#include "offload/extent.h"
 
 void __real_ebb_drive_after(ebb_device_t *dev, const ebb_operation_t *op, bool issued);
 void __wrap_ebb_drive_after(ebb_device_t *dev, const ebb_operation_t *op, bool issued);
 void __real_ebb_learn_after(ebb_device_t *dev, const ebb_operation_t *op, CUresult result);
 void __wrap_ebb_learn_after(ebb_device_t *dev, const ebb_operation_t *op, CUresult result);
+ebb_status_t __real_ebb_drive_install(ebb_device_t *dev, unsigned slot, ebb_recording_t *learned,
+                                      const ebb_plan_t *plan, ebb_buffer_t *const *present);
+ebb_status_t __wrap_ebb_drive_install(ebb_device_t *dev, unsigned slot, ebb_recording_t *learned,
+                                      const ebb_plan_t *plan, ebb_buffer_t *const *present);
+ebb_status_t __real_ebb_extent_make(const ebb_place_t *place, size_t bytes, ebb_extent_t *out);
+ebb_status_t __wrap_ebb_extent_make(const ebb_place_t *place, size_t bytes, ebb_extent_t *out);
 
 static void *break_thrice(void *unused)
 {
@@ -57,4 +66,22 @@ void __wrap_ebb_learn_after(ebb_device_t *dev, const ebb_operation_t *op, CUresu
     if (where && sscanf(where, "learn:%u", &operation) == 1 && learned++ == operation)
         break_once();
     __real_ebb_learn_after(dev, op, result);
+}
+
+static _Thread_local bool installing;
+
+ebb_status_t __wrap_ebb_drive_install(ebb_device_t *dev, unsigned slot, ebb_recording_t *learned,
+                                      const ebb_plan_t *plan, ebb_buffer_t *const *present)
+{
+    installing = true;
+    const ebb_status_t status = __real_ebb_drive_install(dev, slot, learned, plan, present);
+    installing = false;
+    return status;
+}
+
+ebb_status_t __wrap_ebb_extent_make(const ebb_place_t *place, size_t bytes, ebb_extent_t *out)
+{
+    if (installing && bytes > 1 << 20)
+        fprintf(stderr, "installing a plan pins %zu bytes\n", bytes);
+    return __real_ebb_extent_make(place, bytes, out);
 }

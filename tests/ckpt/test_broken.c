@@ -1,4 +1,5 @@
-/* A broken invariant ends planning, not the program: the loop in programs/loop.c, under a libebb in which one breaks (break.c).
+/* A broken invariant ends planning, not the program: the loop in programs/loop.c, under a libebb in which one breaks (break.c). The same
+ * libebb shows that no plan's installation pins.
  * TEST_ONLY=PATTERN: some of the tests; EBB_TEST_LONG=1: at more operations. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -94,6 +95,33 @@ static void break_while_a_step_is_learned_ends_learning(void **state)
     assert_true(s.driven == 0 && loop_statistic("plans") == 0 && loop_statistic("evictions") > 0);
 }
 
+/* What a plan needs is pinned without the lock and before it is installed, also where the host budget allows no more than that, and
+ * where the system pins less: then it is not installed. */
+static void installing_a_plan_pins_nothing(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *settings;
+        bool driven;
+    } cases[] = {{"", true}, {"EBB_HOST_BUDGET=54MiB", true}, {"SOFTGPU_LIMITS=pinned:30MiB", false}};
+    char settings[192], plan[80];
+    loop_statistics_t s;
+    snprintf(plan, sizeof plan, "%s.plan", loop_stats);
+    snprintf(settings, sizeof settings, TIGHT "EBB_RECOMPUTE=0 EBB_SAVE_PLAN=%s", plan);
+    assert_int_equal(loop_under_ebb(settings, "steps=16", &s).status, 0);
+    program_run_t without = loop_run("", "steps=26");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        snprintf(settings, sizeof settings, "SOFTGPU_MEMORY=256MiB EBB_PLAN=%s %s", plan, cases[i].settings);
+        program_run_t with = loop_under_ebb(settings, "steps=26", &s);
+        print_message("%s: %.0f steps driven\n", cases[i].settings, s.driven);
+        assert_same(&without, &with, settings);
+        assert_non_null(strstr(with.log, "could not be installed yet"));
+        assert_null(strstr(with.log, "installing a plan pins"));
+        assert_true(cases[i].driven ? s.driven >= 10 : s.driven == 0);
+    }
+    remove(plan);
+}
+
 /* The same library without a broken invariant is the product. */
 static void whole_library_is_driven(void **state)
 {
@@ -114,6 +142,7 @@ int main(void)
         cmocka_unit_test(break_on_a_thread_without_the_lock_ends_driving),
         cmocka_unit_test(break_with_room_for_everything_keeps_it_on_the_device),
         cmocka_unit_test(break_while_a_step_is_learned_ends_learning),
+        cmocka_unit_test(installing_a_plan_pins_nothing),
     };
     if (getenv("TEST_ONLY"))
         cmocka_set_test_filter(getenv("TEST_ONLY"));

@@ -60,7 +60,7 @@ static CUfunction function_of(CUmodule module, const char *name)
 /* `part(context)` in a child, which answers by itself; one that cannot is answered for: "fact NAME signal 11". */
 static void ask_in_child(const char *name, void (*part)(const void *context), const void *context)
 {
-    enum { SECONDS = 30 };
+    enum { SECONDS = 15 }; /* no more than any question may take (facts.py); nvml has no child */
     int status = 0;
     const pid_t child = fork();
     if (child < 0) {

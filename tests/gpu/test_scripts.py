@@ -161,6 +161,20 @@ class Facts(unittest.TestCase):
         self.assertEqual((well, context.figures["stale"]), (False, ["80", "90"]))
         self.assertIn("--keep", "\n".join(facts.summary(context.figures)))
 
+    def test_what_all_questions_may_take_fits_into_the_step(self):
+        limits = []
+
+        class Recorder(common.Context):
+            def run(self, command, limit, **_):
+                limits.append(limit)
+                return {"rc": 0, "out": "", "err": "", "seconds": 1}
+
+        folder = pathlib.Path(tempfile.mkdtemp())
+        with mock.patch.object(facts.importlib.util, "find_spec", lambda _: True):
+            facts.step(Recorder(folder, folder, folder / "work"))
+        self.assertEqual(len(limits), len(facts.SECONDS) + 1)  # and PyTorch's
+        self.assertLess(sum(limits), steps.limit_of("facts", mock.Mock(limit=None)))
+
     def test_every_answer_has_a_meaning(self):
         names = {name for answers in common.read_json(facts.SOFTWARE).values() for name in answers}
         self.assertGreater(len(names), 50)

@@ -187,7 +187,7 @@ static ebb_status_t want_hosts(ebb_t *ebb)
              (i < drive->trace->buffer_count && starts(drive, &drive->site[i], i, false))) &&
             lacks_host(ebb, i))
             bytes[count++] = drive->plan->place[i].bytes;
-    const bool have = !bytes || ebb_pinned_want(bytes, count);
+    const bool have = !bytes || ebb_pinned_want(bytes, count, false);
     free(bytes);
     return have ? 0 : ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "pinned host memory for a plan", 0);
 }

@@ -322,7 +322,7 @@ bool ebb_victims_have_hosts(ebb_device_t *dev, const ebb_victims_t *v)
         return true;
     list_wanted(v, bytes, &sum);
     make_host_room(dev, sum); /* clean copies go, perhaps theirs */
-    const bool have = ebb_pinned_want(bytes, list_wanted(v, bytes, &sum));
+    const bool have = ebb_pinned_want(bytes, list_wanted(v, bytes, &sum), true);
     free(bytes);
     return have;
 }
