@@ -292,7 +292,7 @@ bool ebb_enter_at(CUdeviceptr address)
 {
     if (!begin())
         return false;
-    if (!ebb_arena_contains(ebb_here->ebb, address))
+    if (!ebb_arena_contains(&ebb_process, address))
         return held_if(ebb_here->number != EBB_NOWHERE);
     unsigned slot = ebb_arena_slot(ebb_here->ebb, address);
     return slot == EBB_NOWHERE ||

@@ -182,7 +182,7 @@ static CUresult release_handle(CUmemGenericAllocationHandle handle)
 /* Ebb's own mappings are not the program's to know: to it this is memory of cuMemAlloc's. */
 static CUresult retain_handle(CUmemGenericAllocationHandle *out, void *address)
 {
-    if (ebb_arena_contains(ebb_here->ebb, address_of(address)))
+    if (ebb_arena_contains(&ebb_process, address_of(address)))
         return CUDA_ERROR_INVALID_VALUE;
     CUresult result = EBB_PASS(cuMemRetainAllocationHandle, (out, address));
     if (!result)
@@ -193,7 +193,7 @@ static CUresult retain_handle(CUmemGenericAllocationHandle *out, void *address)
 static CUresult map(CUdeviceptr base, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle,
                     unsigned long long flags)
 {
-    if (ebb_arena_contains(ebb_here->ebb, base))
+    if (ebb_arena_contains(&ebb_process, base))
         return CUDA_ERROR_INVALID_VALUE;
     CUresult result = EBB_PASS(cuMemMap, (base, bytes, offset, handle, flags));
     if (result || !ebb_enter_any())
@@ -210,7 +210,7 @@ static CUresult map(CUdeviceptr base, size_t bytes, size_t offset, CUmemGenericA
 
 static CUresult unmap(CUdeviceptr base, size_t bytes)
 {
-    if (ebb_arena_contains(ebb_here->ebb, base))
+    if (ebb_arena_contains(&ebb_process, base))
         return CUDA_ERROR_INVALID_VALUE;
     CUresult result = EBB_PASS(cuMemUnmap, (base, bytes));
     if (result || !ebb_enter_any())
@@ -244,11 +244,11 @@ PLAIN_CALL(cuMemMap,
            map(base, bytes, offset, handle, flags))
 PLAIN_CALL(cuMemUnmap, (CUdeviceptr base, size_t bytes), unmap(base, bytes))
 PLAIN_CALL(cuMemSetAccess, (CUdeviceptr base, size_t bytes, const CUmemAccessDesc *desc, size_t count),
-           ebb_arena_contains(ebb_here->ebb, base) ? CUDA_ERROR_INVALID_VALUE
-                                                   : EBB_PASS(cuMemSetAccess, (base, bytes, desc, count)))
+           ebb_arena_contains(&ebb_process, base) ? CUDA_ERROR_INVALID_VALUE
+                                                  : EBB_PASS(cuMemSetAccess, (base, bytes, desc, count)))
 PLAIN_CALL(cuMemAddressFree, (CUdeviceptr base, size_t bytes),
-           ebb_arena_contains(ebb_here->ebb, base) ? CUDA_ERROR_INVALID_VALUE
-                                                   : EBB_PASS(cuMemAddressFree, (base, bytes)))
+           ebb_arena_contains(&ebb_process, base) ? CUDA_ERROR_INVALID_VALUE
+                                                  : EBB_PASS(cuMemAddressFree, (base, bytes)))
 
 /* ---- managed memory: the driver itself moves it out when memory is short, so that it is never refused ---- */
 
