@@ -35,6 +35,11 @@ void ebb_lock(void)
         relax();
 }
 
+bool ebb_lock_at_exit(void)
+{
+    return ebb_mutex_lock_within(&lock, 1);
+}
+
 static void pop_all(void)
 {
     CUcontext none;

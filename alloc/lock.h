@@ -7,6 +7,9 @@
 /* By this thread. Any thread. */
 bool ebb_lock_is_held(void);
 
+/* ebb_lock() where the process ends, in any case: other threads may be in calls for ever. False: it is not to be had. */
+bool ebb_lock_at_exit(void);
+
 /* With it held. Another slot's device is meant, and its context current, until ebb_unlock. False: it has none any more. */
 bool ebb_lock_go_to(unsigned slot);
 /* The present slot's context has been made current: not any more from ebb_unlock on. */

@@ -527,8 +527,14 @@ CUresult ebb_issue(ebb_operation_t *op, CUresult (*issue)(const void *context), 
 
 __attribute__((destructor)) static void at_exit(void)
 {
-    if (!atomic_load(&asleep))
-        ebb_ahead_stop(&ebb_process);
-    if (ebb_process.device_count && !atomic_load(&asleep))
+    if (atomic_load(&asleep))
+        return;
+    ebb_ahead_stop(&ebb_process);
+    if (!ebb_lock_at_exit()) {
+        ebb_log(EBB_INFO, "the process ends in another thread's call: there are no statistics");
+        return;
+    }
+    if (ebb_process.device_count)
         ebb_stats_finish();
+    ebb_unlock();
 }
