@@ -31,15 +31,15 @@ ebb_status_t ebb_arena_reserve(ebb_t *ebb, size_t device_bytes)
         if (bytes / 4 < device_bytes)
             return ebb_fail((ebb_status_t)result, "cuMemAddressReserve", bytes);
     }
-    ebb->arena.slots = bytes / EBB_CHUNK_BYTES;
-    ebb->arena.first_slot = ebb->arena.next_slot = ebb->arena.slots / 16;
-    ebb->arena.range = calloc(ebb->arena.slots, sizeof *ebb->arena.range);
-    if (ebb->arena.range)
+    const size_t slots = bytes / EBB_CHUNK_BYTES;
+    ebb->arena.first_slot = ebb->arena.next_slot = slots / 16;
+    ebb->arena.range = calloc(slots, sizeof *ebb->arena.range);
+    if (ebb->arena.range) {
+        atomic_store_explicit(&ebb->arena.slots, slots, memory_order_release);
         return 0;
+    }
     ebb_driver.cuMemAddressFree(ebb->arena.base, bytes);
-    ebb->arena.slots = 0;
-    return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "the table of the arena",
-                    bytes / EBB_CHUNK_BYTES * sizeof *ebb->arena.range);
+    return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "the table of the arena", slots * sizeof *ebb->arena.range);
 }
 
 CUdeviceptr ebb_nowhere(ebb_t *ebb, CUdeviceptr word)

@@ -23,9 +23,11 @@ ebb_status_t ebb_range_map_part(ebb_range_t *range, uint32_t first, uint32_t cou
                                 const ebb_chunk_t *chunks);
 ebb_status_t ebb_range_unmap_part(ebb_range_t *range, uint32_t first, uint32_t count);
 
+/* Also without the lock. */
 static inline bool ebb_arena_contains(ebb_t *ebb, CUdeviceptr address)
 {
-    return address - ebb->arena.base < ebb->arena.slots * EBB_CHUNK_BYTES;
+    const size_t slots = atomic_load_explicit(&ebb->arena.slots, memory_order_acquire);
+    return slots && address - ebb->arena.base < slots * EBB_CHUNK_BYTES;
 }
 
 /* The range at an address of the arena, or NULL. */

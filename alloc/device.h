@@ -159,7 +159,7 @@ struct ebb_device {
 /* arena.c */
 typedef struct ebb_arena {
     CUdeviceptr base;
-    size_t slots;
+    atomic_size_t slots; /* 0 until all else is there; neither it nor the base changes after that */
     size_t first_slot;   /* those in front of it are nobody's, ever: ebb_nowhere */
     ebb_range_t **range; /* [slots]: the range that a place belongs to, or NULL */
     size_t next_slot;    /* where the search for room goes on */

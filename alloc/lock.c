@@ -37,11 +37,16 @@ void ebb_lock(void)
 
 bool ebb_try_lock(void)
 {
-    if (!ebb_mutex_try_lock(&lock))
+    if (!ebb_mutex_lock_within(&lock, 0))
         return false;
     if (ebb_captures_under_way())
         relax();
     return true;
+}
+
+bool ebb_lock_at_exit(void)
+{
+    return ebb_mutex_lock_within(&lock, 1);
 }
 
 static void pop_all(void)

@@ -9,6 +9,8 @@ bool ebb_lock_is_held(void);
 
 /* False: another thread holds it. */
 bool ebb_try_lock(void);
+/* ebb_lock() where the process ends, in any case: other threads may be in calls for ever. False: it is not to be had. */
+bool ebb_lock_at_exit(void);
 
 /* With it held. Another slot's device is meant, and its context current, until ebb_unlock. False: it has none any more. */
 bool ebb_lock_go_to(unsigned slot);

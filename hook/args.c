@@ -57,7 +57,7 @@ bool ebb_args_pack(const ebb_signature_t *s, unsigned char *block, void **params
 
 bool ebb_access_add(ebb_operation_t *op, CUdeviceptr address, uint32_t param_offset)
 {
-    if (!ebb_arena_contains(ebb_here->ebb, address))
+    if (!ebb_arena_contains(&ebb_process, address))
         return true;
     ebb_buffer_t *b = ebb_buffer_at(ebb_here->ebb, address);
     if (b)
@@ -184,7 +184,7 @@ void ebb_attributes_note(ebb_operation_t *op, const CUlaunchAttribute *attribute
 bool ebb_touches(const CUdeviceptr *address, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        if (ebb_arena_contains(ebb_here->ebb, address[i]))
+        if (ebb_arena_contains(&ebb_process, address[i]))
             return true;
     return false;
 }
@@ -195,7 +195,7 @@ static bool is_device_memory(CUdeviceptr address)
     unsigned type = 0, managed = 1;
     CUpointer_attribute attribute[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED};
     void *out[] = {&type, &managed};
-    return ebb_arena_contains(ebb_here->ebb, address) ||
+    return ebb_arena_contains(&ebb_process, address) ||
            (ebb_driver.cuPointerGetAttributes &&
             !ebb_driver.cuPointerGetAttributes(2, attribute, out, address) && type == CU_MEMORYTYPE_DEVICE &&
             !managed);

@@ -74,7 +74,7 @@ static bool is_between(const copy_t *c, between_t *out)
 {
     if (ebb_process.device_count < 2 || ebb_captures_under_way() || c->direction == H2D ||
         c->direction == D2H ||
-        (!ebb_arena_contains(ebb_here->ebb, c->dst) && !ebb_arena_contains(ebb_here->ebb, c->src)))
+        (!ebb_arena_contains(&ebb_process, c->dst) && !ebb_arena_contains(ebb_here->ebb, c->src)))
         return false;
     *out = (between_t){c, context_of(c->dst), context_of(c->src)};
     return out->to && out->from && out->to != out->from;

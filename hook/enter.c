@@ -296,7 +296,7 @@ bool ebb_enter_at(CUdeviceptr address)
 {
     if (!begin())
         return false;
-    if (!ebb_arena_contains(ebb_here->ebb, address))
+    if (!ebb_arena_contains(&ebb_process, address))
         return held_if(ebb_here->number != EBB_NOWHERE);
     unsigned slot = ebb_arena_slot(ebb_here->ebb, address);
     return slot == EBB_NOWHERE ||
@@ -547,8 +547,14 @@ CUresult ebb_issue(ebb_operation_t *op, CUresult (*issue)(const void *context), 
 
 __attribute__((destructor)) static void at_exit(void)
 {
-    if (!atomic_load(&asleep))
-        ebb_ahead_stop(&ebb_process);
-    if (ebb_process.device_count && !atomic_load(&asleep))
+    if (atomic_load(&asleep))
+        return;
+    ebb_ahead_stop(&ebb_process);
+    if (!ebb_lock_at_exit()) {
+        ebb_log(EBB_INFO, "the process ends in another thread's call: there are no statistics");
+        return;
+    }
+    if (ebb_process.device_count)
         ebb_stats_finish(ebb_here);
+    ebb_unlock();
 }

@@ -281,7 +281,7 @@ static CUresult release_handle(CUmemGenericAllocationHandle handle)
 /* Ebb's own mappings are not the program's to know: to it this is memory of cuMemAlloc's. */
 static CUresult retain_handle(CUmemGenericAllocationHandle *out, void *address)
 {
-    if (ebb_arena_contains(ebb_here->ebb, address_of(address)))
+    if (ebb_arena_contains(&ebb_process, address_of(address)))
         return CUDA_ERROR_INVALID_VALUE;
     const CUresult result = EBB_PASS(cuMemRetainAllocationHandle, (out, address));
     return result ? result : did(result, (change_t){.what = RETAINED, .handle = *out});
@@ -290,7 +290,7 @@ static CUresult retain_handle(CUmemGenericAllocationHandle *out, void *address)
 static CUresult map(CUdeviceptr base, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle,
                     unsigned long long flags)
 {
-    if (ebb_arena_contains(ebb_here->ebb, base))
+    if (ebb_arena_contains(&ebb_process, base))
         return CUDA_ERROR_INVALID_VALUE;
     return did(EBB_PASS(cuMemMap, (base, bytes, offset, handle, flags)),
                (change_t){.what = MAPPED, .handle = handle, .base = base, .bytes = bytes});
@@ -298,7 +298,7 @@ static CUresult map(CUdeviceptr base, size_t bytes, size_t offset, CUmemGenericA
 
 static CUresult unmap(CUdeviceptr base, size_t bytes)
 {
-    if (ebb_arena_contains(ebb_here->ebb, base))
+    if (ebb_arena_contains(&ebb_process, base))
         return CUDA_ERROR_INVALID_VALUE;
     return did(EBB_PASS(cuMemUnmap, (base, bytes)),
                (change_t){.what = UNMAPPED, .base = base, .bytes = bytes});
@@ -317,11 +317,11 @@ PLAIN_CALL(cuMemMap,
            map(base, bytes, offset, handle, flags))
 PLAIN_CALL(cuMemUnmap, (CUdeviceptr base, size_t bytes), unmap(base, bytes))
 PLAIN_CALL(cuMemSetAccess, (CUdeviceptr base, size_t bytes, const CUmemAccessDesc *desc, size_t count),
-           ebb_arena_contains(ebb_here->ebb, base) ? CUDA_ERROR_INVALID_VALUE
-                                                   : EBB_PASS(cuMemSetAccess, (base, bytes, desc, count)))
+           ebb_arena_contains(&ebb_process, base) ? CUDA_ERROR_INVALID_VALUE
+                                                  : EBB_PASS(cuMemSetAccess, (base, bytes, desc, count)))
 PLAIN_CALL(cuMemAddressFree, (CUdeviceptr base, size_t bytes),
-           ebb_arena_contains(ebb_here->ebb, base) ? CUDA_ERROR_INVALID_VALUE
-                                                   : EBB_PASS(cuMemAddressFree, (base, bytes)))
+           ebb_arena_contains(&ebb_process, base) ? CUDA_ERROR_INVALID_VALUE
+                                                  : EBB_PASS(cuMemAddressFree, (base, bytes)))
 
 /* ---- managed memory: the driver itself moves it out when memory is short, so that it is never refused ---- */
 

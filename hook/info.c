@@ -135,7 +135,7 @@ PLAIN_CALL(cuMemPoolTrimTo, (CUmemoryPool pool, size_t keep), trim(pool, keep))
 static bool ask(CUdeviceptr address, ebb_buffer_t **b)
 {
     *b = NULL;
-    if (!ebb_arena_contains(ebb_here->ebb, address) || !ebb_enter_any())
+    if (!ebb_arena_contains(&ebb_process, address) || !ebb_enter_any())
         return false;
     *b = ebb_buffer_at(ebb_here->ebb, address);
     if (*b)

@@ -269,7 +269,7 @@ static CUresult synchronize(CUcontext context)
  * rely on it. */
 static CUresult free_now(CUdeviceptr address)
 {
-    if (!ebb_arena_contains(ebb_here->ebb, address)) {
+    if (!ebb_arena_contains(&ebb_process, address)) {
         uncount(address);
         return EBB_PASS(cuMemFree_v2, (address));
     }
@@ -303,7 +303,7 @@ static CUresult free_now(CUdeviceptr address)
 /* Of memory that is ebb's: also from a stream of another context, where it waits as cuMemFree does. */
 static CUresult free_async(CUdeviceptr address, CUstream stream)
 {
-    if (!ebb_arena_contains(ebb_here->ebb, address)) {
+    if (!ebb_arena_contains(&ebb_process, address)) {
         if (!ebb_captures_under_way() || !ebb_is_capturing(stream))
             uncount(address);
         return EBB_PASS(cuMemFreeAsync, (address, stream));

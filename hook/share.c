@@ -16,7 +16,7 @@
 /* Pins what lies at an address, if it is ebb's. */
 static ebb_status_t pin_at(CUdeviceptr address)
 {
-    if (!ebb_arena_contains(ebb_here->ebb, address) || !ebb_enter_at(address))
+    if (!ebb_arena_contains(&ebb_process, address) || !ebb_enter_at(address))
         return 0;
     ebb_buffer_t *b = ebb_buffer_at(ebb_here->ebb, address);
     ebb_status_t status = b ? ebb_buffer_pin(b) : 0;
@@ -69,7 +69,7 @@ static CUresult set_pool_access(CUmemoryPool pool, const CUmemAccessDesc *desc, 
 /* The driver would tell of ebb's mappings, which come and go. */
 static CUresult get_access(unsigned long long *flags, const CUmemLocation *location, CUdeviceptr address)
 {
-    if (!flags || !location || !ebb_arena_contains(ebb_here->ebb, address) || !ebb_enter_at(address))
+    if (!flags || !location || !ebb_arena_contains(&ebb_process, address) || !ebb_enter_at(address))
         return EBB_PASS(cuMemGetAccess, (flags, location, address));
     size_t count;
     const CUmemAccessDesc *desc = ebb_access_descs(ebb_here, &count);
@@ -97,7 +97,7 @@ PLAIN_CALL(cuMulticastBindAddr,
 static CUresult get_ipc_handle(CUipcMemHandle *out, CUdeviceptr address)
 {
     static atomic_flag said = ATOMIC_FLAG_INIT;
-    if (!ebb_arena_contains(ebb_here->ebb, address))
+    if (!ebb_arena_contains(&ebb_process, address))
         return EBB_PASS(cuIpcGetMemHandle, (out, address));
     if (!atomic_flag_test_and_set(&said))
         ebb_log(EBB_WARN,
@@ -136,8 +136,8 @@ PLAIN_CALL(cuIpcOpenMemHandle_v2, (CUdeviceptr * out, CUipcMemHandle handle, uns
 PLAIN_CALL(cuIpcCloseMemHandle, (CUdeviceptr address), close_import(address))
 /* Only what comes from a pool that can be exported can be: that is the driver's. */
 PLAIN_CALL(cuMemPoolExportPointer, (CUmemPoolPtrExportData * out, CUdeviceptr address),
-           ebb_arena_contains(ebb_here->ebb, address) ? CUDA_ERROR_INVALID_VALUE
-                                                      : EBB_PASS(cuMemPoolExportPointer, (out, address)))
+           ebb_arena_contains(&ebb_process, address) ? CUDA_ERROR_INVALID_VALUE
+                                                     : EBB_PASS(cuMemPoolExportPointer, (out, address)))
 PLAIN_CALL(cuMemPoolImportPointer, (CUdeviceptr * out, CUmemoryPool pool, CUmemPoolPtrExportData *data),
            note_import(EBB_PASS(cuMemPoolImportPointer, (out, pool, data)), out))
 
@@ -147,7 +147,7 @@ PLAIN_CALL(cuMemPoolImportPointer, (CUdeviceptr * out, CUmemoryPool pool, CUmemP
 static CUresult get_range_handle(void *out, CUdeviceptr address, size_t bytes, CUmemRangeHandleType type,
                                  unsigned long long flags)
 {
-    if (ebb_arena_contains(ebb_here->ebb, address) && ebb_enter_at(address)) {
+    if (ebb_arena_contains(&ebb_process, address) && ebb_enter_at(address)) {
         ebb_buffer_t *b = ebb_buffer_at(ebb_here->ebb, address);
         ebb_status_t status = b ? ebb_buffer_pin(b) : 0;
         if (b && address - b->address + bytes > b->range->chunk_count * EBB_CHUNK_BYTES)
@@ -170,8 +170,7 @@ bool ebb_sync_memops(void)
  * attribute): all synchronous operations wait from then on. */
 static CUresult set_pointer_attribute(const void *value, CUpointer_attribute attribute, CUdeviceptr address)
 {
-    if (attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS || !value ||
-        !ebb_arena_contains(ebb_here->ebb, address))
+    if (attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS || !value || !ebb_arena_contains(&ebb_process, address))
         return EBB_PASS(cuPointerSetAttribute, (value, attribute, address));
     if (!*(const unsigned *)value)
         return CUDA_SUCCESS;
@@ -214,7 +213,7 @@ static CUresult create_texture(CUtexObject *out, const CUDA_RESOURCE_DESC *resou
     if (pin_at(address))
         return CUDA_ERROR_OUT_OF_MEMORY;
     CUresult result = EBB_PASS(cuTexObjectCreate, (out, resource, texture, view));
-    if (!ebb_arena_contains(ebb_here->ebb, address) || !ebb_enter_at(address))
+    if (!ebb_arena_contains(&ebb_process, address) || !ebb_enter_at(address))
         return result;
     ebb_buffer_t *b = ebb_buffer_at(ebb_here->ebb, address);
     texture_t *t = b && !result ? malloc(sizeof *t) : NULL; /* without it, it stays pinned */

@@ -85,7 +85,7 @@ static bool read_host(void *to, const void *from, size_t bytes)
 
 static ebb_status_t add_pointer(CUdeviceptr at, CUdeviceptr to)
 {
-    ebb_buffer_t *b = ebb_arena_contains(ebb_here->ebb, to) ? ebb_buffer_at(ebb_here->ebb, to) : NULL;
+    ebb_buffer_t *b = ebb_arena_contains(&ebb_process, to) ? ebb_buffer_at(ebb_here->ebb, to) : NULL;
     return b && ebb_buffer_is_large(b) ? add(at, b) : 0; /* small ones never leave */
 }
 
@@ -95,7 +95,7 @@ static ebb_status_t add_all(CUdeviceptr to, const void *from, size_t bytes)
     static CUdeviceptr words[EBB_LARGEST_TABLE / sizeof(CUdeviceptr)];
     const size_t skipped = (size_t)(-to & 7), count = bytes > skipped ? (bytes - skipped) / sizeof *words : 0;
     if (!count || bytes > EBB_LARGEST_TABLE ||
-        ebb_arena_contains(ebb_here->ebb, (CUdeviceptr)(uintptr_t)from) ||
+        ebb_arena_contains(&ebb_process, (CUdeviceptr)(uintptr_t)from) ||
         !read_host(words, (const char *)from + skipped, count * sizeof *words))
         return 0;
     for (size_t i = 0; i < count; i++) {

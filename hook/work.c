@@ -229,7 +229,7 @@ PLAIN_CALL(cuLaunchCooperativeKernelMultiDevice, (CUDA_LAUNCH_PARAMS * list, uns
 
 static CUresult note_tensor_map(CUresult result, const CUtensorMap *map, const void *address)
 {
-    if (!result && map && ebb_arena_contains(ebb_here->ebb, (CUdeviceptr)(uintptr_t)address) &&
+    if (!result && map && ebb_arena_contains(&ebb_process, (CUdeviceptr)(uintptr_t)address) &&
         ebb_enter_any()) { /* no context is needed */
         if (!ebb_tensor_map_note(ebb_here->ebb, map, (CUdeviceptr)(uintptr_t)address))
             ebb_keep_everything(ebb_here, "no host memory for what a tensor map points to");

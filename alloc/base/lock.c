@@ -1,5 +1,7 @@
 #include "alloc/base/lock.h"
 
+#include <time.h>
+
 #include "alloc/base/status.h"
 
 /* A bit per rank that this thread holds. The library is loaded at start, so its storage may be static. */
@@ -12,10 +14,12 @@ void ebb_mutex_lock(ebb_mutex_t *m)
     held |= 1u << m->rank;
 }
 
-bool ebb_mutex_try_lock(ebb_mutex_t *m)
+bool ebb_mutex_lock_within(ebb_mutex_t *m, unsigned seconds)
 {
-    EBB_DCHECK(!(held >> m->rank));
-    if (pthread_mutex_trylock(&m->mutex))
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += seconds;
+    if (held >> m->rank || pthread_mutex_timedlock(&m->mutex, &until))
         return false;
     held |= 1u << m->rank;
     return true;

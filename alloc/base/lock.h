@@ -26,8 +26,8 @@ typedef struct ebb_mutex {
     }
 
 void ebb_mutex_lock(ebb_mutex_t *mutex);
-/* False: another thread holds it. */
-bool ebb_mutex_try_lock(ebb_mutex_t *mutex);
+/* False: it could not be had in that time, or this thread may not wait for it. */
+bool ebb_mutex_lock_within(ebb_mutex_t *mutex, unsigned seconds);
 void ebb_mutex_unlock(ebb_mutex_t *mutex);
 /* By this thread: one of the rank. */
 bool ebb_mutex_is_held(const ebb_mutex_t *mutex);

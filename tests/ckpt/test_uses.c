@@ -182,6 +182,7 @@ bool ebb_mark_reached(ebb_mark_t mark)
 
 size_t ebb_leaving_bytes(ebb_device_t *dev)
 {
+    (void)dev;
     return 0;
 }
 
@@ -208,6 +209,7 @@ bool ebb_recipe_can_rebuild(const ebb_buffer_t *b, uint64_t *cost_ns)
 
 bool ebb_follow_known(ebb_device_t *dev)
 {
+    (void)dev;
     return true;
 }
 

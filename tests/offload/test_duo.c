@@ -137,6 +137,14 @@ static void a_forked_child_and_a_further_context_do_no_harm(void **state)
     assert_true(statistic(1, "evictions") > 0);
 }
 
+/* Statistics are gathered from both. */
+static void the_process_ends_while_both_threads_go_on(void **state)
+{
+    (void)state;
+    compare("ends", "", 0.7);
+    assert_true(statistic(0, "evictions") > 0 && statistic(1, "evictions") > 0);
+}
+
 static void each_device_has_its_share_of_the_budget(void **state)
 {
     (void)state;
@@ -164,6 +172,7 @@ int main(void)
         cmocka_unit_test(a_kernel_reads_a_peers_memory),
         cmocka_unit_test(one_device_goes_on_when_the_others_context_ends),
         cmocka_unit_test(a_forked_child_and_a_further_context_do_no_harm),
+        cmocka_unit_test(the_process_ends_while_both_threads_go_on),
         cmocka_unit_test(each_device_has_its_share_of_the_budget),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

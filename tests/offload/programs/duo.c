@@ -8,9 +8,11 @@
  *   duo release  the same by giving back the last reference to it
  *   duo fork     a child is forked in the middle
  *   duo further  some of it is done in a further context of the first device
+ *   duo ends     the process ends while both threads go on
  */
 #include <cuda.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -59,7 +61,8 @@ static struct {
     half_t half[2];
     pthread_barrier_t barrier;
     pthread_mutex_t lock;
-    bool copies, peers, reset, release, fork, further;
+    bool copies, peers, reset, release, fork, further, ends;
+    sem_t goes_on;    /* once by each thread */
     CUcontext second; /* of the first device */
 } duo = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -350,6 +353,23 @@ static void *work(void *mine)
     return NULL;
 }
 
+/* What its calls return while the driver ends is undefined. */
+static void *go_on(void *mine)
+{
+    half_t *h = mine;
+    CHECK(cuCtxSetCurrent(h->context));
+    for (unsigned round = 0;; round++) {
+        CUdeviceptr p = 0;
+        cuMemAlloc(&p, N * sizeof(float));
+        cuMemsetD32(p, round, N);
+        cuMemcpyDtoD(p, h->field[round % FIELDS], SMALL * sizeof(float));
+        cuMemFree(p);
+        if (round == FIELDS)
+            sem_post(&duo.goes_on);
+    }
+    return NULL;
+}
+
 int main(int argc, char **argv)
 {
     pthread_t thread[2];
@@ -359,6 +379,8 @@ int main(int argc, char **argv)
     duo.release = !strcmp(mode, "release");
     duo.fork = !strcmp(mode, "fork");
     duo.further = !strcmp(mode, "further");
+    duo.ends = !strcmp(mode, "ends");
+    sem_init(&duo.goes_on, 0, 0);
     CHECK(cuInit(0));
     pthread_barrier_init(&duo.barrier, NULL, 2);
     for (unsigned i = 0; i < 2; i++) {
@@ -369,5 +391,9 @@ int main(int argc, char **argv)
         pthread_join(thread[i], NULL);
     printf("%016llx %016llx\n", (unsigned long long)duo.half[0].hash, (unsigned long long)duo.half[1].hash);
     fprintf(stderr, "peak %zu %zu\n", duo.half[0].peak_bytes, duo.half[1].peak_bytes);
+    for (unsigned i = 0; i < 2 && duo.ends; i++)
+        pthread_create(&thread[i], NULL, go_on, &duo.half[i]);
+    for (unsigned i = 0; i < 2 && duo.ends; i++)
+        sem_wait(&duo.goes_on);
     return 0;
 }
