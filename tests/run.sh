@@ -72,13 +72,14 @@ bring_up_to_date() {
     setup_build
 }
 
-# Of random programs those with several threads, by their seeds.
+# Of random programs those with several threads, by their seeds; the one that repeats drives plans.
 threaded_fuzz() {
     local seed failed=0
     for seed in 6 13 19 23; do
         bash "$root/tests/fuzz/run.sh" --build "$build" --budgets "$seed" || failed=1
     done
     bash "$root/tests/fuzz/run.sh" --build "$build" --faults 19 || failed=1
+    bash "$root/tests/fuzz/run.sh" --build "$build" --repeats 3 --with threads || failed=1
     return $failed
 }
 
@@ -109,6 +110,7 @@ main() {
         if [[ -n $threads ]]; then
             local several='conformance\.(stream|context|event)\..*|test_driver_(stream|order|handles)|test_alloc_ahead|ebb_duo|ebb_nasty_order'
             several+='|test_runtime_(errors|stream|per_thread|stream_per_thread)|model_data|model_shards'
+            several+='|conformance_ebb|ebb_residence|ebb_residence_in_pieces|test_pinned'
             selection=(-R "^($several)$")
             export TEST_NASTY_ONLY=threads
         fi

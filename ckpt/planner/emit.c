@@ -160,19 +160,17 @@ static void add_join(emitter_t *e, uint32_t move, const ebb_interval_t *interval
 }
 
 /* A fetch takes chunks from others, which resident operations must not see: it is over before the next of them begins. */
-static void join_before_resident(emitter_t *e, uint32_t move)
+static void join_before_resident(emitter_t *e, uint32_t move, const uint32_t *resident, uint32_t count)
 {
-    const ebb_trace_t *t = e->model->trace;
     const uint32_t position = e->schedule->move[move].position, n = operations(e);
     const uint32_t point = position < e->schedule->event_count ? e->schedule->event[position].point : n;
     uint64_t first = UINT64_MAX;
-    for (uint32_t i = 0; i < n; i++) {
-        if (!t->operation[i].resident)
-            continue;
+    for (uint32_t k = 0; k < count; k++) {
+        const uint32_t i = resident[k];
         const uint64_t key = i < point ? i + n : i;
         first = key < first ? key : first;
         if (e->interval_streams)
-            e->order.joiners[move] |= UINT32_C(1) << t->operation[i].stream;
+            e->order.joiners[move] |= UINT32_C(1) << e->model->trace->operation[i].stream;
     }
     if (first < e->join_key[move])
         e->join_key[move] = first;
@@ -268,15 +266,27 @@ static void hand_blocks_over(emitter_t *e)
     free(fetch);
 }
 
+static void join_fetches_before_residents(emitter_t *e)
+{
+    const ebb_schedule_t *s = e->schedule;
+    uint32_t *resident = malloc(((size_t)operations(e) + 1) * sizeof *resident), count = 0;
+    e->failed |= !resident;
+    for (uint32_t i = 0; resident && i < operations(e); i++)
+        if (e->model->trace->operation[i].resident)
+            resident[count++] = i;
+    for (uint32_t i = 0; count && i < s->move_count; i++)
+        if (s->move[i].kind == EBB_FETCH && s->move[i].position != EBB_NONE)
+            join_before_resident(e, i, resident, count);
+    free(resident);
+}
+
 static void find_joins(emitter_t *e)
 {
     const ebb_schedule_t *s = e->schedule;
     for (uint32_t i = 0; i < s->interval_count; i++)
         if (s->interval[i].fetch != EBB_NONE)
             add_join(e, s->interval[i].fetch, &s->interval[i], s->interval[i].begin, false);
-    for (uint32_t i = 0; i < s->move_count; i++)
-        if (s->move[i].kind == EBB_FETCH && s->move[i].position != EBB_NONE)
-            join_before_resident(e, i);
+    join_fetches_before_residents(e);
     hand_chunks_over(e);
     if (!e->failed && e->interval_streams)
         e->failed = !ebb_schedule_order(&e->order, s, e->overlay, e->model, e->join_key);

@@ -491,10 +491,10 @@ void ebb_run_unbacked(ebb_buffer_t *buffer)
 /* By so many. */
 void ebb_run_want_order(ebb_t *ebb, bool wanted)
 {
-    atomic_fetch_add_explicit(&ebb->run->runner->order_wanted, wanted ? 1 : -1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&ebb->order_wanted, wanted ? 1 : -1, memory_order_relaxed);
 }
 
 bool ebb_run_wants_order(ebb_t *ebb)
 {
-    return atomic_load_explicit(&ebb->run->runner->order_wanted, memory_order_relaxed) != 0;
+    return atomic_load_explicit(&ebb->order_wanted, memory_order_relaxed) != 0;
 }

@@ -11,8 +11,6 @@
 #include "ckpt/run/tracker/step.h"
 #include "offload/ebb_offload.h"
 
-#include <stdatomic.h>
-
 /* A kind of step. */
 typedef struct ebb_kind {
     uint64_t serial; /* of the kind in the finder that this is about; 0: none */
@@ -52,7 +50,6 @@ struct ebb_runner {
     bool driven;                 /* the operation under way is a planned one */
     bool views;                  /* operations of this step are seen without what is left over of them */
     const ebb_operation_t *view; /* of the one under way, if it is not driven */
-    atomic_int order_wanted;     /* ebb_run_want_order, as often as not any more */
 };
 
 static inline unsigned ebb_kind_number(ebb_t *ebb, const ebb_kind_t *k)

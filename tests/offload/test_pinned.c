@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -41,15 +42,18 @@ static void seed_random(void)
 /* ---- what is not linked into this test ---- */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static _Thread_local bool is_locked; /* by this thread */
 static size_t measurements;
 
 void ebb_lock(void)
 {
     pthread_mutex_lock(&lock);
+    is_locked = true;
 }
 
 void ebb_unlock(void)
 {
+    is_locked = false;
     pthread_mutex_unlock(&lock);
 }
 
@@ -62,7 +66,9 @@ void ebb_heap_measure_soon(ebb_device_t *dev)
 /* ---- the driver, watched ---- */
 
 static ebb_driver_t real;
-static size_t registrations, registered_bytes;
+static atomic_size_t registrations; /* by any thread, as soon as they are made */
+static size_t locked_registrations; /* while the thread that makes them has the lock */
+static size_t registered_bytes;
 static size_t attempts; /* to register */
 static CUresult register_result;
 static size_t register_limit; /* the "system" pins no more than this */
@@ -96,6 +102,7 @@ static CUresult watched_register(void *p, size_t bytes, unsigned flags)
     CUresult result = real.cuMemHostRegister_v2(p, bytes, flags);
     if (!result) {
         registrations++;
+        locked_registrations += is_locked;
         registered_bytes += bytes;
     }
     return result;
@@ -469,13 +476,6 @@ static void the_device_is_measured_again_after_large_pins(void **state)
 
 /* ---- ahead of need ---- */
 
-static double now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
-}
-
 static size_t cached_bytes(void)
 {
     ebb_lock();
@@ -492,22 +492,25 @@ static void expect(const size_t *bytes, size_t count)
     ebb_unlock();
 }
 
+/* So many cached bytes, or 0 after some time in which there were never more. */
+static size_t wait_for_cached(size_t bytes)
+{
+    for (int i = 0; i < 500 && cached_bytes() != bytes; i++) {
+        assert_true(cached_bytes() <= bytes);
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    }
+    nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+    return cached_bytes();
+}
+
 static void expected_blocks_are_pinned_without_the_lock(void **state)
 {
     static const size_t sizes[] = {3 * MIB, 2 * MIB, 3 * MIB};
     (void)state;
-    nap_ms = 200;
-    const double begin = now_ms();
+    locked_registrations = 0;
     expect(sizes, 3);
-    double longest = 0;
-    while (cached_bytes() < 8 * MIB && now_ms() < begin + 10000) {
-        const double before = now_ms();
-        nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
-        cached_bytes();
-        longest = now_ms() - before > longest ? now_ms() - before : longest;
-    }
-    assert_int_equal(cached_bytes(), 8 * MIB);
-    assert_true(now_ms() - begin > 3 * 200 && longest < 150);
+    assert_int_equal(wait_for_cached(8 * MIB), 8 * MIB);
+    assert_int_equal(locked_registrations, 0);
     const size_t before = registrations;
     ebb_lock();
     void *a = ebb_pinned_alloc(3 * MIB), *b = ebb_pinned_alloc(3 * MIB), *c = ebb_pinned_alloc(2 * MIB);
@@ -544,10 +547,11 @@ static void a_block_under_way_is_waited_for(void **state)
         sched_yield();
     ebb_lock();
     void *p = ebb_pinned_alloc(size);
+    const size_t pinned = registrations - before; /* with the lock the next one cannot begin */
     ebb_pinned_check();
     ebb_unlock();
     assert_non_null(p);
-    assert_int_equal(registrations - before, 1);
+    assert_int_equal(pinned, 1);
     ebb_lock();
     ebb_pinned_free(p, size);
     ebb_pinned_trim(); /* also while another is pinned */
@@ -566,17 +570,6 @@ static void nothing_is_pinned_ahead_that_may_not_be(void **state)
     assert_int_equal(cached_bytes(), 3 * MIB);
 }
 
-/* So many cached bytes, or 0 after some time in which there were never more. */
-static size_t wait_for_cached(size_t bytes)
-{
-    for (int i = 0, times = 0; i < 500 && times < 4; i++) { /* it may be on its way from there and back */
-        assert_true(cached_bytes() <= bytes);
-        times = cached_bytes() == bytes ? times + 1 : 0;
-        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
-    }
-    return cached_bytes();
-}
-
 /* However often other sizes are expected. */
 static void unused_blocks_are_never_more_than_are_expected(void **state)
 {
@@ -592,8 +585,10 @@ static void unused_blocks_are_never_more_than_are_expected(void **state)
     expect(other, 2); /* what was used stays: a block of each size, one of which is expected again */
     assert_int_equal(wait_for_cached(13 * MIB), 13 * MIB);
     for (size_t i = 1; i <= 10; i++) {
-        const size_t sizes[] = {6 * MIB + i * PAGE, 2 * MIB - i * PAGE};
+        const size_t sizes[] = {6 * MIB + i * PAGE, 2 * MIB - i * PAGE}, before = registrations;
         expect(sizes, 2);
+        for (int k = 0; k < 500 && registrations < before + 2; k++)
+            nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
         assert_int_equal(wait_for_cached(13 * MIB), 13 * MIB);
     }
 }
