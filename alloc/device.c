@@ -1,6 +1,6 @@
-#include "alloc/device.h"
 
 #include "alloc/base/driver.h"
+#include "alloc/device.h"
 
 ebb_t ebb_process;
 ebb_device_t *ebb_here = &ebb_process.device[0];

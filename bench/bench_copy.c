@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "alloc/device.h"
 #include "alloc/base/driver.h"
+#include "alloc/device.h"
 #include "ckpt/run/residence/residence.h"
 #include "offload/ebb_offload.h"
 #include "offload/pinned.h"

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "alloc/device.h"
 #include "alloc/arena.h"
 #include "alloc/base/driver.h"
+#include "alloc/device.h"
 #include "alloc/kernel/tensor_map.h"
 #include "hook/internal.h"
 

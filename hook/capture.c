@@ -1,9 +1,9 @@
 /* capture.c: streams that are captured into graphs, and the buffers that graphs mention. */
 #include <stdlib.h>
 
-#include "alloc/device.h"
 #include "alloc/base/driver.h"
 #include "alloc/base/log.h"
+#include "alloc/device.h"
 #include "ckpt/run/pin.h"
 #include "hook/internal.h"
 

@@ -1,7 +1,7 @@
 /* copy.c: linear copies and memsets: all as their asynchronous forms, on the stream that says which
  * default stream is meant. Copies of other shapes: shape.c. */
-#include "alloc/device.h"
 #include "alloc/arena.h"
+#include "alloc/device.h"
 #include "alloc/mark.h"
 #include "hook/internal.h"
 

@@ -7,7 +7,6 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
-#include "alloc/device.h"
 #include "alloc/ahead.h"
 #include "alloc/arena.h"
 #include "alloc/base/libc_symbol.h"
@@ -15,6 +14,7 @@
 #include "alloc/base/options.h"
 #include "alloc/base/thread.h"
 #include "alloc/chunk.h"
+#include "alloc/device.h"
 #include "alloc/heap.h"
 #include "alloc/lock.h"
 #include "alloc/mark.h"

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "alloc/device.h"
 #include "alloc/arena.h"
 #include "alloc/base/log.h"
+#include "alloc/device.h"
 #include "alloc/foreign.h"
 #include "alloc/heap.h"
 #include "alloc/kernel/image.h"

@@ -2,9 +2,9 @@
  */
 #include <stdlib.h>
 
-#include "alloc/device.h"
 #include "alloc/base/log.h"
 #include "alloc/chunk.h"
+#include "alloc/device.h"
 #include "alloc/foreign.h"
 #include "alloc/kernel/obscure.h"
 #include "alloc/mark.h"

@@ -2,9 +2,9 @@
  * what is live; free is what ebb could still hand out; free and used together are at most total. */
 #include <limits.h>
 
-#include "alloc/device.h"
 #include "alloc/arena.h"
 #include "alloc/chunk.h"
+#include "alloc/device.h"
 #include "alloc/heap.h"
 #include "alloc/pool.h"
 #include "hook/internal.h"

@@ -2,11 +2,11 @@
  * the same memory, but for those that it has to leave to the driver. */
 #include <stdlib.h>
 
-#include "alloc/device.h"
 #include "alloc/arena.h"
 #include "alloc/base/log.h"
 #include "alloc/base/options.h"
 #include "alloc/chunk.h"
+#include "alloc/device.h"
 #include "alloc/foreign.h"
 #include "alloc/heap.h"
 #include "alloc/mark.h"

@@ -7,8 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "alloc/device.h"
 #include "alloc/chunk.h"
+#include "alloc/device.h"
 #include "alloc/foreign.h"
 #include "alloc/heap.h"
 #include "alloc/kernel/function.h"

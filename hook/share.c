@@ -3,10 +3,10 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "alloc/device.h"
 #include "alloc/arena.h"
 #include "alloc/base/log.h"
 #include "alloc/chunk.h"
+#include "alloc/device.h"
 #include "alloc/foreign.h"
 #include "alloc/pool.h"
 #include "alloc/share.h"

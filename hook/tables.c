@@ -5,8 +5,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "alloc/device.h"
 #include "alloc/arena.h"
+#include "alloc/device.h"
 #include "alloc/foreign.h"
 #include "alloc/kernel/tensor_map.h"
 

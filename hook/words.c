@@ -2,8 +2,8 @@
  * by address. */
 #include <stdlib.h>
 
-#include "ckpt/run/pin.h"
 #include "alloc/device.h"
+#include "ckpt/run/pin.h"
 #include "hook/internal.h"
 
 /* A buffer with a word that a stream waits for is pinned for good: to evict it, the host would wait for the

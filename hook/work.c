@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "alloc/device.h"
 #include "alloc/arena.h"
+#include "alloc/device.h"
 #include "alloc/foreign.h"
 #include "alloc/heap.h"
 #include "alloc/kernel/obscure.h"

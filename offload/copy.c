@@ -7,8 +7,8 @@
  * are under way at any time; a fetch that comes in between waits for that much at most. Fetches are issued at
  * once and whole.
  */
-#include "alloc/device.h"
 #include "alloc/base/driver.h"
+#include "alloc/device.h"
 #include "offload/ebb_offload.h"
 #include "offload/pinned.h"
 #include "offload/staging.h"

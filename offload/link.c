@@ -1,10 +1,10 @@
 /* link.c: what the link carries: given, kept from the first time, or measured. */
 #include <string.h>
 
-#include "alloc/device.h"
 #include "alloc/base/driver.h"
 #include "alloc/base/log.h"
 #include "alloc/base/options.h"
+#include "alloc/device.h"
 #include "offload/ebb_offload.h"
 #include "offload/link_measure.h"
 #include "offload/pinned.h"

@@ -8,10 +8,10 @@
 #include <string.h>
 #include <time.h>
 
-#include "alloc/device.h"
 #include "alloc/base/driver.h"
 #include "alloc/base/options.h"
 #include "alloc/base/thread.h"
+#include "alloc/device.h"
 #include "alloc/ebb_alloc.h"
 
 enum { MOST = 32 };

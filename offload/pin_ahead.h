@@ -2,8 +2,8 @@
 #ifndef EBB_PIN_AHEAD_H
 #define EBB_PIN_AHEAD_H
 
-#include "offload/extent.h"
 #include "alloc/device.h"
+#include "offload/extent.h"
 #include "offload/pinned.h"
 
 /* One thing to do without the lock. */

@@ -11,10 +11,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "alloc/device.h"
 #include "alloc/base/driver.h"
 #include "alloc/base/log.h"
 #include "alloc/base/options.h"
+#include "alloc/device.h"
 #include "alloc/ebb_alloc.h"
 #include "offload/extent.h"
 #include "offload/host_limits.h"

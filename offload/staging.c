@@ -1,9 +1,9 @@
 /* staging.c: see staging.h. */
 #include "offload/staging.h"
-#include "alloc/device.h"
 
 #include <string.h>
 
+#include "alloc/device.h"
 #include "offload/pinned.h"
 #include "offload/traffic.h"
 

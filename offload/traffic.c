@@ -1,9 +1,9 @@
 /* traffic.c: see traffic.h. */
 #include "offload/traffic.h"
-#include "alloc/device.h"
 
 #include <time.h>
 
+#include "alloc/device.h"
 #include "offload/host.h"
 #include "offload/pinned.h"
 #include "offload/staging.h"

@@ -2,8 +2,8 @@
 #ifndef EBB_TRAFFIC_H
 #define EBB_TRAFFIC_H
 
-#include "offload/ebb_offload.h"
 #include "alloc/device.h"
+#include "offload/ebb_offload.h"
 
 extern ebb_traffic_t ebb_traffic_of[EBB_STATES];
 #define ebb_traffic_counters (ebb_traffic_of[ebb_here->number])

@@ -1,6 +1,6 @@
 #include "ckpt/run/own.h"
-#include "alloc/device.h"
 
+#include "alloc/device.h"
 #include "ckpt/run/state.h"
 #include "offload/pinned.h"
 

@@ -2,10 +2,10 @@
 
 #include <stdatomic.h>
 
-#include "alloc/device.h"
 #include "alloc/base/driver.h"
 #include "alloc/base/log.h"
 #include "alloc/chunk.h"
+#include "alloc/device.h"
 #include "alloc/mark.h"
 #include "ckpt/run/run.h"
 #include "ckpt/run/state.h"

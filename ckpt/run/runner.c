@@ -26,10 +26,10 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "alloc/device.h"
 #include "alloc/base/driver.h"
 #include "alloc/base/log.h"
 #include "alloc/base/mix.h"
+#include "alloc/device.h"
 #include "ckpt/run/drive/drive.h"
 #include "ckpt/run/own.h"
 #include "ckpt/run/pin.h"

@@ -4,9 +4,9 @@
 
 #include <stdlib.h>
 
-#include "alloc/device.h"
 #include "alloc/base/log.h"
 #include "alloc/base/options.h"
+#include "alloc/device.h"
 #include "ckpt/plan/plan.h"
 #include "ckpt/run/drive/drive.h"
 #include "ckpt/run/files.h"

@@ -3,8 +3,8 @@
 #ifndef EBB_RUNNER_STATE_H
 #define EBB_RUNNER_STATE_H
 
-#include "ckpt/run/planning.h"
 #include "alloc/device.h"
+#include "ckpt/run/planning.h"
 #include "ckpt/run/profile/learn.h"
 #include "ckpt/run/runner.h"
 #include "ckpt/run/state.h"

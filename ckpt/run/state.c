@@ -1,8 +1,8 @@
-#include "ckpt/run/state.h"
 
 #include <stdlib.h>
 
 #include "ckpt/run/run.h"
+#include "ckpt/run/state.h"
 
 #define EBB_RUN_PART(part, count) extern const size_t ebb_part_##part;
 EBB_RUN_PARTS(EBB_RUN_PART)

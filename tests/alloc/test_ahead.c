@@ -7,9 +7,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "alloc/device.h"
 #include "alloc/base/driver.h"
 #include "alloc/chunk.h"
+#include "alloc/device.h"
 #include "alloc/heap.h"
 
 enum { BUDGET_CHUNKS = 512, BUFFERS = 256 };

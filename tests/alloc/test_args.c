@@ -1,8 +1,8 @@
 /* Argument blocks: packing, and the pointers found in them. */
 #include "driver_test.h"
 
-#include "alloc/device.h"
 #include "alloc/arena.h"
+#include "alloc/device.h"
 #include "alloc/heap.h"
 #include "hook/internal.h"
 

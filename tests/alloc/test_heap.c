@@ -1,10 +1,10 @@
 /* The allocator against a naive model, and the promises it makes about memory. */
 #include "driver_test.h"
 
-#include "alloc/device.h"
 #include "alloc/arena.h"
 #include "alloc/base/driver.h"
 #include "alloc/chunk.h"
+#include "alloc/device.h"
 #include "alloc/heap.h"
 
 enum { BUDGET_MIB = 96 };

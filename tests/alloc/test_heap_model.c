@@ -11,11 +11,11 @@
 
 #include <cmocka.h>
 
-#include "alloc/device.h"
 #include "alloc/arena.h"
 #include "alloc/base/driver.h"
 #include "alloc/base/log.h"
 #include "alloc/chunk.h"
+#include "alloc/device.h"
 #include "alloc/heap.h"
 #include "model_driver.h"
 

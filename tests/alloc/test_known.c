@@ -4,9 +4,9 @@
 #include <pthread.h>
 #include <time.h>
 
-#include "alloc/device.h"
 #include "alloc/arena.h"
 #include "alloc/chunk.h"
+#include "alloc/device.h"
 #include "alloc/foreign.h"
 #include "alloc/heap.h"
 #include "alloc/kernel/tensor_map.h"

@@ -6,8 +6,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "alloc/device.h"
 #include "alloc/base/driver.h"
+#include "alloc/device.h"
 #include "alloc/kernel/function.h"
 #include "driver_test.h"
 #include "hook/hook.h"

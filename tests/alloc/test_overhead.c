@@ -2,9 +2,9 @@
  * be true: all that is not free counts. */
 #include "driver_test.h"
 
-#include "alloc/device.h"
 #include "alloc/base/driver.h"
 #include "alloc/chunk.h"
+#include "alloc/device.h"
 #include "alloc/overhead.h"
 
 #define MIB ((size_t)1 << 20)

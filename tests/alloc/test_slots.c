@@ -2,10 +2,10 @@
  * in; under it is the software driver with SOFTGPU_DEVICES=2. */
 #include "driver_test.h"
 
-#include "alloc/device.h"
 #include "alloc/arena.h"
 #include "alloc/base/driver.h"
 #include "alloc/chunk.h"
+#include "alloc/device.h"
 #include "alloc/heap.h"
 #include "alloc/mark.h"
 #include "alloc/pool.h"

@@ -10,9 +10,9 @@
 
 #include <cmocka.h>
 
-#include "alloc/device.h"
 #include "alloc/base/log.h"
 #include "alloc/base/options.h"
+#include "alloc/device.h"
 #include "ckpt/run/run.h"
 #include "ckpt/run/tracker/leftover.h"
 #include "ckpt/run/tracker/word.h"

@@ -16,9 +16,9 @@
 #include <cmocka.h>
 #include <cuda.h>
 
-#include "alloc/device.h"
 #include "alloc/base/driver.h"
 #include "alloc/base/options.h"
+#include "alloc/device.h"
 #include "ckpt/run/profile/hash.h"
 #include "ckpt/run/replay/recipe.h"
 #include "ckpt/run/residence/residence_state.h"

@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
-#include "alloc/device.h"
 #include "alloc/base/options.h"
+#include "alloc/device.h"
 #include "offload/ebb_offload.h"
 #include "offload/extent.h"
 #include "offload/link_measure.h"

@@ -10,8 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "alloc/device.h"
 #include "alloc/base/options.h"
+#include "alloc/device.h"
 #include "alloc/ebb_alloc.h"
 #include "offload/extent.h"
 #include "offload/host_limits.h"

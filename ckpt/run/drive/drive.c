@@ -2,9 +2,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "alloc/device.h"
 #include "alloc/base/driver.h"
 #include "alloc/base/log.h"
+#include "alloc/device.h"
 #include "ckpt/plan/plan.h"
 #include "ckpt/run/drive/drive_state.h"
 #include "ckpt/run/replay/left.h"

@@ -3,9 +3,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "alloc/device.h"
 #include "alloc/base/driver.h"
 #include "alloc/base/log.h"
+#include "alloc/device.h"
 #include "ckpt/plan/plan.h"
 #include "ckpt/run/drive/drive_state.h"
 #include "ckpt/run/replay/mismatch.h"

@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "alloc/device.h"
 #include "alloc/base/driver.h"
 #include "alloc/base/log.h"
 #include "alloc/base/options.h"
+#include "alloc/device.h"
 #include "ckpt/run/drive/drive_state.h"
 #include "ckpt/run/replay/mismatch.h"
 #include "ckpt/run/state.h"

@@ -18,8 +18,8 @@
  */
 #include <stdlib.h>
 
-#include "alloc/device.h"
 #include "alloc/base/driver.h"
+#include "alloc/device.h"
 #include "ckpt/run/drive/drive_state.h"
 #include "ckpt/run/profile/know.h"
 #include "ckpt/run/residence/residence.h"

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "alloc/device.h"
 #include "alloc/base/driver.h"
+#include "alloc/device.h"
 #include "ckpt/run/state.h"
 
 /* Launches in which a word has to stay unchanged, over two steps. */

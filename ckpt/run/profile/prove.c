@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "alloc/device.h"
 #include "alloc/base/array.h"
 #include "alloc/base/driver.h"
 #include "alloc/base/log.h"
+#include "alloc/device.h"
 #include "ckpt/run/own.h"
 #include "ckpt/run/profile/know.h"
 #include "ckpt/run/replay/relaunch.h"

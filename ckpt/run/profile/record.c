@@ -6,10 +6,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "alloc/device.h"
 #include "alloc/base/array.h"
 #include "alloc/base/log.h"
 #include "alloc/base/table.h"
+#include "alloc/device.h"
 #include "ckpt/run/profile/kernels/tiles.h"
 #include "ckpt/run/profile/know.h"
 #include "ckpt/run/profile/nvtx.h"

@@ -11,10 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "alloc/device.h"
 #include "alloc/base/array.h"
 #include "alloc/base/driver.h"
 #include "alloc/base/mix.h"
+#include "alloc/device.h"
 #include "ckpt/run/profile/learn_state.h"
 #include "ckpt/run/profile/prices.h"
 #include "ckpt/run/state.h"

@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "alloc/device.h"
 #include "alloc/base/log.h"
+#include "alloc/device.h"
 #include "ckpt/run/own.h"
 #include "ckpt/run/replay/left.h"
 #include "ckpt/run/replay/mismatch.h"

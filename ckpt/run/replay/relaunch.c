@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "alloc/device.h"
 #include "alloc/base/driver.h"
+#include "alloc/device.h"
 
 ebb_issued_t ebb_issued_view(const ebb_operation_t *op)
 {

@@ -1,9 +1,9 @@
 /* clean.c: see clean.h. */
 #include "ckpt/run/residence/clean.h"
 
-#include "alloc/device.h"
 #include "alloc/base/log.h"
 #include "alloc/base/options.h"
+#include "alloc/device.h"
 #include "ckpt/run/profile/hash.h"
 #include "ckpt/run/state.h"
 #include "offload/pinned.h"

@@ -4,9 +4,9 @@
  */
 #include <stdlib.h>
 
-#include "alloc/device.h"
 #include "alloc/base/log.h"
 #include "alloc/base/options.h"
+#include "alloc/device.h"
 #include "ckpt/run/pin.h"
 #include "ckpt/run/replay/recipe.h"
 #include "ckpt/run/residence/clean.h"

@@ -6,8 +6,8 @@
  * nothing here; it does in evict.c, when memory runs out nevertheless.
  */
 
-#include "alloc/device.h"
 #include "alloc/base/options.h"
+#include "alloc/device.h"
 #include "ckpt/run/pin.h"
 #include "ckpt/run/residence/residence_state.h"
 #include "ckpt/run/residence/victims.h"

@@ -7,8 +7,8 @@
 
 #include <stdlib.h>
 
-#include "alloc/device.h"
 #include "alloc/base/log.h"
+#include "alloc/device.h"
 #include "ckpt/run/replay/recipe.h"
 #include "ckpt/run/residence/clean.h"
 #include "ckpt/run/state.h"

@@ -1,10 +1,10 @@
 /* shortage.c: out of memory: what holds it, and how much would do. */
 #include <string.h>
 
-#include "alloc/device.h"
 #include "alloc/base/driver.h"
 #include "alloc/base/log.h"
 #include "alloc/base/options.h"
+#include "alloc/device.h"
 #include "ckpt/run/residence/residence_state.h"
 #include "ckpt/run/state.h"
 

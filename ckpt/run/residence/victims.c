@@ -2,8 +2,8 @@
 
 #include <stdlib.h>
 
-#include "alloc/device.h"
 #include "alloc/base/options.h"
+#include "alloc/device.h"
 #include "ckpt/run/replay/recipe.h"
 #include "ckpt/run/tracker/follow.h"
 

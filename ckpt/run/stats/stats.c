@@ -6,9 +6,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "alloc/device.h"
 #include "alloc/base/log.h"
 #include "alloc/base/options.h"
+#include "alloc/device.h"
 #include "alloc/ebb_alloc.h"
 #include "ckpt/run/replay/recipe.h"
 #include "ckpt/run/runner.h"

@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "alloc/device.h"
 #include "alloc/base/log.h"
 #include "alloc/base/mix.h"
 #include "alloc/base/options.h"
 #include "alloc/base/table.h"
+#include "alloc/device.h"
 #include "ckpt/run/state.h"
 #include "ckpt/run/tracker/layout.h"
 #include "ckpt/run/tracker/word.h"

@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-#include "alloc/device.h"
 #include "alloc/base/driver.h"
+#include "alloc/device.h"
 #include "ckpt/run/state.h"
 
 /* Words come again and again: the driver is asked once for most. */
