@@ -26,9 +26,8 @@ static void set_limit(ebb_device_t *dev)
     dev->chunks.limit = limit < dev->chunks.room ? limit : dev->chunks.room;
 }
 
-void ebb_chunks_init(ebb_device_t *dev, CUdevice device, size_t budget_bytes, size_t others_bytes)
+void ebb_chunks_init(ebb_device_t *dev, size_t budget_bytes, size_t others_bytes)
 {
-    dev->chunks.device = device;
     dev->chunks.total_bytes = budget_bytes;
     dev->chunks.room = budget_bytes / EBB_CHUNK_BYTES;
     dev->chunks.idle.chunk = calloc(dev->chunks.room + 1, sizeof(ebb_chunk_t));
@@ -52,8 +51,7 @@ void ebb_chunks_measure(ebb_device_t *dev)
         return;
     /* What the driver serves itself has been taken off already, perhaps before it is there: NVML's word is not held against it. */
     const size_t before = dev->chunks.overhead_bytes, ceded = dev->chunks.ceded * EBB_CHUNK_BYTES;
-    const ebb_overhead_t now =
-        ebb_overhead(dev->ebb, dev->chunks.device, dev->chunks.created * EBB_CHUNK_BYTES);
+    const ebb_overhead_t now = ebb_overhead(dev->ebb, dev->device, dev->chunks.created * EBB_CHUNK_BYTES);
     const size_t bytes = (now.bytes > ceded ? now.bytes - ceded : 0) + dev->chunks.reserve_bytes;
     dev->chunks.overhead_bytes =
         bytes > dev->chunks.least_overhead_bytes ? bytes : dev->chunks.least_overhead_bytes;
@@ -62,11 +60,6 @@ void ebb_chunks_measure(ebb_device_t *dev)
         ebb_log(EBB_INFO, "%zu MiB are held beside ebb's memory now%s, %zu MiB too much of that exists",
                 dev->chunks.overhead_bytes >> 20, now.of_all ? ", other processes' included" : "",
                 (dev->chunks.created - dev->chunks.limit) * EBB_CHUNK_BYTES >> 20);
-}
-
-int ebb_chunk_device(ebb_device_t *dev)
-{
-    return dev->chunks.device;
 }
 
 size_t ebb_chunks_limit(ebb_device_t *dev)
@@ -260,7 +253,7 @@ static void count_created(ebb_device_t *dev)
 static bool create(ebb_device_t *dev, ebb_chunk_t *out)
 {
     ebb_chunk_t c = calloc(1, sizeof *c);
-    ebb_status_t status = c ? ebb_chunk_handle(dev->chunks.device, &c->handle) : CUDA_ERROR_OUT_OF_MEMORY;
+    ebb_status_t status = c ? ebb_chunk_handle(dev->device, &c->handle) : CUDA_ERROR_OUT_OF_MEMORY;
     if (status) {
         free(c);
         dev->chunks.refused_ns = now_ns();

@@ -23,15 +23,14 @@ struct ebb_chunk {
     ebb_mark_t freed; /* while free */
 };
 
-/* Fixes device and budget. `others_bytes` of the budget are held by what ebb does not serve (context,
+/* Fixes the budget. `others_bytes` of the budget are held by what ebb does not serve (context,
  * modules, libraries). */
-void ebb_chunks_init(ebb_device_t *dev, CUdevice device, size_t budget_bytes, size_t others_bytes);
+void ebb_chunks_init(ebb_device_t *dev, size_t budget_bytes, size_t others_bytes);
 /* From now on what else the process holds is measured before chunks are created, `reserve_bytes` more are held back,
  * and `ahead` of need some are created by a thread (ahead.c). */
 void ebb_chunks_follow(ebb_device_t *dev, size_t reserve_bytes, bool ahead);
 /* Measures now: for whoever knows that something was loaded. */
 void ebb_chunks_measure(ebb_device_t *dev);
-int ebb_chunk_device(ebb_device_t *dev);
 
 /* So many chunks less may exist, because the driver serves memory of that size itself; those that nobody has
  * taken go back to it. False: more of them are taken than that. And back. */

@@ -49,7 +49,6 @@ typedef struct ebb_chunk_list {
 
 /* chunk.c */
 typedef struct ebb_chunks {
-    int device;            /* the driver's number */
     size_t room;           /* of the lists */
     size_t limit;          /* chunks that may exist */
     size_t ceded;          /* chunks' worth of the budget that others have */

@@ -9,7 +9,7 @@ const CUmemAccessDesc *ebb_access_descs(ebb_device_t *dev, size_t *count)
 {
     if (!dev->access.count)
         dev->access.desc[dev->access.count++] =
-            (CUmemAccessDesc){.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = ebb_chunk_device(dev)},
+            (CUmemAccessDesc){.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = dev->device},
                               .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
     *count = dev->access.count;
     return dev->access.desc;

@@ -114,7 +114,7 @@ static ebb_status_t set_up(CUdevice device, size_t total)
     const size_t others = now.bytes + (size_t)ebb_options.reserve;
     if (!ebb_here->ebb->arena.slots)
         EBB_TRY(ebb_arena_reserve(ebb_here->ebb, bytes_of_all_devices(total)));
-    ebb_chunks_init(ebb_here, device, budget, others);
+    ebb_chunks_init(ebb_here, budget, others);
     ebb_heap_make_room_by(ebb_here->ebb, ebb_run_make_room);
     ebb_chunks_follow(ebb_here, (size_t)ebb_options.reserve, ebb_options.prealloc);
     /* A context alone takes less. */

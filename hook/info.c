@@ -181,13 +181,13 @@ static bool answer_pointer(const ebb_buffer_t *b, CUpointer_attribute attribute,
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
         *(CUmemoryPool *)out = b->pool;
         if (b->stream_ordered && !b->pool)
-            ebb_driver.cuDeviceGetDefaultMemPool(out, ebb_chunk_device(ebb_here));
+            ebb_driver.cuDeviceGetDefaultMemPool(out, ebb_here->device);
         return true;
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE: /* also while it is evicted */
         *(unsigned *)out = CU_MEMORYTYPE_DEVICE;
         return true;
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-        *(int *)out = ebb_chunk_device(ebb_here);
+        *(int *)out = ebb_here->device;
         return true;
     case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
         *(unsigned long long *)out = CU_MEM_HANDLE_TYPE_NONE;

@@ -88,8 +88,7 @@ static CUresult alloc_pitch(CUdeviceptr *out, size_t *pitch, size_t width, size_
     bool valid = out && pitch && width && height && (element == 4 || element == 8 || element == 16);
     if (!valid || !ebb_enter())
         return EBB_PASS(cuMemAllocPitch_v2, (out, pitch, width, height, element));
-    if (ebb_driver.cuDeviceGetAttribute(&align, CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT,
-                                        ebb_chunk_device(ebb_here)) ||
+    if (ebb_driver.cuDeviceGetAttribute(&align, CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT, ebb_here->device) ||
         align < (int)EBB_ALIGN_BYTES)
         align = (int)EBB_ALIGN_BYTES;
     size_t row = (width + (size_t)align - 1) / (size_t)align * (size_t)align;

@@ -43,7 +43,7 @@ static CUresult enable_peer(CUcontext peer, unsigned flags)
     CUresult result = EBB_PASS(cuCtxEnablePeerAccess, (peer, flags));
     if (result || ebb_driver.cuCtxGetDevice(&device) || !ebb_enter_context(peer))
         return result;
-    if (device != ebb_chunk_device(ebb_here))
+    if (device != ebb_here->device)
         result = (CUresult)grant(device);
     ebb_unlock();
     if (result && ebb_driver.cuCtxDisablePeerAccess)
@@ -60,7 +60,7 @@ static CUresult set_pool_access(CUmemoryPool pool, const CUmemAccessDesc *desc, 
     bool served = slot != EBB_NOWHERE && !ebb_pool_is_native(ebb_here, pool) && ebb_enter_goes_on(slot);
     for (size_t i = 0; i < count && !result && served; i++)
         if (desc[i].location.type == CU_MEM_LOCATION_TYPE_DEVICE && desc[i].flags &&
-            desc[i].location.id != ebb_chunk_device(ebb_here))
+            desc[i].location.id != ebb_here->device)
             result = (CUresult)grant(desc[i].location.id);
     ebb_unlock();
     return result;

@@ -31,7 +31,7 @@ void ebb_keep_device(ebb_device_t *dev, const char *why)
 {
     ebb_run_interrupted(dev, why);
     if (!atomic_exchange(&dev->ebb->run->pins->keeping[dev->number], true))
-        ebb_log(EBB_WARN, "from now on nothing leaves device %d: %s", ebb_chunk_device(dev), why);
+        ebb_log(EBB_WARN, "from now on nothing leaves device %d: %s", dev->device, why);
 }
 
 bool ebb_keeps_everything(ebb_device_t *dev)

@@ -363,7 +363,7 @@ static int setup(void **state)
     print_message("seed %u (TEST_SEED)\n", seed);
     ebb_log_level = EBB_QUIET;
     model_begin(CHUNKS, seed);
-    ebb_chunks_init(ebb_here, 0, (CHUNKS + 2) * EBB_CHUNK_BYTES, 2 * EBB_CHUNK_BYTES);
+    ebb_chunks_init(ebb_here, (CHUNKS + 2) * EBB_CHUNK_BYTES, 2 * EBB_CHUNK_BYTES);
     /* Less than twice the device is too little; what there is beyond that is taken, by halves of what is wanted. */
     model_address_space(((size_t)2 << 30) - 1);
     assert_int_equal(ebb_arena_reserve(&ebb_process, (size_t)1 << 30), CUDA_ERROR_OUT_OF_MEMORY);

@@ -51,21 +51,21 @@ static void calls_find_the_device_that_they_are_about(void **state)
     assert_int_equal(ebb_arena_slot(&ebb_process, p), slot_of(1));
     assert_int_equal(ebb_arena_slot(&ebb_process, 1), EBB_NOWHERE);
     assert_true(ebb_enter());
-    assert_int_equal(ebb_chunk_device(ebb_here), 0);
+    assert_int_equal(ebb_here->device, 0);
     ebb_unlock();
     assert_true(ebb_enter_at(p));
-    assert_int_equal(ebb_chunk_device(ebb_here), 1);
+    assert_int_equal(ebb_here->device, 1);
     assert_current(context[1]);
     ebb_unlock();
     assert_current(context[0]);
     assert_non_null(ebb_enter_stream(stream[1]));
-    assert_int_equal(ebb_chunk_device(ebb_here), 1);
+    assert_int_equal(ebb_here->device, 1);
     assert_true(ebb_enter_goes_on(ebb_slot_of_device(&ebb_process, 0))); /* there and back in one call */
     assert_current(context[0]);
     ebb_unlock();
     assert_current(context[0]);
     assert_non_null(ebb_enter_stream(NULL));
-    assert_int_equal(ebb_chunk_device(ebb_here), 0);
+    assert_int_equal(ebb_here->device, 0);
     assert_int_equal(ebb_stream_slot(ebb_stream_of(ebb_here, stream[1])),
                      ebb_slot_of_device(&ebb_process, 1));
     assert_ptr_equal(ebb_stream_of(ebb_here, stream[1]), ebb_stream_of(ebb_here, stream[1]));
