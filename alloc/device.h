@@ -218,7 +218,8 @@ struct ebb {
     ebb_tensor_maps_t tensor_maps;
     ebb_nvml_t nvml;
 
-    struct ebb_run *run;     /* ckpt/run/state.h; NULL: there was no driver yet */
+    struct ebb_offload *offload; /* offload/internal.h; NULL: there was no driver yet */
+    struct ebb_run *run;         /* ckpt/run/state.h; the same */
     atomic_int order_wanted; /* what orders streams is told of (ckpt/run/run.h); any thread, at any time */
 };
 

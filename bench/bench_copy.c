@@ -71,8 +71,8 @@ static void copy_plainly(size_t i, bool in, CUstream stream)
 
 static double plain(bool out, bool in)
 {
-    const CUstream to_host = ebb_stream_handle(ebb_copy_stream(EBB_OUT)),
-                   to_device = ebb_stream_handle(ebb_copy_stream(EBB_IN));
+    const CUstream to_host = ebb_stream_handle(ebb_copy_stream(ebb_here, EBB_OUT)),
+                   to_device = ebb_stream_handle(ebb_copy_stream(ebb_here, EBB_IN));
     CUevent begin = now();
     for (size_t i = 0; i < bench.count; i++) {
         const bool comes = in && (!out || i % 2);
@@ -147,7 +147,7 @@ static void set_up(int argc, char **argv)
     CHECK(ebb_driver.cuStreamCreate(&bench.clock, CU_STREAM_NON_BLOCKING));
     for (size_t i = 0; i < bench.count; i++) {
         CHECK(ebb_heap_alloc(ebb_here, &(ebb_request_t){.bytes = bench.bytes}, &bench.buffer[i]));
-        CHECK(ebb_host_alloc(bench.bytes, &bench.host[i]));
+        CHECK(ebb_host_alloc(ebb_here, bench.bytes, &bench.host[i]));
         if (!bench.host[i].pinned)
             exit(1);
         memset(bench.host[i].at, (int)i, bench.bytes);
@@ -172,7 +172,7 @@ int main(int argc, char **argv)
     const double engine_out = engine(true, false), engine_in = engine(false, true),
                  engine_both = engine(true, true);
     for (size_t i = 0; i < bench.count; i++)
-        ebb_host_free(bench.host[i], bench.bytes); /* pinned, for the evictions */
+        ebb_host_free(ebb_here, bench.host[i], bench.bytes); /* pinned, for the evictions */
     evict_all();
     fetch_all();
     const double evicted = evict_all(), fetched = fetch_all();
@@ -186,7 +186,7 @@ int main(int argc, char **argv)
     say("engine_both", engine_both, both, false);
     say("evict", evicted, out, true);
     say("fetch", fetched, in, true);
-    printf("  \"window_peak_bytes\": %zu\n}\n", ebb_traffic().in_flight_peak_bytes);
+    printf("  \"window_peak_bytes\": %zu\n}\n", ebb_traffic(ebb_here).in_flight_peak_bytes);
     ebb_unlock();
     return argc > 3 && worst * 100 < atof(argv[3]);
 }

@@ -51,7 +51,7 @@ void ebb_driver_seen(void *handle)
         if (!good && ebb_options.strict)
             ebb_log(EBB_WARN, "EBB_STRICT=1: ebb does nothing in this process");
         if (ebb_driver_fill((PFN_cuGetProcAddress_v12000)real) || (!good && ebb_options.strict) ||
-            !ebb_run_open(&ebb_process))
+            !ebb_offload_open(&ebb_process) || !ebb_run_open(&ebb_process))
             atomic_store(&asleep, true);
         else if (!pthread_atfork(NULL, NULL, after_fork))
             atomic_store(&awake, true);
@@ -550,6 +550,7 @@ __attribute__((destructor)) static void at_exit(void)
     if (atomic_load(&asleep))
         return;
     ebb_ahead_stop(&ebb_process);
+    ebb_offload_stop(&ebb_process);
     if (!ebb_lock_at_exit()) {
         ebb_log(EBB_INFO, "the process ends in another thread's call: there are no statistics");
         return;

@@ -30,7 +30,7 @@
     CUresult result_of_call;                                                                                 \
     do                                                                                                       \
         result_of_call = call;                                                                               \
-    while (ebb_pinned_call_open && ebb_call_again(result_of_call));                                          \
+    while (ebb_pinned_call.open && ebb_call_again(result_of_call));                                          \
     return result_of_call
 
 #define PLAIN_CALL(name, parameters, call)                                                                   \

@@ -8,46 +8,32 @@
  * once and whole.
  */
 #include "alloc/base/driver.h"
-#include "alloc/device.h"
-#include "offload/ebb_offload.h"
+#include "offload/internal.h"
 #include "offload/pinned.h"
 #include "offload/staging.h"
 #include "offload/traffic.h"
 
-/* At 25 GB/s a piece takes 0.6 ms, 40 times what issuing it costs, and the window 2.7 ms. */
-enum { PIECE_BYTES = 16 << 20, WINDOW_BYTES = 64 << 20, MOST_PIECES = WINDOW_BYTES / PIECE_BYTES };
-
-static ebb_stream_t *streams_of[EBB_STATES][2];
-#define stream_of (streams_of[ebb_here->number])
-
-/* The last pieces out, in a ring: those from `first` on may still be under way. */
-static struct {
-    ebb_mark_t end[MOST_PIECES];
-    size_t bytes[MOST_PIECES], in_flight;
-    unsigned first, count;
-} windows[EBB_STATES];
-#define window (windows[ebb_here->number])
-
-ebb_stream_t *ebb_copy_stream(ebb_direction_t direction)
+ebb_stream_t *ebb_copy_stream(ebb_device_t *dev, ebb_direction_t direction)
 {
+    ebb_stream_t **stream = &ebb_offload_of(dev)->stream[direction];
     CUstream handle;
-    if (stream_of[direction])
-        return stream_of[direction];
+    if (*stream)
+        return *stream;
     int result = ebb_driver.cuStreamCreate(&handle, CU_STREAM_NON_BLOCKING);
     if (result) {
         ebb_fail(result, "cuStreamCreate", 0);
         return NULL;
     }
-    return stream_of[direction] = ebb_stream_of(ebb_here, handle);
+    return *stream = ebb_stream_of(dev, handle);
 }
 
-ebb_status_t ebb_copy_pieces(ebb_direction_t direction, CUdeviceptr device, void *host, size_t bytes,
-                             ebb_stream_t *on)
+ebb_status_t ebb_copy_pieces(ebb_device_t *dev, ebb_direction_t direction, CUdeviceptr device, void *host,
+                             size_t bytes, ebb_stream_t *on)
 {
     CUstream stream = ebb_stream_handle(on);
     for (size_t at = 0, piece; at < bytes; at += piece) {
         void *part = (char *)host + at;
-        piece = ebb_pinned_piece(&part, bytes - at);
+        piece = ebb_pinned_piece(dev, &part, bytes - at);
         if (direction == EBB_OUT)
             EBB_DRIVER(cuMemcpyDtoHAsync_v2, piece, (part, device + at, piece, stream));
         else
@@ -57,63 +43,69 @@ ebb_status_t ebb_copy_pieces(ebb_direction_t direction, CUdeviceptr device, void
     return 0;
 }
 
-ebb_status_t ebb_copy_issue(ebb_direction_t direction, CUdeviceptr device, void *host, size_t bytes)
+ebb_status_t ebb_copy_issue(ebb_device_t *dev, ebb_direction_t direction, CUdeviceptr device, void *host,
+                            size_t bytes)
 {
-    ebb_stream_t *s = ebb_copy_stream(direction);
+    ebb_traffic_t *traffic = &ebb_offload_of(dev)->traffic;
+    ebb_stream_t *s = ebb_copy_stream(dev, direction);
     if (!s)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    EBB_TRY(ebb_copy_pieces(direction, device, host, bytes, s));
-    *(direction == EBB_OUT ? &ebb_traffic_counters.bytes_out : &ebb_traffic_counters.bytes_in) += bytes;
+    EBB_TRY(ebb_copy_pieces(dev, direction, device, host, bytes, s));
+    *(direction == EBB_OUT ? &traffic->bytes_out : &traffic->bytes_in) += bytes;
     return 0;
 }
 
 /* ---- the window ---- */
 
-static void retire_oldest(void)
+static void retire_oldest(ebb_window_t *w)
 {
-    window.in_flight -= window.bytes[window.first];
-    window.first = (window.first + 1) % MOST_PIECES;
-    window.count--;
+    w->in_flight -= w->bytes[w->first];
+    w->first = (w->first + 1) % EBB_WINDOW_PIECES;
+    w->count--;
 }
 
 /* Host waits until so many bytes more may be under way. */
-static ebb_status_t admit(size_t bytes)
+static ebb_status_t admit(ebb_device_t *dev, size_t bytes)
 {
-    while (window.count && ebb_mark_reached(window.end[window.first]))
-        retire_oldest();
-    while (window.count && (window.count == MOST_PIECES || window.in_flight + bytes > WINDOW_BYTES)) {
-        EBB_TRY(ebb_stall(window.end[window.first]));
-        retire_oldest();
+    ebb_window_t *w = &ebb_offload_of(dev)->window;
+    while (w->count && ebb_mark_reached(w->end[w->first]))
+        retire_oldest(w);
+    while (w->count && (w->count == EBB_WINDOW_PIECES || w->in_flight + bytes > EBB_WINDOW_BYTES)) {
+        EBB_TRY(ebb_stall(dev, w->end[w->first]));
+        retire_oldest(w);
     }
     return 0;
 }
 
-static void note(size_t bytes)
+static void note(ebb_device_t *dev, size_t bytes)
 {
-    unsigned last = (window.first + window.count++) % MOST_PIECES;
-    window.end[last] = ebb_mark_here(ebb_copy_stream(EBB_OUT));
-    window.bytes[last] = bytes;
-    window.in_flight += bytes;
-    if (window.in_flight > ebb_traffic_counters.in_flight_peak_bytes)
-        ebb_traffic_counters.in_flight_peak_bytes = window.in_flight;
+    ebb_traffic_t *traffic = &ebb_offload_of(dev)->traffic;
+    ebb_window_t *w = &ebb_offload_of(dev)->window;
+    unsigned last = (w->first + w->count++) % EBB_WINDOW_PIECES;
+    w->end[last] = ebb_mark_here(ebb_copy_stream(dev, EBB_OUT));
+    w->bytes[last] = bytes;
+    w->in_flight += bytes;
+    if (w->in_flight > traffic->in_flight_peak_bytes)
+        traffic->in_flight_peak_bytes = w->in_flight;
 }
 
 /* ---- whole buffers ---- */
 
 ebb_status_t ebb_copy_out(ebb_buffer_t *b, ebb_host_t host, ebb_mark_t *done)
 {
+    ebb_device_t *dev = b->range->device;
     EBB_DCHECK(b->range->mapped);
-    ebb_stream_t *s = ebb_copy_stream(EBB_OUT);
+    ebb_stream_t *s = ebb_copy_stream(dev, EBB_OUT);
     if (!s)
         return CUDA_ERROR_OUT_OF_MEMORY;
     EBB_TRY(ebb_buffer_join(ebb_stream_handle(s), b));
     if (!host.pinned)
-        EBB_TRY(ebb_stage_out(b->address, host.at, b->bytes));
+        EBB_TRY(ebb_stage_out(dev, b->address, host.at, b->bytes));
     for (size_t at = 0, bytes; host.pinned && at < b->bytes; at += bytes) {
-        bytes = b->bytes - at < PIECE_BYTES ? b->bytes - at : PIECE_BYTES;
-        EBB_TRY(admit(bytes));
-        EBB_TRY(ebb_copy_issue(EBB_OUT, b->address + at, (char *)host.at + at, bytes));
-        note(bytes);
+        bytes = b->bytes - at < EBB_PIECE_BYTES ? b->bytes - at : EBB_PIECE_BYTES;
+        EBB_TRY(admit(dev, bytes));
+        EBB_TRY(ebb_copy_issue(dev, EBB_OUT, b->address + at, (char *)host.at + at, bytes));
+        note(dev, bytes);
     }
     *done = ebb_mark_here(s);
     return 0;
@@ -121,9 +113,10 @@ ebb_status_t ebb_copy_out(ebb_buffer_t *b, ebb_host_t host, ebb_mark_t *done)
 
 ebb_status_t ebb_copy_in(ebb_buffer_t *b, ebb_host_t host, ebb_mark_t *done)
 {
+    ebb_device_t *dev = b->range->device;
     EBB_DCHECK(b->range->mapped);
-    EBB_TRY(host.pinned ? ebb_copy_issue(EBB_IN, b->address, host.at, b->bytes)
-                        : ebb_stage_in(b->address, host.at, b->bytes));
-    *done = ebb_mark_here(ebb_copy_stream(EBB_IN));
+    EBB_TRY(host.pinned ? ebb_copy_issue(dev, EBB_IN, b->address, host.at, b->bytes)
+                        : ebb_stage_in(dev, b->address, host.at, b->bytes));
+    *done = ebb_mark_here(ebb_copy_stream(dev, EBB_IN));
     return 0;
 }

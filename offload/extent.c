@@ -2,7 +2,6 @@
 
 #include <pthread.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -18,14 +17,9 @@
 
 enum { TOUCHERS = 16 }; /* more gain little (dynamo issue 13710) */
 
-size_t ebb_pin_piece_bytes = (size_t)1 << 30;
-
-/* The driver has said that registering is not supported. */
-static atomic_bool allocates;
-
-size_t ebb_pin_piece(const void *host, size_t bytes)
+size_t ebb_pin_piece(const ebb_pinning_t *pinning, const void *host, size_t bytes)
 {
-    const size_t left = ebb_pin_piece_bytes - ((uintptr_t)host & (ebb_pin_piece_bytes - 1));
+    const size_t left = pinning->piece_bytes - ((uintptr_t)host & (pinning->piece_bytes - 1));
     return bytes < left ? bytes : left;
 }
 
@@ -37,11 +31,11 @@ static size_t page_bytes(void)
 }
 
 /* Addresses, the last page of them without access rights. What is larger than a piece begins with one. */
-static char *reserve(size_t bytes)
+static char *reserve(const ebb_pinning_t *pinning, size_t bytes)
 {
-    const size_t page = page_bytes(), align = bytes > ebb_pin_piece_bytes ? ebb_pin_piece_bytes
-                                              : bytes >= HUGE_PAGE_BYTES  ? HUGE_PAGE_BYTES
-                                                                          : page;
+    const size_t page = page_bytes(), align = bytes > pinning->piece_bytes ? pinning->piece_bytes
+                                              : bytes >= HUGE_PAGE_BYTES   ? HUGE_PAGE_BYTES
+                                                                           : page;
     const size_t room = bytes + page + align - page;
     char *p = mmap(NULL, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (p == MAP_FAILED)
@@ -106,16 +100,16 @@ static void touch_all(const ebb_place_t *place, char *base, size_t bytes)
 
 /* ---- pinning ---- */
 
-static size_t piece_at(size_t at, size_t bytes)
+static size_t piece_at(const ebb_pinning_t *pinning, size_t at, size_t bytes)
 {
-    return bytes - at < ebb_pin_piece_bytes ? bytes - at : ebb_pin_piece_bytes;
+    return bytes - at < pinning->piece_bytes ? bytes - at : pinning->piece_bytes;
 }
 
 /* A piece whose context is gone is not registered any more. */
-static ebb_status_t unregister(char *base, size_t bytes)
+static ebb_status_t unregister(const ebb_pinning_t *pinning, char *base, size_t bytes)
 {
     ebb_status_t first = 0;
-    for (size_t at = 0; at < bytes; at += piece_at(at, bytes)) {
+    for (size_t at = 0; at < bytes; at += piece_at(pinning, at, bytes)) {
         const CUresult result = ebb_driver.cuMemHostUnregister(base + at);
         if (result && result != CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED)
             first = first ? first : ebb_fail((ebb_status_t)result, "cuMemHostUnregister", bytes);
@@ -123,21 +117,22 @@ static ebb_status_t unregister(char *base, size_t bytes)
     return first;
 }
 
-static ebb_status_t register_pieces(char *base, size_t bytes)
+static ebb_status_t register_pieces(const ebb_pinning_t *pinning, char *base, size_t bytes)
 {
-    for (size_t at = 0; at < bytes; at += piece_at(at, bytes)) {
-        const size_t piece = piece_at(at, bytes);
+    for (size_t at = 0; at < bytes; at += piece_at(pinning, at, bytes)) {
+        const size_t piece = piece_at(pinning, at, bytes);
         const CUresult result =
             ebb_driver.cuMemHostRegister_v2(base + at, piece, CU_MEMHOSTREGISTER_PORTABLE);
         if (!result)
             continue;
-        unregister(base, at);
+        unregister(pinning, base, at);
         return ebb_fail((ebb_status_t)result, "cuMemHostRegister", piece);
     }
     return 0;
 }
 
-static ebb_status_t make_registered(const ebb_place_t *place, char *base, size_t bytes)
+static ebb_status_t make_registered(const ebb_pinning_t *pinning, const ebb_place_t *place, char *base,
+                                    size_t bytes)
 {
     if (mprotect(base, bytes, PROT_READ | PROT_WRITE))
         return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "mprotect", bytes);
@@ -148,7 +143,7 @@ static ebb_status_t make_registered(const ebb_place_t *place, char *base, size_t
         madvise(base, bytes / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES, MADV_HUGEPAGE);
     ebb_topology_bind_memory(place, base, bytes);
     touch_all(place, base, bytes);
-    return register_pieces(base, bytes);
+    return register_pieces(pinning, base, bytes);
 }
 
 /* Not the driver's: its context is gone, and this memory with it. */
@@ -160,11 +155,11 @@ static ebb_status_t free_allocated(char *base, size_t bytes)
                : 0;
 }
 
-static ebb_status_t free_pieces(const ebb_extent_t *e)
+static ebb_status_t free_pieces(const ebb_pinning_t *pinning, const ebb_extent_t *e)
 {
     ebb_status_t first = 0;
-    for (size_t at = 0, i = 0; at < e->bytes && e->piece[i]; at += ebb_pin_piece_bytes, i++) {
-        const ebb_status_t status = free_allocated(e->piece[i], piece_at(at, e->bytes));
+    for (size_t at = 0, i = 0; at < e->bytes && e->piece[i]; at += pinning->piece_bytes, i++) {
+        const ebb_status_t status = free_allocated(e->piece[i], piece_at(pinning, at, e->bytes));
         first = first ? first : status;
     }
     if (first)
@@ -180,49 +175,50 @@ static ebb_status_t allocate(size_t bytes, char **out)
     return 0;
 }
 
-static ebb_status_t make_allocated(size_t bytes, ebb_extent_t *out)
+static ebb_status_t make_allocated(const ebb_pinning_t *pinning, size_t bytes, ebb_extent_t *out)
 {
     *out = (ebb_extent_t){.bytes = bytes};
-    if (bytes <= ebb_pin_piece_bytes)
+    if (bytes <= pinning->piece_bytes)
         return allocate(bytes, &out->base);
-    out->piece = calloc(bytes / ebb_pin_piece_bytes + 2, sizeof *out->piece);
-    out->base = out->piece ? reserve(bytes) : NULL;
+    out->piece = calloc(bytes / pinning->piece_bytes + 2, sizeof *out->piece);
+    out->base = out->piece ? reserve(pinning, bytes) : NULL;
     if (!out->base) {
         free(out->piece);
         return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "mmap", bytes);
     }
     ebb_status_t status = 0;
-    for (size_t at = 0, i = 0; at < bytes && !status; at += ebb_pin_piece_bytes, i++)
-        status = allocate(piece_at(at, bytes), &out->piece[i]);
+    for (size_t at = 0, i = 0; at < bytes && !status; at += pinning->piece_bytes, i++)
+        status = allocate(piece_at(pinning, at, bytes), &out->piece[i]);
     if (status)
-        free_pieces(out);
+        free_pieces(pinning, out);
     return status;
 }
 
-ebb_status_t ebb_extent_make(const ebb_place_t *place, size_t bytes, ebb_extent_t *out)
+ebb_status_t ebb_extent_make(ebb_pinning_t *pinning, const ebb_place_t *place, size_t bytes,
+                             ebb_extent_t *out)
 {
-    if (atomic_load(&allocates))
-        return make_allocated(bytes, out);
-    char *base = reserve(bytes);
+    if (atomic_load(&pinning->allocates))
+        return make_allocated(pinning, bytes, out);
+    char *base = reserve(pinning, bytes);
     if (!base)
         return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "mmap", bytes);
-    const ebb_status_t status = make_registered(place, base, bytes);
+    const ebb_status_t status = make_registered(pinning, place, base, bytes);
     *out = (ebb_extent_t){.base = base, .bytes = bytes, .registered = true};
     if (!status)
         return 0;
     munmap(base, bytes + page_bytes());
     if (status != CUDA_ERROR_NOT_SUPPORTED)
         return status;
-    EBB_TRY(make_allocated(bytes, out));
-    atomic_store(&allocates, true);
+    EBB_TRY(make_allocated(pinning, bytes, out));
+    atomic_store(&pinning->allocates, true);
     return 0;
 }
 
-ebb_status_t ebb_extent_delete(const ebb_extent_t *e)
+ebb_status_t ebb_extent_delete(const ebb_pinning_t *pinning, const ebb_extent_t *e)
 {
     if (!e->registered)
-        return e->piece ? free_pieces(e) : free_allocated(e->base, e->bytes);
-    EBB_TRY(unregister(e->base, e->bytes));
+        return e->piece ? free_pieces(pinning, e) : free_allocated(e->base, e->bytes);
+    EBB_TRY(unregister(pinning, e->base, e->bytes));
     munmap(e->base, e->bytes + page_bytes());
     return 0;
 }

@@ -14,6 +14,8 @@
 #ifndef EBB_EXTENT_H
 #define EBB_EXTENT_H
 
+#include <stdatomic.h>
+
 #include "alloc/base/status.h"
 #include "offload/topology.h"
 
@@ -24,14 +26,20 @@ typedef struct ebb_extent {
     char **piece;    /* the driver's, where it has given several; owned. NULL: all of it is at `base` */
 } ebb_extent_t;
 
-/* Nothing has changed on failure. */
-ebb_status_t ebb_extent_make(const ebb_place_t *place, size_t bytes, ebb_extent_t *out);
-/* Waits for the device. After a failure all of it stays as it is, but what the driver has unregistered already. */
-ebb_status_t ebb_extent_delete(const ebb_extent_t *extent);
+/* How the process pins. */
+typedef struct ebb_pinning {
+    size_t piece_bytes;    /* a power of two; tests make it smaller, before anything is pinned */
+    atomic_bool allocates; /* the driver has said that registering is not supported */
+} ebb_pinning_t;
+#define EBB_PINNING ((ebb_pinning_t){.piece_bytes = (size_t)1 << 30})
 
-/* A power of two; tests make it smaller, before anything is pinned. */
-extern size_t ebb_pin_piece_bytes;
+/* Nothing has changed on failure. */
+ebb_status_t ebb_extent_make(ebb_pinning_t *pinning, const ebb_place_t *place, size_t bytes,
+                             ebb_extent_t *out);
+/* Waits for the device. After a failure all of it stays as it is, but what the driver has unregistered already. */
+ebb_status_t ebb_extent_delete(const ebb_pinning_t *pinning, const ebb_extent_t *extent);
+
 /* How many of `bytes` from `host` on are in one piece, whatever it belongs to. */
-size_t ebb_pin_piece(const void *host, size_t bytes);
+size_t ebb_pin_piece(const ebb_pinning_t *pinning, const void *host, size_t bytes);
 
 #endif

@@ -10,20 +10,9 @@
 #include "alloc/base/log.h"
 #include "alloc/base/options.h"
 #include "offload/host_limits.h"
+#include "offload/internal.h"
 #include "offload/pinned.h"
 #include "offload/topology.h"
-
-enum { KEPT = 4 };
-
-static struct {
-    struct {
-        void *at;
-        size_t bytes;
-    } kept[KEPT];
-    unsigned next; /* of them to be replaced */
-    size_t bytes, peak_bytes;
-    size_t allowance; /* what may still be mapped before the limits are read again */
-} pageable;
 
 static size_t whole_pages(size_t bytes)
 {
@@ -32,9 +21,9 @@ static size_t whole_pages(size_t bytes)
 }
 
 /* A quarter of what is left, so that the files need not be read for every block. */
-static bool is_allowed(size_t bytes)
+static bool is_allowed(ebb_pageable_t *pageable, size_t bytes)
 {
-    if (pageable.allowance >= bytes)
+    if (pageable->allowance >= bytes)
         return true;
     const ebb_limits_t l = ebb_limits_read();
     size_t left = l.available_bytes, reserve = l.machine_bytes / 16;
@@ -44,24 +33,25 @@ static bool is_allowed(size_t bytes)
         reserve = l.cgroup_bytes / 16 < reserve ? l.cgroup_bytes / 16 : reserve;
     }
     left = left > reserve ? left - reserve : 0;
-    pageable.allowance = left / 4 > bytes ? left / 4 : left;
-    return pageable.allowance >= bytes;
+    pageable->allowance = left / 4 > bytes ? left / 4 : left;
+    return pageable->allowance >= bytes;
 }
 
-static void *take_kept(size_t bytes)
+static void *take_kept(ebb_pageable_t *pageable, size_t bytes)
 {
-    for (unsigned i = 0; i < KEPT; i++)
-        if (pageable.kept[i].at && pageable.kept[i].bytes == bytes) {
-            void *p = pageable.kept[i].at;
-            pageable.kept[i].at = NULL;
+    for (unsigned i = 0; i < EBB_PAGEABLE_KEPT; i++)
+        if (pageable->kept[i].at && pageable->kept[i].bytes == bytes) {
+            void *p = pageable->kept[i].at;
+            pageable->kept[i].at = NULL;
             return p;
         }
     return NULL;
 }
 
-static void *map_block(size_t bytes)
+static void *map_block(ebb_t *ebb, size_t bytes)
 {
-    if (!is_allowed(bytes)) {
+    ebb_pageable_t *pageable = &ebb->offload->pageable;
+    if (!is_allowed(pageable, bytes)) {
         ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "pageable host memory", bytes);
         return NULL;
     }
@@ -75,85 +65,87 @@ static void *map_block(size_t bytes)
         madvise(p, bytes, MADV_HUGEPAGE);
     CUdevice device;
     if (!ebb_driver.cuCtxGetDevice(&device))
-        ebb_topology_bind_memory(ebb_topology_find(device), p, bytes);
-    pageable.allowance -= bytes;
+        ebb_topology_bind_memory(ebb_topology_find(&ebb->offload->topology, device), p, bytes);
+    pageable->allowance -= bytes;
     return p;
 }
 
-static void *alloc_pageable(size_t bytes)
+static void *alloc_pageable(ebb_t *ebb, size_t bytes)
 {
-    static bool said;
+    ebb_pageable_t *pageable = &ebb->offload->pageable;
     bytes = whole_pages(bytes);
-    void *p = take_kept(bytes);
+    void *p = take_kept(pageable, bytes);
     if (!p)
-        p = map_block(bytes);
+        p = map_block(ebb, bytes);
     if (!p)
         return NULL;
-    pageable.bytes += bytes;
-    if (pageable.bytes > pageable.peak_bytes)
-        pageable.peak_bytes = pageable.bytes;
-    if (!said)
+    pageable->bytes += bytes;
+    if (pageable->bytes > pageable->peak_bytes)
+        pageable->peak_bytes = pageable->bytes;
+    if (!pageable->said)
         ebb_log(EBB_WARN,
                 "no more host memory is pinned: what leaves the device now goes to pageable memory, "
                 "at a fraction of the link's speed");
-    said = true;
+    pageable->said = true;
     return p;
 }
 
-static void *alloc_pinned(size_t bytes)
+static void *alloc_pinned(ebb_device_t *dev, size_t bytes)
 {
-    return ebb_options.pageable ? ebb_pinned_alloc_content(bytes) : ebb_pinned_alloc(bytes);
+    return ebb_options.pageable ? ebb_pinned_alloc_content(dev, bytes) : ebb_pinned_alloc(dev, bytes);
 }
 
-ebb_status_t ebb_host_alloc(size_t bytes, ebb_host_t *out)
+ebb_status_t ebb_host_alloc(ebb_device_t *dev, size_t bytes, ebb_host_t *out)
 {
-    *out = (ebb_host_t){.at = alloc_pinned(bytes), .pinned = true};
+    *out = (ebb_host_t){.at = alloc_pinned(dev, bytes), .pinned = true};
     if (out->at)
         return 0;
     if (!ebb_options.pageable)
         return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "pinned host memory", bytes);
-    *out = (ebb_host_t){.at = alloc_pageable(bytes)};
+    *out = (ebb_host_t){.at = alloc_pageable(dev->ebb, bytes)};
     return out->at ? 0 : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-void ebb_host_free(ebb_host_t host, size_t bytes)
+void ebb_host_free(ebb_device_t *dev, ebb_host_t host, size_t bytes)
 {
+    ebb_pageable_t *pageable = &dev->ebb->offload->pageable;
     if (!host.at || host.pinned) {
-        ebb_pinned_free(host.at, bytes);
+        ebb_pinned_free(dev, host.at, bytes);
         return;
     }
     bytes = whole_pages(bytes);
-    pageable.bytes -= bytes;
+    pageable->bytes -= bytes;
     unsigned i = 0;
-    while (i < KEPT && pageable.kept[i].at)
+    while (i < EBB_PAGEABLE_KEPT && pageable->kept[i].at)
         i++;
-    if (i == KEPT) {
-        i = pageable.next++ % KEPT;
-        munmap(pageable.kept[i].at, pageable.kept[i].bytes);
-        pageable.allowance += pageable.kept[i].bytes;
+    if (i == EBB_PAGEABLE_KEPT) {
+        i = pageable->next++ % EBB_PAGEABLE_KEPT;
+        munmap(pageable->kept[i].at, pageable->kept[i].bytes);
+        pageable->allowance += pageable->kept[i].bytes;
     }
-    pageable.kept[i].at = host.at;
-    pageable.kept[i].bytes = bytes;
+    pageable->kept[i].at = host.at;
+    pageable->kept[i].bytes = bytes;
 }
 
-bool ebb_host_pin(ebb_host_t *host, size_t bytes)
+bool ebb_host_pin(ebb_device_t *dev, ebb_host_t *host, size_t bytes)
 {
     if (!host->at || host->pinned)
         return true;
-    ebb_host_t better = {.at = alloc_pinned(bytes), .pinned = true};
+    ebb_host_t better = {.at = alloc_pinned(dev, bytes), .pinned = true};
     if (!better.at)
         return false;
     for (size_t at = 0, count; at < bytes; at += count) {
         void *part = (char *)better.at + at;
-        count = ebb_pinned_piece(&part, bytes - at);
+        count = ebb_pinned_piece(dev, &part, bytes - at);
         memcpy(part, (const char *)host->at + at, count);
     }
-    ebb_host_free(*host, bytes);
+    ebb_host_free(dev, *host, bytes);
     *host = better;
     return true;
 }
 
-ebb_pageable_usage_t ebb_pageable_usage(void)
+ebb_pageable_usage_t ebb_pageable_usage(ebb_t *ebb)
 {
-    return (ebb_pageable_usage_t){.bytes = pageable.bytes, .peak_bytes = pageable.peak_bytes};
+    const ebb_pageable_t *pageable = &ebb->offload->pageable;
+    return (ebb_pageable_usage_t){.bytes = pageable->bytes, .peak_bytes = pageable->peak_bytes};
 }

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "alloc/base/status.h"
+#include "alloc/ebb_alloc.h"
 
 typedef struct ebb_host {
     void *at; /* NULL: none */
@@ -23,13 +23,13 @@ typedef struct ebb_pageable_usage {
 } ebb_pageable_usage_t;
 
 /* Contents undefined. CUDA_ERROR_OUT_OF_MEMORY (noted): neither kind is to be had; the log has said why. */
-ebb_status_t ebb_host_alloc(size_t bytes, ebb_host_t *out);
+ebb_status_t ebb_host_alloc(ebb_device_t *dev, size_t bytes, ebb_host_t *out);
 /* Nothing may be under way to or from it. */
-void ebb_host_free(ebb_host_t host, size_t bytes);
+void ebb_host_free(ebb_device_t *dev, ebb_host_t host, size_t bytes);
 
-ebb_pageable_usage_t ebb_pageable_usage(void);
+ebb_pageable_usage_t ebb_pageable_usage(ebb_t *ebb);
 
 /* Moves what is in a pageable block into a pinned one, if there is one to be had. */
-bool ebb_host_pin(ebb_host_t *host, size_t bytes);
+bool ebb_host_pin(ebb_device_t *dev, ebb_host_t *host, size_t bytes);
 
 #endif

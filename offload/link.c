@@ -4,30 +4,29 @@
 #include "alloc/base/driver.h"
 #include "alloc/base/log.h"
 #include "alloc/base/options.h"
-#include "alloc/device.h"
-#include "offload/ebb_offload.h"
+#include "offload/internal.h"
 #include "offload/link_measure.h"
 #include "offload/pinned.h"
 #include "offload/traffic.h"
 
-static bool measure(ebb_link_t *link)
+static bool measure(ebb_device_t *dev, ebb_link_t *link)
 {
     ebb_link_bench_t b = {.device = 0};
     ebb_buffer_t *buffer = NULL;
     bool good = false;
-    const ebb_traffic_t before = ebb_traffic();
-    if (!ebb_heap_alloc(ebb_here, &(ebb_request_t){.bytes = EBB_LINK_BYTES}, &buffer))
-        b.host = ebb_pinned_alloc(EBB_LINK_BYTES);
-    if (b.host && ebb_copy_stream(EBB_OUT) && ebb_copy_stream(EBB_IN)) {
+    const ebb_traffic_t before = ebb_traffic(dev);
+    if (!ebb_heap_alloc(dev, &(ebb_request_t){.bytes = EBB_LINK_BYTES}, &buffer))
+        b.host = ebb_pinned_alloc(dev, EBB_LINK_BYTES);
+    if (b.host && ebb_copy_stream(dev, EBB_OUT) && ebb_copy_stream(dev, EBB_IN)) {
         buffer->held++;
         b.device = buffer->address;
         for (int way = 0; way < 2; way++)
-            b.stream[way] = ebb_stream_handle(ebb_copy_stream((ebb_direction_t)way));
+            b.stream[way] = ebb_stream_handle(ebb_copy_stream(dev, (ebb_direction_t)way));
         good = ebb_link_measure(&b, link);
         buffer->held--;
     }
-    ebb_traffic_uncount(&before);
-    ebb_pinned_free(b.host, EBB_LINK_BYTES);
+    ebb_traffic_uncount(dev, &before);
+    ebb_pinned_free(dev, b.host, EBB_LINK_BYTES);
     if (buffer)
         ebb_heap_free(buffer, (ebb_mark_t){0});
     return good;
@@ -43,10 +42,9 @@ static bool find_key(ebb_link_key_t *key)
            !ebb_driver.cuDriverGetVersion(&key->driver_version);
 }
 
-ebb_link_t ebb_link(void)
+ebb_link_t ebb_link(ebb_device_t *dev)
 {
-    static ebb_link_t links[EBB_STATES];
-    ebb_link_t *link = &links[ebb_here->number];
+    ebb_link_t *link = &ebb_offload_of(dev)->link;
     ebb_link_key_t key;
     const char *how = "kept";
     if (link->out > 0)
@@ -58,7 +56,7 @@ ebb_link_t ebb_link(void)
     const bool known = find_key(&key);
     if (!known || !ebb_link_cache_read(&key, link)) {
         how = "measured";
-        if (measure(link)) {
+        if (measure(dev, link)) {
             if (known)
                 ebb_link_cache_write(&key, link);
         } else {

@@ -1,8 +1,6 @@
 /* pin_ahead.c: pinning without ebb_lock(), for a GiB takes 0.1 s and more. A thread does it before a block is asked for; it starts when
  * something is first expected. A call of the program that wants a block which is not there gives up what it has prepared, does it, and
  * begins again. Both take the lock only to say what they are about to do and what they have got. */
-#include "offload/pin_ahead.h"
-
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,248 +8,230 @@
 
 #include "alloc/base/driver.h"
 #include "alloc/base/options.h"
-#include "alloc/base/thread.h"
-#include "alloc/device.h"
-#include "alloc/ebb_alloc.h"
-
-enum { MOST = 32 };
-
-/* What the thread does. It fills `made` and `status` while it works; the rest is guarded by the lock. */
-static struct {
-    _Atomic enum { IDLE, WORKING, DONE } state;
-    unsigned slot;
-    CUcontext context;
-    ebb_pin_job_t job;
-    ebb_extent_t made;
-    ebb_status_t status;
-} current;
-
-/* What is expected, the next one first; guarded by the lock. */
-static struct {
-    size_t bytes[MOST], count;
-    bool refused; /* once: a device that has refused one would refuse the next, for ever */
-} expected_of[EBB_STATES];
+#include "offload/internal.h"
 
 /* ---- under the lock ---- */
 
 /* Of any device: what cannot be kept is unpinned again, in its context. */
-static void hand_over(void)
+static void hand_over(ebb_pin_thread_t *pins)
 {
     CUcontext none;
-    if (atomic_load(&current.state) != DONE)
+    if (atomic_load(&pins->state) != EBB_PIN_DONE)
         return;
-    if (!current.job.unpin && !current.status)
-        current.job.extent = current.made;
-    const unsigned now = ebb_slot_swap(current.slot);
-    const bool pushed = !ebb_driver.cuCtxPushCurrent_v2(current.context);
-    if (!ebb_pinned_end_ahead(&current.job, current.status))
-        expected_of[ebb_here->number].refused = true;
+    if (!pins->job.unpin && !pins->status)
+        pins->job.extent = pins->made;
+    const bool pushed = !ebb_driver.cuCtxPushCurrent_v2(pins->context);
+    if (!ebb_pinned_end_ahead(pins->device, &pins->job, pins->status))
+        ebb_offload_of(pins->device)->expected.refused = true;
     if (pushed)
         ebb_driver.cuCtxPopCurrent_v2(&none);
-    ebb_here = &ebb_process.device[now];
-    atomic_store(&current.state, IDLE);
+    atomic_store(&pins->state, EBB_PIN_IDLE);
 }
 
-bool ebb_pin_ahead_has(size_t rounded)
+bool ebb_pin_ahead_has(ebb_device_t *dev, size_t rounded)
 {
-    return atomic_load(&current.state) != IDLE && current.slot == ebb_here->number && !current.job.unpin &&
-           current.job.extent.bytes == rounded;
+    const ebb_pin_thread_t *pins = &dev->ebb->offload->pins;
+    return atomic_load(&pins->state) != EBB_PIN_IDLE && pins->device == dev && !pins->job.unpin &&
+           pins->job.extent.bytes == rounded;
 }
 
-static void wait_for_thread(void)
+static void wait_for_thread(const ebb_pin_thread_t *pins)
 {
-    while (atomic_load(&current.state) == WORKING)
+    while (atomic_load(&pins->state) == EBB_PIN_WORKING)
         nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
 }
 
-bool ebb_pin_ahead_collect(void)
+bool ebb_pin_ahead_collect(ebb_t *ebb)
 {
-    if (atomic_load(&current.state) == IDLE)
+    ebb_pin_thread_t *pins = &ebb->offload->pins;
+    if (atomic_load(&pins->state) == EBB_PIN_IDLE)
         return false;
-    wait_for_thread();
-    hand_over();
+    wait_for_thread(pins);
+    hand_over(pins);
     return true;
 }
 
-/* What there is to do for the present device. */
-static bool find_next(ebb_pin_job_t *job)
+static bool find_next(ebb_device_t *dev, ebb_pin_job_t *job)
 {
-    return !expected_of[ebb_here->number].refused &&
-           ebb_pinned_next_ahead(expected_of[ebb_here->number].bytes, expected_of[ebb_here->number].count,
-                                 job);
+    const ebb_expected_t *expected = &ebb_offload_of(dev)->expected;
+    return !expected->refused && ebb_pinned_next_ahead(dev, expected->bytes, expected->count, job);
 }
 
-static bool begin_any(void)
+static bool begin_any(ebb_t *ebb)
 {
-    const unsigned now = ebb_here->number;
-    bool begun = false;
-    for (unsigned slot = 0; slot < ebb_process.device_count && !begun; slot++) {
-        ebb_here = &ebb_process.device[slot];
-        if (!ebb_process.device[slot].context || !find_next(&current.job))
+    ebb_pin_thread_t *pins = &ebb->offload->pins;
+    for (unsigned i = 0; i < ebb->device_count; i++) {
+        ebb_device_t *dev = &ebb->device[i];
+        if (!dev->context || !find_next(dev, &pins->job))
             continue;
-        ebb_pinned_begin_ahead(&current.job);
-        current.slot = slot;
-        current.context = ebb_process.device[slot].context;
-        atomic_store(&current.state, WORKING);
-        begun = true;
+        ebb_pinned_begin_ahead(dev, &pins->job);
+        pins->device = dev;
+        pins->context = dev->context;
+        atomic_store(&pins->state, EBB_PIN_WORKING);
+        return true;
     }
-    ebb_here = &ebb_process.device[now];
-    return begun;
+    return false;
 }
 
 /* ---- without the lock ---- */
 
-static ebb_status_t do_job(const ebb_pin_job_t *job, CUcontext context, ebb_extent_t *made)
+static ebb_status_t do_job(ebb_pinning_t *pinning, const ebb_pin_job_t *job, CUcontext context,
+                           ebb_extent_t *made)
 {
     CUcontext none;
     EBB_DRIVER(cuCtxPushCurrent_v2, 0, (context));
-    const ebb_status_t status =
-        job->unpin ? ebb_extent_delete(&job->extent) : ebb_extent_make(job->place, job->extent.bytes, made);
+    const ebb_status_t status = job->unpin ? ebb_extent_delete(pinning, &job->extent)
+                                           : ebb_extent_make(pinning, job->place, job->extent.bytes, made);
     ebb_driver.cuCtxPopCurrent_v2(&none);
     return status;
 }
 
 /* ---- the thread ---- */
 
-static void pin_what_is_expected(void *thread)
+static void pin_what_is_expected(void *process)
 {
+    ebb_t *ebb = process;
+    ebb_pin_thread_t *pins = &ebb->offload->pins;
     ebb_lock();
-    while (!ebb_thread_ends(thread) && begin_any()) {
+    while (!ebb_thread_ends(&pins->thread) && begin_any(ebb)) {
         ebb_unlock();
-        current.status = do_job(&current.job, current.context, &current.made);
-        atomic_store(&current.state, DONE);
+        pins->status = do_job(&ebb->offload->pinning, &pins->job, pins->context, &pins->made);
+        atomic_store(&pins->state, EBB_PIN_DONE);
         ebb_lock();
-        hand_over(); /* unless somebody has been quicker */
+        hand_over(pins); /* unless another thread has been quicker */
     }
     ebb_unlock();
 }
 
-static ebb_thread_t thread = {.name = "ebb-pins", .work = pin_what_is_expected, .argument = &thread};
-
-void ebb_pinned_expect(const size_t *bytes, size_t count)
+bool ebb_offload_open(ebb_t *ebb)
 {
-    ebb_pin_job_t next;
-    count = !ebb_options.prealloc ? 0 : count < MOST ? count : MOST;
-    expected_of[ebb_here->number].count = count;
-    if (count)
-        memcpy(expected_of[ebb_here->number].bytes, bytes, count * sizeof *bytes);
-    if (ebb_driver.cuCtxPushCurrent_v2 && ebb_driver.cuCtxPopCurrent_v2 && find_next(&next))
-        ebb_thread_wake(&thread);
+    ebb->offload = calloc(1, sizeof *ebb->offload);
+    if (!ebb->offload)
+        return false;
+    ebb->offload->pinning = EBB_PINNING;
+    ebb->offload->pins.thread =
+        (ebb_thread_t){.name = "ebb-pins", .work = pin_what_is_expected, .argument = ebb};
+    return true;
 }
 
-__attribute__((destructor)) static void stop(void)
+void ebb_offload_stop(ebb_t *ebb)
 {
-    ebb_thread_stop(&thread);
+    if (!ebb->offload)
+        return;
+    atomic_store(&ebb->offload->exiting, true);
+    ebb_thread_stop(&ebb->offload->pins.thread);
+}
+
+void ebb_pinned_expect(ebb_device_t *dev, const size_t *bytes, size_t count)
+{
+    ebb_expected_t *expected = &ebb_offload_of(dev)->expected;
+    ebb_pin_job_t next;
+    count = !ebb_options.prealloc ? 0 : count < EBB_MOST_EXPECTED ? count : EBB_MOST_EXPECTED;
+    expected->count = count;
+    if (count)
+        memcpy(expected->bytes, bytes, count * sizeof *bytes);
+    if (ebb_driver.cuCtxPushCurrent_v2 && ebb_driver.cuCtxPopCurrent_v2 && find_next(dev, &next))
+        ebb_thread_wake(&dev->ebb->offload->pins.thread);
 }
 
 /* ---- a call of the program that wants what is not pinned ---- */
 
 enum { MOST_TRIES = 4 };
 
-static _Thread_local struct {
-    bool final, deferring;
-    unsigned tries, slot;
-    CUcontext context;    /* the slot's */
-    size_t *bytes, count; /* owns; what is wanted there */
-} call __attribute__((tls_model("initial-exec")));
-_Thread_local bool ebb_pinned_call_open;
+_Thread_local ebb_pinned_call_t ebb_pinned_call;
 
 void ebb_pinned_call_is_final(void)
 {
-    call.final = ebb_pinned_call_open = true;
+    ebb_pinned_call.final = ebb_pinned_call.open = true;
 }
 
 bool ebb_pinned_defer(bool defer)
 {
-    call.deferring = defer && !call.final;
-    return call.deferring;
+    ebb_pinned_call.deferring = defer && !ebb_pinned_call.final;
+    return ebb_pinned_call.deferring;
 }
 
-bool ebb_pinned_want(const size_t *bytes, size_t count, bool content)
+bool ebb_pinned_want(ebb_device_t *dev, const size_t *bytes, size_t count, bool content)
 {
-    if (!call.deferring || call.count)
-        return !call.count;
-    free(call.bytes);
-    call.bytes = malloc((count + 1) * sizeof *call.bytes);
-    call.count = call.bytes ? ebb_pinned_missing(bytes, count, content, call.bytes) : 0;
-    call.slot = ebb_here->number;
-    call.context = ebb_here->context;
-    ebb_pinned_call_open |= call.count != 0;
-    return !call.count;
+    ebb_pinned_call_t *call = &ebb_pinned_call;
+    if (!call->deferring || call->count)
+        return !call->count;
+    free(call->bytes);
+    call->bytes = malloc((count + 1) * sizeof *call->bytes);
+    call->count = call->bytes ? ebb_pinned_missing(dev, bytes, count, content, call->bytes) : 0;
+    call->device = dev;
+    call->context = dev->context;
+    call->open |= call->count != 0;
+    return !call->count;
 }
 
 bool ebb_pinned_is_wanted(void)
 {
-    return call.count != 0;
+    return ebb_pinned_call.count != 0;
 }
 
-/* With the lock, at the slot of what is wanted. */
-typedef struct place {
-    unsigned from;
-    bool pushed;
-} place_t;
-
-static place_t come_back(CUcontext context)
+/* With the lock and the context; false: without the context, which is gone. */
+static bool come_back(CUcontext context)
 {
     ebb_lock();
-    const unsigned from = ebb_slot_swap(call.slot);
-    return (place_t){from, context && !ebb_driver.cuCtxPushCurrent_v2(context)};
+    return context && !ebb_driver.cuCtxPushCurrent_v2(context);
 }
 
-static void step_out(place_t place)
+static void step_out(bool pushed)
 {
     CUcontext none;
-    if (place.pushed)
+    if (pushed)
         ebb_driver.cuCtxPopCurrent_v2(&none);
-    ebb_slot_swap(place.from);
     ebb_unlock();
 }
 
 /* Once. `again`: it could not be, but others that were cached have made room. */
-static bool try_to_pin(size_t bytes, CUcontext context, bool *again)
+static bool try_to_pin(ebb_device_t *dev, size_t bytes, CUcontext context, bool *again)
 {
+    struct ebb_offload *offload = dev->ebb->offload;
     ebb_pin_job_t job;
-    place_t place = come_back(context);
-    const bool has = ebb_pin_ahead_has(bytes),
-               begun = !has && place.pushed && ebb_pinned_begin_wanted(bytes, &job);
-    step_out(place);
+    bool pushed = come_back(context);
+    const bool has = ebb_pin_ahead_has(dev, bytes),
+               begun = !has && pushed && ebb_pinned_begin_wanted(dev, bytes, &job);
+    step_out(pushed);
     *again = false;
     if (!has && !begun)
         return false;
     if (has)
-        wait_for_thread();
+        wait_for_thread(&offload->pins);
     ebb_thread_lend(true);
-    const ebb_status_t status = has ? 0 : do_job(&job, context, &job.extent);
+    const ebb_status_t status = has ? 0 : do_job(&offload->pinning, &job, context, &job.extent);
     ebb_thread_lend(false);
-    place = come_back(context);
+    pushed = come_back(context);
     if (has)
-        hand_over();
-    const bool pinned = has || ebb_pinned_end_ahead(&job, status);
-    *again = !pinned && place.pushed && ebb_pinned_make_room(bytes);
-    step_out(place);
+        hand_over(&offload->pins);
+    const bool pinned = has || ebb_pinned_end_ahead(dev, &job, status);
+    *again = !pinned && pushed && ebb_pinned_make_room(dev, bytes);
+    step_out(pushed);
     return pinned;
 }
 
-static bool pin(size_t bytes)
+static bool pin(ebb_device_t *dev, size_t bytes, CUcontext context)
 {
     bool pinned, again;
     do
-        pinned = try_to_pin(bytes, call.context, &again);
+        pinned = try_to_pin(dev, bytes, context, &again);
     while (again);
     return pinned;
 }
 
 bool ebb_pinned_call_again(bool failed)
 {
-    const bool again = failed && call.count;
+    ebb_pinned_call_t *call = &ebb_pinned_call;
+    const bool again = failed && call->count;
     bool good = true;
-    for (size_t i = 0; i < call.count && good; i++)
-        good = pin(call.bytes[i]);
-    free(call.bytes);
-    call.bytes = NULL;
-    call.count = 0;
-    call.tries = again ? call.tries + 1 : 0;
-    call.final = again && !(good && call.tries < MOST_TRIES);
-    ebb_pinned_call_open = again;
+    for (size_t i = 0; i < call->count && good; i++)
+        good = pin(call->device, call->bytes[i], call->context);
+    free(call->bytes);
+    call->bytes = NULL;
+    call->count = 0;
+    call->tries = again ? call->tries + 1 : 0;
+    call->final = again && !(good && call->tries < MOST_TRIES);
+    call->open = again;
     return again;
 }

@@ -14,12 +14,10 @@
 #include "alloc/base/driver.h"
 #include "alloc/base/log.h"
 #include "alloc/base/options.h"
-#include "alloc/device.h"
 #include "alloc/ebb_alloc.h"
 #include "offload/extent.h"
 #include "offload/host_limits.h"
-#include "offload/pin_ahead.h"
-#include "offload/topology.h"
+#include "offload/internal.h"
 
 #define SMALL_ALIGN_BYTES ((size_t)64)
 #define AT_ONCE_BYTES                                                                                        \
@@ -28,56 +26,38 @@
 #define ROUND_UP(n, to) (((n) + (to)-1) / (to) * (to))
 
 /* The cached blocks of one size, the newest last. */
-typedef struct shelf {
+struct ebb_shelf {
     size_t bytes;
     uint64_t used; /* when a block was last taken or put */
     size_t count, capacity;
     size_t unused; /* of `count`: as many would do without what was pinned ahead of need */
     void **block;  /* owns */
-} shelf_t;
+};
+typedef struct ebb_shelf shelf_t;
 
-/* Of the process: the budget and the machine are one for all devices. */
-static struct {
-    size_t page_bytes, host_bytes;
-    size_t allocated, cached, registered, peak;
-} all;
-
-static struct {
-    bool tried, ready;
-    unsigned arena;
-    const ebb_place_t *place;
-    ebb_status_t refusal; /* why the last extent could not be made; -1: the budget */
-    void *extents;        /* ebb_extent_t by base (tsearch) */
-    size_t scattered;     /* of the extents, those in several places (extent.h) */
-    size_t apart;         /* of `registered`: no extent, being pinned or unpinned, or could not be unpinned */
-    size_t unmeasured;    /* bytes pinned since what else is on the device was measured */
-    size_t shelf_count, shelf_capacity;
-    shelf_t *shelf; /* sorted by size, none empty */
-    uint64_t clock;
-    size_t allocated, cached, registered;
-} pinneds[EBB_STATES];
-#define pinned (pinneds[ebb_here->number])
-
-static atomic_bool exiting;
-
-__attribute__((destructor)) static void exit_begins(void)
+static size_t page_bytes(void)
 {
-    atomic_store(&exiting, true);
+    return (size_t)sysconf(_SC_PAGESIZE);
 }
 
-static size_t host_bytes(void)
+static bool is_exiting(const ebb_t *ebb)
 {
-    if (!all.host_bytes) {
+    return atomic_load(&ebb->offload->exiting);
+}
+
+static size_t host_bytes(ebb_pinned_total_t *all)
+{
+    if (!all->host_bytes) {
         ebb_limits_t l = ebb_limits_read();
-        all.host_bytes = l.cgroup_bytes < l.machine_bytes ? l.cgroup_bytes : l.machine_bytes;
+        all->host_bytes = l.cgroup_bytes < l.machine_bytes ? l.cgroup_bytes : l.machine_bytes;
     }
-    return all.host_bytes;
+    return all->host_bytes;
 }
 
 /* Asking for more than there is would end with the kernel killing processes, not with an error. */
-static size_t budget(void)
+static size_t budget(ebb_t *ebb)
 {
-    size_t whole = host_bytes();
+    size_t whole = host_bytes(&ebb->offload->pinned);
     int64_t option = ebb_options.host_budget;
     if (!option)
         return whole / 2;
@@ -101,113 +81,129 @@ static int by_address(const void *a, const void *b)
     return key->base < e->base ? -1 : key->base >= e->base + e->bytes;
 }
 
-static bool fits_budget(size_t bytes)
+static bool fits_budget(ebb_device_t *dev, size_t bytes)
 {
-    return bytes <= budget() && all.registered <= budget() - bytes;
+    ebb_pinned_total_t *all = &dev->ebb->offload->pinned;
+    return bytes <= budget(dev->ebb) && all->registered <= budget(dev->ebb) - bytes;
 }
 
 /* Counted before it is there, or no longer. */
-static void count(size_t bytes)
+static void count(ebb_device_t *dev, size_t bytes)
 {
-    pinned.registered += bytes;
-    all.registered += bytes;
+    ebb_pinned_t *pinned = &ebb_offload_of(dev)->pinned;
+    ebb_pinned_total_t *all = &dev->ebb->offload->pinned;
+    pinned->registered += bytes;
+    all->registered += bytes;
 }
 
-static void uncount(size_t bytes)
+static void uncount(ebb_device_t *dev, size_t bytes)
 {
-    pinned.registered -= bytes;
-    all.registered -= bytes;
+    ebb_pinned_t *pinned = &ebb_offload_of(dev)->pinned;
+    ebb_pinned_total_t *all = &dev->ebb->offload->pinned;
+    pinned->registered -= bytes;
+    all->registered -= bytes;
 }
 
 /* What has been made and counted is this device's. False: it could not be noted, and is gone. */
-static bool adopt(const ebb_extent_t *made)
+static bool adopt(ebb_device_t *dev, const ebb_extent_t *made)
 {
+    ebb_pinned_t *pinned = &ebb_offload_of(dev)->pinned;
+    ebb_pinned_total_t *all = &dev->ebb->offload->pinned;
     ebb_extent_t *e = malloc(sizeof *e);
     if (e)
         *e = *made;
-    ebb_extent_t **held = e ? tsearch(e, &pinned.extents, by_base) : NULL;
+    ebb_extent_t **held = e ? tsearch(e, &pinned->extents, by_base) : NULL;
     if (!held) {
         free(e);
-        ebb_extent_delete(made);
-        uncount(made->bytes);
+        ebb_extent_delete(&dev->ebb->offload->pinning, made);
+        uncount(dev, made->bytes);
         return false;
     }
     EBB_ASSERT(*held == e);
-    pinned.scattered += made->piece != NULL;
-    if (all.registered > all.peak)
-        all.peak = all.registered;
+    pinned->scattered += made->piece != NULL;
+    if (all->registered > all->peak)
+        all->peak = all->registered;
     /* Some of what is pinned is charged to the device (TensorRT-LLM issue 13693). */
-    pinned.unmeasured += made->bytes;
-    if (pinned.unmeasured >= MEASURED_BYTES) {
-        pinned.unmeasured = 0;
-        ebb_heap_measure_soon(ebb_here);
+    pinned->unmeasured += made->bytes;
+    if (pinned->unmeasured >= MEASURED_BYTES) {
+        pinned->unmeasured = 0;
+        ebb_heap_measure_soon(dev);
     }
     return true;
 }
 
-static void *make_extent(size_t bytes)
+static void *make_extent(ebb_device_t *dev, size_t bytes)
 {
+    ebb_pinned_t *pinned = &ebb_offload_of(dev)->pinned;
     ebb_extent_t made;
-    pinned.refusal = -1;
-    if (!fits_budget(bytes))
+    pinned->refusal = -1;
+    if (!fits_budget(dev, bytes))
         return NULL;
-    pinned.refusal = ebb_extent_make(pinned.place, bytes, &made);
-    if (pinned.refusal)
+    pinned->refusal = ebb_extent_make(&dev->ebb->offload->pinning, pinned->place, bytes, &made);
+    if (pinned->refusal)
         return NULL;
-    count(bytes);
-    pinned.refusal = CUDA_ERROR_OUT_OF_MEMORY;
-    return adopt(&made) ? made.base : NULL;
+    count(dev, bytes);
+    pinned->refusal = CUDA_ERROR_OUT_OF_MEMORY;
+    return adopt(dev, &made) ? made.base : NULL;
 }
 
-static ebb_extent_t *find_extent(const void *base)
+static ebb_extent_t *find_extent(ebb_device_t *dev, const void *base)
 {
+    ebb_pinned_t *pinned = &ebb_offload_of(dev)->pinned;
     const ebb_extent_t key = {.base = (char *)base};
-    ebb_extent_t **found = tfind(&key, &pinned.extents, by_base);
+    ebb_extent_t **found = tfind(&key, &pinned->extents, by_base);
     EBB_ASSERT(found);
     return found ? *found : NULL;
 }
 
 /* Forgotten before it is unmapped: from then on another may have its address. */
-static ebb_extent_t take_apart(const void *base)
+static ebb_extent_t take_apart(ebb_device_t *dev, const void *base)
 {
-    ebb_extent_t *e = find_extent(base);
+    ebb_pinned_t *pinned = &ebb_offload_of(dev)->pinned;
+    ebb_extent_t *e = find_extent(dev, base);
     if (!e)
         return (ebb_extent_t){0};
     const ebb_extent_t taken = *e;
-    tdelete(e, &pinned.extents, by_base);
+    tdelete(e, &pinned->extents, by_base);
     free(e);
-    pinned.apart += taken.bytes;
-    pinned.scattered -= taken.piece != NULL;
+    pinned->apart += taken.bytes;
+    pinned->scattered -= taken.piece != NULL;
     return taken;
 }
 
 /* What could not be unpinned stays mapped and counted: the device may still reach it. */
-static void end_unpinning(const ebb_extent_t *e, ebb_status_t status)
+static void end_unpinning(ebb_device_t *dev, const ebb_extent_t *e, ebb_status_t status)
 {
+    ebb_pinned_t *pinned = &ebb_offload_of(dev)->pinned;
     if (status) {
         ebb_log(EBB_INFO, "error %d: %zu bytes of host memory stay pinned", status, e->bytes);
         return;
     }
-    pinned.apart -= e->bytes;
-    uncount(e->bytes);
+    pinned->apart -= e->bytes;
+    uncount(dev, e->bytes);
 }
 
-static void delete_extent(const void *base)
+static void delete_extent(ebb_device_t *dev, const void *base)
 {
-    const ebb_extent_t e = take_apart(base);
+    const ebb_extent_t e = take_apart(dev, base);
     if (e.bytes)
-        end_unpinning(&e, ebb_extent_delete(&e));
+        end_unpinning(dev, &e, ebb_extent_delete(&dev->ebb->offload->pinning, &e));
 }
 
 /* ---- extents of small blocks ---- */
 
+struct ebb_arena_hooks {
+    extent_hooks_t hooks; /* the first: jemalloc gives the hooks their own address */
+    ebb_device_t *device;
+};
+
 static void *hook_alloc(extent_hooks_t *hooks, void *wanted, size_t bytes, size_t align, bool *zero,
                         bool *commit, unsigned arena)
 {
-    (void)hooks, (void)arena;
-    if (wanted || align > all.page_bytes)
+    (void)arena;
+    if (wanted || align > page_bytes())
         return NULL;
-    void *base = make_extent(bytes);
+    void *base = make_extent(((struct ebb_arena_hooks *)hooks)->device, bytes);
     if (base && *zero)
         memset(base, 0, bytes);
     *commit = true;
@@ -216,8 +212,8 @@ static void *hook_alloc(extent_hooks_t *hooks, void *wanted, size_t bytes, size_
 
 static bool hook_dalloc(extent_hooks_t *hooks, void *base, size_t bytes, bool committed, unsigned arena)
 {
-    (void)hooks, (void)bytes, (void)committed, (void)arena;
-    delete_extent(base);
+    (void)bytes, (void)committed, (void)arena;
+    delete_extent(((struct ebb_arena_hooks *)hooks)->device, base);
     return false;
 }
 
@@ -237,63 +233,69 @@ static bool hook_merge(extent_hooks_t *hooks, void *a, size_t a_bytes, void *b, 
 
 /* Creates the arena. jemalloc's own bookkeeping for it needs no pinned memory: hence this form of creation,
  * whose argument jemalloc declares in no public header. */
-static bool start(void)
+static bool start(ebb_device_t *dev)
 {
-    static extent_hooks_t hooks = {
-        .alloc = hook_alloc, .dalloc = hook_dalloc, .split = hook_split, .merge = hook_merge};
+    ebb_pinned_t *pinned = &ebb_offload_of(dev)->pinned;
     struct {
         extent_hooks_t *hooks;
         bool metadata_by_hooks;
-    } config = {.hooks = &hooks};
-    size_t size = sizeof pinned.arena;
+    } config = {0};
+    size_t size = sizeof pinned->arena;
     CUdevice device;
-    if (pinned.tried)
-        return pinned.ready;
-    pinned.tried = true;
-    all.page_bytes = (size_t)sysconf(_SC_PAGESIZE);
-    if (mallctl("experimental.arenas_create_ext", &pinned.arena, &size, &config, sizeof config)) {
+    if (pinned->tried)
+        return pinned->ready;
+    pinned->tried = true;
+    pinned->hooks = malloc(sizeof *pinned->hooks);
+    if (pinned->hooks) {
+        *pinned->hooks = (struct ebb_arena_hooks){
+            {.alloc = hook_alloc, .dalloc = hook_dalloc, .split = hook_split, .merge = hook_merge}, dev};
+        config.hooks = &pinned->hooks->hooks;
+    }
+    if (!config.hooks ||
+        mallctl("experimental.arenas_create_ext", &pinned->arena, &size, &config, sizeof config)) {
         ebb_log(EBB_WARN, "jemalloc cannot make an arena: there will be no pinned host memory");
         return false;
     }
     if (!ebb_driver.cuCtxGetDevice(&device))
-        pinned.place = ebb_topology_find(device);
-    pinned.ready = true;
+        pinned->place = ebb_topology_find(&dev->ebb->offload->topology, device);
+    pinned->ready = true;
     return true;
 }
 
-static int arena_flags(void)
+static int arena_flags(const ebb_pinned_t *pinned)
 {
-    return (int)MALLOCX_ARENA(pinned.arena) | MALLOCX_TCACHE_NONE;
+    return (int)MALLOCX_ARENA(pinned->arena) | MALLOCX_TCACHE_NONE;
 }
 
 /* ---- shelves: blocks that wait to be used again ---- */
 
 static size_t round_block(size_t bytes)
 {
-    return ROUND_UP(bytes ? bytes : 1, bytes < all.page_bytes / 2 ? SMALL_ALIGN_BYTES : all.page_bytes);
+    return ROUND_UP(bytes ? bytes : 1, bytes < page_bytes() / 2 ? SMALL_ALIGN_BYTES : page_bytes());
 }
 
 /* Of a block of whole pages: nothing shares its extent. */
 static bool is_alone(size_t rounded)
 {
-    return rounded % all.page_bytes == 0;
+    return rounded % page_bytes() == 0;
 }
 
-static void delete_block(void *block, size_t rounded)
+static void delete_block(ebb_device_t *dev, void *block, size_t rounded)
 {
+    ebb_pinned_t *pinned = &ebb_offload_of(dev)->pinned;
     if (is_alone(rounded))
-        delete_extent(block);
+        delete_extent(dev, block);
     else
-        dallocx(block, arena_flags());
+        dallocx(block, arena_flags(pinned));
 }
 
 /* Where the shelf for a size is or would be. */
-static size_t shelf_index(size_t bytes)
+static size_t shelf_index(const ebb_pinned_t *pinned, size_t bytes)
 {
-    size_t low = 0, high = pinned.shelf_count;
+    size_t low = 0, high = pinned->shelf_count;
     while (low < high) {
         size_t mid = (low + high) / 2;
-        if (pinned.shelf[mid].bytes < bytes)
+        if (pinned->shelf[mid].bytes < bytes)
             low = mid + 1;
         else
             high = mid;
@@ -301,217 +303,237 @@ static size_t shelf_index(size_t bytes)
     return low;
 }
 
-static bool shelf_insert(size_t i, size_t bytes)
+static bool shelf_insert(ebb_pinned_t *pinned, size_t i, size_t bytes)
 {
-    if (pinned.shelf_count == pinned.shelf_capacity) {
-        size_t capacity = pinned.shelf_capacity ? 2 * pinned.shelf_capacity : 32;
-        shelf_t *grown = realloc(pinned.shelf, capacity * sizeof *grown);
+    if (pinned->shelf_count == pinned->shelf_capacity) {
+        size_t capacity = pinned->shelf_capacity ? 2 * pinned->shelf_capacity : 32;
+        shelf_t *grown = realloc(pinned->shelf, capacity * sizeof *grown);
         if (!grown)
             return false;
-        pinned.shelf = grown;
-        pinned.shelf_capacity = capacity;
+        pinned->shelf = grown;
+        pinned->shelf_capacity = capacity;
     }
-    memmove(pinned.shelf + i + 1, pinned.shelf + i, (pinned.shelf_count - i) * sizeof *pinned.shelf);
-    pinned.shelf[i] = (shelf_t){.bytes = bytes};
-    pinned.shelf_count++;
+    memmove(pinned->shelf + i + 1, pinned->shelf + i, (pinned->shelf_count - i) * sizeof *pinned->shelf);
+    pinned->shelf[i] = (shelf_t){.bytes = bytes};
+    pinned->shelf_count++;
     return true;
 }
 
-static void *shelf_pop(size_t i)
+static void *shelf_pop(ebb_device_t *dev, size_t i)
 {
-    shelf_t *s = &pinned.shelf[i];
+    ebb_pinned_t *pinned = &ebb_offload_of(dev)->pinned;
+    ebb_pinned_total_t *all = &dev->ebb->offload->pinned;
+    shelf_t *s = &pinned->shelf[i];
     void *block = s->block[--s->count];
     s->unused = s->unused < s->count ? s->unused : s->count;
-    s->used = ++pinned.clock;
-    pinned.cached -= s->bytes;
-    all.cached -= s->bytes;
+    s->used = ++pinned->clock;
+    pinned->cached -= s->bytes;
+    all->cached -= s->bytes;
     if (!s->count) {
         free(s->block);
-        memmove(s, s + 1, (--pinned.shelf_count - i) * sizeof *s);
+        memmove(s, s + 1, (--pinned->shelf_count - i) * sizeof *s);
     }
     return block;
 }
 
-static void *shelf_take(size_t bytes)
+static void *shelf_take(ebb_device_t *dev, size_t bytes)
 {
-    size_t i = shelf_index(bytes);
-    return i < pinned.shelf_count && pinned.shelf[i].bytes == bytes ? shelf_pop(i) : NULL;
+    ebb_pinned_t *pinned = &ebb_offload_of(dev)->pinned;
+    size_t i = shelf_index(pinned, bytes);
+    return i < pinned->shelf_count && pinned->shelf[i].bytes == bytes ? shelf_pop(dev, i) : NULL;
 }
 
-static bool shelf_put(void *block, size_t bytes)
+static bool shelf_put(ebb_device_t *dev, void *block, size_t bytes)
 {
-    size_t i = shelf_index(bytes);
-    if ((i == pinned.shelf_count || pinned.shelf[i].bytes != bytes) && !shelf_insert(i, bytes))
+    ebb_pinned_t *pinned = &ebb_offload_of(dev)->pinned;
+    ebb_pinned_total_t *all = &dev->ebb->offload->pinned;
+    size_t i = shelf_index(pinned, bytes);
+    if ((i == pinned->shelf_count || pinned->shelf[i].bytes != bytes) && !shelf_insert(pinned, i, bytes))
         return false;
-    shelf_t *s = &pinned.shelf[i];
+    shelf_t *s = &pinned->shelf[i];
     if (s->count == s->capacity) {
         size_t capacity = s->capacity ? 2 * s->capacity : 4;
         void **grown = realloc(s->block, capacity * sizeof *grown);
         if (!grown) {
             if (!s->count)
-                memmove(s, s + 1, (--pinned.shelf_count - i) * sizeof *s);
+                memmove(s, s + 1, (--pinned->shelf_count - i) * sizeof *s);
             return false;
         }
         s->block = grown;
         s->capacity = capacity;
     }
     s->block[s->count++] = block;
-    s->used = ++pinned.clock;
-    pinned.cached += bytes;
-    all.cached += bytes;
+    s->used = ++pinned->clock;
+    pinned->cached += bytes;
+    all->cached += bytes;
     return true;
 }
 
 /* Unpins cached blocks until `bytes` less are registered, beginning with the size that nobody used for the
  * longest time. False: there is nothing that could be unpinned. */
-static bool make_room(size_t bytes)
+static bool make_room(ebb_device_t *dev, size_t bytes)
 {
-    size_t before = pinned.registered;
-    while (pinned.shelf_count && before - pinned.registered < bytes) {
+    ebb_pinned_t *pinned = &ebb_offload_of(dev)->pinned;
+    size_t before = pinned->registered;
+    while (pinned->shelf_count && before - pinned->registered < bytes) {
         size_t oldest = 0;
-        for (size_t i = 1; i < pinned.shelf_count; i++)
-            if (pinned.shelf[i].used < pinned.shelf[oldest].used)
+        for (size_t i = 1; i < pinned->shelf_count; i++)
+            if (pinned->shelf[i].used < pinned->shelf[oldest].used)
                 oldest = i;
-        const size_t rounded = pinned.shelf[oldest].bytes;
-        delete_block(shelf_pop(oldest), rounded);
+        const size_t rounded = pinned->shelf[oldest].bytes;
+        delete_block(dev, shelf_pop(dev, oldest), rounded);
     }
-    return pinned.registered < before;
+    return pinned->registered < before;
 }
 
 /* The same, of the other devices' blocks as well. */
-static bool make_room_anywhere(size_t bytes)
+static bool make_room_anywhere(ebb_device_t *dev, size_t bytes)
 {
-    const size_t before = all.registered;
+    ebb_pinned_total_t *all = &dev->ebb->offload->pinned;
+    const size_t before = all->registered;
     ebb_visit_t visit;
-    make_room(bytes);
-    for (unsigned slot = 0; slot < ebb_process.device_count && before - all.registered < bytes; slot++)
-        if (slot != ebb_here->number && ebb_process.device[slot].context && !ebb_slot_visit(slot, &visit)) {
-            make_room(bytes - (before - all.registered));
+    make_room(dev, bytes);
+    for (unsigned i = 0; i < dev->ebb->device_count && before - all->registered < bytes; i++)
+        if (i != dev->number && dev->ebb->device[i].context && !ebb_slot_visit(i, &visit)) {
+            make_room(&dev->ebb->device[i], bytes - (before - all->registered));
             ebb_slot_return(visit);
         }
-    return all.registered < before;
+    return all->registered < before;
 }
 
 /* ---- the interface ---- */
 
 /* Once per kind of reason. */
-static void explain(size_t bytes)
+static void explain(ebb_device_t *dev, size_t bytes)
 {
-    static bool said_budget, said_other;
-    bool *said = pinned.refusal == -1 ? &said_budget : &said_other;
-    if (*said || pinned.refusal == CUDA_ERROR_DEINITIALIZED)
+    ebb_pinned_t *pinned = &ebb_offload_of(dev)->pinned;
+    ebb_pinned_total_t *all = &dev->ebb->offload->pinned;
+    bool *said = pinned->refusal == -1 ? &all->said_budget : &all->said_other;
+    if (*said || pinned->refusal == CUDA_ERROR_DEINITIALIZED)
         return;
     *said = true;
     const size_t mib = 1 << 20;
-    if (pinned.refusal == -1) {
+    if (pinned->refusal == -1) {
         ebb_log(EBB_WARN,
                 "pinned host memory: %zu bytes more would exceed the %zu MiB that EBB_HOST_BUDGET and the "
                 "machine allow",
-                bytes, budget() / mib);
+                bytes, budget(dev->ebb) / mib);
         return;
     }
     char reason[256];
     ebb_limits_t limits = ebb_limits_read();
-    bool known = ebb_limits_explain(&limits, all.registered, bytes, reason, sizeof reason);
+    bool known = ebb_limits_explain(&limits, all->registered, bytes, reason, sizeof reason);
     ebb_log(EBB_WARN, "host memory cannot be pinned (%s; %zu MiB are)%s%s", ebb_last_failure(),
-            all.registered / mib, known ? ": " : "", known ? reason : "");
+            all->registered / mib, known ? ": " : "", known ? reason : "");
 }
 
-static void *new_block(size_t bytes)
+static void *new_block(ebb_device_t *dev, size_t bytes)
 {
-    size_t limit = budget();
-    if (all.registered + bytes > limit)
-        ebb_pin_ahead_collect(); /* it becomes a cached block */
-    if (all.registered + bytes > limit)
-        make_room_anywhere(all.registered + bytes - limit);
+    ebb_pinned_t *pinned = &ebb_offload_of(dev)->pinned;
+    ebb_pinned_total_t *all = &dev->ebb->offload->pinned;
+    size_t limit = budget(dev->ebb);
+    if (all->registered + bytes > limit)
+        ebb_pin_ahead_collect(dev->ebb); /* it becomes a cached block */
+    if (all->registered + bytes > limit)
+        make_room_anywhere(dev, all->registered + bytes - limit);
     /* A slab is more than its block, and the system may have less than the budget. */
     void *block;
     do
-        block = is_alone(bytes)
-                    ? make_extent(bytes)
-                    : mallocx(bytes, arena_flags() | MALLOCX_LG_ALIGN(__builtin_ctzll(SMALL_ALIGN_BYTES)));
-    while (!block && make_room_anywhere(bytes));
+        block =
+            is_alone(bytes)
+                ? make_extent(dev, bytes)
+                : mallocx(bytes, arena_flags(pinned) | MALLOCX_LG_ALIGN(__builtin_ctzll(SMALL_ALIGN_BYTES)));
+    while (!block && make_room_anywhere(dev, bytes));
     if (!block)
-        explain(bytes);
+        explain(dev, bytes);
     return block;
 }
 
-void *ebb_pinned_alloc(size_t bytes)
+void *ebb_pinned_alloc(ebb_device_t *dev, size_t bytes)
 {
-    if (atomic_load(&exiting) || !start())
+    ebb_pinned_t *pinned = &ebb_offload_of(dev)->pinned;
+    ebb_pinned_total_t *all = &dev->ebb->offload->pinned;
+    if (is_exiting(dev->ebb) || !start(dev))
         return NULL;
-    pinned.refusal = -1;
-    if (bytes > budget()) {
-        explain(bytes);
+    pinned->refusal = -1;
+    if (bytes > budget(dev->ebb)) {
+        explain(dev, bytes);
         return NULL;
     }
     size_t rounded = round_block(bytes);
-    void *block = shelf_take(rounded);
-    if (!block && ebb_pin_ahead_has(rounded) && ebb_pin_ahead_collect())
-        block = shelf_take(rounded);
+    void *block = shelf_take(dev, rounded);
+    if (!block && ebb_pin_ahead_has(dev, rounded) && ebb_pin_ahead_collect(dev->ebb))
+        block = shelf_take(dev, rounded);
     if (!block)
-        block = new_block(rounded);
+        block = new_block(dev, rounded);
     if (block) {
-        pinned.allocated += bytes;
-        all.allocated += bytes;
+        pinned->allocated += bytes;
+        all->allocated += bytes;
     }
     return block;
 }
 
-static size_t content_budget(void)
+static size_t content_budget(ebb_device_t *dev)
 {
-    return budget() - budget() / 8;
+    return budget(dev->ebb) - budget(dev->ebb) / 8;
 }
 
-void *ebb_pinned_alloc_content(size_t bytes)
+void *ebb_pinned_alloc_content(ebb_device_t *dev, size_t bytes)
 {
-    if (bytes + all.allocated <= content_budget())
-        return ebb_pinned_alloc(bytes);
-    pinned.refusal = -1;
-    explain(bytes);
+    ebb_pinned_t *pinned = &ebb_offload_of(dev)->pinned;
+    ebb_pinned_total_t *all = &dev->ebb->offload->pinned;
+    if (bytes + all->allocated <= content_budget(dev))
+        return ebb_pinned_alloc(dev, bytes);
+    pinned->refusal = -1;
+    explain(dev, bytes);
     return NULL;
 }
 
-size_t ebb_pinned_piece(void **at, size_t bytes)
+size_t ebb_pinned_piece(ebb_device_t *dev, void **at, size_t bytes)
 {
+    ebb_pinned_t *pinned = &ebb_offload_of(dev)->pinned;
     const ebb_extent_t key = {.base = *at};
-    const size_t count = ebb_pin_piece(*at, bytes);
-    ebb_extent_t **found = pinned.scattered ? tfind(&key, &pinned.extents, by_address) : NULL;
+    const ebb_pinning_t *pinning = &dev->ebb->offload->pinning;
+    const size_t count = ebb_pin_piece(pinning, *at, bytes);
+    ebb_extent_t **found = pinned->scattered ? tfind(&key, &pinned->extents, by_address) : NULL;
     const ebb_extent_t *e = found ? *found : NULL;
     if (e && e->piece) {
         const size_t offset = (size_t)(key.base - e->base);
-        *at = e->piece[offset / ebb_pin_piece_bytes] + offset % ebb_pin_piece_bytes;
+        *at = e->piece[offset / pinning->piece_bytes] + offset % pinning->piece_bytes;
     }
     return count;
 }
 
-void ebb_pinned_free(void *block, size_t bytes)
+void ebb_pinned_free(ebb_device_t *dev, void *block, size_t bytes)
 {
+    ebb_pinned_t *pinned = &ebb_offload_of(dev)->pinned;
+    ebb_pinned_total_t *all = &dev->ebb->offload->pinned;
     if (!block)
         return;
-    EBB_ASSERT(pinned.allocated >= bytes);
-    pinned.allocated -= bytes;
-    all.allocated -= bytes;
-    if (!shelf_put(block, round_block(bytes)) && !atomic_load(&exiting))
-        delete_block(block, round_block(bytes));
+    EBB_ASSERT(pinned->allocated >= bytes);
+    pinned->allocated -= bytes;
+    all->allocated -= bytes;
+    if (!shelf_put(dev, block, round_block(bytes)) && !is_exiting(dev->ebb))
+        delete_block(dev, block, round_block(bytes));
 }
 
-size_t ebb_pinned_trim(void)
+size_t ebb_pinned_trim(ebb_device_t *dev)
 {
-    ebb_pinned_expect(NULL, 0);
-    ebb_pin_ahead_collect();
-    size_t before = pinned.registered;
-    if (!atomic_load(&exiting))
-        make_room(SIZE_MAX);
-    return before - pinned.registered;
+    ebb_pinned_t *pinned = &ebb_offload_of(dev)->pinned;
+    ebb_pinned_expect(dev, NULL, 0);
+    ebb_pin_ahead_collect(dev->ebb);
+    size_t before = pinned->registered;
+    if (!is_exiting(dev->ebb))
+        make_room(dev, SIZE_MAX);
+    return before - pinned->registered;
 }
 
 /* ---- ahead of need (pin_ahead.c) ---- */
 
-static size_t cached_of(size_t rounded)
+static size_t cached_of(const ebb_pinned_t *pinned, size_t rounded)
 {
-    const size_t i = shelf_index(rounded);
-    return i < pinned.shelf_count && pinned.shelf[i].bytes == rounded ? pinned.shelf[i].count : 0;
+    const size_t i = shelf_index(pinned, rounded);
+    return i < pinned->shelf_count && pinned->shelf[i].bytes == rounded ? pinned->shelf[i].count : 0;
 }
 
 static size_t count_of(size_t rounded, const size_t *bytes, size_t count)
@@ -523,119 +545,131 @@ static size_t count_of(size_t rounded, const size_t *bytes, size_t count)
 }
 
 /* More of its blocks are unused than are expected: some of them are to go. NULL: of none. */
-static const shelf_t *find_surplus(const size_t *bytes, size_t count)
+static const shelf_t *find_surplus(const ebb_pinned_t *pinned, const size_t *bytes, size_t count)
 {
-    for (const shelf_t *s = pinned.shelf; s < pinned.shelf + pinned.shelf_count; s++)
+    for (const shelf_t *s = pinned->shelf; s < pinned->shelf + pinned->shelf_count; s++)
         if (s->unused > count_of(s->bytes, bytes, count))
             return s;
     return NULL;
 }
 
-static size_t unused_bytes(void)
+static size_t unused_bytes(const ebb_pinned_t *pinned)
 {
     size_t sum = 0;
-    for (size_t i = 0; i < pinned.shelf_count; i++)
-        sum += pinned.shelf[i].unused * pinned.shelf[i].bytes;
+    for (size_t i = 0; i < pinned->shelf_count; i++)
+        sum += pinned->shelf[i].unused * pinned->shelf[i].bytes;
     return sum;
 }
 
-bool ebb_pinned_next_ahead(const size_t *bytes, size_t count, ebb_pin_job_t *job)
+bool ebb_pinned_next_ahead(ebb_device_t *dev, const size_t *bytes, size_t count, ebb_pin_job_t *job)
 {
+    ebb_pinned_t *pinned = &ebb_offload_of(dev)->pinned;
+    ebb_pinned_total_t *all = &dev->ebb->offload->pinned;
     size_t sum = 0, wanted = 0; /* the first that is neither cached nor small */
-    if (!count || atomic_load(&exiting) || !start())
+    if (!count || is_exiting(dev->ebb) || !start(dev))
         return false;
     for (size_t i = 0; i < count; i++) {
         const size_t rounded = round_block(bytes[i]);
         sum += rounded;
-        if (!wanted && is_alone(rounded) && cached_of(rounded) <= count_of(rounded, bytes, i))
+        if (!wanted && is_alone(rounded) && cached_of(pinned, rounded) <= count_of(rounded, bytes, i))
             wanted = rounded;
     }
-    const bool fits = all.registered + wanted <= budget() / 8 * 7 && unused_bytes() + wanted <= sum;
-    const shelf_t *surplus = wanted && !fits ? find_surplus(bytes, count) : NULL;
+    const bool fits =
+        all->registered + wanted <= budget(dev->ebb) / 8 * 7 && unused_bytes(pinned) + wanted <= sum;
+    const shelf_t *surplus = wanted && !fits ? find_surplus(pinned, bytes, count) : NULL;
     if (surplus) {
-        const ebb_extent_t *e = find_extent(surplus->block[surplus->count - 1]);
+        const ebb_extent_t *e = find_extent(dev, surplus->block[surplus->count - 1]);
         if (e)
             *job = (ebb_pin_job_t){.unpin = true, .extent = *e};
         return e != NULL;
     }
-    *job = (ebb_pin_job_t){.extent.bytes = wanted, .place = pinned.place};
+    *job = (ebb_pin_job_t){.extent.bytes = wanted, .place = pinned->place};
     return wanted && fits;
 }
 
-void ebb_pinned_begin_ahead(const ebb_pin_job_t *job)
+void ebb_pinned_begin_ahead(ebb_device_t *dev, const ebb_pin_job_t *job)
 {
+    ebb_pinned_t *pinned = &ebb_offload_of(dev)->pinned;
     if (job->unpin) {
-        const size_t i = shelf_index(job->extent.bytes);
-        pinned.shelf[i].unused--;
-        take_apart(shelf_pop(i));
+        const size_t i = shelf_index(pinned, job->extent.bytes);
+        pinned->shelf[i].unused--;
+        take_apart(dev, shelf_pop(dev, i));
     } else {
-        count(job->extent.bytes);
-        pinned.apart += job->extent.bytes;
+        count(dev, job->extent.bytes);
+        pinned->apart += job->extent.bytes;
     }
 }
 
-bool ebb_pinned_end_ahead(const ebb_pin_job_t *job, ebb_status_t status)
+bool ebb_pinned_end_ahead(ebb_device_t *dev, const ebb_pin_job_t *job, ebb_status_t status)
 {
+    ebb_pinned_t *pinned = &ebb_offload_of(dev)->pinned;
     if (job->unpin) {
-        end_unpinning(&job->extent, status);
+        end_unpinning(dev, &job->extent, status);
         return true;
     }
-    pinned.apart -= job->extent.bytes;
+    pinned->apart -= job->extent.bytes;
     if (status) {
-        uncount(job->extent.bytes);
+        uncount(dev, job->extent.bytes);
         return false;
     }
-    if (!adopt(&job->extent))
+    if (!adopt(dev, &job->extent))
         return false;
-    if (shelf_put(job->extent.base, job->extent.bytes))
-        pinned.shelf[shelf_index(job->extent.bytes)].unused++;
+    if (shelf_put(dev, job->extent.base, job->extent.bytes))
+        pinned->shelf[shelf_index(pinned, job->extent.bytes)].unused++;
     else
-        delete_extent(job->extent.base);
+        delete_extent(dev, job->extent.base);
     return true;
 }
 
-size_t ebb_pinned_missing(const size_t *bytes, size_t count, bool content, size_t *missing)
+size_t ebb_pinned_missing(ebb_device_t *dev, const size_t *bytes, size_t count, bool content, size_t *missing)
 {
-    const size_t limit = content && ebb_options.pageable ? content_budget() : budget();
-    size_t found = 0, sum = all.allocated;
-    if (atomic_load(&exiting) || !start())
+    ebb_pinned_t *pinned = &ebb_offload_of(dev)->pinned;
+    ebb_pinned_total_t *all = &dev->ebb->offload->pinned;
+    const size_t limit = content && ebb_options.pageable ? content_budget(dev) : budget(dev->ebb);
+    size_t found = 0, sum = all->allocated;
+    if (is_exiting(dev->ebb) || !start(dev))
         return 0;
     for (size_t i = 0; i < count; i++) {
         const size_t rounded = round_block(bytes[i]);
         sum += rounded;
-        if (rounded > AT_ONCE_BYTES && sum <= limit && cached_of(rounded) <= count_of(rounded, bytes, i))
+        if (rounded > AT_ONCE_BYTES && sum <= limit &&
+            cached_of(pinned, rounded) <= count_of(rounded, bytes, i))
             missing[found++] = rounded;
     }
     return found;
 }
 
-bool ebb_pinned_make_room(size_t bytes)
+bool ebb_pinned_make_room(ebb_device_t *dev, size_t bytes)
 {
-    return make_room_anywhere(bytes);
+    return make_room_anywhere(dev, bytes);
 }
 
-bool ebb_pinned_begin_wanted(size_t rounded, ebb_pin_job_t *job)
+bool ebb_pinned_begin_wanted(ebb_device_t *dev, size_t rounded, ebb_pin_job_t *job)
 {
-    if (atomic_load(&exiting) || rounded > budget())
+    ebb_pinned_t *pinned = &ebb_offload_of(dev)->pinned;
+    ebb_pinned_total_t *all = &dev->ebb->offload->pinned;
+    if (is_exiting(dev->ebb) || rounded > budget(dev->ebb))
         return false;
-    if (!fits_budget(rounded))
-        make_room_anywhere(all.registered + rounded - budget());
-    if (!fits_budget(rounded))
+    if (!fits_budget(dev, rounded))
+        make_room_anywhere(dev, all->registered + rounded - budget(dev->ebb));
+    if (!fits_budget(dev, rounded))
         return false;
-    *job = (ebb_pin_job_t){.extent.bytes = rounded, .place = pinned.place};
-    ebb_pinned_begin_ahead(job);
+    *job = (ebb_pin_job_t){.extent.bytes = rounded, .place = pinned->place};
+    ebb_pinned_begin_ahead(dev, job);
     return true;
 }
 
-ebb_pinned_usage_t ebb_pinned_usage(void)
+ebb_pinned_usage_t ebb_pinned_usage(ebb_device_t *dev)
 {
-    return (ebb_pinned_usage_t){.allocated_bytes = all.allocated,
-                                .cached_bytes = all.cached,
-                                .registered_bytes = all.registered,
-                                .peak_bytes = all.peak,
-                                .budget_bytes = budget(),
-                                .own_bytes = pinned.allocated,
-                                .others_bytes = all.registered - pinned.registered};
+    ebb_pinned_t *pinned = &ebb_offload_of(dev)->pinned;
+    ebb_pinned_total_t *all = &dev->ebb->offload->pinned;
+    return (ebb_pinned_usage_t){.allocated_bytes = all->allocated,
+                                .cached_bytes = all->cached,
+                                .registered_bytes = all->registered,
+                                .peak_bytes = all->peak,
+                                .budget_bytes = budget(dev->ebb),
+                                .own_bytes = pinned->allocated,
+                                .others_bytes = all->registered - pinned->registered};
 }
 
 static void add_extent(const void *node, VISIT visit, void *sum)
@@ -643,27 +677,29 @@ static void add_extent(const void *node, VISIT visit, void *sum)
     const ebb_extent_t *e = *(ebb_extent_t *const *)node;
     if (visit != postorder && visit != leaf)
         return;
-    EBB_ASSERT(e->bytes && e->bytes % all.page_bytes == 0);
+    EBB_ASSERT(e->bytes && e->bytes % page_bytes() == 0);
     *(size_t *)sum += e->bytes;
 }
 
-void ebb_pinned_check(void)
+void ebb_pinned_check(ebb_device_t *dev)
 {
+    ebb_pinned_t *pinned = &ebb_offload_of(dev)->pinned;
+    ebb_pinned_total_t *all = &dev->ebb->offload->pinned;
     size_t sum = 0;
-    twalk_r(pinned.extents, add_extent, &sum);
-    EBB_ASSERT(sum + pinned.apart == pinned.registered && sum <= all.peak);
+    twalk_r(pinned->extents, add_extent, &sum);
+    EBB_ASSERT(sum + pinned->apart == pinned->registered && sum <= all->peak);
     sum = 0;
-    for (size_t i = 0; i < pinned.shelf_count; i++) {
-        const shelf_t *s = &pinned.shelf[i];
+    for (size_t i = 0; i < pinned->shelf_count; i++) {
+        const shelf_t *s = &pinned->shelf[i];
         EBB_ASSERT(s->count && s->count <= s->capacity && s->unused <= s->count &&
                    (!i || s[-1].bytes < s->bytes));
         for (size_t k = 0; k < s->count; k++) {
             const ebb_extent_t key = {.base = s->block[k]};
-            ebb_extent_t **found = is_alone(s->bytes) ? tfind(&key, &pinned.extents, by_base) : NULL;
+            ebb_extent_t **found = is_alone(s->bytes) ? tfind(&key, &pinned->extents, by_base) : NULL;
             EBB_ASSERT(is_alone(s->bytes) ? found && (*found)->bytes == s->bytes
                                           : sallocx(s->block[k], 0) >= s->bytes);
         }
         sum += s->count * s->bytes;
     }
-    EBB_ASSERT(sum == pinned.cached && pinned.cached + pinned.allocated <= pinned.registered);
+    EBB_ASSERT(sum == pinned->cached && pinned->cached + pinned->allocated <= pinned->registered);
 }

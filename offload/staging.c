@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "alloc/device.h"
+#include "offload/internal.h"
 #include "offload/pinned.h"
 #include "offload/traffic.h"
 
@@ -11,107 +11,106 @@
  * that part of the host budget. */
 enum { LARGEST = 1 << 20, LEAST = 4 << 10, SHARE = 16 };
 
-static struct {
-    void *block[2];
-    size_t bytes;          /* of each; 0: there are none */
-    ebb_mark_t busy[2];    /* a copy to or from it is under way until here */
-    size_t refused_pinned; /* bytes that were pinned when there was no room for the blocks */
-} stagings[EBB_STATES];
-#define staging (stagings[ebb_here->number])
-
 /* Once there are blocks they stay: they are needed when nothing else can be pinned. */
-static bool find_blocks(void)
+static bool find_blocks(ebb_device_t *dev)
 {
-    if (staging.bytes)
+    ebb_staging_t *staging = &ebb_offload_of(dev)->staging;
+    if (staging->bytes)
         return true;
-    const ebb_pinned_usage_t u = ebb_pinned_usage();
+    const ebb_pinned_usage_t u = ebb_pinned_usage(dev);
     const size_t pinned = u.registered_bytes;
-    if (staging.refused_pinned && pinned >= staging.refused_pinned)
+    if (staging->refused_pinned && pinned >= staging->refused_pinned)
         return false;
     for (size_t bytes = LARGEST; bytes >= LEAST; bytes /= 4) {
         if (2 * bytes > u.budget_bytes / SHARE)
             continue;
-        staging.block[0] = ebb_pinned_alloc(bytes);
-        staging.block[1] = staging.block[0] ? ebb_pinned_alloc(bytes) : NULL;
-        if (staging.block[1]) {
-            staging.bytes = bytes;
+        staging->block[0] = ebb_pinned_alloc(dev, bytes);
+        staging->block[1] = staging->block[0] ? ebb_pinned_alloc(dev, bytes) : NULL;
+        if (staging->block[1]) {
+            staging->bytes = bytes;
             return true;
         }
-        ebb_pinned_free(staging.block[0], bytes);
+        ebb_pinned_free(dev, staging->block[0], bytes);
     }
-    staging.refused_pinned = pinned + 1;
+    staging->refused_pinned = pinned + 1;
     return false;
 }
 
-void ebb_stage_prepare(void)
+void ebb_stage_prepare(ebb_device_t *dev)
 {
-    find_blocks();
+    find_blocks(dev);
 }
 
-size_t ebb_stage_bytes(void)
+size_t ebb_stage_bytes(ebb_device_t *dev)
 {
-    return 2 * staging.bytes;
+    ebb_staging_t *staging = &ebb_offload_of(dev)->staging;
+    return 2 * staging->bytes;
 }
 
-void ebb_stage_end(void)
+void ebb_stage_end(ebb_device_t *dev)
 {
-    for (unsigned i = 0; i < 2 && staging.bytes; i++)
-        ebb_pinned_free(staging.block[i], staging.bytes);
-    staging.bytes = 0;
+    ebb_staging_t *staging = &ebb_offload_of(dev)->staging;
+    for (unsigned i = 0; i < 2 && staging->bytes; i++)
+        ebb_pinned_free(dev, staging->block[i], staging->bytes);
+    staging->bytes = 0;
 }
 
-static size_t piece_at(size_t at, size_t bytes)
+static size_t piece_at(const ebb_staging_t *staging, size_t at, size_t bytes)
 {
-    return bytes - at < staging.bytes ? bytes - at : staging.bytes;
+    return bytes - at < staging->bytes ? bytes - at : staging->bytes;
 }
 
 /* Both blocks are free. */
-static ebb_status_t wait_for_both(void)
+static ebb_status_t wait_for_both(ebb_device_t *dev)
 {
-    EBB_TRY(ebb_stall(staging.busy[0]));
-    return ebb_stall(staging.busy[1]);
+    ebb_staging_t *staging = &ebb_offload_of(dev)->staging;
+    EBB_TRY(ebb_stall(dev, staging->busy[0]));
+    return ebb_stall(dev, staging->busy[1]);
 }
 
-static ebb_status_t empty(unsigned slot, char *host, size_t bytes)
+static ebb_status_t empty(ebb_device_t *dev, unsigned slot, char *host, size_t bytes)
 {
-    EBB_TRY(ebb_stall(staging.busy[slot]));
-    memcpy(host, staging.block[slot], bytes);
+    ebb_staging_t *staging = &ebb_offload_of(dev)->staging;
+    EBB_TRY(ebb_stall(dev, staging->busy[slot]));
+    memcpy(host, staging->block[slot], bytes);
     return 0;
 }
 
-ebb_status_t ebb_stage_out(CUdeviceptr device, void *host, size_t bytes)
+ebb_status_t ebb_stage_out(ebb_device_t *dev, CUdeviceptr device, void *host, size_t bytes)
 {
-    if (!find_blocks()) {
-        EBB_TRY(ebb_copy_issue(EBB_OUT, device, host, bytes));
-        return ebb_stall(ebb_mark_here(ebb_copy_stream(EBB_OUT)));
+    ebb_staging_t *staging = &ebb_offload_of(dev)->staging;
+    if (!find_blocks(dev)) {
+        EBB_TRY(ebb_copy_issue(dev, EBB_OUT, device, host, bytes));
+        return ebb_stall(dev, ebb_mark_here(ebb_copy_stream(dev, EBB_OUT)));
     }
-    EBB_TRY(wait_for_both());
+    EBB_TRY(wait_for_both(dev));
     unsigned slot = 0;
     size_t before = 0; /* bytes of the piece before this one, which wait in the other block */
     for (size_t at = 0, piece; at < bytes; at += piece, slot ^= 1) {
-        piece = piece_at(at, bytes);
-        EBB_TRY(ebb_copy_issue(EBB_OUT, device + at, staging.block[slot], piece));
-        staging.busy[slot] = ebb_mark_here(ebb_copy_stream(EBB_OUT));
+        piece = piece_at(staging, at, bytes);
+        EBB_TRY(ebb_copy_issue(dev, EBB_OUT, device + at, staging->block[slot], piece));
+        staging->busy[slot] = ebb_mark_here(ebb_copy_stream(dev, EBB_OUT));
         if (before)
-            EBB_TRY(empty(slot ^ 1, (char *)host + at - before, before));
+            EBB_TRY(empty(dev, slot ^ 1, (char *)host + at - before, before));
         before = piece;
     }
-    return before ? empty(slot ^ 1, (char *)host + bytes - before, before) : 0;
+    return before ? empty(dev, slot ^ 1, (char *)host + bytes - before, before) : 0;
 }
 
-ebb_status_t ebb_stage_in(CUdeviceptr device, const void *host, size_t bytes)
+ebb_status_t ebb_stage_in(ebb_device_t *dev, CUdeviceptr device, const void *host, size_t bytes)
 {
-    if (!find_blocks()) {
-        EBB_TRY(ebb_copy_issue(EBB_IN, device, (void *)(uintptr_t)host, bytes));
-        return ebb_stall(ebb_mark_here(ebb_copy_stream(EBB_IN)));
+    ebb_staging_t *staging = &ebb_offload_of(dev)->staging;
+    if (!find_blocks(dev)) {
+        EBB_TRY(ebb_copy_issue(dev, EBB_IN, device, (void *)(uintptr_t)host, bytes));
+        return ebb_stall(dev, ebb_mark_here(ebb_copy_stream(dev, EBB_IN)));
     }
     unsigned slot = 0;
     for (size_t at = 0, piece; at < bytes; at += piece, slot ^= 1) {
-        piece = piece_at(at, bytes);
-        EBB_TRY(ebb_stall(staging.busy[slot]));
-        memcpy(staging.block[slot], (const char *)host + at, piece);
-        EBB_TRY(ebb_copy_issue(EBB_IN, device + at, staging.block[slot], piece));
-        staging.busy[slot] = ebb_mark_here(ebb_copy_stream(EBB_IN));
+        piece = piece_at(staging, at, bytes);
+        EBB_TRY(ebb_stall(dev, staging->busy[slot]));
+        memcpy(staging->block[slot], (const char *)host + at, piece);
+        EBB_TRY(ebb_copy_issue(dev, EBB_IN, device + at, staging->block[slot], piece));
+        staging->busy[slot] = ebb_mark_here(ebb_copy_stream(dev, EBB_IN));
     }
     return 0;
 }

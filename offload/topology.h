@@ -14,10 +14,17 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-typedef struct ebb_place ebb_place_t; /* lives as long as the process */
+typedef struct ebb_place ebb_place_t; /* lives as long as the topology */
+
+/* Begins as zeros. */
+typedef struct ebb_topology {
+    bool tried;
+    struct ebb_hwloc *hwloc; /* owns; NULL: hwloc is missing, or nothing is to be chosen on this machine */
+    ebb_place_t *places;     /* owns; also those without a preference */
+} ebb_topology_t;
 
 /* The place of a device, or NULL: no preference. Milliseconds at the first call for a device. */
-const ebb_place_t *ebb_topology_find(CUdevice device);
+const ebb_place_t *ebb_topology_find(ebb_topology_t *topology, CUdevice device);
 
 /* The node's number as the operating system counts. -1: no place, or several nodes are equally near. */
 int ebb_topology_node(const ebb_place_t *place);
@@ -31,7 +38,7 @@ bool ebb_topology_bind_thread(const ebb_place_t *place);
 /* CPUs of the place; without one, those that this process may use. At least 1. */
 size_t ebb_topology_cpus(const ebb_place_t *place);
 
-/* Forgets all places and loads hwloc again at the next look-up. For tests. */
-void ebb_topology_reset(void);
+/* All places are gone; hwloc is loaded again at the next look-up. */
+void ebb_topology_forget(ebb_topology_t *topology);
 
 #endif

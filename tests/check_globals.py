@@ -22,7 +22,7 @@ STAYS = {
     "ckpt/run/profile/nvtx.c": "all_kept at_thread_end once ranges",  # called by NVTX, which passes nothing
     "ckpt/run/profile/record.c": "own",
     "offload/jemalloc_seam.c": "malloc_conf",
-    "offload/pinned.c": "exiting hooks",
+    "offload/pin_ahead.c": "ebb_pinned_call",  # of each thread
 }
 TO_GO = {
     "alloc/base/options.c": "row",
@@ -33,15 +33,6 @@ TO_GO = {
     "hook/foreign.c": "arrays asked changes physicals",
     "hook/share.c": "said sync_memops textures",
     "hook/tables.c": "table words",
-    "offload/copy.c": "streams_of windows",
-    "offload/extent.c": "allocates ebb_pin_piece_bytes",
-    "offload/host.c": "pageable said",
-    "offload/link.c": "links",
-    "offload/pin_ahead.c": "call current ebb_pinned_call_open expected_of thread",
-    "offload/pinned.c": "all pinneds said_budget said_other",
-    "offload/staging.c": "stagings",
-    "offload/topology.c": "hw",
-    "offload/traffic.c": "ebb_traffic_of",
 }
 MUTABLE = re.compile(r"^\S+ .{7} (?:\.data|\.bss|\.tdata|\.tbss)(?!\.rel\.ro)\S*\s+[0-9a-f]+ (?:\.hidden )?([^.\s]\S*)$")
 

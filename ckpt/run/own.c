@@ -32,7 +32,7 @@ void ebb_own_free(ebb_buffer_t *b, ebb_stream_t *stream)
 void *ebb_own_pinned_alloc(ebb_device_t *dev, size_t bytes)
 {
     struct ebb_own *own = &dev->ebb->run->own[dev->number];
-    void *p = ebb_pinned_alloc(bytes);
+    void *p = ebb_pinned_alloc(dev, bytes);
     own->pinned += p ? bytes : 0;
     if (!p)
         ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "pinned host memory", bytes);
@@ -43,7 +43,7 @@ void ebb_own_pinned_free(ebb_device_t *dev, void *p, size_t bytes)
 {
     struct ebb_own *own = &dev->ebb->run->own[dev->number];
     own->pinned -= p ? bytes : 0;
-    ebb_pinned_free(p, bytes);
+    ebb_pinned_free(dev, p, bytes);
 }
 
 size_t ebb_own_bytes(ebb_device_t *dev)

@@ -11,9 +11,9 @@
 #include "ckpt/run/stats/planned.h"
 #include "offload/ebb_offload.h"
 
-static ebb_rates_t known_rates(const ebb_rates_t *measured)
+static ebb_rates_t known_rates(ebb_device_t *dev, const ebb_rates_t *measured)
 {
-    const ebb_link_t link = ebb_link();
+    const ebb_link_t link = ebb_link(dev);
     return (ebb_rates_t){measured->out > 0 ? measured->out : link.out,
                          measured->in > 0 ? measured->in : link.in};
 }
@@ -21,7 +21,7 @@ static ebb_rates_t known_rates(const ebb_rates_t *measured)
 /* What a step's work takes here. The rates are those of each way alone, or what late copies have shown. */
 static ebb_hardware_t hardware(ebb_device_t *dev, const ebb_rates_t *rates)
 {
-    const ebb_link_t link = ebb_link();
+    const ebb_link_t link = ebb_link(dev);
     const ebb_prices_t p = ebb_prices(dev);
     const double out_both = link.out_both / link.out, in_both = link.in_both / link.in;
     return (ebb_hardware_t){.out_bytes_per_ns = rates->out,
@@ -42,7 +42,7 @@ static ebb_hardware_t hardware(ebb_device_t *dev, const ebb_rates_t *rates)
 void ebb_planning_describe(ebb_device_t *dev, ebb_trace_t *trace)
 {
     CUdevice device;
-    const ebb_rates_t none = {0, 0}, rates = known_rates(&none);
+    const ebb_rates_t none = {0, 0}, rates = known_rates(dev, &none);
     if (ebb_driver.cuCtxGetDevice(&device) ||
         ebb_driver.cuDeviceGetName(trace->device, (int)sizeof trace->device, device))
         trace->device[0] = 0;
@@ -52,7 +52,7 @@ void ebb_planning_describe(ebb_device_t *dev, ebb_trace_t *trace)
 static ebb_plan_request_t request_for(ebb_device_t *dev, const ebb_check_limits_t *limits,
                                       const ebb_rates_t *measured)
 {
-    const ebb_rates_t rates = known_rates(measured);
+    const ebb_rates_t rates = known_rates(dev, measured);
     return (ebb_plan_request_t){.policy = ebb_options.policy.text,
                                 .device_bytes = limits->device_bytes,
                                 .host_bytes = limits->host_bytes,
@@ -125,7 +125,7 @@ bool ebb_planning_is_late(ebb_device_t *dev, const ebb_trace_t *trace, const ebb
                           const ebb_drive_pace_t *pace, ebb_rates_t *rates)
 {
     enum { LEAST_STEPS = 4 };
-    const ebb_rates_t known = known_rates(rates);
+    const ebb_rates_t known = known_rates(dev, rates);
     if (pace->steps < LEAST_STEPS ||
         (double)pace->stall_ns / (double)pace->steps <
             foreseen_ns(dev, trace, plan, &known) + 0.03 * (double)plan->predicted_ns)

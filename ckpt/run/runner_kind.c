@@ -77,16 +77,16 @@ static bool may_plan(void)
 }
 
 /* Where everything fits, there is nothing to plan; but a strategy that was asked for is followed. */
-static bool needs_plan(void)
+static bool needs_plan(ebb_device_t *dev)
 {
-    return may_plan() && (ebb_traffic().evictions || *ebb_options.plan || *ebb_options.save_plan ||
+    return may_plan() && (ebb_traffic(dev).evictions || *ebb_options.plan || *ebb_options.save_plan ||
                           !is_policy(EBB_POLICY_AUTO));
 }
 
 bool ebb_run_is_worth_learning(ebb_device_t *dev)
 {
     return (may_plan() || is_policy(EBB_POLICY_LEARN)) && !ebb_plans_rest(dev) &&
-           (needs_plan() || ebb_traffic().evictions || *ebb_options.trace);
+           (needs_plan(dev) || ebb_traffic(dev).evictions || *ebb_options.trace);
 }
 
 void ebb_kind_begin_lesson(ebb_device_t *dev, ebb_kind_t *k)
@@ -116,7 +116,7 @@ void ebb_kind_learn(ebb_device_t *dev, ebb_kind_t *k)
         forget_gone(dev);
         ebb_planning_describe(dev, k->learned->trace);
         ebb_files_trace(dev->ebb, ebb_kind_number(dev->ebb, k), k->learned->trace);
-        k->phase = needs_plan() ? EBB_PHASE_DRIVE : EBB_PHASE_STAY;
+        k->phase = needs_plan(dev) ? EBB_PHASE_DRIVE : EBB_PHASE_STAY;
         if (k->learned->hidden) {
             k->learned = NULL;
             k->phase = EBB_PHASE_STAY;

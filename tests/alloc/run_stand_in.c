@@ -1,6 +1,7 @@
 #include "run_stand_in.h"
 
 #include "ckpt/run/stats/stats.h"
+#include "offload/ebb_offload.h"
 #include "offload/pinned.h"
 
 struct run_stand_in run_stand_in;
@@ -100,7 +101,18 @@ void ebb_stats_finish(ebb_device_t *dev)
 
 /* ---- of offload, where that is not linked ---- */
 
-__attribute__((weak)) _Thread_local bool ebb_pinned_call_open;
+__attribute__((weak)) bool ebb_offload_open(ebb_t *ebb)
+{
+    (void)ebb;
+    return true;
+}
+
+__attribute__((weak)) void ebb_offload_stop(ebb_t *ebb)
+{
+    (void)ebb;
+}
+
+__attribute__((weak)) _Thread_local ebb_pinned_call_t ebb_pinned_call;
 
 __attribute__((weak)) void ebb_pinned_call_is_final(void)
 {

@@ -24,8 +24,10 @@ ebb_status_t __real_ebb_drive_install(ebb_device_t *dev, unsigned slot, ebb_reco
                                       const ebb_plan_t *plan, ebb_buffer_t *const *present);
 ebb_status_t __wrap_ebb_drive_install(ebb_device_t *dev, unsigned slot, ebb_recording_t *learned,
                                       const ebb_plan_t *plan, ebb_buffer_t *const *present);
-ebb_status_t __real_ebb_extent_make(const ebb_place_t *place, size_t bytes, ebb_extent_t *out);
-ebb_status_t __wrap_ebb_extent_make(const ebb_place_t *place, size_t bytes, ebb_extent_t *out);
+ebb_status_t __real_ebb_extent_make(ebb_pinning_t *pinning, const ebb_place_t *place, size_t bytes,
+                                    ebb_extent_t *out);
+ebb_status_t __wrap_ebb_extent_make(ebb_pinning_t *pinning, const ebb_place_t *place, size_t bytes,
+                                    ebb_extent_t *out);
 
 static void *break_thrice(void *unused)
 {
@@ -79,9 +81,10 @@ ebb_status_t __wrap_ebb_drive_install(ebb_device_t *dev, unsigned slot, ebb_reco
     return status;
 }
 
-ebb_status_t __wrap_ebb_extent_make(const ebb_place_t *place, size_t bytes, ebb_extent_t *out)
+ebb_status_t __wrap_ebb_extent_make(ebb_pinning_t *pinning, const ebb_place_t *place, size_t bytes,
+                                    ebb_extent_t *out)
 {
     if (installing && bytes > 1 << 20)
         fprintf(stderr, "installing a plan pins %zu bytes\n", bytes);
-    return __real_ebb_extent_make(place, bytes, out);
+    return __real_ebb_extent_make(pinning, place, bytes, out);
 }

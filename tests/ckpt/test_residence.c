@@ -23,7 +23,8 @@
 #include "ckpt/run/replay/recipe.h"
 #include "ckpt/run/residence/residence_state.h"
 #include "ckpt/run/tracker/follow.h"
-#include "offload/extent.h"
+#include "hook/hook.h"
+#include "offload/internal.h"
 #include "offload/pinned.h"
 #include "tests/alloc/run_stand_in.h"
 
@@ -276,12 +277,15 @@ static int setup(void **state)
     OK(cuDeviceGet(&device, 0));
     OK(cuDevicePrimaryCtxRetain(&context, device));
     OK(cuCtxSetCurrent(context));
+    if (ebb_have_driver() &&
+        getenv("SOFTGPU_LIMITS")) /* contents in several pieces, none of which may be larger */
+        ebb_process.offload->pinning.piece_bytes = 1 << 20;
     for (unsigned i = 0; i < BUFFERS; i++) {
         OK(cuMemAlloc(&model[i].address, WORDS * 4));
         write_all(i);
     }
     ebb_lock();
-    ebb_link();
+    ebb_link(ebb_here);
     ebb_unlock();
     stand_in.known = true;
     return 0;
@@ -294,7 +298,7 @@ static void contents_survive_under_a_known_future(void **state)
     for (unsigned i = 0;
          i < 8 && !(stand_in.dropped && stand_in.rebuilt && stand_in.refused && stand_in.disagreed); i++)
         run_script(false);
-    const ebb_traffic_t t = ebb_traffic();
+    const ebb_traffic_t t = ebb_traffic(ebb_here);
     print_message("%u dropped, %u rebuilt, %u refused, %u wrong and replaced; %llu evicted, %llu of %llu "
                   "fetched ahead\n",
                   stand_in.dropped, stand_in.rebuilt, stand_in.refused, stand_in.disagreed,
@@ -303,7 +307,7 @@ static void contents_survive_under_a_known_future(void **state)
     assert_true(stand_in.dropped && stand_in.rebuilt && stand_in.refused && stand_in.disagreed);
     assert_true(t.evictions && t.ahead && t.drops == stand_in.dropped);
     assert_true(ebb_usage(ebb_here).peak_bytes <= ebb_usage(ebb_here).budget_bytes);
-    assert_int_equal(ebb_pageable_usage().peak_bytes, 0);
+    assert_int_equal(ebb_pageable_usage(&ebb_process).peak_bytes, 0);
 }
 
 static void a_wrong_future_costs_time_and_nothing_else(void **state)
@@ -370,7 +374,7 @@ static void another_threads_calls_go_on_while_what_an_eviction_needs_is_pinned(v
     OK(cuMemAlloc(&slow.small, 256));
     ebb_lock();
     ebb_options.prealloc = 0; /* the program's thread alone pins */
-    ebb_pinned_trim();
+    ebb_pinned_trim(ebb_here);
     ebb_unlock();
     slow.program = pthread_self();
     slow.real = ebb_driver;
@@ -401,8 +405,6 @@ int main(void)
     print_message("TEST_SEED=%u\n", seed);
     srand(seed);
     setenv("EBB_BUDGET", "28MiB", 1);
-    if (getenv("SOFTGPU_LIMITS")) /* contents in several pieces, none of which may be larger */
-        ebb_pin_piece_bytes = 1 << 20;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(contents_survive_under_a_known_future),
         cmocka_unit_test(a_wrong_future_costs_time_and_nothing_else),

@@ -186,8 +186,9 @@ size_t ebb_leaving_bytes(ebb_device_t *dev)
     return 0;
 }
 
-ebb_link_t ebb_link(void)
+ebb_link_t ebb_link(ebb_device_t *dev)
 {
+    (void)dev;
     return (ebb_link_t){.out = 10, .in = 10, .out_both = 10, .in_both = 10};
 }
 

@@ -23,8 +23,8 @@ RULES = {
 SOURCES = {  # file, and the number in it
     "chunk": ("alloc/base/sizes.h", r"define EBB_CHUNK_KIB (\d+)"),
     "least buffer": ("alloc/base/options.h", r'EBB_MIN_BUFFER, BYTES, min_buffer, "(\d+)MiB"'),
-    "piece": ("offload/copy.c", r"PIECE_BYTES = (\d+) << (\d+)"),
-    "window": ("offload/copy.c", r"WINDOW_BYTES = (\d+) << (\d+)"),
+    "piece": ("offload/internal.h", r"PIECE_BYTES = (\d+) << (\d+)"),
+    "window": ("offload/internal.h", r"WINDOW_BYTES = (\d+) << (\d+)"),
     "least gap": ("alloc/base/options.h", r'EBB_OFFLOAD_MIN_GAP, NUMBER, offload_min_gap, "(\d+)"'),
 }
 

@@ -14,7 +14,7 @@
 #include "alloc/base/options.h"
 #include "alloc/device.h"
 #include "offload/ebb_offload.h"
-#include "offload/extent.h"
+#include "offload/internal.h"
 #include "offload/link_measure.h"
 #include "offload/pinned.h"
 
@@ -169,9 +169,9 @@ static int measure(const char *expected)
         cuCtxSetCurrent(context) || cuMemAlloc(&p, 1 << 20))
         return 2;
     ebb_lock();
-    const ebb_link_t link = ebb_link();
+    const ebb_link_t link = ebb_link(ebb_here);
     const ebb_usage_t usage = ebb_usage(ebb_here);
-    const ebb_traffic_t traffic = ebb_traffic();
+    const ebb_traffic_t traffic = ebb_traffic(ebb_here);
     ebb_unlock();
     const char *given = getenv("EBB_LINK");
     if (given && (link.out < 7.5 || link.out > 7.6 || link.in_both != link.out))
@@ -220,24 +220,24 @@ static int copy_pieces(void)
 {
     CUcontext context;
     CUdeviceptr p;
-    ebb_pin_piece_bytes = PIECE; /* for a GiB */
     if (cuInit(0) || cuDevicePrimaryCtxRetain(&context, 0) || cuCtxSetCurrent(context) ||
         cuMemAlloc(&p, BYTES) || cuMemsetD8(p, 0x5a, BYTES) || cuCtxSynchronize())
         return 2;
+    ebb_process.offload->pinning.piece_bytes = PIECE; /* for a GiB */
     ebb_lock();
-    unsigned char *host = ebb_pinned_alloc(BYTES);
-    bool good = host && !ebb_copy_issue(EBB_OUT, p, host, BYTES) && !cuCtxSynchronize();
+    unsigned char *host = ebb_pinned_alloc(ebb_here, BYTES);
+    bool good = host && !ebb_copy_issue(ebb_here, EBB_OUT, p, host, BYTES) && !cuCtxSynchronize();
     for (int i = 0; i < BYTES && good; i++) {
         good = host[i] == 0x5a;
         host[i] = (unsigned char)(i >> 12);
     }
-    good = good && !ebb_copy_issue(EBB_IN, p, host, BYTES) && !cuCtxSynchronize();
+    good = good && !ebb_copy_issue(ebb_here, EBB_IN, p, host, BYTES) && !cuCtxSynchronize();
     memset(host, 0, BYTES);
-    good = good && !ebb_copy_pieces(EBB_OUT, p, host, BYTES, ebb_stream_of(ebb_here, NULL)) &&
+    good = good && !ebb_copy_pieces(ebb_here, EBB_OUT, p, host, BYTES, ebb_stream_of(ebb_here, NULL)) &&
            !cuCtxSynchronize();
     for (int i = 0; i < BYTES && good; i++)
         good = host[i] == (unsigned char)(i >> 12);
-    const ebb_traffic_t traffic = ebb_traffic();
+    const ebb_traffic_t traffic = ebb_traffic(ebb_here);
     ebb_unlock();
     return good && traffic.bytes_out == BYTES && traffic.bytes_in == BYTES ? 0 : 3;
 }

@@ -11,11 +11,9 @@
 #include <unistd.h>
 
 #include "alloc/base/options.h"
-#include "alloc/device.h"
 #include "alloc/ebb_alloc.h"
-#include "offload/extent.h"
 #include "offload/host_limits.h"
-#include "offload/pin_ahead.h"
+#include "offload/internal.h"
 #include "offload_test.h"
 
 #define PAGE ((size_t)4096)
@@ -63,6 +61,9 @@ void ebb_heap_measure_soon(ebb_device_t *dev)
     measurements++;
 }
 
+static ebb_t process;
+static ebb_device_t *dev;
+
 /* ---- the driver, watched ---- */
 
 static ebb_driver_t real;
@@ -95,7 +96,7 @@ static CUresult watched_register(void *p, size_t bytes, unsigned flags)
     if (registered_bytes + bytes > register_limit)
         return CUDA_ERROR_OUT_OF_MEMORY;
     assert_int_equal(flags, CU_MEMHOSTREGISTER_PORTABLE);
-    assert_true(bytes <= ebb_pin_piece_bytes);
+    assert_true(bytes <= process.offload->pinning.piece_bytes);
     absent_pages += count_absent(p, bytes);
     if (!pthread_equal(pthread_self(), main_thread))
         nanosleep(&(struct timespec){.tv_nsec = (long)nap_ms * 1000000}, NULL);
@@ -123,7 +124,7 @@ static int suite_setup(void **state)
     CUcontext context;
     driver_setup(state);
     OK(ebb_driver.cuCtxGetCurrent(&context));
-    ebb_here = &ebb_process.device[ebb_slot_open(&ebb_process, context, 0)];
+    assert_int_equal(ebb_slot_open(&process, context, 0), dev->number);
     main_thread = pthread_self();
     real = ebb_driver;
     ebb_driver.cuMemHostRegister_v2 = watched_register;
@@ -147,9 +148,9 @@ static int each_teardown(void **state)
 {
     (void)state;
     ebb_lock();
-    ebb_pinned_trim();
-    ebb_pinned_check();
-    const ebb_pinned_usage_t u = ebb_pinned_usage();
+    ebb_pinned_trim(dev);
+    ebb_pinned_check(dev);
+    const ebb_pinned_usage_t u = ebb_pinned_usage(dev);
     ebb_unlock();
     return u.allocated_bytes || u.cached_bytes || u.registered_bytes || registered_bytes;
 }
@@ -229,11 +230,11 @@ static void random_traffic_equals_a_model(void **state)
     for (int step = 0; step < 6000; step++) {
         uint64_t dice = random_number(1000);
         if (dice < 5) {
-            ebb_pinned_trim();
-            assert_int_equal(ebb_pinned_usage().cached_bytes, 0);
+            ebb_pinned_trim(dev);
+            assert_int_equal(ebb_pinned_usage(dev).cached_bytes, 0);
         } else if (dice < 500 ? count < LIVE : !count) {
             block_t b = {.bytes = random_size(), .tag = (unsigned char)random_number(256)};
-            b.p = ebb_pinned_alloc(b.bytes);
+            b.p = ebb_pinned_alloc(dev, b.bytes);
             if (b.p) {
                 assert_in_one_registration(b.p, b.bytes);
                 for (size_t i = 0; i < count; i++)
@@ -249,22 +250,22 @@ static void random_traffic_equals_a_model(void **state)
         } else if (count) {
             size_t i = random_number(count);
             assert_intact(&live[i]);
-            ebb_pinned_free(live[i].p, live[i].bytes);
+            ebb_pinned_free(dev, live[i].p, live[i].bytes);
             bytes -= live[i].bytes;
             live[i] = live[--count];
         }
-        ebb_pinned_usage_t u = ebb_pinned_usage();
+        ebb_pinned_usage_t u = ebb_pinned_usage(dev);
         assert_int_equal(u.allocated_bytes, bytes);
         assert_int_equal(u.registered_bytes, registered_bytes);
         assert_true(u.registered_bytes <= u.budget_bytes && u.registered_bytes <= u.peak_bytes);
         if (step % 64 == 0)
-            ebb_pinned_check();
+            ebb_pinned_check(dev);
     }
     print_message("%zu registrations, %zu refused, peak %zu MiB\n", registrations, refused,
-                  ebb_pinned_usage().peak_bytes / MIB);
+                  ebb_pinned_usage(dev).peak_bytes / MIB);
     while (count--) {
         assert_intact(&live[count]);
-        ebb_pinned_free(live[count].p, live[count].bytes);
+        ebb_pinned_free(dev, live[count].p, live[count].bytes);
     }
 }
 
@@ -279,10 +280,10 @@ static void a_repeated_step_registers_nothing_new(void **state)
             before = registrations;
         /* All sizes lie within one of jemalloc's classes. */
         for (size_t i = 0; i < BLOCKS; i++)
-            assert_non_null(p[i] = ebb_pinned_alloc(MIB + (i * 7 % 5 + 1) * 3 * PAGE));
+            assert_non_null(p[i] = ebb_pinned_alloc(dev, MIB + (i * 7 % 5 + 1) * 3 * PAGE));
         for (size_t i = 0; i < BLOCKS; i++) {
             size_t k = (i * 11 + (size_t)step) % BLOCKS;
-            ebb_pinned_free(p[k], MIB + (k * 7 % 5 + 1) * 3 * PAGE);
+            ebb_pinned_free(dev, p[k], MIB + (k * 7 % 5 + 1) * 3 * PAGE);
         }
     }
     assert_int_equal(registrations, before);
@@ -299,13 +300,13 @@ static void page_multiples_waste_nearly_nothing(void **state)
     for (int round = 0; round < 20; round++) {
         for (size_t i = 0; i < BLOCKS; i++) {
             bytes[i] = (1 + random_number(round % 2 ? 300 : 16)) * PAGE;
-            assert_non_null(p[i] = ebb_pinned_alloc(bytes[i]));
+            assert_non_null(p[i] = ebb_pinned_alloc(dev, bytes[i]));
         }
-        ebb_pinned_usage_t u = ebb_pinned_usage();
+        ebb_pinned_usage_t u = ebb_pinned_usage(dev);
         double waste = (double)(u.registered_bytes - u.cached_bytes) / (double)u.allocated_bytes;
         worst = waste > worst ? waste : worst;
         for (size_t i = 0; i < BLOCKS; i++)
-            ebb_pinned_free(p[i], bytes[i]);
+            ebb_pinned_free(dev, p[i], bytes[i]);
     }
     print_message("registered for live blocks over requested, at worst: %.4f\n", worst);
     assert_true(worst <= 1.02);
@@ -316,10 +317,10 @@ static void small_blocks_share_pages(void **state)
     (void)state;
     void *p[256];
     for (size_t i = 0; i < 256; i++)
-        assert_non_null(p[i] = ebb_pinned_alloc(64));
-    assert_true(ebb_pinned_usage().registered_bytes <= 8 * PAGE);
+        assert_non_null(p[i] = ebb_pinned_alloc(dev, 64));
+    assert_true(ebb_pinned_usage(dev).registered_bytes <= 8 * PAGE);
     for (size_t i = 0; i < 256; i++)
-        ebb_pinned_free(p[i], 64);
+        ebb_pinned_free(dev, p[i], 64);
 }
 
 /* ---- limits ---- */
@@ -328,32 +329,32 @@ static void budget_is_respected(void **state)
 {
     (void)state;
     ebb_options.host_budget = (int64_t)(8 * MIB);
-    void *a = ebb_pinned_alloc(5 * MIB), *b = ebb_pinned_alloc(3 * MIB);
+    void *a = ebb_pinned_alloc(dev, 5 * MIB), *b = ebb_pinned_alloc(dev, 3 * MIB);
     assert_non_null(a);
     assert_non_null(b);
-    assert_null(ebb_pinned_alloc(1));
-    assert_null(ebb_pinned_alloc(9 * MIB));
-    assert_null(ebb_pinned_alloc(SIZE_MAX));
-    ebb_pinned_free(b, 3 * MIB);
+    assert_null(ebb_pinned_alloc(dev, 1));
+    assert_null(ebb_pinned_alloc(dev, 9 * MIB));
+    assert_null(ebb_pinned_alloc(dev, SIZE_MAX));
+    ebb_pinned_free(dev, b, 3 * MIB);
     /* Another size: what is cached makes room. */
-    assert_non_null(b = ebb_pinned_alloc(2 * MIB));
-    assert_int_equal(ebb_pinned_usage().registered_bytes, 7 * MIB);
-    ebb_pinned_free(a, 5 * MIB);
-    ebb_pinned_free(b, 2 * MIB);
-    assert_non_null(a = ebb_pinned_alloc(8 * MIB));
-    assert_int_equal(ebb_pinned_usage().registered_bytes, 8 * MIB);
-    ebb_pinned_free(a, 8 * MIB);
+    assert_non_null(b = ebb_pinned_alloc(dev, 2 * MIB));
+    assert_int_equal(ebb_pinned_usage(dev).registered_bytes, 7 * MIB);
+    ebb_pinned_free(dev, a, 5 * MIB);
+    ebb_pinned_free(dev, b, 2 * MIB);
+    assert_non_null(a = ebb_pinned_alloc(dev, 8 * MIB));
+    assert_int_equal(ebb_pinned_usage(dev).registered_bytes, 8 * MIB);
+    ebb_pinned_free(dev, a, 8 * MIB);
 }
 
 static void budget_of_nothing_said_is_half_of_the_memory(void **state)
 {
     (void)state;
     ebb_options.host_budget = 0;
-    size_t half = ebb_pinned_usage().budget_bytes;
+    size_t half = ebb_pinned_usage(dev).budget_bytes;
     ebb_options.host_budget = -50;
-    assert_in_range(ebb_pinned_usage().budget_bytes, half - 1, half + 1);
+    assert_in_range(ebb_pinned_usage(dev).budget_bytes, half - 1, half + 1);
     ebb_options.host_budget = INT64_MAX; /* more than there is */
-    assert_in_range(ebb_pinned_usage().budget_bytes, 2 * half, 2 * half + 1);
+    assert_in_range(ebb_pinned_usage(dev).budget_bytes, 2 * half, 2 * half + 1);
     assert_true(half > MIB && half <= (size_t)sysconf(_SC_PHYS_PAGES) * PAGE / 2);
 }
 
@@ -362,17 +363,17 @@ static void cached_size_in_use_outlives_a_forgotten_one(void **state)
 {
     (void)state;
     ebb_options.host_budget = (int64_t)(8 * MIB);
-    void *old = ebb_pinned_alloc(3 * MIB), *used = ebb_pinned_alloc(2 * MIB);
-    ebb_pinned_free(used, 2 * MIB);
-    ebb_pinned_free(old, 3 * MIB);
-    used = ebb_pinned_alloc(2 * MIB);
-    ebb_pinned_free(used, 2 * MIB);
-    void *other = ebb_pinned_alloc(4 * MIB);
+    void *old = ebb_pinned_alloc(dev, 3 * MIB), *used = ebb_pinned_alloc(dev, 2 * MIB);
+    ebb_pinned_free(dev, used, 2 * MIB);
+    ebb_pinned_free(dev, old, 3 * MIB);
+    used = ebb_pinned_alloc(dev, 2 * MIB);
+    ebb_pinned_free(dev, used, 2 * MIB);
+    void *other = ebb_pinned_alloc(dev, 4 * MIB);
     size_t before = registrations;
-    assert_ptr_equal(ebb_pinned_alloc(2 * MIB), used);
+    assert_ptr_equal(ebb_pinned_alloc(dev, 2 * MIB), used);
     assert_int_equal(registrations, before);
-    ebb_pinned_free(used, 2 * MIB);
-    ebb_pinned_free(other, 4 * MIB);
+    ebb_pinned_free(dev, used, 2 * MIB);
+    ebb_pinned_free(dev, other, 4 * MIB);
 }
 
 static bool is_mapped(void *p)
@@ -384,41 +385,41 @@ static bool is_mapped(void *p)
 static void trim_returns_memory(void **state)
 {
     (void)state;
-    char *kept = ebb_pinned_alloc(2 * MIB), *p = ebb_pinned_alloc(5 * MIB);
+    char *kept = ebb_pinned_alloc(dev, 2 * MIB), *p = ebb_pinned_alloc(dev, 5 * MIB);
     memset(p, 1, 5 * MIB);
-    ebb_pinned_free(p, 5 * MIB);
-    assert_int_equal(ebb_pinned_usage().cached_bytes, 5 * MIB);
+    ebb_pinned_free(dev, p, 5 * MIB);
+    assert_int_equal(ebb_pinned_usage(dev).cached_bytes, 5 * MIB);
     assert_true(is_mapped(p));
-    assert_int_equal(ebb_pinned_trim(), 5 * MIB);
+    assert_int_equal(ebb_pinned_trim(dev), 5 * MIB);
     assert_false(is_mapped(p));
-    assert_int_equal(ebb_pinned_usage().registered_bytes, 2 * MIB);
+    assert_int_equal(ebb_pinned_usage(dev).registered_bytes, 2 * MIB);
     assert_in_one_registration(kept, 2 * MIB);
-    ebb_pinned_free(kept, 2 * MIB);
+    ebb_pinned_free(dev, kept, 2 * MIB);
 }
 
 static void overrun_of_a_block_faults(void **state)
 {
     (void)state;
     size_t bytes = 2 * MIB + PAGE;
-    char *p = ebb_pinned_alloc(bytes);
+    char *p = ebb_pinned_alloc(dev, bytes);
     int null = open("/dev/zero", O_RDONLY);
     assert_int_equal(read(null, p + bytes - 1, 1), 1);
     assert_int_equal(read(null, p + bytes, 1), -1);
     close(null);
-    ebb_pinned_free(p, bytes);
+    ebb_pinned_free(dev, p, bytes);
 }
 
 static void child_does_not_inherit_the_memory(void **state)
 {
     (void)state;
-    char *p = ebb_pinned_alloc(MIB);
+    char *p = ebb_pinned_alloc(dev, MIB);
     pid_t child = fork();
     if (!child)
         _exit(is_mapped(p));
     int status = -1;
     waitpid(child, &status, 0);
     assert_int_equal(status, 0);
-    ebb_pinned_free(p, MIB);
+    ebb_pinned_free(dev, p, MIB);
 }
 
 /* ---- large blocks ---- */
@@ -426,20 +427,22 @@ static void child_does_not_inherit_the_memory(void **state)
 static void large_blocks_are_registered_in_pieces(void **state)
 {
     (void)state;
-    const size_t piece = ebb_pin_piece_bytes, before = registrations;
-    ebb_pin_piece_bytes = 4 * MIB; /* for a GiB */
-    char *p = ebb_pinned_alloc(10 * MIB + PAGE), *q = ebb_pinned_alloc(4 * MIB);
+    const size_t piece = process.offload->pinning.piece_bytes, before = registrations;
+    process.offload->pinning.piece_bytes = 4 * MIB; /* for a GiB */
+    char *p = ebb_pinned_alloc(dev, 10 * MIB + PAGE), *q = ebb_pinned_alloc(dev, 4 * MIB);
     assert_int_equal(registrations - before, 3 + 1);
-    for (size_t at = 0; at < 10 * MIB + PAGE; at += ebb_pin_piece(p + at, 10 * MIB + PAGE - at))
-        assert_in_one_registration(p + at, ebb_pin_piece(p + at, 10 * MIB + PAGE - at));
-    ebb_pinned_free(p, 10 * MIB + PAGE);
-    ebb_pinned_free(q, 4 * MIB);
-    ebb_pinned_trim();
+    for (size_t at = 0; at < 10 * MIB + PAGE;
+         at += ebb_pin_piece(&process.offload->pinning, p + at, 10 * MIB + PAGE - at))
+        assert_in_one_registration(p + at,
+                                   ebb_pin_piece(&process.offload->pinning, p + at, 10 * MIB + PAGE - at));
+    ebb_pinned_free(dev, p, 10 * MIB + PAGE);
+    ebb_pinned_free(dev, q, 4 * MIB);
+    ebb_pinned_trim(dev);
     /* Refused in the middle: what was registered before is not any more. */
     register_limit = 9 * MIB;
-    assert_null(ebb_pinned_alloc(10 * MIB));
+    assert_null(ebb_pinned_alloc(dev, 10 * MIB));
     assert_int_equal(registered_bytes, 0);
-    ebb_pin_piece_bytes = piece;
+    process.offload->pinning.piece_bytes = piece;
 }
 
 /* Registering would find them one after the other. */
@@ -452,12 +455,12 @@ static void pages_of_large_blocks_are_there_before(void **state)
     for (int huge = 0; huge < 2; huge++) {
         ebb_options.huge_pages = huge;
         absent_pages = 0;
-        char *p = ebb_pinned_alloc(33 * MIB + PAGE);
+        char *p = ebb_pinned_alloc(dev, 33 * MIB + PAGE);
         assert_non_null(p);
         assert_int_equal(absent_pages, 0);
         assert_int_equal(p[0] | p[33 * MIB], 0);
-        ebb_pinned_free(p, 33 * MIB + PAGE);
-        ebb_pinned_trim();
+        ebb_pinned_free(dev, p, 33 * MIB + PAGE);
+        ebb_pinned_trim(dev);
     }
 }
 
@@ -465,13 +468,13 @@ static void the_device_is_measured_again_after_large_pins(void **state)
 {
     (void)state;
     measurements = 0;
-    void *small = ebb_pinned_alloc(MIB), *large = ebb_pinned_alloc(20 * MIB);
+    void *small = ebb_pinned_alloc(dev, MIB), *large = ebb_pinned_alloc(dev, 20 * MIB);
     assert_int_equal(measurements, 1);
-    ebb_pinned_free(small, MIB);
-    ebb_pinned_free(large, 20 * MIB);
-    large = ebb_pinned_alloc(20 * MIB); /* nothing new */
+    ebb_pinned_free(dev, small, MIB);
+    ebb_pinned_free(dev, large, 20 * MIB);
+    large = ebb_pinned_alloc(dev, 20 * MIB); /* nothing new */
     assert_int_equal(measurements, 1);
-    ebb_pinned_free(large, 20 * MIB);
+    ebb_pinned_free(dev, large, 20 * MIB);
 }
 
 /* ---- ahead of need ---- */
@@ -479,8 +482,8 @@ static void the_device_is_measured_again_after_large_pins(void **state)
 static size_t cached_bytes(void)
 {
     ebb_lock();
-    const size_t bytes = ebb_pinned_usage().cached_bytes;
-    ebb_pinned_check();
+    const size_t bytes = ebb_pinned_usage(dev).cached_bytes;
+    ebb_pinned_check(dev);
     ebb_unlock();
     return bytes;
 }
@@ -488,7 +491,7 @@ static size_t cached_bytes(void)
 static void expect(const size_t *bytes, size_t count)
 {
     ebb_lock();
-    ebb_pinned_expect(bytes, count);
+    ebb_pinned_expect(dev, bytes, count);
     ebb_unlock();
 }
 
@@ -513,14 +516,15 @@ static void expected_blocks_are_pinned_without_the_lock(void **state)
     assert_int_equal(locked_registrations, 0);
     const size_t before = registrations;
     ebb_lock();
-    void *a = ebb_pinned_alloc(3 * MIB), *b = ebb_pinned_alloc(3 * MIB), *c = ebb_pinned_alloc(2 * MIB);
+    void *a = ebb_pinned_alloc(dev, 3 * MIB), *b = ebb_pinned_alloc(dev, 3 * MIB),
+         *c = ebb_pinned_alloc(dev, 2 * MIB);
     ebb_unlock();
     assert_true(a && b && c);
     assert_int_equal(registrations, before);
     ebb_lock();
-    ebb_pinned_free(a, 3 * MIB);
-    ebb_pinned_free(b, 3 * MIB);
-    ebb_pinned_free(c, 2 * MIB);
+    ebb_pinned_free(dev, a, 3 * MIB);
+    ebb_pinned_free(dev, b, 3 * MIB);
+    ebb_pinned_free(dev, c, 2 * MIB);
     ebb_unlock();
     expect(sizes, 3); /* they are there */
     nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
@@ -530,7 +534,7 @@ static void expected_blocks_are_pinned_without_the_lock(void **state)
 static size_t registered_now(void)
 {
     ebb_lock();
-    const size_t bytes = ebb_pinned_usage().registered_bytes;
+    const size_t bytes = ebb_pinned_usage(dev).registered_bytes;
     ebb_unlock();
     return bytes;
 }
@@ -546,15 +550,15 @@ static void a_block_under_way_is_waited_for(void **state)
     while (registered_now() < size)
         sched_yield();
     ebb_lock();
-    void *p = ebb_pinned_alloc(size);
+    void *p = ebb_pinned_alloc(dev, size);
     const size_t pinned = registrations - before; /* with the lock the next one cannot begin */
-    ebb_pinned_check();
+    ebb_pinned_check(dev);
     ebb_unlock();
     assert_non_null(p);
     assert_int_equal(pinned, 1);
     ebb_lock();
-    ebb_pinned_free(p, size);
-    ebb_pinned_trim(); /* also while another is pinned */
+    ebb_pinned_free(dev, p, size);
+    ebb_pinned_trim(dev); /* also while another is pinned */
     ebb_unlock();
 }
 
@@ -578,9 +582,9 @@ static void unused_blocks_are_never_more_than_are_expected(void **state)
     expect(many, 3);
     assert_int_equal(wait_for_cached(8 * MIB), 8 * MIB);
     ebb_lock();
-    void *used[] = {ebb_pinned_alloc(2 * MIB), ebb_pinned_alloc(3 * MIB)};
-    ebb_pinned_free(used[0], 2 * MIB);
-    ebb_pinned_free(used[1], 3 * MIB);
+    void *used[] = {ebb_pinned_alloc(dev, 2 * MIB), ebb_pinned_alloc(dev, 3 * MIB)};
+    ebb_pinned_free(dev, used[0], 2 * MIB);
+    ebb_pinned_free(dev, used[1], 3 * MIB);
     ebb_unlock();
     expect(other, 2); /* what was used stays: a block of each size, one of which is expected again */
     assert_int_equal(wait_for_cached(13 * MIB), 13 * MIB);
@@ -602,16 +606,16 @@ static void an_address_is_used_again_before_its_unpinning_is_over(void **state)
     assert_int_equal(wait_for_cached(3 * MIB), 3 * MIB);
     ebb_pin_job_t job;
     ebb_lock();
-    assert_true(ebb_pinned_next_ahead(other, 1, &job) && job.unpin);
-    ebb_pinned_begin_ahead(&job);
-    ebb_pinned_check();
-    assert_int_equal(ebb_extent_delete(&job.extent), 0);
-    void *p = ebb_pinned_alloc(3 * MIB);
+    assert_true(ebb_pinned_next_ahead(dev, other, 1, &job) && job.unpin);
+    ebb_pinned_begin_ahead(dev, &job);
+    ebb_pinned_check(dev);
+    assert_int_equal(ebb_extent_delete(&process.offload->pinning, &job.extent), 0);
+    void *p = ebb_pinned_alloc(dev, 3 * MIB);
     assert_ptr_equal(p, job.extent.base);
-    assert_true(ebb_pinned_end_ahead(&job, 0));
-    ebb_pinned_check();
-    ebb_pinned_free(p, 3 * MIB);
-    assert_int_equal(ebb_pinned_trim(), 3 * MIB);
+    assert_true(ebb_pinned_end_ahead(dev, &job, 0));
+    ebb_pinned_check(dev);
+    ebb_pinned_free(dev, p, 3 * MIB);
+    assert_int_equal(ebb_pinned_trim(dev), 3 * MIB);
     ebb_unlock();
 }
 
@@ -636,10 +640,10 @@ static bool want(const size_t *bytes, size_t count)
 {
     ebb_lock();
     ebb_pinned_defer(true);
-    const bool have = ebb_pinned_want(bytes, count, true);
+    const bool have = ebb_pinned_want(dev, bytes, count, true);
     ebb_pinned_defer(false);
     assert_int_equal(ebb_pinned_is_wanted(), !have);
-    ebb_pinned_check();
+    ebb_pinned_check(dev);
     ebb_unlock();
     return have;
 }
@@ -649,10 +653,10 @@ static void what_a_call_wants_is_pinned_before_it_is_made_again(void **state)
     static const size_t sizes[] = {3 * MIB, 5 * MIB, 3 * MIB, PAGE};
     (void)state;
     const size_t before = attempts;
-    assert_false(ebb_pinned_call_open);
+    assert_false(ebb_pinned_call.open);
     ebb_pinned_call_is_final();
     assert_true(want(sizes, 4)); /* it goes on, and pins what it needs */
-    assert_true(ebb_pinned_call_open);
+    assert_true(ebb_pinned_call.open);
     assert_false(ebb_pinned_call_again(true));
     assert_false(want(sizes, 4));
     assert_int_equal(attempts, before);
@@ -661,7 +665,7 @@ static void what_a_call_wants_is_pinned_before_it_is_made_again(void **state)
     assert_int_equal(attempts, before + 3);
     assert_true(want(sizes, 4));
     assert_false(ebb_pinned_call_again(true));
-    assert_false(ebb_pinned_call_open);
+    assert_false(ebb_pinned_call.open);
     /* What it has done without. */
     assert_false(want((size_t[]){7 * MIB}, 1));
     assert_false(ebb_pinned_call_again(false));
@@ -678,7 +682,7 @@ static void what_cannot_be_pinned_is_not_wanted_twice(void **state)
     assert_true(ebb_pinned_call_again(true));
     assert_true(want(&size, 1));
     assert_false(ebb_pinned_call_again(true));
-    assert_int_equal(ebb_pinned_usage().registered_bytes, 0);
+    assert_int_equal(ebb_pinned_usage(dev).registered_bytes, 0);
 }
 
 /* Two that can't be there together: the call ends nevertheless. */
@@ -702,13 +706,13 @@ static int in_pieces(void)
 {
     const size_t bytes = 33 * MIB + PAGE;
     size_t count = 0, wrong = 0;
-    ebb_pin_piece_bytes = 16 * MIB;
-    char *block = ebb_pinned_alloc(bytes), *beside = ebb_pinned_alloc(MIB);
+    process.offload->pinning.piece_bytes = 16 * MIB;
+    char *block = ebb_pinned_alloc(dev, bytes), *beside = ebb_pinned_alloc(dev, MIB);
     for (int look = 0; block && look < 2; look++)
         for (size_t at = MIB / 2, n; at < bytes; at += n, count++) { /* from the middle of one on */
             void *p = block + at;
             unsigned flags = 0;
-            n = ebb_pinned_piece(&p, bytes - at);
+            n = ebb_pinned_piece(dev, &p, bytes - at);
             for (size_t k = 0; k < n; k += PAGE)
                 if (look)
                     wrong += *(size_t *)((char *)p + k) != at + k;
@@ -717,12 +721,12 @@ static int in_pieces(void)
             wrong += ((PFN_cuMemHostGetFlags_v2030)driver_function("cuMemHostGetFlags"))(&flags, p) ||
                      !(flags & CU_MEMHOSTALLOC_PORTABLE);
         }
-    ebb_pinned_check();
-    ebb_pinned_free(block, bytes);
-    ebb_pinned_free(beside, MIB);
-    ebb_pinned_trim();
-    ebb_pinned_check();
-    return block && beside && count == 2 * 3 && !wrong && !ebb_pinned_usage().registered_bytes ? 0 : 2;
+    ebb_pinned_check(dev);
+    ebb_pinned_free(dev, block, bytes);
+    ebb_pinned_free(dev, beside, MIB);
+    ebb_pinned_trim(dev);
+    ebb_pinned_check(dev);
+    return block && beside && count == 2 * 3 && !wrong && !ebb_pinned_usage(dev).registered_bytes ? 0 : 2;
 }
 
 static int allocated_instead(void)
@@ -733,18 +737,18 @@ static int allocated_instead(void)
     driver_setup(NULL);
     ebb_options.host_budget = (int64_t)(64 * MIB);
     for (int i = 0; i < 3; i++)
-        p[i] = ebb_pinned_alloc(i ? (size_t)i * 5 * MIB + 100 : 100);
+        p[i] = ebb_pinned_alloc(dev, i ? (size_t)i * 5 * MIB + 100 : 100);
     for (int i = 0; i < 3; i++)
         pinned += p[i] &&
                   !((PFN_cuMemHostGetFlags_v2030)driver_function("cuMemHostGetFlags"))(&flags, p[i]) &&
                   flags & CU_MEMHOSTALLOC_PORTABLE;
-    ebb_pinned_check();
+    ebb_pinned_check(dev);
     for (int i = 0; i < 3; i++)
-        ebb_pinned_free(p[i], i ? (size_t)i * 5 * MIB + 100 : 100);
-    ebb_pinned_trim();
-    ebb_pinned_check();
-    const bool large_is_refused = !ebb_pinned_alloc(17 * MIB);
-    return pinned == 3 && large_is_refused && !ebb_pinned_usage().registered_bytes ? in_pieces() : 1;
+        ebb_pinned_free(dev, p[i], i ? (size_t)i * 5 * MIB + 100 : 100);
+    ebb_pinned_trim(dev);
+    ebb_pinned_check(dev);
+    const bool large_is_refused = !ebb_pinned_alloc(dev, 17 * MIB);
+    return pinned == 3 && large_is_refused && !ebb_pinned_usage(dev).registered_bytes ? in_pieces() : 1;
 }
 
 /* One registration of 512 GiB is refused, here of more than 16 MiB: a block that is larger has several, as long as a piece is no larger.
@@ -753,7 +757,7 @@ static int registered_in_pieces(void)
 {
     driver_setup(NULL);
     ebb_options.host_budget = (int64_t)(64 * MIB);
-    return ebb_pinned_alloc(33 * MIB) ? 1 : in_pieces();
+    return ebb_pinned_alloc(dev, 33 * MIB) ? 1 : in_pieces();
 }
 
 static int run_under(const char *limits, const char *part)
@@ -787,8 +791,8 @@ static void memory_is_registered_in_pieces_where_one_registration_is_limited(voi
 
 static void allocate_twice(void)
 {
-    assert_null(ebb_pinned_alloc(MIB));
-    assert_null(ebb_pinned_alloc(MIB));
+    assert_null(ebb_pinned_alloc(dev, MIB));
+    assert_null(ebb_pinned_alloc(dev, MIB));
 }
 
 static void failing_registration_is_explained_once(void **state)
@@ -801,11 +805,11 @@ static void failing_registration_is_explained_once(void **state)
     assert_int_not_equal(heard(allocate_twice, text, sizeof text), 0);
     assert_non_null(strstr(text, "cuMemHostRegister of 1048576 bytes"));
     assert_ptr_equal(strchr(text, '\n'), text + strlen(text) - 1); /* one line */
-    assert_int_equal(ebb_pinned_usage().registered_bytes, 0);
+    assert_int_equal(ebb_pinned_usage(dev).registered_bytes, 0);
     register_result = CUDA_SUCCESS;
-    void *p = ebb_pinned_alloc(MIB);
+    void *p = ebb_pinned_alloc(dev, MIB);
     assert_non_null(p);
-    ebb_pinned_free(p, MIB);
+    ebb_pinned_free(dev, p, MIB);
 }
 
 /* The system pins less than the budget allows: cached blocks make room as they do for the budget. */
@@ -813,14 +817,14 @@ static void refusal_by_the_system_gives_up_cached_blocks_first(void **state)
 {
     (void)state;
     register_limit = 8 * MIB;
-    void *a = ebb_pinned_alloc(4 * MIB), *b = ebb_pinned_alloc(3 * MIB);
-    ebb_pinned_free(b, 3 * MIB);
-    void *c = ebb_pinned_alloc(2 * MIB);
+    void *a = ebb_pinned_alloc(dev, 4 * MIB), *b = ebb_pinned_alloc(dev, 3 * MIB);
+    ebb_pinned_free(dev, b, 3 * MIB);
+    void *c = ebb_pinned_alloc(dev, 2 * MIB);
     assert_non_null(a);
     assert_non_null(c);
-    assert_null(ebb_pinned_alloc(5 * MIB));
-    ebb_pinned_free(a, 4 * MIB);
-    ebb_pinned_free(c, 2 * MIB);
+    assert_null(ebb_pinned_alloc(dev, 5 * MIB));
+    ebb_pinned_free(dev, a, 4 * MIB);
+    ebb_pinned_free(dev, c, 2 * MIB);
 }
 
 static CUresult unregister_result;
@@ -835,22 +839,22 @@ static CUresult failing_unregister(void *p)
 static void failing_unregistration_keeps_memory_mapped(void **state)
 {
     (void)state;
-    char *p = ebb_pinned_alloc(MIB);
+    char *p = ebb_pinned_alloc(dev, MIB);
     ebb_driver.cuMemHostUnregister = failing_unregister;
     unregister_result = CUDA_ERROR_ILLEGAL_ADDRESS;
-    ebb_pinned_free(p, MIB);
-    assert_int_equal(ebb_pinned_trim(), 0);
+    ebb_pinned_free(dev, p, MIB);
+    assert_int_equal(ebb_pinned_trim(dev), 0);
     ebb_driver.cuMemHostUnregister = watched_unregister;
     assert_true(is_mapped(p));
-    assert_int_equal(ebb_pinned_usage().registered_bytes, MIB);
-    ebb_pinned_check();
+    assert_int_equal(ebb_pinned_usage(dev).registered_bytes, MIB);
+    ebb_pinned_check(dev);
     /* Nobody else gets it. */
-    char *q = ebb_pinned_alloc(MIB);
+    char *q = ebb_pinned_alloc(dev, MIB);
     assert_true(q && q != p);
-    ebb_pinned_free(q, MIB);
-    ebb_pinned_trim();
+    ebb_pinned_free(dev, q, MIB);
+    ebb_pinned_trim(dev);
     /* For the other tests' figures only. */
-    assert_int_equal(ebb_pinned_usage().registered_bytes, MIB);
+    assert_int_equal(ebb_pinned_usage(dev).registered_bytes, MIB);
 }
 
 /* ---- the end of the process: the program starts itself again ---- */
@@ -869,12 +873,18 @@ static CUresult late_register(void *p, size_t bytes, unsigned flags)
     _exit(4);
 }
 
+/* As hook/enter.c does. */
+__attribute__((destructor)) static void at_exit(void)
+{
+    ebb_offload_stop(&process);
+}
+
 /* Runs after destructors without a priority, as those of libraries that outlive libebb.so. */
 __attribute__((destructor(101))) static void after_the_end(void)
 {
     if (!ending)
         return;
-    if (ebb_pinned_alloc(3 * MIB) || ebb_pinned_trim())
+    if (ebb_pinned_alloc(dev, 3 * MIB) || ebb_pinned_trim(dev))
         _exit(5);
     _exit(0);
 }
@@ -882,8 +892,8 @@ __attribute__((destructor(101))) static void after_the_end(void)
 static int end_with_cached_blocks(void)
 {
     driver_setup(NULL);
-    void *p = ebb_pinned_alloc(MIB);
-    ebb_pinned_free(p, MIB);
+    void *p = ebb_pinned_alloc(dev, MIB);
+    ebb_pinned_free(dev, p, MIB);
     ebb_driver.cuMemHostRegister_v2 = late_register;
     ebb_driver.cuMemHostUnregister = late_unregister;
     ending = true;
@@ -935,12 +945,14 @@ static void limits_are_explained_with_a_remedy(void **state)
 static int forgiving_teardown(void **state)
 {
     (void)state;
-    return ebb_pinned_usage().registered_bytes != MIB;
+    return ebb_pinned_usage(dev).registered_bytes != MIB;
 }
 
 int main(int argc, char **argv)
 {
-    ebb_open(&ebb_process);
+    ebb_open(&process);
+    ebb_offload_open(&process);
+    dev = &process.device[0];
     if (argc > 1 && !strcmp(argv[1], "end"))
         return end_with_cached_blocks();
     if (argc > 1 && !strcmp(argv[1], "allocated"))

@@ -11,6 +11,8 @@
 
 #define MIB ((size_t)1 << 20)
 
+static ebb_topology_t topology;
+
 static ebb_driver_t real;
 static char bus_id[64];
 static CUresult bus_id_result;
@@ -61,7 +63,7 @@ static int teardown(void **state)
     }
     unsetenv("HWLOC_SYNTHETIC");
     unsetenv("HWLOC_THISSYSTEM");
-    ebb_topology_reset();
+    ebb_topology_forget(&topology);
     return 0;
 }
 
@@ -78,7 +80,7 @@ static void two_nodes(void)
 {
     setenv("HWLOC_SYNTHETIC", "numa:2 core:1 pu:1", 1);
     setenv("HWLOC_THISSYSTEM", "1", 1);
-    ebb_topology_reset();
+    ebb_topology_forget(&topology);
 }
 
 static void nothing_known_binds_nothing(void **state)
@@ -94,8 +96,8 @@ static void this_machine_is_looked_at(void **state)
 {
     (void)state;
     ebb_driver.cuDeviceGetPCIBusId = real.cuDeviceGetPCIBusId;
-    const ebb_place_t *place = ebb_topology_find(0);
-    assert_ptr_equal(ebb_topology_find(0), place);
+    const ebb_place_t *place = ebb_topology_find(&topology, 0);
+    assert_ptr_equal(ebb_topology_find(&topology, 0), place);
     print_message("node of the device: %d\n", ebb_topology_node(place));
     assert_true(ebb_topology_node(place) >= -1);
 }
@@ -105,10 +107,10 @@ static void device_near_one_node_has_its_place(void **state)
     (void)state;
     make_device("2");
     two_nodes();
-    const ebb_place_t *place = ebb_topology_find(0);
+    const ebb_place_t *place = ebb_topology_find(&topology, 0);
     assert_non_null(place);
     assert_int_equal(ebb_topology_node(place), 1);
-    assert_ptr_equal(ebb_topology_find(0), place);
+    assert_ptr_equal(ebb_topology_find(&topology, 0), place);
 }
 
 static void several_devices_have_their_own_places(void **state)
@@ -116,16 +118,16 @@ static void several_devices_have_their_own_places(void **state)
     (void)state;
     two_nodes();
     make_device("2");
-    const ebb_place_t *one = ebb_topology_find(0);
+    const ebb_place_t *one = ebb_topology_find(&topology, 0);
     teardown(NULL);
     two_nodes();
     make_device("1");
-    const ebb_place_t *zero = ebb_topology_find(0);
+    const ebb_place_t *zero = ebb_topology_find(&topology, 0);
     snprintf(bus_id + strlen(bus_id), 2, "x");
-    assert_null(ebb_topology_find(1)); /* no such device */
+    assert_null(ebb_topology_find(&topology, 1)); /* no such device */
     bus_id[strlen(bus_id) - 1] = 0;
-    assert_ptr_equal(ebb_topology_find(0), zero);
-    assert_null(ebb_topology_find(1)); /* remembered */
+    assert_ptr_equal(ebb_topology_find(&topology, 0), zero);
+    assert_null(ebb_topology_find(&topology, 1)); /* remembered */
     assert_int_equal(ebb_topology_node(zero), 0);
     (void)one;
 }
@@ -135,7 +137,7 @@ static void device_near_everything_has_no_place(void **state)
     (void)state;
     make_device("3");
     two_nodes();
-    assert_null(ebb_topology_find(0));
+    assert_null(ebb_topology_find(&topology, 0));
 }
 
 static void device_without_bus_id_has_no_place(void **state)
@@ -144,7 +146,7 @@ static void device_without_bus_id_has_no_place(void **state)
     make_device("2");
     two_nodes();
     bus_id_result = CUDA_ERROR_INVALID_DEVICE;
-    assert_null(ebb_topology_find(0));
+    assert_null(ebb_topology_find(&topology, 0));
 }
 
 static void one_node_is_no_choice(void **state)
@@ -153,8 +155,8 @@ static void one_node_is_no_choice(void **state)
     make_device("2");
     setenv("HWLOC_SYNTHETIC", "numa:1 core:2 pu:1", 1);
     setenv("HWLOC_THISSYSTEM", "1", 1);
-    ebb_topology_reset();
-    assert_null(ebb_topology_find(0));
+    ebb_topology_forget(&topology);
+    assert_null(ebb_topology_find(&topology, 0));
 }
 
 static void memory_prefers_the_node(void **state)
@@ -163,7 +165,7 @@ static void memory_prefers_the_node(void **state)
     make_device("1");
     two_nodes();
     char *p = mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (!ebb_topology_bind_memory(ebb_topology_find(0), p, MIB)) {
+    if (!ebb_topology_bind_memory(ebb_topology_find(&topology, 0), p, MIB)) {
         munmap(p, MIB);
         skip(); /* a kernel or container without mbind */
     }
@@ -185,7 +187,7 @@ static void node_that_is_not_there_is_no_trouble(void **state)
     make_device("2");
     two_nodes();
     char *p = mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    assert_false(ebb_topology_bind_memory(ebb_topology_find(0), p, MIB));
+    assert_false(ebb_topology_bind_memory(ebb_topology_find(&topology, 0), p, MIB));
     memset(p, 1, MIB);
     munmap(p, MIB);
 }

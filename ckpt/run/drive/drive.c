@@ -112,7 +112,7 @@ static ebb_status_t issue_copy(ebb_t *ebb, uint32_t index)
     const uint32_t place = ebb_place_now(ebb, a->place);
     site_t *s = &drive->site[place];
     ebb_direction_t direction = a->kind == EBB_EVICT ? EBB_OUT : EBB_IN;
-    ebb_stream_t *copies = ebb_copy_stream(direction);
+    ebb_stream_t *copies = ebb_copy_stream(drive->device, direction);
     if (!copies)
         return CUDA_ERROR_OUT_OF_MEMORY;
     CUstream stream = ebb_stream_handle(copies);
@@ -124,7 +124,7 @@ static ebb_status_t issue_copy(ebb_t *ebb, uint32_t index)
     EBB_DRIVER(cuEventRecord, 0, (drive->begun[index], stream));
     if (a->kind == EBB_FETCH)
         clear_site(drive, s); /* a part of the copy may be under way when the driver refuses another */
-    EBB_TRY(ebb_copy_issue(direction, s->range->base, s->host, s->host_bytes));
+    EBB_TRY(ebb_copy_issue(drive->device, direction, s->range->base, s->host, s->host_bytes));
     if (a->kind == EBB_FETCH)
         ebb_site_take(ebb, place);
     s->on_host = true;

@@ -67,7 +67,7 @@ size_t ebb_drive_room(ebb_device_t *dev, unsigned slot, const ebb_recording_t *l
 
 size_t ebb_drive_host_room(ebb_device_t *dev, const ebb_recording_t *learned, ebb_buffer_t *const *present)
 {
-    const ebb_pinned_usage_t u = ebb_pinned_usage();
+    const ebb_pinned_usage_t u = ebb_pinned_usage(dev);
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
     size_t room = u.budget_bytes + u.cached_bytes, used = u.registered_bytes;
     for (uint32_t i = 0; i < learned->trace->buffer_count; i++) {
@@ -187,7 +187,7 @@ static ebb_status_t want_hosts(ebb_t *ebb)
              (i < drive->trace->buffer_count && starts(drive, &drive->site[i], i, false))) &&
             lacks_host(ebb, i))
             bytes[count++] = drive->plan->place[i].bytes;
-    const bool have = !bytes || ebb_pinned_want(bytes, count, false);
+    const bool have = !bytes || ebb_pinned_want(drive->device, bytes, count, false);
     free(bytes);
     return have ? 0 : ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "pinned host memory for a plan", 0);
 }
@@ -201,7 +201,7 @@ static ebb_status_t find_hosts(ebb_t *ebb)
         if (!s->evicted)
             continue;
         s->host_bytes = drive->plan->place[i].bytes;
-        if (lacks_host(ebb, i) && !(s->host = ebb_pinned_alloc(s->host_bytes)))
+        if (lacks_host(ebb, i) && !(s->host = ebb_pinned_alloc(drive->device, s->host_bytes)))
             return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "pinned host memory for a plan", s->host_bytes);
     }
     return 0;
@@ -418,6 +418,7 @@ ebb_status_t ebb_drive_install(ebb_device_t *dev, unsigned slot, ebb_recording_t
     drive_t *drive = ebb_driven(dev->ebb);
     *drive = (drive_t){
         .counts = drive->counts, .clock = drive->clock, .hashes = drive->hashes, .compared = drive->compared};
+    drive->device = dev;
     drive->learned = learned;
     drive->trace = learned->trace;
     drive->plan = plan;
@@ -489,7 +490,7 @@ static void hand_back(site_t *s)
         s->host = NULL;
 }
 
-void ebb_site_release(site_t *s)
+void ebb_site_release(ebb_device_t *dev, site_t *s)
 {
     if (s->owned)
         hand_back(s);
@@ -500,7 +501,7 @@ void ebb_site_release(site_t *s)
         s->buffer->tag = 0;
     }
     if (s->host)
-        ebb_pinned_free(s->host, s->host_bytes);
+        ebb_pinned_free(dev, s->host, s->host_bytes);
     free(s->rival);
 }
 
@@ -514,7 +515,7 @@ void ebb_drive_take_apart(ebb_t *ebb)
     for (uint32_t i = 0; drive->site && i < drive->plan->place_count; i++) {
         if (stays(&drive->site[i]))
             keep_chunks(ebb, i);
-        ebb_site_release(&drive->site[i]);
+        ebb_site_release(drive->device, &drive->site[i]);
     }
     for (uint32_t i = 0; drive->before && drive->begun && drive->done && i < drive->plan->action_count; i++) {
         if (drive->before[i])

@@ -497,8 +497,8 @@ static ebb_status_t order_behind(ebb_t *ebb, const drive_t *next)
     for (uint32_t s = 0; s < drive->streams; s++)
         EBB_TRY(ebb_mark_join(compute, ebb_mark_here(ebb_drive_stream(ebb, s))));
     for (ebb_direction_t d = EBB_OUT; d <= EBB_IN; d++)
-        if (ebb_copy_stream(d))
-            EBB_TRY(ebb_mark_join(compute, ebb_mark_here(ebb_copy_stream(d))));
+        if (ebb_copy_stream(drive->device, d))
+            EBB_TRY(ebb_mark_join(compute, ebb_mark_here(ebb_copy_stream(drive->device, d))));
     return 0;
 }
 
@@ -527,7 +527,7 @@ static void release(ebb_t *ebb, ebb_settled_t *k)
         return; /* it was the driven plan's */
     for (uint32_t c = 0; s->device && c < k->chunk_count; c++)
         ebb_share_keep_chunk(ebb, k->chunk[c]);
-    ebb_site_release(s);
+    ebb_site_release(s->buffer->range->device, s);
 }
 
 void ebb_share_dissolve(ebb_device_t *dev)

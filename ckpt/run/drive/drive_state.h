@@ -69,6 +69,7 @@ typedef struct ebb_drive_order {
 typedef struct drive {
     bool installed;
     bool active;              /* and driven */
+    ebb_device_t *device;     /* whose memory it arranges */
     ebb_recording_t *learned; /* borrowed */
     const ebb_trace_t *trace; /* learned->trace */
     const ebb_plan_t *plan;   /* borrowed */
@@ -169,7 +170,7 @@ ebb_buffer_t *ebb_recorded_buffer(ebb_device_t *dev, const ebb_recording_t *lear
 /* drive_install.c: undoes an installation, whole or in part, but for what plans share. The device must be idle. */
 void ebb_drive_take_apart(ebb_t *ebb);
 /* A place's buffer, if it has one, is residence's again, its range and its host block too. Its chunks stay as they are. */
-void ebb_site_release(site_t *site);
+void ebb_site_release(ebb_device_t *dev, site_t *site);
 
 /* drive_share.c. A buffer that outlives the step and is itself in every one, as all plans that are installed have it. */
 typedef struct ebb_settled {

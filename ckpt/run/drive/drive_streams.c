@@ -81,7 +81,7 @@ ebb_status_t ebb_streams_scatter(ebb_t *ebb, uint32_t stream)
         if (s != stream)
             EBB_TRY(ebb_streams_order(ebb, s, UINT32_C(1) << stream));
     for (int direction = 0; direction < 2; direction++) {
-        ebb_stream_t *copies = ebb_copy_stream(direction ? EBB_IN : EBB_OUT);
+        ebb_stream_t *copies = ebb_copy_stream(drive->device, direction ? EBB_IN : EBB_OUT);
         if (copies)
             EBB_TRY(
                 ebb_streams_after(ebb, ebb_stream_handle(copies), UINT32_C(1) << stream, drive->order.turn));

@@ -91,7 +91,7 @@ static size_t bytes_of(drive_t *drive, const check_t *c)
 static void free_copy(drive_t *drive, check_t *c)
 {
     if (c->copy)
-        ebb_pinned_free(c->copy, bytes_of(drive, c));
+        ebb_pinned_free(drive->device, c->copy, bytes_of(drive, c));
     c->copy = NULL;
 }
 
@@ -131,8 +131,9 @@ bool ebb_verify_is_first(ebb_t *ebb)
 static void keep_copy(ebb_t *ebb, check_t *c)
 {
     drive_t *drive = ebb_driven(ebb);
-    c->copy = ebb_pinned_alloc(bytes_of(drive, c));
-    if (c->copy && ebb_copy_pieces(EBB_OUT, address_of(ebb, c), c->copy, bytes_of(drive, c), drive->stream))
+    c->copy = ebb_pinned_alloc(drive->device, bytes_of(drive, c));
+    if (c->copy && ebb_copy_pieces(drive->device, EBB_OUT, address_of(ebb, c), c->copy, bytes_of(drive, c),
+                                   drive->stream))
         free_copy(drive, c);
 }
 
@@ -140,7 +141,8 @@ static bool restore(ebb_t *ebb, const check_t *c)
 {
     drive_t *drive = ebb_driven(ebb);
     return c->copy &&
-           !ebb_copy_pieces(EBB_IN, address_of(ebb, c), c->copy, bytes_of(drive, c), drive->stream) &&
+           !ebb_copy_pieces(drive->device, EBB_IN, address_of(ebb, c), c->copy, bytes_of(drive, c),
+                            drive->stream) &&
            !ebb_driver.cuStreamSynchronize(ebb_stream_handle(drive->stream));
 }
 

@@ -133,9 +133,9 @@ static bool issue_hashes(ebb_device_t *dev, bench_t *b, unsigned count, bool cop
     struct ebb_price_list *known = &dev->ebb->run->price_list[dev->number];
     bool good = hold(known, b->stream, rounds_for(known, count + 8)) && mark(b, 0);
     if (copy) {
-        CUstream out = ebb_stream_handle(ebb_copy_stream(EBB_OUT));
+        CUstream out = ebb_stream_handle(ebb_copy_stream(dev, EBB_OUT));
         good = good && !ebb_driver.cuStreamWaitEvent(out, b->event[0], 0) &&
-               !ebb_copy_issue(EBB_OUT, b->buffer->address, b->host, LARGE) &&
+               !ebb_copy_issue(dev, EBB_OUT, b->buffer->address, b->host, LARGE) &&
                !ebb_driver.cuEventRecord(b->event[2], out);
     }
     for (unsigned i = 0; i < count && good; i++)
@@ -146,7 +146,7 @@ static bool issue_hashes(ebb_device_t *dev, bench_t *b, unsigned count, bool cop
 static void measure_slowdown(ebb_device_t *dev, bench_t *b)
 {
     struct ebb_price_list *known = &dev->ebb->run->price_list[dev->number];
-    const ebb_link_t link = ebb_link();
+    const ebb_link_t link = ebb_link(dev);
     const double hash_ns = known->prices.hash_ns + LARGE / known->prices.hash_bytes_per_ns;
     const double hashes = 0.8 * LARGE / link.out / hash_ns;
     const unsigned count = hashes < MOST_HASHES ? (unsigned)hashes : MOST_HASHES;
@@ -171,7 +171,7 @@ static bool open(ebb_device_t *dev, bench_t *b)
     CUstream stream;
     CUmodule module = ebb_hash_module(dev);
     if (!module || ebb_driver.cuModuleGetFunction(&known->hold, module, "ebb_hold") ||
-        !ebb_copy_stream(EBB_OUT) || ebb_driver.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING))
+        !ebb_copy_stream(dev, EBB_OUT) || ebb_driver.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING))
         return false;
     b->stream = ebb_stream_of(dev, stream);
     for (int i = 0; i < EVENTS; i++)
@@ -194,7 +194,7 @@ static void close(ebb_device_t *dev, bench_t *b)
 static void measure(ebb_device_t *dev, bench_t *b)
 {
     struct ebb_price_list *known = &dev->ebb->run->price_list[dev->number];
-    const ebb_traffic_t before = ebb_traffic();
+    const ebb_traffic_t before = ebb_traffic(dev);
     measure_calls(known, b);
     measure_hold(known, b);
     if (known->round_ns <= 0)
@@ -208,7 +208,7 @@ static void measure(ebb_device_t *dev, bench_t *b)
     measure_work(known, b, issue_hash, &known->prices.hash_ns, &known->prices.hash_bytes_per_ns);
     if (known->prices.hash_bytes_per_ns > 0)
         measure_slowdown(dev, b);
-    ebb_traffic_uncount(&before);
+    ebb_traffic_uncount(dev, &before);
 }
 
 ebb_prices_t ebb_prices(ebb_device_t *dev)
@@ -218,7 +218,7 @@ ebb_prices_t ebb_prices(ebb_device_t *dev)
     if (known->tried)
         return known->prices;
     known->tried = true;
-    ebb_link(); /* measures, if need be: not beside this */
+    ebb_link(dev); /* measures, if need be: not beside this */
     if (!ebb_wait_for_device() && open(dev, &b))
         measure(dev, &b);
     ebb_wait_for_device();

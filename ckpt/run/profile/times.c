@@ -131,17 +131,17 @@ static CUevent record(ebb_device_t *dev, const ebb_operation_t *op)
  * event; else it gets a lead of so many calls. */
 enum { AHEAD = 2, LEAD = 8, LEAST_LEAD = 3 };
 
-static bool has_copies(void)
+static bool has_copies(ebb_device_t *dev)
 {
-    const ebb_traffic_t t = ebb_traffic();
+    const ebb_traffic_t t = ebb_traffic(dev);
     return t.evictions || t.fetches;
 }
 
 /* Those that are under way end before, the next ones begin behind `event`. */
-static void keep_copies_away(CUevent event)
+static void keep_copies_away(ebb_device_t *dev, CUevent event)
 {
     for (int d = EBB_OUT; d <= EBB_IN; d++) {
-        ebb_stream_t *s = ebb_copy_stream((ebb_direction_t)d);
+        ebb_stream_t *s = ebb_copy_stream(dev, (ebb_direction_t)d);
         if (s && event)
             ebb_driver.cuStreamWaitEvent(ebb_stream_handle(s), event, 0);
         else if (s)
@@ -163,8 +163,8 @@ void ebb_times_before(ebb_device_t *dev, uint32_t i, const ebb_operation_t *op)
 {
     struct ebb_times *times = dev->ebb->run->times;
     if (times->measured[i]) {
-        if (has_copies()) {
-            keep_copies_away(NULL);
+        if (has_copies(dev)) {
+            keep_copies_away(dev, NULL);
             ebb_hold(dev, op->stream, LEAST_LEAD);
         } else if (!is_ahead(times, i)) {
             ebb_hold(dev, op->stream, LEAD);
@@ -181,8 +181,8 @@ void ebb_times_after(ebb_device_t *dev, uint32_t i, const ebb_operation_t *op)
     if (!times->span[i].start)
         return;
     times->span[i].stop = record(dev, op);
-    if (times->span[i].stop && has_copies())
-        keep_copies_away(times->span[i].stop);
+    if (times->span[i].stop && has_copies(dev))
+        keep_copies_away(dev, times->span[i].stop);
 }
 
 static uint64_t between(CUevent a, CUevent b)

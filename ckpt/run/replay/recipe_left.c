@@ -98,7 +98,7 @@ static bool has_room(ebb_device_t *dev, size_t more)
 {
     ebb_followed_t *followed = dev->ebb->run->followed;
     recipes_t *recipes = dev->ebb->run->recipes;
-    const ebb_pinned_usage_t host = ebb_pinned_usage();
+    const ebb_pinned_usage_t host = ebb_pinned_usage(dev);
     size_t large = 0, mapped = 0, own = 0, copies = 0;
     for (const ebb_buffer_t *b = ebb_buffer_oldest(dev); b; b = b->newer) {
         large += b->range->chunk_count * EBB_CHUNK_BYTES;

@@ -23,7 +23,7 @@ const size_t ebb_part_clean = sizeof(struct ebb_clean);
 void ebb_residence_prepare(ebb_device_t *dev)
 {
     struct ebb_clean *clean = &dev->ebb->run->clean[dev->number];
-    if (clean->tried || !ebb_options.clean || !ebb_traffic_counters.evictions)
+    if (clean->tried || !ebb_options.clean || !ebb_traffic_counted(dev)->evictions)
         return;
     clean->tried = true; /* also against coming back here from below */
     clean->hashes = ebb_hashes_new(dev, EBB_HASH_READS);
@@ -102,7 +102,7 @@ void ebb_clean_look(ebb_buffer_t *list)
             return;
         r->same = false;
     }
-    ebb_stream_t *stream = ebb_copy_stream(EBB_OUT);
+    ebb_stream_t *stream = ebb_copy_stream(dev, EBB_OUT);
     if (!stream || !is_worth_it(clean)) {
         /* A hash from before would be compared with a later block. */
         for (ebb_buffer_t *b = list; b; b = b->evicting)

@@ -40,7 +40,7 @@ void ebb_collect_hosts(ebb_device_t *dev)
             continue;
         }
         *link = l->next;
-        ebb_host_free(l->host, l->bytes);
+        ebb_host_free(dev, l->host, l->bytes);
         free(l);
     }
 }
@@ -51,7 +51,7 @@ void ebb_free_host_at(ebb_device_t *dev, ebb_host_t host, size_t bytes, ebb_mark
     if (!l) {
         if (ebb_mark_wait(until))
             return; /* better lost than reused too early */
-        ebb_host_free(host, bytes);
+        ebb_host_free(dev, host, bytes);
         return;
     }
     *l = (leftover_t){.host = host,
@@ -65,7 +65,7 @@ static void make_host_room(ebb_device_t *dev, size_t bytes)
 {
     if (dev->ebb->run->deferred_frees[dev->number].first)
         ebb_collect_hosts(dev);
-    const ebb_pinned_usage_t u = ebb_pinned_usage();
+    const ebb_pinned_usage_t u = ebb_pinned_usage(dev);
     if (u.allocated_bytes + bytes > u.budget_bytes)
         ebb_clean_drop(dev, u.allocated_bytes + bytes - u.budget_bytes);
 }
@@ -73,7 +73,7 @@ static void make_host_room(ebb_device_t *dev, size_t bytes)
 static ebb_status_t find_host(ebb_device_t *dev, size_t bytes, ebb_host_t *out)
 {
     make_host_room(dev, bytes);
-    return ebb_host_alloc(bytes, out);
+    return ebb_host_alloc(dev, bytes, out);
 }
 
 /* ---- one buffer ---- */
@@ -145,10 +145,10 @@ static ebb_status_t copy_out(ebb_buffer_t *b, ebb_residence_t *r)
         r->same = false;
         r->host = host;
         r->left = (ebb_mark_t){0};
-        ebb_traffic_counters.unchanged++;
+        ebb_traffic_counted(dev)->unchanged++;
         return 0;
     }
-    ebb_stream_t *out = ebb_copy_stream(EBB_OUT);
+    ebb_stream_t *out = ebb_copy_stream(dev, EBB_OUT);
     if (!host.at)
         EBB_TRY(find_host(dev, b->bytes, &host));
     /* It may have been fetched and not used since. */
@@ -166,9 +166,10 @@ static ebb_status_t copy_out(ebb_buffer_t *b, ebb_residence_t *r)
 /* With a copy all the same, if the host has memory for it: in case that what is made again is not the same. */
 static void begin_drop(ebb_buffer_t *b, ebb_residence_t *r)
 {
+    ebb_device_t *dev = b->range->device;
     bool keep_copy = false;
     ebb_mark_t looked = ebb_recipe_dropping(b, r->ready, &keep_copy);
-    ebb_stream_t *out = ebb_copy_stream(EBB_OUT);
+    ebb_stream_t *out = ebb_copy_stream(dev, EBB_OUT);
     r->same = false;
     r->dropping = true;
     r->left = looked;
@@ -215,12 +216,12 @@ ebb_status_t ebb_vacate(ebb_buffer_t *b)
     ebb_device_t *dev = b->range->device;
     struct ebb_leaving *leaving = &dev->ebb->run->leaving[dev->number];
     ebb_residence_t *r = b->residence;
-    ebb_status_t status = ebb_stall(r->left);
+    ebb_status_t status = ebb_stall(dev, r->left);
     if (!status && r->dropping) { /* without a copy nothing else tells when its users are done */
         for (unsigned i = 0; !status && i < b->use_count && i < EBB_USE_MARKS; i++)
-            status = ebb_stall(b->use[i]);
+            status = ebb_stall(dev, b->use[i]);
         if (!status)
-            status = ebb_stall(r->ready);
+            status = ebb_stall(dev, r->ready);
     }
     if (status) {
         ebb_stay(b);
@@ -232,10 +233,10 @@ ebb_status_t ebb_vacate(ebb_buffer_t *b)
         r->dropping = false;
         r->where = EBB_DROPPED;
         tell_dropped(b, true);
-        ebb_traffic_counters.drops++;
+        ebb_traffic_counted(dev)->drops++;
     } else {
         r->where = EBB_ON_HOST;
-        ebb_traffic_counters.evictions++;
+        ebb_traffic_counted(dev)->evictions++;
     }
     return 0;
 }
@@ -302,7 +303,7 @@ static void expect_evictions(ebb_device_t *dev)
             bytes[count++] = b->bytes;
             sum += b->bytes;
         }
-    ebb_pinned_expect(bytes, count);
+    ebb_pinned_expect(dev, bytes, count);
 }
 
 static size_t list_wanted(const ebb_victims_t *v, size_t *bytes, size_t *sum)
@@ -322,7 +323,7 @@ bool ebb_victims_have_hosts(ebb_device_t *dev, const ebb_victims_t *v)
         return true;
     list_wanted(v, bytes, &sum);
     make_host_room(dev, sum); /* clean copies go, perhaps theirs */
-    const bool have = ebb_pinned_want(bytes, list_wanted(v, bytes, &sum), true);
+    const bool have = ebb_pinned_want(dev, bytes, list_wanted(v, bytes, &sum), true);
     free(bytes);
     return have;
 }
@@ -343,7 +344,7 @@ bool ebb_residence_make_room(ebb_device_t *dev, size_t chunks)
     if (ebb_options.policy.code == EBB_POLICY_KEEP || ebb_keeps_everything(dev))
         return false;
     const size_t wanted = ebb_chunks_available(dev) + chunks;
-    ebb_stage_prepare();
+    ebb_stage_prepare(dev);
     end_leaving(dev, wanted);
     /* Once more, because a victim may turn out not to be one: a drop that needs a copy, say. */
     for (int round = 0; round < 2 && ebb_chunks_available(dev) < wanted; round++) {
@@ -357,7 +358,7 @@ bool ebb_residence_make_room(ebb_device_t *dev, size_t chunks)
         if (!have)
             break;
     }
-    if (ebb_traffic_counters.evictions)
+    if (ebb_traffic_counted(dev)->evictions)
         expect_evictions(dev);
     return ebb_chunks_available(dev) >= wanted;
 }

@@ -71,7 +71,7 @@ static void consider(sight_t *s, ebb_buffer_t *b)
     /* What will be freed by then counts for what is missing already, not for more. */
     const long before = s->missing > 0 ? s->missing : 0;
     if (may_come(b) && before + (long)chunks <= (long)ebb_chunks_unowned(dev) && !ebb_fetch(b))
-        ebb_traffic_counters.ahead++;
+        ebb_traffic_counted(dev)->ahead++;
     else
         s->missing += (long)chunks;
 }
@@ -112,7 +112,7 @@ static void send_ahead(ebb_device_t *dev, const sight_t *s, size_t chunks)
 
 void ebb_residence_look_ahead(ebb_device_t *dev)
 {
-    if (!ebb_follow_known(dev) || !(ebb_traffic_counters.evictions + ebb_traffic_counters.drops) ||
+    if (!ebb_follow_known(dev) || !(ebb_traffic_counted(dev)->evictions + ebb_traffic_counted(dev)->drops) ||
         ebb_keeps_everything(dev) || ebb_options.policy.code == EBB_POLICY_KEEP)
         return;
     const sight_t s = look(dev);

@@ -70,7 +70,7 @@ ebb_status_t ebb_fetch(ebb_buffer_t *b)
 {
     ebb_device_t *dev = b->range->device;
     ebb_residence_t *r = b->residence;
-    ebb_stream_t *in = ebb_copy_stream(EBB_IN);
+    ebb_stream_t *in = ebb_copy_stream(dev, EBB_IN);
     if (!in)
         return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "a stream for copies", 0);
     EBB_TRY(map_for(b, in));
@@ -82,7 +82,7 @@ ebb_status_t ebb_fetch(ebb_buffer_t *b)
     ebb_status_t status = ebb_copy_in(b, r->host, &r->ready);
     if (status) {
         /* Its pieces may be on their way. If that can't be waited for it has chunks for nothing: it is on the host. */
-        if (!ebb_stall(ebb_mark_here(in)))
+        if (!ebb_stall(dev, ebb_mark_here(in)))
             ebb_range_unmap(b->range);
         return status;
     }
@@ -92,7 +92,7 @@ ebb_status_t ebb_fetch(ebb_buffer_t *b)
         ebb_free_host_at(dev, r->host, b->bytes, r->host.pinned ? r->ready : (ebb_mark_t){0});
     r->host = (ebb_host_t){0};
     r->where = EBB_RESIDENT;
-    ebb_traffic_counters.fetches++;
+    ebb_traffic_counted(dev)->fetches++;
     return 0;
 }
 
@@ -137,10 +137,11 @@ ebb_status_t ebb_residence_blank(ebb_buffer_t *b, ebb_stream_t *stream)
 
 void ebb_residence_unblank(ebb_buffer_t *b, ebb_stream_t *stream)
 {
+    ebb_device_t *dev = b->range->device;
     ebb_residence_t *r = b->residence;
     if (r->where != EBB_RESIDENT)
         return;
-    if (ebb_stall(ebb_mark_here(stream)))
+    if (ebb_stall(dev, ebb_mark_here(stream)))
         ebb_log(EBB_WARN, "%s", ebb_last_failure()); /* it keeps its chunks, then */
     else if (b->range->mapped)
         ebb_range_unmap(b->range);
@@ -149,10 +150,11 @@ void ebb_residence_unblank(ebb_buffer_t *b, ebb_stream_t *stream)
 
 ebb_status_t ebb_residence_used(ebb_buffer_t *b, ebb_mark_t mark)
 {
+    ebb_device_t *dev = b->range->device;
     ebb_residence_t *r = ebb_residence_of(b);
     ebb_buffer_touch(b, mark);
     if (!r) /* nobody could be told to wait for it */
-        return ebb_stall(mark);
+        return ebb_stall(dev, mark);
     r->ready = mark;
     return 0;
 }
@@ -160,7 +162,8 @@ ebb_status_t ebb_residence_used(ebb_buffer_t *b, ebb_mark_t mark)
 /* What was made instead was wrong, or could not be made. */
 static ebb_status_t bring_copy(ebb_buffer_t *b, ebb_residence_t *r)
 {
-    ebb_stream_t *in = ebb_copy_stream(EBB_IN);
+    ebb_device_t *dev = b->range->device;
+    ebb_stream_t *in = ebb_copy_stream(dev, EBB_IN);
     r->where = EBB_ON_HOST;
     if (b->range->mapped && in) /* behind the attempt */
         EBB_TRY(ebb_mark_join(ebb_stream_handle(in), r->ready));
@@ -293,6 +296,7 @@ void ebb_residence_release(const ebb_operation_t *op)
 
 ebb_status_t ebb_residence_send(ebb_buffer_t *b)
 {
+    ebb_device_t *dev = b->range->device;
     ebb_residence_t *r = ebb_residence_of(b);
     if (!r)
         return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "calloc", sizeof *r);
@@ -305,8 +309,8 @@ ebb_status_t ebb_residence_send(ebb_buffer_t *b)
     if (r->where == EBB_LEAVING)
         EBB_TRY(ebb_vacate(b));
     if (r->where == EBB_ON_HOST && b->range->mapped) { /* for nothing */
-        ebb_stream_t *in = ebb_copy_stream(EBB_IN);
-        EBB_TRY(in ? ebb_stall(ebb_mark_here(in)) : 0);
+        ebb_stream_t *in = ebb_copy_stream(dev, EBB_IN);
+        EBB_TRY(in ? ebb_stall(dev, ebb_mark_here(in)) : 0);
         ebb_range_unmap(b->range);
     }
     return r->where == EBB_DROPPED ? ebb_fail(CUDA_ERROR_UNKNOWN, "a dropped content", b->bytes) : 0;
@@ -328,8 +332,9 @@ ebb_status_t ebb_residence_bring(ebb_buffer_t *b)
 
 ebb_status_t ebb_residence_pin(ebb_buffer_t *b)
 {
+    ebb_device_t *dev = b->range->device;
     ebb_residence_t *r = b->residence;
-    if (r && r->where == EBB_ON_HOST && !ebb_host_pin(&r->host, b->bytes))
+    if (r && r->where == EBB_ON_HOST && !ebb_host_pin(dev, &r->host, b->bytes))
         return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "pinned host memory", b->bytes);
     return 0;
 }
@@ -386,12 +391,13 @@ void ebb_residence_forget(ebb_buffer_t *b, ebb_stream_t *stream)
     ebb_residence_t *r = b->residence;
     if (!r)
         return;
+    ebb_device_t *dev = b->range->device;
     ebb_clean_forget(b);
     if (r->where == EBB_LEAVING)
         ebb_stay(b);
     if (r->host.at)
-        ebb_host_free(r->host, b->bytes);
-    else if ((!stream || ebb_stream_join(stream, r->ready)) && ebb_stall(r->ready))
+        ebb_host_free(dev, r->host, b->bytes);
+    else if ((!stream || ebb_stream_join(stream, r->ready)) && ebb_stall(dev, r->ready))
         ebb_log(EBB_WARN, "%s", ebb_last_failure());
     free(r);
     b->residence = NULL;
@@ -405,6 +411,6 @@ void ebb_residence_waited(ebb_device_t *dev)
 void ebb_residence_ended(ebb_device_t *dev)
 {
     ebb_collect_hosts(dev);
-    ebb_stage_end();
-    ebb_pinned_trim();
+    ebb_stage_end(dev);
+    ebb_pinned_trim(dev);
 }

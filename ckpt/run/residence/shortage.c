@@ -97,9 +97,10 @@ static double mib(size_t bytes)
     return (double)bytes / (1 << 20);
 }
 
-static void say_holders(const ebb_operation_t *op, const holders_t *h, const ebb_usage_t *u)
+static void say_holders(ebb_device_t *dev, const ebb_operation_t *op, const holders_t *h,
+                        const ebb_usage_t *u)
 {
-    const ebb_traffic_t t = ebb_traffic();
+    const ebb_traffic_t t = ebb_traffic(dev);
     ebb_log(EBB_WARN,
             "  the budget is %.1f MiB, and %.1f MiB that ebb does not own; large buffers hold %.1f MiB (%.1f "
             "could "
@@ -133,7 +134,7 @@ void ebb_report_shortage(ebb_device_t *dev, const ebb_operation_t *op, size_t by
                 op->access_count, mib(h.needed), ebb_last_failure());
     else
         ebb_log(EBB_WARN, "out of memory for an allocation of %.1f MiB (%s)", mib(bytes), ebb_last_failure());
-    say_holders(op, &h, &u);
+    say_holders(dev, op, &h, &u);
     if (wanted > device_bytes())
         ebb_log(EBB_WARN, "  that is more than the device has");
     else if (wanted + stays > u.budget_bytes)

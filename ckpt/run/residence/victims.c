@@ -109,7 +109,7 @@ static size_t bytes_on_host(ebb_device_t *dev)
 /* Appends, in the order of their scores, until there are `chunks`. */
 static void choose_by_score(ebb_device_t *dev, ebb_victims_t *v, size_t chunks, uint32_t beyond)
 {
-    rates_t q = {.link = ebb_link()};
+    rates_t q = {.link = ebb_link(dev)};
     q.waiting_ns = (double)ebb_leaving_bytes(dev) / q.link.out + (double)bytes_on_host(dev) / q.link.in;
     ebb_victim_t *first = v->list + v->count;
     size_t count = 0;

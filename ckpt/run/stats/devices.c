@@ -26,7 +26,7 @@ static ebb_device_statistics_t *entry_of(ebb_device_list_t *list, CUdevice devic
 static void add_slot(ebb_device_t *dev, ebb_device_statistics_t *d)
 {
     const ebb_usage_t u = ebb_usage(dev);
-    const ebb_traffic_t t = ebb_traffic();
+    const ebb_traffic_t t = ebb_traffic(dev);
     d->budget_bytes = u.budget_bytes;
     d->overhead_bytes = u.overhead_bytes;
     d->foreign_bytes = u.foreign_bytes;

@@ -30,11 +30,8 @@ static void gather_kinds(const ebb_steps_t *steps, ebb_statistics_t *out)
 static uint64_t fetched_ahead(ebb_t *ebb)
 {
     uint64_t sum = 0;
-    for (unsigned i = 0; i < ebb->device_count; i++) {
-        const unsigned here = ebb_slot_swap(i);
-        sum += ebb_traffic().ahead;
-        ebb_slot_swap(here);
-    }
+    for (unsigned i = 0; i < ebb->device_count; i++)
+        sum += ebb_traffic(&ebb->device[i]).ahead;
     return sum;
 }
 
@@ -50,7 +47,7 @@ void ebb_statistics_gather(ebb_device_t *dev, ebb_statistics_t *out, ebb_device_
 {
     ebb_devices_gather(dev->ebb, devices);
     const ebb_device_statistics_t u = ebb_devices_sum(devices);
-    const ebb_traffic_t t = ebb_traffic(); /* only for what is the process's */
+    const ebb_traffic_t t = ebb_traffic(dev); /* only for what is the process's */
     const ebb_steps_t s = ebb_steps(dev->ebb);
     const ebb_drive_counts_t d = ebb_drive_counts(dev->ebb);
     const ebb_recipe_counts_t r = ebb_recipe_counts(dev->ebb);

@@ -214,7 +214,7 @@ static void begin(ebb_device_t *dev, ebb_recording_t *learned)
 {
     if (!take_up(dev, learned))
         return;
-    ebb_link(); /* takes memory while it measures, and so must not be asked first when memory runs out */
+    ebb_link(dev); /* takes memory while it measures, and so must not be asked first when memory runs out */
     ebb_recipe_begin(dev);
     bind_persistent(dev);
     begin_step(dev);
