@@ -16,7 +16,6 @@
 #include "alloc/device.h"
 #include "ckpt/run/residence/residence.h"
 #include "offload/ebb_offload.h"
-#include "offload/pinned.h"
 
 #define CHECK(call)                                                                                          \
     do {                                                                                                     \

@@ -8,7 +8,7 @@
 
 #include "alloc/base/options.h"
 #include "cli/cli.h"
-#include "offload/host_limits.h"
+#include "offload/machine.h"
 
 extern char **environ;
 

@@ -7,8 +7,8 @@
 #include "alloc/base/driver.h"
 #include "alloc/base/options.h"
 #include "cli/doctor.h"
-#include "offload/link_measure.h"
-#include "offload/topology.h"
+#include "offload/link.h"
+#include "offload/machine.h"
 
 static const double gib = 1 << 30;
 

@@ -23,7 +23,7 @@
 #include "ckpt/run/pin.h"
 #include "ckpt/run/run.h"
 #include "ckpt/run/stats/stats.h"
-#include "offload/pinned.h"
+#include "offload/ebb_offload.h"
 
 extern char **environ;
 

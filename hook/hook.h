@@ -71,7 +71,7 @@ bool ebb_enter_any_now(void);
 
 /* Whether this call is the program's, and ebb serves any. Lock not held, unless the call comes out of one of ebb's own. */
 bool ebb_is_awake(void);
-/* After all that a call does, if it is open (pinned.h): whether it is to be made again. Lock not held, unless the call comes out of one of
+/* After all that a call does, if it is open (offload/ebb_offload.h): whether it is to be made again. Lock not held, unless the call comes out of one of
  * ebb's own. */
 bool ebb_call_again(CUresult result);
 

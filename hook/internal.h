@@ -9,7 +9,7 @@
 #include "alloc/mark.h"
 #include "ckpt/run/pin.h"
 #include "hook/hook.h"
-#include "offload/pinned.h"
+#include "offload/ebb_offload.h"
 
 /* ---- how the functions are written ---- */
 

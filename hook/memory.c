@@ -14,7 +14,7 @@
 #include "ckpt/run/pin.h"
 #include "ckpt/run/run.h"
 #include "hook/internal.h"
-#include "offload/pinned.h"
+#include "offload/ebb_offload.h"
 
 /* ---- allocation ---- */
 

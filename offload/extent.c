@@ -1,4 +1,4 @@
-#include "offload/extent.h"
+#include "offload/internal.h"
 
 #include <pthread.h>
 #include <signal.h>

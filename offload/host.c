@@ -1,6 +1,5 @@
 /* host.c: see host.h. Freed pageable blocks wait in a short list for the next of their size: new pages would
  * have to be cleared by the kernel first. */
-#include "offload/host.h"
 
 #include <string.h>
 #include <sys/mman.h>
@@ -9,10 +8,7 @@
 #include "alloc/base/driver.h"
 #include "alloc/base/log.h"
 #include "alloc/base/options.h"
-#include "offload/host_limits.h"
 #include "offload/internal.h"
-#include "offload/pinned.h"
-#include "offload/topology.h"
 
 static size_t whole_pages(size_t bytes)
 {

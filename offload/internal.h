@@ -7,8 +7,89 @@
 #include "alloc/base/thread.h"
 #include "alloc/device.h"
 #include "offload/ebb_offload.h"
-#include "offload/pin_ahead.h"
-#include "offload/topology.h"
+#include "offload/machine.h"
+
+/* ---- making pinned memory, and giving it back (extent.c) ---- */
+
+/* Memory of the process is registered with the driver, in pieces: one registration of 512 GiB and more fails (NVIDIA's
+ * open-gpu-kernel-modules, pull request 1234), and others wait for the driver's locks meanwhile (vLLM issue 42632). What has several
+ * pieces has them at multiples of their size; no copy crosses from one into the next (ebb_copy_pieces). Its pages are touched before by
+ * several threads near the device, because registering finds them one after the other: 8 GiB took 1.0 s instead of 2.8 (dynamo issue
+ * 13710).
+ *
+ * Where registering is not supported (confidential computing, GB10: vLLM issue 55428; asked once), the driver allocates it, in pieces of the
+ * same size; more at once is refused in places (2 GiB, WSL2). They can't be put side by side: what has several of them has addresses
+ * without memory, one range for all of it, and the copies find the pieces by these (ebb_pinned_piece).
+ *
+ * Any thread, with or without ebb_lock(); a context must be current. */
+
+typedef struct ebb_extent {
+    char *base;
+    size_t bytes;    /* whole pages; one without access rights behind them if the addresses are ebb's */
+    bool registered; /* else the driver's */
+    char **piece;    /* the driver's, where it has given several; owned. NULL: all of it is at `base` */
+} ebb_extent_t;
+
+/* How the process pins. */
+typedef struct ebb_pinning {
+    size_t piece_bytes;    /* a power of two; tests make it smaller, before anything is pinned */
+    atomic_bool allocates; /* the driver has said that registering is not supported */
+} ebb_pinning_t;
+#define EBB_PINNING ((ebb_pinning_t){.piece_bytes = (size_t)1 << 30})
+
+/* Nothing has changed on failure. */
+ebb_status_t ebb_extent_make(ebb_pinning_t *pinning, const ebb_place_t *place, size_t bytes,
+                             ebb_extent_t *out);
+/* Waits for the device. After a failure all of it stays as it is, but what the driver has unregistered already. */
+ebb_status_t ebb_extent_delete(const ebb_pinning_t *pinning, const ebb_extent_t *extent);
+
+/* How many of `bytes` from `host` on are in one piece, whatever it belongs to. */
+size_t ebb_pin_piece(const ebb_pinning_t *pinning, const void *host, size_t bytes);
+
+/* ---- between pinned.c and pin_ahead.c; ebb_lock() held ---- */
+
+/* One thing to do without the lock. */
+typedef struct ebb_pin_job {
+    bool unpin; /* `extent`, a cached block; else pin one of extent.bytes, from `place`, and put it there */
+    ebb_extent_t extent;
+    const ebb_place_t *place;
+} ebb_pin_job_t;
+
+/* What is next to be done so that so many blocks of these sizes are cached, the first one first. Blocks that are pinned ahead and were
+ * never used are together no more than that: those of other sizes go before another is pinned. False: nothing, or what is left of the
+ * budget is for what is asked for. Nothing has changed. */
+bool ebb_pinned_next_ahead(ebb_device_t *dev, const size_t *bytes, size_t count, ebb_pin_job_t *job);
+/* It is about to be done, from then on none of the cached blocks, but counted as pinned. */
+void ebb_pinned_begin_ahead(ebb_device_t *dev, const ebb_pin_job_t *job);
+/* It is done, or could not be; a block that has been pinned is cached. False: there is none. */
+bool ebb_pinned_end_ahead(ebb_device_t *dev, const ebb_pin_job_t *job, ebb_status_t status);
+
+/* Of these, those that are not cached, rounded, into `missing` [count]: what takes longer than a call of the driver, and what the budget
+ * allows, of contents as of others. Returns how many. */
+size_t ebb_pinned_missing(ebb_device_t *dev, const size_t *bytes, size_t count, bool content,
+                          size_t *missing);
+/* One of this size, rounded, is about to be pinned, after others have made room. False: the budget does not allow it. */
+bool ebb_pinned_begin_wanted(ebb_device_t *dev, size_t rounded, ebb_pin_job_t *job);
+/* Cached blocks are unpinned, so many bytes at least. False: there is none. */
+bool ebb_pinned_make_room(ebb_device_t *dev, size_t bytes);
+
+/* Whether the thread is pinning a block of this size, for this device. */
+bool ebb_pin_ahead_has(ebb_device_t *dev, size_t rounded);
+/* What the thread is pinning or unpinning, for any device, becomes a cached block or is gone; the host waits for it. False: it does
+ * neither. */
+bool ebb_pin_ahead_collect(ebb_t *ebb);
+
+/* ---- copies of pageable memory (staging.c) ---- */
+
+/* Copies between the device and pageable memory, through two pinned blocks that take turns: while
+ * one is being copied over the link, the CPU empties or fills the other. Without pinned
+ * blocks (nothing at all can be pinned) the driver's own way for pageable memory is taken. */
+
+/* The host waits for all of it; behind what the engine's stream has been given. */
+ebb_status_t ebb_stage_out(ebb_device_t *dev, CUdeviceptr device, void *host, size_t bytes);
+/* `host` is free at return; the last pieces may still be under way on the engine's stream. */
+ebb_status_t ebb_stage_in(ebb_device_t *dev, CUdeviceptr device, const void *host, size_t bytes);
+size_t ebb_stage_bytes(ebb_device_t *dev); /* of the pinned blocks */
 
 /* ---- of a device ---- */
 
@@ -44,7 +125,7 @@ typedef struct ebb_pinned {
     const ebb_place_t *place;
     ebb_status_t refusal; /* why the last extent could not be made; -1: the budget */
     void *extents;        /* ebb_extent_t by base (tsearch) */
-    size_t scattered;     /* of the extents, those in several places (extent.h) */
+    size_t scattered;     /* of the extents, those in several places (extent.c) */
     size_t apart;         /* of `registered`: no extent, being pinned or unpinned, or could not be unpinned */
     size_t unmeasured;    /* bytes pinned since what else is on the device was measured */
     size_t shelf_count, shelf_capacity;

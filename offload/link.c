@@ -5,9 +5,7 @@
 #include "alloc/base/log.h"
 #include "alloc/base/options.h"
 #include "offload/internal.h"
-#include "offload/link_measure.h"
-#include "offload/pinned.h"
-#include "offload/traffic.h"
+#include "offload/link.h"
 
 static bool measure(ebb_device_t *dev, ebb_link_t *link)
 {

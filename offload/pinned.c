@@ -1,8 +1,7 @@
-/* pinned.c: for each device the extents that are pinned (extent.h), one for each block, and in front of them the blocks that wait to be
+/* pinned.c: for each device the extents that are pinned (extent.c), one for each block, and in front of them the blocks that wait to be
  * used again. Blocks below half a page share extents, by a jemalloc arena: its own cache of free extents, which goes by class, is off
  * (jemalloc_seam.c), and extents are neither split nor merged.
  */
-#include "offload/pinned.h"
 
 #include <jemalloc/jemalloc.h>
 #include <search.h>
@@ -15,8 +14,6 @@
 #include "alloc/base/log.h"
 #include "alloc/base/options.h"
 #include "alloc/ebb_alloc.h"
-#include "offload/extent.h"
-#include "offload/host_limits.h"
 #include "offload/internal.h"
 
 #define SMALL_ALIGN_BYTES ((size_t)64)

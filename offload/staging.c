@@ -1,11 +1,7 @@
-/* staging.c: see staging.h. */
-#include "offload/staging.h"
-
+/* staging.c: copies between the device and pageable memory (internal.h). */
 #include <string.h>
 
 #include "offload/internal.h"
-#include "offload/pinned.h"
-#include "offload/traffic.h"
 
 /* Large enough that a copy's start does not count, small enough that the CPU's caches hold what it copies; both together no more than
  * that part of the host budget. */

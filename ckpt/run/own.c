@@ -2,7 +2,7 @@
 
 #include "alloc/device.h"
 #include "ckpt/run/state.h"
-#include "offload/pinned.h"
+#include "offload/ebb_offload.h"
 
 struct ebb_own {
     size_t device, pinned;

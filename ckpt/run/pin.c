@@ -9,7 +9,7 @@
 #include "alloc/mark.h"
 #include "ckpt/run/run.h"
 #include "ckpt/run/state.h"
-#include "offload/pinned.h"
+#include "offload/ebb_offload.h"
 
 struct ebb_pins {
     atomic_bool keeping[EBB_STATES]; /* nothing leaves the device; the last one: any */

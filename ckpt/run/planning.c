@@ -6,6 +6,7 @@
 #include "alloc/base/driver.h"
 #include "alloc/base/log.h"
 #include "alloc/base/options.h"
+#include "alloc/device.h"
 #include "ckpt/planner/planner.h"
 #include "ckpt/run/profile/prices.h"
 #include "ckpt/run/stats/planned.h"

@@ -43,7 +43,7 @@
 #include "ckpt/run/stats/stats.h"
 #include "ckpt/run/tracker/follow.h"
 #include "ckpt/run/tracker/leftover.h"
-#include "offload/pinned.h"
+#include "offload/ebb_offload.h"
 
 /* Another device is followed when it has had so many times the operations of the one in which no step is found. */
 enum { BUSIER = 4, LEAST_OPERATIONS = 64 };

@@ -12,7 +12,7 @@
 #include "ckpt/run/files.h"
 #include "ckpt/run/state.h"
 #include "ckpt/run/tracker/follow.h"
-#include "offload/pinned.h"
+#include "offload/ebb_offload.h"
 
 enum { MOST_FRUITLESS = 16, MOST_FAILURES = 4, MOST_UNKNOWN = 64 };
 /* Plans that are given up for another one, at most, and after how many driven steps that is looked into. */

@@ -77,7 +77,7 @@
     X(in_bytes_per_ns)                                                                                       \
     X(out_ns) /* of a copy, beside its bytes */                                                              \
     X(in_ns)                                                                                                 \
-    X(out_both) /* part of its rate that each way keeps while both are in use (link_measure.h); 0: all */    \
+    X(out_both) /* part of its rate that each way keeps while both are in use (offload/link.h); 0: all */    \
     X(in_both)                                                                                               \
     X(slowdown) /* operations take 1 + slowdown times as long while a copy runs, once for each direction */  \
     X(zero_ns)  /* what a replay replaces is zeroed before: a launch, and its bytes */                       \

@@ -2,7 +2,6 @@
 
 #include "ckpt/run/stats/stats.h"
 #include "offload/ebb_offload.h"
-#include "offload/pinned.h"
 
 struct run_stand_in run_stand_in;
 

@@ -14,7 +14,7 @@
 
 #include "ckpt/run/drive/drive_state.h"
 #include "ckpt/run/profile/learn.h"
-#include "offload/extent.h"
+#include "offload/internal.h"
 
 void __real_ebb_drive_after(ebb_device_t *dev, const ebb_operation_t *op, bool issued);
 void __wrap_ebb_drive_after(ebb_device_t *dev, const ebb_operation_t *op, bool issued);

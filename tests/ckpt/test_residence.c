@@ -25,7 +25,6 @@
 #include "ckpt/run/tracker/follow.h"
 #include "hook/hook.h"
 #include "offload/internal.h"
-#include "offload/pinned.h"
 #include "tests/alloc/run_stand_in.h"
 
 enum { BUFFERS = 14, CHUNKS_EACH = 2, WORDS = CHUNKS_EACH * (2 << 20) / 4, OPERATIONS = 400 };

@@ -13,10 +13,8 @@
 
 #include "alloc/base/options.h"
 #include "alloc/device.h"
-#include "offload/ebb_offload.h"
 #include "offload/internal.h"
-#include "offload/link_measure.h"
-#include "offload/pinned.h"
+#include "offload/link.h"
 
 static char folder[64], file[128];
 

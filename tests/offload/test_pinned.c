@@ -1,5 +1,4 @@
 /* Pinned host memory against a naive model, and at its limits. Every test leaves nothing behind. */
-#include "offload/pinned.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -12,7 +11,6 @@
 
 #include "alloc/base/options.h"
 #include "alloc/ebb_alloc.h"
-#include "offload/host_limits.h"
 #include "offload/internal.h"
 #include "offload_test.h"
 

@@ -1,6 +1,6 @@
 /* The GPU's place in the machine. Machines of several nodes are made up (hwloc's synthetic topologies), the
  * GPU's PCI device is a folder with a `local_cpus`. */
-#include "offload/topology.h"
+#include "offload/machine.h"
 
 #include <sys/mman.h>
 #include <sys/stat.h>

@@ -11,7 +11,6 @@
 #include "ckpt/run/replay/mismatch.h"
 #include "ckpt/run/residence/residence.h"
 #include "offload/ebb_offload.h"
-#include "offload/pinned.h"
 
 static bool persists(const ebb_trace_buffer_t *b)
 {

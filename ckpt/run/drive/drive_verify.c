@@ -19,7 +19,6 @@
 #include "ckpt/run/own.h"
 #include "ckpt/run/replay/mismatch.h"
 #include "offload/ebb_offload.h"
-#include "offload/pinned.h"
 
 enum { FIRST_STEPS = 2 };
 

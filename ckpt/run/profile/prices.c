@@ -7,7 +7,6 @@
 #include "ckpt/run/profile/hash.h"
 #include "ckpt/run/state.h"
 #include "offload/ebb_offload.h"
-#include "offload/traffic.h"
 
 enum { LARGE = 4 * EBB_CHUNK_BYTES, SMALL = EBB_CHUNK_BYTES / 32, ROUNDS = 3, EVENTS = 16, CALIBRATION = 64 };
 enum { MOST_HASHES = 64, LEAST_HASHES = 4, LONGEST_HOLD = 1 << 16 };

@@ -13,7 +13,7 @@
 #include "ckpt/run/residence/residence.h"
 #include "ckpt/run/state.h"
 #include "ckpt/run/tracker/follow.h"
-#include "offload/pinned.h"
+#include "offload/ebb_offload.h"
 
 /* Contents that are compared at once; those of an operation that are on trial. */
 enum { MOST = 240, TRIALS = 2 }; /* hashes of so many share a chunk with others */

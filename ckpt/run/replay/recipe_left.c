@@ -11,7 +11,7 @@
 #include "ckpt/run/replay/recipe_state.h"
 #include "ckpt/run/residence/residence.h"
 #include "ckpt/run/state.h"
-#include "offload/pinned.h"
+#include "offload/ebb_offload.h"
 
 /* ---- which operations ---- */
 

@@ -6,8 +6,7 @@
 #include "alloc/device.h"
 #include "ckpt/run/profile/hash.h"
 #include "ckpt/run/state.h"
-#include "offload/pinned.h"
-#include "offload/traffic.h"
+#include "offload/ebb_offload.h"
 
 /* Of the first so many looks one in eight must pay, else the next are spared. */
 enum { LOOKS = 64, SPARED = 1024 };

@@ -13,9 +13,7 @@
 #include "ckpt/run/residence/residence_state.h"
 #include "ckpt/run/residence/victims.h"
 #include "ckpt/run/state.h"
-#include "offload/pinned.h"
-#include "offload/staging.h"
-#include "offload/traffic.h"
+#include "offload/ebb_offload.h"
 
 /* ---- host memory whose copy is still under way ---- */
 
@@ -290,7 +288,7 @@ static bool has_host(const ebb_buffer_t *b)
 }
 
 /* The sizes of those that were not used for the longest time: most likely they are next, and if not, others of their sizes are. Together
- * they bound what lies pinned and unused (pinned.h). */
+ * they bound what lies pinned and unused (offload/ebb_offload.h). */
 static void expect_evictions(ebb_device_t *dev)
 {
     enum { MOST = 16, LOOKED_AT = 256 };

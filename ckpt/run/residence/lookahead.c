@@ -12,7 +12,7 @@
 #include "ckpt/run/residence/residence_state.h"
 #include "ckpt/run/residence/victims.h"
 #include "ckpt/run/tracker/follow.h"
-#include "offload/traffic.h"
+#include "offload/ebb_offload.h"
 
 /* The window: a share of the budget, and operations. On their way out at once: as much as the engine's window. */
 enum {

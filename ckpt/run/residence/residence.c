@@ -12,9 +12,7 @@
 #include "ckpt/run/replay/recipe.h"
 #include "ckpt/run/residence/clean.h"
 #include "ckpt/run/state.h"
-#include "offload/pinned.h"
-#include "offload/staging.h"
-#include "offload/traffic.h"
+#include "offload/ebb_offload.h"
 
 /* In case that there is no host memory when a plan hands its contents back. */
 struct ebb_reserve {

@@ -1,6 +1,6 @@
 /* residence.h: where each buffer's content is while no plan is driven: the reactive half of ebb.
  *
- *   residence  where a buffer's content is: on the device, or in host memory, pinned if possible (offload/host.h)
+ *   residence  where a buffer's content is: on the device, or in host memory, pinned if possible (offload/ebb_offload.h)
  *   drop       take a buffer's chunks away without a copy: its content is made again when it is needed (replay/recipe.h)
  *
  * A buffer is made resident when an operation is about to touch it, and others make room. While the program's next operations are known

@@ -32,7 +32,7 @@ bool ebb_victims_choose(ebb_device_t *dev, ebb_victims_t *out, size_t chunks);
 /* The same of those that are not touched within the next `beyond` operations, and only what the options allow; by
  * what is known of the future. */
 bool ebb_victims_choose_ahead(ebb_device_t *dev, ebb_victims_t *out, size_t chunks, uint32_t beyond);
-/* Host memory for all that are copied out is there, or can't be waited for (offload/pinned.h). False: they stay. In evict.c. */
+/* Host memory for all that are copied out is there, or can't be waited for (offload/ebb_offload.h). False: they stay. In evict.c. */
 bool ebb_victims_have_hosts(ebb_device_t *dev, const ebb_victims_t *victims);
 void ebb_victims_free(ebb_victims_t *victims);
 
