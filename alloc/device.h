@@ -4,9 +4,9 @@
  * A device is the state of one for the life of one context: budget, chunks, heap, streams, copy engine. It is opened when the device's
  * first context is seen and ends with that context; a context that the device gets after that opens another.
  *
- * There is one lock for all of it (ebb_lock). The present device is the one whose context the lock's holder has made current: ebb_enter*
- * (hook/enter.h) choose it, by the current context, by the address that a call is about, or by the stream. What has to do with another
- * one in the middle of a call visits it.
+ * There is one lock for all of it (ebb_lock). The device that a call is about is chosen by ebb_enter* (hook/hook.h), by the current context,
+ * by the address that the call is about, or by the stream, and its context is current from then on. What has to do with another one in the
+ * middle of a call visits it.
  *
  * Of the process, not of a device: the arena (one reservation of addresses, so that one comparison tells ebb's pointers; a range knows its
  * device), the table of foreign memory and those of graphs, captures, tensor maps, pointer tables, textures and functions (handles and
@@ -32,10 +32,9 @@
 #include "alloc/slab.h"
 
 enum {
-    EBB_SLOTS = 16, /* contexts that are served in the life of a process; beyond, they are the driver's */
-    EBB_NOWHERE =
-        EBB_SLOTS, /* no device of ebb's: another context than one that it serves. Its state stays empty */
-    EBB_STATES = EBB_SLOTS + 1,
+    EBB_DEVICES = 16, /* contexts that are served in the life of a process; beyond, they are the driver's */
+    EBB_NO_DEVICE = EBB_DEVICES, /* the number of ebb_no_device */
+    EBB_STATES = EBB_DEVICES + 1,
     EBB_DRIVER_DEVICES = 64 /* device numbers of the driver's that ebb can tell apart */
 };
 
@@ -219,35 +218,67 @@ struct ebb {
     ebb_nvml_t nvml;
 
     struct ebb_run *run;     /* ckpt/run/state.h; NULL: there was no driver yet */
+    struct ebb_hook *hook;   /* hook/internal.h; the same */
     atomic_int order_wanted; /* what orders streams is told of (ckpt/run/run.h); any thread, at any time */
 };
 
 /* Numbers the devices. Once, before anything else of this folder. */
 void ebb_open(ebb_t *ebb);
 
-/* Of the callers that are not given their device yet: the process's, and the present device of the lock's holder. */
-extern ebb_t ebb_process;
-extern ebb_device_t *ebb_here;
+/* NULL: none left. */
+ebb_device_t *ebb_device_open(ebb_t *ebb, CUcontext context, CUdevice device);
+/* The one that serves it now, or NULL. */
+ebb_device_t *ebb_device_of_context(ebb_t *ebb, CUcontext context);
+ebb_device_t *ebb_device_of(ebb_t *ebb, CUdevice device);
+/* Of a stream's handle that is none of the default ones: that of its context, or ebb_no_device; `dev` if the driver does not tell. */
+ebb_device_t *ebb_device_of_stream(ebb_device_t *dev, CUstream handle);
 
-/* EBB_NOWHERE: none left. */
-unsigned ebb_slot_open(ebb_t *ebb, CUcontext context, CUdevice device);
-/* The one that serves it now, or EBB_NOWHERE. */
-unsigned ebb_slot_of_context(ebb_t *ebb, CUcontext context);
-unsigned ebb_slot_of_device(ebb_t *ebb, CUdevice device);
-/* Of a stream's handle that is none of the default ones: that of its context. */
-unsigned ebb_slot_of_stream(ebb_device_t *dev, CUstream handle);
+/* Stands for a context that ebb does not serve, and for none. It has no context, and its state stays empty. */
+static inline ebb_device_t *ebb_no_device(ebb_t *ebb)
+{
+    return &ebb->device[EBB_NO_DEVICE];
+}
+static inline bool ebb_is_device(const ebb_device_t *dev)
+{
+    return dev->number != EBB_NO_DEVICE;
+}
+
+/* ---- whose context is current to the lock's holder (lock.h): known so that none is pushed for nothing ---- */
+
+/* The program's call finds this device's; ebb_no_device: that of none. */
+void ebb_device_begins(ebb_device_t *dev);
+/* Only for what pushes contexts, and for handles that mean another stream in each (mark.c): all else is given its device. */
+ebb_device_t *ebb_device_current(void);
 
 typedef struct ebb_visit {
-    ebb_device_t *from;
+    ebb_device_t *from, *here;
     bool pushed;
 } ebb_visit_t;
 
-/* Another device is the present one, with its context current, until ebb_slot_return; visits may be nested. Nothing has changed on
- * failure. */
-ebb_status_t ebb_slot_visit(unsigned slot, ebb_visit_t *visit);
-void ebb_slot_return(ebb_visit_t visit);
+/* Another device's context is current, if it has one, until ebb_device_return; visits may be nested. Nothing has changed on failure. */
+ebb_status_t ebb_device_visit(ebb_device_t *to, ebb_visit_t *visit);
+void ebb_device_return(ebb_visit_t visit);
 
-/* The same for what does not call the driver: returns the number to be put back. */
+/* ---- of offload/, until it is given its device: the current one, by its number ---- */
+
+extern ebb_device_t *ebb_here;
+#define ebb_process (*ebb_here->ebb)
+
+static inline unsigned ebb_slot_open(ebb_t *ebb, CUcontext context, CUdevice device)
+{
+    return ebb_device_open(ebb, context, device)->number;
+}
+
+static inline ebb_status_t ebb_slot_visit(unsigned slot, ebb_visit_t *visit)
+{
+    return ebb_device_visit(&ebb_process.device[slot], visit);
+}
+
+static inline void ebb_slot_return(ebb_visit_t visit)
+{
+    ebb_device_return(visit);
+}
+
 static inline unsigned ebb_slot_swap(unsigned slot)
 {
     unsigned before = ebb_here->number;

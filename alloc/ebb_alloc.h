@@ -204,14 +204,14 @@ ebb_buffer_t *ebb_buffer_place_small(ebb_slab_t *slab, size_t offset_bytes, cons
 
 /* ---- streams and marks (mark.c) ---- */
 
-/* The record of a stream handle (legacy and per-thread handles resolved, in the present slot). Never NULL. */
+/* The record of a stream handle (legacy and per-thread handles resolved, on the device). Never NULL. */
 ebb_stream_t *ebb_stream_of(ebb_device_t *dev, CUstream handle);
-/* Whose it is; EBB_NOWHERE: it belongs to a context that ebb does not serve. */
-unsigned ebb_stream_slot(const ebb_stream_t *stream);
+/* Whose it is; ebb_no_device: it belongs to a context that ebb does not serve. */
+ebb_device_t *ebb_stream_device(const ebb_stream_t *stream);
 CUstream ebb_stream_handle(const ebb_stream_t *stream);
 ebb_mark_t ebb_mark_here(ebb_stream_t *stream);
 bool ebb_mark_reached(ebb_mark_t mark);
-/* `stream`, of the present device, continues only after the mark. No host wait. */
+/* `stream`, of the device whose context is current, continues only after the mark. No host wait. */
 ebb_status_t ebb_mark_join(CUstream stream, ebb_mark_t mark);
 /* The same for a stream of any device. */
 ebb_status_t ebb_stream_join(const ebb_stream_t *stream, ebb_mark_t mark);

@@ -316,9 +316,9 @@ void ebb_heap_back(ebb_t *ebb, CUdeviceptr but, void (*unbacked)(ebb_buffer_t *b
     ebb_visit_t visit;
     for (unsigned i = 0; i < ebb->device_count && ebb->unbacked_count; i++) {
         ebb_device_t *dev = &ebb->device[i];
-        if (dev->heap.unbacked && dev->heap.unbacked->address != but && !ebb_slot_visit(i, &visit)) {
+        if (dev->heap.unbacked && dev->heap.unbacked->address != but && !ebb_device_visit(dev, &visit)) {
             back(dev, unbacked);
-            ebb_slot_return(visit);
+            ebb_device_return(visit);
         }
     }
 }

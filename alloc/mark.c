@@ -19,7 +19,7 @@ enum { EVENTS = 4 };
 
 struct ebb_stream {
     CUstream handle;
-    ebb_device_t *device;  /* whose; number EBB_NOWHERE: a context's that ebb does not serve */
+    ebb_device_t *device;  /* whose; ebb_no_device: a context's that ebb does not serve */
     unsigned long long id; /* the driver's: a handle may come again for another stream */
     uint64_t issued, reached;
     CUevent event[EVENTS];     /* a ring, made when first needed */
@@ -73,7 +73,7 @@ __attribute__((noinline)) static ebb_stream_t *look_up(ebb_device_t *dev, CUstre
         return &shared;
     }
     s->handle = handle;
-    s->device = is_default(handle) ? dev : &dev->ebb->device[ebb_slot_of_stream(dev, handle)];
+    s->device = is_default(handle) ? dev : ebb_device_of_stream(dev, handle);
     s->id = id;
     s->next = dev->ebb->streams;
     dev->ebb->streams = s;
@@ -88,9 +88,9 @@ ebb_stream_t *ebb_stream_of(ebb_device_t *dev, CUstream handle)
     return last && last->handle == handle && !is_ambiguous(handle) ? last : look_up(dev, handle);
 }
 
-unsigned ebb_stream_slot(const ebb_stream_t *s)
+ebb_device_t *ebb_stream_device(const ebb_stream_t *s)
 {
-    return s->device->number;
+    return s->device;
 }
 
 CUstream ebb_stream_handle(const ebb_stream_t *s)
@@ -155,11 +155,9 @@ static ebb_status_t record_here(ebb_stream_t *s)
 static ebb_status_t record(ebb_stream_t *s)
 {
     ebb_visit_t visit;
-    if (s->device == ebb_here)
-        return record_here(s);
-    EBB_TRY(ebb_slot_visit(s->device->number, &visit));
+    EBB_TRY(ebb_device_visit(s->device, &visit));
     ebb_status_t status = record_here(s);
-    ebb_slot_return(visit);
+    ebb_device_return(visit);
     return status;
 }
 
@@ -238,7 +236,7 @@ ebb_status_t ebb_mark_join(CUstream stream, ebb_mark_t mark)
 {
     ebb_stream_t *s = mark.stream;
     CUevent event;
-    bool same = s && s->handle == stream && (s->device == ebb_here || !is_default(stream)) &&
+    bool same = s && s->handle == stream && (s->device == ebb_device_current() || !is_default(stream)) &&
                 handle_here(s) == stream;
     if (!s || s->reached >= mark.number || same)
         return 0;
@@ -250,9 +248,9 @@ ebb_status_t ebb_mark_join(CUstream stream, ebb_mark_t mark)
 ebb_status_t ebb_stream_join(const ebb_stream_t *s, ebb_mark_t mark)
 {
     ebb_visit_t visit;
-    EBB_TRY(ebb_slot_visit(s->device->number, &visit));
+    EBB_TRY(ebb_device_visit(s->device, &visit));
     ebb_status_t status = ebb_mark_join(s->handle, mark);
-    ebb_slot_return(visit);
+    ebb_device_return(visit);
     return status;
 }
 

@@ -16,9 +16,10 @@ STAYS = {
     "alloc/base/status.c": "broken last text",
     "alloc/base/thread.c": "mode own",
     "alloc/base/libc_symbol.c": "real",
+    "alloc/device.c": "current",
     "alloc/lock.c": "held lock",
     "hook/lookup.c": "ebb_next_dlsym ebb_next_dlvsym",
-    "hook/enter.c": "asleep awake entering have_driver last said",
+    "hook/enter.c": "asleep awake ebb_global entering have_driver last",
     "ckpt/run/profile/nvtx.c": "all_kept at_thread_end once ranges",  # called by NVTX, which passes nothing
     "ckpt/run/profile/record.c": "own",
     "offload/jemalloc_seam.c": "malloc_conf",
@@ -26,13 +27,9 @@ STAYS = {
 }
 TO_GO = {
     "alloc/base/options.c": "row",
-    "alloc/device.c": "ebb_here ebb_process",
+    "alloc/device.c": "ebb_here process",
     "alloc/mark.c": "ebb_captures program_failed round_of_questions shared",
     "ckpt/run/tracker/leftover.c": "leads",
-    "hook/capture.c": "captures common graphs",
-    "hook/foreign.c": "arrays asked changes physicals",
-    "hook/share.c": "said sync_memops textures",
-    "hook/tables.c": "table words",
     "offload/copy.c": "streams_of windows",
     "offload/extent.c": "allocates ebb_pin_piece_bytes",
     "offload/host.c": "pageable said",

@@ -23,9 +23,12 @@
 #include "ckpt/run/replay/recipe.h"
 #include "ckpt/run/residence/residence_state.h"
 #include "ckpt/run/tracker/follow.h"
+#include "hook/hook.h"
 #include "offload/extent.h"
 #include "offload/pinned.h"
 #include "tests/alloc/run_stand_in.h"
+
+static ebb_device_t *const device0 = &ebb_global.device[0];
 
 enum { BUFFERS = 14, CHUNKS_EACH = 2, WORDS = CHUNKS_EACH * (2 << 20) / 4, OPERATIONS = 400 };
 
@@ -96,7 +99,7 @@ ebb_buffer_t *ebb_follow_touched(ebb_t *ebb, uint32_t ahead, uint32_t i)
 {
     (void)ebb;
     (void)i;
-    return ebb_buffer_at(&ebb_process,
+    return ebb_buffer_at(&ebb_global,
                          model[stand_in.lies ? below(BUFFERS) : script.buffer[script.at + ahead]].address);
 }
 
@@ -183,7 +186,7 @@ ebb_status_t ebb_hash_read(ebb_hashes_t *hashes, unsigned first, unsigned count,
 static ebb_status_t before(ebb_operation_t *op)
 {
     ebb_pinned_defer(true);
-    const ebb_status_t status = ebb_residence_acquire(ebb_here, op);
+    const ebb_status_t status = ebb_residence_acquire(device0, op);
     ebb_pinned_defer(false);
     return status;
 }
@@ -194,7 +197,7 @@ static void after(const ebb_operation_t *op, CUresult result)
         assert_true(ebb_is_resident(op->access[i].buffer) && op->access[i].buffer->range->mapped);
     ebb_residence_release(op);
     ebb_pinned_defer(!result);
-    ebb_residence_look_ahead(ebb_here);
+    ebb_residence_look_ahead(device0);
     ebb_pinned_defer(false);
 }
 
@@ -302,7 +305,7 @@ static void contents_survive_under_a_known_future(void **state)
                   (unsigned long long)t.fetches);
     assert_true(stand_in.dropped && stand_in.rebuilt && stand_in.refused && stand_in.disagreed);
     assert_true(t.evictions && t.ahead && t.drops == stand_in.dropped);
-    assert_true(ebb_usage(ebb_here).peak_bytes <= ebb_usage(ebb_here).budget_bytes);
+    assert_true(ebb_usage(device0).peak_bytes <= ebb_usage(device0).budget_bytes);
     assert_int_equal(ebb_pageable_usage().peak_bytes, 0);
 }
 
@@ -310,7 +313,7 @@ static void a_wrong_future_costs_time_and_nothing_else(void **state)
 {
     (void)state;
     run_script(true);
-    assert_true(ebb_usage(ebb_here).peak_bytes <= ebb_usage(ebb_here).budget_bytes);
+    assert_true(ebb_usage(device0).peak_bytes <= ebb_usage(device0).budget_bytes);
 }
 
 /* ---- another thread, while host memory is pinned ---- */
@@ -395,7 +398,6 @@ static void another_threads_calls_go_on_while_what_an_eviction_needs_is_pinned(v
 
 int main(void)
 {
-    ebb_open(&ebb_process);
     const char *given = getenv("TEST_SEED");
     const unsigned seed = given ? (unsigned)strtoul(given, NULL, 10) : (unsigned)time(NULL);
     print_message("TEST_SEED=%u\n", seed);
