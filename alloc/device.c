@@ -14,6 +14,7 @@ void ebb_open(ebb_t *ebb)
         ebb->device[i].ebb = ebb;
         ebb->device[i].number = i;
     }
+    ebb->round_of_questions = 1;
     ebb_device_begins(&ebb->device[0]);
 }
 

@@ -154,6 +154,20 @@ struct ebb_device {
 
 /* ---- parts of the process ---- */
 
+/* mark.c */
+enum { EBB_STREAM_EVENTS = 4 }; /* pending at once on one stream */
+struct ebb_stream {
+    CUstream handle;
+    ebb_device_t *device;  /* whose; ebb_no_device: a context's that ebb does not serve */
+    unsigned long long id; /* the driver's: a handle may come again for another stream */
+    uint64_t issued, reached;
+    CUevent event[EBB_STREAM_EVENTS];     /* a ring, made when first needed */
+    uint64_t event_at[EBB_STREAM_EVENTS]; /* the number each was recorded behind, ascending while pending */
+    unsigned first, pending;
+    uint64_t asked; /* in which round of questions the driver was asked last */
+    ebb_stream_t *next;
+};
+
 /* arena.c */
 typedef struct ebb_arena {
     CUdeviceptr base;
@@ -200,7 +214,13 @@ struct ebb {
     bool (*make_room)(ebb_device_t *dev, size_t chunks); /* heap.c */
     unsigned unbacked_count;                             /* buffers without memory */
     uint64_t generations;                                /* of buffers: no two of the process share one */
-    ebb_stream_t *streams; /* mark.c: of all devices, because a mark may be any device's */
+    /* mark.c */
+    ebb_stream_t *streams;       /* of all devices, because a mark may be any device's */
+    ebb_stream_t shared_stream;  /* in place of those for which there was no host memory */
+    uint64_t round_of_questions; /* from 1 on (ebb_mark_reached_lately) */
+    atomic_uint
+        captures; /* of streams into graphs, under way (hook/capture.c); changed with the lock, read by any thread */
+    atomic_bool program_failed; /* any thread */
     ebb_foreign_ranges_t foreign;
     ebb_pools_t pools;
     /* kernel/ */
@@ -222,7 +242,7 @@ struct ebb {
     atomic_int order_wanted; /* what orders streams is told of (ckpt/run/run.h); any thread, at any time */
 };
 
-/* Numbers the devices. Once, before anything else of this folder. */
+/* Numbers the devices, and what else does not begin at 0. Once, before anything else of this folder. */
 void ebb_open(ebb_t *ebb);
 
 /* NULL: none left. */

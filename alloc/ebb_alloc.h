@@ -316,12 +316,12 @@ bool ebb_function_is_from(ebb_t *ebb, CUfunction function, const void *handle);
 
 /* Something was lost that cannot be brought back: from now on every call with which the program waits for its
  * work returns CUDA_ERROR_LAUNCH_FAILED. */
-void ebb_fail_program(void);
+void ebb_fail_program(ebb_t *ebb);
 
 /* The device has done all that the present context has given it, or will do no more: then an error. A driver that refuses once is asked
  * once more. If it refuses again the context is lost, as other calls say as well, and contents with it; if they do not, the program fails,
  * as above. */
-ebb_status_t ebb_wait_for_device(void);
+ebb_status_t ebb_wait_for_device(ebb_t *ebb);
 
 void ebb_lock(void);
 void ebb_unlock(void);

@@ -28,7 +28,7 @@ void ebb_heap_make_room_by(ebb_t *ebb, bool (*evict)(ebb_device_t *dev, size_t c
 
 bool ebb_heap_reclaim(ebb_device_t *dev, size_t chunks, bool wait)
 {
-    ebb_marks_ask_again();
+    ebb_marks_ask_again(dev->ebb);
     ebb_small_reclaim(dev, wait);
     ebb_spare_reclaim(dev, ebb_chunks_excess(dev) ? SIZE_MAX : chunks,
                       wait); /* ghosts keep chunks from being released */
@@ -78,7 +78,7 @@ void ebb_heap_measure_soon(ebb_device_t *dev)
 
 bool ebb_heap_measure_if_due(ebb_device_t *dev)
 {
-    if (!dev->heap.measure || ebb_captures_under_way())
+    if (!dev->heap.measure || ebb_captures_under_way(dev->ebb))
         return true;
     dev->heap.measure = false;
     return ebb_heap_measure(dev);
@@ -342,7 +342,7 @@ ebb_status_t ebb_heap_alloc(ebb_device_t *dev, const ebb_request_t *q, ebb_buffe
 {
     if (!q->bytes)
         return ebb_fail(CUDA_ERROR_INVALID_VALUE, "an allocation", 0);
-    ebb_marks_ask_again();
+    ebb_marks_ask_again(dev->ebb);
     EBB_TRY(q->bytes <= EBB_SMALL_BYTES ? ebb_small_alloc(dev, q, out) : alloc_large(dev, q, out));
     begin_life(*out, q);
     return 0;

@@ -28,19 +28,25 @@ static void unrelax(void)
     held.relaxed = false;
 }
 
+/* The process is known by whatever device has been current last. */
+static void relax_for_captures(void)
+{
+    const ebb_device_t *dev = ebb_device_current();
+    if (dev && ebb_captures_under_way(dev->ebb))
+        relax();
+}
+
 void ebb_lock(void)
 {
     ebb_mutex_lock(&lock);
-    if (ebb_captures_under_way())
-        relax();
+    relax_for_captures();
 }
 
 bool ebb_try_lock(void)
 {
     if (!ebb_mutex_lock_within(&lock, 0))
         return false;
-    if (ebb_captures_under_way())
-        relax();
+    relax_for_captures();
     return true;
 }
 

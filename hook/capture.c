@@ -161,7 +161,7 @@ void ebb_capture_begins(ebb_t *ebb)
 {
     ebb_interrupt_all(ebb, "a stream is captured");
     ebb_streams_record(ebb); /* later it could not be asked how far they are */
-    atomic_fetch_add(&ebb_captures, 1);
+    atomic_fetch_add(&ebb->captures, 1);
 }
 
 void ebb_capture_began(ebb_device_t *dev, CUresult result, CUstream stream, CUgraph graph)
@@ -170,7 +170,7 @@ void ebb_capture_began(ebb_device_t *dev, CUresult result, CUstream stream, CUgr
     capture_t *c = result ? NULL : calloc(1, sizeof *c);
     if (!c) { /* what is captured all the same is noted as common to all graphs */
         if (result)
-            atomic_fetch_sub(&ebb_captures, 1);
+            atomic_fetch_sub(&dev->ebb->captures, 1);
         return;
     }
     c->origin = ebb_stream_of(dev, stream);
@@ -187,7 +187,7 @@ static void drop(ebb_t *ebb, capture_t **link)
     *link = c->next;
     ebb_mentions_clear(ebb, &c->mentions);
     free(c);
-    atomic_fetch_sub(&ebb_captures, 1);
+    atomic_fetch_sub(&ebb->captures, 1);
 }
 
 static capture_t **find_origin(ebb_t *ebb, const ebb_stream_t *origin)
@@ -215,7 +215,7 @@ void ebb_capture_ended(ebb_device_t *dev, CUresult result, CUstream stream, CUgr
 void ebb_capture_stream_ends(const ebb_stream_t *stream)
 {
     ebb_t *ebb = ebb_stream_device(stream)->ebb;
-    capture_t **link = ebb_captures_under_way() ? find_origin(ebb, stream) : NULL;
+    capture_t **link = ebb_captures_under_way(ebb) ? find_origin(ebb, stream) : NULL;
     if (link && *link)
         drop(ebb, link);
 }

@@ -72,7 +72,7 @@ static CUcontext context_of(ebb_t *ebb, CUdeviceptr address)
  * of what cuMemAlloc gives it does so always. So the copy says that it is one between devices. */
 static bool is_between(ebb_t *ebb, const copy_t *c, between_t *out)
 {
-    if (ebb->device_count < 2 || ebb_captures_under_way() || c->direction == H2D || c->direction == D2H ||
+    if (ebb->device_count < 2 || ebb_captures_under_way(ebb) || c->direction == H2D || c->direction == D2H ||
         (!ebb_arena_contains(ebb, c->dst) && !ebb_arena_contains(ebb, c->src)))
         return false;
     *out = (between_t){c, context_of(ebb, c->dst), context_of(ebb, c->src)};

@@ -81,7 +81,7 @@ CUresult ebb_waited(CUresult result)
         ebb_run_waited(dev);
         ebb_unlock();
     }
-    return result ? result : ebb_program_has_failed() ? CUDA_ERROR_LAUNCH_FAILED : CUDA_SUCCESS;
+    return result ? result : ebb_program_has_failed(&ebb_global) ? CUDA_ERROR_LAUNCH_FAILED : CUDA_SUCCESS;
 }
 
 /* ---- a device's state is made ---- */
@@ -451,7 +451,7 @@ CUresult ebb_synchronize_all(void)
 void ebb_context_ends(ebb_device_t *dev)
 {
     ebb_run_interrupted(dev, "the context is destroyed");
-    ebb_wait_for_device();
+    ebb_wait_for_device(dev->ebb);
     ebb_streams_end(dev);
     ebb_heap_abandon(dev, ebb_run_freeing);
     ebb_run_ended(dev);
@@ -541,7 +541,7 @@ CUresult ebb_issue(ebb_operation_t *op, CUresult (*issue)(const void *context), 
     ebb_device_t *dev = ebb_stream_device(op->stream);
     if (!ebb_is_device(dev) || !ebb_lock_go_to(dev))
         return issue_outside(dev, op, issue, context);
-    if (ebb_captures_under_way() && ebb_is_capturing(ebb_stream_handle(op->stream))) {
+    if (ebb_captures_under_way(dev->ebb) && ebb_is_capturing(ebb_stream_handle(op->stream))) {
         EBB_TRY(ebb_capture_note(op));
         return ebb_lock_step_out(dev, issue,
                                  context); /* what the program may not do while capturing, it is told */

@@ -65,7 +65,7 @@ static CUresult end_capture(CUstream stream, CUgraph *graph)
 /* By waiting for an event of a capture a stream becomes part of it: then it is too late to ask how far it is. */
 static CUresult wait_event(CUstream stream, CUevent event, unsigned flags)
 {
-    ebb_device_t *dev = ebb_captures_under_way() ? ebb_enter_work() : NULL;
+    ebb_device_t *dev = ebb_captures_under_way(&ebb_global) ? ebb_enter_work() : NULL;
     if (dev) {
         ebb_stream_of(dev, stream);
         ebb_streams_record(dev->ebb);

@@ -108,7 +108,7 @@ static CUresult alloc_pitch(CUdeviceptr *out, size_t *pitch, size_t width, size_
 /* Under capture an allocation becomes a node of the graph, whose memory is the driver's. */
 static bool is_captured(CUstream stream)
 {
-    return ebb_captures_under_way() && ebb_is_capturing(stream);
+    return ebb_captures_under_way(&ebb_global) && ebb_is_capturing(stream);
 }
 
 static CUresult alloc_async(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, CUstream stream)
@@ -289,7 +289,7 @@ static CUresult free_now(CUdeviceptr address)
         return EBB_PASS(cuMemFree_v2, (address));
     ebb_buffer_t *known = ebb_heap_find(dev->ebb, address);
     bool everywhere = known && known->abroad, done = known && free_without_waiting(known);
-    bool captures = ebb_captures_under_way();
+    bool captures = ebb_captures_under_way(&ebb_global);
     CUcontext context = known ? dev->context : NULL;
     CUresult result = CUDA_SUCCESS;
     if (known && !done && captures) /* the whole device may not be waited for */
@@ -315,7 +315,7 @@ static CUresult free_now(CUdeviceptr address)
 static CUresult free_async(CUdeviceptr address, CUstream stream)
 {
     if (!ebb_arena_contains(&ebb_global, address)) {
-        if (!ebb_captures_under_way() || !ebb_is_capturing(stream))
+        if (!ebb_captures_under_way(&ebb_global) || !ebb_is_capturing(stream))
             uncount(address);
         return EBB_PASS(cuMemFreeAsync, (address, stream));
     }

@@ -41,7 +41,7 @@ static CUresult noted(CUresult result, const void *out, bool is_library, const v
         ebb_module_loaded(dev->ebb, *(const void *const *)out, is_library, image, from_file);
         ebb_unlock();
     }
-    if (!result && !ebb_captures_under_way() && (dev = ebb_enter())) {
+    if (!result && !ebb_captures_under_way(&ebb_global) && (dev = ebb_enter())) {
         ebb_measure(dev);
         ebb_unlock();
     }

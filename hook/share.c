@@ -183,7 +183,7 @@ static CUresult set_pointer_attribute(const void *value, CUpointer_attribute att
     if (pin_at(address))
         return CUDA_ERROR_OUT_OF_MEMORY;
     atomic_store(&ebb_global.hook->sync_memops, true);
-    return ebb_captures_under_way() ? CUDA_SUCCESS : ebb_waited(EBB_PASS(cuCtxSynchronize, ()));
+    return ebb_captures_under_way(&ebb_global) ? CUDA_SUCCESS : ebb_waited(EBB_PASS(cuCtxSynchronize, ()));
 }
 
 PLAIN_CALL(cuMemGetHandleForAddressRange,

@@ -94,7 +94,7 @@ static CUresult launch(const launch_t *l)
     CUresult result = ebb_issue(&op, issue_launch, &known);
     if (ebb_is_device(ebb_stream_device(op.stream)))
         dev = ebb_stream_device(op.stream);
-    if (ebb_signatures_grew(dev->ebb) && ebb_is_device(dev) && !ebb_captures_under_way())
+    if (ebb_signatures_grew(dev->ebb) && ebb_is_device(dev) && !ebb_captures_under_way(dev->ebb))
         ebb_measure(dev); /* its code may have been loaded just now */
     ebb_unlock();
     if (bytes > ON_STACK) {
@@ -135,7 +135,7 @@ static CUresult launch_ex(const CUlaunchConfig *config, CUfunction f, void **par
     CUlaunchConfig c = *config;
     if (!c.hStream && per_thread)
         c.hStream = CU_STREAM_PER_THREAD;
-    if (c.attrs && c.numAttrs && c.numAttrs <= ROOM && !ebb_captures_under_way()) {
+    if (c.attrs && c.numAttrs && c.numAttrs <= ROOM && !ebb_captures_under_way(&ebb_global)) {
         c.numAttrs = without_early_start(config, attributes, ROOM);
         c.attrs = attributes;
     }

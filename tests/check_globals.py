@@ -26,10 +26,7 @@ STAYS = {
     "offload/pinned.c": "exiting hooks",
 }
 TO_GO = {
-    "alloc/base/options.c": "row",
     "alloc/device.c": "ebb_here process",
-    "alloc/mark.c": "ebb_captures program_failed round_of_questions shared",
-    "ckpt/run/tracker/leftover.c": "leads",
     "offload/copy.c": "streams_of windows",
     "offload/extent.c": "allocates ebb_pin_piece_bytes",
     "offload/host.c": "pageable said",

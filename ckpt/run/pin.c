@@ -52,7 +52,7 @@ bool ebb_plans_rest(ebb_device_t *dev)
 {
     return ebb_keeps_everything(dev) ||
            atomic_load_explicit(&dev->ebb->run->pins->ended, memory_order_relaxed) ||
-           ebb_captures_under_way();
+           ebb_captures_under_way(dev->ebb);
 }
 
 void ebb_interrupt_all(ebb_t *ebb, const char *why)

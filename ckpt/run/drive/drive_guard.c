@@ -69,7 +69,7 @@ void ebb_guard_close(ebb_device_t *dev)
 {
     if (!is_guarded(ebb_driven(dev->ebb)))
         return;
-    const ebb_status_t error = ebb_wait_for_device();
+    const ebb_status_t error = ebb_wait_for_device(dev->ebb);
     if (error) {
         tell(ebb_driven(dev->ebb), error);
         ebb_drive_leave(dev, "the device has failed");
@@ -97,7 +97,7 @@ ebb_status_t ebb_guard_set_up(ebb_t *ebb)
 void ebb_guard_tear_down(ebb_t *ebb)
 {
     drive_t *drive = ebb_driven(ebb);
-    const bool alive = is_guarded(drive) && !ebb_wait_for_device();
+    const bool alive = is_guarded(drive) && !ebb_wait_for_device(ebb);
     for (uint32_t i = 0; alive && i < drive->plan->place_count; i++)
         if (drive->site[i].buffer && drive->site[i].device && ebb_guard_open(ebb, i))
             ebb_log(EBB_WARN, "%s", ebb_last_failure());
