@@ -218,9 +218,8 @@ struct ebb {
     ebb_stream_t *streams;       /* of all devices, because a mark may be any device's */
     ebb_stream_t shared_stream;  /* in place of those for which there was no host memory */
     uint64_t round_of_questions; /* from 1 on (ebb_mark_reached_lately) */
-    atomic_uint
-        captures; /* of streams into graphs, under way (hook/capture.c); changed with the lock, read by any thread */
-    atomic_bool program_failed; /* any thread */
+    atomic_uint captures;        /* of streams into graphs, under way; any thread reads it */
+    atomic_bool program_failed;  /* any thread */
     ebb_foreign_ranges_t foreign;
     ebb_pools_t pools;
     /* kernel/ */

@@ -7,12 +7,12 @@
 #include "alloc/device.h"
 #include "alloc/ebb_alloc.h"
 
-/* `stream` continues only after all that other streams of the present device, or of all, have been given so far; or
+/* `stream` continues only after all that other streams of the device, or of all, have been given so far; or
  * the host does. */
 ebb_status_t ebb_streams_join(ebb_device_t *dev, CUstream stream, bool abroad);
 ebb_status_t ebb_streams_wait(ebb_device_t *dev, bool abroad);
 
-/* The present slot's context is at its end, its work done: every mark of its streams is reached. */
+/* The device's context is at its end, its work done: every mark of its streams is reached. */
 void ebb_streams_end(ebb_device_t *dev);
 
 /* Makes sure that how far each stream of every device is can be asked later without recording an event on it. */
