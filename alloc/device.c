@@ -3,10 +3,10 @@
 
 #include "alloc/base/driver.h"
 
-static ebb_t process = {.device[0].ebb = &process}; /* of tests of offload/ */
-ebb_device_t *ebb_here = &process.device[0];
+ebb_t ebb_of_tests;
+ebb_device_t *ebb_here = &ebb_of_tests.device[0];
 
-static ebb_device_t *current; /* until a call begins, the last one's; guarded by ebb_lock() */
+ebb_device_t *ebb_device_at;
 
 void ebb_open(ebb_t *ebb)
 {
@@ -55,24 +55,19 @@ ebb_device_t *ebb_device_of_stream(ebb_device_t *dev, CUstream handle)
 
 void ebb_device_begins(ebb_device_t *dev)
 {
-    current = ebb_here = dev;
-}
-
-ebb_device_t *ebb_device_current(void)
-{
-    return current;
+    ebb_device_at = ebb_here = dev;
 }
 
 ebb_status_t ebb_device_visit(ebb_device_t *to, ebb_visit_t *visit)
 {
-    *visit = (ebb_visit_t){.from = current, .here = ebb_here};
-    if (to != current && to->context) {
+    *visit = (ebb_visit_t){.from = ebb_device_at, .here = ebb_here};
+    if (to != ebb_device_at && to->context) {
         if (!ebb_driver.cuCtxPushCurrent_v2)
             return ebb_fail(CUDA_ERROR_NOT_SUPPORTED, "cuCtxPushCurrent", 0);
         EBB_DRIVER(cuCtxPushCurrent_v2, 0, (to->context));
         visit->pushed = true;
     }
-    current = ebb_here = to;
+    ebb_device_at = ebb_here = to;
     return 0;
 }
 
@@ -81,6 +76,6 @@ void ebb_device_return(ebb_visit_t visit)
     CUcontext none;
     if (visit.pushed)
         ebb_driver.cuCtxPopCurrent_v2(&none);
-    current = visit.from;
+    ebb_device_at = visit.from;
     ebb_here = visit.here;
 }

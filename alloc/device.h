@@ -267,7 +267,12 @@ static inline bool ebb_is_device(const ebb_device_t *dev)
 /* The program's call finds this device's; ebb_no_device: that of none. */
 void ebb_device_begins(ebb_device_t *dev);
 /* Only for what pushes contexts, and for handles that mean another stream in each (mark.c): all else is given its device. */
-ebb_device_t *ebb_device_current(void);
+static inline ebb_device_t *ebb_device_current(void)
+{
+    extern ebb_device_t
+        *ebb_device_at; /* device.c; until a call begins, the last one's; guarded by ebb_lock() */
+    return ebb_device_at;
+}
 
 typedef struct ebb_visit {
     ebb_device_t *from, *here;
@@ -280,8 +285,9 @@ void ebb_device_return(ebb_visit_t visit);
 
 /* ---- of offload/, until it is given its device: the current one, by its number ---- */
 
+extern ebb_t ebb_of_tests; /* until one has been opened */
 extern ebb_device_t *ebb_here;
-#define ebb_process (*ebb_here->ebb)
+#define ebb_process (*(ebb_here->ebb ? ebb_here->ebb : &ebb_of_tests))
 
 static inline unsigned ebb_slot_open(ebb_t *ebb, CUcontext context, CUdevice device)
 {

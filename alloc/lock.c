@@ -75,15 +75,19 @@ bool ebb_lock_is_held(void)
     return ebb_mutex_is_held(&lock);
 }
 
-bool ebb_lock_go_to(ebb_device_t *dev)
+/* Out of the way of the common case. */
+__attribute__((noinline)) static bool go_to_another(ebb_device_t *dev)
 {
     ebb_visit_t visit;
-    if (dev == ebb_device_current())
-        return true;
     if (!dev->context || ebb_device_visit(dev, &visit))
         return false;
     held.pushed += visit.pushed;
     return true;
+}
+
+bool ebb_lock_go_to(ebb_device_t *dev)
+{
+    return dev == ebb_device_current() || go_to_another(dev);
 }
 
 void ebb_lock_pushed(void)

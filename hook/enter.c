@@ -277,7 +277,9 @@ static ebb_device_t *begin_if(bool wait)
     else if (!ebb_try_lock())
         return NULL;
     ebb_t *ebb = &ebb_global;
-    ebb_device_t *dev = find(ebb, context);
+    ebb_device_t *dev = ebb_device_current(); /* the last call's, most often */
+    if (dev->context != context)
+        dev = find(ebb, context);
     ebb_forget_failure();
     if (ebb_broken_count())
         ebb_end_plans(ebb, "a condition of ebb's own does not hold");
@@ -525,9 +527,9 @@ static void note_use(ebb_device_t *dev, const ebb_operation_t *op)
         ebb_buffers_touch(dev, mark);
 }
 
-static CUresult issue_inside(ebb_operation_t *op, CUresult (*issue)(const void *context), const void *context)
+static CUresult issue_inside(ebb_device_t *dev, ebb_operation_t *op, CUresult (*issue)(const void *context),
+                             const void *context)
 {
-    ebb_device_t *dev = ebb_stream_device(op->stream);
     EBB_TRY(ebb_run_before(dev, op));
     CUresult result = ebb_lock_step_out(dev, issue, context);
     if (!result)
@@ -547,9 +549,9 @@ CUresult ebb_issue(ebb_operation_t *op, CUresult (*issue)(const void *context), 
                                  context); /* what the program may not do while capturing, it is told */
     }
     if (dev->ebb->device_count == 1)
-        return issue_inside(op, issue, context);
+        return issue_inside(dev, op, issue, context);
     EBB_TRY(bring(op));
-    CUresult result = issue_inside(op, issue, context);
+    CUresult result = issue_inside(dev, op, issue, context);
     let_go(op, op->access_count);
     return result;
 }

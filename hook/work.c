@@ -92,10 +92,11 @@ static CUresult launch(const launch_t *l)
     launch_t known = *l;
     known.op = &op;
     CUresult result = ebb_issue(&op, issue_launch, &known);
-    if (ebb_is_device(ebb_stream_device(op.stream)))
-        dev = ebb_stream_device(op.stream);
-    if (ebb_signatures_grew(dev->ebb) && ebb_is_device(dev) && !ebb_captures_under_way(dev->ebb))
-        ebb_measure(dev); /* its code may have been loaded just now */
+    if (ebb_signatures_grew(dev->ebb) && !ebb_captures_under_way(dev->ebb)) {
+        ebb_device_t *of = ebb_stream_device(op.stream);
+        if (ebb_is_device(of) || ebb_is_device(dev))
+            ebb_measure(ebb_is_device(of) ? of : dev); /* its code may have been loaded just now */
+    }
     ebb_unlock();
     if (bytes > ON_STACK) {
         free(block);

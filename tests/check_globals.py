@@ -16,7 +16,7 @@ STAYS = {
     "alloc/base/status.c": "broken last text",
     "alloc/base/thread.c": "mode own",
     "alloc/base/libc_symbol.c": "real",
-    "alloc/device.c": "current",
+    "alloc/device.c": "ebb_device_at",
     "alloc/lock.c": "held lock",
     "hook/lookup.c": "ebb_next_dlsym ebb_next_dlvsym",
     "hook/enter.c": "asleep awake ebb_global entering have_driver last",
@@ -26,7 +26,7 @@ STAYS = {
     "offload/pinned.c": "exiting hooks",
 }
 TO_GO = {
-    "alloc/device.c": "ebb_here process",
+    "alloc/device.c": "ebb_here ebb_of_tests",
     "offload/copy.c": "streams_of windows",
     "offload/extent.c": "allocates ebb_pin_piece_bytes",
     "offload/host.c": "pageable said",
