@@ -184,9 +184,9 @@ size_t ebb_heap_told_free(ebb_device_t *dev)
 /* What all buffers have, whoever found the memory. */
 static void begin_life(ebb_buffer_t *b, const ebb_request_t *q)
 {
+    // NOLINTNEXTLINE(clang-analyzer-core.NullDereference): without a buffer ebb_fail() has said so, never by 0
     ebb_device_t *dev = b->range->device;
     ebb_heap_t *h = &dev->heap;
-    // NOLINTNEXTLINE(clang-analyzer-core.NullDereference): without a buffer ebb_fail() has said so, never by 0
     b->bytes = q->bytes;
     b->generation = ++dev->ebb->generations;
     b->stream_ordered = q->stream != NULL;
