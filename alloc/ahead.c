@@ -30,23 +30,16 @@ bool ebb_ahead_collect(ebb_device_t *dev)
     return true;
 }
 
-/* The present device of the lock's holder is this one. */
-static void lock_for(ebb_device_t *dev)
-{
-    ebb_lock();
-    ebb_slot_swap(dev->number);
-}
-
 static void create_what_is_wanted(ebb_device_t *dev)
 {
     ebb_ahead_t *a = &dev->ahead;
-    lock_for(dev);
+    ebb_lock();
     while (!ebb_thread_ends(&a->thread) && ebb_chunks_begin_ahead(dev)) {
         atomic_store(&a->slot, EBB_AHEAD_CREATING);
         ebb_unlock();
         a->created = ebb_chunk_handle(dev->device, &a->handle) == 0;
         atomic_store(&a->slot, EBB_AHEAD_DONE);
-        lock_for(dev);
+        ebb_lock();
         hand_over(dev); /* unless somebody has been quicker */
     }
     ebb_unlock();
@@ -77,6 +70,6 @@ void ebb_ahead_wake(ebb_device_t *dev)
 
 void ebb_ahead_stop(ebb_t *ebb)
 {
-    for (unsigned i = 0; i < EBB_SLOTS; i++)
+    for (unsigned i = 0; i < EBB_DEVICES; i++)
         ebb_thread_stop(&ebb->device[i].ahead.thread);
 }

@@ -36,11 +36,11 @@ static inline ebb_range_t *ebb_arena_range(ebb_t *ebb, CUdeviceptr address)
     return ebb->arena.range[(address - ebb->arena.base) / EBB_CHUNK_BYTES];
 }
 
-/* Whose an address is: EBB_NOWHERE if it is in no range. */
-static inline unsigned ebb_arena_slot(ebb_t *ebb, CUdeviceptr address)
+/* Whose an address is: NULL if it is in no range. */
+static inline ebb_device_t *ebb_arena_device(ebb_t *ebb, CUdeviceptr address)
 {
     const ebb_range_t *r = ebb_arena_contains(ebb, address) ? ebb_arena_range(ebb, address) : NULL;
-    return r ? r->device->number : EBB_NOWHERE;
+    return r ? r->device : NULL;
 }
 
 #endif

@@ -142,7 +142,7 @@ static bool release(ebb_device_t *dev, ebb_chunk_t c)
 /* Moves those whose marks have been reached since, and releases what is too much. */
 static void settle(ebb_device_t *dev)
 {
-    ebb_marks_ask_again();
+    ebb_marks_ask_again(dev->ebb);
     for (size_t i = dev->chunks.late.count; i-- > 0;) {
         ebb_chunk_t c = dev->chunks.late.chunk[i];
         if (!ebb_mark_reached_lately(c->freed))

@@ -1,9 +1,9 @@
 
-#include "alloc/base/driver.h"
 #include "alloc/device.h"
 
-ebb_t ebb_process;
-ebb_device_t *ebb_here = &ebb_process.device[0];
+#include "alloc/base/driver.h"
+
+ebb_device_t *ebb_current_device;
 
 void ebb_open(ebb_t *ebb)
 {
@@ -11,60 +11,67 @@ void ebb_open(ebb_t *ebb)
         ebb->device[i].ebb = ebb;
         ebb->device[i].number = i;
     }
+    ebb->round_of_questions = 1;
+    ebb_device_begins(&ebb->device[0]);
 }
 
-unsigned ebb_slot_open(ebb_t *ebb, CUcontext context, CUdevice device)
+ebb_device_t *ebb_device_open(ebb_t *ebb, CUcontext context, CUdevice device)
 {
-    if (ebb->device_count == EBB_SLOTS)
-        return EBB_NOWHERE;
-    ebb_device_t *dev = &ebb->device[ebb->device_count];
+    if (ebb->device_count == EBB_DEVICES)
+        return NULL;
+    ebb_device_t *dev = &ebb->device[ebb->device_count++];
     dev->context = context;
     dev->device = device;
-    return ebb->device_count++;
+    return dev;
 }
 
-unsigned ebb_slot_of_context(ebb_t *ebb, CUcontext context)
+ebb_device_t *ebb_device_of_context(ebb_t *ebb, CUcontext context)
 {
     for (unsigned i = 0; context && i < ebb->device_count; i++)
         if (ebb->device[i].context == context)
-            return i;
-    return EBB_NOWHERE;
+            return &ebb->device[i];
+    return NULL;
 }
 
-unsigned ebb_slot_of_device(ebb_t *ebb, CUdevice device)
+ebb_device_t *ebb_device_of(ebb_t *ebb, CUdevice device)
 {
     for (unsigned i = 0; i < ebb->device_count; i++)
         if (ebb->device[i].context && ebb->device[i].device == device)
-            return i;
-    return EBB_NOWHERE;
+            return &ebb->device[i];
+    return NULL;
 }
 
-unsigned ebb_slot_of_stream(ebb_device_t *dev, CUstream handle)
+ebb_device_t *ebb_device_of_stream(ebb_device_t *dev, CUstream handle)
 {
     CUcontext context = NULL;
     if (!dev->ebb->device_count || !ebb_driver.cuStreamGetCtx || ebb_driver.cuStreamGetCtx(handle, &context))
-        return dev->number;
-    return ebb_slot_of_context(dev->ebb, context);
+        return dev;
+    ebb_device_t *of = ebb_device_of_context(dev->ebb, context);
+    return of ? of : ebb_no_device(dev->ebb);
 }
 
-ebb_status_t ebb_slot_visit(unsigned slot, ebb_visit_t *visit)
+void ebb_device_begins(ebb_device_t *dev)
 {
-    *visit = (ebb_visit_t){.from = ebb_here};
-    ebb_device_t *to = &ebb_process.device[slot];
-    if (to != ebb_here && to->context) {
+    ebb_current_device = dev;
+}
+
+ebb_status_t ebb_device_visit(ebb_device_t *to, ebb_visit_t *visit)
+{
+    *visit = (ebb_visit_t){.from = ebb_current_device};
+    if (to != ebb_current_device && to->context) {
         if (!ebb_driver.cuCtxPushCurrent_v2)
             return ebb_fail(CUDA_ERROR_NOT_SUPPORTED, "cuCtxPushCurrent", 0);
         EBB_DRIVER(cuCtxPushCurrent_v2, 0, (to->context));
         visit->pushed = true;
     }
-    ebb_here = to;
+    ebb_current_device = to;
     return 0;
 }
 
-void ebb_slot_return(ebb_visit_t visit)
+void ebb_device_return(ebb_visit_t visit)
 {
     CUcontext none;
     if (visit.pushed)
         ebb_driver.cuCtxPopCurrent_v2(&none);
-    ebb_here = visit.from;
+    ebb_current_device = visit.from;
 }

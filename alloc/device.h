@@ -4,9 +4,9 @@
  * A device is the state of one for the life of one context: budget, chunks, heap, streams, copy engine. It is opened when the device's
  * first context is seen and ends with that context; a context that the device gets after that opens another.
  *
- * There is one lock for all of it (ebb_lock). The present device is the one whose context the lock's holder has made current: ebb_enter*
- * (hook/enter.h) choose it, by the current context, by the address that a call is about, or by the stream. What has to do with another
- * one in the middle of a call visits it.
+ * There is one lock for all of it (ebb_lock). The device that a call is about is chosen by ebb_enter* (hook/hook.h), by the current context,
+ * by the address that the call is about, or by the stream, and its context is current from then on. What has to do with another one in the
+ * middle of a call visits it.
  *
  * Of the process, not of a device: the arena (one reservation of addresses, so that one comparison tells ebb's pointers; a range knows its
  * device), the table of foreign memory and those of graphs, captures, tensor maps, pointer tables, textures and functions (handles and
@@ -32,10 +32,9 @@
 #include "alloc/slab.h"
 
 enum {
-    EBB_SLOTS = 16, /* contexts that are served in the life of a process; beyond, they are the driver's */
-    EBB_NOWHERE =
-        EBB_SLOTS, /* no device of ebb's: another context than one that it serves. Its state stays empty */
-    EBB_STATES = EBB_SLOTS + 1,
+    EBB_DEVICES = 16, /* contexts that are served in the life of a process; beyond, they are the driver's */
+    EBB_NO_DEVICE = EBB_DEVICES, /* the number of ebb_no_device */
+    EBB_STATES = EBB_DEVICES + 1,
     EBB_DRIVER_DEVICES = 64 /* device numbers of the driver's that ebb can tell apart */
 };
 
@@ -155,6 +154,20 @@ struct ebb_device {
 
 /* ---- parts of the process ---- */
 
+/* mark.c */
+enum { EBB_STREAM_EVENTS = 4 }; /* pending at once on one stream */
+struct ebb_stream {
+    CUstream handle;
+    ebb_device_t *device;  /* whose; ebb_no_device: a context's that ebb does not serve */
+    unsigned long long id; /* the driver's: a handle may come again for another stream */
+    uint64_t issued, reached;
+    CUevent event[EBB_STREAM_EVENTS];     /* a ring, made when first needed */
+    uint64_t event_at[EBB_STREAM_EVENTS]; /* the number each was recorded behind, ascending while pending */
+    unsigned first, pending;
+    uint64_t asked; /* in which round of questions the driver was asked last */
+    ebb_stream_t *next;
+};
+
 /* arena.c */
 typedef struct ebb_arena {
     CUdeviceptr base;
@@ -201,7 +214,12 @@ struct ebb {
     bool (*make_room)(ebb_device_t *dev, size_t chunks); /* heap.c */
     unsigned unbacked_count;                             /* buffers without memory */
     uint64_t generations;                                /* of buffers: no two of the process share one */
-    ebb_stream_t *streams; /* mark.c: of all devices, because a mark may be any device's */
+    /* mark.c */
+    ebb_stream_t *streams;       /* of all devices, because a mark may be any device's */
+    ebb_stream_t shared_stream;  /* in place of those for which there was no host memory */
+    uint64_t round_of_questions; /* from 1 on (ebb_mark_reached_lately) */
+    atomic_uint captures;        /* of streams into graphs, under way; any thread reads it */
+    atomic_bool program_failed;  /* any thread */
     ebb_foreign_ranges_t foreign;
     ebb_pools_t pools;
     /* kernel/ */
@@ -220,40 +238,45 @@ struct ebb {
 
     struct ebb_offload *offload; /* offload/internal.h; NULL: there was no driver yet */
     struct ebb_run *run;         /* ckpt/run/state.h; the same */
+    struct ebb_hook *hook;       /* hook/internal.h; the same */
     atomic_int order_wanted; /* what orders streams is told of (ckpt/run/run.h); any thread, at any time */
 };
 
-/* Numbers the devices. Once, before anything else of this folder. */
+/* Numbers the devices, and what else does not begin at 0. Once, before anything else of this folder. */
 void ebb_open(ebb_t *ebb);
 
-/* Of the callers that are not given their device yet: the process's, and the present device of the lock's holder. */
-extern ebb_t ebb_process;
-extern ebb_device_t *ebb_here;
+/* NULL: none left. */
+ebb_device_t *ebb_device_open(ebb_t *ebb, CUcontext context, CUdevice device);
+/* The one that serves it now, or NULL. */
+ebb_device_t *ebb_device_of_context(ebb_t *ebb, CUcontext context);
+ebb_device_t *ebb_device_of(ebb_t *ebb, CUdevice device);
+/* Of a stream's handle that is none of the default ones: that of its context, or ebb_no_device; `dev` if the driver does not tell. */
+ebb_device_t *ebb_device_of_stream(ebb_device_t *dev, CUstream handle);
 
-/* EBB_NOWHERE: none left. */
-unsigned ebb_slot_open(ebb_t *ebb, CUcontext context, CUdevice device);
-/* The one that serves it now, or EBB_NOWHERE. */
-unsigned ebb_slot_of_context(ebb_t *ebb, CUcontext context);
-unsigned ebb_slot_of_device(ebb_t *ebb, CUdevice device);
-/* Of a stream's handle that is none of the default ones: that of its context. */
-unsigned ebb_slot_of_stream(ebb_device_t *dev, CUstream handle);
+/* Stands for a context that ebb does not serve, and for none. It has no context, and its state stays empty. */
+static inline ebb_device_t *ebb_no_device(ebb_t *ebb)
+{
+    return &ebb->device[EBB_NO_DEVICE];
+}
+static inline bool ebb_is_device(const ebb_device_t *dev)
+{
+    return dev->number != EBB_NO_DEVICE;
+}
+
+/* ---- whose context is current to the lock's holder (lock.h): known so that none is pushed for nothing ---- */
+
+/* The program's call finds this device's; ebb_no_device: that of none. */
+void ebb_device_begins(ebb_device_t *dev);
+/* Only for what pushes contexts, and for handles that mean another stream in each (mark.c): all else is given its device. */
+extern ebb_device_t *ebb_current_device; /* until a call begins, the last one's; guarded by ebb_lock() */
 
 typedef struct ebb_visit {
     ebb_device_t *from;
     bool pushed;
 } ebb_visit_t;
 
-/* Another device is the present one, with its context current, until ebb_slot_return; visits may be nested. Nothing has changed on
- * failure. */
-ebb_status_t ebb_slot_visit(unsigned slot, ebb_visit_t *visit);
-void ebb_slot_return(ebb_visit_t visit);
-
-/* The same for what does not call the driver: returns the number to be put back. */
-static inline unsigned ebb_slot_swap(unsigned slot)
-{
-    unsigned before = ebb_here->number;
-    ebb_here = &ebb_process.device[slot];
-    return before;
-}
+/* Another device's context is current, if it has one, until ebb_device_return; visits may be nested. Nothing has changed on failure. */
+ebb_status_t ebb_device_visit(ebb_device_t *to, ebb_visit_t *visit);
+void ebb_device_return(ebb_visit_t visit);
 
 #endif

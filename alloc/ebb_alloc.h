@@ -204,14 +204,14 @@ ebb_buffer_t *ebb_buffer_place_small(ebb_slab_t *slab, size_t offset_bytes, cons
 
 /* ---- streams and marks (mark.c) ---- */
 
-/* The record of a stream handle (legacy and per-thread handles resolved, in the present slot). Never NULL. */
+/* The record of a stream handle (legacy and per-thread handles resolved, on the device). Never NULL. */
 ebb_stream_t *ebb_stream_of(ebb_device_t *dev, CUstream handle);
-/* Whose it is; EBB_NOWHERE: it belongs to a context that ebb does not serve. */
-unsigned ebb_stream_slot(const ebb_stream_t *stream);
+/* Whose it is; ebb_no_device: it belongs to a context that ebb does not serve. */
+ebb_device_t *ebb_stream_device(const ebb_stream_t *stream);
 CUstream ebb_stream_handle(const ebb_stream_t *stream);
 ebb_mark_t ebb_mark_here(ebb_stream_t *stream);
 bool ebb_mark_reached(ebb_mark_t mark);
-/* `stream`, of the present device, continues only after the mark. No host wait. */
+/* `stream`, of the device whose context is current, continues only after the mark. No host wait. */
 ebb_status_t ebb_mark_join(CUstream stream, ebb_mark_t mark);
 /* The same for a stream of any device. */
 ebb_status_t ebb_stream_join(const ebb_stream_t *stream, ebb_mark_t mark);
@@ -316,12 +316,12 @@ bool ebb_function_is_from(ebb_t *ebb, CUfunction function, const void *handle);
 
 /* Something was lost that cannot be brought back: from now on every call with which the program waits for its
  * work returns CUDA_ERROR_LAUNCH_FAILED. */
-void ebb_fail_program(void);
+void ebb_fail_program(ebb_t *ebb);
 
 /* The device has done all that the present context has given it, or will do no more: then an error. A driver that refuses once is asked
  * once more. If it refuses again the context is lost, as other calls say as well, and contents with it; if they do not, the program fails,
  * as above. */
-ebb_status_t ebb_wait_for_device(void);
+ebb_status_t ebb_wait_for_device(ebb_t *ebb);
 
 void ebb_lock(void);
 void ebb_unlock(void);

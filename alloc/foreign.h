@@ -27,14 +27,14 @@ typedef struct ebb_foreign {
 
 /* The range at an address, or NULL. Valid until the next change. */
 const ebb_foreign_t *ebb_foreign_at(ebb_t *ebb, CUdeviceptr address);
-/* Counts on the present device. What has the same base is replaced. False: no host memory (it is then unknown; the driver knows it). */
+/* Counts on the device. What has the same base is replaced. False: no host memory (it is then unknown; the driver knows it). */
 bool ebb_foreign_add(ebb_device_t *dev, const ebb_foreign_t *range);
 /* Also uncounts it. False: there is none with that base. */
 bool ebb_foreign_remove(ebb_t *ebb, CUdeviceptr base);
 /* All of one owner. */
 void ebb_foreign_forget(ebb_t *ebb, const void *owner);
 
-/* Of the present device: takes device bytes off the budget for memory that the driver is about to serve, evicting what must go. False:
+/* Of the device: takes device bytes off the budget for memory that the driver is about to serve, evicting what must go. False:
  * they are not there. */
 bool ebb_foreign_count(ebb_device_t *dev, size_t bytes);
 void ebb_foreign_uncount(ebb_device_t *dev, size_t bytes);

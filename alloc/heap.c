@@ -28,7 +28,7 @@ void ebb_heap_make_room_by(ebb_t *ebb, bool (*evict)(ebb_device_t *dev, size_t c
 
 bool ebb_heap_reclaim(ebb_device_t *dev, size_t chunks, bool wait)
 {
-    ebb_marks_ask_again();
+    ebb_marks_ask_again(dev->ebb);
     ebb_small_reclaim(dev, wait);
     ebb_spare_reclaim(dev, ebb_chunks_excess(dev) ? SIZE_MAX : chunks,
                       wait); /* ghosts keep chunks from being released */
@@ -78,7 +78,7 @@ void ebb_heap_measure_soon(ebb_device_t *dev)
 
 bool ebb_heap_measure_if_due(ebb_device_t *dev)
 {
-    if (!dev->heap.measure || ebb_captures_under_way())
+    if (!dev->heap.measure || ebb_captures_under_way(dev->ebb))
         return true;
     dev->heap.measure = false;
     return ebb_heap_measure(dev);
@@ -184,9 +184,9 @@ size_t ebb_heap_told_free(ebb_device_t *dev)
 /* What all buffers have, whoever found the memory. */
 static void begin_life(ebb_buffer_t *b, const ebb_request_t *q)
 {
+    // NOLINTNEXTLINE(clang-analyzer-core.NullDereference): without a buffer ebb_fail() has said so, never by 0
     ebb_device_t *dev = b->range->device;
     ebb_heap_t *h = &dev->heap;
-    // NOLINTNEXTLINE(clang-analyzer-core.NullDereference): without a buffer ebb_fail() has said so, never by 0
     b->bytes = q->bytes;
     b->generation = ++dev->ebb->generations;
     b->stream_ordered = q->stream != NULL;
@@ -316,9 +316,9 @@ void ebb_heap_back(ebb_t *ebb, CUdeviceptr but, void (*unbacked)(ebb_buffer_t *b
     ebb_visit_t visit;
     for (unsigned i = 0; i < ebb->device_count && ebb->unbacked_count; i++) {
         ebb_device_t *dev = &ebb->device[i];
-        if (dev->heap.unbacked && dev->heap.unbacked->address != but && !ebb_slot_visit(i, &visit)) {
+        if (dev->heap.unbacked && dev->heap.unbacked->address != but && !ebb_device_visit(dev, &visit)) {
             back(dev, unbacked);
-            ebb_slot_return(visit);
+            ebb_device_return(visit);
         }
     }
 }
@@ -342,7 +342,7 @@ ebb_status_t ebb_heap_alloc(ebb_device_t *dev, const ebb_request_t *q, ebb_buffe
 {
     if (!q->bytes)
         return ebb_fail(CUDA_ERROR_INVALID_VALUE, "an allocation", 0);
-    ebb_marks_ask_again();
+    ebb_marks_ask_again(dev->ebb);
     EBB_TRY(q->bytes <= EBB_SMALL_BYTES ? ebb_small_alloc(dev, q, out) : alloc_large(dev, q, out));
     begin_life(*out, q);
     return 0;

@@ -10,7 +10,7 @@ static ebb_mutex_t lock = EBB_MUTEX(EBB_RANK_STATE);
 
 /* Of the thread that holds it. */
 static struct {
-    unsigned pushed; /* contexts that ebb has made current, the last of them the present device's */
+    unsigned pushed; /* contexts that ebb has made current */
     bool relaxed;    /* ebb has exchanged the thread's capture mode; what it was: */
     CUstreamCaptureMode mode;
 } held;
@@ -28,19 +28,25 @@ static void unrelax(void)
     held.relaxed = false;
 }
 
+/* The process is known by whatever device has been current last. */
+static void relax_for_captures(void)
+{
+    const ebb_device_t *dev = ebb_current_device;
+    if (dev && ebb_captures_under_way(dev->ebb))
+        relax();
+}
+
 void ebb_lock(void)
 {
     ebb_mutex_lock(&lock);
-    if (ebb_captures_under_way())
-        relax();
+    relax_for_captures();
 }
 
 bool ebb_try_lock(void)
 {
     if (!ebb_mutex_lock_within(&lock, 0))
         return false;
-    if (ebb_captures_under_way())
-        relax();
+    relax_for_captures();
     return true;
 }
 
@@ -69,15 +75,19 @@ bool ebb_lock_is_held(void)
     return ebb_mutex_is_held(&lock);
 }
 
-bool ebb_lock_go_to(unsigned slot)
+/* Out of the way of the common case. */
+__attribute__((noinline)) static bool go_to_another(ebb_device_t *dev)
 {
     ebb_visit_t visit;
-    if (slot == ebb_here->number)
-        return true;
-    if (!ebb_process.device[slot].context || ebb_slot_visit(slot, &visit))
+    if (!dev->context || ebb_device_visit(dev, &visit))
         return false;
     held.pushed += visit.pushed;
     return true;
+}
+
+bool ebb_lock_go_to(ebb_device_t *dev)
+{
+    return dev == ebb_current_device || go_to_another(dev);
 }
 
 void ebb_lock_pushed(void)
@@ -85,7 +95,7 @@ void ebb_lock_pushed(void)
     held.pushed++;
 }
 
-CUresult ebb_lock_step_out(CUresult (*issue)(const void *context), const void *context)
+CUresult ebb_lock_step_out(ebb_device_t *dev, CUresult (*issue)(const void *context), const void *context)
 {
     bool relaxed = held.relaxed, pushed = held.pushed;
     if (pushed)
@@ -94,7 +104,7 @@ CUresult ebb_lock_step_out(CUresult (*issue)(const void *context), const void *c
     CUresult result = issue(context);
     if (relaxed)
         relax();
-    if (pushed && !ebb_driver.cuCtxPushCurrent_v2(ebb_here->context))
+    if (pushed && !ebb_driver.cuCtxPushCurrent_v2(dev->context))
         held.pushed++;
     return result;
 }

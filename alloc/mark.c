@@ -14,22 +14,7 @@
 #include "alloc/base/log.h"
 #include "alloc/device.h"
 
-/* Pending at once on one stream. */
-enum { EVENTS = 4 };
-
-struct ebb_stream {
-    CUstream handle;
-    ebb_device_t *device;  /* whose; number EBB_NOWHERE: a context's that ebb does not serve */
-    unsigned long long id; /* the driver's: a handle may come again for another stream */
-    uint64_t issued, reached;
-    CUevent event[EVENTS];     /* a ring, made when first needed */
-    uint64_t event_at[EVENTS]; /* the number each was recorded behind, ascending while pending */
-    unsigned first, pending;
-    uint64_t asked; /* in which round of questions the driver was asked last */
-    ebb_stream_t *next;
-};
-
-static uint64_t round_of_questions = 1;
+enum { EVENTS = EBB_STREAM_EVENTS };
 
 /* Handles that mean different streams at different times or in different threads are told apart by the
  * driver's id. */
@@ -66,14 +51,13 @@ __attribute__((noinline)) static ebb_stream_t *look_up(ebb_device_t *dev, CUstre
             return dev->last_stream = s;
     ebb_stream_t *s = calloc(1, sizeof *s);
     if (!s) {
-        /* All dev->ebb->streams without a record share one: its marks are reached later than need be. */
+        /* All streams without a record share one: its marks are reached later than need be. */
         ebb_log(EBB_WARN, "out of host memory");
-        static ebb_stream_t shared;
-        shared.device = dev;
-        return &shared;
+        dev->ebb->shared_stream.device = dev;
+        return &dev->ebb->shared_stream;
     }
     s->handle = handle;
-    s->device = is_default(handle) ? dev : &dev->ebb->device[ebb_slot_of_stream(dev, handle)];
+    s->device = is_default(handle) ? dev : ebb_device_of_stream(dev, handle);
     s->id = id;
     s->next = dev->ebb->streams;
     dev->ebb->streams = s;
@@ -88,9 +72,9 @@ ebb_stream_t *ebb_stream_of(ebb_device_t *dev, CUstream handle)
     return last && last->handle == handle && !is_ambiguous(handle) ? last : look_up(dev, handle);
 }
 
-unsigned ebb_stream_slot(const ebb_stream_t *s)
+ebb_device_t *ebb_stream_device(const ebb_stream_t *s)
 {
-    return s->device->number;
+    return s->device;
 }
 
 CUstream ebb_stream_handle(const ebb_stream_t *s)
@@ -111,8 +95,6 @@ ebb_mark_t ebb_mark_issue(ebb_stream_t *s)
 
 /* ---- captures ---- */
 
-_Atomic unsigned ebb_captures;
-
 bool ebb_is_capturing(CUstream stream)
 {
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
@@ -120,9 +102,11 @@ bool ebb_is_capturing(CUstream stream)
            status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
-bool ebb_may_record(CUstream stream)
+/* Whether an event may be recorded on a stream: not on one that is captured, nor on the legacy stream while any other is. */
+static bool may_record(ebb_t *ebb, CUstream stream)
 {
-    return !ebb_captures_under_way() || (stream && stream != CU_STREAM_LEGACY && !ebb_is_capturing(stream));
+    return !ebb_captures_under_way(ebb) ||
+           (stream && stream != CU_STREAM_LEGACY && !ebb_is_capturing(stream));
 }
 
 /* ---- the events of a stream ---- */
@@ -141,7 +125,7 @@ static bool is_recorded(const ebb_stream_t *s, uint64_t number)
  * pending. */
 static ebb_status_t record_here(ebb_stream_t *s)
 {
-    if (!ebb_may_record(handle_here(s))) /* it would become part of the graph */
+    if (!may_record(s->device->ebb, handle_here(s))) /* it would become part of the graph */
         return ebb_fail(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "an event on a captured stream", 0);
     unsigned i = s->pending < EVENTS ? (s->first + s->pending) % EVENTS : newest(s);
     if (!s->event[i])
@@ -155,11 +139,9 @@ static ebb_status_t record_here(ebb_stream_t *s)
 static ebb_status_t record(ebb_stream_t *s)
 {
     ebb_visit_t visit;
-    if (s->device == ebb_here)
-        return record_here(s);
-    EBB_TRY(ebb_slot_visit(s->device->number, &visit));
+    EBB_TRY(ebb_device_visit(s->device, &visit));
     ebb_status_t status = record_here(s);
-    ebb_slot_return(visit);
+    ebb_device_return(visit);
     return status;
 }
 
@@ -202,9 +184,9 @@ bool ebb_mark_reached(ebb_mark_t mark)
     return s->reached >= mark.number;
 }
 
-void ebb_marks_ask_again(void)
+void ebb_marks_ask_again(ebb_t *ebb)
 {
-    round_of_questions++;
+    ebb->round_of_questions++;
 }
 
 bool ebb_mark_reached_lately(ebb_mark_t mark)
@@ -212,9 +194,10 @@ bool ebb_mark_reached_lately(ebb_mark_t mark)
     ebb_stream_t *s = mark.stream;
     if (!s || s->reached >= mark.number)
         return true;
-    if (s->asked == round_of_questions)
+    const uint64_t round = s->device->ebb->round_of_questions;
+    if (s->asked == round)
         return false;
-    s->asked = round_of_questions;
+    s->asked = round;
     /* For what has been issued so far: later questions of this round are about nothing else. */
     return ebb_mark_reached(mark);
 }
@@ -238,7 +221,7 @@ ebb_status_t ebb_mark_join(CUstream stream, ebb_mark_t mark)
 {
     ebb_stream_t *s = mark.stream;
     CUevent event;
-    bool same = s && s->handle == stream && (s->device == ebb_here || !is_default(stream)) &&
+    bool same = s && s->handle == stream && (s->device == ebb_current_device || !is_default(stream)) &&
                 handle_here(s) == stream;
     if (!s || s->reached >= mark.number || same)
         return 0;
@@ -250,9 +233,9 @@ ebb_status_t ebb_mark_join(CUstream stream, ebb_mark_t mark)
 ebb_status_t ebb_stream_join(const ebb_stream_t *s, ebb_mark_t mark)
 {
     ebb_visit_t visit;
-    EBB_TRY(ebb_slot_visit(s->device->number, &visit));
+    EBB_TRY(ebb_device_visit(s->device, &visit));
     ebb_status_t status = ebb_mark_join(s->handle, mark);
-    ebb_slot_return(visit);
+    ebb_device_return(visit);
     return status;
 }
 
@@ -328,9 +311,7 @@ void ebb_stream_forget(ebb_device_t *dev, ebb_stream_t *s)
 
 /* ---- the device as a whole ---- */
 
-static atomic_bool program_failed;
-
-ebb_status_t ebb_wait_for_device(void)
+ebb_status_t ebb_wait_for_device(ebb_t *ebb)
 {
     if (!ebb_driver.cuCtxSynchronize())
         return 0;
@@ -339,16 +320,16 @@ ebb_status_t ebb_wait_for_device(void)
         return 0;
     size_t free_bytes, total;
     if (!ebb_driver.cuMemGetInfo_v2(&free_bytes, &total))
-        ebb_fail_program();
+        ebb_fail_program(ebb);
     return ebb_fail(status, "cuCtxSynchronize", 0);
 }
 
-void ebb_fail_program(void)
+void ebb_fail_program(ebb_t *ebb)
 {
-    atomic_store(&program_failed, true);
+    atomic_store(&ebb->program_failed, true);
 }
 
-bool ebb_program_has_failed(void)
+bool ebb_program_has_failed(const ebb_t *ebb)
 {
-    return atomic_load(&program_failed);
+    return atomic_load(&ebb->program_failed);
 }

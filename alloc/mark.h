@@ -4,14 +4,15 @@
 
 #include <stdatomic.h>
 
+#include "alloc/device.h"
 #include "alloc/ebb_alloc.h"
 
-/* `stream` continues only after all that other streams of the present device, or of all, have been given so far; or
+/* `stream` continues only after all that other streams of the device, or of all, have been given so far; or
  * the host does. */
 ebb_status_t ebb_streams_join(ebb_device_t *dev, CUstream stream, bool abroad);
 ebb_status_t ebb_streams_wait(ebb_device_t *dev, bool abroad);
 
-/* The present slot's context is at its end, its work done: every mark of its streams is reached. */
+/* The device's context is at its end, its work done: every mark of its streams is reached. */
 void ebb_streams_end(ebb_device_t *dev);
 
 /* Makes sure that how far each stream of every device is can be asked later without recording an event on it. */
@@ -26,7 +27,7 @@ void ebb_stream_forget(ebb_device_t *dev, ebb_stream_t *stream);
 /* Like ebb_mark_reached, but asks the driver at most once about each stream until ebb_marks_ask_again: for
  * walks over many marks. May say no a little longer than need be. */
 bool ebb_mark_reached_lately(ebb_mark_t mark);
-void ebb_marks_ask_again(void);
+void ebb_marks_ask_again(ebb_t *ebb);
 
 /* May `stream` use now what is in use until the mark? NULL: may every stream? */
 static inline bool ebb_mark_suits(ebb_mark_t mark, const ebb_stream_t *stream)
@@ -38,22 +39,17 @@ static inline bool ebb_mark_suits(ebb_mark_t mark, const ebb_stream_t *stream)
 bool ebb_mark_later(ebb_mark_t *mark, ebb_mark_t other);
 
 /* After ebb_fail_program. Any thread. */
-bool ebb_program_has_failed(void);
+bool ebb_program_has_failed(const ebb_t *ebb);
 
 /* ---- streams that are captured into graphs ---- */
 
-extern _Atomic unsigned ebb_captures; /* under way in this process */
-
-static inline bool ebb_captures_under_way(void)
+/* Any thread. */
+static inline bool ebb_captures_under_way(const ebb_t *ebb)
 {
-    return atomic_load_explicit(&ebb_captures, memory_order_relaxed) != 0;
+    return atomic_load_explicit(&ebb->captures, memory_order_relaxed) != 0;
 }
 
 /* Whether a stream takes part in a capture. Asks the driver; lock not wanted. */
 bool ebb_is_capturing(CUstream stream);
-
-/* Whether an event may be recorded on a stream: not on one that is captured, nor on the legacy stream while any
- * other is. */
-bool ebb_may_record(CUstream stream);
 
 #endif

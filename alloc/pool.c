@@ -44,17 +44,17 @@ bool ebb_pool_is_native(ebb_device_t *dev, CUmemoryPool pool)
     return k && k->native;
 }
 
-unsigned ebb_pool_slot(ebb_device_t *dev, CUmemoryPool pool)
+ebb_device_t *ebb_pool_device(ebb_device_t *dev, CUmemoryPool pool)
 {
     const known_t *k = pool ? find(dev->ebb, pool) : NULL;
     CUmemoryPool usual;
     if (k)
-        return ebb_slot_of_device(dev->ebb, k->device);
+        return ebb_device_of(dev->ebb, k->device);
     for (unsigned i = 0; pool && dev->ebb->device_count > 1 && i < dev->ebb->device_count; i++)
         if (dev->ebb->device[i].context &&
             !ebb_driver.cuDeviceGetDefaultMemPool(&usual, dev->ebb->device[i].device) && usual == pool)
-            return i;
-    return dev->number;
+            return &dev->ebb->device[i];
+    return ebb_is_device(dev) ? dev : NULL;
 }
 
 /* ---- what is in use ---- */

@@ -4,7 +4,7 @@
 
 #include "alloc/ebb_alloc.h"
 
-/* The rights that every mapping of the present device's memory has to give: its own, and those of the devices that
+/* The rights that every mapping of the device's memory has to give: its own, and those of the devices that
  * the program has given access. Valid until the next grant. */
 const CUmemAccessDesc *ebb_access_descs(ebb_device_t *dev, size_t *count);
 /* One more device; all present mappings get it now. */

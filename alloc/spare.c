@@ -166,7 +166,7 @@ void ebb_spare_reclaim(ebb_device_t *dev, size_t chunks, bool wait)
 {
     if (wait)
         ebb_chunks_wait(dev, chunks);
-    ebb_marks_ask_again();
+    ebb_marks_ask_again(dev->ebb);
     size_t available = ebb_chunks_available(dev);
     for (ebb_range_t *r = dev->spare.spares.oldest, *next; r && available < chunks; r = next) {
         next = r->newer;
@@ -181,7 +181,7 @@ void ebb_spare_reclaim(ebb_device_t *dev, size_t chunks, bool wait)
 
 void ebb_spare_drop_ghosts(ebb_device_t *dev, bool wait)
 {
-    ebb_marks_ask_again();
+    ebb_marks_ask_again(dev->ebb);
     limit_ghosts(dev, 0, wait);
 }
 
@@ -299,7 +299,7 @@ bool ebb_range_map_at_once(ebb_range_t *r, ebb_stream_t *stream)
 {
     ebb_device_t *dev = r->device;
     wanted_t w = {r->chunk_count, 0, stream, r->chunk};
-    ebb_marks_ask_again();
+    ebb_marks_ask_again(dev->ebb);
     take_at_once(dev, &w);
     if (w.got == w.count && !ebb_range_map_on(r, r->chunk)) {
         note_owned(dev);
@@ -329,7 +329,7 @@ ebb_status_t ebb_range_map_for(ebb_range_t *r, ebb_stream_t *stream)
 bool ebb_spare_take_whole(ebb_device_t *dev, size_t chunk_count, const ebb_stream_t *stream,
                           ebb_range_t **out)
 {
-    ebb_marks_ask_again();
+    ebb_marks_ask_again(dev->ebb);
     return (*out = take_spare(dev, chunk_count, stream)) || (*out = take_ghost(dev, chunk_count, stream));
 }
 

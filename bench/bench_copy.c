@@ -15,7 +15,10 @@
 #include "alloc/base/driver.h"
 #include "alloc/device.h"
 #include "ckpt/run/residence/residence.h"
+#include "hook/hook.h"
 #include "offload/ebb_offload.h"
+
+static ebb_device_t *const device0 = &ebb_global.device[0];
 
 #define CHECK(call)                                                                                          \
     do {                                                                                                     \
@@ -70,8 +73,8 @@ static void copy_plainly(size_t i, bool in, CUstream stream)
 
 static double plain(bool out, bool in)
 {
-    const CUstream to_host = ebb_stream_handle(ebb_copy_stream(ebb_here, EBB_OUT)),
-                   to_device = ebb_stream_handle(ebb_copy_stream(ebb_here, EBB_IN));
+    const CUstream to_host = ebb_stream_handle(ebb_copy_stream(device0, EBB_OUT)),
+                   to_device = ebb_stream_handle(ebb_copy_stream(device0, EBB_IN));
     CUevent begin = now();
     for (size_t i = 0; i < bench.count; i++) {
         const bool comes = in && (!out || i % 2);
@@ -100,8 +103,8 @@ static double engine(bool out, bool in)
 static double evict_all(void)
 {
     CUevent begin = now();
-    const size_t chunks = ebb_chunks_limit(ebb_here); /* more than there is: everything must go */
-    ebb_residence_make_room(ebb_here, chunks);
+    const size_t chunks = ebb_chunks_limit(device0); /* more than there is: everything must go */
+    ebb_residence_make_room(device0, chunks);
     const double rate = rate_since(begin, bench.count);
     for (size_t i = 0; i < bench.count; i++)
         if (bench.buffer[i]->range->mapped) {
@@ -117,10 +120,10 @@ static double fetch_all(void)
     for (size_t i = 0; i < bench.count; i++) {
         ebb_access_t access = {.buffer = bench.buffer[i]};
         ebb_operation_t op = {.kind = EBB_SET,
-                              .stream = ebb_stream_of(ebb_here, bench.clock),
+                              .stream = ebb_stream_of(device0, bench.clock),
                               .access = &access,
                               .access_count = 1};
-        CHECK(ebb_residence_acquire(ebb_here, &op));
+        CHECK(ebb_residence_acquire(device0, &op));
         ebb_residence_release(&op);
     }
     return rate_since(begin, bench.count);
@@ -145,8 +148,8 @@ static void set_up(int argc, char **argv)
     ebb_lock();
     CHECK(ebb_driver.cuStreamCreate(&bench.clock, CU_STREAM_NON_BLOCKING));
     for (size_t i = 0; i < bench.count; i++) {
-        CHECK(ebb_heap_alloc(ebb_here, &(ebb_request_t){.bytes = bench.bytes}, &bench.buffer[i]));
-        CHECK(ebb_host_alloc(ebb_here, bench.bytes, &bench.host[i]));
+        CHECK(ebb_heap_alloc(device0, &(ebb_request_t){.bytes = bench.bytes}, &bench.buffer[i]));
+        CHECK(ebb_host_alloc(device0, bench.bytes, &bench.host[i]));
         if (!bench.host[i].pinned)
             exit(1);
         memset(bench.host[i].at, (int)i, bench.bytes);
@@ -164,14 +167,14 @@ static void say(const char *name, double rate, double link, bool counts)
 
 int main(int argc, char **argv)
 {
-    ebb_open(&ebb_process);
+    ebb_open(&ebb_global);
     set_up(argc, argv);
     plain(true, true); /* pages, streams, events */
     const double out = plain(true, false), in = plain(false, true), both = plain(true, true);
     const double engine_out = engine(true, false), engine_in = engine(false, true),
                  engine_both = engine(true, true);
     for (size_t i = 0; i < bench.count; i++)
-        ebb_host_free(ebb_here, bench.host[i], bench.bytes); /* pinned, for the evictions */
+        ebb_host_free(device0, bench.host[i], bench.bytes); /* pinned, for the evictions */
     evict_all();
     fetch_all();
     const double evicted = evict_all(), fetched = fetch_all();
@@ -185,7 +188,7 @@ int main(int argc, char **argv)
     say("engine_both", engine_both, both, false);
     say("evict", evicted, out, true);
     say("fetch", fetched, in, true);
-    printf("  \"window_peak_bytes\": %zu\n}\n", ebb_traffic(ebb_here).in_flight_peak_bytes);
+    printf("  \"window_peak_bytes\": %zu\n}\n", ebb_traffic(device0).in_flight_peak_bytes);
     ebb_unlock();
     return argc > 3 && worst * 100 < atof(argv[3]);
 }

@@ -41,9 +41,9 @@ static void set_variable(struct argp_state *state, const char *assignment)
 static error_t parse(int key, char *word, struct argp_state *state)
 {
     request_t *r = state->input;
-    const ebb_option_row_t *row = key >= FIRST_OPTION ? ebb_option_row((unsigned)(key - FIRST_OPTION)) : NULL;
-    if (row) {
-        setenv(row->name, word, 1);
+    ebb_option_row_t row;
+    if (key >= FIRST_OPTION && ebb_option_row((unsigned)(key - FIRST_OPTION), &row)) {
+        setenv(row.name, word, 1);
         return 0;
     }
     switch (key) {
@@ -75,14 +75,14 @@ static error_t parse(int key, char *word, struct argp_state *state)
 static void list_flags(struct argp_option *flags)
 {
     static char name[MOST_OPTIONS][32];
-    const ebb_option_row_t *row;
+    ebb_option_row_t row;
     unsigned n = 0;
-    for (; n < MOST_OPTIONS && (row = ebb_option_row(n)); n++) {
+    for (; n < MOST_OPTIONS && ebb_option_row(n, &row); n++) {
         size_t i = 0;
-        for (const char *c = row->name + 4; *c && i < sizeof name[n] - 1; c++)
+        for (const char *c = row.name + 4; *c && i < sizeof name[n] - 1; c++)
             name[n][i++] = (char)(*c == '_' ? '-' : *c - 'A' + 'a');
-        flags[n] = (struct argp_option){name[n], FIRST_OPTION + (int)n, row->type, 0, row->help, 0};
-        if (!strcmp(row->name, "EBB_BUDGET"))
+        flags[n] = (struct argp_option){name[n], FIRST_OPTION + (int)n, row.type, 0, row.help, 0};
+        if (!strcmp(row.name, "EBB_BUDGET"))
             flags[n].key = 'b';
     }
     flags[n++] = (struct argp_option){"set", SET, "NAME=VALUE", 0, "Any of them by its variable's name", 1};

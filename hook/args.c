@@ -55,21 +55,22 @@ bool ebb_args_pack(const ebb_signature_t *s, unsigned char *block, void **params
     return true;
 }
 
-bool ebb_access_add(ebb_operation_t *op, CUdeviceptr address, uint32_t param_offset)
+bool ebb_access_add(ebb_t *ebb, ebb_operation_t *op, CUdeviceptr address, uint32_t param_offset)
 {
-    if (!ebb_arena_contains(&ebb_process, address))
+    if (!ebb_arena_contains(ebb, address))
         return true;
-    ebb_buffer_t *b = ebb_buffer_at(ebb_here->ebb, address);
+    ebb_buffer_t *b = ebb_buffer_at(ebb, address);
     if (b)
         op->access[op->access_count++] =
             (ebb_access_t){.buffer = b, .offset_bytes = address - b->address, .param_offset = param_offset};
     return b != NULL;
 }
 
-bool ebb_access_add_span(ebb_operation_t *op, CUdeviceptr address, size_t bytes, uint32_t param_offset)
+bool ebb_access_add_span(ebb_t *ebb, ebb_operation_t *op, CUdeviceptr address, size_t bytes,
+                         uint32_t param_offset)
 {
     uint32_t before = op->access_count;
-    if (!ebb_access_add(op, address, param_offset))
+    if (!ebb_access_add(ebb, op, address, param_offset))
         return false;
     const ebb_access_t *a = &op->access[before];
     return op->access_count == before ||
@@ -87,15 +88,16 @@ static void forget_words(ebb_operation_t *op, size_t begin, size_t end)
 }
 
 /* In one parameter, a map or a structure that contains some. Wherever the block has it, its own address is aligned as a map is. */
-static void scan_tensor_maps(ebb_operation_t *op, const unsigned char *block, const struct ebb_param *param)
+static void scan_tensor_maps(ebb_t *ebb, ebb_operation_t *op, const unsigned char *block,
+                             const struct ebb_param *param)
 {
     const size_t end = (size_t)param->offset_bytes + param->size_bytes;
     for (size_t at = param->offset_bytes; at + EBB_TENSOR_MAP_BYTES <= end; at += EBB_TENSOR_MAP_ALIGN) {
-        CUdeviceptr address = ebb_tensor_map_address(ebb_here->ebb, block + at);
+        CUdeviceptr address = ebb_tensor_map_address(ebb, block + at);
         if (!address)
             continue;
         forget_words(op, at, at + EBB_TENSOR_MAP_BYTES);
-        ebb_access_add(op, address, (uint32_t)at);
+        ebb_access_add(ebb, op, address, (uint32_t)at);
         if (op->map_count < EBB_TENSOR_MAPS && ebb_driver.cuTensorMapReplaceAddress)
             op->map_at[op->map_count++] = (uint16_t)at;
         else
@@ -103,10 +105,10 @@ static void scan_tensor_maps(ebb_operation_t *op, const unsigned char *block, co
     }
 }
 
-void ebb_args_scan(ebb_operation_t *op, const ebb_signature_t *s, const unsigned char *block,
+void ebb_args_scan(ebb_t *ebb, ebb_operation_t *op, const ebb_signature_t *s, const unsigned char *block,
                    ebb_access_t *access)
 {
-    const CUdeviceptr base = ebb_here->ebb->arena.base, end = ebb_here->ebb->arena.slots * EBB_CHUNK_BYTES;
+    const CUdeviceptr base = ebb->arena.base, end = ebb->arena.slots * EBB_CHUNK_BYTES;
     const size_t bytes = s->param_bytes;
     op->access = access;
     for (size_t at = 0; at + sizeof(CUdeviceptr) <= bytes; at += sizeof(CUdeviceptr)) {
@@ -114,14 +116,14 @@ void ebb_args_scan(ebb_operation_t *op, const ebb_signature_t *s, const unsigned
         memcpy(&word, block + at, sizeof word);
         if (word - base >= end)
             continue;
-        const ebb_range_t *r = ebb_arena_range(ebb_here->ebb, word);
-        ebb_buffer_t *b = r && !r->slab ? r->buffer : ebb_buffer_at(ebb_here->ebb, word);
+        const ebb_range_t *r = ebb_arena_range(ebb, word);
+        ebb_buffer_t *b = r && !r->slab ? r->buffer : ebb_buffer_at(ebb, word);
         if (b)
             access[op->access_count++] =
                 (ebb_access_t){.buffer = b, .offset_bytes = word - b->address, .param_offset = (uint32_t)at};
     }
-    for (uint32_t i = 0; ebb_here->ebb->tensor_maps.count && i < s->param_count; i++)
-        scan_tensor_maps(op, block, &s->params[i]);
+    for (uint32_t i = 0; ebb->tensor_maps.count && i < s->param_count; i++)
+        scan_tensor_maps(ebb, op, block, &s->params[i]);
 }
 
 /* ---- attributes ---- */
@@ -184,7 +186,7 @@ void ebb_attributes_note(ebb_operation_t *op, const CUlaunchAttribute *attribute
 bool ebb_touches(const CUdeviceptr *address, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        if (ebb_arena_contains(&ebb_process, address[i]))
+        if (ebb_arena_contains(&ebb_global, address[i]))
             return true;
     return false;
 }
@@ -195,7 +197,7 @@ static bool is_device_memory(CUdeviceptr address)
     unsigned type = 0, managed = 1;
     CUpointer_attribute attribute[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED};
     void *out[] = {&type, &managed};
-    return ebb_arena_contains(&ebb_process, address) ||
+    return ebb_arena_contains(&ebb_global, address) ||
            (ebb_driver.cuPointerGetAttributes &&
             !ebb_driver.cuPointerGetAttributes(2, attribute, out, address) && type == CU_MEMORYTYPE_DEVICE &&
             !managed);
@@ -203,7 +205,7 @@ static bool is_device_memory(CUdeviceptr address)
 
 bool ebb_host_waits(const CUdeviceptr *address, size_t count)
 {
-    bool waits = ebb_sync_memops() || !ebb_have_driver();
+    bool waits = !ebb_have_driver() || ebb_sync_memops(&ebb_global);
     for (size_t i = 0; i < count && !waits; i++)
         waits = !is_device_memory(address[i]);
     return waits;
@@ -212,20 +214,22 @@ bool ebb_host_waits(const CUdeviceptr *address, size_t count)
 CUresult ebb_issue_other(const ebb_other_t *o, CUresult (*issue)(const void *context), const void *context)
 {
     enum { ON_STACK = 16 };
-    if (!ebb_enter_work())
+    ebb_device_t *dev = ebb_enter_work();
+    if (!dev)
         return issue(context);
     ebb_access_t room[ON_STACK], *access = room;
     if (o->count > ON_STACK)
         access = malloc(o->count * sizeof *access);
     ebb_operation_t op = {.kind = EBB_OTHER,
-                          .stream = ebb_stream_of(ebb_here, o->stream),
+                          .stream = ebb_stream_of(dev, o->stream),
                           .name = o->name,
                           .bytes = o->bytes,
                           .access = access,
                           .opaque = !access};
     bool known = true;
     for (size_t i = 0; access && i < o->count; i++)
-        known = ebb_access_add_span(&op, o->address[i], o->span ? o->span[i] : 0, (uint32_t)i) && known;
+        known =
+            ebb_access_add_span(dev->ebb, &op, o->address[i], o->span ? o->span[i] : 0, (uint32_t)i) && known;
     CUresult result = known || !o->bytes ? ebb_issue(&op, issue, context) : CUDA_ERROR_INVALID_VALUE;
     ebb_unlock();
     if (access != room)

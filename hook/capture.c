@@ -9,10 +9,10 @@
 
 /* ---- what a graph mentions ---- */
 
-void ebb_mentions_all(ebb_mentions_t *m)
+void ebb_mentions_all(ebb_t *ebb, ebb_mentions_t *m)
 {
     if (!m->all)
-        ebb_keep_everything(ebb_here, "a graph may mention any of it");
+        ebb_keep_everything(ebb, "a graph may mention any of it");
     m->all = true;
 }
 
@@ -26,43 +26,43 @@ ebb_status_t ebb_mentions_add(ebb_mentions_t *m, ebb_buffer_t *b)
     if (ref)
         *ref = ebb_pinned_ref(b);
     else
-        ebb_mentions_all(m);
+        ebb_mentions_all(b->range->device->ebb, m);
     return 0;
 }
 
-ebb_buffer_t *ebb_mentions_next(const ebb_mentions_t *m, size_t *at)
+ebb_buffer_t *ebb_mentions_next(ebb_t *ebb, const ebb_mentions_t *m, size_t *at)
 {
     const ebb_pinned_ref_t *ref = m->refs.at;
     ebb_buffer_t *b = NULL;
     for (; !b && *at < m->refs.room; ++*at)
-        b = ref[*at].generation ? ebb_pinned_get(ebb_here, ref[*at]) : NULL;
+        b = ref[*at].generation ? ebb_pinned_get(ebb, ref[*at]) : NULL;
     return b;
 }
 
-void ebb_mentions_add_all(ebb_mentions_t *to, const ebb_mentions_t *from)
+void ebb_mentions_add_all(ebb_t *ebb, ebb_mentions_t *to, const ebb_mentions_t *from)
 {
     if (to == from)
         return;
     size_t at = 0;
-    for (ebb_buffer_t *b = ebb_mentions_next(from, &at); b; b = ebb_mentions_next(from, &at))
+    for (ebb_buffer_t *b = ebb_mentions_next(ebb, from, &at); b; b = ebb_mentions_next(ebb, from, &at))
         ebb_mentions_add(to, b);
     to->alloc_bytes += from->alloc_bytes;
     to->all |= from->all;
 }
 
-void ebb_mentions_clear(ebb_mentions_t *m)
+void ebb_mentions_clear(ebb_t *ebb, ebb_mentions_t *m)
 {
     size_t at = 0;
-    for (ebb_buffer_t *b = ebb_mentions_next(m, &at); b; b = ebb_mentions_next(m, &at))
+    for (ebb_buffer_t *b = ebb_mentions_next(ebb, m, &at); b; b = ebb_mentions_next(ebb, m, &at))
         ebb_buffer_release(b);
     free(m->refs.at);
     *m = (ebb_mentions_t){0};
 }
 
-void ebb_mentions_list(const ebb_mentions_t *m, ebb_operation_t *op)
+void ebb_mentions_list(ebb_t *ebb, const ebb_mentions_t *m, ebb_operation_t *op)
 {
     size_t at = 0;
-    for (ebb_buffer_t *b = ebb_mentions_next(m, &at); b; b = ebb_mentions_next(m, &at)) {
+    for (ebb_buffer_t *b = ebb_mentions_next(ebb, m, &at); b; b = ebb_mentions_next(ebb, m, &at)) {
         op->access[op->access_count] = (ebb_access_t){.buffer = b, .param_offset = op->access_count};
         op->access_count++;
     }
@@ -71,62 +71,59 @@ void ebb_mentions_list(const ebb_mentions_t *m, ebb_operation_t *op)
 
 /* ---- graphs ---- */
 
-typedef struct graph {
+typedef struct ebb_graph {
     const void *handle;
-    struct graph *within; /* the outermost that it is a part of, which speaks for it */
-    bool astray;          /* it is a part of another, unknown one */
+    struct ebb_graph *within; /* the outermost that it is a part of, which speaks for it */
+    bool astray;              /* it is a part of another, unknown one */
     ebb_mentions_t mentions;
-    struct graph *next;
+    struct ebb_graph *next;
 } graph_t;
 
-static graph_t *graphs;
-static ebb_mentions_t common;
-
-ebb_mentions_t *ebb_graph_common_mentions(void)
+ebb_mentions_t *ebb_graph_common_mentions(ebb_t *ebb)
 {
-    return &common;
+    return &ebb->hook->common;
 }
 
-static graph_t *find(const void *handle)
+static graph_t *find(ebb_t *ebb, const void *handle)
 {
-    graph_t *g = graphs;
+    graph_t *g = ebb->hook->graphs;
     while (g && g->handle != handle)
         g = g->next;
     return g;
 }
 
-static graph_t *find_or_make(const void *handle)
+static graph_t *find_or_make(ebb_t *ebb, const void *handle)
 {
-    graph_t *g = find(handle);
+    graph_t *g = find(ebb, handle);
     if (!g && (g = calloc(1, sizeof *g))) {
         g->handle = handle;
-        g->next = graphs;
-        graphs = g;
+        g->next = ebb->hook->graphs;
+        ebb->hook->graphs = g;
     }
     return g;
 }
 
-ebb_mentions_t *ebb_graph_mentions(const void *handle)
+ebb_mentions_t *ebb_graph_mentions(ebb_t *ebb, const void *handle)
 {
-    graph_t *g = find_or_make(handle);
+    graph_t *g = find_or_make(ebb, handle);
     if (g && g->within)
         g = g->within;
-    return g && !g->astray ? &g->mentions : &common;
+    return g && !g->astray ? &g->mentions : ebb_graph_common_mentions(ebb);
 }
 
-const ebb_mentions_t *ebb_graph_known_mentions(const void *handle)
+const ebb_mentions_t *ebb_graph_known_mentions(ebb_t *ebb, const void *handle)
 {
-    const graph_t *g = find(handle);
+    const graph_t *g = find(ebb, handle);
     if (g && g->within)
         g = g->within;
     return g && !g->astray ? &g->mentions : NULL;
 }
 
-void ebb_graph_contains(const void *handle, const void *body)
+void ebb_graph_contains(ebb_t *ebb, const void *handle, const void *body)
 {
-    graph_t *outer = handle ? find_or_make(handle) : NULL, *inner = find_or_make(body);
+    graph_t *outer = handle ? find_or_make(ebb, handle) : NULL, *inner = find_or_make(ebb, body);
     if (!inner) {
-        ebb_mentions_all(&common);
+        ebb_mentions_all(ebb, ebb_graph_common_mentions(ebb));
         return;
     }
     while (outer && outer->within)
@@ -135,121 +132,122 @@ void ebb_graph_contains(const void *handle, const void *body)
     inner->astray = !outer;
 }
 
-void ebb_graph_forget(const void *handle)
+void ebb_graph_forget(ebb_t *ebb, const void *handle)
 {
-    const graph_t *gone = find(handle);
-    for (graph_t **link = &graphs; gone && *link;) {
+    const graph_t *gone = find(ebb, handle);
+    for (graph_t **link = &ebb->hook->graphs; gone && *link;) {
         graph_t *g = *link;
         if (g != gone && g->within != gone) {
             link = &g->next;
             continue;
         }
         *link = g->next;
-        ebb_mentions_clear(&g->mentions);
+        ebb_mentions_clear(ebb, &g->mentions);
         free(g);
     }
 }
 
 /* ---- captures ---- */
 
-typedef struct capture {
+typedef struct ebb_capture {
     cuuint64_t id;
     const ebb_stream_t *origin;
     CUgraph graph; /* that it adds to, or NULL */
     ebb_mentions_t mentions;
-    struct capture *next;
+    struct ebb_capture *next;
 } capture_t;
 
-static capture_t *captures;
-
-void ebb_capture_begins(void)
+void ebb_capture_begins(ebb_t *ebb)
 {
-    ebb_interrupt_all(&ebb_process, "a stream is captured");
-    ebb_streams_record(ebb_here->ebb); /* later it could not be asked how far they are */
-    atomic_fetch_add(&ebb_captures, 1);
+    ebb_interrupt_all(ebb, "a stream is captured");
+    ebb_streams_record(ebb); /* later it could not be asked how far they are */
+    atomic_fetch_add(&ebb->captures, 1);
 }
 
-void ebb_capture_began(CUresult result, CUstream stream, CUgraph graph)
+void ebb_capture_began(ebb_device_t *dev, CUresult result, CUstream stream, CUgraph graph)
 {
     CUstreamCaptureStatus status;
     capture_t *c = result ? NULL : calloc(1, sizeof *c);
     if (!c) { /* what is captured all the same is noted as common to all graphs */
         if (result)
-            atomic_fetch_sub(&ebb_captures, 1);
+            atomic_fetch_sub(&dev->ebb->captures, 1);
         return;
     }
-    c->origin = ebb_stream_of(ebb_here, stream);
+    c->origin = ebb_stream_of(dev, stream);
     c->graph = graph;
     if (!ebb_driver.cuStreamGetCaptureInfo || ebb_driver.cuStreamGetCaptureInfo(stream, &status, &c->id))
         c->id = 0;
-    c->next = captures;
-    captures = c;
+    c->next = dev->ebb->hook->captures;
+    dev->ebb->hook->captures = c;
 }
 
-static void drop(capture_t **link)
+static void drop(ebb_t *ebb, capture_t **link)
 {
     capture_t *c = *link;
     *link = c->next;
-    ebb_mentions_clear(&c->mentions);
+    ebb_mentions_clear(ebb, &c->mentions);
     free(c);
-    atomic_fetch_sub(&ebb_captures, 1);
+    atomic_fetch_sub(&ebb->captures, 1);
 }
 
-static capture_t **find_origin(CUstream stream)
+static capture_t **find_origin(ebb_t *ebb, const ebb_stream_t *origin)
 {
-    const ebb_stream_t *origin = ebb_stream_of(ebb_here, stream);
-    capture_t **link = &captures;
+    capture_t **link = &ebb->hook->captures;
     while (*link && (*link)->origin != origin)
         link = &(*link)->next;
     return link;
 }
 
-void ebb_capture_ended(CUresult result, CUstream stream, CUgraph graph)
+void ebb_capture_ended(ebb_device_t *dev, CUresult result, CUstream stream, CUgraph graph)
 {
-    capture_t **link = find_origin(stream);
+    ebb_t *ebb = dev->ebb;
+    capture_t **link = find_origin(ebb, ebb_stream_of(dev, stream));
     if (!*link || (result && ebb_is_capturing(stream)))
         return;
     if (!result && graph) {
         if (!(*link)->graph) /* the handle of a new graph: what is known by it is a dead one's */
-            ebb_graph_forget(graph);
-        ebb_mentions_add_all(ebb_graph_mentions(graph), &(*link)->mentions);
+            ebb_graph_forget(ebb, graph);
+        ebb_mentions_add_all(ebb, ebb_graph_mentions(ebb, graph), &(*link)->mentions);
     }
-    drop(link);
+    drop(ebb, link);
 }
 
-void ebb_capture_stream_ends(CUstream stream)
+void ebb_capture_stream_ends(const ebb_stream_t *stream)
 {
-    capture_t **link = ebb_captures_under_way() ? find_origin(stream) : NULL;
+    ebb_t *ebb = ebb_stream_device(stream)->ebb;
+    capture_t **link = ebb_captures_under_way(ebb) ? find_origin(ebb, stream) : NULL;
     if (link && *link)
-        drop(link);
+        drop(ebb, link);
 }
 
 /* The capture that a stream takes part in has the id that the driver gives it. */
-static ebb_mentions_t *mentions_of(CUstream stream)
+static ebb_mentions_t *mentions_of(ebb_t *ebb, CUstream stream)
 {
+    capture_t *captures = ebb->hook->captures;
     CUstreamCaptureStatus status;
     cuuint64_t id = 0;
     if (captures && !captures->next)
         return &captures->mentions;
     if (!ebb_driver.cuStreamGetCaptureInfo || ebb_driver.cuStreamGetCaptureInfo(stream, &status, &id) || !id)
-        return &common;
+        return ebb_graph_common_mentions(ebb);
     for (capture_t *c = captures; c; c = c->next)
         if (c->id == id)
             return &c->mentions;
-    return &common;
+    return ebb_graph_common_mentions(ebb);
 }
 
 ebb_status_t ebb_capture_note(const ebb_operation_t *op)
 {
-    ebb_mentions_t *m = mentions_of(ebb_stream_handle(op->stream));
+    ebb_t *ebb = ebb_stream_device(op->stream)->ebb;
+    ebb_mentions_t *m = mentions_of(ebb, ebb_stream_handle(op->stream));
     for (uint32_t i = 0; i < op->access_count; i++)
         EBB_TRY(ebb_mentions_add(m, op->access[i].buffer));
     if (op->opaque)
-        ebb_mentions_all(m);
+        ebb_mentions_all(ebb, m);
     return 0;
 }
 
-void ebb_capture_note_alloc(CUstream stream, size_t bytes)
+void ebb_capture_note_alloc(ebb_t *ebb, CUstream stream, size_t bytes)
 {
-    mentions_of(stream)->alloc_bytes += bytes;
+    mentions_of(ebb, stream)->alloc_bytes += bytes;
 }

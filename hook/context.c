@@ -6,19 +6,21 @@
 /* Before the driver destroys it. */
 static void end_of(CUcontext context)
 {
-    if (ebb_is_context(context) && ebb_enter_context(context)) {
-        ebb_context_ends();
+    ebb_device_t *dev = ebb_is_context(context) ? ebb_enter_context(context) : NULL;
+    if (dev) {
+        ebb_context_ends(dev);
         ebb_unlock();
-    } else if (context && ebb_enter_any()) {
-        ebb_foreign_forget(ebb_here->ebb, context); /* what the driver has served there */
+    } else if (context && (dev = ebb_enter_any())) {
+        ebb_foreign_forget(dev->ebb, context); /* what the driver has served there */
         ebb_unlock();
     }
 }
 
 static void end_of_primary(CUdevice device)
 {
-    if (ebb_is_primary_of(device) && ebb_enter_device(device)) {
-        ebb_context_ends();
+    ebb_device_t *dev = ebb_is_primary_of(device) ? ebb_enter_device(device) : NULL;
+    if (dev) {
+        ebb_context_ends(dev);
         ebb_unlock();
     }
 }
@@ -46,8 +48,10 @@ static CUresult detach(CUcontext context)
 {
     CUdevice device = -1;
     unsigned version;
-    if (ebb_have_driver() && ebb_is_context(context) && ebb_enter_context(context)) {
-        device = ebb_here->device;
+    const ebb_device_t *dev =
+        ebb_have_driver() && ebb_is_context(context) ? ebb_enter_context(context) : NULL;
+    if (dev) {
+        device = dev->device;
         ebb_unlock();
     }
     CUresult result = EBB_PASS(cuCtxDetach, (context));

@@ -54,13 +54,13 @@ static CUresult issue_between(const void *context)
 }
 
 /* The context of device memory; NULL: it is none, or of no context. */
-static CUcontext context_of(CUdeviceptr address)
+static CUcontext context_of(ebb_t *ebb, CUdeviceptr address)
 {
     CUcontext context = NULL;
     CUmemorytype type = CU_MEMORYTYPE_HOST;
-    const unsigned slot = ebb_arena_slot(ebb_here->ebb, address);
-    if (slot != EBB_NOWHERE)
-        return ebb_process.device[slot].context;
+    const ebb_device_t *dev = ebb_arena_device(ebb, address);
+    if (dev)
+        return dev->context;
     if (ebb_driver.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address) ||
         type != CU_MEMORYTYPE_DEVICE ||
         ebb_driver.cuPointerGetAttribute(&context, CU_POINTER_ATTRIBUTE_CONTEXT, address))
@@ -70,13 +70,12 @@ static CUcontext context_of(CUdeviceptr address)
 
 /* Of memory that is mapped, as ebb's is, an ordinary copy reaches another device only if that has been given access;
  * of what cuMemAlloc gives it does so always. So the copy says that it is one between devices. */
-static bool is_between(const copy_t *c, between_t *out)
+static bool is_between(ebb_t *ebb, const copy_t *c, between_t *out)
 {
-    if (ebb_process.device_count < 2 || ebb_captures_under_way() || c->direction == H2D ||
-        c->direction == D2H ||
-        (!ebb_arena_contains(&ebb_process, c->dst) && !ebb_arena_contains(ebb_here->ebb, c->src)))
+    if (ebb->device_count < 2 || ebb_captures_under_way(ebb) || c->direction == H2D || c->direction == D2H ||
+        (!ebb_arena_contains(ebb, c->dst) && !ebb_arena_contains(ebb, c->src)))
         return false;
-    *out = (between_t){c, context_of(c->dst), context_of(c->src)};
+    *out = (between_t){c, context_of(ebb, c->dst), context_of(ebb, c->src)};
     return out->to && out->from && out->to != out->from;
 }
 
@@ -85,25 +84,26 @@ static bool is_between(const copy_t *c, between_t *out)
 static CUresult copy(const copy_t *c)
 {
     between_t between;
-    if (!c->bytes || !ebb_enter_work())
+    ebb_device_t *dev = c->bytes ? ebb_enter_work() : NULL;
+    if (!dev)
         return issue_copy(c);
     ebb_access_t access[2];
     ebb_operation_t op = {.kind = EBB_COPY,
-                          .stream = ebb_stream_of(ebb_here, c->stream),
+                          .stream = ebb_stream_of(dev, c->stream),
                           .dst = c->dst,
                           .src = c->src,
                           .bytes = c->bytes,
                           .access = access};
     /* Freed memory may be there still, and so may what follows a buffer, but it is not the program's. */
-    bool known = ebb_access_add_span(&op, c->dst, c->bytes, 0);
-    known = ebb_access_add_span(&op, c->src, c->bytes, 1) && known;
+    bool known = ebb_access_add_span(dev->ebb, &op, c->dst, c->bytes, 0);
+    known = ebb_access_add_span(dev->ebb, &op, c->src, c->bytes, 1) && known;
     CUresult result = known ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     if (known && (c->direction == H2D || c->direction == ANY) && c->bytes >= sizeof(CUdeviceptr) &&
-        ebb_enter_is_inside())
-        result = (CUresult)ebb_table_written(c->dst, host(c->src), c->bytes);
+        ebb_is_device(dev))
+        result = (CUresult)ebb_table_written(dev->ebb, c->dst, host(c->src), c->bytes);
     if (!result)
-        result =
-            is_between(c, &between) ? ebb_issue(&op, issue_between, &between) : ebb_issue(&op, issue_copy, c);
+        result = is_between(dev->ebb, c, &between) ? ebb_issue(&op, issue_between, &between)
+                                                   : ebb_issue(&op, issue_copy, c);
     ebb_unlock();
     return result;
 }
@@ -155,17 +155,18 @@ static CUresult issue_set(const void *context)
 
 static CUresult set(const set_t *s)
 {
-    if (!s->count || !ebb_enter_work())
+    ebb_device_t *dev = s->count ? ebb_enter_work() : NULL;
+    if (!dev)
         return issue_set(s);
     ebb_access_t access[1];
     ebb_operation_t op = {.kind = EBB_SET,
-                          .stream = ebb_stream_of(ebb_here, s->stream),
+                          .stream = ebb_stream_of(dev, s->stream),
                           .dst = s->dst,
                           .bytes = s->count > SIZE_MAX / s->width ? SIZE_MAX : s->count * s->width,
                           .value = s->value,
                           .width = s->width,
                           .access = access};
-    bool known = ebb_access_add_span(&op, s->dst, op.bytes, 0);
+    bool known = ebb_access_add_span(dev->ebb, &op, s->dst, op.bytes, 0);
     CUresult result = known ? ebb_issue(&op, issue_set, s) : CUDA_ERROR_INVALID_VALUE;
     ebb_unlock();
     return result;

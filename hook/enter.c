@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "alloc/ahead.h"
@@ -27,6 +28,8 @@
 
 extern char **environ;
 
+ebb_t ebb_global;
+
 static atomic_bool have_driver; /* the table is filled */
 static atomic_bool awake;       /* and ebb works with it: what every call asks first */
 static atomic_bool asleep; /* for ever: no usable driver, bad options under EBB_STRICT, or a forked child */
@@ -46,12 +49,13 @@ void ebb_driver_seen(void *handle)
         return;
     ebb_lock();
     if (!atomic_load(&have_driver)) {
-        ebb_open(&ebb_process);
+        ebb_open(&ebb_global);
+        ebb_global.hook = calloc(1, sizeof *ebb_global.hook);
         bool good = ebb_options_read(environ);
         if (!good && ebb_options.strict)
             ebb_log(EBB_WARN, "EBB_STRICT=1: ebb does nothing in this process");
         if (ebb_driver_fill((PFN_cuGetProcAddress_v12000)real) || (!good && ebb_options.strict) ||
-            !ebb_offload_open(&ebb_process) || !ebb_run_open(&ebb_process))
+            !ebb_global.hook || !ebb_offload_open(&ebb_global) || !ebb_run_open(&ebb_global))
             atomic_store(&asleep, true);
         else if (!pthread_atfork(NULL, NULL, after_fork))
             atomic_store(&awake, true);
@@ -72,16 +76,12 @@ bool ebb_have_driver(void)
 
 CUresult ebb_waited(CUresult result)
 {
-    if (!result && ebb_enter()) {
-        ebb_run_waited(ebb_here);
+    ebb_device_t *dev = result ? NULL : ebb_enter();
+    if (dev) {
+        ebb_run_waited(dev);
         ebb_unlock();
     }
-    return result ? result : ebb_program_has_failed() ? CUDA_ERROR_LAUNCH_FAILED : CUDA_SUCCESS;
-}
-
-size_t ebb_device_budget(void)
-{
-    return ebb_here->budget_bytes;
+    return result ? result : ebb_program_has_failed(&ebb_global) ? CUDA_ERROR_LAUNCH_FAILED : CUDA_SUCCESS;
 }
 
 /* ---- a device's state is made ---- */
@@ -100,39 +100,39 @@ static size_t bytes_of_all_devices(size_t own)
     int count = 0;
     if (!ebb_driver.cuDeviceGetCount || ebb_driver.cuDeviceGetCount(&count))
         count = 0;
-    for (int i = 0; i < count && i < EBB_SLOTS; i++)
+    for (int i = 0; i < count && i < EBB_DEVICES; i++)
         sum += ebb_driver.cuDeviceTotalMem_v2(&bytes, i) ? 0 : bytes;
     return sum > own ? sum : own;
 }
 
-static ebb_status_t set_up(CUdevice device, size_t total)
+static ebb_status_t set_up(ebb_device_t *dev, size_t total)
 {
-    EBB_TRY(ebb_vmm_try(device));
-    size_t budget = ebb_here->budget_bytes = ebb_budget_of(total);
+    ebb_t *ebb = dev->ebb;
+    EBB_TRY(ebb_vmm_try(dev->device));
+    size_t budget = dev->budget_bytes = ebb_budget_of(total);
     /* What is gone already: the context's and the program's own, and other processes' where that cannot be told. */
-    const ebb_overhead_t now = ebb_overhead(ebb_here->ebb, device, 0);
+    const ebb_overhead_t now = ebb_overhead(ebb, dev->device, 0);
     const size_t others = now.bytes + (size_t)ebb_options.reserve;
-    if (!ebb_here->ebb->arena.slots)
-        EBB_TRY(ebb_arena_reserve(ebb_here->ebb, bytes_of_all_devices(total)));
-    ebb_chunks_init(ebb_here, budget, others);
-    ebb_heap_make_room_by(ebb_here->ebb, ebb_run_make_room);
-    ebb_chunks_follow(ebb_here, (size_t)ebb_options.reserve, ebb_options.prealloc);
+    if (!ebb->arena.slots)
+        EBB_TRY(ebb_arena_reserve(ebb, bytes_of_all_devices(total)));
+    ebb_chunks_init(dev, budget, others);
+    ebb_heap_make_room_by(ebb, ebb_run_make_room);
+    ebb_chunks_follow(dev, (size_t)ebb_options.reserve, ebb_options.prealloc);
     /* A context alone takes less. */
     ebb_log(now.of_all && others > budget / 4 ? EBB_WARN : EBB_INFO,
-            "device %d: budget %zu MiB, of which %zu MiB are not ebb's to give%s", device, budget >> 20,
+            "device %d: budget %zu MiB, of which %zu MiB are not ebb's to give%s", dev->device, budget >> 20,
             others >> 20,
             now.of_all ? ": what all processes hold, for NVML does not tell what this one does" : "");
     return 0;
 }
 
-static void say_unmanaged(void)
+static void say_unmanaged(struct ebb_hook *hook)
 {
-    static bool said;
-    if (!said)
+    if (!hook->unserved_said)
         ebb_log(EBB_WARN, "ebb serves one context of each device, the first; what another one allocates is "
                           "the driver's, counts "
                           "against the budget and never leaves");
-    said = true;
+    hook->unserved_said = true;
 }
 
 /* NULL: none. A question that fails says nothing about what is current; to let an operation pass for that would have
@@ -147,52 +147,70 @@ static CUcontext current_context(void)
     return last;
 }
 
-static bool is_given_up(CUdevice device)
+static bool is_given_up(const ebb_t *ebb, CUdevice device)
 {
-    for (unsigned i = 0; i < ebb_process.device_count; i++)
-        if (ebb_process.device[i].failed && ebb_process.device[i].device == device)
+    for (unsigned i = 0; i < ebb->device_count; i++)
+        if (ebb->device[i].failed && ebb->device[i].device == device)
             return true;
     return false;
 }
 
 /* What could not be given back when an earlier context of the device was gone already. */
-static void give_back_leftovers(CUdevice device)
+static void give_back_leftovers(ebb_t *ebb, CUdevice device)
 {
-    for (unsigned i = 0; i < ebb_process.device_count; i++) {
-        if (!ebb_process.device[i].leftovers || ebb_process.device[i].device != device)
+    ebb_visit_t visit;
+    for (unsigned i = 0; i < ebb->device_count; i++) {
+        ebb_device_t *dev = &ebb->device[i];
+        if (!dev->leftovers || dev->device != device || ebb_device_visit(dev, &visit))
             continue;
-        const unsigned now = ebb_slot_swap(i);
-        ebb_process.device[i].leftovers = false;
-        ebb_heap_abandon(ebb_here, ebb_run_freeing);
-        ebb_run_ended(ebb_here);
-        ebb_here = &ebb_process.device[now];
+        dev->leftovers = false;
+        ebb_heap_abandon(dev, ebb_run_freeing);
+        ebb_run_ended(dev);
+        ebb_device_return(visit);
     }
 }
 
-/* A context, the current one, that has no slot. */
-static void meet(CUcontext context)
+/* A context, the current one, that has no device yet: opens it. NULL: ebb does not serve it. */
+static ebb_device_t *meet(ebb_t *ebb, CUcontext context)
 {
     CUdevice device;
     size_t free_bytes, total = 0;
-    ebb_here = &ebb_process.device[EBB_NOWHERE];
     /* The second question fails in a context that has been destroyed and is still current. */
-    if (ebb_driver.cuCtxGetDevice(&device) || is_given_up(device))
-        return;
-    if (ebb_slot_of_device(ebb_here->ebb, device) == EBB_NOWHERE) {
+    if (ebb_driver.cuCtxGetDevice(&device) || is_given_up(ebb, device))
+        return NULL;
+    ebb_device_t *dev = NULL;
+    if (!ebb_device_of(ebb, device)) {
         if (ebb_driver.cuMemGetInfo_v2(&free_bytes, &total))
-            return;
-        give_back_leftovers(device);
-        ebb_here = &ebb_process.device[ebb_slot_open(ebb_here->ebb, context, device)];
+            return NULL;
+        give_back_leftovers(ebb, device);
+        dev = ebb_device_open(ebb, context, device);
     }
-    if (ebb_here->number == EBB_NOWHERE) {
-        say_unmanaged();
-    } else if (set_up(device, total)) {
-        ebb_log(EBB_WARN, "%s: ebb leaves device %d alone, the program runs on it as without ebb",
-                ebb_last_failure(), device);
-        ebb_here->context = NULL;
-        ebb_here->failed = true;
-        ebb_here = &ebb_process.device[EBB_NOWHERE];
+    if (!dev) {
+        say_unmanaged(ebb->hook);
+        return NULL;
     }
+    ebb_device_begins(dev);
+    if (!set_up(dev, total))
+        return dev;
+    ebb_log(EBB_WARN, "%s: ebb leaves device %d alone, the program runs on it as without ebb",
+            ebb_last_failure(), device);
+    dev->context = NULL;
+    dev->failed = true;
+    return NULL;
+}
+
+/* The current context's device; ebb_no_device, if ebb does not serve it. */
+static ebb_device_t *find(ebb_t *ebb, CUcontext context)
+{
+    ebb_device_t *dev = ebb_device_of_context(ebb, context);
+    if (!dev) {
+        ebb_device_begins(ebb_no_device(ebb));
+        dev = meet(ebb, context);
+    }
+    if (!dev)
+        dev = ebb_no_device(ebb);
+    ebb_device_begins(dev);
+    return dev;
 }
 
 /* ---- entering ---- */
@@ -231,21 +249,21 @@ void ebb_enter_to_free(CUdeviceptr address)
     entering.to_free = address;
 }
 
-static void shrink(void)
+static void shrink(ebb_device_t *dev)
 {
-    ebb_run_interrupted(ebb_here, "what is held beside ebb's memory has grown");
-    ebb_heap_shrink(ebb_here);
+    ebb_run_interrupted(dev, "what is held beside ebb's memory has grown");
+    ebb_heap_shrink(dev);
 }
 
-void ebb_measure(void)
+void ebb_measure(ebb_device_t *dev)
 {
-    if (!ebb_heap_measure(ebb_here))
-        shrink();
+    if (!ebb_heap_measure(dev))
+        shrink(dev);
 }
 
-/* True: the lock is held, and ebb_here->number is the current context's. Nothing of this call is in preparation yet, so that plans may
- * end here. False also if another thread holds it, unless it is to be waited for. */
-static bool begin_if(bool wait)
+/* The current context's device, or ebb_no_device: the lock is held. Nothing of this call is in preparation yet, so that plans may end
+ * here. NULL: there is no context, or ebb sleeps, or another thread holds the lock, unless it is to be waited for. */
+static ebb_device_t *begin_if(bool wait)
 {
     CUcontext context;
     const bool to_ask = entering.to_ask;
@@ -253,147 +271,138 @@ static bool begin_if(bool wait)
     entering.to_ask = false;
     entering.to_free = 0;
     if (!ebb_is_awake() || !(context = current_context()))
-        return false;
+        return NULL;
     if (wait)
         ebb_lock();
     else if (!ebb_try_lock())
-        return false;
-    if (ebb_here->context != context) {
-        ebb_here = &ebb_process.device[ebb_slot_of_context(&ebb_process, context)];
-        if (ebb_here->number == EBB_NOWHERE)
-            meet(context);
-    }
+        return NULL;
+    ebb_t *ebb = &ebb_global;
+    ebb_device_t *dev = ebb_current_device; /* the last call's, most often */
+    if (dev->context != context)
+        dev = find(ebb, context);
     ebb_forget_failure();
     if (ebb_broken_count())
-        ebb_end_plans(ebb_here, "a condition of ebb's own does not hold");
-    ebb_mappings_take_in();
+        ebb_end_plans(ebb, "a condition of ebb's own does not hold");
+    ebb_mappings_take_in(ebb);
     if (!to_ask)
-        ebb_heap_back(ebb_here->ebb, to_free, ebb_run_unbacked);
-    if (!ebb_heap_measure_if_due(ebb_here))
-        shrink();
-    return true;
+        ebb_heap_back(ebb, to_free, ebb_run_unbacked);
+    if (!ebb_heap_measure_if_due(dev))
+        shrink(dev);
+    return dev;
 }
 
-static bool begin(void)
+static ebb_device_t *begin(void)
 {
     return begin_if(true);
 }
 
-/* False, and no lock any more, unless `good`. */
-static bool held_if(bool good)
+/* After one of these. NULL, and no lock any more, unless `good`. */
+static ebb_device_t *held_if(bool good, ebb_device_t *dev)
 {
     if (!good)
         ebb_unlock();
-    return good;
+    return good ? dev : NULL;
 }
 
-bool ebb_enter(void)
+/* Goes on to a device. NULL: there is none, or its context is gone. */
+static ebb_device_t *held_at(ebb_device_t *dev)
 {
-    return begin() && held_if(ebb_here->number != EBB_NOWHERE);
+    return held_if(dev && ebb_lock_go_to(dev), dev);
 }
 
-bool ebb_enter_at(CUdeviceptr address)
+/* There is no context of the program's, or it has not been asked for. */
+static ebb_device_t *begin_without(ebb_t *ebb)
 {
-    if (!begin())
-        return false;
-    if (!ebb_arena_contains(&ebb_process, address))
-        return held_if(ebb_here->number != EBB_NOWHERE);
-    unsigned slot = ebb_arena_slot(ebb_here->ebb, address);
-    return slot == EBB_NOWHERE ||
-           held_if(ebb_lock_go_to(slot)); /* of nobody's: whoever looks it up will see */
+    ebb_device_t *dev = ebb_no_device(ebb);
+    ebb_device_begins(dev);
+    return dev;
 }
 
-bool ebb_enter_work(void)
+ebb_device_t *ebb_enter(void)
+{
+    ebb_device_t *dev = begin();
+    return dev ? held_if(ebb_is_device(dev), dev) : NULL;
+}
+
+ebb_device_t *ebb_enter_at(CUdeviceptr address)
+{
+    ebb_device_t *dev = begin();
+    if (!dev)
+        return NULL;
+    if (!ebb_arena_contains(dev->ebb, address))
+        return held_if(ebb_is_device(dev), dev);
+    ebb_device_t *of = ebb_arena_device(dev->ebb, address);
+    return of ? held_at(of) : dev; /* of nobody's: whoever looks it up will see */
+}
+
+ebb_device_t *ebb_enter_work(void)
 {
     return begin();
 }
 
 ebb_stream_t *ebb_enter_stream(CUstream stream)
 {
-    if (!begin())
+    ebb_device_t *dev = begin();
+    if (!dev)
         return NULL;
-    ebb_stream_t *s = ebb_stream_of(ebb_here, stream);
-    unsigned slot = ebb_stream_slot(s);
-    return held_if(slot != EBB_NOWHERE && ebb_lock_go_to(slot)) ? s : NULL;
+    ebb_stream_t *s = ebb_stream_of(dev, stream);
+    ebb_device_t *of = ebb_stream_device(s);
+    return held_at(ebb_is_device(of) ? of : NULL) ? s : NULL;
 }
 
-bool ebb_enter_device(CUdevice device)
+ebb_device_t *ebb_enter_device(CUdevice device)
 {
-    if (!ebb_enter_any())
-        return false;
-    unsigned slot = ebb_slot_of_device(ebb_here->ebb, device);
-    return held_if(slot != EBB_NOWHERE && ebb_lock_go_to(slot));
+    ebb_device_t *dev = ebb_enter_any();
+    return dev ? held_at(ebb_device_of(dev->ebb, device)) : NULL;
 }
 
-bool ebb_enter_any_now(void)
+ebb_device_t *ebb_enter_any_now(void)
 {
-    if (!ebb_is_awake() || !ebb_try_lock())
-        return false;
-    ebb_here = &ebb_process.device[EBB_NOWHERE];
-    return true;
+    return ebb_is_awake() && ebb_try_lock() ? begin_without(&ebb_global) : NULL;
 }
 
-bool ebb_enter_device_now(CUdevice device)
+ebb_device_t *ebb_enter_device_now(CUdevice device)
 {
-    if (!begin_if(false))
-        return false;
-    unsigned slot = ebb_slot_of_device(ebb_here->ebb, device);
-    return held_if(slot != EBB_NOWHERE && ebb_lock_go_to(slot));
+    ebb_device_t *dev = begin_if(false);
+    return dev ? held_at(ebb_device_of(dev->ebb, device)) : NULL;
 }
 
-bool ebb_enter_context(CUcontext context)
+ebb_device_t *ebb_enter_context(CUcontext context)
 {
     CUcontext none;
-    if (!context || !ebb_enter_any())
-        return false;
-    unsigned slot = ebb_slot_of_context(ebb_here->ebb, context);
-    if (slot != EBB_NOWHERE)
-        return held_if(ebb_lock_go_to(slot));
+    ebb_device_t *dev = context ? ebb_enter_any() : NULL;
+    if (!dev)
+        return NULL;
+    ebb_device_t *of = ebb_device_of_context(dev->ebb, context);
+    if (of)
+        return held_at(of);
     if (!ebb_driver.cuCtxPushCurrent_v2 || ebb_driver.cuCtxPushCurrent_v2(context))
-        return held_if(false);
-    meet(context);
-    if (ebb_here->number == EBB_NOWHERE)
-        ebb_driver.cuCtxPopCurrent_v2(&none);
-    else
+        return held_if(false, dev);
+    of = find(dev->ebb, context);
+    if (ebb_is_device(of))
         ebb_lock_pushed();
-    return held_if(ebb_here->number != EBB_NOWHERE);
+    else
+        ebb_driver.cuCtxPopCurrent_v2(&none);
+    return held_if(ebb_is_device(of), of);
 }
 
-bool ebb_enter_beside(void)
+ebb_device_t *ebb_enter_beside(void)
 {
     CUdevice device;
-    if (!begin())
-        return false;
-    unsigned slot = ebb_here->number == EBB_NOWHERE && !ebb_driver.cuCtxGetDevice(&device)
-                        ? ebb_slot_of_device(ebb_here->ebb, device)
-                        : EBB_NOWHERE;
-    return held_if(slot != EBB_NOWHERE && ebb_lock_go_to(slot));
+    ebb_device_t *dev = begin();
+    if (!dev)
+        return NULL;
+    const bool beside = !ebb_is_device(dev) && !ebb_driver.cuCtxGetDevice(&device);
+    return held_at(beside ? ebb_device_of(dev->ebb, device) : NULL);
 }
 
-bool ebb_enter_any(void)
+ebb_device_t *ebb_enter_any(void)
 {
-    if (begin())
-        return true;
-    if (!ebb_is_awake())
-        return false;
+    ebb_device_t *dev = begin();
+    if (dev || !ebb_is_awake())
+        return dev;
     ebb_lock();
-    ebb_here = &ebb_process.device[EBB_NOWHERE];
-    return true;
-}
-
-bool ebb_enter_goes_on(unsigned slot)
-{
-    return ebb_lock_go_to(slot);
-}
-
-bool ebb_enter_is_inside(void)
-{
-    return ebb_here->number != EBB_NOWHERE;
-}
-
-CUcontext ebb_context(void)
-{
-    return ebb_here->context;
+    return begin_without(&ebb_global);
 }
 
 bool ebb_is_context(CUcontext context)
@@ -401,7 +410,7 @@ bool ebb_is_context(CUcontext context)
     if (!ebb_is_awake())
         return false;
     ebb_lock();
-    bool served = ebb_slot_of_context(ebb_here->ebb, context) != EBB_NOWHERE;
+    bool served = ebb_device_of_context(&ebb_global, context) != NULL;
     ebb_unlock();
     return served;
 }
@@ -421,13 +430,14 @@ bool ebb_is_primary_of(CUdevice device)
 
 CUresult ebb_synchronize_all(void)
 {
-    CUcontext context[EBB_SLOTS], none;
+    const ebb_t *ebb = &ebb_global;
+    CUcontext context[EBB_DEVICES], none;
     unsigned count = 0;
     CUresult result = CUDA_SUCCESS;
     ebb_lock();
-    for (unsigned i = 0; i < ebb_process.device_count; i++)
-        if (ebb_process.device[i].context)
-            context[count++] = ebb_process.device[i].context;
+    for (unsigned i = 0; i < ebb->device_count; i++)
+        if (ebb->device[i].context)
+            context[count++] = ebb->device[i].context;
     ebb_unlock();
     for (unsigned i = 0; i < count && !result; i++)
         if (!(result = ebb_driver.cuCtxPushCurrent_v2(context[i]))) {
@@ -440,25 +450,25 @@ CUresult ebb_synchronize_all(void)
 /* ---- a context ends ---- */
 
 /* What ebb holds is the device's, not the context's, so it goes back here. */
-void ebb_context_ends(void)
+void ebb_context_ends(ebb_device_t *dev)
 {
-    ebb_run_interrupted(ebb_here, "the context is destroyed");
-    ebb_wait_for_device();
-    ebb_streams_end(ebb_here);
-    ebb_heap_abandon(ebb_here, ebb_run_freeing);
-    ebb_run_ended(ebb_here);
-    ebb_here->context = NULL;
-    ebb_log(EBB_INFO, "device %d: the context is destroyed, ebb's work in it ends", ebb_here->device);
+    ebb_run_interrupted(dev, "the context is destroyed");
+    ebb_wait_for_device(dev->ebb);
+    ebb_streams_end(dev);
+    ebb_heap_abandon(dev, ebb_run_freeing);
+    ebb_run_ended(dev);
+    dev->context = NULL;
+    ebb_log(EBB_INFO, "device %d: the context is destroyed, ebb's work in it ends", dev->device);
 }
 
 void ebb_context_gone(CUdevice device)
 {
     ebb_lock();
-    ebb_here = &ebb_process.device[ebb_slot_of_device(ebb_here->ebb, device)];
-    if (ebb_here->number != EBB_NOWHERE) {
-        ebb_streams_end(ebb_here);
-        ebb_here->context = NULL;
-        ebb_here->leftovers = true;
+    ebb_device_t *dev = ebb_device_of(&ebb_global, device);
+    if (dev) {
+        ebb_streams_end(dev);
+        dev->context = NULL;
+        dev->leftovers = true;
         ebb_log(EBB_INFO, "device %d: the context is gone, ebb's work in it ends", device);
     }
     ebb_unlock();
@@ -468,29 +478,31 @@ void ebb_context_gone(CUdevice device)
 
 /* On a stream of a context that ebb does not serve: what it touches of ebb's memory can neither be ordered nor be
  * taken away. */
-static CUresult issue_outside(const ebb_operation_t *op, CUresult (*issue)(const void *context),
-                              const void *context)
+static CUresult issue_outside(ebb_device_t *dev, const ebb_operation_t *op,
+                              CUresult (*issue)(const void *context), const void *context)
 {
     for (uint32_t i = 0; i < op->access_count; i++)
         if (!op->access[i].buffer->pinned)
             EBB_TRY(ebb_buffer_pin(op->access[i].buffer));
-    return ebb_lock_step_out(issue, context);
+    return ebb_lock_step_out(dev, issue, context);
 }
 
 /* Buffers of other devices than the stream's are pinned until the operation is issued; then it counts as a use of
  * them, behind which their own device puts what it does with them. */
 static void let_go(const ebb_operation_t *op, uint32_t count)
 {
+    const ebb_device_t *dev = ebb_stream_device(op->stream);
     for (uint32_t i = 0; i < count; i++)
-        if (op->access[i].buffer->range->device->number != ebb_here->number)
+        if (op->access[i].buffer->range->device != dev)
             ebb_buffer_release(op->access[i].buffer);
 }
 
 static ebb_status_t bring(const ebb_operation_t *op)
 {
+    const ebb_device_t *dev = ebb_stream_device(op->stream);
     for (uint32_t i = 0; i < op->access_count; i++) {
         ebb_buffer_t *b = op->access[i].buffer;
-        ebb_status_t status = b->range->device->number == ebb_here->number ? 0 : ebb_buffer_pin(b);
+        ebb_status_t status = b->range->device == dev ? 0 : ebb_buffer_pin(b);
         if (status) {
             let_go(op, i);
             return status;
@@ -499,48 +511,47 @@ static ebb_status_t bring(const ebb_operation_t *op)
     return 0;
 }
 
-static void note_use(const ebb_operation_t *op)
+static void note_use(ebb_device_t *dev, const ebb_operation_t *op)
 {
     ebb_mark_t mark = ebb_mark_issue(op->stream);
-    if (ebb_process.device_count == 1) {
-        ebb_operation_touch(ebb_here, op, mark);
+    if (dev->ebb->device_count == 1) {
+        ebb_operation_touch(dev, op, mark);
     } else {
         for (uint32_t i = 0; i < op->access_count; i++) {
             ebb_buffer_t *b = op->access[i].buffer;
-            const unsigned own = ebb_slot_swap(b->range->device->number);
-            b->abroad |= b->range->device->number != own;
+            b->abroad |= b->range->device != dev;
             ebb_buffer_touch(b, mark);
-            ebb_here = &ebb_process.device[own];
         }
     }
     if (op->opaque)
-        ebb_buffers_touch(ebb_here, mark);
+        ebb_buffers_touch(dev, mark);
 }
 
-static CUresult issue_inside(ebb_operation_t *op, CUresult (*issue)(const void *context), const void *context)
+static CUresult issue_inside(ebb_device_t *dev, ebb_operation_t *op, CUresult (*issue)(const void *context),
+                             const void *context)
 {
-    EBB_TRY(ebb_run_before(ebb_here, op));
-    CUresult result = ebb_lock_step_out(issue, context);
+    EBB_TRY(ebb_run_before(dev, op));
+    CUresult result = ebb_lock_step_out(dev, issue, context);
     if (!result)
-        note_use(op);
-    ebb_run_after(ebb_here, op, result);
+        note_use(dev, op);
+    ebb_run_after(dev, op, result);
     return result;
 }
 
 CUresult ebb_issue(ebb_operation_t *op, CUresult (*issue)(const void *context), const void *context)
 {
-    const unsigned slot = ebb_stream_slot(op->stream);
-    if (slot == EBB_NOWHERE || !ebb_lock_go_to(slot))
-        return issue_outside(op, issue, context);
-    if (ebb_captures_under_way() && ebb_is_capturing(ebb_stream_handle(op->stream))) {
+    ebb_device_t *dev = ebb_stream_device(op->stream);
+    if (!ebb_is_device(dev) || !ebb_lock_go_to(dev))
+        return issue_outside(dev, op, issue, context);
+    if (ebb_captures_under_way(dev->ebb) && ebb_is_capturing(ebb_stream_handle(op->stream))) {
         EBB_TRY(ebb_capture_note(op));
-        return ebb_lock_step_out(issue,
+        return ebb_lock_step_out(dev, issue,
                                  context); /* what the program may not do while capturing, it is told */
     }
-    if (ebb_process.device_count == 1)
-        return issue_inside(op, issue, context);
+    if (dev->ebb->device_count == 1)
+        return issue_inside(dev, op, issue, context);
     EBB_TRY(bring(op));
-    CUresult result = issue_inside(op, issue, context);
+    CUresult result = issue_inside(dev, op, issue, context);
     let_go(op, op->access_count);
     return result;
 }
@@ -549,13 +560,13 @@ __attribute__((destructor)) static void at_exit(void)
 {
     if (atomic_load(&asleep))
         return;
-    ebb_ahead_stop(&ebb_process);
-    ebb_offload_stop(&ebb_process);
+    ebb_ahead_stop(&ebb_global);
+    ebb_offload_stop(&ebb_global);
     if (!ebb_lock_at_exit()) {
         ebb_log(EBB_INFO, "the process ends in another thread's call: there are no statistics");
         return;
     }
-    if (ebb_process.device_count)
-        ebb_stats_finish(ebb_here);
+    if (ebb_global.device_count)
+        ebb_stats_finish(&ebb_global.device[0]);
     ebb_unlock();
 }

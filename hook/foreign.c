@@ -20,10 +20,10 @@ static CUdeviceptr address_of(const void *p)
     return (CUdeviceptr)(uintptr_t)p;
 }
 
-/* A call that takes device memory: what does not fit beside what must stay is refused. */
-static bool take_here(size_t bytes)
+/* A call that takes device memory: what does not fit beside what must stay is refused. Lock held on entry, not on return. */
+static bool take_on(ebb_device_t *dev, size_t bytes)
 {
-    bool taken = ebb_foreign_count(ebb_here, bytes);
+    bool taken = ebb_foreign_count(dev, bytes);
     if (!taken)
         ebb_log(EBB_WARN, "out of memory: %zu MiB that the driver is to serve do not fit into the budget",
                 bytes >> 20);
@@ -33,33 +33,37 @@ static bool take_here(size_t bytes)
 
 static bool take(size_t bytes)
 {
-    return !ebb_enter() || take_here(bytes);
+    ebb_device_t *dev = ebb_enter();
+    return !dev || take_on(dev, bytes);
 }
 
 static void untake(size_t bytes)
 {
-    if (!ebb_enter())
+    ebb_device_t *dev = ebb_enter();
+    if (!dev)
         return;
-    ebb_foreign_uncount(ebb_here,
-                        bytes < ebb_foreign_counted(ebb_here) ? bytes : ebb_foreign_counted(ebb_here));
+    const size_t counted = ebb_foreign_counted(dev);
+    ebb_foreign_uncount(dev, bytes < counted ? bytes : counted);
     ebb_unlock();
 }
 
 static void note(ebb_foreign_kind_t kind, CUdeviceptr base, size_t bytes, const void *owner, size_t counted)
 {
-    if (!base || !bytes || !ebb_enter_work())
+    ebb_device_t *dev = base && bytes ? ebb_enter_work() : NULL;
+    if (!dev)
         return;
-    if (!ebb_foreign_add(ebb_here, &(ebb_foreign_t){base, bytes, kind, owner, counted}))
-        ebb_foreign_uncount(ebb_here, counted);
+    if (!ebb_foreign_add(dev, &(ebb_foreign_t){base, bytes, kind, owner, counted}))
+        ebb_foreign_uncount(dev, counted);
     ebb_unlock();
 }
 
 /* Before the driver may give the address to another. */
 static void unnote(CUdeviceptr base)
 {
-    if (base && ebb_enter_any()) {
-        ebb_foreign_remove(ebb_here->ebb, base);
-        ebb_foreign_forget(ebb_here->ebb, (const void *)(uintptr_t)base); /* its other address */
+    const ebb_device_t *dev = base ? ebb_enter_any() : NULL;
+    if (dev) {
+        ebb_foreign_remove(dev->ebb, base);
+        ebb_foreign_forget(dev->ebb, (const void *)(uintptr_t)base); /* its other address */
         ebb_unlock();
     }
 }
@@ -72,32 +76,28 @@ static void unnote(CUdeviceptr base)
 
 /* Physical memory that the program has created. It is given back when all its handles are released and all
  * mappings of it are gone. */
-typedef struct physical {
+typedef struct ebb_physical {
     CUmemGenericAllocationHandle handle;
-    size_t bytes;  /* that count */
-    unsigned slot; /* on whose budget */
+    size_t bytes;         /* that count */
+    ebb_device_t *device; /* on whose budget */
     unsigned handles, mappings;
-    struct physical *next;
+    struct ebb_physical *next;
 } physical_t;
 
-static physical_t *physicals;
-
 /* Something that has been done. */
-typedef struct change {
+typedef struct ebb_change {
     enum { CREATED, NOT_CREATED, RETAINED, RELEASED, MAPPED, UNMAPPED } what;
     CUmemGenericAllocationHandle handle;
     CUdeviceptr base;
     size_t bytes;
     CUdevice device; /* on which it is created */
     bool counted;    /* before */
-    struct change *next;
+    struct ebb_change *next;
 } change_t;
 
-static _Atomic(change_t *) changes; /* owns; the last one first */
-
-static physical_t **find_physical(CUmemGenericAllocationHandle handle)
+static physical_t **find_physical(struct ebb_hook *hook, CUmemGenericAllocationHandle handle)
 {
-    physical_t **link = &physicals;
+    physical_t **link = &hook->physicals;
     while (*link && (*link)->handle != handle)
         link = &(*link)->next;
     return link;
@@ -109,50 +109,48 @@ static void drop_if_unused(physical_t **link)
     if (p->handles || p->mappings)
         return;
     *link = p->next;
-    const unsigned slot = ebb_slot_swap(p->slot);
-    ebb_foreign_uncount(ebb_here, p->bytes);
-    ebb_here = &ebb_process.device[slot];
+    ebb_foreign_uncount(p->device, p->bytes);
     free(p);
 }
 
-static void take_in_created(const change_t *c)
+static void take_in_created(ebb_t *ebb, const change_t *c)
 {
-    const unsigned slot = ebb_slot_of_device(ebb_here->ebb, c->device);
+    ebb_device_t *dev = ebb_device_of(ebb, c->device);
     ebb_visit_t visit;
-    if (slot == EBB_NOWHERE || ebb_slot_visit(slot, &visit))
+    if (!dev || ebb_device_visit(dev, &visit))
         return;
-    const bool counted = c->counted || ebb_foreign_count(ebb_here, c->bytes);
+    const bool counted = c->counted || ebb_foreign_count(dev, c->bytes);
     physical_t *p = c->what == CREATED ? calloc(1, sizeof *p) : NULL;
     if (p) {
-        *p = (physical_t){c->handle, counted ? c->bytes : 0, slot, .handles = 1, .next = physicals};
-        physicals = p;
+        *p = (physical_t){c->handle, counted ? c->bytes : 0, dev, .handles = 1, .next = ebb->hook->physicals};
+        ebb->hook->physicals = p;
     } else if (counted) {
-        ebb_foreign_uncount(ebb_here, c->bytes);
+        ebb_foreign_uncount(dev, c->bytes);
     }
     if (!counted)
-        ebb_heap_measure_soon(ebb_here); /* it is there nevertheless */
-    ebb_slot_return(visit);
+        ebb_heap_measure_soon(dev); /* it is there nevertheless */
+    ebb_device_return(visit);
 }
 
-static void take_in_mapped(const change_t *c)
+static void take_in_mapped(ebb_t *ebb, const change_t *c)
 {
-    physical_t **link = find_physical(c->handle);
+    physical_t **link = find_physical(ebb->hook, c->handle);
     if (*link)
         (*link)->mappings++;
     /* The count is the handle's, so none here. */
-    ebb_foreign_add(ebb_here, &(ebb_foreign_t){c->base, c->bytes, EBB_FOREIGN_MAPPING,
-                                               (const void *)(uintptr_t)c->handle, 0});
+    ebb_foreign_add(ebb_no_device(ebb), &(ebb_foreign_t){c->base, c->bytes, EBB_FOREIGN_MAPPING,
+                                                         (const void *)(uintptr_t)c->handle, 0});
 }
 
-static void take_in_unmapped(const change_t *c)
+static void take_in_unmapped(ebb_t *ebb, const change_t *c)
 {
     for (CUdeviceptr at = c->base; at - c->base < c->bytes;) {
-        const ebb_foreign_t *f = ebb_foreign_at(ebb_here->ebb, at);
+        const ebb_foreign_t *f = ebb_foreign_at(ebb, at);
         if (!f || f->kind != EBB_FOREIGN_MAPPING)
             break;
-        physical_t **link = find_physical((CUmemGenericAllocationHandle)(uintptr_t)f->owner);
+        physical_t **link = find_physical(ebb->hook, (CUmemGenericAllocationHandle)(uintptr_t)f->owner);
         at = f->base + f->bytes;
-        ebb_foreign_remove(ebb_here->ebb, f->base);
+        ebb_foreign_remove(ebb, f->base);
         if (*link) {
             (*link)->mappings--;
             drop_if_unused(link);
@@ -160,57 +158,60 @@ static void take_in_unmapped(const change_t *c)
     }
 }
 
-static void take_in_handle(const change_t *c)
+static void take_in_handle(ebb_t *ebb, const change_t *c)
 {
-    physical_t **link = find_physical(c->handle);
+    physical_t **link = find_physical(ebb->hook, c->handle);
     if (!*link)
         return;
     (*link)->handles += c->what == RETAINED ? 1u : -1u;
     drop_if_unused(link);
 }
 
-static void take_in(const change_t *c)
+static void take_in(ebb_t *ebb, const change_t *c)
 {
     if (c->what == CREATED || c->what == NOT_CREATED)
-        take_in_created(c);
+        take_in_created(ebb, c);
     else if (c->what == MAPPED)
-        take_in_mapped(c);
+        take_in_mapped(ebb, c);
     else if (c->what == UNMAPPED)
-        take_in_unmapped(c);
+        take_in_unmapped(ebb, c);
     else
-        take_in_handle(c);
+        take_in_handle(ebb, c);
 }
 
-void ebb_mappings_take_in(void)
+void ebb_mappings_take_in(ebb_t *ebb)
 {
-    if (!atomic_load_explicit(&changes, memory_order_relaxed))
+    struct ebb_hook *hook = ebb->hook;
+    if (!atomic_load_explicit(&hook->changes, memory_order_relaxed))
         return;
     change_t *first = NULL, *next;
-    for (change_t *c = atomic_exchange(&changes, NULL); c; c = next) {
+    for (change_t *c = atomic_exchange(&hook->changes, NULL); c; c = next) {
         next = c->next;
         c->next = first;
         first = c;
     }
     for (change_t *c = first; c; c = next) {
         next = c->next;
-        take_in(c);
+        take_in(ebb, c);
         free(c);
     }
 }
 
 static void note_change(change_t what)
 {
-    change_t *c = ebb_is_awake() ? malloc(sizeof *c) : NULL;
+    struct ebb_hook *hook = ebb_is_awake() ? ebb_global.hook : NULL;
+    change_t *c = hook ? malloc(sizeof *c) : NULL;
     if (c) {
         *c = what;
-        c->next = atomic_load(&changes);
-        while (!atomic_compare_exchange_weak(&changes, &c->next, c))
+        c->next = atomic_load(&hook->changes);
+        while (!atomic_compare_exchange_weak(&hook->changes, &c->next, c))
             ;
     }
-    if (c ? ebb_enter_any_now() : ebb_enter_any()) {
-        ebb_mappings_take_in();
+    const ebb_device_t *dev = c ? ebb_enter_any_now() : ebb_enter_any();
+    if (dev) {
+        ebb_mappings_take_in(dev->ebb);
         if (!c)
-            take_in(&what);
+            take_in(dev->ebb, &what);
         ebb_unlock();
     }
 }
@@ -232,9 +233,9 @@ static int is_pytorch(struct dl_phdr_info *object, size_t size, void *found)
  * environment: its tensors are then parts of large mappings that ebb cannot see into. Said once. */
 static void notice_segments(void)
 {
-    static atomic_bool asked;
+    struct ebb_hook *hook = ebb_global.hook;
     bool found = false;
-    if (atomic_exchange(&asked, true))
+    if (!hook || atomic_exchange(&hook->segments_noticed, true))
         return;
     dl_iterate_phdr(is_pytorch, &found);
     if (found)
@@ -248,9 +249,10 @@ static void notice_segments(void)
 /* False: what must stay leaves no room for it. */
 static bool fits(CUdevice device, size_t bytes, bool *counted)
 {
-    if (!ebb_enter_device_now(device))
+    ebb_device_t *dev = ebb_enter_device_now(device);
+    if (!dev)
         return true;
-    return *counted = take_here(bytes);
+    return *counted = take_on(dev, bytes);
 }
 
 static CUresult create(CUmemGenericAllocationHandle *out, size_t bytes, const CUmemAllocationProp *prop,
@@ -281,7 +283,7 @@ static CUresult release_handle(CUmemGenericAllocationHandle handle)
 /* Ebb's own mappings are not the program's to know: to it this is memory of cuMemAlloc's. */
 static CUresult retain_handle(CUmemGenericAllocationHandle *out, void *address)
 {
-    if (ebb_arena_contains(&ebb_process, address_of(address)))
+    if (ebb_arena_contains(&ebb_global, address_of(address)))
         return CUDA_ERROR_INVALID_VALUE;
     const CUresult result = EBB_PASS(cuMemRetainAllocationHandle, (out, address));
     return result ? result : did(result, (change_t){.what = RETAINED, .handle = *out});
@@ -290,7 +292,7 @@ static CUresult retain_handle(CUmemGenericAllocationHandle *out, void *address)
 static CUresult map(CUdeviceptr base, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle,
                     unsigned long long flags)
 {
-    if (ebb_arena_contains(&ebb_process, base))
+    if (ebb_arena_contains(&ebb_global, base))
         return CUDA_ERROR_INVALID_VALUE;
     return did(EBB_PASS(cuMemMap, (base, bytes, offset, handle, flags)),
                (change_t){.what = MAPPED, .handle = handle, .base = base, .bytes = bytes});
@@ -298,7 +300,7 @@ static CUresult map(CUdeviceptr base, size_t bytes, size_t offset, CUmemGenericA
 
 static CUresult unmap(CUdeviceptr base, size_t bytes)
 {
-    if (ebb_arena_contains(&ebb_process, base))
+    if (ebb_arena_contains(&ebb_global, base))
         return CUDA_ERROR_INVALID_VALUE;
     return did(EBB_PASS(cuMemUnmap, (base, bytes)),
                (change_t){.what = UNMAPPED, .base = base, .bytes = bytes});
@@ -317,22 +319,23 @@ PLAIN_CALL(cuMemMap,
            map(base, bytes, offset, handle, flags))
 PLAIN_CALL(cuMemUnmap, (CUdeviceptr base, size_t bytes), unmap(base, bytes))
 PLAIN_CALL(cuMemSetAccess, (CUdeviceptr base, size_t bytes, const CUmemAccessDesc *desc, size_t count),
-           ebb_arena_contains(&ebb_process, base) ? CUDA_ERROR_INVALID_VALUE
-                                                  : EBB_PASS(cuMemSetAccess, (base, bytes, desc, count)))
+           ebb_arena_contains(&ebb_global, base) ? CUDA_ERROR_INVALID_VALUE
+                                                 : EBB_PASS(cuMemSetAccess, (base, bytes, desc, count)))
 PLAIN_CALL(cuMemAddressFree, (CUdeviceptr base, size_t bytes),
-           ebb_arena_contains(&ebb_process, base) ? CUDA_ERROR_INVALID_VALUE
-                                                  : EBB_PASS(cuMemAddressFree, (base, bytes)))
+           ebb_arena_contains(&ebb_global, base) ? CUDA_ERROR_INVALID_VALUE
+                                                 : EBB_PASS(cuMemAddressFree, (base, bytes)))
 
 /* ---- managed memory: the driver itself moves it out when memory is short, so that it is never refused ---- */
 
 static CUresult alloc_managed(CUdeviceptr *out, size_t bytes, unsigned flags)
 {
     CUresult result = EBB_PASS(cuMemAllocManaged, (out, bytes, flags));
-    if (result || !ebb_enter())
+    ebb_device_t *dev = result ? NULL : ebb_enter();
+    if (!dev)
         return result;
-    size_t counted = ebb_foreign_count(ebb_here, bytes) ? bytes : 0;
-    if (!ebb_foreign_add(ebb_here, &(ebb_foreign_t){*out, bytes, EBB_FOREIGN_MANAGED, NULL, counted}))
-        ebb_foreign_uncount(ebb_here, counted);
+    size_t counted = ebb_foreign_count(dev, bytes) ? bytes : 0;
+    if (!ebb_foreign_add(dev, &(ebb_foreign_t){*out, bytes, EBB_FOREIGN_MANAGED, NULL, counted}))
+        ebb_foreign_uncount(dev, counted);
     ebb_unlock();
     return result;
 }
@@ -342,14 +345,12 @@ PLAIN_CALL(cuMemAllocManaged, (CUdeviceptr * out, size_t bytes, unsigned flags),
 
 /* ---- arrays: device memory without an address ---- */
 
-typedef struct array {
+typedef struct ebb_array {
     const void *handle;
     size_t bytes;
-    unsigned slot; /* whose budget it counts on */
-    struct array *next;
+    ebb_device_t *device; /* whose budget it counts on */
+    struct ebb_array *next;
 } array_t;
-
-static array_t *arrays;
 
 static size_t format_bytes(CUarray_format format)
 {
@@ -378,9 +379,10 @@ static size_t array_bytes(const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned levels)
 static CUresult keep_array(CUresult result, const void *handle, size_t bytes)
 {
     array_t *a = result ? NULL : malloc(sizeof *a);
-    if (a && ebb_enter()) {
-        *a = (array_t){handle, bytes, ebb_here->number, arrays};
-        arrays = a;
+    ebb_device_t *dev = a ? ebb_enter() : NULL;
+    if (dev) {
+        *a = (array_t){handle, bytes, dev, dev->ebb->hook->arrays};
+        dev->ebb->hook->arrays = a;
         ebb_unlock();
         return result;
     }
@@ -391,15 +393,14 @@ static CUresult keep_array(CUresult result, const void *handle, size_t bytes)
 
 static void drop_array(const void *handle)
 {
-    if (!ebb_enter_any())
+    const ebb_device_t *dev = ebb_enter_any();
+    if (!dev)
         return;
-    for (array_t **link = &arrays; *link; link = &(*link)->next)
+    for (array_t **link = &dev->ebb->hook->arrays; *link; link = &(*link)->next)
         if ((*link)->handle == handle) {
             array_t *a = *link;
             *link = a->next;
-            const unsigned slot = ebb_slot_swap(a->slot);
-            ebb_foreign_uncount(ebb_here, a->bytes);
-            ebb_here = &ebb_process.device[slot];
+            ebb_foreign_uncount(a->device, a->bytes);
             free(a);
             break;
         }
@@ -477,12 +478,13 @@ PLAIN_CALL(cuMemHostUnregister, (void *p), (unnote(address_of(p)), EBB_PASS(cuMe
 static CUresult get_device_pointer(CUdeviceptr *out, void *p, unsigned flags)
 {
     CUresult result = EBB_PASS(cuMemHostGetDevicePointer_v2, (out, p, flags));
-    if (result || *out == address_of(p) || !ebb_enter_any())
+    ebb_device_t *dev = result || *out == address_of(p) ? NULL : ebb_enter_any();
+    if (!dev)
         return result;
-    const ebb_foreign_t *f = ebb_foreign_at(ebb_here->ebb, address_of(p));
+    const ebb_foreign_t *f = ebb_foreign_at(dev->ebb, address_of(p));
     if (f)
-        ebb_foreign_add(ebb_here, &(ebb_foreign_t){*out - (address_of(p) - f->base), f->bytes,
-                                                   EBB_FOREIGN_HOST, (const void *)(uintptr_t)f->base, 0});
+        ebb_foreign_add(dev, &(ebb_foreign_t){*out - (address_of(p) - f->base), f->bytes, EBB_FOREIGN_HOST,
+                                              (const void *)(uintptr_t)f->base, 0});
     ebb_unlock();
     return result;
 }
@@ -518,12 +520,13 @@ typedef struct look_up {
  * not to be repeated any more. (A runtime may look up all variables of what it loads, constants included.) */
 static CUresult looked_up(CUresult result, look_up_t l)
 {
-    if (result || !ebb_enter_work())
+    ebb_device_t *dev = result ? NULL : ebb_enter_work();
+    if (!dev)
         return result;
     if (l.base && *l.base)
-        ebb_foreign_add(ebb_here, &(ebb_foreign_t){*l.base, size_asked(l.bytes), l.kind, l.owner, 0});
-    if (!ebb_image_is_constant(l.name, size_asked(l.bytes)) && ebb_module_looked_up(ebb_here->ebb, l.owner))
-        ebb_interrupt_all(&ebb_process, "a variable of a module is looked up");
+        ebb_foreign_add(dev, &(ebb_foreign_t){*l.base, size_asked(l.bytes), l.kind, l.owner, 0});
+    if (!ebb_image_is_constant(l.name, size_asked(l.bytes)) && ebb_module_looked_up(dev->ebb, l.owner))
+        ebb_interrupt_all(dev->ebb, "a variable of a module is looked up");
     ebb_unlock();
     return result;
 }

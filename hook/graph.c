@@ -14,16 +14,18 @@
 
 static void begins(void)
 {
-    if (ebb_enter_work()) {
-        ebb_capture_begins();
+    const ebb_device_t *dev = ebb_enter_work();
+    if (dev) {
+        ebb_capture_begins(dev->ebb);
         ebb_unlock();
     }
 }
 
 static CUresult began(CUresult result, CUstream stream, CUgraph graph)
 {
-    if (ebb_enter_work()) {
-        ebb_capture_began(result, stream, graph);
+    ebb_device_t *dev = ebb_enter_work();
+    if (dev) {
+        ebb_capture_began(dev, result, stream, graph);
         ebb_unlock();
     }
     return result;
@@ -52,8 +54,9 @@ static CUresult begin_capture_to(CUstream stream, CUgraph graph, const CUgraphNo
 static CUresult end_capture(CUstream stream, CUgraph *graph)
 {
     CUresult result = EBB_PASS(cuStreamEndCapture, (stream, graph));
-    if (ebb_enter_work()) {
-        ebb_capture_ended(result, stream, result || !graph ? NULL : *graph);
+    ebb_device_t *dev = ebb_enter_work();
+    if (dev) {
+        ebb_capture_ended(dev, result, stream, result || !graph ? NULL : *graph);
         ebb_unlock();
     }
     return result;
@@ -62,9 +65,10 @@ static CUresult end_capture(CUstream stream, CUgraph *graph)
 /* By waiting for an event of a capture a stream becomes part of it: then it is too late to ask how far it is. */
 static CUresult wait_event(CUstream stream, CUevent event, unsigned flags)
 {
-    if (ebb_captures_under_way() && ebb_enter_work()) {
-        ebb_stream_of(ebb_here, stream);
-        ebb_streams_record(ebb_here->ebb);
+    ebb_device_t *dev = ebb_captures_under_way(&ebb_global) ? ebb_enter_work() : NULL;
+    if (dev) {
+        ebb_stream_of(dev, stream);
+        ebb_streams_record(dev->ebb);
         ebb_unlock();
     }
     return ebb_order_done(EBB_PASS(cuStreamWaitEvent, (stream, event, flags)), EBB_ORDER_WAIT, stream, event);
@@ -82,61 +86,65 @@ ASYNC_CALL(cuStreamWaitEvent, (CUstream stream, CUevent event, unsigned flags),
 
 /* ---- what nodes mention ---- */
 
-static ebb_status_t mention_addresses(ebb_mentions_t *m, const CUdeviceptr *address, size_t count)
+static ebb_status_t mention_addresses(ebb_t *ebb, ebb_mentions_t *m, const CUdeviceptr *address, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        ebb_buffer_t *b = ebb_buffer_at(ebb_here->ebb, address[i]);
+        ebb_buffer_t *b = ebb_buffer_at(ebb, address[i]);
         if (b)
             EBB_TRY(ebb_mentions_add(m, b));
     }
     return 0;
 }
 
-static ebb_status_t mention_kernel(ebb_mentions_t *m, CUfunction f, CUkernel kernel, void **params,
-                                   void **extra)
+/* `f`: of a CUkernel cast, too. */
+static ebb_status_t mention_kernel(ebb_t *ebb, ebb_mentions_t *m, CUfunction f, void **params, void **extra)
 {
-    if (!f)
-        f = (CUfunction)kernel;
-    ebb_signature_t *s = ebb_signature_of(ebb_here->ebb, f);
+    ebb_signature_t *s = ebb_signature_of(ebb, f);
     unsigned char *block = s ? malloc(s->param_bytes + 8) : NULL;
     ebb_access_t *access = s ? malloc((EBB_ARGS_ROOM(s->param_bytes) + 1) * sizeof *access) : NULL;
     ebb_operation_t op = {.kind = EBB_KERNEL};
     ebb_status_t status = 0;
     if (block && access && ebb_args_pack(s, block, params, extra)) {
-        ebb_args_scan(&op, s, block, access);
+        ebb_args_scan(ebb, &op, s, block, access);
         for (uint32_t i = 0; i < op.access_count && !status; i++)
             status = ebb_mentions_add(m, access[i].buffer);
-        if (ebb_is_obscure(ebb_here->ebb, s, &op, block))
-            ebb_mentions_all(m);
+        if (ebb_is_obscure(ebb, s, &op, block))
+            ebb_mentions_all(ebb, m);
     } else {
-        ebb_mentions_all(m);
+        ebb_mentions_all(ebb, m);
     }
     free(block);
     free(access);
     return status;
 }
 
-static ebb_status_t mention_copy(ebb_mentions_t *m, const CUDA_MEMCPY3D *copy)
+static CUfunction function_of(CUfunction f, CUkernel kernel)
+{
+    return f ? f : (CUfunction)kernel;
+}
+
+static ebb_status_t mention_copy(ebb_t *ebb, ebb_mentions_t *m, const CUDA_MEMCPY3D *copy)
 {
     CUdeviceptr address[2];
     ebb_copy_addresses(copy, address);
-    return mention_addresses(m, address, 2);
+    return mention_addresses(ebb, m, address, 2);
 }
 
-static ebb_status_t mention_words(ebb_mentions_t *m, const CUstreamBatchMemOpParams *op, unsigned count)
+static ebb_status_t mention_words(ebb_t *ebb, ebb_mentions_t *m, const CUstreamBatchMemOpParams *op,
+                                  unsigned count)
 {
     for (unsigned i = 0; op && i < count; i++) {
         CUdeviceptr address = ebb_word_address(&op[i]);
-        EBB_TRY(mention_addresses(m, &address, 1));
+        EBB_TRY(mention_addresses(ebb, m, &address, 1));
     }
     return 0;
 }
 
-static ebb_status_t mention_graph(ebb_mentions_t *m, CUgraph graph)
+static ebb_status_t mention_graph(ebb_t *ebb, ebb_mentions_t *m, CUgraph graph)
 {
-    const ebb_mentions_t *child = ebb_graph_known_mentions(graph);
+    const ebb_mentions_t *child = ebb_graph_known_mentions(ebb, graph);
     if (child)
-        ebb_mentions_add_all(m, child);
+        ebb_mentions_add_all(ebb, m, child);
     return 0;
 }
 
@@ -146,19 +154,20 @@ static ebb_status_t mention_allocation(ebb_mentions_t *m, size_t bytes)
     return 0;
 }
 
-static ebb_status_t mention_node(ebb_mentions_t *m, const CUgraphNodeParams *p)
+static ebb_status_t mention_node(ebb_t *ebb, ebb_mentions_t *m, const CUgraphNodeParams *p)
 {
     switch (p->type) {
     case CU_GRAPH_NODE_TYPE_KERNEL:
-        return mention_kernel(m, p->kernel.func, p->kernel.kern, p->kernel.kernelParams, p->kernel.extra);
+        return mention_kernel(ebb, m, function_of(p->kernel.func, p->kernel.kern), p->kernel.kernelParams,
+                              p->kernel.extra);
     case CU_GRAPH_NODE_TYPE_MEMCPY:
-        return mention_copy(m, &p->memcpy.copyParams);
+        return mention_copy(ebb, m, &p->memcpy.copyParams);
     case CU_GRAPH_NODE_TYPE_MEMSET:
-        return mention_addresses(m, &p->memset.dst, 1);
+        return mention_addresses(ebb, m, &p->memset.dst, 1);
     case CU_GRAPH_NODE_TYPE_GRAPH:
-        return mention_graph(m, p->graph.graph);
+        return mention_graph(ebb, m, p->graph.graph);
     case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
-        return mention_words(m, p->memOp.paramArray, p->memOp.count);
+        return mention_words(ebb, m, p->memOp.paramArray, p->memOp.count);
     case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
         return mention_allocation(m, p->alloc.bytesize);
     default:
@@ -166,14 +175,16 @@ static ebb_status_t mention_node(ebb_mentions_t *m, const CUgraphNodeParams *p)
     }
 }
 
-/* Before the driver's call, because it may look at the memory: what `mention`, a call on `m`, finds, for a graph or
+/* Before the driver's call, because it may look at the memory: what `mention`, a call on `ebb` and `m`, finds, for a graph or
  * an executable one. NULL: for the graph of a node, which is not known: for all graphs, then. If the call fails, the
  * graph mentions too much. */
 #define MENTION(graph, parameters, mention)                                                                  \
     do {                                                                                                     \
-        if (parameters && ebb_enter_work()) {                                                                \
+        const ebb_device_t *dev = parameters ? ebb_enter_work() : NULL;                                      \
+        if (dev) {                                                                                           \
+            ebb_t *ebb = dev->ebb;                                                                           \
             const void *in = (graph);                                                                        \
-            ebb_mentions_t *m = in ? ebb_graph_mentions(in) : ebb_graph_common_mentions();                   \
+            ebb_mentions_t *m = in ? ebb_graph_mentions(ebb, in) : ebb_graph_common_mentions(ebb);           \
             ebb_status_t status = mention;                                                                   \
             ebb_unlock();                                                                                    \
             return (CUresult)status;                                                                         \
@@ -183,32 +194,32 @@ static ebb_status_t mention_node(ebb_mentions_t *m, const CUgraphNodeParams *p)
 
 static CUresult kernel_old(const void *graph, const CUDA_KERNEL_NODE_PARAMS_v1 *p)
 {
-    MENTION(graph, p, mention_kernel(m, p->func, NULL, p->kernelParams, p->extra));
+    MENTION(graph, p, mention_kernel(ebb, m, p->func, p->kernelParams, p->extra));
 }
 
 static CUresult kernel(const void *graph, const CUDA_KERNEL_NODE_PARAMS_v2 *p)
 {
-    MENTION(graph, p, mention_kernel(m, p->func, p->kern, p->kernelParams, p->extra));
+    MENTION(graph, p, mention_kernel(ebb, m, function_of(p->func, p->kern), p->kernelParams, p->extra));
 }
 
 static CUresult copy(const void *graph, const CUDA_MEMCPY3D *p)
 {
-    MENTION(graph, p, mention_copy(m, p));
+    MENTION(graph, p, mention_copy(ebb, m, p));
 }
 
 static CUresult set(const void *graph, const CUDA_MEMSET_NODE_PARAMS_v1 *p)
 {
-    MENTION(graph, p, mention_addresses(m, &p->dst, 1));
+    MENTION(graph, p, mention_addresses(ebb, m, &p->dst, 1));
 }
 
 static CUresult words(const void *graph, const CUDA_BATCH_MEM_OP_NODE_PARAMS *p)
 {
-    MENTION(graph, p, mention_words(m, p->paramArray, p->count));
+    MENTION(graph, p, mention_words(ebb, m, p->paramArray, p->count));
 }
 
 static CUresult child(const void *graph, CUgraph of)
 {
-    MENTION(graph, of, mention_graph(m, of));
+    MENTION(graph, of, mention_graph(ebb, m, of));
 }
 
 static CUresult allocation(const void *graph, const CUDA_MEM_ALLOC_NODE_PARAMS *p)
@@ -218,17 +229,18 @@ static CUresult allocation(const void *graph, const CUDA_MEM_ALLOC_NODE_PARAMS *
 
 static CUresult node(const void *graph, const CUgraphNodeParams *p)
 {
-    MENTION(graph, p, mention_node(m, p));
+    MENTION(graph, p, mention_node(ebb, m, p));
 }
 
 /* The bodies of a conditional node are made with it. */
 static CUresult with_bodies(CUresult result, CUgraph graph, const CUgraphNodeParams *p)
 {
-    if (result || p->type != CU_GRAPH_NODE_TYPE_CONDITIONAL || !p->conditional.phGraph_out ||
-        !ebb_enter_work())
+    const bool bodies = !result && p->type == CU_GRAPH_NODE_TYPE_CONDITIONAL && p->conditional.phGraph_out;
+    const ebb_device_t *dev = bodies ? ebb_enter_work() : NULL;
+    if (!dev)
         return result;
     for (unsigned i = 0; i < p->conditional.size; i++)
-        ebb_graph_contains(graph, p->conditional.phGraph_out[i]);
+        ebb_graph_contains(dev->ebb, graph, p->conditional.phGraph_out[i]);
     ebb_unlock();
     return result;
 }
@@ -239,8 +251,9 @@ static CUresult with_bodies(CUresult result, CUgraph graph, const CUgraphNodePar
 /* What is added to it through this handle is added to a part of an unknown graph. */
 static CUresult embedded(CUresult result, const CUgraph *graph)
 {
-    if (!result && graph && ebb_enter_work()) {
-        ebb_graph_contains(NULL, *graph);
+    const ebb_device_t *dev = !result && graph ? ebb_enter_work() : NULL;
+    if (dev) {
+        ebb_graph_contains(dev->ebb, NULL, *graph);
         ebb_unlock();
     }
     return result;
@@ -310,10 +323,11 @@ PLAIN_CALL(cuGraphExecNodeSetParams, (CUgraphExec exec, CUgraphNode at, CUgraphN
 static bool count_allocations(CUgraph graph, size_t *bytes)
 {
     *bytes = 0;
-    if (!ebb_enter())
+    ebb_device_t *dev = ebb_enter();
+    if (!dev)
         return true;
-    const ebb_mentions_t *m = ebb_graph_known_mentions(graph);
-    bool counted = !m || ebb_foreign_count(ebb_here, m->alloc_bytes);
+    const ebb_mentions_t *m = ebb_graph_known_mentions(dev->ebb, graph);
+    bool counted = !m || ebb_foreign_count(dev, m->alloc_bytes);
     if (counted && m)
         *bytes = m->alloc_bytes;
     if (!counted)
@@ -324,10 +338,10 @@ static bool count_allocations(CUgraph graph, size_t *bytes)
 }
 
 /* A graph that the device itself may launch must find everything in place at any time. */
-static ebb_status_t pin_all(const ebb_mentions_t *m)
+static ebb_status_t pin_all(ebb_t *ebb, const ebb_mentions_t *m)
 {
     size_t at = 0;
-    for (ebb_buffer_t *b = ebb_mentions_next(m, &at); b; b = ebb_mentions_next(m, &at)) {
+    for (ebb_buffer_t *b = ebb_mentions_next(ebb, m, &at); b; b = ebb_mentions_next(ebb, m, &at)) {
         EBB_TRY(ebb_buffer_pin(b));
         ebb_buffer_release(b); /* the mention still holds it */
     }
@@ -337,17 +351,18 @@ static ebb_status_t pin_all(const ebb_mentions_t *m)
 static CUresult instantiated(CUresult result, const CUgraphExec *exec, CUgraph graph, size_t counted,
                              bool on_device)
 {
-    if (!ebb_enter_work())
+    ebb_device_t *dev = ebb_enter_work();
+    if (!dev)
         return result;
     if (result) {
-        ebb_foreign_uncount(ebb_here, counted);
+        ebb_foreign_uncount(dev, counted);
     } else {
-        ebb_graph_forget(*exec); /* a dead one's */
-        ebb_mentions_t *m = ebb_graph_mentions(*exec);
-        mention_graph(m, graph);
+        ebb_graph_forget(dev->ebb, *exec); /* a dead one's */
+        ebb_mentions_t *m = ebb_graph_mentions(dev->ebb, *exec);
+        mention_graph(dev->ebb, m, graph);
         m->alloc_bytes = counted;
-        m->alloc_slot = ebb_here->number;
-        if (on_device && pin_all(m))
+        m->counted = dev;
+        if (on_device && pin_all(dev->ebb, m))
             ebb_log(EBB_WARN, "%s: a graph that the device may launch needs more than there is",
                     ebb_last_failure());
     }
@@ -394,23 +409,22 @@ static CUresult instantiate_with(CUgraphExec *exec, CUgraph graph, CUDA_GRAPH_IN
 /* Before the driver may give the handle to another. */
 static void forget(const void *graph, bool executable)
 {
-    if (!graph || !ebb_enter_any())
+    const ebb_device_t *dev = graph ? ebb_enter_any() : NULL;
+    if (!dev)
         return;
-    const ebb_mentions_t *m = ebb_graph_known_mentions(graph);
-    if (executable && m) {
-        const unsigned slot = ebb_slot_swap(m->alloc_slot);
-        ebb_foreign_uncount(ebb_here, m->alloc_bytes);
-        ebb_here = &ebb_process.device[slot];
-    }
-    ebb_graph_forget(graph);
+    const ebb_mentions_t *m = ebb_graph_known_mentions(dev->ebb, graph);
+    if (executable && m && m->counted)
+        ebb_foreign_uncount(m->counted, m->alloc_bytes);
+    ebb_graph_forget(dev->ebb, graph);
     ebb_unlock();
 }
 
 static CUresult cloned(CUresult result, const CUgraph *clone, CUgraph of)
 {
-    if (!result && ebb_enter_work()) {
-        ebb_graph_forget(*clone);
-        mention_graph(ebb_graph_mentions(*clone), of);
+    const ebb_device_t *dev = result ? NULL : ebb_enter_work();
+    if (dev) {
+        ebb_graph_forget(dev->ebb, *clone);
+        mention_graph(dev->ebb, ebb_graph_mentions(dev->ebb, *clone), of);
         ebb_unlock();
     }
     return result;
@@ -418,10 +432,11 @@ static CUresult cloned(CUresult result, const CUgraph *clone, CUgraph of)
 
 static CUresult updated(CUresult result, CUgraphExec exec, CUgraph by)
 {
-    if (!result && ebb_enter_work()) {
-        ebb_mentions_t *m = ebb_graph_mentions(exec);
+    const ebb_device_t *dev = result ? NULL : ebb_enter_work();
+    if (dev) {
+        ebb_mentions_t *m = ebb_graph_mentions(dev->ebb, exec);
         size_t alloc_bytes = m->alloc_bytes; /* an update cannot change it */
-        mention_graph(m, by);
+        mention_graph(dev->ebb, m, by);
         m->alloc_bytes = alloc_bytes;
         ebb_unlock();
     }
@@ -467,20 +482,23 @@ static CUresult issue_graph(const void *context)
 
 static CUresult launch_graph(const graph_launch_t *l)
 {
-    if (!ebb_enter_work())
+    ebb_device_t *dev = ebb_enter_work();
+    if (!dev)
         return issue_graph(l);
-    const ebb_mentions_t *m = ebb_graph_known_mentions(l->exec), *common = ebb_graph_common_mentions();
+    ebb_t *ebb = dev->ebb;
+    const ebb_mentions_t *m = ebb_graph_known_mentions(ebb, l->exec),
+                         *common = ebb_graph_common_mentions(ebb);
     size_t room = (m ? m->refs.count : 0) + common->refs.count + 1;
     ebb_access_t *access = malloc(room * sizeof *access);
     ebb_operation_t op = {.kind = EBB_OTHER,
-                          .stream = ebb_stream_of(ebb_here, l->stream),
+                          .stream = ebb_stream_of(dev, l->stream),
                           .name = "cuGraphLaunch",
                           .access = access,
                           .opaque = !access};
     if (access && m)
-        ebb_mentions_list(m, &op);
+        ebb_mentions_list(ebb, m, &op);
     if (access)
-        ebb_mentions_list(common, &op);
+        ebb_mentions_list(ebb, common, &op);
     CUresult result = ebb_issue(&op, issue_graph, l);
     ebb_unlock();
     free(access);

@@ -13,6 +13,9 @@
  *
  * Threads: any thread of the program may call in. A call takes ebb_lock() as it enters (below) and gives it back around the driver's
  * work; "lock held" below is that one. The program's own mappings wait for no lock (foreign.c).
+ *
+ * State: a call of the program passes nothing of ebb's. What it is about it gets from entering: a device, and by that the process
+ * (dev->ebb). What is asked without the lock is asked of ebb_global.
  */
 #ifndef EBB_HOOK_H
 #define EBB_HOOK_H
@@ -44,30 +47,33 @@ void *ebb_hook_by_symbol(const char *symbol);
 
 /* ---- how a call begins and ends (enter.c) ---- */
 
-/* How calls begin. True: the lock is held, ebb_here is the device that is meant, and its context is current until
- * ebb_unlock. False: the call goes straight to the driver, no lock held. A device's state is made by the first call
- * that finds a context of it; of each device one context is served, the first. */
+/* The process. */
+extern ebb_t ebb_global;
 
-/* The device of the current context. False: ebb does not serve that one. */
-bool ebb_enter(void);
-/* The device whose address it is. For an address of ebb's true in every context; if it is nobody's (any more), ebb_here->number
- * may be EBB_NOWHERE. For another address as ebb_enter. */
-bool ebb_enter_at(CUdeviceptr address);
-/* For an operation: as ebb_enter, but true in every context, because any may touch ebb's memory (ebb_here->number is
- * EBB_NOWHERE then); ebb_issue knows what to do. */
-bool ebb_enter_work(void);
-/* The device of a stream, which may be another than the current context's; NULL: false. */
+/* How calls begin. They return the device that is meant: the lock is held, and its context is current until ebb_unlock. NULL: the call goes
+ * straight to the driver, no lock held. A device's state is made by the first call that finds a context of it; of each device one
+ * context is served, the first. */
+
+/* Of the current context. NULL: ebb does not serve that one. */
+ebb_device_t *ebb_enter(void);
+/* Whose address it is. For an address of ebb's never NULL if there is a current context; if it is in no range (any more), perhaps
+ * ebb_no_device. For another address as ebb_enter. */
+ebb_device_t *ebb_enter_at(CUdeviceptr address);
+/* For an operation: as ebb_enter, but ebb_no_device in a context that ebb does not serve, because any may touch ebb's memory. ebb_issue
+ * knows what to do. */
+ebb_device_t *ebb_enter_work(void);
+/* Of the stream that is returned (ebb_stream_device), which may be another than the current context's. NULL: ebb does not serve it. */
 ebb_stream_t *ebb_enter_stream(CUstream stream);
-/* The device of that number; the one of that context, served from now on if it is the first of its device. */
-bool ebb_enter_device(CUdevice device);
-bool ebb_enter_context(CUcontext context);
-/* The device of the current context, if that is a further one, which ebb does not serve. */
-bool ebb_enter_beside(void);
-/* For a question about tables of the process: true unless ebb is asleep, also without a context. */
-bool ebb_enter_any(void);
-/* Two of these without waiting for the lock: false also if another thread holds it. */
-bool ebb_enter_device_now(CUdevice device);
-bool ebb_enter_any_now(void);
+/* Of that number; of that context, served from now on if it is the first of its device. */
+ebb_device_t *ebb_enter_device(CUdevice device);
+ebb_device_t *ebb_enter_context(CUcontext context);
+/* Of the current context, if that is a further one of its device, which ebb does not serve. */
+ebb_device_t *ebb_enter_beside(void);
+/* For a question about the process: as ebb_enter_work, and ebb_no_device without a context. NULL: ebb is asleep. */
+ebb_device_t *ebb_enter_any(void);
+/* Two of these without waiting for the lock: NULL also if another thread holds it. The second is always ebb_no_device. */
+ebb_device_t *ebb_enter_device_now(CUdevice device);
+ebb_device_t *ebb_enter_any_now(void);
 
 /* Whether this call is the program's, and ebb serves any. Lock not held, unless the call comes out of one of ebb's own. */
 bool ebb_is_awake(void);
@@ -79,12 +85,6 @@ bool ebb_call_again(CUresult result);
 void ebb_enter_to_ask(void);
 void ebb_enter_to_free(CUdeviceptr address);
 
-/* After one of these: goes on with another slot, until ebb_unlock; only if it is the same device still. False: its
- * context is gone. */
-bool ebb_enter_goes_on(unsigned slot);
-/* After ebb_enter_work or ebb_enter_any: whether the current context is one that ebb serves. */
-bool ebb_enter_is_inside(void);
-
 /* Makes sure that ebb_driver is filled, for programs that call exported symbols. False: there is no driver.
  */
 bool ebb_have_driver(void);
@@ -92,25 +92,23 @@ bool ebb_have_driver(void);
 /* What a call that waits for the device has to return, after ebb_fail_program; else `result`. Any thread. */
 CUresult ebb_waited(CUresult result);
 
-size_t ebb_device_budget(void); /* EBB_BUDGET in bytes, of the present device; lock held */
-size_t
-ebb_budget_of(size_t total_bytes); /* the same of a device with so much memory that has no context yet */
-CUcontext ebb_context(void);       /* its context; lock held */
+/* EBB_BUDGET in bytes, of a device with so much memory. */
+size_t ebb_budget_of(size_t total_bytes);
 /* Whether ebb serves it. Lock not held. */
 bool ebb_is_context(CUcontext context);
 /* Whether it serves the device's primary context. Lock not held. */
 bool ebb_is_primary_of(CUdevice device);
 
-/* Measures what else is held on the present device; if there is more than the budget allows now, plans end and something is evicted. Not
- * while a stream is captured. Lock held. */
-void ebb_measure(void);
+/* Measures what else is held on the device; if there is more than the budget allows now, plans end and something is evicted. Not while a
+ * stream is captured. Lock held. */
+void ebb_measure(ebb_device_t *dev);
 
 /* Waits for every device that ebb serves. Lock not held. */
 CUresult ebb_synchronize_all(void);
 
-/* The program is about to destroy the present slot's context: everything of ebb's that lives in it ends. The next
- * context of that device gets a slot of its own. Lock held, context current. */
-void ebb_context_ends(void);
+/* The program is about to destroy the device's context: everything of ebb's that lives in it ends. The next context of that device gets
+ * a state of its own. Lock held, context current. */
+void ebb_context_ends(ebb_device_t *dev);
 /* The one of this device has been destroyed: the same, as far as it still can be done. Lock not held. */
 void ebb_context_gone(CUdevice device);
 

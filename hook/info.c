@@ -6,24 +6,26 @@
 #include "alloc/chunk.h"
 #include "alloc/device.h"
 #include "alloc/heap.h"
+#include "alloc/lock.h"
 #include "alloc/pool.h"
 #include "hook/internal.h"
 
-static size_t total_now(void)
+static size_t total_now(ebb_device_t *dev)
 {
-    const size_t sum = ebb_live_bytes(ebb_here) + ebb_heap_told_free(ebb_here), budget = ebb_device_budget();
-    return budget > sum ? budget : sum;
+    const size_t sum = ebb_live_bytes(dev) + ebb_heap_told_free(dev);
+    return dev->budget_bytes > sum ? dev->budget_bytes : sum;
 }
 
 static CUresult get_info(size_t *free_bytes, size_t *total)
 {
     ebb_enter_to_ask();
-    if (!ebb_enter())
+    ebb_device_t *dev = ebb_enter();
+    if (!dev)
         return EBB_PASS(cuMemGetInfo_v2, (free_bytes, total));
     if (total)
-        *total = total_now();
+        *total = total_now(dev);
     if (free_bytes)
-        *free_bytes = ebb_heap_told_free(ebb_here);
+        *free_bytes = ebb_heap_told_free(dev);
     ebb_unlock();
     return CUDA_SUCCESS;
 }
@@ -36,47 +38,46 @@ static CUresult total_memory(size_t *bytes, CUdevice device)
     if (result)
         return result;
     ebb_enter_to_ask();
-    if (!ebb_enter_any())
+    const ebb_device_t *dev = ebb_enter_any();
+    if (!dev)
         return CUDA_SUCCESS;
-    ebb_here = &ebb_process.device[ebb_slot_of_device(ebb_here->ebb, device)];
-    if (ebb_here->number == EBB_NOWHERE) { /* the question is asked before there is a context */
-        *bytes = ebb_budget_of(*bytes);
-    } else {
-        *bytes = total_now();
-    }
+    ebb_device_t *of = ebb_device_of(dev->ebb, device);
+    *bytes = of ? total_now(of) : ebb_budget_of(*bytes); /* the question is asked before there is a context */
     ebb_unlock();
     return CUDA_SUCCESS;
 }
 
 PLAIN_CALL(cuDeviceTotalMem_v2, (size_t * bytes, CUdevice device), total_memory(bytes, device))
 
-/* False: the driver's answer is the whole one. */
-static bool enter_pool(CUmemoryPool pool)
+/* The device whose memory it gives. NULL: the driver's answer is the whole one, no lock held. */
+static ebb_device_t *enter_pool(CUmemoryPool pool)
 {
-    if (!ebb_enter_work())
-        return false;
-    unsigned slot = ebb_pool_slot(ebb_here, pool);
-    bool served = slot != EBB_NOWHERE && !ebb_pool_is_native(ebb_here, pool) && ebb_enter_goes_on(slot);
-    if (!served)
-        ebb_unlock();
-    return served;
+    ebb_device_t *dev = ebb_enter_work();
+    if (!dev)
+        return NULL;
+    ebb_device_t *of = ebb_pool_device(dev, pool);
+    if (of && !ebb_pool_is_native(dev, pool) && ebb_lock_go_to(of))
+        return of;
+    ebb_unlock();
+    return NULL;
 }
 
 /* The driver's pools are empty under ebb. What is mapped and not live serves whichever pool asks next: each of them
  * has it. */
-static size_t reserved_in(size_t used)
+static size_t reserved_in(ebb_device_t *dev, size_t used)
 {
-    ebb_usage_t u = ebb_usage(ebb_here);
+    ebb_usage_t u = ebb_usage(dev);
     return used + (u.mapped_bytes > u.live_bytes ? u.mapped_bytes - u.live_bytes : 0);
 }
 
 static CUresult pool_attribute(CUmemoryPool pool, CUmemPool_attribute attribute, void *value)
 {
     CUresult result = EBB_PASS(cuMemPoolGetAttribute, (pool, attribute, value));
-    if (result || !enter_pool(pool))
+    ebb_device_t *dev = result ? NULL : enter_pool(pool);
+    if (!dev)
         return result;
-    const ebb_pool_usage_t u = *ebb_pool_usage(ebb_here, pool);
-    const size_t reserved = reserved_in(u.used_bytes);
+    const ebb_pool_usage_t u = *ebb_pool_usage(dev, pool);
+    const size_t reserved = reserved_in(dev, u.used_bytes);
     ebb_unlock();
     switch (attribute) {
     case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
@@ -105,8 +106,9 @@ static CUresult set_pool_attribute(CUmemoryPool pool, CUmemPool_attribute attrib
 {
     CUresult result = EBB_PASS(cuMemPoolSetAttribute, (pool, attribute, value));
     bool high = attribute == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH || attribute == CU_MEMPOOL_ATTR_USED_MEM_HIGH;
-    if (!result && high && enter_pool(pool)) {
-        ebb_pool_usage_t *u = ebb_pool_usage(ebb_here, pool);
+    ebb_device_t *dev = !result && high ? enter_pool(pool) : NULL;
+    if (dev) {
+        ebb_pool_usage_t *u = ebb_pool_usage(dev, pool);
         u->high_bytes = u->used_bytes;
         ebb_unlock();
     }
@@ -119,10 +121,11 @@ PLAIN_CALL(cuMemPoolSetAttribute, (CUmemoryPool pool, CUmemPool_attribute attrib
 static CUresult trim(CUmemoryPool pool, size_t keep)
 {
     CUresult result = EBB_PASS(cuMemPoolTrimTo, (pool, keep));
-    if (result || !enter_pool(pool))
+    ebb_device_t *dev = result ? NULL : enter_pool(pool);
+    if (!dev)
         return result;
-    if (ebb_usage(ebb_here).mapped_bytes > keep)
-        ebb_heap_reclaim(ebb_here, SIZE_MAX, false);
+    if (ebb_usage(dev).mapped_bytes > keep)
+        ebb_heap_reclaim(dev, SIZE_MAX, false);
     ebb_unlock();
     return CUDA_SUCCESS;
 }
@@ -135,11 +138,10 @@ PLAIN_CALL(cuMemPoolTrimTo, (CUmemoryPool pool, size_t keep), trim(pool, keep))
 static bool ask(CUdeviceptr address, ebb_buffer_t **b)
 {
     *b = NULL;
-    if (!ebb_arena_contains(&ebb_process, address) || !ebb_enter_any())
+    const ebb_device_t *dev = ebb_arena_contains(&ebb_global, address) ? ebb_enter_any() : NULL;
+    if (!dev)
         return false;
-    *b = ebb_buffer_at(ebb_here->ebb, address);
-    if (*b)
-        ebb_here = &ebb_process.device[(*b)->range->device->number];
+    *b = ebb_buffer_at(dev->ebb, address);
     if (*b && address - (*b)->address >= (*b)->bytes)
         *b = NULL; /* one past the end is nobody's to these calls */
     return true;
@@ -165,9 +167,10 @@ PLAIN_CALL(cuMemGetAddressRange_v2, (CUdeviceptr * base, size_t *bytes, CUdevice
  * answered. */
 static bool answer_pointer(const ebb_buffer_t *b, CUpointer_attribute attribute, void *out)
 {
+    const ebb_device_t *dev = b->range->device;
     switch (attribute) {
     case CU_POINTER_ATTRIBUTE_CONTEXT: /* what is allocated on a stream belongs to none */
-        *(CUcontext *)out = b->stream_ordered ? NULL : ebb_context();
+        *(CUcontext *)out = b->stream_ordered ? NULL : dev->context;
         return true;
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
         *(CUdeviceptr *)out = b->address;
@@ -181,13 +184,13 @@ static bool answer_pointer(const ebb_buffer_t *b, CUpointer_attribute attribute,
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
         *(CUmemoryPool *)out = b->pool;
         if (b->stream_ordered && !b->pool)
-            ebb_driver.cuDeviceGetDefaultMemPool(out, ebb_here->device);
+            ebb_driver.cuDeviceGetDefaultMemPool(out, dev->device);
         return true;
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE: /* also while it is evicted */
         *(unsigned *)out = CU_MEMORYTYPE_DEVICE;
         return true;
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-        *(int *)out = ebb_here->device;
+        *(int *)out = dev->device;
         return true;
     case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
         *(unsigned long long *)out = CU_MEM_HANDLE_TYPE_NONE;
@@ -201,7 +204,7 @@ static bool answer_pointer(const ebb_buffer_t *b, CUpointer_attribute attribute,
         *(unsigned *)out = 0;
         return true;
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
-        *(unsigned *)out = b->pinned && ebb_sync_memops();
+        *(unsigned *)out = b->pinned && ebb_sync_memops(dev->ebb);
         return true;
     case CU_POINTER_ATTRIBUTE_MAPPED:
         *(unsigned *)out = 1;

@@ -2,6 +2,8 @@
 #ifndef EBB_HOOK_INTERNAL_H
 #define EBB_HOOK_INTERNAL_H
 
+#include <stdatomic.h>
+
 #include "alloc/base/driver.h"
 #include "alloc/base/table.h"
 #include "alloc/ebb_alloc.h"
@@ -81,13 +83,14 @@ bool ebb_args_pack(const ebb_signature_t *signature, unsigned char *block, void 
 
 /* Looks up every aligned 8-byte word of such a block, and every tensor map in it (map_at; not plain if there are too many);
  * fills `access` (EBB_ARGS_ROOM of the block). */
-void ebb_args_scan(ebb_operation_t *op, const ebb_signature_t *signature, const unsigned char *block,
-                   ebb_access_t *access);
+void ebb_args_scan(ebb_t *ebb, ebb_operation_t *op, const ebb_signature_t *signature,
+                   const unsigned char *block, ebb_access_t *access);
 
 /* Adds one access by address, if a live buffer is there. False: the address is ebb's, but nobody's. */
-bool ebb_access_add(ebb_operation_t *op, CUdeviceptr address, uint32_t param_offset);
+bool ebb_access_add(ebb_t *ebb, ebb_operation_t *op, CUdeviceptr address, uint32_t param_offset);
 /* The same for a stretch of so many bytes: false also if it ends behind its buffer. */
-bool ebb_access_add_span(ebb_operation_t *op, CUdeviceptr address, size_t bytes, uint32_t param_offset);
+bool ebb_access_add_span(ebb_t *ebb, ebb_operation_t *op, CUdeviceptr address, size_t bytes,
+                         uint32_t param_offset);
 
 /* ---- launch attributes (args.c) ---- */
 
@@ -125,29 +128,29 @@ bool ebb_touches(const CUdeviceptr *address, size_t count);
  * synchronization behavior"). Any thread, lock not held. */
 bool ebb_host_waits(const CUdeviceptr *address, size_t count);
 /* The program has asked that synchronous operations on some memory always wait (share.c). Any thread. */
-bool ebb_sync_memops(void);
+bool ebb_sync_memops(const ebb_t *ebb);
 
 /* ---- the buffers that a graph mentions, each pinned once for each graph; lock held (capture.c) ---- */
 
 typedef struct ebb_mentions {
-    ebb_table_t refs;    /* ebb_pinned_ref_t */
-    size_t alloc_bytes;  /* that the graph allocates itself */
-    unsigned alloc_slot; /* on whose budget they count, once they do */
-    bool all;            /* something of it could not be read: it may touch anything */
+    ebb_table_t refs;      /* ebb_pinned_ref_t */
+    size_t alloc_bytes;    /* that the graph allocates itself */
+    ebb_device_t *counted; /* on whose budget they count, once they do */
+    bool all;              /* something of it could not be read: it may touch anything */
 } ebb_mentions_t;
 
 /* Makes it resident. CUDA_ERROR_OUT_OF_MEMORY: it cannot be. */
 ebb_status_t ebb_mentions_add(ebb_mentions_t *mentions, ebb_buffer_t *buffer);
 /* What another graph mentions is resident already. */
-void ebb_mentions_add_all(ebb_mentions_t *to, const ebb_mentions_t *from);
+void ebb_mentions_add_all(ebb_t *ebb, ebb_mentions_t *to, const ebb_mentions_t *from);
 /* Something was mentioned that cannot be read. */
-void ebb_mentions_all(ebb_mentions_t *mentions);
+void ebb_mentions_all(ebb_t *ebb, ebb_mentions_t *mentions);
 /* Releases what it holds; it is empty then. */
-void ebb_mentions_clear(ebb_mentions_t *mentions);
+void ebb_mentions_clear(ebb_t *ebb, ebb_mentions_t *mentions);
 /* The next one that is alive, from *at on, 0 at first. NULL: there is none. */
-ebb_buffer_t *ebb_mentions_next(const ebb_mentions_t *mentions, size_t *at);
+ebb_buffer_t *ebb_mentions_next(ebb_t *ebb, const ebb_mentions_t *mentions, size_t *at);
 /* Appends an access for each that is alive, room for refs.count of them. */
-void ebb_mentions_list(const ebb_mentions_t *mentions, ebb_operation_t *operation);
+void ebb_mentions_list(ebb_t *ebb, const ebb_mentions_t *mentions, ebb_operation_t *operation);
 
 /* ---- captures (capture.c) ---- */
 
@@ -163,29 +166,29 @@ void ebb_mentions_list(const ebb_mentions_t *mentions, ebb_operation_t *operatio
  */
 
 /* Around the driver's call that begins a capture; `graph`: it goes on in that one, or NULL. */
-void ebb_capture_begins(void);
-void ebb_capture_began(CUresult result, CUstream stream, CUgraph graph);
+void ebb_capture_begins(ebb_t *ebb);
+void ebb_capture_began(ebb_device_t *dev, CUresult result, CUstream stream, CUgraph graph);
 /* After the call that ends it: what was mentioned becomes the graph's. */
-void ebb_capture_ended(CUresult result, CUstream stream, CUgraph graph);
+void ebb_capture_ended(ebb_device_t *dev, CUresult result, CUstream stream, CUgraph graph);
 /* The stream is about to be destroyed, and with it a capture that began on it. */
-void ebb_capture_stream_ends(CUstream stream);
+void ebb_capture_stream_ends(const ebb_stream_t *stream);
 
 /* An operation on a capturing stream: what it mentions belongs to the graph to be. CUDA_ERROR_OUT_OF_MEMORY: it
  * does not fit beside what else must stay. */
 ebb_status_t ebb_capture_note(const ebb_operation_t *operation);
 /* An allocation that the graph will make. */
-void ebb_capture_note_alloc(CUstream stream, size_t bytes);
+void ebb_capture_note_alloc(ebb_t *ebb, CUstream stream, size_t bytes);
 
 /* What a graph, or an executable one, mentions: made with the first question. Of a graph that lies within
  * another, what the other mentions; where that one is not known, what every graph is taken to mention. */
-ebb_mentions_t *ebb_graph_mentions(const void *graph);
+ebb_mentions_t *ebb_graph_mentions(ebb_t *ebb, const void *graph);
 /* The same without making it: NULL, or what was there. */
-const ebb_mentions_t *ebb_graph_known_mentions(const void *graph);
+const ebb_mentions_t *ebb_graph_known_mentions(ebb_t *ebb, const void *graph);
 /* `body` lies within `graph`; NULL: within an unknown one. */
-void ebb_graph_contains(const void *graph, const void *body);
-void ebb_graph_forget(const void *graph);
+void ebb_graph_contains(ebb_t *ebb, const void *graph, const void *body);
+void ebb_graph_forget(ebb_t *ebb, const void *graph);
 /* What every graph is taken to mention. */
-ebb_mentions_t *ebb_graph_common_mentions(void);
+ebb_mentions_t *ebb_graph_common_mentions(ebb_t *ebb);
 
 /* ---- what orders the program's streams and its host, told to ckpt/run (work.c) ---- */
 
@@ -210,7 +213,7 @@ static inline CUresult ebb_order_recorded(CUresult result, CUevent event)
 /* ---- the program's own mappings (foreign.c) ---- */
 
 /* What has become of them since the last time is known from now on. Lock held, nothing in preparation. */
-void ebb_mappings_take_in(void);
+void ebb_mappings_take_in(ebb_t *ebb);
 
 /* ---- tables (tables.c) ---- */
 
@@ -226,8 +229,35 @@ enum { EBB_LARGEST_TABLE = 64 << 10 };
 
 /* `bytes` from host address `from` are about to be copied to `to`. CUDA_ERROR_OUT_OF_MEMORY: what they point to
  * does not fit beside what else must stay. What cannot be read is no host memory, and passed over. */
-ebb_status_t ebb_table_written(CUdeviceptr to, const void *from, size_t bytes);
+ebb_status_t ebb_table_written(ebb_t *ebb, CUdeviceptr to, const void *from, size_t bytes);
 /* The memory is freed. */
-void ebb_table_gone(CUdeviceptr base, size_t bytes);
+void ebb_table_gone(ebb_t *ebb, CUdeviceptr base, size_t bytes);
+
+/* ---- what this folder remembers of the process (ebb_t's `hook`); guarded by ebb_lock() but for what is atomic ---- */
+
+/* tables.c */
+typedef struct ebb_pointer_table {
+    struct ebb_word *word; /* by address */
+    size_t count, room;
+    CUdeviceptr read[EBB_LARGEST_TABLE / sizeof(CUdeviceptr)]; /* the copy that is looked through */
+} ebb_pointer_table_t;
+
+struct ebb_hook {
+    bool unserved_said; /* enter.c */
+    /* capture.c */
+    struct ebb_capture *captures;
+    struct ebb_graph *graphs;
+    ebb_mentions_t common; /* what every graph is taken to mention */
+    /* foreign.c */
+    struct ebb_physical *physicals;
+    _Atomic(struct ebb_change *) changes; /* owns; the last one first */
+    atomic_bool segments_noticed;
+    struct ebb_array *arrays;
+    /* share.c */
+    atomic_bool ipc_refused; /* and said so */
+    atomic_bool sync_memops;
+    struct ebb_texture *textures;
+    ebb_pointer_table_t pointers;
+};
 
 #endif

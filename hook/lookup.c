@@ -94,8 +94,9 @@ static CUresult proc_address(const char *name, void **out, int version, cuuint64
         return result;
     }
     ebb_log(EBB_WARN, "this driver has a form of %s that ebb does not know", name);
-    if (ebb_enter_any()) {
-        ebb_keep_everything(ebb_here, "a function that ebb does not know may touch it");
+    const ebb_device_t *dev = ebb_enter_any();
+    if (dev) {
+        ebb_keep_everything(dev->ebb, "a function that ebb does not know may touch it");
         ebb_unlock();
     }
     return result;

@@ -9,6 +9,7 @@
 #include "alloc/device.h"
 #include "alloc/foreign.h"
 #include "alloc/heap.h"
+#include "alloc/lock.h"
 #include "alloc/mark.h"
 #include "alloc/pool.h"
 #include "ckpt/run/pin.h"
@@ -19,23 +20,23 @@
 /* ---- allocation ---- */
 
 /* Lock held on entry, not on return. */
-static CUresult serve(CUdeviceptr *out, ebb_request_t request, bool stream_ordered)
+static CUresult serve(ebb_device_t *dev, CUdeviceptr *out, ebb_request_t request, bool stream_ordered)
 {
-    ebb_buffer_t *b = ebb_run_serve(ebb_here, &request);
-    request.planned = ebb_run_drives(ebb_here); /* still, although it has not served this */
+    ebb_buffer_t *b = ebb_run_serve(dev, &request);
+    request.planned = ebb_run_drives(dev); /* still, although it has not served this */
     ebb_status_t status = ebb_pinned_is_wanted() ? CUDA_ERROR_OUT_OF_MEMORY : 0;
     ebb_pinned_defer(true);
     if (!b && !status)
-        status = ebb_heap_alloc(ebb_here, &request, &b);
+        status = ebb_heap_alloc(dev, &request, &b);
     ebb_pinned_defer(false);
     if (!status) {
         *out = b->address;
         b->stream_ordered = stream_ordered;
         if (stream_ordered)
-            ebb_pool_took(ebb_here, b->pool, b->bytes);
+            ebb_pool_took(dev, b->pool, b->bytes);
         ebb_run_allocated(b, request.stream);
     } else if (status == CUDA_ERROR_OUT_OF_MEMORY && !ebb_pinned_is_wanted()) {
-        ebb_run_out_of_memory(ebb_here, &request);
+        ebb_run_out_of_memory(dev, &request);
     }
     ebb_unlock();
     return (CUresult)status;
@@ -47,12 +48,12 @@ static CUresult pass_alloc_async(CUdeviceptr *out, size_t bytes, CUmemoryPool po
                 : EBB_PASS(cuMemAllocAsync, (out, bytes, stream));
 }
 
-/* By the driver, counted on the device that ebb is at. Lock held on entry, not on return; the driver is called without
- * it, in the program's context. */
-static CUresult alloc_from_driver(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, const CUstream *stream)
+/* By the driver, counted on the device. Lock held on entry, not on return; the driver is called without it, in the
+ * program's context. */
+static CUresult alloc_from_driver(ebb_device_t *dev, CUdeviceptr *out, size_t bytes, CUmemoryPool pool,
+                                  const CUstream *stream)
 {
-    const unsigned slot = ebb_here->number;
-    bool counted = ebb_foreign_count(ebb_here, bytes);
+    bool counted = ebb_foreign_count(dev, bytes);
     ebb_unlock();
     CUcontext context = NULL;
     if (!counted || ebb_driver.cuCtxGetCurrent(&context))
@@ -62,9 +63,8 @@ static CUresult alloc_from_driver(CUdeviceptr *out, size_t bytes, CUmemoryPool p
         stream ? pass_alloc_async(out, bytes, pool, *stream) : EBB_PASS(cuMemAlloc_v2, (out, bytes));
     if (!ebb_enter_any())
         return result;
-    ebb_here = &ebb_process.device[slot];
-    if (result || !ebb_foreign_add(ebb_here, &(ebb_foreign_t){*out, bytes, EBB_FOREIGN_POOL, owner, bytes}))
-        ebb_foreign_uncount(ebb_here, bytes);
+    if (result || !ebb_foreign_add(dev, &(ebb_foreign_t){*out, bytes, EBB_FOREIGN_POOL, owner, bytes}))
+        ebb_foreign_uncount(dev, bytes);
     ebb_unlock();
     return result;
 }
@@ -73,12 +73,12 @@ static CUresult alloc(CUdeviceptr *out, size_t bytes)
 {
     if (!out || !bytes)
         return EBB_PASS(cuMemAlloc_v2, (out, bytes));
-    if (!ebb_enter())
-        return ebb_enter_beside() ? alloc_from_driver(out, bytes, NULL, NULL)
-                                  : EBB_PASS(cuMemAlloc_v2, (out, bytes));
-    if (ebb_options.ipc)
-        return alloc_from_driver(out, bytes, NULL, NULL);
-    return serve(out, (ebb_request_t){.bytes = bytes, .later = true}, false);
+    ebb_device_t *dev = ebb_enter();
+    if (dev && !ebb_options.ipc)
+        return serve(dev, out, (ebb_request_t){.bytes = bytes, .later = true}, false);
+    if (!dev)
+        dev = ebb_enter_beside();
+    return dev ? alloc_from_driver(dev, out, bytes, NULL, NULL) : EBB_PASS(cuMemAlloc_v2, (out, bytes));
 }
 
 /* Rows of the device's texture alignment, as the driver makes them. */
@@ -86,9 +86,10 @@ static CUresult alloc_pitch(CUdeviceptr *out, size_t *pitch, size_t width, size_
 {
     int align = 0;
     bool valid = out && pitch && width && height && (element == 4 || element == 8 || element == 16);
-    if (!valid || !ebb_enter())
+    ebb_device_t *dev = valid ? ebb_enter() : NULL;
+    if (!dev)
         return EBB_PASS(cuMemAllocPitch_v2, (out, pitch, width, height, element));
-    if (ebb_driver.cuDeviceGetAttribute(&align, CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT, ebb_here->device) ||
+    if (ebb_driver.cuDeviceGetAttribute(&align, CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT, dev->device) ||
         align < (int)EBB_ALIGN_BYTES)
         align = (int)EBB_ALIGN_BYTES;
     size_t row = (width + (size_t)align - 1) / (size_t)align * (size_t)align;
@@ -96,7 +97,7 @@ static CUresult alloc_pitch(CUdeviceptr *out, size_t *pitch, size_t width, size_
         ebb_unlock();
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    CUresult result = serve(out, (ebb_request_t){.bytes = row * height, .later = true}, false);
+    CUresult result = serve(dev, out, (ebb_request_t){.bytes = row * height, .later = true}, false);
     if (!result)
         *pitch = row;
     return result;
@@ -107,7 +108,7 @@ static CUresult alloc_pitch(CUdeviceptr *out, size_t *pitch, size_t width, size_
 /* Under capture an allocation becomes a node of the graph, whose memory is the driver's. */
 static bool is_captured(CUstream stream)
 {
-    return ebb_captures_under_way() && ebb_is_capturing(stream);
+    return ebb_captures_under_way(&ebb_global) && ebb_is_capturing(stream);
 }
 
 static CUresult alloc_async(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, CUstream stream)
@@ -115,45 +116,50 @@ static CUresult alloc_async(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, C
     if (!out || !bytes)
         return pass_alloc_async(out, bytes, pool, stream);
     ebb_stream_t *s = ebb_enter_stream(stream);
-    if (!s) /* a further context's stream, or none of a device that ebb serves */
-        return !is_captured(stream) && ebb_enter_beside() ? alloc_from_driver(out, bytes, pool, &stream)
-                                                          : pass_alloc_async(out, bytes, pool, stream);
+    if (!s) { /* a further context's stream, or none of a device that ebb serves */
+        ebb_device_t *beside = is_captured(stream) ? NULL : ebb_enter_beside();
+        return beside ? alloc_from_driver(beside, out, bytes, pool, &stream)
+                      : pass_alloc_async(out, bytes, pool, stream);
+    }
+    ebb_device_t *dev = ebb_stream_device(s);
     if (is_captured(stream)) {
-        ebb_capture_note_alloc(stream, bytes);
+        ebb_capture_note_alloc(dev->ebb, stream, bytes);
         ebb_unlock();
         return pass_alloc_async(out, bytes, pool, stream);
     }
     ebb_request_t request = {
-        .bytes = bytes, .stream = s, .pool = pool ? pool : ebb_pool_current(ebb_here), .later = true};
-    const unsigned slot = request.pool ? ebb_pool_slot(ebb_here, request.pool) : ebb_here->number;
-    if (slot == EBB_NOWHERE || (slot != ebb_here->number && !ebb_enter_goes_on(slot))) {
+        .bytes = bytes, .stream = s, .pool = pool ? pool : ebb_pool_current(dev), .later = true};
+    if (request.pool)
+        dev = ebb_pool_device(dev, request.pool);
+    if (!dev || !ebb_lock_go_to(dev)) {
         ebb_unlock();
         return pass_alloc_async(out, bytes, pool, stream);
     }
-    if (ebb_pool_is_native(ebb_here, request.pool))
-        return alloc_from_driver(out, bytes, pool, &stream);
-    if (!ebb_pool_has_room(ebb_here->ebb, request.pool, bytes)) {
+    if (ebb_pool_is_native(dev, request.pool))
+        return alloc_from_driver(dev, out, bytes, pool, &stream);
+    if (!ebb_pool_has_room(dev->ebb, request.pool, bytes)) {
         ebb_unlock();
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    if (ebb_stream_slot(s) != slot)
+    if (ebb_stream_device(s) != dev)
         request.stream = NULL; /* of another device: memory that no stream still uses */
-    return serve(out, request, true);
+    return serve(dev, out, request, true);
 }
 
-static void note_pool(CUmemoryPool pool, CUdevice device, bool native, size_t max_bytes)
+static void note_pool(ebb_t *ebb, CUmemoryPool pool, CUdevice device, bool native, size_t max_bytes)
 {
-    if (!ebb_pool_note(ebb_here->ebb, pool, device, native, max_bytes))
-        ebb_keep_everything(ebb_here, "no host memory for the list of pools");
+    if (!ebb_pool_note(ebb, pool, device, native, max_bytes))
+        ebb_keep_everything(ebb, "no host memory for the list of pools");
 }
 
 static CUresult create_pool(CUmemoryPool *out, const CUmemPoolProps *props)
 {
     CUresult result = EBB_PASS(cuMemPoolCreate, (out, props));
-    if (result || !ebb_enter_any())
+    const ebb_device_t *dev = result ? NULL : ebb_enter_any();
+    if (!dev)
         return result;
     bool device = props->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
-    note_pool(*out, device ? props->location.id : -1,
+    note_pool(dev->ebb, *out, device ? props->location.id : -1,
               !device || props->handleTypes || props->allocType != CU_MEM_ALLOCATION_TYPE_PINNED,
               props->maxSize);
     ebb_unlock();
@@ -164,8 +170,9 @@ static CUresult import_pool(CUmemoryPool *out, void *handle, CUmemAllocationHand
                             unsigned long long flags)
 {
     CUresult result = EBB_PASS(cuMemPoolImportFromShareableHandle, (out, handle, type, flags));
-    if (!result && ebb_enter_any()) {
-        note_pool(*out, -1, true, 0);
+    const ebb_device_t *dev = result ? NULL : ebb_enter_any();
+    if (dev) {
+        note_pool(dev->ebb, *out, -1, true, 0);
         ebb_unlock();
     }
     return result;
@@ -174,8 +181,9 @@ static CUresult import_pool(CUmemoryPool *out, void *handle, CUmemAllocationHand
 static CUresult destroy_pool(CUmemoryPool pool)
 {
     CUresult result = EBB_PASS(cuMemPoolDestroy, (pool));
-    if (!result && ebb_enter_any()) {
-        ebb_pool_forget(ebb_here->ebb, pool);
+    const ebb_device_t *dev = result ? NULL : ebb_enter_any();
+    if (dev) {
+        ebb_pool_forget(dev->ebb, pool);
         ebb_unlock();
     }
     return result;
@@ -183,8 +191,9 @@ static CUresult destroy_pool(CUmemoryPool pool)
 
 static CUresult set_current_pool(CUresult result, CUdevice device, CUmemoryPool pool)
 {
-    if (!result && ebb_enter_any()) {
-        ebb_pool_set_current(ebb_here->ebb, device, pool);
+    const ebb_device_t *dev = result ? NULL : ebb_enter_any();
+    if (dev) {
+        ebb_pool_set_current(dev->ebb, device, pool);
         ebb_unlock();
     }
     return result;
@@ -213,9 +222,10 @@ PLAIN_CALL(cuMemSetMemPool, (CUmemLocation * location, CUmemAllocationType type,
 
 static void release(ebb_buffer_t *b, ebb_stream_t *stream)
 {
-    ebb_table_gone(b->address, b->bytes);
+    ebb_device_t *dev = b->range->device;
+    ebb_table_gone(dev->ebb, b->address, b->bytes);
     if (b->stream_ordered)
-        ebb_pool_gave(ebb_here, b->pool, b->bytes);
+        ebb_pool_gave(dev, b->pool, b->bytes);
     if (ebb_run_freeing(b, stream))
         return;
     ebb_heap_free(b, stream ? ebb_mark_here(stream) : (ebb_mark_t){0});
@@ -224,8 +234,9 @@ static void release(ebb_buffer_t *b, ebb_stream_t *stream)
 /* Memory of the driver's goes: before it may give the address to another. */
 static void uncount(CUdeviceptr address)
 {
-    if (address && ebb_enter_any()) {
-        ebb_foreign_remove(ebb_here->ebb, address);
+    const ebb_device_t *dev = address ? ebb_enter_any() : NULL;
+    if (dev) {
+        ebb_foreign_remove(dev->ebb, address);
         ebb_unlock();
     }
 }
@@ -268,17 +279,18 @@ static CUresult synchronize(CUcontext context)
  * rely on it. */
 static CUresult free_now(CUdeviceptr address)
 {
-    if (!ebb_arena_contains(&ebb_process, address)) {
+    if (!ebb_arena_contains(&ebb_global, address)) {
         uncount(address);
         return EBB_PASS(cuMemFree_v2, (address));
     }
     ebb_enter_to_free(address);
-    if (!ebb_enter_at(address))
+    const ebb_device_t *dev = ebb_enter_at(address);
+    if (!dev)
         return EBB_PASS(cuMemFree_v2, (address));
-    ebb_buffer_t *known = ebb_heap_find(ebb_here->ebb, address);
+    ebb_buffer_t *known = ebb_heap_find(dev->ebb, address);
     bool everywhere = known && known->abroad, done = known && free_without_waiting(known);
-    bool captures = ebb_captures_under_way();
-    CUcontext context = known ? ebb_context() : NULL;
+    bool captures = ebb_captures_under_way(&ebb_global);
+    CUcontext context = known ? dev->context : NULL;
     CUresult result = CUDA_SUCCESS;
     if (known && !done && captures) /* the whole device may not be waited for */
         result = (CUresult)ebb_buffer_wait(known);
@@ -290,9 +302,9 @@ static CUresult free_now(CUdeviceptr address)
     if (result)
         return result;
     ebb_enter_to_free(address);
-    if (!ebb_enter_at(address))
+    if (!(dev = ebb_enter_at(address)))
         return CUDA_ERROR_INVALID_CONTEXT;
-    known = ebb_heap_find(ebb_here->ebb, address); /* another thread may have been quicker */
+    known = ebb_heap_find(dev->ebb, address); /* another thread may have been quicker */
     if (known)
         release(known, NULL);
     ebb_unlock();
@@ -302,8 +314,8 @@ static CUresult free_now(CUdeviceptr address)
 /* Of memory that is ebb's: also from a stream of another context, where it waits as cuMemFree does. */
 static CUresult free_async(CUdeviceptr address, CUstream stream)
 {
-    if (!ebb_arena_contains(&ebb_process, address)) {
-        if (!ebb_captures_under_way() || !ebb_is_capturing(stream))
+    if (!ebb_arena_contains(&ebb_global, address)) {
+        if (!ebb_captures_under_way(&ebb_global) || !ebb_is_capturing(stream))
             uncount(address);
         return EBB_PASS(cuMemFreeAsync, (address, stream));
     }
@@ -315,8 +327,8 @@ static CUresult free_async(CUdeviceptr address, CUstream stream)
         ebb_unlock();
         return EBB_PASS(cuMemFreeAsync, (address, stream));
     }
-    ebb_buffer_t *b = ebb_heap_find(ebb_here->ebb, address);
-    if (b && (b->range->device->number == ebb_here->number || ebb_enter_goes_on(b->range->device->number))) {
+    ebb_buffer_t *b = ebb_heap_find(ebb_stream_device(s)->ebb, address);
+    if (b && ebb_lock_go_to(b->range->device)) {
         /* The free is ordered on `stream`, which the program has put behind every use. */
         ebb_mark_issue(s);
         release(b, s);

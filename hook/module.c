@@ -22,12 +22,13 @@
 static bool give_way(unsigned round)
 {
     enum { ROUNDS = 3, PART = 16 };
-    if (round >= ROUNDS || !ebb_enter())
+    ebb_device_t *dev = round < ROUNDS ? ebb_enter() : NULL;
+    if (!dev)
         return false;
     if (round)
-        ebb_run_make_room(ebb_here, ebb_chunks_limit(ebb_here) / PART * round + 1);
-    ebb_heap_reclaim(ebb_here, SIZE_MAX, true);
-    ebb_chunks_release(ebb_here);
+        ebb_run_make_room(dev, ebb_chunks_limit(dev) / PART * round + 1);
+    ebb_heap_reclaim(dev, SIZE_MAX, true);
+    ebb_chunks_release(dev);
     ebb_unlock();
     return true;
 }
@@ -35,12 +36,13 @@ static bool give_way(unsigned round)
 /* `out`: where the CUmodule or CUlibrary is by now. */
 static CUresult noted(CUresult result, const void *out, bool is_library, const void *image, bool from_file)
 {
-    if (!result && ebb_enter_any()) {
-        ebb_module_loaded(ebb_here->ebb, *(const void *const *)out, is_library, image, from_file);
+    ebb_device_t *dev = result ? NULL : ebb_enter_any();
+    if (dev) {
+        ebb_module_loaded(dev->ebb, *(const void *const *)out, is_library, image, from_file);
         ebb_unlock();
     }
-    if (!result && !ebb_captures_under_way() && ebb_enter()) {
-        ebb_measure();
+    if (!result && !ebb_captures_under_way(&ebb_global) && (dev = ebb_enter())) {
+        ebb_measure(dev);
         ebb_unlock();
     }
     return result;
@@ -110,18 +112,20 @@ LOAD_CALL(cuLibraryLoadFromFile,
 /* [count] functions of a module, or kernels of a library. */
 static CUresult found(CUresult result, const void *list, unsigned count, bool kernels, const void *owner)
 {
-    if (result || !list || !ebb_enter_any())
+    const ebb_device_t *dev = result || !list ? NULL : ebb_enter_any();
+    if (!dev)
         return result;
     for (unsigned i = 0; i < count; i++)
-        ebb_function_note(ebb_here->ebb, ((const CUfunction *)list)[i], kernels, owner);
+        ebb_function_note(dev->ebb, ((const CUfunction *)list)[i], kernels, owner);
     ebb_unlock();
     return result;
 }
 
 static CUresult found_by_kernel(CUresult result, const CUfunction *out, CUkernel kernel)
 {
-    if (!result && ebb_enter_any()) {
-        ebb_function_note(ebb_here->ebb, *out, false, ebb_function_owner(ebb_here->ebb, (CUfunction)kernel));
+    const ebb_device_t *dev = result ? NULL : ebb_enter_any();
+    if (dev) {
+        ebb_function_note(dev->ebb, *out, false, ebb_function_owner(dev->ebb, (CUfunction)kernel));
         ebb_unlock();
     }
     return result;
@@ -165,23 +169,25 @@ PLAIN_CALL(cuLibraryEnumerateKernels, (CUkernel * out, unsigned count, CUlibrary
 /* ---- they go ---- */
 
 /* A library may be loaded on every device. */
-static void tell(const void *handle)
+static void tell(ebb_t *ebb, const void *handle)
 {
     ebb_visit_t visit;
-    for (unsigned slot = 0; slot < ebb_process.device_count; slot++)
-        if (ebb_process.device[slot].context && !ebb_slot_visit(slot, &visit)) {
-            ebb_run_unloading(ebb_here, handle);
-            ebb_slot_return(visit);
+    for (unsigned i = 0; i < ebb->device_count; i++)
+        if (ebb->device[i].context && !ebb_device_visit(&ebb->device[i], &visit)) {
+            ebb_run_unloading(&ebb->device[i], handle);
+            ebb_device_return(visit);
         }
 }
 
 static CUresult unload(CUmodule module, CUlibrary library)
 {
-    if (ebb_enter_work()) {
-        tell(module ? (const void *)module : library);
-        ebb_signatures_forget(ebb_here->ebb);
-        ebb_foreign_forget(ebb_here->ebb, module ? (const void *)module : library);
-        ebb_module_forget(ebb_here->ebb, module ? (const void *)module : library);
+    const void *handle = module ? (const void *)module : library;
+    const ebb_device_t *dev = ebb_enter_work();
+    if (dev) {
+        tell(dev->ebb, handle);
+        ebb_signatures_forget(dev->ebb);
+        ebb_foreign_forget(dev->ebb, handle);
+        ebb_module_forget(dev->ebb, handle);
         ebb_unlock();
     }
     return module ? EBB_PASS(cuModuleUnload, (module)) : EBB_PASS(cuLibraryUnload, (library));

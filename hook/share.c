@@ -8,6 +8,7 @@
 #include "alloc/chunk.h"
 #include "alloc/device.h"
 #include "alloc/foreign.h"
+#include "alloc/lock.h"
 #include "alloc/pool.h"
 #include "alloc/share.h"
 #include "ckpt/run/pin.h"
@@ -16,9 +17,10 @@
 /* Pins what lies at an address, if it is ebb's. */
 static ebb_status_t pin_at(CUdeviceptr address)
 {
-    if (!ebb_arena_contains(&ebb_process, address) || !ebb_enter_at(address))
+    const ebb_device_t *dev = ebb_arena_contains(&ebb_global, address) ? ebb_enter_at(address) : NULL;
+    if (!dev)
         return 0;
-    ebb_buffer_t *b = ebb_buffer_at(ebb_here->ebb, address);
+    ebb_buffer_t *b = ebb_buffer_at(dev->ebb, address);
     ebb_status_t status = b ? ebb_buffer_pin(b) : 0;
     ebb_unlock();
     return status;
@@ -30,10 +32,10 @@ static ebb_status_t pin_at(CUdeviceptr address)
 /* ---- other devices ---- */
 
 /* What another device does is not all seen. */
-static ebb_status_t grant(CUdevice device)
+static ebb_status_t grant(ebb_device_t *dev, CUdevice device)
 {
-    ebb_keep_device(ebb_here, "another device may access it");
-    return ebb_access_grant(ebb_here, device);
+    ebb_keep_device(dev, "another device may access it");
+    return ebb_access_grant(dev, device);
 }
 
 /* The current context is given access to `peer`'s memory. */
@@ -41,10 +43,11 @@ static CUresult enable_peer(CUcontext peer, unsigned flags)
 {
     CUdevice device;
     CUresult result = EBB_PASS(cuCtxEnablePeerAccess, (peer, flags));
-    if (result || ebb_driver.cuCtxGetDevice(&device) || !ebb_enter_context(peer))
+    ebb_device_t *dev = result || ebb_driver.cuCtxGetDevice(&device) ? NULL : ebb_enter_context(peer);
+    if (!dev)
         return result;
-    if (device != ebb_here->device)
-        result = (CUresult)grant(device);
+    if (device != dev->device)
+        result = (CUresult)grant(dev, device);
     ebb_unlock();
     if (result && ebb_driver.cuCtxDisablePeerAccess)
         ebb_driver.cuCtxDisablePeerAccess(peer);
@@ -54,14 +57,15 @@ static CUresult enable_peer(CUcontext peer, unsigned flags)
 static CUresult set_pool_access(CUmemoryPool pool, const CUmemAccessDesc *desc, size_t count)
 {
     CUresult result = EBB_PASS(cuMemPoolSetAccess, (pool, desc, count));
-    if (result || !ebb_enter_any())
+    ebb_device_t *dev = result ? NULL : ebb_enter_any();
+    if (!dev)
         return result;
-    unsigned slot = ebb_pool_slot(ebb_here, pool);
-    bool served = slot != EBB_NOWHERE && !ebb_pool_is_native(ebb_here, pool) && ebb_enter_goes_on(slot);
+    ebb_device_t *of = ebb_pool_device(dev, pool);
+    bool served = of && !ebb_pool_is_native(dev, pool) && ebb_lock_go_to(of);
     for (size_t i = 0; i < count && !result && served; i++)
         if (desc[i].location.type == CU_MEM_LOCATION_TYPE_DEVICE && desc[i].flags &&
-            desc[i].location.id != ebb_here->device)
-            result = (CUresult)grant(desc[i].location.id);
+            desc[i].location.id != of->device)
+            result = (CUresult)grant(of, desc[i].location.id);
     ebb_unlock();
     return result;
 }
@@ -69,15 +73,17 @@ static CUresult set_pool_access(CUmemoryPool pool, const CUmemAccessDesc *desc, 
 /* The driver would tell of ebb's mappings, which come and go. */
 static CUresult get_access(unsigned long long *flags, const CUmemLocation *location, CUdeviceptr address)
 {
-    if (!flags || !location || !ebb_arena_contains(&ebb_process, address) || !ebb_enter_at(address))
+    ebb_device_t *dev =
+        flags && location && ebb_arena_contains(&ebb_global, address) ? ebb_enter_at(address) : NULL;
+    if (!dev)
         return EBB_PASS(cuMemGetAccess, (flags, location, address));
     size_t count;
-    const CUmemAccessDesc *desc = ebb_access_descs(ebb_here, &count);
+    const CUmemAccessDesc *desc = ebb_access_descs(dev, &count);
     *flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
     for (size_t i = 0; i < count; i++)
         if (location->type == CU_MEM_LOCATION_TYPE_DEVICE && location->id == desc[i].location.id)
             *flags = desc[i].flags;
-    bool live = ebb_buffer_at(ebb_here->ebb, address) != NULL;
+    bool live = ebb_buffer_at(dev->ebb, address) != NULL;
     ebb_unlock();
     return live ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
@@ -96,10 +102,9 @@ PLAIN_CALL(cuMulticastBindAddr,
 
 static CUresult get_ipc_handle(CUipcMemHandle *out, CUdeviceptr address)
 {
-    static atomic_flag said = ATOMIC_FLAG_INIT;
-    if (!ebb_arena_contains(&ebb_process, address))
+    if (!ebb_arena_contains(&ebb_global, address))
         return EBB_PASS(cuIpcGetMemHandle, (out, address));
-    if (!atomic_flag_test_and_set(&said))
+    if (!atomic_exchange(&ebb_global.hook->ipc_refused, true))
         ebb_log(EBB_WARN,
                 "cuIpcGetMemHandle: ebb's memory has no IPC handles; with EBB_IPC=1 what cuMemAlloc "
                 "gives is the driver's, and has");
@@ -110,19 +115,21 @@ static CUresult note_import(CUresult result, const CUdeviceptr *address)
 {
     CUdeviceptr base;
     size_t bytes = 1;
-    if (result || !address || !ebb_enter_work())
+    ebb_device_t *dev = result || !address ? NULL : ebb_enter_work();
+    if (!dev)
         return result;
     if (ebb_driver.cuMemGetAddressRange_v2(&base, &bytes, *address))
         base = *address;
-    ebb_foreign_add(ebb_here, &(ebb_foreign_t){base, bytes, EBB_FOREIGN_IMPORT, NULL, 0});
+    ebb_foreign_add(dev, &(ebb_foreign_t){base, bytes, EBB_FOREIGN_IMPORT, NULL, 0});
     ebb_unlock();
     return result;
 }
 
 static CUresult close_import(CUdeviceptr address)
 {
-    if (ebb_enter_any()) {
-        ebb_foreign_remove(ebb_here->ebb, address);
+    const ebb_device_t *dev = ebb_enter_any();
+    if (dev) {
+        ebb_foreign_remove(dev->ebb, address);
         ebb_unlock();
     }
     return EBB_PASS(cuIpcCloseMemHandle, (address));
@@ -136,8 +143,8 @@ PLAIN_CALL(cuIpcOpenMemHandle_v2, (CUdeviceptr * out, CUipcMemHandle handle, uns
 PLAIN_CALL(cuIpcCloseMemHandle, (CUdeviceptr address), close_import(address))
 /* Only what comes from a pool that can be exported can be: that is the driver's. */
 PLAIN_CALL(cuMemPoolExportPointer, (CUmemPoolPtrExportData * out, CUdeviceptr address),
-           ebb_arena_contains(&ebb_process, address) ? CUDA_ERROR_INVALID_VALUE
-                                                     : EBB_PASS(cuMemPoolExportPointer, (out, address)))
+           ebb_arena_contains(&ebb_global, address) ? CUDA_ERROR_INVALID_VALUE
+                                                    : EBB_PASS(cuMemPoolExportPointer, (out, address)))
 PLAIN_CALL(cuMemPoolImportPointer, (CUdeviceptr * out, CUmemoryPool pool, CUmemPoolPtrExportData *data),
            note_import(EBB_PASS(cuMemPoolImportPointer, (out, pool, data)), out))
 
@@ -147,11 +154,12 @@ PLAIN_CALL(cuMemPoolImportPointer, (CUdeviceptr * out, CUmemoryPool pool, CUmemP
 static CUresult get_range_handle(void *out, CUdeviceptr address, size_t bytes, CUmemRangeHandleType type,
                                  unsigned long long flags)
 {
-    if (ebb_arena_contains(&ebb_process, address) && ebb_enter_at(address)) {
-        ebb_buffer_t *b = ebb_buffer_at(ebb_here->ebb, address);
+    ebb_device_t *dev = ebb_arena_contains(&ebb_global, address) ? ebb_enter_at(address) : NULL;
+    if (dev) {
+        ebb_buffer_t *b = ebb_buffer_at(dev->ebb, address);
         ebb_status_t status = b ? ebb_buffer_pin(b) : 0;
         if (b && address - b->address + bytes > b->range->chunk_count * EBB_CHUNK_BYTES)
-            ebb_keep_device(ebb_here, "more than a buffer of it is shown to another device");
+            ebb_keep_device(dev, "more than a buffer of it is shown to another device");
         ebb_unlock();
         if (status)
             return CUDA_ERROR_OUT_OF_MEMORY;
@@ -159,25 +167,23 @@ static CUresult get_range_handle(void *out, CUdeviceptr address, size_t bytes, C
     return EBB_PASS(cuMemGetHandleForAddressRange, (out, address, bytes, type, flags));
 }
 
-static atomic_bool sync_memops;
-
-bool ebb_sync_memops(void)
+bool ebb_sync_memops(const ebb_t *ebb)
 {
-    return atomic_load_explicit(&sync_memops, memory_order_relaxed);
+    return ebb->hook && atomic_load_explicit(&ebb->hook->sync_memops, memory_order_relaxed);
 }
 
 /* The driver need not know of it where the memory is ebb's (it would refuse: its own mappings have no such
  * attribute): all synchronous operations wait from then on. */
 static CUresult set_pointer_attribute(const void *value, CUpointer_attribute attribute, CUdeviceptr address)
 {
-    if (attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS || !value || !ebb_arena_contains(&ebb_process, address))
+    if (attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS || !value || !ebb_arena_contains(&ebb_global, address))
         return EBB_PASS(cuPointerSetAttribute, (value, attribute, address));
     if (!*(const unsigned *)value)
         return CUDA_SUCCESS;
     if (pin_at(address))
         return CUDA_ERROR_OUT_OF_MEMORY;
-    atomic_store(&sync_memops, true);
-    return ebb_captures_under_way() ? CUDA_SUCCESS : ebb_waited(EBB_PASS(cuCtxSynchronize, ()));
+    atomic_store(&ebb_global.hook->sync_memops, true);
+    return ebb_captures_under_way(&ebb_global) ? CUDA_SUCCESS : ebb_waited(EBB_PASS(cuCtxSynchronize, ()));
 }
 
 PLAIN_CALL(cuMemGetHandleForAddressRange,
@@ -189,13 +195,11 @@ PLAIN_CALL(cuPointerSetAttribute, (const void *value, CUpointer_attribute attrib
 
 /* ---- textures: kernels get an object, not an address ---- */
 
-typedef struct texture {
+typedef struct ebb_texture {
     CUtexObject object;
     ebb_pinned_ref_t buffer;
-    struct texture *next;
+    struct ebb_texture *next;
 } texture_t;
-
-static texture_t *textures;
 
 static CUdeviceptr texture_address(const CUDA_RESOURCE_DESC *d)
 {
@@ -213,13 +217,14 @@ static CUresult create_texture(CUtexObject *out, const CUDA_RESOURCE_DESC *resou
     if (pin_at(address))
         return CUDA_ERROR_OUT_OF_MEMORY;
     CUresult result = EBB_PASS(cuTexObjectCreate, (out, resource, texture, view));
-    if (!ebb_arena_contains(&ebb_process, address) || !ebb_enter_at(address))
+    const ebb_device_t *dev = ebb_arena_contains(&ebb_global, address) ? ebb_enter_at(address) : NULL;
+    if (!dev)
         return result;
-    ebb_buffer_t *b = ebb_buffer_at(ebb_here->ebb, address);
+    ebb_buffer_t *b = ebb_buffer_at(dev->ebb, address);
     texture_t *t = b && !result ? malloc(sizeof *t) : NULL; /* without it, it stays pinned */
     if (t) {
-        *t = (texture_t){*out, ebb_pinned_ref(b), textures};
-        textures = t;
+        *t = (texture_t){*out, ebb_pinned_ref(b), dev->ebb->hook->textures};
+        dev->ebb->hook->textures = t;
     } else if (b && result) {
         ebb_buffer_release(b);
     }
@@ -230,13 +235,14 @@ static CUresult create_texture(CUtexObject *out, const CUDA_RESOURCE_DESC *resou
 static CUresult destroy_texture(CUtexObject object)
 {
     CUresult result = EBB_PASS(cuTexObjectDestroy, (object));
-    if (result || !ebb_enter_any())
+    const ebb_device_t *dev = result ? NULL : ebb_enter_any();
+    if (!dev)
         return result;
-    for (texture_t **link = &textures; *link; link = &(*link)->next)
+    for (texture_t **link = &dev->ebb->hook->textures; *link; link = &(*link)->next)
         if ((*link)->object == object) {
             texture_t *t = *link;
             *link = t->next;
-            ebb_pinned_release(ebb_here, t->buffer);
+            ebb_pinned_release(dev->ebb, t->buffer);
             free(t);
             break;
         }

@@ -11,22 +11,17 @@
 #include "alloc/kernel/tensor_map.h"
 
 /* A word of device memory that points to a buffer, or the first of a tensor map. */
-typedef struct word {
+typedef struct ebb_word {
     CUdeviceptr at;
     ebb_pinned_ref_t to;
 } word_t;
 
-static struct {
-    word_t *word; /* by address */
-    size_t count, room;
-} table;
-
-static size_t first_from(CUdeviceptr address)
+static size_t first_from(const ebb_pointer_table_t *table, CUdeviceptr address)
 {
-    size_t low = 0, high = table.count;
+    size_t low = 0, high = table->count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (table.word[middle].at < address)
+        if (table->word[middle].at < address)
             low = middle + 1;
         else
             high = middle;
@@ -35,45 +30,46 @@ static size_t first_from(CUdeviceptr address)
 }
 
 /* Takes [first, first + count) of the words out. Their pins stay. */
-static void take_out(size_t first, size_t count)
+static void take_out(ebb_pointer_table_t *table, size_t first, size_t count)
 {
-    memmove(&table.word[first], &table.word[first + count],
-            (table.count - first - count) * sizeof *table.word);
-    table.count -= count;
+    memmove(&table->word[first], &table->word[first + count],
+            (table->count - first - count) * sizeof *table->word);
+    table->count -= count;
 }
 
-void ebb_table_gone(CUdeviceptr base, size_t bytes)
+void ebb_table_gone(ebb_t *ebb, CUdeviceptr base, size_t bytes)
 {
-    if (!table.count)
+    ebb_pointer_table_t *table = &ebb->hook->pointers;
+    if (!table->count)
         return;
-    const size_t first = first_from(base), end = first_from(base + bytes);
+    const size_t first = first_from(table, base), end = first_from(table, base + bytes);
     for (size_t i = first; i < end; i++)
-        ebb_pinned_release(ebb_here, table.word[i].to);
-    take_out(first, end - first);
+        ebb_pinned_release(ebb, table->word[i].to);
+    take_out(table, first, end - first);
 }
 
-static ebb_status_t add(CUdeviceptr at, ebb_buffer_t *b)
+static ebb_status_t add(ebb_pointer_table_t *table, CUdeviceptr at, ebb_buffer_t *b)
 {
-    if (table.count == table.room) {
-        size_t room = table.room ? 2 * table.room : 64;
-        word_t *word = realloc(table.word, room * sizeof *word);
+    if (table->count == table->room) {
+        size_t room = table->room ? 2 * table->room : 64;
+        word_t *word = realloc(table->word, room * sizeof *word);
         if (!word) /* pinned for good, then */
             return ebb_buffer_pin(b);
-        table.word = word;
-        table.room = room;
+        table->word = word;
+        table->room = room;
     }
     EBB_TRY(ebb_buffer_pin(b));
-    size_t i = first_from(at);
-    memmove(&table.word[i + 1], &table.word[i], (table.count - i) * sizeof *table.word);
-    table.word[i] = (word_t){at, ebb_pinned_ref(b)};
-    table.count++;
+    size_t i = first_from(table, at);
+    memmove(&table->word[i + 1], &table->word[i], (table->count - i) * sizeof *table->word);
+    table->word[i] = (word_t){at, ebb_pinned_ref(b)};
+    table->count++;
     return 0;
 }
 
 /* Whatever the program may have passed: an address that the host cannot read is no fault of ebb's. */
-static bool read_host(void *to, const void *from, size_t bytes)
+static bool read_host(ebb_t *ebb, void *to, const void *from, size_t bytes)
 {
-    const ebb_foreign_t *f = ebb_foreign_at(ebb_here->ebb, (CUdeviceptr)(uintptr_t)from);
+    const ebb_foreign_t *f = ebb_foreign_at(ebb, (CUdeviceptr)(uintptr_t)from);
     if (f && (CUdeviceptr)(uintptr_t)from + bytes - f->base <= f->bytes &&
         (f->kind == EBB_FOREIGN_HOST || f->kind == EBB_FOREIGN_MANAGED)) {
         memcpy(to, from, bytes);
@@ -83,44 +79,44 @@ static bool read_host(void *to, const void *from, size_t bytes)
     return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == (ssize_t)bytes;
 }
 
-static ebb_status_t add_pointer(CUdeviceptr at, CUdeviceptr to)
+static ebb_status_t add_pointer(ebb_t *ebb, CUdeviceptr at, CUdeviceptr to)
 {
-    ebb_buffer_t *b = ebb_arena_contains(&ebb_process, to) ? ebb_buffer_at(ebb_here->ebb, to) : NULL;
-    return b && ebb_buffer_is_large(b) ? add(at, b) : 0; /* small ones never leave */
+    ebb_buffer_t *b = ebb_arena_contains(ebb, to) ? ebb_buffer_at(ebb, to) : NULL;
+    return b && ebb_buffer_is_large(b) ? add(&ebb->hook->pointers, at, b) : 0; /* small ones never leave */
 }
 
 /* The pointers among the words, which stand at multiples of eight, and the tensor maps. */
-static ebb_status_t add_all(CUdeviceptr to, const void *from, size_t bytes)
+static ebb_status_t add_all(ebb_t *ebb, CUdeviceptr to, const void *from, size_t bytes)
 {
-    static CUdeviceptr words[EBB_LARGEST_TABLE / sizeof(CUdeviceptr)];
+    CUdeviceptr *words = ebb->hook->pointers.read;
     const size_t skipped = (size_t)(-to & 7), count = bytes > skipped ? (bytes - skipped) / sizeof *words : 0;
-    if (!count || bytes > EBB_LARGEST_TABLE ||
-        ebb_arena_contains(&ebb_process, (CUdeviceptr)(uintptr_t)from) ||
-        !read_host(words, (const char *)from + skipped, count * sizeof *words))
+    if (!count || bytes > EBB_LARGEST_TABLE || ebb_arena_contains(ebb, (CUdeviceptr)(uintptr_t)from) ||
+        !read_host(ebb, words, (const char *)from + skipped, count * sizeof *words))
         return 0;
     for (size_t i = 0; i < count; i++) {
         const CUdeviceptr at = to + skipped + i * sizeof *words;
-        EBB_TRY(add_pointer(at, words[i]));
+        EBB_TRY(add_pointer(ebb, at, words[i]));
         if (at % EBB_TENSOR_MAP_ALIGN == 0 && (count - i) * sizeof *words >= EBB_TENSOR_MAP_BYTES)
-            EBB_TRY(add_pointer(at, ebb_tensor_map_address(ebb_here->ebb, &words[i])));
+            EBB_TRY(add_pointer(ebb, at, ebb_tensor_map_address(ebb, &words[i])));
     }
     return 0;
 }
 
 /* What stood there keeps its pins until the new words have theirs: a table that is copied once more, as it was, is no news. */
-ebb_status_t ebb_table_written(CUdeviceptr to, const void *from, size_t bytes)
+ebb_status_t ebb_table_written(ebb_t *ebb, CUdeviceptr to, const void *from, size_t bytes)
 {
-    const size_t first = first_from(to), count = first_from(to + bytes) - first;
+    ebb_pointer_table_t *table = &ebb->hook->pointers;
+    const size_t first = first_from(table, to), count = first_from(table, to + bytes) - first;
     ebb_pinned_ref_t *before = count ? malloc(count * sizeof *before) : NULL;
     if (!before)
-        ebb_table_gone(to, bytes);
+        ebb_table_gone(ebb, to, bytes);
     for (size_t i = 0; before && i < count; i++)
-        before[i] = table.word[first + i].to;
+        before[i] = table->word[first + i].to;
     if (before)
-        take_out(first, count);
-    const ebb_status_t status = add_all(to, from, bytes);
+        take_out(table, first, count);
+    const ebb_status_t status = add_all(ebb, to, from, bytes);
     for (size_t i = 0; before && i < count; i++)
-        ebb_pinned_release(ebb_here, before[i]);
+        ebb_pinned_release(ebb, before[i]);
     free(before);
     return status;
 }

@@ -11,10 +11,11 @@
  * same reason there is no learning: it waits for every operation. */
 static void pin_awaited(CUdeviceptr address)
 {
-    if (!ebb_enter_at(address))
+    const ebb_device_t *dev = ebb_enter_at(address);
+    if (!dev)
         return;
-    ebb_end_plans(ebb_here, "a stream waits for a value in memory");
-    ebb_buffer_t *b = ebb_buffer_at(ebb_here->ebb, address);
+    ebb_end_plans(dev->ebb, "a stream waits for a value in memory");
+    ebb_buffer_t *b = ebb_buffer_at(dev->ebb, address);
     if (b && ebb_buffer_is_large(b) && !b->pinned)
         ebb_buffer_pin(b);
     ebb_unlock();

@@ -27,6 +27,7 @@ typedef struct launch {
 
 static CUresult issue_instead(const launch_t *l)
 {
+    ebb_t *ebb = ebb_stream_device(l->op->stream)->ebb;
     const CUlaunchConfig plain = {.gridDimX = l->grid[0],
                                   .gridDimY = l->grid[1],
                                   .gridDimZ = l->grid[2],
@@ -35,7 +36,7 @@ static CUresult issue_instead(const launch_t *l)
                                   .blockDimZ = l->block[2],
                                   .sharedMemBytes = l->shared,
                                   .hStream = l->stream};
-    return ebb_launch_block(ebb_here->ebb, l->config ? l->config : &plain, l->function, l->op->instead);
+    return ebb_launch_block(ebb, l->config ? l->config : &plain, l->function, l->op->instead);
 }
 
 static CUresult issue_launch(const void *context)
@@ -56,9 +57,10 @@ static CUresult issue_launch(const void *context)
 static CUresult launch(const launch_t *l)
 {
     enum { ON_STACK = 1024 };
-    if (!ebb_enter_work())
+    ebb_device_t *dev = ebb_enter_work();
+    if (!dev)
         return issue_launch(l);
-    ebb_signature_t *s = ebb_signature_of(ebb_here->ebb, l->function);
+    ebb_signature_t *s = ebb_signature_of(dev->ebb, l->function);
     _Alignas(16) unsigned char block_room[ON_STACK];
     ebb_access_t access_room[EBB_ARGS_ROOM(ON_STACK)];
     unsigned char *block = block_room;
@@ -69,7 +71,7 @@ static CUresult launch(const launch_t *l)
         access = malloc(EBB_ARGS_ROOM(bytes) * sizeof *access);
     }
     ebb_operation_t op = {.kind = EBB_KERNEL,
-                          .stream = ebb_stream_of(ebb_here, l->stream),
+                          .stream = ebb_stream_of(dev, l->stream),
                           .function = l->function,
                           .grid = {l->grid[0], l->grid[1], l->grid[2]},
                           .block = {l->block[0], l->block[1], l->block[2]},
@@ -82,16 +84,19 @@ static CUresult launch(const launch_t *l)
         op.params = block;
         op.param_bytes = bytes;
         op.structures = s->has_structures;
-        ebb_args_scan(&op, s, block, access);
-        op.opaque = ebb_is_obscure(ebb_here->ebb, s, &op, block);
+        ebb_args_scan(dev->ebb, &op, s, block, access);
+        op.opaque = ebb_is_obscure(dev->ebb, s, &op, block);
     } else {
         op.opaque = true;
     }
     launch_t known = *l;
     known.op = &op;
     CUresult result = ebb_issue(&op, issue_launch, &known);
-    if (ebb_signatures_grew(ebb_here->ebb) && ebb_enter_is_inside() && !ebb_captures_under_way())
-        ebb_measure(); /* its code may have been loaded just now */
+    if (ebb_signatures_grew(dev->ebb) && !ebb_captures_under_way(dev->ebb)) {
+        ebb_device_t *of = ebb_stream_device(op.stream);
+        if (ebb_is_device(of) || ebb_is_device(dev))
+            ebb_measure(ebb_is_device(of) ? of : dev); /* its code may have been loaded just now */
+    }
     ebb_unlock();
     if (bytes > ON_STACK) {
         free(block);
@@ -131,7 +136,7 @@ static CUresult launch_ex(const CUlaunchConfig *config, CUfunction f, void **par
     CUlaunchConfig c = *config;
     if (!c.hStream && per_thread)
         c.hStream = CU_STREAM_PER_THREAD;
-    if (c.attrs && c.numAttrs && c.numAttrs <= ROOM && !ebb_captures_under_way()) {
+    if (c.attrs && c.numAttrs && c.numAttrs <= ROOM && !ebb_captures_under_way(&ebb_global)) {
         c.numAttrs = without_early_start(config, attributes, ROOM);
         c.attrs = attributes;
     }
@@ -173,12 +178,11 @@ static CUresult issue_old(const void *context)
 
 static CUresult launch_old(const old_launch_t *l)
 {
-    if (!ebb_enter_work())
+    ebb_device_t *dev = ebb_enter_work();
+    if (!dev)
         return issue_old(l);
-    ebb_operation_t op = {.kind = EBB_KERNEL,
-                          .stream = ebb_stream_of(ebb_here, l->stream),
-                          .function = l->function,
-                          .opaque = true};
+    ebb_operation_t op = {
+        .kind = EBB_KERNEL, .stream = ebb_stream_of(dev, l->stream), .function = l->function, .opaque = true};
     CUresult result = ebb_issue(&op, issue_old, l);
     ebb_unlock();
     return result;
@@ -193,15 +197,15 @@ PLAIN_CALL(cuLaunchGridAsync, (CUfunction f, int width, int height, CUstream str
 /* ---- one launch per device: whatever of it touches ebb's memory is pinned, for there is no one stream on which
  * it could be ordered ---- */
 
-static ebb_status_t pin_arguments(const CUDA_LAUNCH_PARAMS *l)
+static ebb_status_t pin_arguments(ebb_t *ebb, const CUDA_LAUNCH_PARAMS *l)
 {
-    const ebb_signature_t *s = ebb_signature_of(ebb_here->ebb, l->function);
+    const ebb_signature_t *s = ebb_signature_of(ebb, l->function);
     unsigned char *block = s ? malloc(s->param_bytes + 8) : NULL;
     ebb_access_t *access = s ? malloc((EBB_ARGS_ROOM(s->param_bytes) + 1) * sizeof *access) : NULL;
     ebb_operation_t op = {.kind = EBB_OTHER};
     ebb_status_t status = block && access ? 0 : CUDA_ERROR_OUT_OF_MEMORY;
     if (!status && ebb_args_pack(s, block, l->kernelParams, NULL))
-        ebb_args_scan(&op, s, block, access);
+        ebb_args_scan(ebb, &op, s, block, access);
     for (uint32_t i = 0; i < op.access_count && !status; i++)
         if (!access[i].buffer->pinned)
             status = ebb_buffer_pin(access[i].buffer);
@@ -214,9 +218,10 @@ static CUresult launch_many(CUDA_LAUNCH_PARAMS *list, unsigned count, unsigned f
 {
     ebb_status_t status = 0;
     for (unsigned i = 0; list && i < count && !status; i++) {
-        if (!ebb_enter_any())
+        const ebb_device_t *dev = ebb_enter_any();
+        if (!dev)
             continue;
-        status = pin_arguments(&list[i]);
+        status = pin_arguments(dev->ebb, &list[i]);
         ebb_unlock();
     }
     return status ? (CUresult)status : EBB_PASS(cuLaunchCooperativeKernelMultiDevice, (list, count, flags));
@@ -229,10 +234,12 @@ PLAIN_CALL(cuLaunchCooperativeKernelMultiDevice, (CUDA_LAUNCH_PARAMS * list, uns
 
 static CUresult note_tensor_map(CUresult result, const CUtensorMap *map, const void *address)
 {
-    if (!result && map && ebb_arena_contains(&ebb_process, (CUdeviceptr)(uintptr_t)address) &&
-        ebb_enter_any()) { /* no context is needed */
-        if (!ebb_tensor_map_note(ebb_here->ebb, map, (CUdeviceptr)(uintptr_t)address))
-            ebb_keep_everything(ebb_here, "no host memory for what a tensor map points to");
+    const ebb_device_t *dev = NULL;
+    if (!result && map && ebb_arena_contains(&ebb_global, (CUdeviceptr)(uintptr_t)address))
+        dev = ebb_enter_any(); /* no context is needed */
+    if (dev) {
+        if (!ebb_tensor_map_note(dev->ebb, map, (CUdeviceptr)(uintptr_t)address))
+            ebb_keep_everything(dev->ebb, "no host memory for what a tensor map points to");
         ebb_unlock();
     }
     return result;
@@ -275,11 +282,11 @@ PLAIN_CALL(cuTensorMapReplaceAddress, (CUtensorMap * map, void *address),
 
 void ebb_order_note(ebb_order_kind_t kind, CUstream stream, CUevent event)
 {
-    if (!ebb_run_wants_order(&ebb_process) || !ebb_enter())
+    ebb_device_t *dev = ebb_run_wants_order(&ebb_global) ? ebb_enter() : NULL;
+    if (!dev)
         return;
     const bool has_stream = kind <= EBB_ORDER_SYNC_STREAM && kind != EBB_ORDER_SYNC_EVENT;
-    ebb_run_ordered(ebb_here,
-                    &(ebb_order_t){kind, has_stream ? ebb_stream_of(ebb_here, stream) : NULL, event});
+    ebb_run_ordered(dev, &(ebb_order_t){kind, has_stream ? ebb_stream_of(dev, stream) : NULL, event});
     ebb_unlock();
 }
 
@@ -294,9 +301,10 @@ ASYNC_CALL(cuEventRecordWithFlags, (CUevent event, CUstream stream, unsigned fla
 
 static CUresult synchronize_stream(CUstream stream)
 {
-    if (!ebb_enter())
+    ebb_device_t *dev = ebb_enter();
+    if (!dev)
         return EBB_PASS(cuStreamSynchronize, (stream));
-    ebb_mark_t mark = ebb_mark_here(ebb_stream_of(ebb_here, stream));
+    ebb_mark_t mark = ebb_mark_here(ebb_stream_of(dev, stream));
     ebb_unlock();
     CUresult result = ebb_driver.cuStreamSynchronize(stream);
     if (!result) {
@@ -324,9 +332,12 @@ PLAIN_CALL(cuEventSynchronize, (CUevent event),
 
 static CUresult destroy_stream(CUstream stream, bool older)
 {
-    if (stream && stream != CU_STREAM_LEGACY && stream != CU_STREAM_PER_THREAD && ebb_enter_any()) {
-        ebb_capture_stream_ends(stream);
-        ebb_stream_forget(ebb_here, ebb_stream_of(ebb_here, stream));
+    ebb_device_t *dev =
+        stream && stream != CU_STREAM_LEGACY && stream != CU_STREAM_PER_THREAD ? ebb_enter_any() : NULL;
+    if (dev) {
+        ebb_stream_t *s = ebb_stream_of(dev, stream);
+        ebb_capture_stream_ends(s);
+        ebb_stream_forget(dev, s);
         ebb_unlock();
     }
     return older ? EBB_PASS(cuStreamDestroy, (stream)) : EBB_PASS(cuStreamDestroy_v2, (stream));

@@ -391,9 +391,10 @@ static bool make_room_anywhere(ebb_device_t *dev, size_t bytes)
     ebb_visit_t visit;
     make_room(dev, bytes);
     for (unsigned i = 0; i < dev->ebb->device_count && before - all->registered < bytes; i++)
-        if (i != dev->number && dev->ebb->device[i].context && !ebb_slot_visit(i, &visit)) {
+        if (i != dev->number && dev->ebb->device[i].context &&
+            !ebb_device_visit(&dev->ebb->device[i], &visit)) {
             make_room(&dev->ebb->device[i], bytes - (before - all->registered));
-            ebb_slot_return(visit);
+            ebb_device_return(visit);
         }
     return all->registered < before;
 }

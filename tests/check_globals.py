@@ -16,24 +16,16 @@ STAYS = {
     "alloc/base/status.c": "broken last text",
     "alloc/base/thread.c": "mode own",
     "alloc/base/libc_symbol.c": "real",
+    "alloc/device.c": "ebb_current_device",
     "alloc/lock.c": "held lock",
     "hook/lookup.c": "ebb_next_dlsym ebb_next_dlvsym",
-    "hook/enter.c": "asleep awake entering have_driver last said",
+    "hook/enter.c": "asleep awake ebb_global entering have_driver last",
     "ckpt/run/profile/nvtx.c": "all_kept at_thread_end once ranges",  # called by NVTX, which passes nothing
     "ckpt/run/profile/record.c": "own",
     "offload/jemalloc_seam.c": "malloc_conf",
     "offload/pin_ahead.c": "ebb_pinned_call",  # of each thread
 }
-TO_GO = {
-    "alloc/base/options.c": "row",
-    "alloc/device.c": "ebb_here ebb_process",
-    "alloc/mark.c": "ebb_captures program_failed round_of_questions shared",
-    "ckpt/run/tracker/leftover.c": "leads",
-    "hook/capture.c": "captures common graphs",
-    "hook/foreign.c": "arrays asked changes physicals",
-    "hook/share.c": "said sync_memops textures",
-    "hook/tables.c": "table words",
-}
+TO_GO = {}
 MUTABLE = re.compile(r"^\S+ .{7} (?:\.data|\.bss|\.tdata|\.tbss)(?!\.rel\.ro)\S*\s+[0-9a-f]+ (?:\.hidden )?([^.\s]\S*)$")
 
 

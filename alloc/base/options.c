@@ -239,14 +239,13 @@ bool ebb_options_read(char *const *environment)
     return good;
 }
 
-const ebb_option_row_t *ebb_option_row(unsigned index)
+bool ebb_option_row(unsigned index, ebb_option_row_t *out)
 {
-    static ebb_option_row_t row;
     if (index >= OPTION_COUNT)
-        return NULL;
+        return false;
     const option_t *o = &options[index];
-    row = (ebb_option_row_t){o->name, type_name[o->type], o->fallback, o->help};
-    return &row;
+    *out = (ebb_option_row_t){o->name, type_name[o->type], o->fallback, o->help};
+    return true;
 }
 
 void ebb_options_print(FILE *out)

@@ -134,8 +134,8 @@ bool ebb_policy_parse(ebb_policy_t *out, const char *text);
 typedef struct ebb_option_row {
     const char *name, *type, *fallback, *help;
 } ebb_option_row_t;
-/* NULL: there are not that many. Valid until the next call. */
-const ebb_option_row_t *ebb_option_row(unsigned index);
+/* False: there are not that many. */
+bool ebb_option_row(unsigned index, ebb_option_row_t *out);
 
 /* The table for people: name, type, default, help. */
 void ebb_options_print(FILE *out);

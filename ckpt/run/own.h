@@ -1,5 +1,5 @@
 /* own.h: memory of this folder's own: hashes, verdicts, scratch for learning. It counts against the budgets, and is none of the
- * program's buffers: statistics leave it out of live_bytes and host_bytes. For the present device; ebb_lock() held.
+ * program's buffers: statistics leave it out of live_bytes and host_bytes. ebb_lock() held.
  */
 #ifndef EBB_OWN_H
 #define EBB_OWN_H

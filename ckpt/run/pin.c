@@ -20,10 +20,10 @@ struct ebb_pins {
 const size_t ebb_part_pins = sizeof(struct ebb_pins);
 
 /* What plans have given up is made again first, for which something may have to leave. */
-void ebb_keep_everything(ebb_device_t *dev, const char *why)
+void ebb_keep_everything(ebb_t *ebb, const char *why)
 {
-    ebb_interrupt_all(dev->ebb, why);
-    if (!atomic_exchange(&dev->ebb->run->pins->keeping[EBB_NOWHERE], true))
+    ebb_interrupt_all(ebb, why);
+    if (!atomic_exchange(&ebb->run->pins->keeping[EBB_NO_DEVICE], true))
         ebb_log(EBB_WARN, "from now on nothing leaves the device: %s", why);
 }
 
@@ -36,15 +36,15 @@ void ebb_keep_device(ebb_device_t *dev, const char *why)
 
 bool ebb_keeps_everything(ebb_device_t *dev)
 {
-    return atomic_load_explicit(&dev->ebb->run->pins->keeping[EBB_NOWHERE], memory_order_relaxed) ||
+    return atomic_load_explicit(&dev->ebb->run->pins->keeping[EBB_NO_DEVICE], memory_order_relaxed) ||
            atomic_load_explicit(&dev->ebb->run->pins->keeping[dev->number], memory_order_relaxed);
 }
 
-void ebb_end_plans(ebb_device_t *dev, const char *why)
+void ebb_end_plans(ebb_t *ebb, const char *why)
 {
-    if (!atomic_exchange(&dev->ebb->run->pins->ended, true)) {
+    if (!atomic_exchange(&ebb->run->pins->ended, true)) {
         ebb_log(EBB_INFO, "no plans from now on: %s", why);
-        ebb_interrupt_all(dev->ebb, why);
+        ebb_interrupt_all(ebb, why);
     }
 }
 
@@ -52,16 +52,16 @@ bool ebb_plans_rest(ebb_device_t *dev)
 {
     return ebb_keeps_everything(dev) ||
            atomic_load_explicit(&dev->ebb->run->pins->ended, memory_order_relaxed) ||
-           ebb_captures_under_way();
+           ebb_captures_under_way(dev->ebb);
 }
 
 void ebb_interrupt_all(ebb_t *ebb, const char *why)
 {
     ebb_visit_t visit;
     for (unsigned i = 0; i < ebb->device_count; i++)
-        if (ebb->device[i].context && !ebb_slot_visit(i, &visit)) {
+        if (ebb->device[i].context && !ebb_device_visit(&ebb->device[i], &visit)) {
             ebb_run_interrupted(&ebb->device[i], why);
-            ebb_slot_return(visit);
+            ebb_device_return(visit);
         }
 }
 
@@ -104,24 +104,24 @@ static ebb_status_t make_resident(ebb_buffer_t *b)
 ebb_status_t ebb_buffer_pin(ebb_buffer_t *b)
 {
     ebb_visit_t visit;
-    EBB_TRY(ebb_slot_visit(b->range->device->number, &visit));
+    EBB_TRY(ebb_device_visit(b->range->device, &visit));
     ebb_buffer_hold(b);
     ebb_status_t status = make_resident(b);
     if (status)
         ebb_buffer_release(b);
-    ebb_slot_return(visit);
+    ebb_device_return(visit);
     return status;
 }
 
-ebb_buffer_t *ebb_pinned_get(ebb_device_t *dev, ebb_pinned_ref_t ref)
+ebb_buffer_t *ebb_pinned_get(ebb_t *ebb, ebb_pinned_ref_t ref)
 {
-    ebb_buffer_t *b = ebb_buffer_at(dev->ebb, ref.address);
+    ebb_buffer_t *b = ebb_buffer_at(ebb, ref.address);
     return b && b->generation == ref.generation ? b : NULL;
 }
 
-void ebb_pinned_release(ebb_device_t *dev, ebb_pinned_ref_t ref)
+void ebb_pinned_release(ebb_t *ebb, ebb_pinned_ref_t ref)
 {
-    ebb_buffer_t *b = ebb_pinned_get(dev, ref);
+    ebb_buffer_t *b = ebb_pinned_get(ebb, ref);
     if (b)
         ebb_buffer_release(b);
 }

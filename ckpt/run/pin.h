@@ -11,14 +11,13 @@
 
 /* From now on nothing leaves any device, and no plan is followed, because something may reach any buffer at any
  * time. Lock held. */
-void ebb_keep_everything(ebb_device_t *dev, const char *why);
-/* The same for the present device. */
+void ebb_keep_everything(ebb_t *ebb, const char *why);
+/* The same for one device. */
 void ebb_keep_device(ebb_device_t *dev, const char *why);
-/* Of the present device. */
 bool ebb_keeps_everything(ebb_device_t *dev);
 /* From now on no step is learned and no plan followed, on any device: both wait for the device, which perhaps waits for what the
  * program has not issued yet; or an invariant is broken (status.h). Lock held. */
-void ebb_end_plans(ebb_device_t *dev, const char *why);
+void ebb_end_plans(ebb_t *ebb, const char *why);
 /* No plan may be made or followed now: everything is kept, plans have ended, or a stream is being captured (the device may
  * not be waited for then). */
 bool ebb_plans_rest(ebb_device_t *dev);
@@ -43,7 +42,7 @@ static inline ebb_pinned_ref_t ebb_pinned_ref(const ebb_buffer_t *b)
     return (ebb_pinned_ref_t){b->generation, b->address};
 }
 /* The buffer, or NULL. */
-ebb_buffer_t *ebb_pinned_get(ebb_device_t *dev, ebb_pinned_ref_t ref);
-void ebb_pinned_release(ebb_device_t *dev, ebb_pinned_ref_t ref);
+ebb_buffer_t *ebb_pinned_get(ebb_t *ebb, ebb_pinned_ref_t ref);
+void ebb_pinned_release(ebb_t *ebb, ebb_pinned_ref_t ref);
 
 #endif

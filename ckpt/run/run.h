@@ -1,7 +1,7 @@
 /* run.h: what happens at each of the program's operations, called by the edge (hook/); see runner.c.
  *
- * All with ebb_lock() held, about the present device. An operation belongs to the device of its stream; buffers of others among its
- * accesses are pinned while it is prepared and issued.
+ * All with ebb_lock() held, about the device that is given, whose context is current. An operation belongs to the device of its stream;
+ * buffers of others among its accesses are pinned while it is prepared and issued.
  */
 #ifndef EBB_RUN_H
 #define EBB_RUN_H
@@ -43,7 +43,7 @@ void ebb_run_waited(ebb_device_t *dev);
 void ebb_run_interrupted(ebb_device_t *dev, const char *why);
 /* A CUmodule or CUlibrary of the program is about to be unloaded, its functions with it: the last chance to launch one. */
 void ebb_run_unloading(ebb_device_t *dev, const void *handle);
-/* The context of the present device is at its end, and nothing is under way: what is held for it goes back. */
+/* The context of the device is at its end, and nothing is under way: what is held for it goes back. */
 void ebb_run_ended(ebb_device_t *dev);
 
 #endif

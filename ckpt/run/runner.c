@@ -434,7 +434,7 @@ void ebb_run_unloading(ebb_device_t *dev, const void *module)
         interrupt_kind(dev, k, "modules are unloaded");
     }
     if (any && !ebb_plans_rest(dev))
-        ebb_wait_for_device();
+        ebb_wait_for_device(dev->ebb);
 }
 
 /* What learning holds beside the program's buffers is given up before any of these leaves. */

@@ -11,6 +11,9 @@
 #include "alloc/chunk.h"
 #include "alloc/device.h"
 #include "alloc/heap.h"
+#include "hook/hook.h"
+
+static ebb_device_t *const dev = &ebb_global.device[0];
 
 enum { BUDGET_CHUNKS = 512, BUFFERS = 256 };
 
@@ -35,7 +38,7 @@ static int thread_of_ebb(void)
 static size_t created(void)
 {
     ebb_lock();
-    size_t chunks = ebb_chunks_created(ebb_here);
+    size_t chunks = ebb_chunks_created(dev);
     ebb_unlock();
     return chunks;
 }
@@ -72,8 +75,8 @@ static void some_chunks_are_created_ahead_by_a_quiet_thread(void **state)
     for (int i = 0; i < BUFFERS; i++)
         OK(cuMemFree_v2(p[i]));
     ebb_lock();
-    ebb_heap_reclaim(ebb_here, SIZE_MAX, true);
-    ebb_chunks_release(ebb_here);
+    ebb_heap_reclaim(dev, SIZE_MAX, true);
+    ebb_chunks_release(dev);
     ebb_unlock();
     nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
     assert_int_equal(created(), 0);
@@ -111,7 +114,6 @@ static void child_of_a_fork_has_no_thread_and_ends(void **state)
 
 int main(void)
 {
-    ebb_open(&ebb_process);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(some_chunks_are_created_ahead_by_a_quiet_thread),
         cmocka_unit_test(budget_holds_with_the_thread_at_work),

@@ -6,11 +6,13 @@
 #include "alloc/heap.h"
 #include "hook/internal.h"
 
+static ebb_device_t *const dev = &ebb_global.device[0];
+
 static ebb_buffer_t *make(size_t bytes)
 {
     ebb_buffer_t *b;
     ebb_lock();
-    assert_int_equal(ebb_heap_alloc(ebb_here, &(ebb_request_t){.bytes = bytes}, &b), 0);
+    assert_int_equal(ebb_heap_alloc(dev, &(ebb_request_t){.bytes = bytes}, &b), 0);
     ebb_unlock();
     return b;
 }
@@ -21,7 +23,7 @@ static ebb_operation_t scan(const void *block, size_t bytes, ebb_access_t *acces
     const struct ebb_param one = {0, (uint32_t)bytes};
     const ebb_signature_t s = {.param_count = 1, .param_bytes = (uint32_t)bytes, .params = &one};
     ebb_lock();
-    ebb_args_scan(&op, &s, block, access);
+    ebb_args_scan(&ebb_global, &op, &s, block, access);
     ebb_unlock();
     return op;
 }
@@ -85,7 +87,7 @@ static void no_range_begins_or_ends_just_above_four_gib(void **state)
     (void)state;
     for (int i = 0; i < 4000; i++) {
         ebb_lock();
-        ebb_range_t *r = ebb_range_new(ebb_here, 1 + (size_t)i % 40);
+        ebb_range_t *r = ebb_range_new(dev, 1 + (size_t)i % 40);
         ebb_unlock();
         assert_non_null(r);
         CUdeviceptr end = r->base + r->chunk_count * EBB_CHUNK_BYTES;
@@ -102,7 +104,7 @@ static void both_forms_of_arguments_pack_to_the_same_block(void **state)
     (void)state;
     CUfunction f = kernel("_Z14take_argumentsPdc5mixedsf");
     ebb_lock();
-    const ebb_signature_t *s = ebb_signature_of(&ebb_process, f);
+    const ebb_signature_t *s = ebb_signature_of(&ebb_global, f);
     ebb_unlock();
     assert_non_null(s);
     assert_int_equal(s->param_count, 5);
@@ -141,7 +143,7 @@ static void buffers_of_unknown_layout_are_not_read(void **state)
     void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, buffer, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
                      CU_LAUNCH_PARAM_END};
     ebb_lock();
-    const ebb_signature_t *s = ebb_signature_of(&ebb_process, kernel("take_maps"));
+    const ebb_signature_t *s = ebb_signature_of(&ebb_global, kernel("take_maps"));
     ebb_unlock();
     assert_non_null(s);
     assert_true(s->param_bytes <= sizeof buffer);
@@ -181,13 +183,13 @@ static void maps_are_found_where_the_architecture_has_them(void **state)
     ebb_access_t access[EBB_ARGS_ROOM(sizeof block)];
     ebb_operation_t op = {0};
     ebb_lock();
-    const ebb_signature_t *s = ebb_signature_of(&ebb_process, kernel("take_maps"));
+    const ebb_signature_t *s = ebb_signature_of(&ebb_global, kernel("take_maps"));
     ebb_unlock();
     assert_true(s && s->param_count == 3 && s->param_bytes <= sizeof block);
     assert_int_not_equal(s->params[0].offset_bytes % 64, 0);
     assert_true(ebb_args_pack(s, block, params, NULL));
     ebb_lock();
-    ebb_args_scan(&op, s, block, access);
+    ebb_args_scan(&ebb_global, &op, s, block, access);
     ebb_unlock();
     assert_int_equal(op.access_count, 3);
     const uint32_t in_structure = (uint32_t)((char *)&second.map - (char *)&second);
@@ -207,13 +209,12 @@ static int setup(void **state)
     CUdeviceptr p;
     int failed = driver_setup(state);
     OK(cuMemAlloc_v2(&p, 16)); /* the first call sets ebb up */
-    assert_true(ebb_arena_contains(&ebb_process, p));
+    assert_true(ebb_arena_contains(&ebb_global, p));
     return failed;
 }
 
 int main(void)
 {
-    ebb_open(&ebb_process);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pointers_are_found_wherever_they_stand),
         cmocka_unit_test(pointer_past_the_end_belongs_to_its_own_buffer),

@@ -6,14 +6,17 @@
 #include "alloc/chunk.h"
 #include "alloc/device.h"
 #include "alloc/heap.h"
+#include "hook/hook.h"
+
+static ebb_device_t *const dev = &ebb_global.device[0];
 
 enum { BUDGET_MIB = 96 };
 
 static ebb_usage_t usage(void)
 {
     ebb_lock();
-    ebb_usage_t u = ebb_usage(ebb_here);
-    ebb_heap_check(ebb_here);
+    ebb_usage_t u = ebb_usage(dev);
+    ebb_heap_check(dev);
     ebb_unlock();
     assert_int_equal(ebb_broken_count(), 0);
     return u;
@@ -31,7 +34,7 @@ static void give_everything_back(void)
 {
     OK(cuCtxSynchronize());
     ebb_lock();
-    ebb_heap_reclaim(ebb_here, SIZE_MAX, true);
+    ebb_heap_reclaim(dev, SIZE_MAX, true);
     ebb_unlock();
 }
 
@@ -230,27 +233,27 @@ static void ranges_on_one_chunk_show_the_same_bytes(void **state)
     ebb_chunk_t chunk[3];
     unsigned value = 0;
     ebb_lock();
-    size_t before = ebb_usage(ebb_here).mapped_bytes;
-    assert_int_equal(ebb_chunks_take(ebb_here, 3, chunk), 0);
-    ebb_range_t *a = ebb_range_new(ebb_here, 2), *b = ebb_range_new(ebb_here, 2);
+    size_t before = ebb_usage(dev).mapped_bytes;
+    assert_int_equal(ebb_chunks_take(dev, 3, chunk), 0);
+    ebb_range_t *a = ebb_range_new(dev, 2), *b = ebb_range_new(dev, 2);
     assert_int_equal(ebb_range_map_on(a, chunk), 0);
     assert_int_equal(ebb_range_map_on(b, chunk + 1), 0); /* b's first is a's second */
-    assert_int_equal(ebb_usage(ebb_here).mapped_bytes - before, 3 * EBB_CHUNK_BYTES);
+    assert_int_equal(ebb_usage(dev).mapped_bytes - before, 3 * EBB_CHUNK_BYTES);
     OK(ebb_driver.cuMemsetD32Async(a->base + EBB_CHUNK_BYTES, 1234, 4, NULL));
     OK(ebb_driver.cuCtxSynchronize());
     OK(ebb_driver.cuMemcpyDtoHAsync_v2(&value, b->base, 4, NULL));
     OK(ebb_driver.cuCtxSynchronize());
     assert_int_equal(value, 1234);
     ebb_buffer_t *p = ebb_buffer_place(a, &(ebb_request_t){.bytes = 3 << 20});
-    assert_ptr_equal(ebb_buffer_at(&ebb_process, a->base + 100), p);
+    assert_ptr_equal(ebb_buffer_at(&ebb_global, a->base + 100), p);
     ebb_buffer_displace(p);
-    assert_null(ebb_buffer_at(&ebb_process, a->base + 100));
+    assert_null(ebb_buffer_at(&ebb_global, a->base + 100));
     ebb_range_unmap_from(a);
     ebb_range_unmap_from(b);
     ebb_range_delete(a);
     ebb_range_delete(b);
-    ebb_chunks_give(ebb_here, 3, chunk);
-    assert_int_equal(ebb_usage(ebb_here).mapped_bytes, before);
+    ebb_chunks_give(dev, 3, chunk);
+    assert_int_equal(ebb_usage(dev).mapped_bytes, before);
     ebb_unlock();
 }
 
@@ -260,7 +263,7 @@ static void placed_small_buffers_live_on_when_their_slab_is_closed(void **state)
     (void)state;
     CUdeviceptr others[64];
     ebb_lock();
-    ebb_range_t *r = ebb_range_new(ebb_here, 2);
+    ebb_range_t *r = ebb_range_new(dev, 2);
     assert_int_equal(ebb_range_map(r), 0);
     ebb_slab_t *slab = ebb_slab_open(r);
     ebb_buffer_t *a = ebb_buffer_place_small(slab, 1024, &(ebb_request_t){.bytes = 2000});
@@ -268,10 +271,10 @@ static void placed_small_buffers_live_on_when_their_slab_is_closed(void **state)
     ebb_buffer_displace(a);
     ebb_buffer_t *b =
         ebb_buffer_place_small(slab, 512, &(ebb_request_t){.bytes = 700000}); /* over a's place */
-    assert_ptr_equal(ebb_buffer_at(&ebb_process, r->base + 1030), b);
+    assert_ptr_equal(ebb_buffer_at(&ebb_global, r->base + 1030), b);
     ebb_slab_close(slab);
     CUdeviceptr kept = b->address;
-    ebb_heap_check(ebb_here);
+    ebb_heap_check(dev);
     assert_int_equal(ebb_broken_count(), 0);
     CUdeviceptr begin = r->base, end = begin + 2 * EBB_CHUNK_BYTES;
     ebb_unlock();
@@ -300,7 +303,6 @@ static int setup(void **state)
 
 int main(void)
 {
-    ebb_open(&ebb_process);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_traffic_matches_the_model),
         cmocka_unit_test(large_request_succeeds_whenever_enough_chunks_are_free),

@@ -19,6 +19,9 @@
 #include "alloc/heap.h"
 #include "model_driver.h"
 
+static ebb_t process;
+static ebb_device_t *const device0 = &process.device[0];
+
 enum { CHUNKS = 40, BUFFERS = 60, ROUNDS = 12000, EVERYBODY = MODEL_STREAMS };
 
 typedef struct live {
@@ -33,14 +36,14 @@ static bool mostly_small;
 
 static ebb_stream_t *record_of(unsigned stream)
 {
-    return ebb_stream_of(ebb_here, model_stream(stream));
+    return ebb_stream_of(device0, model_stream(stream));
 }
 
 static void assert_right(void)
 {
     if (model_wrong())
         fail_msg("%s", model_wrong());
-    ebb_heap_check(ebb_here);
+    ebb_heap_check(device0);
     assert_int_equal(ebb_broken_count(), 0);
 }
 
@@ -56,7 +59,7 @@ static void order_after_uses(const live_t *l, unsigned stream)
 static bool fetch(ebb_buffer_t *b)
 {
     return b->range->mapped ||
-           (ebb_heap_make_room(ebb_here, b->range->chunk_count) && !ebb_range_map(b->range));
+           (ebb_heap_make_room(device0, b->range->chunk_count) && !ebb_range_map(b->range));
 }
 
 /* As the rooms above do: when everything that ebb knows to touch the buffer is over, its chunks go. */
@@ -129,7 +132,7 @@ static void allocate(live_t *l, bool faults)
 {
     unsigned stream = model_random(4) ? model_random(MODEL_STREAMS) : EVERYBODY;
     ebb_request_t q = {.bytes = random_size(), .stream = stream == EVERYBODY ? NULL : record_of(stream)};
-    ebb_status_t status = ebb_heap_alloc(ebb_here, &q, &l->buffer);
+    ebb_status_t status = ebb_heap_alloc(device0, &q, &l->buffer);
     if (status) {
         l->buffer = NULL;
         refused++;
@@ -150,8 +153,8 @@ static void allocate(live_t *l, bool faults)
         assert_true(!o || o == b || o->address + o->bytes <= b->address ||
                     b->address + b->bytes <= o->address);
     }
-    assert_ptr_equal(ebb_buffer_at(&ebb_process, b->address), b);
-    assert_ptr_equal(ebb_buffer_at(&ebb_process, b->address + b->bytes - 1), b);
+    assert_ptr_equal(ebb_buffer_at(&process, b->address), b);
+    assert_ptr_equal(ebb_buffer_at(&process, b->address + b->bytes - 1), b);
     l->owner = ++owners;
     memset(l->used_on, 0, sizeof l->used_on);
     if (stream == EVERYBODY)
@@ -180,15 +183,15 @@ static void release(live_t *l)
 static void take_chunks(unsigned stream)
 {
     ebb_chunk_t chunk[3];
-    ebb_range_t *r = ebb_range_new(ebb_here, 3);
+    ebb_range_t *r = ebb_range_new(device0, 3);
     unsigned owner = ++owners;
-    if (ebb_chunks_take(ebb_here, 3, chunk) == 0) {
+    if (ebb_chunks_take(device0, 3, chunk) == 0) {
         if (ebb_range_map_on(r, chunk) == 0) {
             model_use(stream, r->base, 3 * EBB_CHUNK_BYTES, owner);
             model_synchronise();
             ebb_range_unmap_from(r);
         }
-        ebb_chunks_give(ebb_here, 3, chunk);
+        ebb_chunks_give(device0, 3, chunk);
     }
     ebb_range_delete(r);
 }
@@ -198,12 +201,12 @@ static void give_everything_back(void)
     for (unsigned i = 0; i < BUFFERS; i++)
         if (live[i].buffer)
             release(&live[i]);
-    ebb_heap_reclaim(ebb_here, SIZE_MAX, true);
+    ebb_heap_reclaim(device0, SIZE_MAX, true);
     assert_right();
     assert_int_equal(model_mappings(), 0);
-    ebb_chunks_release(ebb_here);
+    ebb_chunks_release(device0);
     assert_int_equal(model_chunks(), 0);
-    assert_int_equal(ebb_usage(ebb_here).live_bytes, 0);
+    assert_int_equal(ebb_usage(device0).live_bytes, 0);
 }
 
 static void traffic(unsigned rounds, bool faults)
@@ -225,13 +228,13 @@ static void traffic(unsigned rounds, bool faults)
             release(l);
         model_advance(steps);
         if (!model_random(300))
-            ebb_heap_reclaim(ebb_here, model_random(2) ? SIZE_MAX : model_random(CHUNKS), model_random(2));
+            ebb_heap_reclaim(device0, model_random(2) ? SIZE_MAX : model_random(CHUNKS), model_random(2));
         if (!model_random(200))
             take_chunks(model_random(MODEL_STREAMS));
         if (!model_random(500))
-            ebb_chunks_release(ebb_here);
+            ebb_chunks_release(device0);
         assert_true(model_chunks() <= CHUNKS);
-        assert_int_equal(model_chunks() * EBB_CHUNK_BYTES, ebb_usage(ebb_here).created_bytes);
+        assert_int_equal(model_chunks() * EBB_CHUNK_BYTES, ebb_usage(device0).created_bytes);
         if (!model_random(16))
             assert_right();
     }
@@ -254,12 +257,12 @@ static void memory_from_a_busy_stream_counts_as_in_use(void **state)
     live_t a = {.owner = ++owners}, b = {.owner = ++owners};
     ebb_request_t q = {.bytes = (CHUNKS - 4) * EBB_CHUNK_BYTES, .stream = record_of(0)};
     assert_int_equal(ebb_mark_wait(ebb_mark_here(record_of(1))), 0);
-    assert_int_equal(ebb_heap_alloc(ebb_here, &q, &a.buffer), 0);
+    assert_int_equal(ebb_heap_alloc(device0, &q, &a.buffer), 0);
     use(&a, 0);
     ebb_heap_free(a.buffer, ebb_mark_issue(record_of(0)));
     q.stream = record_of(1);
     q.bytes -= EBB_CHUNK_BYTES; /* another size: not the same range */
-    assert_int_equal(ebb_heap_alloc(ebb_here, &q, &b.buffer), 0);
+    assert_int_equal(ebb_heap_alloc(device0, &q, &b.buffer), 0);
     evict(b.buffer);
     take_chunks(2);
     assert_right();
@@ -289,27 +292,27 @@ static void growing_overhead_is_made_room_for(void **state)
 {
     (void)state;
     model_others(2);
-    ebb_chunks_follow(ebb_here, 0, false);
+    ebb_chunks_follow(device0, 0, false);
     live_t a[4];
     ebb_request_t q = {.bytes = 10 * EBB_CHUNK_BYTES, .stream = record_of(0)};
     ebb_buffer_t *none;
     for (int i = 0; i < 4; i++)
-        assert_int_equal(ebb_heap_alloc(ebb_here, &q, &a[i].buffer), 0);
+        assert_int_equal(ebb_heap_alloc(device0, &q, &a[i].buffer), 0);
     assert_int_equal(model_chunks(), CHUNKS);
     ebb_heap_free(a[3].buffer, ebb_mark_issue(record_of(0)));
     model_others(2 + 7); /* 10 chunks are spare now, and 7 too many */
-    ebb_chunks_measure(ebb_here);
+    ebb_chunks_measure(device0);
     q.bytes = 4 * EBB_CHUNK_BYTES;
-    assert_int_equal(ebb_heap_alloc(ebb_here, &q, &none), CUDA_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(ebb_heap_alloc(device0, &q, &none), CUDA_ERROR_OUT_OF_MEMORY);
     assert_true(model_chunks() <= CHUNKS - 7);
     q.bytes = 3 * EBB_CHUNK_BYTES;
-    assert_int_equal(ebb_heap_alloc(ebb_here, &q, &a[3].buffer), 0);
+    assert_int_equal(ebb_heap_alloc(device0, &q, &a[3].buffer), 0);
     assert_int_equal(model_chunks(), CHUNKS - 7);
-    assert_int_equal(ebb_usage(ebb_here).overhead_bytes, 9 * EBB_CHUNK_BYTES);
+    assert_int_equal(ebb_usage(device0).overhead_bytes, 9 * EBB_CHUNK_BYTES);
     model_others(2);
-    ebb_chunks_measure(ebb_here);
+    ebb_chunks_measure(device0);
     q.bytes = 7 * EBB_CHUNK_BYTES;
-    assert_int_equal(ebb_heap_alloc(ebb_here, &q, &none), 0);
+    assert_int_equal(ebb_heap_alloc(device0, &q, &none), 0);
     ebb_heap_free(none, ebb_mark_issue(record_of(0)));
     for (int i = 0; i < 4; i++)
         ebb_heap_free(a[i].buffer, ebb_mark_issue(record_of(0)));
@@ -333,25 +336,25 @@ static void growth_that_is_measured_evicts(void **state)
     (void)state;
     ebb_request_t q = {.bytes = CHUNKS / 2 * EBB_CHUNK_BYTES, .stream = record_of(0)};
     ebb_buffer_t *stays;
-    ebb_heap_make_room_by(&ebb_process, evict_sacrifice);
-    ebb_chunks_follow(ebb_here, 0, false);
-    assert_int_equal(ebb_heap_alloc(ebb_here, &q, &sacrifice), 0);
-    assert_int_equal(ebb_heap_alloc(ebb_here, &q, &stays), 0);
+    ebb_heap_make_room_by(&process, evict_sacrifice);
+    ebb_chunks_follow(device0, 0, false);
+    assert_int_equal(ebb_heap_alloc(device0, &q, &sacrifice), 0);
+    assert_int_equal(ebb_heap_alloc(device0, &q, &stays), 0);
     assert_int_equal(model_chunks(), CHUNKS);
     model_others(2);
-    assert_true(ebb_heap_measure(ebb_here));
+    assert_true(ebb_heap_measure(device0));
     model_others(5);
-    assert_false(ebb_heap_measure(ebb_here));
-    ebb_heap_shrink(ebb_here);
+    assert_false(ebb_heap_measure(device0));
+    ebb_heap_shrink(device0);
     assert_false(sacrifice->range->mapped);
     assert_true(stays->range->mapped);
     assert_true(model_chunks() <= CHUNKS - 3);
     model_others(2);
-    assert_true(ebb_heap_measure(ebb_here));
+    assert_true(ebb_heap_measure(device0));
     ebb_heap_free(sacrifice, ebb_mark_issue(record_of(0)));
     ebb_heap_free(stays, ebb_mark_issue(record_of(0)));
     sacrifice = NULL;
-    ebb_heap_make_room_by(&ebb_process, NULL);
+    ebb_heap_make_room_by(&process, NULL);
     give_everything_back();
 }
 
@@ -363,19 +366,19 @@ static int setup(void **state)
     print_message("seed %u (TEST_SEED)\n", seed);
     ebb_log_level = EBB_QUIET;
     model_begin(CHUNKS, seed);
-    ebb_chunks_init(ebb_here, (CHUNKS + 2) * EBB_CHUNK_BYTES, 2 * EBB_CHUNK_BYTES);
+    ebb_chunks_init(device0, (CHUNKS + 2) * EBB_CHUNK_BYTES, 2 * EBB_CHUNK_BYTES);
     /* Less than twice the device is too little; what there is beyond that is taken, by halves of what is wanted. */
     model_address_space(((size_t)2 << 30) - 1);
-    assert_int_equal(ebb_arena_reserve(&ebb_process, (size_t)1 << 30), CUDA_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(ebb_arena_reserve(&process, (size_t)1 << 30), CUDA_ERROR_OUT_OF_MEMORY);
     model_address_space((size_t)20 << 30);
-    assert_int_equal(ebb_arena_reserve(&ebb_process, (size_t)1 << 30), 0);
-    assert_int_equal(ebb_process.arena.slots, ((size_t)16 << 30) / EBB_CHUNK_BYTES);
+    assert_int_equal(ebb_arena_reserve(&process, (size_t)1 << 30), 0);
+    assert_int_equal(process.arena.slots, ((size_t)16 << 30) / EBB_CHUNK_BYTES);
     return 0;
 }
 
 int main(void)
 {
-    ebb_open(&ebb_process);
+    ebb_open(&process);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_traffic_is_ordered_and_fits),
         cmocka_unit_test(memory_from_a_busy_stream_counts_as_in_use),

@@ -14,11 +14,13 @@
 #include "hook/internal.h"
 #include "run_stand_in.h"
 
+static ebb_device_t *const dev = &ebb_global.device[0];
+
 static ebb_buffer_t *make(size_t bytes)
 {
     ebb_buffer_t *b;
     ebb_lock();
-    assert_int_equal(ebb_heap_alloc(ebb_here, &(ebb_request_t){.bytes = bytes}, &b), 0);
+    assert_int_equal(ebb_heap_alloc(dev, &(ebb_request_t){.bytes = bytes}, &b), 0);
     ebb_unlock();
     return b;
 }
@@ -56,33 +58,33 @@ static void foreign_ranges_match_a_naive_model(void **state)
             for (unsigned i = first; room && i < first + length; i++)
                 room = !model[i];
             if (room) {
-                assert_true(ebb_foreign_add(ebb_here, &(ebb_foreign_t){.base = 1000 + first,
-                                                                       .bytes = length,
-                                                                       .kind = EBB_FOREIGN_HOST,
-                                                                       .owner = &owners[length % 4]}));
+                assert_true(ebb_foreign_add(dev, &(ebb_foreign_t){.base = 1000 + first,
+                                                                  .bytes = length,
+                                                                  .kind = EBB_FOREIGN_HOST,
+                                                                  .owner = &owners[length % 4]}));
                 for (unsigned i = first; i < first + length; i++)
                     model[i] = 1 + (int)first;
             }
         } else if (random_below(50)) {
             bool begins = model[first] == 1 + (int)first;
-            assert_int_equal(ebb_foreign_remove(ebb_here->ebb, 1000 + first), begins);
+            assert_int_equal(ebb_foreign_remove(&ebb_global, 1000 + first), begins);
             for (unsigned i = first; begins && i < UNITS && model[i] == 1 + (int)first; i++)
                 model[i] = 0;
         } else {
             const void *owner = &owners[length % 4];
             for (unsigned i = 0; i < UNITS; i++) {
-                const ebb_foreign_t *f = ebb_foreign_at(&ebb_process, 1000 + i);
+                const ebb_foreign_t *f = ebb_foreign_at(&ebb_global, 1000 + i);
                 if (f && f->owner == owner)
                     model[i] = 0;
             }
-            ebb_foreign_forget(ebb_here->ebb, owner);
+            ebb_foreign_forget(&ebb_global, owner);
         }
         unsigned asked = random_below(UNITS);
-        const ebb_foreign_t *f = ebb_foreign_at(&ebb_process, 1000 + asked);
+        const ebb_foreign_t *f = ebb_foreign_at(&ebb_global, 1000 + asked);
         assert_int_equal(f ? f->base - 1000 + 1 : 0, model[asked]);
     }
     for (unsigned i = 0; i < 4; i++)
-        ebb_foreign_forget(ebb_here->ebb, &owners[i]);
+        ebb_foreign_forget(&ebb_global, &owners[i]);
     ebb_unlock();
 }
 
@@ -90,17 +92,17 @@ static void foreign_memory_takes_chunks_off_the_pool(void **state)
 {
     (void)state;
     ebb_lock();
-    size_t limit = ebb_chunks_limit(ebb_here);
-    assert_true(ebb_foreign_count(ebb_here, 1));
-    assert_true(ebb_foreign_count(ebb_here, EBB_CHUNK_BYTES - 1));
-    assert_int_equal(ebb_chunks_limit(ebb_here), limit - 1); /* whole chunks of the sum */
-    assert_true(ebb_foreign_count(ebb_here, 1));
-    assert_int_equal(ebb_chunks_limit(ebb_here), limit - 2);
-    assert_false(ebb_foreign_count(ebb_here, limit * EBB_CHUNK_BYTES));
-    assert_int_equal(ebb_chunks_limit(ebb_here), limit - 2);
-    ebb_foreign_uncount(ebb_here, EBB_CHUNK_BYTES + 1);
-    assert_int_equal(ebb_foreign_counted(ebb_here), 0);
-    assert_int_equal(ebb_chunks_limit(ebb_here), limit);
+    size_t limit = ebb_chunks_limit(dev);
+    assert_true(ebb_foreign_count(dev, 1));
+    assert_true(ebb_foreign_count(dev, EBB_CHUNK_BYTES - 1));
+    assert_int_equal(ebb_chunks_limit(dev), limit - 1); /* whole chunks of the sum */
+    assert_true(ebb_foreign_count(dev, 1));
+    assert_int_equal(ebb_chunks_limit(dev), limit - 2);
+    assert_false(ebb_foreign_count(dev, limit * EBB_CHUNK_BYTES));
+    assert_int_equal(ebb_chunks_limit(dev), limit - 2);
+    ebb_foreign_uncount(dev, EBB_CHUNK_BYTES + 1);
+    assert_int_equal(ebb_foreign_counted(dev), 0);
+    assert_int_equal(ebb_chunks_limit(dev), limit);
     ebb_unlock();
 }
 
@@ -116,13 +118,13 @@ static void tensor_maps_point_to_what_they_were_encoded_for(void **state)
     for (size_t i = 0; i < sizeof map; i++) /* opaque: no word of it is a pointer */
         map[i] = (unsigned char)(i + 1), other[i] = (unsigned char)(i + 7);
     ebb_lock();
-    ebb_tensor_map_note(&ebb_process, map, a->address + 64);
-    ebb_tensor_map_note(&ebb_process, other, b->address + 128);
+    ebb_tensor_map_note(&ebb_global, map, a->address + 64);
+    ebb_tensor_map_note(&ebb_global, other, b->address + 128);
     memcpy(block, &b->address, sizeof b->address);
     memcpy(block + 112, map, sizeof map);
     memcpy(block + 240 + 64, other, sizeof other);
     ebb_operation_t op = {.plain = true};
-    ebb_args_scan(&op, &signature, block, access);
+    ebb_args_scan(&ebb_global, &op, &signature, block, access);
     assert_int_equal(op.access_count, 3);
     assert_ptr_equal(access[0].buffer, b);
     assert_ptr_equal(access[1].buffer, a);
@@ -136,12 +138,12 @@ static void tensor_maps_point_to_what_they_were_encoded_for(void **state)
     /* Its bytes changed, it is none that is known. */
     block[112 + 100] ^= 1;
     op = (ebb_operation_t){.plain = true};
-    ebb_args_scan(&op, &signature, block, access);
+    ebb_args_scan(&ebb_global, &op, &signature, block, access);
     assert_int_equal(op.access_count, 2);
     assert_true(op.plain);
     /* Encoded again with the same bytes, the last one counts. */
-    ebb_tensor_map_note(&ebb_process, map, b->address);
-    assert_int_equal(ebb_tensor_map_address(&ebb_process, map), b->address);
+    ebb_tensor_map_note(&ebb_global, map, b->address);
+    assert_int_equal(ebb_tensor_map_address(&ebb_global, map), b->address);
     ebb_unlock();
     release_buffer(a);
     release_buffer(b);
@@ -157,16 +159,16 @@ static void many_tensor_maps_are_kept_while_their_buffers_live(void **state)
     ebb_lock();
     for (uint32_t i = 0; i < COUNT; i++) {
         memcpy(map, &i, sizeof i);
-        ebb_tensor_map_note(&ebb_process, map, i % 2 ? kept : gone);
+        ebb_tensor_map_note(&ebb_global, map, i % 2 ? kept : gone);
         if (i == COUNT / 2)
             ebb_heap_free(goes, (ebb_mark_t){0});
     }
     for (uint32_t i = 0; i < COUNT; i++) {
         memcpy(map, &i, sizeof i);
         if (i % 2)
-            assert_int_equal(ebb_tensor_map_address(&ebb_process, map), kept);
+            assert_int_equal(ebb_tensor_map_address(&ebb_global, map), kept);
     }
-    assert_true(ebb_process.tensor_maps.count < COUNT); /* those of the freed one did not pile up */
+    assert_true(ebb_global.tensor_maps.count < COUNT); /* those of the freed one did not pile up */
     ebb_unlock();
     release_buffer(keeps);
 }
@@ -197,12 +199,12 @@ static void pinned_buffers_are_held_until_released_as_often(void **state)
     ebb_buffer_release(b); /* one too many does no harm */
     assert_int_equal(b->held, 0);
     ebb_pinned_ref_t ref = ebb_pinned_ref(b);
-    assert_ptr_equal(ebb_pinned_get(ebb_here, ref), b);
+    assert_ptr_equal(ebb_pinned_get(&ebb_global, ref), b);
     ebb_heap_free(b, (ebb_mark_t){0});
-    assert_null(ebb_pinned_get(ebb_here, ref));
+    assert_null(ebb_pinned_get(&ebb_global, ref));
     ebb_unlock();
     ebb_buffer_t *again = make(3 << 20); /* at the same address: another one */
-    assert_null(ebb_pinned_get(ebb_here, ref));
+    assert_null(ebb_pinned_get(&ebb_global, ref));
     assert_int_equal(again->pinned, 0);
     release_buffer(again);
     run_stand_in.interrupted = NULL;
@@ -220,21 +222,21 @@ static void mentions_hold_each_buffer_once_per_graph(void **state)
     for (int i = 0; i < 3 * COUNT; i++)
         ebb_mentions_add(&one, b[i % COUNT]);
     assert_int_equal(one.refs.count, COUNT);
-    ebb_mentions_add_all(&two, &one);
-    ebb_mentions_add_all(&two, &two);
+    ebb_mentions_add_all(&ebb_global, &two, &one);
+    ebb_mentions_add_all(&ebb_global, &two, &two);
     for (int i = 0; i < COUNT; i++) {
         assert_int_equal(b[i]->pinned, 2);
         assert_int_equal(b[i]->held, 1);
     }
-    ebb_mentions_clear(&one);
+    ebb_mentions_clear(&ebb_global, &one);
     assert_int_equal(b[7]->pinned, 1);
     ebb_heap_free(b[7], (ebb_mark_t){0}); /* by the program, while a graph mentions it */
     ebb_access_t access[COUNT];
     ebb_operation_t op = {.access = access};
-    ebb_mentions_list(&two, &op);
+    ebb_mentions_list(&ebb_global, &two, &op);
     assert_int_equal(op.access_count, COUNT - 1);
     assert_false(op.opaque);
-    ebb_mentions_clear(&two);
+    ebb_mentions_clear(&ebb_global, &two);
     for (int i = 0; i < COUNT; i++)
         if (i != 7) {
             assert_int_equal(b[i]->held, 0);
@@ -312,7 +314,7 @@ static void map_beside_the_lock(own_mapping_t *m)
 static size_t counted_bytes(void)
 {
     assert_true(ebb_enter()); /* what has been done meanwhile is known from here on */
-    const size_t bytes = ebb_foreign_counted(ebb_here);
+    const size_t bytes = ebb_foreign_counted(dev);
     ebb_unlock();
     return bytes;
 }
@@ -327,7 +329,7 @@ static void a_librarys_own_mappings_wait_for_no_call_of_ebbs(void **state)
     map_beside_the_lock(&stays);
     assert_int_equal(counted_bytes(), before + 4 * CHUNK);
     ebb_lock();
-    const ebb_foreign_t *f = ebb_foreign_at(&ebb_process, stays.at + CHUNK);
+    const ebb_foreign_t *f = ebb_foreign_at(&ebb_global, stays.at + CHUNK);
     assert_true(f && f->base == stays.at && f->bytes == 4 * CHUNK && f->kind == EBB_FOREIGN_MAPPING);
     ebb_unlock();
     OK(unmap_memory(&stays, 4 * CHUNK));
@@ -336,7 +338,6 @@ static void a_librarys_own_mappings_wait_for_no_call_of_ebbs(void **state)
 
 int main(void)
 {
-    ebb_open(&ebb_process);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(foreign_ranges_match_a_naive_model),
         cmocka_unit_test(foreign_memory_takes_chunks_off_the_pool),

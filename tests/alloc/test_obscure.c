@@ -47,7 +47,7 @@ static uint64_t tallied(const char *name)
 {
     const ebb_obscure_t *o;
     ebb_lock();
-    for (o = ebb_obscure_kernels(&ebb_process); o && strcmp(o->name, name); o = o->next)
+    for (o = ebb_obscure_kernels(&ebb_global); o && strcmp(o->name, name); o = o->next)
         ;
     ebb_unlock();
     return o ? o->launches : 0;
@@ -142,14 +142,14 @@ static void check_handle(CUfunction f, bool is_kernel, const void *owner)
 {
     uint32_t offset, size;
     ebb_lock();
-    assert_int_equal(ebb_function_is_kernel(&ebb_process, f), is_kernel);
-    assert_ptr_equal(ebb_function_owner(&ebb_process, f), owner);
-    assert_string_equal(ebb_function_name(&ebb_process, f), "_Z4fillPffi");
-    assert_true(ebb_function_parameter(&ebb_process, f, 2, &offset, &size) && offset == 12 && size == 4);
-    assert_false(ebb_function_parameter(&ebb_process, f, 3, &offset, &size));
-    assert_true(ebb_function_is_from(&ebb_process, f, owner));
-    assert_false(ebb_function_is_from(&ebb_process, f, test_module));
-    assert_false(ebb_function_has_variables(&ebb_process, f));
+    assert_int_equal(ebb_function_is_kernel(&ebb_global, f), is_kernel);
+    assert_ptr_equal(ebb_function_owner(&ebb_global, f), owner);
+    assert_string_equal(ebb_function_name(&ebb_global, f), "_Z4fillPffi");
+    assert_true(ebb_function_parameter(&ebb_global, f, 2, &offset, &size) && offset == 12 && size == 4);
+    assert_false(ebb_function_parameter(&ebb_global, f, 3, &offset, &size));
+    assert_true(ebb_function_is_from(&ebb_global, f, owner));
+    assert_false(ebb_function_is_from(&ebb_global, f, test_module));
+    assert_false(ebb_function_has_variables(&ebb_global, f));
     ebb_unlock();
 }
 
@@ -212,9 +212,9 @@ static void what_was_never_seen_loading_may_have_variables(void **state)
     OK(((PFN_cuModuleLoad_v2000)unseen("cuModuleLoad"))(&module, KERNELS));
     OK(cuModuleGetFunction(&f, module, "_Z4fillPffi"));
     ebb_lock();
-    assert_true(ebb_function_has_variables(&ebb_process, f));
-    assert_true(ebb_function_is_from(&ebb_process, f, module));
-    assert_false(ebb_function_is_from(&ebb_process, f, test_module));
+    assert_true(ebb_function_has_variables(&ebb_global, f));
+    assert_true(ebb_function_is_from(&ebb_global, f, module));
+    assert_false(ebb_function_is_from(&ebb_global, f, test_module));
     ebb_unlock();
     assert_true(is_obscure(f, 0));
     OK(cuModuleUnload(module));
@@ -228,7 +228,6 @@ static int enter(void **state)
 
 int main(void)
 {
-    ebb_open(&ebb_process);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_no_number_may_be_an_address),
         cmocka_unit_test(a_function_that_has_shown_an_address_hides_none),

@@ -6,6 +6,9 @@
 #include "alloc/chunk.h"
 #include "alloc/device.h"
 #include "alloc/overhead.h"
+#include "hook/hook.h"
+
+static ebb_device_t *const dev = &ebb_global.device[0];
 
 #define MIB ((size_t)1 << 20)
 
@@ -31,7 +34,7 @@ static int setup(void **state)
 
 static void assert_all(size_t chunk_bytes)
 {
-    const ebb_overhead_t o = ebb_overhead(&ebb_process, 0, chunk_bytes);
+    const ebb_overhead_t o = ebb_overhead(&ebb_global, 0, chunk_bytes);
     assert_true(o.of_all);
     assert_int_equal(o.bytes, held > chunk_bytes ? held - chunk_bytes : 0);
 }
@@ -40,9 +43,9 @@ static void nvml_is_taken_at_its_word_where_it_can_be_true(void **state)
 {
     (void)state;
     nvml_shows("1:5000000,self:104857600,2:?");
-    const ebb_overhead_t alone = ebb_overhead(&ebb_process, 0, 0),
-                         beside = ebb_overhead(&ebb_process, 0, 60 * MIB),
-                         nothing = ebb_overhead(&ebb_process, 0, 100 * MIB);
+    const ebb_overhead_t alone = ebb_overhead(&ebb_global, 0, 0),
+                         beside = ebb_overhead(&ebb_global, 0, 60 * MIB),
+                         nothing = ebb_overhead(&ebb_global, 0, 100 * MIB);
     assert_false(alone.of_all || beside.of_all || nothing.of_all);
     assert_int_equal(alone.bytes, 100 * MIB);
     assert_int_equal(beside.bytes, 40 * MIB);
@@ -71,18 +74,18 @@ static void what_is_ceded_may_not_be_there_yet(void **state)
     OK(cuMemAlloc(&p, 4 * MIB));
     OK(cuMemsetD8(p, 1, 4 * MIB));
     ebb_lock();
-    assert_int_equal(ebb_here->number, 0);
-    const size_t created = ebb_chunks_usage(ebb_here).created_bytes, count = 32 * MIB / EBB_CHUNK_BYTES;
-    assert_true(ebb_chunks_cede(ebb_here, count));
+    assert_int_equal(dev->number, 0);
+    const size_t created = ebb_chunks_usage(dev).created_bytes, count = 32 * MIB / EBB_CHUNK_BYTES;
+    assert_true(ebb_chunks_cede(dev, count));
     snprintf(shown, sizeof shown, "self:%zu", created + 8 * MIB);
     nvml_shows(shown);
-    ebb_chunks_measure(ebb_here);
-    const size_t not_yet = ebb_chunks_usage(ebb_here).overhead_bytes;
+    ebb_chunks_measure(dev);
+    const size_t not_yet = ebb_chunks_usage(dev).overhead_bytes;
     snprintf(shown, sizeof shown, "self:%zu", created + 8 * MIB + 32 * MIB);
     nvml_shows(shown);
-    ebb_chunks_measure(ebb_here);
-    const size_t there = ebb_chunks_usage(ebb_here).overhead_bytes;
-    ebb_chunks_regain(ebb_here, count);
+    ebb_chunks_measure(dev);
+    const size_t there = ebb_chunks_usage(dev).overhead_bytes;
+    ebb_chunks_regain(dev, count);
     ebb_unlock();
     assert_int_equal(not_yet, there);
     assert_true(there < held); /* and it is known */
@@ -90,7 +93,6 @@ static void what_is_ceded_may_not_be_there_yet(void **state)
 
 int main(void)
 {
-    ebb_open(&ebb_process);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nvml_is_taken_at_its_word_where_it_can_be_true),
         cmocka_unit_test(a_process_that_holds_less_than_ebb_has_created_is_not_known),

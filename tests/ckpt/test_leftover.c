@@ -21,8 +21,8 @@
 enum { WORDS = 6, BYTES = 8 * WORDS, JUNK = 0x5151, NOWHERE = 1 << 20, BUFFERS = 3 };
 
 ebb_options_t ebb_options;
-ebb_t ebb_process;
-ebb_device_t *ebb_here = &ebb_process.device[0];
+static ebb_t process;
+static ebb_device_t *const device0 = &process.device[0];
 
 /* Buffers are at 16 MiB each; what lies above 4 GiB is junk, and between them is memory that is not ebb's. */
 static ebb_buffer_t buffer[BUFFERS];
@@ -108,18 +108,18 @@ static void fill(launch_t *l, uint32_t count, const uint64_t *words)
 static uint32_t seen(launch_t *l)
 {
     uint32_t set = 0;
-    ebb_leftover_begin_step(&ebb_process);
-    ebb_leftover_pass(&ebb_process, &l->op);
-    const ebb_operation_t *view = ebb_leftover_view(ebb_here, &l->op);
-    assert_ptr_equal(view, ebb_leftover_view(ebb_here, &l->op)); /* it counts once */
+    ebb_leftover_begin_step(&process);
+    ebb_leftover_pass(&process, &l->op);
+    const ebb_operation_t *view = ebb_leftover_view(device0, &l->op);
+    assert_ptr_equal(view, ebb_leftover_view(device0, &l->op)); /* it counts once */
     for (uint32_t i = 0; i < view->access_count; i++)
         set |= 1u << view->access[i].param_offset / 8;
     for (uint32_t i = 0; i < l->op.access_count; i++) {
         const uint32_t w = l->access[i].param_offset / 8;
         uint64_t word;
         memcpy(&word, view->params + 8 * (size_t)w, sizeof word);
-        assert_int_equal(ebb_leftover_is(ebb_here, 8 * w), !(set >> w & 1));
-        assert_int_equal(word, set >> w & 1 ? l->block[w] : ebb_nowhere(&ebb_process, l->block[w]));
+        assert_int_equal(ebb_leftover_is(device0, 8 * w), !(set >> w & 1));
+        assert_int_equal(word, set >> w & 1 ? l->block[w] : ebb_nowhere(&process, l->block[w]));
     }
     return set;
 }
@@ -135,7 +135,7 @@ static int set_up(void **state)
 {
     (void)state;
     ebb_options.leftovers = 1;
-    ebb_leftover_forget(&ebb_process);
+    ebb_leftover_forget(&process);
     return 0;
 }
 
@@ -147,14 +147,14 @@ static void junk_in_two_launches_is_left_over(void **state)
     assert_int_equal(launch(1, JUNK, address_of(1)), FIRST | B);
     assert_int_equal(launch(1, address_of(1), address_of(1)), FIRST | A | B);
     assert_int_equal(launch(1, JUNK + ((uint64_t)1 << 33), address_of(1)), FIRST | B);
-    const uint64_t before = ebb_leftover_count(&ebb_process);
+    const uint64_t before = ebb_leftover_count(&process);
     assert_int_equal(launch(1, address_of(2), address_of(1)), FIRST | B);
-    assert_int_equal(ebb_leftover_count(&ebb_process), before + 1);
+    assert_int_equal(ebb_leftover_count(&process), before + 1);
     /* Only a fault makes it a suspect. */
-    ebb_leftover_hint(&ebb_process, CUDA_SUCCESS);
-    ebb_leftover_hint(&ebb_process, CUDA_ERROR_LAUNCH_FAILED);
+    ebb_leftover_hint(&process, CUDA_SUCCESS);
+    ebb_leftover_hint(&process, CUDA_ERROR_LAUNCH_FAILED);
     assert_int_equal(told, 0);
-    ebb_leftover_hint(&ebb_process, CUDA_ERROR_ILLEGAL_ADDRESS);
+    ebb_leftover_hint(&process, CUDA_ERROR_ILLEGAL_ADDRESS);
     assert_int_equal(told, 1);
 }
 
@@ -171,9 +171,9 @@ static void word_that_holds_junk_now_is_gone_by_in_no_launch(void **state)
 {
     (void)state;
     assert_int_equal(launch(1, JUNK, address_of(1)), FIRST | B);
-    assert_true(ebb_leftover_is(ebb_here, 16));
+    assert_true(ebb_leftover_is(device0, 16));
     assert_int_equal(launch(1, 0, address_of(1)), FIRST | B);
-    assert_false(ebb_leftover_is(ebb_here, 16));
+    assert_false(ebb_leftover_is(device0, 16));
 }
 
 /* It had always been one; now there are two, and the second is a pointer. */
@@ -214,16 +214,16 @@ static void other_geometry_and_another_place_say_nothing(void **state)
     /* The second launch of a step is another place, and the one behind another kernel, too. */
     fill(&l, 1, junk);
     fill(&other, 1, pointer);
-    ebb_leftover_begin_step(&ebb_process);
-    ebb_leftover_pass(&ebb_process, &l.op);
-    ebb_leftover_pass(&ebb_process, &other.op);
-    assert_int_equal(ebb_leftover_view(ebb_here, &other.op)->access_count, 2);
+    ebb_leftover_begin_step(&process);
+    ebb_leftover_pass(&process, &l.op);
+    ebb_leftover_pass(&process, &other.op);
+    assert_int_equal(ebb_leftover_view(device0, &other.op)->access_count, 2);
     other.op.function = (CUfunction)(uintptr_t)0x2000;
-    ebb_leftover_begin_step(&ebb_process);
-    ebb_leftover_pass(&ebb_process, &other.op);
+    ebb_leftover_begin_step(&process);
+    ebb_leftover_pass(&process, &other.op);
     other.op.function = l.op.function;
-    ebb_leftover_pass(&ebb_process, &other.op);
-    assert_int_equal(ebb_leftover_view(ebb_here, &other.op)->access_count, 2);
+    ebb_leftover_pass(&process, &other.op);
+    assert_int_equal(ebb_leftover_view(device0, &other.op)->access_count, 2);
     fill(&l, 1, pointer);
     assert_int_equal(seen(&l), FIRST);
 }
@@ -236,9 +236,9 @@ static void without_the_option_and_for_launches_with_attributes_all_counts(void 
         launch(1, JUNK, address_of(1));
     fill(&l, 1, (const uint64_t[WORDS - 1]){address_of(0), address_of(1), address_of(1), 77, 0});
     l.op.plain = false;
-    ebb_leftover_begin_step(&ebb_process);
-    ebb_leftover_pass(&ebb_process, &l.op);
-    assert_ptr_equal(ebb_leftover_view(ebb_here, &l.op), &l.op);
+    ebb_leftover_begin_step(&process);
+    ebb_leftover_pass(&process, &l.op);
+    assert_ptr_equal(ebb_leftover_view(device0, &l.op), &l.op);
     ebb_options.leftovers = 0;
     assert_int_equal(launch(1, address_of(1), address_of(1)), FIRST | A | B);
 }
@@ -254,7 +254,7 @@ static void what_a_kernel_goes_by_is_never_left_over(void **state)
     for (unsigned program = 0; program < 400; program++) {
         srand(seed + program);
         print_message(program ? "" : "TEST_SEED=%u\n", seed);
-        ebb_leftover_forget(&ebb_process);
+        ebb_leftover_forget(&process);
         const unsigned most = 1 + (unsigned)rand() % 3, settled = 3 + (unsigned)rand() % 8;
         for (unsigned step = 0; step < 40; step++) {
             const unsigned count = step < settled ? 1 : 1 + (unsigned)rand() % most;
@@ -275,7 +275,7 @@ static void what_a_kernel_goes_by_is_never_left_over(void **state)
                     fail_msg("TEST_SEED=%u, step %u: word %u is gone by, of %u, and was left out",
                              seed + program, step, w, count);
                 left_over += step > 20 && w >= most && !in_view && words[w] &&
-                             !ebb_word_is_junk(ebb_here, words[w], true);
+                             !ebb_word_is_junk(device0, words[w], true);
                 remain += step > 20 && w >= most && in_view;
             }
         }
@@ -308,25 +308,24 @@ static void what_its_structure_says_is_known_at_once(void **state)
     block[1 + USED - 1] = address_of(0);
     access[op.access_count++] = (ebb_access_t){.buffer = &buffer[0], .param_offset = 8 * USED};
     for (unsigned step = 0; step < 4; step++) {
-        ebb_leftover_begin_step(&ebb_process);
-        ebb_leftover_pass(&ebb_process, &op);
-        const ebb_operation_t *view = ebb_leftover_view(ebb_here, &op);
+        ebb_leftover_begin_step(&process);
+        ebb_leftover_pass(&process, &op);
+        const ebb_operation_t *view = ebb_leftover_view(device0, &op);
         assert_int_equal(view->access_count, USED + 1); /* the last word is behind the structure */
         for (uint32_t w = 0; w < BYTES_OF_KNOWN / 8; w++) {
             uint64_t word;
             memcpy(&word, view->params + 8 * (size_t)w, sizeof word);
             const bool unused = w > USED && w < BYTES_OF_KNOWN / 8 - 1;
-            assert_int_equal(word,
-                             unused && block[w] != JUNK ? ebb_nowhere(&ebb_process, block[w]) : block[w]);
-            assert_int_equal(ebb_leftover_is(ebb_here, 8 * w), unused || (w % 3 == 0 && w != USED));
+            assert_int_equal(word, unused && block[w] != JUNK ? ebb_nowhere(&process, block[w]) : block[w]);
+            assert_int_equal(ebb_leftover_is(device0, 8 * w), unused || (w % 3 == 0 && w != USED));
         }
     }
 }
 
 int main(void)
 {
-    ebb_process.device[0].ebb = &ebb_process;
-    ebb_run_open(&ebb_process);
+    process.device[0].ebb = &process;
+    ebb_run_open(&process);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(junk_in_two_launches_is_left_over, set_up),
         cmocka_unit_test_setup(null_says_nothing, set_up),

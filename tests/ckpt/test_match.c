@@ -96,7 +96,8 @@ static void make_operations(program_t *p)
     }
 }
 
-static ebb_range_t range = {.device = &ebb_process.device[0]};
+static ebb_t process;
+static ebb_range_t range = {.device = &process.device[0]};
 
 static ebb_buffer_t *allocate(program_t *p, size_t bytes)
 {
@@ -159,7 +160,7 @@ static program_t *make_program(unsigned seed)
 
 static void delete_program(program_t *p)
 {
-    ebb_match_end(&ebb_process);
+    ebb_match_end(&process);
     for (unsigned i = 0; i < p->roles; i++)
         free(p->buffer[i]);
     free(p->late);
@@ -181,9 +182,9 @@ static uint32_t issue(unsigned function, ebb_buffer_t *const *buffer, unsigned c
                                 .grid = {1 + function % 3},
                                 .access = access,
                                 .access_count = count};
-    const uint32_t index = ebb_match_operation(&ebb_process, &op);
+    const uint32_t index = ebb_match_operation(&process, &op);
     if (index != EBB_NONE)
-        ebb_match_advance(&ebb_process, index);
+        ebb_match_advance(&process, index);
     return index;
 }
 
@@ -232,21 +233,21 @@ static void take_operation(program_t *p, unsigned i, const accidents_t *a, outco
         fail_msg("operation %u is taken for %u", i, index);
     out->matched += index == i;
     for (unsigned k = 0; index == i && k < p->operation[i].count; k++)
-        assert_ptr_equal(ebb_match_buffer(&ebb_process, p->operation[i].operand[k]), operand[k]);
+        assert_ptr_equal(ebb_match_buffer(&process, p->operation[i].operand[k]), operand[k]);
 }
 
 static outcome_t take_step(program_t *p, const accidents_t *a)
 {
     outcome_t out = {.accidents = p->late != NULL};
-    assert_true(ebb_match_begin(&ebb_process, &p->recording, p->left));
+    assert_true(ebb_match_begin(&process, &p->recording, p->left));
     for (unsigned i = 0; i <= p->operations; i++) {
         change_buffers(p, i, a, &out);
         if (i < p->operations)
             take_operation(p, i, a, &out);
     }
-    out.difference = ebb_match_difference(&ebb_process, true);
+    out.difference = ebb_match_difference(&process, true);
     if (!out.difference)
-        ebb_match_note_left(&ebb_process, p->recording.trace, p->left);
+        ebb_match_note_left(&process, p->recording.trace, p->left);
     p->buffer[ENTERS] = p->buffer[LEAVES];
     p->buffer[LEAVES] = NULL;
     return out;
@@ -361,8 +362,8 @@ static void buffer_that_outlives_its_step_once_leaves_a_good_trace(void **state)
 
 int main(void)
 {
-    ebb_open(&ebb_process);
-    ebb_run_open(&ebb_process);
+    ebb_open(&process);
+    ebb_run_open(&process);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_step_matches_to_its_end),
         cmocka_unit_test(accidents_hide_no_more_than_what_is_near_them),

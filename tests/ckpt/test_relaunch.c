@@ -15,8 +15,8 @@
 enum { PARAMS = 512 };
 
 ebb_driver_t ebb_driver;
-ebb_t ebb_process;
-ebb_device_t *ebb_here = &ebb_process.device[0];
+static ebb_t process;
+static ebb_device_t *const dev = &process.device[0];
 
 static struct {
     unsigned char params[PARAMS];
@@ -128,7 +128,7 @@ static void what_is_kept_is_the_last_one_whatever_was_there(void **state)
         memcpy(expected, params, sizeof expected);
         memset(params, 0xee, sizeof params);
         memset(attribute, 0xee, sizeof attribute);
-        assert_int_equal(ebb_relaunch(ebb_here, &issued, NULL, NULL, 0), 0);
+        assert_int_equal(ebb_relaunch(dev, &issued, NULL, NULL, 0), 0);
         assert_int_equal(seen.grid, all[i].bytes);
         assert_memory_equal(seen.params, expected, all[i].bytes);
         assert_int_equal(seen.attributes, all[i].attributes);
@@ -151,7 +151,7 @@ static void words_are_exchanged_and_maps_by_the_driver(void **state)
     assert_true(ebb_issued_has_map(&issued, 64));
     assert_false(ebb_issued_has_map(&issued, 8));
     const ebb_pointer_t pointer[] = {{8, 0x1000}, {64, 0x2000}, {200, 0x3000}};
-    assert_int_equal(ebb_relaunch(ebb_here, &issued, NULL, pointer, 3), 0);
+    assert_int_equal(ebb_relaunch(dev, &issued, NULL, pointer, 3), 0);
     assert_int_equal(seen.maps, 1);
     for (size_t at = 0; at < sizeof params; at += 8)
         assert_int_equal(word_at(seen.params, at), at == 8            ? 0x1000
@@ -168,7 +168,7 @@ static void more_arguments_than_there_is_room_for_are_refused(void **state)
     static unsigned char params[EBB_RELAUNCH_PARAM_BYTES + 8];
     ebb_operation_t op = kernel(params, sizeof params, NULL, 0);
     const ebb_issued_t issued = ebb_issued_view(&op);
-    assert_int_equal(ebb_relaunch(ebb_here, &issued, NULL, NULL, 0), CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(ebb_relaunch(dev, &issued, NULL, NULL, 0), CUDA_ERROR_INVALID_VALUE);
     assert_int_equal(seen.launches, 0);
 }
 
@@ -178,9 +178,9 @@ static void copies_go_elsewhere_on_either_side(void **state)
     const ebb_operation_t op = {.kind = EBB_COPY, .dst = 0x100, .src = 0x200, .bytes = 64};
     const ebb_issued_t issued = ebb_issued_view(&op);
     const ebb_pointer_t pointer[] = {{1, 0x5000}, {0, 0x6000}};
-    assert_int_equal(ebb_relaunch(ebb_here, &issued, NULL, pointer, 1), 0);
+    assert_int_equal(ebb_relaunch(dev, &issued, NULL, pointer, 1), 0);
     assert_true(seen.dst == 0x100 && seen.src == 0x5000 && seen.bytes == 64);
-    assert_int_equal(ebb_relaunch(ebb_here, &issued, NULL, pointer, 2), 0);
+    assert_int_equal(ebb_relaunch(dev, &issued, NULL, pointer, 2), 0);
     assert_true(seen.dst == 0x6000 && seen.src == 0x5000);
 }
 

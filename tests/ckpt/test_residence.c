@@ -27,6 +27,8 @@
 #include "offload/internal.h"
 #include "tests/alloc/run_stand_in.h"
 
+static ebb_device_t *const device0 = &ebb_global.device[0];
+
 enum { BUFFERS = 14, CHUNKS_EACH = 2, WORDS = CHUNKS_EACH * (2 << 20) / 4, OPERATIONS = 400 };
 
 #define OK(call) assert_int_equal((call), CUDA_SUCCESS)
@@ -96,7 +98,7 @@ ebb_buffer_t *ebb_follow_touched(ebb_t *ebb, uint32_t ahead, uint32_t i)
 {
     (void)ebb;
     (void)i;
-    return ebb_buffer_at(&ebb_process,
+    return ebb_buffer_at(&ebb_global,
                          model[stand_in.lies ? below(BUFFERS) : script.buffer[script.at + ahead]].address);
 }
 
@@ -183,7 +185,7 @@ ebb_status_t ebb_hash_read(ebb_hashes_t *hashes, unsigned first, unsigned count,
 static ebb_status_t before(ebb_operation_t *op)
 {
     ebb_pinned_defer(true);
-    const ebb_status_t status = ebb_residence_acquire(ebb_here, op);
+    const ebb_status_t status = ebb_residence_acquire(device0, op);
     ebb_pinned_defer(false);
     return status;
 }
@@ -194,7 +196,7 @@ static void after(const ebb_operation_t *op, CUresult result)
         assert_true(ebb_is_resident(op->access[i].buffer) && op->access[i].buffer->range->mapped);
     ebb_residence_release(op);
     ebb_pinned_defer(!result);
-    ebb_residence_look_ahead(ebb_here);
+    ebb_residence_look_ahead(device0);
     ebb_pinned_defer(false);
 }
 
@@ -278,13 +280,13 @@ static int setup(void **state)
     OK(cuCtxSetCurrent(context));
     if (ebb_have_driver() &&
         getenv("SOFTGPU_LIMITS")) /* contents in several pieces, none of which may be larger */
-        ebb_process.offload->pinning.piece_bytes = 1 << 20;
+        ebb_global.offload->pinning.piece_bytes = 1 << 20;
     for (unsigned i = 0; i < BUFFERS; i++) {
         OK(cuMemAlloc(&model[i].address, WORDS * 4));
         write_all(i);
     }
     ebb_lock();
-    ebb_link(ebb_here);
+    ebb_link(device0);
     ebb_unlock();
     stand_in.known = true;
     return 0;
@@ -297,7 +299,7 @@ static void contents_survive_under_a_known_future(void **state)
     for (unsigned i = 0;
          i < 8 && !(stand_in.dropped && stand_in.rebuilt && stand_in.refused && stand_in.disagreed); i++)
         run_script(false);
-    const ebb_traffic_t t = ebb_traffic(ebb_here);
+    const ebb_traffic_t t = ebb_traffic(device0);
     print_message("%u dropped, %u rebuilt, %u refused, %u wrong and replaced; %llu evicted, %llu of %llu "
                   "fetched ahead\n",
                   stand_in.dropped, stand_in.rebuilt, stand_in.refused, stand_in.disagreed,
@@ -305,15 +307,15 @@ static void contents_survive_under_a_known_future(void **state)
                   (unsigned long long)t.fetches);
     assert_true(stand_in.dropped && stand_in.rebuilt && stand_in.refused && stand_in.disagreed);
     assert_true(t.evictions && t.ahead && t.drops == stand_in.dropped);
-    assert_true(ebb_usage(ebb_here).peak_bytes <= ebb_usage(ebb_here).budget_bytes);
-    assert_int_equal(ebb_pageable_usage(&ebb_process).peak_bytes, 0);
+    assert_true(ebb_usage(device0).peak_bytes <= ebb_usage(device0).budget_bytes);
+    assert_int_equal(ebb_pageable_usage(&ebb_global).peak_bytes, 0);
 }
 
 static void a_wrong_future_costs_time_and_nothing_else(void **state)
 {
     (void)state;
     run_script(true);
-    assert_true(ebb_usage(ebb_here).peak_bytes <= ebb_usage(ebb_here).budget_bytes);
+    assert_true(ebb_usage(device0).peak_bytes <= ebb_usage(device0).budget_bytes);
 }
 
 /* ---- another thread, while host memory is pinned ---- */
@@ -373,7 +375,7 @@ static void another_threads_calls_go_on_while_what_an_eviction_needs_is_pinned(v
     OK(cuMemAlloc(&slow.small, 256));
     ebb_lock();
     ebb_options.prealloc = 0; /* the program's thread alone pins */
-    ebb_pinned_trim(ebb_here);
+    ebb_pinned_trim(device0);
     ebb_unlock();
     slow.program = pthread_self();
     slow.real = ebb_driver;
@@ -398,7 +400,6 @@ static void another_threads_calls_go_on_while_what_an_eviction_needs_is_pinned(v
 
 int main(void)
 {
-    ebb_open(&ebb_process);
     const char *given = getenv("TEST_SEED");
     const unsigned seed = given ? (unsigned)strtoul(given, NULL, 10) : (unsigned)time(NULL);
     print_message("TEST_SEED=%u\n", seed);

@@ -12,10 +12,14 @@
 #include <cmocka.h>
 
 #include "alloc/base/options.h"
+#include "alloc/device.h"
 #include "ckpt/run/replay/recipe.h"
 #include "ckpt/run/residence/victims.h"
 #include "ckpt/run/tracker/follow.h"
 #include "ckpt/trace/trace.h"
+
+static ebb_t process;
+static ebb_device_t *const device0 = &process.device[0];
 
 enum { ROUNDS = 300, MOST_BUFFERS = 24, MOST_OPERATIONS = 60 };
 
@@ -253,7 +257,7 @@ static void with_copies_alone_the_farthest_next_use_leaves_first(void **state)
         set_scene(true);
         ebb_victims_t v;
         const size_t wanted = 1 + below(scene.trace->buffer_count);
-        if (ebb_victims_choose(ebb_here, &v, wanted)) {
+        if (ebb_victims_choose(device0, &v, wanted)) {
             uint64_t nearest = UINT64_MAX;
             for (size_t i = 0; i < v.count; i++) {
                 const uint64_t ns = ebb_follow_next_use(v.list[i].buffer).ns;
@@ -306,7 +310,7 @@ static void the_cheaper_way_out_is_taken_that_the_options_allow(void **state)
         set_scene(false);
         ebb_victims_t v;
         bool late = false, nothing_else;
-        if (ebb_victims_choose(ebb_here, &v, SIZE_MAX)) {
+        if (ebb_victims_choose(device0, &v, SIZE_MAX)) {
             for (size_t i = 0; i < v.count; i++) {
                 assert_int_equal(v.list[i].drop, should_drop(v.list[i].buffer, &nothing_else));
                 assert_true(!late || nothing_else);
@@ -318,7 +322,7 @@ static void the_cheaper_way_out_is_taken_that_the_options_allow(void **state)
             ebb_victims_free(&v);
         }
         const uint32_t beyond = below(20);
-        if (ebb_victims_choose_ahead(ebb_here, &v, SIZE_MAX, beyond)) {
+        if (ebb_victims_choose_ahead(device0, &v, SIZE_MAX, beyond)) {
             for (size_t i = 0; i < v.count; i++) {
                 assert_int_equal(v.list[i].drop, should_drop(v.list[i].buffer, &nothing_else));
                 assert_true(!nothing_else && ebb_follow_next_use(v.list[i].buffer).ahead >= beyond);

@@ -13,8 +13,11 @@
 
 #include "alloc/base/options.h"
 #include "alloc/device.h"
+#include "hook/hook.h"
 #include "offload/internal.h"
 #include "offload/link.h"
+
+static ebb_device_t *const device0 = &ebb_global.device[0];
 
 static char folder[64], file[128];
 
@@ -167,9 +170,9 @@ static int measure(const char *expected)
         cuCtxSetCurrent(context) || cuMemAlloc(&p, 1 << 20))
         return 2;
     ebb_lock();
-    const ebb_link_t link = ebb_link(ebb_here);
-    const ebb_usage_t usage = ebb_usage(ebb_here);
-    const ebb_traffic_t traffic = ebb_traffic(ebb_here);
+    const ebb_link_t link = ebb_link(device0);
+    const ebb_usage_t usage = ebb_usage(device0);
+    const ebb_traffic_t traffic = ebb_traffic(device0);
     ebb_unlock();
     const char *given = getenv("EBB_LINK");
     if (given && (link.out < 7.5 || link.out > 7.6 || link.in_both != link.out))
@@ -221,21 +224,21 @@ static int copy_pieces(void)
     if (cuInit(0) || cuDevicePrimaryCtxRetain(&context, 0) || cuCtxSetCurrent(context) ||
         cuMemAlloc(&p, BYTES) || cuMemsetD8(p, 0x5a, BYTES) || cuCtxSynchronize())
         return 2;
-    ebb_process.offload->pinning.piece_bytes = PIECE; /* for a GiB */
+    ebb_global.offload->pinning.piece_bytes = PIECE; /* for a GiB */
     ebb_lock();
-    unsigned char *host = ebb_pinned_alloc(ebb_here, BYTES);
-    bool good = host && !ebb_copy_issue(ebb_here, EBB_OUT, p, host, BYTES) && !cuCtxSynchronize();
+    unsigned char *host = ebb_pinned_alloc(device0, BYTES);
+    bool good = host && !ebb_copy_issue(device0, EBB_OUT, p, host, BYTES) && !cuCtxSynchronize();
     for (int i = 0; i < BYTES && good; i++) {
         good = host[i] == 0x5a;
         host[i] = (unsigned char)(i >> 12);
     }
-    good = good && !ebb_copy_issue(ebb_here, EBB_IN, p, host, BYTES) && !cuCtxSynchronize();
+    good = good && !ebb_copy_issue(device0, EBB_IN, p, host, BYTES) && !cuCtxSynchronize();
     memset(host, 0, BYTES);
-    good = good && !ebb_copy_pieces(ebb_here, EBB_OUT, p, host, BYTES, ebb_stream_of(ebb_here, NULL)) &&
+    good = good && !ebb_copy_pieces(device0, EBB_OUT, p, host, BYTES, ebb_stream_of(device0, NULL)) &&
            !cuCtxSynchronize();
     for (int i = 0; i < BYTES && good; i++)
         good = host[i] == (unsigned char)(i >> 12);
-    const ebb_traffic_t traffic = ebb_traffic(ebb_here);
+    const ebb_traffic_t traffic = ebb_traffic(device0);
     ebb_unlock();
     return good && traffic.bytes_out == BYTES && traffic.bytes_in == BYTES ? 0 : 3;
 }
@@ -250,7 +253,7 @@ static void copies_do_not_cross_from_piece_to_piece(void **state)
 
 int main(int argc, char **argv)
 {
-    ebb_open(&ebb_process);
+    ebb_open(&ebb_global);
     if (argc > 1 && !strcmp(argv[1], "pieces"))
         return copy_pieces();
     if (argc > 1 && !strcmp(argv[1], "fail"))

@@ -122,7 +122,7 @@ static int suite_setup(void **state)
     CUcontext context;
     driver_setup(state);
     OK(ebb_driver.cuCtxGetCurrent(&context));
-    assert_int_equal(ebb_slot_open(&process, context, 0), dev->number);
+    assert_ptr_equal(ebb_device_open(&process, context, 0), dev);
     main_thread = pthread_self();
     real = ebb_driver;
     ebb_driver.cuMemHostRegister_v2 = watched_register;

@@ -503,7 +503,7 @@ static void note_writes(ebb_t *ebb)
             site_written(ebb, drive->at[a->buffer]);
         } else if (s->written && !s->device) { /* too late for anything but to say so */
             EBB_ASSERT(s->device);
-            ebb_fail_program();
+            ebb_fail_program(ebb);
         }
     }
 }
@@ -649,7 +649,7 @@ static void list_left(ebb_t *ebb, ebb_left_t *left)
         if (!s->buffer || !s->range || !s->written || s->device || s->on_host)
             continue;
         if (!s->given_up)
-            ebb_content_lost(i, "its place was taken");
+            ebb_content_lost(ebb, i, "its place was taken");
         left->given_up[left->given_up_count] = (ebb_given_up_t){.id = i};
         ebb_verify_hand_over(ebb, &left->given_up[left->given_up_count++]);
     }
@@ -677,7 +677,7 @@ void ebb_drive_leave(ebb_device_t *dev, const char *why)
             (unsigned long long)ebb_driven(dev->ebb)->step, why);
     ebb_driven(dev->ebb)->active = false; /* allocations from here on are ordinary */
     ebb_driven(dev->ebb)->counts.fallbacks++;
-    ebb_leftover_hint(dev->ebb, ebb_wait_for_device());
+    ebb_leftover_hint(dev->ebb, ebb_wait_for_device(dev->ebb));
     list_left(dev->ebb, &left);
     ebb_guard_tear_down(dev->ebb);
     ebb_share_dissolve(dev);

@@ -67,18 +67,17 @@ static void tell(drive_t *drive, CUresult error)
 
 void ebb_guard_close(ebb_device_t *dev)
 {
-    if (!is_guarded(ebb_driven(dev->ebb)))
+    drive_t *drive = ebb_driven(dev->ebb);
+    if (!is_guarded(drive))
         return;
-    const ebb_status_t error = ebb_wait_for_device();
+    const ebb_status_t error = ebb_wait_for_device(dev->ebb);
     if (error) {
-        tell(ebb_driven(dev->ebb), error);
+        tell(drive, error);
         ebb_drive_leave(dev, "the device has failed");
         return;
     }
-    for (; ebb_driven(dev->ebb)->open_count; ebb_driven(dev->ebb)->open_count--)
-        ebb_range_unmap_from(ebb_driven(dev->ebb)
-                                 ->site[ebb_driven(dev->ebb)->open[ebb_driven(dev->ebb)->open_count - 1]]
-                                 .range);
+    for (; drive->open_count; drive->open_count--)
+        ebb_range_unmap_from(drive->site[drive->open[drive->open_count - 1]].range);
 }
 
 ebb_status_t ebb_guard_set_up(ebb_t *ebb)
@@ -97,7 +96,7 @@ ebb_status_t ebb_guard_set_up(ebb_t *ebb)
 void ebb_guard_tear_down(ebb_t *ebb)
 {
     drive_t *drive = ebb_driven(ebb);
-    const bool alive = is_guarded(drive) && !ebb_wait_for_device();
+    const bool alive = is_guarded(drive) && !ebb_wait_for_device(ebb);
     for (uint32_t i = 0; alive && i < drive->plan->place_count; i++)
         if (drive->site[i].buffer && drive->site[i].device && ebb_guard_open(ebb, i))
             ebb_log(EBB_WARN, "%s", ebb_last_failure());

@@ -122,7 +122,7 @@ static ebb_status_t bring_to_start(ebb_device_t *dev)
     for (uint32_t i = 0; i < drive->trace->buffer_count; i++)
         if (starts(drive, &drive->site[i], i, true))
             EBB_TRY(ebb_residence_bring(drive->site[i].buffer));
-    EBB_TRY(ebb_wait_for_device());
+    EBB_TRY(ebb_wait_for_device(dev->ebb));
     ebb_residence_waited(dev);
     for (uint32_t i = 0; i < drive->trace->buffer_count; i++)
         if (starts(drive, &drive->site[i], i, false))
@@ -384,7 +384,7 @@ static ebb_status_t no_host_memory(void)
 static ebb_status_t prepare(ebb_device_t *dev, ebb_buffer_t *const *present)
 {
     drive_t *drive = ebb_driven(dev->ebb);
-    EBB_TRY(ebb_wait_for_device());
+    EBB_TRY(ebb_wait_for_device(dev->ebb));
     if (!allocate(drive))
         return no_host_memory();
     if (!find_rings(drive))

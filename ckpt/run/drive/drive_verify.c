@@ -219,7 +219,7 @@ void ebb_verify_discard(ebb_device_t *dev, uint32_t action)
     if (c->begun && ebb_verify_is_first(dev->ebb))
         keep_copy(dev->ebb, c);
     if (ebb_streams_scatter(dev->ebb, own_stream(drive)))
-        ebb_wait_for_device();
+        ebb_wait_for_device(dev->ebb);
 }
 
 void ebb_verify_replay(ebb_device_t *dev, uint32_t action)
@@ -236,6 +236,6 @@ void ebb_verify_replay(ebb_device_t *dev, uint32_t action)
         if (ebb_verify_is_first(dev->ebb))
             compare_now(dev->ebb, c);
         if (ebb_streams_scatter(dev->ebb, own_stream(drive)))
-            ebb_wait_for_device();
+            ebb_wait_for_device(dev->ebb);
     }
 }

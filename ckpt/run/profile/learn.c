@@ -230,7 +230,7 @@ static void end_stage(ebb_device_t *dev, ebb_lessons_t *l, bool good)
     case EBB_STAGE_RECORD:
         break;
     case EBB_STAGE_TIMES:
-        if (good && ebb_wait_for_device())
+        if (good && ebb_wait_for_device(dev->ebb))
             good = false;
         ebb_times_end(dev, good);
         break;

@@ -218,9 +218,9 @@ ebb_prices_t ebb_prices(ebb_device_t *dev)
         return known->prices;
     known->tried = true;
     ebb_link(dev); /* measures, if need be: not beside this */
-    if (!ebb_wait_for_device() && open(dev, &b))
+    if (!ebb_wait_for_device(dev->ebb) && open(dev, &b))
         measure(dev, &b);
-    ebb_wait_for_device();
+    ebb_wait_for_device(dev->ebb);
     close(dev, &b);
     const ebb_prices_t *p = &known->prices;
     ebb_log(EBB_INFO,

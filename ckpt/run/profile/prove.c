@@ -489,7 +489,7 @@ void ebb_prove_end(ebb_device_t *dev, bool good, ebb_stream_t *stream)
 {
     struct ebb_prove *prove = dev->ebb->run->prove;
     if (!good)
-        ebb_wait_for_device();
+        ebb_wait_for_device(dev->ebb);
     prove->lessons->proofs_guessed_ns += prove->spent_ns;
     bool read = good && !ebb_tiles_read(prove->tiles, stream);
     for (uint32_t i = 0; read && i < prove->trial_count; i++)

@@ -168,7 +168,7 @@ void ebb_tiles_compare(ebb_device_t *dev, ebb_tile_list_t *l, CUdeviceptr a, CUd
 
 ebb_status_t ebb_tiles_read(ebb_tiles_t *t, ebb_stream_t *stream)
 {
-    EBB_TRY(ebb_wait_for_device());
+    EBB_TRY(ebb_wait_for_device(ebb_stream_device(stream)->ebb));
     EBB_DRIVER(cuMemcpyDtoHAsync_v2, host_bytes(t),
                (t->host, founds_at(t), host_bytes(t) - 8, ebb_stream_handle(stream)));
     EBB_DRIVER(cuStreamSynchronize, 0, (ebb_stream_handle(stream)));

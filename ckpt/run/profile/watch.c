@@ -684,7 +684,7 @@ void ebb_watch_end(ebb_device_t *dev, bool good, ebb_stream_t *stream)
     } else {
         if (good)
             ebb_log(EBB_WARN, "what a step writes could not be watched: %s", ebb_last_failure());
-        ebb_leftover_hint(dev->ebb, ebb_wait_for_device());
+        ebb_leftover_hint(dev->ebb, ebb_wait_for_device(dev->ebb));
     }
     clear(dev);
 }

@@ -8,10 +8,10 @@
 #include "alloc/ebb_alloc.h"
 #include "ckpt/run/drive/drive.h"
 
-void ebb_content_lost(uint32_t buffer, const char *why)
+void ebb_content_lost(ebb_t *ebb, uint32_t buffer, const char *why)
 {
     ebb_log(EBB_WARN, "the content of buffer %u of the step is lost: %s", buffer, why);
-    ebb_fail_program();
+    ebb_fail_program(ebb);
 }
 
 void ebb_mismatch(ebb_t *ebb, ebb_trace_t *trace, uint32_t operation, uint32_t buffer, bool has_copy)
@@ -28,5 +28,5 @@ void ebb_mismatch(ebb_t *ebb, ebb_trace_t *trace, uint32_t operation, uint32_t b
     if (!strcmp(ebb_options.on_mismatch, "warn"))
         ebb_log(EBB_WARN, "going on with other bits (EBB_ON_MISMATCH=warn)");
     else
-        ebb_content_lost(buffer, "it was recomputed with other bits, and no copy was left");
+        ebb_content_lost(ebb, buffer, "it was recomputed with other bits, and no copy was left");
 }

@@ -13,6 +13,6 @@
 void ebb_mismatch(ebb_t *ebb, ebb_trace_t *trace, uint32_t operation, uint32_t buffer, bool has_copy);
 
 /* The content of a buffer of the step is lost for another reason: the program is told. */
-void ebb_content_lost(uint32_t buffer, const char *why);
+void ebb_content_lost(ebb_t *ebb, uint32_t buffer, const char *why);
 
 #endif

@@ -243,7 +243,7 @@ static void tell_lost(const ebb_buffer_t *b)
     ebb_log(EBB_WARN,
             "the content of the buffer at %#llx (%zu bytes) is lost: it could not be made again: %s",
             (unsigned long long)b->address, b->bytes, ebb_last_failure());
-    ebb_fail_program();
+    ebb_fail_program(b->range->device->ebb);
 }
 
 ebb_status_t ebb_recipe_make_readers(ebb_t *ebb, uint32_t input, ebb_stream_t *stream)

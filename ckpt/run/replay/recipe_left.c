@@ -135,7 +135,7 @@ static void take_copy(ebb_buffer_t *b, ebb_given_up_t *g, const char *why)
     if (g->copy)
         ebb_residence_put(b, g->copy);
     else
-        ebb_content_lost(g->id, why);
+        ebb_content_lost(b->range->device->ebb, g->id, why);
     g->copy = NULL;
 }
 

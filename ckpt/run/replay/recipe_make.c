@@ -267,7 +267,7 @@ static ebb_status_t trust(const ebb_buffer_t *b, uint32_t id)
     if (l->copied)
         return ebb_fail(CUDA_ERROR_UNKNOWN, "a recipe that is not proven any more", b->bytes);
     if (!l->hashes && strcmp(ebb_options.on_mismatch, "warn"))
-        ebb_content_lost(id, "what would make it has made other bits");
+        ebb_content_lost(ebb, id, "what would make it has made other bits");
     return 0;
 }
 

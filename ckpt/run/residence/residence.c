@@ -365,7 +365,7 @@ static void put(ebb_buffer_t *b, ebb_whereabouts_t where, void *host)
     ebb_residence_t *r = b->residence;
     EBB_ASSERT(r);
     if (!r) {
-        ebb_fail_program();
+        ebb_fail_program(ebb);
         return;
     }
     r->host = (ebb_host_t){.at = host, .pinned = host != NULL};

@@ -11,7 +11,7 @@
  * What ebb_recipe_rebuild makes must be the content that was dropped, and ebb_recipe_dropped keeps that possible: by calling
  * ebb_residence_restore before anything happens that would prevent it. All else that is known of the future is advice.
  *
- * Threads and locks: everything here is called with ebb_lock() held, about the present device.
+ * Threads and locks: everything here is called with ebb_lock() held and the device's context current.
  */
 #ifndef EBB_RESIDENCE_H
 #define EBB_RESIDENCE_H

@@ -5,7 +5,7 @@
 #include "ckpt/run/own.h"
 #include "offload/ebb_offload.h"
 
-_Static_assert((int)EBB_MOST_DEVICES == (int)EBB_SLOTS, "a device has at least one slot");
+_Static_assert((int)EBB_MOST_DEVICES == (int)EBB_DEVICES, "a device has at least one context");
 
 static uint64_t higher(uint64_t a, uint64_t b)
 {
@@ -22,8 +22,7 @@ static ebb_device_statistics_t *entry_of(ebb_device_list_t *list, CUdevice devic
     return &list->device[i];
 }
 
-/* The present device. */
-static void add_slot(ebb_device_t *dev, ebb_device_statistics_t *d)
+static void add_context(ebb_device_t *dev, ebb_device_statistics_t *d)
 {
     const ebb_usage_t u = ebb_usage(dev);
     const ebb_traffic_t t = ebb_traffic(dev);
@@ -46,14 +45,10 @@ static void add_slot(ebb_device_t *dev, ebb_device_statistics_t *d)
 
 void ebb_devices_gather(ebb_t *ebb, ebb_device_list_t *out)
 {
-    const unsigned before = ebb_here->number;
     out->count = out->spare = 0;
-    for (unsigned i = 0; i < ebb->device_count; i++) {
-        ebb_slot_swap(i);
+    for (unsigned i = 0; i < ebb->device_count; i++)
         if (!ebb->device[i].failed)
-            add_slot(&ebb->device[i], entry_of(out, ebb->device[i].device));
-    }
-    ebb_slot_swap(before);
+            add_context(&ebb->device[i], entry_of(out, ebb->device[i].device));
 }
 
 ebb_device_statistics_t ebb_devices_sum(const ebb_device_list_t *list)

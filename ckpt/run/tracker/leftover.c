@@ -94,6 +94,7 @@ struct ebb_stale {
     ebb_access_t *access; /* [access_room] */
     uint32_t access_room;
     uint8_t role[MOST_PARAM_BYTES / 8];     /* of its words: ebb_role_t */
+    uint8_t leads[MOST_PARAM_BYTES / 8];    /* of its words: into a buffer */
     unsigned char params[MOST_PARAM_BYTES]; /* the view's */
     uint64_t count;
 };
@@ -441,7 +442,7 @@ static const ebb_operation_t *without(ebb_device_t *dev, const place_t *p, const
 const ebb_operation_t *ebb_leftover_view(ebb_device_t *dev, const ebb_operation_t *op)
 {
     struct ebb_stale *stale = dev->ebb->run->stale;
-    static uint8_t leads[MOST_PARAM_BYTES / 8];
+    uint8_t *leads = stale->leads;
     if (stale->seen)
         return stale->seen;
     stale->seen = stale->op = op;

@@ -1,5 +1,4 @@
-/* word.h: what else a word of a launch's arguments may be that leads into no buffer of ebb's. With ebb_lock() held; about the
- * present device.
+/* word.h: what else a word of a launch's arguments may be that leads into no buffer of ebb's. With ebb_lock() held.
  */
 #ifndef EBB_WORD_H
 #define EBB_WORD_H

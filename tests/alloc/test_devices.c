@@ -7,6 +7,7 @@
 #include "alloc/chunk.h"
 #include "alloc/device.h"
 #include "alloc/heap.h"
+#include "alloc/lock.h"
 #include "alloc/mark.h"
 #include "alloc/pool.h"
 #include "ckpt/run/pin.h"
@@ -17,20 +18,21 @@ static CUstream stream[2];
 
 static ebb_usage_t usage_of(unsigned device)
 {
-    assert_true(ebb_enter_device((CUdevice)device));
-    ebb_usage_t u = ebb_usage(ebb_here);
-    ebb_heap_check(ebb_here);
+    ebb_device_t *dev = ebb_enter_device((CUdevice)device);
+    assert_non_null(dev);
+    ebb_usage_t u = ebb_usage(dev);
+    ebb_heap_check(dev);
     ebb_unlock();
     assert_int_equal(ebb_broken_count(), 0);
     return u;
 }
 
-static unsigned slot_of(unsigned device)
+static ebb_device_t *device_of(unsigned device)
 {
-    assert_true(ebb_enter_device((CUdevice)device));
-    unsigned slot = ebb_here->number;
+    ebb_device_t *dev = ebb_enter_device((CUdevice)device);
+    assert_non_null(dev);
     ebb_unlock();
-    return slot;
+    return dev;
 }
 
 static void assert_current(CUcontext expected)
@@ -47,32 +49,36 @@ static void calls_find_the_device_that_they_are_about(void **state)
     OK(cuCtxSetCurrent(context[1]));
     OK(cuMemAlloc(&p, 3 << 20));
     OK(cuCtxSetCurrent(context[0]));
-    assert_int_not_equal(slot_of(0), slot_of(1));
-    assert_int_equal(ebb_arena_slot(&ebb_process, p), slot_of(1));
-    assert_int_equal(ebb_arena_slot(&ebb_process, 1), EBB_NOWHERE);
-    assert_true(ebb_enter());
-    assert_int_equal(ebb_here->device, 0);
+    ebb_device_t *dev[] = {device_of(0), device_of(1)};
+    assert_int_equal(dev[0]->device, 0);
+    assert_int_equal(dev[1]->device, 1);
+    assert_ptr_equal(ebb_arena_device(&ebb_global, p), dev[1]);
+    assert_null(ebb_arena_device(&ebb_global, 1));
+    assert_ptr_equal(ebb_enter(), dev[0]);
+    assert_ptr_equal(ebb_current_device, dev[0]);
     ebb_unlock();
-    assert_true(ebb_enter_at(p));
-    assert_int_equal(ebb_here->device, 1);
+    assert_ptr_equal(ebb_enter_at(p), dev[1]);
+    assert_ptr_equal(ebb_current_device, dev[1]);
     assert_current(context[1]);
     ebb_unlock();
     assert_current(context[0]);
-    assert_non_null(ebb_enter_stream(stream[1]));
-    assert_int_equal(ebb_here->device, 1);
-    assert_true(ebb_enter_goes_on(ebb_slot_of_device(&ebb_process, 0))); /* there and back in one call */
+    ebb_stream_t *there = ebb_enter_stream(stream[1]);
+    assert_non_null(there);
+    assert_ptr_equal(ebb_stream_device(there), dev[1]);
+    assert_current(context[1]);
+    assert_true(ebb_lock_go_to(dev[0])); /* there and back in one call */
     assert_current(context[0]);
     ebb_unlock();
     assert_current(context[0]);
-    assert_non_null(ebb_enter_stream(NULL));
-    assert_int_equal(ebb_here->device, 0);
-    assert_int_equal(ebb_stream_slot(ebb_stream_of(ebb_here, stream[1])),
-                     ebb_slot_of_device(&ebb_process, 1));
-    assert_ptr_equal(ebb_stream_of(ebb_here, stream[1]), ebb_stream_of(ebb_here, stream[1]));
-    ebb_stream_t *mine = ebb_stream_of(ebb_here, NULL);
+    ebb_stream_t *mine = ebb_enter_stream(NULL);
+    assert_non_null(mine);
+    assert_ptr_equal(ebb_stream_device(mine), dev[0]);
+    assert_ptr_equal(ebb_stream_of(dev[0], stream[1]), there);
+    assert_ptr_equal(ebb_stream_of(dev[0], stream[1]), ebb_stream_of(dev[0], stream[1]));
+    assert_ptr_equal(ebb_stream_of(dev[0], NULL), mine);
     ebb_unlock();
-    assert_true(ebb_enter_context(context[1]));
-    assert_ptr_not_equal(ebb_stream_of(ebb_here, NULL), mine); /* each context has a default stream */
+    assert_ptr_equal(ebb_enter_context(context[1]), dev[1]);
+    assert_ptr_not_equal(ebb_stream_of(dev[1], NULL), mine); /* each context has a default stream */
     ebb_unlock();
     OK(cuMemFree(p));
 }
@@ -81,17 +87,17 @@ static void visits_are_nested_and_come_back(void **state)
 {
     (void)state;
     ebb_visit_t first, second;
-    assert_true(ebb_enter_device(0));
-    unsigned here = ebb_here->number, there = ebb_slot_of_device(&ebb_process, 1);
-    assert_int_equal(ebb_slot_visit(there, &first), 0);
+    ebb_device_t *here = ebb_enter_device(0), *there = ebb_device_of(&ebb_global, 1);
+    assert_non_null(here);
+    assert_int_equal(ebb_device_visit(there, &first), 0);
     assert_current(context[1]);
-    assert_int_equal(ebb_slot_visit(here, &second), 0);
+    assert_int_equal(ebb_device_visit(here, &second), 0);
     assert_current(context[0]);
-    ebb_slot_return(second);
-    assert_int_equal(ebb_here->number, there);
+    ebb_device_return(second);
+    assert_ptr_equal(ebb_current_device, there);
     assert_current(context[1]);
-    ebb_slot_return(first);
-    assert_int_equal(ebb_here->number, here);
+    ebb_device_return(first);
+    assert_ptr_equal(ebb_current_device, here);
     ebb_unlock();
     assert_current(context[0]);
 }
@@ -135,7 +141,7 @@ static void random_traffic_is_counted_on_its_device(void **state)
         live[i].bytes = bytes;
         live[i].device = device;
         sum[device] += bytes;
-        assert_int_equal(ebb_arena_slot(&ebb_process, live[i].p), slot_of(device));
+        assert_ptr_equal(ebb_arena_device(&ebb_global, live[i].p), device_of(device));
         for (unsigned d = 0; d < 2 && round % 16 == 0; d++) {
             ebb_usage_t u = usage_of(d);
             assert_int_equal(u.live_bytes, sum[d]);
@@ -183,14 +189,15 @@ static void a_mark_of_another_devices_stream_is_waited_for(void **state)
     OK(cuCtxSynchronize());
     OK(cuCtxSetCurrent(context[0]));
     OK(cuMemcpyPeerAsync(dst, context[0], src, context[1], 3 << 20, stream[0]));
-    assert_true(ebb_enter_at(src));
-    ebb_buffer_t *b = ebb_buffer_at(&ebb_process, src);
+    ebb_device_t *dev = ebb_enter_at(src);
+    assert_non_null(dev);
+    ebb_buffer_t *b = ebb_buffer_at(dev->ebb, src);
     assert_int_equal(b->pinned, 0);
     assert_int_equal(b->held, 0);
     assert_true(b->abroad);
     bool found = false;
     for (unsigned i = 0; i < b->use_count; i++)
-        found |= b->use[i].stream == ebb_stream_of(ebb_here, stream[0]);
+        found |= b->use[i].stream == ebb_stream_of(dev, stream[0]);
     assert_true(found);
     assert_int_equal(ebb_buffer_join(stream[1], b), 0);
     assert_int_equal(ebb_buffer_wait(b), 0);
@@ -213,15 +220,15 @@ static void pools_belong_to_their_device(void **state)
     OK(cuMemPoolCreate(&made, &props));
     for (int i = 0; i < 2; i++)
         OK(cuDeviceGetDefaultMemPool(&usual[i], i));
-    unsigned slot[2] = {slot_of(0), slot_of(1)};
-    assert_true(ebb_enter());
-    assert_int_equal(ebb_pool_slot(ebb_here, made), slot[1]);
-    assert_int_equal(ebb_pool_slot(ebb_here, usual[0]), slot[0]);
-    assert_int_equal(ebb_pool_slot(ebb_here, usual[1]), slot[1]);
+    ebb_device_t *dev[2] = {device_of(0), device_of(1)};
+    assert_ptr_equal(ebb_enter(), dev[0]);
+    assert_ptr_equal(ebb_pool_device(dev[0], made), dev[1]);
+    assert_ptr_equal(ebb_pool_device(dev[0], usual[0]), dev[0]);
+    assert_ptr_equal(ebb_pool_device(dev[0], usual[1]), dev[1]);
     ebb_unlock();
     /* On a stream of the first device, of the second's memory. */
     OK(cuMemAllocFromPoolAsync(&p, 3 << 20, made, stream[0]));
-    assert_int_equal(ebb_arena_slot(&ebb_process, p), slot[1]);
+    assert_ptr_equal(ebb_arena_device(&ebb_global, p), dev[1]);
     cuuint64_t used;
     OK(cuMemPoolGetAttribute(made, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used));
     assert_int_equal(used, 3 << 20);
@@ -240,8 +247,8 @@ static void pools_belong_to_their_device(void **state)
     OK(cuMemPoolDestroy(made));
 }
 
-/* The last test: the device's next context gets a slot of its own, and all of the memory. */
-static void a_slot_ends_with_its_context(void **state)
+/* The last test: the device's next context gets a state of its own, and all of the memory. */
+static void a_device_ends_with_its_context(void **state)
 {
     (void)state;
     CUdeviceptr p, small, kept;
@@ -252,12 +259,12 @@ static void a_slot_ends_with_its_context(void **state)
     OK(cuMemAlloc(&small, 100));
     OK(cuMemsetD8(p, 1, 20 << 20));
     OK(cuCtxSynchronize()); /* a stream that does not block knows nothing of it */
-    unsigned before = slot_of(1);
+    const ebb_device_t *before = device_of(1);
     OK(cuMemcpyPeerAsync(kept, context[0], p, context[1], 3 << 20, stream[1]));
     OK(cuDevicePrimaryCtxReset(1));
     OK(cuCtxSetCurrent(context[0]));
-    assert_true(ebb_enter_any());
-    assert_int_equal(ebb_slot_of_device(&ebb_process, 1), EBB_NOWHERE);
+    assert_non_null(ebb_enter_any());
+    assert_null(ebb_device_of(&ebb_global, 1));
     ebb_unlock();
     assert_int_not_equal(cuMemFree(p), CUDA_SUCCESS);
     OK(cuCtxSetCurrent(context[0]));
@@ -266,7 +273,7 @@ static void a_slot_ends_with_its_context(void **state)
     OK(cuDevicePrimaryCtxRetain(&context[1], 1));
     OK(cuCtxSetCurrent(context[1]));
     OK(cuMemAlloc(&p, 20 << 20));
-    assert_int_not_equal(slot_of(1), before);
+    assert_ptr_not_equal(device_of(1), before);
     assert_int_equal(usage_of(1).live_bytes, 20 << 20);
     OK(cuMemFree(p));
     OK(cuMemAlloc(&p, usage_of(1).budget_bytes));
@@ -291,7 +298,6 @@ static int setup(void **state)
 
 int main(void)
 {
-    ebb_open(&ebb_process);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(calls_find_the_device_that_they_are_about),
         cmocka_unit_test(visits_are_nested_and_come_back),
@@ -299,7 +305,7 @@ int main(void)
         cmocka_unit_test(a_full_device_leaves_the_other_alone),
         cmocka_unit_test(a_mark_of_another_devices_stream_is_waited_for),
         cmocka_unit_test(pools_belong_to_their_device),
-        cmocka_unit_test(a_slot_ends_with_its_context),
+        cmocka_unit_test(a_device_ends_with_its_context),
     };
     setenv("SOFTGPU_DEVICES", "2", 1);
     setenv("SOFTGPU_MEMORY", "67108864", 1);
