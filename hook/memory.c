@@ -311,6 +311,17 @@ static CUresult free_now(CUdeviceptr address)
     return known ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
+/* A free is ordered on its stream, which the program has put behind every use: on the legacy default stream by what CUDA says of it alone. Work
+ * in that waits for all blocking streams, and what these are given next waits for it (CUDA driver API, "Stream synchronization behavior").
+ * As ebb gives the driver nothing to do for a free or an allocation, the stream is made to wait here for what has used the memory: or its
+ * next owner's blocking stream would not. */
+static ebb_status_t order_free(CUstream stream, const ebb_buffer_t *b)
+{
+    return stream && stream != CU_STREAM_LEGACY  ? 0
+           : ebb_captures_under_way(&ebb_global) ? ebb_buffer_wait(b) /* it may not be given anything then */
+                                                 : ebb_buffer_join(stream, b);
+}
+
 /* Of memory that is ebb's: also from a stream of another context, where it waits as cuMemFree does. */
 static CUresult free_async(CUdeviceptr address, CUstream stream)
 {
@@ -328,13 +339,13 @@ static CUresult free_async(CUdeviceptr address, CUstream stream)
         return EBB_PASS(cuMemFreeAsync, (address, stream));
     }
     ebb_buffer_t *b = ebb_heap_find(ebb_stream_device(s)->ebb, address);
-    if (b && ebb_lock_go_to(b->range->device)) {
-        /* The free is ordered on `stream`, which the program has put behind every use. */
+    const ebb_status_t status = b ? order_free(stream, b) : CUDA_ERROR_INVALID_VALUE;
+    if (!status && ebb_lock_go_to(b->range->device)) {
         ebb_mark_issue(s);
         release(b, s);
     }
     ebb_unlock();
-    return b ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    return (CUresult)status;
 }
 
 PLAIN_CALL(cuMemAlloc_v2, (CUdeviceptr * out, size_t bytes), alloc(out, bytes))
