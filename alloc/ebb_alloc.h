@@ -201,6 +201,8 @@ void ebb_buffer_displace(ebb_buffer_t *buffer);
 ebb_slab_t *ebb_slab_open(ebb_range_t *range);
 void ebb_slab_close(ebb_slab_t *slab);
 ebb_buffer_t *ebb_buffer_place_small(ebb_slab_t *slab, size_t offset_bytes, const ebb_request_t *request);
+/* Whether no buffer lies there. */
+bool ebb_slab_has_room(const ebb_slab_t *slab, size_t offset_bytes, size_t bytes);
 
 /* ---- streams and marks (mark.c) ---- */
 

@@ -360,10 +360,24 @@ ebb_slab_t *ebb_slab_open(ebb_range_t *range)
     return ebb_slab_new(range);
 }
 
+static bool is_occupied(const ebb_slab_t *s, size_t first, size_t units)
+{
+    const ebb_block_t *b = ebb_block_of(s, (uint32_t)first),
+                      *last = ebb_block_of(s, (uint32_t)(first + units - 1));
+    return (b && b->first + b->units > first) || (last && last->first >= first);
+}
+
+bool ebb_slab_has_room(const ebb_slab_t *s, size_t offset_bytes, size_t bytes)
+{
+    const size_t units = (bytes + EBB_ALIGN_BYTES - 1) / EBB_ALIGN_BYTES,
+                 first = offset_bytes / EBB_ALIGN_BYTES;
+    return first + units <= s->units && !is_occupied(s, first, units);
+}
+
 ebb_buffer_t *ebb_small_place(ebb_slab_t *s, size_t offset_bytes, size_t bytes)
 {
     size_t units = (bytes + EBB_ALIGN_BYTES - 1) / EBB_ALIGN_BYTES, first = offset_bytes / EBB_ALIGN_BYTES;
-    if (first + units > s->units)
+    if (!ebb_slab_has_room(s, offset_bytes, bytes))
         return NULL;
     ebb_block_t *b = ebb_block_new(s, (uint32_t)first, (uint32_t)units);
     if (b)

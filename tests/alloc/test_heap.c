@@ -257,7 +257,7 @@ static void ranges_on_one_chunk_show_the_same_bytes(void **state)
     ebb_unlock();
 }
 
-/* Places in a slab may overlap as long as buffers do not; closed, it is a slab like others. */
+/* Places in a slab may overlap, buffers may not; closed, it is a slab like others. */
 static void placed_small_buffers_live_on_when_their_slab_is_closed(void **state)
 {
     (void)state;
@@ -272,6 +272,14 @@ static void placed_small_buffers_live_on_when_their_slab_is_closed(void **state)
     ebb_buffer_t *b =
         ebb_buffer_place_small(slab, 512, &(ebb_request_t){.bytes = 700000}); /* over a's place */
     assert_ptr_equal(ebb_buffer_at(&ebb_global, r->base + 1030), b);
+    static const struct {
+        size_t at, bytes;
+        bool room;
+    } places[] = {{0, 512, true},       {0, 513, false},      {1024, 512, false},
+                  {700416, 512, false}, {700928, 2000, true}, {2 * EBB_CHUNK_BYTES - 512, 513, false}};
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++)
+        assert_int_equal(ebb_slab_has_room(slab, places[i].at, places[i].bytes), places[i].room);
+    assert_null(ebb_buffer_place_small(slab, 1024, &(ebb_request_t){.bytes = 512})); /* within b */
     ebb_slab_close(slab);
     CUdeviceptr kept = b->address;
     ebb_heap_check(dev);

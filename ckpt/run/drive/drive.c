@@ -402,6 +402,14 @@ bool ebb_drive_begin_step(ebb_device_t *dev)
     return true;
 }
 
+/* Nothing lies in the place. Of a small one that is not certain: another may have it until the very point at which this one gets it, and has
+ * not been freed yet, be it late or in another thread. Large ones have addresses of their own. */
+static bool has_room(const drive_t *drive, uint32_t place)
+{
+    const ebb_place_t *p = &drive->plan->place[place];
+    return drive->site[place].range || ebb_slab_has_room(drive->small_slab, p->small_offset, p->bytes);
+}
+
 /* The buffer of the plan that this request is for, of those that are due. EBB_NONE: none. */
 static uint32_t find_birth(ebb_t *ebb, const ebb_request_t *q)
 {
@@ -411,7 +419,7 @@ static uint32_t find_birth(ebb_t *ebb, const ebb_request_t *q)
          id = ebb_first_birth(ebb, id + 1))
         if (!ebb_site_of(ebb, id)->buffer && ebb_is_of_size(&drive->trace->buffer[id], q->bytes) &&
             (!q->stream || ebb_drive_stream_number(ebb, q->stream) < drive->streams) &&
-            (ebb_site_of(ebb, id)->range || ebb_tolerate_small_birth(ebb, drive->at[id])))
+            has_room(drive, drive->at[id]))
             return id;
     return EBB_NONE;
 }

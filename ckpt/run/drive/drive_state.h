@@ -291,7 +291,6 @@ bool ebb_tolerate_stand_in(ebb_device_t *dev, const ebb_operation_t *op);
 bool ebb_tolerate_allocation(ebb_device_t *dev, const ebb_request_t *request);
 /* Before the operation at the cursor: NULL, or why buffers that should be gone are in its way. */
 const char *ebb_tolerate_late_frees(ebb_t *ebb);
-bool ebb_tolerate_small_birth(ebb_t *ebb, uint32_t place);
 bool ebb_tolerate_early_free(ebb_t *ebb, uint32_t buffer);
 void ebb_tolerate_freed(ebb_t *ebb, site_t *site);
 

@@ -319,17 +319,3 @@ const char *ebb_tolerate_late_frees(ebb_t *ebb)
                ? "a buffer was not freed, and the plan needs its memory"
                : NULL;
 }
-
-bool ebb_tolerate_small_birth(ebb_t *ebb, uint32_t place)
-{
-    drive_t *drive = ebb_driven(ebb);
-    const ebb_place_t *p = &drive->plan->place[place];
-    for (uint32_t i = 0; drive->late && i < drive->trace->buffer_count; i++) {
-        const ebb_place_t *other = &drive->plan->place[i];
-        if (drive->site[i].late && !drive->site[i].range && other->small_offset != EBB_NONE &&
-            other->small_offset < p->small_offset + p->bytes &&
-            p->small_offset < other->small_offset + other->bytes)
-            return false;
-    }
-    return true;
-}
