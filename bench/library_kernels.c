@@ -22,7 +22,7 @@
 
 #include "alloc/ebb_alloc.h"
 #include "alloc/kernel/tensor_map.h"
-#include "ckpt/run/replay/relaunch.h"
+#include "ckpt/run/replay/replay.h"
 #include "cubins.h"
 
 enum { ARCHITECTURES = 32, FIRSTS = 64 };

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ckpt/run/profile/worth.h"
+#include "ckpt/run/profile/profile.h"
 
 static double mib(uint64_t bytes)
 {

@@ -4,7 +4,7 @@
 #include "alloc/base/driver.h"
 #include "alloc/base/log.h"
 #include "alloc/device.h"
-#include "ckpt/run/pin.h"
+#include "ckpt/run/run.h"
 #include "hook/internal.h"
 
 /* ---- what a graph mentions ---- */

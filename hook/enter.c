@@ -21,7 +21,6 @@
 #include "alloc/mark.h"
 #include "alloc/overhead.h"
 #include "alloc/vmm.h"
-#include "ckpt/run/pin.h"
 #include "ckpt/run/run.h"
 #include "ckpt/run/stats/stats.h"
 #include "offload/ebb_offload.h"

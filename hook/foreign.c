@@ -12,7 +12,7 @@
 #include "alloc/heap.h"
 #include "alloc/kernel/image.h"
 #include "alloc/kernel/module.h"
-#include "ckpt/run/pin.h"
+#include "ckpt/run/run.h"
 #include "hook/internal.h"
 
 static CUdeviceptr address_of(const void *p)

@@ -9,7 +9,7 @@
 #include "alloc/ebb_alloc.h"
 #include "alloc/kernel/function.h"
 #include "alloc/mark.h"
-#include "ckpt/run/pin.h"
+#include "ckpt/run/run.h"
 #include "hook/hook.h"
 #include "offload/ebb_offload.h"
 

@@ -6,7 +6,7 @@
 
 #include "alloc/base/libc_symbol.h"
 #include "alloc/base/log.h"
-#include "ckpt/run/pin.h"
+#include "ckpt/run/run.h"
 
 /* ---- the SERVED and WATCHED rows ---- */
 

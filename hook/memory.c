@@ -12,7 +12,6 @@
 #include "alloc/lock.h"
 #include "alloc/mark.h"
 #include "alloc/pool.h"
-#include "ckpt/run/pin.h"
 #include "ckpt/run/run.h"
 #include "hook/internal.h"
 #include "offload/ebb_offload.h"

@@ -11,7 +11,7 @@
 #include "alloc/lock.h"
 #include "alloc/pool.h"
 #include "alloc/share.h"
-#include "ckpt/run/pin.h"
+#include "ckpt/run/run.h"
 #include "hook/internal.h"
 
 /* Pins what lies at an address, if it is ebb's. */

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "alloc/device.h"
-#include "ckpt/run/pin.h"
+#include "ckpt/run/run.h"
 #include "hook/internal.h"
 
 /* A buffer with a word that a stream waits for is pinned for good: to evict it, the host would wait for the

@@ -9,7 +9,6 @@
 #include "alloc/kernel/obscure.h"
 #include "alloc/kernel/tensor_map.h"
 #include "alloc/mark.h"
-#include "ckpt/run/pin.h"
 #include "ckpt/run/run.h"
 #include "hook/internal.h"
 

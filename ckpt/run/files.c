@@ -1,4 +1,4 @@
-#include "ckpt/run/files.h"
+#include "ckpt/run/internal.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -7,7 +7,7 @@
 #include "alloc/base/log.h"
 #include "alloc/base/options.h"
 #include "ckpt/run/state.h"
-#include "ckpt/run/stats/planned.h"
+#include "ckpt/run/stats/stats.h"
 
 enum { PATH_BYTES = sizeof ebb_options.trace + 16 };
 

@@ -1,7 +1,6 @@
-#include "ckpt/run/own.h"
+#include "ckpt/run/state.h"
 
 #include "alloc/device.h"
-#include "ckpt/run/state.h"
 #include "offload/ebb_offload.h"
 
 struct ebb_own {

@@ -1,4 +1,4 @@
-#include "ckpt/run/pin.h"
+#include "ckpt/run/run.h"
 
 #include <stdatomic.h>
 
@@ -7,7 +7,6 @@
 #include "alloc/chunk.h"
 #include "alloc/device.h"
 #include "alloc/mark.h"
-#include "ckpt/run/run.h"
 #include "ckpt/run/state.h"
 #include "offload/ebb_offload.h"
 

@@ -1,5 +1,5 @@
 /* planning.c: the request that options and measurements make, and who answers it. */
-#include "ckpt/run/planning.h"
+#include "ckpt/run/internal.h"
 
 #include <stdio.h>
 
@@ -8,8 +8,8 @@
 #include "alloc/base/options.h"
 #include "alloc/device.h"
 #include "ckpt/planner/planner.h"
-#include "ckpt/run/profile/prices.h"
-#include "ckpt/run/stats/planned.h"
+#include "ckpt/run/profile/profile.h"
+#include "ckpt/run/stats/stats.h"
 #include "offload/ebb_offload.h"
 
 static ebb_rates_t known_rates(ebb_device_t *dev, const ebb_rates_t *measured)

@@ -1,13 +1,24 @@
-/* run.h: what happens at each of the program's operations, called by the edge (hook/); see runner.c.
+/* run.h: the live half of ebb: follows the program's operations as they come, keeps it inside the budget, learns its step, and drives a plan for it.
  *
- * All with ebb_lock() held, about the device that is given, whose context is current. An operation belongs to the device of its stream;
- * buffers of others among its accesses are pinned while it is prepared and issued.
+ * hook/ calls it, once for each operation, allocation, free and wait of the program. Parts, each a folder:
+ *   tracker     where is the program in its step, and which buffer is which
+ *   residence   reactive eviction and fetching, while no plan is driven
+ *   profile     profiling passes over a step: what happens, how long it takes, what is written, what may be replayed
+ *   replay      launching again: rebuilding dropped contents, and checking what was rebuilt
+ *   drive       following a plan
+ *   stats       what has happened, for people and programs
+ *
+ * Threads and locks: everything here and in these folders is called with ebb_lock() held unless it says otherwise, about the device that it is
+ * given. An operation belongs to the device of its stream; buffers of other devices among its accesses are pinned while it is prepared
+ * and issued. State: state.h.
  */
-#ifndef EBB_RUN_H
-#define EBB_RUN_H
+#ifndef EBB_RUN_RUN_H
+#define EBB_RUN_RUN_H
 
 #include "alloc/device.h"
 #include "alloc/ebb_alloc.h"
+
+/* ---- operations of the program (runner.c) ---- */
 
 /* What this folder remembers begins empty. Once, before anything else. False: no host memory. */
 bool ebb_run_open(ebb_t *ebb);
@@ -45,5 +56,49 @@ void ebb_run_interrupted(ebb_device_t *dev, const char *why);
 void ebb_run_unloading(ebb_device_t *dev, const void *handle);
 /* The context of the device is at its end, and nothing is under way: what is held for it goes back. */
 void ebb_run_ended(ebb_device_t *dev);
+
+/* ---- memory that must stay where it is (pin.c) ---- */
+
+/* Memory that must stay where it is, because something reaches it that ebb does not see: another
+ * process, another device, a captured graph, a network card. 
+ *
+ * A held buffer is not evicted; a pinned one is also resident. Neither is part of a plan: a step with it is learned,
+ * but none is driven. Buffers may be any device's. All with ebb_lock() held. */
+
+/* From now on nothing leaves any device, and no plan is followed, because something may reach any buffer at any
+ * time. Lock held. */
+void ebb_keep_everything(ebb_t *ebb, const char *why);
+/* The same for one device. */
+void ebb_keep_device(ebb_device_t *dev, const char *why);
+bool ebb_keeps_everything(ebb_device_t *dev);
+/* From now on no step is learned and no plan followed, on any device: both wait for the device, which perhaps waits for what the
+ * program has not issued yet; or an invariant is broken (status.h). Lock held. */
+void ebb_end_plans(ebb_t *ebb, const char *why);
+/* No plan may be made or followed now: everything is kept, plans have ended, or a stream is being captured (the device may
+ * not be waited for then). */
+bool ebb_plans_rest(ebb_device_t *dev);
+/* ebb_run_interrupted, about each device. */
+void ebb_interrupt_all(ebb_t *ebb, const char *why);
+
+/* As many releases as holds. What is freed by the program is released with it. */
+void ebb_buffer_hold(ebb_buffer_t *buffer);
+void ebb_buffer_release(ebb_buffer_t *buffer);
+
+/* Holds it and makes it resident; the host waits until its bytes are there. CUDA_ERROR_OUT_OF_MEMORY: it does
+ * not fit beside what else must stay. */
+ebb_status_t ebb_buffer_pin(ebb_buffer_t *buffer);
+
+/* A buffer that may be gone when it is to be released. */
+typedef struct ebb_pinned_ref {
+    uint64_t generation; /* 0: none */
+    CUdeviceptr address;
+} ebb_pinned_ref_t;
+static inline ebb_pinned_ref_t ebb_pinned_ref(const ebb_buffer_t *b)
+{
+    return (ebb_pinned_ref_t){b->generation, b->address};
+}
+/* The buffer, or NULL. */
+ebb_buffer_t *ebb_pinned_get(ebb_t *ebb, ebb_pinned_ref_t ref);
+void ebb_pinned_release(ebb_t *ebb, ebb_pinned_ref_t ref);
 
 #endif

@@ -2,13 +2,13 @@
  * which part acts.
  *
  *   OBSERVE  no step is known, or there is no need for a plan: the reactive half (ckpt/run/residence/residence.c)
- *   LEARN    some steps are lessons (learn.h); reactive otherwise, guided by what was recorded first (follow.h)
+ *   LEARN    some steps are lessons (profile.h); reactive otherwise, guided by what was recorded first (tracker.h)
  *   DRIVE    there is a plan. While the program keeps to it, drive.h acts; when it does not, the reactive
  *            half does until the next boundary
  *   STAY     a plan is impossible, and it was said why, or not wanted: reactive until another step is found, with what was
- *            learned of this one (follow.h)
+ *            learned of this one (tracker.h)
  *
- * Each kind of step (step.h) has its own phase, lessons and plan. At a boundary it is known which kind has ended, and
+ * Each kind of step (tracker.h) has its own phase, lessons and plan. At a boundary it is known which kind has ended, and
  * only expected which one begins: a recording belongs to the kind that has ended when it is over; a plan is driven
  * for the expected kind. When another one is expected, its plan takes over, if it agrees with the driven one about what is
  * between steps (plan.h), for which it is made; else the driven one is left. The same when the first thing that a step does
@@ -20,7 +20,7 @@
  * Several devices: all of this is about one of them, `ebb_run.slot`; the reactive half alone has the others. It is the
  * first device, until another is found to be the one that works (is_followed), and then the first whose step is found.
  */
-#include "ckpt/run/runner_state.h"
+#include "ckpt/run/internal.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -31,18 +31,14 @@
 #include "alloc/base/mix.h"
 #include "alloc/device.h"
 #include "ckpt/run/drive/drive.h"
-#include "ckpt/run/own.h"
-#include "ckpt/run/pin.h"
-#include "ckpt/run/profile/nvtx.h"
-#include "ckpt/run/replay/left.h"
-#include "ckpt/run/replay/recipe.h"
-#include "ckpt/run/residence/residence.h"
-#include "ckpt/run/run.h"
 #include "ckpt/run/state.h"
+#include "ckpt/run/run.h"
+#include "ckpt/run/profile/profile.h"
+#include "ckpt/run/replay/replay.h"
+#include "ckpt/run/residence/residence.h"
 #include "ckpt/run/stats/live.h"
 #include "ckpt/run/stats/stats.h"
-#include "ckpt/run/tracker/follow.h"
-#include "ckpt/run/tracker/leftover.h"
+#include "ckpt/run/tracker/tracker.h"
 #include "offload/ebb_offload.h"
 
 /* Another device is followed when it has had so many times the operations of the one in which no step is found. */
@@ -75,7 +71,7 @@ static ebb_step_operation_t seen(ebb_device_t *dev, const ebb_operation_t *op)
     struct ebb_runner *runner = dev->ebb->run->runner;
     const void *what = op->kind == EBB_OTHER ? (const void *)op->name : (const void *)op->function;
     uint64_t h = ebb_mix(op->kind + 1, (uint64_t)(uintptr_t)what);
-    /* How many words of a kernel's arguments lead into buffers may be chance (leftover.h). */
+    /* How many words of a kernel's arguments lead into buffers may be chance (tracker.h). */
     h = ebb_mix(ebb_mix(h, op->param_bytes), op->kind == EBB_KERNEL ? 0 : op->access_count);
     ebb_step_operation_t out = {.stream = (uint64_t)(uintptr_t)op->stream,
                                 .thread = (uint64_t)(uintptr_t)pthread_self(),

@@ -1,13 +1,12 @@
 /* runner_kind.c: what is known of a kind of step: its lessons, and what they have come to. */
-#include "ckpt/run/runner_state.h"
+#include "ckpt/run/internal.h"
 
 #include "alloc/base/log.h"
 #include "alloc/base/options.h"
 #include "ckpt/run/drive/drive.h"
-#include "ckpt/run/files.h"
-#include "ckpt/run/pin.h"
+#include "ckpt/run/run.h"
 #include "ckpt/run/state.h"
-#include "ckpt/run/tracker/follow.h"
+#include "ckpt/run/tracker/tracker.h"
 
 /* A plan whose recomputed buffers had other bits is no good
  * any more: known of all when what it has left behind is made. */

@@ -1,6 +1,6 @@
 /* runner_plan.c: from what was learned of a kind of step to a plan that is driven, given up for another one when the memory or the
  * link is not what it was made for; and kinds that alternate, whose plans agree about what is between steps (plan.h). */
-#include "ckpt/run/runner_state.h"
+#include "ckpt/run/internal.h"
 
 #include <stdlib.h>
 
@@ -9,9 +9,8 @@
 #include "alloc/device.h"
 #include "ckpt/plan/plan.h"
 #include "ckpt/run/drive/drive.h"
-#include "ckpt/run/files.h"
 #include "ckpt/run/state.h"
-#include "ckpt/run/tracker/follow.h"
+#include "ckpt/run/tracker/tracker.h"
 #include "offload/ebb_offload.h"
 
 enum { MOST_FRUITLESS = 16, MOST_FAILURES = 4, MOST_UNKNOWN = 64 };

@@ -10,7 +10,7 @@
 #include "alloc/lock.h"
 #include "alloc/mark.h"
 #include "alloc/pool.h"
-#include "ckpt/run/pin.h"
+#include "ckpt/run/run.h"
 #include "hook/hook.h"
 
 static CUcontext context[2];

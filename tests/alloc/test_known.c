@@ -10,7 +10,7 @@
 #include "alloc/foreign.h"
 #include "alloc/heap.h"
 #include "alloc/kernel/tensor_map.h"
-#include "ckpt/run/pin.h"
+#include "ckpt/run/run.h"
 #include "hook/internal.h"
 #include "run_stand_in.h"
 

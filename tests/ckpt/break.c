@@ -12,8 +12,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "ckpt/run/drive/drive_state.h"
-#include "ckpt/run/profile/learn.h"
+#include "ckpt/run/drive/internal.h"
+#include "ckpt/run/profile/profile.h"
 #include "offload/internal.h"
 
 void __real_ebb_drive_after(ebb_device_t *dev, const ebb_operation_t *op, bool issued);

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "ckpt/run/tracker/layout.h"
+#include "ckpt/run/tracker/tracker.h"
 
 enum { MOST_BYTES = 4096, WORDS = MOST_BYTES / 8, MOST_PARAMETERS = 8 };
 

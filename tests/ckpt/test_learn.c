@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "ckpt/run/profile/worth.h"
+#include "ckpt/run/profile/profile.h"
 #include "program.h"
 #include "trace_file.h"
 #include "trainer.h"

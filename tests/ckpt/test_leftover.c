@@ -14,8 +14,7 @@
 #include "alloc/base/options.h"
 #include "alloc/device.h"
 #include "ckpt/run/run.h"
-#include "ckpt/run/tracker/leftover.h"
-#include "ckpt/run/tracker/word.h"
+#include "ckpt/run/tracker/tracker.h"
 
 /* A block: a count, a rate, and so many words. */
 enum { WORDS = 6, BYTES = 8 * WORDS, JUNK = 0x5151, NOWHERE = 1 << 20, BUFFERS = 3 };
@@ -57,7 +56,7 @@ CUdeviceptr ebb_nowhere(ebb_t *ebb, CUdeviceptr word)
     return NOWHERE + word % 4096;
 }
 
-/* One function has a name: that of a kernel which says what it goes by (layout.h), an address for each block behind a first word. */
+/* One function has a name: that of a kernel which says what it goes by (tracker.h), an address for each block behind a first word. */
 #define KNOWN ((CUfunction)(uintptr_t)0x3000)
 
 const char *ebb_function_name(ebb_t *ebb, CUfunction function)

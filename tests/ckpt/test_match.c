@@ -11,7 +11,7 @@
 
 #include "alloc/device.h"
 #include "ckpt/run/run.h"
-#include "ckpt/run/tracker/match.h"
+#include "ckpt/run/tracker/tracker.h"
 
 enum { MOST_OPERATIONS = 80, MOST_ROLES = 128, OPERANDS = 3, PERSISTENT = 3, PROGRAMS = 200, STEPS = 8 };
 enum { LEAVES = PERSISTENT, ENTERS }; /* roles of the buffer that outlives its next allocation */

@@ -13,7 +13,7 @@
 extern int (*InitializeInjectionNvtx2_fnptr)(const void *(*get_export_table)(uint32_t));
 #include <nvtx3/nvToolsExt.h>
 
-#include "ckpt/run/profile/nvtx.h"
+#include "ckpt/run/profile/profile.h"
 
 int NVTX_API InitializeInjectionNvtx2(NvtxGetExportTableFunc_t get_export_table);
 NvtxInitializeInjectionNvtxFunc_t InitializeInjectionNvtx2_fnptr = InitializeInjectionNvtx2;

@@ -10,7 +10,7 @@
 
 #include "alloc/base/driver.h"
 #include "alloc/device.h"
-#include "ckpt/run/replay/relaunch.h"
+#include "ckpt/run/replay/replay.h"
 
 enum { PARAMS = 512 };
 

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "ckpt/run/tracker/step.h"
+#include "ckpt/run/tracker/tracker.h"
 
 /* A trainer that issues operations: what ebb sees of them goes to the finder, events are counted. */
 typedef struct trainer {

@@ -13,9 +13,9 @@
 
 #include "alloc/base/options.h"
 #include "alloc/device.h"
-#include "ckpt/run/replay/recipe.h"
-#include "ckpt/run/residence/victims.h"
-#include "ckpt/run/tracker/follow.h"
+#include "ckpt/run/replay/replay.h"
+#include "ckpt/run/residence/internal.h"
+#include "ckpt/run/tracker/tracker.h"
 #include "ckpt/trace/trace.h"
 
 static ebb_t process;

@@ -599,7 +599,7 @@ def summarise(kind: Kind, rows: list[dict], build: Build) -> tuple[dict, str, bo
         if reached["missed"]:
             said += "; missed: " + ", ".join(f"{seed} {what}" for seed, what in reached["missed"].items())
         # Two steps per program are driven, half of those that could be driven are, half of those that leave their plan come back to it, and
-        # of one in fifty at most the step is missed: one of a few operations that are all alike (tracker/step.h) is found late.
+        # of one in fifty at most the step is missed: one of a few operations that are all alike (tracker/tracker.h) is found late.
         usual = [row for row in rows if row["seed"] < FIRST_MEAN_SEED]
         bar = sum_reached(usual)
         few = len(usual) >= 16 and not kind.axes and (

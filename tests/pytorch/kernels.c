@@ -1,6 +1,6 @@
 /* kernels.c [--known] FILE: the kernels of all fat binaries in FILE, a program or library of nvcc's or a fat binary itself, as the source of a
  * kernel library (softgpu/kernel_abi.h) that has them by name and parameters, and in which they do nothing. On stderr how many there are.
- * --known: instead a table of those of PyTorch's with structures that say what is meant (ckpt/run/tracker/layout.h), and how many of them ebb knows.
+ * --known: instead a table of those of PyTorch's with structures that say what is meant (ckpt/run/tracker/tracker.h), and how many of them ebb knows.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ckpt/run/tracker/layout.h"
+#include "ckpt/run/tracker/tracker.h"
 #include "cubins.h"
 
 typedef struct kernel {

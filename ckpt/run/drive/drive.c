@@ -6,13 +6,11 @@
 #include "alloc/base/log.h"
 #include "alloc/device.h"
 #include "ckpt/plan/plan.h"
-#include "ckpt/run/drive/drive_state.h"
-#include "ckpt/run/replay/left.h"
-#include "ckpt/run/replay/mismatch.h"
+#include "ckpt/run/drive/internal.h"
+#include "ckpt/run/replay/replay.h"
 #include "ckpt/run/residence/residence.h"
 #include "ckpt/run/state.h"
-#include "ckpt/run/tracker/follow.h"
-#include "ckpt/run/tracker/leftover.h"
+#include "ckpt/run/tracker/tracker.h"
 #include "offload/ebb_offload.h"
 
 bool ebb_drive_active(ebb_t *ebb)

@@ -6,7 +6,7 @@
  * ebb_drive_serve hands out the planned addresses, and ebb_drive_before compares each operation with the
  * planned one. The first thing that is not as planned and might hurt the plan (drive_tolerate.c) ends it (ebb_drive_leave): the host waits for the
  * device, places are taken apart so that every live buffer has its own chunks or its host block again, or is
- * dropped with a recipe (left.h), and the reactive half (residence/) goes on from there with the state as it is.
+ * dropped with a recipe (replay.h), and the reactive half (residence/) goes on from there with the state as it is.
  * Buffers that are others in the next step go round in places of their own (plan.h).
  *
  * Kinds of step that alternate. Several plans may be installed at once, in slots, each for a kind of step of its own; one of them is driven.
@@ -28,7 +28,7 @@
 
 #include "alloc/ebb_alloc.h"
 #include "ckpt/plan/plan.h"
-#include "ckpt/run/profile/record.h"
+#include "ckpt/run/profile/profile.h"
 
 typedef struct ebb_drive_counts {
     uint64_t steps;    /* driven from beginning to end */
@@ -39,7 +39,7 @@ typedef struct ebb_drive_counts {
     uint64_t tolerated; /* operations and allocations that were none of the plan's */
     uint64_t changes;   /* from one plan to another, between steps */
     uint64_t stall_ns;  /* that the program's stream waited for copies */
-    uint64_t ns, timed; /* device time of steps, of so many of them (step_clock.h) */
+    uint64_t ns, timed; /* device time of steps, of so many of them (internal.h) */
     size_t peak_bytes;  /* most chunks that existed at once while driving */
 } ebb_drive_counts_t;
 ebb_drive_counts_t ebb_drive_counts(ebb_t *ebb);

@@ -10,7 +10,7 @@
 #include "alloc/base/driver.h"
 #include "alloc/base/log.h"
 #include "alloc/base/options.h"
-#include "ckpt/run/drive/drive_state.h"
+#include "ckpt/run/drive/internal.h"
 
 static bool is_guarded(drive_t *drive)
 {

@@ -7,8 +7,8 @@
 #include "alloc/base/log.h"
 #include "alloc/device.h"
 #include "ckpt/plan/plan.h"
-#include "ckpt/run/drive/drive_state.h"
-#include "ckpt/run/replay/mismatch.h"
+#include "ckpt/run/drive/internal.h"
+#include "ckpt/run/replay/replay.h"
 #include "ckpt/run/residence/residence.h"
 #include "offload/ebb_offload.h"
 

@@ -4,10 +4,10 @@
 #include <string.h>
 
 #include "alloc/base/log.h"
-#include "ckpt/run/drive/drive_state.h"
-#include "ckpt/run/profile/know.h"
+#include "ckpt/run/drive/internal.h"
+#include "ckpt/run/profile/profile.h"
 #include "ckpt/run/state.h"
-#include "ckpt/run/tracker/leftover.h"
+#include "ckpt/run/tracker/tracker.h"
 
 /* ---- a step of another kind than was expected ---- */
 

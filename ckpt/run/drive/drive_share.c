@@ -12,8 +12,8 @@
 #include "alloc/base/log.h"
 #include "alloc/base/options.h"
 #include "alloc/device.h"
-#include "ckpt/run/drive/drive_state.h"
-#include "ckpt/run/replay/mismatch.h"
+#include "ckpt/run/drive/internal.h"
+#include "ckpt/run/replay/replay.h"
 #include "ckpt/run/state.h"
 #include "offload/ebb_offload.h"
 

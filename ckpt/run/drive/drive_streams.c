@@ -10,7 +10,7 @@
 
 #include "alloc/base/array.h"
 #include "alloc/base/driver.h"
-#include "ckpt/run/drive/drive_state.h"
+#include "ckpt/run/drive/internal.h"
 #include "ckpt/run/run.h"
 #include "offload/ebb_offload.h"
 

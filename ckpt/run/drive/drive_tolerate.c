@@ -5,7 +5,7 @@
  * write is remembered: recipes end there when the plan is left. Nothing moves for it; the cursor stays.
  *
  * The planned operation on some other buffers: what its words lead to beside the planned ones is where it belongs, and nobody needs it
- * as it was. Structures that the host fills in by half say so much (leftover.h), and not all of it is known.
+ * as it was. Structures that the host fills in by half say so much (tracker.h), and not all of it is known.
  *
  * An allocation more: the allocator serves it, if nothing has to leave the device for it, or if it can do without memory until it is
  * touched. If something has to leave then, or for a small one, the plan is left to make room (runner.c).
@@ -20,8 +20,8 @@
 
 #include "alloc/base/driver.h"
 #include "alloc/device.h"
-#include "ckpt/run/drive/drive_state.h"
-#include "ckpt/run/profile/know.h"
+#include "ckpt/run/drive/internal.h"
+#include "ckpt/run/profile/profile.h"
 #include "ckpt/run/residence/residence.h"
 #include "offload/ebb_offload.h"
 

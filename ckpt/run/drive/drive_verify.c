@@ -15,9 +15,9 @@
 #include "alloc/base/driver.h"
 #include "alloc/base/options.h"
 #include "ckpt/plan/plan.h"
-#include "ckpt/run/drive/drive_state.h"
-#include "ckpt/run/own.h"
-#include "ckpt/run/replay/mismatch.h"
+#include "ckpt/run/drive/internal.h"
+#include "ckpt/run/state.h"
+#include "ckpt/run/replay/replay.h"
 #include "offload/ebb_offload.h"
 
 enum { FIRST_STEPS = 2 };

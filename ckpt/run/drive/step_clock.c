@@ -1,5 +1,5 @@
-/* step_clock.c: see step_clock.h. */
-#include "ckpt/run/drive/step_clock.h"
+/* step_clock.c: see internal.h. */
+#include "ckpt/run/drive/internal.h"
 
 #include <stddef.h>
 

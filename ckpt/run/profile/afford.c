@@ -2,8 +2,7 @@
 
 #include "alloc/base/options.h"
 #include "alloc/ebb_alloc.h"
-#include "ckpt/run/profile/learn_state.h"
-#include "ckpt/run/profile/worth.h"
+#include "ckpt/run/profile/internal.h"
 
 /* For ebb_worth_find. */
 typedef struct asked {

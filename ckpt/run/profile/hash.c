@@ -1,4 +1,4 @@
-#include "ckpt/run/profile/hash.h"
+#include "ckpt/run/profile/profile.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -6,7 +6,6 @@
 #include "alloc/base/driver.h"
 #include "alloc/base/log.h"
 #include "alloc/device.h"
-#include "ckpt/run/own.h"
 #include "ckpt/run/state.h"
 
 /* Blocks of a launch, at most (256): that many partial sums a slot. They take the part of a chunk that they take with large ones. */

@@ -1,4 +1,4 @@
-#include "ckpt/run/profile/know.h"
+#include "ckpt/run/profile/profile.h"
 
 #include <stdlib.h>
 #include <string.h>

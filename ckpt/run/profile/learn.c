@@ -1,4 +1,3 @@
-#include "ckpt/run/profile/learn.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -6,11 +5,9 @@
 #include "alloc/base/driver.h"
 #include "alloc/base/log.h"
 #include "alloc/device.h"
-#include "ckpt/run/profile/know.h"
-#include "ckpt/run/profile/learn_state.h"
+#include "ckpt/run/profile/internal.h"
 #include "ckpt/run/state.h"
-#include "ckpt/run/tracker/follow.h"
-#include "ckpt/run/tracker/match.h"
+#include "ckpt/run/tracker/tracker.h"
 
 /* Lessons lost in a row before giving up; lessons since the recording. */
 enum { MOST_LOST = 8, MOST_STEPS = 16 };

@@ -1,5 +1,5 @@
 /* nvtx.c: the tool's side of NVTX 3 (nvtx3/nvtxDetail/nvtxTypes.h: export tables, callback ids). */
-#include "ckpt/run/profile/nvtx.h"
+#include "ckpt/run/profile/profile.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,10 +1,8 @@
-#include "ckpt/run/profile/prices.h"
+#include "ckpt/run/profile/profile.h"
 
 #include "alloc/base/driver.h"
 #include "alloc/base/log.h"
 #include "alloc/device.h"
-#include "ckpt/run/own.h"
-#include "ckpt/run/profile/hash.h"
 #include "ckpt/run/state.h"
 #include "offload/ebb_offload.h"
 

@@ -1,4 +1,4 @@
-#include "ckpt/run/profile/prove.h"
+#include "ckpt/run/profile/internal.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -7,12 +7,9 @@
 #include "alloc/base/driver.h"
 #include "alloc/base/log.h"
 #include "alloc/device.h"
-#include "ckpt/run/own.h"
-#include "ckpt/run/profile/know.h"
-#include "ckpt/run/replay/relaunch.h"
 #include "ckpt/run/state.h"
-#include "ckpt/run/tracker/match.h"
-#include "ckpt/run/tracker/word.h"
+#include "ckpt/run/replay/replay.h"
+#include "ckpt/run/tracker/tracker.h"
 
 enum {
     MOST = 64 /* distinct buffers of an operation */,

@@ -1,4 +1,4 @@
-#include "ckpt/run/profile/record.h"
+#include "ckpt/run/profile/profile.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,8 +11,6 @@
 #include "alloc/base/table.h"
 #include "alloc/device.h"
 #include "ckpt/run/profile/kernels/tiles.h"
-#include "ckpt/run/profile/know.h"
-#include "ckpt/run/profile/nvtx.h"
 #include "ckpt/run/run.h"
 #include "ckpt/run/state.h"
 

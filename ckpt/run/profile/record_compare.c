@@ -1,7 +1,7 @@
-/* record_compare.c: operations and recorded ones; see record.h. */
+/* record_compare.c: operations and recorded ones; see profile.h. */
 #include <string.h>
 
-#include "ckpt/run/profile/record.h"
+#include "ckpt/run/profile/profile.h"
 
 CUfunction ebb_record_function(const ebb_operation_t *op)
 {

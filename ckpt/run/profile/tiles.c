@@ -1,4 +1,4 @@
-#include "ckpt/run/profile/tiles.h"
+#include "ckpt/run/profile/profile.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -6,8 +6,6 @@
 #include "alloc/base/driver.h"
 #include "alloc/base/log.h"
 #include "alloc/device.h"
-#include "ckpt/run/own.h"
-#include "ckpt/run/profile/hash.h"
 #include "ckpt/run/state.h"
 
 enum { THREADS = 256 };

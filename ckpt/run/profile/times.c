@@ -5,7 +5,7 @@
  *
  * It is the device's time that counts: neither what the stream waits for before the operation (copies, where memory is short), so
  * that each has an event of its own just before it; nor what copies beside it take from it, so that none runs then; nor the
- * host's way from one call to the next, so that the stream is held (prices.h) for a while where the host is not some operations
+ * host's way from one call to the next, so that the stream is held (profile.h) for a while where the host is not some operations
  * ahead.
  */
 #include <stdlib.h>
@@ -15,8 +15,7 @@
 #include "alloc/base/driver.h"
 #include "alloc/base/mix.h"
 #include "alloc/device.h"
-#include "ckpt/run/profile/learn_state.h"
-#include "ckpt/run/profile/prices.h"
+#include "ckpt/run/profile/internal.h"
 #include "ckpt/run/state.h"
 #include "offload/ebb_offload.h"
 

@@ -1,4 +1,4 @@
-#include "ckpt/run/profile/watch.h"
+#include "ckpt/run/profile/internal.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -7,11 +7,9 @@
 #include "alloc/base/driver.h"
 #include "alloc/base/log.h"
 #include "alloc/device.h"
-#include "ckpt/run/profile/know.h"
 #include "ckpt/run/state.h"
-#include "ckpt/run/tracker/leftover.h"
-#include "ckpt/run/tracker/match.h"
-#include "ckpt/run/residence/residence_state.h"
+#include "ckpt/run/tracker/tracker.h"
+#include "ckpt/run/residence/internal.h"
 
 enum { LAUNCHES_OF_EACH = 1 }; /* of a kernel, in a second look: all of a step were watched in the first */
 

@@ -1,4 +1,4 @@
-#include "ckpt/run/profile/worth.h"
+#include "ckpt/run/profile/profile.h"
 
 #include <stdlib.h>
 

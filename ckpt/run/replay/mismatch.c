@@ -1,5 +1,5 @@
-/* mismatch.c: see mismatch.h. */
-#include "ckpt/run/replay/mismatch.h"
+/* mismatch.c: see replay.h. */
+#include "ckpt/run/replay/replay.h"
 
 #include <string.h>
 

@@ -1,4 +1,4 @@
-#include "ckpt/run/replay/recheck.h"
+#include "ckpt/run/replay/internal.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -7,12 +7,10 @@
 #include "alloc/base/log.h"
 #include "alloc/base/options.h"
 #include "alloc/device.h"
-#include "ckpt/run/own.h"
-#include "ckpt/run/profile/hash.h"
-#include "ckpt/run/replay/mismatch.h"
-#include "ckpt/run/residence/residence.h"
 #include "ckpt/run/state.h"
-#include "ckpt/run/tracker/follow.h"
+#include "ckpt/run/profile/profile.h"
+#include "ckpt/run/residence/residence.h"
+#include "ckpt/run/tracker/tracker.h"
 #include "offload/ebb_offload.h"
 
 /* Contents that are compared at once; those of an operation that are on trial. */

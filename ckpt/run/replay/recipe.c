@@ -1,12 +1,11 @@
-/* recipe.c: which contents have a recipe, along with the program, and what is dropped; see recipe.h. Making: recipe_make.c;
+/* recipe.c: which contents have a recipe, along with the program, and what is dropped; see replay.h. Making: recipe_make.c;
  * what a plan leaves behind: recipe_left.c. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "alloc/base/log.h"
 #include "alloc/base/options.h"
-#include "ckpt/run/replay/recheck.h"
-#include "ckpt/run/replay/recipe_state.h"
+#include "ckpt/run/replay/internal.h"
 #include "ckpt/run/residence/residence.h"
 #include "ckpt/run/state.h"
 

@@ -1,16 +1,12 @@
-/* recipe_left.c: recipes of what a plan has given up; see left.h. */
+/* recipe_left.c: recipes of what a plan has given up; see replay.h. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "alloc/base/log.h"
 #include "alloc/device.h"
-#include "ckpt/run/own.h"
-#include "ckpt/run/replay/left.h"
-#include "ckpt/run/replay/mismatch.h"
-#include "ckpt/run/replay/recheck.h"
-#include "ckpt/run/replay/recipe_state.h"
-#include "ckpt/run/residence/residence.h"
 #include "ckpt/run/state.h"
+#include "ckpt/run/replay/internal.h"
+#include "ckpt/run/residence/residence.h"
 #include "offload/ebb_offload.h"
 
 /* ---- which operations ---- */

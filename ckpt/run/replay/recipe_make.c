@@ -1,13 +1,11 @@
-/* recipe_make.c: making what was dropped: the operations of its recipe are issued again (recipe.h). */
+/* recipe_make.c: making what was dropped: the operations of its recipe are issued again (replay.h). */
 #include <string.h>
 
 #include "alloc/base/driver.h"
 #include "alloc/base/log.h"
 #include "alloc/base/options.h"
 #include "alloc/device.h"
-#include "ckpt/run/replay/mismatch.h"
-#include "ckpt/run/replay/recheck.h"
-#include "ckpt/run/replay/recipe_state.h"
+#include "ckpt/run/replay/internal.h"
 #include "ckpt/run/residence/residence.h"
 #include "ckpt/run/state.h"
 

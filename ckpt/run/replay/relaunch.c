@@ -1,4 +1,4 @@
-#include "ckpt/run/replay/relaunch.h"
+#include "ckpt/run/replay/replay.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,10 +1,10 @@
-/* clean.c: see clean.h. */
-#include "ckpt/run/residence/clean.h"
+/* clean.c: see internal.h. */
+#include "ckpt/run/residence/internal.h"
 
 #include "alloc/base/log.h"
 #include "alloc/base/options.h"
 #include "alloc/device.h"
-#include "ckpt/run/profile/hash.h"
+#include "ckpt/run/profile/profile.h"
 #include "ckpt/run/state.h"
 #include "offload/ebb_offload.h"
 

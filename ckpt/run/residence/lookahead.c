@@ -1,4 +1,4 @@
-/* lookahead.c: memory is moved before it has to be, by what is known of the program's next operations (tracker/follow.h).
+/* lookahead.c: memory is moved before it has to be, by what is known of the program's next operations (tracker/tracker.h).
  *
  * After each operation the next ones are gone through, up to a window of bytes that they need: what is on the host is
  * fetched, as long as there are chunks without an owner for it; for what is missing, buffers that are needed later than
@@ -8,10 +8,9 @@
 
 #include "alloc/base/options.h"
 #include "alloc/device.h"
-#include "ckpt/run/pin.h"
-#include "ckpt/run/residence/residence_state.h"
-#include "ckpt/run/residence/victims.h"
-#include "ckpt/run/tracker/follow.h"
+#include "ckpt/run/run.h"
+#include "ckpt/run/residence/internal.h"
+#include "ckpt/run/tracker/tracker.h"
 #include "offload/ebb_offload.h"
 
 /* The window: a share of the budget, and operations. On their way out at once: as much as the engine's window. */

@@ -3,14 +3,13 @@
  *
  * A buffer that is not on the device keeps its address range, without chunks.
  */
-#include "ckpt/run/residence/residence_state.h"
+#include "ckpt/run/residence/internal.h"
 
 #include <stdlib.h>
 
 #include "alloc/base/log.h"
 #include "alloc/device.h"
-#include "ckpt/run/replay/recipe.h"
-#include "ckpt/run/residence/clean.h"
+#include "ckpt/run/replay/replay.h"
 #include "ckpt/run/state.h"
 #include "offload/ebb_offload.h"
 

@@ -1,10 +1,10 @@
 /* residence.h: where each buffer's content is while no plan is driven: the reactive half of ebb.
  *
  *   residence  where a buffer's content is: on the device, or in host memory, pinned if possible (offload/ebb_offload.h)
- *   drop       take a buffer's chunks away without a copy: its content is made again when it is needed (replay/recipe.h)
+ *   drop       take a buffer's chunks away without a copy: its content is made again when it is needed (replay/replay.h)
  *
  * A buffer is made resident when an operation is about to touch it, and others make room. While the program's next operations are known
- * (tracker/follow.h), those go that are needed last and cost least, and what is needed next comes ahead of time; else those that were not
+ * (tracker/tracker.h), those go that are needed last and cost least, and what is needed next comes ahead of time; else those that were not
  * used for the longest time go, and nothing is dropped. Always correct, whatever the program does. A driven step (drive/) uses the same
  * copies, but no residence changes: its buffers are mapped throughout.
  *

@@ -5,7 +5,7 @@
 #include "alloc/base/log.h"
 #include "alloc/base/options.h"
 #include "alloc/device.h"
-#include "ckpt/run/residence/residence_state.h"
+#include "ckpt/run/residence/internal.h"
 #include "ckpt/run/state.h"
 
 enum { MOST_REPORTS = 10, LARGEST = 5 };

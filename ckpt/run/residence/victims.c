@@ -1,11 +1,11 @@
-#include "ckpt/run/residence/victims.h"
+#include "ckpt/run/residence/internal.h"
 
 #include <stdlib.h>
 
 #include "alloc/base/options.h"
 #include "alloc/device.h"
-#include "ckpt/run/replay/recipe.h"
-#include "ckpt/run/tracker/follow.h"
+#include "ckpt/run/replay/replay.h"
+#include "ckpt/run/tracker/tracker.h"
 
 static bool is_idle(const ebb_buffer_t *b)
 {

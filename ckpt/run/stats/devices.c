@@ -1,8 +1,8 @@
-#include "ckpt/run/stats/devices.h"
+#include "ckpt/run/stats/stats.h"
 
 #include "alloc/device.h"
 #include "alloc/ebb_alloc.h"
-#include "ckpt/run/own.h"
+#include "ckpt/run/state.h"
 #include "offload/ebb_offload.h"
 
 _Static_assert((int)EBB_MOST_DEVICES == (int)EBB_DEVICES, "a device has at least one context");

@@ -1,6 +1,6 @@
 #include <inttypes.h>
 
-#include "ckpt/run/stats/devices.h"
+#include "ckpt/run/stats/stats.h"
 
 void ebb_devices_print(const ebb_device_list_t *list, FILE *out)
 {

@@ -1,5 +1,5 @@
-/* planned.c: see planned.h. */
-#include "ckpt/run/stats/planned.h"
+/* planned.c: see stats.h. */
+#include "ckpt/run/stats/stats.h"
 
 #include <inttypes.h>
 #include <limits.h>
@@ -8,7 +8,7 @@
 
 #include "alloc/base/options.h"
 #include "ckpt/run/state.h"
-#include "ckpt/run/tracker/step.h"
+#include "ckpt/run/tracker/tracker.h"
 
 struct ebb_planned {
     struct planned {

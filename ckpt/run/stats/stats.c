@@ -10,11 +10,10 @@
 #include "alloc/base/options.h"
 #include "alloc/device.h"
 #include "alloc/ebb_alloc.h"
-#include "ckpt/run/replay/recipe.h"
-#include "ckpt/run/runner.h"
+#include "ckpt/run/replay/replay.h"
+#include "ckpt/run/internal.h"
 #include "ckpt/run/stats/live.h"
-#include "ckpt/run/stats/planned.h"
-#include "ckpt/run/tracker/leftover.h"
+#include "ckpt/run/tracker/tracker.h"
 #include "offload/ebb_offload.h"
 
 static void gather_kinds(const ebb_steps_t *steps, ebb_statistics_t *out)

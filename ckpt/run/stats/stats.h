@@ -1,14 +1,64 @@
 /* stats.h: what has happened, for people and programs: one table of numbers. It makes EBB_STATS=FILE (one JSON
- * object with these keys, "kinds", "obscure_kernels", and with EBB_TRACE "planned" (planned.h), written when the process ends; a %p in the name becomes the process's number), the
- * page that `ebb top` reads (live.h), and the list of keys in the README (`ebb top --keys`).
+ * object with these keys, "kinds", "obscure_kernels", and with EBB_TRACE "planned", written when the process ends; a %p in the name becomes
+ * the process's number), the page that `ebb top` reads (live.h), and the list of keys in the README (`ebb top --keys`).
  */
 #ifndef EBB_STATS_H
 #define EBB_STATS_H
 
 #include <stdint.h>
+#include <stdio.h>
 
 #include "alloc/ebb_alloc.h"
-#include "ckpt/run/stats/devices.h"
+#include "ckpt/planner/planner.h"
+
+/* ---- of each device (devices.c) ---- */
+
+/* The figures of each device, beside those of the process (stats.h, where what is counted on devices is the
+ * sum of these). In EBB_STATS and `ebb top --json` they are the list "devices", an object for each. */
+
+enum { EBB_MOST_DEVICES = 16 };
+
+/* X(key, meaning), as in stats.h. Where a device has had several contexts one after the other, counts are of all of
+ * them and peaks the highest, the rest is the last one's. */
+// clang-format off
+#define EBB_DEVICE_STATISTICS(X)                                                                             \
+    X(device, "the driver's number")                                                                         \
+    X(budget_bytes, "device memory that ebb may hold: EBB_BUDGET less what it does not own")                 \
+    X(overhead_bytes, "device memory that ebb does not own: context, modules, EBB_RESERVE")                  \
+    X(mapped_bytes, "device memory in use now")                                                              \
+    X(peak_bytes, "device memory held at most")                                                              \
+    X(live_bytes, "in the program's buffers now, as requested, wherever they are")                           \
+    X(live_peak_bytes, "the same at most")                                                                   \
+    X(evictions, "buffers copied out when memory ran out")                                                   \
+    X(unchanged, "evictions that copied nothing")                                                            \
+    X(fetches, "buffers copied back when they were touched")                                                 \
+    X(bytes_out, "copied from device to host")                                                               \
+    X(bytes_in, "copied from host to device")                                                                \
+    X(stall_ns, "host time spent waiting for copies")                                                        \
+    X(in_flight_peak_bytes, "evictions under way at once, at most")                                          \
+    X(host_bytes, "pinned host memory in use now, for buffers")                                               \
+    X(foreign_bytes, "of overhead_bytes, what the driver serves the program: managed memory, arrays, mappings")
+// clang-format on
+
+typedef struct ebb_device_statistics {
+#define X(key, meaning) uint64_t key;
+    EBB_DEVICE_STATISTICS(X)
+#undef X
+} ebb_device_statistics_t;
+
+typedef struct ebb_device_list {
+    uint32_t count, spare;
+    ebb_device_statistics_t device[EBB_MOST_DEVICES];
+} ebb_device_list_t;
+
+/* As of now. ebb_lock() held, or at the end of the process; the driver is not called. */
+void ebb_devices_gather(ebb_t *ebb, ebb_device_list_t *out);
+/* Of all; `device` is their count. */
+ebb_device_statistics_t ebb_devices_sum(const ebb_device_list_t *list);
+/* `, "devices": [...]`: the last member of a JSON object (devices_print.c, of libebb.so and the command). */
+void ebb_devices_print(const ebb_device_list_t *list, FILE *out);
+
+/* ---- of all devices (stats.c) ---- */
 
 /* X(key, meaning). Of all devices together. Bytes on the device are those of whole chunks where not said otherwise. New keys go to the
  * end, and EBB_LIVE_VERSION is counted up. */
@@ -83,5 +133,25 @@ void ebb_statistics_gather(ebb_device_t *dev, ebb_statistics_t *out, ebb_device_
 /* The end: the file, if wanted, and one line on stderr, if the program has used device memory. Does not call
  * the driver. */
 void ebb_stats_finish(ebb_device_t *dev);
+
+/* ---- what was learned and planned (planned.c) ---- */
+
+/* For each kind of step that was learned or planned, where its trace is, what its plan was made for, and the plan:
+ * behind the numbers in the file of EBB_STATS, so that `ebb report` has all of a run from one name. Kept as text from the time
+ * when it is known, since the step may be forgotten before the process ends; only where both EBB_STATS and EBB_TRACE are set.
+ *
+ *   "planned": [{"kind": .., "trace": "path", "request": {"policy": .., "device_bytes": .., "host_bytes": .., "min_buffer": ..,
+ *                "out_bytes_per_s": .., "in_bytes_per_s": ..}, "plan": [the lines of a plan's file (plan.h)]}]
+ * kind: as in "kinds"; request and plan are missing where nothing was planned. */
+
+/* What the next plan is for, whatever its kind. The policy is not kept. */
+void ebb_planned_request(ebb_t *ebb, const ebb_plan_request_t *request);
+void ebb_planned_trace(ebb_t *ebb, unsigned kind, const char *path);
+void ebb_planned_plan(ebb_t *ebb, unsigned kind, const ebb_plan_t *plan);
+/* There is no such kind any more. */
+void ebb_planned_forget(ebb_t *ebb, unsigned kind);
+
+/* ", "planned": [..]", on lines of its own; nothing if nothing is known. */
+void ebb_planned_print(ebb_t *ebb, FILE *out);
 
 #endif

@@ -1,11 +1,10 @@
-#include "ckpt/run/tracker/follow.h"
+#include "ckpt/run/tracker/tracker.h"
 
 #include <stdlib.h>
 
 #include "alloc/base/log.h"
 #include "alloc/device.h"
-#include "ckpt/run/replay/left.h"
-#include "ckpt/run/replay/recipe.h"
+#include "ckpt/run/replay/replay.h"
 #include "ckpt/run/state.h"
 
 /* How far ahead a left-out stretch is looked for, and how many strays in a row end it. */

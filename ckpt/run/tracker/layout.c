@@ -1,10 +1,9 @@
-#include "ckpt/run/tracker/layout.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "ckpt/run/tracker/mangled.h"
+#include "ckpt/run/tracker/internal.h"
 
 enum {
     CAT_NUMBERS = 3,

@@ -1,4 +1,4 @@
-#include "ckpt/run/tracker/leftover.h"
+#include "ckpt/run/tracker/tracker.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,8 +10,6 @@
 #include "alloc/base/table.h"
 #include "alloc/device.h"
 #include "ckpt/run/state.h"
-#include "ckpt/run/tracker/layout.h"
-#include "ckpt/run/tracker/word.h"
 
 enum {
     ENOUGH = 2,            /* launches with junk */

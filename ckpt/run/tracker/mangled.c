@@ -1,4 +1,4 @@
-#include "ckpt/run/tracker/mangled.h"
+#include "ckpt/run/tracker/internal.h"
 
 #include <ctype.h>
 #include <stdbool.h>

@@ -1,11 +1,11 @@
-#include "ckpt/run/tracker/match.h"
+#include "ckpt/run/tracker/tracker.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "alloc/base/table.h"
-#include "ckpt/run/profile/tiles.h"
+#include "ckpt/run/profile/profile.h"
 #include "ckpt/run/state.h"
 
 /* A buffer of this step, by its generation. */
@@ -233,7 +233,7 @@ static uint32_t recorded_as(struct ebb_match *match, const ebb_operation_t *op, 
     return EBB_NONE;
 }
 
-/* The same launch, most of whose words lead to the same: others are perhaps not filled in (leftover.h). As far as order goes it is
+/* The same launch, most of whose words lead to the same: others are perhaps not filled in (tracker.h). As far as order goes it is
  * the recorded one. */
 static bool resembles(struct ebb_match *match, const ebb_operation_t *op, uint32_t index)
 {

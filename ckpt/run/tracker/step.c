@@ -1,10 +1,9 @@
-/* step.c: the lanes, and which of them leads; see step.h. */
-#include "ckpt/run/tracker/step.h"
+/* step.c: the lanes, and which of them leads; see tracker.h. */
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "ckpt/run/tracker/step_parts.h"
+#include "ckpt/run/tracker/internal.h"
 
 enum { LANES = 16, FIRST_ROOM = 4096 };
 

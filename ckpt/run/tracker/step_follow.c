@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ckpt/run/tracker/step_follow.h"
+#include "ckpt/run/tracker/internal.h"
 
 enum {
     ALWAYS = 3,     /* times in a row */

@@ -1,5 +1,5 @@
 /* step_hypothesis.c: how far what the program does fits a step of a certain kind that began at a certain place. */
-#include "ckpt/run/tracker/step_follow.h"
+#include "ckpt/run/tracker/internal.h"
 
 enum { STRANGE_PART = 20 /* one in so many operations of a kind may have another geometry */ };
 

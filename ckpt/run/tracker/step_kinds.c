@@ -1,5 +1,5 @@
-/* step_kinds.c: see step_kinds.h. */
-#include "ckpt/run/tracker/step_kinds.h"
+/* step_kinds.c: see internal.h. */
+#include "ckpt/run/tracker/internal.h"
 
 #include <stdlib.h>
 #include <string.h>

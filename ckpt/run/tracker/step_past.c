@@ -1,7 +1,7 @@
 /* step_past.c: the past of a lane, and its comparison with what it should be. */
 #include <stdlib.h>
 
-#include "ckpt/run/tracker/step_parts.h"
+#include "ckpt/run/tracker/internal.h"
 
 uint64_t triple_of(uint64_t a, uint64_t b, uint64_t c)
 {

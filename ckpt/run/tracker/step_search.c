@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ckpt/run/tracker/step_parts.h"
+#include "ckpt/run/tracker/internal.h"
 
 enum {
     CANDIDATES = 24,

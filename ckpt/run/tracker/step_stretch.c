@@ -1,7 +1,7 @@
 /* step_stretch.c: what stands between known steps: when it recurs it is a kind of its own, or a part of a longer step. */
 #include <stdlib.h>
 
-#include "ckpt/run/tracker/step_follow.h"
+#include "ckpt/run/tracker/internal.h"
 
 enum { ACCIDENT = 3 /* operations between known steps, at most */ };
 

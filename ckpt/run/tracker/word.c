@@ -1,4 +1,4 @@
-#include "ckpt/run/tracker/word.h"
+#include "ckpt/run/tracker/tracker.h"
 
 #include <string.h>
 

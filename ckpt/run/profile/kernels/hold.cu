@@ -1,4 +1,4 @@
-/* hold.cu: a kernel that takes a while and touches no memory; see prices.h. Included by hash.cu: one module. */
+/* hold.cu: a kernel that takes a while and touches no memory; see profile.h. Included by hash.cu: one module. */
 
 /* One thread that goes through so many rounds, each of which needs the one before. What comes of them is never zero: that
  * it is asked keeps the compiler from leaving them out. */

@@ -1,4 +1,4 @@
-/* lists.cu: a kernel with the name and the structure of one of PyTorch's, which says itself which of its words are meant (ckpt/run/tracker/layout.h).
+/* lists.cu: a kernel with the name and the structure of one of PyTorch's, which says itself which of its words are meant (ckpt/run/tracker/tracker.h).
  * What it does is ours. */
 #include "slices.cuh"
 

@@ -1,9 +1,52 @@
-/* learn_state.h: what learn.c, times.c, watch.c and prove.c share. */
-#ifndef EBB_LEARN_STATE_H
-#define EBB_LEARN_STATE_H
+/* internal.h: what learn.c, times.c, watch.c, afford.c and prove.c share. */
+#ifndef EBB_RUN_PROFILE_INTERNAL_H
+#define EBB_RUN_PROFILE_INTERNAL_H
 
-#include "ckpt/run/profile/learn.h"
-#include "ckpt/run/profile/tiles.h"
+#include "ckpt/run/profile/profile.h"
+
+/* ---- watching (watch.c) ---- */
+
+/* How watching works.
+ *
+ * Behind each operation, on its stream, one launch hashes what it has touched, tile by tile, and compares with the
+ * hashes of before, which are in a table on the device: those that the operation in front of it has left, or where
+ * there are none, those of another launch just before the operation. From a pointer on, tiles up to the next pointer
+ * into the same buffer are its own, so that large shared buffers cost what is touched.
+ *
+ * What nobody has written since it was allocated holds nothing to compare: the first operation that touches it counts
+ * as writing it.
+ *
+ * In a buffer with several pointers an operation may write beyond its own tiles. So tiles of such buffers are also
+ * compared just before an operation, if another one has touched the buffer since they were hashed, and all of them when
+ * the step has used it last: a change that no operation accounts for makes all of them writers of the whole buffer.
+ *
+ * Of a buffer that several streams use, hashes are taken before and behind every operation, and kept apart, so that no
+ * stream relies on what another one has left, and none waits for another.
+ *
+ * Small buffers are searched for words that look like pointers while they are hashed. */
+
+/* ---- proving (prove.c) ---- */
+
+/* How proving works.
+ *
+ * Right behind an operation of the program the same launch is issued again, on copies of all that it touches, in
+ * scratch memory that starts as the bytes were before it, and again with all that it writes zeroed. What comes out is
+ * compared on the device with what the program's own operation has left. Equal bits prove that the launch gives them
+ * again; equal bits in spite of zeros, that it replaces what it writes. Three agreeing replays over two steps are
+ * asked for. Nothing but zeros and what was there ever reaches a kernel; where nothing was, in a buffer that the operation is
+ * the first to touch, a plan's replay may find anything (plan.h).
+ *
+ * Everything is ordered on the operation's stream; the host does not wait. Large buffers that many pointers share
+ * are not copied where the operation is known only to read them.
+ *
+ * Only qualified launches are tried: kernels whose launch attributes, if any, name no events or memory, whose arguments
+ * are known and point to no memory of CUDA's outside ebb's arena, directly or through a table of pointers in a small
+ * buffer; not of modules of which the program has looked up a variable, nor NCCL's or NVSHMEM's. What does not fit into the budget beside its
+ * copies is not proven.
+ *
+ * Work is spread over steps: a step is slowed down only so far, and the next one goes on from there. */
+
+/* ---- profiling passes under way ---- */
 
 /* Of an operation, as far as it is known. */
 typedef struct ebb_fact {

@@ -1,13 +1,37 @@
-/* drive_state.h: what the files of this room share. */
-#ifndef EBB_DRIVE_STATE_H
-#define EBB_DRIVE_STATE_H
+/* internal.h: what the files of drive/ share. */
+#ifndef EBB_RUN_DRIVE_INTERNAL_H
+#define EBB_RUN_DRIVE_INTERNAL_H
+
+#include <cuda.h>
+#include <stdbool.h>
+#include <stdint.h>
 
 #include "ckpt/run/drive/drive.h"
-#include "ckpt/run/drive/step_clock.h"
-#include "ckpt/run/profile/hash.h"
-#include "ckpt/run/replay/left.h"
-#include "ckpt/run/replay/relaunch.h"
+#include "ckpt/run/profile/profile.h"
+#include "ckpt/run/replay/replay.h"
 #include "ckpt/run/state.h"
+
+/* ---- device time of driven steps (step_clock.c) ---- */
+
+/* How long driven steps take on the device, from before their first action to behind their last operation.
+ *
+ * An event at either end on the program's stream, read EBB_STEP_CLOCKS steps later, if it has come by then: nothing waits for it. One
+ * at a time, everything with ebb_lock() held. What the driver refuses is not measured. */
+
+enum { EBB_STEP_CLOCKS = 16 };
+
+typedef struct ebb_step_clock {
+    CUevent event[EBB_STEP_CLOCKS][2]; /* of steps in turns: begin, end */
+    bool ended[EBB_STEP_CLOCKS];
+    uint64_t ns, count; /* of all steps that were read */
+} ebb_step_clock_t;
+
+void ebb_step_clock_begin(ebb_step_clock_t *clock, uint64_t step, CUstream compute);
+void ebb_step_clock_end(ebb_step_clock_t *clock, uint64_t step, CUstream compute);
+/* The device must be idle: what has ended is read. Sums stay. */
+void ebb_step_clock_stop(ebb_step_clock_t *clock);
+
+/* ---- the state of a driven plan ---- */
 
 /* A place of the plan, in this process. */
 typedef struct site {

@@ -1,15 +1,66 @@
-/* runner_state.h: what runner.c (the program's operations), runner_kind.c (what is known of a kind of step) and runner_plan.c (its
- * plan) share. Guarded by ebb_lock(). */
-#ifndef EBB_RUNNER_STATE_H
-#define EBB_RUNNER_STATE_H
+/* internal.h: what the files of ckpt/run itself share: the kinds of step, their profiling passes and plans. Guarded by ebb_lock(). */
+#ifndef EBB_RUN_INTERNAL_H
+#define EBB_RUN_INTERNAL_H
+
+#include <stddef.h>
 
 #include "alloc/device.h"
-#include "ckpt/run/planning.h"
-#include "ckpt/run/profile/learn.h"
-#include "ckpt/run/runner.h"
+#include "alloc/ebb_alloc.h"
+#include "ckpt/checker/checker.h"
+#include "ckpt/plan/plan.h"
+#include "ckpt/run/drive/drive.h"
+#include "ckpt/run/profile/profile.h"
 #include "ckpt/run/state.h"
-#include "ckpt/run/tracker/step.h"
+#include "ckpt/run/tracker/tracker.h"
+#include "ckpt/trace/trace.h"
 #include "offload/ebb_offload.h"
+
+/* ---- plans for a learned step (planning.c) ---- */
+
+/* The plan for a learned step, by what the options say: EBB_PLAN's, or that of the planner that EBB_POLICY names. */
+
+/* What copies get of the link; 0: as it is when nothing else uses it (ebb_link). */
+typedef struct ebb_rates {
+    double out, in; /* bytes per ns */
+} ebb_rates_t;
+
+/* The trace says on what device and link it was recorded; they are measured, if they have not been. With ebb_lock() held. */
+void ebb_planning_describe(ebb_device_t *dev, ebb_trace_t *trace);
+
+/* A plan that has passed the checker, for so many bytes of device and of pinned host memory, and the link; it agrees
+ * with the boundary, if one is given; the caller's. NULL: there is none, `why` says in one line why not. With ebb_lock() held. */
+ebb_plan_t *ebb_planning(ebb_device_t *dev, const ebb_trace_t *trace, const ebb_check_limits_t *limits,
+                         const ebb_rates_t *rates, const ebb_boundary_t *boundary, char *why,
+                         size_t why_bytes);
+
+/* The program has waited for copies longer than the plan foresaw, by more than 3% of a step, and they were slower than the rates
+ * that it was made with, by more than a tenth: those become what was measured. With ebb_lock() held. */
+bool ebb_planning_is_late(ebb_device_t *dev, const ebb_trace_t *trace, const ebb_plan_t *plan,
+                          const ebb_drive_pace_t *pace, ebb_rates_t *rates);
+
+/* ---- how far the runner is (runner.c) ---- */
+
+typedef struct ebb_steps {
+    uint64_t operations;  /* of the program, so far */
+    uint64_t completed;   /* steps that went as known */
+    uint64_t interrupted; /* that did not */
+    size_t period;        /* operations of the known step; 0: none */
+    uint64_t found_after; /* operations until the first one was known; 0: none was */
+    ebb_step_kind_t kind[EBB_STEP_KINDS];
+    ebb_step_lanes_t lanes;
+    uint64_t plans;      /* made and installed for the first time */
+    uint64_t replans;    /* given up for another one: copies came late, or there was less memory */
+    ebb_plan_sum_t plan; /* of the one made last */
+    uint64_t
+        predicted_peak_bytes; /* of all chunks: that plan's, those of plans that are installed with it, slabs, and what
+                                      plans do not know */
+} ebb_steps_t;
+ebb_steps_t ebb_steps(ebb_t *ebb);
+
+/* ---- what runner.c, runner_kind.c and runner_plan.c share ---- */
+
+/* What runner.c (the program's operations), runner_kind.c (what is known of a kind of step) and runner_plan.c (its
+ * plan) share. Guarded by ebb_lock(). */
 
 /* A kind of step. */
 typedef struct ebb_kind {
@@ -85,5 +136,19 @@ void ebb_kind_revise_pace(ebb_device_t *dev, ebb_kind_t *kind);
 void ebb_run_install_others(ebb_device_t *dev);
 /* Another kind is expected than the one whose plan is driven; NULL: none. */
 void ebb_run_turn_to(ebb_device_t *dev, ebb_kind_t *next);
+
+/* ---- what is written for others while the program runs (files.c) ---- */
+
+/* What libebb writes for others while the program runs: the trace (EBB_TRACE) and the plan (EBB_SAVE_PLAN) of each
+ * kind of step.
+ *
+ * The kind that has something written first has the names that the options give; another one's files end in a dot and its
+ * number, as the statistics give it. What a kind has written before is replaced. What cannot be written is logged. The statistics
+ * are told of both (stats.h). */
+
+void ebb_files_trace(ebb_t *ebb, unsigned kind, const ebb_trace_t *trace);
+void ebb_files_plan(ebb_t *ebb, unsigned kind, const ebb_plan_t *plan);
+/* There is no such kind any more: the names that it had are free. */
+void ebb_files_forget(ebb_t *ebb, unsigned kind);
 
 #endif

@@ -1,9 +1,11 @@
-/* residence_state.h: what residence.c, evict.c, victims.c and lookahead.c share. For this folder. */
-#ifndef EBB_RESIDENCE_STATE_H
-#define EBB_RESIDENCE_STATE_H
+/* internal.h: what the files of residence/ share. */
+#ifndef EBB_RUN_RESIDENCE_INTERNAL_H
+#define EBB_RUN_RESIDENCE_INTERNAL_H
 
 #include "ckpt/run/residence/residence.h"
 #include "offload/ebb_offload.h"
+
+/* ---- where each content is ---- */
 
 /* Where a buffer's content is.
  *
@@ -32,7 +34,7 @@ typedef struct ebb_residence {
     ebb_mark_t left; /* LEAVING: when its chunks may be taken */
     bool dropping;   /* LEAVING: it will be DROPPED */
     unsigned wanted; /* > 0: an operation in preparation needs it: may be copied out, not dropped */
-    /* clean.h. `kept`: a block with the bytes that left last, owned, while the content is on the device. */
+    /* internal.h. `kept`: a block with the bytes that left last, owned, while the content is on the device. */
     ebb_host_t kept;
     uint64_t hash; /* of the bytes that left last, if `hashed` */
     bool hashed, same;
@@ -79,5 +81,61 @@ void ebb_collect_hosts(ebb_device_t *dev);
 /* Says what holds the memory, once per shortage (shortage.c). `operation`: its buffers are held, and could
  * not all be had; NULL: an allocation of `bytes` could not. */
 void ebb_report_shortage(ebb_device_t *dev, const ebb_operation_t *operation, size_t bytes);
+
+/* ---- host blocks that outlive the fetch (clean.c) ---- */
+
+/* Host blocks that outlive the fetch: when their buffer leaves again and has not changed, nothing need be
+ * copied. For this folder.
+ *
+ * Whether it has changed is not believed but looked up: every content that leaves is hashed on the device, and only the same hash as when the block was filled counts. A program for
+ * which that seldom pays (its buffers are always written) is left in peace for a while. EBB_CLEAN=0: never. */
+
+/* An operation is about to be prepared. */
+void ebb_residence_prepare(ebb_device_t *dev);
+
+/* Hashes a list of buffers (by `evicting`) that are about to leave, after all that touched them; the host waits. Notes in
+ * each residence its hash, and `same` if its block holds the same bytes. */
+void ebb_clean_look(ebb_buffer_t *list);
+
+/* Kept blocks of other buffers go until `bytes` of them are free. False: there are none any more. */
+bool ebb_clean_drop(ebb_device_t *dev, size_t bytes);
+
+/* The buffer has no use for its kept block any more. */
+void ebb_clean_forget(ebb_buffer_t *buffer);
+
+/* ---- what makes room, and how (victims.c) ---- */
+
+/* Who makes room, and how. For this folder.
+ *
+ * While the program's next operations are known (tracker/tracker.h), a victim's score is what bringing it back will cost the
+ * device, by its bytes and by the time for which its memory is free: the cheapest go first. With copies only, that is
+ * farthest next use first (Belady, "A study of replacement algorithms for a virtual-storage computer", IBM Systems J. 5,
+ * 1966). Of the two ways out a victim takes the cheaper: copying out and in at the link's rates, of which nothing counts
+ * that the time until its next use hides, or the time of the launches that would make it again. EBB_OFFLOAD,
+ * EBB_RECOMPUTE, EBB_OFFLOAD_MIN_GAP and EBB_RECOMPUTE_MAX_COST decide what may be taken; where that is not enough,
+ * buffers are copied out all the same, because the program has to go on.
+ *
+ * Otherwise: least recently used first, those last that queued work still needs (their copies would wait for it, and the
+ * host with them). */
+
+typedef struct ebb_victim {
+    ebb_buffer_t *buffer;
+    bool drop;
+    double score; /* smaller: first */
+} ebb_victim_t;
+
+typedef struct ebb_victims {
+    ebb_victim_t *list; /* in order; owned */
+    size_t count, chunks;
+} ebb_victims_t;
+
+/* Some that have `chunks` together, or all there are. False: none, or no host memory to list them. */
+bool ebb_victims_choose(ebb_device_t *dev, ebb_victims_t *out, size_t chunks);
+/* The same of those that are not touched within the next `beyond` operations, and only what the options allow; by
+ * what is known of the future. */
+bool ebb_victims_choose_ahead(ebb_device_t *dev, ebb_victims_t *out, size_t chunks, uint32_t beyond);
+/* Host memory for all that are copied out is there, or can't be waited for (offload/ebb_offload.h). False: they stay. In evict.c. */
+bool ebb_victims_have_hosts(ebb_device_t *dev, const ebb_victims_t *victims);
+void ebb_victims_free(ebb_victims_t *victims);
 
 #endif

@@ -1,0 +1,348 @@
+/* profile.h: what is learned of a step while the program goes on: a trace of it, how long operations take, what they write, and which launches
+ * may be replayed (learn.c: profiling passes; record.c; times.c; watch.c; prove.c); what ebb's own work costs (prices.c); hashes of memory (hash.c,
+ * tiles.c); names that the program gives to its work (nvtx.c).
+ *
+ * Threads and locks: ebb_lock() held, but for NVTX's.
+ */
+#ifndef EBB_PROFILE_H
+#define EBB_PROFILE_H
+
+#include <stdint.h>
+
+#include "alloc/ebb_alloc.h"
+#include "ckpt/run/profile/kernels/tiles.h"
+#include "ckpt/trace/trace.h"
+
+/* ---- a recording: the trace of one step (record.c) ---- */
+
+/* Makes a trace of one step, while it runs.
+ *
+ * Fed with everything that happens between two step boundaries, allocations and frees included. What operations
+ * do to buffers is not seen here: every access counts as an update, but those of copies and memsets, which do what
+ * they say. One recording at a time; with ebb_lock() held throughout. */
+
+enum { EBB_RECORD_STREAMS = 64 };
+
+/* A trace, and what it stands for in this process. */
+typedef struct ebb_recording {
+    ebb_trace_t *trace;
+    CUfunction *function; /* [operations] ebb_record_function */
+    uint64_t *attributes; /* [operations] of the launch, as ebb_operation_t has them; NULL: none has any */
+    uint64_t *generation; /* [buffers] of the buffer that was recorded */
+    CUdeviceptr *address; /* [buffers] */
+    uint8_t *passed;      /* [operations] recheck.c; NULL: none yet */
+    ebb_stream_t
+        *stream; /* the first operation's; trace->operation[i].stream is 0 for all if it is the only one */
+    ebb_stream_t *streams[EBB_RECORD_STREAMS]; /* by number */
+    uint32_t stream_count;
+    bool concluded; /* the trace says what may be replayed; until then it is good for the order of things */
+    /* Operations reach buffers that may leave through a table of pointers: the trace is only to be looked at. */
+    bool hidden;
+} ebb_recording_t;
+
+/* Whether one of its kernels is from this CUmodule or CUlibrary. */
+bool ebb_recording_launches_from(ebb_device_t *dev, const ebb_recording_t *recording, const void *module);
+
+/* What an operation is recorded as: its kernel, or what else tells it from others; NULL for copies and sets. */
+CUfunction ebb_record_function(const ebb_operation_t *operation);
+
+/* A kernel of NCCL's or NVSHMEM's, by its name, or by what C++ has made of that. */
+bool ebb_record_communicates(const char *name);
+/* A kernel that waits for more than its stream, and may then touch what its arguments don't name: it communicates, or has been
+ * launched as a cooperative one, as persistent kernels are. */
+bool ebb_record_is_resident(ebb_device_t *dev, const ebb_operation_t *operation);
+
+/* How an operation differs from one of the recording in its kernel and its geometry; NULL: in nothing. */
+const char *ebb_record_other_launch(const ebb_recording_t *recording, uint32_t index,
+                                    const ebb_operation_t *operation);
+/* Whether it is the same but for sizes. */
+bool ebb_record_is_like(const ebb_recording_t *recording, uint32_t index, const ebb_operation_t *operation);
+/* How an operation differs from one of the recording in all but its stream and its buffers; NULL: in nothing. */
+const char *ebb_record_difference(const ebb_recording_t *recording, uint32_t index,
+                                  const ebb_operation_t *operation);
+
+/* Begins, behind all that was issued so far. */
+void ebb_record_begin(ebb_device_t *dev);
+bool ebb_record_running(ebb_t *ebb);
+
+/* `stream`: on which it was asked for; NULL: none. */
+void ebb_record_allocated(const ebb_buffer_t *buffer, ebb_stream_t *stream);
+void ebb_record_freed(const ebb_buffer_t *buffer, ebb_stream_t *stream);
+/* What orders streams and host. */
+void ebb_record_order(ebb_t *ebb, const ebb_order_t *order);
+/* After it was issued. */
+void ebb_record_operation(ebb_device_t *dev, const ebb_operation_t *operation);
+
+/* Something of the step is not known: there will be no recording of it. */
+void ebb_record_spoil(ebb_t *ebb);
+
+/* Ends: gives the recording, the caller's to delete. False: something did not fit (logged), there is none. */
+bool ebb_record_end(ebb_t *ebb, ebb_recording_t *out);
+/* Ends without a result: what was recorded was no step. */
+void ebb_record_abandon(ebb_t *ebb);
+
+void ebb_recording_delete(ebb_recording_t *recording);
+
+/* ---- profiling passes (learn.c) ---- */
+
+/* Learns a step, over several of them, while the program goes on.
+ *
+ * Each step that the program takes while ebb learns is a lesson:
+ *   record  what happens: operations, buffers, order. Nothing is issued; the step's own time is what others are
+ *           measured by
+ *   times   how long operations take: events around three of each kind, nothing else
+ *   watch   what is written: everything that an operation touches is hashed behind it, by tiles, and compared with the
+ *           hash of before (internal.h)
+ *   look    what seemed to be read only is watched once more, in some launches of each kernel
+ *   prove   launches that are worth it are replayed on copies (profile.h, internal.h); as many steps as it takes. The rest of
+ *           what a plan could use only when none fits without (ebb_lessons_ask_more)
+ * The first lesson is what the others are matched with (tracker.h). A step that turns out to be another one is a lesson
+ * lost: it is given again. The host waits once, at the end of a lesson.
+ *
+ * What lessons have taught of one kind of step is a value; several may exist. One lesson at a time. What is known of
+ * kernels is shared by all (profile.h). */
+
+typedef struct ebb_lessons ebb_lessons_t;
+
+ebb_lessons_t *ebb_lessons_new(void); /* NULL: no memory */
+void ebb_lessons_delete(ebb_device_t *dev, ebb_lessons_t *lessons);
+
+typedef enum ebb_learned {
+    EBB_LEARNED_NOT,  /* another lesson is needed */
+    EBB_LEARNED,      /* all is known */
+    EBB_LEARNED_NEVER /* the program's steps differ from one another, or cannot be recorded (logged) */
+} ebb_learned_t;
+
+/* A step begins here, and is a lesson. False: it cannot be (logged). */
+bool ebb_learn_begin(ebb_device_t *dev, ebb_lessons_t *lessons);
+/* The step under way turns out to be of the kind that these lessons are about. False: it has begun as one of another
+ * kind and is no good for this one. */
+bool ebb_learn_give(ebb_t *ebb, ebb_lessons_t *lessons);
+/* It has ended. The host waits for the device. */
+ebb_learned_t ebb_learn_end(ebb_device_t *dev);
+/* Something came in between: this step teaches nothing. */
+void ebb_learn_abandon(ebb_device_t *dev);
+bool ebb_learn_running(ebb_t *ebb);
+/* Memory is short: gives back what learning holds of it and does not use just now. False: nothing. */
+bool ebb_learn_relieve(ebb_t *ebb);
+
+/* What happens in it. `before`: its buffers are resident and held; after `after` they need not be. */
+void ebb_learn_before(ebb_device_t *dev, const ebb_operation_t *operation);
+void ebb_learn_after(ebb_device_t *dev, const ebb_operation_t *operation, CUresult result);
+void ebb_learn_allocated(const ebb_buffer_t *buffer, ebb_stream_t *stream);
+void ebb_learn_freed(ebb_buffer_t *buffer, ebb_stream_t *stream);
+
+/* What was learned is not enough for a plan. True: further lessons may prove what was left out because it would hardly
+ * be worth it; what was learned is no result any more until they have ended. */
+bool ebb_lessons_ask_more(ebb_device_t *dev, ebb_lessons_t *lessons);
+
+/* After EBB_LEARNED: the step. The lessons' own. */
+ebb_recording_t *ebb_lessons_recording(ebb_lessons_t *lessons);
+
+/* ---- what is worth giving up (worth.c) ---- */
+
+/* Which contents of a step are worth giving up, and which launches would have to be issued again to have
+ * them back. Pure reading of a trace; any thread.
+ *
+ * Worth giving up is a content that lies idle for a real gap: what a forward pass saves for the backward pass. A gap
+ * that is not several times as long as it takes to make the content again is none: such contents are given up last, when no
+ * plan fits otherwise.
+ * A content is made by the operations that have written its buffer since that was allocated, in this step. What these have
+ * read must be there when the gap ends, with the same version; where it is not (freed, or overwritten), it has to
+ * be made again as well.
+ *
+ * Threads: any; the trace must not change. */
+
+typedef struct ebb_saved {
+    uint32_t buffer;
+    uint32_t from, to; /* operations: the last one before the gap, and the first one after it, which reads */
+    bool possible;     /* it can be made from what is there at `to` */
+    bool proven;       /* and every operation that this takes may be replayed */
+} ebb_saved_t;
+
+/* For what an operation would be issued again. */
+typedef enum ebb_need {
+    EBB_NOT_WANTED,
+    EBB_WANTED_LAST, /* contents that are hardly worth it */
+    EBB_WANTED       /* at least one that is */
+} ebb_need_t;
+
+typedef struct ebb_worth {
+    ebb_saved_t *saved; /* by buffer; of several gaps of a buffer each is one */
+    uint32_t saved_count;
+    ebb_need_t *need; /* [operations] of contents that are possible and large enough */
+} ebb_worth_t;
+
+/* `may_write(context, operation, access)` says whether an access has to be taken for a write; NULL: the trace's modes
+ * do. For buffers below `least_bytes` nothing is wanted. False: no memory. */
+typedef bool (*ebb_may_write_fn)(void *context, uint32_t operation, uint32_t access);
+bool ebb_worth_find(const ebb_trace_t *trace, ebb_may_write_fn may_write, void *context, uint64_t least_bytes,
+                    ebb_worth_t *out);
+void ebb_worth_free(ebb_worth_t *worth);
+
+/* ---- what is known of kernels (know.c) ---- */
+
+/* What is known of kernels whatever the step: through which words of their arguments they write.
+ *
+ * One observed write makes a word a writer for ever. A word counts as read-only once the memory that it points to has
+ * stayed unchanged in several launches over two steps; equality in fewer proves nothing. Kept across lessons and
+ * kinds of step; forgotten when modules are unloaded, because functions may then be others. */
+
+typedef enum ebb_word { EBB_WORD_UNKNOWN, EBB_WORD_READS, EBB_WORD_WRITES } ebb_word_t;
+
+void ebb_know_write(ebb_device_t *dev, CUfunction function, uint32_t param_offset);
+/* It stayed as it was in a launch, in a step with this number (of all steps that were watched). */
+void ebb_know_unchanged(ebb_device_t *dev, CUfunction function, uint32_t param_offset, uint32_t step);
+ebb_word_t ebb_know_word(ebb_device_t *dev, CUfunction function, uint32_t param_offset);
+
+/* A kernel's name, asked of the driver once. Never NULL. */
+const char *ebb_know_name(ebb_device_t *dev, CUfunction function);
+
+/* ---- what ebb's own work takes (prices.c) ---- */
+
+/* What work of ebb's own takes on this device, measured: filling and hashing memory, and what copies take from compute;
+ * and the host's time for a call of the driver.
+ *
+ * Measured once a process, with a few MiB of device memory and no work of the program's under way (the host waits, about a
+ * millisecond). Events are read behind work that keeps the device busy until the host has issued what is timed: so they tell the
+ * device's time, not the host's. */
+
+/* Nanoseconds a launch, and bytes per nanosecond beside; rates 0: not known. */
+typedef struct ebb_prices {
+    double zero_ns, zero_bytes_per_ns;
+    double hash_ns, hash_bytes_per_ns;
+    double
+        slowdown; /* of work that lives on the memory's rate, while one copy is under way: it takes 1 + slowdown times as long */
+    double call_ns; /* of the host: a call of the driver that issues something */
+} ebb_prices_t;
+
+/* What could be measured; the device is waited for at the first call. */
+ebb_prices_t ebb_prices(ebb_device_t *dev);
+
+/* Keeps the stream busy for the time that the host takes for so many calls of the driver: then what comes behind is begun when the
+ * device can, not when the host gets there. Whatever the stream has to do: it may be about to end. Nothing happens if it cannot be
+ * done. */
+void ebb_hold(ebb_device_t *dev, ebb_stream_t *stream, unsigned calls);
+
+/* ---- hashes of memory (hash.c) ---- */
+
+/* Whether bytes on the device have changed, without bringing them to the host.
+ *
+ * Equal hashes (64 bits) are taken for equal bytes. A set has slots; each holds the hash of one stretch of memory, and whether a later
+ * one was another; computed in the order of the streams on which they were issued. */
+
+typedef struct ebb_hashes ebb_hashes_t;
+
+/* Loads the kernel at the first call, with a current context. NULL: it could not be loaded, or no memory
+ * (logged). */
+ebb_hashes_t *ebb_hashes_new(ebb_device_t *dev, unsigned slots);
+void ebb_hashes_delete(ebb_device_t *dev, ebb_hashes_t *hashes); /* nothing may be under way */
+
+/* Which part of a stretch is hashed: of its pieces of 1 KiB those whose number modulo `every` is `turn`; one at least. */
+typedef struct ebb_hash_part {
+    uint64_t turn, every;
+} ebb_hash_part_t;
+#define EBB_HASH_ALL ((ebb_hash_part_t){0, 1})
+
+ebb_status_t ebb_hash_issue(ebb_device_t *dev, ebb_hashes_t *hashes, unsigned slot, ebb_stream_t *stream,
+                            CUdeviceptr address, size_t bytes, ebb_hash_part_t part);
+
+/* Hashes the same part of a stretch of the same size, and compares it with the slot's, which stays. */
+ebb_status_t ebb_hash_compare(ebb_device_t *dev, ebb_hashes_t *hashes, unsigned slot, ebb_stream_t *stream,
+                              CUdeviceptr address, size_t bytes, ebb_hash_part_t part);
+/* One comparison with the slot that is over has found other bytes, since this was cleared. Whoever has waited for what was issued
+ * behind a comparison hears of it: the device writes to memory of the host's. */
+bool ebb_hash_differs(const ebb_hashes_t *hashes, unsigned slot);
+void ebb_hash_clear(ebb_hashes_t *hashes, unsigned slot);
+
+/* With this and other kernels. NULL: it could not be loaded (logged). */
+CUmodule ebb_hash_module(ebb_device_t *dev);
+
+enum { EBB_HASH_READS = 16 };
+/* Slots [first, first + count), at most EBB_HASH_READS, as issued on the stream so far. The host waits. */
+ebb_status_t ebb_hash_read(ebb_hashes_t *hashes, unsigned first, unsigned count, ebb_stream_t *stream,
+                           uint64_t *out);
+
+/* ---- memory by tiles (tiles.c) ---- */
+
+/* Memory on the device by tiles of 64 KiB: what has changed since it was hashed last, copies of many
+ * pieces at once, and what differs; all without a wait of the host.
+ *
+ * Every tile has a number in a table of hashes on the device, and every question one in an array of results; who
+ * uses them numbers them. Jobs are collected and issued as one launch, on the stream of the operation that they
+ * are about, ordered by it alone. Results are bytes: 1, the tile has changed (or differs). They are read when a step
+ * is over.
+ *
+ * Table and results are device memory like the program's, under the budget. */
+
+enum { EBB_NO_RESULT = UINT32_MAX };
+
+typedef struct ebb_tiles ebb_tiles_t;
+
+/* Room for so many hashes, results and pairs of found pointers. NULL: the kernels could not be loaded, or there is no
+ * memory (logged). */
+ebb_tiles_t *ebb_tiles_new(ebb_device_t *dev, size_t hashes, size_t results, size_t founds);
+void ebb_tiles_delete(ebb_device_t *dev, ebb_tiles_t *tiles); /* nothing may be under way */
+
+typedef enum ebb_tile_kind { EBB_TILES_HASH, EBB_TILES_MOVE, EBB_TILES_COMPARE } ebb_tile_kind_t;
+
+/* Jobs of one kind to be issued on one stream. */
+typedef struct ebb_tile_list {
+    ebb_tiles_t *tiles;
+    ebb_stream_t *stream;
+    ebb_tile_kind_t kind;
+    ebb_status_t status; /* the first failure */
+    unsigned launches;
+    ebb_tile_jobs_t jobs;
+} ebb_tile_list_t;
+
+void ebb_tiles_begin(ebb_tile_list_t *list, ebb_tiles_t *tiles, ebb_stream_t *stream, ebb_tile_kind_t kind);
+/* Each may issue what has been collected. `hash`: the number of the first tile's; `result`: of its answer, or
+ * EBB_NO_RESULT; `found`: where pointers in the first tile are noted, or EBB_NO_RESULT. */
+void ebb_tiles_hash(ebb_device_t *dev, ebb_tile_list_t *list, CUdeviceptr at, size_t bytes, uint32_t hash,
+                    uint32_t result, uint32_t found);
+void ebb_tiles_move(ebb_device_t *dev, ebb_tile_list_t *list, CUdeviceptr to, CUdeviceptr from,
+                    size_t bytes); /* from 0: zeros */
+/* With `other` not 0: that with `a` too, its answers behind those of `b`. */
+void ebb_tiles_compare(ebb_device_t *dev, ebb_tile_list_t *list, CUdeviceptr a, CUdeviceptr b,
+                       CUdeviceptr other, size_t bytes, uint32_t result);
+/* Issues the rest; the first failure of all. */
+ebb_status_t ebb_tiles_end(ebb_device_t *dev, ebb_tile_list_t *list);
+
+/* The host waits for everything that was issued, and for the results. After that they may be asked for. */
+ebb_status_t ebb_tiles_read(ebb_tiles_t *tiles, ebb_stream_t *stream);
+bool ebb_tiles_result(const ebb_tiles_t *tiles, uint32_t result);
+/* [0] inside of ebb's arena, [1] elsewhere; 0: none. */
+const uint64_t *ebb_tiles_found(const ebb_tiles_t *tiles, uint32_t found);
+
+static inline uint32_t ebb_tile_count(uint64_t bytes)
+{
+    return (uint32_t)((bytes + EBB_TILE_BYTES - 1) / EBB_TILE_BYTES);
+}
+
+/* ---- names of the program's ranges (nvtx.c) ---- */
+
+/* The names that a program gives to what it does, by NVTX ranges.
+ *
+ * NVTX, the tools extension that frameworks annotate their layers with, loads one tool per process: the library that
+ * NVTX_INJECTION64_PATH names (`ebb run` names libebb.so there, unless something else is named already), and calls
+ * its InitializeInjectionNvtx2 at the first range. From then on the ranges that a thread pushes and pops are kept
+ * here, per thread, as a path. They name launches in traces and reports, and confirm a step that was found without
+ * them. Nothing may depend on their being there: without them every path is empty, and that costs a load.
+ *
+ * Ranges that are started and ended (nvtxRangeStart: across threads) and marks are no part of a path.
+ *
+ * Threads: every function is about the calling thread; no lock. */
+
+/* The ranges that the calling thread has open, the outermost first, with slashes between them:
+ * "step/micro-batch/forward/layer 3/attention". "" if there are none. Valid until the thread's next push or pop; at
+ * most EBB_NVTX_PATH_BYTES with the final zero: what is deeper or longer is left out. No control characters; other
+ * bytes are the program's (UTF-8, as a rule). */
+const char *ebb_nvtx_path(void);
+
+enum { EBB_NVTX_PATH_BYTES = 512 };
+
+/* How many outermost ranges the calling thread has begun and ended so far, counting both. */
+uint64_t ebb_nvtx_turns(void);
+
+#endif

@@ -1,0 +1,185 @@
+/* replay.h: launching operations of the program again: contents that were dropped are rebuilt by the launches that made them, with this step's
+ * arguments, and compared with what they were.
+ *
+ * Threads and locks: ebb_lock() held.
+ */
+#ifndef EBB_REPLAY_H
+#define EBB_REPLAY_H
+
+#include "alloc/ebb_alloc.h"
+#include "ckpt/run/profile/profile.h"
+#include "ckpt/trace/trace.h"
+#include "offload/ebb_offload.h"
+
+/* ---- one launch again (relaunch.c) ---- */
+
+/* An operation of the program as it was issued, and issuing it again.
+ *
+ * Learning (profile/internal.h) repeats launches on copies, the drive (drive.h) replays them in its places, and a
+ * recipe (replay.h) wherever there is room. All keep the argument bytes of this very launch and exchange
+ * pointers. */
+
+enum { EBB_RELAUNCH_PARAM_BYTES = 4096, EBB_RELAUNCH_POINTERS = EBB_RELAUNCH_PARAM_BYTES / 8 };
+
+typedef struct ebb_issued {
+    ebb_operation_kind_t kind;
+    CUfunction function;
+    unsigned grid[3], block[3], shared_bytes;
+    unsigned char *params; /* [room] owned; [param_bytes] borrowed if room is 0 */
+    size_t param_bytes, room;
+    CUdeviceptr dst, src;
+    size_t bytes;
+    uint32_t value, width;
+    CUlaunchAttribute *attribute; /* [attribute_count] owned if room is not 0, else borrowed */
+    unsigned attribute_count;
+    unsigned map_count;
+    uint16_t map_at[EBB_TENSOR_MAPS]; /* tensor maps among its arguments */
+} ebb_issued_t;
+
+/* The operation itself, borrowed: valid as long as it is. */
+ebb_issued_t ebb_issued_view(const ebb_operation_t *operation);
+/* Keeps a copy in `issued`, which is zeroed or kept something before. False: no host memory. */
+bool ebb_issued_keep(ebb_issued_t *issued, const ebb_operation_t *operation);
+void ebb_issued_forget(ebb_issued_t *issued);
+
+/* Whether a tensor map is at so many bytes of its arguments, and no word. */
+bool ebb_issued_has_map(const ebb_issued_t *issued, uint32_t param_offset);
+
+/* A pointer that leads elsewhere this time: where it stands (ebb_access_t.param_offset), and to what. */
+typedef struct ebb_pointer {
+    uint32_t param_offset;
+    CUdeviceptr to;
+} ebb_pointer_t;
+
+/* Issues it again on `stream`. Kernels with at most EBB_RELAUNCH_PARAM_BYTES of arguments (else
+ * CUDA_ERROR_INVALID_VALUE), copies within the device, memsets. */
+ebb_status_t ebb_relaunch(ebb_device_t *dev, const ebb_issued_t *issued, ebb_stream_t *stream,
+                          const ebb_pointer_t *pointer, unsigned count);
+
+/* ---- contents that may be dropped (recipe.c, recipe_make.c) ---- */
+
+/* Contents that the reactive half may drop, because they can be made again.
+ *
+ * While the program is followed through a recorded step (tracker.h), every buffer's content is known as the work of certain
+ * operations of this step: the last one that replaced it, and those that updated it since. If all of these are proven, and
+ * what they read is alive and has not been written since, they are its recipe: launched again in order, with the argument
+ * bytes of this step, they give the same bits. What they write beside it goes to private scratch. What they read may itself
+ * be dropped, and is made first.
+ *
+ * What a plan has dropped when the program departs from it has recipes as well (replay.h).
+ *
+ * A recipe holds as long as that is so. Before an operation that may write what a dropped buffer's recipe reads, before
+ * that is freed, at the end of the step and when the program is not followed any more, the dropped buffer is made.
+ * Who may write: every operation that is not the recorded one on the recorded buffers; and of those the arguments that
+ * learning has not found to be read only.
+ *
+ * Checking: what is dropped is hashed, and hashed again when it is made. The first times of every operation the host keeps a
+ * copy, as far as it has memory, and waits for the comparison: other bits are replaced by the copy, and nothing is lost.
+ * Later EBB_VERIFY says which are compared, on the device; the host hears of it later, and EBB_ON_MISMATCH says what
+ * happens then. Either way the operation has lost its proofs.
+ *
+ * With ebb_lock() held; for follow.c. */
+
+typedef struct ebb_recipe_counts {
+    uint64_t dropped, rebuilt, replays, verified, mismatches;
+} ebb_recipe_counts_t;
+ebb_recipe_counts_t ebb_recipe_counts(ebb_t *ebb);
+
+void ebb_recipe_begin(ebb_device_t *dev);
+void ebb_recipe_end(ebb_device_t *dev);
+void ebb_recipe_step_ends(ebb_device_t *dev);
+ebb_status_t ebb_recipe_before(ebb_t *ebb, const ebb_operation_t *operation);
+void ebb_recipe_after(ebb_t *ebb, const ebb_operation_t *operation, bool issued);
+void ebb_recipe_freeing(ebb_buffer_t *buffer, ebb_stream_t *stream); /* on the stream; NULL: now */
+/* The program has waited: comparisons that are over are looked at. */
+void ebb_recipe_waited(ebb_t *ebb);
+
+/* ---- for residence/ ---- */
+
+/* Whether the content can be made again, and how long that would take the device. */
+bool ebb_recipe_can_rebuild(const ebb_buffer_t *buffer, uint64_t *cost_ns);
+/* The content is about to be dropped: behind `ready` and all that touched it its bytes may be looked at, until the mark that is
+ * returned. `keep_copy`: the host shall keep them as well, if it has memory for that. */
+ebb_mark_t ebb_recipe_dropping(ebb_buffer_t *buffer, ebb_mark_t ready, bool *keep_copy);
+/* Whether that may be so. */
+bool ebb_recipe_may_keep_copy(const ebb_buffer_t *buffer);
+/* It is dropped (true), or is not after all (false). */
+void ebb_recipe_dropped(ebb_buffer_t *buffer, bool dropped);
+/* Makes the content of a DROPPED buffer, for `stream`, by ebb_residence_blank and launches behind that. On failure nothing has changed, but
+ * what was fetched for it. */
+ebb_status_t ebb_recipe_rebuild(ebb_buffer_t *buffer, ebb_stream_t *stream);
+/* After that, of a buffer that the host has a copy of: whether it is the same. The host waits. */
+bool ebb_recipe_agrees(ebb_buffer_t *buffer, ebb_stream_t *stream);
+
+/* ---- what a plan leaves behind (recipe_left.c) ---- */
+
+/* What a plan leaves behind when the program departs from it in the middle of a step (drive.h), for whoever goes on
+ * from there (tracker.h, replay.h).
+ *
+ * A plan's contents are in three places: on the device, on the host, or nowhere, because they were given up and would have
+ * been replayed. The first two are residence's at once (ebb_residence_put). What was given up becomes DROPPED, with a recipe,
+ * and is made like everything else that is dropped: when it is touched, if it ever is; before what its recipe reads changes or
+ * is freed; at the end of the step. Whatever the options say of dropping: it has happened.
+ *
+ * Such a recipe may be longer than those of replay.h: what its operations read may have been freed since, or overwritten.
+ * That is made as well, by the operations that made it, in memory of ebb's own, for as long as they need it. So a recipe is
+ * the list, in order, of all operations of this step that are needed to get from what is there to the content. That there
+ * is one for everything, at every point, the plan's checker has proven (ckpt/checker/recovery.c), as long as all operations keep
+ * their proofs.
+ *
+ * Memory. The checker has also proven that everything alive fits into device and host together. Making a content later needs
+ * no more than making it at once, as long as that is so for what is alive then. An allocation that might end it
+ * comes behind the making of everything that is still dropped (ebb_recipe_allocating).
+ *
+ * Checking: a content that was hashed when it was given up is hashed again when it is made, and the host waits for it. Other
+ * bits are replaced by the copy, if there is one. */
+
+typedef struct ebb_given_up {
+    uint32_t id; /* its buffer; alive, not mapped */
+    void *copy;  /* a pinned block with the content; NULL: there is none */
+    ebb_hashes_t
+        *hashes; /* NULL: it is not compared. Slot `slot` is its hash; borrowed until the step has ended */
+    unsigned slot;
+    ebb_hash_part_t part;
+} ebb_given_up_t;
+
+/* A buffer that an operation has written which is not in the recording, before the operation `before` of it. */
+typedef struct ebb_stray {
+    uint32_t before, id;
+} ebb_stray_t;
+
+typedef struct ebb_left {
+    ebb_recording_t *learned; /* of the step; borrowed as by ebb_follow_boundary */
+    /* The next operation; all before it were the recorded ones, on the recorded buffers, but for kernels that were not kept in
+     * `issued`. */
+    uint32_t cursor;
+    const ebb_stray_t
+        *stray; /* [stray_count] in order; what a recipe of `given_up` needs is not among them */
+    uint32_t stray_count;
+    ebb_buffer_t **buffer;    /* [buffers] those that are alive; else NULL */
+    ebb_issued_t *issued;     /* [operations] as issued in this step, those before the cursor; taken */
+    ebb_given_up_t *given_up; /* [given_up_count] the copies are taken */
+    uint32_t given_up_count;
+} ebb_left_t;
+
+/* For follow.c, when it follows the step with these buffers: from here on recipes are kept as if it had all along. What
+ * has no recipe is taken from its copy, or is lost (replay.h). */
+void ebb_recipe_resume(ebb_device_t *dev, ebb_left_t *left);
+/* It cannot be followed: copies are all that counts. */
+void ebb_recipe_abandon(ebb_left_t *left);
+
+/* The program is about to allocate: what was left behind is made before that would take the memory that it needs. */
+void ebb_recipe_allocating(ebb_device_t *dev, size_t bytes);
+
+/* ---- other bits than before (mismatch.c) ---- */
+
+/* What happens when an operation that was repeated has made other bits than before, whoever has noticed. */
+
+/* Buffer `buffer` of the step, made again by `operation`, is not what it was: logged, and the operation is not repeated any
+ * more, by a plan neither. `has_copy`: the right bytes are put back; else EBB_ON_MISMATCH says whether the program is told. */
+void ebb_mismatch(ebb_t *ebb, ebb_trace_t *trace, uint32_t operation, uint32_t buffer, bool has_copy);
+
+/* The content of a buffer of the step is lost for another reason: the program is told. */
+void ebb_content_lost(ebb_t *ebb, uint32_t buffer, const char *why);
+
+#endif

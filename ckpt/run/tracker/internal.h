@@ -1,0 +1,280 @@
+/* internal.h: what the files of tracker/ share. */
+#ifndef EBB_RUN_TRACKER_INTERNAL_H
+#define EBB_RUN_TRACKER_INTERNAL_H
+
+#include <stdint.h>
+
+#include "ckpt/run/tracker/tracker.h"
+
+/* ---- names of C++ functions (mangled.c) ---- */
+
+/* The little that ebb wants to know of C++ names in their mangled form (Itanium C++ ABI, 5.1). Each returns where it ends, or NULL
+ * where something else begins there, or a form that it does not know. */
+
+/* "4name" */
+const char *ebb_mangled_name_end(const char *name);
+
+/* A type, as "f", "N3c107complexIdEE", "PKS1_". */
+const char *ebb_mangled_type_end(const char *type);
+
+/* What is behind a lambda's "Ul", as "ffE0_": also how many parameters it has. */
+const char *ebb_mangled_lambda_end(const char *signature, uint32_t *parameters);
+
+/* ---- parts of the step finder ---- */
+
+/* The parts of the step finder (tracker.h), for step*.c only: the past of a lane, comparing it with a word,
+ * looking for a period (step_search.c), following what is known (step_follow.c and what is in internal.h).
+ *
+ * Positions in a lane count its operations from 0; the newest is past.count - 1. A function that fails for want of
+ * memory leaves everything as if it had found nothing. */
+
+enum {
+    SHORTEST = 8, /* operations of a step at least */
+    REACH = 16,   /* so many unexpected operations in a row may be extra, so many of the word missing */
+    TRIPLE = 3 /* after something unexpected, so many in a row that fit put the comparison back on its way */
+};
+
+typedef struct entry {
+    uint64_t coarse, fine;
+    uint64_t triple; /* of this and the two coarse signatures before */
+    uint64_t live;   /* the fewest bytes since the operation before in the lane */
+    uint8_t weight;  /* in the past: how surprising it is, about in bits */
+    uint8_t missed;  /* in a word: how often it was left out */
+    bool turn;
+} entry_t;
+
+/* ---- the past (step_past.c) ---- */
+
+typedef struct past {
+    entry_t *entry; /* a ring of `room`, a power of two */
+    size_t room, count;
+} past_t;
+
+static inline entry_t *at(const past_t *p, size_t position)
+{
+    return &p->entry[position & (p->room - 1)];
+}
+
+static inline size_t oldest(const past_t *p)
+{
+    return p->count > p->room ? p->count - p->room : 0;
+}
+
+void past_push(past_t *p, const ebb_step_operation_t *op, uint64_t live);
+/* Twice the room. False: no memory. */
+bool past_grow(past_t *p);
+
+/* Fewest and most of the live bytes in [from, to). */
+typedef struct extent {
+    uint64_t fewest, most;
+} extent_t;
+extent_t past_extent(const past_t *p, size_t from, size_t to);
+
+uint64_t triple_of(uint64_t a, uint64_t b, uint64_t c);
+
+/* ---- comparing (step_past.c) ---- */
+
+/* What is compared with: a word, or the past itself. */
+typedef struct view {
+    const entry_t *entry;
+    size_t mask, end; /* entry[i & mask] for i < end */
+} view_t;
+
+typedef struct track {
+    size_t next;   /* of the view, to come */
+    unsigned open; /* the last operations that are not explained yet */
+    uint32_t extras, missing, matched;
+} track_t;
+
+typedef enum moved {
+    FITS,  /* one more */
+    DOUBT, /* one more to be explained */
+    RESUMED, /* `matched_now` fit, behind `extras_now` extra ones and `missing_now` missing ones; nothing is open */
+    OFF /* too much that does not fit */
+} moved_t;
+
+typedef struct resumed {
+    unsigned matched_now, extras_now, missing_now;
+} resumed_t;
+
+/* Takes the operation at `position`, all before it having been taken. */
+moved_t track_take(track_t *t, const view_t *v, const past_t *p, size_t position, resumed_t *out);
+
+/* ---- looking for a period (step_search.c) ---- */
+
+typedef struct search search_t;
+search_t *search_new(void);
+void search_delete(search_t *s);
+/* Forgets what is under trial. */
+void search_reset(search_t *s);
+
+/* Whether a period that has passed all else is wanted: [from, to) is one; exact: it repeats without a difference. */
+typedef bool (*wanted_fn)(const void *context, size_t from, size_t to, bool exact);
+
+/* Takes the newest operation. The period of a step, or 0. */
+size_t search_take(search_t *s, past_t *p, wanted_fn wanted, const void *context);
+
+/* ---- following (step_follow.c, step_hypothesis.c, step_stretch.c) ---- */
+
+typedef struct follow follow_t;
+follow_t *follow_new(uint64_t *serials);
+void follow_delete(follow_t *f);
+
+/* The last `period` operations are a step: a new kind. False: no memory. */
+bool follow_adopt(follow_t *f, const past_t *p, size_t period);
+/* Takes the newest operation. */
+ebb_step_event_t follow_take(follow_t *f, const past_t *p);
+
+/* Whether to look for periods, and whether one that was found should become a kind. */
+bool follow_is_searching(const follow_t *f, const past_t *p);
+bool follow_wants(const follow_t *f, const past_t *p, size_t from, size_t to, bool exact);
+
+bool follow_knows(const follow_t *f);
+bool follow_has_given_up(const follow_t *f);
+int follow_ended(const follow_t *f);
+size_t follow_late(const follow_t *f);
+int follow_expected(const follow_t *f);
+uint32_t follow_possible(const follow_t *f);
+size_t follow_position(const follow_t *f);
+ebb_step_kind_t follow_kind(const follow_t *f, unsigned kind);
+bool follow_check(const follow_t *f);
+
+/* ---- the kinds of step that are known (step_kinds.c) ---- */
+
+/* The kinds of step that are known, for step_*.c only: their words, and the order in which they come. */
+
+enum { RUNS = 64, BEGINNINGS = 8 /* so many triples at the beginning of a word may show that it begins */ };
+
+typedef struct kind {
+    ebb_step_kind_t info;   /* serial 0: there is none */
+    entry_t *word;          /* [info.operations], owned */
+    uint64_t *sorted;       /* its coarse signatures, owned */
+    unsigned telling;       /* bit q: the triple that ends at q stands nowhere else in the word */
+    uint64_t amplitude;     /* of live bytes in it */
+    uint64_t fewest;        /* live bytes in the last step of it */
+    bool from_stretch;      /* it was a recurring stretch between others */
+    unsigned completed;     /* steps since its word was set */
+    unsigned led;           /* steps in a row that began with extra operations */
+    uint64_t deviation;     /* of the last step, if it was not as the word: a sum over its operations */
+    unsigned alike;         /* steps in a row that deviated in this way */
+    uint8_t follower[RUNS]; /* 1 + what came last after so many in a row; 0: never */
+    uint8_t usual;          /* the same after any number */
+} kind_t;
+
+typedef struct kinds {
+    kind_t kind[EBB_STEP_KINDS];
+    uint64_t *serials; /* the last one given */
+    int last;          /* the kind that ended last; -1: unknown */
+    unsigned run;      /* how many of them in a row */
+} kinds_t;
+
+void kinds_free(kinds_t *k);
+bool kinds_any(const kinds_t *k);
+
+/* A new kind whose word is [from, to) of the past; the least used makes room, never `keep`. -1: no memory. */
+int kinds_add(kinds_t *k, const past_t *p, size_t from, size_t to, int keep);
+void kinds_forget(kinds_t *k, int number);
+/* Forgets those whose words the word of `number` contains. */
+void kinds_forget_contained(kinds_t *k, int number);
+
+/* Leaves of a word only what is in [from, to) as well: the step before, about. */
+void kinds_keep_common(kind_t *kind, const past_t *p, size_t from, size_t to);
+
+/* A step of a kind has ended: its word becomes what its steps have in common. */
+void kinds_adapt(kind_t *kind, const past_t *p, size_t from, size_t to, const track_t *t);
+/* The step [from, to) becomes the word, because the word lacks its beginning. */
+void kinds_renew(kind_t *kind, const past_t *p, size_t from, size_t to);
+
+/* The kind with the most steps; -1: there is none. */
+int kinds_main(const kinds_t *k);
+
+/* A kind has come; the one to come, -1: no idea. */
+void kinds_note_order(kinds_t *k, int number);
+int kinds_next(const kinds_t *k);
+
+bool kind_has(const kind_t *kind, uint64_t coarse);
+
+static inline view_t view_of_kind(const kind_t *k)
+{
+    return (view_t){k->word, SIZE_MAX, k->info.operations};
+}
+
+/* ---- following what is known (step_follow.c, step_hypothesis.c, step_stretch.c) ---- */
+
+/* What following consists of, for step_follow.c, step_hypothesis.c and step_stretch.c only. */
+
+enum {
+    HYPOTHESES = 16,
+    GAPS = 16,
+    TAIL = 4, /* operations at the end of a step may be missing, and the next one begins */
+    PENDING = 4,
+    STRETCHES = 64,
+    RECURRENCES = 4 /* until a short stretch is a kind, and no longer a part of a longer step */
+};
+
+typedef struct hypothesis {
+    int kind;
+    size_t start; /* of the step */
+    size_t ended; /* one past its last operation; 0: not yet */
+    track_t track;
+    uint32_t strange; /* operations with another geometry */
+    unsigned leading; /* extra operations at its beginning */
+    struct {
+        uint32_t from, count; /* operations of the word that were left out */
+    } gap[GAPS];
+    unsigned gaps;
+} hypothesis_t;
+
+/* A stretch seen before. */
+typedef struct pending {
+    entry_t *word; /* owned */
+    size_t operations;
+    unsigned count;
+} pending_t;
+
+/* A short stretch that has nothing in common with the steps around it: part of a longer step, perhaps. */
+typedef struct stretch {
+    size_t start, operations;
+} stretch_t;
+
+struct follow {
+    kinds_t kinds;
+    hypothesis_t hypothesis[HYPOTHESES];
+    unsigned hypotheses;
+    pending_t pending[PENDING];
+    unsigned pendings; /* so far */
+    stretch_t stretch[STRETCHES];
+    size_t stretches;    /* so far */
+    size_t boundary;     /* where what is under way began */
+    size_t last_apart;   /* end of the last step or stretch that no longer step may contain */
+    size_t search_until; /* an operation */
+    size_t lost_at;      /* the last time */
+    int predicted;       /* at the boundary */
+    bool lost, given_up;
+    int ended;
+    size_t late;
+};
+
+static inline kind_t *kind_at(follow_t *f, int number)
+{
+    return &f->kinds.kind[number];
+}
+
+/* ---- step_hypothesis.c ---- */
+
+/* A step begins at the boundary, of any kind. */
+void hypotheses_begin(follow_t *f, size_t boundary);
+/* Where the triple at `position` stands at the beginning of a word, one may have begun. */
+void hypotheses_begin_in_between(follow_t *f, const past_t *p, size_t position);
+/* Takes the operation at `position`. False: it does not fit any more. */
+bool hypothesis_advance(follow_t *f, hypothesis_t *h, const past_t *p, size_t position);
+void hypothesis_drop(follow_t *f, unsigned index);
+/* Not too much of it has another geometry. */
+bool hypothesis_is_plausible(const hypothesis_t *h);
+
+/* ---- step_stretch.c ---- */
+
+/* What stood before a step of the kind `keep`. */
+void stretch_note(follow_t *f, const past_t *p, size_t from, size_t to, int keep);
+
+#endif

@@ -1,0 +1,381 @@
+/* tracker.h: where the program is in its step, and which of its buffers is which of the recorded ones.
+ *
+ *   step.c, step_*.c   finds the step in the sequence of operations, and tells kinds of step apart
+ *   match.c            which operation of a recording is this one?
+ *   follow.c           the cursor in a recorded step while no plan is driven, and the lookahead that it gives
+ *   leftover.c         words of arguments that the host has not filled in; layout.c: structures that say which these are
+ *   word.c             what else a word of an argument may be
+ */
+#ifndef EBB_TRACKER_H
+#define EBB_TRACKER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "alloc/ebb_alloc.h"
+#include "ckpt/run/profile/profile.h"
+#include "ckpt/run/residence/residence.h"
+#include "ckpt/trace/trace.h"
+#include "offload/ebb_offload.h"
+
+/* ---- finding the step (step.c) ---- */
+
+/* Finds the training step in the sequence of operations, and follows it from then on.
+ *
+ * Seen of an operation are two signatures without addresses and scalar values: the coarse one (function, shape of the
+ * arguments) finds the step and the place in it, the fine one (geometry and sizes as well) tells kinds of step apart:
+ * another batch size, say. Of memory, the fewest bytes that were alive since the operation before.
+ *
+ * Glossary
+ *   lane      the operations of one stream; where several threads issue into it, of one thread and stream as well.
+ *             Lanes are looked at one by one, because their interleaving may differ from step to step. The lead is the
+ *             one with the most operations among those that have a step; its steps are the program's
+ *   word      what the steps of one kind have in common, from boundary to boundary
+ *   kind      steps with about the same word; numbered from 0. Numbers of forgotten ones are given again, serials not
+ *   stretch   what lies between two known steps. One that recurs becomes a kind: an evaluation, a save
+ *   extra     an operation of a step that is not in its word; missing: one of the word that was left out
+ *   aside     an operation that may stand anywhere and counts for nothing: a copy to the host, which logs or saves
+ *
+ * What is a step. A stretch that repeats at once, but for a few extra and missing operations, and gives back all that
+ * it allocates. Layers repeat too, but a forward pass keeps allocating; other loops (an optimizer's launches) end, and
+ * what has ended once must repeat for longer the next time. Operations count by how surprising they are: long runs of
+ * one function prove nothing. A longer period replaces a shorter one if it explains what stands between the shorter
+ * one's occurrences: micro-batches and their optimizer. The boundary is put where the fewest bytes are alive.
+ *
+ * Following. At a boundary every kind is possible; those that the operations do not fit drop out. Which one is
+ * expected is told by how kinds followed one another, until only one is left.
+ *
+ * Cost: a comparison per kind that is still possible while all goes as known; a look-up in a table, and one comparison
+ * per repetition under trial, while a step is looked for. Everything else is paid for by the operations before it.
+ *
+ * A finder is a value without outside references but its own memory; any thread, one at a time. */
+
+#define EBB_STEP_KINDS 8u
+
+typedef enum ebb_step_event {
+    EBB_STEP_NONE,     /* nothing to report */
+    EBB_STEP_FOUND,    /* one more kind of step is known; kinds that its word contains are forgotten */
+    EBB_STEP_BOUNDARY, /* a step of a known kind ends with this operation (or a little earlier: ebb_step_late) */
+    EBB_STEP_LOST,     /* this operation continues no known step */
+    EBB_STEP_GIVEN_UP /* no known step has been seen for long: looking for others as well */
+} ebb_step_event_t;
+
+typedef struct ebb_step_operation {
+    uint64_t stream, thread; /* any numbers that tell them apart */
+    uint64_t coarse, fine;
+    uint64_t live_bytes; /* the fewest since the operation before */
+    bool aside;
+    bool turn; /* the program has begun or ended something that it has a name for (NVTX): a likely boundary */
+} ebb_step_operation_t;
+
+typedef struct ebb_step_kind {
+    uint64_t serial; /* 0: there is no such kind */
+    uint64_t
+        family; /* the serial of the first kind that this one differs from in sizes only; its own: there is none */
+    size_t operations; /* of its word: in the lead */
+    uint64_t count;    /* steps of this kind */
+    uint64_t extras, missing;
+    uint64_t interruptions; /* times it was expected and did not come to its end */
+} ebb_step_kind_t;
+
+typedef struct ebb_step_finder ebb_step_finder_t;
+
+/* Steps of up to `longest` operations can be found. NULL: no memory. */
+ebb_step_finder_t *ebb_step_finder_new(size_t longest);
+void ebb_step_finder_delete(ebb_step_finder_t *finder);
+
+/* FOUND comes at any place in a step; the position is 0 if it is a boundary as well. */
+ebb_step_event_t ebb_step_push(ebb_step_finder_t *finder, const ebb_step_operation_t *operation);
+
+/* The kind that ended with the last BOUNDARY or FOUND; -1: none has. */
+int ebb_step_ended(const ebb_step_finder_t *finder);
+/* How many operations of the lead ago that was, at the event: 0, unless its end was in doubt. */
+size_t ebb_step_late(const ebb_step_finder_t *finder);
+/* The kind that is under way, as far as one can tell; at a boundary, the one to come. -1: none is known, or what is
+ * under way is none of them. */
+int ebb_step_expected(const ebb_step_finder_t *finder);
+/* The kinds that the operations since the boundary fit, as bits. */
+uint32_t ebb_step_possible(const ebb_step_finder_t *finder);
+ebb_step_kind_t ebb_step_kind(const ebb_step_finder_t *finder, unsigned kind);
+
+/* Operations of the kind under way, of the last one if there is none; 0: none is known. */
+size_t ebb_step_period(const ebb_step_finder_t *finder);
+/* How many operations of its word the expected kind has behind it. */
+size_t ebb_step_position(const ebb_step_finder_t *finder);
+
+/* Lanes with operations, and how many of them have a step. */
+typedef struct ebb_step_lanes {
+    unsigned count, recurring;
+} ebb_step_lanes_t;
+ebb_step_lanes_t ebb_step_lanes(const ebb_step_finder_t *finder);
+
+/* Everything is in order: for tests. */
+bool ebb_step_check(const ebb_step_finder_t *finder);
+
+/* ---- words that lead into no buffer (word.c) ---- */
+
+/* What else a word of a launch's arguments may be that leads into no buffer of ebb's. */
+
+/* A pointer to memory of CUDA's that ebb does not serve. */
+bool ebb_word_is_foreign(ebb_device_t *dev, CUdeviceptr word);
+
+/* Nothing that a kernel could follow: not NULL, which says something, but no address either; who reads there faults. Also where a
+ * buffer was that the program has freed: it may not touch it. `asking`: where only the driver knows, it is asked; else that is not called junk. */
+bool ebb_word_is_junk(ebb_device_t *dev, CUdeviceptr word, bool asking);
+
+/* What the driver has said of words is asked anew. */
+void ebb_words_forget(ebb_t *ebb);
+
+/* ---- structures that say which words are meant (layout.c) ---- */
+
+/* Structures that say themselves which of their words are meant.
+ *
+ * What the host has not filled in is learned from what it holds (tracker.h). That takes several launches, and cannot tell apart what
+ * launches of a kernel have in common but by chance. Where most is left over it need not be learned, because the structure says it. All
+ * these are PyTorch's, as its versions 2.4 to 2.11 have them (sources in aten/src/ATen):
+ *   - CatArrayBatchedCopy of torch.cat: as many inputs as the grid is high (native/cuda/Shape.cu).
+ *   - multi_tensor_apply_kernel of optimizers and clipping: as many tensors as its blocks name (native/cuda/MultiTensorApply.cuh).
+ *   - TensorListAddresses of lpnorm_cleanup, clipping's, and of lpmax_cleanup: an address for each block
+ *     (native/cuda/ForeachReduceOp.cu).
+ *   - OffsetCalculator, alone or as the first member of an elementwise kernel's lambda: as many dimensions as it says, each with the
+ *     numbers by which to divide by its size (cuda/detail/OffsetCalculator.cuh, IntegerDivider.cuh, native/cuda/CUDALoops.cuh).
+ *   - ReduceOp of reduce_kernel, in which there are two of these, and one address or two of outputs (native/cuda/Reduce.cuh).
+ *   - TensorInfo of indexing, dropout, sorting: as many dimensions as it says (cuda/detail/TensorInfo.cuh).
+ * A kernel is known by its mangled name, a structure of its only if it has the size that follows from the name, and a launch's only if what
+ * is in it agrees. So a version that has changed them is not known, rather than known wrongly. What an extension gives to PyTorch's templates
+ * is not known where it could matter: a functor of its own may go by other words. (All 21,132 kernels of 2.11 were gone through.)
+ *
+ * Pure: neither driver nor buffers are asked. */
+
+/* What an aligned word of 8 bytes of a launch's arguments is. */
+typedef enum {
+    EBB_ROLE_UNKNOWN,
+    EBB_ROLE_OPERAND, /* an address that the kernel goes by */
+    EBB_ROLE_NUMBER,  /* no address, whatever it looks like */
+    EBB_ROLE_UNUSED   /* not filled in */
+} ebb_role_t;
+
+enum { EBB_LAYOUT_STRUCTURES = 8, EBB_LAYOUT_ARRAYS = 10 };
+
+typedef struct ebb_layout_parameter {
+    uint32_t offset_bytes, size_bytes;
+} ebb_layout_parameter_t;
+
+/* Of which arrays a structure consists; all in bytes from the beginning of the arguments. */
+typedef struct ebb_layout_structure {
+    enum {
+        EBB_CAT,
+        EBB_MULTI_TENSOR,
+        EBB_ADDRESSES,
+        EBB_OFFSETS,
+        EBB_LAMBDA,
+        EBB_REDUCTION,
+        EBB_TENSOR_INFO
+    } kind;
+    uint32_t begin, end;
+    uint32_t
+        count_at; /* what says how much is meant: for each block the number of its tensor, a byte; or the dimensions */
+    uint32_t array_count;
+    struct ebb_layout_array {
+        uint32_t at, entries, entry_bytes;
+        bool addresses;
+        uint8_t
+            by; /* 0: all entries are meant; else as many as the structure's first, second, or third count says */
+    } array[EBB_LAYOUT_ARRAYS];
+} ebb_layout_structure_t;
+
+/* Of a kernel's arguments what is known. */
+typedef struct ebb_layout {
+    uint32_t count;
+    ebb_layout_structure_t structure[EBB_LAYOUT_STRUCTURES];
+} ebb_layout_t;
+
+/* Of the kernel with this (mangled) name and these parameters. */
+void ebb_layout_make(const char *name, const ebb_layout_parameter_t *parameter, uint32_t count,
+                     ebb_layout_t *out);
+
+/* role[bytes / 8] of ebb_role_t: of the words of a launch with these arguments; UNKNOWN what nothing is known of. */
+void ebb_layout_roles(const ebb_layout_t *layout, const unsigned char *block, size_t bytes,
+                      const unsigned grid[3], uint8_t *role);
+
+/* ---- words that the host has not filled in (leftover.c) ---- */
+
+/* Words of a launch's arguments that the host has not filled in.
+ *
+ * A structure that goes to a kernel by value is often filled in part: so many shapes, strides, pointers, and the kernel goes by no
+ * more. What is left over is what the host's stack remembers: also pointers into buffers, others in each step. Whoever only sees
+ * words (hook/args.c) takes each of these for an operand, and no two steps for the same. PyTorch does so (OffsetCalculator,
+ * CatArrayBatchedCopy, multi_tensor_apply).
+ *
+ * Some structures say themselves what is meant (tracker.h). Of all others, junk proves. If a word held what nobody can follow
+ * (tracker.h), and the launch came off, that launch did not go by it: it would have faulted. So evidence is gathered of each place of a
+ * step, which is a launch of this kernel with this geometry and this many bytes of arguments, behind the same launches. A word that
+ * held junk at least twice there is left over, in whatever other launch of the place, from the fourth on, it leads into a buffer; but
+ * not in one that says something else for the first time: where a small number (a count, a kind, a flag) that had been the same in all
+ * launches is another one, the word may be meant by it. From then on it is left over in launches with that number only once it held
+ * junk in one. (More than a few such numbers at once are what another call has left on the stack; what was known of words there is
+ * forgotten.)
+ *
+ * What cannot be told: a kernel that goes by memory (a count on the device) to know which words it goes by, or by a number that has
+ * varied all along. So nothing rests on it in silence. Where a plan or a replay does not provide for what the word leads to, the
+ * word that is issued leads nowhere (ebb_nowhere): a kernel that goes by it all the same faults and the program is told, instead of
+ * going on with other bits. While no plan is driven, and the program's own launches are not planned ones, every word that leads into a
+ * buffer has it in place, whatever is known of it.
+ *
+ * EBB_LEFTOVERS=0: every word counts. One device at a time; with ebb_lock() held. */
+
+/* A step begins. What a place is counts from here. */
+void ebb_leftover_begin_step(ebb_t *ebb);
+
+/* Every operation of a step of which any is viewed, before it is issued: those of a place come behind the same ones. */
+void ebb_leftover_pass(ebb_t *ebb, const ebb_operation_t *operation);
+/* The operation passed last was not issued. */
+void ebb_leftover_take_back(ebb_t *ebb);
+
+/* The operation passed last, without the accesses of words that are left over, and with arguments in which these lead nowhere; all
+ * others as they are. The operation itself if there are none. Valid until the next pass. Adds to the evidence. */
+const ebb_operation_t *ebb_leftover_view(ebb_device_t *dev, const ebb_operation_t *operation);
+
+/* Whether a word of the operation viewed last is left over, wherever it leads, or holds junk in it: this launch does not go by it. */
+bool ebb_leftover_is(ebb_device_t *dev, uint32_t param_offset);
+
+/* What is known of a word of the operation viewed last, for the log. */
+void ebb_leftover_describe(ebb_t *ebb, uint32_t param_offset, char *out, size_t size);
+
+/* Tells the program's user, where the device has faulted, that a word may have been left out that was meant. */
+void ebb_leftover_hint(ebb_t *ebb, CUresult result);
+
+/* Accesses that were left out, in all. */
+uint64_t ebb_leftover_count(ebb_t *ebb);
+
+/* Everything: functions may be others. */
+void ebb_leftover_forget(ebb_t *ebb);
+
+/* ---- matching a step with its recording (match.c) ---- */
+
+/* Follows a step that was recorded before, operation by operation: which one of the recording is this?
+ *
+ * Operations are matched stream by stream, so that the interleaving of streams and threads may differ from step to
+ * step. Buffers are bound as operations touch them: a buffer of the recording to one of this step, of the same size.
+ * What was there before the step is the same buffer as recorded, or what the step before has left behind in a certain
+ * place: from step to step the same place (trace.h: next).
+ *
+ * Small buffers may have other sizes from step to step; the trace then says the most (ebb_match_note_left).
+ *
+ * Steps may deviate a little: an operation too many, one that is left out, a free or an allocation that comes early or late.
+ * Such a step still tells about the operations that are as recorded. Too much of it, and it is another step.
+ *
+ * One step at a time; with ebb_lock() held. */
+
+/* Borrows both until the end or the next begin. `left`: [buffers] the generation that the last step has left behind; 0:
+ * it was freed. False: no memory. */
+bool ebb_match_begin(ebb_t *ebb, const ebb_recording_t *recorded, const uint64_t *left);
+void ebb_match_end(ebb_t *ebb);
+
+void ebb_match_allocated(const ebb_buffer_t *buffer);
+void ebb_match_freed(ebb_buffer_t *buffer);
+/* The operation's number in the recording; EBB_NONE: it is an extra one, or the first one behind some that were left
+ * out, or this step is another one from here on (ebb_match_difference). */
+uint32_t ebb_match_operation(ebb_t *ebb, const ebb_operation_t *operation);
+/* It is the one of the recording as far as order goes, but it or a buffer of it has another size, or some words of its structures lead
+ * elsewhere: nothing can be learned about what it does. */
+bool ebb_match_is_resized(ebb_t *ebb);
+/* Counts the one matched last as issued; before it, allocations and frees belong in front of it. */
+void ebb_match_advance(ebb_t *ebb, uint32_t operation);
+/* The one behind it on its stream; EBB_NONE: there is none. */
+uint32_t ebb_match_next(ebb_t *ebb, uint32_t operation);
+/* What differs, valid until the next call; NULL: it is this step so far, and if `whole`, to the end. */
+const char *ebb_match_difference(ebb_t *ebb, bool whole);
+/* Operations that were left out, so far. */
+uint32_t ebb_match_missing(ebb_t *ebb);
+/* At the end of a step that has matched: the trace's `next` and sizes, and what this step has left behind. */
+void ebb_match_note_left(ebb_t *ebb, ebb_trace_t *trace, uint64_t *left);
+
+/* The buffer that stands for one of the recording; NULL: none yet. */
+ebb_buffer_t *ebb_match_buffer(ebb_t *ebb, uint32_t id);
+/* Whether an operation that is not recorded has touched it since this was asked last. */
+bool ebb_match_take_strayed(ebb_t *ebb, uint32_t id);
+
+/* ---- following a recorded step (follow.c) ---- */
+
+/* Where the program is in a recorded step, while no plan is driven, and what that says about its buffers.
+ *
+ * A cursor goes along with the program. An operation that is the recorded one at the cursor (function, geometry, shape of
+ * arguments) moves it on; another one is taken for an extra, or, when two in a row continue the step a little further on, for
+ * the sign that something was left out. Failing both, one that differs from the recorded one in sizes only moves the cursor on
+ * as well. After too many strays nothing is known until the next boundary. Buffers get their numbers in the trace when they
+ * are first touched as recorded; one that outlives the step goes by its next number (trace.h) behind the boundary.
+ *
+ * What the cursor says is advice to residence/: next uses, what is allocated and touched next. What is dropped rests on more
+ * (replay.h).
+ *
+ * One step is followed at a time; with ebb_lock() held. */
+
+/* The next operation is the first one of a step like this one, which is borrowed until the next call or ebb_follow_end.
+ * NULL, or without a trace: like the one before, if any. What is dropped is made before another step is followed. */
+void ebb_follow_boundary(ebb_device_t *dev, ebb_recording_t *learned);
+/* What is dropped is made. Does nothing if nothing is followed. */
+void ebb_follow_end(ebb_device_t *dev);
+bool ebb_follow_follows(ebb_t *ebb, const ebb_recording_t *learned);
+
+/* At a boundary: [buffers] those with which the next step like this one begins, by their numbers in it, as far as they are
+ * known; the caller's to free. NULL: nothing is known. */
+ebb_buffer_t **ebb_follow_present(ebb_t *ebb, const ebb_recording_t *learned);
+
+/* What is dropped is made. The cursor is lost, and buffers have no numbers, until the next boundary: the program's
+ * operations are not shown to this module for now. */
+void ebb_follow_pause(ebb_device_t *dev);
+/* The program is in the middle of a step, where a plan has left it (replay.h): followed from here on. */
+struct ebb_left;
+void ebb_follow_resume(ebb_device_t *dev, struct ebb_left *left);
+
+/* Around every operation. `before` is for the moment when nothing has been done for it yet; an error goes to the
+ * program. */
+ebb_status_t ebb_follow_before(ebb_device_t *dev, const ebb_operation_t *operation);
+void ebb_follow_after(ebb_t *ebb, const ebb_operation_t *operation, bool issued);
+/* A buffer of the program is about to be freed, on the stream; NULL: now. */
+void ebb_follow_freeing(ebb_buffer_t *buffer, ebb_stream_t *stream);
+
+/* ---- what comes next, for residence/ ---- */
+
+typedef struct ebb_next_use {
+    bool known; /* else the rest means nothing */
+    uint32_t
+        ahead; /* operations until it is touched; 0: by the next one. A buffer that is freed untouched: until then */
+    uint64_t ns;     /* until then, by what the operations took on the device */
+    uint32_t behind; /* operations since it was touched last */
+} ebb_next_use_t;
+
+/* One of the next operations, by what it asks of memory. */
+typedef struct ebb_coming {
+    size_t born_chunks;  /* allocated just before it */
+    size_t freed_chunks; /* freed just before it, of those that will be on the device as things are */
+    uint32_t buffers;    /* that it touches */
+} ebb_coming_t;
+
+/* False: nothing is known at the moment, and the others may not be asked. */
+bool ebb_follow_known(ebb_device_t *dev);
+ebb_next_use_t ebb_follow_next_use(const ebb_buffer_t *buffer);
+/* The operation `ahead` operations from now. False: nothing is known that far ahead. */
+bool ebb_follow_coming(ebb_t *ebb, uint32_t ahead, ebb_coming_t *out);
+/* The i-th buffer that it touches. NULL: not allocated yet. */
+ebb_buffer_t *ebb_follow_touched(ebb_t *ebb, uint32_t ahead, uint32_t i);
+
+/* ---- for recipe.c ---- */
+
+typedef struct ebb_followed {
+    ebb_recording_t *learned; /* NULL: nothing is followed */
+    unsigned slot;            /* the device on which it is */
+    ebb_uses_t uses;
+    ebb_buffer_t **buffer; /* [buffers] alive, under this number; NULL: none is known */
+    bool known;            /* the cursor is right */
+    bool paused,
+        resumed; /* ebb_follow_pause, since the last boundary; ebb_follow_resume, until another one begins */
+    uint32_t cursor; /* the next operation; operation_count: the step is over */
+    uint64_t step;   /* counts boundaries */
+    bool matches;    /* the operation under way is the one at the cursor, on the recorded buffers */
+    uint32_t at;     /* its number then */
+} ebb_followed_t;
+
+#endif
