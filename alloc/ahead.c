@@ -1,15 +1,13 @@
 /* ahead.c: a thread that creates chunks before they are asked for, because creating one takes long (about 190 us on
  * an A100). It takes ebb_lock() only to say what it is about to do and what it has got; the program's threads never
  * wait for the driver on its account. It starts when the program first makes ebb create a chunk. */
-#include "alloc/ahead.h"
+#include "alloc/device.h"
 
 #include <stdatomic.h>
 #include <time.h>
 
 #include "alloc/base/driver.h"
 #include "alloc/base/thread.h"
-#include "alloc/chunk.h"
-#include "alloc/device.h"
 
 /* What has been created goes into the pool. Lock held. */
 static void hand_over(ebb_device_t *dev)

@@ -4,16 +4,13 @@
  * place: a pointer one past the end of a buffer never is the beginning of another. A table from place to range makes
  * every look-up one subtraction and one load.
  */
-#include "alloc/arena.h"
+#include "alloc/device.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "alloc/base/driver.h"
-#include "alloc/base/log.h"
-#include "alloc/chunk.h"
-#include "alloc/device.h"
-#include "alloc/share.h"
+#include "alloc/base/status.h"
 
 ebb_status_t ebb_arena_reserve(ebb_t *ebb, size_t device_bytes)
 {

@@ -1,16 +1,11 @@
-#include "alloc/chunk.h"
+#include "alloc/device.h"
 
 #include <stdlib.h>
 
 #include <time.h>
 
-#include "alloc/ahead.h"
 #include "alloc/base/driver.h"
-#include "alloc/base/log.h"
-#include "alloc/device.h"
-#include "alloc/mark.h"
-#include "alloc/overhead.h"
-#include "alloc/vmm.h"
+#include "alloc/base/status.h"
 
 /* Ahead of need: one in so many of the chunks that exist, and at most so many. What is reserved beyond what is alive
  * stays small that way. */

@@ -27,9 +27,137 @@
 #include "alloc/base/table.h"
 #include "alloc/base/thread.h"
 #include "alloc/ebb_alloc.h"
-#include "alloc/foreign.h"
-#include "alloc/pool.h"
-#include "alloc/slab.h"
+
+/* ---- the program's memory pools (pool.c) ---- */
+
+/* The program's memory pools. To ebb a pool is a name on a buffer, unless its memory is to be exported,
+ * lies elsewhere or comes from another process: then it is native, the driver serves it. */
+
+/* The program has a pool of this device's memory, of at most so many bytes (0: any number). False: no host memory. */
+bool ebb_pool_note(ebb_t *ebb, CUmemoryPool pool, CUdevice device, bool native, size_t max_bytes);
+/* NULL: the device's current one. */
+bool ebb_pool_is_native(ebb_device_t *dev, CUmemoryPool pool);
+/* The device whose memory it gives; NULL: ebb does not serve that. Of no pool, or one that is not known: the given one. */
+ebb_device_t *ebb_pool_device(ebb_device_t *dev, CUmemoryPool pool);
+void ebb_pool_forget(ebb_t *ebb, CUmemoryPool pool);
+
+/* Bytes that the program has in one pool, in whole EBB_ALIGN_BYTES. */
+typedef struct ebb_pool_usage {
+    size_t used_bytes, high_bytes; /* now; at most, since the program has last asked to forget it */
+} ebb_pool_usage_t;
+/* NULL: the device's default one; the same for the handle of that. */
+ebb_pool_usage_t *ebb_pool_usage(ebb_device_t *dev, CUmemoryPool pool);
+/* Whether so many bytes more are within the pool's size. */
+bool ebb_pool_has_room(ebb_t *ebb, CUmemoryPool pool, size_t bytes);
+void ebb_pool_took(ebb_device_t *dev, CUmemoryPool pool, size_t bytes);
+void ebb_pool_gave(ebb_device_t *dev, CUmemoryPool pool, size_t bytes);
+/* Whatever was allocated on the device is gone. */
+void ebb_pools_emptied(ebb_device_t *dev);
+
+/* What cuMemAllocAsync takes from on the device; NULL: its default pool. */
+CUmemoryPool ebb_pool_current(ebb_device_t *dev);
+void ebb_pool_set_current(ebb_t *ebb, CUdevice device, CUmemoryPool pool);
+
+/* ---- memory that ebb does not serve (foreign.c) ---- */
+
+/* Memory that the device can reach and ebb does not serve: host memory that is mapped, module
+ * variables, managed memory, the program's own mappings, pools that ebb leaves to the driver, memory of other
+ * processes. Ebb knows where it is, and counts what of it is device memory against the budget; it never leaves. */
+
+typedef enum ebb_foreign_kind {
+    EBB_FOREIGN_HOST,     /* allocated or registered, and mapped */
+    EBB_FOREIGN_VARIABLE, /* of a module */
+    EBB_FOREIGN_MANAGED,
+    EBB_FOREIGN_MAPPING, /* cuMemMap */
+    EBB_FOREIGN_POOL,    /* from a pool that is left to the driver */
+    EBB_FOREIGN_IMPORT,  /* of another process or interface */
+} ebb_foreign_kind_t;
+
+typedef struct ebb_foreign {
+    CUdeviceptr base;
+    size_t bytes;
+    ebb_foreign_kind_t kind;
+    const void *owner; /* a module, or what else tells it apart */
+    size_t counted;    /* device bytes, counted against the budget */
+} ebb_foreign_t;
+
+/* The range at an address, or NULL. Valid until the next change. */
+const ebb_foreign_t *ebb_foreign_at(ebb_t *ebb, CUdeviceptr address);
+/* Counts on the device. What has the same base is replaced. False: no host memory (it is then unknown; the driver knows it). */
+bool ebb_foreign_add(ebb_device_t *dev, const ebb_foreign_t *range);
+/* Also uncounts it. False: there is none with that base. */
+bool ebb_foreign_remove(ebb_t *ebb, CUdeviceptr base);
+/* All of one owner. */
+void ebb_foreign_forget(ebb_t *ebb, const void *owner);
+
+/* Of the device: takes device bytes off the budget for memory that the driver is about to serve, evicting what must go. False:
+ * they are not there. */
+bool ebb_foreign_count(ebb_device_t *dev, size_t bytes);
+void ebb_foreign_uncount(ebb_device_t *dev, size_t bytes);
+size_t ebb_foreign_counted(ebb_device_t *dev);
+
+/* ---- slabs (slab.c) ---- */
+
+/* Address space that small buffers share, tiled by blocks in units of EBB_ALIGN_BYTES. For this folder.
+ *
+ * Every unit belongs to one block: live (a buffer), waiting (freed, kept for the next request of its size) or
+ * free (merged with its neighbours). There are chunks only where blocks need them: a chunk's worth of units that
+ * lies in free blocks may be without. */
+
+enum {
+    EBB_CHUNK_UNITS = EBB_CHUNK_BYTES / EBB_ALIGN_BYTES,
+    EBB_LARGEST_UNITS = EBB_SMALL_BYTES / EBB_ALIGN_BYTES
+};
+
+typedef enum ebb_block_state { EBB_LIVE, EBB_WAITING, EBB_FREE } ebb_block_state_t;
+
+typedef struct ebb_block {
+    ebb_buffer_t buffer; /* first: a small buffer is its block */
+    uint32_t first, units;
+    ebb_block_state_t state;
+    ebb_mark_t freed;              /* waiting or free: may be in use until here */
+    struct ebb_block *next, *prev; /* in its list (small.c) */
+} ebb_block_t;
+
+struct ebb_slab {
+    ebb_range_t *range;
+    struct ebb_slab *next;
+    uint32_t units;
+    uint32_t chunks;   /* of its range that are there */
+    uint16_t *live;    /* live blocks that touch each chunk's worth of units */
+    uint64_t *begins;  /* a bit for each unit: a block begins here */
+    ebb_block_t *at[]; /* [units] the block that begins there */
+};
+
+/* A slab on a range, without blocks, not in the list. NULL: no host memory. */
+ebb_slab_t *ebb_slab_new(ebb_range_t *range);
+/* Unmaps and deletes range and slab; there must be no live block. False: the driver does not want to. */
+bool ebb_slab_delete(ebb_slab_t *slab);
+
+static inline ebb_slab_t *ebb_slab_of(const ebb_block_t *b)
+{
+    return b->buffer.range->slab;
+}
+
+/* A block at a place; it must be nobody's, and `units` above 0. NULL: no host memory. */
+ebb_block_t *ebb_block_new(ebb_slab_t *slab, uint32_t first, uint32_t units);
+void ebb_block_delete(ebb_block_t *block);
+/* Its neighbours, or NULL. */
+ebb_block_t *ebb_block_behind(const ebb_block_t *block);
+ebb_block_t *ebb_block_before(const ebb_block_t *block);
+/* The block of a unit, or NULL if there is none (in slabs of a plan) or it begins more than a large small buffer
+ * before. */
+ebb_block_t *ebb_block_of(const ebb_slab_t *slab, uint32_t unit);
+
+/* The chunks, of those that the units touch, that are not there. */
+unsigned ebb_slab_missing(const ebb_slab_t *slab, uint32_t first, uint32_t units);
+/* Maps them on `chunks`; returns a failure when nothing has changed. */
+ebb_status_t ebb_slab_back(ebb_slab_t *slab, uint32_t first, uint32_t units, const ebb_chunk_t *chunks);
+/* A block comes to life, or dies. Returns in how many chunks' worth of units none was, or is, but it. */
+unsigned ebb_slab_born(const ebb_block_t *block);
+unsigned ebb_slab_died(const ebb_block_t *block);
+/* Gives the chunks that lie wholly in these units, which nobody uses any more, back to the pool. */
+void ebb_slab_strip(ebb_slab_t *slab, uint32_t first, uint32_t units);
 
 enum {
     EBB_DEVICES = 16, /* contexts that are served in the life of a process; beyond, they are the driver's */
@@ -278,5 +406,275 @@ typedef struct ebb_visit {
 /* Another device's context is current, if it has one, until ebb_device_return; visits may be nested. Nothing has changed on failure. */
 ebb_status_t ebb_device_visit(ebb_device_t *to, ebb_visit_t *visit);
 void ebb_device_return(ebb_visit_t visit);
+
+/* ---- streams and marks, beyond what every folder uses (mark.c) ---- */
+
+/* The side of streams and marks that only this folder uses */
+
+/* `stream` continues only after all that other streams of the device, or of all, have been given so far; or
+ * the host does. */
+ebb_status_t ebb_streams_join(ebb_device_t *dev, CUstream stream, bool abroad);
+ebb_status_t ebb_streams_wait(ebb_device_t *dev, bool abroad);
+
+/* The device's context is at its end, its work done: every mark of its streams is reached. */
+void ebb_streams_end(ebb_device_t *dev);
+
+/* Makes sure that how far each stream of every device is can be asked later without recording an event on it. */
+void ebb_streams_record(ebb_t *ebb);
+
+/* The program itself has waited for a stream up to a number. */
+void ebb_stream_synchronised(ebb_stream_t *stream, uint64_t number);
+
+/* The program is about to destroy the stream. */
+void ebb_stream_forget(ebb_device_t *dev, ebb_stream_t *stream);
+
+/* Like ebb_mark_reached, but asks the driver at most once about each stream until ebb_marks_ask_again: for
+ * walks over many marks. May say no a little longer than need be. */
+bool ebb_mark_reached_lately(ebb_mark_t mark);
+void ebb_marks_ask_again(ebb_t *ebb);
+
+/* May `stream` use now what is in use until the mark? NULL: may every stream? */
+static inline bool ebb_mark_suits(ebb_mark_t mark, const ebb_stream_t *stream)
+{
+    return !mark.stream || mark.stream == stream || ebb_mark_reached_lately(mark);
+}
+
+/* Both marks are reached where the later is; false if neither is known to be the later one. */
+bool ebb_mark_later(ebb_mark_t *mark, ebb_mark_t other);
+
+/* After ebb_fail_program. Any thread. */
+bool ebb_program_has_failed(const ebb_t *ebb);
+
+/* ---- streams that are captured into graphs ---- */
+
+/* Any thread. */
+static inline bool ebb_captures_under_way(const ebb_t *ebb)
+{
+    return atomic_load_explicit(&ebb->captures, memory_order_relaxed) != 0;
+}
+
+/* Whether a stream takes part in a capture. Asks the driver; lock not wanted. */
+bool ebb_is_capturing(CUstream stream);
+
+/* ---- the pool of chunks (chunk.c) ---- */
+
+/* The pool of physical memory. Chunks are created one by one up to the budget and kept: creating and
+ * releasing them are the slowest calls of the VMM family.
+ *
+ * A chunk is free (in the pool) or taken. A free one may still be in use by work that was issued before it was
+ * given: until its mark `freed`; a stream that has been given that work may have it at once. Ranges that nobody
+ * owns any more may still be mapped on a chunk, free or taken: ghosts (heap.c).
+ *
+ * All chunks are of one size. Larger handles for large buffers that live long would be created in less time (published: 193 us each on an
+ * A100, so 10 s for 100 GB in pieces of 2 MiB, once), but cuMemMap takes whole handles: what an eviction, a plan's overlay or a slab needs could
+ * not be made of any free chunks any more, and memory that is free in the other size would be no use. bench/gpu_costs measures both. */
+
+struct ebb_chunk {
+    CUmemGenericAllocationHandle handle;
+    bool free;
+    uint32_t at;     /* where in its list of free ones */
+    uint32_t ghosts; /* ghosts mapped on it: it cannot be released */
+    ebb_range_t
+        *holder; /* the range, owned or spare, that has it to itself; NULL: none, or not known (spare.c) */
+    ebb_mark_t freed; /* while free */
+};
+
+/* Fixes the budget. `others_bytes` of the budget are held by what ebb does not serve (context,
+ * modules, libraries). */
+void ebb_chunks_init(ebb_device_t *dev, size_t budget_bytes, size_t others_bytes);
+/* From now on what else the process holds is measured before chunks are created, `reserve_bytes` more are held back,
+ * and `ahead` of need some are created by a thread (ahead.c). */
+void ebb_chunks_follow(ebb_device_t *dev, size_t reserve_bytes, bool ahead);
+/* Measures now: for whoever knows that something was loaded. */
+void ebb_chunks_measure(ebb_device_t *dev);
+
+/* So many chunks less may exist, because the driver serves memory of that size itself; those that nobody has
+ * taken go back to it. False: more of them are taken than that. And back. */
+bool ebb_chunks_cede(ebb_device_t *dev, size_t count);
+void ebb_chunks_regain(ebb_device_t *dev, size_t count);
+
+/* All of ebb_usage() but the live bytes, which the heap knows. */
+ebb_usage_t ebb_chunks_usage(ebb_device_t *dev);
+
+/* Chunks that exist, and those of them that are free, whether or not in use until some mark. */
+size_t ebb_chunks_created(ebb_device_t *dev);
+size_t ebb_chunks_free(ebb_device_t *dev);
+
+/* Chunks that exist beyond what the budget now allows, because what else the process holds has grown: they are
+ * released when they are free, and not given out. */
+size_t ebb_chunks_excess(ebb_device_t *dev);
+
+/* Free chunks that `stream` may use now, or, if it is NULL, any stream. */
+size_t ebb_chunks_suiting(ebb_device_t *dev, const ebb_stream_t *stream);
+/* Takes up to `count` free chunks that `stream` may use now, or, if it is NULL, any stream; creates none.
+ * Returns how many. */
+size_t ebb_chunks_gather(ebb_device_t *dev, size_t count, const ebb_stream_t *stream, ebb_chunk_t *out);
+/* The same, of those that `stream` may use after waiting for other streams: makes it wait. */
+size_t ebb_chunks_join(ebb_device_t *dev, size_t count, ebb_stream_t *stream, ebb_chunk_t *out);
+/* Waits for marks of free chunks until `chunks` can be taken, or there are none left to wait for. */
+void ebb_chunks_wait(ebb_device_t *dev, size_t chunks);
+/* Takes up to `count` new ones, as far as budget and driver allow. Returns how many. */
+size_t ebb_chunks_create(ebb_device_t *dev, size_t count, ebb_chunk_t *out);
+/* So many are needed for what is alive: no more are created ahead than a few beyond these. */
+void ebb_chunks_expect(ebb_device_t *dev, size_t count);
+
+/* What to tell the program when there are too few: CUDA_ERROR_OUT_OF_MEMORY, or, if the driver has refused the last
+ * one for another reason, that, or a kernel's fault, which stays with the context (as its reference says, cuMemGetInfo
+ * returns it, too). */
+ebb_status_t ebb_chunks_refusal(ebb_device_t *dev);
+/* For ahead.c, lock held: may one more be created? Then it counts already; end with the handle, or NULL if there is
+ * none. */
+bool ebb_chunks_begin_ahead(ebb_device_t *dev);
+void ebb_chunks_end_ahead(ebb_device_t *dev, const CUmemGenericAllocationHandle *handle);
+/* The driver's call; no lock. */
+ebb_status_t ebb_chunk_handle(CUdevice device, CUmemGenericAllocationHandle *out);
+/* Takes a free one. */
+void ebb_chunk_claim(ebb_device_t *dev, ebb_chunk_t chunk);
+/* Gives chunks that are in use until their marks `freed`. */
+void ebb_chunks_give_back(ebb_device_t *dev, size_t count, const ebb_chunk_t *chunks);
+
+/* ---- chunks created ahead of need (ahead.c) ---- */
+
+/* Chunks created ahead of need by a thread of ebb's own, one for each device. */
+
+/* Lets the thread create what the pool wants (ebb_chunks_wanted); starts it at the first call. Lock held. */
+void ebb_ahead_wake(ebb_device_t *dev);
+/* If a chunk is being created, waits until it is in the pool. True if so. Lock held. */
+bool ebb_ahead_collect(ebb_device_t *dev);
+/* Ends the threads, for the end of the process. Lock not held. */
+void ebb_ahead_stop(ebb_t *ebb);
+
+/* ---- the arena (arena.c) ---- */
+
+/* The arena's inside */
+
+/* No buffer lies less than this above a multiple of 4 GiB, if it can be helped: a word there is a number
+ * below it beside the upper half of some pointer, as the padding of a struct often holds it. */
+#define EBB_LOW_WORDS ((CUdeviceptr)32 << 20)
+/* Nor where the lower half is a float from 1e-8 to 2, such as rates and factors are. */
+#define EBB_FLOAT_WORDS_BEGIN ((CUdeviceptr)0x32000000)
+#define EBB_FLOAT_WORDS_END   ((CUdeviceptr)0x40000000)
+
+/* Once. `device_bytes`: of all devices. */
+ebb_status_t ebb_arena_reserve(ebb_t *ebb, size_t device_bytes);
+
+/* What the driver has refused to unmap goes now: of a range; of those that were deleted since. */
+ebb_status_t ebb_range_clear(ebb_range_t *range);
+void ebb_arena_clear(ebb_device_t *dev);
+
+/* Puts chunks under a part of a range, or gives a part's back to the pool, which nobody may use any more. */
+ebb_status_t ebb_range_map_part(ebb_range_t *range, uint32_t first, uint32_t count,
+                                const ebb_chunk_t *chunks);
+ebb_status_t ebb_range_unmap_part(ebb_range_t *range, uint32_t first, uint32_t count);
+
+/* Also without the lock. */
+static inline bool ebb_arena_contains(ebb_t *ebb, CUdeviceptr address)
+{
+    const size_t slots = atomic_load_explicit(&ebb->arena.slots, memory_order_acquire);
+    return slots && address - ebb->arena.base < slots * EBB_CHUNK_BYTES;
+}
+
+/* The range at an address of the arena, or NULL. */
+static inline ebb_range_t *ebb_arena_range(ebb_t *ebb, CUdeviceptr address)
+{
+    return ebb->arena.range[(address - ebb->arena.base) / EBB_CHUNK_BYTES];
+}
+
+/* Whose an address is: NULL if it is in no range. */
+static inline ebb_device_t *ebb_arena_device(ebb_t *ebb, CUdeviceptr address)
+{
+    const ebb_range_t *r = ebb_arena_contains(ebb, address) ? ebb_arena_range(ebb, address) : NULL;
+    return r ? r->device : NULL;
+}
+
+/* ---- the caching allocator (heap.c, small.c) ---- */
+
+/* Serving the program's allocations */
+
+/* The live buffer that begins at an address, or NULL. */
+ebb_buffer_t *ebb_heap_find(ebb_t *ebb, CUdeviceptr address);
+
+/* The host waits for everything that touched the buffer so far. */
+ebb_status_t ebb_buffer_wait(const ebb_buffer_t *buffer);
+
+/* Notes that all large buffers may be in use until here. */
+void ebb_buffers_touch(ebb_device_t *dev, ebb_mark_t mark);
+/* The operation's, which are all of this slot. */
+void ebb_operation_touch(ebb_device_t *dev, const ebb_operation_t *operation, ebb_mark_t mark);
+
+/* Makes room for so many chunks and leaves it to the driver (ebb_chunks_cede). */
+bool ebb_heap_cede(ebb_device_t *dev, size_t chunks);
+
+/* Measures what else is held on the device. False: that has grown so far that more chunks exist than the budget now allows. Not while a
+ * stream is captured. */
+bool ebb_heap_measure(ebb_device_t *dev);
+/* If that was asked for since (ebb_heap_measure_soon). */
+bool ebb_heap_measure_if_due(ebb_device_t *dev);
+/* Then something is evicted. No plan may be driven: it has given its part of the chunks away. */
+void ebb_heap_shrink(ebb_device_t *dev);
+
+/* On every device, what was allocated without memory gets it, unless it is at the address `but`. Called when a call begins. What cannot be
+ * had any more goes through `unbacked`: whoever touches it gives it some. */
+void ebb_heap_back(ebb_t *ebb, CUdeviceptr but, void (*unbacked)(ebb_buffer_t *buffer));
+
+/* What the program is told to be free: the budget less the chunks that live buffers take on the device when they are there. */
+size_t ebb_heap_told_free(ebb_device_t *dev);
+
+/* Gives all memory of the device back to the driver, under live buffers too: it is idle, and nobody will use it again.
+ * Some context must be current. `freeing` is asked of each large buffer: true: it is gone already (a placed one). */
+void ebb_heap_abandon(ebb_device_t *dev, bool (*freeing)(ebb_buffer_t *buffer, ebb_stream_t *stream));
+
+/* How chunks are got that live buffers have: `evict` gets so many into the pool. False: it cannot. The one call from here upwards. */
+void ebb_heap_make_room_by(ebb_t *ebb, bool (*evict)(ebb_device_t *dev, size_t chunks));
+
+/* Checks all structures (debug builds and tests). */
+void ebb_heap_check(ebb_device_t *dev);
+
+/* ---- small.c: buffers that share slabs; heap.c calls these ---- */
+
+ebb_status_t ebb_small_alloc(ebb_device_t *dev, const ebb_request_t *request, ebb_buffer_t **out);
+void ebb_small_free(ebb_buffer_t *buffer, ebb_mark_t at);
+ebb_buffer_t *ebb_small_place(ebb_slab_t *slab, size_t offset_bytes, size_t bytes);
+void ebb_small_displace(ebb_buffer_t *buffer);
+ebb_buffer_t *ebb_small_at(const ebb_slab_t *slab, CUdeviceptr address);
+/* Merges spare blocks and gives back the chunks that hold nothing and whose marks are reached, or waits for them. */
+void ebb_small_reclaim(ebb_device_t *dev, bool wait);
+void ebb_small_check(ebb_device_t *dev);
+
+/* ---- rights to ebb's memory (share.c) ---- */
+
+/* Who else may reach ebb's memory. */
+
+/* The rights that every mapping of the device's memory has to give: its own, and those of the devices that
+ * the program has given access. Valid until the next grant. */
+const CUmemAccessDesc *ebb_access_descs(ebb_device_t *dev, size_t *count);
+/* One more device; all present mappings get it now. */
+ebb_status_t ebb_access_grant(ebb_device_t *dev, CUdevice device);
+
+/* ---- virtual memory management (vmm.c) ---- */
+
+/* Whether the device's virtual memory management does what ebb needs of it. */
+
+/* What every chunk is made with. */
+CUmemAllocationProp ebb_chunk_properties(CUdevice device);
+
+/* One chunk through its life: addresses, memory, mapping, access, a write on a stream of its own, and back. The first call that fails is
+ * what is returned (ebb_last_failure); what it leaves behind is one chunk and its addresses at most. A device that has no chunk left to
+ * try it with is taken at its word. A context must be current; a millisecond or less. */
+ebb_status_t ebb_vmm_try(CUdevice device);
+
+/* ---- what else the process holds (overhead.c) ---- */
+
+/* How much device memory the process holds beside ebb's chunks. */
+
+typedef struct ebb_overhead {
+    size_t bytes; /* that context, modules, libraries and the program's own allocations past ebb hold now */
+    bool of_all;  /* all processes' on the device: nothing tells this one's */
+} ebb_overhead_t;
+
+/* `chunk_bytes`: what ebb has created. NVML says what this process holds; without it, or where what it says cannot be (as in
+ * containers), all that is not free on the device counts: never too little. A context must be current. A few microseconds to some
+ * ten. */
+ebb_overhead_t ebb_overhead(ebb_t *ebb, CUdevice device, size_t chunk_bytes);
 
 #endif

@@ -31,7 +31,6 @@
 
 #include <cuda.h>
 
-#include "alloc/base/sizes.h"
 #include "alloc/base/status.h"
 
 /* Every address served is aligned to this, as the driver's are. */
@@ -44,7 +43,7 @@
  * runs under ebb; nothing may depend on it. Any thread, also before cuInit. */
 const char *ebb_version(void);
 
-typedef struct ebb_chunk *ebb_chunk_t; /* chunk.h */
+typedef struct ebb_chunk *ebb_chunk_t; /* device.h */
 
 typedef struct ebb ebb_t;               /* the process: device.h */
 typedef struct ebb_device ebb_device_t; /* one device */
@@ -105,7 +104,7 @@ typedef struct ebb_usage {
     size_t budget_bytes;   /* for chunks: EBB_BUDGET less reserve and what else is on the device for this
                               process */
     size_t overhead_bytes; /* held by the context and others: taken off */
-    size_t foreign_bytes;  /* of them, what the driver serves the program itself (foreign.h), to the byte */
+    size_t foreign_bytes;  /* of them, what the driver serves the program itself (device.h), to the byte */
     size_t created_bytes;  /* chunks that exist */
     size_t peak_bytes;     /* the most that ever existed at once */
     size_t mapped_bytes;   /* under ranges */
@@ -267,7 +266,7 @@ typedef struct ebb_operation {
     uint32_t value, width; /* set */
     uint32_t access_count;
     ebb_access_t *access;
-    /* Its arguments could not be read, or nothing is known of what they lead to (obscure.h): it may touch anything. */
+    /* Its arguments could not be read, or nothing is known of what they lead to (kernel.h): it may touch anything. */
     bool opaque;
     /* Set by ebb_run_before, for a plain kernel: launched with this block in place of the program's. Until `after`. */
     const unsigned char *instead;
@@ -299,7 +298,7 @@ bool ebb_function_parameter(ebb_t *ebb, CUfunction function, uint32_t index, uin
 CUresult ebb_launch_block(ebb_t *ebb, const CUlaunchConfig *config, CUfunction function,
                           const unsigned char *params);
 
-/* Kernels whose launches count as touching everything, because nothing is known of what they reach (obscure.h), by name. Lock held. */
+/* Kernels whose launches count as touching everything, because nothing is known of what they reach (kernel.h), by name. Lock held. */
 typedef struct ebb_obscure {
     struct ebb_obscure *next;
     uint64_t launches;
@@ -331,5 +330,28 @@ void ebb_unlock(void);
 /* The program has looked up a driver function on this dlopen handle (or RTLD_*): from now on there is a
  * driver. Lock not held. */
 void ebb_driver_seen(void *handle);
+
+/* ---- the lock, for those that take it at the program's calls (lock.c) ---- */
+
+/* Ebb_lock() (ebb_alloc.h), and what its holder has changed of its own thread until ebb_unlock: the current context, the capture
+ * mode. */
+
+/* By this thread. Any thread. */
+bool ebb_lock_is_held(void);
+
+/* False: another thread holds it. */
+bool ebb_try_lock(void);
+/* ebb_lock() where the process ends, in any case: other threads may be in calls for ever. False: it is not to be had. */
+bool ebb_lock_at_exit(void);
+
+/* ---- with it held ---- */
+
+/* Another device is meant, and its context current, until ebb_unlock. False: it has none any more. */
+bool ebb_lock_go_to(ebb_device_t *dev);
+/* The context of the device that it began at has been pushed: not current any more from ebb_unlock on. */
+void ebb_lock_pushed(void);
+
+/* Calls `issue(context)` as the program would: in the context and the capture mode that it has. `dev` is where it goes on after that. */
+CUresult ebb_lock_step_out(ebb_device_t *dev, CUresult (*issue)(const void *context), const void *context);
 
 #endif

@@ -1,11 +1,7 @@
-#include "alloc/foreign.h"
+#include "alloc/device.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#include "alloc/chunk.h"
-#include "alloc/device.h"
-#include "alloc/heap.h"
 
 typedef struct ebb_foreign_range {
     ebb_foreign_t is;

@@ -3,20 +3,13 @@
  * A large buffer owns a range (spare.c), small ones share slabs (small.c). With mappings, fragmentation is never a
  * reason for a large request to fail.
  */
-#include "alloc/heap.h"
+#include "alloc/device.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "alloc/arena.h"
 #include "alloc/base/driver.h"
-#include "alloc/chunk.h"
-#include "alloc/device.h"
-#include "alloc/foreign.h"
-#include "alloc/mark.h"
-#include "alloc/pool.h"
-#include "alloc/slab.h"
-#include "alloc/spare.h"
+#include "alloc/internal.h"
 
 /* Large enough to be taken for a probe: so many chunks, and one in so many of the budget's. */
 enum { PROBE_CHUNKS = 8, PROBE_SHARE = 16 };

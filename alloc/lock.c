@@ -1,10 +1,9 @@
 /* lock.c: ebb_lock(), and what its holder has changed of its own thread. */
-#include "alloc/lock.h"
+#include "alloc/ebb_alloc.h"
 
 #include "alloc/base/driver.h"
-#include "alloc/base/lock.h"
+#include "alloc/base/thread.h"
 #include "alloc/device.h"
-#include "alloc/mark.h"
 
 static ebb_mutex_t lock = EBB_MUTEX(EBB_RANK_STATE);
 

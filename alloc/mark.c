@@ -6,13 +6,12 @@
  * its answers. So the hot path pays one increment, and a question is at worst answered a little late, never
  * too early.
  */
-#include "alloc/mark.h"
+#include "alloc/device.h"
 
 #include <stdlib.h>
 
 #include "alloc/base/driver.h"
-#include "alloc/base/log.h"
-#include "alloc/device.h"
+#include "alloc/base/status.h"
 
 enum { EVENTS = EBB_STREAM_EVENTS };
 

@@ -1,11 +1,10 @@
-#include "alloc/overhead.h"
+#include "alloc/device.h"
 
 #include <dlfcn.h>
 #include <unistd.h>
 
 #include "alloc/base/driver.h"
-#include "alloc/base/log.h"
-#include "alloc/device.h"
+#include "alloc/base/status.h"
 
 /* NVML, as far as it is needed (its header is not part of the toolkit's smallest installations). */
 struct ebb_nvml_process {

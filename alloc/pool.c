@@ -1,9 +1,8 @@
-#include "alloc/pool.h"
+#include "alloc/device.h"
 
 #include <stdlib.h>
 
 #include "alloc/base/driver.h"
-#include "alloc/device.h"
 
 /* That the program has made or imported. */
 typedef struct ebb_known_pool {

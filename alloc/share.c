@@ -1,9 +1,6 @@
-#include "alloc/share.h"
-
-#include "alloc/arena.h"
-#include "alloc/base/driver.h"
-#include "alloc/chunk.h"
 #include "alloc/device.h"
+
+#include "alloc/base/driver.h"
 
 const CUmemAccessDesc *ebb_access_descs(ebb_device_t *dev, size_t *count)
 {

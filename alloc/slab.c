@@ -1,13 +1,11 @@
-/* slab.c: see slab.h. The table of blocks is two: a bit where a block begins, and its address there; so cutting and
+/* slab.c: see device.h. The table of blocks is two: a bit where a block begins, and its address there; so cutting and
  * merging cost the same for a block of one unit and of thousands, and a pointer into the middle of a buffer is
  * looked up by walking back over at most 32 words of bits. */
-#include "alloc/slab.h"
+#include "alloc/device.h"
 
 #include <stdlib.h>
 
-#include "alloc/arena.h"
-#include "alloc/base/log.h"
-#include "alloc/chunk.h"
+#include "alloc/base/status.h"
 
 ebb_slab_t *ebb_slab_new(ebb_range_t *range)
 {

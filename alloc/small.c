@@ -1,4 +1,4 @@
-/* small.c: buffers up to EBB_SMALL_BYTES, cut from slabs (slab.h).
+/* small.c: buffers up to EBB_SMALL_BYTES, cut from slabs (device.h).
  *
  * A freed block first waits in a queue of its size and stream: the next such request takes it in constant time. When
  * a size is asked for that no queue has, all that wait are merged with their neighbours and become free blocks,
@@ -9,13 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "alloc/arena.h"
-#include "alloc/chunk.h"
 #include "alloc/device.h"
-#include "alloc/heap.h"
-#include "alloc/mark.h"
-#include "alloc/slab.h"
-#include "alloc/spare.h"
+#include "alloc/internal.h"
 
 enum {
     SLAB_CHUNKS = 32, /* of addresses */

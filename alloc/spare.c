@@ -12,13 +12,9 @@
  * more memory than it has alive at its peak. Without this, spares would have to be unmapped, which only work that
  * is over allows, or new memory be created beside them.
  */
-#include "alloc/spare.h"
+#include "alloc/internal.h"
 
-#include "alloc/ahead.h"
-#include "alloc/arena.h"
-#include "alloc/chunk.h"
 #include "alloc/device.h"
-#include "alloc/mark.h"
 
 /* Mappings that ghosts may keep (each is a mapping of the process on the software device, of which there are 65,530),
  * and how many of a size are looked at. */

@@ -1,7 +1,7 @@
-/* vmm.c: see vmm.h. That the attribute says yes is not enough: on a vGPU profile cuMemGetAllocationGranularity then answers NOT_SUPPORTED
+/* vmm.c: see device.h. That the attribute says yes is not enough: on a vGPU profile cuMemGetAllocationGranularity then answers NOT_SUPPORTED
  * (xgboost issue 12217), on others the attribute is 0 (openxla issue 49252), elsewhere creating fails (GB10, with properties that it does
  * not have: modular issue 6961). */
-#include "alloc/vmm.h"
+#include "alloc/device.h"
 
 #include "alloc/base/driver.h"
 

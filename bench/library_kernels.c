@@ -4,7 +4,7 @@
  *   library_kernels [--architecture N] [--one-in N] LIBRARY...     N: 90 for sm_90; of so many fat binaries one
  *   library_kernels --list LIBRARY...                              a line for each kernel: architecture, name, parameters as offset:size
  *
- * For each library how ebb judges its fat binaries (alloc/kernel/image.h), and for each architecture
+ * For each library how ebb judges its fat binaries (alloc/kernel/code.h), and for each architecture
  *   modules, kernels            those that can be read; "unread" cannot be
  *   first                       how many kernels have their first parameter at which offset
  *   structures                  kernels with parameters of 128 bytes and more, as a tensor map has
@@ -21,7 +21,7 @@
 #include <string.h>
 
 #include "alloc/ebb_alloc.h"
-#include "alloc/kernel/tensor_map.h"
+#include "alloc/kernel/kernel.h"
 #include "ckpt/run/replay/replay.h"
 #include "cubins.h"
 

@@ -8,10 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "alloc/arena.h"
-#include "alloc/base/driver.h"
 #include "alloc/device.h"
-#include "alloc/kernel/tensor_map.h"
+#include "alloc/base/driver.h"
+#include "alloc/kernel/kernel.h"
 #include "hook/internal.h"
 
 /* ---- arguments ---- */

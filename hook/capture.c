@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "alloc/base/driver.h"
-#include "alloc/base/log.h"
+#include "alloc/base/status.h"
 #include "alloc/device.h"
 #include "ckpt/run/run.h"
 #include "hook/internal.h"

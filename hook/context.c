@@ -1,6 +1,5 @@
 /* context.c: the end of a context. */
 #include "alloc/device.h"
-#include "alloc/foreign.h"
 #include "hook/internal.h"
 
 /* Before the driver destroys it. */

@@ -1,8 +1,6 @@
 /* copy.c: linear copies and memsets: all as their asynchronous forms, on the stream that says which
  * default stream is meant. Copies of other shapes: shape.c. */
-#include "alloc/arena.h"
 #include "alloc/device.h"
-#include "alloc/mark.h"
 #include "hook/internal.h"
 
 typedef enum direction { ANY, H2D, D2H, D2D } direction_t;

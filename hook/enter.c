@@ -8,19 +8,12 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "alloc/ahead.h"
-#include "alloc/arena.h"
+#include "alloc/device.h"
 #include "alloc/base/libc_symbol.h"
-#include "alloc/base/log.h"
+#include "alloc/base/status.h"
 #include "alloc/base/options.h"
 #include "alloc/base/thread.h"
-#include "alloc/chunk.h"
-#include "alloc/device.h"
-#include "alloc/heap.h"
-#include "alloc/lock.h"
-#include "alloc/mark.h"
-#include "alloc/overhead.h"
-#include "alloc/vmm.h"
+#include "alloc/ebb_alloc.h"
 #include "ckpt/run/run.h"
 #include "ckpt/run/stats/stats.h"
 #include "offload/ebb_offload.h"

@@ -5,13 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "alloc/arena.h"
-#include "alloc/base/log.h"
 #include "alloc/device.h"
-#include "alloc/foreign.h"
-#include "alloc/heap.h"
-#include "alloc/kernel/image.h"
-#include "alloc/kernel/module.h"
+#include "alloc/base/status.h"
+#include "alloc/kernel/code.h"
+#include "alloc/kernel/kernel.h"
 #include "ckpt/run/run.h"
 #include "hook/internal.h"
 

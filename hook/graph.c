@@ -2,12 +2,9 @@
  */
 #include <stdlib.h>
 
-#include "alloc/base/log.h"
-#include "alloc/chunk.h"
+#include "alloc/base/status.h"
 #include "alloc/device.h"
-#include "alloc/foreign.h"
-#include "alloc/kernel/obscure.h"
-#include "alloc/mark.h"
+#include "alloc/kernel/kernel.h"
 #include "hook/internal.h"
 
 /* ---- capture ---- */

@@ -2,12 +2,8 @@
  * what is live; free is what ebb could still hand out; free and used together are at most total. */
 #include <limits.h>
 
-#include "alloc/arena.h"
-#include "alloc/chunk.h"
 #include "alloc/device.h"
-#include "alloc/heap.h"
-#include "alloc/lock.h"
-#include "alloc/pool.h"
+#include "alloc/ebb_alloc.h"
 #include "hook/internal.h"
 
 static size_t total_now(ebb_device_t *dev)

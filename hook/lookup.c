@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "alloc/base/libc_symbol.h"
-#include "alloc/base/log.h"
+#include "alloc/base/status.h"
 #include "ckpt/run/run.h"
 
 /* ---- the SERVED and WATCHED rows ---- */

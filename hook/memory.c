@@ -2,16 +2,10 @@
  * the same memory, but for those that it has to leave to the driver. */
 #include <stdlib.h>
 
-#include "alloc/arena.h"
-#include "alloc/base/log.h"
-#include "alloc/base/options.h"
-#include "alloc/chunk.h"
 #include "alloc/device.h"
-#include "alloc/foreign.h"
-#include "alloc/heap.h"
-#include "alloc/lock.h"
-#include "alloc/mark.h"
-#include "alloc/pool.h"
+#include "alloc/base/status.h"
+#include "alloc/base/options.h"
+#include "alloc/ebb_alloc.h"
 #include "ckpt/run/run.h"
 #include "hook/internal.h"
 #include "offload/ebb_offload.h"

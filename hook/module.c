@@ -7,12 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "alloc/chunk.h"
 #include "alloc/device.h"
-#include "alloc/foreign.h"
-#include "alloc/heap.h"
-#include "alloc/kernel/function.h"
-#include "alloc/kernel/module.h"
+#include "alloc/kernel/kernel.h"
 #include "ckpt/run/run.h"
 #include "hook/internal.h"
 

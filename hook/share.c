@@ -3,14 +3,9 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "alloc/arena.h"
-#include "alloc/base/log.h"
-#include "alloc/chunk.h"
 #include "alloc/device.h"
-#include "alloc/foreign.h"
-#include "alloc/lock.h"
-#include "alloc/pool.h"
-#include "alloc/share.h"
+#include "alloc/base/status.h"
+#include "alloc/ebb_alloc.h"
 #include "ckpt/run/run.h"
 #include "hook/internal.h"
 

@@ -5,10 +5,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "alloc/arena.h"
 #include "alloc/device.h"
-#include "alloc/foreign.h"
-#include "alloc/kernel/tensor_map.h"
+#include "alloc/kernel/kernel.h"
 
 /* A word of device memory that points to a buffer, or the first of a tensor map. */
 typedef struct ebb_word {

@@ -2,13 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "alloc/arena.h"
 #include "alloc/device.h"
-#include "alloc/foreign.h"
-#include "alloc/heap.h"
-#include "alloc/kernel/obscure.h"
-#include "alloc/kernel/tensor_map.h"
-#include "alloc/mark.h"
+#include "alloc/kernel/kernel.h"
 #include "ckpt/run/run.h"
 #include "hook/internal.h"
 

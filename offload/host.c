@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "alloc/base/driver.h"
-#include "alloc/base/log.h"
+#include "alloc/base/status.h"
 #include "alloc/base/options.h"
 #include "offload/internal.h"
 

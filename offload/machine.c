@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "alloc/base/driver.h"
-#include "alloc/base/log.h"
+#include "alloc/base/status.h"
 
 /* ---- its topology: hwloc knows the machine; the driver knows the GPU's PCI address; the kernel knows which CPUs are near it. ---- */
 

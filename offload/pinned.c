@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "alloc/base/driver.h"
-#include "alloc/base/log.h"
+#include "alloc/base/status.h"
 #include "alloc/base/options.h"
 #include "alloc/ebb_alloc.h"
 #include "offload/internal.h"

@@ -9,8 +9,7 @@
 #include <unistd.h>
 
 #include "alloc/base/libc_symbol.h"
-#include "alloc/kernel/elf_file.h"
-#include "alloc/kernel/fatbin.h"
+#include "alloc/kernel/code.h"
 
 enum {
     FORM_SIZED = 4,

@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "alloc/kernel/image.h"
+#include "alloc/kernel/code.h"
 
 typedef struct cubins_parameter {
     uint32_t offset_bytes, size_bytes;

@@ -3,7 +3,7 @@
 #endif
 #include "alloc/base/driver.h"
 
-#include "alloc/base/log.h"
+#include "alloc/base/status.h"
 
 ebb_driver_t ebb_driver;
 

@@ -1,4 +1,4 @@
-#include "alloc/base/lock.h"
+#include "alloc/base/thread.h"
 
 #include <time.h>
 

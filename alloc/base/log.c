@@ -1,4 +1,4 @@
-#include "alloc/base/log.h"
+#include "alloc/base/status.h"
 
 #include <stdarg.h>
 #include <stdio.h>

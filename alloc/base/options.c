@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "alloc/base/log.h"
+#include "alloc/base/status.h"
 
 typedef enum option_type { BYTES, NUMBER, SWITCH, WORD, POLICY, TEXT } option_type_t;
 

@@ -4,7 +4,6 @@
 #include <stdio.h>
 
 #include "alloc/base/driver.h"
-#include "alloc/base/log.h"
 
 static _Thread_local struct {
     ebb_status_t code;

@@ -1,14 +1,38 @@
-/* status.h: how functions of ebb report failure.
- *
- * ebb_status_t is 0 or a CUresult: only codes that the driver itself could return ever reach the program.
- * What failed, and over how many bytes, is kept per thread for the log line that follows.
- */
+/* status.h: how functions of ebb report failure, what ebb says, and the sizes that the allocator and plans share. */
 #ifndef EBB_STATUS_H
 #define EBB_STATUS_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+/* ---- sizes ---- */
+
+/* The sizes that the allocator and plans share. */
+
+#ifndef EBB_CHUNK_KIB /* CMake's EBB_CHUNK_KIB: a power of two from 64 */
+#define EBB_CHUNK_KIB 2048
+#endif
+#define EBB_CHUNK_BYTES ((size_t)EBB_CHUNK_KIB << 10)
+/* Requests up to this size share slabs; larger ones get a range of whole chunks. */
+#define EBB_SMALL_BYTES (EBB_CHUNK_BYTES / 2)
+
+/* ---- the log ---- */
+
+/* What ebb says, on stderr, one line at a time. Never on stdout, never more than EBB_LOG allows. */
+
+typedef enum ebb_log_level { EBB_QUIET, EBB_WARN, EBB_INFO, EBB_DEBUG } ebb_log_level_t;
+
+extern ebb_log_level_t ebb_log_level;
+
+void ebb_log(ebb_log_level_t level, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* ---- failure ---- */
+
+/* How functions of ebb report failure.
+ *
+ * ebb_status_t is 0 or a CUresult: only codes that the driver itself could return ever reach the program.
+ * What failed, and over how many bytes, is kept per thread for the log line that follows. */
 
 typedef int ebb_status_t;
 

@@ -1,5 +1,4 @@
-/* table.h: elements that are found by a 64-bit key, which is not 0 and is their first member. Open addressing; an element that is added
- * may move the others. */
+/* table.h: arrays that grow, tables of elements that are found by a number, hashes of numbers. One thread at a time. */
 #ifndef EBB_TABLE_H
 #define EBB_TABLE_H
 
@@ -7,6 +6,41 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* ---- arrays ---- */
+
+/* Arrays that grow by one element at a time. */
+
+/* Room for one more of `size` bytes in *array; the new element, zeroed, or NULL: no memory, nothing has
+ * changed. */
+static inline void *ebb_array_append(void **array, uint32_t *count, uint32_t *room, size_t size)
+{
+    if (*count == *room) {
+        uint32_t wanted = *room ? 2 * *room : 64;
+        void *grown = wanted > *room ? realloc(*array, wanted * size) : NULL;
+        if (!grown)
+            return NULL;
+        *array = grown;
+        *room = wanted;
+    }
+    return memset((char *)*array + (size_t)(*count)++ * size, 0, size);
+}
+
+/* ---- hashes of a few numbers ---- */
+
+/* Hashes of a few numbers. */
+
+/* A hash with one number more. */
+static inline uint64_t ebb_mix(uint64_t hash, uint64_t value)
+{
+    hash = (hash ^ value) * 0xff51afd7ed558ccdu;
+    return hash ^ hash >> 32;
+}
+
+/* ---- tables ---- */
+
+/* Elements that are found by a 64-bit key, which is not 0 and is their first member. Open addressing; an element that is added
+ * may move the others. */
 
 /* All zero: empty. `at` is the owner's to free; free(at) and zeros make it empty again. */
 typedef struct ebb_table {

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "alloc/base/driver.h"
-#include "alloc/base/log.h"
+#include "alloc/base/status.h"
 
 /* The library is loaded at start, so its storage may be static. */
 static _Thread_local bool own __attribute__((tls_model("initial-exec")));

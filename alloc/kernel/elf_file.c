@@ -1,4 +1,4 @@
-#include "alloc/kernel/elf_file.h"
+#include "alloc/kernel/code.h"
 
 #include <stdint.h>
 #include <string.h>

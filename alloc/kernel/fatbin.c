@@ -1,4 +1,4 @@
-#include "alloc/kernel/fatbin.h"
+#include "alloc/kernel/code.h"
 
 #include <dlfcn.h>
 #include <stdbool.h>

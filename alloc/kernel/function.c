@@ -1,4 +1,4 @@
-#include "alloc/kernel/function.h"
+#include "alloc/kernel/kernel.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -6,7 +6,6 @@
 #include "alloc/base/driver.h"
 #include "alloc/base/table.h"
 #include "alloc/device.h"
-#include "alloc/kernel/module.h"
 
 typedef struct known {
     uint64_t function;

@@ -1,11 +1,8 @@
-#include "alloc/kernel/image.h"
+#include "alloc/kernel/code.h"
 
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "alloc/kernel/elf_file.h"
-#include "alloc/kernel/fatbin.h"
 
 /* The worse of two answers stands further behind. */
 static ebb_image_variables_t worse(ebb_image_variables_t a, ebb_image_variables_t b)

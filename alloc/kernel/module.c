@@ -1,12 +1,11 @@
-#include "alloc/kernel/module.h"
+#include "alloc/kernel/kernel.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>
 
 #include "alloc/base/driver.h"
 #include "alloc/device.h"
-#include "alloc/kernel/function.h"
-#include "alloc/kernel/image.h"
+#include "alloc/kernel/code.h"
 
 typedef struct ebb_module {
     const void *handle;

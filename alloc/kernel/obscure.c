@@ -1,16 +1,12 @@
-#include "alloc/kernel/obscure.h"
+#include "alloc/kernel/kernel.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "alloc/arena.h"
-#include "alloc/base/driver.h"
-#include "alloc/base/log.h"
-#include "alloc/base/options.h"
 #include "alloc/device.h"
-#include "alloc/foreign.h"
-#include "alloc/kernel/function.h"
-#include "alloc/kernel/module.h"
+#include "alloc/base/driver.h"
+#include "alloc/base/status.h"
+#include "alloc/base/options.h"
 
 /* ---- by name ---- */
 

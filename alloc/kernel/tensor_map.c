@@ -1,9 +1,9 @@
-#include "alloc/kernel/tensor_map.h"
+#include "alloc/kernel/kernel.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "alloc/base/log.h"
+#include "alloc/base/status.h"
 #include "alloc/device.h"
 
 typedef struct ebb_tensor_map {

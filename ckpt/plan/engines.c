@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "alloc/base/array.h"
+#include "alloc/base/table.h"
 
 void ebb_engines_begin(ebb_engines_t *e, const ebb_hardware_t *hardware, uint32_t queues, size_t tasks)
 {

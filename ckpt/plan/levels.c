@@ -3,7 +3,7 @@
  * operation that replaces it all, or the end of the buffer's life. */
 #include "ckpt/plan/internal.h"
 
-#include "alloc/base/array.h"
+#include "alloc/base/table.h"
 
 typedef struct use {
     double begin, last; /* begin < 0: not in use */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "alloc/base/array.h"
+#include "alloc/base/table.h"
 
 const char *const ebb_action_word[EBB_ACTION_KINDS] = {"evict", "fetch", "discard", "replay", "order"};
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "alloc/base/array.h"
+#include "alloc/base/table.h"
 
 const char *const ebb_track_word[EBB_TRACKS] = {"operation", "replay",  "out",   "in",
                                                 "wait_out",  "wait_in", "check", "wait_host"};

@@ -3,7 +3,7 @@
 #ifndef EBB_PLANNER_INTERNAL_H
 #define EBB_PLANNER_INTERNAL_H
 
-#include "alloc/base/array.h"
+#include "alloc/base/table.h"
 #include "ckpt/planner/planner.h"
 
 /* ---- stages ----

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "alloc/base/array.h"
+#include "alloc/base/table.h"
 
 enum { LONGEST_STAGE = 64 }; /* operations, as far as a border between two thinner ones is passed over */
 

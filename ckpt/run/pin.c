@@ -3,10 +3,8 @@
 #include <stdatomic.h>
 
 #include "alloc/base/driver.h"
-#include "alloc/base/log.h"
-#include "alloc/chunk.h"
+#include "alloc/base/status.h"
 #include "alloc/device.h"
-#include "alloc/mark.h"
 #include "ckpt/run/state.h"
 #include "offload/ebb_offload.h"
 

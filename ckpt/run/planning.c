@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "alloc/base/driver.h"
-#include "alloc/base/log.h"
+#include "alloc/base/status.h"
 #include "alloc/base/options.h"
 #include "alloc/device.h"
 #include "ckpt/planner/planner.h"

@@ -27,8 +27,8 @@
 #include <stdlib.h>
 
 #include "alloc/base/driver.h"
-#include "alloc/base/log.h"
-#include "alloc/base/mix.h"
+#include "alloc/base/status.h"
+#include "alloc/base/table.h"
 #include "alloc/device.h"
 #include "ckpt/run/drive/drive.h"
 #include "ckpt/run/state.h"

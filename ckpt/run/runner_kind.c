@@ -1,7 +1,7 @@
 /* runner_kind.c: what is known of a kind of step: its lessons, and what they have come to. */
 #include "ckpt/run/internal.h"
 
-#include "alloc/base/log.h"
+#include "alloc/base/status.h"
 #include "alloc/base/options.h"
 #include "ckpt/run/drive/drive.h"
 #include "ckpt/run/run.h"

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "alloc/base/array.h"
+#include "alloc/base/table.h"
 
 const char *const ebb_verdict_word[EBB_VERDICTS] = {
     "untried", "proven", "differs", "no_room",      "foreign", "table", "attributes",

@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "alloc/base/sizes.h"
+#include "alloc/base/status.h"
 
 uint32_t ebb_uses_chunks(const ebb_trace_buffer_t *b)
 {

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "alloc/base/array.h"
+#include "alloc/base/table.h"
 #include "cli/report/report_parts.h"
 
 const char *const ebb_class_word[EBB_CLASSES] = {"kept", "offloaded", "dropped", "scratch", "small"};

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "alloc/base/array.h"
+#include "alloc/base/table.h"
 #include "ckpt/trace/trace.h"
 #include "cli/report/report_parts.h"
 

@@ -8,9 +8,7 @@
 #include <unistd.h>
 
 #include "alloc/base/driver.h"
-#include "alloc/chunk.h"
 #include "alloc/device.h"
-#include "alloc/heap.h"
 #include "hook/hook.h"
 
 static ebb_device_t *const dev = &ebb_global.device[0];

@@ -1,9 +1,7 @@
 /* Argument blocks: packing, and the pointers found in them. */
 #include "driver_test.h"
 
-#include "alloc/arena.h"
 #include "alloc/device.h"
-#include "alloc/heap.h"
 #include "hook/internal.h"
 
 static ebb_device_t *const dev = &ebb_global.device[0];

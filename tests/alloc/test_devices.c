@@ -2,14 +2,9 @@
  * in; under it is the software driver with SOFTGPU_DEVICES=2. */
 #include "driver_test.h"
 
-#include "alloc/arena.h"
-#include "alloc/base/driver.h"
-#include "alloc/chunk.h"
 #include "alloc/device.h"
-#include "alloc/heap.h"
-#include "alloc/lock.h"
-#include "alloc/mark.h"
-#include "alloc/pool.h"
+#include "alloc/base/driver.h"
+#include "alloc/ebb_alloc.h"
 #include "ckpt/run/run.h"
 #include "hook/hook.h"
 

@@ -1,11 +1,8 @@
 /* The allocator against a naive model, and the promises it makes about memory. */
 #include "driver_test.h"
 
-#include "alloc/arena.h"
-#include "alloc/base/driver.h"
-#include "alloc/chunk.h"
 #include "alloc/device.h"
-#include "alloc/heap.h"
+#include "alloc/base/driver.h"
 #include "hook/hook.h"
 
 static ebb_device_t *const dev = &ebb_global.device[0];

@@ -11,12 +11,9 @@
 
 #include <cmocka.h>
 
-#include "alloc/arena.h"
-#include "alloc/base/driver.h"
-#include "alloc/base/log.h"
-#include "alloc/chunk.h"
 #include "alloc/device.h"
-#include "alloc/heap.h"
+#include "alloc/base/driver.h"
+#include "alloc/base/status.h"
 #include "model_driver.h"
 
 static ebb_t process;

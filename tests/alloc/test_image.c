@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "alloc/kernel/image.h"
+#include "alloc/kernel/code.h"
 
 /* With a zero behind it; the caller's to free. */
 static unsigned char *read_image(const char *module, const char *form, size_t *bytes)

@@ -4,12 +4,8 @@
 #include <pthread.h>
 #include <time.h>
 
-#include "alloc/arena.h"
-#include "alloc/chunk.h"
 #include "alloc/device.h"
-#include "alloc/foreign.h"
-#include "alloc/heap.h"
-#include "alloc/kernel/tensor_map.h"
+#include "alloc/kernel/kernel.h"
 #include "ckpt/run/run.h"
 #include "hook/internal.h"
 #include "run_stand_in.h"

@@ -1,5 +1,5 @@
-/* Which launches count as touching everything although their arguments could be read (alloc/kernel/obscure.h), and which handles launches name
- * (alloc/kernel/function.h). */
+/* Which launches count as touching everything although their arguments could be read (alloc/kernel/kernel.h), and which handles launches name
+ * (alloc/kernel/kernel.h). */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -8,7 +8,7 @@
 
 #include "alloc/base/driver.h"
 #include "alloc/device.h"
-#include "alloc/kernel/function.h"
+#include "alloc/kernel/kernel.h"
 #include "driver_test.h"
 #include "hook/hook.h"
 #include "run_stand_in.h"

@@ -3,9 +3,7 @@
 #include "driver_test.h"
 
 #include "alloc/base/driver.h"
-#include "alloc/chunk.h"
 #include "alloc/device.h"
-#include "alloc/overhead.h"
 #include "hook/hook.h"
 
 static ebb_device_t *const dev = &ebb_global.device[0];

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "alloc/base/log.h"
+#include "alloc/base/status.h"
 #include "alloc/base/options.h"
 #include "alloc/device.h"
 #include "ckpt/run/run.h"

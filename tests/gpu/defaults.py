@@ -21,7 +21,7 @@ RULES = {
     "link": "bytes per second, the lesser of both ways with both in use",
 }
 SOURCES = {  # file, and the number in it
-    "chunk": ("alloc/base/sizes.h", r"define EBB_CHUNK_KIB (\d+)"),
+    "chunk": ("alloc/base/status.h", r"define EBB_CHUNK_KIB (\d+)"),
     "least buffer": ("alloc/base/options.h", r'EBB_MIN_BUFFER, BYTES, min_buffer, "(\d+)MiB"'),
     "piece": ("offload/internal.h", r"PIECE_BYTES = (\d+) << (\d+)"),
     "window": ("offload/internal.h", r"WINDOW_BYTES = (\d+) << (\d+)"),

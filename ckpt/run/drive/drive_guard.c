@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "alloc/base/driver.h"
-#include "alloc/base/log.h"
+#include "alloc/base/status.h"
 #include "alloc/base/options.h"
 #include "ckpt/run/drive/internal.h"
 

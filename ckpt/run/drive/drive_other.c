@@ -3,7 +3,7 @@
  */
 #include <string.h>
 
-#include "alloc/base/log.h"
+#include "alloc/base/status.h"
 #include "ckpt/run/drive/internal.h"
 #include "ckpt/run/profile/profile.h"
 #include "ckpt/run/state.h"

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "alloc/base/array.h"
+#include "alloc/base/table.h"
 #include "alloc/base/driver.h"
 #include "ckpt/run/drive/internal.h"
 #include "ckpt/run/run.h"

@@ -1,7 +1,7 @@
 #include "ckpt/run/profile/profile.h"
 
 #include "alloc/base/driver.h"
-#include "alloc/base/log.h"
+#include "alloc/base/status.h"
 #include "alloc/device.h"
 #include "ckpt/run/state.h"
 #include "offload/ebb_offload.h"

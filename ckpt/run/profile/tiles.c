@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "alloc/base/driver.h"
-#include "alloc/base/log.h"
+#include "alloc/base/status.h"
 #include "alloc/device.h"
 #include "ckpt/run/state.h"
 

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "alloc/base/array.h"
+#include "alloc/base/table.h"
 #include "alloc/base/driver.h"
-#include "alloc/base/log.h"
+#include "alloc/base/status.h"
 #include "alloc/device.h"
 #include "ckpt/run/state.h"
 #include "ckpt/run/tracker/tracker.h"

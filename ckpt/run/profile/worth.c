@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "alloc/base/array.h"
+#include "alloc/base/table.h"
 
 /* A gap is real if this many operations lie in it, and at least this share of the step's time (or, without
  * times, of its operations). */

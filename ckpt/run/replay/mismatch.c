@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "alloc/base/log.h"
+#include "alloc/base/status.h"
 #include "alloc/base/options.h"
 #include "alloc/ebb_alloc.h"
 #include "ckpt/run/drive/drive.h"

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "alloc/base/log.h"
+#include "alloc/base/status.h"
 #include "alloc/device.h"
 #include "ckpt/run/state.h"
 #include "ckpt/run/replay/internal.h"

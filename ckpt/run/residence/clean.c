@@ -1,7 +1,7 @@
 /* clean.c: see internal.h. */
 #include "ckpt/run/residence/internal.h"
 
-#include "alloc/base/log.h"
+#include "alloc/base/status.h"
 #include "alloc/base/options.h"
 #include "alloc/device.h"
 #include "ckpt/run/profile/profile.h"

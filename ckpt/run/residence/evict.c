@@ -4,7 +4,7 @@
  */
 #include <stdlib.h>
 
-#include "alloc/base/log.h"
+#include "alloc/base/status.h"
 #include "alloc/base/options.h"
 #include "alloc/device.h"
 #include "ckpt/run/run.h"

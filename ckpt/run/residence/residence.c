@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-#include "alloc/base/log.h"
+#include "alloc/base/status.h"
 #include "alloc/device.h"
 #include "ckpt/run/replay/replay.h"
 #include "ckpt/run/state.h"

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "alloc/base/driver.h"
-#include "alloc/base/log.h"
+#include "alloc/base/status.h"
 #include "alloc/base/options.h"
 #include "alloc/device.h"
 #include "ckpt/run/residence/internal.h"

@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "alloc/base/log.h"
+#include "alloc/base/status.h"
 #include "alloc/base/options.h"
 #include "ckpt/run/state.h"
 

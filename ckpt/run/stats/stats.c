@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "alloc/base/log.h"
+#include "alloc/base/status.h"
 #include "alloc/base/options.h"
 #include "alloc/device.h"
 #include "alloc/ebb_alloc.h"

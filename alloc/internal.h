@@ -1,8 +1,12 @@
-/* spare.h: ranges that nobody owns any more, and from what memory a new one is made. For this folder. */
-#ifndef EBB_SPARE_H
-#define EBB_SPARE_H
+/* internal.h: what only the files of alloc/ share. Threads and locks: ebb_lock() held unless it says otherwise. */
+#ifndef EBB_ALLOC_INTERNAL_H
+#define EBB_ALLOC_INTERNAL_H
 
 #include "alloc/ebb_alloc.h"
+
+/* ---- ranges without an owner, and what new ones are made of (spare.c) ---- */
+
+/* Ranges that nobody owns any more, and from what memory a new one is made. */
 
 /* A mapped range of exactly so many chunks that `stream` (NULL: every stream) may use at once, if there is one already. */
 bool ebb_spare_take_whole(ebb_device_t *dev, size_t chunk_count, const ebb_stream_t *stream,
