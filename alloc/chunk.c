@@ -15,7 +15,7 @@ enum { REFUSAL_NS = 200 * 1000 * 1000 };
 
 static void set_limit(ebb_device_t *dev)
 {
-    size_t taken = dev->chunks.overhead_bytes + dev->chunks.ceded * EBB_CHUNK_BYTES;
+    size_t taken = dev->chunks.overhead_bytes + dev->chunks.lent * EBB_CHUNK_BYTES;
     dev->chunks.budget_bytes = dev->chunks.total_bytes > taken ? dev->chunks.total_bytes - taken : 0;
     size_t limit = dev->chunks.budget_bytes / EBB_CHUNK_BYTES;
     dev->chunks.limit = limit < dev->chunks.room ? limit : dev->chunks.room;
@@ -45,9 +45,9 @@ void ebb_chunks_measure(ebb_device_t *dev)
     if (!dev->chunks.follow || dev->chunks.under_way)
         return;
     /* What the driver serves itself has been taken off already, perhaps before it is there: NVML's word is not held against it. */
-    const size_t before = dev->chunks.overhead_bytes, ceded = dev->chunks.ceded * EBB_CHUNK_BYTES;
+    const size_t before = dev->chunks.overhead_bytes, lent = dev->chunks.lent * EBB_CHUNK_BYTES;
     const ebb_overhead_t now = ebb_overhead(dev->ebb, dev->device, dev->chunks.created * EBB_CHUNK_BYTES);
-    const size_t bytes = (now.bytes > ceded ? now.bytes - ceded : 0) + dev->chunks.reserve_bytes;
+    const size_t bytes = (now.bytes > lent ? now.bytes - lent : 0) + dev->chunks.reserve_bytes;
     dev->chunks.overhead_bytes =
         bytes > dev->chunks.least_overhead_bytes ? bytes : dev->chunks.least_overhead_bytes;
     set_limit(dev);
@@ -344,12 +344,12 @@ void ebb_chunks_release(ebb_device_t *dev)
         release(dev, dev->chunks.idle.chunk[i]);
 }
 
-bool ebb_chunks_cede(ebb_device_t *dev, size_t count)
+bool ebb_chunks_lend(ebb_device_t *dev, size_t count)
 {
     if (count > ebb_chunks_available(dev))
         return false;
     ebb_ahead_collect(dev);
-    dev->chunks.ceded += count;
+    dev->chunks.lent += count;
     set_limit(dev);
     settle(dev); /* releases what is too much now */
     if (!ebb_chunks_excess(dev))
@@ -360,14 +360,14 @@ bool ebb_chunks_cede(ebb_device_t *dev, size_t count)
 
 void ebb_chunks_regain(ebb_device_t *dev, size_t count)
 {
-    dev->chunks.ceded -= count;
+    dev->chunks.lent -= count;
     set_limit(dev);
 }
 
 ebb_usage_t ebb_chunks_usage(ebb_device_t *dev)
 {
     return (ebb_usage_t){.budget_bytes = dev->chunks.budget_bytes,
-                         .overhead_bytes = dev->chunks.overhead_bytes + dev->chunks.ceded * EBB_CHUNK_BYTES,
+                         .overhead_bytes = dev->chunks.overhead_bytes + dev->chunks.lent * EBB_CHUNK_BYTES,
                          .created_bytes = dev->chunks.created * EBB_CHUNK_BYTES,
                          .peak_bytes = dev->chunks.peak * EBB_CHUNK_BYTES,
                          .mapped_bytes = (dev->chunks.created - ebb_chunks_free(dev)) * EBB_CHUNK_BYTES};

@@ -16,7 +16,7 @@
  * Invariants
  *   a chunk has one owner, or is in `idle` or `late`;  created <= limit + excess
  *   bytes mapped = EBB_CHUNK_BYTES (created - idle - late) <= budget_bytes
- *   budget_bytes = total_bytes - overhead_bytes - EBB_CHUNK_BYTES ceded
+ *   budget_bytes = total_bytes - overhead_bytes - EBB_CHUNK_BYTES lent
  */
 #ifndef EBB_DEVICE_H
 #define EBB_DEVICE_H
@@ -178,7 +178,7 @@ typedef struct ebb_chunk_list {
 typedef struct ebb_chunks {
     size_t room;           /* of the lists */
     size_t limit;          /* chunks that may exist */
-    size_t ceded;          /* chunks' worth of the budget that others have */
+    size_t lent;           /* chunks' worth of the budget that others have */
     size_t created, peak;  /* that do, or are being created; and did */
     ebb_chunk_list_t idle; /* nobody uses them */
     ebb_chunk_list_t late; /* in use until their marks, when last asked */
@@ -264,8 +264,8 @@ struct ebb_device {
     unsigned number;   /* its place in ebb->device */
     CUcontext context; /* NULL: it is gone, or could not be served */
     CUdevice device;
-    bool failed;    /* ebb cannot serve this device */
-    bool leftovers; /* its context went before its memory could be given back */
+    bool failed;   /* ebb cannot serve this device */
+    bool orphaned; /* its context went before its memory could be given back */
     size_t budget_bytes;
 
     ebb_chunks_t chunks;
@@ -413,8 +413,8 @@ void ebb_device_return(ebb_visit_t visit);
 
 /* `stream` continues only after all that other streams of the device, or of all, have been given so far; or
  * the host does. */
-ebb_status_t ebb_streams_join(ebb_device_t *dev, CUstream stream, bool abroad);
-ebb_status_t ebb_streams_wait(ebb_device_t *dev, bool abroad);
+ebb_status_t ebb_streams_join(ebb_device_t *dev, CUstream stream, bool peer_used);
+ebb_status_t ebb_streams_wait(ebb_device_t *dev, bool peer_used);
 
 /* The device's context is at its end, its work done: every mark of its streams is reached. */
 void ebb_streams_end(ebb_device_t *dev);
@@ -490,7 +490,7 @@ void ebb_chunks_measure(ebb_device_t *dev);
 
 /* So many chunks less may exist, because the driver serves memory of that size itself; those that nobody has
  * taken go back to it. False: more of them are taken than that. And back. */
-bool ebb_chunks_cede(ebb_device_t *dev, size_t count);
+bool ebb_chunks_lend(ebb_device_t *dev, size_t count);
 void ebb_chunks_regain(ebb_device_t *dev, size_t count);
 
 /* All of ebb_usage() but the live bytes, which the heap knows. */
@@ -602,8 +602,8 @@ void ebb_buffers_touch(ebb_device_t *dev, ebb_mark_t mark);
 /* The operation's, which are all of this slot. */
 void ebb_operation_touch(ebb_device_t *dev, const ebb_operation_t *operation, ebb_mark_t mark);
 
-/* Makes room for so many chunks and leaves it to the driver (ebb_chunks_cede). */
-bool ebb_heap_cede(ebb_device_t *dev, size_t chunks);
+/* Makes room for so many chunks and leaves it to the driver (ebb_chunks_lend). */
+bool ebb_heap_lend(ebb_device_t *dev, size_t chunks);
 
 /* Measures what else is held on the device. False: that has grown so far that more chunks exist than the budget now allows. Not while a
  * stream is captured. */

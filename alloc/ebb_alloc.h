@@ -140,7 +140,7 @@ struct ebb_buffer {
     ebb_buffer_t *evicting;        /* in a list of victims */
     unsigned held;   /* > 0: may not be evicted (an operation in preparation, a pinned buffer) */
     unsigned pinned; /* > 0: something that ebb does not see reaches it (pin.h); no plan knows it */
-    bool abroad;     /* some of its uses were on streams of other devices */
+    bool peer_used;  /* some of its uses were on streams of other devices */
     ebb_buffer_t *newer, *older; /* all live large buffers, by last use */
     void *residence;             /* ckpt/run/residence; NULL: it never left */
     uint32_t tag;                /* ckpt/: 1 + its number in the plan; 0: none */

@@ -87,7 +87,7 @@ static size_t chunks_for(size_t bytes)
 bool ebb_foreign_count(ebb_device_t *dev, size_t bytes)
 {
     size_t more = chunks_for(dev->foreign_bytes + bytes) - chunks_for(dev->foreign_bytes);
-    if (more && !ebb_heap_cede(dev, more))
+    if (more && !ebb_heap_lend(dev, more))
         return false;
     dev->foreign_bytes += bytes;
     return true;

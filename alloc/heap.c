@@ -28,14 +28,14 @@ bool ebb_heap_reclaim(ebb_device_t *dev, size_t chunks, bool wait)
     return ebb_chunks_available(dev) >= chunks;
 }
 
-bool ebb_heap_cede(ebb_device_t *dev, size_t chunks)
+bool ebb_heap_lend(ebb_device_t *dev, size_t chunks)
 {
     if (!ebb_heap_make_room(dev, chunks))
         return false;
-    if (ebb_chunks_cede(dev, chunks))
+    if (ebb_chunks_lend(dev, chunks))
         return true;
     ebb_spare_drop_ghosts(dev, true); /* they keep chunks from being released */
-    return ebb_chunks_cede(dev, chunks);
+    return ebb_chunks_lend(dev, chunks);
 }
 
 bool ebb_heap_make_room(ebb_device_t *dev, size_t chunks)
@@ -97,7 +97,7 @@ ebb_status_t ebb_buffer_join(CUstream stream, const ebb_buffer_t *b)
 {
     ebb_device_t *dev = b->range->device;
     if (b->use_count > EBB_USE_MARKS)
-        return ebb_streams_join(dev, stream, b->abroad);
+        return ebb_streams_join(dev, stream, b->peer_used);
     for (unsigned i = 0; i < b->use_count; i++)
         EBB_TRY(ebb_mark_join(stream, b->use[i]));
     return 0;
@@ -107,7 +107,7 @@ ebb_status_t ebb_buffer_wait(const ebb_buffer_t *b)
 {
     ebb_device_t *dev = b->range->device;
     if (b->use_count > EBB_USE_MARKS)
-        return ebb_streams_wait(dev, b->abroad);
+        return ebb_streams_wait(dev, b->peer_used);
     for (unsigned i = 0; i < b->use_count; i++)
         EBB_TRY(ebb_mark_wait(b->use[i]));
     return 0;
@@ -186,7 +186,7 @@ static void begin_life(ebb_buffer_t *b, const ebb_request_t *q)
     b->pool = q->pool;
     b->use_count = 0;
     b->held = b->pinned = 0;
-    b->abroad = false;
+    b->peer_used = false;
     b->tag = b->number = 0;
     if (q->stream) /* a range reused at once is in use on this stream until here */
         ebb_buffer_touch(b, ebb_mark_here(q->stream));

@@ -264,18 +264,18 @@ void ebb_stream_synchronised(ebb_stream_t *s, uint64_t number)
         s->reached = number;
 }
 
-ebb_status_t ebb_streams_join(ebb_device_t *dev, CUstream stream, bool abroad)
+ebb_status_t ebb_streams_join(ebb_device_t *dev, CUstream stream, bool peer_used)
 {
     for (ebb_stream_t *s = dev->ebb->streams; s; s = s->next)
-        if (abroad || s->device == dev)
+        if (peer_used || s->device == dev)
             EBB_TRY(ebb_mark_join(stream, ebb_mark_here(s)));
     return 0;
 }
 
-ebb_status_t ebb_streams_wait(ebb_device_t *dev, bool abroad)
+ebb_status_t ebb_streams_wait(ebb_device_t *dev, bool peer_used)
 {
     for (ebb_stream_t *s = dev->ebb->streams; s; s = s->next)
-        if (abroad || s->device == dev)
+        if (peer_used || s->device == dev)
             EBB_TRY(ebb_mark_wait(ebb_mark_here(s)));
     return 0;
 }

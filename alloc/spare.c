@@ -201,7 +201,7 @@ static void create(ebb_device_t *dev, wanted_t *w, size_t most)
 }
 
 /* Takes chunks from the spares that have waited longest. */
-static void rob(ebb_device_t *dev, wanted_t *w)
+static void steal(ebb_device_t *dev, wanted_t *w)
 {
     for (ebb_range_t *r = dev->spare.spares.oldest, *next; r && w->got < w->count; r = next) {
         next = r->newer;
@@ -214,7 +214,7 @@ static void rob(ebb_device_t *dev, wanted_t *w)
 
 /* The same from what is in use on other streams: this one waits for them. (So do the driver's own pools:
  * CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES.) */
-static void rob_others(ebb_device_t *dev, wanted_t *w)
+static void steal_from_others(ebb_device_t *dev, wanted_t *w)
 {
     size_t before = w->got;
     for (;;) {
@@ -250,7 +250,7 @@ static void take_at_once(ebb_device_t *dev, wanted_t *w)
     if (w->got < w->count && most > created)
         create(dev, w, most - created);
     if (w->got < w->count)
-        rob(dev, w);
+        steal(dev, w);
     if (w->got < w->count)
         create(dev, w, SIZE_MAX);
     if (w->got < w->count && ebb_ahead_collect(dev))
@@ -270,7 +270,7 @@ ebb_status_t ebb_spare_chunks(ebb_device_t *dev, size_t count, ebb_stream_t *str
         return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "an allocation above the budget", count * EBB_CHUNK_BYTES);
     take_at_once(dev, &w);
     if (w.got < count && stream)
-        rob_others(dev, &w);
+        steal_from_others(dev, &w);
     if (w.got < count && ebb_heap_make_room(dev, count - w.got)) {
         gather(dev, &w);
         create(dev, &w, SIZE_MAX);

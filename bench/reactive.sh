@@ -30,7 +30,7 @@ build, policy, label = (os.environ["BENCH_" + k] for k in ("BUILD", "POLICY", "L
 profiles = os.environ["BENCH_PROFILES"].split()
 FIRST, LAST = 12, 15
 SHAPE = "--layers 4 --width 128 --heads 4 --context 128 --batch 32 --sample 0"
-KEYS = ["evictions", "fetches", "unchanged", "bytes_out", "bytes_in", "peak_bytes", "budget_bytes", "overhead_bytes", "live_peak_bytes",
+KEYS = ["evictions", "fetches", "clean_evictions", "bytes_out", "bytes_in", "peak_bytes", "budget_bytes", "overhead_bytes", "live_peak_bytes",
         "replays", "rebuilt", "mismatches", "steps_driven"]
 folder = tempfile.mkdtemp()
 text = f"{folder}/text"

@@ -21,7 +21,7 @@ typedef struct request {
     double seconds;
 } request_t;
 
-typedef struct moment {
+typedef struct sync {
     ebb_statistics_t statistics;
     ebb_device_list_t devices;
     uint64_t at_ns;

@@ -148,10 +148,10 @@ static bool read_operation(ebb_lines_t *r, ebb_trace_t *t, const cJSON *o)
            read_accesses(r, t, cJSON_GetObjectItemCaseSensitive(o, "access"));
 }
 
-static bool read_moment(ebb_lines_t *r, ebb_trace_t *t, const cJSON *o)
+static bool read_sync(ebb_lines_t *r, ebb_trace_t *t, const cJSON *o)
 {
     double index, before, stream, thread, id;
-    ebb_trace_moment_t *m = ebb_trace_add_moment(t);
+    ebb_trace_sync_t *m = ebb_trace_add_sync(t);
     if (!m)
         return ebb_lines_complain(r, "out of memory");
     if (!ebb_lines_get(r, o, "moment", UINT32_MAX, &index) ||
@@ -162,9 +162,9 @@ static bool read_moment(ebb_lines_t *r, ebb_trace_t *t, const cJSON *o)
     unsigned what = ebb_lines_word(cJSON_GetObjectItemCaseSensitive(o, "what"), ebb_moment_word, EBB_MOMENTS);
     if (what == EBB_MOMENTS)
         return ebb_lines_complain(r, "\"what\" is unknown");
-    *m = (ebb_trace_moment_t){(ebb_moment_kind_t)what, (uint32_t)before, (uint32_t)stream, (uint32_t)thread,
-                              (uint32_t)id};
-    return index == t->moment_count - 1 || ebb_lines_complain(r, "moment %.0f is out of order", index);
+    *m = (ebb_trace_sync_t){(ebb_sync_kind_t)what, (uint32_t)before, (uint32_t)stream, (uint32_t)thread,
+                            (uint32_t)id};
+    return index == t->sync_count - 1 || ebb_lines_complain(r, "moment %.0f is out of order", index);
 }
 
 /* Whatever is no number from 0 on, or beyond all sense, counts as 0. */
@@ -215,7 +215,7 @@ static bool read_all(ebb_lines_t *r, ebb_trace_t *t)
         o = ebb_lines_next(r);
         good = o && (i < buffers                ? read_buffer(r, t, o, operations)
                      : i < buffers + operations ? read_operation(r, t, o)
-                                                : read_moment(r, t, o));
+                                                : read_sync(r, t, o));
         cJSON_Delete(o);
     }
     const char *wrong = good ? ebb_trace_check(t) : NULL;

@@ -219,11 +219,11 @@ void ebb_show_buffers(const ebb_trace_t *t, FILE *out)
 void ebb_show_moments(const ebb_trace_t *t, FILE *out)
 {
     fputs("\nbetween operations\n  before stream thread  what         id\n", out);
-    for (uint32_t i = 0; i < t->moment_count; i++) {
-        const ebb_trace_moment_t *m = &t->moment[i];
+    for (uint32_t i = 0; i < t->sync_count; i++) {
+        const ebb_trace_sync_t *m = &t->sync[i];
         fprintf(out, "%8" PRIu32 " %6" PRIu32 " %6" PRIu32 "  %-11s", m->before, m->stream, m->thread,
                 ebb_moment_word[m->what]);
-        if (m->what <= EBB_MOMENT_SYNC_EVENT && m->id != EBB_NONE)
+        if (m->what <= EBB_SYNC_SYNC_EVENT && m->id != EBB_NONE)
             fprintf(out, " %4" PRIu32, m->id);
         fputc('\n', out);
     }

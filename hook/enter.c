@@ -148,14 +148,14 @@ static bool is_given_up(const ebb_t *ebb, CUdevice device)
 }
 
 /* What could not be given back when an earlier context of the device was gone already. */
-static void give_back_leftovers(ebb_t *ebb, CUdevice device)
+static void give_back_orphaned(ebb_t *ebb, CUdevice device)
 {
     ebb_visit_t visit;
     for (unsigned i = 0; i < ebb->device_count; i++) {
         ebb_device_t *dev = &ebb->device[i];
-        if (!dev->leftovers || dev->device != device || ebb_device_visit(dev, &visit))
+        if (!dev->orphaned || dev->device != device || ebb_device_visit(dev, &visit))
             continue;
-        dev->leftovers = false;
+        dev->orphaned = false;
         ebb_heap_abandon(dev, ebb_run_freeing);
         ebb_run_ended(dev);
         ebb_device_return(visit);
@@ -174,7 +174,7 @@ static ebb_device_t *meet(ebb_t *ebb, CUcontext context)
     if (!ebb_device_of(ebb, device)) {
         if (ebb_driver.cuMemGetInfo_v2(&free_bytes, &total))
             return NULL;
-        give_back_leftovers(ebb, device);
+        give_back_orphaned(ebb, device);
         dev = ebb_device_open(ebb, context, device);
     }
     if (!dev) {
@@ -460,7 +460,7 @@ void ebb_context_gone(CUdevice device)
     if (dev) {
         ebb_streams_end(dev);
         dev->context = NULL;
-        dev->leftovers = true;
+        dev->orphaned = true;
         ebb_log(EBB_INFO, "device %d: the context is gone, ebb's work in it ends", device);
     }
     ebb_unlock();
@@ -511,7 +511,7 @@ static void note_use(ebb_device_t *dev, const ebb_operation_t *op)
     } else {
         for (uint32_t i = 0; i < op->access_count; i++) {
             ebb_buffer_t *b = op->access[i].buffer;
-            b->abroad |= b->range->device != dev;
+            b->peer_used |= b->range->device != dev;
             ebb_buffer_touch(b, mark);
         }
     }

@@ -239,7 +239,7 @@ static void uncount(CUdeviceptr address)
  * its streams. False: that cannot be done. */
 static bool free_without_waiting(ebb_buffer_t *b)
 {
-    if (b->abroad)
+    if (b->peer_used)
         return false;
     ebb_stream_t *s = b->use_count > EBB_USE_MARKS ? b->use[0].stream : NULL;
     for (unsigned i = 0; i < b->use_count && i < EBB_USE_MARKS; i++)
@@ -281,7 +281,7 @@ static CUresult free_now(CUdeviceptr address)
     if (!dev)
         return EBB_PASS(cuMemFree_v2, (address));
     ebb_buffer_t *known = ebb_heap_find(dev->ebb, address);
-    bool everywhere = known && known->abroad, done = known && free_without_waiting(known);
+    bool everywhere = known && known->peer_used, done = known && free_without_waiting(known);
     bool captures = ebb_captures_under_way(&ebb_global);
     CUcontext context = known ? dev->context : NULL;
     CUresult result = CUDA_SUCCESS;

@@ -181,9 +181,9 @@ void ebb_stage_end(ebb_device_t *dev);
 
 typedef struct ebb_traffic {
     uint64_t evictions, fetches;
-    uint64_t unchanged; /* evictions that copied nothing */
-    uint64_t drops;     /* contents dropped */
-    uint64_t ahead;     /* fetches before they were needed */
+    uint64_t clean_evictions; /* evictions that copied nothing */
+    uint64_t drops;           /* contents dropped */
+    uint64_t ahead;           /* fetches before they were needed */
     uint64_t bytes_out, bytes_in;
     uint64_t stall_ns;           /* host time spent waiting for copies */
     size_t in_flight_peak_bytes; /* of evictions */

@@ -202,6 +202,19 @@ static const option_t *find_option(const char *name)
     return NULL;
 }
 
+static const option_t *find_renamed(const char *name)
+{
+    static const char *const names[][2] = {
+#define X(before, now) {#before, #now},
+        EBB_OLD_OPTIONS(X)
+#undef X
+    };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strcmp(names[i][0], name))
+            return find_option(names[i][1]);
+    return NULL;
+}
+
 static bool read_variable(const char *variable)
 {
     const char *equals = strchr(variable, '=');
@@ -214,6 +227,8 @@ static bool read_variable(const char *variable)
     memcpy(name, variable, length);
     name[length] = 0;
     const option_t *o = find_option(name);
+    if (!o && (o = find_renamed(name)))
+        ebb_log(EBB_WARN, "%s is called %s now", name, o->name);
     if (!o) {
         ebb_log(EBB_WARN, "%s is not an option of ebb; did you mean %s?", name, nearest(name));
         return false;

@@ -81,7 +81,7 @@ typedef struct ebb_policy {
     X(EBB_RECOMPUTE_MAX_COST, NUMBER, recompute_max_cost, "0", 0, 1000000,                                   \
       "percent of its transfer both ways that recomputing a buffer may take; 0: no limit")                   \
     X(EBB_LINK, BYTES, link, "0", 0, INT64_MAX, "bytes per second between device and host; 0: measure")      \
-    X(EBB_LEFTOVERS, SWITCH, leftovers, "1", 0, 1,                                                           \
+    X(EBB_STALE_WORDS, SWITCH, stale_words, "1", 0, 1,                                                       \
       "take words of arguments that are seen to hold junk for what the host has not filled in, and not for " \
       "operands")                                                                                            \
     X(EBB_HARMLESS, TEXT, harmless, "", 0, 0,                                                                \
@@ -109,9 +109,12 @@ typedef struct ebb_policy {
     X(EBB_LIVE, SWITCH, live, "1", 0, 1, "keep a page of statistics for `ebb top`, in memory")               \
     X(EBB_LOG, WORD, log, "warn", 0, 0, "quiet, warn, info, debug: how much is said on stderr")
 
+/* X(old, new): names that options had before; they go on working, and the log says what they are called now. */
+#define EBB_OLD_OPTIONS(X) X(EBB_LEFTOVERS, EBB_STALE_WORDS)
+
 typedef struct ebb_options {
     int64_t budget, reserve, prealloc, min_buffer, host_budget, huge_pages, pageable, clean;
-    int64_t offload, recompute, offload_min_gap, recompute_max_cost, link, leftovers, verify, guard, ipc,
+    int64_t offload, recompute, offload_min_gap, recompute_max_cost, link, stale_words, verify, guard, ipc,
         strict, live;
     ebb_policy_t policy;
     char on_mismatch[16];

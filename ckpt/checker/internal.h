@@ -99,7 +99,7 @@ typedef struct walk {
     uint32_t *done; /* [actions][width]: what a wait for its last instance makes known; zero: none yet */
     uint32_t
         *event; /* [moments][width]: by the number of the trace's event, the same of this step's record */
-    uint32_t next_moment;
+    uint32_t next_sync;
     uint32_t *current; /* [buffers]: content, by the program */
     bool *alive;       /* [buffers] */
     lists_t joins;     /* by operation: actions */

@@ -279,15 +279,14 @@ static void meet(walk_t *w)
 static void record_and_wait(walk_t *w)
 {
     const ebb_trace_t *t = w->trace;
-    for (; w->next_moment < t->moment_count && t->moment[w->next_moment].before <= w->point;
-         w->next_moment++) {
-        const ebb_trace_moment_t *m = &t->moment[w->next_moment];
-        if (w->streams == 1 || m->id >= t->moment_count)
+    for (; w->next_sync < t->sync_count && t->sync[w->next_sync].before <= w->point; w->next_sync++) {
+        const ebb_trace_sync_t *m = &t->sync[w->next_sync];
+        if (w->streams == 1 || m->id >= t->sync_count)
             continue;
         uint32_t *event = w->event + (size_t)m->id * w->width;
-        if (m->what == EBB_MOMENT_RECORD)
+        if (m->what == EBB_SYNC_RECORD)
             memcpy(event, now_of(w, m->stream), w->width * sizeof *event);
-        else if (m->what == EBB_MOMENT_WAIT)
+        else if (m->what == EBB_SYNC_WAIT)
             ebb_reach_join(w, now_of(w, m->stream), event);
     }
 }
@@ -349,9 +348,9 @@ static void begin_step(walk_t *w)
     }
     ebb_recovery_begin(w);
     meet(w);
-    w->next_moment = 0;
+    w->next_sync = 0;
     if (w->streams > 1)
-        memset(w->event, 0, (size_t)w->trace->moment_count * w->width * sizeof *w->event);
+        memset(w->event, 0, (size_t)w->trace->sync_count * w->width * sizeof *w->event);
 }
 
 /* The actions after the last operation come before the frees there: they are issued with it. */
@@ -441,7 +440,7 @@ static bool make_room(walk_t *w)
     w->resident = calloc(w->width, sizeof *w->resident);
     w->handed = calloc(w->width, sizeof *w->handed);
     w->done = calloc(p->action_count + one, reach);
-    w->event = calloc((w->streams > 1 ? w->trace->moment_count : 0) + one, reach);
+    w->event = calloc((w->streams > 1 ? w->trace->sync_count : 0) + one, reach);
     w->current = calloc(p->buffer_count + one, sizeof *w->current);
     w->alive = calloc(p->buffer_count + one, sizeof *w->alive);
     w->joins.first = calloc(p->operation_count + 2 * one, sizeof *w->joins.first);

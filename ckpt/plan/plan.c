@@ -120,10 +120,10 @@ uint32_t ebb_plan_streams(const ebb_trace_t *t)
     uint32_t last = 0;
     for (uint32_t i = 0; i < t->operation_count; i++)
         last = t->operation[i].stream > last ? t->operation[i].stream : last;
-    for (uint32_t i = 0; last && i < t->moment_count; i++)
-        if ((t->moment[i].what == EBB_MOMENT_RECORD || t->moment[i].what == EBB_MOMENT_WAIT) &&
-            t->moment[i].stream > last)
-            last = t->moment[i].stream;
+    for (uint32_t i = 0; last && i < t->sync_count; i++)
+        if ((t->sync[i].what == EBB_SYNC_RECORD || t->sync[i].what == EBB_SYNC_WAIT) &&
+            t->sync[i].stream > last)
+            last = t->sync[i].stream;
     return last == UINT32_MAX ? last : last + 1;
 }
 

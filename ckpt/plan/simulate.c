@@ -129,7 +129,7 @@ typedef struct issue {
     double host[HOSTS]; /* how far the program's threads are, as far as they have been told apart */
     double last;        /* call of any: they come in the order of the trace */
     uint32_t thread;    /* that issues now */
-    uint32_t next_moment;
+    uint32_t next_sync;
     uint32_t first_task, begun,
         ended; /* of the step under way; the last two: EBB_NONE, or where its clock was read */
 } issue_t;
@@ -212,29 +212,29 @@ static void scatter(issue_t *s)
             wait_for_streams(s, q, UINT32_C(1) << s->first);
 }
 
-static void pass_moment(issue_t *s, const ebb_trace_moment_t *m)
+static void pass_sync(issue_t *s, const ebb_trace_sync_t *m)
 {
     const uint32_t on = stream_of(s, m->stream);
-    const bool known = m->id < s->trace->moment_count, stream = on < s->streams;
+    const bool known = m->id < s->trace->sync_count, stream = on < s->streams;
     s->thread = m->thread;
-    if (m->what != EBB_MOMENT_ALLOC && m->what != EBB_MOMENT_FREE)
+    if (m->what != EBB_SYNC_ALLOC && m->what != EBB_SYNC_FREE)
         call(s, 1);
-    if (m->what == EBB_MOMENT_RECORD && known && stream)
+    if (m->what == EBB_SYNC_RECORD && known && stream)
         s->event[m->id] = s->device.newest[on];
-    else if (m->what == EBB_MOMENT_WAIT && known && stream)
+    else if (m->what == EBB_SYNC_WAIT && known && stream)
         add_wait(s, on, s->event[m->id], NO_TRACK, 0);
-    else if (m->what == EBB_MOMENT_SYNC_EVENT && known)
+    else if (m->what == EBB_SYNC_SYNC_EVENT && known)
         sync(s, s->event[m->id]);
     for (uint32_t k = 0; k < s->streams; k++)
-        if (m->what == EBB_MOMENT_SYNC_DEVICE || (m->what == EBB_MOMENT_SYNC_STREAM && k == on))
+        if (m->what == EBB_SYNC_SYNC_DEVICE || (m->what == EBB_SYNC_SYNC_STREAM && k == on))
             sync(s, s->device.newest[k]);
 }
 
-static void pass_moments(issue_t *s, uint32_t operation)
+static void pass_syncs(issue_t *s, uint32_t operation)
 {
     const ebb_trace_t *t = s->trace;
-    while (s->next_moment < t->moment_count && t->moment[s->next_moment].before <= operation)
-        pass_moment(s, &t->moment[s->next_moment++]);
+    while (s->next_sync < t->sync_count && t->sync[s->next_sync].before <= operation)
+        pass_sync(s, &t->sync[s->next_sync++]);
     if (operation < t->operation_count)
         s->thread = t->operation[operation].thread;
 }
@@ -366,11 +366,11 @@ static void run_step(issue_t *s)
     const ebb_plan_t *p = s->plan;
     const uint32_t n = s->trace->operation_count;
     uint32_t action = 0;
-    memset(s->event, 0xff, s->trace->moment_count * sizeof *s->event);
-    s->next_moment = 0;
+    memset(s->event, 0xff, s->trace->sync_count * sizeof *s->event);
+    s->next_sync = 0;
     s->first_task = s->device.task_count;
     for (uint32_t i = 0; i < n; i++) {
-        pass_moments(s, i);
+        pass_syncs(s, i);
         if (!i && p)
             begin_step(s);
         for (; p && action < p->action_count && p->action[action].point == i; action++)
@@ -383,7 +383,7 @@ static void run_step(issue_t *s)
         act(s, action);
     if (p && n)
         end_step(s);
-    pass_moments(s, n);
+    pass_syncs(s, n);
 }
 
 /* ---- what has come of it ---- */
@@ -455,7 +455,7 @@ static bool simulate(ebb_simulation_t *out, const ebb_plan_t *p, const ebb_trace
     joins_t joins = {0};
     price_t *price = p ? find_prices(p, t, hardware) : NULL;
     s.first = t->operation_count ? stream_of(&s, t->operation[0].stream) : 0;
-    s.event = malloc(((size_t)t->moment_count + 1) * sizeof *s.event);
+    s.event = malloc(((size_t)t->sync_count + 1) * sizeof *s.event);
     s.copy = malloc((actions + 1) * sizeof *s.copy);
     bool good = s.event && s.copy && (!p || (price && find_joins(&joins, p)));
     s.price = price;

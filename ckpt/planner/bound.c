@@ -18,20 +18,20 @@ static bool finds_something(const ebb_model_t *m, uint32_t buffer, const ebb_use
 }
 
 /* The gap that a moment lies in, if what the buffer holds then is needed again and the operation there does not touch it. */
-static bool gap_at(const ebb_model_t *m, uint32_t buffer, uint32_t moment, gap_t *gap)
+static bool gap_at(const ebb_model_t *m, uint32_t buffer, uint32_t sync, gap_t *gap)
 {
     const ebb_model_buffer_t *b = &m->buffer[buffer];
     const ebb_use_t *use = m->use + b->first_use;
     uint32_t low = 0, high = b->use_count;
     while (low < high) { /* the first use from the moment on */
         const uint32_t middle = low + (high - low) / 2;
-        if (use[middle].operation < moment)
+        if (use[middle].operation < sync)
             low = middle + 1;
         else
             high = middle;
     }
     const bool again = low < b->use_count;
-    if (!b->chunks || !b->use_count || (again && use[low].operation == moment) ||
+    if (!b->chunks || !b->use_count || (again && use[low].operation == sync) ||
         (!b->persistent && (!low || !again)) || !finds_something(m, buffer, &use[again ? low : 0]))
         return false;
     gap->last = low ? use[low - 1].operation : EBB_NONE;
@@ -66,7 +66,7 @@ static void need_buffer(int64_t *change, const ebb_model_t *m, uint32_t buffer)
     need(change, use[b->use_count - 1].operation + 1, n, b->chunks);
 }
 
-static bool find_moment(ebb_bound_t *bound, const ebb_model_t *m, uint32_t *moment)
+static bool find_moment(ebb_bound_t *bound, const ebb_model_t *m, uint32_t *sync)
 {
     int64_t *change = calloc((size_t)m->trace->operation_count + 2, sizeof *change), now = 0;
     for (uint32_t i = 0; change && i < m->trace->buffer_count; i++)
@@ -76,7 +76,7 @@ static bool find_moment(ebb_bound_t *bound, const ebb_model_t *m, uint32_t *mome
         now += change[i];
         if (now > bound->needed) {
             bound->needed = (uint32_t)now;
-            *moment = i;
+            *sync = i;
         }
     }
     const bool good = change;
@@ -92,11 +92,11 @@ static double begin_of(const ebb_model_t *m, uint32_t operation)
 }
 
 static void add_item(ebb_bound_t *bound, const ebb_model_t *m, uint32_t buffer, const gap_t *gap,
-                     uint32_t moment)
+                     uint32_t sync)
 {
     const ebb_model_buffer_t *b = &m->buffer[buffer];
     const ebb_use_t *use = m->use + b->first_use;
-    const double step = (double)bound->step_ns, now = begin_of(m, moment);
+    const double step = (double)bound->step_ns, now = begin_of(m, sync);
     const double last = gap->last != EBB_NONE ? begin_of(m, gap->last + 1)
                                               : begin_of(m, use[b->use_count - 1].operation + 1) - step,
                  next = gap->next != EBB_NONE ? begin_of(m, gap->next) : begin_of(m, use[0].operation) + step;
@@ -208,14 +208,14 @@ static void sort(ebb_bound_t *bound)
     qsort(bound->group, bound->group_count, sizeof *bound->group, by_cost);
 }
 
-static void collect(ebb_bound_t *bound, const ebb_model_t *m, drops_t *d, uint32_t moment)
+static void collect(ebb_bound_t *bound, const ebb_model_t *m, drops_t *d, uint32_t sync)
 {
     for (uint32_t i = 0; i < m->trace->buffer_count; i++) {
         gap_t gap;
-        if (!m->buffer[i].movable || !gap_at(m, i, moment, &gap))
+        if (!m->buffer[i].movable || !gap_at(m, i, sync, &gap))
             continue;
         if (m->request->offload)
-            add_item(bound, m, i, &gap, moment);
+            add_item(bound, m, i, &gap, sync);
         const ebb_content_t *c = &m->content[gap.content];
         if (m->request->recompute && c->rebuild && gap.next != EBB_NONE && c->rebuild >= gap.next)
             d->chunks[c->producer] += m->buffer[i].chunks;
@@ -226,7 +226,7 @@ bool ebb_bound_make(ebb_bound_t *bound, const ebb_model_t *m)
 {
     const size_t n = (size_t)m->trace->operation_count + 1, buffers = (size_t)m->trace->buffer_count + 1;
     const double slowdown = m->request->hardware.slowdown;
-    uint32_t moment = 0;
+    uint32_t sync = 0;
     *bound = (ebb_bound_t){.step_ns = m->begin_ns[n - 1], .copy_cost = slowdown / (1 + 2 * slowdown)};
     if (m->streams > 1)
         return true;
@@ -243,10 +243,9 @@ bool ebb_bound_make(ebb_bound_t *bound, const ebb_model_t *m)
                  0};
     uint32_t *first_touch = ebb_trace_first_touches(m->trace);
     const bool good = bound->out && bound->in && bound->dense_out && bound->dense_in && bound->group &&
-                      d.chunks && d.users && d.seen && d.cost && first_touch &&
-                      find_moment(bound, m, &moment);
+                      d.chunks && d.users && d.seen && d.cost && first_touch && find_moment(bound, m, &sync);
     if (good) {
-        collect(bound, m, &d, moment);
+        collect(bound, m, &d, sync);
         make_groups(bound, &d, first_touch);
         sort(bound);
     }

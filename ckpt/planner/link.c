@@ -23,17 +23,17 @@ void ebb_calendar_clear(ebb_calendar_t *c, double step_ns)
     sum_up(c);
 }
 
-static int slot_of(const ebb_calendar_t *c, double moment)
+static int slot_of(const ebb_calendar_t *c, double sync)
 {
-    double slot = moment / c->slot_ns;
+    double slot = sync / c->slot_ns;
     return slot <= 0 ? 0 : slot >= EBB_LINK_SLOTS - 1 ? EBB_LINK_SLOTS - 1 : (int)slot;
 }
 
 /* Free time up to a moment; within a slot in proportion. */
-static double free_before(const ebb_calendar_t *c, double moment)
+static double free_before(const ebb_calendar_t *c, double sync)
 {
-    int slot = slot_of(c, moment);
-    double part = (moment - slot * c->slot_ns) / c->slot_ns;
+    int slot = slot_of(c, sync);
+    double part = (sync - slot * c->slot_ns) / c->slot_ns;
     return c->before[slot] + c->room[slot] * (part < 0 ? 0 : part > 1 ? 1 : part);
 }
 

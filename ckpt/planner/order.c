@@ -37,7 +37,7 @@ typedef struct ordering {
     uint32_t *next_interval, *stay_at; /* lists by the position at which they begin */
     uint32_t *next_move, *move_at;     /* lists by position, then evicts, discards, fetches */
     uint32_t *next_join, *join_at;     /* lists by the operation at which they are joined in this step */
-    uint32_t moment;
+    uint32_t sync;
 } ordering_t;
 
 static uint32_t *now_of(const ordering_t *o, uint32_t stream)
@@ -148,17 +148,17 @@ static uint32_t touch_all(ordering_t *o, const ebb_event_t *event)
 
 /* ---- in the order of issue ---- */
 
-static void pass_moments(ordering_t *o, uint32_t point)
+static void pass_syncs(ordering_t *o, uint32_t point)
 {
     const ebb_trace_t *t = o->model->trace;
-    for (; o->moment < t->moment_count && t->moment[o->moment].before <= point; o->moment++) {
-        const ebb_trace_moment_t *m = &t->moment[o->moment];
-        if (m->id >= t->moment_count)
+    for (; o->sync < t->sync_count && t->sync[o->sync].before <= point; o->sync++) {
+        const ebb_trace_sync_t *m = &t->sync[o->sync];
+        if (m->id >= t->sync_count)
             continue;
         uint32_t *event = o->event + (size_t)m->id * o->streams;
-        if (m->what == EBB_MOMENT_RECORD)
+        if (m->what == EBB_SYNC_RECORD)
             memcpy(event, now_of(o, m->stream), o->streams * sizeof *event);
-        else if (m->what == EBB_MOMENT_WAIT)
+        else if (m->what == EBB_SYNC_WAIT)
             add(o, now_of(o, m->stream), event);
     }
 }
@@ -222,7 +222,7 @@ static void issue_all(ordering_t *o)
         const ebb_event_t *event = i < s->event_count ? &s->event[i] : NULL;
         const uint32_t pace = o->model->trace->operation[event ? event->point : operations - 1].stream;
         if (event)
-            pass_moments(o, event->point);
+            pass_syncs(o, event->point);
         for (uint32_t k = o->stay_at[i]; k != EBB_NONE; k = o->next_interval[k])
             begin_interval(o, k);
         for (uint32_t k = o->move_at[i]; k != EBB_NONE; k = o->next_move[k])
@@ -278,7 +278,7 @@ static bool allocate(ordering_t *o)
     const size_t streams = o->streams, places = (size_t)t->buffer_count + s->scratch_count;
     o->now = filled((streams + 2) * streams, 0);
     o->done = filled(s->move_count * streams, 0);
-    o->event = filled(t->moment_count * streams, 0);
+    o->event = filled(t->sync_count * streams, 0);
     o->clock = filled((s->interval_count + places) * INTERVAL_CLOCKS * streams, 0);
     o->interval = filled(places, 0xff);
     o->had = filled(o->overlay->chunk_count, 0xff);

@@ -47,7 +47,7 @@ typedef struct ebb_steps {
     size_t period;        /* operations of the known step; 0: none */
     uint64_t found_after; /* operations until the first one was known; 0: none was */
     ebb_step_kind_t kind[EBB_STEP_KINDS];
-    ebb_step_lanes_t lanes;
+    ebb_step_streams_t streams;
     uint64_t plans;      /* made and installed for the first time */
     uint64_t replans;    /* given up for another one: copies came late, or there was less memory */
     ebb_plan_sum_t plan; /* of the one made last */
@@ -65,23 +65,23 @@ ebb_steps_t ebb_steps(ebb_t *ebb);
 /* A kind of step. */
 typedef struct ebb_kind {
     uint64_t serial; /* of the kind in the finder that this is about; 0: none */
-    enum { EBB_PHASE_OBSERVE, EBB_PHASE_LEARN, EBB_PHASE_DRIVE, EBB_PHASE_STAY } phase;
+    enum { EBB_PHASE_OBSERVE, EBB_PHASE_LEARN, EBB_PHASE_DRIVE, EBB_PHASE_REACTIVE } phase;
     unsigned fruitless;       /* installations in a row without a driven step */
     unsigned failures;        /* installations that failed */
     unsigned unknown;         /* boundaries in a row at which it was not known which buffers there are */
-    size_t refused;           /* STAY because there was no plan for so many bytes; 0: it was not that */
+    size_t refused;           /* REACTIVE because there was no plan for so many bytes; 0: it was not that */
     unsigned refused_steps;   /* steps since */
     unsigned interruptions;   /* of learning and driving */
     uint64_t driven_before;   /* steps driven when the plan was installed last */
-    ebb_lessons_t *lessons;   /* NULL: none yet */
-    ebb_recording_t *learned; /* the lessons', when all is learned */
+    ebb_profile_t *profile;   /* NULL: none yet */
+    ebb_recording_t *learned; /* the profiling passes', when all is learned */
     ebb_plan_t *plan;
-    bool untold;       /* it has not been driven yet */
-    ebb_rates_t rates; /* of the link, as plans that came late have shown */
-    unsigned replans;  /* plans that were given up for another one */
-    unsigned misfits;  /* of them, those that could not be installed for want of memory */
+    bool untold;               /* it has not been driven yet */
+    ebb_rates_t rates;         /* of the link, as plans that came late have shown */
+    unsigned replans;          /* plans that were given up for another one */
+    unsigned install_failures; /* of them, those that could not be installed for want of memory */
     unsigned rest,
-        rested; /* STAY because the program did not keep to the plan: for so many steps, and how many have passed; 0: not that */
+        rested; /* REACTIVE because the program did not keep to the plan: for so many steps, and how many have passed; 0: not that */
     bool alone; /* none agrees with those of other kinds */
 } ebb_kind_t;
 
@@ -99,7 +99,7 @@ struct ebb_runner {
     bool boundary;               /* the step has ended, nothing has happened since */
     bool trailing;               /* the operation under way is behind the boundary, and the last step's */
     bool driven;                 /* the operation under way is a planned one */
-    bool views;                  /* operations of this step are seen without what is left over of them */
+    bool views;                  /* operations of this step are seen without what is stale of them */
     const ebb_operation_t *view; /* of the one under way, if it is not driven */
 };
 
@@ -118,11 +118,11 @@ void ebb_kind_forget(ebb_device_t *dev, ebb_kind_t *kind);
 /* The plan that is driven, and all that are installed beside it: at a boundary, or when it is of no interest where the program is. */
 void ebb_run_leave(ebb_device_t *dev, const char *why);
 bool ebb_run_is_worth_learning(ebb_device_t *dev);
-/* A lesson begins, for a step that is expected to be of this kind; it has ended, in a step of this kind. */
-void ebb_kind_begin_lesson(ebb_device_t *dev, ebb_kind_t *kind);
+/* A profiling pass begins, for a step that is expected to be of this kind; it has ended, in a step of this kind. */
+void ebb_kind_begin_pass(ebb_device_t *dev, ebb_kind_t *kind);
 void ebb_kind_learn(ebb_device_t *dev, ebb_kind_t *kind);
 
-/* ---- runner_plan.c ---- `present`: the buffers with which the step begins (ebb_follow_present) ---- */
+/* ---- runner_plan.c ---- `present`: the buffers with which the step begins (ebb_tracker_present) ---- */
 
 /* Its plan was refused for want of memory, of which there is more now. */
 bool ebb_kind_has_more_room(ebb_device_t *dev, ebb_kind_t *kind, ebb_buffer_t *const *present);
@@ -137,7 +137,7 @@ void ebb_run_install_others(ebb_device_t *dev);
 /* Another kind is expected than the one whose plan is driven; NULL: none. */
 void ebb_run_turn_to(ebb_device_t *dev, ebb_kind_t *next);
 
-/* ---- what is written for others while the program runs (files.c) ---- */
+/* ---- what is written for others while the program runs (output_files.c) ---- */
 
 /* What libebb writes for others while the program runs: the trace (EBB_TRACE) and the plan (EBB_SAVE_PLAN) of each
  * kind of step.

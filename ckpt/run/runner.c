@@ -2,13 +2,13 @@
  * which part acts.
  *
  *   OBSERVE  no step is known, or there is no need for a plan: the reactive half (ckpt/run/residence/residence.c)
- *   LEARN    some steps are lessons (profile.h); reactive otherwise, guided by what was recorded first (tracker.h)
+ *   LEARN    some steps are profiling passes (profile.h); reactive otherwise, guided by what was recorded first (tracker.h)
  *   DRIVE    there is a plan. While the program keeps to it, drive.h acts; when it does not, the reactive
  *            half does until the next boundary
  *   STAY     a plan is impossible, and it was said why, or not wanted: reactive until another step is found, with what was
  *            learned of this one (tracker.h)
  *
- * Each kind of step (tracker.h) has its own phase, lessons and plan. At a boundary it is known which kind has ended, and
+ * Each kind of step (tracker.h) has its own phase, profiling passes and plan. At a boundary it is known which kind has ended, and
  * only expected which one begins: a recording belongs to the kind that has ended when it is over; a plan is driven
  * for the expected kind. When another one is expected, its plan takes over, if it agrees with the driven one about what is
  * between steps (plan.h), for which it is made; else the driven one is left. The same when the first thing that a step does
@@ -53,7 +53,7 @@ ebb_steps_t ebb_steps(ebb_t *ebb)
     if (!runner->finder)
         return runner->steps;
     runner->steps.period = ebb_step_period(runner->finder);
-    runner->steps.lanes = ebb_step_lanes(runner->finder);
+    runner->steps.streams = ebb_step_streams(runner->finder);
     for (unsigned i = 0; i < EBB_STEP_KINDS; i++)
         runner->steps.kind[i] = ebb_step_kind(runner->finder, i);
     return runner->steps;
@@ -89,13 +89,13 @@ static ebb_step_operation_t seen(ebb_device_t *dev, const ebb_operation_t *op)
 
 /* ---- steps ---- */
 
-/* A step of this kind is expected, with these buffers (ebb_follow_present). */
+/* A step of this kind is expected, with these buffers (ebb_tracker_present). */
 static void begin_step(ebb_device_t *dev, ebb_kind_t *k, ebb_buffer_t *const *present)
 {
     struct ebb_runner *runner = dev->ebb->run->runner;
     if (k->phase == EBB_PHASE_OBSERVE && ebb_run_is_worth_learning(dev))
         k->phase = EBB_PHASE_LEARN;
-    if (k->phase == EBB_PHASE_STAY && k->learned && !runner->driving &&
+    if (k->phase == EBB_PHASE_REACTIVE && k->learned && !runner->driving &&
         ((k->refused && ebb_kind_has_more_room(dev, k, present)) || ebb_kind_is_rested(k)))
         k->phase = EBB_PHASE_DRIVE;
     if (k->phase == EBB_PHASE_DRIVE && !runner->driving) {
@@ -108,7 +108,7 @@ static void begin_step(ebb_device_t *dev, ebb_kind_t *k, ebb_buffer_t *const *pr
             ebb_log(EBB_INFO, "learning begins after %llu operations",
                     (unsigned long long)runner->steps.operations);
         runner->bound = true;
-        ebb_kind_begin_lesson(dev, k);
+        ebb_kind_begin_pass(dev, k);
     }
 }
 
@@ -117,8 +117,8 @@ static ebb_recording_t *recording_of(ebb_t *ebb, const ebb_kind_t *k, uint64_t f
 {
     struct ebb_runner *runner = ebb->run->runner;
     const ebb_step_kind_t info = ebb_step_kind(runner->finder, ebb_kind_number(ebb, k));
-    ebb_recording_t *r = k->lessons && info.serial == k->serial && info.family == family
-                             ? ebb_lessons_recording(k->lessons)
+    ebb_recording_t *r = k->profile && info.serial == k->serial && info.family == family
+                             ? ebb_profile_recording(k->profile)
                              : NULL;
     return r && r->trace ? r : NULL;
 }
@@ -132,7 +132,7 @@ static ebb_recording_t *recorded(ebb_t *ebb, const ebb_kind_t *k)
     ebb_recording_t *best = k->learned;
     for (unsigned i = 0; i < EBB_STEP_KINDS && !k->learned; i++) {
         ebb_recording_t *r = recording_of(ebb, &runner->kind[i], family);
-        if (r && (!best || ebb_follow_follows(ebb, r)))
+        if (r && (!best || ebb_tracker_follows(ebb, r)))
             best = r;
     }
     return best;
@@ -143,10 +143,10 @@ static void follow(ebb_device_t *dev, const ebb_kind_t *k)
 {
     struct ebb_runner *runner = dev->ebb->run->runner;
     if (runner->driving)
-        ebb_follow_pause(dev);
+        ebb_tracker_pause(dev);
     else
-        ebb_follow_boundary(dev,
-                            !k || (k->phase == EBB_PHASE_STAY && !k->learned) ? NULL : recorded(dev->ebb, k));
+        ebb_tracker_boundary(
+            dev, !k || (k->phase == EBB_PHASE_REACTIVE && !k->learned) ? NULL : recorded(dev->ebb, k));
 }
 
 /* False: what a plan needs has to be pinned before it is installed. The call is to be given up; the boundary is acted upon when it is
@@ -158,7 +158,7 @@ static bool act_at_boundary(ebb_device_t *dev)
         return true;
     runner->boundary = false;
     runner->views = false;
-    ebb_leftover_begin_step(dev->ebb);
+    ebb_stale_begin_step(dev->ebb);
     if (ebb_plans_rest(dev)) {
         follow(dev, NULL);
         return true;
@@ -169,7 +169,7 @@ static bool act_at_boundary(ebb_device_t *dev)
         ebb_kind_learn(dev, ended);
     if (runner->driving)
         ebb_drive_catch_up(dev);
-    ebb_buffer_t **present = next && next->learned ? ebb_follow_present(dev->ebb, next->learned) : NULL;
+    ebb_buffer_t **present = next && next->learned ? ebb_tracker_present(dev->ebb, next->learned) : NULL;
     if (runner->driving && ebb_drive_active(dev->ebb))
         runner->driving = &runner->kind[ebb_drive_slot(
             dev->ebb)]; /* a step may have begun as another one than was expected */
@@ -285,18 +285,18 @@ ebb_status_t ebb_run_before(ebb_device_t *dev, ebb_operation_t *op)
         return CUDA_ERROR_OUT_OF_MEMORY;
     const bool passed = runner->views || ebb_drive_active(dev->ebb);
     if (passed)
-        ebb_leftover_pass(dev->ebb, op);
+        ebb_stale_pass(dev->ebb, op);
     runner->driven = ebb_drive_before(dev, op);
     if (runner->driven)
         return 0;
-    /* Whatever is left over has its buffers in place, but it is no part of what is learned, followed and replayed. */
-    const ebb_operation_t *view = runner->view = runner->views ? ebb_leftover_view(dev, op) : op;
-    EBB_TRY(ebb_follow_before(dev, view));
+    /* Whatever is stale has its buffers in place, but it is no part of what is learned, followed and replayed. */
+    const ebb_operation_t *view = runner->view = runner->views ? ebb_stale_view(dev, op) : op;
+    EBB_TRY(ebb_tracker_before(dev, view));
     ebb_status_t status = acquire(dev, op);
     if (status) {
-        ebb_follow_after(dev->ebb, view, false);
+        ebb_tracker_after(dev->ebb, view, false);
         if (passed)
-            ebb_leftover_take_back(dev->ebb);
+            ebb_stale_take_back(dev->ebb);
         return status;
     }
     if (ebb_learn_running(dev->ebb))
@@ -318,7 +318,7 @@ void ebb_run_after(ebb_device_t *dev, const ebb_operation_t *op, CUresult result
         if (ebb_learn_running(dev->ebb))
             ebb_learn_after(dev, runner->view, result);
         ebb_residence_release(op);
-        ebb_follow_after(dev->ebb, runner->view, !result);
+        ebb_tracker_after(dev->ebb, runner->view, !result);
         ebb_pinned_defer(!result);
         ebb_residence_look_ahead(dev);
         ebb_pinned_defer(false);
@@ -375,7 +375,7 @@ bool ebb_run_freeing(ebb_buffer_t *buffer, ebb_stream_t *stream)
         runner->fewest_live = left;
     if (ebb_drive_freeing(buffer))
         return true;
-    ebb_follow_freeing(buffer, stream);
+    ebb_tracker_freeing(buffer, stream);
     if (ebb_learn_running(dev->ebb))
         ebb_learn_freed(buffer, stream);
     ebb_residence_forget(buffer, stream);
@@ -389,7 +389,7 @@ static void interrupt_kind(ebb_device_t *dev, ebb_kind_t *k, const char *why)
     if (++k->interruptions <= MOST_INTERRUPTIONS)
         return;
     ebb_log(EBB_WARN, "no plan, ebb stays reactive: %s, again and again", why);
-    k->phase = EBB_PHASE_STAY;
+    k->phase = EBB_PHASE_REACTIVE;
 }
 
 void ebb_run_interrupted(ebb_device_t *dev, const char *why)
@@ -397,7 +397,7 @@ void ebb_run_interrupted(ebb_device_t *dev, const char *why)
     struct ebb_runner *runner = dev->ebb->run->runner;
     if (!is_ours(dev))
         return;
-    ebb_follow_end(dev); /* until the next boundary */
+    ebb_tracker_end(dev); /* until the next boundary */
     bool any = false;
     for (unsigned i = 0; i < EBB_STEP_KINDS; i++) {
         ebb_kind_t *k = &runner->kind[i];
@@ -419,7 +419,7 @@ void ebb_run_unloading(ebb_device_t *dev, const void *module)
     bool any = false;
     if (!is_ours(dev))
         return;
-    ebb_leftover_forget(dev->ebb);
+    ebb_stale_forget(dev->ebb);
     for (unsigned i = 0; i < EBB_STEP_KINDS; i++) {
         ebb_kind_t *k = &runner->kind[i];
         if (!k->learned || !ebb_recording_launches_from(dev, k->learned, module))
@@ -453,7 +453,7 @@ void ebb_run_ended(ebb_device_t *dev)
     ebb_residence_ended(dev);
     if (!is_ours(dev))
         return;
-    ebb_leftover_forget(dev->ebb);
+    ebb_stale_forget(dev->ebb);
     ebb_learn_abandon(dev);
     for (unsigned i = 0; i < EBB_STEP_KINDS; i++)
         ebb_kind_forget(dev, &runner->kind[i]);

@@ -1,4 +1,4 @@
-/* runner_kind.c: what is known of a kind of step: its lessons, and what they have come to. */
+/* runner_kind.c: what is known of a kind of step: its profiling passes, and what they have come to. */
 #include "ckpt/run/internal.h"
 
 #include "alloc/base/status.h"
@@ -16,7 +16,7 @@ void ebb_run_leave(ebb_device_t *dev, const char *why)
     _Static_assert(EBB_DRIVES >= EBB_STEP_KINDS, "a slot for each kind");
     runner->driving = NULL;
     ebb_drive_leave(dev, why);
-    ebb_follow_pause(dev);
+    ebb_tracker_pause(dev);
     for (unsigned i = 0; i < EBB_STEP_KINDS; i++) {
         ebb_kind_t *k = &runner->kind[i];
         if (!ebb_drive_refuted(dev->ebb, i))
@@ -30,12 +30,12 @@ void ebb_kind_forget(ebb_device_t *dev, ebb_kind_t *k)
 {
     if (ebb_drive_installed(dev->ebb, ebb_kind_number(dev->ebb, k)))
         ebb_run_leave(dev, "what was learned of this kind of step is forgotten");
-    if (k->lessons && ebb_follow_follows(dev->ebb, ebb_lessons_recording(k->lessons)))
-        ebb_follow_end(dev);
+    if (k->profile && ebb_tracker_follows(dev->ebb, ebb_profile_recording(k->profile)))
+        ebb_tracker_end(dev);
     ebb_plan_delete(k->plan);
-    ebb_lessons_delete(dev, k->lessons);
+    ebb_profile_delete(dev, k->profile);
     k->plan = NULL;
-    k->lessons = NULL;
+    k->profile = NULL;
     k->learned = NULL;
     k->refused = 0;
     k->rest = k->rested = 0;
@@ -88,40 +88,40 @@ bool ebb_run_is_worth_learning(ebb_device_t *dev)
            (needs_plan(dev) || ebb_traffic(dev).evictions || *ebb_options.trace);
 }
 
-void ebb_kind_begin_lesson(ebb_device_t *dev, ebb_kind_t *k)
+void ebb_kind_begin_pass(ebb_device_t *dev, ebb_kind_t *k)
 {
-    if (!k->lessons)
-        k->lessons = ebb_lessons_new();
-    if (k->lessons && ebb_learn_begin(dev, k->lessons))
+    if (!k->profile)
+        k->profile = ebb_profile_new();
+    if (k->profile && ebb_learn_begin(dev, k->profile))
         return;
     ebb_log(EBB_WARN, "a step cannot be learned, ebb stays reactive: %s", ebb_last_failure());
     ebb_kind_forget(dev, k);
-    k->phase = EBB_PHASE_STAY;
+    k->phase = EBB_PHASE_REACTIVE;
 }
 
 void ebb_kind_learn(ebb_device_t *dev, ebb_kind_t *k)
 {
-    if (!k->lessons && k->phase == EBB_PHASE_OBSERVE)
-        k->lessons = ebb_lessons_new();
-    if (!k->lessons || k->phase == EBB_PHASE_DRIVE || k->phase == EBB_PHASE_STAY ||
-        !ebb_learn_give(dev->ebb, k->lessons)) {
+    if (!k->profile && k->phase == EBB_PHASE_OBSERVE)
+        k->profile = ebb_profile_new();
+    if (!k->profile || k->phase == EBB_PHASE_DRIVE || k->phase == EBB_PHASE_REACTIVE ||
+        !ebb_learn_give(dev->ebb, k->profile)) {
         ebb_learn_abandon(dev); /* another kind was expected */
         return;
     }
     k->phase = EBB_PHASE_LEARN;
     const ebb_learned_t learned = ebb_learn_end(dev);
     if (learned == EBB_LEARNED) {
-        k->learned = ebb_lessons_recording(k->lessons);
+        k->learned = ebb_profile_recording(k->profile);
         forget_gone(dev);
         ebb_planning_describe(dev, k->learned->trace);
         ebb_files_trace(dev->ebb, ebb_kind_number(dev->ebb, k), k->learned->trace);
-        k->phase = needs_plan(dev) ? EBB_PHASE_DRIVE : EBB_PHASE_STAY;
+        k->phase = needs_plan(dev) ? EBB_PHASE_DRIVE : EBB_PHASE_REACTIVE;
         if (k->learned->hidden) {
             k->learned = NULL;
-            k->phase = EBB_PHASE_STAY;
+            k->phase = EBB_PHASE_REACTIVE;
         }
     } else if (learned == EBB_LEARNED_NEVER) {
         ebb_kind_forget(dev, k);
-        k->phase = EBB_PHASE_STAY;
+        k->phase = EBB_PHASE_REACTIVE;
     }
 }

@@ -18,7 +18,7 @@ enum { MOST_FRUITLESS = 16, MOST_FAILURES = 4, MOST_UNKNOWN = 64 };
 enum { MOST_REPLANS = 4, PACE_STEPS = 6 };
 /* Beyond these, those that do not fit any more when they are installed: small buffers that outlive a step keep chunks, and what
  * has to be pinned is rounded. */
-enum { MOST_MISFITS = 16 };
+enum { MOST_INSTALL_FAILURES = 16 };
 /* Steps after which a program that does not keep to its plan is tried again; twice as many each time. */
 enum { REST_STEPS = 64, MOST_REST_STEPS = 4096 };
 
@@ -38,14 +38,14 @@ static void report_plan(struct ebb_runner *runner)
 /* There is no plan for so many bytes: it is learned on, to prove more, or there may be more room later. */
 static void refuse(ebb_device_t *dev, ebb_kind_t *k, size_t room, const char *why)
 {
-    if (ebb_options.recompute && ebb_lessons_ask_more(dev, k->lessons)) {
+    if (ebb_options.recompute && ebb_profile_ask_more(dev, k->profile)) {
         ebb_log(EBB_INFO, "there is no plan for %zu MiB with what is proven: more is", room >> 20);
         k->learned = NULL;
         k->phase = EBB_PHASE_LEARN;
         return;
     }
     ebb_log(EBB_WARN, "there is no plan for %zu MiB, ebb stays reactive: %s", room >> 20, why);
-    k->phase = EBB_PHASE_STAY;
+    k->phase = EBB_PHASE_REACTIVE;
     k->refused = room;
     k->refused_steps = 0;
 }
@@ -163,7 +163,7 @@ static void rest(ebb_kind_t *k, const char *why)
     k->rest = k->rest ? 2 * k->rest : REST_STEPS;
     k->rest = k->rest < MOST_REST_STEPS ? k->rest : MOST_REST_STEPS;
     k->rested = 0;
-    k->phase = EBB_PHASE_STAY;
+    k->phase = EBB_PHASE_REACTIVE;
     ebb_log(EBB_WARN, "%s: ebb stays reactive for %u steps", why, k->rest);
 }
 
@@ -179,10 +179,11 @@ static void not_installed(ebb_device_t *dev, ebb_kind_t *k, ebb_status_t status,
         return;
     }
     const ebb_check_limits_t limits = limits_of(dev, k, present);
-    if (k->misfits < MOST_MISFITS && !ebb_check_plan(k->learned->trace, k->plan, &limits, why, sizeof why)) {
+    if (k->install_failures < MOST_INSTALL_FAILURES &&
+        !ebb_check_plan(k->learned->trace, k->plan, &limits, why, sizeof why)) {
         ebb_log(EBB_INFO, "a new plan: in the %zu MiB that are left on the device, and %zu on the host, %s",
                 (size_t)limits.device_bytes >> 20, (size_t)limits.host_bytes >> 20, why);
-        k->misfits++;
+        k->install_failures++;
         give_up_plan(runner, k);
     } else if (++k->failures % MOST_FAILURES == 0) {
         rest(k, "the plan can't be installed");
@@ -244,11 +245,11 @@ void ebb_kind_drive(ebb_device_t *dev, ebb_kind_t *k, ebb_buffer_t *const *prese
     if (ebb_drive_knows_all(dev, k->learned, present) ||
         !ebb_rotation_period(k->learned->trace, why, sizeof why)) {
         k->unknown = 0;
-        ebb_follow_pause(dev);
+        ebb_tracker_pause(dev);
         begin_driving_with(dev, k, present, NULL);
     } else if (++k->unknown > MOST_UNKNOWN) {
         ebb_log(EBB_WARN, "which buffers outlive the step as which is never known: ebb stays reactive");
-        k->phase = EBB_PHASE_STAY;
+        k->phase = EBB_PHASE_REACTIVE;
     }
 }
 

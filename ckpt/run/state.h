@@ -10,15 +10,15 @@
 /* X(part, how many) */
 #define EBB_RUN_PARTS(X)                                                                                     \
     X(runner, 1)               /* internal.h */                                                              \
-    X(file_names, 1)           /* files.c */                                                                 \
-    X(own, EBB_STATES)         /* own.c */                                                                   \
+    X(file_names, 1)           /* output_files.c */                                                          \
+    X(scratch, EBB_STATES)     /* scratch.c */                                                               \
     X(pins, 1)                 /* pin.c */                                                                   \
     X(drives, 1)               /* drive/internal.h */                                                        \
     X(drive_share, 1)          /* drive/drive_share.c */                                                     \
     X(hash_module, EBB_STATES) /* profile/hash.c */                                                          \
     X(tile_kernels, EBB_STATES)                                                                              \
     X(knowledge, 1)                                                                                          \
-    X(lesson, 1)                                                                                             \
+    X(pass, 1)                                                                                               \
     X(price_list, EBB_STATES)                                                                                \
     X(prove, 1)                                                                                              \
     X(record, 1)                                                                                             \
@@ -34,8 +34,8 @@
     X(shortage, EBB_STATES)                                                                                  \
     X(live_page, 1) /* stats/ */                                                                             \
     X(planned, 1)                                                                                            \
-    X(followed, 1) /* tracker/ */                                                                            \
-    X(follow, 1)                                                                                             \
+    X(tracked, 1) /* tracker/ */                                                                             \
+    X(tracker, 1)                                                                                            \
     X(match, 1)                                                                                              \
     X(stale, 1)                                                                                              \
     X(words, 1)
@@ -46,23 +46,23 @@ struct ebb_run {
 #undef EBB_RUN_PART
 };
 
-/* ---- memory of this folder's own (own.c) ---- */
+/* ---- memory of this folder's own (scratch.c) ---- */
 
 /* Memory of this folder's own: hashes, verdicts, scratch for learning. It counts against the budgets, and is none of the
  * program's buffers: statistics leave it out of live_bytes and host_bytes. ebb_lock() held. */
 
 /* Device memory that stays where it is (held), for use in the order of a stream; of none (NULL): at once. NULL: there is
  * none. */
-ebb_buffer_t *ebb_own_alloc(ebb_device_t *dev, size_t bytes, ebb_stream_t *stream);
+ebb_buffer_t *ebb_scratch_alloc(ebb_device_t *dev, size_t bytes, ebb_stream_t *stream);
 /* Behind what was issued into the stream; of none (NULL): no work is under way that uses it. NULL: nothing. */
-void ebb_own_free(ebb_buffer_t *buffer, ebb_stream_t *stream);
+void ebb_scratch_free(ebb_buffer_t *buffer, ebb_stream_t *stream);
 /* Pinned host memory. NULL: there is none. */
-void *ebb_own_pinned_alloc(ebb_device_t *dev, size_t bytes);
-void ebb_own_pinned_free(ebb_device_t *dev, void *p, size_t bytes);
+void *ebb_scratch_pinned_alloc(ebb_device_t *dev, size_t bytes);
+void ebb_scratch_pinned_free(ebb_device_t *dev, void *p, size_t bytes);
 
 /* So much of either there is now. */
-size_t ebb_own_bytes(ebb_device_t *dev);
-size_t ebb_own_pinned_bytes(ebb_device_t *dev);
+size_t ebb_scratch_bytes(ebb_device_t *dev);
+size_t ebb_scratch_pinned_bytes(ebb_device_t *dev);
 
 /* ebb_live_bytes() without it: what the program itself has. */
 size_t ebb_program_bytes(ebb_device_t *dev);

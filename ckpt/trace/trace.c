@@ -31,7 +31,7 @@ void ebb_trace_delete(ebb_trace_t *t)
     free(t->operation);
     free(t->buffer);
     free(t->access);
-    free(t->moment);
+    free(t->sync);
     free(t->text);
     free(t->args);
     free(t);
@@ -66,9 +66,9 @@ ebb_trace_access_t *ebb_trace_add_access(ebb_trace_t *t)
     return a;
 }
 
-ebb_trace_moment_t *ebb_trace_add_moment(ebb_trace_t *t)
+ebb_trace_sync_t *ebb_trace_add_sync(ebb_trace_t *t)
 {
-    return ebb_array_append((void **)&t->moment, &t->moment_count, &t->moment_room, sizeof *t->moment);
+    return ebb_array_append((void **)&t->sync, &t->sync_count, &t->sync_room, sizeof *t->sync);
 }
 
 /* Bytes at the end of a pool; where, or NULL. */
@@ -177,20 +177,20 @@ static const char *check_operation(const ebb_trace_t *t, uint32_t index)
     return NULL;
 }
 
-static const char *check_moment(const ebb_trace_t *t, uint32_t index)
+static const char *check_sync(const ebb_trace_t *t, uint32_t index)
 {
-    const ebb_trace_moment_t *m = &t->moment[index];
-    if (m->what > EBB_MOMENT_SYNC_DEVICE)
-        return "a moment of unknown kind";
+    const ebb_trace_sync_t *m = &t->sync[index];
+    if (m->what > EBB_SYNC_SYNC_DEVICE)
+        return "a sync event of unknown kind";
     if (m->before > t->operation_count || (index && m->before < m[-1].before))
         return "moments out of order";
-    if (m->what > EBB_MOMENT_FREE)
+    if (m->what > EBB_SYNC_FREE)
         return NULL;
     if (m->id >= t->buffer_count)
-        return "a moment of a buffer that is not listed";
+        return "a sync event of a buffer that is not listed";
     const ebb_trace_buffer_t *b = &t->buffer[m->id];
-    if (m->before != (m->what == EBB_MOMENT_ALLOC ? b->born : b->dies))
-        return "a moment outside its buffer's lifetime";
+    if (m->before != (m->what == EBB_SYNC_ALLOC ? b->born : b->dies))
+        return "a sync event outside its buffer's lifetime";
     return NULL;
 }
 
@@ -218,8 +218,8 @@ const char *ebb_trace_check(const ebb_trace_t *t)
         if (wrong)
             return wrong;
     }
-    for (uint32_t i = 0; i < t->moment_count; i++) {
-        const char *wrong = check_moment(t, i);
+    for (uint32_t i = 0; i < t->sync_count; i++) {
+        const char *wrong = check_sync(t, i);
         if (wrong)
             return wrong;
     }
@@ -289,7 +289,7 @@ static void write_operation(FILE *out, const ebb_trace_t *t, uint32_t index)
 
 static void write_moment(FILE *out, const ebb_trace_t *t, uint32_t index)
 {
-    const ebb_trace_moment_t *m = &t->moment[index];
+    const ebb_trace_sync_t *m = &t->sync[index];
     fprintf(out,
             "{\"moment\": %" PRIu32 ", \"before\": %" PRIu32 ", \"what\": \"%s\", \"stream\": %" PRIu32
             ", \"thread\": %" PRIu32 ", \"id\": %" PRIu32 "}\n",
@@ -309,7 +309,7 @@ static void write_head(FILE *out, const ebb_trace_t *t)
             "{\"ebb_trace\": %d, \"chunk_bytes\": %" PRIu64 ", \"tile_bytes\": %" PRIu64
             ", \"operations\": %" PRIu32 ", \"buffers\": %" PRIu32 ", \"moments\": %" PRIu32,
             EBB_TRACE_VERSION, t->chunk_bytes, t->tile_bytes, t->operation_count, t->buffer_count,
-            t->moment_count);
+            t->sync_count);
     if (*t->device) {
         fputs(", \"device\": ", out);
         write_text(out, t->device);
@@ -341,7 +341,7 @@ bool ebb_trace_write(const ebb_trace_t *t, FILE *out)
     }
     for (uint32_t i = 0; i < t->operation_count; i++)
         write_operation(out, t, i);
-    for (uint32_t i = 0; i < t->moment_count; i++)
+    for (uint32_t i = 0; i < t->sync_count; i++)
         write_moment(out, t, i);
     return !fflush(out) && !ferror(out);
 }

@@ -50,7 +50,7 @@
  * first_tile, tiles   of the buffer, from the first to the last in which a write was seen; 0, 0: none was
  * mode         1 reads, 2 replaces, 3 updates
  * before       this operation: the moment lies between it and the one in front of it (n: after the last one)
- * what         see ebb_moment_kind_t; alloc and free have the buffer's number for `id`, records and waits an
+ * what         see ebb_sync_kind_t; alloc and free have the buffer's number for `id`, records and waits an
  *              event's (from 0, a new one with each record; 4294967295: recorded before the step)
  * Readers ignore keys that they do not know; a version they do not know they refuse.
  *
@@ -175,23 +175,23 @@ typedef struct ebb_trace_operation {
 } ebb_trace_operation_t;
 
 typedef enum ebb_moment_kind {
-    EBB_MOMENT_ALLOC,
-    EBB_MOMENT_FREE,
-    EBB_MOMENT_RECORD,      /* "record": an event on a stream */
-    EBB_MOMENT_WAIT,        /* "wait": a stream for an event */
-    EBB_MOMENT_SYNC_EVENT,  /* "sync_event": the host for an event */
-    EBB_MOMENT_SYNC_STREAM, /* "sync_stream": the host for a stream, also at the end of a blocking copy */
-    EBB_MOMENT_SYNC_DEVICE  /* "sync_device": the host for everything */
-} ebb_moment_kind_t;
-enum { EBB_MOMENTS = EBB_MOMENT_SYNC_DEVICE + 1 };
+    EBB_SYNC_ALLOC,
+    EBB_SYNC_FREE,
+    EBB_SYNC_RECORD,      /* "record": an event on a stream */
+    EBB_SYNC_WAIT,        /* "wait": a stream for an event */
+    EBB_SYNC_SYNC_EVENT,  /* "sync_event": the host for an event */
+    EBB_SYNC_SYNC_STREAM, /* "sync_stream": the host for a stream, also at the end of a blocking copy */
+    EBB_SYNC_SYNC_DEVICE  /* "sync_device": the host for everything */
+} ebb_sync_kind_t;
+enum { EBB_MOMENTS = EBB_SYNC_SYNC_DEVICE + 1 };
 extern const char *const ebb_moment_word[EBB_MOMENTS];
 
 typedef struct ebb_trace_moment {
-    ebb_moment_kind_t what;
+    ebb_sync_kind_t what;
     uint32_t before; /* operation, or operation_count */
     uint32_t stream, thread;
     uint32_t id; /* buffer or event; else 0 */
-} ebb_trace_moment_t;
+} ebb_trace_sync_t;
 
 typedef struct ebb_trace {
     uint64_t chunk_bytes, tile_bytes;
@@ -200,11 +200,11 @@ typedef struct ebb_trace {
     ebb_trace_operation_t *operation;
     ebb_trace_buffer_t *buffer;
     ebb_trace_access_t *access; /* of all operations, in order */
-    ebb_trace_moment_t *moment; /* in order */
+    ebb_trace_sync_t *sync;     /* in order */
     char *text;                 /* zero-terminated one after another; the first is empty */
     unsigned char *args;
-    uint32_t operation_count, buffer_count, access_count, moment_count, text_bytes, args_bytes;
-    uint32_t operation_room, buffer_room, access_room, moment_room, text_room, args_room;
+    uint32_t operation_count, buffer_count, access_count, sync_count, text_bytes, args_bytes;
+    uint32_t operation_room, buffer_room, access_room, sync_room, text_room, args_room;
 } ebb_trace_t;
 
 ebb_trace_t *ebb_trace_new(uint64_t chunk_bytes);
@@ -215,7 +215,7 @@ void ebb_trace_delete(ebb_trace_t *trace);
 ebb_trace_operation_t *ebb_trace_add_operation(ebb_trace_t *trace);
 ebb_trace_buffer_t *ebb_trace_add_buffer(ebb_trace_t *trace);
 ebb_trace_access_t *ebb_trace_add_access(ebb_trace_t *trace);
-ebb_trace_moment_t *ebb_trace_add_moment(ebb_trace_t *trace);
+ebb_trace_sync_t *ebb_trace_add_sync(ebb_trace_t *trace);
 /* False: no memory. */
 bool ebb_trace_add_args(ebb_trace_t *trace, const void *bytes, uint32_t count);
 bool ebb_trace_set_nvtx(ebb_trace_t *trace, ebb_trace_operation_t *operation, const char *path);

@@ -189,7 +189,7 @@ static void a_mark_of_another_devices_stream_is_waited_for(void **state)
     ebb_buffer_t *b = ebb_buffer_at(dev->ebb, src);
     assert_int_equal(b->pinned, 0);
     assert_int_equal(b->held, 0);
-    assert_true(b->abroad);
+    assert_true(b->peer_used);
     bool found = false;
     for (unsigned i = 0; i < b->use_count; i++)
         found |= b->use[i].stream == ebb_stream_of(dev, stream[0]);

@@ -74,13 +74,13 @@ static void words_take_the_arguments_that_are_listed(void **state)
 }
 
 /* What a call says on stderr. */
-static const char *said_by(char *variable)
+static const char *said_by(char *variable, bool good)
 {
     static char text[512];
     int pair[2], old = dup(STDERR_FILENO);
     assert_int_equal(pipe(pair), 0);
     dup2(pair[1], STDERR_FILENO);
-    assert_false(read_one(variable));
+    assert_int_equal(read_one(variable), good);
     dup2(old, STDERR_FILENO);
     close(pair[1]);
     ssize_t n = read(pair[0], text, sizeof text - 1);
@@ -93,16 +93,23 @@ static const char *said_by(char *variable)
 static void unknown_name_is_told_with_the_nearest_one(void **state)
 {
     (void)state;
-    assert_non_null(strstr(said_by("EBB_BUGDET=3GiB"), "EBB_BUDGET"));
-    assert_non_null(strstr(said_by("EBB_OFLOAD=1"), "EBB_OFFLOAD"));
+    assert_non_null(strstr(said_by("EBB_BUGDET=3GiB", false), "EBB_BUDGET"));
+    assert_non_null(strstr(said_by("EBB_OFLOAD=1", false), "EBB_OFFLOAD"));
+}
+
+static void former_name_goes_on_working(void **state)
+{
+    (void)state;
+    assert_non_null(strstr(said_by("EBB_LEFTOVERS=0", true), "EBB_STALE_WORDS"));
+    assert_int_equal(ebb_options.stale_words, 0);
 }
 
 static void bad_value_keeps_the_default(void **state)
 {
     (void)state;
-    assert_non_null(strstr(said_by("EBB_BUDGET=lots"), "EBB_BUDGET=lots"));
+    assert_non_null(strstr(said_by("EBB_BUDGET=lots", false), "EBB_BUDGET=lots"));
     assert_int_equal(ebb_options.budget, -100);
-    assert_non_null(strstr(said_by("EBB_LOG=shout"), "warn"));
+    assert_non_null(strstr(said_by("EBB_LOG=shout", false), "warn"));
     assert_string_equal(ebb_options.log, "warn");
 }
 
@@ -113,6 +120,7 @@ int main(void)
         cmocka_unit_test(values_arrive_and_absent_ones_have_their_default),
         cmocka_unit_test(words_take_the_arguments_that_are_listed),
         cmocka_unit_test(unknown_name_is_told_with_the_nearest_one),
+        cmocka_unit_test(former_name_goes_on_working),
         cmocka_unit_test(bad_value_keeps_the_default),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -74,7 +74,7 @@ static void what_is_ceded_may_not_be_there_yet(void **state)
     ebb_lock();
     assert_int_equal(dev->number, 0);
     const size_t created = ebb_chunks_usage(dev).created_bytes, count = 32 * MIB / EBB_CHUNK_BYTES;
-    assert_true(ebb_chunks_cede(dev, count));
+    assert_true(ebb_chunks_lend(dev, count));
     snprintf(shown, sizeof shown, "self:%zu", created + 8 * MIB);
     nvml_shows(shown);
     ebb_chunks_measure(dev);

@@ -32,7 +32,8 @@ int loop_run_teardown(void **state)
 program_run_t loop_run(const char *settings, const char *arguments)
 {
     static program_run_t out, alone;
-    static char alone_with[256]; /* the arguments of the last run without settings, which is the same every time */
+    static char
+        alone_with[256]; /* the arguments of the last run without settings, which is the same every time */
     char command[1280];
     if (!*settings && *alone_with && !strcmp(arguments, alone_with))
         return alone;
@@ -69,7 +70,7 @@ program_run_t loop_under_ebb(const char *settings, const char *arguments, loop_s
         .predicted_peak = loop_statistic("predicted_peak_bytes"),
         .driven_peak = loop_statistic("driven_peak_bytes"),
         .replays = loop_statistic("reactive_replays"),
-        .tolerated = loop_statistic("tolerated"),
+        .unplanned = loop_statistic("unplanned"),
         .changes = loop_statistic("changes"),
     };
     return out;

@@ -10,7 +10,7 @@
 
 typedef struct loop_statistics {
     double driven, fallbacks, rebuilt, mismatches, verified, dropped, offloaded, peak, predicted_peak,
-        driven_peak, replays /* but by plans */, tolerated, changes;
+        driven_peak, replays /* but by plans */, unplanned, changes;
 } loop_statistics_t;
 
 extern char loop_stats[64]; /* the file with the statistics of the last run */
@@ -22,8 +22,8 @@ int loop_run_teardown(void **state);
 /* With the environment `settings` ("A=1 B=2") before the program. */
 program_run_t loop_run(const char *settings, const char *arguments);
 
-/* By the computed clock: what a lesson can afford to prove depends on times, and so does the step in which driving begins.
- * It never takes more than 16 lessons. */
+/* By the computed clock: what a profiling pass can afford to prove depends on times, and so does the step in which driving begins.
+ * It never takes more than 16 profiling passes. */
 program_run_t loop_under_ebb(const char *settings, const char *arguments, loop_statistics_t *statistics);
 /* Another number of that run. */
 double loop_statistic(const char *key);

@@ -296,11 +296,11 @@ static void issue_joins(oracle_t *o, uint32_t operation, uint32_t step)
 static void issue_moments(oracle_t *o, uint32_t *next, uint32_t point, uint32_t step)
 {
     const ebb_trace_t *t = o->trace;
-    for (; o->streams > 1 && *next < t->moment_count && t->moment[*next].before == point; (*next)++) {
-        const ebb_trace_moment_t *m = &t->moment[*next];
-        if (m->what == EBB_MOMENT_RECORD)
+    for (; o->streams > 1 && *next < t->sync_count && t->sync[*next].before == point; (*next)++) {
+        const ebb_trace_sync_t *m = &t->sync[*next];
+        if (m->what == EBB_SYNC_RECORD)
             o->event[m->id] = o->newest[m->stream];
-        else if (m->what == EBB_MOMENT_WAIT && m->id < t->moment_count)
+        else if (m->what == EBB_SYNC_WAIT && m->id < t->sync_count)
             issue_wait(o, m->stream, step, o->event[m->id], 0);
     }
 }
@@ -317,12 +317,12 @@ static void issue_meeting(oracle_t *o, uint32_t step)
 static void issue_step(oracle_t *o, uint32_t step)
 {
     const ebb_plan_t *p = o->plan;
-    uint32_t next = 0, moment = 0;
-    memset(o->event, 0, o->trace->moment_count * sizeof *o->event);
+    uint32_t next = 0, sync = 0;
+    memset(o->event, 0, o->trace->sync_count * sizeof *o->event);
     issue_meeting(o, step);
     for (uint32_t i = 0; i <= p->operation_count; i++) {
         if (i < p->operation_count)
-            issue_moments(o, &moment, i, step);
+            issue_moments(o, &sync, i, step);
         while (next < p->action_count && p->action[next].point == i)
             issue_action(o, next++, step);
         if (i == p->operation_count)
@@ -336,7 +336,7 @@ static void issue_step(oracle_t *o, uint32_t step)
 static void issue_all(oracle_t *o)
 {
     o->last_of = oracle_room(o->plan->action_count, sizeof *o->last_of);
-    o->event = oracle_room(o->trace->moment_count, sizeof *o->event);
+    o->event = oracle_room(o->trace->sync_count, sizeof *o->event);
     for (uint32_t s = 0; s < STEPS; s++)
         issue_step(o, s);
 }

@@ -52,7 +52,7 @@ EDIT(joined_by_none_such)
 }
 EDIT(edge_forgotten)
 {
-    s->trace->moment_count = 0;
+    s->trace->sync_count = 0;
 }
 EDIT(no_order)
 {

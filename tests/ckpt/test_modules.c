@@ -55,7 +55,7 @@ static void check_trace(const char *steps)
     assert_true(exchanges == 1 && proven > 0);
 }
 
-/* Unloaded in every lesson, later, and never. What was learned names functions that are no more, and is learned again; by its
+/* Unloaded in every profiling pass, later, and never. What was learned names functions that are no more, and is learned again; by its
  * name one kernel is never repeated. */
 static void modules_may_go_while_a_step_is_learned(void **state)
 {

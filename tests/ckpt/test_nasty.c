@@ -35,7 +35,7 @@ typedef struct program {
     unsigned steps;     /* 0: as many as the program thinks */
     bool unseen_writes; /* may lose what it has recomputed, if it is told so */
     bool
-        unseen_reads; /* may fault in what no argument says it reads, if it is told so; with EBB_LEFTOVERS=0 it does not */
+        unseen_reads; /* may fault in what no argument says it reads, if it is told so; with EBB_STALE_WORDS=0 it does not */
     bool stepless;  /* no step is expected */
     bool roomy;     /* nothing may leave the device: ebb does not see what is reached */
     bool unlearned; /* there is a step, but it would be waited for ever, or no size or operand recurs */
@@ -58,8 +58,8 @@ static const program_t programs[] = {
     {.name = "nondeterministic", .group = "contents", .operation = {{"scatter", "differs|untried"}, {"collect", "proven"}, {"set", "proven"}}},
     {.name = "scalars", .group = "contents", .operation = {{"accumulate", "proven"}}},
     {.name = "foreach", .group = "contents", .operation = {{"update_all", "proven"}}},
-    {.name = "leftovers", .group = "contents", .unlearned = true}, /* what points into a buffer counts as an operand: steps differ */
-    {.name = "stale", .group = "contents", .operation = {{"update_all", "proven"}}}, /* junk says what is left over */
+    {.name = "stale_words", .group = "contents", .unlearned = true}, /* what points into a buffer counts as an operand: steps differ */
+    {.name = "stale", .group = "contents", .operation = {{"update_all", "proven"}}}, /* junk says what is stale */
     {.name = "sometimes", .group = "contents", .unlearned = true},
     {.name = "grown", .group = "contents", .steps = 44, .operation = {{"update_all", "proven"}}},
     {.name = "lists", .group = "contents", .operation = {{"_ZN2at6native25multi_tensor_apply_kernelINS0_18TensorListMetadataILi2EEENS0_8SubtractEEEvT_T0_f", "proven"}}}, /* as leftovers, but it says so */
@@ -142,10 +142,10 @@ static bool run_under_ebb(const program_t *p, double bytes, const char *settings
         return false;
     }
     if (p->unseen_reads && WEXITSTATUS(with.status) == 3 && strstr(with.log, "cudaErrorIllegalAddress") &&
-        strstr(with.log, "EBB_LEFTOVERS=0")) {
+        strstr(with.log, "EBB_STALE_WORDS=0")) {
         print_message("%s, %.1f MiB %s: it faulted, and was told\n", p->name, bytes / 1048576, settings);
-        snprintf(all, sizeof all, "EBB_LEFTOVERS=0 %s", settings);
-        return strstr(settings, "EBB_LEFTOVERS") ? fail(), false : run_under_ebb(p, bytes, all, without);
+        snprintf(all, sizeof all, "EBB_STALE_WORDS=0 %s", settings);
+        return strstr(settings, "EBB_STALE_WORDS") ? fail(), false : run_under_ebb(p, bytes, all, without);
     }
     if (with.status || strcmp(with.output, without->output))
         fail_msg("%s nasty %s: exit code %d, %s: %s", all, p->name, WEXITSTATUS(with.status),

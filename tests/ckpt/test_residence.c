@@ -68,13 +68,13 @@ static unsigned index_of(const ebb_buffer_t *b)
 
 /* ---- the stand-in for the room above ---- */
 
-bool ebb_follow_known(ebb_device_t *dev)
+bool ebb_tracker_known(ebb_device_t *dev)
 {
     (void)dev;
     return stand_in.known;
 }
 
-ebb_next_use_t ebb_follow_next_use(const ebb_buffer_t *b)
+ebb_next_use_t ebb_tracker_next_use(const ebb_buffer_t *b)
 {
     const unsigned i = index_of(b);
     unsigned ahead = 0;
@@ -87,14 +87,14 @@ ebb_next_use_t ebb_follow_next_use(const ebb_buffer_t *b)
     return (ebb_next_use_t){.known = true, .ahead = ahead, .ns = ahead * 20000ull, .behind = 1};
 }
 
-bool ebb_follow_coming(ebb_t *ebb, uint32_t ahead, ebb_coming_t *out)
+bool ebb_tracker_coming(ebb_t *ebb, uint32_t ahead, ebb_coming_t *out)
 {
     (void)ebb;
     *out = (ebb_coming_t){.buffers = 1};
     return script.at + ahead < OPERATIONS;
 }
 
-ebb_buffer_t *ebb_follow_touched(ebb_t *ebb, uint32_t ahead, uint32_t i)
+ebb_buffer_t *ebb_tracker_touched(ebb_t *ebb, uint32_t ahead, uint32_t i)
 {
     (void)ebb;
     (void)i;

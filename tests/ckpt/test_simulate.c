@@ -243,7 +243,7 @@ static void events_and_waits_of_the_host_order_streams(void **state)
         if (order == 1)
             trace_add_edge(t, 0, 1, 1, 1);
         else if (order == 2)
-            trace_add_moment(t, EBB_MOMENT_SYNC_STREAM, 1, 0, 0);
+            trace_add_moment(t, EBB_SYNC_SYNC_STREAM, 1, 0, 0);
         ebb_plan_t *p = ebb_plan_new(t);
         assert_true(ebb_simulate(&s, p, t, &fast, true));
         assert_true(is(s.step_ns, (order ? 3 : 2) * OP_NS) && is(s.alone_ns, s.step_ns));

@@ -599,7 +599,7 @@ static void interleaving_of_streams_does_not_matter(void **state)
                 REQUIRE(&t, ebb_step_period(t.finder) == ops);
         }
         REQUIRE(&t, t.count[EBB_STEP_LOST] == 0 && t.count[EBB_STEP_BOUNDARY] >= 9);
-        REQUIRE(&t, ebb_step_lanes(t.finder).recurring >= 2);
+        REQUIRE(&t, ebb_step_streams(t.finder).recurring >= 2);
         end(&t);
     }
 }

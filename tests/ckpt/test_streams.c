@@ -50,12 +50,12 @@ static void check_edges(const ebb_trace_t *t)
 {
     uint32_t recorded_on[EVENTS], edges[STREAMS] = {0};
     memset(recorded_on, 0xff, sizeof recorded_on);
-    for (uint32_t i = 0; i < t->moment_count; i++) {
-        const ebb_trace_moment_t *m = &t->moment[i];
-        if (m->what != EBB_MOMENT_RECORD && m->what != EBB_MOMENT_WAIT)
+    for (uint32_t i = 0; i < t->sync_count; i++) {
+        const ebb_trace_sync_t *m = &t->sync[i];
+        if (m->what != EBB_SYNC_RECORD && m->what != EBB_SYNC_WAIT)
             continue;
         assert_true(m->id < EVENTS && m->stream < STREAMS);
-        if (m->what == EBB_MOMENT_RECORD)
+        if (m->what == EBB_SYNC_RECORD)
             recorded_on[m->id] = m->stream;
         else
             edges[m->stream] += recorded_on[m->id] == 1 - m->stream;
@@ -91,7 +91,7 @@ static void launches_on_both_streams_are_proven_under_half_the_memory(void **sta
 /* ---- driving ---- */
 
 typedef struct driven {
-    double steps, fallbacks, tolerated, replays, offloaded, dropped, changes;
+    double steps, fallbacks, unplanned, replays, offloaded, dropped, changes;
 } driven_t;
 
 /* Runs lanes by itself and under ebb: the same bits, no more memory than the budget, and as much as was predicted. */
@@ -111,12 +111,12 @@ static driven_t drive(const char *settings, const char *arguments, double budget
                  alone.output, with->log);
     const driven_t out = {
         program_statistic(stats_path, NULL, "steps_driven"), program_statistic(stats_path, NULL, "fallbacks"),
-        program_statistic(stats_path, NULL, "tolerated"),    program_statistic(stats_path, NULL, "replays"),
+        program_statistic(stats_path, NULL, "unplanned"),    program_statistic(stats_path, NULL, "replays"),
         program_statistic(stats_path, NULL, "offloaded"),    program_statistic(stats_path, NULL, "dropped"),
         program_statistic(stats_path, NULL, "changes")};
-    print_message("%s, %s at %.0f MiB: %.0f steps driven, left %.0f times, %.0f tolerated; %.0f offloaded, "
+    print_message("%s, %s at %.0f MiB: %.0f steps driven, left %.0f times, %.0f unplanned; %.0f offloaded, "
                   "%.0f dropped; %.0f changes\n",
-                  settings, arguments, budget_mib, out.steps, out.fallbacks, out.tolerated, out.offloaded,
+                  settings, arguments, budget_mib, out.steps, out.fallbacks, out.unplanned, out.offloaded,
                   out.dropped, out.changes);
     assert_true(program_statistic(stats_path, NULL, "peak_bytes") <= budget_mib * (1 << 20));
     assert_true(program_statistic(stats_path, NULL, "mismatches") == 0);
@@ -125,7 +125,7 @@ static driven_t drive(const char *settings, const char *arguments, double budget
     return out;
 }
 
-/* It holds 76 MiB: 70%, 50%, and as much as it takes with replays alone. By threads the lessons depend on time, and may be as
+/* It holds 76 MiB: 70%, 50%, and as much as it takes with replays alone. By threads the profiling passes depend on time, and may be as
  * many as there can be. */
 static void step_on_three_streams_is_driven(void **state)
 {
@@ -167,7 +167,7 @@ static void streams_that_do_otherwise_are_left_or_tolerated(void **state)
         if (cases[i].says)
             assert_non_null(strstr(with.log, cases[i].says));
         else
-            assert_true(d.tolerated >= 4 && d.fallbacks <= 1);
+            assert_true(d.unplanned >= 4 && d.fallbacks <= 1);
     }
 }
 

@@ -15,18 +15,18 @@ static uint32_t draw(uint32_t below)
 }
 
 /* Births and deaths, and others by chance, in order. */
-static void add_moments(ebb_trace_t *t)
+static void add_syncs(ebb_trace_t *t)
 {
     for (uint32_t i = 0; i <= t->operation_count; i++) {
         for (uint32_t b = 0; b < t->buffer_count; b++) {
             if (t->buffer[b].born == i)
-                *ebb_trace_add_moment(t) = (ebb_trace_moment_t){EBB_MOMENT_ALLOC, i, draw(3), draw(4), b};
+                *ebb_trace_add_sync(t) = (ebb_trace_sync_t){EBB_SYNC_ALLOC, i, draw(3), draw(4), b};
             if (t->buffer[b].dies == i)
-                *ebb_trace_add_moment(t) = (ebb_trace_moment_t){EBB_MOMENT_FREE, i, draw(3), draw(4), b};
+                *ebb_trace_add_sync(t) = (ebb_trace_sync_t){EBB_SYNC_FREE, i, draw(3), draw(4), b};
         }
         if (!draw(3))
-            *ebb_trace_add_moment(t) = (ebb_trace_moment_t){(ebb_moment_kind_t)(EBB_MOMENT_RECORD + draw(5)),
-                                                            i, draw(3), draw(4), draw(9)};
+            *ebb_trace_add_sync(t) = (ebb_trace_sync_t){(ebb_sync_kind_t)(EBB_SYNC_RECORD + draw(5)), i,
+                                                        draw(3), draw(4), draw(9)};
     }
 }
 
@@ -86,7 +86,7 @@ static ebb_trace_t *make_trace(uint32_t operations, uint32_t buffers)
             a->tile_count = a->mode == EBB_READS ? 0 : draw(tiles - a->first_tile + 1);
         }
     }
-    add_moments(t);
+    add_syncs(t);
     assert_null(ebb_trace_check(t));
     return t;
 }
@@ -124,7 +124,7 @@ static void written_trace_is_read_again_unchanged(void **state)
         assert_int_equal(size, again_size);
         assert_memory_equal(text, again, size);
         assert_int_equal(t->access_count, u->access_count);
-        assert_int_equal(t->moment_count, u->moment_count);
+        assert_int_equal(t->sync_count, u->sync_count);
         for (uint32_t i = 0; i < t->operation_count; i++) {
             const ebb_trace_operation_t *o = &t->operation[i], *p = &u->operation[i];
             assert_string_equal(ebb_trace_nvtx(t, o), ebb_trace_nvtx(u, p));

@@ -1,4 +1,4 @@
-/* One call after another fails, once: each of the driver's, and each allocation of host memory in libebb, between the lesson's end and
+/* One call after another fails, once: each of the driver's, and each allocation of host memory in libebb, between the profiling pass's end and
  * the end of the program. While a plan is installed none of them may be noticed: the same output, and the plan, or one after it, is
  * driven in the end. While it is driven, left, changed, or contents are rebuilt, the program may at most be told of an error.
  *

@@ -196,7 +196,7 @@ ebb_link_t ebb_link(ebb_device_t *dev)
     return (ebb_link_t){.out = 10, .in = 10, .out_both = 10, .in_both = 10};
 }
 
-ebb_next_use_t ebb_follow_next_use(const ebb_buffer_t *b)
+ebb_next_use_t ebb_tracker_next_use(const ebb_buffer_t *b)
 {
     const uint32_t id = (uint32_t)(b - scene.buffer), next = naive_next(scene.trace, id, scene.cursor);
     const uint32_t to = next == EBB_NONE ? 4 * scene.trace->operation_count : next;
@@ -212,7 +212,7 @@ bool ebb_recipe_can_rebuild(const ebb_buffer_t *b, uint64_t *cost_ns)
     return *cost_ns != 0;
 }
 
-bool ebb_follow_known(ebb_device_t *dev)
+bool ebb_tracker_known(ebb_device_t *dev)
 {
     (void)dev;
     return true;
@@ -260,7 +260,7 @@ static void with_copies_alone_the_farthest_next_use_leaves_first(void **state)
         if (ebb_victims_choose(device0, &v, wanted)) {
             uint64_t nearest = UINT64_MAX;
             for (size_t i = 0; i < v.count; i++) {
-                const uint64_t ns = ebb_follow_next_use(v.list[i].buffer).ns;
+                const uint64_t ns = ebb_tracker_next_use(v.list[i].buffer).ns;
                 assert_true(ns <= nearest && !v.list[i].drop);
                 nearest = ns;
             }
@@ -269,7 +269,7 @@ static void with_copies_alone_the_farthest_next_use_leaves_first(void **state)
                 for (size_t k = 0; k < v.count; k++)
                     listed |= v.list[k].buffer == &scene.buffer[i];
                 assert_true(listed ? !scene.stays[i]
-                                   : scene.stays[i] || ebb_follow_next_use(&scene.buffer[i]).ns <= nearest);
+                                   : scene.stays[i] || ebb_tracker_next_use(&scene.buffer[i]).ns <= nearest);
             }
             ebb_victims_free(&v);
         }
@@ -286,7 +286,7 @@ static double copies_ns(const ebb_buffer_t *b)
 static bool should_drop(const ebb_buffer_t *b, bool *nothing_else)
 {
     const size_t i = (size_t)(b - scene.buffer);
-    const double ns = (double)ebb_follow_next_use(b).ns, replay = (double)scene.replay_ns[i],
+    const double ns = (double)ebb_tracker_next_use(b).ns, replay = (double)scene.replay_ns[i],
                  copies = copies_ns(b);
     const bool offload = ebb_options.offload && ns >= (double)ebb_options.offload_min_gap * 1000;
     const double shown = copies - ns / 2 > copies / 2 ? copies - ns / 2 : copies / 2;
@@ -325,7 +325,7 @@ static void the_cheaper_way_out_is_taken_that_the_options_allow(void **state)
         if (ebb_victims_choose_ahead(device0, &v, SIZE_MAX, beyond)) {
             for (size_t i = 0; i < v.count; i++) {
                 assert_int_equal(v.list[i].drop, should_drop(v.list[i].buffer, &nothing_else));
-                assert_true(!nothing_else && ebb_follow_next_use(v.list[i].buffer).ahead >= beyond);
+                assert_true(!nothing_else && ebb_tracker_next_use(v.list[i].buffer).ahead >= beyond);
             }
             ebb_victims_free(&v);
         }

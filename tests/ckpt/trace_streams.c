@@ -14,18 +14,18 @@ void trace_set_streams(ebb_trace_t *t, const char *streams)
         t->operation[i].stream = (uint32_t)(streams[i] - '0');
 }
 
-void trace_add_moment(ebb_trace_t *t, ebb_moment_kind_t what, uint32_t before, uint32_t stream, uint32_t id)
+void trace_add_moment(ebb_trace_t *t, ebb_sync_kind_t what, uint32_t before, uint32_t stream, uint32_t id)
 {
-    ebb_trace_moment_t *m = ebb_trace_add_moment(t);
+    ebb_trace_sync_t *m = ebb_trace_add_sync(t);
     assert_non_null(m);
-    *m = (ebb_trace_moment_t){.what = what, .before = before, .stream = stream, .id = id};
+    *m = (ebb_trace_sync_t){.what = what, .before = before, .stream = stream, .id = id};
 }
 
 void trace_add_edge(ebb_trace_t *t, uint32_t from, uint32_t recorded, uint32_t to, uint32_t waited)
 {
-    const uint32_t id = t->moment_count / 2;
-    trace_add_moment(t, EBB_MOMENT_RECORD, recorded, from, id);
-    trace_add_moment(t, EBB_MOMENT_WAIT, waited, to, id);
+    const uint32_t id = t->sync_count / 2;
+    trace_add_moment(t, EBB_SYNC_RECORD, recorded, from, id);
+    trace_add_moment(t, EBB_SYNC_WAIT, waited, to, id);
 }
 
 static uint32_t draw(uint32_t below)
@@ -78,7 +78,7 @@ void trace_put_on_streams(ebb_trace_t *t, uint32_t streams)
         for (int waits = 0; waits < 2; waits++)
             for (uint32_t e = 0; e < count; e++)
                 if ((waits ? edge[e].waited : edge[e].recorded) == p)
-                    trace_add_moment(t, waits ? EBB_MOMENT_WAIT : EBB_MOMENT_RECORD, p,
+                    trace_add_moment(t, waits ? EBB_SYNC_WAIT : EBB_SYNC_RECORD, p,
                                      waits ? edge[e].to : edge[e].from, e);
 }
 

@@ -7,7 +7,7 @@
 /* "0110": operation 0 on stream 0, 1 on 1, .. */
 void trace_set_streams(ebb_trace_t *trace, const char *streams);
 /* Behind the moments that are there. */
-void trace_add_moment(ebb_trace_t *trace, ebb_moment_kind_t what, uint32_t before, uint32_t stream,
+void trace_add_moment(ebb_trace_t *trace, ebb_sync_kind_t what, uint32_t before, uint32_t stream,
                       uint32_t id);
 /* An event of its own: what is on stream `from` before operation `recorded` comes before what is on `to` from operation `waited` on. All
  * moments of the trace are such pairs. */

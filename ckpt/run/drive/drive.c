@@ -58,8 +58,8 @@ void ebb_drive_refute(ebb_t *ebb)
 static void clear_site(drive_t *drive, site_t *s)
 {
     if (!s->device)
-        for (uint32_t i = 0; i < s->rival_count; i++)
-            drive->site[s->rival[i]].device = false;
+        for (uint32_t i = 0; i < s->overlapping_count; i++)
+            drive->site[s->overlapping[i]].device = false;
     s->device = false;
 }
 
@@ -316,7 +316,7 @@ bool ebb_drive_makes(const ebb_operation_t *op, const ebb_trace_access_t *a)
     return false;
 }
 
-/* The planned ones, word by word, but for what was recorded of words that have turned out to be left over. */
+/* The planned ones, word by word, but for what was recorded of words that have turned out to be stale. */
 static bool is_on_planned_buffers(ebb_device_t *dev, const ebb_operation_t *op,
                                   const ebb_trace_operation_t *o)
 {
@@ -327,7 +327,7 @@ static bool is_on_planned_buffers(ebb_device_t *dev, const ebb_operation_t *op,
         if (next < op->access_count && is_planned_access(a, &op->access[next]))
             next++;
         else if (o->kind != EBB_TRACE_KERNEL || a->mode == EBB_REPLACES ||
-                 !ebb_leftover_is(dev, a->param_offset))
+                 !ebb_stale_is(dev, a->param_offset))
             return false;
     }
     return next == op->access_count;
@@ -393,7 +393,7 @@ bool ebb_drive_begin_step(ebb_device_t *dev)
     }
     if (ebb_driven(dev->ebb)->step && ebb_driven(dev->ebb)->period > 1)
         turn(dev->ebb);
-    ebb_tolerate_begin_step(dev->ebb);
+    ebb_unplanned_begin_step(dev->ebb);
     ebb_streams_begin_step(dev->ebb);
     ebb_driven(dev->ebb)->cursor = ebb_driven(dev->ebb)->next_action = 0;
     ebb_driven(dev->ebb)->next_birth = ebb_first_birth(dev->ebb, 0);
@@ -455,8 +455,8 @@ ebb_buffer_t *ebb_drive_serve(ebb_device_t *dev, const ebb_request_t *q)
     if (!ebb_driven(dev->ebb)->active)
         return NULL;
     ebb_buffer_t *b = id != EBB_NONE ? place(dev->ebb, id, q) : NULL;
-    if (id == EBB_NONE && ebb_tolerate_allocation(dev, q))
-        ebb_driven(dev->ebb)->counts.tolerated++;
+    if (id == EBB_NONE && ebb_unplanned_allocation(dev, q))
+        ebb_driven(dev->ebb)->counts.unplanned++;
     else if (!b)
         ebb_drive_leave(dev, id == EBB_NONE ? "an allocation that was not planned" : "no host memory");
     return b;
@@ -467,7 +467,7 @@ bool ebb_drive_freeing(ebb_buffer_t *b)
     ebb_device_t *dev = b->range->device;
     if (!ebb_driven(dev->ebb)->active || !b->tag)
         return false;
-    if (b->tag == EBB_PARKED) {
+    if (b->tag == EBB_INACTIVE) {
         ebb_drive_leave(dev, "a buffer that outlives steps of another kind was freed");
         return false;
     }
@@ -477,11 +477,11 @@ bool ebb_drive_freeing(ebb_buffer_t *b)
         ebb_drive_leave(dev, "a buffer that outlives the step was freed");
         return false;
     }
-    if (!s->late && !ebb_tolerate_early_free(dev->ebb, id)) {
+    if (!s->late && !ebb_unplanned_early_free(dev->ebb, id)) {
         ebb_drive_leave(dev, "a buffer was freed early, from which others would be recomputed");
         return false;
     }
-    ebb_tolerate_freed(dev->ebb, s);
+    ebb_unplanned_freed(dev->ebb, s);
     const bool found = s->found, placed = !found || s->range;
     s->buffer = NULL;
     s->found = false;
@@ -532,7 +532,7 @@ static ebb_status_t begin_on_device(ebb_t *ebb)
 const char *ebb_drive_arrange(ebb_device_t *dev, const ebb_operation_t *op)
 {
     drive_t *drive = ebb_driven(dev->ebb);
-    const char *why = ebb_tolerate_late_frees(dev->ebb);
+    const char *why = ebb_unplanned_late_frees(dev->ebb);
     if (!why)
         why = ebb_streams_before(dev->ebb, drive->cursor);
     if (why)
@@ -573,7 +573,7 @@ bool ebb_drive_before(ebb_device_t *dev, ebb_operation_t *op)
     const ebb_operation_t *view = op;
     const char *why = ebb_drive_differs(dev, op);
     if (why) {
-        view = ebb_leftover_view(dev, op);
+        view = ebb_stale_view(dev, op);
         why = ebb_drive_differs(dev, view);
     }
     if (why && ebb_drive_change_over(dev, NULL, view))
@@ -583,14 +583,14 @@ bool ebb_drive_before(ebb_device_t *dev, ebb_operation_t *op)
     if (!ebb_driven(dev->ebb)->active)
         return false;
     const bool stands_in =
-        why && !launch_differs(dev->ebb, view) && ebb_tolerate_may_stand_in(dev->ebb, view);
-    if (why && !stands_in && ebb_tolerate_operation(dev, op)) {
-        ebb_driven(dev->ebb)->counts.tolerated++;
+        why && !launch_differs(dev->ebb, view) && ebb_unplanned_may_match_partly(dev->ebb, view);
+    if (why && !stands_in && ebb_unplanned_operation(dev, op)) {
+        ebb_driven(dev->ebb)->counts.unplanned++;
         return true;
     }
     if (!why || stands_in) {
         const char *arranged = ebb_drive_arrange(dev, view);
-        why = arranged || (stands_in && ebb_tolerate_stand_in(dev, view)) ? arranged : why;
+        why = arranged || (stands_in && ebb_unplanned_partial_match(dev, view)) ? arranged : why;
     }
     if (why && op->kind == EBB_KERNEL && !launch_differs(dev->ebb, view))
         ebb_drive_say_other_buffers(dev, view);
@@ -603,15 +603,15 @@ bool ebb_drive_before(ebb_device_t *dev, ebb_operation_t *op)
 
 void ebb_drive_after(ebb_device_t *dev, const ebb_operation_t *op, bool issued)
 {
-    const bool tolerated = ebb_driven(dev->ebb)->tolerated;
-    ebb_driven(dev->ebb)->tolerated = false;
-    if (tolerated)
+    const bool unplanned = ebb_driven(dev->ebb)->unplanned;
+    ebb_driven(dev->ebb)->unplanned = false;
+    if (unplanned)
         ebb_residence_release(op);
     if (!issued)
         ebb_drive_leave(dev, "an operation failed");
     if (!issued)
         return;
-    if (tolerated) {
+    if (unplanned) {
         if (ebb_streams_scatter(dev->ebb, ebb_drive_stream_number(dev->ebb, op->stream)))
             ebb_drive_leave(dev, "the driver refused to let streams wait for each other");
         ebb_guard_close(dev);
@@ -640,11 +640,11 @@ void ebb_drive_forget(ebb_t *ebb)
 }
 
 /* What is alive, and of that what is neither on the device nor on the host. */
-static void list_left(ebb_t *ebb, ebb_left_t *left)
+static void list_left(ebb_t *ebb, ebb_orphans_t *left)
 {
     drive_t *drive = ebb_driven(ebb);
     *left = drive->left;
-    drive->left = (ebb_left_t){.buffer = NULL};
+    drive->left = (ebb_orphans_t){.buffer = NULL};
     left->learned = drive->learned;
     left->cursor = drive->cursor;
     left->stray = drive->stray;
@@ -662,20 +662,20 @@ static void list_left(ebb_t *ebb, ebb_left_t *left)
 }
 
 /* Whoever goes on knows where the program is, unless nothing depends on it and a step is about to begin. */
-static void hand_over(ebb_device_t *dev, ebb_left_t *left)
+static void hand_over(ebb_device_t *dev, ebb_orphans_t *left)
 {
     drive_t *drive = ebb_driven(dev->ebb);
     if (!left->given_up_count && left->cursor == drive->trace->operation_count && drive->period == 1)
         return;
     left->issued = drive->issued;
     drive->issued = NULL;
-    ebb_follow_resume(dev, left);
+    ebb_tracker_resume(dev, left);
     drive->issued = left->issued; /* unless it was taken */
 }
 
 void ebb_drive_leave(ebb_device_t *dev, const char *why)
 {
-    ebb_left_t left;
+    ebb_orphans_t left;
     if (!ebb_driven(dev->ebb)->active)
         return;
     ebb_log(EBB_INFO, "leaving the plan at operation %u of %u, in step %llu: %s",
@@ -683,13 +683,13 @@ void ebb_drive_leave(ebb_device_t *dev, const char *why)
             (unsigned long long)ebb_driven(dev->ebb)->step, why);
     ebb_driven(dev->ebb)->active = false; /* allocations from here on are ordinary */
     ebb_driven(dev->ebb)->counts.fallbacks++;
-    ebb_leftover_hint(dev->ebb, ebb_wait_for_device(dev->ebb));
+    ebb_stale_hint(dev->ebb, ebb_wait_for_device(dev->ebb));
     list_left(dev->ebb, &left);
     ebb_guard_tear_down(dev->ebb);
     ebb_share_dissolve(dev);
     hand_over(dev, &left);
     free(left.buffer);
     free(left.given_up);
-    ebb_tolerate_tear_down(dev->ebb);
+    ebb_unplanned_tear_down(dev->ebb);
     ebb_drive_forget(dev->ebb);
 }

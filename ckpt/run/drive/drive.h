@@ -4,7 +4,7 @@
  * Life of a drive. ebb_drive_install, at a step boundary, waits for the device, binds the plan's chunks to
  * real ones (what is on the device stays where it is) and maps all places. Then, step by step,
  * ebb_drive_serve hands out the planned addresses, and ebb_drive_before compares each operation with the
- * planned one. The first thing that is not as planned and might hurt the plan (drive_tolerate.c) ends it (ebb_drive_leave): the host waits for the
+ * planned one. The first thing that is not as planned and might hurt the plan (drive_unplanned.c) ends it (ebb_drive_leave): the host waits for the
  * device, places are taken apart so that every live buffer has its own chunks or its host block again, or is
  * dropped with a recipe (replay.h), and the reactive half (residence/) goes on from there with the state as it is.
  * Buffers that are others in the next step go round in places of their own (plan.h).
@@ -36,7 +36,7 @@ typedef struct ebb_drive_counts {
     uint64_t verified; /* contents compared after they were recomputed */
     uint64_t mismatches;
     uint64_t fallbacks;
-    uint64_t tolerated; /* operations and allocations that were none of the plan's */
+    uint64_t unplanned; /* operations and allocations that were none of the plan's */
     uint64_t changes;   /* from one plan to another, between steps */
     uint64_t stall_ns;  /* that the program's stream waited for copies */
     uint64_t ns, timed; /* device time of steps, of so many of them (internal.h) */
@@ -56,7 +56,7 @@ enum { EBB_DRIVES = 8 };
 
 /* Device bytes that a plan for this recording could have: the budget less what it cannot move, and what plans that are installed have for
  * themselves. `present` [buffers]: the buffers
- * with which the step begins, as far as they are others in every step (ebb_follow_present); NULL: they are not known. */
+ * with which the step begins, as far as they are others in every step (ebb_tracker_present); NULL: they are not known. */
 size_t ebb_drive_room(ebb_device_t *dev, unsigned slot, const ebb_recording_t *learned,
                       ebb_buffer_t *const *present);
 /* And bytes of pinned host memory: what is left, and what the buffers that outlive its steps have. */
@@ -104,7 +104,7 @@ void ebb_drive_after(ebb_device_t *dev, const ebb_operation_t *operation, bool i
 /* The program has ordered streams. */
 void ebb_drive_ordered(ebb_t *ebb, const ebb_order_t *order);
 
-/* From here on the step is followed (ebb_follow_resume), with what was learned: borrowed from then on. */
+/* From here on the step is followed (ebb_tracker_resume), with what was learned: borrowed from then on. */
 void ebb_drive_leave(ebb_device_t *dev, const char *why);
 
 /* The program has waited: what is known by now of recomputed buffers is compared. */

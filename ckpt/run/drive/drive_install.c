@@ -81,7 +81,7 @@ size_t ebb_drive_host_room(ebb_device_t *dev, const ebb_recording_t *learned, eb
 
 /* ---- buffers that are there: until everything else is, their contents stay residence's ---- */
 
-/* What other plans have settled stays with them for now. */
+/* What other plans have persistent stays with them for now. */
 static ebb_status_t find_persistent(ebb_device_t *dev, ebb_buffer_t *const *present)
 {
     drive_t *drive = ebb_driven(dev->ebb);
@@ -173,7 +173,7 @@ static bool lacks_host(ebb_t *ebb, uint32_t place)
 {
     drive_t *drive = ebb_driven(ebb);
     const site_t *s = &drive->site[place];
-    const ebb_settled_t *k = ebb_share_settled(ebb, place);
+    const ebb_persistent_t *k = ebb_share_persistent(ebb, place);
     return !s->host && !(k && k->site.host) && !(s->found && ebb_residence_pinned_bytes(s->buffer));
 }
 
@@ -225,12 +225,12 @@ static const uint32_t *chunks_of(drive_t *drive, uint32_t place)
     return drive->plan->chunk + drive->plan->place[place].first_chunk;
 }
 
-/* Under a settled buffer it is there as a rule. */
+/* Under a persistent buffer it is there as a rule. */
 static ebb_status_t map_place(ebb_device_t *dev, uint32_t place)
 {
     drive_t *drive = ebb_driven(dev->ebb);
     const ebb_place_t *p = &drive->plan->place[place];
-    const ebb_settled_t *k = ebb_share_settled(dev->ebb, place);
+    const ebb_persistent_t *k = ebb_share_persistent(dev->ebb, place);
     site_t *s = &drive->site[place];
     ebb_range_t *range = k && k->site.range ? k->site.range : s->range;
     if (!p->chunk_count || (range && range->mapped))
@@ -248,9 +248,9 @@ static ebb_status_t map_place(ebb_device_t *dev, uint32_t place)
     return status;
 }
 
-/* ---- rivals, events, joins ---- */
+/* ---- overlapping places, events, joins ---- */
 
-static bool find_rivals(drive_t *drive)
+static bool find_overlapping(drive_t *drive)
 {
     uint32_t places = drive->plan->place_count;
     uint32_t *seen = calloc((size_t)places + 1, sizeof *seen);
@@ -275,10 +275,10 @@ static bool find_rivals(drive_t *drive)
                     seen[on[i]] = p + 1;
                     list[count++] = on[i];
                 }
-        if (count && (drive->site[p].rival = malloc(count * sizeof *list)))
-            memcpy(drive->site[p].rival, list, count * sizeof *list);
-        good = !count || drive->site[p].rival;
-        drive->site[p].rival_count = count;
+        if (count && (drive->site[p].overlapping = malloc(count * sizeof *list)))
+            memcpy(drive->site[p].overlapping, list, count * sizeof *list);
+        good = !count || drive->site[p].overlapping;
+        drive->site[p].overlapping_count = count;
     }
     free(seen);
     free(list);
@@ -349,9 +349,9 @@ static bool allocate(drive_t *drive)
     drive->pool = calloc((size_t)drive->plan->chunk_count + 1, sizeof *drive->pool);
     if (drive->pool)
         memset(drive->pool, 0xff, ((size_t)drive->plan->chunk_count + 1) * sizeof *drive->pool);
-    drive->settled = malloc(((size_t)drive->trace->buffer_count + 1) * sizeof *drive->settled);
-    if (drive->settled)
-        memset(drive->settled, 0xff, ((size_t)drive->trace->buffer_count + 1) * sizeof *drive->settled);
+    drive->persistent = malloc(((size_t)drive->trace->buffer_count + 1) * sizeof *drive->persistent);
+    if (drive->persistent)
+        memset(drive->persistent, 0xff, ((size_t)drive->trace->buffer_count + 1) * sizeof *drive->persistent);
     drive->site = calloc((size_t)drive->plan->place_count + 1, sizeof *drive->site);
     drive->at = calloc((size_t)drive->trace->buffer_count + 1, sizeof *drive->at);
     drive->issued = calloc(n + 1, sizeof *drive->issued);
@@ -367,7 +367,7 @@ static bool allocate(drive_t *drive)
     drive->left.buffer = calloc((size_t)drive->trace->buffer_count + 1, sizeof(ebb_buffer_t *));
     drive->left.given_up = calloc((size_t)drive->trace->buffer_count + 1, sizeof *drive->left.given_up);
     drive->first_touch = ebb_trace_first_touches(drive->trace);
-    return drive->chunk && drive->pool && drive->settled && drive->site && drive->at && drive->issued &&
+    return drive->chunk && drive->pool && drive->persistent && drive->site && drive->at && drive->issued &&
            drive->before && drive->begun && drive->done && drive->recorded && drive->join_first &&
            drive->join_action && drive->death_first && drive->death && drive->stall && drive->left.buffer &&
            drive->left.given_up && drive->first_touch;
@@ -401,11 +401,11 @@ static ebb_status_t prepare(ebb_device_t *dev, ebb_buffer_t *const *present)
         EBB_TRY(map_place(dev, i));
     EBB_TRY(ebb_share_open_small(dev));
     list_deaths(drive);
-    if (!find_rivals(drive) || !list_joins(drive))
+    if (!find_overlapping(drive) || !list_joins(drive))
         return no_host_memory();
     EBB_TRY(make_events(drive));
     EBB_TRY(ebb_verify_set_up(dev));
-    EBB_TRY(ebb_tolerate_set_up(dev->ebb));
+    EBB_TRY(ebb_unplanned_set_up(dev->ebb));
     EBB_TRY(ebb_guard_set_up(dev->ebb));
     return ebb_share_note_chunks(dev->ebb) ? 0 : no_host_memory();
 }
@@ -431,7 +431,7 @@ ebb_status_t ebb_drive_install(ebb_device_t *dev, unsigned slot, ebb_recording_t
         ebb_log(ebb_pinned_is_wanted() ? EBB_INFO : EBB_WARN, "the plan could not be installed%s: %s",
                 ebb_pinned_is_wanted() ? " yet" : "", ebb_last_failure());
         ebb_drive_take_apart(dev->ebb);
-        ebb_tolerate_tear_down(dev->ebb);
+        ebb_unplanned_tear_down(dev->ebb);
         ebb_drive_forget(dev->ebb);
         ebb_share_undo(dev, &before);
         return status;
@@ -450,7 +450,7 @@ ebb_status_t ebb_drive_install(ebb_device_t *dev, unsigned slot, ebb_recording_t
 static void keep_chunks(ebb_t *ebb, uint32_t place)
 {
     drive_t *drive = ebb_driven(ebb);
-    const ebb_settled_t *k = ebb_share_settled(ebb, place);
+    const ebb_persistent_t *k = ebb_share_persistent(ebb, place);
     for (uint32_t i = 0; k && i < k->chunk_count; i++)
         ebb_share_keep_chunk(ebb, k->chunk[i]);
     /* Not noted yet, where the plan could not be installed. */
@@ -501,7 +501,7 @@ void ebb_site_release(ebb_device_t *dev, site_t *s)
     }
     if (s->host)
         ebb_pinned_free(dev, s->host, s->host_bytes);
-    free(s->rival);
+    free(s->overlapping);
 }
 
 void ebb_drive_take_apart(ebb_t *ebb)
@@ -529,7 +529,7 @@ void ebb_drive_take_apart(ebb_t *ebb)
             ebb_driver.cuEventDestroy_v2(drive->stall[i]);
     free(drive->chunk);
     free(drive->pool);
-    free(drive->settled);
+    free(drive->persistent);
     free(drive->site);
     free(drive->at);
     free(drive->before);
@@ -544,9 +544,9 @@ void ebb_drive_take_apart(ebb_t *ebb)
     free(drive->stall);
     free(drive->left.buffer);
     free(drive->left.given_up);
-    drive->left = (ebb_left_t){.buffer = NULL};
+    drive->left = (ebb_orphans_t){.buffer = NULL};
     drive->chunk = NULL;
-    drive->pool = drive->settled = NULL;
+    drive->pool = drive->persistent = NULL;
     drive->site = NULL;
     drive->at = NULL;
     drive->before = drive->begun = drive->done = drive->stall = NULL;

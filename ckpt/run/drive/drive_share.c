@@ -1,7 +1,7 @@
 /* drive_share.c: plans that are installed beside each other, and what they share (drive.h): the chunks, and the buffers that
  * outlive the step and are the same in all of them.
  *
- * Such a buffer is settled with the first plan that knows it: from then on it is where that plan has it between steps, on the same
+ * Such a buffer is persistent with the first plan that knows it: from then on it is where that plan has it between steps, on the same
  * chunks, until all plans are taken apart. Its site is the driven plan's while that knows it, and here otherwise (parked);
  * so whatever a step does with it, the next one finds it as it was left, whichever plan that one follows.
  */
@@ -21,8 +21,8 @@ struct ebb_drive_share {
     ebb_chunk_t *chunk; /* [chunk_count] that places of any plan lie on */
     bool *bound;        /* [chunk_count] they are given back in the end */
     uint32_t chunk_count, chunk_room;
-    ebb_settled_t *settled;
-    uint32_t settled_count, settled_room;
+    ebb_persistent_t *persistent;
+    uint32_t persistent_count, persistent_room;
     ebb_range_t *
         small[EBB_DRIVES]; /* [small_count] under slabs, for small buffers; each larger than the one before */
     unsigned small_count;
@@ -71,7 +71,7 @@ ebb_drive_counts_t ebb_drive_counts(ebb_t *ebb)
         sum.verified += c->verified;
         sum.mismatches += c->mismatches;
         sum.fallbacks += c->fallbacks;
-        sum.tolerated += c->tolerated;
+        sum.unplanned += c->unplanned;
         sum.changes += c->changes;
         sum.stall_ns += c->stall_ns;
         sum.ns += ebb->run->drives->of[i].clock.ns;
@@ -107,50 +107,52 @@ void ebb_share_keep_chunk(ebb_t *ebb, uint32_t index)
     share->bound[index] = false;
 }
 
-/* ---- settled buffers ---- */
+/* ---- persistent buffers ---- */
 
 static uint32_t find(const ebb_buffer_t *b)
 {
     ebb_t *ebb = b->range->device->ebb;
     struct ebb_drive_share *share = ebb->run->drive_share;
     uint32_t i = 0;
-    while (i < share->settled_count && share->settled[i].buffer != b)
+    while (i < share->persistent_count && share->persistent[i].buffer != b)
         i++;
-    return i < share->settled_count ? i : EBB_NONE;
+    return i < share->persistent_count ? i : EBB_NONE;
 }
 
-ebb_settled_t *ebb_share_settled(ebb_t *ebb, uint32_t place)
+ebb_persistent_t *ebb_share_persistent(ebb_t *ebb, uint32_t place)
 {
     struct ebb_drive_share *share = ebb->run->drive_share;
     drive_t *drive = ebb_driven(ebb);
     const uint32_t index =
-        drive->settled && place < drive->trace->buffer_count ? drive->settled[place] : EBB_NONE;
-    return index == EBB_NONE ? NULL : &share->settled[index];
+        drive->persistent && place < drive->trace->buffer_count ? drive->persistent[place] : EBB_NONE;
+    return index == EBB_NONE ? NULL : &share->persistent[index];
 }
 
 /* All but what belongs to the plan itself. */
 static void move_site(site_t *to, site_t *from)
 {
     site_t moved = *from;
-    moved.rival = to->rival;
-    moved.rival_count = to->rival_count;
+    moved.overlapping = to->overlapping;
+    moved.overlapping_count = to->overlapping_count;
     moved.evicted = to->evicted;
     *to = moved;
-    *from = (site_t){.rival = from->rival, .rival_count = from->rival_count, .evicted = from->evicted};
+    *from = (site_t){.overlapping = from->overlapping,
+                     .overlapping_count = from->overlapping_count,
+                     .evicted = from->evicted};
 }
 
 bool ebb_share_find(uint32_t place, const ebb_buffer_t *b)
 {
     ebb_t *ebb = b->range->device->ebb;
     drive_t *drive = ebb_driven(ebb);
-    drive->settled[place] = find(b);
-    return drive->settled[place] != EBB_NONE;
+    drive->persistent[place] = find(b);
+    return drive->persistent[place] != EBB_NONE;
 }
 
 void ebb_share_take(ebb_t *ebb, uint32_t place)
 {
     drive_t *drive = ebb_driven(ebb);
-    ebb_settled_t *k = ebb_share_settled(ebb, place);
+    ebb_persistent_t *k = ebb_share_persistent(ebb, place);
     void *host = drive->site[place].host; /* the first plan that copies it out */
     move_site(&drive->site[place], &k->site);
     if (host)
@@ -161,29 +163,29 @@ bool ebb_share_add(ebb_t *ebb, uint32_t place)
 {
     struct ebb_drive_share *share = ebb->run->drive_share;
     drive_t *drive = ebb_driven(ebb);
-    if (share->settled_count == share->settled_room) {
-        const uint32_t room = 2 * share->settled_room + 64;
-        ebb_settled_t *more = realloc(share->settled, room * sizeof *more);
+    if (share->persistent_count == share->persistent_room) {
+        const uint32_t room = 2 * share->persistent_room + 64;
+        ebb_persistent_t *more = realloc(share->persistent, room * sizeof *more);
         if (!more)
             return false;
-        share->settled = more;
-        share->settled_room = room;
+        share->persistent = more;
+        share->persistent_room = room;
     }
-    share->settled[share->settled_count] =
-        (ebb_settled_t){.buffer = drive->site[place].buffer, .start = drive->plan->place[place].at_start};
-    drive->settled[place] = share->settled_count++;
+    share->persistent[share->persistent_count] =
+        (ebb_persistent_t){.buffer = drive->site[place].buffer, .start = drive->plan->place[place].at_start};
+    drive->persistent[place] = share->persistent_count++;
     return true;
 }
 
 /* The driven plan's, to where they are kept while it is not driven. */
-static void park(ebb_t *ebb)
+static void deactivate(ebb_t *ebb)
 {
     drive_t *drive = ebb_driven(ebb);
     for (uint32_t i = 0; i < drive->trace->buffer_count; i++) {
-        ebb_settled_t *k = ebb_share_settled(ebb, i);
+        ebb_persistent_t *k = ebb_share_persistent(ebb, i);
         if (!k || !drive->site[i].buffer)
             continue;
-        drive->site[i].buffer->tag = EBB_PARKED;
+        drive->site[i].buffer->tag = EBB_INACTIVE;
         move_site(&k->site, &drive->site[i]);
         if (k->start == EBB_ON_HOST && k->site.on_host)
             k->site.device = false; /* perhaps it is there still; its chunks are others' between steps */
@@ -192,12 +194,12 @@ static void park(ebb_t *ebb)
 }
 
 /* And back. Other places hold nothing when a step begins. */
-static void unpark(ebb_t *ebb)
+static void activate(ebb_t *ebb)
 {
     drive_t *drive = ebb_driven(ebb);
     for (uint32_t i = 0; i < drive->plan->place_count; i++) {
         site_t *s = &drive->site[i];
-        ebb_settled_t *k = ebb_share_settled(ebb, i);
+        ebb_persistent_t *k = ebb_share_persistent(ebb, i);
         s->written = s->device = s->on_host = s->given_up = false;
         if (!k)
             continue;
@@ -225,10 +227,10 @@ ebb_share_mark_t ebb_share_begin(ebb_t *ebb, unsigned slot)
     const ebb_share_mark_t mark = {.slot = ebb_drive_slot(ebb),
                                    .active = ebb_driven(ebb)->active,
                                    .chunk_count = share->chunk_count,
-                                   .settled_count = share->settled_count,
+                                   .persistent_count = share->persistent_count,
                                    .small_count = share->small_count};
     if (ebb_driven(ebb)->active)
-        park(ebb);
+        deactivate(ebb);
     ebb_share_select(ebb, slot);
     return mark;
 }
@@ -237,11 +239,11 @@ void ebb_share_undo(ebb_device_t *dev, const ebb_share_mark_t *before)
 {
     struct ebb_drive_share *share = dev->ebb->run->drive_share;
     give_back(dev, before->chunk_count, before->small_count);
-    while (share->settled_count > before->settled_count)
-        free(share->settled[--share->settled_count].chunk);
+    while (share->persistent_count > before->persistent_count)
+        free(share->persistent[--share->persistent_count].chunk);
     ebb_share_select(dev->ebb, before->slot);
     if (before->active)
-        unpark(dev->ebb);
+        activate(dev->ebb);
 }
 
 /* ---- laying a plan on the chunks that are there ---- */
@@ -250,8 +252,8 @@ void ebb_share_undo(ebb_device_t *dev, const ebb_share_mark_t *before)
 static void mark_others(ebb_t *ebb, bool *taken)
 {
     struct ebb_drive_share *share = ebb->run->drive_share;
-    for (uint32_t i = 0; i < share->settled_count; i++) {
-        const ebb_settled_t *k = &share->settled[i];
+    for (uint32_t i = 0; i < share->persistent_count; i++) {
+        const ebb_persistent_t *k = &share->persistent[i];
         for (uint32_t c = 0; k->site.buffer && k->start == EBB_ON_DEVICE && c < k->chunk_count; c++)
             taken[k->chunk[c]] = true;
     }
@@ -262,7 +264,7 @@ static bool bind_mapped(ebb_t *ebb, uint32_t place)
 {
     drive_t *drive = ebb_driven(ebb);
     const ebb_place_t *p = &drive->plan->place[place];
-    const ebb_settled_t *k = ebb_share_settled(ebb, place);
+    const ebb_persistent_t *k = ebb_share_persistent(ebb, place);
     const ebb_range_t *range = k && k->site.range ? k->site.range : drive->site[place].range;
     for (uint32_t c = 0; range && range->mapped && c < p->chunk_count; c++) {
         uint32_t *at = &drive->pool[drive->plan->chunk[p->first_chunk + c]];
@@ -324,7 +326,7 @@ static void note_chunks(ebb_t *ebb, uint32_t **list)
     drive_t *drive = ebb_driven(ebb);
     for (uint32_t i = 0; i < drive->trace->buffer_count; i++) {
         const ebb_place_t *p = &drive->plan->place[i];
-        ebb_settled_t *k = ebb_share_settled(ebb, i);
+        ebb_persistent_t *k = ebb_share_persistent(ebb, i);
         if (!k || k->chunk || !p->chunk_count)
             continue;
         uint32_t *const chunk = list[i];
@@ -390,13 +392,13 @@ static bool may_share(ebb_t *ebb)
     return drive->active && drive->period == 1 && !ebb_options.guard;
 }
 
-/* The settled buffer that this one of a recording is, or NULL. */
-static const ebb_settled_t *settled_as(ebb_device_t *dev, const ebb_recording_t *r, uint32_t id)
+/* The persistent buffer that this one of a recording is, or NULL. */
+static const ebb_persistent_t *persistent_as(ebb_device_t *dev, const ebb_recording_t *r, uint32_t id)
 {
     struct ebb_drive_share *share = dev->ebb->run->drive_share;
     const ebb_buffer_t *b = ebb_stays_itself(r->trace, id) ? ebb_recorded_buffer(dev, r, NULL, id) : NULL;
     const uint32_t index = b ? find(b) : EBB_NONE;
-    return index == EBB_NONE ? NULL : &share->settled[index];
+    return index == EBB_NONE ? NULL : &share->persistent[index];
 }
 
 static bool rotates(const ebb_trace_t *t)
@@ -414,14 +416,14 @@ ebb_boundary_t *ebb_drive_boundary(ebb_device_t *dev, const ebb_recording_t *lea
     uint32_t total = 0;
     if (!may_share(dev->ebb) || rotates(t))
         return NULL;
-    for (uint32_t i = 0; i < share->settled_count; i++)
-        total += share->settled[i].chunk_count;
+    for (uint32_t i = 0; i < share->persistent_count; i++)
+        total += share->persistent[i].chunk_count;
     ebb_boundary_t *b = ebb_boundary_new(t->buffer_count, total);
     uint32_t *number = malloc(((size_t)share->chunk_count + 1) * sizeof *number);
     if (number)
         memset(number, 0xff, ((size_t)share->chunk_count + 1) * sizeof *number);
     for (uint32_t i = 0; b && number && i < t->buffer_count; i++) {
-        const ebb_settled_t *k = settled_as(dev, learned, i);
+        const ebb_persistent_t *k = persistent_as(dev, learned, i);
         const bool large = k && ebb_is_large(&t->buffer[i]);
         b->start[i] = large ? k->start : EBB_NOT_THERE;
         b->first[i + 1] = b->first[i];
@@ -443,17 +445,18 @@ size_t ebb_share_room(ebb_device_t *dev, const ebb_recording_t *learned)
 {
     struct ebb_drive_share *share = dev->ebb->run->drive_share;
     bool *foreign = calloc((size_t)share->chunk_count + 1, sizeof *foreign);
-    bool *known = calloc((size_t)share->settled_count + 1, sizeof *known);
+    bool *known = calloc((size_t)share->persistent_count + 1, sizeof *known);
     size_t room = 0;
     for (uint32_t i = 0; known && i < learned->trace->buffer_count; i++) {
-        const ebb_settled_t *k = settled_as(dev, learned, i);
+        const ebb_persistent_t *k = persistent_as(dev, learned, i);
         if (k)
-            known[k - share->settled] = true;
+            known[k - share->persistent] = true;
     }
-    for (uint32_t i = 0; known && foreign && i < share->settled_count; i++)
+    for (uint32_t i = 0; known && foreign && i < share->persistent_count; i++)
         for (uint32_t c = 0;
-             !known[i] && share->settled[i].start == EBB_ON_DEVICE && c < share->settled[i].chunk_count; c++)
-            foreign[share->settled[i].chunk[c]] = true;
+             !known[i] && share->persistent[i].start == EBB_ON_DEVICE && c < share->persistent[i].chunk_count;
+             c++)
+            foreign[share->persistent[i].chunk[c]] = true;
     for (uint32_t c = 0; known && foreign && c < share->chunk_count; c++)
         room += !foreign[c];
     room += share->small_count ? share->small[share->small_count - 1]->chunk_count : 0;
@@ -476,7 +479,7 @@ size_t ebb_share_pinned_bytes(const ebb_buffer_t *b)
     if (index == EBB_NONE)
         return 0;
     const site_t *s =
-        drive->active && b->tag != EBB_PARKED ? &drive->site[b->tag - 1] : &share->settled[index].site;
+        drive->active && b->tag != EBB_INACTIVE ? &drive->site[b->tag - 1] : &share->persistent[index].site;
     return s->host ? s->host_bytes : 0;
 }
 
@@ -511,16 +514,16 @@ bool ebb_drive_change(ebb_t *ebb, unsigned slot)
         return false;
     }
     ebb_verify_poll(ebb);
-    park(ebb);
+    deactivate(ebb);
     ebb_share_select(ebb, slot);
-    unpark(ebb);
+    activate(ebb);
     ebb_driven(ebb)->counts.changes++;
     return true;
 }
 
 /* ---- the end of all ---- */
 
-static void release(ebb_t *ebb, ebb_settled_t *k)
+static void release(ebb_t *ebb, ebb_persistent_t *k)
 {
     site_t *s = &k->site;
     if (!s->buffer)
@@ -539,19 +542,19 @@ void ebb_share_dissolve(ebb_device_t *dev)
         if (i == driven || !ebb_driven(dev->ebb)->installed)
             continue;
         ebb_drive_take_apart(dev->ebb);
-        ebb_tolerate_tear_down(dev->ebb);
+        ebb_unplanned_tear_down(dev->ebb);
         ebb_drive_forget(dev->ebb);
     }
     dev->ebb->run->drives->driven = driven;
     ebb_drive_take_apart(dev->ebb);
-    for (uint32_t i = 0; i < share->settled_count; i++)
-        release(dev->ebb, &share->settled[i]);
+    for (uint32_t i = 0; i < share->persistent_count; i++)
+        release(dev->ebb, &share->persistent[i]);
     give_back(dev, 0, 0);
-    for (uint32_t i = 0; i < share->settled_count; i++)
-        free(share->settled[i].chunk);
+    for (uint32_t i = 0; i < share->persistent_count; i++)
+        free(share->persistent[i].chunk);
     free(share->chunk);
     free(share->bound);
-    free(share->settled);
+    free(share->persistent);
     memset(share, 0, sizeof *share);
     EBB_DCHECK(!any_installed(dev->ebb));
 }

@@ -91,12 +91,12 @@ ebb_status_t ebb_streams_scatter(ebb_t *ebb, uint32_t stream)
 
 /* ---- the program's events ---- */
 
-static bool add_edge(drive_t *drive, const ebb_trace_moment_t *wait)
+static bool add_edge(drive_t *drive, const ebb_trace_sync_t *wait)
 {
-    const ebb_trace_moment_t *record = wait;
-    while (record > drive->trace->moment && (record->what != EBB_MOMENT_RECORD || record->id != wait->id))
+    const ebb_trace_sync_t *record = wait;
+    while (record > drive->trace->sync && (record->what != EBB_SYNC_RECORD || record->id != wait->id))
         record--;
-    if (record->what != EBB_MOMENT_RECORD || record->id != wait->id || record->stream == wait->stream ||
+    if (record->what != EBB_SYNC_RECORD || record->id != wait->id || record->stream == wait->stream ||
         !record->before || wait->before >= drive->trace->operation_count)
         return true;
     ebb_drive_edge_t *e = ebb_array_append((void **)&drive->order.edge, &drive->order.edge_count,
@@ -119,8 +119,8 @@ ebb_status_t ebb_streams_set_up(ebb_t *ebb)
         if (ebb_stream_handle(ebb_drive_stream(ebb, s)) == CU_STREAM_PER_THREAD)
             return ebb_fail(CUDA_ERROR_NOT_SUPPORTED, "a step on a thread's own stream", 0);
     }
-    for (uint32_t i = 0; i < drive->trace->moment_count; i++)
-        if (drive->trace->moment[i].what == EBB_MOMENT_WAIT && !add_edge(drive, &drive->trace->moment[i]))
+    for (uint32_t i = 0; i < drive->trace->sync_count; i++)
+        if (drive->trace->sync[i].what == EBB_SYNC_WAIT && !add_edge(drive, &drive->trace->sync[i]))
             return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "host memory for a plan", 0);
     EBB_DRIVER(cuEventCreate, 0, (&drive->order.turn, CU_EVENT_DISABLE_TIMING));
     ebb_run_want_order(ebb, true);

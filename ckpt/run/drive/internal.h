@@ -39,8 +39,8 @@ typedef struct site {
     ebb_buffer_t *buffer; /* the program's, while it is alive; held: the reactive half leaves it alone */
     void *host;           /* its block of pinned memory; owned; NULL: the plan never copies it out */
     size_t host_bytes;
-    uint32_t *rival; /* places that share a chunk with it [rival_count] */
-    uint32_t rival_count;
+    uint32_t *overlapping; /* places that share a chunk with it [rival_count] */
+    uint32_t overlapping_count;
     /* Where its content is, in the order of issue. */
     bool written;  /* it has one */
     bool device;   /* in the place */
@@ -87,7 +87,7 @@ typedef struct ebb_drive_order {
 } ebb_drive_order_t;
 
 /* Buffers of other plans that are installed have this tag. */
-#define EBB_PARKED UINT32_MAX
+#define EBB_INACTIVE UINT32_MAX
 
 /* One plan's, in its slot. */
 typedef struct drive {
@@ -104,7 +104,7 @@ typedef struct drive {
 
     ebb_chunk_t *chunk;     /* [plan->chunk_count] */
     uint32_t *pool;         /* [plan->chunk_count] which of all plans' chunks that is (drive_share.c) */
-    uint32_t *settled;      /* [buffers] among those that plans share; EBB_NONE: it is this plan's alone */
+    uint32_t *persistent;   /* [buffers] among those that plans share; EBB_NONE: it is this plan's alone */
     site_t *site;           /* [plan->place_count] */
     uint32_t *at;           /* [buffers] in which place each is in this step (plan.h) */
     uint32_t period;        /* of that, in steps */
@@ -120,7 +120,7 @@ typedef struct drive {
     CUevent *stall;        /* [4 * operations]: for two steps, around each operation's joins, if it has any */
 
     uint32_t *first_touch; /* [buffers] see ebb_trace_first_touches */
-    ebb_left_t left;       /* room for what is left when the plan is: [buffers] */
+    ebb_orphans_t left;    /* room for what is left when the plan is: [buffers] */
     uint32_t cursor;       /* the next operation; operation_count: the step is over */
     uint32_t next_action;  /* the next one to be issued */
     uint32_t next_birth;   /* the next buffer to be allocated; buffer_count: none */
@@ -130,12 +130,12 @@ typedef struct drive {
     uint32_t *open; /* [open_count] places that are mapped for now; NULL: all are (drive_guard.c) */
     uint32_t open_count;
 
-    /* drive_tolerate.c */
+    /* drive_unplanned.c */
     bool *source;                 /* [buffers] dropped contents may be made from it, by way of others */
     ebb_stray_t *stray;           /* [stray_count] of this step */
     uint32_t stray_count, strays; /* the latter: operations since the last planned one */
     uint32_t late;                /* buffers that should have been freed */
-    bool tolerated;               /* the operation under way is none of the plan's */
+    bool unplanned;               /* the operation under way is none of the plan's */
 
     ebb_hashes_t *hashes; /* [compared] of what was given up */
     unsigned compared;    /* buffers that there are slots for */
@@ -184,7 +184,7 @@ static inline bool ebb_stays_itself(const ebb_trace_t *t, uint32_t buffer)
     return t->buffer[buffer].born == EBB_NONE && !ebb_trace_rotates(t, buffer);
 }
 
-/* The large place's chunks are written now: it has content, its rivals have lost theirs. */
+/* The large place's chunks are written now: it has content, its overlapping places have lost theirs. */
 void ebb_site_take(ebb_t *ebb, uint32_t place);
 
 /* The live buffer that the recording means, or NULL: it is gone, or not known. */
@@ -197,34 +197,34 @@ void ebb_drive_take_apart(ebb_t *ebb);
 void ebb_site_release(ebb_device_t *dev, site_t *site);
 
 /* drive_share.c. A buffer that outlives the step and is itself in every one, as all plans that are installed have it. */
-typedef struct ebb_settled {
+typedef struct ebb_persistent {
     ebb_buffer_t *buffer;
     site_t site; /* while the driven plan does not know it; else that has it, and there is no buffer here */
     ebb_start_t start; /* between steps */
     uint32_t *chunk;   /* [chunk_count] in the pool; NULL: it has no place yet, or is small */
     uint32_t chunk_count;
-} ebb_settled_t;
-ebb_settled_t *ebb_share_settled(ebb_t *ebb, uint32_t place); /* NULL: it is none of them */
+} ebb_persistent_t;
+ebb_persistent_t *ebb_share_persistent(ebb_t *ebb, uint32_t place); /* NULL: it is none of them */
 /* Another plan is about to be installed, in this slot: the driven one rests. After a failure, when it has been taken apart, that goes
  * on, with what plans share as it was. */
 typedef struct ebb_share_mark {
     unsigned slot; /* that was driven, or was last */
     bool active;
-    uint32_t chunk_count, settled_count;
+    uint32_t chunk_count, persistent_count;
     unsigned small_count;
 } ebb_share_mark_t;
 ebb_share_mark_t ebb_share_begin(ebb_t *ebb, unsigned slot);
 void ebb_share_undo(ebb_device_t *dev, const ebb_share_mark_t *before);
 void ebb_share_select(ebb_t *ebb, unsigned slot);
 drive_t *ebb_share_drive(ebb_t *ebb, unsigned slot);
-/* A buffer of the plan that is being installed: true, if it is settled already; then, when nothing can fail any more: the plan
- * has its site. Else, when it has one: it is settled from now on; false: no host memory. */
+/* A buffer of the plan that is being installed: true, if it is persistent already; then, when nothing can fail any more: the plan
+ * has its site. Else, when it has one: it is persistent from now on; false: no host memory. */
 bool ebb_share_find(uint32_t place, const ebb_buffer_t *buffer);
 void ebb_share_take(ebb_t *ebb, uint32_t place);
 bool ebb_share_add(ebb_t *ebb, uint32_t place);
 bool ebb_share_has(const ebb_buffer_t *buffer);
-size_t ebb_share_pinned_bytes(const ebb_buffer_t *buffer); /* its host block, if it is settled */
-/* Chunks for all of the plan's, new ones as far as none are free between steps; and which of them settled buffers have got. */
+size_t ebb_share_pinned_bytes(const ebb_buffer_t *buffer); /* its host block, if it is persistent */
+/* Chunks for all of the plan's, new ones as far as none are free between steps; and which of them persistent buffers have got. */
 ebb_status_t ebb_share_bind_chunks(ebb_device_t *dev);
 bool ebb_share_note_chunks(ebb_t *ebb);                      /* false: no host memory, and none are noted */
 uint32_t ebb_share_add_chunk(ebb_t *ebb, ebb_chunk_t chunk); /* EBB_NONE: no host memory */
@@ -242,7 +242,7 @@ void ebb_drive_forget(ebb_t *ebb);
 /* Where a replay (NULL: the operation itself) finds a buffer. */
 uint32_t ebb_replay_place(ebb_t *ebb, const ebb_action_t *replay, uint32_t buffer);
 
-/* drive.c, for drive_other.c: the next buffer that is born in the step, of those from `from` on. */
+/* drive.c, for drive_divergence.c: the next buffer that is born in the step, of those from `from` on. */
 uint32_t ebb_first_birth(ebb_t *ebb, uint32_t from);
 /* False: the program is not where a step begins; the plan has been left. */
 bool ebb_drive_begin_step(ebb_device_t *dev);
@@ -264,7 +264,7 @@ static inline bool ebb_is_of_size(const ebb_trace_buffer_t *t, size_t bytes)
     return ebb_is_large(t) ? bytes == t->bytes : bytes <= t->bytes;
 }
 
-/* drive_other.c. What comes now (an allocation or an operation) is not planned. */
+/* drive_divergence.c. What comes now (an allocation or an operation) is not planned. */
 /* On with a plan where it is. False: there is none. */
 bool ebb_drive_change_over(ebb_device_t *dev, const ebb_request_t *request, const ebb_operation_t *operation);
 /* Leaves out copies to the host, if it is planned behind them. False: the plan has been left. */
@@ -302,21 +302,21 @@ const char *ebb_streams_before(ebb_t *ebb, uint32_t operation);
 bool ebb_drive_plans(ebb_t *ebb, const ebb_access_t *access);
 bool ebb_drive_makes(const ebb_operation_t *operation, const ebb_trace_access_t *recorded);
 
-/* drive_tolerate.c. */
-ebb_status_t ebb_tolerate_set_up(ebb_t *ebb);
-void ebb_tolerate_tear_down(ebb_t *ebb);
-void ebb_tolerate_begin_step(ebb_t *ebb);
+/* drive_unplanned.c. */
+ebb_status_t ebb_unplanned_set_up(ebb_t *ebb);
+void ebb_unplanned_tear_down(ebb_t *ebb);
+void ebb_unplanned_begin_step(ebb_t *ebb);
 /* The operation is none of the plan's, and does no harm: it may be issued. Residence holds its buffers until it has been. */
-bool ebb_tolerate_operation(ebb_device_t *dev, ebb_operation_t *op);
+bool ebb_unplanned_operation(ebb_device_t *dev, ebb_operation_t *op);
 /* It is the planned launch on other buffers: whether it can go for it. Then, once everything that comes before is arranged, whether what
  * else it touches does no harm. */
-bool ebb_tolerate_may_stand_in(ebb_t *ebb, const ebb_operation_t *op);
-bool ebb_tolerate_stand_in(ebb_device_t *dev, const ebb_operation_t *op);
-bool ebb_tolerate_allocation(ebb_device_t *dev, const ebb_request_t *request);
+bool ebb_unplanned_may_match_partly(ebb_t *ebb, const ebb_operation_t *op);
+bool ebb_unplanned_partial_match(ebb_device_t *dev, const ebb_operation_t *op);
+bool ebb_unplanned_allocation(ebb_device_t *dev, const ebb_request_t *request);
 /* Before the operation at the cursor: NULL, or why buffers that should be gone are in its way. */
-const char *ebb_tolerate_late_frees(ebb_t *ebb);
-bool ebb_tolerate_early_free(ebb_t *ebb, uint32_t buffer);
-void ebb_tolerate_freed(ebb_t *ebb, site_t *site);
+const char *ebb_unplanned_late_frees(ebb_t *ebb);
+bool ebb_unplanned_early_free(ebb_t *ebb, uint32_t buffer);
+void ebb_unplanned_freed(ebb_t *ebb, site_t *site);
 
 /* drive_verify.c: comparing what is recomputed with what was dropped. */
 /* Takes the memory that it needs on the device, before a plan is made. */

@@ -72,8 +72,8 @@ ebb_hashes_t *ebb_hashes_new(ebb_device_t *dev, unsigned slots)
     if (!h)
         return NULL;
     h->slots = slots;
-    h->host = ebb_own_pinned_alloc(dev, host_bytes());
-    h->partials = h->host ? ebb_own_alloc(dev, slots * BLOCKS * sizeof(uint64_t), NULL) : NULL;
+    h->host = ebb_scratch_pinned_alloc(dev, host_bytes());
+    h->partials = h->host ? ebb_scratch_alloc(dev, slots * BLOCKS * sizeof(uint64_t), NULL) : NULL;
     if (h->partials && !new_verdicts(h))
         return h;
     ebb_hashes_delete(dev, h);
@@ -86,8 +86,8 @@ void ebb_hashes_delete(ebb_device_t *dev, ebb_hashes_t *h)
         return;
     if (h->different)
         ebb_driver.cuMemFreeHost(h->different);
-    ebb_own_free(h->partials, NULL);
-    ebb_own_pinned_free(dev, h->host, host_bytes());
+    ebb_scratch_free(h->partials, NULL);
+    ebb_scratch_pinned_free(dev, h->host, host_bytes());
     free(h);
 }
 

@@ -1,4 +1,4 @@
-/* internal.h: what learn.c, times.c, watch.c, afford.c and prove.c share. */
+/* internal.h: what learn.c, times.c, watch.c, select_proofs.c and prove.c share. */
 #ifndef EBB_RUN_PROFILE_INTERNAL_H
 #define EBB_RUN_PROFILE_INTERNAL_H
 
@@ -72,7 +72,7 @@ typedef enum ebb_stage {
     EBB_STAGE_DONE
 } ebb_stage_t;
 
-struct ebb_lessons {
+struct ebb_profile {
     ebb_recording_t recorded;
     ebb_stage_t stage;
     bool all; /* what is hardly worth it is proven as well */
@@ -89,7 +89,7 @@ struct ebb_lessons {
     uint64_t *left;           /* [buffers] generation that the last step has left behind; 0: it was freed */
     unsigned again;           /* times that a recording was given up because it had something extra */
     uint32_t *first_use;      /* [buffers] access */
-    double step_ns, total_ns; /* of the step as it is; of all lessons */
+    double step_ns, total_ns; /* of the step as it is; of all profiling passes */
     unsigned steps;           /* in total_ns */
     double proofs_guessed_ns, proofs_ns; /* of the device for proofs: as was thought, as it came */
 };
@@ -100,38 +100,38 @@ static inline bool ebb_is_watched_kind(const ebb_trace_operation_t *o)
 }
 
 /* Of a kernel's access, by what is known of the word. */
-bool ebb_lessons_may_write(ebb_device_t *dev, const ebb_lessons_t *lessons, uint32_t operation,
+bool ebb_profile_may_write(ebb_device_t *dev, const ebb_profile_t *profile, uint32_t operation,
                            uint32_t access);
 
 /* Whether an operation may write the buffer, by any of its accesses. */
-bool ebb_lessons_writes(ebb_device_t *dev, const ebb_lessons_t *lessons, uint32_t operation, uint32_t buffer);
+bool ebb_profile_writes(ebb_device_t *dev, const ebb_profile_t *profile, uint32_t operation, uint32_t buffer);
 
 /* times.c */
-bool ebb_times_begin(ebb_device_t *dev, ebb_lessons_t *lessons);
+bool ebb_times_begin(ebb_device_t *dev, ebb_profile_t *profile);
 void ebb_times_before(ebb_device_t *dev, uint32_t operation, const ebb_operation_t *op);
 void ebb_times_after(ebb_device_t *dev, uint32_t operation, const ebb_operation_t *op);
 void ebb_times_end(ebb_device_t *dev, bool good); /* device idle */
 
 /* watch.c: `all` operations, or only some launches of kernels of which something is not known yet. */
-bool ebb_watch_begin(ebb_device_t *dev, ebb_lessons_t *lessons, bool all);
+bool ebb_watch_begin(ebb_device_t *dev, ebb_profile_t *profile, bool all);
 void ebb_watch_before(ebb_device_t *dev, uint32_t operation, const ebb_operation_t *op);
 void ebb_watch_after(ebb_device_t *dev, uint32_t operation, const ebb_operation_t *op);
 void ebb_watch_interrupt(ebb_t *ebb); /* by an operation that is not known */
 void ebb_watch_end(ebb_device_t *dev, bool good, ebb_stream_t *stream); /* waits */
-bool ebb_watch_is_needed(ebb_device_t *dev, const ebb_lessons_t *lessons);
+bool ebb_watch_is_needed(ebb_device_t *dev, const ebb_profile_t *profile);
 
-/* afford.c: chooses what is proven. False: no memory. */
-bool ebb_afford(ebb_device_t *dev, ebb_lessons_t *lessons);
+/* select_proofs.c: chooses what is proven. False: no memory. */
+bool ebb_select_proofs(ebb_device_t *dev, ebb_profile_t *profile);
 
 /* prove.c */
-bool ebb_prove_begin(ebb_device_t *dev, ebb_lessons_t *lessons, double most_ns);
+bool ebb_prove_begin(ebb_device_t *dev, ebb_profile_t *profile, double most_ns);
 void ebb_prove_before(ebb_device_t *dev, uint32_t operation, const ebb_operation_t *op);
 void ebb_prove_after(ebb_device_t *dev, uint32_t operation, const ebb_operation_t *op);
 void ebb_prove_end(ebb_device_t *dev, bool good, ebb_stream_t *stream); /* waits */
 /* Memory is short: gives back what is not in use just now. False: nothing. */
 bool ebb_prove_relieve(ebb_t *ebb);
-bool ebb_prove_is_needed(const ebb_lessons_t *lessons);
+bool ebb_prove_is_needed(const ebb_profile_t *profile);
 /* Says of every operation why it may not be replayed, or PROVEN if its replays agree. */
-void ebb_prove_qualify(ebb_device_t *dev, ebb_lessons_t *lessons);
+void ebb_prove_qualify(ebb_device_t *dev, ebb_profile_t *profile);
 
 #endif

@@ -9,16 +9,16 @@
 #include "ckpt/run/state.h"
 #include "ckpt/run/tracker/tracker.h"
 
-/* Lessons lost in a row before giving up; lessons since the recording. */
+/* Lessons lost in a row before giving up; profiling passes since the recording. */
 enum { MOST_LOST = 8, MOST_STEPS = 16 };
 /* Times that another step is recorded, because the next one lacked something of it. */
 enum { MOST_AGAIN = 3 };
-/* In steps' worth of time: how much slower a lesson that proves may make its step, by a guess that the lessons before have
+/* In steps' worth of time: how much slower a profiling pass that proves may make its step, by a guess that the profiling passes before have
  * corrected, within bounds: a step may be slow for other reasons, such as evictions. */
-static const double cost_of_a_lesson = 1.25, most_wrong = 2.0;
+static const double cost_of_a_pass = 1.25, most_wrong = 2.0;
 
-struct ebb_lesson {
-    ebb_lessons_t *lessons;      /* NULL: none is under way */
+struct ebb_pass {
+    ebb_profile_t *profile;      /* NULL: none is under way */
     bool spoiled;                /* it teaches nothing */
     uint32_t operation;          /* between before and after */
     bool resized;                /* nothing but its place is known of it */
@@ -26,19 +26,19 @@ struct ebb_lesson {
     bool timed;                  /* its beginning was recorded */
     CUevent mark[EBB_STATES][2]; /* its begin and end; made once */
 };
-const size_t ebb_part_lesson = sizeof(struct ebb_lesson);
+const size_t ebb_part_pass = sizeof(struct ebb_pass);
 
-/* ---- lessons as values ---- */
+/* ---- profiling passes as values ---- */
 
-ebb_lessons_t *ebb_lessons_new(void)
+ebb_profile_t *ebb_profile_new(void)
 {
-    return calloc(1, sizeof(ebb_lessons_t));
+    return calloc(1, sizeof(ebb_profile_t));
 }
 
-static void forget(ebb_device_t *dev, ebb_lessons_t *l)
+static void forget(ebb_device_t *dev, ebb_profile_t *l)
 {
-    if (ebb_follow_follows(dev->ebb, &l->recorded))
-        ebb_follow_end(dev);
+    if (ebb_tracker_follows(dev->ebb, &l->recorded))
+        ebb_tracker_end(dev);
     ebb_recording_delete(&l->recorded);
     free(l->fact);
     free(l->extent);
@@ -48,7 +48,7 @@ static void forget(ebb_device_t *dev, ebb_lessons_t *l)
     free(l->wide);
     free(l->first_use);
     free(l->left);
-    *l = (ebb_lessons_t){.lost = l->lost,
+    *l = (ebb_profile_t){.lost = l->lost,
                          .lost_in_a_row = l->lost_in_a_row,
                          .given = l->given,
                          .earlier = l->given,
@@ -56,23 +56,23 @@ static void forget(ebb_device_t *dev, ebb_lessons_t *l)
                          .all = l->all};
 }
 
-void ebb_lessons_delete(ebb_device_t *dev, ebb_lessons_t *l)
+void ebb_profile_delete(ebb_device_t *dev, ebb_profile_t *l)
 {
-    struct ebb_lesson *lesson = dev->ebb->run->lesson;
+    struct ebb_pass *pass = dev->ebb->run->pass;
     if (!l)
         return;
-    if (lesson->lessons == l)
+    if (pass->profile == l)
         ebb_learn_abandon(dev);
     forget(dev, l);
     free(l);
 }
 
-ebb_recording_t *ebb_lessons_recording(ebb_lessons_t *l)
+ebb_recording_t *ebb_profile_recording(ebb_profile_t *l)
 {
     return &l->recorded;
 }
 
-bool ebb_lessons_may_write(ebb_device_t *dev, const ebb_lessons_t *l, uint32_t operation, uint32_t access)
+bool ebb_profile_may_write(ebb_device_t *dev, const ebb_profile_t *l, uint32_t operation, uint32_t access)
 {
     const ebb_trace_access_t *a = &l->recorded.trace->access[access];
     return l->recorded.trace->operation[operation].kind == EBB_TRACE_KERNEL
@@ -80,11 +80,11 @@ bool ebb_lessons_may_write(ebb_device_t *dev, const ebb_lessons_t *l, uint32_t o
                : a->mode != EBB_READS;
 }
 
-bool ebb_lessons_writes(ebb_device_t *dev, const ebb_lessons_t *l, uint32_t operation, uint32_t buffer)
+bool ebb_profile_writes(ebb_device_t *dev, const ebb_profile_t *l, uint32_t operation, uint32_t buffer)
 {
     const ebb_trace_operation_t *o = &l->recorded.trace->operation[operation];
     for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++)
-        if (l->recorded.trace->access[k].buffer == buffer && ebb_lessons_may_write(dev, l, operation, k))
+        if (l->recorded.trace->access[k].buffer == buffer && ebb_profile_may_write(dev, l, operation, k))
             return true;
     return false;
 }
@@ -106,7 +106,7 @@ static int by_place(const void *a, const void *b)
     return x->offset < y->offset ? -1 : x->offset > y->offset;
 }
 
-static void measure_extents(ebb_lessons_t *l, pointer_t *p, uint32_t count)
+static void measure_extents(ebb_profile_t *l, pointer_t *p, uint32_t count)
 {
     qsort(p, count, sizeof *p, by_place);
     for (uint32_t i = 0; i < count; i++) {
@@ -130,7 +130,7 @@ static void measure_extents(ebb_lessons_t *l, pointer_t *p, uint32_t count)
 
 /* Who touches a fresh buffer first may fill all of it: pointers that come later say nothing of how far it goes, only its own
  * do. */
-static void reach_of_first(ebb_lessons_t *l, uint32_t buffer)
+static void reach_of_first(ebb_profile_t *l, uint32_t buffer)
 {
     const ebb_trace_t *t = l->recorded.trace;
     const uint32_t tiles = ebb_tile_count(t->buffer[buffer].bytes);
@@ -149,7 +149,7 @@ static void reach_of_first(ebb_lessons_t *l, uint32_t buffer)
     }
 }
 
-static bool measure(ebb_lessons_t *l)
+static bool measure(ebb_profile_t *l)
 {
     const ebb_trace_t *t = l->recorded.trace;
     uint32_t *stream = calloc((size_t)t->buffer_count + 1, sizeof *stream);
@@ -187,22 +187,22 @@ static bool measure(ebb_lessons_t *l)
     return good;
 }
 
-/* ---- one lesson ---- */
+/* ---- one profiling pass ---- */
 
 bool ebb_learn_running(ebb_t *ebb)
 {
-    struct ebb_lesson *lesson = ebb->run->lesson;
-    return lesson->lessons != NULL;
+    struct ebb_pass *pass = ebb->run->pass;
+    return pass->profile != NULL;
 }
 
 /* What is guessed for proofs that take so long, by those that there were. */
-static double guess_for(const ebb_lessons_t *l, double ns)
+static double guess_for(const ebb_profile_t *l, double ns)
 {
     const double ratio = l->proofs_ns > 0 ? l->proofs_guessed_ns / l->proofs_ns : 1;
     return ns * (ratio > most_wrong ? most_wrong : ratio < 1 / most_wrong ? 1 / most_wrong : ratio);
 }
 
-static bool begin_stage(ebb_device_t *dev, ebb_lessons_t *l)
+static bool begin_stage(ebb_device_t *dev, ebb_profile_t *l)
 {
     switch (l->stage) {
     case EBB_STAGE_RECORD:
@@ -215,14 +215,14 @@ static bool begin_stage(ebb_device_t *dev, ebb_lessons_t *l)
     case EBB_STAGE_LOOK:
         return ebb_watch_begin(dev, l, false);
     default:
-        return ebb_prove_begin(dev, l, guess_for(l, cost_of_a_lesson * l->step_ns));
+        return ebb_prove_begin(dev, l, guess_for(l, cost_of_a_pass * l->step_ns));
     }
 }
 
 /* Ends the stage's part; `good`: what it has seen is a step. */
-static void end_stage(ebb_device_t *dev, ebb_lessons_t *l, bool good)
+static void end_stage(ebb_device_t *dev, ebb_profile_t *l, bool good)
 {
-    struct ebb_lesson *lesson = dev->ebb->run->lesson;
+    struct ebb_pass *pass = dev->ebb->run->pass;
     switch (l->stage) {
     case EBB_STAGE_RECORD:
         break;
@@ -233,16 +233,16 @@ static void end_stage(ebb_device_t *dev, ebb_lessons_t *l, bool good)
         break;
     case EBB_STAGE_WATCH:
     case EBB_STAGE_LOOK:
-        ebb_watch_end(dev, good, lesson->stream);
+        ebb_watch_end(dev, good, pass->stream);
         break;
     default:
-        ebb_prove_end(dev, good, lesson->stream);
+        ebb_prove_end(dev, good, pass->stream);
     }
 }
 
-bool ebb_learn_begin(ebb_device_t *dev, ebb_lessons_t *l)
+bool ebb_learn_begin(ebb_device_t *dev, ebb_profile_t *l)
 {
-    struct ebb_lesson *lesson = dev->ebb->run->lesson;
+    struct ebb_pass *pass = dev->ebb->run->pass;
     ebb_learn_abandon(dev);
     const bool anew = l->unloaded != ebb_modules_unloaded(dev->ebb);
     if (anew)
@@ -254,60 +254,60 @@ bool ebb_learn_begin(ebb_device_t *dev, ebb_lessons_t *l)
         ebb_match_end(dev->ebb);
         return false;
     }
-    lesson->lessons = l;
+    pass->profile = l;
     return true;
 }
 
-bool ebb_learn_give(ebb_t *ebb, ebb_lessons_t *l)
+bool ebb_learn_give(ebb_t *ebb, ebb_profile_t *l)
 {
-    struct ebb_lesson *lesson = ebb->run->lesson;
-    if (lesson->lessons == l)
+    struct ebb_pass *pass = ebb->run->pass;
+    if (pass->profile == l)
         return true;
-    if (!lesson->lessons || lesson->lessons->stage != EBB_STAGE_RECORD || l->stage != EBB_STAGE_RECORD)
+    if (!pass->profile || pass->profile->stage != EBB_STAGE_RECORD || l->stage != EBB_STAGE_RECORD)
         return false;
-    l->unloaded = lesson->lessons->unloaded;
-    lesson->lessons = l;
+    l->unloaded = pass->profile->unloaded;
+    pass->profile = l;
     return true;
 }
 
-static void close_lesson(ebb_t *ebb)
+static void close_pass(ebb_t *ebb)
 {
-    struct ebb_lesson *lesson = ebb->run->lesson;
+    struct ebb_pass *pass = ebb->run->pass;
     ebb_match_end(ebb);
     ebb_record_abandon(ebb);
-    memset(lesson, 0, sizeof *lesson);
+    memset(pass, 0, sizeof *pass);
 }
 
 void ebb_learn_abandon(ebb_device_t *dev)
 {
-    struct ebb_lesson *lesson = dev->ebb->run->lesson;
-    if (!lesson->lessons)
+    struct ebb_pass *pass = dev->ebb->run->pass;
+    if (!pass->profile)
         return;
-    end_stage(dev, lesson->lessons, false);
-    lesson->lessons->lost++;
-    close_lesson(dev->ebb);
+    end_stage(dev, pass->profile, false);
+    pass->profile->lost++;
+    close_pass(dev->ebb);
 }
 
 bool ebb_learn_relieve(ebb_t *ebb)
 {
-    struct ebb_lesson *lesson = ebb->run->lesson;
-    return lesson->lessons && lesson->lessons->stage == EBB_STAGE_PROVE && ebb_prove_relieve(ebb);
+    struct ebb_pass *pass = ebb->run->pass;
+    return pass->profile && pass->profile->stage == EBB_STAGE_PROVE && ebb_prove_relieve(ebb);
 }
 
 static bool record_mark(ebb_device_t *dev, unsigned which)
 {
-    struct ebb_lesson *lesson = dev->ebb->run->lesson;
-    CUevent *e = &dev->ebb->run->lesson->mark[dev->number][which];
+    struct ebb_pass *pass = dev->ebb->run->pass;
+    CUevent *e = &dev->ebb->run->pass->mark[dev->number][which];
     return (*e || !ebb_driver.cuEventCreate(e, CU_EVENT_DEFAULT)) &&
-           !ebb_driver.cuEventRecord(*e, ebb_stream_handle(lesson->stream));
+           !ebb_driver.cuEventRecord(*e, ebb_stream_handle(pass->stream));
 }
 
-static void note_time(ebb_device_t *dev, ebb_lessons_t *l)
+static void note_time(ebb_device_t *dev, ebb_profile_t *l)
 {
-    struct ebb_lesson *lesson = dev->ebb->run->lesson;
+    struct ebb_pass *pass = dev->ebb->run->pass;
     float ms = 0;
-    const CUevent *mark = dev->ebb->run->lesson->mark[dev->number];
-    if (!lesson->timed || !record_mark(dev, 1) || ebb_driver.cuEventSynchronize(mark[1]) ||
+    const CUevent *mark = dev->ebb->run->pass->mark[dev->number];
+    if (!pass->timed || !record_mark(dev, 1) || ebb_driver.cuEventSynchronize(mark[1]) ||
         ebb_driver.cuEventElapsedTime(&ms, mark[0], mark[1]))
         return;
     if (l->stage == EBB_STAGE_RECORD)
@@ -316,13 +316,13 @@ static void note_time(ebb_device_t *dev, ebb_lessons_t *l)
         l->proofs_ns += (double)ms * 1e6 - l->step_ns;
     l->total_ns += (double)ms * 1e6;
     l->steps++;
-    ebb_log(EBB_DEBUG, "lesson %u, stage %d: %.3f ms", l->given, (int)l->stage, (double)ms);
+    ebb_log(EBB_DEBUG, "profiling pass %u, stage %d: %.3f ms", l->given, (int)l->stage, (double)ms);
 }
 
 /* ---- what happens in it ---- */
 
 /* An operation that the recording does not know comes in between. */
-static void note_stranger(ebb_t *ebb, const ebb_lessons_t *l)
+static void note_stranger(ebb_t *ebb, const ebb_profile_t *l)
 {
     if (l->stage == EBB_STAGE_WATCH || l->stage == EBB_STAGE_LOOK)
         ebb_watch_interrupt(ebb);
@@ -330,22 +330,22 @@ static void note_stranger(ebb_t *ebb, const ebb_lessons_t *l)
 
 void ebb_learn_before(ebb_device_t *dev, const ebb_operation_t *op)
 {
-    struct ebb_lesson *lesson = dev->ebb->run->lesson;
-    ebb_lessons_t *l = lesson->lessons;
-    lesson->operation = EBB_NONE;
-    lesson->resized = false;
-    if (!lesson->stream) {
-        lesson->stream = op->stream;
-        lesson->timed = record_mark(dev, 0);
+    struct ebb_pass *pass = dev->ebb->run->pass;
+    ebb_profile_t *l = pass->profile;
+    pass->operation = EBB_NONE;
+    pass->resized = false;
+    if (!pass->stream) {
+        pass->stream = op->stream;
+        pass->timed = record_mark(dev, 0);
     }
-    if (l->stage == EBB_STAGE_RECORD || lesson->spoiled)
+    if (l->stage == EBB_STAGE_RECORD || pass->spoiled)
         return;
-    uint32_t i = lesson->operation = ebb_match_operation(dev->ebb, op);
+    uint32_t i = pass->operation = ebb_match_operation(dev->ebb, op);
     if (i == EBB_NONE)
-        lesson->spoiled = ebb_match_difference(dev->ebb, false) != NULL;
+        pass->spoiled = ebb_match_difference(dev->ebb, false) != NULL;
     else
-        lesson->resized = ebb_match_is_resized(dev->ebb);
-    if (i == EBB_NONE || lesson->resized)
+        pass->resized = ebb_match_is_resized(dev->ebb);
+    if (i == EBB_NONE || pass->resized)
         note_stranger(dev->ebb, l);
     else if (l->stage == EBB_STAGE_TIMES)
         ebb_times_before(dev, i, op);
@@ -357,22 +357,22 @@ void ebb_learn_before(ebb_device_t *dev, const ebb_operation_t *op)
 
 void ebb_learn_after(ebb_device_t *dev, const ebb_operation_t *op, CUresult result)
 {
-    struct ebb_lesson *lesson = dev->ebb->run->lesson;
-    ebb_lessons_t *l = lesson->lessons;
-    uint32_t i = lesson->operation;
+    struct ebb_pass *pass = dev->ebb->run->pass;
+    ebb_profile_t *l = pass->profile;
+    uint32_t i = pass->operation;
     if (l->stage == EBB_STAGE_RECORD) {
         if (!result)
             ebb_record_operation(dev, op);
         return;
     }
-    if (lesson->spoiled || i == EBB_NONE)
+    if (pass->spoiled || i == EBB_NONE)
         return;
     if (result) {
-        lesson->spoiled = true;
+        pass->spoiled = true;
         return;
     }
     ebb_match_advance(dev->ebb, i);
-    if (lesson->resized)
+    if (pass->resized)
         return;
     if (l->stage == EBB_STAGE_TIMES)
         ebb_times_after(dev, i, op);
@@ -388,8 +388,8 @@ void ebb_learn_after(ebb_device_t *dev, const ebb_operation_t *op, CUresult resu
 void ebb_learn_allocated(const ebb_buffer_t *buffer, ebb_stream_t *stream)
 {
     ebb_t *ebb = buffer->range->device->ebb;
-    struct ebb_lesson *lesson = ebb->run->lesson;
-    if (lesson->lessons->stage == EBB_STAGE_RECORD)
+    struct ebb_pass *pass = ebb->run->pass;
+    if (pass->profile->stage == EBB_STAGE_RECORD)
         ebb_record_allocated(buffer, stream);
     else
         ebb_match_allocated(buffer);
@@ -398,8 +398,8 @@ void ebb_learn_allocated(const ebb_buffer_t *buffer, ebb_stream_t *stream)
 void ebb_learn_freed(ebb_buffer_t *buffer, ebb_stream_t *stream)
 {
     ebb_t *ebb = buffer->range->device->ebb;
-    struct ebb_lesson *lesson = ebb->run->lesson;
-    if (lesson->lessons->stage == EBB_STAGE_RECORD)
+    struct ebb_pass *pass = ebb->run->pass;
+    if (pass->profile->stage == EBB_STAGE_RECORD)
         ebb_record_freed(buffer, stream);
     else
         ebb_match_freed(buffer);
@@ -408,18 +408,18 @@ void ebb_learn_freed(ebb_buffer_t *buffer, ebb_stream_t *stream)
 /* ---- what it has taught ---- */
 
 /* Distinct buffers that an operation may write. */
-static unsigned count_written(ebb_device_t *dev, const ebb_lessons_t *l, uint32_t i)
+static unsigned count_written(ebb_device_t *dev, const ebb_profile_t *l, uint32_t i)
 {
     const ebb_trace_t *t = l->recorded.trace;
     const ebb_trace_operation_t *o = &t->operation[i];
     unsigned written = 0;
     for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++)
-        written += ebb_trace_is_first(t, i, k) && ebb_lessons_writes(dev, l, i, t->access[k].buffer);
+        written += ebb_trace_is_first(t, i, k) && ebb_profile_writes(dev, l, i, t->access[k].buffer);
     return written;
 }
 
 /* The trace says what is known by now. */
-static void conclude(ebb_device_t *dev, ebb_lessons_t *l)
+static void conclude(ebb_device_t *dev, ebb_profile_t *l)
 {
     ebb_trace_t *t = l->recorded.trace;
     l->recorded.concluded = true;
@@ -442,7 +442,7 @@ static void conclude(ebb_device_t *dev, ebb_lessons_t *l)
         for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++) {
             if (!ebb_trace_is_first(t, i, k))
                 continue;
-            const bool writes = ebb_lessons_writes(dev, l, i, t->access[k].buffer);
+            const bool writes = ebb_profile_writes(dev, l, i, t->access[k].buffer);
             ebb_mode_t mode = !writes                                              ? EBB_READS
                               : proven && written < 64 && f->zeroed >> written & 1 ? EBB_REPLACES
                                                                                    : EBB_UPDATES;
@@ -450,15 +450,15 @@ static void conclude(ebb_device_t *dev, ebb_lessons_t *l)
             for (uint32_t m = k; m < o->first_access + o->access_count; m++)
                 if (t->access[m].buffer == t->access[k].buffer) {
                     t->access[m].mode = mode;
-                    if (!ebb_lessons_may_write(dev, l, i, m))
+                    if (!ebb_profile_may_write(dev, l, i, m))
                         t->access[m].first_tile = t->access[m].tile_count = 0;
                 }
         }
     }
 }
 
-/* What comes after this lesson. */
-static bool next_stage(ebb_device_t *dev, ebb_lessons_t *l)
+/* What comes after this profiling pass. */
+static bool next_stage(ebb_device_t *dev, ebb_profile_t *l)
 {
     if (l->stage == EBB_STAGE_TIMES)
         l->stage = EBB_STAGE_WATCH;
@@ -468,17 +468,17 @@ static bool next_stage(ebb_device_t *dev, ebb_lessons_t *l)
         l->stage = EBB_STAGE_PROVE;
     if (l->stage != EBB_STAGE_PROVE)
         return true;
-    if (!ebb_afford(dev, l))
+    if (!ebb_select_proofs(dev, l))
         return false;
     if (l->given - l->earlier >= MOST_STEPS || !ebb_prove_is_needed(l))
         l->stage = EBB_STAGE_DONE;
     return true;
 }
 
-static ebb_learned_t finish(ebb_device_t *dev, ebb_lessons_t *l)
+static ebb_learned_t finish(ebb_device_t *dev, ebb_profile_t *l)
 {
-    if (ebb_follow_follows(dev->ebb, &l->recorded)) /* as it was recorded, without times and proofs */
-        ebb_follow_end(dev);
+    if (ebb_tracker_follows(dev->ebb, &l->recorded)) /* as it was recorded, without times and proofs */
+        ebb_tracker_end(dev);
     if (l->recorded.hidden)
         ebb_log(
             EBB_WARN,
@@ -491,7 +491,7 @@ static ebb_learned_t finish(ebb_device_t *dev, ebb_lessons_t *l)
     return EBB_LEARNED;
 }
 
-bool ebb_lessons_ask_more(ebb_device_t *dev, ebb_lessons_t *l)
+bool ebb_profile_ask_more(ebb_device_t *dev, ebb_profile_t *l)
 {
     if (l->stage != EBB_STAGE_DONE || l->all)
         return false;
@@ -499,21 +499,21 @@ bool ebb_lessons_ask_more(ebb_device_t *dev, ebb_lessons_t *l)
     /* What has turned out to differ since then stays so. */
     for (uint32_t i = 0; i < l->recorded.trace->operation_count; i++)
         l->fact[i].refuted |= l->recorded.trace->operation[i].verdict == EBB_DIFFERS;
-    if (!ebb_afford(dev, l) || !ebb_prove_is_needed(l))
+    if (!ebb_select_proofs(dev, l) || !ebb_prove_is_needed(l))
         return false;
     l->stage = EBB_STAGE_PROVE;
-    if (ebb_follow_follows(dev->ebb, &l->recorded))
-        ebb_follow_end(dev);
+    if (ebb_tracker_follows(dev->ebb, &l->recorded))
+        ebb_tracker_end(dev);
     l->recorded.concluded = false;
     return true;
 }
 
-static ebb_learned_t lose(ebb_device_t *dev, ebb_lessons_t *l, const char *why)
+static ebb_learned_t lose(ebb_device_t *dev, ebb_profile_t *l, const char *why)
 {
     l->lost_in_a_row++;
     if (why)
         ebb_log(EBB_INFO, "two steps differ in %s", why);
-    close_lesson(dev->ebb);
+    close_pass(dev->ebb);
     if (l->lost_in_a_row < MOST_LOST) {
         if (l->lost_in_a_row > 1)
             forget(dev, l); /* it may be the recorded one that is no step */
@@ -525,8 +525,8 @@ static ebb_learned_t lose(ebb_device_t *dev, ebb_lessons_t *l, const char *why)
 
 ebb_learned_t ebb_learn_end(ebb_device_t *dev)
 {
-    struct ebb_lesson *lesson = dev->ebb->run->lesson;
-    ebb_lessons_t *l = lesson->lessons;
+    struct ebb_pass *pass = dev->ebb->run->pass;
+    ebb_profile_t *l = pass->profile;
     const bool records = l->stage == EBB_STAGE_RECORD;
     l->given++;
     if (l->unloaded != ebb_modules_unloaded(dev->ebb)) {
@@ -543,14 +543,14 @@ ebb_learned_t ebb_learn_end(ebb_device_t *dev)
         l->stage = EBB_STAGE_TIMES;
     } else {
         const char *difference = ebb_match_difference(dev->ebb, true);
-        if (lesson->spoiled || difference) {
+        if (pass->spoiled || difference) {
             end_stage(dev, l, false);
             return lose(dev, l, difference);
         }
         if (l->stage == EBB_STAGE_TIMES && ebb_match_missing(dev->ebb) && l->again < MOST_AGAIN) {
             l->again++;
             end_stage(dev, l, false);
-            close_lesson(dev->ebb);
+            close_pass(dev->ebb);
             forget(dev, l);
             return EBB_LEARNED_NOT;
         }
@@ -561,6 +561,6 @@ ebb_learned_t ebb_learn_end(ebb_device_t *dev)
             l->stage = EBB_STAGE_DONE;
     }
     l->lost_in_a_row = 0;
-    close_lesson(dev->ebb);
+    close_pass(dev->ebb);
     return l->stage == EBB_STAGE_DONE ? finish(dev, l) : EBB_LEARNED_NOT;
 }

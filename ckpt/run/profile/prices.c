@@ -184,8 +184,8 @@ static void close(ebb_device_t *dev, bench_t *b)
         if (b->event[i])
             ebb_driver.cuEventDestroy_v2(b->event[i]);
     ebb_hashes_delete(dev, b->hashes);
-    ebb_own_free(b->buffer, NULL);
-    ebb_own_pinned_free(dev, b->host, LARGE);
+    ebb_scratch_free(b->buffer, NULL);
+    ebb_scratch_pinned_free(dev, b->host, LARGE);
 }
 
 static void measure(ebb_device_t *dev, bench_t *b)
@@ -196,8 +196,8 @@ static void measure(ebb_device_t *dev, bench_t *b)
     measure_hold(known, b);
     if (known->round_ns <= 0)
         return;
-    b->buffer = ebb_own_alloc(dev, LARGE, b->stream);
-    b->host = b->buffer ? ebb_own_pinned_alloc(dev, LARGE) : NULL;
+    b->buffer = ebb_scratch_alloc(dev, LARGE, b->stream);
+    b->host = b->buffer ? ebb_scratch_pinned_alloc(dev, LARGE) : NULL;
     b->hashes = b->host ? ebb_hashes_new(dev, 1) : NULL;
     if (!b->hashes)
         return;

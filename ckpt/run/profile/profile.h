@@ -87,7 +87,7 @@ void ebb_recording_delete(ebb_recording_t *recording);
 
 /* Learns a step, over several of them, while the program goes on.
  *
- * Each step that the program takes while ebb learns is a lesson:
+ * Each step that the program takes while ebb learns is a profiling pass:
  *   record  what happens: operations, buffers, order. Nothing is issued; the step's own time is what others are
  *           measured by
  *   times   how long operations take: events around three of each kind, nothing else
@@ -95,29 +95,29 @@ void ebb_recording_delete(ebb_recording_t *recording);
  *           hash of before (internal.h)
  *   look    what seemed to be read only is watched once more, in some launches of each kernel
  *   prove   launches that are worth it are replayed on copies (profile.h, internal.h); as many steps as it takes. The rest of
- *           what a plan could use only when none fits without (ebb_lessons_ask_more)
- * The first lesson is what the others are matched with (tracker.h). A step that turns out to be another one is a lesson
- * lost: it is given again. The host waits once, at the end of a lesson.
+ *           what a plan could use only when none fits without (ebb_profile_ask_more)
+ * The first profiling pass is what the others are matched with (tracker.h). A step that turns out to be another one is a profiling pass
+ * lost: it is given again. The host waits once, at the end of a profiling pass.
  *
- * What lessons have taught of one kind of step is a value; several may exist. One lesson at a time. What is known of
+ * What profiling passes have taught of one kind of step is a value; several may exist. One profiling pass at a time. What is known of
  * kernels is shared by all (profile.h). */
 
-typedef struct ebb_lessons ebb_lessons_t;
+typedef struct ebb_profile ebb_profile_t;
 
-ebb_lessons_t *ebb_lessons_new(void); /* NULL: no memory */
-void ebb_lessons_delete(ebb_device_t *dev, ebb_lessons_t *lessons);
+ebb_profile_t *ebb_profile_new(void); /* NULL: no memory */
+void ebb_profile_delete(ebb_device_t *dev, ebb_profile_t *profile);
 
 typedef enum ebb_learned {
-    EBB_LEARNED_NOT,  /* another lesson is needed */
+    EBB_LEARNED_NOT,  /* another profiling pass is needed */
     EBB_LEARNED,      /* all is known */
     EBB_LEARNED_NEVER /* the program's steps differ from one another, or cannot be recorded (logged) */
 } ebb_learned_t;
 
-/* A step begins here, and is a lesson. False: it cannot be (logged). */
-bool ebb_learn_begin(ebb_device_t *dev, ebb_lessons_t *lessons);
-/* The step under way turns out to be of the kind that these lessons are about. False: it has begun as one of another
+/* A step begins here, and is a profiling pass. False: it cannot be (logged). */
+bool ebb_learn_begin(ebb_device_t *dev, ebb_profile_t *profile);
+/* The step under way turns out to be of the kind that these profiling passes are about. False: it has begun as one of another
  * kind and is no good for this one. */
-bool ebb_learn_give(ebb_t *ebb, ebb_lessons_t *lessons);
+bool ebb_learn_give(ebb_t *ebb, ebb_profile_t *profile);
 /* It has ended. The host waits for the device. */
 ebb_learned_t ebb_learn_end(ebb_device_t *dev);
 /* Something came in between: this step teaches nothing. */
@@ -132,12 +132,12 @@ void ebb_learn_after(ebb_device_t *dev, const ebb_operation_t *operation, CUresu
 void ebb_learn_allocated(const ebb_buffer_t *buffer, ebb_stream_t *stream);
 void ebb_learn_freed(ebb_buffer_t *buffer, ebb_stream_t *stream);
 
-/* What was learned is not enough for a plan. True: further lessons may prove what was left out because it would hardly
+/* What was learned is not enough for a plan. True: further profiling passes may prove what was left out because it would hardly
  * be worth it; what was learned is no result any more until they have ended. */
-bool ebb_lessons_ask_more(ebb_device_t *dev, ebb_lessons_t *lessons);
+bool ebb_profile_ask_more(ebb_device_t *dev, ebb_profile_t *profile);
 
-/* After EBB_LEARNED: the step. The lessons' own. */
-ebb_recording_t *ebb_lessons_recording(ebb_lessons_t *lessons);
+/* After EBB_LEARNED: the step. The profiling passes' own. */
+ebb_recording_t *ebb_profile_recording(ebb_profile_t *profile);
 
 /* ---- what is worth giving up (worth.c) ---- */
 
@@ -185,7 +185,7 @@ void ebb_worth_free(ebb_worth_t *worth);
 /* What is known of kernels whatever the step: through which words of their arguments they write.
  *
  * One observed write makes a word a writer for ever. A word counts as read-only once the memory that it points to has
- * stayed unchanged in several launches over two steps; equality in fewer proves nothing. Kept across lessons and
+ * stayed unchanged in several launches over two steps; equality in fewer proves nothing. Kept across profiling passes and
  * kinds of step; forgotten when modules are unloaded, because functions may then be others. */
 
 typedef enum ebb_word { EBB_WORD_UNKNOWN, EBB_WORD_READS, EBB_WORD_WRITES } ebb_word_t;
@@ -275,8 +275,6 @@ ebb_status_t ebb_hash_read(ebb_hashes_t *hashes, unsigned first, unsigned count,
  *
  * Table and results are device memory like the program's, under the budget. */
 
-enum { EBB_NO_RESULT = UINT32_MAX };
-
 typedef struct ebb_tiles ebb_tiles_t;
 
 /* Room for so many hashes, results and pairs of found pointers. NULL: the kernels could not be loaded, or there is no
@@ -298,7 +296,7 @@ typedef struct ebb_tile_list {
 
 void ebb_tiles_begin(ebb_tile_list_t *list, ebb_tiles_t *tiles, ebb_stream_t *stream, ebb_tile_kind_t kind);
 /* Each may issue what has been collected. `hash`: the number of the first tile's; `result`: of its answer, or
- * EBB_NO_RESULT; `found`: where pointers in the first tile are noted, or EBB_NO_RESULT. */
+ * EBB_NONE; `found`: where pointers in the first tile are noted, or EBB_NONE. */
 void ebb_tiles_hash(ebb_device_t *dev, ebb_tile_list_t *list, CUdeviceptr at, size_t bytes, uint32_t hash,
                     uint32_t result, uint32_t found);
 void ebb_tiles_move(ebb_device_t *dev, ebb_tile_list_t *list, CUdeviceptr to, CUdeviceptr from,

@@ -35,7 +35,7 @@ typedef struct trial {
 } trial_t;
 
 struct ebb_prove {
-    ebb_lessons_t *lessons;
+    ebb_profile_t *profile;
     ebb_tiles_t *tiles;
     trial_t *trial;
     uint32_t trial_count, trial_room, results, most_results;
@@ -89,7 +89,7 @@ static bool touches_pinned(const ebb_trace_t *t, const ebb_trace_operation_t *o)
     return false;
 }
 
-static ebb_verdict_t qualify(ebb_device_t *dev, const ebb_lessons_t *l, uint32_t i, bool has_variables)
+static ebb_verdict_t qualify(ebb_device_t *dev, const ebb_profile_t *l, uint32_t i, bool has_variables)
 {
     const ebb_trace_t *t = l->recorded.trace;
     const ebb_trace_operation_t *o = &t->operation[i];
@@ -109,7 +109,7 @@ static ebb_verdict_t qualify(ebb_device_t *dev, const ebb_lessons_t *l, uint32_t
                                   : EBB_PROVEN;
 }
 
-void ebb_prove_qualify(ebb_device_t *dev, ebb_lessons_t *l)
+void ebb_prove_qualify(ebb_device_t *dev, ebb_profile_t *l)
 {
     /* Of a function at a time: neighbours in a table, because the driver is asked. */
     CUfunction last[64] = {NULL};
@@ -133,7 +133,7 @@ static bool is_open(const ebb_fact_t *f)
            (f->rounds < ROUNDS || (f->agreed < EBB_LEAST_PROOFS && f->rounds < MOST_ROUNDS));
 }
 
-bool ebb_prove_is_needed(const ebb_lessons_t *l)
+bool ebb_prove_is_needed(const ebb_profile_t *l)
 {
     for (uint32_t i = 0; i < l->recorded.trace->operation_count; i++)
         if (is_open(&l->fact[i]))
@@ -159,7 +159,7 @@ static double guess_rate(const ebb_trace_t *t)
 }
 
 /* Answers for at most so many tiles: of all operations that are open, what is written twice and the rest once. */
-static uint32_t count_results(const ebb_lessons_t *l)
+static uint32_t count_results(const ebb_profile_t *l)
 {
     const ebb_trace_t *t = l->recorded.trace;
     uint64_t sum = 0;
@@ -170,12 +170,12 @@ static uint32_t count_results(const ebb_lessons_t *l)
     return sum < UINT32_MAX / 2 ? (uint32_t)sum : UINT32_MAX / 2;
 }
 
-bool ebb_prove_begin(ebb_device_t *dev, ebb_lessons_t *l, double most_ns)
+bool ebb_prove_begin(ebb_device_t *dev, ebb_profile_t *l, double most_ns)
 {
     struct ebb_prove *prove = dev->ebb->run->prove;
     memset(prove, 0, sizeof *prove);
     ebb_words_forget(dev->ebb);
-    prove->lessons = l;
+    prove->profile = l;
     prove->most_ns = most_ns > 0 ? most_ns : 1e18;
     prove->bytes_per_ns = guess_rate(l->recorded.trace);
     prove->most_results = count_results(l);
@@ -189,7 +189,7 @@ bool ebb_prove_begin(ebb_device_t *dev, ebb_lessons_t *l, double most_ns)
 static bool list_subjects(ebb_device_t *dev, uint32_t i, const ebb_operation_t *op)
 {
     struct ebb_prove *prove = dev->ebb->run->prove;
-    const ebb_lessons_t *l = prove->lessons;
+    const ebb_profile_t *l = prove->profile;
     const ebb_trace_operation_t *o = &l->recorded.trace->operation[i];
     prove->count = 0;
     for (uint32_t k = 0; k < op->access_count; k++) {
@@ -201,7 +201,7 @@ static bool list_subjects(ebb_device_t *dev, uint32_t i, const ebb_operation_t *
         if (at < prove->count)
             continue;
         const uint32_t id = l->recorded.trace->access[o->first_access + k].buffer;
-        const bool writes = ebb_lessons_writes(dev, l, i, id);
+        const bool writes = ebb_profile_writes(dev, l, i, id);
         prove->subject[prove->count++] = (subject_t){
             .id = id, .buffer = op->access[k].buffer, .writes = writes, .direct = !writes && l->arena[id]};
     }
@@ -216,7 +216,7 @@ static size_t room_for(size_t bytes)
 /* Of the written buffers those that no operation of the step has touched before, a bit each. */
 static uint64_t untouched(struct ebb_prove *prove, uint32_t i)
 {
-    const ebb_lessons_t *l = prove->lessons;
+    const ebb_profile_t *l = prove->profile;
     const ebb_trace_operation_t *o = &l->recorded.trace->operation[i];
     uint64_t set = 0;
     unsigned written = 0;
@@ -235,7 +235,7 @@ static uint64_t untouched(struct ebb_prove *prove, uint32_t i)
  * it. Where there are none, all are. */
 static void choose_replays(struct ebb_prove *prove, uint32_t i)
 {
-    const ebb_fact_t *f = &prove->lessons->fact[i];
+    const ebb_fact_t *f = &prove->profile->fact[i];
     unsigned written = 0;
     for (unsigned s = 0; s < prove->count; s++)
         written += prove->subject[s].writes;
@@ -281,7 +281,7 @@ static double time_needed(struct ebb_prove *prove, uint64_t duration_ns)
 static void give_scratch_back(ebb_t *ebb)
 {
     struct ebb_prove *prove = ebb->run->prove;
-    ebb_own_free(prove->scratch, prove->stream);
+    ebb_scratch_free(prove->scratch, prove->stream);
     prove->scratch = NULL;
 }
 
@@ -292,7 +292,7 @@ static bool take_scratch(ebb_device_t *dev, size_t bytes, ebb_stream_t *stream)
     if (prove->scratch && prove->stream == stream && prove->scratch->bytes >= bytes)
         return true;
     give_scratch_back(dev->ebb);
-    prove->scratch = ebb_own_alloc(dev, bytes, stream);
+    prove->scratch = ebb_scratch_alloc(dev, bytes, stream);
     prove->stream = stream;
     return prove->scratch != NULL;
 }
@@ -345,8 +345,8 @@ static ebb_status_t fill(ebb_device_t *dev, const ebb_operation_t *op)
 void ebb_prove_before(ebb_device_t *dev, uint32_t i, const ebb_operation_t *op)
 {
     struct ebb_prove *prove = dev->ebb->run->prove;
-    ebb_fact_t *f = &prove->lessons->fact[i];
-    const ebb_trace_operation_t *o = &prove->lessons->recorded.trace->operation[i];
+    ebb_fact_t *f = &prove->profile->fact[i];
+    const ebb_trace_operation_t *o = &prove->profile->recorded.trace->operation[i];
     prove->tried = false;
     if (!is_open(f) || prove->spent_ns >= prove->most_ns || !op->plain)
         return;
@@ -417,7 +417,7 @@ static ebb_status_t compare(ebb_device_t *dev, const ebb_operation_t *op)
 void ebb_prove_after(ebb_device_t *dev, uint32_t i, const ebb_operation_t *op)
 {
     struct ebb_prove *prove = dev->ebb->run->prove;
-    ebb_fact_t *f = &prove->lessons->fact[i];
+    ebb_fact_t *f = &prove->profile->fact[i];
     if (!prove->tried)
         return;
     prove->tried = false;
@@ -447,7 +447,7 @@ static bool differs(struct ebb_prove *prove, uint32_t *result, uint32_t tiles)
 static void judge(ebb_device_t *dev, const trial_t *trial)
 {
     struct ebb_prove *prove = dev->ebb->run->prove;
-    ebb_lessons_t *l = prove->lessons;
+    ebb_profile_t *l = prove->profile;
     const ebb_trace_t *t = l->recorded.trace;
     const ebb_trace_operation_t *o = &t->operation[trial->operation];
     ebb_fact_t *f = &l->fact[trial->operation];
@@ -457,7 +457,7 @@ static void judge(ebb_device_t *dev, const trial_t *trial)
     unsigned written = 0;
     for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++) {
         const uint32_t b = t->access[k].buffer, tiles = ebb_tile_count(t->buffer[b].bytes);
-        const bool writes = ebb_lessons_writes(dev, l, trial->operation, b);
+        const bool writes = ebb_profile_writes(dev, l, trial->operation, b);
         if (!ebb_trace_is_first(t, trial->operation, k) || (!writes && l->arena[b]))
             continue;
         if (!writes || trial->copy)
@@ -487,7 +487,7 @@ void ebb_prove_end(ebb_device_t *dev, bool good, ebb_stream_t *stream)
     struct ebb_prove *prove = dev->ebb->run->prove;
     if (!good)
         ebb_wait_for_device(dev->ebb);
-    prove->lessons->proofs_guessed_ns += prove->spent_ns;
+    prove->profile->proofs_guessed_ns += prove->spent_ns;
     bool read = good && !ebb_tiles_read(prove->tiles, stream);
     for (uint32_t i = 0; read && i < prove->trial_count; i++)
         judge(dev, &prove->trial[i]);

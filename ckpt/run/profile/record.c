@@ -116,13 +116,12 @@ static uint32_t number_of_thread(struct ebb_record *record)
     return i < THREADS ? i : THREADS - 1;
 }
 
-static bool add_moment(struct ebb_record *record, ebb_moment_kind_t what, ebb_stream_t *stream, uint32_t id)
+static bool add_sync(struct ebb_record *record, ebb_sync_kind_t what, ebb_stream_t *stream, uint32_t id)
 {
     uint32_t s = stream ? number_of_stream(record, stream) : 0;
-    ebb_trace_moment_t *m = s < STREAMS ? ebb_trace_add_moment(record->result.trace) : NULL;
+    ebb_trace_sync_t *m = s < STREAMS ? ebb_trace_add_sync(record->result.trace) : NULL;
     if (m)
-        *m = (ebb_trace_moment_t){what, record->result.trace->operation_count, s, number_of_thread(record),
-                                  id};
+        *m = (ebb_trace_sync_t){what, record->result.trace->operation_count, s, number_of_thread(record), id};
     return m != NULL;
 }
 
@@ -149,8 +148,8 @@ void ebb_record_order(ebb_t *ebb, const ebb_order_t *o)
     struct ebb_record *record = ebb->run->record;
     if (!record->broken && record->result.trace)
         record->broken = o->kind == EBB_ORDER_NOT_RECORDED ||
-                         !add_moment(record, (ebb_moment_kind_t)(EBB_MOMENT_RECORD + (int)o->kind), o->stream,
-                                     o->event ? event_of(record, o) : 0);
+                         !add_sync(record, (ebb_sync_kind_t)(EBB_SYNC_RECORD + (int)o->kind), o->stream,
+                                   o->event ? event_of(record, o) : 0);
 }
 
 void ebb_record_allocated(const ebb_buffer_t *b, ebb_stream_t *stream)
@@ -161,7 +160,7 @@ void ebb_record_allocated(const ebb_buffer_t *b, ebb_stream_t *stream)
     ebb_trace_buffer_t *entry = record->broken ? NULL : entry_of(record, b, &id);
     if (entry)
         entry->born = record->result.trace->operation_count;
-    record->broken = !entry || !add_moment(record, EBB_MOMENT_ALLOC, stream, id);
+    record->broken = !entry || !add_sync(record, EBB_SYNC_ALLOC, stream, id);
 }
 
 void ebb_record_freed(const ebb_buffer_t *b, ebb_stream_t *stream)
@@ -172,7 +171,7 @@ void ebb_record_freed(const ebb_buffer_t *b, ebb_stream_t *stream)
     ebb_trace_buffer_t *entry = record->broken ? NULL : entry_of(record, b, &id);
     if (entry)
         entry->dies = record->result.trace->operation_count;
-    record->broken = !entry || !add_moment(record, EBB_MOMENT_FREE, stream, id);
+    record->broken = !entry || !add_sync(record, EBB_SYNC_FREE, stream, id);
 }
 
 /* ---- operations ---- */

@@ -57,8 +57,8 @@ ebb_tiles_t *ebb_tiles_new(ebb_device_t *dev, size_t hashes, size_t results, siz
     t->results = results;
     t->founds = founds;
     size_t bytes = hashes * sizeof(uint64_t) + host_bytes(t);
-    t->host = load(dev) ? ebb_own_pinned_alloc(dev, host_bytes(t)) : NULL;
-    t->device = t->host ? ebb_own_alloc(dev, bytes, NULL) : NULL;
+    t->host = load(dev) ? ebb_scratch_pinned_alloc(dev, host_bytes(t)) : NULL;
+    t->device = t->host ? ebb_scratch_alloc(dev, bytes, NULL) : NULL;
     if (t->device) {
         find_range(dev, t);
         return t;
@@ -72,8 +72,8 @@ void ebb_tiles_delete(ebb_device_t *dev, ebb_tiles_t *t)
 {
     if (!t)
         return;
-    ebb_own_free(t->device, NULL);
-    ebb_own_pinned_free(dev, t->host, host_bytes(t));
+    ebb_scratch_free(t->device, NULL);
+    ebb_scratch_pinned_free(dev, t->host, host_bytes(t));
     free(t);
 }
 
@@ -138,10 +138,10 @@ void ebb_tiles_hash(ebb_device_t *dev, ebb_tile_list_t *l, CUdeviceptr at, size_
     const ebb_tiles_t *t = l->tiles;
     add(dev, l,
         &(ebb_tile_job_t){.a = at,
-                          .b = found == EBB_NO_RESULT ? 0 : founds_at(t) + 2 * found * sizeof(uint64_t),
+                          .b = found == EBB_NONE ? 0 : founds_at(t) + 2 * found * sizeof(uint64_t),
                           .bytes = bytes,
                           .table = t->device->address + hash * sizeof(uint64_t),
-                          .result = result == EBB_NO_RESULT ? 0 : results_at(t) + result,
+                          .result = result == EBB_NONE ? 0 : results_at(t) + result,
                           .tiles = ebb_tile_count(bytes)});
 }
 

@@ -32,7 +32,7 @@ typedef struct span {
 } span_t;
 
 struct ebb_times {
-    ebb_lessons_t *lessons;
+    ebb_profile_t *profile;
     uint32_t *class_of; /* [operations] the first one of its shape */
     bool *measured;     /* [operations] */
     span_t *span;       /* [operations] */
@@ -95,12 +95,12 @@ static void clear(ebb_device_t *dev)
     pool->used = 0;
 }
 
-bool ebb_times_begin(ebb_device_t *dev, ebb_lessons_t *l)
+bool ebb_times_begin(ebb_device_t *dev, ebb_profile_t *l)
 {
     struct ebb_times *times = dev->ebb->run->times;
     size_t n = (size_t)l->recorded.trace->operation_count + 1;
     ebb_prices(dev); /* not in the middle of the step */
-    times->lessons = l;
+    times->profile = l;
     times->class_of = calloc(n, sizeof *times->class_of);
     times->measured = calloc(n, sizeof *times->measured);
     times->span = calloc(n, sizeof *times->span);
@@ -194,7 +194,7 @@ static uint64_t between(CUevent a, CUevent b)
 void ebb_times_end(ebb_device_t *dev, bool good)
 {
     struct ebb_times *times = dev->ebb->run->times;
-    ebb_trace_t *t = times->lessons->recorded.trace;
+    ebb_trace_t *t = times->profile->recorded.trace;
     uint64_t end[EBB_RECORD_STREAMS] = {0};
     for (uint32_t i = 0; good && i < t->operation_count; i++) {
         ebb_trace_operation_t *c = &t->operation[times->class_of[i]];

@@ -29,7 +29,7 @@ typedef struct piece {
 typedef enum tile_state { VIRGIN, STALE, FRESH } tile_state_t;
 
 struct ebb_watch {
-    ebb_lessons_t *lessons;
+    ebb_profile_t *profile;
     bool all;
     ebb_tiles_t *tiles;
     piece_t *piece;
@@ -52,18 +52,18 @@ const size_t ebb_part_watch = sizeof(struct ebb_watch);
 
 static const ebb_trace_t *trace(struct ebb_watch *watch)
 {
-    return watch->lessons->recorded.trace;
+    return watch->profile->recorded.trace;
 }
 
 /* Hashes stay in the table from one operation to the next. */
 static bool is_kept(struct ebb_watch *watch, uint32_t buffer)
 {
-    return (watch->all || watch->lessons->wide[buffer]) && !watch->lessons->crossed[buffer];
+    return (watch->all || watch->profile->wide[buffer]) && !watch->profile->crossed[buffer];
 }
 
 /* ---- what to watch ---- */
 
-static bool has_unknown(ebb_device_t *dev, const ebb_lessons_t *l, uint32_t i)
+static bool has_unknown(ebb_device_t *dev, const ebb_profile_t *l, uint32_t i)
 {
     const ebb_trace_operation_t *o = &l->recorded.trace->operation[i];
     for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++)
@@ -73,7 +73,7 @@ static bool has_unknown(ebb_device_t *dev, const ebb_lessons_t *l, uint32_t i)
     return false;
 }
 
-bool ebb_watch_is_needed(ebb_device_t *dev, const ebb_lessons_t *l)
+bool ebb_watch_is_needed(ebb_device_t *dev, const ebb_profile_t *l)
 {
     for (uint32_t b = 0; b < l->recorded.trace->buffer_count; b++)
         if (l->wide[b])
@@ -88,13 +88,13 @@ bool ebb_watch_is_needed(ebb_device_t *dev, const ebb_lessons_t *l)
 static void choose(ebb_device_t *dev)
 {
     struct ebb_watch *watch = dev->ebb->run->watch;
-    const ebb_recording_t *r = &watch->lessons->recorded;
+    const ebb_recording_t *r = &watch->profile->recorded;
     CUfunction function[256];
     unsigned chosen[256], count = 0;
     for (uint32_t i = 0; i < r->trace->operation_count; i++) {
         if (r->trace->operation[i].kind != EBB_TRACE_KERNEL)
             continue;
-        if (watch->all || !has_unknown(dev, watch->lessons, i)) {
+        if (watch->all || !has_unknown(dev, watch->profile, i)) {
             watch->chosen[i] = watch->all;
             continue;
         }
@@ -122,7 +122,7 @@ static int by_tile(const void *a, const void *b)
 static bool is_asked(ebb_device_t *dev, uint32_t i, uint32_t access)
 {
     struct ebb_watch *watch = dev->ebb->run->watch;
-    const ebb_lessons_t *l = watch->lessons;
+    const ebb_profile_t *l = watch->profile;
     const ebb_trace_access_t *a = &trace(watch)->access[access];
     if (watch->all)
         return true;
@@ -136,7 +136,7 @@ static bool is_asked(ebb_device_t *dev, uint32_t i, uint32_t access)
 static bool add_pieces(ebb_device_t *dev, uint32_t i)
 {
     struct ebb_watch *watch = dev->ebb->run->watch;
-    const ebb_lessons_t *l = watch->lessons;
+    const ebb_profile_t *l = watch->profile;
     const ebb_trace_operation_t *o = &trace(watch)->operation[i];
     uint32_t begin = watch->piece_count, kept = begin;
     for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++) {
@@ -167,7 +167,7 @@ static bool add_pieces(ebb_device_t *dev, uint32_t i)
 static void widen_extents(ebb_device_t *dev)
 {
     struct ebb_watch *watch = dev->ebb->run->watch;
-    ebb_lessons_t *l = watch->lessons;
+    ebb_profile_t *l = watch->profile;
     for (uint32_t i = 0; i < trace(watch)->operation_count; i++)
         for (uint32_t n = 0; n < trace(watch)->operation[i].access_count; n++) {
             uint32_t k = trace(watch)->operation[i].first_access + n, b = trace(watch)->access[k].buffer;
@@ -180,7 +180,7 @@ static void widen_extents(ebb_device_t *dev)
 /* Gives every piece its places in table and results. */
 static void number_pieces(struct ebb_watch *watch)
 {
-    const ebb_lessons_t *l = watch->lessons;
+    const ebb_profile_t *l = watch->profile;
     for (uint32_t i = 0; i < watch->piece_count; i++) {
         piece_t *p = &watch->piece[i];
         const ebb_trace_buffer_t *b = &trace(watch)->buffer[p->buffer];
@@ -189,13 +189,12 @@ static void number_pieces(struct ebb_watch *watch)
         watch->hashes += own ? p->count : 0;
         p->result = watch->results;
         watch->results += p->count;
-        p->early = EBB_NO_RESULT;
+        p->early = EBB_NONE;
         if (l->arena[p->buffer] && !own && is_kept(watch, p->buffer)) {
             p->early = watch->results;
             watch->results += p->count;
         }
-        p->found =
-            watch->all && b->bytes <= EBB_TILE_BYTES && b->bytes >= 8 ? watch->founds++ : EBB_NO_RESULT;
+        p->found = watch->all && b->bytes <= EBB_TILE_BYTES && b->bytes >= 8 ? watch->founds++ : EBB_NONE;
     }
 }
 
@@ -203,18 +202,18 @@ static void number_buffers(struct ebb_watch *watch)
 {
     const ebb_trace_t *t = trace(watch);
     for (uint32_t b = 0; b < t->buffer_count; b++) {
-        watch->first_use[b] = watch->last_use[b] = watch->rest_at[b] = EBB_NO_RESULT;
+        watch->first_use[b] = watch->last_use[b] = watch->rest_at[b] = EBB_NONE;
         watch->hash_at[b] = watch->hashes;
         watch->hashes += ebb_tile_count(t->buffer[b].bytes);
     }
     for (uint32_t i = 0; i < t->operation_count; i++)
         for (uint32_t p = watch->first_piece[i]; p < watch->first_piece[i + 1]; p++) {
             uint32_t b = watch->piece[p].buffer;
-            watch->first_use[b] = watch->first_use[b] == EBB_NO_RESULT ? i : watch->first_use[b];
+            watch->first_use[b] = watch->first_use[b] == EBB_NONE ? i : watch->first_use[b];
             watch->last_use[b] = i;
         }
     for (uint32_t b = 0; b < t->buffer_count; b++)
-        if (watch->lessons->arena[b] && is_kept(watch, b) && watch->last_use[b] != EBB_NO_RESULT) {
+        if (watch->profile->arena[b] && is_kept(watch, b) && watch->last_use[b] != EBB_NONE) {
             watch->rest_at[b] = watch->results;
             watch->results += ebb_tile_count(t->buffer[b].bytes);
         }
@@ -281,10 +280,10 @@ static bool lay_out(ebb_device_t *dev)
     return true;
 }
 
-bool ebb_watch_begin(ebb_device_t *dev, ebb_lessons_t *l, bool all)
+bool ebb_watch_begin(ebb_device_t *dev, ebb_profile_t *l, bool all)
 {
     struct ebb_watch *watch = dev->ebb->run->watch;
-    watch->lessons = l;
+    watch->profile = l;
     watch->all = all;
     if (allocate(watch) && lay_out(dev) &&
         (watch->tiles = ebb_tiles_new(dev, watch->hashes, watch->results, watch->founds))) {
@@ -326,7 +325,7 @@ static bool is_touched_since(struct ebb_watch *watch, const piece_t *p)
 
 static void set_fresh(struct ebb_watch *watch, const piece_t *p, uint32_t operation)
 {
-    for (uint32_t k = 0; k < p->count && !watch->lessons->crossed[p->buffer]; k++) {
+    for (uint32_t k = 0; k < p->count && !watch->profile->crossed[p->buffer]; k++) {
         watch->state[watch->hash_at[p->buffer] + p->first + k] = FRESH;
         watch->hashed_by[watch->hash_at[p->buffer] + p->first + k] = operation + 1;
     }
@@ -338,17 +337,17 @@ static void hash_piece(ebb_device_t *dev, ebb_tile_list_t *list, const piece_t *
     const ebb_buffer_t *b = ebb_match_buffer(dev->ebb, p->buffer);
     if (b)
         ebb_tiles_hash(dev, list, b->address + (size_t)p->first * EBB_TILE_BYTES, bytes_of(p, b), p->hash,
-                       result, p->first ? EBB_NO_RESULT : found);
+                       result, p->first ? EBB_NONE : found);
 }
 
 /* Whether it must be compared before its operation. */
 static bool is_early(struct ebb_watch *watch, const piece_t *p)
 {
-    return p->early != EBB_NO_RESULT && state_of(watch, p) == FRESH && is_touched_since(watch, p);
+    return p->early != EBB_NONE && state_of(watch, p) == FRESH && is_touched_since(watch, p);
 }
 
 /* On the device, and no copy to it under way. */
-static bool is_at_hand(const ebb_buffer_t *b)
+static bool is_recoverable(const ebb_buffer_t *b)
 {
     const ebb_residence_t *r = b->residence;
     return ebb_is_resident(b) && (!r || ebb_mark_reached(r->ready));
@@ -384,7 +383,7 @@ static void hash_whole(ebb_tile_list_t *list, const ebb_buffer_t *b, uint32_t id
             continue;
         const piece_t p = {.buffer = id, .first = k, .count = n};
         ebb_tiles_hash(dev, list, b->address + (size_t)k * EBB_TILE_BYTES, bytes_of(&p, b), at + k,
-                       rest ? watch->rest_at[id] + k : EBB_NO_RESULT, EBB_NO_RESULT);
+                       rest ? watch->rest_at[id] + k : EBB_NONE, EBB_NONE);
         if (rest)
             memset(watch->rest + at + k, 1, n);
     }
@@ -393,7 +392,7 @@ static void hash_whole(ebb_tile_list_t *list, const ebb_buffer_t *b, uint32_t id
 /* What is left of a large shared buffer is hashed once, when it is used first. */
 static bool is_first_of_whole(struct ebb_watch *watch, const piece_t *p, uint32_t i)
 {
-    return watch->rest_at[p->buffer] != EBB_NO_RESULT && watch->first_use[p->buffer] == i &&
+    return watch->rest_at[p->buffer] != EBB_NONE && watch->first_use[p->buffer] == i &&
            (p == &watch->piece[watch->first_piece[i]] || p[-1].buffer != p->buffer);
 }
 
@@ -423,22 +422,22 @@ static void ask_for_next(ebb_device_t *dev, ebb_tile_list_t *list, uint32_t i)
         piece_t *p = &watch->piece[k];
         const ebb_buffer_t *b = ebb_match_buffer(dev->ebb, p->buffer);
         const uint32_t shared = tiles_shared(watch, p, i);
-        if (!b || !is_at_hand(b) || watch->lessons->crossed[p->buffer])
+        if (!b || !is_recoverable(b) || watch->profile->crossed[p->buffer])
             continue;
         if (is_first_of_whole(watch, p, next)) {
             hash_first(list, b, p->buffer, i + 1);
             p->is_ready = true;
         }
         if (!shared && is_early(watch, p)) {
-            hash_piece(dev, list, p, p->early, EBB_NO_RESULT);
+            hash_piece(dev, list, p, p->early, EBB_NONE);
             p->done_early = true;
         } else if (is_kept(watch, p->buffer) && !shared && state_of(watch, p) == STALE) {
-            hash_piece(dev, list, p, EBB_NO_RESULT, EBB_NO_RESULT);
+            hash_piece(dev, list, p, EBB_NONE, EBB_NONE);
             set_fresh(watch, p, i);
             p->is_ready = true;
         } else if (!is_kept(watch, p->buffer) && (!shared || shared == p->count)) {
             if (!shared)
-                hash_piece(dev, list, p, EBB_NO_RESULT, EBB_NO_RESULT);
+                hash_piece(dev, list, p, EBB_NONE, EBB_NONE);
             p->is_ready = true;
         }
     }
@@ -492,10 +491,10 @@ void ebb_watch_before(ebb_device_t *dev, uint32_t i, const ebb_operation_t *op)
         tile_state_t state = is_kept(watch, p->buffer) ? state_of(watch, p) : STALE;
         p->assumed = state == VIRGIN;
         if (state == STALE && !p->is_ready)
-            hash_piece(dev, &list, p, EBB_NO_RESULT, EBB_NO_RESULT);
+            hash_piece(dev, &list, p, EBB_NONE, EBB_NONE);
         p->asked_early = p->done_early || is_early(watch, p);
         if (p->asked_early && !p->done_early)
-            hash_piece(dev, &list, p, p->early, EBB_NO_RESULT);
+            hash_piece(dev, &list, p, p->early, EBB_NONE);
     }
     watch->failed = ebb_tiles_end(dev, &list) != 0;
 }
@@ -539,13 +538,13 @@ void ebb_watch_after(ebb_device_t *dev, uint32_t i, const ebb_operation_t *op)
     ebb_tiles_begin(&list, watch->tiles, op->stream, EBB_TILES_HASH);
     for (uint32_t k = watch->first_piece[i]; k < watch->first_piece[i + 1]; k++) {
         const piece_t *p = &watch->piece[k];
-        hash_piece(dev, &list, p, p->assumed ? EBB_NO_RESULT : p->result, p->found);
+        hash_piece(dev, &list, p, p->assumed ? EBB_NONE : p->result, p->found);
         set_fresh(watch, p, i);
     }
     for (uint32_t k = watch->first_piece[i]; k < watch->first_piece[i + 1]; k++) {
         const piece_t *p = &watch->piece[k];
         const ebb_buffer_t *b = ebb_match_buffer(dev->ebb, p->buffer);
-        if (b && watch->rest_at[p->buffer] != EBB_NO_RESULT && watch->last_use[p->buffer] == i &&
+        if (b && watch->rest_at[p->buffer] != EBB_NONE && watch->last_use[p->buffer] == i &&
             (k == watch->first_piece[i] || p[-1].buffer != p->buffer))
             hash_whole(&list, b, p->buffer, FRESH, true, i + 1);
     }
@@ -571,7 +570,7 @@ static void widen(ebb_trace_access_t *a, uint32_t first, uint32_t count)
 static void blame(ebb_device_t *dev, uint32_t i, const piece_t *p, uint32_t tile)
 {
     struct ebb_watch *watch = dev->ebb->run->watch;
-    const ebb_lessons_t *l = watch->lessons;
+    const ebb_profile_t *l = watch->profile;
     const ebb_trace_operation_t *o = &trace(watch)->operation[i];
     for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++) {
         ebb_trace_access_t *a = &l->recorded.trace->access[k];
@@ -587,7 +586,7 @@ static void blame(ebb_device_t *dev, uint32_t i, const piece_t *p, uint32_t tile
 static void blame_all(ebb_device_t *dev, uint32_t buffer)
 {
     struct ebb_watch *watch = dev->ebb->run->watch;
-    ebb_lessons_t *l = watch->lessons;
+    ebb_profile_t *l = watch->profile;
     if (watch->all) {
         l->wide[buffer] = true;
         return;
@@ -605,8 +604,7 @@ static void blame_all(ebb_device_t *dev, uint32_t buffer)
 static void judge_pointers(ebb_device_t *dev, uint32_t i, const piece_t *p)
 {
     struct ebb_watch *watch = dev->ebb->run->watch;
-    const uint64_t *found =
-        p->first || p->found == EBB_NO_RESULT ? NULL : ebb_tiles_found(watch->tiles, p->found);
+    const uint64_t *found = p->first || p->found == EBB_NONE ? NULL : ebb_tiles_found(watch->tiles, p->found);
     unsigned type;
     if (!found)
         return;
@@ -614,15 +612,15 @@ static void judge_pointers(ebb_device_t *dev, uint32_t i, const piece_t *p)
     bool outside =
         found[1] && !ebb_driver.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, found[1]);
     /* What the host has copied there is pinned. */
-    watch->lessons->recorded.hidden |= inside && ebb_buffer_is_large(inside) && !inside->pinned;
+    watch->profile->recorded.hidden |= inside && ebb_buffer_is_large(inside) && !inside->pinned;
     if (inside || outside)
-        watch->lessons->fact[i].why = EBB_TABLE;
+        watch->profile->fact[i].why = EBB_TABLE;
 }
 
 static void judge_words(ebb_device_t *dev, uint32_t i)
 {
     struct ebb_watch *watch = dev->ebb->run->watch;
-    const ebb_lessons_t *l = watch->lessons;
+    const ebb_profile_t *l = watch->profile;
     const ebb_trace_operation_t *o = &trace(watch)->operation[i];
     for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++) {
         const ebb_trace_access_t *a = &trace(watch)->access[k];
@@ -663,7 +661,7 @@ static void judge_rest(ebb_device_t *dev, uint32_t b)
     struct ebb_watch *watch = dev->ebb->run->watch;
     uint32_t count = ebb_tile_count(trace(watch)->buffer[b].bytes);
     bool changed = false;
-    for (uint32_t n = 0; watch->rest_at[b] != EBB_NO_RESULT && n < count; n++)
+    for (uint32_t n = 0; watch->rest_at[b] != EBB_NONE && n < count; n++)
         changed |=
             watch->rest[watch->hash_at[b] + n] && ebb_tiles_result(watch->tiles, watch->rest_at[b] + n);
     if (changed)
@@ -682,7 +680,7 @@ void ebb_watch_end(ebb_device_t *dev, bool good, ebb_stream_t *stream)
     } else {
         if (good)
             ebb_log(EBB_WARN, "what a step writes could not be watched: %s", ebb_last_failure());
-        ebb_leftover_hint(dev->ebb, ebb_wait_for_device(dev->ebb));
+        ebb_stale_hint(dev->ebb, ebb_wait_for_device(dev->ebb));
     }
     clear(dev);
 }

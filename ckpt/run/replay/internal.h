@@ -46,7 +46,7 @@ void ebb_recheck_count(ebb_t *ebb, uint64_t *verified, uint64_t *mismatches);
 /* ---- recipes of the step that is followed ---- */
 
 /* Of a content that a plan has given up (replay.h). */
-typedef struct left {
+typedef struct orphan {
     ebb_hashes_t *hashes; /* borrowed; NULL: it is not compared */
     unsigned slot;
     ebb_hash_part_t part;
@@ -54,7 +54,7 @@ typedef struct left {
     size_t own_bytes; /* that making it takes beside the program's buffers, at most */
     uint32_t count;
     uint32_t operation[]; /* [count] its recipe */
-} left_t;
+} orphan_t;
 
 /* What is known of a numbered buffer. */
 typedef struct content {
@@ -63,10 +63,10 @@ typedef struct content {
     uint32_t length, room; /* length 0: not known, or not to be repeated */
     uint32_t
         writer; /* the last operation of this step that wrote it; EBB_NONE: none, or another than the recorded */
-    left_t *left;    /* owned; NULL: no plan has dropped it, its recipe is the chain */
-    uint32_t place;  /* in `dropped`, or EBB_NONE */
-    uint32_t needed; /* how often recipes of dropped buffers read it */
-    uint64_t ns;     /* the chain takes the device */
+    orphan_t *orphan; /* owned; NULL: no plan has dropped it, its recipe is the chain */
+    uint32_t place;   /* in `dropped`, or EBB_NONE */
+    uint32_t needed;  /* how often recipes of dropped buffers read it */
+    uint64_t ns;      /* the chain takes the device */
 } content_t;
 
 typedef struct ebb_recipes {
@@ -75,7 +75,7 @@ typedef struct ebb_recipes {
     uint64_t *seen;       /* [accesses] version of the buffer before the operation, in this step */
     uint32_t *maker;      /* [accesses] its `writer` then */
     uint32_t *dropped;    /* [buffers] numbers: those that are dropped, or about to be */
-    uint32_t dropped_count, left_count; /* the latter: of them, by a plan */
+    uint32_t dropped_count, orphan_count; /* the latter: of them, by a plan */
     uint32_t *path; /* [buffers + 2] contents that are being made, each for the one before */
     uint32_t path_length;
     ebb_buffer_t **own; /* [buffers] what stands for a buffer while a recipe goes on; else NULL */
@@ -89,21 +89,21 @@ typedef struct ebb_recipes {
 
 static inline const ebb_trace_operation_t *ebb_recorded(ebb_t *ebb, uint32_t operation)
 {
-    ebb_followed_t *followed = ebb->run->followed;
-    return &followed->learned->trace->operation[operation];
+    ebb_tracked_t *tracked = ebb->run->tracked;
+    return &tracked->learned->trace->operation[operation];
 }
 
 static inline const ebb_trace_access_t *ebb_accesses(ebb_t *ebb, uint32_t operation)
 {
-    ebb_followed_t *followed = ebb->run->followed;
-    return &followed->learned->trace->access[ebb_recorded(ebb, operation)->first_access];
+    ebb_tracked_t *tracked = ebb->run->tracked;
+    return &tracked->learned->trace->access[ebb_recorded(ebb, operation)->first_access];
 }
 
 /* The first access of an operation to its buffer. */
 static inline bool ebb_is_first(ebb_t *ebb, uint32_t operation, uint32_t k)
 {
-    ebb_followed_t *followed = ebb->run->followed;
-    const ebb_trace_t *t = followed->learned->trace;
+    ebb_tracked_t *tracked = ebb->run->tracked;
+    const ebb_trace_t *t = tracked->learned->trace;
     return ebb_trace_is_first(t, operation, t->operation[operation].first_access + k);
 }
 
@@ -123,16 +123,16 @@ static inline recipe_t ebb_recipe_of(ebb_t *ebb, uint32_t id)
 {
     recipes_t *recipes = ebb->run->recipes;
     const content_t *c = &recipes->of[id];
-    return c->left ? (recipe_t){c->left->operation, c->left->count} : (recipe_t){c->chain, c->length};
+    return c->orphan ? (recipe_t){c->orphan->operation, c->orphan->count} : (recipe_t){c->chain, c->length};
 }
 
 /* In a recipe of `id`: the access only reads, and what it reads is in its buffer, or dropped itself. */
 static inline bool ebb_is_there(ebb_t *ebb, uint32_t id, uint32_t operation, uint32_t k)
 {
-    ebb_followed_t *followed = ebb->run->followed;
+    ebb_tracked_t *tracked = ebb->run->tracked;
     recipes_t *recipes = ebb->run->recipes;
     const ebb_trace_access_t *a = &ebb_accesses(ebb, operation)[k];
-    return a->buffer != id && a->mode == EBB_READS && followed->buffer[a->buffer] &&
+    return a->buffer != id && a->mode == EBB_READS && tracked->buffer[a->buffer] &&
            recipes->of[a->buffer].version == recipes->seen[ebb_recorded(ebb, operation)->first_access + k];
 }
 

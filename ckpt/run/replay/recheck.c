@@ -63,19 +63,19 @@ static bool set_up(ebb_device_t *dev)
 ebb_stream_t *ebb_recheck_side(ebb_device_t *dev)
 {
     struct ebb_recheck *recheck = dev->ebb->run->recheck;
-    ebb_followed_t *followed = dev->ebb->run->followed;
-    return open_side(dev) ? recheck->side : followed->learned->stream;
+    ebb_tracked_t *tracked = dev->ebb->run->tracked;
+    return open_side(dev) ? recheck->side : tracked->learned->stream;
 }
 
 bool ebb_recheck_begin(ebb_device_t *dev)
 {
     struct ebb_recheck *recheck = dev->ebb->run->recheck;
-    ebb_followed_t *followed = dev->ebb->run->followed;
-    recheck->slot_of = calloc((size_t)followed->learned->trace->buffer_count + 1, sizeof *recheck->slot_of);
-    if (!followed->learned->passed)
-        followed->learned->passed =
-            calloc((size_t)followed->learned->trace->operation_count + 1, sizeof *followed->learned->passed);
-    if (recheck->slot_of && followed->learned->passed && set_up(dev))
+    ebb_tracked_t *tracked = dev->ebb->run->tracked;
+    recheck->slot_of = calloc((size_t)tracked->learned->trace->buffer_count + 1, sizeof *recheck->slot_of);
+    if (!tracked->learned->passed)
+        tracked->learned->passed =
+            calloc((size_t)tracked->learned->trace->operation_count + 1, sizeof *tracked->learned->passed);
+    if (recheck->slot_of && tracked->learned->passed && set_up(dev))
         return true;
     ebb_log(EBB_INFO, "there is no memory to compare with: nothing is recomputed before there is a plan");
     ebb_recheck_end(dev->ebb);
@@ -97,12 +97,12 @@ static unsigned slot_of(struct ebb_recheck *recheck, const check_t *c)
 void ebb_recheck_judged(ebb_t *ebb, uint32_t id, uint32_t operation, bool same, bool has_copy)
 {
     struct ebb_recheck *recheck = ebb->run->recheck;
-    ebb_followed_t *followed = ebb->run->followed;
-    uint8_t *passed = followed->learned->passed;
+    ebb_tracked_t *tracked = ebb->run->tracked;
+    uint8_t *passed = tracked->learned->passed;
     recheck->verified++;
     recheck->mismatches += !same;
     if (!same)
-        ebb_mismatch(ebb, followed->learned->trace, operation, id, has_copy);
+        ebb_mismatch(ebb, tracked->learned->trace, operation, id, has_copy);
     else if (passed && passed[operation] < TRIALS)
         passed[operation]++;
 }
@@ -183,8 +183,8 @@ static ebb_status_t hash_dropped(const check_t *c, ebb_buffer_t *b, ebb_mark_t r
 
 bool ebb_recheck_is_trial(ebb_t *ebb, uint32_t operation)
 {
-    ebb_followed_t *followed = ebb->run->followed;
-    return followed->learned->passed[operation] < TRIALS;
+    ebb_tracked_t *tracked = ebb->run->tracked;
+    return tracked->learned->passed[operation] < TRIALS;
 }
 
 ebb_mark_t ebb_recheck_dropping(ebb_buffer_t *b, uint32_t id, uint32_t operation, ebb_mark_t ready,
@@ -192,7 +192,7 @@ ebb_mark_t ebb_recheck_dropping(ebb_buffer_t *b, uint32_t id, uint32_t operation
 {
     ebb_t *ebb = b->range->device->ebb;
     struct ebb_recheck *recheck = ebb->run->recheck;
-    ebb_followed_t *followed = ebb->run->followed;
+    ebb_tracked_t *tracked = ebb->run->tracked;
     const bool trial = ebb_recheck_is_trial(ebb, operation);
     *keep_copy = trial;
     const uint64_t every = trial ? 1 : (uint64_t)ebb_options.verify;
@@ -200,7 +200,7 @@ ebb_mark_t ebb_recheck_dropping(ebb_buffer_t *b, uint32_t id, uint32_t operation
         return (ebb_mark_t){0};
     check_t *c = take(ebb);
     if (c)
-        c->part = (ebb_hash_part_t){followed->step + operation, every};
+        c->part = (ebb_hash_part_t){tracked->step + operation, every};
     if (!c || hash_dropped(c, b, ready)) {
         *keep_copy = true; /* nobody could tell */
         return (ebb_mark_t){0};

@@ -1,5 +1,5 @@
 /* recipe.c: which contents have a recipe, along with the program, and what is dropped; see replay.h. Making: recipe_make.c;
- * what a plan leaves behind: recipe_left.c. */
+ * what a plan leaves behind: recipe_orphans.c. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,9 +25,9 @@ ebb_recipe_counts_t ebb_recipe_counts(ebb_t *ebb)
     return c;
 }
 
-static const ebb_trace_t *trace(ebb_followed_t *followed)
+static const ebb_trace_t *trace(ebb_tracked_t *tracked)
 {
-    return followed->learned->trace;
+    return tracked->learned->trace;
 }
 
 /* ---- does a recipe hold? ---- */
@@ -47,10 +47,10 @@ static bool reads(ebb_t *ebb, uint32_t id, uint32_t input)
 static bool may_write(const ebb_operation_t *op, const ebb_buffer_t *b)
 {
     ebb_t *ebb = b->range->device->ebb;
-    ebb_followed_t *followed = ebb->run->followed;
+    ebb_tracked_t *tracked = ebb->run->tracked;
     for (uint32_t i = 0; i < op->access_count; i++)
         if (op->access[i].buffer == b &&
-            (!followed->matches || ebb_accesses(ebb, followed->at)[i].mode != EBB_READS))
+            (!tracked->matches || ebb_accesses(ebb, tracked->at)[i].mode != EBB_READS))
             return true;
     return op->opaque;
 }
@@ -58,10 +58,10 @@ static bool may_write(const ebb_operation_t *op, const ebb_buffer_t *b)
 /* What a recipe reads: there, and as it was. */
 static bool is_unchanged(ebb_t *ebb, uint32_t operation, uint32_t k)
 {
-    ebb_followed_t *followed = ebb->run->followed;
+    ebb_tracked_t *tracked = ebb->run->tracked;
     recipes_t *recipes = ebb->run->recipes;
     const ebb_trace_access_t *a = &ebb_accesses(ebb, operation)[k];
-    const ebb_buffer_t *b = followed->buffer[a->buffer];
+    const ebb_buffer_t *b = tracked->buffer[a->buffer];
     return b && !b->pinned &&
            recipes->of[a->buffer].version == recipes->seen[ebb_recorded(ebb, operation)->first_access + k] &&
            !(recipes->under_way && may_write(recipes->under_way, b));
@@ -70,11 +70,11 @@ static bool is_unchanged(ebb_t *ebb, uint32_t operation, uint32_t k)
 /* By the trace: not written and not freed before operation `until`. */
 static bool stays(ebb_t *ebb, uint32_t id, uint32_t until)
 {
-    ebb_followed_t *followed = ebb->run->followed;
-    if (trace(followed)->buffer[id].dies <= until)
+    ebb_tracked_t *tracked = ebb->run->tracked;
+    if (trace(tracked)->buffer[id].dies <= until)
         return false;
-    for (uint32_t at = followed->cursor; at < until; at++) {
-        at = ebb_uses_next(&followed->uses, id, at);
+    for (uint32_t at = tracked->cursor; at < until; at++) {
+        at = ebb_uses_next(&tracked->uses, id, at);
         if (at >= until)
             break;
         for (uint32_t k = 0; k < ebb_recorded(ebb, at)->access_count; k++)
@@ -154,13 +154,13 @@ static unsigned needed_by(ebb_t *ebb, uint32_t id, unsigned left)
 bool ebb_recipe_can_rebuild(const ebb_buffer_t *b, uint64_t *cost_ns)
 {
     ebb_t *ebb = b->range->device->ebb;
-    ebb_followed_t *followed = ebb->run->followed;
+    ebb_tracked_t *tracked = ebb->run->tracked;
     recipes_t *recipes = ebb->run->recipes;
-    if (!followed->learned || !followed->known || !b->number || b->pinned || recipes->shut || !recipes->of ||
+    if (!tracked->learned || !tracked->known || !b->number || b->pinned || recipes->shut || !recipes->of ||
         !ebb_recheck_ready(ebb))
         return false;
-    const uint32_t id = b->number - 1, until = ebb_uses_next(&followed->uses, id, followed->cursor);
-    if (ebb_is_dropped(ebb, id) || until >= trace(followed)->operation_count || !holds(ebb, id) ||
+    const uint32_t id = b->number - 1, until = ebb_uses_next(&tracked->uses, id, tracked->cursor);
+    if (ebb_is_dropped(ebb, id) || until >= trace(tracked)->operation_count || !holds(ebb, id) ||
         !inputs_stay(ebb, id, until))
         return false;
     *cost_ns = 0;
@@ -199,9 +199,9 @@ static void unlist(ebb_t *ebb, uint32_t id)
     recipes->dropped[recipes->of[id].place] = last;
     recipes->of[last].place = recipes->of[id].place;
     recipes->of[id].place = EBB_NONE;
-    recipes->left_count -= recipes->of[id].left != NULL;
-    free(recipes->of[id].left);
-    recipes->of[id].left = NULL;
+    recipes->orphan_count -= recipes->of[id].orphan != NULL;
+    free(recipes->of[id].orphan);
+    recipes->of[id].orphan = NULL;
 }
 
 static uint32_t last_of(recipes_t *recipes, uint32_t id)
@@ -228,10 +228,10 @@ bool ebb_recipe_may_keep_copy(const ebb_buffer_t *b)
 void ebb_recipe_dropped(ebb_buffer_t *b, bool dropped)
 {
     ebb_t *ebb = b->range->device->ebb;
-    ebb_followed_t *followed = ebb->run->followed;
+    ebb_tracked_t *tracked = ebb->run->tracked;
     recipes_t *recipes = ebb->run->recipes;
     recipes->counts.dropped += dropped;
-    if (dropped || !followed->learned || !b->number || !recipes->of)
+    if (dropped || !tracked->learned || !b->number || !recipes->of)
         return;
     unlist(ebb, b->number - 1);
     ebb_recheck_forget(ebb, b->number - 1);
@@ -247,7 +247,7 @@ static void tell_lost(const ebb_buffer_t *b)
 
 ebb_status_t ebb_recipe_make_readers(ebb_t *ebb, uint32_t input, ebb_stream_t *stream)
 {
-    ebb_followed_t *followed = ebb->run->followed;
+    ebb_tracked_t *tracked = ebb->run->tracked;
     recipes_t *recipes = ebb->run->recipes;
     ebb_status_t status = 0;
     recipes->shut = true;
@@ -257,7 +257,7 @@ ebb_status_t ebb_recipe_make_readers(ebb_t *ebb, uint32_t input, ebb_stream_t *s
             i++;
             continue;
         }
-        status = ebb_residence_restore(followed->buffer[id], stream);
+        status = ebb_residence_restore(tracked->buffer[id], stream);
         if (!status && ebb_is_dropped(ebb, id)) /* it was nothing of the kind */
             unlist(ebb, id);
         i = 0;
@@ -269,12 +269,12 @@ ebb_status_t ebb_recipe_make_readers(ebb_t *ebb, uint32_t input, ebb_stream_t *s
 /* All that is dropped is made; what cannot be is lost. */
 static void make_all(ebb_device_t *dev)
 {
-    ebb_followed_t *followed = dev->ebb->run->followed;
+    ebb_tracked_t *tracked = dev->ebb->run->tracked;
     recipes_t *recipes = dev->ebb->run->recipes;
     while (recipes->dropped_count && ebb_recipe_make_readers(dev->ebb, EBB_NONE, ebb_recheck_side(dev))) {
         const uint32_t id = recipes->dropped[0];
-        if (ebb_residence_restore(followed->buffer[id], ebb_recheck_side(dev)))
-            tell_lost(followed->buffer[id]);
+        if (ebb_residence_restore(tracked->buffer[id], ebb_recheck_side(dev)))
+            tell_lost(tracked->buffer[id]);
         unlist(dev->ebb, id);
     }
 }
@@ -283,13 +283,13 @@ static void make_all(ebb_device_t *dev)
 
 static void release(ebb_t *ebb)
 {
-    ebb_followed_t *followed = ebb->run->followed;
+    ebb_tracked_t *tracked = ebb->run->tracked;
     recipes_t *recipes = ebb->run->recipes;
-    for (uint32_t i = 0; recipes->issued && i < trace(followed)->operation_count; i++)
+    for (uint32_t i = 0; recipes->issued && i < trace(tracked)->operation_count; i++)
         ebb_issued_forget(&recipes->issued[i]);
-    for (uint32_t i = 0; recipes->of && i < trace(followed)->buffer_count; i++) {
+    for (uint32_t i = 0; recipes->of && i < trace(tracked)->buffer_count; i++) {
         free(recipes->of[i].chain);
-        free(recipes->of[i].left);
+        free(recipes->of[i].orphan);
     }
     free(recipes->of);
     free(recipes->issued);
@@ -304,9 +304,9 @@ static void release(ebb_t *ebb)
 
 bool ebb_recipe_open(ebb_t *ebb)
 {
-    ebb_followed_t *followed = ebb->run->followed;
+    ebb_tracked_t *tracked = ebb->run->tracked;
     recipes_t *recipes = ebb->run->recipes;
-    const size_t m = trace(followed)->buffer_count, accesses = trace(followed)->access_count;
+    const size_t m = trace(tracked)->buffer_count, accesses = trace(tracked)->access_count;
     recipes->of = calloc(m + 1, sizeof *recipes->of);
     recipes->seen = calloc(accesses + 1, sizeof *recipes->seen);
     recipes->maker = calloc(accesses + 1, sizeof *recipes->maker);
@@ -322,17 +322,17 @@ bool ebb_recipe_open(ebb_t *ebb)
     for (size_t i = 0; i < m; i++)
         recipes->of[i].place = recipes->of[i].writer = EBB_NONE;
     recipes->most_ns =
-        ebb_uses_ns(&followed->uses, 0, trace(followed)->operation_count) / MOST_SHARE + ISSUE_NS;
+        ebb_uses_ns(&tracked->uses, 0, trace(tracked)->operation_count) / MOST_SHARE + ISSUE_NS;
     return true;
 }
 
 void ebb_recipe_begin(ebb_device_t *dev)
 {
-    ebb_followed_t *followed = dev->ebb->run->followed;
+    ebb_tracked_t *tracked = dev->ebb->run->tracked;
     recipes_t *recipes = dev->ebb->run->recipes;
-    if (!ebb_options.recompute || !followed->learned->concluded || !ebb_recipe_open(dev->ebb))
+    if (!ebb_options.recompute || !tracked->learned->concluded || !ebb_recipe_open(dev->ebb))
         return;
-    recipes->issued = calloc((size_t)trace(followed)->operation_count + 1, sizeof *recipes->issued);
+    recipes->issued = calloc((size_t)trace(tracked)->operation_count + 1, sizeof *recipes->issued);
     if (!recipes->issued || !ebb_recheck_begin(dev))
         release(dev->ebb);
 }
@@ -349,12 +349,12 @@ void ebb_recipe_end(ebb_device_t *dev)
 
 void ebb_recipe_step_ends(ebb_device_t *dev)
 {
-    ebb_followed_t *followed = dev->ebb->run->followed;
+    ebb_tracked_t *tracked = dev->ebb->run->tracked;
     recipes_t *recipes = dev->ebb->run->recipes;
     if (!recipes->of)
         return;
     make_all(dev);
-    for (uint32_t i = 0; i < trace(followed)->buffer_count; i++) {
+    for (uint32_t i = 0; i < trace(tracked)->buffer_count; i++) {
         recipes->of[i].length = 0;
         recipes->of[i].writer = EBB_NONE;
     }
@@ -428,36 +428,36 @@ void ebb_recipe_note_stray(ebb_t *ebb, uint32_t id)
 
 static bool keep_arguments(ebb_t *ebb, const ebb_operation_t *op)
 {
-    ebb_followed_t *followed = ebb->run->followed;
+    ebb_tracked_t *tracked = ebb->run->tracked;
     recipes_t *recipes = ebb->run->recipes;
-    return ebb_recorded(ebb, followed->at)->proofs && (op->kind != EBB_KERNEL || op->plain) &&
-           ebb_issued_keep(&recipes->issued[followed->at], op);
+    return ebb_recorded(ebb, tracked->at)->proofs && (op->kind != EBB_KERNEL || op->plain) &&
+           ebb_issued_keep(&recipes->issued[tracked->at], op);
 }
 
 void ebb_recipe_after(ebb_t *ebb, const ebb_operation_t *op, bool issued)
 {
-    ebb_followed_t *followed = ebb->run->followed;
+    ebb_tracked_t *tracked = ebb->run->tracked;
     recipes_t *recipes = ebb->run->recipes;
     recipes->under_way = NULL;
     if (!recipes->of || !issued)
         return;
-    for (uint32_t i = 0; op->opaque && i < trace(followed)->buffer_count; i++)
+    for (uint32_t i = 0; op->opaque && i < trace(tracked)->buffer_count; i++)
         ebb_recipe_note_stray(ebb, i);
-    for (uint32_t i = 0; !followed->matches && i < op->access_count; i++)
+    for (uint32_t i = 0; !tracked->matches && i < op->access_count; i++)
         if (op->access[i].buffer->number)
             ebb_recipe_note_stray(ebb, op->access[i].buffer->number - 1);
-    if (followed->matches)
-        ebb_recipe_note(ebb, followed->at, keep_arguments(ebb, op));
+    if (tracked->matches)
+        ebb_recipe_note(ebb, tracked->at, keep_arguments(ebb, op));
 }
 
 /* They could not be made. */
 static void lose_readers(ebb_t *ebb, uint32_t input)
 {
-    ebb_followed_t *followed = ebb->run->followed;
+    ebb_tracked_t *tracked = ebb->run->tracked;
     recipes_t *recipes = ebb->run->recipes;
     for (uint32_t i = recipes->dropped_count; i-- > 0;)
         if (reads(ebb, recipes->dropped[i], input)) {
-            tell_lost(followed->buffer[recipes->dropped[i]]);
+            tell_lost(tracked->buffer[recipes->dropped[i]]);
             unlist(ebb, recipes->dropped[i]);
         }
 }
@@ -483,7 +483,7 @@ void ebb_recipe_freeing(ebb_buffer_t *b, ebb_stream_t *stream)
 
 void ebb_recipe_waited(ebb_t *ebb)
 {
-    ebb_followed_t *followed = ebb->run->followed;
-    if (followed->learned)
+    ebb_tracked_t *tracked = ebb->run->tracked;
+    if (tracked->learned)
         ebb_recheck_poll(ebb);
 }

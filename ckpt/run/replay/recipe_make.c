@@ -46,14 +46,14 @@ void ebb_recipe_note_reads(ebb_t *ebb, uint32_t id, const recipe_t *r, bool fill
 /* What the launch replaces, beside the buffer that is wanted. */
 static ebb_status_t take_own(ebb_device_t *dev, const making_t *m, uint32_t operation)
 {
-    ebb_followed_t *followed = dev->ebb->run->followed;
+    ebb_tracked_t *tracked = dev->ebb->run->tracked;
     recipes_t *recipes = dev->ebb->run->recipes;
     for (uint32_t k = 0; k < ebb_recorded(dev->ebb, operation)->access_count; k++) {
         const ebb_trace_access_t *a = &ebb_accesses(dev->ebb, operation)[k];
         if (a->mode != EBB_REPLACES || !ebb_is_own(dev->ebb, m->id, operation, k) ||
             !ebb_is_first(dev->ebb, operation, k))
             continue;
-        const ebb_request_t q = {.bytes = followed->learned->trace->buffer[a->buffer].bytes,
+        const ebb_request_t q = {.bytes = tracked->learned->trace->buffer[a->buffer].bytes,
                                  .stream = m->stream};
         if (!recipes->own[a->buffer]) {
             EBB_TRY(ebb_heap_alloc(dev, &q, &recipes->own[a->buffer]));
@@ -96,11 +96,11 @@ static void give_all_own(ebb_t *ebb, const making_t *m)
 /* NULL: it has no memory yet. */
 static ebb_buffer_t *stands_for(ebb_t *ebb, const making_t *m, uint32_t operation, uint32_t k)
 {
-    ebb_followed_t *followed = ebb->run->followed;
+    ebb_tracked_t *tracked = ebb->run->tracked;
     recipes_t *recipes = ebb->run->recipes;
     const uint32_t id = ebb_accesses(ebb, operation)[k].buffer;
     return id == m->id                              ? m->begun ? m->buffer : NULL
-           : ebb_is_there(ebb, m->id, operation, k) ? followed->buffer[id]
+           : ebb_is_there(ebb, m->id, operation, k) ? tracked->buffer[id]
                                                     : recipes->own[id];
 }
 
@@ -130,9 +130,9 @@ static ebb_status_t relaunch(ebb_device_t *dev, const making_t *m, uint32_t oper
 }
 
 /* The buffer gets memory with the first operation that writes it, and keeps it. */
-static ebb_status_t prepare(ebb_followed_t *followed, making_t *m, uint32_t operation)
+static ebb_status_t prepare(ebb_tracked_t *tracked, making_t *m, uint32_t operation)
 {
-    const ebb_mode_t mode = ebb_trace_mode(followed->learned->trace, operation, m->id);
+    const ebb_mode_t mode = ebb_trace_mode(tracked->learned->trace, operation, m->id);
     if (mode && !m->begun) {
         EBB_TRY(ebb_residence_blank(m->buffer, m->stream));
         m->buffer->held++;
@@ -156,8 +156,8 @@ static ebb_status_t note_used(ebb_t *ebb, const making_t *m, uint32_t operation)
 /* Ordered behind every use of each argument. */
 static ebb_status_t issue(ebb_device_t *dev, making_t *m, uint32_t operation, const cast_t *c)
 {
-    ebb_followed_t *followed = dev->ebb->run->followed;
-    EBB_TRY(prepare(followed, m, operation));
+    ebb_tracked_t *tracked = dev->ebb->run->tracked;
+    EBB_TRY(prepare(tracked, m, operation));
     EBB_TRY(take_own(dev, m, operation));
     for (uint32_t i = 0; i < c->count; i++)
         EBB_TRY(ebb_buffer_join(ebb_stream_handle(m->stream), c->use[i].buffer));
@@ -183,13 +183,13 @@ static ebb_status_t repeat(ebb_device_t *dev, making_t *m, uint32_t i)
 /* Inputs may be copied out while others are made, not dropped. */
 static void want_inputs(ebb_t *ebb, uint32_t id, bool wanted)
 {
-    ebb_followed_t *followed = ebb->run->followed;
+    ebb_tracked_t *tracked = ebb->run->tracked;
     const recipe_t r = ebb_recipe_of(ebb, id);
     for (uint32_t i = 0; i < r.count; i++)
         for (uint32_t k = 0; k < ebb_recorded(ebb, r.operation[i])->access_count; k++) {
             if (!ebb_is_there(ebb, id, r.operation[i], k))
                 continue;
-            ebb_access_t input = {.buffer = followed->buffer[ebb_accesses(ebb, r.operation[i])[k].buffer]};
+            ebb_access_t input = {.buffer = tracked->buffer[ebb_accesses(ebb, r.operation[i])[k].buffer]};
             ebb_residence_want(&(ebb_operation_t){.access = &input, .access_count = 1}, wanted);
         }
 }
@@ -208,9 +208,9 @@ static uint32_t find_missing(ebb_t *ebb, uint32_t id)
 
 static void enter(ebb_t *ebb, uint32_t id)
 {
-    ebb_followed_t *followed = ebb->run->followed;
+    ebb_tracked_t *tracked = ebb->run->tracked;
     recipes_t *recipes = ebb->run->recipes;
-    EBB_DCHECK(recipes->path_length < followed->learned->trace->buffer_count + 2);
+    EBB_DCHECK(recipes->path_length < tracked->learned->trace->buffer_count + 2);
     recipes->path[recipes->path_length++] = id;
     want_inputs(ebb, id, true);
 }
@@ -225,7 +225,7 @@ static void leave(ebb_t *ebb)
  * be as long as there are buffers: so the way down to those whose inputs are there is a list, and not the host's stack. */
 static ebb_status_t make_inputs(ebb_t *ebb, uint32_t id, ebb_stream_t *stream)
 {
-    ebb_followed_t *followed = ebb->run->followed;
+    ebb_tracked_t *tracked = ebb->run->tracked;
     recipes_t *recipes = ebb->run->recipes;
     const uint32_t base = recipes->path_length;
     ebb_status_t status = 0;
@@ -239,9 +239,9 @@ static ebb_status_t make_inputs(ebb_t *ebb, uint32_t id, ebb_stream_t *stream)
         if (recipes->path_length == base + 1)
             return 0;
         leave(ebb);
-        status = ebb_residence_restore(followed->buffer[top], stream);
+        status = ebb_residence_restore(tracked->buffer[top], stream);
         if (!status)
-            ebb_recipe_dropped(followed->buffer[top], false); /* also if it was nothing of the kind */
+            ebb_recipe_dropped(tracked->buffer[top], false); /* also if it was nothing of the kind */
     }
     while (recipes->path_length > base + 1)
         leave(ebb);
@@ -256,7 +256,7 @@ static ebb_status_t trust(const ebb_buffer_t *b, uint32_t id)
 {
     ebb_t *ebb = b->range->device->ebb;
     recipes_t *recipes = ebb->run->recipes;
-    const left_t *l = recipes->of[id].left;
+    const orphan_t *l = recipes->of[id].orphan;
     bool proven = true;
     for (uint32_t i = 0; l && i < l->count; i++)
         proven &= ebb_recorded(ebb, l->operation[i])->proofs != 0;
@@ -274,7 +274,7 @@ static bool is_same(const ebb_buffer_t *b, uint32_t id, ebb_stream_t *stream)
 {
     ebb_device_t *dev = b->range->device;
     recipes_t *recipes = dev->ebb->run->recipes;
-    const left_t *l = recipes->of[id].left;
+    const orphan_t *l = recipes->of[id].orphan;
     const bool same = !ebb_hash_compare(dev, l->hashes, l->slot, stream, b->address, b->bytes, l->part) &&
                       !ebb_mark_wait(ebb_mark_here(stream)) && !ebb_hash_differs(l->hashes, l->slot);
     ebb_recheck_judged(dev->ebb, id, l->operation[l->count - 1], same, l->copied);
@@ -284,7 +284,7 @@ static bool is_same(const ebb_buffer_t *b, uint32_t id, ebb_stream_t *stream)
 static ebb_status_t make(ebb_device_t *dev, making_t *m)
 {
     recipes_t *recipes = dev->ebb->run->recipes;
-    const left_t *l = recipes->of[m->id].left;
+    const orphan_t *l = recipes->of[m->id].orphan;
     ebb_status_t status = 0;
     ebb_recipe_note_reads(dev->ebb, m->id, &m->recipe, true);
     for (uint32_t i = 0; i < m->recipe.count && !status; i++)
@@ -300,9 +300,9 @@ static ebb_status_t make(ebb_device_t *dev, making_t *m)
 ebb_status_t ebb_recipe_rebuild(ebb_buffer_t *b, ebb_stream_t *stream)
 {
     ebb_device_t *dev = b->range->device;
-    ebb_followed_t *followed = dev->ebb->run->followed;
+    ebb_tracked_t *tracked = dev->ebb->run->tracked;
     recipes_t *recipes = dev->ebb->run->recipes;
-    if (!followed->learned || !b->number || !ebb_is_dropped(dev->ebb, b->number - 1))
+    if (!tracked->learned || !b->number || !ebb_is_dropped(dev->ebb, b->number - 1))
         return ebb_fail(CUDA_ERROR_UNKNOWN, "a buffer without a recipe", b->bytes);
     making_t m = {b->number - 1, b, stream, ebb_recipe_of(dev->ebb, b->number - 1), false};
     const uint32_t held = b->held;
@@ -323,6 +323,6 @@ bool ebb_recipe_agrees(ebb_buffer_t *b, ebb_stream_t *stream)
 {
     ebb_t *ebb = b->range->device->ebb;
     recipes_t *recipes = ebb->run->recipes;
-    const left_t *l = recipes->of[b->number - 1].left;
+    const orphan_t *l = recipes->of[b->number - 1].orphan;
     return l ? l->hashes && is_same(b, b->number - 1, stream) : ebb_recheck_agrees(ebb, b->number - 1);
 }

@@ -78,7 +78,7 @@ ebb_status_t ebb_relaunch(ebb_device_t *dev, const ebb_issued_t *issued, ebb_str
  * Later EBB_VERIFY says which are compared, on the device; the host hears of it later, and EBB_ON_MISMATCH says what
  * happens then. Either way the operation has lost its proofs.
  *
- * With ebb_lock() held; for follow.c. */
+ * With ebb_lock() held; for tracker.c. */
 
 typedef struct ebb_recipe_counts {
     uint64_t dropped, rebuilt, replays, verified, mismatches;
@@ -111,7 +111,7 @@ ebb_status_t ebb_recipe_rebuild(ebb_buffer_t *buffer, ebb_stream_t *stream);
 /* After that, of a buffer that the host has a copy of: whether it is the same. The host waits. */
 bool ebb_recipe_agrees(ebb_buffer_t *buffer, ebb_stream_t *stream);
 
-/* ---- what a plan leaves behind (recipe_left.c) ---- */
+/* ---- what a plan leaves behind (recipe_orphans.c) ---- */
 
 /* What a plan leaves behind when the program departs from it in the middle of a step (drive.h), for whoever goes on
  * from there (tracker.h, replay.h).
@@ -148,8 +148,8 @@ typedef struct ebb_stray {
     uint32_t before, id;
 } ebb_stray_t;
 
-typedef struct ebb_left {
-    ebb_recording_t *learned; /* of the step; borrowed as by ebb_follow_boundary */
+typedef struct ebb_orphans {
+    ebb_recording_t *learned; /* of the step; borrowed as by ebb_tracker_boundary */
     /* The next operation; all before it were the recorded ones, on the recorded buffers, but for kernels that were not kept in
      * `issued`. */
     uint32_t cursor;
@@ -160,13 +160,13 @@ typedef struct ebb_left {
     ebb_issued_t *issued;     /* [operations] as issued in this step, those before the cursor; taken */
     ebb_given_up_t *given_up; /* [given_up_count] the copies are taken */
     uint32_t given_up_count;
-} ebb_left_t;
+} ebb_orphans_t;
 
-/* For follow.c, when it follows the step with these buffers: from here on recipes are kept as if it had all along. What
+/* For tracker.c, when it follows the step with these buffers: from here on recipes are kept as if it had all along. What
  * has no recipe is taken from its copy, or is lost (replay.h). */
-void ebb_recipe_resume(ebb_device_t *dev, ebb_left_t *left);
+void ebb_recipe_resume(ebb_device_t *dev, ebb_orphans_t *left);
 /* It cannot be followed: copies are all that counts. */
-void ebb_recipe_abandon(ebb_left_t *left);
+void ebb_recipe_abandon(ebb_orphans_t *left);
 
 /* The program is about to allocate: what was left behind is made before that would take the memory that it needs. */
 void ebb_recipe_allocating(ebb_device_t *dev, size_t bytes);

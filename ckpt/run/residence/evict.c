@@ -15,22 +15,22 @@
 
 /* ---- host memory whose copy is still under way ---- */
 
-typedef struct leftover {
+typedef struct deferred_free {
     ebb_host_t host;
     size_t bytes;
     ebb_mark_t until;
-    struct leftover *next;
-} leftover_t;
+    struct deferred_free *next;
+} deferred_free_t;
 
 struct ebb_deferred_frees {
-    leftover_t *first;
+    deferred_free_t *first;
 };
 const size_t ebb_part_deferred_frees = sizeof(struct ebb_deferred_frees);
 
 void ebb_collect_hosts(ebb_device_t *dev)
 {
-    for (leftover_t **link = &dev->ebb->run->deferred_frees[dev->number].first; *link;) {
-        leftover_t *l = *link;
+    for (deferred_free_t **link = &dev->ebb->run->deferred_frees[dev->number].first; *link;) {
+        deferred_free_t *l = *link;
         if (!ebb_mark_reached(l->until)) {
             link = &l->next;
             continue;
@@ -43,17 +43,17 @@ void ebb_collect_hosts(ebb_device_t *dev)
 
 void ebb_free_host_at(ebb_device_t *dev, ebb_host_t host, size_t bytes, ebb_mark_t until)
 {
-    leftover_t *l = ebb_mark_reached(until) ? NULL : malloc(sizeof *l);
+    deferred_free_t *l = ebb_mark_reached(until) ? NULL : malloc(sizeof *l);
     if (!l) {
         if (ebb_mark_wait(until))
             return; /* better lost than reused too early */
         ebb_host_free(dev, host, bytes);
         return;
     }
-    *l = (leftover_t){.host = host,
-                      .bytes = bytes,
-                      .until = until,
-                      .next = dev->ebb->run->deferred_frees[dev->number].first};
+    *l = (deferred_free_t){.host = host,
+                           .bytes = bytes,
+                           .until = until,
+                           .next = dev->ebb->run->deferred_frees[dev->number].first};
     dev->ebb->run->deferred_frees[dev->number].first = l;
 }
 
@@ -141,7 +141,7 @@ static ebb_status_t copy_out(ebb_buffer_t *b, ebb_residence_t *r)
         r->same = false;
         r->host = host;
         r->left = (ebb_mark_t){0};
-        ebb_traffic_counted(dev)->unchanged++;
+        ebb_traffic_counted(dev)->clean_evictions++;
         return 0;
     }
     ebb_stream_t *out = ebb_copy_stream(dev, EBB_OUT);

@@ -38,7 +38,7 @@ enum { UNKNOWN_NS = 2000 };
 
 static ebb_next_use_t next_use(const ebb_buffer_t *b, uint32_t *age)
 {
-    ebb_next_use_t n = ebb_follow_next_use(b);
+    ebb_next_use_t n = ebb_tracker_next_use(b);
     if (n.known) {
         *age = n.behind; /* the list is in the order of last use */
         return n;
@@ -69,7 +69,7 @@ static double offload_cost(const rates_t *q, const ebb_buffer_t *b, const ebb_ne
 /* Whether it can be told when its users are done, without a copy behind them. */
 static bool may_drop(const ebb_buffer_t *b)
 {
-    return ebb_options.recompute && !is_wanted(b) && b->use_count <= EBB_USE_MARKS && !b->abroad;
+    return ebb_options.recompute && !is_wanted(b) && b->use_count <= EBB_USE_MARKS && !b->peer_used;
 }
 
 /* The cheaper of the two ways that are allowed. False: none is. */
@@ -163,7 +163,7 @@ bool ebb_victims_choose(ebb_device_t *dev, ebb_victims_t *v, size_t chunks)
 {
     if (!open_list(dev, v))
         return false;
-    if (ebb_follow_known(dev))
+    if (ebb_tracker_known(dev))
         choose_by_score(dev, v, chunks, 0);
     choose_by_age(dev, v, chunks, true);
     choose_by_age(dev, v, chunks, false);
@@ -172,7 +172,7 @@ bool ebb_victims_choose(ebb_device_t *dev, ebb_victims_t *v, size_t chunks)
 
 bool ebb_victims_choose_ahead(ebb_device_t *dev, ebb_victims_t *v, size_t chunks, uint32_t beyond)
 {
-    if (!ebb_follow_known(dev) || !open_list(dev, v))
+    if (!ebb_tracker_known(dev) || !open_list(dev, v))
         return false;
     choose_by_score(dev, v, chunks, beyond);
     return close_list(v);

@@ -31,12 +31,13 @@ static void add_context(ebb_device_t *dev, ebb_device_statistics_t *d)
     d->foreign_bytes = u.foreign_bytes;
     d->mapped_bytes = u.mapped_bytes;
     d->live_bytes = ebb_program_bytes(dev);
-    d->host_bytes = t.host_bytes > ebb_own_pinned_bytes(dev) ? t.host_bytes - ebb_own_pinned_bytes(dev) : 0;
+    d->host_bytes =
+        t.host_bytes > ebb_scratch_pinned_bytes(dev) ? t.host_bytes - ebb_scratch_pinned_bytes(dev) : 0;
     d->peak_bytes = higher(d->peak_bytes, u.peak_bytes);
     d->live_peak_bytes = higher(d->live_peak_bytes, u.live_peak_bytes);
     d->in_flight_peak_bytes = higher(d->in_flight_peak_bytes, t.in_flight_peak_bytes);
     d->evictions += t.evictions;
-    d->unchanged += t.unchanged;
+    d->clean_evictions += t.clean_evictions;
     d->fetches += t.fetches;
     d->bytes_out += t.bytes_out;
     d->bytes_in += t.bytes_in;

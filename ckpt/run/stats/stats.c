@@ -64,7 +64,7 @@ void ebb_statistics_gather(ebb_device_t *dev, ebb_statistics_t *out, ebb_device_
         .steps_interrupted = s.interrupted,
         .steps_driven = d.steps,
         .fallbacks = d.fallbacks,
-        .tolerated = d.tolerated,
+        .unplanned = d.unplanned,
         .plans = s.plans,
         .replans = s.replans,
         .evictions = u.evictions,
@@ -91,17 +91,17 @@ void ebb_statistics_gather(ebb_device_t *dev, ebb_statistics_t *out, ebb_device_
         .dropped_bytes = s.plan.dropped_bytes,
         .predicted_peak_bytes = s.plans ? s.predicted_peak_bytes : 0,
         .driven_peak_bytes = d.peak_bytes,
-        .unchanged = u.unchanged,
+        .clean_evictions = u.clean_evictions,
         .step_found_after = s.found_after,
-        .step_lanes = s.lanes.count,
-        .step_lanes_recurring = s.lanes.recurring,
+        .step_streams = s.streams.count,
+        .step_streams_recurring = s.streams.recurring,
         .ahead = fetched_ahead(dev->ebb),
         .reactive_drops = r.dropped,
         .reactive_replays = r.replays,
         .driven_ns = d.ns,
         .driven_timed = d.timed,
         .changes = d.changes,
-        .leftovers = ebb_leftover_count(dev->ebb),
+        .stale_words = ebb_stale_count(dev->ebb),
         .obscure = obscure_launches(dev),
     };
     gather_kinds(&s, out);
@@ -133,8 +133,8 @@ static void say(const ebb_statistics_t *s, const ebb_device_list_t *devices)
     }
     if (s->evictions + s->fetches) {
         append(line, sizeof line, "; evicted %" PRIu64 " buffers", s->evictions, 0);
-        if (s->unchanged)
-            append(line, sizeof line, " (%" PRIu64 " unchanged)", s->unchanged, 0);
+        if (s->clean_evictions)
+            append(line, sizeof line, " (%" PRIu64 " clean)", s->clean_evictions, 0);
         append(line, sizeof line, ", fetched %" PRIu64, s->fetches, 0);
     }
     if (s->dropped)

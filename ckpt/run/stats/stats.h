@@ -30,7 +30,7 @@ enum { EBB_MOST_DEVICES = 16 };
     X(live_bytes, "in the program's buffers now, as requested, wherever they are")                           \
     X(live_peak_bytes, "the same at most")                                                                   \
     X(evictions, "buffers copied out when memory ran out")                                                   \
-    X(unchanged, "evictions that copied nothing")                                                            \
+    X(clean_evictions, "evictions that copied nothing")                                                            \
     X(fetches, "buffers copied back when they were touched")                                                 \
     X(bytes_out, "copied from device to host")                                                               \
     X(bytes_in, "copied from host to device")                                                                \
@@ -76,7 +76,7 @@ void ebb_devices_print(const ebb_device_list_t *list, FILE *out);
     X(steps_interrupted, "steps that went another way")                                                      \
     X(steps_driven, "steps that followed a plan from beginning to end")                                      \
     X(fallbacks, "times the program left the plan")                                                          \
-    X(tolerated, "operations and allocations that were none of the plan's and did it no harm") \
+    X(unplanned, "operations and allocations that were none of the plan's and did it no harm") \
     X(replans, "plans given up for another one: copies came late, or there was less memory") \
     X(plans, "plans made")                                                                                   \
     X(evictions, "buffers copied out when memory ran out")                                                   \
@@ -103,13 +103,13 @@ void ebb_devices_print(const ebb_device_list_t *list, FILE *out);
     X(dropped_bytes, "as requested")                                                                         \
     X(predicted_peak_bytes, "device memory at most, by that plan")                                           \
     X(driven_peak_bytes, "device memory held at most while driving")                                         \
-    X(unchanged, "evictions that copied nothing: the host had the same bytes")                               \
+    X(clean_evictions, "evictions that copied nothing: the host had the same bytes")                               \
     X(step_found_after, "operations until a step was known for the first time")                              \
     X(step_kinds, "kinds of step that are known")                                                            \
     X(step_extras, "operations that steps had beyond those of their kind")                                   \
     X(step_missing, "operations of their kind that steps left out")                                          \
-    X(step_lanes, "streams, and threads in streams that several issue into, that were told apart")           \
-    X(step_lanes_recurring, "of them with a step")                                                           \
+    X(step_streams, "streams, and threads in streams that several issue into, that were told apart")           \
+    X(step_streams_recurring, "of them with a step")                                                           \
     X(ahead, "of the fetches, those before the buffer was touched")                                          \
     X(reactive_drops, "buffers dropped when memory ran out, to be recomputed")                               \
     X(reactive_replays, "launches repeated for those, and for what a plan has left behind")                  \
@@ -117,7 +117,7 @@ void ebb_devices_print(const ebb_device_list_t *list, FILE *out);
     X(driven_ns, "device time of those driven steps whose time is known; the first two, where contents are compared at once, left out") \
     X(driven_timed, "how many these are") \
     X(changes, "times a step of another kind followed its own plan at once") \
-    X(leftovers, "pointers in arguments that were not taken for operands, because the host has not filled in these words") \
+    X(stale_words, "pointers in arguments that were not taken for operands, because the host has not filled in these words") \
     X(obscure, "launches that counted as touching everything, because nothing is known of what they reach")
 // clang-format on
 

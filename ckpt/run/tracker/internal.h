@@ -22,10 +22,10 @@ const char *ebb_mangled_lambda_end(const char *signature, uint32_t *parameters);
 
 /* ---- parts of the step finder ---- */
 
-/* The parts of the step finder (tracker.h), for step*.c only: the past of a lane, comparing it with a word,
+/* The parts of the step finder (tracker.h), for step*.c only: the past of a stream, comparing it with a word,
  * looking for a period (step_search.c), following what is known (step_follow.c and what is in internal.h).
  *
- * Positions in a lane count its operations from 0; the newest is past.count - 1. A function that fails for want of
+ * Positions in a stream count its operations from 0; the newest is past.count - 1. A function that fails for want of
  * memory leaves everything as if it had found nothing. */
 
 enum {
@@ -37,7 +37,7 @@ enum {
 typedef struct entry {
     uint64_t coarse, fine;
     uint64_t triple; /* of this and the two coarse signatures before */
-    uint64_t live;   /* the fewest bytes since the operation before in the lane */
+    uint64_t live;   /* the fewest bytes since the operation before in the stream */
     uint8_t weight;  /* in the past: how surprising it is, about in bits */
     uint8_t missed;  /* in a word: how often it was left out */
     bool turn;

@@ -21,7 +21,7 @@ enum { LOOK = 64 };
 
 struct ebb_match {
     const ebb_recording_t *recorded;
-    const uint64_t *left;                   /* of lessons: what the last step has left behind */
+    const uint64_t *left;                   /* of profiling passes: what the last step has left behind */
     uint32_t *next;                         /* [operations] on the same stream */
     uint32_t cursor[EBB_RECORD_STREAMS];    /* per stream: the one to come */
     uint32_t candidate[EBB_RECORD_STREAMS]; /* where it goes on if some were left out; EBB_NONE */

@@ -1,4 +1,4 @@
-/* step.c: the lanes, and which of them leads; see tracker.h. */
+/* step.c: the streams, and which of them leads; see tracker.h. */
 
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 
 enum { LANES = 16, FIRST_ROOM = 4096 };
 
-typedef struct lane {
+typedef struct stream {
     uint64_t stream;
     bool of_thread;  /* one thread's part of a stream that several issue into */
     bool shared;     /* of a whole stream: several issue into it */
@@ -15,17 +15,17 @@ typedef struct lane {
     past_t past;
     search_t *search;
     follow_t *follow;
-    uint64_t fewest;  /* live bytes since the lane's last operation */
+    uint64_t fewest;  /* live bytes since the stream's last operation */
     uint64_t used_at; /* operation of the program */
     bool searching;
-} lane_t;
+} stream_t;
 
 struct ebb_step_finder {
     size_t longest_room;
-    lane_t lane[LANES];
-    unsigned lanes;
-    lane_t *last; /* used last */
-    lane_t *lead; /* NULL: no lane has a step */
+    stream_t stream[LANES];
+    unsigned streams;
+    stream_t *last; /* used last */
+    stream_t *lead; /* NULL: no stream has a step */
     uint64_t serials, operations;
 };
 
@@ -40,7 +40,7 @@ ebb_step_finder_t *ebb_step_finder_new(size_t longest)
     return f;
 }
 
-static void close_lane(lane_t *l)
+static void close_stream(stream_t *l)
 {
     free(l->past.entry);
     search_delete(l->search);
@@ -52,71 +52,71 @@ void ebb_step_finder_delete(ebb_step_finder_t *f)
 {
     if (!f)
         return;
-    for (unsigned i = 0; i < f->lanes; i++)
-        close_lane(&f->lane[i]);
+    for (unsigned i = 0; i < f->streams; i++)
+        close_stream(&f->stream[i]);
     free(f);
 }
 
-/* ---- lanes ---- */
+/* ---- streams ---- */
 
-static bool open_lane(ebb_step_finder_t *f, lane_t *l, const ebb_step_operation_t *op, bool of_thread)
+static bool open_stream(ebb_step_finder_t *f, stream_t *l, const ebb_step_operation_t *op, bool of_thread)
 {
-    *l = (lane_t){.stream = op->stream,
-                  .thread = op->thread,
-                  .of_thread = of_thread,
-                  .past = {.entry = malloc(FIRST_ROOM * sizeof *l->past.entry), .room = FIRST_ROOM},
-                  .search = search_new(),
-                  .follow = follow_new(&f->serials),
-                  .fewest = UINT64_MAX};
+    *l = (stream_t){.stream = op->stream,
+                    .thread = op->thread,
+                    .of_thread = of_thread,
+                    .past = {.entry = malloc(FIRST_ROOM * sizeof *l->past.entry), .room = FIRST_ROOM},
+                    .search = search_new(),
+                    .follow = follow_new(&f->serials),
+                    .fewest = UINT64_MAX};
     if (l->past.entry && l->search && l->follow)
         return true;
-    close_lane(l);
+    close_stream(l);
     return false;
 }
 
 /* A new one, in place of the one that was used least recently if there are too many; never the lead. */
-static lane_t *new_lane(ebb_step_finder_t *f, const ebb_step_operation_t *op, bool of_thread)
+static stream_t *new_stream(ebb_step_finder_t *f, const ebb_step_operation_t *op, bool of_thread)
 {
-    lane_t *l = &f->lane[f->lanes];
-    if (f->lanes == LANES) {
+    stream_t *l = &f->stream[f->streams];
+    if (f->streams == LANES) {
         l = NULL;
         for (unsigned i = 0; i < LANES; i++)
-            if (&f->lane[i] != f->lead && (!l || f->lane[i].used_at < l->used_at))
-                l = &f->lane[i];
-        close_lane(l);
+            if (&f->stream[i] != f->lead && (!l || f->stream[i].used_at < l->used_at))
+                l = &f->stream[i];
+        close_stream(l);
     }
-    if (!open_lane(f, l, op, of_thread))
+    if (!open_stream(f, l, op, of_thread))
         return NULL;
-    if (f->lanes < LANES)
-        f->lanes++;
+    if (f->streams < LANES)
+        f->streams++;
     return l;
 }
 
-static bool is_lane_of(const lane_t *l, const ebb_step_operation_t *op, bool of_thread)
+static bool is_stream_of(const stream_t *l, const ebb_step_operation_t *op, bool of_thread)
 {
     return l->stream == op->stream && l->of_thread == of_thread && (!of_thread || l->thread == op->thread) &&
            l->past.entry;
 }
 
-static lane_t *lane_of(ebb_step_finder_t *f, const ebb_step_operation_t *op, bool of_thread)
+static stream_t *stream_of(ebb_step_finder_t *f, const ebb_step_operation_t *op, bool of_thread)
 {
-    if (f->last && is_lane_of(f->last, op, of_thread))
+    if (f->last && is_stream_of(f->last, op, of_thread))
         return f->last;
-    for (unsigned i = 0; i < f->lanes; i++)
-        if (is_lane_of(&f->lane[i], op, of_thread))
-            return &f->lane[i];
-    return new_lane(f, op, of_thread);
+    for (unsigned i = 0; i < f->streams; i++)
+        if (is_stream_of(&f->stream[i], op, of_thread))
+            return &f->stream[i];
+    return new_stream(f, op, of_thread);
 }
 
-/* ---- one lane ---- */
+/* ---- one stream ---- */
 
 static bool wants(const void *context, size_t from, size_t to, bool exact)
 {
-    const lane_t *l = context;
+    const stream_t *l = context;
     return follow_wants(l->follow, &l->past, from, to, exact);
 }
 
-static ebb_step_event_t push(const ebb_step_finder_t *f, lane_t *l, const ebb_step_operation_t *op)
+static ebb_step_event_t push(const ebb_step_finder_t *f, stream_t *l, const ebb_step_operation_t *op)
 {
     const bool searching = follow_is_searching(l->follow, &l->past);
     if (searching && !l->searching)
@@ -134,19 +134,19 @@ static ebb_step_event_t push(const ebb_step_finder_t *f, lane_t *l, const ebb_st
 
 /* ---- the lead ---- */
 
-static bool has_step(const lane_t *l)
+static bool has_step(const stream_t *l)
 {
     return l->past.entry && follow_knows(l->follow) && !follow_has_given_up(l->follow);
 }
 
-/* A lane with a step leads if none does, or if it has a good deal more to it. */
-static bool takes_over(const ebb_step_finder_t *f, const lane_t *l)
+/* A stream with a step leads if none does, or if it has a good deal more to it. */
+static bool takes_over(const ebb_step_finder_t *f, const stream_t *l)
 {
     return !f->lead || !has_step(f->lead) || 2 * l->past.count > 3 * f->lead->past.count;
 }
 
-/* The event for the program, of one in a lane. */
-static ebb_step_event_t lead(ebb_step_finder_t *f, lane_t *l, ebb_step_event_t event)
+/* The event for the program, of one in a stream. */
+static ebb_step_event_t lead(ebb_step_finder_t *f, stream_t *l, ebb_step_event_t event)
 {
     if (l == f->lead)
         return event;
@@ -156,8 +156,8 @@ static ebb_step_event_t lead(ebb_step_finder_t *f, lane_t *l, ebb_step_event_t e
     return EBB_STEP_FOUND;
 }
 
-/* One lane takes the operation. */
-static ebb_step_event_t take(ebb_step_finder_t *f, lane_t *l, const ebb_step_operation_t *op)
+/* One stream takes the operation. */
+static ebb_step_event_t take(ebb_step_finder_t *f, stream_t *l, const ebb_step_operation_t *op)
 {
     if (op->live_bytes < l->fewest)
         l->fewest = op->live_bytes;
@@ -167,16 +167,16 @@ static ebb_step_event_t take(ebb_step_finder_t *f, lane_t *l, const ebb_step_ope
 ebb_step_event_t ebb_step_push(ebb_step_finder_t *f, const ebb_step_operation_t *op)
 {
     f->operations++;
-    for (unsigned i = 0; i < f->lanes; i++)
-        if (op->live_bytes < f->lane[i].fewest)
-            f->lane[i].fewest = op->live_bytes;
-    lane_t *l = op->aside ? NULL : lane_of(f, op, false);
+    for (unsigned i = 0; i < f->streams; i++)
+        if (op->live_bytes < f->stream[i].fewest)
+            f->stream[i].fewest = op->live_bytes;
+    stream_t *l = op->aside ? NULL : stream_of(f, op, false);
     if (!l)
         return EBB_STEP_NONE;
     f->last = l;
     l->shared |= l->thread != op->thread;
     const ebb_step_event_t event = take(f, l, op);
-    lane_t *own = l->shared ? lane_of(f, op, true) : NULL;
+    stream_t *own = l->shared ? stream_of(f, op, true) : NULL;
     const ebb_step_event_t of_thread = own ? take(f, own, op) : EBB_STEP_NONE;
     return of_thread ? of_thread : event;
 }
@@ -220,20 +220,20 @@ size_t ebb_step_period(const ebb_step_finder_t *f)
     return kind < 0 ? 0 : ebb_step_kind(f, (unsigned)kind).operations;
 }
 
-ebb_step_lanes_t ebb_step_lanes(const ebb_step_finder_t *f)
+ebb_step_streams_t ebb_step_streams(const ebb_step_finder_t *f)
 {
-    ebb_step_lanes_t lanes = {.count = 0};
-    for (unsigned i = 0; i < f->lanes; i++) {
-        lanes.count++;
-        lanes.recurring += has_step(&f->lane[i]);
+    ebb_step_streams_t streams = {.count = 0};
+    for (unsigned i = 0; i < f->streams; i++) {
+        streams.count++;
+        streams.recurring += has_step(&f->stream[i]);
     }
-    return lanes;
+    return streams;
 }
 
 bool ebb_step_check(const ebb_step_finder_t *f)
 {
     bool good = true;
-    for (unsigned i = 0; i < f->lanes; i++)
-        good &= f->lane[i].past.room <= f->longest_room && follow_check(f->lane[i].follow);
+    for (unsigned i = 0; i < f->streams; i++)
+        good &= f->stream[i].past.room <= f->longest_room && follow_check(f->stream[i].follow);
     return good;
 }

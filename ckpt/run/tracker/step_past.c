@@ -1,4 +1,4 @@
-/* step_past.c: the past of a lane, and its comparison with what it should be. */
+/* step_past.c: the past of a stream, and its comparison with what it should be. */
 #include <stdlib.h>
 
 #include "ckpt/run/tracker/internal.h"

@@ -2,9 +2,9 @@
  *
  *   step.c, step_*.c   finds the step in the sequence of operations, and tells kinds of step apart
  *   match.c            which operation of a recording is this one?
- *   follow.c           the cursor in a recorded step while no plan is driven, and the lookahead that it gives
- *   leftover.c         words of arguments that the host has not filled in; layout.c: structures that say which these are
- *   word.c             what else a word of an argument may be
+ *   tracker.c           the cursor in a recorded step while no plan is driven, and the lookahead that it gives
+ *   stale.c         words of arguments that the host has not filled in; layout.c: structures that say which these are
+ *   foreign_word.c             what else a word of an argument may be
  */
 #ifndef EBB_TRACKER_H
 #define EBB_TRACKER_H
@@ -28,7 +28,7 @@
  * another batch size, say. Of memory, the fewest bytes that were alive since the operation before.
  *
  * Glossary
- *   lane      the operations of one stream; where several threads issue into it, of one thread and stream as well.
+ *   stream      the operations of one stream; where several threads issue into it, of one thread and stream as well.
  *             Lanes are looked at one by one, because their interleaving may differ from step to step. The lead is the
  *             one with the most operations among those that have a step; its steps are the program's
  *   word      what the steps of one kind have in common, from boundary to boundary
@@ -105,15 +105,15 @@ size_t ebb_step_period(const ebb_step_finder_t *finder);
 size_t ebb_step_position(const ebb_step_finder_t *finder);
 
 /* Lanes with operations, and how many of them have a step. */
-typedef struct ebb_step_lanes {
+typedef struct ebb_step_streams {
     unsigned count, recurring;
-} ebb_step_lanes_t;
-ebb_step_lanes_t ebb_step_lanes(const ebb_step_finder_t *finder);
+} ebb_step_streams_t;
+ebb_step_streams_t ebb_step_streams(const ebb_step_finder_t *finder);
 
 /* Everything is in order: for tests. */
 bool ebb_step_check(const ebb_step_finder_t *finder);
 
-/* ---- words that lead into no buffer (word.c) ---- */
+/* ---- words that lead into no buffer (foreign_word.c) ---- */
 
 /* What else a word of a launch's arguments may be that leads into no buffer of ebb's. */
 
@@ -132,7 +132,7 @@ void ebb_words_forget(ebb_t *ebb);
 /* Structures that say themselves which of their words are meant.
  *
  * What the host has not filled in is learned from what it holds (tracker.h). That takes several launches, and cannot tell apart what
- * launches of a kernel have in common but by chance. Where most is left over it need not be learned, because the structure says it. All
+ * launches of a kernel have in common but by chance. Where most is stale it need not be learned, because the structure says it. All
  * these are PyTorch's, as its versions 2.4 to 2.11 have them (sources in aten/src/ATen):
  *   - CatArrayBatchedCopy of torch.cat: as many inputs as the grid is high (native/cuda/Shape.cu).
  *   - multi_tensor_apply_kernel of optimizers and clipping: as many tensors as its blocks name (native/cuda/MultiTensorApply.cuh).
@@ -199,21 +199,21 @@ void ebb_layout_make(const char *name, const ebb_layout_parameter_t *parameter, 
 void ebb_layout_roles(const ebb_layout_t *layout, const unsigned char *block, size_t bytes,
                       const unsigned grid[3], uint8_t *role);
 
-/* ---- words that the host has not filled in (leftover.c) ---- */
+/* ---- words that the host has not filled in (stale.c) ---- */
 
 /* Words of a launch's arguments that the host has not filled in.
  *
  * A structure that goes to a kernel by value is often filled in part: so many shapes, strides, pointers, and the kernel goes by no
- * more. What is left over is what the host's stack remembers: also pointers into buffers, others in each step. Whoever only sees
+ * more. What is stale is what the host's stack remembers: also pointers into buffers, others in each step. Whoever only sees
  * words (hook/args.c) takes each of these for an operand, and no two steps for the same. PyTorch does so (OffsetCalculator,
  * CatArrayBatchedCopy, multi_tensor_apply).
  *
  * Some structures say themselves what is meant (tracker.h). Of all others, junk proves. If a word held what nobody can follow
  * (tracker.h), and the launch came off, that launch did not go by it: it would have faulted. So evidence is gathered of each place of a
  * step, which is a launch of this kernel with this geometry and this many bytes of arguments, behind the same launches. A word that
- * held junk at least twice there is left over, in whatever other launch of the place, from the fourth on, it leads into a buffer; but
+ * held junk at least twice there is stale, in whatever other launch of the place, from the fourth on, it leads into a buffer; but
  * not in one that says something else for the first time: where a small number (a count, a kind, a flag) that had been the same in all
- * launches is another one, the word may be meant by it. From then on it is left over in launches with that number only once it held
+ * launches is another one, the word may be meant by it. From then on it is stale in launches with that number only once it held
  * junk in one. (More than a few such numbers at once are what another call has left on the stack; what was known of words there is
  * forgotten.)
  *
@@ -223,34 +223,34 @@ void ebb_layout_roles(const ebb_layout_t *layout, const unsigned char *block, si
  * going on with other bits. While no plan is driven, and the program's own launches are not planned ones, every word that leads into a
  * buffer has it in place, whatever is known of it.
  *
- * EBB_LEFTOVERS=0: every word counts. One device at a time; with ebb_lock() held. */
+ * EBB_STALE_WORDS=0: every word counts. One device at a time; with ebb_lock() held. */
 
 /* A step begins. What a place is counts from here. */
-void ebb_leftover_begin_step(ebb_t *ebb);
+void ebb_stale_begin_step(ebb_t *ebb);
 
 /* Every operation of a step of which any is viewed, before it is issued: those of a place come behind the same ones. */
-void ebb_leftover_pass(ebb_t *ebb, const ebb_operation_t *operation);
+void ebb_stale_pass(ebb_t *ebb, const ebb_operation_t *operation);
 /* The operation passed last was not issued. */
-void ebb_leftover_take_back(ebb_t *ebb);
+void ebb_stale_take_back(ebb_t *ebb);
 
-/* The operation passed last, without the accesses of words that are left over, and with arguments in which these lead nowhere; all
+/* The operation passed last, without the accesses of words that are stale, and with arguments in which these lead nowhere; all
  * others as they are. The operation itself if there are none. Valid until the next pass. Adds to the evidence. */
-const ebb_operation_t *ebb_leftover_view(ebb_device_t *dev, const ebb_operation_t *operation);
+const ebb_operation_t *ebb_stale_view(ebb_device_t *dev, const ebb_operation_t *operation);
 
-/* Whether a word of the operation viewed last is left over, wherever it leads, or holds junk in it: this launch does not go by it. */
-bool ebb_leftover_is(ebb_device_t *dev, uint32_t param_offset);
+/* Whether a word of the operation viewed last is stale, wherever it leads, or holds junk in it: this launch does not go by it. */
+bool ebb_stale_is(ebb_device_t *dev, uint32_t param_offset);
 
 /* What is known of a word of the operation viewed last, for the log. */
-void ebb_leftover_describe(ebb_t *ebb, uint32_t param_offset, char *out, size_t size);
+void ebb_stale_describe(ebb_t *ebb, uint32_t param_offset, char *out, size_t size);
 
 /* Tells the program's user, where the device has faulted, that a word may have been left out that was meant. */
-void ebb_leftover_hint(ebb_t *ebb, CUresult result);
+void ebb_stale_hint(ebb_t *ebb, CUresult result);
 
 /* Accesses that were left out, in all. */
-uint64_t ebb_leftover_count(ebb_t *ebb);
+uint64_t ebb_stale_count(ebb_t *ebb);
 
 /* Everything: functions may be others. */
-void ebb_leftover_forget(ebb_t *ebb);
+void ebb_stale_forget(ebb_t *ebb);
 
 /* ---- matching a step with its recording (match.c) ---- */
 
@@ -297,7 +297,7 @@ ebb_buffer_t *ebb_match_buffer(ebb_t *ebb, uint32_t id);
 /* Whether an operation that is not recorded has touched it since this was asked last. */
 bool ebb_match_take_strayed(ebb_t *ebb, uint32_t id);
 
-/* ---- following a recorded step (follow.c) ---- */
+/* ---- following a recorded step (tracker.c) ---- */
 
 /* Where the program is in a recorded step, while no plan is driven, and what that says about its buffers.
  *
@@ -312,30 +312,30 @@ bool ebb_match_take_strayed(ebb_t *ebb, uint32_t id);
  *
  * One step is followed at a time; with ebb_lock() held. */
 
-/* The next operation is the first one of a step like this one, which is borrowed until the next call or ebb_follow_end.
+/* The next operation is the first one of a step like this one, which is borrowed until the next call or ebb_tracker_end.
  * NULL, or without a trace: like the one before, if any. What is dropped is made before another step is followed. */
-void ebb_follow_boundary(ebb_device_t *dev, ebb_recording_t *learned);
+void ebb_tracker_boundary(ebb_device_t *dev, ebb_recording_t *learned);
 /* What is dropped is made. Does nothing if nothing is followed. */
-void ebb_follow_end(ebb_device_t *dev);
-bool ebb_follow_follows(ebb_t *ebb, const ebb_recording_t *learned);
+void ebb_tracker_end(ebb_device_t *dev);
+bool ebb_tracker_follows(ebb_t *ebb, const ebb_recording_t *learned);
 
 /* At a boundary: [buffers] those with which the next step like this one begins, by their numbers in it, as far as they are
  * known; the caller's to free. NULL: nothing is known. */
-ebb_buffer_t **ebb_follow_present(ebb_t *ebb, const ebb_recording_t *learned);
+ebb_buffer_t **ebb_tracker_present(ebb_t *ebb, const ebb_recording_t *learned);
 
 /* What is dropped is made. The cursor is lost, and buffers have no numbers, until the next boundary: the program's
  * operations are not shown to this module for now. */
-void ebb_follow_pause(ebb_device_t *dev);
+void ebb_tracker_pause(ebb_device_t *dev);
 /* The program is in the middle of a step, where a plan has left it (replay.h): followed from here on. */
-struct ebb_left;
-void ebb_follow_resume(ebb_device_t *dev, struct ebb_left *left);
+struct ebb_orphans;
+void ebb_tracker_resume(ebb_device_t *dev, struct ebb_orphans *left);
 
 /* Around every operation. `before` is for the moment when nothing has been done for it yet; an error goes to the
  * program. */
-ebb_status_t ebb_follow_before(ebb_device_t *dev, const ebb_operation_t *operation);
-void ebb_follow_after(ebb_t *ebb, const ebb_operation_t *operation, bool issued);
+ebb_status_t ebb_tracker_before(ebb_device_t *dev, const ebb_operation_t *operation);
+void ebb_tracker_after(ebb_t *ebb, const ebb_operation_t *operation, bool issued);
 /* A buffer of the program is about to be freed, on the stream; NULL: now. */
-void ebb_follow_freeing(ebb_buffer_t *buffer, ebb_stream_t *stream);
+void ebb_tracker_freeing(ebb_buffer_t *buffer, ebb_stream_t *stream);
 
 /* ---- what comes next, for residence/ ---- */
 
@@ -355,27 +355,27 @@ typedef struct ebb_coming {
 } ebb_coming_t;
 
 /* False: nothing is known at the moment, and the others may not be asked. */
-bool ebb_follow_known(ebb_device_t *dev);
-ebb_next_use_t ebb_follow_next_use(const ebb_buffer_t *buffer);
+bool ebb_tracker_known(ebb_device_t *dev);
+ebb_next_use_t ebb_tracker_next_use(const ebb_buffer_t *buffer);
 /* The operation `ahead` operations from now. False: nothing is known that far ahead. */
-bool ebb_follow_coming(ebb_t *ebb, uint32_t ahead, ebb_coming_t *out);
+bool ebb_tracker_coming(ebb_t *ebb, uint32_t ahead, ebb_coming_t *out);
 /* The i-th buffer that it touches. NULL: not allocated yet. */
-ebb_buffer_t *ebb_follow_touched(ebb_t *ebb, uint32_t ahead, uint32_t i);
+ebb_buffer_t *ebb_tracker_touched(ebb_t *ebb, uint32_t ahead, uint32_t i);
 
 /* ---- for recipe.c ---- */
 
-typedef struct ebb_followed {
+typedef struct ebb_tracked {
     ebb_recording_t *learned; /* NULL: nothing is followed */
     unsigned slot;            /* the device on which it is */
     ebb_uses_t uses;
     ebb_buffer_t **buffer; /* [buffers] alive, under this number; NULL: none is known */
     bool known;            /* the cursor is right */
     bool paused,
-        resumed; /* ebb_follow_pause, since the last boundary; ebb_follow_resume, until another one begins */
+        resumed; /* ebb_tracker_pause, since the last boundary; ebb_tracker_resume, until another one begins */
     uint32_t cursor; /* the next operation; operation_count: the step is over */
     uint64_t step;   /* counts boundaries */
     bool matches;    /* the operation under way is the one at the cursor, on the recorded buffers */
     uint32_t at;     /* its number then */
-} ebb_followed_t;
+} ebb_tracked_t;
 
 #endif

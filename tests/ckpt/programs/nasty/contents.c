@@ -163,23 +163,23 @@ static bool foreach_update(worker_t *w)
     return true;
 }
 
-/* ---- leftovers: a structure by value of which the host fills in a part; the rest is what others have left on its stack: pointers
+/* ---- stale_words: a structure by value of which the host fills in a part; the rest is what others have left on its stack: pointers
  * to buffers that are in use and to their ends, others in each step. stale: also to what was freed since, numbers, and nothing at all.
  * sometimes: they look no different, and in a few late steps the kernel goes by them. grown: the same of stale ones. hidden: the
- * same, and only a word on the device says so. lists: as leftovers, in a structure that says how much of it is meant ---- */
+ * same, and only a word on the device says so. lists: as stale_words, in a structure that says how much of it is meant ---- */
 
-enum { LEFTOVERS = 4 };
+enum { STALE_WORDS = 4 };
 
-static void leftovers_set_up(worker_t *w)
+static void stale_words_set_up(worker_t *w)
 {
-    w->table = calloc(LEFTOVERS, sizeof *w->table); /* on the host */
+    w->table = calloc(STALE_WORDS, sizeof *w->table); /* on the host */
 }
 
-static struct nasty_pairs with_leftovers(worker_t *w, unsigned i, unsigned count)
+static struct nasty_pairs with_stale_words(worker_t *w, unsigned i, unsigned count)
 {
     struct nasty_pairs pairs = {
         .count = count, .m = {w->n, w->n}, .w = {w->x[i + 1], w->x[i + 1]}, .dw = {w->x[i]}};
-    for (unsigned k = 0; k < LEFTOVERS; k++)
+    for (unsigned k = 0; k < STALE_WORDS; k++)
         if (k % 2)
             pairs.w[1 + k] = w->table[k];
         else
@@ -187,10 +187,10 @@ static struct nasty_pairs with_leftovers(worker_t *w, unsigned i, unsigned count
     return pairs;
 }
 
-static void launch_with_leftovers(worker_t *w, unsigned i, unsigned count)
+static void launch_with_stale_words(worker_t *w, unsigned i, unsigned count)
 {
     float rate = 0.01f;
-    struct nasty_pairs pairs = with_leftovers(w, i, count);
+    struct nasty_pairs pairs = with_stale_words(w, i, count);
     LAUNCH(w, update_all, blocks_of(w->n), &pairs, &rate);
 }
 
@@ -200,11 +200,11 @@ static float *any_in_use(worker_t *w, unsigned i)
     return in_use[nasty_random(w, sizeof in_use / sizeof *in_use)];
 }
 
-static void leftovers_forward(worker_t *w, unsigned i)
+static void stale_words_forward(worker_t *w, unsigned i)
 {
-    for (unsigned k = 0; k < LEFTOVERS; k++)
+    for (unsigned k = 0; k < STALE_WORDS; k++)
         w->table[k] = any_in_use(w, i);
-    launch_with_leftovers(w, i, 1);
+    launch_with_stale_words(w, i, 1);
 }
 
 /* A pointer, which may be stale soon; or a number, or nothing. */
@@ -217,7 +217,7 @@ static float *anything(worker_t *w, unsigned i)
 
 static void remember_anything(worker_t *w, unsigned i)
 {
-    for (unsigned k = 0; k < LEFTOVERS; k++)
+    for (unsigned k = 0; k < STALE_WORDS; k++)
         if (nasty_random(w, 3) == 0)
             w->table[k] = anything(w, i);
 }
@@ -225,7 +225,7 @@ static void remember_anything(worker_t *w, unsigned i)
 static void stale_forward(worker_t *w, unsigned i)
 {
     remember_anything(w, i);
-    launch_with_leftovers(w, i, 1);
+    launch_with_stale_words(w, i, 1);
 }
 
 static bool goes_by_two(const worker_t *w)
@@ -233,12 +233,12 @@ static bool goes_by_two(const worker_t *w)
     return w->step > w->steps / 2 + 3 && w->step % 4 == 0;
 }
 
-/* The second pair's gradients are what was the first leftover. */
+/* The second pair's gradients are what was the first stale word. */
 static void sometimes_forward(worker_t *w, unsigned i)
 {
-    for (unsigned k = 0; k < LEFTOVERS; k++)
+    for (unsigned k = 0; k < STALE_WORDS; k++)
         w->table[k] = w->x[nasty_random(w, i + 1)];
-    launch_with_leftovers(w, i, goes_by_two(w) ? 2 : 1);
+    launch_with_stale_words(w, i, goes_by_two(w) ? 2 : 1);
 }
 
 static void remember_the_second(worker_t *w, unsigned i)
@@ -251,12 +251,12 @@ static void remember_the_second(worker_t *w, unsigned i)
 static void grown_forward(worker_t *w, unsigned i)
 {
     remember_the_second(w, i);
-    launch_with_leftovers(w, i, goes_by_two(w) ? 2 : 1);
+    launch_with_stale_words(w, i, goes_by_two(w) ? 2 : 1);
 }
 
 static void hidden_set_up(worker_t *w)
 {
-    leftovers_set_up(w);
+    stale_words_set_up(w);
     w->word = nasty_keep(w, sizeof *w->word);
     w->host = nasty_pinned(2 * sizeof *w->host);
     w->host[0] = 1;
@@ -273,7 +273,7 @@ static void hidden_forward(worker_t *w, unsigned i)
 {
     float rate = 0.01f;
     remember_the_second(w, i);
-    struct nasty_pairs pairs = with_leftovers(w, i, 0);
+    struct nasty_pairs pairs = with_stale_words(w, i, 0);
     LAUNCH(w, update_some, blocks_of(w->n), &pairs, &w->word, &rate);
 }
 
@@ -289,12 +289,12 @@ static void lists_forward(worker_t *w, unsigned i)
         lists.tensor_of_block[b] = b >= half / NASTY_SLICE;
         lists.slice_of_block[b] = (int)(b - lists.tensor_of_block[b] * half / NASTY_SLICE);
     }
-    for (unsigned k = 0; k < LEFTOVERS; k++)
+    for (unsigned k = 0; k < STALE_WORDS; k++)
         lists.w[2 + k] = lists.dw[2 + k] = any_in_use(w, i);
     LAUNCH(w, nasty_update_lists(), blocks_of(w->n), &lists, &functor, &rate);
 }
 
-static void leftovers_finish(worker_t *w)
+static void stale_words_finish(worker_t *w)
 {
     free(w->table);
 }
@@ -312,32 +312,32 @@ const trait_t nasty_contents[] = {
     {.name = "nondeterministic", .set_up = nondeterministic_set_up, .forward = nondeterministic_forward},
     {.name = "scalars", .forward = scalars_forward},
     {.name = "foreach", .operands = 8, .update = foreach_update},
-    {.name = "leftovers",
-     .operands = 2 + LEFTOVERS,
-     .set_up = leftovers_set_up,
-     .forward = leftovers_forward,
-     .finish = leftovers_finish},
+    {.name = "stale_words",
+     .operands = 2 + STALE_WORDS,
+     .set_up = stale_words_set_up,
+     .forward = stale_words_forward,
+     .finish = stale_words_finish},
     {.name = "stale",
-     .operands = 2 + LEFTOVERS,
-     .set_up = leftovers_set_up,
+     .operands = 2 + STALE_WORDS,
+     .set_up = stale_words_set_up,
      .forward = stale_forward,
-     .finish = leftovers_finish},
+     .finish = stale_words_finish},
     {.name = "sometimes",
-     .operands = 2 + LEFTOVERS,
-     .set_up = leftovers_set_up,
+     .operands = 2 + STALE_WORDS,
+     .set_up = stale_words_set_up,
      .forward = sometimes_forward,
-     .finish = leftovers_finish},
+     .finish = stale_words_finish},
     {.name = "grown",
-     .operands = 2 + LEFTOVERS,
-     .set_up = leftovers_set_up,
+     .operands = 2 + STALE_WORDS,
+     .set_up = stale_words_set_up,
      .forward = grown_forward,
-     .finish = leftovers_finish},
+     .finish = stale_words_finish},
     {.name = "hidden",
-     .operands = 3 + LEFTOVERS,
+     .operands = 3 + STALE_WORDS,
      .set_up = hidden_set_up,
      .begin = hidden_begin,
      .forward = hidden_forward,
-     .finish = leftovers_finish},
-    {.name = "lists", .operands = 4 + 2 * LEFTOVERS, .forward = lists_forward},
+     .finish = stale_words_finish},
+    {.name = "lists", .operands = 4 + 2 * STALE_WORDS, .forward = lists_forward},
     {.name = NULL},
 };

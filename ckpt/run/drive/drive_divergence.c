@@ -1,4 +1,4 @@
-/* drive_other.c: steps that are not quite what was expected, and are driven all the same: one that goes on as one of another
+/* drive_divergence.c: steps that are not quite what was expected, and are driven all the same: one that goes on as one of another
  * kind, whose plan is installed as well; and one that leaves out copies to the host, as a program does that logs now and then.
  */
 #include <string.h>
@@ -35,7 +35,7 @@ static bool is_same(const drive_t *a, const drive_t *b, uint32_t index)
     for (uint32_t i = 0; i < o->access_count; i++) {
         const ebb_trace_access_t *x = &a->trace->access[o->first_access + i],
                                  *y = &b->trace->access[p->first_access + i];
-        if (a->settled[x->buffer] == EBB_NONE || a->settled[x->buffer] != b->settled[y->buffer] ||
+        if (a->persistent[x->buffer] == EBB_NONE || a->persistent[x->buffer] != b->persistent[y->buffer] ||
             x->mode != y->mode || x->offset_bytes != y->offset_bytes || x->param_offset != y->param_offset)
             return false;
     }
@@ -176,15 +176,15 @@ void ebb_drive_say_other_buffers(ebb_device_t *dev, const ebb_operation_t *op)
         const ebb_access_t *x = &op->access[i];
         if (ebb_drive_plans(dev->ebb, x))
             continue;
-        ebb_leftover_describe(dev->ebb, x->param_offset, word, sizeof word);
+        ebb_stale_describe(dev->ebb, x->param_offset, word, sizeof word);
         ebb_log(EBB_DEBUG, "operation %u: not planned: buffer %d at %zu (%s)", drive->cursor,
-                x->buffer->tag == EBB_PARKED ? -2 : (int)x->buffer->tag - 1, x->offset_bytes, word);
+                x->buffer->tag == EBB_INACTIVE ? -2 : (int)x->buffer->tag - 1, x->offset_bytes, word);
     }
     for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++) {
         const ebb_trace_access_t *a = &drive->trace->access[k];
-        if (ebb_drive_makes(op, a) || ebb_leftover_is(dev, a->param_offset))
+        if (ebb_drive_makes(op, a) || ebb_stale_is(dev, a->param_offset))
             continue;
-        ebb_leftover_describe(dev->ebb, a->param_offset, word, sizeof word);
+        ebb_stale_describe(dev->ebb, a->param_offset, word, sizeof word);
         ebb_log(EBB_DEBUG, "operation %u: left alone: buffer %u, mode %d (%s)", drive->cursor, a->buffer,
                 (int)a->mode, word);
     }

@@ -1,4 +1,4 @@
-/* recipe_left.c: recipes of what a plan has given up; see replay.h. */
+/* recipe_orphans.c: recipes of what a plan has given up; see replay.h. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,7 +30,7 @@ static bool mark_makers(ebb_t *ebb, uint32_t id, uint32_t operation, bool *marke
 }
 
 /* NULL: there is no recipe, or no host memory. */
-static left_t *new_recipe(ebb_t *ebb, uint32_t id, bool *marked)
+static orphan_t *new_recipe(ebb_t *ebb, uint32_t id, bool *marked)
 {
     recipes_t *recipes = ebb->run->recipes;
     const uint32_t last = recipes->of[id].writer;
@@ -44,7 +44,7 @@ static left_t *new_recipe(ebb_t *ebb, uint32_t id, bool *marked)
             return NULL;
         count += marked[o];
     }
-    left_t *l = calloc(1, sizeof *l + count * sizeof l->operation[0]);
+    orphan_t *l = calloc(1, sizeof *l + count * sizeof l->operation[0]);
     for (uint32_t o = 0; l && o <= last; o++)
         if (marked[o])
             l->operation[l->count++] = o;
@@ -53,16 +53,16 @@ static left_t *new_recipe(ebb_t *ebb, uint32_t id, bool *marked)
 
 /* ---- and how much memory beside the program's ---- */
 
-static size_t whole_bytes(ebb_followed_t *followed, uint32_t id)
+static size_t whole_bytes(ebb_tracked_t *tracked, uint32_t id)
 {
-    const ebb_trace_buffer_t *b = &followed->learned->trace->buffer[id];
+    const ebb_trace_buffer_t *b = &tracked->learned->trace->buffer[id];
     return ebb_uses_chunks(b) ? ebb_uses_chunks(b) * EBB_CHUNK_BYTES : b->bytes;
 }
 
 /* The most that is there at once. `own` [buffers]: false before and after. */
 static size_t most_own_bytes(ebb_t *ebb, uint32_t id, bool *own)
 {
-    ebb_followed_t *followed = ebb->run->followed;
+    ebb_tracked_t *tracked = ebb->run->tracked;
     recipes_t *recipes = ebb->run->recipes;
     const recipe_t r = ebb_recipe_of(ebb, id);
     size_t bytes = 0, most = 0;
@@ -74,7 +74,7 @@ static size_t most_own_bytes(ebb_t *ebb, uint32_t id, bool *own)
             if (!ebb_is_own(ebb, id, operation, k) || own[other])
                 continue;
             own[other] = true;
-            bytes += whole_bytes(followed, other);
+            bytes += whole_bytes(tracked, other);
         }
         most = bytes > most ? bytes : most;
         for (uint32_t k = 0; k < ebb_recorded(ebb, operation)->access_count; k++) {
@@ -82,7 +82,7 @@ static size_t most_own_bytes(ebb_t *ebb, uint32_t id, bool *own)
             if (!own[other] || recipes->last_read[other] > i + 1)
                 continue;
             own[other] = false;
-            bytes -= whole_bytes(followed, other);
+            bytes -= whole_bytes(tracked, other);
         }
     }
     ebb_recipe_note_reads(ebb, id, &r, false);
@@ -92,7 +92,7 @@ static size_t most_own_bytes(ebb_t *ebb, uint32_t id, bool *own)
 /* Whether all that is alive, and what making needs beside it, fits into device and host together, with `more` bytes. */
 static bool has_room(ebb_device_t *dev, size_t more)
 {
-    ebb_followed_t *followed = dev->ebb->run->followed;
+    ebb_tracked_t *tracked = dev->ebb->run->tracked;
     recipes_t *recipes = dev->ebb->run->recipes;
     const ebb_pinned_usage_t host = ebb_pinned_usage(dev);
     size_t large = 0, mapped = 0, own = 0, copies = 0;
@@ -101,22 +101,22 @@ static bool has_room(ebb_device_t *dev, size_t more)
         mapped += b->range->mapped ? b->range->chunk_count * EBB_CHUNK_BYTES : 0;
     }
     for (uint32_t i = 0; i < recipes->dropped_count; i++) {
-        const left_t *l = recipes->of[recipes->dropped[i]].left;
+        const orphan_t *l = recipes->of[recipes->dropped[i]].orphan;
         if (!l)
             continue;
         own = l->own_bytes > own ? l->own_bytes : own;
-        copies += l->copied ? followed->buffer[recipes->dropped[i]]->bytes : 0;
+        copies += l->copied ? tracked->buffer[recipes->dropped[i]]->bytes : 0;
     }
     const size_t rest = ebb_usage(dev).mapped_bytes - mapped; /* small buffers, and spare memory */
     const size_t pinned = host.budget_bytes > host.others_bytes ? host.budget_bytes - host.others_bytes : 0;
-    return large + rest + own + copies + ebb_own_pinned_bytes(dev) + more + EBB_CHUNK_BYTES <=
+    return large + rest + own + copies + ebb_scratch_pinned_bytes(dev) + more + EBB_CHUNK_BYTES <=
            ebb_chunks_limit(dev) * EBB_CHUNK_BYTES + pinned;
 }
 
 void ebb_recipe_allocating(ebb_device_t *dev, size_t bytes)
 {
     recipes_t *recipes = dev->ebb->run->recipes;
-    if (!recipes->left_count || has_room(dev, bytes))
+    if (!recipes->orphan_count || has_room(dev, bytes))
         return;
     ebb_log(EBB_INFO, "what the plan has given up is made at once: later there might be no room for it");
     if (ebb_recipe_make_readers(dev->ebb, EBB_NONE, ebb_recheck_side(dev)))
@@ -135,7 +135,7 @@ static void take_copy(ebb_buffer_t *b, ebb_given_up_t *g, const char *why)
     g->copy = NULL;
 }
 
-void ebb_recipe_abandon(ebb_left_t *left)
+void ebb_recipe_abandon(ebb_orphans_t *left)
 {
     for (uint32_t i = 0; i < left->given_up_count; i++)
         take_copy(left->buffer[left->given_up[i].id], &left->given_up[i], "there is no host memory");
@@ -143,10 +143,10 @@ void ebb_recipe_abandon(ebb_left_t *left)
 
 static void drop(ebb_t *ebb, ebb_given_up_t *g, bool *marked, bool *own)
 {
-    ebb_followed_t *followed = ebb->run->followed;
+    ebb_tracked_t *tracked = ebb->run->tracked;
     recipes_t *recipes = ebb->run->recipes;
-    ebb_buffer_t *b = followed->buffer[g->id];
-    left_t *l = new_recipe(ebb, g->id, marked);
+    ebb_buffer_t *b = tracked->buffer[g->id];
+    orphan_t *l = new_recipe(ebb, g->id, marked);
     if (!l) {
         take_copy(b, g, "it cannot be made again");
         return;
@@ -157,9 +157,9 @@ static void drop(ebb_t *ebb, ebb_given_up_t *g, bool *marked, bool *own)
     l->part = g->part;
     l->copied = g->copy != NULL;
     g->copy = NULL;
-    recipes->of[g->id].left = l;
+    recipes->of[g->id].orphan = l;
     l->own_bytes = most_own_bytes(ebb, g->id, own);
-    recipes->left_count++;
+    recipes->orphan_count++;
     ebb_recipe_list(ebb, g->id);
 }
 
@@ -171,7 +171,7 @@ static bool is_kept(ebb_t *ebb, uint32_t operation)
 }
 
 /* What the operations so far have made. */
-static void note_operations(ebb_t *ebb, ebb_left_t *left)
+static void note_operations(ebb_t *ebb, ebb_orphans_t *left)
 {
     recipes_t *recipes = ebb->run->recipes;
     uint32_t stray = 0;
@@ -185,11 +185,11 @@ static void note_operations(ebb_t *ebb, ebb_left_t *left)
     }
 }
 
-void ebb_recipe_resume(ebb_device_t *dev, ebb_left_t *left)
+void ebb_recipe_resume(ebb_device_t *dev, ebb_orphans_t *left)
 {
-    ebb_followed_t *followed = dev->ebb->run->followed;
-    bool *marked = calloc((size_t)followed->learned->trace->operation_count + 1, sizeof *marked);
-    bool *own = calloc((size_t)followed->learned->trace->buffer_count + 1, sizeof *own);
+    ebb_tracked_t *tracked = dev->ebb->run->tracked;
+    bool *marked = calloc((size_t)tracked->learned->trace->operation_count + 1, sizeof *marked);
+    bool *own = calloc((size_t)tracked->learned->trace->buffer_count + 1, sizeof *own);
     if (marked && own && ebb_recipe_open(dev->ebb)) {
         note_operations(dev->ebb, left);
         for (uint32_t i = 0; i < left->given_up_count; i++)

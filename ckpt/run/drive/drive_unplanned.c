@@ -1,4 +1,4 @@
-/* drive_tolerate.c: what the plan does not know and that cannot hurt it.
+/* drive_unplanned.c: what the plan does not know and that cannot hurt it.
  *
  * An operation more: on one of the plan's streams (of several, all wait for each other before and after it), on buffers whose contents are in their places, of which it may write none that
  * making a dropped content could need, and none that has a copy on the host, because the plan goes by the copy. What it may
@@ -37,7 +37,7 @@ static bool writes_source(drive_t *drive, const ebb_trace_operation_t *o)
     return false;
 }
 
-ebb_status_t ebb_tolerate_set_up(ebb_t *ebb)
+ebb_status_t ebb_unplanned_set_up(ebb_t *ebb)
 {
     drive_t *drive = ebb_driven(ebb);
     drive->source = calloc((size_t)drive->trace->buffer_count + 1, sizeof *drive->source);
@@ -63,7 +63,7 @@ ebb_status_t ebb_tolerate_set_up(ebb_t *ebb)
                                          : ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "host memory for a plan", 0);
 }
 
-void ebb_tolerate_tear_down(ebb_t *ebb)
+void ebb_unplanned_tear_down(ebb_t *ebb)
 {
     drive_t *drive = ebb_driven(ebb);
     free(drive->source);
@@ -72,7 +72,7 @@ void ebb_tolerate_tear_down(ebb_t *ebb)
     drive->stray = NULL;
 }
 
-void ebb_tolerate_begin_step(ebb_t *ebb)
+void ebb_unplanned_begin_step(ebb_t *ebb)
 {
     drive_t *drive = ebb_driven(ebb);
     drive->strays = drive->stray_count = 0;
@@ -117,7 +117,7 @@ static bool is_harmless_to(const ebb_operation_t *op, const ebb_buffer_t *b)
     drive_t *drive = ebb_driven(ebb);
     if (!b->tag)
         return true;
-    if (b->tag == EBB_PARKED)
+    if (b->tag == EBB_INACTIVE)
         return false;
     const site_t *s = ebb_site_of(ebb, b->tag - 1);
     if (s->range && !s->device)
@@ -164,7 +164,7 @@ static bool note_writes(ebb_device_t *dev, const ebb_operation_t *op)
     return true;
 }
 
-bool ebb_tolerate_operation(ebb_device_t *dev, ebb_operation_t *op)
+bool ebb_unplanned_operation(ebb_device_t *dev, ebb_operation_t *op)
 {
     drive_t *drive = ebb_driven(dev->ebb);
     if (op->opaque || op->kind == EBB_OTHER ||
@@ -178,10 +178,10 @@ bool ebb_tolerate_operation(ebb_device_t *dev, ebb_operation_t *op)
     if (join_fetches(dev->ebb, op) || ebb_guard_open_buffers(dev->ebb, op) || ebb_residence_acquire(dev, op))
         return false;
     drive->strays++;
-    drive->tolerated = drive->active && note_writes(dev, op); /* the plan may have had to make room */
-    if (!drive->tolerated)
+    drive->unplanned = drive->active && note_writes(dev, op); /* the plan may have had to make room */
+    if (!drive->unplanned)
         ebb_residence_release(op);
-    return drive->tolerated;
+    return drive->unplanned;
 }
 
 /* By the plan, or by whoever goes on when it is left: content is made from what it writes. */
@@ -196,7 +196,7 @@ static bool may_be_repeated(ebb_t *ebb, uint32_t operation)
 
 /* Most of it is as planned; what it leaves alone had not been given up to be replaced; it is never repeated; and no other stream has to
  * be waited for. */
-bool ebb_tolerate_may_stand_in(ebb_t *ebb, const ebb_operation_t *op)
+bool ebb_unplanned_may_match_partly(ebb_t *ebb, const ebb_operation_t *op)
 {
     drive_t *drive = ebb_driven(ebb);
     const ebb_trace_operation_t *o = &drive->trace->operation[drive->cursor];
@@ -212,7 +212,7 @@ bool ebb_tolerate_may_stand_in(ebb_t *ebb, const ebb_operation_t *op)
     return true;
 }
 
-bool ebb_tolerate_stand_in(ebb_device_t *dev, const ebb_operation_t *op)
+bool ebb_unplanned_partial_match(ebb_device_t *dev, const ebb_operation_t *op)
 {
     drive_t *drive = ebb_driven(dev->ebb);
     if (drive->stray_count + op->access_count > MOST_WRITES)
@@ -231,13 +231,13 @@ bool ebb_tolerate_stand_in(ebb_device_t *dev, const ebb_operation_t *op)
             may_write(dev, op, &op->access[i]))
             note_write(op->access[i].buffer, drive->cursor + 1);
     ebb_issued_forget(&drive->issued[drive->cursor]); /* nobody repeats it */
-    drive->counts.tolerated++;
+    drive->counts.unplanned++;
     return true;
 }
 
 /* ---- allocations ---- */
 
-bool ebb_tolerate_allocation(ebb_device_t *dev, const ebb_request_t *q)
+bool ebb_unplanned_allocation(ebb_device_t *dev, const ebb_request_t *q)
 {
     const size_t chunks = (q->bytes + EBB_CHUNK_BYTES - 1) / EBB_CHUNK_BYTES;
     ebb_request_t unplanned = *q;
@@ -248,13 +248,13 @@ bool ebb_tolerate_allocation(ebb_device_t *dev, const ebb_request_t *q)
 
 /* ---- frees ---- */
 
-bool ebb_tolerate_early_free(ebb_t *ebb, uint32_t buffer)
+bool ebb_unplanned_early_free(ebb_t *ebb, uint32_t buffer)
 {
     drive_t *drive = ebb_driven(ebb);
     return drive->trace->buffer[buffer].dies <= drive->cursor || !drive->source[buffer];
 }
 
-void ebb_tolerate_freed(ebb_t *ebb, site_t *s)
+void ebb_unplanned_freed(ebb_t *ebb, site_t *s)
 {
     drive_t *drive = ebb_driven(ebb);
     drive->late -= s->late;
@@ -271,9 +271,9 @@ static bool may_stay(const site_t *s)
 static bool would_take_late(drive_t *drive, uint32_t place)
 {
     const site_t *s = &drive->site[place];
-    for (uint32_t i = 0; i < s->rival_count; i++) {
-        const site_t *rival = &drive->site[s->rival[i]];
-        if (rival->late && rival->device && !rival->on_host)
+    for (uint32_t i = 0; i < s->overlapping_count; i++) {
+        const site_t *overlapping = &drive->site[s->overlapping[i]];
+        if (overlapping->late && overlapping->device && !overlapping->on_host)
             return true;
     }
     return false;
@@ -297,7 +297,7 @@ static bool action_takes_late(ebb_t *ebb, const ebb_action_t *a)
                                    : false;
 }
 
-const char *ebb_tolerate_late_frees(ebb_t *ebb)
+const char *ebb_unplanned_late_frees(ebb_t *ebb)
 {
     drive_t *drive = ebb_driven(ebb);
     for (uint32_t i = drive->death_first[drive->cursor]; i < drive->death_first[drive->cursor + 1]; i++) {

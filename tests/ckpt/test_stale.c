@@ -47,7 +47,7 @@ static unsigned told;
 
 void ebb_log(ebb_log_level_t level, const char *format, ...)
 {
-    told += level == EBB_WARN && strstr(format, "EBB_LEFTOVERS=0");
+    told += level == EBB_WARN && strstr(format, "EBB_STALE_WORDS=0");
 }
 
 CUdeviceptr ebb_nowhere(ebb_t *ebb, CUdeviceptr word)
@@ -107,17 +107,17 @@ static void fill(launch_t *l, uint32_t count, const uint64_t *words)
 static uint32_t seen(launch_t *l)
 {
     uint32_t set = 0;
-    ebb_leftover_begin_step(&process);
-    ebb_leftover_pass(&process, &l->op);
-    const ebb_operation_t *view = ebb_leftover_view(device0, &l->op);
-    assert_ptr_equal(view, ebb_leftover_view(device0, &l->op)); /* it counts once */
+    ebb_stale_begin_step(&process);
+    ebb_stale_pass(&process, &l->op);
+    const ebb_operation_t *view = ebb_stale_view(device0, &l->op);
+    assert_ptr_equal(view, ebb_stale_view(device0, &l->op)); /* it counts once */
     for (uint32_t i = 0; i < view->access_count; i++)
         set |= 1u << view->access[i].param_offset / 8;
     for (uint32_t i = 0; i < l->op.access_count; i++) {
         const uint32_t w = l->access[i].param_offset / 8;
         uint64_t word;
         memcpy(&word, view->params + 8 * (size_t)w, sizeof word);
-        assert_int_equal(ebb_leftover_is(device0, 8 * w), !(set >> w & 1));
+        assert_int_equal(ebb_stale_is(device0, 8 * w), !(set >> w & 1));
         assert_int_equal(word, set >> w & 1 ? l->block[w] : ebb_nowhere(&process, l->block[w]));
     }
     return set;
@@ -133,8 +133,8 @@ static uint32_t launch(uint32_t count, uint64_t a, uint64_t b)
 static int set_up(void **state)
 {
     (void)state;
-    ebb_options.leftovers = 1;
-    ebb_leftover_forget(&process);
+    ebb_options.stale_words = 1;
+    ebb_stale_forget(&process);
     return 0;
 }
 
@@ -146,14 +146,14 @@ static void junk_in_two_launches_is_left_over(void **state)
     assert_int_equal(launch(1, JUNK, address_of(1)), FIRST | B);
     assert_int_equal(launch(1, address_of(1), address_of(1)), FIRST | A | B);
     assert_int_equal(launch(1, JUNK + ((uint64_t)1 << 33), address_of(1)), FIRST | B);
-    const uint64_t before = ebb_leftover_count(&process);
+    const uint64_t before = ebb_stale_count(&process);
     assert_int_equal(launch(1, address_of(2), address_of(1)), FIRST | B);
-    assert_int_equal(ebb_leftover_count(&process), before + 1);
+    assert_int_equal(ebb_stale_count(&process), before + 1);
     /* Only a fault makes it a suspect. */
-    ebb_leftover_hint(&process, CUDA_SUCCESS);
-    ebb_leftover_hint(&process, CUDA_ERROR_LAUNCH_FAILED);
+    ebb_stale_hint(&process, CUDA_SUCCESS);
+    ebb_stale_hint(&process, CUDA_ERROR_LAUNCH_FAILED);
     assert_int_equal(told, 0);
-    ebb_leftover_hint(&process, CUDA_ERROR_ILLEGAL_ADDRESS);
+    ebb_stale_hint(&process, CUDA_ERROR_ILLEGAL_ADDRESS);
     assert_int_equal(told, 1);
 }
 
@@ -170,9 +170,9 @@ static void word_that_holds_junk_now_is_gone_by_in_no_launch(void **state)
 {
     (void)state;
     assert_int_equal(launch(1, JUNK, address_of(1)), FIRST | B);
-    assert_true(ebb_leftover_is(device0, 16));
+    assert_true(ebb_stale_is(device0, 16));
     assert_int_equal(launch(1, 0, address_of(1)), FIRST | B);
-    assert_false(ebb_leftover_is(device0, 16));
+    assert_false(ebb_stale_is(device0, 16));
 }
 
 /* It had always been one; now there are two, and the second is a pointer. */
@@ -213,16 +213,16 @@ static void other_geometry_and_another_place_say_nothing(void **state)
     /* The second launch of a step is another place, and the one behind another kernel, too. */
     fill(&l, 1, junk);
     fill(&other, 1, pointer);
-    ebb_leftover_begin_step(&process);
-    ebb_leftover_pass(&process, &l.op);
-    ebb_leftover_pass(&process, &other.op);
-    assert_int_equal(ebb_leftover_view(device0, &other.op)->access_count, 2);
+    ebb_stale_begin_step(&process);
+    ebb_stale_pass(&process, &l.op);
+    ebb_stale_pass(&process, &other.op);
+    assert_int_equal(ebb_stale_view(device0, &other.op)->access_count, 2);
     other.op.function = (CUfunction)(uintptr_t)0x2000;
-    ebb_leftover_begin_step(&process);
-    ebb_leftover_pass(&process, &other.op);
+    ebb_stale_begin_step(&process);
+    ebb_stale_pass(&process, &other.op);
     other.op.function = l.op.function;
-    ebb_leftover_pass(&process, &other.op);
-    assert_int_equal(ebb_leftover_view(device0, &other.op)->access_count, 2);
+    ebb_stale_pass(&process, &other.op);
+    assert_int_equal(ebb_stale_view(device0, &other.op)->access_count, 2);
     fill(&l, 1, pointer);
     assert_int_equal(seen(&l), FIRST);
 }
@@ -235,10 +235,10 @@ static void without_the_option_and_for_launches_with_attributes_all_counts(void 
         launch(1, JUNK, address_of(1));
     fill(&l, 1, (const uint64_t[WORDS - 1]){address_of(0), address_of(1), address_of(1), 77, 0});
     l.op.plain = false;
-    ebb_leftover_begin_step(&process);
-    ebb_leftover_pass(&process, &l.op);
-    assert_ptr_equal(ebb_leftover_view(device0, &l.op), &l.op);
-    ebb_options.leftovers = 0;
+    ebb_stale_begin_step(&process);
+    ebb_stale_pass(&process, &l.op);
+    assert_ptr_equal(ebb_stale_view(device0, &l.op), &l.op);
+    ebb_options.stale_words = 0;
     assert_int_equal(launch(1, address_of(1), address_of(1)), FIRST | A | B);
 }
 
@@ -253,7 +253,7 @@ static void what_a_kernel_goes_by_is_never_left_over(void **state)
     for (unsigned program = 0; program < 400; program++) {
         srand(seed + program);
         print_message(program ? "" : "TEST_SEED=%u\n", seed);
-        ebb_leftover_forget(&process);
+        ebb_stale_forget(&process);
         const unsigned most = 1 + (unsigned)rand() % 3, settled = 3 + (unsigned)rand() % 8;
         for (unsigned step = 0; step < 40; step++) {
             const unsigned count = step < settled ? 1 : 1 + (unsigned)rand() % most;
@@ -307,16 +307,16 @@ static void what_its_structure_says_is_known_at_once(void **state)
     block[1 + USED - 1] = address_of(0);
     access[op.access_count++] = (ebb_access_t){.buffer = &buffer[0], .param_offset = 8 * USED};
     for (unsigned step = 0; step < 4; step++) {
-        ebb_leftover_begin_step(&process);
-        ebb_leftover_pass(&process, &op);
-        const ebb_operation_t *view = ebb_leftover_view(device0, &op);
+        ebb_stale_begin_step(&process);
+        ebb_stale_pass(&process, &op);
+        const ebb_operation_t *view = ebb_stale_view(device0, &op);
         assert_int_equal(view->access_count, USED + 1); /* the last word is behind the structure */
         for (uint32_t w = 0; w < BYTES_OF_KNOWN / 8; w++) {
             uint64_t word;
             memcpy(&word, view->params + 8 * (size_t)w, sizeof word);
             const bool unused = w > USED && w < BYTES_OF_KNOWN / 8 - 1;
             assert_int_equal(word, unused && block[w] != JUNK ? ebb_nowhere(&process, block[w]) : block[w]);
-            assert_int_equal(ebb_leftover_is(device0, 8 * w), unused || (w % 3 == 0 && w != USED));
+            assert_int_equal(ebb_stale_is(device0, 8 * w), unused || (w % 3 == 0 && w != USED));
         }
     }
 }

@@ -1,4 +1,4 @@
-/* afford.c: which launches are proven: those that are worth it; when no plan fits with these, the rest. */
+/* select_proofs.c: which launches are proven: those that are worth it; when no plan fits with these, the rest. */
 
 #include "alloc/base/options.h"
 #include "alloc/ebb_alloc.h"
@@ -7,13 +7,13 @@
 /* For ebb_worth_find. */
 typedef struct asked {
     ebb_device_t *dev;
-    const ebb_lessons_t *lessons;
+    const ebb_profile_t *profile;
 } asked_t;
 
 static bool may_write(void *context, uint32_t operation, uint32_t access)
 {
     const asked_t *a = context;
-    return ebb_lessons_may_write(a->dev, a->lessons, operation, access);
+    return ebb_profile_may_write(a->dev, a->profile, operation, access);
 }
 
 static bool is_used_later(const ebb_trace_t *t, uint32_t operation, uint32_t buffer)
@@ -29,7 +29,7 @@ static bool is_used_later(const ebb_trace_t *t, uint32_t operation, uint32_t buf
  * first use replaces them, nothing need be kept; only a replay from zeros shows it. Worth trying where all of a large
  * buffer was seen to be written, and others use it in the step: what nobody else uses is the operation's own state, an
  * optimizer's, say. */
-static void choose_replacements(ebb_lessons_t *l, ebb_need_t *need)
+static void choose_replacements(ebb_profile_t *l, ebb_need_t *need)
 {
     const ebb_trace_t *t = l->recorded.trace;
     for (uint32_t i = 0; i < t->operation_count; i++) {
@@ -45,7 +45,7 @@ static void choose_replacements(ebb_lessons_t *l, ebb_need_t *need)
     }
 }
 
-bool ebb_afford(ebb_device_t *dev, ebb_lessons_t *l)
+bool ebb_select_proofs(ebb_device_t *dev, ebb_profile_t *l)
 {
     const ebb_trace_t *t = l->recorded.trace;
     const uint64_t evictable = (uint64_t)ebb_options.min_buffer;

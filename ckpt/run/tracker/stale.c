@@ -20,7 +20,7 @@ enum {
     MOST_BYTES = 64 << 20, /* the same */
     MOST_NEW = 8, /* small numbers that are new at once: beyond, what the stack remembers is another call's */
     MOST_VALUES = 8,    /* of a small number: beyond, it is none that means words */
-    MOST_DOUBTS = 1024, /* of a shape: nothing of it is left over then */
+    MOST_DOUBTS = 1024, /* of a shape: nothing of it is stale then */
     MOST_PARAM_BYTES = 32768,
     ADDRESS_BITS = 24,   /* below, there is no memory */
     MOST_PARAMETERS = 32 /* among which structures are known */
@@ -34,7 +34,7 @@ typedef struct doubt {
 
 /* How a number goes: the same so far; it means nothing; or from SETTLED_ONCE, it was the same for a while and has had this many new
  * values since. */
-typedef enum { SAME, FREE, SETTLED_ONCE } course_t;
+typedef enum { SAME, FREE, PERSISTENT_ONCE } course_t;
 
 /* Words are of 8 bytes, halves of 4; what is behind the last whole half is not looked at. */
 typedef struct place {
@@ -121,7 +121,7 @@ static lane_t *lane_of(struct ebb_stale *stale, const ebb_stream_t *stream)
     return &stale->lane[i];
 }
 
-void ebb_leftover_begin_step(ebb_t *ebb)
+void ebb_stale_begin_step(ebb_t *ebb)
 {
     struct ebb_stale *stale = ebb->run->stale;
     stale->step++;
@@ -135,16 +135,16 @@ void ebb_leftover_begin_step(ebb_t *ebb)
 #define OLDEST    SQUARE(SQUARE(SQUARE(SQUARE(SQUARE(FACTOR)))))
 _Static_assert(BEHIND == 32, "OLDEST is another power");
 
-void ebb_leftover_pass(ebb_t *ebb, const ebb_operation_t *op)
+void ebb_stale_pass(ebb_t *ebb, const ebb_operation_t *op)
 {
     struct ebb_stale *stale = ebb->run->stale;
     stale->current = NULL;
     stale->seen = NULL;
     stale->passed = NULL;
-    if (!ebb_options.leftovers)
+    if (!ebb_options.stale_words)
         return;
     if (stale->shapes.count > MOST_SHAPES || stale->bytes > MOST_BYTES)
-        ebb_leftover_forget(ebb);
+        ebb_stale_forget(ebb);
     lane_t *lane = lane_of(stale, op->stream);
     const uint64_t key = shape_of(op) | 1;
     bool added;
@@ -164,7 +164,7 @@ void ebb_leftover_pass(ebb_t *ebb, const ebb_operation_t *op)
     *past = key;
 }
 
-void ebb_leftover_take_back(ebb_t *ebb)
+void ebb_stale_take_back(ebb_t *ebb)
 {
     struct ebb_stale *stale = ebb->run->stale;
     if (!stale->passed)
@@ -196,7 +196,7 @@ static place_t *here(struct ebb_stale *stale, const ebb_operation_t *op)
     return p;
 }
 
-void ebb_leftover_forget(ebb_t *ebb)
+void ebb_stale_forget(ebb_t *ebb)
 {
     struct ebb_stale *stale = ebb->run->stale;
     place_t *place = stale->places.at;
@@ -312,8 +312,8 @@ static void dispel(shape_t *s, uint32_t word, const unsigned char *block)
 static void set_free(struct ebb_stale *stale, place_t *p, uint32_t half)
 {
     uint32_t kept = 0;
-    const bool settled = p->course[half] >= SETTLED_ONCE;
-    for (uint32_t i = 0; settled && i < stale->of->doubt_count; i++) {
+    const bool persistent = p->course[half] >= PERSISTENT_ONCE;
+    for (uint32_t i = 0; persistent && i < stale->of->doubt_count; i++) {
         if (stale->of->doubt[i].half != half) {
             stale->of->doubt[kept++] = stale->of->doubt[i];
             continue;
@@ -321,7 +321,7 @@ static void set_free(struct ebb_stale *stale, place_t *p, uint32_t half)
         free(stale->of->doubt[i].dispelled);
         stale->bytes -= doubt_bytes(p->bytes / 8);
     }
-    stale->of->doubt_count = settled ? kept : stale->of->doubt_count;
+    stale->of->doubt_count = persistent ? kept : stale->of->doubt_count;
     p->course[half] = FREE;
 }
 
@@ -331,7 +331,7 @@ static bool is_new(struct ebb_stale *stale, const place_t *p, const unsigned cha
     const uint32_t was = half_at(p->first, half), is = half_at(block, half);
     return was != is && was < SMALL && is < SMALL &&
            (p->course[half] == SAME ? p->launches >= SETTLED
-                                    : p->course[half] >= SETTLED_ONCE && !find_doubt(stale->of, half, is));
+                                    : p->course[half] >= PERSISTENT_ONCE && !find_doubt(stale->of, half, is));
 }
 
 /* That may mean words. */
@@ -352,8 +352,8 @@ static void note_numbers(struct ebb_stale *stale, place_t *p, const unsigned cha
     if (count > MOST_NEW)
         memset(p->junk, 0, p->bytes / 8);
     for (uint32_t i = 0; count <= MOST_NEW && i < count; i++) {
-        p->course[list[i]] = p->course[list[i]] == SAME ? SETTLED_ONCE : (uint8_t)(p->course[list[i]] + 1);
-        if (p->course[list[i]] == SETTLED_ONCE + MOST_VALUES)
+        p->course[list[i]] = p->course[list[i]] == SAME ? PERSISTENT_ONCE : (uint8_t)(p->course[list[i]] + 1);
+        if (p->course[list[i]] == PERSISTENT_ONCE + MOST_VALUES)
             set_free(stale, p, list[i]);
         else if (!find_doubt(stale->of, list[i], half_at(block, list[i])))
             add_doubt(stale, stale->of, p->bytes / 8, list[i], half_at(block, list[i]));
@@ -361,7 +361,7 @@ static void note_numbers(struct ebb_stale *stale, place_t *p, const unsigned cha
     for (uint32_t h = 0; h < halves; h++) {
         const uint32_t is = half_at(block, h);
         if (is != half_at(p->first, h) && is_number(stale, p, leads, h) &&
-            (p->course[h] == SAME || (p->course[h] >= SETTLED_ONCE && is >= SMALL)))
+            (p->course[h] == SAME || (p->course[h] >= PERSISTENT_ONCE && is >= SMALL)))
             set_free(stale, p, h);
     }
 }
@@ -404,7 +404,7 @@ static void lead_nowhere(ebb_device_t *dev, const ebb_operation_t *op, uint32_t 
     stale->view.params = stale->params;
 }
 
-/* Its accesses but those of words that are left over. What its structure says is not filled in leads nowhere wherever it did, also to memory that
+/* Its accesses but those of words that are stale. What its structure says is not filled in leads nowhere wherever it did, also to memory that
  * is not ebb's: for that alone nobody has to take it for more than it is. */
 static const ebb_operation_t *without(ebb_device_t *dev, const place_t *p, const ebb_operation_t *op)
 {
@@ -436,14 +436,14 @@ static const ebb_operation_t *without(ebb_device_t *dev, const place_t *p, const
     return &stale->view;
 }
 
-const ebb_operation_t *ebb_leftover_view(ebb_device_t *dev, const ebb_operation_t *op)
+const ebb_operation_t *ebb_stale_view(ebb_device_t *dev, const ebb_operation_t *op)
 {
     struct ebb_stale *stale = dev->ebb->run->stale;
     uint8_t *leads = stale->leads;
     if (stale->seen)
         return stale->seen;
     stale->seen = stale->op = op;
-    if (!ebb_options.leftovers || op->kind != EBB_KERNEL || !op->structures || op->opaque || !op->plain ||
+    if (!ebb_options.stale_words || op->kind != EBB_KERNEL || !op->structures || op->opaque || !op->plain ||
         !stale->key || op->param_bytes < 8 || op->param_bytes > MOST_PARAM_BYTES)
         return op;
     place_t *p = stale->current = here(stale, op);
@@ -457,7 +457,7 @@ const ebb_operation_t *ebb_leftover_view(ebb_device_t *dev, const ebb_operation_
     return stale->seen = without(dev, p, op);
 }
 
-bool ebb_leftover_is(ebb_device_t *dev, uint32_t param_offset)
+bool ebb_stale_is(ebb_device_t *dev, uint32_t param_offset)
 {
     struct ebb_stale *stale = dev->ebb->run->stale;
     return stale->current && stale->seen &&
@@ -465,7 +465,7 @@ bool ebb_leftover_is(ebb_device_t *dev, uint32_t param_offset)
             ebb_word_is_junk(dev, word_at(stale->op->params, param_offset / 8), true));
 }
 
-void ebb_leftover_describe(ebb_t *ebb, uint32_t param_offset, char *out, size_t size)
+void ebb_stale_describe(ebb_t *ebb, uint32_t param_offset, char *out, size_t size)
 {
     struct ebb_stale *stale = ebb->run->stale;
     uint32_t doubts = 0;
@@ -485,15 +485,15 @@ void ebb_leftover_describe(ebb_t *ebb, uint32_t param_offset, char *out, size_t 
         snprintf(out, size, "argument word %u", param_offset);
 }
 
-void ebb_leftover_hint(ebb_t *ebb, CUresult result)
+void ebb_stale_hint(ebb_t *ebb, CUresult result)
 {
     struct ebb_stale *stale = ebb->run->stale;
     if (result == CUDA_ERROR_ILLEGAL_ADDRESS && stale->count)
         ebb_log(EBB_WARN, "the device has faulted, perhaps at a word of a kernel's arguments that had always "
-                          "held junk, and was taken for no operand; with EBB_LEFTOVERS=0 all count");
+                          "held junk, and was taken for no operand; with EBB_STALE_WORDS=0 all count");
 }
 
-uint64_t ebb_leftover_count(ebb_t *ebb)
+uint64_t ebb_stale_count(ebb_t *ebb)
 {
     struct ebb_stale *stale = ebb->run->stale;
     return stale->count;
