@@ -12,17 +12,17 @@
 /* What has been created goes into the pool. Lock held. */
 static void hand_over(ebb_device_t *dev)
 {
-    if (atomic_load(&dev->ahead.slot) != EBB_AHEAD_DONE)
+    if (atomic_load(&dev->ahead.state) != EBB_AHEAD_DONE)
         return;
     ebb_chunks_end_ahead(dev, dev->ahead.created ? &dev->ahead.handle : NULL);
-    atomic_store(&dev->ahead.slot, EBB_AHEAD_EMPTY);
+    atomic_store(&dev->ahead.state, EBB_AHEAD_EMPTY);
 }
 
 bool ebb_ahead_collect(ebb_device_t *dev)
 {
-    if (atomic_load(&dev->ahead.slot) == EBB_AHEAD_EMPTY)
+    if (atomic_load(&dev->ahead.state) == EBB_AHEAD_EMPTY)
         return false;
-    while (atomic_load(&dev->ahead.slot) == EBB_AHEAD_CREATING)
+    while (atomic_load(&dev->ahead.state) == EBB_AHEAD_CREATING)
         nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
     hand_over(dev);
     return true;
@@ -33,10 +33,10 @@ static void create_what_is_wanted(ebb_device_t *dev)
     ebb_ahead_t *a = &dev->ahead;
     ebb_lock();
     while (!ebb_thread_ends(&a->thread) && ebb_chunks_begin_ahead(dev)) {
-        atomic_store(&a->slot, EBB_AHEAD_CREATING);
+        atomic_store(&a->state, EBB_AHEAD_CREATING);
         ebb_unlock();
         a->created = ebb_chunk_handle(dev->device, &a->handle) == 0;
-        atomic_store(&a->slot, EBB_AHEAD_DONE);
+        atomic_store(&a->state, EBB_AHEAD_DONE);
         ebb_lock();
         hand_over(dev); /* unless somebody has been quicker */
     }

@@ -202,7 +202,7 @@ typedef struct ebb_ahead {
     ebb_thread_t thread;
     CUcontext context; /* of the program's thread that made this one start */
     /* The chunk that is being created. Filled by this thread, emptied under ebb_lock() by whoever comes first. */
-    _Atomic enum { EBB_AHEAD_EMPTY, EBB_AHEAD_CREATING, EBB_AHEAD_DONE } slot;
+    _Atomic enum { EBB_AHEAD_EMPTY, EBB_AHEAD_CREATING, EBB_AHEAD_DONE } state;
     CUmemGenericAllocationHandle handle;
     bool created; /* handle is one */
 } ebb_ahead_t;
@@ -599,7 +599,7 @@ ebb_status_t ebb_buffer_wait(const ebb_buffer_t *buffer);
 
 /* Notes that all large buffers may be in use until here. */
 void ebb_buffers_touch(ebb_device_t *dev, ebb_mark_t mark);
-/* The operation's, which are all of this slot. */
+/* The operation's, which are all of this device. */
 void ebb_operation_touch(ebb_device_t *dev, const ebb_operation_t *operation, ebb_mark_t mark);
 
 /* Makes room for so many chunks and leaves it to the driver (ebb_chunks_lend). */

@@ -1,4 +1,4 @@
-/* internal.h: what the files of ckpt/run itself share: the kinds of step, their profiling passes and plans. Guarded by ebb_lock(). */
+/* internal.h: what the files of ckpt/run itself share: the step variants, their profiling passes and plans. Guarded by ebb_lock(). */
 #ifndef EBB_RUN_INTERNAL_H
 #define EBB_RUN_INTERNAL_H
 
@@ -46,7 +46,7 @@ typedef struct ebb_steps {
     uint64_t interrupted; /* that did not */
     size_t period;        /* operations of the known step; 0: none */
     uint64_t found_after; /* operations until the first one was known; 0: none was */
-    ebb_step_kind_t kind[EBB_STEP_KINDS];
+    ebb_step_variant_t variant[EBB_STEP_VARIANTS];
     ebb_step_streams_t streams;
     uint64_t plans;      /* made and installed for the first time */
     uint64_t replans;    /* given up for another one: copies came late, or there was less memory */
@@ -57,14 +57,14 @@ typedef struct ebb_steps {
 } ebb_steps_t;
 ebb_steps_t ebb_steps(ebb_t *ebb);
 
-/* ---- what runner.c, runner_kind.c and runner_plan.c share ---- */
+/* ---- what runner.c, runner_variant.c and runner_plan.c share ---- */
 
-/* What runner.c (the program's operations), runner_kind.c (what is known of a kind of step) and runner_plan.c (its
+/* What runner.c (the program's operations), runner_variant.c (what is known of a step variant) and runner_plan.c (its
  * plan) share. Guarded by ebb_lock(). */
 
-/* A kind of step. */
-typedef struct ebb_kind {
-    uint64_t serial; /* of the kind in the finder that this is about; 0: none */
+/* A step variant. */
+typedef struct ebb_variant {
+    uint64_t serial; /* of the variant in the finder that this is about; 0: none */
     enum { EBB_PHASE_OBSERVE, EBB_PHASE_LEARN, EBB_PHASE_DRIVE, EBB_PHASE_REACTIVE } phase;
     unsigned fruitless;       /* installations in a row without a driven step */
     unsigned failures;        /* installations that failed */
@@ -82,15 +82,15 @@ typedef struct ebb_kind {
     unsigned install_failures; /* of them, those that could not be installed for want of memory */
     unsigned rest,
         rested; /* REACTIVE because the program did not keep to the plan: for so many steps, and how many have passed; 0: not that */
-    bool alone; /* none agrees with those of other kinds */
-} ebb_kind_t;
+    bool alone; /* none agrees with those of other variants */
+} ebb_variant_t;
 
 struct ebb_runner {
-    ebb_kind_t kind[EBB_STEP_KINDS];
-    ebb_kind_t *driving; /* whose plan is driven; NULL: none is */
-    unsigned slot;       /* the device that is followed */
-    bool bound;          /* what learning and driving keep is that device's: no other will be followed */
-    bool over;           /* its context is gone: nothing is followed any more */
+    ebb_variant_t variant[EBB_STEP_VARIANTS];
+    ebb_variant_t *driving; /* whose plan is driven; NULL: none is */
+    unsigned device_number; /* the device that is followed */
+    bool bound;             /* what learning and driving keep is that device's: no other will be followed */
+    bool over;              /* its context is gone: nothing is followed any more */
     uint64_t operations[EBB_STATES]; /* of each device */
     ebb_step_finder_t *finder;
     ebb_steps_t steps;
@@ -103,52 +103,52 @@ struct ebb_runner {
     const ebb_operation_t *view; /* of the one under way, if it is not driven */
 };
 
-static inline unsigned ebb_kind_number(ebb_t *ebb, const ebb_kind_t *k)
+static inline unsigned ebb_variant_number(ebb_t *ebb, const ebb_variant_t *k)
 {
     struct ebb_runner *runner = ebb->run->runner;
-    return (unsigned)(k - runner->kind);
+    return (unsigned)(k - runner->variant);
 }
 
-/* ---- runner_kind.c ---- */
+/* ---- runner_variant.c ---- */
 
 /* By the finder's number; NULL: below 0. */
-ebb_kind_t *ebb_kind_of(ebb_device_t *dev, int number);
-/* What is known of one kind; a recording under way may be of any. */
-void ebb_kind_forget(ebb_device_t *dev, ebb_kind_t *kind);
+ebb_variant_t *ebb_variant_of(ebb_device_t *dev, int number);
+/* What is known of one variant; a recording under way may be of any. */
+void ebb_variant_forget(ebb_device_t *dev, ebb_variant_t *variant);
 /* The plan that is driven, and all that are installed beside it: at a boundary, or when it is of no interest where the program is. */
 void ebb_run_leave(ebb_device_t *dev, const char *why);
 bool ebb_run_is_worth_learning(ebb_device_t *dev);
-/* A profiling pass begins, for a step that is expected to be of this kind; it has ended, in a step of this kind. */
-void ebb_kind_begin_pass(ebb_device_t *dev, ebb_kind_t *kind);
-void ebb_kind_learn(ebb_device_t *dev, ebb_kind_t *kind);
+/* A profiling pass begins, for a step that is expected to be of this variant; it has ended, in a step of this variant. */
+void ebb_variant_begin_pass(ebb_device_t *dev, ebb_variant_t *variant);
+void ebb_variant_learn(ebb_device_t *dev, ebb_variant_t *variant);
 
 /* ---- runner_plan.c ---- `present`: the buffers with which the step begins (ebb_tracker_present) ---- */
 
 /* Its plan was refused for want of memory, of which there is more now. */
-bool ebb_kind_has_more_room(ebb_device_t *dev, ebb_kind_t *kind, ebb_buffer_t *const *present);
+bool ebb_variant_has_more_room(ebb_device_t *dev, ebb_variant_t *variant, ebb_buffer_t *const *present);
 /* The program did not keep to its plan, and is tried again. */
-bool ebb_kind_is_rested(ebb_kind_t *kind);
+bool ebb_variant_is_rested(ebb_variant_t *variant);
 /* Makes a plan if there is none and installs it, if it is known which buffers a step begins with. */
-void ebb_kind_drive(ebb_device_t *dev, ebb_kind_t *kind, ebb_buffer_t *const *present);
+void ebb_variant_drive(ebb_device_t *dev, ebb_variant_t *variant, ebb_buffer_t *const *present);
 /* What is driven is looked at now and then, at the end of a step. */
-void ebb_kind_revise_pace(ebb_device_t *dev, ebb_kind_t *kind);
+void ebb_variant_revise_pace(ebb_device_t *dev, ebb_variant_t *variant);
 /* A plan was installed: those that have agreed with it before are, too. */
 void ebb_run_install_others(ebb_device_t *dev);
-/* Another kind is expected than the one whose plan is driven; NULL: none. */
-void ebb_run_turn_to(ebb_device_t *dev, ebb_kind_t *next);
+/* Another variant is expected than the one whose plan is driven; NULL: none. */
+void ebb_run_turn_to(ebb_device_t *dev, ebb_variant_t *next);
 
 /* ---- what is written for others while the program runs (output_files.c) ---- */
 
 /* What libebb writes for others while the program runs: the trace (EBB_TRACE) and the plan (EBB_SAVE_PLAN) of each
- * kind of step.
+ * step variant.
  *
- * The kind that has something written first has the names that the options give; another one's files end in a dot and its
- * number, as the statistics give it. What a kind has written before is replaced. What cannot be written is logged. The statistics
+ * The variant that has something written first has the names that the options give; another one's files end in a dot and its
+ * number, as the statistics give it. What a variant has written before is replaced. What cannot be written is logged. The statistics
  * are told of both (stats.h). */
 
-void ebb_files_trace(ebb_t *ebb, unsigned kind, const ebb_trace_t *trace);
-void ebb_files_plan(ebb_t *ebb, unsigned kind, const ebb_plan_t *plan);
-/* There is no such kind any more: the names that it had are free. */
-void ebb_files_forget(ebb_t *ebb, unsigned kind);
+void ebb_files_trace(ebb_t *ebb, unsigned variant, const ebb_trace_t *trace);
+void ebb_files_plan(ebb_t *ebb, unsigned variant, const ebb_plan_t *plan);
+/* There is no such variant any more: the names that it had are free. */
+void ebb_files_forget(ebb_t *ebb, unsigned variant);
 
 #endif

@@ -8,16 +8,16 @@
  *   STAY     a plan is impossible, and it was said why, or not wanted: reactive until another step is found, with what was
  *            learned of this one (tracker.h)
  *
- * Each kind of step (tracker.h) has its own phase, profiling passes and plan. At a boundary it is known which kind has ended, and
- * only expected which one begins: a recording belongs to the kind that has ended when it is over; a plan is driven
- * for the expected kind. When another one is expected, its plan takes over, if it agrees with the driven one about what is
+ * Each step variant (tracker.h) has its own phase, profiling passes and plan. At a boundary it is known which variant has ended, and
+ * only expected which one begins: a recording belongs to the variant that has ended when it is over; a plan is driven
+ * for the expected variant. When another one is expected, its plan takes over, if it agrees with the driven one about what is
  * between steps (plan.h), for which it is made; else the driven one is left. The same when the first thing that a step does
- * is another kind's (drive.c).
+ * is another variant's (drive.c).
  *
  * A boundary is noticed with the last operation of a step and acted upon with the next thing that the program
  * does, frees and copies to the host excepted: what is freed or read in between belongs to the step that has ended.
  *
- * Several devices: all of this is about one of them, `ebb_run.slot`; the reactive half alone has the others. It is the
+ * Several devices: all of this is about one of them, `device_number`; the reactive half alone has the others. It is the
  * first device, until another is found to be the one that works (is_followed), and then the first whose step is found.
  */
 #include "ckpt/run/internal.h"
@@ -54,8 +54,8 @@ ebb_steps_t ebb_steps(ebb_t *ebb)
         return runner->steps;
     runner->steps.period = ebb_step_period(runner->finder);
     runner->steps.streams = ebb_step_streams(runner->finder);
-    for (unsigned i = 0; i < EBB_STEP_KINDS; i++)
-        runner->steps.kind[i] = ebb_step_kind(runner->finder, i);
+    for (unsigned i = 0; i < EBB_STEP_VARIANTS; i++)
+        runner->steps.variant[i] = ebb_step_variant(runner->finder, i);
     return runner->steps;
 }
 
@@ -89,17 +89,17 @@ static ebb_step_operation_t seen(ebb_device_t *dev, const ebb_operation_t *op)
 
 /* ---- steps ---- */
 
-/* A step of this kind is expected, with these buffers (ebb_tracker_present). */
-static void begin_step(ebb_device_t *dev, ebb_kind_t *k, ebb_buffer_t *const *present)
+/* A step of this variant is expected, with these buffers (ebb_tracker_present). */
+static void begin_step(ebb_device_t *dev, ebb_variant_t *k, ebb_buffer_t *const *present)
 {
     struct ebb_runner *runner = dev->ebb->run->runner;
     if (k->phase == EBB_PHASE_OBSERVE && ebb_run_is_worth_learning(dev))
         k->phase = EBB_PHASE_LEARN;
     if (k->phase == EBB_PHASE_REACTIVE && k->learned && !runner->driving &&
-        ((k->refused && ebb_kind_has_more_room(dev, k, present)) || ebb_kind_is_rested(k)))
+        ((k->refused && ebb_variant_has_more_room(dev, k, present)) || ebb_variant_is_rested(k)))
         k->phase = EBB_PHASE_DRIVE;
     if (k->phase == EBB_PHASE_DRIVE && !runner->driving) {
-        ebb_kind_drive(dev, k, present);
+        ebb_variant_drive(dev, k, present);
         if (runner->driving)
             ebb_run_install_others(dev);
     }
@@ -108,30 +108,30 @@ static void begin_step(ebb_device_t *dev, ebb_kind_t *k, ebb_buffer_t *const *pr
             ebb_log(EBB_INFO, "learning begins after %llu operations",
                     (unsigned long long)runner->steps.operations);
         runner->bound = true;
-        ebb_kind_begin_pass(dev, k);
+        ebb_variant_begin_pass(dev, k);
     }
 }
 
 /* NULL: nothing is recorded of it, or it is of another family. */
-static ebb_recording_t *recording_of(ebb_t *ebb, const ebb_kind_t *k, uint64_t family)
+static ebb_recording_t *recording_of(ebb_t *ebb, const ebb_variant_t *k, uint64_t family)
 {
     struct ebb_runner *runner = ebb->run->runner;
-    const ebb_step_kind_t info = ebb_step_kind(runner->finder, ebb_kind_number(ebb, k));
+    const ebb_step_variant_t info = ebb_step_variant(runner->finder, ebb_variant_number(ebb, k));
     ebb_recording_t *r = k->profile && info.serial == k->serial && info.family == family
                              ? ebb_profile_recording(k->profile)
                              : NULL;
     return r && r->trace ? r : NULL;
 }
 
-/* What was learned of the kind; else what is recorded of it or of one that differs in sizes only, and of these the one that is
+/* What was learned of the variant; else what is recorded of it or of one that differs in sizes only, and of these the one that is
  * followed already. NULL: there is none yet. */
-static ebb_recording_t *recorded(ebb_t *ebb, const ebb_kind_t *k)
+static ebb_recording_t *recorded(ebb_t *ebb, const ebb_variant_t *k)
 {
     struct ebb_runner *runner = ebb->run->runner;
-    const uint64_t family = ebb_step_kind(runner->finder, ebb_kind_number(ebb, k)).family;
+    const uint64_t family = ebb_step_variant(runner->finder, ebb_variant_number(ebb, k)).family;
     ebb_recording_t *best = k->learned;
-    for (unsigned i = 0; i < EBB_STEP_KINDS && !k->learned; i++) {
-        ebb_recording_t *r = recording_of(ebb, &runner->kind[i], family);
+    for (unsigned i = 0; i < EBB_STEP_VARIANTS && !k->learned; i++) {
+        ebb_recording_t *r = recording_of(ebb, &runner->variant[i], family);
         if (r && (!best || ebb_tracker_follows(ebb, r)))
             best = r;
     }
@@ -139,7 +139,7 @@ static ebb_recording_t *recorded(ebb_t *ebb, const ebb_kind_t *k)
 }
 
 /* What is driven needs no other guide. What is not learned yet, or is of another size, says at least what comes next. */
-static void follow(ebb_device_t *dev, const ebb_kind_t *k)
+static void follow(ebb_device_t *dev, const ebb_variant_t *k)
 {
     struct ebb_runner *runner = dev->ebb->run->runner;
     if (runner->driving)
@@ -163,15 +163,15 @@ static bool act_at_boundary(ebb_device_t *dev)
         follow(dev, NULL);
         return true;
     }
-    ebb_kind_t *ended = ebb_kind_of(dev, ebb_step_ended(runner->finder)),
-               *next = ebb_kind_of(dev, ebb_step_expected(runner->finder));
+    ebb_variant_t *ended = ebb_variant_of(dev, ebb_step_ended(runner->finder)),
+                  *next = ebb_variant_of(dev, ebb_step_expected(runner->finder));
     if (ebb_learn_running(dev->ebb) && ended)
-        ebb_kind_learn(dev, ended);
+        ebb_variant_learn(dev, ended);
     if (runner->driving)
         ebb_drive_catch_up(dev);
     ebb_buffer_t **present = next && next->learned ? ebb_tracker_present(dev->ebb, next->learned) : NULL;
     if (runner->driving && ebb_drive_active(dev->ebb))
-        runner->driving = &runner->kind[ebb_drive_slot(
+        runner->driving = &runner->variant[ebb_drive_index(
             dev->ebb)]; /* a step may have begun as another one than was expected */
     if (runner->driving && !ebb_drive_active(dev->ebb))
         ebb_run_leave(dev, "it was left in the last step");
@@ -180,7 +180,7 @@ static bool act_at_boundary(ebb_device_t *dev)
     else if (runner->driving && ebb_usage(dev).created_bytes > ebb_chunks_limit(dev) * EBB_CHUNK_BYTES)
         ebb_run_leave(dev, "what is not ebb's has grown beyond its reserve");
     else if (runner->driving)
-        ebb_kind_revise_pace(dev, runner->driving);
+        ebb_variant_revise_pace(dev, runner->driving);
     if (next && !ebb_pinned_is_wanted())
         begin_step(dev, next, present);
     free(present);
@@ -197,7 +197,7 @@ static void say_found(struct ebb_runner *runner)
     const int number = ebb_step_ended(runner->finder);
     if (number >= 0)
         ebb_log(EBB_INFO, "a step of %zu operations (kind %d), after %llu",
-                ebb_step_kind(runner->finder, (unsigned)number).operations, number,
+                ebb_step_variant(runner->finder, (unsigned)number).operations, number,
                 (unsigned long long)runner->steps.operations);
 }
 
@@ -239,7 +239,7 @@ static void follow_steps(ebb_device_t *dev, const ebb_operation_t *op)
 static bool is_ours(ebb_device_t *dev)
 {
     struct ebb_runner *runner = dev->ebb->run->runner;
-    return dev->number == runner->slot;
+    return dev->number == runner->device_number;
 }
 
 /* An operation is about to be issued. */
@@ -248,12 +248,13 @@ static bool is_followed(ebb_device_t *dev)
     struct ebb_runner *runner = dev->ebb->run->runner;
     const uint64_t *n = runner->operations;
     runner->operations[dev->number]++;
-    if (!is_ours(dev) && !runner->bound && n[dev->number] > BUSIER * (n[runner->slot] + LEAST_OPERATIONS) &&
+    if (!is_ours(dev) && !runner->bound &&
+        n[dev->number] > BUSIER * (n[runner->device_number] + LEAST_OPERATIONS) &&
         !(runner->finder && ebb_step_period(runner->finder))) {
         ebb_step_finder_delete(runner->finder);
         runner->finder = NULL;
         runner->boundary = false;
-        runner->slot = dev->number;
+        runner->device_number = dev->number;
     }
     return is_ours(dev);
 }
@@ -383,9 +384,9 @@ bool ebb_run_freeing(ebb_buffer_t *buffer, ebb_stream_t *stream)
 }
 
 /* What has come up is no part of any plan, so the step is learned again. */
-static void interrupt_kind(ebb_device_t *dev, ebb_kind_t *k, const char *why)
+static void interrupt_kind(ebb_device_t *dev, ebb_variant_t *k, const char *why)
 {
-    ebb_kind_forget(dev, k);
+    ebb_variant_forget(dev, k);
     if (++k->interruptions <= MOST_INTERRUPTIONS)
         return;
     ebb_log(EBB_WARN, "no plan, ebb stays reactive: %s, again and again", why);
@@ -399,8 +400,8 @@ void ebb_run_interrupted(ebb_device_t *dev, const char *why)
         return;
     ebb_tracker_end(dev); /* until the next boundary */
     bool any = false;
-    for (unsigned i = 0; i < EBB_STEP_KINDS; i++) {
-        ebb_kind_t *k = &runner->kind[i];
+    for (unsigned i = 0; i < EBB_STEP_VARIANTS; i++) {
+        ebb_variant_t *k = &runner->variant[i];
         if (k->phase != EBB_PHASE_LEARN && k->phase != EBB_PHASE_DRIVE)
             continue;
         if (!any)
@@ -420,8 +421,8 @@ void ebb_run_unloading(ebb_device_t *dev, const void *module)
     if (!is_ours(dev))
         return;
     ebb_stale_forget(dev->ebb);
-    for (unsigned i = 0; i < EBB_STEP_KINDS; i++) {
-        ebb_kind_t *k = &runner->kind[i];
+    for (unsigned i = 0; i < EBB_STEP_VARIANTS; i++) {
+        ebb_variant_t *k = &runner->variant[i];
         if (!k->learned || !ebb_recording_launches_from(dev, k->learned, module))
             continue;
         if (!any)
@@ -455,8 +456,8 @@ void ebb_run_ended(ebb_device_t *dev)
         return;
     ebb_stale_forget(dev->ebb);
     ebb_learn_abandon(dev);
-    for (unsigned i = 0; i < EBB_STEP_KINDS; i++)
-        ebb_kind_forget(dev, &runner->kind[i]);
+    for (unsigned i = 0; i < EBB_STEP_VARIANTS; i++)
+        ebb_variant_forget(dev, &runner->variant[i]);
     ebb_step_finder_delete(runner->finder);
     runner->finder = NULL;
     runner->boundary = false;

@@ -1,5 +1,5 @@
-/* runner_plan.c: from what was learned of a kind of step to a plan that is driven, given up for another one when the memory or the
- * link is not what it was made for; and kinds that alternate, whose plans agree about what is between steps (plan.h). */
+/* runner_plan.c: from what was learned of a step variant to a plan that is driven, given up for another one when the memory or the
+ * link is not what it was made for; and variants that alternate, whose plans agree about what is between steps (plan.h). */
 #include "ckpt/run/internal.h"
 
 #include <stdlib.h>
@@ -36,7 +36,7 @@ static void report_plan(struct ebb_runner *runner)
 }
 
 /* There is no plan for so many bytes: it is learned on, to prove more, or there may be more room later. */
-static void refuse(ebb_device_t *dev, ebb_kind_t *k, size_t room, const char *why)
+static void refuse(ebb_device_t *dev, ebb_variant_t *k, size_t room, const char *why)
 {
     if (ebb_options.recompute && ebb_profile_ask_more(dev, k->profile)) {
         ebb_log(EBB_INFO, "there is no plan for %zu MiB with what is proven: more is", room >> 20);
@@ -51,15 +51,15 @@ static void refuse(ebb_device_t *dev, ebb_kind_t *k, size_t room, const char *wh
 }
 
 /* Looking costs what the allocator keeps: seldom, and less often the longer it lasts. */
-bool ebb_kind_has_more_room(ebb_device_t *dev, ebb_kind_t *k, ebb_buffer_t *const *present)
+bool ebb_variant_has_more_room(ebb_device_t *dev, ebb_variant_t *k, ebb_buffer_t *const *present)
 {
     const unsigned n = ++k->refused_steps;
     return n > 1 && (n & (n - 1)) == 0 &&
-           ebb_drive_room(dev, ebb_kind_number(dev->ebb, k), k->learned, present) > k->refused;
+           ebb_drive_room(dev, ebb_variant_number(dev->ebb, k), k->learned, present) > k->refused;
 }
 
 /* A program that has not kept to its plan may do so by now. */
-bool ebb_kind_is_rested(ebb_kind_t *k)
+bool ebb_variant_is_rested(ebb_variant_t *k)
 {
     if (!k->rest || k->refused || ++k->rested < k->rest)
         return false;
@@ -68,13 +68,13 @@ bool ebb_kind_is_rested(ebb_kind_t *k)
 }
 
 /* What will be told of a plan; of several that are installed together, their peak. */
-static void note_plan(ebb_device_t *dev, const ebb_kind_t *k, size_t room, bool beside)
+static void note_plan(ebb_device_t *dev, const ebb_variant_t *k, size_t room, bool beside)
 {
     struct ebb_runner *runner = dev->ebb->run->runner;
     uint64_t small = 0; /* small regions are shared, if they are large enough */
-    for (unsigned i = 0; i < EBB_STEP_KINDS; i++)
-        if (ebb_drive_installed(dev->ebb, i) && runner->kind[i].plan->small_bytes > small)
-            small = runner->kind[i].plan->small_bytes;
+    for (unsigned i = 0; i < EBB_STEP_VARIANTS; i++)
+        if (ebb_drive_installed(dev->ebb, i) && runner->variant[i].plan->small_bytes > small)
+            small = runner->variant[i].plan->small_bytes;
     const ebb_plan_sum_t sum = ebb_plan_sum(k->plan, k->learned->trace);
     const uint64_t reserved = ebb_chunks_limit(dev) * EBB_CHUNK_BYTES - room,
                    peak = sum.peak_bytes + reserved,
@@ -84,14 +84,14 @@ static void note_plan(ebb_device_t *dev, const ebb_kind_t *k, size_t room, bool 
     runner->steps.predicted_peak_bytes = beside && both > peak ? both : peak;
 }
 
-static ebb_check_limits_t limits_of(ebb_device_t *dev, ebb_kind_t *k, ebb_buffer_t *const *present)
+static ebb_check_limits_t limits_of(ebb_device_t *dev, ebb_variant_t *k, ebb_buffer_t *const *present)
 {
-    const size_t device = ebb_drive_room(dev, ebb_kind_number(dev->ebb, k), k->learned, present);
+    const size_t device = ebb_drive_room(dev, ebb_variant_number(dev->ebb, k), k->learned, present);
     return (ebb_check_limits_t){device, ebb_drive_host_room(dev, k->learned, present)};
 }
 
 /* NULL: there is none, or not yet. */
-static ebb_plan_t *make_plan(ebb_device_t *dev, ebb_kind_t *k, ebb_buffer_t *const *present,
+static ebb_plan_t *make_plan(ebb_device_t *dev, ebb_variant_t *k, ebb_buffer_t *const *present,
                              const ebb_boundary_t *boundary)
 {
     char why[256] = "";
@@ -99,8 +99,8 @@ static ebb_plan_t *make_plan(ebb_device_t *dev, ebb_kind_t *k, ebb_buffer_t *con
     const size_t room = limits.device_bytes;
     ebb_plan_t *plan = ebb_planning(dev, k->learned->trace, &limits, &k->rates, boundary, why, sizeof why);
     if (!plan && boundary) {
-        ebb_log(EBB_INFO, "no plan for kind %u agrees with that of another kind: %s",
-                ebb_kind_number(dev->ebb, k), why);
+        ebb_log(EBB_INFO, "no plan for kind %u agrees with that of another variant: %s",
+                ebb_variant_number(dev->ebb, k), why);
         k->alone = true;
     } else if (!plan) {
         refuse(dev, k, room, why);
@@ -115,7 +115,7 @@ static ebb_plan_t *make_plan(ebb_device_t *dev, ebb_kind_t *k, ebb_buffer_t *con
 }
 
 /* Another one is made when driving begins again. */
-static void give_up_plan(struct ebb_runner *runner, ebb_kind_t *k)
+static void give_up_plan(struct ebb_runner *runner, ebb_variant_t *k)
 {
     ebb_plan_delete(k->plan);
     k->plan = NULL;
@@ -124,9 +124,9 @@ static void give_up_plan(struct ebb_runner *runner, ebb_kind_t *k)
 }
 
 /* Less memory than when the plan was made: what ebb does not own has grown. */
-static bool has_outgrown(ebb_device_t *dev, ebb_kind_t *k, ebb_buffer_t *const *present)
+static bool has_outgrown(ebb_device_t *dev, ebb_variant_t *k, ebb_buffer_t *const *present)
 {
-    const size_t room = ebb_drive_room(dev, ebb_kind_number(dev->ebb, k), k->learned, present);
+    const size_t room = ebb_drive_room(dev, ebb_variant_number(dev->ebb, k), k->learned, present);
     const size_t needed = k->plan->chunk_count * EBB_CHUNK_BYTES + k->plan->small_bytes;
     if (needed <= room)
         return false;
@@ -135,14 +135,14 @@ static bool has_outgrown(ebb_device_t *dev, ebb_kind_t *k, ebb_buffer_t *const *
     return true;
 }
 
-static void revise_room(ebb_device_t *dev, ebb_kind_t *k, ebb_buffer_t *const *present)
+static void revise_room(ebb_device_t *dev, ebb_variant_t *k, ebb_buffer_t *const *present)
 {
     struct ebb_runner *runner = dev->ebb->run->runner;
     if (k->plan && k->replans < MOST_REPLANS && has_outgrown(dev, k, present))
         give_up_plan(runner, k);
 }
 
-void ebb_kind_revise_pace(ebb_device_t *dev, ebb_kind_t *k)
+void ebb_variant_revise_pace(ebb_device_t *dev, ebb_variant_t *k)
 {
     struct ebb_runner *runner = dev->ebb->run->runner;
     const ebb_drive_pace_t pace = ebb_drive_pace(dev->ebb);
@@ -158,7 +158,7 @@ void ebb_kind_revise_pace(ebb_device_t *dev, ebb_kind_t *k)
 }
 
 /* Reactive for a while, longer each time. */
-static void rest(ebb_kind_t *k, const char *why)
+static void rest(ebb_variant_t *k, const char *why)
 {
     k->rest = k->rest ? 2 * k->rest : REST_STEPS;
     k->rest = k->rest < MOST_REST_STEPS ? k->rest : MOST_REST_STEPS;
@@ -169,8 +169,8 @@ static void rest(ebb_kind_t *k, const char *why)
 
 /* Everything is as it was. Beside a driven plan it is not tried again; else at the next boundary, with another plan if this one does
  * not fit any more; when what outlives the step has become another, the step is learned again. */
-static void not_installed(ebb_device_t *dev, ebb_kind_t *k, ebb_status_t status, ebb_buffer_t *const *present,
-                          const ebb_boundary_t *boundary)
+static void not_installed(ebb_device_t *dev, ebb_variant_t *k, ebb_status_t status,
+                          ebb_buffer_t *const *present, const ebb_boundary_t *boundary)
 {
     struct ebb_runner *runner = dev->ebb->run->runner;
     char why[256];
@@ -188,23 +188,23 @@ static void not_installed(ebb_device_t *dev, ebb_kind_t *k, ebb_status_t status,
     } else if (++k->failures % MOST_FAILURES == 0) {
         rest(k, "the plan can't be installed");
     } else if (status == CUDA_ERROR_NOT_FOUND) {
-        ebb_kind_forget(dev, k);
+        ebb_variant_forget(dev, k);
     }
 }
 
 /* By a call that can be made again, when what the plan needs has been pinned without the lock (ebb_pinned_is_wanted): by no other. */
-static ebb_status_t install(ebb_device_t *dev, ebb_kind_t *k, ebb_buffer_t *const *present)
+static ebb_status_t install(ebb_device_t *dev, ebb_variant_t *k, ebb_buffer_t *const *present)
 {
     if (!ebb_pinned_defer(true))
         return ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "pinned host memory for a plan", 0);
     const ebb_status_t status =
-        ebb_drive_install(dev, ebb_kind_number(dev->ebb, k), k->learned, k->plan, present);
+        ebb_drive_install(dev, ebb_variant_number(dev->ebb, k), k->learned, k->plan, present);
     ebb_pinned_defer(false);
     return status;
 }
 
 /* With the buffers that are there now. */
-static void begin_driving_with(ebb_device_t *dev, ebb_kind_t *k, ebb_buffer_t *const *present,
+static void begin_driving_with(ebb_device_t *dev, ebb_variant_t *k, ebb_buffer_t *const *present,
                                const ebb_boundary_t *boundary)
 {
     struct ebb_runner *runner = dev->ebb->run->runner;
@@ -235,11 +235,11 @@ static void begin_driving_with(ebb_device_t *dev, ebb_kind_t *k, ebb_buffer_t *c
     k->untold = false;
     runner->steps.plans++;
     report_plan(runner);
-    ebb_files_plan(dev->ebb, ebb_kind_number(dev->ebb, k), k->plan);
+    ebb_files_plan(dev->ebb, ebb_variant_number(dev->ebb, k), k->plan);
 }
 
 /* Not before it is known which buffers a step begins with, if that is of any use. */
-void ebb_kind_drive(ebb_device_t *dev, ebb_kind_t *k, ebb_buffer_t *const *present)
+void ebb_variant_drive(ebb_device_t *dev, ebb_variant_t *k, ebb_buffer_t *const *present)
 {
     char why[160];
     if (ebb_drive_knows_all(dev, k->learned, present) ||
@@ -253,7 +253,7 @@ void ebb_kind_drive(ebb_device_t *dev, ebb_kind_t *k, ebb_buffer_t *const *prese
     }
 }
 
-/* ---- kinds that alternate ---- */
+/* ---- variants that alternate ---- */
 
 /* The most bytes that are alive at once. */
 static uint64_t need_of(const ebb_trace_t *t)
@@ -272,19 +272,19 @@ static uint64_t need_of(const ebb_trace_t *t)
     return most;
 }
 
-/* The kind that needs the most memory has the plan that others agree with. */
-static bool leads(ebb_t *ebb, const ebb_kind_t *k)
+/* The variant that needs the most memory has the plan that others agree with. */
+static bool leads(ebb_t *ebb, const ebb_variant_t *k)
 {
     struct ebb_runner *runner = ebb->run->runner;
     const uint64_t need = need_of(k->learned->trace);
-    for (unsigned i = 0; i < EBB_STEP_KINDS; i++)
-        if (ebb_drive_installed(ebb, i) && need_of(runner->kind[i].learned->trace) >= need)
+    for (unsigned i = 0; i < EBB_STEP_VARIANTS; i++)
+        if (ebb_drive_installed(ebb, i) && need_of(runner->variant[i].learned->trace) >= need)
             return false;
     return true;
 }
 
 /* Its plan is installed beside those that are. False: it is not driven now; perhaps none is. */
-static bool install_beside(ebb_device_t *dev, ebb_kind_t *k)
+static bool install_beside(ebb_device_t *dev, ebb_variant_t *k)
 {
     struct ebb_runner *runner = dev->ebb->run->runner;
     char why[160];
@@ -305,9 +305,9 @@ void ebb_run_install_others(ebb_device_t *dev)
 {
     struct ebb_runner *runner = dev->ebb->run->runner;
     char why[160];
-    ebb_kind_t *const driving = runner->driving;
-    for (unsigned i = 0; i < EBB_STEP_KINDS && runner->driving == driving; i++) {
-        ebb_kind_t *k = ebb_kind_of(dev, (int)i);
+    ebb_variant_t *const driving = runner->driving;
+    for (unsigned i = 0; i < EBB_STEP_VARIANTS && runner->driving == driving; i++) {
+        ebb_variant_t *k = ebb_variant_of(dev, (int)i);
         if (k == driving || k->phase != EBB_PHASE_DRIVE || !k->plan || k->alone ||
             !ebb_drive_is_ready(dev, k->learned))
             continue;
@@ -315,23 +315,23 @@ void ebb_run_install_others(ebb_device_t *dev)
         if (boundary && ebb_boundary_agrees(boundary, k->plan, why, sizeof why)) {
             begin_driving_with(dev, k, NULL, boundary);
             if (runner->driving != driving && ebb_drive_active(dev->ebb) &&
-                ebb_drive_change(dev->ebb, ebb_kind_number(dev->ebb, driving)))
+                ebb_drive_change(dev->ebb, ebb_variant_number(dev->ebb, driving)))
                 runner->driving = driving;
         }
         ebb_boundary_delete(boundary);
     }
 }
 
-void ebb_run_turn_to(ebb_device_t *dev, ebb_kind_t *next)
+void ebb_run_turn_to(ebb_device_t *dev, ebb_variant_t *next)
 {
     struct ebb_runner *runner = dev->ebb->run->runner;
     bool turned = false;
     if (next && next->phase == EBB_PHASE_DRIVE && next->learned && ebb_drive_at_boundary(dev->ebb))
-        turned = ebb_drive_installed(dev->ebb, ebb_kind_number(dev->ebb, next))
-                     ? ebb_drive_change(dev->ebb, ebb_kind_number(dev->ebb, next))
+        turned = ebb_drive_installed(dev->ebb, ebb_variant_number(dev->ebb, next))
+                     ? ebb_drive_change(dev->ebb, ebb_variant_number(dev->ebb, next))
                      : install_beside(dev, next);
     if (turned)
         runner->driving = next;
     else if (!ebb_pinned_is_wanted())
-        ebb_run_leave(dev, "the next step is expected to be of another kind");
+        ebb_run_leave(dev, "the next step is expected to be of another variant");
 }

@@ -101,8 +101,8 @@ static bool read_numbers(ebb_measured_t *m, const cJSON *o, char *error, size_t 
 static double steps_of(const cJSON *o, double kind)
 {
     const cJSON *k;
-    cJSON_ArrayForEach(k, cJSON_GetObjectItemCaseSensitive(o, "kinds")) if (number(k, "kind") ==
-                                                                            kind) return number(k, "count");
+    cJSON_ArrayForEach(k, cJSON_GetObjectItemCaseSensitive(
+                              o, "variants")) if (number(k, "variant") == kind) return number(k, "count");
     return 0;
 }
 
@@ -113,7 +113,7 @@ static const cJSON *choose(const cJSON *o, int kind)
     double most = -1;
     cJSON_ArrayForEach(p, cJSON_GetObjectItemCaseSensitive(o, "planned"))
     {
-        const double n = number(p, "kind"),
+        const double n = number(p, "variant"),
                      worth = steps_of(o, n) + (cJSON_HasObjectItem(p, "plan") ? 1e15 : 0);
         if (kind < 0 ? worth <= most : n != kind)
             continue;

@@ -20,9 +20,9 @@ void __real_ebb_drive_after(ebb_device_t *dev, const ebb_operation_t *op, bool i
 void __wrap_ebb_drive_after(ebb_device_t *dev, const ebb_operation_t *op, bool issued);
 void __real_ebb_learn_after(ebb_device_t *dev, const ebb_operation_t *op, CUresult result);
 void __wrap_ebb_learn_after(ebb_device_t *dev, const ebb_operation_t *op, CUresult result);
-ebb_status_t __real_ebb_drive_install(ebb_device_t *dev, unsigned slot, ebb_recording_t *learned,
+ebb_status_t __real_ebb_drive_install(ebb_device_t *dev, unsigned plan_index, ebb_recording_t *learned,
                                       const ebb_plan_t *plan, ebb_buffer_t *const *present);
-ebb_status_t __wrap_ebb_drive_install(ebb_device_t *dev, unsigned slot, ebb_recording_t *learned,
+ebb_status_t __wrap_ebb_drive_install(ebb_device_t *dev, unsigned plan_index, ebb_recording_t *learned,
                                       const ebb_plan_t *plan, ebb_buffer_t *const *present);
 ebb_status_t __real_ebb_extent_make(ebb_pinning_t *pinning, const ebb_place_t *place, size_t bytes,
                                     ebb_extent_t *out);
@@ -72,11 +72,11 @@ void __wrap_ebb_learn_after(ebb_device_t *dev, const ebb_operation_t *op, CUresu
 
 static _Thread_local bool installing;
 
-ebb_status_t __wrap_ebb_drive_install(ebb_device_t *dev, unsigned slot, ebb_recording_t *learned,
+ebb_status_t __wrap_ebb_drive_install(ebb_device_t *dev, unsigned plan_index, ebb_recording_t *learned,
                                       const ebb_plan_t *plan, ebb_buffer_t *const *present)
 {
     installing = true;
-    const ebb_status_t status = __real_ebb_drive_install(dev, slot, learned, plan, present);
+    const ebb_status_t status = __real_ebb_drive_install(dev, plan_index, learned, plan, present);
     installing = false;
     return status;
 }

@@ -24,11 +24,11 @@ typedef struct trainer {
     uint64_t owed;
     uint64_t stream, thread;
     /* Seen: */
-    unsigned count[5];               /* events by kind */
+    unsigned count[5];               /* events by variant */
     uint64_t found_at, began;        /* operations of the last FOUND; before the first step */
     unsigned on_time, wrong_phase;   /* boundaries; of them elsewhere than where the last one was */
     uint64_t step_operations, phase; /* operations since the step began; at the last boundary */
-    int ended;                       /* kind of the last boundary */
+    int ended;                       /* variant of the last boundary */
 } trainer_t;
 
 enum {
@@ -198,7 +198,7 @@ static void steps(trainer_t *t, unsigned n)
         step(t);
 }
 
-/* Until the finder knows a word of about this length. In whole steps. */
+/* Until the finder knows a signature of about this length. In whole steps. */
 static unsigned steps_until_known(trainer_t *t, void (*one)(trainer_t *), size_t operations, unsigned most)
 {
     unsigned n = 0;
@@ -360,14 +360,14 @@ static void micro_batches_with_extra_launches_become_one_step(void **state)
     assert_true(soon >= 88 && found >= 97);
 }
 
-/* The kind that has come most often. */
+/* The variant that has come most often. */
 static size_t usual_operations(const trainer_t *t)
 {
-    ebb_step_kind_t usual = {.count = 0};
-    for (unsigned k = 0; k < EBB_STEP_KINDS; k++) {
-        const ebb_step_kind_t kind = ebb_step_kind(t->finder, k);
-        if (kind.serial && kind.count > usual.count)
-            usual = kind;
+    ebb_step_variant_t usual = {.count = 0};
+    for (unsigned k = 0; k < EBB_STEP_VARIANTS; k++) {
+        const ebb_step_variant_t variant = ebb_step_variant(t->finder, k);
+        if (variant.serial && variant.count > usual.count)
+            usual = variant;
     }
     return usual.operations;
 }
@@ -428,7 +428,7 @@ static void copies_to_the_host_change_nothing(void **state)
     }
 }
 
-/* ---- kinds ---- */
+/* ---- variants ---- */
 
 static void evaluation_becomes_a_kind_that_is_expected(void **state)
 {
@@ -455,8 +455,8 @@ static void evaluation_becomes_a_kind_that_is_expected(void **state)
             if (round > 4)
                 REQUIRE(&t, evaluation != step_kind && ebb_step_expected(t.finder) == step_kind);
         }
-        REQUIRE(&t, ebb_step_kind(t.finder, (unsigned)step_kind).operations == step_operations(&t));
-        REQUIRE(&t, is_about(ebb_step_kind(t.finder, (unsigned)evaluation).operations,
+        REQUIRE(&t, ebb_step_variant(t.finder, (unsigned)step_kind).operations == step_operations(&t));
+        REQUIRE(&t, is_about(ebb_step_variant(t.finder, (unsigned)evaluation).operations,
                              batches * (6 * t.layers + 3)));
         REQUIRE(&t, t.count[EBB_STEP_GIVEN_UP] == 0 && t.count[EBB_STEP_LOST] <= 6);
         end(&t);
@@ -469,12 +469,12 @@ static void long_evaluation_does_not_make_forget(void **state)
     (void)state;
     trainer_t t = start(6, 1);
     steps(&t, 5);
-    const uint64_t serial = ebb_step_kind(t.finder, (unsigned)ebb_step_ended(t.finder)).serial;
+    const uint64_t serial = ebb_step_variant(t.finder, (unsigned)ebb_step_ended(t.finder)).serial;
     evaluate(&t, 200);
     const unsigned before = t.count[EBB_STEP_BOUNDARY];
     steps(&t, 5);
     assert_true(t.count[EBB_STEP_BOUNDARY] - before >= 4);
-    assert_int_equal(ebb_step_kind(t.finder, (unsigned)ebb_step_ended(t.finder)).serial, serial);
+    assert_int_equal(ebb_step_variant(t.finder, (unsigned)ebb_step_ended(t.finder)).serial, serial);
     end(&t);
 }
 
@@ -489,7 +489,7 @@ static void two_batch_sizes(trainer_t *t, bool sizes_choose, bool alternate)
     }
 }
 
-/* The same functions: one period of the coarse sequence, two kinds by geometry, each expected in its turn. */
+/* The same functions: one period of the coarse sequence, two variants by geometry, each expected in its turn. */
 static void alternating_batch_sizes_are_two_kinds(void **state)
 {
     (void)state;
@@ -497,7 +497,7 @@ static void alternating_batch_sizes_are_two_kinds(void **state)
         trainer_t t = start(1 + seed % 16, 1);
         t.seed = seed;
         unsigned found = 0, right = 0;
-        int kind[2] = {-1, -1};
+        int variant[2] = {-1, -1};
         for (unsigned n = 0; n < 30; n++) {
             t.size = 1 + n % 2;
             const int expected = ebb_step_expected(t.finder);
@@ -507,17 +507,17 @@ static void alternating_batch_sizes_are_two_kinds(void **state)
             if (n >= 10)
                 right += expected == t.ended;
             if (n >= 10)
-                REQUIRE(&t, kind[n % 2] < 0 || kind[n % 2] == t.ended);
+                REQUIRE(&t, variant[n % 2] < 0 || variant[n % 2] == t.ended);
             if (n >= 8)
-                kind[n % 2] = t.ended;
+                variant[n % 2] = t.ended;
         }
         REQUIRE(&t, found && found <= 3);
-        REQUIRE(&t, right == 20 && kind[0] != kind[1]);
+        REQUIRE(&t, right == 20 && variant[0] != variant[1]);
         end(&t);
     }
 }
 
-/* Where sizes choose functions, either both together are the step, or each is a kind. */
+/* Where sizes choose functions, either both together are the step, or each is a variant. */
 static void kernels_chosen_by_size_still_make_a_step(void **state)
 {
     (void)state;
@@ -553,20 +553,20 @@ static void batch_sizes_in_random_order_are_followed(void **state)
     }
 }
 
-/* More kinds than there is room for: the usual one stays. */
+/* More variants than there is room for: the usual one stays. */
 static void least_used_kinds_are_forgotten(void **state)
 {
     (void)state;
     trainer_t t = start(4, 1);
     steps(&t, 20);
-    const uint64_t serial = ebb_step_kind(t.finder, (unsigned)ebb_step_ended(t.finder)).serial;
+    const uint64_t serial = ebb_step_variant(t.finder, (unsigned)ebb_step_ended(t.finder)).serial;
     for (unsigned n = 0; n < 300; n++) {
         t.size = n % 3 ? 1 : 2 + n;
         step(&t);
     }
     t.size = 1;
     step(&t);
-    REQUIRE(&t, ebb_step_kind(t.finder, (unsigned)ebb_step_ended(t.finder)).serial == serial);
+    REQUIRE(&t, ebb_step_variant(t.finder, (unsigned)ebb_step_ended(t.finder)).serial == serial);
     end(&t);
 }
 

@@ -31,16 +31,16 @@ ebb_drive_pace_t ebb_drive_pace(ebb_t *ebb)
 void ebb_drive_waited(ebb_t *ebb)
 {
     const unsigned now = ebb->run->drives->driven;
-    for (unsigned slot = 0; ebb_driven(ebb)->active && slot < EBB_DRIVES; slot++) {
-        ebb_share_select(ebb, slot);
+    for (unsigned plan_index = 0; ebb_driven(ebb)->active && plan_index < EBB_DRIVES; plan_index++) {
+        ebb_share_select(ebb, plan_index);
         ebb_verify_poll(ebb);
         ebb->run->drives->driven = now;
     }
 }
 
-bool ebb_drive_refuted(ebb_t *ebb, unsigned slot)
+bool ebb_drive_refuted(ebb_t *ebb, unsigned plan_index)
 {
-    drive_t *d = ebb_share_drive(ebb, slot);
+    drive_t *d = ebb_share_drive(ebb, plan_index);
     bool refuted = d->refuted;
     d->refuted = false;
     return refuted;
@@ -468,7 +468,7 @@ bool ebb_drive_freeing(ebb_buffer_t *b)
     if (!ebb_driven(dev->ebb)->active || !b->tag)
         return false;
     if (b->tag == EBB_INACTIVE) {
-        ebb_drive_leave(dev, "a buffer that outlives steps of another kind was freed");
+        ebb_drive_leave(dev, "a buffer that outlives steps of another variant was freed");
         return false;
     }
     uint32_t id = b->tag - 1;

@@ -9,13 +9,13 @@
  * dropped with a recipe (replay.h), and the reactive half (residence/) goes on from there with the state as it is.
  * Buffers that are others in the next step go round in places of their own (plan.h).
  *
- * Kinds of step that alternate. Several plans may be installed at once, in slots, each for a kind of step of its own; one of them is driven.
+ * Step variants that alternate. Several plans may be installed at once, each for a step variant of its own; one of them is driven.
  * They share what is there between two steps (plan.h): the buffers that outlive the step are in the same places, on the
  * device or on the host, and everything else of a plan lies on what is free then, the same chunks for all of them. So when a
  * step is over another plan takes over at once (ebb_drive_change), without a copy, a mapping or a wait of the host; the program's stream
  * waits for the copies that are under way, as no plan knows of another one's. When one is left, all are taken apart.
  * A plan that was not made for that has its buffers elsewhere as a rule (ebb_drive_boundary). Not shared: buffers that go round (they
- * would have to be in the same places of the same ring whenever kinds change), and anything under EBB_GUARD (which of a place's
+ * would have to be in the same places of the same ring whenever variants change), and anything under EBB_GUARD (which of a place's
  * addresses are mapped is each plan's own).
  *
  * Where the step is of several streams, there is one cursor for all, which goes by the order of issue; the events by which the program
@@ -57,7 +57,7 @@ enum { EBB_DRIVES = 8 };
 /* Device bytes that a plan for this recording could have: the budget less what it cannot move, and what plans that are installed have for
  * themselves. `present` [buffers]: the buffers
  * with which the step begins, as far as they are others in every step (ebb_tracker_present); NULL: they are not known. */
-size_t ebb_drive_room(ebb_device_t *dev, unsigned slot, const ebb_recording_t *learned,
+size_t ebb_drive_room(ebb_device_t *dev, unsigned plan_index, const ebb_recording_t *learned,
                       ebb_buffer_t *const *present);
 /* And bytes of pinned host memory: what is left, and what the buffers that outlive its steps have. */
 size_t ebb_drive_host_room(ebb_device_t *dev, const ebb_recording_t *learned, ebb_buffer_t *const *present);
@@ -71,20 +71,20 @@ bool ebb_drive_is_ready(ebb_device_t *dev, const ebb_recording_t *learned);
  * driven, or none may be beside it, or no memory. */
 ebb_boundary_t *ebb_drive_boundary(ebb_device_t *dev, const ebb_recording_t *learned);
 
-/* Begins to drive, in a slot where nothing is installed. Borrows recording and plan until the drive ends. If another plan is driven, that
+/* Begins to drive, where nothing is installed under this index. Borrows recording and plan until the drive ends. If another plan is driven, that
  * must be at the end of a step, and this one agree with its boundary. It succeeds, or everything is as it was but for where residence
  * has its contents (logged): the plan that was driven still is. CUDA_ERROR_NOT_FOUND: buffers or streams that the recording
  * means are gone; CUDA_ERROR_OUT_OF_MEMORY: device or host have too little; else the driver's refusal. */
-ebb_status_t ebb_drive_install(ebb_device_t *dev, unsigned slot, ebb_recording_t *learned,
+ebb_status_t ebb_drive_install(ebb_device_t *dev, unsigned plan_index, ebb_recording_t *learned,
                                const ebb_plan_t *plan, ebb_buffer_t *const *present);
 bool ebb_drive_active(ebb_t *ebb);
-bool ebb_drive_installed(ebb_t *ebb, unsigned slot);
+bool ebb_drive_installed(ebb_t *ebb, unsigned plan_index);
 /* The plan that is driven, or was last. */
-unsigned ebb_drive_slot(ebb_t *ebb);
+unsigned ebb_drive_index(ebb_t *ebb);
 /* A plan is driven, and nothing of it is in use but what outlives the step. */
 bool ebb_drive_at_boundary(ebb_t *ebb);
-/* At the end of a step: from here on the plan of another slot is driven. False: it is not installed, or something is in use. */
-bool ebb_drive_change(ebb_t *ebb, unsigned slot);
+/* At the end of a step: from here on the plan of another index is driven. False: it is not installed, or something is in use. */
+bool ebb_drive_change(ebb_t *ebb, unsigned plan_index);
 
 /* It is the planned operation, in the middle of a step. */
 bool ebb_drive_expects(ebb_device_t *dev, const ebb_operation_t *operation);
@@ -110,9 +110,9 @@ void ebb_drive_leave(ebb_device_t *dev, const char *why);
 /* The program has waited: what is known by now of recomputed buffers is compared. */
 void ebb_drive_waited(ebb_t *ebb);
 
-/* True, once: the slot's recomputed buffers had other bits. The operations have lost their proofs in the recording; the
+/* True, once: the plan's recomputed buffers had other bits. The operations have lost their proofs in the recording; the
  * plan is no good any more and is left at the next boundary. */
-bool ebb_drive_refuted(ebb_t *ebb, unsigned slot);
+bool ebb_drive_refuted(ebb_t *ebb, unsigned plan_index);
 /* Somebody else has found that out, of what was driven last. */
 void ebb_drive_refute(ebb_t *ebb);
 

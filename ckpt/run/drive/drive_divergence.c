@@ -1,5 +1,5 @@
 /* drive_divergence.c: steps that are not quite what was expected, and are driven all the same: one that goes on as one of another
- * kind, whose plan is installed as well; and one that leaves out copies to the host, as a program does that logs now and then.
+ * variant, whose plan is installed as well; and one that leaves out copies to the host, as a program does that logs now and then.
  */
 #include <string.h>
 
@@ -9,7 +9,7 @@
 #include "ckpt/run/state.h"
 #include "ckpt/run/tracker/tracker.h"
 
-/* ---- a step of another kind than was expected ---- */
+/* ---- a step of another variant than was expected ---- */
 
 enum { LONGEST_PREFIX = 64 };
 
@@ -64,13 +64,13 @@ static bool could_go_on(ebb_t *ebb, const drive_t *d, const ebb_request_t *q, co
     return op ? !ebb_record_difference(d->learned, at, op) : suits;
 }
 
-/* The driven plan's step goes on as one of the plan in this slot. */
-static bool go_on_with(ebb_device_t *dev, unsigned slot)
+/* The driven plan's step goes on as one of the plan under this index. */
+static bool go_on_with(ebb_device_t *dev, unsigned plan_index)
 {
-    drive_t *last = ebb_driven(dev->ebb), *next = ebb_share_drive(dev->ebb, slot);
+    drive_t *last = ebb_driven(dev->ebb), *next = ebb_share_drive(dev->ebb, plan_index);
     const uint32_t before = ebb_driven(dev->ebb)->cursor, at = ebb_is_between_steps(dev->ebb) ? 0 : before;
     ebb_driven(dev->ebb)->cursor = ebb_driven(dev->ebb)->trace->operation_count;
-    if (!ebb_drive_change(dev->ebb, slot)) {
+    if (!ebb_drive_change(dev->ebb, plan_index)) {
         last->cursor = before;
         return false;
     }
@@ -91,7 +91,7 @@ static bool go_on_with(ebb_device_t *dev, unsigned slot)
 bool ebb_drive_change_over(ebb_device_t *dev, const ebb_request_t *q, const ebb_operation_t *op)
 {
     for (unsigned i = 0; i < EBB_DRIVES && is_untouched(dev->ebb); i++)
-        if (ebb_drive_installed(dev->ebb, i) && i != ebb_drive_slot(dev->ebb) &&
+        if (ebb_drive_installed(dev->ebb, i) && i != ebb_drive_index(dev->ebb) &&
             could_go_on(dev->ebb, ebb_share_drive(dev->ebb, i), q, op))
             return go_on_with(dev, i);
     return false;

@@ -48,10 +48,10 @@ bool ebb_drive_is_ready(ebb_device_t *dev, const ebb_recording_t *learned)
     return true;
 }
 
-size_t ebb_drive_room(ebb_device_t *dev, unsigned slot, const ebb_recording_t *learned,
+size_t ebb_drive_room(ebb_device_t *dev, unsigned plan_index, const ebb_recording_t *learned,
                       ebb_buffer_t *const *present)
 {
-    ebb_verify_prepare(dev, ebb_share_drive(dev->ebb, slot), learned->trace);
+    ebb_verify_prepare(dev, ebb_share_drive(dev->ebb, plan_index), learned->trace);
     ebb_heap_reclaim(dev, SIZE_MAX, true);
     size_t chunks = ebb_chunks_available(dev) + ebb_share_room(dev, learned);
     for (uint32_t i = 0; i < learned->trace->buffer_count; i++) {
@@ -410,10 +410,10 @@ static ebb_status_t prepare(ebb_device_t *dev, ebb_buffer_t *const *present)
     return ebb_share_note_chunks(dev->ebb) ? 0 : no_host_memory();
 }
 
-ebb_status_t ebb_drive_install(ebb_device_t *dev, unsigned slot, ebb_recording_t *learned,
+ebb_status_t ebb_drive_install(ebb_device_t *dev, unsigned plan_index, ebb_recording_t *learned,
                                const ebb_plan_t *plan, ebb_buffer_t *const *present)
 {
-    const ebb_share_mark_t before = ebb_share_begin(dev->ebb, slot);
+    const ebb_share_mark_t before = ebb_share_begin(dev->ebb, plan_index);
     drive_t *drive = ebb_driven(dev->ebb);
     *drive = (drive_t){
         .counts = drive->counts, .clock = drive->clock, .hashes = drive->hashes, .compared = drive->compared};

@@ -33,24 +33,24 @@ const size_t ebb_part_drives = sizeof(struct ebb_drives);
 
 /* ---- the plans ---- */
 
-unsigned ebb_drive_slot(ebb_t *ebb)
+unsigned ebb_drive_index(ebb_t *ebb)
 {
     return ebb->run->drives->driven;
 }
 
-bool ebb_drive_installed(ebb_t *ebb, unsigned slot)
+bool ebb_drive_installed(ebb_t *ebb, unsigned plan_index)
 {
-    return ebb->run->drives->of[slot].installed;
+    return ebb->run->drives->of[plan_index].installed;
 }
 
-void ebb_share_select(ebb_t *ebb, unsigned slot)
+void ebb_share_select(ebb_t *ebb, unsigned plan_index)
 {
-    ebb->run->drives->driven = slot;
+    ebb->run->drives->driven = plan_index;
 }
 
-drive_t *ebb_share_drive(ebb_t *ebb, unsigned slot)
+drive_t *ebb_share_drive(ebb_t *ebb, unsigned plan_index)
 {
-    return &ebb->run->drives->of[slot];
+    return &ebb->run->drives->of[plan_index];
 }
 
 static bool any_installed(ebb_t *ebb)
@@ -221,17 +221,17 @@ static void give_back(ebb_device_t *dev, uint32_t chunk_count, unsigned small_co
         ebb_slab_close(share->small[--share->small_count]->slab);
 }
 
-ebb_share_mark_t ebb_share_begin(ebb_t *ebb, unsigned slot)
+ebb_share_mark_t ebb_share_begin(ebb_t *ebb, unsigned plan_index)
 {
     struct ebb_drive_share *share = ebb->run->drive_share;
-    const ebb_share_mark_t mark = {.slot = ebb_drive_slot(ebb),
+    const ebb_share_mark_t mark = {.plan_index = ebb_drive_index(ebb),
                                    .active = ebb_driven(ebb)->active,
                                    .chunk_count = share->chunk_count,
                                    .persistent_count = share->persistent_count,
                                    .small_count = share->small_count};
     if (ebb_driven(ebb)->active)
         deactivate(ebb);
-    ebb_share_select(ebb, slot);
+    ebb_share_select(ebb, plan_index);
     return mark;
 }
 
@@ -241,7 +241,7 @@ void ebb_share_undo(ebb_device_t *dev, const ebb_share_mark_t *before)
     give_back(dev, before->chunk_count, before->small_count);
     while (share->persistent_count > before->persistent_count)
         free(share->persistent[--share->persistent_count].chunk);
-    ebb_share_select(dev->ebb, before->slot);
+    ebb_share_select(dev->ebb, before->plan_index);
     if (before->active)
         activate(dev->ebb);
 }
@@ -505,17 +505,17 @@ static ebb_status_t order_behind(ebb_t *ebb, const drive_t *next)
     return 0;
 }
 
-bool ebb_drive_change(ebb_t *ebb, unsigned slot)
+bool ebb_drive_change(ebb_t *ebb, unsigned plan_index)
 {
-    if (!ebb_drive_at_boundary(ebb) || !ebb->run->drives->of[slot].installed)
+    if (!ebb_drive_at_boundary(ebb) || !ebb->run->drives->of[plan_index].installed)
         return false;
-    if (order_behind(ebb, &ebb->run->drives->of[slot])) {
+    if (order_behind(ebb, &ebb->run->drives->of[plan_index])) {
         ebb_log(EBB_WARN, "%s", ebb_last_failure());
         return false;
     }
     ebb_verify_poll(ebb);
     deactivate(ebb);
-    ebb_share_select(ebb, slot);
+    ebb_share_select(ebb, plan_index);
     activate(ebb);
     ebb_driven(ebb)->counts.changes++;
     return true;

@@ -5,7 +5,7 @@
  * the content which was believed only to read it. In the first steps of a drive the host looks at once, and
  * keeps a copy as far as there is memory for it: the copy is put back, and nothing is lost. Later the device
  * compares, and the program is told (EBB_ON_MISMATCH) by the call with which it waits for what came behind. Either way the
- * operation may not be replayed any more. Contents of one buffer share a slot: all their operations are refuted together.
+ * operation may not be replayed any more. Contents of one buffer share a entry: all their operations are refuted together.
  *
  * With EBB_VERIFY=N another Nth of each content is compared in every step, in pieces (hash.h): all steps cost the same, and a launch
  * that begins to write all of what it was only seen to read, long after it was learned, is noticed in that step.
@@ -40,13 +40,13 @@ static bool allocate(drive_t *drive)
     size_t actions = drive->plan->action_count;
     drive->check = calloc(actions + 1, sizeof *drive->check);
     drive->check_at = malloc((actions + 1) * sizeof *drive->check_at);
-    drive->slot_of = calloc((size_t)drive->trace->buffer_count + 1, sizeof *drive->slot_of);
-    if (!drive->check || !drive->check_at || !drive->slot_of)
+    drive->entry_of = calloc((size_t)drive->trace->buffer_count + 1, sizeof *drive->entry_of);
+    if (!drive->check || !drive->check_at || !drive->entry_of)
         return false;
     for (uint32_t i = 0; i < actions; i++)
         drive->check_at[i] = EBB_NONE;
-    for (uint32_t i = 0, slot = 0; i < drive->trace->buffer_count; i++)
-        drive->slot_of[i] = ebb_is_large(&drive->trace->buffer[i]) ? slot++ : 0;
+    for (uint32_t i = 0, entry = 0; i < drive->trace->buffer_count; i++)
+        drive->entry_of[i] = ebb_is_large(&drive->trace->buffer[i]) ? entry++ : 0;
     return true;
 }
 
@@ -94,9 +94,9 @@ static void free_copy(drive_t *drive, check_t *c)
     c->copy = NULL;
 }
 
-static unsigned slot_of(drive_t *drive, const check_t *c)
+static unsigned entry_of(drive_t *drive, const check_t *c)
 {
-    return drive->slot_of[place_of(drive, c)];
+    return drive->entry_of[place_of(drive, c)];
 }
 
 static CUdeviceptr address_of(ebb_t *ebb, const check_t *c)
@@ -148,9 +148,9 @@ static bool restore(ebb_t *ebb, const check_t *c)
 static void compare_now(ebb_t *ebb, check_t *c)
 {
     drive_t *drive = ebb_driven(ebb);
-    if (ebb_mark_wait(ebb_mark_here(drive->stream)) || ebb_hash_differs(drive->hashes, slot_of(drive, c)))
+    if (ebb_mark_wait(ebb_mark_here(drive->stream)) || ebb_hash_differs(drive->hashes, entry_of(drive, c)))
         complain(ebb, c, restore(ebb, c));
-    ebb_hash_clear(drive->hashes, slot_of(drive, c));
+    ebb_hash_clear(drive->hashes, entry_of(drive, c));
     free_copy(drive, c);
 }
 
@@ -160,7 +160,7 @@ void ebb_verify_poll(ebb_t *ebb)
 {
     drive_t *drive = ebb_driven(ebb);
     for (check_t *c = drive->check; c < drive->check + drive->check_count; c++)
-        if (!c->refuted && ebb_hash_differs(drive->hashes, slot_of(drive, c))) {
+        if (!c->refuted && ebb_hash_differs(drive->hashes, entry_of(drive, c))) {
             c->refuted = true;
             complain(ebb, c, false);
         }
@@ -182,7 +182,7 @@ void ebb_verify_hand_over(ebb_t *ebb, ebb_given_up_t *out)
         if (place_of(drive, c) != out->id || !c->begun || c->ended)
             continue;
         out->hashes = drive->hashes;
-        out->slot = slot_of(drive, c);
+        out->entry = entry_of(drive, c);
         out->part = c->part;
         out->copy = c->copy;
         c->copy = NULL;
@@ -197,9 +197,9 @@ void ebb_verify_tear_down(ebb_t *ebb)
         free_copy(drive, &drive->check[i]);
     free(drive->check);
     free(drive->check_at);
-    free(drive->slot_of);
+    free(drive->entry_of);
     drive->check = NULL;
-    drive->check_at = drive->slot_of = NULL;
+    drive->check_at = drive->entry_of = NULL;
     drive->check_count = 0;
 }
 
@@ -214,7 +214,7 @@ void ebb_verify_discard(ebb_device_t *dev, uint32_t action)
         return;
     c->part = (ebb_hash_part_t){drive->step + drive->check_at[action], every};
     c->begun = !ebb_streams_gather(dev->ebb, own_stream(drive)) &&
-               !ebb_hash_issue(dev, drive->hashes, slot_of(drive, c), drive->stream, address_of(dev->ebb, c),
+               !ebb_hash_issue(dev, drive->hashes, entry_of(drive, c), drive->stream, address_of(dev->ebb, c),
                                bytes_of(drive, c), c->part);
     if (c->begun && ebb_verify_is_first(dev->ebb))
         keep_copy(dev->ebb, c);
@@ -228,7 +228,7 @@ void ebb_verify_replay(ebb_device_t *dev, uint32_t action)
     for (uint32_t i = drive->check_at[action]; i != EBB_NONE; i = drive->check[i].next) {
         check_t *c = &drive->check[i];
         if (!c->begun || ebb_streams_gather(dev->ebb, own_stream(drive)) ||
-            ebb_hash_compare(dev, drive->hashes, slot_of(drive, c), drive->stream, address_of(dev->ebb, c),
+            ebb_hash_compare(dev, drive->hashes, entry_of(drive, c), drive->stream, address_of(dev->ebb, c),
                              bytes_of(drive, c), c->part))
             continue;
         c->ended = true;

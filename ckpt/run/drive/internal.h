@@ -89,7 +89,7 @@ typedef struct ebb_drive_order {
 /* Buffers of other plans that are installed have this tag. */
 #define EBB_INACTIVE UINT32_MAX
 
-/* One plan's, in its slot. */
+/* One plan's, under its index. */
 typedef struct drive {
     bool installed;
     bool active;              /* and driven */
@@ -138,15 +138,15 @@ typedef struct drive {
     bool unplanned;               /* the operation under way is none of the plan's */
 
     ebb_hashes_t *hashes; /* [compared] of what was given up */
-    unsigned compared;    /* buffers that there are slots for */
-    uint32_t *slot_of;    /* [buffers] */
+    unsigned compared;    /* buffers that there are entries for */
+    uint32_t *entry_of;   /* [buffers] */
     check_t *check;
     uint32_t *check_at; /* [actions]: the check that begins or ends there; EBB_NONE: none */
     uint32_t check_count;
     bool refuted; /* see ebb_drive_refuted */
     ebb_drive_pace_t pace;
 
-    ebb_step_clock_t clock;    /* of all drives in this slot */
+    ebb_step_clock_t clock;    /* of all drives under this index */
     ebb_drive_counts_t counts; /* the same; but for its times (ebb_drive_counts) */
 } drive_t;
 
@@ -205,18 +205,18 @@ typedef struct ebb_persistent {
     uint32_t chunk_count;
 } ebb_persistent_t;
 ebb_persistent_t *ebb_share_persistent(ebb_t *ebb, uint32_t place); /* NULL: it is none of them */
-/* Another plan is about to be installed, in this slot: the driven one rests. After a failure, when it has been taken apart, that goes
+/* Another plan is about to be installed, under this index: the driven one rests. After a failure, when it has been taken apart, that goes
  * on, with what plans share as it was. */
 typedef struct ebb_share_mark {
-    unsigned slot; /* that was driven, or was last */
+    unsigned plan_index; /* that was driven, or was last */
     bool active;
     uint32_t chunk_count, persistent_count;
     unsigned small_count;
 } ebb_share_mark_t;
-ebb_share_mark_t ebb_share_begin(ebb_t *ebb, unsigned slot);
+ebb_share_mark_t ebb_share_begin(ebb_t *ebb, unsigned plan_index);
 void ebb_share_undo(ebb_device_t *dev, const ebb_share_mark_t *before);
-void ebb_share_select(ebb_t *ebb, unsigned slot);
-drive_t *ebb_share_drive(ebb_t *ebb, unsigned slot);
+void ebb_share_select(ebb_t *ebb, unsigned plan_index);
+drive_t *ebb_share_drive(ebb_t *ebb, unsigned plan_index);
 /* A buffer of the plan that is being installed: true, if it is persistent already; then, when nothing can fail any more: the plan
  * has its site. Else, when it has one: it is persistent from now on; false: no host memory. */
 bool ebb_share_find(uint32_t place, const ebb_buffer_t *buffer);

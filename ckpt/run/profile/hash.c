@@ -8,16 +8,16 @@
 #include "alloc/device.h"
 #include "ckpt/run/state.h"
 
-/* Blocks of a launch, at most (256): that many partial sums a slot. They take the part of a chunk that they take with large ones. */
+/* Blocks of a launch, at most (256): that many partial sums a entry. They take the part of a chunk that they take with large ones. */
 enum { BLOCKS = EBB_CHUNK_BYTES >> 13, THREADS = 256, LEAST_WORDS = EBB_CHUNK_BYTES >> 9, PIECE_WORDS = 128 };
 
 struct ebb_hashes {
-    unsigned slots;
-    ebb_buffer_t *partials; /* device [slots, BLOCKS] */
+    unsigned entries;
+    ebb_buffer_t *partials; /* device [entries, BLOCKS] */
     uint64_t *host;         /* pinned [EBB_HASH_READS, BLOCKS] */
-    /* [slots] written by the device. What cuMemHostAlloc gives, devices reach at the same address (Driver API, Unified Addressing). */
+    /* [entries] written by the device. What cuMemHostAlloc gives, devices reach at the same address (Driver API, Unified Addressing). */
     uint32_t *different;
-    unsigned blocks[]; /* [slots] */
+    unsigned blocks[]; /* [entries] */
 };
 
 extern const unsigned char ebb_hash_image[];
@@ -59,21 +59,21 @@ static size_t host_bytes(void)
 
 static ebb_status_t new_verdicts(ebb_hashes_t *h)
 {
-    const size_t bytes = h->slots * sizeof *h->different;
+    const size_t bytes = h->entries * sizeof *h->different;
     EBB_DRIVER(cuMemHostAlloc, bytes,
                ((void **)&h->different, bytes, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP));
     memset(h->different, 0, bytes);
     return 0;
 }
 
-ebb_hashes_t *ebb_hashes_new(ebb_device_t *dev, unsigned slots)
+ebb_hashes_t *ebb_hashes_new(ebb_device_t *dev, unsigned entries)
 {
-    ebb_hashes_t *h = load(dev) ? calloc(1, sizeof *h + slots * sizeof h->blocks[0]) : NULL;
+    ebb_hashes_t *h = load(dev) ? calloc(1, sizeof *h + entries * sizeof h->blocks[0]) : NULL;
     if (!h)
         return NULL;
-    h->slots = slots;
+    h->entries = entries;
     h->host = ebb_scratch_pinned_alloc(dev, host_bytes());
-    h->partials = h->host ? ebb_scratch_alloc(dev, slots * BLOCKS * sizeof(uint64_t), NULL) : NULL;
+    h->partials = h->host ? ebb_scratch_alloc(dev, entries * BLOCKS * sizeof(uint64_t), NULL) : NULL;
     if (h->partials && !new_verdicts(h))
         return h;
     ebb_hashes_delete(dev, h);
@@ -91,13 +91,13 @@ void ebb_hashes_delete(ebb_device_t *dev, ebb_hashes_t *h)
     free(h);
 }
 
-static CUdeviceptr partial_of(const ebb_hashes_t *h, unsigned slot)
+static CUdeviceptr partial_of(const ebb_hashes_t *h, unsigned entry)
 {
-    return h->partials->address + (size_t)slot * BLOCKS * sizeof(uint64_t);
+    return h->partials->address + (size_t)entry * BLOCKS * sizeof(uint64_t);
 }
 
-/* Into the slot, or compared with it. */
-static ebb_status_t issue(ebb_device_t *dev, ebb_hashes_t *h, unsigned slot, ebb_stream_t *stream,
+/* Into the entry, or compared with it. */
+static ebb_status_t issue(ebb_device_t *dev, ebb_hashes_t *h, unsigned entry, ebb_stream_t *stream,
                           CUdeviceptr address, size_t bytes, ebb_hash_part_t part, bool compare)
 {
     struct ebb_hash_module *module = &dev->ebb->run->hash_module[dev->number];
@@ -107,37 +107,37 @@ static ebb_status_t issue(ebb_device_t *dev, ebb_hashes_t *h, unsigned slot, ebb
     size_t slice = (words + BLOCKS - 1) / BLOCKS;
     if (slice < LEAST_WORDS)
         slice = LEAST_WORDS;
-    h->blocks[slot] = (unsigned)((words + slice - 1) / slice);
-    CUdeviceptr partial = partial_of(h, slot);
-    uint32_t *different = compare ? h->different + slot : NULL;
+    h->blocks[entry] = (unsigned)((words + slice - 1) / slice);
+    CUdeviceptr partial = partial_of(h, entry);
+    uint32_t *different = compare ? h->different + entry : NULL;
     void *params[] = {&partial, &different, &address, &bytes, &slice, &turn, &every};
     EBB_DRIVER(
         cuLaunchKernel, bytes,
-        (module->hash, h->blocks[slot], 1, 1, THREADS, 1, 1, 0, ebb_stream_handle(stream), params, NULL));
+        (module->hash, h->blocks[entry], 1, 1, THREADS, 1, 1, 0, ebb_stream_handle(stream), params, NULL));
     ebb_mark_issue(stream);
     return 0;
 }
 
-ebb_status_t ebb_hash_issue(ebb_device_t *dev, ebb_hashes_t *h, unsigned slot, ebb_stream_t *stream,
+ebb_status_t ebb_hash_issue(ebb_device_t *dev, ebb_hashes_t *h, unsigned entry, ebb_stream_t *stream,
                             CUdeviceptr address, size_t bytes, ebb_hash_part_t part)
 {
-    return issue(dev, h, slot, stream, address, bytes, part, false);
+    return issue(dev, h, entry, stream, address, bytes, part, false);
 }
 
-ebb_status_t ebb_hash_compare(ebb_device_t *dev, ebb_hashes_t *h, unsigned slot, ebb_stream_t *stream,
+ebb_status_t ebb_hash_compare(ebb_device_t *dev, ebb_hashes_t *h, unsigned entry, ebb_stream_t *stream,
                               CUdeviceptr address, size_t bytes, ebb_hash_part_t part)
 {
-    return issue(dev, h, slot, stream, address, bytes, part, true);
+    return issue(dev, h, entry, stream, address, bytes, part, true);
 }
 
-bool ebb_hash_differs(const ebb_hashes_t *h, unsigned slot)
+bool ebb_hash_differs(const ebb_hashes_t *h, unsigned entry)
 {
-    return __atomic_load_n(&h->different[slot], __ATOMIC_ACQUIRE);
+    return __atomic_load_n(&h->different[entry], __ATOMIC_ACQUIRE);
 }
 
-void ebb_hash_clear(ebb_hashes_t *h, unsigned slot)
+void ebb_hash_clear(ebb_hashes_t *h, unsigned entry)
 {
-    __atomic_store_n(&h->different[slot], 0, __ATOMIC_RELEASE);
+    __atomic_store_n(&h->different[entry], 0, __ATOMIC_RELEASE);
 }
 
 ebb_status_t ebb_hash_read(ebb_hashes_t *h, unsigned first, unsigned count, ebb_stream_t *stream,

@@ -48,7 +48,7 @@ void ebb_recheck_count(ebb_t *ebb, uint64_t *verified, uint64_t *mismatches);
 /* Of a content that a plan has given up (replay.h). */
 typedef struct orphan {
     ebb_hashes_t *hashes; /* borrowed; NULL: it is not compared */
-    unsigned slot;
+    unsigned entry;
     ebb_hash_part_t part;
     bool copied;      /* residence has a copy */
     size_t own_bytes; /* that making it takes beside the program's buffers, at most */

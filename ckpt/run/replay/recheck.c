@@ -30,7 +30,7 @@ struct ebb_recheck {
     ebb_hashes_t *hashes;
     ebb_stream_t *side;
     check_t check[MOST];
-    uint32_t *slot_of; /* [buffers]: 1 + slot of those that are HASHED; 0 */
+    uint32_t *entry_of; /* [buffers]: 1 + entry of those that are HASHED; 0 */
     uint64_t verified, mismatches;
 };
 const size_t ebb_part_recheck = sizeof(struct ebb_recheck);
@@ -71,25 +71,25 @@ bool ebb_recheck_begin(ebb_device_t *dev)
 {
     struct ebb_recheck *recheck = dev->ebb->run->recheck;
     ebb_tracked_t *tracked = dev->ebb->run->tracked;
-    recheck->slot_of = calloc((size_t)tracked->learned->trace->buffer_count + 1, sizeof *recheck->slot_of);
+    recheck->entry_of = calloc((size_t)tracked->learned->trace->buffer_count + 1, sizeof *recheck->entry_of);
     if (!tracked->learned->passed)
         tracked->learned->passed =
             calloc((size_t)tracked->learned->trace->operation_count + 1, sizeof *tracked->learned->passed);
-    if (recheck->slot_of && tracked->learned->passed && set_up(dev))
+    if (recheck->entry_of && tracked->learned->passed && set_up(dev))
         return true;
     ebb_log(EBB_INFO, "there is no memory to compare with: nothing is recomputed before there is a plan");
     ebb_recheck_end(dev->ebb);
     return false;
 }
 
-/* ---- slots ---- */
+/* ---- entries ---- */
 
 static check_t *check_of(struct ebb_recheck *recheck, uint32_t id)
 {
-    return recheck->slot_of && recheck->slot_of[id] ? &recheck->check[recheck->slot_of[id] - 1] : NULL;
+    return recheck->entry_of && recheck->entry_of[id] ? &recheck->check[recheck->entry_of[id] - 1] : NULL;
 }
 
-static unsigned slot_of(struct ebb_recheck *recheck, const check_t *c)
+static unsigned entry_of(struct ebb_recheck *recheck, const check_t *c)
 {
     return (unsigned)(c - recheck->check);
 }
@@ -111,8 +111,8 @@ void ebb_recheck_judged(ebb_t *ebb, uint32_t id, uint32_t operation, bool same, 
 static bool judge(ebb_t *ebb, check_t *c, bool has_copy)
 {
     struct ebb_recheck *recheck = ebb->run->recheck;
-    const bool same = !ebb_hash_differs(recheck->hashes, slot_of(recheck, c));
-    ebb_hash_clear(recheck->hashes, slot_of(recheck, c));
+    const bool same = !ebb_hash_differs(recheck->hashes, entry_of(recheck, c));
+    ebb_hash_clear(recheck->hashes, entry_of(recheck, c));
     ebb_recheck_judged(ebb, c->id, c->operation, same, has_copy);
     c->state = FREE;
     return same;
@@ -121,7 +121,7 @@ static bool judge(ebb_t *ebb, check_t *c, bool has_copy)
 static void read_verdicts(ebb_t *ebb, bool wait)
 {
     struct ebb_recheck *recheck = ebb->run->recheck;
-    for (check_t *c = recheck->check; recheck->slot_of && c < recheck->check + MOST; c++)
+    for (check_t *c = recheck->check; recheck->entry_of && c < recheck->check + MOST; c++)
         if (c->state == COMPARED && (wait ? !ebb_mark_wait(c->end) : ebb_mark_reached(c->end)))
             judge(ebb, c, false);
 }
@@ -136,8 +136,8 @@ void ebb_recheck_end(ebb_t *ebb)
     struct ebb_recheck *recheck = ebb->run->recheck;
     read_verdicts(ebb, true);
     memset(recheck->check, 0, sizeof recheck->check);
-    free(recheck->slot_of);
-    recheck->slot_of = NULL;
+    free(recheck->entry_of);
+    recheck->entry_of = NULL;
 }
 
 static check_t *find_free(struct ebb_recheck *recheck)
@@ -161,7 +161,7 @@ static check_t *take(ebb_t *ebb)
 bool ebb_recheck_ready(ebb_t *ebb)
 {
     struct ebb_recheck *recheck = ebb->run->recheck;
-    for (unsigned i = 0; recheck->slot_of && i < MOST; i++)
+    for (unsigned i = 0; recheck->entry_of && i < MOST; i++)
         if (recheck->check[i].state != HASHED)
             return true;
     return false;
@@ -174,10 +174,10 @@ static ebb_status_t hash_dropped(const check_t *c, ebb_buffer_t *b, ebb_mark_t r
     ebb_device_t *dev = b->range->device;
     struct ebb_recheck *recheck = dev->ebb->run->recheck;
     CUstream side = ebb_stream_handle(recheck->side);
-    EBB_TRY(ebb_mark_join(side, c->end)); /* a comparison before may still read the slot */
+    EBB_TRY(ebb_mark_join(side, c->end)); /* a comparison before may still read the entry */
     EBB_TRY(ebb_mark_join(side, ready));
     EBB_TRY(ebb_buffer_join(side, b));
-    return ebb_hash_issue(dev, recheck->hashes, slot_of(recheck, c), recheck->side, b->address, b->bytes,
+    return ebb_hash_issue(dev, recheck->hashes, entry_of(recheck, c), recheck->side, b->address, b->bytes,
                           c->part);
 }
 
@@ -206,7 +206,7 @@ ebb_mark_t ebb_recheck_dropping(ebb_buffer_t *b, uint32_t id, uint32_t operation
         return (ebb_mark_t){0};
     }
     *c = (check_t){HASHED, id, operation, c->part, ebb_mark_here(recheck->side)};
-    recheck->slot_of[id] = 1 + slot_of(recheck, c);
+    recheck->entry_of[id] = 1 + entry_of(recheck, c);
     return c->end;
 }
 
@@ -216,7 +216,7 @@ static ebb_status_t hash_made(const check_t *c, ebb_buffer_t *b, ebb_stream_t *s
     struct ebb_recheck *recheck = dev->ebb->run->recheck;
     EBB_TRY(ebb_mark_join(ebb_stream_handle(stream), c->end));
     EBB_TRY(
-        ebb_hash_compare(dev, recheck->hashes, slot_of(recheck, c), stream, b->address, b->bytes, c->part));
+        ebb_hash_compare(dev, recheck->hashes, entry_of(recheck, c), stream, b->address, b->bytes, c->part));
     return ebb_residence_used(b, ebb_mark_here(stream));
 }
 
@@ -239,7 +239,7 @@ bool ebb_recheck_agrees(ebb_t *ebb, uint32_t id)
     check_t *c = check_of(recheck, id);
     if (!c || c->state != COMPARED)
         return false;
-    recheck->slot_of[id] = 0;
+    recheck->entry_of[id] = 0;
     return !ebb_mark_wait(c->end) && judge(ebb, c, true);
 }
 
@@ -249,6 +249,6 @@ void ebb_recheck_forget(ebb_t *ebb, uint32_t id)
     check_t *c = check_of(recheck, id);
     if (c && c->state == HASHED)
         c->state = FREE; /* `end` stays: the hash may be under way */
-    if (recheck->slot_of)
-        recheck->slot_of[id] = 0;
+    if (recheck->entry_of)
+        recheck->entry_of[id] = 0;
 }

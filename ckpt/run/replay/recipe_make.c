@@ -275,8 +275,8 @@ static bool is_same(const ebb_buffer_t *b, uint32_t id, ebb_stream_t *stream)
     ebb_device_t *dev = b->range->device;
     recipes_t *recipes = dev->ebb->run->recipes;
     const orphan_t *l = recipes->of[id].orphan;
-    const bool same = !ebb_hash_compare(dev, l->hashes, l->slot, stream, b->address, b->bytes, l->part) &&
-                      !ebb_mark_wait(ebb_mark_here(stream)) && !ebb_hash_differs(l->hashes, l->slot);
+    const bool same = !ebb_hash_compare(dev, l->hashes, l->entry, stream, b->address, b->bytes, l->part) &&
+                      !ebb_mark_wait(ebb_mark_here(stream)) && !ebb_hash_differs(l->hashes, l->entry);
     ebb_recheck_judged(dev->ebb, id, l->operation[l->count - 1], same, l->copied);
     return same;
 }

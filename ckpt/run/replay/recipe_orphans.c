@@ -153,7 +153,7 @@ static void drop(ebb_t *ebb, ebb_given_up_t *g, bool *marked, bool *own)
     }
     ebb_residence_put_dropped(b, g->copy);
     l->hashes = g->hashes;
-    l->slot = g->slot;
+    l->entry = g->entry;
     l->part = g->part;
     l->copied = g->copy != NULL;
     g->copy = NULL;

@@ -138,8 +138,8 @@ typedef struct ebb_given_up {
     uint32_t id; /* its buffer; alive, not mapped */
     void *copy;  /* a pinned block with the content; NULL: there is none */
     ebb_hashes_t
-        *hashes; /* NULL: it is not compared. Slot `slot` is its hash; borrowed until the step has ended */
-    unsigned slot;
+        *hashes; /* NULL: it is not compared. Entry `entry` is its hash; borrowed until the step has ended */
+    unsigned entry;
     ebb_hash_part_t part;
 } ebb_given_up_t;
 

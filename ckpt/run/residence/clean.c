@@ -45,14 +45,14 @@ static bool is_worth_it(struct ebb_clean *clean)
     return true;
 }
 
-static ebb_status_t issue(ebb_buffer_t *b, unsigned slot, ebb_stream_t *stream)
+static ebb_status_t issue(ebb_buffer_t *b, unsigned entry, ebb_stream_t *stream)
 {
     ebb_device_t *dev = b->range->device;
     struct ebb_clean *clean = &dev->ebb->run->clean[dev->number];
     const ebb_residence_t *r = b->residence;
     EBB_TRY(ebb_buffer_join(ebb_stream_handle(stream), b));
     EBB_TRY(ebb_mark_join(ebb_stream_handle(stream), r->ready));
-    return ebb_hash_issue(dev, clean->hashes, slot, stream, b->address, b->bytes, EBB_HASH_ALL);
+    return ebb_hash_issue(dev, clean->hashes, entry, stream, b->address, b->bytes, EBB_HASH_ALL);
 }
 
 static void compare(struct ebb_clean *clean, ebb_buffer_t *b, uint64_t hash)
@@ -67,7 +67,7 @@ static void compare(struct ebb_clean *clean, ebb_buffer_t *b, uint64_t hash)
     r->hashed = true;
 }
 
-/* As many as there are slots; the first that was not. */
+/* As many as there are entries; the first that was not. */
 static ebb_buffer_t *look_at_some(ebb_buffer_t *list, ebb_stream_t *stream)
 {
     ebb_device_t *dev = list->range->device;

@@ -13,15 +13,15 @@
 struct ebb_planned {
     struct planned {
         char *trace, *plan; /* owned; NULL: there is none. plan: with its request, as JSON */
-    } kind[EBB_STEP_KINDS];
+    } variant[EBB_STEP_VARIANTS];
     ebb_plan_request_t request;
     bool requested;
 };
 const size_t ebb_part_planned = sizeof(struct ebb_planned);
 
-static bool is_wanted(unsigned kind)
+static bool is_wanted(unsigned variant)
 {
-    return *ebb_options.stats && *ebb_options.trace && kind < EBB_STEP_KINDS;
+    return *ebb_options.stats && *ebb_options.trace && variant < EBB_STEP_VARIANTS;
 }
 
 /* Bytes as they are: whoever reads it judges whether they are UTF-8. */
@@ -44,14 +44,14 @@ void ebb_planned_request(ebb_t *ebb, const ebb_plan_request_t *request)
     known->requested = true;
 }
 
-void ebb_planned_trace(ebb_t *ebb, unsigned kind, const char *path)
+void ebb_planned_trace(ebb_t *ebb, unsigned variant, const char *path)
 {
     struct ebb_planned *known = ebb->run->planned;
     char whole[PATH_MAX];
-    if (!is_wanted(kind))
+    if (!is_wanted(variant))
         return;
-    ebb_planned_forget(ebb, kind);
-    known->kind[kind].trace = strdup(realpath(path, whole) ? whole : path);
+    ebb_planned_forget(ebb, variant);
+    known->variant[variant].trace = strdup(realpath(path, whole) ? whole : path);
 }
 
 static void put_request(struct ebb_planned *known, FILE *f)
@@ -77,12 +77,12 @@ static void put_plan(FILE *f, char *lines)
     fputs("]", f);
 }
 
-void ebb_planned_plan(ebb_t *ebb, unsigned kind, const ebb_plan_t *plan)
+void ebb_planned_plan(ebb_t *ebb, unsigned variant, const ebb_plan_t *plan)
 {
     struct ebb_planned *known = ebb->run->planned;
     char *lines = NULL, *text = NULL;
     size_t bytes;
-    if (!is_wanted(kind) || !known->requested)
+    if (!is_wanted(variant) || !known->requested)
         return;
     FILE *f = open_memstream(&lines, &bytes);
     bool good = f && ebb_plan_write(plan, f);
@@ -94,27 +94,27 @@ void ebb_planned_plan(ebb_t *ebb, unsigned kind, const ebb_plan_t *plan)
         good = !fclose(f);
     }
     free(lines);
-    free(known->kind[kind].plan);
-    known->kind[kind].plan = good ? text : (free(text), NULL);
+    free(known->variant[variant].plan);
+    known->variant[variant].plan = good ? text : (free(text), NULL);
 }
 
-void ebb_planned_forget(ebb_t *ebb, unsigned kind)
+void ebb_planned_forget(ebb_t *ebb, unsigned variant)
 {
     struct ebb_planned *known = ebb->run->planned;
-    free(known->kind[kind].trace);
-    free(known->kind[kind].plan);
-    known->kind[kind] = (struct planned){0};
+    free(known->variant[variant].trace);
+    free(known->variant[variant].plan);
+    known->variant[variant] = (struct planned){0};
 }
 
 void ebb_planned_print(ebb_t *ebb, FILE *out)
 {
     struct ebb_planned *known = ebb->run->planned;
     const char *between = ",\n\"planned\": [";
-    for (unsigned i = 0; i < EBB_STEP_KINDS; i++) {
-        const struct planned *p = &known->kind[i];
+    for (unsigned i = 0; i < EBB_STEP_VARIANTS; i++) {
+        const struct planned *p = &known->variant[i];
         if (!p->trace)
             continue;
-        fprintf(out, "%s\n{\"kind\": %u, \"trace\": ", between, i);
+        fprintf(out, "%s\n{\"variant\": %u, \"trace\": ", between, i);
         put_text(out, p->trace);
         fprintf(out, "%s}", p->plan ? p->plan : "");
         between = ",";

@@ -16,11 +16,11 @@
 #include "ckpt/run/tracker/tracker.h"
 #include "offload/ebb_offload.h"
 
-static void gather_kinds(const ebb_steps_t *steps, ebb_statistics_t *out)
+static void gather_variants(const ebb_steps_t *steps, ebb_statistics_t *out)
 {
-    for (unsigned i = 0; i < EBB_STEP_KINDS; i++) {
-        const ebb_step_kind_t *k = &steps->kind[i];
-        out->step_kinds += k->serial != 0;
+    for (unsigned i = 0; i < EBB_STEP_VARIANTS; i++) {
+        const ebb_step_variant_t *k = &steps->variant[i];
+        out->step_variants += k->serial != 0;
         out->step_extras += k->extras;
         out->step_missing += k->missing;
     }
@@ -104,7 +104,7 @@ void ebb_statistics_gather(ebb_device_t *dev, ebb_statistics_t *out, ebb_device_
         .stale_words = ebb_stale_count(dev->ebb),
         .obscure = obscure_launches(dev),
     };
-    gather_kinds(&s, out);
+    gather_variants(&s, out);
 }
 
 /* ---- the line at the end ---- */
@@ -175,18 +175,18 @@ static bool file_name(char *out, size_t room)
     return at + 24 < room;
 }
 
-/* One object for each kind of step that is known; behind all keys, some of which it has as well. */
-static void write_kinds(ebb_t *ebb, FILE *f)
+/* One object for each step variant that is known; behind all keys, some of which it has as well. */
+static void write_variants(ebb_t *ebb, FILE *f)
 {
     const ebb_steps_t s = ebb_steps(ebb);
     const char *between = "";
-    fputs(", \"kinds\": [", f);
-    for (unsigned i = 0; i < EBB_STEP_KINDS; i++) {
-        const ebb_step_kind_t *k = &s.kind[i];
+    fputs(", \"variants\": [", f);
+    for (unsigned i = 0; i < EBB_STEP_VARIANTS; i++) {
+        const ebb_step_variant_t *k = &s.variant[i];
         if (!k->serial)
             continue;
         fprintf(f,
-                "%s{\"kind\": %u, \"period\": %zu, \"count\": %" PRIu64 ", \"extras\": %" PRIu64
+                "%s{\"variant\": %u, \"period\": %zu, \"count\": %" PRIu64 ", \"extras\": %" PRIu64
                 ", \"missing\": %" PRIu64 ", \"interruptions\": %" PRIu64 "}",
                 between, i, k->operations, k->count, k->extras, k->missing, k->interruptions);
         between = ", ";
@@ -224,7 +224,7 @@ static void write_file(ebb_device_t *dev, const ebb_statistics_t *s, const ebb_d
     EBB_STATISTICS(X)
 #undef X
     ebb_devices_print(devices, f);
-    write_kinds(dev->ebb, f);
+    write_variants(dev->ebb, f);
     write_obscure(dev, f);
     ebb_planned_print(dev->ebb, f);
     fputs("}\n", f);

@@ -1,5 +1,5 @@
 /* stats.h: what has happened, for people and programs: one table of numbers. It makes EBB_STATS=FILE (one JSON
- * object with these keys, "kinds", "obscure_kernels", and with EBB_TRACE "planned", written when the process ends; a %p in the name becomes
+ * object with these keys, "variants", "obscure_kernels", and with EBB_TRACE "planned", written when the process ends; a %p in the name becomes
  * the process's number), the page that `ebb top` reads (live.h), and the list of keys in the README (`ebb top --keys`).
  */
 #ifndef EBB_STATS_H
@@ -105,9 +105,9 @@ void ebb_devices_print(const ebb_device_list_t *list, FILE *out);
     X(driven_peak_bytes, "device memory held at most while driving")                                         \
     X(clean_evictions, "evictions that copied nothing: the host had the same bytes")                               \
     X(step_found_after, "operations until a step was known for the first time")                              \
-    X(step_kinds, "kinds of step that are known")                                                            \
-    X(step_extras, "operations that steps had beyond those of their kind")                                   \
-    X(step_missing, "operations of their kind that steps left out")                                          \
+    X(step_variants, "step variants that are known")                                                            \
+    X(step_extras, "operations that steps had beyond those of their variant")                                   \
+    X(step_missing, "operations of their variant that steps left out")                                          \
     X(step_streams, "streams, and threads in streams that several issue into, that were told apart")           \
     X(step_streams_recurring, "of them with a step")                                                           \
     X(ahead, "of the fetches, those before the buffer was touched")                                          \
@@ -136,20 +136,20 @@ void ebb_stats_finish(ebb_device_t *dev);
 
 /* ---- what was learned and planned (planned.c) ---- */
 
-/* For each kind of step that was learned or planned, where its trace is, what its plan was made for, and the plan:
+/* For each step variant that was learned or planned, where its trace is, what its plan was made for, and the plan:
  * behind the numbers in the file of EBB_STATS, so that `ebb report` has all of a run from one name. Kept as text from the time
  * when it is known, since the step may be forgotten before the process ends; only where both EBB_STATS and EBB_TRACE are set.
  *
- *   "planned": [{"kind": .., "trace": "path", "request": {"policy": .., "device_bytes": .., "host_bytes": .., "min_buffer": ..,
+ *   "planned": [{"variant": .., "trace": "path", "request": {"policy": .., "device_bytes": .., "host_bytes": .., "min_buffer": ..,
  *                "out_bytes_per_s": .., "in_bytes_per_s": ..}, "plan": [the lines of a plan's file (plan.h)]}]
- * kind: as in "kinds"; request and plan are missing where nothing was planned. */
+ * variant: as in "variants"; request and plan are missing where nothing was planned. */
 
-/* What the next plan is for, whatever its kind. The policy is not kept. */
+/* What the next plan is for, whatever its variant. The policy is not kept. */
 void ebb_planned_request(ebb_t *ebb, const ebb_plan_request_t *request);
-void ebb_planned_trace(ebb_t *ebb, unsigned kind, const char *path);
-void ebb_planned_plan(ebb_t *ebb, unsigned kind, const ebb_plan_t *plan);
-/* There is no such kind any more. */
-void ebb_planned_forget(ebb_t *ebb, unsigned kind);
+void ebb_planned_trace(ebb_t *ebb, unsigned variant, const char *path);
+void ebb_planned_plan(ebb_t *ebb, unsigned variant, const ebb_plan_t *plan);
+/* There is no such variant any more. */
+void ebb_planned_forget(ebb_t *ebb, unsigned variant);
 
 /* ", "planned": [..]", on lines of its own; nothing if nothing is known. */
 void ebb_planned_print(ebb_t *ebb, FILE *out);

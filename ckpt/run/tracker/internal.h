@@ -22,7 +22,7 @@ const char *ebb_mangled_lambda_end(const char *signature, uint32_t *parameters);
 
 /* ---- parts of the step finder ---- */
 
-/* The parts of the step finder (tracker.h), for step*.c only: the past of a stream, comparing it with a word,
+/* The parts of the step finder (tracker.h), for step*.c only: the past of a stream, comparing it with a signature,
  * looking for a period (step_search.c), following what is known (step_follow.c and what is in internal.h).
  *
  * Positions in a stream count its operations from 0; the newest is past.count - 1. A function that fails for want of
@@ -30,16 +30,16 @@ const char *ebb_mangled_lambda_end(const char *signature, uint32_t *parameters);
 
 enum {
     SHORTEST = 8, /* operations of a step at least */
-    REACH = 16,   /* so many unexpected operations in a row may be extra, so many of the word missing */
+    REACH = 16,   /* so many unexpected operations in a row may be extra, so many of the signature missing */
     TRIPLE = 3 /* after something unexpected, so many in a row that fit put the comparison back on its way */
 };
 
 typedef struct entry {
     uint64_t coarse, fine;
-    uint64_t triple; /* of this and the two coarse signatures before */
+    uint64_t triple; /* of this and the two coarse hashes before */
     uint64_t live;   /* the fewest bytes since the operation before in the stream */
     uint8_t weight;  /* in the past: how surprising it is, about in bits */
-    uint8_t missed;  /* in a word: how often it was left out */
+    uint8_t missed;  /* in a signature: how often it was left out */
     bool turn;
 } entry_t;
 
@@ -74,7 +74,7 @@ uint64_t triple_of(uint64_t a, uint64_t b, uint64_t c);
 
 /* ---- comparing (step_past.c) ---- */
 
-/* What is compared with: a word, or the past itself. */
+/* What is compared with: a signature, or the past itself. */
 typedef struct view {
     const entry_t *entry;
     size_t mask, end; /* entry[i & mask] for i < end */
@@ -120,12 +120,12 @@ typedef struct follow follow_t;
 follow_t *follow_new(uint64_t *serials);
 void follow_delete(follow_t *f);
 
-/* The last `period` operations are a step: a new kind. False: no memory. */
+/* The last `period` operations are a step: a new variant. False: no memory. */
 bool follow_adopt(follow_t *f, const past_t *p, size_t period);
 /* Takes the newest operation. */
 ebb_step_event_t follow_take(follow_t *f, const past_t *p);
 
-/* Whether to look for periods, and whether one that was found should become a kind. */
+/* Whether to look for periods, and whether one that was found should become a variant. */
 bool follow_is_searching(const follow_t *f, const past_t *p);
 bool follow_wants(const follow_t *f, const past_t *p, size_t from, size_t to, bool exact);
 
@@ -136,67 +136,70 @@ size_t follow_late(const follow_t *f);
 int follow_expected(const follow_t *f);
 uint32_t follow_possible(const follow_t *f);
 size_t follow_position(const follow_t *f);
-ebb_step_kind_t follow_kind(const follow_t *f, unsigned kind);
+ebb_step_variant_t follow_variant(const follow_t *f, unsigned variant);
 bool follow_check(const follow_t *f);
 
-/* ---- the kinds of step that are known (step_kinds.c) ---- */
+/* ---- the variants of step that are known (step_variants.c) ---- */
 
-/* The kinds of step that are known, for step_*.c only: their words, and the order in which they come. */
+/* The variants of step that are known, for step_*.c only: their signatures, and the order in which they come. */
 
-enum { RUNS = 64, BEGINNINGS = 8 /* so many triples at the beginning of a word may show that it begins */ };
+enum {
+    RUNS = 64,
+    BEGINNINGS = 8 /* so many triples at the beginning of a signature may show that it begins */
+};
 
-typedef struct kind {
-    ebb_step_kind_t info;   /* serial 0: there is none */
-    entry_t *word;          /* [info.operations], owned */
-    uint64_t *sorted;       /* its coarse signatures, owned */
-    unsigned telling;       /* bit q: the triple that ends at q stands nowhere else in the word */
-    uint64_t amplitude;     /* of live bytes in it */
-    uint64_t fewest;        /* live bytes in the last step of it */
-    bool from_stretch;      /* it was a recurring stretch between others */
-    unsigned completed;     /* steps since its word was set */
-    unsigned led;           /* steps in a row that began with extra operations */
-    uint64_t deviation;     /* of the last step, if it was not as the word: a sum over its operations */
-    unsigned alike;         /* steps in a row that deviated in this way */
-    uint8_t follower[RUNS]; /* 1 + what came last after so many in a row; 0: never */
-    uint8_t usual;          /* the same after any number */
-} kind_t;
+typedef struct variant {
+    ebb_step_variant_t info; /* serial 0: there is none */
+    entry_t *signature;      /* [info.operations], owned */
+    uint64_t *sorted;        /* its coarse hashes, owned */
+    unsigned telling;        /* bit q: the triple that ends at q stands nowhere else in the signature */
+    uint64_t amplitude;      /* of live bytes in it */
+    uint64_t fewest;         /* live bytes in the last step of it */
+    bool from_stretch;       /* it was a recurring stretch between others */
+    unsigned completed;      /* steps since its signature was set */
+    unsigned led;            /* steps in a row that began with extra operations */
+    uint64_t deviation;      /* of the last step, if it was not as the signature: a sum over its operations */
+    unsigned alike;          /* steps in a row that deviated in this way */
+    uint8_t follower[RUNS];  /* 1 + what came last after so many in a row; 0: never */
+    uint8_t usual;           /* the same after any number */
+} variant_t;
 
-typedef struct kinds {
-    kind_t kind[EBB_STEP_KINDS];
+typedef struct variants {
+    variant_t variant[EBB_STEP_VARIANTS];
     uint64_t *serials; /* the last one given */
-    int last;          /* the kind that ended last; -1: unknown */
+    int last;          /* the variant that ended last; -1: unknown */
     unsigned run;      /* how many of them in a row */
-} kinds_t;
+} variants_t;
 
-void kinds_free(kinds_t *k);
-bool kinds_any(const kinds_t *k);
+void variants_free(variants_t *k);
+bool variants_any(const variants_t *k);
 
-/* A new kind whose word is [from, to) of the past; the least used makes room, never `keep`. -1: no memory. */
-int kinds_add(kinds_t *k, const past_t *p, size_t from, size_t to, int keep);
-void kinds_forget(kinds_t *k, int number);
-/* Forgets those whose words the word of `number` contains. */
-void kinds_forget_contained(kinds_t *k, int number);
+/* A new variant whose signature is [from, to) of the past; the least used makes room, never `keep`. -1: no memory. */
+int variants_add(variants_t *k, const past_t *p, size_t from, size_t to, int keep);
+void variants_forget(variants_t *k, int number);
+/* Forgets those whose signatures the signature of `number` contains. */
+void variants_forget_contained(variants_t *k, int number);
 
-/* Leaves of a word only what is in [from, to) as well: the step before, about. */
-void kinds_keep_common(kind_t *kind, const past_t *p, size_t from, size_t to);
+/* Leaves of a signature only what is in [from, to) as well: the step before, about. */
+void variants_keep_common(variant_t *variant, const past_t *p, size_t from, size_t to);
 
-/* A step of a kind has ended: its word becomes what its steps have in common. */
-void kinds_adapt(kind_t *kind, const past_t *p, size_t from, size_t to, const track_t *t);
-/* The step [from, to) becomes the word, because the word lacks its beginning. */
-void kinds_renew(kind_t *kind, const past_t *p, size_t from, size_t to);
+/* A step of a variant has ended: its signature becomes what its steps have in common. */
+void variants_adapt(variant_t *variant, const past_t *p, size_t from, size_t to, const track_t *t);
+/* The step [from, to) becomes the signature, because the signature lacks its beginning. */
+void variants_renew(variant_t *variant, const past_t *p, size_t from, size_t to);
 
-/* The kind with the most steps; -1: there is none. */
-int kinds_main(const kinds_t *k);
+/* The variant with the most steps; -1: there is none. */
+int variants_main(const variants_t *k);
 
-/* A kind has come; the one to come, -1: no idea. */
-void kinds_note_order(kinds_t *k, int number);
-int kinds_next(const kinds_t *k);
+/* A variant has come; the one to come, -1: no idea. */
+void variants_note_order(variants_t *k, int number);
+int variants_next(const variants_t *k);
 
-bool kind_has(const kind_t *kind, uint64_t coarse);
+bool variant_has(const variant_t *variant, uint64_t coarse);
 
-static inline view_t view_of_kind(const kind_t *k)
+static inline view_t view_of_variant(const variant_t *k)
 {
-    return (view_t){k->word, SIZE_MAX, k->info.operations};
+    return (view_t){k->signature, SIZE_MAX, k->info.operations};
 }
 
 /* ---- following what is known (step_follow.c, step_hypothesis.c, step_stretch.c) ---- */
@@ -209,25 +212,25 @@ enum {
     TAIL = 4, /* operations at the end of a step may be missing, and the next one begins */
     PENDING = 4,
     STRETCHES = 64,
-    RECURRENCES = 4 /* until a short stretch is a kind, and no longer a part of a longer step */
+    RECURRENCES = 4 /* until a short stretch is a variant, and no longer a part of a longer step */
 };
 
 typedef struct hypothesis {
-    int kind;
+    int variant;
     size_t start; /* of the step */
     size_t ended; /* one past its last operation; 0: not yet */
     track_t track;
     uint32_t strange; /* operations with another geometry */
     unsigned leading; /* extra operations at its beginning */
     struct {
-        uint32_t from, count; /* operations of the word that were left out */
+        uint32_t from, count; /* operations of the signature that were left out */
     } gap[GAPS];
     unsigned gaps;
 } hypothesis_t;
 
 /* A stretch seen before. */
 typedef struct pending {
-    entry_t *word; /* owned */
+    entry_t *signature; /* owned */
     size_t operations;
     unsigned count;
 } pending_t;
@@ -238,7 +241,7 @@ typedef struct stretch {
 } stretch_t;
 
 struct follow {
-    kinds_t kinds;
+    variants_t variants;
     hypothesis_t hypothesis[HYPOTHESES];
     unsigned hypotheses;
     pending_t pending[PENDING];
@@ -255,16 +258,16 @@ struct follow {
     size_t late;
 };
 
-static inline kind_t *kind_at(follow_t *f, int number)
+static inline variant_t *variant_at(follow_t *f, int number)
 {
-    return &f->kinds.kind[number];
+    return &f->variants.variant[number];
 }
 
 /* ---- step_hypothesis.c ---- */
 
-/* A step begins at the boundary, of any kind. */
+/* A step begins at the boundary, of any variant. */
 void hypotheses_begin(follow_t *f, size_t boundary);
-/* Where the triple at `position` stands at the beginning of a word, one may have begun. */
+/* Where the triple at `position` stands at the beginning of a signature, one may have begun. */
 void hypotheses_begin_in_between(follow_t *f, const past_t *p, size_t position);
 /* Takes the operation at `position`. False: it does not fit any more. */
 bool hypothesis_advance(follow_t *f, hypothesis_t *h, const past_t *p, size_t position);
@@ -274,7 +277,7 @@ bool hypothesis_is_plausible(const hypothesis_t *h);
 
 /* ---- step_stretch.c ---- */
 
-/* What stood before a step of the kind `keep`. */
+/* What stood before a step of the variant `keep`. */
 void stretch_note(follow_t *f, const past_t *p, size_t from, size_t to, int keep);
 
 #endif

@@ -208,16 +208,16 @@ size_t ebb_step_position(const ebb_step_finder_t *f)
     return f->lead ? follow_position(f->lead->follow) : 0;
 }
 
-ebb_step_kind_t ebb_step_kind(const ebb_step_finder_t *f, unsigned kind)
+ebb_step_variant_t ebb_step_variant(const ebb_step_finder_t *f, unsigned variant)
 {
-    return f->lead && kind < EBB_STEP_KINDS ? follow_kind(f->lead->follow, kind)
-                                            : (ebb_step_kind_t){.serial = 0};
+    return f->lead && variant < EBB_STEP_VARIANTS ? follow_variant(f->lead->follow, variant)
+                                                  : (ebb_step_variant_t){.serial = 0};
 }
 
 size_t ebb_step_period(const ebb_step_finder_t *f)
 {
-    const int expected = ebb_step_expected(f), kind = expected < 0 ? ebb_step_ended(f) : expected;
-    return kind < 0 ? 0 : ebb_step_kind(f, (unsigned)kind).operations;
+    const int expected = ebb_step_expected(f), variant = expected < 0 ? ebb_step_ended(f) : expected;
+    return variant < 0 ? 0 : ebb_step_variant(f, (unsigned)variant).operations;
 }
 
 ebb_step_streams_t ebb_step_streams(const ebb_step_finder_t *f)

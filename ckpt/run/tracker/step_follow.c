@@ -1,7 +1,7 @@
-/* step_follow.c: following the known kinds of step, and what stands between them.
+/* step_follow.c: following the known variants of step, and what stands between them.
  *
- * At a boundary there is a hypothesis for every kind: that a step of it begins. When none is left, the program does
- * something else: from then on hypotheses begin wherever the beginning of a word appears, also in hindsight, until
+ * At a boundary there is a hypothesis for every variant: that a step of it begins. When none is left, the program does
+ * something else: from then on hypotheses begin wherever the beginning of a signature appears, also in hindsight, until
  * one comes to its end. What lay before that is a stretch.
  */
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 
 enum {
     ALWAYS = 3,     /* times in a row */
-    PATIENCE = 8,   /* longest words without a known step until it is given up */
+    PATIENCE = 8,   /* longest signatures without a known step until it is given up */
     MOST_PARTS = 64 /* a step that was found may be one of so many micro-batches */
 };
 
@@ -20,8 +20,8 @@ follow_t *follow_new(uint64_t *serials)
     follow_t *f = calloc(1, sizeof *f);
     if (!f)
         return NULL;
-    f->kinds.serials = serials;
-    f->kinds.last = f->ended = f->predicted = -1;
+    f->variants.serials = serials;
+    f->variants.last = f->ended = f->predicted = -1;
     return f;
 }
 
@@ -29,9 +29,9 @@ void follow_delete(follow_t *f)
 {
     if (!f)
         return;
-    kinds_free(&f->kinds);
+    variants_free(&f->variants);
     for (unsigned i = 0; i < PENDING; i++)
-        free(f->pending[i].word);
+        free(f->pending[i].signature);
     free(f);
 }
 
@@ -40,55 +40,55 @@ void follow_delete(follow_t *f)
 /* It gave back what it had allocated: a layer of a forward pass is no step, though another pass consisted of such. */
 static bool is_balanced(follow_t *f, const past_t *p, const hypothesis_t *h)
 {
-    kind_t *k = kind_at(f, h->kind);
+    variant_t *k = variant_at(f, h->variant);
     const uint64_t fewest = past_extent(p, h->start < oldest(p) ? oldest(p) : h->start, h->ended).fewest;
     const bool grew = fewest > k->fewest && 8 * (fewest - k->fewest) > k->amplitude;
     k->fewest = fewest;
     return !grew;
 }
 
-/* The kind of a step that has the coarse word of this hypothesis; a new one if no geometry fits. */
+/* The variant of a step that has the coarse signature of this hypothesis; a new one if no geometry fits. */
 static int settle_kind(follow_t *f, const past_t *p, const hypothesis_t *h)
 {
     if (hypothesis_is_plausible(h) || h->start < oldest(p))
-        return h->kind;
-    const int made = kinds_add(&f->kinds, p, h->start, h->ended, h->kind);
+        return h->variant;
+    const int made = variants_add(&f->variants, p, h->start, h->ended, h->variant);
     if (made < 0)
-        return h->kind;
-    kind_at(f, made)->info.family = kind_at(f, h->kind)->info.family;
+        return h->variant;
+    variant_at(f, made)->info.family = variant_at(f, h->variant)->info.family;
     return made;
 }
 
-static void note_gaps(kind_t *k, const hypothesis_t *h)
+static void note_gaps(variant_t *k, const hypothesis_t *h)
 {
     for (unsigned i = 0; i < h->gaps; i++)
         for (uint32_t n = 0; n < h->gap[i].count; n++)
-            if (k->word[h->gap[i].from + n].missed < UINT8_MAX)
-                k->word[h->gap[i].from + n].missed++;
+            if (k->signature[h->gap[i].from + n].missed < UINT8_MAX)
+                k->signature[h->gap[i].from + n].missed++;
 }
 
 static void finish(follow_t *f, const past_t *p, const hypothesis_t *h)
 {
-    stretch_note(f, p, f->boundary, h->start + h->leading, h->kind);
+    stretch_note(f, p, f->boundary, h->start + h->leading, h->variant);
     const int number = settle_kind(f, p, h);
-    kind_t *k = kind_at(f, number);
+    variant_t *k = variant_at(f, number);
     k->info.count++;
-    if (number == h->kind) {
+    if (number == h->variant) {
         k->info.extras += h->track.extras;
         k->info.missing += h->track.missing;
         note_gaps(k, h);
-        kinds_adapt(k, p, h->start, h->ended, &h->track);
+        variants_adapt(k, p, h->start, h->ended, &h->track);
         k->led = h->leading ? k->led + 1 : 0;
         if (k->led == ALWAYS) {
-            kinds_renew(k, p, h->start, h->ended);
+            variants_renew(k, p, h->start, h->ended);
             f->stretches = 0;
         }
     }
-    if (f->predicted >= 0 && f->predicted != number && kind_at(f, f->predicted)->info.serial && !f->lost)
-        kind_at(f, f->predicted)->info.interruptions++;
+    if (f->predicted >= 0 && f->predicted != number && variant_at(f, f->predicted)->info.serial && !f->lost)
+        variant_at(f, f->predicted)->info.interruptions++;
     if (k->from_stretch)
         f->last_apart = h->ended;
-    kinds_note_order(&f->kinds, number);
+    variants_note_order(&f->variants, number);
     f->ended = number;
     f->given_up = false;
     hypotheses_begin(f, h->ended);
@@ -103,11 +103,11 @@ static const hypothesis_t *ended(follow_t *f, size_t position)
         if (h->ended &&
             (!best || h->start < best->start ||
              (h->start == best->start &&
-              (h->strange < best->strange || (h->strange == best->strange && h->kind == f->predicted)))))
+              (h->strange < best->strange || (h->strange == best->strange && h->variant == f->predicted)))))
             best = h;
     }
     /* The one that is expected is waited for no longer, unless it is the beginning of another one: a forward pass. */
-    const bool expected = best && best->kind == f->predicted && hypothesis_is_plausible(best);
+    const bool expected = best && best->variant == f->predicted && hypothesis_is_plausible(best);
     for (unsigned i = 0; best && i < f->hypotheses; i++) {
         const hypothesis_t *h = &f->hypothesis[i];
         if (expected && (h->track.open || !hypothesis_is_plausible(h)))
@@ -158,7 +158,7 @@ static ebb_step_event_t take(follow_t *f, const past_t *p, size_t position)
     f->lost = true;
     f->lost_at = position;
     if (f->predicted >= 0)
-        kind_at(f, f->predicted)->info.interruptions++;
+        variant_at(f, f->predicted)->info.interruptions++;
     event = EBB_STEP_LOST;
     size_t from = f->boundary + 1 > oldest(p) ? f->boundary + 1 : oldest(p);
     for (size_t i = from; i <= position; i++)
@@ -167,30 +167,30 @@ static ebb_step_event_t take(follow_t *f, const past_t *p, size_t position)
     return event;
 }
 
-static size_t longest_word(const follow_t *f)
+static size_t longest_signature(const follow_t *f)
 {
     size_t longest = 0;
-    for (unsigned i = 0; i < EBB_STEP_KINDS; i++)
-        if (f->kinds.kind[i].info.operations > longest)
-            longest = f->kinds.kind[i].info.operations;
+    for (unsigned i = 0; i < EBB_STEP_VARIANTS; i++)
+        if (f->variants.variant[i].info.operations > longest)
+            longest = f->variants.variant[i].info.operations;
     return longest;
 }
 
 ebb_step_event_t follow_take(follow_t *f, const past_t *p)
 {
-    if (!kinds_any(&f->kinds))
+    if (!variants_any(&f->variants))
         return EBB_STEP_NONE;
     const size_t newest = p->count - 1;
     const ebb_step_event_t event = take(f, p, newest);
     if (event == EBB_STEP_BOUNDARY)
         f->late = p->count - f->boundary;
-    if (event || f->given_up || !f->lost || p->count - f->boundary <= PATIENCE * longest_word(f))
+    if (event || f->given_up || !f->lost || p->count - f->boundary <= PATIENCE * longest_signature(f))
         return event;
     f->given_up = true;
     return EBB_STEP_GIVEN_UP;
 }
 
-/* ---- a new kind ---- */
+/* ---- a new variant ---- */
 
 /* Where [from, to), repeated, begins best: with the fewest bytes alive; of such points at one that the program has a
  * name for, else behind a stretch that is part of it now, else here (`from`), else the last one. */
@@ -216,22 +216,22 @@ static size_t best_boundary(const follow_t *f, const past_t *p, size_t from, siz
 bool follow_adopt(follow_t *f, const past_t *p, size_t period)
 {
     const size_t from = p->count - period, start = best_boundary(f, p, from, p->count);
-    /* What has been seen since that point is the beginning of a step, and the word is the step before. */
+    /* What has been seen since that point is the beginning of a step, and the signature is the step before. */
     const size_t behind = start == from ? 0 : p->count - start, to = p->count - behind;
-    const int made = kinds_add(&f->kinds, p, to - period, to, -1);
+    const int made = variants_add(&f->variants, p, to - period, to, -1);
     if (made < 0)
         return false;
-    kind_t *k = kind_at(f, made);
+    variant_t *k = variant_at(f, made);
     const size_t before = to - period;
-    kinds_keep_common(k, p, before > period + TAIL ? before - period - TAIL : 0, before + TAIL);
-    kinds_forget_contained(&f->kinds, made);
+    variants_keep_common(k, p, before > period + TAIL ? before - period - TAIL : 0, before + TAIL);
+    variants_forget_contained(&f->variants, made);
     f->stretches = 0;
     f->search_until = p->count + MOST_PARTS * period;
     f->given_up = false;
     f->ended = made;
     f->late = 0;
     k->info.count = 1;
-    kinds_note_order(&f->kinds, made);
+    variants_note_order(&f->variants, made);
     hypotheses_begin(f, to);
     f->predicted = made;
     for (size_t i = to; i < p->count; i++)
@@ -243,13 +243,13 @@ bool follow_adopt(follow_t *f, const past_t *p, size_t period)
 
 bool follow_is_searching(const follow_t *f, const past_t *p)
 {
-    return f->given_up || !kinds_any(&f->kinds) || p->count < f->search_until ||
-           (f->lost && p->count - f->boundary > longest_word(f));
+    return f->given_up || !variants_any(&f->variants) || p->count < f->search_until ||
+           (f->lost && p->count - f->boundary > longest_signature(f));
 }
 
 bool follow_knows(const follow_t *f)
 {
-    return kinds_any(&f->kinds);
+    return variants_any(&f->variants);
 }
 
 bool follow_has_given_up(const follow_t *f)
@@ -267,7 +267,7 @@ size_t follow_late(const follow_t *f)
     return f->late;
 }
 
-/* That of the kind under way as far as can be told. */
+/* That of the variant under way as far as can be told. */
 static const hypothesis_t *likeliest(const follow_t *f)
 {
     const hypothesis_t *best = NULL;
@@ -275,7 +275,7 @@ static const hypothesis_t *likeliest(const follow_t *f)
         const hypothesis_t *h = &f->hypothesis[i];
         if (h->ended)
             continue;
-        if (h->kind == f->predicted && hypothesis_is_plausible(h))
+        if (h->variant == f->predicted && hypothesis_is_plausible(h))
             return h;
         if (!best || (hypothesis_is_plausible(h) && !hypothesis_is_plausible(best)) ||
             (hypothesis_is_plausible(h) == hypothesis_is_plausible(best) &&
@@ -288,7 +288,7 @@ static const hypothesis_t *likeliest(const follow_t *f)
 int follow_expected(const follow_t *f)
 {
     const hypothesis_t *h = likeliest(f);
-    return h ? h->kind : -1;
+    return h ? h->variant : -1;
 }
 
 uint32_t follow_possible(const follow_t *f)
@@ -296,7 +296,7 @@ uint32_t follow_possible(const follow_t *f)
     uint32_t possible = 0;
     for (unsigned i = 0; i < f->hypotheses && !f->lost; i++)
         if (hypothesis_is_plausible(&f->hypothesis[i]) && !f->hypothesis[i].ended)
-            possible |= 1u << f->hypothesis[i].kind;
+            possible |= 1u << f->hypothesis[i].variant;
     return possible;
 }
 
@@ -306,18 +306,18 @@ size_t follow_position(const follow_t *f)
     return h ? h->track.next : 0;
 }
 
-ebb_step_kind_t follow_kind(const follow_t *f, unsigned kind)
+ebb_step_variant_t follow_variant(const follow_t *f, unsigned variant)
 {
-    return f->kinds.kind[kind].info;
+    return f->variants.variant[variant].info;
 }
 
 bool follow_check(const follow_t *f)
 {
     for (unsigned i = 0; i < f->hypotheses; i++) {
         const hypothesis_t *h = &f->hypothesis[i];
-        const kind_t *k = &f->kinds.kind[h->kind];
+        const variant_t *k = &f->variants.variant[h->variant];
         if (!k->info.serial || h->track.next > k->info.operations || h->start < f->boundary)
             return false;
     }
-    return f->ended < 0 || f->ended < (int)EBB_STEP_KINDS;
+    return f->ended < 0 || f->ended < (int)EBB_STEP_VARIANTS;
 }

@@ -1,7 +1,7 @@
-/* step_hypothesis.c: how far what the program does fits a step of a certain kind that began at a certain place. */
+/* step_hypothesis.c: how far what the program does fits a step of a certain variant that began at a certain place. */
 #include "ckpt/run/tracker/internal.h"
 
-enum { STRANGE_PART = 20 /* one in so many operations of a kind may have another geometry */ };
+enum { STRANGE_PART = 20 /* one in so many operations of a variant may have another geometry */ };
 
 static void add_hypothesis(follow_t *f, const hypothesis_t *h)
 {
@@ -22,10 +22,10 @@ void hypotheses_begin(follow_t *f, size_t boundary)
     f->boundary = boundary;
     f->hypotheses = 0;
     f->lost = false;
-    for (int i = 0; i < (int)EBB_STEP_KINDS; i++)
-        if (kind_at(f, i)->info.serial)
-            add_hypothesis(f, &(hypothesis_t){.kind = i, .start = boundary});
-    f->predicted = kinds_next(&f->kinds);
+    for (int i = 0; i < (int)EBB_STEP_VARIANTS; i++)
+        if (variant_at(f, i)->info.serial)
+            add_hypothesis(f, &(hypothesis_t){.variant = i, .start = boundary});
+    f->predicted = variants_next(&f->variants);
 }
 
 bool hypothesis_is_plausible(const hypothesis_t *h)
@@ -33,11 +33,11 @@ bool hypothesis_is_plausible(const hypothesis_t *h)
     return STRANGE_PART * h->strange <= h->track.matched + STRANGE_PART;
 }
 
-static void compare_geometry(hypothesis_t *h, const kind_t *k, const past_t *p, size_t position,
+static void compare_geometry(hypothesis_t *h, const variant_t *k, const past_t *p, size_t position,
                              unsigned matched)
 {
     for (unsigned i = 0; i < matched; i++)
-        h->strange += k->word[h->track.next - 1 - i].fine != at(p, position - i)->fine;
+        h->strange += k->signature[h->track.next - 1 - i].fine != at(p, position - i)->fine;
 }
 
 static void note_gap(hypothesis_t *h, size_t from, size_t count)
@@ -54,9 +54,9 @@ static bool ends_short(follow_t *f, hypothesis_t *h, const past_t *p, size_t pos
     const size_t left = length - h->track.next;
     if (h->track.open < TRIPLE || h->track.open > TRIPLE + TAIL || left > TAIL || 4 * left > length)
         return false;
-    for (int i = 0; i < (int)EBB_STEP_KINDS; i++) {
-        const kind_t *k = kind_at(f, i);
-        if (!k->info.serial || k->word[TRIPLE - 1].triple != at(p, position)->triple)
+    for (int i = 0; i < (int)EBB_STEP_VARIANTS; i++) {
+        const variant_t *k = variant_at(f, i);
+        if (!k->info.serial || k->signature[TRIPLE - 1].triple != at(p, position)->triple)
             continue;
         note_gap(h, h->track.next, left);
         h->track.extras += h->track.open - TRIPLE;
@@ -71,8 +71,8 @@ static bool ends_short(follow_t *f, hypothesis_t *h, const past_t *p, size_t pos
 
 bool hypothesis_advance(follow_t *f, hypothesis_t *h, const past_t *p, size_t position)
 {
-    kind_t *k = kind_at(f, h->kind);
-    const view_t v = view_of_kind(k);
+    variant_t *k = variant_at(f, h->variant);
+    const view_t v = view_of_variant(k);
     const bool at_its_beginning = !h->track.matched && h->start == f->boundary;
     resumed_t r = {1, 0, 0};
     const moved_t moved = track_take(&h->track, &v, p, position, &r);
@@ -91,12 +91,12 @@ bool hypothesis_advance(follow_t *f, hypothesis_t *h, const past_t *p, size_t po
     return moved != OFF && 8 * (h->track.extras + h->track.missing) <= h->track.matched + slack;
 }
 
-/* A hypothesis of this kind has begun a moment ago, and all fits. */
-static bool is_beginning(const follow_t *f, int kind, size_t position)
+/* A hypothesis of this variant has begun a moment ago, and all fits. */
+static bool is_beginning(const follow_t *f, int variant, size_t position)
 {
     for (unsigned i = 0; i < f->hypotheses; i++) {
         const hypothesis_t *h = &f->hypothesis[i];
-        if (h->kind == kind && !h->track.open && position < h->start + TRIPLE + BEGINNINGS)
+        if (h->variant == variant && !h->track.open && position < h->start + TRIPLE + BEGINNINGS)
             return true;
     }
     return false;
@@ -105,16 +105,16 @@ static bool is_beginning(const follow_t *f, int kind, size_t position)
 void hypotheses_begin_in_between(follow_t *f, const past_t *p, size_t position)
 {
     const uint64_t triple = at(p, position)->triple;
-    for (int i = 0; i < (int)EBB_STEP_KINDS; i++) {
-        const kind_t *k = kind_at(f, i);
+    for (int i = 0; i < (int)EBB_STEP_VARIANTS; i++) {
+        const variant_t *k = variant_at(f, i);
         size_t q = TRIPLE - 1;
         while (q < TRIPLE - 1 + BEGINNINGS && q < k->info.operations &&
-               (k->word[q].triple != triple || !(k->telling >> q & 1)))
+               (k->signature[q].triple != triple || !(k->telling >> q & 1)))
             q++;
         if (q == TRIPLE - 1 + BEGINNINGS || q >= k->info.operations || position < f->boundary + q ||
             position - q < oldest(p) || is_beginning(f, i, position))
             continue;
-        hypothesis_t h = {.kind = i, .start = position - q, .track = {.next = q + 1, .matched = TRIPLE}};
+        hypothesis_t h = {.variant = i, .start = position - q, .track = {.next = q + 1, .matched = TRIPLE}};
         compare_geometry(&h, k, p, position, TRIPLE);
         add_hypothesis(f, &h);
     }

@@ -42,7 +42,7 @@ extent_t past_extent(const past_t *p, size_t from, size_t to)
     return e;
 }
 
-/* At the end of a word fewer than a triple must do. */
+/* At the end of a signature fewer than a triple must do. */
 static bool fits_the_end(const track_t *t, const view_t *v, const past_t *p, size_t position)
 {
     const size_t left = v->end - t->next;

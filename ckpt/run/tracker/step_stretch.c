@@ -1,4 +1,4 @@
-/* step_stretch.c: what stands between known steps: when it recurs it is a kind of its own, or a part of a longer step. */
+/* step_stretch.c: what stands between known steps: when it recurs it is a variant of its own, or a part of a longer step. */
 #include <stdlib.h>
 
 #include "ckpt/run/tracker/internal.h"
@@ -8,7 +8,7 @@ enum { ACCIDENT = 3 /* operations between known steps, at most */ };
 static bool is_like(const pending_t *s, const past_t *p, size_t from, size_t to)
 {
     track_t t = {.next = 0};
-    const view_t v = {s->word, SIZE_MAX, s->operations};
+    const view_t v = {s->signature, SIZE_MAX, s->operations};
     resumed_t r;
     for (size_t i = from; i < to; i++)
         if (track_take(&t, &v, p, i, &r) == OFF)
@@ -20,16 +20,17 @@ static bool is_like(const pending_t *s, const past_t *p, size_t from, size_t to)
 static void keep_pending(follow_t *f, const past_t *p, size_t from, size_t to)
 {
     pending_t *s = &f->pending[f->pendings++ % PENDING];
-    free(s->word);
-    *s = (pending_t){.word = malloc((to - from) * sizeof *s->word), .operations = to - from, .count = 1};
-    if (!s->word) {
+    free(s->signature);
+    *s = (pending_t){
+        .signature = malloc((to - from) * sizeof *s->signature), .operations = to - from, .count = 1};
+    if (!s->signature) {
         s->operations = 0;
         return;
     }
     for (size_t i = from; i < to; i++) {
-        s->word[i - from] = *at(p, i);
+        s->signature[i - from] = *at(p, i);
         if (i - from < 2)
-            s->word[i - from].triple = 0;
+            s->signature[i - from].triple = 0;
     }
 }
 
@@ -38,7 +39,7 @@ static pending_t *recurrence(follow_t *f, const past_t *p, size_t from, size_t t
 {
     for (unsigned i = 0; i < PENDING; i++) {
         pending_t *s = &f->pending[i];
-        if (s->word && is_like(s, p, from, to)) {
+        if (s->signature && is_like(s, p, from, to)) {
             s->count++;
             return s;
         }
@@ -47,20 +48,20 @@ static pending_t *recurrence(follow_t *f, const past_t *p, size_t from, size_t t
     return NULL;
 }
 
-static bool is_familiar(const past_t *p, size_t from, size_t to, const kind_t *k)
+static bool is_familiar(const past_t *p, size_t from, size_t to, const variant_t *k)
 {
     size_t known = 0;
     for (size_t i = from; i < to; i++)
-        known += kind_has(k, at(p, i)->coarse);
+        known += variant_has(k, at(p, i)->coarse);
     return 2 * known >= to - from;
 }
 
 void stretch_note(follow_t *f, const past_t *p, size_t from, size_t to, int keep)
 {
-    const int main = kinds_main(&f->kinds);
+    const int main = variants_main(&f->variants);
     if (main < 0 || from < oldest(p) || to <= from)
         return;
-    const kind_t *k = kind_at(f, main);
+    const variant_t *k = variant_at(f, main);
     const extent_t e = past_extent(p, from, to);
     const bool small = to - from < k->info.operations || 2 * (e.most - e.fewest) < k->amplitude,
                part = small && !is_familiar(p, from, to, k);
@@ -76,15 +77,15 @@ void stretch_note(follow_t *f, const past_t *p, size_t from, size_t to, int keep
     pending_t *s = recurrence(f, p, from, to);
     if (!s || (part && s->count < RECURRENCES))
         return;
-    const int made = kinds_add(&f->kinds, p, from, to, keep);
+    const int made = variants_add(&f->variants, p, from, to, keep);
     if (made < 0)
         return;
-    free(s->word);
-    *s = (pending_t){.word = NULL};
-    kind_t *new = kind_at(f, made);
+    free(s->signature);
+    *s = (pending_t){.signature = NULL};
+    variant_t *new = variant_at(f, made);
     new->from_stretch = true;
     new->info.count = RECURRENCES / 2;
-    kinds_note_order(&f->kinds, made);
+    variants_note_order(&f->variants, made);
 }
 
 static bool is_logged(const follow_t *f, size_t start, size_t operations)
@@ -125,12 +126,12 @@ static bool stood_before(const follow_t *f, const past_t *p, const stretch_t *s,
 }
 
 /* Every short stretch of the last period stood in the period before as well, and there is one; and not one behind
- * every step, which would be no more than a word with something left out. Where periods are not quite the same, a few
+ * every step, which would be no more than a signature with something left out. Where periods are not quite the same, a few
  * operations may stand somewhere by accident: they explain nothing, unless they were in two periods before. */
 static bool explains_stretches(const follow_t *f, const past_t *p, size_t from, size_t to, bool exact)
 {
     const size_t period = to - from, first = f->stretches > STRETCHES ? f->stretches - STRETCHES : 0;
-    const size_t word = f->kinds.kind[kinds_main(&f->kinds)].info.operations;
+    const size_t signature = f->variants.variant[variants_main(&f->variants)].info.operations;
     size_t explained = 0;
     for (size_t i = first; i < f->stretches; i++) {
         const stretch_t *s = &f->stretch[i % STRETCHES];
@@ -142,27 +143,27 @@ static bool explains_stretches(const follow_t *f, const past_t *p, size_t from, 
         else if (!accident)
             return false;
     }
-    return explained && period >= 2 * explained * word - word / 8;
+    return explained && period >= 2 * explained * signature - signature / 8;
 }
 
-/* What was lost in it needs far more memory than any known kind: those are loops inside of a step. */
-static bool dwarfs_kinds(const follow_t *f, const past_t *p, size_t from, size_t to)
+/* What was lost in it needs far more memory than any known variant: those are loops inside of a step. */
+static bool dwarfs_variants(const follow_t *f, const past_t *p, size_t from, size_t to)
 {
     uint64_t amplitude = 0;
-    for (unsigned i = 0; i < EBB_STEP_KINDS; i++)
-        if (f->kinds.kind[i].info.serial && f->kinds.kind[i].amplitude > amplitude)
-            amplitude = f->kinds.kind[i].amplitude;
+    for (unsigned i = 0; i < EBB_STEP_VARIANTS; i++)
+        if (f->variants.variant[i].info.serial && f->variants.variant[i].amplitude > amplitude)
+            amplitude = f->variants.variant[i].amplitude;
     const extent_t e = past_extent(p, from, to);
     return f->lost_at >= from && e.most - e.fewest > 2 * amplitude;
 }
 
 bool follow_wants(const follow_t *f, const past_t *p, size_t from, size_t to, bool exact)
 {
-    const int main = kinds_main(&f->kinds);
+    const int main = variants_main(&f->variants);
     if (main < 0 || f->given_up)
         return true;
-    if (to - from <= f->kinds.kind[main].info.operations)
+    if (to - from <= f->variants.variant[main].info.operations)
         return false;
-    return dwarfs_kinds(f, p, from, to) ||
+    return dwarfs_variants(f, p, from, to) ||
            (f->last_apart <= from && explains_stretches(f, p, from, to, exact));
 }

@@ -203,7 +203,7 @@ static bool take_up(ebb_device_t *dev, ebb_recording_t *learned)
         return false;
     }
     tracked->learned = learned;
-    tracked->slot = dev->number;
+    tracked->device_number = dev->number;
     tracked->step = 0;
     return true;
 }
@@ -331,7 +331,7 @@ void ebb_tracker_freeing(ebb_buffer_t *b, ebb_stream_t *stream)
 bool ebb_tracker_known(ebb_device_t *dev)
 {
     ebb_tracked_t *tracked = dev->ebb->run->tracked;
-    return tracked->learned && tracked->known && tracked->slot == dev->number;
+    return tracked->learned && tracked->known && tracked->device_number == dev->number;
 }
 
 ebb_next_use_t ebb_tracker_next_use(const ebb_buffer_t *b)

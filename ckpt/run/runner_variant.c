@@ -1,4 +1,4 @@
-/* runner_kind.c: what is known of a kind of step: its profiling passes, and what they have come to. */
+/* runner_variant.c: what is known of a step variant: its profiling passes, and what they have come to. */
 #include "ckpt/run/internal.h"
 
 #include "alloc/base/status.h"
@@ -13,12 +13,12 @@
 void ebb_run_leave(ebb_device_t *dev, const char *why)
 {
     struct ebb_runner *runner = dev->ebb->run->runner;
-    _Static_assert(EBB_DRIVES >= EBB_STEP_KINDS, "a slot for each kind");
+    _Static_assert(EBB_DRIVES >= EBB_STEP_VARIANTS, "an index for each variant");
     runner->driving = NULL;
     ebb_drive_leave(dev, why);
     ebb_tracker_pause(dev);
-    for (unsigned i = 0; i < EBB_STEP_KINDS; i++) {
-        ebb_kind_t *k = &runner->kind[i];
+    for (unsigned i = 0; i < EBB_STEP_VARIANTS; i++) {
+        ebb_variant_t *k = &runner->variant[i];
         if (!ebb_drive_refuted(dev->ebb, i))
             continue;
         ebb_plan_delete(k->plan);
@@ -26,9 +26,9 @@ void ebb_run_leave(ebb_device_t *dev, const char *why)
     }
 }
 
-void ebb_kind_forget(ebb_device_t *dev, ebb_kind_t *k)
+void ebb_variant_forget(ebb_device_t *dev, ebb_variant_t *k)
 {
-    if (ebb_drive_installed(dev->ebb, ebb_kind_number(dev->ebb, k)))
+    if (ebb_drive_installed(dev->ebb, ebb_variant_number(dev->ebb, k)))
         ebb_run_leave(dev, "what was learned of this kind of step is forgotten");
     if (k->profile && ebb_tracker_follows(dev->ebb, ebb_profile_recording(k->profile)))
         ebb_tracker_end(dev);
@@ -43,26 +43,26 @@ void ebb_kind_forget(ebb_device_t *dev, ebb_kind_t *k)
     k->phase = EBB_PHASE_OBSERVE;
 }
 
-/* Numbers of kinds that are forgotten are given again. */
-ebb_kind_t *ebb_kind_of(ebb_device_t *dev, int number)
+/* Numbers of variants that are forgotten are given again. */
+ebb_variant_t *ebb_variant_of(ebb_device_t *dev, int number)
 {
     struct ebb_runner *runner = dev->ebb->run->runner;
     if (number < 0)
         return NULL;
-    ebb_kind_t *k = &runner->kind[number];
-    const uint64_t serial = ebb_step_kind(runner->finder, (unsigned)number).serial;
+    ebb_variant_t *k = &runner->variant[number];
+    const uint64_t serial = ebb_step_variant(runner->finder, (unsigned)number).serial;
     if (k->serial != serial) {
         ebb_files_forget(dev->ebb, (unsigned)number);
-        ebb_kind_forget(dev, k);
-        *k = (ebb_kind_t){.serial = serial};
+        ebb_variant_forget(dev, k);
+        *k = (ebb_variant_t){.serial = serial};
     }
     return k;
 }
 
 static void forget_gone(ebb_device_t *dev)
 {
-    for (int i = 0; i < (int)EBB_STEP_KINDS; i++)
-        ebb_kind_of(dev, i);
+    for (int i = 0; i < (int)EBB_STEP_VARIANTS; i++)
+        ebb_variant_of(dev, i);
 }
 
 static bool is_policy(ebb_policy_code_t code)
@@ -88,24 +88,24 @@ bool ebb_run_is_worth_learning(ebb_device_t *dev)
            (needs_plan(dev) || ebb_traffic(dev).evictions || *ebb_options.trace);
 }
 
-void ebb_kind_begin_pass(ebb_device_t *dev, ebb_kind_t *k)
+void ebb_variant_begin_pass(ebb_device_t *dev, ebb_variant_t *k)
 {
     if (!k->profile)
         k->profile = ebb_profile_new();
     if (k->profile && ebb_learn_begin(dev, k->profile))
         return;
     ebb_log(EBB_WARN, "a step cannot be learned, ebb stays reactive: %s", ebb_last_failure());
-    ebb_kind_forget(dev, k);
+    ebb_variant_forget(dev, k);
     k->phase = EBB_PHASE_REACTIVE;
 }
 
-void ebb_kind_learn(ebb_device_t *dev, ebb_kind_t *k)
+void ebb_variant_learn(ebb_device_t *dev, ebb_variant_t *k)
 {
     if (!k->profile && k->phase == EBB_PHASE_OBSERVE)
         k->profile = ebb_profile_new();
     if (!k->profile || k->phase == EBB_PHASE_DRIVE || k->phase == EBB_PHASE_REACTIVE ||
         !ebb_learn_give(dev->ebb, k->profile)) {
-        ebb_learn_abandon(dev); /* another kind was expected */
+        ebb_learn_abandon(dev); /* another variant was expected */
         return;
     }
     k->phase = EBB_PHASE_LEARN;
@@ -114,14 +114,14 @@ void ebb_kind_learn(ebb_device_t *dev, ebb_kind_t *k)
         k->learned = ebb_profile_recording(k->profile);
         forget_gone(dev);
         ebb_planning_describe(dev, k->learned->trace);
-        ebb_files_trace(dev->ebb, ebb_kind_number(dev->ebb, k), k->learned->trace);
+        ebb_files_trace(dev->ebb, ebb_variant_number(dev->ebb, k), k->learned->trace);
         k->phase = needs_plan(dev) ? EBB_PHASE_DRIVE : EBB_PHASE_REACTIVE;
         if (k->learned->hidden) {
             k->learned = NULL;
             k->phase = EBB_PHASE_REACTIVE;
         }
     } else if (learned == EBB_LEARNED_NEVER) {
-        ebb_kind_forget(dev, k);
+        ebb_variant_forget(dev, k);
         k->phase = EBB_PHASE_REACTIVE;
     }
 }
