@@ -19,7 +19,7 @@ trap 'rm -rf "$folder"' EXIT
 
 # dry_run <dtype> <dropout> <save> <batch>
 dry_run() {
-    LD_LIBRARY_PATH=$build/softgpu/lib "$build/bin/ebb-train" --dry-run --data "$root/README.md" --layers 6 --width 256 --heads 8 \
+    LD_LIBRARY_PATH=$build/softgpu/lib "$build/bin/ebb-train" --dry-run --data "$root/softgpu/README.md" --layers 6 --width 256 --heads 8 \
         --context 256 --batch "$4" --dtype "$1" --dropout "$2" --save "$3" --log "$folder/$1-$2-$3-$4" >/dev/null
 }
 

@@ -88,7 +88,7 @@ def main():
         f.write(rows({**head, "missed": missed, "wrong": wrong}, runs))
     with open(output + ".md", "w") as f:
         f.write(f"# What budgets cost\n\n`{head['command']}`, {head['date']}, commit {commit}. Longer step in percent, by the simulator; `-`: there is no "
-                "plan. Of `uniform:N` and `revolve:N` the best of several N. README.md tells how it is made.\n")
+                "plan. Of `uniform:N` and `revolve:N` the best of several N. [../README.md](../README.md#what-budgets-cost) tells how it is made.\n")
         for r in runs:
             fits = "" if r["keep_bytes"] <= r["gpu_gib"] * 2**30 else \
                 f" More than the GPU's {r['gpu_gib']} GiB." if r["budgets"][-1]["budget_bytes"] <= r["gpu_gib"] * 2**30 else \

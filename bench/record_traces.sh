@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 build=${1:-build}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-for i in 1 2 3 4 5 6 7 8; do cat README.md; done > "$work/text"
+for i in 1 2 3 4 5 6 7 8; do cat docs/*.md; done > "$work/text"
 
 record() { # name flags...
     local name=$1

@@ -1,5 +1,5 @@
 /* options.h: every EBB_* variable, in one table, and every policy, in another. They generate the parsers, `ebb options`, the list of
- * policies in `ebb plan --help` and the README's table.
+ * policies in `ebb plan --help` and the table of docs/options.md.
  *
  * EBB_OPTION(name, type, field, default, low, high, help)
  *   types: BYTES   a size, "24GiB"; or a share, "60%", of the device (stored negative: -60 for 60%)
@@ -142,7 +142,7 @@ bool ebb_option_row(unsigned index, ebb_option_row_t *out);
 
 /* The table for people: name, type, default, help. */
 void ebb_options_print(FILE *out);
-/* The same as the README has it. */
+/* The same as docs/options.md has it. */
 void ebb_options_print_markdown(FILE *out);
 
 #endif

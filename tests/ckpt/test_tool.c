@@ -144,23 +144,24 @@ static void pytorch_keeps_what_else_was_set(void **state)
     SAYS("2\n");
 }
 
-/* The README's tables are the program's. */
-static void readme_has_the_tables(void **state)
+static void documents_have_the_tables(void **state)
 {
-    static const char *const tables[] = {"options --markdown", "top --keys"};
-    static char readme[1 << 17];
+    static const struct {
+        const char *page, *command;
+    } tables[] = {{DOCS "/options.md", "options --markdown"}, {DOCS "/statistics.md", "top --keys"}};
+    static char page[1 << 15];
     (void)state;
-    FILE *f = fopen(README, "r");
-    assert_non_null(f);
-    readme[fread(readme, 1, sizeof readme - 1, f)] = 0;
-    fclose(f);
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
+        FILE *f = fopen(tables[i].page, "r");
+        assert_non_null(f);
+        page[fread(page, 1, sizeof page - 1, f)] = 0;
+        fclose(f);
         char command[64];
-        snprintf(command, sizeof command, "$EBB %s", tables[i]);
+        snprintf(command, sizeof command, "$EBB %s", tables[i].command);
         assert_int_equal(sh(command), 0);
         assert_true(strlen(text) > 500);
-        if (!strstr(readme, text))
-            fail_msg("README.md has not what `ebb %s` prints", tables[i]);
+        if (!strstr(page, text))
+            fail_msg("%s has not what `ebb %s` prints", tables[i].page, tables[i].command);
     }
 }
 
@@ -368,7 +369,7 @@ int main(void)
         cmocka_unit_test(report_refuses_what_is_damaged),
         cmocka_unit_test(run_sets_what_it_is_told),
         cmocka_unit_test(pytorch_keeps_what_else_was_set),
-        cmocka_unit_test(readme_has_the_tables),
+        cmocka_unit_test(documents_have_the_tables),
         cmocka_unit_test(every_policy_is_in_the_man_page_and_in_help),
         cmocka_unit_test(man_page_is_clean),
         cmocka_unit_test(versions_are_those_of_command_and_library),

@@ -150,7 +150,7 @@ def text_file(context):
     """A text to train on, from this repository: the same on every machine of one commit."""
     path = context.work / "text"
     if not path.exists():
-        parts = sorted(ROOT.glob("README.md")) + sorted(ROOT.glob("ckpt/**/*.c")) + sorted(ROOT.glob("alloc/**/*.c"))
+        parts = sorted(ROOT.glob("docs/*.md")) + sorted(ROOT.glob("ckpt/**/*.c")) + sorted(ROOT.glob("alloc/**/*.c"))
         path.write_bytes(b"".join(p.read_bytes() for p in parts)[: 2_000_000 if context.device == "cuda" else 100_000])
     return path
 

@@ -44,7 +44,7 @@ mkdir -p "$build"
 rm -rf "$kit"
 mkdir -p "$kit/build-gpu/bin" "$kit/build-gpu/lib/more"
 # Scripts, and the sources that the trainer reads as text (common.py) and defaults.py for defaults.
-(cd "$root" && find README.md tests/gpu tests/conformance/{run.sh,under_ebb.txt} \
+(cd "$root" && find docs tests/gpu tests/conformance/{run.sh,under_ebb.txt} \
     alloc ckpt offload/internal.h -type f ! -name '*.pyc' -print0 | tar --null -T - -c) | tar -x -C "$kit"
 for program in ebb ebb-train facts gpu_costs bench_kernels loop arena lanes nasty fuzz "${kernel_tests[@]}"; do
     cp "$build/bin/$program" "$kit/build-gpu/bin/"

@@ -57,10 +57,11 @@ check_needs() {
 
 # try <prefix>
 try() {
-    local prefix=$1 library softgpu plain under
+    local prefix=$1 name library softgpu plain under
     "$prefix/bin/ebb" --version | grep -qE '^ebb [0-9]+\.' || fail "$prefix/bin/ebb --version: no version"
-    [[ -s $prefix/share/man/man1/ebb.1 && -s $prefix/share/man/man1/ebb-train.1 && -s $prefix/share/doc/ebb/README.md ]] ||
-        fail "$prefix: manual pages or README are missing"
+    for name in man/man1/ebb.1 man/man1/ebb-train.1 doc/ebb/README.md doc/ebb/LICENSE doc/ebb/CHANGELOG.md doc/ebb/docs/using.md; do
+        [[ -s $prefix/share/$name ]] || fail "$prefix: share/$name is missing"
+    done
     library=$(PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name ebb.pc)") pkg-config --variable=library ebb)
     softgpu=$(PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name ebb.pc)") pkg-config --variable=softgpu ebb)
     bash "$here/check_elf.sh" "$library"

@@ -1,6 +1,6 @@
 /* stats.h: what has happened, for people and programs: one table of numbers. It makes EBB_STATS=FILE (one JSON
  * object with these keys, "variants", "obscure_kernels", and with EBB_TRACE "planned", written when the process ends; a %p in the name becomes
- * the process's number), the page that `ebb top` reads (live.h), and the list of keys in the README (`ebb top --keys`).
+ * the process's number), the page that `ebb top` reads (live.h), and the table of docs/statistics.md (`ebb top --keys`).
  */
 #ifndef EBB_STATS_H
 #define EBB_STATS_H
