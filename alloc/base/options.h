@@ -124,8 +124,28 @@ extern ebb_options_t ebb_options;
  * valid name; true if there were none. Called once, before anything else. */
 bool ebb_options_read(char *const *environment);
 
-/* Parses "24GiB", "512M", "60%" (-> -60) as BYTES does. */
+/* One assignment, "EBB_BUDGET=24GiB", into ebb_options. False: `why` says in one line what is wrong with it, and what was meant. What
+ * does not begin with EBB_ is none of ebb's, and good. */
+bool ebb_option_set(const char *variable, char *why, size_t why_bytes);
+
+/* What a size is of. Sizes mean the same wherever one is given. */
+typedef enum ebb_size_of {
+    EBB_SIZE_BYTES,     /* "24GiB", "512M" */
+    EBB_SIZE_OF_DEVICE, /* "60%": percent of the device */
+    EBB_SIZE_OF_PEAK    /* "60%peak": percent of what keeping everything takes */
+} ebb_size_of_t;
+typedef struct ebb_size {
+    ebb_size_of_t of;
+    int64_t amount; /* bytes, or percent */
+} ebb_size_t;
+bool ebb_parse_size(const char *text, ebb_size_t *out);
+/* A size as BYTES takes it: percents of the device are negative, and there are none of the peak. */
 bool ebb_parse_bytes(const char *text, int64_t *out);
+/* A number of less than 5 digits and nothing else: as bytes hardly what was meant. */
+bool ebb_size_lacks_unit(const char *text);
+
+/* How many letters of one word are other ones in another (Levenshtein). */
+unsigned ebb_word_distance(const char *a, const char *b);
 
 /* A policy with its argument. False: it is none, or the argument is not one of its. `out` may not be moved while `names` is used. */
 bool ebb_policy_parse(ebb_policy_t *out, const char *text);
