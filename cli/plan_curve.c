@@ -7,6 +7,7 @@
 
 #include "ckpt/checker/checker.h"
 #include "cli/cli.h"
+#include "cli/command.h"
 
 enum { POINTS = 16, BAR = 30, WIDTH = 720, HEIGHT = 400, MARGIN = 60 };
 
@@ -23,11 +24,6 @@ typedef struct curve {
     point_t point[POINTS + 1];
     int count;
 } curve_t;
-
-static double mib(uint64_t bytes)
-{
-    return (double)bytes / (1 << 20);
-}
 
 /* False: a plan did not pass. */
 static bool add_point(curve_t *c, uint64_t budget)
@@ -49,17 +45,23 @@ static bool add_point(curve_t *c, uint64_t budget)
     return good;
 }
 
+/* Narrow terminals have no room for what is moved. */
 static void print(const curve_t *c, uint64_t keep_bytes)
 {
-    printf("%10s %5s %10s %8s %10s %10s %8s\n", "budget MiB", "", "peak MiB", "time", "out MiB", "in MiB",
-           "replays");
+    const unsigned columns = ebb_cli_columns(), left = columns < 90 ? 38 : 71;
+    const unsigned room = columns - left < BAR ? columns - left : BAR;
+    const bool wide = left > 38;
+    printf("%10s %5s %10s %8s", "budget MiB", "", "peak MiB", "time");
+    puts(wide ? "    out MiB     in MiB  replays" : "");
     for (int i = 0; i < c->count; i++) {
         const point_t *x = &c->point[i];
-        const int bar = c->most_percent > 0 ? (int)(x->percent / c->most_percent * BAR + 0.5) : 0;
-        printf("%10.1f %4.0f%% %10.1f %+7.1f%% %10.1f %10.1f %8" PRIu32 "  %.*s\n", mib(x->budget),
-               100 * (double)x->budget / (double)keep_bytes, mib(x->sum.peak_bytes), x->percent,
-               mib(x->sum.bytes_out), mib(x->sum.bytes_in), x->sum.replays, bar,
-               "##############################");
+        const int bar = c->most_percent > 0 ? (int)(x->percent / c->most_percent * room + 0.5) : 0;
+        printf("%10.1f %4.0f%% %10.1f %+7.1f%%", ebb_cli_mib(x->budget),
+               100 * (double)x->budget / (double)keep_bytes, ebb_cli_mib(x->sum.peak_bytes), x->percent);
+        if (wide)
+            printf(" %10.1f %10.1f %8" PRIu32, ebb_cli_mib(x->sum.bytes_out), ebb_cli_mib(x->sum.bytes_in),
+                   x->sum.replays);
+        printf("%s%.*s\n", bar > 0 ? "  " : "", bar, "##############################");
     }
 }
 
@@ -96,7 +98,7 @@ static bool draw(const curve_t *c, const char *path)
         fprintf(f, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%.1f%%</text>\n", MARGIN - 8,
                 y_of(c, percent) + 4, percent);
         fprintf(f, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%.0f</text>\n", x_of(c, budget),
-                HEIGHT - MARGIN + 20, mib(budget));
+                HEIGHT - MARGIN + 20, ebb_cli_mib(budget));
     }
     fprintf(f,
             "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">budget, MiB</text>\n<text x=\"%d\" "
@@ -110,7 +112,7 @@ static bool draw(const curve_t *c, const char *path)
         fprintf(f,
                 "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\" fill=\"#2a7ae2\"><title>%.1f MiB: "
                 "%+.1f%%</title></circle>\n",
-                x_of(c, c->point[i].budget), y_of(c, c->point[i].percent), mib(c->point[i].budget),
+                x_of(c, c->point[i].budget), y_of(c, c->point[i].percent), ebb_cli_mib(c->point[i].budget),
                 c->point[i].percent);
     fputs("</svg>\n", f);
     return !fclose(f);
