@@ -81,6 +81,21 @@ static void find_statistics(char out[PATH_MAX])
         snprintf(out, PATH_MAX, "%s", given);
 }
 
+/* Where the program has never been short of memory, that is the answer. */
+static void tell(const char *report, const char *statistics)
+{
+    char error[256];
+    FILE *f = fopen(statistics, "r");
+    ebb_measured_t *m = f ? ebb_measured_read(f, -1, error, sizeof error) : NULL;
+    if (f)
+        fclose(f);
+    if (m && ebb_measured_has_fitted(m))
+        fprintf(stderr, "ebb: everything fitted (%.0f of %.0f MiB): nothing to do\n",
+                ebb_cli_mib(m->statistics.peak_bytes), ebb_cli_mib(m->statistics.budget_bytes));
+    fprintf(stderr, "ebb: the report is in %s\n", report);
+    ebb_measured_delete(m);
+}
+
 static void write_report(const char *report)
 {
     char statistics[PATH_MAX];
@@ -94,7 +109,7 @@ static void write_report(const char *report)
     const ebb_report_files_t files = {
         .source = statistics, .kind = -1, .output = {report}, .output_count = 1};
     if (!ebb_cli_report(&files))
-        fprintf(stderr, "ebb: the report is in %s\n", report);
+        tell(report, statistics);
 }
 
 /* Traces of further kinds of step have the name with a number behind it. */

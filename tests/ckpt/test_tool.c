@@ -408,6 +408,12 @@ static void run_ends_with_a_report(void **state)
     assert_int_equal(
         sh("cd /tmp && rm ebb-tool-report.*; $EBB run --report ebb-tool-report.html sh -c 'exit 7'"), 7);
     SAYS("there is nothing to report");
+    assert_int_equal(sh("cd /tmp && $EBB run -b 200MiB --log quiet --report ebb-tool-report.html $TEST_LOOP "
+                        "layers=8 steps=24 >/dev/null"),
+                     0);
+    assert_string_equal(text, "ebb: everything fitted (94 of 200 MiB): nothing to do\n"
+                              "ebb: the report is in ebb-tool-report.html\n");
+    assert_int_equal(sh("rm /tmp/ebb-tool-report.html"), 0);
     assert_int_equal(sh("$EBB run --report /tmp/ebb-tool-report.html /nonexistent"), 127);
     assert_int_equal(sh("$EBB run --report /tmp/ebb-tool-report.html sh -c 'kill -9 $$'"), 128 + 9);
     assert_int_equal(sh("ls /tmp/ebb-tool-report.*"), 2);

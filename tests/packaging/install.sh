@@ -61,6 +61,8 @@ try() {
     "$prefix/bin/ebb" --version | grep -qE '^ebb [0-9]+\.' || fail "$prefix/bin/ebb --version: no version"
     [[ -s $prefix/share/man/man1/ebb.1 && -s $prefix/share/man/man1/ebb-train.1 && -s $prefix/share/doc/ebb/README.md ]] ||
         fail "$prefix: manual pages or README are missing"
+    [[ -s $prefix/share/bash-completion/completions/ebb && -s $prefix/share/zsh/site-functions/_ebb &&
+        -s $prefix/share/fish/vendor_completions.d/ebb.fish ]] || fail "$prefix: completions are missing"
     library=$(PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name ebb.pc)") pkg-config --variable=library ebb)
     softgpu=$(PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name ebb.pc)") pkg-config --variable=softgpu ebb)
     bash "$here/check_elf.sh" "$library"

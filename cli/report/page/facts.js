@@ -96,8 +96,11 @@ function showHead() {
     $('note').hidden = false;
     $('note').textContent = `This step cannot be planned: ${D.refusal}.`;
   } else if (!D.planned) {
+    const m = D.measured, fitted = m && !m.evictions && !m.reactive_drops && !m.plans;
     $('note').hidden = false;
-    $('note').textContent = 'No plan was made, or none was given: this is the step with everything kept.';
+    $('note').textContent = fitted
+      ? `Everything fitted (${bytes(m.peak_bytes)} of ${bytes(m.budget_bytes)}): nothing to do.`
+      : 'No plan was made, or none was given: this is the step with everything kept.';
   }
 }
 
