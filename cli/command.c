@@ -142,7 +142,7 @@ static _Noreturn void refuse_flag(const ebb_command_t *c, const grammar_t *g, co
     snprintf(name, sizeof name, "%.*s", (int)strcspn(word, "="), word);
     for (const struct option *o = g->flag; o->name; o++) {
         const unsigned distance = ebb_word_distance(name + 2, o->name);
-        if (!strncmp(name + 2, o->name, strlen(name + 2)) && alikes < 2)
+        if (strstr(o->name, name + 2) == o->name && alikes < 2)
             alike[alikes++] = o->name;
         if (distance < least) {
             least = distance;

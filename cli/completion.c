@@ -58,7 +58,7 @@ static void print_bash(void)
 {
     static const char *const words[] = {
         [EBB_TAKES_NONE] = "-W ''",          [EBB_TAKES_FILES] = "-f",
-        [EBB_TAKES_PROGRAM] = "-c",          [EBB_TAKES_PID] = "-W \"$(" PROCESSES ")\"",
+        [EBB_TAKES_PROGRAM] = "-c",          [EBB_TAKES_PID] = ("-W \"$(" PROCESSES ")\""),
         [EBB_TAKES_COMMAND] = "-W \"$all\"", [EBB_TAKES_SHELL] = "-W 'bash zsh fish'"};
     fputs("# Completions of ebb for bash, made by 'ebb completion bash'.\n"
           "_ebb() {\n"
@@ -132,7 +132,7 @@ static void print_zsh(void)
                                         [EBB_TAKES_FILES] = " '*:file:_files'",
                                         [EBB_TAKES_PROGRAM] =
                                             " '(-):program:_command_names -e' '*::argument:_normal'",
-                                        [EBB_TAKES_PID] = " \"1:process:($(" PROCESSES "))\"",
+                                        [EBB_TAKES_PID] = (" \"1:process:($(" PROCESSES "))\""),
                                         [EBB_TAKES_COMMAND] = " \"1:command:($all)\"",
                                         [EBB_TAKES_SHELL] = " '1:shell:(bash zsh fish)'"};
     static const ebb_flag_t help = {NULL, "help", 'h', NULL, "show help"},
@@ -174,7 +174,7 @@ static void print_fish(void)
     static const char *const words[] = {[EBB_TAKES_NONE] = NULL,
                                         [EBB_TAKES_FILES] = "-F",
                                         [EBB_TAKES_PROGRAM] = "-a '(__fish_complete_subcommand)'",
-                                        [EBB_TAKES_PID] = "-a \"(" PROCESSES ")\"",
+                                        [EBB_TAKES_PID] = ("-a \"(" PROCESSES ")\""),
                                         [EBB_TAKES_COMMAND] = NULL,
                                         [EBB_TAKES_SHELL] = "-a 'bash zsh fish'"};
     puts(

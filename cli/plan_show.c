@@ -12,6 +12,7 @@
 #include "cli/gpus.h"
 #include "cli/plan_curve.h"
 #include "cli/plan_moves.h"
+#include "cli/report/curve.h"
 
 typedef struct arguments {
     const char *output, *policy, *svg;
@@ -170,16 +171,9 @@ static int write_plan(const ebb_plan_t *p, const char *path)
 static uint64_t keep_bytes(const ebb_plan_request_t *r, const ebb_trace_t *t)
 {
     char why[400];
-    ebb_plan_request_t all = *r;
-    all.policy = "keep";
-    all.device_bytes = (uint64_t)1 << 62;
-    ebb_plan_t *p = ebb_plan_make(t, &all, why, sizeof why);
-    if (!p) {
+    const uint64_t bytes = ebb_keep_bytes(t, r, why, sizeof why);
+    if (!bytes)
         ebb_cli_fail("no plan", why);
-        return 0;
-    }
-    const uint64_t bytes = ebb_plan_sum(p, t).peak_bytes;
-    ebb_plan_delete(p);
     return bytes;
 }
 

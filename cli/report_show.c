@@ -112,6 +112,30 @@ static ebb_hardware_t hardware_of(const ebb_report_files_t *a, const ebb_measure
     return h;
 }
 
+/* What the step would cost at other budgets, for what the run's plan was for. False: it cannot be planned. */
+static bool find_curve(ebb_curve_t *out, const ebb_measured_t *m, const ebb_trace_t *t,
+                       const ebb_hardware_t *hardware)
+{
+    enum { POINTS = 9 };
+    char why[400];
+    const bool known = m && m->has_request;
+    const uint64_t host_bytes = m ? m->statistics.host_budget_bytes : 0;
+    const ebb_plan_request_t r = {.policy = known ? m->policy : NULL,
+                                  .host_bytes = host_bytes ? host_bytes : UINT64_C(1) << 60,
+                                  .min_buffer = known ? m->min_buffer : 1 << 20,
+                                  .offload = true,
+                                  .recompute = true,
+                                  .hardware = *hardware};
+    const uint64_t all = ebb_keep_bytes(t, &r, why, sizeof why);
+    return all && ebb_curve_make(out, t, &r, all, POINTS, why, sizeof why);
+}
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
 static int report(const ebb_report_files_t *a, const ebb_measured_t *m)
 {
     ebb_trace_t *t = find_trace(a, m);
@@ -122,6 +146,7 @@ static int report(const ebb_report_files_t *a, const ebb_measured_t *m)
         ebb_cli_fail(a->plan ? a->plan : a->source, "is a plan for another trace");
     } else if (t && (given || !a->plan)) {
         bool assumed;
+        ebb_curve_t curve;
         const ebb_hardware_t hardware = hardware_of(a, m, t, &assumed);
         const ebb_report_input_t input = {.trace = t,
                                           .plan = p,
@@ -129,7 +154,9 @@ static int report(const ebb_report_files_t *a, const ebb_measured_t *m)
                                           .hardware_assumed = assumed,
                                           .budget_bytes = m && !given ? m->device_bytes : 0,
                                           .min_buffer = m ? m->min_buffer : 0,
-                                          .title = a->source,
+                                          .title = a->title ? a->title : base_name(a->source),
+                                          .command = a->command,
+                                          .curve = find_curve(&curve, m, t, &hardware) ? &curve : NULL,
                                           .policy = m && !given ? m->policy : NULL,
                                           .measured = m};
         result = write_all(a, &input);

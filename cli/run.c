@@ -117,9 +117,44 @@ static bool preload(void)
     return true;
 }
 
+static void print_quoted(const char *word, FILE *out)
+{
+    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_@%+=:,./-";
+    if (*word && word[strspn(word, plain)] == 0) {
+        fputs(word, out);
+        return;
+    }
+    fputc('\'', out);
+    for (; *word; word++)
+        fprintf(out, *word == '\'' ? "'\\''" : "%c", *word);
+    fputc('\'', out);
+}
+
+/* What was typed, for a shell, with the variables that it was typed under; the caller's, to be freed. NULL: no memory. */
+static char *describe(char **argv)
+{
+    char *text = NULL;
+    size_t bytes;
+    FILE *f = open_memstream(&text, &bytes);
+    if (!f)
+        return NULL;
+    for (char **e = environ; *e; e++)
+        if (!strncmp(*e, "EBB_", 4)) {
+            print_quoted(*e, f);
+            fputc(' ', f);
+        }
+    fputs("ebb", f);
+    for (; *argv; argv++) {
+        fputc(' ', f);
+        print_quoted(*argv, f);
+    }
+    return fclose(f) ? NULL : text;
+}
+
 static int run(int argc, char **argv)
 {
     request_t r = {.report = NULL};
+    char *const command = describe(argv);
     char **program = ebb_command_parse(&ebb_run_command, argc, argv, take, &r);
     /* A bad value is told here, before anything starts; the program's own ebb would only warn. */
     ebb_run_check_options(environ);
@@ -131,7 +166,7 @@ static int run(int argc, char **argv)
     if (!preload())
         return ebb_cli_fail("out of memory", NULL);
     if (r.report)
-        return ebb_run_report(program, r.report);
+        return ebb_run_report(program, r.report, command); /* which goes with this process */
     execvp(program[0], program);
     fprintf(stderr, "ebb: %s: %s\n", program[0], strerror(errno));
     return errno == ENOENT ? 127 : 126;

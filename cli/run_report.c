@@ -96,7 +96,19 @@ static void tell(const char *report, const char *statistics)
     ebb_measured_delete(m);
 }
 
-static void write_report(const char *report)
+/* "train --steps 3" of a program in any folder; the caller's, to be freed. */
+static char *title_of(char **program)
+{
+    char *title = NULL;
+    size_t bytes;
+    FILE *f = open_memstream(&title, &bytes);
+    const char *slash = strrchr(program[0], '/');
+    for (char **word = program; f && *word; word++)
+        fprintf(f, word == program ? "%s" : " %s", word == program && slash ? slash + 1 : *word);
+    return f && !fclose(f) ? title : NULL;
+}
+
+static void write_report(char **program, const char *report, const char *command)
 {
     char statistics[PATH_MAX];
     find_statistics(statistics);
@@ -106,10 +118,16 @@ static void write_report(const char *report)
             "there is nothing to report: the program has left no statistics (has it used the device?)");
         return;
     }
-    const ebb_report_files_t files = {
-        .source = statistics, .kind = -1, .output = {report}, .output_count = 1};
+    char *title = title_of(program);
+    const ebb_report_files_t files = {.source = statistics,
+                                      .title = title,
+                                      .command = command,
+                                      .kind = -1,
+                                      .output = {report},
+                                      .output_count = 1};
     if (!ebb_cli_report(&files))
         tell(report, statistics);
+    free(title);
 }
 
 /* Traces of further kinds of step have the name with a number behind it. */
@@ -123,7 +141,7 @@ static void remove_traces(const char *path)
     }
 }
 
-int ebb_run_report(char **program, const char *report)
+int ebb_run_report(char **program, const char *report, const char *command)
 {
     char folder[PATH_MAX - 64], statistics[PATH_MAX], trace[PATH_MAX];
     const char *place = getenv("TMPDIR");
@@ -133,7 +151,7 @@ int ebb_run_report(char **program, const char *report)
     name("EBB_STATS", folder, "stats.json", statistics);
     name("EBB_TRACE", folder, "step.trace", trace);
     const int result = run(program);
-    write_report(report);
+    write_report(program, report, command);
     if (*statistics)
         unlink(statistics);
     if (*trace)
