@@ -139,48 +139,63 @@ static void print_memory(const ebb_statistics_t *s, const ebb_device_list_t *lis
            ebb_cli_mib(s->pageable_bytes));
 }
 
-/* Milliseconds: between two looks, else of the driven steps so far; 0: not known. */
-static double step_ms(const ebb_statistics_t *s, const ebb_statistics_t *b, double ns)
+/* Milliseconds: between two looks; else of the driven steps, else of all since the program began; 0: there was none. */
+static double step_ms(const look_t *now, const look_t *before, const ebb_live_t *page)
 {
-    const uint64_t steps = s->steps - b->steps;
+    const ebb_statistics_t *s = &now->statistics;
+    const uint64_t steps = s->steps - before->statistics.steps;
     if (steps)
-        return ns / (double)steps * 1e-6;
-    return s->driven_timed ? (double)s->driven_ns / (double)s->driven_timed * 1e-6 : 0;
+        return (double)(now->at_ns - before->at_ns) / (double)steps * 1e-6;
+    if (s->driven_timed)
+        return (double)s->driven_ns / (double)s->driven_timed * 1e-6;
+    return s->steps ? (double)(now->at_ns - page->started_ns) / (double)s->steps * 1e-6 : 0;
 }
 
 static void print_overhead(const ebb_statistics_t *s, const ebb_statistics_t *b, double ns)
 {
     if (ns > 0)
-        printf("overhead  %.1f%% waiting for planned copies, %.1f%% for others\n",
+        printf("overhead  %.1f%% waiting for planned copies, %.1f%% for evictions\n",
                100 * (double)(s->driven_stall_ns - b->driven_stall_ns) / ns,
                100 * (double)(s->stall_ns - b->stall_ns) / ns);
     else
-        printf("overhead  %.1f s waiting for planned copies, %.1f s for others\n",
+        printf("overhead  %.1f s waiting for planned copies, %.1f s for evictions\n",
                (double)s->driven_stall_ns * 1e-9, (double)s->stall_ns * 1e-9);
     printf("          %" PRIu64 " launches repeated, %" PRIu64 " evictions, %" PRIu64 " fetches\n",
            s->replays + s->reactive_replays, s->evictions, s->fetches);
 }
 
-static void print(pid_t process, const look_t *now, const look_t *before, const ebb_live_t *page)
+static void print_link(const ebb_statistics_t *s, const ebb_statistics_t *b, double ns)
 {
-    const ebb_statistics_t *s = &now->statistics, *b = &before->statistics;
-    const double ns = (double)(now->at_ns - before->at_ns), ms = step_ms(s, b, ns);
-    const unsigned columns = ebb_cli_columns();
-    char program[1024], step[32] = "step time not known yet";
-    find_program(process, program, columns < sizeof program + 10 ? columns - 10 : sizeof program);
-    printf("program   %s\n          process %d, for %.0f s\n", program, (int)process,
-           (double)(now->at_ns - page->started_ns) * 1e-9);
-    print_memory(s, &now->devices);
     printf("link      %.1f MiB out, %.1f in", ebb_cli_mib(s->bytes_out), ebb_cli_mib(s->bytes_in));
     if (ns > 0)
         printf("; now %.1f and %.1f MB/s", (double)(s->bytes_out - b->bytes_out) / ns * 1e3,
                (double)(s->bytes_in - b->bytes_in) / ns * 1e3);
-    if (ms > 0)
-        snprintf(step, sizeof step, "%.2f ms", ms);
-    printf("\nstep      %s; %" PRIu64 " operations of %" PRIu64 "\n", step, s->step_operations,
-           s->operations);
+    putchar('\n');
+}
+
+static void print_steps(const ebb_statistics_t *s, double ms)
+{
+    if (!s->steps) {
+        printf("step      none found yet in %" PRIu64 " operations\n", s->operations);
+        return;
+    }
+    printf("step      %.2f ms of %" PRIu64 " operations\n", ms, s->step_operations);
     printf("          %" PRIu64 " steps, %" PRIu64 " driven, %" PRIu64 " fallbacks\n", s->steps,
            s->steps_driven, s->fallbacks);
+}
+
+static void print(pid_t process, const look_t *now, const look_t *before, const ebb_live_t *page)
+{
+    const ebb_statistics_t *s = &now->statistics, *b = &before->statistics;
+    const double ns = (double)(now->at_ns - before->at_ns);
+    const unsigned columns = ebb_cli_columns();
+    char program[1024];
+    find_program(process, program, columns < sizeof program + 10 ? columns - 10 : sizeof program);
+    printf("program   %s\n          process %d, for %.0f s\n", program, (int)process,
+           (double)(now->at_ns - page->started_ns) * 1e-9);
+    print_memory(s, &now->devices);
+    print_link(s, b, ns);
+    print_steps(s, step_ms(now, before, page));
     print_overhead(s, b, ns);
     printf("plan      %" PRIu64 " buffers kept, %" PRIu64 " offloaded, %" PRIu64 " dropped\n", s->kept,
            s->offloaded, s->dropped);
@@ -224,14 +239,14 @@ static int watch(pid_t process, const request_t *r)
 
 /* ---- all of them ---- */
 
-static void print_line(pid_t process, const look_t *now)
+static void print_line(pid_t process, const look_t *now, const ebb_live_t *page)
 {
     const ebb_statistics_t *s = &now->statistics;
     const unsigned columns = ebb_cli_columns();
     char program[1024];
     find_program(process, program, columns < sizeof program + 45 ? columns - 45 : sizeof program);
     printf("%8d %9.1f of %9.1f %10.2f  %s\n", (int)process, ebb_cli_mib(s->mapped_bytes),
-           ebb_cli_mib(s->budget_bytes), step_ms(s, s, 0), program);
+           ebb_cli_mib(s->budget_bytes), step_ms(now, now, page), program);
 }
 
 static int list(void)
@@ -254,7 +269,7 @@ static int list(void)
                 continue;
             if (!shown++)
                 printf("%8s %22s %10s  %s\n", "process", "MiB of its budget", "step ms", "program");
-            print_line(process, &now);
+            print_line(process, &now, page);
         }
         globfree(&found);
     }

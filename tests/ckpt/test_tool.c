@@ -220,6 +220,9 @@ static void doctor_sees_device_and_program(void **state)
     SAYS("libebb.so\n");
     SAYS("          version " EBB_VERSION "\n");
     SAYS("calls the driver itself");
+    assert_null(strstr(text, "more than the device has"));
+    assert_int_equal(sh("EBB_BUDGET=4TiB $EBB doctor -n $TEST_LOOP"), 0);
+    SAYS("WARNING: EBB_BUDGET is more than the device has\n");
     assert_int_equal(sh("$EBB doctor -n $TEST_LOOP"), 0);
     SAYS("shared CUDA runtime");
     assert_null(strstr(text, "measured now"));
