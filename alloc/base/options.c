@@ -7,7 +7,7 @@
 
 #include "alloc/base/log.h"
 
-typedef enum option_type { BYTES, NUMBER, SWITCH, WORD, POLICY, TEXT } option_type_t;
+typedef enum option_type { BYTES, SHARE, NUMBER, SWITCH, WORD, POLICY, TEXT } option_type_t;
 
 typedef struct option {
     const char *name;
@@ -29,7 +29,7 @@ static const option_t options[] = {
 };
 enum { OPTION_COUNT = sizeof options / sizeof options[0] };
 
-static const char *const type_name[] = {"size", "number", "0|1", "word", "word", "text"};
+static const char *const type_name[] = {"size", "size", "number", "0|1", "word", "word", "text"};
 
 bool ebb_parse_size(const char *text, ebb_size_t *out)
 {
@@ -137,7 +137,8 @@ static bool set_option(const option_t *o, const char *text)
     char *end;
     switch (o->type) {
     case BYTES:
-        if (!ebb_parse_bytes(text, &n) || (n >= 0 && (n < o->low || n > o->high)))
+    case SHARE:
+        if (!ebb_parse_bytes(text, &n) || (n < 0 ? o->type == BYTES : n < o->low || n > o->high))
             return false;
         break;
     case NUMBER:
@@ -217,9 +218,10 @@ static const option_t *find_option(const char *name)
 static void explain_value(const option_t *o, const char *value, char *why, size_t why_bytes)
 {
     ebb_size_t size;
-    if (o->type == BYTES && ebb_size_lacks_unit(value))
+    const bool is_size = o->type == BYTES || o->type == SHARE;
+    if (is_size && ebb_size_lacks_unit(value))
         snprintf(why, why_bytes, "%s=%s: %s bytes? %sGiB", o->name, value, value, value);
-    else if (o->type == BYTES && ebb_parse_size(value, &size) && size.of == EBB_SIZE_OF_PEAK)
+    else if (is_size && ebb_parse_size(value, &size) && size.of == EBB_SIZE_OF_PEAK)
         snprintf(why, why_bytes,
                  "%s=%s: the peak is not known before a step has run; give bytes or a share of the device",
                  o->name, value);

@@ -121,6 +121,12 @@ static void bad_value_keeps_the_default(void **state)
     assert_int_equal(ebb_options.budget, -100);
     assert_non_null(strstr(said_by("EBB_BUDGET=40"), "EBB_BUDGET=40: 40 bytes? 40GiB: using 100%"));
     assert_non_null(strstr(said_by("EBB_BUDGET=60%peak"), "the peak is not known"));
+    assert_true(read_one("EBB_HOST_BUDGET=60%"));
+    assert_int_equal(ebb_options.host_budget, -60);
+    static char *const no_shares[] = {"EBB_RESERVE=60%", "EBB_MIN_BUFFER=60%", "EBB_LINK=60%"};
+    for (size_t i = 0; i < sizeof no_shares / sizeof no_shares[0]; i++)
+        assert_non_null(strstr(said_by(no_shares[i]), "is not valid (size;"));
+    assert_int_equal(ebb_options.min_buffer, 1 << 20);
     assert_int_equal(ebb_options.budget, -100);
     assert_non_null(strstr(said_by("EBB_LOG=shout"), "warn"));
     assert_string_equal(ebb_options.log, "warn");
