@@ -131,14 +131,14 @@ static void print_zsh(void)
     static const char *const words[] = {[EBB_TAKES_NONE] = "",
                                         [EBB_TAKES_FILES] = " '*:file:_files'",
                                         [EBB_TAKES_PROGRAM] =
-                                            " '(-):program:_command_names -e' '*::argument:_normal'",
+                                            " '(-)1:program: _command_names -e' '*::argument: _normal'",
                                         [EBB_TAKES_PID] = (" \"1:process:($(" PROCESSES "))\""),
                                         [EBB_TAKES_COMMAND] = " \"1:command:($all)\"",
                                         [EBB_TAKES_SHELL] = " '1:shell:(bash zsh fish)'"};
     static const ebb_flag_t help = {NULL, "help", 'h', NULL, "show help"},
                             version = {NULL, "version", 'V', NULL, "show the version"};
     puts("#compdef ebb\n# Completions of ebb for zsh, made by 'ebb completion zsh'.\n_ebb() {\n    local -a "
-         "commands=(");
+         "ebb_commands=(");
     for (unsigned i = 0; i < ebb_command_count; i++)
         if (!ebb_commands[i]->hidden) {
             printf("        '%s:", ebb_commands[i]->name);
@@ -149,7 +149,7 @@ static void print_zsh(void)
     print_commands();
     puts("' command=$words[2]\n"
          "    if ((CURRENT == 2)); then\n"
-         "        _describe -t commands command commands\n"
+         "        _describe -t commands command ebb_commands\n"
          "        return\n"
          "    fi\n"
          "    shift words\n"
@@ -173,7 +173,8 @@ static void print_fish(void)
 {
     static const char *const words[] = {[EBB_TAKES_NONE] = NULL,
                                         [EBB_TAKES_FILES] = "-F",
-                                        [EBB_TAKES_PROGRAM] = "-a '(__fish_complete_subcommand)'",
+                                        [EBB_TAKES_PROGRAM] =
+                                            "-a '(__fish_complete_subcommand --fcs-skip=2)'",
                                         [EBB_TAKES_PID] = ("-a \"(" PROCESSES ")\""),
                                         [EBB_TAKES_COMMAND] = NULL,
                                         [EBB_TAKES_SHELL] = "-a 'bash zsh fish'"};
