@@ -165,8 +165,10 @@ static int run(int argc, char **argv)
         ebb_pytorch_configure();
     if (!preload())
         return ebb_cli_fail("out of memory", NULL);
+    const int result = r.report ? ebb_run_report(program, r.report, command) : 0;
+    free(command);
     if (r.report)
-        return ebb_run_report(program, r.report, command); /* which goes with this process */
+        return result;
     execvp(program[0], program);
     fprintf(stderr, "ebb: %s: %s\n", program[0], strerror(errno));
     return errno == ENOENT ? 127 : 126;
