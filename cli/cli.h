@@ -1,4 +1,4 @@
-/* cli.h: what the commands of `ebb` share. Every command parses its own words with argp: argv[0] is "ebb COMMAND".
+/* cli.h: what the commands of `ebb` share; their table is in command.h.
  *
  * Exit codes: 0 good, 1 the answer is no, 2 the command line or a file is wrong; `ebb run` ends as its program does.
  */
@@ -8,16 +8,7 @@
 #include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
-
-int ebb_run_command(int argc, char **argv);
-int ebb_doctor_command(int argc, char **argv);
-int ebb_top_command(int argc, char **argv);
-int ebb_trace_command(int argc, char **argv);
-int ebb_plan_command(int argc, char **argv);
-int ebb_check_command(int argc, char **argv);
-int ebb_report_command(int argc, char **argv);
-int ebb_options_command(int argc, char **argv);
-int ebb_version_command(int argc, char **argv);
+#include <stdint.h>
 
 /* One line on stderr; always 2. */
 int ebb_cli_fail(const char *what, const char *detail);
@@ -28,6 +19,15 @@ bool ebb_cli_find_library(char out[PATH_MAX]);
 
 /* What this library says of its version (ebb_version), when a process has it preloaded. False: it cannot be preloaded, or has none. */
 bool ebb_cli_library_version(const char *library, char *out, size_t size);
+
+static inline double ebb_cli_mib(uint64_t bytes)
+{
+    return (double)bytes / (1 << 20);
+}
+
+/* "512.0 MiB", from 10 GiB on "80.0 GiB". `out`. */
+enum { EBB_SIZE_ROOM = 32 };
+const char *ebb_cli_size(uint64_t bytes, char out[EBB_SIZE_ROOM]);
 
 /* Reads a file by one of the readers; NULL after a complaint. */
 typedef struct ebb_trace ebb_trace_t;

@@ -1,13 +1,13 @@
 /* doctor.c: `ebb doctor`: what ebb would find on this machine, and in a program. */
 #include "cli/doctor.h"
 
-#include <argp.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "alloc/base/options.h"
 #include "cli/cli.h"
+#include "cli/command.h"
 #include "offload/machine.h"
 
 extern char **environ;
@@ -51,45 +51,34 @@ static bool tell_library(void)
     return same;
 }
 
-typedef struct request {
-    const char *program;
-    bool measure;
-} request_t;
-
-static error_t parse(int key, char *word, struct argp_state *state)
+static void take(const ebb_command_t *c, int key, const char *value, void *request)
 {
-    request_t *r = state->input;
-    if (key == 'n') {
-        r->measure = false;
-        return 0;
-    }
-    if (key != ARGP_KEY_ARG)
-        return ARGP_ERR_UNKNOWN;
-    r->program = word;
-    state->next = state->argc;
-    return 0;
+    (void)c, (void)key, (void)value;
+    *(bool *)request = false;
 }
 
-int ebb_doctor_command(int argc, char **argv)
+static int run(int argc, char **argv)
 {
-    static const struct argp_option flags[] = {{"no-measure", 'n', NULL, 0, "Do not measure the link", 0},
-                                               {0}};
-    static const struct argp parser = {flags,
-                                       parse,
-                                       "[--] [PROGRAM [ARGUMENTS...]]",
-                                       "Look at device, driver, link, NUMA node and host memory, and at what "
-                                       "ebb would hook in PROGRAM.\vExit code 1: "
-                                       "there is no device, or nothing to hook.",
-                                       NULL,
-                                       NULL,
-                                       NULL};
-    request_t r = {.measure = true};
-    argp_parse(&parser, argc, argv, ARGP_IN_ORDER, NULL, &r);
+    bool measure = true;
+    char **program = ebb_command_parse(&ebb_doctor_command, argc, argv, take, &measure);
     bool good = ebb_options_read(environ);
-    good &= ebb_doctor_device(r.measure);
+    good &= ebb_doctor_device(measure);
     ebb_doctor_host();
     good &= tell_library();
-    if (r.program)
-        good &= ebb_doctor_program(r.program);
+    if (*program)
+        good &= ebb_doctor_program(*program);
     return good ? 0 : 1;
 }
+
+static const ebb_flag_t flags[] = {{NULL, "no-measure", 'n', NULL, "do not measure the link"}, {0}};
+const ebb_command_t ebb_doctor_command = {
+    .name = "doctor",
+    .summary = "look at device, driver, link, host memory, and at a program",
+    .usage = "[--] [PROGRAM [ARGUMENT...]]",
+    .about = "Looks at what ebb would find on this machine, and at what it would hook in PROGRAM, which is "
+             "not run. Exit code "
+             "1: there is no device, or nothing to hook.",
+    .example = {"", "-- python3", "--no-measure -- ./train"},
+    .flags = flags,
+    .words = EBB_TAKES_PROGRAM,
+    .run = run};

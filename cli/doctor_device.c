@@ -80,6 +80,8 @@ static void show_device(CUdevice device, ebb_link_key_t *key)
     const double budget = b < 0 ? (double)total * (double)-b / 100 : (double)b;
     printf("budget    %.1f GiB (EBB_BUDGET); context and other processes hold %.1f now\n",
            (budget < (double)total ? budget : (double)total) / gib, (double)(total - available) / gib);
+    if (budget > (double)total)
+        puts("          WARNING: EBB_BUDGET is more than the device has");
     ebb_topology_t topology = {.tried = false};
     const ebb_place_t *place = ebb_topology_find(&topology, device);
     if (!place)

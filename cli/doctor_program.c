@@ -1,103 +1,18 @@
 /* doctor_program.c: by which way a program reaches the driver, told from its files. */
-#include <elf.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
-#include "cli/cli.h"
 #include "cli/doctor.h"
-
-typedef struct image {
-    const unsigned char *at;
-    size_t bytes;
-    mode_t mode;
-} image_t;
-
-static bool open_image(const char *path, image_t *out)
-{
-    int file = open(path, O_RDONLY | O_CLOEXEC);
-    struct stat s;
-    void *p = MAP_FAILED;
-    if (file >= 0 && !fstat(file, &s) && S_ISREG(s.st_mode) && s.st_size > 4)
-        p = mmap(NULL, (size_t)s.st_size, PROT_READ, MAP_PRIVATE, file, 0);
-    if (file >= 0)
-        close(file);
-    if (p == MAP_FAILED)
-        return false;
-    *out = (image_t){.at = p, .bytes = (size_t)s.st_size, .mode = s.st_mode};
-    return true;
-}
-
-static void close_image(const image_t *image)
-{
-    munmap((void *)(uintptr_t)image->at, image->bytes);
-}
-
-static bool contains(const image_t *image, const char *text)
-{
-    return memmem(image->at, image->bytes, text, strlen(text)) != NULL;
-}
-
-/* As execvp finds it. */
-static bool find_program(const char *name, char out[PATH_MAX])
-{
-    const char *path = getenv("PATH");
-    if (strchr(name, '/'))
-        return realpath(name, out) != NULL;
-    for (const char *at = path ? path : "/usr/bin:/bin"; *at;) {
-        char candidate[PATH_MAX];
-        const size_t n = strcspn(at, ":");
-        snprintf(candidate, sizeof candidate, "%.*s/%s", (int)n, at, name);
-        if (n && !access(candidate, X_OK) && realpath(candidate, out))
-            return true;
-        at += n + (at[n] == ':');
-    }
-    return false;
-}
-
-/* "#!/usr/bin/env python3" -> python3; "#!/bin/sh" -> /bin/sh. */
-static bool interpreter_of(const image_t *image, char *out, size_t room)
-{
-    char line[256];
-    if (image->at[0] != '#' || image->at[1] != '!')
-        return false;
-    snprintf(line, sizeof line, "%.*s", (int)(image->bytes - 2 < 250 ? image->bytes - 2 : 250),
-             (const char *)image->at + 2);
-    line[strcspn(line, "\n")] = 0;
-    char *save = NULL, *word = strtok_r(line, " \t", &save);
-    while (word && (strstr(word, "/env") || !strcmp(word, "-S")))
-        word = strtok_r(NULL, " \t", &save);
-    return word && snprintf(out, room, "%s", word) < (int)room;
-}
-
-/* ---- ELF ---- */
-
-/* The dynamic loader that it asks for; NULL: it asks for none, or is not for this kind of machine. */
-static const char *loader_of(const image_t *image)
-{
-    const Elf64_Ehdr *e = (const void *)image->at;
-    if (image->bytes < sizeof *e || memcmp(e->e_ident, ELFMAG, SELFMAG) ||
-        e->e_ident[EI_CLASS] != ELFCLASS64 || e->e_phoff > image->bytes ||
-        (image->bytes - e->e_phoff) / sizeof(Elf64_Phdr) < e->e_phnum)
-        return NULL;
-    const Elf64_Phdr *p = (const void *)(image->at + e->e_phoff);
-    for (unsigned i = 0; i < e->e_phnum; i++)
-        if (p[i].p_type == PT_INTERP && p[i].p_offset < image->bytes &&
-            p[i].p_filesz < image->bytes - p[i].p_offset && p[i].p_filesz &&
-            !image->at[p[i].p_offset + p[i].p_filesz - 1])
-            return (const char *)image->at + p[i].p_offset;
-    return NULL;
-}
+#include "cli/program.h"
 
 /* A runtime that is linked in opens the driver by name and asks it for its look-up function by name. */
-static bool has_own_runtime(const image_t *image)
+static bool has_own_runtime(const ebb_image_t *image)
 {
-    return contains(image, "libcuda.so.1") && contains(image, "cuGetProcAddress");
+    return ebb_image_contains(image, "libcuda.so.1") && ebb_image_contains(image, "cuGetProcAddress");
 }
 
 typedef struct ways {
@@ -106,7 +21,7 @@ typedef struct ways {
 
 static void note_library(ways_t *w, const char *name, const char *path)
 {
-    image_t image;
+    ebb_image_t image;
     if (!strncmp(name, "libcuda.so", 10))
         w->driver = true;
     else if (!strncmp(name, "libcudart.so", 12))
@@ -116,12 +31,12 @@ static void note_library(ways_t *w, const char *name, const char *path)
     if (!path) {
         printf("          %s is not found\n", name);
         w->missing = true;
-    } else if (strncmp(name, "libcuda", 7) && open_image(path, &image)) {
+    } else if (strncmp(name, "libcuda", 7) && ebb_image_open(path, &image)) {
         if (has_own_runtime(&image)) {
             printf("          %s brings a CUDA runtime of its own, hooked by its look-ups\n", name);
             w->own_runtime = true;
         }
-        close_image(&image);
+        ebb_image_close(&image);
     }
 }
 
@@ -195,15 +110,15 @@ static void show_ways(const ways_t *w, const char *path)
 
 static bool show_binary(const char *path)
 {
-    image_t image;
+    ebb_image_t image;
     ways_t w = {.driver = false};
-    if (!open_image(path, &image)) {
+    if (!ebb_image_open(path, &image)) {
         printf("program   %s: %s\n", path, strerror(errno));
         return false;
     }
-    const char *loader = loader_of(&image);
+    const char *loader = ebb_image_loader(&image);
     bool good = false;
-    if (image.mode & (S_ISUID | S_ISGID))
+    if (ebb_image_is_privileged(&image))
         printf("program   %s runs with another user's rights: the loader ignores LD_PRELOAD\n", path);
     else if (!loader)
         printf("program   %s is not a dynamically linked program of this machine: nothing can be preloaded\n",
@@ -219,28 +134,20 @@ static bool show_binary(const char *path)
             puts("          its libraries cannot be listed");
         show_ways(&w, path);
     }
-    close_image(&image);
+    ebb_image_close(&image);
     return good && !w.missing;
+}
+
+static void show_script(const char *path, const char *interpreter)
+{
+    printf("script    %s, run by %s\n", path, interpreter);
 }
 
 bool ebb_doctor_program(const char *program)
 {
-    char path[PATH_MAX], interpreter[256];
-    image_t image;
-    if (!find_program(program, path)) {
-        printf("program   %s: not found\n", program);
-        return false;
-    }
-    for (int depth = 0; depth < 4 && open_image(path, &image); depth++) {
-        const bool script = interpreter_of(&image, interpreter, sizeof interpreter);
-        close_image(&image);
-        if (!script)
-            break;
-        printf("script    %s, run by %s\n", path, interpreter);
-        if (!find_program(interpreter, path)) {
-            printf("program   %s: not found\n", interpreter);
-            return false;
-        }
-    }
-    return show_binary(path);
+    char path[PATH_MAX];
+    if (ebb_program_find(program, path, show_script))
+        return show_binary(path);
+    printf("program   %s: not found\n", path);
+    return false;
 }

@@ -4,14 +4,17 @@
 #include "cli/gpus.h"
 
 #include <ctype.h>
+#include <glob.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const ebb_gpu_t gpus[] = {
-    {"A100", 312, 2039, 25},       {"H100", 989.4, 3350, 50},     {"H100 PCIe", 756, 2000, 50},
-    {"H200", 989.4, 4800, 50},     {"GH200", 989.4, 4000, 375},   {"B200", 2250, 8000, 50},
-    {"L4", 121, 300, 25},          {"L40S", 362, 864, 25},        {"RTX 3090", 71, 936, 25},
-    {"RTX 4090", 165.2, 1008, 25}, {"RTX 5090", 209.5, 1792, 50},
+    {"A100", 312, 2039, 25, 80},       {"H100", 989.4, 3350, 50, 80},     {"H100 PCIe", 756, 2000, 50, 80},
+    {"H200", 989.4, 4800, 50, 141},    {"GH200", 989.4, 4000, 375, 96},   {"B200", 2250, 8000, 50, 180},
+    {"L4", 121, 300, 25, 24},          {"L40S", 362, 864, 25, 48},        {"RTX 3090", 71, 936, 25, 24},
+    {"RTX 4090", 165.2, 1008, 25, 24}, {"RTX 5090", 209.5, 1792, 50, 32},
 };
 enum { GPUS = sizeof gpus / sizeof gpus[0] };
 
@@ -45,6 +48,41 @@ const ebb_gpu_t *ebb_gpu_of_device(const char *device)
             if (begins(at, gpus[i].name) && (!found || strlen(gpus[i].name) > strlen(found->name)))
                 found = &gpus[i];
     return found;
+}
+
+uint64_t ebb_gpu_device_bytes(const char *device)
+{
+    const ebb_gpu_t *gpu = ebb_gpu_of_device(device);
+    unsigned gib = gpu ? gpu->memory_gib : 0;
+    static const char digits[] = "0123456789";
+    char *end;
+    for (const char *at = device + strcspn(device, digits); *at; at = end + strcspn(end, digits)) {
+        const unsigned long n = strtoul(at, &end, 10);
+        if (n < 10000 && !strncmp(end, "GB", 2))
+            gib = (unsigned)n;
+    }
+    return (uint64_t)gib << 30;
+}
+
+uint64_t ebb_gpu_largest_bytes(const char *folder)
+{
+    char pattern[PATH_MAX], line[256];
+    uint64_t most = 0;
+    glob_t found;
+    snprintf(pattern, sizeof pattern, "%s/*/information", folder);
+    if (glob(pattern, 0, NULL, &found))
+        return 0;
+    for (size_t i = 0; i < found.gl_pathc; i++) {
+        FILE *f = fopen(found.gl_pathv[i], "r");
+        while (f && fgets(line, sizeof line, f)) { /* "Model: \t\t NVIDIA H100 80GB HBM3" */
+            const uint64_t bytes = strncmp(line, "Model:", 6) ? 0 : ebb_gpu_device_bytes(line + 6);
+            most = bytes > most ? bytes : most;
+        }
+        if (f)
+            fclose(f);
+    }
+    globfree(&found);
+    return most;
 }
 
 const char *ebb_gpu_names(void)

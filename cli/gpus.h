@@ -10,15 +10,18 @@ typedef struct ebb_gpu {
     const char *name;
     double tensor_tflops; /* BF16, dense, sums in FP32 */
     double memory_gbs;    /* bytes of its memory, 1e9 a second */
-    double
-        link_gbs; /* of its link to the host, each way, 1e9 bytes a second: what copies reach, not what the link is
-                             named for */
+    double link_gbs;      /* each way between it and the host, 1e9 bytes a second: what copies reach */
+    unsigned memory_gib;  /* as sold; of models of two sizes the larger one */
 } ebb_gpu_t;
 
 /* By the beginning of a name, letters of either case, spaces and hyphens ignored. NULL: there is none. */
 const ebb_gpu_t *ebb_gpu_find(const char *name);
 /* By the name of a device, of which its own is a part. NULL: none is. */
 const ebb_gpu_t *ebb_gpu_of_device(const char *device);
+/* The memory of a device, by its name; a size in the name, "80GB", counts first. 0: its name is not known. */
+uint64_t ebb_gpu_device_bytes(const char *device);
+/* The largest device that the driver's folder lists (/proc/driver/nvidia/gpus); 0: it lists none whose name is known. */
+uint64_t ebb_gpu_largest_bytes(const char *folder);
 /* "A100, H100, ..." */
 const char *ebb_gpu_names(void);
 

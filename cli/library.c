@@ -1,7 +1,4 @@
 /* library.c: the library beside this program: where it is, and which version; `ebb version`. */
-#include "cli/cli.h"
-
-#include <argp.h>
 #include <dlfcn.h>
 #include <libgen.h>
 #include <spawn.h>
@@ -10,6 +7,9 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "cli/cli.h"
+#include "cli/command.h"
 
 extern char **environ;
 
@@ -31,26 +31,23 @@ bool ebb_cli_find_library(char out[PATH_MAX])
     return false;
 }
 
-static error_t refuse_words(int key, char *word, struct argp_state *state)
-{
-    if (key != ARGP_KEY_ARG)
-        return ARGP_ERR_UNKNOWN;
-    argp_error(state, "takes no words: %s", word);
-    return 0;
-}
-
 /* Under LD_PRELOAD: the library's own word. Looked up by name, since this command is not linked with it. */
-int ebb_version_command(int argc, char **argv)
+static int run(int argc, char **argv)
 {
-    static const struct argp parser = {
-        NULL, refuse_words, NULL, "Tell the version of this command, and of libebb.so if it is preloaded.",
-        NULL, NULL,         NULL};
-    argp_parse(&parser, argc, argv, 0, NULL, NULL);
+    ebb_command_parse(&ebb_version_command, argc, argv, NULL, NULL);
     const char *(*version)(void);
     *(void **)&version = dlsym(RTLD_DEFAULT, "ebb_version");
     printf("ebb %s\nlibebb.so %s\n", EBB_VERSION, version ? version() : "is not preloaded");
     return 0;
 }
+
+const ebb_command_t ebb_version_command = {.name = "version",
+                                           .summary =
+                                               "of this command, and of the library if it is preloaded",
+                                           .usage = "",
+                                           .about = "Under 'ebb run' it tells the library's version, too.",
+                                           .example = {""},
+                                           .run = run};
 
 /* This environment with LD_PRELOAD=library; the caller frees it. NULL: out of memory. */
 static char **environment_with(char *preload)

@@ -3,80 +3,57 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
-#include "ckpt/checker/checker.h"
 #include "cli/cli.h"
+#include "cli/command.h"
+#include "cli/report/curve.h"
 
-enum { POINTS = 16, BAR = 30, WIDTH = 720, HEIGHT = 400, MARGIN = 60 };
+enum { BAR = 30, WIDTH = 720, HEIGHT = 400, MARGIN = 60 };
 
-typedef struct point {
-    uint64_t budget;
-    double percent; /* that the step takes longer than its operations */
-    ebb_plan_sum_t sum;
-} point_t;
-
-typedef struct curve {
-    const ebb_trace_t *trace;
-    const ebb_plan_request_t *request;
-    double operations_ns, most_percent;
-    point_t point[POINTS + 1];
-    int count;
-} curve_t;
-
-static double mib(uint64_t bytes)
+/* Narrow terminals have no room for what is moved. */
+static void print(const ebb_curve_t *c, uint64_t keep_bytes)
 {
-    return (double)bytes / (1 << 20);
-}
-
-/* False: a plan did not pass. */
-static bool add_point(curve_t *c, uint64_t budget)
-{
-    char why[400];
-    ebb_plan_request_t r = *c->request;
-    r.device_bytes = budget;
-    ebb_plan_t *p = ebb_plan_make(c->trace, &r, why, sizeof why);
-    if (!p)
-        return true;
-    const ebb_check_limits_t limits = {budget, r.host_bytes};
-    const bool good = ebb_check_plan(c->trace, p, &limits, why, sizeof why);
-    if (!good)
-        ebb_cli_fail("a plan is not good", why);
-    point_t *x = &c->point[c->count++];
-    *x = (point_t){budget, 100 * ((double)p->predicted_ns / c->operations_ns - 1), ebb_plan_sum(p, c->trace)};
-    c->most_percent = x->percent > c->most_percent ? x->percent : c->most_percent;
-    ebb_plan_delete(p);
-    return good;
-}
-
-static void print(const curve_t *c, uint64_t keep_bytes)
-{
-    printf("%10s %5s %10s %8s %10s %10s %8s\n", "budget MiB", "", "peak MiB", "time", "out MiB", "in MiB",
-           "replays");
-    for (int i = 0; i < c->count; i++) {
-        const point_t *x = &c->point[i];
-        const int bar = c->most_percent > 0 ? (int)(x->percent / c->most_percent * BAR + 0.5) : 0;
-        printf("%10.1f %4.0f%% %10.1f %+7.1f%% %10.1f %10.1f %8" PRIu32 "  %.*s\n", mib(x->budget),
-               100 * (double)x->budget / (double)keep_bytes, mib(x->sum.peak_bytes), x->percent,
-               mib(x->sum.bytes_out), mib(x->sum.bytes_in), x->sum.replays, bar,
-               "##############################");
+    const unsigned columns = ebb_cli_columns(), left = columns < 90 ? 38 : 71;
+    const unsigned room = columns - left < BAR ? columns - left : BAR;
+    const bool wide = left > 38;
+    printf("%10s %5s %10s %8s", "budget MiB", "", "peak MiB", "time");
+    puts(wide ? "    out MiB     in MiB  replays" : "");
+    for (unsigned i = 0; i < c->count; i++) {
+        const ebb_curve_point_t *x = &c->point[i];
+        const int bar = c->most_percent > 0 ? (int)(x->percent / c->most_percent * room + 0.5) : 0;
+        printf("%10.1f %4.0f%% %10.1f %+7.1f%%", ebb_cli_mib(x->budget_bytes),
+               100 * (double)x->budget_bytes / (double)keep_bytes, ebb_cli_mib(x->sum.peak_bytes),
+               x->percent);
+        if (wide)
+            printf(" %10.1f %10.1f %8" PRIu32, ebb_cli_mib(x->sum.bytes_out), ebb_cli_mib(x->sum.bytes_in),
+                   x->sum.replays);
+        printf("%s%.*s\n", bar > 0 ? "  " : "", bar, "##############################");
     }
+    char size[EBB_SIZE_ROOM];
+    if (c->sensible >= 0)
+        printf("sensible   from %s on a step takes at most %d%% longer\n",
+               ebb_cli_size(c->point[c->sensible].budget_bytes, size), EBB_CURVE_SENSIBLE_PERCENT);
+    if (c->state >= 0)
+        printf("state      weights or moments move up to %s\n",
+               ebb_cli_size(c->point[c->state].budget_bytes, size));
 }
 
 /* ---- the picture ---- */
 
-static double x_of(const curve_t *c, uint64_t budget)
+static double x_of(const ebb_curve_t *c, uint64_t budget)
 {
-    const double low = (double)c->point[0].budget, high = (double)c->point[c->count - 1].budget;
+    const double low = (double)c->point[0].budget_bytes, high = (double)c->point[c->count - 1].budget_bytes;
     return MARGIN + (high > low ? ((double)budget - low) / (high - low) : 0) * (WIDTH - 2 * MARGIN);
 }
 
-static double y_of(const curve_t *c, double percent)
+static double y_of(const ebb_curve_t *c, double percent)
 {
     return HEIGHT - MARGIN - (c->most_percent > 0 ? percent / c->most_percent : 0) * (HEIGHT - 2 * MARGIN);
 }
 
-static bool draw(const curve_t *c, const char *path)
+static bool draw(const ebb_curve_t *c, const char *policy, const char *path)
 {
     FILE *f = fopen(path, "w");
     if (!f)
@@ -92,26 +69,36 @@ static bool draw(const curve_t *c, const char *path)
     for (int i = 0; i <= 4; i++) {
         const double percent = c->most_percent * i / 4;
         const uint64_t budget =
-            c->point[0].budget + (c->point[c->count - 1].budget - c->point[0].budget) * (uint64_t)i / 4;
+            c->point[0].budget_bytes +
+            (c->point[c->count - 1].budget_bytes - c->point[0].budget_bytes) * (uint64_t)i / 4;
         fprintf(f, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%.1f%%</text>\n", MARGIN - 8,
                 y_of(c, percent) + 4, percent);
         fprintf(f, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%.0f</text>\n", x_of(c, budget),
-                HEIGHT - MARGIN + 20, mib(budget));
+                HEIGHT - MARGIN + 20, ebb_cli_mib(budget));
     }
     fprintf(f,
             "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">budget, MiB</text>\n<text x=\"%d\" "
             "y=\"20\">longer step "
             "(%s)</text></g>\n<polyline fill=\"none\" stroke=\"#2a7ae2\" stroke-width=\"2\" points=\"",
-            WIDTH / 2, HEIGHT - 15, MARGIN, c->request->policy ? c->request->policy : "auto");
-    for (int i = 0; i < c->count; i++) /* from a point's budget on, its plan does */
-        fprintf(f, "%s%.1f,%.1f", i ? " " : "", x_of(c, c->point[i].budget), y_of(c, c->point[i].percent));
+            WIDTH / 2, HEIGHT - 15, MARGIN, policy ? policy : "auto");
+    for (unsigned i = 0; i < c->count; i++) /* from a point's budget on, its plan does */
+        fprintf(f, "%s%.1f,%.1f", i ? " " : "", x_of(c, c->point[i].budget_bytes),
+                y_of(c, c->point[i].percent));
     fputs("\"/>\n", f);
-    for (int i = 0; i < c->count; i++)
+    for (unsigned i = 0; i < c->count; i++)
         fprintf(f,
                 "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\" fill=\"#2a7ae2\"><title>%.1f MiB: "
                 "%+.1f%%</title></circle>\n",
-                x_of(c, c->point[i].budget), y_of(c, c->point[i].percent), mib(c->point[i].budget),
-                c->point[i].percent);
+                x_of(c, c->point[i].budget_bytes), y_of(c, c->point[i].percent),
+                ebb_cli_mib(c->point[i].budget_bytes), c->point[i].percent);
+    if (c->sensible >= 0) {
+        const double x = x_of(c, c->point[c->sensible].budget_bytes);
+        fprintf(
+            f,
+            "<path d=\"M%.1f %dV%d\" stroke=\"#2a7ae2\" stroke-dasharray=\"5 4\"/><text x=\"%.1f\" y=\"%d\" "
+            "fill=\"currentColor\">at most %d%% longer from here on</text>\n",
+            x, MARGIN / 2, HEIGHT - MARGIN, x + 5, MARGIN / 2 + 12, EBB_CURVE_SENSIBLE_PERCENT);
+    }
     fputs("</svg>\n", f);
     return !fclose(f);
 }
@@ -119,21 +106,12 @@ static bool draw(const curve_t *c, const char *path)
 int ebb_plan_curve(const ebb_trace_t *t, const ebb_plan_request_t *request, uint64_t keep_bytes,
                    const char *svg)
 {
-    curve_t c = {.trace = t, .request = request};
-    uint64_t low = ebb_plan_floor(t, request);
-    c.operations_ns = ebb_simulate_alone_ns(t);
-    if (!low || c.operations_ns <= 0) {
-        ebb_cli_fail("there is no plan for any budget, or the step takes no time", NULL);
+    ebb_curve_t c;
+    char why[400];
+    if (!ebb_curve_make(&c, t, request, keep_bytes, EBB_CURVE_POINTS, why, sizeof why)) {
+        ebb_cli_fail("no curve", why);
         return 1;
     }
-    low = low < keep_bytes ? low : keep_bytes;
-    for (int i = 0; i <= POINTS; i++) {
-        const uint64_t budget = low + (keep_bytes - low) / POINTS * (uint64_t)i;
-        if (i && budget == low)
-            break;
-        if (!add_point(&c, i == POINTS ? keep_bytes : budget))
-            return 1;
-    }
     print(&c, keep_bytes);
-    return !svg || !c.count || draw(&c, svg) ? 0 : ebb_cli_fail(svg, strerror(errno));
+    return !svg || draw(&c, request->policy, svg) ? 0 : ebb_cli_fail(svg, strerror(errno));
 }

@@ -1,14 +1,13 @@
 /* report_show.c: `ebb report STATS_OR_TRACE`: what becomes of a step's memory and time, as a page, as JSON, as a Perfetto trace. */
 #include "cli/report_show.h"
 
-#include <argp.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "alloc/base/options.h"
 #include "cli/cli.h"
+#include "cli/command.h"
 #include "cli/gpus.h"
 
 static const double usual_link = 25; /* bytes/ns: PCIe 4.0 x16 */
@@ -113,6 +112,30 @@ static ebb_hardware_t hardware_of(const ebb_report_files_t *a, const ebb_measure
     return h;
 }
 
+/* What the step would cost at other budgets, for what the run's plan was for. False: it cannot be planned. */
+static bool find_curve(ebb_curve_t *out, const ebb_measured_t *m, const ebb_trace_t *t,
+                       const ebb_hardware_t *hardware)
+{
+    enum { POINTS = 9 };
+    char why[400];
+    const bool known = m && m->has_request;
+    const uint64_t host_bytes = m ? m->statistics.host_budget_bytes : 0;
+    const ebb_plan_request_t r = {.policy = known ? m->policy : NULL,
+                                  .host_bytes = host_bytes ? host_bytes : UINT64_C(1) << 60,
+                                  .min_buffer = known ? m->min_buffer : 1 << 20,
+                                  .offload = true,
+                                  .recompute = true,
+                                  .hardware = *hardware};
+    const uint64_t all = ebb_keep_bytes(t, &r, why, sizeof why);
+    return all && ebb_curve_make(out, t, &r, all, POINTS, why, sizeof why);
+}
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
 static int report(const ebb_report_files_t *a, const ebb_measured_t *m)
 {
     ebb_trace_t *t = find_trace(a, m);
@@ -123,6 +146,7 @@ static int report(const ebb_report_files_t *a, const ebb_measured_t *m)
         ebb_cli_fail(a->plan ? a->plan : a->source, "is a plan for another trace");
     } else if (t && (given || !a->plan)) {
         bool assumed;
+        ebb_curve_t curve;
         const ebb_hardware_t hardware = hardware_of(a, m, t, &assumed);
         const ebb_report_input_t input = {.trace = t,
                                           .plan = p,
@@ -130,7 +154,9 @@ static int report(const ebb_report_files_t *a, const ebb_measured_t *m)
                                           .hardware_assumed = assumed,
                                           .budget_bytes = m && !given ? m->device_bytes : 0,
                                           .min_buffer = m ? m->min_buffer : 0,
-                                          .title = a->source,
+                                          .title = a->title ? a->title : base_name(a->source),
+                                          .command = a->command,
+                                          .curve = find_curve(&curve, m, t, &hardware) ? &curve : NULL,
                                           .policy = m && !given ? m->policy : NULL,
                                           .measured = m};
         result = write_all(a, &input);
@@ -156,92 +182,80 @@ int ebb_cli_report(const ebb_report_files_t *a)
 
 enum { JSON = 1000, PERFETTO, PLAN, TRACE, KIND, LINK, GPU };
 
-static void take_link(ebb_report_files_t *a, struct argp_state *state, int key, const char *word)
+static void take_link(const ebb_command_t *c, ebb_report_files_t *a, int key, const char *value)
 {
-    int64_t rate = 0;
-    const ebb_gpu_t *gpu = key == GPU ? ebb_gpu_find(word) : NULL;
+    const ebb_gpu_t *gpu = key == GPU ? ebb_gpu_find(value) : NULL;
     if (key == GPU && !gpu)
-        argp_error(state, "no such GPU: %s (there are %s)", word, ebb_gpu_names());
-    if (key == LINK && (!ebb_parse_bytes(word, &rate) || rate <= 0))
-        argp_error(state, "not a rate: %s", word);
-    a->link_bytes_per_ns = gpu ? gpu->link_gbs : (double)rate * 1e-9;
+        ebb_command_refuse(c, "--gpu %s: no such GPU (there are %s)", value, ebb_gpu_names());
+    a->link_bytes_per_ns = gpu ? gpu->link_gbs : (double)ebb_command_bytes(c, "link", value) * 1e-9;
+    if (a->link_bytes_per_ns <= 0)
+        ebb_command_refuse(c, "--link %s: not a rate", value);
 }
 
-static error_t parse(int key, char *word, struct argp_state *state)
+static void take(const ebb_command_t *c, int key, const char *value, void *request)
 {
     enum { MOST = sizeof((ebb_report_files_t *)0)->output / sizeof(char *) };
-    ebb_report_files_t *a = state->input;
+    ebb_report_files_t *a = request;
     switch (key) {
     case 'o':
         if (a->output_count == MOST)
-            argp_error(state, "more than %d outputs", MOST);
-        a->output[a->output_count++] = word;
-        return 0;
+            ebb_command_refuse(c, "more than %d outputs", MOST);
+        a->output[a->output_count++] = value;
+        break;
     case JSON:
     case PERFETTO:
         a->form = key == JSON ? EBB_FORM_JSON : EBB_FORM_PERFETTO;
-        return 0;
+        break;
     case PLAN:
-        a->plan = word;
-        return 0;
+        a->plan = value;
+        break;
     case TRACE:
-        a->trace = word;
-        return 0;
+        a->trace = value;
+        break;
     case KIND:
-        a->kind = atoi(word);
-        if (a->kind < 0 || !*word || strspn(word, "0123456789") != strlen(word))
-            argp_error(state, "not the number of a kind of step: %s", word);
-        return 0;
-    case LINK:
-    case GPU:
-        take_link(a, state, key, word);
-        return 0;
-    case ARGP_KEY_ARG:
-        if (a->source)
-            argp_error(state, "one file");
-        a->source = word;
-        return 0;
-    case ARGP_KEY_END:
-        if (!a->source)
-            argp_error(state, "a file is missing: statistics (EBB_STATS) or a trace (EBB_TRACE)");
-        if (!a->output_count && a->form == EBB_FORM_BY_NAME)
-            argp_error(state, "-o is missing, such as -o report.html");
-        return 0;
+        a->kind = atoi(value);
+        if (a->kind < 0 || !*value || strspn(value, "0123456789") != strlen(value))
+            ebb_command_refuse(c, "--kind %s: not the number of a kind of step", value);
+        break;
     default:
-        return ARGP_ERR_UNKNOWN;
+        take_link(c, a, key, value);
     }
 }
 
-int ebb_report_command(int argc, char **argv)
+static int run(int argc, char **argv)
 {
-    static const struct argp_option flags[] = {
-        {"output", 'o', "FILE", 0,
-         "Where to: .html a page, .json JSON, .perfetto.json a trace for ui.perfetto.dev; may be given "
-         "several times",
-         0},
-        {"json", JSON, NULL, 0, "As JSON, whatever the name; to stdout without -o", 0},
-        {"perfetto", PERFETTO, NULL, 0, "As a Chrome/Perfetto trace, in the same way", 0},
-        {"plan", PLAN, "FILE", 0, "This plan, not the one in the statistics", 0},
-        {"trace", TRACE, "FILE", 0, "The trace that the statistics belong to, if it has been moved", 0},
-        {"kind", KIND, "NUMBER", 0,
-         "Of the kinds of step in the statistics this one (the one with most steps)", 0},
-        {"link", LINK, "RATE", 0, "Bytes a second each way (as measured, else the trace's, else 25000000000)",
-         0},
-        {"gpu", GPU, "NAME", 0, "The link of this GPU", 0},
-        {0}};
-    static const struct argp parser = {
-        flags,
-        parse,
-        "STATS_OR_TRACE",
-        "Show what becomes of a step's memory and time, and why: memory by fate, what runs when, where the "
-        "overhead comes "
-        "from, every buffer's fate.\vStatistics (EBB_STATS) name the trace (EBB_TRACE) and hold the plan of "
-        "the run; 'ebb "
-        "run --report=FILE' does all of it. Of a trace alone, with no plan, everything is kept.",
-        NULL,
-        NULL,
-        NULL};
     ebb_report_files_t a = {.kind = -1};
-    argp_parse(&parser, argc, argv, 0, NULL, &a);
+    char **word = ebb_command_parse(&ebb_report_command, argc, argv, take, &a);
+    a.source = word[0];
+    if (!a.output_count && a.form == EBB_FORM_BY_NAME)
+        ebb_command_refuse(&ebb_report_command, "-o is missing, such as -o report.html");
     return ebb_cli_report(&a);
 }
+
+static const ebb_flag_t flags[] = {
+    {"Output", "output", 'o', "FILE",
+     ".html: a page; .json: JSON; .perfetto.json: a trace for ui.perfetto.dev; may be given several times"},
+    {NULL, "json", JSON, NULL, "as JSON, whatever the name; to stdout without -o"},
+    {NULL, "perfetto", PERFETTO, NULL, "as a Chrome/Perfetto trace, in the same way"},
+    {"Input", "plan", PLAN, "FILE", "this plan, not the one in the statistics"},
+    {NULL, "trace", TRACE, "FILE", "the trace that the statistics belong to, if it has been moved"},
+    {NULL, "kind", KIND, "NUMBER", "of the kinds of step in the statistics this one (the most frequent)"},
+    {NULL, "link", LINK, "RATE", "bytes a second each way (as measured, else the trace's, else 25000000000)"},
+    {NULL, "gpu", GPU, "NAME", "the link of this GPU"},
+    {0}};
+const ebb_command_t ebb_report_command = {.name = "report",
+                                          .summary = "show what became of a step's memory and time, and why",
+                                          .usage = "STATS|TRACE",
+                                          .about = "Shows memory by fate, what runs when, where the overhead "
+                                                   "comes from, and every buffer's fate. Statistics "
+                                                   "(EBB_STATS) name the trace (EBB_TRACE) and hold the plan "
+                                                   "of the run; 'ebb run --report FILE' does all of "
+                                                   "it. Of a trace alone, with no plan, everything is kept.",
+                                          .example = {"-o report.html stats.json",
+                                                      "--plan step.plan -o report.html step.trace",
+                                                      "--json stats.json"},
+                                          .flags = flags,
+                                          .words = EBB_TAKES_FILES,
+                                          .least = 1,
+                                          .most = 1,
+                                          .run = run};

@@ -17,6 +17,8 @@ int ebb_cli_write_report(const ebb_report_t *report, const char *path, ebb_repor
  * those that statistics name, or NULL. An exit code. */
 typedef struct ebb_report_files {
     const char *source, *trace, *plan;
+    const char *title,
+        *command;             /* the program, and what runs it again; NULL: the source's name, and unknown */
     int kind;                 /* of step; below 0: the one of which there were most */
     double link_bytes_per_ns; /* 0: as measured, else 25 GB/s */
     const char *output[8];

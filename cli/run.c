@@ -1,14 +1,14 @@
 /* run.c: `ebb run`: sets the variables and LD_PRELOAD, and becomes the program, or waits for it (--report). */
-#include <argp.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "alloc/base/options.h"
 #include "cli/cli.h"
+#include "cli/command.h"
 #include "cli/pytorch.h"
+#include "cli/run_check.h"
 #include "cli/run_report.h"
 
 extern char **environ;
@@ -16,20 +16,17 @@ extern char **environ;
 enum { KEEP_ALLOCATOR = 1000, SET, REPORT, FIRST_OPTION = 2000, MOST_OPTIONS = 64 };
 
 typedef struct request {
-    char **program;     /* and its arguments */
     const char *report; /* NULL: none */
     bool keep_allocator;
 } request_t;
 
-static void set_variable(struct argp_state *state, const char *assignment)
+static void set_variable(const ebb_command_t *c, const char *assignment)
 {
     char name[64] = "EBB_";
     const char *equals = strchr(assignment, '=');
     size_t length = equals ? (size_t)(equals - assignment) : 0;
-    if (!equals || !length || length >= sizeof name - 4) {
-        argp_error(state, "--set wants NAME=VALUE: %s", assignment);
-        return;
-    }
+    if (!equals || !length || length >= sizeof name - 4)
+        ebb_command_refuse(c, "--set %s: not NAME=VALUE", assignment);
     size_t skip = strncasecmp(assignment, "EBB_", 4) ? 0 : 4;
     for (size_t i = skip; i < length; i++)
         name[4 + i - skip] =
@@ -38,58 +35,73 @@ static void set_variable(struct argp_state *state, const char *assignment)
     setenv(name, equals + 1, 1);
 }
 
-static error_t parse(int key, char *word, struct argp_state *state)
+static void take(const ebb_command_t *c, int key, const char *value, void *request)
 {
-    request_t *r = state->input;
+    request_t *r = request;
     ebb_option_row_t row;
-    if (key >= FIRST_OPTION && ebb_option_row((unsigned)(key - FIRST_OPTION), &row)) {
-        setenv(row.name, word, 1);
-        return 0;
-    }
-    switch (key) {
-    case 'b':
-        setenv("EBB_BUDGET", word, 1);
-        return 0;
-    case SET:
-        set_variable(state, word);
-        return 0;
-    case REPORT:
-        r->report = word;
-        return 0;
-    case KEEP_ALLOCATOR:
+    if (key >= FIRST_OPTION && ebb_option_row((unsigned)(key - FIRST_OPTION), &row))
+        setenv(row.name, value, 1);
+    else if (key == 'b')
+        setenv("EBB_BUDGET", value, 1);
+    else if (key == SET)
+        set_variable(c, value);
+    else if (key == REPORT)
+        r->report = value;
+    else
         r->keep_allocator = true;
-        return 0;
-    case ARGP_KEY_ARG:
-        r->program = state->argv + state->next - 1;
-        state->next = state->argc; /* the rest is the program's */
-        return 0;
-    case ARGP_KEY_NO_ARGS:
-        argp_error(state, "which program?");
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
 }
 
-/* --min-buffer for EBB_MIN_BUFFER, and so on for every row of the table. */
-static void list_flags(struct argp_option *flags)
+/* Headings of the help, each in front of an option of the table. */
+static const char *group_before(const char *option)
+{
+    static const struct {
+        const char *option, *group;
+    } groups[] = {{"EBB_BUDGET", "Memory"},
+                  {"EBB_POLICY", "What a plan may do"},
+                  {"EBB_VERIFY", "Checking"},
+                  {"EBB_TRACE", "Files and messages"}};
+    for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++)
+        if (!strcmp(groups[i].option, option))
+            return groups[i].group;
+    return NULL;
+}
+
+static const char *value_of(const ebb_option_row_t *row)
+{
+    static const struct {
+        const char *type, *value;
+    } values[] = {{"size", "SIZE"}, {"number", "NUMBER"}, {"word", "WORD"}, {"text", "TEXT"}};
+    if (!strncmp(row->help, "file ", 5))
+        return "FILE";
+    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++)
+        if (!strcmp(values[i].type, row->type))
+            return values[i].value;
+    return row->type;
+}
+
+/* --min-buffer for EBB_MIN_BUFFER, and so on for every row of the table of options. */
+static const ebb_flag_t *make_flags(void)
 {
     static char name[MOST_OPTIONS][32];
+    static ebb_flag_t flags[MOST_OPTIONS + 4];
     ebb_option_row_t row;
     unsigned n = 0;
     for (; n < MOST_OPTIONS && ebb_option_row(n, &row); n++) {
         size_t i = 0;
         for (const char *c = row.name + 4; *c && i < sizeof name[n] - 1; c++)
             name[n][i++] = (char)(*c == '_' ? '-' : *c - 'A' + 'a');
-        flags[n] = (struct argp_option){name[n], FIRST_OPTION + (int)n, row.type, 0, row.help, 0};
+        name[n][i] = 0;
+        flags[n] =
+            (ebb_flag_t){group_before(row.name), name[n], FIRST_OPTION + (int)n, value_of(&row), row.help};
         if (!strcmp(row.name, "EBB_BUDGET"))
             flags[n].key = 'b';
     }
-    flags[n++] = (struct argp_option){"set", SET, "NAME=VALUE", 0, "Any of them by its variable's name", 1};
-    flags[n++] = (struct argp_option){
-        "report", REPORT, "FILE", 0, "At the end, write what became of a step: see 'ebb report'", 1};
-    flags[n] = (struct argp_option){
-        "keep-allocator", KEEP_ALLOCATOR, NULL, 0, "Leave PyTorch's choice of an allocator as it is", 1};
+    flags[n++] = (ebb_flag_t){"The run", "report", REPORT, "FILE",
+                              "at the end, write what became of a step; 'ebb help report' tells more"};
+    flags[n++] = (ebb_flag_t){NULL, "set", SET, "NAME=VALUE", "any option by its variable's name"};
+    flags[n] = (ebb_flag_t){NULL, "keep-allocator", KEEP_ALLOCATOR, NULL,
+                            "leave PyTorch's choice of an allocator as it is"};
+    return flags;
 }
 
 /* What was preloaded stays, behind ebb; so does another tool for NVTX's ranges. */
@@ -106,33 +118,74 @@ static bool preload(void)
     return true;
 }
 
-int ebb_run_command(int argc, char **argv)
+static void print_quoted(const char *word, FILE *out)
 {
-    static struct argp_option flags[MOST_OPTIONS + 4];
-    static const struct argp parser = {flags,
-                                       parse,
-                                       "[--] PROGRAM [ARGUMENTS...]",
-                                       "Start PROGRAM with libebb.so preloaded. Every EBB_* variable has its "
-                                       "flag; 'ebb options' lists them with their "
-                                       "defaults.\vFor PyTorch, PYTORCH_ALLOC_CONF and "
-                                       "PYTORCH_CUDA_ALLOC_CONF get backend:cudaMallocAsync, so that "
-                                       "each tensor is an allocation of its own; what else they say stays.",
-                                       NULL,
-                                       NULL,
-                                       NULL};
-    request_t r = {.program = NULL};
-    list_flags(flags);
-    argp_parse(&parser, argc, argv, ARGP_IN_ORDER, NULL, &r);
+    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_@%+=:,./-";
+    if (*word && word[strspn(word, plain)] == 0) {
+        fputs(word, out);
+        return;
+    }
+    fputc('\'', out);
+    for (; *word; word++)
+        fprintf(out, *word == '\'' ? "'\\''" : "%c", *word);
+    fputc('\'', out);
+}
+
+/* What was typed, for a shell, with the variables that it was typed under; the caller's, to be freed. NULL: no memory. */
+static char *describe(char **argv)
+{
+    char *text = NULL;
+    size_t bytes;
+    FILE *f = open_memstream(&text, &bytes);
+    if (!f)
+        return NULL;
+    for (char **e = environ; *e; e++)
+        if (!strncmp(*e, "EBB_", 4)) {
+            print_quoted(*e, f);
+            fputc(' ', f);
+        }
+    fputs("ebb", f);
+    for (; *argv; argv++) {
+        fputc(' ', f);
+        print_quoted(*argv, f);
+    }
+    return fclose(f) ? NULL : text;
+}
+
+static int run(int argc, char **argv)
+{
+    request_t r = {.report = NULL};
+    char *const command = describe(argv);
+    char **program = ebb_command_parse(&ebb_run_command, argc, argv, take, &r);
     /* A bad value is told here, before anything starts; the program's own ebb would only warn. */
-    if (!ebb_options_read(environ))
-        return ebb_cli_fail("not started", r.program[0]);
+    ebb_run_check_options(environ);
+    ebb_run_check_files(r.report);
+    ebb_run_check_budget();
+    ebb_run_check_program(program[0]);
     if (!r.keep_allocator)
         ebb_pytorch_configure();
     if (!preload())
         return ebb_cli_fail("out of memory", NULL);
+    const int result = r.report ? ebb_run_report(program, r.report, command) : 0;
+    free(command);
     if (r.report)
-        return ebb_run_report(r.program, r.report);
-    execvp(r.program[0], r.program);
-    fprintf(stderr, "ebb: %s: %s\n", r.program[0], strerror(errno));
+        return result;
+    execvp(program[0], program);
+    fprintf(stderr, "ebb: %s: %s\n", program[0], strerror(errno));
     return errno == ENOENT ? 127 : 126;
 }
+
+const ebb_command_t ebb_run_command = {
+    .name = "run",
+    .summary = "start a program inside a memory budget",
+    .usage = "[--] PROGRAM [ARGUMENT...]",
+    .about =
+        "Starts PROGRAM with libebb.so preloaded. Its results do not change by one bit. Every EBB_* variable "
+        "is a flag. For PyTorch, PYTORCH_ALLOC_CONF and PYTORCH_CUDA_ALLOC_CONF get "
+        "backend:cudaMallocAsync, so that each tensor is an allocation of its own.",
+    .example = {"--budget 16GiB -- python3 train.py", "-b 60% --log info -- ./train",
+                "-b 60% --report report.html -- python3 train.py"},
+    .make_flags = make_flags,
+    .words = EBB_TAKES_PROGRAM,
+    .least = 1,
+    .run = run};

@@ -81,7 +81,34 @@ static void find_statistics(char out[PATH_MAX])
         snprintf(out, PATH_MAX, "%s", given);
 }
 
-static void write_report(const char *report)
+/* Where the program has never been short of memory, that is the answer. */
+static void tell(const char *report, const char *statistics)
+{
+    char error[256];
+    FILE *f = fopen(statistics, "r");
+    ebb_measured_t *m = f ? ebb_measured_read(f, -1, error, sizeof error) : NULL;
+    if (f)
+        fclose(f);
+    if (m && ebb_measured_has_fitted(m))
+        fprintf(stderr, "ebb: everything fitted (%.0f of %.0f MiB): nothing to do\n",
+                ebb_cli_mib(m->statistics.peak_bytes), ebb_cli_mib(m->statistics.budget_bytes));
+    fprintf(stderr, "ebb: the report is in %s\n", report);
+    ebb_measured_delete(m);
+}
+
+/* "train --steps 3" of a program in any folder; the caller's, to be freed. */
+static char *title_of(char **program)
+{
+    char *title = NULL;
+    size_t bytes;
+    FILE *f = open_memstream(&title, &bytes);
+    const char *slash = strrchr(program[0], '/');
+    for (char **word = program; f && *word; word++)
+        fprintf(f, word == program ? "%s" : " %s", word == program && slash ? slash + 1 : *word);
+    return f && !fclose(f) ? title : NULL;
+}
+
+static void write_report(char **program, const char *report, const char *command)
 {
     char statistics[PATH_MAX];
     find_statistics(statistics);
@@ -91,10 +118,16 @@ static void write_report(const char *report)
             "there is nothing to report: the program has left no statistics (has it used the device?)");
         return;
     }
-    const ebb_report_files_t files = {
-        .source = statistics, .kind = -1, .output = {report}, .output_count = 1};
+    char *title = title_of(program);
+    const ebb_report_files_t files = {.source = statistics,
+                                      .title = title,
+                                      .command = command,
+                                      .kind = -1,
+                                      .output = {report},
+                                      .output_count = 1};
     if (!ebb_cli_report(&files))
-        fprintf(stderr, "ebb: the report is in %s\n", report);
+        tell(report, statistics);
+    free(title);
 }
 
 /* Traces of further kinds of step have the name with a number behind it. */
@@ -108,7 +141,7 @@ static void remove_traces(const char *path)
     }
 }
 
-int ebb_run_report(char **program, const char *report)
+int ebb_run_report(char **program, const char *report, const char *command)
 {
     char folder[PATH_MAX - 64], statistics[PATH_MAX], trace[PATH_MAX];
     const char *place = getenv("TMPDIR");
@@ -118,7 +151,7 @@ int ebb_run_report(char **program, const char *report)
     name("EBB_STATS", folder, "stats.json", statistics);
     name("EBB_TRACE", folder, "step.trace", trace);
     const int result = run(program);
-    write_report(report);
+    write_report(program, report, command);
     if (*statistics)
         unlink(statistics);
     if (*trace)

@@ -2,15 +2,13 @@
 #include "cli/trace_tables.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "ckpt/run/profile/profile.h"
-
-static double mib(uint64_t bytes)
-{
-    return (double)bytes / (1 << 20);
-}
+#include "cli/cli.h"
+#include "cli/names.h"
 
 static double ms(uint64_t ns)
 {
@@ -40,39 +38,70 @@ static sum_t *find_sum(sum_t *list, size_t *count, const char *name)
     return &list[(*count)++];
 }
 
-bool ebb_show_names(const ebb_trace_t *t, FILE *out)
+typedef const char *name_of_t(const ebb_trace_t *t, const ebb_trace_operation_t *o);
+
+static const char *kernel_of(const ebb_trace_t *t, const ebb_trace_operation_t *o)
 {
-    enum { ROWS = 40 };
-    size_t count = 0;
+    (void)t;
+    return o->name;
+}
+
+/* By that name, the longest first; the caller's, to be freed. NULL: no memory. */
+static sum_t *sum_by(const ebb_trace_t *t, name_of_t *name_of, size_t *count)
+{
     sum_t *list = calloc((size_t)t->operation_count + 1, sizeof *list);
     sum_t **of = calloc((size_t)t->operation_count + 1, sizeof(sum_t *));
-    if (!list || !of) {
-        free(list);
-        free(of);
-        return false;
-    }
-    for (uint32_t i = 0; i < t->operation_count; i++) {
+    *count = 0;
+    for (uint32_t i = 0; list && of && i < t->operation_count; i++) {
         const ebb_trace_operation_t *o = &t->operation[i];
-        sum_t *s = of[i] = find_sum(list, &count, ebb_trace_nvtx(t, o));
+        sum_t *s = of[i] = find_sum(list, count, name_of(t, o));
         s->launches++;
         s->proven += o->proofs > 0;
         s->ns += o->duration_ns;
     }
-    for (uint32_t b = 0; b < t->buffer_count; b++)
+    for (uint32_t b = 0; list && of && b < t->buffer_count; b++)
         if (t->buffer[b].born != EBB_NONE && t->buffer[b].born < t->operation_count)
             of[t->buffer[b].born]->bytes += t->buffer[b].bytes;
-    qsort(list, count, sizeof *list, by_time);
-    if (count > 1)
-        fputs("\nby NVTX name\nlaunches  proven        ms  allocated MiB  name\n", out);
-    for (size_t i = 0; count > 1 && i < count && i < ROWS; i++)
-        fprintf(out, "%8" PRIu32 " %7" PRIu32 " %9.3f %14.2f  %s\n", list[i].launches, list[i].proven,
-                ms(list[i].ns), mib(list[i].bytes), *list[i].name ? list[i].name : "(none)");
-    free(list);
+    if (list && of)
+        qsort(list, *count, sizeof *list, by_time);
     free(of);
+    return of ? list : (free(list), NULL);
+}
+
+bool ebb_show_kernels(const ebb_trace_t *t, uint32_t rows, size_t room)
+{
+    size_t count;
+    char name[EBB_NAME_ROOM];
+    sum_t *list = sum_by(t, kernel_of, &count);
+    if (!list)
+        return false;
+    puts("\nlaunches  proven        ms  kernel");
+    for (size_t i = 0; i < count && i < rows; i++)
+        printf("%8" PRIu32 " %7" PRIu32 " %9.3f  %s\n", list[i].launches, list[i].proven, ms(list[i].ns),
+               ebb_cli_name(list[i].name, name, room));
+    if (count > rows)
+        printf("%8s %zu kernels in all\n", "", count);
+    free(list);
     return true;
 }
 
-void ebb_show_verdicts(const ebb_trace_t *t, FILE *out)
+bool ebb_show_names(const ebb_trace_t *t)
+{
+    enum { ROWS = 40 };
+    size_t count;
+    sum_t *list = sum_by(t, ebb_trace_nvtx, &count);
+    if (!list)
+        return false;
+    if (count > 1)
+        puts("\nby NVTX name\nlaunches  proven        ms  allocated MiB  name");
+    for (size_t i = 0; count > 1 && i < count && i < ROWS; i++)
+        printf("%8" PRIu32 " %7" PRIu32 " %9.3f %14.2f  %s\n", list[i].launches, list[i].proven,
+               ms(list[i].ns), ebb_cli_mib(list[i].bytes), *list[i].name ? list[i].name : "(none)");
+    free(list);
+    return true;
+}
+
+void ebb_show_verdicts(const ebb_trace_t *t)
 {
     sum_t sum[EBB_VERDICTS] = {0};
     for (uint32_t i = 0; i < t->operation_count; i++) {
@@ -80,13 +109,13 @@ void ebb_show_verdicts(const ebb_trace_t *t, FILE *out)
         s->launches++;
         s->ns += t->operation[i].duration_ns;
     }
-    fputs("\nmay it be replayed?\noperations        ms  verdict\n", out);
+    printf("\nmay it be replayed?\noperations        ms  verdict\n");
     for (int v = 0; v < EBB_VERDICTS; v++)
         if (sum[v].launches)
-            fprintf(out, "%10" PRIu32 " %9.3f  %s\n", sum[v].launches, ms(sum[v].ns), ebb_verdict_word[v]);
+            printf("%10" PRIu32 " %9.3f  %s\n", sum[v].launches, ms(sum[v].ns), ebb_verdict_word[v]);
 }
 
-bool ebb_show_saved(const ebb_trace_t *t, FILE *out)
+bool ebb_show_saved(const ebb_trace_t *t)
 {
     uint64_t all = 0, possible = 0, proven = 0;
     ebb_worth_t worth;
@@ -99,17 +128,14 @@ bool ebb_show_saved(const ebb_trace_t *t, FILE *out)
         possible += s->possible ? bytes : 0;
         proven += s->proven ? bytes : 0;
     }
-    fprintf(out,
-            "\nsaved for later: %.2f MiB in %" PRIu32
-            " contents; launches could make %.2f MiB of them again, "
-            "proven are %.2f MiB (%.1f%%)\n",
-            mib(all), worth.saved_count, mib(possible), mib(proven),
-            possible ? 100.0 * (double)proven / (double)possible : 0.0);
+    printf("\nsaved for later: %.2f MiB in %" PRIu32 " contents\n", ebb_cli_mib(all), worth.saved_count);
+    printf("can be recomputed: %.2f MiB, of which %.2f MiB are proven (%.1f%%)\n", ebb_cli_mib(possible),
+           ebb_cli_mib(proven), possible ? 100.0 * (double)proven / (double)possible : 0.0);
     ebb_worth_free(&worth);
     return true;
 }
 
-/* ---- who writes ---- */
+/* ---- what writes ---- */
 
 /* An argument word of a kernel. */
 typedef struct word {
@@ -125,10 +151,11 @@ static int by_place(const void *a, const void *b)
     return order ? order : x->param_offset < y->param_offset ? -1 : x->param_offset > y->param_offset;
 }
 
-bool ebb_show_writers(const ebb_trace_t *t, FILE *out)
+bool ebb_show_writers(const ebb_trace_t *t, size_t room)
 {
     word_t *list = calloc((size_t)t->access_count + 1, sizeof *list);
     size_t count = 0, kept = 0;
+    char name[EBB_NAME_ROOM];
     if (!list)
         return false;
     for (uint32_t i = 0; i < t->operation_count; i++) {
@@ -149,82 +176,84 @@ bool ebb_show_writers(const ebb_trace_t *t, FILE *out)
         last->writes += list[i].writes;
         last->replaces += list[i].replaces;
     }
-    fputs("\nwho writes\nargument at  launches  may write  replaces  kernel\n", out);
+    printf("\nwhat writes\nargument at  launches  may write  replaces  kernel\n");
     for (size_t i = 0; i < kept; i++)
         if (list[i].writes)
-            fprintf(out, "%11" PRIu32 " %9" PRIu32 " %10" PRIu32 " %9" PRIu32 "  %s\n", list[i].param_offset,
-                    list[i].launches, list[i].writes, list[i].replaces, list[i].kernel);
+            printf("%11" PRIu32 " %9" PRIu32 " %10" PRIu32 " %9" PRIu32 "  %s\n", list[i].param_offset,
+                   list[i].launches, list[i].writes, list[i].replaces,
+                   ebb_cli_name(list[i].kernel, name, room));
     free(list);
     return true;
 }
 
 /* ---- everything, a line each ---- */
 
-static void show_accesses(const ebb_trace_t *t, const ebb_trace_operation_t *o, FILE *out)
+static void show_accesses(const ebb_trace_t *t, const ebb_trace_operation_t *o)
 {
     static const char letter[] = "?rwu";
     for (uint32_t k = o->first_access; k < o->first_access + o->access_count; k++) {
         const ebb_trace_access_t *a = &t->access[k];
-        fprintf(out, " %c%" PRIu32, letter[a->mode], a->buffer);
+        printf(" %c%" PRIu32, letter[a->mode], a->buffer);
         if (a->offset_bytes)
-            fprintf(out, "+%" PRIu64, a->offset_bytes);
+            printf("+%" PRIu64, a->offset_bytes);
         if (a->tile_count)
-            fprintf(out, "[%" PRIu32 "..%" PRIu32 ")", a->first_tile, a->first_tile + a->tile_count);
+            printf("[%" PRIu32 "..%" PRIu32 ")", a->first_tile, a->first_tile + a->tile_count);
     }
 }
 
-void ebb_show_launches(const ebb_trace_t *t, FILE *out)
+void ebb_show_launches(const ebb_trace_t *t)
 {
-    fputs("\noperations: r reads, w replaces, u updates a buffer, [tiles in which writes were seen)\n"
-          "      op stream thread    at ms     ms  verdict       name: buffers\n",
-          out);
+    puts("\noperations: r reads, w replaces, u updates a buffer, [tiles in which writes were seen)\n"
+         "      op stream thread    at ms     ms  verdict       name: buffers");
     for (uint32_t i = 0; i < t->operation_count; i++) {
         const ebb_trace_operation_t *o = &t->operation[i];
-        fprintf(out, "%8" PRIu32 " %6" PRIu32 " %6" PRIu32 " %8.3f %6.3f  %-12s  %.60s:", i, o->stream,
-                o->thread, ms(o->at_ns), ms(o->duration_ns), ebb_verdict_word[o->verdict], o->name);
-        show_accesses(t, o, out);
+        char name[EBB_NAME_ROOM];
+        printf("%8" PRIu32 " %6" PRIu32 " %6" PRIu32 " %8.3f %6.3f  %-12s  %s:", i, o->stream, o->thread,
+               ms(o->at_ns), ms(o->duration_ns), ebb_verdict_word[o->verdict],
+               ebb_cli_name(o->name, name, 64));
+        show_accesses(t, o);
         if (o->nvtx)
-            fprintf(out, "  (%s)", ebb_trace_nvtx(t, o));
-        fputc('\n', out);
+            printf("  (%s)", ebb_trace_nvtx(t, o));
+        putchar('\n');
     }
 }
 
-static void show_point(uint32_t operation, FILE *out)
+static void show_point(uint32_t operation)
 {
     if (operation == EBB_NONE)
-        fprintf(out, " %8s", "-");
+        printf(" %8s", "-");
     else
-        fprintf(out, " %8" PRIu32, operation);
+        printf(" %8" PRIu32, operation);
 }
 
-void ebb_show_buffers(const ebb_trace_t *t, FILE *out)
+void ebb_show_buffers(const ebb_trace_t *t)
 {
     uint32_t *uses = calloc(2 * (size_t)t->buffer_count + 1, sizeof *uses);
-    fputs("\n  buffer       MiB     born     dies     next  accesses  writes\n", out);
+    printf("\n  buffer       MiB     born     dies     next  accesses  writes\n");
     for (uint32_t k = 0; uses && k < t->access_count; k++) {
         uses[2 * t->access[k].buffer]++;
         uses[2 * t->access[k].buffer + 1] += t->access[k].mode != EBB_READS;
     }
     for (uint32_t b = 0; b < t->buffer_count; b++) {
-        fprintf(out, "%8" PRIu32 " %9.3f", b, mib(t->buffer[b].bytes));
-        show_point(t->buffer[b].born, out);
-        show_point(t->buffer[b].dies, out);
-        show_point(t->buffer[b].next, out);
-        fprintf(out, " %9" PRIu32 " %7" PRIu32 "%s\n", uses ? uses[2 * b] : 0, uses ? uses[2 * b + 1] : 0,
-                t->buffer[b].pinned ? "  pinned" : "");
+        printf("%8" PRIu32 " %9.3f", b, ebb_cli_mib(t->buffer[b].bytes));
+        show_point(t->buffer[b].born);
+        show_point(t->buffer[b].dies);
+        show_point(t->buffer[b].next);
+        printf(" %9" PRIu32 " %7" PRIu32 "%s\n", uses ? uses[2 * b] : 0, uses ? uses[2 * b + 1] : 0,
+               t->buffer[b].pinned ? "  pinned" : "");
     }
     free(uses);
 }
 
-void ebb_show_moments(const ebb_trace_t *t, FILE *out)
+void ebb_show_moments(const ebb_trace_t *t)
 {
-    fputs("\nbetween operations\n  before stream thread  what         id\n", out);
+    printf("\nbetween operations\n  before stream thread  what         id\n");
     for (uint32_t i = 0; i < t->sync_count; i++) {
         const ebb_trace_sync_t *m = &t->sync[i];
-        fprintf(out, "%8" PRIu32 " %6" PRIu32 " %6" PRIu32 "  %-11s", m->before, m->stream, m->thread,
-                ebb_moment_word[m->what]);
+        printf("%8" PRIu32 " %6" PRIu32 " %6" PRIu32 "  %-11s", m->before, m->stream, m->thread,
+               ebb_moment_word[m->what]);
         if (m->what <= EBB_SYNC_SYNC_EVENT && m->id != EBB_NONE)
-            fprintf(out, " %4" PRIu32, m->id);
-        fputc('\n', out);
+            printf(" %4" PRIu32, m->id);
+        putchar('\n');
     }
 }

@@ -7,7 +7,7 @@
 
 #include "alloc/base/status.h"
 
-typedef enum option_type { BYTES, NUMBER, SWITCH, WORD, POLICY, TEXT } option_type_t;
+typedef enum option_type { BYTES, SHARE, NUMBER, SWITCH, WORD, POLICY, TEXT } option_type_t;
 
 typedef struct option {
     const char *name;
@@ -29,20 +29,18 @@ static const option_t options[] = {
 };
 enum { OPTION_COUNT = sizeof options / sizeof options[0] };
 
-static const char *const type_name[] = {"size", "number", "0|1", "word", "word", "text"};
+static const char *const type_name[] = {"size", "size", "number", "0|1", "word", "word", "text"};
 
-bool ebb_parse_bytes(const char *text, int64_t *out)
+bool ebb_parse_size(const char *text, ebb_size_t *out)
 {
     char *end;
     errno = 0;
     double n = strtod(text, &end);
     if (end == text || errno || n < 0)
         return false;
-    if (!strcmp(end, "%")) {
-        if (n <= 0 || n > 100 || n != (double)(int64_t)n)
-            return false;
-        *out = -(int64_t)n;
-        return true;
+    if (*end == '%') {
+        *out = (ebb_size_t){end[1] ? EBB_SIZE_OF_PEAK : EBB_SIZE_OF_DEVICE, (int64_t)n};
+        return n > 0 && n <= 100 && n == (double)(int64_t)n && (!end[1] || !strcmp(end + 1, "peak"));
     }
     unsigned shift = 0;
     if (*end) {
@@ -54,8 +52,22 @@ bool ebb_parse_bytes(const char *text, int64_t *out)
     n *= (double)((int64_t)1 << shift);
     if (n >= 9.2e18)
         return false;
-    *out = (int64_t)n;
+    *out = (ebb_size_t){EBB_SIZE_BYTES, (int64_t)n};
     return true;
+}
+
+bool ebb_parse_bytes(const char *text, int64_t *out)
+{
+    ebb_size_t size;
+    if (!ebb_parse_size(text, &size) || size.of == EBB_SIZE_OF_PEAK)
+        return false;
+    *out = size.of == EBB_SIZE_OF_DEVICE ? -size.amount : size.amount;
+    return true;
+}
+
+bool ebb_size_lacks_unit(const char *text)
+{
+    return *text && strlen(text) < 5 && strspn(text, "0123456789") == strlen(text);
 }
 
 static bool parse_switch(const char *text, int64_t *out)
@@ -125,7 +137,8 @@ static bool set_option(const option_t *o, const char *text)
     char *end;
     switch (o->type) {
     case BYTES:
-        if (!ebb_parse_bytes(text, &n) || (n >= 0 && (n < o->low || n > o->high)))
+    case SHARE:
+        if (!ebb_parse_bytes(text, &n) || (n < 0 ? o->type == BYTES : n < o->low || n > o->high))
             return false;
         break;
     case NUMBER:
@@ -156,7 +169,7 @@ static bool set_option(const option_t *o, const char *text)
 }
 
 /* Edit distance of Levenshtein, by one row of the table. */
-static unsigned distance(const char *a, const char *b)
+unsigned ebb_word_distance(const char *a, const char *b)
 {
     unsigned row[64];
     size_t n = strlen(b);
@@ -185,7 +198,7 @@ static const char *nearest(const char *name)
     const char *best = options[0].name;
     unsigned least = 99;
     for (size_t i = 0; i < OPTION_COUNT; i++) {
-        unsigned d = distance(name, options[i].name);
+        unsigned d = ebb_word_distance(name, options[i].name);
         if (d < least) {
             least = d;
             best = options[i].name;
@@ -194,15 +207,8 @@ static const char *nearest(const char *name)
     return best;
 }
 
-static const option_t *find_option(const char *name)
-{
-    for (size_t i = 0; i < OPTION_COUNT; i++)
-        if (!strcmp(options[i].name, name))
-            return &options[i];
-    return NULL;
-}
-
-static const option_t *find_renamed(const char *name)
+/* What an option was called before. */
+static const char *present_name(const char *name)
 {
     static const char *const names[][2] = {
 #define X(before, now) {#before, #now},
@@ -211,32 +217,71 @@ static const option_t *find_renamed(const char *name)
     };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (!strcmp(names[i][0], name))
-            return find_option(names[i][1]);
+            return names[i][1];
+    return name;
+}
+
+static const option_t *find_option(const char *name)
+{
+    for (size_t i = 0; i < OPTION_COUNT; i++)
+        if (!strcmp(options[i].name, present_name(name)))
+            return &options[i];
     return NULL;
+}
+
+static void explain_value(const option_t *o, const char *value, char *why, size_t why_bytes)
+{
+    ebb_size_t size;
+    const bool is_size = o->type == BYTES || o->type == SHARE;
+    if (is_size && ebb_size_lacks_unit(value))
+        snprintf(why, why_bytes, "%s=%s: %s bytes? %sGiB", o->name, value, value, value);
+    else if (is_size && ebb_parse_size(value, &size) && size.of == EBB_SIZE_OF_PEAK)
+        snprintf(why, why_bytes,
+                 "%s=%s: the peak is not known before a step has run; give bytes or a share of the device",
+                 o->name, value);
+    else
+        snprintf(why, why_bytes, "%s=%s is not valid (%s; %s)", o->name, value, type_name[o->type], o->help);
+}
+
+enum { NAME_ROOM = 64 };
+
+/* What is assigned to; "": it is none of ebb's. */
+static const char *name_of(const char *variable, char name[NAME_ROOM])
+{
+    const size_t length = strcspn(variable, "=");
+    const bool ours = variable[length] && !strncmp(variable, "EBB_", 4) && length < NAME_ROOM;
+    snprintf(name, NAME_ROOM, "%.*s", ours ? (int)length : 0, variable);
+    return name;
+}
+
+bool ebb_option_set(const char *variable, char *why, size_t why_bytes)
+{
+    char name[NAME_ROOM];
+    const option_t *o = find_option(name_of(variable, name));
+    const char *equals = strchr(variable, '=');
+    *why = 0;
+    if (!*name)
+        return true;
+    if (!o)
+        snprintf(why, why_bytes, "%s is not an option of ebb; did you mean %s?", name, nearest(name));
+    else if (equals[1] && !set_option(o, equals + 1))
+        explain_value(o, equals + 1, why, why_bytes);
+    return !*why;
 }
 
 static bool read_variable(const char *variable)
 {
-    const char *equals = strchr(variable, '=');
-    char name[64];
-    if (!equals || strncmp(variable, "EBB_", 4))
-        return true;
-    size_t length = (size_t)(equals - variable);
-    if (length >= sizeof name)
-        return true;
-    memcpy(name, variable, length);
-    name[length] = 0;
-    const option_t *o = find_option(name);
-    if (!o && (o = find_renamed(name)))
+    char why[1024], name[NAME_ROOM];
+    const bool good = ebb_option_set(variable, why, sizeof why);
+    const option_t *o = find_option(name_of(variable, name));
+    if (o && strcmp(o->name, name))
         ebb_log(EBB_WARN, "%s is called %s now", name, o->name);
-    if (!o) {
-        ebb_log(EBB_WARN, "%s is not an option of ebb; did you mean %s?", name, nearest(name));
-        return false;
-    }
-    if (!equals[1] || set_option(o, equals + 1))
+    if (good)
         return true;
-    ebb_log(EBB_WARN, "%s is not valid (%s; %s): using %s", variable, type_name[o->type], o->help,
-            *o->fallback ? o->fallback : "none");
+    if (o)
+        ebb_log(EBB_WARN, "%s: using %s", why, *o->fallback ? o->fallback : "none");
+    else
+        ebb_log(EBB_WARN, "%s", why);
     return false;
 }
 

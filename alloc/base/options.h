@@ -2,13 +2,14 @@
  * policies in `ebb plan --help` and the table of docs/options.md.
  *
  * EBB_OPTION(name, type, field, default, low, high, help)
- *   types: BYTES   a size, "24GiB"; or a share, "60%", of the device (stored negative: -60 for 60%)
+ *   types: BYTES   a size, "24GiB"
+ *          SHARE   the same, or "60%" of the memory that it is of, the device's or the host's (stored negative: -60 for 60%)
  *          NUMBER  an integer
  *          SWITCH  0 or 1, off or on
  *          WORD    one of the words listed in `help` before a colon and a space
  *          POLICY  one of EBB_POLICIES
  *          TEXT    a file name or the like
- * `low` and `high` bound BYTES and NUMBER (inclusive).
+ * `low` and `high` bound BYTES, SHARE and NUMBER (inclusive).
  *
  * EBB_POLICY(code, name, argument, make, tries)
  *   argument: NONE; INTEGER, from 1, behind a colon; NAMES, which may follow there, separated by commas
@@ -55,14 +56,14 @@ typedef struct ebb_policy {
 #define EBB_POLICY_LIST(code, name, argument, make, tries) ", " #name EBB_POLICY_WORD_##argument
 
 #define EBB_OPTIONS(X)                                                                                       \
-    X(EBB_BUDGET, BYTES, budget, "100%", 4 << 20, INT64_MAX,                                                 \
+    X(EBB_BUDGET, SHARE, budget, "100%", 4 << 20, INT64_MAX,                                                 \
       "device bytes on each device for this process: `24GiB`, or a share of that device")                    \
     X(EBB_RESERVE, BYTES, reserve, "0", 0, INT64_MAX, "bytes kept back for what ebb does not own")           \
     X(EBB_PREALLOC, SWITCH, prealloc, "1", 0, 1,                                                             \
       "create some device memory, and pin some host memory, ahead of need, by threads")                      \
     X(EBB_MIN_BUFFER, BYTES, min_buffer, "1MiB", 1, INT64_MAX,                                               \
       "smallest buffer that is evicted; buffers up to 1 MiB share chunks and never are")                     \
-    X(EBB_HOST_BUDGET, BYTES, host_budget, "0", 0, INT64_MAX, "pinned host bytes; 0: half of the machine's") \
+    X(EBB_HOST_BUDGET, SHARE, host_budget, "0", 0, INT64_MAX, "pinned host bytes; 0: half of the machine's") \
     X(EBB_HUGE_PAGES, SWITCH, huge_pages, "1", 0, 1,                                                         \
       "ask for huge pages for host memory; 0 where memory is so fragmented that finding them takes long")    \
     X(EBB_PAGEABLE, SWITCH, pageable, "1", 0, 1,                                                             \
@@ -127,8 +128,28 @@ extern ebb_options_t ebb_options;
  * valid name; true if there were none. Called once, before anything else. */
 bool ebb_options_read(char *const *environment);
 
-/* Parses "24GiB", "512M", "60%" (-> -60) as BYTES does. */
+/* One assignment, "EBB_BUDGET=24GiB", into ebb_options. False: `why` says in one line what is wrong with it, and what was meant. What
+ * does not begin with EBB_ is none of ebb's, and good. */
+bool ebb_option_set(const char *variable, char *why, size_t why_bytes);
+
+/* What a size is of. Sizes mean the same wherever one is given. */
+typedef enum ebb_size_of {
+    EBB_SIZE_BYTES,     /* "24GiB", "512M" */
+    EBB_SIZE_OF_DEVICE, /* "60%": percent of the device */
+    EBB_SIZE_OF_PEAK    /* "60%peak": percent of what keeping everything takes */
+} ebb_size_of_t;
+typedef struct ebb_size {
+    ebb_size_of_t of;
+    int64_t amount; /* bytes, or percent */
+} ebb_size_t;
+bool ebb_parse_size(const char *text, ebb_size_t *out);
+/* A size as SHARE takes it: percents of a memory are negative, and there are none of the peak. */
 bool ebb_parse_bytes(const char *text, int64_t *out);
+/* A number of less than 5 digits and nothing else: as bytes hardly what was meant. */
+bool ebb_size_lacks_unit(const char *text);
+
+/* How many letters of one word are other ones in another (Levenshtein). */
+unsigned ebb_word_distance(const char *a, const char *b);
 
 /* A policy with its argument. False: it is none, or the argument is not one of its. `out` may not be moved while `names` is used. */
 bool ebb_policy_parse(ebb_policy_t *out, const char *text);

@@ -157,6 +157,11 @@ ebb_measured_t *ebb_measured_read(FILE *in, int kind, char *error, size_t error_
     return NULL;
 }
 
+bool ebb_measured_has_fitted(const ebb_measured_t *m)
+{
+    return !m->statistics.evictions && !m->statistics.reactive_drops && !m->statistics.plans;
+}
+
 void ebb_measured_delete(ebb_measured_t *m)
 {
     if (!m)

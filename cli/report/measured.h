@@ -25,6 +25,8 @@ bool ebb_measured_is(FILE *in);
 /* Of the kind of step with this number; below 0: of the one of which there were most steps, of those with a plan if any has one.
  * NULL: it is not good, or there is no such kind; `error` then says what is wrong. */
 ebb_measured_t *ebb_measured_read(FILE *in, int kind, char *error, size_t error_size);
+/* The program has never been short of memory, and no plan was driven. */
+bool ebb_measured_has_fitted(const ebb_measured_t *measured);
 void ebb_measured_delete(ebb_measured_t *measured);
 
 #endif

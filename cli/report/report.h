@@ -21,6 +21,7 @@
 #define EBB_REPORT_H
 
 #include "ckpt/plan/plan.h"
+#include "cli/report/curve.h"
 #include "cli/report/measured.h"
 
 typedef enum ebb_report_class {
@@ -55,6 +56,8 @@ typedef struct ebb_report_input {
     uint64_t budget_bytes;          /* for the plan; 0: unknown */
     uint64_t min_buffer;            /* smaller ones are kept */
     const char *title, *policy;     /* policy: NULL, unknown */
+    const char *command;            /* that runs it again; NULL: unknown */
+    const ebb_curve_t *curve;       /* of this step; NULL: there is none */
     const ebb_measured_t *measured; /* NULL: nothing is */
 } ebb_report_input_t;
 

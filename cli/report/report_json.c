@@ -1,7 +1,7 @@
 /* report_json.c: a report as one JSON object. Times are nanoseconds since the step's beginning, or lengths; null: unknown.
  *
  *   ebb_report       the version of the format: 1. Readers ignore keys that they do not know
- *   title, policy, refusal    texts; refusal: why there can be no plan
+ *   title, policy, command, refusal    texts or null; command: that runs it again; refusal: why there can be no plan
  *   planned          false: there was no plan, everything is kept
  *   budget_bytes, chunk_bytes
  *   link             {out_bytes_per_s, in_bytes_per_s, assumed}
@@ -11,6 +11,9 @@
  *                    ebb_cause_word's
  *   launches         {kernels, copies, sets, other, replays, copies_out, copies_in, without, with}
  *   fates            {kept, offloaded, dropped: {buffers, bytes}}: of large buffers, each by its decisive gap
+ *   curve            {sensible_percent, sensible, state, points: [[budget, percent, state bytes, bytes copied, replays]]}, or null: what a
+ *                    step costs at other budgets; sensible: the first point from which on it takes at most sensible_percent longer;
+ *                    state: the last at which buffers move that outlive the step; null: there is none
  *   measured         the numbers of EBB_STATS, or null
  *   names, nvtx      texts that others refer to by number
  *   operations       [[begin, end, name, nvtx, stream]]
@@ -80,6 +83,8 @@ static void write_head(const writer_t *w)
     put_text(w, "title", r->in.title);
     next(w);
     put_text(w, "policy", r->in.policy);
+    next(w);
+    put_text(w, "command", r->in.command);
     next(w);
     put_text(w, "refusal", r->refusal[0] ? r->refusal : NULL);
     fprintf(w->out, ",\"planned\":%s,\"budget_bytes\":", r->all_kept ? "false" : "true");
@@ -169,6 +174,34 @@ static void write_fates(const writer_t *w)
         fprintf(w->out, "%s\"%s\":{\"buffers\":%" PRIu64 ",\"bytes\":%" PRIu64 "}", i ? "," : "",
                 ebb_class_word[i], buffers[i], bytes[i]);
     fputs("},\n", w->out);
+}
+
+static void put_index(const writer_t *w, const char *key, int index)
+{
+    fprintf(w->out, index < 0 ? "\"%s\":null," : "\"%s\":%d,", key, index);
+}
+
+static void write_curve(const writer_t *w)
+{
+    const ebb_curve_t *c = w->report->in.curve;
+    uint32_t count = 0;
+    if (!c) {
+        fputs("\"curve\":null,\n", w->out);
+        return;
+    }
+    fprintf(w->out, "\"curve\":{\"sensible_percent\":%d,", EBB_CURVE_SENSIBLE_PERCENT);
+    put_index(w, "sensible", c->sensible);
+    put_index(w, "state", c->state);
+    fputs("\"points\":[", w->out);
+    for (unsigned i = 0; i < c->count; i++) {
+        const ebb_curve_point_t *p = &c->point[i];
+        begin_tuple(w, &count);
+        fprintf(w->out, "%" PRIu64 ",", p->budget_bytes);
+        ebb_text_write_number(w->out, p->percent);
+        fprintf(w->out, ",%" PRIu64 ",%" PRIu64 ",%" PRIu32 "]", p->state_bytes,
+                p->sum.bytes_out + p->sum.bytes_in, p->sum.replays);
+    }
+    fputs("]},\n", w->out);
 }
 
 static void write_measured(const writer_t *w)
@@ -331,6 +364,7 @@ bool ebb_report_write_json(const ebb_report_t *r, FILE *out)
         write_overhead(&w);
         write_launches(&w);
         write_fates(&w);
+        write_curve(&w);
         write_measured(&w);
         fputs("\"names\":", out);
         ebb_text_list_write(&w.names, out);

@@ -37,6 +37,23 @@ static void sizes_with_every_suffix_are_understood(void **state)
     }
 }
 
+static void shares_are_of_the_device_or_of_the_peak(void **state)
+{
+    (void)state;
+    ebb_size_t size;
+    int64_t n;
+    assert_true(ebb_parse_size("60%", &size));
+    assert_int_equal(size.of, EBB_SIZE_OF_DEVICE);
+    assert_true(ebb_parse_size("60%peak", &size));
+    assert_int_equal(size.of, EBB_SIZE_OF_PEAK);
+    assert_int_equal(size.amount, 60);
+    assert_false(ebb_parse_bytes("60%peak", &n)); /* no step is known where options are read */
+    static const char *const bad[] = {"60%of", "60%Peak", "0%peak", "101%peak", "1.5%peak", "60 %peak"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        if (ebb_parse_size(bad[i], &size))
+            fail_msg("'%s' was taken for a share", bad[i]);
+}
+
 static void values_arrive_and_absent_ones_have_their_default(void **state)
 {
     (void)state;
@@ -109,6 +126,15 @@ static void bad_value_keeps_the_default(void **state)
     (void)state;
     assert_non_null(strstr(said_by("EBB_BUDGET=lots", false), "EBB_BUDGET=lots"));
     assert_int_equal(ebb_options.budget, -100);
+    assert_non_null(strstr(said_by("EBB_BUDGET=40", false), "EBB_BUDGET=40: 40 bytes? 40GiB: using 100%"));
+    assert_non_null(strstr(said_by("EBB_BUDGET=60%peak", false), "the peak is not known"));
+    assert_true(read_one("EBB_HOST_BUDGET=60%"));
+    assert_int_equal(ebb_options.host_budget, -60);
+    static char *const no_shares[] = {"EBB_RESERVE=60%", "EBB_MIN_BUFFER=60%", "EBB_LINK=60%"};
+    for (size_t i = 0; i < sizeof no_shares / sizeof no_shares[0]; i++)
+        assert_non_null(strstr(said_by(no_shares[i], false), "is not valid (size;"));
+    assert_int_equal(ebb_options.min_buffer, 1 << 20);
+    assert_int_equal(ebb_options.budget, -100);
     assert_non_null(strstr(said_by("EBB_LOG=shout", false), "warn"));
     assert_string_equal(ebb_options.log, "warn");
 }
@@ -117,6 +143,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sizes_with_every_suffix_are_understood),
+        cmocka_unit_test(shares_are_of_the_device_or_of_the_peak),
         cmocka_unit_test(values_arrive_and_absent_ones_have_their_default),
         cmocka_unit_test(words_take_the_arguments_that_are_listed),
         cmocka_unit_test(unknown_name_is_told_with_the_nearest_one),

@@ -221,6 +221,73 @@ static void fates_are_the_plan_s(void **state)
     scene_end(&s);
 }
 
+/* ---- other budgets ---- */
+
+/* Of buffers that outlive the step and leave the device in it, by the report's own fates. */
+static uint64_t state_that_leaves(const scene_t *s, const ebb_plan_request_t *request)
+{
+    char why[256];
+    uint64_t bytes = 0;
+    ebb_report_input_t in = s->in;
+    ebb_plan_t *p = ebb_plan_make(s->trace, request, why, sizeof why);
+    assert_non_null(p);
+    in.plan = p;
+    ebb_report_t *r = ebb_report_make(&in);
+    assert_non_null(r);
+    for (uint32_t i = 0; i < s->trace->buffer_count; i++)
+        if (s->trace->buffer[i].born == EBB_NONE && r->buffer[i].fate != EBB_CLASS_KEPT &&
+            r->buffer[i].fate != EBB_CLASS_SMALL)
+            bytes += s->trace->buffer[i].bytes;
+    ebb_report_delete(r);
+    ebb_plan_delete(p);
+    return bytes;
+}
+
+static void curve_marks_where_time_and_state_begin_to_be_given_up(void **state)
+{
+    enum { POINTS = 9 };
+    (void)state;
+    char why[256];
+    scene_t s = scene_make(100, 0);
+    ebb_curve_t c;
+    ebb_plan_request_t q = {.host_bytes = UINT64_C(1) << 60,
+                            .offload = true,
+                            .recompute = true,
+                            .hardware = {.out_bytes_per_ns = 0.5, .in_bytes_per_ns = 0.5}};
+    const uint64_t all = ebb_keep_bytes(s.trace, &q, why, sizeof why);
+    assert_true(ebb_curve_make(&c, s.trace, &q, all, POINTS, why, sizeof why));
+    assert_int_equal(c.count, POINTS);
+    assert_int_equal(c.point[0].budget_bytes, ebb_plan_floor(s.trace, &q));
+    assert_int_equal(c.point[POINTS - 1].budget_bytes, all);
+    int sensible = POINTS, last = -1;
+    for (int i = 0; i < POINTS; i++) {
+        q.device_bytes = c.point[i].budget_bytes;
+        const uint64_t leaves = state_that_leaves(&s, &q);
+        assert_int_equal(c.point[i].state_bytes, leaves);
+        last = leaves ? i : last;
+        if (c.point[i].percent > 5)
+            sensible = POINTS;
+        else if (sensible == POINTS)
+            sensible = i;
+    }
+    assert_true(last >= 0 && sensible > 0 && sensible < POINTS); /* both are marked within it */
+    assert_int_equal(c.state, last);
+    assert_int_equal(c.sensible, sensible);
+    s.in.curve = &c;
+    ebb_report_delete(s.report);
+    s.report = ebb_report_make(&s.in);
+    cJSON *o = parsed(&s, ebb_report_write_json);
+    const cJSON *curve = at(o, "curve");
+    assert_int_equal(number(curve, "sensible"), sensible);
+    assert_int_equal(number(curve, "state"), last);
+    assert_int_equal(cJSON_GetArraySize(at(curve, "points")), POINTS);
+    cJSON_Delete(o);
+    s.trace->buffer[0].pinned = true; /* it cannot be planned */
+    assert_int_equal(ebb_keep_bytes(s.trace, &q, why, sizeof why), 0);
+    assert_non_null(strstr(why, "must stay where it is"));
+    scene_end(&s);
+}
+
 /* ---- forms ---- */
 
 static void names_of_the_program_do_no_harm(void **state)
@@ -347,6 +414,7 @@ int main(void)
         cmocka_unit_test(causes_add_up_to_the_whole_overhead),
         cmocka_unit_test(memory_by_fate_adds_up_to_the_simulator_s),
         cmocka_unit_test(fates_are_the_plan_s),
+        cmocka_unit_test(curve_marks_where_time_and_state_begin_to_be_given_up),
         cmocka_unit_test(names_of_the_program_do_no_harm),
         cmocka_unit_test(page_loads_nothing),
         cmocka_unit_test(perfetto_has_every_span_once),

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "alloc/base/options.h"
+#include "cli/gpus.h"
 #include "cli/pytorch.h"
 
 static char text[1 << 17]; /* both outputs of the last command */
@@ -60,7 +61,7 @@ static void every_command_has_help_and_refuses_nonsense(void **state)
     assert_int_equal(sh("$EBB plan /nonexistent"), 2);
     SAYS("--budget is missing");
     assert_int_equal(sh("$EBB check /nonexistent --budget 1M"), 2);
-    SAYS("a file is missing");
+    SAYS("usage: ebb check [FLAG...] TRACE PLAN\n");
     assert_int_equal(sh("$EBB --version"), 0);
     SAYS("ebb 0.");
 }
@@ -69,7 +70,7 @@ static void report_refuses_what_is_damaged(void **state)
 {
     (void)state;
     assert_int_equal(sh("$EBB report"), 2);
-    SAYS("a file is missing");
+    SAYS("usage: ebb report [FLAG...] STATS|TRACE\n");
     assert_int_equal(sh("$EBB report /nonexistent"), 2);
     SAYS("-o is missing");
     assert_int_equal(sh("$EBB report /nonexistent -o /tmp/never.html"), 2);
@@ -220,6 +221,9 @@ static void doctor_sees_device_and_program(void **state)
     SAYS("libebb.so\n");
     SAYS("          version " EBB_VERSION "\n");
     SAYS("calls the driver itself");
+    assert_null(strstr(text, "more than the device has"));
+    assert_int_equal(sh("EBB_BUDGET=4TiB $EBB doctor -n $TEST_LOOP"), 0);
+    SAYS("WARNING: EBB_BUDGET is more than the device has\n");
     assert_int_equal(sh("$EBB doctor -n $TEST_LOOP"), 0);
     SAYS("shared CUDA runtime");
     assert_null(strstr(text, "measured now"));
@@ -280,13 +284,64 @@ static void top_shows_a_running_program(void **state)
            "ls /dev/shm | grep \"ebb-.*-$p$\""),
         1);
     SAYS("\"budget_bytes\": 54525952, ");
-    SAYS("MiB of 52.0, ");
+    SAYS("program   loop layers=8 steps=100000\n");
+    SAYS(" of 52.0 MiB\n");
+    SAYS("waiting for planned copies");
     SAYS("no such process"); /* and the page that it left is gone */
     assert_int_equal(
         sh("$EBB run $TEST_LOOP layers=2 steps=2 >/dev/null & p=$!; wait $p; ls /dev/shm | grep ebb-.*-$p$"),
         1);
     assert_int_equal(sh("$EBB top --once $$"), 2);
-    SAYS("has no page");
+    SAYS("does not run under ebb");
+}
+
+/* While two programs run; then until one of them ends. */
+static void top_lists_programs_and_says_when_one_has_ended(void **state)
+{
+    (void)state;
+    assert_int_equal(
+        sh("d=$(mktemp -d); export XDG_RUNTIME_DIR=$d; : >$d/ebb-999999999; $EBB top; ls $d\n"
+           "for i in 1 2; do $EBB run -b 52MiB --log quiet $TEST_LOOP layers=8 steps=100000 >/dev/null & "
+           "eval p$i=$!; done\n"
+           "for i in $(seq 200); do $EBB top | grep -c loop | grep -q 2 && break; sleep 0.1; done\n"
+           "COLUMNS=80 $EBB top | sed \"s/$p1/P/; s/$p2/P/\"; kill $p1\n"
+           "(sleep 1; kill $p2) & $EBB top --delay 0.1 $p2 | tail -n 1 | sed \"s/$p2/P/\"\n"
+           "wait; $EBB top >/dev/null; ls $d; rm -r $d"),
+        0);
+    SAYS("nothing runs under ebb now\n process "); /* and the page that was left behind is gone */
+    SAYS(" process      MiB of its budget    step ms  program\n");
+    const char *first = strstr(text, "  loop layers=8 steps=100000\n");
+    assert_non_null(first);
+    assert_non_null(strstr(first + 1, "  loop layers=8 steps=100000\n"));
+    SAYS("ended     process P is no longer there\n");
+    assert_null(strstr(text, "ebb-"));
+}
+
+static void run_names_what_it_cannot_preload(void **state)
+{
+    (void)state;
+    assert_int_equal(sh("$EBB run $TEST_STATIC"), 3);
+    SAYS("static_program is statically linked: nothing can be preloaded, it runs without ebb and its "
+         "budget\n");
+    assert_ptr_equal(strchr(text, '\n'), text + strlen(text) - 1);
+    assert_int_equal(sh("$EBB run true"), 0);
+    assert_string_equal(text, "");
+}
+
+static void device_sizes_follow_from_names(void **state)
+{
+    (void)state;
+    assert_int_equal(ebb_gpu_device_bytes("NVIDIA H100 80GB HBM3"), UINT64_C(80) << 30);
+    assert_int_equal(ebb_gpu_device_bytes("NVIDIA A100-SXM4-40GB"), UINT64_C(40) << 30);
+    assert_int_equal(ebb_gpu_device_bytes("NVIDIA GeForce RTX 4090"), UINT64_C(24) << 30);
+    assert_int_equal(ebb_gpu_device_bytes("softgpu"), 0);
+    assert_int_equal(sh("d=/tmp/ebb-tool-gpus; mkdir -p $d/0 $d/1; printf 'Model: \t\t NVIDIA L4\nIRQ: 7\n' "
+                        ">$d/0/information; "
+                        "printf 'Model: \t\t NVIDIA L40S\n' >$d/1/information"),
+                     0);
+    assert_int_equal(ebb_gpu_largest_bytes("/tmp/ebb-tool-gpus"), UINT64_C(48) << 30);
+    assert_int_equal(sh("rm -r /tmp/ebb-tool-gpus"), 0);
+    assert_int_equal(ebb_gpu_largest_bytes("/tmp/ebb-tool-gpus"), 0);
 }
 
 static void the_end_is_one_line_unless_quiet(void **state)
@@ -343,6 +398,17 @@ static void run_ends_with_a_report(void **state)
     SAYS("\"compared_share\":0.1,");
     assert_null(strstr(text, "\"steps_driven\":0,"));
     assert_int_equal(sh("cd /tmp && grep -c '</html>' ebb-tool-report.html"), 0);
+    /* Named after the program, and what runs it again is what was typed. */
+    assert_int_equal(
+        sh("cd /tmp && grep -o '\"title\":\"[^\"]*\"' ebb-tool-report.html; EBB_VERIFY=7 $EBB run -b 52MiB "
+           "--log quiet --report=ebb-tool-report.html -- $TEST_LOOP layers=8 steps=24 'more=3 <' >/dev/null; "
+           "grep -o '\"command\":\"[^\"]*\"' ebb-tool-report.html | sed \"s|$TEST_LOOP|LOOP|\""),
+        0);
+    assert_string_equal(
+        text, "\"title\":\"loop layers=8 steps=24\"\n"
+              "ebb: the report is in ebb-tool-report.html\n"
+              "\"command\":\"EBB_VERIFY=7 ebb run -b 52MiB --log quiet --report=ebb-tool-report.html -- LOOP "
+              "layers=8 steps=24 'more=3 \\u003c'\"\n");
     assert_int_equal(sh("cd /tmp && mv ebb-tool-report.trace ebb-tool-report.moved; $EBB report "
                         "ebb-tool-report.stats --json"),
                      2);
@@ -357,6 +423,12 @@ static void run_ends_with_a_report(void **state)
     assert_int_equal(
         sh("cd /tmp && rm ebb-tool-report.*; $EBB run --report ebb-tool-report.html sh -c 'exit 7'"), 7);
     SAYS("there is nothing to report");
+    assert_int_equal(sh("cd /tmp && $EBB run -b 200MiB --log quiet --report ebb-tool-report.html $TEST_LOOP "
+                        "layers=8 steps=24 >/dev/null"),
+                     0);
+    assert_string_equal(text, "ebb: everything fitted (94 of 200 MiB): nothing to do\n"
+                              "ebb: the report is in ebb-tool-report.html\n");
+    assert_int_equal(sh("rm /tmp/ebb-tool-report.html"), 0);
     assert_int_equal(sh("$EBB run --report /tmp/ebb-tool-report.html /nonexistent"), 127);
     assert_int_equal(sh("$EBB run --report /tmp/ebb-tool-report.html sh -c 'kill -9 $$'"), 128 + 9);
     assert_int_equal(sh("ls /tmp/ebb-tool-report.*"), 2);
@@ -377,6 +449,9 @@ int main(void)
         cmocka_unit_test(doctor_replaces_a_link_that_is_no_longer_so),
         cmocka_unit_test(doctor_knows_a_static_runtime),
         cmocka_unit_test(top_shows_a_running_program),
+        cmocka_unit_test(top_lists_programs_and_says_when_one_has_ended),
+        cmocka_unit_test(run_names_what_it_cannot_preload),
+        cmocka_unit_test(device_sizes_follow_from_names),
         cmocka_unit_test(the_end_is_one_line_unless_quiet),
         cmocka_unit_test(statistics_have_all_keys),
         cmocka_unit_test(run_ends_with_a_report),

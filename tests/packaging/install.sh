@@ -62,6 +62,8 @@ try() {
     for name in man/man1/ebb.1 man/man1/ebb-train.1 doc/ebb/README.md doc/ebb/LICENSE doc/ebb/CHANGELOG.md doc/ebb/docs/using.md; do
         [[ -s $prefix/share/$name ]] || fail "$prefix: share/$name is missing"
     done
+    [[ -s $prefix/share/bash-completion/completions/ebb && -s $prefix/share/zsh/site-functions/_ebb &&
+        -s $prefix/share/fish/vendor_completions.d/ebb.fish ]] || fail "$prefix: completions are missing"
     library=$(PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name ebb.pc)") pkg-config --variable=library ebb)
     softgpu=$(PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name ebb.pc)") pkg-config --variable=softgpu ebb)
     bash "$here/check_elf.sh" "$library"

@@ -77,14 +77,16 @@ const PATHS = (() => {
 const nvtx = (i) => PATHS[i].join('/');
 
 function showHead() {
-  const p = D.predicted;
-  const more = p.step_ns - p.operations_ns;
+  const p = D.predicted, m = D.measured;
+  const timed = m && m.driven_timed > 0;
+  const more = (timed ? m.driven_ns / m.driven_timed : p.step_ns) - p.operations_ns;
+  const peak = timed ? m.driven_peak_bytes : p.peak_bytes;
   $('headline').textContent = D.planned
-    ? `${bytes(p.peak_bytes)} instead of ${bytes(p.everything_peak_bytes)}, and a step takes ${
+    ? `${bytes(peak)} instead of ${bytes(p.everything_peak_bytes)}, and a step takes ${
         more > 0 ? percent(more, p.operations_ns) + ' longer' : 'no longer'
-      }`
+      }, ${timed ? 'measured' : 'predicted'}`
     : `A step that keeps everything takes ${bytes(p.everything_peak_bytes)}`;
-  document.title = 'ebb report: ' + $('headline').textContent;
+  document.title = `${D.title}: ebb report`;
   const link = `${(D.link.out_bytes_per_s / 1e9).toFixed(1)} GB/s out, ${(D.link.in_bytes_per_s / 1e9).toFixed(1)} in`;
   $('subtitle').textContent = [
     D.title,
@@ -96,8 +98,11 @@ function showHead() {
     $('note').hidden = false;
     $('note').textContent = `This step cannot be planned: ${D.refusal}.`;
   } else if (!D.planned) {
+    const m = D.measured, fitted = m && !m.evictions && !m.reactive_drops && !m.plans;
     $('note').hidden = false;
-    $('note').textContent = 'No plan was made, or none was given: this is the step with everything kept.';
+    $('note').textContent = fitted
+      ? `Everything fitted (${bytes(m.peak_bytes)} of ${bytes(m.budget_bytes)}): nothing to do.`
+      : 'No plan was made, or none was given: this is the step with everything kept.';
   }
 }
 

@@ -2,7 +2,7 @@
 
 function table(columns, rows) {
   const head = el('tr', {}, ...columns.map((c) => el('th', { scope: 'col', class: c.n ? 'n' : null }, c.name)));
-  const body = rows.map((r) => el('tr', { class: r.sum ? 'sum' : r.none ? 'none' : null },
+  const body = rows.map((r) => el('tr', { class: r.sum ? 'sum' : null },
     ...r.cells.map((cell, i) => el('td', { class: columns[i].n ? 'n' : null }, cell))));
   return el('table', {}, el('thead', {}, head), el('tbody', {}, ...body));
 }
@@ -25,21 +25,24 @@ const CAUSES = [
 function showOverhead() {
   const all = D.predicted.step_ns - D.predicted.operations_ns, box = $('overhead');
   if (all > 0) {
-    box.append(el('div', { class: 'stack', role: 'img', 'aria-label': 'Shares of the causes in the overhead, as in the table' },
-      ...D.overhead.map((o, i) => el('i', { style: `width:${(100 * o.ns) / all}%;background:${CAUSES[i].color}`, title: `${o.cause}: ${time(o.ns)}` }))));
+    const part = (ns, color, title) => el('i', { style: `width:${(100 * ns) / STEP}%;background:${color}`, title: `${title}: ${time(ns)}` });
+    box.append(el('div', { class: 'stack', role: 'img', 'aria-label': 'A step, to scale: its operations, and the causes of its overhead as in the table' },
+      part(D.predicted.operations_ns, 'var(--line)', 'operations'),
+      ...D.overhead.map((o, i) => part(o.ns, CAUSES[i].color, o.cause))));
   } else {
     box.append(el('p', { class: 'soft' }, 'There is none: a step takes as long as its operations.'));
   }
-  const rows = D.overhead.map((o, i) => ({
-    none: !o.ns,
+  const shown = D.overhead.map((o, i) => ({
+    ns: o.ns,
     cells: [
       el('div', {}, el('span', { class: 'fate' }, el('i', { class: 'swatch', style: `background:${CAUSES[i].color}` }), o.cause), el('div', { class: 'soft' }, CAUSES[i].help(o.count))),
       time(o.ns),
       signed(o.ns, D.predicted.operations_ns),
     ],
-  }));
-  rows.push({ sum: true, cells: ['all of it', time(all), signed(all, D.predicted.operations_ns)] });
-  box.append(table([{ name: 'cause' }, { name: 'a step', n: true }, { name: 'adds', n: true }], rows));
+  })).filter((r) => r.ns);
+  if (!shown.length) return;
+  shown.push({ sum: true, cells: ['all of it', time(all), signed(all, D.predicted.operations_ns)] });
+  box.append(table([{ name: 'cause' }, { name: 'a step', n: true }, { name: 'adds', n: true }], shown));
 }
 
 /* ---- launches ---- */
@@ -54,7 +57,7 @@ function showLaunches() {
     ['replayed kernels', 0, l.replays],
     ['copies to the host', 0, l.copies_out],
     ['copies from the host', 0, l.copies_in],
-  ].filter((r, i) => r[1] + r[2] > 0 || (i > 3 && D.planned));
+  ].filter((r) => r[1] + r[2] > 0);
   $('launches').append(table([{ name: '' }, { name: 'without ebb', n: true }, { name: 'with', n: true }],
     rows.map((r) => ({ cells: r.map(String) })).concat({ sum: true, cells: ['all', String(l.without), `${l.with} (${signed(l.with - l.without, l.without)})`] })));
 }
@@ -190,6 +193,8 @@ listen();
 showOverhead();
 showLaunches();
 showMeasured();
+showCurve();
+showCommand();
 showFates();
 showBuffers();
 $('find').addEventListener('input', (e) => {

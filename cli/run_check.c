@@ -1,0 +1,90 @@
+/* run_check.c: see run_check.h. */
+#include "cli/run_check.h"
+
+#include <errno.h>
+#include <libgen.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "cli/command.h"
+#include "cli/gpus.h"
+#include "cli/program.h"
+
+void ebb_run_check_options(char *const *environment)
+{
+    char why[1024];
+    for (char *const *e = environment; *e; e++)
+        if (!ebb_option_set(*e, why, sizeof why))
+            ebb_command_refuse(&ebb_run_command, "%s", why);
+    ebb_options_read(environment);
+}
+
+/* ---- files ---- */
+
+/* Whether it can be written, or made; `renamed`: under another name first. */
+static bool is_writable(const char *path, bool renamed)
+{
+    char folder[PATH_MAX];
+    struct stat s;
+    const bool exists = !stat(path, &s);
+    if (exists && S_ISDIR(s.st_mode)) {
+        errno = EISDIR;
+        return false;
+    }
+    if (exists && !renamed)
+        return !access(path, W_OK);
+    if (!exists && errno != ENOENT)
+        return false;
+    snprintf(folder, sizeof folder, "%s", path);
+    return !access(dirname(folder), W_OK | X_OK);
+}
+
+void ebb_run_check_files(const char *report)
+{
+    const struct {
+        const char *name, *path;
+        bool read;
+    } files[] = {{"EBB_TRACE", ebb_options.trace, false},
+                 {"EBB_PLAN", ebb_options.plan, true},
+                 {"EBB_SAVE_PLAN", ebb_options.save_plan, false},
+                 {"EBB_STATS", ebb_options.stats, false},
+                 {"--report", report ? report : "", false}};
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+        const char *const path = files[i].path;
+        const bool good = !*path || (files[i].read ? !access(path, R_OK) : is_writable(path, path == report));
+        if (!good)
+            ebb_command_refuse(&ebb_run_command, "%s %s: %s", files[i].name, path, strerror(errno));
+    }
+}
+
+/* ---- the budget ---- */
+
+void ebb_run_check_budget(void)
+{
+    const uint64_t device = ebb_gpu_largest_bytes("/proc/driver/nvidia/gpus");
+    char budget[EBB_SIZE_ROOM], most[EBB_SIZE_ROOM];
+    if (device && ebb_options.budget > (int64_t)device)
+        fprintf(stderr, "ebb run: the budget of %s is more than the device's %s\n",
+                ebb_cli_size((uint64_t)ebb_options.budget, budget), ebb_cli_size(device, most));
+}
+
+/* ---- the program ---- */
+
+void ebb_run_check_program(const char *program)
+{
+    char path[PATH_MAX];
+    ebb_image_t image;
+    if (!ebb_program_find(program, path, NULL) || !ebb_image_open(path, &image))
+        return; /* which exec will say */
+    const char *const why = ebb_image_is_privileged(&image) ? "runs with another user's rights"
+                            : ebb_image_is_static(&image)   ? "is statically linked"
+                                                            : NULL;
+    if (why)
+        fprintf(stderr, "ebb run: %s %s: nothing can be preloaded, it runs without ebb and its budget\n",
+                path, why);
+    ebb_image_close(&image);
+}
