@@ -54,7 +54,8 @@ typedef struct fuzz_host {
     void *p;
     enum { PAGEABLE, ALLOCATED, REGISTERED } kind;
     size_t bytes;
-    bool fold; /* a copy out, to be hashed when it is done */
+    bool fold;          /* a copy out, to be hashed when it is done */
+    unsigned operation; /* that issued it */
     struct fuzz_host *next;
 } fuzz_host_t;
 
@@ -158,6 +159,8 @@ void fuzz_checkpoint(fuzz_worker_t *w, const char *name);
 void fuzz_trace_open(fuzz_worker_t *w);
 /* The operation that is being prepared touches the buffer. */
 void fuzz_trace_touch(fuzz_worker_t *w, const fuzz_buffer_t *b);
+/* With FUZZ_COPIES: what a copy out has brought, to stderr, once the program itself has waited for it: it changes nothing about the order. */
+void fuzz_trace_copy(const fuzz_worker_t *w, const fuzz_host_t *host);
 /* It has been issued. The host waits for it, and a line for each buffer that it touched is written, with its hash. */
 void fuzz_trace(fuzz_worker_t *w, const char *name, unsigned s);
 

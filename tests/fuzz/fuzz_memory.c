@@ -72,8 +72,10 @@ static void collect_host(fuzz_worker_t *w)
     w->host = NULL;
     for (fuzz_host_t *h = ordered, *next; h; h = next) {
         next = h->next;
-        if (h->fold)
+        if (h->fold) {
+            fuzz_trace_copy(w, h);
             w->hash = fuzz_hash(w->hash, h->p, h->bytes);
+        }
         if (h->kind == REGISTERED)
             CALL(w, cuMemHostUnregister(h->p));
         if (h->kind == ALLOCATED)
@@ -92,6 +94,7 @@ void *fuzz_host_memory(fuzz_worker_t *w, size_t bytes, bool fold)
     h->kind = fuzz_below(w, 4); /* pageable twice as often */
     h->bytes = bytes;
     h->fold = fold;
+    h->operation = w->operations;
     if (h->kind == ALLOCATED)
         CALL(w, cuMemHostAlloc(&h->p, bytes, 0));
     else if (!(h->p = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096)))

@@ -54,3 +54,10 @@ void fuzz_trace(fuzz_worker_t *w, const char *name, unsigned s)
     }
     w->touched_count = 0;
 }
+
+void fuzz_trace_copy(const fuzz_worker_t *w, const fuzz_host_t *h)
+{
+    if (getenv("FUZZ_COPIES"))
+        fprintf(stderr, "worker %u: copied out by operation %u: %zu bytes, %016llx\n", w->index, h->operation,
+                h->bytes, (unsigned long long)fuzz_hash(0, h->p, h->bytes));
+}
