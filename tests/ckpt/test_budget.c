@@ -19,7 +19,7 @@
 
 typedef struct statistics {
     double budget, peak, evictions, bytes_out, driven, changes, offloaded, dropped, replays, mismatches,
-        predicted_peak, driven_peak;
+        predicted_peak, driven_peak, operations, live_peak;
 } statistics_t;
 
 static char stats_path[512];
@@ -42,7 +42,9 @@ static void read_statistics(statistics_t *s)
                         .replays = json_number(line, "replays"),
                         .mismatches = json_number(line, "mismatches"),
                         .predicted_peak = json_number(line, "predicted_peak_bytes"),
-                        .driven_peak = json_number(line, "driven_peak_bytes")};
+                        .driven_peak = json_number(line, "driven_peak_bytes"),
+                        .operations = json_number(line, "operations"),
+                        .live_peak = json_number(line, "live_peak_bytes")};
 }
 
 /* After every test, whether it has failed or not. */
@@ -248,7 +250,37 @@ static void ample_budget_changes_nothing(void **state)
     assert_true(s.evictions == 0 && s.driven == 0 && s.bytes_out == 0);
 }
 
-/* What cannot fit ends as it would on a smaller device, and the log says what would do. */
+/* The budget that the log of a run advises gets past what the run died of: the next one trains, or dies later and wants more. */
+static void advised_budget_gets_past_the_shortage(void **state)
+{
+    (void)state;
+    char arguments[1024], budget[32];
+    unsigned mib = 12, rounds = 0;
+    statistics_t s, last = {.operations = 0};
+    setenv("LD_PRELOAD", getenv("TEST_LIBEBB"), 1);
+    setenv("EBB_STATS", stats_path, 1);
+    snprintf(arguments, sizeof arguments, SHAPE "--steps 2 --data %s", trainer_text());
+    for (;; rounds++, last = s) {
+        const unsigned before = mib;
+        snprintf(budget, sizeof budget, "%uMiB", mib);
+        setenv("EBB_BUDGET", budget, 1);
+        const outcome_t out = trainer_run(arguments);
+        read_statistics(&s);
+        print_message("%s: %.0f operations, %.1f MiB allocated\n", budget, s.operations,
+                      s.live_peak / 1048576);
+        assert_true(s.operations > last.operations ||
+                    (s.operations == last.operations && s.live_peak > last.live_peak));
+        if (!out.exit_code)
+            break;
+        const char *advice = strstr(out.error, "a budget of at least ");
+        assert_non_null(advice);
+        assert_int_equal(sscanf(advice, "a budget of at least %u MiB", &mib), 1);
+        assert_true(mib > before);
+    }
+    assert_true(rounds > 0);
+}
+
+/* What cannot fit ends as it would on a smaller device. */
 static void budget_below_one_operation_is_out_of_memory(void **state)
 {
     (void)state;
@@ -332,6 +364,7 @@ int main(void)
                                   clear_environment),
         cmocka_unit_test_teardown(ample_budget_changes_nothing, clear_environment),
         cmocka_unit_test_teardown(budget_below_one_operation_is_out_of_memory, clear_environment),
+        cmocka_unit_test_teardown(advised_budget_gets_past_the_shortage, clear_environment),
         cmocka_unit_test_teardown(recorded_step_agrees_with_what_the_trainer_counts, clear_environment),
         cmocka_unit_test_teardown(ebb_run_starts_a_program_under_the_library, clear_environment),
     };

@@ -1,4 +1,4 @@
-/* shortage.c: out of memory: what holds it, and how much would do. */
+/* shortage.c: out of memory: what holds it, and which budget gets past it. */
 #include <string.h>
 
 #include "alloc/base/driver.h"
@@ -101,14 +101,17 @@ static void say_holders(ebb_device_t *dev, const ebb_operation_t *op, const hold
                         const ebb_usage_t *u)
 {
     const ebb_traffic_t t = ebb_traffic(dev);
+    const size_t small = u->mapped_bytes - h->resident;
     ebb_log(EBB_WARN,
-            "  the budget is %.1f MiB, and %.1f MiB that ebb does not own; large buffers hold %.1f MiB (%.1f "
-            "could "
-            "leave, %.1f are held), small ones and spare memory %.1f, %.1f are free; host memory: %.1f MiB "
-            "of %.1f "
-            "pinned, %.1f pageable",
-            mib(u->budget_bytes), mib(u->overhead_bytes), mib(h->resident), mib(h->may_leave), mib(h->held),
-            mib(u->mapped_bytes - h->resident), mib(u->budget_bytes - u->mapped_bytes), mib(t.host_bytes),
+            "  of the budget of %.1f MiB %.1f are not ebb's (context, modules, libraries), %.1f could leave, "
+            "%.1f cannot, %.1f are free",
+            mib(u->budget_bytes + u->overhead_bytes), mib(u->overhead_bytes), mib(h->may_leave),
+            mib(u->mapped_bytes - h->may_leave), mib(u->budget_bytes - u->mapped_bytes));
+    ebb_log(EBB_WARN,
+            "  cannot leave: %.1f MiB in buffers up to %zu KiB, which never do; %.1f for the operation; %.1f "
+            "held; %.1f by the options",
+            mib(small), EBB_SMALL_BYTES >> 10, mib(h->present), mib(h->held), mib(h->too_small));
+    ebb_log(EBB_WARN, "  host memory: %.1f of %.1f MiB pinned, %.1f pageable", mib(t.host_bytes),
             mib(t.host_budget_bytes), mib(t.pageable_bytes));
     for (unsigned i = 0; i < h->count; i++)
         ebb_log(EBB_WARN, "  %10.1f MiB at %#llx, allocation %llu: %s", mib(h->largest[i]->bytes),
@@ -138,8 +141,8 @@ void ebb_report_shortage(ebb_device_t *dev, const ebb_operation_t *op, size_t by
     if (wanted > device_bytes())
         ebb_log(EBB_WARN, "  that is more than the device has");
     else if (wanted + stays > u.budget_bytes)
-        ebb_log(EBB_WARN, "  a budget of %.0f MiB would do",
-                mib(wanted + stays + u.overhead_bytes + (1 << 20) - 1));
+        ebb_log(EBB_WARN, "  a budget of at least %zu MiB gets past this; what comes later may need more",
+                (wanted + stays + u.overhead_bytes + (1 << 20) - 1) >> 20);
     else
         ebb_log(EBB_WARN,
                 "  it would fit if more could leave: what is in the way is host memory or the driver");
