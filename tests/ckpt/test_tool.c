@@ -351,6 +351,9 @@ static void the_end_is_one_line_unless_quiet(void **state)
     SAYS("ebb: peak ");
     SAYS("evicted ");
     assert_ptr_equal(strchr(text, '\n'), text + strlen(text) - 1);
+    assert_int_equal(sh("SOFTGPU_MEMORY=512MiB $EBB run $TEST_LOOP layers=8 steps=9 >/dev/null"), 0);
+    SAYS("ebb: everything fitted: peak ");
+    assert_null(strstr(text, "drove"));
     assert_int_equal(sh("SOFTGPU_MEMORY=52MiB $EBB run --log quiet $TEST_LOOP layers=8 steps=3 >/dev/null"),
                      0);
     assert_string_equal(text, "");

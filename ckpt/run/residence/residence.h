@@ -54,6 +54,8 @@ void ebb_residence_forget(ebb_buffer_t *buffer, ebb_stream_t *stream);
 /* An allocation of so many bytes could not be served: says what holds the memory, once until one can be. */
 void ebb_shortage_of(ebb_device_t *dev, size_t bytes);
 void ebb_shortage_over(ebb_device_t *dev);
+/* Whether there has been one, on any device. */
+bool ebb_shortage_was(ebb_t *ebb);
 
 /* The program has waited for the device: host memory that only a copy kept busy is free. */
 void ebb_residence_waited(ebb_device_t *dev);

@@ -2,8 +2,8 @@
 #include <string.h>
 
 #include "alloc/base/driver.h"
-#include "alloc/base/status.h"
 #include "alloc/base/options.h"
+#include "alloc/base/status.h"
 #include "alloc/device.h"
 #include "ckpt/run/residence/internal.h"
 #include "ckpt/run/state.h"
@@ -159,4 +159,12 @@ void ebb_shortage_over(ebb_device_t *dev)
 {
     struct ebb_shortage *shortage = &dev->ebb->run->shortage[dev->number];
     shortage->on = false;
+}
+
+bool ebb_shortage_was(ebb_t *ebb)
+{
+    unsigned reports = 0;
+    for (unsigned i = 0; i < EBB_STATES; i++)
+        reports += ebb->run->shortage[i].reports;
+    return reports != 0;
 }

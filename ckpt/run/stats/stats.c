@@ -1,3 +1,4 @@
+#include "ckpt/run/residence/residence.h"
 #include "ckpt/run/stats/stats.h"
 
 #include <errno.h>
@@ -6,12 +7,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "alloc/base/status.h"
 #include "alloc/base/options.h"
+#include "alloc/base/status.h"
 #include "alloc/device.h"
 #include "alloc/ebb_alloc.h"
-#include "ckpt/run/replay/replay.h"
 #include "ckpt/run/internal.h"
+#include "ckpt/run/replay/replay.h"
 #include "ckpt/run/stats/live.h"
 #include "ckpt/run/tracker/tracker.h"
 #include "offload/ebb_offload.h"
@@ -120,9 +121,15 @@ static double mib(uint64_t bytes)
     return (double)bytes / (1 << 20);
 }
 
-static void say(const ebb_statistics_t *s, const ebb_device_list_t *devices)
+static bool has_moved(const ebb_statistics_t *s)
 {
-    char line[1024] = "peak";
+    return s->evictions || s->fetches || s->dropped || s->bytes_out || s->bytes_in || s->steps_driven;
+}
+
+static void say(const ebb_statistics_t *s, const ebb_device_list_t *devices, bool fitted)
+{
+    char line[1024];
+    snprintf(line, sizeof line, "%s", fitted ? "everything fitted: peak" : "peak");
     for (uint32_t i = 0; i < devices->count; i++) {
         const ebb_device_statistics_t *d = &devices->device[i];
         const size_t at = strlen(line);
@@ -148,7 +155,7 @@ static void say(const ebb_statistics_t *s, const ebb_device_list_t *devices)
     if (s->pageable_peak_bytes)
         append(line, sizeof line, ", up to %" PRIu64 " MiB in pageable memory", s->pageable_peak_bytes >> 20,
                0);
-    if (s->steps) {
+    if (s->steps && !fitted) {
         append(line, sizeof line, "; drove %" PRIu64, s->steps_driven, 0);
         append(line, sizeof line, " of %" PRIu64 " steps", s->steps + s->steps_interrupted, 0);
     }
@@ -238,7 +245,7 @@ void ebb_stats_finish(ebb_device_t *dev)
     ebb_device_list_t devices;
     ebb_statistics_gather(dev, &s, &devices);
     if (s.peak_bytes)
-        say(&s, &devices);
+        say(&s, &devices, !has_moved(&s) && !ebb_shortage_was(dev->ebb));
     if (*ebb_options.stats)
         write_file(dev, &s, &devices);
     ebb_live_end(dev->ebb);
