@@ -8,11 +8,11 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "alloc/device.h"
 #include "alloc/base/libc_symbol.h"
-#include "alloc/base/status.h"
 #include "alloc/base/options.h"
+#include "alloc/base/status.h"
 #include "alloc/base/thread.h"
+#include "alloc/device.h"
 #include "alloc/ebb_alloc.h"
 #include "ckpt/run/run.h"
 #include "ckpt/run/stats/stats.h"

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "alloc/device.h"
 #include "alloc/base/status.h"
+#include "alloc/device.h"
 #include "alloc/kernel/code.h"
 #include "alloc/kernel/kernel.h"
 #include "ckpt/run/run.h"

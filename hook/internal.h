@@ -6,9 +6,9 @@
 
 #include "alloc/base/driver.h"
 #include "alloc/base/table.h"
+#include "alloc/device.h"
 #include "alloc/ebb_alloc.h"
 #include "alloc/kernel/kernel.h"
-#include "alloc/device.h"
 #include "ckpt/run/run.h"
 #include "hook/hook.h"
 #include "offload/ebb_offload.h"

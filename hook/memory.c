@@ -2,9 +2,9 @@
  * the same memory, but for those that it has to leave to the driver. */
 #include <stdlib.h>
 
-#include "alloc/device.h"
-#include "alloc/base/status.h"
 #include "alloc/base/options.h"
+#include "alloc/base/status.h"
+#include "alloc/device.h"
 #include "alloc/ebb_alloc.h"
 #include "ckpt/run/run.h"
 #include "hook/internal.h"

@@ -3,8 +3,8 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "alloc/device.h"
 #include "alloc/base/status.h"
+#include "alloc/device.h"
 #include "alloc/ebb_alloc.h"
 #include "ckpt/run/run.h"
 #include "hook/internal.h"

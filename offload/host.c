@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include "alloc/base/driver.h"
-#include "alloc/base/status.h"
 #include "alloc/base/options.h"
+#include "alloc/base/status.h"
 #include "offload/internal.h"
 
 static size_t whole_pages(size_t bytes)

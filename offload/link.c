@@ -2,8 +2,8 @@
 #include <string.h>
 
 #include "alloc/base/driver.h"
-#include "alloc/base/status.h"
 #include "alloc/base/options.h"
+#include "alloc/base/status.h"
 #include "offload/internal.h"
 #include "offload/link.h"
 

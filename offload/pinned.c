@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "alloc/base/driver.h"
-#include "alloc/base/status.h"
 #include "alloc/base/options.h"
+#include "alloc/base/status.h"
 #include "alloc/ebb_alloc.h"
 #include "offload/internal.h"
 

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "alloc/base/status.h"
 #include "alloc/base/options.h"
+#include "alloc/base/status.h"
 #include "ckpt/run/state.h"
 #include "ckpt/run/stats/stats.h"
 

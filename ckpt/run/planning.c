@@ -4,8 +4,8 @@
 #include <stdio.h>
 
 #include "alloc/base/driver.h"
-#include "alloc/base/status.h"
 #include "alloc/base/options.h"
+#include "alloc/base/status.h"
 #include "alloc/device.h"
 #include "ckpt/planner/planner.h"
 #include "ckpt/run/profile/profile.h"

@@ -1,8 +1,8 @@
 /* runner_variant.c: what is known of a step variant: its profiling passes, and what they have come to. */
 #include "ckpt/run/internal.h"
 
-#include "alloc/base/status.h"
 #include "alloc/base/options.h"
+#include "alloc/base/status.h"
 #include "ckpt/run/drive/drive.h"
 #include "ckpt/run/run.h"
 #include "ckpt/run/state.h"

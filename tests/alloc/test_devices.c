@@ -2,8 +2,8 @@
  * in; under it is the software driver with SOFTGPU_DEVICES=2. */
 #include "driver_test.h"
 
-#include "alloc/device.h"
 #include "alloc/base/driver.h"
+#include "alloc/device.h"
 #include "alloc/ebb_alloc.h"
 #include "ckpt/run/run.h"
 #include "hook/hook.h"

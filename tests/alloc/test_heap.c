@@ -1,8 +1,8 @@
 /* The allocator against a naive model, and the promises it makes about memory. */
 #include "driver_test.h"
 
-#include "alloc/device.h"
 #include "alloc/base/driver.h"
+#include "alloc/device.h"
 #include "hook/hook.h"
 
 static ebb_device_t *const dev = &ebb_global.device[0];

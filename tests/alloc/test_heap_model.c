@@ -11,9 +11,9 @@
 
 #include <cmocka.h>
 
-#include "alloc/device.h"
 #include "alloc/base/driver.h"
 #include "alloc/base/status.h"
+#include "alloc/device.h"
 #include "model_driver.h"
 
 static ebb_t process;

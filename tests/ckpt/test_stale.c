@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "alloc/base/status.h"
 #include "alloc/base/options.h"
+#include "alloc/base/status.h"
 #include "alloc/device.h"
 #include "ckpt/run/run.h"
 #include "ckpt/run/tracker/tracker.h"

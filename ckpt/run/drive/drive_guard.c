@@ -8,8 +8,8 @@
 #include <stdlib.h>
 
 #include "alloc/base/driver.h"
-#include "alloc/base/status.h"
 #include "alloc/base/options.h"
+#include "alloc/base/status.h"
 #include "ckpt/run/drive/internal.h"
 
 static bool is_guarded(drive_t *drive)

@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "alloc/base/driver.h"
-#include "alloc/base/status.h"
 #include "alloc/base/options.h"
+#include "alloc/base/status.h"
 #include "alloc/device.h"
 #include "ckpt/run/drive/internal.h"
 #include "ckpt/run/replay/replay.h"

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "alloc/base/table.h"
 #include "alloc/base/driver.h"
+#include "alloc/base/table.h"
 #include "ckpt/run/drive/internal.h"
 #include "ckpt/run/run.h"
 #include "offload/ebb_offload.h"

@@ -16,8 +16,8 @@
 #include "alloc/base/options.h"
 #include "ckpt/plan/plan.h"
 #include "ckpt/run/drive/internal.h"
-#include "ckpt/run/state.h"
 #include "ckpt/run/replay/replay.h"
+#include "ckpt/run/state.h"
 #include "offload/ebb_offload.h"
 
 enum { FIRST_STEPS = 2 };

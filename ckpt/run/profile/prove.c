@@ -3,12 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "alloc/base/table.h"
 #include "alloc/base/driver.h"
 #include "alloc/base/status.h"
+#include "alloc/base/table.h"
 #include "alloc/device.h"
-#include "ckpt/run/state.h"
 #include "ckpt/run/replay/replay.h"
+#include "ckpt/run/state.h"
 #include "ckpt/run/tracker/tracker.h"
 
 enum {

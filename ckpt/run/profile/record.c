@@ -6,8 +6,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "alloc/base/table.h"
 #include "alloc/base/status.h"
+#include "alloc/base/table.h"
 #include "alloc/device.h"
 #include "ckpt/run/profile/kernels/tiles.h"
 #include "ckpt/run/run.h"

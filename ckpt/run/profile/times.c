@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "alloc/base/table.h"
 #include "alloc/base/driver.h"
+#include "alloc/base/table.h"
 #include "alloc/device.h"
 #include "ckpt/run/profile/internal.h"
 #include "ckpt/run/state.h"

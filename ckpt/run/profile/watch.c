@@ -3,13 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "alloc/base/table.h"
 #include "alloc/base/driver.h"
 #include "alloc/base/status.h"
+#include "alloc/base/table.h"
 #include "alloc/device.h"
+#include "ckpt/run/residence/internal.h"
 #include "ckpt/run/state.h"
 #include "ckpt/run/tracker/tracker.h"
-#include "ckpt/run/residence/internal.h"
 
 enum { LAUNCHES_OF_EACH = 1 }; /* of a kernel, in a second look: all of a step were watched in the first */
 

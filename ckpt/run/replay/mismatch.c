@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-#include "alloc/base/status.h"
 #include "alloc/base/options.h"
+#include "alloc/base/status.h"
 #include "alloc/ebb_alloc.h"
 #include "ckpt/run/drive/drive.h"
 

@@ -4,12 +4,12 @@
 #include <string.h>
 
 #include "alloc/base/driver.h"
-#include "alloc/base/status.h"
 #include "alloc/base/options.h"
+#include "alloc/base/status.h"
 #include "alloc/device.h"
-#include "ckpt/run/state.h"
 #include "ckpt/run/profile/profile.h"
 #include "ckpt/run/residence/residence.h"
+#include "ckpt/run/state.h"
 #include "ckpt/run/tracker/tracker.h"
 #include "offload/ebb_offload.h"
 

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "alloc/base/status.h"
 #include "alloc/base/options.h"
+#include "alloc/base/status.h"
 #include "ckpt/run/replay/internal.h"
 #include "ckpt/run/residence/residence.h"
 #include "ckpt/run/state.h"

@@ -2,8 +2,8 @@
 #include <string.h>
 
 #include "alloc/base/driver.h"
-#include "alloc/base/status.h"
 #include "alloc/base/options.h"
+#include "alloc/base/status.h"
 #include "alloc/device.h"
 #include "ckpt/run/replay/internal.h"
 #include "ckpt/run/residence/residence.h"

@@ -4,9 +4,9 @@
 
 #include "alloc/base/status.h"
 #include "alloc/device.h"
-#include "ckpt/run/state.h"
 #include "ckpt/run/replay/internal.h"
 #include "ckpt/run/residence/residence.h"
+#include "ckpt/run/state.h"
 #include "offload/ebb_offload.h"
 
 /* ---- which operations ---- */

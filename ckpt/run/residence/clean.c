@@ -1,8 +1,8 @@
 /* clean.c: see internal.h. */
 #include "ckpt/run/residence/internal.h"
 
-#include "alloc/base/status.h"
 #include "alloc/base/options.h"
+#include "alloc/base/status.h"
 #include "alloc/device.h"
 #include "ckpt/run/profile/profile.h"
 #include "ckpt/run/state.h"

@@ -4,12 +4,12 @@
  */
 #include <stdlib.h>
 
-#include "alloc/base/status.h"
 #include "alloc/base/options.h"
+#include "alloc/base/status.h"
 #include "alloc/device.h"
-#include "ckpt/run/run.h"
 #include "ckpt/run/replay/replay.h"
 #include "ckpt/run/residence/internal.h"
+#include "ckpt/run/run.h"
 #include "ckpt/run/state.h"
 #include "offload/ebb_offload.h"
 

@@ -8,8 +8,8 @@
 
 #include "alloc/base/options.h"
 #include "alloc/device.h"
-#include "ckpt/run/run.h"
 #include "ckpt/run/residence/internal.h"
+#include "ckpt/run/run.h"
 #include "ckpt/run/tracker/tracker.h"
 #include "offload/ebb_offload.h"
 

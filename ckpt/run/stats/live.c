@@ -8,8 +8,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "alloc/base/status.h"
 #include "alloc/base/options.h"
+#include "alloc/base/status.h"
 #include "ckpt/run/state.h"
 
 enum { TICKS = 64 }; /* operations between two times of writing: gathering takes about a microsecond */

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "alloc/base/options.h"
 #include "alloc/base/status.h"
 #include "alloc/base/table.h"
-#include "alloc/base/options.h"
 #include "alloc/device.h"
 #include "ckpt/run/state.h"
 
