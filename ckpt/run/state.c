@@ -1,8 +1,10 @@
 
 #include <stdlib.h>
 
+#include "alloc/device.h"
 #include "ckpt/run/run.h"
 #include "ckpt/run/state.h"
+#include "offload/ebb_offload.h"
 
 #define EBB_RUN_PART(part, count) extern const size_t ebb_part_##part;
 EBB_RUN_PARTS(EBB_RUN_PART)
@@ -17,4 +19,67 @@ bool ebb_run_open(ebb_t *ebb)
 #undef EBB_RUN_PART
     ebb->run = run;
     return good;
+}
+
+/* ---- memory of this folder's own ---- */
+
+struct ebb_scratch {
+    size_t device, pinned;
+};
+const size_t ebb_part_scratch = sizeof(struct ebb_scratch);
+
+ebb_buffer_t *ebb_scratch_alloc(ebb_device_t *dev, size_t bytes, ebb_stream_t *stream)
+{
+    struct ebb_scratch *scratch = &dev->ebb->run->scratch[dev->number];
+    ebb_buffer_t *b;
+    if (ebb_heap_alloc(dev, &(ebb_request_t){.bytes = bytes, .stream = stream}, &b))
+        return NULL;
+    b->held++;
+    scratch->device += bytes;
+    return b;
+}
+
+void ebb_scratch_free(ebb_buffer_t *b, ebb_stream_t *stream)
+{
+    if (!b)
+        return;
+    ebb_device_t *dev = b->range->device;
+    dev->ebb->run->scratch[dev->number].device -= b->bytes;
+    ebb_heap_free(b, stream ? ebb_mark_here(stream) : (ebb_mark_t){0});
+}
+
+void *ebb_scratch_pinned_alloc(ebb_device_t *dev, size_t bytes)
+{
+    struct ebb_scratch *scratch = &dev->ebb->run->scratch[dev->number];
+    void *p = ebb_pinned_alloc(dev, bytes);
+    scratch->pinned += p ? bytes : 0;
+    if (!p)
+        ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "pinned host memory", bytes);
+    return p;
+}
+
+void ebb_scratch_pinned_free(ebb_device_t *dev, void *p, size_t bytes)
+{
+    struct ebb_scratch *scratch = &dev->ebb->run->scratch[dev->number];
+    scratch->pinned -= p ? bytes : 0;
+    ebb_pinned_free(dev, p, bytes);
+}
+
+size_t ebb_scratch_bytes(ebb_device_t *dev)
+{
+    struct ebb_scratch *scratch = &dev->ebb->run->scratch[dev->number];
+    return scratch->device;
+}
+
+size_t ebb_scratch_pinned_bytes(ebb_device_t *dev)
+{
+    struct ebb_scratch *scratch = &dev->ebb->run->scratch[dev->number];
+    return scratch->pinned;
+}
+
+size_t ebb_program_bytes(ebb_device_t *dev)
+{
+    struct ebb_scratch *scratch = &dev->ebb->run->scratch[dev->number];
+    const size_t live = ebb_live_bytes(dev);
+    return live > scratch->device ? live - scratch->device : 0;
 }

@@ -11,7 +11,7 @@
 #define EBB_RUN_PARTS(X)                                                                                     \
     X(runner, 1)               /* internal.h */                                                              \
     X(file_names, 1)           /* output_files.c */                                                          \
-    X(scratch, EBB_STATES)     /* scratch.c */                                                               \
+    X(scratch, EBB_STATES)     /* state.c */                                                                 \
     X(pins, 1)                 /* pin.c */                                                                   \
     X(drives, 1)               /* drive/internal.h */                                                        \
     X(drive_share, 1)          /* drive/drive_share.c */                                                     \
@@ -46,7 +46,7 @@ struct ebb_run {
 #undef EBB_RUN_PART
 };
 
-/* ---- memory of this folder's own (scratch.c) ---- */
+/* ---- memory of this folder's own (state.c) ---- */
 
 /* Memory of this folder's own: hashes, verdicts, scratch for learning. It counts against the budgets, and is none of the
  * program's buffers: statistics leave it out of live_bytes and host_bytes. ebb_lock() held. */

@@ -1,4 +1,4 @@
-/* internal.h: what learn.c, times.c, watch.c, select_proofs.c and prove.c share. */
+/* internal.h: what learn.c, times.c, watch.c and prove.c share. */
 #ifndef EBB_RUN_PROFILE_INTERNAL_H
 #define EBB_RUN_PROFILE_INTERNAL_H
 
@@ -120,7 +120,7 @@ void ebb_watch_interrupt(ebb_t *ebb); /* by an operation that is not known */
 void ebb_watch_end(ebb_device_t *dev, bool good, ebb_stream_t *stream); /* waits */
 bool ebb_watch_is_needed(ebb_device_t *dev, const ebb_profile_t *profile);
 
-/* select_proofs.c: chooses what is proven. False: no memory. */
+/* Chooses what is proven. False: no memory. */
 bool ebb_select_proofs(ebb_device_t *dev, ebb_profile_t *profile);
 
 /* prove.c */

@@ -171,7 +171,7 @@ void ebb_recipe_abandon(ebb_orphans_t *left);
 /* The program is about to allocate: what was left behind is made before that would take the memory that it needs. */
 void ebb_recipe_allocating(ebb_device_t *dev, size_t bytes);
 
-/* ---- other bits than before (mismatch.c) ---- */
+/* ---- other bits than before (recheck.c) ---- */
 
 /* What happens when an operation that was repeated has made other bits than before, whoever has noticed. */
 
