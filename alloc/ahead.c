@@ -38,7 +38,7 @@ static void create_what_is_wanted(ebb_device_t *dev)
         a->created = ebb_chunk_handle(dev->device, &a->handle) == 0;
         atomic_store(&a->state, EBB_AHEAD_DONE);
         ebb_lock();
-        hand_over(dev); /* unless somebody has been quicker */
+        hand_over(dev); /* unless another thread has done so */
     }
     ebb_unlock();
 }

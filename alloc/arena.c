@@ -117,7 +117,7 @@ void ebb_range_delete(ebb_range_t *r)
 
 /* ---- what the driver has refused to unmap ---- */
 
-/* The first `count` chunks stay mapped, and are nobody's here: like those of a ghost (spare.c). */
+/* The first `count` chunks stay mapped, without an owner here: like those of a ghost (spare.c). */
 static void note_stale(ebb_range_t *r, uint32_t count, const ebb_chunk_t *chunks)
 {
     if (chunks != r->chunk)

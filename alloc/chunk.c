@@ -312,7 +312,7 @@ void ebb_chunks_end_ahead(ebb_device_t *dev, const CUmemGenericAllocationHandle 
     dev->chunks.under_way--;
     if (handle && !c)
         ebb_driver.cuMemRelease(*handle);
-    if (!c) { /* whoever needs one will see for himself whether the driver has it */
+    if (!c) { /* the next request asks the driver itself */
         dev->chunks.wanted = false;
         dev->chunks.created--;
     } else {

@@ -139,7 +139,7 @@ static inline ebb_slab_t *ebb_slab_of(const ebb_block_t *b)
     return b->buffer.range->slab;
 }
 
-/* A block at a place; it must be nobody's, and `units` above 0. NULL: no host memory. */
+/* A block at a place that belongs to no block; `units` above 0. NULL: no host memory. */
 ebb_block_t *ebb_block_new(ebb_slab_t *slab, uint32_t first, uint32_t units);
 void ebb_block_delete(ebb_block_t *block);
 /* Its neighbours, or NULL. */
@@ -156,7 +156,7 @@ ebb_status_t ebb_slab_back(ebb_slab_t *slab, uint32_t first, uint32_t units, con
 /* A block comes to life, or dies. Returns in how many chunks' worth of units none was, or is, but it. */
 unsigned ebb_slab_born(const ebb_block_t *block);
 unsigned ebb_slab_died(const ebb_block_t *block);
-/* Gives the chunks that lie wholly in these units, which nobody uses any more, back to the pool. */
+/* Gives the chunks that lie wholly in these units, which no block uses any more, back to the pool. */
 void ebb_slab_strip(ebb_slab_t *slab, uint32_t first, uint32_t units);
 
 enum {
@@ -180,7 +180,7 @@ typedef struct ebb_chunks {
     size_t limit;          /* chunks that may exist */
     size_t lent;           /* chunks' worth of the budget that others have */
     size_t created, peak;  /* that do, or are being created; and did */
-    ebb_chunk_list_t idle; /* nobody uses them */
+    ebb_chunk_list_t idle; /* no work uses them */
     ebb_chunk_list_t late; /* in use until their marks, when last asked */
     size_t total_bytes;    /* EBB_BUDGET */
     size_t budget_bytes, overhead_bytes;
@@ -201,7 +201,7 @@ typedef struct ebb_chunks {
 typedef struct ebb_ahead {
     ebb_thread_t thread;
     CUcontext context; /* of the program's thread that made this one start */
-    /* The chunk that is being created. Filled by this thread, emptied under ebb_lock() by whoever comes first. */
+    /* The chunk that is being created. Filled by this thread, emptied by the first thread that holds ebb_lock(). */
     _Atomic enum { EBB_AHEAD_EMPTY, EBB_AHEAD_CREATING, EBB_AHEAD_DONE } state;
     CUmemGenericAllocationHandle handle;
     bool created; /* handle is one */
@@ -300,7 +300,7 @@ struct ebb_stream {
 typedef struct ebb_arena {
     CUdeviceptr base;
     atomic_size_t slots; /* 0 until all else is there; neither it nor the base changes after that */
-    size_t first_slot;   /* those in front of it are nobody's, ever: ebb_nowhere */
+    size_t first_slot;   /* those in front of it never get a range: ebb_nowhere */
     ebb_range_t **range; /* [slots]: the range that a place belongs to, or NULL */
     size_t next_slot;    /* where the search for room goes on */
     ebb_range_t *stale;  /* deleted, but for what the driver has refused to unmap; through `next` */
@@ -367,7 +367,7 @@ struct ebb {
     struct ebb_offload *offload; /* offload/internal.h; NULL: there was no driver yet */
     struct ebb_run *run;         /* ckpt/run/state.h; the same */
     struct ebb_hook *hook;       /* hook/internal.h; the same */
-    atomic_int order_wanted; /* what orders streams is told of (ckpt/run/run.h); any thread, at any time */
+    atomic_int order_wanted; /* what orders streams is reported (ckpt/run/run.h); any thread, at any time */
 };
 
 /* Numbers the devices, and what else does not begin at 0. Once, before anything else of this folder. */
@@ -462,8 +462,8 @@ bool ebb_is_capturing(CUstream stream);
  * releasing them are the slowest calls of the VMM family.
  *
  * A chunk is free (in the pool) or taken. A free one may still be in use by work that was issued before it was
- * given: until its mark `freed`; a stream that has been given that work may have it at once. Ranges that nobody
- * owns any more may still be mapped on a chunk, free or taken: ghosts (heap.c).
+ * given: until its mark `freed`; a stream that has been given that work may have it at once. Ranges without
+ * an owner may still be mapped on a chunk, free or taken: ghosts (heap.c).
  *
  * All chunks are of one size. Larger handles for large buffers that live long would be created in less time (published: 193 us each on an
  * A100, so 10 s for 100 GB in pieces of 2 MiB, once), but cuMemMap takes whole handles: what an eviction, a plan's overlay or a slab needs could
@@ -485,11 +485,11 @@ void ebb_chunks_init(ebb_device_t *dev, size_t budget_bytes, size_t others_bytes
 /* From now on what else the process holds is measured before chunks are created, `reserve_bytes` more are held back,
  * and `ahead` of need some are created by a thread (ahead.c). */
 void ebb_chunks_follow(ebb_device_t *dev, size_t reserve_bytes, bool ahead);
-/* Measures now: for whoever knows that something was loaded. */
+/* Measures now: for callers that have seen something loaded. */
 void ebb_chunks_measure(ebb_device_t *dev);
 
-/* So many chunks less may exist, because the driver serves memory of that size itself; those that nobody has
- * taken go back to it. False: more of them are taken than that. And back. */
+/* So many chunks less may exist, because the driver serves memory of that size itself; those that are
+ * free go back to it. False: more of them are taken than that. And back. */
 bool ebb_chunks_lend(ebb_device_t *dev, size_t count);
 void ebb_chunks_regain(ebb_device_t *dev, size_t count);
 
@@ -562,7 +562,7 @@ ebb_status_t ebb_arena_reserve(ebb_t *ebb, size_t device_bytes);
 ebb_status_t ebb_range_clear(ebb_range_t *range);
 void ebb_arena_clear(ebb_device_t *dev);
 
-/* Puts chunks under a part of a range, or gives a part's back to the pool, which nobody may use any more. */
+/* Puts chunks under a part of a range, or gives a part's, which no work may use any more, back to the pool. */
 ebb_status_t ebb_range_map_part(ebb_range_t *range, uint32_t first, uint32_t count,
                                 const ebb_chunk_t *chunks);
 ebb_status_t ebb_range_unmap_part(ebb_range_t *range, uint32_t first, uint32_t count);
@@ -614,13 +614,13 @@ bool ebb_heap_measure_if_due(ebb_device_t *dev);
 void ebb_heap_shrink(ebb_device_t *dev);
 
 /* On every device, what was allocated without memory gets it, unless it is at the address `but`. Called when a call begins. What cannot be
- * had any more goes through `unbacked`: whoever touches it gives it some. */
+ * had any more goes through `unbacked`: the next operation that touches it gets it memory. */
 void ebb_heap_back(ebb_t *ebb, CUdeviceptr but, void (*unbacked)(ebb_buffer_t *buffer));
 
 /* What the program is told to be free: the budget less the chunks that live buffers take on the device when they are there. */
 size_t ebb_heap_told_free(ebb_device_t *dev);
 
-/* Gives all memory of the device back to the driver, under live buffers too: it is idle, and nobody will use it again.
+/* Gives all memory of the device back to the driver, under live buffers too: it is idle, and no work will use it again.
  * Some context must be current. `freeing` is asked of each large buffer: true: it is gone already (a placed one). */
 void ebb_heap_abandon(ebb_device_t *dev, bool (*freeing)(ebb_buffer_t *buffer, ebb_stream_t *stream));
 
@@ -643,7 +643,7 @@ void ebb_small_check(ebb_device_t *dev);
 
 /* ---- rights to ebb's memory (share.c) ---- */
 
-/* Who else may reach ebb's memory. */
+/* Which other devices may reach ebb's memory. */
 
 /* The rights that every mapping of the device's memory has to give: its own, and those of the devices that
  * the program has given access. Valid until the next grant. */

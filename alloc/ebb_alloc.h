@@ -90,7 +90,7 @@ ebb_status_t ebb_range_map_for(ebb_range_t *range, ebb_stream_t *stream);
 
 /* Addresses without chunks, for `chunk_count` of them. NULL: no host memory, or no room left in the arena. */
 ebb_range_t *ebb_range_new(ebb_device_t *dev, size_t chunk_count);
-void ebb_range_delete(ebb_range_t *range); /* must be unmapped and nobody's */
+void ebb_range_delete(ebb_range_t *range); /* must be unmapped, without an owner */
 
 /* The same with chunks that stay the caller's: several ranges may be mapped on one chunk, in use at different
  * times. Between the last operation through one range and the first through another there must be a full
@@ -123,7 +123,7 @@ size_t ebb_chunks_available(ebb_device_t *dev);
 /* Chunks that may exist and have no owner, whether or not work that is under way still uses them. Asks the driver nothing. */
 size_t ebb_chunks_unowned(ebb_device_t *dev);
 size_t ebb_chunks_limit(ebb_device_t *dev);
-/* Gives the chunks that nobody has taken back to the driver. */
+/* Gives the pool's free chunks back to the driver. */
 void ebb_chunks_release(ebb_device_t *dev);
 
 /* ---- buffers (heap.c) ---- */
@@ -187,7 +187,7 @@ bool ebb_heap_reclaim(ebb_device_t *dev, size_t chunks, bool wait);
  * can. */
 bool ebb_heap_make_room(ebb_device_t *dev, size_t chunks);
 
-/* What else is held on the device is measured when the program's next call begins: for whoever has made the driver take some. */
+/* Measures what else is held on the device when the program's next call begins: for calls that made the driver take some. */
 void ebb_heap_measure_soon(ebb_device_t *dev);
 
 /* A buffer at the beginning of a range that has no owner. NULL: no host memory. */
@@ -241,7 +241,7 @@ typedef struct ebb_access {
         param_offset; /* kernel: where the word stands in the argument block; else: which operand it is */
 } ebb_access_t;
 
-/* Tensor maps among a kernel's arguments that are told of, and how large each is. */
+/* The most tensor maps that are listed of a kernel's arguments, and the size of each. */
 enum { EBB_TENSOR_MAPS = 8, EBB_TENSOR_MAP_BYTES = 128 };
 
 typedef struct ebb_operation {
@@ -272,14 +272,14 @@ typedef struct ebb_operation {
     const unsigned char *instead;
 } ebb_operation_t;
 
-/* What orders the program's streams and its host beside the operations themselves. */
+/* What orders the program's streams and its host besides the operations themselves. */
 typedef enum ebb_order_kind {
     EBB_ORDER_RECORD,      /* an event, on a stream: all that was issued so far, at least */
     EBB_ORDER_WAIT,        /* a stream waits for an event */
     EBB_ORDER_SYNC_EVENT,  /* the host has waited for an event */
     EBB_ORDER_SYNC_STREAM, /* for a stream, also in a blocking copy */
     EBB_ORDER_SYNC_DEVICE, /* for everything */
-    EBB_ORDER_NOT_RECORDED /* an event, as was told before: the driver has refused it */
+    EBB_ORDER_NOT_RECORDED /* an event, reported as recorded before: the driver has refused it */
 } ebb_order_kind_t;
 
 typedef struct ebb_order {
@@ -310,9 +310,9 @@ const ebb_obscure_t *ebb_obscure_kernels(ebb_t *ebb); /* the first, or NULL */
 /* How often a module has been unloaded: functions may be others since. */
 uint64_t ebb_modules_unloaded(ebb_t *ebb);
 /* Whether the module of a kernel (a CUkernel cast, too) has variables, or the program has looked one up there: a kernel may
- * then read what the program writes there unseen, or write what it reads. What cannot be told is taken for yes. Lock held. */
+ * then read what the program writes there unseen, or write what it reads. Unknown counts as yes. Lock held. */
 bool ebb_function_has_variables(ebb_t *ebb, CUfunction function);
-/* Whether a kernel (a CUkernel cast, too) is from this CUmodule or CUlibrary. What cannot be told is taken for yes. Lock held. */
+/* Whether a kernel (a CUkernel cast, too) is from this CUmodule or CUlibrary. Unknown counts as yes. Lock held. */
 bool ebb_function_is_from(ebb_t *ebb, CUfunction function, const void *handle);
 
 /* Something was lost that cannot be brought back: from now on every call with which the program waits for its

@@ -174,7 +174,7 @@ size_t ebb_heap_told_free(ebb_device_t *dev)
     return (limit > dev->heap.taken ? limit - dev->heap.taken : 1) * EBB_CHUNK_BYTES;
 }
 
-/* What all buffers have, whoever found the memory. */
+/* What all buffers have, wherever their memory came from. */
 static void begin_life(ebb_buffer_t *b, const ebb_request_t *q)
 {
     // NOLINTNEXTLINE(clang-analyzer-core.NullDereference): without a buffer ebb_fail() has said so, never by 0
@@ -294,8 +294,8 @@ static void forget_unbacked(ebb_device_t *dev)
     dev->ebb->unbacked_count--;
 }
 
-/* What cannot be had any more, or only when a plan is left, comes when it is touched: whoever touches it waits for what has used the
- * chunks. */
+/* Memory that cannot be had any more, or only when a plan is left, comes with the next operation that touches the buffer: it waits for
+ * what has used the chunks. */
 static void back(ebb_device_t *dev, void (*unbacked)(ebb_buffer_t *buffer))
 {
     ebb_buffer_t *b = dev->heap.unbacked;
@@ -398,7 +398,7 @@ ebb_buffer_t *ebb_buffer_at(ebb_t *ebb, CUdeviceptr address)
         return address > r->base ? ebb_small_at(r->slab, address - 1) : NULL;
     }
     if (!r && address > ebb->arena.base)
-        r = ebb_arena_range(ebb, address - 1); /* the slot behind a range is never another's */
+        r = ebb_arena_range(ebb, address - 1); /* the slot behind a range belongs to no other */
     return r ? r->buffer : NULL;
 }
 

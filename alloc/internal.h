@@ -6,8 +6,6 @@
 
 /* ---- ranges without an owner, and what new ones are made of (spare.c) ---- */
 
-/* Ranges that nobody owns any more, and from what memory a new one is made. */
-
 /* A mapped range of exactly so many chunks that `stream` (NULL: every stream) may use at once, if there is one already. */
 bool ebb_spare_take_whole(ebb_device_t *dev, size_t chunk_count, const ebb_stream_t *stream,
                           ebb_range_t **out);

@@ -1,7 +1,7 @@
 /* mark.c: what a stream has reached, without an event per operation.
  *
- * Operations of a stream are counted as they are issued. Only when somebody asks whether the stream has got
- * as far as number n is an event recorded, behind everything issued so far; it then answers for all numbers
+ * Operations of a stream are counted as they are issued. Only a question whether the stream has got as far
+ * as number n records an event, behind everything issued so far; it then answers for all numbers
  * up to there. A few events may be pending, so that a host that runs ahead and asks all the time still gets
  * its answers. So the hot path pays one increment, and a question is at worst answered a little late, never
  * too early.

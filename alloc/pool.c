@@ -88,7 +88,7 @@ void ebb_pool_gave(ebb_device_t *dev, CUmemoryPool pool, size_t bytes)
 {
     ebb_pool_usage_t *u = ebb_pool_usage(dev, pool);
     const size_t less = whole(bytes);
-    /* What outlives its pool is nobody's. */
+    /* What outlives its pool counts for none. */
     u->used_bytes = u->used_bytes > less ? u->used_bytes - less : 0;
 }
 

@@ -344,7 +344,7 @@ ebb_buffer_t *ebb_small_at(const ebb_slab_t *s, CUdeviceptr address)
 {
     const uint32_t unit = (uint32_t)((address - s->range->base) / EBB_ALIGN_BYTES);
     ebb_block_t *b = s->at[unit] ? s->at[unit] : ebb_block_of(s, unit);
-    /* The rest of the last unit belongs to nobody. */
+    /* The rest of the last unit belongs to no buffer. */
     return b && b->state == EBB_LIVE && address - b->buffer.address < b->buffer.bytes ? &b->buffer : NULL;
 }
 

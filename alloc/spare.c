@@ -1,12 +1,12 @@
 /* spare.c: what becomes of the ranges of freed buffers.
  *
- *   spare  mapped, nobody's, and its chunks are its own: the next request of its size takes it as it is, which
+ *   spare  mapped, unowned, and its chunks are its own: the next request of its size takes it as it is, which
  *          a training loop is sure to make
  *   ghost  still mapped, but its chunks are no longer its own: they are in the pool, or under another range
  *
  * A request of another size takes chunks away from the spares that have waited longest and maps them a second
  * time, under a new range. That needs no waiting where the stream is the same: what was issued on the old range
- * comes before what will be issued on the new one, and nobody uses the old one any more. It leaves a ghost
+ * comes before what will be issued on the new one, and no new work uses the old one. It leaves a ghost
  * behind, which becomes a range again when its size is asked for and all its chunks are to be had. So a program
  * whose sizes come and go settles into a set of ranges over the same chunks, with no mapping calls at all, and no
  * more memory than it has alive at its peak. Without this, spares would have to be unmapped, which only work that

@@ -102,7 +102,7 @@ static ebb_status_t set_up(ebb_device_t *dev, size_t total)
     ebb_t *ebb = dev->ebb;
     EBB_TRY(ebb_vmm_try(dev->device));
     size_t budget = dev->budget_bytes = ebb_budget_of(total);
-    /* What is gone already: the context's and the program's own, and other processes' where that cannot be told. */
+    /* What is gone already: the context's and the program's own, and other processes' where they cannot be told apart. */
     const ebb_overhead_t now = ebb_overhead(ebb, dev->device, 0);
     const size_t others = now.bytes + (size_t)ebb_options.reserve;
     if (!ebb->arena.slots)
@@ -324,7 +324,7 @@ ebb_device_t *ebb_enter_at(CUdeviceptr address)
     if (!ebb_arena_contains(dev->ebb, address))
         return held_if(ebb_is_device(dev), dev);
     ebb_device_t *of = ebb_arena_device(dev->ebb, address);
-    return of ? held_at(of) : dev; /* of nobody's: whoever looks it up will see */
+    return of ? held_at(of) : dev; /* no device's: the caller's look-up finds none */
 }
 
 ebb_device_t *ebb_enter_work(void)
@@ -538,7 +538,7 @@ CUresult ebb_issue(ebb_operation_t *op, CUresult (*issue)(const void *context), 
     if (ebb_captures_under_way(dev->ebb) && ebb_is_capturing(ebb_stream_handle(op->stream))) {
         EBB_TRY(ebb_capture_note(op));
         return ebb_lock_step_out(dev, issue,
-                                 context); /* what the program may not do while capturing, it is told */
+                                 context); /* the driver refuses what may not be done while capturing */
     }
     if (dev->ebb->device_count == 1)
         return issue_inside(dev, op, issue, context);

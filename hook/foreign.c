@@ -226,7 +226,7 @@ static int is_pytorch(struct dl_phdr_info *object, size_t size, void *found)
     return *(bool *)found = object->dlpi_name && strstr(object->dlpi_name, "libc10_cuda");
 }
 
-/* A PyTorch that maps device memory itself has been told to by its script, whatever `ebb run` has put into the
+/* A PyTorch that maps device memory itself does so by its script's settings, whatever `ebb run` has put into the
  * environment: its tensors are then parts of large mappings that ebb cannot see into. Said once. */
 static void notice_segments(void)
 {

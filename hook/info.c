@@ -128,7 +128,7 @@ static CUresult trim(CUmemoryPool pool, size_t keep)
 
 PLAIN_CALL(cuMemPoolTrimTo, (CUmemoryPool pool, size_t keep), trim(pool, keep))
 
-/* ---- whose an address is ---- */
+/* ---- which buffer an address is in ---- */
 
 /* False: not ours, no lock held. True: `b` is its buffer (or NULL), lock held. */
 static bool ask(CUdeviceptr address, ebb_buffer_t **b)
@@ -139,7 +139,7 @@ static bool ask(CUdeviceptr address, ebb_buffer_t **b)
         return false;
     *b = ebb_buffer_at(dev->ebb, address);
     if (*b && address - (*b)->address >= (*b)->bytes)
-        *b = NULL; /* one past the end is nobody's to these calls */
+        *b = NULL; /* to these calls one past the end is in no buffer */
     return true;
 }
 

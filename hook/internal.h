@@ -86,7 +86,7 @@ bool ebb_args_pack(const ebb_signature_t *signature, unsigned char *block, void 
 void ebb_args_scan(ebb_t *ebb, ebb_operation_t *op, const ebb_signature_t *signature,
                    const unsigned char *block, ebb_access_t *access);
 
-/* Adds one access by address, if a live buffer is there. False: the address is ebb's, but nobody's. */
+/* Adds one access by address, if a live buffer is there. False: the address is ebb's, but in no live buffer. */
 bool ebb_access_add(ebb_t *ebb, ebb_operation_t *op, CUdeviceptr address, uint32_t param_offset);
 /* The same for a stretch of so many bytes: false also if it ends behind its buffer. */
 bool ebb_access_add_span(ebb_t *ebb, ebb_operation_t *op, CUdeviceptr address, size_t bytes,
@@ -190,9 +190,9 @@ void ebb_graph_forget(ebb_t *ebb, const void *graph);
 /* What every graph is taken to mention. */
 ebb_mentions_t *ebb_graph_common_mentions(ebb_t *ebb);
 
-/* ---- what orders the program's streams and its host, told to ckpt/run (work.c) ---- */
+/* ---- what orders the program's streams and its host, reported to ckpt/run (work.c) ---- */
 
-/* After the driver has done it, a record before; the lock is not held. One load if nobody wants to know. */
+/* After the driver has done it, a record before; the lock is not held. One load if it is not wanted. */
 void ebb_order_note(ebb_order_kind_t kind, CUstream stream, CUevent event);
 /* The same if `result` is a success; returns it. */
 static inline CUresult ebb_order_done(CUresult result, ebb_order_kind_t kind, CUstream stream, CUevent event)

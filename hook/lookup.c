@@ -111,7 +111,7 @@ PLAIN_CALL(cuGetProcAddress_v2,
 
 /* ---- dlsym and dlvsym ---- */
 
-/* What the entries in dlsym.c jump to. Resolved on first use: whoever asks twice at once finds the same. */
+/* What the entries in dlsym.c jump to. Resolved on first use: threads that ask at once find the same. */
 __attribute__((visibility("hidden"))) void *ebb_next_dlsym, *ebb_next_dlvsym;
 
 /* Whether the code is the driver's own. On WSL2 libcuda.so.1 looks up the functions of the driver that is behind it (HAMi-core pull request

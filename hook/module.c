@@ -14,7 +14,7 @@
 
 /* ---- they come ---- */
 
-/* First what nobody uses, then, as nobody says how much is needed, a part of what is in use. */
+/* First what is free, then, as the size needed is unknown, a part of what is in use. */
 static bool give_way(unsigned round)
 {
     enum { ROUNDS = 3, PART = 16 };

@@ -167,7 +167,7 @@ bool ebb_sync_memops(const ebb_t *ebb)
     return ebb->hook && atomic_load_explicit(&ebb->hook->sync_memops, memory_order_relaxed);
 }
 
-/* The driver need not know of it where the memory is ebb's (it would refuse: its own mappings have no such
+/* The driver is not asked where the memory is ebb's (it would refuse: its own mappings have no such
  * attribute): all synchronous operations wait from then on. */
 static CUresult set_pointer_attribute(const void *value, CUpointer_attribute attribute, CUdeviceptr address)
 {

@@ -271,7 +271,7 @@ PLAIN_CALL(cuTensorMapEncodeIm2colWide,
 PLAIN_CALL(cuTensorMapReplaceAddress, (CUtensorMap * map, void *address),
            note_tensor_map(EBB_PASS(cuTensorMapReplaceAddress, (map, address)), map, address))
 
-/* ---- what orders streams: events, and whatever the host waits for. A record is told of before it is issued: behind it stands all that
+/* ---- what orders streams: events, and whatever the host waits for. A record is reported before it is issued: behind it stands all that
  * was issued by then, and perhaps more, when several threads issue at once ---- */
 
 void ebb_order_note(ebb_order_kind_t kind, CUstream stream, CUevent event)

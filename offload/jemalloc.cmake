@@ -30,7 +30,7 @@ add_custom_command(OUTPUT ${EBB_JEMALLOC_OBJECT}
   COMMENT "jemalloc with local symbols"
   VERBATIM)
 add_custom_target(ebb_jemalloc_object DEPENDS ${EBB_JEMALLOC_OBJECT})
-# Whoever links this has the object.
+# Targets that link this have the object.
 add_library(ebb_jemalloc INTERFACE)
 target_include_directories(ebb_jemalloc SYSTEM INTERFACE ${EBB_JEMALLOC_INCLUDE_DIR})
 target_link_libraries(ebb_jemalloc INTERFACE ${EBB_JEMALLOC_OBJECT})

@@ -1,4 +1,4 @@
-/* jemalloc_seam.c: what jemalloc is told instead of the process's surroundings; see jemalloc.cmake.
+/* jemalloc_seam.c: what jemalloc gets in place of the process's environment; see jemalloc.cmake.
  *
  * The settings make it hand out extents exactly as they came: no caches of its own, no threads, no merging of
  * what is retained. The program's MALLOC_CONF is about the program's malloc, not about this one.

@@ -366,8 +366,8 @@ static bool shelf_put(ebb_device_t *dev, void *block, size_t bytes)
     return true;
 }
 
-/* Unpins cached blocks until `bytes` less are registered, beginning with the size that nobody used for the
- * longest time. False: there is nothing that could be unpinned. */
+/* Unpins cached blocks until `bytes` less are registered, beginning with the least recently used
+ * size. False: there is nothing that could be unpinned. */
 static bool make_room(ebb_device_t *dev, size_t bytes)
 {
     ebb_pinned_t *pinned = &ebb_offload_of(dev)->pinned;

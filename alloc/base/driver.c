@@ -1,4 +1,4 @@
-#ifndef __CUDA_API_VERSION_INTERNAL /* whoever compiles it: the whole table (driver.h) */
+#ifndef __CUDA_API_VERSION_INTERNAL /* in every target that compiles this: the whole table (driver.h) */
 #define __CUDA_API_VERSION_INTERNAL
 #endif
 #include "alloc/base/driver.h"

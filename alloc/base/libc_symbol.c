@@ -88,7 +88,7 @@ void *ebb_libc_function(const char *name)
 
 void *ebb_real_dlsym(void *handle, const char *name)
 {
-    static void *real; /* whoever asks twice at once finds the same */
+    static void *real; /* threads that ask at once find the same */
     if (!real)
         real = ebb_libc_function("dlsym");
     return ((void *(*)(void *, const char *))real)(handle, name);

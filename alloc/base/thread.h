@@ -44,7 +44,7 @@ bool ebb_mutex_is_held(const ebb_mutex_t *mutex);
  *
  * Such a thread takes no signals, works when it is woken, and ends with the process; in the child of a fork it does not exist and is not
  * missed (hook/enter.c: asleep). What comes back out of the driver on it (a profiler's call, say) is none of the program's and goes straight
- * through, as on a thread that holds ebb_lock(): whoever holds that may be waiting for this thread. */
+ * through, as on a thread that holds ebb_lock(): the lock's holder may be waiting for this thread. */
 
 typedef struct ebb_thread {
     const char *name; /* at most 15 characters */

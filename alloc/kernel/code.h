@@ -33,7 +33,7 @@ const char *ebb_elf_name(const ebb_elf_t *e, unsigned index);
 
 /* The parts of a fat binary, what nvcc embeds in programs: cubins (ELF) and PTX for several architectures, maybe compressed
  * (then libzstd.so.1 or liblz4.so.1, if the system has them, unpack them). The outer layout is that of fatbinary_section.h, the inner what
- * nvcc 11 to 13 write. A fat binary is believed about its own size. */
+ * nvcc 11 to 13 write. The size that a fat binary gives is trusted. */
 
 #define EBB_FATBIN_MAGIC 0xba55ed50u /* its first four bytes */
 
@@ -66,21 +66,21 @@ void *ebb_fatbin_unpack(const ebb_fatbin_part_t *part);
  * only the image tells: a cubin (ELF; NVIDIA's "CUDA Binary Utilities" documents its sections), PTX, or a fat binary
  * of several of both (code.h), which may be compressed.
  *
- * Some variables are in images of nearly everybody's and are written by nobody: literals, the tables of CUDA's mathematical functions, the
- * empty objects of NVIDIA's headers. They are told by their names. (Of the 444 modules of PyTorch 2.11's libtorch_cuda.so 442 have such
+ * Some variables are in nearly every image, and no kernel writes them: literals, the tables of CUDA's mathematical functions, the
+ * empty objects of NVIDIA's headers. Their names identify them. (Of the 444 modules of PyTorch 2.11's libtorch_cuda.so 442 have such
  * variables, and all but two have no others.) */
 
 typedef enum ebb_image_variables {
     EBB_IMAGE_NONE,   /* there are none that a kernel writes */
     EBB_IMAGE_SOME,   /* also constant tables, which an image does not tell from what is written */
     EBB_IMAGE_PACKED, /* it has to be unpacked to tell */
-    EBB_IMAGE_UNKNOWN /* it cannot be told */
+    EBB_IMAGE_UNKNOWN /* it cannot be determined */
 } ebb_image_variables_t;
 
 /* Whether a variable of so many bytes is one of those, by its name in the image. */
 bool ebb_image_is_constant(const char *name, size_t bytes);
 
-/* An image as the driver takes it: it is believed about its own size. */
+/* An image as the driver takes it: the size that it gives is trusted. */
 ebb_image_variables_t ebb_image_variables(const void *image, bool unpack);
 
 #endif

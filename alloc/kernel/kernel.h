@@ -24,7 +24,7 @@ void ebb_functions_forget(ebb_t *ebb, const void *owner);
 
 /* Whether it is a CUkernel. */
 bool ebb_function_is_kernel(ebb_t *ebb, CUfunction function);
-/* The CUlibrary or CUmodule that it is from: as the program has loaded it, if ebb has seen that. NULL: it cannot be told. */
+/* The CUlibrary or CUmodule that it is from: as the program has loaded it, if ebb has seen that. NULL: unknown. */
 const void *ebb_function_owner(ebb_t *ebb, CUfunction function);
 /* Where a parameter is in the argument block. CUDA_ERROR_INVALID_VALUE: it has no more. */
 CUresult ebb_function_ask_param(ebb_t *ebb, CUfunction function, size_t index, size_t *offset, size_t *size);
@@ -104,7 +104,7 @@ CUdeviceptr ebb_tensor_map_address(ebb_t *ebb, const void *bytes);
  *
  * What this lets through: an address hidden beside one that is seen, or in two numbers of 32 bits.
  *
- * Each such kernel is told in the log once, and tallied by its name. */
+ * Each such kernel is logged once, and tallied by its name. */
 
 /* After ebb_args_scan, also where it has found something: whether the launch counts as touching everything. */
 bool ebb_is_obscure(ebb_t *ebb, ebb_signature_t *signature, const ebb_operation_t *op,

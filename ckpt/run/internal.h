@@ -144,7 +144,7 @@ void ebb_run_turn_to(ebb_device_t *dev, ebb_variant_t *next);
  *
  * The variant that has something written first has the names that the options give; another one's files end in a dot and its
  * number, as the statistics give it. What a variant has written before is replaced. What cannot be written is logged. The statistics
- * are told of both (stats.h). */
+ * list both (stats.h). */
 
 void ebb_files_trace(ebb_t *ebb, unsigned variant, const ebb_trace_t *trace);
 void ebb_files_plan(ebb_t *ebb, unsigned variant, const ebb_plan_t *plan);

@@ -1,4 +1,4 @@
-/* planning.c: the request that options and measurements make, and who answers it. */
+/* planning.c: the request that options and measurements make, and how it is answered. */
 #include "ckpt/run/internal.h"
 
 #include <stdio.h>

@@ -35,7 +35,7 @@ bool ebb_run_drives(ebb_device_t *dev);
 void ebb_run_allocated(ebb_buffer_t *buffer, ebb_stream_t *stream);
 /* A request could not be served. */
 void ebb_run_out_of_memory(ebb_device_t *dev, const ebb_request_t *request);
-/* It was allocated without memory, which could not be had since: whoever touches it gives it some. */
+/* It was allocated without memory, which could not be had since: the next operation that touches it gets it memory. */
 void ebb_run_unbacked(ebb_buffer_t *buffer);
 /* The program frees it. True: it was a placed one and is gone now. */
 bool ebb_run_freeing(ebb_buffer_t *buffer, ebb_stream_t *stream);
@@ -44,7 +44,7 @@ bool ebb_run_make_room(ebb_device_t *dev, size_t chunks);
 
 /* Something has ordered operations. */
 void ebb_run_ordered(ebb_device_t *dev, const ebb_order_t *order);
-/* Whether that is to be told, which costs something at each event: wanted as often as not any more. Any thread. */
+/* Whether that is to be reported, which costs something at each event: each `true` needs its `false`. Any thread. */
 bool ebb_run_wants_order(ebb_t *ebb);
 void ebb_run_want_order(ebb_t *ebb, bool wanted);
 /* The program has waited for work of its own. */

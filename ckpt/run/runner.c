@@ -65,7 +65,7 @@ static bool is_aside(ebb_device_t *dev, const ebb_operation_t *op)
     return op->kind == EBB_COPY && !ebb_buffer_at(dev->ebb, op->dst);
 }
 
-/* What a step is told by: neither addresses nor the values of scalars. */
+/* What identifies a step: neither addresses nor the values of scalars. */
 static ebb_step_operation_t seen(ebb_device_t *dev, const ebb_operation_t *op)
 {
     struct ebb_runner *runner = dev->ebb->run->runner;
@@ -259,7 +259,7 @@ static bool is_followed(ebb_device_t *dev)
     return is_ours(dev);
 }
 
-/* Behind the last operation of a step, and still its: as recorded, while it is being recorded, or when nobody minds. */
+/* Behind the last operation of a step, and still its: as recorded, while it is being recorded, or while no plan is driven. */
 static bool is_the_last_steps(ebb_device_t *dev, const ebb_operation_t *op)
 {
     struct ebb_runner *runner = dev->ebb->run->runner;

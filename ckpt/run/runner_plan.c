@@ -67,7 +67,7 @@ bool ebb_variant_is_rested(ebb_variant_t *k)
     return true;
 }
 
-/* What will be told of a plan; of several that are installed together, their peak. */
+/* What is reported of a plan; of several that are installed together, their peak. */
 static void note_plan(ebb_device_t *dev, const ebb_variant_t *k, size_t room, bool beside)
 {
     struct ebb_runner *runner = dev->ebb->run->runner;

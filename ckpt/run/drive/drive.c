@@ -54,7 +54,7 @@ void ebb_drive_refute(ebb_t *ebb)
 
 /* ---- where contents are ---- */
 
-/* Its chunks are about to be written: nobody's content is there any more. */
+/* Its chunks are about to be written: no place has its content there any more. */
 static void clear_site(drive_t *drive, site_t *s)
 {
     if (!s->device)
@@ -661,7 +661,7 @@ static void list_left(ebb_t *ebb, ebb_orphans_t *left)
     }
 }
 
-/* Whoever goes on knows where the program is, unless nothing depends on it and a step is about to begin. */
+/* Gives the tracker the program's position, unless nothing depends on it and a step is about to begin. */
 static void hand_over(ebb_device_t *dev, ebb_orphans_t *left)
 {
     drive_t *drive = ebb_driven(dev->ebb);

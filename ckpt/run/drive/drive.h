@@ -13,7 +13,7 @@
  * They share what is there between two steps (plan.h): the buffers that outlive the step are in the same places, on the
  * device or on the host, and everything else of a plan lies on what is free then, the same chunks for all of them. So when a
  * step is over another plan takes over at once (ebb_drive_change), without a copy, a mapping or a wait of the host; the program's stream
- * waits for the copies that are under way, as no plan knows of another one's. When one is left, all are taken apart.
+ * waits for the copies that are under way, as a plan orders only its own. When one is left, all are taken apart.
  * A plan that was not made for that has its buffers elsewhere as a rule (ebb_drive_boundary). Not shared: buffers that go round (they
  * would have to be in the same places of the same ring whenever variants change), and anything under EBB_GUARD (which of a place's
  * addresses are mapped is each plan's own).

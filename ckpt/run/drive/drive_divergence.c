@@ -49,7 +49,7 @@ static bool could_go_on(ebb_t *ebb, const drive_t *d, const ebb_request_t *q, co
     const uint32_t at = ebb_is_between_steps(ebb) ? 0 : drive->cursor;
     const ebb_trace_t *t = d->trace;
     bool suits = false;
-    /* In the middle of a step of several streams, these have been told what to wait for by the plan that would be left. */
+    /* In the middle of a step of several streams, these already wait for what the plan that would be left says. */
     if ((at && (d->stream != drive->stream || d->streams > 1 || drive->streams > 1)) ||
         t->operation_count <= at || (at && d->plan->action_count && d->plan->action[0].point < at))
         return false;

@@ -1,5 +1,5 @@
-/* drive_guard.c: EBB_GUARD. What a large buffer is between two operations that touch it, nobody sees: its addresses lead to
- * nothing there, so that an access that ebb does not know of (through a pointer that it could not find) faults at once, and the
+/* drive_guard.c: EBB_GUARD. Between two operations that touch a large buffer, its addresses
+ * are unmapped, so that an access that ebb does not know of (through a pointer that it could not find) faults at once, and the
  * program's next call says so.
  *
  * Behind each operation the host waits for the device and takes the chunks from under all places that were touched for it; they
@@ -92,7 +92,7 @@ ebb_status_t ebb_guard_set_up(ebb_t *ebb)
     return drive->open ? 0 : ebb_fail(CUDA_ERROR_OUT_OF_MEMORY, "host memory for a plan", 0);
 }
 
-/* What stays where it is must be there, unless the context is dead: then nothing can be mapped, and it has been told why. */
+/* What stays where it is must be there, unless the context is dead: then nothing can be mapped, and the program has the error. */
 void ebb_guard_tear_down(ebb_t *ebb)
 {
     drive_t *drive = ebb_driven(ebb);

@@ -2,7 +2,7 @@
  * outlive the step and are the same in all of them.
  *
  * Such a buffer is persistent with the first plan that knows it: from then on it is where that plan has it between steps, on the same
- * chunks, until all plans are taken apart. Its site is the driven plan's while that knows it, and here otherwise (parked);
+ * chunks, until all plans are taken apart. Its site is the driven plan's while that knows it, and here otherwise (inactive);
  * so whatever a step does with it, the next one finds it as it was left, whichever plan that one follows.
  */
 #include <stdlib.h>
@@ -492,7 +492,7 @@ bool ebb_drive_at_boundary(ebb_t *ebb)
            !drive->late && !drive->refuted;
 }
 
-/* No plan knows of another one's copies, nor of its streams: all that they have been given comes first. */
+/* A plan orders no other one's copies or streams: all that these have been given comes first. */
 static ebb_status_t order_behind(ebb_t *ebb, const drive_t *next)
 {
     drive_t *drive = ebb_driven(ebb);

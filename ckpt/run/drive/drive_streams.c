@@ -14,7 +14,7 @@
 #include "ckpt/run/run.h"
 #include "offload/ebb_offload.h"
 
-/* ---- who waits for whom ---- */
+/* ---- which stream waits for which ---- */
 
 ebb_stream_t *ebb_drive_stream(ebb_t *ebb, uint32_t stream)
 {

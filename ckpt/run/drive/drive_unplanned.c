@@ -1,17 +1,18 @@
 /* drive_unplanned.c: what the plan does not know and that cannot hurt it.
  *
- * An operation more: on one of the plan's streams (of several, all wait for each other before and after it), on buffers whose contents are in their places, of which it may write none that
- * making a dropped content could need, and none that has a copy on the host, because the plan goes by the copy. What it may
- * write is remembered: recipes end there when the plan is left. Nothing moves for it; the cursor stays.
+ * An operation more: on one of the plan's streams (of several, all wait for each other before and after it), on buffers whose
+ * contents are in their places, of which it may write none that making a dropped content could need, and none that has a copy on the
+ * host, because the plan goes by the copy. What it may write is remembered: recipes end there when the plan is left. Nothing moves
+ * for it; the cursor stays.
  *
- * The planned operation on some other buffers: what its words lead to beside the planned ones is where it belongs, and nobody needs it
- * as it was. Structures that the host fills in by half say so much (tracker.h), and not all of it is known.
+ * The planned operation on some other buffers: what its words lead to besides the planned ones is in its place, and nothing needs
+ * the content that it had. Structures that the host fills in by half say so much (tracker.h), and not all of it is known.
  *
  * An allocation more: the allocator serves it, if nothing has to leave the device for it, or if it can do without memory until it is
  * touched. If something has to leave then, or for a small one, the plan is left to make room (runner.c).
  *
  * A free that is late: what the plan does is done until it would take the buffer's chunks (or its bytes, of a small one) without
- * a copy on the host. One that is early: unless recipes read the buffer; its place is nobody else's until it should have died.
+ * a copy on the host. One that is early: unless recipes read the buffer; its place gets no other buffer until it should have died.
  *
  * What the sources of dropped contents are is found by their buffers, all versions of a buffer taken for one: too many rather
  * than too few.
@@ -184,7 +185,7 @@ bool ebb_unplanned_operation(ebb_device_t *dev, ebb_operation_t *op)
     return drive->unplanned;
 }
 
-/* By the plan, or by whoever goes on when it is left: content is made from what it writes. */
+/* By the plan, or by a recipe when it is left: content is made from what it writes. */
 static bool may_be_repeated(ebb_t *ebb, uint32_t operation)
 {
     drive_t *drive = ebb_driven(ebb);
@@ -219,7 +220,7 @@ bool ebb_unplanned_partial_match(ebb_device_t *dev, const ebb_operation_t *op)
         return false;
     for (uint32_t i = 0; i < op->access_count; i++) {
         ebb_buffer_t *b = op->access[i].buffer;
-        /* What the plan does not know stays as it is only if nobody is moving it. */
+        /* What the plan does not know stays as it is only if nothing moves it. */
         if (!ebb_drive_plans(dev->ebb, &op->access[i]) &&
             (!b->range->mapped || (!b->tag && b->residence) || !is_harmless_to(op, b)))
             return false;
@@ -230,7 +231,7 @@ bool ebb_unplanned_partial_match(ebb_device_t *dev, const ebb_operation_t *op)
         if (!ebb_drive_plans(dev->ebb, &op->access[i]) && op->access[i].buffer->tag &&
             may_write(dev, op, &op->access[i]))
             note_write(op->access[i].buffer, drive->cursor + 1);
-    ebb_issued_forget(&drive->issued[drive->cursor]); /* nobody repeats it */
+    ebb_issued_forget(&drive->issued[drive->cursor]); /* it is never replayed */
     drive->counts.unplanned++;
     return true;
 }
@@ -261,13 +262,13 @@ void ebb_unplanned_freed(ebb_t *ebb, site_t *s)
     s->late = false;
 }
 
-/* A content that nobody but a replay could bring back is out of reach from here on. */
+/* A content that only a replay could bring back is out of reach from here on. */
 static bool may_stay(const site_t *s)
 {
     return !s->range || !s->written || s->device || s->on_host;
 }
 
-/* The place's chunks hold what is nowhere else. */
+/* The place's chunks hold the only copy of a content. */
 static bool would_take_late(drive_t *drive, uint32_t place)
 {
     const site_t *s = &drive->site[place];

@@ -1,11 +1,11 @@
 /* drive_verify.c: compares what was recomputed with what was dropped.
  *
  * Every discarded content is hashed when it is given up, and again after the replay that completes it.
- * Different hashes mean that the launch does not give the same bits any more, or that something has written
- * the content which was believed only to read it. In the first steps of a drive the host looks at once, and
+ * Different hashes mean that the launch does not give the same bits any more, or that an operation known
+ * only to read the content has written it. In the first steps of a drive the host looks at once, and
  * keeps a copy as far as there is memory for it: the copy is put back, and nothing is lost. Later the device
  * compares, and the program is told (EBB_ON_MISMATCH) by the call with which it waits for what came behind. Either way the
- * operation may not be replayed any more. Contents of one buffer share a entry: all their operations are refuted together.
+ * operation may not be replayed any more. Contents of one buffer share an entry: all their operations are refuted together.
  *
  * With EBB_VERIFY=N another Nth of each content is compared in every step, in pieces (hash.h): all steps cost the same, and a launch
  * that begins to write all of what it was only seen to read, long after it was learned, is noticed in that step.

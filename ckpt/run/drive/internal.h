@@ -39,7 +39,7 @@ typedef struct site {
     ebb_buffer_t *buffer; /* the program's, while it is alive; held: the reactive half leaves it alone */
     void *host;           /* its block of pinned memory; owned; NULL: the plan never copies it out */
     size_t host_bytes;
-    uint32_t *overlapping; /* places that share a chunk with it [rival_count] */
+    uint32_t *overlapping; /* places that share a chunk with it [overlapping_count] */
     uint32_t overlapping_count;
     /* Where its content is, in the order of issue. */
     bool written;  /* it has one */
@@ -236,7 +236,7 @@ size_t ebb_share_room(ebb_device_t *dev, const ebb_recording_t *learned);
 /* All plans are taken apart. The device must be idle. */
 void ebb_share_dissolve(ebb_device_t *dev);
 
-/* drive.c: frees what is needed after that, if nobody has taken it: the operations as they were issued. */
+/* drive.c: frees what is needed after that, unless it was handed over: the operations as they were issued. */
 void ebb_drive_forget(ebb_t *ebb);
 
 /* Where a replay (NULL: the operation itself) finds a buffer. */
@@ -269,7 +269,7 @@ static inline bool ebb_is_of_size(const ebb_trace_buffer_t *t, size_t bytes)
 bool ebb_drive_change_over(ebb_device_t *dev, const ebb_request_t *request, const ebb_operation_t *operation);
 /* Leaves out copies to the host, if it is planned behind them. False: the plan has been left. */
 bool ebb_drive_skip(ebb_device_t *dev, const ebb_request_t *request, const ebb_operation_t *operation);
-/* Which words of the planned launch do not lead where they are to, to the log: for whoever looks for the reason. */
+/* Logs which words of the planned launch do not lead where they are to, so that the reason can be found. */
 void ebb_drive_say_other_buffers(ebb_device_t *dev, const ebb_operation_t *operation);
 
 /* drive_guard.c: with EBB_GUARD, addresses lead to chunks only while something that is known uses them; else nothing happens. Open
@@ -287,7 +287,7 @@ ebb_stream_t *ebb_drive_stream(ebb_t *ebb, uint32_t stream);
 uint32_t ebb_drive_stream_number(ebb_t *ebb, const ebb_stream_t *stream);
 ebb_status_t ebb_streams_set_up(ebb_t *ebb);
 void ebb_streams_tear_down(ebb_t *ebb);
-/* Whoever waits does so for everything that these of the program's streams (bits) have been given; by an event, which is recorded
+/* `waiter` waits for everything that these of the program's streams (bits) have been given; by an event, which is recorded
  * as often as need be. */
 ebb_status_t ebb_streams_after(ebb_t *ebb, CUstream waiter, uint32_t after, CUevent event);
 ebb_status_t ebb_streams_order(ebb_t *ebb, uint32_t stream, uint32_t after);

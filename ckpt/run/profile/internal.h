@@ -13,7 +13,7 @@
  * there are none, those of another launch just before the operation. From a pointer on, tiles up to the next pointer
  * into the same buffer are its own, so that large shared buffers cost what is touched.
  *
- * What nobody has written since it was allocated holds nothing to compare: the first operation that touches it counts
+ * Memory not written since it was allocated holds nothing to compare: the first operation that touches it counts
  * as writing it.
  *
  * In a buffer with several pointers an operation may write beyond its own tiles. So tiles of such buffers are also
@@ -41,8 +41,8 @@
  *
  * Only qualified launches are tried: kernels whose launch attributes, if any, name no events or memory, whose arguments
  * are known and point to no memory of CUDA's outside ebb's arena, directly or through a table of pointers in a small
- * buffer; not of modules of which the program has looked up a variable, nor NCCL's or NVSHMEM's. What does not fit into the budget beside its
- * copies is not proven.
+ * buffer; not of modules of which the program has looked up a variable, nor NCCL's or NVSHMEM's. What does not fit
+ * into the budget together with its copies is not proven.
  *
  * Work is spread over steps: a step is slowed down only so far, and the next one goes on from there. */
 
@@ -84,7 +84,7 @@ struct ebb_profile {
     uint32_t *first_tile; /* [accesses] */
     bool *arena;          /* [buffers] reached by several pointers */
     bool *
-        wide; /* [buffers] an arena that somebody writes beyond the next pointer: known writers may to its end */
+        wide; /* [buffers] an arena with writes beyond the next pointer: known writers may write up to its end */
     bool *crossed;            /* [buffers] used on several streams */
     uint64_t *left;           /* [buffers] generation that the last step has left behind; 0: it was freed */
     unsigned again;           /* times that a recording was given up because it had something extra */

@@ -9,7 +9,7 @@
 #include "ckpt/run/state.h"
 #include "ckpt/run/tracker/tracker.h"
 
-/* Lessons lost in a row before giving up; profiling passes since the recording. */
+/* Profiling passes lost in a row before giving up; profiling passes since the recording. */
 enum { MOST_LOST = 8, MOST_STEPS = 16 };
 /* Times that another step is recorded, because the next one lacked something of it. */
 enum { MOST_AGAIN = 3 };
@@ -128,8 +128,8 @@ static void measure_extents(ebb_profile_t *l, pointer_t *p, uint32_t count)
     }
 }
 
-/* Who touches a fresh buffer first may fill all of it: pointers that come later say nothing of how far it goes, only its own
- * do. */
+/* The first operation that touches a fresh buffer may fill all of it: only its own pointers say how far it goes, not later
+ * ones. */
 static void reach_of_first(ebb_profile_t *l, uint32_t buffer)
 {
     const ebb_trace_t *t = l->recorded.trace;

@@ -99,7 +99,7 @@ void ebb_recording_delete(ebb_recording_t *recording);
  * The first profiling pass is what the others are matched with (tracker.h). A step that turns out to be another one is a profiling pass
  * lost: it is given again. The host waits once, at the end of a profiling pass.
  *
- * What profiling passes have taught of one kind of step is a value; several may exist. One profiling pass at a time. What is known of
+ * What profiling passes have taught of one step variant is a value; several may exist. One profiling pass at a time. What is known of
  * kernels is shared by all (profile.h). */
 
 typedef struct ebb_profile ebb_profile_t;
@@ -250,8 +250,8 @@ ebb_status_t ebb_hash_issue(ebb_device_t *dev, ebb_hashes_t *hashes, unsigned en
 /* Hashes the same part of a stretch of the same size, and compares it with the entry's, which stays. */
 ebb_status_t ebb_hash_compare(ebb_device_t *dev, ebb_hashes_t *hashes, unsigned entry, ebb_stream_t *stream,
                               CUdeviceptr address, size_t bytes, ebb_hash_part_t part);
-/* One comparison with the entry that is over has found other bytes, since this was cleared. Whoever has waited for what was issued
- * behind a comparison hears of it: the device writes to memory of the host's. */
+/* One comparison with the entry that is over has found other bytes, since this was cleared. A host that has waited for what was
+ * issued behind a comparison sees it: the device writes to host memory. */
 bool ebb_hash_differs(const ebb_hashes_t *hashes, unsigned entry);
 void ebb_hash_clear(ebb_hashes_t *hashes, unsigned entry);
 
@@ -268,8 +268,8 @@ ebb_status_t ebb_hash_read(ebb_hashes_t *hashes, unsigned first, unsigned count,
 /* Memory on the device by tiles of 64 KiB: what has changed since it was hashed last, copies of many
  * pieces at once, and what differs; all without a wait of the host.
  *
- * Every tile has a number in a table of hashes on the device, and every question one in an array of results; who
- * uses them numbers them. Jobs are collected and issued as one launch, on the stream of the operation that they
+ * Every tile has a number in a table of hashes on the device, and every question one in an array of results; the
+ * caller numbers both. Jobs are collected and issued as one launch, on the stream of the operation that they
  * are about, ordered by it alone. Results are bytes: 1, the tile has changed (or differs). They are read when a step
  * is over.
  *

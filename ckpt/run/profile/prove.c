@@ -54,7 +54,7 @@ struct ebb_prove {
 };
 const size_t ebb_part_prove = sizeof(struct ebb_prove);
 
-/* ---- who may be tried ---- */
+/* ---- which operations may be tried ---- */
 
 /* Beside the words that are known to point to buffers (those of a trace may be gone by now). */
 static bool has_foreign_beside(ebb_device_t *dev, const ebb_trace_t *t, const ebb_trace_operation_t *o)
@@ -524,7 +524,7 @@ static bool is_used_later(const ebb_trace_t *t, uint32_t operation, uint32_t buf
 
 /* Buffers that outlive the step are idle from their last use in it to the first in the next one: gradients, say. If that
  * first use replaces them, nothing need be kept; only a replay from zeros shows it. Worth trying where all of a large
- * buffer was seen to be written, and others use it in the step: what nobody else uses is the operation's own state, an
+ * buffer was seen to be written, and others use it in the step: what no other uses is the operation's own state, an
  * optimizer's, say. */
 static void choose_replacements(ebb_profile_t *l, ebb_need_t *need)
 {

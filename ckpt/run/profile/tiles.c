@@ -102,7 +102,7 @@ void ebb_tiles_begin(ebb_tile_list_t *l, ebb_tiles_t *tiles, ebb_stream_t *strea
 static ebb_status_t issue(ebb_device_t *dev, ebb_tile_list_t *l)
 {
     void *params[] = {&l->jobs};
-    /* Whoever looks for pointers in a launch's arguments finds none of before. */
+    /* A scan of the launch's arguments finds no pointers of earlier jobs. */
     memset(&l->jobs.job[l->jobs.count], 0, (EBB_TILE_JOBS - l->jobs.count) * sizeof l->jobs.job[0]);
     l->jobs.low = l->tiles->low >> 16;
     l->jobs.high = (l->tiles->high >> 16) + 1;

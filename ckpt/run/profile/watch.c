@@ -20,7 +20,7 @@ typedef struct piece {
     uint32_t result; /* of its first tile: changed behind the operation; tiles of `early` follow */
     uint32_t early;  /* changed before it; NO_RESULT: never asked */
     uint32_t found;
-    bool assumed; /* nobody had written it: the operation counts as its writer */
+    bool assumed; /* not written before: the operation counts as its writer */
     bool asked_early;
     bool done_early; /* asked together with the operation in front of it */
     bool is_ready;   /* hashed together with it */
@@ -117,8 +117,8 @@ static int by_tile(const void *a, const void *b)
     return x->first < y->first ? -1 : x->first > y->first;
 }
 
-/* In a second look only what is not known; of buffers in which somebody writes where nobody was seen to, those who are
- * known to write, and the first one, at which all is hashed: what others change is seen before a writer. */
+/* In a second look only unknown words; of buffers with a change that no operation accounts for, the known writers, and
+ * the first operation, at which all is hashed: what others change is seen before a writer. */
 static bool is_asked(ebb_device_t *dev, uint32_t i, uint32_t access)
 {
     struct ebb_watch *watch = dev->ebb->run->watch;
@@ -163,7 +163,7 @@ static bool add_pieces(ebb_device_t *dev, uint32_t i)
     return true;
 }
 
-/* Who writes into such a buffer may do so to its end. */
+/* A known writer of such a buffer may write to its end. */
 static void widen_extents(ebb_device_t *dev)
 {
     struct ebb_watch *watch = dev->ebb->run->watch;
@@ -581,8 +581,8 @@ static void blame(ebb_device_t *dev, uint32_t i, const piece_t *p, uint32_t tile
     }
 }
 
-/* A change that nobody accounts for. The first time, somebody who is known to write into the buffer is taken to write
- * beyond the next pointer, and watched so; else whoever touches it may have made it, anywhere. */
+/* A change that no operation accounts for. The first time, known writers of the buffer are taken to write beyond the
+ * next pointer, and watched so; else any operation that touches it may have made it, anywhere. */
 static void blame_all(ebb_device_t *dev, uint32_t buffer)
 {
     struct ebb_watch *watch = dev->ebb->run->watch;

@@ -12,7 +12,7 @@
 /* Whether what was made again is what was dropped (replay.h).
  *
  * What is dropped is hashed on a stream of ebb's own, and hashed again when it is made. While an operation is on trial (its
- * first contents) the host waits for both, a copy at hand. Later the device compares, of each a part (EBB_VERIFY); the host looks
+ * first contents) the host waits for both, and keeps a copy. Later the device compares, of each a part (EBB_VERIFY); the host looks
  * at the verdict once that is over. */
 
 /* For the step that is followed. False: there is no memory to compare with, so nothing may be dropped. */
@@ -34,7 +34,7 @@ ebb_mark_t ebb_recheck_dropping(ebb_buffer_t *buffer, uint32_t id, uint32_t oper
 ebb_status_t ebb_recheck_made(ebb_buffer_t *buffer, uint32_t id, ebb_stream_t *stream);
 /* Right after that, of one on trial: is it the same? The host waits. */
 bool ebb_recheck_agrees(ebb_t *ebb, uint32_t id);
-/* The verdict on content `id`, the work of `operation`, that somebody else has compared. */
+/* The verdict on content `id`, the work of `operation`, that was compared elsewhere. */
 void ebb_recheck_judged(ebb_t *ebb, uint32_t id, uint32_t operation, bool same, bool has_copy);
 /* It was not dropped, or is gone. */
 void ebb_recheck_forget(ebb_t *ebb, uint32_t id);

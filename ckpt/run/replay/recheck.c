@@ -21,7 +21,7 @@ enum { MOST = 240, TRIALS = 2 }; /* hashes of so many share a chunk with others 
 
 typedef enum state { FREE, HASHED, COMPARED } state_t;
 
-/* Slot i of the hashes: of what is dropped, and whether what is made is another. */
+/* Entry i of the hashes: of what is dropped, and whether what is made is another. */
 typedef struct check {
     state_t state;
     uint32_t id, operation;
@@ -205,7 +205,7 @@ ebb_mark_t ebb_recheck_dropping(ebb_buffer_t *b, uint32_t id, uint32_t operation
     if (c)
         c->part = (ebb_hash_part_t){tracked->step + operation, every};
     if (!c || hash_dropped(c, b, ready)) {
-        *keep_copy = true; /* nobody could tell */
+        *keep_copy = true; /* it cannot be compared */
         return (ebb_mark_t){0};
     }
     *c = (check_t){HASHED, id, operation, c->part, ebb_mark_here(recheck->side)};

@@ -141,7 +141,7 @@ static ebb_status_t prepare(ebb_tracked_t *tracked, making_t *m, uint32_t operat
     return mode == EBB_REPLACES ? zero(m->buffer, m->stream) : 0;
 }
 
-/* Whoever uses any of them next is behind this. */
+/* The next use of any of them is ordered behind this. */
 static ebb_status_t note_used(ebb_t *ebb, const making_t *m, uint32_t operation)
 {
     const ebb_mark_t mark = ebb_mark_here(m->stream);

@@ -70,7 +70,7 @@ ebb_status_t ebb_relaunch(ebb_device_t *dev, const ebb_issued_t *issued, ebb_str
  *
  * A recipe holds as long as that is so. Before an operation that may write what a dropped buffer's recipe reads, before
  * that is freed, at the end of the step and when the program is not followed any more, the dropped buffer is made.
- * Who may write: every operation that is not the recorded one on the recorded buffers; and of those the arguments that
+ * Possible writers: every operation that is not the recorded one on the recorded buffers; and of those the arguments that
  * learning has not found to be read only.
  *
  * Checking: what is dropped is hashed, and hashed again when it is made. The first times of every operation the host keeps a
@@ -113,8 +113,8 @@ bool ebb_recipe_agrees(ebb_buffer_t *buffer, ebb_stream_t *stream);
 
 /* ---- what a plan leaves behind (recipe_orphans.c) ---- */
 
-/* What a plan leaves behind when the program departs from it in the middle of a step (drive.h), for whoever goes on
- * from there (tracker.h, replay.h).
+/* What a plan leaves behind when the program departs from it in the middle of a step (drive.h), for tracker and
+ * recipes, which go on from there (tracker.h, replay.h).
  *
  * A plan's contents are in three places: on the device, on the host, or nowhere, because they were given up and would have
  * been replayed. The first two are residence's at once (ebb_residence_put). What was given up becomes DROPPED, with a recipe,
@@ -173,7 +173,7 @@ void ebb_recipe_allocating(ebb_device_t *dev, size_t bytes);
 
 /* ---- other bits than before (recheck.c) ---- */
 
-/* What happens when an operation that was repeated has made other bits than before, whoever has noticed. */
+/* What happens when an operation that was repeated has made other bits than before, wherever that was noticed. */
 
 /* Buffer `buffer` of the step, made again by `operation`, is not what it was: logged, and the operation is not repeated any
  * more, by a plan neither. `has_copy`: the right bytes are put back; else EBB_ON_MISMATCH says whether the program is told. */

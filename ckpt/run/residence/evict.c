@@ -204,7 +204,7 @@ void ebb_stay(ebb_buffer_t *b)
     r->dropping = false;
     r->where = EBB_RESIDENT;
     if (r->left.stream)
-        r->ready = r->left; /* the copy, or whoever looked at it, must be done before it is written */
+        r->ready = r->left; /* the copy, or what looked at it, must be done before it is written */
 }
 
 ebb_status_t ebb_vacate(ebb_buffer_t *b)

@@ -30,7 +30,7 @@ typedef struct ebb_residence {
     ebb_whereabouts_t where;
     ebb_host_t host; /* ON_HOST, LEAVING, DROPPED: the block; owned */
     ebb_mark_t
-        ready; /* the last thing that ebb itself did with its bytes on the device: who touches it joins this */
+        ready; /* the last thing that ebb itself did with its bytes on the device: operations on it join this */
     ebb_mark_t left; /* LEAVING: when its chunks may be taken */
     bool dropping;   /* LEAVING: it will be DROPPED */
     unsigned wanted; /* > 0: an operation in preparation needs it: may be copied out, not dropped */
@@ -38,7 +38,7 @@ typedef struct ebb_residence {
     ebb_host_t kept;
     uint64_t hash; /* of the bytes that left last, if `hashed` */
     bool hashed, same;
-    struct ebb_residence *spare; /* the next one that nobody has yet (residence.c) */
+    struct ebb_residence *spare; /* the next free one (residence.c) */
 } ebb_residence_t;
 
 /* NULL: no host memory. */
@@ -87,8 +87,8 @@ void ebb_report_shortage(ebb_device_t *dev, const ebb_operation_t *operation, si
 /* Host blocks that outlive the fetch: when their buffer leaves again and has not changed, nothing need be
  * copied. For this folder.
  *
- * Whether it has changed is not believed but looked up: every content that leaves is hashed on the device, and only the same hash as when the block was filled counts. A program for
- * which that seldom pays (its buffers are always written) is left in peace for a while. EBB_CLEAN=0: never. */
+ * Every content that leaves is hashed on the device: it is clean only if the hash is the same as when the block was filled.
+ * Where that seldom pays (the program's buffers are always written), hashing pauses for a while. EBB_CLEAN=0: never. */
 
 /* An operation is about to be prepared. */
 void ebb_residence_prepare(ebb_device_t *dev);
@@ -105,7 +105,7 @@ void ebb_clean_forget(ebb_buffer_t *buffer);
 
 /* ---- what makes room, and how (victims.c) ---- */
 
-/* Who makes room, and how. For this folder.
+/* Which buffers make room, and how. For this folder.
  *
  * While the program's next operations are known (tracker/tracker.h), a victim's score is what bringing it back will cost the
  * device, by its bytes and by the time for which its memory is free: the cheapest go first. With copies only, that is
@@ -132,7 +132,7 @@ typedef struct ebb_victims {
 /* Some that have `chunks` together, or all there are. False: none, or no host memory to list them. */
 bool ebb_victims_choose(ebb_device_t *dev, ebb_victims_t *out, size_t chunks);
 /* The same of those that are not touched within the next `beyond` operations, and only what the options allow; by
- * what is known of the future. */
+ * the lookahead. */
 bool ebb_victims_choose_ahead(ebb_device_t *dev, ebb_victims_t *out, size_t chunks, uint32_t beyond);
 /* Host memory for all that are copied out is there, or can't be waited for (offload/ebb_offload.h). False: they stay. In evict.c. */
 bool ebb_victims_have_hosts(ebb_device_t *dev, const ebb_victims_t *victims);

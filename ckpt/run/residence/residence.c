@@ -150,7 +150,7 @@ ebb_status_t ebb_residence_used(ebb_buffer_t *b, ebb_mark_t mark)
     ebb_device_t *dev = b->range->device;
     ebb_residence_t *r = ebb_residence_of(b);
     ebb_buffer_touch(b, mark);
-    if (!r) /* nobody could be told to wait for it */
+    if (!r) /* no record can hold the mark */
         return ebb_stall(dev, mark);
     r->ready = mark;
     return 0;
@@ -235,7 +235,7 @@ static ebb_status_t restore_all(ebb_device_t *dev, ebb_stream_t *stream)
     return status;
 }
 
-/* An operation that nobody can see through may touch anything: everything must be there. */
+/* An opaque operation may touch anything: everything must be there. */
 static ebb_status_t acquire_all(ebb_device_t *dev, ebb_stream_t *stream)
 {
     EBB_TRY(restore_all(dev, stream));

@@ -9,7 +9,7 @@
  * copies, but no residence changes: its buffers are mapped throughout.
  *
  * What ebb_recipe_rebuild makes must be the content that was dropped, and ebb_recipe_dropped keeps that possible: by calling
- * ebb_residence_restore before anything happens that would prevent it. All else that is known of the future is advice.
+ * ebb_residence_restore before anything happens that would prevent it. All other lookahead is advice.
  *
  * Threads and locks: everything here is called with ebb_lock() held and the device's context current.
  */

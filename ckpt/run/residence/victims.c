@@ -66,7 +66,7 @@ static double offload_cost(const rates_t *q, const ebb_buffer_t *b, const ebb_ne
     return shown > copies / 2 ? shown : copies / 2;
 }
 
-/* Whether it can be told when its users are done, without a copy behind them. */
+/* Whether marks show when its users are done, without a copy behind them. */
 static bool may_drop(const ebb_buffer_t *b)
 {
     return ebb_options.recompute && !is_wanted(b) && b->use_count <= EBB_USE_MARKS && !b->peer_used;
@@ -126,7 +126,7 @@ static void choose_by_score(ebb_device_t *dev, ebb_victims_t *v, size_t chunks, 
     }
 }
 
-/* ---- without a future, or whatever the options say ---- */
+/* ---- without lookahead, or whatever the options say ---- */
 
 static bool is_listed(const ebb_victims_t *v, const ebb_buffer_t *b)
 {

@@ -1,5 +1,5 @@
 /* live.h: statistics of a running process, for `ebb top`: a page of shared memory that ebb writes now and then and
- * anybody of the same user may read. No thread, no system call per operation.
+ * any process of the same user may read. No thread, no system call per operation.
  *
  * The page is a file in memory, $XDG_RUNTIME_DIR/ebb-PID or /dev/shm/ebb-UID-PID, made at the first operation and
  * removed when the process ends; one that a killed process has left is removed by the next `ebb top`. EBB_LIVE=0: none.

@@ -24,7 +24,7 @@ static bool is_wanted(unsigned variant)
     return *ebb_options.stats && *ebb_options.trace && variant < EBB_STEP_VARIANTS;
 }
 
-/* Bytes as they are: whoever reads it judges whether they are UTF-8. */
+/* Bytes as they are: the reader decides whether they are UTF-8. */
 static void put_text(FILE *f, const char *text)
 {
     fputc('"', f);

@@ -8,7 +8,7 @@
 
 /* ---- names of C++ functions (mangled.c) ---- */
 
-/* The little that ebb wants to know of C++ names in their mangled form (Itanium C++ ABI, 5.1). Each returns where it ends, or NULL
+/* The little that ebb needs of C++ names in their mangled form (Itanium C++ ABI, 5.1). Each returns where it ends, or NULL
  * where something else begins there, or a form that it does not know. */
 
 /* "4name" */

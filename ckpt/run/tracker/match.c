@@ -325,7 +325,7 @@ uint32_t ebb_match_operation(ebb_t *ebb, const ebb_operation_t *op)
             bind(match, op->access[k].buffer, trace(match)->access[as].buffer);
     }
     if (match->resized || match->partial)
-        note_strayed(match, op); /* nobody looks at what it does */
+        note_strayed(match, op); /* its effects are not known */
     return match->difference[0] ? EBB_NONE : i;
 }
 

@@ -26,13 +26,13 @@ enum {
     MOST_PARAMETERS = 32 /* among which structures are known */
 };
 
-/* A small number that has changed when it seemed settled. It may mean any word but those that have held junk beside it since. */
+/* A small number that has changed when it seemed persistent. It may mean any word but those that have held junk beside it since. */
 typedef struct doubt {
     uint32_t half, value;
     uint64_t *dispelled; /* [words / 64] */
 } doubt_t;
 
-/* How a number goes: the same so far; it means nothing; or from SETTLED_ONCE, it was the same for a while and has had this many new
+/* How a number goes: the same so far; it means nothing; or from PERSISTENT_ONCE, it was the same for a while and has had this many new
  * values since. */
 typedef enum { SAME, FREE, PERSISTENT_ONCE } course_t;
 
@@ -82,8 +82,8 @@ struct ebb_stale {
     /* The operation passed last. */
     uint64_t key;
     shape_t *of;                 /* NULL: no kernel, or no memory */
-    lane_t *passed;              /* in this lane; NULL: none */
-    uint64_t sum, oldest;        /* the lane's, before */
+    lane_t *passed;              /* its stream; NULL: none */
+    uint64_t sum, oldest;        /* the stream's, before */
     place_t *current;            /* NULL: not viewed, or nothing is known */
     const ebb_operation_t *op;   /* as it was viewed */
     const ebb_operation_t *seen; /* its view; NULL: none yet */
@@ -404,8 +404,8 @@ static void lead_nowhere(ebb_device_t *dev, const ebb_operation_t *op, uint32_t 
     stale->view.params = stale->params;
 }
 
-/* Its accesses but those of words that are stale. What its structure says is not filled in leads nowhere wherever it did, also to memory that
- * is not ebb's: for that alone nobody has to take it for more than it is. */
+/* Its accesses but those of words that are stale. A word that its structure says is not filled in leads nowhere from here on, also if it
+ * led to memory that is not ebb's: so it is not taken for a pointer to that. */
 static const ebb_operation_t *without(ebb_device_t *dev, const place_t *p, const ebb_operation_t *op)
 {
     struct ebb_stale *stale = dev->ebb->run->stale;

@@ -94,7 +94,7 @@ static void finish(follow_t *f, const past_t *p, const hypothesis_t *h)
     hypotheses_begin(f, h->ended);
 }
 
-/* The one that has come to its end, if that is to be believed now; NULL: none, or one that may still go on. */
+/* The hypothesis that has come to its end, if that is certain enough now; NULL: none, or one that may still go on. */
 static const hypothesis_t *ended(follow_t *f, size_t position)
 {
     const hypothesis_t *best = NULL;

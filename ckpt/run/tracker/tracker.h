@@ -29,7 +29,7 @@
  *
  * Glossary
  *   stream      the operations of one stream; where several threads issue into it, of one thread and stream as well.
- *             Lanes are looked at one by one, because their interleaving may differ from step to step. The lead is the
+ *             Streams are looked at one by one, because their interleaving may differ from step to step. The lead is the
  *             one with the most operations among those that have a step; its steps are the program's
  *   signature      what the steps of one variant have in common, from boundary to boundary
  *   variant      steps with about the same signature; numbered from 0. Numbers of forgotten ones are given again, serials not
@@ -44,7 +44,7 @@
  * one's occurrences: micro-batches and their optimizer. The boundary is put where the fewest bytes are alive.
  *
  * Following. At a boundary every variant is possible; those that the operations do not fit drop out. Which one is
- * expected is told by how variants followed one another, until only one is left.
+ * expected is predicted from how variants followed one another, until only one is left.
  *
  * Cost: a comparison per variant that is still possible while all goes as known; a look-up in a table, and one comparison
  * per repetition under trial, while a step is looked for. Everything else is paid for by the operations before it.
@@ -104,7 +104,7 @@ size_t ebb_step_period(const ebb_step_finder_t *finder);
 /* How many operations of its signature the expected variant has behind it. */
 size_t ebb_step_position(const ebb_step_finder_t *finder);
 
-/* Lanes with operations, and how many of them have a step. */
+/* Streams with operations, and how many of them have a step. */
 typedef struct ebb_step_streams {
     unsigned count, recurring;
 } ebb_step_streams_t;
@@ -120,8 +120,9 @@ bool ebb_step_check(const ebb_step_finder_t *finder);
 /* A pointer to memory of CUDA's that ebb does not serve. */
 bool ebb_word_is_foreign(ebb_device_t *dev, CUdeviceptr word);
 
-/* Nothing that a kernel could follow: not NULL, which says something, but no address either; who reads there faults. Also where a
- * buffer was that the program has freed: it may not touch it. `asking`: where only the driver knows, it is asked; else that is not called junk. */
+/* Nothing that a kernel could follow: not NULL, which says something, but no address either; a read there faults. Also where a
+ * buffer was that the program has freed: it may not touch it. `asking`: where only the driver knows, it is asked; else that is not
+ * called junk. */
 bool ebb_word_is_junk(ebb_device_t *dev, CUdeviceptr word, bool asking);
 
 /* What the driver has said of words is asked anew. */
@@ -204,12 +205,12 @@ void ebb_layout_roles(const ebb_layout_t *layout, const unsigned char *block, si
 /* Words of a launch's arguments that the host has not filled in.
  *
  * A structure that goes to a kernel by value is often filled in part: so many shapes, strides, pointers, and the kernel goes by no
- * more. What is stale is what the host's stack remembers: also pointers into buffers, others in each step. Whoever only sees
+ * more. What is stale is what the host's stack remembers: also pointers into buffers, others in each step. A scan that only sees
  * words (hook/args.c) takes each of these for an operand, and no two steps for the same. PyTorch does so (OffsetCalculator,
  * CatArrayBatchedCopy, multi_tensor_apply).
  *
- * Some structures say themselves what is meant (tracker.h). Of all others, junk proves. If a word held what nobody can follow
- * (tracker.h), and the launch came off, that launch did not go by it: it would have faulted. So evidence is gathered of each place of a
+ * Some structures say themselves what is meant (tracker.h). Of all others, junk proves. If a word held junk
+ * (tracker.h), and the launch succeeded, that launch did not go by it: it would have faulted. So evidence is gathered of each place of a
  * step, which is a launch of this kernel with this geometry and this many bytes of arguments, behind the same launches. A word that
  * held junk at least twice there is stale, in whatever other launch of the place, from the fourth on, it leads into a buffer; but
  * not in one that says something else for the first time: where a small number (a count, a kind, a flag) that had been the same in all
@@ -217,7 +218,7 @@ void ebb_layout_roles(const ebb_layout_t *layout, const unsigned char *block, si
  * junk in one. (More than a few such numbers at once are what another call has left on the stack; what was known of words there is
  * forgotten.)
  *
- * What cannot be told: a kernel that goes by memory (a count on the device) to know which words it goes by, or by a number that has
+ * What cannot be detected: a kernel that goes by memory (a count on the device) to know which words it goes by, or by a number that has
  * varied all along. So nothing rests on it in silence. Where a plan or a replay does not provide for what the word leads to, the
  * word that is issued leads nowhere (ebb_nowhere): a kernel that goes by it all the same faults and the program is told, instead of
  * going on with other bits. While no plan is driven, and the program's own launches are not planned ones, every word that leads into a

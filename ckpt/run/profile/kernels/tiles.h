@@ -1,4 +1,4 @@
-/* tiles.h: what ebb's tile kernels are told; for tiles.cu and tiles.c. C and CUDA. */
+/* tiles.h: the arguments of ebb's tile kernels; for tiles.cu and tiles.c. C and CUDA. */
 #ifndef EBB_KERNELS_TILES_H
 #define EBB_KERNELS_TILES_H
 
