@@ -280,7 +280,7 @@ ebb_status_t ebb_streams_wait(ebb_device_t *dev, bool peer_used)
     return 0;
 }
 
-static void become_nobodys(ebb_device_t *dev, ebb_stream_t *s)
+static void lose_device(ebb_device_t *dev, ebb_stream_t *s)
 {
     s->handle = (CUstream)s;
     for (unsigned i = 0; i < EBB_STATES; i++)
@@ -295,7 +295,7 @@ void ebb_streams_end(ebb_device_t *dev)
             continue;
         s->reached = s->issued;
         s->pending = 0;
-        become_nobodys(dev, s);
+        lose_device(dev, s);
     }
 }
 
@@ -305,7 +305,7 @@ void ebb_stream_forget(ebb_device_t *dev, ebb_stream_t *s)
     if (s->reached < s->issued && !is_recorded(s, s->issued) && record(s) &&
         !ebb_driver.cuStreamSynchronize(s->handle))
         s->reached = s->issued;
-    become_nobodys(dev, s);
+    lose_device(dev, s);
 }
 
 /* ---- the device as a whole ---- */

@@ -29,7 +29,7 @@ void ebb_run_leave(ebb_device_t *dev, const char *why)
 void ebb_variant_forget(ebb_device_t *dev, ebb_variant_t *k)
 {
     if (ebb_drive_installed(dev->ebb, ebb_variant_number(dev->ebb, k)))
-        ebb_run_leave(dev, "what was learned of this kind of step is forgotten");
+        ebb_run_leave(dev, "what was learned of this step variant is forgotten");
     if (k->profile && ebb_tracker_follows(dev->ebb, ebb_profile_recording(k->profile)))
         ebb_tracker_end(dev);
     ebb_plan_delete(k->plan);

@@ -583,7 +583,7 @@ static void blame(ebb_device_t *dev, uint32_t i, const piece_t *p, uint32_t tile
 
 /* A change that no operation accounts for. The first time, known writers of the buffer are taken to write beyond the
  * next pointer, and watched so; else any operation that touches it may have made it, anywhere. */
-static void blame_all(ebb_device_t *dev, uint32_t buffer)
+static void mark_all_as_writers(ebb_device_t *dev, uint32_t buffer)
 {
     struct ebb_watch *watch = dev->ebb->run->watch;
     ebb_profile_t *l = watch->profile;
@@ -650,7 +650,7 @@ static void judge_operation(ebb_device_t *dev, uint32_t i)
             early |= p->asked_early && ebb_tiles_result(watch->tiles, p->early + n);
         }
         if (early)
-            blame_all(dev, p->buffer);
+            mark_all_as_writers(dev, p->buffer);
         judge_pointers(dev, i, p);
     }
     judge_words(dev, i);
@@ -665,7 +665,7 @@ static void judge_rest(ebb_device_t *dev, uint32_t b)
         changed |=
             watch->rest[watch->hash_at[b] + n] && ebb_tiles_result(watch->tiles, watch->rest_at[b] + n);
     if (changed)
-        blame_all(dev, b);
+        mark_all_as_writers(dev, b);
 }
 
 void ebb_watch_end(ebb_device_t *dev, bool good, ebb_stream_t *stream)

@@ -65,24 +65,24 @@ typedef struct form {
 } form_t;
 
 /* The last launches on a stream: a polynomial of their shapes. */
-typedef struct lane {
+typedef struct stream_history {
     const ebb_stream_t *stream;
     uint64_t sum, past[BEHIND];
     uint32_t at;
-} lane_t;
+} stream_history_t;
 
 struct ebb_stale {
     uint64_t step;
     ebb_table_t shapes; /* shape_t */
-    lane_t lane[STREAMS];
-    uint32_t lanes;
+    stream_history_t history[STREAMS];
+    uint32_t history_count;
     ebb_table_t places; /* place_t */
     size_t bytes;       /* of all */
     ebb_table_t forms;  /* form_t */
     /* The operation passed last. */
     uint64_t key;
     shape_t *of;                 /* NULL: no kernel, or no memory */
-    lane_t *passed;              /* its stream; NULL: none */
+    stream_history_t *passed;    /* its stream; NULL: none */
     uint64_t sum, oldest;        /* the stream's, before */
     place_t *current;            /* NULL: not viewed, or nothing is known */
     const ebb_operation_t *op;   /* as it was viewed */
@@ -109,23 +109,23 @@ static uint64_t shape_of(const ebb_operation_t *op)
     return ebb_mix(ebb_mix(h, op->attributes), (uint64_t)op->shared_bytes << 32 | (uint32_t)op->param_bytes);
 }
 
-static lane_t *lane_of(struct ebb_stale *stale, const ebb_stream_t *stream)
+static stream_history_t *history_of(struct ebb_stale *stale, const ebb_stream_t *stream)
 {
     uint32_t i = 0;
-    while (i < stale->lanes && stale->lane[i].stream != stream)
+    while (i < stale->history_count && stale->history[i].stream != stream)
         i++;
     if (i == STREAMS)
-        return &stale->lane[STREAMS - 1];
-    if (i == stale->lanes)
-        stale->lane[stale->lanes++] = (lane_t){.stream = stream};
-    return &stale->lane[i];
+        return &stale->history[STREAMS - 1];
+    if (i == stale->history_count)
+        stale->history[stale->history_count++] = (stream_history_t){.stream = stream};
+    return &stale->history[i];
 }
 
 void ebb_stale_begin_step(ebb_t *ebb)
 {
     struct ebb_stale *stale = ebb->run->stale;
     stale->step++;
-    stale->lanes = 0;
+    stale->history_count = 0;
     ebb_words_forget(ebb);
 }
 
@@ -145,7 +145,7 @@ void ebb_stale_pass(ebb_t *ebb, const ebb_operation_t *op)
         return;
     if (stale->shapes.count > MOST_SHAPES || stale->bytes > MOST_BYTES)
         ebb_stale_forget(ebb);
-    lane_t *lane = lane_of(stale, op->stream);
+    stream_history_t *history = history_of(stale, op->stream);
     const uint64_t key = shape_of(op) | 1;
     bool added;
     shape_t *shape =
@@ -155,12 +155,12 @@ void ebb_stale_pass(ebb_t *ebb, const ebb_operation_t *op)
         shape->count = 0;
     }
     stale->of = shape;
-    stale->key = shape ? ebb_mix(ebb_mix(key, lane->sum), shape->count++) | 1 : 0;
-    uint64_t *past = &lane->past[lane->at++ % BEHIND];
-    stale->passed = lane;
-    stale->sum = lane->sum;
+    stale->key = shape ? ebb_mix(ebb_mix(key, history->sum), shape->count++) | 1 : 0;
+    uint64_t *past = &history->past[history->at++ % BEHIND];
+    stale->passed = history;
+    stale->sum = history->sum;
     stale->oldest = *past;
-    lane->sum = lane->sum * FACTOR + key - *past * OLDEST;
+    history->sum = history->sum * FACTOR + key - *past * OLDEST;
     *past = key;
 }
 
@@ -217,7 +217,7 @@ void ebb_stale_forget(ebb_t *ebb)
     stale->of = NULL;
     stale->current = NULL;
     stale->seen = NULL;
-    stale->lanes = 0;
+    stale->history_count = 0;
 }
 
 static uint64_t word_at(const unsigned char *block, uint32_t word)
