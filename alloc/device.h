@@ -334,6 +334,9 @@ typedef struct ebb_nvml {
     int (*processes)(void *device, unsigned *count, struct ebb_nvml_process *out);
 } ebb_nvml_t;
 
+/* Of ebb in a process. Asleep, for ever: no usable driver, bad options under EBB_STRICT, or a forked child. */
+typedef enum ebb_life { EBB_NO_DRIVER_YET, EBB_AWAKE, EBB_ASLEEP } ebb_life_t;
+
 struct ebb {
     ebb_device_t device[EBB_STATES];
     unsigned device_count; /* those below have been opened */
@@ -367,6 +370,7 @@ struct ebb {
     struct ebb_offload *offload; /* offload/internal.h; NULL: there was no driver yet */
     struct ebb_run *run;         /* ckpt/run/state.h; the same */
     struct ebb_hook *hook;       /* hook/internal.h; the same */
+    _Atomic(ebb_life_t) life;    /* hook/enter.c; any thread */
     atomic_int order_wanted; /* what orders streams is reported (ckpt/run/run.h); any thread, at any time */
 };
 

@@ -232,7 +232,7 @@ static void disown(ebb_buffer_t *b)
  *
  * Programs allocate all that is free and give it back at once, to learn how much that is: PyTorch's cudaMallocAsync backend does, halving
  * what is refused (cacheInfo in c10/cuda/CUDAMallocAsyncAllocator.cpp). So what is large gets its chunks when the program's next call
- * begins that ebb sees, unless that asks, or frees this buffer (ebb_enter_to_ask, ebb_enter_to_free). There is one such buffer at most.
+ * begins that ebb sees, unless that asks, or frees this buffer (hook/enter.c). There is one such buffer at most.
  *
  * Its stream, of cuMemAlloc every stream, may have those chunks without waiting. Events are recorded and waited for without ebb, so that a wait which is issued with
  * the memory would come too late for other streams, which the program has ordered behind the allocation. And before anything else is freed

@@ -5,26 +5,25 @@
 #include "alloc/base/thread.h"
 #include "alloc/device.h"
 
-static ebb_mutex_t lock = EBB_MUTEX(EBB_RANK_STATE);
-
-/* Of the thread that holds it. */
 static struct {
+    ebb_mutex_t mutex;
+    /* of the thread that holds it: */
     unsigned pushed; /* contexts that ebb has made current */
     bool relaxed;    /* ebb has exchanged the thread's capture mode; what it was: */
     CUstreamCaptureMode mode;
-} held;
+} lock = {.mutex = EBB_MUTEX(EBB_RANK_STATE)};
 
 static void relax(void)
 {
-    held.mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    held.relaxed = !ebb_driver.cuThreadExchangeStreamCaptureMode(&held.mode);
+    lock.mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    lock.relaxed = !ebb_driver.cuThreadExchangeStreamCaptureMode(&lock.mode);
 }
 
 static void unrelax(void)
 {
-    if (held.relaxed)
-        ebb_driver.cuThreadExchangeStreamCaptureMode(&held.mode);
-    held.relaxed = false;
+    if (lock.relaxed)
+        ebb_driver.cuThreadExchangeStreamCaptureMode(&lock.mode);
+    lock.relaxed = false;
 }
 
 /* The process is known by whatever device has been current last. */
@@ -37,13 +36,13 @@ static void relax_for_captures(void)
 
 void ebb_lock(void)
 {
-    ebb_mutex_lock(&lock);
+    ebb_mutex_lock(&lock.mutex);
     relax_for_captures();
 }
 
 bool ebb_try_lock(void)
 {
-    if (!ebb_mutex_lock_within(&lock, 0))
+    if (!ebb_mutex_lock_within(&lock.mutex, 0))
         return false;
     relax_for_captures();
     return true;
@@ -51,27 +50,27 @@ bool ebb_try_lock(void)
 
 bool ebb_lock_at_exit(void)
 {
-    return ebb_mutex_lock_within(&lock, 1);
+    return ebb_mutex_lock_within(&lock.mutex, 1);
 }
 
 static void pop_all(void)
 {
     CUcontext none;
-    for (; held.pushed; held.pushed--)
+    for (; lock.pushed; lock.pushed--)
         ebb_driver.cuCtxPopCurrent_v2(&none);
 }
 
 void ebb_unlock(void)
 {
-    if (held.pushed)
+    if (lock.pushed)
         pop_all();
     unrelax();
-    ebb_mutex_unlock(&lock);
+    ebb_mutex_unlock(&lock.mutex);
 }
 
 bool ebb_lock_is_held(void)
 {
-    return ebb_mutex_is_held(&lock);
+    return ebb_mutex_is_held(&lock.mutex);
 }
 
 /* Out of the way of the common case. */
@@ -80,7 +79,7 @@ __attribute__((noinline)) static bool go_to_another(ebb_device_t *dev)
     ebb_visit_t visit;
     if (!dev->context || ebb_device_visit(dev, &visit))
         return false;
-    held.pushed += visit.pushed;
+    lock.pushed += visit.pushed;
     return true;
 }
 
@@ -91,12 +90,12 @@ bool ebb_lock_go_to(ebb_device_t *dev)
 
 void ebb_lock_pushed(void)
 {
-    held.pushed++;
+    lock.pushed++;
 }
 
 CUresult ebb_lock_step_out(ebb_device_t *dev, CUresult (*issue)(const void *context), const void *context)
 {
-    bool relaxed = held.relaxed, pushed = held.pushed;
+    bool relaxed = lock.relaxed, pushed = lock.pushed;
     if (pushed)
         pop_all();
     unrelax();
@@ -104,6 +103,6 @@ CUresult ebb_lock_step_out(ebb_device_t *dev, CUresult (*issue)(const void *cont
     if (relaxed)
         relax();
     if (pushed && !ebb_driver.cuCtxPushCurrent_v2(dev->context))
-        held.pushed++;
+        lock.pushed++;
     return result;
 }

@@ -43,5 +43,6 @@
 #error "dlsym.c: dlsym's entry is not written for this processor"
 #endif
 
-ENTRY("dlsym", "ebb_next_dlsym");
-ENTRY("dlvsym", "ebb_next_dlvsym");
+/* ebb_libc_t (alloc/base/libc_symbol.h) */
+ENTRY("dlsym", "ebb_libc");
+ENTRY("dlvsym", "ebb_libc+8");

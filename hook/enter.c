@@ -22,48 +22,57 @@ extern char **environ;
 
 ebb_t ebb_global;
 
-static atomic_bool have_driver; /* the table is filled */
-static atomic_bool awake;       /* and ebb works with it: what every call asks first */
-static atomic_bool asleep; /* for ever: no usable driver, bad options under EBB_STRICT, or a forked child */
-
 static void after_fork(void)
 {
-    atomic_store(&asleep, true);
-    atomic_store(&awake, false);
+    atomic_store(&ebb_global.life, EBB_ASLEEP);
+}
+
+static bool has_driver(void)
+{
+    return atomic_load(&ebb_global.life) != EBB_NO_DRIVER_YET;
+}
+
+static bool is_awake(void)
+{
+    return atomic_load_explicit(&ebb_global.life, memory_order_acquire) == EBB_AWAKE;
+}
+
+/* The table of the driver's functions is filled: what becomes of ebb. */
+static ebb_life_t begin_life(ebb_t *ebb, void *get_proc_address)
+{
+    ebb_open(ebb);
+    ebb->hook = calloc(1, sizeof *ebb->hook);
+    const bool bad = !ebb_options_read(environ) && ebb_options.strict;
+    if (bad)
+        ebb_log(EBB_WARN, "EBB_STRICT=1: ebb does nothing in this process");
+    const bool filled = !ebb_driver_fill((PFN_cuGetProcAddress_v12000)get_proc_address);
+    return filled && !bad && ebb->hook && ebb_offload_open(ebb) && ebb_run_open(ebb) &&
+                   !pthread_atfork(NULL, NULL, after_fork)
+               ? EBB_AWAKE
+               : EBB_ASLEEP;
 }
 
 void ebb_driver_seen(void *handle)
 {
-    if (atomic_load(&have_driver) || atomic_load(&asleep) || ebb_lock_is_held())
+    if (has_driver() || ebb_lock_is_held())
         return;
     void *real = ebb_real_dlsym(handle, "cuGetProcAddress_v2");
     if (!real || real == ebb_hook_by_symbol("cuGetProcAddress_v2"))
         return;
     ebb_lock();
-    if (!atomic_load(&have_driver)) {
-        ebb_open(&ebb_global);
-        ebb_global.hook = calloc(1, sizeof *ebb_global.hook);
-        bool good = ebb_options_read(environ);
-        if (!good && ebb_options.strict)
-            ebb_log(EBB_WARN, "EBB_STRICT=1: ebb does nothing in this process");
-        if (ebb_driver_fill((PFN_cuGetProcAddress_v12000)real) || (!good && ebb_options.strict) ||
-            !ebb_global.hook || !ebb_offload_open(&ebb_global) || !ebb_run_open(&ebb_global))
-            atomic_store(&asleep, true);
-        else if (!pthread_atfork(NULL, NULL, after_fork))
-            atomic_store(&awake, true);
-        atomic_store(&have_driver, true);
-    }
+    if (!has_driver())
+        atomic_store(&ebb_global.life, begin_life(&ebb_global, real));
     ebb_unlock();
 }
 
 bool ebb_have_driver(void)
 {
-    if (!atomic_load(&have_driver)) {
+    if (!has_driver()) {
         void *libcuda = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
         if (libcuda)
             ebb_driver_seen(libcuda);
     }
-    return atomic_load(&have_driver);
+    return has_driver();
 }
 
 CUresult ebb_waited(CUresult result)
@@ -131,12 +140,11 @@ static void say_unmanaged(struct ebb_hook *hook)
  * it find its buffers wherever they are. */
 static CUcontext current_context(void)
 {
-    static _Thread_local CUcontext last;
     CUcontext context = NULL;
     const CUresult result = ebb_driver.cuCtxGetCurrent(&context);
     if (!result || result == CUDA_ERROR_NOT_INITIALIZED || result == CUDA_ERROR_DEINITIALIZED)
-        last = context;
-    return last;
+        ebb_this_thread.context = context;
+    return ebb_this_thread.context;
 }
 
 static bool is_given_up(const ebb_t *ebb, CUdevice device)
@@ -216,9 +224,7 @@ static bool is_own(void)
 
 bool ebb_is_awake(void)
 {
-    return (atomic_load_explicit(&awake, memory_order_acquire) ||
-            (ebb_have_driver() && atomic_load_explicit(&awake, memory_order_acquire))) &&
-           !is_own();
+    return (is_awake() || (ebb_have_driver() && is_awake())) && !is_own();
 }
 
 bool ebb_call_again(CUresult result)
@@ -226,20 +232,12 @@ bool ebb_call_again(CUresult result)
     return !is_own() && ebb_pinned_call_again(result != CUDA_SUCCESS);
 }
 
-static _Thread_local struct {
+/* What was allocated last gets its memory when the next call begins (heap.c), unless that only asks, or frees this. */
+typedef struct purpose {
+    bool at_once; /* or not at all: the lock is not waited for */
     bool to_ask;
     CUdeviceptr to_free;
-} entering;
-
-void ebb_enter_to_ask(void)
-{
-    entering.to_ask = true;
-}
-
-void ebb_enter_to_free(CUdeviceptr address)
-{
-    entering.to_free = address;
-}
+} purpose_t;
 
 static void shrink(ebb_device_t *dev)
 {
@@ -254,17 +252,13 @@ void ebb_measure(ebb_device_t *dev)
 }
 
 /* The current context's device, or ebb_no_device: the lock is held. Nothing of this call is in preparation yet, so that plans may end
- * here. NULL: there is no context, or ebb sleeps, or another thread holds the lock, unless it is to be waited for. */
-static ebb_device_t *begin_if(bool wait)
+ * here. NULL: there is no context, or ebb sleeps, or another thread holds the lock, which is not waited for. */
+static ebb_device_t *begin_to(purpose_t purpose)
 {
     CUcontext context;
-    const bool to_ask = entering.to_ask;
-    const CUdeviceptr to_free = entering.to_free;
-    entering.to_ask = false;
-    entering.to_free = 0;
     if (!ebb_is_awake() || !(context = current_context()))
         return NULL;
-    if (wait)
+    if (!purpose.at_once)
         ebb_lock();
     else if (!ebb_try_lock())
         return NULL;
@@ -276,8 +270,8 @@ static ebb_device_t *begin_if(bool wait)
     if (ebb_broken_count())
         ebb_end_plans(ebb, "a condition of ebb's own does not hold");
     ebb_mappings_take_in(ebb);
-    if (!to_ask)
-        ebb_heap_back(ebb, to_free, ebb_run_unbacked);
+    if (!purpose.to_ask)
+        ebb_heap_back(ebb, purpose.to_free, ebb_run_unbacked);
     if (!ebb_heap_measure_if_due(dev))
         shrink(dev);
     return dev;
@@ -285,7 +279,7 @@ static ebb_device_t *begin_if(bool wait)
 
 static ebb_device_t *begin(void)
 {
-    return begin_if(true);
+    return begin_to((purpose_t){0});
 }
 
 /* After one of these. NULL, and no lock any more, unless `good`. */
@@ -316,9 +310,9 @@ ebb_device_t *ebb_enter(void)
     return dev ? held_if(ebb_is_device(dev), dev) : NULL;
 }
 
-ebb_device_t *ebb_enter_at(CUdeviceptr address)
+static ebb_device_t *enter_at(CUdeviceptr address, purpose_t purpose)
 {
-    ebb_device_t *dev = begin();
+    ebb_device_t *dev = begin_to(purpose);
     if (!dev)
         return NULL;
     if (!ebb_arena_contains(dev->ebb, address))
@@ -327,19 +321,39 @@ ebb_device_t *ebb_enter_at(CUdeviceptr address)
     return of ? held_at(of) : dev; /* no device's: the caller's look-up finds none */
 }
 
+ebb_device_t *ebb_enter_at(CUdeviceptr address)
+{
+    return enter_at(address, (purpose_t){0});
+}
+
+ebb_device_t *ebb_enter_to_free(CUdeviceptr address)
+{
+    return enter_at(address, (purpose_t){.to_free = address});
+}
+
 ebb_device_t *ebb_enter_work(void)
 {
     return begin();
 }
 
-ebb_stream_t *ebb_enter_stream(CUstream stream)
+static ebb_stream_t *enter_stream(CUstream stream, purpose_t purpose)
 {
-    ebb_device_t *dev = begin();
+    ebb_device_t *dev = begin_to(purpose);
     if (!dev)
         return NULL;
     ebb_stream_t *s = ebb_stream_of(dev, stream);
     ebb_device_t *of = ebb_stream_device(s);
     return held_at(ebb_is_device(of) ? of : NULL) ? s : NULL;
+}
+
+ebb_stream_t *ebb_enter_stream(CUstream stream)
+{
+    return enter_stream(stream, (purpose_t){0});
+}
+
+ebb_stream_t *ebb_enter_stream_to_free(CUstream stream, CUdeviceptr address)
+{
+    return enter_stream(stream, (purpose_t){.to_free = address});
 }
 
 ebb_device_t *ebb_enter_device(CUdevice device)
@@ -355,7 +369,7 @@ ebb_device_t *ebb_enter_any_now(void)
 
 ebb_device_t *ebb_enter_device_now(CUdevice device)
 {
-    ebb_device_t *dev = begin_if(false);
+    ebb_device_t *dev = begin_to((purpose_t){.at_once = true});
     return dev ? held_at(ebb_device_of(dev->ebb, device)) : NULL;
 }
 
@@ -388,13 +402,23 @@ ebb_device_t *ebb_enter_beside(void)
     return held_at(beside ? ebb_device_of(dev->ebb, device) : NULL);
 }
 
-ebb_device_t *ebb_enter_any(void)
+static ebb_device_t *enter_any(purpose_t purpose)
 {
-    ebb_device_t *dev = begin();
+    ebb_device_t *dev = begin_to(purpose);
     if (dev || !ebb_is_awake())
         return dev;
     ebb_lock();
     return begin_without(&ebb_global);
+}
+
+ebb_device_t *ebb_enter_any(void)
+{
+    return enter_any((purpose_t){0});
+}
+
+ebb_device_t *ebb_enter_to_ask(void)
+{
+    return enter_any((purpose_t){.to_ask = true});
 }
 
 bool ebb_is_context(CUcontext context)
@@ -550,7 +574,7 @@ CUresult ebb_issue(ebb_operation_t *op, CUresult (*issue)(const void *context), 
 
 __attribute__((destructor)) static void at_exit(void)
 {
-    if (atomic_load(&asleep))
+    if (atomic_load(&ebb_global.life) == EBB_ASLEEP)
         return;
     ebb_ahead_stop(&ebb_global);
     ebb_offload_stop(&ebb_global);

@@ -74,16 +74,17 @@ ebb_device_t *ebb_enter_any(void);
 /* Two of these without waiting for the lock: NULL also if another thread holds it. The second is always ebb_no_device. */
 ebb_device_t *ebb_enter_device_now(CUdevice device);
 ebb_device_t *ebb_enter_any_now(void);
+/* As ebb_enter_any, ebb_enter_at and ebb_enter_stream, for a call that only asks, or frees only this: what was allocated last needs no
+ * memory for it (heap.c). */
+ebb_device_t *ebb_enter_to_ask(void);
+ebb_device_t *ebb_enter_to_free(CUdeviceptr address);
+ebb_stream_t *ebb_enter_stream_to_free(CUstream stream, CUdeviceptr address);
 
 /* Whether this call is the program's, and ebb serves any. Lock not held, unless the call comes out of one of ebb's own. */
 bool ebb_is_awake(void);
 /* After all that a call does, if it is open (offload/ebb_offload.h): whether it is to be made again. Lock not held, unless the call comes out of one of
  * ebb's own. */
 bool ebb_call_again(CUresult result);
-
-/* Before one of these, for a call that only asks, or frees only this: what was allocated last needs no memory for it (heap.c). */
-void ebb_enter_to_ask(void);
-void ebb_enter_to_free(CUdeviceptr address);
 
 /* Makes sure that ebb_driver is filled, for programs that call exported symbols. False: there is no driver.
  */

@@ -14,8 +14,11 @@ static size_t total_now(ebb_device_t *dev)
 
 static CUresult get_info(size_t *free_bytes, size_t *total)
 {
-    ebb_enter_to_ask();
-    ebb_device_t *dev = ebb_enter();
+    ebb_device_t *dev = ebb_enter_to_ask();
+    if (dev && !ebb_is_device(dev)) {
+        ebb_unlock();
+        dev = NULL;
+    }
     if (!dev)
         return EBB_PASS(cuMemGetInfo_v2, (free_bytes, total));
     if (total)
@@ -33,8 +36,7 @@ static CUresult total_memory(size_t *bytes, CUdevice device)
     CUresult result = EBB_PASS(cuDeviceTotalMem_v2, (bytes, device));
     if (result)
         return result;
-    ebb_enter_to_ask();
-    const ebb_device_t *dev = ebb_enter_any();
+    const ebb_device_t *dev = ebb_enter_to_ask();
     if (!dev)
         return CUDA_SUCCESS;
     ebb_device_t *of = ebb_device_of(dev->ebb, device);

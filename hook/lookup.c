@@ -111,9 +111,6 @@ PLAIN_CALL(cuGetProcAddress_v2,
 
 /* ---- dlsym and dlvsym ---- */
 
-/* What the entries in dlsym.c jump to. Resolved on first use: threads that ask at once find the same. */
-__attribute__((visibility("hidden"))) void *ebb_next_dlsym, *ebb_next_dlvsym;
-
 /* Whether the code is the driver's own. On WSL2 libcuda.so.1 looks up the functions of the driver that is behind it (HAMi-core pull request
  * 326): given ebb's in their place it would call ebb, which calls it, for ever. */
 static bool is_of_driver(const void *code)
@@ -130,10 +127,8 @@ __attribute__((visibility("hidden"))) void *ebb_answer_dlsym(void *handle, const
 /* Called by the entries with the program's arguments, and where it goes on: ebb's answer, or NULL to go on to the real function. */
 void *ebb_answer_dlsym(void *handle, const char *name, const void *caller)
 {
-    if (!ebb_next_dlsym || !ebb_next_dlvsym) {
-        ebb_next_dlsym = ebb_libc_function("dlsym");
-        ebb_next_dlvsym = ebb_libc_function("dlvsym");
-    }
+    if (!ebb_libc.dlsym || !ebb_libc.dlvsym)
+        ebb_libc_find();
     if (!name || name[0] != 'c' || name[1] != 'u')
         return NULL;
     void *ours = ebb_hook_by_symbol(name);

@@ -276,8 +276,7 @@ static CUresult free_now(CUdeviceptr address)
         uncount(address);
         return EBB_PASS(cuMemFree_v2, (address));
     }
-    ebb_enter_to_free(address);
-    const ebb_device_t *dev = ebb_enter_at(address);
+    const ebb_device_t *dev = ebb_enter_to_free(address);
     if (!dev)
         return EBB_PASS(cuMemFree_v2, (address));
     ebb_buffer_t *known = ebb_heap_find(dev->ebb, address);
@@ -294,8 +293,7 @@ static CUresult free_now(CUdeviceptr address)
         result = everywhere ? ebb_synchronize_all() : synchronize(context);
     if (result)
         return result;
-    ebb_enter_to_free(address);
-    if (!(dev = ebb_enter_at(address)))
+    if (!(dev = ebb_enter_to_free(address)))
         return CUDA_ERROR_INVALID_CONTEXT;
     known = ebb_heap_find(dev->ebb, address); /* another thread may have been quicker */
     if (known)
@@ -332,8 +330,7 @@ static CUresult free_async(CUdeviceptr address, CUstream stream)
             uncount(address);
         return EBB_PASS(cuMemFreeAsync, (address, stream));
     }
-    ebb_enter_to_free(address);
-    ebb_stream_t *s = ebb_enter_stream(stream);
+    ebb_stream_t *s = ebb_enter_stream_to_free(stream, address);
     if (!s)
         return free_now(address);
     if (is_captured(stream)) { /* only what a graph has allocated may be freed there: the driver says so */

@@ -6,10 +6,12 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-extern const char *malloc_conf; /* jemalloc reads it once, when it starts */
-const char *malloc_conf = "narenas:1,tcache:false,background_thread:false,retain:false,"
-                          "dirty_decay_ms:0,muzzy_decay_ms:0,oversize_threshold:0,lg_extent_max_active_fit:0,"
-                          "prof:false,abort_conf:false";
+/* jemalloc reads it once, when it starts. Its own declaration has the pointer variable: nothing writes it. */
+extern const char *const settings __asm__("malloc_conf");
+const char *const settings =
+    "narenas:1,tcache:false,background_thread:false,retain:false,"
+    "dirty_decay_ms:0,muzzy_decay_ms:0,oversize_threshold:0,lg_extent_max_active_fit:0,"
+    "prof:false,abort_conf:false";
 
 char *ebb_jemalloc_secure_getenv(const char *name);
 ssize_t ebb_jemalloc_readlink(const char *path, char *out, size_t bytes);

@@ -10,19 +10,14 @@ import sys
 # What cannot be passed.
 STAYS = {
     "alloc/base/driver.c": "ebb_driver",
+    "alloc/base/libc_symbol.c": "ebb_libc",
     "alloc/base/options.c": "ebb_options",
-    "alloc/base/log.c": "ebb_log_level",
-    "alloc/base/lock.c": "held",
-    "alloc/base/status.c": "broken last text",
-    "alloc/base/thread.c": "mode own",
-    "alloc/base/libc_symbol.c": "real",
+    "alloc/base/status.c": "broken",
+    "alloc/base/thread.c": "ebb_this_thread",
     "alloc/device.c": "ebb_current_device",
-    "alloc/lock.c": "held lock",
-    "hook/lookup.c": "ebb_next_dlsym ebb_next_dlvsym",
-    "hook/enter.c": "asleep awake ebb_global entering have_driver last",
-    "ckpt/run/profile/nvtx.c": "all_kept at_thread_end once ranges",  # called by NVTX, which passes nothing
-    "ckpt/run/profile/record.c": "own",
-    "offload/jemalloc_seam.c": "malloc_conf",
+    "alloc/lock.c": "lock",
+    "hook/enter.c": "ebb_global",
+    "ckpt/run/profile/nvtx.c": "nvtx",  # called by NVTX, which passes nothing
     "offload/pin_ahead.c": "ebb_pinned_call",  # of each thread
 }
 MUTABLE = re.compile(r"^\S+ .{7} (?:\.data|\.bss|\.tdata|\.tbss)(?!\.rel\.ro)\S*\s+[0-9a-f]+ (?:\.hidden )?([^.\s]\S*)$")

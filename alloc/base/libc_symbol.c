@@ -9,6 +9,8 @@
 /* Sanitizers and other preloaded libraries call dlsym before libc is fit for use, so nothing here calls a function: the loaded objects are
  * read off the loader's list, and strings are compared by hand. */
 
+ebb_libc_t ebb_libc;
+
 typedef struct symbols {
     const ElfW(Sym) * table;
     const char *names;
@@ -74,7 +76,7 @@ static void *find_in(const struct link_map *object, const char *name)
     return found ? (void *)(object->l_addr + found->st_value) : NULL;
 }
 
-void *ebb_libc_function(const char *name)
+static void *function(const char *name)
 {
     for (const struct link_map *o = _r_debug.r_map; o; o = o->l_next) {
         /* Since glibc 2.34 dlsym lives in libc; before, in libdl. */
@@ -86,10 +88,15 @@ void *ebb_libc_function(const char *name)
     return NULL;
 }
 
+void ebb_libc_find(void)
+{
+    *(void **)&ebb_libc.dlsym = function("dlsym");
+    *(void **)&ebb_libc.dlvsym = function("dlvsym");
+}
+
 void *ebb_real_dlsym(void *handle, const char *name)
 {
-    static void *real; /* threads that ask at once find the same */
-    if (!real)
-        real = ebb_libc_function("dlsym");
-    return ((void *(*)(void *, const char *))real)(handle, name);
+    if (!ebb_libc.dlsym)
+        ebb_libc_find();
+    return ebb_libc.dlsym(handle, name);
 }

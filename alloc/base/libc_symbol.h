@@ -3,10 +3,16 @@
 #ifndef EBB_LIBC_SYMBOL_H
 #define EBB_LIBC_SYMBOL_H
 
-/* NULL: libc has none. */
-void *ebb_libc_function(const char *name);
+/* As libc has them; NULL before ebb_libc_find. The entries of hook/dlsym.c jump to these. */
+typedef struct ebb_libc {
+    void *(*dlsym)(void *handle, const char *name);
+    void *(*dlvsym)(void *handle, const char *name, const char *version);
+} ebb_libc_t;
+extern ebb_libc_t ebb_libc __attribute__((visibility("hidden")));
 
-/* dlsym as libc has it. */
+/* Fills ebb_libc. Threads that do so at once find the same. */
+void ebb_libc_find(void);
+/* libc's dlsym, found if need be. */
 void *ebb_real_dlsym(void *handle, const char *name);
 
 /* What follows the last slash. */

@@ -1,14 +1,13 @@
-#include "alloc/base/status.h"
-
 #include <stdarg.h>
 #include <stdio.h>
 #include <unistd.h>
 
-ebb_log_level_t ebb_log_level = EBB_WARN;
+#include "alloc/base/options.h"
+#include "alloc/base/status.h"
 
 void ebb_log(ebb_log_level_t level, const char *format, ...)
 {
-    if (level > ebb_log_level)
+    if (level > ebb_options.log_level)
         return;
     char line[1024];
     int n = snprintf(line, sizeof line, "ebb: ");

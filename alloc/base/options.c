@@ -19,7 +19,7 @@ typedef struct option {
     const char *help;
 } option_t;
 
-ebb_options_t ebb_options;
+ebb_options_t ebb_options = {.log_level = EBB_WARN};
 
 static const option_t options[] = {
 #define X(name, type, field, fallback, low, high, help)                                                      \
@@ -295,7 +295,7 @@ bool ebb_options_read(char *const *environment)
     static const char *const levels[] = {"quiet", "warn", "info", "debug"};
     for (int i = 0; i < 4; i++)
         if (!strcmp(ebb_options.log, levels[i]))
-            ebb_log_level = (ebb_log_level_t)i;
+            ebb_options.log_level = (ebb_log_level_t)i;
     return good;
 }
 

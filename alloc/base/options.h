@@ -23,6 +23,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "alloc/base/status.h"
+
 #define EBB_POLICIES(X)                                                                                      \
     X(AUTO, auto, NONE, ebb_auto_make, "")                                                                   \
     X(KEEP, keep, NONE, ebb_strategy_make, "")                                                               \
@@ -120,6 +122,7 @@ typedef struct ebb_options {
     ebb_policy_t policy;
     char on_mismatch[16];
     char harmless[1024], trace[1024], plan[1024], save_plan[1024], stats[1024], log[16];
+    ebb_log_level_t log_level; /* what `log` says */
 } ebb_options_t;
 
 extern ebb_options_t ebb_options;

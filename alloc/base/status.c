@@ -4,38 +4,35 @@
 #include <stdio.h>
 
 #include "alloc/base/driver.h"
-
-static _Thread_local struct {
-    ebb_status_t code;
-    const char *operation;
-    size_t bytes;
-} last;
+#include "alloc/base/thread.h"
 
 ebb_status_t ebb_fail(ebb_status_t code, const char *operation, size_t bytes)
 {
-    last.code = code;
-    last.operation = operation;
-    last.bytes = bytes;
+    ebb_this_thread.failure.code = code;
+    ebb_this_thread.failure.operation = operation;
+    ebb_this_thread.failure.bytes = bytes;
     return code;
 }
 
 void ebb_forget_failure(void)
 {
-    last.code = 0;
+    ebb_this_thread.failure.code = 0;
 }
 
 const char *ebb_last_failure(void)
 {
-    static _Thread_local char text[160];
-    const char *name = NULL;
-    if (!last.code)
+    const ebb_status_t code = ebb_this_thread.failure.code;
+    const char *operation = ebb_this_thread.failure.operation, *name = NULL;
+    const size_t bytes = ebb_this_thread.failure.bytes;
+    char *text = ebb_this_thread.failure.text;
+    if (!code)
         return "no host memory";
-    if (!ebb_driver.cuGetErrorName || ebb_driver.cuGetErrorName((CUresult)last.code, &name) || !name)
+    if (!ebb_driver.cuGetErrorName || ebb_driver.cuGetErrorName((CUresult)code, &name) || !name)
         name = "unknown error";
-    if (last.bytes)
-        snprintf(text, sizeof text, "%s of %zu bytes: %s", last.operation, last.bytes, name);
+    if (bytes)
+        snprintf(text, sizeof ebb_this_thread.failure.text, "%s of %zu bytes: %s", operation, bytes, name);
     else
-        snprintf(text, sizeof text, "%s: %s", last.operation, name);
+        snprintf(text, sizeof ebb_this_thread.failure.text, "%s: %s", operation, name);
     return text;
 }
 

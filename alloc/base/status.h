@@ -23,8 +23,6 @@
 
 typedef enum ebb_log_level { EBB_QUIET, EBB_WARN, EBB_INFO, EBB_DEBUG } ebb_log_level_t;
 
-extern ebb_log_level_t ebb_log_level;
-
 void ebb_log(ebb_log_level_t level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* ---- failure ---- */

@@ -4,26 +4,58 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "alloc/base/driver.h"
 #include "alloc/base/status.h"
 
-/* The library is loaded at start, so its storage may be static. */
-static _Thread_local bool own __attribute__((tls_model("initial-exec")));
+_Thread_local ebb_this_thread_t ebb_this_thread;
+
+/* ---- locks with ranks ---- */
+
+void ebb_mutex_lock(ebb_mutex_t *m)
+{
+    EBB_DCHECK(!(ebb_this_thread.ranks >> m->rank)); /* this one, or one that comes after it, is held */
+    pthread_mutex_lock(&m->mutex);
+    ebb_this_thread.ranks |= 1u << m->rank;
+}
+
+bool ebb_mutex_lock_within(ebb_mutex_t *m, unsigned seconds)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += seconds;
+    if (ebb_this_thread.ranks >> m->rank || pthread_mutex_timedlock(&m->mutex, &until))
+        return false;
+    ebb_this_thread.ranks |= 1u << m->rank;
+    return true;
+}
+
+void ebb_mutex_unlock(ebb_mutex_t *m)
+{
+    EBB_DCHECK(ebb_this_thread.ranks >> m->rank & 1);
+    ebb_this_thread.ranks &= ~(1u << m->rank);
+    pthread_mutex_unlock(&m->mutex);
+}
+
+bool ebb_mutex_is_held(const ebb_mutex_t *m)
+{
+    return ebb_this_thread.ranks >> m->rank & 1;
+}
+
+/* ---- threads of ebb's own ---- */
 
 bool ebb_thread_is_own(void)
 {
-    return own;
+    return ebb_this_thread.own;
 }
 
 /* Some thread may capture in the mode that forbids others what ebb does. */
 void ebb_thread_lend(bool lent)
 {
-    static _Thread_local CUstreamCaptureMode mode; /* the other one */
+    ebb_this_thread_t *t = &ebb_this_thread;
     if (lent)
-        mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    own = true;
-    ebb_driver.cuThreadExchangeStreamCaptureMode(&mode);
-    own = lent;
+        t->other_mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    t->own = true;
+    ebb_driver.cuThreadExchangeStreamCaptureMode(&t->other_mode);
+    t->own = lent;
 }
 
 static void *run(void *thread)

@@ -1,4 +1,4 @@
-/* thread.h: threads and locks. */
+/* thread.h: threads and locks, and what is known of each thread. */
 #ifndef EBB_THREAD_H
 #define EBB_THREAD_H
 
@@ -7,6 +7,31 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <sys/types.h>
+
+#include "alloc/base/driver.h"
+#include "alloc/base/status.h"
+
+/* ---- what is known of a thread ---- */
+
+/* The program's call passes nothing of ebb's, so what lasts longer than a call, or is below the lock, is kept by the thread itself. */
+typedef struct ebb_this_thread {
+    unsigned ranks;                 /* a bit per rank of the locks that it holds */
+    bool own;                       /* ebb_thread_is_own */
+    CUstreamCaptureMode other_mode; /* than the present one, while it is lent */
+    /* status.c: what failed last, and as a text */
+    struct {
+        ebb_status_t code; /* 0: nothing */
+        const char *operation;
+        size_t bytes;
+        char text[160];
+    } failure;
+    pid_t id;                      /* 0: not asked yet (ckpt/run/profile/record.c) */
+    CUcontext context;             /* current, as last heard (hook/enter.c) */
+    struct ebb_nvtx_ranges *named; /* open ones (ckpt/run/profile/nvtx.c), owned; NULL until the first */
+} ebb_this_thread_t;
+
+/* The library is loaded at start, so its storage may be static. */
+extern _Thread_local ebb_this_thread_t ebb_this_thread __attribute__((tls_model("initial-exec")));
 
 /* ---- locks with ranks ---- */
 
@@ -43,7 +68,7 @@ bool ebb_mutex_is_held(const ebb_mutex_t *mutex);
 /* Threads of ebb's own, which do ahead of need what takes long.
  *
  * Such a thread takes no signals, works when it is woken, and ends with the process; in the child of a fork it does not exist and is not
- * missed (hook/enter.c: asleep). What comes back out of the driver on it (a profiler's call, say) is none of the program's and goes straight
+ * missed (EBB_ASLEEP). What comes back out of the driver on it (a profiler's call, say) is none of the program's and goes straight
  * through, as on a thread that holds ebb_lock(): the lock's holder may be waiting for this thread. */
 
 typedef struct ebb_thread {

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "alloc/base/driver.h"
+#include "alloc/base/options.h"
 #include "alloc/base/status.h"
 #include "alloc/device.h"
 #include "model_driver.h"
@@ -361,7 +362,7 @@ static int setup(void **state)
     const char *given = getenv("TEST_SEED");
     unsigned seed = given ? (unsigned)strtoul(given, NULL, 0) : 4711;
     print_message("seed %u (TEST_SEED)\n", seed);
-    ebb_log_level = EBB_QUIET;
+    ebb_options.log_level = EBB_QUIET;
     model_begin(CHUNKS, seed);
     ebb_chunks_init(device0, (CHUNKS + 2) * EBB_CHUNK_BYTES, 2 * EBB_CHUNK_BYTES);
     /* Less than twice the device is too little; what there is beyond that is taken, by halves of what is wanted. */

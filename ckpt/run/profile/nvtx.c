@@ -8,6 +8,8 @@
 #include <string.h>
 #include <wchar.h>
 
+#include "alloc/base/thread.h"
+
 #define NVTX_NO_IMPL /* types only: libebb emits no ranges */
 #include <nvtx3/nvToolsExt.h>
 
@@ -20,7 +22,7 @@ typedef struct open_range {
 } open_range_t;
 
 /* Of one thread. Domains nest independently of one another; the path has their ranges in the order of pushing. */
-typedef struct ranges {
+typedef struct ebb_nvtx_ranges {
     unsigned depth;
     unsigned beyond; /* open ranges that there was no room for */
     unsigned length;
@@ -29,29 +31,38 @@ typedef struct ranges {
     char path[EBB_NVTX_PATH_BYTES];
 } ranges_t;
 
-static _Thread_local ranges_t *ranges; /* owned; NULL until the thread's first range */
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-static pthread_key_t at_thread_end;
+/* Strings and domains live as long as the process: a program has few, and may use them on any thread. */
+typedef struct kept {
+    char *name; /* owned */
+    struct kept *next;
+} kept_t;
+
+/* NVTX passes nothing of ebb's. */
+static struct {
+    pthread_once_t once;
+    pthread_key_t at_thread_end;
+    _Atomic(kept_t *) kept;
+} nvtx = {.once = PTHREAD_ONCE_INIT};
 
 static void forget(void *ended)
 {
     free(ended);
-    ranges = NULL;
+    ebb_this_thread.named = NULL;
 }
 
 static void make_key(void)
 {
-    pthread_key_create(&at_thread_end, forget);
+    pthread_key_create(&nvtx.at_thread_end, forget);
 }
 
 const char *ebb_nvtx_path(void)
 {
-    return ranges ? ranges->path : "";
+    return ebb_this_thread.named ? ebb_this_thread.named->path : "";
 }
 
 uint64_t ebb_nvtx_turns(void)
 {
-    return ranges ? ranges->turns : 0;
+    return ebb_this_thread.named ? ebb_this_thread.named->turns : 0;
 }
 
 /* ---- the path ---- */
@@ -80,11 +91,12 @@ static void append(ranges_t *r, const char *name)
 
 static ranges_t *mine(void)
 {
-    if (!ranges && (ranges = calloc(1, sizeof *ranges)) != NULL) {
-        pthread_once(&once, make_key);
-        pthread_setspecific(at_thread_end, ranges);
+    ranges_t **named = &ebb_this_thread.named;
+    if (!*named && (*named = calloc(1, sizeof **named)) != NULL) {
+        pthread_once(&nvtx.once, make_key);
+        pthread_setspecific(nvtx.at_thread_end, *named);
     }
-    return ranges;
+    return *named;
 }
 
 static int push(nvtxDomainHandle_t domain, const char *name)
@@ -120,7 +132,7 @@ static void close_range(ranges_t *r, unsigned i)
 
 static int pop(nvtxDomainHandle_t domain)
 {
-    ranges_t *r = ranges;
+    ranges_t *r = ebb_this_thread.named;
     if (!r)
         return -1;
     if (r->beyond) {
@@ -211,14 +223,6 @@ static int NVTX_API domain_pop(nvtxDomainHandle_t domain)
     return pop(domain);
 }
 
-/* Strings and domains live as long as the process: a program has few, and may use them on any thread. */
-typedef struct kept {
-    char *name; /* owned */
-    struct kept *next;
-} kept_t;
-
-static _Atomic(kept_t *) all_kept;
-
 /* Owns the name from then on. NULL: no memory. */
 static char *keep(char *name)
 {
@@ -227,8 +231,8 @@ static char *keep(char *name)
         free(name);
         return NULL;
     }
-    *k = (kept_t){name, atomic_load(&all_kept)};
-    while (!atomic_compare_exchange_weak(&all_kept, &k->next, k))
+    *k = (kept_t){name, atomic_load(&nvtx.kept)};
+    while (!atomic_compare_exchange_weak(&nvtx.kept, &k->next, k))
         ;
     return name;
 }

@@ -8,6 +8,7 @@
 
 #include "alloc/base/status.h"
 #include "alloc/base/table.h"
+#include "alloc/base/thread.h"
 #include "alloc/device.h"
 #include "ckpt/run/profile/kernels/tiles.h"
 #include "ckpt/run/run.h"
@@ -105,14 +106,14 @@ static uint32_t number_of_stream(struct ebb_record *record, ebb_stream_t *stream
 /* Threads beyond the last number share it. */
 static uint32_t number_of_thread(struct ebb_record *record)
 {
-    static _Thread_local pid_t own;
-    if (!own)
-        own = (pid_t)syscall(SYS_gettid);
+    pid_t *id = &ebb_this_thread.id;
+    if (!*id)
+        *id = (pid_t)syscall(SYS_gettid);
     uint32_t i = 0;
-    while (i < record->thread_count && record->thread[i] != own)
+    while (i < record->thread_count && record->thread[i] != *id)
         i++;
     if (i == record->thread_count && i < THREADS)
-        record->thread[record->thread_count++] = own;
+        record->thread[record->thread_count++] = *id;
     return i < THREADS ? i : THREADS - 1;
 }
 
