@@ -68,6 +68,7 @@ static const program_t programs[] = {
     {.name = "kept", .group = "memory", .rotates = true, .operation = {{"forward", "proven"}, {"accumulate", "proven"}}},
     {.name = "late", .group = "memory", .operation = {{"forward", "proven"}}},
     {.name = "early", .group = "memory", .operation = {{"forward", "proven"}, {"accumulate", "proven"}}},
+    {.name = "exchanged", .group = "memory", .steps = 34, .rotates = true, .operation = {{"forward", "proven"}, {"accumulate", "proven"}}},
     {.name = "synchronous", .group = "memory", .operation = {{"forward", "proven"}, {"accumulate", "proven"}}},
     {.name = "small", .group = "memory", .operation = {{"forward", "proven"}, {"accumulate", "proven"}, {"fill", "proven"}}},
     {.name = "ends", .group = "memory", .operation = {{"span", "proven"}}},

@@ -383,15 +383,15 @@ static void turn(ebb_t *ebb)
 /* False: the program is not where a step begins. */
 bool ebb_drive_begin_step(ebb_device_t *dev)
 {
-    if (ebb_driven(dev->ebb)->living != ebb_driven(dev->ebb)->outliving + ebb_driven(dev->ebb)->late) {
-        ebb_drive_leave(dev, "a buffer was not freed");
+    drive_t *drive = ebb_driven(dev->ebb);
+    const char *why = drive->step ? ebb_unplanned_end_step(dev->ebb) : NULL;
+    if (!why && drive->refuted)
+        why = "a recomputed buffer had other bits";
+    if (why) {
+        ebb_drive_leave(dev, why);
         return false;
     }
-    if (ebb_driven(dev->ebb)->refuted) {
-        ebb_drive_leave(dev, "a recomputed buffer had other bits");
-        return false;
-    }
-    if (ebb_driven(dev->ebb)->step && ebb_driven(dev->ebb)->period > 1)
+    if (drive->step && drive->period > 1)
         turn(dev->ebb);
     ebb_unplanned_begin_step(dev->ebb);
     ebb_streams_begin_step(dev->ebb);

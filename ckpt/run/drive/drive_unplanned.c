@@ -11,8 +11,8 @@
  * An allocation more: the allocator serves it, if nothing has to leave the device for it, or if it can do without memory until it is
  * touched. If something has to leave then, or for a small one, the plan is left to make room (runner.c).
  *
- * A free that is late: what the plan does is done until it would take the buffer's chunks (or its bytes, of a small one) without
- * a copy on the host. One that is early: unless recipes read the buffer; its place gets no other buffer until it should have died.
+ * A free that is late, also one behind the last operation: what the plan does is done until it would take the buffer's chunks (or its
+ * bytes, of a small one) without a copy on the host. One that is early: unless recipes read the buffer; its place gets no other buffer until it should have died.
  *
  * What the sources of dropped contents are is found by their buffers, all versions of a buffer taken for one: too many rather
  * than too few.
@@ -298,10 +298,11 @@ static bool action_takes_late(ebb_t *ebb, const ebb_action_t *a)
                                    : false;
 }
 
-const char *ebb_unplanned_late_frees(ebb_t *ebb)
+/* Those that should have been freed at the point and were not. */
+static const char *mark_late(ebb_t *ebb, uint32_t point)
 {
     drive_t *drive = ebb_driven(ebb);
-    for (uint32_t i = drive->death_first[drive->cursor]; i < drive->death_first[drive->cursor + 1]; i++) {
+    for (uint32_t i = drive->death_first[point]; i < drive->death_first[point + 1]; i++) {
         site_t *s = ebb_site_of(ebb, drive->death[i]);
         if (!s->buffer || s->late)
             continue;
@@ -310,8 +311,26 @@ const char *ebb_unplanned_late_frees(ebb_t *ebb)
         s->late = true;
         drive->late++;
     }
-    if (!drive->late)
-        return NULL;
+    return NULL;
+}
+
+const char *ebb_unplanned_end_step(ebb_t *ebb)
+{
+    drive_t *drive = ebb_driven(ebb);
+    const char *why = mark_late(ebb, drive->trace->operation_count);
+    if (why)
+        return why;
+    /* All others that are alive outlive the step, so that the numbers are equal only if those are alive, every one. */
+    return drive->living == drive->outliving + drive->late ? NULL
+                                                           : "a buffer that outlives the step was freed";
+}
+
+const char *ebb_unplanned_late_frees(ebb_t *ebb)
+{
+    drive_t *drive = ebb_driven(ebb);
+    const char *why = mark_late(ebb, drive->cursor);
+    if (why || !drive->late)
+        return why;
     for (uint32_t i = drive->next_action;
          i < drive->plan->action_count && drive->plan->action[i].point <= drive->cursor; i++)
         if (action_takes_late(ebb, &drive->plan->action[i]))

@@ -313,7 +313,8 @@ bool ebb_unplanned_operation(ebb_device_t *dev, ebb_operation_t *op);
 bool ebb_unplanned_may_match_partly(ebb_t *ebb, const ebb_operation_t *op);
 bool ebb_unplanned_partial_match(ebb_device_t *dev, const ebb_operation_t *op);
 bool ebb_unplanned_allocation(ebb_device_t *dev, const ebb_request_t *request);
-/* Before the operation at the cursor: NULL, or why buffers that should be gone are in its way. */
+/* Before the operation at the cursor, and behind the last one: NULL, or why buffers that should be gone, or are, are in the way. */
+const char *ebb_unplanned_end_step(ebb_t *ebb);
 const char *ebb_unplanned_late_frees(ebb_t *ebb);
 bool ebb_unplanned_early_free(ebb_t *ebb, uint32_t buffer);
 void ebb_unplanned_freed(ebb_t *ebb, site_t *site);

@@ -97,6 +97,37 @@ static void early_finish(worker_t *w)
     free(w->table);
 }
 
+/* ---- exchanged: of two buffers one is freed behind the step, the other in the middle of the next one; in every fourth step it is the other
+ * way round ---- */
+
+static void exchanged_middle(worker_t *w)
+{
+    float by = 0.25f;
+    float **kept = w->a ? &w->a : &w->b;
+    if (*kept) {
+        LAUNCH(w, accumulate, blocks_of(w->n), &w->x[w->layers], kept, &by, &w->n);
+        nasty_free(w, *kept);
+    }
+    *kept = NULL;
+    w->a = new_activation(w);
+    LAUNCH(w, forward, blocks_of(w->n), &w->a, &w->x[w->layers], &w->w[0], &w->n, &w->m[0]);
+}
+
+static void exchanged_backward(worker_t *w, unsigned i)
+{
+    if (i != 1)
+        return;
+    w->b = new_activation(w);
+    LAUNCH(w, forward, blocks_of(w->n), &w->b, &w->x[1], &w->w[1], &w->n, &w->m[1]);
+}
+
+static void exchanged_after(worker_t *w)
+{
+    float **freed = w->step > 12 && w->step % 4 == 0 ? &w->a : &w->b;
+    nasty_free(w, *freed);
+    *freed = NULL;
+}
+
 /* ---- synchronous: cudaMalloc and cudaFree, right behind the launches that use the memory ---- */
 
 static void synchronous_forward(worker_t *w, unsigned i)
@@ -205,6 +236,11 @@ const trait_t nasty_memory[] = {
      .forward = early_forward,
      .backward = early_backward,
      .finish = early_finish},
+    {.name = "exchanged",
+     .middle = exchanged_middle,
+     .backward = exchanged_backward,
+     .after = exchanged_after,
+     .finish = kept_finish},
     {.name = "synchronous", .forward = synchronous_forward},
     {.name = "small", .forward = small_forward},
     {.name = "ends", .set_up = ends_set_up, .forward = ends_forward},
