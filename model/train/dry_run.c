@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "model/base/bytes.h"
 #include "model/base/check.h"
 #include "model/train/flops.h"
 #include "model/train/training.h"
@@ -54,7 +55,8 @@ static void rehearse_step(trainer_t *t, saved_t *saved)
 
 static void print_bytes(const char *name, size_t bytes)
 {
-    printf("  %-24s %20zu  %12.1f MiB\n", name, bytes, (double)bytes / 0x1p20);
+    bytes_text_t text;
+    printf("  %-24s %20zu  %14s\n", name, bytes, bytes_text(text, bytes));
 }
 
 static void print_saved(const trainer_t *t, const saved_t *saved)

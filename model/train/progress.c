@@ -4,6 +4,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "model/base/bytes.h"
 #include "model/base/check.h"
 
 #define TERMINAL_SECONDS 0.1 /* between two lines */
@@ -46,8 +47,9 @@ void progress_line(const progress_t *progress, step_done_t done, char *text, siz
     print_duration(left, sizeof left, progress_left(progress, done.step));
     if (progress->most_tokens_per_s > 0)
         snprintf(share, sizeof share, "  %.1f%% MFU", 100 * tokens_per_s / progress->most_tokens_per_s);
-    snprintf(text, size, "step %d/%d  loss %.4f  %.0f tokens/s%s  %.1f MiB device memory  %s left", done.step,
-             progress->steps, done.loss, tokens_per_s, share, (double)done.peak_bytes / 0x1p20, left);
+    bytes_text_t memory;
+    snprintf(text, size, "step %d/%d  loss %.4f  %.0f tokens/s%s  %s device memory  %s left", done.step,
+             progress->steps, done.loss, tokens_per_s, share, bytes_text(memory, done.peak_bytes), left);
 }
 
 void progress_step(progress_t *progress, step_done_t done)

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/base/bytes.h"
 #include "model/base/check.h"
 #include "model/train/sample.h"
 
@@ -118,8 +119,9 @@ void finish(trainer_t *t)
     }
     if (t->skipped > 0)
         printf("%d steps were skipped as outliers\n", t->skipped);
-    printf("peak device memory %.1f MiB, %llu launches in a step, %.1f s of training\n",
-           (double)t->gpu.peak_bytes / 0x1p20, (unsigned long long)t->launches, seconds);
+    bytes_text_t peak;
+    printf("peak device memory %s, %llu launches in a step, %.1f s of training\n",
+           bytes_text(peak, t->gpu.peak_bytes), (unsigned long long)t->launches, seconds);
     if (!hurry) {
         answer_choices(t);
         print_sample(t);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "model/base/bytes.h"
 #include "model/base/check.h"
 #include "model/base/rng.h"
 #include "model/layers/linear.h"
@@ -112,7 +113,8 @@ void open_device(trainer_t *t)
 {
     const options_t *o = t->options;
     gpu_open(&t->gpu, o->device);
-    printf("GPU: %s, %.1f GiB, CUDA driver %d.%d\n", t->gpu.name, (double)t->gpu.total_bytes / 0x1p30,
+    bytes_text_t memory;
+    printf("GPU: %s, %s, CUDA driver %d.%d\n", t->gpu.name, bytes_text(memory, t->gpu.total_bytes),
            t->gpu.driver_version / 1000, t->gpu.driver_version % 1000 / 10);
     fflush(stdout);
 

@@ -174,7 +174,7 @@ static void run_says_device_held_out_loss_sample_and_log(void **state)
     assert_non_null(strstr(outcome.out, expected));
     assert_non_null(strstr(outcome.error, "step 2/2  loss "));
     assert_non_null(strstr(outcome.error, " tokens/s  "));
-    assert_non_null(strstr(outcome.error, " MiB device memory  "));
+    assert_non_null(strstr(outcome.error, " device memory  "));
     assert_non_null(strstr(outcome.error, "0s left\n"));
 }
 

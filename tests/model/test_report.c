@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "model/base/bytes.h"
 #include "model/train/flops.h"
 #include "model/train/peak_rate.h"
 #include "model/train/plot.h"
@@ -47,6 +48,25 @@ static void flops_are_those_of_the_shape(void **state)
     assert_int_equal(flops_of(&layout).weights, 12 * 12 * 768 * 768 + 50257 * 768);
     assert_int_equal(flops_per_token(&layout), 6ull * 123532032 + 113246208);
     layout_close(&layout);
+}
+
+static void sizes_are_in_the_largest_unit_of_which_there_is_one(void **state)
+{
+    (void)state;
+    static const struct {
+        size_t bytes;
+        const char *text;
+    } cases[] = {{0, "0 bytes"},
+                 {1023, "1023 bytes"},
+                 {1024, "1.0 KiB"},
+                 {(size_t)74 << 20, "74.0 MiB"},
+                 {((size_t)1 << 30) - 1, "1024.0 MiB"},
+                 {(size_t)3 << 29, "1.5 GiB"},
+                 {(size_t)2048 << 40, "2048.0 TiB"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        bytes_text_t text;
+        assert_string_equal(bytes_text(text, cases[i].bytes), cases[i].text);
+    }
 }
 
 static void progress_line_says_utilisation_only_where_the_rate_is_known(void **state)
@@ -227,6 +247,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(peak_rates_are_dense_and_of_exact_names),
         cmocka_unit_test(flops_are_those_of_the_shape),
+        cmocka_unit_test(sizes_are_in_the_largest_unit_of_which_there_is_one),
         cmocka_unit_test(progress_line_says_utilisation_only_where_the_rate_is_known),
         cmocka_unit_test(picture_of_nothing_and_of_one_step_is_well_formed),
         cmocka_unit_test(picture_has_every_step_and_gaps_where_there_is_no_number),
