@@ -13,7 +13,8 @@
 evaluation_t evaluate_and_log(trainer_t *t, size_t most)
 {
     const options_t *o = t->options;
-    evaluation_t result = evaluate(&t->model, &t->ring, &t->held_out, o->batch, o->context, most);
+    evaluator_t evaluator = {&t->model, &t->ring, &t->progress};
+    evaluation_t result = evaluate(&evaluator, &t->held_out, o->batch, o->context, most);
     log_begin(&t->log, "eval");
     log_count(&t->log, "step", (uint64_t)t->steps_done);
     log_exact(&t->log, "loss", result.loss);
@@ -28,7 +29,8 @@ static void answer_choices(trainer_t *t)
     const options_t *o = t->options;
     if (t->choices.count == 0)
         return;
-    choices_score_t score = evaluate_choices(&t->model, &t->ring, &t->choices, o->batch, o->choices_most);
+    evaluator_t evaluator = {&t->model, &t->ring, &t->progress};
+    choices_score_t score = evaluate_choices(&evaluator, &t->choices, o->batch, o->choices_most);
     double count = score.examples;
     printf("choices: %d of %d right (%.2f%%), by mean likelihood of a token %d (%.2f%%)\n", score.right,
            score.examples, 100 * score.right / count, score.right_norm, 100 * score.right_norm / count);
