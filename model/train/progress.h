@@ -1,7 +1,7 @@
 /* progress.h: a line for each step on stdout. On a terminal it is rewritten in place, and has as many of its fields as
  * the terminal has columns for. Elsewhere each step has a whole line, in the manner of llm.c's train_gpt2:
  *
- *   step  12/2300 | loss 4.712345 | norm 1.2345 | lr 5.22e-04 | 41.23 ms | 24836 tok/s | 36.3 MiB | 1m34s left
+ *   step   12/2300 | loss 4.712345 | norm 1.2345 | lr 5.22e-04 | 41.23 ms | 24836 tok/s | 36.3 MiB | 1m34s left
  *
  * with "| 25.0% MFU |" behind the time where the device's peak rate is known. */
 #ifndef EBB_MODEL_PROGRESS_H

@@ -42,30 +42,6 @@ static void answer_choices(trainer_t *t)
     log_end(&t->log);
 }
 
-/* The bytes of a sample: owned by the caller. */
-static unsigned char *decode_sample(const trainer_t *t, const int *tokens, size_t count, size_t *length)
-{
-    unsigned char *text = malloc(count * TOKEN_MAX_BYTES);
-    if (text == NULL)
-        fatal("no host memory for a sample of %zu tokens", count);
-    *length = 0;
-    for (size_t i = 0; i < count; i++) {
-        size_t bytes;
-        const unsigned char *token = tokenizer_decode(&t->tokenizer, tokens[i], &bytes);
-        memcpy(text + *length, token, bytes);
-        *length += bytes;
-    }
-    return text;
-}
-
-/* Control characters could do anything to a terminal. */
-static void print_text(const unsigned char *text, size_t length)
-{
-    for (size_t i = 0; i < length; i++)
-        putchar((text[i] >= 0x20 && text[i] != 0x7f) || text[i] == '\n' || text[i] == '\t' ? text[i] : '.');
-    putchar('\n');
-}
-
 static void print_sample(trainer_t *t)
 {
     const options_t *o = t->options;
@@ -74,20 +50,15 @@ static void print_sample(trainer_t *t)
             puts("no sample: only --tokenizer FILE could say what the tokens are");
         return;
     }
-    size_t count = (size_t)o->sample, length;
-    int *tokens = calloc(count, sizeof *tokens);
-    if (tokens == NULL)
-        fatal("no host memory for a sample of %zu tokens", count);
-    sample_tokens(&t->model, &t->ring, o, &t->tokenizer, tokens);
-    unsigned char *text = decode_sample(t, tokens, count, &length);
+    size_t length;
+    unsigned char *text = sample_text(&t->model, &t->ring, o, &t->tokenizer, &length);
     log_begin(&t->log, "sample");
     log_text(&t->log, "prompt", o->prompt);
     log_bytes(&t->log, "text", text, length);
     log_end(&t->log);
-    printf("sample:\n%s", o->prompt);
-    print_text(text, length);
+    puts("sample:");
+    sample_print(o, text, length);
     free(text);
-    free(tokens);
 }
 
 void draw(const trainer_t *t)
