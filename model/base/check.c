@@ -19,8 +19,10 @@ void message_line_open(bool open)
 
 static void say(const char *format, va_list arguments)
 {
+    if (line_open)
+        putchar('\n');
     fflush(stdout);
-    fputs(line_open ? "\nebb-train: " : "ebb-train: ", stderr);
+    fputs("ebb-train: ", stderr);
     vfprintf(stderr, format, arguments);
     fputc('\n', stderr);
 }

@@ -21,7 +21,7 @@
 _Noreturn void usage_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 _Noreturn void fatal(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Tells that the terminal's line is (not) finished, so that a message starts on a line of its own. */
+/* Tells that the line on stdout, a terminal, is (not) finished, so that a message starts on a line of its own. */
 void message_line_open(bool open);
 
 extern bool rehearsing; /* set, if ever, before anything else */

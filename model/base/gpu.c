@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "model/base/bytes.h"
 #include "model/base/check.h"
 
 /* A rehearsal's tensors: not NULL, which would mean empty. */
@@ -64,12 +65,12 @@ static _Noreturn void out_of_memory(const gpu_t *gpu, size_t bytes)
 {
     size_t free_bytes = 0, total_bytes = 0;
     (void)cudaMemGetInfo(&free_bytes, &total_bytes);
-    fatal("out of device memory: asked for %zu bytes (%.1f MiB) with %.1f MiB in use by the trainer and %.1f "
-          "of "
-          "%.1f MiB free; use a smaller --batch (and --accumulate for the same step), --context, --width or "
-          "--layers, or --attention flash",
-          bytes, (double)bytes / 0x1p20, (double)gpu->live_bytes / 0x1p20, (double)free_bytes / 0x1p20,
-          (double)total_bytes / 0x1p20);
+    bytes_text_t asked, live, left, total;
+    fatal("out of device memory: asked for %zu bytes (%s) with %s in use by the trainer and %s of %s free; "
+          "use a smaller --batch (and --accumulate for the same step), --context, --width or --layers, or "
+          "--attention flash",
+          bytes, bytes_text(asked, bytes), bytes_text(live, gpu->live_bytes), bytes_text(left, free_bytes),
+          bytes_text(total, total_bytes));
 }
 
 static void count_allocation(gpu_t *gpu, const tensor_t *tensor)

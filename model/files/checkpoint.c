@@ -353,25 +353,25 @@ bool checkpoint_save(const checkpoint_t *checkpoint, transformer_t *model, place
 
 /* ---- find and load ---- */
 
-/* The checkpoint that a path means. */
-static bool find_given(const char *given, folder_path_t path, fault_t *fault)
+/* The checkpoint that a path means. `flag` begins messages. */
+static bool find_given(const char *flag, const char *given, folder_path_t path, fault_t *fault)
 {
     bool found;
     uint64_t step;
     struct stat status;
     folder_path_t state;
     if (stat(given, &status) != 0 || !S_ISDIR(status.st_mode))
-        return fault_set(fault, "--resume %s: no such folder", given);
+        return fault_set(fault, "%s %s: no such folder", flag, given);
     if (folder_is_complete(given)) {
         snprintf(path, PATH_MAX, "%s", given);
         return true;
     }
     if (folder_join(state, given, FOLDER_STATE, fault) && stat(state, &status) == 0)
-        return fault_set(fault, "--resume %s: the file \"%s\" is missing: this checkpoint was never finished",
+        return fault_set(fault, "%s %s: the file \"%s\" is missing: this checkpoint was never finished", flag,
                          given, FOLDER_MARKER);
     if (!folder_newest(given, &found, path, &step, fault))
         return false;
-    return found ? true : fault_set(fault, "--resume %s: no complete checkpoint in it", given);
+    return found ? true : fault_set(fault, "%s %s: no complete checkpoint in it", flag, given);
 }
 
 /* Are these one folder? */
@@ -390,7 +390,7 @@ bool checkpoint_find(const options_t *options, bool *found, folder_path_t path, 
     if (options->checkpoint != NULL && !folder_newest(options->checkpoint, &any, newest, &step, fault))
         return false;
     if (options->resume != NULL && options->resume[0] != '\0') {
-        if (!find_given(options->resume, path, fault))
+        if (!find_given("--resume", options->resume, path, fault))
             return false;
         *found = true;
     } else if (options->resume != NULL && any) {
@@ -452,11 +452,32 @@ bool checkpoint_load(const checkpoint_t *checkpoint, const char *path, transform
     return good;
 }
 
-bool checkpoint_init(const char *path, transformer_t *model, fault_t *fault)
+bool checkpoint_init(const char *flag, const char *path, transformer_t *model, fault_t *fault)
 {
     staging_t staging;
     staging_open(&staging, model);
-    bool good = weights_read("--init", path, &model->layout, take_group_and_master, &staging, NULL, fault);
+    bool good = weights_read(flag, path, &model->layout, take_group_and_master, &staging, NULL, fault);
     staging_close(&staging);
     return good;
+}
+
+bool checkpoint_find_model(const char *given, folder_path_t weights, folder_path_t config, fault_t *fault)
+{
+    struct stat status;
+    folder_path_t state;
+    if (stat(given, &status) == 0 && S_ISREG(status.st_mode)) {
+        const char *end = strrchr(given, '/');
+        snprintf(state, sizeof state, "%.*s", end != NULL ? (int)(end - given) : 1,
+                 end != NULL ? given : ".");
+        snprintf(weights, PATH_MAX, "%s", given);
+        return folder_join(config, state, FOLDER_CONFIG, fault);
+    }
+    if (!folder_join(state, given, FOLDER_STATE, fault) || !folder_join(config, given, FOLDER_CONFIG, fault))
+        return false;
+    if (stat(config, &status) == 0 && stat(state, &status) != 0) { /* not of the trainer */
+        snprintf(weights, PATH_MAX, "%s", given);
+        return true;
+    }
+    return find_given("--checkpoint", given, weights, fault) &&
+           folder_join(config, weights, FOLDER_CONFIG, fault);
 }

@@ -57,7 +57,11 @@ bool checkpoint_find(const options_t *options, bool *found, folder_path_t path, 
 bool checkpoint_load(const checkpoint_t *checkpoint, const char *path, transformer_t *model, place_t *place,
                      fault_t *fault);
 
-/* Fills the model's parameters from safetensors (weights.h); moments stay zero. Waits. */
-bool checkpoint_init(const char *path, transformer_t *model, fault_t *fault);
+/* Fills the model's parameters from safetensors (weights.h); moments stay zero. `flag` begins messages. Waits. */
+bool checkpoint_init(const char *flag, const char *path, transformer_t *model, fault_t *fault);
+
+/* A model to generate with: where its weights (weights.h) and its config.json are. `given` is a checkpoint, or a folder
+ * of them, of which the newest is taken; or safetensors, file or folder, that have a config.json beside them. */
+bool checkpoint_find_model(const char *given, folder_path_t weights, folder_path_t config, fault_t *fault);
 
 #endif

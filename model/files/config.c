@@ -1,10 +1,15 @@
+/* config.c: a model's config.json, as Hugging Face's `transformers` has it: written and read. */
 #include "model/files/weights.h"
 
 #include <cjson/cJSON.h>
 #include <errno.h>
+#include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+
+/* ---- writing ---- */
 
 /* An object that is being filled in; good: no memory was missing. */
 typedef struct config {
@@ -133,4 +138,178 @@ bool config_write(const char *path, const shape_t *shape, element_t element, dou
     cJSON_free(text);
     cJSON_Delete(c.object);
     return good;
+}
+
+/* ---- reading ---- */
+
+/* An object that is being read, until the first fault. */
+typedef struct reader {
+    const char *flag, *path;
+    const cJSON *object;
+    fault_t *fault;
+    bool good;
+} reader_t;
+
+__attribute__((format(printf, 3, 4))) static void refuse(reader_t *r, const char *name, const char *format,
+                                                         ...)
+{
+    char why[256];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(why, sizeof why, format, arguments);
+    va_end(arguments);
+    if (r->good)
+        r->good = fault_set(r->fault, "%s %s: \"%s\" %s", r->flag, r->path, name, why);
+}
+
+/* NULL: missing, or null. */
+static const cJSON *item_of(const reader_t *r, const char *name)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(r->object, name);
+    return cJSON_IsNull(item) ? NULL : item;
+}
+
+static double get_real(reader_t *r, const char *name, double otherwise)
+{
+    const cJSON *item = item_of(r, name);
+    if (item == NULL)
+        return otherwise;
+    if (!cJSON_IsNumber(item) || !(item->valuedouble > 0)) {
+        refuse(r, name, "is no positive number");
+        return 1;
+    }
+    return item->valuedouble;
+}
+
+/* From 1 to 2^24; otherwise 0: it must be there. */
+static int get_count(reader_t *r, const char *name, int otherwise)
+{
+    double value = get_real(r, name, otherwise);
+    if (value >= 1 && value <= 1 << 24 && floor(value) == value)
+        return (int)value;
+    if (value == 0)
+        refuse(r, name, "is missing");
+    else
+        refuse(r, name, "is %.12g, not a whole number from 1 to %d", value, 1 << 24);
+    return 1;
+}
+
+static bool get_flag(reader_t *r, const char *name, bool otherwise)
+{
+    const cJSON *item = item_of(r, name);
+    if (item != NULL && !cJSON_IsBool(item))
+        refuse(r, name, "is neither true nor false");
+    return item != NULL ? cJSON_IsTrue(item) : otherwise;
+}
+
+static const char *get_text(reader_t *r, const char *name, const char *otherwise)
+{
+    const cJSON *item = item_of(r, name);
+    if (item == NULL || cJSON_IsString(item))
+        return item != NULL ? item->valuestring : otherwise;
+    refuse(r, name, "is no text");
+    return otherwise;
+}
+
+static void must_be_text(reader_t *r, const char *name, const char *value)
+{
+    const char *text = get_text(r, name, value);
+    if (strcmp(text, value) != 0)
+        refuse(r, name, "is \"%s\": only \"%s\" can be computed", text, value);
+}
+
+static void must_be_real(reader_t *r, const char *name, double value)
+{
+    double real = get_real(r, name, value);
+    if (real != value)
+        refuse(r, name, "is %.12g: only %.12g can be computed", real, value);
+}
+
+static void must_be_false(reader_t *r, const char *name)
+{
+    if (get_flag(r, name, false))
+        refuse(r, name, "is true: only false can be computed");
+}
+
+static void read_gpt2(reader_t *r, shape_t *s)
+{
+    s->family = FAMILY_GPT2;
+    s->layers = get_count(r, "n_layer", 0);
+    s->width = get_count(r, "n_embd", 0);
+    s->heads = s->kv_heads = get_count(r, "n_head", 0);
+    s->hidden = get_count(r, "n_inner", 4 * s->width);
+    s->context = get_count(r, "n_positions", 0);
+    s->norm_eps = get_real(r, "layer_norm_epsilon", 1e-5);
+    s->tied = get_flag(r, "tie_word_embeddings", true);
+    must_be_text(r, "activation_function", "gelu_new");
+}
+
+/* Positions: `rope_scaling`, which later versions name `rope_parameters` and give the base, too. */
+static void read_rope(reader_t *r, shape_t *s)
+{
+    const cJSON *item = item_of(r, "rope_parameters");
+    reader_t rope = *r;
+    s->rope_theta = get_real(r, "rope_theta", 10000);
+    rope.object = item != NULL ? item : item_of(r, "rope_scaling");
+    if (!r->good || rope.object == NULL)
+        return;
+    s->rope_theta = get_real(&rope, "rope_theta", s->rope_theta);
+    const char *type = get_text(&rope, "rope_type", get_text(&rope, "type", ""));
+    if (strcmp(type, "llama3") == 0) {
+        s->rope_factor = get_real(&rope, "factor", 1);
+        must_be_real(&rope, "low_freq_factor", 1);
+        must_be_real(&rope, "high_freq_factor", 4);
+        must_be_real(&rope, "original_max_position_embeddings", 8192);
+    } else if (strcmp(type, "default") != 0) {
+        refuse(&rope, "rope_type", "is \"%s\": only \"llama3\" and \"default\" can be computed", type);
+    }
+    r->good = rope.good;
+}
+
+static void read_llama(reader_t *r, shape_t *s)
+{
+    s->family = FAMILY_LLAMA;
+    s->layers = get_count(r, "num_hidden_layers", 0);
+    s->width = get_count(r, "hidden_size", 0);
+    s->heads = get_count(r, "num_attention_heads", 0);
+    s->kv_heads = get_count(r, "num_key_value_heads", s->heads);
+    s->hidden = get_count(r, "intermediate_size", 0);
+    s->context = get_count(r, "max_position_embeddings", 0);
+    s->norm_eps = get_real(r, "rms_norm_eps", 1e-6);
+    s->tied = get_flag(r, "tie_word_embeddings", false);
+    const int head = s->width / s->heads;
+    must_be_real(r, "head_dim", head);
+    must_be_text(r, "hidden_act", "silu");
+    must_be_false(r, "attention_bias");
+    must_be_false(r, "mlp_bias");
+    read_rope(r, s);
+}
+
+bool config_read(const char *flag, const char *path, shape_t *shape, element_t *element, fault_t *fault)
+{
+    FILE *file = fopen(path, "rbe");
+    if (file == NULL)
+        return fault_set(fault, "%s %s: %s", flag, path, strerror(errno));
+    cJSON *object = json_read(file);
+    if (!cJSON_IsObject(object)) {
+        cJSON_Delete(object);
+        return fault_set(fault, "%s %s: no JSON object", flag, path);
+    }
+    reader_t r = {flag, path, object, fault, true};
+    const char *type = get_text(&r, "model_type", "");
+    *shape = (shape_t){.rope_theta = 10000, .rope_factor = 1};
+    if (strcmp(type, "gpt2") == 0)
+        read_gpt2(&r, shape);
+    else if (strcmp(type, "llama") == 0)
+        read_llama(&r, shape);
+    else
+        refuse(&r, "model_type", "is \"%s\": only \"gpt2\" and \"llama\" can be computed", type);
+    shape->vocab = get_count(&r, "vocab_size", 0);
+    if (r.good && shape->width % shape->heads != 0)
+        refuse(&r, shape->family == FAMILY_GPT2 ? "n_embd" : "hidden_size",
+               "is %d, no multiple of the %d heads", shape->width, shape->heads);
+    const char *stored = get_text(&r, "dtype", get_text(&r, "torch_dtype", ""));
+    *element = strcmp(stored, "bfloat16") == 0 ? ELEMENT_BF16 : ELEMENT_F32;
+    cJSON_Delete(object);
+    return r.good;
 }

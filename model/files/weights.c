@@ -190,25 +190,31 @@ static bool add_indexed(source_t *source, const cJSON *index, fault_t *fault)
     return true;
 }
 
-static bool read_index(source_t *source, const char *path, fault_t *fault)
+cJSON *json_read(FILE *file)
 {
     struct stat status;
-    FILE *file = fopen(path, "rbe");
-    if (file == NULL)
-        return fault_set(fault, "%s %s: no model.safetensors in it, and no model.safetensors.index.json",
-                         source->flag, source->path);
     bool good =
         fstat(fileno(file), &status) == 0 && S_ISREG(status.st_mode) && status.st_size < (off_t)1 << 28;
     size_t length = good ? (size_t)status.st_size : 0;
     char *text = malloc(length + 1);
-    cJSON *index = NULL;
+    cJSON *json = NULL;
     if (text != NULL && good && fread(text, 1, length, file) == length)
-        index = cJSON_ParseWithLength(text, length);
-    good = index != NULL ? add_indexed(source, index, fault)
-                         : fault_set(fault, "%s %s: no JSON", source->flag, path);
-    cJSON_Delete(index);
+        json = cJSON_ParseWithLength(text, length);
     free(text);
     fclose(file);
+    return json;
+}
+
+static bool read_index(source_t *source, const char *path, fault_t *fault)
+{
+    FILE *file = fopen(path, "rbe");
+    if (file == NULL)
+        return fault_set(fault, "%s %s: no model.safetensors in it, and no model.safetensors.index.json",
+                         source->flag, source->path);
+    cJSON *index = json_read(file);
+    bool good = index != NULL ? add_indexed(source, index, fault)
+                              : fault_set(fault, "%s %s: no JSON", source->flag, path);
+    cJSON_Delete(index);
     return good;
 }
 

@@ -11,6 +11,7 @@
 #define EBB_MODEL_FILES_WEIGHTS_H
 
 #include <stdint.h>
+#include <stdio.h>
 
 #include "model/base/fault.h"
 #include "model/base/layout.h"
@@ -31,11 +32,18 @@ bool weights_write(const char *path, const layout_t *layout, element_t element, 
 bool weights_read(const char *flag, const char *path, const layout_t *layout, weights_take_fn take,
                   void *context, uint64_t *hashes, fault_t *fault);
 
+/* The JSON in a file, which is closed; NULL: there is none in it, or more than 256 MiB. */
+struct cJSON *json_read(FILE *file);
+
 /* ---- config.c ---- */
 
 /* Writes the config.json that makes `transformers` load the model: its class, shape and `element`; `dropout` of a
  * training (GPT-2); `end`, the token that ends a text. On the disk when it returns. */
 bool config_write(const char *path, const shape_t *shape, element_t element, double dropout, int end,
                   fault_t *fault);
+
+/* Reads a config.json: the shape, and the type in which the weights are stored. What the trainer's models cannot do is
+ * refused: other families, activations, biases, or positions. `flag` begins messages. */
+bool config_read(const char *flag, const char *path, shape_t *shape, element_t *element, fault_t *fault);
 
 #endif

@@ -9,7 +9,8 @@
 #include "model/base/rng.h"
 #include "model/kernels/kernels.h"
 
-void parameters_open(parameters_t *parameters, gpu_t *gpu, const layout_t *layout, dtype_t dtype)
+void parameters_open(parameters_t *parameters, gpu_t *gpu, const layout_t *layout, dtype_t dtype,
+                     bool trained)
 {
     *parameters = (parameters_t){.gpu = gpu, .dtype = dtype, .group_count = layout->group_count};
     parameters->groups = calloc((size_t)layout->group_count, sizeof *parameters->groups);
@@ -20,6 +21,8 @@ void parameters_open(parameters_t *parameters, gpu_t *gpu, const layout_t *layou
         group->count = layout->groups[i].count;
         group->decayed = layout->groups[i].decayed;
         group->value = tensor_new_permanent(gpu, MEMORY_WEIGHTS, dtype, group->count);
+        if (!trained)
+            continue;
         if (dtype != DTYPE_FP32)
             group->master = tensor_new_permanent(gpu, MEMORY_MASTERS, DTYPE_FP32, group->count);
         group->gradient = tensor_new_permanent(gpu, MEMORY_GRADIENTS, DTYPE_FP32, group->count);

@@ -32,8 +32,9 @@ typedef struct parameters {
     int group_count;
 } parameters_t;
 
-/* Allocates the layout's groups; everything zero. */
-void parameters_open(parameters_t *parameters, gpu_t *gpu, const layout_t *layout, dtype_t dtype);
+/* Allocates the layout's groups; everything zero. Unless they are trained, of `value` alone. */
+void parameters_open(parameters_t *parameters, gpu_t *gpu, const layout_t *layout, dtype_t dtype,
+                     bool trained);
 void parameters_close(parameters_t *parameters);
 
 size_t parameters_count(const parameters_t *parameters);

@@ -88,11 +88,12 @@ void transformer_open(transformer_t *model, gpu_t *gpu, const options_t *options
                              .lean = options->save == SAVE_LEAN,
                              .attention = attention_choose(gpu, options)};
     layout_open(&model->layout, s);
-    parameters_open(&model->parameters, gpu, &model->layout, model->dtype);
+    bool trained = options->command == COMMAND_TRAIN;
+    parameters_open(&model->parameters, gpu, &model->layout, model->dtype, trained);
     if (s.family == FAMILY_LLAMA)
         model->rope = upload_rope(gpu, &s);
     model->kept = activations_new((size_t)s.layers);
-    if (!rehearsing)
+    if (trained && !rehearsing)
         initialise(model, options->seed);
 }
 

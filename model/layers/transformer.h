@@ -22,7 +22,7 @@ typedef struct transformer {
     gpu_t *gpu; /* borrowed */
     shape_t shape;
     layout_t layout;
-    dtype_t dtype; /* of activations and working weights */
+    dtype_t dtype;              /* of activations and working weights */
     attention_kind_t attention; /* not AUTO */
     parameters_t parameters;
     tensor_t rope;            /* fp32 [context,2,D/2]: rope.h; empty where positions are learned */
@@ -44,7 +44,7 @@ typedef struct micro_batch {
         *counter; /* unless NULL, instead of the number: device memory with its transformer_counter() */
 } micro_batch_t;
 
-/* With initial values. */
+/* With initial values; to generate (options->command), with weights alone, which are zero and cannot be trained. */
 void transformer_open(transformer_t *model, gpu_t *gpu, const options_t *options);
 void transformer_close(transformer_t *model);
 

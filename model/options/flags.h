@@ -17,6 +17,14 @@ typedef enum flag_type {
     FLAG_SWITCH
 } flag_type_t;
 
+/* Which command knows a flag. */
+typedef enum flag_use {
+    OF_TRAINING,
+    OF_PRESET, /* of a training; --model sets it too */
+    OF_BOTH,
+    OF_GENERATE
+} flag_use_t;
+
 typedef struct flag {
     const char *group, *name;
     flag_type_t type;
@@ -25,14 +33,16 @@ typedef struct flag {
     double least, most;  /* of numbers */
     const char *unit;    /* what the value is, for --help; of a choice: the words, separated by '|' */
     const char *help;
-    bool from_preset; /* --model sets it too */
+    flag_use_t use;
 } flag_t;
 
-extern const flag_t flag_table[]; /* [flag_count], a group's flags together */
+extern const flag_t flag_table[]; /* [flag_count], a group's flags together; a command has a name once */
 extern const size_t flag_count;
 
-/* NULL: there is none of that name. */
-const flag_t *flag_find(const char *name);
+bool flag_is_of(const flag_t *flag, command_t command);
+
+/* NULL: the command has none of that name. */
+const flag_t *flag_find(command_t command, const char *name);
 
 /* The place of `word` among `words`, separated by '|', or -1. */
 int flag_choice(const char *words, const char *word);

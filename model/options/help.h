@@ -2,7 +2,9 @@
 #ifndef EBB_MODEL_HELP_H
 #define EBB_MODEL_HELP_H
 
-/* --help: on stdout. */
-void help_print(void);
+#include "model/options/options.h"
+
+/* A command's --help: on stdout. */
+void help_print(command_t command);
 
 #endif

@@ -66,27 +66,37 @@ static void set_flag(options_t *options, const flag_t *flag, const char *text)
     }
 }
 
+/* "ebb-train" and "ebb-train generate": whose --help lists a command's flags. */
+static const char *program_of(command_t command)
+{
+    return command == COMMAND_GENERATE ? "ebb-train generate" : "ebb-train";
+}
+
 /* The flag that `argument` ("--name" or "--name=value") names; *value is what follows '=', or NULL. */
-static const flag_t *find_flag(const char *argument, const char **value)
+static const flag_t *find_flag(command_t command, const char *argument, const char **value)
 {
     if (strcmp(argument, "-h") == 0)
         argument = "--help";
     if (strncmp(argument, "--", 2) != 0)
-        usage_error("%s: flags start with --; see ebb-train --help", argument);
+        usage_error("%s: %sflags start with --; see %s --help", argument,
+                    command == COMMAND_TRAIN ? "commands are generate and help, " : "", program_of(command));
     char name[64];
     size_t length = strcspn(argument + 2, "=");
     snprintf(name, sizeof name, "%.*s", (int)(length < sizeof name ? length : sizeof name - 1), argument + 2);
     *value = argument[2 + length] == '=' ? argument + 2 + length + 1 : NULL;
-    const flag_t *flag = flag_find(name);
+    const flag_t *flag = flag_find(command, name);
     if (flag != NULL)
         return flag;
-    const char *nearest = options_nearest(name);
+    if (command == COMMAND_GENERATE && flag_find(COMMAND_TRAIN, name) != NULL)
+        usage_error("--%s is a flag of a training: ebb-train generate --help lists those of generate", name);
+    const char *nearest = options_nearest(command, name);
     if (nearest != NULL)
-        usage_error("unknown flag --%s: did you mean --%s? (ebb-train --help lists all)", name, nearest);
-    usage_error("unknown flag --%s: ebb-train --help lists all", name);
+        usage_error("unknown flag --%s: did you mean --%s? (%s --help lists all)", name, nearest,
+                    program_of(command));
+    usage_error("unknown flag --%s: %s --help lists all", name, program_of(command));
 }
 
-static void check_shape(const options_t *o)
+void options_check_shape(const options_t *o)
 {
     if (o->width % o->heads != 0)
         usage_error("--width %d is not a multiple of --heads %d: each head needs width / heads channels",
@@ -125,23 +135,54 @@ static void check_checkpoints(const options_t *o)
 }
 
 /* The last --model on the command line counts, wherever it stands; flags of their own beat it. */
-static void parse_arguments(options_t *options, int argc, char **argv, bool only_model)
+static void parse_flags(options_t *options, int count, char **words, bool only_model)
 {
-    for (int i = 1; i < argc; i++) {
+    for (int i = 0; i < count; i++) {
         const char *value;
-        const flag_t *flag = find_flag(argv[i], &value);
-        bool more = i + 1 < argc && strncmp(argv[i + 1], "--", 2) != 0;
+        const flag_t *flag = find_flag(options->command, words[i], &value);
+        bool more = i + 1 < count && strncmp(words[i + 1], "--", 2) != 0;
         if (flag->type == FLAG_SWITCH)
             value = value != NULL ? value : "1";
         else if (flag->type == FLAG_OPTIONAL && value == NULL)
-            value = more ? argv[++i] : "";
-        else if (value == NULL && i + 1 < argc)
-            value = argv[++i];
+            value = more ? words[++i] : "";
+        else if (value == NULL && i + 1 < count)
+            value = words[++i];
         if (value == NULL)
             usage_error("--%s needs a value: %s", flag->name, flag->help);
         if ((flag->field == offsetof(options_t, model)) == only_model)
             set_flag(options, flag, value);
     }
+}
+
+/* Takes the words `help` and `generate` from the front of argv; how many words these and the program's name are. */
+static int parse_command(options_t *options, int argc, char **argv)
+{
+    int taken = 1;
+    if (argc > taken && strcmp(argv[taken], "help") == 0) {
+        options->help = 1;
+        taken++;
+    }
+    if (argc > taken && strcmp(argv[taken], "generate") == 0) {
+        options->command = COMMAND_GENERATE;
+        taken++;
+    }
+    return taken;
+}
+
+static void check(const options_t *options)
+{
+    if (options->command == COMMAND_GENERATE) {
+        if (options->checkpoint == NULL)
+            usage_error(
+                "generate needs --checkpoint FOLDER: the model to sample from (ebb-train generate --help "
+                "lists all flags)");
+        return; /* the shape is the checkpoint's */
+    }
+    if (options->data == NULL && !options->dry_run)
+        usage_error(
+            "--data FILES is missing: a text or token shards to train on (ebb-train --help lists all flags)");
+    options_check_shape(options);
+    check_checkpoints(options);
 }
 
 void options_parse(options_t *options, int argc, char **argv)
@@ -150,18 +191,31 @@ void options_parse(options_t *options, int argc, char **argv)
     for (size_t i = 0; i < flag_count; i++)
         if (flag_table[i].initial != NULL)
             set_flag(options, &flag_table[i], flag_table[i].initial);
-    parse_arguments(options, argc, argv, true);
+    int taken = parse_command(options, argc, argv);
+    parse_flags(options, argc - taken, argv + taken, true);
     preset_apply(options, options->model);
-    parse_arguments(options, argc, argv, false);
+    parse_flags(options, argc - taken, argv + taken, false);
     if (options->help) {
-        help_print();
+        help_print(options->command);
         exit(0);
     }
-    if (options->data == NULL && !options->dry_run)
-        usage_error(
-            "--data FILES is missing: a text or token shards to train on (ebb-train --help lists all flags)");
-    check_shape(options);
-    check_checkpoints(options);
+    check(options);
+}
+
+void options_set_shape(options_t *options, const shape_t *shape)
+{
+    options->family = shape->family;
+    options->layers = shape->layers;
+    options->width = shape->width;
+    options->heads = shape->heads;
+    options->kv_heads = shape->kv_heads;
+    options->hidden = shape->hidden;
+    options->context = shape->context;
+    options->vocab = shape->vocab;
+    options->tied = shape->tied;
+    options->norm_eps = shape->norm_eps;
+    options->rope_theta = shape->rope_theta;
+    options->rope_factor = shape->rope_factor;
 }
 
 shape_t options_shape(const options_t *o)

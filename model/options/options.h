@@ -1,8 +1,8 @@
 /* options.h: what the command line can say. One table in flags.c (name, type, unit, default, range, help,
  * group) makes the parser, --help, and the log's first record.
  *
- * A model's shape, batch and rate come from its preset (--model) unless they have flags of their own. Bad
- * input ends the program through usage_error(): one line, exit code 2.
+ * A model's shape, batch and rate come from its preset (--model) unless they have flags of their own; to generate, the
+ * shape is a checkpoint's. Bad input ends the program through usage_error(): one line, exit code 2.
  */
 #ifndef EBB_MODEL_OPTIONS_H
 #define EBB_MODEL_OPTIONS_H
@@ -22,10 +22,13 @@ typedef enum attention_kind {
 typedef enum save { SAVE_FULL, SAVE_LEAN } save_t;
 typedef enum rounding { ROUNDING_NEAREST, ROUNDING_STOCHASTIC } rounding_t;
 
+typedef enum command { COMMAND_TRAIN, COMMAND_GENERATE } command_t;
+
 /* The learning rate after the warm-up (optimizer.h). */
 typedef enum schedule { SCHEDULE_COSINE, SCHEDULE_CONSTANT, SCHEDULE_LINEAR, SCHEDULE_WSD } schedule_t;
 
 typedef struct options {
+    command_t command;
     const char *data, *eval_data;
     int data_kind; /* data_kind_t */
     const char *tokenizer;
@@ -74,13 +77,18 @@ void options_parse(options_t *options, int argc, char **argv);
 
 shape_t options_shape(const options_t *options);
 
+/* Takes another shape: of a preset, of a checkpoint. */
+void options_set_shape(options_t *options, const shape_t *shape);
+
+/* Ends the program unless kernels can compute such a shape in such batches. */
+void options_check_shape(const options_t *options);
+
 /* Visits every option of a training in the table's order, as text: for the log. `number` is false for strings: it is true
  * for switches, too, which are "true" or "false". */
 typedef void (*options_visit_fn)(void *context, const char *name, const char *value, bool number);
 void options_each(const options_t *options, options_visit_fn visit, void *context);
 
-/* The name among the table's flags that is nearest to `name` (without dashes), or NULL if none resembles it.
- */
-const char *options_nearest(const char *name);
+/* The name among a command's flags that is nearest to `name` (without dashes), or NULL if none resembles it. */
+const char *options_nearest(command_t command, const char *name);
 
 #endif

@@ -52,18 +52,7 @@ static const preset_t *find_preset(const char *name)
 void preset_apply(options_t *options, const char *name)
 {
     const preset_t *preset = find_preset(name);
-    options->family = preset->shape.family;
-    options->kv_heads = preset->shape.kv_heads;
-    options->hidden = preset->shape.hidden;
-    options->tied = preset->shape.tied;
-    options->norm_eps = preset->shape.norm_eps;
-    options->rope_theta = preset->shape.rope_theta;
-    options->rope_factor = preset->shape.rope_factor;
-    options->layers = preset->shape.layers;
-    options->width = preset->shape.width;
-    options->heads = preset->shape.heads;
-    options->context = preset->shape.context;
-    options->vocab = preset->shape.vocab;
+    options_set_shape(options, &preset->shape);
     options->batch = preset->batch;
     options->rate = preset->rate;
 }

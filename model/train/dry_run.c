@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "model/base/bytes.h"
 #include "model/base/check.h"
 #include "model/train/flops.h"
 #include "model/train/training.h"
@@ -54,7 +55,8 @@ static void rehearse_step(trainer_t *t, saved_t *saved)
 
 static void print_bytes(const char *name, size_t bytes)
 {
-    printf("  %-24s %20zu  %12.1f MiB\n", name, bytes, (double)bytes / 0x1p20);
+    bytes_text_t text;
+    printf("  %-24s %20zu  %14s\n", name, bytes, bytes_text(text, bytes));
 }
 
 static void print_saved(const trainer_t *t, const saved_t *saved)
@@ -87,7 +89,95 @@ static void print_all(const trainer_t *t, const saved_t *saved)
     for (int kind = 0; kind < MEMORY_COUNT; kind++)
         print_bytes(memory_names[kind], t->gpu.peak_by[kind]);
     print_bytes("in all", t->gpu.peak_bytes);
-    puts("besides, the CUDA context and the libraries: some hundred MiB on most GPUs");
+}
+
+/* ---- whether it fits ---- */
+
+enum { DEVICE_GIB = 80, CONTEXT_GIB = 1 /* at most, of the CUDA context and the libraries */ };
+
+/* A part of the peak. */
+typedef struct share {
+    const char *name;
+    size_t bytes;
+} share_t;
+
+enum { SHARES = 5 };
+
+/* All of the peak; what is cheapest to do without comes first. */
+static void share_out(const trainer_t *t, const saved_t *saved, share_t shares[SHARES])
+{
+    const size_t *by = t->gpu.peak_by;
+    size_t kept = (size_t)saved->layers * saved->block_bytes + saved->last_bytes, rest = t->gpu.peak_bytes;
+    shares[0] = (share_t){"activations", kept < by[MEMORY_ACTIVATIONS] ? kept : by[MEMORY_ACTIVATIONS]};
+    shares[1] = (share_t){"optimizer state", by[MEMORY_MOMENTS] + by[MEMORY_MASTERS]};
+    shares[2] = (share_t){"gradients", by[MEMORY_GRADIENTS]};
+    shares[3] = (share_t){"weights", by[MEMORY_WEIGHTS]};
+    for (int i = 0; i < SHARES - 1; i++)
+        rest -= shares[i].bytes;
+    shares[SHARES - 1] = (share_t){"scratch", rest};
+}
+
+/* Bytes that one launch of AdamW takes: a group's weights, masters, gradients and moments. */
+static size_t largest_update(const parameters_t *parameters)
+{
+    size_t largest = 0;
+    for (int g = 0; g < parameters->group_count; g++) {
+        const group_t *group = &parameters->groups[g];
+        size_t bytes = group->value.bytes + group->master.bytes + group->gradient.bytes + group->m.bytes +
+                       group->v.bytes;
+        largest = bytes > largest ? bytes : largest;
+    }
+    return largest;
+}
+
+/* What a budget leaves no room for when memory is at its peak. */
+static void print_over(const share_t shares[SHARES], size_t over)
+{
+    bytes_text_t part, all;
+    for (int i = 0; i < SHARES && over > 0; i++) {
+        size_t bytes = over < shares[i].bytes ? over : shares[i].bytes;
+        over -= bytes;
+        if (bytes == 0)
+            continue;
+        printf("%s%s: ", i > 0 ? ", " : "", shares[i].name);
+        if (bytes < shares[i].bytes)
+            printf("%s of %s", bytes_text(part, bytes), bytes_text(all, shares[i].bytes));
+        else
+            printf("all %s", bytes_text(all, bytes));
+    }
+    putchar('\n');
+}
+
+static void print_budgets(const trainer_t *t, const saved_t *saved)
+{
+    static const int percents[] = {80, 60, 50, 40, 30};
+    size_t peak = t->gpu.peak_bytes, floor = largest_update(&t->model.parameters);
+    share_t shares[SHARES];
+    bytes_text_t text;
+    share_out(t, saved, shares);
+    puts("under `ebb run --budget`, at least this is not on the device at the peak (activations are "
+         "offloaded or\n"
+         "recomputed, the rest is offloaded):");
+    for (size_t i = 0; i < sizeof percents / sizeof *percents; i++) {
+        size_t budget = (size_t)((double)peak * percents[i] / 100);
+        printf("  %d%% %12s  ", percents[i], bytes_text(text, budget));
+        if (budget < floor)
+            puts("below the floor");
+        else
+            print_over(shares, peak - budget);
+    }
+    printf("  floor: not below %s, which one launch of AdamW takes\n", bytes_text(text, floor));
+    puts("  time: a dry run knows none. `ebb run --trace step -- ebb-train ...` records a step, `ebb plan "
+         "step --curve`\n"
+         "  tells what each budget costs");
+}
+
+static void print_verdict(const trainer_t *t)
+{
+    bytes_text_t needs;
+    bool fits = t->gpu.peak_bytes <= (size_t)(DEVICE_GIB - CONTEXT_GIB) << 30;
+    printf("%s on %d GiB: needs %s, and up to %d GiB for the CUDA context and the libraries\n",
+           fits ? "fits" : "does not fit", DEVICE_GIB, bytes_text(needs, t->gpu.peak_bytes), CONTEXT_GIB);
 }
 
 /* ---- for programs ---- */
@@ -119,6 +209,8 @@ void dry_run(const options_t *options)
     open_model(&trainer);
     rehearse_step(&trainer, &saved);
     print_all(&trainer, &saved);
+    print_budgets(&trainer, &saved);
+    print_verdict(&trainer);
     log_all(&trainer, &saved);
     close_model(&trainer);
     log_close(&trainer.log);

@@ -28,23 +28,27 @@ static void rows_free(rows_t *rows)
 }
 
 /* Issues one batch; its loss sum goes to *sum (device). */
-static size_t issue_batch(transformer_t *model, batch_ring_t *ring, const held_out_t *held_out,
-                          held_out_batch_t which, rows_t *rows, float *loss)
+static size_t issue_batch(const evaluator_t *evaluator, const held_out_t *held_out, held_out_batch_t which,
+                          rows_t *rows, float *loss)
 {
     fault_t fault;
     if (!held_out_read(held_out, which, rows->inputs, rows->targets, &fault))
         usage_error("%s", fault.text);
-    batch_t batch = batch_upload(ring, rows->inputs, rows->targets, which.B, which.T);
-    transformer_loss(model, &batch, loss);
-    batch_free(ring, &batch);
+    batch_t batch = batch_upload(evaluator->ring, rows->inputs, rows->targets, which.B, which.T);
+    transformer_loss(evaluator->model, &batch, loss);
+    batch_free(evaluator->ring, &batch);
     return (size_t)which.B * (size_t)which.T;
 }
 
-evaluation_t evaluate(transformer_t *model, batch_ring_t *ring, const held_out_t *held_out, int B, int T,
-                      size_t most)
+static void show_batches(const evaluator_t *evaluator, size_t done, size_t count)
+{
+    progress_part(evaluator->progress, "held-out loss", done, count, "batches");
+}
+
+evaluation_t evaluate(const evaluator_t *evaluator, const held_out_t *held_out, int B, int T, size_t most)
 {
     range_begin("evaluation");
-    gpu_t *gpu = model->gpu;
+    gpu_t *gpu = evaluator->model->gpu;
     size_t count = (size_t)held_out_batches(held_out, B, T);
     if (most > 0 && most < count)
         count = most;
@@ -56,15 +60,18 @@ evaluation_t evaluate(transformer_t *model, batch_ring_t *ring, const held_out_t
     evaluation_t result = {0};
     tensor_t sums =
         tensor_new(gpu, DTYPE_FP32, count * SUM_STRIDE); /* [count, SUM_STRIDE], the first of each is used */
+    show_batches(evaluator, 0, count);
     for (size_t i = 0; i < count; i++) {
         held_out_batch_t which = held_out_batch(held_out, i, B, T);
-        result.tokens +=
-            issue_batch(model, ring, held_out, which, &rows, (float *)sums.data + i * SUM_STRIDE);
-        if ((i + 1) % (size_t)ring->slots == 0)
+        result.tokens += issue_batch(evaluator, held_out, which, &rows, (float *)sums.data + i * SUM_STRIDE);
+        if ((i + 1) % (size_t)evaluator->ring->slots == 0 && i + 1 < count) {
             CUDA(cudaStreamSynchronize(gpu->stream)); /* the ring's promise */
+            show_batches(evaluator, i + 1, count);
+        }
     }
     CUDA(cudaMemcpyAsync(host, sums.data, sums.bytes, cudaMemcpyDeviceToHost, gpu->stream));
     CUDA(cudaStreamSynchronize(gpu->stream));
+    show_batches(evaluator, count, count);
     tensor_free(gpu, &sums);
 
     for (size_t i = 0; i < count; i++)
@@ -77,34 +84,42 @@ evaluation_t evaluate(transformer_t *model, batch_ring_t *ring, const held_out_t
 }
 
 typedef struct questioned {
-    transformer_t *model;
-    batch_ring_t *ring;
+    const evaluator_t *evaluator;
+    const choices_score_t *score; /* so far */
+    int count;                    /* questions in all */
 } questioned_t;
+
+static void show_questions(const questioned_t *q, int done)
+{
+    progress_part(q->evaluator->progress, "choices", (size_t)done, (size_t)q->count, "questions");
+}
 
 /* A choices_losses_fn. */
 static void row_losses(void *context, const int *inputs, const int *targets, int B, int T, float *losses)
 {
     questioned_t *q = context;
-    gpu_t *gpu = q->model->gpu;
-    batch_t batch = batch_upload(q->ring, inputs, targets, B, T);
-    tensor_t rows = transformer_row_losses(q->model, &batch); /* [B,T] */
+    batch_ring_t *ring = q->evaluator->ring;
+    gpu_t *gpu = ring->gpu;
+    show_questions(q, q->score->examples);
+    batch_t batch = batch_upload(ring, inputs, targets, B, T);
+    tensor_t rows = transformer_row_losses(q->evaluator->model, &batch); /* [B,T] */
     CUDA(cudaMemcpyAsync(losses, rows.data, (size_t)B * (size_t)T * sizeof *losses, cudaMemcpyDeviceToHost,
                          gpu->stream));
     CUDA(cudaStreamSynchronize(gpu->stream));
     tensor_free(gpu, &rows);
-    batch_free(q->ring, &batch);
+    batch_free(ring, &batch);
 }
 
-choices_score_t evaluate_choices(transformer_t *model, batch_ring_t *ring, const choices_t *choices, int B,
-                                 int most)
+choices_score_t evaluate_choices(const evaluator_t *evaluator, const choices_t *choices, int B, int most)
 {
     range_begin("evaluation");
-    questioned_t questioned = {model, ring};
-    choices_model_t answering = {row_losses, &questioned, B, model->shape.context};
     choices_score_t score;
+    questioned_t questioned = {evaluator, &score, most > 0 && most < choices->count ? most : choices->count};
+    choices_model_t answering = {row_losses, &questioned, B, evaluator->model->shape.context};
     fault_t fault;
     if (!choices_evaluate(choices, answering, most, &score, &fault))
         fatal("%s", fault.text);
+    show_questions(&questioned, questioned.count);
     range_end();
     return score;
 }

@@ -6,19 +6,24 @@
 #include "model/data/choices.h"
 #include "model/data/data.h"
 #include "model/layers/transformer.h"
+#include "model/train/progress.h"
 
 typedef struct evaluation {
     double loss;   /* mean, in nats per token */
     size_t tokens; /* over so many */
 } evaluation_t;
 
-/* Batches of at most B rows of T tokens, the first `most` of them (all if 0). Nothing may be in flight in the
- * ring. Waits. */
-evaluation_t evaluate(transformer_t *model, batch_ring_t *ring, const held_out_t *held_out, int B, int T,
-                      size_t most);
+/* What an evaluation takes: all borrowed. Nothing may be in flight in the ring. */
+typedef struct evaluator {
+    transformer_t *model;
+    batch_ring_t *ring;
+    progress_t *progress;
+} evaluator_t;
 
-/* The first `most` questions (all if 0), in batches of at most B rows. Nothing may be in flight in the ring. Waits. */
-choices_score_t evaluate_choices(transformer_t *model, batch_ring_t *ring, const choices_t *choices, int B,
-                                 int most);
+/* Batches of at most B rows of T tokens, the first `most` of them (all if 0). Waits. */
+evaluation_t evaluate(const evaluator_t *evaluator, const held_out_t *held_out, int B, int T, size_t most);
+
+/* The first `most` questions (all if 0), in batches of at most B rows. Waits. */
+choices_score_t evaluate_choices(const evaluator_t *evaluator, const choices_t *choices, int B, int most);
 
 #endif

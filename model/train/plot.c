@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "model/base/bytes.h"
 #include "model/base/check.h"
 
 /* In pixels. */
@@ -161,15 +162,12 @@ static axis_t loss_axis(const struct series *loss, const struct series *held_out
 /* Bytes, from 0, in the unit that keeps the numbers short. */
 static axis_t memory_axis(const struct series *peak, const char **unit_name)
 {
-    static const char *const names[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
-    double low = 0, high = 0, unit = 1;
-    int name = 0;
+    double low = 0, high = 0;
     widen(peak, &low, &high);
-    for (; high / unit >= 1024 && name < 4; name++)
-        unit *= 1024;
-    axis_t axis = axis_over(0, high / unit, 4);
-    axis.unit = unit;
-    *unit_name = names[name];
+    byte_unit_t unit = byte_unit(high);
+    axis_t axis = axis_over(0, high / unit.bytes, 4);
+    axis.unit = unit.bytes;
+    *unit_name = unit.name;
     return axis;
 }
 

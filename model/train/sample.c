@@ -1,6 +1,7 @@
 #include "model/train/sample.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -92,4 +93,32 @@ void sample_tokens(transformer_t *model, batch_ring_t *ring, const options_t *op
     free(tokens);
     free(logits);
     range_end();
+}
+
+unsigned char *sample_text(transformer_t *model, batch_ring_t *ring, const options_t *options,
+                           const tokenizer_t *tokenizer, size_t *length)
+{
+    size_t count = (size_t)options->sample;
+    int *tokens = calloc(count + 1, sizeof *tokens);
+    unsigned char *text = malloc(count * TOKEN_MAX_BYTES + 1);
+    if (tokens == NULL || text == NULL)
+        fatal("no host memory for a sample of %zu tokens", count);
+    sample_tokens(model, ring, options, tokenizer, tokens);
+    *length = 0;
+    for (size_t i = 0; i < count; i++) {
+        size_t bytes;
+        const unsigned char *token = tokenizer_decode(tokenizer, tokens[i], &bytes);
+        memcpy(text + *length, token, bytes);
+        *length += bytes;
+    }
+    free(tokens);
+    return text;
+}
+
+void sample_print(const options_t *options, const unsigned char *text, size_t length)
+{
+    fputs(options->prompt, stdout);
+    for (size_t i = 0; i < length; i++)
+        putchar((text[i] >= 0x20 && text[i] != 0x7f) || text[i] == '\n' || text[i] == '\t' ? text[i] : '.');
+    putchar('\n');
 }

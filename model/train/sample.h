@@ -23,4 +23,11 @@ size_t sample_window(size_t count, size_t context);
 void sample_tokens(transformer_t *model, batch_ring_t *ring, const options_t *options,
                    const tokenizer_t *tokenizer, int *sample);
 
+/* The same as bytes, which the caller frees. */
+unsigned char *sample_text(transformer_t *model, batch_ring_t *ring, const options_t *options,
+                           const tokenizer_t *tokenizer, size_t *length);
+
+/* The prompt and its sample, on stdout. Control characters, which could do anything to a terminal, become dots. */
+void sample_print(const options_t *options, const unsigned char *text, size_t length);
+
 #endif

@@ -141,8 +141,8 @@ static void finish_step(trainer_t *t, int step)
     double now = progress_clock(), seconds = now - t->last;
     t->last = now;
     float loss = pending->results[RESULT_LOSS];
-    progress_step(&t->progress,
-                  (step_done_t){step, loss, seconds, tokens_per_step(t->options), t->gpu.peak_bytes});
+    progress_step(&t->progress, (step_done_t){step, loss, pending->results[RESULT_NORM], pending->rate,
+                                              seconds, tokens_per_step(t->options), t->gpu.peak_bytes});
     log_step(t, pending, seconds);
     plot_add(&t->plot, CURVE_LOSS, step, loss);
     plot_add(&t->plot, CURVE_PEAK, step, (double)pending->span_peak_bytes);
@@ -161,9 +161,9 @@ static void evaluate_between(trainer_t *t)
 {
     finish_step(t, t->steps_done);
     evaluation_t result = evaluate_and_log(t, (size_t)t->options->eval_batches);
-    progress_end(&t->progress);
-    fprintf(stderr, "step %d/%d  held-out loss %.4f over %zu %ss\n", t->steps_done, t->options->steps,
-            result.loss, result.tokens, unit_of(t));
+    printf("step %d/%d | held-out loss %.4f over %zu %ss\n", t->steps_done, t->options->steps, result.loss,
+           result.tokens, unit_of(t));
+    fflush(stdout);
     draw(t);
     t->last = progress_clock();
 }

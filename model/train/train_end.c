@@ -6,13 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/base/bytes.h"
 #include "model/base/check.h"
 #include "model/train/sample.h"
 
 evaluation_t evaluate_and_log(trainer_t *t, size_t most)
 {
     const options_t *o = t->options;
-    evaluation_t result = evaluate(&t->model, &t->ring, &t->held_out, o->batch, o->context, most);
+    evaluator_t evaluator = {&t->model, &t->ring, &t->progress};
+    evaluation_t result = evaluate(&evaluator, &t->held_out, o->batch, o->context, most);
     log_begin(&t->log, "eval");
     log_count(&t->log, "step", (uint64_t)t->steps_done);
     log_exact(&t->log, "loss", result.loss);
@@ -27,7 +29,8 @@ static void answer_choices(trainer_t *t)
     const options_t *o = t->options;
     if (t->choices.count == 0)
         return;
-    choices_score_t score = evaluate_choices(&t->model, &t->ring, &t->choices, o->batch, o->choices_most);
+    evaluator_t evaluator = {&t->model, &t->ring, &t->progress};
+    choices_score_t score = evaluate_choices(&evaluator, &t->choices, o->batch, o->choices_most);
     double count = score.examples;
     printf("choices: %d of %d right (%.2f%%), by mean likelihood of a token %d (%.2f%%)\n", score.right,
            score.examples, 100 * score.right / count, score.right_norm, 100 * score.right_norm / count);
@@ -39,30 +42,6 @@ static void answer_choices(trainer_t *t)
     log_end(&t->log);
 }
 
-/* The bytes of a sample: owned by the caller. */
-static unsigned char *decode_sample(const trainer_t *t, const int *tokens, size_t count, size_t *length)
-{
-    unsigned char *text = malloc(count * TOKEN_MAX_BYTES);
-    if (text == NULL)
-        fatal("no host memory for a sample of %zu tokens", count);
-    *length = 0;
-    for (size_t i = 0; i < count; i++) {
-        size_t bytes;
-        const unsigned char *token = tokenizer_decode(&t->tokenizer, tokens[i], &bytes);
-        memcpy(text + *length, token, bytes);
-        *length += bytes;
-    }
-    return text;
-}
-
-/* Control characters could do anything to a terminal. */
-static void print_text(const unsigned char *text, size_t length)
-{
-    for (size_t i = 0; i < length; i++)
-        putchar((text[i] >= 0x20 && text[i] != 0x7f) || text[i] == '\n' || text[i] == '\t' ? text[i] : '.');
-    putchar('\n');
-}
-
 static void print_sample(trainer_t *t)
 {
     const options_t *o = t->options;
@@ -71,20 +50,15 @@ static void print_sample(trainer_t *t)
             puts("no sample: only --tokenizer FILE could say what the tokens are");
         return;
     }
-    size_t count = (size_t)o->sample, length;
-    int *tokens = calloc(count, sizeof *tokens);
-    if (tokens == NULL)
-        fatal("no host memory for a sample of %zu tokens", count);
-    sample_tokens(&t->model, &t->ring, o, &t->tokenizer, tokens);
-    unsigned char *text = decode_sample(t, tokens, count, &length);
+    size_t length;
+    unsigned char *text = sample_text(&t->model, &t->ring, o, &t->tokenizer, &length);
     log_begin(&t->log, "sample");
     log_text(&t->log, "prompt", o->prompt);
     log_bytes(&t->log, "text", text, length);
     log_end(&t->log);
-    printf("sample:\n%s", o->prompt);
-    print_text(text, length);
+    puts("sample:");
+    sample_print(o, text, length);
     free(text);
-    free(tokens);
 }
 
 void draw(const trainer_t *t)
@@ -118,8 +92,9 @@ void finish(trainer_t *t)
     }
     if (t->skipped > 0)
         printf("%d steps were skipped as outliers\n", t->skipped);
-    printf("peak device memory %.1f MiB, %llu launches in a step, %.1f s of training\n",
-           (double)t->gpu.peak_bytes / 0x1p20, (unsigned long long)t->launches, seconds);
+    bytes_text_t peak;
+    printf("peak device memory %s, %llu launches in a step, %.1f s of training\n",
+           bytes_text(peak, t->gpu.peak_bytes), (unsigned long long)t->launches, seconds);
     if (!hurry) {
         answer_choices(t);
         print_sample(t);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "model/base/bytes.h"
 #include "model/base/check.h"
 #include "model/base/rng.h"
 #include "model/layers/linear.h"
@@ -17,6 +18,15 @@ void must(bool good, const fault_t *fault)
 {
     if (!good)
         usage_error("%s", fault->text);
+}
+
+void open_tokenizer(tokenizer_t *tokenizer, const options_t *o)
+{
+    fault_t fault;
+    must(tokenizer_open(tokenizer, o->tokenizer, &fault), &fault);
+    if (tokenizer->count > o->vocab)
+        usage_error("--tokenizer: it has %d tokens, more than the model's %d classes (--vocab)",
+                    tokenizer->count, o->vocab);
 }
 
 static void open_data(trainer_t *t)
@@ -38,10 +48,7 @@ static void open_data(trainer_t *t)
     if (t->data.token_bytes == 1 && o->tokenizer != NULL)
         usage_error("--tokenizer %s: the tokens of a text are its bytes, only shards need one", o->tokenizer);
     if (t->data.token_bytes == 1 || o->tokenizer != NULL)
-        must(tokenizer_open(&t->tokenizer, o->tokenizer, &fault), &fault);
-    if (t->tokenizer.count > o->vocab)
-        usage_error("--tokenizer: it has %d tokens, more than the model's %d classes (--vocab)",
-                    t->tokenizer.count, o->vocab);
+        open_tokenizer(&t->tokenizer, o);
     if (o->choices != NULL)
         must(choices_open(&t->choices, o->choices, o->vocab, &fault), &fault);
 }
@@ -86,13 +93,12 @@ static void load_model(trainer_t *t)
     if (t->resumed)
         must(checkpoint_load(&t->checkpoint, t->resumed_from, &t->model, &t->place, &fault), &fault);
     else if (o->init != NULL)
-        must(checkpoint_init(o->init, &t->model, &fault), &fault);
+        must(checkpoint_init("--init", o->init, &t->model, &fault), &fault);
     t->saved = t->place.step;
     t->steps_done = (int)t->place.step;
 }
 
-/* For bf16's products: 32 MiB, as NVIDIA advises, but no more than a small model's largest weight matrix in fp32. */
-static size_t workspace_bytes(const options_t *o)
+size_t workspace_bytes(const options_t *o)
 {
     size_t advised = (size_t)32 << 20, largest = (size_t)o->width * (size_t)(8 * o->width) * sizeof(float);
     return o->dtype != DTYPE_BF16 ? 0 : largest < advised ? largest : advised;
@@ -112,7 +118,8 @@ void open_device(trainer_t *t)
 {
     const options_t *o = t->options;
     gpu_open(&t->gpu, o->device);
-    printf("GPU: %s, %.1f GiB, CUDA driver %d.%d\n", t->gpu.name, (double)t->gpu.total_bytes / 0x1p30,
+    bytes_text_t memory;
+    printf("GPU: %s, %s, CUDA driver %d.%d\n", t->gpu.name, bytes_text(memory, t->gpu.total_bytes),
            t->gpu.driver_version / 1000, t->gpu.driver_version % 1000 / 10);
     fflush(stdout);
 

@@ -1,5 +1,6 @@
 /* training.h: a training run's parts, shared by the files that make it: train_open.c (everything before the first step, and the closing),
- * train.c (the steps), train_end.c (evaluations, and what follows the last step). Internal to them.
+ * train.c (the steps), train_end.c (evaluations, and what follows the last step). Internal to them, to dry_run.c and to
+ * generate.c.
  *
  * One thread; ahead.h has another of its own.
  */
@@ -78,6 +79,12 @@ extern volatile sig_atomic_t interrupted; /* the signal that ends the training a
 
 /* Bad input ends the program: exit code 2. */
 void must(bool good, const fault_t *fault);
+
+/* --tokenizer, or bytes. */
+void open_tokenizer(tokenizer_t *tokenizer, const options_t *options);
+
+/* For bf16's products: 32 MiB, as NVIDIA advises, but no more than a small model's largest weight matrix in fp32. */
+size_t workspace_bytes(const options_t *options);
 
 /* What a token is: "byte" or "token". */
 const char *unit_of(const trainer_t *t);

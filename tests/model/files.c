@@ -103,6 +103,18 @@ void files_tokenizer(const char *path, uint32_t version, const char *const *text
     assert_int_equal(fclose(file), 0);
 }
 
+void files_story(char data[256], char tokenizer[256])
+{
+    enum { TOKENS = 4000 };
+    static const char *const texts[] = {"<end>", " once", " upon", " a", " time", "o",
+                                        "n",     "c",     "e",     " ",  "on",    "once"};
+    static uint32_t tokens[TOKENS];
+    for (uint32_t i = 0; i < TOKENS; i++)
+        tokens[i] = 1 + i % 4;
+    files_shard(files_path(data, "story.bin"), tokens, TOKENS, 2);
+    files_tokenizer(files_path(tokenizer, "tokens.bin"), 2, texts, 12, 0);
+}
+
 typedef struct words {
     uint16_t words[4096];
     size_t count;

@@ -21,6 +21,9 @@ void files_shard(const char *path, const uint32_t *tokens, size_t count, int tok
 void files_tokenizer(const char *path, uint32_t version, const char *const *texts, uint32_t count,
                      uint32_t end);
 
+/* A shard of 4000 tokens, " once upon a time" again and again, and the tokenizer of its 12 tokens: their paths. */
+void files_story(char data[256], char tokenizer[256]);
+
 /* llm.c's questions: `count` examples of 2 to 4 completions with tokens below `vocab`, drawn from `seed`. */
 void files_choices(const char *path, uint64_t seed, int count, int vocab);
 

@@ -170,15 +170,8 @@ static void questions_are_answered_after_training(void **state)
 static void sample_is_decoded_by_the_tokenizer(void **state)
 {
     (void)state;
-    enum { TOKENS = 4000 };
-    static const char *const texts[] = {"<end>", " once", " upon", " a", " time", "o",
-                                        "n",     "c",     "e",     " ",  "on",    "once"};
-    static uint32_t tokens[TOKENS];
     char data[256], tokenizer[256], arguments[1024];
-    for (uint32_t i = 0; i < TOKENS; i++)
-        tokens[i] = 1 + i % 4;
-    files_shard(files_path(data, "story.bin"), tokens, TOKENS, 2);
-    files_tokenizer(files_path(tokenizer, "tokens.bin"), 2, texts, 12, 0);
+    files_story(data, tokenizer);
     snprintf(
         arguments, sizeof arguments,
         "--layers 1 --width 16 --heads 2 --context 16 --vocab 12 --steps 120 --lr 0.02 --batch 4 --sample 7 "

@@ -171,12 +171,12 @@ static void options_values_of_each_type_are_read(void **state)
 static void options_nearest_name_is_found(void **state)
 {
     (void)state;
-    assert_string_equal(options_nearest("layres"), "layers");
-    assert_string_equal(options_nearest("batchsize"), "batch");
-    assert_string_equal(options_nearest("evalevery"), "eval-every");
-    assert_string_equal(options_nearest("topk"), "top-k");
-    assert_null(options_nearest("zzzzzzzz"));
-    assert_null(options_nearest(""));
+    assert_string_equal(options_nearest(COMMAND_TRAIN, "layres"), "layers");
+    assert_string_equal(options_nearest(COMMAND_TRAIN, "batchsize"), "batch");
+    assert_string_equal(options_nearest(COMMAND_TRAIN, "evalevery"), "eval-every");
+    assert_string_equal(options_nearest(COMMAND_TRAIN, "topk"), "top-k");
+    assert_null(options_nearest(COMMAND_TRAIN, "zzzzzzzz"));
+    assert_null(options_nearest(COMMAND_TRAIN, ""));
 }
 
 typedef struct seen {

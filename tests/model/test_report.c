@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "model/base/bytes.h"
 #include "model/train/flops.h"
 #include "model/train/peak_rate.h"
 #include "model/train/plot.h"
@@ -49,19 +50,76 @@ static void flops_are_those_of_the_shape(void **state)
     layout_close(&layout);
 }
 
+static void sizes_are_in_the_largest_unit_of_which_there_is_one(void **state)
+{
+    (void)state;
+    static const struct {
+        size_t bytes;
+        const char *text;
+    } cases[] = {{0, "0 bytes"},
+                 {1023, "1023 bytes"},
+                 {1024, "1.0 KiB"},
+                 {(size_t)74 << 20, "74.0 MiB"},
+                 {((size_t)1 << 30) - 1, "1024.0 MiB"},
+                 {(size_t)3 << 29, "1.5 GiB"},
+                 {(size_t)2048 << 40, "2048.0 TiB"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        bytes_text_t text;
+        assert_string_equal(bytes_text(text, cases[i].bytes), cases[i].text);
+    }
+}
+
+static const step_done_t some_step = {.step = 40,
+                                      .loss = 1.25,
+                                      .norm = 0.5,
+                                      .rate = 0.004,
+                                      .seconds = 0.25,
+                                      .tokens = 1024,
+                                      .peak_bytes = 3 << 20};
+
 static void progress_line_says_utilisation_only_where_the_rate_is_known(void **state)
 {
     (void)state;
     char text[256];
     progress_t progress = {.steps = 100, .seconds_per_step = 0.5, .most_tokens_per_s = 8192};
-    step_done_t done = {.step = 40, .loss = 1.25, .seconds = 0.7, .tokens = 1024, .peak_bytes = 3 << 20};
-    progress_line(&progress, done, text, sizeof text);
-    assert_string_equal(
-        text, "step 40/100  loss 1.2500  2048 tokens/s  25.0% MFU  3.0 MiB device memory  30s left");
+    progress_line(&progress, some_step, 0, text, sizeof text);
+    assert_string_equal(text, "step  40/100 | loss 1.250000 | norm 0.5000 | lr 4.00e-03 | 250.00 ms | "
+                              "50.0% MFU | 4096 tok/s | 3.0 MiB | 30s left");
     progress.most_tokens_per_s = 0;
-    progress_line(&progress, done, text, sizeof text);
-    assert_string_equal(text, "step 40/100  loss 1.2500  2048 tokens/s  3.0 MiB device memory  30s left");
+    progress_line(&progress, some_step, 0, text, sizeof text);
+    assert_string_equal(text, "step  40/100 | loss 1.250000 | norm 0.5000 | lr 4.00e-03 | 250.00 ms | "
+                              "4096 tok/s | 3.0 MiB | 30s left");
     assert_true(progress_left(&progress, 98) == 1.0);
+}
+
+/* What a terminal has no columns for leaves in the order of its importance; the last column stays free. */
+static void progress_line_fits_every_terminal(void **state)
+{
+    (void)state;
+    static const struct {
+        int columns;
+        const char *text;
+    } cases[] = {
+        {200, "step  40/100  loss 1.2500  norm 0.50  lr 4.0e-03  500 ms  25.0% MFU  2048 tok/s  3.0 MiB  30s "
+              "left"},
+        {95, "step  40/100  loss 1.2500  norm 0.50  lr 4.0e-03  500 ms  2048 tok/s  3.0 MiB  30s left"},
+        {80, "step  40/100  loss 1.2500  norm 0.50  lr 4.0e-03  500 ms  2048 tok/s  30s left"},
+        {75, "step  40/100  loss 1.2500  norm 0.50  lr 4.0e-03  500 ms  2048 tok/s"},
+        {60, "step  40/100  loss 1.2500  norm 0.50  lr 4.0e-03  500 ms"},
+        {40, "step  40/100  loss 1.2500  500 ms"},
+        {14, "step  40/100"},
+        {8, "step  4"},
+    };
+    progress_t progress = {.steps = 100, .seconds_per_step = 0.5, .most_tokens_per_s = 8192};
+    char text[256];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        progress_line(&progress, some_step, cases[i].columns, text, sizeof text);
+        assert_string_equal(text, cases[i].text);
+    }
+    for (int columns = 1; columns < 200; columns++) {
+        progress_line(&progress, some_step, columns, text, sizeof text);
+        assert_true(strlen(text) < (size_t)columns);
+    }
 }
 
 /* ---- pictures ---- */
@@ -227,7 +285,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(peak_rates_are_dense_and_of_exact_names),
         cmocka_unit_test(flops_are_those_of_the_shape),
+        cmocka_unit_test(sizes_are_in_the_largest_unit_of_which_there_is_one),
         cmocka_unit_test(progress_line_says_utilisation_only_where_the_rate_is_known),
+        cmocka_unit_test(progress_line_fits_every_terminal),
         cmocka_unit_test(picture_of_nothing_and_of_one_step_is_well_formed),
         cmocka_unit_test(picture_has_every_step_and_gaps_where_there_is_no_number),
         cmocka_unit_test(picture_of_many_steps_is_thinned),

@@ -13,8 +13,8 @@
 
 /* How a run went, and what it said. */
 typedef struct outcome {
-    int exit_code; /* -1: killed by a signal */
-    char out[8192], error[8192];
+    int exit_code;                  /* -1: killed by a signal */
+    char out[1 << 16], error[8192]; /* their beginnings */
 } outcome_t;
 
 /* What a run's log says. Of more steps than fit, the last ones, each at its number modulo TRAINER_MAX_STEPS.
