@@ -289,6 +289,9 @@ static void print_keys(void)
 #define X(key, meaning) puts("| `devices[]." #key "` | " meaning " |");
     EBB_DEVICE_STATISTICS(X)
 #undef X
+#define X(key, meaning) puts("| `variants[]." #key "` | " meaning " |");
+    EBB_VARIANT_STATISTICS(X)
+#undef X
 }
 
 static void take(const ebb_command_t *c, int key, const char *value, void *request)

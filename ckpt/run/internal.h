@@ -54,6 +54,7 @@ typedef struct ebb_steps {
     uint64_t
         predicted_peak_bytes; /* of all chunks: that plan's, those of plans that are installed with it, slabs, and what
                                       plans do not know */
+    uint64_t variant_peak_bytes[EBB_STEP_VARIANTS]; /* the same of each variant's last plan */
 } ebb_steps_t;
 ebb_steps_t ebb_steps(ebb_t *ebb);
 

@@ -82,6 +82,7 @@ static void note_plan(ebb_device_t *dev, const ebb_variant_t *k, size_t room, bo
                           (k->plan->small_bytes > small ? k->plan->small_bytes : 0);
     runner->steps.plan = sum;
     runner->steps.predicted_peak_bytes = beside && both > peak ? both : peak;
+    runner->steps.variant_peak_bytes[ebb_variant_number(dev->ebb, k)] = runner->steps.predicted_peak_bytes;
 }
 
 static ebb_check_limits_t limits_of(ebb_device_t *dev, ebb_variant_t *k, ebb_buffer_t *const *present)

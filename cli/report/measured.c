@@ -97,37 +97,59 @@ static bool read_numbers(ebb_measured_t *m, const cJSON *o, char *error, size_t 
     return true;
 }
 
-/* How many steps there were of a kind. */
-static double steps_of(const cJSON *o, double kind)
+static ebb_variant_statistics_t variant_of(const cJSON *o, double number_of_it)
 {
+    ebb_variant_statistics_t v = {0};
     const cJSON *k;
-    cJSON_ArrayForEach(k, cJSON_GetObjectItemCaseSensitive(
-                              o, "variants")) if (number(k, "variant") == kind) return number(k, "count");
-    return 0;
+    cJSON_ArrayForEach(k, cJSON_GetObjectItemCaseSensitive(o, "variants"))
+    {
+        if (number(k, "variant") != number_of_it)
+            continue;
+#define X(key, meaning) v.key = (uint64_t)number(k, #key);
+        EBB_VARIANT_STATISTICS(X)
+#undef X
+    }
+    return v;
+}
+
+/* Whether one is more of what the program does than another: by their time, if both have been timed, else by their operations. Plans come
+ * first. */
+static bool is_more(const ebb_variant_statistics_t *a, bool a_planned, const ebb_variant_statistics_t *b,
+                    bool b_planned)
+{
+    if (a_planned != b_planned)
+        return a_planned;
+    if (a->driven_timed && b->driven_timed)
+        return (double)a->driven_ns / (double)a->driven_timed * (double)a->count >
+               (double)b->driven_ns / (double)b->driven_timed * (double)b->count;
+    if (!a->driven != !b->driven)
+        return a->driven;
+    return a->period * a->count > b->period * b->count;
 }
 
 /* The element of "planned" that is wanted, or NULL. */
-static const cJSON *choose(const cJSON *o, int kind)
+static const cJSON *choose(const cJSON *o, int wanted, ebb_variant_statistics_t *out)
 {
     const cJSON *p, *best = NULL;
-    double most = -1;
     cJSON_ArrayForEach(p, cJSON_GetObjectItemCaseSensitive(o, "planned"))
     {
-        const double n = number(p, "variant"),
-                     worth = steps_of(o, n) + (cJSON_HasObjectItem(p, "plan") ? 1e15 : 0);
-        if (kind < 0 ? worth <= most : n != kind)
+        const ebb_variant_statistics_t v = variant_of(o, number(p, "variant"));
+        if (wanted < 0
+                ? best && !is_more(&v, cJSON_HasObjectItem(p, "plan"), out, cJSON_HasObjectItem(best, "plan"))
+                : number(p, "variant") != wanted)
             continue;
         best = p;
-        most = worth;
+        *out = v;
     }
     return best;
 }
 
-static bool read_kind(ebb_measured_t *m, const cJSON *o, int kind, char *error, size_t error_size)
+static bool read_variant(ebb_measured_t *m, const cJSON *o, int wanted, char *error, size_t error_size)
 {
-    const cJSON *p = choose(o, kind), *request = cJSON_GetObjectItemCaseSensitive(p, "request");
-    if (!p && kind >= 0) {
-        snprintf(error, error_size, "it names no trace of a step of kind %d", kind);
+    const cJSON *p = choose(o, wanted, &m->variant),
+                *request = cJSON_GetObjectItemCaseSensitive(p, "request");
+    if (!p && wanted >= 0) {
+        snprintf(error, error_size, "it names no trace of a step of kind %d", wanted);
         return false;
     }
     m->trace = copy_text(p, "trace");
@@ -140,7 +162,7 @@ static bool read_kind(ebb_measured_t *m, const cJSON *o, int kind, char *error, 
     return read_plan(m, cJSON_GetObjectItemCaseSensitive(p, "plan"), error, error_size);
 }
 
-ebb_measured_t *ebb_measured_read(FILE *in, int kind, char *error, size_t error_size)
+ebb_measured_t *ebb_measured_read(FILE *in, int variant, char *error, size_t error_size)
 {
     char *text = read_all(in);
     cJSON *o = text ? cJSON_Parse(text) : NULL;
@@ -149,7 +171,7 @@ ebb_measured_t *ebb_measured_read(FILE *in, int kind, char *error, size_t error_
     bool good = m && cJSON_IsObject(o);
     if (!good)
         snprintf(error, error_size, "not a JSON object: these are no statistics, or only a part of them");
-    good = good && read_numbers(m, o, error, error_size) && read_kind(m, o, kind, error, error_size);
+    good = good && read_numbers(m, o, error, error_size) && read_variant(m, o, variant, error, error_size);
     cJSON_Delete(o);
     if (good)
         return m;

@@ -218,7 +218,13 @@ static void write_measured(const writer_t *w)
     between = ",";
     EBB_STATISTICS(X)
 #undef X
-    fputs("},\n", w->out);
+    between = ",\"variant\":{";
+#define X(key, meaning)                                                                                      \
+    fprintf(w->out, "%s\"" #key "\":%" PRIu64, between, m->variant.key);                                     \
+    between = ",";
+    EBB_VARIANT_STATISTICS(X)
+#undef X
+    fputs("}},\n", w->out);
 }
 
 /* ---- what happens ---- */

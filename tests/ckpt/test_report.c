@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "ckpt/planner/planner.h"
+#include "cli/report/measured.h"
 #include "cli/report/report.h"
 #include "cli/report/report_text.h"
 #include "traces.h"
@@ -391,6 +392,61 @@ static void a_step_that_cannot_be_planned_is_shown_all_the_same(void **state)
     scene_end(&s);
 }
 
+/* Statistics with two variants, both planned: of training few long steps, of sampling many short ones. */
+static ebb_measured_t *measured_of(const char *training, const char *sampling, int wanted)
+{
+    char *text = NULL, why[200];
+    size_t bytes;
+    FILE *f = open_memstream(&text, &bytes);
+    const char *between = "{";
+#define X(key, meaning)                                                                                      \
+    fprintf(f, "%s\"" #key "\": 1", between);                                                                \
+    between = ", ";
+    EBB_STATISTICS(X)
+#undef X
+    fprintf(f,
+            ", \"variants\": [{\"variant\": 0, \"period\": 189, \"count\": 39%s}, {\"variant\": 1, "
+            "\"period\": 3, "
+            "\"count\": 120%s}], \"planned\": [{\"variant\": 0, \"trace\": \"training\"}, {\"variant\": 1, "
+            "\"trace\": "
+            "\"sampling\"}]}",
+            training, sampling);
+    fclose(f);
+    f = fmemopen(text, bytes, "r");
+    ebb_measured_t *m = ebb_measured_read(f, wanted, why, sizeof why);
+    fclose(f);
+    free(text);
+    assert_non_null(m);
+    return m;
+}
+
+/* The numbers are its own, not those of the whole run. */
+static void step_that_takes_the_most_time_is_shown(void **state)
+{
+    static const struct {
+        const char *training, *sampling;
+        int wanted;
+        const char *shown;
+    } cases[] = {
+        {", \"driven\": 32, \"driven_ns\": 16000, \"driven_timed\": 30",
+         ", \"driven\": 90, \"driven_ns\": 350, \"driven_timed\": 88", -1, "training"},
+        {", \"driven\": 32, \"driven_ns\": 16000, \"driven_timed\": 30",
+         ", \"driven\": 90, \"driven_ns\": 880000, \"driven_timed\": 88", -1, "sampling"},
+        {"", ", \"driven\": 90, \"driven_ns\": 350, \"driven_timed\": 88", -1, "sampling"},
+        {"", "", -1, "training"},
+        {"", "", 1, "sampling"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ebb_measured_t *m = measured_of(cases[i].training, cases[i].sampling, cases[i].wanted);
+        const bool training = !strcmp(cases[i].shown, "training");
+        assert_string_equal(m->trace, cases[i].shown);
+        assert_int_equal(m->variant.count, training ? 39 : 120);
+        assert_int_equal(m->variant.period, training ? 189 : 3);
+        ebb_measured_delete(m);
+    }
+}
+
 static void kernels_have_short_names(void **state)
 {
     static const char *const names[][2] = {{"_Z11bias_kernelILb1EEvPfPKfS2_iii", "bias_kernel"},
@@ -420,6 +476,7 @@ int main(void)
         cmocka_unit_test(perfetto_has_every_span_once),
         cmocka_unit_test(same_input_gives_the_same_bytes),
         cmocka_unit_test(a_step_that_cannot_be_planned_is_shown_all_the_same),
+        cmocka_unit_test(step_that_takes_the_most_time_is_shown),
         cmocka_unit_test(kernels_have_short_names),
     };
     return cmocka_run_group_tests_name("report", tests, NULL, NULL);

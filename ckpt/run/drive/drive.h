@@ -42,7 +42,9 @@ typedef struct ebb_drive_counts {
     uint64_t ns, timed; /* device time of steps, of so many of them (internal.h) */
     size_t peak_bytes;  /* most chunks that existed at once while driving */
 } ebb_drive_counts_t;
+/* Of all plans; of those that have had this index. */
 ebb_drive_counts_t ebb_drive_counts(ebb_t *ebb);
+ebb_drive_counts_t ebb_drive_counts_of(ebb_t *ebb, unsigned plan_index);
 
 /* How the present drive has gone, as far as it has been timed. */
 typedef struct ebb_drive_pace {

@@ -61,22 +61,31 @@ static bool any_installed(ebb_t *ebb)
     return false;
 }
 
+ebb_drive_counts_t ebb_drive_counts_of(ebb_t *ebb, unsigned plan_index)
+{
+    const drive_t *d = &ebb->run->drives->of[plan_index];
+    ebb_drive_counts_t counts = d->counts;
+    counts.ns = d->clock.ns;
+    counts.timed = d->clock.count;
+    return counts;
+}
+
 ebb_drive_counts_t ebb_drive_counts(ebb_t *ebb)
 {
     ebb_drive_counts_t sum = {0};
     for (unsigned i = 0; i < EBB_DRIVES; i++) {
-        const ebb_drive_counts_t *c = &ebb->run->drives->of[i].counts;
-        sum.steps += c->steps;
-        sum.replays += c->replays;
-        sum.verified += c->verified;
-        sum.mismatches += c->mismatches;
-        sum.fallbacks += c->fallbacks;
-        sum.unplanned += c->unplanned;
-        sum.changes += c->changes;
-        sum.stall_ns += c->stall_ns;
-        sum.ns += ebb->run->drives->of[i].clock.ns;
-        sum.timed += ebb->run->drives->of[i].clock.count;
-        sum.peak_bytes = c->peak_bytes > sum.peak_bytes ? c->peak_bytes : sum.peak_bytes;
+        const ebb_drive_counts_t c = ebb_drive_counts_of(ebb, i);
+        sum.steps += c.steps;
+        sum.replays += c.replays;
+        sum.verified += c.verified;
+        sum.mismatches += c.mismatches;
+        sum.fallbacks += c.fallbacks;
+        sum.unplanned += c.unplanned;
+        sum.changes += c.changes;
+        sum.stall_ns += c.stall_ns;
+        sum.ns += c.ns;
+        sum.timed += c.timed;
+        sum.peak_bytes = c.peak_bytes > sum.peak_bytes ? c.peak_bytes : sum.peak_bytes;
     }
     return sum;
 }

@@ -192,11 +192,31 @@ static void write_variants(ebb_t *ebb, FILE *f)
         const ebb_step_variant_t *k = &s.variant[i];
         if (!k->serial)
             continue;
-        fprintf(f,
-                "%s{\"variant\": %u, \"period\": %zu, \"count\": %" PRIu64 ", \"extras\": %" PRIu64
-                ", \"missing\": %" PRIu64 ", \"interruptions\": %" PRIu64 "}",
-                between, i, k->operations, k->count, k->extras, k->missing, k->interruptions);
-        between = ", ";
+        const ebb_drive_counts_t d = ebb_drive_counts_of(ebb, i); /* its plan's index is its number */
+        const ebb_variant_statistics_t v = {
+            .variant = i,
+            .period = k->operations,
+            .count = k->count,
+            .extras = k->extras,
+            .missing = k->missing,
+            .interruptions = k->interruptions,
+            .driven = d.steps,
+            .driven_ns = d.ns,
+            .driven_timed = d.timed,
+            .driven_stall_ns = d.stall_ns,
+            .predicted_peak_bytes = s.variant_peak_bytes[i],
+            .driven_peak_bytes = d.peak_bytes,
+            .replays = d.replays,
+            .fallbacks = d.fallbacks,
+        };
+        fputs(between, f);
+        between = "{";
+#define X(key, meaning)                                                                                      \
+    fprintf(f, "%s\"" #key "\": %" PRIu64, between, v.key);                                                  \
+    between = ", ";
+        EBB_VARIANT_STATISTICS(X)
+#undef X
+        fputc('}', f);
     }
     fputc(']', f);
 }

@@ -119,6 +119,23 @@ void ebb_devices_print(const ebb_device_list_t *list, FILE *out);
     X(changes, "times a step of another kind followed its own plan at once") \
     X(stale_words, "pointers in arguments that were not taken for operands, because the host has not filled in these words") \
     X(obscure, "launches that counted as touching everything, because nothing is known of what they reach")
+
+/* Of one variant of the step, in "variants". */
+#define EBB_VARIANT_STATISTICS(X) \
+    X(variant, "its number") \
+    X(period, "operations of such a step, on the stream that leads, copies to the host left out") \
+    X(count, "its steps") \
+    X(extras, "operations that they had beyond those of the variant") \
+    X(missing, "operations of the variant that they left out") \
+    X(interruptions, "how often it was expected and something else came") \
+    X(driven, "its steps that followed a plan from beginning to end") \
+    X(driven_ns, "device time of those whose time is known; the first two, where contents are compared at once, left out") \
+    X(driven_timed, "how many these are") \
+    X(driven_stall_ns, "time the program's stream waited for planned copies in them") \
+    X(predicted_peak_bytes, "device memory at most, by its last plan") \
+    X(driven_peak_bytes, "device memory held at most while driving them") \
+    X(replays, "launches repeated by its plans") \
+    X(fallbacks, "times its plan was left")
 // clang-format on
 
 typedef struct ebb_statistics {
@@ -126,6 +143,12 @@ typedef struct ebb_statistics {
     EBB_STATISTICS(X)
 #undef X
 } ebb_statistics_t;
+
+typedef struct ebb_variant_statistics {
+#define X(key, meaning) uint64_t key;
+    EBB_VARIANT_STATISTICS(X)
+#undef X
+} ebb_variant_statistics_t;
 
 /* As of now. ebb_lock() held; the driver is not called. */
 void ebb_statistics_gather(ebb_device_t *dev, ebb_statistics_t *out, ebb_device_list_t *devices);

@@ -77,7 +77,7 @@ const PATHS = (() => {
 const nvtx = (i) => PATHS[i].join('/');
 
 function showHead() {
-  const p = D.predicted, m = D.measured;
+  const p = D.predicted, m = D.measured && D.measured.variant;
   const timed = m && m.driven_timed > 0;
   const more = (timed ? m.driven_ns / m.driven_timed : p.step_ns) - p.operations_ns;
   const peak = timed ? m.driven_peak_bytes : p.peak_bytes;
@@ -119,5 +119,5 @@ function showTiles() {
   tile('Overhead', signed(p.step_ns - p.operations_ns, p.operations_ns), time(p.step_ns - p.operations_ns) + ' a step');
   tile('Copied in a step', bytes(p.bytes_out + p.bytes_in), copies > 0 ? `${percent(p.hidden_ns, copies)} of the time hidden` : 'nothing');
   tile('Recomputed', `${D.launches.replays} launch${D.launches.replays === 1 ? '' : 'es'}`, time(D.overhead[0].ns) + ' a step');
-  if (m) tile('Steps driven', `${m.steps_driven}`, `of ${m.steps + m.steps_interrupted} since one was found`);
+  if (m && m.variant.count) tile('Steps driven', `${m.variant.driven}`, `of ${m.variant.count} of this kind`);
 }

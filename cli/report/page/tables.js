@@ -65,22 +65,23 @@ function showLaunches() {
 /* ---- the run ---- */
 
 function showMeasured() {
-  const m = D.measured, waits = D.overhead.slice(2, 6).reduce((sum, o) => sum + o.ns, 0);
+  const m = D.measured, v = m && m.variant, waits = D.overhead.slice(2, 6).reduce((sum, o) => sum + o.ns, 0);
   if (!m) return;
   const rows = [];
-  const each = (n) => n / m.steps_driven;
-  if (m.steps_driven > 0) {
-    rows.push(['device memory at most', bytes(m.predicted_peak_bytes), bytes(m.driven_peak_bytes)]);
-    if (m.driven_ns > 0) rows.push(['time of a driven step', time(D.predicted.step_ns), time(m.driven_ns / m.driven_timed)]);
-    rows.push(['waits for copies in a step', time(waits), time(each(m.driven_stall_ns))]);
-    rows.push(['replayed launches in a step', String(D.launches.replays), each(m.replays).toFixed(1)]);
+  const each = (n) => n / v.driven;
+  if (v.driven > 0) {
+    rows.push(['device memory at most', bytes(v.predicted_peak_bytes), bytes(v.driven_peak_bytes)]);
+    if (v.driven_timed > 0) rows.push(['time of a driven step', time(D.predicted.step_ns), time(v.driven_ns / v.driven_timed)]);
+    rows.push(['waits for copies in a step', time(waits), time(each(v.driven_stall_ns))]);
+    rows.push(['replayed launches in a step', String(D.launches.replays), each(v.replays).toFixed(1)]);
   }
   $('measured').append(el('h3', {}, 'Predicted, and measured in the run'));
   if (rows.length) {
     $('measured').append(table([{ name: '' }, { name: 'predicted', n: true }, { name: 'measured', n: true }], rows.map((cells) => ({ cells }))));
   }
   $('measured').append(el('p', { class: 'soft' },
-    `${m.steps_driven} of ${m.steps + m.steps_interrupted} steps followed the plan, ${m.fallbacks} time${m.fallbacks === 1 ? '' : 's'} it was left. ` +
+    `${v.driven} of ${v.count} steps of this kind followed the plan, ${v.fallbacks} time${v.fallbacks === 1 ? '' : 's'} it was left. ` +
+    (m.step_variants > 1 ? `The program has ${m.step_variants} kinds of step; of all its ${m.steps + m.steps_interrupted} steps ${m.steps_driven} were driven. ` : '') +
     `Beside the plan ${m.evictions} buffers were copied out and ${m.fetches} back when memory ran out, while ebb learned or the program did something else. ` +
     `Of what was recomputed, ${m.verified} contents were compared: ${m.mismatches ? m.mismatches + ' differed.' : 'none differed.'} ` +
     `Over the whole run at most ${bytes(m.peak_bytes)} of ${bytes(m.budget_bytes)} were in use.`));
