@@ -199,12 +199,20 @@ void ebb_buffer_displace(ebb_buffer_t *buffer);
  * NULL: no host memory. Closing ends that: what it holds stays, and from then on it is a slab like others. */
 ebb_slab_t *ebb_slab_open(ebb_range_t *range);
 void ebb_slab_close(ebb_slab_t *slab);
+/* NULL: a buffer lies there, or no host memory. */
 ebb_buffer_t *ebb_buffer_place_small(ebb_slab_t *slab, size_t offset_bytes, const ebb_request_t *request);
-/* Whether no buffer lies there. */
-bool ebb_slab_has_room(const ebb_slab_t *slab, size_t offset_bytes, size_t bytes);
 
 /* ---- streams and marks (mark.c) ---- */
 
+/* The legacy default stream, by either handle; it or the per-thread one: handles that mean another stream in each context or thread. */
+static inline bool ebb_is_legacy_stream(CUstream handle)
+{
+    return !handle || handle == CU_STREAM_LEGACY;
+}
+static inline bool ebb_is_default_stream(CUstream handle)
+{
+    return ebb_is_legacy_stream(handle) || handle == CU_STREAM_PER_THREAD;
+}
 /* The record of a stream handle (legacy and per-thread handles resolved, on the device). Never NULL. */
 ebb_stream_t *ebb_stream_of(ebb_device_t *dev, CUstream handle);
 /* Whose it is; ebb_no_device: it belongs to a context that ebb does not serve. */

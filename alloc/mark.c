@@ -22,12 +22,6 @@ static bool is_ambiguous(CUstream handle)
     return handle == CU_STREAM_PER_THREAD;
 }
 
-/* Those of every context and thread, whose handles are the same. */
-static bool is_default(CUstream handle)
-{
-    return !handle || is_ambiguous(handle);
-}
-
 static unsigned long long own_id(void)
 {
     unsigned long long id = 0;
@@ -46,7 +40,7 @@ __attribute__((noinline)) static ebb_stream_t *look_up(ebb_device_t *dev, CUstre
 {
     const unsigned long long id = is_ambiguous(handle) ? own_id() : 0;
     for (ebb_stream_t *s = dev->ebb->streams; s; s = s->next)
-        if (s->handle == handle && s->id == id && (!is_default(handle) || s->device == dev))
+        if (s->handle == handle && s->id == id && (!ebb_is_default_stream(handle) || s->device == dev))
             return dev->last_stream = s;
     ebb_stream_t *s = calloc(1, sizeof *s);
     if (!s) {
@@ -56,7 +50,7 @@ __attribute__((noinline)) static ebb_stream_t *look_up(ebb_device_t *dev, CUstre
         return &dev->ebb->shared_stream;
     }
     s->handle = handle;
-    s->device = is_default(handle) ? dev : ebb_device_of_stream(dev, handle);
+    s->device = ebb_is_default_stream(handle) ? dev : ebb_device_of_stream(dev, handle);
     s->id = id;
     s->next = dev->ebb->streams;
     dev->ebb->streams = s;
@@ -104,8 +98,7 @@ bool ebb_is_capturing(CUstream stream)
 /* Whether an event may be recorded on a stream: not on one that is captured, nor on the legacy stream while any other is. */
 static bool may_record(ebb_t *ebb, CUstream stream)
 {
-    return !ebb_captures_under_way(ebb) ||
-           (stream && stream != CU_STREAM_LEGACY && !ebb_is_capturing(stream));
+    return !ebb_captures_under_way(ebb) || (!ebb_is_legacy_stream(stream) && !ebb_is_capturing(stream));
 }
 
 /* ---- the events of a stream ---- */
@@ -220,7 +213,8 @@ ebb_status_t ebb_mark_join(CUstream stream, ebb_mark_t mark)
 {
     ebb_stream_t *s = mark.stream;
     CUevent event;
-    bool same = s && s->handle == stream && (s->device == ebb_current_device || !is_default(stream)) &&
+    bool same = s && s->handle == stream &&
+                (s->device == ebb_current_device || !ebb_is_default_stream(stream)) &&
                 handle_here(s) == stream;
     if (!s || s->reached >= mark.number || same)
         return 0;

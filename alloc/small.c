@@ -362,17 +362,11 @@ static bool is_occupied(const ebb_slab_t *s, size_t first, size_t units)
     return (b && b->first + b->units > first) || (last && last->first >= first);
 }
 
-bool ebb_slab_has_room(const ebb_slab_t *s, size_t offset_bytes, size_t bytes)
+ebb_buffer_t *ebb_small_place(ebb_slab_t *s, size_t offset_bytes, size_t bytes)
 {
     const size_t units = (bytes + EBB_ALIGN_BYTES - 1) / EBB_ALIGN_BYTES,
                  first = offset_bytes / EBB_ALIGN_BYTES;
-    return first + units <= s->units && !is_occupied(s, first, units);
-}
-
-ebb_buffer_t *ebb_small_place(ebb_slab_t *s, size_t offset_bytes, size_t bytes)
-{
-    size_t units = (bytes + EBB_ALIGN_BYTES - 1) / EBB_ALIGN_BYTES, first = offset_bytes / EBB_ALIGN_BYTES;
-    if (!ebb_slab_has_room(s, offset_bytes, bytes))
+    if (first + units > s->units || is_occupied(s, first, units))
         return NULL;
     ebb_block_t *b = ebb_block_new(s, (uint32_t)first, (uint32_t)units);
     if (b)

@@ -159,8 +159,9 @@ static bool read_sync(ebb_lines_t *r, ebb_trace_t *t, const cJSON *o)
         !ebb_lines_get(r, o, "stream", UINT32_MAX, &stream) ||
         !ebb_lines_get(r, o, "thread", UINT32_MAX, &thread) || !ebb_lines_get(r, o, "id", UINT32_MAX, &id))
         return false;
-    unsigned what = ebb_lines_word(cJSON_GetObjectItemCaseSensitive(o, "what"), ebb_moment_word, EBB_MOMENTS);
-    if (what == EBB_MOMENTS)
+    unsigned what =
+        ebb_lines_word(cJSON_GetObjectItemCaseSensitive(o, "what"), ebb_sync_word, EBB_SYNC_KINDS);
+    if (what == EBB_SYNC_KINDS)
         return ebb_lines_complain(r, "\"what\" is unknown");
     *m = (ebb_trace_sync_t){(ebb_sync_kind_t)what, (uint32_t)before, (uint32_t)stream, (uint32_t)thread,
                             (uint32_t)id};

@@ -110,7 +110,7 @@ static void show_gaps(const ebb_trace_t *t, const gap_t *gap, size_t count)
 }
 
 typedef struct request {
-    bool verbose, launches, buffers, moments;
+    bool verbose, launches, buffers, syncs;
 } request_t;
 
 static void show_step(const ebb_trace_t *t, uint64_t ns)
@@ -157,7 +157,7 @@ static void take(const ebb_command_t *c, int key, const char *value, void *reque
     r->verbose |= key == 'v';
     r->launches |= key == 'l';
     r->buffers |= key == 'b';
-    r->moments |= key == 'm';
+    r->syncs |= key == 'm';
 }
 
 static int run(int argc, char **argv)
@@ -172,8 +172,8 @@ static int run(int argc, char **argv)
         ebb_show_launches(t);
     if (r.buffers)
         ebb_show_buffers(t);
-    if (r.moments)
-        ebb_show_moments(t);
+    if (r.syncs)
+        ebb_show_syncs(t);
     ebb_trace_delete(t);
     return good ? 0 : ebb_cli_fail("out of memory", NULL);
 }

@@ -245,13 +245,13 @@ void ebb_show_buffers(const ebb_trace_t *t)
     free(uses);
 }
 
-void ebb_show_moments(const ebb_trace_t *t)
+void ebb_show_syncs(const ebb_trace_t *t)
 {
     printf("\nbetween operations\n  before stream thread  what         id\n");
     for (uint32_t i = 0; i < t->sync_count; i++) {
         const ebb_trace_sync_t *m = &t->sync[i];
         printf("%8" PRIu32 " %6" PRIu32 " %6" PRIu32 "  %-11s", m->before, m->stream, m->thread,
-               ebb_moment_word[m->what]);
+               ebb_sync_word[m->what]);
         if (m->what <= EBB_SYNC_SYNC_EVENT && m->id != EBB_NONE)
             printf(" %4" PRIu32, m->id);
         putchar('\n');

@@ -16,6 +16,6 @@ bool ebb_show_writers(const ebb_trace_t *trace, size_t room);
 /* One line each. */
 void ebb_show_launches(const ebb_trace_t *trace);
 void ebb_show_buffers(const ebb_trace_t *trace);
-void ebb_show_moments(const ebb_trace_t *trace);
+void ebb_show_syncs(const ebb_trace_t *trace);
 
 #endif

@@ -302,20 +302,15 @@ static CUresult free_now(CUdeviceptr address)
     return known ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-static bool is_legacy(CUstream stream)
-{
-    return !stream || stream == CU_STREAM_LEGACY;
-}
-
 /* A free is ordered on its stream, which the program has put behind every use: by events, or by what CUDA says of the legacy default stream.
  * Work in that waits for all blocking streams, and what these are given next waits for it (CUDA driver API, "Stream synchronization
  * behavior"). As ebb gives the driver nothing to do for a free, these rules would order nothing: between the legacy stream and others the
  * free's stream is made to wait here. */
 static ebb_status_t order_free(CUstream stream, const ebb_buffer_t *b)
 {
-    bool by_rule = is_legacy(stream) || b->use_count > EBB_USE_MARKS;
+    bool by_rule = ebb_is_legacy_stream(stream) || b->use_count > EBB_USE_MARKS;
     for (unsigned i = 0; i < b->use_count && i < EBB_USE_MARKS; i++)
-        by_rule |= is_legacy(ebb_stream_handle(b->use[i].stream));
+        by_rule |= ebb_is_legacy_stream(ebb_stream_handle(b->use[i].stream));
     return !by_rule ? 0
            : ebb_captures_under_way(&ebb_global)
                ? ebb_buffer_wait(b) /* the legacy stream takes no events then */

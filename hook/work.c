@@ -326,8 +326,7 @@ PLAIN_CALL(cuEventSynchronize, (CUevent event),
 
 static CUresult destroy_stream(CUstream stream, bool older)
 {
-    ebb_device_t *dev =
-        stream && stream != CU_STREAM_LEGACY && stream != CU_STREAM_PER_THREAD ? ebb_enter_any() : NULL;
+    ebb_device_t *dev = ebb_is_default_stream(stream) ? NULL : ebb_enter_any();
     if (dev) {
         ebb_stream_t *s = ebb_stream_of(dev, stream);
         ebb_capture_stream_ends(s);

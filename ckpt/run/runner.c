@@ -384,7 +384,7 @@ bool ebb_run_freeing(ebb_buffer_t *buffer, ebb_stream_t *stream)
 }
 
 /* What has come up is no part of any plan, so the step is learned again. */
-static void interrupt_kind(ebb_device_t *dev, ebb_variant_t *k, const char *why)
+static void interrupt_variant(ebb_device_t *dev, ebb_variant_t *k, const char *why)
 {
     ebb_variant_forget(dev, k);
     if (++k->interruptions <= MOST_INTERRUPTIONS)
@@ -407,7 +407,7 @@ void ebb_run_interrupted(ebb_device_t *dev, const char *why)
         if (!any)
             ebb_log(EBB_INFO, "the plan and what was learned are given up: %s", why);
         any = true;
-        interrupt_kind(dev, k, why);
+        interrupt_variant(dev, k, why);
     }
     if (any)
         ebb_learn_abandon(dev);
@@ -428,7 +428,7 @@ void ebb_run_unloading(ebb_device_t *dev, const void *module)
         if (!any)
             ebb_log(EBB_INFO, "what was learned is given up: a module that a step launches from is unloaded");
         any = true;
-        interrupt_kind(dev, k, "modules are unloaded");
+        interrupt_variant(dev, k, "modules are unloaded");
     }
     if (any && !ebb_plans_rest(dev))
         ebb_wait_for_device(dev->ebb);

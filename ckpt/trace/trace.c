@@ -11,8 +11,8 @@
 const char *const ebb_verdict_word[EBB_VERDICTS] = {
     "untried", "proven", "differs", "no_room",      "foreign", "table", "attributes",
     "opaque",  "host",   "globals", "communicates", "refused", "other"};
-const char *const ebb_moment_word[EBB_MOMENTS] = {"alloc",      "free",        "record",     "wait",
-                                                  "sync_event", "sync_stream", "sync_device"};
+const char *const ebb_sync_word[EBB_SYNC_KINDS] = {"alloc",      "free",        "record",     "wait",
+                                                   "sync_event", "sync_stream", "sync_device"};
 
 ebb_trace_t *ebb_trace_new(uint64_t chunk_bytes)
 {
@@ -287,13 +287,13 @@ static void write_operation(FILE *out, const ebb_trace_t *t, uint32_t index)
     fputs("]}\n", out);
 }
 
-static void write_moment(FILE *out, const ebb_trace_t *t, uint32_t index)
+static void write_sync(FILE *out, const ebb_trace_t *t, uint32_t index)
 {
     const ebb_trace_sync_t *m = &t->sync[index];
     fprintf(out,
             "{\"moment\": %" PRIu32 ", \"before\": %" PRIu32 ", \"what\": \"%s\", \"stream\": %" PRIu32
             ", \"thread\": %" PRIu32 ", \"id\": %" PRIu32 "}\n",
-            index, m->before, ebb_moment_word[m->what], m->stream, m->thread, m->id);
+            index, m->before, ebb_sync_word[m->what], m->stream, m->thread, m->id);
 }
 
 /* To a millionth; by whole numbers, because how a fraction is printed depends on the program's locale. */
@@ -342,6 +342,6 @@ bool ebb_trace_write(const ebb_trace_t *t, FILE *out)
     for (uint32_t i = 0; i < t->operation_count; i++)
         write_operation(out, t, i);
     for (uint32_t i = 0; i < t->sync_count; i++)
-        write_moment(out, t, i);
+        write_sync(out, t, i);
     return !fflush(out) && !ferror(out);
 }

@@ -174,7 +174,7 @@ typedef struct ebb_trace_operation {
     uint32_t first_arg, arg_bytes; /* in the trace's argument bytes */
 } ebb_trace_operation_t;
 
-typedef enum ebb_moment_kind {
+typedef enum ebb_sync_kind {
     EBB_SYNC_ALLOC,
     EBB_SYNC_FREE,
     EBB_SYNC_RECORD,      /* "record": an event on a stream */
@@ -183,10 +183,10 @@ typedef enum ebb_moment_kind {
     EBB_SYNC_SYNC_STREAM, /* "sync_stream": the host for a stream, also at the end of a blocking copy */
     EBB_SYNC_SYNC_DEVICE  /* "sync_device": the host for everything */
 } ebb_sync_kind_t;
-enum { EBB_MOMENTS = EBB_SYNC_SYNC_DEVICE + 1 };
-extern const char *const ebb_moment_word[EBB_MOMENTS];
+enum { EBB_SYNC_KINDS = EBB_SYNC_SYNC_DEVICE + 1 };
+extern const char *const ebb_sync_word[EBB_SYNC_KINDS];
 
-typedef struct ebb_trace_moment {
+typedef struct ebb_trace_sync {
     ebb_sync_kind_t what;
     uint32_t before; /* operation, or operation_count */
     uint32_t stream, thread;

@@ -400,28 +400,8 @@ bool ebb_drive_begin_step(ebb_device_t *dev)
     return true;
 }
 
-/* Nothing lies in the place. Of a small one that is not certain: another may have it until the very point at which this one gets it, and has
- * not been freed yet, be it late or in another thread. Large ones have addresses of their own. */
-static bool has_room(const drive_t *drive, uint32_t place)
-{
-    const ebb_place_t *p = &drive->plan->place[place];
-    return drive->site[place].range || ebb_slab_has_room(drive->small_slab, p->small_offset, p->bytes);
-}
-
-/* The buffer of the plan that this request is for, of those that are due. EBB_NONE: none. */
-static uint32_t find_birth(ebb_t *ebb, const ebb_request_t *q)
-{
-    drive_t *drive = ebb_driven(ebb);
-    for (uint32_t id = drive->next_birth;
-         id < drive->trace->buffer_count && drive->trace->buffer[id].born == drive->cursor;
-         id = ebb_first_birth(ebb, id + 1))
-        if (!ebb_site_of(ebb, id)->buffer && ebb_is_of_size(&drive->trace->buffer[id], q->bytes) &&
-            (!q->stream || ebb_drive_stream_number(ebb, q->stream) < drive->streams) &&
-            has_room(drive, drive->at[id]))
-            return id;
-    return EBB_NONE;
-}
-
+/* NULL: no host memory, or another small buffer has the place until the very point at which this one gets it and has not been freed yet, be
+ * it late or in another thread. Large ones have addresses of their own. */
 static ebb_buffer_t *place(ebb_t *ebb, uint32_t id, const ebb_request_t *q)
 {
     drive_t *drive = ebb_driven(ebb);
@@ -443,23 +423,36 @@ static ebb_buffer_t *place(ebb_t *ebb, uint32_t id, const ebb_request_t *q)
     return b;
 }
 
+/* The buffer of the plan that this request is for, of those that are due. NULL: none. */
+static ebb_buffer_t *serve_birth(ebb_t *ebb, const ebb_request_t *q)
+{
+    drive_t *drive = ebb_driven(ebb);
+    ebb_buffer_t *b = NULL;
+    for (uint32_t id = drive->next_birth;
+         !b && id < drive->trace->buffer_count && drive->trace->buffer[id].born == drive->cursor;
+         id = ebb_first_birth(ebb, id + 1))
+        if (!ebb_site_of(ebb, id)->buffer && ebb_is_of_size(&drive->trace->buffer[id], q->bytes) &&
+            (!q->stream || ebb_drive_stream_number(ebb, q->stream) < drive->streams))
+            b = place(ebb, id, q);
+    return b;
+}
+
 ebb_buffer_t *ebb_drive_serve(ebb_device_t *dev, const ebb_request_t *q)
 {
     if (!ebb_driven(dev->ebb)->active || (ebb_is_between_steps(dev->ebb) && !ebb_drive_begin_step(dev)))
         return NULL;
-    uint32_t id = find_birth(dev->ebb, q);
-    if (id == EBB_NONE && ebb_drive_change_over(dev, q, NULL))
-        id = find_birth(dev->ebb, q);
-    if (id == EBB_NONE && ebb_driven(dev->ebb)->active && ebb_drive_skip(dev, q, NULL))
-        id = find_birth(dev->ebb, q);
-    if (!ebb_driven(dev->ebb)->active)
-        return NULL;
-    ebb_buffer_t *b = id != EBB_NONE ? place(dev->ebb, id, q) : NULL;
-    if (id == EBB_NONE && ebb_unplanned_allocation(dev, q))
+    ebb_buffer_t *b = serve_birth(dev->ebb, q);
+    if (!b && ebb_drive_change_over(dev, q, NULL))
+        b = serve_birth(dev->ebb, q);
+    if (!b && ebb_driven(dev->ebb)->active && ebb_drive_skip(dev, q, NULL))
+        b = serve_birth(dev->ebb, q);
+    if (b || !ebb_driven(dev->ebb)->active)
+        return b;
+    if (ebb_unplanned_allocation(dev, q))
         ebb_driven(dev->ebb)->counts.unplanned++;
-    else if (!b)
-        ebb_drive_leave(dev, id == EBB_NONE ? "an allocation that was not planned" : "no host memory");
-    return b;
+    else
+        ebb_drive_leave(dev, "an allocation that was not planned");
+    return NULL;
 }
 
 bool ebb_drive_freeing(ebb_buffer_t *b)
@@ -582,15 +575,15 @@ bool ebb_drive_before(ebb_device_t *dev, ebb_operation_t *op)
         why = ebb_drive_differs(dev, view);
     if (!ebb_driven(dev->ebb)->active)
         return false;
-    const bool stands_in =
+    const bool partial =
         why && !launch_differs(dev->ebb, view) && ebb_unplanned_may_match_partly(dev->ebb, view);
-    if (why && !stands_in && ebb_unplanned_operation(dev, op)) {
+    if (why && !partial && ebb_unplanned_operation(dev, op)) {
         ebb_driven(dev->ebb)->counts.unplanned++;
         return true;
     }
-    if (!why || stands_in) {
+    if (!why || partial) {
         const char *arranged = ebb_drive_arrange(dev, view);
-        why = arranged || (stands_in && ebb_unplanned_partial_match(dev, view)) ? arranged : why;
+        why = arranged || (partial && ebb_unplanned_partial_match(dev, view)) ? arranged : why;
     }
     if (why && op->kind == EBB_KERNEL && !launch_differs(dev->ebb, view))
         ebb_drive_say_other_buffers(dev, view);
@@ -640,11 +633,11 @@ void ebb_drive_forget(ebb_t *ebb)
 }
 
 /* What is alive, and of that what is neither on the device nor on the host. */
-static void list_left(ebb_t *ebb, ebb_orphans_t *left)
+static void list_orphans(ebb_t *ebb, ebb_orphans_t *left)
 {
     drive_t *drive = ebb_driven(ebb);
-    *left = drive->left;
-    drive->left = (ebb_orphans_t){.buffer = NULL};
+    *left = drive->orphans;
+    drive->orphans = (ebb_orphans_t){.buffer = NULL};
     left->learned = drive->learned;
     left->cursor = drive->cursor;
     left->stray = drive->stray;
@@ -684,7 +677,7 @@ void ebb_drive_leave(ebb_device_t *dev, const char *why)
     ebb_driven(dev->ebb)->active = false; /* allocations from here on are ordinary */
     ebb_driven(dev->ebb)->counts.fallbacks++;
     ebb_stale_hint(dev->ebb, ebb_wait_for_device(dev->ebb));
-    list_left(dev->ebb, &left);
+    list_orphans(dev->ebb, &left);
     ebb_guard_tear_down(dev->ebb);
     ebb_share_dissolve(dev);
     hand_over(dev, &left);

@@ -364,13 +364,13 @@ static bool allocate(drive_t *drive)
     drive->death_first = calloc(n + 3, sizeof *drive->death_first);
     drive->death = calloc((size_t)drive->trace->buffer_count + 1, sizeof *drive->death);
     drive->stall = calloc(4 * n + 1, sizeof(CUevent));
-    drive->left.buffer = calloc((size_t)drive->trace->buffer_count + 1, sizeof(ebb_buffer_t *));
-    drive->left.given_up = calloc((size_t)drive->trace->buffer_count + 1, sizeof *drive->left.given_up);
+    drive->orphans.buffer = calloc((size_t)drive->trace->buffer_count + 1, sizeof(ebb_buffer_t *));
+    drive->orphans.given_up = calloc((size_t)drive->trace->buffer_count + 1, sizeof *drive->orphans.given_up);
     drive->first_touch = ebb_trace_first_touches(drive->trace);
     return drive->chunk && drive->pool && drive->persistent && drive->site && drive->at && drive->issued &&
            drive->before && drive->begun && drive->done && drive->recorded && drive->join_first &&
-           drive->join_action && drive->death_first && drive->death && drive->stall && drive->left.buffer &&
-           drive->left.given_up && drive->first_touch;
+           drive->join_action && drive->death_first && drive->death && drive->stall &&
+           drive->orphans.buffer && drive->orphans.given_up && drive->first_touch;
 }
 
 /* ---- all of it, or nothing ---- */
@@ -542,9 +542,9 @@ void ebb_drive_take_apart(ebb_t *ebb)
     free(drive->death);
     free(drive->first_touch);
     free(drive->stall);
-    free(drive->left.buffer);
-    free(drive->left.given_up);
-    drive->left = (ebb_orphans_t){.buffer = NULL};
+    free(drive->orphans.buffer);
+    free(drive->orphans.given_up);
+    drive->orphans = (ebb_orphans_t){.buffer = NULL};
     drive->chunk = NULL;
     drive->pool = drive->persistent = NULL;
     drive->site = NULL;

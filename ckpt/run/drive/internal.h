@@ -120,7 +120,7 @@ typedef struct drive {
     CUevent *stall;        /* [4 * operations]: for two steps, around each operation's joins, if it has any */
 
     uint32_t *first_touch; /* [buffers] see ebb_trace_first_touches */
-    ebb_orphans_t left;    /* room for what is left when the plan is: [buffers] */
+    ebb_orphans_t orphans; /* room for what is left when the plan is: [buffers] */
     uint32_t cursor;       /* the next operation; operation_count: the step is over */
     uint32_t next_action;  /* the next one to be issued */
     uint32_t next_birth;   /* the next buffer to be allocated; buffer_count: none */
