@@ -160,7 +160,6 @@ static int run(int argc, char **argv)
     /* A bad value is told here, before anything starts; the program's own ebb would only warn. */
     ebb_run_check_options(environ);
     ebb_run_check_files(r.report);
-    ebb_run_check_budget();
     ebb_run_check_program(program[0]);
     if (!r.keep_allocator)
         ebb_pytorch_configure();

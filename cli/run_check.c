@@ -11,7 +11,6 @@
 
 #include "cli/cli.h"
 #include "cli/command.h"
-#include "cli/gpus.h"
 #include "cli/program.h"
 
 void ebb_run_check_options(char *const *environment)
@@ -59,17 +58,6 @@ void ebb_run_check_files(const char *report)
         if (!good)
             ebb_command_refuse(&ebb_run_command, "%s %s: %s", files[i].name, path, strerror(errno));
     }
-}
-
-/* ---- the budget ---- */
-
-void ebb_run_check_budget(void)
-{
-    const uint64_t device = ebb_gpu_largest_bytes("/proc/driver/nvidia/gpus");
-    char budget[EBB_SIZE_ROOM], most[EBB_SIZE_ROOM];
-    if (device && ebb_options.budget > (int64_t)device)
-        fprintf(stderr, "ebb run: the budget of %s is more than the device's %s\n",
-                ebb_cli_size((uint64_t)ebb_options.budget, budget), ebb_cli_size(device, most));
 }
 
 /* ---- the program ---- */

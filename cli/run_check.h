@@ -6,8 +6,6 @@
 void ebb_run_check_options(char *const *environment);
 /* The files that the program's ebb, and the report (NULL: none), will write can be written, and the plan can be read. */
 void ebb_run_check_files(const char *report);
-/* Warns of a budget above all devices, where the driver lists them by name. */
-void ebb_run_check_budget(void);
 /* Warns of a program into which nothing can be preloaded. */
 void ebb_run_check_program(const char *program);
 

@@ -102,6 +102,9 @@ static ebb_status_t set_up(ebb_device_t *dev, size_t total)
     ebb_t *ebb = dev->ebb;
     EBB_TRY(ebb_vmm_try(dev->device));
     size_t budget = dev->budget_bytes = ebb_budget_of(total);
+    if (ebb_options.budget > (int64_t)total)
+        ebb_log(EBB_WARN, "the budget of %lld MiB is more than the %zu MiB of device %d",
+                (long long)ebb_options.budget >> 20, total >> 20, dev->device);
     /* What is gone already: the context's and the program's own, and other processes' where they cannot be told apart. */
     const ebb_overhead_t now = ebb_overhead(ebb, dev->device, 0);
     const size_t others = now.bytes + (size_t)ebb_options.reserve;

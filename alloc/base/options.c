@@ -278,10 +278,12 @@ static bool read_variable(const char *variable)
         ebb_log(EBB_WARN, "%s is called %s now", name, o->name);
     if (good)
         return true;
-    if (o)
-        ebb_log(EBB_WARN, "%s: using %s", why, *o->fallback ? o->fallback : "none");
-    else
+    if (!o)
         ebb_log(EBB_WARN, "%s", why);
+    else if (o->field == &ebb_options.budget)
+        ebb_log(EBB_WARN, "%s: the program runs without a budget", why);
+    else
+        ebb_log(EBB_WARN, "%s: using %s", why, *o->fallback ? o->fallback : "none");
     return false;
 }
 
