@@ -52,7 +52,7 @@ void ebb_chunks_measure(ebb_device_t *dev)
         bytes > dev->chunks.least_overhead_bytes ? bytes : dev->chunks.least_overhead_bytes;
     set_limit(dev);
     if (dev->chunks.overhead_bytes > before && dev->chunks.created > dev->chunks.limit)
-        ebb_log(EBB_INFO, "%zu MiB are held beside ebb's memory now%s, %zu MiB too much of that exists",
+        ebb_log(EBB_INFO, "what ebb does not own has grown to %zu MiB%s: %zu MiB of the program's must leave",
                 dev->chunks.overhead_bytes >> 20, now.of_all ? ", other processes' included" : "",
                 (dev->chunks.created - dev->chunks.limit) * EBB_CHUNK_BYTES >> 20);
 }

@@ -97,6 +97,24 @@ static size_t bytes_of_all_devices(size_t own)
     return sum > own ? sum : own;
 }
 
+/* `others`: what is gone of it already; of_all: by all processes. */
+static void say_budget(const ebb_device_t *dev, size_t total, size_t others, bool of_all)
+{
+    const size_t budget = dev->budget_bytes;
+    char name[128] = "";
+    if (ebb_driver.cuDeviceGetName(name, sizeof name, dev->device))
+        *name = 0;
+    ebb_log(EBB_INFO,
+            "the budget is %zu MiB of the %zu MiB of device %d (%s); %zu MiB of it are in use already",
+            budget >> 20, total >> 20, dev->device, name, others >> 20);
+    /* A context alone takes less. */
+    if (of_all)
+        ebb_log(
+            others > budget / 4 ? EBB_WARN : EBB_INFO,
+            "the %zu MiB in use are those of all processes, because NVML does not tell what this one holds",
+            others >> 20);
+}
+
 static ebb_status_t set_up(ebb_device_t *dev, size_t total)
 {
     ebb_t *ebb = dev->ebb;
@@ -113,11 +131,7 @@ static ebb_status_t set_up(ebb_device_t *dev, size_t total)
     ebb_chunks_init(dev, budget, others);
     ebb_heap_make_room_by(ebb, ebb_run_make_room);
     ebb_chunks_follow(dev, (size_t)ebb_options.reserve, ebb_options.prealloc);
-    /* A context alone takes less. */
-    ebb_log(now.of_all && others > budget / 4 ? EBB_WARN : EBB_INFO,
-            "device %d: budget %zu MiB, of which %zu MiB are not ebb's to give%s", dev->device, budget >> 20,
-            others >> 20,
-            now.of_all ? ": what all processes hold, for NVML does not tell what this one does" : "");
+    say_budget(dev, total, others, now.of_all);
     return 0;
 }
 

@@ -76,6 +76,7 @@ ebb_drive_counts_t ebb_drive_counts(ebb_t *ebb)
         sum.stall_ns += c->stall_ns;
         sum.ns += ebb->run->drives->of[i].clock.ns;
         sum.timed += ebb->run->drives->of[i].clock.count;
+        sum.alone_ns += ebb->run->drives->of[i].clock.sum_alone_ns;
         sum.peak_bytes = c->peak_bytes > sum.peak_bytes ? c->peak_bytes : sum.peak_bytes;
     }
     return sum;

@@ -164,6 +164,18 @@ static void say(const ebb_statistics_t *s, const ebb_device_list_t *devices, boo
     ebb_log(EBB_WARN, "%s", line);
 }
 
+/* What driven steps have taken on the device, beside what their operations take. */
+static void say_cost(const ebb_drive_counts_t *d)
+{
+    if (!d->timed || d->alone_ns <= 0)
+        return;
+    const double ms = (double)d->ns / (double)d->timed * 1e-6,
+                 alone_ms = d->alone_ns / (double)d->timed * 1e-6;
+    ebb_log(EBB_INFO,
+            "measured: a step that followed the plan lasted %.3f ms, %.3f more than without ebb (%.1f%%)", ms,
+            ms - alone_ms, 100 * (ms / alone_ms - 1));
+}
+
 /* ---- EBB_STATS ---- */
 
 /* %p is the process. False: too long. */
@@ -244,6 +256,8 @@ void ebb_stats_finish(ebb_device_t *dev)
     ebb_statistics_t s;
     ebb_device_list_t devices;
     ebb_statistics_gather(dev, &s, &devices);
+    const ebb_drive_counts_t driven = ebb_drive_counts(dev->ebb);
+    say_cost(&driven);
     if (s.peak_bytes)
         say(&s, &devices, !has_moved(&s) && !ebb_shortage_was(dev->ebb));
     if (*ebb_options.stats)
