@@ -9,6 +9,7 @@
 #include "alloc/device.h"
 #include "ckpt/plan/plan.h"
 #include "ckpt/run/drive/drive.h"
+#include "ckpt/run/run.h"
 #include "ckpt/run/state.h"
 #include "ckpt/run/tracker/tracker.h"
 #include "offload/ebb_offload.h"
@@ -36,9 +37,31 @@ static void report_plan(const ebb_plan_sum_t *s, const ebb_variant_t *k)
             s->kept_buffers, s->offloaded_buffers, s->dropped_buffers, s->replays);
 }
 
-/* There is no plan for so many bytes: it is learned on, to prove more, or there may be more room later. */
-static void refuse(ebb_device_t *dev, ebb_variant_t *k, size_t room, const char *why)
+/* In whole MiB, rounded up. */
+static size_t floor_of(ebb_device_t *dev, ebb_variant_t *k)
 {
+    const size_t mib = (size_t)1 << 20, not_ebbs = dev->budget_bytes - ebb_usage(dev).budget_bytes;
+    if (!k->floor_bytes && k->limits.host_bytes)
+        k->floor_bytes = ebb_planning_floor(dev, k->learned->trace, &k->limits, &k->rates);
+    return k->floor_bytes ? (k->floor_bytes + k->reserved_bytes + not_ebbs + mib - 1) / mib * mib : 0;
+}
+
+size_t ebb_run_floor(ebb_device_t *dev)
+{
+    struct ebb_runner *runner = dev->ebb->run->runner;
+    size_t floor = 0;
+    for (unsigned i = 0; i < EBB_STEP_VARIANTS && dev->number == runner->device_number; i++) {
+        ebb_variant_t *k = &runner->variant[i];
+        const size_t of_variant = k->learned ? floor_of(dev, k) : 0;
+        floor = of_variant > floor ? of_variant : floor;
+    }
+    return floor;
+}
+
+/* There is no plan for so many bytes: it is learned on, to prove more, or there may be more room later. */
+static void refuse(ebb_device_t *dev, ebb_variant_t *k, const char *why)
+{
+    const size_t room = k->limits.device_bytes;
     if (ebb_options.recompute && ebb_profile_ask_more(dev, k->profile)) {
         ebb_log(EBB_INFO, "no plan fits into %zu MiB yet: ebb learns which more launches can be repeated",
                 room >> 20);
@@ -46,7 +69,16 @@ static void refuse(ebb_device_t *dev, ebb_variant_t *k, size_t room, const char 
         k->phase = EBB_PHASE_LEARN;
         return;
     }
-    ebb_log(EBB_WARN, "there is no plan for %zu MiB, ebb stays reactive: %s", room >> 20, why);
+    const size_t floor = floor_of(dev, k);
+    if (floor)
+        ebb_log(
+            EBB_WARN,
+            "there is no plan for a budget of %zu MiB, only from %zu MiB on; ebb stays reactive: each buffer "
+            "moves when it is needed, which is slow",
+            dev->budget_bytes >> 20, floor >> 20);
+    else
+        ebb_log(EBB_WARN, "there is no plan for any budget, ebb stays reactive: %s", why);
+    ebb_log(EBB_DEBUG, "no plan for %zu MiB: %s", room >> 20, why);
     k->phase = EBB_PHASE_REACTIVE;
     k->refused = room;
     k->refused_steps = 0;
@@ -70,7 +102,7 @@ bool ebb_variant_is_rested(ebb_variant_t *k)
 }
 
 /* What is reported of a plan; of several that are installed together, their peak. */
-static void note_plan(ebb_device_t *dev, const ebb_variant_t *k, size_t room, bool beside)
+static void note_plan(ebb_device_t *dev, const ebb_variant_t *k, bool beside)
 {
     struct ebb_runner *runner = dev->ebb->run->runner;
     uint64_t small = 0; /* small regions are shared, if they are large enough */
@@ -78,8 +110,7 @@ static void note_plan(ebb_device_t *dev, const ebb_variant_t *k, size_t room, bo
         if (ebb_drive_installed(dev->ebb, i) && runner->variant[i].plan->small_bytes > small)
             small = runner->variant[i].plan->small_bytes;
     const ebb_plan_sum_t sum = ebb_plan_sum(k->plan, k->learned->trace);
-    const uint64_t reserved = ebb_chunks_limit(dev) * EBB_CHUNK_BYTES - room,
-                   peak = sum.peak_bytes + reserved,
+    const uint64_t peak = sum.peak_bytes + k->reserved_bytes,
                    both = runner->steps.predicted_peak_bytes +
                           (k->plan->small_bytes > small ? k->plan->small_bytes : 0);
     runner->steps.plan = sum;
@@ -97,22 +128,23 @@ static ebb_plan_t *make_plan(ebb_device_t *dev, ebb_variant_t *k, ebb_buffer_t *
                              const ebb_boundary_t *boundary)
 {
     char why[256] = "";
-    const ebb_check_limits_t limits = limits_of(dev, k, present);
-    const size_t room = limits.device_bytes;
-    ebb_plan_t *plan = ebb_planning(dev, k->learned->trace, &limits, &k->rates, boundary, why, sizeof why);
+    k->limits = limits_of(dev, k, present);
+    k->reserved_bytes = ebb_chunks_limit(dev) * EBB_CHUNK_BYTES - k->limits.device_bytes;
+    k->floor_bytes = 0;
+    ebb_plan_t *plan = ebb_planning(dev, k->learned->trace, &k->limits, &k->rates, boundary, why, sizeof why);
     if (!plan && boundary) {
         ebb_log(EBB_DEBUG, "no plan for kind %u agrees with that of another variant: %s",
                 ebb_variant_number(dev->ebb, k), why);
         k->alone = true;
     } else if (!plan) {
-        refuse(dev, k, room, why);
+        refuse(dev, k, why);
     }
     if (!plan)
         return NULL;
     k->refused = 0;
     k->plan = plan;
     k->untold = true;
-    note_plan(dev, k, room, boundary);
+    note_plan(dev, k, boundary);
     return plan;
 }
 

@@ -389,6 +389,41 @@ static void bad_options_are_one_line_each_under_plain_preload(void **state)
     }
 }
 
+/* Behind `what` in what was said last. */
+static unsigned said_mib(const char *what)
+{
+    SAYS(what);
+    return (unsigned)strtoul(strstr(text, what) + strlen(what), NULL, 10);
+}
+
+static int loop_within(unsigned mib, const char *arguments)
+{
+    char command[256];
+    snprintf(command, sizeof command,
+             "SOFTGPU_SCHEDULER=deterministic $EBB run -b %uMiB $TEST_LOOP layers=8 %s", mib, arguments);
+    return sh(command);
+}
+
+/* Where a step is known, advice is what the planner can plan for, not what gets past one shortage. */
+static void the_smallest_budget_with_a_plan_is_named(void **state)
+{
+    (void)state;
+    assert_int_equal(loop_within(26, "steps=20"), 0);
+    const unsigned floor = said_mib("; the smallest budget with a plan is ");
+    assert_int_equal(said_mib("there is no plan for a budget of 26 MiB, only from "), floor);
+    assert_int_equal(loop_within(floor, "steps=20"), 0);
+    SAYS("drove 1");
+    assert_null(strstr(text, "smallest budget"));
+    assert_int_equal(loop_within(floor - 2, "steps=20"), 0);
+    assert_int_equal(said_mib("; the smallest budget with a plan is "), floor);
+    /* It runs out of memory when the driver serves 6 MiB, which count against the budget. */
+    assert_int_equal(loop_within(20, "steps=20 grow=15"), 3);
+    const unsigned advised = said_mib("  the smallest budget with a plan for the program's step is ");
+    assert_in_range(advised, floor + 6, floor + 8);
+    assert_int_equal(loop_within(advised, "steps=20 grow=15"), 0);
+    SAYS("drove 1");
+}
+
 static void statistics_have_all_keys(void **state)
 {
     (void)state;
@@ -485,6 +520,7 @@ int main(void)
         cmocka_unit_test(device_sizes_follow_from_names),
         cmocka_unit_test(the_end_is_one_line_unless_quiet),
         cmocka_unit_test(bad_options_are_one_line_each_under_plain_preload),
+        cmocka_unit_test(the_smallest_budget_with_a_plan_is_named),
         cmocka_unit_test(statistics_have_all_keys),
         cmocka_unit_test(run_ends_with_a_report),
     };
