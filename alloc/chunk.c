@@ -33,6 +33,17 @@ void ebb_chunks_init(ebb_device_t *dev, size_t budget_bytes, size_t others_bytes
     set_limit(dev);
 }
 
+void ebb_chunks_budget(ebb_device_t *dev, size_t budget_bytes)
+{
+    dev->chunks.total_bytes = budget_bytes;
+    set_limit(dev);
+}
+
+void ebb_chunks_forget_peak(ebb_device_t *dev)
+{
+    dev->chunks.peak = dev->chunks.created;
+}
+
 void ebb_chunks_follow(ebb_device_t *dev, size_t reserve_bytes, bool ahead)
 {
     dev->chunks.follow = true;

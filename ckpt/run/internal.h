@@ -37,6 +37,9 @@ ebb_plan_t *ebb_planning(ebb_device_t *dev, const ebb_trace_t *trace, const ebb_
 uint64_t ebb_planning_floor(ebb_device_t *dev, const ebb_trace_t *trace, const ebb_check_limits_t *limits,
                             const ebb_rates_t *rates);
 
+/* What keeping everything takes; 0: `why` says why that is not known. With ebb_lock() held. */
+uint64_t ebb_planning_peak(ebb_device_t *dev, const ebb_trace_t *trace, char *why, size_t why_bytes);
+
 /* The program has waited for copies longer than the plan foresaw, by more than 3% of a step, and they were slower than the rates
  * that it was made with, by more than a tenth: those become what was measured. With ebb_lock() held. */
 bool ebb_planning_is_late(ebb_device_t *dev, const ebb_trace_t *trace, const ebb_plan_t *plan,
@@ -97,6 +100,7 @@ struct ebb_runner {
     ebb_variant_t *driving; /* whose plan is driven; NULL: none is */
     unsigned device_number; /* the device that is followed */
     bool bound;             /* what learning and driving keep is that device's: no other will be followed */
+    bool sized;             /* the budget is a share of a step's peak, and that is known */
     bool over;              /* its context is gone: nothing is followed any more */
     uint64_t operations[EBB_STATES]; /* of each device */
     ebb_step_finder_t *finder;

@@ -6,17 +6,6 @@
 
 #include "ckpt/checker/checker.h"
 
-uint64_t ebb_keep_bytes(const ebb_trace_t *t, const ebb_plan_request_t *request, char *why, size_t why_bytes)
-{
-    ebb_plan_request_t all = *request;
-    all.policy = "keep";
-    all.device_bytes = (uint64_t)1 << 62;
-    ebb_plan_t *p = ebb_plan_make(t, &all, why, why_bytes);
-    const uint64_t bytes = p ? ebb_plan_sum(p, t).peak_bytes : 0;
-    ebb_plan_delete(p);
-    return bytes;
-}
-
 /* UINT64_MAX: no memory. */
 static uint64_t moved_state(const ebb_plan_t *p, const ebb_trace_t *t)
 {

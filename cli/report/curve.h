@@ -28,8 +28,4 @@ typedef struct ebb_curve {
 bool ebb_curve_make(ebb_curve_t *out, const ebb_trace_t *trace, const ebb_plan_request_t *request,
                     uint64_t keep_bytes, unsigned points, char *why, size_t why_bytes);
 
-/* What the step takes when everything is kept. 0: `why` says why it cannot be planned. */
-uint64_t ebb_keep_bytes(const ebb_trace_t *trace, const ebb_plan_request_t *request, char *why,
-                        size_t why_bytes);
-
 #endif
