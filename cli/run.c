@@ -111,9 +111,9 @@ static int run(int argc, char **argv)
     char *const command = ebb_process_command(argv);
     char **program = ebb_command_parse(&ebb_run_command, argc, argv, take, &r);
     /* A bad value is told here, before anything starts; the program's own ebb would only warn. */
-    ebb_run_check_options(environ);
-    ebb_run_check_files(r.report);
-    ebb_run_check_program(program[0]);
+    ebb_run_check_options(&ebb_run_command, environ);
+    ebb_run_check_files(&ebb_run_command, r.report);
+    ebb_run_check_program(&ebb_run_command, program[0]);
     if (!r.keep_allocator)
         ebb_pytorch_configure();
     if (!ebb_cli_preload())

@@ -13,12 +13,12 @@
 #include "cli/command.h"
 #include "cli/program.h"
 
-void ebb_run_check_options(char *const *environment)
+void ebb_run_check_options(const ebb_command_t *c, char *const *environment)
 {
     char why[1024];
     for (char *const *e = environment; *e; e++)
         if (!ebb_option_set(*e, why, sizeof why))
-            ebb_command_refuse(&ebb_run_command, "%s", why);
+            ebb_command_refuse(c, "%s", why);
     ebb_options_read(environment);
 }
 
@@ -42,7 +42,7 @@ static bool is_writable(const char *path, bool renamed)
     return !access(dirname(folder), W_OK | X_OK);
 }
 
-void ebb_run_check_files(const char *report)
+void ebb_run_check_files(const ebb_command_t *c, const char *report)
 {
     const struct {
         const char *name, *path;
@@ -56,13 +56,13 @@ void ebb_run_check_files(const char *report)
         const char *const path = files[i].path;
         const bool good = !*path || (files[i].read ? !access(path, R_OK) : is_writable(path, path == report));
         if (!good)
-            ebb_command_refuse(&ebb_run_command, "%s %s: %s", files[i].name, path, strerror(errno));
+            ebb_command_refuse(c, "%s %s: %s", files[i].name, path, strerror(errno));
     }
 }
 
 /* ---- the program ---- */
 
-void ebb_run_check_program(const char *program)
+void ebb_run_check_program(const ebb_command_t *c, const char *program)
 {
     char path[PATH_MAX];
     ebb_image_t image;
@@ -72,7 +72,7 @@ void ebb_run_check_program(const char *program)
                             : ebb_image_is_static(&image)   ? "is statically linked"
                                                             : NULL;
     if (why)
-        fprintf(stderr, "ebb run: %s %s: nothing can be preloaded, it runs without ebb and its budget\n",
-                path, why);
+        fprintf(stderr, "ebb %s: %s %s: nothing can be preloaded, it runs without ebb and its budget\n",
+                c->name, path, why);
     ebb_image_close(&image);
 }

@@ -39,7 +39,7 @@ static int sh(const char *command)
 static void every_command_has_help_and_refuses_nonsense(void **state)
 {
     static const char *const commands[] = {"run",  "top",   "doctor",  "options", "trace",
-                                           "plan", "check", "version", "report"};
+                                           "plan", "check", "version", "report",  "estimate"};
     (void)state;
     assert_int_equal(sh("$EBB --help"), 0);
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {

@@ -41,7 +41,7 @@ def main() -> int:
             subprocess.run([traces, folder], check=True)
             path = f"{pathlib.Path(ebb).resolve().parent}:{os.environ['PATH']}"
             environment = {k: v for k, v in os.environ.items() if not k.startswith("EBB_")}
-            environment |= {"PATH": path, "COLUMNS": "80", "LC_ALL": "C", "XDG_RUNTIME_DIR": folder, "XDG_CACHE_HOME": folder}
+            environment |= {"PATH": path, "COLUMNS": "80", "LC_ALL": "C", "XDG_RUNTIME_DIR": folder, "XDG_CACHE_HOME": folder, "TMPDIR": folder}
             text = file.read_text()
             said = play(text, folder, environment)
         if update:
