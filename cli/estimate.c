@@ -12,11 +12,8 @@
 #include "cli/plan_curve.h"
 #include "cli/plan_show.h"
 #include "cli/process.h"
-#include "cli/pytorch.h"
 #include "cli/report_show.h"
 #include "cli/run_check.h"
-
-extern char **environ;
 
 typedef struct request {
     const ebb_gpu_t *gpu, *from; /* NULL: the trace's own */
@@ -132,7 +129,7 @@ static void show_fit(const char *name, uint64_t all, uint64_t device, uint64_t f
 /* What the figures rest on. */
 static void show_grounds(const request_t *r, const ebb_trace_t *t, const ebb_gpu_t *from)
 {
-    const bool software = !strncmp(t->device, "softgpu", 7), scaled = r->gpu && from != r->gpu;
+    const bool software = !strncmp(t->device, "softgpu", 7), scaled = r->gpu && from && from != r->gpu;
     const char *dry = getenv("SOFTGPU_DRY");
     if (software && from)
         puts("assumed    times were computed by the software device, from what kernels declare to cost: no "
@@ -237,13 +234,8 @@ static int run(int argc, char **argv)
     char *const command = ebb_process_command(argv);
     char **program = ebb_command_parse(&ebb_estimate_command, argc, argv, take, &r);
     r.command = command;
-    ebb_run_check_options(&ebb_estimate_command, environ);
-    ebb_run_check_files(&ebb_estimate_command, r.report);
-    ebb_run_check_program(&ebb_estimate_command, program[0]);
-    if (!r.keep_allocator)
-        ebb_pytorch_configure();
-    if (!ebb_cli_preload())
-        return ebb_cli_fail("out of memory", NULL);
+    if (!ebb_run_prepare(&ebb_estimate_command, program[0], r.report, r.keep_allocator))
+        return 2;
     ebb_trace_t *t = record(&r, program);
     const int result = t ? estimate(&r, program, t) : 2;
     ebb_trace_delete(t);

@@ -8,11 +8,8 @@
 #include "cli/cli.h"
 #include "cli/command.h"
 #include "cli/process.h"
-#include "cli/pytorch.h"
 #include "cli/run_check.h"
 #include "cli/run_report.h"
-
-extern char **environ;
 
 enum { KEEP_ALLOCATOR = 1000, SET, REPORT, FIRST_OPTION = 2000, MOST_OPTIONS = 64 };
 
@@ -111,13 +108,8 @@ static int run(int argc, char **argv)
     char *const command = ebb_process_command(argv);
     char **program = ebb_command_parse(&ebb_run_command, argc, argv, take, &r);
     /* A bad value is told here, before anything starts; the program's own ebb would only warn. */
-    ebb_run_check_options(&ebb_run_command, environ);
-    ebb_run_check_files(&ebb_run_command, r.report);
-    ebb_run_check_program(&ebb_run_command, program[0]);
-    if (!r.keep_allocator)
-        ebb_pytorch_configure();
-    if (!ebb_cli_preload())
-        return ebb_cli_fail("out of memory", NULL);
+    if (!ebb_run_prepare(&ebb_run_command, program[0], r.report, r.keep_allocator))
+        return 2;
     const int result = r.report ? ebb_run_report(program, r.report, command) : 0;
     free(command);
     if (r.report)

@@ -12,8 +12,11 @@
 #include "cli/cli.h"
 #include "cli/command.h"
 #include "cli/program.h"
+#include "cli/pytorch.h"
 
-void ebb_run_check_options(const ebb_command_t *c, char *const *environment)
+extern char **environ;
+
+static void check_options(const ebb_command_t *c, char *const *environment)
 {
     char why[1024];
     for (char *const *e = environment; *e; e++)
@@ -42,7 +45,7 @@ static bool is_writable(const char *path, bool renamed)
     return !access(dirname(folder), W_OK | X_OK);
 }
 
-void ebb_run_check_files(const ebb_command_t *c, const char *report)
+static void check_files(const ebb_command_t *c, const char *report)
 {
     const struct {
         const char *name, *path;
@@ -62,7 +65,7 @@ void ebb_run_check_files(const ebb_command_t *c, const char *report)
 
 /* ---- the program ---- */
 
-void ebb_run_check_program(const ebb_command_t *c, const char *program)
+static void check_program(const ebb_command_t *c, const char *program)
 {
     char path[PATH_MAX];
     ebb_image_t image;
@@ -75,4 +78,14 @@ void ebb_run_check_program(const ebb_command_t *c, const char *program)
         fprintf(stderr, "ebb %s: %s %s: nothing can be preloaded, it runs without ebb and its budget\n",
                 c->name, path, why);
     ebb_image_close(&image);
+}
+
+bool ebb_run_prepare(const ebb_command_t *c, const char *program, const char *report, bool keep_allocator)
+{
+    check_options(c, environ);
+    check_files(c, report);
+    check_program(c, program);
+    if (!keep_allocator)
+        ebb_pytorch_configure();
+    return ebb_cli_preload() || (ebb_cli_fail("out of memory", NULL), false);
 }

@@ -38,6 +38,8 @@ void ebb_variant_forget(ebb_device_t *dev, ebb_variant_t *k)
     k->profile = NULL;
     k->learned = NULL;
     k->refused = 0;
+    k->floor_bytes = 0;
+    k->limits = (ebb_check_limits_t){0};
     k->rest = k->rested = 0;
     k->alone = false;
     k->phase = EBB_PHASE_OBSERVE;
