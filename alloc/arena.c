@@ -125,7 +125,7 @@ static void note_stale(ebb_range_t *r, uint32_t count, const ebb_chunk_t *chunks
     for (uint32_t i = 0; i < count; i++)
         r->chunk[i]->ghosts++;
     r->stale = count;
-    ebb_log(EBB_INFO, "%zu bytes at %#llx could not be unmapped: once more later", count * EBB_CHUNK_BYTES,
+    ebb_log(EBB_DEBUG, "%zu bytes at %#llx could not be unmapped: once more later", count * EBB_CHUNK_BYTES,
             (unsigned long long)r->base);
 }
 

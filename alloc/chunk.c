@@ -33,6 +33,17 @@ void ebb_chunks_init(ebb_device_t *dev, size_t budget_bytes, size_t others_bytes
     set_limit(dev);
 }
 
+void ebb_chunks_budget(ebb_device_t *dev, size_t budget_bytes)
+{
+    dev->chunks.total_bytes = budget_bytes;
+    set_limit(dev);
+}
+
+void ebb_chunks_forget_peak(ebb_device_t *dev)
+{
+    dev->chunks.peak = dev->chunks.created;
+}
+
 void ebb_chunks_follow(ebb_device_t *dev, size_t reserve_bytes, bool ahead)
 {
     dev->chunks.follow = true;
@@ -52,7 +63,7 @@ void ebb_chunks_measure(ebb_device_t *dev)
         bytes > dev->chunks.least_overhead_bytes ? bytes : dev->chunks.least_overhead_bytes;
     set_limit(dev);
     if (dev->chunks.overhead_bytes > before && dev->chunks.created > dev->chunks.limit)
-        ebb_log(EBB_INFO, "%zu MiB are held beside ebb's memory now%s, %zu MiB too much of that exists",
+        ebb_log(EBB_INFO, "what ebb does not own has grown to %zu MiB%s: %zu MiB of the program's must leave",
                 dev->chunks.overhead_bytes >> 20, now.of_all ? ", other processes' included" : "",
                 (dev->chunks.created - dev->chunks.limit) * EBB_CHUNK_BYTES >> 20);
 }

@@ -486,6 +486,10 @@ struct ebb_chunk {
 /* Fixes the budget. `others_bytes` of the budget are held by what ebb does not serve (context,
  * modules, libraries). */
 void ebb_chunks_init(ebb_device_t *dev, size_t budget_bytes, size_t others_bytes);
+/* Another budget from now on, no larger than the first. What exists beyond it is released as it becomes free (ebb_heap_shrink). */
+void ebb_chunks_budget(ebb_device_t *dev, size_t budget_bytes);
+/* The peak is counted from now on. */
+void ebb_chunks_forget_peak(ebb_device_t *dev);
 /* From now on what else the process holds is measured before chunks are created, `reserve_bytes` more are held back,
  * and `ahead` of need some are created by a thread (ahead.c). */
 void ebb_chunks_follow(ebb_device_t *dev, size_t reserve_bytes, bool ahead);

@@ -17,6 +17,10 @@ int ebb_cli_fail(const char *what, const char *detail);
  * False: it was not found beside. */
 bool ebb_cli_find_library(char out[PATH_MAX]);
 
+/* From now on programs that this process starts have the library preloaded; what was preloaded stays, behind it, and so does another tool
+ * for NVTX's ranges. False: no memory. */
+bool ebb_cli_preload(void);
+
 /* What this library says of its version (ebb_version), when a process has it preloaded. False: it cannot be preloaded, or has none. */
 bool ebb_cli_library_version(const char *library, char *out, size_t size);
 

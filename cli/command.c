@@ -8,9 +8,9 @@
 #include <string.h>
 
 const ebb_command_t *const ebb_commands[] = {
-    &ebb_run_command,   &ebb_top_command,     &ebb_doctor_command,     &ebb_options_command,
-    &ebb_trace_command, &ebb_plan_command,    &ebb_check_command,      &ebb_report_command,
-    &ebb_help_command,  &ebb_version_command, &ebb_completion_command,
+    &ebb_run_command,      &ebb_top_command,  &ebb_doctor_command,  &ebb_options_command,
+    &ebb_trace_command,    &ebb_plan_command, &ebb_check_command,   &ebb_report_command,
+    &ebb_estimate_command, &ebb_help_command, &ebb_version_command, &ebb_completion_command,
 };
 const unsigned ebb_command_count = sizeof ebb_commands / sizeof ebb_commands[0];
 

@@ -43,8 +43,8 @@ typedef struct ebb_command {
 } ebb_command_t;
 
 extern const ebb_command_t ebb_run_command, ebb_top_command, ebb_doctor_command, ebb_options_command,
-    ebb_trace_command, ebb_plan_command, ebb_check_command, ebb_report_command, ebb_version_command,
-    ebb_help_command, ebb_completion_command;
+    ebb_trace_command, ebb_plan_command, ebb_check_command, ebb_report_command, ebb_estimate_command,
+    ebb_version_command, ebb_help_command, ebb_completion_command;
 extern const ebb_command_t *const ebb_commands[];
 extern const unsigned ebb_command_count;
 

@@ -76,8 +76,10 @@ static void show_device(CUdevice device, ebb_link_key_t *key)
     printf("device    %s, %s, compute capability %d.%d, %.1f GiB, %.1f free%s\n", key->device, key->pci,
            major, minor, (double)total / gib, (double)available / gib,
            vmm ? "" : "; it has no virtual memory management, which ebb needs");
-    const int64_t b = ebb_options.budget;
-    const double budget = b < 0 ? (double)total * (double)-b / 100 : (double)b;
+    const ebb_size_t b = ebb_options.budget;
+    const double budget = b.of == EBB_SIZE_BYTES       ? (double)b.amount
+                          : b.of == EBB_SIZE_OF_DEVICE ? (double)total * (double)b.amount / 100
+                                                       : (double)total; /* until a step is known */
     printf("budget    %.1f GiB (EBB_BUDGET); context and other processes hold %.1f now\n",
            (budget < (double)total ? budget : (double)total) / gib, (double)(total - available) / gib);
     if (budget > (double)total)

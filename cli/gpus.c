@@ -4,8 +4,6 @@
 #include "cli/gpus.h"
 
 #include <ctype.h>
-#include <glob.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,27 +60,6 @@ uint64_t ebb_gpu_device_bytes(const char *device)
             gib = (unsigned)n;
     }
     return (uint64_t)gib << 30;
-}
-
-uint64_t ebb_gpu_largest_bytes(const char *folder)
-{
-    char pattern[PATH_MAX], line[256];
-    uint64_t most = 0;
-    glob_t found;
-    snprintf(pattern, sizeof pattern, "%s/*/information", folder);
-    if (glob(pattern, 0, NULL, &found))
-        return 0;
-    for (size_t i = 0; i < found.gl_pathc; i++) {
-        FILE *f = fopen(found.gl_pathv[i], "r");
-        while (f && fgets(line, sizeof line, f)) { /* "Model: \t\t NVIDIA H100 80GB HBM3" */
-            const uint64_t bytes = strncmp(line, "Model:", 6) ? 0 : ebb_gpu_device_bytes(line + 6);
-            most = bytes > most ? bytes : most;
-        }
-        if (f)
-            fclose(f);
-    }
-    globfree(&found);
-    return most;
 }
 
 const char *ebb_gpu_names(void)

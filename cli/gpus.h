@@ -20,8 +20,6 @@ const ebb_gpu_t *ebb_gpu_find(const char *name);
 const ebb_gpu_t *ebb_gpu_of_device(const char *device);
 /* The memory of a device, by its name; a size in the name, "80GB", counts first. 0: its name is not known. */
 uint64_t ebb_gpu_device_bytes(const char *device);
-/* The largest device that the driver's folder lists (/proc/driver/nvidia/gpus); 0: it lists none whose name is known. */
-uint64_t ebb_gpu_largest_bytes(const char *folder);
 /* "A100, H100, ..." */
 const char *ebb_gpu_names(void);
 

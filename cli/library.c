@@ -99,3 +99,16 @@ bool ebb_cli_library_version(const char *library, char *out, size_t size)
     snprintf(out, size, "%.*s", (int)strcspn(at + 10, "\n"), at + 10);
     return true;
 }
+
+bool ebb_cli_preload(void)
+{
+    char library[PATH_MAX], *value = NULL;
+    const char *others = getenv("LD_PRELOAD");
+    ebb_cli_find_library(library);
+    if (asprintf(&value, "%s%s%s", library, others && *others ? ":" : "", others ? others : "") < 0)
+        return false;
+    setenv("LD_PRELOAD", value, 1);
+    setenv("NVTX_INJECTION64_PATH", library, 0);
+    free(value);
+    return true;
+}

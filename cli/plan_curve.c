@@ -13,7 +13,7 @@
 enum { BAR = 30, WIDTH = 720, HEIGHT = 400, MARGIN = 60 };
 
 /* Narrow terminals have no room for what is moved. */
-static void print(const ebb_curve_t *c, uint64_t keep_bytes)
+void ebb_plan_curve_print(const ebb_curve_t *c, uint64_t keep_bytes)
 {
     const unsigned columns = ebb_cli_columns(), left = columns < 90 ? 38 : 71;
     const unsigned room = columns - left < BAR ? columns - left : BAR;
@@ -112,6 +112,6 @@ int ebb_plan_curve(const ebb_trace_t *t, const ebb_plan_request_t *request, uint
         ebb_cli_fail("no curve", why);
         return 1;
     }
-    print(&c, keep_bytes);
+    ebb_plan_curve_print(&c, keep_bytes);
     return !svg || draw(&c, request->policy, svg) ? 0 : ebb_cli_fail(svg, strerror(errno));
 }

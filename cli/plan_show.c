@@ -12,6 +12,7 @@
 #include "cli/gpus.h"
 #include "cli/plan_curve.h"
 #include "cli/plan_moves.h"
+#include "cli/plan_show.h"
 #include "cli/report/curve.h"
 
 typedef struct arguments {
@@ -25,7 +26,7 @@ typedef struct arguments {
 
 enum { HOST = 1000, LINK, MIN_BUFFER, OFFLOAD, RECOMPUTE, CURVE, GPU, FROM };
 
-static const ebb_gpu_t *find_gpu(const ebb_command_t *c, const char *flag, const char *name)
+const ebb_gpu_t *ebb_plan_gpu(const ebb_command_t *c, const char *flag, const char *name)
 {
     const ebb_gpu_t *const gpu = ebb_gpu_find(name);
     if (!gpu)
@@ -60,10 +61,10 @@ static void take(const ebb_command_t *c, int key, const char *value, void *reque
         a->svg = value;
         break;
     case GPU:
-        a->gpu = find_gpu(c, "gpu", value);
+        a->gpu = ebb_plan_gpu(c, "gpu", value);
         break;
     case FROM:
-        a->from = find_gpu(c, "recorded-on", value);
+        a->from = ebb_plan_gpu(c, "recorded-on", value);
         break;
     case HOST:
         a->host = ebb_command_bytes(c, "host", value);
@@ -178,16 +179,25 @@ static uint64_t keep_bytes(const ebb_plan_request_t *r, const ebb_trace_t *t)
 }
 
 /* The trace's, as far as it knows and nothing else is asked for. */
-static ebb_hardware_t hardware_of(const arguments_t *a, const ebb_trace_t *t)
+static ebb_hardware_t hardware_of(const ebb_trace_t *t, const ebb_gpu_t *gpu, int64_t link)
 {
     ebb_hardware_t h = t->hardware;
-    const double rate = a->link                  ? (double)a->link * 1e-9
-                        : a->gpu                 ? a->gpu->link_gbs
-                        : h.out_bytes_per_ns > 0 ? 0
-                                                 : 25;
+    const double rate = link ? (double)link * 1e-9 : gpu ? gpu->link_gbs : h.out_bytes_per_ns > 0 ? 0 : 25;
     if (rate > 0)
         h.out_bytes_per_ns = h.in_bytes_per_ns = rate;
     return h;
+}
+
+ebb_hardware_t ebb_plan_hardware(const ebb_command_t *c, ebb_trace_t *t, const ebb_gpu_t *gpu,
+                                 const ebb_gpu_t *from, int64_t link)
+{
+    if (gpu && !from)
+        ebb_command_refuse(c,
+                           "--gpu %s: times of the trace's device (%s) cannot be rescaled; say --recorded-on",
+                           gpu->name, *t->device ? t->device : "it names none");
+    if (gpu)
+        ebb_gpu_rescale(t, from, gpu);
+    return hardware_of(t, gpu, link);
 }
 
 typedef struct budget {
@@ -267,13 +277,7 @@ static int make_plan(const ebb_command_t *c, const arguments_t *a, ebb_trace_t *
                             .offload = a->offload,
                             .recompute = a->recompute};
     const ebb_gpu_t *from = a->from ? a->from : ebb_gpu_of_device(t->device);
-    if (a->gpu && !from)
-        ebb_command_refuse(c,
-                           "--gpu %s: times of the trace's device (%s) cannot be rescaled; say --recorded-on",
-                           a->gpu->name, *t->device ? t->device : "it names none");
-    if (a->gpu)
-        ebb_gpu_rescale(t, from, a->gpu);
-    r.hardware = hardware_of(a, t);
+    r.hardware = ebb_plan_hardware(c, t, a->gpu, from, a->link);
     const uint64_t all = keep_bytes(&r, t);
     if (!all)
         return 1;
@@ -306,7 +310,7 @@ static int run_plan(int argc, char **argv)
 static int check_plan(const arguments_t *a, const ebb_trace_t *t, const ebb_plan_t *p)
 {
     const ebb_plan_request_t r = {
-        .host_bytes = (uint64_t)a->host, .min_buffer = 1 << 20, .hardware = hardware_of(a, t)};
+        .host_bytes = (uint64_t)a->host, .min_buffer = 1 << 20, .hardware = hardware_of(t, a->gpu, a->link)};
     const uint64_t all = a->budget.of == EBB_SIZE_OF_PEAK ? keep_bytes(&r, t) : 1;
     if (!all)
         return 1;

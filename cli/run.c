@@ -7,11 +7,9 @@
 
 #include "cli/cli.h"
 #include "cli/command.h"
-#include "cli/pytorch.h"
+#include "cli/process.h"
 #include "cli/run_check.h"
 #include "cli/run_report.h"
-
-extern char **environ;
 
 enum { KEEP_ALLOCATOR = 1000, SET, REPORT, FIRST_OPTION = 2000, MOST_OPTIONS = 64 };
 
@@ -104,68 +102,14 @@ static const ebb_flag_t *make_flags(void)
     return flags;
 }
 
-/* What was preloaded stays, behind ebb; so does another tool for NVTX's ranges. */
-static bool preload(void)
-{
-    char library[PATH_MAX], *value = NULL;
-    const char *others = getenv("LD_PRELOAD");
-    ebb_cli_find_library(library);
-    if (asprintf(&value, "%s%s%s", library, others && *others ? ":" : "", others ? others : "") < 0)
-        return false;
-    setenv("LD_PRELOAD", value, 1);
-    setenv("NVTX_INJECTION64_PATH", library, 0);
-    free(value);
-    return true;
-}
-
-static void print_quoted(const char *word, FILE *out)
-{
-    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_@%+=:,./-";
-    if (*word && word[strspn(word, plain)] == 0) {
-        fputs(word, out);
-        return;
-    }
-    fputc('\'', out);
-    for (; *word; word++)
-        fprintf(out, *word == '\'' ? "'\\''" : "%c", *word);
-    fputc('\'', out);
-}
-
-/* What was typed, for a shell, with the variables that it was typed under; the caller's, to be freed. NULL: no memory. */
-static char *describe(char **argv)
-{
-    char *text = NULL;
-    size_t bytes;
-    FILE *f = open_memstream(&text, &bytes);
-    if (!f)
-        return NULL;
-    for (char **e = environ; *e; e++)
-        if (!strncmp(*e, "EBB_", 4)) {
-            print_quoted(*e, f);
-            fputc(' ', f);
-        }
-    fputs("ebb", f);
-    for (; *argv; argv++) {
-        fputc(' ', f);
-        print_quoted(*argv, f);
-    }
-    return fclose(f) ? NULL : text;
-}
-
 static int run(int argc, char **argv)
 {
     request_t r = {.report = NULL};
-    char *const command = describe(argv);
+    char *const command = ebb_process_command(argv);
     char **program = ebb_command_parse(&ebb_run_command, argc, argv, take, &r);
     /* A bad value is told here, before anything starts; the program's own ebb would only warn. */
-    ebb_run_check_options(environ);
-    ebb_run_check_files(r.report);
-    ebb_run_check_budget();
-    ebb_run_check_program(program[0]);
-    if (!r.keep_allocator)
-        ebb_pytorch_configure();
-    if (!preload())
-        return ebb_cli_fail("out of memory", NULL);
+    if (!ebb_run_prepare(&ebb_run_command, program[0], r.report, r.keep_allocator))
+        return 2;
     const int result = r.report ? ebb_run_report(program, r.report, command) : 0;
     free(command);
     if (r.report)

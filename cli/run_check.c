@@ -11,15 +11,17 @@
 
 #include "cli/cli.h"
 #include "cli/command.h"
-#include "cli/gpus.h"
 #include "cli/program.h"
+#include "cli/pytorch.h"
 
-void ebb_run_check_options(char *const *environment)
+extern char **environ;
+
+static void check_options(const ebb_command_t *c, char *const *environment)
 {
     char why[1024];
     for (char *const *e = environment; *e; e++)
         if (!ebb_option_set(*e, why, sizeof why))
-            ebb_command_refuse(&ebb_run_command, "%s", why);
+            ebb_command_refuse(c, "%s", why);
     ebb_options_read(environment);
 }
 
@@ -43,7 +45,7 @@ static bool is_writable(const char *path, bool renamed)
     return !access(dirname(folder), W_OK | X_OK);
 }
 
-void ebb_run_check_files(const char *report)
+static void check_files(const ebb_command_t *c, const char *report)
 {
     const struct {
         const char *name, *path;
@@ -57,24 +59,13 @@ void ebb_run_check_files(const char *report)
         const char *const path = files[i].path;
         const bool good = !*path || (files[i].read ? !access(path, R_OK) : is_writable(path, path == report));
         if (!good)
-            ebb_command_refuse(&ebb_run_command, "%s %s: %s", files[i].name, path, strerror(errno));
+            ebb_command_refuse(c, "%s %s: %s", files[i].name, path, strerror(errno));
     }
-}
-
-/* ---- the budget ---- */
-
-void ebb_run_check_budget(void)
-{
-    const uint64_t device = ebb_gpu_largest_bytes("/proc/driver/nvidia/gpus");
-    char budget[EBB_SIZE_ROOM], most[EBB_SIZE_ROOM];
-    if (device && ebb_options.budget > (int64_t)device)
-        fprintf(stderr, "ebb run: the budget of %s is more than the device's %s\n",
-                ebb_cli_size((uint64_t)ebb_options.budget, budget), ebb_cli_size(device, most));
 }
 
 /* ---- the program ---- */
 
-void ebb_run_check_program(const char *program)
+static void check_program(const ebb_command_t *c, const char *program)
 {
     char path[PATH_MAX];
     ebb_image_t image;
@@ -84,7 +75,17 @@ void ebb_run_check_program(const char *program)
                             : ebb_image_is_static(&image)   ? "is statically linked"
                                                             : NULL;
     if (why)
-        fprintf(stderr, "ebb run: %s %s: nothing can be preloaded, it runs without ebb and its budget\n",
-                path, why);
+        fprintf(stderr, "ebb %s: %s %s: nothing can be preloaded, it runs without ebb and its budget\n",
+                c->name, path, why);
     ebb_image_close(&image);
+}
+
+bool ebb_run_prepare(const ebb_command_t *c, const char *program, const char *report, bool keep_allocator)
+{
+    check_options(c, environ);
+    check_files(c, report);
+    check_program(c, program);
+    if (!keep_allocator)
+        ebb_pytorch_configure();
+    return ebb_cli_preload() || (ebb_cli_fail("out of memory", NULL), false);
 }

@@ -1,14 +1,14 @@
-/* run_check.h: what `ebb run` can tell before a program starts. Errors end the command: one line, exit code 2. */
+/* run_check.h: what comes before a program that is started under ebb. */
 #ifndef EBB_CLI_RUN_CHECK_H
 #define EBB_CLI_RUN_CHECK_H
 
-/* Every EBB_* variable is an option, and its value one of that option's. Reads them into ebb_options. */
-void ebb_run_check_options(char *const *environment);
-/* The files that the program's ebb, and the report (NULL: none), will write can be written, and the plan can be read. */
-void ebb_run_check_files(const char *report);
-/* Warns of a budget above all devices, where the driver lists them by name. */
-void ebb_run_check_budget(void);
-/* Warns of a program into which nothing can be preloaded. */
-void ebb_run_check_program(const char *program);
+#include "cli/command.h"
+
+/* The environment becomes that of a program under ebb: the library is preloaded, and PyTorch's allocator chosen unless that is to be kept.
+ * Refused with one line are: an EBB_* variable that is no option, or whose value is none of that option's; files that the program's ebb, or
+ * the report (NULL: none), cannot write, and a plan that cannot be read. Warns of a program into which nothing can be preloaded. The options
+ * are in ebb_options. False after a complaint: no memory. */
+bool ebb_run_prepare(const ebb_command_t *command, const char *program, const char *report,
+                     bool keep_allocator);
 
 #endif

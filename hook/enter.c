@@ -89,8 +89,10 @@ CUresult ebb_waited(CUresult result)
 
 size_t ebb_budget_of(size_t total)
 {
-    int64_t b = ebb_options.budget;
-    size_t bytes = b < 0 ? (size_t)((double)total * (double)-b / 100.0) : (size_t)b;
+    const ebb_size_t b = ebb_options.budget;
+    const size_t bytes = b.of == EBB_SIZE_BYTES       ? (size_t)b.amount
+                         : b.of == EBB_SIZE_OF_DEVICE ? (size_t)((double)total * (double)b.amount / 100.0)
+                                                      : total; /* until a step is known */
     return bytes < total ? bytes : total;
 }
 
@@ -106,11 +108,35 @@ static size_t bytes_of_all_devices(size_t own)
     return sum > own ? sum : own;
 }
 
+/* `others`: what is gone of it already; of_all: by all processes. */
+static void say_budget(const ebb_device_t *dev, size_t total, size_t others, bool of_all)
+{
+    const size_t budget = dev->budget_bytes;
+    char name[128] = "";
+    if (ebb_driver.cuDeviceGetName(name, sizeof name, dev->device))
+        *name = 0;
+    ebb_log(EBB_INFO,
+            "the budget is %zu MiB of the %zu MiB of device %d (%s); %zu MiB of it are in use already",
+            budget >> 20, total >> 20, dev->device, name, others >> 20);
+    if (ebb_options.budget.of == EBB_SIZE_OF_PEAK)
+        ebb_log(EBB_INFO, "it becomes %lld%% of a step's peak when a step is known",
+                (long long)ebb_options.budget.amount);
+    /* A context alone takes less. */
+    if (of_all)
+        ebb_log(
+            others > budget / 4 ? EBB_WARN : EBB_INFO,
+            "the %zu MiB in use are those of all processes, because NVML does not tell what this one holds",
+            others >> 20);
+}
+
 static ebb_status_t set_up(ebb_device_t *dev, size_t total)
 {
     ebb_t *ebb = dev->ebb;
     EBB_TRY(ebb_vmm_try(dev->device));
     size_t budget = dev->budget_bytes = ebb_budget_of(total);
+    if (ebb_options.budget.of == EBB_SIZE_BYTES && ebb_options.budget.amount > (int64_t)total)
+        ebb_log(EBB_WARN, "the budget of %lld MiB is more than the %zu MiB of device %d",
+                (long long)ebb_options.budget.amount >> 20, total >> 20, dev->device);
     /* What is gone already: the context's and the program's own, and other processes' where they cannot be told apart. */
     const ebb_overhead_t now = ebb_overhead(ebb, dev->device, 0);
     const size_t others = now.bytes + (size_t)ebb_options.reserve;
@@ -119,11 +145,7 @@ static ebb_status_t set_up(ebb_device_t *dev, size_t total)
     ebb_chunks_init(dev, budget, others);
     ebb_heap_make_room_by(ebb, ebb_run_make_room);
     ebb_chunks_follow(dev, (size_t)ebb_options.reserve, ebb_options.prealloc);
-    /* A context alone takes less. */
-    ebb_log(now.of_all && others > budget / 4 ? EBB_WARN : EBB_INFO,
-            "device %d: budget %zu MiB, of which %zu MiB are not ebb's to give%s", dev->device, budget >> 20,
-            others >> 20,
-            now.of_all ? ": what all processes hold, for NVML does not tell what this one does" : "");
+    say_budget(dev, total, others, now.of_all);
     return 0;
 }
 

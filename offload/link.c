@@ -63,7 +63,7 @@ ebb_link_t ebb_link(ebb_device_t *dev)
             *link = (ebb_link_t){.out = 10, .in = 10, .out_both = 10, .in_both = 10};
         }
     }
-    ebb_log(EBB_INFO, "link (%s): %.1f GB/s out, %.1f in; both at once %.1f and %.1f; a copy %.1f us more",
+    ebb_log(EBB_DEBUG, "link (%s): %.1f GB/s out, %.1f in; both at once %.1f and %.1f; a copy %.1f us more",
             how, link->out, link->in, link->out_both, link->in_both, (link->out_ns + link->in_ns) / 2000);
     return *link;
 }

@@ -173,7 +173,7 @@ static void end_unpinning(ebb_device_t *dev, const ebb_extent_t *e, ebb_status_t
 {
     ebb_pinned_t *pinned = &ebb_offload_of(dev)->pinned;
     if (status) {
-        ebb_log(EBB_INFO, "error %d: %zu bytes of host memory stay pinned", status, e->bytes);
+        ebb_log(EBB_DEBUG, "error %d: %zu bytes of host memory stay pinned", status, e->bytes);
         return;
     }
     pinned->apart -= e->bytes;

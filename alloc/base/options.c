@@ -7,7 +7,7 @@
 
 #include "alloc/base/status.h"
 
-typedef enum option_type { BYTES, SHARE, NUMBER, SWITCH, WORD, POLICY, TEXT } option_type_t;
+typedef enum option_type { BYTES, SHARE, SIZE, NUMBER, SWITCH, WORD, POLICY, TEXT } option_type_t;
 
 typedef struct option {
     const char *name;
@@ -29,7 +29,7 @@ static const option_t options[] = {
 };
 enum { OPTION_COUNT = sizeof options / sizeof options[0] };
 
-static const char *const type_name[] = {"size", "size", "number", "0|1", "word", "word", "text"};
+static const char *const type_name[] = {"size", "size", "size", "number", "0|1", "word", "word", "text"};
 
 bool ebb_parse_size(const char *text, ebb_size_t *out)
 {
@@ -141,6 +141,14 @@ static bool set_option(const option_t *o, const char *text)
         if (!ebb_parse_bytes(text, &n) || (n < 0 ? o->type == BYTES : n < o->low || n > o->high))
             return false;
         break;
+    case SIZE: {
+        ebb_size_t size;
+        if (!ebb_parse_size(text, &size) ||
+            (size.of == EBB_SIZE_BYTES && (size.amount < o->low || size.amount > o->high)))
+            return false;
+        *(ebb_size_t *)o->field = size;
+        return true;
+    }
     case NUMBER:
         errno = 0;
         n = strtoll(text, &end, 10);
@@ -231,14 +239,8 @@ static const option_t *find_option(const char *name)
 
 static void explain_value(const option_t *o, const char *value, char *why, size_t why_bytes)
 {
-    ebb_size_t size;
-    const bool is_size = o->type == BYTES || o->type == SHARE;
-    if (is_size && ebb_size_lacks_unit(value))
+    if (o->type <= SIZE && ebb_size_lacks_unit(value))
         snprintf(why, why_bytes, "%s=%s: %s bytes? %sGiB", o->name, value, value, value);
-    else if (is_size && ebb_parse_size(value, &size) && size.of == EBB_SIZE_OF_PEAK)
-        snprintf(why, why_bytes,
-                 "%s=%s: the peak is not known before a step has run; give bytes or a share of the device",
-                 o->name, value);
     else
         snprintf(why, why_bytes, "%s=%s is not valid (%s; %s)", o->name, value, type_name[o->type], o->help);
 }
@@ -278,10 +280,12 @@ static bool read_variable(const char *variable)
         ebb_log(EBB_WARN, "%s is called %s now", name, o->name);
     if (good)
         return true;
-    if (o)
-        ebb_log(EBB_WARN, "%s: using %s", why, *o->fallback ? o->fallback : "none");
-    else
+    if (!o)
         ebb_log(EBB_WARN, "%s", why);
+    else if (o->field == &ebb_options.budget)
+        ebb_log(EBB_WARN, "%s: the program runs without a budget", why);
+    else
+        ebb_log(EBB_WARN, "%s: using %s", why, *o->fallback ? o->fallback : "none");
     return false;
 }
 

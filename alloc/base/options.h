@@ -4,12 +4,13 @@
  * EBB_OPTION(name, type, field, default, low, high, help)
  *   types: BYTES   a size, "24GiB"
  *          SHARE   the same, or "60%" of the memory that it is of, the device's or the host's (stored negative: -60 for 60%)
+ *          SIZE    either, or "60%peak" of what keeping everything takes: an ebb_size_t
  *          NUMBER  an integer
  *          SWITCH  0 or 1, off or on
  *          WORD    one of the words listed in `help` before a colon and a space
  *          POLICY  one of EBB_POLICIES
  *          TEXT    a file name or the like
- * `low` and `high` bound BYTES, SHARE and NUMBER (inclusive).
+ * `low` and `high` bound BYTES, SHARE, SIZE and NUMBER (inclusive).
  *
  * EBB_POLICY(code, name, argument, make, tries)
  *   argument: NONE; INTEGER, from 1, behind a colon; NAMES, which may follow there, separated by commas
@@ -58,8 +59,9 @@ typedef struct ebb_policy {
 #define EBB_POLICY_LIST(code, name, argument, make, tries) ", " #name EBB_POLICY_WORD_##argument
 
 #define EBB_OPTIONS(X)                                                                                       \
-    X(EBB_BUDGET, SHARE, budget, "100%", 4 << 20, INT64_MAX,                                                 \
-      "device bytes on each device for this process: `24GiB`, or a share of that device")                    \
+    X(EBB_BUDGET, SIZE, budget, "100%", 4 << 20, INT64_MAX,                                                  \
+      "device bytes on each device for this process: `24GiB`, `60%` of that device, or `60%peak`, a share "  \
+      "of what a step takes when everything is kept")                                                        \
     X(EBB_RESERVE, BYTES, reserve, "0", 0, INT64_MAX, "bytes kept back for what ebb does not own")           \
     X(EBB_PREALLOC, SWITCH, prealloc, "1", 0, 1,                                                             \
       "create some device memory, and pin some host memory, ahead of need, by threads")                      \
@@ -115,8 +117,20 @@ typedef struct ebb_policy {
 /* X(old, new): names that options had before; they go on working, and the log says what they are called now. */
 #define EBB_OLD_OPTIONS(X) X(EBB_LEFTOVERS, EBB_STALE_WORDS)
 
+/* What a size is of. Sizes mean the same wherever one is given. */
+typedef enum ebb_size_of {
+    EBB_SIZE_BYTES,     /* "24GiB", "512M" */
+    EBB_SIZE_OF_DEVICE, /* "60%": percent of the device */
+    EBB_SIZE_OF_PEAK    /* "60%peak": percent of what keeping everything takes */
+} ebb_size_of_t;
+typedef struct ebb_size {
+    ebb_size_of_t of;
+    int64_t amount; /* bytes, or percent */
+} ebb_size_t;
+
 typedef struct ebb_options {
-    int64_t budget, reserve, prealloc, min_buffer, host_budget, huge_pages, pageable, clean;
+    ebb_size_t budget;
+    int64_t reserve, prealloc, min_buffer, host_budget, huge_pages, pageable, clean;
     int64_t offload, recompute, offload_min_gap, recompute_max_cost, link, stale_words, verify, guard, ipc,
         strict, live;
     ebb_policy_t policy;
@@ -135,16 +149,7 @@ bool ebb_options_read(char *const *environment);
  * does not begin with EBB_ is none of ebb's, and good. */
 bool ebb_option_set(const char *variable, char *why, size_t why_bytes);
 
-/* What a size is of. Sizes mean the same wherever one is given. */
-typedef enum ebb_size_of {
-    EBB_SIZE_BYTES,     /* "24GiB", "512M" */
-    EBB_SIZE_OF_DEVICE, /* "60%": percent of the device */
-    EBB_SIZE_OF_PEAK    /* "60%peak": percent of what keeping everything takes */
-} ebb_size_of_t;
-typedef struct ebb_size {
-    ebb_size_of_t of;
-    int64_t amount; /* bytes, or percent */
-} ebb_size_t;
+/* A size of any kind. */
 bool ebb_parse_size(const char *text, ebb_size_t *out);
 /* A size as SHARE takes it: percents of a memory are negative, and there are none of the peak. */
 bool ebb_parse_bytes(const char *text, int64_t *out);

@@ -37,6 +37,18 @@ ebb_plan_t *ebb_plan_make(const ebb_trace_t *trace, const ebb_plan_request_t *re
     return NULL;
 }
 
+uint64_t ebb_keep_bytes(const ebb_trace_t *trace, const ebb_plan_request_t *request, char *why,
+                        size_t why_bytes)
+{
+    ebb_plan_request_t all = *request;
+    all.policy = "keep";
+    all.device_bytes = (uint64_t)1 << 62;
+    ebb_plan_t *p = ebb_plan_make(trace, &all, why, why_bytes);
+    const uint64_t bytes = p ? ebb_plan_sum(p, trace).peak_bytes : 0;
+    ebb_plan_delete(p);
+    return bytes;
+}
+
 uint64_t ebb_plan_floor(const ebb_trace_t *trace, const ebb_plan_request_t *request)
 {
     char why[400];

@@ -49,6 +49,10 @@ bool ebb_planner_find(ebb_policy_t *policy, const char *text);
 ebb_plan_t *ebb_plan_make(const ebb_trace_t *trace, const ebb_plan_request_t *request, char *why,
                           size_t why_bytes);
 
+/* What the step takes when everything is kept. 0: `why` says why it cannot be planned. */
+uint64_t ebb_keep_bytes(const ebb_trace_t *trace, const ebb_plan_request_t *request, char *why,
+                        size_t why_bytes);
+
 /* The smallest device_bytes for which the request's planner has a plan, as far as it looks; 0: for none, or no memory. */
 uint64_t ebb_plan_floor(const ebb_trace_t *trace, const ebb_plan_request_t *request);
 

@@ -33,6 +33,13 @@ ebb_plan_t *ebb_planning(ebb_device_t *dev, const ebb_trace_t *trace, const ebb_
                          const ebb_rates_t *rates, const ebb_boundary_t *boundary, char *why,
                          size_t why_bytes);
 
+/* The smallest device bytes for which the planner has a plan; 0: for none. Takes as long as a few plans. With ebb_lock() held. */
+uint64_t ebb_planning_floor(ebb_device_t *dev, const ebb_trace_t *trace, const ebb_check_limits_t *limits,
+                            const ebb_rates_t *rates);
+
+/* What keeping everything takes; 0: `why` says why that is not known. With ebb_lock() held. */
+uint64_t ebb_planning_peak(ebb_device_t *dev, const ebb_trace_t *trace, char *why, size_t why_bytes);
+
 /* The program has waited for copies longer than the plan foresaw, by more than 3% of a step, and they were slower than the rates
  * that it was made with, by more than a tenth: those become what was measured. With ebb_lock() held. */
 bool ebb_planning_is_late(ebb_device_t *dev, const ebb_trace_t *trace, const ebb_plan_t *plan,
@@ -78,6 +85,9 @@ typedef struct ebb_variant {
     ebb_recording_t *learned; /* the profiling passes', when all is learned */
     ebb_plan_t *plan;
     bool untold;               /* it has not been driven yet */
+    ebb_check_limits_t limits; /* that a plan was made for, or refused, last; zeros: none was */
+    size_t reserved_bytes;     /* chunks that no plan could have then */
+    size_t floor_bytes;        /* the smallest for which there is a plan; 0: not looked for, or none */
     ebb_rates_t rates;         /* of the link, as plans that came late have shown */
     unsigned replans;          /* plans that were given up for another one */
     unsigned install_failures; /* of them, those that could not be installed for want of memory */
@@ -91,6 +101,7 @@ struct ebb_runner {
     ebb_variant_t *driving; /* whose plan is driven; NULL: none is */
     unsigned device_number; /* the device that is followed */
     bool bound;             /* what learning and driving keep is that device's: no other will be followed */
+    bool sized;             /* the budget is a share of a step's peak, and that is known */
     bool over;              /* its context is gone: nothing is followed any more */
     uint64_t operations[EBB_STATES]; /* of each device */
     ebb_step_finder_t *finder;

@@ -44,7 +44,7 @@ static bool write_file(struct ebb_file_names *names, unsigned variant, const cha
     if (f && fclose(f))
         written = false;
     if (written)
-        ebb_log(EBB_INFO, "%s (kind %u) is in %s", name, variant, path);
+        ebb_log(EBB_INFO, "%s is in %s", name, path);
     else
         ebb_log(EBB_WARN, "%s: %s", path, strerror(errno));
     return written;

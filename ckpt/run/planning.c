@@ -109,6 +109,21 @@ ebb_plan_t *ebb_planning(ebb_device_t *dev, const ebb_trace_t *trace, const ebb_
     return NULL;
 }
 
+uint64_t ebb_planning_floor(ebb_device_t *dev, const ebb_trace_t *trace, const ebb_check_limits_t *limits,
+                            const ebb_rates_t *rates)
+{
+    const ebb_plan_request_t q = request_for(dev, limits, rates);
+    return ebb_plan_floor(trace, &q);
+}
+
+uint64_t ebb_planning_peak(ebb_device_t *dev, const ebb_trace_t *trace, char *why, size_t why_bytes)
+{
+    const ebb_check_limits_t none = {0};
+    const ebb_rates_t known = {0, 0};
+    const ebb_plan_request_t q = request_for(dev, &none, &known);
+    return ebb_keep_bytes(trace, &q, why, why_bytes);
+}
+
 /* ---- afterwards ---- */
 
 /* What a step under the plan waits for copies by the simulator. */

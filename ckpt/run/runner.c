@@ -104,9 +104,11 @@ static void begin_step(ebb_device_t *dev, ebb_variant_t *k, ebb_buffer_t *const 
             ebb_run_install_others(dev);
     }
     if (k->phase == EBB_PHASE_LEARN && !ebb_drive_active(dev->ebb)) {
-        if (!runner->bound)
-            ebb_log(EBB_INFO, "learning begins after %llu operations",
+        if (!runner->bound) {
+            ebb_log(EBB_INFO, "the program repeats a step: the next steps are slow, because ebb learns it");
+            ebb_log(EBB_DEBUG, "learning begins after %llu operations",
                     (unsigned long long)runner->steps.operations);
+        }
         runner->bound = true;
         ebb_variant_begin_pass(dev, k);
     }
@@ -196,7 +198,7 @@ static void say_found(struct ebb_runner *runner)
 {
     const int number = ebb_step_ended(runner->finder);
     if (number >= 0)
-        ebb_log(EBB_INFO, "a step of %zu operations (kind %d), after %llu",
+        ebb_log(EBB_DEBUG, "a step of %zu operations (kind %d), after %llu",
                 ebb_step_variant(runner->finder, (unsigned)number).operations, number,
                 (unsigned long long)runner->steps.operations);
 }

@@ -9,6 +9,7 @@
 #include "alloc/device.h"
 #include "ckpt/plan/plan.h"
 #include "ckpt/run/drive/drive.h"
+#include "ckpt/run/run.h"
 #include "ckpt/run/state.h"
 #include "ckpt/run/tracker/tracker.h"
 #include "offload/ebb_offload.h"
@@ -22,29 +23,62 @@ enum { MOST_INSTALL_FAILURES = 16 };
 /* Steps after which a program that does not keep to its plan is tried again; twice as many each time. */
 enum { REST_STEPS = 64, MOST_REST_STEPS = 4096 };
 
-static void report_plan(struct ebb_runner *runner)
+static void report_plan(const ebb_plan_sum_t *s, const ebb_variant_t *k)
 {
-    const ebb_plan_sum_t *s = &runner->steps.plan;
-    ebb_log(EBB_INFO,
-            "plan: %u buffers kept, %u offloaded (%llu MiB), %u dropped (%llu MiB); a step copies %llu MiB "
-            "out, %llu in, "
-            "replays %u launches; peak %llu MiB",
-            s->kept_buffers, s->offloaded_buffers, (unsigned long long)(s->offloaded_bytes >> 20),
-            s->dropped_buffers, (unsigned long long)(s->dropped_bytes >> 20),
-            (unsigned long long)(s->bytes_out >> 20), (unsigned long long)(s->bytes_in >> 20), s->replays,
-            (unsigned long long)(s->peak_bytes >> 20));
+    const double ms = (double)k->plan->predicted_ns * 1e-6, alone_ms = k->learned->alone_ns * 1e-6;
+    ebb_log(
+        EBB_INFO,
+        "plan: a step takes %.1f MiB, copies %.1f MiB to the host and %.1f back, and recomputes %.1f; it is "
+        "expected to last %.3f ms, %.3f more than without ebb (%.1f%%)",
+        (double)s->peak_bytes / (1 << 20), (double)s->bytes_out / (1 << 20), (double)s->bytes_in / (1 << 20),
+        (double)s->dropped_bytes / (1 << 20), ms, ms - alone_ms,
+        alone_ms > 0 ? 100 * (ms / alone_ms - 1) : 0);
+    ebb_log(EBB_DEBUG, "the plan keeps %u buffers, offloads %u, drops %u; it replays %u launches",
+            s->kept_buffers, s->offloaded_buffers, s->dropped_buffers, s->replays);
+}
+
+/* In whole MiB, rounded up. */
+static size_t floor_of(ebb_device_t *dev, ebb_variant_t *k)
+{
+    const size_t mib = (size_t)1 << 20, not_ebbs = dev->budget_bytes - ebb_usage(dev).budget_bytes;
+    if (!k->floor_bytes && k->limits.host_bytes)
+        k->floor_bytes = ebb_planning_floor(dev, k->learned->trace, &k->limits, &k->rates);
+    return k->floor_bytes ? (k->floor_bytes + k->reserved_bytes + not_ebbs + mib - 1) / mib * mib : 0;
+}
+
+size_t ebb_run_floor(ebb_device_t *dev)
+{
+    struct ebb_runner *runner = dev->ebb->run->runner;
+    size_t floor = 0;
+    for (unsigned i = 0; i < EBB_STEP_VARIANTS && dev->number == runner->device_number; i++) {
+        ebb_variant_t *k = &runner->variant[i];
+        const size_t of_variant = k->learned ? floor_of(dev, k) : 0;
+        floor = of_variant > floor ? of_variant : floor;
+    }
+    return floor;
 }
 
 /* There is no plan for so many bytes: it is learned on, to prove more, or there may be more room later. */
-static void refuse(ebb_device_t *dev, ebb_variant_t *k, size_t room, const char *why)
+static void refuse(ebb_device_t *dev, ebb_variant_t *k, const char *why)
 {
+    const size_t room = k->limits.device_bytes;
     if (ebb_options.recompute && ebb_profile_ask_more(dev, k->profile)) {
-        ebb_log(EBB_INFO, "there is no plan for %zu MiB with what is proven: more is", room >> 20);
+        ebb_log(EBB_INFO, "no plan fits into %zu MiB yet: ebb learns which more launches can be repeated",
+                room >> 20);
         k->learned = NULL;
         k->phase = EBB_PHASE_LEARN;
         return;
     }
-    ebb_log(EBB_WARN, "there is no plan for %zu MiB, ebb stays reactive: %s", room >> 20, why);
+    const size_t floor = floor_of(dev, k);
+    if (floor)
+        ebb_log(
+            EBB_WARN,
+            "there is no plan for a budget of %zu MiB, only from %zu MiB on; ebb stays reactive: each buffer "
+            "moves when it is needed, which is slow",
+            dev->budget_bytes >> 20, floor >> 20);
+    else
+        ebb_log(EBB_WARN, "there is no plan for any budget, ebb stays reactive: %s", why);
+    ebb_log(EBB_DEBUG, "no plan for %zu MiB: %s", room >> 20, why);
     k->phase = EBB_PHASE_REACTIVE;
     k->refused = room;
     k->refused_steps = 0;
@@ -68,7 +102,7 @@ bool ebb_variant_is_rested(ebb_variant_t *k)
 }
 
 /* What is reported of a plan; of several that are installed together, their peak. */
-static void note_plan(ebb_device_t *dev, const ebb_variant_t *k, size_t room, bool beside)
+static void note_plan(ebb_device_t *dev, const ebb_variant_t *k, bool beside)
 {
     struct ebb_runner *runner = dev->ebb->run->runner;
     uint64_t small = 0; /* small regions are shared, if they are large enough */
@@ -76,8 +110,7 @@ static void note_plan(ebb_device_t *dev, const ebb_variant_t *k, size_t room, bo
         if (ebb_drive_installed(dev->ebb, i) && runner->variant[i].plan->small_bytes > small)
             small = runner->variant[i].plan->small_bytes;
     const ebb_plan_sum_t sum = ebb_plan_sum(k->plan, k->learned->trace);
-    const uint64_t reserved = ebb_chunks_limit(dev) * EBB_CHUNK_BYTES - room,
-                   peak = sum.peak_bytes + reserved,
+    const uint64_t peak = sum.peak_bytes + k->reserved_bytes,
                    both = runner->steps.predicted_peak_bytes +
                           (k->plan->small_bytes > small ? k->plan->small_bytes : 0);
     runner->steps.plan = sum;
@@ -96,22 +129,23 @@ static ebb_plan_t *make_plan(ebb_device_t *dev, ebb_variant_t *k, ebb_buffer_t *
                              const ebb_boundary_t *boundary)
 {
     char why[256] = "";
-    const ebb_check_limits_t limits = limits_of(dev, k, present);
-    const size_t room = limits.device_bytes;
-    ebb_plan_t *plan = ebb_planning(dev, k->learned->trace, &limits, &k->rates, boundary, why, sizeof why);
+    k->limits = limits_of(dev, k, present);
+    k->reserved_bytes = ebb_chunks_limit(dev) * EBB_CHUNK_BYTES - k->limits.device_bytes;
+    k->floor_bytes = 0;
+    ebb_plan_t *plan = ebb_planning(dev, k->learned->trace, &k->limits, &k->rates, boundary, why, sizeof why);
     if (!plan && boundary) {
-        ebb_log(EBB_INFO, "no plan for kind %u agrees with that of another variant: %s",
+        ebb_log(EBB_DEBUG, "no plan for kind %u agrees with that of another variant: %s",
                 ebb_variant_number(dev->ebb, k), why);
         k->alone = true;
     } else if (!plan) {
-        refuse(dev, k, room, why);
+        refuse(dev, k, why);
     }
     if (!plan)
         return NULL;
     k->refused = 0;
     k->plan = plan;
     k->untold = true;
-    note_plan(dev, k, room, boundary);
+    note_plan(dev, k, boundary);
     return plan;
 }
 
@@ -131,8 +165,9 @@ static bool has_outgrown(ebb_device_t *dev, ebb_variant_t *k, ebb_buffer_t *cons
     const size_t needed = k->plan->chunk_count * EBB_CHUNK_BYTES + k->plan->small_bytes;
     if (needed <= room)
         return false;
-    ebb_log(EBB_INFO, "a new plan: %zu MiB are left for what the last one lays on %zu, the rest has grown",
-            room >> 20, needed >> 20);
+    ebb_log(EBB_INFO,
+            "a new plan: the last one takes %zu MiB, and only %zu are left, because the rest has grown",
+            needed >> 20, room >> 20);
     return true;
 }
 
@@ -151,7 +186,8 @@ void ebb_variant_revise_pace(ebb_device_t *dev, ebb_variant_t *k)
         return;
     if (!ebb_planning_is_late(dev, k->learned->trace, k->plan, &pace, &k->rates))
         return;
-    ebb_log(EBB_INFO, "a new plan: the program waited %.3f ms a step for copies; with %.1f GB/s out, %.1f in",
+    ebb_log(EBB_INFO,
+            "a new plan: the program waited %.3f ms a step for copies, which get %.1f GB/s out and %.1f back",
             (double)pace.stall_ns / (double)pace.steps * 1e-6, k->rates.out, k->rates.in);
     ebb_run_leave(dev, "its copies come late");
     if (k->plan)
@@ -182,7 +218,9 @@ static void not_installed(ebb_device_t *dev, ebb_variant_t *k, ebb_status_t stat
     const ebb_check_limits_t limits = limits_of(dev, k, present);
     if (k->install_failures < MOST_INSTALL_FAILURES &&
         !ebb_check_plan(k->learned->trace, k->plan, &limits, why, sizeof why)) {
-        ebb_log(EBB_INFO, "a new plan: in the %zu MiB that are left on the device, and %zu on the host, %s",
+        ebb_log(EBB_INFO,
+                "a new plan: with the %zu MiB that are left on the device, and %zu on the host, the last one "
+                "fails: %s",
                 (size_t)limits.device_bytes >> 20, (size_t)limits.host_bytes >> 20, why);
         k->install_failures++;
         give_up_plan(runner, k);
@@ -235,7 +273,7 @@ static void begin_driving_with(ebb_device_t *dev, ebb_variant_t *k, ebb_buffer_t
         return;
     k->untold = false;
     runner->steps.plans++;
-    report_plan(runner);
+    report_plan(&runner->steps.plan, k);
     ebb_files_plan(dev->ebb, ebb_variant_number(dev->ebb, k), k->plan);
 }
 

@@ -38,6 +38,8 @@ void ebb_variant_forget(ebb_device_t *dev, ebb_variant_t *k)
     k->profile = NULL;
     k->learned = NULL;
     k->refused = 0;
+    k->floor_bytes = 0;
+    k->limits = (ebb_check_limits_t){0};
     k->rest = k->rested = 0;
     k->alone = false;
     k->phase = EBB_PHASE_OBSERVE;
@@ -75,17 +77,55 @@ static bool may_plan(void)
     return !is_policy(EBB_POLICY_LEARN) && !is_policy(EBB_POLICY_REACTIVE) && !is_policy(EBB_POLICY_KEEP);
 }
 
+/* The budget is a share of a step's peak. */
+static bool is_share_of_peak(void)
+{
+    return ebb_options.budget.of == EBB_SIZE_OF_PEAK;
+}
+
 /* Where everything fits, there is nothing to plan; but a strategy that was asked for is followed. */
 static bool needs_plan(ebb_device_t *dev)
 {
     return may_plan() && (ebb_traffic(dev).evictions || *ebb_options.plan || *ebb_options.save_plan ||
-                          !is_policy(EBB_POLICY_AUTO));
+                          is_share_of_peak() || !is_policy(EBB_POLICY_AUTO));
 }
 
 bool ebb_run_is_worth_learning(ebb_device_t *dev)
 {
-    return (may_plan() || is_policy(EBB_POLICY_LEARN)) && !ebb_plans_rest(dev) &&
-           (needs_plan(dev) || ebb_traffic(dev).evictions || *ebb_options.trace);
+    const bool may_learn = may_plan() || is_policy(EBB_POLICY_LEARN),
+               wanted = needs_plan(dev) || ebb_traffic(dev).evictions || *ebb_options.trace;
+    return !ebb_plans_rest(dev) &&
+           ((may_learn && wanted) || (is_share_of_peak() && !dev->ebb->run->runner->sized));
+}
+
+/* A budget that is a share of a step's peak is known with the first step that is: what is beyond it leaves now. */
+static void size_budget(ebb_device_t *dev, const ebb_trace_t *trace)
+{
+    struct ebb_runner *runner = dev->ebb->run->runner;
+    char why[256];
+    if (!is_share_of_peak() || runner->sized)
+        return;
+    runner->sized = true;
+    const uint64_t peak = ebb_planning_peak(dev, trace, why, sizeof why);
+    const size_t not_ebbs = dev->budget_bytes - ebb_usage(dev).budget_bytes,
+                 bytes = (size_t)((double)peak * (double)ebb_options.budget.amount / 100) + not_ebbs;
+    if (!peak)
+        ebb_log(EBB_WARN, "the budget stays %zu MiB, for the step's peak is not known: %s",
+                dev->budget_bytes >> 20, why);
+    if (!peak || bytes > dev->budget_bytes)
+        return;
+    dev->budget_bytes = bytes;
+    ebb_chunks_budget(dev, bytes);
+    ebb_wait_for_device(dev->ebb);
+    ebb_heap_shrink(dev);
+    ebb_wait_for_device(dev->ebb);
+    ebb_heap_shrink(dev); /* what has left until now */
+    ebb_chunks_forget_peak(dev);
+    ebb_log(EBB_INFO,
+            "the budget is %zu MiB from here on: %lld%% of the %zu MiB that a step takes when everything is "
+            "kept, and "
+            "%zu MiB that are not ebb's",
+            bytes >> 20, (long long)ebb_options.budget.amount, (size_t)peak >> 20, not_ebbs >> 20);
 }
 
 void ebb_variant_begin_pass(ebb_device_t *dev, ebb_variant_t *k)
@@ -113,8 +153,10 @@ void ebb_variant_learn(ebb_device_t *dev, ebb_variant_t *k)
     if (learned == EBB_LEARNED) {
         k->learned = ebb_profile_recording(k->profile);
         forget_gone(dev);
+        k->learned->alone_ns = ebb_simulate_alone_ns(k->learned->trace);
         ebb_planning_describe(dev, k->learned->trace);
         ebb_files_trace(dev->ebb, ebb_variant_number(dev->ebb, k), k->learned->trace);
+        size_budget(dev, k->learned->trace);
         k->phase = needs_plan(dev) ? EBB_PHASE_DRIVE : EBB_PHASE_REACTIVE;
         if (k->learned->hidden) {
             k->learned = NULL;

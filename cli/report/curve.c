@@ -6,17 +6,6 @@
 
 #include "ckpt/checker/checker.h"
 
-uint64_t ebb_keep_bytes(const ebb_trace_t *t, const ebb_plan_request_t *request, char *why, size_t why_bytes)
-{
-    ebb_plan_request_t all = *request;
-    all.policy = "keep";
-    all.device_bytes = (uint64_t)1 << 62;
-    ebb_plan_t *p = ebb_plan_make(t, &all, why, why_bytes);
-    const uint64_t bytes = p ? ebb_plan_sum(p, t).peak_bytes : 0;
-    ebb_plan_delete(p);
-    return bytes;
-}
-
 /* UINT64_MAX: no memory. */
 static uint64_t moved_state(const ebb_plan_t *p, const ebb_trace_t *t)
 {
@@ -62,27 +51,30 @@ static void find_marks(ebb_curve_t *c)
             c->state = i;
 }
 
+bool ebb_curve_at(ebb_curve_t *out, const ebb_trace_t *t, const ebb_plan_request_t *request,
+                  const uint64_t *budgets, unsigned count, char *why, size_t why_bytes)
+{
+    const double operations_ns = ebb_simulate_alone_ns(t);
+    *out = (ebb_curve_t){.sensible = -1, .state = -1};
+    snprintf(why, why_bytes, "there is no plan for any budget, or the step takes no time");
+    for (unsigned i = 0; i < count && operations_ns > 0; i++)
+        if (!add_point(out, t, request, budgets[i], operations_ns, why, why_bytes))
+            return false;
+    find_marks(out);
+    return out->count;
+}
+
 bool ebb_curve_make(ebb_curve_t *out, const ebb_trace_t *t, const ebb_plan_request_t *request,
                     uint64_t keep_bytes, unsigned points, char *why, size_t why_bytes)
 {
-    const double operations_ns = ebb_simulate_alone_ns(t);
-    uint64_t low = ebb_plan_floor(t, request);
-    *out = (ebb_curve_t){.sensible = -1, .state = -1};
-    if (!low || operations_ns <= 0) {
-        snprintf(why, why_bytes, "there is no plan for any budget, or the step takes no time");
-        return false;
-    }
+    uint64_t budgets[EBB_CURVE_POINTS], low = ebb_plan_floor(t, request);
     low = low < keep_bytes ? low : keep_bytes;
     const uint64_t step = (keep_bytes - low) / (points - 1);
-    for (unsigned i = 0; i < points; i++) {
+    unsigned count = 0;
+    for (unsigned i = 0; low && i < points; i++) {
         const uint64_t budget = i == points - 1 ? keep_bytes : low + step * i;
-        if (i && budget == low)
-            break;
-        if (!add_point(out, t, request, budget, operations_ns, why, why_bytes))
-            return false;
+        if (!i || budget > low)
+            budgets[count++] = budget;
     }
-    find_marks(out);
-    if (!out->count)
-        snprintf(why, why_bytes, "there is no plan for any budget");
-    return out->count;
+    return ebb_curve_at(out, t, request, budgets, count, why, why_bytes);
 }

@@ -24,12 +24,11 @@ typedef struct ebb_curve {
     int state;    /* the last point at which state moves; -1: it never does */
 } ebb_curve_t;
 
-/* Of so many points, 2 at least. `keep_bytes`: what keeping everything takes. False: `why` says why there is none, in one line. */
+/* For the budgets given, in ascending order; those for which there is no plan are left out. False: `why` says why there is none, in one line. */
+bool ebb_curve_at(ebb_curve_t *out, const ebb_trace_t *trace, const ebb_plan_request_t *request,
+                  const uint64_t *budgets, unsigned count, char *why, size_t why_bytes);
+/* The same, of so many points, 2 at least. `keep_bytes`: what keeping everything takes. False: `why` says why there is none, in one line. */
 bool ebb_curve_make(ebb_curve_t *out, const ebb_trace_t *trace, const ebb_plan_request_t *request,
                     uint64_t keep_bytes, unsigned points, char *why, size_t why_bytes);
-
-/* What the step takes when everything is kept. 0: `why` says why it cannot be planned. */
-uint64_t ebb_keep_bytes(const ebb_trace_t *trace, const ebb_plan_request_t *request, char *why,
-                        size_t why_bytes);
 
 #endif

@@ -69,6 +69,13 @@ bool ebb_run_wants_order(ebb_t *ebb)
     return false;
 }
 
+/* No step is known. */
+size_t ebb_run_floor(ebb_device_t *dev)
+{
+    (void)dev;
+    return 0;
+}
+
 void ebb_run_waited(ebb_device_t *dev)
 {
     if (run_stand_in.waited)

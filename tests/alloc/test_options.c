@@ -54,14 +54,22 @@ static void shares_are_of_the_device_or_of_the_peak(void **state)
             fail_msg("'%s' was taken for a share", bad[i]);
 }
 
+static void assert_budget(ebb_size_of_t of, int64_t amount)
+{
+    assert_int_equal(ebb_options.budget.of, of);
+    assert_int_equal(ebb_options.budget.amount, amount);
+}
+
 static void values_arrive_and_absent_ones_have_their_default(void **state)
 {
     (void)state;
     assert_true(read_one("EBB_BUDGET=3GiB"));
-    assert_int_equal(ebb_options.budget, 3ll << 30);
+    assert_budget(EBB_SIZE_BYTES, 3ll << 30);
+    assert_true(read_one("EBB_BUDGET=60%peak"));
+    assert_budget(EBB_SIZE_OF_PEAK, 60);
     assert_int_equal(ebb_options.offload, 1);
     assert_true(read_one("EBB_OFFLOAD=off"));
-    assert_int_equal(ebb_options.budget, -100);
+    assert_budget(EBB_SIZE_OF_DEVICE, 100);
     assert_int_equal(ebb_options.offload, 0);
     assert_true(read_one("EBB_STATS=/tmp/x.json"));
     assert_string_equal(ebb_options.stats, "/tmp/x.json");
@@ -125,16 +133,19 @@ static void bad_value_keeps_the_default(void **state)
 {
     (void)state;
     assert_non_null(strstr(said_by("EBB_BUDGET=lots", false), "EBB_BUDGET=lots"));
-    assert_int_equal(ebb_options.budget, -100);
-    assert_non_null(strstr(said_by("EBB_BUDGET=40", false), "EBB_BUDGET=40: 40 bytes? 40GiB: using 100%"));
-    assert_non_null(strstr(said_by("EBB_BUDGET=60%peak", false), "the peak is not known"));
+    assert_budget(EBB_SIZE_OF_DEVICE, 100);
+    assert_non_null(strstr(said_by("EBB_BUDGET=40", false),
+                           "EBB_BUDGET=40: 40 bytes? 40GiB: the program runs without a budget\n"));
+    assert_non_null(
+        strstr(said_by("EBB_BUDGET=1MiB", false), "is not valid (size;")); /* too little for anything */
+    assert_non_null(strstr(said_by("EBB_HOST_BUDGET=60%peak", false), "is not valid (size;"));
     assert_true(read_one("EBB_HOST_BUDGET=60%"));
     assert_int_equal(ebb_options.host_budget, -60);
     static char *const no_shares[] = {"EBB_RESERVE=60%", "EBB_MIN_BUFFER=60%", "EBB_LINK=60%"};
     for (size_t i = 0; i < sizeof no_shares / sizeof no_shares[0]; i++)
         assert_non_null(strstr(said_by(no_shares[i], false), "is not valid (size;"));
     assert_int_equal(ebb_options.min_buffer, 1 << 20);
-    assert_int_equal(ebb_options.budget, -100);
+    assert_budget(EBB_SIZE_OF_DEVICE, 100);
     assert_non_null(strstr(said_by("EBB_LOG=shout", false), "warn"));
     assert_string_equal(ebb_options.log, "warn");
 }

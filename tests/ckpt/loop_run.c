@@ -55,7 +55,7 @@ program_run_t loop_under_ebb(const char *settings, const char *arguments, loop_s
 {
     char all[1024];
     snprintf(all, sizeof all,
-             "SOFTGPU_SCHEDULER=deterministic SOFTGPU_SEED=1 LD_PRELOAD=%s EBB_STATS=%s EBB_LOG=info %s",
+             "SOFTGPU_SCHEDULER=deterministic SOFTGPU_SEED=1 LD_PRELOAD=%s EBB_STATS=%s EBB_LOG=debug %s",
              getenv("TEST_LIBEBB"), loop_stats, settings);
     program_run_t out = loop_run(all, arguments);
     *s = (loop_statistics_t){

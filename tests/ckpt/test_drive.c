@@ -260,6 +260,35 @@ static void copies_that_come_late_lead_to_a_new_plan(void **state)
     }
 }
 
+/* A budget that is a share of the step's own peak: the device's memory until a step is known, then that share, which holds. */
+static void share_of_the_peak_holds_from_the_step_on(void **state)
+{
+    static const int percents[] = {90, 60};
+    static const char *const arguments[] = {"steps=26", "steps=40 keep=2 swap=1", "steps=26 grow=20"};
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        loop_statistics_t s;
+        char settings[64];
+        program_run_t without = loop_run("", arguments[i]), kept = loop_under_ebb("", arguments[i], &s);
+        const double peak = s.peak;
+        assert_same(&without, &kept, arguments[i]);
+        for (int j = 0; j < 2; j++) {
+            snprintf(settings, sizeof settings, "EBB_BUDGET=%d%%peak", percents[j]);
+            program_run_t with = loop_under_ebb(settings, arguments[i], &s);
+            const double budget = loop_statistic("budget_bytes") + loop_statistic("overhead_bytes");
+            print_message("%s, %s: %.0f of %.1f MiB, %.1f with everything kept; %.0f steps driven\n",
+                          arguments[i], settings, s.peak / 1048576, budget / 1048576, peak / 1048576,
+                          s.driven);
+            assert_same(&without, &with, settings);
+            assert_non_null(strstr(with.log, "MiB from here on: "));
+            assert_true(budget < (peak + (8 << 20)) * percents[j] / 100 &&
+                        budget > (peak - (8 << 20)) * percents[j] / 100);
+            assert_true(s.peak <= budget);
+            assert_true(s.driven >= 8 && s.mismatches == 0);
+        }
+    }
+}
+
 /* Memory that the driver serves comes between two steps: the budget is kept to, with another plan. */
 static void memory_that_is_taken_away_leads_to_a_new_plan(void **state)
 {
@@ -420,6 +449,7 @@ int main(void)
         cmocka_unit_test(program_that_does_a_little_more_stays_with_the_plan),
         cmocka_unit_test(guard_finds_an_access_that_nobody_has_seen),
         cmocka_unit_test(copies_that_come_late_lead_to_a_new_plan),
+        cmocka_unit_test(share_of_the_peak_holds_from_the_step_on),
         cmocka_unit_test(memory_that_is_taken_away_leads_to_a_new_plan),
         cmocka_unit_test(write_that_was_never_seen_is_noticed),
         cmocka_unit_test(late_write_is_noticed_in_its_step),

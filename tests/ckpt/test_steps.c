@@ -16,7 +16,7 @@ static void train(const char *mode, unsigned *period, unsigned *after)
 {
     char command[1024], line[512];
     snprintf(command, sizeof command,
-             "%s run --log info -- %s --data %s --sample 0 --eval-batches 2 --layers 2 --width 64 --heads 2 "
+             "%s run --log debug -- %s --data %s --sample 0 --eval-batches 2 --layers 2 --width 64 --heads 2 "
              "--context 32 --batch 4 %s 2>&1 >/dev/null",
              getenv("TEST_EBB"), getenv("TEST_TRAINER"), data, mode);
     FILE *f = popen(command, "r");

@@ -39,7 +39,7 @@ static int sh(const char *command)
 static void every_command_has_help_and_refuses_nonsense(void **state)
 {
     static const char *const commands[] = {"run",  "top",   "doctor",  "options", "trace",
-                                           "plan", "check", "version", "report"};
+                                           "plan", "check", "version", "report",  "estimate"};
     (void)state;
     assert_int_equal(sh("$EBB --help"), 0);
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
@@ -335,13 +335,6 @@ static void device_sizes_follow_from_names(void **state)
     assert_int_equal(ebb_gpu_device_bytes("NVIDIA A100-SXM4-40GB"), UINT64_C(40) << 30);
     assert_int_equal(ebb_gpu_device_bytes("NVIDIA GeForce RTX 4090"), UINT64_C(24) << 30);
     assert_int_equal(ebb_gpu_device_bytes("softgpu"), 0);
-    assert_int_equal(sh("d=/tmp/ebb-tool-gpus; mkdir -p $d/0 $d/1; printf 'Model: \t\t NVIDIA L4\nIRQ: 7\n' "
-                        ">$d/0/information; "
-                        "printf 'Model: \t\t NVIDIA L40S\n' >$d/1/information"),
-                     0);
-    assert_int_equal(ebb_gpu_largest_bytes("/tmp/ebb-tool-gpus"), UINT64_C(48) << 30);
-    assert_int_equal(sh("rm -r /tmp/ebb-tool-gpus"), 0);
-    assert_int_equal(ebb_gpu_largest_bytes("/tmp/ebb-tool-gpus"), 0);
 }
 
 static void the_end_is_one_line_unless_quiet(void **state)
@@ -359,6 +352,76 @@ static void the_end_is_one_line_unless_quiet(void **state)
     assert_string_equal(text, "");
     assert_int_equal(sh("$EBB run true"), 0);
     assert_string_equal(text, ""); /* nothing of CUDA */
+}
+
+/* By itself the library can refuse nothing: it says in one line, and at the level that is on without asking, what it does instead. */
+static void bad_options_are_one_line_each_under_plain_preload(void **state)
+{
+    static const struct {
+        const char *settings, *said; /* NULL: nothing */
+    } cases[] = {
+        {"EBB_BUDGET=30MiB", NULL},
+        {"EBB_BUDGET=40", "ebb: EBB_BUDGET=40: 40 bytes? 40GiB: the program runs without a budget\n"},
+        {"EBB_BUDGET=101%", ": the program runs without a budget\n"},
+        {"EBB_BUGDET=30MiB", "ebb: EBB_BUGDET is not an option of ebb; did you mean EBB_BUDGET?\n"},
+        {"EBB_VERIFY=often", ": using 10\n"},
+        {"EBB_BUDGET=2GiB", "ebb: the budget of 2048 MiB is more than the 64 MiB of device 0\n"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char command[512];
+        snprintf(
+            command, sizeof command,
+            "SOFTGPU_MEMORY=64MiB %s LD_PRELOAD=\"$(dirname $EBB)\"/../lib/libebb.so $TEST_LOOP layers=2 "
+            "steps=2 mib=2 >/dev/null",
+            cases[i].settings);
+        assert_int_equal(sh(command), 0);
+        char *const end = strstr(text, "ebb: everything fitted: ");
+        assert_non_null(end); /* with the budget, the device's, that it went on with */
+        assert_non_null(strstr(end, cases[i].said ? " of 64.0 MiB\n" : " of 30.0 MiB\n"));
+        *end = 0;
+        if (!cases[i].said)
+            assert_string_equal(text, "");
+        else {
+            SAYS(cases[i].said);
+            assert_ptr_equal(strchr(text, '\n'), end - 1);
+        }
+    }
+}
+
+/* Behind `what` in what was said last. */
+static unsigned said_mib(const char *what)
+{
+    SAYS(what);
+    return (unsigned)strtoul(strstr(text, what) + strlen(what), NULL, 10);
+}
+
+static int loop_within(unsigned mib, const char *arguments)
+{
+    char command[256];
+    snprintf(command, sizeof command,
+             "SOFTGPU_SCHEDULER=deterministic $EBB run -b %uMiB $TEST_LOOP layers=8 %s", mib, arguments);
+    return sh(command);
+}
+
+/* Where a step is known, advice is what the planner can plan for, not what gets past one shortage. */
+static void the_smallest_budget_with_a_plan_is_named(void **state)
+{
+    (void)state;
+    assert_int_equal(loop_within(26, "steps=20"), 0);
+    const unsigned floor = said_mib("; the smallest budget with a plan is ");
+    assert_int_equal(said_mib("there is no plan for a budget of 26 MiB, only from "), floor);
+    assert_int_equal(loop_within(floor, "steps=20"), 0);
+    SAYS("drove 1");
+    assert_null(strstr(text, "smallest budget"));
+    assert_int_equal(loop_within(floor - 2, "steps=20"), 0);
+    assert_int_equal(said_mib("; the smallest budget with a plan is "), floor);
+    /* It runs out of memory when the driver serves 6 MiB, which count against the budget. */
+    assert_int_equal(loop_within(20, "steps=20 grow=15"), 3);
+    const unsigned advised = said_mib("  the smallest budget with a plan for the program's step is ");
+    assert_in_range(advised, floor + 6, floor + 8);
+    assert_int_equal(loop_within(advised, "steps=20 grow=15"), 0);
+    SAYS("drove 1");
 }
 
 static void statistics_have_all_keys(void **state)
@@ -455,6 +518,8 @@ int main(void)
         cmocka_unit_test(run_names_what_it_cannot_preload),
         cmocka_unit_test(device_sizes_follow_from_names),
         cmocka_unit_test(the_end_is_one_line_unless_quiet),
+        cmocka_unit_test(bad_options_are_one_line_each_under_plain_preload),
+        cmocka_unit_test(the_smallest_budget_with_a_plan_is_named),
         cmocka_unit_test(statistics_have_all_keys),
         cmocka_unit_test(run_ends_with_a_report),
     };

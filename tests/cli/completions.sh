@@ -40,7 +40,7 @@ for shell in bash zsh fish; do
     ebb completion $shell >"$folder/$shell"
     ! command -v $shell >/dev/null || $shell -n "$folder/$shell" || fail "$shell cannot read its completions"
 done
-for command in run top doctor options trace plan check report; do
+for command in run top doctor options trace plan check report estimate; do
     for flag in $(ebb $command --help | sed -n '/^Usage/,$s/^  \(-., \|    \)--\([a-z-]*\).*/\2/p'); do
         for pattern in "bash:--$flag\\b" "zsh:--${flag}[=[}]" "fish:-l $flag "; do
             grep -q -e "${pattern#*:}" "$folder/${pattern%%:*}" || fail "${pattern%%:*} does not know --$flag of 'ebb $command'"

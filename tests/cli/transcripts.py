@@ -3,11 +3,12 @@
 
 A transcript is a text: after `$ ` a command for bash, behind it both of its outputs, and `[N]` where the exit code is N and not 0.
 Commands run in a fresh folder with the traces that the program TRACES writes, on a terminal of 80 columns. --update writes the
-outputs anew: look at the difference.
+outputs anew: look at the difference. Where the first line of a transcript is `# figures masked`, each number of an output is an N.
 """
 import difflib
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -15,6 +16,7 @@ import tempfile
 
 def play(text: str, folder: str, environment: dict[str, str]) -> str:
     lines = []
+    masked = text.startswith("# figures masked")
     for line in text.splitlines():
         if line.startswith(("$ ", "#")):
             lines.append(line)
@@ -22,7 +24,8 @@ def play(text: str, folder: str, environment: dict[str, str]) -> str:
             continue
         done = subprocess.run(["bash", "-c", line[2:]], cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, text=True, check=False)
-        lines += [output.rstrip() if not output.strip() else output for output in done.stdout.splitlines()]
+        said = re.sub(r"0x[0-9a-f]+|\d+(\.\d+)?", "N", done.stdout) if masked else done.stdout
+        lines += [output.rstrip() if not output.strip() else output for output in said.splitlines()]
         if done.returncode:
             lines.append(f"[{done.returncode}]")
     return "\n".join(lines) + "\n"
@@ -38,7 +41,7 @@ def main() -> int:
             subprocess.run([traces, folder], check=True)
             path = f"{pathlib.Path(ebb).resolve().parent}:{os.environ['PATH']}"
             environment = {k: v for k, v in os.environ.items() if not k.startswith("EBB_")}
-            environment |= {"PATH": path, "COLUMNS": "80", "LC_ALL": "C", "XDG_RUNTIME_DIR": folder}
+            environment |= {"PATH": path, "COLUMNS": "80", "LC_ALL": "C", "XDG_RUNTIME_DIR": folder, "XDG_CACHE_HOME": folder, "TMPDIR": folder}
             text = file.read_text()
             said = play(text, folder, environment)
         if update:

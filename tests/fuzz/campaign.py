@@ -275,7 +275,7 @@ class Program:
             host = f"{int(host[:-3]) * self.build.chunk // 2048}KiB"
         settings = {"LD_PRELOAD": str(self.build.library), "SOFTGPU_MEMORY": str(size), "SOFTGPU_PEAK": str(self.file("peak")),
                     "EBB_BUDGET": str(budget + kept_back), "EBB_POLICY": policy, "EBB_STATS": str(self.file("json")),
-                    "EBB_LOG": "info" if repeats else "warn", "EBB_HOST_BUDGET": host, "EBB_LINK": "10G"}
+                    "EBB_LOG": "debug" if repeats else "warn", "EBB_HOST_BUDGET": host, "EBB_LINK": "10G"}
         if "small-host" in self.kind.axes:
             settings["EBB_HOST_BUDGET"] = str(self.small_host())
             settings["EBB_PAGEABLE"] = "1" if "pageable" in self.kind.axes else "0"

@@ -342,9 +342,9 @@ static const char *launch_differs(ebb_t *ebb, const ebb_operation_t *op)
     if (difference)
         return difference;
     if (op->stream != ebb_drive_stream(ebb, o->stream))
-        return "another operation";
+        return "an operation that was not planned";
     if (o->proofs && op->kind == EBB_KERNEL && !op->plain)
-        return "another geometry";
+        return "a launch of another geometry than planned";
     if (drive->next_birth < drive->trace->buffer_count &&
         drive->trace->buffer[drive->next_birth].born <= drive->cursor)
         return "a buffer was not allocated";
@@ -671,9 +671,10 @@ void ebb_drive_leave(ebb_device_t *dev, const char *why)
     ebb_orphans_t left;
     if (!ebb_driven(dev->ebb)->active)
         return;
-    ebb_log(EBB_INFO, "leaving the plan at operation %u of %u, in step %llu: %s",
+    ebb_log(EBB_INFO, "leaving the plan: %s", why);
+    ebb_log(EBB_DEBUG, "it was at operation %u of %u, in step %llu since it was installed",
             ebb_driven(dev->ebb)->cursor, ebb_driven(dev->ebb)->trace->operation_count,
-            (unsigned long long)ebb_driven(dev->ebb)->step, why);
+            (unsigned long long)ebb_driven(dev->ebb)->step);
     ebb_driven(dev->ebb)->active = false; /* allocations from here on are ordinary */
     ebb_driven(dev->ebb)->counts.fallbacks++;
     ebb_stale_hint(dev->ebb, ebb_wait_for_device(dev->ebb));

@@ -40,6 +40,7 @@ typedef struct ebb_drive_counts {
     uint64_t changes;   /* from one plan to another, between steps */
     uint64_t stall_ns;  /* that the program's stream waited for copies */
     uint64_t ns, timed; /* device time of steps, of so many of them (internal.h) */
+    double alone_ns;    /* that these take without ebb */
     size_t peak_bytes;  /* most chunks that existed at once while driving */
 } ebb_drive_counts_t;
 /* Of all plans; of those that have had this index. */

@@ -422,13 +422,14 @@ ebb_status_t ebb_drive_install(ebb_device_t *dev, unsigned plan_index, ebb_recor
     drive->trace = learned->trace;
     drive->plan = plan;
     drive->stream = learned->stream;
+    drive->clock.alone_ns = learned->alone_ns;
     drive->streams = ebb_plan_streams(drive->trace);
     drive->installed = true;
     ebb_residence_waited(dev);
     ebb_heap_reclaim(dev, SIZE_MAX, true);
     const ebb_status_t status = prepare(dev, present);
     if (status) {
-        ebb_log(ebb_pinned_is_wanted() ? EBB_INFO : EBB_WARN, "the plan could not be installed%s: %s",
+        ebb_log(ebb_pinned_is_wanted() ? EBB_DEBUG : EBB_WARN, "the plan could not be installed%s: %s",
                 ebb_pinned_is_wanted() ? " yet" : "", ebb_last_failure());
         ebb_drive_take_apart(dev->ebb);
         ebb_unplanned_tear_down(dev->ebb);

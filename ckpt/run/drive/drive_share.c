@@ -67,6 +67,7 @@ ebb_drive_counts_t ebb_drive_counts_of(ebb_t *ebb, unsigned plan_index)
     ebb_drive_counts_t counts = d->counts;
     counts.ns = d->clock.ns;
     counts.timed = d->clock.count;
+    counts.alone_ns = d->clock.sum_alone_ns;
     return counts;
 }
 
@@ -85,6 +86,7 @@ ebb_drive_counts_t ebb_drive_counts(ebb_t *ebb)
         sum.stall_ns += c.stall_ns;
         sum.ns += c.ns;
         sum.timed += c.timed;
+        sum.alone_ns += c.alone_ns;
         sum.peak_bytes = c.peak_bytes > sum.peak_bytes ? c.peak_bytes : sum.peak_bytes;
     }
     return sum;

@@ -23,7 +23,9 @@ enum { EBB_STEP_CLOCKS = 16 };
 typedef struct ebb_step_clock {
     CUevent event[EBB_STEP_CLOCKS][2]; /* of steps in turns: begin, end */
     bool ended[EBB_STEP_CLOCKS];
-    uint64_t ns, count; /* of all steps that were read */
+    uint64_t ns, count;  /* of all steps that were read */
+    double alone_ns;     /* that a step takes without ebb */
+    double sum_alone_ns; /* of the steps that were read */
 } ebb_step_clock_t;
 
 void ebb_step_clock_begin(ebb_step_clock_t *clock, uint64_t step, CUstream compute);

@@ -486,8 +486,8 @@ static ebb_learned_t finish(ebb_device_t *dev, ebb_profile_t *l)
             "ebb stays reactive");
     conclude(dev, l);
     double cost = l->step_ns > 0 ? (l->total_ns - l->steps * l->step_ns) / l->step_ns : 0;
-    ebb_log(EBB_INFO, "learned in %u steps, which cost %.2f steps' worth of time (a step: %.3f ms)", l->given,
-            cost > 0 ? cost : 0, l->step_ns * 1e-6);
+    ebb_log(EBB_INFO, "learned in %u steps, which cost %.2f steps' worth of time", l->given,
+            cost > 0 ? cost : 0);
     return EBB_LEARNED;
 }
 

@@ -221,7 +221,7 @@ ebb_prices_t ebb_prices(ebb_device_t *dev)
     ebb_wait_for_device(dev->ebb);
     close(dev, &b);
     const ebb_prices_t *p = &known->prices;
-    ebb_log(EBB_INFO,
+    ebb_log(EBB_DEBUG,
             "prices: %.2f us a call; zeroing %.1f us and %.0f GB/s, hashing %.1f and %.0f; a copy slows "
             "compute down by %.1f%%",
             p->call_ns * 1e-3, p->zero_ns * 1e-3, p->zero_bytes_per_ns, p->hash_ns * 1e-3,

@@ -35,7 +35,8 @@ typedef struct ebb_recording {
         *stream; /* the first operation's; trace->operation[i].stream is 0 for all if it is the only one */
     ebb_stream_t *streams[EBB_RECORD_STREAMS]; /* by number */
     uint32_t stream_count;
-    bool concluded; /* the trace says what may be replayed; until then it is good for the order of things */
+    double alone_ns; /* that its operations take without ebb, once it is learned */
+    bool concluded;  /* the trace says what may be replayed; until then it is good for the order of things */
     /* Operations reach buffers that may leave through a table of pointers: the trace is only to be looked at. */
     bool hidden;
 } ebb_recording_t;

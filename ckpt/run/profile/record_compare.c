@@ -20,11 +20,11 @@ const char *ebb_record_other_launch(const ebb_recording_t *r, uint32_t index, co
     const ebb_trace_operation_t *o = &r->trace->operation[index];
     const size_t bytes = op->kind == EBB_KERNEL ? op->param_bytes : op->bytes;
     if ((ebb_trace_kind_t)op->kind != o->kind || ebb_record_function(op) != r->function[index])
-        return "another operation";
+        return "an operation that was not planned";
     if (memcmp(op->grid, o->grid, sizeof o->grid) || memcmp(op->block, o->block, sizeof o->block) ||
         op->shared_bytes != o->shared_bytes || (uint32_t)bytes != o->param_bytes || op->opaque ||
         op->attributes != (r->attributes ? r->attributes[index] : 0) || (op->cooperative && !o->resident))
-        return "another geometry";
+        return "a launch of another geometry than planned";
     return NULL;
 }
 

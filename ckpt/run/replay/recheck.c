@@ -80,7 +80,7 @@ bool ebb_recheck_begin(ebb_device_t *dev)
             calloc((size_t)tracked->learned->trace->operation_count + 1, sizeof *tracked->learned->passed);
     if (recheck->entry_of && tracked->learned->passed && set_up(dev))
         return true;
-    ebb_log(EBB_INFO, "there is no memory to compare with: nothing is recomputed before there is a plan");
+    ebb_log(EBB_DEBUG, "there is no memory to compare with: nothing is recomputed before there is a plan");
     ebb_recheck_end(dev->ebb);
     return false;
 }

@@ -118,9 +118,9 @@ void ebb_recipe_allocating(ebb_device_t *dev, size_t bytes)
     recipes_t *recipes = dev->ebb->run->recipes;
     if (!recipes->orphan_count || has_room(dev, bytes))
         return;
-    ebb_log(EBB_INFO, "what the plan has given up is made at once: later there might be no room for it");
+    ebb_log(EBB_DEBUG, "what the plan has given up is made at once: later there might be no room for it");
     if (ebb_recipe_make_readers(dev->ebb, EBB_NONE, ebb_recheck_side(dev)))
-        ebb_log(EBB_INFO, "what the plan has given up: %s", ebb_last_failure());
+        ebb_log(EBB_DEBUG, "what the plan has given up: %s", ebb_last_failure());
 }
 
 /* ---- what the plan has given up ---- */

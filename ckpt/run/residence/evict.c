@@ -330,7 +330,7 @@ static void end_leaving(ebb_device_t *dev, size_t wanted)
     struct ebb_leaving *leaving = &dev->ebb->run->leaving[dev->number];
     while (leaving->first && ebb_chunks_available(dev) < wanted)
         if (ebb_vacate(leaving->first)) {
-            ebb_log(EBB_INFO, "eviction: %s", ebb_last_failure());
+            ebb_log(EBB_DEBUG, "eviction: %s", ebb_last_failure());
             return;
         }
 }
@@ -349,7 +349,7 @@ bool ebb_residence_make_room(ebb_device_t *dev, size_t chunks)
             break;
         const bool have = ebb_victims_have_hosts(dev, &v);
         if (have && send(v.list, v.count))
-            ebb_log(EBB_INFO, "eviction: %s", ebb_last_failure());
+            ebb_log(EBB_DEBUG, "eviction: %s", ebb_last_failure());
         ebb_victims_free(&v);
         if (!have)
             break;

@@ -6,6 +6,7 @@
 #include "alloc/base/status.h"
 #include "alloc/device.h"
 #include "ckpt/run/residence/internal.h"
+#include "ckpt/run/run.h"
 #include "ckpt/run/state.h"
 
 enum { MOST_REPORTS = 10, LARGEST = 5 };
@@ -119,6 +120,24 @@ static void say_holders(ebb_device_t *dev, const ebb_operation_t *op, const hold
                 why_here(op, h->largest[i]));
 }
 
+/* `wanted` bytes are to be had beside those that stay. */
+static void say_advice(ebb_device_t *dev, const ebb_usage_t *u, size_t wanted, size_t stays)
+{
+    const size_t needed = (wanted + stays + u->overhead_bytes + (1 << 20) - 1) >> 20,
+                 floor = ebb_run_floor(dev) >> 20;
+    if (wanted > device_bytes())
+        ebb_log(EBB_WARN, "  that is more than the device has");
+    else if (wanted + stays <= u->budget_bytes && floor << 20 <= u->budget_bytes + u->overhead_bytes)
+        ebb_log(EBB_WARN,
+                "  it would fit if more could leave: what is in the way is host memory or the driver");
+    else if (floor)
+        ebb_log(EBB_WARN, "  the smallest budget with a plan for the program's step is %zu MiB",
+                needed > floor ? needed : floor);
+    else
+        ebb_log(EBB_WARN, "  a budget of at least %zu MiB gets past this; what comes later may need more",
+                needed);
+}
+
 void ebb_report_shortage(ebb_device_t *dev, const ebb_operation_t *op, size_t bytes)
 {
     struct ebb_shortage *shortage = &dev->ebb->run->shortage[dev->number];
@@ -138,14 +157,7 @@ void ebb_report_shortage(ebb_device_t *dev, const ebb_operation_t *op, size_t by
     else
         ebb_log(EBB_WARN, "out of memory for an allocation of %.1f MiB (%s)", mib(bytes), ebb_last_failure());
     say_holders(dev, op, &h, &u);
-    if (wanted > device_bytes())
-        ebb_log(EBB_WARN, "  that is more than the device has");
-    else if (wanted + stays > u.budget_bytes)
-        ebb_log(EBB_WARN, "  a budget of at least %zu MiB gets past this; what comes later may need more",
-                (wanted + stays + u.overhead_bytes + (1 << 20) - 1) >> 20);
-    else
-        ebb_log(EBB_WARN,
-                "  it would fit if more could leave: what is in the way is host memory or the driver");
+    say_advice(dev, &u, wanted, stays);
     if (shortage->reports == MOST_REPORTS)
         ebb_log(EBB_WARN, "  further shortages are not reported");
 }

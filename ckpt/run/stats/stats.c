@@ -13,6 +13,7 @@
 #include "alloc/ebb_alloc.h"
 #include "ckpt/run/internal.h"
 #include "ckpt/run/replay/replay.h"
+#include "ckpt/run/run.h"
 #include "ckpt/run/stats/live.h"
 #include "ckpt/run/tracker/tracker.h"
 #include "offload/ebb_offload.h"
@@ -126,7 +127,8 @@ static bool has_moved(const ebb_statistics_t *s)
     return s->evictions || s->fetches || s->dropped || s->bytes_out || s->bytes_in || s->steps_driven;
 }
 
-static void say(const ebb_statistics_t *s, const ebb_device_list_t *devices, bool fitted)
+/* `floor`: the smallest budget that would do, where that is more than this one; 0: it is not. */
+static void say(const ebb_statistics_t *s, const ebb_device_list_t *devices, bool fitted, size_t floor)
 {
     char line[1024];
     snprintf(line, sizeof line, "%s", fitted ? "everything fitted: peak" : "peak");
@@ -159,9 +161,23 @@ static void say(const ebb_statistics_t *s, const ebb_device_list_t *devices, boo
         append(line, sizeof line, "; drove %" PRIu64, s->steps_driven, 0);
         append(line, sizeof line, " of %" PRIu64 " steps", s->steps + s->steps_interrupted, 0);
     }
+    if (floor)
+        append(line, sizeof line, "; the smallest budget with a plan is %" PRIu64 " MiB", floor >> 20, 0);
     if (s->mismatches)
         append(line, sizeof line, "; %" PRIu64 " contents were recomputed with other bits", s->mismatches, 0);
     ebb_log(EBB_WARN, "%s", line);
+}
+
+/* What driven steps have taken on the device, beside what their operations take. */
+static void say_cost(const ebb_drive_counts_t *d)
+{
+    if (!d->timed || d->alone_ns <= 0)
+        return;
+    const double ms = (double)d->ns / (double)d->timed * 1e-6,
+                 alone_ms = d->alone_ns / (double)d->timed * 1e-6;
+    ebb_log(EBB_INFO,
+            "measured: a step that followed the plan lasted %.3f ms, %.3f more than without ebb (%.1f%%)", ms,
+            ms - alone_ms, 100 * (ms / alone_ms - 1));
 }
 
 /* ---- EBB_STATS ---- */
@@ -264,8 +280,12 @@ void ebb_stats_finish(ebb_device_t *dev)
     ebb_statistics_t s;
     ebb_device_list_t devices;
     ebb_statistics_gather(dev, &s, &devices);
+    const ebb_drive_counts_t driven = ebb_drive_counts(dev->ebb);
+    say_cost(&driven);
+    const bool short_of = ebb_shortage_was(dev->ebb), fitted = !has_moved(&s) && !short_of;
+    const size_t floor = fitted || (s.steps_driven && !short_of) ? 0 : ebb_run_floor(dev);
     if (s.peak_bytes)
-        say(&s, &devices, !has_moved(&s) && !ebb_shortage_was(dev->ebb));
+        say(&s, &devices, fitted, floor > dev->budget_bytes ? floor : 0);
     if (*ebb_options.stats)
         write_file(dev, &s, &devices);
     ebb_live_end(dev->ebb);
