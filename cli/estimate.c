@@ -96,7 +96,7 @@ static ebb_trace_t *record(const request_t *r, char **program)
 /* Budgets by which the cost is told: of the step's peak, largest first to be given up; none that the GPU does not have. */
 static unsigned list_budgets(uint64_t all, uint64_t device, uint64_t floor, uint64_t out[EBB_CURVE_POINTS])
 {
-    static const unsigned percents[] = {30, 40, 50, 60, 80, 100};
+    static const unsigned percents[] = {30, 40, 50, 60, 70, 80, 90, 100};
     unsigned n = 0;
     out[n++] = floor < all ? floor : all;
     for (size_t i = 0; i < sizeof percents / sizeof *percents; i++) {
@@ -257,7 +257,7 @@ const ebb_command_t ebb_estimate_command = {
     .usage = "[--] PROGRAM [ARGUMENT...]",
     .about = "Starts PROGRAM under ebb, ends it (SIGTERM) when a step is recorded, and plans that step: "
              "whether it fits, the "
-             "smallest budget, and how much longer a step takes within 80, 60, 50, 40 and 30% of its peak. "
+             "smallest budget, and how much longer a step takes within 90 to 30% of its peak. "
              "Without a GPU the "
              "software device computes the times of the GPU that is named.",
     .example = {"--gpu H100 -- python3 train.py",

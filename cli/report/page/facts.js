@@ -81,7 +81,8 @@ function showHead() {
   const timed = m && m.driven_timed > 0;
   const more = (timed ? m.driven_ns / m.driven_timed : p.step_ns) - p.operations_ns;
   const peak = timed ? m.driven_peak_bytes : p.peak_bytes;
-  $('headline').textContent = D.planned
+  const moved = D.planned && (peak < p.everything_peak_bytes || more > 0);
+  $('headline').textContent = moved
     ? `${bytes(peak)} instead of ${bytes(p.everything_peak_bytes)}, and a step takes ${
         more > 0 ? percent(more, p.operations_ns) + ' longer' : 'no longer'
       }, ${timed ? 'measured' : 'predicted'}`
