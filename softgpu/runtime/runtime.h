@@ -84,11 +84,6 @@ cudaError_t rt_function(const void *symbol, CUfunction *function);
  * documentation of cuLaunchKernel allows it. */
 cudaError_t rt_launched(const void *symbol, CUfunction *handle);
 
-/* copies (copy_nd.c) */
-
-/* The driver's form of a box copy. cudaErrorNotReady: there is nothing to copy. */
-cudaError_t rt_describe_box(CUDA_MEMCPY3D *out, const struct cudaMemcpy3DParms *copy);
-
 /* calling the driver */
 
 /* Calls a function of driver table `d`; its value is a cudaError_t, not recorded. */
