@@ -3,7 +3,6 @@
  */
 #include "softgpu/driver/rules.h"
 #include "softgpu/driver/simt/shadow.h"
-#include "softgpu/driver/stream/order.h"
 #include "softgpu/driver/stream/streams.h"
 #include "softgpu/driver/table.h"
 
