@@ -84,6 +84,17 @@ cudaError_t rt_function(const void *symbol, CUfunction *function);
  * documentation of cuLaunchKernel allows it. */
 cudaError_t rt_launched(const void *symbol, CUfunction *handle);
 
+/* One kernel launch, as the entry points hand it on. */
+typedef struct rt_launch {
+    dim3 grid, block;
+    void **args;
+    size_t shared_bytes;
+    cudaStream_t stream;
+} rt_launch_t;
+
+/* Launches on the stream's form `d`. A geometry that the device cannot run is cudaErrorInvalidConfiguration. */
+cudaError_t rt_launch(const driver_t *d, CUfunction function, const rt_launch_t *launch);
+
 /* calling the driver */
 
 /* Calls a function of driver table `d`; its value is a cudaError_t, not recorded. */
