@@ -247,7 +247,7 @@ CUresult sg_memop_ops(unsigned count, const CUstreamBatchMemOpParams *params, sg
 sg_event_t *sg_event_find_locked(CUevent handle);
 CUresult sg_event_record_locked(sg_event_t *e, sg_stream_t *s);
 CUresult sg_event_wait_locked(sg_event_t *e, sg_stream_t *s); /* the stream, for its last record */
-void sg_event_forget_locked(sg_event_t *e); /* as if it had never been recorded */
+void sg_event_forget_locked(sg_event_t *e);                   /* as if it had never been recorded */
 /* The flags of an event; false if it is none. */
 bool sg_event_flags(CUevent event, unsigned *flags);
 CUresult cuEventRecord(CUevent event, CUstream stream);
