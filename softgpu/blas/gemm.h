@@ -78,8 +78,6 @@ typedef struct gemm_tiles {
     int64_t down, across; /* how many */
 } gemm_tiles_t;
 
-/* Chooses a tile's size from m, n, k and the number of products, and from nothing else (tiles.c). */
-gemm_tiles_t gemm_choose_tiles(int64_t m, int64_t n, int64_t k, int64_t batch);
 enum { GEMM_LARGEST_M = 1024, GEMM_LARGEST_N = 512 };
 
 /* BLAS_SGEMM, BLAS_DGEMM; C is D. In _BATCHED, a, b and c are tables. */

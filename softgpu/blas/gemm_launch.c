@@ -1,4 +1,4 @@
-/* gemm_launch.c: which kernel computes a product, and its arguments. */
+/* gemm_launch.c: which kernel computes a product, its arguments, and its tiles. */
 #include "softgpu/blas/element.h"
 #include "softgpu/blas/gemm.h"
 
@@ -40,10 +40,60 @@ static int is_split(const gemm_call_t *call)
     return call->splits > 1;
 }
 
+/* How a product is cut into tiles, one for each block: by m, n, k and the number of products, and by nothing else.
+ *
+ * Large tiles are efficient (OpenBLAS packs both operands of every tile anew), several are needed to keep
+ * workers busy, and equally so. Chosen by measurement (tests/softgpu/cublas/measure_sgemm.c) on two cores
+ * with AVX-512: one thread loses 2-5% against a single call for y and dx of a layer, 5-12% for dW, whose sides
+ * are short. Columns of C are long in memory and cheap to cut between: n is divided first. */
+enum {
+    UNIT = 16,      /* tiles are multiples of OpenBLAS's register tile */
+    GOOD_COUNT = 8, /* enough tiles: made if they keep this side and this many multiply-adds */
+    GOOD_SIDE = 256,
+    GOOD_WORK = 1 << 24,
+    FEW = 4, /* the fewest that are acceptable: for them, tiles may be as small as this */
+    SMALLEST_SIDE = 64,
+    SMALLEST_WORK = 1 << 20
+};
+
+static int64_t parts(int64_t length, int64_t step)
+{
+    return (length + step - 1) / step;
+}
+
+/* `length` in `count` nearly equal pieces, multiples of OpenBLAS's register tile. */
+static int64_t piece(int64_t length, int64_t count)
+{
+    return parts(parts(length, count), UNIT) * UNIT;
+}
+
+/* Halves n while it is long, then the longer side. 0: the side would be too short, or the tile too little
+ * work. */
+static int halve(gemm_tiles_t *t, int64_t k, int64_t shortest, int64_t least_work)
+{
+    int64_t *side = t->n > GOOD_SIDE || t->n >= t->m ? &t->n : &t->m;
+    if (*side < 2 * shortest || t->m * t->n / 2 * k < least_work)
+        return 0;
+    *side = piece(*side, 2);
+    return 1;
+}
+
+static gemm_tiles_t choose_size(int64_t m, int64_t n, int64_t k, int64_t batch)
+{
+    gemm_tiles_t t = {.m = piece(m, parts(m, GEMM_LARGEST_M)), .n = piece(n, parts(n, GEMM_LARGEST_N))};
+    while (parts(m, t.m) * parts(n, t.n) * batch < GOOD_COUNT && halve(&t, k, GOOD_SIDE, GOOD_WORK))
+        ;
+    while (parts(m, t.m) * parts(n, t.n) * batch < FEW && halve(&t, k, SMALLEST_SIDE, SMALLEST_WORK))
+        ;
+    t.down = parts(m, t.m);
+    t.across = parts(n, t.n);
+    return t;
+}
+
 /* For sums of its rows a tile is as wide as D. */
 static gemm_tiles_t choose_tiles(const gemm_call_t *call)
 {
-    gemm_tiles_t tiles = gemm_choose_tiles(call->m, call->n, call->k, call->batch);
+    gemm_tiles_t tiles = choose_size(call->m, call->n, call->k, call->batch);
     if (call->epilogue & GEMM_BGRAD) {
         tiles.n = call->n;
         tiles.across = 1;
@@ -174,7 +224,8 @@ static int map_type(cudaDataType type, CUtensorMapDataType *out)
 }
 
 /* 0: the device has no maps, or none for such a matrix. */
-static int map_matrix(cuuint64_t out[16], const gemm_matrix_t *x, int64_t rows, int64_t columns, int64_t batch)
+static int map_matrix(cuuint64_t out[16], const gemm_matrix_t *x, int64_t rows, int64_t columns,
+                      int64_t batch)
 {
     enum { BOX_BYTES = 64 };
     const cuuint32_t bytes = (cuuint32_t)element_bytes((int32_t)x->type);
@@ -184,10 +235,10 @@ static int map_matrix(cuuint64_t out[16], const gemm_matrix_t *x, int64_t rows, 
     CUtensorMapDataType type;
     CUtensorMap map;
     if (!map_type(x->type, &type) || (batch > 1 && x->stride <= 0) ||
-        blas_driver.cuTensorMapEncodeTiled(
-            &map, type, batch > 1 ? 3 : 2, (void *)(uintptr_t)x->data, size, stride, box, step,
-            CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE, CU_TENSOR_MAP_L2_PROMOTION_NONE,
-            CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE))
+        blas_driver.cuTensorMapEncodeTiled(&map, type, batch > 1 ? 3 : 2, (void *)(uintptr_t)x->data, size,
+                                           stride, box, step, CU_TENSOR_MAP_INTERLEAVE_NONE,
+                                           CU_TENSOR_MAP_SWIZZLE_NONE, CU_TENSOR_MAP_L2_PROMOTION_NONE,
+                                           CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE))
         return 0;
     memcpy(out, map.opaque, sizeof map.opaque);
     return 1;
@@ -195,7 +246,8 @@ static int map_matrix(cuuint64_t out[16], const gemm_matrix_t *x, int64_t rows, 
 
 static void use_maps(gemm_mixed_t *p, const gemm_call_t *call)
 {
-    const int64_t rows_a = call->transpose_a ? call->k : call->m, rows_b = call->transpose_b ? call->n : call->k;
+    const int64_t rows_a = call->transpose_a ? call->k : call->m,
+                  rows_b = call->transpose_b ? call->n : call->k;
     if (call->tables || !map_matrix(p->maps.a, &call->a, rows_a, call->m + call->k - rows_a, call->batch) ||
         !map_matrix(p->maps.b, &call->b, rows_b, call->n + call->k - rows_b, call->batch) ||
         !map_matrix(p->maps.d, &call->d, call->m, call->n, call->batch))
@@ -229,8 +281,8 @@ static cublasStatus_t launch_mixed(blas_context_t *context, CUstream stream, con
             p.counters = (void *)(uintptr_t)counters;
         }
     }
-    void *arguments[] = {&p.maps, &p.a,           &p.b,         &p.c,        &p.d,    &p.bias, &p.aux, &p.device_alpha,
-                         &p.device_beta, &p.workspace, &p.counters, &p.shape};
+    void *arguments[] = {&p.maps,         &p.a,           &p.b,         &p.c,        &p.d,    &p.bias, &p.aux,
+                         &p.device_alpha, &p.device_beta, &p.workspace, &p.counters, &p.shape};
     const blas_kernel_t kernel = mixed_kernel(is_split(call) ? BLAS_GEMM_SPLITK : BLAS_GEMM, call);
     cublasStatus_t status = blas_launch(context, stream, kernel, tiles * p.shape.splits, arguments);
     if (status != CUBLAS_STATUS_SUCCESS || !is_split(call) || counters)

@@ -1,5 +1,5 @@
 /* context.c: handles and what can be set on them; the parts of the interface that need no kernel. */
-#include "softgpu/cublas/context.h"
+#include "softgpu/cublas/internal.h"
 
 #include <stdlib.h>
 

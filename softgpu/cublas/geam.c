@@ -1,6 +1,6 @@
 /* geam.c: cublasSgeam. */
 #include "softgpu/blas/vector.h"
-#include "softgpu/cublas/context.h"
+#include "softgpu/cublas/internal.h"
 
 typedef struct sum {
     cublasOperation_t transa, transb;

@@ -1,6 +1,5 @@
 /* gemm.c: cublas<t>gemm for float and double, plain, batched and strided-batched, with 32- and 64-bit sizes. */
-#include "softgpu/cublas/context.h"
-#include "softgpu/cublas/gemm_api.h"
+#include "softgpu/cublas/internal.h"
 
 #include <limits.h>
 

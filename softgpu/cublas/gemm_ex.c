@@ -1,6 +1,5 @@
 /* gemm_ex.c: cublasGemmEx and its batched forms, and cublasSgemmEx, with 32- and 64-bit sizes. */
-#include "softgpu/cublas/context.h"
-#include "softgpu/cublas/gemm_api.h"
+#include "softgpu/cublas/internal.h"
 
 static int is_algorithm(cublasGemmAlgo_t algo)
 {

@@ -2,7 +2,7 @@
  * computed in fp32; with 32- and 64-bit sizes. */
 #include "softgpu/blas/vector.h"
 #include "softgpu/blas/element.h"
-#include "softgpu/cublas/context.h"
+#include "softgpu/cublas/internal.h"
 
 #include <string.h>
 

@@ -7,7 +7,7 @@
  *   UNDEFINED  it may go unnoticed, or corrupt: only this device says so, always in the log too
  *
  * Each rule has a program in tests/conformance/ (or, where a GPU does not report, in tests/softgpu/) that
- * breaks it; conformance programs name it in their head.
+ * breaks it; conformance cases name it in their head.
  */
 #ifndef SG_RULES_H
 #define SG_RULES_H

@@ -80,7 +80,8 @@ static cudaError_t copy_2d_async(const driver_t *d, const rectangle_copy_t *c, c
     return error ?: RT_CALL(d, cuMemcpy2DAsync, &copy, stream);
 }
 
-cudaError_t rt_describe_box(CUDA_MEMCPY3D *out, const struct cudaMemcpy3DParms *p)
+/* cudaErrorNotReady: there is nothing to copy. */
+static cudaError_t describe_3d(CUDA_MEMCPY3D *out, const struct cudaMemcpy3DParms *p)
 {
     if (!p)
         return cudaErrorInvalidValue;
@@ -121,7 +122,7 @@ cudaError_t rt_describe_box(CUDA_MEMCPY3D *out, const struct cudaMemcpy3DParms *
 static cudaError_t copy_3d(const driver_t *d, const struct cudaMemcpy3DParms *p)
 {
     CUDA_MEMCPY3D copy;
-    cudaError_t error = rt_describe_box(&copy, p);
+    cudaError_t error = describe_3d(&copy, p);
     if (error == cudaErrorNotReady)
         return cudaSuccess;
     return error ?: RT_CALL(d, cuMemcpy3D, &copy);
@@ -130,7 +131,7 @@ static cudaError_t copy_3d(const driver_t *d, const struct cudaMemcpy3DParms *p)
 static cudaError_t copy_3d_async(const driver_t *d, const struct cudaMemcpy3DParms *p, cudaStream_t stream)
 {
     CUDA_MEMCPY3D copy;
-    cudaError_t error = rt_describe_box(&copy, p);
+    cudaError_t error = describe_3d(&copy, p);
     if (error == cudaErrorNotReady)
         return cudaSuccess;
     return error ?: RT_CALL(d, cuMemcpy3DAsync, &copy, stream);

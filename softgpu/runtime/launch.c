@@ -1,5 +1,4 @@
 /* launch.c: from a host function or kernel handle to a launch by the driver. */
-#include "softgpu/runtime/launch.h"
 #include "softgpu/runtime/registry.h"
 
 #include <stddef.h>

@@ -6,7 +6,6 @@
  * (__cudaGetKernel, in a static initialiser), pops the configuration and calls __cudaLaunchKernel.
  */
 #include "softgpu/runtime/registry.h"
-#include "softgpu/runtime/launch.h"
 
 #include <stdatomic.h>
 #include <stdio.h>

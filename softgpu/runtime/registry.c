@@ -213,25 +213,6 @@ cudaError_t registry_kernel(const void *key, CUkernel *kernel)
     return error;
 }
 
-static int is_function_of(const symbol_t *symbol, CUfunction function)
-{
-    CUfunction own = NULL;
-    return symbol->kind == SYMBOL_KERNEL && symbol->kernel &&
-           RT_CALL(&rt_driver[RT_LEGACY], cuKernelGetFunction, &own, symbol->kernel) == cudaSuccess &&
-           own == function;
-}
-
-const void *registry_symbol(CUfunction function)
-{
-    const void *key = function;
-    pthread_mutex_lock(&registry_lock);
-    for (size_t i = 0; i < symbol_count && key == (const void *)function; i++)
-        if (is_function_of(&symbols[i], function))
-            key = symbols[i].key;
-    pthread_mutex_unlock(&registry_lock);
-    return key;
-}
-
 static cudaError_t variable_locked(const symbol_t *symbol, CUdeviceptr *address, size_t *bytes)
 {
     const driver_t *d = &rt_driver[RT_LEGACY];

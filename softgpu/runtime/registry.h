@@ -33,8 +33,6 @@ void registry_remove_library(CUlibrary library);
 
 /* The driver's kernel for a host function or a kernel handle; loads the image. */
 cudaError_t registry_kernel(const void *key, CUkernel *kernel);
-/* The host function that a driver's function was registered for; the handle itself if there is none. */
-const void *registry_symbol(CUfunction function);
 /* Where a variable is on the device, and its size; loads the image. */
 cudaError_t registry_variable(const void *key, CUdeviceptr *address, size_t *bytes);
 /* Sets the pointers of an image's __managed__ variables. False, with a line on stderr, if the driver has no

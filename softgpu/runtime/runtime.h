@@ -84,10 +84,16 @@ cudaError_t rt_function(const void *symbol, CUfunction *function);
  * documentation of cuLaunchKernel allows it. */
 cudaError_t rt_launched(const void *symbol, CUfunction *handle);
 
-/* copies (copy_nd.c) */
+/* One kernel launch, as the entry points hand it on. */
+typedef struct rt_launch {
+    dim3 grid, block;
+    void **args;
+    size_t shared_bytes;
+    cudaStream_t stream;
+} rt_launch_t;
 
-/* The driver's form of a box copy. cudaErrorNotReady: there is nothing to copy. */
-cudaError_t rt_describe_box(CUDA_MEMCPY3D *out, const struct cudaMemcpy3DParms *copy);
+/* Launches on the stream's form `d`. A geometry that the device cannot run is cudaErrorInvalidConfiguration. */
+cudaError_t rt_launch(const driver_t *d, CUfunction function, const rt_launch_t *launch);
 
 /* calling the driver */
 

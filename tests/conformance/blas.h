@@ -1,4 +1,4 @@
-/* blas.h: what the programs of cuBLAS and cuBLASLt share. Matrices are column-major. Numbers are small integers where the
+/* blas.h: what the cases of cuBLAS and cuBLASLt share. Matrices are column-major. Numbers are small integers where the
  * result can be so: then every order of adding up gives the same, and what is rounded is known. */
 #ifndef CONFORMANCE_BLAS_H
 #define CONFORMANCE_BLAS_H

@@ -1,4 +1,4 @@
-/* blaslt.h: the programs of cuBLASLt: an operation with its layouts. */
+/* blaslt.h: what the cases of cuBLASLt share: an operation with its layouts. */
 #ifndef CONFORMANCE_BLASLT_H
 #define CONFORMANCE_BLASLT_H
 

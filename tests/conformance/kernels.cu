@@ -1,4 +1,4 @@
-/* kernels.cu: the kernels of the conformance programs, with C names. Blocks own slices of 1024 elements, so that they run
+/* kernels.cu: the kernels of the conformance cases, with C names. Blocks own slices of 1024 elements, so that they run
  * with any block size. */
 #include <cuda.h>
 

@@ -1,53 +1,54 @@
 #!/usr/bin/env bash
-# run.sh soft|ebb|gpu <build folder> [program...]: runs conformance programs (all, if none is named) and prints a line for each.
+# run.sh soft|ebb|gpu <build folder> [case...]: runs cases of the conformance suite (all, if none is named), each in a process of its own, and
+# prints a line for each.
 #
 #   soft   on the software device: with real threads, then deterministically with several seeds (SEEDS="1 2 3")
-#   ebb    on the software device, libebb.so preloaded: what a program sees of the driver stays as it is, but for what
+#   ebb    on the software device, libebb.so preloaded: what a case sees of the driver stays as it is, but for what
 #          under_ebb.txt lists
 #   gpu    on the GPU, with NVIDIA's libraries wherever the loader finds them (GPU_ANYWAY=1: also if its cache lists no driver)
 #
-# Exit: 0 all passed, 1 some failed, 77 there was nothing to run on, or (a single program) it skipped.
+# Exit: 0 all passed, 1 some failed, 77 there was nothing to run on, or (a single case) it skipped.
 set -uo pipefail
 
-run_one() { # run_one <program> [VARIABLE=value...]: prints the program's output if it fails
-    local program=$1 output rc
+run_one() { # run_one <area>.<behaviour> [VARIABLE=value...]: prints the case's output if it fails
+    local case=$1 output rc
     shift
-    output=$(env "$@" timeout 60 "$programs/$program" 2>&1)
+    output=$(env "$@" timeout 60 "$programs/${case%%.*}" "${case#*.}" 2>&1)
     rc=$?
-    ((rc == 0 || rc == 77)) || printf '%s\n' "$program ($*): exit $rc" "$output"
-    ((rc != 77)) || printf '%s\n' "$program: $output"
+    ((rc == 0 || rc == 77)) || printf '%s\n' "$case ($*): exit $rc" "$output"
+    ((rc != 77)) || printf '%s\n' "$case: $output"
     return $rc
 }
 
 run_soft() {
-    local program=$1 rc seed
+    local case=$1 rc seed
     # Where the CPU has no protection keys, softgpu cannot keep host code away from device memory.
-    if [[ $program == fault.host_access* ]] && ! grep -qw ospke /proc/cpuinfo; then
-        echo "$program: skipped: this CPU has no protection keys"
+    if [[ $case == fault.host_access* ]] && ! grep -qw ospke /proc/cpuinfo; then
+        echo "$case: skipped: this CPU has no protection keys"
         return 77
     fi
     local devices=1
-    [[ $program != peer.* ]] || devices=2
+    [[ $case != peer.* ]] || devices=2
     export SOFTGPU_DEVICES=$devices
-    run_one "$program" LD_LIBRARY_PATH="$build/softgpu/lib" SOFTGPU_SCHEDULER=threads || return $?
+    run_one "$case" LD_LIBRARY_PATH="$build/softgpu/lib" SOFTGPU_SCHEDULER=threads || return $?
     for seed in ${SEEDS:-1 2 3}; do
-        run_one "$program" LD_LIBRARY_PATH="$build/softgpu/lib" SOFTGPU_SCHEDULER=deterministic SOFTGPU_SEED="$seed" || return $?
+        run_one "$case" LD_LIBRARY_PATH="$build/softgpu/lib" SOFTGPU_SCHEDULER=deterministic SOFTGPU_SEED="$seed" || return $?
     done
 }
 
 run_ebb() {
-    local program=$1 rc
+    local case=$1 rc
     local -a settings=(LD_LIBRARY_PATH="$build/softgpu/lib" LD_PRELOAD="$build/lib/libebb.so" EBB_LOG=quiet SOFTGPU_DEVICES=1)
-    [[ $program != peer.* ]] || settings+=(SOFTGPU_DEVICES=2)
-    [[ $program != ipc.* ]] || settings+=(EBB_IPC=1)
-    if ! grep -q "^$program  " "$here/under_ebb.txt"; then
-        run_one "$program" "${settings[@]}"
+    [[ $case != peer.* ]] || settings+=(SOFTGPU_DEVICES=2)
+    [[ $case != ipc.* ]] || settings+=(EBB_IPC=1)
+    if ! grep -q "^$case  " "$here/under_ebb.txt"; then
+        run_one "$case" "${settings[@]}"
         return
     fi
-    run_one "$program" "${settings[@]}" >/dev/null
+    run_one "$case" "${settings[@]}" >/dev/null
     rc=$?
     ((rc == 0)) || return 77
-    echo "$program: passes, although under_ebb.txt lists it"
+    echo "$case: passes, although under_ebb.txt lists it"
     return 1
 }
 
@@ -56,7 +57,7 @@ run_gpu() {
 }
 
 main() {
-    local where=$1 failed=0 passed=0 skipped=0 program rc
+    local where=$1 failed=0 passed=0 skipped=0 case rc
     build=$(cd "$2" && pwd)
     here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
     shift 2
@@ -66,16 +67,16 @@ main() {
         return 77
     fi
     local -a wanted=("$@")
-    ((${#wanted[@]} > 0)) || mapfile -t wanted < <(find "$programs" -maxdepth 1 -type f -executable ! -name '*.so' -printf '%f\n' | sort)
-    for program in "${wanted[@]}"; do
-        run_"$where" "$program"
+    ((${#wanted[@]} > 0)) || mapfile -t wanted <"$programs/cases"
+    for case in "${wanted[@]}"; do
+        run_"$where" "$case"
         rc=$?
         case $rc in
         0) passed=$((passed + 1)) result=passed ;;
         77) skipped=$((skipped + 1)) result=skipped ;;
         *) failed=$((failed + 1)) result=FAILED ;;
         esac
-        printf '%-8s %s\n' "$result" "$program"
+        printf '%-8s %s\n' "$result" "$case"
     done
     echo "$passed passed, $skipped skipped, $failed failed"
     ((failed == 0)) || return 1

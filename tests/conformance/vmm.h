@@ -1,4 +1,4 @@
-/* vmm.h: what the programs on virtual memory management share. */
+/* vmm.h: what the cases on virtual memory management share. */
 #ifndef CONFORMANCE_VMM_H
 #define CONFORMANCE_VMM_H
 

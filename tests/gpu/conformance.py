@@ -10,8 +10,8 @@ ALONE = ["context.destroy_pops_and_frees", "peer.memory_counts_per_device"]
 TINY = ["vmm.aliases_show_the_same_bytes", "vmm.map_takes_whole_handles"]
 
 
-def run_some(context, where, programs):
-    """One of several at once: most of a program's time is that of making a context."""
+def run_some(context, where, cases):
+    """One of several at once: most of a case's time is that of making a context."""
     more = {}
     kernels = context.build / "conformance/conformance_kernels.fatbin"  # of a kit
     if kernels.exists():
@@ -19,12 +19,12 @@ def run_some(context, where, programs):
     if "GPU_VISIBLE" in os.environ:  # those of several devices want more than one
         more["CUDA_VISIBLE_DEVICES"] = os.environ["GPU_VISIBLE"]
     # The script looks for a driver in the loader's cache; a driver in a folder of its own is on the path alone.
-    return context.run(["bash", ROOT / "tests/conformance/run.sh", where, context.build, *programs], limit=context.left(), SEEDS="1",
+    return context.run(["bash", ROOT / "tests/conformance/run.sh", where, context.build, *cases], limit=context.left(), SEEDS="1",
                        GPU_LIBRARY_PATH=context.environment().get("LD_LIBRARY_PATH", ""), GPU_ANYWAY="1", **more)
 
 
 def complaints(lines, verdicts):
-    """What each program that has not passed has said: the lines before its verdict that begin with its name, or follow such a line."""
+    """What each case that has not passed has said: the lines before its verdict that begin with its name, or follow such a line."""
     said, now = {}, []
     for line in lines:
         words = line.split()
@@ -38,12 +38,11 @@ def complaints(lines, verdicts):
 
 
 def step(context):
-    where, programs, lanes = "soft", TINY, 1
+    where, cases, lanes = "soft", TINY, 1
     if not context.software:
         where, lanes = "gpu", 4
-        programs = sorted(p.name for p in (context.build / "conformance").iterdir()
-                          if p.is_file() and os.access(p, os.X_OK) and p.suffix != ".so")
-    together, alone = [p for p in programs if p not in ALONE], [p for p in programs if p in ALONE]
+        cases = (context.build / "conformance/cases").read_text().split()
+    together, alone = [c for c in cases if c not in ALONE], [c for c in cases if c in ALONE]
     with concurrent.futures.ThreadPoolExecutor(lanes) as pool:
         shares = [share for share in (together[lane::lanes] for lane in range(lanes)) if share]
         parts = list(pool.map(lambda share: run_some(context, where, share), shares))
@@ -52,9 +51,9 @@ def step(context):
     words = [line.split() for line in lines]
     verdicts = {w[1]: w[0] for w in words if len(w) == 2 and w[0] in ("passed", "skipped", "FAILED")}
     counts = {verdict: sum(v == verdict for v in verdicts.values()) for verdict in ("passed", "skipped", "FAILED")}
-    counts["not run"] = len(programs) - len(verdicts)
+    counts["not run"] = len(cases) - len(verdicts)
     said = complaints(lines, verdicts)
-    context.figures.update(counts=counts, programs=dict(sorted(verdicts.items())), said=said)
+    context.figures.update(counts=counts, cases=dict(sorted(verdicts.items())), said=said)
     if counts["FAILED"] or counts["not run"]:
         context.figures["output"] = [line for line in lines if not line.startswith("passed ")][-300:]
     return counts["passed"] > 0 and not counts["FAILED"] and not counts["not run"]
@@ -64,4 +63,4 @@ def summary(figures):
     counts = figures["counts"]
     lines = [", ".join(f"{count} {verdict}" for verdict, count in counts.items())]
     return lines + [f"- {name}: {verdict}{': ' if figures['said'].get(name) else ''}{' / '.join(figures['said'].get(name, []))[:300]}"
-                    for name, verdict in figures["programs"].items() if verdict != "passed"]
+                    for name, verdict in figures["cases"].items() if verdict != "passed"]

@@ -16,9 +16,9 @@ python3 - "$folder/out/results.json" <<'PY' || { cat "$folder/log"; exit 1; }
 import json, sys
 results = json.load(open(sys.argv[1]))
 machine = results["steps"]["conformance"]["machine"]
-programs = results["steps"]["conformance"]["figures"]["programs"]
-failed = [name for name, verdict in programs.items() if verdict == "FAILED" and not name.startswith("fault.")]
-passed = sum(verdict == "passed" for verdict in programs.values())
+cases = results["steps"]["conformance"]["figures"]["cases"]
+failed = [name for name, verdict in cases.items() if verdict == "FAILED" and not name.startswith("fault.")]
+passed = sum(verdict == "passed" for verdict in cases.values())
 print(machine["device"], machine["commit"], f"{passed} passed, failed: {failed}")
 sys.exit(bool(failed) or passed < 150 or "kit" not in machine["commit"])
 PY

@@ -50,20 +50,12 @@ static bool make_view(sg_action_t *a, bool packed)
     return true;
 }
 
-void sg_action_set_attribute(sg_action_t *a, CUlaunchAttributeID id, const CUlaunchAttributeValue *value)
-{
-    softgpu_launch_t *l = &a->op->kernel.launch;
-    a->view->attribute[id] = *value;
-    if (id != CU_LAUNCH_ATTRIBUTE_COOPERATIVE)
-        return;
-    l->cooperative = value->cooperative != 0;
-    a->op->units = l->cooperative ? 1 : (uint64_t)l->grid[0] * l->grid[1] * l->grid[2];
-}
-
 void sg_action_take_attributes(sg_action_t *a, const sg_action_t *from)
 {
-    for (unsigned id = 0; id < CU_LAUNCH_ATTRIBUTE_MAX; id++)
-        sg_action_set_attribute(a, (CUlaunchAttributeID)id, &from->view->attribute[id]);
+    softgpu_launch_t *l = &a->op->kernel.launch;
+    memcpy(a->view->attribute, from->view->attribute, sizeof a->view->attribute);
+    l->cooperative = a->view->attribute[CU_LAUNCH_ATTRIBUTE_COOPERATIVE].cooperative != 0;
+    a->op->units = l->cooperative ? 1 : (uint64_t)l->grid[0] * l->grid[1] * l->grid[2];
 }
 
 CUresult sg_action_kernel(sg_action_t *out, const CUDA_KERNEL_NODE_PARAMS *p)

@@ -204,7 +204,6 @@ sg_graph_t *sg_graph_clone_locked(const sg_graph_t *from, bool handles)
     sg_graph_t *g = sg_graph_new_locked(handles);
     if (!g)
         return NULL;
-    g->origin = from->object.id ? from->object.id : from->origin;
     g->has_memory = from->has_memory;
     for (sg_node_t *n = from->first; n; n = n->next) {
         sg_action_t action;

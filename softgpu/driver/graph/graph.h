@@ -6,7 +6,7 @@
  *   item      a node of the image as it is run: those of child graphs lie among the others
  *   lane      a chain of items that run in one stream: lane 0 in the stream of the launch, the others in streams
  *             of the executable graph
- *   origin    the node, or the graph, that another one is a clone of
+ *   origin    the node that another one is a clone of
  *   tail      of a capturing stream: the nodes that the next captured node will depend on
  *   block     memory that an allocation node allocates; its address stays the same for ever (graph/memory.c)
  *
@@ -64,7 +64,7 @@ static inline void *sg_handle_of(const sg_object_t *object)
 
 /* ---- graph/action.c ---- */
 
-/* What cuGraphKernelNodeGetParams hands out beside the op, and the attributes that were set. */
+/* What cuGraphKernelNodeGetParams hands out beside the op, and the attributes of its launch. */
 typedef struct sg_kernel_view {
     bool packed; /* the arguments came in one buffer */
     size_t bytes;
@@ -105,7 +105,6 @@ CUresult sg_action_memops_locked(sg_action_t *out, unsigned count, const CUstrea
 /* Of an op that comes for a capturing stream; takes it over, also on failure. */
 CUresult sg_action_of_op_locked(sg_action_t *out, sg_op_t *op);
 /* Of kernels. */
-void sg_action_set_attribute(sg_action_t *a, CUlaunchAttributeID id, const CUlaunchAttributeValue *value);
 void sg_action_take_attributes(sg_action_t *a, const sg_action_t *from);
 void sg_action_describe_kernel(const sg_action_t *a, CUDA_KERNEL_NODE_PARAMS *out);
 
@@ -145,8 +144,7 @@ struct sg_graph {
     sg_object_t object;
     sg_node_t *first, *last;
     size_t count;
-    sg_node_t *owner; /* the child graph node that it belongs to; NULL: the program's */
-    uint64_t origin;
+    sg_node_t *owner;      /* the child graph node that it belongs to; NULL: the program's */
     sg_capture_t *capture; /* being captured into */
     unsigned execs;        /* executable graphs made of it that are alive */
     bool has_memory;       /* holds, or child graphs hold, allocation or free nodes */
@@ -222,9 +220,6 @@ CUresult sg_params_set_in_exec(CUgraphExec exec, CUgraphNode handle, const CUgra
 CUresult sg_params_get(CUgraphNode handle, CUgraphNodeParams *params);
 
 /* ---- graph/update.c ---- */
-/* A child graph of an image takes over another one's parameters, node by node. */
-CUresult sg_update_child_locked(sg_exec_t *e, sg_graph_t *image, sg_graph_t *with);
-
 /* Whether an executable graph may have its node's action replaced by this one. */
 CUgraphExecUpdateResult sg_update_fits(const sg_exec_t *e, const sg_action_t *old, const sg_action_t *new);
 

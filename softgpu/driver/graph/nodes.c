@@ -19,27 +19,11 @@ static CUgraphNodeParams of_kernel(const CUDA_KERNEL_NODE_PARAMS *k)
     return p;
 }
 
-/* The first form ends before the last two members. */
-static CUgraphNodeParams of_kernel_v1(const CUDA_KERNEL_NODE_PARAMS_v1 *k)
-{
-    CUgraphNodeParams p = {.type = CU_GRAPH_NODE_TYPE_KERNEL};
-    memcpy(&p.kernel, k, sizeof *k);
-    return p;
-}
-
 SG_EXPORT CUresult cuGraphAddKernelNode_v2(SPOT_PARAMETERS, const CUDA_KERNEL_NODE_PARAMS *k)
 {
     if (!k)
         return CUDA_ERROR_INVALID_VALUE;
     CUgraphNodeParams p = of_kernel(k);
-    return sg_params_add(SPOT, &p);
-}
-
-SG_EXPORT CUresult cuGraphAddKernelNode(SPOT_PARAMETERS, const CUDA_KERNEL_NODE_PARAMS_v1 *k)
-{
-    if (!k)
-        return CUDA_ERROR_INVALID_VALUE;
-    CUgraphNodeParams p = of_kernel_v1(k);
     return sg_params_add(SPOT, &p);
 }
 
@@ -51,29 +35,12 @@ SG_EXPORT CUresult cuGraphKernelNodeSetParams_v2(CUgraphNode node, const CUDA_KE
     return sg_params_set(node, &p);
 }
 
-SG_EXPORT CUresult cuGraphKernelNodeSetParams(CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS_v1 *k)
-{
-    if (!k)
-        return CUDA_ERROR_INVALID_VALUE;
-    const CUgraphNodeParams p = of_kernel_v1(k);
-    return sg_params_set(node, &p);
-}
-
 SG_EXPORT CUresult cuGraphExecKernelNodeSetParams_v2(CUgraphExec exec, CUgraphNode node,
                                                      const CUDA_KERNEL_NODE_PARAMS *k)
 {
     if (!k)
         return CUDA_ERROR_INVALID_VALUE;
     const CUgraphNodeParams p = of_kernel(k);
-    return sg_params_set_in_exec(exec, node, &p);
-}
-
-SG_EXPORT CUresult cuGraphExecKernelNodeSetParams(CUgraphExec exec, CUgraphNode node,
-                                                  const CUDA_KERNEL_NODE_PARAMS_v1 *k)
-{
-    if (!k)
-        return CUDA_ERROR_INVALID_VALUE;
-    const CUgraphNodeParams p = of_kernel_v1(k);
     return sg_params_set_in_exec(exec, node, &p);
 }
 
@@ -89,11 +56,6 @@ static CUresult get(CUgraphNode node, CUgraphNodeType type, void *out, size_t by
 }
 
 SG_EXPORT CUresult cuGraphKernelNodeGetParams_v2(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS *k)
-{
-    return get(node, CU_GRAPH_NODE_TYPE_KERNEL, k, sizeof *k);
-}
-
-SG_EXPORT CUresult cuGraphKernelNodeGetParams(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS_v1 *k)
 {
     return get(node, CU_GRAPH_NODE_TYPE_KERNEL, k, sizeof *k);
 }
@@ -116,12 +78,6 @@ static bool known_attribute(CUlaunchAttributeID id)
     }
 }
 
-static sg_node_t *kernel_node_locked(CUgraphNode handle)
-{
-    sg_node_t *node = sg_node_find_locked(handle);
-    return node && node->action.type == CU_GRAPH_NODE_TYPE_KERNEL ? node : NULL;
-}
-
 SG_EXPORT CUresult cuGraphKernelNodeGetAttribute(CUgraphNode handle, CUkernelNodeAttrID id,
                                                  CUkernelNodeAttrValue *out)
 {
@@ -129,37 +85,12 @@ SG_EXPORT CUresult cuGraphKernelNodeGetAttribute(CUgraphNode handle, CUkernelNod
     if (!out || !known_attribute(id))
         return CUDA_ERROR_INVALID_VALUE;
     sg_lock();
-    const sg_node_t *node = kernel_node_locked(handle);
-    if (node)
+    const sg_node_t *node = sg_node_find_locked(handle);
+    const bool is_kernel = node && node->action.type == CU_GRAPH_NODE_TYPE_KERNEL;
+    if (is_kernel)
         *out = node->action.view->attribute[id];
     sg_unlock();
-    return node ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
-}
-
-SG_EXPORT CUresult cuGraphKernelNodeSetAttribute(CUgraphNode handle, CUkernelNodeAttrID id,
-                                                 const CUkernelNodeAttrValue *value)
-{
-    SG_TRY(sg_graph_enter());
-    if (!value || !known_attribute(id))
-        return CUDA_ERROR_INVALID_VALUE;
-    sg_lock();
-    sg_node_t *node = kernel_node_locked(handle);
-    if (node)
-        sg_action_set_attribute(&node->action, id, value);
-    sg_unlock();
-    return node ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
-}
-
-SG_EXPORT CUresult cuGraphKernelNodeCopyAttributes(CUgraphNode to, CUgraphNode from)
-{
-    SG_TRY(sg_graph_enter());
-    sg_lock();
-    sg_node_t *d = kernel_node_locked(to);
-    const sg_node_t *s = kernel_node_locked(from);
-    if (d && s)
-        sg_action_take_attributes(&d->action, &s->action);
-    sg_unlock();
-    return d && s ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    return is_kernel ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
 /* ---- copies ---- */
@@ -247,26 +178,12 @@ SG_EXPORT CUresult cuGraphMemsetNodeGetParams(CUgraphNode node, CUDA_MEMSET_NODE
 
 /* ---- host functions ---- */
 
-static CUgraphNodeParams of_host(const CUDA_HOST_NODE_PARAMS *h)
-{
-    return (CUgraphNodeParams){.type = CU_GRAPH_NODE_TYPE_HOST, .host = {h->fn, h->userData}};
-}
-
 SG_EXPORT CUresult cuGraphAddHostNode(SPOT_PARAMETERS, const CUDA_HOST_NODE_PARAMS *h)
 {
     if (!h)
         return CUDA_ERROR_INVALID_VALUE;
-    CUgraphNodeParams p = of_host(h);
+    CUgraphNodeParams p = {.type = CU_GRAPH_NODE_TYPE_HOST, .host = {h->fn, h->userData}};
     return sg_params_add(SPOT, &p);
-}
-
-SG_EXPORT CUresult cuGraphExecHostNodeSetParams(CUgraphExec exec, CUgraphNode node,
-                                                const CUDA_HOST_NODE_PARAMS *h)
-{
-    if (!h)
-        return CUDA_ERROR_INVALID_VALUE;
-    const CUgraphNodeParams p = of_host(h);
-    return sg_params_set_in_exec(exec, node, &p);
 }
 
 /* ---- child graphs, nothing ---- */
@@ -280,12 +197,6 @@ SG_EXPORT CUresult cuGraphAddChildGraphNode(SPOT_PARAMETERS, CUgraph child)
 SG_EXPORT CUresult cuGraphChildGraphNodeGetGraph(CUgraphNode node, CUgraph *graph)
 {
     return get(node, CU_GRAPH_NODE_TYPE_GRAPH, graph, sizeof *graph);
-}
-
-SG_EXPORT CUresult cuGraphExecChildGraphNodeSetParams(CUgraphExec exec, CUgraphNode node, CUgraph child)
-{
-    const CUgraphNodeParams p = {.type = CU_GRAPH_NODE_TYPE_GRAPH, .graph = {.graph = child}};
-    return sg_params_set_in_exec(exec, node, &p);
 }
 
 SG_EXPORT CUresult cuGraphAddEmptyNode(SPOT_PARAMETERS)
@@ -330,14 +241,6 @@ SG_EXPORT CUresult cuGraphAddBatchMemOpNode(SPOT_PARAMETERS, const CUDA_BATCH_ME
 SG_EXPORT CUresult cuGraphBatchMemOpNodeGetParams(CUgraphNode node, CUDA_BATCH_MEM_OP_NODE_PARAMS *m)
 {
     return get(node, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, m, sizeof *m);
-}
-
-SG_EXPORT CUresult cuGraphBatchMemOpNodeSetParams(CUgraphNode node, const CUDA_BATCH_MEM_OP_NODE_PARAMS *m)
-{
-    if (!m)
-        return CUDA_ERROR_INVALID_VALUE;
-    const CUgraphNodeParams p = of_memops(m);
-    return sg_params_set(node, &p);
 }
 
 SG_EXPORT CUresult cuGraphExecBatchMemOpNodeSetParams(CUgraphExec exec, CUgraphNode node,

@@ -164,13 +164,6 @@ static void replace_locked(sg_node_t *node, sg_action_t *action)
         sg_action_take_attributes(action, &node->action);
     sg_action_drop_locked(&node->action);
     node->action = *action;
-    if (action->type == CU_GRAPH_NODE_TYPE_GRAPH)
-        action->child->owner = node;
-}
-
-static bool is_memory(CUgraphNodeType type)
-{
-    return type == CU_GRAPH_NODE_TYPE_MEM_ALLOC || type == CU_GRAPH_NODE_TYPE_MEM_FREE;
 }
 
 static CUresult set_locked(CUgraphNode handle, CUgraphNodeParams *p, sg_action_t *kernel)
@@ -192,8 +185,6 @@ static CUresult set_locked(CUgraphNode handle, CUgraphNodeParams *p, sg_action_t
 CUresult sg_params_set(CUgraphNode handle, const CUgraphNodeParams *params)
 {
     SG_TRY(check_before(params));
-    if (is_memory(params->type) || (params->type == CU_GRAPH_NODE_TYPE_GRAPH && params->graph.ownership))
-        return CUDA_ERROR_NOT_SUPPORTED;
     CUgraphNodeParams p = *params;
     sg_action_t kernel;
     bool is_kernel = p.type == CU_GRAPH_NODE_TYPE_KERNEL;
@@ -206,12 +197,6 @@ CUresult sg_params_set(CUgraphNode handle, const CUgraphNodeParams *params)
     return result;
 }
 
-static CUresult set_child_in_exec_locked(sg_exec_t *e, sg_node_t *node, CUgraph graph)
-{
-    sg_graph_t *with = sg_graph_find_locked(graph);
-    return with ? sg_update_child_locked(e, node->action.child, with) : CUDA_ERROR_INVALID_VALUE;
-}
-
 static CUresult set_in_exec_locked(CUgraphExec exec, CUgraphNode handle, CUgraphNodeParams *p,
                                    sg_action_t *kernel)
 {
@@ -219,8 +204,6 @@ static CUresult set_in_exec_locked(CUgraphExec exec, CUgraphNode handle, CUgraph
     sg_node_t *node = e ? sg_exec_node_locked(e, handle) : NULL;
     sg_action_t action;
     CUresult result = node && node->action.type == p->type ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-    if (!result && p->type == CU_GRAPH_NODE_TYPE_GRAPH)
-        return set_child_in_exec_locked(e, node, p->graph.graph);
     if (!result && kernel)
         action = *kernel;
     else if (!result)
@@ -240,8 +223,6 @@ static CUresult set_in_exec_locked(CUgraphExec exec, CUgraphNode handle, CUgraph
 CUresult sg_params_set_in_exec(CUgraphExec exec, CUgraphNode handle, const CUgraphNodeParams *params)
 {
     SG_TRY(check_before(params));
-    if (is_memory(params->type))
-        return CUDA_ERROR_NOT_SUPPORTED;
     CUgraphNodeParams p = *params;
     sg_action_t kernel;
     bool is_kernel = p.type == CU_GRAPH_NODE_TYPE_KERNEL;
@@ -365,14 +346,4 @@ SG_EXPORT CUresult cuGraphAddNode(CUgraphNode *out, CUgraph graph, const CUgraph
                                   CUgraphNodeParams *params)
 {
     return cuGraphAddNode_v2(out, graph, deps, NULL, count, params);
-}
-
-SG_EXPORT CUresult cuGraphNodeSetParams(CUgraphNode node, CUgraphNodeParams *params)
-{
-    return params && is_clean(params) ? sg_params_set(node, params) : CUDA_ERROR_INVALID_VALUE;
-}
-
-SG_EXPORT CUresult cuGraphExecNodeSetParams(CUgraphExec exec, CUgraphNode node, CUgraphNodeParams *params)
-{
-    return params && is_clean(params) ? sg_params_set_in_exec(exec, node, params) : CUDA_ERROR_INVALID_VALUE;
 }

@@ -56,31 +56,6 @@ SG_EXPORT CUresult cuGraphClone(CUgraph *out, CUgraph original)
     return result;
 }
 
-static sg_node_t *find_in_clone_locked(CUgraphNode original, CUgraph clone)
-{
-    const sg_node_t *node = sg_node_find_locked(original);
-    const sg_graph_t *g = sg_graph_find_locked(clone);
-    if (!node || !g || g->origin != node->graph->object.id)
-        return NULL;
-    for (sg_node_t *n = g->first; n; n = n->next)
-        if (n->origin == node->object.id)
-            return n;
-    return NULL;
-}
-
-SG_EXPORT CUresult cuGraphNodeFindInClone(CUgraphNode *out, CUgraphNode original, CUgraph clone)
-{
-    SG_TRY(sg_graph_enter());
-    if (!out)
-        return CUDA_ERROR_INVALID_VALUE;
-    sg_lock();
-    sg_node_t *found = find_in_clone_locked(original, clone);
-    if (found)
-        *out = sg_handle_of(&found->object);
-    sg_unlock();
-    return found ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-}
-
 /* ---- lists that calls give out ---- */
 
 /* What the program gave: room for so many; entries beyond what there is become NULL. */
@@ -317,68 +292,22 @@ static CUresult add_edges_locked(const sg_graph_t *g, const edge_list_t *l)
     return result;
 }
 
-static bool same_data(const CUgraphEdgeData *a, const CUgraphEdgeData *b)
-{
-    return a->type == b->type && a->from_port == b->from_port && a->to_port == b->to_port;
-}
-
-static CUresult remove_edges_locked(const sg_graph_t *g, const edge_list_t *l)
-{
-    resolved_edge_t e;
-    if (g->has_memory)
-        return CUDA_ERROR_NOT_SUPPORTED;
-    for (size_t i = 0; i < l->count; i++) {
-        if (!resolve_locked(g, l, i, &e))
-            return CUDA_ERROR_INVALID_VALUE;
-        const sg_edge_t *found = sg_edges_find(&e.to->deps, e.from);
-        if (!found || !same_data(&found->data, &e.data))
-            return CUDA_ERROR_INVALID_VALUE;
-        for (size_t j = 0; j < i; j++)
-            if (l->from[j] == l->from[i] && l->to[j] == l->to[i])
-                return CUDA_ERROR_INVALID_VALUE;
-    }
-    for (size_t i = 0; i < l->count; i++) {
-        resolve_locked(g, l, i, &e);
-        cut(&e);
-    }
-    return CUDA_SUCCESS;
-}
-
-static CUresult change_edges(CUgraph graph, const edge_list_t *l, bool add)
-{
-    SG_TRY(sg_graph_enter());
-    if (l->count && (!l->from || !l->to))
-        return CUDA_ERROR_INVALID_VALUE;
-    sg_lock();
-    const sg_graph_t *g = sg_graph_find_locked(graph);
-    CUresult result = !g          ? CUDA_ERROR_INVALID_VALUE
-                      : !l->count ? CUDA_SUCCESS
-                      : add       ? add_edges_locked(g, l)
-                                  : remove_edges_locked(g, l);
-    sg_unlock();
-    return result;
-}
-
 SG_EXPORT CUresult cuGraphAddDependencies_v2(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to,
                                              const CUgraphEdgeData *data, size_t count)
 {
-    return change_edges(graph, &(edge_list_t){from, to, data, count}, true);
+    SG_TRY(sg_graph_enter());
+    if (count && (!from || !to))
+        return CUDA_ERROR_INVALID_VALUE;
+    sg_lock();
+    const sg_graph_t *g = sg_graph_find_locked(graph);
+    CUresult result =
+        g ? add_edges_locked(g, &(edge_list_t){from, to, data, count}) : CUDA_ERROR_INVALID_VALUE;
+    sg_unlock();
+    return result;
 }
 
 SG_EXPORT CUresult cuGraphAddDependencies(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to,
                                           size_t count)
 {
-    return change_edges(graph, &(edge_list_t){from, to, NULL, count}, true);
-}
-
-SG_EXPORT CUresult cuGraphRemoveDependencies_v2(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to,
-                                                const CUgraphEdgeData *data, size_t count)
-{
-    return change_edges(graph, &(edge_list_t){from, to, data, count}, false);
-}
-
-SG_EXPORT CUresult cuGraphRemoveDependencies(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to,
-                                             size_t count)
-{
-    return change_edges(graph, &(edge_list_t){from, to, NULL, count}, false);
+    return cuGraphAddDependencies_v2(graph, from, to, NULL, count);
 }

@@ -235,12 +235,6 @@ static CUresult take_over_locked(sg_graph_t *with)
     return CUDA_SUCCESS;
 }
 
-CUresult sg_update_child_locked(sg_exec_t *e, sg_graph_t *image, sg_graph_t *with)
-{
-    pairing_t p = {.exec = e};
-    return pair_graphs(&p, image, with) ? take_over_locked(with) : CUDA_ERROR_INVALID_VALUE;
-}
-
 static CUresult update_locked(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo *info)
 {
     sg_exec_t *e = sg_exec_find_locked(exec);
@@ -264,18 +258,6 @@ SG_EXPORT CUresult cuGraphExecUpdate_v2(CUgraphExec exec, CUgraph graph, CUgraph
     sg_lock();
     CUresult result = update_locked(exec, graph, info);
     sg_unlock();
-    return result;
-}
-
-SG_EXPORT CUresult cuGraphExecUpdate(CUgraphExec exec, CUgraph graph, CUgraphNode *node,
-                                     CUgraphExecUpdateResult *out)
-{
-    CUgraphExecUpdateResultInfo info;
-    CUresult result = cuGraphExecUpdate_v2(exec, graph, &info);
-    if (node)
-        *node = info.errorNode;
-    if (out)
-        *out = info.result;
     return result;
 }
 

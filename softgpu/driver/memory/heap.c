@@ -10,7 +10,7 @@
  */
 #include "softgpu/driver/rules.h"
 #include "softgpu/driver/simt/shadow.h"
-#include "softgpu/driver/stream/order.h"
+#include "softgpu/driver/stream/streams.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* clock.c: virtual time, see clock.h. A simulation by events: between two of them every engine works at a constant rate. */
-#include "softgpu/driver/scheduler/clock.h"
+/* clock.c: virtual time, see scheduler.h. A simulation by events: between two of them every engine works at a constant rate. */
+#include "softgpu/driver/scheduler/scheduler.h"
 #include "softgpu/driver/scheduler/profile.h"
 
 #include <stdlib.h>

@@ -12,13 +12,12 @@
  *
  * The host thread that waits decides (it conducts), an executor runs, the conductor waits for it: one thing at a time, so
  * that the same calls give the same order. Two exceptions keep programs alive that rely on concurrency: work that does not
- * end soon is let loose (executors.h), and when no call has come for IDLE_NS all that is queued runs, for hosts that watch
+ * end soon is let loose (scheduler.h), and when no call has come for IDLE_NS all that is queued runs, for hosts that watch
  * memory. Several host threads are deterministic if the program orders their calls.
  *
  * Guarded by sg.lock.
  */
-#include "softgpu/driver/scheduler/clock.h"
-#include "softgpu/driver/scheduler/executors.h"
+#include "softgpu/driver/scheduler/scheduler.h"
 #include "softgpu/driver/scheduler/profile.h"
 
 #include <limits.h>

@@ -1,5 +1,5 @@
-/* executors.c: see executors.h. */
-#include "softgpu/driver/scheduler/executors.h"
+/* executors.c: the deterministic scheduler's threads, see scheduler.h. */
+#include "softgpu/driver/scheduler/scheduler.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* profile.h: what a named GPU can do, as far as the virtual clock (clock.h) and the device's attributes need it.
+/* profile.h: what a named GPU can do, as far as the virtual clock (scheduler.h) and the device's attributes need it.
  *
  * SOFTGPU_PROFILE names one. Without it the clock runs by the first of the table, and the device's name and attributes
  * stay those of the software device.

@@ -18,7 +18,7 @@
  *
  * A stream that waits for values in memory is ordered by what this file does not see; it is left out.
  */
-#include "softgpu/driver/stream/order.h"
+#include "softgpu/driver/stream/streams.h"
 #include "softgpu/driver/rules.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* poll.c: waits for values in memory. Whatever moves a stream looks at them again (queue.c); a thread of their own looks
  * now and then while there are any, since host code, a running kernel and other processes may write too. */
-#include "softgpu/driver/scheduler/executors.h"
+#include "softgpu/driver/scheduler/scheduler.h"
 #include "softgpu/driver/stream/streams.h"
 
 #include <stdlib.h>

@@ -3,7 +3,6 @@
  */
 #include "softgpu/driver/rules.h"
 #include "softgpu/driver/simt/shadow.h"
-#include "softgpu/driver/stream/order.h"
 #include "softgpu/driver/stream/streams.h"
 #include "softgpu/driver/table.h"
 
@@ -44,7 +43,8 @@ sg_op_t *sg_op_new(sg_op_kind_t kind, size_t payload)
     op->payload_bytes = payload;
     op->watch = sg_op_is_work(op) ? sg_watch_new() : NULL;
     if (payload > sizeof op->payload &&
-        !(op->heap_payload = aligned_alloc(SG_PAYLOAD_ALIGN, SG_ROUND_UP(payload, (size_t)SG_PAYLOAD_ALIGN)))) {
+        !(op->heap_payload =
+              aligned_alloc(SG_PAYLOAD_ALIGN, SG_ROUND_UP(payload, (size_t)SG_PAYLOAD_ALIGN)))) {
         sg_watch_free(op->watch);
         free(op);
         return NULL;

@@ -247,10 +247,24 @@ CUresult sg_memop_ops(unsigned count, const CUstreamBatchMemOpParams *params, sg
 sg_event_t *sg_event_find_locked(CUevent handle);
 CUresult sg_event_record_locked(sg_event_t *e, sg_stream_t *s);
 CUresult sg_event_wait_locked(sg_event_t *e, sg_stream_t *s); /* the stream, for its last record */
-void sg_event_forget_locked(sg_event_t *e); /* as if it had never been recorded */
+void sg_event_forget_locked(sg_event_t *e);                   /* as if it had never been recorded */
 /* The flags of an event; false if it is none. */
 bool sg_event_flags(CUevent event, unsigned *flags);
 CUresult cuEventRecord(CUevent event, CUstream stream);
+
+/* order.c: rules about the order of ops in different streams. All under sg.lock. */
+/* Before an op is appended to the stream. Breaking a rule fails the stream's context. */
+void sg_order_check_locked(sg_stream_t *s, sg_op_t *op);
+/* The op leaves the queues. */
+void sg_order_forget_locked(sg_op_t *op);
+/* The stream's future work waits until `on` has reached the number. */
+void sg_order_wait_locked(sg_stream_t *s, const sg_stream_t *on, uint64_t number);
+
+void sg_order_mapped_locked(sg_handle_t *handle);
+void sg_order_unmapped_locked(sg_handle_t *handle);
+void sg_order_unmapping_locked(CUdeviceptr base, size_t bytes);
+void sg_order_allocated_locked(CUdeviceptr base, size_t bytes, const sg_stream_t *s);
+void sg_order_freed_locked(CUdeviceptr base, size_t bytes, const sg_stream_t *s);
 
 /* launch.c: how a launch is asked for. */
 typedef struct sg_wish {

@@ -24,7 +24,7 @@ CONFORMANCE
     OK(cuCtxPopCurrent(&popped));
     CHECK(popped == context);
     OK(cuCtxGetCurrent(&current));
-    CHECK(current == context); /* what main() had made current */
+    CHECK(current == context); /* what was current before the case began */
     OK(cuCtxDestroy(first));
     OK(cuCtxPopCurrent(NULL));
     OK(cuCtxGetCurrent(&current));

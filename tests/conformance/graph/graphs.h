@@ -1,4 +1,4 @@
-/* graphs.h: what the programs about graphs share. */
+/* graphs.h: what the cases about graphs share. */
 #ifndef CONFORMANCE_GRAPHS_H
 #define CONFORMANCE_GRAPHS_H
 
@@ -8,16 +8,16 @@
 
 enum { N = 4096 }; /* ints in a buffer */
 
-/* A module cannot be loaded during a capture: kernels are there before the program begins. */
+/* A module cannot be loaded during a capture: kernels are there before the case begins. */
 #undef CONFORMANCE
 #define CONFORMANCE                                                                                          \
-    static void graph_program(void);                                                                         \
-    static void conformance_body(void)                                                                       \
+    static void graph_case(void);                                                                            \
+    CONFORMANCE_AFTER(NULL)                                                                                  \
     {                                                                                                        \
         conformance_module();                                                                                \
-        graph_program();                                                                                     \
+        graph_case();                                                                                        \
     }                                                                                                        \
-    static void graph_program(void)
+    static void graph_case(void)
 
 static inline CUstream capturing(CUstreamCaptureMode mode)
 {

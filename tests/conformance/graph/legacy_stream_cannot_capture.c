@@ -13,7 +13,8 @@ CONFORMANCE
 
     OK(cuStreamBeginCapture(NULL, CU_STREAM_CAPTURE_MODE_GLOBAL));
     CHECK(status_of(CU_STREAM_PER_THREAD) == CU_STREAM_CAPTURE_STATUS_ACTIVE);
-    fill(NULL, p, 11, N);
+    int value = 11, n = N;
+    OK(LAUNCH(NULL, "fill", N / 1024, &p, &value, &n));
     add(CU_STREAM_PER_THREAD, p, 1, N);
     CUgraph g = end_capture(CU_STREAM_PER_THREAD);
     CHECK(count_nodes(g) == 2);

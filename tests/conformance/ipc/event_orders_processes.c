@@ -38,7 +38,7 @@ static int child(int from, int to)
 
 static int to_child[2], to_parent[2];
 static pid_t pid;
-__attribute__((constructor)) static void start(void)
+static void start(void)
 {
     if (pipe(to_child) || pipe(to_parent))
         exit(1);
@@ -47,7 +47,7 @@ __attribute__((constructor)) static void start(void)
         _exit(child(to_child[0], to_parent[1]));
 }
 
-CONFORMANCE
+CONFORMANCE_AFTER(start)
 {
     struct {
         CUipcEventHandle event;

@@ -37,7 +37,7 @@ static int child(int from, int to)
 /* Before CUDA is initialised: a child of a process that uses it has no device. */
 static int to_child[2], to_parent[2];
 static pid_t pid;
-__attribute__((constructor)) static void start(void)
+static void start(void)
 {
     if (pipe(to_child) || pipe(to_parent))
         exit(1);
@@ -46,7 +46,7 @@ __attribute__((constructor)) static void start(void)
         _exit(child(to_child[0], to_parent[1]));
 }
 
-CONFORMANCE
+CONFORMANCE_AFTER(start)
 {
     CUdeviceptr p = device_alloc(1 << 20), unwanted;
     OK(cuMemsetD32(p, 55, 2));

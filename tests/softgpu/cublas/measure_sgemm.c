@@ -1,6 +1,6 @@
 /* measure_sgemm.c: how fast cublasSgemm is for the products of a transformer step. Not a test: `measure_sgemm
  * [repetitions]` prints GFLOP/s per product (best of the repetitions) and for the sum of all. The rule for
- * tiles in softgpu/blas/tiles.c was chosen with it.
+ * tiles in softgpu/blas/gemm_launch.c was chosen with it.
  */
 #include <cublas_v2.h>
 #include <cuda_runtime_api.h>

@@ -3,7 +3,6 @@
 #include "driver_test.h"
 
 #include <stdbool.h>
-#include <unistd.h>
 
 enum { N = 4096 };
 
@@ -327,33 +326,6 @@ static void what_is_not_provided_says_so(void **state)
     assert_int_equal(cuGraphInstantiate(&e, g, 1 << 10), CUDA_ERROR_INVALID_VALUE);
 }
 
-static void dot_file_names_kernels(void **state)
-{
-    (void)state;
-    char path[] = "/tmp/softgpu-dot-XXXXXX", text[4096];
-    int fd = mkstemp(path);
-    CUgraph g;
-    CUdeviceptr p = device_alloc(N * sizeof(float));
-    assert_true(fd >= 0);
-    OK(cuGraphCreate(&g, 0));
-    CUgraphNode a = add_fill(g, NULL, 0, p, 1);
-    add_fill(g, &a, 1, p, 2);
-    for (unsigned flags = 0; flags < 2; flags++) {
-        OK(cuGraphDebugDotPrint(g, path, flags));
-        FILE *f = fopen(path, "r");
-        assert_non_null(f);
-        size_t n = fread(text, 1, sizeof text - 1, f);
-        text[n] = 0;
-        fclose(f);
-        assert_non_null(strstr(text, "_Z4fillPffi"));
-        assert_non_null(strstr(text, "\"graph_1_node_0\" -> \"graph_1_node_1\""));
-        assert_true(!!strstr(text, "block 128") == (flags == CU_GRAPH_DEBUG_DOT_FLAGS_VERBOSE));
-    }
-    assert_int_equal(cuGraphDebugDotPrint(g, "/no such folder/graph.dot", 0), CUDA_ERROR_OPERATING_SYSTEM);
-    close(fd);
-    unlink(path);
-}
-
 /* Last: the context's streams are gone afterwards. */
 static void reset_ends_captures(void **state)
 {
@@ -389,7 +361,6 @@ int main(void)
         cmocka_unit_test(a_stream_that_captures_is_not_destroyed),
         cmocka_unit_test(event_of_an_ended_capture_cannot_be_waited_for),
         cmocka_unit_test(what_is_not_provided_says_so),
-        cmocka_unit_test(dot_file_names_kernels),
         cmocka_unit_test(reset_ends_captures),
     };
     return cmocka_run_group_tests(tests, setup, NULL);

@@ -1,9 +1,31 @@
-/* gemm_api.h: a product as a program asks cuBLAS for it, whatever function it calls and its sizes' type. */
-#ifndef SOFTGPU_CUBLAS_GEMM_API_H
-#define SOFTGPU_CUBLAS_GEMM_API_H
+/* internal.h: what a cublasHandle_t points to, and a product as a program asks for it.
+ *
+ * Threads: a handle belongs to one thread at a time, as in cuBLAS.
+ */
+#ifndef SOFTGPU_CUBLAS_INTERNAL_H
+#define SOFTGPU_CUBLAS_INTERNAL_H
 
+#include "softgpu/blas/device.h"
 #include "softgpu/blas/gemm.h"
 
+struct cublasContext {
+    blas_context_t base; /* first: see there */
+    CUstream stream;
+    cublasPointerMode_t pointer_mode;
+    cublasAtomicsMode_t atomics_mode;
+    cublasMath_t math_mode;
+    int sm_count_target;
+    CUdeviceptr result; /* owned: 16 bytes for a result that goes to the host; 0 until first needed */
+};
+
+static inline int blas_is_handle(cublasHandle_t handle)
+{
+    return handle && handle->base.magic == BLAS_MAGIC;
+}
+
+/* ---- gemm.c ---- */
+
+/* Whatever function is called, and its sizes' type. */
 typedef struct blas_product {
     cublasOperation_t transa, transb;
     int64_t m, n, k, lda, ldb, ldc;

@@ -1,4 +1,4 @@
-/* runtime_captures_and_builds.cu: a kernel that a program launches with <<<>>>. */
+/* runtime_captures.cu: a kernel that a program launches with <<<>>>. */
 #ifndef BLOCK_SIZE_INDEPENDENT
 #define BLOCK_SIZE_INDEPENDENT(...)
 #endif
@@ -12,7 +12,6 @@ __global__ void bump(int *p, int by, int n)
 BLOCK_SIZE_INDEPENDENT(bump);
 
 #ifndef __SOFTGPU__
-extern "C" const void *const bump_kernel = (const void *)bump;
 extern "C" cudaError_t launch_bump(int *p, int by, int n, cudaStream_t stream)
 {
     bump<<<4, 64, 0, stream>>>(p, by, n);

@@ -1,4 +1,15 @@
-/* clock.h: virtual time: when each op would begin and end on the GPU of the profile. Who runs an op's work, and when in
+/* scheduler.h: the deterministic scheduler's clock and threads. deterministic.c decides what runs when.
+ *
+ * Guarded by sg.lock, but for what says otherwise.
+ */
+#ifndef SG_SCHEDULER_H
+#define SG_SCHEDULER_H
+
+#include "softgpu/driver/stream/streams.h"
+
+/* ---- scheduler/clock.c ---- */
+
+/* Virtual time: when each op would begin and end on the GPU of the profile. Who runs an op's work, and when in
  * real time, is none of its business (deterministic.c).
  *
  * The model
@@ -14,14 +25,7 @@
  *   host functions   One at a time on each device, each SG_HOST_FUNCTION_NS.
  *   waits, records   No time.
  * All of it in whole nanoseconds, by integer arithmetic: the same on every machine.
- *
- * Guarded by sg.lock.
  */
-#ifndef SG_CLOCK_H
-#define SG_CLOCK_H
-
-#include "softgpu/driver/stream/streams.h"
-
 void sg_clock_call_locked(void); /* a call begins */
 uint64_t sg_clock_now_locked(void);
 void sg_clock_add_locked(const sg_op_t *op); /* it is queued now */
@@ -29,5 +33,26 @@ void sg_clock_add_locked(const sg_op_t *op); /* it is queued now */
 bool sg_clock_over_locked(const sg_stream_t *stream, uint64_t number);
 /* Moves the host's clock on until the stream has. The caller holds a reference. */
 void sg_clock_wait_locked(const sg_stream_t *stream, uint64_t number);
+
+/* ---- scheduler/executors.c ---- */
+
+/* The threads of the deterministic scheduler. They run what they are handed and decide nothing.
+ *
+ * One device executor does all work on device memory, and one caller all host functions, as long as what they are
+ * handed ends soon. A piece of work that does not (a kernel that waits for the host or for another stream) is let
+ * loose: it goes on by itself, and a further executor takes the next piece.
+ */
+CUresult sg_executors_start(void);
+/* Whether there is one for this op: always for work; for a host function unless another one is let loose. */
+bool sg_executor_free_locked(const sg_op_t *op);
+/* Hands over the op, to be run up to unit `limit`, and waits until that is done: true, or it is let loose: false. Gives
+ * up the lock meanwhile. */
+bool sg_executor_run_locked(sg_op_t *op, uint64_t limit);
+/* deterministic.c: that is done; `ok`: nothing faulted. `loose`: nobody has waited for them. */
+void sg_executed_locked(sg_op_t *op, bool ok, bool loose);
+
+/* Something has changed for those who wait with this. */
+void sg_executors_wake_locked(void);
+void sg_executors_wait_locked(void);
 
 #endif
