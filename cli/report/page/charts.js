@@ -61,9 +61,9 @@ const STREAMS = [...new Set(D.operations.map((o) => o[4]))].sort((a, b) => a - b
 STREAMS.forEach((stream, i) => LANES.push({ key: 'compute', name: STREAMS.length > 1 ? `stream ${stream}` : 'compute', color: 'var(--compute)',
   spans: D.operations.filter((o) => o[4] === stream), height: LANE, waits: i ? null : D.waits }));
 if (D.planned) {
-  LANES.push({ key: 'replay', name: 'replay', spans: D.replays, color: 'var(--dropped)', height: LANE });
-  LANES.push({ key: 'out', name: 'copy out', spans: periodic(D.out), color: 'var(--offloaded)', height: LANE });
-  LANES.push({ key: 'in', name: 'copy in', spans: periodic(D.in), color: 'var(--offloaded)', height: LANE });
+  if (D.replays.length) LANES.push({ key: 'replay', name: 'replay', spans: D.replays, color: 'var(--dropped)', height: LANE });
+  if (D.out.length) LANES.push({ key: 'out', name: 'copy out', spans: periodic(D.out), color: 'var(--offloaded)', height: LANE });
+  if (D.in.length) LANES.push({ key: 'in', name: 'copy in', spans: periodic(D.in), color: 'var(--offloaded)', height: LANE });
 }
 {
   let y = 0;
@@ -243,9 +243,10 @@ function showLegend() {
     if (D.memory.levels.some((l) => l[k + 1] > 0))
       entry(el('i', { class: 'swatch', style: `background:var(--${CLASSES[k]})` }), CLASSES[k], CLASS_HELP[CLASSES[k]]);
   if (D.planned) entry(el('i', { class: 'swatch dash' }), 'if all were kept', 'what would be alive, in whole chunks');
-  if (D.budget_bytes) entry(el('i', { class: 'swatch rule' }), 'budget', 'device bytes that the plan may use');
+  if (D.budget_bytes) entry(el('i', { class: 'swatch rule' }), 'budget of the plan', 'device bytes that the plan may use');
   if (D.waits.length) entry(el('i', { class: 'swatch', style: 'background:var(--stall)' }), 'compute waits for a copy', 'hatched: the copy itself is still queued');
   const p = D.predicted;
+  if (D.planned) $('step-hint').prepend(`The plan holds ${bytes(p.peak_bytes)} all through the step; the stack is what is in use of it. `);
   $('memory').setAttribute('aria-label', `Device memory over the step, by fate: at most ${bytes(p.peak_bytes)}; ${bytes(p.everything_peak_bytes)} if all were kept.`);
   $('lanes').setAttribute('aria-label', `Lanes over ${time(STEP)}: ${D.operations.length} operations, ${D.replays.length} replays, ${D.out.length} copies out, ${D.in.length} copies in, ${D.waits.length} waits.`);
 }

@@ -6,8 +6,11 @@ function percentTick(most) {
   return [1, 2, 5, 10].map((n) => n * power).find((tick) => most / tick <= 6);
 }
 
+/* By the run's budgets, as `ebb run --budget` has them. */
+const curvePoints = () => D.curve.points.map((p) => [p[0] + BESIDE_PLAN, ...p.slice(1)]);
+
 function drawCurve() {
-  const svg = $('curve'), points = D.curve.points, width = Math.max(320, svg.clientWidth), height = 250;
+  const svg = $('curve'), points = curvePoints(), width = Math.max(320, svg.clientWidth), height = 250;
   const left = 62, right = 16, top = 26, bottom = height - 30;
   const low = points[0][0], high = points[points.length - 1][0], most = Math.max(1, ...points.map((p) => p[1])) * 1.08;
   const x = (n) => left + ((n - low) / Math.max(1, high - low)) * (width - left - right);
@@ -32,7 +35,7 @@ function drawCurve() {
     svg.append(shape('text', { x: x(at) + (end ? -6 : 6), y: top + 16 * row, 'text-anchor': end ? 'end' : 'start', class: 'name' }, text));
   };
   if (D.curve.state !== null) mark(points[D.curve.state][0], 'weights or moments move', 'var(--dropped)', 2);
-  if (D.budget_bytes) mark(D.budget_bytes, 'this run', 'var(--stall)', 1);
+  if (D.budget_bytes) mark(D.budget_bytes + BESIDE_PLAN, 'this run', 'var(--stall)', 1);
   if (D.curve.sensible !== null) mark(points[D.curve.sensible][0], 'smallest sensible', 'var(--accent)', 0);
   svg.append(shape('polyline', { points: points.map((p) => `${x(p[0]).toFixed(1)},${y(p[1]).toFixed(1)}`).join(' '), fill: 'none', stroke: 'var(--accent)', 'stroke-width': 2 }));
   for (const p of points) {
@@ -44,8 +47,9 @@ function drawCurve() {
 
 function showCurve() {
   if (!D.curve) return;
-  const points = D.curve.points, at = (i) => bytes(points[i][0]), sentences = [];
-  sentences.push(`What a step takes longer than its operations, over the plan's budget, as predicted: from ${at(0)}, the smallest that can be planned, to ${at(points.length - 1)}, which keeps everything.`);
+  const points = curvePoints(), at = (i) => bytes(points[i][0]), sentences = [];
+  sentences.push(`What a step takes longer than its operations, over the budget, as predicted: from ${at(0)}, the smallest that can be planned, to ${at(points.length - 1)}, which keeps everything.`);
+  if (BESIDE_PLAN) sentences.push(`${bytes(BESIDE_PLAN)} of each budget are not the plan's, as in this run.`);
   sentences.push(D.curve.sensible !== null
     ? `From ${at(D.curve.sensible)} on a step takes at most ${D.curve.sensible_percent}% longer.`
     : `No budget in between keeps a step within ${D.curve.sensible_percent}%.`);

@@ -11,6 +11,12 @@ const CLASS_HELP = {
   small: 'the region of small buffers, which never leave',
 };
 const STEP = D.predicted.step_ns || 1;
+/* What the run's budget had beside the plan's: memory that is not ebb's, and small buffers that outlive the step. */
+const BESIDE_PLAN = D.measured && D.budget_bytes ? Math.max(0, D.measured.budget_bytes + D.measured.overhead_bytes - D.budget_bytes) : 0;
+/* Of driven steps, where the run has measured any; else as predicted. */
+const TIMED = Boolean(D.measured && D.measured.variant.driven_timed > 0);
+const TOOK = TIMED ? D.measured.variant.driven_ns / D.measured.variant.driven_timed : D.predicted.step_ns;
+const PEAK = TIMED ? D.measured.variant.driven_peak_bytes : D.predicted.peak_bytes;
 
 const $ = (id) => document.getElementById(id);
 
@@ -77,15 +83,12 @@ const PATHS = (() => {
 const nvtx = (i) => PATHS[i].join('/');
 
 function showHead() {
-  const p = D.predicted, m = D.measured && D.measured.variant;
-  const timed = m && m.driven_timed > 0;
-  const more = (timed ? m.driven_ns / m.driven_timed : p.step_ns) - p.operations_ns;
-  const peak = timed ? m.driven_peak_bytes : p.peak_bytes;
-  const moved = D.planned && (peak < p.everything_peak_bytes || more > 0);
+  const p = D.predicted, more = TOOK - p.operations_ns;
+  const moved = D.planned && (PEAK < p.everything_peak_bytes || more > 0);
   $('headline').textContent = moved
-    ? `${bytes(peak)} instead of ${bytes(p.everything_peak_bytes)}, and a step takes ${
+    ? `${bytes(PEAK)} instead of ${bytes(p.everything_peak_bytes)}, and a step takes ${
         more > 0 ? percent(more, p.operations_ns) + ' longer' : 'no longer'
-      }, ${timed ? 'measured' : 'predicted'}`
+      }, ${TIMED ? 'measured' : 'predicted'}`
     : `A step that keeps everything takes ${bytes(p.everything_peak_bytes)}`;
   document.title = `${D.title}: ebb report`;
   const link = `${(D.link.out_bytes_per_s / 1e9).toFixed(1)} GB/s out, ${(D.link.in_bytes_per_s / 1e9).toFixed(1)} in`;
@@ -111,14 +114,15 @@ function tile(name, value, detail) {
   $('tiles').append(el('div', { class: 'tile' }, el('span', {}, name), el('b', {}, value), el('span', {}, detail || '')));
 }
 
+/* The measured value where there is one, and beside it what was predicted. */
 function showTiles() {
-  const p = D.predicted, copies = p.out_ns + p.in_ns, m = D.measured;
-  const budget = D.budget_bytes ? `of ${bytes(D.budget_bytes)} for the plan` : 'predicted';
-  tile('Peak device memory', bytes(p.peak_bytes), budget);
-  tile('If all were kept', bytes(p.everything_peak_bytes), D.planned ? `now ${percent(p.peak_bytes, p.everything_peak_bytes)} of it` : 'in whole chunks');
-  tile('Time of a step', time(p.step_ns), `${time(p.operations_ns)} of it operations`);
-  tile('Overhead', signed(p.step_ns - p.operations_ns, p.operations_ns), time(p.step_ns - p.operations_ns) + ' a step');
-  tile('Copied in a step', bytes(p.bytes_out + p.bytes_in), copies > 0 ? `${percent(p.hidden_ns, copies)} of the time hidden` : 'nothing');
-  tile('Recomputed', `${D.launches.replays} launch${D.launches.replays === 1 ? '' : 'es'}`, time(D.overhead[0].ns) + ' a step');
-  if (m && m.variant.count) tile('Steps driven', `${m.variant.driven}`, `of ${m.variant.count} of this kind`);
+  const p = D.predicted, copies = p.out_ns + p.in_ns, m = D.measured, more = (ns) => signed(ns - p.operations_ns, p.operations_ns);
+  tile('Peak device memory', bytes(PEAK),
+    TIMED ? `of ${bytes(m.budget_bytes)}; the plan's share ${bytes(p.peak_bytes)}` : D.budget_bytes ? `of ${bytes(D.budget_bytes)} for the plan` : 'predicted');
+  tile('If all were kept', bytes(p.everything_peak_bytes), D.planned ? `now ${percent(PEAK, p.everything_peak_bytes)} of it` : 'in whole chunks');
+  tile('Time of a step', time(TOOK), TIMED ? `measured; predicted ${time(p.step_ns)}` : `${time(p.operations_ns)} of it operations`);
+  tile('Overhead', more(TOOK), TIMED ? `measured; predicted ${more(p.step_ns)}` : time(p.step_ns - p.operations_ns) + ' a step');
+  tile('Copied in a step', bytes(p.bytes_out + p.bytes_in), copies > 0 ? `${percent(p.hidden_ns, copies)} of the time hidden, predicted` : 'nothing');
+  if (D.launches.replays) tile('Recomputed', `${D.launches.replays} launch${D.launches.replays === 1 ? '' : 'es'}`, time(D.overhead[0].ns) + ' a step');
+  if (m && m.variant.count) tile('Steps driven', `${m.variant.driven}`, `of ${m.variant.count}${m.step_variants > 1 ? ' of this variant' : ''}`);
 }

@@ -30,7 +30,7 @@ function showOverhead() {
       part(D.predicted.operations_ns, 'var(--line)', 'operations'),
       ...D.overhead.map((o, i) => part(o.ns, CAUSES[i].color, o.cause))));
   } else {
-    box.append(el('p', { class: 'soft' }, 'There is none: a step takes as long as its operations.'));
+    box.append(el('p', { class: 'soft' }, 'The plan is predicted to cost nothing: a step takes as long as its operations.'));
   }
   const shown = D.overhead.map((o, i) => ({
     ns: o.ns,
@@ -40,9 +40,12 @@ function showOverhead() {
       signed(o.ns, D.predicted.operations_ns),
     ],
   })).filter((r) => r.ns);
-  if (!shown.length) return;
-  shown.push({ sum: true, cells: ['all of it', time(all), signed(all, D.predicted.operations_ns)] });
-  box.append(table([{ name: 'cause' }, { name: 'a step', n: true }, { name: 'adds', n: true }], shown));
+  if (shown.length) {
+    shown.push({ sum: true, cells: ['all of it', time(all), signed(all, D.predicted.operations_ns)] });
+    box.append(table([{ name: 'cause' }, { name: 'a step, predicted', n: true }, { name: 'adds', n: true }], shown));
+  }
+  if (TIMED && TOOK > 1.01 * D.predicted.step_ns)
+    box.append(el('p', { class: 'soft' }, `A step took ${time(TOOK - D.predicted.step_ns)} longer than predicted. The prediction gives copies the link and kernels the device for themselves; on the software device all of them share the processor.`));
 }
 
 /* ---- launches ---- */
@@ -73,17 +76,17 @@ function showMeasured() {
     rows.push(['device memory at most', bytes(v.predicted_peak_bytes), bytes(v.driven_peak_bytes)]);
     if (v.driven_timed > 0) rows.push(['time of a driven step', time(D.predicted.step_ns), time(v.driven_ns / v.driven_timed)]);
     rows.push(['waits for copies in a step', time(waits), time(each(v.driven_stall_ns))]);
-    rows.push(['replayed launches in a step', String(D.launches.replays), each(v.replays).toFixed(1)]);
+    if (D.launches.replays || v.replays) rows.push(['replayed launches in a step', String(D.launches.replays), each(v.replays).toFixed(1)]);
   }
   $('measured').append(el('h3', {}, 'Predicted, and measured in the run'));
   if (rows.length) {
     $('measured').append(table([{ name: '' }, { name: 'predicted', n: true }, { name: 'measured', n: true }], rows.map((cells) => ({ cells }))));
   }
   $('measured').append(el('p', { class: 'soft' },
-    `${v.driven} of ${v.count} steps of this kind followed the plan, ${v.fallbacks} time${v.fallbacks === 1 ? '' : 's'} it was left. ` +
-    (m.step_variants > 1 ? `The program has ${m.step_variants} kinds of step; of all its ${m.steps + m.steps_interrupted} steps ${m.steps_driven} were driven. ` : '') +
+    `${v.driven} of ${v.count} steps of this variant followed the plan, which was left ${count(v.fallbacks, 'time', 'times')}. ` +
+    (m.step_variants > 1 ? `The program has ${m.step_variants} step variants; of all its ${m.steps + m.steps_interrupted} steps ${m.steps_driven} were driven. ` : '') +
     `Beside the plan ${m.evictions} buffers were copied out and ${m.fetches} back when memory ran out, while ebb learned or the program did something else. ` +
-    `Of what was recomputed, ${m.verified} contents were compared: ${m.mismatches ? m.mismatches + ' differed.' : 'none differed.'} ` +
+    (m.verified ? `Of what was recomputed, ${m.verified} contents were compared: ${m.mismatches ? m.mismatches + ' differed.' : 'none differed.'} ` : '') +
     `Over the whole run at most ${bytes(m.peak_bytes)} of ${bytes(m.budget_bytes)} were in use.`));
 }
 
