@@ -51,7 +51,7 @@ const ebb_command_t *ebb_command_find(const char *name)
         const unsigned distance = ebb_word_distance(name, ebb_commands[i]->name);
         if (!distance)
             return ebb_commands[i];
-        if (distance < least && !ebb_commands[i]->hidden) {
+        if (distance < least) {
             least = distance;
             nearest = ebb_commands[i]->name;
         }

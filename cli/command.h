@@ -37,8 +37,7 @@ typedef struct ebb_command {
     const ebb_flag_t *flags;
     const ebb_flag_t *(*make_flags)(void); /* instead of `flags`; NULL: there are none */
     ebb_words_t words;
-    unsigned least, most; /* words; those of a program are not counted */
-    bool hidden;
+    unsigned least, most;              /* words; those of a program are not counted */
     int (*run)(int argc, char **argv); /* argv[0] is the command's name */
 } ebb_command_t;
 

@@ -24,8 +24,7 @@ static bool is_file(const ebb_flag_t *f)
 static void print_commands(void)
 {
     for (unsigned i = 0; i < ebb_command_count; i++)
-        if (!ebb_commands[i]->hidden)
-            printf("%s ", ebb_commands[i]->name);
+        printf("%s ", ebb_commands[i]->name);
 }
 
 /* ---- bash ---- */
@@ -139,12 +138,11 @@ static void print_zsh(void)
                             version = {NULL, "version", 'V', NULL, "show the version"};
     puts("#compdef ebb\n# Completions of ebb for zsh, made by 'ebb completion zsh'.\n_ebb() {\n    local -a "
          "ebb_commands=(");
-    for (unsigned i = 0; i < ebb_command_count; i++)
-        if (!ebb_commands[i]->hidden) {
-            printf("        '%s:", ebb_commands[i]->name);
-            print_quoted(ebb_commands[i]->summary, ":\\");
-            puts("'");
-        }
+    for (unsigned i = 0; i < ebb_command_count; i++) {
+        printf("        '%s:", ebb_commands[i]->name);
+        print_quoted(ebb_commands[i]->summary, ":\\");
+        puts("'");
+    }
     fputs("    )\n    local all='", stdout);
     print_commands();
     puts("' command=$words[2]\n"
@@ -183,13 +181,10 @@ static void print_fish(void)
         "complete -c ebb -s h -l help -d 'show help'\ncomplete -c ebb -s V -l version -d 'show the version'");
     for (unsigned i = 0; i < ebb_command_count; i++) {
         const ebb_command_t *c = ebb_commands[i];
-        if (!c->hidden) {
-            printf(
-                "complete -c ebb -n '__fish_use_subcommand; or __fish_seen_subcommand_from help' -a %s -d '",
-                c->name);
-            print_quoted(c->summary, "\\");
-            puts("'");
-        }
+        printf("complete -c ebb -n '__fish_use_subcommand; or __fish_seen_subcommand_from help' -a %s -d '",
+               c->name);
+        print_quoted(c->summary, "\\");
+        puts("'");
         if (words[c->words])
             printf("complete -c ebb -n '__fish_seen_subcommand_from %s' %s\n", c->name, words[c->words]);
         for (const ebb_flag_t *f = ebb_command_flags(c); f->name; f++) {
@@ -227,5 +222,4 @@ const ebb_command_t ebb_completion_command = {.name = "completion",
                                               .words = EBB_TAKES_SHELL,
                                               .least = 1,
                                               .most = 1,
-                                              .hidden = true,
                                               .run = run};

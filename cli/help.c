@@ -33,7 +33,8 @@ static void print_paragraph(const char *text, unsigned at, unsigned indent)
             putchar(' ');
             at++;
         }
-        printf("%.*s", (int)n, text);
+        for (size_t i = 0; i < n; i++)
+            putchar(text[i] == '`' ? '\'' : text[i]); /* documents quote by `, a terminal by ' */
         at += (unsigned)n;
         text += n;
         text += strspn(text, " ");
@@ -92,11 +93,10 @@ void ebb_help_print_all(void)
          "  ebb top                           what runs under ebb now\n\n"
          "Usage: ebb COMMAND [FLAG...] [WORD...]\n\n"
          "Commands:");
-    for (unsigned i = 0; i < ebb_command_count; i++)
-        if (!ebb_commands[i]->hidden) {
-            printf("  %-9s ", ebb_commands[i]->name);
-            print_paragraph(ebb_commands[i]->summary, 12, 12);
-        }
+    for (unsigned i = 0; i < ebb_command_count; i++) {
+        printf("  %-10s ", ebb_commands[i]->name);
+        print_paragraph(ebb_commands[i]->summary, 13, 13);
+    }
     puts("\n'ebb help COMMAND' tells more; so does 'man ebb'.");
 }
 

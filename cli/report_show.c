@@ -239,7 +239,8 @@ static const ebb_flag_t flags[] = {
     {NULL, "perfetto", PERFETTO, NULL, "as a Chrome/Perfetto trace, in the same way"},
     {"Input", "plan", PLAN, "FILE", "this plan, not the one in the statistics"},
     {NULL, "trace", TRACE, "FILE", "the trace that the statistics belong to, if it has been moved"},
-    {NULL, "kind", KIND, "NUMBER", "of the kinds of step in the statistics this one (the most frequent)"},
+    {NULL, "kind", KIND, "NUMBER",
+     "of the step variants in the statistics this one (the one that takes the most time)"},
     {NULL, "link", LINK, "RATE", "bytes a second each way (as measured, else the trace's, else 25000000000)"},
     {NULL, "gpu", GPU, "NAME", "the link of this GPU"},
     {0}};

@@ -75,9 +75,9 @@ typedef struct ebb_policy {
     X(EBB_CLEAN, SWITCH, clean, "1", 0, 1,                                                                   \
       "do not copy out again what the host still has the same bytes of (by hashes)")                         \
     X(EBB_POLICY, POLICY, policy, "auto", 0, 0,                                                              \
-      &(EBB_POLICIES(EBB_POLICY_LIST) ": the fastest plan, when one is needed; never evict; a plan by a "    \
-                                      "fixed strategy, in any case; learn and never plan; "                  \
-                                      "never learn")[2])                                                     \
+      &(EBB_POLICIES(EBB_POLICY_LIST) ": auto takes the fastest plan, when one is needed; keep never "       \
+                                      "evicts; learn learns and never plans; reactive never learns; the "    \
+                                      "others are fixed strategies, which plan in any case")[2])             \
     X(EBB_OFFLOAD, SWITCH, offload, "1", 0, 1,                                                               \
       "may plans copy buffers to the host (before there is a plan, ebb does)")                               \
     X(EBB_RECOMPUTE, SWITCH, recompute, "1", 0, 1, "may plans drop buffers and recompute them")              \
