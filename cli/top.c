@@ -29,9 +29,18 @@ typedef struct look {
 
 /* ---- the page ---- */
 
+/* Also one that its parent has not waited for yet: it has no command line any more. */
 static bool has_ended(pid_t process)
 {
-    return kill(process, 0) && errno == ESRCH;
+    char path[64];
+    if (kill(process, 0) && errno == ESRCH)
+        return true;
+    snprintf(path, sizeof path, "/proc/%d/cmdline", (int)process);
+    FILE *f = fopen(path, "r");
+    const bool empty = f && fgetc(f) == EOF && !ferror(f);
+    if (f)
+        fclose(f);
+    return empty;
 }
 
 /* NULL: `why` tells. A page that a process has left behind is removed. */
