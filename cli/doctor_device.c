@@ -87,7 +87,7 @@ static void show_device(CUdevice device, ebb_link_key_t *key)
     ebb_topology_t topology = {.tried = false};
     const ebb_place_t *place = ebb_topology_find(&topology, device);
     if (!place)
-        puts("numa      no preference: one node, or nobody knows where the device is");
+        puts("numa      no preference: one node, or the device's node is not known");
     else if (ebb_topology_node(place) >= 0)
         printf("numa      the device is near node %d: host memory comes from there\n",
                ebb_topology_node(place));
@@ -166,7 +166,7 @@ static void show_link(const ebb_link_key_t *key, bool now)
     if (ebb_options.link > 0)
         printf("link      %.1f GB/s each way (EBB_LINK)\n", (double)ebb_options.link * 1e-9);
     else if (is_kept)
-        show_rates(&kept, "kept from the first time; what ebb takes");
+        show_rates(&kept, "measured before, and kept: what ebb takes");
     if (now)
         compare_link(key, is_kept ? &kept : NULL);
 }

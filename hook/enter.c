@@ -122,7 +122,7 @@ static void say_budget(const ebb_device_t *dev, size_t total, size_t others, boo
         ebb_log(EBB_INFO, "it becomes %lld%% of a step's peak when a step is known",
                 (long long)ebb_options.budget.amount);
     /* A context alone takes less. */
-    if (of_all)
+    if (of_all && others >> 20)
         ebb_log(
             others > budget / 4 ? EBB_WARN : EBB_INFO,
             "the %zu MiB in use are those of all processes, because NVML does not tell what this one holds",

@@ -255,7 +255,7 @@ static void begin_driving_with(ebb_device_t *dev, ebb_variant_t *k, ebb_buffer_t
     uint64_t driven = ebb_drive_counts(dev->ebb).steps;
     k->fruitless = driven > k->driven_before ? 0 : k->fruitless;
     if (k->fruitless == MOST_FRUITLESS) {
-        rest(k, "the program never keeps to the plan for a step");
+        rest(k, "the program does not keep to the plan any more");
         return;
     }
     const ebb_status_t status = install(dev, k, present);

@@ -246,7 +246,7 @@ static void doctor_replaces_a_link_that_is_no_longer_so(void **state)
     static const char *const links[] = {"25,25,25,25", "25,25,25,18", "25,25,25,11", "25,25,25,11"};
     static const char *const said[] = {"          kept from now on",
                                        "11.0 (measured again)\n          kept from now on",
-                                       "in; both at once 25.0 and 11.0 (kept from the first time"};
+                                       "in; both at once 25.0 and 11.0 (measured before, and kept"};
     for (int i = 0; i < 4; i++) {
         snprintf(command, sizeof command,
                  "XDG_CACHE_HOME=%s SOFTGPU_SCHEDULER=deterministic SOFTGPU_LINK=%s $EBB doctor", cache,

@@ -108,10 +108,11 @@ static void say_holders(ebb_device_t *dev, const ebb_operation_t *op, const hold
             "%.1f cannot, %.1f are free",
             mib(u->budget_bytes + u->overhead_bytes), mib(u->overhead_bytes), mib(h->may_leave),
             mib(u->mapped_bytes - h->may_leave), mib(u->budget_bytes - u->mapped_bytes));
-    ebb_log(EBB_WARN,
-            "  cannot leave: %.1f MiB in buffers up to %zu KiB, which never do; %.1f for the operation; %.1f "
-            "held; %.1f by the options",
-            mib(small), EBB_SMALL_BYTES >> 10, mib(h->present), mib(h->held), mib(h->too_small));
+    ebb_log(
+        EBB_WARN,
+        "  cannot leave: %.1f MiB in buffers up to %.3g MiB, which never do; %.1f for the operation; %.1f "
+        "held; %.1f by the options",
+        mib(small), mib(EBB_SMALL_BYTES), mib(h->present), mib(h->held), mib(h->too_small));
     ebb_log(EBB_WARN, "  host memory: %.1f of %.1f MiB pinned, %.1f pageable", mib(t.host_bytes),
             mib(t.host_budget_bytes), mib(t.pageable_bytes));
     for (unsigned i = 0; i < h->count; i++)

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -176,8 +177,8 @@ static void say_cost(const ebb_drive_counts_t *d)
     const double ms = (double)d->ns / (double)d->timed * 1e-6,
                  alone_ms = d->alone_ns / (double)d->timed * 1e-6;
     ebb_log(EBB_INFO,
-            "measured: a step that followed the plan lasted %.3f ms, %.3f more than without ebb (%.1f%%)", ms,
-            ms - alone_ms, 100 * (ms / alone_ms - 1));
+            "measured: a step that followed the plan lasted %.3f ms, %.3f %s than without ebb (%.1f%%)", ms,
+            fabs(ms - alone_ms), ms < alone_ms ? "less" : "more", 100 * fabs(ms / alone_ms - 1));
 }
 
 /* ---- EBB_STATS ---- */
