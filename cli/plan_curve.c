@@ -36,7 +36,7 @@ void ebb_plan_curve_print(const ebb_curve_t *c, uint64_t keep_bytes)
         printf("sensible   from %s on a step takes at most %d%% longer\n",
                ebb_cli_size(c->point[c->sensible].budget_bytes, size), EBB_CURVE_SENSIBLE_PERCENT);
     if (c->state >= 0)
-        printf("state      weights or moments move up to %s\n",
+        printf("state      weights or moments move at budgets up to %s\n",
                ebb_cli_size(c->point[c->state].budget_bytes, size));
 }
 

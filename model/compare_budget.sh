@@ -65,7 +65,7 @@ main() {
     cmp -s "$folder/without.losses" "$folder/with.losses" && same='yes, bit for bit, final state too'
 
     local row='%-26s %16s %16s\n'
-    echo "the same training in ${percent}% of its memory (${training[*]})"
+    echo "a larger model, trained by itself and in ${percent}% of its memory (${training[*]})"
     printf "$row" '' 'by itself' 'under ebb'
     printf "$row" 'peak device memory' "$(mebibytes "$peak")" "$(mebibytes "$(value "$stats" peak_bytes)")"
     printf "$row" 'time of a step (median)' "$(step_time "$folder/without.jsonl")" "$(step_time "$folder/with.jsonl")"

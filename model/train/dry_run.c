@@ -167,9 +167,8 @@ static void print_budgets(const trainer_t *t, const saved_t *saved)
             print_over(shares, peak - budget);
     }
     printf("  floor: not below %s, which one launch of AdamW takes\n", bytes_text(text, floor));
-    puts("  time: a dry run knows none. `ebb run --trace step -- ebb-train ...` records a step, `ebb plan "
-         "step --curve`\n"
-         "  tells what each budget costs");
+    puts("  time: a dry run knows none. `ebb estimate --gpu H100 -- ebb-train ...` tells what each budget "
+         "costs");
 }
 
 static void print_verdict(const trainer_t *t)
