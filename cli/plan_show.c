@@ -104,8 +104,8 @@ static void show_step(const ebb_trace_t *t, const arguments_t *a, const ebb_hard
     const bool assumed = !a->link && !a->gpu && t->hardware.out_bytes_per_ns <= 0;
     printf("step       %" PRIu32 " operations, recorded on %s\n", t->operation_count,
            *t->device ? t->device : "an unknown device");
-    printf("link       %.1f GB/s out%s%s%s\n", h->out_bytes_per_ns, a->gpu ? ", of " : "",
-           a->gpu ? a->gpu->name : "", assumed ? ", assumed: the trace has none" : "");
+    printf("link       %.1f GB/s out, %.1f in%s%s%s\n", h->out_bytes_per_ns, h->in_bytes_per_ns,
+           a->gpu ? ", of " : "", a->gpu ? a->gpu->name : "", assumed ? ", assumed: the trace has none" : "");
 }
 
 /* Where the time goes, by the simulator. */

@@ -52,7 +52,7 @@ typedef struct ebb_report_input {
     const ebb_trace_t *trace;
     const ebb_plan_t *plan; /* for this trace; NULL: everything is kept */
     ebb_hardware_t hardware;
-    bool hardware_assumed;          /* nobody has said or measured the link */
+    bool hardware_assumed;          /* the link was neither given nor measured */
     uint64_t budget_bytes;          /* for the plan; 0: unknown */
     uint64_t min_buffer;            /* smaller ones are kept */
     const char *title, *policy;     /* policy: NULL, unknown */

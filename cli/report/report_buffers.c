@@ -151,7 +151,7 @@ static bool is_gap(const finder_t *f, uint32_t buffer, uint32_t index, ebb_repor
     return true;
 }
 
-/* What replays would cost, by the planner's model of who makes what. */
+/* What replays would cost, by the planner's model of what makes it. */
 static void find_replay(const finder_t *f, uint32_t buffer, uint32_t index, ebb_report_gap_t *g)
 {
     const uint32_t first = f->uses.first[buffer];
@@ -163,7 +163,7 @@ static void find_replay(const finder_t *f, uint32_t buffer, uint32_t index, ebb_
     if (wraps)
         g->no_replay = "it goes on into the next step";
     else if (use->mode == EBB_REPLACES)
-        g->replay_ns = 0; /* nobody reads it again */
+        g->replay_ns = 0; /* it is not read again */
     else if (c->rebuild >= g->to)
         g->replay_ns = (double)c->cost_ns;
     else

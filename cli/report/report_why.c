@@ -135,7 +135,7 @@ static char *why_dropped(const ebb_report_gap_t *g)
     const quantity_t idle = time_of(g->ns), copies = time_of(g->out_ns + g->in_ns),
                      cost = time_of(g->cost_ns);
     if (!g->replays)
-        return text("nobody needs what it holds: it is written anew before it is read");
+        return text("what it holds is not needed: it is written anew before it is read");
     if (g->out_ns + g->in_ns > g->ns)
         return text(
             "recomputing it costs %s (%u launch%s); both copies (%s) take longer than it lies idle (%s)",

@@ -7,7 +7,7 @@
  * stream. The default pool keeps what is freed (release threshold UINT64_MAX), so that after the first step
  * no allocation reaches the operating system.
  *
- * In a rehearsal (check.h) nothing is allocated, only counted: a tensor's data is an address that nobody may use.
+ * In a rehearsal (check.h) nothing is allocated, only counted: a tensor's data is an address that may not be used.
  *
  * Out of memory ends the program: one line that says how many bytes were asked for and which flags need less.
  *
@@ -47,7 +47,7 @@ typedef struct gpu {
     cublasHandle_t blas;
     struct linear_plans *linear;   /* linear.c's, between linear_open and linear_close */
     size_t live_bytes, peak_bytes; /* what the trainer itself has allocated: now, and at most so far */
-    size_t span_peak_bytes;        /* at most since somebody set it to live_bytes */
+    size_t span_peak_bytes;        /* at most since it was set to live_bytes */
     size_t live_by[MEMORY_COUNT],
         peak_by[MEMORY_COUNT]; /* the same by kind; peak_by: when the peak was first reached */
 } gpu_t;

@@ -1,6 +1,6 @@
 /* ahead.h: training batches, read by a thread of their own while the training works.
  *
- * A bounded queue: the thread lays out at most AHEAD_BATCHES batches that nobody has taken yet, then waits. Which
+ * A bounded queue: the thread lays out at most AHEAD_BATCHES batches that are not taken yet, then waits. Which
  * tokens a batch has does not depend on when it is read (data.h). The thread makes no CUDA call and takes no
  * signals. What goes wrong in it is told by ahead_next(), to the thread that takes the batches.
  */
