@@ -124,6 +124,15 @@ static ebb_check_limits_t limits_of(ebb_device_t *dev, ebb_variant_t *k, ebb_buf
     return (ebb_check_limits_t){device, ebb_drive_host_room(dev, k->learned, present)};
 }
 
+/* Owned from then on; it is installed when driving begins. */
+static void take_plan(ebb_device_t *dev, ebb_variant_t *k, ebb_plan_t *plan, const ebb_boundary_t *boundary)
+{
+    k->refused = 0;
+    k->plan = plan;
+    k->untold = true;
+    note_plan(dev, k, boundary);
+}
+
 /* NULL: there is none, or not yet. */
 static ebb_plan_t *make_plan(ebb_device_t *dev, ebb_variant_t *k, ebb_buffer_t *const *present,
                              const ebb_boundary_t *boundary)
@@ -142,10 +151,7 @@ static ebb_plan_t *make_plan(ebb_device_t *dev, ebb_variant_t *k, ebb_buffer_t *
     }
     if (!plan)
         return NULL;
-    k->refused = 0;
-    k->plan = plan;
-    k->untold = true;
-    note_plan(dev, k, boundary);
+    take_plan(dev, k, plan, boundary);
     return plan;
 }
 
@@ -186,12 +192,24 @@ void ebb_variant_revise_pace(ebb_device_t *dev, ebb_variant_t *k)
         return;
     if (!ebb_planning_is_late(dev, k->learned->trace, k->plan, &pace, &k->rates))
         return;
+    /* The one that is driven is better than none. */
+    char why[256] = "";
+    ebb_plan_t *better = ebb_planning(dev, k->learned->trace, &k->limits, &k->rates, NULL, why, sizeof why);
+    if (!better) {
+        ebb_log(EBB_DEBUG, "copies come late, and there is no other plan: %s", why);
+        k->replans++;
+        return;
+    }
     ebb_log(EBB_INFO,
             "a new plan: the program waited %.3f ms a step for copies, which get %.1f GB/s out and %.1f back",
             (double)pace.stall_ns / (double)pace.steps * 1e-6, k->rates.out, k->rates.in);
     ebb_run_leave(dev, "its copies come late");
-    if (k->plan)
+    if (k->plan) {
         give_up_plan(runner, k);
+        take_plan(dev, k, better, NULL);
+    } else {
+        ebb_plan_delete(better);
+    }
 }
 
 /* Reactive for a while, longer each time. */

@@ -134,6 +134,20 @@ static void whole_library_is_driven(void **state)
     assert_true(s.driven >= 10);
 }
 
+/* Copies that come late ask for another plan: where there is none, the one that is driven stays. */
+static void plan_stays_while_there_is_no_better_one(void **state)
+{
+    static const char *const settings =
+        TIGHT "SOFTGPU_PROFILE=H100 EBB_RECOMPUTE=0 EBB_LINK=100GB TEST_PLANS=1";
+    loop_statistics_t s;
+    (void)state;
+    program_run_t without = loop_run("", "steps=40");
+    program_run_t with = loop_under_ebb(settings, "steps=40", &s);
+    assert_same(&without, &with, settings);
+    assert_non_null(strstr(with.log, "copies come late, and there is no other plan"));
+    assert_true(loop_statistic("replans") == 0 && s.driven >= 20 && s.fallbacks <= 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -143,6 +157,7 @@ int main(void)
         cmocka_unit_test(break_with_room_for_everything_keeps_it_on_the_device),
         cmocka_unit_test(break_while_a_step_is_learned_ends_learning),
         cmocka_unit_test(installing_a_plan_pins_nothing),
+        cmocka_unit_test(plan_stays_while_there_is_no_better_one),
     };
     if (getenv("TEST_ONLY"))
         cmocka_set_test_filter(getenv("TEST_ONLY"));
