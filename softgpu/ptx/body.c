@@ -353,7 +353,7 @@ static sg_ptx_text_t rest_of(const sg_ptx_reader_t *reader, const char *begin)
 static void read_operands(sg_ptx_reader_t *reader, sg_ptx_raw_t *raws, uint32_t *count)
 {
     bool second = false;
-    if (reader->token.kind == SG_PTX_MARK && *reader->token.text.at == ';')
+    if (sg_ptx_is_mark(reader, ';'))
         return;
     do {
         if (*count == SG_PTX_RAW_MOST)
@@ -431,7 +431,7 @@ static void read_call_prototype(sg_ptx_reader_t *reader, sg_ptx_text_t text)
     if (reader->token.kind == SG_PTX_MARK)
         prototype->returns = sg_ptx_read_parameters(reader, &prototype->return_count);
     sg_ptx_expect_name(reader, "'_'");
-    if (reader->token.kind == SG_PTX_MARK && *reader->token.text.at == '(')
+    if (sg_ptx_is_mark(reader, '('))
         prototype->parameters = sg_ptx_read_parameters(reader, &prototype->parameter_count);
     if (sg_ptx_is_dotted(reader, "noreturn")) {
         prototype->noreturn = true;
@@ -501,8 +501,7 @@ static void read_directive(sg_ptx_reader_t *reader)
     if (sg_ptx_is_dotted(reader, "loc"))
         return read_location(reader);
     if (sg_ptx_is_dotted(reader, "pragma")) {
-        while (reader->token.kind != SG_PTX_END && !sg_ptx_take(reader, ';'))
-            sg_ptx_next(reader);
+        sg_ptx_skip_statement(reader);
         return;
     }
     sg_ptx_fail(reader, "no such directive in a function: .%.*s", (int)reader->token.text.length,

@@ -1,5 +1,5 @@
-/* internal.h: how the reader is made. lex.c cuts the text into tokens; read.c reads what stands in a module, body.c what stands in
- * a function; form.c is isa.def, compiled once; bind.c gives an instruction its form and types its operands; flow.c makes blocks.
+/* internal.h: how the reader is made. lex.c cuts the text into tokens; read.c reads what stands in a module, variable.c its
+ * variables, body.c what stands in a function; form.c is isa.def, compiled once; bind.c gives an instruction its form and types its operands; flow.c makes blocks.
  *
  * Errors leave by longjmp (sg_ptx_fail): all memory is in the module's arena, which sg_ptx_read() frees then. */
 #ifndef SG_PTX_INTERNAL_H
@@ -183,10 +183,13 @@ _Noreturn void sg_ptx_fail_at(sg_ptx_reader_t *reader, uint32_t line, const char
 
 /* ---- lex.c ---- */
 void sg_ptx_next(sg_ptx_reader_t *reader);
-void sg_ptx_skip_line(sg_ptx_reader_t *reader);       /* what is left of the current token's line */
-bool sg_ptx_take(sg_ptx_reader_t *reader, char mark); /* if it is the current token */
-void sg_ptx_expect(sg_ptx_reader_t *reader, char mark);
+void sg_ptx_skip_line(sg_ptx_reader_t *reader);      /* what is left of the current token's line */
+void sg_ptx_skip_statement(sg_ptx_reader_t *reader); /* to behind the semicolon */
+bool sg_ptx_is_mark(const sg_ptx_reader_t *reader, char mark);
 bool sg_ptx_is_dotted(const sg_ptx_reader_t *reader, const char *word);
+bool sg_ptx_take(sg_ptx_reader_t *reader, char mark); /* if it is the current token */
+bool sg_ptx_take_dotted(sg_ptx_reader_t *reader, const char *word);
+void sg_ptx_expect(sg_ptx_reader_t *reader, char mark);
 sg_ptx_text_t sg_ptx_expect_name(sg_ptx_reader_t *reader, const char *what);
 uint32_t sg_ptx_expect_count(sg_ptx_reader_t *reader, uint32_t most, const char *what);
 
@@ -198,6 +201,8 @@ void sg_ptx_leave_scope(sg_ptx_reader_t *reader);
 
 /* ---- read.c ---- */
 void sg_ptx_read_module(sg_ptx_reader_t *reader);
+
+/* ---- variable.c ---- */
 /* From the state space's directive, the current token, to the semicolon. */
 void sg_ptx_read_variables(sg_ptx_reader_t *reader, sg_ptx_linkage_t linkage);
 /* ( .param ... , ... ), the first parenthesis being the current token. */

@@ -188,9 +188,20 @@ void sg_ptx_skip_line(sg_ptx_reader_t *reader)
         sg_ptx_next(reader);
 }
 
+void sg_ptx_skip_statement(sg_ptx_reader_t *reader)
+{
+    while (reader->token.kind != SG_PTX_END && !sg_ptx_take(reader, ';'))
+        sg_ptx_next(reader);
+}
+
+bool sg_ptx_is_mark(const sg_ptx_reader_t *reader, char mark)
+{
+    return reader->token.kind == SG_PTX_MARK && *reader->token.text.at == mark;
+}
+
 bool sg_ptx_take(sg_ptx_reader_t *reader, char mark)
 {
-    if (reader->token.kind != SG_PTX_MARK || *reader->token.text.at != mark)
+    if (!sg_ptx_is_mark(reader, mark))
         return false;
     sg_ptx_next(reader);
     return true;
@@ -213,6 +224,14 @@ void sg_ptx_expect(sg_ptx_reader_t *reader, char mark)
 bool sg_ptx_is_dotted(const sg_ptx_reader_t *reader, const char *word)
 {
     return reader->token.kind == SG_PTX_DOTTED && sg_ptx_text_is(reader->token.text, word);
+}
+
+bool sg_ptx_take_dotted(sg_ptx_reader_t *reader, const char *word)
+{
+    if (!sg_ptx_is_dotted(reader, word))
+        return false;
+    sg_ptx_next(reader);
+    return true;
 }
 
 sg_ptx_text_t sg_ptx_expect_name(sg_ptx_reader_t *reader, const char *what)

@@ -143,7 +143,7 @@ static const expected_t lines[] = {
     {"bar.red.and.pred %pred_0, 0, 64, %pred_1;", SG_PTX_OP_BAR_RED, "riir", T(SG_PTX_PRED), M(SG_PTX_DO_AND)},
     {"bar.cta.red.or.pred %pred_0, 0, %pred_1;", SG_PTX_OP_BAR_CTA_RED, "rir", T(SG_PTX_PRED), M(SG_PTX_DO_OR)},
     {"barrier.sync.aligned 0;", SG_PTX_OP_BARRIER_SYNC, "i-", T(0), M(SG_PTX_ALIGNED)},
-    {"barrier.cta.sync.aligned.all 0;", SG_PTX_OP_BARRIER_CTA_SYNC, "i", T(0), M(SG_PTX_ALIGNED, SG_PTX_WHOLE_ALL)},
+    {"barrier.cta.sync.aligned 0, 64;", SG_PTX_OP_BARRIER_CTA_SYNC, "ii", T(0), M(SG_PTX_ALIGNED)},
     {"barrier.arrive 2, 64;", SG_PTX_OP_BARRIER_ARRIVE, "ii", T(0), M(0)},
     {"barrier.cta.arrive.aligned 2, 64;", SG_PTX_OP_BARRIER_CTA_ARRIVE, "ii", T(0), M(SG_PTX_ALIGNED)},
     {"barrier.red.popc.aligned.u32 %b32_0, 0, %pred_0;", SG_PTX_OP_BARRIER_RED, "rir", T(SG_PTX_U32), M(SG_PTX_DO_POPC, SG_PTX_ALIGNED)},
