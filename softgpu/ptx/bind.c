@@ -263,6 +263,20 @@ static bool space_fits(sg_ptx_modifier_t variable, sg_ptx_modifier_t access)
     }
 }
 
+/* What runs past a parameter is another one's, or no memory at all. */
+static bool in_parameter(sg_ptx_binding_t *b, const sg_ptx_operand_t *address)
+{
+    static const sg_ptx_slot_t vec = {.count = SG_PTX_COUNT_VEC};
+    const sg_ptx_variable_t *variable = address->variable;
+    if (variable->space != SG_PTX_SPACE_PARAM || variable->bytes == 0)
+        return true;
+    uint32_t bytes = sg_ptx_type_bits(b->insn->type[0]) / 8 * slot_elements(b, &vec);
+    uint64_t at = (uint64_t)address->offset;
+    return (at < variable->bytes && bytes <= variable->bytes - at) ||
+           no(b, "%u bytes at %lld of '%s', which has %llu", bytes, (long long)address->offset,
+              variable->name, (unsigned long long)variable->bytes);
+}
+
 static bool memory(sg_ptx_binding_t *b, uint32_t place, const sg_ptx_raw_t *raw, sg_ptx_operand_t *out)
 {
     if (raw->kind != SG_PTX_RAW_ADDRESS)
@@ -290,10 +304,11 @@ static bool memory(sg_ptx_binding_t *b, uint32_t place, const sg_ptx_raw_t *raw,
         access = SG_PTX_SPACE_GLOBAL;
     if (b->insn->opcode == SG_PTX_OP_LD && b->insn->modifier[SG_PTX_KIND_NC])
         access = SG_PTX_SPACE_GLOBAL;
-    return space_fits(out->variable->space, access) ||
-           no(b, "'%s' is in .%s, the instruction accesses %s%s", out->variable->name,
-              sg_ptx_modifier_text(out->variable->space), access ? "." : "generic addresses",
-              sg_ptx_modifier_text(access));
+    if (!space_fits(out->variable->space, access))
+        return no(b, "'%s' is in .%s, the instruction accesses %s%s", out->variable->name,
+                  sg_ptx_modifier_text(out->variable->space), access ? "." : "generic addresses",
+                  sg_ptx_modifier_text(access));
+    return in_parameter(b, out);
 }
 
 static bool pointer(sg_ptx_binding_t *b, const sg_ptx_slot_t *slot, const sg_ptx_raw_t *raw,
@@ -399,7 +414,7 @@ static bool rules(sg_ptx_binding_t *b)
     case SG_PTX_OP_ST:
     case SG_PTX_OP_ATOM:
     case SG_PTX_OP_RED: {
-        sg_ptx_slot_t vec = {.count = SG_PTX_COUNT_VEC};
+        static const sg_ptx_slot_t vec = {.count = SG_PTX_COUNT_VEC};
         uint32_t all = bits * slot_elements(b, &vec);
         bool wide = all == 256 && bits >= 32 && insn->opcode != SG_PTX_OP_LDU;
         bool global = insn->modifier[SG_PTX_KIND_SPACE] == SG_PTX_SPACE_GLOBAL;
