@@ -266,9 +266,9 @@ static void compile_slot(sg_ptx_slot_t *slot, sg_ptx_text_t word, const char *ro
         [SG_PTX_SLOT_VALUE] = "D",   [SG_PTX_SLOT_POINTER] = "addr", [SG_PTX_SLOT_MEMORY] = "m",
         [SG_PTX_SLOT_PACK] = "pack", [SG_PTX_SLOT_LABEL] = "label",  [SG_PTX_SLOT_TABLE] = "table",
         [SG_PTX_SLOT_CALL] = "call"};
-    for (uint8_t i = 0; i < sizeof words / sizeof *words; i++)
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (sg_ptx_text_is(word, words[i])) {
-            slot->kind = i;
+            slot->kind = (uint8_t)i;
             slot->twice = i == SG_PTX_SLOT_VALUE;
             return;
         }
@@ -312,8 +312,8 @@ static void compile(void)
         compile_operands(form);
     }
     first_form[SG_PTX_OPCODE_COUNT] = count;
-    for (uint16_t i = 0; i < SG_PTX_OPCODE_COUNT; i++)
-        by_name[i] = i;
+    for (int i = 0; i < SG_PTX_OPCODE_COUNT; i++)
+        by_name[i] = (uint16_t)i;
     qsort(by_name, SG_PTX_OPCODE_COUNT, sizeof *by_name, by_text);
 }
 

@@ -36,12 +36,8 @@ static void skip_space(sg_ptx_reader_t *reader)
 {
     for (;;) {
         char c = peek(reader, 0);
-        if (reader->at == reader->end) {
-            return;
-        } else if (c == '\n') {
-            reader->line++;
-            reader->at++;
-        } else if (c == ' ' || c == '\t' || c == '\r' || c == '\f' || c == '\v') {
+        if (c == '\n' || c == ' ' || c == '\t' || c == '\r' || c == '\f' || c == '\v') {
+            reader->line += c == '\n';
             reader->at++;
         } else if ((c == '/' && peek(reader, 1) == '/') || c == '#') {
             while (reader->at < reader->end && *reader->at != '\n')

@@ -73,6 +73,8 @@ static const expected_t lines[] = {
     {"setp.hi.and.u32 %pred_0|%pred_1, %b32_1, %b32_2, !%pred_3;", SG_PTX_OP_SETP, "rrrr!", T(SG_PTX_U32), M(SG_PTX_CMP_HI, SG_PTX_BOOL_AND)},
     {"setp.neu.ftz.f16x2 %pred_0|%pred_1, %b32_1, %b32_2;", SG_PTX_OP_SETP, "rrrr-", T(SG_PTX_F16X2), M(SG_PTX_CMP_NEU, SG_PTX_FTZ)},
     {"set.eq.or.u32.f32 %b32_0, %f32_1, %f32_2, %pred_3;", SG_PTX_OP_SET, "rrrr", T(SG_PTX_U32, SG_PTX_F32), M(SG_PTX_CMP_EQ, SG_PTX_BOOL_OR)},
+    {"set.nan.f16x2.f16x2 %b32_0, %b32_1, %f16x2_2;", SG_PTX_OP_SET, "rrr-", T(SG_PTX_F16X2, SG_PTX_F16X2), M(SG_PTX_CMP_NAN)},
+    {"add.rn.f32.bf16 %f32_0, %b16_1, %f32_2;", SG_PTX_OP_ADD, "rrr", T(SG_PTX_F32, SG_PTX_BF16), M(SG_PTX_ROUND_RN)},
     {"selp.b16 %b16_0, %b16_1, 0x3C00, %pred_2;", SG_PTX_OP_SELP, "rrir", T(SG_PTX_B16), M(0)},
     {"slct.ftz.u32.f32 %u32_0, %u32_1, %u32_2, %f32_3;", SG_PTX_OP_SLCT, "rrrr", T(SG_PTX_U32, SG_PTX_F32), M(SG_PTX_FTZ)},
     {"and.pred %pred_0, %pred_1, %pred_2;", SG_PTX_OP_AND, "rrr", T(SG_PTX_PRED), M(0)},
