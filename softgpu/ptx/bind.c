@@ -403,31 +403,80 @@ static bool operands(sg_ptx_binding_t *b, const sg_ptx_raw_t *raws, uint32_t cou
     return true;
 }
 
-/* What no row can say. */
+/* ---- what no row can say ---- */
+/* Of ld, st, atom and red. */
+static bool memory_rules(sg_ptx_binding_t *b)
+{
+    static const sg_ptx_slot_t vec = {.count = SG_PTX_COUNT_VEC};
+    const uint8_t *modifier = b->insn->modifier;
+    uint32_t bits = sg_ptx_type_bits(b->insn->type[0]), all = bits * slot_elements(b, &vec);
+    bool cached =
+        modifier[SG_PTX_KIND_SPACE] == SG_PTX_SPACE_GLOBAL || modifier[SG_PTX_KIND_SPACE] == SG_PTX_ABSENT;
+    bool eviction = modifier[SG_PTX_KIND_EVICT_L1] || modifier[SG_PTX_KIND_EVICT_L2];
+    if ((eviction || modifier[SG_PTX_KIND_HINT] || modifier[SG_PTX_KIND_PREFETCH]) && !cached)
+        return no(b, "hints for caches are for .global and generic addresses");
+    if (eviction && modifier[SG_PTX_KIND_CACHE])
+        return no(b, "a cache operator and an eviction priority");
+    if (modifier[SG_PTX_KIND_EVICT_L2] && all != 256)
+        return no(b, "an eviction priority of L2 is for vectors of 256 bits");
+    bool wide = all == 256 && (bits == 32 || bits == 64) && b->insn->opcode != SG_PTX_OP_LDU;
+    return all <= 128 || (wide && cached) || no(b, "a vector of %u bits", all);
+}
+
+/* .sat between integers is for destinations that do not hold every value of the source. */
+static bool holds_all(sg_ptx_type_t to, sg_ptx_type_t from)
+{
+    uint32_t bits = sg_ptx_type_bits(to);
+    if (sg_ptx_type_class(from) == 'U')
+        return sg_ptx_type_class(to) == 'U' ? bits >= sg_ptx_type_bits(from) : bits > sg_ptx_type_bits(from);
+    return sg_ptx_type_class(to) == 'S' && bits >= sg_ptx_type_bits(from);
+}
+
+static bool conversion_rules(sg_ptx_binding_t *b)
+{
+    sg_ptx_type_t to = b->insn->type[0], from = b->insn->type[1];
+    bool integers =
+        sg_ptx_type_class(to) != 'F' && sg_ptx_type_class(from) != 'F' && sg_ptx_type_class(to) != 'P';
+    if (b->insn->modifier[SG_PTX_KIND_FTZ] && to != SG_PTX_F32 && from != SG_PTX_F32)
+        return no(b, ".ftz is for conversions of .f32");
+    return !integers || !b->insn->modifier[SG_PTX_KIND_SAT] || !holds_all(to, from) ||
+           no(b, ".sat where .%s holds every .%s", sg_ptx_type_text(to), sg_ptx_type_text(from));
+}
+
+static bool barrier_rules(sg_ptx_binding_t *b)
+{
+    const uint8_t *modifier = b->insn->modifier;
+    if ((modifier[SG_PTX_KIND_SEMANTICS] != 0) != (modifier[SG_PTX_KIND_SCOPE] != 0))
+        return no(b, "semantics and scope are given together");
+    return modifier[SG_PTX_KIND_SPACE] != SG_PTX_SPACE_SHARED_CLUSTER ||
+           b->insn->operands[0].kind != SG_PTX_REGISTER ||
+           no(b, "there is no state of a barrier in .shared::cluster: '_' is wanted");
+}
+
 static bool rules(sg_ptx_binding_t *b)
 {
     const sg_ptx_insn_t *insn = b->insn;
-    uint32_t bits = sg_ptx_type_bits(insn->type[0]);
     switch (insn->opcode) {
     case SG_PTX_OP_LD:
     case SG_PTX_OP_LDU:
     case SG_PTX_OP_ST:
     case SG_PTX_OP_ATOM:
-    case SG_PTX_OP_RED: {
-        static const sg_ptx_slot_t vec = {.count = SG_PTX_COUNT_VEC};
-        uint32_t all = bits * slot_elements(b, &vec);
-        bool wide = all == 256 && bits >= 32 && insn->opcode != SG_PTX_OP_LDU;
-        bool global = insn->modifier[SG_PTX_KIND_SPACE] == SG_PTX_SPACE_GLOBAL;
-        return all <= 128 || (wide && global) || no(b, "a vector of %u bits", all);
-    }
+    case SG_PTX_OP_RED:
+        return memory_rules(b);
+    case SG_PTX_OP_CVT:
+        return conversion_rules(b);
     case SG_PTX_OP_CP_ASYNC: {
         uint64_t bytes = insn->operands[2].bits;
         bool all_caches = insn->modifier[SG_PTX_KIND_CACHE] == SG_PTX_CACHE_CA;
         return bytes == 16 || (all_caches && (bytes == 4 || bytes == 8)) ||
                no(b, "copies of 16 bytes, by .ca also of 4 and 8");
     }
+    case SG_PTX_OP_WGMMA_MMA_ASYNC:
+        return insn->type[0] != SG_PTX_S32 || insn->shape[1] <= 32 || insn->shape[1] % 16 == 0 ||
+               no(b, "of integers, n is 8, 16, 24, 32, and from there on a multiple of 16");
     default:
-        return true;
+        return insn->opcode < SG_PTX_OP_MBARRIER_EXPECT_TX ||
+               insn->opcode > SG_PTX_OP_MBARRIER_TRY_WAIT_PARITY || barrier_rules(b);
     }
 }
 
