@@ -91,7 +91,9 @@ static void put(sg_ptx_reader_t *reader, sg_ptx_filling_t *filling, uint64_t at,
         sg_ptx_fail(reader, "more values than '%s' has room for", variable->name);
     while (filling->image.count < at + count)
         sg_ptx_add(reader, &filling->image, 1);
-    memcpy((char *)filling->image.items + at, bytes, count);
+    char *image = filling->image.items;
+    if (image != NULL) /* always: `count` is not 0 */
+        memcpy(image + at, bytes, count);
 }
 
 static void put_integer(sg_ptx_reader_t *reader, sg_ptx_filling_t *filling, uint64_t at, uint64_t bits)

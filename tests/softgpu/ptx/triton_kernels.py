@@ -7,6 +7,7 @@ import triton
 import triton.language as tl
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
+from triton.language.extra import libdevice
 
 
 @triton.jit
@@ -121,6 +122,41 @@ def ints(x, y, z, n, B: tl.constexpr):
     tl.device_assert(a>0)
     tl.device_print("a", a)
 
+@triton.jit
+def float8(x, y, z, n, B: tl.constexpr):
+    i = tl.arange(0,B)
+    v = tl.load(x+i, mask=i<n)
+    tl.store(y+i, v.to(tl.float8e5), mask=i<n)
+    tl.store(z+i, tl.load(y+i, mask=i<n).to(tl.float32)*v.to(tl.float32), mask=i<n)
+
+@triton.jit
+def maths(x, y, n, B: tl.constexpr):
+    i = tl.arange(0,B)
+    v = tl.load(x+i, mask=i<n)
+    r = libdevice.tanh(v)+libdevice.pow(v,v)+libdevice.log1p(v)+libdevice.expm1(v)+libdevice.atan2(v,v)+libdevice.lgamma(v)+libdevice.erfinv(v)+libdevice.fmod(v,v)+libdevice.nearbyint(v)+libdevice.ffs(v.to(tl.int32)).to(v.dtype)+libdevice.j0(v) + libdevice.isnan(v).to(v.dtype)+libdevice.trunc(v)+libdevice.cbrt(v)+libdevice.acos(v)+libdevice.sinh(v)
+    tl.store(y+i, r, mask=i<n)
+
+@triton.jit
+def histogram(x, y, n, B: tl.constexpr):
+    i = tl.arange(0,B)
+    h = tl.histogram(tl.load(x+i), 64)
+    tl.store(y+tl.arange(0,64), h)
+    tl.atomic_and(x+i, 3); tl.atomic_or(x+i,4); tl.atomic_xor(x+i, 5); tl.atomic_min(x+i, 6)
+    tl.atomic_add(y, 1, sem='relaxed', scope='cta')
+    tl.debug_barrier()
+    while tl.atomic_cas(y+3, 0, 1, sem='acquire') == 1:
+        pass
+    tl.atomic_xchg(y+3, 0, sem='release')
+
+@triton.jit
+def elementwise(x, y, z, n, B: tl.constexpr):
+    i = tl.program_id(0).to(tl.int64)*B+tl.arange(0,B)
+    a = tl.load(x+i, mask=i<n); b = tl.load(y+i, mask=i<n)
+    tl.store(z+i, tl.maximum(a,b)*tl.minimum(a,b)-tl.abs(a)+tl.where(a>b,a,b)/b - tl.exp(a.to(tl.float32)).to(a.dtype), mask=i<n)
+    tl.store(z+i, tl.max(a.to(tl.float32)).to(a.dtype), mask=i<n)
+    tl.store(z, tl.clamp(a.to(tl.float32), 0., 1., propagate_nan=tl.PropagateNan.ALL).sum().to(a.dtype))
+
+
 def kernels(t):
     """Name, kernel, parameters, constants and options, for elements of a type."""
     block = {"B": 1024}
@@ -133,11 +169,16 @@ def kernels(t):
     yield "gelu", gelu, f"x:*{t} y:*{t} n:i32", block, {}
     yield "dropout", dropout, f"x:*{t} y:*{t} n:i32 p:fp32 seed:i32", block, {}
     yield "atomics", atomics, f"x:*i32 h:*i32 f:*{t} n:i32", block, {}
+    yield "float8", float8, f"x:*{t} y:*fp8e5 z:*fp32 n:i32", block, {}
+    yield "elementwise", elementwise, f"x:*{t} y:*{t} z:*{t} n:i32", block, {}
 
 
-def integer_kernels():
+def other_kernels():
     block = {"B": 1024}
     yield "matmul_i8", matmul_i8, "a:*i8 b:*i8 c:*i32 K:i32", {"BM": 64, "BN": 64, "BK": 64}, {}
+    yield "histogram", histogram, "x:*i32 y:*i32 n:i32", block, {}
+    for t in ("fp32", "fp64"):
+        yield f"maths_{t}", maths, f"x:*{t} y:*{t} n:i32", {"B": 128}, {}
     for t in ("i16", "i32", "i64"):
         yield f"scan_{t}", scan, f"x:*{t} y:*{t} n:i32", block, {}
     for t in ("i32", "i64"):
@@ -146,7 +187,7 @@ def integer_kernels():
 
 def main():
     out = pathlib.Path(sys.argv[1])
-    wanted = [(f"{name}_{t}", *rest) for t in ("fp32", "fp16", "bf16") for name, *rest in kernels(t)] + list(integer_kernels())
+    wanted = [(f"{name}_{t}", *rest) for t in ("fp32", "fp16", "bf16") for name, *rest in kernels(t)] + list(other_kernels())
     for arch in (80, 90):
         for name, kernel, parameters, constants, options in wanted:
             signature = dict(p.split(":") for p in parameters.split()) | {c: "constexpr" for c in constants}
