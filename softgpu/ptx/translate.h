@@ -1,0 +1,21 @@
+/* softgpu/ptx/translate.h: a module of PTX as C: a kernel library (softgpu/kernel_abi.h) of mode SOFTGPU_SIMT.
+ *
+ * The text is one C file. Compile it with SG_PTX_CFLAGS and -I of softgpu/include and softgpu/ptx: it includes warp.h, which says how
+ * a warp's 32 threads run as vectors. A kernel's launch is run as one of {warps, 1, 1} threads: a fiber is a warp.
+ *
+ * Threads: may be called by several at once, for one module, too.
+ * Errors: false; what cannot be translated is named with its line. Nothing is translated wrongly in silence: an instruction of
+ * isa.def without a function here is refused. What was written to `out` until then is of no use. */
+#ifndef SG_PTX_TRANSLATE_H
+#define SG_PTX_TRANSLATE_H
+
+#include <stdio.h>
+
+#include "softgpu/ptx/ptx.h"
+
+#define SG_PTX_CFLAGS                                                                                        \
+    "-O2 -march=native -fPIC -shared -ffp-contract=off -fno-math-errno -fno-strict-aliasing -fno-trapping-math -w"
+
+bool sg_ptx_translate(const sg_ptx_module_t *module, FILE *out, sg_ptx_error_t *error);
+
+#endif

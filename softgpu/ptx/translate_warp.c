@@ -1,0 +1,385 @@
+/* translate_warp.c: what lanes do together: votes, shuffles, barriers, matrices, copies that run beside. */
+#include <string.h>
+
+#include "softgpu/ptx/translator.h"
+
+/* A barrier of the block is one of the warp first: all its lanes have to be there. */
+static bool is_barrier(uint16_t opcode)
+{
+    return opcode >= SG_PTX_OP_BAR_SYNC && opcode <= SG_PTX_OP_BARRIER_CTA_RED;
+}
+
+static bool is_matrix(uint16_t opcode)
+{
+    return opcode == SG_PTX_OP_LDMATRIX || opcode == SG_PTX_OP_STMATRIX || opcode == SG_PTX_OP_MOVMATRIX || opcode == SG_PTX_OP_MMA;
+}
+
+bool sg_ptx_meets(const sg_ptx_insn_t *insn)
+{
+    switch (insn->opcode) {
+    case SG_PTX_OP_BAR_WARP_SYNC:
+    case SG_PTX_OP_SHFL_SYNC:
+    case SG_PTX_OP_VOTE_SYNC:
+    case SG_PTX_OP_MATCH_ANY_SYNC:
+    case SG_PTX_OP_MATCH_ALL_SYNC:
+    case SG_PTX_OP_REDUX_SYNC:
+    case SG_PTX_OP_ELECT_SYNC:
+        return true;
+    default:
+        return is_barrier(insn->opcode) || is_matrix(insn->opcode);
+    }
+}
+
+const char *sg_ptx_members(sg_ptx_translator_t *t)
+{
+    const uint16_t opcode = t->insn->opcode;
+    if (is_barrier(opcode) || is_matrix(opcode))
+        return NULL;
+    const uint32_t at = opcode == SG_PTX_OP_BAR_WARP_SYNC ? 0
+                        : opcode == SG_PTX_OP_SHFL_SYNC   ? 5
+                        : opcode == SG_PTX_OP_REDUX_SYNC  ? 2
+                        : opcode == SG_PTX_OP_VOTE_SYNC   ? 2
+                        : opcode == SG_PTX_OP_MATCH_ANY_SYNC ? 2
+                        : opcode == SG_PTX_OP_MATCH_ALL_SYNC ? 3
+                                                             : 2;
+    return sg_ptx_value(t, at, 32);
+}
+
+/* ---- shuffles and votes ---- */
+/* d|p, a, b, c, members */
+static void shfl(sg_ptx_translator_t *t)
+{
+    const char *how = sg_ptx_modifier_text(sg_ptx_has(t, SG_PTX_KIND_SHUFFLE));
+    const sg_ptx_operand_t *by = &t->insn->operands[3], *c = &t->insn->operands[4];
+    const uint64_t whole = sg_ptx_has(t, SG_PTX_KIND_SHUFFLE) == SG_PTX_SHUFFLE_UP ? 0 : 31;
+    sg_ptx_line(t, "{");
+    sg_ptx_line(t, "uint32_t p;");
+    if (by->kind == SG_PTX_IMMEDIATE && c->kind == SG_PTX_IMMEDIATE && (c->bits & 0x1f1f) == whole)
+        sg_ptx_line(t, "const sg_v32 x = sg_shfl_%s_all(%s, %u, &p);", how, sg_ptx_value(t, 2, 32), (unsigned)(by->bits & 31));
+    else
+        sg_ptx_line(t, "const sg_v32 x = sg_shfl_%s(%s, %s, %s, &p);", how, sg_ptx_value(t, 2, 32), sg_ptx_value(t, 3, 32),
+                    sg_ptx_value(t, 4, 32));
+    sg_ptx_result(t, &t->insn->operands[0], 32, false, "x");
+    sg_ptx_result_mask(t, &t->insn->operands[1], "p");
+    sg_ptx_line(t, "}");
+}
+
+static void vote(sg_ptx_translator_t *t)
+{
+    const char *d = sg_ptx_text(t, "sg_vote_%s(%s, %s, %s)", sg_ptx_modifier_text(sg_ptx_has(t, SG_PTX_KIND_VOTE)), t->mask,
+                                sg_ptx_mask_of(t, 1), sg_ptx_value(t, 2, 32));
+    if (sg_ptx_has(t, SG_PTX_KIND_VOTE) == SG_PTX_VOTE_BALLOT)
+        sg_ptx_result(t, &t->insn->operands[0], 32, false, d);
+    else
+        sg_ptx_result_mask(t, &t->insn->operands[0], d);
+}
+
+static void match_any(sg_ptx_translator_t *t)
+{
+    const uint32_t bits = sg_ptx_type_bits(t->insn->type[0]);
+    sg_ptx_result(t, &t->insn->operands[0], 32, false,
+                  sg_ptx_text(t, "sg_match_any_b%u(%s, %s, %s)", bits, t->mask, sg_ptx_value(t, 1, bits), sg_ptx_value(t, 2, 32)));
+}
+
+static void match_all(sg_ptx_translator_t *t)
+{
+    const uint32_t bits = sg_ptx_type_bits(t->insn->type[0]);
+    sg_ptx_line(t, "{");
+    sg_ptx_line(t, "uint32_t p;");
+    sg_ptx_line(t, "const sg_v32 x = sg_match_all_b%u(%s, %s, %s, &p);", bits, t->mask, sg_ptx_value(t, 2, bits),
+                sg_ptx_value(t, 3, 32));
+    sg_ptx_result(t, &t->insn->operands[0], 32, false, "x");
+    sg_ptx_result_mask(t, &t->insn->operands[1], "p");
+    sg_ptx_line(t, "}");
+}
+
+static void activemask(sg_ptx_translator_t *t)
+{
+    sg_ptx_result(t, &t->insn->operands[0], 32, false, sg_ptx_text(t, "sg_all32(%s)", t->mask));
+}
+
+static void redux(sg_ptx_translator_t *t)
+{
+    const sg_ptx_type_t type = t->insn->type[0];
+    const char *x = sg_ptx_value(t, 1, 32);
+    if (sg_ptx_has(t, SG_PTX_KIND_ABS))
+        x = sg_ptx_text(t, "sg_abs_f32(%s)", x);
+    sg_ptx_result(t, &t->insn->operands[0], 32, false,
+                  sg_ptx_text(t, "sg_redux_%s%s_%s(%s, %s, %s)", sg_ptx_modifier_text(sg_ptx_has(t, SG_PTX_KIND_OP)),
+                              sg_ptx_has(t, SG_PTX_KIND_NAN) ? "_nan" : "", sg_ptx_type_text(type), t->mask, x,
+                              sg_ptx_value(t, 2, 32)));
+}
+
+static void elect(sg_ptx_translator_t *t)
+{
+    sg_ptx_line(t, "{");
+    sg_ptx_line(t, "uint32_t p;");
+    sg_ptx_line(t, "const sg_v32 x = sg_elect(%s, %s, &p);", t->mask, sg_ptx_value(t, 2, 32));
+    sg_ptx_result(t, &t->insn->operands[0], 32, false, "x");
+    sg_ptx_result_mask(t, &t->insn->operands[1], "p");
+    sg_ptx_line(t, "}");
+}
+
+static void nothing(sg_ptx_translator_t *t)
+{
+    sg_ptx_line(t, ";");
+}
+
+/* ---- barriers ---- */
+/* The same in all lanes: the first one's. */
+static const char *uniform(sg_ptx_translator_t *t, uint32_t i)
+{
+    const sg_ptx_operand_t *operand = &t->insn->operands[i];
+    if (operand->kind == SG_PTX_NONE)
+        return "0";
+    if (operand->kind == SG_PTX_IMMEDIATE)
+        return sg_ptx_text(t, "%u", (unsigned)operand->bits);
+    return sg_ptx_text(t, "sg_lane32(%s, sg_first(%s))", sg_ptx_value(t, i, 32), t->mask);
+}
+
+/* For reports: the source's place, or the PTX's. */
+static const char *place(sg_ptx_translator_t *t)
+{
+    const sg_ptx_insn_t *insn = t->insn;
+    char name[256];
+    const char *file = "PTX";
+    if (insn->source_line && insn->source_file < t->module->file_count && t->module->files[insn->source_file])
+        file = t->module->files[insn->source_file];
+    size_t n = 0;
+    for (; *file && n + 3 < sizeof name; file++) {
+        if (*file == '"' || *file == '\\')
+            name[n++] = '\\';
+        name[n++] = *file;
+    }
+    name[n] = '\0';
+    return sg_ptx_text(t, "(softgpu_place_t){\"%s\", %u}", name, insn->source_line ? insn->source_line : insn->line);
+}
+
+static void sync(sg_ptx_translator_t *t)
+{
+    const char *count = t->insn->operand_count > 1 ? uniform(t, 1) : "0";
+    sg_ptx_line(t, "sg_barrier_sync(w, %s, %s, %s);", uniform(t, 0), count, place(t));
+}
+
+static void arrive(sg_ptx_translator_t *t)
+{
+    sg_ptx_line(t, "sg_barrier_arrive(w, %s, %s);", uniform(t, 0), uniform(t, 1));
+}
+
+/* d, id, [count,] p */
+static void red(sg_ptx_translator_t *t)
+{
+    const uint32_t last = t->insn->operand_count - 1u;
+    sg_ptx_line(t, "{");
+    sg_ptx_line(t, "uint32_t lanes;");
+    sg_ptx_line(t, "const uint32_t yes = sg_barrier_red(w, %s, %s, %s, %s, &lanes, %s);", uniform(t, 1),
+                last == 3 ? uniform(t, 2) : "0", t->mask, sg_ptx_mask_of(t, last), place(t));
+    if (sg_ptx_has(t, SG_PTX_KIND_OP) == SG_PTX_DO_POPC)
+        sg_ptx_result(t, &t->insn->operands[0], 32, false, "sg_all32(yes)");
+    else
+        sg_ptx_result_mask(t, &t->insn->operands[0],
+                           sg_ptx_has(t, SG_PTX_KIND_OP) == SG_PTX_DO_AND ? "(yes == lanes ? SG_ALL : 0)" : "(yes ? SG_ALL : 0)");
+    sg_ptx_line(t, "}");
+}
+
+static void fence(sg_ptx_translator_t *t)
+{
+    sg_ptx_line(t, "__atomic_thread_fence(__ATOMIC_SEQ_CST);");
+}
+
+static void sleep_(sg_ptx_translator_t *t)
+{
+    sg_ptx_line(t, "if (%s) { w->waits += 20; w->services->pause(); }", t->mask);
+}
+
+static void breakpoint(sg_ptx_translator_t *t)
+{
+    sg_ptx_line(t, "if (%s) sg_fail(w, SG_ERROR_LAUNCH, \"brkpt\");", t->mask);
+}
+
+/* ---- cp.async ---- */
+/* to, from, bytes, and perhaps how many of them are read, or a predicate: none is */
+static void copy(sg_ptx_translator_t *t)
+{
+    const uint32_t bytes = (uint32_t)t->insn->operands[2].bits;
+    const sg_ptx_slot_t *fourth = t->form->slot_count > 4 ? &t->form->slots[3] : NULL;
+    const char *given = sg_ptx_text(t, "sg_all32(%u)", bytes);
+    if (fourth != NULL && fourth->only_with == 0 && fourth->type == SG_PTX_PRED)
+        given = sg_ptx_text(t, "sg_set32(%s, sg_all32(0), sg_all32(%u))", sg_ptx_mask_of(t, 3), bytes);
+    else if (fourth != NULL && fourth->only_with == 0)
+        given = sg_ptx_value(t, 3, 32);
+    sg_ptx_line(t, "sg_copy_async(w, %s, %s, %s, %u, %s, %s);", t->mask,
+                sg_ptx_address(t, &t->insn->operands[0], SG_PTX_SPACE_SHARED),
+                sg_ptx_address(t, &t->insn->operands[1], SG_PTX_SPACE_GLOBAL), bytes, given, place(t));
+}
+
+static void commit(sg_ptx_translator_t *t)
+{
+    sg_ptx_line(t, "if (%s) w->services->commit_async();", t->mask);
+}
+
+static void wait(sg_ptx_translator_t *t)
+{
+    const bool all = t->insn->opcode == SG_PTX_OP_CP_ASYNC_WAIT_ALL;
+    sg_ptx_line(t, "if (%s) w->services->wait_async(%s);", t->mask,
+                all ? "UINT32_MAX" : sg_ptx_text(t, "%u", (unsigned)t->insn->operands[0].bits));
+}
+
+/* ---- matrices ---- */
+static const sg_ptx_operand_t *part(const sg_ptx_operand_t *operand, uint32_t i)
+{
+    return operand->kind == SG_PTX_VECTOR ? &operand->elements[i] : operand;
+}
+
+static uint32_t parts(const sg_ptx_operand_t *operand)
+{
+    return operand->kind == SG_PTX_VECTOR ? operand->count : 1;
+}
+
+static void list(sg_ptx_translator_t *t, const char *name, const sg_ptx_operand_t *operand, uint32_t bits)
+{
+    sg_ptx_line(t, "const sg_v%u %s[] = {", bits, name);
+    for (uint32_t i = 0; i < parts(operand); i++)
+        sg_ptx_line(t, "%s,", sg_ptx_value_of(t, part(operand, i), bits));
+    sg_ptx_line(t, "};");
+}
+
+static void results(sg_ptx_translator_t *t, const sg_ptx_operand_t *operand, uint32_t bits)
+{
+    for (uint32_t i = 0; i < parts(operand); i++)
+        sg_ptx_result(t, part(operand, i), bits, false, sg_ptx_text(t, "d[%u]", i));
+}
+
+static void ldmatrix(sg_ptx_translator_t *t)
+{
+    const sg_ptx_operand_t *to = &t->insn->operands[0];
+    const uint32_t count = parts(to);
+    sg_ptx_line(t, "{");
+    sg_ptx_line(t, "sg_v32 d[%u];", count);
+    sg_ptx_line(t, "sg_ldmatrix(w, %s, %u, %s, d);", sg_ptx_address(t, &t->insn->operands[1], sg_ptx_has(t, SG_PTX_KIND_SPACE)),
+                count, sg_ptx_has(t, SG_PTX_KIND_TRANSPOSED) ? "true" : "false");
+    results(t, to, 32);
+    sg_ptx_line(t, "}");
+}
+
+static void stmatrix(sg_ptx_translator_t *t)
+{
+    const sg_ptx_operand_t *from = &t->insn->operands[1];
+    sg_ptx_line(t, "{");
+    list(t, "x", from, 32);
+    sg_ptx_line(t, "sg_stmatrix(w, %s, %u, %s, x);", sg_ptx_address(t, &t->insn->operands[0], sg_ptx_has(t, SG_PTX_KIND_SPACE)),
+                parts(from), sg_ptx_has(t, SG_PTX_KIND_TRANSPOSED) ? "true" : "false");
+    sg_ptx_line(t, "}");
+}
+
+static void movmatrix(sg_ptx_translator_t *t)
+{
+    sg_ptx_result(t, &t->insn->operands[0], 32, false, sg_ptx_text(t, "sg_movmatrix(%s)", sg_ptx_value(t, 1, 32)));
+}
+
+static const char *element(sg_ptx_translator_t *t, sg_ptx_type_t type)
+{
+    switch (type) {
+    case SG_PTX_F16:
+        return "SG_F16";
+    case SG_PTX_BF16:
+        return "SG_BF16";
+    case SG_PTX_TF32:
+        return "SG_TF32";
+    case SG_PTX_E4M3:
+        return "SG_E4M3";
+    case SG_PTX_E5M2:
+        return "SG_E5M2";
+    default:
+        sg_ptx_refuse(t, "elements of type .%s", sg_ptx_type_text(type));
+    }
+}
+
+static void mma(sg_ptx_translator_t *t)
+{
+    const sg_ptx_insn_t *insn = t->insn;
+    const sg_ptx_type_t d = insn->type[0], a = insn->type[1], b = insn->type[2];
+    const uint32_t bits = d == SG_PTX_F64 ? 64 : 32, m = insn->shape[0], k = insn->shape[2];
+    sg_ptx_line(t, "{");
+    sg_ptx_line(t, "sg_v%u d[%u];", bits, parts(&insn->operands[0]));
+    list(t, "x", &insn->operands[1], bits);
+    list(t, "y", &insn->operands[2], bits);
+    list(t, "z", &insn->operands[3], bits);
+    if (d == SG_PTX_F64)
+        sg_ptx_line(t, "sg_mma_f64(%u, %u, x, y, z, d);", m, k);
+    else if (d == SG_PTX_S32)
+        sg_ptx_line(t, "sg_mma_int(%u, %u, %u, %u, %u, x, y, z, d);", m, k, a == SG_PTX_S8, b == SG_PTX_S8,
+                    sg_ptx_has(t, SG_PTX_KIND_SATFINITE) != 0);
+    else
+        sg_ptx_line(t, "sg_mma_float(%u, %s, %s, %u, x, y, z, d);", k, element(t, a), element(t, b), d == SG_PTX_F16);
+    results(t, &insn->operands[0], bits);
+    sg_ptx_line(t, "}");
+}
+
+sg_ptx_emit_t sg_ptx_emit_warp(const sg_ptx_insn_t *insn)
+{
+    switch (insn->opcode) {
+    case SG_PTX_OP_SHFL_SYNC:
+        return shfl;
+    case SG_PTX_OP_VOTE_SYNC:
+        return vote;
+    case SG_PTX_OP_MATCH_ANY_SYNC:
+        return match_any;
+    case SG_PTX_OP_MATCH_ALL_SYNC:
+        return match_all;
+    case SG_PTX_OP_ACTIVEMASK:
+        return activemask;
+    case SG_PTX_OP_REDUX_SYNC:
+        return redux;
+    case SG_PTX_OP_ELECT_SYNC:
+        return elect;
+    case SG_PTX_OP_BAR_WARP_SYNC:
+    case SG_PTX_OP_PMEVENT:
+    case SG_PTX_OP_SETMAXNREG_INC:
+    case SG_PTX_OP_SETMAXNREG_DEC:
+    case SG_PTX_OP_GRIDDEPCONTROL_WAIT:
+    case SG_PTX_OP_GRIDDEPCONTROL_LAUNCH_DEPENDENTS:
+        return nothing;
+    case SG_PTX_OP_BAR_SYNC:
+    case SG_PTX_OP_BAR_CTA_SYNC:
+    case SG_PTX_OP_BARRIER_SYNC:
+    case SG_PTX_OP_BARRIER_CTA_SYNC:
+        return sync;
+    case SG_PTX_OP_BAR_ARRIVE:
+    case SG_PTX_OP_BAR_CTA_ARRIVE:
+    case SG_PTX_OP_BARRIER_ARRIVE:
+    case SG_PTX_OP_BARRIER_CTA_ARRIVE:
+        return arrive;
+    case SG_PTX_OP_BAR_RED:
+    case SG_PTX_OP_BAR_CTA_RED:
+    case SG_PTX_OP_BARRIER_RED:
+    case SG_PTX_OP_BARRIER_CTA_RED:
+        return red;
+    case SG_PTX_OP_MEMBAR:
+    case SG_PTX_OP_FENCE:
+    case SG_PTX_OP_FENCE_PROXY:
+    case SG_PTX_OP_FENCE_MBARRIER_INIT:
+        return fence;
+    case SG_PTX_OP_NANOSLEEP:
+        return sleep_;
+    case SG_PTX_OP_BRKPT:
+        return breakpoint;
+    case SG_PTX_OP_CP_ASYNC:
+        return copy;
+    case SG_PTX_OP_CP_ASYNC_COMMIT_GROUP:
+        return commit;
+    case SG_PTX_OP_CP_ASYNC_WAIT_GROUP:
+    case SG_PTX_OP_CP_ASYNC_WAIT_ALL:
+        return wait;
+    case SG_PTX_OP_LDMATRIX:
+        return ldmatrix;
+    case SG_PTX_OP_STMATRIX:
+        return stmatrix;
+    case SG_PTX_OP_MOVMATRIX:
+        return movmatrix;
+    case SG_PTX_OP_MMA:
+        return mma;
+    default:
+        return NULL;
+    }
+}

@@ -1,0 +1,168 @@
+/* rows.c: see rows.h. */
+#include "ptx_test.h"
+
+#include <math.h>
+#include <time.h>
+
+#include "rows.h"
+#include "run_library.h"
+
+enum { LANES = 2000, OLD = 0x5a };
+
+static uint64_t state;
+
+static uint64_t draw(void)
+{
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    return state * UINT64_C(0x2545f4914f6cdd1d);
+}
+
+static uint64_t draw_value(char kind)
+{
+    static const uint64_t edges[] = {0, 1, 2, 3, 7, 8, 15, 16, 31, 32, 33, 63, 64, 127, 128, 255, 256, 0x7fff, 0x8000, 0xffff,
+                                     0x7fffffff, 0x80000000, 0x80000001, 0xffffffff, 0xfffffffe, 0x100000000,
+                                     0x7fffffffffffffff, 0x8000000000000000, 0xffffffffffffffff, 0xfffffffffffffffe};
+    static const float floats[] = {0.0f, -0.0f, 1.0f, -1.0f, 0.5f, 1.5f, 2.5f, -2.5f, 3.0f, 1e-45f, -1e-45f, 1.17549421e-38f, 1.17549435e-38f,
+                                   3.4e38f, -3.4e38f, INFINITY, -INFINITY, NAN, 127.5f, 255.5f, 65504.0f, 65520.0f, 6e-8f, 2147483648.0f,
+                                   -2147483648.0f, 4294967296.0f, 9223372036854775808.0f, 0.1f, 100.0f, -87.0f};
+    const uint64_t x = draw();
+    if (kind == 'f')
+        return x % 4 == 0   ? FB(floats[x / 4 % (sizeof floats / sizeof *floats)])
+               : x % 4 == 1 ? W(x >> 32)
+                            : FB((float)((double)(int64_t)draw() / 9.2e18 * (x & 8 ? 100 : 1)));
+    if (kind == 'g')
+        return x % 4 == 0   ? GB(floats[x / 4 % (sizeof floats / sizeof *floats)])
+               : x % 4 == 1 ? draw()
+                            : GB((double)(int64_t)draw() / 9.2e18 * (x & 8 ? 1e10 : 1));
+    return x % 3 == 0 ? edges[x / 3 % (sizeof edges / sizeof *edges)] : x % 3 == 1 ? x >> (x >> 8 & 63) : draw();
+}
+
+static const char *size_of(char kind)
+{
+    return kind == 'h' || kind == 'b' ? "16" : kind == 'w' || kind == 'f' ? "32" : "64";
+}
+
+static void replace(char *out, size_t bytes, const row_t *row)
+{
+    size_t n = 0;
+    for (const char *at = row->text; *at; at++) {
+        static const char names[] = "DABC";
+        const char *which = strchr(names, *at);
+        if (which)
+            n += (size_t)snprintf(out + n, bytes - n, "%%%c%c", row->registers[which - names], *at);
+        else
+            out[n++] = *at;
+        out[n] = '\0';
+    }
+}
+
+static void write_row(FILE *out, const row_t *row, uint32_t number, bool guarded)
+{
+    char line[512];
+    const char d = row->registers[0];
+    fprintf(out, ".visible .entry k%u(.param .u64 from, .param .u64 to, .param .u32 n)\n{\n.reg .pred %%q, %%p<9>, %%pD, %%pA, %%pB, %%pC;\n"
+                 ".reg .b32 %%r<9>; .reg .b64 %%a<9>;\n"
+                 ".reg .b16 %%hD, %%hA, %%hB, %%hC, %%bD, %%bA, %%bB, %%bC, %%x<8>; .reg .b32 %%wD, %%wA, %%wB, %%wC, %%y<8>;\n"
+                 ".reg .b64 %%lD, %%lA, %%lB, %%lC, %%z<8>; .reg .f32 %%fD, %%fA, %%fB, %%fC; .reg .f64 %%gD, %%gA, %%gB, %%gC;\n"
+                 "mov.u32 %%r0, %%ctaid.x; mov.u32 %%r1, %%ntid.x; mov.u32 %%r2, %%tid.x; mad.lo.u32 %%r3, %%r0, %%r1, %%r2;\n"
+                 "ld.param.u32 %%r4, [n]; setp.ge.u32 %%p0, %%r3, %%r4; @%%p0 ret;\n"
+                 "ld.param.u64 %%a0, [from]; ld.param.u64 %%a1, [to]; mul.wide.u32 %%a2, %%r3, 32; add.u64 %%a3, %%a0, %%a2;\n"
+                 "mul.wide.u32 %%a4, %%r3, 8; add.u64 %%a5, %%a1, %%a4;\n"
+                 "and.b32 %%r5, %%r3, 3; setp.ne.u32 %%q, %%r5, 0;\n",
+            number);
+    for (int i = 1; row->registers[i]; i++) {
+        const char kind = row->registers[i], name = "DABC"[i];
+        if (kind == 'p')
+            fprintf(out, "ld.global.u32 %%r6, [%%a3+%d]; and.b32 %%r6, %%r6, 1; setp.ne.u32 %%p%c, %%r6, 0;\n", (i - 1) * 8, name);
+        else
+            fprintf(out, "ld.global.b%s %%%c%c, [%%a3+%d];\n", size_of(kind), kind, name, (i - 1) * 8);
+    }
+    if (d == 'p')
+        fprintf(out, "setp.ne.u32 %%pD, 0, 0;\n");
+    else if (d == 'f' || d == 'g')
+        fprintf(out, "mov.b%s %%%cD, %s;\n", size_of(d), d, d == 'f' ? "0f0000005a" : "0d000000000000005a");
+    else
+        fprintf(out, "mov.b%s %%%cD, %d;\n", size_of(d), d, OLD);
+    replace(line, sizeof line, row);
+    /* Several instructions: the guard is a jump. */
+    if (guarded)
+        fprintf(out, "@!%%q bra past;\n%s;\npast:\n", line);
+    else
+        fprintf(out, "%s;\n", line);
+    if (d == 'p')
+        fprintf(out, "selp.u64 %%a6, 1, 0, %%pD;\n");
+    else if (d == 'l' || d == 'g')
+        fprintf(out, "mov.b64 %%a6, %%%cD;\n", d);
+    else if (d == 'w' || d == 'f')
+        fprintf(out, "mov.b32 %%r7, %%%cD; cvt.u64.u32 %%a6, %%r7;\n", d);
+    else
+        fprintf(out, "cvt.u64.u16 %%a6, %%%cD;\n", d);
+    fprintf(out, "st.global.u64 [%%a5], %%a6; ret;\n}\n");
+}
+
+static bool agree(const row_t *row, uint64_t is, uint64_t want)
+{
+    if (row->registers[0] == 'f') {
+        const float x = F(is), y = F(want);
+        if (x != x || y != y)
+            return (x != x) == (y != y);
+        if (is == want || row->ulps == 0)
+            return is == want;
+        return fabs((double)x - (double)y) <= row->ulps * fmax(fabs((double)y) * 0x1p-23, 0x1p-149);
+    }
+    if (row->registers[0] == 'g') {
+        const double x = G(is), y = G(want);
+        if (x != x || y != y)
+            return (x != x) == (y != y);
+        return is == want || (row->ulps > 0 && fabs(x - y) <= row->ulps * fabs(y) * 0x1p-52);
+    }
+    if (row->registers[0] == 'b' && (is & 0x7fff) > 0x7c00)
+        return (want & 0x7fff) > 0x7c00;
+    return is == want;
+}
+
+void rows_run(const row_t *rows, uint32_t count, uint64_t (*reference)(uint32_t, uint64_t, uint64_t, uint64_t))
+{
+    char *text;
+    size_t bytes;
+    const char *given = getenv("PTX_SEED");
+    const uint64_t seed = given ? strtoull(given, NULL, 10) : (uint64_t)time(NULL);
+    print_message("PTX_SEED=%llu\n", (unsigned long long)seed);
+    state = seed * 2654435761u + 1;
+    FILE *out = open_memstream(&text, &bytes);
+    fprintf(out, "%s", PTX_HEAD);
+    for (uint32_t i = 0; i < count; i++)
+        write_row(out, &rows[i], i, i % 2);
+    fclose(out);
+    const softgpu_kernel_table_t *table = ptx_build(text);
+    uint64_t *from = calloc(LANES * 4, 8), *to = calloc(LANES, 8);
+    for (uint32_t i = 0; i < count; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "k%u", i);
+        for (uint32_t k = 0; k < LANES; k++)
+            for (int r = 1; r < 4; r++)
+                from[k * 4 + (uint32_t)r - 1] = draw_value(rows[i].registers[1] && (int)strlen(rows[i].registers) > r ? rows[i].registers[r] : 'l');
+        memset(to, 0, LANES * 8);
+        struct {
+            uint64_t from, to;
+            uint32_t n;
+        } params = {(uint64_t)(uintptr_t)from, (uint64_t)(uintptr_t)to, LANES};
+        ptx_run_t run = {.grid = {(LANES + 99) / 100, 1, 1}, .block = {100, 1, 1}, .params = &params};
+        if (!ptx_run(ptx_kernel(table, name), &run))
+            fail_msg("%s: %s", rows[i].text, run.why);
+        for (uint32_t k = 0; k < LANES; k++) {
+            const uint64_t *in = from + k * 4;
+            const bool off = i % 2 && k % 4 == 0;
+            const uint64_t want = !off ? reference(i, in[0], in[1], in[2]) : rows[i].registers[0] == 'p' ? 0 : OLD;
+            if (off ? to[k] != want : !agree(&rows[i], to[k], want))
+                fail_msg("%s of 0x%llx, 0x%llx, 0x%llx%s: 0x%llx is wanted, it is 0x%llx", rows[i].text, (unsigned long long)in[0],
+                         (unsigned long long)in[1], (unsigned long long)in[2], off ? " (not to be executed)" : "",
+                         (unsigned long long)want, (unsigned long long)to[k]);
+        }
+    }
+    free(from);
+    free(to);
+    free(text);
+}
