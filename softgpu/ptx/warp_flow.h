@@ -53,6 +53,8 @@ typedef struct sg_flow {
     uint32_t *lanes;             /* [blocks]: there if the bit in `waiting` is set */
     const char *const *names;    /* [blocks]: of operations of the warp */
     sg_warp_t *warp;
+    uint32_t released;           /* lanes that have met others in a bar.warp.sync at another place */
+    uint32_t members[SG_WARP];   /* of lanes that are blocked */
 } sg_flow_t;
 
 typedef void (*sg_function_t)(sg_warp_t *w, uint32_t mask, uint8_t *const *arguments);
@@ -100,27 +102,45 @@ SG_INLINE uint32_t sg_take(sg_flow_t *flow, uint32_t block)
     return flow->lanes[block];
 }
 
-SG_SLOW void sg_no_group_can_run(const sg_flow_t *flow)
+SG_INLINE void sg_unblock(sg_flow_t *flow)
 {
-    for (uint32_t b = 0; b < flow->blocks; b++)
+    for (uint32_t i = 0; i < flow->words; i++)
+        flow->blocked[i] = 0;
+}
+
+/* All that wait are blocked. Lanes in different bar.warp.sync may have met; else the launch ends. */
+SG_SLOW void sg_no_group_can_run(sg_flow_t *flow)
+{
+    uint32_t there = 0, met = 0, b, last = 0;
+    for (b = 0; b < flow->blocks; b++)
         if (sg_bit(flow->waiting, b)) {
-            char why[256];
-            snprintf(why, sizeof why, "rule warp-mask: %s: lanes 0x%08x of warp %u wait for lanes that do not come (there are 0x%08x)",
-                     flow->names && flow->names[b] ? flow->names[b] : "?", flow->lanes[b], flow->warp->number, flow->warp->alive);
-            sg_fail(flow->warp, SG_ERROR_LAUNCH, why);
+            last = b;
+            there |= strncmp(flow->names[b], "bar.warp.sync", 13) ? 0 : flow->lanes[b];
         }
+    SG_FOR_LANES (i, there)
+        met |= (uint32_t)!(flow->members[i] & flow->warp->alive & ~there) << i;
+    if (met) {
+        flow->released |= met;
+        sg_unblock(flow);
+        return;
+    }
+    char why[256];
+    snprintf(why, sizeof why, "rule warp-mask: %s: lanes 0x%08x of warp %u wait for lanes that do not come (there are 0x%08x)",
+             flow->names[last], flow->lanes[last], flow->warp->number, flow->warp->alive);
+    sg_fail(flow->warp, SG_ERROR_LAUNCH, why);
 }
 
 /* No lanes run: the block at which the lowest group goes on; flow->blocks: there is none. */
 SG_SLOW uint32_t sg_dispatch(sg_flow_t *flow)
 {
     uint32_t block = sg_lowest(flow, 0);
-    if (block == SG_NONE) {
-        for (uint32_t i = 0; i < flow->words; i++)
-            if (flow->waiting[i])
-                sg_no_group_can_run(flow);
+    for (uint32_t i = 0; i < flow->words && block == SG_NONE; i++)
+        if (flow->waiting[i]) {
+            sg_no_group_can_run(flow);
+            block = sg_lowest(flow, 0);
+        }
+    if (block == SG_NONE)
         return flow->blocks;
-    }
     flow->mask = sg_take(flow, block);
     flow->first = sg_lowest(flow, 0);
     return block;
@@ -139,12 +159,6 @@ SG_SLOW uint32_t sg_rotate(sg_flow_t *flow, uint32_t block, uint32_t mask)
     flow->mask = sg_take(flow, next);
     flow->first = next == block ? sg_lowest(flow, 0) : SG_NONE;
     return next;
-}
-
-SG_INLINE void sg_unblock(sg_flow_t *flow)
-{
-    for (uint32_t i = 0; i < flow->words; i++)
-        flow->blocked[i] = 0;
 }
 
 SG_SLOW void sg_exit(sg_flow_t *flow, uint32_t mask)
@@ -169,17 +183,20 @@ SG_SLOW uint32_t sg_meet_slow(sg_flow_t *flow, uint32_t block, uint32_t mask, sg
     uint32_t ready = 0;
     SG_FOR_LANES (i, mask) {
         uint32_t same = 0;
+        flow->members[i] = m.u[i];
         SG_FOR_LANES (k, mask)
             same |= (uint32_t)(m.u[k] == m.u[i]) << k;
         if (!(m.u[i] >> i & 1)) {
             char why[160];
             snprintf(why, sizeof why, "rule warp-mask: %s: lane %u has mask 0x%08x, which does not name it",
-                     flow->names && flow->names[block] ? flow->names[block] : "?", i, m.u[i]);
+                     flow->names[block], i, m.u[i]);
             sg_fail(flow->warp, SG_ERROR_LAUNCH, why);
         }
         if ((m.u[i] & flow->warp->alive) == same)
             ready |= 1u << i;
     }
+    ready |= mask & flow->released;
+    flow->released &= ~mask;
     if (mask & ~ready) {
         sg_park(flow, block, mask & ~ready);
         flow->blocked[block / 64] |= UINT64_C(1) << block % 64;
@@ -204,7 +221,7 @@ SG_INLINE uint32_t sg_meet(sg_flow_t *flow, uint32_t block, uint32_t mask, sg_v3
     uint64_t words_[2 * (((count) + 63) / 64)];                                                                         \
     uint32_t lanes_[count];                                                                                             \
     memset(words_, 0, sizeof words_);                                                                                   \
-    sg_flow_t flow = {SG_NONE, 0, count, ((count) + 63) / 64, words_, words_ + ((count) + 63) / 64, lanes_, operations, w}; \
+    sg_flow_t flow = {SG_NONE, 0, count, ((count) + 63) / 64, words_, words_ + ((count) + 63) / 64, lanes_, operations, w, 0, {0}}; \
     uint32_t next
 #define SG_GO(to)                                                                                                       \
     do {                                                                                                                \
