@@ -56,17 +56,17 @@ SG_INLINE sg_v64 sg_rcp_rn_f64(sg_v64 a) { return sg_div_rn_f64(sg_all64(UINT64_
         fesetround(FE_TONEAREST); \
         return d_.v; \
     }
-#define SG_ROUNDED_ALL(bits, type, mode, name, suffix, sqrt_, fma_) \
+#define SG_ROUNDED_ALL(bits, type, mode, name, root, multiply_add) \
     SG_ROUNDED(bits, type, add3_##name##_f##bits, mode, a + b) SG_ROUNDED(bits, type, sub3_##name##_f##bits, mode, a - b) \
     SG_ROUNDED(bits, type, mul3_##name##_f##bits, mode, a * b) SG_ROUNDED(bits, type, div3_##name##_f##bits, mode, a / b) \
-    SG_ROUNDED(bits, type, sqrt3_##name##_f##bits, mode, sqrt_(a)) SG_ROUNDED(bits, type, fma_##name##_f##bits, mode, fma_(a, b, c)) \
+    SG_ROUNDED(bits, type, sqrt3_##name##_f##bits, mode, root(a)) SG_ROUNDED(bits, type, fma_##name##_f##bits, mode, multiply_add(a, b, c)) \
     SG_INLINE sg_v##bits sg_add_##name##_f##bits(sg_v##bits a, sg_v##bits b) { return sg_add3_##name##_f##bits(a, b, a); } \
     SG_INLINE sg_v##bits sg_sub_##name##_f##bits(sg_v##bits a, sg_v##bits b) { return sg_sub3_##name##_f##bits(a, b, a); } \
     SG_INLINE sg_v##bits sg_mul_##name##_f##bits(sg_v##bits a, sg_v##bits b) { return sg_mul3_##name##_f##bits(a, b, a); } \
     SG_INLINE sg_v##bits sg_div_##name##_f##bits(sg_v##bits a, sg_v##bits b) { return sg_div3_##name##_f##bits(a, b, a); } \
     SG_INLINE sg_v##bits sg_sqrt_##name##_f##bits(sg_v##bits a) { return sg_sqrt3_##name##_f##bits(a, a, a); }
-SG_ROUNDED_ALL(32, float, FE_TOWARDZERO, rz, f, sqrtf, fmaf) SG_ROUNDED_ALL(32, float, FE_DOWNWARD, rm, f, sqrtf, fmaf) SG_ROUNDED_ALL(32, float, FE_UPWARD, rp, f, sqrtf, fmaf)
-SG_ROUNDED_ALL(64, double, FE_TOWARDZERO, rz, , sqrt, fma) SG_ROUNDED_ALL(64, double, FE_DOWNWARD, rm, , sqrt, fma) SG_ROUNDED_ALL(64, double, FE_UPWARD, rp, , sqrt, fma)
+SG_ROUNDED_ALL(32, float, FE_TOWARDZERO, rz, sqrtf, fmaf) SG_ROUNDED_ALL(32, float, FE_DOWNWARD, rm, sqrtf, fmaf) SG_ROUNDED_ALL(32, float, FE_UPWARD, rp, sqrtf, fmaf)
+SG_ROUNDED_ALL(64, double, FE_TOWARDZERO, rz, sqrt, fma) SG_ROUNDED_ALL(64, double, FE_DOWNWARD, rm, sqrt, fma) SG_ROUNDED_ALL(64, double, FE_UPWARD, rp, sqrt, fma)
 #define SG_RCP(name) \
     SG_INLINE sg_v32 sg_rcp_##name##_f32(sg_v32 a) { return sg_div_##name##_f32(sg_all32(0x3f800000), a); } \
     SG_INLINE sg_v64 sg_rcp_##name##_f64(sg_v64 a) { return sg_div_##name##_f64(sg_all64(UINT64_C(0x3ff0000000000000)), a); }

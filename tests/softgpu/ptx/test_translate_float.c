@@ -133,7 +133,7 @@ static uint32_t eight(double x, bool e4m3)
             best = code;
         }
     }
-    if (fabs(x) == INFINITY)
+    if (fabs(x) >= (e4m3 ? 448 : 57344))
         best = largest;
     return best | (signbit(x) ? 0x80 : 0);
 }
