@@ -18,11 +18,12 @@ void sg_ptx_refuse(sg_ptx_translator_t *t, const char *format, ...)
     vsnprintf(why, sizeof why, format, arguments);
     va_end(arguments);
     const uint32_t line = t->insn ? t->insn->line : t->function ? t->function->line : 0;
-    char form[96] = "";
-    if (t->insn)
-        sg_ptx_form_text(t->insn->form, form, sizeof form);
+    char name[96] = "";
+    for (uint32_t i = 0; t->insn && i <= t->insn->type_count; i++)
+        snprintf(name + strlen(name), sizeof name - strlen(name), "%s%s", i ? "." : "",
+                 i ? sg_ptx_type_text(t->insn->type[i - 1]) : sg_ptx_opcode_text(t->insn->opcode));
     t->error->line = line;
-    snprintf(t->error->text, sizeof t->error->text, "line %u: %s%s%s", line, form, t->insn ? ": " : "", why);
+    snprintf(t->error->text, sizeof t->error->text, "line %u: %s%s%s", line, name, t->insn ? ": " : "", why);
     longjmp(t->failed, 1);
 }
 

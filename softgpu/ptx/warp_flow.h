@@ -260,11 +260,18 @@ SG_INLINE void sg_warp_begin(sg_warp_t *w, const softgpu_launch_t *launch, const
     for (int k = 0; k < 3; k++)
         w->block[k] = self->block[k];
     sg_l32 x, y, z;
+    uint32_t at[3] = {begin % dim[0], begin / dim[0] % dim[1], begin / dim[0] / dim[1]};
     for (uint32_t i = 0; i < SG_WARP; i++) {
-        const uint32_t t = begin + i;
-        x.u[i] = t % dim[0];
-        y.u[i] = t / dim[0] % dim[1];
-        z.u[i] = t / dim[0] / dim[1];
+        x.u[i] = at[0];
+        y.u[i] = at[1];
+        z.u[i] = at[2];
+        if (++at[0] == dim[0]) {
+            at[0] = 0;
+            if (++at[1] == dim[1]) {
+                at[1] = 0;
+                at[2]++;
+            }
+        }
     }
     w->tid[0] = x.v;
     w->tid[1] = y.v;

@@ -51,80 +51,101 @@ SG_INLINE void sg_aligned(const sg_warp_t *w, uint32_t mask, sg_v64 at, uint32_t
         sg_misaligned(w, sg_lane64(at, sg_first(wrong)), bytes);
 }
 
+SG_INLINE void sg_aligned_half(const sg_warp_t *w, uint32_t mask, const sg_c64 *at, uint32_t bytes)
+{
+    SG_FOR_LANES (i, mask)
+        sg_aligned_one(w, ((const uint64_t *)at)[i], bytes);
+}
+
 /* ---- plain loads and stores of one element ---- */
+SG_INLINE uint32_t sg_differ8(sg_c64 a, sg_c64 b)
+{
+#ifdef __AVX512BW__
+    return _mm512_cmp_epu64_mask((__m512i)a, (__m512i)b, 4);
+#else
+    uint32_t d = 0;
+    for (int i = 0; i < 8; i++)
+        d |= (uint32_t)(a[i] != b[i]) << i;
+    return d;
+#endif
+}
+
 typedef enum sg_shape { SG_ANY, SG_ROW, SG_ONE } sg_shape_t;
 
-/* How the lanes' addresses lie: in a row (*at: lane 0's), at one place, or anyhow. */
-SG_INLINE sg_shape_t sg_shape(uint32_t mask, sg_v64 address, uint32_t bytes, uint64_t *at)
+/* How the addresses of 16 lanes lie, which are half a warp because blocks are often 16 wide: in a row (*at: of the first lane), at
+ * one place, or anyhow. */
+SG_INLINE sg_shape_t sg_shape(uint32_t mask, const sg_c64 *address, uint32_t bytes, uint64_t *at)
 {
     const uint32_t lane = sg_first(mask);
-    const uint64_t one = sg_lane64(address, lane);
+    const uint64_t one = lane == 0 ? address[0][0] : ((const uint64_t *)address)[lane];
     const sg_c64 step = {0, 1, 2, 3, 4, 5, 6, 7};
     *at = one - (uint64_t)bytes * lane;
-    const sg_v64 row = {{*at + step * bytes, *at + (step + 8) * bytes, *at + (step + 16) * bytes, *at + (step + 24) * bytes}};
-    if (!(sg_ne_u64(address, row) & mask))
+    const sg_c64 low = *at + step * bytes, high = *at + (step + 8) * bytes;
+    if (!((sg_differ8(address[0], low) | sg_differ8(address[1], high) << 8) & mask))
         return SG_ROW;
     *at = one;
-    return sg_ne_u64(address, sg_all64(one)) & mask ? SG_ANY : SG_ONE;
+    const sg_c64 same = (sg_c64){0} + one;
+    return (sg_differ8(address[0], same) | sg_differ8(address[1], same) << 8) & mask ? SG_ANY : SG_ONE;
 }
 
 // clang-format off
 #ifdef __AVX512BW__
-SG_INLINE sg_v16 sg_row_load8(uint32_t mask, const void *at) { return (sg_v16){{(sg_c16)_mm512_cvtepu8_epi16(_mm256_maskz_loadu_epi8(mask, at))}}; }
-SG_INLINE sg_v16 sg_row_load16(uint32_t mask, const void *at) { return (sg_v16){{(sg_c16)_mm512_maskz_loadu_epi16(mask, at)}}; }
-SG_INLINE sg_v32 sg_row_load32(uint32_t mask, const void *at)
-{ return (sg_v32){{(sg_c32)_mm512_maskz_loadu_epi32((__mmask16)mask, at), (sg_c32)_mm512_maskz_loadu_epi32((__mmask16)(mask >> 16), (const char *)at + 64)}}; }
-#define SG_ROW_LOAD64(k) (sg_c64)_mm512_maskz_loadu_epi64((__mmask8)(mask >> 8 * k), (const char *)at + 64 * k)
-SG_INLINE sg_v64 sg_row_load64(uint32_t mask, const void *at) { return (sg_v64){{SG_ROW_LOAD64(0), SG_ROW_LOAD64(1), SG_ROW_LOAD64(2), SG_ROW_LOAD64(3)}}; }
-SG_INLINE void sg_row_store8(uint32_t mask, void *at, sg_v16 x) { _mm256_mask_storeu_epi8(at, mask, _mm512_cvtepi16_epi8((__m512i)x.c[0])); }
-SG_INLINE void sg_row_store16(uint32_t mask, void *at, sg_v16 x) { _mm512_mask_storeu_epi16(at, mask, (__m512i)x.c[0]); }
-SG_INLINE void sg_row_store32(uint32_t mask, void *at, sg_v32 x)
-{
-    if (mask == SG_ALL) { memcpy(at, &x, sizeof x); return; }
-    _mm512_mask_storeu_epi32(at, (__mmask16)mask, (__m512i)x.c[0]); _mm512_mask_storeu_epi32((char *)at + 64, (__mmask16)(mask >> 16), (__m512i)x.c[1]);
-}
-SG_INLINE void sg_row_store64(uint32_t mask, void *at, sg_v64 x)
-{ for (int k = 0; k < 4; k++) _mm512_mask_storeu_epi64((char *)at + 64 * k, (__mmask8)(mask >> 8 * k), (__m512i)x.c[k]); }
+SG_INLINE void sg_row_load8(uint32_t mask, const void *at, uint16_t *d) { _mm256_storeu_si256((__m256i *)(void *)d, _mm256_cvtepu8_epi16(_mm_maskz_loadu_epi8((__mmask16)mask, at))); }
+SG_INLINE void sg_row_load16(uint32_t mask, const void *at, uint16_t *d) { _mm256_storeu_si256((__m256i *)(void *)d, _mm256_maskz_loadu_epi16((__mmask16)mask, at)); }
+SG_INLINE void sg_row_load32(uint32_t mask, const void *at, uint32_t *d) { _mm512_storeu_si512(d, _mm512_maskz_loadu_epi32((__mmask16)mask, at)); }
+SG_INLINE void sg_row_load64(uint32_t mask, const void *at, uint64_t *d)
+{ _mm512_storeu_si512(d, _mm512_maskz_loadu_epi64((__mmask8)mask, at)); _mm512_storeu_si512(d + 8, _mm512_maskz_loadu_epi64((__mmask8)(mask >> 8), (const char *)at + 64)); }
+SG_INLINE void sg_row_store8(uint32_t mask, void *at, const uint16_t *x) { _mm_mask_storeu_epi8(at, (__mmask16)mask, _mm256_cvtepi16_epi8(_mm256_loadu_si256((const __m256i *)(const void *)x))); }
+SG_INLINE void sg_row_store16(uint32_t mask, void *at, const uint16_t *x) { _mm256_mask_storeu_epi16(at, (__mmask16)mask, _mm256_loadu_si256((const __m256i *)(const void *)x)); }
+SG_INLINE void sg_row_store32(uint32_t mask, void *at, const uint32_t *x)
+{ if (mask == 0xffff) _mm512_storeu_si512(at, _mm512_loadu_si512(x)); else _mm512_mask_storeu_epi32(at, (__mmask16)mask, _mm512_loadu_si512(x)); }
+SG_INLINE void sg_row_store64(uint32_t mask, void *at, const uint64_t *x)
+{ _mm512_mask_storeu_epi64(at, (__mmask8)mask, _mm512_loadu_si512(x)); _mm512_mask_storeu_epi64((char *)at + 64, (__mmask8)(mask >> 8), _mm512_loadu_si512(x + 8)); }
 #else
 #define SG_ROW(bits, R) \
-    SG_INLINE sg_v##R sg_row_load##bits(uint32_t mask, const void *at) \
-    { sg_l##R d = {sg_all##R(0)}; SG_FOR_LANES (i, mask) { uint##bits##_t x; memcpy(&x, (const char *)at + i * sizeof x, sizeof x); d.u[i] = x; } return d.v; } \
-    SG_INLINE void sg_row_store##bits(uint32_t mask, void *at, sg_v##R y) \
-    { sg_l##R a = {y}; SG_FOR_LANES (i, mask) { uint##bits##_t x = (uint##bits##_t)a.u[i]; memcpy((char *)at + i * sizeof x, &x, sizeof x); } }
+    SG_INLINE void sg_row_load##bits(uint32_t mask, const void *at, uint##R##_t *d) \
+    { SG_FOR_LANES (i, mask) { uint##bits##_t x; memcpy(&x, (const char *)at + i * sizeof x, sizeof x); d[i] = x; } } \
+    SG_INLINE void sg_row_store##bits(uint32_t mask, void *at, const uint##R##_t *a) \
+    { SG_FOR_LANES (i, mask) { uint##bits##_t x = (uint##bits##_t)a[i]; memcpy((char *)at + i * sizeof x, &x, sizeof x); } }
 SG_ROW(8, 16) SG_ROW(16, 16) SG_ROW(32, 32) SG_ROW(64, 64)
 #endif
 
 /* Lanes that are not in the mask get something. */
 #define SG_ACCESS(bits, R) \
-    SG_SLOW sg_v##R sg_gather##bits(const sg_warp_t *w, uint32_t mask, sg_v64 address) \
-    { \
-        sg_l64 at = {address}; sg_l##R d = {sg_all##R(0)}; \
-        sg_aligned(w, mask, address, bits / 8); \
-        SG_FOR_LANES (i, mask) d.u[i] = *(const uint##bits##_t *)(uintptr_t)at.u[i]; \
-        return d.v; \
-    } \
-    SG_SLOW void sg_scatter##bits(const sg_warp_t *w, uint32_t mask, sg_v64 address, sg_v##R y) \
-    { \
-        sg_l64 at = {address}; sg_l##R a = {y}; \
-        sg_aligned(w, mask, address, bits / 8); \
-        SG_FOR_LANES (i, mask) *(uint##bits##_t *)(uintptr_t)at.u[i] = (uint##bits##_t)a.u[i]; \
-    } \
     SG_INLINE sg_v##R sg_load##bits(const sg_warp_t *w, uint32_t mask, sg_v64 address) \
     { \
-        uint64_t at; \
-        if (!mask) return sg_all##R(0); \
-        switch (sg_shape(mask, address, bits / 8, &at)) { \
-        case SG_ROW: sg_aligned_one(w, at, bits / 8); return sg_row_load##bits(mask, (const void *)(uintptr_t)at); \
-        case SG_ONE: sg_aligned_one(w, at, bits / 8); return sg_all##R(*(const uint##bits##_t *)(uintptr_t)at); \
-        default: return sg_gather##bits(w, mask, address); \
+        sg_l##R d = {sg_all##R(0)}; \
+        for (uint32_t h = 0; h < 2; h++) { \
+            const uint32_t half = mask >> 16 * h & 0xffff; \
+            const sg_c64 *from = address.c + 2 * h; \
+            uint64_t at; \
+            if (!half) continue; \
+            switch (sg_shape(half, from, bits / 8, &at)) { \
+            case SG_ROW: sg_aligned_one(w, at, bits / 8); sg_row_load##bits(half, (const void *)(uintptr_t)at, d.u + 16 * h); break; \
+            case SG_ONE: { sg_aligned_one(w, at, bits / 8); const uint##bits##_t x = *(const uint##bits##_t *)(uintptr_t)at; for (int i = 0; i < 16; i++) d.u[16 * h + (uint32_t)i] = x; break; } \
+            default: \
+                sg_aligned_half(w, half, from, bits / 8); \
+                SG_FOR_LANES (i, half) d.u[16 * h + i] = *(const uint##bits##_t *)(uintptr_t)((const uint64_t *)from)[i]; \
+            } \
         } \
+        return d.v; \
     } \
-    SG_INLINE void sg_store##bits(const sg_warp_t *w, uint32_t mask, sg_v64 address, sg_v##R x) \
+    SG_INLINE void sg_store##bits(const sg_warp_t *w, uint32_t mask, sg_v64 address, sg_v##R y) \
     { \
-        uint64_t at; \
-        if (!mask) return; \
-        if (sg_shape(mask, address, bits / 8, &at) == SG_ROW) { sg_aligned_one(w, at, bits / 8); sg_row_store##bits(mask, (void *)(uintptr_t)at, x); } \
-        else sg_scatter##bits(w, mask, address, x); \
+        sg_l##R a = {y}; \
+        for (uint32_t h = 0; h < 2; h++) { \
+            const uint32_t half = mask >> 16 * h & 0xffff; \
+            const sg_c64 *to = address.c + 2 * h; \
+            uint64_t at; \
+            if (!half) continue; \
+            if (sg_shape(half, to, bits / 8, &at) == SG_ROW) { \
+                sg_aligned_one(w, at, bits / 8); \
+                sg_row_store##bits(half, (void *)(uintptr_t)at, a.u + 16 * h); \
+            } else { \
+                sg_aligned_half(w, half, to, bits / 8); \
+                SG_FOR_LANES (i, half) *(uint##bits##_t *)(uintptr_t)((const uint64_t *)to)[i] = (uint##bits##_t)a.u[16 * h + i]; \
+            } \
+        } \
     } \
     /* Volatile and with semantics: one by one, in the order of the lanes. */ \
     SG_SLOW sg_v##R sg_load_atomic##bits(sg_warp_t *w, uint32_t mask, sg_v64 address) \
