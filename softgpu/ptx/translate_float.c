@@ -68,6 +68,19 @@ static const char *rounding(sg_ptx_translator_t *t)
     return round ? sg_ptx_modifier_text(round) : "rn";
 }
 
+/* add, sub, fma of f16 or bf16 into f32: all but the last operand are of the narrow type. */
+static void mixed(sg_ptx_translator_t *t)
+{
+    const char *narrow = sg_ptx_type_text(t->insn->type[1]), *x[3];
+    const uint32_t last = t->insn->operand_count - 1u;
+    for (uint32_t i = 1; i < last; i++)
+        x[i - 1] = sg_ptx_text(t, "sg_f32_of_%s(%s)", narrow, sg_ptx_value(t, i, 16));
+    x[last - 1] = sg_ptx_value(t, last, 32);
+    const char *d = sg_ptx_text(t, "sg_%s_%s_f32(%s, %s%s%s)", sg_ptx_opcode_text(t->insn->opcode), rounding(t), x[0], x[1],
+                                last == 3 ? ", " : "", last == 3 ? x[2] : "");
+    sg_ptx_result(t, &t->insn->operands[0], 32, false, sg_ptx_has(t, SG_PTX_KIND_SAT) ? sg_ptx_text(t, "sg_sat_f32(%s)", d) : d);
+}
+
 /* add, sub, mul, div, fma, mad, rcp, sqrt: sg_<name>_<rounding>_<type>(operands). */
 static void arithmetic(sg_ptx_translator_t *t)
 {
@@ -139,12 +152,12 @@ sg_ptx_emit_t sg_ptx_emit_float(const sg_ptx_insn_t *insn)
     const sg_ptx_packed_t p = packed_of(insn->type[0]);
     if (!sg_ptx_is_float(p.type))
         return NULL;
-    const bool narrow = p.bits == 16, approximate = insn->modifier[SG_PTX_KIND_APPROX] != 0;
     switch (insn->opcode) {
     case SG_PTX_OP_ADD:
     case SG_PTX_OP_SUB:
-    case SG_PTX_OP_MUL:
     case SG_PTX_OP_FMA:
+        return insn->type_count > 1 ? mixed : arithmetic;
+    case SG_PTX_OP_MUL:
     case SG_PTX_OP_MAD:
     case SG_PTX_OP_RCP:
     case SG_PTX_OP_SQRT:
@@ -152,12 +165,10 @@ sg_ptx_emit_t sg_ptx_emit_float(const sg_ptx_insn_t *insn)
     case SG_PTX_OP_SIN:
     case SG_PTX_OP_COS:
     case SG_PTX_OP_LG2:
-        return arithmetic;
     case SG_PTX_OP_DIV:
-        return arithmetic;
     case SG_PTX_OP_EX2:
     case SG_PTX_OP_TANH:
-        return approximate || narrow ? arithmetic : NULL;
+        return arithmetic;
     case SG_PTX_OP_ABS:
     case SG_PTX_OP_NEG:
         return abs_or_neg;
@@ -328,10 +339,10 @@ static void to_eight(sg_ptx_translator_t *t)
                       sg_ptx_text(t, "sg_%s_of_f32(%s, %s)", type, relu(t, sg_ptx_value(t, 1, 32)), relu(t, sg_ptx_value(t, 2, 32))));
         return;
     }
-    const char *x = sg_ptx_value(t, 1, 32);
-    if (sg_ptx_has(t, SG_PTX_KIND_RELU))
-        x = sg_ptx_text(t, "sg_pair16(sg_relu_f16(sg_u16_of_u32(%s)), sg_relu_f16(sg_high16(%s)))", x, x);
-    sg_ptx_result(t, &t->insn->operands[0], 16, false, sg_ptx_text(t, "sg_%s_of_f16x2(%s)", type, x));
+    const char *from = t->insn->type[1] == SG_PTX_F16X2 ? "f16" : "bf16", *x = sg_ptx_value(t, 1, 32);
+    const char *low = relu(t, sg_ptx_text(t, "sg_f32_of_%s(sg_u16_of_u32(%s))", from, x));
+    const char *high = relu(t, sg_ptx_text(t, "sg_f32_of_%s(sg_high16(%s))", from, x));
+    sg_ptx_result(t, &t->insn->operands[0], 16, false, sg_ptx_text(t, "sg_%s_of_f32(%s, %s)", type, high, low));
 }
 
 static void of_eight(sg_ptx_translator_t *t)

@@ -339,12 +339,13 @@ static const char *joined(sg_ptx_translator_t *t, const char *x, const char *wit
     }
 }
 
-/* p|q, a, b, c */
+/* p|q, a, b, c; of halves alone p, a, b, c */
 static void setp(sg_ptx_translator_t *t)
 {
     const sg_ptx_type_t type = type_of(t);
+    const uint32_t at = t->form->slots[1].second ? 2 : 1;
     const bool pair = type == SG_PTX_F16X2 || type == SG_PTX_BF16X2;
-    const char *a = value(t, 2), *b = value(t, 3);
+    const char *a = value(t, at), *b = value(t, at + 1);
     sg_ptx_line(t, "{");
     if (pair) {
         const sg_ptx_type_t one = type == SG_PTX_F16X2 ? SG_PTX_F16 : SG_PTX_BF16;
@@ -358,20 +359,48 @@ static void setp(sg_ptx_translator_t *t)
         sg_ptx_line(t, "const uint32_t p = %s, q = ~p;", compared(t, type, flushed(t, type, a), flushed(t, type, b)));
     }
     const bool with = sg_ptx_has(t, SG_PTX_KIND_BOOL) != 0;
-    sg_ptx_line(t, "const uint32_t c = %s; (void)q; (void)c;", with ? sg_ptx_mask_of(t, 4) : "0");
+    sg_ptx_line(t, "const uint32_t c = %s; (void)q; (void)c;", with ? sg_ptx_mask_of(t, at + 2) : "0");
     sg_ptx_result_mask(t, &t->insn->operands[0], joined(t, "p", "c"));
-    sg_ptx_result_mask(t, &t->insn->operands[1], joined(t, "q", "c"));
+    if (at == 2)
+        sg_ptx_result_mask(t, &t->insn->operands[1], joined(t, "q", "c"));
     sg_ptx_line(t, "}");
+}
+
+/* What a comparison gives that holds, in a type: 1.0, or all ones. */
+static const char *truth(sg_ptx_type_t type)
+{
+    switch (type) {
+    case SG_PTX_F32:
+        return "sg_all32(0x3f800000)";
+    case SG_PTX_F16:
+    case SG_PTX_F16X2:
+        return "sg_all16(0x3c00)";
+    case SG_PTX_BF16:
+    case SG_PTX_BF16X2:
+        return "sg_all16(0x3f80)";
+    default:
+        return sg_ptx_type_bits(type) == 16 ? "sg_all16(0xffff)" : "sg_all32(SG_ALL)";
+    }
 }
 
 static void set(sg_ptx_translator_t *t)
 {
-    const sg_ptx_type_t type = t->insn->type[1];
+    const sg_ptx_type_t type = t->insn->type[1], to = type_of(t);
     const uint32_t bits = sg_ptx_type_bits(type);
-    const char *p = compared(t, type, flushed(t, type, sg_ptx_value(t, 1, bits)), flushed(t, type, sg_ptx_value(t, 2, bits)));
-    if (sg_ptx_has(t, SG_PTX_KIND_BOOL))
-        p = joined(t, p, sg_ptx_mask_of(t, 3));
-    put(t, sg_ptx_text(t, "sg_set32(%s, sg_all32(%s), sg_all32(0))", p, type_of(t) == SG_PTX_F32 ? "0x3f800000" : "SG_ALL"));
+    const char *a = sg_ptx_value(t, 1, bits), *b = sg_ptx_value(t, 2, bits);
+    const char *c = sg_ptx_has(t, SG_PTX_KIND_BOOL) ? sg_ptx_mask_of(t, 3) : NULL;
+    if (type == SG_PTX_F16X2 || type == SG_PTX_BF16X2) {
+        const sg_ptx_type_t one = type == SG_PTX_F16X2 ? SG_PTX_F16 : SG_PTX_BF16;
+        const char *yes = to == type ? truth(to) : "sg_all16(0xffff)", *half[2];
+        for (int h = 0; h < 2; h++) {
+            const char *part = h ? "sg_high16" : "sg_u16_of_u32";
+            half[h] = joined(t, compared(t, one, flushed(t, one, sg_ptx_text(t, "%s(%s)", part, a)), flushed(t, one, sg_ptx_text(t, "%s(%s)", part, b))), c);
+        }
+        put(t, sg_ptx_text(t, "sg_pair16(sg_set16(%s, %s, sg_all16(0)), sg_set16(%s, %s, sg_all16(0)))", half[0], yes, half[1], yes));
+        return;
+    }
+    const char *p = joined(t, compared(t, type, flushed(t, type, a), flushed(t, type, b)), c);
+    put(t, sg_ptx_text(t, "sg_set%u(%s, %s, sg_all%u(0))", sg_ptx_width(to), p, truth(to), sg_ptx_width(to)));
 }
 
 static void selp(sg_ptx_translator_t *t)

@@ -338,7 +338,6 @@ SG_TF32(rn, SG_RN) SG_TF32(rz, SG_RZ) SG_TF32(rna, SG_RNA)
 SG_INLINE uint32_t sg_pack8(const sg_format_t *format, double x) { return x == x && fabs(x) > sg_unpack_float(format, format->largest) ? format->largest | (x < 0 ? 0x80u : 0) : sg_pack_float(format, x, SG_RN); }
 #define SG_EIGHT(type) \
     SG_LANES2(16, 32, 32, sg_##type##x2_of_f32, d.u[i] = (uint16_t)(sg_pack8(&sg_format_##type, a.f[i]) << 8 | sg_pack8(&sg_format_##type, b.f[i]))) \
-    SG_LANES1(16, 32, sg_##type##x2_of_f16x2, d.u[i] = (uint16_t)(sg_pack8(&sg_format_##type, sg_unpack_float(&sg_format_f16, a.u[i] >> 16)) << 8 | sg_pack8(&sg_format_##type, sg_unpack_float(&sg_format_f16, a.u[i] & 0xffff)))) \
     SG_LANES1(32, 16, sg_f16x2_of_##type##x2, d.u[i] = sg_pack_float(&sg_format_f16, sg_unpack_float(&sg_format_##type, a.u[i] >> 8), SG_RN) << 16 | sg_pack_float(&sg_format_f16, sg_unpack_float(&sg_format_##type, a.u[i] & 0xff), SG_RN))
 SG_EIGHT(e4m3) SG_EIGHT(e5m2)
 SG_INLINE sg_v32 sg_relu_f32(sg_v32 a) { return sg_max_nan_f32(a, sg_all32(0)); }

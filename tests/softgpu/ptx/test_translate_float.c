@@ -171,6 +171,8 @@ static uint32_t eight(double x, bool e4m3)
     ROW("cvt.rn.f16x2.f32 D, A, B", "wff", 0, F(a) != F(a) || F(b) != F(b) ? (uint64_t)(F(a) != F(a) ? 0x7fff : half_of(F(a), false)) << 16 | (F(b) != F(b) ? 0x7fff : half_of(F(b), false)) : (uint64_t)half_of(F(a), false) << 16 | half_of(F(b), false)) \
     ROW("cvt.rn.relu.bf16x2.f32 D, A, B", "wff", 0, (uint64_t)(F(a) != F(a) ? 0x7fff : F(a) > 0 ? half_of(F(a), true) : 0) << 16 | (F(b) != F(b) ? 0x7fff : F(b) > 0 ? half_of(F(b), true) : 0)) \
     ROW("cvt.rn.satfinite.e4m3x2.f32 D, A, B", "hff", 0, eight(F(a), true) << 8 | eight(F(b), true)) ROW("cvt.rn.satfinite.e5m2x2.f32 D, A, B", "hff", 0, eight(F(a), false) << 8 | eight(F(b), false)) \
+    ROW("cvt.rn.satfinite.e4m3x2.f16x2 D, A", "hw", 0, eight(HV(a >> 16), true) << 8 | eight(HV(a), true)) ROW("set.lt.u16.f16 D, A, B", "hbb", 0, HV(a) < HV(b) ? 0xffff : 0) ROW("set.neu.f16x2.f16x2 D, A, B", "www", 0, (HV(a) != HV(b) ? 0x3c00u : 0) | (HV(a >> 16) != HV(b >> 16) ? 0x3c000000u : 0)) \
+    ROW("add.rn.f32.f16 D, A, B", "fbf", 0, FB((float)HV(a) + F(b))) ROW("fma.rz.f32.bf16 D, A, B, C", "fbbf", 0, FB(rounded(FE_TOWARDZERO, 'f', (float)BV(a), (float)BV(b), F(c)))) \
     ROW("cvt.rna.tf32.f32 D, A", "wf", 0, F(a) != F(a) ? 0x7fffffff : isinf(F(a)) ? W(a) : (W(a) + 0x1000) & 0xffffe000)
 
 #define HALVES(ROW, type, value, bf) \
