@@ -36,7 +36,8 @@ static const char *element(sg_ptx_translator_t *t, const sg_ptx_packed_t *p, uin
 
 static const char *flushed(sg_ptx_translator_t *t, const sg_ptx_packed_t *p, const char *text)
 {
-    return sg_ptx_has(t, SG_PTX_KIND_FTZ) && p->bits < 64 ? sg_ptx_text(t, "sg_ftz_f%u(%s)", p->bits, text) : text;
+    return sg_ptx_has(t, SG_PTX_KIND_FTZ) && p->bits < 64 ? sg_ptx_text(t, "sg_ftz_f%u(%s)", p->bits, text)
+                                                          : text;
 }
 
 static const char *input(sg_ptx_translator_t *t, const sg_ptx_packed_t *p, uint32_t i, uint32_t h)
@@ -58,7 +59,8 @@ static const char *finished(sg_ptx_translator_t *t, const sg_ptx_packed_t *p, co
 
 static void put(sg_ptx_translator_t *t, const sg_ptx_packed_t *p, const char *const *half)
 {
-    const char *text = p->halves == 1 ? half[0] : sg_ptx_text(t, "sg_pair%u(%s, %s)", p->bits, half[0], half[1]);
+    const char *text =
+        p->halves == 1 ? half[0] : sg_ptx_text(t, "sg_pair%u(%s, %s)", p->bits, half[0], half[1]);
     sg_ptx_result(t, &t->insn->operands[0], p->bits * p->halves, false, text);
 }
 
@@ -76,23 +78,26 @@ static void mixed(sg_ptx_translator_t *t)
     for (uint32_t i = 1; i < last; i++)
         x[i - 1] = sg_ptx_text(t, "sg_f32_of_%s(%s)", narrow, sg_ptx_value(t, i, 16));
     x[last - 1] = sg_ptx_value(t, last, 32);
-    const char *d = sg_ptx_text(t, "sg_%s_%s_f32(%s, %s%s%s)", sg_ptx_opcode_text(t->insn->opcode), rounding(t), x[0], x[1],
-                                last == 3 ? ", " : "", last == 3 ? x[2] : "");
-    sg_ptx_result(t, &t->insn->operands[0], 32, false, sg_ptx_has(t, SG_PTX_KIND_SAT) ? sg_ptx_text(t, "sg_sat_f32(%s)", d) : d);
+    const char *d = sg_ptx_text(t, "sg_%s_%s_f32(%s, %s%s%s)", sg_ptx_opcode_text(t->insn->opcode),
+                                rounding(t), x[0], x[1], last == 3 ? ", " : "", last == 3 ? x[2] : "");
+    sg_ptx_result(t, &t->insn->operands[0], 32, false,
+                  sg_ptx_has(t, SG_PTX_KIND_SAT) ? sg_ptx_text(t, "sg_sat_f32(%s)", d) : d);
 }
 
 /* add, sub, mul, div, fma, mad, rcp, sqrt: sg_<name>_<rounding>_<type>(operands). */
 static void arithmetic(sg_ptx_translator_t *t)
 {
     const sg_ptx_packed_t p = packed_of(t->insn->type[0]);
-    const char *name = t->insn->opcode == SG_PTX_OP_MAD ? "fma" : sg_ptx_opcode_text(t->insn->opcode), *half[2];
+    const char *name = t->insn->opcode == SG_PTX_OP_MAD ? "fma" : sg_ptx_opcode_text(t->insn->opcode),
+               *half[2];
     const char *round = sg_ptx_has(t, SG_PTX_KIND_APPROX) ? "approx" : rounding(t);
     const uint32_t count = t->insn->operand_count;
     for (uint32_t h = 0; h < p.halves; h++) {
         const char *a = input(t, &p, 1, h);
         const char *b = count > 2 ? sg_ptx_text(t, ", %s", input(t, &p, 2, h)) : "";
         const char *c = count > 3 ? sg_ptx_text(t, ", %s", input(t, &p, 3, h)) : "";
-        half[h] = finished(t, &p, sg_ptx_text(t, "sg_%s_%s_%s(%s%s%s)", name, round, sg_ptx_type_text(p.type), a, b, c));
+        half[h] = finished(
+            t, &p, sg_ptx_text(t, "sg_%s_%s_%s(%s%s%s)", name, round, sg_ptx_type_text(p.type), a, b, c));
     }
     put(t, &p, half);
 }
@@ -102,7 +107,8 @@ static void abs_or_neg(sg_ptx_translator_t *t)
     const sg_ptx_packed_t p = packed_of(t->insn->type[0]);
     const char *half[2];
     for (uint32_t h = 0; h < p.halves; h++)
-        half[h] = sg_ptx_text(t, "sg_%s_%s(%s)", sg_ptx_opcode_text(t->insn->opcode), sg_ptx_type_text(p.type), input(t, &p, 1, h));
+        half[h] = sg_ptx_text(t, "sg_%s_%s(%s)", sg_ptx_opcode_text(t->insn->opcode),
+                              sg_ptx_type_text(p.type), input(t, &p, 1, h));
     put(t, &p, half);
 }
 
@@ -112,9 +118,10 @@ static void min_or_max(sg_ptx_translator_t *t)
     const char *type = sg_ptx_type_text(p.type), *half[2];
     const char *function = sg_ptx_text(t, "sg_%s%s_%s", sg_ptx_opcode_text(t->insn->opcode),
                                        sg_ptx_has(t, SG_PTX_KIND_NAN) ? "_nan" : "", type);
-    const bool by_sign = sg_ptx_has(t, SG_PTX_KIND_XORSIGN) != 0, magnitude = sg_ptx_has(t, SG_PTX_KIND_ABS) != 0;
+    const bool by_sign = sg_ptx_has(t, SG_PTX_KIND_XORSIGN) != 0,
+               magnitude = sg_ptx_has(t, SG_PTX_KIND_ABS) != 0;
     for (uint32_t h = 0; h < p.halves; h++) {
-        const char *x[3] = {0};
+        const char *x[3] = {"", "", ""};
         const uint32_t count = t->insn->operand_count - 1u;
         for (uint32_t i = 0; i < count; i++) {
             x[i] = input(t, &p, i + 1, h);
@@ -126,8 +133,8 @@ static void min_or_max(sg_ptx_translator_t *t)
             half[h] = sg_ptx_text(t, "%s(%s, %s)", function, half[h], x[2]);
         half[h] = flushed(t, &p, half[h]);
         if (by_sign)
-            half[h] = sg_ptx_text(t, "sg_xorsign%s(%s, %s, %s)", p.bits == 16 ? "16" : "", half[h], input(t, &p, 1, h),
-                                  input(t, &p, 2, h));
+            half[h] = sg_ptx_text(t, "sg_xorsign%s(%s, %s, %s)", p.bits == 16 ? "16" : "", half[h],
+                                  input(t, &p, 1, h), input(t, &p, 2, h));
     }
     put(t, &p, half);
 }
@@ -136,14 +143,16 @@ static void testp(sg_ptx_translator_t *t)
 {
     const sg_ptx_packed_t p = packed_of(t->insn->type[0]);
     sg_ptx_result_mask(t, &t->insn->operands[0],
-                       sg_ptx_text(t, "sg_testp_%s_f%u(%s)", sg_ptx_modifier_text(sg_ptx_has(t, SG_PTX_KIND_TEST)), p.bits,
+                       sg_ptx_text(t, "sg_testp_%s_f%u(%s)",
+                                   sg_ptx_modifier_text(sg_ptx_has(t, SG_PTX_KIND_TEST)), p.bits,
                                    element(t, &p, 1, 0)));
 }
 
 static void copysign_(sg_ptx_translator_t *t)
 {
     const sg_ptx_packed_t p = packed_of(t->insn->type[0]);
-    const char *half[2] = {sg_ptx_text(t, "sg_copysign_f%u(%s, %s)", p.bits, element(t, &p, 1, 0), element(t, &p, 2, 0))};
+    const char *half[2] = {
+        sg_ptx_text(t, "sg_copysign_f%u(%s, %s)", p.bits, element(t, &p, 1, 0), element(t, &p, 2, 0))};
     put(t, &p, half);
 }
 
@@ -216,8 +225,9 @@ static void int_to_int(sg_ptx_translator_t *t)
 {
     const sg_ptx_type_t to = t->insn->type[0], from = t->insn->type[1];
     if (sg_ptx_has(t, SG_PTX_KIND_SAT)) {
-        put_narrowed(t, to, sg_ptx_text(t, "sg_sat_%s_%c64(%s)", sg_ptx_type_text(to), sg_ptx_sign_letter(from),
-                                        sg_ptx_extend(t, source(t), from, 64)));
+        put_narrowed(t, to,
+                     sg_ptx_text(t, "sg_sat_%s_%c64(%s)", sg_ptx_type_text(to), sg_ptx_sign_letter(from),
+                                 sg_ptx_extend(t, source(t), from, 64)));
         return;
     }
     const char *text = sg_ptx_extend(t, source(t), from, sg_ptx_width(to));
@@ -231,7 +241,8 @@ static const char *widened(sg_ptx_translator_t *t, sg_ptx_type_t from, const cha
 {
     if (from == SG_PTX_F16 || from == SG_PTX_BF16)
         return sg_ptx_text(t, "sg_f32_of_%s(%s)", sg_ptx_type_text(from), text);
-    return from == SG_PTX_F32 && sg_ptx_has(t, SG_PTX_KIND_FTZ) ? sg_ptx_text(t, "sg_ftz_f32(%s)", text) : text;
+    return from == SG_PTX_F32 && sg_ptx_has(t, SG_PTX_KIND_FTZ) ? sg_ptx_text(t, "sg_ftz_f32(%s)", text)
+                                                                : text;
 }
 
 static void float_to_int(sg_ptx_translator_t *t)
@@ -241,7 +252,8 @@ static void float_to_int(sg_ptx_translator_t *t)
     const uint32_t bits = sg_ptx_type_bits(to);
     sg_ptx_line(t, "{");
     sg_ptx_line(t, "const sg_v%s x = %s;", type + 1, widened(t, from, source(t)));
-    const char *d = sg_ptx_text(t, "sg_sat_%s_%c64(sg_%c64_of_%s_%s(x))", sg_ptx_type_text(to), sign, sign, type, rounding(t));
+    const char *d = sg_ptx_text(t, "sg_sat_%s_%c64(sg_%c64_of_%s_%s(x))", sg_ptx_type_text(to), sign, sign,
+                                type, rounding(t));
     if (from == SG_PTX_F64 || bits == 64)
         d = sg_ptx_text(t, "sg_set64(sg_nan_%s(x, x), sg_all64(UINT64_C(1) << %u), %s)", type, bits - 1, d);
     put_narrowed(t, to, d);
@@ -250,7 +262,8 @@ static void float_to_int(sg_ptx_translator_t *t)
 
 static const char *saturated(sg_ptx_translator_t *t, sg_ptx_type_t type, const char *text)
 {
-    return sg_ptx_has(t, SG_PTX_KIND_SAT) ? sg_ptx_text(t, "sg_sat_%s(%s)", sg_ptx_type_text(type), text) : text;
+    return sg_ptx_has(t, SG_PTX_KIND_SAT) ? sg_ptx_text(t, "sg_sat_%s(%s)", sg_ptx_type_text(type), text)
+                                          : text;
 }
 
 static void int_to_float(sg_ptx_translator_t *t)
@@ -258,7 +271,8 @@ static void int_to_float(sg_ptx_translator_t *t)
     const sg_ptx_type_t to = t->insn->type[0], from = t->insn->type[1];
     const char *round = rounding(t), *type = sg_ptx_type_text(to), sign = sg_ptx_sign_letter(from), *d;
     if (to == SG_PTX_F16 || to == SG_PTX_BF16)
-        d = sg_ptx_text(t, "sg_%s_of_f64_%s(sg_odd_f64_of_%c64(%s))", type, round, sign, sg_ptx_extend(t, source(t), from, 64));
+        d = sg_ptx_text(t, "sg_%s_of_f64_%s(sg_odd_f64_of_%c64(%s))", type, round, sign,
+                        sg_ptx_extend(t, source(t), from, 64));
     else if (sg_ptx_type_bits(from) <= 32 && !strcmp(round, "rn"))
         d = sg_ptx_text(t, "sg_%s_of_%c32_rn(%s)", type, sign, sg_ptx_extend(t, source(t), from, 32));
     else
@@ -272,10 +286,12 @@ static const char *to_whole(sg_ptx_translator_t *t, sg_ptx_type_t type, const ch
     const char *round = rounding(t);
     if (type == SG_PTX_F32 || type == SG_PTX_F64)
         return sg_ptx_text(t, "sg_%s_%s(%s)", round, sg_ptx_type_text(type), text);
-    return sg_ptx_text(t, "sg_%s_of_f32_rn(sg_%s_f32(sg_f32_of_%s(%s)))", sg_ptx_type_text(type), round, sg_ptx_type_text(type), text);
+    return sg_ptx_text(t, "sg_%s_of_f32_rn(sg_%s_f32(sg_f32_of_%s(%s)))", sg_ptx_type_text(type), round,
+                       sg_ptx_type_text(type), text);
 }
 
-static const char *float_narrowed(sg_ptx_translator_t *t, sg_ptx_type_t to, const char *round, const char *f32)
+static const char *float_narrowed(sg_ptx_translator_t *t, sg_ptx_type_t to, const char *round,
+                                  const char *f32)
 {
     const char *d = to == SG_PTX_F16 ? sg_ptx_text(t, "sg_canonical_f16(sg_f16_of_f32_%s(%s))", round, f32)
                                      : sg_ptx_text(t, "sg_bf16_of_f32_%s(%s)", round, f32);
@@ -292,7 +308,8 @@ static void float_to_float(sg_ptx_translator_t *t)
     const char *x = source(t), *round = rounding(t), *d;
     const bool narrow = to == SG_PTX_F16 || to == SG_PTX_BF16;
     if (to == from) {
-        const char *flat = to == SG_PTX_F32 && sg_ptx_has(t, SG_PTX_KIND_FTZ) ? sg_ptx_text(t, "sg_ftz_f32(%s)", x) : x;
+        const char *flat =
+            to == SG_PTX_F32 && sg_ptx_has(t, SG_PTX_KIND_FTZ) ? sg_ptx_text(t, "sg_ftz_f32(%s)", x) : x;
         d = sg_ptx_has(t, SG_PTX_KIND_ROUND) ? to_whole(t, to, flat) : flat;
     } else if (narrow && from == SG_PTX_F64) {
         d = sg_ptx_text(t, "sg_%s_of_f64_%s(%s)", sg_ptx_type_text(to), round, x);
@@ -327,7 +344,10 @@ static void to_tf32(sg_ptx_translator_t *t)
 {
     const char *d = relu(t, sg_ptx_text(t, "sg_tf32_of_f32_%s(%s)", rounding(t), sg_ptx_value(t, 1, 32)));
     if (sg_ptx_has(t, SG_PTX_KIND_SATFINITE))
-        d = sg_ptx_text(t, "sg_set32(sg_testp_infinite_f32(%s), sg_or_b32(sg_and_b32(%s, sg_all32(0x80000000u)), sg_all32(0x7f7fe000u)), %s)", d, d, d);
+        d = sg_ptx_text(t,
+                        "sg_set32(sg_testp_infinite_f32(%s), sg_or_b32(sg_and_b32(%s, "
+                        "sg_all32(0x80000000u)), sg_all32(0x7f7fe000u)), %s)",
+                        d, d, d);
     sg_ptx_result(t, &t->insn->operands[0], 32, false, d);
 }
 
@@ -336,18 +356,21 @@ static void to_eight(sg_ptx_translator_t *t)
     const char *type = sg_ptx_type_text(t->insn->type[0]);
     if (t->insn->type[1] == SG_PTX_F32) {
         sg_ptx_result(t, &t->insn->operands[0], 16, false,
-                      sg_ptx_text(t, "sg_%s_of_f32(%s, %s)", type, relu(t, sg_ptx_value(t, 1, 32)), relu(t, sg_ptx_value(t, 2, 32))));
+                      sg_ptx_text(t, "sg_%s_of_f32(%s, %s)", type, relu(t, sg_ptx_value(t, 1, 32)),
+                                  relu(t, sg_ptx_value(t, 2, 32))));
         return;
     }
     const char *from = t->insn->type[1] == SG_PTX_F16X2 ? "f16" : "bf16", *x = sg_ptx_value(t, 1, 32);
     const char *low = relu(t, sg_ptx_text(t, "sg_f32_of_%s(sg_u16_of_u32(%s))", from, x));
     const char *high = relu(t, sg_ptx_text(t, "sg_f32_of_%s(sg_high16(%s))", from, x));
-    sg_ptx_result(t, &t->insn->operands[0], 16, false, sg_ptx_text(t, "sg_%s_of_f32(%s, %s)", type, high, low));
+    sg_ptx_result(t, &t->insn->operands[0], 16, false,
+                  sg_ptx_text(t, "sg_%s_of_f32(%s, %s)", type, high, low));
 }
 
 static void of_eight(sg_ptx_translator_t *t)
 {
-    const char *d = sg_ptx_text(t, "sg_f16x2_of_%s(%s)", sg_ptx_type_text(t->insn->type[1]), sg_ptx_value(t, 1, 16));
+    const char *d =
+        sg_ptx_text(t, "sg_f16x2_of_%s(%s)", sg_ptx_type_text(t->insn->type[1]), sg_ptx_value(t, 1, 16));
     if (sg_ptx_has(t, SG_PTX_KIND_RELU))
         d = sg_ptx_text(t, "sg_pair16(sg_relu_f16(sg_u16_of_u32(%s)), sg_relu_f16(sg_high16(%s)))", d, d);
     sg_ptx_result(t, &t->insn->operands[0], 32, false, d);
@@ -359,7 +382,8 @@ static void cvt_pack(sg_ptx_translator_t *t)
     const sg_ptx_type_t to = t->insn->type[0];
     const char *c = sg_ptx_type_bits(to) == 8 ? sg_ptx_text(t, ", %s", sg_ptx_value(t, 3, 32)) : "";
     sg_ptx_result(t, &t->insn->operands[0], 32, false,
-                  sg_ptx_text(t, "sg_pack_sat_%s(%s, %s%s)", sg_ptx_type_text(to), sg_ptx_value(t, 1, 32), sg_ptx_value(t, 2, 32), c));
+                  sg_ptx_text(t, "sg_pack_sat_%s(%s, %s%s)", sg_ptx_type_text(to), sg_ptx_value(t, 1, 32),
+                              sg_ptx_value(t, 2, 32), c));
 }
 
 sg_ptx_emit_t sg_ptx_emit_convert(const sg_ptx_insn_t *insn)

@@ -16,7 +16,7 @@
 
 pthread_mutex_t sg_libraries_lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 
-static const softgpu_kernel_table_t *table_of(const char *path, bool must_be_loaded)
+const softgpu_kernel_table_t *sg_library_open(const char *path, bool must_be_loaded)
 {
     void *object = dlopen(path, RTLD_NOW | RTLD_LOCAL | (must_be_loaded ? RTLD_NOLOAD : 0));
     if (!object) {
@@ -43,7 +43,7 @@ static const softgpu_kernel_table_t *table_of(const char *path, bool must_be_loa
 
 static const softgpu_kernel_table_t *found(const char *candidate, char **path)
 {
-    const softgpu_kernel_table_t *table = table_of(candidate, false);
+    const softgpu_kernel_table_t *table = sg_library_open(candidate, false);
     if (table)
         *path = strdup(candidate);
     return *path ? table : NULL;
@@ -53,7 +53,7 @@ const softgpu_kernel_table_t *sg_library_find(const char *origin, char **path)
 {
     char candidate[2 * PATH_MAX];
     *path = NULL;
-    const softgpu_kernel_table_t *table = table_of(origin, true);
+    const softgpu_kernel_table_t *table = sg_library_open(origin, true);
     if (table)
         return table;
     snprintf(candidate, sizeof candidate, "%s.softgpu.so", origin);
@@ -90,7 +90,7 @@ const softgpu_kernel_table_t *sg_library_for_mode(const char *path, softgpu_mode
     char name[2 * PATH_MAX];
     const int stem = (int)(strlen(path) - strlen(".so"));
     snprintf(name, sizeof name, "%.*s.%s.so", stem, path, mode == SOFTGPU_SIMT ? "simt" : "checked");
-    return table_of(name, false);
+    return sg_library_open(name, false);
 }
 
 const softgpu_kernel_table_t *sg_library_again(const softgpu_kernel_table_t *table)
@@ -108,7 +108,7 @@ const softgpu_kernel_table_t *sg_library_again(const softgpu_kernel_table_t *tab
         for (off_t left = facts.st_size; left > 0 && n > 0; left -= n)
             n = sendfile(copy, from, NULL, (size_t)left);
         snprintf(path, sizeof path, "/proc/self/fd/%d", copy);
-        again = table_of(path, false);
+        again = sg_library_open(path, false);
     }
     if (from >= 0)
         close(from);

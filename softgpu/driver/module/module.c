@@ -45,7 +45,8 @@ static CUresult fill(sg_module_t *m)
         f->module = m;
         f->param_bytes = param_bytes(rows[i]);
         atomic_store(&f->max_dynamic_shared, -1);
-        atomic_store(&f->run[SOFTGPU_FAST], rows[i]->run[SOFTGPU_FAST]);
+        for (int mode = 0; mode < SOFTGPU_MODE_COUNT; mode++) /* those of the table's own library */
+            atomic_store(&f->run[mode], rows[i]->run[mode]);
         if (m->kernels)
             m->kernels[i].function = f;
     }
@@ -56,8 +57,26 @@ static CUresult fill(sg_module_t *m)
     return CUDA_SUCCESS;
 }
 
-/* `image`: in memory, or NULL. */
-static CUresult load(const char *origin, const void *image, CUcontext ctx, sg_module_t **out)
+/* What belongs to the image, by where it lies. */
+static CUresult find_library(sg_module_t *m, const void *image)
+{
+    m->table[SOFTGPU_FAST] = sg_library_find(m->origin, &m->library);
+    m->unit = m->table[SOFTGPU_FAST] && image ? sg_library_unit(m->table[SOFTGPU_FAST], image) : SG_ALL_UNITS;
+    return m->table[SOFTGPU_FAST] ? CUDA_SUCCESS : CUDA_ERROR_NO_BINARY_FOR_GPU;
+}
+
+/* One library, with what runs in SIMT mode: none beside it is looked for. */
+static CUresult compile(sg_module_t *m, const char *ptx, size_t bytes)
+{
+    SG_TRY(sg_jit_library(ptx, bytes, &m->library));
+    m->table[SOFTGPU_FAST] = m->table[SOFTGPU_SIMT] = sg_library_open(m->library, false);
+    m->unit = SG_ALL_UNITS;
+    return m->table[SOFTGPU_FAST] ? CUDA_SUCCESS : CUDA_ERROR_INVALID_PTX;
+}
+
+/* `image`: in memory, or NULL; `ptx_bytes`: of PTX, or 0. */
+static CUresult load(const char *origin, const void *image, size_t ptx_bytes, CUcontext ctx,
+                     sg_module_t **out)
 {
     sg_module_t *m = calloc(1, sizeof *m);
     if (!m || !(m->origin = strdup(origin))) {
@@ -65,15 +84,12 @@ static CUresult load(const char *origin, const void *image, CUcontext ctx, sg_mo
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     pthread_mutex_lock(&sg_libraries_lock);
-    m->table[SOFTGPU_FAST] = sg_library_find(origin, &m->library);
-    CUresult result = CUDA_ERROR_NO_BINARY_FOR_GPU;
-    if (m->table[SOFTGPU_FAST]) {
-        m->ctx = ctx;
-        m->unit = image ? sg_library_unit(m->table[SOFTGPU_FAST], image) : SG_ALL_UNITS;
+    m->ctx = ctx;
+    CUresult result = ptx_bytes ? compile(m, image, ptx_bytes) : find_library(m, image);
+    if (!result)
         result = fill(m);
-        if (result == CUDA_ERROR_NOT_SUPPORTED)
-            result = CUDA_ERROR_NO_BINARY_FOR_GPU;
-    }
+    if (result == CUDA_ERROR_NOT_SUPPORTED)
+        result = CUDA_ERROR_NO_BINARY_FOR_GPU;
     pthread_mutex_unlock(&sg_libraries_lock);
     sg_lock();
     if (result) {
@@ -90,23 +106,31 @@ static CUresult load(const char *origin, const void *image, CUcontext ctx, sg_mo
 static CUresult load_image(const void *image, CUcontext ctx, sg_module_t **out)
 {
     char origin[PATH_MAX];
+    size_t bytes;
     if (!image || !out)
         return CUDA_ERROR_INVALID_VALUE;
-    if (!sg_library_origin(image, origin)) {
+    const bool in_file = sg_library_origin(image, origin);
+    if (sg_jit_is_ptx(image, &bytes) && !(in_file && sg_library_open(origin, true)))
+        return load("PTX", image, bytes, ctx, out);
+    if (!in_file) {
         sg_log(1, "a module image at %p lies in no file, so no kernel library belongs to it", image);
         return CUDA_ERROR_NO_BINARY_FOR_GPU;
     }
-    return load(origin, image, ctx, out);
+    return load(origin, image, 0, ctx, out);
 }
 
 static CUresult load_file(const char *path, CUcontext ctx, sg_module_t **out)
 {
     char origin[PATH_MAX];
+    size_t bytes = 0;
     if (!path || !out)
         return CUDA_ERROR_INVALID_VALUE;
     if (!realpath(path, origin))
         return CUDA_ERROR_FILE_NOT_FOUND;
-    return load(origin, NULL, ctx, out);
+    char *ptx = sg_jit_read(origin, &bytes);
+    const CUresult result = load(origin, ptx, bytes, ctx, out);
+    free(ptx);
+    return result;
 }
 
 void sg_modules_drop_locked(CUcontext ctx)

@@ -38,6 +38,8 @@ extern pthread_mutex_t sg_libraries_lock;
 /* ---- library.c ---- */
 /* The file that an image in memory belongs to; false if it is in none. */
 bool sg_library_origin(const void *image, char out[PATH_MAX]);
+/* The table of a kernel library, unless it must be loaded already and is not; NULL: it is none, or of another version. */
+const softgpu_kernel_table_t *sg_library_open(const char *path, bool must_be_loaded);
 /* Its kernel library: the table, and in *path (owned by the caller) where it was found; NULL there: in `origin`. */
 const softgpu_kernel_table_t *sg_library_find(const char *origin, char **path);
 /* The same library for another mode, or NULL. */
@@ -46,6 +48,15 @@ const softgpu_kernel_table_t *sg_library_for_mode(const char *path, softgpu_mode
 const softgpu_kernel_table_t *sg_library_again(const softgpu_kernel_table_t *table);
 /* Which unit an image is of, by the names in it; SG_ALL_UNITS: no telling, or only one. */
 uint32_t sg_library_unit(const softgpu_kernel_table_t *table, const void *image);
+
+/* ---- jit.c: PTX ---- */
+/* Whether an image in memory is PTX, and how long it is. */
+bool sg_jit_is_ptx(const void *image, size_t *bytes);
+/* The text of a file of PTX, the caller's, and its length; NULL, and no bytes: it is none. */
+char *sg_jit_read(const char *path, size_t *bytes);
+/* The kernel library made of it, compiled unless it has been before: *path, the caller's. It holds kernels for SIMT mode. What is wrong is
+ * in the log. */
+CUresult sg_jit_library(const char *ptx, size_t bytes, char **path);
 
 /* ---- mode.c ---- */
 CUresult sg_modes_init(void); /* SOFTGPU_MODE, SOFTGPU_BLOCK, SOFTGPU_SEED */
