@@ -146,7 +146,7 @@ static uint64_t remain(int64_t a, int64_t b)
     ROW("abs.s16 D, A", "hh", 0, H(SH(a) < 0 ? -a : a)) ROW("abs.s32 D, A", "ww", 0, W(SW(a) < 0 ? -a : a)) ROW("abs.s64 D, A", "ll", 0, SL(a) < 0 ? -a : a) ROW("neg.s32 D, A", "ww", 0, W(-a)) ROW("neg.s64 D, A", "ll", 0, -a) ROW("neg.s16 D, A", "hh", 0, H(-a)) \
     ROW("min.u16 D, A, B", "hhh", 0, MIN(H(a), H(b))) ROW("min.s32 D, A, B", "www", 0, W(MIN(SW(a), SW(b)))) ROW("max.s64 D, A, B", "lll", 0, MAX(SL(a), SL(b))) ROW("max.u32 D, A, B", "www", 0, MAX(W(a), W(b))) ROW("min.u64 D, A, B", "lll", 0, MIN(a, b)) ROW("max.s16 D, A, B", "hhh", 0, H(MAX(SH(a), SH(b)))) \
     ROW("max.relu.s32 D, A, B", "www", 0, W(MAX(MAX(SW(a), SW(b)), 0))) ROW("min.relu.s16x2 D, A, B", "www", 0, PAIR(MAX(MIN(SH(a), SH(b)), 0), MAX(MIN(SH(a >> 16), SH(b >> 16)), 0))) ROW("max.u16x2 D, A, B", "www", 0, PAIR(MAX(H(a), H(b)), MAX(H(a >> 16), H(b >> 16)))) \
-    ROW("{ .reg .u32 t; add.cc.u32 t, A, B; addc.u32 D, C, 0; }", "wwww", 0, W(c + ((a & UINT32_MAX) + (b & UINT32_MAX) >> 32))) ROW("{ .reg .u32 t; sub.cc.u32 t, A, B; subc.u32 D, C, 1; }", "wwww", 0, W(c - 1 - (W(a) < W(b)))) \
+    ROW("{ .reg .u32 t; add.cc.u32 t, A, B; addc.u32 D, C, 0; }", "wwww", 0, W(c + (((a & UINT32_MAX) + (b & UINT32_MAX)) >> 32))) ROW("{ .reg .u32 t; sub.cc.u32 t, A, B; subc.u32 D, C, 1; }", "wwww", 0, W(c - 1 - (W(a) < W(b)))) \
     ROW("{ .reg .u64 t; add.cc.u64 t, A, B; addc.u64 D, C, A; }", "llll", 0, c + a + (a + b < a)) ROW("{ .reg .u32 t; mad.lo.cc.u32 t, A, B, C; madc.hi.u32 D, A, B, 0; }", "wwww", 0, ((uint64_t)W(a) * W(b) + W(c)) >> 32) \
     ROW("{ .reg .u32 t; add.cc.u32 t, A, B; addc.cc.u32 t, C, B; addc.u32 D, 0, 0; }", "wwww", 0, ((uint64_t)W(c) + W(b) + (((uint64_t)W(a) + W(b)) >> 32)) >> 32)
 
