@@ -123,7 +123,7 @@ static void min_or_max(sg_ptx_translator_t *t)
     for (uint32_t h = 0; h < p.halves; h++) {
         const char *x[3] = {"", "", ""};
         const uint32_t count = t->insn->operand_count - 1u;
-        for (uint32_t i = 0; i < count; i++) {
+        for (uint32_t i = 0; i < count && i < 3; i++) {
             x[i] = input(t, &p, i + 1, h);
             if (magnitude)
                 x[i] = sg_ptx_text(t, "sg_abs_%s(%s)", type, x[i]);

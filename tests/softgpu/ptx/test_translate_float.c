@@ -7,8 +7,6 @@
 
 #include "rows.h"
 
-#pragma STDC FENV_ACCESS ON
-
 /* One operation, rounded as the mode says. */
 static float rounded(int mode, char op, float x, float y, float z)
 {
